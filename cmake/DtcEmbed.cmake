@@ -1,0 +1,18 @@
+# cmake -DOUT=FILE.cpp -DFILES="a.h|b.h" -P DtcEmbed.cmake: the texts of FILES as the table that lib/Jit/Prologue.h names.
+string(REPLACE "|" ";" FILES "${FILES}")
+set(code "// Made by cmake/DtcEmbed.cmake.\n#include \"Prologue.h\"\nnamespace dtc {\n")
+set(table "")
+set(index 0)
+foreach(file IN LISTS FILES)
+  get_filename_component(name "${file}" NAME)
+  file(READ "${file}" text HEX)
+  string(LENGTH "${text}" digits)
+  math(EXPR size "${digits} / 2")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${text}")
+  string(APPEND code "static const unsigned char file${index}[] = {${bytes}0};\n")
+  string(APPEND table "      {\"${name}\", {reinterpret_cast<const char*>(file${index}), ${size}}},\n")
+  math(EXPR index "${index} + 1")
+endforeach()
+string(APPEND code "std::span<const DeviceFile> deviceFiles() {\n  static const DeviceFile files[] = {\n${table}  };\n"
+       "  return files;\n}\n} // namespace dtc\n")
+file(WRITE "${OUT}" "${code}")

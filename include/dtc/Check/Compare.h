@@ -1,0 +1,46 @@
+#pragma once
+// The rule of --check (cli.md): a result passes if its error against R64 is at most 4 times that of Rd, per tensor, in the
+// largest error and in the root mean square, plus 4 ulp of its dtype and one ulp of the wire's dtype a hop. There is no
+// other tolerance.
+#include "dtc/Support/Tensor.h"
+#include <string>
+
+namespace dtc {
+
+struct CompareOptions {
+  int64_t wireHops = 0; // how often a partial sum of this value was rounded on its way between devices …
+  DType wireDtype = DType::F32; // … and to what
+};
+
+struct CompareReport {
+  bool pass = true;
+  std::string reason;            // "" where it passes; else what is wrong, with the element and both values
+  int64_t elements = 0;          // compared
+  double maxAbs = 0, maxRel = 0; // largest errors against R64, over elements that are finite in both
+  int64_t whereAbs = -1, whereRel = -1; // their row-major indices; -1: no element differs
+  double rms = 0;                       // of the error
+  double allowedMax = 0, allowedRms = 0;
+  int64_t whereFailed = -1; // row-major index of the element that `reason` speaks of, or -1
+};
+
+// `got` in its own dtype; `r64` of dtype f64 (integers and bools: their dtype); `rd` of got's dtype. Shapes are equal, else
+// the report says which differ. Integers and bools must equal one of the references, element by element.
+//  ulp: the spacing of the dtype at the largest |r64| (for the largest error) and at its root mean square (for the rms).
+//  NaN and infinities: an element must be of the kind (finite, +inf, -inf, NaN) that R64 or Rd has there; a NaN that
+//  neither has never passes. Elements that are not finite in all three stay out of the errors.
+[[nodiscard]] CompareReport compareTensors(const Tensor& got, const Tensor& r64, const Tensor& rd,
+                                           const CompareOptions& = {});
+
+// An index result (argmax and its kin over `dim` of a source, whose references are source64 and sourceRd): passes where the
+// value that it selects is within the tolerance of the value that the reference's index selects. `got` and `want` have the
+// source's shape without `dim`, or with 1 there.
+[[nodiscard]] CompareReport compareIndices(const Tensor& got, const Tensor& want, const Tensor& source64,
+                                           const Tensor& sourceRd, int64_t dim);
+
+// "[3, 4]" of a row-major index; "[]" of a scalar.
+[[nodiscard]] std::string indexText(int64_t flat, const std::vector<int64_t>& shape);
+
+// The spacing of the floats of `dtype` at |v| (subnormals: the least one); 0 for integers and bools.
+[[nodiscard]] double ulpAt(DType dtype, double v);
+
+} // namespace dtc

@@ -1,0 +1,36 @@
+#pragma once
+// Rules are proved, not trusted (sharding.md §2): each op of the registry is run on 1-D meshes of 2 and 3 devices with every
+// combination of placements of its operands, over the samples of its record; each device's result is compared with the piece
+// that a placement of the result assigns to it. What holds is compared with what the record claims.
+#include "dtc/IR/OpRecord.h"
+#include "dtc/Support/Result.h"
+
+namespace dtc {
+
+struct RuleFinding {
+  std::string text; // "add f32[5, 3], f32[3] | P(sum), R -> P(sum)"
+  std::string why;  // a counterexample, or what holds
+};
+struct RuleReport {
+  std::vector<RuleFinding> wrong;   // the record claims it, and it does not hold
+  std::vector<RuleFinding> missing; // it holds on all samples, and the record does not claim it
+  int64_t ops = 0, cases = 0;       // a case: one combination on one sample, mesh and set of values
+};
+
+struct RuleOptions {
+  std::vector<std::string> only; // names of ops; empty: all
+};
+[[nodiscard]] RuleReport proveRules(const OpRegistry&, const RuleOptions& = {});
+
+// Claims from outside, one a line: `op | placements -> placement`, `//` to the end of the line is a comment. After the op may
+// stand what its sample should be: `mul f32[4, 3], 2.0 | P(max), R -> P(max)`, `sum {dims = [0]} | S(0) -> P(sum)`; else it
+// is judged on all samples of the op's record that have as many operands and the dims that are named.
+// A placement is R, S(d), S(d, f) or P(kind).
+struct ClaimVerdict {
+  std::string claim;
+  bool holds = false;
+  std::string why; // false: a counterexample, or why it says nothing of this op
+};
+[[nodiscard]] Result<std::vector<ClaimVerdict>> judgeClaims(std::string_view text, const OpRegistry&);
+
+} // namespace dtc

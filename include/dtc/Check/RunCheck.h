@@ -1,0 +1,45 @@
+#pragma once
+// `--check` (cli.md): a run's results against the reference evaluator's, and where the local programs part from it.
+#include "dtc/Check/Compare.h"
+#include "dtc/IR/Module.h"
+#include "dtc/Runtime/Executable.h"
+#include "dtc/Support/Result.h"
+
+namespace dtc {
+
+// The same function by the reference evaluator: R64, and Rd (every result rounded to its dtype). Global text runs
+// unsharded; spmd text has no unsharded form and is run by the many-device evaluator.
+struct Reference {
+  std::vector<Tensor> r64, rd; // global values of the results
+  bool manyDevices = false;
+};
+[[nodiscard]] Result<Reference> runReference(Module& m, FuncId f, std::span<const Tensor> args);
+
+// How often a sum may be rounded on its way between devices, over all reducing collectives of a local program, and the
+// coarsest dtype on the wire.
+[[nodiscard]] CompareOptions wireOf(Module& m, FuncId f);
+
+struct ResultCheck {
+  std::string name;
+  std::vector<int64_t> shape;
+  CompareReport report;
+};
+struct CheckReport {
+  bool pass = true;
+  bool manyDevices = false;
+  std::vector<ResultCheck> results;
+  std::string firstDifference; // where a failed run departs, or ""
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string json() const;
+};
+[[nodiscard]] CheckReport checkResults(const Reference& reference, std::span<const Tensor> got,
+                                       const std::vector<std::string>& names, const CompareOptions& options);
+
+// Where the run first leaves the reference: every named value of the propagated text is compared with the same value as
+// each device holds it, in program order. `ran` was loaded without reuseMemory from `scheduled` and has run on `args`.
+// "%h, 'matmul' at mlp.dt:7, on device dp=0 tp=1: …", or "" where all named values agree.
+[[nodiscard]] std::string findFirstDifference(Module& propagated, FuncId global, std::span<const Tensor> args,
+                                              const Module& scheduled, FuncId local, const Executable& ran,
+                                              const CompareOptions& options);
+
+} // namespace dtc

@@ -1,0 +1,44 @@
+#pragma once
+// The reference evaluator: the definition of "right" (trust.md). Naive, single-threaded, over whole host tensors.
+#include "dtc/IR/OpRecord.h"
+#include "dtc/Support/Result.h"
+#include "dtc/Support/Tensor.h"
+
+namespace dtc {
+
+// R64: every float value is kept in f64 and never rounded to its dtype (inputs are as given). Rd: every result of every op
+// is rounded once to its dtype, and the partial sums of reductions and contractions to its accumulation type, in the order
+// of the terms: the rounding error of a plain program, against which --check measures.
+enum class Precision : uint8_t { R64, Rd };
+
+struct EvalOptions {
+  Precision precision = Precision::Rd;
+  // Values of symbolic sizes, by name.
+  std::vector<std::pair<std::string, int64_t>> symbols;
+  // Called after each op, once per device that ran it, with its results there (first differing op of --check; --log-ops).
+  // `place` is 0 in a global program. May be null.
+  void (*trace)(void* self, OpId op, int64_t place, std::span<const Tensor> results) = nullptr;
+  void* traceSelf = nullptr;
+};
+
+// Runs a global function as if on one device: shardings mean nothing. Arguments and results are global tensors; with R64
+// the float results have dtype f64. An error names the op and its line.
+[[nodiscard]] Result<std::vector<Tensor>> evaluate(Module&, FuncId, std::span<const Tensor> args,
+                                                   const EvalOptions&);
+
+// Runs an spmd function on all devices of its mesh in lock step; collectives move data between them. `args[d][i]` is
+// argument i on the device at place d; results likewise.
+[[nodiscard]] Result<std::vector<std::vector<Tensor>>>
+evaluateSpmd(Module&, FuncId, std::span<const std::vector<Tensor>> args, const EvalOptions&);
+
+// The piece of a global tensor that the device at `place` holds, and back: results with P(op) are combined, replicated ones
+// taken from place 0. `pieces` has one tensor per place.
+[[nodiscard]] Tensor takePiece(const Tensor& global, const Sharding&, const Mesh&, int64_t place);
+[[nodiscard]] Tensor assemble(std::span<const Tensor> pieces, const Sharding&, const Mesh&,
+                              std::span<const int64_t> globalShape);
+
+// One op by itself on host tensors (the prover's, and the constant folder's).
+[[nodiscard]] Result<std::vector<Tensor>> evaluateOp(const OpQuery&, std::span<const Tensor> operands,
+                                                     const EvalOptions&);
+
+} // namespace dtc

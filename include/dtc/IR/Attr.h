@@ -1,0 +1,48 @@
+#pragma once
+// Attribute values: interned, compared by id.
+#include "dtc/Sharding/Dim.h"
+#include <span>
+#include <variant>
+
+namespace dtc {
+
+struct Attr {
+  // Int:  value in `i` (and `isUnsigned` where it passes 2^63-1).
+  // Size: a symbolic size expression that is not a bare word (`4*B`); Word: a bare NAME (a dtype, an axis, a symbol: the
+  //       record's attribute type says which); Axis: a sub-axis a:(1)2; Symbol: @name.
+  enum Kind : uint8_t { Int, Float, Bool, String, Word, Size, Axis, Symbol, List } kind = Int;
+  bool isUnsigned = false;
+  int64_t i = 0; // Int, Bool (0/1)
+  double f = 0;  // Float
+  StrId text;    // String, Word, Symbol
+  Dim dim;       // Size
+  AxisRef axis;  // Axis
+  std::vector<AttrId> list;
+  friend bool operator==(const Attr& a, const Attr& b); // bitwise on f, so that nan == nan and 0.0 != -0.0
+};
+
+class AttrTable {
+public:
+  AttrId intern(Attr a);
+  [[nodiscard]] const Attr& operator[](AttrId id) const { return storage_[id.index]; }
+  AttrId integer(int64_t v);
+  AttrId real(double v);
+  AttrId boolean(bool v);
+  AttrId string(StrId s);
+  AttrId word(StrId s);
+  AttrId integers(std::span<const int64_t> v);
+
+private:
+  std::deque<Attr> storage_;
+  std::unordered_multimap<size_t, uint32_t> byHash_;
+};
+
+struct NamedAttr {
+  StrId name;
+  AttrId value;
+  friend bool operator==(const NamedAttr&, const NamedAttr&) = default;
+};
+using AttrList = std::vector<NamedAttr>;
+[[nodiscard]] AttrId findAttr(const AttrList&, StrId name);
+
+} // namespace dtc

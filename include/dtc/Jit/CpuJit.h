@@ -1,0 +1,77 @@
+#pragma once
+// C++ source text -> machine code of this process. Clang works in process, in a plugin that is opened at the first
+// compile that the cache cannot answer; loading cached code needs neither Clang nor LLVM.
+#include "dtc/Jit/Source.h"
+#include "dtc/Support/Result.h"
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace dtc {
+
+// The instruction sets that kernels are generated for; each contains the one before.
+//   Generic  x86-64 as every processor has it (SSE2)
+//   Avx2     AVX2, FMA, F16C, BMI (x86-64-v3)
+//   Avx512   AVX-512 F, BW, CD, DQ, VL (x86-64-v4)
+enum class CpuLevel : uint8_t { Generic, Avx2, Avx512 };
+
+[[nodiscard]] CpuLevel hostCpuLevel();                 // the highest that this machine runs
+[[nodiscard]] std::string_view cpuLevelName(CpuLevel); // "generic" "avx2" "avx512"
+[[nodiscard]] std::optional<CpuLevel> parseCpuLevel(std::string_view name);
+[[nodiscard]] int vectorBytes(CpuLevel); // 16, 32, 64: the widest vector that fits a register
+
+struct CpuCompileOptions {
+  CpuLevel level = hostCpuLevel();
+  // 0: none (for finding faults); 1: the short pipeline, right for explicit-vector code; 3: Clang's -O3 (auto-vectorised).
+  int optLevel = 1;
+};
+
+// Loaded code. Copies share it; it stays mapped while one of them lives.
+class CpuModule {
+public:
+  // The address of an extern "C" function or object of any of the units, or null.
+  [[nodiscard]] void* find(std::string_view name) const;
+  template <class Function> [[nodiscard]] Function* function(std::string_view name) const {
+    return reinterpret_cast<Function*>(find(name));
+  }
+  [[nodiscard]] size_t codeBytes() const;
+  struct Impl;
+  explicit CpuModule(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+
+private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+enum class CpuText : uint8_t { Llvm, Asm }; // `--emit llvm|asm`
+
+// Safe to use from several threads.
+class CpuJit {
+public:
+  explicit CpuJit(JitConfig config = {});
+  ~CpuJit();
+  CpuJit(const CpuJit&) = delete;
+  CpuJit& operator=(const CpuJit&) = delete;
+
+  // Compiles the units that are not in the cache, several at a time, and loads all of them. A function may be defined
+  // in one unit only; units do not see each other's functions. Kernels may call memcpy, memmove, memset, memcmp and the
+  // functions of <math.h>; anything else is an unknown symbol.
+  // Errors: Machine where the plugin is missing, Bug where the source does not compile or link (with Clang's messages and
+  // the source).
+  [[nodiscard]] Result<CpuModule> compile(std::span<const SourceUnit> units,
+                                          const CpuCompileOptions& options = {}) const;
+
+  // The unit's optimised LLVM IR or assembly, as text.
+  [[nodiscard]] Result<std::string> emit(const SourceUnit& unit, CpuText what,
+                                         const CpuCompileOptions& options = {}) const;
+
+  struct Impl;
+  [[nodiscard]] const Impl& impl() const { return *impl_; } // for CudaEmu
+
+private:
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace dtc

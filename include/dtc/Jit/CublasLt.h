@@ -1,0 +1,54 @@
+#pragma once
+// Matrix products on the GPU by cuBLASLt, which is opened when the first product is planned: only where a GPU is.
+#include "dtc/Jit/CudaDriver.h"
+#include "dtc/Support/DType.h"
+#include <memory>
+
+namespace dtc {
+
+// y[b, i, j] = sum over k of a[b, i, k] * c[b, k, j] (+ bias[j]), all in `dtype` (f16 bf16 f32 f64); sums are in f32, for
+// f64 in f64. f32 is not cut to tf32. Strides are in elements. A matrix is stored row by row, or, where it is transposed,
+// column by column: `lead` is the distance of its rows (columns). `batchStride` may be 0 for operands.
+struct CublasGemm {
+  struct Matrix {
+    int64_t lead = 0;
+    int64_t batchStride = 0;
+    bool transposed = false; // not for y
+  };
+  DType dtype = DType::F32;
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  Matrix a, b, y;
+  bool bias = false; // n elements, equal for all rows and batches
+};
+
+// A product with its algorithm chosen. Copies share it.
+class CublasPlan {
+public:
+  [[nodiscard]] size_t workspaceBytes() const;
+  struct Impl;
+  explicit CublasPlan(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  [[nodiscard]] Impl& impl() const { return *impl_; }
+
+private:
+  std::shared_ptr<Impl> impl_;
+};
+
+// Safe to use from several threads; one plan runs on one thread at a time.
+class CublasLt {
+public:
+  // Error (Machine): the library is missing (says what to install) or does not start.
+  [[nodiscard]] static Result<CublasLt> open(const CudaDevice& device);
+  // Error (Machine): no algorithm for these sizes and strides within `workspaceBytes`.
+  [[nodiscard]] Result<CublasPlan> plan(const CublasGemm& gemm, size_t workspaceBytes = 32u << 20) const;
+  // In stream order. Pointers are of the device; `workspace` has the plan's workspaceBytes, 256-byte aligned.
+  [[nodiscard]] Status run(const CublasPlan& plan, const void* a, const void* b, const void* bias, void* y,
+                           void* workspace, const CudaStream& stream) const;
+
+  struct Impl;
+
+private:
+  explicit CublasLt(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl_;
+};
+
+} // namespace dtc

@@ -1,0 +1,57 @@
+#pragma once
+// CUDA source text -> PTX or cubin by NVRTC, which is opened (dlopen) at the first compile that the cache cannot answer.
+// Needs neither a GPU nor a driver nor the toolkit's headers.
+#include "dtc/Jit/Source.h"
+#include "dtc/Support/Result.h"
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dtc {
+
+enum class CudaImage : uint8_t { Ptx, Cubin };
+
+// What ptxas says of one kernel. Bytes are per thread for stack and spills, per block for shared (static only).
+struct KernelUsage {
+  std::string kernel;
+  int registers = 0;
+  int stackBytes = 0, spillStoreBytes = 0, spillLoadBytes = 0;
+  int sharedBytes = 0, constantBytes = 0;
+  int barriers = 0;
+};
+
+struct CudaBinary {
+  std::string image;              // PTX text, or the cubin's bytes
+  std::vector<KernelUsage> usage; // of every kernel, in the order of the log; empty for PTX
+  std::string log;                // all that NVRTC said (warnings too)
+};
+
+// Is `arch` ("sm_90a") a target that dtc knows: sm_80 sm_86 sm_87 sm_89 sm_90 sm_90a sm_100 sm_100a sm_103 sm_103a sm_120 sm_120a.
+[[nodiscard]] bool isCudaArch(std::string_view arch);
+
+// Safe to use from several threads.
+class Nvrtc {
+public:
+  explicit Nvrtc(JitConfig config = {});
+  ~Nvrtc();
+  Nvrtc(const Nvrtc&) = delete;
+  Nvrtc& operator=(const Nvrtc&) = delete;
+
+  // "13.0", opening the library; the error says where it was looked for and what to install.
+  [[nodiscard]] Result<std::string> version() const;
+
+  // One binary per unit, in order; identical units are compiled once, several at a time. Units may use the names of
+  // lib/Jit/Device/cuda.h, which is put before them.
+  // Errors: Machine where NVRTC is missing or too old for `arch`, Bug where the source does not compile.
+  [[nodiscard]] Result<std::vector<CudaBinary>> compile(std::span<const SourceUnit> units,
+                                                        std::string_view arch, CudaImage image) const;
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace dtc

@@ -1,0 +1,113 @@
+#pragma once
+// A fused region -> what a device runs for it: one generated kernel (as C++ and as CUDA text), one library call, or
+// nothing but another view of the same bytes. All that a runtime needs to launch it is data here; it never reads the text.
+#include "dtc/IR/Module.h"
+#include "dtc/Support/Result.h"
+#include <string>
+#include <variant>
+
+namespace dtc {
+
+// A number that depends on a device's sizes: a sum of products of ceil(extent / per), extent a number or a size argument.
+struct SizeFormula {
+  struct Factor {
+    int64_t number = 1; // used where size < 0
+    int32_t size = -1;  // index into the call's sizes
+    int64_t per = 1;
+    friend bool operator==(const Factor&, const Factor&) = default;
+  };
+  std::vector<std::vector<Factor>> terms; // empty: 0; a term without factors: 1
+  [[nodiscard]] int64_t operator()(std::span<const int64_t> sizes) const;
+  friend bool operator==(const SizeFormula&, const SizeFormula&) = default;
+};
+
+// One parameter that is a buffer: dense and row-major, as every buffer is.
+struct KernelBuffer {
+  DType dtype = DType::F32;
+  bool output = false;
+};
+
+// One kernel, whoever calls it. Kernels with the same computation on the same static sizes are one.
+//
+// C++: extern "C" void NAME(void* const* buffers, const int64_t* sizes, int64_t begin, int64_t end, void* scratch)
+//   does the units [begin, end) of [0, units(sizes)); each unit writes elements of its own and the result does not depend
+//   on how units are grouped, so any fixed split over a pool is deterministic. `scratch` is scratchBytes(sizes) of this
+//   call alone, 64-byte aligned (may be null where that is 0). Several texts may stand in one SourceUnit.
+// CUDA: extern "C" __global__ void NAME(T0* buffer0, …, long long size0, …): the buffers in order, then the sizes;
+//   launched with grid (blocks(sizes), 1, 1), block (threadsPerBlock, 1, 1), no dynamic shared memory.
+//   Nothing is launched where blocks(sizes) is 0.
+struct KernelSource {
+  std::string name;
+  std::string cpp, cuda;             // empty where KernelOptions did not ask for it
+  std::vector<KernelBuffer> buffers; // inputs, then outputs
+  uint32_t numInputs = 0, numSizes = 0;
+  SizeFormula units;        // of the C++ form
+  SizeFormula unitElements; // about how many elements one unit touches: what a runtime sizes its chunks by
+  SizeFormula scratchBytes;
+  SizeFormula blocks; // of the CUDA form
+  int threadsPerBlock = 0;
+  SizeFormula bytes, flops; // bytes: every input read once, every output written once
+};
+
+// One use of a kernel.
+struct KernelCall {
+  uint32_t kernel = 0;          // index into KernelSet::kernels
+  std::vector<uint32_t> inputs; // operand numbers of the fused op, in the order of the kernel's input buffers
+  std::vector<uint32_t> outputs; // result numbers of the fused op, in the order of its output buffers
+  std::vector<Dim> sizes; // the values of the size arguments, each to be taken on the device that runs it
+};
+
+// y[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n], plus bias[n] where there is one. Everything is in
+// elements; a stride of 0 repeats. Sums are in f32 (f64 for f64).
+struct GemmCall {
+  DType dtype = DType::F32; // of a, b, bias and y
+  struct Axis {
+    SizeFormula extent, a, b, y; // the strides in a, b, y
+  };
+  std::vector<Axis> batch; // outermost first; may be empty
+  Axis m, n, k;
+  uint32_t a = 0, b = 0;  // operand numbers of the fused op
+  int32_t bias = -1;      // operand number, or -1
+  SizeFormula biasStride; // along n (0 or 1)
+  std::vector<Dim> sizes; // what the formulas' sizes are
+  SizeFormula bytes, flops;
+};
+
+// Result 0 has the same bytes as an operand, in the same order (reshape, expand_dims): alias it, or copy.
+struct ViewCall {
+  uint32_t operand = 0;
+  std::vector<Dim> sizes;
+  SizeFormula bytes;
+};
+
+using FusedCall = std::variant<KernelCall, GemmCall, ViewCall>;
+
+struct KernelOptions {
+  bool cpp = true, cuda = false; // which texts to print
+  int vectorBytes = 32;          // of the C++ text: 16, 32 or 64 (CpuJit.h, vectorBytes)
+  bool comments = false;         // the statements and their source lines, for people
+  // Which dtypes the device's matmul library takes (bit dtype); other contractions become loops.
+  uint32_t gemmDTypes = (1u << static_cast<int>(DType::F32)) | (1u << static_cast<int>(DType::BF16));
+};
+
+// The kernels of one program. Names are distinct within a set and depend on the program alone.
+class KernelSet {
+public:
+  explicit KernelSet(KernelOptions options) : options_(options) {}
+  // What runs for one `fused` op of a local function. Ops may be added to the module's tables, none to its blocks.
+  // Error (Bug): the region holds an op that has no loops.
+  [[nodiscard]] Result<FusedCall> add(Module&, OpId fused);
+  [[nodiscard]] const std::vector<KernelSource>& kernels() const { return kernels_; }
+  [[nodiscard]] const KernelOptions& options() const { return options_; }
+
+private:
+  KernelOptions options_;
+  std::vector<KernelSource> kernels_;
+  std::unordered_map<std::string, uint32_t> byText_; // the text without name and comments -> kernel
+  // Regions of the same ops on the same types need no second look, within one module.
+  std::unordered_map<std::string, FusedCall> byRegion_;
+  const Module* module_ = nullptr;
+  std::unordered_map<std::string, uint32_t> nameCount_;
+};
+
+} // namespace dtc

@@ -1,0 +1,160 @@
+#pragma once
+// The loop IR of one kernel: axes, a hash-consed graph of expressions over them, and nests of stores. An expression names no
+// loop: where it is computed follows from the axes that it depends on, so hoisting, sharing and stages need no passes.
+// lib/Kernel's lowering builds it from a region, Schedule.h transforms it, the printers write it.
+#include "dtc/Support/DType.h"
+#include "dtc/Support/Id.h"
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace dtc::loops {
+
+using NodeId = Id<struct LoopNodeTag>;
+using AffineId = Id<struct AffineTag>;
+using AxisId = uint16_t;
+using AxisSet = uint64_t; // bit per axis
+inline constexpr size_t kMaxAxes = 64;
+
+// number * product of size arguments (sorted, repeats kept): an extent, a stride.
+struct Size {
+  int64_t number = 1;
+  std::vector<uint32_t> args = {};
+  [[nodiscard]] bool isStatic() const { return args.empty(); }
+  [[nodiscard]] bool is(int64_t v) const { return args.empty() && number == v; }
+  friend bool operator==(const Size&, const Size&) = default;
+  friend auto operator<=>(const Size&, const Size&) = default;
+};
+[[nodiscard]] Size operator*(const Size& a,
+                             const Size& b); // dims are below 2^31 and a tensor below 2^63 bytes: no overflow
+
+// Where an axis runs. Grid: split over devices' cores (CPU) or blocks (CUDA); Block: a run of one grid unit; Vector: the
+// lanes of one CPU vector; Thread: spread over the threads of a CUDA block; Serial: a loop; Reduce: a loop that is summed.
+enum class AxisRole : uint8_t { Serial, Grid, Block, Thread, Vector, Reduce };
+
+struct Axis {
+  Size extent;
+  AxisRole role = AxisRole::Serial;
+};
+
+// A sum of terms size * variable, variable an axis, an index computed by a node, or nothing (a constant).
+struct AffineTerm {
+  enum Kind : uint8_t { One, OfAxis, OfNode } kind = One;
+  uint32_t id = 0; // of the axis or node
+  Size coefficient;
+  friend bool operator==(const AffineTerm&, const AffineTerm&) = default;
+};
+struct Affine {
+  std::vector<AffineTerm> terms; // sorted by (kind, id, arguments), no zero among them
+  friend bool operator==(const Affine&, const Affine&) = default;
+};
+
+enum class ReduceKind : uint8_t { Sum, Prod, Max, Min, Any, All, ArgMax, ArgMin, Last };
+
+enum class NodeKind : uint8_t {
+  Number,   // a constant: `number` (floats) or `integer`
+  Index,    // `affine` as an i64
+  FloorDiv, // args[0] / divisor, of i64 with a positive constant divisor
+  Mod,      // args[0] - divisor * floor(args[0] / divisor)
+  Load,     // buffer[affine]; args[0], if any, is a bool: false reads 0 instead
+  Call,     // dtc_<function>(args…); with `function` "convert": to the dtype `target`
+  Reduce, // args[0] combined over `axes`, in order; ArgMax, ArgMin, Last (where it holds): the first axis' coordinate (i32), or -1
+};
+
+struct Node {
+  NodeKind kind = NodeKind::Number;
+  DType type = DType::F32;   // what it is computed in: bool, an integer type, f32 or f64
+  DType target = DType::F32; // of convert and bitcast: the (perhaps narrow) dtype made
+  DType source = DType::F32; // of bitcast: the dtype whose bits are meant
+  ReduceKind reduce = ReduceKind::Sum;
+  uint32_t buffer = 0;
+  double number = 0;
+  int64_t integer = 0; // Number of bool and integers; divisor of FloorDiv and Mod
+  AffineId affine;
+  std::string function;
+  std::vector<NodeId> args;
+  std::vector<AxisId> axes;
+  friend bool operator==(const Node&, const Node&);
+};
+
+struct Store {
+  uint32_t buffer = 0;
+  AffineId address;
+  NodeId value;
+};
+
+// Loops around stores that share their outer axes. `domain` lists all axes of the fullest store, outermost first.
+struct Nest {
+  std::vector<AxisId> domain;
+  std::vector<Store> stores;
+};
+
+struct Buffer {
+  DType dtype = DType::F32;
+  bool output = false;
+};
+
+class Kernel {
+public:
+  std::vector<Buffer> buffers;
+  uint32_t numInputs = 0, numSizes = 0;
+  std::vector<Axis> axes;
+  std::vector<Nest> nests;
+
+  [[nodiscard]] const Node& operator[](NodeId n) const { return nodes_[n.index]; }
+  [[nodiscard]] const Affine& operator[](AffineId a) const { return affines_[a.index]; }
+  [[nodiscard]] size_t numNodes() const { return nodes_.size(); }
+  [[nodiscard]] AxisSet dependsOn(NodeId n) const { return deps_[n.index]; } // the axes free in it
+  [[nodiscard]] AxisSet dependsOn(AffineId a) const;
+
+  NodeId add(Node n); // the same node again where there is one
+  AffineId add(Affine a);
+  AxisId addAxis(Size extent, AxisRole role = AxisRole::Serial);
+
+  // --- affine arithmetic; all results are interned and canonical ---
+  AffineId constant(int64_t v);
+  AffineId size(const Size& s);
+  AffineId axis(AxisId a);
+  AffineId ofNode(NodeId i64); // the node's affine form where it is an Index
+  AffineId sum(AffineId a, AffineId b);
+  AffineId scaled(AffineId a, const Size& by);
+  // floor(a / divisor) and the rest, divisor > 0: exact where the terms split into multiples and a rest within the divisor,
+  // otherwise a node.
+  AffineId floorDiv(AffineId a, int64_t divisor);
+  AffineId mod(AffineId a, int64_t divisor);
+  // Least and greatest value where every axis in it is static and no node stands in it.
+  struct Range {
+    bool known = false;
+    int64_t least = 0, greatest = 0;
+  };
+  [[nodiscard]] Range rangeOf(AffineId a) const;
+
+  // --- nodes, with the simplifications that keep the text short ---
+  NodeId number(double v, DType type);
+  NodeId integer(int64_t v, DType type);
+  NodeId index(AffineId a);
+  NodeId call(std::string function, DType type, std::vector<NodeId> args);
+  NodeId convert(NodeId x, DType to); // to any dtype; the node's type is what `to` is computed in
+  NodeId load(uint32_t buffer, AffineId address, NodeId guard);
+
+  // The coefficient of an axis in an affine form; {0} where it does not stand in it. `mixed`: several terms (different
+  // size arguments) or inside a node.
+  struct Stride {
+    Size size{0, {}};
+    bool mixed = false;
+  };
+  [[nodiscard]] Stride strideOf(AffineId a, AxisId axis) const;
+
+private:
+  std::vector<Node> nodes_;
+  std::vector<AxisSet> deps_;
+  std::vector<Affine> affines_;
+  std::unordered_multimap<size_t, uint32_t> nodesByHash_, affinesByHash_;
+  [[nodiscard]] bool splitTerms(AffineId a, int64_t divisor, Affine& quotient, Affine& rest);
+};
+
+// What values of a dtype are computed in: f32 for the narrow floats.
+[[nodiscard]] inline DType computeType(DType d) { return accumulationType(d); }
+
+} // namespace dtc::loops

@@ -1,0 +1,61 @@
+#pragma once
+// Schedules: transformations of the loop IR that change the order and the place of the work, never its results.
+#include "dtc/Kernel/Loops.h"
+#include <optional>
+
+namespace dtc::loops {
+
+// Cuts axes wherever an index divides by a number within them, so that the index becomes affine: a reshape or transpose
+// folded into its neighbours then costs no arithmetic.
+void splitDividedAxes(Kernel&);
+// Joins axes that every access walks as one; a contiguous elementwise kernel ends with one axis.
+void joinAxes(Kernel&);
+
+// How a nest is walked. Row axes are those that every store and every reduction depends on: they are spread over cores or
+// blocks, and all else is looped inside.
+struct NestPlan {
+  std::vector<AxisId> grid; // row axes, outermost first, that the unit number decodes to
+  std::optional<AxisId>
+      blocked; // the last of `grid` counts runs of `block` elements of this axis, not elements
+  int64_t block = 1;
+  std::vector<AxisId> inner; // row axes looped inside a unit, outermost first (the blocked one among them)
+  std::optional<AxisId>
+      vector;       // the axis of `inner` that lies in the lanes (CPU) or the threads (CUDA); the innermost
+  AxisSet rows = 0; // all row axes
+};
+
+// `lanes`: elements that one step of the vector axis takes. `unit`: elements that a unit should have at least, where the
+// nest has so many.
+[[nodiscard]] NestPlan planNest(const Kernel&, const Nest&, int64_t lanes, int64_t unit);
+// The same with the lanes along `lane`, a row axis: each lane does the reductions of its own elements by itself.
+[[nodiscard]] NestPlan planNestAlong(const Kernel&, const Nest&, AxisId lane, int64_t lanes, int64_t unit);
+
+// The axis of `axes` along which most bytes of the nest's accesses are contiguous; nothing where `axes` is empty.
+[[nodiscard]] std::optional<AxisId> mostContiguous(const Kernel&, const Nest&, std::span<const AxisId> axes);
+
+// Calls fn(NodeId) for each node that the roots need, arguments first, each once.
+template <class Fn> void forEachNode(const Kernel& k, std::span<const NodeId> roots, Fn&& fn) {
+  std::vector<bool> seen(k.numNodes());
+  std::vector<std::pair<NodeId, bool>> work;
+  for (size_t i = roots.size(); i-- > 0;) work.push_back({roots[i], false});
+  while (!work.empty()) {
+    auto [n, ready] = work.back();
+    work.pop_back();
+    if (ready) {
+      fn(n);
+      continue;
+    }
+    if (seen[n.index]) continue;
+    seen[n.index] = true;
+    work.push_back({n, true});
+    const Node& node = k[n];
+    if (node.affine.valid())
+      for (const AffineTerm& t : k[node.affine].terms)
+        if (t.kind == AffineTerm::OfNode) work.push_back({NodeId(t.id), false});
+    for (size_t i = node.args.size(); i-- > 0;) work.push_back({node.args[i], false});
+  }
+}
+// The values, and the nodes in the addresses, of a nest's stores.
+[[nodiscard]] std::vector<NodeId> rootsOf(const Kernel&, const Nest&);
+
+} // namespace dtc::loops

@@ -1,0 +1,39 @@
+#pragma once
+// A pass is a free function on a module, and one row of a table (architecture.md §3).
+#include "dtc/IR/Module.h"
+#include <map>
+#include <string>
+
+namespace dtc {
+
+struct PassOptions {
+  std::map<std::string, std::string>
+      values; // fuse{limit=4}: {"limit", "4"}; names are checked against PassInfo::options
+};
+
+struct PassOption {
+  const char* name;
+  const char* fallback;
+  const char* doc;
+};
+
+struct PassInfo {
+  const char* name;    // "propagate": the -p name, the test folder, the file
+  const char* summary; // one line
+  const char* why; // why it runs exactly here: after X because, before Y because; what holds before and after
+  Level needs;     // the least level of the text that it takes …
+  Level gives;     // … and what it leaves
+  bool (*run)(Module&, const PassOptions&, Diagnostics&);
+  const char* before; // an example, extracted and run as a test: the input …
+  const char* after;  // … and what the pass makes of it
+  std::vector<PassOption> options = {};
+};
+
+// A pass's own file defines its row (inlineInfo(), propagateInfo(), …: declared in its header); PassTable.cpp lists them.
+// The standard pipeline in order, then the passes that stand outside it.
+[[nodiscard]] const std::vector<PassInfo>& passTable();
+[[nodiscard]] const PassInfo* findPass(std::string_view name);
+// docs/passes.md: every pass with its place in the pipeline, its options and its example.
+[[nodiscard]] std::string passesMarkdown();
+
+} // namespace dtc

@@ -1,0 +1,31 @@
+#pragma once
+// Passes in a row: what `-p 'a,b{opt=v},c'` says, and how it is run.
+#include "dtc/Passes/Pass.h"
+#include "dtc/Support/Result.h"
+#include <functional>
+
+namespace dtc {
+
+struct PassStep {
+  const PassInfo* pass = nullptr;
+  PassOptions options;
+};
+
+// "propagate{policy=dtensor},partition". A word that is no pass or option is answered with the nearest one.
+[[nodiscard]] Result<std::vector<PassStep>> parsePipeline(std::string_view text);
+
+// The least level of the module's functions.
+[[nodiscard]] Level levelOf(const Module&);
+[[nodiscard]] std::string_view levelName(Level); // "global"
+
+struct PipelineHooks {
+  std::function<void(const PassStep&, const Module&, double milliseconds)> after; // each pass that went well
+  bool verifyEach = false;
+};
+
+// Runs the steps until one fails. What is wrong with the program is in `diags` (the error's message is then empty); a step
+// that lacks what an earlier pass gives is an error that names that pass; a pass that leaves an invalid module is a bug.
+[[nodiscard]] Status runPipeline(Module&, const std::vector<PassStep>&, Diagnostics& diags,
+                                 const PipelineHooks& = {});
+
+} // namespace dtc

@@ -1,0 +1,54 @@
+#pragma once
+// propagate: gives every value of a global module a closed sharding and makes every change of sharding an op.
+//
+// Projects dims to factors (Projection.h), moves axes along factors to a fixed point (user priority, then op priority, then
+// basic before aggressive, as in Shardy, https://openxla.org/shardy/propagation), decides where pending values are reduced
+// by a minimum cut over bytes (PendingCut.h), and puts a `reshard` wherever what an op gives differs from what is wanted.
+// Runs after autodiff, so that gradients get their shardings from the same rules, and before partition, which needs them.
+#include "dtc/Passes/Pass.h"
+#include "dtc/Sharding/Projection.h"
+
+namespace dtc {
+
+// Why a dim of a value is cut: the axes came from `from` through factor `factor` of op `via`; or from an annotation.
+struct ShardingReason {
+  enum Kind : uint8_t {
+    Annotation,       // written on the value
+    ResultAnnotation, // written on the function's result that the value is returned as
+    Propagated,
+    Cheapest, // what the cheapest form of `via` gives, where two factors wanted one axis
+  } kind = Propagated;
+  ValueId value;
+  uint16_t dim = 0;
+  PartList parts; // the list that the dim had from then on
+  OpId via;       // Propagated: invalid where a region's or a function's boundary carried it
+  ValueId from;   // Propagated
+  std::string factor;
+};
+
+// Why a reshard stands where it stands.
+struct ReshardReason {
+  enum Kind : uint8_t {
+    Reduce,   // `cause` produced a pending value, and `needs` (or a boundary) must have it reduced
+    Operand,  // `needs` runs on operands cut otherwise
+    Result,   // what `cause` gives is not what its result's sharding says
+    Boundary, // a return, yield, bind or constraint asks for it
+  } kind = Operand;
+  OpId reshard;
+  OpId cause;        // producer; may be invalid
+  OpId needs;        // consumer; may be invalid
+  int64_t bytes = 0; // estimated bytes received per device
+};
+
+struct PropagationReport {
+  std::vector<ShardingReason> shardings; // in the order they were found
+  std::vector<ReshardReason> reshards;   // in program order
+  std::vector<uint32_t>
+      variable; // by value: values that share a sharding (carried ones) have the same number
+};
+
+[[nodiscard]] bool propagate(Module&, Diagnostics&, PropagationReport* report = nullptr);
+[[nodiscard]] bool propagatePass(Module&, const PassOptions&, Diagnostics&);
+[[nodiscard]] PassInfo propagateInfo();
+
+} // namespace dtc

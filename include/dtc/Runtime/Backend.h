@@ -1,0 +1,71 @@
+#pragma once
+// What an executable asks of the thing that computes: memory, kernels, matrix products, copies, and a communicator. Devices
+// are logical: one per place of the mesh. Everything is set up when a program is loaded; a step only starts it.
+#include "dtc/Kernel/Kernel.h"
+#include "dtc/Runtime/Communicator.h"
+
+namespace dtc {
+
+// A matrix product on one device, all numbers known (GemmCall says what they mean).
+struct PlacedGemm {
+  DType dtype = DType::F32;
+  struct Axis {
+    int64_t extent = 1, a = 0, b = 0, y = 0;
+  };
+  std::vector<Axis> batch; // outermost first
+  Axis m, n, k;
+  const std::byte *a = nullptr, *b = nullptr, *bias = nullptr;
+  int64_t biasStride = 0;
+  std::byte* y = nullptr;
+};
+
+// One launch of a kernel on one device.
+struct PlacedKernel {
+  uint32_t kernel = 0; // index into the sources given to compile()
+  std::vector<void*> buffers;
+  std::vector<int64_t> sizes;
+};
+
+class Backend {
+public:
+  virtual ~Backend() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0; // "cpu", "cuda-emu", "cuda"
+  // How kernels are to be lowered for it.
+  [[nodiscard]] virtual KernelOptions kernelOptions() const = 0;
+  // Compiles all kernels of a program. Called once, before any step is placed; `kernels` lives until the last is.
+  [[nodiscard]] virtual Status compile(const std::vector<KernelSource>& kernels) = 0;
+
+  // Memory of one device, 64-byte aligned and zeroed; it lives as long as the backend. Error (Machine): no memory left.
+  [[nodiscard]] virtual Result<std::byte*> allocate(int64_t place, int64_t bytes) = 0;
+  // Host to device and back. Return when done; `read` waits for the steps of that device before it.
+  [[nodiscard]] virtual Status write(int64_t place, std::byte* to, std::span<const std::byte> from) = 0;
+  [[nodiscard]] virtual Status read(int64_t place, std::span<std::byte> to, const std::byte* from) = 0;
+
+  // Makes a step ready on one device; the number names it from then on. `parts`: into how many pieces of work it may be
+  // cut that run at the same time (the result is the same for every cut).
+  struct Placed {
+    uint32_t step = 0;
+    uint32_t parts = 1;
+  };
+  [[nodiscard]] virtual Result<Placed> place(int64_t place, const PlacedKernel& kernel) = 0;
+  [[nodiscard]] virtual Result<Placed> place(int64_t place, const PlacedGemm& gemm) = 0;
+  // Does part `part` of a step; `worker` is the number of the pool's worker that calls.
+  [[nodiscard]] virtual Status runKernel(uint32_t step, uint32_t part, int worker) = 0;
+  [[nodiscard]] virtual Status runGemm(uint32_t step, uint32_t part, int worker) = 0;
+  [[nodiscard]] virtual Status copy(int64_t place, std::byte* to, const std::byte* from, int64_t bytes) = 0;
+  [[nodiscard]] virtual Communicator& communicator() = 0;
+  // Waits until everything that was started is done.
+  [[nodiscard]] virtual Status finish() = 0;
+
+  // True where steps only start work and one worker can keep all devices busy.
+  [[nodiscard]] virtual bool asynchronous() const { return false; }
+
+  // How long each phase of compile() took, in milliseconds, for --timing and --stats.
+  struct Phase {
+    std::string name;
+    double milliseconds = 0;
+  };
+  std::vector<Phase> phases;
+};
+
+} // namespace dtc

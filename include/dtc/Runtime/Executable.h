@@ -1,0 +1,83 @@
+#pragma once
+// A scheduled function, loaded on a backend and ready to run: flat step lists, one arena per device, one pool of workers
+// that executes the steps of all devices.
+#include "dtc/IR/Module.h"
+#include "dtc/Runtime/Backend.h"
+#include "dtc/Support/Result.h"
+#include "dtc/Support/Tensor.h"
+#include "dtc/Support/ThreadPool.h"
+#include <memory>
+#include <string>
+
+namespace dtc {
+
+// What reports say of one step, on the device at place 0.
+struct StepInfo {
+  std::string name; // "gelu_1" (a kernel's), "matmul", "all_reduce(tp)", "copy"
+  std::string what; // "kernel", "library", "collective", "copy", "host", "control"
+  std::string op;   // the statement's result and op: "%h = fused"
+  LineCol line;     // in the program's text
+  OpId id;
+  std::vector<ValueId> results;
+  int64_t bytes = 0; // touched (kernels, library), or sent (collectives)
+  int64_t flops = 0;
+  std::string stream = "compute"; // or a communicator's: "comm tp"
+};
+
+struct StepEvent {
+  uint32_t step = 0; // index into steps()
+  int32_t place = 0;
+  int64_t beginNs = 0, endNs = 0; // since the run's start
+  int64_t workNs = 0;             // of a collective: when all had arrived
+  uint64_t meeting = 0;           // events of one meeting have one number (> 0)
+};
+
+struct RunHooks {
+  bool time = false; // fill events()
+  // Called after each step of a device. Setting it makes the run serial, so that the calls come in the same order each time.
+  void (*afterStep)(void* self, uint32_t step, int64_t place) = nullptr;
+  void* self = nullptr;
+  // Where `print` writes.
+  void (*print)(void* self, const std::string& text) = nullptr;
+  void* printSelf = nullptr;
+};
+
+class Executable {
+public:
+  struct Options {
+    bool reuseMemory = true; // false: every value keeps its buffer, so that value() can read it after the run
+  };
+  // `m` (scheduled, symbols bound), `backend` and `pool` must outlive it. Errors name the op and its line: Input for what
+  // the text asks for and cannot be, Bug for an op that nothing executes, else the backend's.
+  [[nodiscard]] static Result<std::unique_ptr<Executable>> load(Module& m, FuncId f, Backend& backend,
+                                                                ThreadPool& pool, const Options& options);
+  ~Executable();
+
+  // Gives argument i its global value, cut into pieces. Arguments keep their values from run to run.
+  [[nodiscard]] Status setArgument(size_t i, const Tensor& global);
+  // Runs all devices once. Errors name the op and its line.
+  [[nodiscard]] Status run(const RunHooks& hooks = {});
+  // Result i of the last run as a global tensor. An spmd result without `of` is taken from place 0.
+  [[nodiscard]] Result<Tensor> result(size_t i) const;
+  // A value as the device at `place` holds it; without reuseMemory right for all values outside loops.
+  [[nodiscard]] Result<Tensor> value(ValueId v, int64_t place) const;
+
+  [[nodiscard]] const std::vector<StepInfo>& steps() const;
+  [[nodiscard]] const std::vector<StepInfo>&
+  loadTimeSteps() const; // done once, while loading: constants, a device's indices
+  [[nodiscard]] const std::vector<StepEvent>& events() const; // of the last timed run, by place, then time
+  [[nodiscard]] const Mesh& mesh() const;
+  [[nodiscard]] int64_t arenaBytes() const; // of one device
+  [[nodiscard]] int64_t memoryLowerBound() const;
+  // Bytes of live buffers of one device after each step of the top level, by step number; -1 for steps inside regions.
+  [[nodiscard]] const std::vector<int64_t>& liveBytes() const;
+  // How long loading took, by phase.
+  [[nodiscard]] const std::vector<Backend::Phase>& phases() const;
+
+private:
+  struct Impl;
+  explicit Executable(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace dtc

@@ -1,0 +1,40 @@
+#pragma once
+// What a run did, for people: a trace that Perfetto opens, and sums over its steps.
+#include "dtc/Runtime/Executable.h"
+
+namespace dtc {
+
+struct TraceInfo {
+  std::string program; // the file's name
+  std::string backend;
+  std::vector<Backend::Phase> phases; // of the host, before the run, in order
+};
+
+// Chrome trace-event JSON (cli.md): a process per device, named by its mesh coordinates, a thread per stream, flow arrows
+// between the members of a collective, a counter of live memory; bytes, flops and rates in `args`.
+[[nodiscard]] std::string traceJson(const Executable& e, const Module& m, const TraceInfo& info);
+
+// One row per kernel, library call or collective: steps of one name and op are one row, devices and runs added up.
+struct StatsRow {
+  std::string name, what, op, where; // where: "gpt.dt:12"
+  int64_t calls = 0, totalNs = 0, bytes = 0,
+          flops = 0; // bytes and flops of one call on the device at place 0
+};
+
+class RunStats {
+public:
+  void add(const Executable& e); // the events of its last run
+  [[nodiscard]] std::string text(const Executable& e, const Module& m) const;
+  [[nodiscard]] std::string json(const Executable& e, const Module& m) const;
+  std::vector<double> runMs; // of each timed run
+  std::vector<Backend::Phase> phases;
+
+private:
+  std::vector<StatsRow> rows(const Executable& e, const Module& m) const;
+  std::vector<int64_t> calls_, ns_; // by step
+};
+
+// "1.5 KiB", "12 MiB", "640 B".
+[[nodiscard]] std::string bytesText(int64_t bytes);
+
+} // namespace dtc

@@ -1,0 +1,147 @@
+#pragma once
+// Mesh, Sharding and pieces: the one theory of sharding.md §1 as pure values. Nothing else computes shapes of shards.
+#include "dtc/Sharding/Dim.h"
+#include "dtc/Support/Checked.h"
+#include <span>
+
+namespace dtc {
+
+struct MeshAxis {
+  StrId name;
+  int64_t size = 1;
+};
+
+// A mesh of logical devices; place (i0, i1, …) in row-major order is logical device `devices[place]` (empty: the place).
+struct Mesh {
+  StrId name;
+  std::vector<MeshAxis> axes;
+  std::vector<int64_t> devices;                      // as written by {devices = […]}, else empty
+  [[nodiscard]] int64_t numDevices() const;          // product of the sizes; bounded by 2^31-1 by the parser
+  [[nodiscard]] int axisIndex(StrId axisName) const; // -1 if it has none of that name
+  [[nodiscard]] int64_t axisSize(const AxisRef&) const; // of the whole axis or of the sub-axis
+  // This place's index along an axis or sub-axis.
+  [[nodiscard]] int64_t indexAlong(const AxisRef&, int64_t place) const;
+  // Row-major index over several axes (major to minor), and the product of their sizes.
+  [[nodiscard]] int64_t indexAlong(std::span<const AxisRef>, int64_t place) const;
+  [[nodiscard]] int64_t sizeOf(std::span<const AxisRef>) const;
+  // Places that differ from `place` along `axes` only, in order of their row-major index over `axes`.
+  [[nodiscard]] std::vector<int64_t> groupOf(std::span<const AxisRef> axes, int64_t place) const;
+  // pre=1 and size=whole size is the whole axis: the canonical form that Sharding holds.
+  [[nodiscard]] AxisRef canonical(AxisRef) const;
+};
+
+enum class PendingKind : uint8_t { None, Sum, Avg, Prod, Max, Min, Any, All };
+[[nodiscard]] std::string_view pendingName(PendingKind); // "sum" …
+[[nodiscard]] std::optional<PendingKind> parsePendingKind(std::string_view);
+
+// One entry of a dim's list, major to minor: a mesh axis, or an unsharded factor of `blocks` (strided shard).
+struct DimPart {
+  AxisRef axis;
+  int64_t blocks = 0; // > 0: a factor, and `axis` is unused
+  [[nodiscard]] bool isAxis() const { return blocks == 0; }
+  friend bool operator==(const DimPart&, const DimPart&) = default;
+};
+
+struct DimSharding {
+  std::vector<DimPart> parts;
+  bool open = false;     // `?`: propagation may cut it (further)
+  int32_t priority = -1; // user priority pN; -1: none
+  [[nodiscard]] bool cut() const { return !parts.empty(); }
+  [[nodiscard]] bool strided() const;
+  [[nodiscard]] std::vector<AxisRef> axes() const; // without the factors
+  friend bool operator==(const DimSharding&, const DimSharding&) = default;
+};
+
+struct PendingAxis {
+  AxisRef axis;
+  PendingKind kind = PendingKind::Sum;
+  friend bool operator==(const PendingAxis&, const PendingAxis&) = default;
+};
+
+// What a tensor of rank dims.size() is on a mesh. Interned (ShardingTable), compared by id. Pending axes are kept sorted
+// in mesh order; all kinds are equal, or sum and avg.
+struct Sharding {
+  MeshId mesh;
+  std::vector<DimSharding> dims;
+  std::vector<PendingAxis> pending;
+  std::vector<AxisRef> replicated;   // rep(…): kept replicated
+  [[nodiscard]] bool closed() const; // no open dim
+  [[nodiscard]] bool fullyReplicated() const { return !anyCut() && pending.empty(); }
+  [[nodiscard]] bool anyCut() const;
+  [[nodiscard]] PendingKind pendingKind() const; // of the first pending axis, or None
+  friend bool operator==(const Sharding&, const Sharding&) = default;
+};
+
+// --- Pieces (sharding.md §1) ---
+struct Interval {
+  int64_t begin = 0, end = 0;
+  [[nodiscard]] int64_t size() const { return end - begin; }
+  friend bool operator==(const Interval&, const Interval&) = default;
+};
+// Piece i of n over k: [floor(i*n/k), floor((i+1)*n/k)).
+[[nodiscard]] inline Interval piece(int64_t n, int64_t k, int64_t i) {
+  return {mulDiv(i, n, k), mulDiv(i + 1, n, k)};
+}
+// The intervals of a global dim of size n that the device at `place` holds, in local order. One interval unless the
+// sharding is strided; with factors the grid is that of the whole list (product of axes and factors), row-major.
+[[nodiscard]] std::vector<Interval> dimPieces(const DimSharding&, const Mesh&, int64_t n, int64_t place);
+// Size of that piece; of one dim, and of all dims.
+[[nodiscard]] int64_t dimPieceSize(const DimSharding&, const Mesh&, int64_t n, int64_t place);
+[[nodiscard]] std::vector<int64_t> localShape(const Sharding&, const Mesh&,
+                                              std::span<const int64_t> globalShape, int64_t place);
+// The dim of a local type: n/k where even, else the cut dim "n/axes" (ir.md §2.3), axes of size 1 left out. Nothing where a strided list does not
+// divide n (the verifier rejects those).
+[[nodiscard]] std::optional<Dim> localDim(const DimSharding&, const Mesh&, Dim global, DimTable&);
+
+// The same piece with what cuts evenly divided out, major first: 10/(a, b) with a=2 is 5/b, 6/a with a=4 is 3/a:(2)2. Dims of local types that
+// are written differently hold the same elements where this is equal.
+[[nodiscard]] Dim normalPiece(Dim local, const Mesh&, DimTable&);
+
+// --- The tables ---
+class ShardingTable {
+public:
+  ShardingId
+  intern(Sharding s); // canonical order of pending and replicated axes is made here (needs the mesh)
+  [[nodiscard]] const Sharding& operator[](ShardingId id) const { return storage_[id.index]; }
+  [[nodiscard]] size_t size() const { return storage_.size(); }
+  MeshId addMesh(Mesh m);
+  [[nodiscard]] const Mesh& mesh(MeshId id) const { return meshes_[id.index]; }
+  [[nodiscard]] Mesh& mesh(MeshId id) { return meshes_[id.index]; }
+  [[nodiscard]] const Mesh& meshOf(ShardingId id) const { return mesh((*this)[id].mesh); }
+  [[nodiscard]] MeshId findMesh(StrId name) const;
+  [[nodiscard]] uint32_t numMeshes() const { return static_cast<uint32_t>(meshes_.size()); }
+  // Fully replicated and closed, rank `rank`.
+  ShardingId replicated(MeshId mesh, size_t rank);
+
+private:
+  std::deque<Mesh> meshes_;
+  std::deque<Sharding> storage_;
+  std::unordered_multimap<size_t, uint32_t> byHash_;
+};
+
+// --- Text ---
+enum class ShardingStyle : uint8_t { Dim, Mesh }; // {dp, _ | sum(tp)} or [S(0), P(sum)]
+// Without the leading "@mesh". Falls back to dim style where mesh style cannot say it.
+[[nodiscard]] std::string printSharding(const Sharding&, const Mesh&, const StringTable&, ShardingStyle);
+
+// --- The mesh-dim view: one placement per mesh axis (PyTorch's), each on the piece left by those before ---
+struct Placement {
+  enum Kind : uint8_t { R, S, P } kind = R;
+  int dim = 0;                             // S
+  int64_t blocks = 1;                      // S(dim, blocks): blocks > 1 is _StridedShard
+  PendingKind pending = PendingKind::None; // P
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+// Nothing where it cannot be said (open dims, priorities, sub-axes, rep, orders that strides cannot express).
+[[nodiscard]] std::optional<std::vector<Placement>> toPlacements(const Sharding&, const Mesh&);
+[[nodiscard]] std::optional<Sharding> fromPlacements(std::span<const Placement>, MeshId, const Mesh&,
+                                                     size_t rank);
+
+// What is wrong with a sharding on a tensor of this global shape (an axis twice, overlapping sub-axes, a rank that differs,
+// mixed pending kinds, a strided list that does not divide, an axis the mesh lacks), in words, or "".
+[[nodiscard]] std::string shardingProblem(const Sharding&, const Mesh&, std::span<const Dim> globalShape,
+                                          const DimTable&, const StringTable&);
+// Do two axis references share devices indices (the same axis, or overlapping sub-axes)?
+[[nodiscard]] bool overlaps(const AxisRef&, const AxisRef&, const Mesh&);
+
+} // namespace dtc

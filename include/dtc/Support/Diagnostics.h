@@ -1,0 +1,101 @@
+#pragma once
+// Diagnostics are data: a kind (with its format), a place, typed arguments, notes; one renderer makes text of them.
+// An error of the *input* is reported here and the function returns false / nullopt; errors of the machine are Result
+// (Result.h); errors of dtc itself are DTC_CHECK.
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace dtc {
+
+// A range of byte offsets in the module's text; begin == end == kNone where there is none.
+struct SourceRange {
+  static constexpr uint32_t kNone = 0xffffffffu;
+  uint32_t begin = kNone, end = kNone;
+  [[nodiscard]] bool valid() const { return begin != kNone; }
+};
+
+// One input text with its name as shown to people ("mlp.dt", "<stdin>").
+struct SourceText {
+  std::string name;
+  std::string text;
+};
+
+// A kind of diagnostic: a stable id ("contract-mismatch") and a format with {0}, {1}, … for the arguments.
+// Declared `inline constexpr DiagKind kFoo{"foo", "…"};` next to the code that reports it.
+struct DiagKind {
+  const char* id;
+  const char* format;
+};
+
+enum class Severity : uint8_t { Error, Warning, Note };
+
+struct Note {
+  SourceRange range;
+  std::string message;
+};
+
+struct Diagnostic {
+  Severity severity = Severity::Error;
+  const DiagKind* kind = nullptr;
+  SourceRange range;             // the caret range
+  std::vector<SourceRange> also; // further ranges underlined on the same line
+  std::vector<std::string> args;
+  std::vector<Note> notes;
+  [[nodiscard]] std::string message() const;
+
+  Diagnostic& note(SourceRange r, std::string text) {
+    notes.push_back({r, std::move(text)});
+    return *this;
+  }
+  Diagnostic& alsoAt(SourceRange r) {
+    also.push_back(r);
+    return *this;
+  }
+};
+
+class Diagnostics {
+public:
+  static constexpr size_t kMaxErrors = 20; // ir.md §2.1: a run reports at most 20 errors
+
+  template <class... Args> Diagnostic& error(const DiagKind& kind, SourceRange range, const Args&... args) {
+    return add(Severity::Error, kind, range, {toArg(args)...});
+  }
+  template <class... Args> Diagnostic& warning(const DiagKind& kind, SourceRange range, const Args&... args) {
+    return add(Severity::Warning, kind, range, {toArg(args)...});
+  }
+  [[nodiscard]] bool hasErrors() const { return errors_ != 0; }
+  [[nodiscard]] size_t numErrors() const { return errors_; }
+  [[nodiscard]] bool full() const { return errors_ >= kMaxErrors; } // callers may stop early
+  [[nodiscard]] const std::vector<Diagnostic>& all() const { return list_; }
+  void clear() { list_.clear(), errors_ = 0; }
+
+private:
+  static std::string toArg(std::string_view s) { return std::string(s); }
+  static std::string toArg(const std::string& s) { return s; }
+  static std::string toArg(const char* s) { return s; }
+  template <std::integral T> static std::string toArg(T v) { return std::to_string(v); }
+  Diagnostic& add(Severity s, const DiagKind& kind, SourceRange range, std::vector<std::string> args);
+  std::vector<Diagnostic> list_;
+  Diagnostic overflow_; // where what comes after the 20th error goes
+  size_t errors_ = 0;
+};
+
+// The text of all diagnostics: "file:line:col: error: …", the line (cut to 160 columns around its caret), carets, notes.
+// `color` adds terminal escapes.
+[[nodiscard]] std::string renderDiagnostics(const Diagnostics&, const SourceText&, bool color);
+
+// Line and column (both from 1, columns count characters) of a byte offset.
+struct LineCol {
+  uint32_t line = 1, column = 1;
+};
+[[nodiscard]] LineCol lineColumn(std::string_view text, uint32_t offset);
+
+// The nearest of `candidates` to a mistyped `word` (Damerau-Levenshtein, at most a third of its length away), or "".
+[[nodiscard]] std::string_view nearestWord(std::string_view word,
+                                           const std::vector<std::string_view>& candidates);
+
+} // namespace dtc

@@ -1,0 +1,44 @@
+#pragma once
+// A dense, row-major tensor in host memory. The evaluator, files and checks work on these; kernels on raw buffers.
+#include "dtc/Support/DType.h"
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace dtc {
+
+class Tensor {
+public:
+  Tensor() = default;
+  Tensor(DType dtype, std::vector<int64_t> shape); // zeros; the caller has checked that the size fits
+
+  [[nodiscard]] DType dtype() const { return dtype_; }
+  [[nodiscard]] const std::vector<int64_t>& shape() const { return shape_; }
+  [[nodiscard]] size_t rank() const { return shape_.size(); }
+  [[nodiscard]] int64_t numElements() const { return count_; }
+  [[nodiscard]] std::span<std::byte> bytes() { return data_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return data_; }
+  template <class T> [[nodiscard]] T* as() { return reinterpret_cast<T*>(data_.data()); }
+  template <class T> [[nodiscard]] const T* as() const { return reinterpret_cast<const T*>(data_.data()); }
+
+  // Element `i` in row-major order, widened: floats to double (exact), bool and integers to int64 (u64 as the same bits).
+  [[nodiscard]] double getFloat(int64_t i) const; // of any dtype; u64 as its real value
+  [[nodiscard]] int64_t getInt(int64_t i) const;  // of bool and integers
+  // Rounds once / wraps to the dtype.
+  void setFloat(int64_t i, double v);
+  void setInt(int64_t i, int64_t v);
+
+  // Row-major strides in elements.
+  [[nodiscard]] std::vector<int64_t> strides() const;
+  // The same elements in a new shape of equal size.
+  [[nodiscard]] Tensor reshaped(std::vector<int64_t> shape) const;
+  friend bool operator==(const Tensor&, const Tensor&) = default; // bit for bit
+
+private:
+  DType dtype_ = DType::F32;
+  std::vector<int64_t> shape_;
+  int64_t count_ = 1;
+  std::vector<std::byte> data_ = std::vector<std::byte>(4);
+};
+
+} // namespace dtc

@@ -1,0 +1,187 @@
+#include "dtc/Check/Compare.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace dtc {
+namespace {
+
+enum class NumberKind : uint8_t { Finite, PlusInf, MinusInf, NaN };
+
+NumberKind kindOf(double v) {
+  if (std::isnan(v)) return NumberKind::NaN;
+  if (std::isinf(v)) return v > 0 ? NumberKind::PlusInf : NumberKind::MinusInf;
+  return NumberKind::Finite;
+}
+
+std::string numberText(double v) {
+  char buffer[40];
+  auto end = std::to_chars(buffer, buffer + sizeof buffer, v, std::chars_format::general, 9).ptr;
+  return {buffer, end};
+}
+
+std::string shapeText(const std::vector<int64_t>& shape) {
+  std::string s = "[";
+  for (size_t d = 0; d < shape.size(); ++d) s += (d ? ", " : "") + std::to_string(shape[d]);
+  return s + "]";
+}
+
+void fail(CompareReport& r, int64_t where, std::string reason) {
+  if (!r.pass) return;
+  r.pass = false;
+  r.whereFailed = where;
+  r.reason = std::move(reason);
+}
+
+// What the errors of one tensor add up to.
+struct Sums {
+  double errorSquares = 0, referenceErrorSquares = 0, valueSquares = 0;
+  double maxReferenceError = 0, maxValue = 0;
+  int64_t count = 0;
+};
+
+void addElement(CompareReport& r, Sums& s, int64_t i, double got, double exact, double rounded) {
+  double error = std::abs(got - exact), referenceError = std::abs(rounded - exact), size = std::abs(exact);
+  ++s.count;
+  s.errorSquares += error * error;
+  s.referenceErrorSquares += referenceError * referenceError;
+  s.valueSquares += size * size;
+  s.maxReferenceError = std::max(s.maxReferenceError, referenceError);
+  s.maxValue = std::max(s.maxValue, size);
+  if (error > r.maxAbs) r.maxAbs = error, r.whereAbs = i;
+  if (size > 0 && error / size > r.maxRel) r.maxRel = error / size, r.whereRel = i;
+}
+
+void judge(CompareReport& r, const Sums& s, const Tensor& got, const Tensor& r64,
+           const CompareOptions& options) {
+  if (s.count == 0) return;
+  auto n = static_cast<double>(s.count);
+  auto slack = [&](double scale) {
+    return 4 * ulpAt(got.dtype(), scale) +
+           static_cast<double>(options.wireHops) * ulpAt(options.wireDtype, scale);
+  };
+  r.rms = std::sqrt(s.errorSquares / n);
+  r.allowedMax = 4 * s.maxReferenceError + slack(s.maxValue);
+  r.allowedRms = 4 * std::sqrt(s.referenceErrorSquares / n) + slack(std::sqrt(s.valueSquares / n));
+  if (r.maxAbs > r.allowedMax)
+    fail(r, r.whereAbs,
+         "element " + indexText(r.whereAbs, got.shape()) + " is " + numberText(got.getFloat(r.whereAbs)) +
+             " where the reference has " + numberText(r64.getFloat(r.whereAbs)) + ": off by " +
+             numberText(r.maxAbs) + ", allowed is " + numberText(r.allowedMax));
+  if (r.rms > r.allowedRms)
+    fail(r, r.whereAbs,
+         "the root mean square of the errors is " + numberText(r.rms) + ", allowed is " +
+             numberText(r.allowedRms));
+}
+
+void compareExact(CompareReport& r, const Tensor& got, const Tensor& r64, const Tensor& rd) {
+  for (int64_t i = 0; i < got.numElements(); ++i) {
+    int64_t g = got.getInt(i), w = r64.getInt(i);
+    if (g == w || g == rd.getInt(i)) continue;
+    double error = std::abs(got.getFloat(i) - r64.getFloat(i));
+    if (error > r.maxAbs) r.maxAbs = error, r.whereAbs = i;
+    fail(r, i,
+         "element " + indexText(i, got.shape()) + " is " + std::to_string(g) + " where the reference has " +
+             std::to_string(w));
+  }
+}
+
+} // namespace
+
+double ulpAt(DType dtype, double v) {
+  if (!isFloat(dtype)) return 0;
+  int exponent = 0;
+  if (v != 0 && std::isfinite(v)) std::frexp(v, &exponent); // |v| in [2^(exponent-1), 2^exponent)
+  int least = dtype == DType::F64      ? -1074
+              : dtype == DType::F32    ? -149
+              : dtype == DType::BF16   ? -133
+              : dtype == DType::F16    ? -24
+              : dtype == DType::F8E4M3 ? -9
+                                       : -16;
+  if (v == 0) return std::ldexp(1.0, least);
+  return std::ldexp(1.0, std::max(exponent - mantissaBits(dtype), least));
+}
+
+std::string indexText(int64_t flat, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t d = shape.size(); d-- > 0;) {
+    if (shape[d] == 0) continue;
+    index[d] = flat % shape[d];
+    flat /= shape[d];
+  }
+  return shapeText(index);
+}
+
+CompareReport compareTensors(const Tensor& got, const Tensor& r64, const Tensor& rd,
+                             const CompareOptions& options) {
+  CompareReport r;
+  r.elements = got.numElements();
+  if (got.shape() != r64.shape() || got.shape() != rd.shape()) {
+    fail(r, -1,
+         "the result has shape " + shapeText(got.shape()) + ", the reference " + shapeText(r64.shape()));
+    return r;
+  }
+  if (!isFloat(got.dtype())) {
+    compareExact(r, got, r64, rd);
+    return r;
+  }
+  Sums sums;
+  for (int64_t i = 0; i < got.numElements(); ++i) {
+    double g = got.getFloat(i), exact = r64.getFloat(i), rounded = rd.getFloat(i);
+    NumberKind kind = kindOf(g);
+    if (kind != kindOf(exact) && kind != kindOf(rounded)) {
+      fail(r, i,
+           "element " + indexText(i, got.shape()) + " is " + numberText(g) + " where the reference has " +
+               numberText(exact));
+      continue;
+    }
+    if (std::isfinite(g) && std::isfinite(exact) && std::isfinite(rounded))
+      addElement(r, sums, i, g, exact, rounded);
+  }
+  judge(r, sums, got, r64, options);
+  return r;
+}
+
+CompareReport compareIndices(const Tensor& got, const Tensor& want, const Tensor& source64,
+                             const Tensor& sourceRd, int64_t dim) {
+  CompareReport r;
+  r.elements = got.numElements();
+  if (got.shape() != want.shape()) {
+    fail(r, -1,
+         "the result has shape " + shapeText(got.shape()) + ", the reference " + shapeText(want.shape()));
+    return r;
+  }
+  double tolerance = 0, largest = 0;
+  for (int64_t i = 0; i < source64.numElements(); ++i) {
+    double exact = source64.getFloat(i), rounded = sourceRd.getFloat(i);
+    if (!std::isfinite(exact) || !std::isfinite(rounded)) continue;
+    tolerance = std::max(tolerance, 4 * std::abs(rounded - exact));
+    largest = std::max(largest, std::abs(exact));
+  }
+  tolerance += 4 * ulpAt(sourceRd.dtype(), largest);
+  int64_t size = source64.shape()[dim], inner = 1;
+  for (size_t d = dim + 1; d < source64.rank(); ++d) inner *= source64.shape()[d];
+  for (int64_t i = 0; i < got.numElements(); ++i) {
+    int64_t g = got.getInt(i), w = want.getInt(i), base = (i / inner) * size * inner + i % inner;
+    if (g == w) continue;
+    if (g < 0 || g >= size) {
+      fail(r, i,
+           "index " + std::to_string(g) + " at " + indexText(i, got.shape()) + " is not in 0 … " +
+               std::to_string(size - 1));
+      continue;
+    }
+    double a = source64.getFloat(base + g * inner), b = source64.getFloat(base + w * inner);
+    double error = std::abs(a - b);
+    if (std::isfinite(error) && error > r.maxAbs) r.maxAbs = error, r.whereAbs = i;
+    bool alike = kindOf(a) == kindOf(b) && (!std::isfinite(a) || error <= tolerance);
+    if (!alike)
+      fail(r, i,
+           "index " + std::to_string(g) + " at " + indexText(i, got.shape()) + " selects " + numberText(a) +
+               ", the reference's " + std::to_string(w) + " selects " + numberText(b));
+  }
+  r.allowedMax = tolerance;
+  return r;
+}
+
+} // namespace dtc

@@ -1,0 +1,248 @@
+// Claims about sharding rules that come from outside.
+#include "RuleClaims.h"
+#include "dtc/Check/RuleProver.h"
+#include "dtc/Ops/Homomorphism.h"
+#include <algorithm>
+#include <cstdlib>
+
+namespace dtc {
+
+namespace {
+
+std::string_view trimmed(std::string_view s) {
+  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
+  while (!s.empty() && (s.back() == ' ' || s.back() == '\t' || s.back() == '\r')) s.remove_suffix(1);
+  return s;
+}
+
+// At commas outside parentheses.
+std::vector<std::string_view> words(std::string_view s) {
+  std::vector<std::string_view> out;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i <= s.size(); ++i) {
+    if (i < s.size() && (s[i] == '(' || s[i] == '[')) ++depth;
+    if (i < s.size() && (s[i] == ')' || s[i] == ']')) --depth;
+    if (i < s.size() && (s[i] != ',' || depth > 0)) continue;
+    if (auto w = trimmed(s.substr(begin, i - begin)); !w.empty()) out.push_back(w);
+    begin = i + 1;
+  }
+  return out;
+}
+
+// R, S(0), S(0, 2), P(sum); PyTorch's Replicate(), Shard(0), Partial(sum) too. Nothing for anything else.
+std::optional<Placement> parsePlacement(std::string_view w) {
+  if (w.size() > 2 && w.front() == '[' && w.back() == ']') w = trimmed(w.substr(1, w.size() - 2));
+  size_t open = w.find('(');
+  std::string_view name = w.substr(0, open), inside;
+  if (open != std::string_view::npos) {
+    if (w.back() != ')') return std::nullopt;
+    inside = trimmed(w.substr(open + 1, w.size() - open - 2));
+  }
+  if ((name == "R" || name == "Replicate") && inside.empty()) return Placement{};
+  if (name == "P" || name == "Partial") {
+    while (!inside.empty() && (inside.front() == '"' || inside.front() == '\'')) inside.remove_prefix(1);
+    while (!inside.empty() && (inside.back() == '"' || inside.back() == '\'')) inside.remove_suffix(1);
+    auto kind = parsePendingKind(inside == "product" ? "prod" : inside.empty() ? "sum" : inside);
+    if (!kind || *kind == PendingKind::None) return std::nullopt;
+    return Placement{Placement::P, 0, 1, *kind};
+  }
+  if (name != "S" && name != "Shard") return std::nullopt;
+  std::vector<std::string_view> numbers = words(inside);
+  if (numbers.empty() || numbers.size() > 2) return std::nullopt;
+  int64_t values[2] = {0, 1};
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    std::string text(numbers[i].substr(numbers[i].substr(0, 4) == "dim=" ? 4 : 0));
+    char* end;
+    values[i] = std::strtoll(text.c_str(), &end, 10);
+    if (text.empty() || *end || values[i] < (i ? 1 : -64) || values[i] > 1 << 20) return std::nullopt;
+  }
+  return Placement{Placement::S, static_cast<int>(values[0]), values[1]};
+}
+
+struct Claim {
+  OpKind op = kNoOpKind;
+  DType dtype = DType::F32;
+  std::string sample; // types, literals and attributes after the op's name, or ""
+  std::vector<Placement> operands;
+  std::vector<std::string> literals; // per operand: "" or the literal that stands there
+  Placement result;
+};
+
+class Judge {
+public:
+  Judge(std::string_view line, const OpRegistry& ops) : line_(line), ops_(ops) {}
+
+  // An error where the line is no claim.
+  std::string parse() {
+    size_t bar = line_.find('|'), arrow = line_.rfind("->");
+    if (bar == std::string_view::npos || arrow == std::string_view::npos || arrow < bar)
+      return "expected `op | placements -> placement`";
+    std::string_view head = trimmed(line_.substr(0, bar));
+    size_t space = std::min(head.find_first_of(" {"), head.size());
+    name_ = head.substr(0, space);
+    claim_.sample = trimmed(head.substr(space));
+    for (std::string_view w : words(line_.substr(bar + 1, arrow - bar - 1))) {
+      bool literal = (w[0] >= '0' && w[0] <= '9') || w[0] == '-' || w == "true" || w == "false";
+      auto p = literal ? std::optional(Placement{}) : parsePlacement(w);
+      if (!p) return "'" + std::string(w) + "' is no placement: R, S(0), S(0, 2) or P(sum)";
+      claim_.operands.push_back(*p);
+      claim_.literals.emplace_back(literal ? w : std::string_view());
+    }
+    std::vector<std::string_view> results = words(line_.substr(arrow + 2));
+    if (results.empty()) return "expected the result's placement after ->";
+    for (size_t i = 0; i < results.size(); ++i) {
+      auto p = parsePlacement(results[i]);
+      if (!p) return "'" + std::string(results[i]) + "' is no placement: R, S(0), S(0, 2) or P(sum)";
+      if (i && *p != claim_.result) return "results with different placements are judged one claim each";
+      claim_.result = *p;
+    }
+    claim_.op = ops_.find(name_, claim_.operands.size());
+    return "";
+  }
+
+  ClaimVerdict judge() {
+    ClaimVerdict v{std::string(line_)};
+    if (claim_.op == kNoOpKind) {
+      v.why = "there is no op '" + std::string(name_) + "'";
+      return v;
+    }
+    chooseDType();
+    for (OpSample& s : samples()) {
+      std::vector<Placement> placements;
+      if (!fit(s, placements)) continue;
+      v.why = counterexample(s, placements);
+      v.holds = v.why.empty();
+      return v;
+    }
+    v.why =
+        "no sample of '" + std::string(name_) + "' has such operands and dims; write its types after the op";
+    return v;
+  }
+
+private:
+  // Of the claim's text if it says one; else what the pending kinds and the op ask for.
+  void chooseDType() {
+    size_t end = std::min(claim_.sample.find_first_of(" ,["), claim_.sample.size());
+    if (auto d = parseDType(claim_.sample.substr(0, end));
+        d && (end == claim_.sample.size() || claim_.sample[end] == ' ')) {
+      claim_.dtype = *d;
+      claim_.sample = trimmed(std::string_view(claim_.sample).substr(end));
+      return;
+    }
+    auto logical = [](const Placement& p) {
+      return p.kind == Placement::P && (p.pending == PendingKind::Any || p.pending == PendingKind::All);
+    };
+    bool bools = std::any_of(claim_.operands.begin(), claim_.operands.end(), logical);
+    uint8_t classes = ops_[claim_.op].operandClasses;
+    claim_.dtype = bools || classes == 1 ? DType::Bool : classes & 4 ? DType::F32 : DType::I32;
+  }
+
+  std::vector<OpSample> samples() const {
+    const OpRecord& r = ops_[claim_.op];
+    std::string text = sampleText(r);
+    bool hasTypes = claim_.sample.find('[') < claim_.sample.find('{');
+    if (hasTypes)
+      text = claim_.sample;
+    else if (!claim_.sample.empty())
+      text = withAttributes(text);
+    bool literals = std::any_of(claim_.literals.begin(), claim_.literals.end(),
+                                [](const std::string& l) { return !l.empty(); });
+    if (literals && !hasTypes) {
+      text.clear();
+      for (size_t i = 0; i < claim_.literals.size(); ++i)
+        text += (i ? ", " : "") + (claim_.literals[i].empty() ? std::string("T[5, 3]") : claim_.literals[i]);
+      text += claim_.sample.empty() ? "" : " " + claim_.sample;
+    }
+    return opSamples(ops_, claim_.op, claim_.dtype, text);
+  }
+  // The record's shapes with the claim's attributes.
+  std::string withAttributes(std::string_view text) const {
+    std::string out;
+    for (size_t i = 0; i < text.size();) {
+      size_t end = std::min(text.find('\n', i), text.size());
+      std::string_view line = trimmed(text.substr(i, end - i));
+      line = trimmed(line.substr(0, line.find('{')));
+      if (!line.empty()) out += std::string(line) + " " + claim_.sample + "\n";
+      i = end + 1;
+    }
+    return out;
+  }
+
+  // As many arguments, and all dims that are named; negative ones count from the end.
+  bool fit(OpSample& s, std::vector<Placement>& placements) {
+    Module& m = s.module;
+    size_t argument = 0, numOperands = m[s.op].numOperands;
+    if (numOperands != claim_.operands.size()) {
+      if (m[s.func].args.size() != claim_.operands.size()) return false;
+    }
+    auto place = [](Placement& p, size_t rank) {
+      if (p.kind != Placement::S) return true;
+      if (p.dim < 0) p.dim += static_cast<int>(rank);
+      return p.dim >= 0 && static_cast<size_t>(p.dim) < rank;
+    };
+    for (size_t i = 0; i < claim_.operands.size(); ++i) {
+      if (numOperands == claim_.operands.size() && m[m.operand(s.op, i)].kind == ValueKind::Literal) {
+        if (claim_.operands[i].kind != Placement::R) return false;
+        continue;
+      }
+      Placement p = claim_.operands[i];
+      if (!place(p, m.typeOf(m[s.func].args[argument++].value).rank())) return false;
+      placements.push_back(p);
+    }
+    result_ = claim_.result;
+    return m[s.op].numResults > 0 && place(result_, m.typeOf(m.result(s.op)).rank());
+  }
+
+  std::string counterexample(OpSample& s, const std::vector<Placement>& placements) {
+    Module& m = s.module;
+    for (size_t i = 0; i < placements.size(); ++i) {
+      DType d = m.typeOf(m[s.func].args[i].value).dtype;
+      if (placements[i].kind == Placement::P && !hasPendingKind(d, placements[i].pending))
+        return std::string(dtypeName(d)) + " values are never " + placementText(placements[i]);
+    }
+    if (DType d = m.typeOf(m.result(s.op)).dtype;
+        result_.kind == Placement::P && !hasPendingKind(d, result_.pending))
+      return "the result, of " + std::string(dtypeName(d)) + ", is never " + placementText(result_);
+    bool ran = false;
+    for (int64_t n : {2, 3}) {
+      TrialMesh mesh = addTrialMesh(m, n);
+      for (TrialValues values : {TrialValues::Small, TrialValues::Special})
+        for (uint64_t seed = 1; seed <= 4; ++seed) {
+          RuleTrial trial(s, mesh, placements, values, seed);
+          if (!trial.runs()) continue;
+          ran = true;
+          std::string why = trial.check(result_);
+          if (!why.empty()) return s.text + ": " + why;
+        }
+    }
+    return ran ? "" : "the op does not run on any values that were tried";
+  }
+
+  std::string_view line_, name_;
+  const OpRegistry& ops_;
+  Claim claim_;
+  Placement result_;
+};
+
+} // namespace
+
+Result<std::vector<ClaimVerdict>> judgeClaims(std::string_view text, const OpRegistry& ops) {
+  std::vector<ClaimVerdict> verdicts;
+  size_t number = 0;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = std::min(text.find('\n', i), text.size());
+    std::string_view line = text.substr(i, end - i);
+    i = end + 1;
+    ++number;
+    line = trimmed(line.substr(0, std::min(line.find("//"), line.find('#'))));
+    if (line.empty()) continue;
+    Judge judge(line, ops);
+    if (std::string problem = judge.parse(); !problem.empty())
+      return inputError("line " + std::to_string(number) + ": " + problem + ": `" + std::string(line) + "`");
+    verdicts.push_back(judge.judge());
+  }
+  return verdicts;
+}
+
+} // namespace dtc

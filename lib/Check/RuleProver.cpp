@@ -1,0 +1,202 @@
+// Every combination of placements of every op: what holds against what the record claims.
+#include "dtc/Check/RuleProver.h"
+#include "RuleClaims.h"
+#include "dtc/Ops/Homomorphism.h"
+#include <algorithm>
+#include <map>
+
+namespace dtc {
+
+namespace {
+
+constexpr PendingKind kKinds[] = {PendingKind::Sum, PendingKind::Avg, PendingKind::Prod, PendingKind::Max,
+                                  PendingKind::Min, PendingKind::Any, PendingKind::All};
+
+constexpr uint64_t kSeeds = 2, kSeedsOfLuck = 40;
+
+// What holds and yet is no rule, each with its reason. An op's name and `operands -> result`; "*" is any op.
+struct Reviewed {
+  const char* op;
+  const char* combination;
+  const char* reason;
+};
+constexpr Reviewed kReviewed[] = {
+    {"exp", "P(sum) -> P(prod)", "a product of exponentials overflows where the sum does not"},
+    {"exp2", "P(sum) -> P(prod)", "a product of powers overflows where the sum does not"},
+    {"log", "P(min) -> P(min)", "defined on a part of the line: it holds through NaN alone"},
+    {"log2", "P(min) -> P(min)", "defined on a part of the line: it holds through NaN alone"},
+    {"log1p", "P(min) -> P(min)", "defined on a part of the line: it holds through NaN alone"},
+    {"sqrt", "P(min) -> P(min)", "defined on a part of the line: it holds through NaN alone"},
+    {"is_finite", "P(sum) -> P(all)", "a sum of finite values may overflow"},
+    {"is_finite", "P(avg) -> P(all)", "a sum of finite values may overflow"},
+    {"is_finite", "P(prod) -> P(all)", "a product of finite values may overflow"},
+    {"convert", "P(all) -> P(prod)", "0 and 1 are their own products: P(min) says the same exactly"},
+    {"pow", "P(prod), R -> P(prod)", "for exponents from 0 up, which a dtype does not show"},
+};
+
+bool reviewed(std::string_view op, std::string_view combination) {
+  return std::any_of(std::begin(kReviewed), std::end(kReviewed),
+                     [&](const Reviewed& r) { return op == r.op && combination == r.combination; });
+}
+
+// A placement of the result that has held so far.
+struct Candidate {
+  Placement result;
+  bool claimed = true; // on all meshes
+  bool claimedHere = false;
+};
+using Candidates = std::vector<Candidate>;
+
+class OpProver {
+public:
+  OpProver(const OpRegistry& ops, OpKind kind, RuleReport& report)
+      : ops_(ops), kind_(kind), report_(report) {}
+
+  void run() {
+    static constexpr DType dtypes[] = {DType::F32, DType::I32, DType::U8, DType::Bool, DType::BF16};
+    const bool converts = ops_[kind_].resultType == OpRecord::ResultType::AttrDType;
+    for (DType t : dtypes) {
+      if (t == DType::BF16 && !converts) continue;
+      dtype_ = t;
+      for (OpSample& s : opSamples(ops_, kind_, t)) sample(s);
+    }
+    // A verdict is one of a dtype class: of the integers, what signed and unsigned ones both do.
+    for (auto& [key, found] : missing_)
+      if (!isInteger(found.dtype) || found.times > 1) report_.missing.push_back(std::move(found.finding));
+  }
+
+private:
+  void sample(OpSample& s) {
+    if (s.module[s.op].numResults == 0) return;
+    const TrialMesh meshes[] = {addTrialMesh(s.module, 2), addTrialMesh(s.module, 3)};
+    std::vector<std::vector<Placement>> choices;
+    for (size_t i = 0; i < s.module[s.func].args.size(); ++i) choices.push_back(choicesOf(s, i));
+    std::vector<size_t> at(choices.size(), 0);
+    while (true) {
+      std::vector<Placement> operands;
+      for (size_t i = 0; i < at.size(); ++i) operands.push_back(choices[i][at[i]]);
+      combination(s, meshes, operands);
+      size_t k = 0;
+      while (k < at.size() && ++at[k] == choices[k].size()) at[k++] = 0;
+      if (k == at.size()) return;
+    }
+  }
+
+  static std::vector<Placement> choicesOf(OpSample& s, size_t argument) {
+    const Type& t = s.module.typeOf(s.module[s.func].args[argument].value);
+    std::vector<Placement> out{{}};
+    for (size_t d = 0; d < t.rank(); ++d) out.push_back({Placement::S, static_cast<int>(d)});
+    if (s.ranges[argument].hi > s.ranges[argument].lo) return out; // indices
+    for (PendingKind k : kKinds)
+      if (hasPendingKind(t.dtype, k)) out.push_back({Placement::P, 0, 1, k});
+    return out;
+  }
+
+  // What any placement of the results may be.
+  static std::vector<Placement> resultChoices(OpSample& s) {
+    const Type& t = s.module.typeOf(s.module.result(s.op));
+    std::vector<Placement> out{{}};
+    for (size_t d = 0; d < t.rank(); ++d) out.push_back({Placement::S, static_cast<int>(d)});
+    for (PendingKind k : kKinds)
+      if (hasPendingKind(t.dtype, k)) out.push_back({Placement::P, 0, 1, k});
+    return out;
+  }
+
+  void combination(OpSample& s, std::span<const TrialMesh> meshes, const std::vector<Placement>& operands) {
+    Candidates all;
+    for (const Placement& p : resultChoices(s)) all.push_back({p, true});
+    bool ran = false;
+    for (const TrialMesh& mesh : meshes) {
+      std::vector<Placement> claims = claimedResults(s, mesh, operands);
+      for (Candidate& c : all)
+        c.claimedHere = std::find(claims.begin(), claims.end(), c.result) != claims.end();
+      for (const Placement& p : claims) // strided: not among the choices
+        if (std::none_of(all.begin(), all.end(), [&](const Candidate& c) { return c.result == p; }) &&
+            p.blocks > 1)
+          all.push_back({p, true, true});
+      tryAll(s, mesh, operands, all, ran);
+      for (Candidate& c : all) c.claimed = c.claimed && c.claimedHere;
+    }
+    if (ran) reportMissing(s, operands, all);
+  }
+
+  // Over several sets of values; what does not hold leaves the candidates. A claim that fails is wrong; what nobody claims
+  // has to hold on many more, so that it does not by luck.
+  void tryAll(OpSample& s, const TrialMesh& mesh, const std::vector<Placement>& operands, Candidates& all,
+              bool& ran) {
+    for (TrialValues values : {TrialValues::Small, TrialValues::Special})
+      for (uint64_t seed = 1; seed <= kSeedsOfLuck; ++seed) {
+        bool open = std::any_of(all.begin(), all.end(), [&](const Candidate& c) {
+          return seed <= kSeeds || !(c.claimedHere || implied(c, all));
+        });
+        if (!open) break;
+        RuleTrial trial(s, mesh, operands, values, seed);
+        if (!trial.runs()) continue;
+        ran = true;
+        std::erase_if(all, [&](const Candidate& c) {
+          ++report_.cases;
+          std::string why = trial.check(c.result);
+          if (!why.empty() && c.claimedHere) report_.wrong.push_back({claimText(s, operands, c.result), why});
+          return !why.empty();
+        });
+      }
+  }
+
+  // Where R holds, that another placement does is a property of the values (0 and 1 are their own products).
+  static bool implied(const Candidate& c, const Candidates& held) {
+    return c.result.kind == Placement::P && held.front().result.kind == Placement::R;
+  }
+  // The pieces of a dim of size 1 are all or nothing: a rule has nothing to say of them.
+  static bool cutsOne(OpSample& s, const std::vector<Placement>& operands, const Placement& result) {
+    auto one = [&](const Placement& p, ValueId v) {
+      return p.kind == Placement::S && s.module.typeOf(v).dims[static_cast<size_t>(p.dim)] == Dim(1);
+    };
+    bool any = one(result, s.module.result(s.op));
+    for (size_t i = 0; i < operands.size(); ++i) any |= one(operands[i], s.module[s.func].args[i].value);
+    return any;
+  }
+
+  void reportMissing(OpSample& s, const std::vector<Placement>& operands, const Candidates& held) {
+    for (const Candidate& c : held) {
+      if (c.claimed || c.result.blocks > 1 || implied(c, held) || cutsOne(s, operands, c.result)) continue;
+      std::string combination = claimText(s, operands, c.result).substr(s.text.size() + 3);
+      if (reviewed(ops_[kind_].name, combination)) continue;
+      std::string dtypeClass = isInteger(dtype_) ? "integers" : std::string(dtypeName(dtype_));
+      Missing& found = missing_[s.pattern + " | " + dtypeClass + " | " + combination];
+      found.finding = {s.text + " | " + combination,
+                       "it holds on meshes of 2 and 3, and the record does not say so"};
+      found.dtype = dtype_;
+      ++found.times;
+    }
+  }
+
+  struct Missing {
+    RuleFinding finding;
+    DType dtype = DType::F32;
+    int times = 0;
+  };
+
+  const OpRegistry& ops_;
+  OpKind kind_;
+  RuleReport& report_;
+  DType dtype_ = DType::F32;
+  std::map<std::string, Missing> missing_;
+};
+
+} // namespace
+
+RuleReport proveRules(const OpRegistry& ops, const RuleOptions& options) {
+  RuleReport report;
+  for (size_t k = 0; k < ops.size(); ++k) {
+    const OpRecord& r = ops[static_cast<OpKind>(k)];
+    if (r.isCollective() || r.regions != RegionKind::None || r.isCall) continue;
+    if (!options.only.empty() &&
+        std::find(options.only.begin(), options.only.end(), r.name) == options.only.end())
+      continue;
+    ++report.ops;
+    OpProver(ops, static_cast<OpKind>(k), report).run();
+  }
+  return report;
+}
+
+} // namespace dtc

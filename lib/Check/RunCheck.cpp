@@ -1,0 +1,134 @@
+#include "dtc/Check/RunCheck.h"
+
+#include "dtc/Eval/Eval.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/Runtime/Collective.h"
+#include "dtc/Support/Json.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace dtc {
+namespace {
+
+std::string number(double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", v);
+  return text;
+}
+
+// Arguments cut for each place, the many-device evaluator, results put together again.
+Result<std::vector<Tensor>> runLocal(Module& m, FuncId f, std::span<const Tensor> args,
+                                     const EvalOptions& options) {
+  Mesh mesh = meshValueOf(m, f);
+  std::vector<std::vector<Tensor>> pieces(static_cast<size_t>(mesh.numDevices()));
+  for (size_t p = 0; p < pieces.size(); ++p)
+    for (size_t i = 0; i < args.size(); ++i) {
+      const FuncArg& a = m[f].args[i];
+      ShardingId s = m[a.value].sharding;
+      pieces[p].push_back(
+          a.globalType && s ? takePiece(args[i], m.shardings[s], mesh, static_cast<int64_t>(p)) : args[i]);
+    }
+  auto local = evaluateSpmd(m, f, pieces, options);
+  if (!local) return local.error();
+  std::vector<Tensor> results;
+  for (size_t r = 0; r < m[f].results.size(); ++r) {
+    const FuncResult& res = m[f].results[r];
+    std::vector<Tensor> parts;
+    for (auto& device : *local) parts.push_back(std::move(device[r]));
+    if (res.globalType && res.sharding)
+      results.push_back(
+          assemble(parts, m.shardings[res.sharding], mesh, m.types[res.globalType].staticShape()));
+    else
+      results.push_back(std::move(parts[0]));
+  }
+  return results;
+}
+
+} // namespace
+
+Result<Reference> runReference(Module& m, FuncId f, std::span<const Tensor> args) {
+  Reference ref;
+  ref.manyDevices = m[f].spmd;
+  for (Precision precision : {Precision::R64, Precision::Rd}) {
+    EvalOptions options;
+    options.precision = precision;
+    auto results = m[f].spmd ? runLocal(m, f, args, options) : evaluate(m, f, args, options);
+    if (!results) return results.error();
+    (precision == Precision::R64 ? ref.r64 : ref.rd) = std::move(*results);
+  }
+  return ref;
+}
+
+CompareOptions wireOf(Module& m, FuncId f) {
+  CompareOptions o;
+  o.wireDtype = DType::F64;
+  Mesh mesh = meshValueOf(m, f);
+  forEachOp(m, m[f].body, [&](OpId op) {
+    auto kind = parseCollectiveKind(m.record(op).name);
+    if (!m.record(op).isCollective() ||
+        (kind != CollectiveKind::AllReduce && kind != CollectiveKind::ReduceScatter))
+      return;
+    auto spec = collectiveSpec(m, op, mesh);
+    if (!spec || !isFloat(spec->wire)) return;
+    o.wireHops += mesh.sizeOf(spec->axes) - 1;
+    if (mantissaBits(spec->wire) < mantissaBits(o.wireDtype)) o.wireDtype = spec->wire;
+  });
+  return o;
+}
+
+CheckReport checkResults(const Reference& reference, std::span<const Tensor> got,
+                         const std::vector<std::string>& names, const CompareOptions& options) {
+  CheckReport report;
+  report.manyDevices = reference.manyDevices;
+  for (size_t i = 0; i < got.size(); ++i) {
+    ResultCheck r{names[i], got[i].shape(),
+                  compareTensors(got[i], reference.r64[i], reference.rd[i], options)};
+    report.pass = report.pass && r.report.pass;
+    report.results.push_back(std::move(r));
+  }
+  return report;
+}
+
+std::string CheckReport::text() const {
+  std::string out;
+  for (const ResultCheck& r : results) {
+    const CompareReport& c = r.report;
+    out += "check " + r.name + ": " + (c.pass ? "ok" : "FAILED");
+    if (c.whereAbs >= 0) {
+      out += ", largest error " + number(c.maxAbs) + " at " + indexText(c.whereAbs, r.shape) + " (allowed " +
+             number(c.allowedMax) + ")";
+      if (c.whereRel >= 0) out += ", relative " + number(c.maxRel) + " at " + indexText(c.whereRel, r.shape);
+      out += ", rms " + number(c.rms) + " (allowed " + number(c.allowedRms) + ")";
+    } else if (c.pass) {
+      out += ", equal in all " + std::to_string(c.elements) + (c.elements == 1 ? " element" : " elements");
+    }
+    out += "\n";
+    if (!c.pass) out += "  " + c.reason + "\n";
+  }
+  if (!firstDifference.empty()) out += "  the first value that differs: " + firstDifference + "\n";
+  if (manyDevices)
+    out += "check: local text has no unsharded form; the reference is the same text on the many-device "
+           "evaluator\n";
+  return out;
+}
+
+std::string CheckReport::json() const {
+  std::string out = std::string("{\"pass\": ") + (pass ? "true" : "false") + ", \"reference\": \"" +
+                    (manyDevices ? "many-device" : "unsharded") + "\", \"results\": [";
+  for (size_t i = 0; i < results.size(); ++i) {
+    const CompareReport& c = results[i].report;
+    out += std::string(i ? ",\n " : "\n ") + "{\"name\": " + jsonString(results[i].name) +
+           ", \"pass\": " + (c.pass ? "true" : "false") + ", \"max_abs\": " + jsonNumber(c.maxAbs) +
+           ", \"max_rel\": " + jsonNumber(c.maxRel) + ", \"rms\": " + jsonNumber(c.rms) +
+           ", \"allowed_max\": " + jsonNumber(c.allowedMax) +
+           ", \"allowed_rms\": " + jsonNumber(c.allowedRms) +
+           ", \"where_abs\": " + jsonString(c.whereAbs < 0 ? "" : indexText(c.whereAbs, results[i].shape)) +
+           ", \"where_rel\": " + jsonString(c.whereRel < 0 ? "" : indexText(c.whereRel, results[i].shape)) +
+           ", \"reason\": " + jsonString(c.reason) + "}";
+  }
+  return out + "], \"first_difference\": " + jsonString(firstDifference) + "}";
+}
+
+} // namespace dtc

@@ -1,0 +1,276 @@
+#include "Interpreter.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dtc {
+namespace {
+
+// Whether the op's results can differ between devices that are given the same tensors.
+bool dependsOnPlace(const Module& m, OpId op) {
+  for (uint32_t i = 0; i < m[op].numResults; ++i)
+    for (Dim d : m.typeOf(m.result(op, i)).dims)
+      if (!d.isStatic()) return true;
+  return false;
+}
+
+std::string diagnosticText(const Diagnostics& diags) {
+  for (const Diagnostic& d : diags.all())
+    if (d.severity == Severity::Error) return d.message();
+  return "its operands do not fit";
+}
+
+} // namespace
+
+Interpreter::Interpreter(Module& m, const EvalOptions& options) : m_(m), options_(options) {
+  for (const auto& [name, value] : options.symbols) symbols_.emplace_back(m.strings.intern(name), value);
+}
+
+Env Interpreter::envOf(const Context& c, int64_t device) const { return {&m_, symbols_, c.mesh, device}; }
+
+TensorRef Interpreter::hold(Tensor t) const {
+  if (heldDType(t.dtype()) == t.dtype()) return std::make_shared<const Tensor>(std::move(t));
+  Tensor wide(DType::F64, t.shape());
+  for (int64_t i = 0; i < t.numElements(); ++i) wide.as<double>()[i] = t.getFloat(i);
+  return std::make_shared<const Tensor>(std::move(wide));
+}
+
+void Interpreter::setValue(ValueId v, int64_t device, TensorRef t) {
+  if (values_.size() <= v.index) values_.resize(m_.values.size());
+  auto& perDevice = values_[v.index];
+  if (perDevice.size() <= static_cast<size_t>(device)) perDevice.resize(static_cast<size_t>(device) + 1);
+  perDevice[static_cast<size_t>(device)] = std::move(t);
+}
+
+Error Interpreter::errorAt(OpId op, std::string_view what) const {
+  return opError(m_, m_[op].loc, m_.record(op).name, what);
+}
+
+Result<std::vector<int64_t>> Interpreter::shapeOn(OpId op, ValueId v, const Context& c,
+                                                  int64_t device) const {
+  auto shape = envOf(c, device).shapeOf(m_.typeOf(v));
+  if (!shape) return errorAt(op, "a size of its result is not bound; bind symbols with --dim NAME=SIZE");
+  if (!fitsInMemory(DType::F64, *shape)) return errorAt(op, "its result is too large to evaluate");
+  return *shape;
+}
+
+// Which values of the block are used for the last time by which of its ops: they are let go of there.
+void Interpreter::planReleases(BlockId block) {
+  auto [entry, isNew] = releases_.try_emplace(block);
+  if (!isNew) return;
+  std::unordered_map<ValueId, size_t> last;
+  const auto& ops = m_[block].ops;
+  auto defineAll = [&](OpId op, size_t at) {
+    for (uint32_t r = 0; r < m_[op].numResults; ++r) last[m_.result(op, r)] = at;
+  };
+  for (ValueId a : m_[block].args) last[a] = 0;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    auto use = [&](ValueId v) {
+      if (auto it = last.find(v); it != last.end()) it->second = i;
+    };
+    for (ValueId v : m_.operands(ops[i])) use(v);
+    for (uint32_t r = 0; r < m_[ops[i]].numRegions; ++r) {
+      BlockId inner = m_.region(ops[i], r);
+      for (ValueId v : m_[inner].yields) use(v);
+      forEachOp(m_, inner, [&](OpId o) {
+        for (ValueId v : m_.operands(o)) use(v);
+        for (uint32_t k = 0; k < m_[o].numRegions; ++k)
+          for (ValueId v : m_[m_.region(o, k)].yields) use(v);
+      });
+    }
+    defineAll(ops[i], i);
+  }
+  for (ValueId v : m_[block].yields) last.erase(v);
+  entry->second.resize(ops.size());
+  for (auto [v, at] : last)
+    if (at < ops.size()) entry->second[at].push_back(v);
+}
+
+void Interpreter::release(BlockId block, size_t position) {
+  for (ValueId v : releases_[block][position])
+    if (v.index < values_.size()) values_[v.index].clear();
+}
+
+Status Interpreter::runBlock(const Context& context, BlockId block, const DeviceSet& devices) {
+  planReleases(block);
+  bool whole = static_cast<int64_t>(devices.size()) == context.numDevices;
+  for (size_t i = 0; i < m_[block].ops.size(); ++i) {
+    OpRun run{context, m_[block].ops[i], devices};
+    for (ValueId v : m_.operands(run.op))
+      if (Status s = makeOperand(run, v); !s) return s;
+    if (Status s = runOp(run); !s) return s;
+    trace(run);
+    if (whole) release(block, i);
+  }
+  // Literals may be yielded too.
+  for (ValueId v : m_[block].yields)
+    if (m_[v].kind == ValueKind::Literal || m_[v].kind == ValueKind::Symbol)
+      if (Status s = makeOperand({context, m_[block].parentOp, devices}, v); !s) return s;
+  return Ok{};
+}
+
+// Literals and symbolic sizes become scalars where they are used; everything else was computed before.
+Status Interpreter::makeOperand(const OpRun& run, ValueId v) {
+  const Value& value = m_[v];
+  if (value.kind != ValueKind::Literal && value.kind != ValueKind::Symbol) return Ok{};
+  DType dtype = m_.typeOf(v).dtype;
+  Tensor scalar(dtype, {});
+  if (value.kind == ValueKind::Symbol) {
+    auto size = envOf(run.context, run.devices.empty() ? 0 : run.devices[0]).sizeOf(value.symbol);
+    if (!size) return errorAt(run.op, "a size that it uses is not bound; bind symbols with --dim NAME=SIZE");
+    scalar.setInt(0, *size);
+  } else {
+    const Attr& a = m_.attrs[value.literal];
+    if (a.kind == Attr::Float)
+      scalar.setFloat(0, a.f);
+    else
+      scalar.setInt(0, a.i);
+  }
+  TensorRef held = hold(std::move(scalar));
+  for (int64_t d : run.devices) setValue(v, d, held);
+  return Ok{};
+}
+
+Status Interpreter::runOp(const OpRun& run) {
+  const OpRecord& record = m_.record(run.op);
+  if (record.regions != RegionKind::None || record.isCall) return runControl(*this, run);
+  if (record.isCollective()) return runCollective(*this, run);
+  if (record.lowering == Lowering::Annotation) { // shard, reshard, stop_gradient: the value itself
+    for (uint32_t r = 0; r < m_[run.op].numResults; ++r)
+      for (int64_t d : run.devices) setValue(m_.result(run.op, r), d, value(m_.operand(run.op, r), d));
+    return Ok{};
+  }
+  return runPlain(run);
+}
+
+Result<const PreparedOp*> Interpreter::prepare(OpId op) {
+  auto& slot = prepared_[op];
+  if (slot) return slot.get();
+  Diagnostics diags;
+  auto made = std::make_unique<PreparedOp>();
+  made->query = queryOf(m_, op, diags);
+  for (uint32_t r = 0; r < m_[op].numResults; ++r) made->resultTypes.push_back(m_[m_.result(op, r)].type);
+  made->concrete = isConcrete(made->query, made->resultTypes);
+  if (made->concrete && !prepareRule(made->query, made->resultTypes, made->rule))
+    return errorAt(op, diagnosticText(diags));
+  made->query.diags = nullptr; // evaluation gives its own
+  slot = std::move(made);
+  return slot.get();
+}
+
+Status Interpreter::runPlain(const OpRun& run) {
+  auto prepared = prepare(run.op);
+  if (!prepared) return prepared.error();
+  bool alike = !dependsOnPlace(m_, run.op);
+  auto operandIds = m_.operands(run.op);
+  std::vector<ValueId> ids(operandIds.begin(), operandIds.end());
+  std::vector<int64_t> done;
+  for (int64_t device : run.devices) {
+    auto sameOperands = [&](int64_t other) {
+      return std::all_of(ids.begin(), ids.end(),
+                         [&](ValueId v) { return value(v, other) == value(v, device); });
+    };
+    auto twin = alike ? std::find_if(done.begin(), done.end(), sameOperands) : done.end();
+    if (twin != done.end()) {
+      for (uint32_t r = 0; r < m_[run.op].numResults; ++r)
+        setValue(m_.result(run.op, r), device, value(m_.result(run.op, r), *twin));
+      continue;
+    }
+    auto results = runOn(run, **prepared, device);
+    if (!results) return errorAt(run.op, results.error().message);
+    for (uint32_t r = 0; r < m_[run.op].numResults; ++r)
+      setValue(m_.result(run.op, r), device, std::make_shared<const Tensor>(std::move((*results)[r])));
+    done.push_back(device);
+  }
+  return Ok{};
+}
+
+Result<std::vector<Tensor>> Interpreter::runOn(const OpRun& run, const PreparedOp& p, int64_t device) {
+  std::vector<const Tensor*> operands;
+  for (ValueId v : m_.operands(run.op)) operands.push_back(value(v, device).get());
+  Env env = envOf(run.context, device);
+  if (p.concrete) return evaluateLoops(p.query, p.rule, operands, p.resultTypes, env, options_.precision);
+  auto c = makeConcrete(p.query, operands, p.resultTypes, env);
+  if (!c) return inputError("has a size that is not bound; bind symbols with --dim NAME=SIZE");
+  Diagnostics diags;
+  c->query.diags = &diags;
+  PreparedRule rule;
+  if (!prepareRule(c->query, c->resultTypes, rule)) return inputError(diagnosticText(diags));
+  return evaluateLoops(c->query, rule, operands, c->resultTypes, env, options_.precision);
+}
+
+void Interpreter::trace(const OpRun& run) const {
+  if (!options_.trace) return;
+  for (int64_t device : run.devices) {
+    std::vector<Tensor> results;
+    for (uint32_t r = 0; r < m_[run.op].numResults; ++r)
+      results.push_back(*value(m_.result(run.op, r), device));
+    options_.trace(options_.traceSelf, run.op, device, results);
+  }
+}
+
+// Takes the sizes of symbols that no one gave from the shapes that arguments have.
+static Status bindSymbols(const Module& m, std::vector<std::pair<StrId, int64_t>>& symbols, const Type& type,
+                          const Tensor& t, std::string_view name) {
+  auto mismatch = [&](size_t d) {
+    return inputError("argument %" + std::string(name) + " has size " + std::to_string(t.shape()[d]) +
+                      " in dim " + std::to_string(d) + ", its type says " +
+                      printDim(type.dims[d], m.dims, m.strings));
+  };
+  if (t.rank() != type.rank())
+    return inputError("argument %" + std::string(name) + " has " + std::to_string(t.rank()) +
+                      " dims, its type " + std::to_string(type.rank()));
+  for (size_t d = 0; d < type.rank(); ++d) {
+    if (type.dims[d].isStatic()) {
+      if (type.dims[d].value() != t.shape()[d]) return mismatch(d);
+      continue;
+    }
+    const DimExpr& e = m.dims.dynamic(type.dims[d]);
+    if (!e.cut.empty() || e.symbols.size() != 1) continue;
+    auto known =
+        std::find_if(symbols.begin(), symbols.end(), [&](const auto& s) { return s.first == e.symbols[0]; });
+    if (t.shape()[d] % e.coefficient != 0) return mismatch(d);
+    int64_t size = t.shape()[d] / e.coefficient;
+    if (known == symbols.end())
+      symbols.emplace_back(e.symbols[0], size);
+    else if (known->second != size)
+      return mismatch(d);
+  }
+  return Ok{};
+}
+
+Status Interpreter::bindFunction(FuncId f, const Context& context, const DeviceSet& devices) {
+  return runBlock(context, m_[f].body, devices);
+}
+
+Status Interpreter::runFunction(FuncId f, const Context& context,
+                                std::span<const std::vector<TensorRef>> args,
+                                std::vector<std::vector<TensorRef>>& results) {
+  const Function& function = m_[f];
+  DeviceSet devices(static_cast<size_t>(context.numDevices));
+  for (size_t d = 0; d < devices.size(); ++d) devices[d] = static_cast<int64_t>(d);
+  for (int64_t d : devices) {
+    if (args[d].size() != function.args.size())
+      return usageError("@" + std::string(m_.strings[function.name]) + " takes " +
+                        std::to_string(function.args.size()) + " arguments, not " +
+                        std::to_string(args[d].size()));
+    for (size_t i = 0; i < function.args.size(); ++i) {
+      ValueId v = function.args[i].value;
+      std::string_view name = m_.strings[m_[v].name];
+      if (d == 0)
+        if (Status s = bindSymbols(m_, symbols_, m_.typeOf(v), *args[d][i], name); !s) return s;
+      auto shape = envOf(context, d).shapeOf(m_.typeOf(v));
+      if (!shape || *shape != args[d][i]->shape())
+        return inputError("argument %" + std::string(name) + " does not have the shape that its type says" +
+                          (context.mesh ? " on the device at place " + std::to_string(d) : ""));
+      setValue(v, d, args[d][i]);
+    }
+  }
+  if (Status s = runBlock(context, function.body, devices); !s) return s;
+  results.assign(devices.size(), {});
+  for (int64_t d : devices)
+    for (ValueId v : m_[m_[f].body].yields) results[d].push_back(value(v, d));
+  return Ok{};
+}
+
+} // namespace dtc

@@ -1,0 +1,159 @@
+// takePiece and assemble: global tensors to the pieces of devices and back (sharding.md §1).
+#include "dtc/Eval/Eval.h"
+
+#include "Runs.h"
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+namespace dtc {
+namespace {
+
+std::vector<std::vector<Interval>> intervalsOf(const Sharding& s, const Mesh& mesh,
+                                               std::span<const int64_t> globalShape, int64_t place) {
+  std::vector<std::vector<Interval>> result;
+  for (size_t d = 0; d < globalShape.size(); ++d)
+    result.push_back(dimPieces(s.dims[d], mesh, globalShape[d], place));
+  return result;
+}
+
+// What stands on index > 0 of a pending axis, so that the combination is exactly the value on index 0 (sharding.md §2,
+// "made pending"). False where every index holds the value itself.
+bool neutralFor(PendingKind kind, double& neutral) {
+  if (kind == PendingKind::Sum) return neutral = -0.0, true;
+  if (kind == PendingKind::Prod) return neutral = 1, true;
+  return false;
+}
+
+void fill(Tensor& t, double value) {
+  for (int64_t i = 0; i < t.numElements(); ++i) {
+    if (isFloat(t.dtype()))
+      t.setFloat(i, value);
+    else
+      t.setInt(i, static_cast<int64_t>(value));
+  }
+}
+
+// One combination in progress: the values of a cut's piece over its pending axes.
+struct Accumulator {
+  Tensor first;             // one contribution alone stays bit for bit what it is
+  std::vector<double> real; // floats
+  std::vector<int64_t> integer;
+  int64_t contributions = 0;
+};
+
+void contribute(Accumulator& acc, const Tensor& t, PendingKind kind) {
+  int64_t n = t.numElements();
+  bool floats = isFloat(t.dtype());
+  if (acc.contributions++ == 0) {
+    acc.first = t;
+    for (int64_t i = 0; i < n; ++i) {
+      if (floats)
+        acc.real.push_back(t.getFloat(i));
+      else
+        acc.integer.push_back(t.getInt(i));
+    }
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    if (floats)
+      acc.real[i] = combineFloat(kind, acc.real[i], t.getFloat(i));
+    else
+      acc.integer[i] = combineInt(t.dtype(), kind, acc.integer[i], t.getInt(i));
+  }
+}
+
+// The combined piece; `divisor` is the product of the sizes of the avg axes.
+Tensor finish(const Accumulator& acc, int64_t divisor) {
+  if (acc.contributions == 1 && divisor == 1) return acc.first;
+  Tensor t(acc.first.dtype(), acc.first.shape());
+  for (int64_t i = 0; i < t.numElements(); ++i) {
+    if (isFloat(t.dtype()))
+      t.setFloat(i, divisor == 1 ? acc.real[i] : acc.real[i] / static_cast<double>(divisor));
+    else
+      t.setInt(i, divisor == 1 ? acc.integer[i] : acc.integer[i] / divisor);
+  }
+  return t;
+}
+
+} // namespace
+
+double combineFloat(PendingKind kind, double a, double b) {
+  switch (kind) {
+  case PendingKind::Prod: return a * b;
+  case PendingKind::Max:
+    if (std::isnan(a) || std::isnan(b)) return std::nan("");
+    return a == b ? (std::signbit(a) ? b : a) : (a > b ? a : b);
+  case PendingKind::Min:
+    if (std::isnan(a) || std::isnan(b)) return std::nan("");
+    return a == b ? (std::signbit(a) ? a : b) : (a < b ? a : b);
+  case PendingKind::Any: return a != 0 || b != 0;
+  case PendingKind::All: return a != 0 && b != 0;
+  default: return a + b;
+  }
+}
+
+int64_t combineInt(DType dtype, PendingKind kind, int64_t a, int64_t b) {
+  auto less = [&](int64_t x, int64_t y) {
+    return isUnsignedInt(dtype) ? static_cast<uint64_t>(x) < static_cast<uint64_t>(y) : x < y;
+  };
+  auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
+  switch (kind) {
+  case PendingKind::Prod: return wrapToInt(dtype, static_cast<int64_t>(ua * ub));
+  case PendingKind::Max: return less(a, b) ? b : a;
+  case PendingKind::Min: return less(b, a) ? b : a;
+  case PendingKind::Any: return a != 0 || b != 0;
+  case PendingKind::All: return a != 0 && b != 0;
+  default: return wrapToInt(dtype, static_cast<int64_t>(ua + ub));
+  }
+}
+
+Tensor takePiece(const Tensor& global, const Sharding& s, const Mesh& mesh, int64_t place) {
+  auto intervals = intervalsOf(s, mesh, global.shape(), place);
+  Tensor local(global.dtype(), localShape(s, mesh, global.shape(), place));
+  for (const PendingAxis& p : s.pending) {
+    double neutral = 0;
+    if (mesh.indexAlong(p.axis, place) == 0 || !neutralFor(p.kind, neutral)) continue;
+    fill(local, neutral);
+    return local;
+  }
+  size_t bytes = static_cast<size_t>(dtypeBytes(global.dtype()));
+  forEachRun(global.shape(), intervals, [&](int64_t from, int64_t to, int64_t length) {
+    std::memcpy(local.bytes().data() + to * bytes, global.bytes().data() + from * bytes, length * bytes);
+  });
+  return local;
+}
+
+Tensor assemble(std::span<const Tensor> pieces, const Sharding& s, const Mesh& mesh,
+                std::span<const int64_t> globalShape) {
+  // Places with equal indices along the cutting and pending axes hold equal pieces: the first of them speaks.
+  std::map<std::vector<int64_t>, Accumulator> byCut;
+  std::map<std::vector<int64_t>, int64_t> placeOfCut;
+  std::map<std::vector<int64_t>, bool> seen;
+  int64_t divisor = 1;
+  for (const PendingAxis& p : s.pending)
+    if (p.kind == PendingKind::Avg) divisor *= mesh.axisSize(p.axis);
+  for (size_t place = 0; place < pieces.size(); ++place) {
+    std::vector<int64_t> key;
+    for (const DimSharding& d : s.dims)
+      for (const AxisRef& a : d.axes()) key.push_back(mesh.indexAlong(a, place));
+    std::vector<int64_t> cut = key;
+    for (const PendingAxis& p : s.pending) key.push_back(mesh.indexAlong(p.axis, place));
+    if (!seen.emplace(std::move(key), true).second) continue;
+    placeOfCut.emplace(cut, place);
+    contribute(byCut[cut], pieces[place], s.pendingKind());
+  }
+  Tensor global(pieces[0].dtype(), {globalShape.begin(), globalShape.end()});
+  size_t bytes = static_cast<size_t>(dtypeBytes(global.dtype()));
+  for (const auto& [cut, acc] : byCut) {
+    Tensor local = finish(acc, divisor);
+    auto intervals = intervalsOf(s, mesh, globalShape, placeOfCut[cut]);
+    forEachRun(globalShape, intervals, [&](int64_t to, int64_t from, int64_t length) {
+      std::memcpy(global.bytes().data() + to * bytes, local.bytes().data() + from * bytes, length * bytes);
+    });
+  }
+  return global;
+}
+
+} // namespace dtc

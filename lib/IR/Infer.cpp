@@ -1,0 +1,276 @@
+// Result types from the rule, and the diagnostics of what does not fit.
+#include "dtc/IR/RuleText.h"
+#include "dtc/Support/Result.h"
+#include <algorithm>
+
+namespace dtc {
+
+namespace {
+
+inline constexpr DiagKind kOperandCount{"operand-count", "'{0}' takes {1}, but {2} given"};
+inline constexpr DiagKind kOperandDType{"operand-dtype", "'{0}' takes {1} for {2}, but it is {3}"};
+inline constexpr DiagKind kDTypeMismatch{
+    "dtype-mismatch",
+    "'{0}' has {1} of {2} and {3} of {4}: there is no silent promotion; write `convert {5} {dtype = {6}}`"};
+inline constexpr DiagKind kBroadcastMemory{"type-too-large",
+                                           "'{0}' would make a tensor of more than 2^63-1 bytes"};
+inline constexpr DiagKind kResultTypeMissing{"result-type-missing", "'{0}' needs its result type written"};
+
+uint8_t classBit(DType d) { return isBool(d) ? 1 : isInteger(d) ? 2 : 4; }
+
+std::string classNames(uint8_t classes) {
+  static constexpr const char* names[8] = {"nothing",
+                                           "bool",
+                                           "an integer dtype",
+                                           "bool or an integer dtype",
+                                           "a float dtype",
+                                           "bool or a float dtype",
+                                           "an integer or float dtype",
+                                           "any dtype"};
+  return names[classes & 7];
+}
+
+std::string countText(Arity a) {
+  auto plural = [](uint32_t n) { return n == 1 ? "1 operand" : std::to_string(n) + " operands"; };
+  if (a.max == ~0u) return "at least " + plural(a.min);
+  if (a.min == a.max) return plural(a.min);
+  return std::to_string(a.min) + " to " + plural(a.max);
+}
+
+// The word of "bool, T, T" for operand i; the last holds for all further.
+std::string_view dtypeWord(const OpRecord& r, size_t operand) {
+  if (!r.operandTypes) return r.sameDType ? "T" : "any";
+  std::string_view text = r.operandTypes;
+  for (size_t i = 0;; ++i) {
+    size_t comma = text.find(',');
+    std::string_view word = text.substr(0, comma);
+    if (i == operand || comma == std::string_view::npos) {
+      while (!word.empty() && word.front() == ' ') word.remove_prefix(1);
+      while (!word.empty() && word.back() == ' ') word.remove_suffix(1);
+      return word;
+    }
+    text.remove_prefix(comma + 1);
+  }
+}
+
+SourceRange operandLoc(const OpQuery& q, size_t i) {
+  return i < q.operandLocs.size() ? q.operandLocs[i] : SourceRange();
+}
+
+// "%w1 is f32[1024, 2048]" at the place that defines the operand.
+void noteOperand(Diagnostic& d, const OpQuery& q, size_t operand) {
+  if (operand >= q.operands.size()) return;
+  d.note((*q.module)[q.operands[operand]].loc,
+         q.operandText(operand) + " is " + typeText(*q.module, q.operandTypes[operand]));
+}
+
+bool reportDType(const OpQuery& q, size_t operand, std::string_view wanted) {
+  Diagnostic& d = q.diags->error(kOperandDType, q.loc, q.record->name, wanted, q.operandText(operand),
+                                 typeText(*q.module, q.operandTypes[operand]));
+  d.alsoAt(operandLoc(q, operand));
+  noteOperand(d, q, operand);
+  return false;
+}
+
+// Which of two dtypes the other converts to without losing more: floats over integers over bool, then by precision.
+DType widerOf(DType a, DType b) {
+  auto weight = [](DType d) { return isFloat(d) ? 100 + mantissaBits(d) : isBool(d) ? 0 : dtypeBytes(d); };
+  return weight(b) > weight(a) ? b : a;
+}
+
+bool reportMismatch(const OpQuery& q, size_t first, size_t second) {
+  DType a = q.type(first).dtype, b = q.type(second).dtype, to = widerOf(a, b);
+  size_t narrow = to == a ? second : first;
+  Diagnostic& d = q.diags->error(kDTypeMismatch, q.loc, q.record->name, q.operandText(first), dtypeName(a),
+                                 q.operandText(second), dtypeName(b), q.operandText(narrow), dtypeName(to));
+  d.alsoAt(operandLoc(q, first)).alsoAt(operandLoc(q, second));
+  noteOperand(d, q, second);
+  return false;
+}
+
+// Which operand gives T: the first with the word T (or `any` where there is no T at all); -1 if there is none.
+int typeGiver(const OpQuery& q) {
+  for (size_t i = 0; i < q.operandTypes.size(); ++i)
+    if (dtypeWord(*q.record, i) == "T") return static_cast<int>(i);
+  return q.operandTypes.empty() ? -1 : 0;
+}
+
+bool checkDTypes(const OpQuery& q) {
+  const OpRecord& r = *q.record;
+  int giver = -1;
+  bool ok = true;
+  for (size_t i = 0; i < q.operandTypes.size(); ++i) {
+    DType d = q.type(i).dtype;
+    std::string_view word = dtypeWord(r, i);
+    if (word == "bool"    ? !isBool(d)
+        : word == "i32"   ? d != DType::I32
+        : word == "int"   ? !isInteger(d)
+        : word == "float" ? !isFloat(d)
+                          : false) {
+      ok = reportDType(q, i, word == "int" ? "an integer dtype" : word == "float" ? "a float dtype" : word);
+      continue;
+    }
+    if (word != "T" && r.operandTypes) continue;
+    if (!(classBit(d) & r.operandClasses)) {
+      ok = reportDType(q, i, classNames(r.operandClasses));
+      continue;
+    }
+    if (word != "T") continue;
+    if (giver < 0)
+      giver = static_cast<int>(i);
+    else if (q.type(static_cast<size_t>(giver)).dtype != d)
+      ok = reportMismatch(q, static_cast<size_t>(giver), i);
+  }
+  return ok;
+}
+
+bool checkCount(const OpQuery& q) {
+  Arity a = operandArity(*q.record);
+  size_t n = q.operandTypes.size();
+  if (n >= a.min && n <= a.max) return true;
+  q.diags->error(kOperandCount, q.loc, q.record->name, countText(a),
+                 n == 1 ? "1 is" : std::to_string(n) + " are");
+  return false;
+}
+
+std::optional<DType> resultDType(const OpQuery& q, size_t result) {
+  switch (q.record->resultType) {
+  case OpRecord::ResultType::Bool: return DType::Bool;
+  case OpRecord::ResultType::I32: return DType::I32;
+  case OpRecord::ResultType::AttrDType: return q.dtypeAttr("dtype");
+  case OpRecord::ResultType::Same:
+  case OpRecord::ResultType::Custom: break;
+  }
+  int giver = typeGiver(q);
+  if (giver >= 0) return q.type(static_cast<size_t>(giver)).dtype;
+  if (result < q.writtenTypes.size()) return q.module->types[q.writtenTypes[result]].dtype;
+  return std::nullopt;
+}
+
+bool typesFromRule(const OpQuery& q, std::vector<TypeId>& results) {
+  Rule rule;
+  if (!ruleOf(q, rule)) return false;
+  for (size_t i = 0; i < rule.results.size(); ++i) {
+    auto dtype = resultDType(q, i);
+    if (!dtype) {
+      q.diags->error(kResultTypeMissing, q.loc, q.record->name);
+      return false;
+    }
+    Type t{*dtype, {}};
+    __int128 bytes = dtypeBytes(*dtype);
+    for (const DimMap& m : rule.results[i].dims) {
+      auto size = sizeOfMap(rule, m, q.module->dims);
+      if (size && size->isStatic() && bytes != 0) bytes *= size->value();
+      if (!size || bytes > INT64_MAX) {
+        q.diags->error(kBroadcastMemory, q.loc, q.record->name);
+        return false;
+      }
+      t.dims.push_back(*size);
+    }
+    results.push_back(q.module->types.intern(std::move(t)));
+  }
+  return true;
+}
+
+} // namespace
+
+uint16_t addFactor(Rule& rule, Dim size, std::string name, FactorKind kind, PendingKind reduce) {
+  rule.factors.push_back({std::move(name), size, kind, reduce});
+  return static_cast<uint16_t>(rule.factors.size() - 1);
+}
+
+void addOperandFactors(const OpQuery& q, size_t operand, Rule& rule) {
+  TensorMap map;
+  const Type& t = q.type(operand);
+  for (size_t d = 0; d < t.rank(); ++d)
+    map.dims.push_back(plainDim(addFactor(rule, t.dims[d], "i" + std::to_string(d))));
+  rule.operands.push_back(std::move(map));
+}
+
+std::optional<Dim> sizeOfMap(const Rule& rule, const DimMap& map, DimTable& dims) {
+  if (map.form == DimMap::Affine) return std::nullopt;
+  if (map.terms.size() == 1) return rule.factors[map.terms[0].factor].size;
+  Dim size(1);
+  for (const Term& t : map.terms) {
+    auto product = dims.mul(size, rule.factors[t.factor].size);
+    if (!product) return std::nullopt;
+    size = *product;
+  }
+  return size;
+}
+
+Dim normalDim(const OpQuery& q, Dim d) {
+  DimTable& dims = q.module->dims;
+  if (d.isStatic() || d.value() <= INT64_MIN + 1 || dims.dynamic(d).cut.empty()) return d;
+  const ShardingTable& table = q.module->shardings;
+  for (uint32_t i = q.mesh ? q.mesh.index : 0; i < table.numMeshes(); ++i) {
+    const Mesh& mesh = table.mesh(MeshId(i));
+    auto has = [&](const AxisRef& a) { return mesh.axisIndex(a.name) >= 0; };
+    if (std::ranges::all_of(dims.dynamic(d).cut, has)) return normalPiece(d, mesh, dims);
+  }
+  return d;
+}
+
+std::string typeText(const Module& m, TypeId id) {
+  const Type& t = m.types[id];
+  std::string text(dtypeName(t.dtype));
+  text += '[';
+  for (size_t d = 0; d < t.rank(); ++d) text += (d ? ", " : "") + printDim(t.dims[d], m.dims, m.strings);
+  return text + "]";
+}
+
+bool reportDims(const OpQuery& q, std::string_view how, std::string_view with, size_t operandA, size_t dimA,
+                size_t operandB, size_t dimB) {
+  auto dimText = [&](size_t operand, size_t dim) {
+    return std::to_string(dim) + " of " + q.operandText(operand) + " (" +
+           printDim(q.type(operand).dims[dim], q.module->dims, q.module->strings) + ")";
+  };
+  std::string text(how);
+  text += " " + dimText(operandA, dimA) + " " + std::string(with) + " " + dimText(operandB, dimB);
+  Diagnostic& d = q.diags->error(kDimMismatch, q.loc, q.record->name, text);
+  d.alsoAt(operandLoc(q, operandA)).alsoAt(operandLoc(q, operandB));
+  noteOperand(d, q, operandB);
+  return false;
+}
+
+bool reportRank(const OpQuery& q, size_t operand, std::string_view need) {
+  Diagnostic& d = q.diags->error(kRankMismatch, q.loc, q.record->name, q.operandText(operand), need,
+                                 typeText(*q.module, q.operandTypes[operand]));
+  d.alsoAt(operandLoc(q, operand));
+  noteOperand(d, q, operand);
+  return false;
+}
+
+bool ruleOf(const OpQuery& q, Rule& rule) {
+  if (q.record->rule) return q.record->rule(q, rule);
+  if (q.record->ruleText) return ruleFromText(q, q.record->ruleText, rule);
+  // No rule: every dim is the op's own business, whole.
+  for (size_t i = 0; i < q.operandTypes.size(); ++i) {
+    size_t first = rule.factors.size();
+    addOperandFactors(q, i, rule);
+    for (size_t f = first; f < rule.factors.size(); ++f) rule.factors[f].kind = FactorKind::Whole;
+  }
+  return true;
+}
+
+// Pieces that are written differently (3/b of a view, 6/(a, b) of what it is a view of): as written, where that is the same.
+static void takeWrittenPieces(const OpQuery& q, std::vector<TypeId>& results) {
+  for (size_t i = 0; i < std::min(results.size(), q.writtenTypes.size()); ++i) {
+    if (results[i] == q.writtenTypes[i] || !q.writtenTypes[i].valid() || !results[i].valid()) continue;
+    const Type &a = q.module->types[results[i]], &b = q.module->types[q.writtenTypes[i]];
+    bool same = a.dtype == b.dtype && a.rank() == b.rank();
+    for (size_t d = 0; same && d < a.rank(); ++d) same = normalDim(q, a.dims[d]) == normalDim(q, b.dims[d]);
+    if (same) results[i] = q.writtenTypes[i];
+  }
+}
+
+bool inferResultTypes(const OpQuery& q, std::vector<TypeId>& results) {
+  DTC_CHECK(q.diags, "inference needs somewhere to report to");
+  results.clear();
+  if (!checkCount(q) || !checkAttrs(q) || !checkDTypes(q)) return false;
+  if (q.record->infer ? !q.record->infer(q, results) : !typesFromRule(q, results)) return false;
+  takeWrittenPieces(q, results);
+  return !q.record->verify || q.record->verify(q);
+}
+
+} // namespace dtc

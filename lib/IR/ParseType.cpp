@@ -1,0 +1,393 @@
+// Types and shardings.
+#include "Parser.h"
+
+#include "dtc/Support/Checked.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace dtc {
+
+namespace {
+
+constexpr DiagKind kDType{"unknown-dtype", "unknown dtype '{0}'{1}"};
+constexpr DiagKind kTypeTooLarge{"type-bytes", "this type has more than 2^63-1 bytes"};
+constexpr DiagKind kNegativeSize{"negative-size", "a size is not negative, found {0}"};
+constexpr DiagKind kSizeTooLarge{"size-too-large", "this size is more than 2^63-1"};
+constexpr DiagKind kUnknownAxis{"unknown-axis", "mesh @{0} has no axis '{1}'{2}"};
+constexpr DiagKind kCutTwice{"cut-twice", "axis '{0}' cuts this dim twice"};
+constexpr DiagKind kUnknownMesh{"unknown-mesh", "there is no mesh @{0}{1}"};
+constexpr DiagKind kWhichMesh{"which-mesh", "the module has {0} meshes: write which one, as in '@{1}{2}'"};
+constexpr DiagKind kNoMesh{
+    "no-mesh", "a sharding needs a mesh, and the module has none; write one, as in 'mesh @m = [dp=2]'"};
+constexpr DiagKind kSharding{"sharding", "{0}"};
+constexpr DiagKind kPriorityOnClosed{"priority-on-closed",
+                                     "'_' is closed: there is nothing that '{0}' could prefer"};
+constexpr DiagKind kPendingWord{"pending-kind",
+                                "unknown clause '{0}'{1}; there are sum avg prod max min any all and rep"};
+constexpr DiagKind kPlacementWord{"placement", "expected a placement 'R', 'S(dim)' or 'P(kind)', found {0}"};
+constexpr DiagKind kPlacementCount{"placement-count",
+                                   "mesh @{0} has {1} axes, but the sharding has {2} placements"};
+constexpr DiagKind kPlacementDim{"placement-dim",
+                                 "'S({0})' cuts a dim that the tensor does not have (it has {1})"};
+constexpr DiagKind kPlacementFit{"placement-fit",
+                                 "the blocks of this sharding do not fit together with the axes"};
+
+// "p3": a user priority.
+bool isPriority(std::string_view word) {
+  return word.size() > 1 && word[0] == 'p' &&
+         std::all_of(word.begin() + 1, word.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+} // namespace
+
+// --- types ---
+
+bool Parser::atType() const { return at(Tok::Word) && at(Tok::LBracket, 1); }
+
+bool Parser::type(ParsedType& out, bool required) {
+  if (!at(Tok::Word)) return !required || unexpected("a type, such as 'f32[2, 3]'");
+  size_t first = pos_;
+  std::string_view word = text(tok());
+  auto dtype = parseDType(word);
+  if (!dtype) {
+    std::vector<std::string_view> known;
+    for (int d = 0; d < kNumDTypes; ++d) known.push_back(dtypeName(static_cast<DType>(d)));
+    if (!atName()) return unexpected("a type, such as 'f32[2, 3]'");
+    return error(kDType, tok().range(), word, didYouMean(word, known));
+  }
+  ++pos_;
+  if (!at(Tok::LBracket)) return unexpected("'[' and the dims ('" + std::string(word) + "[]' is a scalar)");
+  ++pos_;
+  Type t;
+  t.dtype = *dtype;
+  if (!commaList(Tok::RBracket, "']'", [&] {
+        Dim d;
+        if (!dim(d)) return false;
+        t.dims.push_back(d);
+        return true;
+      }))
+    return false;
+  out.range = since(first);
+  __int128 bytes = dtypeBytes(t.dtype);
+  bool empty = false;
+  for (Dim d : t.dims) {
+    int64_t n = d.isStatic() ? d.value() : m_.dims.dynamic(d).coefficient;
+    empty |= n == 0;
+    if (bytes <= INT64_MAX) bytes *= std::max<int64_t>(n, 1);
+  }
+  if (bytes > INT64_MAX && !empty) return error(kTypeTooLarge, out.range);
+  out.id = m_.types.intern(std::move(t));
+  return true;
+}
+
+bool Parser::dim(Dim& out) {
+  size_t first = pos_;
+  DimExpr e;
+  do
+    if (!size(e)) return false;
+  while (accept(Tok::Star));
+  if (accept(Tok::Slash) && !cut(e, since(first))) return false;
+  out = m_.dims.intern(std::move(e));
+  return true;
+}
+
+// One factor of a size, multiplied into `e`.
+bool Parser::size(DimExpr& e) {
+  int64_t n = 1;
+  if (at(Tok::Int)) {
+    Attr value;
+    if (!number(tok(), DType::I64, value)) return false;
+    if (value.i < 0) return error(kNegativeSize, tok().range(), value.i);
+    n = value.i;
+  } else if (atName()) {
+    std::string_view symbol = text(tok());
+    auto bound = std::find_if(options_.sizes.begin(), options_.sizes.end(),
+                              [&](const auto& s) { return s.first == symbol; });
+    if (bound != options_.sizes.end())
+      n = bound->second;
+    else
+      e.symbols.push_back(m_.strings.intern(symbol));
+  } else {
+    return unexpected("a size");
+  }
+  auto product = checkedMul(e.coefficient, n);
+  if (!product) return error(kSizeTooLarge, tok().range());
+  e.coefficient = *product;
+  ++pos_;
+  return true;
+}
+
+// `11/b`: where the axes divide the number evenly the quotient is what the type says.
+bool Parser::cut(DimExpr& e, SourceRange range) {
+  if (accept(Tok::LParen)) {
+    if (!axisList(e.cut)) return false;
+  } else {
+    AxisRef a;
+    if (!axis(a)) return false;
+    e.cut.push_back(a);
+  }
+  if (!localMesh_.valid()) return true;
+  const Mesh& mesh = m_.shardings.mesh(localMesh_);
+  DimSharding s;
+  for (AxisRef& a : e.cut) {
+    if (!checkAxis(a, mesh, range)) return false;
+    a = mesh.canonical(a);
+    for (const DimPart& before : s.parts)
+      if (overlaps(before.axis, a, mesh)) return error(kCutTwice, range, m_.strings[a.name]);
+    s.parts.push_back({a, 0});
+  }
+  DimExpr whole = e;
+  whole.cut.clear();
+  if (auto local = localDim(s, mesh, m_.dims.intern(std::move(whole)), m_.dims)) e = m_.dims.expr(*local);
+  return true;
+}
+
+// --- axes ---
+
+bool Parser::axis(AxisRef& out) {
+  ParsedName name;
+  if (!expectName("the name of a mesh axis", name)) return false;
+  out = {};
+  out.name = name.name;
+  return !at(Tok::Colon) || !at(Tok::LParen, 1) || axisSizes(out);
+}
+
+// ":(pre)size"
+bool Parser::axisSizes(AxisRef& a) {
+  pos_ += 2;
+  return sub(a.pre, "the product of the sizes before the sub-axis", 1) && expect(Tok::RParen, "')'") &&
+         sub(a.size, "the sub-axis's size", 1);
+}
+
+// A number of at least `least`.
+bool Parser::sub(int64_t& out, std::string_view what, int64_t least) {
+  if (!at(Tok::Int)) return unexpected(what);
+  Attr value;
+  if (!number(tok(), DType::I64, value)) return false;
+  if (value.i < least) return unexpected(std::string(what) + ", at least " + std::to_string(least));
+  out = value.i;
+  ++pos_;
+  return true;
+}
+
+bool Parser::axisList(std::vector<AxisRef>& out) {
+  if (at(Tok::RParen)) return unexpected("the name of a mesh axis");
+  return commaList(Tok::RParen, "')'", [&] {
+    AxisRef a;
+    if (!axis(a)) return false;
+    out.push_back(a);
+    return true;
+  });
+}
+
+bool Parser::checkAxis(const AxisRef& a, const Mesh& mesh, SourceRange range) {
+  int i = mesh.axisIndex(a.name);
+  if (i < 0) {
+    std::vector<std::string_view> known;
+    for (const MeshAxis& axis : mesh.axes) known.push_back(m_.strings[axis.name]);
+    return error(kUnknownAxis, range, m_.strings[mesh.name], m_.strings[a.name],
+                 didYouMean(m_.strings[a.name], known));
+  }
+  if (a.whole()) return true;
+  auto product = checkedMul(a.pre, a.size);
+  if (product && mesh.axes[static_cast<size_t>(i)].size % *product == 0) return true;
+  return error(kSharding, range,
+               "sub-axis '" + printAxis(a, m_.strings) + "' does not divide the " +
+                   std::to_string(mesh.axes[static_cast<size_t>(i)].size) + " devices of axis '" +
+                   std::string(m_.strings[a.name]) + "'");
+}
+
+// --- shardings ---
+
+bool Parser::atSharding() const {
+  size_t skip = at(Tok::Symbol) ? 1 : 0;
+  if (at(Tok::LBracket, skip)) return true;
+  return at(Tok::LBrace, skip) && (skip || !atAttrs());
+}
+
+bool Parser::sharding(ParsedSharding& out) {
+  size_t first = pos_;
+  out.present = true;
+  ShardingTable& table = m_.shardings;
+  if (at(Tok::Symbol)) {
+    std::string_view name = text(tok()).substr(1);
+    out.sharding.mesh = table.findMesh(m_.strings.intern(name));
+    if (!out.sharding.mesh.valid()) {
+      std::vector<std::string_view> known;
+      for (uint32_t i = 0; i < table.numMeshes(); ++i)
+        known.push_back(m_.strings[table.mesh(MeshId(i)).name]);
+      if (!meshRanges_.contains(m_.strings.intern(name))) // else its own line is what is wrong
+        error(kUnknownMesh, tok().range(), name, didYouMean(name, known));
+      return false;
+    }
+    ++pos_;
+  } else if (table.numMeshes() == 1) {
+    out.sharding.mesh = MeshId(0);
+  } else if (table.numMeshes() == 0) {
+    return meshRanges_.empty() ? error(kNoMesh, tok().range()) : false;
+  } else {
+    return error(kWhichMesh, tok().range(), table.numMeshes(), m_.strings[table.mesh(MeshId(0)).name],
+                 text(tok()));
+  }
+  out.meshStyle = at(Tok::LBracket);
+  bool ok = out.meshStyle ? meshStyle(out) : dimStyle(out.sharding);
+  if (ok) out.range = since(first);
+  return ok;
+}
+
+bool Parser::dimStyle(Sharding& s) {
+  if (!expect(Tok::LBrace, "'{' and a sharding")) return false;
+  if (accept(Tok::Bar)) return clauses(s);
+  if (accept(Tok::RBrace)) return true;
+  for (;;) {
+    if (!dimSharding(s.dims.emplace_back())) return false;
+    if (accept(Tok::RBrace)) return true;
+    if (accept(Tok::Bar)) return clauses(s);
+    if (!expect(Tok::Comma, "',', '|' or '}'")) return false;
+  }
+}
+
+bool Parser::dimSharding(DimSharding& d) {
+  bool closed = acceptWord("_");
+  if (!closed && !at(Tok::Question) && !shardingParts(d)) return false;
+  if (!closed) d.open = accept(Tok::Question);
+  if (!at(Tok::Word) || !isPriority(text(tok()))) return true;
+  std::string_view word = text(tok());
+  if (closed) return error(kPriorityOnClosed, tok().range(), word);
+  auto [end, bad] = std::from_chars(word.data() + 1, word.data() + word.size(), d.priority);
+  if (bad != std::errc()) return unexpected("a priority of at most 2^31-1");
+  ++pos_;
+  return true;
+}
+
+bool Parser::shardingParts(DimSharding& d) {
+  if (!accept(Tok::LParen)) {
+    AxisRef a;
+    if (!atName()) return unexpected("'_', '?' or the name of a mesh axis");
+    if (!axis(a)) return false;
+    d.parts.push_back({a, 0});
+    return true;
+  }
+  if (at(Tok::RParen)) return unexpected("the name of a mesh axis");
+  return commaList(Tok::RParen, "')'", [&] {
+    DimPart p;
+    if (at(Tok::Int) ? !sub(p.blocks, "a number of blocks", 1) : !axis(p.axis)) return false;
+    d.parts.push_back(p);
+    return true;
+  });
+}
+
+// After the bar: `sum(dp, tp), rep(ep)`.
+bool Parser::clauses(Sharding& s) {
+  do {
+    if (!at(Tok::Word)) return unexpected("a clause, such as 'sum(dp)'");
+    std::string_view word = text(tok());
+    auto kind = parsePendingKind(word);
+    if (!kind && word != "rep")
+      return error(kPendingWord, tok().range(), word,
+                   didYouMean(word, {"sum", "avg", "prod", "max", "min", "any", "all", "rep"}));
+    ++pos_;
+    std::vector<AxisRef> axes;
+    if (!expect(Tok::LParen, "'(' and mesh axes") || !axisList(axes)) return false;
+    for (const AxisRef& a : axes) {
+      if (kind)
+        s.pending.push_back({a, *kind});
+      else
+        s.replicated.push_back(a);
+    }
+  } while (accept(Tok::Comma));
+  return expect(Tok::RBrace, "',' or '}'");
+}
+
+bool Parser::meshStyle(ParsedSharding& s) {
+  ++pos_;
+  return commaList(Tok::RBracket, "']'", [&] { return placement(s.placements.emplace_back()); });
+}
+
+bool Parser::placement(Placement& p) {
+  if (acceptWord("R")) return true;
+  if (acceptWord("S")) {
+    p.kind = Placement::S;
+    int64_t dim = 0;
+    if (!expect(Tok::LParen, "'(' and a dim") || !sub(dim, "a dim", 0)) return false;
+    p.dim = static_cast<int>(std::min<int64_t>(dim, 1 << 20));
+    if (accept(Tok::Comma) && !sub(p.blocks, "a number of blocks", 1)) return false;
+    return expect(Tok::RParen, "')'");
+  }
+  if (!acceptWord("P")) return error(kPlacementWord, tok().range(), found(tok()));
+  p.kind = Placement::P;
+  if (!expect(Tok::LParen, "'(' and a pending kind, as in 'P(sum)'")) return false;
+  auto kind = at(Tok::Word) ? parsePendingKind(text(tok())) : std::nullopt;
+  if (!kind) return unexpected("one of sum avg prod max min any all");
+  p.pending = *kind;
+  ++pos_;
+  return expect(Tok::RParen, "')'");
+}
+
+// Understands a sharding on a tensor of this global type, and says what is wrong with it.
+bool Parser::finishSharding(const ParsedSharding& written, TypeId globalType, ShardingId& out) {
+  if (!written.present || !globalType.valid()) return true;
+  const Mesh& mesh = m_.shardings.mesh(written.sharding.mesh);
+  const std::vector<Dim>& shape = m_.types[globalType].dims;
+  Sharding s = written.sharding;
+  if (written.meshStyle) {
+    if (written.placements.size() != mesh.axes.size())
+      return error(kPlacementCount, written.range, m_.strings[mesh.name], mesh.axes.size(),
+                   written.placements.size());
+    for (const Placement& p : written.placements)
+      if (p.kind == Placement::S && static_cast<size_t>(p.dim) >= shape.size())
+        return error(kPlacementDim, written.range, p.dim, shape.size());
+    auto made = fromPlacements(written.placements, written.sharding.mesh, mesh, shape.size());
+    if (!made) return error(kPlacementFit, written.range);
+    s = std::move(*made);
+  }
+  auto checkAll = [&](std::span<const AxisRef> axes) {
+    return std::all_of(axes.begin(), axes.end(),
+                       [&](const AxisRef& a) { return checkAxis(a, mesh, written.range); });
+  };
+  for (const DimSharding& d : s.dims)
+    if (!checkAll(d.axes())) return false;
+  for (const PendingAxis& p : s.pending)
+    if (!checkAll({&p.axis, 1})) return false;
+  if (!checkAll(s.replicated)) return false;
+  std::string problem = shardingProblem(s, mesh, shape, m_.dims, m_.strings);
+  if (!problem.empty()) return error(kSharding, written.range, problem);
+  out = m_.shardings.intern(std::move(s));
+  return true;
+}
+
+bool Parser::lonelySharding(std::string_view source, MeshId mesh, Sharding& out) {
+  src_ = source;
+  if (!lex(src_, lexed_, diags_) || diags_.hasErrors()) return false;
+  ParsedSharding s;
+  if (at(Tok::LBrace) || at(Tok::LBracket)) {
+    s.sharding.mesh = mesh;
+    s.meshStyle = at(Tok::LBracket);
+    if (!(s.meshStyle ? meshStyle(s) : dimStyle(s.sharding))) return false;
+  } else if (!sharding(s)) {
+    return false;
+  }
+  if (!at(Tok::End)) return unexpected("the end of the sharding");
+  if (s.meshStyle) {
+    int rank = 0;
+    for (const Placement& p : s.placements) rank = std::max(rank, p.kind == Placement::S ? p.dim + 1 : 0);
+    const Mesh& m = m_.shardings.mesh(s.sharding.mesh);
+    auto made = rank < 64 ? fromPlacements(s.placements, s.sharding.mesh, m, static_cast<size_t>(rank))
+                          : std::nullopt;
+    if (!made)
+      return error(kPlacementCount, {0, static_cast<uint32_t>(source.size())}, m_.strings[m.name],
+                   m.axes.size(), s.placements.size());
+    out = std::move(*made);
+  } else {
+    out = std::move(s.sharding);
+  }
+  return true;
+}
+
+bool parseSharding(std::string_view text, Module& m, MeshId defaultMesh, Sharding& out, Diagnostics& diags) {
+  ParseOptions none;
+  return Parser(m, diags, none).lonelySharding(text, defaultMesh, out);
+}
+
+} // namespace dtc

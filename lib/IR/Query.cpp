@@ -1,0 +1,76 @@
+// What the columns' functions ask an op: attributes with their defaults, dims counted from either end.
+#include "dtc/IR/OpRecord.h"
+#include <algorithm>
+
+namespace dtc {
+
+namespace {
+
+inline constexpr DiagKind kDimRange{"dim-out-of-range",
+                                    "'{0}': {1} = {2} is not a dim of {3}, which has {4} dims"};
+inline constexpr DiagKind kDimTwice{"dim-twice", "'{0}': dim {2} stands twice in {1}"};
+
+} // namespace
+
+Dim OpQuery::sizeAttr(std::string_view name) const {
+  AttrId id = rawAttr(name);
+  if (!id.valid()) return Dim(0);
+  const Attr& a = module->attrs[id];
+  if (a.kind == Attr::Int) return Dim(a.i);
+  if (a.kind == Attr::Size) return a.dim;
+  return module->dims.intern({1, {a.text}, {}});
+}
+
+std::optional<int64_t> OpQuery::dimAttr(std::string_view name, size_t rank) const {
+  int64_t d = intAttr(name), n = static_cast<int64_t>(rank);
+  if (d >= -n && d < n) return d < 0 ? d + n : d;
+  if (diags) diags->error(kDimRange, loc, record->name, name, d, operandText(0), n);
+  return std::nullopt;
+}
+
+std::optional<std::vector<int64_t>> OpQuery::dimsAttr(std::string_view name, size_t rank) const {
+  std::vector<int64_t> dims;
+  AttrId id = rawAttr(name);
+  int64_t n = static_cast<int64_t>(rank);
+  if (!id.valid()) { // "all"
+    for (int64_t d = 0; d < n; ++d) dims.push_back(d);
+    return dims;
+  }
+  for (int64_t d : intsAttr(name)) {
+    if (d < -n || d >= n) {
+      if (diags) diags->error(kDimRange, loc, record->name, name, d, operandText(0), n);
+      return std::nullopt;
+    }
+    dims.push_back(d < 0 ? d + n : d);
+  }
+  std::sort(dims.begin(), dims.end());
+  auto twice = std::adjacent_find(dims.begin(), dims.end());
+  if (twice == dims.end()) return dims;
+  if (diags) diags->error(kDimTwice, loc, record->name, name, *twice);
+  return std::nullopt;
+}
+
+std::optional<DType> OpQuery::dtypeAttr(std::string_view name) const {
+  return rawAttr(name).valid() ? parseDType(textAttr(name)) : std::nullopt;
+}
+
+std::optional<double> OpQuery::numberOf(std::string_view name) const {
+  if (record->derive)
+    if (auto v = record->derive(*this, name)) return v;
+  AttrId id = rawAttr(name);
+  if (!id.valid()) return std::nullopt;
+  const Attr& a = module->attrs[id];
+  if (a.kind == Attr::Int || a.kind == Attr::Float || a.kind == Attr::Bool) return floatAttr(name);
+  return std::nullopt;
+}
+
+std::string OpQuery::operandText(size_t operand) const {
+  if (operand < operands.size()) {
+    StrId name = (*module)[operands[operand]].name;
+    if (name.valid()) return "%" + std::string(module->strings[name]);
+  }
+  std::string text(operandName(*record, operand));
+  return text.empty() ? "the result" : text;
+}
+
+} // namespace dtc

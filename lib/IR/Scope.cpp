@@ -1,0 +1,65 @@
+// Names of values: what is visible where (ir.md §2.2).
+#include "Parser.h"
+
+namespace dtc {
+
+namespace {
+
+constexpr DiagKind kRedefined{"redefined-value", "%{0} is already defined"};
+
+} // namespace
+
+Parser::Scope Parser::enterScope(bool isolated) {
+  Scope s{undo_.size(), visibleFrom_};
+  if (isolated) visibleFrom_ = undo_.size();
+  return s;
+}
+
+void Parser::leaveScope(Scope s) {
+  while (undo_.size() > s.undo) {
+    auto [name, before] = undo_.back();
+    scope_[name.index] = before;
+    undo_.pop_back();
+  }
+  visibleFrom_ = s.visibleFrom;
+}
+
+ValueId Parser::lookup(StrId name) const {
+  if (name.index >= scope_.size()) return {};
+  const Binding& b = scope_[name.index];
+  return b.value.valid() && b.serial >= visibleFrom_ ? b.value : ValueId();
+}
+
+bool Parser::define(const ParsedName& name, ValueId value) {
+  if (!name.name.valid()) return true;
+  if (ValueId before = lookup(name.name); before.valid()) {
+    if (suppressed()) return false;
+    report(kRedefined, name.range, m_.strings[name.name])
+        .note(m_[before].loc, "%" + std::string(m_.strings[name.name]) + " is defined here");
+    return false;
+  }
+  if (name.name.index >= scope_.size()) scope_.resize(name.name.index * 2 + 64);
+  undo_.emplace_back(name.name, scope_[name.name.index]);
+  scope_[name.name.index] = {value, static_cast<uint32_t>(undo_.size() - 1)};
+  return true;
+}
+
+void Parser::definePoisoned(const std::vector<ParsedName>& names) {
+  for (const ParsedName& n : names) {
+    if (!n.name.valid() || lookup(n.name).valid()) continue;
+    ValueId v(static_cast<uint32_t>(m_.values.size()));
+    Value& value = m_.values.emplace_back();
+    value.kind = ValueKind::BlockArg;
+    value.name = n.name;
+    value.loc = n.range;
+    define(n, v);
+  }
+}
+
+std::vector<std::string_view> Parser::visibleNames() const {
+  std::vector<std::string_view> names;
+  for (size_t i = visibleFrom_; i < undo_.size(); ++i) names.push_back(m_.strings[undo_[i].first]);
+  return names;
+}
+
+} // namespace dtc

@@ -1,0 +1,353 @@
+#include "Verifier.h"
+
+#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/Text.h"
+
+#include <algorithm>
+
+namespace dtc {
+
+namespace {
+
+constexpr DiagKind kNotVisible{"value-not-visible", "{0} is not defined where it is used"};
+constexpr DiagKind kResultType{"result-type", "'{0}' gives {1}, but {2} is {3}"};
+constexpr DiagKind kResultCount{"result-count", "'{0}' gives {1} results, but {2} are there"};
+constexpr DiagKind kSharding{"sharding", "{0}: {1}"};
+constexpr DiagKind kReshardNeeds{"reshard-needs-sharding",
+                                 "'{0}' changes a sharding: write the new one after the type of its result"};
+constexpr DiagKind kMeshes{"operand-meshes",
+                           "'{0}' has {1} on mesh @{2} and {3} on mesh @{4}: put a 'reshard' before it"};
+constexpr DiagKind kCutInGlobal{"cut-in-global", "{0} is {1}: only local text has pieces such as 'n/axis'"};
+constexpr DiagKind kLabelTwice{"label-twice", "two results are called %{0}"};
+constexpr DiagKind kCarry{"carry", "'carry' needs an argument %{0} of the same type and sharding"};
+constexpr DiagKind kNoFunction{"attribute-function", "'{0}' of @{1} names @{2}, which is no function here"};
+constexpr DiagKind kNoMesh{"attribute-mesh", "'mesh' of @{0} names @{1}, which is no mesh here"};
+constexpr DiagKind kTwoMeshes{"two-meshes",
+                              "the spmd function @{0} is on one mesh, but its shardings name @{1} and @{2}"};
+constexpr DiagKind kReturnCount{"return-count", "@{0} has {1} results, but {2} values are returned"};
+constexpr DiagKind kReturnType{"return-type", "result {0} of @{1}: expected {2}, found {3}, which is {4}"};
+constexpr DiagKind kOfInGlobal{"of-in-global", "{0} is a piece ('of'), but only an spmd function has pieces"};
+constexpr DiagKind kOfNeeds{"of-needs-sharding", "{0} is a piece of {1}: write its sharding after it"};
+constexpr DiagKind kPiece{"piece", "{0}: the piece of {1} is {2}, found {3}"};
+constexpr DiagKind kNeedsOf{
+    "needs-of", "{0} of an spmd function has a sharding: write what it is a piece of, as in '{1} of …'"};
+constexpr DiagKind kRecursion{"recursion", "@{0} calls itself{1}"};
+
+} // namespace
+
+std::optional<Dim> tripCount(const Module& m, OpId op) {
+  const Value &lo = m[m.operand(op, 0)], &hi = m[m.operand(op, 1)];
+  if (lo.kind != ValueKind::Literal) return std::nullopt;
+  int64_t from = m.attrs[lo.literal].i;
+  if (hi.kind == ValueKind::Literal) return Dim(std::max<int64_t>(m.attrs[hi.literal].i - from, 0));
+  if (hi.kind == ValueKind::Symbol && from == 0) return hi.symbol;
+  return std::nullopt;
+}
+
+bool takesGradients(const OpRecord& r) {
+  return std::any_of(r.attrs.begin(), r.attrs.end(),
+                     [](const AttrSpec& a) { return std::string_view(a.name) == "wrt"; });
+}
+
+std::string Verifier::name(ValueId v) const { return printValueName(m_, v); }
+std::string Verifier::typeName(TypeId t) const { return t.valid() ? printType(m_, t) : "untyped"; }
+std::string Verifier::functionName(FuncId f) const { return "@" + std::string(m_.strings[m_[f].name]); }
+
+// --- signatures ---
+
+void Verifier::function(FuncId id) {
+  const Function& f = m_[id];
+  func_ = id;
+  local_ = f.spmd;
+  meshes_.clear();
+  signature(f);
+  labels(f);
+  functionAttrs(f);
+  if (f.spmd) oneMesh(f);
+  size_t before = diags_.numErrors();
+  block(f.body);
+  returned(f);
+  if (f.spmd && diags_.numErrors() == before) {
+    Varying v(m_, id);
+    varying(v, f.body);
+    varyingResults(f, v);
+    handles(f.body);
+  }
+}
+
+void Verifier::signature(const Function& f) {
+  for (const FuncArg& a : f.args) {
+    const Value& v = m_[a.value];
+    if (m_.shardings.numMeshes() > 1)
+      setMesh(a.value, v.sharding.valid() ? m_.shardings[v.sharding].mesh : MeshId(0));
+    signaturePart(f, "argument " + name(a.value), v.loc, v.type, a.globalType, v.sharding);
+  }
+  for (size_t i = 0; i < f.results.size(); ++i) {
+    const FuncResult& r = f.results[i];
+    signaturePart(f,
+                  "result " + (r.label.valid() ? "%" + std::string(m_.strings[r.label]) : std::to_string(i)),
+                  r.loc, r.type, r.globalType, r.sharding);
+  }
+}
+
+void Verifier::signaturePart(const Function& f, std::string_view what, SourceRange range, TypeId type,
+                             TypeId global, ShardingId s) {
+  if (s.valid()) sharding(s, global.valid() ? global : type, range);
+  auto cutIn = [&](TypeId t) {
+    const std::vector<Dim>& dims = m_.types[t].dims;
+    return std::any_of(dims.begin(), dims.end(), [&](Dim d) { return !m_.dims.expr(d).cut.empty(); });
+  };
+  if (!f.spmd) {
+    if (global.valid())
+      error(kOfInGlobal, range, what);
+    else if (cutIn(type))
+      error(kCutInGlobal, range, what, typeName(type));
+    return;
+  }
+  if (!global.valid()) {
+    if (s.valid() && !m_.shardings[s].fullyReplicated()) error(kNeedsOf, range, what, typeName(type));
+    return;
+  }
+  if (cutIn(global)) {
+    error(kCutInGlobal, range, "what " + std::string(what) + " is a piece of", typeName(global));
+  } else if (!s.valid()) {
+    error(kOfNeeds, range, what, typeName(global));
+  } else if (TypeId piece = pieceType(global, s, range); piece.valid() && piece != type) {
+    error(kPiece, range, what, typeName(global) + " under " + printSharding(m_, s), typeName(piece),
+          typeName(type));
+  }
+}
+
+void Verifier::labels(const Function& f) {
+  std::unordered_map<StrId, SourceRange> seen;
+  StrId carry = m_.strings.find("carry");
+  for (const FuncResult& r : f.results) {
+    if (!r.label.valid()) continue;
+    auto [before, isNew] = seen.emplace(r.label, r.loc);
+    if (!isNew) error(kLabelTwice, r.loc, m_.strings[r.label]).note(before->second, "the first is here");
+    AttrId a = findAttr(r.attrs, carry);
+    if (!a.valid() || !m_.attrs[a].i) continue;
+    bool found = std::any_of(f.args.begin(), f.args.end(), [&](const FuncArg& arg) {
+      const Value& v = m_[arg.value];
+      return v.name == r.label && v.type == r.type && arg.globalType == r.globalType &&
+             (v.sharding == r.sharding || !v.sharding.valid() || !r.sharding.valid());
+    });
+    if (!found) error(kCarry, r.loc, m_.strings[r.label]);
+  }
+}
+
+void Verifier::functionAttrs(const Function& f) {
+  std::string_view own = m_.strings[f.name];
+  if (AttrId a = findAttr(f.attrs, m_.strings.find("mesh")); a.valid())
+    if (!m_.shardings.findMesh(m_.attrs[a].text).valid())
+      error(kNoMesh, f.loc, own, m_.strings[m_.attrs[a].text]);
+  if (AttrId a = findAttr(f.attrs, m_.strings.find("grad")); a.valid()) {
+    std::string_view named = m_.strings[m_.attrs[a].text];
+    if (!m_.findFunction(named).valid()) error(kNoFunction, f.loc, "grad", own, named);
+  }
+}
+
+void Verifier::oneMesh(const Function& f) {
+  MeshId mesh = meshOfFunction(m_, func_);
+  auto check = [&](ShardingId s, SourceRange range) {
+    if (!s.valid() || m_.shardings[s].mesh == mesh || !mesh.valid()) return;
+    error(kTwoMeshes, range, m_.strings[f.name], m_.strings[m_.shardings.mesh(mesh).name],
+          m_.strings[m_.shardings.meshOf(s).name]);
+  };
+  for (const FuncArg& a : f.args) check(m_[a.value].sharding, m_[a.value].loc);
+  for (const FuncResult& r : f.results) check(r.sharding, r.loc);
+}
+
+void Verifier::returned(const Function& f) {
+  const Block& b = m_[f.body];
+  if (b.yields.size() != f.results.size()) {
+    error(kReturnCount, b.terminatorLoc, m_.strings[f.name], f.results.size(), b.yields.size())
+        .note(f.loc, functionName(func_) + " is declared here");
+    return;
+  }
+  for (size_t i = 0; i < b.yields.size(); ++i) {
+    TypeId type = m_[b.yields[i]].type;
+    if (type == f.results[i].type || !type.valid()) continue;
+    error(kReturnType, b.terminatorLoc, i, m_.strings[f.name], typeName(f.results[i].type), name(b.yields[i]),
+          typeName(type))
+        .note(f.results[i].loc, "the result is declared here");
+  }
+}
+
+// --- blocks and ops ---
+
+void Verifier::define(ValueId v) {
+  stack_.push_back(v);
+  defined_[v.index] = static_cast<uint32_t>(stack_.size());
+}
+
+void Verifier::block(BlockId b) {
+  size_t mark = stack_.size();
+  for (ValueId a : m_[b].args) define(a);
+  for (size_t i = 0; i < m_[b].ops.size() && !diags_.full(); ++i) {
+    OpId o = m_[b].ops[i];
+    op(o);
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) define(m_.result(o, r));
+  }
+  operandsVisible(m_[b].yields, m_[b].terminatorLoc);
+  for (; stack_.size() > mark; stack_.pop_back()) defined_[stack_.back().index] = 0;
+}
+
+void Verifier::operandsVisible(std::span<const ValueId> values, SourceRange range) {
+  for (ValueId v : values) {
+    ValueKind kind = m_[v].kind;
+    if (kind == ValueKind::Literal || kind == ValueKind::Symbol || visible(v)) continue;
+    error(kNotVisible, range, name(v));
+  }
+}
+
+void Verifier::op(OpId o) {
+  const OpRecord& record = m_.record(o);
+  size_t before = diags_.numErrors();
+  operandsVisible(m_.operands(o), m_[o].loc);
+  if (diags_.numErrors() != before || !typed(o)) return;
+  if (record.regions != RegionKind::None)
+    regionOp(o);
+  else if (record.isCall)
+    call(o);
+  else
+    inferred(o);
+  if (diags_.numErrors() == before) resultShardings(o);
+  localOp(o);
+  if (m_.shardings.numMeshes() > 1) meshes(o);
+}
+
+bool Verifier::typed(OpId o) {
+  std::span<const ValueId> operands = m_.operands(o);
+  bool all = std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return m_[v].type.valid(); });
+  for (uint32_t i = 0; i < m_[o].numResults; ++i) all &= m_[m_.result(o, i)].type.valid();
+  return all;
+}
+
+void Verifier::inferred(OpId o) {
+  const Op& op = m_[o];
+  types_.clear();
+  OpQuery q = queryOf(m_, o, diags_);
+  if (!inferResultTypes(q, types_)) return;
+  std::string_view what = m_.record(o).name;
+  if (types_.size() != op.numResults) {
+    error(kResultCount, op.loc, what, types_.size(), op.numResults);
+    return;
+  }
+  for (uint32_t i = 0; i < op.numResults; ++i) {
+    ValueId v = m_.result(o, i);
+    if (m_[v].type != types_[i])
+      error(kResultType, op.loc, what, typeName(types_[i]), name(v), typeName(m_[v].type));
+  }
+}
+
+void Verifier::sharding(ShardingId s, TypeId global, SourceRange range) {
+  std::string problem =
+      shardingProblem(m_.shardings[s], m_.shardings.meshOf(s), m_.types[global].dims, m_.dims, m_.strings);
+  if (!problem.empty()) error(kSharding, range, printSharding(m_, s), problem);
+}
+
+void Verifier::resultShardings(OpId o) {
+  if (m_.record(o).constraint == Constraint::Reshard && !local_ && !m_[m_.result(o)].sharding.valid())
+    error(kReshardNeeds, m_[o].loc, m_.record(o).name);
+  for (uint32_t i = 0; i < m_[o].numResults; ++i) {
+    const Value& v = m_[m_.result(o, i)];
+    if (v.sharding.valid()) sharding(v.sharding, v.type, v.loc);
+    if (local_) continue;
+    for (Dim d : m_.types[v.type].dims)
+      if (!m_.dims.expr(d).cut.empty()) {
+        error(kCutInGlobal, v.loc, name(m_.result(o, i)), typeName(v.type));
+        break;
+      }
+  }
+}
+
+// --- meshes (ir.md §2.3): an unannotated value is on the mesh of its operands ---
+
+MeshId Verifier::meshOf(ValueId v) const {
+  if (m_[v].sharding.valid()) return m_.shardings[m_[v].sharding].mesh;
+  auto it = meshes_.find(v);
+  return it == meshes_.end() ? MeshId() : it->second;
+}
+
+void Verifier::setMesh(ValueId v, MeshId mesh) {
+  if (mesh.valid()) meshes_[v] = mesh;
+}
+
+void Verifier::meshes(OpId o) {
+  MeshId mesh;
+  ValueId first;
+  Constraint constraint = m_.record(o).constraint;
+  auto on = [&](MeshId id) { return m_.strings[m_.shardings.mesh(id).name]; };
+  for (ValueId v : m_.operands(o)) {
+    MeshId own = meshOf(v);
+    if (!own.valid()) continue;
+    if (mesh.valid() && mesh != own && m_.record(o).regions == RegionKind::None && !m_.record(o).isCall) {
+      error(kMeshes, m_[o].loc, m_.record(o).name, name(first), on(mesh), name(v), on(own));
+      return;
+    }
+    if (!mesh.valid()) first = v;
+    if (!mesh.valid()) mesh = own;
+  }
+  for (uint32_t i = 0; i < m_[o].numResults; ++i) {
+    ValueId v = m_.result(o, i);
+    MeshId own = meshOf(v);
+    bool free =
+        constraint == Constraint::Reshard || m_.record(o).regions != RegionKind::None || m_.record(o).isCall;
+    if (own.valid() && mesh.valid() && own != mesh && !free) {
+      error(kMeshes, m_[o].loc, m_.record(o).name, name(first), on(mesh), name(v), on(own));
+      return;
+    }
+    if (!own.valid()) setMesh(v, mesh);
+  }
+}
+
+// --- recursion ---
+
+void Verifier::recursion() {
+  enum State : uint8_t { New, Open, Done };
+  std::vector<State> state(m_.functions.size(), New);
+  std::unordered_map<StrId, FuncId> byName;
+  for (FuncId f : m_.order)
+    if (m_[f].body.valid()) byName.emplace(m_[f].name, f);
+  std::vector<std::vector<std::pair<FuncId, SourceRange>>> calls(m_.functions.size());
+  for (const auto& [name, f] : byName)
+    forEachOp(m_, m_[f].body, [&, f = f](OpId o) {
+      auto it = byName.find(m_[o].callee);
+      if (m_[o].callee.valid() && it != byName.end()) calls[f.index].emplace_back(it->second, m_[o].loc);
+    });
+  for (FuncId root : m_.order) {
+    if (state[root.index] != New || !m_[root].body.valid()) continue;
+    std::vector<std::pair<FuncId, size_t>> path = {{root, 0}};
+    state[root.index] = Open;
+    while (!path.empty()) {
+      auto& [f, next] = path.back();
+      if (next == calls[f.index].size()) {
+        state[f.index] = Done;
+        path.pop_back();
+        continue;
+      }
+      auto [callee, where] = calls[f.index][next++];
+      if (state[callee.index] == Open) {
+        std::string through;
+        for (size_t i = path.size(); i-- > 0 && path[i].first != callee;)
+          through.insert(0, (through.empty() ? "" : ", ") + functionName(path[i].first));
+        error(kRecursion, where, m_.strings[m_[callee].name], through.empty() ? "" : " through " + through);
+      } else if (state[callee.index] == New) {
+        state[callee.index] = Open;
+        path.emplace_back(callee, 0);
+      }
+    }
+  }
+}
+
+bool verifyModule(Module& m, Diagnostics& diags) {
+  size_t before = diags.numErrors();
+  Verifier verifier(m, diags);
+  for (FuncId f : m.order)
+    if (m[f].body.valid() && !diags.full()) verifier.function(f);
+  if (diags.numErrors() == before) verifier.recursion();
+  return diags.numErrors() == before;
+}
+
+} // namespace dtc

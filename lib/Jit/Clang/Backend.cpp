@@ -1,0 +1,110 @@
+#include "Backend.h"
+#include <llvm/Analysis/TargetLibraryInfo.h>
+#include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/Target/TargetOptions.h>
+#include <llvm/Transforms/IPO/GlobalDCE.h>
+#include <llvm/Transforms/Utils/Cloning.h>
+#include <mutex>
+
+namespace dtc::clangjit {
+namespace {
+
+std::unique_ptr<llvm::TargetMachine> createTarget(const DtcClangRequest& request, const llvm::Module& module,
+                                                  std::string& log) {
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(module.getTargetTriple(), log);
+  if (!target) return nullptr;
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      module.getTargetTriple(), request.cpu, "", options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
+      request.optLevel == 0 ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default));
+}
+
+void optimise(const DtcClangRequest& request, llvm::Module& module, llvm::TargetMachine& target) {
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving = request.optLevel >= 2;
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&target, tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  const auto level = request.optLevel == 0   ? llvm::OptimizationLevel::O0
+                     : request.optLevel == 1 ? llvm::OptimizationLevel::O1
+                                             : llvm::OptimizationLevel::O3;
+  auto passes = request.optLevel == 0 ? builder.buildO0DefaultPipeline(level)
+                                      : builder.buildPerModuleDefaultPipeline(level);
+  passes.run(module, modules);
+}
+
+bool emit(const DtcClangRequest& request, llvm::TargetMachine& target, llvm::Module& module, Output& output) {
+  llvm::raw_svector_ostream stream(output.data.emplace_back());
+  if (request.output == DtcClangLlvm) {
+    module.print(stream, nullptr);
+    return true;
+  }
+  llvm::legacy::PassManager passes;
+  const auto type =
+      request.output == DtcClangAsm ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
+  if (target.addPassesToEmitFile(passes, stream, nullptr, type)) {
+    output.log += "LLVM has no code generator for " + module.getTargetTriple();
+    return false;
+  }
+  passes.run(module);
+  return true;
+}
+
+// What unit number `unit` defines, with everything internal that it may use; what it does not use is dropped.
+std::unique_ptr<llvm::Module> extractUnit(const Parsed& parsed, unsigned unit) {
+  llvm::ValueToValueMapTy map;
+  auto part = llvm::CloneModule(*parsed.module, map, [&](const llvm::GlobalValue* value) {
+    const auto owner = parsed.unitOf.find(value->getName());
+    return owner == parsed.unitOf.end() || owner->second == unit;
+  });
+  llvm::ModuleAnalysisManager modules;
+  llvm::FunctionAnalysisManager functions;
+  llvm::PassBuilder builder;
+  builder.registerModuleAnalyses(modules);
+  builder.registerFunctionAnalyses(functions);
+  modules.registerPass([&] { return llvm::FunctionAnalysisManagerModuleProxy(functions); });
+  llvm::GlobalDCEPass().run(*part, modules);
+  return part;
+}
+
+} // namespace
+
+void initializeTargets() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    llvm::InitializeNativeTargetAsmParser();
+  });
+}
+
+bool generate(const DtcClangRequest& request, Parsed& parsed, Output& output) {
+  llvm::Module& module = *parsed.module;
+  auto target = createTarget(request, module, output.log);
+  if (!target) return false;
+  module.setDataLayout(target->createDataLayout());
+  if (request.sharedAsOffsets) lowerSharedVariables(module);
+  optimise(request, module, *target);
+  if (request.unitCount == 1) return emit(request, *target, module, output);
+  for (unsigned unit = 0; unit < request.unitCount; ++unit)
+    if (!emit(request, *target, *extractUnit(parsed, unit), output)) return false;
+  return true;
+}
+
+} // namespace dtc::clangjit

@@ -1,0 +1,29 @@
+#pragma once
+// LLVM module -> optimised object, IR text or assembly.
+#include "../ClangPlugin.h"
+#include "Frontend.h"
+#include <llvm/ADT/SmallVector.h>
+#include <string>
+#include <vector>
+
+namespace llvm {
+class Module;
+}
+
+namespace dtc::clangjit {
+
+struct Output {
+  bool ok = false;
+  std::vector<llvm::SmallVector<char, 0>> data; // one per unit
+  std::string log;
+};
+
+// Before anything else, parsing included: Clang looks targets up in LLVM's registry, which another thread may be filling.
+void initializeTargets();
+
+bool generate(const DtcClangRequest&, Parsed&, Output&);
+
+// Rewrites thread-local variables into offsets from __emu_shared() (see DtcClangRequest::sharedAsOffsets).
+void lowerSharedVariables(llvm::Module&);
+
+} // namespace dtc::clangjit

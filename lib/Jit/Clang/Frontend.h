@@ -1,0 +1,24 @@
+#pragma once
+// Source text -> LLVM module, not yet optimised.
+#include "../ClangPlugin.h"
+#include <llvm/ADT/StringMap.h>
+#include <llvm/IR/Module.h>
+#include <memory>
+#include <string>
+
+namespace llvm {
+class LLVMContext;
+}
+
+namespace dtc::clangjit {
+
+struct Parsed {
+  std::unique_ptr<llvm::Module> module; // null where the source has errors
+  // Which unit defines an external function or variable; empty where there is one unit.
+  llvm::StringMap<unsigned> unitOf;
+};
+
+// `log` gets Clang's messages, with lines counted from each unit's first one.
+Parsed parse(const DtcClangRequest&, llvm::LLVMContext&, std::string& log);
+
+} // namespace dtc::clangjit

@@ -1,0 +1,57 @@
+// The plugin dtc-jit-clang: Clang and LLVM behind the table of ClangPlugin.h.
+#include "../ClangPlugin.h"
+#include "Backend.h"
+#include "Frontend.h"
+#include <cstdlib>
+#include <cstring>
+#include <llvm/Config/llvm-config.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <string>
+
+namespace {
+
+char* copyOut(llvm::StringRef bytes, size_t& size) {
+  size = bytes.size();
+  char* copy = static_cast<char*>(std::malloc(size + 1));
+  if (!copy) std::abort();
+  std::memcpy(copy, bytes.data(), size);
+  copy[size] = 0;
+  return copy;
+}
+
+template <class T> T* array(size_t count) {
+  T* out = static_cast<T*>(std::calloc(count ? count : 1, sizeof(T)));
+  if (!out) std::abort();
+  return out;
+}
+
+void compile(const DtcClangRequest* request, DtcClangReply* reply) {
+  dtc::clangjit::initializeTargets();
+  dtc::clangjit::Output output;
+  llvm::LLVMContext context;
+  auto parsed = dtc::clangjit::parse(*request, context, output.log);
+  if (parsed.module) output.ok = dtc::clangjit::generate(*request, parsed, output);
+  reply->ok = output.ok;
+  reply->dataCount = output.data.size();
+  reply->data = array<char*>(output.data.size());
+  reply->dataSizes = array<size_t>(output.data.size());
+  for (size_t i = 0; i < output.data.size(); ++i)
+    reply->data[i] = copyOut({output.data[i].data(), output.data[i].size()}, reply->dataSizes[i]);
+  reply->log = copyOut(output.log, reply->logSize);
+}
+
+void release(DtcClangReply* reply) {
+  for (size_t i = 0; i < reply->dataCount; ++i) std::free(reply->data[i]);
+  std::free(static_cast<void*>(reply->data));
+  std::free(reply->dataSizes);
+  std::free(reply->log);
+  *reply = {};
+}
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) const DtcClangTable* dtcClangTable() {
+  static const DtcClangTable table{kDtcClangAbi, LLVM_VERSION_STRING, compile, release};
+  return &table;
+}

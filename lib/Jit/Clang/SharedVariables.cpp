@@ -1,0 +1,87 @@
+// CUDA's __shared__ under the emulator. emu.h declares such variables thread_local, which accepts both the static form
+// and `extern __shared__ T name[]`; here they become addresses in the running block's shared memory, since code that we
+// load ourselves has no thread-local storage, and since a block's shared memory must not be its OS thread's.
+#include "Backend.h"
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/ReplaceConstant.h>
+
+namespace dtc::clangjit {
+namespace {
+
+constexpr uint64_t kAlign = 16; // of dynamic shared memory, which follows the static part
+
+// The block's shared memory: one call at the head of each function that uses some.
+llvm::Value* sharedBase(llvm::Function& function, llvm::FunctionCallee getter,
+                        llvm::DenseMap<llvm::Function*, llvm::Value*>& bases) {
+  llvm::Value*& base = bases[&function];
+  if (!base) {
+    llvm::IRBuilder<> builder(&*function.getEntryBlock().getFirstInsertionPt());
+    base = builder.CreateCall(getter);
+  }
+  return base;
+}
+
+// An instruction's operand, or for a phi the end of the incoming block.
+void replaceUses(llvm::GlobalVariable& variable, uint64_t offset, llvm::FunctionCallee getter,
+                 llvm::DenseMap<llvm::Function*, llvm::Value*>& bases) {
+  llvm::convertUsersOfConstantsToInstructions({&variable});
+  llvm::SmallVector<llvm::Use*, 16> uses;
+  for (llvm::Use& use : variable.uses()) uses.push_back(&use);
+  for (llvm::Use* use : uses) {
+    auto* user = llvm::dyn_cast<llvm::Instruction>(use->getUser());
+    if (!user) continue;
+    llvm::Value* base = sharedBase(*user->getFunction(), getter, bases);
+    if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(user);
+        call && call->getIntrinsicID() == llvm::Intrinsic::threadlocal_address) {
+      llvm::IRBuilder<> builder(call);
+      call->replaceAllUsesWith(builder.CreateConstGEP1_64(builder.getInt8Ty(), base, offset));
+      call->eraseFromParent();
+      continue;
+    }
+    llvm::Instruction* before = user;
+    if (auto* phi = llvm::dyn_cast<llvm::PHINode>(user))
+      before = phi->getIncomingBlock(*use)->getTerminator();
+    llvm::IRBuilder<> builder(before);
+    use->set(builder.CreateConstGEP1_64(builder.getInt8Ty(), base, offset));
+  }
+}
+
+} // namespace
+
+void lowerSharedVariables(llvm::Module& module) {
+  llvm::LLVMContext& context = module.getContext();
+  auto* pointer = llvm::PointerType::getUnqual(context);
+  auto getter = module.getOrInsertFunction("__emu_shared", llvm::FunctionType::get(pointer, false));
+  if (auto* function = llvm::dyn_cast<llvm::Function>(getter.getCallee())) {
+    function->setDoesNotAccessMemory(); // the same within one thread of a block
+    function->setDoesNotThrow();
+    function->setWillReturn();
+  }
+  llvm::SmallVector<llvm::GlobalVariable*, 8> fixed, dynamic;
+  for (llvm::GlobalVariable& variable : module.globals())
+    if (variable.isThreadLocal()) (variable.isDeclaration() ? dynamic : fixed).push_back(&variable);
+  uint64_t size = 0;
+  llvm::DenseMap<llvm::Function*, llvm::Value*> bases;
+  const llvm::DataLayout& layout = module.getDataLayout();
+  for (llvm::GlobalVariable* variable : fixed) {
+    size = llvm::alignTo(size, variable->getAlign().value_or(layout.getPreferredAlign(variable)));
+    replaceUses(*variable, size, getter, bases);
+    size += layout.getTypeAllocSize(variable->getValueType());
+  }
+  size = llvm::alignTo(size, kAlign);
+  for (llvm::GlobalVariable* variable : dynamic) replaceUses(*variable, size, getter, bases);
+  for (auto* list : {&fixed, &dynamic})
+    for (llvm::GlobalVariable* variable : *list) {
+      variable->replaceAllUsesWith(llvm::PoisonValue::get(variable->getType()));
+      variable->eraseFromParent();
+    }
+  auto* i64 = llvm::Type::getInt64Ty(context);
+  new llvm::GlobalVariable(module, i64, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
+                           llvm::ConstantInt::get(i64, size), "__emu_shared_bytes");
+}
+
+} // namespace dtc::clangjit

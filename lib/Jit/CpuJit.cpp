@@ -1,0 +1,181 @@
+#include "dtc/Jit/CpuJit.h"
+#include "CpuJitImpl.h"
+#include "ParallelFor.h"
+#include "Prologue.h"
+#include "Sha256.h"
+#include "UnitName.h"
+#include <algorithm>
+
+namespace dtc {
+namespace {
+
+constexpr size_t kLongestBatch = 8; // units in one translation unit
+constexpr std::string_view kLevelNames[] = {"generic", "avx2", "avx512"};
+
+std::string cacheKey(const SourceUnit& unit, const CompileMode& mode, const std::string& prologueDigest,
+                     const std::string& compiler) {
+  Sha256 hash;
+  hash.field("cpu object 1").field(compiler).field(prologueDigest);
+  hash.field(llvmCpuName(mode.options.level)).field(std::to_string(mode.options.optLevel));
+  for (const char* flag : mode.flags) hash.field(flag);
+  hash.field(mode.sharedAsOffsets ? "shared" : "");
+  return toHex(hash.field(safeUnitName(unit.name)).field(unit.text).finish());
+}
+
+} // namespace
+
+CpuLevel hostCpuLevel() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl"))
+    return CpuLevel::Avx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+    return CpuLevel::Avx2;
+#endif
+  return CpuLevel::Generic;
+}
+
+std::string_view cpuLevelName(CpuLevel level) { return kLevelNames[static_cast<int>(level)]; }
+
+std::optional<CpuLevel> parseCpuLevel(std::string_view name) {
+  for (int i = 0; i < 3; ++i)
+    if (kLevelNames[i] == name) return static_cast<CpuLevel>(i);
+  return std::nullopt;
+}
+
+int vectorBytes(CpuLevel level) { return 16 << static_cast<int>(level); }
+
+const char* llvmCpuName(CpuLevel level) {
+  constexpr const char* names[] = {"x86-64", "x86-64-v3", "x86-64-v4"};
+  return names[static_cast<int>(level)];
+}
+
+std::vector<const char*> cpuFlags() { return {}; }
+
+void* CpuModule::find(std::string_view name) const {
+  const auto& all = impl_->symbols;
+  auto at = std::lower_bound(all.begin(), all.end(), name,
+                             [](const auto& s, std::string_view n) { return s.first < n; });
+  return at != all.end() && at->first == name ? at->second : nullptr;
+}
+
+size_t CpuModule::codeBytes() const {
+  size_t sum = 0;
+  for (const auto& object : impl_->objects) sum += object->bytes();
+  return sum;
+}
+
+Result<CpuModule> linkObjects(std::span<const std::string> objects, std::span<const SourceUnit> units,
+                              std::span<const HostSymbol> hosts) {
+  auto module = std::make_shared<CpuModule::Impl>();
+  for (size_t i = 0; i < objects.size(); ++i) {
+    auto loaded = loadObject(objects[i], hosts);
+    if (!loaded) return Error{loaded.error().kind, units[i].name + ": " + loaded.error().message};
+    for (const auto& symbol : (*loaded)->symbols()) module->symbols.push_back(symbol);
+    module->objects.push_back(std::move(*loaded));
+  }
+  std::sort(module->symbols.begin(), module->symbols.end());
+  return CpuModule(std::move(module));
+}
+
+Result<std::vector<std::string>> CpuJit::Impl::run(std::span<const SourceUnit* const> units,
+                                                   const CompileMode& mode, DtcClangOutput output) const {
+  auto table = clang.table();
+  if (!table) return table.error();
+  std::vector<std::string> names;
+  std::vector<DtcClangUnit> inputs;
+  names.reserve(units.size());
+  for (const SourceUnit* unit : units) {
+    names.push_back(safeUnitName(unit->name));
+    inputs.push_back({names.back().c_str(), unit->text.data(), unit->text.size()});
+  }
+  DtcClangRequest request{};
+  request.units = inputs.data(), request.unitCount = inputs.size();
+  request.prologue = mode.prologue.data(), request.prologueSize = mode.prologue.size();
+  request.flags = mode.flags.data(), request.flagCount = mode.flags.size();
+  request.cpu = llvmCpuName(mode.options.level);
+  request.optLevel = mode.options.optLevel;
+  request.output = output;
+  request.sharedAsOffsets = mode.sharedAsOffsets;
+  DtcClangReply reply{};
+  (*table)->compile(&request, &reply);
+  std::vector<std::string> data;
+  for (size_t i = 0; i < reply.dataCount; ++i) data.emplace_back(reply.data[i], reply.dataSizes[i]);
+  const std::string log(reply.log, reply.logSize);
+  const bool ok = reply.ok;
+  (*table)->release(&reply);
+  if (ok) return data;
+  return Error{Error::Bug, "the generated source of '" + names[0] + "' does not compile:\n" + log +
+                               "\n--- source of " + names[0] + " ---\n" + units[0]->text};
+}
+
+Result<std::vector<std::string>> CpuJit::Impl::objects(std::span<const SourceUnit> units,
+                                                       const CompileMode& mode) const {
+  std::vector<std::string> out(units.size()), keys(units.size());
+  std::vector<size_t> missing;
+  const std::string prologue = toHex(Sha256().field(mode.prologue).finish());
+  for (size_t i = 0; i < units.size(); ++i) {
+    keys[i] = cacheKey(units[i], mode, prologue, clang.identity());
+    if (auto cached = clang.identity().empty() ? std::nullopt : cache.load(keys[i]))
+      out[i] = std::move(*cached);
+    else
+      missing.push_back(i);
+  }
+  // Runs of neighbours in one translation unit each: enough of them for all threads, none so long that the last is late.
+  const size_t longest = mode.sharedAsOffsets ? 1 : kLongestBatch;
+  const size_t batches = std::max((missing.size() + longest - 1) / longest,
+                                  std::min(missing.size(), threadCount(config.threads)));
+  std::vector<std::optional<Error>> errors(batches);
+  parallelFor(batches, config.threads, [&](size_t b) {
+    const size_t begin = missing.size() * b / batches, end = missing.size() * (b + 1) / batches;
+    errors[b] = compileBatch(units, std::span(missing).subspan(begin, end - begin), mode, keys, out);
+  });
+  for (auto& error : errors)
+    if (error) return std::move(*error);
+  return out;
+}
+
+std::optional<Error> CpuJit::Impl::compileBatch(std::span<const SourceUnit> units,
+                                                std::span<const size_t> which, const CompileMode& mode,
+                                                const std::vector<std::string>& keys,
+                                                std::vector<std::string>& out) const {
+  std::vector<const SourceUnit*> batch;
+  for (size_t i : which) batch.push_back(&units[i]);
+  auto objects = run(batch, mode, DtcClangObject);
+  if (!objects && which.size() > 1) { // find the unit at fault, and spare the others
+    std::optional<Error> first;
+    for (size_t i = 0; i < which.size(); ++i)
+      if (auto error = compileBatch(units, which.subspan(i, 1), mode, keys, out); error && !first)
+        first = std::move(error);
+    return first;
+  }
+  if (!objects) return objects.error();
+  for (size_t i = 0; i < which.size(); ++i) {
+    cache.store(keys[which[i]], (*objects)[i]);
+    out[which[i]] = std::move((*objects)[i]);
+  }
+  return std::nullopt;
+}
+
+CpuJit::CpuJit(JitConfig config) : impl_(std::make_unique<Impl>(std::move(config))) {}
+CpuJit::~CpuJit() = default;
+
+Result<CpuModule> CpuJit::compile(std::span<const SourceUnit> units, const CpuCompileOptions& options) const {
+  const CompileMode mode{cpuPrologue(), cpuFlags(), options};
+  auto objects = impl_->objects(units, mode);
+  if (!objects) return objects.error();
+  return linkObjects(*objects, units, {});
+}
+
+Result<std::string> CpuJit::emit(const SourceUnit& unit, CpuText what,
+                                 const CpuCompileOptions& options) const {
+  const CompileMode mode{cpuPrologue(), cpuFlags(), options};
+  const SourceUnit* const one[] = {&unit};
+  auto text = impl_->run(one, mode, what == CpuText::Llvm ? DtcClangLlvm : DtcClangAsm);
+  if (!text) return text.error();
+  return std::move(text->front());
+}
+
+} // namespace dtc

@@ -1,0 +1,184 @@
+#include "dtc/Jit/CublasLt.h"
+#include "CublasTable.h"
+#include "CudaLibrary.h"
+#include <algorithm>
+
+namespace dtc {
+namespace {
+
+// The names of cublasStatus_t.
+std::string statusName(int status) {
+  switch (status) {
+  case 1: return "CUBLAS_STATUS_NOT_INITIALIZED";
+  case 3: return "CUBLAS_STATUS_ALLOC_FAILED";
+  case 7: return "CUBLAS_STATUS_INVALID_VALUE";
+  case 8: return "CUBLAS_STATUS_ARCH_MISMATCH";
+  case 11: return "CUBLAS_STATUS_MAPPING_ERROR";
+  case 13: return "CUBLAS_STATUS_EXECUTION_FAILED";
+  case 14: return "CUBLAS_STATUS_INTERNAL_ERROR";
+  case 15: return "CUBLAS_STATUS_NOT_SUPPORTED";
+  default: return "CUBLAS status " + std::to_string(status);
+  }
+}
+
+int cudaType(DType dtype) {
+  switch (dtype) {
+  case DType::F16: return kCudaF16;
+  case DType::BF16: return kCudaBf16;
+  case DType::F64: return kCudaF64;
+  default: return kCudaF32;
+  }
+}
+
+std::string describe(const CublasGemm& g) {
+  return std::string(dtypeName(g.dtype)) + " " + std::to_string(g.batch) + " x [" + std::to_string(g.m) +
+         ", " + std::to_string(g.k) + "] x [" + std::to_string(g.k) + ", " + std::to_string(g.n) + "]";
+}
+
+} // namespace
+
+struct CublasLt::Impl {
+  CublasTable table;
+  CudaDevice device;
+  void* handle = nullptr;
+  explicit Impl(CudaDevice d) : device(std::move(d)) {}
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    if (handle && device.makeCurrent().ok()) table.destroy(handle);
+  }
+};
+
+struct CublasPlan::Impl {
+  std::shared_ptr<const CublasLt::Impl> library;
+  CublasGemm gemm;
+  void *desc = nullptr, *left = nullptr, *right = nullptr, *out = nullptr, *prefer = nullptr;
+  CublasHeuristic chosen{};
+  Impl() = default;
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    for (void* layout : {left, right, out})
+      if (layout) library->table.layoutDestroy(layout);
+    if (desc) library->table.descDestroy(desc);
+    if (prefer) library->table.preferDestroy(prefer);
+  }
+};
+
+size_t CublasPlan::workspaceBytes() const { return impl_->chosen.workspaceBytes; }
+
+Result<CublasLt> CublasLt::open(const CudaDevice& device) {
+  const std::string path = findCudaLibrary("cublasLt");
+  if (path.empty())
+    return machineError(
+        "matrix products on the GPU need cuBLASLt (libcublasLt.so.13 or .12), which is not in "
+        "LD_LIBRARY_PATH, CUDA_HOME, "
+        "/usr/local/cuda*, the system's folders or a Python environment; install the CUDA toolkit's "
+        "package libcublas-13-0, or `pip install nvidia-cublas`");
+  auto library = openLibrary(path);
+  if (!library) return library.error();
+  auto impl = std::make_shared<Impl>(device);
+  std::string missing;
+#define DTC_BIND(member, symbol, parameters)                                                                 \
+  if (!bindSymbol(*library, #symbol, impl->table.member)) missing += missing.empty() ? #symbol : ", " #symbol;
+  DTC_CUBLAS_FUNCTIONS(DTC_BIND)
+#undef DTC_BIND
+  if (!missing.empty()) return machineError(path + " has no " + missing);
+  if (auto s = device.makeCurrent(); !s) return s.error();
+  if (int status = impl->table.create(&impl->handle)) {
+    impl->handle = nullptr;
+    return machineError(path + " does not start on " + device.info().name + ": " + statusName(status));
+  }
+  return CublasLt(std::move(impl));
+}
+
+namespace {
+
+// cuBLASLt's matrices are stored by columns, and so a matrix of ours is the transpose of one of theirs in the same memory.
+// What is computed is y' = b' a': `left` is b, `right` is a, and both are passed transposed where ours are.
+class Planner {
+public:
+  Planner(const CublasTable& table, CublasPlan::Impl& plan) : t_(table), p_(plan) {}
+
+  int layout(void*& to, const CublasGemm::Matrix& matrix, int64_t rows, int64_t columns) {
+    if (matrix.transposed) std::swap(rows, columns); // as it is stored
+    int status = t_.layoutCreate(&to, cudaType(p_.gemm.dtype), static_cast<uint64_t>(columns),
+                                 static_cast<uint64_t>(rows), matrix.lead);
+    if (p_.gemm.batch == 1 || status) return status;
+    const auto count = static_cast<int32_t>(p_.gemm.batch);
+    status = t_.layoutSet(to, kLayoutBatch, &count, sizeof count);
+    if (!status)
+      status = t_.layoutSet(to, kLayoutBatchStride, &matrix.batchStride, sizeof matrix.batchStride);
+    return status;
+  }
+
+  int describe() {
+    const CublasGemm& g = p_.gemm;
+    const bool wide = g.dtype == DType::F64;
+    int status = t_.descCreate(&p_.desc, wide ? kComputeF64 : kComputeF32, wide ? kCudaF64 : kCudaF32);
+    const int32_t transposed = kTransposed, epilogue = kEpilogueBias, type = cudaType(g.dtype);
+    if (!status && g.b.transposed) status = t_.descSet(p_.desc, kDescTransA, &transposed, sizeof transposed);
+    if (!status && g.a.transposed) status = t_.descSet(p_.desc, kDescTransB, &transposed, sizeof transposed);
+    if (!status && g.bias) status = t_.descSet(p_.desc, kDescEpilogue, &epilogue, sizeof epilogue);
+    if (!status && g.bias) status = t_.descSet(p_.desc, kDescBiasType, &type, sizeof type);
+    return status;
+  }
+
+  int choose(void* handle, size_t workspaceBytes) {
+    const uint64_t most = workspaceBytes;
+    int status = t_.preferCreate(&p_.prefer), found = 0;
+    if (!status) status = t_.preferSet(p_.prefer, kPreferWorkspace, &most, sizeof most);
+    if (!status)
+      status =
+          t_.heuristic(handle, p_.desc, p_.left, p_.right, p_.out, p_.out, p_.prefer, 1, &p_.chosen, &found);
+    if (!status && found == 0) status = 15; // not supported
+    return status ? status : p_.chosen.status;
+  }
+
+private:
+  const CublasTable& t_;
+  CublasPlan::Impl& p_;
+};
+
+} // namespace
+
+Result<CublasPlan> CublasLt::plan(const CublasGemm& gemm, size_t workspaceBytes) const {
+  if (gemm.m <= 0 || gemm.n <= 0 || gemm.k <= 0 || gemm.batch <= 0 || gemm.batch > INT32_MAX)
+    return Error{Error::Bug, "cuBLASLt is asked for the empty or too large product " + describe(gemm)};
+  auto plan = std::make_shared<CublasPlan::Impl>();
+  plan->library = impl_;
+  plan->gemm = gemm;
+  if (auto s = impl_->device.makeCurrent(); !s) return s.error();
+  Planner planner(impl_->table, *plan);
+  int status = planner.describe();
+  if (!status) status = planner.layout(plan->left, gemm.b, gemm.k, gemm.n);
+  if (!status) status = planner.layout(plan->right, gemm.a, gemm.m, gemm.k);
+  if (!status) status = planner.layout(plan->out, gemm.y, gemm.m, gemm.n);
+  if (!status) status = planner.choose(impl_->handle, workspaceBytes);
+  if (status)
+    return machineError("cuBLASLt has no way to compute " + describe(gemm) + ": " + statusName(status));
+  return CublasPlan(std::move(plan));
+}
+
+Status CublasLt::run(const CublasPlan& plan, const void* a, const void* b, const void* bias, void* y,
+                     void* workspace, const CudaStream& stream) const {
+  CublasPlan::Impl& p = plan.impl();
+  if (auto s = impl_->device.makeCurrent(); !s) return s.error();
+  int status = 0;
+  if (p.gemm.bias)
+    status = impl_->table.descSet(p.desc, kDescBias, static_cast<const void*>(&bias), sizeof bias);
+  const double one64 = 1, zero64 = 0;
+  const float one32 = 1, zero32 = 0;
+  const bool wide = p.gemm.dtype == DType::F64;
+  const void* one = wide ? static_cast<const void*>(&one64) : &one32;
+  const void* zero = wide ? static_cast<const void*>(&zero64) : &zero32;
+  if (!status)
+    status = impl_->table.matmul(impl_->handle, p.desc, one, b, p.left, a, p.right, zero, y, p.out, y, p.out,
+                                 &p.chosen.algorithm, workspace, p.chosen.workspaceBytes, stream.get);
+  if (status)
+    return machineError("cuBLASLt failed to compute " + describe(p.gemm) + " on " +
+                        impl_->device.info().name + ": " + statusName(status));
+  return Ok{};
+}
+
+} // namespace dtc

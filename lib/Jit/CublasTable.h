@@ -1,0 +1,64 @@
+#pragma once
+// cuBLASLt's functions and numbers that dtc uses, declared here so that dtc builds without CUDA's headers; a test compares them
+// with cublasLt.h where that is installed.
+#include <cstddef>
+#include <cstdint>
+
+namespace dtc {
+
+struct CublasAlgorithm {
+  uint64_t data[8];
+};
+struct CublasHeuristic {
+  CublasAlgorithm algorithm;
+  size_t workspaceBytes;
+  int status;
+  float waves;
+  int reserved[4];
+};
+
+enum CublasNumbers {
+  kCudaF32 = 0,
+  kCudaF64 = 1,
+  kCudaF16 = 2,
+  kCudaBf16 = 14,
+  kComputeF32 = 68,
+  kComputeF64 = 70,
+  kDescTransA = 3,
+  kDescTransB = 4,
+  kDescEpilogue = 7,
+  kDescBias = 8,
+  kDescBiasType = 26,
+  kLayoutBatch = 5,
+  kLayoutBatchStride = 6,
+  kPreferWorkspace = 1,
+  kEpilogueBias = 4,
+  kTransposed = 1,
+};
+
+#define DTC_CUBLAS_FUNCTIONS(X)                                                                              \
+  X(create, cublasLtCreate, (void**))                                                                        \
+  X(destroy, cublasLtDestroy, (void*))                                                                       \
+  X(descCreate, cublasLtMatmulDescCreate, (void**, int, int))                                                \
+  X(descDestroy, cublasLtMatmulDescDestroy, (void*))                                                         \
+  X(descSet, cublasLtMatmulDescSetAttribute, (void*, int, const void*, size_t))                              \
+  X(layoutCreate, cublasLtMatrixLayoutCreate, (void**, int, uint64_t, uint64_t, int64_t))                    \
+  X(layoutDestroy, cublasLtMatrixLayoutDestroy, (void*))                                                     \
+  X(layoutSet, cublasLtMatrixLayoutSetAttribute, (void*, int, const void*, size_t))                          \
+  X(preferCreate, cublasLtMatmulPreferenceCreate, (void**))                                                  \
+  X(preferDestroy, cublasLtMatmulPreferenceDestroy, (void*))                                                 \
+  X(preferSet, cublasLtMatmulPreferenceSetAttribute, (void*, int, const void*, size_t))                      \
+  X(heuristic, cublasLtMatmulAlgoGetHeuristic,                                                               \
+    (void*, void*, void*, void*, void*, void*, void*, int, CublasHeuristic*, int*))                          \
+  X(matmul, cublasLtMatmul,                                                                                  \
+    (void*, void*, const void*, const void*, void*, const void*, void*, const void*, const void*, void*,     \
+     void*, void*, const CublasAlgorithm*, void*, size_t, void*))
+
+struct CublasTable {
+#define DTC_MEMBER(member, symbol, parameters)                                                               \
+  int(*member) parameters = nullptr; // NOLINT(bugprone-macro-parentheses)
+  DTC_CUBLAS_FUNCTIONS(DTC_MEMBER)
+#undef DTC_MEMBER
+};
+
+} // namespace dtc

@@ -1,0 +1,85 @@
+#include "CudaLibrary.h"
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sys/stat.h>
+#include <vector>
+
+namespace dtc {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+// Folders in `parent` whose name begins with `prefix`, the last by name first (cuda-13.0 before cuda-12.8).
+std::vector<std::string> foldersLike(const std::string& parent, std::string_view prefix) {
+  std::vector<std::string> out;
+  std::error_code error;
+  for (fs::directory_iterator it(parent, error), end; !error && it != end; it.increment(error))
+    if (it->path().filename().string().starts_with(prefix)) out.push_back(it->path().string());
+  std::sort(out.rbegin(), out.rend());
+  return out;
+}
+
+void addWheels(const std::string& root, std::vector<std::string>& out) {
+  if (root.empty()) return;
+  for (const std::string& python : foldersLike(root + "/lib", "python3"))
+    for (const char* packages : {"/site-packages", "/dist-packages"})
+      for (const std::string& package : foldersLike(python + packages + "/nvidia", ""))
+        out.push_back(package + "/lib");
+}
+
+std::vector<std::string> searchFolders() {
+  std::vector<std::string> out;
+  const std::string path = environment("LD_LIBRARY_PATH");
+  for (size_t at = 0; at < path.size();) {
+    const size_t end = std::min(path.find(':', at), path.size());
+    if (end > at) out.push_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
+    if (std::string root = environment(name); !root.empty())
+      out.push_back(root + "/lib64"), out.push_back(root + "/lib");
+  for (const std::string& root : foldersLike("/usr/local", "cuda")) out.push_back(root + "/lib64");
+  for (const char* folder :
+       {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib/cuda/lib64"})
+    out.emplace_back(folder);
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) addWheels(environment(name), out);
+  if (const std::string home = environment("HOME"); !home.empty()) addWheels(home + "/.local", out);
+  addWheels("/usr/local", out), addWheels("/usr", out);
+  return out;
+}
+
+} // namespace
+
+std::string findCudaLibrary(std::string_view stem) {
+  for (const std::string& folder : searchFolders())
+    for (const char* suffix : {".so.13", ".so.12", ".so"}) {
+      const std::string path = folder + "/lib" + std::string(stem) + suffix;
+      struct stat info;
+      if (stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) return path;
+    }
+  return {};
+}
+
+std::string libraryIdentity(const std::string& path) {
+  struct stat info;
+  if (path.empty() || stat(path.c_str(), &info) != 0) return {};
+  return path + " " + std::to_string(info.st_size) + " " + std::to_string(info.st_mtim.tv_sec) + "." +
+         std::to_string(info.st_mtim.tv_nsec);
+}
+
+Result<void*> openLibrary(const std::string& path, std::string_view companion) {
+  const fs::path folder = fs::path(path).parent_path();
+  if (!companion.empty())
+    for (const std::string& file : foldersLike(folder.string(), "lib" + std::string(companion) + ".so."))
+      if (dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) break;
+  if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  return machineError("cannot open " + path + ": " + dlerror());
+}
+
+} // namespace dtc

@@ -1,0 +1,28 @@
+#pragma once
+// Where CUDA's shared libraries lie on this machine, and opening them.
+#include "dtc/Support/Result.h"
+#include <string>
+#include <string_view>
+
+namespace dtc {
+
+// The file of `stem` ("nvrtc", "cublasLt"), or "": the first lib<stem>.so.13, .so.12 or .so in LD_LIBRARY_PATH, CUDA_HOME and
+// CUDA_PATH, /usr/local/cuda*, the system's folders, and NVIDIA's Python wheels (virtual environment, conda, user, system).
+[[nodiscard]] std::string findCudaLibrary(std::string_view stem);
+
+// A library's path, size and time: what was made by it can be told from what another version made without opening it.
+[[nodiscard]] std::string libraryIdentity(const std::string& path);
+
+// Opens `path` with its directory's lib<companion>* before it, if there is one (NVRTC looks for its builtins by name alone).
+[[nodiscard]] Result<void*> openLibrary(const std::string& path, std::string_view companion = {});
+
+// table.NAME = the library's symbol; the error names what is missing.
+template <class Function> [[nodiscard]] bool bindSymbol(void* library, const char* name, Function*& to);
+
+} // namespace dtc
+
+#include <dlfcn.h>
+template <class Function> bool dtc::bindSymbol(void* library, const char* name, Function*& to) {
+  to = reinterpret_cast<Function*>(dlsym(library, name));
+  return to != nullptr;
+}

@@ -1,0 +1,62 @@
+#pragma once
+// The driver's functions that dtc calls, declared here so that dtc builds without CUDA's headers; a test compares them with
+// cuda.h where that is installed. Handles are pointers, CUdevice an int, CUdeviceptr an integer of 64 bits.
+#include <cstddef>
+#include <cstdint>
+
+namespace dtc {
+
+using CuResult = int;
+
+// The member of CudaTable, the symbol of the library, and its parameters.
+#define DTC_CUDA_FUNCTIONS(X)                                                                                \
+  X(init, cuInit, (unsigned))                                                                                \
+  X(driverVersion, cuDriverGetVersion, (int*))                                                               \
+  X(deviceCount, cuDeviceGetCount, (int*))                                                                   \
+  X(deviceGet, cuDeviceGet, (int*, int))                                                                     \
+  X(deviceName, cuDeviceGetName, (char*, int, int))                                                          \
+  X(deviceMemory, cuDeviceTotalMem_v2, (size_t*, int))                                                       \
+  X(deviceAttribute, cuDeviceGetAttribute, (int*, int, int))                                                 \
+  X(contextRetain, cuDevicePrimaryCtxRetain, (void**, int))                                                  \
+  X(contextRelease, cuDevicePrimaryCtxRelease_v2, (int))                                                     \
+  X(contextSet, cuCtxSetCurrent, (void*))                                                                    \
+  X(memAlloc, cuMemAlloc_v2, (uint64_t*, size_t))                                                            \
+  X(memFree, cuMemFree_v2, (uint64_t))                                                                       \
+  X(hostAlloc, cuMemHostAlloc, (void**, size_t, unsigned))                                                   \
+  X(hostFree, cuMemFreeHost, (void*))                                                                        \
+  X(copyIn, cuMemcpyHtoDAsync_v2, (uint64_t, const void*, size_t, void*))                                    \
+  X(copyOut, cuMemcpyDtoHAsync_v2, (void*, uint64_t, size_t, void*))                                         \
+  X(copy, cuMemcpyDtoDAsync_v2, (uint64_t, uint64_t, size_t, void*))                                         \
+  X(fill, cuMemsetD8Async, (uint64_t, unsigned char, size_t, void*))                                         \
+  X(streamCreate, cuStreamCreate, (void**, unsigned))                                                        \
+  X(streamDestroy, cuStreamDestroy_v2, (void*))                                                              \
+  X(streamSynchronize, cuStreamSynchronize, (void*))                                                         \
+  X(streamWait, cuStreamWaitEvent, (void*, void*, unsigned))                                                 \
+  X(captureBegin, cuStreamBeginCapture_v2, (void*, int))                                                     \
+  X(captureEnd, cuStreamEndCapture, (void*, void**))                                                         \
+  X(graphInstantiate, cuGraphInstantiateWithFlags, (void**, void*, unsigned long long))                      \
+  X(graphLaunch, cuGraphLaunch, (void*, void*))                                                              \
+  X(graphDestroy, cuGraphDestroy, (void*))                                                                   \
+  X(graphExecDestroy, cuGraphExecDestroy, (void*))                                                           \
+  X(eventCreate, cuEventCreate, (void**, unsigned))                                                          \
+  X(eventDestroy, cuEventDestroy_v2, (void*))                                                                \
+  X(eventRecord, cuEventRecord, (void*, void*))                                                              \
+  X(eventSynchronize, cuEventSynchronize, (void*))                                                           \
+  X(eventElapsed, cuEventElapsedTime, (float*, void*, void*))                                                \
+  X(moduleLoad, cuModuleLoadData, (void**, const void*))                                                     \
+  X(moduleUnload, cuModuleUnload, (void*))                                                                   \
+  X(moduleFunction, cuModuleGetFunction, (void**, void*, const char*))                                       \
+  X(functionSet, cuFuncSetAttribute, (void*, int, int))                                                      \
+  X(launch, cuLaunchKernel,                                                                                  \
+    (void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**))    \
+  X(errorName, cuGetErrorName, (int, const char**))                                                          \
+  X(errorString, cuGetErrorString, (int, const char**))
+
+struct CudaTable {
+#define DTC_MEMBER(member, symbol, parameters)                                                               \
+  CuResult(*member) parameters = nullptr; // NOLINT(bugprone-macro-parentheses)
+  DTC_CUDA_FUNCTIONS(DTC_MEMBER)
+#undef DTC_MEMBER
+};
+
+} // namespace dtc

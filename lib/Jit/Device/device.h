@@ -1,0 +1,96 @@
+// Device header, last part in CUDA and cuda-emu: what both build from CUDA's own intrinsics.
+
+// The greatest and least float, NaN kept, by comparing and swapping. Returns the old value.
+template <class T, class F> DTC_FN T dtc_atomic_update(T* p, F f) {
+  typedef dtc_uint<T> U;
+  U old = *(volatile U*)p;
+  for (;;) {
+    const U expected = old;
+    old = atomicCAS((U*)p, expected, dtc_bits(f(dtc_bitcast<T>(expected))));
+    if (old == expected) return dtc_bitcast<T>(old);
+  }
+}
+template <class T> struct dtc_max_with {
+  T v;
+  __device__ T operator()(T a) const { return dtc_max(a, v); }
+};
+template <class T> struct dtc_min_with {
+  T v;
+  __device__ T operator()(T a) const { return dtc_min(a, v); }
+};
+template <class T> struct dtc_mul_with {
+  T v;
+  __device__ T operator()(T a) const { return dtc_mul(a, v); }
+};
+template <class T> DTC_FN T dtc_atomic_max(T* p, T v) {
+  if constexpr (dtc_is_float<T>)
+    return dtc_atomic_update(p, dtc_max_with<T>{v});
+  else
+    return atomicMax(p, v);
+}
+template <class T> DTC_FN T dtc_atomic_min(T* p, T v) {
+  if constexpr (dtc_is_float<T>)
+    return dtc_atomic_update(p, dtc_min_with<T>{v});
+  else
+    return atomicMin(p, v);
+}
+template <class T> DTC_FN T dtc_atomic_mul(T* p, T v) { return dtc_atomic_update(p, dtc_mul_with<T>{v}); }
+template <class T> DTC_FN T dtc_atomic_add(T* p, T v) {
+  if constexpr (dtc_same<T, i64>)
+    return (T)atomicAdd((u64*)p, (u64)v); // CUDA has it for unsigned only
+  else
+    return atomicAdd(p, v);
+}
+
+DTC_FN i64 dtc_least(i64 a, i64 b) { return a < b ? a : b; }
+DTC_FN i64 dtc_blocks(i64 n, i64 per) { return (n + per - 1) / per; } // runs of at most `per` elements
+
+// --- across the threads of a block: all of them call it; every thread gets the result, combined in one order always ---
+template <class T> DTC_FN T dtc_shuffle_xor(T x, i32 lanes) {
+  if constexpr (sizeof(T) < 4)
+    return (T)__shfl_xor_sync(0xffffffffu, (i32)x, lanes);
+  else
+    return __shfl_xor_sync(0xffffffffu, x, lanes);
+}
+#define DTC_BLOCK_REDUCE(name, combine)                                                                      \
+  template <int Threads, class T> DTC_FN T dtc_block_##name(T x) {                                           \
+    __shared__ T partial[Threads / 32];                                                                      \
+    for (i32 lanes = 16; lanes > 0; lanes >>= 1) x = combine(x, dtc_shuffle_xor(x, lanes));                  \
+    __syncthreads(); /* the last result is read by all */                                                    \
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = x;                                                \
+    __syncthreads();                                                                                         \
+    x = partial[0];                                                                                          \
+    for (i32 warp = 1; warp < Threads / 32; ++warp) x = combine(x, partial[warp]);                           \
+    return x;                                                                                                \
+  }
+DTC_BLOCK_REDUCE(sum, dtc_add)
+DTC_BLOCK_REDUCE(prod, dtc_mul)
+DTC_BLOCK_REDUCE(max, dtc_max)
+DTC_BLOCK_REDUCE(min, dtc_min)
+DTC_BLOCK_REDUCE(any, dtc_or)
+DTC_BLOCK_REDUCE(all, dtc_and)
+
+// N elements in one access of at most 16 bytes; p is aligned to it.
+template <class T, int N> struct __align__(sizeof(T) * N) dtc_pack {
+  T at[N];
+};
+template <int N, class T> DTC_FN dtc_pack<T, N> dtc_load_pack(const T* p) {
+  static_assert(sizeof(T) * N <= 16, "one access");
+  if constexpr (sizeof(T) * N == 16) {
+    const uint4 bits = *(const uint4*)p;
+    return dtc_bitcast<dtc_pack<T, N>>(bits);
+  } else if constexpr (sizeof(T) * N == 8) {
+    const uint2 bits = *(const uint2*)p;
+    return dtc_bitcast<dtc_pack<T, N>>(bits);
+  } else
+    return *(const dtc_pack<T, N>*)p;
+}
+template <int N, class T> DTC_FN void dtc_store_pack(T* p, const dtc_pack<T, N>& x) {
+  static_assert(sizeof(T) * N <= 16, "one access");
+  if constexpr (sizeof(T) * N == 16)
+    *(uint4*)p = dtc_bitcast<uint4>(x);
+  else if constexpr (sizeof(T) * N == 8)
+    *(uint2*)p = dtc_bitcast<uint2>(x);
+  else
+    *(dtc_pack<T, N>*)p = x;
+}

@@ -1,0 +1,138 @@
+// Device header, cuda-emu's own part: CUDA's keywords, built-in variables, vector types and intrinsics, on the CPU. Threads are
+// fibres of one OS thread; what makes one wait for others is in lib/Jit/CudaEmu.cpp.
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static const
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __align__(n) __attribute__((aligned(n)))
+#define __launch_bounds__(...)
+// Becomes an offset into the block's shared memory (lib/Jit/Clang/SharedVariables.cpp). With `extern` and `[]`: its dynamic part.
+#define __shared__ constinit thread_local
+
+// --- vector types ---
+#define DTC_CUDA_VECTORS(T, name, align2, align4)                                                            \
+  struct name##1 { T x; };                                                                                   \
+  struct __attribute__((aligned(align2))) name##2 { T x, y; };                                               \
+  struct name##3 { T x, y, z; };                                                                             \
+  struct __attribute__((aligned(align4))) name##4 { T x, y, z, w; };                                         \
+  DTC_FN name##2 make_##name##2(T x, T y) { return {x, y}; }                                                 \
+  DTC_FN name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }                                         \
+  DTC_FN name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+DTC_CUDA_VECTORS(i8, char, 2, 4)
+DTC_CUDA_VECTORS(u8, uchar, 2, 4)
+DTC_CUDA_VECTORS(i16, short, 4, 8)
+DTC_CUDA_VECTORS(u16, ushort, 4, 8)
+DTC_CUDA_VECTORS(i32, int, 8, 16)
+DTC_CUDA_VECTORS(u32, uint, 8, 16)
+DTC_CUDA_VECTORS(i64, longlong, 16, 16)
+DTC_CUDA_VECTORS(u64, ulonglong, 16, 16)
+DTC_CUDA_VECTORS(f32, float, 8, 16)
+DTC_CUDA_VECTORS(f64, double, 16, 16)
+
+// --- built-in variables ---
+struct __emu_thread {
+  uint3 thread, block, blockSize, gridSize;
+};
+extern "C" __attribute__((const)) const __emu_thread*
+__emu_self(); // the same from a thread's begin to its end
+#define threadIdx (__emu_self()->thread)
+#define blockIdx (__emu_self()->block)
+#define blockDim (__emu_self()->blockSize)
+#define gridDim (__emu_self()->gridSize)
+#define warpSize 32
+
+// --- barriers: kinds as in CudaEmu.cpp ---
+extern "C" i32 __emu_barrier(i32 kind, i32 value, i32 line);
+#define __syncthreads() ((void)__emu_barrier(0, 0, __LINE__))
+#define __syncthreads_count(p) __emu_barrier(1, !!(p), __LINE__)
+#define __syncthreads_and(p) __emu_barrier(2, !!(p), __LINE__)
+#define __syncthreads_or(p) __emu_barrier(3, !!(p), __LINE__)
+
+// --- warps ---
+extern "C" u64 __emu_warp(i32 kind, u32 mask, u64 value, i32 argument, i32 width, i32 line);
+extern "C" u32 __emu_active();
+template <class T>
+DTC_FN T __emu_shuffle(i32 line, i32 kind, u32 mask, T value, i32 argument, i32 width = 32) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
+  typedef typename dtc_int_of<sizeof(T)>::U U;
+  return __builtin_bit_cast(T,
+                            (U)__emu_warp(kind, mask, __builtin_bit_cast(U, value), argument, width, line));
+}
+DTC_FN void __emu_syncwarp(i32 line, u32 mask = 0xffffffffu) { __emu_warp(0, mask, 0, 0, 32, line); }
+#define __syncwarp(...) __emu_syncwarp(__LINE__ __VA_OPT__(, ) __VA_ARGS__)
+#define __shfl_sync(...) __emu_shuffle(__LINE__, 1, __VA_ARGS__)
+#define __shfl_up_sync(...) __emu_shuffle(__LINE__, 2, __VA_ARGS__)
+#define __shfl_down_sync(...) __emu_shuffle(__LINE__, 3, __VA_ARGS__)
+#define __shfl_xor_sync(...) __emu_shuffle(__LINE__, 4, __VA_ARGS__)
+#define __ballot_sync(mask, p) ((u32)__emu_warp(5, mask, !!(p), 0, 32, __LINE__))
+#define __any_sync(mask, p) ((i32)__emu_warp(6, mask, !!(p), 0, 32, __LINE__))
+#define __all_sync(mask, p) ((i32)__emu_warp(7, mask, !!(p), 0, 32, __LINE__))
+#define __activemask() __emu_active()
+
+// --- atomics: they return the old value ---
+template <class T, class F> DTC_FN T __emu_update(T* p, F f) {
+  T old;
+  __atomic_load(p, &old, __ATOMIC_RELAXED);
+  for (;;) {
+    T next = f(old);
+    if (__atomic_compare_exchange(p, &old, &next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return old;
+  }
+}
+template <class T> DTC_FN T atomicAdd(T* p, dtc_elem<T> v) {
+  return __emu_update(p, [=](T a) { return (T)(a + v); });
+}
+template <class T> DTC_FN T atomicSub(T* p, dtc_elem<T> v) {
+  return __emu_update(p, [=](T a) { return (T)(a - v); });
+}
+template <class T> DTC_FN T atomicMax(T* p, dtc_elem<T> v) {
+  return __emu_update(p, [=](T a) { return a < v ? v : a; });
+}
+template <class T> DTC_FN T atomicMin(T* p, dtc_elem<T> v) {
+  return __emu_update(p, [=](T a) { return v < a ? v : a; });
+}
+template <class T> DTC_FN T atomicAnd(T* p, dtc_elem<T> v) {
+  return __emu_update(p, [=](T a) { return (T)(a & v); });
+}
+template <class T> DTC_FN T atomicOr(T* p, dtc_elem<T> v) {
+  return __emu_update(p, [=](T a) { return (T)(a | v); });
+}
+template <class T> DTC_FN T atomicXor(T* p, dtc_elem<T> v) {
+  return __emu_update(p, [=](T a) { return (T)(a ^ v); });
+}
+template <class T> DTC_FN T atomicExch(T* p, dtc_elem<T> v) {
+  return __emu_update(p, [=](T) { return v; });
+}
+template <class T> DTC_FN T atomicCAS(T* p, dtc_elem<T> expected, dtc_elem<T> v) {
+  return __emu_update(p, [=](T a) { return a == expected ? v : a; });
+}
+
+// --- memory ---
+DTC_FN void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+DTC_FN void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+template <class T> DTC_FN T __ldg(const T* p) { return *p; }
+template <class T> DTC_FN T __ldcs(const T* p) { return *p; }
+template <class T> DTC_FN T __ldcg(const T* p) { return *p; }
+template <class T> DTC_FN void __stcs(T* p, T v) { *p = v; }
+template <class T> DTC_FN void __stcg(T* p, T v) { *p = v; }
+DTC_FN i32 __float_as_int(f32 x) { return __builtin_bit_cast(i32, x); }
+DTC_FN u32 __float_as_uint(f32 x) { return __builtin_bit_cast(u32, x); }
+DTC_FN f32 __int_as_float(i32 x) { return __builtin_bit_cast(f32, x); }
+DTC_FN f32 __uint_as_float(u32 x) { return __builtin_bit_cast(f32, x); }
+DTC_FN i64 __double_as_longlong(f64 x) { return __builtin_bit_cast(i64, x); }
+DTC_FN f64 __longlong_as_double(i64 x) { return __builtin_bit_cast(f64, x); }
+DTC_FN i32 __popc(u32 x) { return __builtin_popcount(x); }
+DTC_FN i32 __clz(i32 x) { return x ? __builtin_clz((u32)x) : 32; }
+DTC_FN i32 __ffs(i32 x) { return __builtin_ffs(x); }
+
+// --- how a launch reaches a kernel: the arguments' values through an array of pointers ---
+template <class T, T... I> struct __emu_sequence {};
+template <class... A, int... I>
+static void __emu_apply(void (*kernel)(A...), void* const* arguments, __emu_sequence<int, I...>) {
+  kernel(*(A*)arguments[I]...);
+}
+template <class... A> static void __emu_invoke(void (*kernel)(A...), void* const* arguments) {
+  __emu_apply(kernel, arguments, __make_integer_seq<__emu_sequence, int, sizeof...(A)>());
+}

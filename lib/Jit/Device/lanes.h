@@ -1,0 +1,53 @@
+// Device header, the loops of generated CPU kernels: `dtc_each<N>(begin, end, body)` calls body(i, lanes) for every N-th i;
+// `lanes` says which of the N elements from i on there are, and moves them. Written once, the body is compiled twice: for whole
+// vectors and for the part at the end.
+
+#define DTC_INLINE __attribute__((always_inline))
+
+template <int N> struct dtc_full {
+  template <class T> DTC_INLINE Vec<dtc_compute<T>, N> load(const T* p) const { return dtc_load<N>(p); }
+  template <class T> DTC_INLINE void store(T* p, Vec<dtc_compute<T>, N> x) const { dtc_store<N>(p, x); }
+  template <class V> DTC_INLINE V keep(V x, V) const { return x; }
+  DTC_INLINE int count() const { return N; }
+};
+template <int N> struct dtc_part {
+  i64 n;
+  template <class T> DTC_INLINE Vec<dtc_compute<T>, N> load(const T* p) const {
+    return dtc_load_part<N>(p, n);
+  }
+  template <class T> DTC_INLINE void store(T* p, Vec<dtc_compute<T>, N> x) const {
+    dtc_store_part<N>(p, x, n);
+  }
+  // Lanes past the end become `other`: what a reduction starts with.
+  template <class V> DTC_INLINE V keep(V x, V other) const {
+    return dtc_select(dtc_lt(dtc_iota<dtc_with<V, i32>>(), (dtc_with<V, i32>)(i32)n), x, other);
+  }
+  DTC_INLINE int count() const { return (int)n; }
+};
+template <int N, class Body> DTC_FN void dtc_each(i64 begin, i64 end, Body&& body) {
+  i64 i = begin;
+  for (; i + N <= end; i += N) body(i, dtc_full<N>());
+  if (i < end) body(i, dtc_part<N>{end - i});
+}
+
+// p[offset] lane by lane, 0 in the lanes past the end and where `guard` is false.
+template <class L, class T, int N>
+DTC_FN Vec<dtc_compute<T>, N> dtc_gather_lanes(L lanes, const T* p, Vec<i64, N> offset) {
+  Vec<dtc_compute<T>, N> x = (Vec<dtc_compute<T>, N>)(dtc_compute<T>)0;
+  for (int i = 0; i < lanes.count(); ++i) x[i] = dtc_load(p + offset[i]);
+  return x;
+}
+template <class L, class T, int N>
+DTC_FN Vec<dtc_compute<T>, N> dtc_gather_if(L lanes, const T* p, Vec<i64, N> offset, Vec<bool, N> guard) {
+  Vec<dtc_compute<T>, N> x = (Vec<dtc_compute<T>, N>)(dtc_compute<T>)0;
+  for (int i = 0; i < lanes.count(); ++i)
+    if (guard[i]) x[i] = dtc_load(p + offset[i]);
+  return x;
+}
+template <class L, class T, int N>
+DTC_FN void dtc_scatter_lanes(L lanes, T* p, Vec<i64, N> offset, Vec<dtc_compute<T>, N> x) {
+  for (int i = 0; i < lanes.count(); ++i) dtc_store(p + offset[i], (dtc_compute<T>)x[i]);
+}
+
+DTC_FN i64 dtc_least(i64 a, i64 b) { return a < b ? a : b; }
+DTC_FN i64 dtc_blocks(i64 n, i64 per) { return (n + per - 1) / per; } // runs of at most `per` elements

@@ -1,0 +1,396 @@
+// Device header, CPU and cuda-emu: mathematical functions of a number or, lane by lane, of a vector. f32: polynomials, each with
+// its measured bound (test/unit/Jit/Math.cpp; the functions without one are the C library's, lane by lane, at most 1 ulp). f64: the C library's.
+// Contracted to fused multiply-adds where the processor has them.
+
+// --- the C library, lane by lane ---
+extern "C" {
+f32 expf(f32);
+f32 exp2f(f32);
+f32 expm1f(f32);
+f32 logf(f32);
+f32 log2f(f32);
+f32 log1pf(f32);
+f32 sinf(f32);
+f32 cosf(f32);
+f32 tanf(f32);
+f32 asinf(f32);
+f32 acosf(f32);
+f32 atanf(f32);
+f32 sinhf(f32);
+f32 coshf(f32);
+f32 tanhf(f32);
+f32 erff(f32);
+f32 erfcf(f32);
+f32 powf(f32, f32);
+f32 atan2f(f32, f32);
+f32 fmodf(f32, f32);
+f64 exp(f64);
+f64 exp2(f64);
+f64 expm1(f64);
+f64 log(f64);
+f64 log2(f64);
+f64 log1p(f64);
+f64 sin(f64);
+f64 cos(f64);
+f64 tan(f64);
+f64 asin(f64);
+f64 acos(f64);
+f64 atan(f64);
+f64 sinh(f64);
+f64 cosh(f64);
+f64 tanh(f64);
+f64 erf(f64);
+f64 erfc(f64);
+f64 pow(f64, f64);
+f64 atan2(f64, f64);
+f64 fmod(f64, f64);
+}
+#define DTC_LANES1(name)                                                                                     \
+  template <class T> DTC_FN T dtc_lanes_##name(T x) {                                                        \
+    if constexpr (dtc_is_vector<T>) {                                                                        \
+      T y;                                                                                                   \
+      for (int i = 0; i < dtc_type<T>::lanes; ++i) y[i] = dtc_lanes_##name(x[i]);                            \
+      return y;                                                                                              \
+    } else if constexpr (dtc_is_f32<T>)                                                                      \
+      return name##f(x);                                                                                     \
+    else                                                                                                     \
+      return name(x);                                                                                        \
+  }
+#define DTC_LANES2(name)                                                                                     \
+  template <class T> DTC_FN T dtc_lanes_##name(T a, T b) {                                                   \
+    if constexpr (dtc_is_vector<T>) {                                                                        \
+      T y;                                                                                                   \
+      for (int i = 0; i < dtc_type<T>::lanes; ++i)                                                           \
+        y[i] = dtc_lanes_##name((dtc_elem<T>)a[i], (dtc_elem<T>)b[i]);                                       \
+      return y;                                                                                              \
+    } else if constexpr (dtc_is_f32<T>)                                                                      \
+      return name##f(a, b);                                                                                  \
+    else                                                                                                     \
+      return name(a, b);                                                                                     \
+  }
+DTC_LANES1(exp)
+DTC_LANES1(exp2)
+DTC_LANES1(expm1)
+DTC_LANES1(log)
+DTC_LANES1(log2)
+DTC_LANES1(log1p)
+DTC_LANES1(sin)
+DTC_LANES1(cos)
+DTC_LANES1(tan)
+DTC_LANES1(asin)
+DTC_LANES1(acos)
+DTC_LANES1(atan)
+DTC_LANES1(sinh)
+DTC_LANES1(cosh)
+DTC_LANES1(tanh)
+DTC_LANES1(erf)
+DTC_LANES1(erfc)
+DTC_LANES2(pow)
+DTC_LANES2(atan2)
+DTC_LANES2(fmod)
+#define DTC_LIBRARY1(name)                                                                                   \
+  template <class T> DTC_FN T dtc_##name(T x) { return dtc_lanes_##name(x); }
+#define DTC_LIBRARY2(name)                                                                                   \
+  template <class T> DTC_FN T dtc_##name(T a, T b) { return dtc_lanes_##name(a, b); }
+DTC_LIBRARY1(asin)
+DTC_LIBRARY1(acos)
+DTC_LIBRARY1(atan)
+DTC_LIBRARY1(sinh)
+DTC_LIBRARY1(cosh)
+DTC_LIBRARY1(erfc)
+DTC_LIBRARY2(pow)
+DTC_LIBRARY2(atan2)
+DTC_LIBRARY2(fmod)
+
+// --- exact ---
+template <class T> DTC_FN T dtc_sqrt(T x) { return __builtin_elementwise_sqrt(x); }
+template <class T> DTC_FN T dtc_rsqrt(T x) {
+  return (T)(dtc_elem<T>)1 / __builtin_elementwise_sqrt(x);
+} // 1.5 ulp
+template <class T> DTC_FN T dtc_fma(T a, T b, T c) {
+  if constexpr (dtc_is_float<T>)
+    return __builtin_elementwise_fma(a, b, c);
+  else
+    return a * b + c;
+}
+template <class T> DTC_FN T dtc_floor(T x) {
+  if constexpr (dtc_is_float<T>)
+    return __builtin_elementwise_floor(x);
+  else
+    return x;
+}
+template <class T> DTC_FN T dtc_ceil(T x) {
+  if constexpr (dtc_is_float<T>)
+    return __builtin_elementwise_ceil(x);
+  else
+    return x;
+}
+template <class T> DTC_FN T dtc_trunc(T x) {
+  if constexpr (dtc_is_float<T>)
+    return __builtin_elementwise_trunc(x);
+  else
+    return x;
+}
+template <class T> DTC_FN T dtc_round(T x) {
+  if constexpr (dtc_is_float<T>)
+    return __builtin_elementwise_roundeven(x);
+  else
+    return x;
+}
+
+// --- building blocks of the f32 functions ---
+#define DTC_F(value) ((T)(f32)(value))
+// x to the nearest integer, as a float, for |x| < 2^22; and the same in the low bits of an integer.
+template <class T> DTC_FN T dtc_nearest(T x, dtc_sint<T>& n) {
+  const T shifted = x + DTC_F(0x1.8p23f);
+  n = dtc_bitcast<dtc_sint<T>>(shifted) - (dtc_sint<T>)0x4b400000;
+  return shifted - DTC_F(0x1.8p23f);
+}
+template <class T> DTC_FN T dtc_power_of_two(dtc_sint<T> n) { // -126 <= n <= 127
+  return dtc_bitcast<T>((n + (dtc_sint<T>)127) << (dtc_sint<T>)23);
+}
+// x * 2^n, rounded once, for |n| <= 250.
+template <class T> DTC_FN T dtc_scale(T x, dtc_sint<T> n) {
+  const dtc_sint<T> half = n >> (dtc_sint<T>)1;
+  return x * dtc_power_of_two<T>(half) * dtc_power_of_two<T>(n - half);
+}
+#ifdef __AVX512F__
+DTC_FN Vec<f32, 16> dtc_scale(Vec<f32, 16> x, Vec<i32, 16> n) {
+  typedef float F __attribute__((vector_size(64)));
+  return (Vec<f32, 16>)__builtin_ia32_scalefps512_mask((F)x, (F) __builtin_convertvector(n, Vec<f32, 16>),
+                                                       (F)x, (unsigned short)-1, 4);
+}
+#endif
+// (e^r - 1 - r) / r^2 for |r| <= ln(2)/2.
+template <class T> DTC_FN T dtc_exp_tail(T r) {
+  T q = DTC_F(0x1.6d11b6p-10f);
+  q = q * r + DTC_F(0x1.120c1ap-7f);
+  q = q * r + DTC_F(0x1.555518p-5f);
+  q = q * r + DTC_F(0x1.5554dcp-3f);
+  return q * r + DTC_F(0.5f);
+}
+// x = n ln(2) + r. The high part has few bits: n times it is exact.
+template <class T> DTC_FN T dtc_exp_reduce(T x, dtc_sint<T>& n) {
+  const T k = dtc_nearest(x * DTC_F(1.44269504f), n);
+  const T r = x - k * DTC_F(0x1.62e400p-1f);
+  return r - k * DTC_F(0x1.7f7d1cp-20f);
+}
+template <class T> DTC_FN T dtc_limit(T x, f32 lo, f32 hi) { // keeps NaN
+  x = dtc_select(dtc_gt(x, DTC_F(hi)), DTC_F(hi), x);
+  return dtc_select(dtc_lt(x, DTC_F(lo)), DTC_F(lo), x);
+}
+
+// --- exponentials ---
+template <class T> DTC_FN T dtc_exp(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_exp(x);
+  else {
+    dtc_sint<T> n;
+    const T r = dtc_exp_reduce(dtc_limit(x, -104.0f, 89.0f), n);
+    return dtc_scale(r * r * dtc_exp_tail(r) + r + DTC_F(1), n);
+  }
+}
+template <class T> DTC_FN T dtc_exp2(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_exp2(x);
+  else {
+    dtc_sint<T> n;
+    const T limited = dtc_limit(x, -151.0f, 129.0f);
+    const T f = limited - dtc_nearest(limited, n), r = f * DTC_F(0.693147180559945f);
+    return dtc_scale(r * r * dtc_exp_tail(r) + r + DTC_F(1), n);
+  }
+}
+template <class T> DTC_FN T dtc_expm1(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_expm1(x);
+  else {
+    dtc_sint<T> n;
+    const T r = dtc_exp_reduce(dtc_limit(x, -18.0f, 89.0f), n);
+    T q = DTC_F(0x1.a125aap-13f);
+    q = q * r + DTC_F(0x1.6d43f4p-10f);
+    q = q * r + DTC_F(0x1.1110e0p-7f);
+    q = q * r + DTC_F(0x1.5554e8p-5f);
+    q = q * r + DTC_F(0x1.555556p-3f);
+    q = q * r + DTC_F(0.5f);
+    const T p = r * r * q + r; // e^r - 1
+    // 2^n (p + 1) - 1, with half of 2^n, since n may be 128.
+    const T t = dtc_power_of_two<T>(n - (dtc_sint<T>)1);
+    const T y = (p * t + (t - DTC_F(0.5f))) * DTC_F(2);
+    return dtc_select(dtc_eq(n, (dtc_sint<T>)0), dtc_select(dtc_eq(x, DTC_F(0)), x, p), y);
+  }
+}
+
+// --- logarithms ---
+// x = 2^e (1 + m) with m in [-1/3, 1/3]; e as a float. For normal x.
+template <class T> DTC_FN T dtc_log_reduce(T x, T& e) {
+  const dtc_sint<T> bits = dtc_bitcast<dtc_sint<T>>(x);
+  const dtc_sint<T> exponent = (bits - (dtc_sint<T>)0x3f2aaaab) & (dtc_sint<T>)(i32)0xff800000;
+  e = dtc_cast<f32>(exponent) * DTC_F(0x1p-23f);
+  return dtc_bitcast<T>(bits - exponent) - DTC_F(1);
+}
+// log(1 + m) - m for m in [-1/3, 1/3].
+template <class T> DTC_FN T dtc_log_tail(T m) {
+  const T s = m * m;
+  T r = DTC_F(-0x1.0ae000p-3f), t = DTC_F(0x1.208000p-3f);
+  r = r * s + DTC_F(-0x1.f198b2p-4f);
+  t = t * s + DTC_F(0x1.1e5740p-3f);
+  r = r * s + DTC_F(-0x1.55b36cp-3f);
+  t = t * s + DTC_F(0x1.99d8b2p-3f);
+  r = r * s + DTC_F(-0x1.fffe02p-3f);
+  r = t * m + r;
+  r = r * m + DTC_F(0x1.5554fap-2f);
+  r = r * m + DTC_F(-0.5f);
+  return r * s;
+}
+template <class T> DTC_FN T dtc_log_edges(T x, T y) {
+  y = dtc_select(dtc_eq(x, DTC_F(0)), -(T)dtc_infinity<f32>(), y);
+  y = dtc_select(dtc_lt(x, DTC_F(0)), (T)dtc_quiet_nan<f32>(), y);
+  return dtc_select(dtc_lt(x, (T)dtc_infinity<f32>()), y, x); // infinity and NaN
+}
+template <class T> DTC_FN T dtc_log_parts(T x, T& e) {
+  const auto small = dtc_lt(x, DTC_F(0x1p-126f));
+  const T m = dtc_log_reduce(dtc_select(small, x * DTC_F(0x1p23f), x), e);
+  e = dtc_select(small, e - DTC_F(23), e);
+  return m;
+}
+template <class T> DTC_FN T dtc_log(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_log(x);
+  else {
+    T e;
+    const T m = dtc_log_parts(x, e);
+    return dtc_log_edges(x, e * DTC_F(0.693147182f) + (dtc_log_tail(m) + m));
+  }
+}
+template <class T> DTC_FN T dtc_log2(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_log2(x);
+  else {
+    T e;
+    const T m = dtc_log_parts(x, e);
+    // log2(e) = 1 + 0.4427: the leading term m is added exactly once.
+    const T r = dtc_log_tail(m) + m;
+    return dtc_log_edges(x, e + (r * DTC_F(0.44269504f) + r));
+  }
+}
+template <class T> DTC_FN T dtc_log1p(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_log1p(x);
+  else {
+    // log(u) + c/u, where u = 1 + x rounded and c is what the rounding lost; for small x the tail of x itself.
+    const T u = DTC_F(1) + x;
+    const T c = dtc_select(dtc_ge(u, DTC_F(2)), DTC_F(1) - (u - x), x - (u - DTC_F(1)));
+    T e;
+    const T m = dtc_log_reduce(u, e);
+    const T near = dtc_log_tail(x) + x;
+    const T far = e * DTC_F(0.693147182f) + (dtc_log_tail(m) + (m + c / u));
+    const T y = dtc_select(dtc_lt(dtc_abs(x), DTC_F(0.33f)), near, far);
+    return dtc_select(dtc_eq(x, DTC_F(0)), x, dtc_log_edges(u, y));
+  }
+}
+
+// --- tanh, erf ---
+template <class T> DTC_FN T dtc_tanh(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_tanh(x);
+  else {
+    const T a = dtc_abs(x), s = x * x;
+    T p = DTC_F(-0x1.9ada60p-8f);
+    p = p * s + DTC_F(0x1.59e1c8p-6f);
+    p = p * s + DTC_F(-0x1.b955dcp-5f);
+    p = p * s + DTC_F(0x1.110ee0p-3f);
+    p = p * s + DTC_F(-0x1.555554p-2f);
+    const T small = p * s * x + x;
+    const T large = DTC_F(1) - DTC_F(2) / (dtc_exp(a + a) + DTC_F(1));
+    return dtc_select(dtc_lt(a, DTC_F(0.6f)), small, dtc_copysign(large, x));
+  }
+}
+template <class T> DTC_FN T dtc_erf(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_erf(x);
+  else {
+    const T t = dtc_abs(x), s = x * x;
+    T r = DTC_F(-1.72853470e-5f) * t + DTC_F(3.83197126e-4f);
+    const T u = DTC_F(-3.88396438e-3f) * t + DTC_F(2.42546219e-2f);
+    r = r * s + u;
+    r = r * t + DTC_F(-1.06777877e-1f);
+    r = r * t + DTC_F(-6.34846687e-1f);
+    r = r * t + DTC_F(-1.28717512e-1f);
+    r = r * t - t;
+    const T large = dtc_copysign(DTC_F(1) - dtc_exp(r), x);
+    T q = DTC_F(-5.96761703e-4f);
+    q = q * s + DTC_F(4.99119423e-3f);
+    q = q * s + DTC_F(-2.67681349e-2f);
+    q = q * s + DTC_F(1.12819925e-1f);
+    q = q * s + DTC_F(-3.76125336e-1f);
+    q = q * s + DTC_F(1.28379166e-1f);
+    const T y = dtc_select(dtc_gt(t, DTC_F(0.927734375f)), large, q * x + x);
+    return dtc_select(dtc_is_nan(x), x, y);
+  }
+}
+
+// --- trigonometry: in f64, whose products with a 33-bit part of pi/2 are exact up to 2^20 quarter turns ---
+template <class T> DTC_FN bool dtc_any(T mask) {
+  if constexpr (dtc_is_vector<T>) {
+    bool any = false;
+    for (int i = 0; i < dtc_type<T>::lanes; ++i) any |= mask[i];
+    return any;
+  } else
+    return mask;
+}
+template <class T> struct dtc_turn {
+  T sine, cosine;
+  dtc_sint<T> quadrant;
+};
+template <class T> DTC_FN dtc_turn<T> dtc_sincos(T x) { // f64, |x| <= 1e6
+  const T shifted = x * (T)0x1.45f306dc9c883p-1 + (T)0x1.8p52, n = shifted - (T)0x1.8p52;
+  const T r = (x - n * (T)0x1.921fb544p0) - n * (T)0x1.0b4611a626331p-34, s = r * r;
+  T sine = (T)-0x1.994eb3774cf24p-13;
+  sine = sine * s + (T)0x1.1107605230bc4p-7;
+  sine = sine * s + (T)-0x1.555545995a603p-3;
+  sine = sine * s * r + r;
+  T cosine = (T)0x1.99343027bf8c3p-16;
+  cosine = cosine * s + (T)-0x1.6c087e89a359dp-10;
+  cosine = cosine * s + (T)0x1.55553e1068f19p-5;
+  cosine = cosine * s + (T)-0x1.ffffffd0c621cp-2;
+  cosine = cosine * s + (T)1.0;
+  return {sine, cosine, dtc_bitcast<dtc_sint<T>>(shifted)};
+}
+template <class T> DTC_FN T dtc_quarter(const dtc_turn<T>& t, dtc_sint<T> quadrant) {
+  typedef dtc_sint<T> I;
+  const T y = dtc_select(dtc_ne(quadrant & (I)(i64)1, (I)(i64)0), t.cosine, t.sine);
+  return dtc_select(dtc_ne(quadrant & (I)(i64)2, (I)(i64)0), -y, y);
+}
+// Beyond 1e6 the C library's; a lane's value does not depend on its neighbours.
+#define DTC_NEAR_OR_LIBRARY(name, x, near)                                                                   \
+  const auto far = dtc_gt(dtc_abs(x), DTC_F(1e6f));                                                          \
+  if (__builtin_expect(dtc_any(far), 0)) return dtc_select(far, dtc_lanes_##name(x), near);                  \
+  return near;
+template <class T> DTC_FN T dtc_sin(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_sin(x);
+  else {
+    const auto t = dtc_sincos(dtc_cast<f64>(x));
+    const T y = dtc_select(dtc_eq(x, DTC_F(0)), x, dtc_cast<f32>(dtc_quarter(t, t.quadrant)));
+    DTC_NEAR_OR_LIBRARY(sin, x, y)
+  }
+}
+template <class T> DTC_FN T dtc_cos(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_cos(x);
+  else {
+    const auto t = dtc_sincos(dtc_cast<f64>(x));
+    const T y = dtc_cast<f32>(dtc_quarter(t, t.quadrant + (decltype(t.quadrant))(i64)1));
+    DTC_NEAR_OR_LIBRARY(cos, x, y)
+  }
+}
+template <class T> DTC_FN T dtc_tan(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_tan(x);
+  else {
+    const auto t = dtc_sincos(dtc_cast<f64>(x));
+    const auto ratio = dtc_quarter(t, t.quadrant) / dtc_quarter(t, t.quadrant + (decltype(t.quadrant))(i64)1);
+    const T y = dtc_select(dtc_eq(x, DTC_F(0)), x, dtc_cast<f32>(ratio));
+    DTC_NEAR_OR_LIBRARY(tan, x, y)
+  }
+}

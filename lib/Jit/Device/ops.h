@@ -1,0 +1,223 @@
+// Device header: the ops that stand on core.h and on the functions of math.h (CUDA: cuda.h).
+
+// --- integer division ---
+template <class T> DTC_FN T dtc_div_int(T a, T b, bool remainder) {
+  const T zero = (T)(dtc_elem<T>)0, one = (T)(dtc_elem<T>)1;
+  const auto none = dtc_eq(b, zero);
+  if constexpr (dtc_is_signed<T>) {
+    const auto minus = dtc_eq(b, (T)(dtc_elem<T>)-1); // INT_MIN / -1 traps on x86
+    const T by = dtc_select(none, one, dtc_select(minus, one, b));
+    if (remainder) return dtc_select(none, zero, dtc_select(minus, zero, (T)(a % by)));
+    return dtc_select(none, zero, dtc_select(minus, dtc_neg(a), (T)(a / by)));
+  } else {
+    const T by = dtc_select(none, one, b);
+    return dtc_select(none, zero, remainder ? (T)(a % by) : (T)(a / by));
+  }
+}
+template <class T> DTC_FN T dtc_div(T a, T b) { // truncates
+  if constexpr (dtc_is_float<T>)
+    return a / b;
+  else
+    return dtc_div_int(a, b, false);
+}
+template <class T> DTC_FN T dtc_rem(T a, T b) { // the dividend's sign
+  if constexpr (dtc_is_float<T>)
+    return dtc_fmod(a, b);
+  else
+    return dtc_div_int(a, b, true);
+}
+template <class T> DTC_FN T dtc_mod(T a, T b) { // the divisor's sign
+  const T zero = (T)(dtc_elem<T>)0;
+  const T r = dtc_rem(a, b);
+  if constexpr (dtc_is_float<T> || dtc_is_signed<T>) {
+    const auto wrong = dtc_lt(r, zero) ^ dtc_lt(b, zero);
+    return dtc_select(dtc_ne(r, zero) & wrong, dtc_add(r, b), r);
+  } else {
+    return r;
+  }
+}
+template <class T> DTC_FN T dtc_floor_div(T a, T b) {
+  if constexpr (dtc_is_float<T>)
+    return dtc_floor(a / b);
+  else if constexpr (dtc_is_signed<T>) {
+    const T zero = (T)(dtc_elem<T>)0, q = dtc_div(a, b), r = dtc_rem(a, b);
+    return dtc_select(dtc_ne(r, zero) & (dtc_lt(r, zero) ^ dtc_lt(b, zero)), dtc_sub(q, (T)(dtc_elem<T>)1),
+                      q);
+  } else
+    return dtc_div(a, b);
+}
+
+#ifdef __CUDACC__ // of integers; of floats in cuda.h
+template <class T> DTC_FN T dtc_fma(T a, T b, T c) { return dtc_add(dtc_mul(a, b), c); }
+#endif
+
+// --- activations and their kin, over the functions of math.h or CUDA's own ---
+template <class T> DTC_FN T dtc_reciprocal(T x) { return (T)(dtc_elem<T>)1 / x; }
+template <class T> DTC_FN T dtc_relu(T x) {
+  return dtc_select(dtc_lt(x, (T)(dtc_elem<T>)0), (T)(dtc_elem<T>)0, x);
+}
+template <class T> DTC_FN T dtc_leaky_relu(T x, dtc_elem<T> slope) {
+  return dtc_select(dtc_lt(x, (T)(dtc_elem<T>)0), x * (T)slope, x);
+}
+template <class T> DTC_FN T dtc_sigmoid(T x) {
+  const T one = (T)(dtc_elem<T>)1, e = dtc_exp(-dtc_abs(x)); // never overflows
+  return dtc_select(dtc_lt(x, (T)(dtc_elem<T>)0), e, one) / (one + e);
+}
+template <class T> DTC_FN T dtc_silu(T x) { return x * dtc_sigmoid(x); }
+template <class T> DTC_FN T dtc_softplus(T x, dtc_elem<T> beta = 1) {
+  const T y = x * (T)beta;
+  const T big = dtc_max(y, (T)(dtc_elem<T>)0);
+  return (big + dtc_log1p(dtc_exp(-dtc_abs(y)))) / (T)beta;
+}
+template <class T> DTC_FN T dtc_gelu(T x) {
+  return (T)(dtc_elem<T>)0.5 * x * ((T)(dtc_elem<T>)1 + dtc_erf(x * (T)(dtc_elem<T>)0.70710678118654752440));
+}
+template <class T> DTC_FN T dtc_gelu_tanh(T x) {
+  const T inner = (T)(dtc_elem<T>)0.79788456080286535588 * (x + (T)(dtc_elem<T>)0.044715 * x * x * x);
+  return (T)(dtc_elem<T>)0.5 * x * ((T)(dtc_elem<T>)1 + dtc_tanh(inner));
+}
+
+// --- narrow floats by bit operations; rounding to nearest, ties to even ---
+// f32 -> Exponent/Mantissa bits. FiniteOnly: E4M3FN.
+template <int Exponent, int Mantissa, bool FiniteOnly, class T> DTC_FN dtc_with<T, u32> dtc_narrow(T x) {
+  typedef dtc_with<T, u32> U;
+  constexpr u32 bias = (1u << (Exponent - 1)) - 1, drop = 23 - Mantissa;
+  constexpr u32 infinity = ((1u << Exponent) - 1) << Mantissa, ones = (1u << (Exponent + Mantissa)) - 1;
+  const U bits = dtc_bits(x), a = bits & (U)0x7fffffffu,
+          sign = (bits >> (U)(31 - Exponent - Mantissa)) & (U)(ones + 1);
+  const U half = (U)((1u << (drop - 1)) - 1) + ((a >> (U)drop) & (U)1u);
+  const U normal = ((a + half) >> (U)drop) - (U)((127 - bias) << Mantissa);
+  // Below the least normal number adding 2^k leaves a's multiple of the least subnormal in the low bits.
+  constexpr u32 magic = (127 + 24 - bias - Mantissa) << 23;
+  const U small = dtc_bits(dtc_bitcast<T>(a) + dtc_bitcast<T>((U)magic)) - (U)magic;
+  U r = dtc_select(dtc_lt(a, (U)((128 - bias) << 23)), small, normal);
+  constexpr u32 over = FiniteOnly ? ones : infinity;
+  r = dtc_select(dtc_gt(normal, (U)over) & dtc_ge(a, (U)((128 - bias) << 23)), (U)over, r);
+  r = dtc_select(dtc_ge(a, (U)0x7f800000u), (U)over, r);
+  r = dtc_select(dtc_gt(a, (U)0x7f800000u), (U)(FiniteOnly ? ones : infinity | (1u << (Mantissa - 1))), r);
+  return r | sign;
+}
+template <int Exponent, int Mantissa, bool FiniteOnly, class U> DTC_FN dtc_with<U, f32> dtc_widen(U code) {
+  typedef dtc_with<U, f32> F;
+  constexpr u32 bias = (1u << (Exponent - 1)) - 1, drop = 23 - Mantissa,
+                ones = (1u << (Exponent + Mantissa)) - 1;
+  constexpr u32 infinity = ((1u << Exponent) - 1) << Mantissa;
+  const U a = code & (U)ones, sign = (code & (U)(ones + 1)) << (U)(31 - Exponent - Mantissa);
+  const F value =
+      dtc_bitcast<F>(a << (U)drop) * dtc_bitcast<F>((U)((254 - bias) << 23)); // exact, subnormals too
+  const U special = (a << (U)drop) | (U)0x7f800000u | (FiniteOnly ? (U)0x400000u : (U)0u);
+  return dtc_bitcast<F>(dtc_select(dtc_ge(a, (U)(FiniteOnly ? ones : infinity)), special, dtc_bits(value)) |
+                        sign);
+}
+template <class T> DTC_FN dtc_with<T, u32> dtc_narrow_bf16(T x) {
+  typedef dtc_with<T, u32> U;
+  const U u = dtc_bits(x), r = (u + (U)0x7fffu + ((u >> (U)16) & (U)1u)) >> (U)16;
+  return dtc_select(dtc_is_nan(x), (u >> (U)16) | (U)0x40u, r);
+}
+// f64 -> f32 with the last bit set where anything was lost, so that rounding it once more rounds right.
+template <class T> DTC_FN dtc_with<T, f32> dtc_round_to_odd(T x) {
+  typedef dtc_with<T, f32> F;
+  typedef dtc_with<T, u32> U;
+  const F f = dtc_cast<f32>(x);
+  const T back = dtc_cast<f64>(f);
+  const U u = dtc_bits(f);
+  const auto down = dtc_gt(dtc_abs(back), dtc_abs(x)); // rounded away from zero
+  const U toward = u - dtc_select(down, (U)1u, (U)0u);
+  const auto inexact = dtc_ne(back, x) & dtc_eq(x, x);
+  return dtc_bitcast<F>(dtc_select(inexact, toward | (U)1u, u));
+}
+template <class N, class T> DTC_FN dtc_with<T, u32> dtc_encode(T x) { // f32 -> the bits of N
+  if constexpr (dtc_same<N, bf16>)
+    return dtc_narrow_bf16(x);
+  else if constexpr (dtc_same<N, f16>)
+    return dtc_narrow<5, 10, false>(x);
+  else if constexpr (dtc_same<N, f8e4m3>)
+    return dtc_narrow<4, 3, true>(x);
+  else
+    return dtc_narrow<5, 2, false>(x);
+}
+template <class N, class U> DTC_FN dtc_with<U, f32> dtc_decode(U bits) { // u32 -> f32
+  if constexpr (dtc_same<N, bf16>)
+    return dtc_bitcast<dtc_with<U, f32>>(bits << (U)16u);
+  else if constexpr (dtc_same<N, f16>)
+    return dtc_widen<5, 10, false>(bits);
+  else if constexpr (dtc_same<N, f8e4m3>)
+    return dtc_widen<4, 3, true>(bits);
+  else
+    return dtc_widen<5, 2, false>(bits);
+}
+
+// --- convert, as the op: dtc_convert<To>(x) ---
+// Values in registers are of compute type: a narrow To gives the f32 that To's nearest value is.
+template <class To, class T> DTC_FN dtc_with<T, To> dtc_float_to_int(T x) {
+  typedef dtc_with<T, To> R;
+  constexpr int bits = sizeof(To) * 8;
+  constexpr bool isSigned = dtc_is_signed<To>;
+  constexpr To most = (To)(isSigned ? ((u64)1 << (bits - 1)) - 1 : ~(u64)0);
+  constexpr To least = isSigned ? (To)((u64)1 << (bits - 1)) : (To)0;
+  constexpr dtc_elem<T> above = (dtc_elem<T>)((u64)1 << (bits - 1)) * (isSigned ? 1 : 2),
+                        below = isSigned ? -above : 0;
+  const auto high = dtc_ge(x, (T)above), low = dtc_lt(x, (T)below);
+  const R inside = dtc_cast<To>(dtc_select(high | low | dtc_is_nan(x), (T)(dtc_elem<T>)0, x));
+  return dtc_select(high, (R)most, dtc_select(low, (R)least, inside));
+}
+// The bits of x rounded once to the narrow float N, in u32.
+template <class N, class T> DTC_FN dtc_with<T, u32> dtc_pack_bits(T x) {
+  if constexpr (dtc_is_f32<T>)
+    return dtc_encode<N>(x);
+  else if constexpr (dtc_is_f64<T>)
+    return dtc_encode<N>(dtc_round_to_odd(x));
+  else if constexpr (sizeof(dtc_elem<T>) <= 2)
+    return dtc_encode<N>(dtc_cast<f32>(x));
+  else
+    return dtc_encode<N>(dtc_round_to_odd(dtc_cast<f64>(x)));
+}
+template <class To, class T> DTC_FN dtc_with<T, dtc_compute<To>> dtc_convert(T x) {
+  if constexpr (dtc_same<dtc_elem<T>, To>)
+    return x;
+  else if constexpr (dtc_is_narrow<To>)
+    return dtc_decode<To>(dtc_pack_bits<To>(x));
+  else if constexpr (dtc_same<To, bool>)
+    return dtc_ne(x, (T)(dtc_elem<T>)0);
+  else if constexpr (dtc_is_float<T> && !dtc_is_float<To>)
+    return dtc_float_to_int<To>(x);
+  else
+    return dtc_cast<To>(x);
+}
+
+// The bits of a value of dtype From as a To of the same size (the op `bitcast`).
+template <class To, class From, class T> DTC_FN dtc_with<T, dtc_compute<To>> dtc_reinterpret(T x) {
+  typedef typename dtc_int_of<sizeof(From)>::U U;
+  dtc_with<T, U> bits;
+  if constexpr (dtc_is_narrow<From>)
+    bits = dtc_cast<U>(dtc_encode<From>(x));
+  else if constexpr (dtc_same<From, bool>)
+    bits = dtc_cast<U>(x);
+  else
+    bits = dtc_bits(x);
+  if constexpr (dtc_is_narrow<To>)
+    return dtc_decode<To>(dtc_cast<u32>(bits));
+  else if constexpr (dtc_same<To, bool>)
+    return dtc_ne(bits, (dtc_with<T, U>)(U)0);
+  else
+    return dtc_bitcast<dtc_with<T, To>>(bits);
+}
+
+// --- one element of memory, in its compute type ---
+template <class T> DTC_FN dtc_compute<T> dtc_load(const T* p) {
+  if constexpr (dtc_is_narrow<T>)
+    return dtc_decode<T>((u32)p->bits);
+  else
+    return *p;
+}
+// x is of T's compute type already.
+template <class T> DTC_FN T dtc_to_memory(dtc_compute<T> x) {
+  if constexpr (dtc_is_narrow<T>) {
+    T out;
+    out.bits = (decltype(out.bits))dtc_encode<T>(x);
+    return out;
+  } else {
+    return x;
+  }
+}
+template <class T> DTC_FN void dtc_store(T* p, dtc_compute<T> x) { *p = dtc_to_memory<T>(x); }

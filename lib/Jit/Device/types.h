@@ -1,0 +1,120 @@
+// Device header, part 1 of each prologue: types, with the names of the IR's dtypes, and what is asked of a type. No includes:
+// Clang (cpu, cuda-emu) and NVRTC both read this text. On the CPU every function below takes a number or a vector
+// of numbers (Vec<f32, 16>), lane by lane; in CUDA a number.
+
+#ifdef __CUDACC__
+#define DTC_FN static __device__ __forceinline__
+#else
+#define DTC_FN static inline __attribute__((always_inline))
+#endif
+
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+
+// Narrow floats are for memory only: load and store (or dtc_convert) turn them into f32 and back.
+struct bf16 {
+  u16 bits;
+};
+struct f16 {
+  u16 bits;
+};
+struct f8e4m3 {
+  u8 bits;
+}; // OCP E4M3FN: no infinity, overflow gives NaN
+struct f8e5m2 {
+  u8 bits;
+};
+
+template <int Bytes> struct dtc_int_of;
+template <> struct dtc_int_of<1> {
+  typedef u8 U;
+  typedef i8 S;
+};
+template <> struct dtc_int_of<2> {
+  typedef u16 U;
+  typedef i16 S;
+};
+template <> struct dtc_int_of<4> {
+  typedef u32 U;
+  typedef i32 S;
+};
+template <> struct dtc_int_of<8> {
+  typedef u64 U;
+  typedef i64 S;
+};
+
+template <class A, class B> constexpr bool dtc_same = false;
+template <class A> constexpr bool dtc_same<A, A> = true;
+
+// The element of T, its number of lanes, and T with other elements.
+template <class T> struct dtc_type {
+  typedef T elem;
+  static constexpr int lanes = 1;
+  template <class E> using with = E;
+};
+#ifndef __CUDACC__
+template <class T, int N> using Vec = T __attribute__((ext_vector_type(N)));
+template <class T, int N> struct dtc_type<T __attribute__((ext_vector_type(N)))> {
+  typedef T elem;
+  static constexpr int lanes = N;
+  template <class E> using with = Vec<E, N>;
+};
+#endif
+template <class T> using dtc_elem = typename dtc_type<T>::elem;
+template <class T, class E> using dtc_with = typename dtc_type<T>::template with<E>;
+template <class T> using dtc_bool = dtc_with<T, bool>;
+template <class T> using dtc_uint = dtc_with<T, typename dtc_int_of<sizeof(dtc_elem<T>)>::U>;
+template <class T> using dtc_sint = dtc_with<T, typename dtc_int_of<sizeof(dtc_elem<T>)>::S>;
+template <class T> constexpr bool dtc_is_vector = dtc_type<T>::lanes != 1;
+template <class T> constexpr bool dtc_is_f32 = dtc_same<dtc_elem<T>, f32>;
+template <class T> constexpr bool dtc_is_f64 = dtc_same<dtc_elem<T>, f64>;
+template <class T> constexpr bool dtc_is_float = dtc_is_f32<T> || dtc_is_f64<T>;
+template <class T> constexpr bool dtc_is_bool = dtc_same<dtc_elem<T>, bool>;
+template <class T> constexpr bool dtc_is_signed = !dtc_is_bool<T> && dtc_elem<T>(-1) < dtc_elem<T>(1);
+template <class T>
+constexpr bool dtc_is_narrow =
+    dtc_same<T, bf16> || dtc_same<T, f16> || dtc_same<T, f8e4m3> || dtc_same<T, f8e5m2>;
+
+// What a value of memory type T is computed in: f32 for the narrow floats.
+template <class T, bool Narrow> struct dtc_compute_of {
+  typedef T type;
+};
+template <class T> struct dtc_compute_of<T, true> {
+  typedef f32 type;
+};
+template <class T> using dtc_compute = typename dtc_compute_of<T, dtc_is_narrow<T>>::type;
+
+// Static conversion as C++ has it (a float that the integer type cannot hold: any value), lane by lane.
+template <class E, class T> DTC_FN dtc_with<T, E> dtc_cast(T x) {
+#ifndef __CUDACC__
+  if constexpr (dtc_is_vector<T>) {
+    if constexpr (dtc_is_bool<T> && !dtc_same<E, bool>)
+      return __builtin_convertvector(__builtin_convertvector(x, dtc_with<T, u8>) & u8(1), dtc_with<T, E>);
+    else
+      return __builtin_convertvector(x, dtc_with<T, E>);
+  } else
+#endif
+    return (dtc_with<T, E>)x;
+}
+template <class To, class From> DTC_FN To dtc_bitcast(From x) { return __builtin_bit_cast(To, x); }
+template <class T> DTC_FN dtc_uint<T> dtc_bits(T x) { return __builtin_bit_cast(dtc_uint<T>, x); }
+template <class E> DTC_FN E dtc_infinity() {
+  if constexpr (dtc_same<E, f32>)
+    return dtc_bitcast<f32>(0x7f800000u);
+  else
+    return dtc_bitcast<f64>(0x7ff0000000000000ull);
+}
+template <class E> DTC_FN E dtc_quiet_nan() {
+  if constexpr (dtc_same<E, f32>)
+    return dtc_bitcast<f32>(0x7fc00000u);
+  else
+    return dtc_bitcast<f64>(0x7ff8000000000000ull);
+}

@@ -1,0 +1,48 @@
+#pragma once
+// Stacks that a thread can leave and come back to. x86-64 only: a switch is seven instructions each way.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace dtc {
+
+// A stack with a guard page below it, and where it was left.
+class Fibre {
+public:
+  static constexpr size_t kStackBytes = 64 << 10; // touched pages only cost memory
+
+  explicit Fibre(
+      size_t number); // `number` staggers the tops, so that hot frames do not meet in one cache set
+  ~Fibre();
+  Fibre(const Fibre&) = delete;
+  Fibre& operator=(const Fibre&) = delete;
+  [[nodiscard]] bool ok() const { return memory_ != nullptr; } // false: no memory
+
+  // The next switch to it calls entry(argument), which never returns.
+  void start(void (*entry)(void*), void* argument);
+
+private:
+  friend void switchFibre(Fibre& from, Fibre& to);
+  friend class MainFibre;
+  Fibre() = default; // the thread's own stack
+  void* memory_ = nullptr;
+  void* top_ = nullptr;
+  void* sp_ = nullptr;
+  void (*entry_)(void*) = nullptr;
+  void* argument_ = nullptr;
+  [[maybe_unused]] void* sanitizer_ = nullptr; // ASan: saved fake stack; TSan: its fibre
+  [[maybe_unused]] const void* bottom_ = nullptr;
+  [[maybe_unused]] size_t size_ = 0;
+  static void begin(Fibre*);
+};
+
+// Stands for the stack that the thread runs on already.
+class MainFibre : public Fibre {
+public:
+  MainFibre();
+};
+
+// Saves where `from`, the running one, is, and goes on where `to` was left.
+void switchFibre(Fibre& from, Fibre& to);
+
+} // namespace dtc

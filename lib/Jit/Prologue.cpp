@@ -1,0 +1,28 @@
+#include "Prologue.h"
+#include "dtc/Support/Result.h"
+#include <initializer_list>
+
+namespace dtc {
+namespace {
+
+std::string join(std::initializer_list<std::string_view> names) {
+  std::string out;
+  for (std::string_view name : names) {
+    bool found = false;
+    for (const DeviceFile& file : deviceFiles())
+      if (file.name == name) {
+        out.append("#line 1 \"").append(name).append("\"\n").append(file.text);
+        found = true;
+      }
+    DTC_CHECK(found, "a device header is not embedded");
+  }
+  return out;
+}
+
+} // namespace
+
+std::string cpuPrologue() { return join({"types.h", "core.h", "math.h", "ops.h", "cpu.h", "lanes.h"}); }
+std::string cudaPrologue() { return join({"types.h", "cuda.h", "core.h", "ops.h", "device.h"}); }
+std::string emuPrologue() { return join({"types.h", "core.h", "math.h", "ops.h", "emu.h", "device.h"}); }
+
+} // namespace dtc

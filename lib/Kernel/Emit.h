@@ -1,0 +1,106 @@
+#pragma once
+// What both printers share: from nests and their plans to the statements of a kernel (private to lib/Kernel).
+#include "dtc/Kernel/Kernel.h"
+#include "dtc/Kernel/Schedule.h"
+#include <deque>
+
+namespace dtc {
+
+struct PrintedKernel {
+  std::string body; // between the braces
+  SizeFormula units, unitElements, scratchBytes, blocks;
+  int threadsPerBlock = 0;
+};
+
+// One emitter prints one kernel for one target. A node is printed in the outermost scope where its axes are bound, at its
+// first use, once; so statements come out hoisted and in order.
+class Emitter {
+public:
+  explicit Emitter(const loops::Kernel& k) : k_(k) {}
+  virtual ~Emitter() = default;
+
+protected:
+  using NodeId = loops::NodeId;
+  using AffineId = loops::AffineId;
+  using AxisId = loops::AxisId;
+  using AxisSet = loops::AxisSet;
+  struct Value {
+    std::string text;
+    bool vector = false; // of lanes
+    bool atom = true;    // needs no parentheses
+  };
+  struct Scope {
+    Scope* parent = nullptr;
+    AxisSet bound = 0;        // axes with a value here
+    int vector = -1;          // the axis in the lanes, or -1
+    std::vector<AxisId> axes; // of the loop that this scope is the innermost body of
+    int indent = 1;
+    std::string close; // what ends its loop
+    std::string text;
+    std::unordered_map<uint32_t, Value> names;
+  };
+
+  Value emit(NodeId n, Scope& s);
+  Value compute(NodeId n, Scope& s);
+  Value callText(const loops::Node& node, Scope& s, bool vector);
+  // An index as text, where asked without the terms that differ by lane. Nodes in it are printed in `s` first.
+  std::string affineText(AffineId a, Scope& s, bool scalarOnly = false);
+  bool inLanes(const loops::AffineTerm& t, const Scope& s) const;
+  Value indexValue(AffineId a, Scope& s);
+  std::string sizeText(const loops::Size& s) const;
+  static std::string literalText(const loops::Node& n);
+  static std::string identityText(loops::ReduceKind kind, DType type);
+  static std::string typeText(DType d) { return std::string(dtypeName(d)); }
+  std::string bufferText(uint32_t b) const;
+  std::string axisText(AxisId a) const { return "i" + std::to_string(a); }
+  std::string fresh(const std::string& base);
+  std::string splat(const Value& v, DType type, bool wanted) const; // as a lanes value where `wanted`
+  static std::string wrapped(const Value& v) { return v.atom ? v.text : "(" + v.text + ")"; }
+  static void line(Scope& s, const std::string& text);
+  static std::string indentText(int n) { return std::string(static_cast<size_t>(2 * n), ' '); }
+
+  // The loops around a nest's stores and reductions, each with what is made there.
+  Value emitReduce(NodeId n, Scope& home);
+  std::vector<NodeId> groupOf(NodeId n, const Scope& home);
+  void emitStores(const loops::Nest& nest, Scope& rows);
+  // Opens loops over `axes` in `home` (deque: addresses stay), the cooperative one, if any, innermost.
+  Scope& openLoops(Scope& home, std::vector<AxisId> axes, std::optional<AxisId> lanes,
+                   std::deque<Scope>& scopes);
+  static void closeLoops(Scope& home, std::deque<Scope>& scopes);
+  void countUses(const loops::Nest& nest);
+  void emitArg(NodeId n, Scope& home, const std::vector<AxisId>& axes);
+
+  // --- what the targets do differently ---
+  virtual int lanes() const = 0; // 1: no vectors
+  virtual std::string vectorType(DType d) const { return typeText(d); }
+  virtual std::string indexType() const { return "i64"; }
+  virtual std::string serialLoop(AxisId a) = 0; // "for (…) {"
+  virtual std::string lanesLoop(AxisId a) = 0;  // of a cooperative axis inside of a row
+  virtual std::string lanesClose() const { return "}"; }
+  virtual bool cooperative() const = 0; // may loops inside of a row be spread over lanes
+  virtual Value loadText(const loops::Node& node, Scope& s, bool vector) = 0;
+  virtual void storeText(const loops::Store& store, Scope& s) = 0;
+  virtual std::string keepText(const std::string& x, const std::string& identity) const {
+    (void)identity;
+    return x;
+  }
+  virtual std::string acrossLanes(loops::ReduceKind kind, const std::string& acc, DType type) = 0;
+  virtual std::optional<Value> cached(NodeId n, Scope& s) {
+    (void)n, (void)s;
+    return std::nullopt;
+  }
+  virtual void computed(NodeId n, Scope& s, const Value& v) { (void)n, (void)s, (void)v; }
+
+  const loops::Kernel& k_;
+  const loops::Nest* nest_ = nullptr;
+  std::unordered_map<std::string, int> freshCount_;
+  std::vector<uint32_t> uses_;     // by node, in the present nest
+  std::vector<int> level_;         // of reductions: how many stand below one another
+  std::vector<NodeId> reductions_; // of the present nest, arguments first
+};
+
+const char* reduceName(loops::ReduceKind kind); // "sum"
+// Products of sizes as formulas.
+std::vector<SizeFormula::Factor> factorsOf(const loops::Size& s);
+
+} // namespace dtc

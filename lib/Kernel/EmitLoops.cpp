@@ -1,0 +1,191 @@
+// Loops: reductions that share one, stores that share one.
+#include "Emit.h"
+#include <algorithm>
+
+namespace dtc {
+
+using namespace loops;
+
+void Emitter::countUses(const Nest& nest) {
+  nest_ = &nest;
+  uses_.assign(k_.numNodes() + 64, 0); // printing an index may intern a few more
+  level_.assign(k_.numNodes() + 64, 0);
+  reductions_.clear();
+  const std::vector<NodeId> roots = rootsOf(k_, nest);
+  for (NodeId r : roots) ++uses_[r.index];
+  forEachNode(k_, roots, [&](NodeId n) {
+    const Node& node = k_[n];
+    int level = 0;
+    auto below = [&](NodeId a) { level = std::max(level, level_[a.index]), ++uses_[a.index]; };
+    for (NodeId a : node.args) below(a);
+    if (node.affine.valid())
+      for (const AffineTerm& t : k_[node.affine].terms)
+        if (t.kind == AffineTerm::OfNode) below(NodeId(t.id));
+    level_[n.index] = level + (node.kind == NodeKind::Reduce);
+    if (node.kind == NodeKind::Reduce) reductions_.push_back(n);
+  });
+}
+
+// The reductions that run in one loop with `n`: over the same axes, at the same place, none needing another.
+std::vector<NodeId> Emitter::groupOf(NodeId n, const Scope& home) {
+  std::vector<NodeId> group;
+  const bool arg = k_[n].reduce >= ReduceKind::ArgMax;
+  for (NodeId r : reductions_) {
+    if (r != n && (k_[r].axes != k_[n].axes || level_[r.index] != level_[n.index] || arg ||
+                   k_[r].reduce >= ReduceKind::ArgMax || (k_.dependsOn(r) & ~home.bound) != 0 ||
+                   k_.dependsOn(r) != k_.dependsOn(n)))
+      continue;
+    bool done = false;
+    for (const Scope* p = &home; p; p = p->parent) done |= p->names.contains(r.index);
+    if (!done) group.push_back(r);
+  }
+  return group;
+}
+
+Emitter::Scope& Emitter::openLoops(Scope& home, std::vector<AxisId> axes, std::optional<AxisId> lane,
+                                   std::deque<Scope>& scopes) {
+  const std::vector<AxisId> order = axes;
+  if (lane) {
+    std::erase(axes, *lane);
+    axes.push_back(*lane);
+  }
+  Scope* at = &home;
+  for (AxisId a : axes) {
+    const bool vector = lane && a == *lane;
+    Scope inner;
+    inner.parent = at;
+    inner.bound = at->bound | AxisSet(1) << a;
+    inner.vector = vector ? a : at->vector;
+    inner.indent = at->indent + 1;
+    inner.text = indentText(at->indent) + (vector ? lanesLoop(a) : serialLoop(a)) + "\n";
+    inner.close = vector ? lanesClose() : "}";
+    scopes.push_back(std::move(inner));
+    at = &scopes.back();
+  }
+  at->axes = order;
+  return *at;
+}
+
+void Emitter::closeLoops(Scope& home, std::deque<Scope>& scopes) {
+  while (!scopes.empty()) {
+    Scope& s = scopes.back();
+    s.parent->text += s.text + indentText(s.indent - 1) + s.close + "\n";
+    scopes.pop_back();
+  }
+  (void)home;
+}
+
+// The first of the greatest (least), NaN before all: one lane, or one thread, at a time.
+void Emitter::emitArg(NodeId n, Scope& home, const std::vector<AxisId>& axes) {
+  const Node& node = k_[n];
+  const DType type = k_[node.args[0]].type;
+  const bool vector = lanes() > 1 && home.vector >= 0 && (k_.dependsOn(n) >> home.vector & 1);
+  auto typed = [&](DType d) { return vector ? vectorType(d) : typeText(d); };
+  const std::string best = fresh("best"), at = fresh(reduceName(node.reduce));
+  const bool last = node.reduce == ReduceKind::Last;
+  if (!last)
+    line(home, typed(type) + " " + best + " = (" + typed(type) + ")" + identityText(node.reduce, type) + ";");
+  line(home, typed(DType::I32) + " " + at + " = (" + typed(DType::I32) + ")-1;");
+  std::deque<Scope> scopes;
+  Scope& body = openLoops(home, axes, std::nullopt, scopes);
+  const std::string x = splat(emit(node.args[0], body), type, vector);
+  std::string better = fresh("better");
+  const std::string compare = node.reduce == ReduceKind::ArgMax ? "dtc_gt" : "dtc_lt";
+  std::string text =
+      "dtc_or(dtc_lt(" + at + ", (" + typed(DType::I32) + ")0), " + compare + "(" + x + ", " + best + "))";
+  if (isFloat(type))
+    text = "dtc_or(" + text + ", dtc_and(dtc_is_nan(" + x + "), dtc_not(dtc_is_nan(" + best + "))))";
+  if (last)
+    better = x;
+  else
+    line(body, "const " + typed(DType::Bool) + " " + better + " = " + text + ";");
+  if (!last) line(body, best + " = dtc_select(" + better + ", " + x + ", " + best + ");");
+  line(body, at + " = dtc_select(" + better + ", (" + typed(DType::I32) + ")(i32)" + axisText(axes[0]) +
+                 ", " + at + ");");
+  closeLoops(home, scopes);
+  home.names[n.index] = {at, vector, true};
+}
+
+Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {
+  const std::vector<AxisId> axes = k_[n].axes;
+  if (k_[n].reduce >= ReduceKind::ArgMax) {
+    emitArg(n, home, axes);
+    return home.names[n.index];
+  }
+  const std::vector<NodeId> group = groupOf(n, home);
+  std::optional<AxisId> lane;
+  if (home.vector < 0 && cooperative()) lane = mostContiguous(k_, *nest_, axes);
+  std::vector<std::string> accs;
+  for (NodeId r : group) {
+    const bool vector = lanes() > 1 && (lane || (home.vector >= 0 && (k_.dependsOn(r) >> home.vector & 1)));
+    const std::string type = vector ? vectorType(k_[r].type) : typeText(k_[r].type);
+    accs.push_back(fresh(reduceName(k_[r].reduce)));
+    line(home, type + " " + accs.back() + " = (" + type + ")" + identityText(k_[r].reduce, k_[r].type) + ";");
+    if (!lane) home.names[r.index] = {accs.back(), vector, true};
+  }
+  std::deque<Scope> scopes;
+  Scope& body = openLoops(home, axes, lane, scopes);
+  for (size_t i = 0; i < group.size(); ++i) {
+    const Node& node = k_[group[i]];
+    const std::string name = reduceName(node.reduce);
+    const bool vector = lanes() > 1 && body.vector >= 0;
+    std::string x = splat(emit(node.args[0], body), node.type,
+                          vector && (lane || (k_.dependsOn(group[i]) >> body.vector & 1)));
+    if (lane)
+      x = keepText(x, splat({identityText(node.reduce, node.type), false, true}, node.type, lanes() > 1));
+    const bool plain = isFloat(node.type) && node.reduce <= ReduceKind::Prod;
+    if (plain)
+      line(body, accs[i] + (node.reduce == ReduceKind::Sum ? " += " : " *= ") + x + ";");
+    else
+      line(body, accs[i] + " = dtc_" +
+                     (name == "sum"    ? "add"
+                      : name == "prod" ? "mul"
+                      : name == "any"  ? "or"
+                      : name == "all"  ? "and"
+                                       : name) +
+                     "(" + accs[i] + ", " + x + ");");
+  }
+  closeLoops(home, scopes);
+  if (lane)
+    for (size_t i = 0; i < group.size(); ++i) {
+      const Node& node = k_[group[i]];
+      const std::string name = fresh(std::string("row_") + reduceName(node.reduce));
+      line(home, "const " + typeText(node.type) + " " + name + " = " +
+                     acrossLanes(node.reduce, accs[i], node.type) + ";");
+      home.names[group[i].index] = {name, false, true};
+    }
+  return home.names[n.index];
+}
+
+void Emitter::emitStores(const Nest& nest, Scope& rows) {
+  // Axes that a store runs over inside of a row, in the domain's order, then by number.
+  auto innerAxes = [&](const Store& s) {
+    AxisSet set = k_.dependsOn(s.address) & ~rows.bound;
+    std::vector<AxisId> axes;
+    for (AxisId a : nest.domain)
+      if (set >> a & 1) axes.push_back(a), set &= ~(AxisSet(1) << a);
+    for (AxisId a = 0; a < k_.axes.size(); ++a)
+      if (set >> a & 1) axes.push_back(a);
+    return axes;
+  };
+  // The passes over a row in their order, whichever the stores ask for first.
+  for (NodeId r : reductions_)
+    if ((k_.dependsOn(r) & ~rows.bound) == 0) emit(r, rows);
+  std::vector<bool> done(nest.stores.size());
+  for (size_t i = 0; i < nest.stores.size(); ++i) {
+    if (done[i]) continue;
+    const std::vector<AxisId> axes = innerAxes(nest.stores[i]);
+    std::optional<AxisId> lane;
+    if (rows.vector < 0 && cooperative() && !axes.empty()) lane = mostContiguous(k_, nest, axes);
+    std::deque<Scope> scopes;
+    Scope& body = openLoops(rows, axes, lane, scopes);
+    for (size_t j = i; j < nest.stores.size(); ++j) {
+      if (done[j] || innerAxes(nest.stores[j]) != axes) continue;
+      done[j] = true;
+      storeText(nest.stores[j], body);
+    }
+    closeLoops(rows, scopes);
+  }
+}
+
+} // namespace dtc

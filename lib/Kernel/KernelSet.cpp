@@ -1,0 +1,218 @@
+#include "Gemm.h"
+#include "Lower.h"
+#include "PrintCpp.h"
+#include "PrintCuda.h"
+#include "dtc/IR/Text.h"
+#include "dtc/Kernel/Kernel.h"
+#include <algorithm>
+
+namespace dtc {
+
+using namespace loops;
+
+namespace {
+
+// The region as bytes: equal where the same ops stand on the same types in the same wiring.
+std::string regionKey(const Module& m, OpId fused) {
+  std::string key;
+  auto put = [&](uint64_t v) { key.append(reinterpret_cast<const char*>(&v), sizeof v); };
+  std::unordered_map<uint32_t, uint32_t> number;
+  const Block& block = m[m.region(fused)];
+  auto value = [&](ValueId v) {
+    const Value& val = m[v];
+    put(static_cast<uint64_t>(val.kind));
+    put(val.type.index);
+    if (val.kind == ValueKind::Literal)
+      put(val.literal.index);
+    else if (val.kind == ValueKind::Symbol)
+      put(val.symbol.isStatic() ? 0 : val.symbol.tableIndex());
+    else
+      put(number.at(v.index));
+  };
+  for (ValueId a : block.args) {
+    put(m[a].type.index);
+    number.emplace(a.index, static_cast<uint32_t>(number.size()));
+  }
+  for (OpId o : block.ops) {
+    put(m[o].kind);
+    for (ValueId v : m.operands(o)) value(v);
+    for (const NamedAttr& a : m[o].attrs) put(a.name.index), put(a.value.index);
+    for (uint32_t r = 0; r < m[o].numResults; ++r) {
+      put(m[m.result(o, r)].type.index);
+      number.emplace(m.result(o, r).index, static_cast<uint32_t>(number.size()));
+    }
+  }
+  for (ValueId v : block.yields) value(v);
+  const AttrId kind = m.attr(fused, "kind");
+  put(kind.valid() ? kind.index : ~0u);
+  return key;
+}
+
+// Named after the ops that compute something, else after those that move: "k_exp_mul".
+std::string baseName(const Module& m, OpId fused) {
+  std::vector<std::string_view> computing, moving;
+  for (OpId o : m[m.region(fused)].ops) {
+    const OpRecord& r = m.record(o);
+    std::vector<std::string_view>& list =
+        r.scalar || r.lowering != Lowering::Loops || r.element ? computing : moving;
+    if (std::find(list.begin(), list.end(), r.name) == list.end()) list.push_back(r.name);
+  }
+  const std::vector<std::string_view>& names = computing.empty() ? moving : computing;
+  std::string name = "k";
+  for (size_t i = 0; i < names.size() && i < 3; ++i) name.append("_").append(names[i]);
+  if (names.size() > 3) name += "_more";
+  return names.empty() ? "k_copy" : name;
+}
+
+// What is safe behind `//`: no line ends, no backslash that would join lines.
+std::string commentText(std::string_view text) {
+  std::string r;
+  for (char c : text.substr(0, 160)) r += (static_cast<unsigned char>(c) < 32 || c == '\\') ? '?' : c;
+  return r;
+}
+
+std::string commentsOf(const Module& m, OpId fused) {
+  std::string text;
+  for (OpId o : m[m.region(fused)].ops) {
+    std::string statement = "//   " + commentText(printOp(m, o));
+    const SourceRange loc = m[o].loc;
+    if (loc.valid() && loc.begin <= m.source.text.size()) {
+      statement.resize(std::max<size_t>(statement.size(), 72), ' ');
+      statement +=
+          "  " + commentText(m.source.name) + ":" + std::to_string(lineColumn(m.source.text, loc.begin).line);
+    }
+    text += statement + "\n";
+  }
+  return text;
+}
+
+// Operations as the records count them: per point of each op's iteration space.
+void countWork(Module& m, OpId fused, const Lowered& l, SizeFormula& bytes, SizeFormula& flops) {
+  SizeArgs args(m);
+  args.list = l.sizes;
+  auto elements = [&](const Type& t, int64_t times) {
+    Size s{times, {}};
+    for (Dim d : t.dims) s = s * args.of(d);
+    return factorsOf(s);
+  };
+  const Block& block = m[m.region(fused)];
+  for (uint32_t i : l.inputs) {
+    const Type& t = m.typeOf(block.args[i]);
+    bytes.terms.push_back(elements(t, dtypeBytes(t.dtype)));
+  }
+  for (ValueId v : block.yields) bytes.terms.push_back(elements(m.typeOf(v), dtypeBytes(m.typeOf(v).dtype)));
+  Diagnostics diags;
+  for (OpId o : std::vector<OpId>(block.ops)) {
+    const OpRecord& record = m.record(o);
+    const int64_t per = static_cast<int64_t>(record.flopsPerPoint);
+    Rule rule;
+    if (per == 0 || !record.scalar || !ruleOf(queryOf(m, o, diags), rule)) continue;
+    Size s{per, {}};
+    for (const Factor& f : rule.factors) s = s * args.of(f.size);
+    flops.terms.push_back(factorsOf(s));
+  }
+  DTC_CHECK(args.list.size() == l.sizes.size(), "a kernel's work depends on a size that it does not have");
+}
+
+std::string cppSignature(const Kernel& k, const std::string& name) {
+  std::string text = "extern \"C\" void " + name +
+                     "(void* const* buffers, const i64* sizes, i64 begin, i64 end, void* scratch) {\n";
+  for (uint32_t b = 0; b < k.buffers.size(); ++b) {
+    const std::string type(dtypeName(k.buffers[b].dtype));
+    const bool out = b >= k.numInputs;
+    text += out ? "  " + type + "* const out" + std::to_string(b - k.numInputs) + " = (" + type +
+                      "*)buffers[" + std::to_string(b) + "];\n"
+                : "  const " + type + "* const in" + std::to_string(b) + " = (const " + type + "*)buffers[" +
+                      std::to_string(b) + "];\n";
+  }
+  for (uint32_t s = 0; s < k.numSizes; ++s)
+    text += "  const i64 n" + std::to_string(s) + " = sizes[" + std::to_string(s) + "];\n";
+  return text;
+}
+
+std::string cudaSignature(const Kernel& k, const std::string& name, int threads) {
+  std::string text =
+      "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n" + name + "(";
+  for (uint32_t b = 0; b < k.buffers.size(); ++b) {
+    const std::string type(dtypeName(k.buffers[b].dtype));
+    const bool out = b >= k.numInputs;
+    text += (b ? ", " : "") + (out ? type + "* out" + std::to_string(b - k.numInputs)
+                                   : "const " + type + "* in" + std::to_string(b));
+  }
+  for (uint32_t s = 0; s < k.numSizes; ++s) text += ", i64 n" + std::to_string(s);
+  return text + ") {\n";
+}
+
+} // namespace
+
+static std::string formulaKey(const SizeFormula& f) {
+  std::string key = ";";
+  for (const auto& term : f.terms) {
+    key += "+";
+    for (const SizeFormula::Factor& x : term)
+      key += std::to_string(x.number) + "," + std::to_string(x.size) + "/" + std::to_string(x.per) + "*";
+  }
+  return key;
+}
+
+Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
+  if (module_ != &m) byRegion_.clear();
+  module_ = &m;
+  const std::string key = regionKey(m, fused);
+  if (auto it = byRegion_.find(key); it != byRegion_.end()) return it->second;
+  Result<Lowered> lowered = RegionLowering(m, fused).run();
+  if (!lowered) return lowered.error();
+  Kernel& k = lowered->kernel;
+  splitDividedAxes(k);
+  const AttrId kind = m.attr(fused, "kind");
+  if (kind.valid() && m.strings[m.attrs[kind].text] == "gemm")
+    if (std::optional<GemmCall> gemm = matchGemm(*lowered, options_.gemmDTypes)) {
+      countWork(m, fused, *lowered, gemm->bytes, gemm->flops);
+      return byRegion_.emplace(key, std::move(*gemm)).first->second;
+    }
+  joinAxes(k);
+  if (std::optional<ViewCall> view = matchView(*lowered)) {
+    SizeFormula flops;
+    countWork(m, fused, *lowered, view->bytes, flops);
+    return byRegion_.emplace(key, std::move(*view)).first->second;
+  }
+  KernelSource source;
+  std::string text;
+  for (const Buffer& b : k.buffers)
+    source.buffers.push_back({b.dtype, b.output}), text += dtypeName(b.dtype), text += ' ';
+  source.numInputs = k.numInputs;
+  source.numSizes = k.numSizes;
+  if (options_.cpp) {
+    PrintedKernel printed = printCpp(k, options_.vectorBytes);
+    source.units = printed.units, source.unitElements = printed.unitElements,
+    source.scratchBytes = printed.scratchBytes;
+    source.cpp = printed.body;
+    text += printed.body;
+  }
+  if (options_.cuda) {
+    PrintedKernel printed = printCuda(k);
+    source.blocks = printed.blocks, source.threadsPerBlock = printed.threadsPerBlock;
+    source.cuda = printed.body;
+    text += printed.body;
+  }
+  // The same text over another number of rows is another kernel: how often it runs is part of what it is.
+  for (const SizeFormula* f : {&source.units, &source.unitElements, &source.scratchBytes, &source.blocks})
+    text += formulaKey(*f);
+  text += std::to_string(source.threadsPerBlock);
+  auto [it, made] = byText_.try_emplace(text, static_cast<uint32_t>(kernels_.size()));
+  if (made) {
+    const std::string base = baseName(m, fused);
+    const uint32_t count = ++nameCount_[base];
+    source.name = count == 1 ? base : base + "_" + std::to_string(count);
+    countWork(m, fused, *lowered, source.bytes, source.flops);
+    const std::string comments = options_.comments ? commentsOf(m, fused) : "";
+    if (options_.cpp) source.cpp = comments + cppSignature(k, source.name) + source.cpp + "}\n";
+    if (options_.cuda)
+      source.cuda = comments + cudaSignature(k, source.name, source.threadsPerBlock) + source.cuda + "}\n";
+    kernels_.push_back(std::move(source));
+  }
+  KernelCall call{it->second, lowered->inputs, lowered->outputs, lowered->sizes};
+  return byRegion_.emplace(key, std::move(call)).first->second;
+}
+
+} // namespace dtc

@@ -1,0 +1,107 @@
+#pragma once
+// A fused region -> loop IR: pulls every output's element through the region's rules (private to lib/Kernel).
+#include "dtc/IR/OpRecord.h"
+#include "dtc/Kernel/Loops.h"
+#include "dtc/Ops/Scalar.h"
+#include "dtc/Support/Result.h"
+#include <map>
+
+namespace dtc {
+
+struct Lowered {
+  loops::Kernel kernel;
+  std::vector<uint32_t> inputs;  // operand numbers of the fused op, by input buffer
+  std::vector<uint32_t> outputs; // result numbers, by output buffer
+  std::vector<Dim> sizes;        // by size argument
+};
+
+// The size arguments of a kernel or library call: one per symbol or piece that stands in a dim.
+class SizeArgs {
+public:
+  explicit SizeArgs(Module& m) : m_(m) {}
+  [[nodiscard]] loops::Size of(Dim d);
+  std::vector<Dim> list;
+
+private:
+  uint32_t argument(Dim d);
+  Module& m_;
+};
+
+class RegionLowering {
+public:
+  using Index = std::vector<loops::AffineId>;
+  RegionLowering(Module& m, OpId fused) : m_(m), fused_(fused), sizes_(m) {}
+  // Error (Bug): an op of the region has no loops; the message names it.
+  [[nodiscard]] Result<Lowered> run();
+
+private:
+  friend class RegionElement;
+  // What one op says, asked once.
+  struct OpInfo {
+    bool ok = false;
+    Rule rule;
+    ScalarExpr scalar, finish;
+    bool hasFinish = false;
+    bool byElement = false;         // the record's element function, not rule and scalar
+    std::vector<ValueId> expansion; // results of a Rows op's decomposition
+  };
+  // Coordinates of the rule's factors at one point of a result; invalid: not said by the result.
+  using Coordinates = std::vector<loops::AffineId>;
+
+  void makeBuffers();
+  void addOutput(uint32_t result);
+  bool shareNest(ValueId v, loops::AffineId& address, loops::NodeId& node, size_t& nest);
+  bool bijective(const Index& at, const Type& type, loops::AxisSet& axes);
+  bool alignWith(const Index& domain, const Type& domainType, const Type& type, Index& at);
+
+  loops::NodeId value(ValueId v, const Index& at, loops::NodeId guard);
+  loops::NodeId opValue(OpId op, uint32_t result, const Index& at, loops::NodeId guard);
+  loops::NodeId elementOf(OpId op, uint32_t result, const Index& at, loops::NodeId guard);
+  loops::NodeId byRule(OpId op, uint32_t result, const Index& at, loops::NodeId guard);
+  loops::NodeId literal(const Value& v);
+  loops::NodeId apply(const ScalarExpr& e, std::span<const loops::NodeId> operands, const Index& at,
+                      loops::NodeId acc, DType result);
+  OpInfo& infoOf(OpId op);
+  void expand(OpId op, OpInfo& info);
+  void readScalars(const OpQuery& query, OpInfo& info, DType result);
+  loops::NodeId power(loops::NodeId base, loops::NodeId exponent);
+
+  bool factorCoordinates(const Rule& rule, const TensorMap& map, const Index& at, Coordinates& out);
+  std::vector<loops::AxisId> reduceAxes(const Rule& rule, Coordinates& coords, const Index& at,
+                                        loops::NodeId guard);
+  bool operandIndex(const Rule& rule, const TensorMap& map, const Coordinates& coords, Index& at,
+                    bool& inside);
+  // One node per operand that `e` speaks of, at the factors' coordinates; the others stay invalid.
+  std::vector<loops::NodeId> operandValues(OpId op, const Rule& rule, const ScalarExpr& e,
+                                           const Coordinates& coords, loops::NodeId guard);
+  loops::NodeId reduced(OpId op, const Rule& rule, loops::NodeId body, std::vector<loops::AxisId> axes);
+  loops::NodeId guarded(ValueId v, const Index& at, loops::NodeId guard);
+  loops::NodeId insideOf(const Type& t, const Index& at);
+  loops::AffineId addressOf(const Type& t, const Index& at);
+  loops::NodeId fail(OpId op, const std::string& why);
+
+  Module& m_;
+  OpId fused_;
+  SizeArgs sizes_;
+  Lowered out_;
+  loops::Kernel& k_ = out_.kernel;
+  std::string error_;
+  Diagnostics diags_;
+  std::unordered_map<ValueId, uint32_t> bufferOf_;
+  std::unordered_map<uint32_t, OpInfo> infos_;
+  struct Evaluated {
+    Index at;
+    loops::NodeId guard, node;
+    size_t nest;
+  };
+  std::unordered_map<ValueId, std::vector<Evaluated>> memo_;
+  struct Domain {
+    Index at;
+    TypeId type;
+  };
+  std::vector<Domain> domains_; // by nest
+  size_t nest_ = 0;             // that is being built
+  std::vector<OpId> scratch_;   // ops made by decompositions
+};
+
+} // namespace dtc

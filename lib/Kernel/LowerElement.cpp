@@ -1,0 +1,94 @@
+// Ops that describe their elements themselves (OpRecord::element).
+#include "Lower.h"
+#include "dtc/IR/Element.h"
+
+namespace dtc {
+
+using namespace loops;
+
+class RegionElement final : public ElementBuilder {
+public:
+  RegionElement(RegionLowering& l, OpId op, const RegionLowering::Index& at, NodeId guard)
+      : l_(l), k_(l.k_), op_(op), at_(at), guard_(guard) {}
+
+  Node at(size_t dim) override { return k_.index(at_[dim]).index; }
+  Node index(int64_t v) override { return k_.integer(v, DType::I64).index; }
+  Node size(Dim d) override { return k_.index(k_.size(l_.sizes_.of(d))).index; }
+  Node add(Node a, Node b) override { return k_.index(k_.sum(affine(a), affine(b))).index; }
+  Node sub(Node a, Node b) override {
+    return k_.index(k_.sum(affine(a), k_.scaled(affine(b), {-1, {}}))).index;
+  }
+  Node mul(Node a, int64_t by) override { return k_.index(k_.scaled(affine(a), {by, {}})).index; }
+  Node mul(Node a, Dim by) override { return k_.index(k_.scaled(affine(a), l_.sizes_.of(by))).index; }
+  Node floorDiv(Node a, int64_t by) override { return k_.index(k_.floorDiv(affine(a), by)).index; }
+  Node mod(Node a, int64_t by) override { return k_.index(k_.mod(affine(a), by)).index; }
+
+  Node load(size_t operand, std::span<const Node> at, bool inside) override {
+    RegionLowering::Index where;
+    for (Node n : at) where.push_back(affine(n));
+    const ValueId v = l_.m_.operand(op_, operand);
+    return (inside ? l_.value(v, where, guard_) : l_.guarded(v, where, guard_)).index;
+  }
+  Node number(double v, DType dtype) override { return k_.number(v, dtype).index; }
+  Node convert(Node x, DType dtype) override { return k_.convert(NodeId(x), dtype).index; }
+  Node call(const char* intrinsic, std::initializer_list<Node> args) override {
+    const Intrinsic* fn = findIntrinsic(intrinsic);
+    DTC_CHECK(fn && fn->arity == args.size(), "OpRecord::element calls an intrinsic that is none");
+    std::vector<NodeId> nodes;
+    for (Node a : args) nodes.push_back(NodeId(a));
+    const DType type =
+        fn->result == Intrinsic::Bool ? DType::Bool : k_[nodes[fn->result == Intrinsic::Select ? 1 : 0]].type;
+    return k_.call(fn->name, type, std::move(nodes)).index;
+  }
+  Node argReduce(bool greatest, size_t operand, std::span<const Node> coordinates, size_t dim) override {
+    const ValueId v = l_.m_.operand(op_, operand);
+    RegionLowering::Index where;
+    for (Node n : coordinates) where.push_back(affine(n));
+    const AxisId axis = k_.addAxis(l_.sizes_.of(l_.m_.typeOf(v).dims[dim]), AxisRole::Reduce);
+    where[dim] = k_.axis(axis);
+    const NodeId body = l_.value(v, where, guard_);
+    return k_
+        .add(loops::Node{.kind = NodeKind::Reduce,
+                         .type = DType::I32,
+                         .reduce = greatest ? ReduceKind::ArgMax : ReduceKind::ArgMin,
+                         .args = {body},
+                         .axes = {axis}})
+        .index;
+  }
+
+  Node loop(Dim extent) override {
+    return k_.index(k_.axis(k_.addAxis(l_.sizes_.of(extent), AxisRole::Reduce))).index;
+  }
+  Node lastWhere(Node loop, Node match) override {
+    if (k_[NodeId(loop)].kind == NodeKind::Number) // a loop of one step
+      return k_
+          .call("select", DType::I32, {NodeId(match), k_.integer(0, DType::I32), k_.integer(-1, DType::I32)})
+          .index;
+    const AxisId axis = static_cast<AxisId>(k_[k_[NodeId(loop)].affine].terms[0].id);
+    return k_
+        .add(loops::Node{.kind = NodeKind::Reduce,
+                         .type = DType::I32,
+                         .reduce = ReduceKind::Last,
+                         .args = {NodeId(match)},
+                         .axes = {axis}})
+        .index;
+  }
+
+private:
+  [[nodiscard]] AffineId affine(Node n) { return k_.ofNode(NodeId(n)); }
+  RegionLowering& l_;
+  Kernel& k_;
+  OpId op_;
+  const RegionLowering::Index& at_;
+  NodeId guard_;
+};
+
+NodeId RegionLowering::elementOf(OpId op, uint32_t result, const Index& at, NodeId guard) {
+  RegionElement builder(*this, op, at, guard);
+  const OpQuery query = queryOf(m_, op, diags_);
+  const NodeId x(m_.record(op).element(query, builder, result));
+  if (x.index == kElementByRule) return byRule(op, result, at, guard);
+  return k_.convert(x, computeType(m_.typeOf(m_.result(op, result)).dtype));
+}
+
+} // namespace dtc

@@ -1,0 +1,209 @@
+// Ops by their index rule and scalar expression: pointwise, reductions, contractions, moves of whole dims.
+#include "Lower.h"
+#include <algorithm>
+
+namespace dtc {
+
+using namespace loops;
+
+namespace {
+
+std::optional<ReduceKind> reduceKindOf(PendingKind k) {
+  switch (k) {
+  case PendingKind::Sum:
+  case PendingKind::Avg: return ReduceKind::Sum;
+  case PendingKind::Prod: return ReduceKind::Prod;
+  case PendingKind::Max: return ReduceKind::Max;
+  case PendingKind::Min: return ReduceKind::Min;
+  case PendingKind::Any: return ReduceKind::Any;
+  case PendingKind::All: return ReduceKind::All;
+  case PendingKind::None: break;
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+// What the result's coordinates say of the factors. False where they cannot be taken apart.
+bool RegionLowering::factorCoordinates(const Rule& rule, const TensorMap& map, const Index& at,
+                                       Coordinates& out) {
+  out.assign(rule.factors.size(), {});
+  for (size_t d = 0; d < map.dims.size(); ++d) {
+    const DimMap& dim = map.dims[d];
+    AffineId rest = at[d];
+    if (dim.form == DimMap::Free) continue;
+    if (dim.form == DimMap::Affine) {
+      if (dim.terms.size() != 1 || (dim.terms[0].stride != 1 && dim.terms[0].stride != -1)) return false;
+      rest = k_.sum(rest, k_.constant(-dim.offset));
+      out[dim.terms[0].factor] = k_.scaled(rest, {dim.terms[0].stride, {}});
+      continue;
+    }
+    for (size_t t = dim.terms.size(); t-- > 0;) {
+      const uint16_t f = dim.terms[t].factor;
+      if (t == 0) {
+        out[f] = rest;
+        continue;
+      }
+      const Size size = sizes_.of(rule.factors[f].size);
+      if (!size.isStatic()) return false;
+      const int64_t n = std::max<int64_t>(size.number, 1); // an empty tensor has no elements to ask for
+      out[f] = k_.mod(rest, n);
+      rest = k_.floorDiv(rest, n);
+    }
+  }
+  return true;
+}
+
+// An axis for each factor that the result lacks: one that already runs over as many, where the result does not depend on it, so that a
+// row's passes and its output share their loops; else a new one.
+std::vector<AxisId> RegionLowering::reduceAxes(const Rule& rule, Coordinates& coords, const Index& at,
+                                               NodeId guard) {
+  AxisSet taken = guard.valid() ? k_.dependsOn(guard) : 0;
+  for (AffineId a : at) taken |= k_.dependsOn(a);
+  std::vector<AxisId> axes;
+  for (size_t f = 0; f < rule.factors.size(); ++f) {
+    if (coords[f].valid() || rule.factors[f].reduce == PendingKind::None) continue;
+    const Size extent = sizes_.of(rule.factors[f].size);
+    if (extent.is(1)) {
+      coords[f] = k_.constant(0);
+      continue;
+    }
+    size_t axis = 0;
+    while (axis < k_.axes.size() && ((taken >> axis & 1) || k_.axes[axis].extent != extent)) ++axis;
+    if (axis == k_.axes.size()) axis = k_.addAxis(extent, AxisRole::Reduce);
+    taken |= AxisSet(1) << axis;
+    axes.push_back(static_cast<AxisId>(axis));
+    coords[f] = k_.axis(static_cast<AxisId>(axis));
+  }
+  return axes;
+}
+
+bool RegionLowering::operandIndex(const Rule& rule, const TensorMap& map, const Coordinates& coords,
+                                  Index& at, bool& inside) {
+  for (const DimMap& dim : map.dims) {
+    if (dim.form == DimMap::Free) return false;
+    AffineId index = k_.constant(dim.form == DimMap::Affine ? dim.offset : 0);
+    inside &= dim.form == DimMap::Compound;
+    for (const Term& t : dim.terms) {
+      const Factor& factor = rule.factors[t.factor];
+      AffineId c = coords[t.factor];
+      if (!c.valid() && factor.size != Dim(1)) return false;
+      if (!c.valid()) c = k_.constant(0); // a broadcast dim
+      if (dim.form == DimMap::Affine)
+        c = k_.scaled(c, {t.stride, {}});
+      else
+        index = k_.scaled(index, sizes_.of(factor.size));
+      index = k_.sum(index, c);
+    }
+    at.push_back(index);
+  }
+  return true;
+}
+
+std::vector<NodeId> RegionLowering::operandValues(OpId op, const Rule& rule, const ScalarExpr& e,
+                                                  const Coordinates& coords, NodeId guard) {
+  const std::vector<ValueId> operands(m_.operands(op).begin(), m_.operands(op).end());
+  std::vector<NodeId> values(operands.size());
+  for (const ScalarNode& n : e.nodes) {
+    if (n.kind != ScalarNode::Operand || n.position >= operands.size() || values[n.position].valid())
+      continue;
+    const ValueId v = operands[n.position];
+    Index at;
+    bool inside = true;
+    if (!operandIndex(rule, rule.operands[n.position], coords, at, inside)) {
+      fail(op, "operand " + std::to_string(n.position) + " is indexed by data");
+      break;
+    }
+    values[n.position] = inside ? value(v, at, guard) : guarded(v, at, guard);
+  }
+  return values;
+}
+
+NodeId RegionLowering::reduced(OpId op, const Rule& rule, NodeId body, std::vector<AxisId> axes) {
+  PendingKind kind = PendingKind::None;
+  for (const Factor& f : rule.factors)
+    if (f.reduce != PendingKind::None) kind = f.reduce;
+  const std::optional<ReduceKind> reduce = reduceKindOf(kind);
+  if (!reduce) return fail(op, "its reduction has no kind");
+  return k_.add(Node{.kind = NodeKind::Reduce,
+                     .type = k_[body].type,
+                     .reduce = *reduce,
+                     .args = {body},
+                     .axes = std::move(axes)});
+}
+
+NodeId RegionLowering::byRule(OpId op, uint32_t result, const Index& at, NodeId guard) {
+  const OpInfo& info = infoOf(op);
+  Coordinates coords;
+  if (!factorCoordinates(info.rule, info.rule.results[result], at, coords))
+    return fail(op, "its result's dims cannot be taken apart");
+  const DType dtype = m_.typeOf(m_.result(op, result)).dtype;
+  std::vector<AxisId> axes = reduceAxes(info.rule, coords, at, guard);
+  NodeId x = apply(info.scalar, operandValues(op, info.rule, info.scalar, coords, guard), at, {}, dtype);
+  if (!axes.empty()) x = reduced(op, info.rule, k_.convert(x, computeType(dtype)), std::move(axes));
+  if (info.hasFinish)
+    x = apply(info.finish, operandValues(op, info.rule, info.finish, coords, guard), at, x, dtype);
+  if (k_[x].kind == NodeKind::Call && k_[x].function == "add") { // an absent bias reads as 0
+    const Node& last = k_[k_[x].args[1]];
+    if (info.hasFinish && last.kind == NodeKind::Number && last.number == 0 && last.integer == 0)
+      x = k_[x].args[0];
+  }
+  return x;
+}
+
+// Of a float base: a known integer exponent of at most 32 in size is unrolled (ir.md, "Edges"), any other is a powf.
+NodeId RegionLowering::power(NodeId base, NodeId exponent) {
+  const DType type = k_[base].type;
+  const Node& e = k_[exponent];
+  const bool known = e.kind == NodeKind::Number && !isFloat(e.type) && e.integer >= -32 && e.integer <= 32;
+  if (!known) return k_.call("pow", type, {base, k_.convert(exponent, type)});
+  int64_t left = e.integer < 0 ? -e.integer : e.integer;
+  const bool inverse = e.integer < 0;
+  NodeId product;
+  for (NodeId square = base; left != 0; left >>= 1) {
+    if (left & 1) product = product.valid() ? k_.call("mul", type, {product, square}) : square;
+    if (left > 1) square = k_.call("mul", type, {square, square});
+  }
+  if (!product.valid()) return k_.number(1, type);
+  return inverse ? k_.call("div", type, {k_.number(1, type), product}) : product;
+}
+
+// The typed tree over values of this point. Narrow floats are computed in f32 and rounded where they are stored.
+NodeId RegionLowering::apply(const ScalarExpr& e, std::span<const NodeId> operands, const Index& at,
+                             NodeId acc, DType result) {
+  std::vector<NodeId> made(e.nodes.size());
+  for (size_t i = 0; i < e.nodes.size() && error_.empty(); ++i) {
+    const ScalarNode& n = e.nodes[i];
+    switch (n.kind) {
+    case ScalarNode::Operand: made[i] = operands[n.position]; break;
+    case ScalarNode::Accumulator: made[i] = acc; break;
+    case ScalarNode::Index: made[i] = k_.index(at[n.position]); break;
+    case ScalarNode::Attribute:
+    case ScalarNode::Number:
+      made[i] = isFloat(n.dtype) ? k_.number(n.number, n.dtype) : k_.integer(n.integer, n.dtype);
+      break;
+    case ScalarNode::Call: {
+      std::vector<NodeId> args;
+      for (size_t a = 0; a < n.fn->arity; ++a) args.push_back(made[n.args[a]]);
+      if (n.fn->result == Intrinsic::Cast && n.fn->name == std::string_view("bitcast"))
+        made[i] = k_.add(Node{.kind = NodeKind::Call,
+                              .type = computeType(n.dtype),
+                              .target = n.dtype,
+                              .source = e.nodes[n.args[0]].dtype,
+                              .function = "bitcast",
+                              .args = args});
+      else if (n.fn->result == Intrinsic::Cast)
+        made[i] = k_.convert(args[0], n.dtype);
+      else if (n.fn->result == Intrinsic::First && isFloat(k_[args[0]].type))
+        made[i] = power(args[0], args[1]);
+      else
+        made[i] = k_.call(n.fn->name, computeType(n.dtype), std::move(args));
+      break;
+    }
+    }
+  }
+  if (!error_.empty()) return k_.integer(0, DType::I64);
+  return k_.convert(made.back(), computeType(result));
+}
+
+} // namespace dtc

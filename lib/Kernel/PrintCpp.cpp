@@ -1,0 +1,337 @@
+#include "PrintCpp.h"
+#include <algorithm>
+#include <set>
+
+namespace dtc {
+
+using namespace loops;
+
+namespace {
+
+constexpr int64_t kUnitElements = 8192; // a unit's work outweighs the cost of finding out where it lies
+
+bool isHeavy(const std::string& function) {
+  static const std::set<std::string, std::less<>> names = {
+      "exp",  "exp2", "expm1", "log",  "log2", "log1p", "sin", "cos",   "tan",  "asin", "acos",
+      "atan", "sinh", "cosh",  "tanh", "erf",  "erfc",  "pow", "atan2", "fmod", "rem",  "mod"};
+  return names.contains(function);
+}
+
+class CppEmitter final : public Emitter {
+public:
+  CppEmitter(const Kernel& k, int vectorBytes) : Emitter(k), lanes_(vectorBytes / widest(k)) {}
+
+  PrintedKernel run() {
+    Scope top;
+    for (size_t i = 0; i < k_.nests.size(); ++i) printNest(k_.nests[i], top);
+    std::string header;
+    for (DType d : vectorTypes_)
+      header += "  typedef Vec<" + typeText(d) + ", " + std::to_string(lanes_) + "> " + typeText(d) + "v;\n";
+    out_.body = header + scratchText_ + top.text;
+    return std::move(out_);
+  }
+
+private:
+  // Bytes of the widest type computed in; indices are not counted, they rarely are.
+  static int widest(const Kernel& k) {
+    int bytes = 1;
+    for (const Buffer& b : k.buffers)
+      bytes = std::max(bytes, dtypeBytes(isBool(b.dtype) ? DType::U8 : computeType(b.dtype)));
+    return bytes;
+  }
+
+  void printNest(const Nest& nest, Scope& top);
+  void decode(const NestPlan& plan, Scope& row, bool offset);
+  void findScratch(const Nest& nest);
+  void countUnits(const Nest& nest);
+  std::string unitsText() const;
+
+  int lanes() const override { return lanes_; }
+  bool cooperative() const override { return lanes_ > 1; }
+  std::string vectorType(DType d) const override {
+    vectorTypes_.insert(d);
+    return typeText(d) + "v";
+  }
+  std::string bound(AxisId a, bool last) const {
+    if (plan_.blocked && *plan_.blocked == a) return axisText(a) + (last ? "_end" : "_begin");
+    return last ? sizeText(k_.axes[a].extent) : "0";
+  }
+  std::string serialLoop(AxisId a) override {
+    const std::string i = axisText(a);
+    return "for (i64 " + i + " = " + bound(a, false) + "; " + i + " < " + bound(a, true) + "; ++" + i + ") {";
+  }
+  std::string lanesLoop(AxisId a) override {
+    return "dtc_each<" + std::to_string(lanes_) + ">(" + bound(a, false) + ", " + bound(a, true) +
+           ", [&](i64 " + axisText(a) + ", auto lanes) DTC_INLINE {";
+  }
+  std::string lanesClose() const override { return "});"; }
+  std::string pointer(uint32_t buffer, const std::string& address) const {
+    return bufferText(buffer) + (address == "0" ? "" : " + " + address);
+  }
+  Value loadText(const Node& node, Scope& s, bool vector) override;
+  void storeText(const Store& store, Scope& s) override;
+  std::string keepText(const std::string& x, const std::string& identity) const override {
+    return "lanes.keep(" + x + ", " + identity + ")";
+  }
+  std::string acrossLanes(ReduceKind kind, const std::string& acc, DType) override {
+    return std::string("dtc_reduce_") + reduceName(kind) + "(" + acc + ")";
+  }
+  std::optional<Value> cached(NodeId n, Scope& s) override;
+  void computed(NodeId n, Scope& s, const Value& v) override;
+  std::string scratchPlace(NodeId n, Scope& s);
+
+  int lanes_;
+  NestPlan plan_;
+  PrintedKernel out_;
+  mutable std::set<DType> vectorTypes_;
+  std::string scratchText_, unitsBefore_;
+  std::vector<Size> scratchSizes_;
+  struct Scratch {
+    std::string name;
+    std::vector<AxisId> axes;
+    bool written = false;
+  };
+  std::unordered_map<uint32_t, Scratch> scratch_; // of the present nest
+};
+
+Emitter::Value CppEmitter::loadText(const Node& node, Scope& s, bool vector) {
+  const Buffer& buffer = k_.buffers[node.buffer];
+  Value guard;
+  if (!node.args.empty()) guard = emit(node.args[0], s);
+  if (!vector) {
+    const std::string at = affineText(node.affine, s);
+    const bool plain = !isNarrowFloat(buffer.dtype) && !isBool(buffer.dtype);
+    const std::string x =
+        plain ? bufferText(node.buffer) + "[" + at + "]" : "dtc_load(" + pointer(node.buffer, at) + ")";
+    if (guard.text.empty()) return {x, false, true};
+    return {wrapped(guard) + " ? " + x + " : " + typeText(node.type) + "(0)", false, false};
+  }
+  const Kernel::Stride stride = k_.strideOf(node.affine, static_cast<AxisId>(s.vector));
+  if (!stride.mixed && stride.size.is(1) && !guard.vector) {
+    const std::string x = "lanes.load(" + pointer(node.buffer, affineText(node.affine, s)) + ")";
+    if (guard.text.empty()) return {x, true, true};
+    return {wrapped(guard) + " ? " + x + " : (" + vectorType(node.type) + ")0", true, false};
+  }
+  const std::string at = splat(indexValue(node.affine, s), DType::I64, true);
+  if (guard.text.empty())
+    return {"dtc_gather_lanes(lanes, " + bufferText(node.buffer) + ", " + at + ")", true, true};
+  return {"dtc_gather_if(lanes, " + bufferText(node.buffer) + ", " + at + ", " +
+              splat(guard, DType::Bool, true) + ")",
+          true, true};
+}
+
+void CppEmitter::storeText(const Store& store, Scope& s) {
+  const DType dtype = k_.buffers[store.buffer].dtype;
+  const Value x = emit(store.value, s);
+  if (s.vector < 0) {
+    const std::string at = affineText(store.address, s);
+    line(s, isNarrowFloat(dtype) ? "dtc_store(" + pointer(store.buffer, at) + ", " + x.text + ");"
+                                 : bufferText(store.buffer) + "[" + at + "] = " + x.text + ";");
+    return;
+  }
+  const std::string value = splat(x, computeType(dtype), true);
+  const Kernel::Stride stride = k_.strideOf(store.address, static_cast<AxisId>(s.vector));
+  if (!stride.mixed && stride.size.is(1)) {
+    line(s, "lanes.store(" + pointer(store.buffer, affineText(store.address, s)) + ", " + value + ");");
+    return;
+  }
+  line(s, "dtc_scatter_lanes(lanes, " + bufferText(store.buffer) + ", " + indexValue(store.address, s).text +
+              ", " + value + ");");
+}
+
+// What a row computes dearly in one loop and needs in a later one stays in a scratch row.
+void CppEmitter::findScratch(const Nest& nest) {
+  scratch_.clear();
+  struct Loop {
+    std::vector<AxisId> axes;
+    int level;
+    std::vector<NodeId> roots;
+  };
+  std::vector<Loop> found;
+  auto add = [&](std::vector<AxisId> axes, int level, NodeId root) {
+    if (axes.empty()) return;
+    for (Loop& l : found)
+      if (l.axes == axes && l.level == level) return l.roots.push_back(root);
+    found.push_back({std::move(axes), level, {root}});
+  };
+  for (NodeId r : reductions_)
+    if (k_[r].reduce < ReduceKind::ArgMax) add(k_[r].axes, level_[r.index], k_[r].args[0]);
+  for (const Store& s : nest.stores) {
+    std::vector<AxisId> axes;
+    for (AxisId a : nest.domain)
+      if ((k_.dependsOn(s.address) & ~plan_.rows) >> a & 1) axes.push_back(a);
+    add(std::move(axes), INT32_MAX, s.value);
+  }
+  std::sort(found.begin(), found.end(), [](const Loop& a, const Loop& b) {
+    return a.level != b.level ? a.level < b.level : a.roots[0] < b.roots[0];
+  });
+  std::unordered_map<uint32_t, size_t> firstLoop;
+  for (size_t i = 0; i < found.size(); ++i) {
+    AxisSet set = 0;
+    for (AxisId a : found[i].axes) set |= AxisSet(1) << a;
+    std::vector<NodeId> work = found[i].roots;
+    std::set<uint32_t> seen;
+    while (!work.empty()) {
+      const NodeId n = work.back();
+      work.pop_back();
+      const Node& node = k_[n];
+      if (node.kind == NodeKind::Reduce || (k_.dependsOn(n) & set) == 0 || !seen.insert(n.index).second)
+        continue;
+      auto [it, first] = firstLoop.try_emplace(n.index, i);
+      if (!first && it->second < i && found[it->second].axes == found[i].axes &&
+          node.kind == NodeKind::Call && isHeavy(node.function) && !isBool(node.type)) {
+        scratch_.try_emplace(n.index, Scratch{"", found[i].axes, false});
+        continue;
+      }
+      for (NodeId a : node.args) work.push_back(a);
+    }
+  }
+}
+
+std::string CppEmitter::scratchPlace(NodeId n, Scope& s) {
+  Scratch& scratch = scratch_.at(n.index);
+  std::vector<AxisId> order = scratch.axes;
+  std::erase(order, static_cast<AxisId>(s.vector));
+  order.push_back(static_cast<AxisId>(s.vector));
+  std::string at;
+  Size stride;
+  for (size_t i = order.size(); i-- > 0;) {
+    at += " + " + axisText(order[i]) + (stride.is(1) ? "" : " * " + sizeText(stride));
+    stride = stride * k_.axes[order[i]].extent;
+  }
+  if (scratch.name.empty()) {
+    scratch.name = fresh("row");
+    std::string offset;
+    for (const auto& term : scratchSizes_) offset += " + " + sizeText(term);
+    const std::string type = typeText(k_[n].type);
+    scratchText_ +=
+        "  " + type + "* const " + scratch.name + " = (" + type + "*)((char*)scratch" + offset + ");\n";
+    const Size bytes = stride * Size{dtypeBytes(k_[n].type), {}};
+    scratchSizes_.push_back(bytes);
+    out_.scratchBytes.terms.push_back(factorsOf(bytes));
+  }
+  return scratch.name + at;
+}
+
+std::optional<Emitter::Value> CppEmitter::cached(NodeId n, Scope& s) {
+  auto it = scratch_.find(n.index);
+  if (it == scratch_.end() || !it->second.written || s.vector < 0 || s.axes != it->second.axes)
+    return std::nullopt;
+  const std::string name = fresh(k_[n].function);
+  line(s, "const " + vectorType(k_[n].type) + " " + name + " = lanes.load(" + scratchPlace(n, s) + ");");
+  return Value{name, true, true};
+}
+void CppEmitter::computed(NodeId n, Scope& s, const Value& v) {
+  auto it = scratch_.find(n.index);
+  if (it == scratch_.end() || it->second.written || s.vector < 0 || s.axes != it->second.axes || plan_.vector)
+    return;
+  line(s, "lanes.store(" + scratchPlace(n, s) + ", " + v.text + ");");
+  it->second.written = true;
+}
+
+// The coordinates of a unit.
+void CppEmitter::decode(const NestPlan& plan, Scope& row, bool offset) {
+  std::string rest = offset ? "unit - first" : "unit";
+  if (plan.grid.size() > 1 || offset) {
+    line(row, "i64 rest = " + rest + ";");
+    rest = "rest";
+  }
+  for (size_t i = plan.grid.size(); i-- > 0;) {
+    const AxisId a = plan.grid[i];
+    const std::string extent = sizeText(k_.axes[a].extent), name = axisText(a);
+    const bool blocked = plan.blocked && *plan.blocked == a;
+    const std::string count =
+        blocked ? "dtc_blocks(" + extent + ", " + std::to_string(plan.block) + ")" : extent;
+    const std::string at =
+        i == 0 ? rest
+               : rest + " % " +
+                     (k_.axes[a].extent.args.size() + (k_.axes[a].extent.number != 1) > 1 ? "(" + count + ")"
+                                                                                          : count);
+    if (blocked) {
+      line(row, "const i64 " + name + "_begin = " + (i == 0 ? rest : "(" + at + ")") + " * " +
+                    std::to_string(plan.block) + ";");
+      line(row, "const i64 " + name + "_end = dtc_least(" + name + "_begin + " + std::to_string(plan.block) +
+                    ", " + extent + ");");
+    } else {
+      line(row, "const i64 " + name + " = " + at + ";");
+    }
+    if (i > 0)
+      line(row,
+           "rest /= " + (count.find(' ') != std::string::npos && !blocked ? "(" + count + ")" : count) + ";");
+  }
+}
+
+// How many units there are, and about how many elements each touches.
+void CppEmitter::countUnits(const Nest& nest) {
+  std::vector<SizeFormula::Factor> units, elements;
+  AxisSet inside = 0;
+  for (const Store& s : nest.stores) inside |= k_.dependsOn(s.address);
+  for (NodeId r : reductions_)
+    for (AxisId a : k_[r].axes) inside |= AxisSet(1) << a;
+  for (AxisId a : plan_.grid) {
+    inside &= ~(AxisSet(1) << a);
+    std::vector<SizeFormula::Factor> factors = factorsOf(k_.axes[a].extent);
+    if (plan_.blocked && *plan_.blocked == a) {
+      for (SizeFormula::Factor& f : factors)
+        f.per = plan_.block; // a blocked axis is one number or one argument
+      elements.push_back({plan_.block, -1, 1});
+    }
+    units.insert(units.end(), factors.begin(), factors.end());
+  }
+  for (AxisId a = 0; a < k_.axes.size(); ++a)
+    if (inside >> a & 1)
+      for (const SizeFormula::Factor& f : factorsOf(k_.axes[a].extent)) elements.push_back(f);
+  if (out_.unitElements.terms.empty()) out_.unitElements.terms.push_back(elements);
+  out_.units.terms.push_back(units);
+}
+
+std::string CppEmitter::unitsText() const {
+  std::string text;
+  for (AxisId a : plan_.grid) {
+    const bool blocked = plan_.blocked && *plan_.blocked == a;
+    const std::string extent = sizeText(k_.axes[a].extent);
+    text += (text.empty() ? "" : " * ") +
+            (blocked ? "dtc_blocks(" + extent + ", " + std::to_string(plan_.block) + ")" : extent);
+  }
+  return text.empty() ? "1" : text;
+}
+
+void CppEmitter::printNest(const Nest& nest, Scope& top) {
+  countUses(nest);
+  plan_ = planNest(k_, nest, lanes_, reductions_.empty() ? kUnitElements : 4 * lanes_);
+  if (!plan_.vector) findScratch(nest);
+  countUnits(nest);
+  const bool offset = k_.nests.size() > 1;
+  Scope row;
+  row.parent = &top;
+  row.indent = top.indent + 1 + offset;
+  for (AxisId a : plan_.grid)
+    if (!plan_.blocked || *plan_.blocked != a) row.bound |= AxisSet(1) << a;
+  decode(plan_, row, offset);
+  std::deque<Scope> scopes;
+  Scope& inner = openLoops(row, plan_.inner, plan_.vector, scopes);
+  inner.axes.clear();
+  emitStores(nest, inner);
+  closeLoops(row, scopes);
+  if (!offset) {
+    line(top, "for (i64 unit = begin; unit < end; ++unit) {");
+    top.text += row.text;
+    line(top, "}");
+    return;
+  }
+  const std::string size = unitsText();
+  line(top, "{");
+  line(top, "  const i64 first = " + (unitsBefore_.empty() ? "0" : unitsBefore_) + ", last = first + " +
+                size + ";");
+  line(top, "  for (i64 unit = begin > first ? begin : first; unit < dtc_least(end, last); ++unit) {");
+  top.text += row.text;
+  line(top, "  }");
+  line(top, "}");
+  unitsBefore_ += (unitsBefore_.empty() ? "" : " + ") + size;
+}
+
+} // namespace
+
+PrintedKernel printCpp(const Kernel& k, int vectorBytes) { return CppEmitter(k, vectorBytes).run(); }
+
+} // namespace dtc

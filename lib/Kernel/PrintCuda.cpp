@@ -1,0 +1,198 @@
+#include "PrintCuda.h"
+
+#include <algorithm>
+
+namespace dtc {
+
+using namespace loops;
+
+namespace {
+
+constexpr int kMostThreads = 256, kWarp = 32;
+constexpr int64_t kUnitElements = 4 * kMostThreads; // of a block without reductions
+constexpr int64_t kShortReduction = 64;             // a thread does it faster than a block
+
+// What a nest reduces, where its stores need nothing of the reduced axes: then a thread may do all of one element.
+struct Reductions {
+  int64_t longest = 0; // elements; unknown sizes count as many
+  bool reuse = false;  // operands that other rows read too, as in a matrix product
+  bool storesInside = false;
+};
+
+Reductions reductionsOf(const Kernel& k, const Nest& nest, AxisSet rows) {
+  Reductions r;
+  for (const Store& s : nest.stores) r.storesInside |= (k.dependsOn(s.address) & ~rows) != 0;
+  forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+    const AxisSet axes = k.dependsOn(n);
+    if (k[n].kind == NodeKind::Load) r.reuse |= (axes & ~rows) != 0 && (axes & rows) != rows;
+    if (k[n].kind != NodeKind::Reduce) return;
+    int64_t elements = 1;
+    for (AxisId a : k[n].axes) {
+      const Size& e = k.axes[a].extent;
+      elements *= std::min<int64_t>(e.isStatic() ? e.number : 1 << 20, 1 << 20);
+      elements = std::min<int64_t>(elements, 1 << 20);
+    }
+    r.longest = std::max(r.longest, elements);
+  });
+  return r;
+}
+
+NestPlan planForThreads(const Kernel& k, const Nest& nest) {
+  NestPlan plan = planNest(k, nest, kWarp, kUnitElements);
+  if (plan.vector) return plan;
+  const Reductions r = reductionsOf(k, nest, plan.rows);
+  const std::optional<AxisId> lane = mostContiguous(k, nest, plan.grid);
+  if (!lane || r.storesInside || (r.longest > kShortReduction && !r.reuse)) return plan;
+  return planNestAlong(k, nest, *lane, kWarp, kUnitElements);
+}
+
+// As many threads as the longest loop over a row keeps busy with four elements each.
+int threadsFor(const Kernel& k) {
+  int64_t threads = kWarp;
+  for (const Nest& nest : k.nests) {
+    const NestPlan plan = planForThreads(k, nest);
+    int64_t elements = plan.vector ? kUnitElements : reductionsOf(k, nest, plan.rows).longest;
+    for (const Store& s : nest.stores)
+      for (AxisId a = 0; a < k.axes.size(); ++a)
+        if (!plan.vector && ((k.dependsOn(s.address) & ~plan.rows) >> a & 1))
+          elements =
+              std::max(elements, k.axes[a].extent.isStatic() ? k.axes[a].extent.number : kUnitElements);
+    while (threads < kMostThreads && threads * 4 < elements) threads *= 2;
+  }
+  return static_cast<int>(threads);
+}
+
+class CudaEmitter final : public Emitter {
+public:
+  explicit CudaEmitter(const Kernel& k) : Emitter(k), threads_(threadsFor(k)) {}
+
+  PrintedKernel run() {
+    Scope top;
+    line(top, "const i64 unit = blockIdx.x;");
+    for (const Nest& nest : k_.nests) printNest(nest, top);
+    out_.body = top.text;
+    out_.blocks = out_.units;
+    out_.threadsPerBlock = threads_;
+    return std::move(out_);
+  }
+
+private:
+  void printNest(const Nest& nest, Scope& top);
+  void decode(Scope& row, const std::string& unit);
+  std::string countOf(AxisId a) const; // how many units the axis is cut into
+  void countUnits();
+
+  int lanes() const override { return 1; }
+  bool cooperative() const override { return true; }
+  bool blocked(AxisId a) const { return plan_.blocked && *plan_.blocked == a; }
+  std::string bound(AxisId a, bool last) const {
+    if (blocked(a)) return axisText(a) + (last ? "_end" : "_begin");
+    return last ? sizeText(k_.axes[a].extent) : "0";
+  }
+  std::string serialLoop(AxisId a) override {
+    const std::string i = axisText(a);
+    return "for (i64 " + i + " = " + bound(a, false) + "; " + i + " < " + bound(a, true) + "; ++" + i + ") {";
+  }
+  std::string lanesLoop(AxisId a) override {
+    const std::string i = axisText(a), first = bound(a, false);
+    return "for (i64 " + i + " = " + (first == "0" ? "" : first + " + ") + "threadIdx.x; " + i + " < " +
+           bound(a, true) + "; " + i + " += " + std::to_string(threads_) + ") {";
+  }
+  Value loadText(const Node& node, Scope& s, bool) override {
+    const Buffer& buffer = k_.buffers[node.buffer];
+    std::string guard;
+    if (!node.args.empty()) guard = wrapped(emit(node.args[0], s));
+    const std::string at = affineText(node.affine, s);
+    const bool narrow = isNarrowFloat(buffer.dtype);
+    const std::string x = narrow ? "dtc_load(" + bufferText(node.buffer) + " + " + at + ")"
+                                 : bufferText(node.buffer) + "[" + at + "]";
+    if (guard.empty()) return {x, false, true};
+    return {guard + " ? " + x + " : " + typeText(node.type) + "(0)", false, false};
+  }
+  void storeText(const Store& store, Scope& s) override {
+    const DType dtype = k_.buffers[store.buffer].dtype;
+    const Value x = emit(store.value, s);
+    const std::string at = affineText(store.address, s);
+    const std::string text = isNarrowFloat(dtype)
+                                 ? "dtc_store(" + bufferText(store.buffer) + " + " + at + ", " + x.text + ");"
+                                 : bufferText(store.buffer) + "[" + at + "] = " + x.text + ";";
+    line(s, s.vector < 0 ? "if (threadIdx.x == 0) " + text
+                         : text); // outside of a lanes loop all threads have the value
+  }
+  std::string acrossLanes(ReduceKind kind, const std::string& acc, DType) override {
+    return std::string("dtc_block_") + reduceName(kind) + "<" + std::to_string(threads_) + ">(" + acc + ")";
+  }
+
+  int threads_;
+  NestPlan plan_;
+  PrintedKernel out_;
+  std::string unitsBefore_;
+};
+
+std::string CudaEmitter::countOf(AxisId a) const {
+  const std::string extent = sizeText(k_.axes[a].extent);
+  return blocked(a) ? "dtc_blocks(" + extent + ", " + std::to_string(plan_.block) + ")" : extent;
+}
+
+// The coordinates of a unit, the last axis fastest.
+void CudaEmitter::decode(Scope& row, const std::string& unit) {
+  line(row, "i64 rest = " + unit + ";");
+  for (size_t i = plan_.grid.size(); i-- > 0;) {
+    const AxisId a = plan_.grid[i];
+    const std::string name = axisText(a), count = "(" + countOf(a) + ")",
+                      at = i == 0 ? "rest" : "rest % " + count;
+    if (blocked(a)) {
+      const std::string block = std::to_string(plan_.block);
+      line(row, "const i64 " + name + "_begin = (" + at + ") * " + block + ";");
+      line(row, "const i64 " + name + "_end = dtc_least(" + name + "_begin + " + block + ", " +
+                    sizeText(k_.axes[a].extent) + ");");
+    } else {
+      line(row, "const i64 " + name + " = " + at + ";");
+    }
+    if (i > 0) line(row, "rest /= " + count + ";");
+  }
+}
+
+void CudaEmitter::countUnits() {
+  std::vector<SizeFormula::Factor> units;
+  for (AxisId a : plan_.grid) {
+    std::vector<SizeFormula::Factor> factors = factorsOf(k_.axes[a].extent);
+    if (blocked(a))
+      for (SizeFormula::Factor& f : factors)
+        f.per = plan_.block; // a blocked axis is one number or one argument
+    units.insert(units.end(), factors.begin(), factors.end());
+  }
+  out_.units.terms.push_back(std::move(units));
+}
+
+void CudaEmitter::printNest(const Nest& nest, Scope& top) {
+  countUses(nest);
+  plan_ = planForThreads(k_, nest);
+  countUnits();
+  const bool several = k_.nests.size() > 1;
+  std::string size;
+  for (AxisId a : plan_.grid) size += (size.empty() ? "" : " * ") + countOf(a);
+  if (size.empty()) size = "1";
+  const std::string first = unitsBefore_.empty() ? "0" : unitsBefore_;
+  Scope row;
+  row.parent = &top;
+  row.indent = top.indent + several;
+  for (AxisId a : plan_.grid)
+    if (!blocked(a)) row.bound |= AxisSet(1) << a;
+  if (!plan_.grid.empty()) decode(row, several ? "unit - (" + first + ")" : "unit");
+  std::deque<Scope> scopes;
+  Scope& inner = openLoops(row, plan_.inner, plan_.vector, scopes);
+  inner.axes.clear();
+  emitStores(nest, inner);
+  closeLoops(row, scopes);
+  if (several) line(top, "if (unit >= " + first + " && unit < " + first + " + " + size + ") {");
+  top.text += row.text;
+  if (several) line(top, "}");
+  unitsBefore_ += (unitsBefore_.empty() ? "" : " + ") + size;
+}
+
+} // namespace
+
+PrintedKernel printCuda(const Kernel& k) { return CudaEmitter(k).run(); }
+
+} // namespace dtc

@@ -1,0 +1,23 @@
+#include "dtc/Kernel/Kernel.h"
+#include "dtc/Support/Checked.h"
+
+namespace dtc {
+
+int64_t SizeFormula::operator()(std::span<const int64_t> sizes) const {
+  int64_t sum = 0;
+  for (const std::vector<Factor>& term : terms) {
+    int64_t product = 1;
+    for (const Factor& f : term) {
+      int64_t extent = f.size < 0 ? f.number : sizes[static_cast<size_t>(f.size)];
+      std::optional<int64_t> next = checkedMul(product, extent / f.per + (extent % f.per != 0));
+      DTC_CHECK(next, "a kernel's size passes 2^63");
+      product = *next;
+    }
+    std::optional<int64_t> next = checkedAdd(sum, product);
+    DTC_CHECK(next, "a kernel's size passes 2^63");
+    sum = *next;
+  }
+  return sum;
+}
+
+} // namespace dtc

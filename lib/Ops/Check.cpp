@@ -1,0 +1,111 @@
+// Checks and output in the middle of a program.
+#include "RecordParts.h"
+#include "dtc/Support/Tensor.h"
+#include <cmath>
+#include <cstdio>
+
+namespace dtc {
+
+namespace {
+
+// Printed whole, once: every dim is gathered first.
+bool printRule(const OpQuery& q, Rule& rule) {
+  for (size_t i = 0; i < q.operandTypes.size(); ++i) addOperandFactors(q, i, rule);
+  for (Factor& f : rule.factors) f.kind = FactorKind::Whole;
+  return true;
+}
+
+constexpr DiagKind kExpectedValue{"expected-value", "element [{0}] is {1} where {2} is expected"};
+
+std::string coordinates(const Tensor& t, int64_t element) {
+  std::string out;
+  std::vector<int64_t> strides = t.strides();
+  for (size_t d = 0; d < t.rank(); ++d) {
+    out += (d ? ", " : "") + std::to_string(element / strides[d]);
+    element %= strides[d];
+  }
+  return out;
+}
+
+std::string valueText(const Tensor& t, int64_t element) {
+  if (!isFloat(t.dtype())) {
+    int64_t v = t.getInt(element);
+    return t.dtype() == DType::U64 ? std::to_string(static_cast<uint64_t>(v)) : std::to_string(v);
+  }
+  char buffer[40];
+  std::snprintf(buffer, sizeof buffer, "%.9g", t.getFloat(element));
+  return buffer;
+}
+
+// The first element for which `equal` does not hold, as a diagnostic.
+template <class Equal> bool expectEach(const OpQuery& q, std::span<const Tensor* const> in, Equal&& equal) {
+  const Tensor &got = *in[0], &want = *in[1];
+  for (int64_t i = 0; i < got.numElements(); ++i) {
+    if (equal(got, want, i)) continue;
+    q.diags->error(kExpectedValue, q.loc, coordinates(got, i), valueText(got, i), valueText(want, i));
+    return false;
+  }
+  return true;
+}
+
+bool expectEqEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const>) {
+  return expectEach(q, in, [](const Tensor& got, const Tensor& want, int64_t i) {
+    if (!isFloat(got.dtype())) return got.getInt(i) == want.getInt(i);
+    double a = got.getFloat(i), b = want.getFloat(i);
+    return a == b || (std::isnan(a) && std::isnan(b)); // -0 is 0, a NaN any NaN
+  });
+}
+
+// Where no tolerance is written: 16 units of the dtype's precision, relative and absolute; integers must be equal.
+bool expectCloseEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const>) {
+  const DType dtype = q.type(0).dtype;
+  double fallback = isFloat(dtype) ? std::ldexp(16.0, 1 - mantissaBits(dtype)) : 0;
+  double rtol = q.has("rtol") ? q.floatAttr("rtol") : fallback,
+         atol = q.has("atol") ? q.floatAttr("atol") : fallback;
+  return expectEach(q, in, [&](const Tensor& got, const Tensor& want, int64_t i) {
+    double a = got.getFloat(i), b = want.getFloat(i);
+    if (a == b || (std::isnan(a) && std::isnan(b))) return true;
+    return std::abs(a - b) <= atol + rtol * std::abs(b);
+  });
+}
+
+OpRecord check(const char* name, const char* summary) {
+  OpRecord r{.name = name, .family = "check", .summary = summary};
+  r.operands = "got, want";
+  r.results = "";
+  r.rule = operandsAlikeRule;
+  r.throughNone = true;
+  r.gradNone = true;
+  r.lowering = Lowering::Host;
+  r.sideEffect = true;
+  r.samples = "T[5, 3], T[5, 3]";
+  return r;
+}
+
+} // namespace
+
+void addCheckOps(OpRegistry& ops) {
+  OpRecord equal =
+      check("expect_eq", "fails the run at the first element that differs, bit for bit but for NaN and -0");
+  equal.eval = expectEqEval;
+  ops.add(std::move(equal));
+
+  OpRecord close = check("expect_close",
+                         "fails the run at the first element that differs by more than atol + rtol * |want|");
+  close.attrs = {{"rtol", AttrType::Float, "", "relative tolerance (16 units of precision)"},
+                 {"atol", AttrType::Float, "", "absolute tolerance (16 units of precision)"}};
+  close.operandClasses = kNumbers;
+  close.eval = expectCloseEval;
+  ops.add(std::move(close));
+
+  OpRecord print = check("print", "prints tensors, whole and once, wherever they are");
+  print.operands = "xs...";
+  print.attrs = {{"format", AttrType::String, "", "text with one {} per operand"},
+                 {"first", AttrType::Int, "", "print at most so many elements of each"}};
+  print.rule = printRule;
+  print.sameDType = false;
+  print.samples = "T[5, 3]\nT[5, 3], T[4]";
+  ops.add(std::move(print));
+}
+
+} // namespace dtc

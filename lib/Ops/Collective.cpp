@@ -1,0 +1,456 @@
+// Communication between the devices of a mesh: local types with their cut dims (ir.md §2.3).
+#include "RecordParts.h"
+#include "dtc/IR/Element.h"
+#include "dtc/IR/LocalShape.h"
+#include <algorithm>
+
+namespace dtc {
+
+namespace {
+
+inline constexpr DiagKind kNoMesh{"collective-mesh", "'{0}' finds no mesh with the axes {1}"};
+inline constexpr DiagKind kAxisTwice{"collective-axis-twice", "'{0}': axis {1} stands twice in axes"};
+inline constexpr DiagKind kCollectiveOp{
+    "collective-op",
+    "'{0}' takes op = \"sum\", \"avg\", \"prod\", \"max\", \"min\", \"any\" or \"all\", not \"{1}\""};
+inline constexpr DiagKind kCollectiveOpType{"collective-op-dtype",
+                                            "'{0}': op = \"{1}\" is not defined on {2}"};
+inline constexpr DiagKind kGatherCut{"collective-cut",
+                                     "'{0}': dim {1} of {2} is {3}: its cut does not end in {4}"};
+inline constexpr DiagKind kSliceCut{"collective-slice", "'{0}' cannot cut dim {1} of {2} along {3}"};
+inline constexpr DiagKind kWrittenType{"collective-type", "'{0}' gives {1}, but {2} is written"};
+inline constexpr DiagKind kPairs{"collective-pairs", "'{0}': {1}"};
+inline constexpr DiagKind kRoot{"collective-root", "'{0}': root = {1}, but there are {2} devices along axes"};
+
+std::vector<AxisRef> axesOf(const OpQuery& q) {
+  std::vector<AxisRef> axes;
+  AttrId id = q.rawAttr("axes");
+  if (!id.valid() || q.module->attrs[id].kind != Attr::List) return axes;
+  for (AttrId e : q.module->attrs[id].list) {
+    const Attr& a = q.module->attrs[e];
+    axes.push_back(a.kind == Attr::Axis ? a.axis : AxisRef{a.text});
+  }
+  return axes;
+}
+
+std::string axesText(const OpQuery& q, std::span<const AxisRef> axes) {
+  std::string text = "[";
+  for (size_t i = 0; i < axes.size(); ++i) text += (i ? ", " : "") + printAxis(axes[i], q.module->strings);
+  return text + "]";
+}
+
+// The mesh of the function around; where it is not known, the first that has the axes.
+const Mesh* meshOf(const OpQuery& q, std::span<const AxisRef> axes) {
+  const ShardingTable& table = q.module->shardings;
+  auto has = [&](const Mesh& m) {
+    return std::all_of(axes.begin(), axes.end(), [&](const AxisRef& a) {
+      int at = m.axisIndex(a.name);
+      if (at < 0) return false;
+      return a.whole() || (a.pre > 0 && a.size > 0 && m.axes[static_cast<size_t>(at)].size % a.pre == 0 &&
+                           m.axes[static_cast<size_t>(at)].size / a.pre % a.size == 0);
+    });
+  };
+  if (q.mesh.valid()) return has(table.mesh(q.mesh)) ? &table.mesh(q.mesh) : nullptr;
+  for (uint32_t i = 0; i < table.numMeshes(); ++i)
+    if (has(table.mesh(MeshId(i)))) return &table.mesh(MeshId(i));
+  return nullptr;
+}
+
+struct Group {
+  std::vector<AxisRef> axes;
+  const Mesh* mesh = nullptr;
+  int64_t size = 1;
+};
+
+std::optional<Group> groupOf(const OpQuery& q) {
+  Group g{axesOf(q)};
+  g.mesh = meshOf(q, g.axes);
+  if (!g.mesh) {
+    q.diags->error(kNoMesh, q.loc, q.record->name, axesText(q, g.axes));
+    return std::nullopt;
+  }
+  for (size_t i = 0; i < g.axes.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (overlaps(g.axes[i], g.axes[j], *g.mesh)) {
+        q.diags->error(kAxisTwice, q.loc, q.record->name, printAxis(g.axes[i], q.module->strings));
+        return std::nullopt;
+      }
+  for (AxisRef& a : g.axes) a = g.mesh->canonical(a);
+  g.size = g.mesh->sizeOf(g.axes);
+  return g;
+}
+
+DimSharding cutBy(std::span<const AxisRef> axes) {
+  DimSharding d;
+  for (const AxisRef& a : axes) d.parts.push_back({a, 0});
+  return d;
+}
+
+// A local dim cut further along the group's axes.
+std::optional<Dim> sliced(const OpQuery& q, const Group& g, size_t operand, size_t dim) {
+  DimTable& dims = q.module->dims;
+  Dim d = q.type(operand).dims[dim];
+  std::vector<AxisRef> cut = dims.expr(d).cut;
+  cut.insert(cut.end(), g.axes.begin(), g.axes.end());
+  auto result = localDim(cutBy(cut), *g.mesh, dims.uncut(d), dims);
+  if (!result)
+    q.diags->error(kSliceCut, q.loc, q.record->name, dim, q.operandText(operand), axesText(q, g.axes));
+  return result;
+}
+
+// Takes the group's axes off the end of a cut; where it ends in a longer axis, that axis's major part stays.
+bool takeTail(std::vector<AxisRef>& cut, const Group& g) {
+  for (size_t i = g.axes.size(); i-- > 0;) {
+    const AxisRef& a = g.axes[i];
+    if (g.mesh->axisSize(a) == 1) continue; // not in the type
+    if (cut.empty() || cut.back().name != a.name) return false;
+    AxisRef& last = cut.back();
+    int64_t size = g.mesh->axisSize(a), have = g.mesh->axisSize(last);
+    if (a.pre * size != last.pre * have || have % size != 0) return false;
+    last = g.mesh->canonical({last.name, last.pre, have / size});
+    if (have == size) cut.pop_back();
+  }
+  return true;
+}
+
+// The minor axes of a cut taken away; where the size is a number, that many times as large.
+std::optional<Dim> gathered(const OpQuery& q, const Group& g, size_t operand, size_t dim) {
+  DimTable& dims = q.module->dims;
+  Dim d = q.type(operand).dims[dim];
+  std::vector<AxisRef> cut = dims.expr(d).cut;
+  if (cut.empty()) {
+    auto result = dims.mul(d, Dim(g.size));
+    if (!result)
+      q.diags->error(kSliceCut, q.loc, q.record->name, dim, q.operandText(operand), axesText(q, g.axes));
+    return result;
+  }
+  if (!takeTail(cut, g)) {
+    q.diags->error(kGatherCut, q.loc, q.record->name, dim, q.operandText(operand),
+                   printDim(d, dims, q.module->strings), axesText(q, g.axes));
+    return std::nullopt;
+  }
+  return localDim(cutBy(cut), *g.mesh, dims.uncut(d), dims);
+}
+
+// The same size on every device, though written differently (6/b is 12/(a, b) where a halves 12).
+bool sameSizes(const OpQuery& q, const Mesh& mesh, TypeId a, TypeId b) {
+  constexpr int64_t kMostPlaces = 1 << 16;
+  const Module& m = *q.module;
+  if (m.types[a].dtype != m.types[b].dtype || m.types[a].rank() != m.types[b].rank()) return false;
+  for (size_t d = 0; d < m.types[a].rank(); ++d) {
+    Dim x = m.types[a].dims[d], y = m.types[b].dims[d];
+    if (x == y) continue;
+    if (mesh.numDevices() > kMostPlaces) return false;
+    for (int64_t p = 0; p < mesh.numDevices(); ++p) {
+      auto sizeX = dimAt(m, x, mesh, p), sizeY = dimAt(m, y, mesh, p);
+      if (!sizeX || !sizeY || *sizeX != *sizeY) return false;
+    }
+  }
+  return true;
+}
+
+// Where a type is written it stands, if it has the same sizes.
+bool give(const OpQuery& q, const Mesh& mesh, Type type, std::vector<TypeId>& results) {
+  TypeId inferred = q.module->types.intern(std::move(type));
+  size_t i = results.size();
+  if (i >= q.writtenTypes.size() || q.writtenTypes[i] == inferred) {
+    results.push_back(inferred);
+    return true;
+  }
+  if (sameSizes(q, mesh, inferred, q.writtenTypes[i])) {
+    results.push_back(q.writtenTypes[i]);
+    return true;
+  }
+  q.diags->error(kWrittenType, q.loc, q.record->name, typeText(*q.module, inferred),
+                 typeText(*q.module, q.writtenTypes[i]));
+  return false;
+}
+
+bool checkOp(const OpQuery& q) {
+  auto kind = parsePendingKind(q.textAttr("op"));
+  if (!kind) {
+    q.diags->error(kCollectiveOp, q.loc, q.record->name, q.textAttr("op"));
+    return false;
+  }
+  DType d = q.type(0).dtype;
+  bool logical = *kind == PendingKind::Any || *kind == PendingKind::All;
+  if (logical == isBool(d) && (*kind != PendingKind::Avg || isFloat(d))) return true;
+  q.diags->error(kCollectiveOpType, q.loc, q.record->name, q.textAttr("op"), dtypeName(d));
+  return false;
+}
+
+// --- inference, one function per shape of result ---
+
+enum class Shape : uint8_t { Alike, Gather, Slice, Exchange };
+
+template <Shape S, bool Reduces> bool inferCollective(const OpQuery& q, std::vector<TypeId>& results) {
+  auto g = groupOf(q);
+  if (!g || (Reduces && !checkOp(q))) return false;
+  Type t = q.type(0);
+  auto dimOf = [&](std::string_view name) { return q.dimAttr(name, t.rank()); };
+  if constexpr (S == Shape::Gather || S == Shape::Slice) {
+    auto dim = dimOf("dim");
+    if (!dim) return false;
+    size_t d = static_cast<size_t>(*dim);
+    auto size = S == Shape::Gather ? gathered(q, *g, 0, d) : sliced(q, *g, 0, d);
+    if (!size) return false;
+    t.dims[d] = *size;
+  }
+  if constexpr (S == Shape::Exchange) {
+    auto split = dimOf("split_dim"), concat = dimOf("concat_dim");
+    if (!split || !concat) return false;
+    if (*split == *concat) {
+      q.diags->error(kPairs, q.loc, q.record->name, "split_dim and concat_dim must differ");
+      return false;
+    }
+    auto less = sliced(q, *g, 0, static_cast<size_t>(*split)),
+         more = gathered(q, *g, 0, static_cast<size_t>(*concat));
+    if (!less || !more) return false;
+    t.dims[static_cast<size_t>(*split)] = *less;
+    t.dims[static_cast<size_t>(*concat)] = *more;
+  }
+  return give(q, *g->mesh, std::move(t), results);
+}
+
+bool inferBroadcastFrom(const OpQuery& q, std::vector<TypeId>& results) {
+  auto g = groupOf(q);
+  if (!g) return false;
+  int64_t root = q.intAttr("root");
+  if (root >= 0 && root < g->size) return give(q, *g->mesh, q.type(0), results);
+  q.diags->error(kRoot, q.loc, q.record->name, root, g->size);
+  return false;
+}
+
+// Entries of `pairs` and `sends`: indices in range, no receiver twice (per operand).
+bool checkSends(const OpQuery& q, const char* attr, int64_t numDevices, bool namesOperand) {
+  size_t width = namesOperand ? 3 : 2;
+  std::vector<std::pair<int64_t, int64_t>> receivers, senders;
+  auto report = [&](std::string_view what) {
+    q.diags->error(kPairs, q.loc, q.record->name, what);
+    return false;
+  };
+  for (AttrId entry : q.module->attrs[q.rawAttr(attr)].list) {
+    std::vector<int64_t> n;
+    for (AttrId e : q.module->attrs[entry].list) n.push_back(q.module->attrs[e].i);
+    if (n.size() != width)
+      return report(namesOperand ? "each of sends is [operand, from, to]" : "each of pairs is [from, to]");
+    int64_t operand = namesOperand ? n[0] : 0, from = n[width - 2], to = n[width - 1];
+    if (operand < 0 || operand >= static_cast<int64_t>(q.operandTypes.size()))
+      return report("operand " + std::to_string(operand) + " does not exist");
+    if (from < 0 || to < 0 || from >= numDevices || to >= numDevices)
+      return report("[" + std::to_string(from) + ", " + std::to_string(to) + "] is outside the " +
+                    std::to_string(numDevices) + " devices along axes");
+    receivers.emplace_back(operand, to);
+    senders.emplace_back(operand, from);
+  }
+  std::sort(receivers.begin(), receivers.end());
+  auto twice = std::adjacent_find(receivers.begin(), receivers.end());
+  if (twice != receivers.end()) return report("device " + std::to_string(twice->second) + " receives twice");
+  return true;
+}
+
+// What needs equal sizes everywhere takes fill_piece first.
+bool checkEqualSizes(const OpQuery& q) {
+  for (size_t i = 0; i < q.operandTypes.size(); ++i)
+    for (size_t d = 0; d < q.type(i).rank(); ++d)
+      if (!q.module->dims.expr(q.type(i).dims[d]).cut.empty()) {
+        q.diags->error(kPairs, q.loc, q.record->name,
+                       "needs equal sizes on every device, but dim " + std::to_string(d) + " of " +
+                           q.operandText(i) + " is " +
+                           printDim(q.type(i).dims[d], q.module->dims, q.module->strings) +
+                           ": use `fill_piece` before and `trim_piece` after");
+        return false;
+      }
+  return true;
+}
+
+template <bool P2p> bool inferSends(const OpQuery& q, std::vector<TypeId>& results) {
+  auto g = groupOf(q);
+  if (!g || !checkSends(q, P2p ? "sends" : "pairs", g->size, P2p) || !checkEqualSizes(q)) return false;
+  for (size_t i = 0; i < q.operandTypes.size(); ++i)
+    if (!give(q, *g->mesh, q.type(i), results)) return false;
+  return true;
+}
+
+bool inferIndex(const OpQuery& q, std::vector<TypeId>& results) {
+  if (!groupOf(q)) return false;
+  results.push_back(q.module->tensorType(DType::I32, std::initializer_list<int64_t>{}));
+  return true;
+}
+
+bool inferFill(const OpQuery& q, std::vector<TypeId>& results) {
+  Type t = q.type(0);
+  auto dim = q.dimAttr("dim", t.rank());
+  if (!dim) return false;
+  Dim& d = t.dims[static_cast<size_t>(*dim)];
+  DimExpr e = q.module->dims.expr(d);
+  if (e.cut.empty()) {
+    results.push_back(q.operandTypes[0]);
+    return true;
+  }
+  const Mesh* mesh = meshOf(q, e.cut);
+  if (!mesh || !e.symbols.empty()) {
+    q.diags->error(kNoMesh, q.loc, q.record->name, axesText(q, e.cut));
+    return false;
+  }
+  int64_t k = mesh->sizeOf(e.cut);
+  d = Dim(e.coefficient / k + (e.coefficient % k != 0));
+  return give(q, *mesh, std::move(t), results);
+}
+
+bool inferTrim(const OpQuery& q, std::vector<TypeId>& results) {
+  auto g = groupOf(q);
+  Type t = q.type(0);
+  auto dim = g ? q.dimAttr("dim", t.rank()) : std::nullopt;
+  if (!dim) return false;
+  size_t d = static_cast<size_t>(*dim);
+  Dim size = q.sizeAttr("size");
+  auto result = localDim(cutBy(g->axes), *g->mesh, size, q.module->dims);
+  bool fits =
+      result && size.isStatic() && t.dims[d] == Dim(size.value() / g->size + (size.value() % g->size != 0));
+  if (!fits) {
+    q.diags->error(kPairs, q.loc, q.record->name,
+                   "dim " + std::to_string(d) + " of " + q.operandText(0) +
+                       " is not the largest piece of size along axes");
+    return false;
+  }
+  t.dims[d] = *result;
+  return give(q, *g->mesh, std::move(t), results);
+}
+
+// On a device: its own elements, then the value up to the largest piece; and back.
+uint32_t fillElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  size_t dim = static_cast<size_t>(*q.dimAttr("dim", q.type(0).rank()));
+  std::vector<ElementBuilder::Node> at;
+  for (size_t d = 0; d < q.type(0).rank(); ++d) at.push_back(b.at(d));
+  auto own = b.call("lt", {at[dim], b.size(q.type(0).dims[dim])});
+  return b.call("select", {own, b.load(0, at), b.number(q.floatAttr("value"), q.type(0).dtype)});
+}
+uint32_t trimElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  std::vector<ElementBuilder::Node> at;
+  for (size_t d = 0; d < q.type(0).rank(); ++d) at.push_back(b.at(d));
+  return b.load(0, at, true);
+}
+
+bool inferSame(const OpQuery& q, std::vector<TypeId>& results) {
+  results.assign(q.operandTypes.begin(), q.operandTypes.end());
+  return true;
+}
+
+// Collectives stand in local text only: no factor is theirs to cut.
+bool localRule(const OpQuery& q, Rule& rule) {
+  for (size_t i = 0; i < q.operandTypes.size(); ++i) addOperandFactors(q, i, rule);
+  for (Factor& f : rule.factors) f.kind = FactorKind::Whole;
+  return true;
+}
+
+// --- the records ---
+
+const AttrSpec kAxes{"axes", AttrType::Axes, nullptr, "mesh axes, major to minor; sub-axes too: [a:(1)2]"};
+const AttrSpec kWire{"wire", AttrType::DTypeName, "", "dtype on the wire"};
+const AttrSpec kReduceOp{"op", AttrType::String, "sum", "sum avg prod max min any all"};
+
+OpRecord collective(const char* name, const char* summary, std::vector<AttrSpec> attrs) {
+  OpRecord r{.name = name, .family = "collective", .summary = summary};
+  r.attrs = std::move(attrs);
+  r.rule = localRule;
+  r.resultType = OpRecord::ResultType::Custom;
+  r.throughNone = true;
+  r.gradNone = true;
+  r.lowering = Lowering::Collective;
+  r.flopsPerPoint = 0;
+  return r;
+}
+
+// NAME and NAME_start.
+void addBoth(OpRegistry& ops, OpRecord r, const char* startName) {
+  OpRecord start = r;
+  start.name = startName;
+  start.summary = "begins the collective of this name; `done` gives its result";
+  start.async = AsyncForm::Start;
+  ops.add(std::move(r));
+  ops.add(std::move(start));
+}
+
+void addMovers(OpRegistry& ops) {
+  auto add = [&](const char* name, const char* start, const char* summary, std::vector<AttrSpec> attrs,
+                 bool (*infer)(const OpQuery&, std::vector<TypeId>&)) {
+    OpRecord r = collective(name, summary, std::move(attrs));
+    r.infer = infer;
+    std::string_view word = name;
+    r.uniform = word == "all_reduce" || word == "all_gather" || word == "broadcast_from";
+    addBoth(ops, std::move(r), start);
+  };
+  AttrSpec dim{"dim", AttrType::Dim, nullptr, "the dim that is cut or put together"};
+  add("all_reduce", "all_reduce_start", "the combined value on every device", {kAxes, kReduceOp, kWire},
+      inferCollective<Shape::Alike, true>);
+  add("all_gather", "all_gather_start", "the pieces of a dim put together on every device",
+      {kAxes, dim, kWire}, inferCollective<Shape::Gather, false>);
+  add("all_slice", "all_slice_start", "this device's piece of a dim: no communication", {kAxes, dim},
+      inferCollective<Shape::Slice, false>);
+  add("reduce_scatter", "reduce_scatter_start", "this device's piece of the combined value",
+      {kAxes, dim, kReduceOp, kWire}, inferCollective<Shape::Slice, true>);
+  add("all_to_all", "all_to_all_start", "one dim's cut moved to another dim",
+      {kAxes,
+       {"split_dim", AttrType::Dim, nullptr, "the dim that is cut"},
+       {"concat_dim", AttrType::Dim, nullptr, "the dim that is put together"},
+       kWire},
+      inferCollective<Shape::Exchange, false>);
+  add("permute", "permute_start", "x of another device; zeros where none sends",
+      {kAxes, {"pairs", AttrType::Pairs, nullptr, "[[from, to], …], indices along axes"}}, inferSends<false>);
+  add("broadcast_from", "broadcast_from_start", "x of one device",
+      {kAxes, {"root", AttrType::Int, "0", "its index along axes"}}, inferBroadcastFrom);
+  OpRecord p2p = collective(
+      "p2p", "a batch of sends and receives; zeros where nothing is received",
+      {kAxes, {"sends", AttrType::Pairs, nullptr, "[[operand, from, to], …], indices along axes"}});
+  p2p.operands = "xs...";
+  p2p.results = "ys...";
+  p2p.sameDType = false;
+  p2p.infer = inferSends<true>;
+  addBoth(ops, std::move(p2p), "p2p_start");
+}
+
+void addIndices(OpRegistry& ops) {
+  static constexpr std::pair<const char*, const char*> names[] = {
+      {"axis_index", "this device's index along axes"},
+      {"piece_offset", "where this device's piece of size along axes begins"},
+      {"piece_size", "how long this device's piece of size along axes is"}};
+  for (auto& [name, summary] : names) {
+    OpRecord r = collective(name, summary, {});
+    if (std::string_view(name) != "axis_index")
+      r.attrs.push_back({"size", AttrType::Size, nullptr, "the global size"});
+    r.attrs.push_back(kAxes);
+    r.operands = "";
+    r.infer = inferIndex;
+    ops.add(std::move(r));
+  }
+}
+
+} // namespace
+
+void addCollectiveOps(OpRegistry& ops) {
+  addMovers(ops);
+  addIndices(ops);
+  OpRecord fill = collective("fill_piece", "this device's piece lengthened to that of the largest",
+                             {{"dim", AttrType::Dim, nullptr, "the cut dim"},
+                              {"value", AttrType::Value, "0", "what the tail is set to"}});
+  fill.infer = inferFill;
+  fill.element = fillElement;
+  ops.add(std::move(fill));
+  OpRecord trim = collective("trim_piece", "the tail that fill_piece added forgotten",
+                             {{"dim", AttrType::Dim, nullptr, "the dim"},
+                              {"size", AttrType::Size, nullptr, "the global size"},
+                              kAxes});
+  trim.infer = inferTrim;
+  trim.element = trimElement;
+  ops.add(std::move(trim));
+  OpRecord done = collective("done", "waits for what a …_start began and gives its result", {});
+  done.operands = "handles...";
+  done.results = "ys...";
+  done.sameDType = false;
+  done.infer = inferSame;
+  done.async = AsyncForm::Done;
+  ops.add(std::move(done));
+}
+
+} // namespace dtc

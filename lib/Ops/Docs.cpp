@@ -1,0 +1,185 @@
+// docs/ops.md, written from the records.
+#include "dtc/Ops/Ops.h"
+#include "dtc/Ops/Samples.h"
+#include <algorithm>
+
+namespace dtc {
+
+namespace {
+
+const char* typeWord(AttrType t) {
+  static constexpr const char* words[] = {"integer", "number",   "bool", "string",
+                                          "dtype",   "dim",      "size", "integers",
+                                          "dims",    "sizes",    "axes", "lists of integers",
+                                          "value",   "@function"};
+  return words[static_cast<size_t>(t)];
+}
+
+const char* kindWord(FactorKind k) {
+  static constexpr const char* words[] = {"pass",   "reduce", "place", "permute",  "merge", "prefix",
+                                          "select", "window", "owner", "exchange", "whole"};
+  return words[static_cast<size_t>(k)];
+}
+
+std::string dimText(const Rule& rule, const DimMap& m) {
+  auto name = [&](const Term& t) {
+    const std::string& n = rule.factors[t.factor].name;
+    return n.empty() ? "d" + std::to_string(t.factor) : n;
+  };
+  std::string text;
+  if (m.form == DimMap::Affine) {
+    for (const Term& t : m.terms)
+      text += (text.empty() ? "" : "+") + (t.stride == 1 ? std::string() : std::to_string(t.stride) + "*") +
+              name(t);
+    return text + (m.offset ? (m.offset > 0 ? "+" : "") + std::to_string(m.offset) : "");
+  }
+  if (m.form == DimMap::Free) return "?" + (m.terms.empty() ? std::string() : name(m.terms[0]));
+  if (m.terms.empty()) return "1";
+  if (m.plain()) return name(m.terms[0]);
+  for (const Term& t : m.terms) text += (text.empty() ? "(" : " ") + name(t);
+  return text + ")";
+}
+
+// "[m k], [k n] -> [m n]; k: sum"
+std::string ruleText(const Rule& rule) {
+  auto side = [&](const std::vector<TensorMap>& tensors) {
+    std::string text;
+    for (const TensorMap& t : tensors) {
+      text += text.empty() ? "[" : ", [";
+      for (size_t d = 0; d < t.dims.size(); ++d) text += (d ? " " : "") + dimText(rule, t.dims[d]);
+      text += "]";
+    }
+    return text;
+  };
+  std::string text = side(rule.operands) + " -> " + side(rule.results);
+  for (size_t f = 0; f < rule.factors.size(); ++f) {
+    const Factor& factor = rule.factors[f];
+    if (factor.kind == FactorKind::Pass) continue;
+    std::string kind =
+        factor.kind == FactorKind::Reduce ? std::string(pendingName(factor.reduce)) : kindWord(factor.kind);
+    text += "; " + (factor.name.empty() ? "d" + std::to_string(f) : factor.name) + ": " + kind;
+    for (const Join& j : rule.joins)
+      if (j.factor == f) text += " joins " + std::to_string(j.operand);
+  }
+  return text;
+}
+
+// Operands named by a bit set: "a, b".
+std::string operandSet(const OpRecord& r, uint32_t set) {
+  Arity arity = operandArity(r);
+  uint32_t n = arity.max == ~0u ? std::max(arity.min, 1u) : arity.max;
+  if (arity.max == ~0u) return "operands";
+  std::string text;
+  for (uint32_t i = 0; i < n; ++i)
+    if ((set >> i) & 1) text += (text.empty() ? "" : ", ") + std::string(operandName(r, i));
+  return text;
+}
+
+std::string rowText(const OpRecord& r, const Through& t) {
+  std::string who = operandSet(r, t.operands), text;
+  switch (t.row) {
+  case ThroughRow::Linear: text = "linear in (" + who + ")"; break;
+  case ThroughRow::Bilinear: text = "linear in each of " + who; break;
+  case ThroughRow::Affine: text = "affine in " + who; break;
+  case ThroughRow::Monotone: text = "monotone in " + who; break;
+  case ThroughRow::LatticeMax: text = "max in (" + who + ")"; break;
+  case ThroughRow::LatticeMin: text = "min in (" + who + ")"; break;
+  case ThroughRow::LatticeAny: text = "any in (" + who + ")"; break;
+  case ThroughRow::LatticeAll: text = "all in (" + who + ")"; break;
+  case ThroughRow::Multiplicative: text = "multiplicative in (" + who + ")"; break;
+  case ThroughRow::Moving: text = "moves (" + who + ")"; break;
+  case ThroughRow::Choosing: text = "chooses from (" + who + ")"; break;
+  case ThroughRow::BoolToNumber: text = "any becomes max, all min"; break;
+  case ThroughRow::IsNan: text = "max and min become any"; break;
+  case ThroughRow::Compare:
+    text = std::string(t.swap ? "min becomes all, max any" : "max becomes all, min any") + " in " + who;
+    break;
+  }
+  if (t.swap && t.row != ThroughRow::Compare) text += ", swapped";
+  if (t.kinds) {
+    std::string kinds;
+    for (int k = 1; k < 8; ++k)
+      if (t.kinds & (1 << k))
+        kinds += (kinds.empty() ? "" : " ") + std::string(pendingName(static_cast<PendingKind>(k)));
+    text += " (" + kinds + ")";
+  }
+  static constexpr const char* classes[] = {
+      "", "bool", "integers", "bool and integers", "floats", "bool and floats", "integers and floats", ""};
+  if (t.classes && t.classes != 7) text += std::string(" for ") + classes[t.classes];
+  return text;
+}
+
+std::string throughText(const OpRecord& r) {
+  if (r.through.empty()) return "none";
+  std::string text;
+  for (const Through& t : r.through) text += (text.empty() ? "" : "; ") + rowText(r, t);
+  return text + (r.throughWhen ? " (as attributes, literals and dtypes allow)" : "");
+}
+
+std::string gradientText(const OpRecord& r) {
+  if (r.gradNone) return "none";
+  if (r.gradFromRule) return "from the rule";
+  if (r.gradFn) return "yes";
+  if (!r.grad) return r.decompose ? "of its decomposition" : "none";
+  std::string_view text = r.grad;
+  return text.find('%') == std::string_view::npos ? "zero" : "yes";
+}
+
+const char* loweringText(const OpRecord& r) {
+  static constexpr const char* words[] = {"generated loops", "a row kernel", "library", "decomposed",
+                                          "collective",      "control flow", "no code", "host"};
+  return words[static_cast<size_t>(r.lowering)];
+}
+
+std::string attributesText(const OpRecord& r) {
+  std::string text;
+  for (const AttrSpec& a : r.attrs) {
+    std::string fallback = !a.fallback   ? "required"
+                           : *a.fallback ? "default `" + std::string(a.fallback) + "`"
+                                         : "optional";
+    text += "- `" + std::string(a.name) + "` (" + typeWord(a.type) + ", " + fallback + "): " + a.doc + "\n";
+  }
+  return text;
+}
+
+// The rule of the first sample: what the text or function says for these shapes.
+std::string ruleLine(const OpRegistry& ops, OpKind kind) {
+  for (DType d : {DType::F32, DType::I32, DType::Bool})
+    for (OpSample& s : opSamples(ops, kind, d)) {
+      Diagnostics diags;
+      OpQuery q = queryOf(s.module, s.op, diags);
+      Rule rule;
+      if (ruleOf(q, rule)) return "- rule: `" + ruleText(rule) + "` for `" + s.text + "`\n";
+    }
+  return "";
+}
+
+std::string recordText(const OpRegistry& ops, OpKind kind) {
+  const OpRecord& r = ops[kind];
+  std::string text = "### `" + std::string(r.name) + "`\n\n`" + r.name;
+  if (*r.operands) text += std::string(" ") + r.operands;
+  text += "`" + (*r.results ? " → `" + std::string(r.results) + "`" : std::string()) + " — " + r.summary +
+          ".\n\n";
+  text += attributesText(r) + ruleLine(ops, kind);
+  text += "- pending values: " + throughText(r) + "\n";
+  text += "- gradient: " + gradientText(r) + "; made as: " + loweringText(r) + "\n\n";
+  return text;
+}
+
+} // namespace
+
+std::string opsMarkdown(const OpRegistry& ops) {
+  std::string text =
+      "# Ops\n\nWritten by `dtc opt --ops-page` from the records in lib/Ops; a test keeps it so. How to "
+      "read an entry: "
+      "docs/sharding.md\n(factors and their kinds, pending values) and docs/ir.md (the text).\n\n";
+  for (const OpFamily& f : opFamilies()) {
+    text += "## " + std::string(f.name) + ": " + f.summary + "\n\n";
+    for (size_t k = 0; k < ops.size(); ++k)
+      if (std::string_view(ops[static_cast<OpKind>(k)].family) == f.name)
+        text += recordText(ops, static_cast<OpKind>(k));
+  }
+  return text;
+}
+
+} // namespace dtc

@@ -1,0 +1,23 @@
+#pragma once
+// One function per file of this folder: adds the records of a family.
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/RuleText.h"
+
+namespace dtc {
+
+void addMakeOps(OpRegistry&);
+void addUnaryOps(OpRegistry&);
+void addBinaryOps(OpRegistry&);
+void addTernaryOps(OpRegistry&);
+void addContractOps(OpRegistry&);
+void addReduceOps(OpRegistry&);
+void addCollectiveOps(OpRegistry&);
+void addNormaliseOps(OpRegistry&);
+void addShapeOps(OpRegistry&);
+void addIndexOps(OpRegistry&);
+void addAttentionOps(OpRegistry&);
+void addControlOps(OpRegistry&);
+void addShardingOps(OpRegistry&);
+void addCheckOps(OpRegistry&);
+
+} // namespace dtc

@@ -1,0 +1,194 @@
+// One function per row of the homomorphism table: which kinds of which operand sets it lets through.
+#include "dtc/Ops/Homomorphism.h"
+#include <algorithm>
+#include <bit>
+
+namespace dtc {
+
+namespace {
+
+// The pending operands of a question: one kind, and the set.
+struct Pending {
+  PendingKind kind = PendingKind::None;
+  uint32_t set = 0;
+  [[nodiscard]] bool one() const { return std::has_single_bit(set); }
+};
+
+uint8_t classOf(DType d) { return isBool(d) ? 1 : isInteger(d) ? 2 : 4; }
+
+PendingKind swapped(PendingKind k) {
+  switch (k) {
+  case PendingKind::Max: return PendingKind::Min;
+  case PendingKind::Min: return PendingKind::Max;
+  case PendingKind::Any: return PendingKind::All;
+  case PendingKind::All: return PendingKind::Any;
+  default: return k;
+  }
+}
+bool isExtreme(PendingKind k) { return k == PendingKind::Max || k == PendingKind::Min; }
+bool isLogical(PendingKind k) { return k == PendingKind::Any || k == PendingKind::All; }
+bool isAdditive(PendingKind k) { return k == PendingKind::Sum || k == PendingKind::Avg; }
+// A replicated value is already a pending one of these kinds.
+bool isIdempotent(PendingKind k) { return k != PendingKind::Sum && k != PendingKind::Prod; }
+
+using Answer = std::optional<PendingKind>;
+Answer keep(bool passes, PendingKind k) { return passes ? Answer(k) : std::nullopt; }
+
+// `named`: the row's operands that the op has.
+Answer rowPasses(const Through& t, uint32_t named, Pending p, DType dtype) {
+  bool inside = (p.set & ~named) == 0, all = p.set == named;
+  switch (t.row) {
+  case ThroughRow::Linear: return keep(all && isAdditive(p.kind), p.kind);
+  case ThroughRow::Bilinear: return keep(inside && p.one() && isAdditive(p.kind), p.kind);
+  case ThroughRow::Affine:
+    if (!inside || !p.one() || !isFloat(dtype)) return std::nullopt;
+    if (isExtreme(p.kind)) return t.swap ? swapped(p.kind) : p.kind;
+    return keep(p.kind == PendingKind::Avg, p.kind);
+  case ThroughRow::Monotone:
+    if (!inside || !p.one()) return std::nullopt;
+    return keep(isExtreme(p.kind) || isLogical(p.kind), t.swap ? swapped(p.kind) : p.kind);
+  case ThroughRow::LatticeMax: return keep(inside && p.kind == PendingKind::Max, p.kind);
+  case ThroughRow::LatticeMin: return keep(inside && p.kind == PendingKind::Min, p.kind);
+  case ThroughRow::LatticeAny: return keep(inside && p.kind == PendingKind::Any, p.kind);
+  case ThroughRow::LatticeAll: return keep(inside && p.kind == PendingKind::All, p.kind);
+  case ThroughRow::Multiplicative: return keep(all && p.kind == PendingKind::Prod, p.kind);
+  case ThroughRow::Moving:
+  case ThroughRow::Choosing: return keep(all || (inside && isIdempotent(p.kind)), p.kind);
+  case ThroughRow::BoolToNumber:
+    if (!all || !isLogical(p.kind)) return std::nullopt;
+    return p.kind == PendingKind::Any ? PendingKind::Max : PendingKind::Min;
+  case ThroughRow::IsNan: return keep(all && isExtreme(p.kind), PendingKind::Any);
+  case ThroughRow::Compare:
+    if (!all || !isExtreme(p.kind)) return std::nullopt;
+    return (p.kind == PendingKind::Max) != t.swap ? PendingKind::All : PendingKind::Any;
+  }
+  return std::nullopt;
+}
+
+// Rows that hold for the dtypes of numbers say nothing of bool, and P(max), P(min) of integers only as the row's classes say.
+uint8_t classesOf(const Through& t) {
+  if (t.classes) return t.classes;
+  switch (t.row) {
+  case ThroughRow::Monotone:
+  case ThroughRow::Affine:
+  case ThroughRow::IsNan: return 4;
+  case ThroughRow::Linear:
+  case ThroughRow::Bilinear:
+  case ThroughRow::Multiplicative:
+  case ThroughRow::LatticeMax:
+  case ThroughRow::LatticeMin:
+  case ThroughRow::Compare: return 6;
+  case ThroughRow::LatticeAny:
+  case ThroughRow::LatticeAll:
+  case ThroughRow::BoolToNumber: return 1;
+  case ThroughRow::Moving:
+  case ThroughRow::Choosing: break;
+  }
+  return 7;
+}
+
+std::optional<Pending> pendingOf(const OpQuery& q, std::span<const PendingKind> operands) {
+  Pending p;
+  for (size_t i = 0; i < operands.size() && i < 32; ++i) {
+    if (operands[i] == PendingKind::None) continue;
+    if (p.set && operands[i] != p.kind) return std::nullopt;
+    if (!hasPendingKind(q.type(i).dtype, operands[i])) return std::nullopt;
+    p.kind = operands[i];
+    p.set |= 1u << i;
+  }
+  return p;
+}
+
+bool isLiteral(const OpQuery& q, size_t i) {
+  if (i >= q.operands.size()) return false;
+  ValueKind k = (*q.module)[q.operands[i]].kind;
+  return k == ValueKind::Literal || k == ValueKind::Symbol;
+}
+
+} // namespace
+
+bool hasPendingKind(DType d, PendingKind k) {
+  if (k == PendingKind::None) return true;
+  if (isLogical(k)) return isBool(d);
+  return !isBool(d) && (k != PendingKind::Avg || isFloat(d));
+}
+
+std::optional<PendingKind> passThrough(const OpQuery& q, std::span<const PendingKind> operands,
+                                       size_t result) {
+  auto pending = pendingOf(q, operands);
+  if (!pending) return std::nullopt;
+  if (!pending->set) return PendingKind::None;
+  size_t n = std::min<size_t>(operands.size(), 32);
+  uint32_t present = n == 32 ? ~0u : (1u << n) - 1;
+  DType dtype = q.type(static_cast<size_t>(std::countr_zero(pending->set))).dtype;
+  for (const Through& t : q.record->through) {
+    if (result < 32 && !((t.results >> result) & 1)) continue;
+    if (t.kinds && !(t.kinds & kindBit(pending->kind))) continue;
+    if (!(classesOf(t) & classOf(dtype))) continue;
+    auto passed = rowPasses(t, t.operands & present, *pending, dtype);
+    if (passed && (!q.record->throughWhen || q.record->throughWhen(q, t))) return passed;
+  }
+  return std::nullopt;
+}
+
+std::optional<Passed> passThroughMaking(const OpQuery& q, std::span<const PendingKind> operands,
+                                        size_t result) {
+  if (auto kind = passThrough(q, operands, result)) return Passed{*kind, 0};
+  auto pending = pendingOf(q, operands);
+  if (!pending) return std::nullopt;
+  std::vector<uint32_t> candidates;
+  for (uint32_t i = 0; i < operands.size() && i < 32; ++i)
+    if (operands[i] == PendingKind::None && !isLiteral(q, i) &&
+        hasPendingKind(q.type(i).dtype, pending->kind))
+      candidates.push_back(i);
+  auto tryMaking = [&](uint32_t chosen) -> std::optional<Passed> {
+    std::vector<PendingKind> kinds(operands.begin(), operands.end());
+    uint32_t set = 0;
+    for (size_t c = 0; c < candidates.size(); ++c)
+      if ((chosen >> c) & 1) {
+        kinds[candidates[c]] = pending->kind;
+        set |= 1u << candidates[c];
+      }
+    auto kind = passThrough(q, kinds, result);
+    return kind ? std::optional(Passed{*kind, set}) : std::nullopt;
+  };
+  // One, then all: no op of the table needs a set between.
+  for (size_t c = 0; c < candidates.size(); ++c)
+    if (auto p = tryMaking(1u << c)) return p;
+  if (candidates.size() > 1 && candidates.size() < 32) return tryMaking((1u << candidates.size()) - 1);
+  return std::nullopt;
+}
+
+std::vector<std::vector<PendingKind>> pendingOperandsFor(const OpQuery& q, PendingKind kind, size_t result) {
+  static constexpr PendingKind kinds[] = {PendingKind::Sum, PendingKind::Avg, PendingKind::Prod,
+                                          PendingKind::Max, PendingKind::Min, PendingKind::Any,
+                                          PendingKind::All};
+  std::vector<std::vector<PendingKind>> ways;
+  size_t n = std::min<size_t>(q.operandTypes.size(), 8);
+  std::vector<uint32_t> sets;
+  for (uint32_t set = 1; set < (1u << n); ++set) sets.push_back(set);
+  std::sort(sets.begin(), sets.end(), [](uint32_t a, uint32_t b) {
+    return std::pair(std::popcount(a), a) < std::pair(std::popcount(b), b);
+  });
+  for (uint32_t set : sets)
+    for (PendingKind k : kinds) {
+      std::vector<PendingKind> operands(q.operandTypes.size(), PendingKind::None);
+      bool possible = true;
+      for (size_t i = 0; i < n; ++i)
+        if ((set >> i) & 1) {
+          operands[i] = k;
+          possible &= !isLiteral(q, i);
+        }
+      if (possible && passThrough(q, operands, result) == kind) ways.push_back(std::move(operands));
+    }
+  return ways;
+}
+
+bool narrowsFloats(const OpQuery& q) {
+  if (q.record->resultType != OpRecord::ResultType::AttrDType || q.operandTypes.size() != 1) return false;
+  auto to = q.dtypeAttr("dtype");
+  DType from = q.type(0).dtype;
+  return to && isFloat(from) && isFloat(*to) && dtypeBytes(*to) < dtypeBytes(from);
+}
+
+} // namespace dtc

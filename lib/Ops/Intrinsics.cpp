@@ -1,0 +1,203 @@
+// The functions of the scalar language: their values on doubles and on wrapped integers (ir.md, "Edges").
+#include "dtc/Ops/Scalar.h"
+#include <cmath>
+#include <limits>
+
+namespace dtc {
+
+namespace {
+
+using I = int64_t;
+using U = uint64_t;
+
+// --- floats ---
+double maximum(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
+  if (a == b) return std::signbit(a) ? b : a; // +0 above -0, as on the wire
+  return a > b ? a : b;
+}
+double minimum(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
+  if (a == b) return std::signbit(a) ? a : b;
+  return a < b ? a : b;
+}
+double signOf(double a) { return a > 0 ? 1.0 : a < 0 ? -1.0 : a; }
+// Python's: the remainder is exact, so that no rounding of a/b moves the quotient.
+double floorMod(double a, double b) {
+  double m = std::fmod(a, b);
+  if (m == 0) return std::copysign(0.0, b);
+  return (m < 0) != (b < 0) ? m + b : m;
+}
+double floorDiv(double a, double b) {
+  if (b == 0 || !std::isfinite(a) || !std::isfinite(b)) return std::floor(a / b);
+  double q = (a - floorMod(a, b)) / b, f = std::floor(q);
+  return q - f > 0.5 ? f + 1 : f;
+}
+
+// --- integers ---
+bool isU(DType d) { return isUnsignedInt(d); }
+int bitsOf(DType d) { return 8 * dtypeBytes(d); }
+I wrap(DType d, U v) { return isBool(d) ? I(v != 0) : wrapToInt(d, static_cast<I>(v)); }
+bool less(DType d, I a, I b) { return isU(d) ? U(a) < U(b) : a < b; }
+
+I intAbs(DType d, I a) { return isU(d) || a >= 0 ? a : wrap(d, U(0) - U(a)); }
+I intSign(DType d, I a) { return a == 0 ? 0 : (isU(d) || a > 0) ? 1 : -1; }
+I intDiv(DType d, I a, I b) {
+  if (b == 0) return 0;
+  if (isU(d)) return static_cast<I>(U(a) / U(b));
+  return b == -1 ? wrap(d, U(0) - U(a)) : a / b; // INT_MIN / -1 wraps to INT_MIN
+}
+I intRem(DType d, I a, I b) {
+  if (b == 0 || (b == -1 && !isU(d))) return 0;
+  return isU(d) ? static_cast<I>(U(a) % U(b)) : a % b;
+}
+I intFloorDiv(DType d, I a, I b) {
+  I q = intDiv(d, a, b);
+  return b != 0 && !isU(d) && intRem(d, a, b) != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+I intMod(DType d, I a, I b) {
+  I r = intRem(d, a, b);
+  return !isU(d) && r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+I intShl(DType d, I a, I n) { return U(n) >= U(bitsOf(d)) ? 0 : wrap(d, U(a) << U(n)); }
+I intShr(DType d, I a, I n) {
+  bool past = U(n) >= U(bitsOf(d));
+  if (isU(d)) return past ? 0 : static_cast<I>(U(a) >> U(n));
+  return past ? (a < 0 ? -1 : 0) : a >> n;
+}
+I intPow(DType d, I base, I exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 && !isU(d) ? (exponent % 2 ? -1 : 1) : 0;
+  U result = 1, square = U(base);
+  for (U e = U(exponent); e; e >>= 1) {
+    if (e & 1) result *= square;
+    square *= square;
+  }
+  return wrap(d, result);
+}
+
+#define F1(e) [](double a, double, double) -> double { return e; }
+#define F2(e) [](double a, double b, double) -> double { return e; }
+#define F3(e) [](double a, double b, double c) -> double { return e; }
+#define I1(e)                                                                                                \
+  [](DType d, I a, I, I) -> I {                                                                              \
+    (void)d;                                                                                                 \
+    return e;                                                                                                \
+  }
+#define I2(e)                                                                                                \
+  [](DType d, I a, I b, I) -> I {                                                                            \
+    (void)d;                                                                                                 \
+    return e;                                                                                                \
+  }
+#define I3(e)                                                                                                \
+  [](DType d, I a, I b, I c) -> I {                                                                          \
+    (void)d;                                                                                                 \
+    return e;                                                                                                \
+  }
+
+using R = Intrinsic;
+constexpr Intrinsic kIntrinsics[] = {
+    {"add", 2, R::Same, "+", F2(a + b), I2(wrap(d, U(a) + U(b)))},
+    {"sub", 2, R::Same, "-", F2(a - b), I2(wrap(d, U(a) - U(b)))},
+    {"mul", 2, R::Same, "*", F2(a* b), I2(wrap(d, U(a) * U(b)))},
+    {"div", 2, R::Same, "/", F2(a / b), I2(intDiv(d, a, b))},
+    {"floor_div", 2, R::Same, nullptr, F2(floorDiv(a, b)), I2(intFloorDiv(d, a, b))},
+    {"rem", 2, R::Same, nullptr, F2(std::fmod(a, b)), I2(intRem(d, a, b))},
+    {"mod", 2, R::Same, nullptr, F2(floorMod(a, b)), I2(intMod(d, a, b))},
+    {"pow", 2, R::First, nullptr, F2(std::pow(a, b)), I2(intPow(d, a, b))},
+    {"max", 2, R::Same, nullptr, F2(maximum(a, b)), I2(less(d, a, b) ? b : a)},
+    {"min", 2, R::Same, nullptr, F2(minimum(a, b)), I2(less(d, b, a) ? b : a)},
+    {"atan2", 2, R::Same, nullptr, F2(std::atan2(a, b)), nullptr},
+    {"and", 2, R::Same, nullptr, nullptr, I2(a& b)},
+    {"or", 2, R::Same, nullptr, nullptr, I2(a | b)},
+    {"xor", 2, R::Same, nullptr, nullptr, I2(wrap(d, U(a) ^ U(b)))},
+    {"shl", 2, R::Same, nullptr, nullptr, I2(intShl(d, a, b))},
+    {"shr", 2, R::Same, nullptr, nullptr, I2(intShr(d, a, b))},
+    {"eq", 2, R::Bool, "==", F2(a == b), I2(a == b)},
+    {"ne", 2, R::Bool, "!=", F2(a != b), I2(a != b)},
+    {"lt", 2, R::Bool, "<", F2(a < b), I2(less(d, a, b))},
+    {"le", 2, R::Bool, "<=", F2(a <= b), I2(!less(d, b, a))},
+    {"gt", 2, R::Bool, ">", F2(a > b), I2(less(d, b, a))},
+    {"ge", 2, R::Bool, ">=", F2(a >= b), I2(!less(d, a, b))},
+    {"neg", 1, R::Same, nullptr, F1(-a), I1(wrap(d, U(0) - U(a)))},
+    {"abs", 1, R::Same, nullptr, F1(std::fabs(a)), I1(intAbs(d, a))},
+    {"sign", 1, R::Same, nullptr, F1(signOf(a)), I1(intSign(d, a))},
+    {"not", 1, R::Same, nullptr, nullptr, I1(isBool(d) ? I(a == 0) : wrap(d, ~U(a)))},
+    {"exp", 1, R::Same, nullptr, F1(std::exp(a)), nullptr},
+    {"exp2", 1, R::Same, nullptr, F1(std::exp2(a)), nullptr},
+    {"expm1", 1, R::Same, nullptr, F1(std::expm1(a)), nullptr},
+    {"log", 1, R::Same, nullptr, F1(std::log(a)), nullptr},
+    {"log2", 1, R::Same, nullptr, F1(std::log2(a)), nullptr},
+    {"log1p", 1, R::Same, nullptr, F1(std::log1p(a)), nullptr},
+    {"sqrt", 1, R::Same, nullptr, F1(std::sqrt(a)), nullptr},
+    {"rsqrt", 1, R::Same, nullptr, F1(1.0 / std::sqrt(a)), nullptr},
+    {"sin", 1, R::Same, nullptr, F1(std::sin(a)), nullptr},
+    {"cos", 1, R::Same, nullptr, F1(std::cos(a)), nullptr},
+    {"tan", 1, R::Same, nullptr, F1(std::tan(a)), nullptr},
+    {"asin", 1, R::Same, nullptr, F1(std::asin(a)), nullptr},
+    {"acos", 1, R::Same, nullptr, F1(std::acos(a)), nullptr},
+    {"atan", 1, R::Same, nullptr, F1(std::atan(a)), nullptr},
+    {"sinh", 1, R::Same, nullptr, F1(std::sinh(a)), nullptr},
+    {"cosh", 1, R::Same, nullptr, F1(std::cosh(a)), nullptr},
+    {"tanh", 1, R::Same, nullptr, F1(std::tanh(a)), nullptr},
+    {"erf", 1, R::Same, nullptr, F1(std::erf(a)), nullptr},
+    {"erfc", 1, R::Same, nullptr, F1(std::erfc(a)), nullptr},
+    {"floor", 1, R::Same, nullptr, F1(std::floor(a)), nullptr},
+    {"ceil", 1, R::Same, nullptr, F1(std::ceil(a)), nullptr},
+    {"round", 1, R::Same, nullptr, F1(std::nearbyint(a)), nullptr}, // the default mode: half to even
+    {"trunc", 1, R::Same, nullptr, F1(std::trunc(a)), nullptr},
+    {"is_nan", 1, R::Bool, nullptr, F1(std::isnan(a)), nullptr},
+    {"is_inf", 1, R::Bool, nullptr, F1(std::isinf(a)), nullptr},
+    {"is_finite", 1, R::Bool, nullptr, F1(std::isfinite(a)), nullptr},
+    {"fma", 3, R::Same, nullptr, F3(std::fma(a, b, c)), I3(wrap(d, U(a) * U(b) + U(c)))},
+    {"select", 3, R::Select, nullptr, nullptr, nullptr},
+    {"cast", 1, R::Cast, nullptr, nullptr, nullptr},
+    {"bitcast", 1, R::Cast, nullptr, nullptr, nullptr},
+};
+
+#undef F1
+#undef F2
+#undef F3
+#undef I1
+#undef I2
+#undef I3
+
+} // namespace
+
+std::span<const Intrinsic> intrinsics() { return kIntrinsics; }
+
+const Intrinsic* findIntrinsic(std::string_view name) {
+  for (const Intrinsic& i : kIntrinsics)
+    if (name == i.name) return &i;
+  return nullptr;
+}
+
+ScalarValue reduceIdentity(PendingKind kind, DType d) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  switch (kind) {
+  case PendingKind::Prod: return {1.0, 1};
+  case PendingKind::Max: return {-inf, isInteger(d) ? intMin(d) : 0};
+  case PendingKind::Min: return {inf, isInteger(d) ? intMax(d) : 1};
+  case PendingKind::All: return {1.0, 1};
+  case PendingKind::None:
+  case PendingKind::Sum:
+  case PendingKind::Avg:
+  case PendingKind::Any: break;
+  }
+  return {0.0, 0};
+}
+
+ScalarValue reduceCombine(PendingKind kind, DType d, ScalarValue a, ScalarValue b) {
+  switch (kind) {
+  case PendingKind::Prod: return {a.f * b.f, isFloat(d) ? 0 : wrap(d, U(a.i) * U(b.i))};
+  case PendingKind::Max: return isFloat(d) ? ScalarValue{maximum(a.f, b.f), 0} : less(d, a.i, b.i) ? b : a;
+  case PendingKind::Min: return isFloat(d) ? ScalarValue{minimum(a.f, b.f), 0} : less(d, b.i, a.i) ? b : a;
+  case PendingKind::Any: return {0, a.i | b.i};
+  case PendingKind::All: return {0, a.i & b.i};
+  case PendingKind::None:
+  case PendingKind::Sum:
+  case PendingKind::Avg: break;
+  }
+  return {a.f + b.f, isFloat(d) ? 0 : wrap(d, U(a.i) + U(b.i))};
+}
+
+} // namespace dtc

@@ -1,0 +1,414 @@
+// softmax log_softmax layer_norm rms_norm cross_entropy: rows in several passes. Arithmetic in f64 here, in the accumulation
+// dtype of the kernels; the normalised dims are whole.
+#include "ShapeParts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace dtc {
+namespace {
+
+// --- rows of a host tensor: the kept dims outside, the normalised ones inside ---
+
+std::vector<int64_t> offsetsOver(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides,
+                                 const std::vector<int64_t>& dims) {
+  std::vector<int64_t> sizes, out;
+  for (int64_t d : dims) sizes.push_back(shape[d]);
+  forEachElement(sizes, [&](std::span<const int64_t> at, int64_t) {
+    int64_t offset = 0;
+    for (size_t k = 0; k < dims.size(); ++k) offset += at[k] * strides[dims[k]];
+    out.push_back(offset);
+  });
+  return out;
+}
+
+struct Rows {
+  std::vector<int64_t> starts, steps; // element (row r, column c) is at starts[r] + steps[c]
+  Rows(const Tensor& t, const std::vector<int64_t>& dims) {
+    std::vector<int64_t> kept;
+    for (int64_t d = 0; d < static_cast<int64_t>(t.rank()); ++d)
+      if (!std::binary_search(dims.begin(), dims.end(), d)) kept.push_back(d);
+    starts = offsetsOver(t.shape(), t.strides(), kept);
+    steps = offsetsOver(t.shape(), t.strides(), dims);
+  }
+};
+
+std::vector<double> rowOf(const Tensor& t, const Rows& rows, size_t r) {
+  std::vector<double> row(rows.steps.size());
+  for (size_t c = 0; c < row.size(); ++c) row[c] = t.getFloat(rows.starts[r] + rows.steps[c]);
+  return row;
+}
+
+double greatest(const std::vector<double>& row) {
+  double m = -std::numeric_limits<double>::infinity();
+  for (double v : row) m = std::isnan(v) || v > m ? v : m;
+  return m;
+}
+
+std::vector<int64_t> normalised(const OpQuery& q, size_t rank) {
+  return q.dimsAttr("dims", rank).value_or(std::vector<int64_t>{});
+}
+
+// --- rules ---
+
+bool softmaxRule(const OpQuery& q, Rule& rule) {
+  auto dims = q.dimsAttr("dims", q.type(0).rank());
+  if (!dims) return false;
+  addOperandFactors(q, 0, rule);
+  for (int64_t d : *dims) rule.factors[static_cast<size_t>(d)].kind = FactorKind::Whole;
+  rule.results.push_back(rule.operands[0]);
+  return true;
+}
+
+// weight and bias have the normalised dims, in order.
+bool normRule(const OpQuery& q, Rule& rule) {
+  if (!softmaxRule(q, rule)) return false;
+  std::vector<int64_t> dims = normalised(q, q.type(0).rank());
+  for (size_t i = 1; i < q.operandTypes.size(); ++i) {
+    const Type own = q.type(i);
+    if (own.rank() != dims.size()) return reportRank(q, i, std::to_string(dims.size()));
+    TensorMap map;
+    for (size_t k = 0; k < dims.size(); ++k) {
+      auto d = static_cast<size_t>(dims[k]);
+      if (!(own.dims[k] == q.type(0).dims[d]))
+        return reportDims(q, "normalises dim", "which needs dim", 0, d, i, k);
+      map.dims.push_back(rule.operands[0].dims[d]);
+    }
+    rule.operands.push_back(std::move(map));
+  }
+  return true;
+}
+
+bool crossEntropyRule(const OpQuery& q, Rule& rule) {
+  auto dim = q.dimAttr("dim", q.type(0).rank());
+  if (!dim) return false;
+  const Type labels = q.type(1);
+  if (labels.rank() + 1 != q.type(0).rank()) return reportRank(q, 1, std::to_string(q.type(0).rank() - 1));
+  addOperandFactors(q, 0, rule);
+  rule.factors[static_cast<size_t>(*dim)].kind = FactorKind::Whole;
+  TensorMap map = rule.operands[0];
+  map.dims.erase(map.dims.begin() + *dim);
+  for (size_t k = 0; k < labels.rank(); ++k) {
+    size_t d = static_cast<int64_t>(k) < *dim ? k : k + 1;
+    if (!(labels.dims[k] == q.type(0).dims[d])) return reportDims(q, "needs dim", "equal to dim", 0, d, 1, k);
+  }
+  rule.operands.push_back(map);
+  rule.results.push_back(std::move(map));
+  return true;
+}
+
+// --- evaluation ---
+
+bool softmaxEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  bool logarithm = std::string_view(q.record->name) == "log_softmax";
+  Rows rows(*in[0], normalised(q, in[0]->rank()));
+  for (size_t r = 0; r < rows.starts.size(); ++r) {
+    std::vector<double> row = rowOf(*in[0], rows, r);
+    double m = greatest(row), sum = 0;
+    for (double v : row) sum += std::exp(v - m);
+    for (size_t c = 0; c < row.size(); ++c)
+      out[0]->setFloat(rows.starts[r] + rows.steps[c],
+                       logarithm ? row[c] - m - std::log(sum) : std::exp(row[c] - m) / sum);
+  }
+  return true;
+}
+
+bool normEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  bool centered = std::string_view(q.record->name) == "layer_norm";
+  double eps = q.floatAttr("eps");
+  Rows rows(*in[0], normalised(q, in[0]->rank()));
+  auto n = static_cast<double>(rows.steps.size());
+  for (size_t r = 0; r < rows.starts.size(); ++r) {
+    std::vector<double> row = rowOf(*in[0], rows, r);
+    double mean = 0, squares = 0;
+    for (double v : row) mean += v;
+    mean = centered ? mean / n : 0;
+    for (double v : row) squares += (v - mean) * (v - mean);
+    double scale = 1 / std::sqrt(squares / n + eps);
+    for (size_t c = 0; c < row.size(); ++c) {
+      double y = (row[c] - mean) * scale;
+      if (in.size() > 1) y *= in[1]->getFloat(static_cast<int64_t>(c));
+      if (in.size() > 2) y += in[2]->getFloat(static_cast<int64_t>(c));
+      out[0]->setFloat(rows.starts[r] + rows.steps[c], y);
+    }
+  }
+  return true;
+}
+
+inline constexpr DiagKind kLabelRange{"label-out-of-range",
+                                      "'{0}': label {1} is out of range: there are {2} classes, from 0"};
+
+bool crossEntropyEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  int64_t dim = *q.dimAttr("dim", in[0]->rank()), ignored = q.intAttr("ignore_index");
+  double smoothing = q.floatAttr("label_smoothing");
+  Rows rows(*in[0], {dim});
+  for (size_t r = 0; r < rows.starts.size(); ++r) {
+    int64_t label = in[1]->getInt(static_cast<int64_t>(r));
+    double loss = 0;
+    if (label != ignored) {
+      std::vector<double> row = rowOf(*in[0], rows, r);
+      auto classes = static_cast<int64_t>(row.size());
+      if (label < 0 || label >= classes) {
+        q.diags->error(kLabelRange, q.loc, q.record->name, label, classes);
+        return false;
+      }
+      double m = greatest(row), sum = 0, all = 0;
+      for (double v : row) sum += std::exp(v - m), all += v;
+      double total = m + std::log(sum);
+      loss = total - row[static_cast<size_t>(label)];
+      if (smoothing != 0)
+        loss = (1 - smoothing) * loss + smoothing * (total - all / static_cast<double>(classes));
+    }
+    out[0]->setFloat(static_cast<int64_t>(r), loss);
+  }
+  return true;
+}
+
+// --- decompositions and gradients ---
+
+struct RowOps { // the ops of a row, over the normalised dims
+  Builder& b;
+  AttrId dims;
+  ValueId over(const char* op, ValueId x) {
+    return b.value(op, {x}, {{"dims", dims}, {"keepdim", b.boolean(true)}});
+  }
+  ValueId mul(ValueId x, ValueId y) { return b.value("mul", {x, y}); }
+  ValueId sub(ValueId x, ValueId y) { return b.value("sub", {x, y}); }
+  ValueId add(ValueId x, ValueId y) { return b.value("add", {x, y}); }
+};
+
+bool softmaxDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
+  RowOps row{b, b.module.attr(op, "dims")};
+  ValueId x = b.module.operand(op, 0);
+  bool logarithm = std::string_view(b.module.record(op).name) == "log_softmax";
+  ValueId shifted = row.sub(x, row.over("max", x));
+  ValueId e = b.value("exp", {shifted});
+  ValueId sum = row.over("sum", e);
+  results.push_back(logarithm ? row.sub(shifted, b.value("log", {sum})) : b.value("div", {e, sum}));
+  return true;
+}
+
+bool softmaxGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  RowOps row{b, b.module.attr(op, "dims")};
+  ValueId y = b.module.result(op);
+  dx.push_back(row.mul(y, row.sub(dy[0], row.over("sum", row.mul(dy[0], y)))));
+  return true;
+}
+
+bool logSoftmaxGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  RowOps row{b, b.module.attr(op, "dims")};
+  ValueId p = b.value("exp", {b.module.result(op)});
+  dx.push_back(row.sub(dy[0], row.mul(p, row.over("sum", dy[0]))));
+  return true;
+}
+
+// Normalised x and 1/deviation, before weight and bias.
+struct Normed {
+  ValueId y, scale;
+};
+Normed normOf(Builder& b, OpId op, RowOps& row) {
+  Diagnostics none;
+  OpQuery q = queryOf(b.module, op, none);
+  ValueId x = b.module.operand(op, 0);
+  DType dtype = q.type(0).dtype;
+  ValueId c = std::string_view(q.record->name) == "layer_norm" ? row.sub(x, row.over("mean", x)) : x;
+  ValueId variance = row.over("mean", row.mul(c, c));
+  ValueId scale = b.value("rsqrt", {row.add(variance, b.literal(q.floatAttr("eps"), dtype))});
+  return {row.mul(c, scale), scale};
+}
+
+// weight or bias as it broadcasts against x: itself where the normalised dims are the last ones.
+ValueId alongRows(Builder& b, OpId op, size_t operand) {
+  Diagnostics none;
+  OpQuery q = queryOf(b.module, op, none);
+  size_t rank = q.type(0).rank();
+  std::vector<int64_t> dims = normalised(q, rank);
+  ValueId w = b.module.operand(op, operand);
+  bool last = dims.empty() || dims.front() + static_cast<int64_t>(dims.size()) == static_cast<int64_t>(rank);
+  if (last) return w;
+  std::vector<Dim> shape(rank, Dim(1));
+  for (int64_t d : dims) shape[static_cast<size_t>(d)] = q.type(0).dims[static_cast<size_t>(d)];
+  return b.value("reshape", {w}, {{"shape", sizesToAttr(b.module, shape)}});
+}
+
+bool normDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
+  RowOps row{b, b.module.attr(op, "dims")};
+  ValueId y = normOf(b, op, row).y;
+  if (b.module[op].numOperands > 1) y = row.mul(y, alongRows(b, op, 1));
+  if (b.module[op].numOperands > 2) y = row.add(y, alongRows(b, op, 2));
+  results.push_back(y);
+  return true;
+}
+
+// With g = dy * weight: dx = scale * (g - mean(g) - y * mean(g * y)), without mean(g) where nothing was centered.
+bool normGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  RowOps row{b, b.module.attr(op, "dims")};
+  Diagnostics none;
+  OpQuery q = queryOf(b.module, op, none);
+  size_t rank = q.type(0).rank(), count = b.module[op].numOperands;
+  bool centered = std::string_view(q.record->name) == "layer_norm";
+  std::vector<int64_t> dims = normalised(q, rank), kept;
+  for (int64_t d = 0; d < static_cast<int64_t>(rank); ++d)
+    if (!std::binary_search(dims.begin(), dims.end(), d)) kept.push_back(d);
+  Normed n = normOf(b, op, row);
+  ValueId g = count > 1 ? row.mul(dy[0], alongRows(b, op, 1)) : dy[0];
+  ValueId inner = centered ? row.sub(g, row.over("mean", g)) : g;
+  dx.push_back(row.mul(n.scale, row.sub(inner, row.mul(n.y, row.over("mean", row.mul(g, n.y))))));
+  auto overKept = [&](ValueId v) { return kept.empty() ? v : b.value("sum", {v}, {{"dims", b.ints(kept)}}); };
+  if (count > 1) dx.push_back(overKept(row.mul(dy[0], n.y)));
+  if (count > 2) dx.push_back(overKept(dy[0]));
+  return true;
+}
+
+struct Labels {
+  ValueId safe;    // labels, 0 where they are ignored
+  ValueId ignored; // bool; invalid where the dtype cannot hold ignore_index
+};
+Labels labelsOf(Builder& b, OpId op, const OpQuery& q) {
+  ValueId labels = b.module.operand(op, 1);
+  DType dtype = q.type(1).dtype;
+  int64_t ignore = q.intAttr("ignore_index");
+  if (wrapToInt(dtype, ignore) != ignore) return {labels, {}};
+  ValueId ignored = b.value("eq", {labels, b.literal(static_cast<double>(ignore), dtype)});
+  return {b.value("select", {ignored, b.literal(0, dtype), labels}), ignored};
+}
+
+bool crossEntropyDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
+  Diagnostics none;
+  OpQuery q = queryOf(b.module, op, none);
+  DType dtype = q.type(0).dtype;
+  int64_t dim = *q.dimAttr("dim", q.type(0).rank());
+  double smoothing = q.floatAttr("label_smoothing");
+  AttrId dims = b.ints({&dim, 1}), at = b.integer(dim);
+  Labels labels = labelsOf(b, op, q);
+  ValueId p = b.value("log_softmax", {b.module.operand(op, 0)}, {{"dims", dims}});
+  ValueId index = b.value("expand_dims", {labels.safe}, {{"dims", dims}});
+  ValueId picked = b.value("squeeze", {b.value("gather", {p, index}, {{"dim", at}})}, {{"dims", dims}});
+  ValueId loss = b.value("neg", {picked});
+  if (smoothing != 0) {
+    ValueId all = b.value("mul", {b.value("mean", {p}, {{"dims", dims}}), b.literal(smoothing, dtype)});
+    loss = b.value("sub", {b.value("mul", {loss, b.literal(1 - smoothing, dtype)}), all});
+  }
+  results.push_back(labels.ignored.valid() ? b.value("select", {labels.ignored, b.literal(0, dtype), loss})
+                                           : loss);
+  return true;
+}
+
+// (softmax - target) * dy, target 1 at the label, smoothed.
+bool crossEntropyGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Diagnostics none;
+  Module& m = b.module;
+  OpQuery q = queryOf(m, op, none);
+  const Type logits = q.type(0);
+  int64_t dim = *q.dimAttr("dim", logits.rank());
+  AttrId dims = b.ints({&dim, 1});
+  double smoothing = q.floatAttr("label_smoothing");
+  Dim classes[] = {logits.dims[static_cast<size_t>(dim)]};
+  if (smoothing != 0 && !classes[0].isStatic()) return false;
+  Labels labels = labelsOf(b, op, q);
+  ValueId p = b.value("softmax", {m.operand(op, 0)}, {{"dims", dims}});
+  AttrId depth = m.attrs[sizesToAttr(m, classes)].list[0];
+  ValueId target =
+      b.value("one_hot", {labels.safe}, {{"depth", depth}, {"dtype", b.word(dtypeName(logits.dtype))}});
+  if (dim + 1 != static_cast<int64_t>(logits.rank())) { // the classes from the last place to their own
+    std::vector<int64_t> perm;
+    for (int64_t d = 0; d < static_cast<int64_t>(logits.rank()); ++d)
+      perm.push_back(d < dim ? d : d == dim ? static_cast<int64_t>(logits.rank()) - 1 : d - 1);
+    target = b.value("transpose", {target}, {{"perm", b.ints(perm)}});
+  }
+  if (smoothing != 0) {
+    target = b.value("mul", {target, b.literal(1 - smoothing, logits.dtype)});
+    target = b.value("add",
+                     {target, b.literal(smoothing / static_cast<double>(classes[0].value()), logits.dtype)});
+  }
+  ValueId g =
+      labels.ignored.valid() ? b.value("select", {labels.ignored, b.literal(0, logits.dtype), dy[0]}) : dy[0];
+  g = b.value("expand_dims", {g}, {{"dims", dims}});
+  dx.resize(2);
+  dx[0] = b.value("mul", {b.value("sub", {p, target}), g});
+  return true;
+}
+
+OpRecord rowsOp(const char* name, const char* summary, double flops) {
+  OpRecord r{.name = name, .family = "normalise", .summary = summary};
+  r.operandClasses = kFloats;
+  r.throughNone = true;
+  r.lowering = Lowering::Rows;
+  r.flopsPerPoint = flops;
+  return r;
+}
+
+OpRecord softmaxOp(const char* name, const char* summary) {
+  OpRecord r = rowsOp(name, summary, 5);
+  r.attrs = {{"dims", AttrType::Dims}};
+  r.rule = softmaxRule;
+  r.samples = "T[5, 3] {dims = [1]}\nT[5, 3] {dims = [0]}\nT[2, 3, 4] {dims = [1, 2]}";
+  r.eval = softmaxEval;
+  r.decompose = softmaxDecompose;
+  r.gradFn = softmaxGrad;
+  return r;
+}
+
+OpRecord normOp(const char* name, const char* summary) {
+  OpRecord r = rowsOp(name, summary, 8);
+  r.operands = "x, weight?, bias?";
+  r.attrs = {{"dims", AttrType::Dims}, {"eps", AttrType::Float, "1e-5"}};
+  r.rule = normRule;
+  // Linear in weight and bias; each alone only where what the other adds is averaged or ordered along.
+  constexpr uint16_t average = kindBit(PendingKind::Avg);
+  r.through = {linear(0b110),
+               {ThroughRow::Linear, 0b010, false, ~0u, average},
+               {ThroughRow::Linear, 0b100, false, ~0u, average},
+               {ThroughRow::Affine, 0b100}};
+  r.throughNone = false;
+  r.samples = "T[5, 3] {dims = [1]}\nT[5, 3], T[3] {dims = [-1]}\nT[5, 3], T[5], T[5] {dims = [0]}\n"
+              "T[2, 3, 4], T[3, 4], T[3, 4] {dims = [1, 2], eps = 0.1}";
+  // Linear in weight and bias together; the bias alone is added.
+  r.throughNone = false;
+  r.through = {{ThroughRow::Linear, 0b110},
+               {ThroughRow::Linear, 0b010, false, ~0u, kindBit(PendingKind::Avg)},
+               {ThroughRow::Affine, 0b100}};
+  r.eval = normEval;
+  r.decompose = normDecompose;
+  r.gradFn = normGrad;
+  return r;
+}
+
+inline constexpr DiagKind kSmoothing{"label-smoothing", "'{0}' takes a label_smoothing from 0 to 1"};
+bool smoothingVerify(const OpQuery& q) {
+  double s = q.floatAttr("label_smoothing");
+  if (s >= 0 && s <= 1) return true;
+  q.diags->error(kSmoothing, q.loc, q.record->name);
+  return false;
+}
+
+} // namespace
+
+void addNormaliseOps(OpRegistry& ops) {
+  ops.add(softmaxOp("softmax", "exp(x) over its sum along `dims`"));
+  OpRecord logSoftmax = softmaxOp("log_softmax", "logarithm of softmax along `dims`");
+  logSoftmax.gradFn = logSoftmaxGrad;
+  ops.add(std::move(logSoftmax));
+  ops.add(normOp("layer_norm", "(x - mean) / sqrt(variance + eps) along `dims`, times weight, plus bias"));
+  ops.add(normOp("rms_norm", "x / sqrt(mean(x²) + eps) along `dims`, times weight, plus bias"));
+
+  OpRecord loss =
+      rowsOp("cross_entropy",
+             "-log softmax(logits) at the label along `dim`, per item; 0 where the label is ignore_index", 6);
+  loss.operands = "logits, labels";
+  loss.operandTypes = "T, int";
+  loss.attrs = {{"dim", AttrType::Dim, "-1"},
+                {"label_smoothing", AttrType::Float, "0"},
+                {"ignore_index", AttrType::Int, "-100"}};
+  loss.rule = crossEntropyRule;
+  loss.verify = smoothingVerify;
+  loss.eval = crossEntropyEval;
+  loss.decompose = crossEntropyDecompose;
+  loss.gradFn = crossEntropyGrad;
+  loss.samples = "T[5, 3], i32[5] in 0..3\nT[3, 5], i64[5] in 0..3 {dim = 0, label_smoothing = 0.2}\n"
+                 "T[2, 3, 4], u8[2, 3] in 0..4 {ignore_index = 1}";
+  ops.add(std::move(loss));
+}
+
+} // namespace dtc

@@ -1,0 +1,29 @@
+#include "RecordParts.h"
+#include <cmath>
+
+namespace dtc {
+
+std::optional<double> literalOperand(const OpQuery& q, size_t operand) {
+  if (operand >= q.operands.size()) return std::nullopt;
+  const Value& v = (*q.module)[q.operands[operand]];
+  if (v.kind != ValueKind::Literal) return std::nullopt;
+  const Attr& a = q.module->attrs[v.literal];
+  double number = a.kind == Attr::Float ? a.f
+                  : a.isUnsigned        ? static_cast<double>(static_cast<uint64_t>(a.i))
+                                        : static_cast<double>(a.i);
+  return std::isfinite(number) ? std::optional(number) : std::nullopt;
+}
+
+bool operandsAlikeRule(const OpQuery& q, Rule& rule) {
+  for (size_t i = 1; i < q.operandTypes.size(); ++i) {
+    if (q.type(i).rank() != q.type(0).rank()) return reportRank(q, i, std::to_string(q.type(0).rank()));
+    for (size_t d = 0; d < q.type(0).rank(); ++d)
+      if (q.type(i).dims[d] != q.type(0).dims[d])
+        return reportDims(q, "needs dim", "equal to dim", 0, d, i, d);
+  }
+  addOperandFactors(q, 0, rule);
+  rule.operands.resize(q.operandTypes.size(), rule.operands[0]);
+  return true;
+}
+
+} // namespace dtc

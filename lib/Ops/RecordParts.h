@@ -1,0 +1,27 @@
+#pragma once
+// Parts that many records share.
+#include "Families.h"
+
+namespace dtc {
+
+// OpRecord::operandClasses and Through::classes
+inline constexpr uint8_t kBools = 1, kInts = 2, kFloats = 4;
+inline constexpr uint8_t kNumbers = kInts | kFloats, kBits = kBools | kInts, kAnyDType = 7;
+
+// f(max of x) is the max of f(x): floats, integers and (any, all) bools as `classes` says; `swap`: decreasing.
+[[nodiscard]] constexpr Through monotone(uint8_t classes = kFloats, bool swap = false,
+                                         uint32_t operands = 1) {
+  return {ThroughRow::Monotone, operands, swap, ~0u, 0, classes};
+}
+[[nodiscard]] constexpr Through linear(uint32_t operands = 1, uint8_t classes = 0) {
+  return {ThroughRow::Linear, operands, false, ~0u, 0, classes};
+}
+[[nodiscard]] constexpr Through moving(uint32_t operands = 1) { return {ThroughRow::Moving, operands}; }
+
+// The finite value of a literal operand, or nothing where it is none (or there is no op to look at).
+[[nodiscard]] std::optional<double> literalOperand(const OpQuery&, size_t operand);
+
+// One operand, one result, the same dims: a rule for annotations and checks without results.
+[[nodiscard]] bool operandsAlikeRule(const OpQuery&, Rule&); // no results
+
+} // namespace dtc

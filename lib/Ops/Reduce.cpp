@@ -1,0 +1,402 @@
+// One value out of many.
+#include "RecordParts.h"
+#include "dtc/IR/Builder.h"
+#include "dtc/IR/Element.h"
+#include "dtc/Ops/Scalar.h"
+#include "dtc/Support/Result.h"
+#include "dtc/Support/Tensor.h"
+#include <algorithm>
+#include <cmath>
+
+namespace dtc {
+
+namespace {
+
+// --- the rule: reduced dims go, or become 1 ---
+
+bool reduceRuleOf(const OpQuery& q, Rule& rule, const std::vector<int64_t>& dims, FactorKind kind,
+                  PendingKind reduce) {
+  addOperandFactors(q, 0, rule);
+  TensorMap result;
+  for (size_t d = 0; d < q.type(0).rank(); ++d) {
+    if (std::binary_search(dims.begin(), dims.end(), static_cast<int64_t>(d))) {
+      rule.factors[d].kind = kind;
+      rule.factors[d].reduce = reduce;
+      if (q.boolAttr("keepdim")) result.dims.push_back(oneDim());
+    } else {
+      result.dims.push_back(plainDim(static_cast<uint16_t>(d)));
+    }
+  }
+  rule.results.assign(std::max<uint32_t>(1, numResultsOf(q)), result);
+  return true;
+}
+
+template <PendingKind Kind> bool reduceRule(const OpQuery& q, Rule& rule) {
+  auto dims = q.dimsAttr("dims", q.type(0).rank());
+  return dims && reduceRuleOf(q, rule, *dims, FactorKind::Reduce, Kind);
+}
+
+// A mean is P(sum) times the global 1/count; of integers the quotient truncates, so that nothing may be cut.
+bool meanRule(const OpQuery& q, Rule& rule) {
+  auto dims = q.dimsAttr("dims", q.type(0).rank());
+  FactorKind kind = isFloat(q.type(0).dtype) ? FactorKind::Reduce : FactorKind::Whole;
+  return dims && reduceRuleOf(q, rule, *dims, kind, PendingKind::Sum);
+}
+
+bool wholeDimsRule(const OpQuery& q, Rule& rule) {
+  auto dims = q.dimsAttr("dims", q.type(0).rank());
+  return dims && reduceRuleOf(q, rule, *dims, FactorKind::Whole, PendingKind::None);
+}
+
+bool argRule(const OpQuery& q, Rule& rule) {
+  auto dim = q.dimAttr("dim", q.type(0).rank());
+  return dim && reduceRuleOf(q, rule, {*dim}, FactorKind::Whole, PendingKind::None);
+}
+
+// How many elements one mean is over; nothing where that is symbolic.
+std::optional<Dim> elementsReduced(const OpQuery& q) {
+  if (q.has("count")) return q.sizeAttr("count");
+  auto dims = q.dimsAttr("dims", q.type(0).rank());
+  Dim count(1);
+  for (int64_t d : dims.value_or(std::vector<int64_t>{})) {
+    auto product = q.module->dims.mul(count, q.type(0).dims[static_cast<size_t>(d)]);
+    if (!product) return std::nullopt;
+    count = *product;
+  }
+  return count;
+}
+
+std::optional<double> meanNumbers(const OpQuery& q, std::string_view name) {
+  if (name != "count") return std::nullopt;
+  auto count = elementsReduced(q);
+  if (!count || !count->isStatic()) return std::nullopt;
+  return static_cast<double>(count->value());
+}
+
+AttrId sizeAsAttr(Module& m, Dim d) {
+  if (d.isStatic()) return m.attrs.integer(d.value());
+  Attr a;
+  a.kind = Attr::Size;
+  a.dim = d;
+  return m.attrs.intern(std::move(a));
+}
+
+void meanLocalise(const OpQuery& global, std::span<const TypeId> localOperands, std::span<const TypeId>,
+                  AttrList& attrs) {
+  Module& m = *global.module;
+  auto count = elementsReduced(global);
+  if (global.has("count") || !count || localOperands[0] == global.operandTypes[0]) return;
+  attrs.push_back({m.strings.intern("count"), sizeAsAttr(m, *count)});
+  std::string_view name = global.record->name;
+  normaliseAttrs(m, m.registry->find(name, 1), attrs);
+}
+
+// --- gradients: the cotangent spread over what was reduced ---
+
+struct Reduced {
+  Module& m;
+  ValueId x, y, dy;
+  std::vector<int64_t> dims;
+  bool keepdim;
+};
+
+Reduced reducedOf(Builder& b, OpId op, std::span<const ValueId> dy) {
+  OpQuery q = queryOf(b.module, op, b.diags);
+  return {b.module,
+          b.module.operand(op, 0),
+          b.module.result(op),
+          dy[0],
+          *q.dimsAttr("dims", q.type(0).rank()),
+          q.boolAttr("keepdim")};
+}
+
+// The reduced dims are put back with size 1: what broadcasts against x.
+ValueId withDims(Builder& b, const Reduced& r, ValueId v) {
+  return r.keepdim || r.dims.empty() ? v : b.value("expand_dims", {v}, {{"dims", b.ints(r.dims)}});
+}
+
+ValueId spread(Builder& b, const Reduced& r, ValueId v) {
+  const Type type = r.m.typeOf(r.x);
+  Attr shape;
+  shape.kind = Attr::List;
+  for (Dim d : type.dims) shape.list.push_back(sizeAsAttr(r.m, d));
+  ValueId with = withDims(b, r, v);
+  if (r.dims.empty()) return with;
+  return b.value("broadcast", {with}, {{"shape", r.m.attrs.intern(std::move(shape))}});
+}
+
+bool sumGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& out) {
+  Reduced r = reducedOf(b, op, dy);
+  out.push_back(spread(b, r, r.dy));
+  return true;
+}
+
+bool meanGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& out) {
+  Reduced r = reducedOf(b, op, dy);
+  auto count = elementsReduced(queryOf(b.module, op, b.diags));
+  DType dtype = b.module.typeOf(r.x).dtype;
+  ValueId divisor = count->isStatic() ? b.literal(static_cast<double>(count->value()), dtype)
+                                      : b.module.makeSymbol(*count, dtype, b.loc);
+  out.push_back(spread(b, r, b.value("div", {r.dy, divisor})));
+  return true;
+}
+
+ValueId floatMask(Builder& b, ValueId predicate, DType dtype) {
+  return b.value("convert", {predicate}, {{"dtype", b.word(dtypeName(dtype))}});
+}
+
+// Ties share evenly.
+bool extremeGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& out) {
+  Reduced r = reducedOf(b, op, dy);
+  ValueId mask = floatMask(b, b.value("eq", {r.x, withDims(b, r, r.y)}), b.module.typeOf(r.x).dtype);
+  ValueId ties = b.value("sum", {mask}, {{"dims", b.ints(r.dims)}, {"keepdim", b.boolean(true)}});
+  out.push_back(b.value("mul", {b.value("div", {mask, ties}), withDims(b, r, r.dy)}));
+  return true;
+}
+
+// y / x but for zeros: with one zero only its own slope is not 0, the product of the others; with two none is.
+bool prodGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& out) {
+  Reduced r = reducedOf(b, op, dy);
+  DType dtype = b.module.typeOf(r.x).dtype;
+  auto reduced = [&](std::string_view name, ValueId v) {
+    return b.value(name, {v}, {{"dims", b.ints(r.dims)}, {"keepdim", b.boolean(true)}});
+  };
+  ValueId zero = b.value("eq", {r.x, b.literal(0, dtype)});
+  ValueId others = b.value("select", {zero, b.literal(1, dtype), r.x});
+  ValueId product = reduced("prod", others);
+  ValueId zeros = reduced("sum", floatMask(b, zero, dtype));
+  ValueId none = b.value("select", {b.value("eq", {zeros, b.literal(0, dtype)}),
+                                    b.value("div", {product, others}), b.literal(0, dtype)});
+  ValueId one =
+      b.value("select", {b.value("eq", {zeros, b.literal(1, dtype)}), product, b.literal(0, dtype)});
+  ValueId slope = b.value("select", {zero, one, none});
+  out.push_back(b.value("mul", {slope, withDims(b, r, r.dy)}));
+  return true;
+}
+
+bool logsumexpGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& out) {
+  Reduced r = reducedOf(b, op, dy);
+  ValueId weight = b.value("exp", {b.value("sub", {r.x, withDims(b, r, r.y)})});
+  out.push_back(b.value("mul", {weight, withDims(b, r, r.dy)}));
+  return true;
+}
+
+// max, then log of the sum of exp(x - max); a max of -inf (or +inf) is not subtracted: exp(-inf - -inf) is NaN.
+bool logsumexpDecompose(Builder& b, OpId op, std::vector<ValueId>& out) {
+  OpQuery q = queryOf(b.module, op, b.diags);
+  ValueId x = b.module.operand(op, 0);
+  DType dtype = q.type(0).dtype;
+  std::vector<int64_t> dims = *q.dimsAttr("dims", q.type(0).rank());
+  auto reduced = [&](std::string_view name, ValueId v, bool keep) {
+    return b.value(name, {v}, {{"dims", b.ints(dims)}, {"keepdim", b.boolean(keep)}});
+  };
+  auto finite = [&](ValueId max) {
+    return b.value("select", {b.value("is_inf", {max}), b.literal(0, dtype), max});
+  };
+  ValueId max = finite(reduced("max", x, true));
+  ValueId sum = reduced("sum", b.value("exp", {b.value("sub", {x, max})}), q.boolAttr("keepdim"));
+  ValueId back = q.boolAttr("keepdim")
+                     ? max
+                     : b.value("reshape", {max}, {{"shape", [&] {
+                                                     Attr shape;
+                                                     shape.kind = Attr::List;
+                                                     for (Dim d : b.module.typeOf(sum).dims)
+                                                       shape.list.push_back(sizeAsAttr(b.module, d));
+                                                     return b.module.attrs.intern(std::move(shape));
+                                                   }()}});
+  out.push_back(b.value("add", {b.value("log", {sum}), back}));
+  return true;
+}
+
+// --- evaluation of what scalar and rule do not say ---
+
+// Calls fn(result element, the operand's elements of it in order) over the reduced dims.
+template <class Fn> void forEachRow(const Tensor& x, const std::vector<int64_t>& dims, Fn&& fn) {
+  std::vector<int64_t> strides = x.strides(), kept, reduced;
+  for (size_t d = 0; d < x.rank(); ++d)
+    (std::binary_search(dims.begin(), dims.end(), static_cast<int64_t>(d)) ? reduced : kept)
+        .push_back(static_cast<int64_t>(d));
+  auto offsets = [&](const std::vector<int64_t>& over) {
+    std::vector<int64_t> all{0};
+    for (int64_t d : over) {
+      std::vector<int64_t> next;
+      for (int64_t base : all)
+        for (int64_t i = 0; i < x.shape()[static_cast<size_t>(d)]; ++i)
+          next.push_back(base + i * strides[static_cast<size_t>(d)]);
+      all = std::move(next);
+    }
+    return all;
+  };
+  std::vector<int64_t> bases = offsets(kept), inner = offsets(reduced), row(inner.size());
+  for (size_t r = 0; r < bases.size(); ++r) {
+    for (size_t i = 0; i < inner.size(); ++i) row[i] = bases[r] + inner[i];
+    fn(static_cast<int64_t>(r), row);
+  }
+}
+
+bool logsumexpEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  auto dims = q.dimsAttr("dims", in[0]->rank());
+  forEachRow(*in[0], *dims, [&](int64_t r, const std::vector<int64_t>& row) {
+    double max = -INFINITY, sum = 0;
+    for (int64_t i : row)
+      max = reduceCombine(PendingKind::Max, DType::F64, {max, 0}, {in[0]->getFloat(i), 0}).f;
+    double shift = std::isinf(max) ? 0 : max;
+    for (int64_t i : row) sum += std::exp(in[0]->getFloat(i) - shift);
+    out[0]->setFloat(r, std::log(sum) + shift);
+  });
+  return true;
+}
+
+// The first of equals, NaN greatest (for argmin: least).
+template <bool Max>
+bool argEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  auto dim = q.dimAttr("dim", in[0]->rank());
+  const Tensor& x = *in[0];
+  bool floats = isFloat(x.dtype()), isUnsigned = x.dtype() == DType::U64;
+  auto better = [&](int64_t a, int64_t b) {
+    if (floats) {
+      double u = x.getFloat(a), v = x.getFloat(b);
+      if (std::isnan(u) || std::isnan(v)) return std::isnan(u) && !std::isnan(v);
+      return Max ? u > v : u < v;
+    }
+    int64_t u = x.getInt(a), v = x.getInt(b);
+    if (isUnsigned) return Max ? uint64_t(u) > uint64_t(v) : uint64_t(u) < uint64_t(v);
+    return Max ? u > v : u < v;
+  };
+  forEachRow(x, {*dim}, [&](int64_t r, const std::vector<int64_t>& row) {
+    size_t best = 0;
+    for (size_t i = 1; i < row.size(); ++i)
+      if (better(row[i], row[best])) best = i;
+    out[0]->setInt(r, static_cast<int64_t>(best));
+  });
+  return true;
+}
+
+template <bool Max> uint32_t argElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  size_t rank = q.type(0).rank(), dim = static_cast<size_t>(*q.dimAttr("dim", rank)), at = 0;
+  std::vector<ElementBuilder::Node> coordinates;
+  for (size_t d = 0; d < rank; ++d) {
+    if (d == dim) {
+      coordinates.push_back(b.index(0));
+      at += q.boolAttr("keepdim") ? 1 : 0;
+    } else {
+      coordinates.push_back(b.at(at++));
+    }
+  }
+  return b.argReduce(Max, 0, coordinates, dim);
+}
+
+inline constexpr DiagKind kEmptyArg{"empty-arg-reduction",
+                                    "'{0}': dim {1} of {2} has no elements to choose from"};
+bool argVerify(const OpQuery& q) {
+  auto dim = q.dimAttr("dim", q.type(0).rank());
+  if (dim && !(q.type(0).dims[static_cast<size_t>(*dim)] == Dim(0))) return true;
+  if (dim) q.diags->error(kEmptyArg, q.loc, q.record->name, *dim, q.operandText(0));
+  return false;
+}
+
+// --- the records ---
+
+OpRecord reduction(const char* name, const char* summary) {
+  OpRecord r{.name = name, .family = "reduce", .summary = summary};
+  r.attrs = {{"dims", AttrType::Dims, "all", "reduced dims; [] reduces nothing"},
+             {"keepdim", AttrType::Bool, "false", "leave size 1 in their places"}};
+  r.operandClasses = kNumbers;
+  r.scalar = "a";
+  r.samples =
+      "T[5, 3]\nT[5, 3] {dims = [1]}\nT[2, 5, 3] {dims = [0, 2]}\nT[5, 3] {dims = [0], keepdim = true}";
+  return r;
+}
+
+void addSums(OpRegistry& ops) {
+  OpRecord sum = reduction("sum", "sum; of none 0");
+  sum.rule = reduceRule<PendingKind::Sum>;
+  sum.through = {linear()};
+  sum.gradFn = sumGrad;
+  ops.add(std::move(sum));
+
+  OpRecord mean = reduction("mean", "sum divided by the number of elements; integers truncate");
+  mean.attrs.push_back(
+      {"count", AttrType::Size, "", "divide by this instead (a piece of a cut tensor: the global number)"});
+  mean.rule = meanRule;
+  mean.through = {linear(1, kFloats)};
+  mean.finish = "acc / $count";
+  mean.derive = meanNumbers;
+  mean.localise = meanLocalise;
+  mean.gradFn = meanGrad;
+  ops.add(std::move(mean));
+
+  OpRecord prod = reduction("prod", "product; of none 1");
+  prod.rule = reduceRule<PendingKind::Prod>;
+  prod.through = {{ThroughRow::Multiplicative}};
+  prod.gradFn = prodGrad;
+  ops.add(std::move(prod));
+
+  OpRecord logsumexp = reduction("logsumexp", "log of the sum of exponentials, without overflow");
+  logsumexp.operandClasses = kFloats;
+  logsumexp.rule = wholeDimsRule;
+  logsumexp.throughNone = true;
+  logsumexp.eval = logsumexpEval;
+  logsumexp.gradFn = logsumexpGrad;
+  logsumexp.decompose = logsumexpDecompose;
+  logsumexp.lowering = Lowering::Rows;
+  logsumexp.flopsPerPoint = 4;
+  ops.add(std::move(logsumexp));
+}
+
+void addExtremes(OpRegistry& ops) {
+  OpRecord max = reduction("max", "greatest; NaN stays; of none -inf or the least integer");
+  max.rule = reduceRule<PendingKind::Max>;
+  max.through = {{ThroughRow::LatticeMax}};
+  max.gradFn = extremeGrad;
+  ops.add(std::move(max));
+
+  OpRecord min = reduction("min", "least; NaN stays; of none inf or the greatest integer");
+  min.rule = reduceRule<PendingKind::Min>;
+  min.through = {{ThroughRow::LatticeMin}};
+  min.gradFn = extremeGrad;
+  ops.add(std::move(min));
+
+  OpRecord any = reduction("any", "is one true?");
+  any.operandClasses = kBools;
+  any.rule = reduceRule<PendingKind::Any>;
+  any.through = {{ThroughRow::LatticeAny}};
+  any.gradNone = true;
+  ops.add(std::move(any));
+
+  OpRecord all = reduction("all", "are all true?");
+  all.operandClasses = kBools;
+  all.rule = reduceRule<PendingKind::All>;
+  all.through = {{ThroughRow::LatticeAll}};
+  all.gradNone = true;
+  ops.add(std::move(all));
+}
+
+void addArgs(OpRegistry& ops) {
+  static constexpr const char* summaries[] = {"index of the greatest, the first of equals; NaN is greatest",
+                                              "index of the least, the first of equals; NaN is least"};
+  for (int i = 0; i < 2; ++i) {
+    OpRecord r = reduction(i ? "argmin" : "argmax", summaries[i]);
+    r.attrs.front() = {"dim", AttrType::Dim, nullptr, "the dim that is searched"};
+    r.rule = argRule;
+    r.verify = argVerify;
+    r.resultType = OpRecord::ResultType::I32;
+    r.throughNone = true;
+    r.scalar = nullptr;
+    r.samples = "T[5, 3] {dim = 0}\nT[5, 3] {dim = -1, keepdim = true}";
+    r.eval = i ? argEval<false> : argEval<true>;
+    r.element = i ? argElement<false> : argElement<true>;
+    r.gradNone = true;
+    ops.add(std::move(r));
+  }
+}
+
+} // namespace
+
+void addReduceOps(OpRegistry& ops) {
+  addSums(ops);
+  addExtremes(ops);
+  addArgs(ops);
+}
+
+} // namespace dtc

@@ -1,0 +1,196 @@
+// flip roll tril triu: elements that change places or go.
+#include "ShapeParts.h"
+
+#include <algorithm>
+
+namespace dtc {
+namespace {
+
+// The dims that an op touches are whole, with one factor for operand and result; the others pass.
+bool wholeDimsRule(const OpQuery& q, const std::vector<int64_t>& touched, Rule& rule) {
+  addOperandFactors(q, 0, rule);
+  for (int64_t d : touched) {
+    auto at = static_cast<size_t>(d);
+    rule.factors[rule.operands[0].dims[at].terms[0].factor].kind = FactorKind::Whole;
+    rule.operands[0].dims[at].form = DimMap::Free;
+  }
+  rule.results.push_back(rule.operands[0]);
+  return true;
+}
+
+// --- flip ---
+
+bool flipRule(const OpQuery& q, Rule& rule) {
+  auto dims = q.dimsAttr("dims", q.type(0).rank());
+  return dims && wholeDimsRule(q, *dims, rule);
+}
+
+bool flipEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  std::vector<int64_t> dims = *q.dimsAttr("dims", in[0]->rank()), strides = in[0]->strides(), from;
+  forEachElement(out[0]->shape(), [&](std::span<const int64_t> at, int64_t i) {
+    from.assign(at.begin(), at.end());
+    for (int64_t d : dims) from[d] = in[0]->shape()[d] - 1 - from[d];
+    copyElement(*out[0], i, *in[0], flatten(from, strides));
+  });
+  return true;
+}
+
+uint32_t flipElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  const Type& type = q.type(0);
+  std::vector<ElementNode> at = ownCoordinates(b, type.rank());
+  const std::vector<int64_t> dims = *q.dimsAttr("dims", type.rank());
+  for (int64_t d : dims) {
+    auto k = static_cast<size_t>(d);
+    at[k] = b.sub(b.sub(b.size(type.dims[k]), b.index(1)), at[k]);
+  }
+  return b.load(0, at, true);
+}
+
+bool flipGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  dx.push_back(b.value("flip", {dy[0]}, {{"dims", b.module.attr(op, "dims")}}));
+  return true;
+}
+
+// --- roll ---
+
+struct Shift {
+  int64_t dim = 0, by = 0;
+};
+
+// The dims may repeat, as in torch: their shifts add up.
+bool shiftsOf(const OpQuery& q, std::vector<Shift>& out) {
+  auto rank = static_cast<int64_t>(q.type(0).rank());
+  std::vector<int64_t> shifts = q.intsAttr("shifts"), dims = q.intsAttr("dims");
+  if (shifts.size() != dims.size()) return reportShape(q, "needs one shift per dim that it names");
+  for (size_t i = 0; i < dims.size(); ++i) {
+    int64_t d = dims[i] < 0 ? dims[i] + rank : dims[i];
+    if (d < 0 || d >= rank) return reportShape(q, "has no dim " + std::to_string(dims[i]));
+    auto same = std::find_if(out.begin(), out.end(), [&](const Shift& s) { return s.dim == d; });
+    if (same == out.end()) same = out.insert(out.end(), {d, 0});
+    auto sum = checkedAdd(same->by, shifts[i]);
+    if (!sum) return reportShape(q, "has shifts that pass 2^63");
+    same->by = *sum;
+  }
+  return true;
+}
+
+bool rollRule(const OpQuery& q, Rule& rule) {
+  std::vector<Shift> shifts;
+  if (!shiftsOf(q, shifts)) return false;
+  std::vector<int64_t> touched;
+  for (const Shift& s : shifts)
+    if (s.by != 0) touched.push_back(s.dim);
+  return wholeDimsRule(q, touched, rule);
+}
+
+bool rollEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  std::vector<Shift> shifts;
+  if (!shiftsOf(q, shifts)) return false;
+  std::vector<int64_t> strides = in[0]->strides(), from;
+  forEachElement(out[0]->shape(), [&](std::span<const int64_t> at, int64_t i) {
+    from.assign(at.begin(), at.end());
+    for (const Shift& s : shifts) {
+      int64_t n = in[0]->shape()[s.dim];
+      from[s.dim] = ((from[s.dim] - s.by % n) % n + n) % n;
+    }
+    copyElement(*out[0], i, *in[0], flatten(from, strides));
+  });
+  return true;
+}
+
+// y[i] = x[(i - by) mod n]: with the shift in [0, n), a coordinate below 0 is put back by adding n once.
+uint32_t rollElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  std::vector<Shift> shifts;
+  if (!shiftsOf(q, shifts)) return 0;
+  const Type& type = q.type(0);
+  std::vector<ElementNode> at = ownCoordinates(b, type.rank());
+  ElementNode zero = b.index(0);
+  for (const Shift& s : shifts) {
+    auto d = static_cast<size_t>(s.dim);
+    ElementNode n = b.size(type.dims[d]);
+    ElementNode by = b.call("mod", {b.index(s.by), n});
+    ElementNode from = b.call("sub", {at[d], by});
+    at[d] = b.call("select", {b.call("lt", {from, zero}), b.call("add", {from, n}), from});
+  }
+  return b.load(0, at);
+}
+
+bool rollGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Diagnostics none;
+  OpQuery q = queryOf(b.module, op, none);
+  std::vector<int64_t> back = q.intsAttr("shifts");
+  for (int64_t& s : back) s = -s;
+  dx.push_back(b.value("roll", {dy[0]}, {{"shifts", b.ints(back)}, {"dims", b.module.attr(op, "dims")}}));
+  return true;
+}
+
+// --- tril, triu ---
+
+// $rows and $columns are the last two dims of the result.
+std::optional<double> triangleNumbers(const OpQuery& q, std::string_view name) {
+  auto rank = static_cast<double>(q.type(0).rank());
+  if (name == "rows") return rank - 2;
+  if (name == "columns") return rank - 1;
+  return std::nullopt;
+}
+
+bool triangleGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Diagnostics none;
+  int64_t diagonal = queryOf(b.module, op, none).intAttr("diagonal");
+  dx.push_back(b.value(b.module.record(op).name, {dy[0]}, {{"diagonal", b.integer(diagonal)}}));
+  dx.resize(b.module[op].numOperands);
+  return true;
+}
+
+OpRecord triangle(const char* name, const char* summary, const char* scalar) {
+  OpRecord r{.name = name, .family = "shape", .summary = summary};
+  r.operands = "x, row_offset?, column_offset?";
+  r.operandTypes = "T, i32";
+  r.attrs = {{"diagonal", AttrType::Int, "0", "0 is the main one, 1 the one above it"}};
+  r.ruleText = "[.. r c], [], [] -> [.. r c]; r: place; c: place";
+  r.offsetOperand = 1;
+  r.scalar = scalar;
+  r.samples = "T[5, 4]\nT[3, 5] {diagonal = -1}\nT[2, 4, 4] {diagonal = 1}";
+  r.derive = triangleNumbers;
+  r.gradFn = triangleGrad;
+  r.through = {moving()}; // the filling 0 combines with itself to 0 under every op
+  return r;
+}
+
+} // namespace
+
+void addMoveOps(OpRegistry& ops) {
+  OpRecord flip{.name = "flip", .family = "shape", .summary = "the dims back to front"};
+  flip.attrs = {{"dims", AttrType::Dims}};
+  flip.rule = flipRule;
+  flip.through = {moving()};
+  flip.eval = flipEval;
+  flip.element = flipElement;
+  flip.gradFn = flipGrad;
+  flip.flopsPerPoint = 0;
+  flip.samples = "T[5, 3] {dims = [0]}\n"
+                 "T[5, 3] {dims = [0, 1]}";
+  ops.add(std::move(flip));
+
+  OpRecord roll{.name = "roll",
+                .family = "shape",
+                .summary = "moved by `shifts`, what leaves at one end comes back at the other"};
+  roll.attrs = {{"shifts", AttrType::Ints}, {"dims", AttrType::Dims}};
+  roll.rule = rollRule;
+  roll.through = {moving()};
+  roll.eval = rollEval;
+  roll.element = rollElement;
+  roll.gradFn = rollGrad;
+  roll.flopsPerPoint = 0;
+  roll.samples = "T[5, 3] {shifts = [2], dims = [0]}\n"
+                 "T[5, 4] {shifts = [-1, 3], dims = [1, 0]}\n"
+                 "T[5, 3] {shifts = [0], dims = [0]}";
+  ops.add(std::move(roll));
+
+  ops.add(triangle("tril", "0 above the diagonal of the last two dims",
+                   "select(index($columns) + c <= index($rows) + b + $diagonal, a, 0)"));
+  ops.add(triangle("triu", "0 below the diagonal of the last two dims",
+                   "select(index($columns) + c >= index($rows) + b + $diagonal, a, 0)"));
+}
+
+} // namespace dtc

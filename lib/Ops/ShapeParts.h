@@ -1,0 +1,71 @@
+#pragma once
+// Parts that the records of shape, index and normalise share: lists of sizes, walks over host tensors, attributes by code.
+#include "RecordParts.h"
+#include "dtc/IR/Builder.h"
+#include "dtc/IR/Element.h"
+#include "dtc/Support/Tensor.h"
+#include <cstring>
+
+namespace dtc {
+
+// A diagnostic "'op' what" under the op.
+bool reportShape(const OpQuery&, std::string_view what);
+
+// The three files of the family `shape`.
+void addViewOps(OpRegistry&);  // reshape transpose broadcast expand_dims squeeze tile
+void addPieceOps(OpRegistry&); // concat stack split slice pad
+void addMoveOps(OpRegistry&);  // flip roll tril triu
+
+// --- attributes ---
+// A list of sizes. -1 comes back as kInferred and other negative numbers as kNegative, which are no sizes: nothing may be
+// asked of them. Nothing where the attribute is absent.
+[[nodiscard]] std::optional<std::vector<Dim>> sizesAttr(const OpQuery&, std::string_view name);
+inline constexpr Dim kInferred{INT64_MIN}, kNegative{INT64_MIN + 1};
+[[nodiscard]] inline bool isSize(Dim d) { return !(d == kInferred) && !(d == kNegative); }
+[[nodiscard]] AttrId sizesToAttr(Module&, std::span<const Dim>);
+void setListed(AttrList&, StrId name, AttrId value); // replaces or adds
+// For OpRecord::localise: "shape" becomes the local result's.
+void localiseShape(const OpQuery&, std::span<const TypeId> operands, std::span<const TypeId> results,
+                   AttrList&);
+[[nodiscard]] std::string dimText(const OpQuery&, Dim);
+
+// --- rules ---
+// A dim that is only moved as a whole: a factor of its own, which sharding gathers first.
+uint16_t addWhole(Rule&, Dim size, std::string name = {});
+[[nodiscard]] inline DimMap freeDim(uint16_t factor) { return {DimMap::Free, {{factor, 1}}, 0}; }
+[[nodiscard]] inline bool isOneDim(Dim d) { return d.isStatic() && d.value() == 1; }
+
+// --- evaluation ---
+// Both have one dtype (the evaluator holds floats of all values alike).
+inline void copyElement(Tensor& to, int64_t i, const Tensor& from, int64_t j) {
+  auto bytes = static_cast<size_t>(dtypeBytes(to.dtype()));
+  std::memcpy(to.bytes().data() + static_cast<size_t>(i) * bytes,
+              from.bytes().data() + static_cast<size_t>(j) * bytes, bytes);
+}
+// fn(coordinates, row-major index) for every element.
+template <class Fn> void forEachElement(const std::vector<int64_t>& shape, Fn&& fn) {
+  std::vector<int64_t> at(shape.size());
+  for (int64_t n : shape)
+    if (n == 0) return;
+  for (int64_t flat = 0;; ++flat) {
+    fn(std::span<const int64_t>(at), flat);
+    size_t d = shape.size();
+    while (d-- > 0) {
+      if (++at[d] < shape[d]) break;
+      at[d] = 0;
+    }
+    if (d == static_cast<size_t>(-1)) return;
+  }
+}
+[[nodiscard]] inline int64_t flatten(std::span<const int64_t> at, std::span<const int64_t> strides) {
+  int64_t flat = 0;
+  for (size_t d = 0; d < at.size(); ++d) flat += at[d] * strides[d];
+  return flat;
+}
+
+// --- elements ---
+using ElementNode = ElementBuilder::Node;
+// The result's own coordinates.
+[[nodiscard]] std::vector<ElementNode> ownCoordinates(ElementBuilder&, size_t rank);
+
+} // namespace dtc

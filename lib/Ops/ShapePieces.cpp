@@ -1,0 +1,555 @@
+// concat stack split slice pad: dims put together, taken apart, cut and lengthened.
+#include "ShapeParts.h"
+
+#include <algorithm>
+
+namespace dtc {
+namespace {
+
+// Factors of all dims but `dim`, shared by every operand (and result) that has them; `except` is the dim that differs.
+bool sharedFactors(const OpQuery& q, size_t except, Rule& rule, std::vector<uint16_t>& factors) {
+  const std::vector<Dim> dims = q.type(0).dims;
+  factors.assign(dims.size(), 0);
+  bool ok = true;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (d == except) continue;
+    factors[d] = addFactor(rule, dims[d], "i" + std::to_string(d));
+    for (size_t i = 1; i < q.operandTypes.size(); ++i)
+      if (!(q.type(i).dims[d] == dims[d])) ok = reportDims(q, "needs dim", "equal to dim", 0, d, i, d);
+  }
+  return ok;
+}
+
+bool sameRanks(const OpQuery& q) {
+  for (size_t i = 1; i < q.operandTypes.size(); ++i)
+    if (q.type(i).rank() != q.type(0).rank()) return reportRank(q, i, std::to_string(q.type(0).rank()));
+  return true;
+}
+
+// a + b, where both are numbers; symbolic sizes do not add.
+std::optional<Dim> plus(Dim a, Dim b) {
+  if (a == Dim(0)) return b;
+  if (b == Dim(0)) return a;
+  if (!a.isStatic() || !b.isStatic()) return std::nullopt;
+  auto sum = checkedAdd(a.value(), b.value());
+  return sum ? std::optional(Dim(*sum)) : std::nullopt;
+}
+
+TensorMap mapWith(const std::vector<uint16_t>& factors, size_t at, DimMap special) {
+  TensorMap map;
+  for (size_t d = 0; d < factors.size(); ++d) map.dims.push_back(d == at ? special : plainDim(factors[d]));
+  return map;
+}
+
+// --- concat, stack ---
+
+bool concatRule(const OpQuery& q, Rule& rule) {
+  auto dim = q.dimAttr("dim", q.type(0).rank());
+  if (!dim || !sameRanks(q)) return false;
+  auto at = static_cast<size_t>(*dim);
+  std::vector<uint16_t> factors;
+  if (!sharedFactors(q, at, rule, factors)) return false;
+  std::optional<Dim> total = Dim(0);
+  for (size_t i = 0; i < q.operandTypes.size(); ++i) {
+    Dim own = q.type(i).dims[at];
+    if (total) total = plus(*total, own);
+    rule.operands.push_back(mapWith(factors, at, freeDim(addWhole(rule, own, "c" + std::to_string(i)))));
+  }
+  if (!total) return reportShape(q, "cannot add up symbolic sizes along dim " + std::to_string(at));
+  rule.results.push_back(mapWith(factors, at, freeDim(addWhole(rule, *total, "c"))));
+  return true;
+}
+
+bool stackRule(const OpQuery& q, Rule& rule) {
+  auto dim = q.dimAttr("dim", q.type(0).rank() + 1);
+  if (!dim || !sameRanks(q)) return false;
+  auto at = static_cast<size_t>(*dim);
+  std::vector<uint16_t> factors;
+  if (!sharedFactors(q, q.type(0).rank(), rule, factors)) return false;
+  for (size_t i = 0; i < q.operandTypes.size(); ++i)
+    rule.operands.push_back(mapWith(factors, factors.size(), {}));
+  factors.insert(factors.begin() + static_cast<ptrdiff_t>(at), 0);
+  uint16_t number = addWhole(rule, Dim(static_cast<int64_t>(q.operandTypes.size())), "n");
+  rule.results.push_back(mapWith(factors, at, freeDim(number)));
+  return true;
+}
+
+// Rows of `inner` elements: operand i gives runs of lengths[i] * inner to every outer row.
+bool joinEval(std::span<const Tensor* const> in, Tensor& out, size_t at) {
+  auto bytes = static_cast<size_t>(dtypeBytes(out.dtype()));
+  size_t outer = 1, offset = 0, row = 0;
+  for (size_t d = 0; d < at; ++d) outer *= static_cast<size_t>(out.shape()[d]);
+  if (outer == 0) return true;
+  row = out.bytes().size() / outer;
+  for (const Tensor* t : in) {
+    size_t run = static_cast<size_t>(t->numElements()) / outer * bytes;
+    if (run == 0) continue;
+    for (size_t o = 0; o < outer; ++o)
+      std::memcpy(out.bytes().data() + o * row + offset, t->bytes().data() + o * run, run);
+    offset += run;
+  }
+  return true;
+}
+
+bool joinedEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  return joinEval(in, *out[0], static_cast<size_t>(*q.dimAttr("dim", out[0]->rank())));
+}
+
+// The value of the operand whose part of the dim the coordinate is in.
+uint32_t concatElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  auto at = static_cast<size_t>(*q.dimAttr("dim", q.type(0).rank()));
+  std::vector<ElementNode> own = ownCoordinates(b, q.type(0).rank());
+  ElementNode value = 0, start = b.index(0);
+  for (size_t i = 0; i < q.operandTypes.size(); ++i) {
+    std::vector<ElementNode> coordinates = own;
+    coordinates[at] = b.sub(own[at], start);
+    ElementNode x = b.load(i, coordinates);
+    value = i == 0 ? x : b.call("select", {b.call("lt", {own[at], start}), value, x});
+    start = b.add(start, b.size(q.type(i).dims[at]));
+  }
+  return value;
+}
+
+uint32_t stackElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  size_t rank = q.type(0).rank() + 1;
+  auto at = static_cast<size_t>(*q.dimAttr("dim", rank));
+  std::vector<ElementNode> own = ownCoordinates(b, rank), inner = own;
+  inner.erase(inner.begin() + static_cast<ptrdiff_t>(at));
+  ElementNode value = 0;
+  for (size_t i = 0; i < q.operandTypes.size(); ++i) {
+    ElementNode x = b.load(i, inner, true);
+    value =
+        i == 0 ? x : b.call("select", {b.call("lt", {own[at], b.index(static_cast<int64_t>(i))}), value, x});
+  }
+  return value;
+}
+
+bool concatGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Diagnostics none;
+  OpQuery q = queryOf(b.module, op, none);
+  auto dim = q.dimAttr("dim", q.type(0).rank());
+  std::vector<Dim> sizes;
+  for (size_t i = 0; i < q.operandTypes.size(); ++i)
+    sizes.push_back(q.type(i).dims[static_cast<size_t>(*dim)]);
+  AttrId list = sizesToAttr(b.module, sizes);
+  OpId split = b.op("split", {{dy[0]}}, {{"sizes", list}, {"dim", b.integer(*dim)}});
+  for (size_t i = 0; i < sizes.size(); ++i) dx.push_back(b.module.result(split, i));
+  return true;
+}
+
+bool stackGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Diagnostics none;
+  OpQuery q = queryOf(b.module, op, none);
+  int64_t dim = *q.dimAttr("dim", q.type(0).rank() + 1);
+  size_t count = q.operandTypes.size();
+  std::vector<Dim> ones(count, Dim(1));
+  AttrId list = sizesToAttr(b.module, ones), dims = b.ints({&dim, 1});
+  OpId split = b.op("split", {{dy[0]}}, {{"sizes", list}, {"dim", b.integer(dim)}});
+  for (size_t i = 0; i < count; ++i)
+    dx.push_back(b.value("squeeze", {b.module.result(split, i)}, {{"dims", dims}}));
+  return true;
+}
+
+// --- split ---
+
+bool splitRule(const OpQuery& q, Rule& rule) {
+  auto dim = q.dimAttr("dim", q.type(0).rank());
+  if (!dim) return false;
+  auto at = static_cast<size_t>(*dim);
+  std::vector<Dim> sizes = *sizesAttr(q, "sizes");
+  std::vector<uint16_t> factors;
+  if (!sharedFactors(q, at, rule, factors)) return false;
+  Dim own = q.type(0).dims[at];
+  rule.operands.push_back(mapWith(factors, at, freeDim(addWhole(rule, own, "c"))));
+  std::optional<Dim> total = Dim(0);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (!isSize(sizes[i])) return reportShape(q, "takes no negative size");
+    if (total) total = plus(*total, sizes[i]);
+    rule.results.push_back(mapWith(factors, at, freeDim(addWhole(rule, sizes[i], "c" + std::to_string(i)))));
+  }
+  if (sizes.empty()) return reportShape(q, "needs at least one size");
+  if (total && *total == own) return true;
+  return reportShape(q, "needs sizes that add up to " + dimText(q, own) + ", the size of dim " +
+                            std::to_string(at) + (total ? ", not to " + dimText(q, *total) : std::string()));
+}
+
+bool splitEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  auto at = static_cast<size_t>(*q.dimAttr("dim", in[0]->rank()));
+  size_t outer = 1, offset = 0;
+  for (size_t d = 0; d < at; ++d) outer *= static_cast<size_t>(in[0]->shape()[d]);
+  if (outer == 0) return true;
+  size_t row = in[0]->bytes().size() / outer;
+  for (Tensor* t : out) {
+    size_t run = t->bytes().size() / outer;
+    for (size_t o = 0; o < outer && run > 0; ++o)
+      std::memcpy(t->bytes().data() + o * run, in[0]->bytes().data() + o * row + offset, run);
+    offset += run;
+  }
+  return true;
+}
+
+uint32_t splitElement(const OpQuery& q, ElementBuilder& b, size_t result) {
+  auto at = static_cast<size_t>(*q.dimAttr("dim", q.type(0).rank()));
+  std::vector<Dim> sizes = *sizesAttr(q, "sizes");
+  std::vector<ElementNode> own = ownCoordinates(b, q.type(0).rank());
+  for (size_t i = 0; i < result; ++i) own[at] = b.add(own[at], b.size(sizes[i]));
+  return b.load(0, own, true);
+}
+
+bool splitGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Diagnostics none;
+  OpQuery q = queryOf(b.module, op, none);
+  int64_t dim = *q.dimAttr("dim", q.type(0).rank());
+  std::vector<ValueId> parts;
+  for (size_t i = 0; i < dy.size(); ++i)
+    parts.push_back(dy[i].valid() ? dy[i] : b.constant(0, b.module[b.module.result(op, i)].type));
+  OpId joined = b.op("concat", parts, {{"dim", b.integer(dim)}});
+  dx.push_back(b.module.result(joined));
+  return true;
+}
+
+// --- slice ---
+
+struct SliceDim {
+  bool whole = false; // [0, n) by 1: the dim is not touched
+  int64_t start = 0, stride = 1, size = 0;
+};
+
+bool sliceDims(const OpQuery& q, std::vector<SliceDim>& out) {
+  size_t rank = q.type(0).rank();
+  std::vector<int64_t> starts = q.intsAttr("start"), strides = q.intsAttr("stride");
+  std::vector<Dim> limits = *sizesAttr(q, "limit");
+  if (!q.rawAttr("stride").valid()) strides.assign(rank, 1);
+  if (starts.size() != rank || limits.size() != rank || strides.size() != rank)
+    return reportShape(q, "needs start, limit and stride with one entry per dim, " + std::to_string(rank) +
+                              " in all");
+  for (size_t d = 0; d < rank; ++d) {
+    Dim own = q.type(0).dims[d];
+    SliceDim s{starts[d] == 0 && limits[d] == own && strides[d] == 1, starts[d], strides[d], 0};
+    if (!s.whole) {
+      if (!own.isStatic() || !limits[d].isStatic())
+        return reportShape(q, "cannot cut dim " + std::to_string(d) + ", whose size " + dimText(q, own) +
+                                  " is no number; only [0, " + dimText(q, own) + ") is allowed there");
+      int64_t limit = limits[d].value();
+      if (s.start < 0 || s.start > limit || limit > own.value() || s.stride < 1)
+        return reportShape(q, "needs 0 <= start <= limit <= " + dimText(q, own) +
+                                  " and a stride of at least 1 in dim " + std::to_string(d));
+      s.size = (limit - s.start) / s.stride + ((limit - s.start) % s.stride != 0);
+    }
+    out.push_back(s);
+  }
+  return true;
+}
+
+bool sliceRule(const OpQuery& q, Rule& rule) {
+  std::vector<SliceDim> dims;
+  if (!sliceDims(q, dims)) return false;
+  TensorMap x, y;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    std::string name = "i" + std::to_string(d);
+    if (dims[d].whole) {
+      uint16_t f = addFactor(rule, q.type(0).dims[d], name);
+      x.dims.push_back(plainDim(f));
+      y.dims.push_back(plainDim(f));
+      continue;
+    }
+    uint16_t f = addWhole(rule, Dim(dims[d].size), name);
+    x.dims.push_back({DimMap::Affine, {{f, dims[d].stride}}, dims[d].start});
+    y.dims.push_back(plainDim(f));
+  }
+  rule.operands.push_back(std::move(x));
+  rule.results.push_back(std::move(y));
+  return true;
+}
+
+void sliceLocalise(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId>,
+                   AttrList& attrs) {
+  std::vector<SliceDim> dims;
+  if (!sliceDims(q, dims)) return;
+  std::vector<Dim> limits = *sizesAttr(q, "limit");
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (dims[d].whole) limits[d] = q.module->types[operands[0]].dims[d];
+  setListed(attrs, q.module->strings.intern("limit"), sizesToAttr(*q.module, limits));
+}
+
+bool sliceGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Diagnostics none;
+  OpQuery q = queryOf(b.module, op, none);
+  std::vector<SliceDim> dims;
+  if (!sliceDims(q, dims)) return false;
+  std::vector<int64_t> low, high, interior;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const SliceDim& s = dims[d];
+    low.push_back(s.start);
+    interior.push_back(s.whole ? 0 : s.stride - 1);
+    int64_t covered = s.size == 0 ? s.start : s.start + (s.size - 1) * s.stride + 1;
+    high.push_back(s.whole ? 0 : q.type(0).dims[d].value() - covered);
+  }
+  dx.push_back(b.value("pad", {dy[0]},
+                       {{"low", b.ints(low)}, {"high", b.ints(high)}, {"interior", b.ints(interior)}}));
+  return true;
+}
+
+// --- pad ---
+
+struct PadDim {
+  int64_t low = 0, high = 0, interior = 0, size = 0; // size: of the operand
+  [[nodiscard]] bool none() const { return low == 0 && high == 0 && interior == 0; }
+  // The operand's element at a result coordinate, or -1 where the filling is.
+  [[nodiscard]] int64_t source(int64_t at, bool reflect, bool replicate) const {
+    int64_t i = at - low;
+    if (replicate) return std::clamp<int64_t>(i, 0, size - 1);
+    if (reflect) return i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;
+    if (i < 0 || i % (interior + 1) != 0 || i / (interior + 1) >= size) return -1;
+    return i / (interior + 1);
+  }
+};
+
+bool padDims(const OpQuery& q, std::vector<PadDim>& out) {
+  size_t rank = q.type(0).rank();
+  std::vector<int64_t> low = q.intsAttr("low"), high = q.intsAttr("high"), interior = q.intsAttr("interior");
+  if (!q.rawAttr("interior").valid()) interior.assign(rank, 0);
+  std::string_view mode = q.textAttr("mode");
+  if (mode != "constant" && mode != "reflect" && mode != "replicate")
+    return reportShape(q, "has the modes \"constant\", \"reflect\" and \"replicate\"");
+  if (low.size() != rank || high.size() != rank || interior.size() != rank)
+    return reportShape(q, "needs low, high and interior with one entry per dim, " + std::to_string(rank) +
+                              " in all");
+  for (size_t d = 0; d < rank; ++d) {
+    PadDim p{low[d], high[d], interior[d], 0};
+    Dim own = q.type(0).dims[d];
+    if (!p.none()) {
+      std::string where = " in dim " + std::to_string(d);
+      if (!own.isStatic()) return reportShape(q, "cannot lengthen a size that is no number" + where);
+      p.size = own.value();
+      constexpr int64_t bound = int64_t(1) << 31;
+      if (p.interior < 0 || std::max({p.low, p.high, p.interior, -p.low, -p.high}) >= bound)
+        return reportShape(q, "needs sizes below 2^31, and no negative interior," + where);
+      if (mode != "constant" && p.interior != 0)
+        return reportShape(q, "fills between elements with a constant only");
+      if (mode == "reflect" && std::max(p.low, p.high) >= p.size)
+        return reportShape(q, "reflects at most " + std::to_string(p.size - 1) + " elements" + where);
+      if (mode == "replicate" && p.size == 0 && std::max(p.low, p.high) > 0)
+        return reportShape(q, "has nothing to replicate" + where);
+    }
+    out.push_back(p);
+  }
+  return true;
+}
+
+bool padRule(const OpQuery& q, Rule& rule) {
+  std::vector<PadDim> dims;
+  if (!padDims(q, dims)) return false;
+  if (q.operandTypes.size() > 1 && q.type(1).rank() != 0) return reportRank(q, 1, "0");
+  TensorMap x, y;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const PadDim& p = dims[d];
+    std::string name = "i" + std::to_string(d);
+    if (p.none()) {
+      uint16_t f = addFactor(rule, q.type(0).dims[d], name);
+      x.dims.push_back(plainDim(f));
+      y.dims.push_back(plainDim(f));
+      continue;
+    }
+    auto between = checkedMul(p.interior, std::max<int64_t>(p.size - 1, 0));
+    auto inner = between ? checkedAdd(*between, p.size) : std::nullopt;
+    auto longer = inner ? checkedAdd(*inner, p.low + p.high) : std::nullopt;
+    if (!longer || *longer < 0)
+      return reportShape(q, longer ? "takes away more than there is in dim " + std::to_string(d)
+                                   : "makes a dim that is too long");
+    x.dims.push_back(freeDim(addWhole(rule, Dim(p.size), name)));
+    y.dims.push_back(freeDim(addWhole(rule, Dim(*longer), "o" + std::to_string(d))));
+  }
+  rule.operands.push_back(std::move(x));
+  if (q.operandTypes.size() > 1) rule.operands.emplace_back();
+  rule.results.push_back(std::move(y));
+  return true;
+}
+
+bool padEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  std::vector<PadDim> dims;
+  if (!padDims(q, dims)) return false;
+  bool reflect = q.textAttr("mode") == "reflect", replicate = q.textAttr("mode") == "replicate";
+  for (size_t d = 0; d < dims.size(); ++d) dims[d].size = in[0]->shape()[d];
+  std::vector<int64_t> strides = in[0]->strides();
+  forEachElement(out[0]->shape(), [&](std::span<const int64_t> at, int64_t i) {
+    int64_t from = 0;
+    for (size_t d = 0; d < dims.size() && from >= 0; ++d) {
+      int64_t s = dims[d].source(at[d], reflect && !dims[d].none(), replicate && !dims[d].none());
+      from = s < 0 ? -1 : from + s * strides[d];
+    }
+    if (from >= 0)
+      copyElement(*out[0], i, *in[0], from);
+    else if (in.size() > 1)
+      copyElement(*out[0], i, *in[1], 0);
+  });
+  return true;
+}
+
+uint32_t padElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  std::vector<PadDim> dims;
+  if (!padDims(q, dims)) return 0;
+  bool reflect = q.textAttr("mode") == "reflect", replicate = q.textAttr("mode") == "replicate";
+  std::vector<ElementNode> at = ownCoordinates(b, dims.size());
+  ElementNode zero = b.index(0), inside = 0;
+  bool tested = false;
+  auto require = [&](ElementNode test) {
+    inside = tested ? b.call("and", {inside, test}) : test;
+    tested = true;
+  };
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const PadDim& p = dims[d];
+    if (p.none()) continue;
+    ElementNode i = b.sub(at[d], b.index(p.low)), last = b.index(p.size - 1);
+    if (replicate) {
+      at[d] = b.call("min", {b.call("max", {i, zero}), last});
+    } else if (reflect) {
+      ElementNode mirrored = b.call("abs", {i});
+      ElementNode back = b.sub(b.index(2 * (p.size - 1)), mirrored);
+      at[d] = b.call("select", {b.call("lt", {last, mirrored}), back, mirrored});
+    } else {
+      int64_t step = p.interior + 1;
+      // Coordinates below 0 would divide towards zero: shifted up by whole steps first.
+      int64_t shift = p.low > 0 ? (p.low + step - 1) / step * step : 0;
+      ElementNode up = b.add(i, b.index(shift));
+      at[d] = step == 1 ? i : b.sub(b.floorDiv(up, step), b.index(shift / step));
+      require(b.call("ge", {at[d], zero}));
+      require(b.call("le", {at[d], last}));
+      if (step > 1) require(b.call("eq", {b.mod(up, step), zero}));
+    }
+  }
+  ElementNode x = b.load(0, at);
+  if (!tested) return x;
+  DType dtype = q.type(0).dtype;
+  return b.call("select", {inside, x, q.operandTypes.size() > 1 ? b.load(1, {}, true) : b.number(0, dtype)});
+}
+
+// The gradient of constant padding is the slice that undoes it; of its value, what is left of the sum.
+bool padGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Diagnostics none;
+  OpQuery q = queryOf(b.module, op, none);
+  std::vector<PadDim> dims;
+  if (!padDims(q, dims) || q.textAttr("mode") != "constant") return false;
+  const Type out = b.module.typeOf(dy[0]);
+  std::vector<int64_t> start, stride, low, high;
+  std::vector<Dim> limit;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const PadDim& p = dims[d];
+    low.push_back(std::max<int64_t>(-p.low, 0));
+    high.push_back(std::max<int64_t>(-p.high, 0));
+    start.push_back(std::max<int64_t>(p.low, 0));
+    stride.push_back(p.interior + 1);
+    limit.push_back(p.none() ? out.dims[d] : Dim(out.dims[d].value() - std::max<int64_t>(p.high, 0)));
+  }
+  bool crops = std::any_of(low.begin(), low.end(), [](int64_t v) { return v > 0; }) ||
+               std::any_of(high.begin(), high.end(), [](int64_t v) { return v > 0; });
+  ValueId g = dy[0];
+  if (crops) { // put back what was taken away before stepping over the interior
+    g = b.value("pad", {g}, {{"low", b.ints(low)}, {"high", b.ints(high)}});
+    for (size_t d = 0; d < dims.size(); ++d)
+      if (!dims[d].none()) limit[d] = Dim(limit[d].value() + low[d] + high[d]);
+  }
+  g = b.value(
+      "slice", {g},
+      {{"start", b.ints(start)}, {"limit", sizesToAttr(b.module, limit)}, {"stride", b.ints(stride)}});
+  dx.push_back(g);
+  if (q.operandTypes.size() > 1) dx.push_back(b.value("sub", {b.value("sum", {dy[0]}), b.value("sum", {g})}));
+  return true;
+}
+
+// A filling goes through a pending op where it combines with itself to itself.
+bool padThroughWhen(const OpQuery& q, const Through& row) {
+  if (q.textAttr("mode") != "constant") return true;
+  std::optional<double> filling = q.operandTypes.size() < 2 ? std::optional(0.0) : literalOperand(q, 1);
+  if (row.kinds == kindBit(PendingKind::Sum)) return filling && *filling == 0;
+  if (row.kinds == kindBit(PendingKind::Prod)) return filling && (*filling == 0 || *filling == 1);
+  return true;
+}
+
+OpRecord moves(const char* name, const char* summary) {
+  OpRecord r{.name = name, .family = "shape", .summary = summary};
+  r.through = {moving()};
+  r.flopsPerPoint = 0;
+  return r;
+}
+
+} // namespace
+
+void addPieceOps(OpRegistry& ops) {
+  OpRecord concat = moves("concat", "one after the other along `dim`");
+  concat.operands = "xs...";
+  concat.attrs = {{"dim", AttrType::Dim}};
+  concat.rule = concatRule;
+  concat.through = {moving(~0u)};
+  concat.eval = joinedEval;
+  concat.element = concatElement;
+  concat.gradFn = concatGrad;
+  concat.samples = "T[5, 3], T[5, 4] {dim = 1}\n"
+                   "T[5, 3], T[2, 3] {dim = 0}\n"
+                   "T[4], T[3], T[2] {dim = -1}";
+  concat.identityWhenSameType = true;
+  ops.add(std::move(concat));
+
+  OpRecord stack = moves("stack", "one beside the other along a new dim `dim`");
+  stack.operands = "xs...";
+  stack.attrs = {{"dim", AttrType::Dim}};
+  stack.rule = stackRule;
+  stack.through = {moving(~0u)};
+  stack.eval = joinedEval;
+  stack.element = stackElement;
+  stack.gradFn = stackGrad;
+  stack.samples = "T[5, 3], T[5, 3] {dim = 0}\n"
+                  "T[5, 3], T[5, 3], T[5, 3] {dim = 2}";
+  ops.add(std::move(stack));
+
+  OpRecord split = moves("split", "x taken apart along `dim`: one result per size");
+  split.results = "ys...";
+  split.attrs = {{"sizes", AttrType::Sizes}, {"dim", AttrType::Dim}};
+  split.rule = splitRule;
+  split.eval = splitEval;
+  split.element = splitElement;
+  split.gradFn = splitGrad;
+  split.samples = "T[5, 6] {sizes = [2, 4], dim = 1}\n"
+                  "T[5, 3] {sizes = [1, 0, 4], dim = 0}";
+  ops.add(std::move(split));
+
+  OpRecord slice = moves("slice", "every stride-th element of [start, limit) in each dim");
+  slice.attrs = {{"start", AttrType::Ints}, {"limit", AttrType::Sizes}, {"stride", AttrType::Ints, "", "1s"}};
+  slice.rule = sliceRule;
+  slice.localise = sliceLocalise;
+  slice.gradFn = sliceGrad;
+  slice.samples = "T[5, 6] {start = [0, 1], limit = [5, 5]}\n"
+                  "T[7, 3] {start = [1, 0], limit = [7, 3], stride = [2, 1]}\n"
+                  "T[5, 3] {start = [0, 0], limit = [5, 3]}";
+  slice.identityWhenSameType = true;
+  ops.add(std::move(slice));
+
+  OpRecord pad =
+      moves("pad", "x with `low` elements before it, `high` after it and `interior` between its own in each "
+                   "dim; negative low and high take away");
+  pad.operands = "x, value?";
+  pad.attrs = {{"low", AttrType::Ints},
+               {"high", AttrType::Ints},
+               {"interior", AttrType::Ints, "", "0s"},
+               {"mode", AttrType::String, "constant"}};
+  pad.rule = padRule;
+  pad.through = {{ThroughRow::Moving, 1, false, ~0u, kindBit(PendingKind::Sum)},
+                 {ThroughRow::Moving, 1, false, ~0u, kindBit(PendingKind::Prod)},
+                 {ThroughRow::Moving, 1, false, ~0u,
+                  static_cast<uint16_t>(kindBit(PendingKind::Max) | kindBit(PendingKind::Min) |
+                                        kindBit(PendingKind::Any) | kindBit(PendingKind::All) |
+                                        kindBit(PendingKind::Avg))},
+                 moving(0b11)};
+  pad.throughWhen = padThroughWhen;
+  pad.eval = padEval;
+  pad.element = padElement;
+  pad.gradFn = padGrad;
+  pad.samples = "T[5, 3] {low = [0, 1], high = [0, 2]}\n"
+                "T[5, 3], T[] {low = [1, 0], high = [-2, 0]}\n"
+                "T[5, 3], 2.0 {low = [0, 1], high = [0, 0], interior = [0, 1]}\n"
+                "T[5, 4] {low = [0, 2], high = [0, 3], mode = \"reflect\"}\n"
+                "T[5, 3] {low = [2, 0], high = [1, 0], mode = \"replicate\"}";
+  ops.add(std::move(pad));
+}
+
+} // namespace dtc

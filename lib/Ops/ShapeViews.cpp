@@ -1,0 +1,461 @@
+// reshape transpose broadcast expand_dims squeeze tile: what an index rule says by itself.
+#include "ShapeParts.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace dtc {
+namespace {
+
+// --- reshape ---
+
+// 6/(a, b) is the 3/b that a view of it leaves.
+std::vector<Dim> normalDims(const OpQuery& q, std::vector<Dim> dims) {
+  for (Dim& d : dims) d = normalDim(q, d);
+  return dims;
+}
+
+// The written shape with its -1 worked out. Dims that stand on both sides cancel before anything is multiplied, so that
+// pieces and symbols pass through.
+bool reshapedDims(const OpQuery& q, std::vector<Dim>& out) {
+  out = *sizesAttr(q, "shape");
+  DimTable& dims = q.module->dims;
+  std::vector<Dim> in = normalDims(q, q.type(0).dims), rest;
+  size_t unknown = out.size();
+  for (size_t j = 0; j < out.size(); ++j) {
+    if (out[j] == kInferred && unknown == out.size()) {
+      unknown = j;
+      continue;
+    }
+    if (!isSize(out[j])) return reportShape(q, "takes one -1 in its shape, and no other negative size");
+    const Dim size = normalDim(q, out[j]);
+    if (auto same = std::find(in.begin(), in.end(), size); same != in.end())
+      in.erase(same);
+    else
+      rest.push_back(size);
+  }
+  std::optional<Dim> numerator = Dim(1), denominator = Dim(1);
+  if (in.size() == 1)
+    numerator = in[0]; // a piece n/cut may stand for -1 by itself
+  else
+    for (Dim d : in)
+      if (numerator) numerator = dims.mul(*numerator, d);
+  for (Dim d : rest)
+    if (denominator) denominator = dims.mul(*denominator, d);
+  auto sizeOf = [&] { return typeText(*q.module, q.operandTypes[0]); };
+  if (unknown < out.size()) {
+    std::optional<Dim> quotient;
+    if (numerator && denominator)
+      quotient = isOneDim(*denominator) ? *numerator : dims.divExact(*numerator, *denominator);
+    if (!quotient) return reportShape(q, "cannot work out the -1 of its shape from " + sizeOf());
+    out[unknown] = *quotient;
+    return true;
+  }
+  if (numerator && denominator && *numerator == *denominator) return true;
+  Type wanted{q.type(0).dtype, out};
+  return reportShape(q, "needs as many elements as there are: " + sizeOf() + " is not of the size of " +
+                            typeText(*q.module, q.module->types.intern(wanted)));
+}
+
+// Finds the factors that two lists of dims of equal products share, from the major end.
+class ViewFactors {
+public:
+  ViewFactors(const OpQuery& q, Rule& rule, std::vector<Dim> in, std::vector<Dim> out)
+      : dims_(q.module->dims), rule_(rule), in_(std::move(in)), out_(std::move(out)) {}
+
+  void run() {
+    inMap_.dims.resize(in_.size());
+    outMap_.dims.resize(out_.size());
+    std::optional<Dim> a, b; // what is left of the present dims
+    while (nextDim(in_, i_, a) && nextDim(out_, j_, b)) step(a, b);
+    rest(in_, inMap_, i_, a);
+    rest(out_, outMap_, j_, b);
+    rule_.operands.push_back(std::move(inMap_));
+    rule_.results.push_back(std::move(outMap_));
+  }
+
+private:
+  // Dims of size 1 are compounds of no factor.
+  static bool nextDim(const std::vector<Dim>& dims, size_t& at, std::optional<Dim>& left) {
+    while (!left && at < dims.size()) {
+      if (isOneDim(dims[at]))
+        ++at;
+      else
+        left = dims[at];
+    }
+    return left.has_value();
+  }
+  void take(std::optional<Dim>& left, size_t& at, Dim rest) {
+    left = rest;
+    if (isOneDim(rest)) left.reset(), ++at;
+  }
+  void share(Dim factor) {
+    uint16_t f = addFactor(rule_, factor, "i" + std::to_string(rule_.factors.size()));
+    inMap_.dims[i_].terms.push_back({f, 1});
+    outMap_.dims[j_].terms.push_back({f, 1});
+  }
+  void step(std::optional<Dim>& a, std::optional<Dim>& b) {
+    if (*a == *b) {
+      share(*a);
+      take(a, i_, Dim(1)), take(b, j_, Dim(1));
+    } else if (auto q = quotient(*b, *a)) {
+      share(*a);
+      take(a, i_, Dim(1)), take(b, j_, *q);
+    } else if (auto p = quotient(*a, *b)) {
+      share(*b);
+      take(b, j_, Dim(1)), take(a, i_, *p);
+    } else {
+      irregular(a, b);
+    }
+  }
+  [[nodiscard]] std::optional<Dim> quotient(Dim a, Dim b) {
+    if (b == Dim(0) || a == Dim(0)) return std::nullopt;
+    return dims_.divExact(a, b);
+  }
+  // 12 x 8 -> 16 x 6: the greatest common divisor is still a factor; of the rest, up to where the products meet again,
+  // every dim is whole.
+  void irregular(std::optional<Dim>& a, std::optional<Dim>& b) {
+    bool numbers = a->isStatic() && b->isStatic() && a->value() > 0 && b->value() > 0;
+    if (numbers) {
+      int64_t common = std::gcd(a->value(), b->value());
+      if (common > 1) share(Dim(common));
+      a = Dim(a->value() / common), b = Dim(b->value() / common);
+    }
+    std::optional<Dim> left = whole(inMap_, i_, *a), right = whole(outMap_, j_, *b);
+    a.reset(), b.reset();
+    ++i_, ++j_;
+    while (left && right && !(*left == *right) && (i_ < in_.size() || j_ < out_.size())) {
+      bool inBehind = i_ < in_.size() && (j_ >= out_.size() || !numbers || less(*left, *right));
+      if (inBehind)
+        left = dims_.mul(*left, in_[i_]), whole(inMap_, i_, in_[i_]), ++i_;
+      else
+        right = dims_.mul(*right, out_[j_]), whole(outMap_, j_, out_[j_]), ++j_;
+    }
+    if (left && right) return;
+    for (; i_ < in_.size(); ++i_) whole(inMap_, i_, in_[i_]);
+    for (; j_ < out_.size(); ++j_) whole(outMap_, j_, out_[j_]);
+  }
+  static bool less(Dim a, Dim b) { return a.isStatic() && b.isStatic() && a.value() < b.value(); }
+  Dim whole(TensorMap& map, size_t at, Dim size) {
+    if (!isOneDim(size)) map.dims[at].terms.push_back({addWhole(rule_, size), 1});
+    return size;
+  }
+  // Nothing is left on the other side but dims of 1: so is this one, unless a dim is 0.
+  void rest(const std::vector<Dim>& dims, TensorMap& map, size_t at, std::optional<Dim> left) {
+    if (left) whole(map, at++, *left);
+    for (; at < dims.size(); ++at) whole(map, at, dims[at]);
+  }
+
+  DimTable& dims_;
+  Rule& rule_;
+  std::vector<Dim> in_, out_;
+  TensorMap inMap_, outMap_;
+  size_t i_ = 0, j_ = 0;
+};
+
+bool reshapeRule(const OpQuery& q, Rule& rule) {
+  std::vector<Dim> out;
+  if (!reshapedDims(q, out)) return false;
+  ViewFactors(q, rule, normalDims(q, q.type(0).dims), normalDims(q, std::move(out))).run();
+  return true;
+}
+
+// A result of no factor has size 1, and a dim of 0 may stand where the products do not tell: the shape says it.
+bool reshapeInfer(const OpQuery& q, std::vector<TypeId>& results) {
+  std::vector<Dim> out;
+  if (!reshapedDims(q, out)) return false;
+  results.push_back(q.module->tensorType(q.type(0).dtype, out));
+  return true;
+}
+
+bool copyAll(const OpQuery&, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  std::memcpy(out[0]->bytes().data(), in[0]->bytes().data(), in[0]->bytes().size());
+  return true;
+}
+
+// Where no factors say it: through the row-major number of the element. Sizes are numbers then.
+uint32_t reshapeElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  std::vector<Dim> out;
+  if (!reshapedDims(q, out)) return 0;
+  const std::vector<Dim> in = q.type(0).dims;
+  ElementNode number = b.index(0);
+  for (size_t d = 0; d < out.size(); ++d) number = b.add(b.mul(number, out[d]), b.at(d));
+  std::vector<ElementNode> at(in.size());
+  for (size_t d = in.size(); d-- > 0;) {
+    int64_t n = in[d].isStatic() ? std::max<int64_t>(in[d].value(), 1) : 1;
+    at[d] = d == 0 ? number : b.mod(number, n);
+    number = b.floorDiv(number, n);
+  }
+  return b.load(0, at, true);
+}
+
+bool reshapeGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  AttrId shape = sizesToAttr(b.module, b.module.typeOf(b.module.operand(op, 0)).dims);
+  dx.push_back(b.value("reshape", {dy[0]}, {{"shape", shape}}));
+  return true;
+}
+
+// --- transpose ---
+
+std::optional<std::vector<int64_t>> permOf(const OpQuery& q) {
+  std::vector<int64_t> perm = q.intsAttr("perm"), seen(q.type(0).rank());
+  auto rank = static_cast<int64_t>(seen.size());
+  bool ok = perm.size() == seen.size();
+  for (int64_t& p : perm) {
+    if (p < 0) p += rank;
+    ok = ok && p >= 0 && p < rank && !seen[static_cast<size_t>(p)]++;
+    if (!ok) break;
+  }
+  if (ok) return perm;
+  if (q.diags) reportShape(q, "needs a perm that names each of the " + std::to_string(rank) + " dims once");
+  return std::nullopt;
+}
+
+bool transposeRule(const OpQuery& q, Rule& rule) {
+  auto perm = permOf(q);
+  if (!perm) return false;
+  addOperandFactors(q, 0, rule);
+  TensorMap result;
+  for (int64_t p : *perm) result.dims.push_back(rule.operands[0].dims[static_cast<size_t>(p)]);
+  rule.results.push_back(std::move(result));
+  return true;
+}
+
+bool transposeGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Diagnostics none;
+  auto perm = permOf(queryOf(b.module, op, none));
+  if (!perm) return false;
+  std::vector<int64_t> inverse(perm->size());
+  for (size_t i = 0; i < perm->size(); ++i)
+    inverse[static_cast<size_t>((*perm)[i])] = static_cast<int64_t>(i);
+  dx.push_back(b.value("transpose", {dy[0]}, {{"perm", b.ints(inverse)}}));
+  return true;
+}
+
+// --- broadcast ---
+
+bool broadcastRule(const OpQuery& q, Rule& rule) {
+  std::vector<Dim> shape = *sizesAttr(q, "shape");
+  const std::vector<Dim> in = q.type(0).dims;
+  if (in.size() > shape.size()) return reportShape(q, "cannot take away dims; it has more than its shape");
+  size_t lead = shape.size() - in.size();
+  TensorMap x, y;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (!isSize(shape[d])) return reportShape(q, "takes no negative size");
+    uint16_t f = addFactor(rule, shape[d], "i" + std::to_string(d));
+    y.dims.push_back(plainDim(f));
+    if (d < lead) continue;
+    Dim own = in[d - lead];
+    if (own == shape[d])
+      x.dims.push_back(plainDim(f));
+    else if (isOneDim(own))
+      x.dims.push_back(oneDim());
+    else
+      return reportShape(q, "cannot make dim " + std::to_string(d - lead) + " of size " + dimText(q, own) +
+                                " one of " + dimText(q, shape[d]));
+  }
+  rule.operands.push_back(std::move(x));
+  rule.results.push_back(std::move(y));
+  return true;
+}
+
+bool broadcastGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  const Type in = b.module.typeOf(b.module.operand(op, 0)), out = b.module.typeOf(dy[0]);
+  size_t lead = out.rank() - in.rank();
+  std::vector<int64_t> summed;
+  for (size_t d = 0; d < out.rank(); ++d)
+    if (d < lead || !(in.dims[d - lead] == out.dims[d])) summed.push_back(static_cast<int64_t>(d));
+  ValueId g = dy[0];
+  if (!summed.empty()) g = b.value("sum", {g}, {{"dims", b.ints(summed)}});
+  if (!(b.module.typeOf(g) == in)) g = b.value("reshape", {g}, {{"shape", sizesToAttr(b.module, in.dims)}});
+  dx.push_back(g);
+  return true;
+}
+
+// --- expand_dims, squeeze ---
+
+bool expandRule(const OpQuery& q, Rule& rule) {
+  size_t rank = q.type(0).rank() + q.intsAttr("dims").size();
+  auto dims = q.dimsAttr("dims", rank);
+  if (!dims) return false;
+  addOperandFactors(q, 0, rule);
+  TensorMap y;
+  size_t next = 0;
+  for (size_t d = 0; d < rank; ++d)
+    y.dims.push_back(std::binary_search(dims->begin(), dims->end(), static_cast<int64_t>(d))
+                         ? oneDim()
+                         : rule.operands[0].dims[next++]);
+  rule.results.push_back(std::move(y));
+  return true;
+}
+
+bool squeezeRule(const OpQuery& q, Rule& rule) {
+  auto dims = q.dimsAttr("dims", q.type(0).rank());
+  if (!dims) return false;
+  TensorMap x, y;
+  for (size_t d = 0; d < q.type(0).rank(); ++d) {
+    Dim size = q.type(0).dims[d];
+    if (!std::binary_search(dims->begin(), dims->end(), static_cast<int64_t>(d))) {
+      uint16_t f = addFactor(rule, size, "i" + std::to_string(d));
+      x.dims.push_back(plainDim(f));
+      y.dims.push_back(plainDim(f));
+    } else if (isOneDim(size)) {
+      x.dims.push_back(oneDim());
+    } else {
+      return reportShape(q, "takes away dims of size 1 only, and dim " + std::to_string(d) + " has size " +
+                                dimText(q, size));
+    }
+  }
+  rule.operands.push_back(std::move(x));
+  rule.results.push_back(std::move(y));
+  return true;
+}
+
+// --- tile ---
+
+// A tiled dim is (repeat, element): the repeats of a cut result are made where they are needed.
+bool tileRule(const OpQuery& q, Rule& rule) {
+  std::vector<Dim> repeats = *sizesAttr(q, "repeats");
+  if (repeats.size() != q.type(0).rank())
+    return reportShape(q, "needs one repeat per dim, " + std::to_string(q.type(0).rank()) + " in all");
+  TensorMap x, y;
+  for (size_t d = 0; d < repeats.size(); ++d) {
+    if (!isSize(repeats[d])) return reportShape(q, "takes no negative repeat");
+    Dim own = q.type(0).dims[d];
+    DimMap out;
+    if (!isOneDim(repeats[d])) out.terms.push_back({addFactor(rule, repeats[d], "r" + std::to_string(d)), 1});
+    if (isOneDim(own)) {
+      x.dims.push_back(oneDim());
+    } else {
+      uint16_t f = addFactor(rule, own, "i" + std::to_string(d));
+      x.dims.push_back(plainDim(f));
+      out.terms.push_back({f, 1});
+    }
+    y.dims.push_back(std::move(out));
+  }
+  rule.operands.push_back(std::move(x));
+  rule.results.push_back(std::move(y));
+  return true;
+}
+
+void tileLocalise(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId> results,
+                  AttrList& attrs) {
+  std::vector<Dim> repeats = *sizesAttr(q, "repeats");
+  const std::vector<Dim> in = q.module->types[operands[0]].dims, out = q.module->types[results[0]].dims;
+  for (size_t d = 0; d < repeats.size(); ++d) {
+    if (normalDim(q, out[d]) == normalDim(q, in[d])) {
+      if (!(in[d] == Dim(0))) repeats[d] = Dim(1);
+    } else if (isOneDim(in[d])) {
+      repeats[d] = out[d];
+    } else if (auto n = q.module->dims.divExact(out[d], in[d])) {
+      repeats[d] = *n;
+    }
+  }
+  setListed(attrs, q.module->strings.intern("repeats"), sizesToAttr(*q.module, repeats));
+}
+
+// Sums over the repeats: [r0, i0, r1, i1, …] without the even dims.
+bool tileGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Diagnostics none;
+  std::vector<Dim> repeats = *sizesAttr(queryOf(b.module, op, none), "repeats"), split;
+  const std::vector<Dim> in = b.module.typeOf(b.module.operand(op, 0)).dims;
+  std::vector<int64_t> summed;
+  for (size_t d = 0; d < in.size(); ++d) {
+    summed.push_back(static_cast<int64_t>(split.size()));
+    split.push_back(repeats[d]);
+    split.push_back(in[d]);
+  }
+  ValueId g = dy[0];
+  if (!in.empty()) {
+    g = b.value("reshape", {g}, {{"shape", sizesToAttr(b.module, split)}});
+    g = b.value("sum", {g}, {{"dims", b.ints(summed)}});
+  }
+  dx.push_back(g);
+  return true;
+}
+
+OpRecord view(const char* name, const char* summary) {
+  OpRecord r{.name = name, .family = "shape", .summary = summary};
+  r.through = {moving()};
+  r.flopsPerPoint = 0;
+  return r;
+}
+
+} // namespace
+
+void addShapeOps(OpRegistry& ops) {
+  addViewOps(ops);
+  addPieceOps(ops);
+  addMoveOps(ops);
+}
+
+void addViewOps(OpRegistry& ops) {
+  OpRecord reshape =
+      view("reshape", "the same elements, row by row, in another shape (one -1 is worked out)");
+  reshape.attrs = {{"shape", AttrType::Sizes}};
+  reshape.rule = reshapeRule;
+  reshape.infer = reshapeInfer;
+  reshape.eval = copyAll;
+  reshape.element = reshapeElement;
+  reshape.localise = localiseShape;
+  reshape.gradFn = reshapeGrad;
+  reshape.samples = "T[6, 4] {shape = [24]}\n"
+                    "T[24] {shape = [4, 6]}\n"
+                    "T[4, 6] {shape = [2, 12]}\n"
+                    "T[2, 3, 4] {shape = [6, -1]}\n"
+                    "T[12, 8] {shape = [16, 6]}\n"
+                    "T[5, 1, 3] {shape = [5, 3, 1]}\n"
+                    "T[4, 3] {shape = [1, 4, 3]}";
+  reshape.identityWhenSameType = true;
+  ops.add(std::move(reshape));
+
+  OpRecord transpose = view("transpose", "the dims in another order: dim i of y is dim perm[i] of x");
+  transpose.attrs = {{"perm", AttrType::Dims}};
+  transpose.rule = transposeRule;
+  transpose.gradFn = transposeGrad;
+  transpose.samples = "T[5, 3] {perm = [1, 0]}\n"
+                      "T[2, 3, 4] {perm = [2, 0, 1]}";
+  ops.add(std::move(transpose));
+
+  OpRecord broadcast = view("broadcast", "x repeated along new leading dims and dims of size 1");
+  broadcast.attrs = {{"shape", AttrType::Sizes}};
+  broadcast.rule = broadcastRule;
+  broadcast.localise = localiseShape;
+  broadcast.gradFn = broadcastGrad;
+  broadcast.samples = "T[3] {shape = [4, 3]}\n"
+                      "T[5, 1] {shape = [5, 3]}\n"
+                      "T[] {shape = [4]}";
+  broadcast.identityWhenSameType = true;
+  ops.add(std::move(broadcast));
+
+  OpRecord expand = view("expand_dims", "new dims of size 1; `dims` are dims of the result");
+  expand.attrs = {{"dims", AttrType::Dims}};
+  expand.rule = expandRule;
+  expand.gradFn = reshapeGrad;
+  expand.samples = "T[5, 3] {dims = [1]}\n"
+                   "T[5] {dims = [0, 2]}";
+  expand.identityWhenSameType = true;
+  ops.add(std::move(expand));
+
+  OpRecord squeeze = view("squeeze", "without the dims of size 1 that `dims` names");
+  squeeze.attrs = {{"dims", AttrType::Dims}};
+  squeeze.rule = squeezeRule;
+  squeeze.gradFn = reshapeGrad;
+  squeeze.samples = "T[5, 1, 3] {dims = [1]}\n"
+                    "T[1, 4] {dims = [0]}";
+  squeeze.identityWhenSameType = true;
+  ops.add(std::move(squeeze));
+
+  OpRecord tile = view("tile", "x repeated as a whole along its dims, `repeats` times");
+  tile.attrs = {{"repeats", AttrType::Sizes}};
+  tile.rule = tileRule;
+  tile.localise = tileLocalise;
+  tile.gradFn = tileGrad;
+  tile.samples = "T[5, 3] {repeats = [2, 1]}\n"
+                 "T[4, 1] {repeats = [2, 5]}\n"
+                 "T[2, 3] {repeats = [4, 6]}";
+  tile.identityWhenSameType = true;
+  ops.add(std::move(tile));
+}
+
+} // namespace dtc

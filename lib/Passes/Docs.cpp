@@ -1,0 +1,37 @@
+// docs/passes.md, from the pass table.
+#include "dtc/Passes/Pipeline.h"
+
+namespace dtc {
+
+namespace {
+
+std::string optionsTable(const PassInfo& pass) {
+  if (pass.options.empty()) return "";
+  std::string text = "| option | default | |\n| --- | --- | --- |\n";
+  for (const PassOption& o : pass.options)
+    text += "| `" + std::string(o.name) + "` | " + o.fallback + " | " + o.doc + " |\n";
+  return text + "\n";
+}
+
+std::string passSection(const PassInfo& pass) {
+  std::string text =
+      "\n## `" + std::string(pass.name) + "`\n\n" + pass.summary + "\n\n" + pass.why + "\n\nTakes ";
+  text += std::string(levelName(pass.needs)) + " text, leaves " + std::string(levelName(pass.gives)) +
+          " text.\n\n";
+  text += optionsTable(pass);
+  return text + "Before:\n\n```dt\n" + pass.before + "```\n\nAfter:\n\n```dt\n" + pass.after + "```\n";
+}
+
+} // namespace
+
+std::string passesMarkdown() {
+  std::string text =
+      "# The passes\n\n"
+      "Written by `dtc opt --passes-page` from the pass table (lib/Passes/PassTable.cpp): do not edit.\n"
+      "The standard pipeline runs them in this order; `dtc opt -p a,b` runs exactly those named. Each\n"
+      "example is run by a test.\n";
+  for (const PassInfo& pass : passTable()) text += passSection(pass);
+  return text;
+}
+
+} // namespace dtc

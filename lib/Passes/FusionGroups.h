@@ -1,0 +1,93 @@
+#pragma once
+// Which ops of one block run together (private to lib/Passes). Greedy, in program order, near linear: an op joins the groups
+// that make its operands where the kernel of all of them is still one pass over the same rows, and where no path between
+// them leads outside. Values flow from lower levels to higher ones only, so that no grouping can make a circle.
+#include "FusionForm.h"
+
+namespace dtc {
+
+// How many elements: a number times sizes that are not known.
+struct ElementCount {
+  int64_t number = 1;
+  std::vector<int64_t> sizes; // sorted dims of the table
+  friend bool operator==(const ElementCount&, const ElementCount&) = default;
+};
+
+struct FusionGroup {
+  std::vector<OpId> ops; // in program order, without the moves that readers fold
+  bool fusible = false;  // false: one op that stays as it is
+  bool closed = false;   // takes in nothing but a move of its result: contractions, copies
+  std::string_view kind;
+  int64_t level = 0;
+  int64_t minUser = INT64_MAX; // the least level of those that read it from outside
+  bool rows = false;           // has reductions: of values of this shape, along these dims
+  std::vector<Dim> full;
+  std::vector<bool> reduced;
+  ElementCount elements; // of its widest values
+};
+
+class FusionGroups {
+public:
+  FusionGroups(Module& m, BlockId block, size_t limit);
+  void run();
+
+  // Groups in an order in which all that one reads stands before it.
+  [[nodiscard]] std::vector<uint32_t> order() const;
+  [[nodiscard]] const FusionGroup& group(uint32_t g) const { return groups_[g]; }
+  // Does `reader`'s group take the value of this op by folding it in, not from memory?
+  [[nodiscard]] bool folds(OpId reader, OpId op) const;
+
+private:
+  enum class Shape : uint8_t { Other, Full, RowKept, RowDropped }; // of a value beside a group's rows
+  struct OpState {
+    FusionForm form;
+    int32_t group = -1;
+    int64_t stored =
+        INT64_MAX;          // when the op of a move got a group of its own: later readers take it from memory
+    int64_t placed = 0;     // when the op was looked at
+    bool unaligned = false; // its elements do not lie as its group's rows
+  };
+
+  uint32_t newGroup(OpId o, bool fusible, std::string_view kind);
+  void stay(OpId o);
+  void place(OpId o);
+  void contract(OpId o);
+  [[nodiscard]] bool madeOfNothing(OpId o) const;
+  bool joinBias(OpId o);
+  void store(ValueId v); // a folded move that must be in memory
+  bool joinMove(OpId o, std::string_view& kind);
+  bool candidate(OpId o, uint32_t g);
+  bool fitsRows(OpId o, const FusionGroup& g);
+  [[nodiscard]] bool mergeable(const FusionGroup& a, const FusionGroup& b) const;
+  void merge(uint32_t into, uint32_t from);
+  void add(OpId o, uint32_t g);
+  [[nodiscard]] static Shape shapeBeside(const FusionGroup& g, const Type& t);
+
+  // The value behind the folded moves that lead to `v`; `aligned`: none of them changes the order of dims; `near`: by
+  // whole factors alone.
+  struct Source {
+    ValueId value;
+    bool aligned = true, near = true, moved = false;
+  };
+  [[nodiscard]] Source sourceOf(ValueId v) const;
+  [[nodiscard]] int groupOf(ValueId v) const;
+  [[nodiscard]] int64_t levelOf(ValueId v) const; // that a reader must pass; -1: none
+  void noteUses(OpId o, int64_t level, uint32_t own);
+  [[nodiscard]] std::vector<ValueId> valuesReadBy(OpId o) const; // in its regions too
+  [[nodiscard]] ElementCount elementsOf(const Type& t) const;
+  [[nodiscard]] bool strided(ValueId v);
+  [[nodiscard]] OpState* stateOf(ValueId v);
+  [[nodiscard]] const OpState* stateOf(ValueId v) const;
+
+  Module& m_;
+  BlockId block_;
+  size_t limit_;
+  std::vector<FusionGroup> groups_;
+  std::unordered_map<uint32_t, OpState> state_; // by op of this block
+  std::unordered_map<uint32_t, uint32_t> uses_; // by value, in this block
+  std::unordered_map<uint32_t, size_t> position_;
+  int64_t now_ = 0;
+  int64_t effectLevel_ = -1; // of the last op whose order must be kept
+};
+
+} // namespace dtc

@@ -1,0 +1,157 @@
+#include "dtc/Passes/Inline.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/Passes/Clone.h"
+#include <unordered_set>
+
+namespace dtc {
+
+namespace {
+
+class Inliner {
+public:
+  explicit Inliner(Module& m) : m_(m), call_(m.registry->find("call")), shard_(m.registry->find("shard")) {}
+
+  void run() {
+    std::unordered_set<uint32_t> wereCalled = calledFunctions();
+    for (FuncId f : std::vector<FuncId>(m_.order)) inlineInto(f);
+    std::unordered_set<uint32_t> stillCalled = calledFunctions();
+    std::erase_if(m_.order,
+                  [&](FuncId f) { return wereCalled.contains(f.index) && !stillCalled.contains(f.index); });
+  }
+
+private:
+  // Functions that some call, gradient or custom gradient names.
+  std::unordered_set<uint32_t> calledFunctions() const {
+    std::unordered_set<uint32_t> out;
+    for (FuncId f : m_.order) {
+      forEachOp(m_, m_[f].body, [&](OpId o) {
+        if (m_.record(o).isCall) out.insert(m_.findFunction(m_.strings[m_[o].callee]).index);
+      });
+      AttrId grad = findAttr(m_[f].attrs, m_.strings.find("grad"));
+      if (grad.valid()) out.insert(m_.findFunction(m_.strings[m_.attrs[grad].text]).index);
+    }
+    return out;
+  }
+
+  // Callees first: each body is copied only once it is free of calls.
+  void inlineInto(FuncId f) {
+    if (!done_.insert(f.index).second) return;
+    std::unordered_map<std::string, bool> names;
+    for (const FuncArg& a : m_[f].args) takeName(a.value, names);
+    forEachOp(m_, m_[f].body, [&](OpId o) {
+      for (uint32_t r = 0; r < m_[o].numResults; ++r) takeName(m_.result(o, r), names);
+      for (uint32_t k = 0; k < m_[o].numRegions; ++k)
+        for (ValueId a : m_[m_.region(o, k)].args) takeName(a, names);
+    });
+    names_ = nullptr;
+    std::vector<FuncId> callees;
+    forEachOp(m_, m_[f].body, [&](OpId o) {
+      if (m_[o].kind == call_) callees.push_back(m_.findFunction(m_.strings[m_[o].callee]));
+    });
+    for (FuncId c : callees) inlineInto(c);
+    names_ = &names;
+    ValueMap map;
+    inlineBlock(m_[f].body, map);
+  }
+
+  void takeName(ValueId v, std::unordered_map<std::string, bool>& names) {
+    if (m_[v].name.valid()) names.emplace(m_.strings[m_[v].name], true);
+  }
+
+  void inlineBlock(BlockId b, ValueMap& map) {
+    std::vector<OpId> out;
+    for (OpId o : std::vector<OpId>(m_[b].ops)) {
+      for (uint32_t i = 0; i < m_[o].numOperands; ++i) m_.operands(o)[i] = map(m_.operand(o, i));
+      for (uint32_t k = 0; k < m_[o].numRegions; ++k) inlineBlock(m_.region(o, k), map);
+      if (m_[o].kind == call_)
+        inlineCall(o, b, out, map);
+      else
+        out.push_back(o);
+    }
+    m_[b].ops = std::move(out);
+    for (ValueId& v : m_[b].yields) v = map(v);
+  }
+
+  void inlineCall(OpId o, BlockId b, std::vector<OpId>& out, ValueMap& map) {
+    const FuncId callee = m_.findFunction(m_.strings[m_[o].callee]);
+    ValueMap inner;
+    for (size_t i = 0; i < m_[callee].args.size(); ++i) {
+      ValueId arg = m_[callee].args[i].value;
+      inner.set(arg, constrain(m_.operand(o, i), m_[arg].sharding, b, out, m_[o].loc));
+    }
+    const size_t before = m_.values.size();
+    CloneNames names;
+    names.taken = names_;
+    if (m_[o].numResults > 0) names.prefix = std::string(m_.strings[m_[m_.result(o)].name]);
+    cloneOps(m_, m_[callee].body, b, out, inner, names);
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) {
+      ValueId v = inner(m_[m_[callee].body].yields[r]);
+      ShardingId written = m_[m_.result(o, r)].sharding;
+      v = constrain(v, m_[callee].results[r].sharding, b, out, m_[o].loc);
+      v = constrain(v, written, b, out, m_[o].loc);
+      if (v.index >= before) takeCallersName(v, m_.result(o, r));
+      map.set(m_.result(o, r), v);
+    }
+  }
+
+  // The caller's own name for the result is the better one, if the value was made here.
+  void takeCallersName(ValueId v, ValueId result) {
+    if (m_.definingOp(v).valid() && m_[result].name.valid() && named_.insert(v.index).second)
+      m_[v].name = m_[result].name;
+  }
+
+  // `v`, or a `shard` of it where a sharding is written that v does not have.
+  ValueId constrain(ValueId v, ShardingId sharding, BlockId b, std::vector<OpId>& out, SourceRange loc) {
+    if (!sharding.valid() || m_[v].sharding == sharding) return v;
+    OpId o = m_.makeOp(shard_, std::array{v}, 1, {}, 0, loc);
+    m_[o].parent = b;
+    m_[m_.result(o)].type = m_[v].type;
+    m_[m_.result(o)].sharding = sharding;
+    m_[m_.result(o)].loc = loc;
+    out.push_back(o);
+    return m_.result(o);
+  }
+
+  Module& m_;
+  OpKind call_, shard_;
+  std::unordered_set<uint32_t> done_;
+  std::unordered_set<uint32_t> named_;
+  std::unordered_map<std::string, bool>* names_ = nullptr;
+};
+
+} // namespace
+
+bool inlinePass(Module& m, const PassOptions&, Diagnostics& diags) {
+  Inliner(m).run();
+  return !diags.hasErrors();
+}
+
+PassInfo inlineInfo() {
+  return {.name = "inline",
+          .summary = "puts the body of every called function in the place of its call",
+          .why = "First, so that no later pass stops at a boundary that only the author's convenience drew. "
+                 "Shardings written "
+                 "on the callee's arguments and results hold as constraints at the call. Functions that are "
+                 "called no longer "
+                 "are removed.",
+          .needs = Level::Global,
+          .gives = Level::Global,
+          .run = inlinePass,
+          .before = R"(func @twice(%x: f32[4]) -> (f32[4]) {
+  %d = add %x, %x
+  return %d
+}
+
+func @main(%x: f32[4]) -> (%y: f32[4]) {
+  %y = call @twice(%x)
+  return %y
+}
+)",
+          .after = R"(func @main(%x: f32[4]) -> (%y: f32[4]) {
+  %y = add %x, %x : f32[4]
+  return %y
+}
+)"};
+}
+
+} // namespace dtc

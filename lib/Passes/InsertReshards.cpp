@@ -1,0 +1,249 @@
+// Writes the solved shardings into the module and puts a `reshard` wherever what is there differs from what is wanted.
+#include "InsertReshards.h"
+#include "dtc/Sharding/ReshardBytes.h"
+
+namespace dtc {
+
+namespace {
+
+class ReshardInserter {
+public:
+  ReshardInserter(PropagationState& s, const std::vector<OpForm>& forms, const PendingDecision& decision)
+      : s_(s), m_(s.m), forms_(forms), decision_(decision), reshardKind_(s.m.registry->find("reshard")) {
+    available_.resize(m_.values.size());
+  }
+
+  void run() {
+    for (FuncId f : std::vector<FuncId>(m_.order)) {
+      if (m_[f].spmd) continue;
+      for (const FuncArg& a : m_[f].args) define(a.value, s_.shardingOf(s_.varOf[a.value.index]));
+      rewriteBody(m_[f].body, s_.resultVars[f.index]);
+      for (size_t r = 0; r < m_[f].results.size(); ++r)
+        m_[f].results[r].sharding = s_.shardingOf(s_.resultVars[f.index][r]);
+    }
+  }
+
+private:
+  // A value is at hand in one or more shardings.
+  struct AtHand {
+    ShardingId sharding;
+    ValueId value;
+  };
+
+  bool hasSharding(ValueId v) const { return v.index < s_.varOf.size() && s_.varOf[v.index] != kNoVar; }
+  void define(ValueId v, ShardingId sharding) {
+    m_[v].sharding = sharding;
+    if (available_.size() < m_.values.size()) available_.resize(m_.values.size());
+    available_[v.index] = {{sharding, v}};
+  }
+
+  ShardingId make(MeshId mesh, const std::vector<DimSharding>& dims, std::vector<PendingAxis> pending,
+                  const std::vector<AxisRef>& replicated = {}) {
+    Sharding sh{mesh, dims, std::move(pending), replicated};
+    for (DimSharding& d : sh.dims) d.open = false, d.priority = -1;
+    return m_.shardings.intern(std::move(sh));
+  }
+
+  // `v` in the sharding `wanted`: at hand, or by a new reshard appended to out_.
+  ValueId get(ValueId v, ShardingId wanted, ReshardReason reason) {
+    const std::vector<AtHand>& forms = available_[v.index];
+    for (const AtHand& a : forms)
+      if (a.sharding == wanted) return a.value;
+    const AtHand* best = nullptr;
+    int64_t bestBytes = 0;
+    for (const AtHand& a : forms) {
+      int64_t bytes = estimate(v, a.sharding, wanted);
+      if (!best || bytes < bestBytes) best = &a, bestBytes = bytes;
+    }
+    return reshard(v, *best, wanted, bestBytes, std::move(reason));
+  }
+
+  int64_t estimate(ValueId v, ShardingId from, ShardingId to) const {
+    const Sharding &a = m_.shardings[from], &b = m_.shardings[to];
+    if (a.mesh != b.mesh) return globalBytes(m_, v);
+    return estimateReshardBytes(a, b, m_.shardings.mesh(a.mesh), globalBytes(m_, v));
+  }
+
+  ValueId reshard(ValueId original, AtHand from, ShardingId to, int64_t bytes, ReshardReason reason) {
+    OpId o = m_.makeOp(reshardKind_, std::array{from.value}, 1, {}, 0,
+                       reason.needs.valid() ? m_[reason.needs].loc : m_[original].loc);
+    ValueId res = m_.result(o);
+    m_[res].type = m_[original].type;
+    m_[res].sharding = to;
+    m_[res].loc = m_[original].loc;
+    m_[o].parent = block_;
+    out_->push_back(o);
+    if (available_.size() < m_.values.size()) available_.resize(m_.values.size());
+    available_[original.index].push_back({to, res});
+    added_.push_back(original);
+    reason.reshard = o;
+    reason.cause = m_.definingOp(from.value);
+    reason.bytes = bytes;
+    s_.report.reshards.push_back(std::move(reason));
+    return res;
+  }
+
+  void rewriteBody(BlockId b, const std::vector<VarId>& yieldVars) {
+    std::vector<OpId> out;
+    std::vector<OpId>* savedOut = out_;
+    BlockId savedBlock = block_;
+    size_t scope = added_.size();
+    out_ = &out;
+    block_ = b;
+    const std::vector<OpId> ops = m_[b].ops;
+    for (OpId o : ops) rewriteOp(o);
+    for (size_t i = 0; i < m_[b].yields.size(); ++i) {
+      ValueId v = m_[b].yields[i];
+      if (!hasSharding(v) || yieldVars[i] == kNoVar) continue;
+      ReshardReason why;
+      why.kind = ReshardReason::Boundary;
+      ValueId got = get(v, s_.shardingOf(yieldVars[i]), why);
+      m_[b].yields[i] = got;
+    }
+    m_[b].ops = std::move(out);
+    // What was made in here is not visible outside.
+    for (; added_.size() > scope; added_.pop_back()) available_[added_.back().index].pop_back();
+    out_ = savedOut;
+    block_ = savedBlock;
+  }
+
+  void rewriteOp(OpId o) {
+    uint32_t r = s_.relationOf[o.index];
+    if (r != ~0u) return rewriteRuleOp(o, s_.relations[r], forms_[r]);
+    const OpRecord& rec = m_.record(o);
+    if (rec.regions != RegionKind::None) return rewriteRegionOp(o, rec.regions);
+    for (uint32_t i = 0; i < m_[o].numOperands; ++i) {
+      ValueId v = m_.operand(o, i);
+      if (!hasSharding(v)) continue;
+      ShardingId wanted = wantedByAnnotation(o, rec, i);
+      ReshardReason why;
+      why.kind = ReshardReason::Boundary;
+      why.needs = o;
+      ValueId got = get(v, wanted, why);
+      m_.operands(o)[i] = got;
+    }
+    out_->push_back(o);
+    for (uint32_t k = 0; k < m_[o].numResults; ++k)
+      define(m_.result(o, k), s_.shardingOf(s_.varOf[m_.result(o, k).index]));
+  }
+
+  // What shard, barrier, reshard and call ask of operand i.
+  ShardingId wantedByAnnotation(OpId o, const OpRecord& rec, uint32_t i) {
+    if (rec.isCall) {
+      FuncId callee = m_.findFunction(m_.strings[m_[o].callee]);
+      return s_.shardingOf(s_.varOf[m_[callee].args[i].value.index]);
+    }
+    if (rec.constraint == Constraint::Reshard) return available_[m_.operand(o, i).index].front().sharding;
+    return s_.shardingOf(s_.varOf[m_.result(o).index]);
+  }
+
+  void rewriteRegionOp(OpId o, RegionKind kind) {
+    const size_t firstStart = kind == RegionKind::For ? 2 : kind == RegionKind::Cond ? 1 : 0;
+    const size_t firstArg = kind == RegionKind::For ? 1 : 0;
+    for (uint32_t i = 0; i < m_[o].numOperands; ++i) {
+      ValueId v = m_.operand(o, i);
+      if (!hasSharding(v)) continue;
+      ReshardReason why;
+      why.kind = ReshardReason::Boundary;
+      why.needs = o;
+      ShardingId wanted;
+      if (i < firstStart)
+        wanted = m_.shardings.replicated(s_.vars[s_.varOf[v.index]].mesh, 0);
+      else if (kind == RegionKind::Local)
+        wanted = m_[m_[m_.region(o)].args[i]].sharding;
+      else
+        wanted = s_.shardingOf(s_.varOf[m_[m_.region(o)].args[i - firstStart + firstArg].index]);
+      if (!wanted.valid()) // a bind of `local` without a sharding is replicated
+        wanted = m_.shardings.replicated(s_.vars[s_.varOf[v.index]].mesh, m_.typeOf(v).rank());
+      ValueId got = get(v, wanted, why);
+      m_.operands(o)[i] = got;
+    }
+    if (kind != RegionKind::Local && kind != RegionKind::Fused)
+      for (uint32_t k = 0; k < m_[o].numRegions; ++k) rewriteRegion(o, kind, k, firstArg);
+    out_->push_back(o);
+    for (uint32_t k = 0; k < m_[o].numResults; ++k)
+      define(m_.result(o, k), s_.shardingOf(s_.varOf[m_.result(o, k).index]));
+  }
+
+  void rewriteRegion(OpId o, RegionKind kind, uint32_t k, size_t firstArg) {
+    BlockId b = m_.region(o, k);
+    for (ValueId a : m_[b].args) define(a, s_.shardingOf(s_.varOf[a.index]));
+    std::vector<VarId> vars;
+    for (size_t i = 0; i < m_[b].yields.size(); ++i) {
+      if (kind == RegionKind::While && k == 0) { // the predicate: equal everywhere
+        vars.push_back(kNoVar);
+        continue;
+      }
+      size_t numCarried = m_[b].args.size() - firstArg;
+      bool stacked = kind == RegionKind::For && i >= numCarried;
+      vars.push_back(stacked ? stackedVar(m_.result(o, i)) : s_.varOf[m_.result(o, i).index]);
+    }
+    rewriteBody(b, vars);
+  }
+
+  // The sharding of one slice of a stacked result: the result's without its first dim.
+  VarId stackedVar(ValueId result) {
+    ShardingVar slice = s_.vars[s_.varOf[result.index]];
+    slice.dims.erase(slice.dims.begin());
+    s_.vars.push_back(std::move(slice));
+    return static_cast<VarId>(s_.vars.size() - 1);
+  }
+
+  void rewriteRuleOp(OpId o, const Relation& rel, const OpForm& form) {
+    MeshId mesh;
+    for (VarId v : rel.tensors)
+      if (v != kNoVar) mesh = s_.vars[v].mesh;
+    for (uint32_t i = 0; i < m_[o].numOperands; ++i) {
+      ValueId v = m_.operand(o, i);
+      if (!hasSharding(v)) continue;
+      std::vector<PendingAxis> pending;
+      if (form.takesPending[i]) pending = form.passed;
+      if (form.joins[i]) pending = form.reduced;
+      ReshardReason why;
+      why.needs = o;
+      why.kind =
+          decision_.keepPending[v.index] && pending.empty() ? ReshardReason::Reduce : ReshardReason::Operand;
+      ValueId got = get(v, make(mesh, form.operands[i], std::move(pending)), why);
+      m_.operands(o)[i] = got;
+    }
+    out_->push_back(o);
+    for (uint32_t k = 0; k < m_[o].numResults; ++k) settleResult(o, k, mesh, form);
+  }
+
+  // Gives result k the sharding that the op leaves it in, and brings it to the solved one where some use needs that.
+  void settleResult(OpId o, uint32_t k, MeshId mesh, const OpForm& form) {
+    ValueId v = m_.result(o, k);
+    VarId var = s_.varOf[v.index];
+    ShardingId given = make(mesh, form.results[k], form.reduced.empty() ? form.passed : form.reduced);
+    ShardingId solved = s_.shardingOf(var);
+    bool sameCuts = form.results[k] == s_.vars[var].dims;
+    bool pendingIsFine = decision_.keepPending[v.index] && !decision_.needsReduced[v.index];
+    if (sameCuts && m_.shardings[given].pending == m_.shardings[solved].pending)
+      given = solved; // rep(…) and such
+    define(v, given);
+    if (given == solved || (sameCuts && pendingIsFine && s_.vars[var].pending.empty())) return;
+    ReshardReason why;
+    why.kind = m_.shardings[given].pending.empty() ? ReshardReason::Result : ReshardReason::Reduce;
+    ValueId named = get(v, solved, why);
+    m_[named].name = m_[v].name; // the name stays with what people annotated
+    m_[v].name = StrId();
+  }
+
+  PropagationState& s_;
+  Module& m_;
+  const std::vector<OpForm>& forms_;
+  const PendingDecision& decision_;
+  OpKind reshardKind_;
+  std::vector<std::vector<AtHand>> available_; // by original value
+  std::vector<ValueId> added_;                 // for which a form was added, in order
+  std::vector<OpId>* out_ = nullptr;
+  BlockId block_;
+};
+
+} // namespace
+
+void insertReshards(PropagationState& s, const std::vector<OpForm>& forms, const PendingDecision& decision) {
+  ReshardInserter(s, forms, decision).run();
+}
+
+} // namespace dtc

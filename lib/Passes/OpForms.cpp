@@ -1,0 +1,186 @@
+#include "OpForms.h"
+#include "dtc/Sharding/ReshardBytes.h"
+#include <algorithm>
+
+namespace dtc {
+
+int64_t globalBytes(const Module& m, ValueId v) {
+  const Type& t = m.typeOf(v);
+  int64_t bytes = dtypeBytes(t.dtype);
+  for (Dim d : t.dims) {
+    auto next = checkedMul(bytes, d.isStatic() ? d.value() : 128);
+    if (!next) return INT64_MAX / 1024;
+    bytes = *next;
+  }
+  return bytes;
+}
+
+namespace {
+
+constexpr size_t kMaxCombinations = 64;
+
+struct Candidate {
+  PartList parts;
+  int64_t weight = 0; // bytes of the tensors that are cut so already
+  size_t order = 0;   // in which it was met, for ties
+};
+
+class FormChooser {
+public:
+  FormChooser(const PropagationState& s, const Relation& rel, bool freeResults)
+      : s_(s), rel_(rel), freeResults_(freeResults) {
+    for (VarId v : rel.tensors)
+      if (v != kNoVar) mesh_ = &s.mesh(v);
+  }
+
+  OpForm choose() {
+    collectCandidates();
+    std::vector<PartList> best(rel_.rule.factors.size()), current(rel_.rule.factors.size());
+    int64_t bestCost = INT64_MAX;
+    enumerate(0, current, best, bestCost);
+    return formOf(best);
+  }
+
+private:
+  const TensorMap& map(size_t t) const {
+    size_t n = rel_.rule.operands.size();
+    return t < n ? rel_.rule.operands[t] : rel_.rule.results[t - n];
+  }
+
+  void collectCandidates() {
+    candidates_.resize(rel_.rule.factors.size());
+    for (size_t t = 0; t < rel_.tensors.size(); ++t) {
+      if (rel_.tensors[t] == kNoVar) continue;
+      TensorProjection p = projectDims(map(t), rel_.rule, s_.vars[rel_.tensors[t]].dims, *mesh_);
+      for (const FactorEntry& e : p.entries) {
+        if (rel_.rule.factors[e.factor].kind == FactorKind::Whole) continue;
+        auto& list = candidates_[e.factor];
+        const PartList parts = usable(e);
+        auto it =
+            std::find_if(list.begin(), list.end(), [&](const Candidate& c) { return c.parts == parts; });
+        if (it == list.end()) it = list.insert(list.end(), {parts, 0, list.size()});
+        it->weight += globalBytes(s_.m, rel_.values[t]);
+      }
+    }
+    size_t combinations = 1;
+    for (auto& list : candidates_) {
+      std::sort(list.begin(), list.end(), [](auto& a, auto& b) {
+        return a.weight != b.weight ? a.weight > b.weight : a.order < b.order;
+      });
+      // Uncut is always possible: it is what is left where two factors want one axis.
+      if (std::none_of(list.begin(), list.end(), [](auto& c) { return c.parts.empty(); })) list.push_back({});
+      if (list.size() == 2 && list[1].parts.empty() && list[1].weight == 0 && onlyUser(list[0].parts, list))
+        list.resize(1);
+      while (list.size() > 1 && combinations * list.size() > kMaxCombinations) list.pop_back();
+      combinations *= list.size();
+    }
+  }
+
+  // A piece in blocks has no one offset to tell the op.
+  PartList usable(const FactorEntry& e) const {
+    if (!rel_.rule.factors[e.factor].needsOffset()) return e.parts;
+    auto blocks = std::find_if(e.parts.begin(), e.parts.end(), [](const DimPart& p) { return !p.isAxis(); });
+    return {e.parts.begin(), blocks};
+  }
+
+  // Does no other factor want an axis of `parts`? Then where all agree on them there is nothing to choose.
+  bool onlyUser(const PartList& parts, const std::vector<Candidate>& own) const {
+    for (size_t t = 0; t < rel_.tensors.size(); ++t) {
+      if (rel_.tensors[t] == kNoVar) continue;
+      TensorProjection p = projectDims(map(t), rel_.rule, s_.vars[rel_.tensors[t]].dims, *mesh_);
+      for (const auto& [dim, overflow] : p.overflow)
+        if (!disjoint(parts, overflow, *mesh_)) return false;
+      for (const FactorEntry& e : p.entries)
+        if (&candidates_[e.factor] != &own && !disjoint(parts, e.parts, *mesh_)) return false;
+    }
+    return true;
+  }
+
+  void enumerate(size_t factor, std::vector<PartList>& current, std::vector<PartList>& best,
+                 int64_t& bestCost) {
+    if (factor == current.size()) {
+      int64_t cost = costOf(current);
+      if (cost < bestCost) bestCost = cost, best = current;
+      return;
+    }
+    current[factor].clear();
+    bool tried = false;
+    for (const Candidate& c : candidates_[factor]) {
+      bool free = true;
+      for (size_t f = 0; f < factor; ++f) free = free && disjoint(c.parts, current[f], *mesh_);
+      if (!free) continue;
+      current[factor] = c.parts;
+      tried = true;
+      enumerate(factor + 1, current, best, bestCost);
+    }
+    if (!tried) current[factor].clear(), enumerate(factor + 1, current, best, bestCost);
+    current[factor].clear();
+  }
+
+  int64_t costOf(const std::vector<PartList>& factors) const {
+    int64_t cost = 0;
+    std::vector<PendingAxis> reduced = reducedAxes(factors);
+    for (size_t t = 0; t < rel_.tensors.size(); ++t) {
+      if (rel_.tensors[t] == kNoVar) continue;
+      auto dims = unprojectDims(map(t), rel_.rule, factors, *mesh_);
+      if (!dims) return INT64_MAX;
+      const ShardingVar& var = s_.vars[rel_.tensors[t]];
+      Sharding held{var.mesh, var.dims, {}, {}}, wanted{var.mesh, std::move(*dims), {}, {}};
+      bool result = t >= rel_.rule.operands.size();
+      if (result) wanted.pending = reduced;
+      if (result && freeResults_) takeOpenDims(held, wanted);
+      int64_t bytes = globalBytes(s_.m, rel_.values[t]);
+      cost += result ? estimateReshardBytes(wanted, held, *mesh_, bytes)
+                     : estimateReshardBytes(held, wanted, *mesh_, bytes);
+    }
+    return cost;
+  }
+
+  // An open dim takes what the op gives, if that goes on from what the dim has.
+  void takeOpenDims(Sharding& held, const Sharding& given) const {
+    for (size_t d = 0; d < held.dims.size(); ++d)
+      if (held.dims[d].open && isPrefix(held.dims[d].parts, given.dims[d].parts, *mesh_))
+        held.dims[d].parts = given.dims[d].parts;
+  }
+
+  std::vector<PendingAxis> reducedAxes(const std::vector<PartList>& factors) const {
+    std::vector<PendingAxis> out;
+    for (size_t f = 0; f < factors.size(); ++f)
+      if (rel_.rule.factors[f].kind == FactorKind::Reduce)
+        for (const DimPart& p : factors[f])
+          if (p.isAxis()) out.push_back({p.axis, rel_.rule.factors[f].reduce});
+    return out;
+  }
+
+  OpForm formOf(std::vector<PartList> factors) const {
+    OpForm form;
+    form.reduced = reducedAxes(factors);
+    size_t n = rel_.rule.operands.size();
+    for (size_t t = 0; t < rel_.tensors.size(); ++t) {
+      std::vector<DimSharding> dims(map(t).dims.size());
+      if (rel_.tensors[t] != kNoVar)
+        if (auto got = unprojectDims(map(t), rel_.rule, factors, *mesh_)) dims = std::move(*got);
+      (t < n ? form.operands : form.results).push_back(std::move(dims));
+    }
+    form.joins.assign(n, false);
+    for (const Join& j : rel_.rule.joins)
+      if (!factors[j.factor].empty()) form.joins[j.operand] = true;
+    form.takesPending.assign(n, false);
+    form.factors = std::move(factors);
+    return form;
+  }
+
+  const PropagationState& s_;
+  const Relation& rel_;
+  bool freeResults_;
+  const Mesh* mesh_ = nullptr;
+  std::vector<std::vector<Candidate>> candidates_; // by factor
+};
+
+} // namespace
+
+OpForm chooseForm(const PropagationState& s, const Relation& rel, bool freeResults) {
+  return FormChooser(s, rel, freeResults).choose();
+}
+
+} // namespace dtc

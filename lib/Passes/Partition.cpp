@@ -1,0 +1,332 @@
+#include "dtc/Passes/Partition.h"
+#include "PartitionReshard.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/Passes/Clone.h"
+#include "dtc/Sharding/Projection.h"
+#include "dtc/Support/Result.h"
+
+namespace dtc {
+
+namespace {
+
+constexpr DiagKind kNotPropagated{"partition-open",
+                                  "'partition' needs every value of @{0} with a closed sharding: run the "
+                                  "pass `propagate` before it"};
+constexpr DiagKind kTwoMeshes{"partition-meshes",
+                              "this value goes from mesh @{0} to mesh @{1}, but a per-device function "
+                              "has one mesh: use one mesh for all of @{2}"};
+constexpr DiagKind kStridedPlace{
+    "partition-strided-place",
+    "'{0}' counts along a dim that is cut into blocks ({1}): put `shard` with a plain cut on "
+    "its result"};
+
+class Partitioner {
+public:
+  Partitioner(Module& m, Diagnostics& diags)
+      : m_(m), diags_(diags), globalType_(m.values.size()), sharding_(m.values.size()) {
+    for (size_t v = 0; v < m.values.size(); ++v) {
+      globalType_[v] = m.values[v].type;
+      sharding_[v] = m.values[v].sharding;
+    }
+  }
+
+  bool run(FuncId f) {
+    func_ = f;
+    mesh_ = functionMesh();
+    for (FuncArg& a : m_[f].args) {
+      a.globalType = m_[a.value].type;
+      m_[a.value].type = localTypeOf(m_, a.globalType, m_.shardings[m_[a.value].sharding]);
+    }
+    if (!partitionBlock(m_[f].body)) return false;
+    for (FuncResult& r : m_[f].results) {
+      r.globalType = r.type;
+      r.type = localTypeOf(m_, r.globalType, m_.shardings[r.sharding]);
+    }
+    m_[f].spmd = true;
+    if (meshOfFunction(m_, f) != mesh_) {
+      Attr a;
+      a.kind = Attr::Symbol;
+      a.text = m_.shardings.mesh(mesh_).name;
+      m_[f].attrs.push_back({m_.strings.intern("mesh"), m_.attrs.intern(std::move(a))});
+    }
+    return !diags_.hasErrors();
+  }
+
+private:
+  // That of the first value with a sharding: after propagation all have one.
+  MeshId functionMesh() const {
+    if (MeshId id = meshOfFunction(m_, func_)) return id;
+    MeshId found;
+    forEachOp(m_, m_[func_].body, [&](OpId o) {
+      if (!found && m_[o].numResults > 0 && m_[m_.result(o)].sharding)
+        found = m_.shardings[m_[m_.result(o)].sharding].mesh;
+    });
+    return found ? found : MeshId(0);
+  }
+
+  const Sharding& shardingOf(ShardingId id) const { return m_.shardings[id]; }
+
+  // A value made here takes its local type and forgets its sharding.
+  void localiseValue(ValueId v) {
+    if (!sharding_[v.index]) return;
+    m_[v].type = localTypeOf(m_, globalType_[v.index], shardingOf(sharding_[v.index]));
+    m_[v].sharding = {};
+  }
+
+  bool partitionBlock(BlockId block) {
+    std::vector<OpId> out;
+    Builder b(m_, block, out, diags_);
+    b.mesh = mesh_;
+    ReshardEmitter reshards(b);
+    for (OpId o : std::vector<OpId>(m_[block].ops)) {
+      b.loc = m_[o].loc;
+      if (!partitionOp(o, b, reshards)) return false;
+    }
+    m_[block].ops = std::move(out);
+    for (ValueId& v : m_[block].yields) v = map_(v);
+    return true;
+  }
+
+  bool partitionOp(OpId o, Builder& b, ReshardEmitter& reshards) {
+    const OpRecord& rec = m_.record(o);
+    if (rec.constraint != Constraint::None) return changeSharding(o, reshards);
+    const std::vector<ValueId> before(m_.operands(o).begin(), m_.operands(o).end());
+    if (rec.regions == RegionKind::Local) return inlineLocal(o, b, reshards);
+    for (ValueId& v : m_.operands(o)) v = map_(v);
+    if (rec.regions != RegionKind::None || rec.isCall) {
+      for (uint32_t r = 0; r < m_[o].numRegions; ++r)
+        if (rec.regions != RegionKind::Fused && !partitionRegion(m_.region(o, r))) return false;
+    } else if (!localiseOp(o, before, b)) {
+      return false;
+    }
+    b.out.push_back(o);
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) finishResult(o, r, reshards);
+    return true;
+  }
+
+  bool partitionRegion(BlockId block) {
+    for (ValueId a : m_[block].args) localiseValue(a);
+    return partitionBlock(block);
+  }
+
+  // What `for` stacks comes out uncut along its new dim; a sharding that cuts that dim is reached by a slice.
+  void finishResult(OpId o, uint32_t r, ReshardEmitter& reshards) {
+    const ValueId v = m_.result(o, r);
+    const ShardingId want = sharding_[v.index];
+    const bool stacked = m_.record(o).regions == RegionKind::For && r + 2 >= m_[o].numOperands;
+    if (!stacked || !want || !shardingOf(want).dims[0].cut()) return localiseValue(v);
+    Sharding whole = shardingOf(want);
+    whole.dims[0].parts.clear();
+    m_[v].type = localTypeOf(m_, globalType_[v.index], whole);
+    m_[v].sharding = {};
+    replace(v, reshards.emit(v, globalType_[v.index], whole, Sharding(shardingOf(want))));
+  }
+
+  // `old` is `now` from here on; the name stays with what the user named.
+  void replace(ValueId old, ValueId now) {
+    map_.set(old, now);
+    const bool made = now.index >= globalType_.size();
+    if (made && m_[old].name) {
+      m_[now].name = m_[old].name;
+      m_[old].name = {};
+    }
+  }
+
+  // shard, barrier, reshard.
+  bool changeSharding(OpId o, ReshardEmitter& reshards) {
+    const ValueId operand = m_.operand(o, 0), result = m_.result(o);
+    return bring(operand, sharding_[operand.index], sharding_[result.index], result, m_[o].loc, reshards);
+  }
+
+  // `result` stands for the operand's value in another sharding.
+  bool bring(ValueId operand, ShardingId from, ShardingId to, ValueId result, SourceRange loc,
+             ReshardEmitter& reshards) {
+    ValueId v = map_(operand);
+    if (from != to && from && to) {
+      const Sharding a = shardingOf(from), b = shardingOf(to);
+      if (a.mesh != b.mesh) {
+        auto name = [&](MeshId id) { return m_.strings[m_.shardings.mesh(id).name]; };
+        diags_.error(kTwoMeshes, loc, name(a.mesh), name(b.mesh), m_.strings[m_[func_].name]);
+        return false;
+      }
+      v = reshards.emit(v, globalType_[operand.index], a, b);
+    }
+    replace(result, v);
+    return true;
+  }
+
+  // Attributes that carry sizes, and the offsets of pieces that the op counts along.
+  bool localiseOp(OpId o, std::span<const ValueId> before, Builder& b) {
+    const OpRecord& rec = m_.record(o);
+    if (!rec.localise && rec.offsetOperand < 0) return true;
+    std::vector<TypeId> globals, globalResults, locals, localResults;
+    for (ValueId v : before) globals.push_back(globalType_[v.index]);
+    for (ValueId v : m_.operands(o)) locals.push_back(m_[v].type);
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) {
+      const ValueId v = m_.result(o, r);
+      globalResults.push_back(globalType_[v.index]);
+      localResults.push_back(sharding_[v.index]
+                                 ? localTypeOf(m_, globalResults.back(), shardingOf(sharding_[v.index]))
+                                 : globalResults.back());
+    }
+    const AttrList written = m_[o].attrs;
+    OpQuery q;
+    q.module = &m_;
+    q.record = &rec;
+    q.operandTypes = globals;
+    q.operands = before;
+    q.attrs = &written;
+    q.writtenTypes = globalResults;
+    q.loc = m_[o].loc;
+    q.diags = &diags_;
+    if (rec.localise) {
+      AttrList attrs = written;
+      rec.localise(q, locals, localResults, attrs);
+      m_[o].attrs = std::move(attrs);
+    }
+    return rec.offsetOperand < 0 || addOffsets(o, q, before, b);
+  }
+
+  // How factor `f` is cut, as any operand or result of the op says.
+  PartList cutOf(const Rule& rule, uint16_t f, OpId o, std::span<const ValueId> before) const {
+    auto look = [&](const TensorMap& map, ValueId v) -> PartList {
+      if (!sharding_[v.index]) return {};
+      const Sharding& s = shardingOf(sharding_[v.index]);
+      const TensorProjection p = projectDims(map, rule, s.dims, m_.shardings.mesh(s.mesh));
+      const FactorEntry* e = p.find(f);
+      return e ? e->parts : PartList();
+    };
+    for (size_t i = 0; i < before.size() && i < rule.operands.size(); ++i)
+      if (PartList parts = look(rule.operands[i], before[i]); !parts.empty()) return parts;
+    for (uint32_t r = 0; r < m_[o].numResults && r < rule.results.size(); ++r)
+      if (PartList parts = look(rule.results[r], m_.result(o, r)); !parts.empty()) return parts;
+    return {};
+  }
+
+  bool addOffsets(OpId o, const OpQuery& q, std::span<const ValueId> before, Builder& b) {
+    Rule rule;
+    if (!ruleOf(q, rule)) return false;
+    std::vector<ValueId> offsets;
+    size_t used = 0;
+    for (uint16_t f = 0; f < rule.factors.size(); ++f) {
+      if (!rule.factors[f].needsOffset()) continue;
+      const PartList parts = cutOf(rule, f, o, before);
+      DimSharding cut{parts};
+      if (m_.shardings.mesh(mesh_).sizeOf(cut.axes()) == 1) {
+        offsets.push_back(b.literal(0, DType::I32));
+        continue;
+      }
+      if (cut.strided()) {
+        Sharding shown{mesh_, {cut}, {}, {}};
+        diags_.error(kStridedPlace, m_[o].loc, q.record->name,
+                     printSharding(shown, m_.shardings.mesh(mesh_), m_.strings, ShardingStyle::Dim));
+        return false;
+      }
+      const OpId offset =
+          b.op("piece_offset", {},
+               {{"size", sizeAttr(m_, rule.factors[f].size)}, {"axes", axesAttr(m_, cut.axes())}});
+      offsets.push_back(m_.result(offset));
+      used = offsets.size();
+    }
+    offsets.resize(used); // an offset of 0 is the default
+    if (offsets.empty()) return true;
+    std::vector<ValueId> operands(m_.operands(o).begin(), m_.operands(o).end());
+    operands.resize(static_cast<size_t>(q.record->offsetOperand), ValueId());
+    operands.insert(operands.end(), offsets.begin(), offsets.end());
+    m_.setOperands(o, operands);
+    return true;
+  }
+
+  // Its ops are local already; only what goes in and out is bound.
+  bool inlineLocal(OpId o, Builder& b, ReshardEmitter& reshards) {
+    const BlockId body = m_.region(o);
+    const std::vector<ValueId> args = m_[body].args;
+    for (size_t i = 0; i < args.size(); ++i) {
+      const ValueId operand = m_.operand(o, i);
+      const ShardingId from = sharding_[operand.index];
+      ShardingId to = sharding_[args[i].index];
+      if (!to && from) to = m_.shardings.replicated(m_.shardings[from].mesh, shardingOf(from).dims.size());
+      if (!bring(operand, from, to, args[i], m_[o].loc, reshards)) return false;
+    }
+    remap(body);
+    for (OpId inner : m_[body].ops) {
+      m_[inner].parent = b.parent;
+      b.out.push_back(inner);
+    }
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) {
+      const ValueId v = m_[body].yields[r], result = m_.result(o, r);
+      map_.set(result, v);
+      if (m_.definingOp(v).valid() && m_[result].name) m_[v].name = m_[result].name;
+    }
+    m_[body].ops.clear();
+    return true;
+  }
+
+  // Operands and yields of local text, regions included, through the map.
+  void remap(BlockId block) {
+    forEachOp(m_, block, [&](OpId o) {
+      for (ValueId& v : m_.operands(o)) v = map_(v);
+      for (uint32_t r = 0; r < m_[o].numRegions; ++r)
+        for (ValueId& v : m_[m_.region(o, r)].yields) v = map_(v);
+    });
+    for (ValueId& v : m_[block].yields) v = map_(v);
+  }
+
+  Module& m_;
+  Diagnostics& diags_;
+  std::vector<TypeId> globalType_;   // by value, as it was
+  std::vector<ShardingId> sharding_; // likewise
+  ValueMap map_;
+  FuncId func_;
+  MeshId mesh_;
+};
+
+} // namespace
+
+bool partition(Module& m, Diagnostics& diags) {
+  for (FuncId f : m.order) {
+    if (m[f].spmd || levelOf(m, f) == Level::Propagated) continue;
+    diags.error(kNotPropagated, m[f].loc, m.strings[m[f].name]);
+    return false;
+  }
+  // A function without values has nothing that propagate had to give a sharding, and so a mesh, to.
+  if (m.shardings.numMeshes() == 0) m.shardings.addMesh({m.strings.intern("one"), {}, {}});
+  Partitioner p(m, diags);
+  for (FuncId f : m.order)
+    if (!m[f].spmd && !p.run(f)) return false;
+  return true;
+}
+
+bool partitionPass(Module& m, const PassOptions&, Diagnostics& diags) { return partition(m, diags); }
+
+PassInfo partitionInfo() {
+  return {.name = "partition",
+          .summary = "makes the program of one device: local shapes, explicit communication",
+          .why = "After propagate, which decides every sharding and writes every change of sharding as a "
+                 "`reshard`; before "
+                 "optimize-collectives and fuse, which need to see the collectives and the sizes that a "
+                 "device works on. "
+                 "Decides nothing: each reshard becomes the collectives of its plan.",
+          .needs = Level::Propagated,
+          .gives = Level::Local,
+          .run = partitionPass,
+          .before = R"(mesh @pod = [dp=2, tp=4]
+
+func @main(%x: f32[8, 64] @pod{dp, tp}, %w: f32[64, 16] @pod{tp, _}) -> (%y: f32[8, 16] @pod{dp, _}) {
+  %0 = matmul %x, %w : f32[8, 16] @pod{dp, _ | sum(tp)}
+  %y = reshard %0 : f32[8, 16] @pod{dp, _}
+  return %y
+}
+)",
+          .after = R"(mesh @pod = [dp=2, tp=4]
+
+spmd func @main(%x: f32[4, 16] of f32[8, 64]   @pod{dp, tp},
+                %w: f32[16, 16] of f32[64, 16] @pod{tp, _}) -> (%y: f32[4, 16] of f32[8, 16] @pod{dp, _}) {
+  %0 = matmul %x, %w : f32[4, 16]
+  %y = all_reduce %0 {axes = [tp]} : f32[4, 16]
+  return %y
+}
+)"};
+}
+
+} // namespace dtc

@@ -1,0 +1,179 @@
+#include "PartitionReshard.h"
+#include "dtc/Support/Result.h"
+
+namespace dtc {
+
+namespace {
+
+AttrId listAttr(Module& m, std::vector<AttrId> elements) {
+  Attr a;
+  a.kind = Attr::List;
+  a.list = std::move(elements);
+  return m.attrs.intern(std::move(a));
+}
+
+// A local tensor as a step sees it: strided dims split at the step's cuts. Slots become dims.
+struct StepView {
+  std::vector<Dim> shape;
+  bool changed = false;
+  size_t concat = 0, split = 0; // dims of `shape`
+};
+
+StepView viewOf(Module& m, TypeId type, const ReshardStep& step) {
+  StepView view;
+  const Type t = m.types[type];
+  const bool exchange = step.kind == StepKind::AllToAll;
+  for (size_t d = 0; d < t.rank(); ++d) {
+    int64_t at = 1;
+    Dim rest = t.dims[d];
+    auto begin = [&] {
+      const auto dim = static_cast<int>(d);
+      const bool joins = (exchange || step.kind == StepKind::AllGather) && step.concat.dim == dim &&
+                         step.concat.before == at;
+      const bool cuts = step.kind != StepKind::AllGather && step.split.dim == dim && step.split.before == at;
+      if (joins) view.concat = view.shape.size();
+      // Cutting a slot that grows at its major end at the same time: that end is a dim of its own, of size 1.
+      if (joins && cuts && exchange) view.shape.push_back(Dim(1)), view.changed = true;
+      if (cuts) view.split = view.shape.size();
+    };
+    for (int64_t cut : viewCuts(step, static_cast<int>(d))) {
+      begin();
+      const auto left = m.dims.divExact(rest, Dim(cut / at));
+      DTC_CHECK(left, "a strided sharding does not divide its dim");
+      view.shape.push_back(Dim(cut / at));
+      view.changed = true;
+      rest = *left;
+      at = cut;
+    }
+    begin();
+    view.shape.push_back(rest);
+  }
+  return view;
+}
+
+} // namespace
+
+AttrId axesAttr(Module& m, std::span<const AxisRef> axes) {
+  std::vector<AttrId> list;
+  for (const AxisRef& axis : axes) {
+    Attr a;
+    a.kind = axis.whole() ? Attr::Word : Attr::Axis;
+    if (axis.whole())
+      a.text = axis.name;
+    else
+      a.axis = axis;
+    list.push_back(m.attrs.intern(std::move(a)));
+  }
+  return listAttr(m, std::move(list));
+}
+
+AttrId sizeAttr(Module& m, Dim d) {
+  if (d.isStatic()) return m.attrs.integer(d.value());
+  Attr a;
+  a.kind = Attr::Size;
+  a.dim = d;
+  return m.attrs.intern(std::move(a));
+}
+
+AttrId sizesAttr(Module& m, std::span<const Dim> dims) {
+  std::vector<AttrId> list;
+  for (Dim d : dims) list.push_back(sizeAttr(m, d));
+  return listAttr(m, std::move(list));
+}
+
+TypeId localTypeOf(Module& m, TypeId global, const Sharding& s) {
+  Type t = m.types[global];
+  for (size_t d = 0; d < t.rank(); ++d) {
+    auto dim = localDim(s.dims[d], m.shardings.mesh(s.mesh), t.dims[d], m.dims);
+    DTC_CHECK(dim, "a strided sharding does not divide its dim");
+    t.dims[d] = *dim;
+  }
+  return m.types.intern(std::move(t));
+}
+
+ValueId ReshardEmitter::emit(ValueId v, TypeId global, const Sharding& from, const Sharding& to) {
+  const Type type = m_.types[global];
+  const auto shape = plannedSizes(type.dims, m_.dims);
+  const ReshardPlan plan = planReshard(from, to, m_.shardings.mesh(from.mesh), shape, dtypeBytes(type.dtype));
+  for (const ReshardStep& s : plan.steps) v = step(v, global, s);
+  return v;
+}
+
+ValueId ReshardEmitter::step(ValueId v, TypeId global, const ReshardStep& s) {
+  const TypeId result = localTypeOf(m_, global, s.result);
+  if (m_.shardings.mesh(s.result.mesh).sizeOf(s.axes) == 1) return v; // nobody to talk to
+  if (s.kind == StepKind::MakePending) return makePending(v, s);
+  if (s.kind == StepKind::Permute) return permute(v, result, s);
+  if (s.kind == StepKind::AllReduce) {
+    const AttrId op = m_.attrs.string(m_.strings.intern(pendingName(s.op)));
+    return m_.result(b_.op("all_reduce", std::array{v}, {{"axes", axesAttr(m_, s.axes)}, {"op", op}}));
+  }
+  return collective(v, result, s);
+}
+
+ValueId ReshardEmitter::collective(ValueId v, TypeId result, const ReshardStep& s) {
+  const StepView view = viewOf(m_, m_[v].type, s);
+  if (view.changed) v = b_.value("reshape", {v}, {{"shape", sizesAttr(m_, view.shape)}});
+  const std::array written = {result};
+  const std::span<const TypeId> types = view.changed ? std::span<const TypeId>() : written;
+  const AttrId axes = axesAttr(m_, s.axes);
+  auto dim = [&](size_t d) { return b_.integer(static_cast<int64_t>(d)); };
+  OpId o;
+  if (s.kind == StepKind::AllToAll)
+    o = b_.op("all_to_all", std::array{v},
+              {{"axes", axes}, {"split_dim", dim(view.split)}, {"concat_dim", dim(view.concat)}}, types);
+  else if (s.kind == StepKind::ReduceScatter)
+    o = b_.op("reduce_scatter", std::array{v},
+              {{"axes", axes},
+               {"dim", dim(view.split)},
+               {"op", m_.attrs.string(m_.strings.intern(pendingName(s.op)))}},
+              types);
+  else
+    o = b_.op(stepName(s.kind), std::array{v},
+              {{"axes", axes}, {"dim", dim(s.kind == StepKind::AllGather ? view.concat : view.split)}},
+              types);
+  v = m_.result(o);
+  if (view.changed) v = b_.value("reshape", {v}, {{"shape", sizesAttr(m_, m_.types[result].dims)}});
+  return v;
+}
+
+// Uneven pieces travel filled to the size of the largest.
+ValueId ReshardEmitter::permute(ValueId v, TypeId result, const ReshardStep& s) {
+  const Type to = m_.types[result];
+  auto isCut = [&](Dim d) { return !d.isStatic() && !m_.dims.dynamic(d).cut.empty(); };
+  for (size_t d = 0; d < to.rank(); ++d)
+    if (isCut(m_.typeOf(v).dims[d]))
+      v = b_.value("fill_piece", {v}, {{"dim", b_.integer(static_cast<int64_t>(d))}});
+  std::vector<AttrId> pairs;
+  for (auto [from, target] : s.pairs) pairs.push_back(b_.ints(std::array{from, target}));
+  v = b_.value("permute", {v}, {{"axes", axesAttr(m_, s.axes)}, {"pairs", listAttr(m_, std::move(pairs))}});
+  for (size_t d = 0; d < to.rank(); ++d) {
+    if (!isCut(to.dims[d])) continue;
+    const std::vector<AxisRef> cut = m_.dims.dynamic(to.dims[d]).cut;
+    v = b_.value("trim_piece", {v},
+                 {{"dim", b_.integer(static_cast<int64_t>(d))},
+                  {"size", sizeAttr(m_, m_.dims.uncut(to.dims[d]))},
+                  {"axes", axesAttr(m_, cut)}});
+  }
+  return v;
+}
+
+// sharding.md §2: kept on index 0 of the axes and the op's neutral element elsewhere; -0.0 for sum, because +0.0 would turn
+// -0.0 into +0.0. For max, min, any, all and avg equal values are pending as they are.
+ValueId ReshardEmitter::makePending(ValueId v, const ReshardStep& s) {
+  if (s.op != PendingKind::Sum && s.op != PendingKind::Prod) return v;
+  const DType dtype = m_.typeOf(v).dtype;
+  const ValueId neutral = b_.literal(s.op == PendingKind::Prod ? 1.0 : isFloat(dtype) ? -0.0 : 0.0, dtype);
+  return b_.value("select", {isFirst(s.axes), v, neutral});
+}
+
+ValueId ReshardEmitter::isFirst(std::span<const AxisRef> axes) {
+  for (const auto& [known, value] : isFirst_)
+    if (std::equal(known.begin(), known.end(), axes.begin(), axes.end())) return value;
+  const ValueId index = m_.result(b_.op("axis_index", {}, {{"axes", axesAttr(m_, axes)}}));
+  const ValueId first = b_.value("eq", {index, b_.literal(0, DType::I32)});
+  isFirst_.push_back({{axes.begin(), axes.end()}, first});
+  return first;
+}
+
+} // namespace dtc

@@ -1,0 +1,29 @@
+// The standard pipeline, in order; one row a pass. A row's text stands in the pass's own file.
+#include "dtc/Passes/Autodiff.h"
+#include "dtc/Passes/Canonicalize.h"
+#include "dtc/Passes/Decompose.h"
+#include "dtc/Passes/Fuse.h"
+#include "dtc/Passes/Inline.h"
+#include "dtc/Passes/OptimizeCollectives.h"
+#include "dtc/Passes/Partition.h"
+#include "dtc/Passes/PlanMemory.h"
+#include "dtc/Passes/Propagate.h"
+
+namespace dtc {
+
+const std::vector<PassInfo>& passTable() {
+  static const std::vector<PassInfo> table = {
+      inlineInfo(),     autodiffInfo(),  decomposeInfo(),           canonicalizeInfo(),
+      propagateInfo(),  partitionInfo(), optimizeCollectivesInfo(), fuseInfo(),
+      planMemoryInfo(),
+  };
+  return table;
+}
+
+const PassInfo* findPass(std::string_view name) {
+  for (const PassInfo& p : passTable())
+    if (p.name == name) return &p;
+  return nullptr;
+}
+
+} // namespace dtc

@@ -1,0 +1,88 @@
+#include "dtc/Passes/Propagate.h"
+#include "InsertReshards.h"
+
+namespace dtc {
+
+static constexpr DiagKind kNotDifferentiated{
+    "value-and-grad-left", "'value_and_grad' must be differentiated first: run the pass `autodiff` before "
+                           "`propagate`"};
+
+static constexpr DiagKind kUnknownPolicy{"unknown-policy",
+                                         "there is no policy '{0}' (yet): 'shardy' is the one there is"};
+
+// A program without a mesh runs on a mesh of one device: said in the text, as everything is.
+static void ensureMesh(Module& m) {
+  if (m.shardings.numMeshes() == 0) m.shardings.addMesh({m.strings.intern("one"), {}, {}});
+}
+
+static bool refuseLeftovers(Module& m, Diagnostics& diags) {
+  OpKind vg = m.registry->find("value_and_grad");
+  bool ok = true;
+  for (FuncId f : m.order)
+    forEachOp(m, m[f].body, [&](OpId o) {
+      if (m[o].kind != vg || vg == kNoOpKind) return;
+      diags.error(kNotDifferentiated, m[o].loc);
+      ok = false;
+    });
+  return ok;
+}
+
+bool propagate(Module& m, Diagnostics& diags, PropagationReport* report) {
+  PropagationReport unused;
+  bool anyGlobal = false;
+  for (FuncId f : m.order) anyGlobal = anyGlobal || levelOf(m, f) == Level::Global;
+  if (!anyGlobal) return true; // closed already: left as it is
+  if (!refuseLeftovers(m, diags)) return false;
+  ensureMesh(m);
+  PropagationState state(m, diags, report ? *report : unused);
+  if (!state.build()) return false;
+  state.solve();
+  state.report.variable = state.varOf;
+  std::vector<OpForm> forms;
+  forms.reserve(state.relations.size());
+  for (const Relation& r : state.relations) forms.push_back(r.op.valid() ? chooseForm(state, r) : OpForm());
+  PendingDecision decision = decidePending(state, forms);
+  insertReshards(state, forms, decision);
+  return !diags.hasErrors();
+}
+
+bool propagatePass(Module& m, const PassOptions& options, Diagnostics& diags) {
+  auto policy = options.values.find("policy");
+  if (policy != options.values.end() && policy->second != "shardy") {
+    diags.error(kUnknownPolicy, {}, policy->second);
+    return false;
+  }
+  return propagate(m, diags);
+}
+
+PassInfo propagateInfo() {
+  return {.name = "propagate",
+          .summary = "gives every value a closed sharding, and makes every change of sharding an op",
+          .why = "After autodiff, so that gradients get their shardings from the same rules as the program "
+                 "(Megatron's "
+                 "reduction of the input gradient appears by itself); before partition, which only carries "
+                 "out what is "
+                 "written. Axes move along factors as in Shardy; where a pending value is reduced is a "
+                 "minimum cut over bytes.",
+          .needs = Level::Global,
+          .gives = Level::Propagated,
+          .run = propagatePass,
+          .before = R"(mesh @pod = [tp=4]
+
+func @main(%x: f32[8, 64] @pod{_, tp}, %w: f32[64, 16] @pod{tp, _}) -> (%y: f32[8, 16]) {
+  %y = matmul %x, %w
+  return %y
+}
+)",
+          .after = R"(mesh @pod = [tp=4]
+
+func @main(%x: f32[8, 64] @pod{_, tp}, %w: f32[64, 16] @pod{tp, _}) -> (%y: f32[8, 16] @pod{_, _}) {
+  %0 = matmul %x, %w : f32[8, 16] @pod{_, _ | sum(tp)}
+  %y = reshard %0 : f32[8, 16] @pod{_, _}
+  return %y
+}
+)",
+          .options = {{"policy", "shardy", "how conflicts are settled; shardy is the only one so far"}}};
+}
+
+} // namespace dtc

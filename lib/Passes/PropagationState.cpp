@@ -1,0 +1,260 @@
+// Variables and relations of a module: what is to be solved. The solving is in PropagateSolve.cpp.
+#include "PropagationState.h"
+
+namespace dtc {
+
+static constexpr DiagKind kMixedMeshes{"mixed-meshes",
+                                       "operands of '{0}' are on different meshes, @{1} and @{2}: put a "
+                                       "`reshard` before it"};
+
+Rule identityRule(std::span<const Dim> dims, size_t skipDimsOfB) {
+  Rule rule;
+  TensorMap a, b;
+  for (size_t d = 0; d < skipDimsOfB; ++d) b.dims.push_back({DimMap::Free, {}, 0});
+  for (size_t d = 0; d < dims.size(); ++d) {
+    rule.factors.push_back({"", dims[d], FactorKind::Pass, PendingKind::None});
+    DimMap map{DimMap::Compound, {{static_cast<uint16_t>(d), 1}}, 0};
+    a.dims.push_back(map);
+    b.dims.push_back(map);
+  }
+  rule.operands.push_back(std::move(a));
+  rule.results.push_back(std::move(b));
+  return rule;
+}
+
+VarId PropagationState::newVar(ValueId v, MeshId mesh, size_t rank, ShardingId written) {
+  auto id = static_cast<VarId>(vars.size());
+  ShardingVar var;
+  var.mesh = mesh;
+  var.value = v;
+  var.dims.resize(rank);
+  for (DimSharding& d : var.dims) d.open = true;
+  vars.push_back(std::move(var));
+  annotate(id, written);
+  return id;
+}
+
+VarId PropagationState::addVar(ValueId v, MeshId mesh, ShardingId written) {
+  if (varOf.size() < m.values.size()) varOf.resize(m.values.size(), kNoVar);
+  if (varOf[v.index] == kNoVar) varOf[v.index] = newVar(v, mesh, m.typeOf(v).rank(), written);
+  return varOf[v.index];
+}
+
+void PropagationState::annotate(VarId v, ShardingId written) {
+  if (!written.valid()) return;
+  const Sharding& s = m.shardings[written];
+  vars[v].mesh = s.mesh;
+  vars[v].annotated = s.dims;
+  vars[v].pending = s.pending;
+  vars[v].replicated = s.replicated;
+}
+
+// `a` and `b` are one value as far as shardings go (carried values): b takes a's variable, and the annotation of either.
+void PropagationState::unite(ValueId a, ValueId b) {
+  if (varOf.size() < m.values.size()) varOf.resize(m.values.size(), kNoVar);
+  VarId va = varOf[a.index];
+  varOf[b.index] = va;
+  if (vars[va].annotated.empty()) annotate(va, m[b].sharding);
+}
+
+void PropagationState::link(ValueId a, ValueId b, size_t skipDimsOfB) {
+  if (a.index >= varOf.size() || b.index >= varOf.size()) return; // a literal
+  linkVars(varOf[a.index], varOf[b.index], m.typeOf(a).dims, a, b, skipDimsOfB);
+}
+
+void PropagationState::linkVars(VarId a, VarId b, std::span<const Dim> dimsOfA, ValueId valueA,
+                                ValueId valueB, size_t skipDimsOfB) {
+  if (a == kNoVar || b == kNoVar) return;
+  Relation r;
+  r.rule = identityRule(dimsOfA, skipDimsOfB);
+  r.tensors = {a, b};
+  r.values = {valueA, valueB};
+  r.passThrough = true;
+  relations.push_back(std::move(r));
+}
+
+bool PropagationState::build() {
+  varOf.assign(m.values.size(), kNoVar);
+  relationOf.assign(m.ops.size(), ~0u);
+  resultVars.resize(m.functions.size());
+  for (FuncId f : m.order)
+    if (!m[f].spmd) buildBoundary(f);
+  for (FuncId f : m.order)
+    if (!m[f].spmd && !buildFunction(f)) return false;
+  relationsOfVar_.resize(vars.size());
+  for (uint32_t r = 0; r < relations.size(); ++r)
+    for (VarId v : relations[r].tensors)
+      if (v != kNoVar && (relationsOfVar_[v].empty() || relationsOfVar_[v].back() != r))
+        relationsOfVar_[v].push_back(r);
+  return true;
+}
+
+static MeshId functionMesh(Module& m, const Function& f) {
+  AttrId named = findAttr(f.attrs, m.strings.find("mesh"));
+  if (named.valid()) return m.shardings.findMesh(m.attrs[named].text);
+  for (const FuncArg& a : f.args)
+    if (m[a.value].sharding.valid()) return m.shardings[m[a.value].sharding].mesh;
+  for (const FuncResult& r : f.results)
+    if (r.sharding.valid()) return m.shardings[r.sharding].mesh;
+  return MeshId(0);
+}
+
+// Arguments and results first, for all functions, so that calls find them.
+void PropagationState::buildBoundary(FuncId f) {
+  MeshId mesh = functionMesh(m, m[f]);
+  for (const FuncArg& a : m[f].args) addVar(a.value, mesh, m[a.value].sharding);
+  const Block& body = m[m[f].body];
+  for (size_t r = 0; r < m[f].results.size(); ++r) {
+    resultVars[f.index].push_back(
+        newVar(body.yields[r], mesh, m.types[m[f].results[r].type].rank(), m[f].results[r].sharding));
+    vars[resultVars[f.index].back()].isResult = true;
+  }
+}
+
+bool PropagationState::buildFunction(FuncId f) {
+  if (!buildBlock(m[f].body, functionMesh(m, m[f]))) return false;
+  const Block& body = m[m[f].body];
+  for (size_t r = 0; r < body.yields.size(); ++r) {
+    ValueId v = body.yields[r];
+    if (v.index < varOf.size()) linkVars(varOf[v.index], resultVars[f.index][r], m.typeOf(v).dims, v, v);
+  }
+  return true;
+}
+
+// A call's operands are linked to the callee's arguments: one sharding serves all its calls.
+void PropagationState::buildCall(OpId o) {
+  FuncId callee = m.findFunction(m.strings[m[o].callee]);
+  for (size_t i = 0; i < m[callee].args.size(); ++i) link(m.operand(o, i), m[callee].args[i].value);
+  for (uint32_t r = 0; r < m[o].numResults && r < resultVars[callee.index].size(); ++r) {
+    ValueId res = m.result(o, r);
+    linkVars(resultVars[callee.index][r], varOf[res.index], m.typeOf(res).dims, res, res);
+  }
+}
+
+bool PropagationState::buildBlock(BlockId b, MeshId mesh) {
+  for (size_t i = 0; i < m[b].ops.size(); ++i)
+    if (!buildOp(m[b].ops[i], mesh)) return false;
+  return true;
+}
+
+// The mesh of an op's unannotated results: that of its operands.
+static bool operandMesh(PropagationState& s, OpId o, MeshId& mesh) {
+  bool found = false;
+  for (ValueId v : s.m.operands(o)) {
+    if (v.index >= s.varOf.size() || s.varOf[v.index] == kNoVar) continue;
+    MeshId mine = s.vars[s.varOf[v.index]].mesh;
+    if (found && mine != mesh) {
+      s.diags.error(kMixedMeshes, s.m[o].loc, s.m.record(o).name, s.m.strings[s.m.shardings.mesh(mesh).name],
+                    s.m.strings[s.m.shardings.mesh(mine).name]);
+      return false;
+    }
+    mesh = mine;
+    found = true;
+  }
+  return true;
+}
+
+static bool coversAll(const Rule& rule, size_t factor) {
+  auto has = [&](const TensorMap& t) {
+    for (const DimMap& d : t.dims)
+      for (const Term& term : d.terms)
+        if (term.factor == factor) return true;
+    return t.dims.empty(); // scalars cut nothing
+  };
+  for (const TensorMap& t : rule.operands)
+    if (!has(t)) return false;
+  for (const TensorMap& t : rule.results)
+    if (!has(t)) return false;
+  return true;
+}
+
+bool PropagationState::buildOp(OpId o, MeshId mesh) {
+  const OpRecord& rec = m.record(o);
+  if (rec.constraint != Constraint::Reshard && !operandMesh(*this, o, mesh)) return false;
+  if (rec.regions != RegionKind::None) return buildRegionOp(o, mesh);
+  for (uint32_t r = 0; r < m[o].numResults; ++r) addVar(m.result(o, r), mesh, m[m.result(o, r)].sharding);
+  if (rec.constraint == Constraint::Shard) {
+    AttrId group = m.attr(o, "group");
+    if (group.valid()) {
+      auto [it, fresh] = groups_.emplace(m.attrs[group].i, m.result(o));
+      if (!fresh) unite(it->second, m.result(o));
+    }
+    link(m.operand(o, 0), m.result(o));
+    return true;
+  }
+  if (rec.isCall) buildCall(o);
+  if (rec.constraint != Constraint::None || rec.isCall) return true;
+
+  Relation rel;
+  rel.op = o;
+  OpQuery q = queryOf(m, o, diags);
+  if (!ruleOf(q, rel.rule)) return false;
+  for (ValueId v : m.operands(o)) {
+    rel.tensors.push_back(v.index < varOf.size() ? varOf[v.index] : kNoVar);
+    rel.values.push_back(v);
+  }
+  for (uint32_t r = 0; r < m[o].numResults; ++r) {
+    rel.tensors.push_back(varOf[m.result(o, r).index]);
+    rel.values.push_back(m.result(o, r));
+  }
+  rel.passThrough = true;
+  for (size_t f = 0; f < rel.rule.factors.size(); ++f)
+    if (!coversAll(rel.rule, f) || rel.rule.factors[f].kind != FactorKind::Pass) rel.passThrough = false;
+  if (relationOf.size() < m.ops.size()) relationOf.resize(m.ops.size(), ~0u);
+  relationOf[o.index] = static_cast<uint32_t>(relations.size());
+  relations.push_back(std::move(rel));
+  return true;
+}
+
+// Carried values have one sharding: of the argument, what is yielded, and the result. The start is linked to it (a reshard
+// may stand between).
+bool PropagationState::buildRegionOp(OpId o, MeshId mesh) {
+  const RegionKind kind = m.record(o).regions;
+  const uint32_t numResults = m[o].numResults;
+  if (kind == RegionKind::Local ||
+      kind == RegionKind::Fused) { // its own shardings are written; inside is per device
+    for (uint32_t r = 0; r < numResults; ++r) addVar(m.result(o, r), mesh, m[m.result(o, r)].sharding);
+    return true;
+  }
+  const size_t firstStart = kind == RegionKind::For ? 2 : kind == RegionKind::Cond ? 1 : 0;
+  const size_t firstArg = kind == RegionKind::For ? 1 : 0;
+  const bool carried = kind == RegionKind::While || kind == RegionKind::For;
+  for (uint32_t r = 0; r < m[o].numRegions; ++r) {
+    BlockId b = m.region(o, r);
+    for (size_t a = 0; a < m[b].args.size(); ++a) {
+      ValueId arg = m[b].args[a];
+      if (r > 0 && carried)
+        unite(m[m.region(o, 0)].args[a], arg);
+      else
+        addVar(arg, mesh, m[arg].sharding);
+      if (a >= firstArg && r == 0) link(m.operand(o, firstStart + a - firstArg), arg);
+    }
+    if (!buildBlock(b, mesh)) return false;
+  }
+  BlockId last = m.region(o, m[o].numRegions - 1);
+  const size_t numCarried = carried ? m[last].args.size() - firstArg : 0;
+  for (uint32_t r = 0; r < numResults; ++r) {
+    ValueId res = m.result(o, r);
+    if (r < numCarried)
+      unite(m[last].args[firstArg + r], res);
+    else
+      addVar(res, mesh, m[res].sharding);
+    for (uint32_t k = kind == RegionKind::While ? 1 : 0; k < m[o].numRegions; ++k) {
+      const Block& b = m[m.region(o, k)];
+      if (r < b.yields.size()) link(b.yields[r], res, kind == RegionKind::For && r >= numCarried ? 1 : 0);
+    }
+  }
+  return true;
+}
+
+ShardingId PropagationState::shardingOf(VarId v) {
+  Sharding s;
+  s.mesh = vars[v].mesh;
+  s.dims = vars[v].dims;
+  for (DimSharding& d : s.dims) d.open = false, d.priority = -1;
+  s.pending = vars[v].pending;
+  s.replicated = vars[v].replicated;
+  return m.shardings.intern(std::move(s));
+}
+
+} // namespace dtc

@@ -1,0 +1,214 @@
+#include "dtc/Report/Explain.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/Text.h"
+#include "dtc/Sharding/Reshard.h"
+
+namespace dtc {
+
+namespace {
+
+class Explainer {
+public:
+  Explainer(Module& m, const PropagationReport& report) : m_(m), report_(report) {}
+
+  ExplainValue value(ValueId v) {
+    ExplainValue out;
+    out.value = printValueName(m_, v);
+    out.type = printType(m_, m_[v].type);
+    out.sharding = m_[v].sharding.valid() ? printSharding(m_, m_[v].sharding) : "";
+    out.place = place(m_[v].loc);
+    const Type& t = m_.typeOf(v);
+    for (uint16_t d = 0; d < t.rank(); ++d) {
+      ExplainDim dim;
+      dim.size = printDim(t.dims[d], m_.dims, m_.strings);
+      if (m_[v].sharding.valid()) dim.parts = partsText(m_.shardings[m_[v].sharding].dims[d].parts);
+      if (!dim.parts.empty()) dim.chain = chain(source(v), d);
+      out.dims.push_back(std::move(dim));
+    }
+    for (const ReshardReason& r : report_.reshards)
+      if (m_.result(r.reshard) == v || m_.operand(r.reshard, 0) == v) out.reshards.push_back(reshard(r));
+    return out;
+  }
+
+  ExplainReshard reshard(const ReshardReason& r) {
+    ExplainReshard out;
+    ValueId from = m_.operand(r.reshard, 0), to = m_.result(r.reshard);
+    out.value = printValueName(m_, m_[to].name.valid() ? to : from);
+    out.from = printSharding(m_, m_[from].sharding);
+    out.to = printSharding(m_, m_[to].sharding);
+    if (r.cause.valid()) out.cause = m_.record(r.cause).name, out.causePlace = place(m_[r.cause].loc);
+    if (r.needs.valid()) out.needs = m_.record(r.needs).name, out.needsPlace = place(m_[r.needs].loc);
+    out.why = sentence(r, out);
+    out.chain = causeChain(r);
+    planSteps(from, to, out);
+    return out;
+  }
+
+private:
+  // A reshard's result was found for what it reshards.
+  ValueId source(ValueId v) const {
+    for (OpId o = m_.definingOp(v); o.valid() && m_.record(o).constraint == Constraint::Reshard;
+         o = m_.definingOp(v)) {
+      bool inserted = false;
+      for (const ReshardReason& r : report_.reshards) inserted = inserted || r.reshard == o;
+      if (!inserted) break;
+      v = m_.operand(o, 0);
+    }
+    return v;
+  }
+
+  std::string place(SourceRange r) const {
+    if (!r.valid()) return "";
+    LineCol at = lineColumn(m_.source.text, r.begin);
+    return m_.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+  }
+
+  std::string partsText(const PartList& parts) const {
+    std::string out;
+    for (const DimPart& p : parts) {
+      if (!out.empty()) out += ", ";
+      out += p.isAxis() ? printAxis(p.axis, m_.strings) : std::to_string(p.blocks);
+    }
+    return parts.size() > 1 ? "(" + out + ")" : out;
+  }
+
+  uint32_t variable(ValueId v) const {
+    return v.index < report_.variable.size() ? report_.variable[v.index] : ~0u - 1 - v.index;
+  }
+
+  // The last reason, found before `before`, why dim d of v is cut.
+  const ShardingReason* reason(ValueId v, uint16_t d, const ShardingReason* before) const {
+    const ShardingReason* end = before ? before : report_.shardings.data() + report_.shardings.size();
+    for (const ShardingReason* r = end; r-- != report_.shardings.data();)
+      if (r->dim == d && variable(r->value) == variable(v)) return r;
+    return nullptr;
+  }
+
+  static ExplainStep::Kind kindOf(const ShardingReason& r) {
+    switch (r.kind) {
+    case ShardingReason::Annotation: return ExplainStep::Annotation;
+    case ShardingReason::ResultAnnotation: return ExplainStep::ResultAnnotation;
+    case ShardingReason::Cheapest: return ExplainStep::Cheapest;
+    case ShardingReason::Propagated: break;
+    }
+    return r.via.valid() ? ExplainStep::Through : ExplainStep::Boundary;
+  }
+
+  // The name that people gave stands at the reshard where one was put behind the value.
+  std::string shownName(ValueId v) const {
+    if (!m_[v].name.valid())
+      for (const ReshardReason& r : report_.reshards)
+        if (m_.operand(r.reshard, 0) == v && m_[m_.result(r.reshard)].name.valid())
+          return printValueName(m_, m_.result(r.reshard));
+    return printValueName(m_, v);
+  }
+
+  // From which dim of `r.from` the axes came: the one that has them.
+  uint16_t sourceDim(const ShardingReason& r) const {
+    const ShardingId s = m_[r.from].sharding;
+    if (!s.valid()) return 0;
+    const Sharding& sharding = m_.shardings[s];
+    for (uint16_t d = 0; d < sharding.dims.size(); ++d)
+      for (const DimPart& p : sharding.dims[d].parts)
+        for (const DimPart& wanted : r.parts)
+          if (p.isAxis() && wanted.isAxis() && p.axis.name == wanted.axis.name) return d;
+    return r.dim;
+  }
+
+  std::vector<ExplainStep> chain(ValueId v, uint16_t d) const {
+    std::vector<ExplainStep> out;
+    const ShardingReason* at = nullptr;
+    while (out.size() < 64) { // a longer chain is a story nobody reads
+      const ShardingReason* r = reason(v, d, at);
+      if (!r) break;
+      ExplainStep step;
+      step.value = shownName(r->value);
+      step.dim = d;
+      step.parts = partsText(r->parts);
+      step.kind = kindOf(*r);
+      if (r->via.valid()) step.via = m_.record(r->via).name;
+      step.factor = r->factor;
+      step.place = place(r->via.valid() ? m_[r->via].loc : m_[r->value].loc);
+      out.push_back(step);
+      if (r->kind != ShardingReason::Propagated || !r->from.valid()) break;
+      d = sourceDim(*r);
+      v = r->from;
+      at = r;
+    }
+    return out;
+  }
+
+  // Why the axis that the reshard takes away was there: the chain of the operand dim of `cause` that it cuts.
+  std::vector<ExplainStep> causeChain(const ReshardReason& r) const {
+    const Sharding& from = m_.shardings[m_[m_.operand(r.reshard, 0)].sharding];
+    if (from.pending.empty() || !r.cause.valid()) return {};
+    const AxisRef axis = from.pending.front().axis;
+    for (ValueId v : m_.operands(r.cause)) {
+      if (!m_[v].sharding.valid()) continue;
+      const Sharding& s = m_.shardings[m_[v].sharding];
+      for (uint16_t d = 0; d < s.dims.size(); ++d)
+        for (const DimPart& p : s.dims[d].parts)
+          if (p.isAxis() && p.axis.name == axis.name) {
+            auto found = chain(source(v), d);
+            if (!found.empty()) return found;
+          }
+    }
+    return {};
+  }
+
+  std::string axesText(const std::vector<PendingAxis>& pending) const {
+    PartList parts;
+    for (const PendingAxis& p : pending) parts.push_back({p.axis, 0});
+    return partsText(parts);
+  }
+
+  std::string sentence(const ReshardReason& r, const ExplainReshard& e) const {
+    const Sharding& from = m_.shardings[m_[m_.operand(r.reshard, 0)].sharding];
+    std::string cause = e.cause.empty() ? "an argument" : "'" + e.cause + "' (" + e.causePlace + ")";
+    std::string wants =
+        e.needs.empty() ? "the function's result" : "'" + e.needs + "' (" + e.needsPlace + ")";
+    switch (r.kind) {
+    case ReshardReason::Reduce: {
+      std::string text = cause + " leaves a " + std::string(pendingName(from.pendingKind())) +
+                         " pending over " + axesText(from.pending) + ", because a dim that it merges is cut";
+      return e.needs.empty() ? text : text + "; " + wants + " needs it reduced";
+    }
+    case ReshardReason::Operand: return wants + " runs on this operand cut otherwise";
+    case ReshardReason::Result:
+      return cause + " gives its result cut otherwise than it was annotated or found";
+    case ReshardReason::Boundary: return wants + " asks for this sharding";
+    }
+    return "";
+  }
+
+  void planSteps(ValueId from, ValueId to, ExplainReshard& out) {
+    const Sharding &a = m_.shardings[m_[from].sharding], &b = m_.shardings[m_[to].sharding];
+    if (a.mesh != b.mesh) return;
+    const Type& t = m_.typeOf(from);
+    ReshardPlan plan =
+        planReshard(a, b, m_.shardings.mesh(a.mesh), plannedSizes(t.dims, m_.dims), dtypeBytes(t.dtype));
+    for (const ReshardStep& s : plan.steps) {
+      PartList axes;
+      for (const AxisRef& x : s.axes) axes.push_back({x, 0});
+      out.steps.push_back({std::string(stepName(s.kind)), partsText(axes), s.bytesReceived, s.price});
+    }
+  }
+
+  Module& m_;
+  const PropagationReport& report_;
+};
+
+} // namespace
+
+ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v) {
+  return Explainer(m, report).value(v);
+}
+
+std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report) {
+  Explainer e(m, report);
+  std::vector<ExplainReshard> out;
+  for (const ReshardReason& r : report.reshards) out.push_back(e.reshard(r));
+  return out;
+}
+
+} // namespace dtc

@@ -1,0 +1,254 @@
+// Mental arithmetic: `dtc explain 'bi,oi->bo' 'x {_, _}' 'w {tp, _}'`. Writes the equation and its gradients as small
+// programs, propagates them, and reads off what stands there.
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/Text.h"
+#include "dtc/Report/Explain.h"
+#include "dtc/Sharding/Reshard.h"
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace dtc {
+
+namespace {
+
+constexpr int kAxisSize = 4;  // nominal: what is said holds for any size that divides
+constexpr int kDimSize = 256; // divisible by four axes of that size
+
+struct Operand {
+  std::string name, labels, sharding; // "x", "bi", "{_, _}"
+};
+
+// One line of the answer.
+struct Line {
+  std::string name, equation, runs; // what the op leaves: "{_, _ | sum(tp)}"
+  std::string result;               // what is wanted of it: "{_, _}"
+  std::vector<std::string> communication;
+};
+
+bool isWordChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+// Names inside braces that are axes: all but the pending kinds, rep, `_` and priorities.
+void collectAxes(const std::string& sharding, std::vector<std::string>& axes) {
+  static const std::vector<std::string> kNotAxes = {"sum", "avg", "prod", "max", "min",
+                                                    "any", "all", "rep",  "_"};
+  for (size_t i = 0; i < sharding.size();) {
+    if (!isWordChar(sharding[i])) {
+      ++i;
+      continue;
+    }
+    size_t end = i;
+    while (end < sharding.size() && isWordChar(sharding[end])) ++end;
+    std::string word = sharding.substr(i, end - i);
+    i = end;
+    if (std::isdigit(static_cast<unsigned char>(word[0]))) continue;
+    if (std::find(kNotAxes.begin(), kNotAxes.end(), word) != kNotAxes.end()) continue;
+    if (std::find(axes.begin(), axes.end(), word) == axes.end()) axes.push_back(word);
+  }
+}
+
+std::string trim(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+  return std::string(s);
+}
+
+std::string typeText(const std::string& labels) {
+  std::string out = "f32[";
+  for (size_t i = 0; i < labels.size(); ++i) out += (i ? ", " : "") + std::to_string(kDimSize);
+  return out + "]";
+}
+
+class EquationExplainer {
+public:
+  EquationExplainer(std::vector<Operand> operands, std::string output, std::vector<std::string> axes,
+                    const OpRegistry& registry)
+      : operands_(std::move(operands)), output_(std::move(output)), axes_(std::move(axes)),
+        registry_(registry) {}
+
+  Result<std::vector<Line>> run() {
+    std::vector<Line> lines;
+    std::string unused;
+    auto forward = solve("y", operands_, output_, "", &ySharding_);
+    if (!forward) return forward.error();
+    lines.push_back(std::move(*forward));
+    for (size_t k = 0; k < operands_.size(); ++k) {
+      std::vector<Operand> inputs = {{"dy", output_, ySharding_}};
+      std::string known = output_;
+      for (size_t j = 0; j < operands_.size(); ++j)
+        if (j != k) inputs.push_back(operands_[j]), known += operands_[j].labels;
+      const Operand& x = operands_[k];
+      auto missing = std::find_if(x.labels.begin(), x.labels.end(),
+                                  [&](char c) { return known.find(c) == std::string::npos; });
+      if (missing != x.labels.end()) {
+        lines.push_back({"d" + x.name,
+                         "",
+                         "",
+                         "",
+                         {"its dim '" + std::string(1, *missing) +
+                          "' is summed alone: the gradient "
+                          "is a broadcast of dy, without communication"}});
+        continue;
+      }
+      auto line = solve("d" + x.name, inputs, x.labels, withoutPending(x.sharding), nullptr);
+      if (!line) return line.error();
+      lines.push_back(std::move(*line));
+    }
+    return lines;
+  }
+
+private:
+  static std::string withoutPending(const std::string& s) {
+    size_t bar = s.find('|');
+    return bar == std::string::npos ? s : trim(std::string_view(s).substr(0, bar)) + "}";
+  }
+
+  // Propagates `name = einsum(inputs)`; the result is constrained to `wanted` where that is not empty.
+  Result<Line> solve(const std::string& name, const std::vector<Operand>& inputs, const std::string& output,
+                     const std::string& wanted, std::string* reducedTo) {
+    Line line;
+    line.name = name;
+    std::string text = "mesh @m = [", args, values;
+    for (size_t i = 0; i < axes_.size(); ++i)
+      text += (i ? ", " : "") + axes_[i] + "=" + std::to_string(kAxisSize);
+    for (const Operand& t : inputs) {
+      args += (args.empty() ? "%" : ", %") + t.name + ": " + typeText(t.labels) + " @m" + t.sharding;
+      values += (values.empty() ? "%" : ", %") + t.name;
+      line.equation += (line.equation.empty() ? "" : ",") + t.labels;
+    }
+    line.equation += "->" + output;
+    text += "]\nfunc @f(" + args + ") -> (%" + name + ": " + typeText(output) +
+            (wanted.empty() ? "" : " @m" + wanted) + ") {\n  %r = einsum " + values + " {equation = \"" +
+            line.equation + "\"}\n  return %r\n}\n";
+    Module m(registry_);
+    Diagnostics diags;
+    SourceText source{"<equation>", text};
+    if (!parseModule(source, registry_, m, diags) || !verifyModule(m, diags) || !propagate(m, diags))
+      return inputError(renderDiagnostics(diags, source, false));
+    fill(m, line, reducedTo);
+    return line;
+  }
+
+  void fill(Module& m, Line& line, std::string* reducedTo) {
+    const Function& f = m[m.order[0]];
+    OpId op;
+    forEachOp(m, f.body, [&](OpId o) {
+      if (m.record(o).constraint == Constraint::None) op = o;
+    });
+    const ShardingId runs = m[m.result(op)].sharding, result = f.results[0].sharding;
+    auto bare = [&](ShardingId s) {
+      return printSharding(m.shardings[s], m.shardings.meshOf(s), m.strings, ShardingStyle::Dim);
+    };
+    line.runs = bare(runs);
+    line.result = bare(result);
+    if (reducedTo) *reducedTo = line.result;
+    forEachOp(m, f.body, [&](OpId o) {
+      if (m.record(o).constraint != Constraint::Reshard) return;
+      ValueId from = m.operand(o, 0), to = m.result(o);
+      bool ofResult = from == m.result(op);
+      const Type& t = m.typeOf(from);
+      ReshardPlan plan =
+          planReshard(m.shardings[m[from].sharding], m.shardings[m[to].sharding], m.shardings.mesh(MeshId(0)),
+                      plannedSizes(t.dims, m.dims), dtypeBytes(t.dtype));
+      std::string what = ofResult ? line.name : std::string(m.strings[m[from].name]);
+      for (const ReshardStep& s : plan.steps) line.communication.push_back(stepText(m, s, what));
+    });
+  }
+
+  static std::string stepText(Module& m, const ReshardStep& s, const std::string& what) {
+    std::string axes;
+    for (const AxisRef& a : s.axes) axes += (axes.empty() ? "" : ", ") + printAxis(a, m.strings);
+    std::string text = std::string(stepName(s.kind)) + "(" + axes + ") of " + what;
+    switch (s.kind) {
+    case StepKind::AllReduce: return text + ", 2(n-1)/n of its local bytes";
+    case StepKind::AllGather:
+    case StepKind::ReduceScatter: return text + ", (n-1)/n of its gathered bytes";
+    case StepKind::AllToAll: return text + ", (n-1)/n of its local bytes";
+    case StepKind::Permute: return text + ", its local bytes";
+    case StepKind::AllSlice:
+    case StepKind::MakePending: return text + ", no bytes move";
+    }
+    return text;
+  }
+
+  std::vector<Operand> operands_;
+  std::string output_;
+  std::vector<std::string> axes_;
+  const OpRegistry& registry_;
+  std::string ySharding_;
+};
+
+std::string renderText(const std::vector<Line>& lines) {
+  size_t nameWidth = 0, equationWidth = 0, runsWidth = 0;
+  for (const Line& l : lines) {
+    nameWidth = std::max(nameWidth, l.name.size());
+    equationWidth = std::max(equationWidth, l.equation.size());
+    runsWidth = std::max(runsWidth, (l.runs == l.result ? l.runs : l.runs + " -> " + l.result).size());
+  }
+  auto pad = [](std::string s, size_t width) {
+    return s.append(width > s.size() ? width - s.size() : 0, ' ');
+  };
+  std::string out;
+  for (const Line& l : lines) {
+    std::string runs = l.runs == l.result ? l.runs : l.runs + " -> " + l.result;
+    out +=
+        pad(l.name, nameWidth) + " = " + pad(l.equation, equationWidth) + "  " + pad(runs, runsWidth) + "  ";
+    if (l.communication.empty()) out += "no communication";
+    for (size_t i = 0; i < l.communication.size(); ++i) out += (i ? "; " : "") + l.communication[i];
+    while (out.back() == ' ') out.pop_back();
+    out += "\n";
+  }
+  return out;
+}
+
+std::string renderJson(const std::vector<Line>& lines) {
+  auto out = nlohmann::ordered_json::array();
+  for (const Line& l : lines)
+    out.push_back({{"name", l.name},
+                   {"equation", l.equation},
+                   {"runs", l.runs},
+                   {"result", l.result},
+                   {"communication", l.communication}});
+  return out.dump(2) + "\n";
+}
+
+} // namespace
+
+Result<std::string> explainEquation(std::string_view equation, const std::vector<std::string>& operands,
+                                    const OpRegistry& registry, bool json) {
+  size_t arrow = equation.find("->");
+  if (arrow == std::string_view::npos)
+    return usageError("the equation '" + std::string(equation) + "' has no '->': write it as in 'bi,oi->bo'");
+  std::vector<Operand> terms;
+  std::vector<std::string> axes;
+  std::string inputs(equation.substr(0, arrow));
+  for (size_t begin = 0; begin <= inputs.size();) {
+    size_t comma = std::min(inputs.find(',', begin), inputs.size());
+    Operand t{"", trim(std::string_view(inputs).substr(begin, comma - begin)), ""};
+    begin = comma + 1;
+    if (terms.size() == operands.size())
+      return usageError(
+          "the equation has more operands than the command line: give 'NAME {SHARDING}' for each");
+    const std::string& text = operands[terms.size()];
+    size_t brace = text.find('{');
+    if (brace == std::string::npos)
+      return usageError("'" + text + "' says no sharding: write it as in 'w {tp, _}'");
+    t.name = trim(std::string_view(text).substr(0, brace));
+    t.sharding = trim(std::string_view(text).substr(brace));
+    bool named = !t.name.empty() && std::all_of(t.name.begin(), t.name.end(), isWordChar);
+    if (!named) return usageError("'" + text + "' must begin with a name, as in 'w {tp, _}'");
+    if (!std::all_of(t.labels.begin(), t.labels.end(),
+                     [](char c) { return std::isalpha(static_cast<unsigned char>(c)); }))
+      return usageError("'" + t.labels + "' is not a list of index letters");
+    collectAxes(t.sharding, axes);
+    terms.push_back(std::move(t));
+  }
+  if (terms.size() != operands.size())
+    return usageError("the equation has " + std::to_string(terms.size()) +
+                      " operands, the command line gives " + std::to_string(operands.size()));
+  EquationExplainer explainer(std::move(terms), trim(equation.substr(arrow + 2)), axes, registry);
+  auto lines = explainer.run();
+  if (!lines) return lines.error();
+  return json ? renderJson(*lines) : renderText(*lines);
+}
+
+} // namespace dtc

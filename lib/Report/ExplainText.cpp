@@ -1,0 +1,139 @@
+// How explanations are written for people and for other programs.
+#include "dtc/Report/Explain.h"
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace dtc {
+
+static std::string bytesText(int64_t bytes) {
+  char buffer[48];
+  if (bytes < 1024)
+    std::snprintf(buffer, sizeof buffer, "%lld B", static_cast<long long>(bytes));
+  else if (bytes < 1024 * 1024)
+    std::snprintf(buffer, sizeof buffer, "%.1f KiB", static_cast<double>(bytes) / 1024);
+  else if (bytes < (1LL << 30))
+    std::snprintf(buffer, sizeof buffer, "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  else
+    std::snprintf(buffer, sizeof buffer, "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
+  return buffer;
+}
+
+static std::string timeText(double seconds) {
+  char buffer[48];
+  if (seconds < 1e-3)
+    std::snprintf(buffer, sizeof buffer, "%.1f us", seconds * 1e6);
+  else
+    std::snprintf(buffer, sizeof buffer, "%.2f ms", seconds * 1e3);
+  return buffer;
+}
+
+static std::string stepsText(const std::vector<ExplainStep>& chain, const std::string& indent) {
+  std::string out;
+  for (const ExplainStep& s : chain) {
+    out += indent + s.value + " dim " + std::to_string(s.dim) + " over " + s.parts;
+    switch (s.kind) {
+    case ExplainStep::Annotation: out += ": annotated"; break;
+    case ExplainStep::ResultAnnotation: out += ": annotated on the function's result"; break;
+    case ExplainStep::Boundary: out += ": carried across a boundary"; break;
+    case ExplainStep::Through:
+      out += ": through '" + s.via + "'" + (s.factor.empty() ? "" : ", factor " + s.factor);
+      break;
+    case ExplainStep::Cheapest:
+      out += ": two dims of '" + s.via + "' want it; so the fewest bytes move";
+      break;
+    }
+    if (!s.place.empty()) out += "  (" + s.place + ")";
+    out += "\n";
+  }
+  return out;
+}
+
+static std::string reshardText(const ExplainReshard& r, const std::string& indent) {
+  std::string out = indent + r.value + ": " + r.from + " -> " + r.to + "\n";
+  if (r.steps.empty()) out += indent + "  moves nothing\n";
+  for (const ExplainCollective& c : r.steps) {
+    out += indent + "  " + c.kind + (c.axes.empty() ? "" : " over " + c.axes) + ": ";
+    out += c.bytes == 0 ? "no bytes move\n"
+                        : bytesText(c.bytes) + " received per device, " + timeText(c.seconds) +
+                              " on the nominal machine\n";
+  }
+  out += indent + "  because " + r.why + "\n";
+  return out + stepsText(r.chain, indent + "    ");
+}
+
+std::string explainText(const ExplainValue& v) {
+  std::string out = v.value + ": " + v.type + (v.sharding.empty() ? "" : " " + v.sharding);
+  if (!v.place.empty()) out += "  (" + v.place + ")";
+  out += "\n";
+  for (size_t d = 0; d < v.dims.size(); ++d) {
+    out += "  dim " + std::to_string(d) + " (" + v.dims[d].size + ") is ";
+    out += v.dims[d].parts.empty() ? "whole: nothing cuts it\n" : "cut over " + v.dims[d].parts + ":\n";
+    out += stepsText(v.dims[d].chain, "    ");
+  }
+  if (v.reshards.empty()) return out + "  no communication here\n";
+  out += "  communication:\n";
+  for (const ExplainReshard& r : v.reshards) out += reshardText(r, "    ");
+  return out;
+}
+
+std::string explainText(const std::vector<ExplainReshard>& all) {
+  if (all.empty()) return "no sharding changes: the program does not communicate\n";
+  std::string out;
+  int64_t bytes = 0, moving = 0;
+  for (const ExplainReshard& r : all) {
+    out += reshardText(r, "");
+    for (const ExplainCollective& c : r.steps) bytes += c.bytes, moving += c.bytes > 0;
+  }
+  return out + "in all: " + std::to_string(moving) + (moving == 1 ? " collective, " : " collectives, ") +
+         bytesText(bytes) + " received per device\n";
+}
+
+static nlohmann::ordered_json json(const std::vector<ExplainStep>& chain) {
+  auto out = nlohmann::ordered_json::array();
+  for (const ExplainStep& s : chain)
+    out.push_back(
+        {{"value", s.value},
+         {"dim", s.dim},
+         {"axes", s.parts},
+         {"via", s.via},
+         {"factor", s.factor},
+         {"annotation", s.kind == ExplainStep::Annotation || s.kind == ExplainStep::ResultAnnotation},
+         {"place", s.place}});
+  return out;
+}
+
+static nlohmann::ordered_json json(const ExplainReshard& r) {
+  auto steps = nlohmann::ordered_json::array();
+  for (const ExplainCollective& c : r.steps)
+    steps.push_back(
+        {{"kind", c.kind}, {"axes", c.axes}, {"bytes_received", c.bytes}, {"seconds", c.seconds}});
+  return {{"value", r.value},
+          {"from", r.from},
+          {"to", r.to},
+          {"cause", r.cause},
+          {"cause_place", r.causePlace},
+          {"needs", r.needs},
+          {"needs_place", r.needsPlace},
+          {"why", r.why},
+          {"chain", json(r.chain)},
+          {"collectives", steps}};
+}
+
+std::string explainJson(const ExplainValue& v) {
+  nlohmann::ordered_json out = {
+      {"value", v.value}, {"type", v.type}, {"sharding", v.sharding}, {"place", v.place}};
+  out["dims"] = nlohmann::ordered_json::array();
+  for (const ExplainDim& d : v.dims)
+    out["dims"].push_back({{"size", d.size}, {"axes", d.parts}, {"chain", json(d.chain)}});
+  out["reshards"] = nlohmann::ordered_json::array();
+  for (const ExplainReshard& r : v.reshards) out["reshards"].push_back(json(r));
+  return out.dump(2) + "\n";
+}
+
+std::string explainJson(const std::vector<ExplainReshard>& all) {
+  nlohmann::ordered_json out = {{"reshards", nlohmann::ordered_json::array()}};
+  for (const ExplainReshard& r : all) out["reshards"].push_back(json(r));
+  return out.dump(2) + "\n";
+}
+
+} // namespace dtc

@@ -1,0 +1,143 @@
+#include "dtc/Runtime/CudaEmuBackend.h"
+
+#include "DeviceCollectives.h"
+#include "HostMemory.h"
+
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <optional>
+
+namespace dtc {
+namespace {
+
+struct Launch {
+  std::string kernel;
+  std::vector<void*> buffers;
+  std::vector<int64_t> sizes;
+  std::vector<void*> arguments; // of the two above, as cuLaunchKernel takes them
+  uint32_t blocks = 0, threads = 0;
+};
+
+// Kernels of collectives, executed as they are launched: nothing is ever ahead of anything.
+class EmuQueue final : public DeviceQueue {
+public:
+  explicit EmuQueue(const CpuJit& jit) : jit_(jit) {}
+  Status compile(const SourceUnit& unit) override {
+    auto module = CudaEmu(jit_).compile(std::span(&unit, 1));
+    if (!module) return module.error();
+    modules_.emplace(unit.name, std::move(*module));
+    return Ok{};
+  }
+  Status launch(int64_t, const std::string& kernel, int64_t elements, void** arguments) override {
+    uint32_t blocks = static_cast<uint32_t>((elements + 255) / 256);
+    return modules_.at(kernel).launch(kernel, {blocks, 1, 1}, {256, 1, 1}, 0, arguments);
+  }
+  Status copy(int64_t, std::byte* to, const std::byte* from, int64_t bytes) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return Ok{};
+  }
+  Status clear(int64_t, std::byte* to, int64_t bytes) override {
+    std::memset(to, 0, static_cast<size_t>(bytes));
+    return Ok{};
+  }
+  Status waitFor(int64_t, std::span<const int64_t>) override { return Ok{}; }
+
+private:
+  const CpuJit& jit_;
+  std::map<std::string, EmuModule> modules_;
+};
+
+class CudaEmuBackend final : public Backend {
+public:
+  explicit CudaEmuBackend(const CpuJit& jit)
+      : jit_(jit), queue_(jit), comm_(makeDeviceCommunicator(queue_)) {}
+
+  std::string_view name() const override { return "cuda-emu"; }
+
+  KernelOptions kernelOptions() const override {
+    KernelOptions o;
+    o.cpp = false;
+    o.cuda = true;
+    o.gemmDTypes = 0;
+    return o;
+  }
+
+  Status compile(const std::vector<KernelSource>& kernels) override {
+    auto begin = std::chrono::steady_clock::now();
+    kernels_ = &kernels;
+    std::vector<SourceUnit> units;
+    for (const KernelSource& k : kernels) {
+      if (k.cuda.empty()) return Error{Error::Bug, "kernel '" + k.name + "' has no CUDA text"};
+      units.push_back({k.name, k.cuda});
+    }
+    if (units.empty()) return Ok{};
+    auto module = CudaEmu(jit_).compile(units);
+    if (!module) return module.error();
+    module_.emplace(std::move(*module));
+    phases.push_back(
+        {"kernels",
+         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count()});
+    return Ok{};
+  }
+
+  Result<std::byte*> allocate(int64_t, int64_t bytes) override { return memory_.allocate(bytes); }
+  Status write(int64_t, std::byte* to, std::span<const std::byte> from) override {
+    if (!from.empty()) std::memcpy(to, from.data(), from.size());
+    return Ok{};
+  }
+  Status read(int64_t, std::span<std::byte> to, const std::byte* from) override {
+    if (!to.empty()) std::memcpy(to.data(), from, to.size());
+    return Ok{};
+  }
+  Status copy(int64_t, std::byte* to, const std::byte* from, int64_t bytes) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return Ok{};
+  }
+
+  Result<Placed> place(int64_t, const PlacedKernel& k) override {
+    const KernelSource& source = (*kernels_)[k.kernel];
+    int64_t blocks = source.blocks(k.sizes);
+    if (blocks > INT32_MAX)
+      return machineError("kernel '" + source.name + "' asks for more than 2^31-1 blocks");
+    Launch& l = *launches_.emplace_back(std::make_unique<Launch>());
+    l.kernel = source.name;
+    l.threads = static_cast<uint32_t>(source.threadsPerBlock);
+    l.buffers = k.buffers;
+    l.sizes = k.sizes;
+    l.blocks = static_cast<uint32_t>(blocks);
+    for (void*& b : l.buffers) l.arguments.push_back(&b);
+    for (int64_t& s : l.sizes) l.arguments.push_back(&s);
+    return Placed{static_cast<uint32_t>(launches_.size() - 1), blocks > 0 ? 1u : 0u};
+  }
+  Result<Placed> place(int64_t, const PlacedGemm&) override {
+    return Error{Error::Bug, "cuda-emu has no library for matrix products"};
+  }
+
+  Status runKernel(uint32_t step, uint32_t, int) override {
+    const Launch& l = *launches_[step];
+    return module_->launch(l.kernel, {l.blocks, 1, 1}, {l.threads, 1, 1}, 0, l.arguments.data());
+  }
+  Status runGemm(uint32_t, uint32_t, int) override {
+    return Error{Error::Bug, "cuda-emu has no library for matrix products"};
+  }
+  Communicator& communicator() override { return *comm_; }
+  Status finish() override { return Ok{}; }
+
+private:
+  const CpuJit& jit_;
+  const std::vector<KernelSource>* kernels_ = nullptr;
+  std::optional<EmuModule> module_;
+  std::vector<std::unique_ptr<Launch>> launches_;
+  HostMemory memory_;
+  EmuQueue queue_;
+  std::unique_ptr<Communicator> comm_;
+};
+
+} // namespace
+
+std::unique_ptr<Backend> makeCudaEmuBackend(const CpuJit& jit) {
+  return std::make_unique<CudaEmuBackend>(jit);
+}
+
+} // namespace dtc

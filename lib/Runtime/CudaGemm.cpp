@@ -1,0 +1,106 @@
+#include "CudaGemm.h"
+
+#include <algorithm>
+
+namespace dtc {
+namespace {
+
+// A matrix by the strides of its rows and columns. A dim of size 1 has no stride that matters.
+std::optional<CublasGemm::Matrix> matrixOf(int64_t rows, int64_t columns, int64_t rowStride,
+                                           int64_t columnStride, int64_t batchStride) {
+  if ((columnStride == 1 || columns == 1) && (rowStride >= columns || rows == 1))
+    return CublasGemm::Matrix{std::max(rows == 1 ? columns : rowStride, columns), batchStride, false};
+  if ((rowStride == 1 || rows == 1) && (columnStride >= rows || columns == 1))
+    return CublasGemm::Matrix{std::max(columns == 1 ? rows : columnStride, rows), batchStride, true};
+  return std::nullopt;
+}
+
+Error unfit(const char* which) {
+  return {Error::Bug,
+          std::string("cuBLASLt is given a matrix product whose ") + which + " has no dim of stride 1"};
+}
+
+} // namespace
+
+Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& device, const PlacedGemm& g) {
+  CudaGemm out;
+  out.gemm_ = g;
+  const int64_t width = dtypeBytes(g.dtype);
+  // All batch axes but the innermost become calls.
+  out.calls_ = {{g.a, g.b, g.y}};
+  for (size_t axis = 0; axis + 1 < g.batch.size(); ++axis) {
+    std::vector<Call> wider;
+    for (const Call& call : out.calls_)
+      for (int64_t i = 0; i < g.batch[axis].extent; ++i)
+        wider.push_back({call.a + i * g.batch[axis].a * width, call.b + i * g.batch[axis].b * width,
+                         call.y + i * g.batch[axis].y * width});
+    out.calls_ = std::move(wider);
+  }
+  if (g.k.extent == 0) return out;
+  const PlacedGemm::Axis batch = g.batch.empty() ? PlacedGemm::Axis{1, 0, 0, 0} : g.batch.back();
+  CublasGemm gemm{g.dtype, batch.extent, g.m.extent, g.n.extent, g.k.extent, {}, {}, {}, g.bias != nullptr};
+  auto a = matrixOf(g.m.extent, g.k.extent, g.m.a, g.k.a, batch.a);
+  auto b = matrixOf(g.k.extent, g.n.extent, g.k.b, g.n.b, batch.b);
+  auto y = matrixOf(g.m.extent, g.n.extent, g.m.y, g.n.y, batch.y);
+  if (!a) return unfit("first operand");
+  if (!b) return unfit("second operand");
+  if (!y || y->transposed) return unfit("result, row by row,");
+  gemm.a = *a, gemm.b = *b, gemm.y = *y;
+  auto plan = library.plan(gemm);
+  if (!plan) return plan.error();
+  out.plan_.push_back(*plan);
+  auto workspace = device.allocate(plan->workspaceBytes());
+  if (!workspace) return workspace.error();
+  out.workspace_ = *workspace;
+  if (g.bias && g.biasStride == 0 && g.n.extent > 1) {
+    auto bias = device.allocate(static_cast<size_t>(g.n.extent * width));
+    if (!bias) return bias.error();
+    out.bias_ = *bias;
+  }
+  return out;
+}
+
+// By doubling, in about log2(n) copies.
+Status CudaGemm::spreadBias(const CudaDevice& device, const CudaStream& stream) const {
+  const auto width = static_cast<size_t>(dtypeBytes(gemm_.dtype));
+  auto* to = static_cast<std::byte*>(bias_.get);
+  if (auto s = device.copy(to, gemm_.bias, width, stream); !s) return s;
+  for (size_t done = width; done < bias_.bytes; done *= 2)
+    if (auto s = device.copy(to + done, to, std::min(done, bias_.bytes - done), stream); !s) return s;
+  return Ok{};
+}
+
+// k = 0: every element is the bias, or 0.
+Status CudaGemm::fillEmpty(const CudaDevice& device, const CudaStream& stream) const {
+  const PlacedGemm& g = gemm_;
+  const int64_t width = dtypeBytes(g.dtype), batch = g.batch.empty() ? 1 : g.batch.back().extent;
+  for (const Call& call : calls_)
+    for (int64_t i = 0; i < batch * g.m.extent; ++i) {
+      std::byte* row =
+          call.y +
+          ((i / g.m.extent) * (g.batch.empty() ? 0 : g.batch.back().y) + (i % g.m.extent) * g.m.y) * width;
+      for (int64_t j = 0; j < g.n.extent; ++j) {
+        std::byte* at = row + j * g.n.y * width;
+        auto s = g.bias
+                     ? device.copy(at, g.bias + j * g.biasStride * width, static_cast<size_t>(width), stream)
+                     : device.fill(at, 0, static_cast<size_t>(width), stream);
+        if (!s) return s;
+      }
+    }
+  return Ok{};
+}
+
+Status CudaGemm::run(const CublasLt& library, const CudaDevice& device, const CudaStream& stream) const {
+  if (plan_.empty()) return fillEmpty(device, stream);
+  const void* bias = gemm_.bias;
+  if (bias_.get) {
+    if (auto s = spreadBias(device, stream); !s) return s;
+    bias = bias_.get;
+  }
+  for (const Call& call : calls_)
+    if (auto s = library.run(plan_.front(), call.a, call.b, bias, call.y, workspace_.get, stream); !s)
+      return s;
+  return Ok{};
+}
+
+} // namespace dtc

@@ -1,0 +1,30 @@
+#pragma once
+#include "CudaCommunicator.h"
+#include "dtc/Jit/CublasLt.h"
+#include "dtc/Runtime/Backend.h"
+
+namespace dtc {
+
+// One matrix product of a program on the GPU, as cuBLASLt takes it: several calls where there is more than one batch axis.
+class CudaGemm {
+public:
+  // Error (Bug): a matrix without a dim of stride 1. Error (Machine): as CublasLt::plan.
+  [[nodiscard]] static Result<CudaGemm> plan(const CublasLt& library, const CudaDevice& device,
+                                             const PlacedGemm& gemm);
+  [[nodiscard]] Status run(const CublasLt& library, const CudaDevice& device, const CudaStream& stream) const;
+
+private:
+  struct Call {
+    const std::byte *a, *b;
+    std::byte* y;
+  };
+  [[nodiscard]] Status fillEmpty(const CudaDevice& device, const CudaStream& stream) const;
+  [[nodiscard]] Status spreadBias(const CudaDevice& device, const CudaStream& stream) const;
+
+  PlacedGemm gemm_;
+  std::vector<Call> calls_;
+  std::vector<CublasPlan> plan_; // one, for all calls; none where k is 0
+  CudaMemory workspace_, bias_;  // bias_: n copies of a bias that does not run along n
+};
+
+} // namespace dtc

@@ -1,0 +1,184 @@
+#include "DeviceCollectives.h"
+
+#include <algorithm>
+
+namespace dtc {
+namespace {
+
+constexpr size_t kMaxMembers =
+    128; // pointers that fit a kernel's 4 KiB of parameters, operands and results together
+
+std::string kernelName(DType dtype, DType wire, PendingKind op, size_t sources, size_t targets) {
+  return "dtc_combine_" + std::string(dtypeName(dtype)) +
+         (wire == dtype ? "" : "_" + std::string(dtypeName(wire))) + "_" +
+         std::string(op == PendingKind::None ? "copy" : pendingName(op)) + "_" + std::to_string(sources) +
+         "_" + std::to_string(targets);
+}
+
+const char* stepOf(PendingKind op) {
+  switch (op) {
+  case PendingKind::Prod: return "dtc_mul";
+  case PendingKind::Max:
+  case PendingKind::Any: return "dtc_max";
+  case PendingKind::Min:
+  case PendingKind::All: return "dtc_min";
+  default: return "dtc_add";
+  }
+}
+
+// An unsigned integer as wide as the elements: copies move bits.
+DType bitsOf(DType d) {
+  switch (dtypeBytes(d)) {
+  case 1: return DType::U8;
+  case 2: return DType::U16;
+  case 4: return DType::U32;
+  default: return DType::U64;
+  }
+}
+
+class DeviceCommunicator final : public Communicator {
+public:
+  explicit DeviceCommunicator(DeviceQueue& queue) : queue_(queue) {}
+  std::string_view name() const override { return "local"; }
+
+  Status prepare(const CollectivePlan& plan) override {
+    for (const CollectiveGroup& g : plan.groups) {
+      if (g.places.size() > kMaxMembers)
+        return machineError("a collective among more than 128 devices of one GPU is not supported");
+      if (Status s = ensure(kernelOf(plan, g)); !s) return s;
+    }
+    return Ok{};
+  }
+
+  Status share(const CollectivePlan& plan, const CollectiveGroup& group, size_t member,
+               std::span<const std::byte* const> operands, std::span<std::byte* const> results) override {
+    int64_t place = group.places[member];
+    if (plan.meets())
+      if (Status s = queue_.waitFor(place, group.places); !s) return s;
+    const CollectiveMember& me = group.members[member];
+    int64_t width = dtypeBytes(plan.dtype);
+    for (uint32_t k : me.zeroResults)
+      if (Status s =
+              queue_.clear(place, results[member * plan.numOperands + k], me.resultElements[k] * width);
+          !s)
+        return s;
+    if (plan.kind == CollectiveKind::AllReduce) return allReduce(plan, group, member, operands, results);
+    if (plan.kind == CollectiveKind::ReduceScatter) {
+      if (me.blocks.empty()) return Ok{};
+      std::vector<const std::byte*> sources;
+      for (const BlockCopy& c : me.blocks) sources.push_back(operands[c.from]);
+      std::byte* target = results[member];
+      return combine(plan, group, place, sources, std::span(&target, 1), me.blocks[0]);
+    }
+    for (const BlockCopy& c : me.blocks) {
+      const std::byte* source = operands[c.from * plan.numOperands + c.operand];
+      std::byte* target = results[member * plan.numOperands + c.operand];
+      if (Status s = move(plan, group, place, source, target, c); !s) return s;
+    }
+    return Ok{};
+  }
+
+  Status settle(const CollectivePlan&, const CollectiveGroup& group) override {
+    for (int64_t p : group.places)
+      if (Status s = queue_.waitFor(p, group.places); !s) return s;
+    return Ok{};
+  }
+
+private:
+  struct Kernel {
+    DType dtype, wire;
+    PendingKind op;
+    size_t sources, targets;
+  };
+  // The one kernel that a collective needs.
+  static Kernel kernelOf(const CollectivePlan& plan, const CollectiveGroup& g) {
+    bool converts = plan.wire != plan.dtype && isFloat(plan.wire);
+    DType wire = converts ? plan.wire : plan.dtype;
+    if (plan.kind == CollectiveKind::AllReduce)
+      return {plan.dtype, wire, plan.op, g.places.size(), g.places.size()};
+    if (plan.kind == CollectiveKind::ReduceScatter) return {plan.dtype, wire, plan.op, g.places.size(), 1};
+    if (converts) return {plan.dtype, wire, PendingKind::None, 1, 1};
+    return {bitsOf(plan.dtype), bitsOf(plan.dtype), PendingKind::None, 1, 1};
+  }
+  Status ensure(const Kernel& k) {
+    std::string name = kernelName(k.dtype, k.wire, k.op, k.sources, k.targets);
+    if (!compiled_.insert(name).second) return Ok{};
+    return queue_.compile(combineKernel(k.dtype, k.wire, k.op, k.sources, k.targets));
+  }
+
+  Status combine(const CollectivePlan& plan, const CollectiveGroup& group, int64_t place,
+                 std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                 const BlockCopy& c) {
+    int64_t width = dtypeBytes(plan.dtype);
+    std::vector<const void*> pointers;
+    for (std::byte* t : targets) pointers.push_back(t + c.target * width);
+    for (const std::byte* s : sources) pointers.push_back(s + c.source * width);
+    int64_t numbers[] = {c.elements(), c.length,     c.rows,      c.sourceRow,
+                         c.targetRow,  c.sourceSlab, c.targetSlab};
+    std::vector<void*> arguments;
+    for (const void*& p : pointers) arguments.push_back(&p);
+    for (int64_t& n : numbers) arguments.push_back(&n);
+    if (c.elements() == 0) return Ok{};
+    Kernel k = kernelOf(plan, group);
+    return queue_.launch(place, kernelName(k.dtype, k.wire, k.op, k.sources, k.targets), c.elements(),
+                         arguments.data());
+  }
+
+  // Each member combines its part of the elements and writes it to all.
+  Status allReduce(const CollectivePlan& plan, const CollectiveGroup& group, size_t member,
+                   std::span<const std::byte* const> operands, std::span<std::byte* const> results) {
+    Interval part = piece(group.members[member].resultElements[0], static_cast<int64_t>(group.places.size()),
+                          static_cast<int64_t>(member));
+    BlockCopy c;
+    c.source = c.target = part.begin;
+    c.length = part.size();
+    return combine(plan, group, group.places[member], operands, results, c);
+  }
+
+  Status move(const CollectivePlan& plan, const CollectiveGroup& group, int64_t place,
+              const std::byte* source, std::byte* target, const BlockCopy& c) {
+    int64_t width = dtypeBytes(plan.dtype);
+    bool converts = plan.wire != plan.dtype && isFloat(plan.wire);
+    if (!converts && c.rows == 1 && c.slabs == 1)
+      return queue_.copy(place, target + c.target * width, source + c.source * width, c.length * width);
+    return combine(plan, group, place, std::span(&source, 1), std::span(&target, 1), c);
+  }
+
+  DeviceQueue& queue_;
+  std::set<std::string> compiled_;
+};
+
+} // namespace
+
+SourceUnit combineKernel(DType dtype, DType wire, PendingKind op, size_t sources, size_t targets) {
+  std::string type(dtypeName(dtype)), name = kernelName(dtype, wire, op, sources, targets);
+  std::string text = "extern \"C\" __global__ void __launch_bounds__(256) " + name + "(";
+  for (size_t i = 0; i < targets; ++i) text += type + "* t" + std::to_string(i) + ", ";
+  for (size_t i = 0; i < sources; ++i) text += "const " + type + "* s" + std::to_string(i) + ", ";
+  text += "long long n, long long length, long long rows, long long sourceRow, long long targetRow, "
+          "long long sourceSlab, long long targetSlab) {\n"
+          "  const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;\n"
+          "  if (i >= n) return;\n"
+          "  const i64 row = i / length, column = i % length;\n"
+          "  const i64 from = row / rows * sourceSlab + row % rows * sourceRow + column;\n"
+          "  const i64 to = row / rows * targetSlab + row % rows * targetRow + column;\n";
+  auto load = [&](size_t k) {
+    std::string value = "dtc_load(s" + std::to_string(k) + " + from)";
+    return wire == dtype ? value
+                         : "dtc_convert<" + type + ">(dtc_convert<" + std::string(dtypeName(wire)) + ">(" +
+                               value + "))";
+  };
+  text += "  auto x = " + load(0) + ";\n";
+  for (size_t k = 1; k < sources; ++k) text += "  x = " + std::string(stepOf(op)) + "(x, " + load(k) + ");\n";
+  if (op == PendingKind::Avg) text += "  x = x / " + std::to_string(sources) + ";\n";
+  if (wire != dtype)
+    text += "  x = dtc_convert<" + type + ">(dtc_convert<" + std::string(dtypeName(wire)) + ">(x));\n";
+  for (size_t k = 0; k < targets; ++k) text += "  dtc_store(t" + std::to_string(k) + " + to, x);\n";
+  return {name, text + "}\n"};
+}
+
+std::unique_ptr<Communicator> makeDeviceCommunicator(DeviceQueue& queue) {
+  return std::make_unique<DeviceCommunicator>(queue);
+}
+
+} // namespace dtc

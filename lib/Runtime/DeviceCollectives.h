@@ -1,0 +1,32 @@
+#pragma once
+// Collectives between logical devices of one GPU (or of its emulator): generated CUDA kernels that read all members' operands
+// and write their results, and plain copies.
+#include "dtc/Jit/Source.h"
+#include "dtc/Runtime/Communicator.h"
+
+#include <set>
+
+namespace dtc {
+
+// What runs the kernels.
+class DeviceQueue {
+public:
+  virtual ~DeviceQueue() = default;
+  [[nodiscard]] virtual Status compile(const SourceUnit& unit) = 0;
+  // In the order of the device's own work. `elements`: one thread each.
+  [[nodiscard]] virtual Status launch(int64_t place, const std::string& kernel, int64_t elements,
+                                      void** arguments) = 0;
+  [[nodiscard]] virtual Status copy(int64_t place, std::byte* to, const std::byte* from, int64_t bytes) = 0;
+  [[nodiscard]] virtual Status clear(int64_t place, std::byte* to, int64_t bytes) = 0;
+  // What `place` starts from here on runs after everything that `others` have started so far.
+  [[nodiscard]] virtual Status waitFor(int64_t place, std::span<const int64_t> others) = 0;
+};
+
+// `queue` outlives it. Groups have at most 128 members.
+[[nodiscard]] std::unique_ptr<Communicator> makeDeviceCommunicator(DeviceQueue& queue);
+
+// The text of the kernel that combines `sources` operands element by element and writes the result to `targets` places.
+[[nodiscard]] SourceUnit combineKernel(DType dtype, DType wire, PendingKind op, size_t sources,
+                                       size_t targets);
+
+} // namespace dtc

@@ -1,0 +1,126 @@
+#include "dtc/Runtime/Executable.h"
+
+#include "Loader.h"
+#include "Runner.h"
+
+#include "dtc/Eval/Eval.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/Text.h"
+
+#include <chrono>
+
+namespace dtc {
+
+struct Executable::Impl {
+  Module& m;
+  Backend& backend;
+  Program program;
+  std::unique_ptr<Runner> runner;
+  std::vector<StepEvent> events;
+  std::vector<int64_t> live;
+  std::vector<Backend::Phase> phases;
+};
+
+namespace {
+
+// What lives after each step of the top level: buffers whose life includes the op's last position.
+std::vector<int64_t> liveBytesOf(const Program& program) {
+  std::vector<int64_t> change(program.plan.numPositions + 1, 0);
+  for (const MemoryPlan::Buffer& b : program.plan.buffers) {
+    change[b.first] += b.bytes;
+    if (b.last < program.plan.numPositions) change[b.last + 1] -= b.bytes;
+  }
+  for (size_t i = 1; i < change.size(); ++i) change[i] += change[i - 1];
+  std::vector<int64_t> live(program.infos.size(), -1);
+  for (const Step& s : program.steps)
+    if (auto it = program.plan.position.find(program.infos[s.info].id); it != program.plan.position.end())
+      live[s.info] = change[it->second[1]];
+  return live;
+}
+
+} // namespace
+
+Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Executable::~Executable() = default;
+
+Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backend& backend, ThreadPool& pool,
+                                                     const Options& options) {
+  using Clock = std::chrono::steady_clock;
+  auto impl = std::unique_ptr<Impl>(new Impl{m, backend, {}, nullptr, {}, {}, {}});
+  auto begin = Clock::now();
+  Loader loader(m, f, backend, impl->program);
+  if (Status s = loader.load(options.reuseMemory); !s) return s.error();
+  double total = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  impl->phases = backend.phases;
+  for (const Backend::Phase& p : backend.phases) total -= p.milliseconds;
+  impl->phases.insert(impl->phases.begin(), {"load", total});
+  impl->runner = std::make_unique<Runner>(m, impl->program, backend, pool);
+  impl->live = liveBytesOf(impl->program);
+  return std::unique_ptr<Executable>(new Executable(std::move(impl)));
+}
+
+Status Executable::setArgument(size_t i, const Tensor& global) {
+  Impl& x = *impl_;
+  const FuncArg& arg = x.m[x.program.func].args[i];
+  ShardingId sharding = x.m[arg.value].sharding;
+  auto buffer = x.program.plan.bufferOf.at(arg.value);
+  for (int64_t p = 0; p < x.program.places(); ++p) {
+    const Tensor* piece = &global;
+    Tensor taken;
+    if (arg.globalType && sharding) {
+      taken = takePiece(global, x.m.shardings[sharding], x.program.mesh, p);
+      piece = &taken;
+    }
+    auto shape = shapeAt(x.m, x.m[arg.value].type, x.program.mesh, p);
+    if (!shape || piece->shape() != *shape || piece->dtype() != x.m.typeOf(arg.value).dtype)
+      return inputError("the value of argument %" + std::string(x.m.strings[x.m[arg.value].name]) +
+                        " is not of the type that the program asks for");
+    std::byte* to = x.program.arenas[static_cast<size_t>(p)] + x.program.plan.buffers[buffer].offset;
+    if (Status s = x.backend.write(p, to, piece->bytes()); !s) return s;
+  }
+  return Ok{};
+}
+
+Status Executable::run(const RunHooks& hooks) { return impl_->runner->run(hooks, impl_->events); }
+
+Result<Tensor> Executable::value(ValueId v, int64_t place) const {
+  const Impl& x = *impl_;
+  auto shape = shapeAt(x.m, x.m[v].type, x.program.mesh, place);
+  auto buffer = x.program.plan.bufferOf.find(v);
+  int64_t offset = -1;
+  if (buffer != x.program.plan.bufferOf.end())
+    offset = x.program.plan.buffers[buffer->second].offset;
+  else if (auto it = x.program.literals.find(v); it != x.program.literals.end())
+    offset = it->second;
+  if (!shape || offset < 0) return Error{Error::Bug, "a value that has no buffer was asked for"};
+  Tensor t(x.m.typeOf(v).dtype, *shape);
+  Status s = x.backend.read(place, t.bytes(), x.program.arenas[static_cast<size_t>(place)] + offset);
+  if (!s) return s.error();
+  return t;
+}
+
+Result<Tensor> Executable::result(size_t i) const {
+  const Impl& x = *impl_;
+  const Function& fn = x.m[x.program.func];
+  ValueId v = x.m[fn.body].yields[i];
+  const FuncResult& r = fn.results[i];
+  if (!r.globalType || !r.sharding) return value(v, 0);
+  std::vector<Tensor> pieces;
+  for (int64_t p = 0; p < x.program.places(); ++p) {
+    auto t = value(v, p);
+    if (!t) return t;
+    pieces.push_back(std::move(*t));
+  }
+  return assemble(pieces, x.m.shardings[r.sharding], x.program.mesh, x.m.types[r.globalType].staticShape());
+}
+
+const std::vector<StepInfo>& Executable::steps() const { return impl_->program.infos; }
+const std::vector<StepInfo>& Executable::loadTimeSteps() const { return impl_->program.loadTime; }
+const std::vector<StepEvent>& Executable::events() const { return impl_->events; }
+const Mesh& Executable::mesh() const { return impl_->program.mesh; }
+int64_t Executable::arenaBytes() const { return impl_->program.arenaBytes; }
+int64_t Executable::memoryLowerBound() const { return impl_->program.plan.lowerBound; }
+const std::vector<int64_t>& Executable::liveBytes() const { return impl_->live; }
+const std::vector<Backend::Phase>& Executable::phases() const { return impl_->phases; }
+
+} // namespace dtc

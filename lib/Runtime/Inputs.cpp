@@ -1,0 +1,202 @@
+#include "dtc/Runtime/Inputs.h"
+
+#include "dtc/Runtime/TensorFiles.h"
+#include "dtc/Support/Checked.h"
+#include "dtc/Support/Diagnostics.h"
+
+#include <new>
+#include <stdexcept>
+
+namespace dtc {
+namespace {
+
+std::string typeText(DType dtype, const std::vector<int64_t>& shape) {
+  std::string text(dtypeName(dtype));
+  text += '[';
+  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+Tensor asBool(const Tensor& in) {
+  Tensor out(DType::Bool, in.shape());
+  for (int64_t i = 0; i < in.numElements(); ++i) out.setInt(i, in.getFloat(i) != 0.0);
+  return out;
+}
+
+Result<Tensor> fromNpy(const std::string& path, const InputArgument& arg) {
+  auto t = readNpy(path, arg.dtype == DType::Bool ? std::nullopt : std::optional(arg.dtype));
+  if (!t)
+    return inputError(t.error().message + " (argument %" + arg.name + " is " +
+                      typeText(arg.dtype, arg.shape) + ")");
+  if (arg.dtype == DType::Bool && t->dtype() != DType::Bool) t = asBool(*t);
+  if (t->shape() != arg.shape)
+    return inputError("'" + path + "' holds " + typeText(t->dtype(), t->shape()) + ", but argument %" +
+                      arg.name + " is " + typeText(arg.dtype, arg.shape));
+  return t;
+}
+
+Result<Tensor> valueOf(const InputBinding& b, const InputArgument& arg, size_t position) {
+  auto count = checkedProduct(arg.shape);
+  auto bytes = count ? checkedMul(*count, dtypeBytes(arg.dtype)) : std::nullopt;
+  std::string tooLarge =
+      "not enough memory for argument %" + arg.name + ", " + typeText(arg.dtype, arg.shape);
+  if (!bytes) return machineError(tooLarge);
+  try {
+    switch (b.kind) {
+    case InputBinding::Npy: return fromNpy(b.path, arg);
+    case InputBinding::Raw: {
+      auto t = readRaw(b.path, arg.dtype, arg.shape);
+      if (!t) return Error{t.error().kind, "argument %" + arg.name + ": " + t.error().message};
+      return t;
+    }
+    case InputBinding::Made: return makeInput(b.spec, arg.dtype, arg.shape, position);
+    }
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {}
+  return machineError(tooLarge);
+}
+
+bool isPattern(std::string_view p) { return p.find_first_of("*?") != std::string_view::npos; }
+
+// Which binding each argument gets, or -1.
+struct Binder {
+  std::span<const InputBinding> bindings;
+  std::span<const InputArgument> arguments;
+  std::vector<int> chosen;
+
+  std::string listArguments() const {
+    std::string text;
+    for (const InputArgument& a : arguments) text += "\n  %" + a.name + ": " + typeText(a.dtype, a.shape);
+    return text.empty() ? "\n  (the function has none)" : text;
+  }
+  bool named(const InputArgument& a, std::string_view pattern) const {
+    return matchesPattern(pattern, a.name) || (!a.userName.empty() && matchesPattern(pattern, a.userName));
+  }
+  bool anyNamed(std::string_view name) const {
+    for (const InputArgument& a : arguments)
+      if (named(a, name)) return true;
+    return false;
+  }
+  bool isWeights(const InputBinding& b) const { return b.pattern == "weights" && !anyNamed("weights"); }
+
+  std::string exact(size_t i) {
+    const std::string& name = bindings[i].pattern;
+    bool found = false;
+    for (size_t a = 0; a < arguments.size(); ++a) {
+      if (!named(arguments[a], name)) continue;
+      if (chosen[a] >= 0) return "--input binds %" + arguments[a].name + " twice";
+      chosen[a] = static_cast<int>(i);
+      found = true;
+    }
+    if (found) return "";
+    std::vector<std::string_view> names;
+    for (const InputArgument& a : arguments) names.push_back(a.name);
+    std::string_view nearest = nearestWord(name, names);
+    return "--input names '" + name + "', but no argument has that name" +
+           (nearest.empty() ? "" : "; did you mean '" + std::string(nearest) + "'?") +
+           " The arguments are:" + listArguments();
+  }
+
+  std::string choose() {
+    chosen.assign(arguments.size(), -1);
+    for (size_t i = 0; i < bindings.size(); ++i)
+      if (!isPattern(bindings[i].pattern) && !isWeights(bindings[i]))
+        if (std::string why = exact(i); !why.empty()) return why;
+    auto fill = [&](size_t i, auto wanted) {
+      for (size_t a = 0; a < arguments.size(); ++a)
+        if (chosen[a] < 0 && wanted(arguments[a])) chosen[a] = static_cast<int>(i);
+    };
+    for (size_t i = 0; i < bindings.size(); ++i) {
+      const std::string& p = bindings[i].pattern;
+      if (!isPattern(p) || p == "*") continue;
+      if (!anyNamed(p))
+        return "--input '" + p + "=…' matches no argument. The arguments are:" + listArguments();
+      fill(i, [&](const InputArgument& a) { return named(a, p); });
+    }
+    for (size_t i = 0; i < bindings.size(); ++i)
+      if (isWeights(bindings[i])) fill(i, [](const InputArgument& a) { return isFloat(a.dtype); });
+    for (size_t i = 0; i < bindings.size(); ++i)
+      if (bindings[i].pattern == "*") fill(i, [](const InputArgument&) { return true; });
+    return "";
+  }
+};
+
+} // namespace
+
+bool matchesPattern(std::string_view pattern, std::string_view text) {
+  size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p, ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+std::string inputForms() {
+  return "  --input x=FILE.npy               a NumPy file of x's dtype and shape\n"
+         "  --input x=raw:FILE               the first bytes of a file\n"
+         "  --input 'x=randn(SEED[,STD])'    also uniform(SEED,LO,HI) randint(SEED,LO,HI) zeros iota "
+         "const(V)\n"
+         "  --input 'blocks.*=zeros'         every argument whose name matches\n"
+         "  --input 'weights=randn(7,0.02)'  every float argument that is still unbound\n"
+         "  --input '*=randn(1)'             every argument that is left\n";
+}
+
+Result<InputBinding> parseInputBinding(std::string_view text) {
+  size_t equals = text.find('=');
+  if (equals == std::string_view::npos || equals == 0 || equals + 1 == text.size())
+    return usageError("--input '" + std::string(text) + "' is not NAME=VALUE. The forms are:\n" +
+                      inputForms());
+  InputBinding b;
+  std::string_view name = text.substr(0, equals), value = text.substr(equals + 1);
+  if (name.starts_with('%')) name.remove_prefix(1);
+  b.pattern = name;
+  if (value.starts_with("raw:")) {
+    b.kind = InputBinding::Raw;
+    b.path = value.substr(4);
+    return b;
+  }
+  if (isInputSpec(value)) {
+    auto spec = parseInputSpec(value);
+    if (!spec) return usageError("--input '" + std::string(text) + "': " + spec.error().message);
+    b.spec = *spec;
+    return b;
+  }
+  if (!value.ends_with(".npy"))
+    return usageError("--input '" + std::string(text) + "': '" + std::string(value) +
+                      "' is neither a .npy file nor one of the rules. The forms are:\n" + inputForms());
+  b.kind = InputBinding::Npy;
+  b.path = value;
+  return b;
+}
+
+Result<std::vector<Tensor>> bindInputs(std::span<const InputBinding> bindings,
+                                       std::span<const InputArgument> arguments) {
+  Binder binder{bindings, arguments, {}};
+  if (std::string why = binder.choose(); !why.empty()) return usageError(why);
+  std::string unbound;
+  for (size_t a = 0; a < arguments.size(); ++a)
+    if (binder.chosen[a] < 0)
+      unbound += "\n  %" + arguments[a].name + ": " + typeText(arguments[a].dtype, arguments[a].shape);
+  if (!unbound.empty())
+    return usageError("no --input gives a value to" + unbound + "\nThe forms are:\n" + inputForms());
+  std::vector<Tensor> values;
+  for (size_t a = 0; a < arguments.size(); ++a) {
+    auto t = valueOf(bindings[static_cast<size_t>(binder.chosen[a])], arguments[a], a);
+    if (!t) return t.error();
+    values.push_back(std::move(*t));
+  }
+  return values;
+}
+
+} // namespace dtc

@@ -1,0 +1,133 @@
+// The sweep over devices: sizes become numbers, buffers addresses, and the backend makes each step ready.
+#include "Loader.h"
+
+#include "dtc/Eval/Eval.h"
+#include "dtc/IR/LocalShape.h"
+
+namespace dtc {
+namespace {
+
+std::vector<int64_t> sizesAt(const Module& m, const std::vector<Dim>& sizes, const Mesh& mesh,
+                             int64_t place) {
+  std::vector<int64_t> out;
+  for (Dim d : sizes)
+    out.push_back(dimAt(m, d, mesh, place).value_or(0)); // the plan checked that all are bound
+  return out;
+}
+
+PlacedGemm::Axis axisAt(const GemmCall::Axis& a, std::span<const int64_t> sizes) {
+  return {a.extent(sizes), a.a(sizes), a.b(sizes), a.y(sizes)};
+}
+
+} // namespace
+
+Status Loader::placeKernel(const FusedStep& step, PlacedStep& out) {
+  const auto& call = std::get<KernelCall>(step.call);
+  for (int64_t p = 0; p < program_.places(); ++p) {
+    PlacedKernel k;
+    k.kernel = call.kernel;
+    for (uint32_t i : call.inputs) k.buffers.push_back(addressOf(p, *offsetOf(m_.operand(step.op, i))));
+    for (uint32_t r : call.outputs) k.buffers.push_back(addressOf(p, *offsetOf(m_.result(step.op, r))));
+    k.sizes = sizesAt(m_, call.sizes, program_.mesh, p);
+    auto placed = backend_.place(p, k);
+    if (!placed) return at(step.op, placed.error());
+    out.at.push_back(*placed);
+  }
+  return Ok{};
+}
+
+Status Loader::placeGemm(const FusedStep& step, PlacedStep& out) {
+  const auto& call = std::get<GemmCall>(step.call);
+  for (int64_t p = 0; p < program_.places(); ++p) {
+    std::vector<int64_t> sizes = sizesAt(m_, call.sizes, program_.mesh, p);
+    PlacedGemm g;
+    g.dtype = call.dtype;
+    for (const GemmCall::Axis& a : call.batch) g.batch.push_back(axisAt(a, sizes));
+    g.m = axisAt(call.m, sizes);
+    g.n = axisAt(call.n, sizes);
+    g.k = axisAt(call.k, sizes);
+    auto operand = [&](uint32_t i) { return addressOf(p, *offsetOf(m_.operand(step.op, i))); };
+    g.a = operand(call.a);
+    g.b = operand(call.b);
+    if (call.bias >= 0) g.bias = operand(static_cast<uint32_t>(call.bias));
+    g.biasStride = call.biasStride(sizes);
+    g.y = addressOf(p, *offsetOf(m_.result(step.op)));
+    auto placed = backend_.place(p, g);
+    if (!placed) return at(step.op, placed.error());
+    out.at.push_back(*placed);
+  }
+  return Ok{};
+}
+
+Status Loader::placeMeeting(MeetingStep& step) {
+  if (step.host) return Ok{};
+  if (Status s = backend_.communicator().prepare(step.plan); !s) return at(step.op, s.error());
+  for (const CollectiveGroup& g : step.plan.groups) {
+    auto& from = step.operands.emplace_back();
+    auto& to = step.results.emplace_back();
+    for (int64_t p : g.places) {
+      for (ValueId v : m_.operands(step.op)) from.push_back(addressOf(p, *offsetOf(v)));
+      for (uint32_t r = 0; r < m_[step.op].numResults; ++r)
+        to.push_back(addressOf(p, *offsetOf(m_.result(step.op, r))));
+    }
+  }
+  return Ok{};
+}
+
+// Bytes and operations of each launch on the device at place 0.
+void Loader::countWork() {
+  for (const FusedStep& s : kernelSteps_) {
+    const auto& call = std::get<KernelCall>(s.call);
+    std::vector<int64_t> sizes = sizesAt(m_, call.sizes, program_.mesh, 0);
+    program_.infos[s.info].bytes = kernels_.kernels()[call.kernel].bytes(sizes);
+    program_.infos[s.info].flops = kernels_.kernels()[call.kernel].flops(sizes);
+  }
+  for (const FusedStep& s : gemmSteps_) {
+    const auto& call = std::get<GemmCall>(s.call);
+    std::vector<int64_t> sizes = sizesAt(m_, call.sizes, program_.mesh, 0);
+    program_.infos[s.info].bytes = call.bytes(sizes);
+    program_.infos[s.info].flops = call.flops(sizes);
+  }
+}
+
+Status Loader::placeAll() {
+  for (const FusedStep& s : kernelSteps_)
+    if (Status done = placeKernel(s, program_.kernels.emplace_back()); !done) return done;
+  for (const FusedStep& s : gemmSteps_)
+    if (Status done = placeGemm(s, program_.gemms.emplace_back()); !done) return done;
+  for (MeetingStep& s : program_.meetings)
+    if (Status done = placeMeeting(s); !done) return done;
+  countWork();
+  return Ok{};
+}
+
+Status Loader::fillContents() {
+  for (const Content& c : contents_)
+    for (int64_t p = 0; p < program_.places(); ++p) {
+      const std::vector<std::byte>& bytes = c.at[c.at.size() == 1 ? 0 : static_cast<size_t>(p)];
+      if (Status s = backend_.write(p, addressOf(p, c.offset), bytes); !s) return s;
+    }
+  return Ok{};
+}
+
+Result<std::vector<Tensor>> Loader::valuesOn(OpId o, int64_t place) {
+  Diagnostics diags;
+  OpQuery q = queryOf(m_, o, diags);
+  if (!m_.record(o).isCollective()) return evaluateOp(q, {}, {});
+  std::string_view name = q.record->name;
+  std::vector<AxisRef> axes = axesOfAttr(m_, m_.attr(o, "axes"), program_.mesh);
+  int64_t index = program_.mesh.indexAlong(axes, place);
+  Tensor t(DType::I32, {});
+  if (name == "axis_index") {
+    t.setInt(0, index);
+  } else {
+    Dim size = q.sizeAttr("size");
+    if (!size.isStatic()) return inputError("a symbolic size has no value: bind it with --dim NAME=SIZE");
+    Interval part = piece(size.value(), program_.mesh.sizeOf(axes), index);
+    if (name != "piece_offset" && name != "piece_size") return Error{Error::Bug, "nothing evaluates this op"};
+    t.setInt(0, name == "piece_offset" ? part.begin : part.size());
+  }
+  return std::vector<Tensor>{std::move(t)};
+}
+
+} // namespace dtc

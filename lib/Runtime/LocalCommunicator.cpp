@@ -1,0 +1,211 @@
+// Collectives between devices of one address space: strided copies, and reductions in the order of the members.
+#include "dtc/Runtime/Communicator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace dtc {
+namespace {
+
+constexpr int64_t kBlock = 1024; // elements that a reduction holds at a time: they stay in the first cache
+
+// --- Elements in the type that they are combined in ---
+template <class A> void widen(DType d, const std::byte* p, A* out, int64_t n) {
+  auto each = [&](auto load) {
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<A>(load(i));
+  };
+  auto at = [p]<class T>(T) { return [q = reinterpret_cast<const T*>(p)](int64_t i) { return q[i]; }; };
+  switch (d) {
+  case DType::BF16: return each([q = at(uint16_t())](int64_t i) { return bf16ToFloat(q(i)); });
+  case DType::F16: return each([q = at(uint16_t())](int64_t i) { return f16ToFloat(q(i)); });
+  case DType::F8E4M3: return each([q = at(uint8_t())](int64_t i) { return f8E4M3ToFloat(q(i)); });
+  case DType::F8E5M2: return each([q = at(uint8_t())](int64_t i) { return f8E5M2ToFloat(q(i)); });
+  case DType::F32: return each(at(float()));
+  case DType::F64: return each(at(double()));
+  case DType::I8: return each(at(int8_t()));
+  case DType::I16: return each(at(int16_t()));
+  case DType::I32: return each(at(int32_t()));
+  case DType::I64: return each(at(int64_t()));
+  case DType::U16: return each(at(uint16_t()));
+  case DType::U32: return each(at(uint32_t()));
+  case DType::U64: return each(at(uint64_t()));
+  case DType::Bool:
+  case DType::U8: return each(at(uint8_t()));
+  }
+}
+
+template <class A> void narrow(DType d, const A* in, std::byte* p, int64_t n) {
+  auto each = [&]<class T>(T, auto make) {
+    T* q = reinterpret_cast<T*>(p);
+    for (int64_t i = 0; i < n; ++i) q[i] = static_cast<T>(make(in[i]));
+  };
+  auto same = [](A v) { return v; };
+  switch (d) {
+  case DType::BF16: return each(uint16_t(), [](A v) { return doubleToBf16(static_cast<double>(v)); });
+  case DType::F16: return each(uint16_t(), [](A v) { return doubleToF16(static_cast<double>(v)); });
+  case DType::F8E4M3: return each(uint8_t(), [](A v) { return doubleToF8E4M3(static_cast<double>(v)); });
+  case DType::F8E5M2: return each(uint8_t(), [](A v) { return doubleToF8E5M2(static_cast<double>(v)); });
+  case DType::F32: return each(float(), same);
+  case DType::F64: return each(double(), same);
+  case DType::I8:
+  case DType::U8: return each(uint8_t(), same);
+  case DType::I16:
+  case DType::U16: return each(uint16_t(), same);
+  case DType::I32:
+  case DType::U32: return each(uint32_t(), same);
+  case DType::I64:
+  case DType::U64: return each(uint64_t(), same);
+  case DType::Bool: return each(uint8_t(), [](A v) { return v != A(0); });
+  }
+}
+
+// --- One step of a reduction; A is float, double, int64_t or uint64_t ---
+template <class A> A larger(A a, A b) {
+  if constexpr (std::is_floating_point_v<A>) {
+    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) ? a : b;
+    if (a == b) return std::signbit(a) ? b : a;
+  }
+  return a < b ? b : a;
+}
+template <class A> A smaller(A a, A b) {
+  if constexpr (std::is_floating_point_v<A>) {
+    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) ? a : b;
+    if (a == b) return std::signbit(a) ? a : b;
+  }
+  return b < a ? b : a;
+}
+
+template <class A> void combine(PendingKind op, A* acc, const A* in, int64_t n) {
+  auto each = [&](auto step) {
+    for (int64_t i = 0; i < n; ++i) acc[i] = step(acc[i], in[i]);
+  };
+  switch (op) {
+  case PendingKind::Prod: return each([](A a, A b) { return static_cast<A>(a * b); });
+  case PendingKind::Max: return each(larger<A>);
+  case PendingKind::Min: return each(smaller<A>);
+  case PendingKind::Any: return each([](A a, A b) { return static_cast<A>(a != A(0) || b != A(0)); });
+  case PendingKind::All: return each([](A a, A b) { return static_cast<A>(a != A(0) && b != A(0)); });
+  case PendingKind::None:
+  case PendingKind::Sum:
+  case PendingKind::Avg: return each([](A a, A b) { return static_cast<A>(a + b); });
+  }
+}
+
+template <class A> void onTheWire(const CollectivePlan& plan, A* values, int64_t n) {
+  if (plan.wire == plan.dtype || !isFloat(plan.wire)) return;
+  for (int64_t i = 0; i < n; ++i)
+    values[i] = static_cast<A>(roundToFloat(plan.wire, static_cast<double>(values[i])));
+}
+
+// Combines `n` elements of each source into `target`, a block at a time.
+template <class A>
+void reduceRun(const CollectivePlan& plan, std::span<const std::byte* const> sources, std::byte* target,
+               int64_t n) {
+  A acc[kBlock], next[kBlock];
+  int64_t width = dtypeBytes(plan.dtype);
+  for (int64_t at = 0; at < n; at += kBlock) {
+    int64_t count = std::min(kBlock, n - at);
+    widen(plan.dtype, sources[0] + at * width, acc, count);
+    onTheWire(plan, acc, count);
+    for (size_t i = 1; i < sources.size(); ++i) {
+      widen(plan.dtype, sources[i] + at * width, next, count);
+      onTheWire(plan, next, count);
+      combine(plan.op, acc, next, count);
+    }
+    if constexpr (std::is_floating_point_v<A>)
+      if (plan.op == PendingKind::Avg)
+        for (int64_t i = 0; i < count; ++i) acc[i] /= static_cast<A>(sources.size());
+    onTheWire(plan, acc, count);
+    narrow(plan.dtype, acc, target + at * width, count);
+  }
+}
+
+// Floats of up to 32 bits are combined in f32, all integers in 64 bits, which wrap to the same bits as in their own width.
+void reduce(const CollectivePlan& plan, std::span<const std::byte* const> sources, std::byte* target,
+            int64_t n) {
+  if (plan.dtype == DType::F64) return reduceRun<double>(plan, sources, target, n);
+  if (isFloat(plan.dtype)) return reduceRun<float>(plan, sources, target, n);
+  bool ordered = plan.op == PendingKind::Max || plan.op == PendingKind::Min;
+  if (ordered && isSignedInt(plan.dtype)) return reduceRun<int64_t>(plan, sources, target, n);
+  return reduceRun<uint64_t>(plan, sources, target, n);
+}
+
+void copyRow(const CollectivePlan& plan, const std::byte* source, std::byte* target, int64_t n) {
+  if (plan.wire == plan.dtype || !isFloat(plan.wire)) {
+    std::memcpy(target, source, static_cast<size_t>(n * dtypeBytes(plan.dtype)));
+    return;
+  }
+  const std::byte* sources[] = {source};
+  reduce(plan, sources, target, n);
+}
+
+// Calls fn(offset in source, offset in target) in bytes for each contiguous row of a block.
+template <class Fn> void forEachRow(const BlockCopy& c, int64_t width, Fn&& fn) {
+  for (int64_t s = 0; s < c.slabs; ++s)
+    for (int64_t r = 0; r < c.rows; ++r)
+      fn((c.source + s * c.sourceSlab + r * c.sourceRow) * width,
+         (c.target + s * c.targetSlab + r * c.targetRow) * width);
+}
+
+class LocalCommunicator final : public Communicator {
+public:
+  std::string_view name() const override { return "local"; }
+
+  Status share(const CollectivePlan& plan, const CollectiveGroup& group, size_t member,
+               std::span<const std::byte* const> operands, std::span<std::byte* const> results) override {
+    int64_t width = dtypeBytes(plan.dtype);
+    const CollectiveMember& me = group.members[member];
+    if (plan.kind == CollectiveKind::AllReduce) {
+      allReduce(plan, group, member, operands, results);
+      return Ok{};
+    }
+    if (plan.kind == CollectiveKind::ReduceScatter) {
+      reduceScatter(plan, me, operands, results[member]);
+      return Ok{};
+    }
+    for (uint32_t k : me.zeroResults)
+      std::memset(results[member * plan.numOperands + k], 0,
+                  static_cast<size_t>(me.resultElements[k] * width));
+    for (const BlockCopy& c : me.blocks) {
+      const std::byte* source = operands[c.from * plan.numOperands + c.operand];
+      std::byte* target = results[member * plan.numOperands + c.operand];
+      forEachRow(c, width,
+                 [&](int64_t from, int64_t to) { copyRow(plan, source + from, target + to, c.length); });
+    }
+    return Ok{};
+  }
+
+private:
+  // Each member reduces its part of the elements and writes it to all: every element is combined once.
+  static void allReduce(const CollectivePlan& plan, const CollectiveGroup& group, size_t member,
+                        std::span<const std::byte* const> operands, std::span<std::byte* const> results) {
+    int64_t width = dtypeBytes(plan.dtype);
+    Interval part = piece(group.members[member].resultElements[0], static_cast<int64_t>(group.places.size()),
+                          static_cast<int64_t>(member));
+    std::vector<const std::byte*> sources(operands.begin(), operands.end());
+    for (const std::byte*& s : sources) s += part.begin * width;
+    std::byte* mine = results[member] + part.begin * width;
+    reduce(plan, sources, mine, part.size());
+    for (size_t i = 0; i < results.size(); ++i)
+      if (i != member && part.size() > 0)
+        std::memcpy(results[i] + part.begin * width, mine, static_cast<size_t>(part.size() * width));
+  }
+
+  static void reduceScatter(const CollectivePlan& plan, const CollectiveMember& me,
+                            std::span<const std::byte* const> operands, std::byte* result) {
+    if (me.blocks.empty()) return; // an empty piece
+    std::vector<const std::byte*> sources(me.blocks.size());
+    int64_t width = dtypeBytes(plan.dtype);
+    forEachRow(me.blocks[0], width, [&](int64_t from, int64_t to) {
+      for (size_t i = 0; i < sources.size(); ++i) sources[i] = operands[me.blocks[i].from] + from;
+      reduce(plan, sources, result + to, me.blocks[0].length);
+    });
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Communicator> makeLocalCommunicator() { return std::make_unique<LocalCommunicator>(); }
+
+} // namespace dtc

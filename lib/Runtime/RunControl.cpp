@@ -1,0 +1,134 @@
+// The parts of Runner that are not kernels: regions, and ops of the host.
+#include "Runner.h"
+
+#include "dtc/Eval/Eval.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/Runtime/TensorText.h"
+
+#include <cstring>
+
+namespace dtc {
+
+Result<int64_t> Runner::readNumber(int64_t place, int64_t offset, DType dtype) {
+  Tensor t(dtype, {});
+  Status s = backend_.read(place, t.bytes(), program_.arenas[static_cast<size_t>(place)] + offset);
+  if (!s) return s.error();
+  return t.getInt(0);
+}
+
+bool Runner::enter(int64_t place, const Step& s) {
+  Device& d = device(place);
+  Frame f;
+  if (s.kind == StepKind::Cond) {
+    const CondStep& c = program_.conds[s.index];
+    auto holds = readNumber(place, c.predicate, DType::Bool);
+    if (!holds) return fail(holds.error(), &s), false;
+    f.list = &c.branch[*holds != 0 ? 0 : 1];
+    d.frames.push_back(f);
+    return true;
+  }
+  f.control = s.index;
+  if (s.kind == StepKind::While) {
+    f.kind = Frame::Condition;
+    f.list = &program_.whiles[s.index].condition;
+    d.frames.push_back(f);
+    return true;
+  }
+  const ForStep& loop = program_.fors[s.index];
+  int64_t bounds[2];
+  const ForStep::Bound* which[2] = {&loop.lo, &loop.hi};
+  for (int i = 0; i < 2; ++i) {
+    bounds[i] = which[i]->number;
+    if (which[i]->offset < 0) continue;
+    auto read = readNumber(place, which[i]->offset, DType::I32);
+    if (!read) return fail(read.error(), &s), false;
+    bounds[i] = *read;
+  }
+  f.kind = Frame::ForBody;
+  f.list = &loop.body;
+  f.lo = bounds[0];
+  f.trips = bounds[1] - bounds[0];
+  if (f.trips <= 0) return true;
+  if (loop.stacked >= 0 && f.trips != loop.stacked)
+    return fail(inputError("it makes " + std::to_string(f.trips) +
+                           " trips, but its stacked results have room for " + std::to_string(loop.stacked)),
+                &s),
+           false;
+  d.frames.push_back(f);
+  return startTrip(place, d.frames.back());
+}
+
+bool Runner::startTrip(int64_t place, Frame& f) {
+  Tensor index(DType::I32, {});
+  index.setInt(0, f.lo + f.trip);
+  std::byte* to = program_.arenas[static_cast<size_t>(place)] + program_.fors[f.control].index;
+  if (Status s = backend_.write(place, to, index.bytes()); !s) return fail(s.error(), nullptr), false;
+  f.next = 0;
+  return true;
+}
+
+bool Runner::nextFrame(int64_t place) {
+  Device& d = device(place);
+  Frame& f = d.frames.back();
+  if (f.kind == Frame::ForBody && ++f.trip < f.trips) return startTrip(place, f);
+  if (f.kind == Frame::WhileBody) {
+    f.kind = Frame::Condition;
+    f.list = &program_.whiles[f.control].condition;
+    f.next = 0;
+    ++f.trip;
+    return true;
+  }
+  if (f.kind == Frame::Condition) {
+    const WhileStep& w = program_.whiles[f.control];
+    auto again = readNumber(place, w.predicate, DType::Bool);
+    if (!again) return fail(again.error(), d.current), false;
+    if (*again != 0 && (w.maxTrips < 0 || f.trip < w.maxTrips)) {
+      f.kind = Frame::WhileBody;
+      f.list = &w.body;
+      f.next = 0;
+      return true;
+    }
+  }
+  d.frames.pop_back();
+  return !d.frames.empty();
+}
+
+// All devices have come: `print` prints once what is equal everywhere, else each device's; expect_* look at each device.
+bool Runner::hostOp(const MeetingStep& m, const Step& s) {
+  Diagnostics diags;
+  OpQuery q = queryOf(m_, m.op, diags);
+  std::vector<std::vector<Tensor>> values;
+  for (int64_t p = 0; p < program_.places(); ++p) {
+    auto& mine = values.emplace_back();
+    for (ValueId v : m_.operands(m.op)) {
+      auto buffer = program_.plan.bufferOf.find(v);
+      Tensor t(m_.typeOf(v).dtype, *shapeAt(m_, m_[v].type, program_.mesh, p));
+      int64_t offset = buffer != program_.plan.bufferOf.end() ? program_.plan.buffers[buffer->second].offset
+                                                              : program_.literals.at(v);
+      Status read = backend_.read(p, t.bytes(), program_.arenas[static_cast<size_t>(p)] + offset);
+      if (!read) return fail(read.error(), &s), false;
+      mine.push_back(std::move(t));
+    }
+  }
+  bool equal = true;
+  for (const auto& mine : values) equal = equal && mine == values[0];
+  for (int64_t p = 0; p < (equal ? 1 : program_.places()); ++p) {
+    const std::vector<Tensor>& mine = values[static_cast<size_t>(p)];
+    std::string device = equal ? "" : "device " + deviceText(program_.mesh, m_.strings, p) + ": ";
+    if (std::string_view(q.record->name) != "print") {
+      auto held = evaluateOp(q, mine, {});
+      if (!held)
+        return fail(Error{held.error().kind,
+                          held.error().message +
+                              (device.empty() ? "" : " (" + device.substr(0, device.size() - 2) + ")")},
+                    &s),
+               false;
+      continue;
+    }
+    if (hooks_->print) hooks_->print(hooks_->printSelf, device + printedText(m_, m.op, mine) + "\n");
+  }
+  return true;
+}
+
+} // namespace dtc

@@ -1,0 +1,88 @@
+#pragma once
+// Executes a Program: the workers of one pool take turns at the devices. A device runs its steps in order; where it must
+// meet others it is put aside until the last of them has come. What is computed never depends on who does it, or when.
+#include "Program.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+namespace dtc {
+
+class Runner {
+public:
+  Runner(Module& m, const Program& program, Backend& backend, ThreadPool& pool);
+  [[nodiscard]] Status run(const RunHooks& hooks, std::vector<StepEvent>& events);
+
+private:
+  // A list of steps that a device is within; what happens at its end depends on whose list it is.
+  struct Frame {
+    enum Kind : uint8_t { Body, Condition, WhileBody, ForBody } kind = Body;
+    const StepList* list = nullptr;
+    uint32_t next = 0;
+    uint32_t control = 0;        // index of the WhileStep or ForStep
+    int64_t trip = 0, trips = 0; // counted from 0
+    int64_t lo = 0;
+  };
+  struct Device {
+    std::vector<Frame> frames;
+    const Step* current = nullptr; // the step that it waits in, for the report of a standstill
+    std::atomic<uint32_t> partsLeft{0};
+    int64_t beganNs = 0;
+    std::vector<StepEvent> events;
+  };
+  struct Meeting {
+    uint32_t arrived = 0;
+    std::atomic<uint32_t> sharesLeft{0};
+    int64_t workNs = 0;
+    uint64_t number = 0;
+  };
+  struct Work {
+    enum Kind : uint8_t { Advance, Part, Share } kind = Advance;
+    int32_t place = 0;
+    uint32_t part = 0;
+  };
+
+  static void workerBody(void* self, int worker) { static_cast<Runner*>(self)->work(worker); }
+  void work(int worker);
+  void advance(int64_t place, int worker);
+  // Runs one step; false where the device has to wait (or failed), so that whoever ends the wait goes on with it.
+  bool step(int64_t place, const Step& s, int worker);
+  bool parts(int64_t place, const Step& s, const Backend::Placed& placed, int worker);
+  bool part(int64_t place, uint32_t part, int worker);
+  bool meet(int64_t place, const Step& s, int worker);
+  bool share(int64_t place, int worker);
+  bool hostOp(const MeetingStep& m, const Step& s);
+  bool enter(int64_t place, const Step& s);
+  bool nextFrame(int64_t place); // at a list's end; false where the device is done
+  bool startTrip(int64_t place, Frame& f);
+  Result<int64_t> readNumber(int64_t place, int64_t offset, DType dtype);
+  void ended(int64_t place, const Step& s, uint64_t meeting = 0, int64_t workNs = 0);
+  void push(Work w);
+  void fail(const Error& e, const Step* s);
+  std::string standstill() const;
+  [[nodiscard]] int64_t now() const;
+  Device& device(int64_t place) { return *devices_[static_cast<size_t>(place)]; }
+
+  Module& m_;
+  const Program& program_;
+  Backend& backend_;
+  ThreadPool& pool_;
+  const RunHooks* hooks_ = nullptr;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<Meeting>> meetings_;
+  int workers_ = 1;
+
+  std::mutex mutex_; // of all below
+  std::condition_variable wake_;
+  std::deque<Work> queue_;
+  int idle_ = 0;
+  int64_t finished_ = 0;
+  uint64_t meetingNumber_ = 0;
+  bool over_ = false;
+  std::optional<Error> error_;
+  int64_t startNs_ = 0;
+};
+
+} // namespace dtc

@@ -1,0 +1,140 @@
+#include "dtc/Runtime/TensorText.h"
+
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/Text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+namespace dtc {
+namespace {
+
+std::string shortNumber(const Tensor& t, int64_t i, int digits) {
+  if (t.dtype() == DType::Bool) return t.getInt(i) ? "true" : "false";
+  if (!isFloat(t.dtype())) return elementText(t, i);
+  double v = t.getFloat(i);
+  if (std::isnan(v)) return "nan";
+  if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
+  char text[40];
+  std::snprintf(text, sizeof text, "%.*g", digits, v);
+  return text;
+}
+
+struct Drawer {
+  const Tensor& t;
+  const TensorTextOptions& options;
+  bool elide;
+  std::vector<std::pair<int64_t, std::string>> cells = {}; // flat index -> text
+  size_t width = 0;
+
+  // Calls fn(i) for each shown index of dim d, and fn(-1) where some are left out.
+  template <class Fn> void each(size_t d, Fn&& fn) const {
+    int64_t n = t.shape()[d];
+    bool cut = elide && n > 2 * options.edge;
+    for (int64_t i = 0; i < n; ++i) {
+      if (cut && i == options.edge) {
+        fn(int64_t(-1));
+        i = n - options.edge;
+      }
+      fn(i);
+    }
+  }
+  void measure(size_t d, int64_t base) {
+    if (d == t.rank()) {
+      cells.emplace_back(base, shortNumber(t, base, options.digits));
+      width = std::max(width, cells.back().second.size());
+      return;
+    }
+    each(d, [&](int64_t i) {
+      if (i >= 0) measure(d + 1, base * t.shape()[d] + i);
+    });
+  }
+  void draw(size_t d, size_t& next, std::string& out) const {
+    if (d == t.rank()) {
+      const std::string& text = cells[next++].second;
+      out.append(width - text.size(), ' ');
+      out += text;
+      return;
+    }
+    bool last = d + 1 == t.rank(), first = true;
+    out += '[';
+    each(d, [&](int64_t i) {
+      if (!first) {
+        out += last ? ", " : ",";
+        if (!last) out.append(t.rank() - d - 1, '\n'), out.append(d + 1, ' ');
+      }
+      first = false;
+      if (i < 0)
+        out += "...";
+      else
+        draw(d + 1, next, out);
+    });
+    out += ']';
+  }
+};
+
+} // namespace
+
+std::string elementText(const Tensor& t, int64_t i) {
+  if (t.dtype() == DType::Bool) return t.getInt(i) ? "true" : "false";
+  if (t.dtype() == DType::U64) return std::to_string(static_cast<uint64_t>(t.getInt(i)));
+  if (!isFloat(t.dtype())) return std::to_string(t.getInt(i));
+  return printFloat(t.getFloat(i), t.dtype());
+}
+
+std::string tensorText(const Tensor& t, const TensorTextOptions& options) {
+  if (t.rank() == 0) return elementText(t, 0);
+  Drawer drawer{t, options, t.numElements() > options.whole};
+  drawer.measure(0, 0);
+  std::string out;
+  size_t next = 0;
+  drawer.draw(0, next, out);
+  return out;
+}
+
+std::string deviceText(const Mesh& mesh, const StringTable& strings, int64_t place) {
+  std::string text;
+  for (const MeshAxis& a : mesh.axes)
+    text += (text.empty() ? "" : " ") + std::string(strings[a.name]) + "=" +
+            std::to_string(mesh.indexAlong(AxisRef{a.name}, place));
+  return text.empty() ? "0" : text;
+}
+
+std::string printedText(Module& m, OpId op, std::span<const Tensor> values) {
+  Diagnostics diags;
+  OpQuery q = queryOf(m, op, diags);
+  std::vector<std::string> texts;
+  for (const Tensor& t : values) {
+    int64_t first = q.has("first") ? q.intAttr("first") : -1;
+    if (first < 0 || first >= t.numElements()) {
+      texts.push_back(tensorText(t));
+      continue;
+    }
+    Tensor head(t.dtype(), {first});
+    std::copy_n(t.bytes().begin(), head.bytes().size(), head.bytes().begin());
+    std::string text = tensorText(head);
+    text.insert(text.size() - 1, first ? ", ..." : "...");
+    texts.push_back(std::move(text));
+  }
+  std::string out;
+  if (!q.has("format")) {
+    for (size_t i = 0; i < texts.size(); ++i)
+      out += (i ? "\n" : "") + printValueName(m, m.operand(op, i)) + " = " + texts[i];
+    return out;
+  }
+  std::string_view format = q.textAttr("format");
+  size_t next = 0;
+  for (size_t i = 0; i < format.size(); ++i) {
+    if (format.substr(i, 2) == "{}" && next < texts.size()) {
+      out += texts[next++];
+      ++i;
+    } else {
+      out += format[i];
+    }
+  }
+  return out;
+}
+
+} // namespace dtc

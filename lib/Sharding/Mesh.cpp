@@ -1,0 +1,94 @@
+#include "dtc/Sharding/Sharding.h"
+#include <algorithm>
+
+namespace dtc {
+namespace {
+
+// Product of the sizes of the axes minor to axis `i`.
+int64_t strideOf(const Mesh& m, size_t i) {
+  int64_t stride = 1;
+  for (size_t j = i + 1; j < m.axes.size(); ++j) stride *= m.axes[j].size;
+  return stride;
+}
+
+// A sub-axis as the digit that it is of the place's index: (place / stride) % size.
+struct Digit {
+  int64_t stride = 1, size = 1;
+};
+Digit digitOf(const Mesh& m, const AxisRef& a) {
+  const int i = m.axisIndex(a.name);
+  if (i < 0) return {};
+  const int64_t whole = m.axes[static_cast<size_t>(i)].size, stride = strideOf(m, static_cast<size_t>(i));
+  if (a.whole()) return {stride, whole};
+  return {stride * (whole / (a.pre * a.size)), a.size};
+}
+
+} // namespace
+
+int64_t Mesh::numDevices() const {
+  int64_t n = 1;
+  for (const MeshAxis& a : axes) n *= a.size;
+  return n;
+}
+
+int Mesh::axisIndex(StrId axisName) const {
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].name == axisName) return static_cast<int>(i);
+  return -1;
+}
+
+int64_t Mesh::axisSize(const AxisRef& a) const {
+  if (!a.whole()) return a.size;
+  const int i = axisIndex(a.name);
+  return i < 0 ? 1 : axes[static_cast<size_t>(i)].size;
+}
+
+int64_t Mesh::indexAlong(const AxisRef& a, int64_t place) const {
+  const Digit d = digitOf(*this, a);
+  return place / d.stride % d.size;
+}
+
+int64_t Mesh::indexAlong(std::span<const AxisRef> list, int64_t place) const {
+  int64_t index = 0;
+  for (const AxisRef& a : list) index = index * axisSize(a) + indexAlong(a, place);
+  return index;
+}
+
+int64_t Mesh::sizeOf(std::span<const AxisRef> list) const {
+  int64_t size = 1;
+  for (const AxisRef& a : list) size *= axisSize(a);
+  return size;
+}
+
+std::vector<int64_t> Mesh::groupOf(std::span<const AxisRef> list, int64_t place) const {
+  std::vector<Digit> digits;
+  for (const AxisRef& a : list) {
+    digits.push_back(digitOf(*this, a));
+    place -= place / digits.back().stride % digits.back().size * digits.back().stride;
+  }
+  std::vector<int64_t> group(static_cast<size_t>(sizeOf(list)));
+  for (size_t i = 0; i < group.size(); ++i) {
+    auto index = static_cast<int64_t>(i);
+    int64_t p = place;
+    for (size_t d = digits.size(); d-- > 0; index /= digits[d].size)
+      p += index % digits[d].size * digits[d].stride;
+    group[i] = p;
+  }
+  return group;
+}
+
+AxisRef Mesh::canonical(AxisRef a) const {
+  if (!a.whole() && a.pre == 1 && a.size == axisSize({a.name})) a.size = 0;
+  if (a.whole()) a.pre = 1;
+  return a;
+}
+
+bool overlaps(const AxisRef& a, const AxisRef& b, const Mesh& mesh) {
+  if (a.name != b.name) return false;
+  if (a.whole() || b.whole()) return true;
+  const int64_t endA = a.pre * mesh.axisSize(a), endB = b.pre * mesh.axisSize(b);
+  // Apart where one ends on a digit boundary at or before the other's begin.
+  return b.pre % endA != 0 && a.pre % endB != 0;
+}
+
+} // namespace dtc

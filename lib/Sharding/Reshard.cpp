@@ -1,0 +1,308 @@
+#include "dtc/Sharding/Reshard.h"
+#include "ReshardState.h"
+#include "dtc/Support/Result.h"
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <queue>
+
+namespace dtc {
+namespace {
+
+constexpr int64_t kNominalSymbol = 1024; // a symbolic size counts as this much
+
+int64_t clampBytes(double b) {
+  return b < 9e18 ? static_cast<int64_t>(b) : std::numeric_limits<int64_t>::max();
+}
+
+struct Node {
+  const PlanState* state = nullptr; // key of the map
+  double price = std::numeric_limits<double>::infinity();
+  int steps = 0;
+  int from = -1;
+  PlanMove move; // that led here; `next` is empty
+  bool done = false;
+};
+
+class Search {
+public:
+  // No state holds more than `limit` bytes or costs `bound` seconds or more.
+  Search(const PlanSpace& space, const PlanState& from, const PlanState& to, MoveSet set, int64_t limit,
+         double bound = std::numeric_limits<double>::infinity())
+      : space_(space), to_(to), set_(set), limit_(limit), bound_(bound) {
+    reach(from, 0, 0, -1, nullptr);
+  }
+
+  // The plan, or nothing where none is found below the bound; `exhausted`: because there were too many states.
+  std::optional<ReshardPlan> run(int maxExpansions, bool& exhausted) {
+    while (!queue_.empty()) {
+      if (maxExpansions == 0) {
+        exhausted = true;
+        return std::nullopt;
+      }
+      const int id = queue_.top().id;
+      queue_.pop();
+      Node& node = nodes_[static_cast<size_t>(id)];
+      if (node.done) continue;
+      node.done = true;
+      if (*node.state == to_) return planTo(id);
+      --maxExpansions;
+      expand(id);
+    }
+    return std::nullopt;
+  }
+
+  // Reduce and gather all that differs, then slice: always there, whatever the number of states.
+  ReshardPlan greedy() {
+    int id = 0;
+    while (*nodes_[static_cast<size_t>(id)].state != to_) {
+      const PlanState state = *nodes_[static_cast<size_t>(id)].state;
+      moves_.clear();
+      collectMoves(space_, state, to_, set_, moves_);
+      PlanMove* best = nullptr;
+      for (PlanMove& m : moves_)
+        if (greedyRank(state, m) > 0 && (!best || greedyRank(state, m) > greedyRank(state, *best))) best = &m;
+      DTC_CHECK(best, "a change of sharding has no plan");
+      take(id, *best);
+      id = ids_.find(best->next)->second;
+    }
+    return planTo(id);
+  }
+
+private:
+  // Reductions before gathers before the rest, the most axes first; 0 for what leads nowhere by itself.
+  [[nodiscard]] size_t greedyRank(const PlanState& state, const PlanMove& m) const {
+    constexpr size_t kPhase = 1000;
+    const size_t axes = std::min(m.run.size() + 1, kPhase - 1);
+    const auto d = static_cast<size_t>(m.kind == StepKind::AllGather ? m.concat.dim : m.split.dim);
+    switch (m.kind) {
+    case StepKind::AllReduce: return 3 * kPhase + axes;
+    case StepKind::AllGather: return isPrefix(state.dims[d], to_.dims[d]) ? 0 : 2 * kPhase + axes;
+    case StepKind::MakePending: return kPhase + axes;
+    case StepKind::AllSlice: return isPrefix(m.next.dims[d], to_.dims[d]) ? axes : 0;
+    default: return 0;
+    }
+  }
+
+  static bool isPrefix(const PartRow& row, const PartRow& want) {
+    return row.size() <= want.size() && std::equal(row.begin(), row.end(), want.begin());
+  }
+
+  struct Entry {
+    double price;
+    int steps;
+    int id;
+    bool operator<(const Entry& o) const { // the queue gives the greatest first
+      return std::tuple(-price, -steps, -id) < std::tuple(-o.price, -o.steps, -o.id);
+    }
+  };
+
+  void expand(int id) {
+    moves_.clear();
+    const PlanState& state = *nodes_[static_cast<size_t>(id)].state;
+    collectMoves(space_, state, to_, set_, moves_);
+    for (PlanMove& m : moves_)
+      if (space_.localBytes(m.next) <= limit_) take(id, m);
+  }
+
+  void take(int id, PlanMove& m) {
+    const Node& node = nodes_[static_cast<size_t>(id)];
+    const double price = node.price + priceOfMove(*node.state, m).seconds;
+    const int steps = node.steps + 1;
+    if (price >= bound_) return;
+    PlanState next = std::move(m.next);
+    reach(next, price, steps, id, &m);
+    m.next = std::move(next);
+  }
+
+  [[nodiscard]] CollectivePrice priceOfMove(const PlanState& at, const PlanMove& m) const {
+    axes_.clear();
+    for (Part p : m.run) axes_.push_back(space_.atoms[static_cast<size_t>(p)]);
+    return priceOf(m.kind, axes_, space_.localBytes(at), space_.localBytes(m.next), space_.mesh,
+                   space_.machine);
+  }
+
+  void reach(const PlanState& state, double price, int steps, int from, const PlanMove* move) {
+    auto [it, isNew] = ids_.emplace(state, static_cast<int>(nodes_.size()));
+    if (isNew) nodes_.push_back({&it->first});
+    Node& n = nodes_[static_cast<size_t>(it->second)];
+    if (n.done || std::pair(price, steps) >= std::pair(n.price, n.steps)) return;
+    n.price = price;
+    n.steps = steps;
+    n.from = from;
+    if (move) n.move = *move;
+    queue_.push({price, steps, it->second});
+  }
+
+  ReshardPlan planTo(int id) {
+    ReshardPlan plan;
+    plan.price = nodes_[static_cast<size_t>(id)].price;
+    for (; nodes_[static_cast<size_t>(id)].from >= 0; id = nodes_[static_cast<size_t>(id)].from) {
+      Node& n = nodes_[static_cast<size_t>(id)];
+      const PlanState& before = *nodes_[static_cast<size_t>(n.from)].state;
+      n.move.next = *n.state;
+      ReshardStep step = stepOf(space_, before, n.move);
+      const CollectivePrice p = priceOfMove(before, n.move);
+      step.result = space_.shardingOf(*n.state);
+      step.bytesReceived = p.bytesReceived;
+      step.latencySeconds = p.latencySeconds;
+      step.price = p.seconds;
+      plan.bytesReceived += p.bytesReceived;
+      const auto held =
+          static_cast<double>(space_.localBytes(before)) + static_cast<double>(space_.localBytes(*n.state));
+      plan.peakBytes = std::max(plan.peakBytes, clampBytes(held));
+      plan.steps.push_back(std::move(step));
+    }
+    std::reverse(plan.steps.begin(), plan.steps.end());
+    return plan;
+  }
+
+  const PlanSpace& space_;
+  const PlanState& to_;
+  MoveSet set_;
+  int64_t limit_;
+  double bound_;
+  std::map<PlanState, int> ids_;
+  std::vector<Node> nodes_;
+  std::priority_queue<Entry> queue_;
+  std::vector<PlanMove> moves_;
+  mutable std::vector<AxisRef> axes_;
+};
+
+// `from` with all that stands on the named axes gathered and reduced.
+Sharding without(const Sharding& from, const std::vector<StrId>& names) {
+  auto gone = [&](const AxisRef& a) { return std::find(names.begin(), names.end(), a.name) != names.end(); };
+  Sharding s = from;
+  for (DimSharding& d : s.dims) {
+    // A strided list that loses an axis is gathered whole: what would be left need not be expressible.
+    const bool hit =
+        std::any_of(d.parts.begin(), d.parts.end(), [&](auto& p) { return p.isAxis() && gone(p.axis); });
+    if (!hit) continue;
+    auto first =
+        std::find_if(d.parts.begin(), d.parts.end(), [&](auto& p) { return p.isAxis() && gone(p.axis); });
+    if (d.strided()) first = d.parts.begin();
+    d.parts.erase(first, d.parts.end());
+  }
+  std::erase_if(s.pending, [&](const PendingAxis& p) { return gone(p.axis); });
+  return s;
+}
+
+} // namespace
+
+std::string_view stepName(StepKind k) {
+  switch (k) {
+  case StepKind::AllGather: return "all_gather";
+  case StepKind::AllSlice: return "all_slice";
+  case StepKind::AllToAll: return "all_to_all";
+  case StepKind::ReduceScatter: return "reduce_scatter";
+  case StepKind::AllReduce: return "all_reduce";
+  case StepKind::Permute: return "permute";
+  case StepKind::MakePending: return "make_pending";
+  }
+  return "";
+}
+
+std::vector<PlannedSize> plannedSizes(std::span<const int64_t> globalShape) {
+  std::vector<PlannedSize> out;
+  for (int64_t n : globalShape) out.push_back({n, n});
+  return out;
+}
+
+std::vector<PlannedSize> plannedSizes(std::span<const Dim> globalShape, const DimTable& dims) {
+  std::vector<PlannedSize> out;
+  for (Dim d : globalShape) {
+    const DimExpr e = dims.expr(d);
+    int64_t size = e.coefficient;
+    for (size_t i = 0; i < e.symbols.size(); ++i) size = checkedMul(size, kNominalSymbol).value_or(size);
+    out.push_back({size, e.coefficient});
+  }
+  return out;
+}
+
+std::vector<int64_t> viewCuts(const ReshardStep& step, int dim) {
+  std::vector<int64_t> cuts;
+  auto add = [&](const StepSlot& slot) {
+    if (slot.dim != dim) return;
+    if (slot.before > 1) cuts.push_back(slot.before);
+    if (slot.blocks > 0) cuts.push_back(slot.before * slot.blocks);
+  };
+  const StepKind k = step.kind;
+  if (k == StepKind::AllGather || k == StepKind::AllToAll) add(step.concat);
+  if (k == StepKind::AllSlice || k == StepKind::ReduceScatter || k == StepKind::AllToAll) add(step.split);
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  return cuts;
+}
+
+CollectivePrice priceOf(StepKind kind, std::span<const AxisRef> axes, int64_t inBytes, int64_t outBytes,
+                        const Mesh& mesh, const NominalMachine& machine) {
+  if (kind == StepKind::AllSlice || kind == StepKind::MakePending) return {};
+  const auto k = static_cast<double>(mesh.sizeOf(axes));
+  if (k <= 1) return {};
+  const auto in = static_cast<double>(inBytes), out = static_cast<double>(outBytes);
+  double bytes = in;
+  int rounds = 1; // messages that follow each other
+  for (double reach = 1; reach < k; reach *= 2) ++rounds;
+  --rounds;
+  switch (kind) {
+  case StepKind::AllGather: bytes = out * (k - 1) / k; break;
+  case StepKind::AllToAll:
+  case StepKind::ReduceScatter: bytes = in * (k - 1) / k; break;
+  case StepKind::AllReduce: bytes = 2 * in * (k - 1) / k, rounds *= 2; break;
+  default: rounds = 1; break;
+  }
+  double bandwidth = std::numeric_limits<double>::infinity(), latency = 0;
+  for (const AxisRef& a : axes) {
+    const Link l = machine.linkOf(a);
+    bandwidth = std::min(bandwidth, l.bytesPerSecond);
+    latency = std::max(latency, l.latencySeconds);
+  }
+  CollectivePrice p;
+  p.bytesReceived = clampBytes(bytes);
+  p.latencySeconds = machine.launchSeconds + latency * rounds;
+  p.seconds = p.latencySeconds + bytes / bandwidth;
+  return p;
+}
+
+ReshardPlan planReshard(const Sharding& from, const Sharding& to, const Mesh& mesh,
+                        std::span<const PlannedSize> shape, int64_t bytesPerElement,
+                        const NominalMachine& machine, const ReshardOptions& options) {
+  PlanSpace space{mesh, shape, bytesPerElement, machine, from.mesh, {}, {}};
+  std::vector<StrId> incompatible;
+  space.atoms = commonAtoms(from, to, mesh, incompatible);
+  if (!incompatible.empty()) { // sub-axes that share no refinement meet only where neither is used
+    const Sharding middle = without(from, incompatible);
+    ReshardPlan first = planReshard(from, middle, mesh, shape, bytesPerElement, machine, options);
+    ReshardPlan second = planReshard(middle, to, mesh, shape, bytesPerElement, machine, options);
+    first.steps.insert(first.steps.end(), second.steps.begin(), second.steps.end());
+    first.price += second.price;
+    first.bytesReceived += second.bytesReceived;
+    first.peakBytes = std::max(first.peakBytes, second.peakBytes);
+    return first;
+  }
+  for (const AxisRef& a : space.atoms) space.atomSize.push_back(mesh.axisSize(a));
+  const PlanState start = space.stateOf(from), goal = space.stateOf(to);
+  if (start == goal) return {};
+  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+  int64_t limit = std::max<int64_t>({space.localBytes(start), space.localBytes(goal), 1});
+  std::optional<ReshardPlan> plan;
+  while (!plan) {
+    bool exhausted = false;
+    plan = Search(space, start, goal, MoveSet::Direct, limit).run(options.maxExpansions, exhausted);
+    if (plan) break;
+    if (limit == kNoLimit)
+      plan = Search(space, start, goal, MoveSet::Direct, limit).greedy();
+    else
+      limit = exhausted ? kNoLimit : checkedMul(limit, 2).value_or(kNoLimit);
+  }
+  if (std::count_if(plan->steps.begin(), plan->steps.end(),
+                    [](const ReshardStep& s) { return s.price > 0; }) > 1) {
+    bool exhausted = false;
+    auto better = Search(space, start, goal, MoveSet::Detours, limit, plan->price)
+                      .run(options.maxExpansions, exhausted);
+    if (better) return *std::move(better);
+  }
+  return *std::move(plan);
+}
+
+} // namespace dtc

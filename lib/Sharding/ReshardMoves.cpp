@@ -1,0 +1,338 @@
+#include "ReshardState.h"
+#include <algorithm>
+#include <set>
+
+namespace dtc {
+namespace {
+
+constexpr int64_t kMaxPairs = 1 << 16; // a permute writes its pairs down: none over more devices than this
+
+bool isAtom(Part p) { return p >= 0; }
+
+struct Moves {
+  const PlanSpace& space;
+  const PlanState& at;
+  const PlanState& to;
+  MoveSet set;
+  std::vector<PlanMove>& out;
+
+  [[nodiscard]] int64_t blocksBefore(const PartRow& row, size_t i) const {
+    int64_t b = 1;
+    for (size_t j = 0; j < i; ++j)
+      if (row[j] < 0) b *= -row[j];
+    return b;
+  }
+  // Where in the local dim the parts after position `i` begin: the next factor, or the rest of the dim.
+  [[nodiscard]] StepSlot slotAt(size_t dim, size_t i) const {
+    const PartRow& row = at.dims[dim];
+    size_t f = i;
+    while (f < row.size() && isAtom(row[f])) ++f;
+    return {static_cast<int>(dim), blocksBefore(row, i), f < row.size() ? -row[f] : 0};
+  }
+
+  void add(PlanMove move) {
+    for (PartRow& row : move.next.dims) normalize(row);
+    if (move.next == at || !space.valid(move.next)) return;
+    out.push_back(std::move(move));
+  }
+
+  // Calls fn(dim, begin, end) for every run of neighbouring atoms of `rows`.
+  template <class Fn> static void forRuns(const std::vector<PartRow>& rows, Fn&& fn) {
+    for (size_t d = 0; d < rows.size(); ++d)
+      for (size_t i = 0; i < rows[d].size(); ++i)
+        for (size_t j = i; j < rows[d].size() && isAtom(rows[d][j]); ++j) fn(d, i, j + 1);
+  }
+
+  [[nodiscard]] bool inPlace(size_t d, size_t i,
+                             size_t j) const { // is the list as wanted up to the end of this run?
+    const PartRow &row = at.dims[d], &want = to.dims[d];
+    return j <= want.size() &&
+           std::equal(row.begin(), row.begin() + static_cast<ptrdiff_t>(j), want.begin()) && i < j;
+  }
+
+  void gathers() {
+    forRuns(at.dims, [&](size_t d, size_t i, size_t j) {
+      if (inPlace(d, i, j) && at.dims[d] == to.dims[d]) return;
+      PlanState next = at;
+      PartRow& row = next.dims[d];
+      const std::vector<Part> run(row.begin() + static_cast<ptrdiff_t>(i),
+                                  row.begin() + static_cast<ptrdiff_t>(j));
+      row.erase(row.begin() + static_cast<ptrdiff_t>(i), row.begin() + static_cast<ptrdiff_t>(j));
+      row.insert(row.begin() + static_cast<ptrdiff_t>(i), -space.productOf(run));
+      add({std::move(next), StepKind::AllGather, PendingKind::None, run, slotAt(d, i)});
+    });
+  }
+
+  // Calls fn(next, split slot) for every place in dim `d` where `run`, which `base` does not use there, may cut it. `base`
+  // is `at` but for the run's old place; positions in its list d equal those of `at` up to `limit`.
+  template <class Fn>
+  void forCuts(const PlanState& base, size_t d, std::span<const Part> run, int64_t wantPrefix, Fn&& fn) {
+    const PartRow& row = at.dims[d];
+    const int64_t k = space.productOf(run);
+    for (size_t i = 0; i <= row.size(); ++i) {
+      const bool rest = i == row.size();
+      if (!rest && isAtom(row[i])) continue;
+      std::set<int64_t> skips = {1};
+      const int64_t prefix = space.productOf(std::span(row).first(i));
+      if (wantPrefix % prefix == 0) skips.insert(wantPrefix / prefix);
+      for (int64_t g : skips) {
+        if (!rest && (-row[i] % g != 0 || -row[i] / g % k != 0)) continue;
+        PlanState next = base;
+        PartRow& cut = next.dims[d];
+        PartRow insert = {-g};
+        insert.insert(insert.end(), run.begin(), run.end());
+        const auto pos = cut.begin() + static_cast<ptrdiff_t>(i);
+        if (rest) {
+          cut.insert(cut.end(), insert.begin(), insert.end());
+        } else {
+          insert.push_back(row[i] / (g * k));
+          const auto where = cut.erase(pos);
+          cut.insert(where, insert.begin(), insert.end());
+        }
+        fn(std::move(next), StepSlot{static_cast<int>(d), blocksBefore(row, i) * g, rest ? 0 : -row[i] / g});
+      }
+    }
+  }
+
+  // Runs of the wanted lists that are unused now (slice), pending (reduce_scatter) or elsewhere (all_to_all).
+  void cuts() {
+    forRuns(to.dims, [&](size_t d, size_t i, size_t j) {
+      const std::span<const Part> run = std::span(to.dims[d]).subspan(i, j - i);
+      const int64_t prefix = space.productOf(std::span(to.dims[d]).first(i));
+      const bool unused =
+          std::none_of(run.begin(), run.end(), [&](Part p) { return at.uses(static_cast<int>(p)); });
+      if (unused)
+        forCuts(at, d, run, prefix, [&](PlanState next, StepSlot split) {
+          add({std::move(next), StepKind::AllSlice, PendingKind::None, {run.begin(), run.end()}, {}, split});
+        });
+      scatter(d, run, prefix);
+      exchange(d, run, prefix);
+    });
+  }
+
+  void scatter(size_t d, std::span<const Part> run, int64_t prefix) {
+    PlanState base = at;
+    base.pending.clear();
+    PendingKind kind = PendingKind::None;
+    size_t taken = 0;
+    for (auto p : at.pending) {
+      if (std::find(run.begin(), run.end(), p.first) == run.end()) {
+        base.pending.push_back(p);
+        continue;
+      }
+      if (kind != PendingKind::None && kind != p.second) return;
+      kind = p.second;
+      ++taken;
+    }
+    if (taken != run.size()) return;
+    forCuts(base, d, run, prefix, [&](PlanState next, StepSlot split) {
+      add({std::move(next), StepKind::ReduceScatter, kind, {run.begin(), run.end()}, {}, split});
+    });
+  }
+
+  // The run stands elsewhere as neighbours in this order: move it here.
+  void exchange(size_t d, std::span<const Part> run, int64_t prefix) {
+    for (size_t e = 0; e < at.dims.size(); ++e) {
+      const PartRow& row = at.dims[e];
+      const auto found = std::search(row.begin(), row.end(), run.begin(), run.end());
+      if (found == row.end()) continue;
+      const auto i = static_cast<size_t>(found - row.begin());
+      // A stand-in of one entry a part keeps the positions of list d while the cut is made.
+      PlanState base = at;
+      base.dims[e][i] = -space.productOf(run);
+      for (size_t j = 1; j < run.size(); ++j) base.dims[e][i + j] = -1;
+      forCuts(base, d, run, prefix, [&](PlanState next, StepSlot split) {
+        add({std::move(next),
+             StepKind::AllToAll,
+             PendingKind::None,
+             {run.begin(), run.end()},
+             slotAt(e, i),
+             split});
+      });
+    }
+  }
+
+  // Runs whose atoms are to leave their dim may be set down at the end of another, where gathering them is cheaper.
+  void park() {
+    forRuns(at.dims, [&](size_t e, size_t i, size_t j) {
+      const std::span<const Part> run = std::span(at.dims[e]).subspan(i, j - i);
+      const PartRow& want = to.dims[e];
+      if (std::any_of(run.begin(), run.end(),
+                      [&](Part p) { return std::find(want.begin(), want.end(), p) != want.end(); }))
+        return;
+      for (size_t d = 0; d < at.dims.size(); ++d)
+        if (d != e) exchange(d, run, 1);
+    });
+  }
+
+  void reduces() {
+    std::vector<std::vector<std::pair<int, PendingKind>>> sets;
+    for (int k = 1; k <= static_cast<int>(PendingKind::All); ++k) {
+      std::vector<std::pair<int, PendingKind>> unwanted;
+      for (auto p : at.pending) {
+        if (p.second != static_cast<PendingKind>(k)) continue;
+        if (std::find(to.pending.begin(), to.pending.end(), p) != to.pending.end()) continue;
+        unwanted.push_back(p);
+        sets.push_back({p});
+      }
+      if (unwanted.size() > 1) sets.push_back(unwanted);
+    }
+    for (const auto& kinds : sets) {
+      PlanState next = at;
+      std::vector<Part> run;
+      for (auto p : kinds) {
+        std::erase(next.pending, p);
+        run.push_back(p.first);
+      }
+      // Unwanted ones may also be scattered over any dim, to be gathered once that is smaller.
+      if (set == MoveSet::Detours)
+        for (size_t d = 0; d < at.dims.size(); ++d) scatter(d, run, 1);
+      add({std::move(next), StepKind::AllReduce, kinds.front().second, std::move(run)});
+    }
+  }
+
+  // Last of all: nothing is gained by pending longer.
+  void makePending() {
+    if (at.dims != to.dims) return;
+    auto group = [](PendingKind k) { return k == PendingKind::Avg ? PendingKind::Sum : k; };
+    for (PendingKind kind : {PendingKind::Sum, PendingKind::Avg, PendingKind::Prod, PendingKind::Max,
+                             PendingKind::Min, PendingKind::Any, PendingKind::All}) {
+      if (!at.pending.empty() && group(at.pending.front().second) != group(kind)) continue;
+      PlanState next = at;
+      std::vector<Part> run;
+      for (auto p : to.pending) {
+        if (p.second != kind || at.uses(p.first)) continue;
+        next.pending.push_back(p);
+        run.push_back(p.first);
+      }
+      if (run.empty()) continue;
+      std::sort(next.pending.begin(), next.pending.end());
+      add({std::move(next), StepKind::MakePending, kind, std::move(run)});
+    }
+  }
+
+  // --- permute ---
+
+  // A permute needs equal pieces, or pieces that can be filled to a known size: not those of a symbolic dim.
+  [[nodiscard]] bool equalPieces() const {
+    for (size_t d = 0; d < at.dims.size(); ++d) {
+      const PlannedSize& n = space.shape[d];
+      if (n.size != n.divisor && n.divisor % space.productOf(at.dims[d]) != 0) return false;
+    }
+    return true;
+  }
+
+  // Products of the runs of atoms, and the factors (negative) between them: equal lists hold equal pieces.
+  [[nodiscard]] PartRow skeleton(const PartRow& row) const {
+    PartRow out;
+    for (Part p : row) {
+      if (p >= 0 && !out.empty() && out.back() > 0)
+        out.back() *= space.sizeOf(p);
+      else
+        out.push_back(p < 0 ? p : space.sizeOf(p));
+    }
+    return out;
+  }
+
+  void permuteTo(PlanState next) {
+    if (!equalPieces()) return;
+    std::set<Part> all; // the atoms of the lists that change
+    for (size_t d = 0; d < next.dims.size(); ++d) {
+      if (next.dims[d] == at.dims[d]) continue;
+      if (skeleton(next.dims[d]) != skeleton(at.dims[d])) return;
+      std::copy_if(at.dims[d].begin(), at.dims[d].end(), std::inserter(all, all.end()), isAtom);
+      std::copy_if(next.dims[d].begin(), next.dims[d].end(), std::inserter(all, all.end()), isAtom);
+    }
+    std::vector<Part> axes(all.begin(), all.end());
+    if (axes.empty() || space.productOf(axes) > kMaxPairs) return;
+    add({std::move(next), StepKind::Permute, PendingKind::None, std::move(axes)});
+  }
+
+  void permutes() {
+    for (size_t d = 0; d < at.dims.size(); ++d) {
+      if (at.dims[d] == to.dims[d]) continue;
+      // Atoms that stay in this dim, in the wanted order, before those that leave it.
+      PlanState next = at;
+      PartRow& row = next.dims[d];
+      auto rank = [&](Part p) {
+        return std::find(to.dims[d].begin(), to.dims[d].end(), p) - to.dims[d].begin();
+      };
+      for (size_t i = 0; i < row.size();) {
+        size_t j = i;
+        while (j < row.size() && isAtom(row[j])) ++j;
+        std::sort(row.begin() + static_cast<ptrdiff_t>(i), row.begin() + static_cast<ptrdiff_t>(j),
+                  [&](Part a, Part b) { return std::pair(rank(a), a) < std::pair(rank(b), b); });
+        i = j + 1;
+      }
+      if (next != at) permuteTo(next);
+      // The wanted list itself, where its atoms are free.
+      next = at;
+      next.dims[d].clear();
+      const bool free = std::none_of(to.dims[d].begin(), to.dims[d].end(),
+                                     [&](Part p) { return isAtom(p) && next.uses(static_cast<int>(p)); });
+      next.dims[d] = to.dims[d];
+      if (free) permuteTo(std::move(next));
+    }
+    PlanState next = at;
+    next.dims = to.dims;
+    for (auto p : at.pending)
+      for (const PartRow& row : to.dims)
+        if (std::find(row.begin(), row.end(), p.first) != row.end()) return;
+    permuteTo(std::move(next));
+  }
+};
+
+// The device that is number n by the old lists sends to the one that is number n by the new ones.
+std::vector<std::pair<int64_t, int64_t>> pairsOf(const PlanSpace& space, const PlanState& at,
+                                                 const PlanMove& move) {
+  const std::vector<Part>& axes = move.run;
+  auto order = [&](const PlanState& s) {
+    std::vector<Part> list;
+    for (size_t d = 0; d < s.dims.size(); ++d)
+      if (at.dims[d] != move.next.dims[d])
+        std::copy_if(s.dims[d].begin(), s.dims[d].end(), std::back_inserter(list), isAtom);
+    // Atoms that only the other side cuts by follow, so that the list names every device once.
+    for (Part p : axes)
+      if (std::find(list.begin(), list.end(), p) == list.end()) list.push_back(p);
+    return list;
+  };
+  auto place = [&](const std::vector<Part>& list, int64_t n) {
+    std::vector<int64_t> coordinate(space.atoms.size());
+    for (size_t i = list.size(); i-- > 0; n /= space.sizeOf(list[i]))
+      coordinate[static_cast<size_t>(list[i])] = n % space.sizeOf(list[i]);
+    int64_t index = 0;
+    for (Part p : axes) index = index * space.sizeOf(p) + coordinate[static_cast<size_t>(p)];
+    return index;
+  };
+  const std::vector<Part> source = order(at), target = order(move.next);
+  std::vector<std::pair<int64_t, int64_t>> pairs;
+  for (int64_t n = 0; n < space.productOf(axes); ++n) pairs.push_back({place(source, n), place(target, n)});
+  std::sort(pairs.begin(), pairs.end());
+  return pairs;
+}
+
+} // namespace
+
+ReshardStep stepOf(const PlanSpace& space, const PlanState& at, const PlanMove& move) {
+  ReshardStep step;
+  step.kind = move.kind;
+  step.op = move.op;
+  step.axes = space.axesOf(move.run);
+  step.concat = move.concat;
+  step.split = move.split;
+  if (move.kind == StepKind::Permute) step.pairs = pairsOf(space, at, move);
+  return step;
+}
+
+void collectMoves(const PlanSpace& space, const PlanState& at, const PlanState& to, MoveSet set,
+                  std::vector<PlanMove>& out) {
+  Moves m{space, at, to, set, out};
+  m.makePending();
+  m.cuts();
+  m.reduces();
+  if (set == MoveSet::Detours) m.park();
+  m.permutes();
+  m.gathers();
+}
+
+} // namespace dtc

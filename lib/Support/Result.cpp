@@ -1,0 +1,26 @@
+#include "dtc/Support/Result.h"
+#include "dtc/Support/Bug.h"
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+
+namespace dtc {
+namespace {
+// The one mutable global of dtc (see Bug.h for why).
+std::atomic<const BugHandler*> bugHandler = nullptr;
+} // namespace
+
+BugHandlerScope::BugHandlerScope(const BugHandler& handler) : before_(bugHandler.exchange(&handler)) {}
+BugHandlerScope::~BugHandlerScope() { bugHandler.store(before_); }
+
+void bugAt(const char* file, int line, const char* what) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "dtc: internal error: %s (%s:%d)\nThis is a bug of dtc, not of your program.\n", what,
+               file, line);
+  // Taken, so that a check that fails inside the handler ends the process instead of calling it again.
+  if (const BugHandler* h = bugHandler.exchange(nullptr); h && h->run) h->run(h->self, file, line, what);
+  std::fflush(stderr);
+  std::_Exit(kBugExitCode); // other threads may still run: no destructors
+}
+
+} // namespace dtc

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Sets up, builds and runs every test:  scripts/test.sh [AREA...]
+# An AREA is a folder of test/ in any case (`sharding`: its lit and unit tests) or one of the checks that
+# `scripts/test.sh --list` names. DTC_PRESET=asan (or debug, tsan) tests another build; the default is release.
+# The last line is `N passed, N failed`; the exit code is 0 only if nothing failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+preset=${DTC_PRESET:-release}
+
+if [ "${1-}" != --list ]; then
+  scripts/setup.sh || { echo "0 passed, 1 failed"; exit 3; }
+  echo "== build ($preset)"
+  scripts/build.sh "$preset" || { echo "the build failed"; echo "0 passed, 1 failed"; exit 1; }
+fi
+exec python3 test/run.py --build "build/$preset" "$@"

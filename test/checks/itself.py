@@ -1,0 +1,36 @@
+"""The checks can fail: each is shown something wrong, and must say so."""
+
+from . import coverage, docs, layers, roundtrip, size
+
+LONG = ["Result<int> Thing::read(int a,", "                       int b) const {", *["  a = 1;"] * 90, "}", "", "int f() { return 1; }"]
+
+
+NOT_LONG = ["  A(int x)", "      : x_(x), y_(x) {", "  }", "void f() {", "  if (a &&", "      b(1)) {", "    c();", "  }", *["  d();"] * 60, "}"]
+
+
+def cases():
+    above = layers.complaint("lib/IR/Module.cpp", '"', "dtc/Passes/Pass.h")
+    yield "layers: a higher floor", above and "above" in above
+    yield "layers: the same floor", layers.complaint("lib/IR/Module.cpp", '"', "dtc/IR/Attr.h") is None
+    yield "layers: LLVM outside its plugin", layers.complaint("lib/Jit/CpuJit.cpp", "<", "llvm/IR/Module.h")
+    yield "layers: LLVM in its plugin", layers.complaint("lib/Jit/Clang/Jit.cpp", "<", "llvm/IR/Module.h") is None
+    yield "layers: a neighbour's header", layers.complaint("lib/Jit/Clang/A.h", '"', "../../IR/Parser.h")
+    yield "layers: the floor's own header", layers.complaint("lib/Jit/Clang/A.h", '"', "../ClangPlugin.h") is None
+    yield "layers: an unknown folder", layers.complaint("lib/Misc/A.cpp", '"', "dtc/IR/Attr.h")
+    yield "size: a long function", [(first, length) for first, length, _ in size.functions(LONG)] == [(1, 93)]
+    yield "size: a condition is no function", [length for _, length, _ in size.functions(NOT_LONG)] == [3, 66]
+    yield "docs: unlabelled IR", docs.looks_like_ir("func @f(%x: f32[2]) -> (f32[2]) {\n") and docs.looks_like_ir("  %y = relu %x\n")
+    yield "docs: other text", not docs.looks_like_ir("$ dtc opt x.dt\nmesh of eight\n")
+    yield "docs: blocks", [(b[0], b[1]) for b in docs.blocks("a\n```dt\nx\n```\n\n```\ny\n```\n")] == [(2, "dt"), (6, "")]
+    yield "roundtrip: parts", len(roundtrip.parts("a\n// -----\nb\n")) == 2
+    yield "roundtrip: an expected error", roundtrip.wrong_on_purpose("// expected-error@+1 {{x}}")
+    yield "roundtrip: none expected", not roundtrip.wrong_on_purpose("// RUN: %dtc opt %s | FileCheck %s")
+    yield "coverage: pieces of a format", coverage.pieces("{0} has rank {1}, expected {2}") == ["has rank", ", expected"]
+
+
+def check(context):
+    for name, holds in cases():
+        if holds:
+            context.passed()
+        else:
+            context.failed(f"itself {name}", "the check does not see it")

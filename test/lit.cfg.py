@@ -1,0 +1,53 @@
+# lit: test/<Area>/<thing>.dt, the first line of each its title. `build/<preset>/dtc-lit test/Area` runs some by hand.
+#
+#   %dtc      the binary           %dtc-opt   `dtc opt` that also checks that its passes kept the meaning
+#   %examples the examples' folder not        demands that a command exits 1, 2 or 3; `not --exit N` exactly N
+#
+# Every command is stopped after a time limit, which fails the test.
+import os
+
+import lit.formats
+
+config.name = "dtc"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".dt", ".test"]
+config.excludes = ["unit", "fuzz", "checks", "tools", "Inputs"]
+config.test_source_root = config.dtc_source_root + "/test"
+config.test_exec_root = config.dtc_build_root + "/test"
+
+sanitized = bool(config.dtc_sanitize)
+limit = "timeout -s KILL %d " % (120 if sanitized else 20)
+dtc = limit + config.dtc_build_root + "/bin/dtc"
+must_fail = config.test_source_root + "/tools/must-fail "
+config.substitutions.append((r"\bnot (?=(--exit \d+ )?%dtc)", must_fail))
+config.substitutions.append(("%dtc-opt", dtc + " opt" + config.dtc_opt_checks))
+config.substitutions.append(("%dtc", dtc))
+config.substitutions.append(("%examples", config.dtc_source_root + "/examples"))
+
+path = [config.test_source_root + "/tools", config.dtc_llvm_tools, os.environ.get("PATH", "")]
+config.environment["PATH"] = os.pathsep.join(p for p in path if p)
+# The kernel cache of the tests is theirs alone; nothing in a home folder is read or written.
+config.environment["XDG_CACHE_HOME"] = config.test_exec_root + "/cache"
+for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "CUDA_HOME"):
+    if name in os.environ:
+        config.environment[name] = os.environ[name]
+
+
+def nvrtc_is_here():
+    import glob
+
+    folders = [os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/lib64", "/usr/local/cuda*/lib*", "/usr/lib/*"]
+    folders += os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    return any(glob.glob(os.path.join(folder, "libnvrtc.so*")) for folder in folders if folder)
+
+
+# What a test may ask for in a `REQUIRES:` line.
+if nvrtc_is_here():
+    config.available_features.add("nvrtc")
+if os.path.exists("/dev/nvidiactl"):
+    config.available_features.add("gpu")
+if os.path.exists(config.dtc_build_root + "/bin/dtc-jit-clang.so"):
+    config.available_features.add("jit")
+if os.path.exists(config.dtc_build_root + "/bin/dtc-onednn.so"):
+    config.available_features.add("onednn")
+config.available_features.add("sanitized" if sanitized else "fast")

@@ -1,0 +1,85 @@
+// The rule of --check: four times the reference's own error, four units in the last place, and no more.
+#include "dtc/Check/Compare.h"
+#include <cmath>
+
+namespace dtc::test {
+namespace {
+
+Tensor made(DType d, std::vector<double> v) {
+  Tensor t(d, {static_cast<int64_t>(v.size())});
+  for (size_t i = 0; i < v.size(); ++i) t.setFloat(static_cast<int64_t>(i), v[i]);
+  return t;
+}
+const double kUlp = 0x1p-23, kInf = INFINITY;
+
+TEST(Compare, FourUlpPassAndFiveDoNot) {
+  Tensor exact = made(DType::F64, {1, 1, 1}), rounded = made(DType::F32, {1, 1, 1});
+  EXPECT_TRUE(compareTensors(made(DType::F32, {1, 1 + 4 * kUlp, 1}), exact, rounded).pass);
+  CompareReport r = compareTensors(made(DType::F32, {1, 1 + 5 * kUlp, 1}), exact, rounded);
+  EXPECT_FALSE(r.pass);
+  EXPECT_EQ(r.whereFailed, 1);
+  EXPECT_EQ(r.maxAbs, 5 * kUlp);
+  EXPECT_NE(r.reason.find("element [1]"), std::string::npos);
+}
+
+TEST(Compare, TheReferencesOwnErrorWidensTheTolerance) {
+  Tensor exact = made(DType::F64, {1, 1}), rounded = made(DType::F32, {1, 1 + 100 * kUlp});
+  EXPECT_TRUE(compareTensors(made(DType::F32, {1, 1 + 400 * kUlp}), exact, rounded).pass);
+  EXPECT_FALSE(compareTensors(made(DType::F32, {1, 1 + 410 * kUlp}), exact, rounded).pass);
+}
+
+TEST(Compare, TheRootMeanSquareIsBoundToo) {
+  std::vector<double> ones(100, 1.0), off(100, 1 + 390 * kUlp), own(100, 1.0);
+  own[0] = 1 + 100 * kUlp; // one large error of the reference does not excuse a hundred
+  CompareReport r = compareTensors(made(DType::F32, off), made(DType::F64, ones), made(DType::F32, own));
+  EXPECT_FALSE(r.pass);
+  EXPECT_NE(r.reason.find("root mean square"), std::string::npos);
+}
+
+TEST(Compare, HopsOnTheWireCount) {
+  Tensor exact = made(DType::F64, {1}), rounded = made(DType::F32, {1}),
+         got = made(DType::F32, {1 + 7 * kUlp});
+  EXPECT_FALSE(compareTensors(got, exact, rounded).pass);
+  EXPECT_TRUE(compareTensors(got, exact, rounded, {.wireHops = 3, .wireDtype = DType::F32}).pass);
+}
+
+TEST(Compare, ANaNThatNoReferenceHasNeverPasses) {
+  Tensor exact = made(DType::F64, {1, NAN}), rounded = made(DType::F32, {1, NAN});
+  EXPECT_TRUE(compareTensors(made(DType::F32, {1, NAN}), exact, rounded).pass);
+  EXPECT_FALSE(compareTensors(made(DType::F32, {NAN, NAN}), exact, rounded).pass);
+  EXPECT_FALSE(compareTensors(made(DType::F32, {1, 2}), exact, rounded).pass);
+}
+
+TEST(Compare, InfinitiesAreOfTheSameSign) {
+  Tensor exact = made(DType::F64, {kInf, 1e39}), rounded = made(DType::F32, {kInf, 1e39});
+  EXPECT_TRUE(compareTensors(made(DType::F32, {kInf, kInf}), exact, rounded)
+                  .pass); // 1e39 is past f32: Rd has inf too
+  EXPECT_FALSE(compareTensors(made(DType::F32, {-kInf, kInf}), exact, rounded).pass);
+  EXPECT_FALSE(compareTensors(made(DType::F32, {3, kInf}), exact, rounded).pass);
+}
+
+TEST(Compare, IntegersAreExact) {
+  Tensor want = made(DType::I32, {1, 2, 3});
+  EXPECT_TRUE(compareTensors(want, want, want).pass);
+  CompareReport r = compareTensors(made(DType::I32, {1, 2, 4}), want, want);
+  EXPECT_FALSE(r.pass);
+  EXPECT_EQ(r.reason, "element [2] is 4 where the reference has 3");
+}
+
+TEST(Compare, ShapesMustAgree) {
+  EXPECT_EQ(compareTensors(made(DType::F32, {1, 2}), made(DType::F64, {1}), made(DType::F32, {1})).reason,
+            "the result has shape [2], the reference [1]");
+}
+
+TEST(Compare, IndicesPassIfWhatTheySelectDoes) {
+  Tensor source(DType::F64, {2, 3}), rounded(DType::F32, {2, 3});
+  const double values[] = {1, 5, 5 + 1e-9, 7, 7, 2};
+  for (int64_t i = 0; i < 6; ++i) source.setFloat(i, values[i]), rounded.setFloat(i, values[i]);
+  auto index = [](std::vector<double> v) { return made(DType::I32, std::move(v)); };
+  EXPECT_TRUE(compareIndices(index({1, 1}), index({2, 0}), source, rounded, 1).pass);
+  EXPECT_FALSE(compareIndices(index({0, 0}), index({2, 0}), source, rounded, 1).pass);
+  EXPECT_FALSE(compareIndices(index({3, 0}), index({2, 0}), source, rounded, 1).pass);
+}
+
+} // namespace
+} // namespace dtc::test

@@ -1,0 +1,77 @@
+// The rule prover finds what is wrong and what is missing, and nothing else.
+#include "dtc/Check/RuleProver.h"
+#include "dtc/IR/RuleText.h"
+#include "dtc/Ops/Ops.h"
+#include <algorithm>
+
+namespace dtc::test {
+namespace {
+
+// The standard ops with one record changed.
+OpRegistry with(std::string_view op, void (*change)(OpRecord&)) {
+  OpRegistry out;
+  for (size_t k = 0; k < standardOps().size(); ++k) {
+    OpRecord r = standardOps()[static_cast<OpKind>(k)];
+    if (r.name == op) change(r);
+    out.add(std::move(r));
+  }
+  return out;
+}
+
+bool speaksOf(const std::vector<RuleFinding>& findings, std::string_view text) {
+  return std::any_of(findings.begin(), findings.end(), [&](const RuleFinding& f) { return f.text == text; });
+}
+
+TEST(RuleProver, FindsARowThatIsWrong) {
+  OpRegistry ops = with("tanh", [](OpRecord& r) { r.through = {{ThroughRow::Linear}}; });
+  RuleReport report = proveRules(ops, {{"tanh"}});
+  EXPECT_TRUE(speaksOf(report.wrong, "tanh f32[5, 3] | P(sum) -> P(sum)"));
+  EXPECT_TRUE(speaksOf(report.missing, "tanh f32[5, 3] | P(max) -> P(max)"));
+}
+
+TEST(RuleProver, FindsAFactorKindThatIsWrong) {
+  OpRegistry ops = with("softmax", [](OpRecord& r) { r.rule = pointwiseRule; });
+  RuleReport report = proveRules(ops, {{"softmax"}});
+  EXPECT_TRUE(speaksOf(report.wrong, "softmax f32[5, 3] {dims = [1]} | S(1) -> S(1)"));
+  EXPECT_FALSE(speaksOf(report.wrong, "softmax f32[5, 3] {dims = [1]} | S(0) -> S(0)"));
+}
+
+TEST(RuleProver, FindsALocalOpThatIsNotToldItsPlace) {
+  OpRegistry ops = with("iota", [](OpRecord& r) { r.offsetOperand = -1; });
+  RuleReport report = proveRules(ops, {{"iota"}});
+  EXPECT_TRUE(speaksOf(report.wrong, "iota {dim = 0} : f32[5, 3] | -> S(0)"));
+  EXPECT_FALSE(speaksOf(report.wrong, "iota {dim = 0} : f32[5, 3] | -> S(1)"));
+}
+
+TEST(RuleProver, FindsAMeanOverPiecesThatForgetsTheWhole) {
+  OpRegistry ops = with("mean", [](OpRecord& r) { r.localise = nullptr; });
+  EXPECT_TRUE(speaksOf(proveRules(ops, {{"mean"}}).wrong, "mean f32[5, 3] | S(0) -> P(sum)"));
+}
+
+TEST(RuleProver, FindsABiasThatIsAddedByEveryDevice) {
+  OpRegistry ops = with("linear", [](OpRecord& r) { r.ruleText = "[.. i], [o i], [o] -> [.. o]"; });
+  EXPECT_TRUE(speaksOf(proveRules(ops, {{"linear"}}).wrong,
+                       "linear f32[4, 3], f32[5, 3], f32[5] | S(1), S(1), R -> P(sum)"));
+}
+
+std::string judged(std::string_view claim) {
+  auto v = judgeClaims(claim, standardOps());
+  if (!v.ok()) return v.error().message;
+  return v->size() != 1 ? "no claim" : v->front().holds ? "true" : "false";
+}
+
+TEST(RuleClaims, AreJudged) {
+  EXPECT_EQ(judged("neg | P(max) -> P(min)"), "true");
+  EXPECT_EQ(judged("neg | P(max) -> P(max)"), "false");
+  EXPECT_EQ(judged("add | P(sum), 1.0 -> P(sum)"), "false");
+  EXPECT_EQ(judged("matmul | Shard(1), Shard(0) -> Partial(sum)"), "true");
+  EXPECT_EQ(judged("reshape f32[2, 4] {shape = [8]} | S(1) -> S(0, 2)"), "true");
+  EXPECT_EQ(judged("sum {dims = [0]} | S(1) -> S(0)"), "true");
+  EXPECT_EQ(judged("or | P(any), P(any) -> P(any) // lattice"), "true");
+  EXPECT_EQ(judged("no_such_op | R -> R"), "false");
+  EXPECT_EQ(judged("neg | Q -> R"),
+            "line 1: 'Q' is no placement: R, S(0), S(0, 2) or P(sum): `neg | Q -> R`");
+}
+
+} // namespace
+} // namespace dtc::test

@@ -1,0 +1,156 @@
+// The CUDA driver and cuBLASLt: their declarations against NVIDIA's headers, and, where a GPU is, that they work.
+#include "../../../lib/Jit/CublasTable.h"
+#include "../../../lib/Jit/CudaTable.h"
+#include "dtc/Jit/CublasLt.h"
+#include "dtc/Jit/Nvrtc.h"
+#include <cmath>
+#include <type_traits>
+#ifdef DTC_HAVE_CUDA_HEADERS
+#include <cublasLt.h>
+#include <cuda.h>
+#endif
+
+namespace dtc {
+namespace {
+
+#ifdef DTC_HAVE_CUDA_HEADERS
+// Two parameters are passed alike: pointers both, or integers (enums) of one size.
+template <class A, class B>
+constexpr bool alike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
+                       std::is_floating_point_v<A> == std::is_floating_point_v<B>;
+template <class A, class B> struct SameCall : std::false_type {};
+template <class R, class... A, class S, class... B> struct SameCall<R (*)(A...), S (*)(B...)> {
+  static constexpr bool compare() {
+    if constexpr (sizeof...(A) != sizeof...(B))
+      return false;
+    else
+      return sizeof(R) == sizeof(S) && (alike<A, B> && ...);
+  }
+  static constexpr bool value = compare();
+};
+#define DTC_COMPARE(member, symbol, parameters)                                                              \
+  static_assert(SameCall<decltype(CudaTable::member), decltype(&::symbol)>::value, #symbol);
+DTC_CUDA_FUNCTIONS(DTC_COMPARE)
+#undef DTC_COMPARE
+#define DTC_COMPARE(member, symbol, parameters)                                                              \
+  static_assert(SameCall<decltype(CublasTable::member), decltype(&::symbol)>::value, #symbol);
+DTC_CUBLAS_FUNCTIONS(DTC_COMPARE)
+#undef DTC_COMPARE
+static_assert(sizeof(CublasHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t));
+static_assert(offsetof(CublasHeuristic, workspaceBytes) ==
+              offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
+static_assert(offsetof(CublasHeuristic, status) == offsetof(cublasLtMatmulHeuristicResult_t, state));
+static_assert(int(kCudaF32) == CUDA_R_32F && int(kCudaF64) == CUDA_R_64F && int(kCudaF16) == CUDA_R_16F &&
+              int(kCudaBf16) == CUDA_R_16BF);
+static_assert(int(kComputeF32) == CUBLAS_COMPUTE_32F && int(kComputeF64) == CUBLAS_COMPUTE_64F);
+static_assert(int(kDescTransA) == CUBLASLT_MATMUL_DESC_TRANSA &&
+              int(kDescTransB) == CUBLASLT_MATMUL_DESC_TRANSB);
+static_assert(int(kDescEpilogue) == CUBLASLT_MATMUL_DESC_EPILOGUE &&
+              int(kDescBias) == CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+static_assert(int(kDescBiasType) == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE &&
+              int(kEpilogueBias) == CUBLASLT_EPILOGUE_BIAS);
+static_assert(int(kLayoutBatch) == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
+              int(kLayoutBatchStride) == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
+static_assert(int(kPreferWorkspace) == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES &&
+              int(kTransposed) == CUBLAS_OP_T);
+#endif
+
+TEST(CudaDriver, AMissingDriverIsAnErrorThatSaysSo) {
+  auto driver = CudaDriver::open("libno-such-driver.so.1");
+  ASSERT_FALSE(driver.ok());
+  EXPECT_EQ(driver.error().kind, Error::Machine);
+  EXPECT_NE(driver.error().message.find("libno-such-driver.so.1"), std::string::npos);
+}
+
+TEST(CudaDriver, TargetsAreNamedAfterTheDevice) {
+  CudaDeviceInfo info;
+  info.major = 8, info.minor = 0;
+  EXPECT_EQ(info.arch(), "sm_80");
+  info.major = 9;
+  EXPECT_EQ(info.arch(), "sm_90a");
+  info.major = 10, info.minor = 3;
+  EXPECT_EQ(info.arch(), "sm_103a");
+}
+
+class Gpu : public ::testing::Test {
+protected:
+  void SetUp() override {
+    auto driver = CudaDriver::open();
+    if (!driver) GTEST_SKIP() << "no GPU: skipped (" << driver.error().message << ")";
+    auto device = CudaDevice::open(*driver, 0);
+    ASSERT_TRUE(device.ok()) << device.error().message;
+    device_.emplace(*device);
+  }
+  template <class T> T get(Result<T> result) {
+    EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
+    return *result;
+  }
+  std::optional<CudaDevice> device_;
+};
+
+TEST_F(Gpu, AKernelRunsByItselfAndInAGraph) {
+  const SourceUnit unit{"twice", "extern \"C\" __global__ void twice(f32* x, i32 n) { const i32 i = "
+                                 "blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= 2; }"};
+  auto binaries = Nvrtc().compile({&unit, 1}, device_->info().arch(), CudaImage::Cubin);
+  if (!binaries) GTEST_SKIP() << binaries.error().message;
+  const CudaModule module = get(device_->load((*binaries)[0].image));
+  const CudaFunction twice = get(device_->function(module, "twice"));
+  const CudaStream stream = get(device_->stream());
+  int n = 1000;
+  std::vector<float> x(static_cast<size_t>(n), 1.5f);
+  const size_t bytes = x.size() * sizeof(float);
+  const CudaMemory memory = get(device_->allocate(bytes));
+  void* p = memory.get;
+  void* args[] = {&p, &n};
+  ASSERT_TRUE(device_->copyIn(p, x.data(), bytes, stream).ok());
+  ASSERT_TRUE(device_->launch(twice, {8}, {128}, 0, args, stream).ok());
+  ASSERT_TRUE(device_->beginCapture(stream).ok());
+  ASSERT_TRUE(device_->launch(twice, {8}, {128}, 0, args, stream).ok());
+  const CudaGraph graph = get(device_->endCapture(stream));
+  ASSERT_TRUE(device_->launch(graph, stream).ok());
+  ASSERT_TRUE(device_->copyOut(x.data(), p, bytes, stream).ok());
+  ASSERT_TRUE(device_->synchronize(stream).ok());
+  EXPECT_EQ(x[999], 6.0f);
+  EXPECT_FALSE(device_->function(module, "thrice").ok());
+}
+
+TEST_F(Gpu, ProductsOfEveryStorageOrderAreRight) {
+  auto library = CublasLt::open(*device_);
+  if (!library) GTEST_SKIP() << library.error().message;
+  const CudaStream stream = get(device_->stream());
+  const int64_t batch = 2, m = 5, n = 8, k = 16;
+  std::vector<float> a(batch * m * k), b(batch * k * n), bias(n), y(batch * m * n);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 7) - 3;
+  for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 5) - 2;
+  for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(i);
+  auto put = [&](const std::vector<float>& v) {
+    CudaMemory memory = get(device_->allocate(v.size() * 4));
+    EXPECT_TRUE(device_->copyIn(memory.get, v.data(), v.size() * 4, stream).ok());
+    return memory;
+  };
+  const CudaMemory da = put(a), db = put(b), dbias = put(bias), dy = put(y);
+  for (int way = 0; way < 4; ++way) {
+    const bool ta = way & 1, tb = way & 2;
+    const CublasGemm gemm{DType::F32,        batch, m, n, k, {ta ? m : k, m * k, ta}, {tb ? k : n, k * n, tb},
+                          {n, m * n, false}, true};
+    const CublasPlan plan = get(library->plan(gemm));
+    const CudaMemory workspace = get(device_->allocate(plan.workspaceBytes()));
+    auto ran = library->run(plan, da.get, db.get, dbias.get, dy.get, workspace.get, stream);
+    ASSERT_TRUE(ran.ok()) << ran.error().message;
+    ASSERT_TRUE(device_->copyOut(y.data(), dy.get, y.size() * 4, stream).ok());
+    ASSERT_TRUE(device_->synchronize(stream).ok());
+    for (int64_t q = 0; q < batch; ++q)
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          float want = bias[static_cast<size_t>(j)];
+          for (int64_t l = 0; l < k; ++l)
+            want += a[static_cast<size_t>(q * m * k + (ta ? l * m + i : i * k + l))] *
+                    b[static_cast<size_t>(q * k * n + (tb ? j * k + l : l * n + j))];
+          ASSERT_EQ(y[static_cast<size_t>((q * m + i) * n + j)], want)
+              << way << " " << q << " " << i << " " << j;
+        }
+  }
+}
+
+} // namespace
+} // namespace dtc

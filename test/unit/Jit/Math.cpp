@@ -1,0 +1,252 @@
+// The device header's functions on the CPU: error bounds over samples of all floats, and the IR's edges.
+// DTC_ALL_FLOATS=1 tries every one of the 2^32 floats (minutes).
+#include "dtc/Jit/CpuJit.h"
+#include "dtc/Support/DType.h"
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+namespace dtc {
+namespace {
+
+struct Function {
+  const char* name;
+  double (*exact)(double);
+  double ulps; // the bound that math.h promises, with FMA
+};
+
+double rsqrtExact(double x) { return 1 / std::sqrt(x); }
+double sigmoidExact(double x) { return 1 / (1 + std::exp(-x)); }
+
+const Function kFunctions[] = {
+    {"exp", std::exp, 1.1},    {"exp2", std::exp2, 1.2},       {"expm1", std::expm1, 1.5},
+    {"log", std::log, 1.0},    {"log2", std::log2, 2.0},       {"log1p", std::log1p, 2.0},
+    {"tanh", std::tanh, 2.0},  {"erf", std::erf, 1.5},         {"sin", std::sin, 1.0},
+    {"cos", std::cos, 1.0},    {"tan", std::tan, 1.0},         {"rsqrt", rsqrtExact, 1.5},
+    {"sqrt", std::sqrt, 0.51}, {"asin", std::asin, 1.5},       {"acos", std::acos, 1.5},
+    {"atan", std::atan, 1.5},  {"sinh", std::sinh, 2.5},       {"cosh", std::cosh, 2.5},
+    {"erfc", std::erfc, 3.0},  {"sigmoid", sigmoidExact, 2.5},
+};
+
+// The distance of `got` from `exact` in units of the last place of the nearest float.
+double ulpsBetween(float got, double exact) {
+  const auto nearest = static_cast<float>(exact);
+  if (std::isnan(exact) || std::isnan(got)) return std::isnan(exact) && std::isnan(got) ? 0 : 1e30;
+  if (std::isinf(got) || std::isinf(nearest)) {
+    // The largest float and infinity are neighbours.
+    const double edge = 0x1p128;
+    const double g = std::isinf(got) ? std::copysign(edge, got) : got,
+                 e = std::fabs(exact) > edge ? std::copysign(edge, exact) : exact;
+    return std::fabs(g - e) / 0x1p104;
+  }
+  const int exponent = std::max(std::ilogb(nearest == 0 ? 0x1p-149f : nearest), -126);
+  return std::fabs(static_cast<double>(got) - exact) / std::ldexp(1.0, exponent - 23);
+}
+
+JitConfig uncached() {
+  JitConfig config;
+  config.useCache = false;
+  return config;
+}
+
+SourceUnit mapUnit() {
+  SourceUnit unit{"functions", {}};
+  for (const Function& f : kFunctions) {
+    const std::string name(f.name);
+    unit.text += "extern \"C\" void map_" + name +
+                 "(const f32* x, f32* y, f32* one, i64 n) {\n  for (i64 i = 0; i < n; i += 16) {\n" +
+                 "    dtc_store<16>(y + i, dtc_" + name + "(dtc_load<16>(x + i)));\n    one[i] = dtc_" +
+                 name + "(x[i]);\n  }\n}\n";
+  }
+  return unit;
+}
+
+using Map = void(const float*, float*, float*, long long);
+
+void checkBound(const Function& f, Map* map, uint64_t stride, double factor) {
+  constexpr size_t kChunk = 4096;
+  std::vector<float> x(kChunk), y(kChunk), one(kChunk);
+  double worst = 0;
+  float where = 0;
+  for (uint64_t at = 0; at < (uint64_t{1} << 32);) {
+    for (float& v : x) v = std::bit_cast<float>(static_cast<uint32_t>(at)), at += stride;
+    map(x.data(), y.data(), one.data(), kChunk);
+    for (size_t i = 0; i < kChunk; ++i) {
+      const double off = ulpsBetween(y[i], f.exact(x[i]));
+      if (off > worst) worst = off, where = x[i];
+      if (i % 16 == 0 && std::bit_cast<uint32_t>(y[i]) != std::bit_cast<uint32_t>(one[i]))
+        EXPECT_TRUE(std::isnan(y[i]) && std::isnan(one[i]))
+            << f.name << ": lane and number differ at " << x[i];
+    }
+  }
+  EXPECT_LE(worst, f.ulps * factor) << f.name << " at " << where << " on " << std::hexfloat << where;
+  ::testing::Test::RecordProperty(f.name, std::to_string(worst));
+}
+
+class Math : public ::testing::TestWithParam<CpuLevel> {};
+
+TEST_P(Math, FunctionsKeepTheirBounds) {
+  if (GetParam() > hostCpuLevel()) GTEST_SKIP() << "this machine has no " << cpuLevelName(GetParam());
+  const uint64_t stride = std::getenv("DTC_ALL_FLOATS") ? 1 : 65521;
+  const SourceUnit unit = mapUnit();
+  auto module = CpuJit(uncached()).compile({&unit, 1}, {GetParam(), 1});
+  ASSERT_TRUE(module.ok()) << module.error().message;
+  for (const Function& f : kFunctions)
+    checkBound(f, module->function<Map>("map_" + std::string(f.name)), stride,
+               GetParam() == CpuLevel::Generic ? 2.0 : 1.0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, Math, ::testing::Values(CpuLevel::Generic, CpuLevel::Avx2, CpuLevel::Avx512),
+                         [](const auto& level) { return std::string(cpuLevelName(level.param)); });
+
+// Every 16-bit pattern widened, and floats around every value of the format (and its neighbours' middle) narrowed.
+template <class Bits> void checkNarrow(const char* type, float (*widen)(Bits), Bits (*narrow)(double)) {
+  CpuJit jit(uncached());
+  const std::string t(type);
+  const SourceUnit unit{t,
+                        "extern \"C\" void widen(const " + t +
+                            "* x, f32* y) { dtc_store<16>(y, dtc_load<16>(x)); y[16] = dtc_load(x); }\n"
+                            "extern \"C\" void narrow(const f32* x, " +
+                            t +
+                            "* y) { dtc_store<16>(y, dtc_load<16>(x)); dtc_store(y + 16, dtc_load(x)); }\n"
+                            "extern \"C\" void round(const f64* x, f32* y) { dtc_store<16>(y, dtc_convert<" +
+                            t + ">(dtc_load<16>(x))); y[16] = dtc_convert<" + t + ">(x[0]); }\n"};
+  auto module = jit.compile({&unit, 1});
+  ASSERT_TRUE(module.ok()) << module.error().message;
+  auto* widenJit = module->function<void(const Bits*, float*)>("widen");
+  auto* narrowJit = module->function<void(const float*, Bits*)>("narrow");
+  auto* roundJit = module->function<void(const double*, float*)>("round");
+  for (uint32_t code = 0; code < (1u << (8 * sizeof(Bits))); ++code) {
+    Bits in[16], back[17];
+    float wide[17], rounded[17];
+    double exact[16];
+    for (int i = 0; i < 16; ++i) in[i] = static_cast<Bits>(code + static_cast<uint32_t>(i));
+    widenJit(in, wide);
+    const float expected = widen(in[0]);
+    for (float got : {wide[0], wide[16]})
+      ASSERT_TRUE(got == expected ? std::signbit(got) == std::signbit(expected)
+                                  : std::isnan(got) && std::isnan(expected))
+          << type << " " << code;
+    // Between this value and the next: the middle and its neighbours.
+    const float next = widen(static_cast<Bits>(code + 1)),
+                middle = static_cast<float>((0.5 * expected) + (0.5 * next));
+    const float around[] = {expected,
+                            middle,
+                            std::nextafter(middle, INFINITY),
+                            std::nextafter(middle, -INFINITY),
+                            -middle,
+                            3 * middle,
+                            1e-44f,
+                            0.3f * middle};
+    float x[16];
+    for (int i = 0; i < 16; ++i)
+      x[i] = around[i % 8], exact[i] = static_cast<double>(middle) * (1 + (i - 8) * 0x1p-40);
+    narrowJit(x, back);
+    for (int i = 0; i < 17; ++i) {
+      const float from = x[i % 16];
+      const Bits want = narrow(from);
+      ASSERT_TRUE(back[i] == want || (std::isnan(from) && std::isnan(widen(back[i]))))
+          << type << " " << std::hexfloat << from;
+    }
+    roundJit(exact, rounded);
+    for (int i = 0; i < 17; ++i) {
+      const float want = widen(narrow(exact[i % 16]));
+      ASSERT_TRUE(rounded[i] == want || (std::isnan(want) && std::isnan(rounded[i])))
+          << type << " " << std::hexfloat << exact[i % 16];
+    }
+  }
+}
+
+TEST(Narrow, Bf16) { checkNarrow<uint16_t>("bf16", bf16ToFloat, doubleToBf16); }
+TEST(Narrow, F16) { checkNarrow<uint16_t>("f16", f16ToFloat, doubleToF16); }
+TEST(Narrow, F8E4M3) { checkNarrow<uint8_t>("f8e4m3", f8E4M3ToFloat, doubleToF8E4M3); }
+TEST(Narrow, F8E5M2) { checkNarrow<uint8_t>("f8e5m2", f8E5M2ToFloat, doubleToF8E5M2); }
+
+// Each edge of ir.md §3, as a scalar and as a vector of one width and another: the function returns the number of the
+// first line that does not hold.
+TEST(Edges, IntegersAndNaNs) {
+  const SourceUnit unit{"edges", R"(
+#define SAME(got, want) do { auto g = (got); decltype(g) w = (want); if (!(g == w || (g != g && w != w))) return __LINE__; } while (0)
+template <class T> static i32 integers() {
+  const T least = (T)((u64)1 << (sizeof(T) * 8 - 1)), most = (T)~least, width = (T)(sizeof(T) * 8);
+  SAME(dtc_div((T)7, (T)0), 0); SAME(dtc_rem((T)7, (T)0), 0); SAME(dtc_mod((T)7, (T)0), 0); SAME(dtc_floor_div((T)7, (T)0), 0);
+  SAME(dtc_div(least, (T)-1), least); SAME(dtc_rem(least, (T)-1), 0); SAME(dtc_floor_div(least, (T)-1), least);
+  SAME(dtc_div((T)-7, (T)2), -3); SAME(dtc_floor_div((T)-7, (T)2), -4); SAME(dtc_rem((T)-7, (T)2), -1); SAME(dtc_mod((T)-7, (T)2), 1);
+  SAME(dtc_mod((T)7, (T)-2), -1); SAME(dtc_floor_div((T)6, (T)-2), -3);
+  SAME(dtc_add(most, (T)1), least); SAME(dtc_neg(least), least); SAME(dtc_abs(least), least); SAME(dtc_mul(most, most), 1);
+  SAME(dtc_shl((T)1, width), 0); SAME(dtc_shl((T)1, (T)(width - 1)), least); SAME(dtc_shl((T)1, (T)-1), 0);
+  SAME(dtc_shr((T)-5, width), -1); SAME(dtc_shr((T)5, width), 0); SAME(dtc_shr((T)-5, (T)1), -3);
+  SAME(dtc_convert<T>(1e30f), most); SAME(dtc_convert<T>(-1e30f), least); SAME(dtc_convert<T>(dtc_quiet_nan<f32>()), 0);
+  SAME(dtc_convert<T>(1e30), most); SAME(dtc_convert<T>(-2.9), -2); SAME(dtc_convert<T>(2.9f), 2);
+  SAME(dtc_convert<T>(dtc_infinity<f64>()), most); SAME(dtc_sign(least), -1);
+  SAME(dtc_pow_int((T)-2, 3), -8); SAME(dtc_pow_int((T)3, 0), 1); SAME(dtc_pow_int((T)-1, -3), -1); SAME(dtc_pow_int((T)2, -1), 0);
+  SAME(dtc_clamp((T)5, (T)7, (T)3), 3);
+  return 0;
+}
+template <class T> static i32 naturals() {
+  const T most = (T)~(T)0;
+  SAME(dtc_div((T)7, (T)0), 0); SAME(dtc_div(most, most), 1); SAME(dtc_floor_div((T)7, (T)2), 3);
+  SAME(dtc_convert<T>(-1.0f), 0); SAME(dtc_convert<T>(1e30f), most); SAME(dtc_convert<T>(-0.5), 0);
+  SAME(dtc_shr(most, (T)(sizeof(T) * 8)), 0); SAME(dtc_sign(most), 1); SAME(dtc_mul(most, most), 1);
+  return 0;
+}
+template <class T> static i32 floats() {
+  const T nan = dtc_quiet_nan<T>(), inf = dtc_infinity<T>();
+  SAME(dtc_max(nan, (T)1), nan); SAME(dtc_max((T)1, nan), nan); SAME(dtc_min(nan, (T)1), nan); SAME(dtc_min((T)1, nan), nan);
+  SAME(dtc_relu(nan), nan); SAME(dtc_sign(nan), nan); SAME(dtc_clamp(nan, (T)0, (T)1), nan); SAME(dtc_clamp((T)5, (T)7, (T)3), 3);
+  SAME(dtc_round((T)2.5), 2); SAME(dtc_round((T)-1.5), -2); SAME(dtc_round((T)0.5), 0);
+  SAME(dtc_exp(nan), nan); SAME(dtc_exp(inf), inf); SAME(dtc_exp(-inf), 0); SAME(dtc_log((T)0), -inf); SAME(dtc_log((T)-1), nan);
+  SAME(dtc_log(inf), inf); SAME(dtc_tanh(inf), 1); SAME(dtc_tanh(-inf), -1); SAME(dtc_erf(inf), 1); SAME(dtc_erf(nan), nan);
+  SAME(dtc_sin(inf), nan); SAME(dtc_expm1(-inf), -1); SAME(dtc_log1p((T)-1), -inf); SAME(dtc_sigmoid(-inf), 0);
+  SAME(dtc_mod((T)-7, (T)3), 2); SAME(dtc_rem((T)-7, (T)3), -1); SAME(dtc_floor_div((T)-7, (T)2), -4);
+  SAME(dtc_convert<bool>(nan), true); SAME(dtc_convert<bool>((T)-0.0), false);
+  return 0;
+}
+extern "C" i32 edges() {
+  if (i32 r = integers<i8>()) return 1000 + r;
+  if (i32 r = integers<i16>()) return 2000 + r;
+  if (i32 r = integers<i32>()) return 3000 + r;
+  if (i32 r = integers<i64>()) return 4000 + r;
+  if (i32 r = naturals<u8>()) return 5000 + r;
+  if (i32 r = naturals<u16>()) return 6000 + r;
+  if (i32 r = naturals<u32>()) return 7000 + r;
+  if (i32 r = naturals<u64>()) return 8000 + r;
+  if (i32 r = floats<f32>()) return 9000 + r;
+  if (i32 r = floats<f64>()) return 10000 + r;
+  return 0;
+}
+template <class T> static i32 lanes(T a, T b) {
+  Vec<T, 8> x = a, y = b;
+  SAME((T)dtc_div(x, y)[3], dtc_div(a, b)); SAME((T)dtc_rem(x, y)[3], dtc_rem(a, b)); SAME((T)dtc_mod(x, y)[3], dtc_mod(a, b));
+  SAME((T)dtc_floor_div(x, y)[3], dtc_floor_div(a, b)); SAME((T)dtc_max(x, y)[3], dtc_max(a, b)); SAME((T)dtc_sign(x)[3], dtc_sign(a));
+  SAME((i8)dtc_convert<i8>(x)[3], dtc_convert<i8>(a)); SAME((u64)dtc_convert<u64>(x)[3], dtc_convert<u64>(a));
+  SAME((f32)dtc_convert<f32>(x)[3], dtc_convert<f32>(a)); SAME((f32)dtc_convert<bf16>(x)[3], dtc_convert<bf16>(a));
+  SAME((bool)dtc_convert<bool>(x)[3], dtc_convert<bool>(a)); SAME((bool)dtc_lt(x, y)[3], dtc_lt(a, b));
+  SAME((T)dtc_select(dtc_lt(x, y), x, y)[3], dtc_select(dtc_lt(a, b), a, b));
+  return 0;
+}
+extern "C" i32 vectors() {
+  const f64 values[] = {0, 1, -1, 2.5, -7, 100, 1e10, -128, 3};
+  for (f64 a : values)
+    for (f64 b : values) {
+      if (i32 r = lanes<i8>(dtc_convert<i8>(a), dtc_convert<i8>(b))) return 1000 + r;
+      if (i32 r = lanes<i32>(dtc_convert<i32>(a), dtc_convert<i32>(b))) return 2000 + r;
+      if (i32 r = lanes<i64>(dtc_convert<i64>(a), dtc_convert<i64>(b))) return 3000 + r;
+      if (i32 r = lanes<u16>(dtc_convert<u16>(a), dtc_convert<u16>(b))) return 4000 + r;
+      if (i32 r = lanes<f32>(dtc_convert<f32>(a), dtc_convert<f32>(b))) return 5000 + r;
+      if (i32 r = lanes<f64>(a, b)) return 6000 + r;
+    }
+  return 0;
+})"};
+  CpuJit jit(uncached());
+  for (int level = 0; level <= static_cast<int>(hostCpuLevel()); ++level) {
+    auto module = jit.compile({&unit, 1}, {static_cast<CpuLevel>(level), 1});
+    ASSERT_TRUE(module.ok()) << module.error().message;
+    EXPECT_EQ(module->function<int()>("edges")(), 0);
+    EXPECT_EQ(module->function<int()>("vectors")(), 0);
+  }
+}
+
+} // namespace
+} // namespace dtc

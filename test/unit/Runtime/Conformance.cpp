@@ -1,0 +1,153 @@
+// Every communicator against the many-device evaluator: all collectives, dtypes and reductions, on even and uneven pieces,
+// over whole axes, several axes and sub-axes.
+#include "dtc/Check/Compare.h"
+#include "dtc/Eval/Eval.h"
+#include "dtc/Eval/RandomInputs.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/Text.h"
+#include "dtc/Ops/Ops.h"
+#include "dtc/Runtime/CpuBackend.h"
+#include "dtc/Runtime/CudaEmuBackend.h"
+#include "dtc/Runtime/Executable.h"
+
+#include <gtest/gtest.h>
+
+using namespace dtc;
+
+namespace {
+
+const char* const kDTypes[] = {"bool",   "i8",     "u8",   "i16", "i32", "i64", "u64",
+                               "f8e4m3", "f8e5m2", "bf16", "f16", "f32", "f64"};
+
+struct Case {
+  const char* mesh;
+  const char* argument; // types without dtype: "[11/a] of [11] @m{a}"
+  const char* result;
+  const char* op; // "all_reduce %x {axes = [a]}"; its local result type follows
+  const char* local;
+};
+
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+    text.replace(at, what.size(), with);
+  return text;
+}
+
+// "T[" stands for the dtype.
+std::string program(const Case& c, const std::string& dtype) {
+  std::string text = std::string("mesh @m = ") + c.mesh + "\nspmd func @main(%x: " + c.argument +
+                     ") -> (%y: " + c.result + ") {\n  %y = " + c.op + " : " + c.local + "\n  return %y\n}\n";
+  return replaced(text, "T[", dtype + "[");
+}
+
+class Conformance : public testing::TestWithParam<const char*> {
+protected:
+  ThreadPool pool{2};
+  CpuJit jit;
+
+  std::unique_ptr<Backend> backend(int64_t places) {
+    if (std::string_view(GetParam()) == "cpu") return makeCpuBackend(jit, pool, places, {}, 1);
+    return makeCudaEmuBackend(jit);
+  }
+
+  void check(const Case& c, const std::string& dtype) {
+    std::string text = program(c, dtype);
+    SCOPED_TRACE(text);
+    Module m(standardOps());
+    Diagnostics diags;
+    bool good = parseModule({"case.dt", text}, standardOps(), m, diags) && verifyModule(m, diags);
+    ASSERT_TRUE(good) << renderDiagnostics(diags, m.source, false);
+    FuncId f = m.findFunction("main");
+    Mesh mesh = meshValueOf(m, f);
+    const FuncArg& arg = m[f].args[0];
+    const Type& type = m.types[arg.globalType ? arg.globalType : m[arg.value].type];
+    Tensor global = makeInput({InputSpec::Randn, 5, 1.0, 0.0}, type.dtype, type.staticShape(), 0);
+
+    auto b = backend(mesh.numDevices());
+    auto loaded = Executable::load(m, f, *b, pool, {.reuseMemory = false});
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    std::vector<std::vector<Tensor>> pieces;
+    for (int64_t p = 0; p < mesh.numDevices(); ++p) {
+      pieces.push_back(
+          {arg.globalType ? takePiece(global, m.shardings[m[arg.value].sharding], mesh, p) : global});
+    }
+    ASSERT_TRUE((*loaded)->setArgument(0, global));
+    Status ran = (*loaded)->run();
+    ASSERT_TRUE(ran) << ran.error().message;
+    std::vector<std::vector<Tensor>> want[2];
+    for (Precision precision : {Precision::R64, Precision::Rd}) {
+      EvalOptions options;
+      options.precision = precision;
+      auto w = evaluateSpmd(m, f, pieces, options);
+      ASSERT_TRUE(w) << w.error().message;
+      want[precision == Precision::Rd] = std::move(*w);
+    }
+    ValueId y = m[m[f].body].yields[0];
+    for (int64_t p = 0; p < mesh.numDevices(); ++p) {
+      auto got = (*loaded)->value(y, p);
+      ASSERT_TRUE(got);
+      size_t i = static_cast<size_t>(p);
+      CompareReport report = compareTensors(*got, want[0][i][0], want[1][i][0]);
+      EXPECT_TRUE(report.pass) << "on device " << p << ": " << report.reason;
+    }
+  }
+};
+
+const Case kMoves[] = {
+    {"[a=3]", "T[11/a] of T[11] @m{a}", "T[11]", "all_gather %x {axes = [a], dim = 0}", "T[11]"},
+    {"[a=3]", "T[11]", "T[11/a] of T[11] @m{a}", "all_slice %x {axes = [a], dim = 0}", "T[11/a]"},
+    {"[a=2, b=3]", "T[2, 11/(a, b), 3] of T[2, 11, 3] @m{_, (a, b), _}",
+     "T[2, 11/a, 3] of T[2, 11, 3] @m{_, a, _}", "all_gather %x {axes = [b], dim = 1}", "T[2, 11/a, 3]"},
+    {"[a=2, b=3]", "T[2, 11/a, 3] of T[2, 11, 3] @m{_, a, _}",
+     "T[2, 11/(a, b), 3] of T[2, 11, 3] @m{_, (a, b), _}", "all_slice %x {axes = [b], dim = 1}",
+     "T[2, 11/(a, b), 3]"},
+    {"[a=5]", "T[3/a, 4] of T[3, 4] @m{a, _}", "T[3, 4/a] of T[3, 4] @m{_, a}",
+     "all_to_all %x {axes = [a], split_dim = 1, concat_dim = 0}", "T[3, 4/a]"},
+    {"[a=2, b=2]", "T[7/(a, b), 2, 5] of T[7, 2, 5] @m{(a, b), _, _}",
+     "T[7/a, 2, 5/b] of T[7, 2, 5] @m{a, _, b}", "all_to_all %x {axes = [b], split_dim = 2, concat_dim = 0}",
+     "T[7/a, 2, 5/b]"},
+    {"[a=4]", "T[2, 3] of T[8, 3] @m{a, _}", "T[2, 3] of T[8, 3] @m{a, _}",
+     "permute %x {axes = [a], pairs = [[0, 1], [1, 3], [3, 0]]}", "T[2, 3]"},
+    {"[a=2, b=2]", "T[2] of T[8] @m{(a, b)}", "T[2] of T[4] @m{a}",
+     "broadcast_from %x {axes = [b], root = 1}", "T[2]"},
+    {"[a=3]", "T[2] of T[6] @m{a}", "T[2] of T[6] @m{a}",
+     "p2p %x {sends = [[0, 0, 2], [0, 2, 1]], axes = [a]}", "T[2]"},
+};
+
+} // namespace
+
+TEST_P(Conformance, MovesOfEveryDType) {
+  for (const Case& c : kMoves)
+    for (const char* dtype : kDTypes) check(c, dtype);
+}
+
+TEST_P(Conformance, ReductionsOfEveryDTypeAndKind) {
+  for (const char* dtype : kDTypes)
+    for (const char* op : {"sum", "avg", "prod", "max", "min", "any", "all"}) {
+      bool isFloat = dtype[0] == 'f' || dtype[0] == 'b', isBool = std::string_view(dtype) == "bool";
+      bool logical = std::string_view(op) == "any" || std::string_view(op) == "all";
+      if (logical != isBool || (std::string_view(op) == "avg" && !isFloat)) continue;
+      std::string options = std::string("{axes = [a], op = \"") + op + "\"";
+      std::string reduce = "all_reduce %x " + options + "}",
+                  scatter = "reduce_scatter %x " + options + ", dim = 0}";
+      check({"[a=3, b=2]", "T[2, 5/b] of T[6, 5] @m{a, b}", "T[2, 5/b] of T[6, 5] @m{a, b}", reduce.c_str(),
+             "T[2, 5/b]"},
+            dtype);
+      check({"[a=3]", "T[7, 2] of T[21, 2] @m{a, _}", "T[7/a, 2] of T[7, 2] @m{a, _}", scatter.c_str(),
+             "T[7/a, 2]"},
+            dtype);
+    }
+}
+
+TEST_P(Conformance, SubAxesAndWires) {
+  check({"[a=4]", "T[3] of T[12] @m{a}", "T[3] of T[12] @m{a}", "all_reduce %x {axes = [a:(1)2]}", "T[3]"},
+        "f32");
+  check({"[a=4]", "T[3] of T[12] @m{a}", "T[3] of T[12] @m{a}", "all_reduce %x {axes = [a:(2)2]}", "T[3]"},
+        "f32");
+  check({"[a=2]", "T[40] of T[80] @m{a}", "T[40] of T[80] @m{a}", "all_reduce %x {axes = [a], wire = f32}",
+         "T[40]"},
+        "bf16");
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Conformance, testing::Values("cpu", "cuda-emu"),
+                         [](const auto& info) { return replaced(info.param, "-", "_"); });

@@ -1,0 +1,95 @@
+// --input: who binds what, and what is said where it does not fit.
+#include "dtc/Runtime/Inputs.h"
+#include "dtc/Runtime/TensorFiles.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+using namespace dtc;
+
+namespace {
+const std::vector<InputArgument> kArguments = {{"tokens", "", DType::U8, {4}},
+                                               {"w1", "blocks.0.w", DType::F32, {2}},
+                                               {"w2", "blocks.1.w", DType::F32, {2}},
+                                               {"mask", "", DType::Bool, {3}}};
+
+Result<std::vector<Tensor>> bind(std::vector<const char*> texts,
+                                 std::vector<InputArgument> arguments = kArguments) {
+  std::vector<InputBinding> bindings;
+  for (const char* t : texts) {
+    auto b = parseInputBinding(t);
+    if (!b) return b.error();
+    bindings.push_back(*b);
+  }
+  return bindInputs(bindings, arguments);
+}
+} // namespace
+
+TEST(Inputs, NamesBindBeforePatternsWhateverTheirOrder) {
+  auto v = bind({"*=const(5)", "blocks.*=const(2)", "w1=const(1)", "tokens=iota"});
+  ASSERT_TRUE(v) << v.error().message;
+  EXPECT_EQ((*v)[0].getInt(3), 3);
+  EXPECT_EQ((*v)[1].getFloat(0), 1);
+  EXPECT_EQ((*v)[2].getFloat(0), 2);
+  EXPECT_EQ((*v)[3].getInt(0), 1);
+}
+
+TEST(Inputs, WeightsAreTheFloatsThatAreLeft) {
+  auto v = bind({"weights=const(3)", "w2=zeros", "*=zeros"});
+  ASSERT_TRUE(v) << v.error().message;
+  EXPECT_EQ((*v)[1].getFloat(0), 3);
+  EXPECT_EQ((*v)[2].getFloat(0), 0);
+  EXPECT_EQ((*v)[0].getInt(0), 0);
+  auto named = bind({"weights=const(3)"}, {{"weights", "", DType::I32, {1}}});
+  ASSERT_TRUE(named);
+  EXPECT_EQ((*named)[0].getInt(0), 3);
+}
+
+TEST(Inputs, ArgumentsHaveStreamsOfTheirOwn) {
+  auto v = bind({"*=randn(1)"});
+  ASSERT_TRUE(v);
+  EXPECT_NE((*v)[1].getFloat(0), (*v)[2].getFloat(0));
+}
+
+TEST(Inputs, WhatIsLeftUnboundIsNamedWithTheForms) {
+  auto v = bind({"tokens=zeros"});
+  ASSERT_FALSE(v);
+  EXPECT_EQ(v.error().kind, Error::Usage);
+  EXPECT_NE(v.error().message.find("%w1: f32[2]"), std::string::npos);
+  EXPECT_NE(v.error().message.find("randn(SEED"), std::string::npos);
+}
+
+TEST(Inputs, MistakesAreNamed) {
+  EXPECT_NE(bind({"toekns=zeros"}).error().message.find("did you mean 'tokens'"), std::string::npos);
+  EXPECT_FALSE(bind({"*=zeros", "w1=zeros", "%w1=iota"}));
+  EXPECT_FALSE(bind({"*=zeros", "layers.*=zeros"}));
+  for (const char* bad : {"x", "=zeros", "x=", "x=randn(", "x=file.txt", "weights.npz"})
+    EXPECT_FALSE(parseInputBinding(bad)) << bad;
+}
+
+TEST(Inputs, FilesMustFit) {
+  std::string path =
+      (std::filesystem::temp_directory_path() / ("dtc-inputs-" + std::to_string(getpid()) + ".npy")).string();
+  Tensor t(DType::F32, {2});
+  t.setFloat(1, 7);
+  ASSERT_TRUE(writeNpy(path, t));
+  std::string w1 = "w1=" + path, tokens = "tokens=" + path, raw = "w2=raw:" + path, mask = "m=" + path;
+  EXPECT_EQ((*bind({"*=zeros", w1.c_str()}))[1].getFloat(1), 7);
+  EXPECT_FALSE(bind({"*=zeros", tokens.c_str()}));
+  EXPECT_TRUE(bind({"*=zeros", raw.c_str()}));
+  auto bools = bind({mask.c_str()}, {{"m", "", DType::Bool, {2}}});
+  ASSERT_TRUE(bools) << bools.error().message;
+  EXPECT_EQ((*bools)[0].getInt(1), 1);
+  EXPECT_FALSE(bind({mask.c_str()}, {{"m", "", DType::F32, {3}}}));
+  std::filesystem::remove(path);
+}
+
+TEST(Inputs, Patterns) {
+  EXPECT_TRUE(matchesPattern("a*c", "abbc"));
+  EXPECT_TRUE(matchesPattern("*", ""));
+  EXPECT_TRUE(matchesPattern("?b**", "ab"));
+  EXPECT_FALSE(matchesPattern("a*c", "abcd"));
+  EXPECT_FALSE(matchesPattern("?", ""));
+}

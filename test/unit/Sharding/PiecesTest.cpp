@@ -1,0 +1,148 @@
+#include "Support.h"
+#include <gtest/gtest.h>
+#include <numeric>
+
+using namespace dtc;
+using namespace dtc::test;
+
+namespace {
+std::vector<int64_t> elements(const std::vector<Interval>& list) {
+  std::vector<int64_t> out;
+  for (Interval i : list)
+    for (int64_t x = i.begin; x < i.end; ++x) out.push_back(x);
+  return out;
+}
+} // namespace
+
+// sharding.md §1: the pieces of all devices cover each dim once, in order, and differ by at most one.
+TEST(Pieces, CoverEveryDimOnce) {
+  for (int64_t n = 0; n <= 64; ++n)
+    for (int64_t k = 1; k <= 16; ++k) {
+      int64_t at = 0;
+      for (int64_t i = 0; i < k; ++i) {
+        const Interval p = piece(n, k, i);
+        EXPECT_EQ(p.begin, at);
+        EXPECT_GE(p.size(), n / k);
+        EXPECT_LE(p.size(), (n + k - 1) / k);
+        at = p.end;
+      }
+      EXPECT_EQ(at, n);
+    }
+}
+
+// Gathering the minor axis of (a, b) gives exactly the piece of a; for every n.
+TEST(Pieces, GatheringMinorAxesGivesTheCoarser) {
+  for (int64_t ka = 1; ka <= 4; ++ka)
+    for (int64_t kb = 1; kb <= 4; ++kb) {
+      World w({ka, kb});
+      for (int64_t n = 0; n <= 64; ++n)
+        for (int64_t place = 0; place < ka * kb; ++place) {
+          std::vector<int64_t> gathered;
+          const std::vector<AxisRef> minor = {w.axis('b')};
+          for (int64_t p : w.mesh().groupOf(minor, place))
+            for (int64_t x : elements(dimPieces(w.dim("ab"), w.mesh(), n, p))) gathered.push_back(x);
+          EXPECT_EQ(gathered, elements(dimPieces(w.dim("a"), w.mesh(), n, place)))
+              << n << " " << ka << " " << kb;
+        }
+    }
+}
+
+TEST(Pieces, AnAxisIsItsSubAxes) {
+  for (int64_t size : {4, 6, 12}) {
+    World w({size});
+    for (int64_t major = 2; major < size; ++major) {
+      if (size % major != 0) continue;
+      DimSharding split;
+      split.parts = {{w.axis('a', 1, major), 0}, {w.axis('a', major, size / major), 0}};
+      for (int64_t n = 0; n <= 64; ++n)
+        for (int64_t p = 0; p < size; ++p)
+          EXPECT_EQ(dimPieces(split, w.mesh(), n, p), dimPieces(w.dim("a"), w.mesh(), n, p));
+    }
+  }
+}
+
+TEST(Pieces, StridedListsHoldEqualBlocks) {
+  World w({2, 3});
+  EXPECT_EQ(elements(dimPieces(w.dim("2a"), w.mesh(), 8, 0)), (std::vector<int64_t>{0, 1, 4, 5}));
+  EXPECT_EQ(elements(dimPieces(w.dim("2a"), w.mesh(), 8, 3)), (std::vector<int64_t>{2, 3, 6, 7}));
+  EXPECT_EQ(elements(dimPieces(w.dim("b2a"), w.mesh(), 12, 4)), (std::vector<int64_t>{5, 7})); // a=1, b=1
+  EXPECT_EQ(dimPieceSize(w.dim("2a"), w.mesh(), 8, 1), 4);
+}
+
+TEST(Pieces, EmptyOnes) {
+  World w({4});
+  int64_t empty = 0;
+  for (int64_t p = 0; p < 4; ++p) empty += dimPieceSize(w.dim("a"), w.mesh(), 3, p) == 0;
+  EXPECT_EQ(empty, 1);
+  EXPECT_EQ(dimPieceSize(w.dim("a"), w.mesh(), 0, 2), 0);
+}
+
+TEST(Mesh, GroupsAndIndices) {
+  World w({2, 6});
+  const std::vector<AxisRef> b = {w.axis('b')}, sub = {w.axis('b', 1, 2)}, minor = {w.axis('b', 2, 3)};
+  EXPECT_EQ(w.mesh().groupOf(b, 8), (std::vector<int64_t>{6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(w.mesh().groupOf(sub, 8), (std::vector<int64_t>{8, 11}));
+  EXPECT_EQ(w.mesh().groupOf(minor, 8), (std::vector<int64_t>{6, 7, 8}));
+  const std::vector<AxisRef> ba = {w.axis('b', 2, 3), w.axis('a')};
+  EXPECT_EQ(w.mesh().groupOf(ba, 4), (std::vector<int64_t>{3, 9, 4, 10, 5, 11}));
+  for (int64_t place = 0; place < 12; ++place) {
+    const auto group = w.mesh().groupOf(ba, place);
+    EXPECT_EQ(group[static_cast<size_t>(w.mesh().indexAlong(ba, place))], place);
+  }
+}
+
+TEST(Mesh, SubAxesOverlap) {
+  World w({12});
+  EXPECT_TRUE(overlaps(w.axis('a'), w.axis('a', 2, 3), w.mesh()));
+  EXPECT_FALSE(overlaps(w.axis('a', 1, 2), w.axis('a', 2, 3), w.mesh()));
+  EXPECT_FALSE(overlaps(w.axis('a', 6, 2), w.axis('a', 1, 2), w.mesh()));
+  EXPECT_TRUE(overlaps(w.axis('a', 1, 4), w.axis('a', 2, 3), w.mesh()));
+  EXPECT_TRUE(overlaps(w.axis('a', 1, 3), w.axis('a', 2, 2), w.mesh()));
+}
+
+TEST(LocalDim, QuotientsAndPieces) {
+  World w({2, 3});
+  auto print = [&](std::optional<Dim> d) { return d ? printDim(*d, w.dims, w.strings) : "none"; };
+  const Dim batch = w.dims.intern({1, {w.strings.intern("B")}, {}});
+  EXPECT_EQ(print(localDim(w.dim("ab"), w.mesh(), Dim(12), w.dims)), "2");
+  EXPECT_EQ(print(localDim(w.dim("ab"), w.mesh(), Dim(7), w.dims)), "7/(a, b)");
+  EXPECT_EQ(print(localDim(w.dim("b"), w.mesh(), Dim(11), w.dims)), "11/b");
+  EXPECT_EQ(print(localDim(w.dim("a"), w.mesh(), batch, w.dims)), "B/a");
+  EXPECT_EQ(print(localDim(w.dim("a"), w.mesh(), *w.dims.mul(Dim(4), batch), w.dims)), "2*B");
+  EXPECT_EQ(print(localDim(w.dim("2a"), w.mesh(), Dim(8), w.dims)), "4");
+  EXPECT_EQ(print(localDim(w.dim("2a"), w.mesh(), Dim(6), w.dims)), "none");
+}
+
+TEST(DimTable, ProductsAndQuotients) {
+  World w({2});
+  const Dim b = w.dims.intern({1, {w.strings.intern("B")}, {}});
+  const Dim s = w.dims.intern({1, {w.strings.intern("S")}, {}});
+  const Dim bs = *w.dims.mul(b, s);
+  EXPECT_EQ(bs, *w.dims.mul(s, b));
+  EXPECT_EQ(w.dims.divExact(bs, b), s);
+  EXPECT_EQ(w.dims.divExact(b, s), std::nullopt);
+  EXPECT_EQ(w.dims.divExact(*w.dims.mul(Dim(6), b), *w.dims.mul(Dim(2), b)), Dim(3));
+  EXPECT_EQ(w.dims.mul(Dim(int64_t(1) << 62), Dim(4)), std::nullopt);
+  EXPECT_EQ(w.dims.mul(bs, Dim(0)), Dim(0));
+  const Dim cut = w.dims.intern({11, {}, {w.axis('a')}});
+  EXPECT_EQ(w.dims.mul(cut, Dim(2)), std::nullopt);
+  EXPECT_EQ(w.dims.mul(cut, Dim(1)), cut);
+  EXPECT_EQ(w.dims.uncut(cut), Dim(11));
+}
+
+// Dividing out what cuts evenly leaves the same piece on every device; every n.
+TEST(LocalDim, NormalPiecesAreTheSame) {
+  World w({4, 6});
+  for (int64_t n = 1; n <= 64; ++n)
+    for (std::string_view cut : {"a", "b", "ab", "ba"}) {
+      const DimSharding d = w.dim(cut);
+      const Dim local = w.dims.intern({n, {}, d.axes()});
+      const DimExpr normal = w.dims.expr(normalPiece(local, w.mesh(), w.dims));
+      for (int64_t p = 0; p < 24; ++p) {
+        const int64_t k = w.mesh().sizeOf(normal.cut);
+        EXPECT_EQ(piece(normal.coefficient, k, w.mesh().indexAlong(normal.cut, p)).size(),
+                  dimPieceSize(d, w.mesh(), n, p))
+            << n << " " << cut;
+      }
+    }
+}

@@ -1,0 +1,112 @@
+// dtc check: prove what can be proved.
+
+#include "Verbs.h"
+#include "dtc/Check/RuleProver.h"
+#include "dtc/Ops/Ops.h"
+#include "dtc/Support/Json.h"
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+namespace dtc {
+
+namespace {
+
+struct Options {
+  bool rules = false, json = false;
+  std::string claims;
+  std::vector<std::string> ops;
+};
+
+std::string findingsJson(const std::vector<RuleFinding>& findings) {
+  std::string out = "[";
+  for (size_t i = 0; i < findings.size(); ++i)
+    out += (i ? ", " : "") + ("{\"claim\": " + jsonString(findings[i].text)) +
+           ", \"why\": " + jsonString(findings[i].why) + "}";
+  return out + "]";
+}
+
+std::string plural(size_t n, const char* what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+int runRules(Environment& env, const Options& o) {
+  for (const std::string& name : o.ops)
+    if (standardOps().find(name) == kNoOpKind) {
+      std::vector<std::string_view> known;
+      for (size_t k = 0; k < standardOps().size(); ++k)
+        known.emplace_back(standardOps()[static_cast<OpKind>(k)].name);
+      return env.fail(usageError(unknownWord("op", name, known)));
+    }
+  RuleReport report = proveRules(standardOps(), {o.ops});
+  if (o.json) {
+    env.out("{\"wrong\": " + findingsJson(report.wrong) + ", \"missing\": " + findingsJson(report.missing) +
+            ", \"ops\": " + std::to_string(report.ops) + ", \"cases\": " + std::to_string(report.cases) +
+            "}\n");
+  } else {
+    for (const RuleFinding& f : report.wrong) env.out("wrong: " + f.text + "\n  " + f.why + "\n");
+    for (const RuleFinding& f : report.missing) env.out("missing: " + f.text + "\n");
+    env.out(plural(static_cast<size_t>(report.ops), "op") + ", " +
+            plural(static_cast<size_t>(report.cases), "case") + ": " +
+            plural(report.wrong.size(), "wrong rule") + ", " + plural(report.missing.size(), "missing rule") +
+            "\n");
+  }
+  return report.wrong.empty() && report.missing.empty() ? kExitDone : kExitInput;
+}
+
+int runClaims(Environment& env, const Options& o) {
+  std::ifstream file(o.claims);
+  if (!file) return env.fail(inputError("cannot read '" + o.claims + "': is the name right?"));
+  std::stringstream text;
+  text << file.rdbuf();
+  auto verdicts = judgeClaims(text.str(), standardOps());
+  if (!verdicts.ok()) return env.fail(verdicts.error());
+  size_t failed = 0;
+  std::string out;
+  for (const ClaimVerdict& v : *verdicts) {
+    failed += !v.holds;
+    if (o.json)
+      out += (out.empty() ? "" : ", ") + ("{\"claim\": " + jsonString(v.claim)) +
+             ", \"holds\": " + (v.holds ? "true" : "false") + ", \"why\": " + jsonString(v.why) + "}";
+    else
+      out += std::string(v.holds ? "true:  " : "false: ") + v.claim + "\n" +
+             (v.why.empty() ? "" : "       " + v.why + "\n");
+  }
+  if (o.json)
+    env.out("{\"claims\": [" + out + "]}\n");
+  else
+    env.out(out + plural(verdicts->size(), "claim") + ", " + std::to_string(failed) + " false\n");
+  return failed ? kExitInput : kExitDone;
+}
+
+int run(Environment& env, const Options& o) {
+  if (!o.claims.empty()) return runClaims(env, o);
+  if (o.rules) return runRules(env, o);
+  return env.fail(usageError("say what to check: --rules, or --rules --claims FILE"));
+}
+
+} // namespace
+
+Verb checkVerb() {
+  Verb v;
+  v.name = "check";
+  v.usage = "--rules [--claims FILE] [flags]";
+  v.summary = "prove the ops' sharding rules by enumeration";
+  v.examples = "  dtc check --rules\n"
+               "  dtc check --rules --op matmul --op add\n"
+               "  dtc check --rules --claims claims.txt";
+  v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
+    auto o = std::make_shared<Options>();
+    app.add_flag("--rules", o->rules, "every op's rule, on meshes of 2 and 3 with every placement");
+    app.add_option("--op", o->ops, "only this op's")->type_name("NAME")->allow_extra_args(false);
+    app.add_option("--claims", o->claims, "judge claims instead, one a line: neg | P(max) -> P(min)")
+        ->type_name("FILE");
+    app.add_flag("--json", o->json, "for tools");
+    return [o](Environment& env) { return run(env, *o); };
+  };
+  return v;
+}
+
+} // namespace dtc

@@ -1,0 +1,245 @@
+// dtc compile: the whole pipeline, and what it makes, as text or machine code.
+#include "Program.h"
+#include "Verbs.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/Jit/CpuJit.h"
+#include "dtc/Jit/Nvrtc.h"
+#include "dtc/Kernel/Kernel.h"
+#include "dtc/Passes/StandardPipeline.h"
+#include "dtc/Runtime/TensorFiles.h"
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <unistd.h>
+
+namespace dtc {
+
+namespace {
+
+struct Options {
+  ProgramOptions program;
+  std::string emit = "schedule", target = "cpu", out, policy;
+  int optLevel = 1;
+  bool timing = false;
+};
+
+// What goes to one file, or to standard output.
+struct Piece {
+  std::string fileName, text;
+};
+
+class Compilation {
+public:
+  Compilation(Environment& env, const Options& o, Module& m, FuncId func)
+      : env_(env), o_(o), m_(m), func_(func) {}
+
+  int run() {
+    if (Status s = lower(); !s) return diagnosed_ ? kExitInput : env_.fail(s.error());
+    auto pieces = makePieces();
+    if (!pieces) return env_.fail(pieces.error());
+    env_.err(timings_);
+    return write(*pieces);
+  }
+
+private:
+  bool cuda() const { return o_.target != "cpu"; }
+
+  Status lower() {
+    StandardPipeline pipeline = standardPipeline(levelOf(m_, func_), o_.optLevel, o_.policy);
+    std::vector<PassStep> steps = pipeline.reference;
+    steps.insert(steps.end(), pipeline.propagate.begin(), pipeline.propagate.end());
+    for (const PassStep& s :
+         pipeline.lower) // `ir` is the program of one device, before it is grouped into kernels
+      if (o_.emit != "ir" || s.pass->gives < Level::Scheduled) steps.push_back(s);
+    PipelineHooks hooks;
+    hooks.after = [&](const PassStep& step, const Module&, double ms) { note(step.pass->name, ms); };
+    Diagnostics diags;
+    Status done = runPipeline(m_, steps, diags, hooks);
+    diagnosed_ = env_.report(diags, m_.source) != 0;
+    if (!done) return done;
+    if (diagnosed_) return inputError("");
+    auto entry = entriesOf(m_, "@" + std::string(m_.strings[m_[func_].name]));
+    if (!entry) return entry.error();
+    func_ = entry->front();
+    return Ok{};
+  }
+
+  void note(const std::string& phase, double ms) {
+    if (!o_.timing) return;
+    char line[80];
+    std::snprintf(line, sizeof line, "%-24s %8.2f ms\n", phase.c_str(), ms);
+    timings_ += line;
+  }
+
+  Result<std::vector<Piece>> makePieces() {
+    if (o_.emit == "ir" || o_.emit == "schedule")
+      return std::vector<Piece>{{o_.emit + ".dt", printModule(m_)}};
+    auto begin = std::chrono::steady_clock::now();
+    KernelOptions options;
+    options.cpp = !cuda();
+    options.cuda = cuda();
+    options.comments = true;
+    options.vectorBytes = vectorBytes(hostCpuLevel());
+    KernelSet set(options);
+    std::vector<Piece> libraryCalls;
+    if (Status s = collect(set, libraryCalls); !s) return s.error();
+    std::vector<Piece> pieces;
+    if (o_.emit == "kernels") pieces = std::move(libraryCalls);
+    Status made = Ok{};
+    if (o_.emit == "kernels") {
+      for (const KernelSource& k : set.kernels())
+        pieces.push_back({k.name + (cuda() ? ".cu" : ".cpp"), cuda() ? k.cuda : k.cpp});
+    } else if (o_.emit == "llvm" || o_.emit == "asm") {
+      made = cpuText(set, pieces);
+    } else {
+      made = cudaImage(set, pieces);
+    }
+    if (!made) return made.error();
+    note(o_.emit,
+         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+    return pieces;
+  }
+
+  // All fused regions of the entry, in program order; what a library does stands among the kernels as a comment.
+  Status collect(KernelSet& set, std::vector<Piece>& libraryCalls) {
+    std::vector<OpId> fused;
+    forEachOp(m_, m_[func_].body, [&](OpId o) {
+      if (m_.record(o).regions == RegionKind::Fused) fused.push_back(o);
+    });
+    for (OpId o : fused) {
+      auto call = set.add(m_, o);
+      if (!call) return call.error();
+      if (const auto* gemm = std::get_if<GemmCall>(&*call))
+        libraryCalls.push_back({"library-calls.txt", gemmText(o, *gemm)});
+    }
+    return Ok{};
+  }
+
+  std::string gemmText(OpId o, const GemmCall& g) const {
+    LineCol at = m_[o].loc.valid() ? lineColumn(m_.source.text, m_[o].loc.begin) : LineCol();
+    std::string where = m_[o].loc.valid() ? " (" + m_.source.name + ":" + std::to_string(at.line) + ")" : "";
+    return "// library call: " + printValueName(m_, m_.result(o)) + " = matrix product" +
+           (g.bias >= 0 ? " with bias" : "") + ", " + std::string(dtypeName(g.dtype)) + where + ", by " +
+           (cuda() ? "cuBLASLt" : "oneDNN") + "\n";
+  }
+
+  Status cpuText(const KernelSet& set, std::vector<Piece>& pieces) {
+    CpuJit jit;
+    for (const KernelSource& k : set.kernels()) {
+      auto text = jit.emit({k.name, k.cpp}, o_.emit == "llvm" ? CpuText::Llvm : CpuText::Asm);
+      if (!text) return text.error();
+      pieces.push_back({k.name + (o_.emit == "llvm" ? ".ll" : ".s"), *text});
+    }
+    return Ok{};
+  }
+
+  // All kernels in one image.
+  Status cudaImage(const KernelSet& set, std::vector<Piece>& pieces) {
+    SourceUnit unit{"kernels", ""};
+    for (const KernelSource& k : set.kernels()) unit.text += k.cuda + "\n";
+    const bool cubin = o_.emit == "cubin";
+    auto made = Nvrtc().compile(std::span(&unit, 1), o_.target, cubin ? CudaImage::Cubin : CudaImage::Ptx);
+    if (!made) return made.error();
+    CudaBinary& binary = made->front();
+    for (const KernelUsage& u : binary.usage) {
+      std::string line = u.kernel + ": " + std::to_string(u.registers) + " registers, " +
+                         std::to_string(u.sharedBytes) + " bytes shared";
+      if (u.spillStoreBytes + u.spillLoadBytes > 0)
+        line += ", " + std::to_string(u.spillStoreBytes) + " bytes spilled";
+      env_.err(line + "\n");
+    }
+    pieces.push_back({cubin ? "kernels.cubin" : "kernels.ptx", std::move(binary.image)});
+    return Ok{};
+  }
+
+  int write(const std::vector<Piece>& pieces) {
+    namespace fs = std::filesystem;
+    std::string all;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      bool gap = i > 0 && (o_.emit != "kernels" || pieces[i].fileName != pieces[i - 1].fileName);
+      all += (gap ? "\n" : "") + pieces[i].text;
+    }
+    if (o_.out.empty() || o_.out == "-") {
+      if (o_.emit == "cubin" && isatty(STDOUT_FILENO))
+        return env_.fail(usageError("a cubin is no text: give it a file with -o"));
+      env_.out(all);
+      return kExitDone;
+    }
+    std::error_code ec;
+    if (pieces.size() < 2 && !o_.out.ends_with("/") && !fs::is_directory(o_.out, ec))
+      return writeFile(o_.out, all);
+    fs::create_directories(o_.out, ec);
+    if (ec) return env_.fail(machineError("cannot make the folder '" + o_.out + "': " + ec.message()));
+    std::vector<Piece> files; // texts of one file name stand in it together
+    for (const Piece& p : pieces) {
+      if (files.empty() || files.back().fileName != p.fileName) files.push_back({p.fileName, ""});
+      files.back().text += p.text;
+    }
+    for (const Piece& f : files)
+      if (int code = writeFile((fs::path(o_.out) / f.fileName).string(), f.text)) return code;
+    return kExitDone;
+  }
+
+  int writeFile(const std::string& path, const std::string& text) {
+    Status done = writeFileAtomically(path, text);
+    return done ? kExitDone : env_.fail(done.error());
+  }
+
+  Environment& env_;
+  const Options& o_;
+  Module& m_;
+  FuncId func_;
+  bool diagnosed_ = false;
+  std::string timings_;
+};
+
+int run(Environment& env, const Options& o) {
+  const bool cuda = o.target != "cpu";
+  if (cuda && !isCudaArch(o.target))
+    return env.fail(
+        usageError("'" + o.target + "' is no target; there are cpu, sm_80, sm_90, sm_90a, sm_100, sm_100a"));
+  if (cuda && (o.emit == "llvm" || o.emit == "asm"))
+    return env.fail(usageError("--emit " + o.emit + " is of CPUs; for " + o.target +
+                               " there are kernels, ptx and cubin"));
+  if (!cuda && (o.emit == "ptx" || o.emit == "cubin"))
+    return env.fail(usageError("--emit " + o.emit + " needs a GPU's target, as --target sm_90"));
+  int code = kExitDone;
+  auto m = loadProgram(env, o.program, code);
+  if (!m) return code;
+  auto entry = entryOf(*m, o.program.entry);
+  if (!entry) return env.fail(entry.error());
+  return Compilation(env, o, *m, *entry).run();
+}
+
+} // namespace
+
+Verb compileVerb() {
+  Verb v;
+  v.name = "compile";
+  v.usage = "FILE [--emit WHAT] [--target T] [flags]";
+  v.summary = "the whole pipeline, and what it makes";
+  v.examples = "  dtc compile examples/linear-softmax.dt --emit kernels\n"
+               "  dtc compile examples/gpt.dt --target sm_90 --emit ptx -o gpt.ptx\n"
+               "  dtc compile examples/gpt.dt --emit kernels -o kernels/";
+  v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
+    auto o = std::make_shared<Options>();
+    addProgramOptions(app, o->program);
+    app.add_option("--emit", o->emit,
+                   "ir: one device's program; schedule: its kernels as regions; kernels: their source")
+        ->type_name("ir|schedule|kernels|llvm|asm|ptx|cubin")
+        ->check(CLI::IsMember({"ir", "schedule", "kernels", "llvm", "asm", "ptx", "cubin"}));
+    app.add_option("--target", o->target, "what it is compiled for")
+        ->type_name("cpu|sm_80|sm_90|sm_90a|sm_100|sm_100a");
+    app.add_option("-o", o->out, "a file, or a folder where there are several; - is standard output")
+        ->type_name("OUT");
+    app.add_option("-O", o->optLevel, "0: op by op; 1 and more: fused")
+        ->type_name("0..3")
+        ->check(CLI::Range(0, 3));
+    app.add_option("--policy", o->policy, "how conflicts of shardings are settled")->type_name("shardy");
+    app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr");
+    return [o](Environment& env) { return run(env, *o); };
+  };
+  return v;
+}
+
+} // namespace dtc

@@ -1,0 +1,47 @@
+#pragma once
+// What a run of dtc has instead of globals: its streams, its command line, where it is. Tests make one whose streams are
+// strings, and so run the whole compiler in process.
+#include "dtc/Support/Diagnostics.h"
+#include "dtc/Support/Result.h"
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dtc {
+
+// Exit codes (docs/cli.md).
+inline constexpr int kExitDone = 0, kExitInput = 1, kExitUsage = 2, kExitMachine = 3, kExitBug = 70;
+
+class Environment {
+public:
+  // The process's own streams.
+  Environment();
+  // Streams in memory: standard input reads as `input`; what is written is kept in outText and errText.
+  explicit Environment(std::string input);
+
+  std::vector<std::string> commandLine; // with the program's name
+  bool color = false;                   // of standard error
+  std::string outText, errText;
+  // What a bug report needs: the text that is being compiled.
+  SourceText currentSource;
+
+  void out(std::string_view text); // results
+  void err(std::string_view text); // what is said to a person
+  // "error: …" on standard error; the exit code that belongs to the kind of error.
+  int fail(const Error&);
+  // Prints diagnostics; 1 if there are errors, else 0.
+  int report(const Diagnostics&, const SourceText&);
+  // The text of a file, or of standard input for "-" (shown as <stdin>). At most `limit` bytes are read, and one more to
+  // tell that there are more.
+  Result<SourceText> read(const std::string& path, size_t limit);
+  // Flushes; false where standard output did not take everything.
+  [[nodiscard]] bool finish();
+
+private:
+  bool inMemory_ = false;
+  std::string input_;
+  bool outFailed_ = false;
+};
+
+} // namespace dtc

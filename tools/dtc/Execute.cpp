@@ -1,0 +1,397 @@
+#include "Execute.h"
+
+#include "dtc/Check/RunCheck.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/Ops/Ops.h"
+#include "dtc/Passes/StandardPipeline.h"
+#include "dtc/Runtime/CpuBackend.h"
+#include "dtc/Runtime/CudaBackend.h"
+#include "dtc/Runtime/CudaEmuBackend.h"
+#include "dtc/Runtime/Inputs.h"
+#include "dtc/Runtime/TensorFiles.h"
+#include "dtc/Runtime/TensorText.h"
+#include "dtc/Runtime/Trace.h"
+#include "dtc/Support/Json.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace dtc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double msSince(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+// One entry function, from its text to its results.
+class Execution {
+public:
+  Execution(Environment& env, const RunOptions& o, Module m, FuncId f, ThreadPool& pool, const CpuJit& jit)
+      : env_(env), o_(o), pool_(pool), jit_(jit), scheduled_(std::move(m)), func_(f) {}
+
+  int run();
+
+  std::string json;   // of this entry, where asked for
+  bool passed = true; // --check
+
+private:
+  Status names();
+  Status bind();
+  Status passes(const std::vector<PassStep>& steps);
+  Status compile();
+  Status makeBackend(std::unique_ptr<Backend>& out);
+  Status execute();
+  Status runOnce(bool timed);
+  Status collect();
+  Status checkRun();
+  Status report();
+  std::string resultJson(size_t i) const;
+  [[nodiscard]] bool printed(size_t i) const;
+  [[nodiscard]] bool quiet() const {
+    return o_.json || o_.trace == "-";
+  } // standard output belongs to one document
+
+  static void printHook(void* self, const std::string& text);
+  static void stepHook(void* self, uint32_t step, int64_t place);
+  void logStep(const StepInfo& s, int64_t place);
+
+  Environment& env_;
+  const RunOptions& o_;
+  ThreadPool& pool_;
+  const CpuJit& jit_;
+  Module scheduled_;
+  FuncId func_;
+  std::optional<Module> reference_, propagated_;
+  bool diagnosed_ = false; // what is wrong has been printed
+  std::vector<Tensor> inputs_, results_;
+  std::vector<std::string> resultNames_;
+  std::unique_ptr<Nvrtc> nvrtc_; // outlives the backend
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Executable> executable_;
+  RunStats stats_;
+  std::vector<Backend::Phase> phases_;
+  CheckReport check_;
+};
+
+Status Execution::names() {
+  const Function& f = scheduled_[func_];
+  for (size_t i = 0; i < f.results.size(); ++i)
+    resultNames_.push_back(f.results[i].label ? std::string(scheduled_.strings[f.results[i].label])
+                                              : std::to_string(i));
+  auto known = [&](std::string_view flag, std::string_view name) -> Status {
+    if (name.starts_with('%')) name.remove_prefix(1);
+    if (std::find(resultNames_.begin(), resultNames_.end(), name) != resultNames_.end()) return Ok{};
+    std::string list;
+    for (const std::string& n : resultNames_) list += (list.empty() ? "" : ", ") + n;
+    return usageError(std::string(flag) + " names '" + std::string(name) + "', but the results are: " + list);
+  };
+  for (const std::string& name : o_.prints)
+    if (Status s = known("--print", name); !s) return s;
+  for (const std::string& text : o_.outputs) {
+    size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || !text.ends_with(".npy"))
+      return usageError("--output '" + text + "' is not NAME=FILE.npy");
+    if (Status s = known("--output", std::string_view(text).substr(0, equals)); !s) return s;
+  }
+  return Ok{};
+}
+
+Status Execution::bind() {
+  std::vector<InputBinding> bindings;
+  for (const std::string& text : o_.inputs) {
+    auto b = parseInputBinding(text);
+    if (!b) return b.error();
+    bindings.push_back(std::move(*b));
+  }
+  std::vector<InputArgument> arguments;
+  StrId nameAttr = scheduled_.strings.find("name");
+  for (const FuncArg& a : scheduled_[func_].args) {
+    const Type& type = scheduled_.types[a.globalType ? a.globalType : scheduled_[a.value].type];
+    std::string name(scheduled_.strings[scheduled_[a.value].name]);
+    if (!type.isStatic())
+      return usageError("argument %" + name + " has a symbolic size: bind it with --dim NAME=SIZE");
+    AttrId user = nameAttr ? findAttr(a.attrs, nameAttr) : AttrId();
+    arguments.push_back({name, user ? std::string(scheduled_.strings[scheduled_.attrs[user].text]) : "",
+                         type.dtype, type.staticShape()});
+  }
+  auto values = bindInputs(bindings, arguments);
+  if (!values) return values.error();
+  inputs_ = std::move(*values);
+  return Ok{};
+}
+
+Status Execution::passes(const std::vector<PassStep>& steps) {
+  Diagnostics diags;
+  PipelineHooks hooks;
+  hooks.after = [&](const PassStep& step, const Module&, double ms) {
+    phases_.push_back({step.pass->name, ms});
+  };
+  Status done = runPipeline(scheduled_, steps, diags, hooks);
+  diagnosed_ = env_.report(diags, scheduled_.source) != 0;
+  if (!done) return done;
+  return diagnosed_ ? Status(inputError("")) : Status(Ok{});
+}
+
+Status Execution::compile() {
+  StandardPipeline pipeline = standardPipeline(levelOf(scheduled_, func_), o_.optLevel, o_.policy);
+  if (Status s = passes(pipeline.reference); !s) return s;
+  if (o_.check) reference_ = scheduled_;
+  if (Status s = passes(pipeline.propagate); !s) return s;
+  if (o_.check && !scheduled_[func_].spmd) propagated_ = scheduled_;
+  if (Status s = passes(pipeline.lower); !s) return s;
+  auto entry = entriesOf(scheduled_, "@" + std::string(scheduled_.strings[scheduled_[func_].name]));
+  if (!entry) return entry.error();
+  func_ = entry->front();
+  if (!scheduled_[func_].spmd) return Error{Error::Bug, "the pipeline left a function that is not local"};
+  return Ok{};
+}
+
+Status Execution::makeBackend(std::unique_ptr<Backend>& out) {
+  int64_t places = meshValueOf(scheduled_, func_).numDevices();
+  if (o_.backend == "cuda-emu") {
+    out = makeCudaEmuBackend(jit_);
+    return Ok{};
+  }
+  if (o_.backend == "cuda") {
+    if (!nvrtc_) nvrtc_ = std::make_unique<Nvrtc>();
+    auto cuda = makeCudaBackend(*nvrtc_);
+    if (!cuda) return cuda.error();
+    out = std::move(*cuda);
+    return Ok{};
+  }
+  out = makeCpuBackend(jit_, pool_, places, {}, o_.optLevel == 0 ? 0 : 1);
+  return Ok{};
+}
+
+void Execution::printHook(void* self, const std::string& text) {
+  auto& x = *static_cast<Execution*>(self);
+  x.quiet() ? x.env_.err(text) : x.env_.out(text);
+}
+
+void Execution::stepHook(void* self, uint32_t step, int64_t place) {
+  auto& x = *static_cast<Execution*>(self);
+  x.logStep(x.executable_->steps()[step], place);
+}
+
+// "device d=0: %sum = all_reduce(d), sends 6 B -> 6"
+void Execution::logStep(const StepInfo& s, int64_t place) {
+  std::string line = "device " + deviceText(executable_->mesh(), scheduled_.strings, place) + ": ";
+  size_t equals = s.op.rfind(" = ");
+  line += (equals == std::string::npos ? "" : s.op.substr(0, equals + 3)) + s.name;
+  if (s.what == "kernel" || s.what == "library") line += " (" + s.what + ")";
+  if (s.bytes) line += (s.what == "collective" ? ", sends " : ", ") + bytesText(s.bytes);
+  bool first = true;
+  for (ValueId v : s.results)
+    if (auto t = executable_->value(v, place); t) {
+      line += first ? " -> " : ", ";
+      first = false;
+      line += t->numElements() <= 16 ? tensorText(*t) : std::to_string(t->numElements()) + " elements";
+    }
+  for (char& c : line)
+    if (c == '\n') c = ' ';
+  env_.err(line + "\n");
+}
+
+Status Execution::runOnce(bool timed) {
+  RunHooks hooks;
+  hooks.time = timed && (o_.stats || !o_.trace.empty());
+  hooks.print = &printHook;
+  hooks.printSelf = this;
+  if (o_.logOps) hooks.afterStep = &stepHook;
+  hooks.self = this;
+  auto begin = Clock::now();
+  if (Status s = executable_->run(hooks); !s) return s;
+  if (!timed) return Ok{};
+  stats_.runMs.push_back(msSince(begin));
+  if (hooks.time) stats_.add(*executable_);
+  return Ok{};
+}
+
+Status Execution::execute() {
+  if (Status s = makeBackend(backend_); !s) return s;
+  auto loaded = Executable::load(scheduled_, func_, *backend_, pool_, {});
+  if (!loaded) return loaded.error();
+  executable_ = std::move(*loaded);
+  for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
+  auto begin = Clock::now();
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (Status s = executable_->setArgument(i, inputs_[i]); !s) return s;
+  phases_.push_back({"inputs", msSince(begin)});
+  if (o_.logOps)
+    for (const StepInfo& s : executable_->loadTimeSteps())
+      for (int64_t p = 0; p < executable_->mesh().numDevices(); ++p) logStep(s, p);
+  for (int i = 0; i < o_.warmup; ++i)
+    if (Status s = runOnce(false); !s) return s;
+  for (int i = 0; i < o_.repeat; ++i)
+    if (Status s = runOnce(true); !s) return s;
+  stats_.phases = phases_;
+  return Ok{};
+}
+
+Status Execution::collect() {
+  for (size_t i = 0; i < resultNames_.size(); ++i) {
+    auto t = executable_->result(i);
+    if (!t) return t.error();
+    results_.push_back(std::move(*t));
+  }
+  for (const std::string& text : o_.outputs) {
+    size_t equals = text.find('=');
+    std::string name = text.substr(text.starts_with('%') ? 1 : 0, equals - (text.starts_with('%') ? 1 : 0));
+    size_t i =
+        static_cast<size_t>(std::find(resultNames_.begin(), resultNames_.end(), name) - resultNames_.begin());
+    if (Status s = writeNpy(text.substr(equals + 1), results_[i]); !s) return s;
+  }
+  return Ok{};
+}
+
+Status Execution::checkRun() {
+  FuncId f = reference_->findFunction(scheduled_.strings[scheduled_[func_].name]);
+  auto reference = runReference(*reference_, f, inputs_);
+  if (!reference) return reference.error();
+  CompareOptions options = wireOf(scheduled_, func_);
+  check_ = checkResults(*reference, results_, resultNames_, options);
+  passed = check_.pass;
+  if (passed || !propagated_) return Ok{};
+  // Once more, every value in a place of its own, to see where it goes wrong.
+  std::unique_ptr<Backend> backend;
+  if (Status s = makeBackend(backend); !s) return s;
+  auto again = Executable::load(scheduled_, func_, *backend, pool_, {.reuseMemory = false});
+  if (!again) return again.error();
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (Status s = (*again)->setArgument(i, inputs_[i]); !s) return s;
+  if (Status s = (*again)->run(); !s) return s;
+  FuncId global = propagated_->findFunction(scheduled_.strings[scheduled_[func_].name]);
+  check_.firstDifference =
+      findFirstDifference(*propagated_, global, inputs_, scheduled_, func_, **again, options);
+  return Ok{};
+}
+
+bool Execution::printed(size_t i) const {
+  if (o_.prints.empty()) return !o_.json || !(o_.stats || o_.check);
+  return std::find_if(o_.prints.begin(), o_.prints.end(), [&](std::string_view name) {
+           return (name.starts_with('%') ? name.substr(1) : name) == resultNames_[i];
+         }) != o_.prints.end();
+}
+
+std::string Execution::resultJson(size_t i) const {
+  const Tensor& t = results_[i];
+  std::string shape, values;
+  for (int64_t n : t.shape()) shape += (shape.empty() ? "" : ", ") + std::to_string(n);
+  for (int64_t k = 0; k < t.numElements(); ++k) {
+    values += k ? ", " : "";
+    values +=
+        isFloat(t.dtype()) && !std::isfinite(t.getFloat(k)) ? jsonNumber(t.getFloat(k)) : elementText(t, k);
+  }
+  return jsonString(resultNames_[i]) + ": {\"dtype\": " + jsonString(dtypeName(t.dtype())) +
+         ", \"shape\": [" + shape + "], \"values\": [" + values + "]}";
+}
+
+Status Execution::report() {
+  if (!o_.trace.empty()) {
+    std::string text = traceJson(*executable_, scheduled_, {scheduled_.source.name, o_.backend, phases_});
+    if (o_.trace == "-")
+      env_.out(text);
+    else if (Status s = writeFileAtomically(o_.trace, text); !s)
+      return s;
+  }
+  if (o_.timing)
+    for (const Backend::Phase& p : phases_) {
+      char line[64];
+      std::snprintf(line, sizeof line, "// %9.3f ms  ", p.milliseconds);
+      env_.err(line + p.name + "\n");
+    }
+  if (o_.json) {
+    json = "{\"program\": " + jsonString(scheduled_.source.name) +
+           ", \"entry\": " + jsonString(scheduled_.strings[scheduled_[func_].name]) +
+           ", \"backend\": " + jsonString(o_.backend);
+    std::string list;
+    for (size_t i = 0; i < results_.size(); ++i)
+      if (printed(i)) list += (list.empty() ? "\n " : ",\n ") + resultJson(i);
+    if (!list.empty()) json += ",\n\"results\": {" + list + "}";
+    if (o_.check) json += ",\n\"check\": " + check_.json();
+    if (o_.stats) json += ",\n\"stats\": " + stats_.json(*executable_, scheduled_);
+    json += "}";
+    return Ok{};
+  }
+  std::string text;
+  for (size_t i = 0; i < results_.size(); ++i) {
+    if (!printed(i)) continue;
+    std::string value = tensorText(results_[i]);
+    text += resultNames_[i] + (value.find('\n') == std::string::npos ? " = " : " =\n") + value + "\n";
+  }
+  if (o_.stats) text += stats_.text(*executable_, scheduled_);
+  if (o_.check) text += check_.text();
+  quiet() ? env_.err(text) : env_.out(text);
+  if (o_.repeat > 1 && !o_.stats) {
+    char line[96];
+    std::vector<double> sorted = stats_.runMs;
+    std::sort(sorted.begin(), sorted.end());
+    std::snprintf(line, sizeof line, "%d runs: median %.3f ms, least %.3f ms\n", o_.repeat,
+                  sorted[sorted.size() / 2], sorted[0]);
+    env_.err(line);
+  }
+  return Ok{};
+}
+
+int Execution::run() {
+  Status (Execution::* const stages[])() = {&Execution::names, &Execution::bind, &Execution::compile,
+                                            &Execution::execute, &Execution::collect};
+  for (auto stage : stages)
+    if (Status s = (this->*stage)(); !s) {
+      if (s.error().kind == Error::Bug) bugAt(__FILE__, __LINE__, s.error().message.c_str());
+      return diagnosed_ && s.error().message.empty() ? kExitInput : env_.fail(s.error());
+    }
+  if (o_.check)
+    if (Status s = checkRun(); !s) return env_.fail(s.error());
+  if (Status s = report(); !s) return env_.fail(s.error());
+  return passed ? kExitDone : kExitInput;
+}
+
+// Only the entry and what it calls: the other functions are not compiled.
+void keepCalled(Module& m, FuncId entry) {
+  std::vector<FuncId> kept = {entry};
+  for (size_t i = 0; i < kept.size(); ++i)
+    forEachOp(m, m[kept[i]].body, [&](OpId o) {
+      if (!m[o].callee.valid()) return;
+      FuncId f = m.findFunction(m.strings[m[o].callee]);
+      if (f.valid() && std::find(kept.begin(), kept.end(), f) == kept.end()) kept.push_back(f);
+    });
+  std::erase_if(m.order, [&](FuncId f) { return std::find(kept.begin(), kept.end(), f) == kept.end(); });
+}
+
+} // namespace
+
+int executeProgram(Environment& env, const RunOptions& o) {
+  if (o.trace == "-" && o.json)
+    return env.fail(usageError("--trace - and --json both write to standard output: choose one"));
+  int code = kExitDone;
+  auto m = loadProgram(env, o.program, code);
+  if (!m) return code;
+  std::vector<FuncId> entries;
+  if (o.check) {
+    auto all = entriesOf(*m, o.program.entry);
+    if (!all) return env.fail(all.error());
+    entries = std::move(*all);
+  } else {
+    auto one = entryOf(*m, o.program.entry);
+    if (!one) return env.fail(one.error());
+    entries = {*one};
+  }
+  ThreadPool pool;
+  CpuJit jit;
+  std::string json;
+  for (FuncId f : entries) {
+    Module one = *m;
+    keepCalled(one, f);
+    if (entries.size() > 1) env.err("// @" + std::string(m->strings[(*m)[f].name]) + "\n");
+    Execution x(env, o, std::move(one), f, pool, jit);
+    code = std::max(code, x.run());
+    json += x.json + (x.json.empty() ? "" : "\n");
+  }
+  env.out(json);
+  return code;
+}
+
+} // namespace dtc

@@ -1,0 +1,17 @@
+#pragma once
+// What `dtc run` does, step by step.
+#include "Program.h"
+
+namespace dtc {
+
+struct RunOptions {
+  ProgramOptions program;
+  std::vector<std::string> inputs, outputs, prints;
+  std::string backend = "cpu", policy, trace;
+  int optLevel = 1, repeat = 1, warmup = 0;
+  bool check = false, stats = false, logOps = false, timing = false, json = false;
+};
+
+[[nodiscard]] int executeProgram(Environment& env, const RunOptions& o);
+
+} // namespace dtc

@@ -1,0 +1,122 @@
+// dtc explain: why a value is sharded so, why a collective stands where it stands, what it costs.
+#include "dtc/Report/Explain.h"
+#include "Program.h"
+#include "Verbs.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/Ops/Ops.h"
+#include "dtc/Passes/Autodiff.h"
+#include "dtc/Passes/Canonicalize.h"
+#include "dtc/Passes/Decompose.h"
+#include <CLI/CLI.hpp>
+
+namespace dtc {
+
+namespace {
+
+struct Options {
+  ProgramOptions program; // its file may be an equation
+  std::vector<std::string> rest;
+  bool json = false;
+};
+
+// All values of a function that have the name, those in regions included; a result's label means what is returned there.
+std::vector<ValueId> valuesNamed(const Module& m, FuncId f, std::string_view name) {
+  std::vector<ValueId> out;
+  auto look = [&](ValueId v) {
+    if (printValueName(m, v) == name) out.push_back(v);
+  };
+  for (const FuncArg& a : m[f].args) look(a.value);
+  forEachOp(m, m[f].body, [&](OpId o) {
+    for (uint32_t r = 0; r < m[o].numResults; ++r) look(m.result(o, r));
+    for (uint32_t k = 0; k < m[o].numRegions; ++k)
+      for (ValueId a : m[m.region(o, k)].args) look(a);
+  });
+  for (size_t r = 0; r < m[f].results.size() && out.empty(); ++r)
+    if (m[f].results[r].label.valid() && "%" + std::string(m.strings[m[f].results[r].label]) == name)
+      out.push_back(m[m[f].body].yields[r]);
+  return out;
+}
+
+std::string noSuchValue(const Module& m, FuncId f, const std::string& name) {
+  std::vector<std::string> texts;
+  for (const FuncArg& a : m[f].args) texts.push_back(printValueName(m, a.value));
+  forEachOp(m, m[f].body, [&](OpId o) {
+    for (uint32_t r = 0; r < m[o].numResults; ++r) texts.push_back(printValueName(m, m.result(o, r)));
+  });
+  std::vector<std::string_view> known(texts.begin(), texts.end());
+  std::string_view near = nearestWord(name, known);
+  return "function @" + std::string(m.strings[m[f].name]) + " has no value '" + name +
+         "' once it is propagated" + (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?");
+}
+
+int explainFile(Environment& env, Options& o) {
+  int code = kExitDone;
+  auto loaded = loadProgram(env, o.program, code);
+  if (!loaded) return code;
+  Module& m = *loaded;
+  std::string name = o.rest.empty() ? "" : o.rest[0];
+  if (size_t colon = name.find(':'); name.starts_with("@") && colon != std::string::npos) {
+    o.program.entry = name.substr(0, colon);
+    name = name.substr(colon + 1);
+  }
+  if (!name.empty() && !name.starts_with("%")) name = "%" + name;
+  auto entry = entryOf(m, o.program.entry);
+  if (!entry) return env.fail(entry.error());
+  if (levelOf(m, *entry) >= Level::Local)
+    return env.fail(inputError(
+        "this is the program of one device, which has no shardings left to explain: give the global "
+        "program"));
+  Diagnostics diags;
+  PropagationReport report;
+  if (levelOf(m, *entry) == Level::Propagated)
+    env.err("note: this text is propagated already; the reasons were found when it was, and are not in it\n");
+  const bool ok = autodiffPass(m, {}, diags) && decomposePass(m, {}, diags) &&
+                  canonicalizePass(m, {}, diags) && propagate(m, diags, &report);
+  if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
+  if (name.empty()) {
+    auto all = explainProgram(m, report);
+    env.out(o.json ? explainJson(all) : explainText(all));
+    return kExitDone;
+  }
+  std::vector<ValueId> values = valuesNamed(m, *entry, name);
+  if (values.empty()) return env.fail(inputError(noSuchValue(m, *entry, name)));
+  for (ValueId v : values) {
+    ExplainValue e = explainValue(m, report, v);
+    env.out(o.json ? explainJson(e) : explainText(e));
+  }
+  return kExitDone;
+}
+
+int run(Environment& env, Options& o) {
+  if (o.program.file.find("->") != std::string::npos) {
+    auto answer = explainEquation(o.program.file, o.rest, standardOps(), o.json);
+    if (!answer) return env.fail(answer.error());
+    env.out(*answer);
+    return kExitDone;
+  }
+  if (o.rest.size() > 1)
+    return env.fail(usageError("explain takes one value, as %y or @f:%y; '" + o.rest[1] + "' is one more"));
+  return explainFile(env, o);
+}
+
+} // namespace
+
+Verb explainVerb() {
+  Verb v;
+  v.name = "explain";
+  v.usage = "FILE [@f:%v] | 'EQUATION' 'NAME {SHARDING}'…";
+  v.summary = "why a value is sharded so, why a collective is there, what it costs";
+  v.examples = "  dtc explain examples/mlp.dt %y\n"
+               "  dtc explain examples/mlp.dt                      (every change of sharding)\n"
+               "  dtc explain 'bi,oi->bo' 'x {_, _}' 'w {tp, _}'   (one product, and its gradients)";
+  v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
+    auto o = std::make_shared<Options>();
+    addProgramOptions(app, o->program);
+    app.add_option("VALUE", o->rest, "%v or @f:%v; of an equation, its operands with their shardings");
+    app.add_flag("--json", o->json, "for other programs");
+    return [o](Environment& env) { return run(env, *o); };
+  };
+  return v;
+}
+
+} // namespace dtc

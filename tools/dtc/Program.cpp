@@ -1,0 +1,179 @@
+#include "Program.h"
+
+#include "Verbs.h"
+#include "dtc/Ops/Ops.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <unordered_set>
+
+namespace dtc {
+
+namespace {
+
+constexpr size_t kMaxFileBytes = 256u << 20; // as much as the parser takes
+
+std::optional<int64_t> positive(std::string_view text) {
+  int64_t n = 0;
+  auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (bad != std::errc() || end != text.data() + text.size() || n < 0) return std::nullopt;
+  return n;
+}
+
+std::vector<std::string_view> cutAt(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+// "pod=dp:4,tp:2"
+Result<ParseOptions::MeshSizes> meshSizes(std::string_view text) {
+  Error malformed =
+      usageError("--mesh " + std::string(text) + ": expected MESH=AXIS:SIZE,…, as in --mesh pod=dp:4,tp:2");
+  size_t equal = text.find('=');
+  if (equal == std::string_view::npos || equal == 0) return malformed;
+  ParseOptions::MeshSizes sizes;
+  std::string_view name = text.substr(0, equal);
+  sizes.mesh = name.starts_with('@') ? name.substr(1) : name;
+  for (std::string_view axis : cutAt(text.substr(equal + 1), ',')) {
+    size_t colon = axis.find(':');
+    if (colon == std::string_view::npos || colon == 0) return malformed;
+    auto size = positive(axis.substr(colon + 1));
+    if (!size || *size < 1 || *size > INT32_MAX) return malformed;
+    sizes.axes.emplace_back(axis.substr(0, colon), *size);
+  }
+  return sizes;
+}
+
+void collectCalled(const Module& m, std::unordered_set<StrId>& called) {
+  for (FuncId f : m.order)
+    if (m[f].body.valid())
+      forEachOp(m, m[f].body, [&](OpId o) {
+        if (m[o].callee.valid() && m[o].callee != m[f].name) called.insert(m[o].callee);
+      });
+}
+
+std::string nameOf(const Module& m, FuncId f) { return "@" + std::string(m.strings[m[f].name]); }
+
+} // namespace
+
+void addProgramOptions(CLI::App& app, ProgramOptions& o) {
+  app.add_option("FILE", o.file, "the program, a .dt file; - is standard input")->type_name("");
+  app.add_option("--entry", o.entry, "the function to work on")->type_name("@f");
+  app.add_option("--mesh", o.meshes, "other sizes for a mesh: pod=dp:4,tp:2")
+      ->type_name("SIZES")
+      ->allow_extra_args(false);
+  app.add_option("--dim", o.dims, "a number for a symbolic size: B=64")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
+}
+
+Result<ParseOptions> parseOptionsOf(const ProgramOptions& o) {
+  ParseOptions options;
+  for (const std::string& text : o.meshes) {
+    auto sizes = meshSizes(text);
+    if (!sizes) return sizes.error();
+    options.meshes.push_back(std::move(*sizes));
+  }
+  for (std::string_view text : o.dims)
+    for (std::string_view one : cutAt(text, ',')) {
+      size_t equal = one.find('=');
+      auto size =
+          equal == std::string_view::npos || equal == 0 ? std::nullopt : positive(one.substr(equal + 1));
+      if (!size) return usageError("--dim " + std::string(text) + ": expected NAME=NUMBER, as in --dim B=64");
+      options.sizes.emplace_back(one.substr(0, equal), *size);
+    }
+  return options;
+}
+
+Status checkOverrides(const Module& m, const ParseOptions& options) {
+  if (options.meshes.empty()) return Ok{};
+  std::vector<std::string_view> known;
+  for (uint32_t i = 0; i < m.shardings.numMeshes(); ++i)
+    known.push_back(m.strings[m.shardings.mesh(MeshId(i)).name]);
+  for (const ParseOptions::MeshSizes& o : options.meshes)
+    if (std::find(known.begin(), known.end(), o.mesh) == known.end())
+      return usageError("--mesh: " + unknownWord("mesh", o.mesh, known));
+  for (FuncId f : m.order)
+    if (m[f].spmd)
+      return usageError("--mesh: " + nameOf(m, f) +
+                        " is an spmd function, whose types already have the mesh's sizes in them");
+  return Ok{};
+}
+
+std::optional<Module> loadText(Environment& env, SourceText source, const ParseOptions& options,
+                               int& exitCode) {
+  env.currentSource = source;
+  std::optional<Module> m(std::in_place, standardOps());
+  Diagnostics diags;
+  bool good = parseModule(std::move(source), standardOps(), *m, diags, options) && verifyModule(*m, diags);
+  exitCode = env.report(diags, m->source);
+  if (!good || exitCode) {
+    exitCode = kExitInput;
+    return std::nullopt;
+  }
+  if (auto fits = checkOverrides(*m, options); !fits) {
+    exitCode = env.fail(fits.error());
+    return std::nullopt;
+  }
+  return m;
+}
+
+std::optional<SourceText> readProgram(Environment& env, const ProgramOptions& o, int& exitCode) {
+  if (o.file.empty()) {
+    exitCode = env.fail(usageError("which program? Name a .dt file, or - for standard input"));
+    return std::nullopt;
+  }
+  auto source = env.read(o.file, kMaxFileBytes);
+  if (source) return std::move(*source);
+  exitCode = env.fail(source.error());
+  return std::nullopt;
+}
+
+std::optional<Module> loadProgram(Environment& env, const ProgramOptions& o, int& exitCode) {
+  auto options = parseOptionsOf(o);
+  if (!options) {
+    exitCode = env.fail(options.error());
+    return std::nullopt;
+  }
+  auto source = readProgram(env, o, exitCode);
+  return source ? loadText(env, std::move(*source), *options, exitCode) : std::nullopt;
+}
+
+Result<std::vector<FuncId>> entriesOf(const Module& m, const std::string& entry) {
+  std::vector<FuncId> all;
+  for (FuncId f : m.order)
+    if (m[f].body.valid()) all.push_back(f);
+  if (!entry.empty()) {
+    std::string_view name = entry;
+    if (name.starts_with('@')) name.remove_prefix(1);
+    if (FuncId f = m.findFunction(name); f.valid()) return std::vector<FuncId>{f};
+    std::vector<std::string_view> known;
+    for (FuncId f : all) known.push_back(m.strings[m[f].name]);
+    return usageError("--entry: " + unknownWord("function", name, known));
+  }
+  if (FuncId f = m.findFunction("main"); f.valid()) return std::vector<FuncId>{f};
+  std::unordered_set<StrId> called;
+  collectCalled(m, called);
+  std::vector<FuncId> roots;
+  for (FuncId f : all)
+    if (!called.contains(m[f].name)) roots.push_back(f);
+  if (roots.empty()) return inputError("the module has no function to run");
+  return roots;
+}
+
+Result<FuncId> entryOf(const Module& m, const std::string& entry) {
+  auto entries = entriesOf(m, entry);
+  if (!entries) return entries.error();
+  if (entries->size() == 1) return entries->front();
+  std::string names;
+  for (FuncId f : *entries) names += (names.empty() ? "" : ", ") + nameOf(m, f);
+  return usageError("the module has several functions that no other calls: " + names +
+                    "; choose one with --entry");
+}
+
+} // namespace dtc

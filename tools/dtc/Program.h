@@ -1,0 +1,40 @@
+#pragma once
+// Reading a program: the options that every verb which takes one shares, and what they do.
+#include "Environment.h"
+#include "dtc/IR/Text.h"
+#include <optional>
+
+namespace CLI {
+class App;
+}
+
+namespace dtc {
+
+struct ProgramOptions {
+  std::string file;
+  std::string entry; // "@f" or "f"; empty: none given
+  std::vector<std::string> meshes, dims;
+};
+
+// FILE --entry --mesh --dim
+void addProgramOptions(CLI::App&, ProgramOptions&);
+
+// --mesh and --dim as the parser takes them.
+[[nodiscard]] Result<ParseOptions> parseOptionsOf(const ProgramOptions&);
+
+// The text of FILE. Nothing after having said what is wrong.
+[[nodiscard]] std::optional<SourceText> readProgram(Environment&, const ProgramOptions&, int& exitCode);
+// Reads, parses and verifies. Nothing after having said what is wrong; `exitCode` then says how.
+[[nodiscard]] std::optional<Module> loadProgram(Environment&, const ProgramOptions&, int& exitCode);
+// The same for a text at hand.
+[[nodiscard]] std::optional<Module> loadText(Environment&, SourceText, const ParseOptions&, int& exitCode);
+
+// Do --mesh's meshes exist, and is the program one whose sizes may be changed?
+[[nodiscard]] Status checkOverrides(const Module&, const ParseOptions&);
+
+// The functions that --entry means: the one named; else @main; else the only one that no other calls; else all of those.
+[[nodiscard]] Result<std::vector<FuncId>> entriesOf(const Module&, const std::string& entry);
+// For verbs that take one: where several are left, an error that lists them.
+[[nodiscard]] Result<FuncId> entryOf(const Module&, const std::string& entry);
+
+} // namespace dtc

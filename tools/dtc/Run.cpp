@@ -1,0 +1,56 @@
+// dtc run: compile if need be, and run.
+
+#include "Execute.h"
+#include "Verbs.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+namespace dtc {
+
+Verb runVerb() {
+  Verb v;
+  v.name = "run";
+  v.usage = "FILE --input NAME=VALUE … [flags]";
+  v.summary = "compile if need be, and run";
+  v.examples =
+      "  dtc run gpt.dt --input tokens=raw:text.txt --input 'weights=randn(7,0.02)' --check\n"
+      "  dtc run mlp.dt --input '*=randn(1)' --output y=y.npy --mesh pod=dp:3,tp:5\n"
+      "  dtc opt mlp.dt -p propagate | dtc run - --input '*=randn(1)' --print y --json\n"
+      "values: FILE.npy raw:FILE randn(SEED[,STD]) uniform(SEED,LO,HI) randint(SEED,LO,HI) zeros iota "
+      "const(V)\n"
+      "names may be patterns ('blocks.*'); 'weights' is every float argument left, '*' every argument left";
+  v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
+    auto o = std::make_shared<RunOptions>();
+    addProgramOptions(app, o->program);
+    auto many = [&app](const char* name, std::vector<std::string>& to, const char* doc, const char* type) {
+      app.add_option(name, to, doc)->type_name(type)->allow_extra_args(false);
+    };
+    many("--input", o->inputs, "the value of an argument (below)", "NAME=VALUE");
+    many("--output", o->outputs, "write a result to a file: y=FILE.npy", "NAME=FILE");
+    many("--print", o->prints, "print this result, and only those named so", "NAME");
+    app.add_option("--backend", o->backend, "where it runs")
+        ->type_name("cpu|cuda-emu|cuda")
+        ->check(CLI::IsMember({"cpu", "cuda-emu", "cuda"}));
+    app.add_option("-O", o->optLevel, "0: op by op; 1 and more: fused")
+        ->type_name("0..3")
+        ->check(CLI::Range(0, 3));
+    app.add_option("--policy", o->policy, "how conflicts of shardings are settled")
+        ->type_name("shardy|dtensor|cost|explicit");
+    app.add_flag("--check", o->check, "compare with the unsharded reference evaluator");
+    app.add_option("--repeat", o->repeat, "run so often")->type_name("N")->check(CLI::Range(1, 1000000));
+    app.add_option("--warmup", o->warmup, "runs before those that count")
+        ->type_name("N")
+        ->check(CLI::Range(0, 1000000));
+    app.add_option("--trace", o->trace, "write what the last run did, for Perfetto; - is standard output")
+        ->type_name("T.json");
+    app.add_flag("--stats", o->stats, "time, bytes and rates of each step");
+    app.add_flag("--log-ops", o->logOps, "show each step of each device, to stderr");
+    app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr");
+    app.add_flag("--json", o->json, "results and reports as JSON");
+    return [o](Environment& env) { return executeProgram(env, *o); };
+  };
+  return v;
+}
+
+} // namespace dtc
