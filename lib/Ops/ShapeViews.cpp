@@ -44,9 +44,9 @@ bool reshapedDims(const OpQuery& q, std::vector<Dim>& out) {
     if (denominator) denominator = dims.mul(*denominator, d);
   auto sizeOf = [&] { return typeText(*q.module, q.operandTypes[0]); };
   if (unknown < out.size()) {
-    std::optional<Dim> quotient;
-    if (numerator && denominator)
-      quotient = isOneDim(*denominator) ? *numerator : dims.divExact(*numerator, *denominator);
+    std::optional<Dim> quotient = numerator;
+    if (!denominator) quotient.reset();
+    if (quotient && !isOneDim(*denominator)) quotient = dims.divExact(*quotient, *denominator);
     if (!quotient) return reportShape(q, "cannot work out the -1 of its shape from " + sizeOf());
     out[unknown] = *quotient;
     return true;

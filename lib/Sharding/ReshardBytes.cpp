@@ -1,6 +1,7 @@
 #include "dtc/Sharding/ReshardBytes.h"
 #include "dtc/Sharding/Projection.h"
 #include <algorithm>
+#include <cmath>
 
 namespace dtc {
 
@@ -31,7 +32,7 @@ int64_t estimateReshardBytes(const Sharding& from, const Sharding& to, const Mes
     received += (scattered ? 1.0 : 2.0) * (reduced - 1) / reduced * local;
   }
   received += localTo * (1 - heldFraction);
-  return static_cast<int64_t>(received + 0.5);
+  return std::llround(received);
 }
 
 } // namespace dtc
