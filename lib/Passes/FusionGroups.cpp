@@ -188,6 +188,7 @@ uint32_t FusionGroups::newGroup(OpId o, bool fusible, std::string_view kind) {
 
 void FusionGroups::stay(OpId o) {
   for (ValueId v : valuesReadBy(o)) store(v);
+  state_[o.index].placed = now_++; // it reads what was just stored from memory
   const uint32_t g = newGroup(o, false, "");
   const OpRecord& record = m_.record(o);
   if (!record.sideEffect && !record.isCollective() && m_[o].numRegions == 0) return;
