@@ -55,7 +55,7 @@ private:
       int64_t bytes = estimate(v, a.sharding, wanted);
       if (!best || bytes < bestBytes) best = &a, bestBytes = bytes;
     }
-    return reshard(v, *best, wanted, bestBytes, std::move(reason));
+    return reshard(v, *best, wanted, bestBytes, reason);
   }
 
   int64_t estimate(ValueId v, ShardingId from, ShardingId to) const {
@@ -79,7 +79,7 @@ private:
     reason.reshard = o;
     reason.cause = m_.definingOp(from.value);
     reason.bytes = bytes;
-    s_.report.reshards.push_back(std::move(reason));
+    s_.report.reshards.push_back(reason);
     return res;
   }
 

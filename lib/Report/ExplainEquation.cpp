@@ -67,7 +67,6 @@ public:
 
   Result<std::vector<Line>> run() {
     std::vector<Line> lines;
-    std::string unused;
     auto forward = solve("y", operands_, output_, "", &ySharding_);
     if (!forward) return forward.error();
     lines.push_back(std::move(*forward));
