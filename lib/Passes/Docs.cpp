@@ -13,13 +13,20 @@ std::string optionsTable(const PassInfo& pass) {
   return text + "\n";
 }
 
+std::string beforeAndAfter(const char* before, const char* after) {
+  return std::string("Before:\n\n```dt\n") + before + "```\n\nAfter:\n\n```dt\n" + after + "```\n";
+}
+
 std::string passSection(const PassInfo& pass) {
   std::string text =
       "\n## `" + std::string(pass.name) + "`\n\n" + pass.summary + "\n\n" + pass.why + "\n\nTakes ";
   text += std::string(levelName(pass.needs)) + " text, leaves " + std::string(levelName(pass.gives)) +
           " text.\n\n";
   text += optionsTable(pass);
-  return text + "Before:\n\n```dt\n" + pass.before + "```\n\nAfter:\n\n```dt\n" + pass.after + "```\n";
+  text += beforeAndAfter(pass.before, pass.after);
+  for (const PassExample& e : pass.more)
+    text += "\n" + std::string(e.title) + ".\n\n" + beforeAndAfter(e.before, e.after);
+  return text;
 }
 
 } // namespace

@@ -102,7 +102,7 @@ ValueId ReshardEmitter::emit(ValueId v, TypeId global, const Sharding& from, con
 ValueId ReshardEmitter::step(ValueId v, TypeId global, const ReshardStep& s) {
   const TypeId result = localTypeOf(m_, global, s.result);
   if (m_.shardings.mesh(s.result.mesh).sizeOf(s.axes) == 1) return v; // nobody to talk to
-  if (s.kind == StepKind::MakePending) return makePending(v, s);
+  if (s.kind == StepKind::MakePending) return makePending(v, s.axes, s.op);
   if (s.kind == StepKind::Permute) return permute(v, result, s);
   if (s.kind == StepKind::AllReduce) {
     const AttrId op = m_.attrs.string(m_.strings.intern(pendingName(s.op)));
@@ -160,11 +160,11 @@ ValueId ReshardEmitter::permute(ValueId v, TypeId result, const ReshardStep& s) 
 
 // sharding.md §2: kept on index 0 of the axes and the op's neutral element elsewhere; -0.0 for sum, because +0.0 would turn
 // -0.0 into +0.0. For max, min, any, all and avg equal values are pending as they are.
-ValueId ReshardEmitter::makePending(ValueId v, const ReshardStep& s) {
-  if (s.op != PendingKind::Sum && s.op != PendingKind::Prod) return v;
+ValueId ReshardEmitter::makePending(ValueId v, std::span<const AxisRef> axes, PendingKind op) {
+  if (op != PendingKind::Sum && op != PendingKind::Prod) return v;
   const DType dtype = m_.typeOf(v).dtype;
-  const ValueId neutral = b_.literal(s.op == PendingKind::Prod ? 1.0 : isFloat(dtype) ? -0.0 : 0.0, dtype);
-  return b_.value("select", {isFirst(s.axes), v, neutral});
+  const ValueId neutral = b_.literal(op == PendingKind::Prod ? 1.0 : isFloat(dtype) ? -0.0 : 0.0, dtype);
+  return b_.value("select", {isFirst(axes), v, neutral});
 }
 
 ValueId ReshardEmitter::isFirst(std::span<const AxisRef> axes) {

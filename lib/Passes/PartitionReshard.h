@@ -18,12 +18,13 @@ public:
   explicit ReshardEmitter(Builder& b) : b_(b), m_(b.module) {}
   // `v` is the local piece by `from` of a tensor of type `global`; gives the piece by `to`.
   ValueId emit(ValueId v, TypeId global, const Sharding& from, const Sharding& to);
+  // A replicated value as one that is pending along `axes`.
+  ValueId makePending(ValueId v, std::span<const AxisRef> axes, PendingKind);
 
 private:
   ValueId step(ValueId v, TypeId global, const ReshardStep&);
   ValueId collective(ValueId v, TypeId result, const ReshardStep&);
   ValueId permute(ValueId v, TypeId result, const ReshardStep&);
-  ValueId makePending(ValueId v, const ReshardStep&);
   ValueId isFirst(std::span<const AxisRef>);
   Builder& b_;
   Module& m_;

@@ -89,6 +89,9 @@ int helpPass(Environment& env, const std::string& name) {
   if (p->before && *p->before)
     text +=
         "\nbefore:\n" + indented(p->before) + "\nafter `dtc opt -p " + p->name + "`:\n" + indented(p->after);
+  for (const PassExample& e : p->more)
+    text += "\n" + std::string(e.title) + ".\n\nbefore:\n" + indented(e.before) + "\nafter:\n" +
+            indented(e.after);
   env.out(text);
   return kExitDone;
 }

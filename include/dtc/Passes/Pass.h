@@ -17,6 +17,12 @@ struct PassOption {
   const char* doc;
 };
 
+struct PassExample {
+  const char* title; // what it shows, in a sentence without its point
+  const char* before;
+  const char* after;
+};
+
 struct PassInfo {
   const char* name;    // "propagate": the -p name, the test folder, the file
   const char* summary; // one line
@@ -27,6 +33,7 @@ struct PassInfo {
   const char* before; // an example, extracted and run as a test: the input …
   const char* after;  // … and what the pass makes of it
   std::vector<PassOption> options = {};
+  std::vector<PassExample> more = {}; // further examples, run as tests like the first
 };
 
 // A pass's own file defines its row (inlineInfo(), propagateInfo(), …: declared in its header); PassTable.cpp lists them.

@@ -12,7 +12,7 @@ void PrintTo(const PassInfo& pass, std::ostream* out) { *out << pass.name; }
 
 namespace {
 
-class PassExample : public testing::TestWithParam<PassInfo> {};
+class PassExampleTest : public testing::TestWithParam<PassInfo> {};
 
 std::string canonical(const char* text) {
   Module module(standardOps());
@@ -23,23 +23,31 @@ std::string canonical(const char* text) {
   return diagnostics.hasErrors() ? "" : printModule(module);
 }
 
-TEST_P(PassExample, GivesWhatItsRowSays) {
-  const PassInfo& pass = GetParam();
+void givesWhatItShows(const PassInfo& pass, const char* before, const char* after) {
   Module module(standardOps());
   Diagnostics diagnostics;
-  SourceText source{"before.dt", pass.before};
+  SourceText source{"before.dt", before};
   ASSERT_TRUE(parseModule(source, standardOps(), module, diagnostics))
       << renderDiagnostics(diagnostics, source, false);
   ASSERT_TRUE(pass.run(module, {}, diagnostics)) << renderDiagnostics(diagnostics, source, false);
   EXPECT_TRUE(verifyModule(module, diagnostics)) << renderDiagnostics(diagnostics, source, false);
-  EXPECT_EQ(printModule(module), pass.after);
-  EXPECT_EQ(canonical(pass.after), pass.after) << "the example shows text that is not canonical";
+  EXPECT_EQ(printModule(module), after);
+  EXPECT_EQ(canonical(after), after) << "the example shows text that is not canonical";
+}
+
+TEST_P(PassExampleTest, GivesWhatItsRowSays) {
+  const PassInfo& pass = GetParam();
+  givesWhatItShows(pass, pass.before, pass.after);
+  for (const PassExample& e : pass.more) {
+    SCOPED_TRACE(e.title);
+    givesWhatItShows(pass, e.before, e.after);
+  }
   EXPECT_EQ(findPass(pass.name),
             &*std::find_if(passTable().begin(), passTable().end(),
                            [&](const PassInfo& p) { return std::string_view(p.name) == pass.name; }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, PassExample, testing::ValuesIn(passTable()), [](const auto& row) {
+INSTANTIATE_TEST_SUITE_P(Table, PassExampleTest, testing::ValuesIn(passTable()), [](const auto& row) {
   std::string name = row.param.name;
   for (char& c : name)
     if (c == '-') c = '_';
