@@ -210,6 +210,8 @@ NodeId Kernel::convert(NodeId x, DType to) {
   if (n.kind == NodeKind::Number && !isFloat(n.type) && !isBool(n.type) && isFloat(to) &&
       !isNarrowFloat(to) && n.integer > -(1 << 24) && n.integer < (1 << 24))
     return number(static_cast<double>(n.integer), to);
+  if (n.kind == NodeKind::Number && !isFloat(n.type) && isInteger(to))
+    return integer(wrapToInt(to, n.integer), to);
   return add(Node{
       .kind = NodeKind::Call, .type = computeType(to), .target = to, .function = "convert", .args = {x}});
 }

@@ -12,8 +12,9 @@ constexpr int64_t kUnitElements = 8192; // a unit's work outweighs the cost of f
 
 bool isHeavy(const std::string& function) {
   static const std::set<std::string, std::less<>> names = {
-      "exp",  "exp2", "expm1", "log",  "log2", "log1p", "sin", "cos",   "tan",  "asin", "acos",
-      "atan", "sinh", "cosh",  "tanh", "erf",  "erfc",  "pow", "atan2", "fmod", "rem",  "mod"};
+      "exp",   "exp2", "expm1", "log",  "log2",     "log1p",    "sin",          "cos",  "tan",
+      "asin",  "acos", "atan",  "sinh", "cosh",     "tanh",     "erf",          "erfc", "pow",
+      "atan2", "fmod", "rem",   "mod",  "random32", "random64", "random_normal"};
   return names.contains(function);
 }
 
@@ -32,11 +33,17 @@ public:
   }
 
 private:
-  // Bytes of the widest type computed in; indices are not counted, they rarely are.
+  // Bytes of the widest type that a loop moves; indices and what is read once for all of it are not counted.
   static int widest(const Kernel& k) {
     int bytes = 1;
-    for (const Buffer& b : k.buffers)
-      bytes = std::max(bytes, dtypeBytes(isBool(b.dtype) ? DType::U8 : computeType(b.dtype)));
+    auto count = [&](uint32_t buffer) {
+      const DType d = k.buffers[buffer].dtype;
+      bytes = std::max(bytes, dtypeBytes(isBool(d) ? DType::U8 : computeType(d)));
+    };
+    for (uint32_t b = k.numInputs; b < k.buffers.size(); ++b) count(b);
+    for (uint32_t n = 0; n < k.numNodes(); ++n)
+      if (const Node& node = k[NodeId(n)]; node.kind == NodeKind::Load && k.dependsOn(node.affine) != 0)
+        count(node.buffer);
     return bytes;
   }
 
@@ -229,6 +236,14 @@ void CppEmitter::computed(NodeId n, Scope& s, const Value& v) {
   it->second.written = true;
 }
 
+// Where run number `at` of `block` elements begins and ends.
+static std::string blockedBounds(const std::string& axis, const std::string& at, int64_t block,
+                                 const std::string& extent) {
+  const std::string size = std::to_string(block);
+  return "const i64 " + axis + "_begin = " + at + " * " + size + ", " + axis + "_end = dtc_least(" + axis +
+         "_begin + " + size + ", " + extent + ");";
+}
+
 // The coordinates of a unit.
 void CppEmitter::decode(const NestPlan& plan, Scope& row, bool offset) {
   std::string rest = offset ? "unit - first" : "unit";
@@ -248,12 +263,9 @@ void CppEmitter::decode(const NestPlan& plan, Scope& row, bool offset) {
                      (k_.axes[a].extent.args.size() + (k_.axes[a].extent.number != 1) > 1 ? "(" + count + ")"
                                                                                           : count);
     if (blocked) {
-      line(row, "const i64 " + name + "_begin = " + (i == 0 ? rest : "(" + at + ")") + " * " +
-                    std::to_string(plan.block) + ";");
-      line(row, "const i64 " + name + "_end = dtc_least(" + name + "_begin + " + std::to_string(plan.block) +
-                    ", " + extent + ");");
+      line(row, blockedBounds(name, i == 0 ? rest : "(" + at + ")", plan.block, extent));
     } else {
-      line(row, "const i64 " + name + " = " + at + ";");
+      line(row, std::string("const i64 ").append(name).append(" = ").append(at).append(";"));
     }
     if (i > 0)
       line(row,
@@ -278,7 +290,7 @@ void CppEmitter::countUnits(const Nest& nest) {
     }
     units.insert(units.end(), factors.begin(), factors.end());
   }
-  for (AxisId a = 0; a < k_.axes.size(); ++a)
+  for (size_t a = 0; a < k_.axes.size(); ++a)
     if (inside >> a & 1)
       for (const SizeFormula::Factor& f : factorsOf(k_.axes[a].extent)) elements.push_back(f);
   if (out_.unitElements.terms.empty()) out_.unitElements.terms.push_back(elements);

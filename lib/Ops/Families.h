@@ -6,6 +6,7 @@
 namespace dtc {
 
 void addMakeOps(OpRegistry&);
+void addRandomOps(OpRegistry&);
 void addUnaryOps(OpRegistry&);
 void addBinaryOps(OpRegistry&);
 void addTernaryOps(OpRegistry&);

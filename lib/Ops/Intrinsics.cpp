@@ -75,6 +75,23 @@ I intPow(DType d, I base, I exponent) {
   return wrap(d, result);
 }
 
+// The block `number` of Philox4x32-10 with the key `key` and the upper half `upper` of the counter (Random.cpp).
+std::array<uint32_t, 4> philox(U number, U key, U upper) {
+  std::array<uint32_t, 4> c = {uint32_t(number), uint32_t(number >> 32), uint32_t(upper),
+                               uint32_t(upper >> 32)};
+  auto k0 = uint32_t(key), k1 = uint32_t(key >> 32);
+  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+    const U p0 = U(0xD2511F53u) * c[0], p1 = U(0xCD9E8D57u) * c[2];
+    c = {uint32_t(p1 >> 32) ^ c[1] ^ k0, uint32_t(p1), uint32_t(p0 >> 32) ^ c[3] ^ k1, uint32_t(p0)};
+  }
+  return c;
+}
+I random32(U i, U key, U upper) { return philox(i / 4, key, upper)[i % 4]; }
+I random64(U i, U key, U upper) {
+  const auto word = philox(i / 2, key, upper);
+  return static_cast<I>(U(word[2 * (i % 2) + 1]) << 32 | word[2 * (i % 2)]);
+}
+
 #define F1(e) [](double a, double, double) -> double { return e; }
 #define F2(e) [](double a, double b, double) -> double { return e; }
 #define F3(e) [](double a, double b, double c) -> double { return e; }
@@ -149,6 +166,11 @@ constexpr Intrinsic kIntrinsics[] = {
     {"is_inf", 1, R::Bool, nullptr, F1(std::isinf(a)), nullptr},
     {"is_finite", 1, R::Bool, nullptr, F1(std::isfinite(a)), nullptr},
     {"fma", 3, R::Same, nullptr, F3(std::fma(a, b, c)), I3(wrap(d, U(a) * U(b) + U(c)))},
+    {"random32", 3, R::Same, nullptr, nullptr,
+     I3(random32(U(a), U(b), U(c)))}, // of u64: element, seed[0], seed[1]
+    {"random64", 3, R::Same, nullptr, nullptr, I3(random64(U(a), U(b), U(c)))},
+    {"random_normal", 4, R::First, nullptr, nullptr,
+     nullptr}, // (std, element, seed[0], seed[1]): kernels only
     {"select", 3, R::Select, nullptr, nullptr, nullptr},
     {"cast", 1, R::Cast, nullptr, nullptr, nullptr},
     {"bitcast", 1, R::Cast, nullptr, nullptr, nullptr},

@@ -7,9 +7,6 @@ namespace dtc {
 
 namespace {
 
-inline constexpr DiagKind kNeedsType{"result-type-missing",
-                                     "'{0}' needs its result type written: `: f32[2, 3]`"};
-
 // One factor per dim of the written type; `rank` (or -1) is what the op asks for.
 bool writtenFactors(const OpQuery& q, Rule& rule, int rank) {
   if (q.writtenTypes.empty()) {

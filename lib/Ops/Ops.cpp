@@ -8,6 +8,7 @@ namespace {
 
 constexpr OpFamily kFamilies[] = {
     {"make", "tensors out of nothing", addMakeOps},
+    {"random", "numbers that depend on a seed and on their place in the whole tensor alone", addRandomOps},
     {"unary", "functions of one element", addUnaryOps},
     {"binary", "functions of two elements, broadcast as NumPy does", addBinaryOps},
     {"ternary", "functions of three elements, broadcast as NumPy does", addTernaryOps},

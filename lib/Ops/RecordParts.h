@@ -24,4 +24,7 @@ inline constexpr uint8_t kNumbers = kInts | kFloats, kBits = kBools | kInts, kAn
 // One operand, one result, the same dims: a rule for annotations and checks without results.
 [[nodiscard]] bool operandsAlikeRule(const OpQuery&, Rule&); // no results
 
+inline constexpr DiagKind kNeedsType{"result-type-missing",
+                                     "'{0}' needs its result type written: `: f32[2, 3]`"};
+
 } // namespace dtc

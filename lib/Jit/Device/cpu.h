@@ -98,13 +98,6 @@ template <class T, int N> DTC_FN Vec<dtc_compute<T>, N> dtc_gather(const T* p, V
 }
 DTC_FN void dtc_prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
 
-// 0, 1, 2, … in the lanes.
-template <class V> DTC_FN V dtc_iota() {
-  V x;
-  for (int i = 0; i < dtc_type<V>::lanes; ++i) x[i] = (dtc_elem<V>)i;
-  return x;
-}
-
 // --- across lanes: halves onto halves, the same order always ---
 #define DTC_REDUCE(name, combine)                                                                            \
   template <class T, int N> DTC_FN T dtc_reduce_##name(Vec<T, N> x) {                                        \

@@ -77,6 +77,127 @@ template <class T> DTC_FN T dtc_gelu_tanh(T x) {
   return (T)(dtc_elem<T>)0.5 * x * ((T)(dtc_elem<T>)1 + dtc_tanh(inner));
 }
 
+#ifndef __CUDACC__
+// 0, 1, 2, … in the lanes.
+template <class V> DTC_FN V dtc_iota() {
+  V x;
+  for (int i = 0; i < dtc_type<V>::lanes; ++i) x[i] = (dtc_elem<V>)i;
+  return x;
+}
+#endif
+
+// --- random numbers: Philox4x32-10 (lib/Ops/Random.cpp says what is drawn from what) ---
+template <class T> struct dtc_words {
+  dtc_with<T, u32> w0, w1, w2, w3;
+};
+template <class T> DTC_FN dtc_with<T, u32> dtc_high_half(T x) { return dtc_cast<u32>(x >> (T)32ull); }
+template <class T> DTC_FN dtc_words<T> dtc_philox(T block, T key, T upper) {
+  if constexpr (dtc_is_vector<T>) { // in 64-bit lanes whose upper halves mean nothing
+    const T low = (T)0xffffffffull;
+    T c0 = block, c1 = block >> (T)32ull, c2 = upper, c3 = upper >> (T)32ull, k0 = key, k1 = key >> (T)32ull;
+    for (int round = 0; round < 10; ++round) {
+      const T p0 = (c0 & low) * (T)0xD2511F53ull, p1 = (c2 & low) * (T)0xCD9E8D57ull;
+      c0 = (p1 >> (T)32ull) ^ c1 ^ k0;
+      c1 = p1;
+      c2 = (p0 >> (T)32ull) ^ c3 ^ k1;
+      c3 = p0;
+      k0 = k0 + (T)0x9E3779B9ull;
+      k1 = k1 + (T)0xBB67AE85ull;
+    }
+    return {dtc_cast<u32>(c0), dtc_cast<u32>(c1), dtc_cast<u32>(c2), dtc_cast<u32>(c3)};
+  } else {
+    u32 c0 = (u32)block, c1 = (u32)(block >> 32), c2 = (u32)upper, c3 = (u32)(upper >> 32);
+    u32 k0 = (u32)key, k1 = (u32)(key >> 32);
+    for (int round = 0; round < 10; ++round) {
+      const u64 p0 = (u64)c0 * 0xD2511F53u, p1 = (u64)c2 * 0xCD9E8D57u;
+      c0 = (u32)(p1 >> 32) ^ c1 ^ k0;
+      c1 = (u32)p1;
+      c2 = (u32)(p0 >> 32) ^ c3 ^ k1;
+      c3 = (u32)p0;
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    return {c0, c1, c2, c3};
+  }
+}
+// Word i % 4 of block i / 4.
+template <class T> DTC_FN dtc_with<T, u32> dtc_any_words(T i, T key, T upper) {
+  typedef dtc_with<T, u32> U;
+  const dtc_words<T> w = dtc_philox(i >> (T)2ull, key, upper);
+  const U at = dtc_cast<u32>(i);
+  const auto odd = dtc_ne(at & (U)1u, (U)0u), second = dtc_ne(at & (U)2u, (U)0u);
+  return dtc_select(second, dtc_select(odd, w.w3, w.w2), dtc_select(odd, w.w1, w.w0));
+}
+#ifndef __CUDACC__
+// Lanes that hold consecutive elements from a multiple of 4 on share their blocks, four words each.
+template <int N> DTC_FN bool dtc_in_blocks(Vec<u64, N> i) {
+  return (i[0] & 3) == 0 && !dtc_any(dtc_ne(i - (Vec<u64, N>)(u64)i[0], dtc_iota<Vec<u64, N>>()));
+}
+template <int N> DTC_FN Vec<u32, N> dtc_block_words(u64 first, u64 key, u64 upper) {
+  typedef Vec<u64, N / 4> B;
+  const dtc_words<B> w = dtc_philox((B)(first >> 2) + dtc_iota<B>(), (B)key, (B)upper);
+  if constexpr (N == 16) {
+    const Vec<u32, 8> a = __builtin_shufflevector(w.w0, w.w1, 0, 1, 2, 3, 4, 5, 6, 7);
+    const Vec<u32, 8> b = __builtin_shufflevector(w.w2, w.w3, 0, 1, 2, 3, 4, 5, 6, 7);
+    return __builtin_shufflevector(a, b, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  } else {
+    static_assert(N == 8, "vectors of f32");
+    const Vec<u32, 4> a = __builtin_shufflevector(w.w0, w.w1, 0, 1, 2, 3);
+    const Vec<u32, 4> b = __builtin_shufflevector(w.w2, w.w3, 0, 1, 2, 3);
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 1, 3, 5, 7);
+  }
+}
+#endif
+// All of u64: the element's index in the whole tensor, seed[0], seed[1].
+template <class T> DTC_FN T dtc_random32(T i, T key, T upper) {
+#ifndef __CUDACC__
+  if constexpr (dtc_type<T>::lanes == 8 || dtc_type<T>::lanes == 16)
+    if (dtc_in_blocks<dtc_type<T>::lanes>(i)) // key and upper are one number each
+      return dtc_cast<u64>(dtc_block_words<dtc_type<T>::lanes>(i[0], key[0], upper[0]));
+#endif
+  return dtc_cast<u64>(dtc_any_words(i, key, upper));
+}
+template <class T> DTC_FN T dtc_random64(T i, T key, T upper) {
+  typedef dtc_with<T, u32> U;
+  const dtc_words<T> w = dtc_philox(i >> (T)1ull, key, upper);
+  const auto odd = dtc_ne(dtc_cast<u32>(i) & (U)1u, (U)0u);
+  return dtc_cast<u64>(dtc_select(odd, w.w2, w.w0)) |
+         (dtc_cast<u64>(dtc_select(odd, w.w3, w.w1)) << (T)32ull);
+}
+// Box and Muller: `odd` takes the sine. Words of 32 bits for f32, of 64 for f64.
+template <class T> DTC_FN T dtc_box_muller(dtc_uint<T> radius, dtc_uint<T> angle, dtc_bool<T> odd) {
+  typedef dtc_elem<T> E;
+  typedef dtc_elem<dtc_uint<T>> W;
+  typedef dtc_uint<T> U;
+  constexpr int bits = sizeof(E) * 8;
+  constexpr W top = (W)1 << (bits - 1);
+  constexpr E unit = (E)0.5 / (E)top;
+  const auto low = dtc_lt(radius, (U)top);
+  const T x = (dtc_cast<E>(dtc_select(low, radius, ~radius)) + (T)(E)0.5) * (T)unit;
+  const T log = dtc_select(low, dtc_log(x), dtc_log1p(-x));
+  const U near = angle + (U)(W)(top >> 2);
+  const U quarter = (near >> (U)(W)(bits - 2)) + dtc_select(odd, (U)(W)3, (U)(W)0);
+  const T turn = dtc_cast<E>((dtc_sint<T>)(angle - ((near >> (U)(W)(bits - 2)) << (U)(W)(bits - 2)))) *
+                 (T)(E)(6.283185307179586477 * (f64)unit);
+  const auto sine = dtc_ne(quarter & (U)(W)1, (U)(W)0);
+  const T y = dtc_select(sine, dtc_sin(turn), dtc_cos(turn));
+  const auto negative = dtc_ne((quarter + (U)(W)1) & (U)(W)2, (U)(W)0); // quarters 1 and 2
+  return dtc_sqrt((T)(E)-2 * log) * dtc_select(negative, -y, y);
+}
+template <class T, class I> DTC_FN T dtc_random_normal(T deviation, I i, I key, I upper) {
+  typedef dtc_with<T, u32> U;
+  const auto odd = dtc_ne(dtc_cast<u32>(i) & (U)1u, (U)0u);
+  if constexpr (dtc_is_f64<T>) {
+    const dtc_words<I> w = dtc_philox(i >> (I)1ull, key, upper);
+    return deviation * dtc_box_muller<T>(dtc_cast<u64>(w.w0) | (dtc_cast<u64>(w.w1) << (I)32ull),
+                                         dtc_cast<u64>(w.w2) | (dtc_cast<u64>(w.w3) << (I)32ull), odd);
+  } else {
+    const dtc_words<I> w = dtc_philox(i >> (I)2ull, key, upper);
+    const auto second = dtc_ne(dtc_cast<u32>(i) & (U)2u, (U)0u);
+    return deviation * dtc_box_muller<T>(dtc_select(second, w.w2, w.w0), dtc_select(second, w.w3, w.w1), odd);
+  }
+}
+
 // --- narrow floats by bit operations; rounding to nearest, ties to even ---
 // f32 -> Exponent/Mantissa bits. FiniteOnly: E4M3FN.
 template <int Exponent, int Mantissa, bool FiniteOnly, class T> DTC_FN dtc_with<T, u32> dtc_narrow(T x) {
