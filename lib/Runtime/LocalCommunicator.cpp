@@ -13,7 +13,8 @@ constexpr int64_t kBlock = 1024; // elements that a reduction holds at a time: t
 // --- Elements in the type that they are combined in ---
 template <class A> void widen(DType d, const std::byte* p, A* out, int64_t n) {
   auto each = [&](auto load) {
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<A>(load(i)); // NOLINT(bugprone-signed-char-misuse): i8 elements are numbers
+    // An i8 element is a number.  NOLINTNEXTLINE(bugprone-signed-char-misuse)
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<A>(load(i));
   };
   auto at = [p]<class T>(T) { return [q = reinterpret_cast<const T*>(p)](int64_t i) { return q[i]; }; };
   switch (d) {
