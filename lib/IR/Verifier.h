@@ -3,6 +3,7 @@
 // calls), VerifyLocal.cpp (pieces, varying values, handles).
 #include "Varying.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/IR/Region.h"
 
 namespace dtc {
 
@@ -73,9 +74,6 @@ private:
   bool local_ = false; // in an spmd function or a `local` block
   std::vector<TypeId> types_;
 };
-
-// The trips of a `for`, where they are a size: numbers, or 0 and a symbol.
-[[nodiscard]] std::optional<Dim> tripCount(const Module&, OpId);
 
 // Of the ops with a callee, the one that gives gradients, too.
 [[nodiscard]] bool takesGradients(const OpRecord&);

@@ -1,5 +1,5 @@
 #include "dtc/Passes/Autodiff.h"
-#include "OpGradient.h"
+#include "GradientSweep.h"
 #include "dtc/Passes/Clone.h"
 #include "dtc/Passes/Inline.h"
 #include <algorithm>
@@ -7,59 +7,84 @@
 
 namespace dtc {
 
-static constexpr DiagKind kRegionGradient{
-    "region-gradient", "'{0}' cannot be differentiated: what the gradient is asked for depends on it"};
-
 namespace {
 
-// One value_and_grad: forward body, then the reverse sweep.
+// One value_and_grad: the callee's body, then the reverse sweep over it.
 class Differentiator {
 public:
   Differentiator(Module& m, BlockId block, std::vector<OpId>& out, Diagnostics& diags,
                  std::unordered_map<std::string, bool>& names)
-      : m_(m), b_(m, block, out, diags), out_(out), diags_(diags), names_(names) {}
+      : m_(m), out_(out), b_(m, block, forward_, diags), first_(static_cast<uint32_t>(m.values.size())),
+        shared_{m, diags, names, GradientPaths(m, first_), {}} {}
 
   // Fills `results`: all results of the callee, then the gradients.
   bool run(OpId o, std::vector<ValueId>& results) {
-    const FuncId callee = m_.findFunction(m_.strings[m_[o].callee]);
-    ValueMap map;
-    for (size_t i = 0; i < m_[callee].args.size(); ++i) {
-      ValueId v = constrain(m_.operand(o, i), m_[m_[callee].args[i].value].sharding);
-      map.set(m_[callee].args[i].value, v);
-      args_.push_back(v);
-    }
-    wrt_ = wrtOf(o, callee);
-    for (size_t i : wrt_) active_.insert(args_[i].index);
-    const size_t firstForward = out_.size();
-    const size_t firstValue = m_.values.size();
-    std::vector<OpId> body;
-    cloneOps(m_, m_[callee].body, b_.parent, body, map, {std::string(nameOf(m_.result(o))), &names_});
-    ValueMap decomposed;
-    for (OpId f : body)
-      if (!forwardOp(f, decomposed)) return false;
-    for (size_t r = 0; r < m_[callee].results.size(); ++r) {
-      ValueId v = decomposed(map(m_[m_[callee].body].yields[r]));
-      results.push_back(constrain(v, m_[callee].results[r].sharding));
-    }
-    for (size_t r = 0; r < results.size(); ++r) // the caller's names, before gradients are named after them
-      if (results[r].index >= firstValue && m_[results[r]].kind == ValueKind::OpResult)
-        m_[results[r]].name = m_[m_.result(o, r)].name;
-    const std::vector<OpId> forward(out_.begin() + static_cast<ptrdiff_t>(firstForward), out_.end());
-    for (OpId f : forward) spreadActivity(f);
-    b_.loc = m_[o].loc;
-    accumulate(results[0], b_.constant(1, m_[results[0]].type));
-    for (size_t i = forward.size(); i-- > 0;)
-      if (!backward(forward[i])) return false;
-    b_.loc = m_[o].loc;
-    for (size_t i : wrt_) {
-      ValueId v = args_[i], d = cotangent(v);
-      results.push_back(d.valid() ? d : b_.constant(0, m_[v].type));
-    }
+    if (!forward(o, results)) return false;
+    shared_.paths.addOps(forward_);
+    shared_.paths.solve(asked_, results[0]);
+    GradientSweep sweep(shared_, nullptr, GradientSweep::Scope::Whole, b_.parent, b_.parent);
+    sweep.b.loc = m_[o].loc;
+    if (sweep.onPath(results[0])) sweep.accumulate(results[0], sweep.b.constant(1, m_[results[0]].type));
+    if (!sweep.run(forward_)) return false;
+    sweep.b.loc = m_[o].loc;
+    std::vector<ValueId> gradients;
+    for (ValueId v : asked_) gradients.push_back(sweep.visibleOrZero(v));
+    dropUnused(m_, sweep.out, gradients);
+    results.insert(results.end(), gradients.begin(), gradients.end());
+    forward_.insert(forward_.end(), sweep.out.begin(), sweep.out.end());
+    for (OpId made : forward_) forEachUse(m_, made, [&](ValueId& v) { v = standsFor(v); });
+    for (ValueId& v : results) v = standsFor(v);
+    out_.insert(out_.end(), forward_.begin(), forward_.end());
     return true;
   }
 
 private:
   std::string_view nameOf(ValueId v) const { return m_.strings[m_[v].name]; }
+  ValueId standsFor(ValueId v) const { return arguments_(shared_.replaced(v)); }
+
+  // The callee's body in `forward_`, results constrained as its signature says.
+  bool forward(OpId o, std::vector<ValueId>& results) {
+    const FuncId callee = m_.findFunction(m_.strings[m_[o].callee]);
+    b_.loc = m_[o].loc;
+    ValueMap map;
+    bindArguments(o, callee, map);
+    std::vector<OpId> body;
+    cloneOps(m_, m_[callee].body, b_.parent, body, map, {std::string(nameOf(m_.result(o))), &shared_.names});
+    ValueMap decomposed;
+    if (!decompose(body, b_, decomposed)) return false;
+    const uint32_t firstOwn = first_ + static_cast<uint32_t>(asked_.size());
+    for (size_t r = 0; r < m_[callee].results.size(); ++r) {
+      ValueId v = decomposed(map(m_[m_[callee].body].yields[r]));
+      results.push_back(constrain(v, m_[callee].results[r].sharding));
+    }
+    for (size_t r = 0; r < results.size(); ++r) // the caller's names, before gradients are named after them
+      if (results[r].index >= firstOwn && m_[results[r]].kind == ValueKind::OpResult)
+        m_[results[r]].name = m_[m_.result(o, r)].name;
+    return true;
+  }
+
+  // What a gradient is asked for is told apart by its place, as one value may be given in several: a value of its own stands
+  // for it until the end.
+  void bindArguments(OpId o, FuncId callee, ValueMap& map) {
+    std::vector<char> asked(m_[callee].args.size(), 0);
+    const std::vector<size_t> wrt = wrtOf(o, callee);
+    for (size_t i : wrt) asked[i] = 1;
+    const BlockId scratch = m_.makeBlock();
+    std::vector<ValueId> values(asked.size());
+    for (size_t i = 0; i < asked.size(); ++i) {
+      if (!asked[i]) continue;
+      values[i] = m_.makeBlockArg(scratch, m_[m_.operand(o, i)].type);
+    }
+    for (size_t i : wrt) asked_.push_back(values[i]);
+    for (size_t i = 0; i < asked.size(); ++i) {
+      const ValueId arg = m_[callee].args[i].value, given = constrain(m_.operand(o, i), m_[arg].sharding);
+      if (asked[i]) {
+        m_[values[i]].sharding = m_[given].sharding;
+        arguments_.set(values[i], given);
+      }
+      map.set(arg, asked[i] ? values[i] : given);
+    }
+  }
 
   std::vector<size_t> wrtOf(OpId o, FuncId callee) {
     std::vector<size_t> out;
@@ -80,88 +105,46 @@ private:
     m_[o].parent = b_.parent;
     m_[m_.result(o)].type = m_[v].type;
     m_[m_.result(o)].sharding = sharding;
-    out_.push_back(o);
+    forward_.push_back(o);
     return m_.result(o);
   }
 
-  // An op that is its decomposition (attention) has the gradient of that.
-  bool forwardOp(OpId o, ValueMap& decomposed) {
-    for (uint32_t i = 0; i < m_[o].numOperands; ++i) m_.operands(o)[i] = decomposed(m_.operand(o, i));
-    const OpRecord& rec = m_.record(o);
-    if (!rec.decompose || rec.grad || rec.gradFn || rec.gradFromRule || rec.gradNone) {
-      out_.push_back(o);
-      return true;
-    }
-    b_.loc = m_[o].loc;
-    std::vector<ValueId> values;
-    if (!rec.decompose(b_, o, values)) return false;
-    for (uint32_t r = 0; r < m_[o].numResults; ++r) decomposed.set(m_.result(o, r), values[r]);
-    return true;
-  }
-
-  // A float result of an op with an active operand is active: it depends on what the gradient is asked for.
-  void spreadActivity(OpId o) {
-    bool active = false;
-    for (ValueId v : m_.operands(o)) active = active || active_.contains(v.index);
-    for (uint32_t k = 0; k < m_[o].numRegions && !active; ++k)
-      forEachOp(m_, m_.region(o, k), [&](OpId inner) {
-        for (ValueId v : m_.operands(inner)) active = active || active_.contains(v.index);
-      });
-    if (!active) return;
-    for (uint32_t r = 0; r < m_[o].numResults; ++r)
-      if (isFloat(m_.typeOf(m_.result(o, r)).dtype)) active_.insert(m_.result(o, r).index);
-  }
-
-  bool backward(OpId o) {
-    bool any = false, active = false;
-    std::vector<ValueId> results, operands;
-    for (uint32_t r = 0; r < m_[o].numResults; ++r) {
-      results.push_back(cotangent(m_.result(o, r)));
-      any = any || results.back().valid();
-      active = active || active_.contains(m_.result(o, r).index);
-    }
-    if (!any || !active) return true;
-    if (m_.record(o).regions != RegionKind::None) {
-      diags_.error(kRegionGradient, m_[o].loc, m_.record(o).name);
-      return false;
-    }
-    nameCotangents(o, results);
-    if (!opGradient(b_, o, results, operands)) return false;
-    for (size_t i = 0; i < operands.size(); ++i) {
-      ValueId v = m_.operand(o, i);
-      if (operands[i].valid() && active_.contains(v.index)) accumulate(v, operands[i]);
+  // Moves `ops` to the builder's list. An op that is its decomposition has the gradient of that.
+  bool decompose(std::span<const OpId> ops, Builder& b, ValueMap& map) {
+    for (OpId o : ops) {
+      for (uint32_t i = 0; i < m_[o].numOperands; ++i) m_.operands(o)[i] = map(m_.operand(o, i));
+      for (uint32_t k = 0; k < m_[o].numRegions; ++k)
+        if (!decomposeBlock(m_.region(o, k), map)) return false;
+      const OpRecord& rec = m_.record(o);
+      if (!rec.decompose || rec.grad || rec.gradFn || rec.gradFromRule || rec.gradNone) {
+        b.out.push_back(o);
+        continue;
+      }
+      b.loc = m_[o].loc;
+      std::vector<ValueId> values;
+      if (!rec.decompose(b, o, values)) return false;
+      for (uint32_t r = 0; r < m_[o].numResults; ++r) map.set(m_.result(o, r), values[r]);
     }
     return true;
   }
 
-  // %d_h for the gradient of %h, where the name is free and the value has none.
-  void nameCotangents(OpId o, const std::vector<ValueId>& cotangents) {
-    for (uint32_t r = 0; r < cotangents.size(); ++r) {
-      ValueId d = cotangents[r];
-      if (!d.valid() || m_[d].name.valid() || !m_[m_.result(o, r)].name.valid()) continue;
-      std::string name = "d_" + std::string(nameOf(m_.result(o, r)));
-      if (names_.emplace(name, true).second) m_[d].name = m_.strings.intern(name);
-    }
-  }
-
-  ValueId cotangent(ValueId v) const {
-    auto it = cotangents_.find(v);
-    return it == cotangents_.end() ? ValueId() : it->second;
-  }
-  void accumulate(ValueId v, ValueId d) {
-    auto [it, fresh] = cotangents_.emplace(v, d);
-    if (!fresh) it->second = b_.value("add", {it->second, d});
+  bool decomposeBlock(BlockId block, ValueMap& map) {
+    std::vector<OpId> out;
+    Builder b(m_, block, out, b_.diags);
+    if (!decompose(std::vector<OpId>(m_[block].ops), b, map)) return false;
+    m_[block].ops = std::move(out);
+    for (ValueId& v : m_[block].yields) v = map(v);
+    return true;
   }
 
   Module& m_;
-  Builder b_;
   std::vector<OpId>& out_;
-  Diagnostics& diags_;
-  std::unordered_map<std::string, bool>& names_;
-  std::vector<ValueId> args_;
-  std::vector<size_t> wrt_;
-  std::unordered_set<uint32_t> active_;
-  std::unordered_map<ValueId, ValueId> cotangents_;
+  std::vector<OpId> forward_;
+  Builder b_;
+  uint32_t first_; // ids from here on are the forward program's
+  Differentiation shared_;
+  std::vector<ValueId> asked_; // stand for the arguments that gradients are asked for, in the order of `wrt`
+  ValueMap arguments_;         // and what they stand for
 };
 
 class AutodiffRunner {
@@ -170,26 +153,37 @@ public:
       : m_(m), diags_(diags), kind_(m.registry->find("value_and_grad")) {}
 
   bool run() {
-    std::unordered_set<uint32_t> differentiated;
-    for (FuncId f : std::vector<FuncId>(m_.order)) {
-      bool has = false;
-      forEachOp(m_, m_[f].body, [&](OpId o) { has = has || m_[o].kind == kind_; });
-      if (!has) continue;
-      collectNames(f);
-      ValueMap map;
-      if (!rewrite(m_[f].body, map, differentiated)) return false;
-    }
-    std::erase_if(m_.order, [&](FuncId f) { return differentiated.contains(f.index) && !isCalled(f); });
+    for (FuncId f : std::vector<FuncId>(m_.order))
+      if (!differentiate(f)) return false;
+    std::erase_if(m_.order, [&](FuncId f) { return differentiated_.contains(f.index) && !isCalled(f); });
     return !diags_.hasErrors();
   }
 
 private:
+  // Callees first: a gradient of a function that takes gradients itself is made of those.
+  bool differentiate(FuncId f) {
+    if (!done_.insert(f.index).second) return true;
+    std::vector<FuncId> callees;
+    forEachOp(m_, m_[f].body, [&](OpId o) {
+      if (m_[o].kind == kind_) callees.push_back(m_.findFunction(m_.strings[m_[o].callee]));
+    });
+    if (callees.empty()) return true;
+    for (FuncId c : callees)
+      if (!differentiate(c)) return false;
+    collectNames(f);
+    ValueMap map;
+    return rewrite(m_[f].body, map);
+  }
+
   void collectNames(FuncId f) {
     names_.clear();
     for (const FuncArg& a : m_[f].args) names_.emplace(m_.strings[m_[a.value].name], true);
     forEachOp(m_, m_[f].body, [&](OpId o) {
       for (uint32_t r = 0; r < m_[o].numResults; ++r)
         if (m_[m_.result(o, r)].name.valid()) names_.emplace(m_.strings[m_[m_.result(o, r)].name], true);
+      for (uint32_t k = 0; k < m_[o].numRegions; ++k)
+        for (ValueId a : m_[m_.region(o, k)].args)
+          if (m_[a].name.valid()) names_.emplace(m_.strings[m_[a].name], true);
     });
   }
 
@@ -200,17 +194,17 @@ private:
     return called;
   }
 
-  bool rewrite(BlockId block, ValueMap& map, std::unordered_set<uint32_t>& differentiated) {
+  bool rewrite(BlockId block, ValueMap& map) {
     std::vector<OpId> out;
     for (OpId o : std::vector<OpId>(m_[block].ops)) {
       for (uint32_t i = 0; i < m_[o].numOperands; ++i) m_.operands(o)[i] = map(m_.operand(o, i));
       for (uint32_t k = 0; k < m_[o].numRegions; ++k)
-        if (!rewrite(m_.region(o, k), map, differentiated)) return false;
+        if (!rewrite(m_.region(o, k), map)) return false;
       if (m_[o].kind != kind_) {
         out.push_back(o);
         continue;
       }
-      differentiated.insert(m_.findFunction(m_.strings[m_[o].callee]).index);
+      differentiated_.insert(m_.findFunction(m_.strings[m_[o].callee]).index);
       const size_t before = m_.values.size();
       std::vector<ValueId> results;
       if (!Differentiator(m_, block, out, diags_, names_).run(o, results)) return false;
@@ -229,6 +223,7 @@ private:
   Module& m_;
   Diagnostics& diags_;
   OpKind kind_;
+  std::unordered_set<uint32_t> done_, differentiated_;
   std::unordered_map<std::string, bool> names_;
   std::unordered_set<uint32_t> named_;
 };

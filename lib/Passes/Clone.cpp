@@ -4,6 +4,7 @@
 namespace dtc {
 
 static StrId nameOfCopy(Module& m, StrId name, const CloneNames& names) {
+  if (names.same) return name;
   if (!name.valid() || names.prefix.empty() || !names.taken) return {};
   std::string copy = names.prefix + "_" + std::string(m.strings[name]);
   if (!names.taken->emplace(copy, true).second) return {};
@@ -18,7 +19,7 @@ static void copyValue(Module& m, ValueId from, ValueId to, const CloneNames& nam
   m[to].name = nameOfCopy(m, source.name, names);
 }
 
-static OpId cloneOp(Module& m, OpId o, BlockId parent, ValueMap& map, const CloneNames& names) {
+OpId cloneOp(Module& m, OpId o, BlockId parent, ValueMap& map, const CloneNames& names) {
   std::vector<ValueId> operands;
   for (ValueId v : m.operands(o)) operands.push_back(map(v));
   const Op source = m[o];

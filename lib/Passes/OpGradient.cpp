@@ -33,8 +33,9 @@ std::vector<std::string> namesOf(const char* text) {
 
 class GradientMaker {
 public:
-  GradientMaker(Builder& b, OpId op, std::span<const ValueId> resultCotangents)
-      : b_(b), m_(b.module), op_(op), record_(m_.record(op)),
+  GradientMaker(Builder& b, OpId op, std::span<const ValueId> resultCotangents,
+                const std::vector<char>& wanted)
+      : b_(b), m_(b.module), op_(op), record_(m_.record(op)), wanted_(wanted),
         cotangents_(resultCotangents.begin(), resultCotangents.end()) {}
 
   bool run(std::vector<ValueId>& out) {
@@ -54,7 +55,7 @@ public:
     if (!ok) return b_.diags.hasErrors() ? false : refuse(); // a variant of the op that has none
     out.resize(m_[op_].numOperands);
     for (size_t i = 0; i < out.size(); ++i)
-      if (out[i].valid()) out[i] = toTypeOf(out[i], m_.operand(op_, i));
+      if (out[i].valid()) out[i] = wanted_[i] ? toTypeOf(out[i], m_.operand(op_, i)) : ValueId();
     return true;
   }
 
@@ -140,7 +141,7 @@ private:
     Rule rule;
     if (!ruleOf(q, rule)) return false;
     for (uint32_t target = 0; target < m_[op_].numOperands; ++target) {
-      if (!isFloat(m_.typeOf(m_.operand(op_, target)).dtype)) continue;
+      if (!wanted_[target] || !isFloat(m_.typeOf(m_.operand(op_, target)).dtype)) continue;
       out[target] = additive(rule, target) ? cotangentOf(0) : product(rule, target);
     }
     return true;
@@ -232,6 +233,7 @@ private:
   Module& m_;
   OpId op_;
   const OpRecord& record_;
+  const std::vector<char>& wanted_;
   std::vector<ValueId> cotangents_;
   std::vector<std::string> names_;
   std::vector<std::pair<std::string_view, ValueId>> bindings_;
@@ -240,9 +242,9 @@ private:
 } // namespace
 
 bool opGradient(Builder& b, OpId op, std::span<const ValueId> resultCotangents,
-                std::vector<ValueId>& operandCotangents) {
+                const std::vector<char>& wanted, std::vector<ValueId>& operandCotangents) {
   b.loc = b.module[op].loc;
-  return GradientMaker(b, op, resultCotangents).run(operandCotangents);
+  return GradientMaker(b, op, resultCotangents, wanted).run(operandCotangents);
 }
 
 } // namespace dtc

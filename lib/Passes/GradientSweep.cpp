@@ -1,0 +1,159 @@
+#include "GradientSweep.h"
+#include "OpGradient.h"
+#include "RegionGradient.h"
+#include <algorithm>
+#include <unordered_set>
+
+namespace dtc {
+
+void Differentiation::name(ValueId v, std::string wanted) {
+  if (m[v].name.valid() || m[v].kind == ValueKind::Literal || m[v].kind == ValueKind::Symbol) return;
+  if (names.emplace(wanted, true).second) m[v].name = m.strings.intern(wanted);
+}
+
+bool GradientSweep::owns(ValueId v) const {
+  if (scope_ == Scope::Whole) return true;
+  OpId made = m.definingOp(v);
+  return (made.valid() ? m[made].parent : BlockId(m[v].owner)) == forward;
+}
+
+ValueId GradientSweep::visible(ValueId v) {
+  if (auto it = cotangents_.find(v); it != cotangents_.end()) return it->second;
+  if (owns(v)) return {};
+  if (scope_ == Scope::Branch) return outer->visible(v);
+  ValueId sum = m.makeBlockArg(b.parent, m[v].type);
+  touched_.push_back(v);
+  cotangents_.emplace(v, sum);
+  return sum;
+}
+
+ValueId GradientSweep::visibleOrZero(ValueId v) {
+  ValueId d = visible(v);
+  return d.valid() ? d : zeros(v);
+}
+
+void GradientSweep::accumulate(ValueId v, ValueId cotangent, size_t fresh) {
+  if (!onPath(v)) return;
+  const ValueId sum = visible(v);
+  if (sum.valid() && !scattersInto(sum, cotangent, fresh)) cotangent = b.value("add", {sum, cotangent});
+  set(v, cotangent);
+}
+
+void GradientSweep::set(ValueId v, ValueId cotangent) {
+  const bool isNew = cotangents_.insert_or_assign(v, cotangent).second;
+  if (isNew && scope_ == Scope::Branch && !owns(v)) touched_.push_back(v);
+}
+
+// A cotangent that was scattered into zeros is scattered into the sum instead: rows of a large table then cost what they
+// hold, in each trip of a loop too.
+bool GradientSweep::scattersInto(ValueId sum, ValueId cotangent, size_t fresh) {
+  const OpId made = m.definingOp(cotangent), sumMade = m.definingOp(sum);
+  if (!made.valid() || made.index < fresh || m.record(made).name != std::string_view("scatter")) return false;
+  if (sumMade.valid() && sumMade.index >= fresh) return false; // it stands after the scatter
+  const OpId base = m.definingOp(m.operand(made, 0));
+  if (!base.valid() || base.index < fresh || m.record(base).name != std::string_view("constant"))
+    return false;
+  m.operands(made)[0] = sum;
+  return true;
+}
+
+bool GradientSweep::run(std::vector<OpId>& ops) {
+  for (size_t i = ops.size(); i-- > 0;)
+    if (!step(ops[i])) return false;
+  return true;
+}
+
+bool GradientSweep::step(OpId& o) {
+  bool any = false;
+  std::vector<ValueId> results;
+  for (uint32_t r = 0; r < m[o].numResults; ++r) {
+    ValueId v = m.result(o, r);
+    results.push_back(onPath(v) ? visible(v) : ValueId());
+    any = any || results.back().valid();
+  }
+  if (!any) return true;
+  b.loc = m[o].loc;
+  nameCotangents(o, results);
+  if (m.record(o).regions != RegionKind::None) return regionGradient(*this, o, results);
+  if (sliceOfTrip(o)) {
+    addSlice(o, results[0]);
+    return true;
+  }
+  return plain(o, results);
+}
+
+// Is it `index_select %ws, %i {dim = 0}` with the loop's own index, which walks along the whole of what it visits?
+bool GradientSweep::sliceOfTrip(OpId o) const {
+  if (!slices || m.record(o).name != std::string_view("index_select") || m[o].numOperands != 2) return false;
+  if (m.operand(o, 1) != slices->trip || owns(m.operand(o, 0))) return false;
+  if (m.attrs[m.attr(o, "dim")].i != 0) return false;
+  const Dim rows = m.typeOf(m.operand(o, 0)).dims[0];
+  if (slices->lo == 0 && rows == slices->trips) return true;
+  return rows.isStatic() && slices->trips.isStatic() && slices->lo >= 0 &&
+         slices->lo + slices->trips.value() <= rows.value();
+}
+
+void GradientSweep::addSlice(OpId o, ValueId cotangent) {
+  auto [it, isNew] = slices->cotangents.emplace(m.operand(o, 0), cotangent);
+  if (isNew)
+    slices->sources.push_back(it->first);
+  else
+    it->second = b.value("add", {it->second, cotangent});
+}
+
+bool GradientSweep::plain(OpId o, const std::vector<ValueId>& results) {
+  const size_t before = m.ops.size();
+  std::vector<char> wanted;
+  for (ValueId v : m.operands(o)) wanted.push_back(onPath(v));
+  std::vector<ValueId> operands;
+  if (!opGradient(b, o, results, wanted, operands)) return false;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (!operands[i].valid() || !wanted[i]) continue;
+    const bool once = std::count(operands.begin(), operands.end(), operands[i]) == 1;
+    accumulate(m.operand(o, i), operands[i], once ? before : SIZE_MAX);
+  }
+  return true;
+}
+
+// %d_h for the gradient of %h, where the name is free and the value has none.
+void GradientSweep::nameCotangents(OpId o, const std::vector<ValueId>& results) {
+  for (uint32_t r = 0; r < results.size(); ++r)
+    if (StrId of = m[m.result(o, r)].name; results[r].valid() && of.valid())
+      shared.name(results[r], "d_" + std::string(m.strings[of]));
+}
+
+// --- what blocks are put together with ---
+
+void dropUnused(Module& m, std::vector<OpId>& ops, std::span<const ValueId> yields) {
+  std::unordered_set<ValueId> used(yields.begin(), yields.end());
+  std::vector<OpId> kept;
+  for (size_t i = ops.size(); i-- > 0;) {
+    bool needed = false;
+    for (uint32_t r = 0; r < m[ops[i]].numResults; ++r) needed |= used.contains(m.result(ops[i], r));
+    if (!needed) continue;
+    forEachUse(m, ops[i], [&](ValueId v) { used.insert(v); });
+    kept.push_back(ops[i]);
+  }
+  ops.assign(kept.rbegin(), kept.rend());
+}
+
+void fillBlock(Module& m, BlockId block, std::vector<OpId> ops, std::vector<ValueId> yields) {
+  for (OpId o : ops) m[o].parent = block;
+  m[block].ops = std::move(ops);
+  m[block].yields = std::move(yields);
+}
+
+void completeOp(Module& m, OpId o, std::span<const ValueId> operands, std::span<const TypeId> results) {
+  m.setOperands(o, operands);
+  m[o].firstResult = ValueId(static_cast<uint32_t>(m.values.size()));
+  m[o].numResults = static_cast<uint32_t>(results.size());
+  for (uint32_t r = 0; r < results.size(); ++r) {
+    Value& v = m.values.emplace_back();
+    v.owner = o.index;
+    v.position = r;
+    v.type = results[r];
+    v.loc = m[o].loc;
+  }
+}
+
+} // namespace dtc

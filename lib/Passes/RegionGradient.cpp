@@ -1,0 +1,247 @@
+#include "RegionGradient.h"
+#include "GradientResiduals.h"
+#include "dtc/IR/OpRecord.h"
+#include <algorithm>
+#include <memory>
+#include <unordered_set>
+
+namespace dtc {
+
+static constexpr DiagKind kRegionGradient{
+    "region-gradient", "'{0}' cannot be differentiated: what the gradient is asked for depends on it"};
+
+bool regionGradient(GradientSweep& s, OpId& op, std::span<const ValueId> results) {
+  switch (s.m.record(op).regions) {
+  case RegionKind::For: return forGradient(s, op, results);
+  case RegionKind::Cond: return condGradient(s, op, results);
+  case RegionKind::Recompute: return recomputeGradient(s, op, results);
+  default: break;
+  }
+  s.shared.diags.error(kRegionGradient, s.m[op].loc, s.m.record(op).name);
+  return false;
+}
+
+OpId extended(Differentiation& d, OpId op, std::span<const ValueId> operands,
+              std::span<const TypeId> furtherResults) {
+  Module& m = d.m;
+  const Op old = m[op];
+  std::vector<TypeId> types;
+  for (uint32_t r = 0; r < old.numResults; ++r) types.push_back(m[m.result(op, r)].type);
+  types.insert(types.end(), furtherResults.begin(), furtherResults.end());
+  const OpId fresh = m.makeOp(old.kind, {}, 0, old.attrs, 0, old.loc);
+  completeOp(m, fresh, operands, types);
+  m[fresh].parent = old.parent;
+  m[fresh].numRegions = old.numRegions;
+  m[fresh].firstRegion = old.firstRegion;
+  for (uint32_t k = 0; k < old.numRegions; ++k) m[m.region(fresh, k)].parentOp = fresh;
+  for (uint32_t r = 0; r < old.numResults; ++r) {
+    const Value& from = m[m.result(op, r)];
+    Value& to = m[m.result(fresh, r)];
+    to.sharding = from.sharding;
+    to.name = from.name;
+    to.loc = from.loc;
+    d.replaced.set(m.result(op, r), m.result(fresh, r));
+  }
+  return fresh;
+}
+
+TypeId stackedType(Module& m, TypeId type, Dim rows) {
+  Type t = m.types[type];
+  t.dims.insert(t.dims.begin(), rows);
+  return m.types.intern(std::move(t));
+}
+
+// --- cond: the same branch backwards; what it reads of the forward one is yielded by that ---
+
+namespace {
+
+class CondGradient {
+public:
+  CondGradient(GradientSweep& s, OpId& op, std::span<const ValueId> results)
+      : s_(s), m_(s.m), op_(op), results_(results) {}
+
+  bool run() {
+    back_ = m_.makeOp(m_[op_].kind, std::array{m_.operand(op_, 0)}, 0, {}, 2, m_[op_].loc);
+    m_[back_].parent = s_.b.parent;
+    for (uint32_t k = 0; k < 2; ++k) {
+      const BlockId forward = m_.region(op_, k), backward = m_.region(back_, k);
+      m_[backward].parentFunc = m_[forward].parentFunc;
+      m_[backward].terminatorLoc = m_[forward].terminatorLoc;
+      branches_.push_back(std::make_unique<Branch>(s_, forward, backward));
+      if (!sweep(*branches_.back())) return false;
+    }
+    if (touched_.empty()) return true;
+    for (auto& branch : branches_) yield(*branch);
+    keep();
+    std::vector<TypeId> types;
+    for (ValueId v : touched_) types.push_back(m_[v].type);
+    for (uint32_t k = 0; k < 2; ++k)
+      fillBlock(m_, m_.region(back_, k), std::move(branches_[k]->sweep.out), std::move(branches_[k]->yields));
+    completeOp(m_, back_, std::vector<ValueId>(m_.operands(back_).begin(), m_.operands(back_).end()), types);
+    s_.out.push_back(back_);
+    for (size_t i = 0; i < touched_.size(); ++i)
+      s_.set(touched_[i], m_.result(back_, static_cast<uint32_t>(i)));
+    return true;
+  }
+
+private:
+  struct Branch {
+    Branch(GradientSweep& outer, BlockId forward, BlockId backward)
+        : sweep(outer.shared, &outer, GradientSweep::Scope::Branch, forward, backward),
+          residuals(outer.m, forward) {}
+    GradientSweep sweep;
+    Residuals residuals;
+    std::vector<ValueId> yields;
+  };
+
+  bool sweep(Branch& branch) {
+    GradientSweep& inner = branch.sweep;
+    inner.b.loc = m_[op_].loc;
+    inner.b.mesh = s_.b.mesh;
+    const std::vector<ValueId> yields = m_[inner.forward].yields;
+    for (size_t r = 0; r < results_.size(); ++r)
+      if (results_[r].valid()) inner.accumulate(yields[r], results_[r]);
+    std::vector<OpId> ops = m_[inner.forward].ops;
+    const bool good = inner.run(ops);
+    m_[inner.forward].ops = std::move(ops);
+    for (ValueId v : inner.touched())
+      if (isTouched_.insert(v).second) touched_.push_back(v);
+    return good;
+  }
+
+  void yield(Branch& branch) {
+    for (ValueId v : touched_) branch.yields.push_back(branch.sweep.visibleOrZero(v));
+    dropUnused(m_, branch.sweep.out, branch.yields);
+    branch.residuals.collect(branch.sweep.out, branch.yields, {});
+  }
+
+  // One further result for each kept value; the branches share those of one type.
+  struct Slots {
+    std::vector<TypeId> types;
+    std::vector<std::array<ValueId, 2>> values;
+  };
+  Slots slotsOfBoth() {
+    Slots slots;
+    std::unordered_map<TypeId, std::vector<size_t>> open; // of the first branch, to be shared
+    for (size_t k = 0; k < 2; ++k)
+      for (ValueId v : branches_[k]->residuals.kept()) {
+        const TypeId type = m_[v].type;
+        if (k == 1 && !open[type].empty()) {
+          slots.values[open[type].back()][1] = v;
+          open[type].pop_back();
+          continue;
+        }
+        open[type].push_back(slots.values.size());
+        slots.values.emplace_back()[k] = v;
+        slots.types.push_back(type);
+      }
+    return slots;
+  }
+
+  // Makes the forward op give what the backward one reads; a branch that keeps nothing in a place gives zeros.
+  void keep() {
+    const Slots slots = slotsOfBoth();
+    const uint32_t before = m_[op_].numResults;
+    if (!slots.types.empty()) {
+      const std::vector<ValueId> operands(m_.operands(op_).begin(), m_.operands(op_).end());
+      op_ = extended(s_.shared, op_, operands, slots.types);
+    }
+    for (uint32_t k = 0; k < 2; ++k) {
+      for (size_t i = 0; i < slots.types.size(); ++i) {
+        const BlockId forward = m_.region(op_, k);
+        ValueId v = slots.values[i][k];
+        if (v.valid())
+          branches_[k]->residuals.provide(v, m_.result(op_, before + i));
+        else
+          v = zerosAtEnd(forward, slots.types[i]);
+        m_[forward].yields.push_back(v);
+      }
+      std::vector<OpId> prologue;
+      Builder b(m_, m_.region(back_, k), prologue, s_.shared.diags);
+      branches_[k]->residuals.substitute(b, branches_[k]->sweep.out, branches_[k]->yields);
+    }
+  }
+
+  ValueId zerosAtEnd(BlockId block, TypeId type) {
+    std::vector<OpId> ops;
+    Builder b(m_, block, ops, s_.shared.diags);
+    b.loc = m_[op_].loc;
+    ValueId v = b.constant(0, type);
+    m_[block].ops.push_back(ops[0]);
+    return v;
+  }
+
+  GradientSweep& s_;
+  Module& m_;
+  OpId& op_;
+  std::span<const ValueId> results_;
+  OpId back_;
+  std::vector<std::unique_ptr<Branch>> branches_;
+  std::vector<ValueId> touched_;
+  std::unordered_set<ValueId> isTouched_;
+};
+
+} // namespace
+
+bool condGradient(GradientSweep& s, OpId& op, std::span<const ValueId> results) {
+  return CondGradient(s, op, results).run();
+}
+
+// --- recompute: forwards a copy of the block, backwards the block itself with its gradient behind it ---
+
+namespace {
+
+// The backward pass says nothing and checks nothing again.
+void dropEffects(Module& m, BlockId block) {
+  std::vector<OpId> kept;
+  for (OpId o : m[block].ops) {
+    if (m.record(o).sideEffect) continue;
+    for (uint32_t k = 0; k < m[o].numRegions; ++k) dropEffects(m, m.region(o, k));
+    kept.push_back(o);
+  }
+  m[block].ops = std::move(kept);
+}
+
+} // namespace
+
+bool recomputeGradient(GradientSweep& s, OpId& op, std::span<const ValueId> results) {
+  Module& m = s.m;
+  const OpId back = op;
+  const BlockId block = m.region(back);
+  const std::vector<ValueId> starts(m.operands(back).begin(), m.operands(back).end());
+  const std::vector<ValueId> yields = m[block].yields, args = m[block].args;
+  CloneNames names;
+  names.same = true;
+  ValueMap copied;
+  op = cloneOp(m, back, m[back].parent, copied, names);
+  for (uint32_t r = 0; r < m[op].numResults; ++r) s.shared.replaced.set(m.result(back, r), m.result(op, r));
+  dropEffects(m, block);
+
+  GradientSweep inner(s.shared, &s, GradientSweep::Scope::Branch, block, block);
+  inner.b.loc = m[back].loc;
+  inner.b.mesh = s.b.mesh;
+  for (size_t r = 0; r < results.size(); ++r)
+    if (results[r].valid()) inner.accumulate(yields[r], results[r]);
+  std::vector<OpId> ops = m[block].ops;
+  if (!inner.run(ops)) return false;
+
+  std::vector<ValueId> given, to; // what the backward block yields, and whose cotangents these are
+  for (size_t i = 0; i < args.size(); ++i)
+    if (ValueId d = inner.visible(args[i]); d.valid()) given.push_back(d), to.push_back(starts[i]);
+  const size_t numArgs = to.size();
+  for (ValueId v : inner.touched()) given.push_back(inner.visible(v)), to.push_back(v);
+  if (to.empty()) return true;
+  ops.insert(ops.end(), inner.out.begin(), inner.out.end());
+  dropUnused(m, ops, given);
+  fillBlock(m, block, std::move(ops), std::move(given));
+  std::vector<TypeId> types;
+  for (ValueId v : to) types.push_back(m[v].type);
+  m[back].parent = s.b.parent;
+  completeOp(m, back, starts, types);
+  s.out.push_back(back);
+  for (size_t i = numArgs; i < to.size(); ++i) s.set(to[i], m.result(back, i));
+  for (size_t i = 0; i < numArgs; ++i) s.accumulate(to[i], m.result(back, i));
+  return true;
+}
+
+} // namespace dtc
