@@ -7,8 +7,8 @@ namespace dtc {
 
 static constexpr DiagKind kLoopBounds{
     "loop-bounds",
-    "'{0}' cannot be differentiated: its gradient reads {1} values of each trip, and only bounds that are "
-    "numbers, or 0 and a symbol, say how many trips there are to keep them of"};
+    "'{0}' cannot be differentiated: its gradient reads values of each trip ({1} of them), and only bounds "
+    "that are numbers, or 0 and a symbol, say how many trips to keep them of"};
 
 namespace {
 

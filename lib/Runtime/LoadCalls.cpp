@@ -113,7 +113,21 @@ Status Loader::fillContents() {
 Result<std::vector<Tensor>> Loader::valuesOn(OpId o, int64_t place) {
   Diagnostics diags;
   OpQuery q = queryOf(m_, o, diags);
-  if (!m_.record(o).isCollective()) return evaluateOp(q, {}, {});
+  if (!m_.record(o).isCollective()) {
+    std::vector<TypeId> types; // of this device's pieces
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) {
+      const Type type = m_.typeOf(m_.result(o, r));
+      std::vector<Dim> dims;
+      for (Dim d : type.dims) {
+        auto size = dimAt(m_, d, program_.mesh, place);
+        if (!size) return inputError("a symbolic size has no value: bind it with --dim NAME=SIZE");
+        dims.emplace_back(*size);
+      }
+      types.push_back(m_.tensorType(type.dtype, dims));
+    }
+    q.writtenTypes = types;
+    return evaluateOp(q, {}, {});
+  }
   std::string_view name = q.record->name;
   std::vector<AxisRef> axes = axesOfAttr(m_, m_.attr(o, "axes"), program_.mesh);
   int64_t index = program_.mesh.indexAlong(axes, place);

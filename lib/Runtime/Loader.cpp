@@ -116,6 +116,7 @@ Status Loader::loadTime(OpId o) {
   program_.loadTime.push_back(std::move(program_.infos.back()));
   program_.infos.pop_back();
   bool perPlace = m_.record(o).isCollective();
+  for (uint32_t r = 0; r < m_[o].numResults; ++r) perPlace |= !m_.typeOf(m_.result(o, r)).isStatic();
   int64_t places = perPlace ? program_.mesh.numDevices() : 1;
   for (int64_t p = 0; p < places; ++p) {
     auto values = valuesOn(o, p);
