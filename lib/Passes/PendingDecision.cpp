@@ -5,7 +5,7 @@
 // what was assumed of the carried values is what their yields turn out to be.
 #include "OpForms.h"
 #include "PendingCut.h"
-#include "dtc/Ops/Homomorphism.h"
+#include "dtc/IR/Homomorphism.h"
 #include <algorithm>
 #include <map>
 #include <unordered_set>
