@@ -1,6 +1,7 @@
 #include "Interpreter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace dtc {
@@ -185,9 +186,39 @@ Status Interpreter::runPlain(const OpRun& run) {
   return Ok{};
 }
 
+// Ops that only choose or move elements round nothing, and equal elements stay equal through them.
+static bool rounds(const OpRecord& r) {
+  return std::none_of(r.through.begin(), r.through.end(), [](const Through& t) {
+    return t.row == ThroughRow::Moving || t.row == ThroughRow::Choosing;
+  });
+}
+
+static Tensor nudged(const Tensor& t, uint64_t state) {
+  Tensor moved = t;
+  for (int64_t i = 0; i < t.numElements(); ++i) {
+    const double v = t.getFloat(i);
+    uint64_t bits = state += 0x9E3779B97F4A7C15ull; // splitmix64
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9ull;
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBull;
+    const uint64_t way = (bits ^ (bits >> 31)) % 3;
+    if (way == 2 || v == 0 || !std::isfinite(v)) continue;
+    const double to = way == 0 ? HUGE_VAL : -HUGE_VAL;
+    moved.setFloat(i, t.dtype() == DType::F32 ? std::nextafter(static_cast<float>(v), static_cast<float>(to))
+                                              : std::nextafter(v, to));
+  }
+  return moved;
+}
+
 Result<std::vector<Tensor>> Interpreter::runOn(const OpRun& run, const PreparedOp& p, int64_t device) {
   std::vector<const Tensor*> operands;
   for (ValueId v : m_.operands(run.op)) operands.push_back(value(v, device).get());
+  std::vector<Tensor> moved;
+  if (options_.nudge && rounds(m_.record(run.op))) {
+    moved.reserve(operands.size());
+    for (const Tensor*& t : operands)
+      if (t->dtype() == DType::F32 || t->dtype() == DType::F64)
+        t = &moved.emplace_back(nudged(*t, options_.nudge * 0xD1B54A32D192ED03ull + (++nudges_ << 32)));
+  }
   Env env = envOf(run.context, device);
   if (p.concrete) return evaluateLoops(p.query, p.rule, operands, p.resultTypes, env, options_.precision);
   auto c = makeConcrete(p.query, operands, p.resultTypes, env);

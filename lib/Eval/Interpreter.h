@@ -70,6 +70,7 @@ private:
   std::vector<std::pair<StrId, int64_t>> symbols_;
   std::vector<std::vector<TensorRef>> values_; // [value][device]
   std::unordered_map<OpId, std::unique_ptr<PreparedOp>> prepared_;
+  uint64_t nudges_ = 0; // tensors that were nudged so far
   std::unordered_map<BlockId, std::vector<std::vector<ValueId>>>
       releases_; // values whose last use is op i of the block
 };

@@ -210,10 +210,8 @@ void Verifier::localRegion(OpId o) {
   }
   if (diags_.numErrors() != before) return;
   yieldTypes(o, b, pieces, ", its piece of the result");
-  if (diags_.numErrors() != before) return;
-  LocalTypes types(m_, o);
-  varying(types.varying(), b);
-  localYields(o, types);
+  Varying v(m_, o);
+  varying(v, b);
   handles(b);
 }
 

@@ -26,10 +26,8 @@ namespace {
 // What lives after each step of the top level: buffers whose life includes the op's last position.
 std::vector<int64_t> liveBytesOf(const Program& program) {
   std::vector<int64_t> change(program.plan.numPositions + 1, 0);
-  for (const MemoryPlan::Buffer& b : program.plan.buffers) {
-    change[b.first] += b.bytes;
-    if (b.last < program.plan.numPositions) change[b.last + 1] -= b.bytes;
-  }
+  for (const MemoryPlan::Buffer& b : program.plan.buffers)
+    for (const MemoryPlan::Range& r : b.live) change[r.first] += b.bytes, change[r.last + 1] -= b.bytes;
   for (size_t i = 1; i < change.size(); ++i) change[i] += change[i - 1];
   std::vector<int64_t> live(program.infos.size(), -1);
   for (const Step& s : program.steps)
@@ -81,7 +79,26 @@ Status Executable::setArgument(size_t i, const Tensor& global) {
   return Ok{};
 }
 
-Status Executable::run(const RunHooks& hooks) { return impl_->runner->run(hooks, impl_->events); }
+bool Executable::keepsArgument(size_t i) const {
+  const Impl& x = *impl_;
+  const Function& fn = x.m[x.program.func];
+  StrId donate = x.m.strings.find("donate");
+  AttrId given = donate ? findAttr(fn.args[i].attrs, donate) : AttrId();
+  if (given && x.m.attrs[given].i != 0) return false;
+  for (size_t r = 0; r < fn.results.size(); ++r)
+    if (carriedArgument(x.m, x.program.func, r) == i) return false;
+  return true;
+}
+
+Status Executable::carryOver() {
+  if (impl_->program.carrySteps.empty()) return Ok{};
+  std::vector<StepEvent> none;
+  return impl_->runner->run(impl_->program.carrySteps, {}, none);
+}
+
+Status Executable::run(const RunHooks& hooks) {
+  return impl_->runner->run(impl_->program.steps, hooks, impl_->events);
+}
 
 Result<Tensor> Executable::value(ValueId v, int64_t place) const {
   const Impl& x = *impl_;
@@ -120,6 +137,9 @@ const std::vector<StepEvent>& Executable::events() const { return impl_->events;
 const Mesh& Executable::mesh() const { return impl_->program.mesh; }
 int64_t Executable::arenaBytes() const { return impl_->program.arenaBytes; }
 int64_t Executable::memoryLowerBound() const { return impl_->program.plan.lowerBound; }
+MemoryReport Executable::memoryReport() const {
+  return dtc::memoryReport(impl_->m, impl_->program.func, impl_->program.plan, impl_->program.arenaBytes);
+}
 const std::vector<int64_t>& Executable::liveBytes() const { return impl_->live; }
 const std::vector<Backend::Phase>& Executable::phases() const { return impl_->phases; }
 

@@ -38,10 +38,14 @@ Status Loader::moves(std::span<const Move> list, OpId o, StepList& out) {
     copies.push_back({*from, *to, mv.stacked, m_[mv.from].type});
   }
   // A later copy reads what an earlier one overwrites: it is read first, into a temporary.
+  size_t used = 0;
   for (size_t j = 0; j < copies.size(); ++j)
     for (size_t i = 0; i < j; ++i)
       if (!copies[i].stacked && copies[i].to == copies[j].from && copies[i].from != copies[i].to) {
-        int64_t temporary = extra(*largestBytes(m_, copies[j].type, program_.mesh));
+        int64_t bytes = *largestBytes(m_, copies[j].type, program_.mesh);
+        while (used < temporaries_.size() && temporaries_[used].bytes < bytes) ++used;
+        if (used == temporaries_.size()) temporaries_.push_back({extra(bytes), bytes});
+        int64_t temporary = temporaries_[used++].offset;
         if (Status s = copyStep(copies[j].from, temporary, copies[j].type, false, o, out); !s) return s;
         copies[j].from = temporary;
         break;

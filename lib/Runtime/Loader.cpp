@@ -26,6 +26,7 @@ std::string axesText(const Module& m, OpId o) {
 } // namespace
 
 std::string whereText(const Module& m, OpId op) {
+  if (!op.valid()) return "between two steps";
   std::string text;
   SourceRange loc = m[op].loc;
   if (loc.valid() && !m.source.name.empty())
@@ -53,6 +54,10 @@ uint32_t Loader::info(OpId o, std::string name, std::string what, int64_t bytes,
   info.id = o;
   info.bytes = bytes;
   info.flops = flops;
+  if (!o.valid()) { // a copy between two steps
+    program_.infos.push_back(std::move(info));
+    return static_cast<uint32_t>(program_.infos.size() - 1);
+  }
   if (m_[o].loc.valid()) info.line = lineColumn(m_.source.text, m_[o].loc.begin);
   for (uint32_t r = 0; r < m_[o].numResults; ++r) {
     info.results.push_back(m_.result(o, r));
@@ -78,10 +83,13 @@ Result<int64_t> Loader::offsetOf(ValueId v) {
     t.setFloat(0, a.isUnsigned ? static_cast<double>(static_cast<uint64_t>(a.i)) : static_cast<double>(a.i));
   else
     t.setInt(0, a.i);
-  int64_t offset = extra(static_cast<int64_t>(t.bytes().size()));
-  contents_.push_back({offset, {{t.bytes().begin(), t.bytes().end()}}});
-  program_.literals[v] = offset;
-  return offset;
+  std::string bytes(reinterpret_cast<const char*>(t.bytes().data()), t.bytes().size());
+  auto [known, isNew] = literalOfBytes_.try_emplace(std::move(bytes), 0);
+  if (isNew) {
+    known->second = extra(static_cast<int64_t>(t.bytes().size()));
+    contents_.push_back({known->second, {{t.bytes().begin(), t.bytes().end()}}});
+  }
+  return program_.literals[v] = known->second;
 }
 
 Status Loader::block(BlockId b, StepList& out) {
@@ -197,6 +205,11 @@ Status Loader::load(bool reuseMemory) {
   if (Status s = block(m_[func_].body, program_.steps); !s) return s;
   for (ValueId v : m_[m_[func_].body].yields)
     if (auto offset = offsetOf(v); !offset) return offset.error();
+  std::vector<Move> carried;
+  for (size_t r = 0; r < m_[func_].results.size(); ++r)
+    if (auto a = carriedArgument(m_, func_, r))
+      carried.push_back({m_[m_[func_].body].yields[r], m_[func_].args[*a].value});
+  if (Status s = moves(carried, OpId(), program_.carrySteps); !s) return s;
   if (Status s = backend_.compile(kernels_.kernels()); !s) return s;
   for (int64_t p = 0; p < program_.mesh.numDevices(); ++p) {
     auto arena = backend_.allocate(p, program_.arenaBytes);

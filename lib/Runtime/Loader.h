@@ -68,6 +68,11 @@ private:
   KernelSet kernels_;
   std::vector<FusedStep> kernelSteps_, gemmSteps_;
   std::vector<Content> contents_;
+  std::unordered_map<std::string, int64_t> literalOfBytes_; // equal literals share a place
+  struct Temporary {
+    int64_t offset = 0, bytes = 0;
+  };
+  std::vector<Temporary> temporaries_; // of moves: in use only while one list of them is carried out
 };
 
 } // namespace dtc

@@ -99,10 +99,20 @@ template <class A> void onTheWire(const CollectivePlan& plan, A* values, int64_t
     values[i] = static_cast<A>(roundToFloat(plan.wire, static_cast<double>(values[i])));
 }
 
+// Where the terms of a reduction are: operands, each from the same byte on. A step allocates nothing, so this is no list.
+struct Sources {
+  std::span<const std::byte* const> operands;
+  std::span<const BlockCopy> blocks; // empty: all operands in order; else that of each block's sender
+  int64_t offset = 0;
+  [[nodiscard]] size_t size() const { return blocks.empty() ? operands.size() : blocks.size(); }
+  const std::byte* operator[](size_t i) const {
+    return operands[blocks.empty() ? i : blocks[i].from] + offset;
+  }
+};
+
 // Combines `n` elements of each source into `target`, a block at a time.
 template <class A>
-void reduceRun(const CollectivePlan& plan, std::span<const std::byte* const> sources, std::byte* target,
-               int64_t n) {
+void reduceRun(const CollectivePlan& plan, const Sources& sources, std::byte* target, int64_t n) {
   A acc[kBlock], next[kBlock];
   int64_t width = dtypeBytes(plan.dtype);
   for (int64_t at = 0; at < n; at += kBlock) {
@@ -123,8 +133,7 @@ void reduceRun(const CollectivePlan& plan, std::span<const std::byte* const> sou
 }
 
 // Floats of up to 32 bits are combined in f32, all integers in 64 bits, which wrap to the same bits as in their own width.
-void reduce(const CollectivePlan& plan, std::span<const std::byte* const> sources, std::byte* target,
-            int64_t n) {
+void reduce(const CollectivePlan& plan, const Sources& sources, std::byte* target, int64_t n) {
   if (plan.dtype == DType::F64) return reduceRun<double>(plan, sources, target, n);
   if (isFloat(plan.dtype)) return reduceRun<float>(plan, sources, target, n);
   bool ordered = plan.op == PendingKind::Max || plan.op == PendingKind::Min;
@@ -137,8 +146,7 @@ void copyRow(const CollectivePlan& plan, const std::byte* source, std::byte* tar
     std::memcpy(target, source, static_cast<size_t>(n * dtypeBytes(plan.dtype)));
     return;
   }
-  const std::byte* sources[] = {source};
-  reduce(plan, sources, target, n);
+  reduce(plan, {std::span(&source, 1), {}}, target, n);
 }
 
 // Calls fn(offset in source, offset in target) in bytes for each contiguous row of a block.
@@ -184,10 +192,8 @@ private:
     int64_t width = dtypeBytes(plan.dtype);
     Interval part = piece(group.members[member].resultElements[0], static_cast<int64_t>(group.places.size()),
                           static_cast<int64_t>(member));
-    std::vector<const std::byte*> sources(operands.begin(), operands.end());
-    for (const std::byte*& s : sources) s += part.begin * width;
     std::byte* mine = results[member] + part.begin * width;
-    reduce(plan, sources, mine, part.size());
+    reduce(plan, {operands, {}, part.begin * width}, mine, part.size());
     for (size_t i = 0; i < results.size(); ++i)
       if (i != member && part.size() > 0)
         std::memcpy(results[i] + part.begin * width, mine, static_cast<size_t>(part.size() * width));
@@ -196,11 +202,9 @@ private:
   static void reduceScatter(const CollectivePlan& plan, const CollectiveMember& me,
                             std::span<const std::byte* const> operands, std::byte* result) {
     if (me.blocks.empty()) return; // an empty piece
-    std::vector<const std::byte*> sources(me.blocks.size());
     int64_t width = dtypeBytes(plan.dtype);
     forEachRow(me.blocks[0], width, [&](int64_t from, int64_t to) {
-      for (size_t i = 0; i < sources.size(); ++i) sources[i] = operands[me.blocks[i].from] + from;
-      reduce(plan, sources, result + to, me.blocks[0].length);
+      reduce(plan, {operands, me.blocks, from}, result + to, me.blocks[0].length);
     });
   }
 };

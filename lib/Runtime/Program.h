@@ -65,6 +65,7 @@ struct Program {
   int64_t arenaBytes = 0;         // the plan's, and literals and copies in flight behind it
   std::vector<std::byte*> arenas; // by place
   StepList steps;
+  StepList carrySteps; // between two steps of a loop: carried results that lie elsewhere to their arguments
   std::vector<PlacedStep> kernels, gemms;
   std::vector<MeetingStep> meetings;
   std::vector<CopyStep> copies;

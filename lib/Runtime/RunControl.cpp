@@ -11,10 +11,14 @@
 namespace dtc {
 
 Result<int64_t> Runner::readNumber(int64_t place, int64_t offset, DType dtype) {
-  Tensor t(dtype, {});
-  Status s = backend_.read(place, t.bytes(), program_.arenas[static_cast<size_t>(place)] + offset);
+  // Read without a Tensor: a step allocates nothing.
+  std::byte bytes[4] = {};
+  std::span<std::byte> wanted(bytes, dtype == DType::Bool ? 1 : 4);
+  Status s = backend_.read(place, wanted, program_.arenas[static_cast<size_t>(place)] + offset);
   if (!s) return s.error();
-  return t.getInt(0);
+  int32_t number = 0;
+  std::memcpy(&number, bytes, sizeof number);
+  return dtype == DType::Bool ? bytes[0] != std::byte{0} : number;
 }
 
 bool Runner::enter(int64_t place, const Step& s) {
@@ -60,10 +64,10 @@ bool Runner::enter(int64_t place, const Step& s) {
 }
 
 bool Runner::startTrip(int64_t place, Frame& f) {
-  Tensor index(DType::I32, {});
-  index.setInt(0, f.lo + f.trip);
+  const int32_t index = static_cast<int32_t>(f.lo + f.trip);
   std::byte* to = program_.arenas[static_cast<size_t>(place)] + program_.fors[f.control].index;
-  if (Status s = backend_.write(place, to, index.bytes()); !s) return fail(s.error(), nullptr), false;
+  if (Status s = backend_.write(place, to, std::as_bytes(std::span(&index, 1))); !s)
+    return fail(s.error(), nullptr), false;
   f.next = 0;
   return true;
 }

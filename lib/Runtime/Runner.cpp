@@ -24,7 +24,7 @@ Runner::Runner(Module& m, const Program& program, Backend& backend, ThreadPool& 
 
 int64_t Runner::now() const { return clockNs() - startNs_; }
 
-Status Runner::run(const RunHooks& hooks, std::vector<StepEvent>& events) {
+Status Runner::run(const StepList& steps, const RunHooks& hooks, std::vector<StepEvent>& events) {
   hooks_ = &hooks;
   over_ = false;
   error_.reset();
@@ -36,10 +36,10 @@ Status Runner::run(const RunHooks& hooks, std::vector<StepEvent>& events) {
   for (auto& m : meetings_) m->arrived = 0;
   for (int64_t p = 0; p < program_.places(); ++p) {
     Device& d = device(p);
-    d.frames.assign(1, Frame{Frame::Body, &program_.steps});
+    d.frames.assign(1, Frame{Frame::Body, &steps});
     d.current = nullptr;
     d.events.clear();
-    queue_.push_back({Work::Advance, static_cast<int32_t>(p), 0});
+    queue_.pushBack({Work::Advance, static_cast<int32_t>(p), 0});
   }
   startNs_ = clockNs();
   if (workers_ == 1)
@@ -69,8 +69,7 @@ void Runner::work(int worker) {
       --idle_;
       continue;
     }
-    Work w = queue_.front();
-    queue_.pop_front();
+    const Work w = queue_.popFront();
     lock.unlock();
     bool go = w.kind == Work::Advance ||
               (w.kind == Work::Part ? part(w.place, w.part, worker) : share(w.place, worker));
@@ -82,7 +81,7 @@ void Runner::work(int worker) {
 void Runner::push(Work w) {
   {
     std::lock_guard lock(mutex_);
-    queue_.push_back(w);
+    queue_.pushBack(w);
   }
   wake_.notify_one();
 }
@@ -160,7 +159,7 @@ bool Runner::parts(int64_t place, const Step& s, const Backend::Placed& placed, 
   if (placed.parts > 1) {
     std::lock_guard lock(mutex_);
     for (uint32_t i = 1; i < placed.parts; ++i)
-      queue_.push_front({Work::Part, static_cast<int32_t>(place), i});
+      queue_.pushFront({Work::Part, static_cast<int32_t>(place), i});
     wake_.notify_all();
   }
   return part(place, 0, worker);
@@ -202,7 +201,7 @@ bool Runner::meet(int64_t place, const Step& s, int worker) {
     meeting.sharesLeft.store(m.host ? 1 : static_cast<uint32_t>(g.places.size()), std::memory_order_relaxed);
     if (!m.host)
       for (int64_t other : g.places)
-        if (other != place) queue_.push_front({Work::Share, static_cast<int32_t>(other), 0});
+        if (other != place) queue_.pushFront({Work::Share, static_cast<int32_t>(other), 0});
     wake_.notify_all();
   }
   return share(place, worker);

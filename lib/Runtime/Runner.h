@@ -3,9 +3,9 @@
 // meet others it is put aside until the last of them has come. What is computed never depends on who does it, or when.
 #include "Program.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 
 namespace dtc {
@@ -13,7 +13,8 @@ namespace dtc {
 class Runner {
 public:
   Runner(Module& m, const Program& program, Backend& backend, ThreadPool& pool);
-  [[nodiscard]] Status run(const RunHooks& hooks, std::vector<StepEvent>& events);
+  // `steps`: Program::steps, or its carrySteps.
+  [[nodiscard]] Status run(const StepList& steps, const RunHooks& hooks, std::vector<StepEvent>& events);
 
 private:
   // A list of steps that a device is within; what happens at its end depends on whose list it is.
@@ -42,6 +43,39 @@ private:
     enum Kind : uint8_t { Advance, Part, Share } kind = Advance;
     int32_t place = 0;
     uint32_t part = 0;
+  };
+  // Work to be done, a ring that grows only while it is new: a step allocates nothing.
+  class Queue {
+  public:
+    [[nodiscard]] bool empty() const { return count_ == 0; }
+    void clear() { count_ = 0; }
+    void pushBack(Work w) {
+      grow();
+      ring_[(head_ + count_++) % ring_.size()] = w;
+    }
+    void pushFront(Work w) {
+      grow();
+      head_ = (head_ + ring_.size() - 1) % ring_.size();
+      ring_[head_] = w;
+      ++count_;
+    }
+    Work popFront() {
+      Work w = ring_[head_];
+      head_ = (head_ + 1) % ring_.size();
+      --count_;
+      return w;
+    }
+
+  private:
+    void grow() {
+      if (count_ < ring_.size()) return;
+      std::vector<Work> larger(std::max<size_t>(64, 2 * ring_.size()));
+      for (size_t i = 0; i < count_; ++i) larger[i] = ring_[(head_ + i) % ring_.size()];
+      ring_ = std::move(larger);
+      head_ = 0;
+    }
+    std::vector<Work> ring_;
+    size_t head_ = 0, count_ = 0;
   };
 
   static void workerBody(void* self, int worker) { static_cast<Runner*>(self)->work(worker); }
@@ -76,7 +110,7 @@ private:
 
   std::mutex mutex_; // of all below
   std::condition_variable wake_;
-  std::deque<Work> queue_;
+  Queue queue_;
   int idle_ = 0;
   int64_t finished_ = 0;
   uint64_t meetingNumber_ = 0;

@@ -30,14 +30,6 @@ std::string rate(int64_t amount, double ns, const char* unit) {
 
 } // namespace
 
-std::string bytesText(int64_t bytes) {
-  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  double v = static_cast<double>(bytes);
-  size_t u = 0;
-  for (; v >= 1024 && u + 1 < std::size(units); ++u) v /= 1024;
-  return format(u == 0 || v >= 100 ? "%.0f %s" : "%.1f %s", v, units[u]);
-}
-
 void RunStats::add(const Executable& e) {
   calls_.resize(e.steps().size());
   ns_.resize(e.steps().size());
@@ -75,8 +67,7 @@ std::string RunStats::text(const Executable& e, const Module& m) const {
   }
   out += format("collectives: %lld, a device sends %s\n", static_cast<long long>(collectives),
                 bytesText(sent).c_str());
-  out += format("memory: %s per device, the plan's lower bound is %s\n", bytesText(e.arenaBytes()).c_str(),
-                bytesText(e.memoryLowerBound()).c_str());
+  out += e.memoryReport().text();
   if (!runMs.empty())
     out += format("time: %.3f ms a run (median of %zu, least %.3f)\n", median(runMs), runMs.size(),
                   *std::min_element(runMs.begin(), runMs.end()));
@@ -99,7 +90,8 @@ std::string RunStats::json(const Executable& e, const Module& m) const {
   }
   out += "],\n \"devices\": " + std::to_string(e.mesh().numDevices()) +
          ", \"arena_bytes\": " + std::to_string(e.arenaBytes()) +
-         ", \"arena_lower_bound\": " + std::to_string(e.memoryLowerBound()) + ", \"run_ms\": [";
+         ", \"arena_lower_bound\": " + std::to_string(e.memoryLowerBound()) +
+         ",\n \"memory\": " + e.memoryReport().json() + ",\n \"run_ms\": [";
   for (size_t i = 0; i < runMs.size(); ++i) out += (i ? ", " : "") + jsonNumber(runMs[i]);
   out += "], \"phases_ms\": {";
   for (size_t i = 0; i < phases.size(); ++i)

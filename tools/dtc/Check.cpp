@@ -1,8 +1,10 @@
 // dtc check: prove what can be proved.
 
 #include "Verbs.h"
+#include "dtc/Check/RandomCheck.h"
 #include "dtc/Check/RuleProver.h"
 #include "dtc/Ops/Ops.h"
+#include "dtc/Runtime/TensorFiles.h"
 #include "dtc/Support/Json.h"
 
 #include <CLI/CLI.hpp>
@@ -16,7 +18,10 @@ namespace {
 
 struct Options {
   bool rules = false, json = false;
-  std::string claims;
+  std::string claims, keep;
+  int64_t random = 0;
+  uint64_t seed = 1;
+  std::vector<std::string> backends;
   std::vector<std::string> ops;
 };
 
@@ -81,10 +86,58 @@ int runClaims(Environment& env, const Options& o) {
   return failed ? kExitInput : kExitDone;
 }
 
+std::string indented(const std::string& text) {
+  std::string out = "  ";
+  for (char c : text.substr(0, text.find_last_not_of('\n') + 1))
+    out += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  return out + "\n";
+}
+
+// Programs `seed`, `seed`+1, …, each run in every way that must give the same.
+int runRandom(Environment& env, const Options& o) {
+  RandomCheckOptions options;
+  if (!o.backends.empty()) {
+    options.backends = o.backends;
+    options.evaluator = std::erase(options.backends, "evaluator") > 0;
+  }
+  ThreadPool pool;
+  CpuJit jit;
+  int64_t runs = 0, failed = 0;
+  std::string list;
+  for (int64_t i = 0; i < o.random; ++i) {
+    RandomCheckReport r =
+        checkRandomProgram(o.seed + static_cast<uint64_t>(i), standardOps(), jit, pool, options);
+    runs += r.runs;
+    if (!r.failures.empty()) {
+      ++failed;
+      const std::string name = "random-" + std::to_string(r.program.seed) + ".dt";
+      if (!o.keep.empty())
+        if (Status s = writeFileAtomically(o.keep + "/" + name, r.program.text); !s)
+          return env.fail(s.error());
+      if (!o.json)
+        env.out("seed " + std::to_string(r.program.seed) +
+                (o.keep.empty() ? "" : ", " + o.keep + "/" + name) + ":\n");
+    }
+    for (const RandomFailure& f : r.failures) {
+      if (!o.json) env.out(indented(f.how + ": " + f.why));
+      list += (list.empty() ? "" : ", ") + ("{\"seed\": " + std::to_string(r.program.seed)) +
+              ", \"how\": " + jsonString(f.how) + ", \"why\": " + jsonString(f.why) + "}";
+    }
+  }
+  if (o.json)
+    env.out("{\"failures\": [" + list + "], \"programs\": " + std::to_string(o.random) +
+            ", \"runs\": " + std::to_string(runs) + "}\n");
+  else
+    env.out(plural(static_cast<size_t>(o.random), "program") + ", " +
+            plural(static_cast<size_t>(runs), "run") + ": " + std::to_string(failed) + " failed\n");
+  return failed ? kExitInput : kExitDone;
+}
+
 int run(Environment& env, const Options& o) {
+  if (o.random > 0) return runRandom(env, o);
   if (!o.claims.empty()) return runClaims(env, o);
   if (o.rules) return runRules(env, o);
-  return env.fail(usageError("say what to check: --rules, or --rules --claims FILE"));
+  return env.fail(usageError("say what to check: --rules, --rules --claims FILE, or --random N"));
 }
 
 } // namespace
@@ -92,17 +145,28 @@ int run(Environment& env, const Options& o) {
 Verb checkVerb() {
   Verb v;
   v.name = "check";
-  v.usage = "--rules [--claims FILE] [flags]";
-  v.summary = "prove the ops' sharding rules by enumeration";
+  v.usage = "--rules [--claims FILE] | --random N [flags]";
+  v.summary = "prove the ops' sharding rules; test random programs";
   v.examples = "  dtc check --rules\n"
                "  dtc check --rules --op matmul --op add\n"
-               "  dtc check --rules --claims claims.txt";
+               "  dtc check --rules --claims claims.txt\n"
+               "  dtc check --random 100 --seed 1 --keep /tmp";
   v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
     auto o = std::make_shared<Options>();
     app.add_flag("--rules", o->rules, "every op's rule, on meshes of 2 and 3 with every placement");
     app.add_option("--op", o->ops, "only this op's")->type_name("NAME")->allow_extra_args(false);
     app.add_option("--claims", o->claims, "judge claims instead, one a line: neg | P(max) -> P(min)")
         ->type_name("FILE");
+    app.add_option("--random", o->random,
+                   "make N programs by chance and run each in every way that must give the same")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1000000000));
+    app.add_option("--seed", o->seed, "of the first of them (1)")->type_name("SEED");
+    app.add_option("--backend", o->backends, "only these of their runs: evaluator, cpu, cuda-emu")
+        ->type_name("NAME")
+        ->allow_extra_args(false)
+        ->check(CLI::IsMember({"evaluator", "cpu", "cuda-emu"}));
+    app.add_option("--keep", o->keep, "write those that fail to files in this folder")->type_name("FOLDER");
     app.add_flag("--json", o->json, "for tools");
     return [o](Environment& env) { return run(env, *o); };
   };

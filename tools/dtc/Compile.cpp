@@ -5,8 +5,10 @@
 #include "dtc/Jit/CpuJit.h"
 #include "dtc/Jit/Nvrtc.h"
 #include "dtc/Kernel/Kernel.h"
+#include "dtc/Passes/MemoryReport.h"
 #include "dtc/Passes/StandardPipeline.h"
 #include "dtc/Runtime/TensorFiles.h"
+#include "dtc/Support/Json.h"
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
@@ -20,7 +22,7 @@ struct Options {
   ProgramOptions program;
   std::string emit = "schedule", target = "cpu", out, policy;
   int optLevel = 1;
-  bool timing = false;
+  bool timing = false, stats = false, json = false;
 };
 
 // What goes to one file, or to standard output.
@@ -38,10 +40,28 @@ public:
     auto pieces = makePieces();
     if (!pieces) return env_.fail(pieces.error());
     env_.err(timings_);
-    return write(*pieces);
+    if (o_.json && o_.out.empty()) return report(); // standard output is the report's
+    const int code = write(*pieces);
+    return code == kExitDone && o_.stats ? report() : code;
   }
 
 private:
+  // What the memory plan comes to, on one device.
+  int report() {
+    Diagnostics diags;
+    auto plan = makeMemoryPlan(m_, func_, diags);
+    if (!plan) {
+      env_.report(diags, m_.source);
+      return kExitInput;
+    }
+    const MemoryReport memory = memoryReport(m_, func_, *plan, plan->arenaBytes);
+    if (o_.json)
+      env_.out("{\"program\": " + jsonString(m_.source.name) + ",\n\"memory\": " + memory.json() + "}\n");
+    else
+      env_.err(memory.text());
+    return kExitDone;
+  }
+
   bool cuda() const { return o_.target != "cpu"; }
 
   Status lower() {
@@ -194,6 +214,10 @@ private:
 };
 
 int run(Environment& env, const Options& o) {
+  if (o.json && !o.stats)
+    return env.fail(usageError("--json is the form of a report: ask for one with --stats"));
+  if (o.stats && o.emit == "ir")
+    return env.fail(usageError("--stats is of the schedule, which --emit ir stops before"));
   const bool cuda = o.target != "cpu";
   if (cuda && !isCudaArch(o.target))
     return env.fail(
@@ -237,6 +261,8 @@ Verb compileVerb() {
         ->check(CLI::Range(0, 3));
     app.add_option("--policy", o->policy, "how conflicts of shardings are settled")->type_name("shardy");
     app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr");
+    app.add_flag("--stats", o->stats, "the memory plan: its peak, and what is alive then, to stderr");
+    app.add_flag("--json", o->json, "the report of --stats as JSON, to standard output");
     return [o](Environment& env) { return run(env, *o); };
   };
   return v;

@@ -43,6 +43,7 @@ private:
   Status compile();
   Status makeBackend(std::unique_ptr<Backend>& out);
   Status execute();
+  Status setArguments(bool first);
   Status runOnce(bool timed);
   Status collect();
   Status checkRun();
@@ -209,6 +210,21 @@ Status Execution::runOnce(bool timed) {
   return Ok{};
 }
 
+// Before the first run all; before a later one those whose buffers the run before it may have used. In a loop carried
+// results take the place of their arguments.
+Status Execution::setArguments(bool first) {
+  if (!first && o_.loop)
+    if (Status s = executable_->carryOver(); !s) return s;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    bool carried = false;
+    for (size_t r = 0; r < resultNames_.size(); ++r)
+      carried = carried || carriedArgument(scheduled_, func_, r) == i;
+    if (!first && (executable_->keepsArgument(i) || (carried && o_.loop))) continue;
+    if (Status s = executable_->setArgument(i, inputs_[i]); !s) return s;
+  }
+  return Ok{};
+}
+
 Status Execution::execute() {
   if (Status s = makeBackend(backend_); !s) return s;
   auto loaded = Executable::load(scheduled_, func_, *backend_, pool_, {});
@@ -216,16 +232,17 @@ Status Execution::execute() {
   executable_ = std::move(*loaded);
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
   auto begin = Clock::now();
-  for (size_t i = 0; i < inputs_.size(); ++i)
-    if (Status s = executable_->setArgument(i, inputs_[i]); !s) return s;
+  if (Status s = setArguments(true); !s) return s;
   phases_.push_back({"inputs", msSince(begin)});
   if (o_.logOps)
     for (const StepInfo& s : executable_->loadTimeSteps())
       for (int64_t p = 0; p < executable_->mesh().numDevices(); ++p) logStep(s, p);
-  for (int i = 0; i < o_.warmup; ++i)
-    if (Status s = runOnce(false); !s) return s;
-  for (int i = 0; i < o_.repeat; ++i)
-    if (Status s = runOnce(true); !s) return s;
+  const int runs = o_.loop ? o_.loop : o_.warmup + o_.repeat;
+  for (int i = 0; i < runs; ++i) {
+    if (i > 0)
+      if (Status s = setArguments(false); !s) return s;
+    if (Status s = runOnce(i >= o_.warmup); !s) return s;
+  }
   stats_.phases = phases_;
   return Ok{};
 }
@@ -248,12 +265,18 @@ Status Execution::collect() {
 
 Status Execution::checkRun() {
   FuncId f = reference_->findFunction(scheduled_.strings[scheduled_[func_].name]);
-  auto reference = runReference(*reference_, f, inputs_);
+  const int steps = std::max(1, o_.loop);
+  auto reference = runReference(*reference_, f, inputs_, steps);
   if (!reference) return reference.error();
   CompareOptions options = wireOf(scheduled_, func_);
+  options.wireHops *= steps;
   check_ = checkResults(*reference, results_, resultNames_, options);
+  if (!check_.pass) {
+    if (Status s = addNudged(*reference, *reference_, f, inputs_, steps); !s) return s;
+    check_ = checkResults(*reference, results_, resultNames_, options);
+  }
   passed = check_.pass;
-  if (passed || !propagated_) return Ok{};
+  if (passed || !propagated_ || steps > 1) return Ok{};
   // Once more, every value in a place of its own, to see where it goes wrong.
   std::unique_ptr<Backend> backend;
   if (Status s = makeBackend(backend); !s) return s;
@@ -324,11 +347,11 @@ Status Execution::report() {
   if (o_.stats) text += stats_.text(*executable_, scheduled_);
   if (o_.check) text += check_.text();
   quiet() ? env_.err(text) : env_.out(text);
-  if (o_.repeat > 1 && !o_.stats) {
+  if (stats_.runMs.size() > 1 && !o_.stats) {
     char line[96];
     std::vector<double> sorted = stats_.runMs;
     std::sort(sorted.begin(), sorted.end());
-    std::snprintf(line, sizeof line, "%d runs: median %.3f ms, least %.3f ms\n", o_.repeat,
+    std::snprintf(line, sizeof line, "%zu runs: median %.3f ms, least %.3f ms\n", sorted.size(),
                   sorted[sorted.size() / 2], sorted[0]);
     env_.err(line);
   }
@@ -366,6 +389,9 @@ void keepCalled(Module& m, FuncId entry) {
 int executeProgram(Environment& env, const RunOptions& o) {
   if (o.trace == "-" && o.json)
     return env.fail(usageError("--trace - and --json both write to standard output: choose one"));
+  if (o.loop && (o.repeat > 1 || o.warmup))
+    return env.fail(
+        usageError("--loop runs steps one after the other, --repeat the same step again: choose one"));
   int code = kExitDone;
   auto m = loadProgram(env, o.program, code);
   if (!m) return code;

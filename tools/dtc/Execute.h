@@ -8,7 +8,7 @@ struct RunOptions {
   ProgramOptions program;
   std::vector<std::string> inputs, outputs, prints;
   std::string backend = "cpu", policy, trace;
-  int optLevel = 1, repeat = 1, warmup = 0;
+  int optLevel = 1, repeat = 1, warmup = 0, loop = 0; // loop: 0 where it was not asked for
   bool check = false, stats = false, logOps = false, timing = false, json = false;
 };
 

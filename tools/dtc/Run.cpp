@@ -42,9 +42,14 @@ Verb runVerb() {
     app.add_option("--warmup", o->warmup, "runs before those that count")
         ->type_name("N")
         ->check(CLI::Range(0, 1000000));
+    app.add_option("--loop", o->loop,
+                   "run N steps; results that say {carry = true} become the next one's arguments")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1000000000));
     app.add_option("--trace", o->trace, "write what the last run did, for Perfetto; - is standard output")
         ->type_name("T.json");
-    app.add_flag("--stats", o->stats, "time, bytes and rates of each step");
+    app.add_flag("--stats", o->stats,
+                 "time, bytes and rates of each step, and what is alive at the peak of memory");
     app.add_flag("--log-ops", o->logOps, "show each step of each device, to stderr");
     app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr");
     app.add_flag("--json", o->json, "results and reports as JSON");

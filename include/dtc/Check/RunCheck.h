@@ -8,12 +8,22 @@
 namespace dtc {
 
 // The same function by the reference evaluator: R64, and Rd (every result rounded to its dtype). Global text runs
-// unsharded; spmd text has no unsharded form and is run by the many-device evaluator.
+// unsharded; spmd text has no unsharded form and is run by the many-device evaluator. `steps`: how often it runs, each time with
+// what its carried results were; the results are the last's.
 struct Reference {
   std::vector<Tensor> r64, rd; // global values of the results
+  std::vector<std::vector<Tensor>>
+      nudged; // rd again, where addNudged was called: each result as one nudged evaluation has it
   bool manyDevices = false;
 };
-[[nodiscard]] Result<Reference> runReference(Module& m, FuncId f, std::span<const Tensor> args);
+[[nodiscard]] Result<Reference> runReference(Module& m, FuncId f, std::span<const Tensor> args,
+                                             int steps = 1);
+
+// Four more evaluations as rd's, in which every operand is off by up to one unit in its last place, as it might be in a program
+// that computes the same in another order. Where a result's error is judged by few elements (a scalar whose terms cancel), rd's
+// may be nothing by luck; theirs are not. Only asked for where a check fails without.
+[[nodiscard]] Status addNudged(Reference& reference, Module& m, FuncId f, std::span<const Tensor> args,
+                               int steps = 1);
 
 // How often a sum may be rounded on its way between devices, over all reducing collectives of a local program, and the
 // coarsest dtype on the wire.
@@ -23,6 +33,7 @@ struct ResultCheck {
   std::string name;
   std::vector<int64_t> shape;
   CompareReport report;
+  bool byNudged = false; // it passes beside a nudged evaluation
 };
 struct CheckReport {
   bool pass = true;

@@ -15,6 +15,9 @@ struct EvalOptions {
   Precision precision = Precision::Rd;
   // Values of symbolic sizes, by name.
   std::vector<std::pair<std::string, int64_t>> symbols;
+  // Not 0: the f32 and f64 operands of each op that computes are moved by up to one unit in the last place each, as this seed
+  // says (Monte Carlo arithmetic, Parker 1997): how far results go apart is how much rounding can matter to them.
+  uint64_t nudge = 0;
   // Called after each op, once per device that ran it, with its results there (first differing op of --check; --log-ops).
   // `place` is 0 in a global program. May be null.
   void (*trace)(void* self, OpId op, int64_t place, std::span<const Tensor> results) = nullptr;

@@ -2,6 +2,7 @@
 // A scheduled function, loaded on a backend and ready to run: flat step lists, one arena per device, one pool of workers
 // that executes the steps of all devices.
 #include "dtc/IR/Module.h"
+#include "dtc/Passes/MemoryReport.h"
 #include "dtc/Runtime/Backend.h"
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Tensor.h"
@@ -53,8 +54,12 @@ public:
                                                                 ThreadPool& pool, const Options& options);
   ~Executable();
 
-  // Gives argument i its global value, cut into pieces. Arguments keep their values from run to run.
+  // Gives argument i its global value, cut into pieces. Arguments keep their values from run to run, but for those that say
+  // {donate = true} and those that a result with {carry = true} becomes: their buffers may hold anything after a run.
   [[nodiscard]] Status setArgument(size_t i, const Tensor& global);
+  [[nodiscard]] bool keepsArgument(size_t i) const;
+  // Makes carried results the arguments of the next run; the results of the last are gone then.
+  [[nodiscard]] Status carryOver();
   // Runs all devices once. Errors name the op and its line.
   [[nodiscard]] Status run(const RunHooks& hooks = {});
   // Result i of the last run as a global tensor. An spmd result without `of` is taken from place 0.
@@ -69,6 +74,7 @@ public:
   [[nodiscard]] const Mesh& mesh() const;
   [[nodiscard]] int64_t arenaBytes() const; // of one device
   [[nodiscard]] int64_t memoryLowerBound() const;
+  [[nodiscard]] MemoryReport memoryReport() const;
   // Bytes of live buffers of one device after each step of the top level, by step number; -1 for steps inside regions.
   [[nodiscard]] const std::vector<int64_t>& liveBytes() const;
   // How long loading took, by phase.

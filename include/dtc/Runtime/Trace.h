@@ -1,6 +1,7 @@
 #pragma once
 // What a run did, for people: a trace that Perfetto opens, and sums over its steps.
 #include "dtc/Runtime/Executable.h"
+#include "dtc/Support/Units.h"
 
 namespace dtc {
 
@@ -33,8 +34,5 @@ private:
   std::vector<StatsRow> rows(const Executable& e, const Module& m) const;
   std::vector<int64_t> calls_, ns_; // by step
 };
-
-// "1.5 KiB", "12 MiB", "640 B".
-[[nodiscard]] std::string bytesText(int64_t bytes);
 
 } // namespace dtc

@@ -1,0 +1,30 @@
+#pragma once
+// Programs by chance (trust.md): every op of the registry that computes, odd sizes, all dtypes, several meshes, control flow,
+// gradients. A seed gives one program, the same on every machine.
+#include "dtc/Eval/RandomInputs.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/Support/Result.h"
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+struct RandomProgram {
+  uint64_t seed = 0;
+  std::string text;                // one module, with the command that runs it in its first line
+  std::vector<std::string> inputs; // of its @main, as `--input` takes them
+};
+
+struct RandomProgramOptions {
+  int statements = 10; // about so many
+  bool mesh = true;    // false: one device
+  bool control = true; // for, while, cond, call and value_and_grad too
+};
+
+// Steered away from what no two implementations need agree on: logarithms get positive operands, narrow floats small ones,
+// and what jumps (comparisons, rounding, indices of largest elements) only values that were never rounded.
+[[nodiscard]] RandomProgram makeRandomProgram(uint64_t seed, const OpRegistry& ops,
+                                              const RandomProgramOptions& options = {});
+
+} // namespace dtc

@@ -1,0 +1,135 @@
+// The generator: statements are drawn one at a time, written, and kept where the module still parses and verifies.
+#include "dtc/Check/RandomProgram.h"
+
+#include "RandomStatements.h"
+
+#include "dtc/IR/Text.h"
+
+#include <algorithm>
+
+namespace dtc {
+namespace {
+
+constexpr std::string_view kMeshes[] = {"[a=2]",      "[a=2]",      "[a=3]",           "[a=2, b=2]",
+                                        "[a=2, b=3]", "[a=1, b=4]", "[a=2, b=2, c=2]", "[a=5]"};
+
+// The axes of a mesh's text, in order.
+std::vector<std::string> axesOf(std::string_view mesh) {
+  std::vector<std::string> axes;
+  for (size_t i = 0; i + 1 < mesh.size(); ++i)
+    if (mesh[i + 1] == '=') axes.emplace_back(1, mesh[i]);
+  return axes;
+}
+
+class Generator {
+public:
+  Generator(uint64_t seed, const OpRegistry& ops, const RandomProgramOptions& options)
+      : ops_(ops), options_(options), draw_(seed), statements_(ops, draw_) {
+    if (options.mesh && draw_.below(8) != 0) {
+      mesh_ = kMeshes[draw_.below(std::size(kMeshes))];
+      axes_ = axesOf(mesh_);
+    }
+  }
+
+  RandomProgram run(uint64_t seed) {
+    statements_.begin();
+    for (int tries = 0; tries < 6 * options_.statements && made_ < options_.statements; ++tries) tryOne();
+    RandomProgram p;
+    p.seed = seed;
+    p.text = module(true);
+    for (const RandomValue& a : statements_.arguments()) p.inputs.push_back(a.name + "=" + a.input);
+    std::string command = "// dtc run FILE --check";
+    for (const std::string& i : p.inputs) command += " --input '" + i + "'";
+    p.text = "// seed " + std::to_string(seed) + "\n" + command + "\n" + p.text;
+    return p;
+  }
+
+private:
+  [[nodiscard]] bool valid(const std::string& text) const {
+    Module m(ops_);
+    Diagnostics diags;
+    return parseModule({"random.dt", text}, ops_, m, diags) && verifyModule(m, diags);
+  }
+
+  void tryOne() {
+    RandomStatements::Mark mark = statements_.mark();
+    const int kind = draw_.below(20);
+    bool drawn = false;
+    if (options_.control && kind < 4)
+      drawn = statements_.control(kind);
+    else if (!axes_.empty() && kind == 4)
+      drawn = statements_.shard(sharding());
+    else if (kind < 12)
+      drawn = statements_.fromSample();
+    else
+      drawn = statements_.fromShapes();
+    if (drawn && statements_.small() && valid(module(false)))
+      ++made_;
+    else
+      statements_.undo(mark);
+  }
+
+  // Of a value of this rank: some dims cut, some closed, some open; no axis twice.
+  std::string sharding(size_t rank) {
+    std::vector<std::string> left = axes_;
+    std::string text;
+    for (size_t d = 0; d < rank; ++d) {
+      std::string dim = draw_.below(3) ? "_" : "?";
+      if (!left.empty() && draw_.below(2)) {
+        size_t i = static_cast<size_t>(draw_.below(static_cast<int>(left.size())));
+        dim = left[i];
+        left.erase(left.begin() + static_cast<ptrdiff_t>(i));
+        if (!left.empty() && draw_.below(6) == 0) {
+          dim = "(" + dim + ", " + left.back() + ")";
+          left.pop_back();
+        }
+      }
+      text += (d ? ", " : "") + dim;
+    }
+    return "@m{" + text + "}";
+  }
+  RandomStatements::Sharding sharding() {
+    return {this, [](void* self, size_t rank) { return static_cast<Generator*>(self)->sharding(rank); }};
+  }
+
+  // Annotations are drawn from the names alone, so that they stay as they are while the program grows.
+  std::string annotation(const RandomValue& v, uint64_t salt) {
+    if (axes_.empty()) return "";
+    Draw own = draw_.fork(v.number * 2 + salt);
+    std::swap(own, draw_);
+    std::string text = draw_.below(4) ? " " + sharding(v.shape.size()) : "";
+    std::swap(own, draw_);
+    return text;
+  }
+
+  std::string module(bool last) {
+    std::string args, results, values;
+    for (const RandomValue& a : statements_.arguments())
+      args += (args.empty() ? "" : ", ") + ("%" + a.name) + ": " + a.type() + annotation(a, 0);
+    size_t n = 0;
+    for (const RandomValue& v : statements_.results()) {
+      results += (n ? ", " : "") + ("%y" + std::to_string(n)) + ": " + v.type() +
+                 (last && draw_.fork(v.number).below(3) == 0 ? annotation(v, 1) : "");
+      values += (n++ ? ", %" : " %") + v.name;
+    }
+    std::string head = mesh_.empty() ? "" : "mesh @m = " + std::string(mesh_) + "\n";
+    return head + statements_.functions() + "func @main(" + args + ") -> (" + results + ") {\n" +
+           statements_.body() + "  return" + values + "\n}\n";
+  }
+
+  const OpRegistry& ops_;
+  const RandomProgramOptions& options_;
+  Draw draw_;
+  RandomStatements statements_;
+  std::string_view mesh_;
+  std::vector<std::string> axes_;
+  int made_ = 0;
+};
+
+} // namespace
+
+RandomProgram makeRandomProgram(uint64_t seed, const OpRegistry& ops, const RandomProgramOptions& options) {
+  return Generator(seed, ops, options).run(seed);
+}
+
+} // namespace dtc

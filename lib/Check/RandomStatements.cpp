@@ -1,0 +1,425 @@
+#include "RandomStatements.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace dtc {
+namespace {
+
+bool oneOf(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// A small change of an operand can change the result by much: only for values that were never rounded.
+bool jumps(std::string_view op) {
+  return oneOf(op, {"floor",    "ceil",   "round",     "trunc",  "sign",      "eq",        "ne",
+                    "lt",       "le",     "gt",        "ge",     "floor_div", "rem",       "mod",
+                    "argmax",   "argmin", "topk",      "sort",   "argsort",   "cummax",    "cummin",
+                    "max_pool", "median", "nanmedian", "is_nan", "is_inf",    "is_finite", "convert",
+                    "bitcast",  "atan2",  "any",       "all",    "not",       "one_hot"});
+}
+// What comes out is one of the operands' elements, or exact arithmetic on them.
+bool keepsExact(const OpRecord& r) {
+  return std::string_view(r.family) == "shape" ||
+         oneOf(r.name,
+               {"neg", "abs", "max", "min", "relu", "select", "clamp", "stop_gradient", "sort", "topk",
+                "gather", "index_select", "embedding", "cummax", "cummin", "median", "nanmedian"});
+}
+bool wantsPositive(std::string_view op, size_t operand) {
+  return oneOf(op, {"log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "atanh", "acosh"}) ||
+         (op == "pow" && operand == 0) || (oneOf(op, {"div", "rem", "mod", "floor_div"}) && operand == 1);
+}
+bool wantsSmall(std::string_view op) {
+  return oneOf(op, {"exp",  "exp2", "expm1",   "sinh",   "cosh",   "tan",          "asin",
+                    "acos", "prod", "cumprod", "square", "pow",    "logcumsumexp", "logsumexp",
+                    "norm", "var",  "matmul",  "linear", "einsum", "cumsum"});
+}
+bool narrow(DType d) { return isFloat(d) && d != DType::F32 && d != DType::F64; }
+
+std::string listText(const std::vector<int64_t>& v) {
+  std::string text;
+  for (int64_t n : v) text += (text.empty() ? "" : ", ") + std::to_string(n);
+  return "[" + text + "]";
+}
+
+// Where the operands of a sample's line end.
+size_t operandsEnd(std::string_view line) {
+  size_t brace = line.find('{'), colon = line.starts_with(": ") ? 0 : line.find(" : ");
+  return std::min({brace, colon, line.size()});
+}
+
+std::vector<std::string> operandWords(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  int depth = 0;
+  for (char c : std::string(text) + ",") {
+    depth += (c == '[') - (c == ']');
+    if (c != ',' || depth > 0) {
+      if (c != ' ' || !word.empty()) word += c;
+      continue;
+    }
+    while (!word.empty() && word.back() == ' ') word.pop_back();
+    if (!word.empty()) words.push_back(word);
+    word.clear();
+  }
+  return words;
+}
+
+} // namespace
+
+std::string RandomValue::type() const { return std::string(dtypeName(dtype)) + listText(shape); }
+int64_t RandomValue::elements() const {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+RandomStatements::RandomStatements(const OpRegistry& ops, Draw& draw) : ops_(ops), draw_(draw) {
+  for (size_t k = 0; k < ops.size(); ++k) {
+    const OpRecord& r = ops[static_cast<OpKind>(k)];
+    if (r.isCollective() || r.regions != RegionKind::None || r.isCall || r.sideEffect ||
+        r.constraint != Constraint::None || r.async != AsyncForm::None || sampleText(r).empty())
+      continue;
+    sampled_.push_back(static_cast<OpKind>(k));
+    const bool pointwise = r.ruleText && std::string_view(r.ruleText) == "pointwise" && r.attrs.empty() &&
+                           r.resultType == OpRecord::ResultType::Same && !jumps(r.name);
+    if (!pointwise || !(r.operandClasses & 4)) continue;
+    const Arity arity = operandArity(r);
+    if (arity.min == 1 && arity.max == 1) unary_.push_back(static_cast<OpKind>(k));
+    if (arity.min == 2 && arity.max == 2 && !r.operandTypes) binary_.push_back(static_cast<OpKind>(k));
+  }
+}
+
+std::string RandomStatements::fresh(const char* prefix) { return prefix + std::to_string(numbers_++); }
+
+DType RandomStatements::anyDType() {
+  static constexpr DType kOften[] = {DType::F32, DType::F32, DType::F32, DType::F32, DType::F64, DType::BF16,
+                                     DType::F16, DType::I32, DType::I32, DType::I64, DType::Bool};
+  static constexpr DType kAll[] = {DType::Bool,   DType::I8,   DType::I16, DType::I32, DType::I64,
+                                   DType::U8,     DType::U16,  DType::U32, DType::U64, DType::F8E4M3,
+                                   DType::F8E5M2, DType::BF16, DType::F16, DType::F32, DType::F64};
+  return draw_.below(4) ? kOften[draw_.below(static_cast<int>(std::size(kOften)))]
+                        : kAll[draw_.below(static_cast<int>(std::size(kAll)))];
+}
+
+RandomValue RandomStatements::argument(DType d, std::vector<int64_t> shape, int64_t lo, int64_t hi) {
+  RandomValue v;
+  v.number = numbers_;
+  v.name = fresh("x");
+  v.dtype = d;
+  v.shape = std::move(shape);
+  v.exact = true;
+  const std::string seed = std::to_string(v.number + 1);
+  if (lo < hi)
+    v.input = "randint(" + seed + "," + std::to_string(lo) + "," + std::to_string(hi) + ")";
+  else if (!isFloat(d) && !isBool(d) && draw_.below(2))
+    v.input = "randint(" + seed + "," + (isUnsignedInt(d) ? "0" : "-5") + ",6)";
+  else
+    v.input = "randn(" + seed + ")";
+  v.lo = lo, v.hi = hi;
+  arguments_.push_back(v);
+  values_.push_back(v);
+  return v;
+}
+
+void RandomStatements::begin() {
+  const std::vector<int64_t> shape = {1 + draw_.below(9), 1 + draw_.below(40)};
+  RandomValue x = argument(DType::F32, shape);
+  if (draw_.below(2)) argument(anyDType(), {shape[1]});
+  add("neg " + operandText(x), DType::F32, shape, true);
+}
+
+RandomStatements::Mark RandomStatements::mark() const {
+  return {values_, arguments_, body_.size(), functions_.size(), numbers_};
+}
+
+void RandomStatements::undo(const Mark& m) {
+  values_ = m.values;
+  arguments_ = m.arguments;
+  body_.resize(m.body);
+  functions_.resize(m.functions);
+  numbers_ = m.numbers;
+}
+
+bool RandomStatements::small() const {
+  for (size_t i = values_.size() > 4 ? values_.size() - 4 : 0; i < values_.size(); ++i)
+    if (values_[i].elements() > 4000 || values_[i].shape.size() > 6) return false;
+  return true;
+}
+
+std::vector<RandomValue> RandomStatements::results() const {
+  std::vector<RandomValue> chosen;
+  for (size_t i = values_.size(); i-- > 0 && chosen.size() < 5;) {
+    const RandomValue& v = values_[i];
+    const bool isArgument = v.name[0] == 'x';
+    if (!isArgument && (!v.read || chosen.empty())) chosen.push_back(v);
+  }
+  std::reverse(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+std::string RandomStatements::operandText(const RandomValue& v) {
+  for (RandomValue& known : values_)
+    if (known.name == v.name) known.read = true;
+  return "%" + v.name;
+}
+
+RandomValue RandomStatements::add(const std::string& expression, DType d, std::vector<int64_t> shape,
+                                  bool exact) {
+  RandomValue v;
+  v.number = numbers_;
+  v.name = fresh();
+  v.dtype = d;
+  v.shape = std::move(shape);
+  v.exact = exact;
+  body_ += "  %" + v.name + " = " + expression + "\n";
+  values_.push_back(v);
+  return v;
+}
+
+RandomValue RandomStatements::valueOf(DType d, const std::vector<int64_t>& shape, int64_t lo, int64_t hi,
+                                      bool exact) {
+  std::vector<const RandomValue*> same, larger;
+  const int64_t wanted = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  for (const RandomValue& v : values_) {
+    const bool inRange = lo >= hi || (v.lo < v.hi && v.lo >= lo && v.hi <= hi);
+    if (v.dtype != d || !inRange || (exact && isFloat(d) && !v.exact)) continue;
+    if (v.shape == shape) same.push_back(&v);
+    if (v.elements() >= wanted && wanted > 0) larger.push_back(&v);
+  }
+  if (!same.empty() && draw_.below(5))
+    return *same[static_cast<size_t>(draw_.below(static_cast<int>(same.size())))];
+  if (larger.empty() || draw_.below(3) == 0) return argument(d, shape, lo, hi);
+  const RandomValue from = *larger[static_cast<size_t>(draw_.below(static_cast<int>(larger.size())))];
+  RandomValue flat = add("reshape " + operandText(from) + " {shape = " + listText({from.elements()}) + "}", d,
+                         {from.elements()}, from.exact);
+  if (from.elements() > wanted)
+    flat = add("slice " + operandText(flat) + " {start = [" + std::to_string((from.elements() - wanted) / 2) +
+                   "], limit = [" + std::to_string((from.elements() - wanted) / 2 + wanted) + "]}",
+               d, {wanted}, from.exact);
+  RandomValue made =
+      add("reshape " + operandText(flat) + " {shape = " + listText(shape) + "}", d, shape, from.exact);
+  made.lo = values_.back().lo = from.lo;
+  made.hi = values_.back().hi = from.hi;
+  return made;
+}
+
+RandomValue RandomStatements::tamed(const RandomValue& v, std::string_view op, size_t operand) {
+  if (!isFloat(v.dtype) || jumps(op)) return v;
+  if (wantsPositive(op, operand) && draw_.below(12))
+    return add("sigmoid " + operandText(v), v.dtype, v.shape, false);
+  if (narrow(v.dtype) || (wantsSmall(op) && draw_.below(12)))
+    return add("tanh " + operandText(v), v.dtype, v.shape, false);
+  return v;
+}
+
+const RandomValue* RandomStatements::any(bool floats) {
+  std::vector<const RandomValue*> fit;
+  for (size_t i = 0; i < values_.size(); ++i)
+    if (!floats || isFloat(values_[i].dtype)) {
+      fit.push_back(&values_[i]);
+      if (i + 3 > values_.size()) fit.push_back(&values_[i]), fit.push_back(&values_[i]); // chains grow
+    }
+  return fit.empty() ? nullptr : fit[static_cast<size_t>(draw_.below(static_cast<int>(fit.size())))];
+}
+
+bool RandomStatements::fromSample() {
+  const OpKind kind = sampled_[static_cast<size_t>(draw_.below(static_cast<int>(sampled_.size())))];
+  std::vector<OpSample> samples = opSamples(ops_, kind, anyDType());
+  for (DType d : {DType::F32, DType::I32, DType::Bool})
+    if (samples.empty()) samples = opSamples(ops_, kind, d);
+  if (samples.empty()) return false;
+  const OpSample& s = samples[static_cast<size_t>(draw_.below(static_cast<int>(samples.size())))];
+  return sampleStatement(
+      s, s.text.substr(std::min(s.text.size(), std::string_view(ops_[kind].name).size() + 1)));
+}
+
+bool RandomStatements::sampleStatement(const OpSample& s, const std::string& line) {
+  const Module& m = s.module;
+  const OpRecord& record = m.record(s.op);
+  const size_t end = operandsEnd(line);
+  std::string operands;
+  size_t argument = 0, position = 0;
+  bool exact = true;
+  for (const std::string& word : operandWords(std::string_view(line).substr(0, end))) {
+    operands += operands.empty() ? " " : ", ";
+    const size_t at = position++;
+    if (word.find('[') == std::string::npos) {
+      operands += word;
+      continue;
+    }
+    const Type& type = m.typeOf(m[s.func].args[argument].value);
+    const OpSample::Range range = s.ranges[argument++];
+    RandomValue v = valueOf(type.dtype, type.staticShape(), range.lo, range.hi, jumps(record.name));
+    v = tamed(v, record.name, at);
+    exact = exact && v.exact;
+    operands += operandText(v);
+  }
+  std::string names;
+  std::vector<RandomValue> made;
+  for (uint32_t r = 0; r < m[s.op].numResults; ++r) {
+    const Type& type = m.typeOf(m.result(s.op, r));
+    RandomValue v;
+    v.number = numbers_;
+    v.name = fresh();
+    v.dtype = type.dtype;
+    v.shape = type.staticShape();
+    v.exact = exact && (keepsExact(record) || !isFloat(type.dtype));
+    names += (r ? ", %" : "%") + v.name;
+    made.push_back(v);
+  }
+  if (made.empty()) return false;
+  std::string rest = line.substr(end);
+  body_ += "  " + names + " = " + record.name + operands + (rest.empty() || rest[0] == ' ' ? "" : " ") +
+           rest + "\n";
+  values_.insert(values_.end(), made.begin(), made.end());
+  return true;
+}
+
+bool RandomStatements::fromShapes() {
+  const RandomValue* drawn = any(draw_.below(8) != 0);
+  if (!drawn) return false;
+  const RandomValue v = *drawn;
+  switch (draw_.below(10)) {
+  case 0: return reshaped(v);
+  case 1:
+  case 2: return moved(v);
+  case 3:
+  case 4: return reduced(v);
+  case 5:
+  case 6: return multiplied(v);
+  default: return pointwise(v);
+  }
+}
+
+bool RandomStatements::reshaped(const RandomValue& v) {
+  std::vector<int64_t> shape = v.shape;
+  if (shape.size() >= 2 && draw_.below(2)) {
+    const size_t d = static_cast<size_t>(draw_.below(static_cast<int>(shape.size()) - 1));
+    shape[d] *= shape[d + 1];
+    shape.erase(shape.begin() + static_cast<ptrdiff_t>(d) + 1);
+  } else if (!shape.empty()) {
+    const size_t d = static_cast<size_t>(draw_.below(static_cast<int>(shape.size())));
+    for (int64_t f : {2, 3, 5})
+      if (shape[d] % f == 0 && shape[d] > f) {
+        shape[d] /= f;
+        shape.insert(shape.begin() + static_cast<ptrdiff_t>(d) + draw_.below(2), f);
+        break;
+      }
+  }
+  add("reshape " + operandText(v) + " {shape = " + listText(shape) + "}", v.dtype, shape, v.exact);
+  return true;
+}
+
+bool RandomStatements::moved(const RandomValue& v) {
+  const size_t rank = v.shape.size();
+  if (rank == 0) return false;
+  const size_t d = static_cast<size_t>(draw_.below(static_cast<int>(rank)));
+  std::vector<int64_t> shape = v.shape;
+  const std::string x = operandText(v), dim = std::to_string(d);
+  switch (draw_.below(5)) {
+  case 0: {
+    std::vector<int64_t> perm(rank);
+    for (size_t i = 0; i < rank; ++i) perm[i] = static_cast<int64_t>((i + 1 + d) % rank);
+    for (size_t i = 0; i < rank; ++i) shape[i] = v.shape[static_cast<size_t>(perm[i])];
+    add("transpose " + x + " {perm = " + listText(perm) + "}", v.dtype, shape, v.exact);
+    return true;
+  }
+  case 1: {
+    std::vector<int64_t> start(rank), limit = shape;
+    start[d] = draw_.below(static_cast<int>(shape[d]));
+    limit[d] = start[d] + 1 + draw_.below(static_cast<int>(shape[d] - start[d]));
+    shape[d] = limit[d] - start[d];
+    add("slice " + x + " {start = " + listText(start) + ", limit = " + listText(limit) + "}", v.dtype, shape,
+        v.exact);
+    return true;
+  }
+  case 2: {
+    const RandomValue w = valueOf(v.dtype, v.shape, 0, 0, false);
+    shape[d] *= 2;
+    add("concat " + x + ", " + operandText(w) + " {dim = " + dim + "}", v.dtype, shape, v.exact && w.exact);
+    return true;
+  }
+  case 3: {
+    std::vector<int64_t> low(rank), high(rank);
+    low[d] = draw_.below(3), high[d] = draw_.below(3);
+    shape[d] += low[d] + high[d];
+    add("pad " + x + " {low = " + listText(low) + ", high = " + listText(high) + "}", v.dtype, shape,
+        v.exact);
+    return true;
+  }
+  default: add("flip " + x + " {dims = [" + dim + "]}", v.dtype, shape, v.exact); return true;
+  }
+}
+
+bool RandomStatements::reduced(const RandomValue& v) {
+  const size_t rank = v.shape.size();
+  if (rank == 0 || isBool(v.dtype)) return false;
+  const size_t d = static_cast<size_t>(draw_.below(static_cast<int>(rank)));
+  const std::string dims = " {dims = [" + std::to_string(d) + "]";
+  if (isFloat(v.dtype) && draw_.below(2)) {
+    static constexpr const char* kRows[] = {"softmax", "log_softmax", "layer_norm", "rms_norm"};
+    const char* op = kRows[draw_.below(4)];
+    add(op + (" " + operandText(tamed(v, op, 0)) + dims) + "}", v.dtype, v.shape, false);
+    return true;
+  }
+  static constexpr const char* kReductions[] = {"sum", "max", "min", "mean"};
+  const char* op = kReductions[draw_.below(isFloat(v.dtype) ? 4 : 3)];
+  const bool keep = draw_.below(2);
+  std::vector<int64_t> shape = v.shape;
+  if (keep)
+    shape[d] = 1;
+  else
+    shape.erase(shape.begin() + static_cast<ptrdiff_t>(d));
+  const RandomValue x = tamed(v, op, 0);
+  add(op + (" " + operandText(x) + dims) + (keep ? ", keepdim = true}" : "}"), v.dtype, shape,
+      x.exact && keepsExact(ops_[ops_.find(op, 1)]));
+  return true;
+}
+
+bool RandomStatements::multiplied(const RandomValue& v) {
+  if (!isFloat(v.dtype) || v.shape.size() < 2) return false;
+  const RandomValue x = tamed(v, "matmul", 0);
+  const int64_t k = v.shape.back(), n = 1 + draw_.below(33);
+  const bool transposed = draw_.below(2);
+  std::vector<int64_t> right = transposed ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k, n};
+  if (v.shape.size() == 3 && draw_.below(2)) right.insert(right.begin(), draw_.below(2) ? v.shape[0] : 1);
+  const RandomValue w = valueOf(v.dtype, right, 0, 0, false);
+  std::vector<int64_t> shape = v.shape;
+  shape.back() = n;
+  if (right.size() == 2 && draw_.below(3) == 0 && transposed) {
+    const RandomValue b = valueOf(v.dtype, {n}, 0, 0, false);
+    add("linear " + operandText(x) + ", " + operandText(w) + ", " + operandText(b), v.dtype, shape, false);
+    return true;
+  }
+  add("matmul " + operandText(x) + ", " + operandText(w) + (transposed ? " {transpose_b = true}" : ""),
+      v.dtype, shape, false);
+  return true;
+}
+
+bool RandomStatements::pointwise(const RandomValue& v) {
+  if (!isFloat(v.dtype) || draw_.below(2)) {
+    const OpRecord& r = ops_[unary_[static_cast<size_t>(draw_.below(static_cast<int>(unary_.size())))]];
+    const RandomValue x = tamed(v, r.name, 0);
+    add(r.name + (" " + operandText(x)), v.dtype, v.shape, x.exact && keepsExact(r));
+    return true;
+  }
+  const OpRecord& r = ops_[binary_[static_cast<size_t>(draw_.below(static_cast<int>(binary_.size())))]];
+  std::vector<int64_t> shape = v.shape; // of the other: equal, with dims of 1, or without the first
+  if (!shape.empty() && draw_.below(3) == 0)
+    shape[static_cast<size_t>(draw_.below(static_cast<int>(shape.size())))] = 1;
+  if (!shape.empty() && draw_.below(4) == 0) shape.erase(shape.begin());
+  const RandomValue a = tamed(v, r.name, 0), b = tamed(valueOf(v.dtype, shape, 0, 0, false), r.name, 1);
+  add(r.name + (" " + operandText(a) + ", " + operandText(b)), v.dtype, v.shape,
+      a.exact && b.exact && keepsExact(r));
+  return true;
+}
+
+bool RandomStatements::shard(Sharding sharding) {
+  const RandomValue* v = any(false);
+  if (!v) return false;
+  const RandomValue x = *v;
+  add("shard " + operandText(x) + " : " + sharding.of(sharding.self, x.shape.size()), x.dtype, x.shape,
+      x.exact);
+  return true;
+}
+
+} // namespace dtc
