@@ -1,5 +1,5 @@
 #include "RuleClaims.h"
-#include "dtc/Ops/Homomorphism.h"
+#include "dtc/IR/Homomorphism.h"
 #include "dtc/Sharding/Projection.h"
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Claims about sharding rules that come from outside.
 #include "RuleClaims.h"
 #include "dtc/Check/RuleProver.h"
-#include "dtc/Ops/Homomorphism.h"
+#include "dtc/IR/Homomorphism.h"
 #include <algorithm>
 #include <cstdlib>
 

@@ -1,7 +1,7 @@
 // Every combination of placements of every op: what holds against what the record claims.
 #include "dtc/Check/RuleProver.h"
 #include "RuleClaims.h"
-#include "dtc/Ops/Homomorphism.h"
+#include "dtc/IR/Homomorphism.h"
 #include <algorithm>
 #include <map>
 

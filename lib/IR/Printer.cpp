@@ -1,6 +1,6 @@
 // Module to canonical text (ir.md §2.7).
+#include "LocalTypes.h"
 #include "Naming.h"
-#include "Varying.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Text.h"
 
@@ -65,12 +65,12 @@ public:
     const Function& f = m_[id];
     Naming naming(m_, id);
     naming_ = &naming;
-    if (options_.types && f.spmd) varying_.emplace(m_, id);
+    if (options_.types && f.spmd) types_.emplace(tables(), id);
     functionHead(f);
     out += " {\n";
     block(f.body, 1, "return");
     out += "}\n";
-    varying_.reset();
+    types_.reset();
     naming_ = nullptr;
   }
 
@@ -200,7 +200,7 @@ private:
     for (OpId o : m_[b].ops) {
       indent(level);
       statement(o, level);
-      if (varying_ && m_[o].numResults) varyingComment(o);
+      if (types_ && m_[o].numResults) typesComment(o);
       out += '\n';
     }
     indent(level);
@@ -241,14 +241,14 @@ private:
       attrs(op.attrs, &record, op.numResults ? resultDType(o) : DType::F64);
     }
     bool local = options_.types && record.regions == RegionKind::Local;
-    if (local) varying_.emplace(m_, o);
+    if (local) types_.emplace(tables(), o);
     for (uint32_t r = 0; r < op.numRegions; ++r) {
       out += " {\n";
       block(m_.region(o, r), level + 1, "yield");
       indent(level);
       out += '}';
     }
-    if (local) varying_.reset();
+    if (local) types_.reset();
     for (uint32_t i = 0; i < op.numResults; ++i) {
       const Value& v = m_[m_.result(o, i)];
       out += i ? ", " : " : ";
@@ -259,11 +259,15 @@ private:
     }
   }
 
-  // --types: where the results may differ between devices.
-  void varyingComment(OpId o) {
-    AxisSet set = 0;
-    for (uint32_t i = 0; i < m_[o].numResults; ++i) set |= (*varying_)(m_.result(o, i));
-    out += set ? "  // varies along " + varying_->text(set) : "  // equal on all devices";
+  // --types: what each result is along each axis.
+  void typesComment(OpId o) {
+    for (uint32_t i = 0; i < m_[o].numResults; ++i)
+      if (std::string text = types_->text(m_.result(o, i)); !text.empty()) out += (i ? "; " : "  // ") + text;
+  }
+  // What the analysis asks of ops needs the tables, in which it may intern.
+  Module& tables() {
+    if (!copy_) copy_ = std::make_unique<Module>(m_);
+    return *copy_;
   }
 
   DType resultDType(OpId o) const {
@@ -368,7 +372,8 @@ private:
   const Module& m_;
   PrintOptions options_;
   const Naming* naming_ = nullptr;
-  std::optional<Varying> varying_; // with --types, in local text
+  std::optional<LocalTypes> types_; // with --types, in local text
+  std::unique_ptr<Module> copy_;    // what it works on
 };
 
 // The function that a block stands in; invalid for a block that no function holds yet.

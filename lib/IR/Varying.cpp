@@ -6,10 +6,7 @@
 
 namespace dtc {
 
-namespace {
-
-// The axes of the op's Axes attribute.
-std::vector<AxisRef> axesAttr(const Module& m, OpId o) {
+std::vector<AxisRef> Varying::axesOf(const Module& m, OpId o) {
   std::vector<AxisRef> axes;
   for (const AttrSpec& spec : m.record(o).attrs) {
     if (spec.type != AttrType::Axes) continue;
@@ -22,8 +19,6 @@ std::vector<AxisRef> axesAttr(const Module& m, OpId o) {
   }
   return axes;
 }
-
-} // namespace
 
 Varying::Varying(const Module& m, FuncId f) : m_(m), mesh_(meshOfFunction(m, f)), roots_{m[f].body} {
   makeParts();
@@ -42,7 +37,7 @@ Varying::Varying(const Module& m, OpId local)
 void Varying::addBorders(BlockId b, std::vector<std::vector<int64_t>>& borders) const {
   const Mesh& mesh = m_.shardings.mesh(mesh_);
   forEachOp(m_, b, [&](OpId o) {
-    for (const AxisRef& a : axesAttr(m_, o)) {
+    for (const AxisRef& a : axesOf(m_, o)) {
       int i = mesh.axisIndex(a.name);
       if (i < 0 || a.whole()) continue;
       borders[static_cast<size_t>(i)].push_back(a.pre);
@@ -92,7 +87,7 @@ AxisSet Varying::covered(const AxisRef& a, bool wholly) const {
 
 AxisSet Varying::ofAttr(OpId o, bool wholly) const {
   AxisSet set = 0;
-  for (const AxisRef& a : axesAttr(m_, o)) set |= covered(a, wholly);
+  for (const AxisRef& a : axesOf(m_, o)) set |= covered(a, wholly);
   return set;
 }
 
@@ -128,6 +123,19 @@ std::string Varying::text(AxisSet set) const {
     out += (out.empty() ? "" : ", ") + printAxis(a, m_.strings);
   }
   return out;
+}
+
+int64_t Varying::sizeOf(AxisSet set) const {
+  int64_t size = 1;
+  for (size_t i = 0; i < parts_.size(); ++i)
+    if (set >> i & 1) size *= parts_[i].end / parts_[i].begin;
+  return size;
+}
+
+std::vector<AxisSet> Varying::allParts() const {
+  std::vector<AxisSet> parts;
+  for (size_t i = 0; i < parts_.size(); ++i) parts.push_back(AxisSet(1) << i);
+  return parts;
 }
 
 // --- the analysis: sets only grow ---

@@ -22,7 +22,13 @@ public:
   [[nodiscard]] AxisSet usedBy(BlockId) const;
   // The axes that cut or leave pending.
   [[nodiscard]] AxisSet ofSharding(ShardingId) const;
-  [[nodiscard]] std::string text(AxisSet) const; // "dp, tp"
+  [[nodiscard]] AxisSet ofAxis(const AxisRef& a) const { return covered(a, false); }
+  [[nodiscard]] static std::vector<AxisRef> axesOf(const Module&, OpId); // of its Axes attribute
+  // Of the op's `axes`; `wholly`: only the parts within them.
+  [[nodiscard]] AxisSet ofAttr(OpId, bool wholly) const;
+  [[nodiscard]] std::string text(AxisSet) const;       // "dp, tp"
+  [[nodiscard]] int64_t sizeOf(AxisSet) const;         // devices along all of them
+  [[nodiscard]] std::vector<AxisSet> allParts() const; // one set each, in the order of the mesh
   [[nodiscard]] MeshId mesh() const { return mesh_; }
 
 private:
@@ -33,7 +39,6 @@ private:
   void makeParts();
   void addBorders(BlockId, std::vector<std::vector<int64_t>>& borders) const;
   [[nodiscard]] AxisSet covered(const AxisRef&, bool wholly) const;
-  [[nodiscard]] AxisSet ofAttr(OpId, bool wholly) const;
   void block(BlockId, AxisSet predicate);
   void op(OpId, AxisSet predicate);
   void regions(OpId, AxisSet predicate);

@@ -1,7 +1,7 @@
 #pragma once
 // The verifier of lib/IR, over several files: Verifier.cpp (functions, names, types), VerifyRegion.cpp (ops with blocks,
 // calls), VerifyLocal.cpp (pieces, varying values, handles).
-#include "Varying.h"
+#include "LocalTypes.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Region.h"
 
@@ -62,6 +62,9 @@ private:
   void localOp(OpId);
   void handles(BlockId);
   void varying(const Varying&, BlockId);
+  // What a `local` block yields is, along each axis, what its results say.
+  void localYields(OpId, const LocalTypes&);
+  void localYield(OpId, const LocalTypes&, uint32_t result, AxisSet part);
   void varyingResults(const Function&, const Varying&);
 
   Module& m_;

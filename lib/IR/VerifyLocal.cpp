@@ -25,6 +25,20 @@ constexpr DiagKind kVaryingResult{
 constexpr DiagKind kVaryingArgument{
     "varying-argument",
     "argument {0} of @{1} has no 'of' and so is equal on all devices, but {2} may differ along {3}"};
+constexpr DiagKind kYieldVaries{
+    "local-yield-varies", "'local' gives {0} as the same along {1}, but it varies there: end that with a "
+                          "collective, or cut the result along {1}"};
+constexpr DiagKind kYieldPending{"local-yield-pending",
+                                 "'local' gives {0} as reduced along {2}, but it is a {1} pending there: put "
+                                 "'all_reduce' before, or write '| {1}({2})' in the result's sharding"};
+constexpr DiagKind kYieldKind{"local-yield-kind",
+                              "'local' gives {0}, a {1} pending along {2}, as a pending {3}"};
+constexpr DiagKind kYieldSame{
+    "local-yield-same", "'local' gives {0} as pending along {1}, but it is the same there: the {2} would "
+                        "count it {3} times"};
+constexpr DiagKind kPendingLost{
+    "pending-lost", "'{0}' reads {1} otherwise than as the {3} that it is, pending along {2}: put "
+                    "'all_reduce' before it"};
 constexpr DiagKind kHandleUse{"handle-use", "{0} is a handle of '{1}': only 'done' may use it"};
 constexpr DiagKind kHandleTwice{"handle-twice", "the handle {0} is waited for twice"};
 constexpr DiagKind kHandleUnused{"handle-unused",
@@ -86,6 +100,44 @@ void Verifier::varying(const Varying& v, BlockId b) {
         error(kVaryingArgument, m_[o].loc, i, m_.strings[m_[callee].name], name(m_.operand(o, i)),
               v.text(set));
   }
+}
+
+void Verifier::localYields(OpId o, const LocalTypes& types) {
+  for (const LocalTypes::Lost& l : types.lost())
+    error(kPendingLost, m_[l.op].loc, m_.record(l.op).name, name(l.value), types.varying().text(l.axes),
+          pendingName(types.pending(l.value).kind));
+  for (uint32_t r = 0; r < m_[o].numResults; ++r)
+    for (AxisSet part : types.varying().allParts()) localYield(o, types, r, part);
+}
+
+void Verifier::localYield(OpId o, const LocalTypes& types, uint32_t result, AxisSet part) {
+  const BlockId body = m_.region(o);
+  const ValueId v = m_[body].yields[result];
+  const Sharding& s = m_.shardings[m_[m_.result(o, result)].sharding];
+  const Varying& varying = types.varying();
+  const LocalTypes::Pending p = types.pending(v);
+  const bool isPending = p.axes & part;
+  const SourceRange at = m_[body].terminatorLoc;
+  PendingKind wanted = PendingKind::None;
+  for (const PendingAxis& a : s.pending)
+    if (varying.ofAxis(a.axis) & part) wanted = a.kind;
+  if (wanted != PendingKind::None) {
+    const bool counts = wanted == PendingKind::Sum || wanted == PendingKind::Prod;
+    if (isPending && (p.declared & part) && p.kind != wanted)
+      error(kYieldKind, at, name(v), pendingName(p.kind), varying.text(part), pendingName(wanted));
+    else if (!(varying(v) & part) && counts && varying.sizeOf(part) > 1)
+      error(kYieldSame, at, name(v), varying.text(part), pendingName(wanted), varying.sizeOf(part));
+    return;
+  }
+  const bool cut = varying.ofSharding(m_[m_.result(o, result)].sharding) & part;
+  if (!(varying(v) & part) || (cut && !(p.declared & part))) return;
+  const std::string_view kind = pendingName(p.kind);
+  if (isPending)
+    error(kYieldPending, at, name(v), kind, varying.text(part))
+        .note(types.origin(v, part, true), "it is pending from here on");
+  else
+    error(kYieldVaries, at, name(v), varying.text(part))
+        .note(types.origin(v, part, false), "it begins to vary here");
 }
 
 void Verifier::varyingResults(const Function& f, const Varying& v) {

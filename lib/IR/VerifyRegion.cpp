@@ -210,8 +210,10 @@ void Verifier::localRegion(OpId o) {
   }
   if (diags_.numErrors() != before) return;
   yieldTypes(o, b, pieces, ", its piece of the result");
-  Varying v(m_, o);
-  varying(v, b);
+  if (diags_.numErrors() != before) return;
+  LocalTypes types(m_, o);
+  varying(types.varying(), b);
+  localYields(o, types);
   handles(b);
 }
 

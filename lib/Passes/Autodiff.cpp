@@ -267,7 +267,6 @@ func @main(%x: f32[4, 3], %w: f32[3, 2]) -> (%l: f32[], %dw: f32[3, 2]) {
   %d_l_s = broadcast %0 {shape = [4, 2]} : f32[4, 2]
   %1 = mul %l_h, 2.0 : f32[4, 2]
   %d_l_h = mul %d_l_s, %1 : f32[4, 2]
-  %2 = einsum %d_l_h, %w {equation = "ac,bc->ab"} : f32[4, 3]
   %dw = einsum %d_l_h, %x {equation = "ac,ab->bc"} : f32[3, 2]
   return %l, %dw
 }

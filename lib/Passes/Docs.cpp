@@ -20,8 +20,9 @@ std::string beforeAndAfter(const char* before, const char* after) {
 std::string passSection(const PassInfo& pass) {
   std::string text =
       "\n## `" + std::string(pass.name) + "`\n\n" + pass.summary + "\n\n" + pass.why + "\n\nTakes ";
-  text += std::string(levelName(pass.needs)) + " text, leaves " + std::string(levelName(pass.gives)) +
-          " text.\n\n";
+  text +=
+      std::string(levelName(pass.needs)) + " text, leaves " + std::string(levelName(pass.gives)) + " text.";
+  text += pass.standard ? "\n\n" : " Not in the standard pipeline.\n\n";
   text += optionsTable(pass);
   text += beforeAndAfter(pass.before, pass.after);
   for (const PassExample& e : pass.more)
@@ -35,8 +36,9 @@ std::string passesMarkdown() {
   std::string text =
       "# The passes\n\n"
       "Written by `dtc opt --passes-page` from the pass table (lib/Passes/PassTable.cpp): do not edit.\n"
-      "The standard pipeline runs them in this order; `dtc opt -p a,b` runs exactly those named. Each\n"
-      "example is run by a test.\n";
+      "The standard pipeline runs them in this order, but for the last ones, which stand outside it; `dtc "
+      "opt -p\n"
+      "a,b` runs exactly those named. Each example is run by a test.\n";
   for (const PassInfo& pass : passTable()) text += passSection(pass);
   return text;
 }

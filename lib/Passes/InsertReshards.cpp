@@ -1,5 +1,6 @@
 // Writes the solved shardings into the module and puts a `reshard` wherever what is there differs from what is wanted.
 #include "InsertReshards.h"
+#include "dtc/IR/Builder.h"
 #include "dtc/Sharding/ReshardBytes.h"
 
 namespace dtc {
@@ -91,13 +92,14 @@ private:
     out_ = &out;
     block_ = b;
     const std::vector<OpId> ops = m_[b].ops;
+    for (ValueId a : std::vector<ValueId>(m_[b].args)) reduceOnce(a);
     for (OpId o : ops) rewriteOp(o);
     for (size_t i = 0; i < m_[b].yields.size(); ++i) {
       ValueId v = m_[b].yields[i];
-      if (!hasSharding(v) || yieldVars[i] == kNoVar) continue;
+      if (yieldVars[i] == kNoVar) continue;
       ReshardReason why;
       why.kind = ReshardReason::Boundary;
-      ValueId got = get(v, s_.shardingOf(yieldVars[i]), why);
+      ValueId got = bring(v, s_.shardingOf(yieldVars[i]), why);
       m_[b].yields[i] = got;
     }
     m_[b].ops = std::move(out);
@@ -105,6 +107,45 @@ private:
     for (; added_.size() > scope; added_.pop_back()) available_[added_.back().index].pop_back();
     out_ = savedOut;
     block_ = savedBlock;
+  }
+
+  // `v` for a place of a region that has this sharding. A literal has none: where the place is pending and the literal would
+  // count once for every device, it becomes a constant that can be made pending.
+  ValueId bring(ValueId v, ShardingId wanted, ReshardReason why) {
+    if (hasSharding(v)) return get(v, wanted, why);
+    const Sharding& place = m_.shardings[wanted];
+    const bool counts = place.pendingKind() == PendingKind::Sum || place.pendingKind() == PendingKind::Prod;
+    if (!counts || isNeutral(v, place.pendingKind())) return v;
+    Diagnostics quiet;
+    Builder b(m_, block_, *out_, quiet);
+    b.loc = m_[v].loc;
+    const Value literal = m_[v];
+    const OpId made = b.op("constant", {}, {{"value", literal.literal}}, std::array{literal.type});
+    const ValueId constant = m_.result(made);
+    s_.varOf.resize(m_.values.size(), kNoVar);
+    s_.varOf[constant.index] = s_.newVar(constant, place.mesh, 0, {});
+    define(constant, m_.shardings.replicated(place.mesh, 0));
+    return get(constant, wanted, why);
+  }
+  bool isNeutral(ValueId v, PendingKind kind) const {
+    if (m_[v].kind != ValueKind::Literal)
+      return true; // a symbolic size: an integer of a type that does not go here
+    const Attr& a = m_.attrs[m_[v].literal];
+    const double number = a.kind == Attr::Float ? a.f : static_cast<double>(a.i);
+    return number == (kind == PendingKind::Sum ? 0 : 1);
+  }
+
+  // A carried value or a branch's, pending by decision: where some use needs it reduced, that is done once, here.
+  void reduceOnce(ValueId v) {
+    if (!hasSharding(v) || !decision_.needsReduced[v.index]) return;
+    const ShardingVar& var = s_.vars[s_.varOf[v.index]];
+    if (var.pending.empty() || var.written) return;
+    ReshardReason why;
+    why.kind = ReshardReason::Reduce;
+    const ValueId named = get(v, make(var.mesh, var.dims, {}, var.replicated), why);
+    if (!m_.definingOp(v).valid()) return; // an argument keeps its name
+    m_[named].name = m_[v].name;
+    m_[v].name = StrId();
   }
 
   void rewriteOp(OpId o) {
@@ -142,7 +183,7 @@ private:
     const size_t firstArg = kind == RegionKind::For ? 1 : 0;
     for (uint32_t i = 0; i < m_[o].numOperands; ++i) {
       ValueId v = m_.operand(o, i);
-      if (!hasSharding(v)) continue;
+      if (!hasSharding(v) && (i < firstStart || kind == RegionKind::Local)) continue;
       ReshardReason why;
       why.kind = ReshardReason::Boundary;
       why.needs = o;
@@ -155,14 +196,16 @@ private:
         wanted = s_.shardingOf(s_.varOf[m_[m_.region(o)].args[i - firstStart + firstArg].index]);
       if (!wanted.valid()) // a bind of `local` without a sharding is replicated
         wanted = m_.shardings.replicated(s_.vars[s_.varOf[v.index]].mesh, m_.typeOf(v).rank());
-      ValueId got = get(v, wanted, why);
+      ValueId got = bring(v, wanted, why);
       m_.operands(o)[i] = got;
     }
     if (kind != RegionKind::Local && kind != RegionKind::Fused)
       for (uint32_t k = 0; k < m_[o].numRegions; ++k) rewriteRegion(o, kind, k, firstArg);
     out_->push_back(o);
-    for (uint32_t k = 0; k < m_[o].numResults; ++k)
+    for (uint32_t k = 0; k < m_[o].numResults; ++k) {
       define(m_.result(o, k), s_.shardingOf(s_.varOf[m_.result(o, k).index]));
+      reduceOnce(m_.result(o, k));
+    }
   }
 
   void rewriteRegion(OpId o, RegionKind kind, uint32_t k, size_t firstArg) {

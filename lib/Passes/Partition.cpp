@@ -92,6 +92,7 @@ private:
     if (rec.constraint != Constraint::None) return changeSharding(o, reshards);
     const std::vector<ValueId> before(m_.operands(o).begin(), m_.operands(o).end());
     if (rec.regions == RegionKind::Local) return inlineLocal(o, b, reshards);
+    if (rec.regions == RegionKind::Recompute) return inlineRecompute(o, b);
     for (ValueId& v : m_.operands(o)) v = map_(v);
     if (rec.regions != RegionKind::None || rec.isCall) {
       for (uint32_t r = 0; r < m_[o].numRegions; ++r)
@@ -208,9 +209,9 @@ private:
     if (!ruleOf(q, rule)) return false;
     std::vector<ValueId> offsets;
     size_t used = 0;
-    for (uint16_t f = 0; f < rule.factors.size(); ++f) {
+    for (size_t f = 0; f < rule.factors.size(); ++f) {
       if (!rule.factors[f].needsOffset()) continue;
-      const PartList parts = cutOf(rule, f, o, before);
+      const PartList parts = cutOf(rule, static_cast<uint16_t>(f), o, before);
       DimSharding cut{parts};
       if (m_.shardings.mesh(mesh_).sizeOf(cut.axes()) == 1) {
         offsets.push_back(b.literal(0, DType::I32));
@@ -258,6 +259,20 @@ private:
       map_.set(result, v);
       if (m_.definingOp(v).valid() && m_[result].name) m_[v].name = m_[result].name;
     }
+    m_[body].ops.clear();
+    return true;
+  }
+
+  // Its gradient is made: what is left is its block.
+  bool inlineRecompute(OpId o, Builder& b) {
+    const BlockId body = m_.region(o);
+    for (size_t i = 0; i < m_[body].args.size(); ++i) replace(m_[body].args[i], map_(m_.operand(o, i)));
+    if (!partitionBlock(body)) return false;
+    for (OpId inner : m_[body].ops) {
+      m_[inner].parent = b.parent;
+      b.out.push_back(inner);
+    }
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) replace(m_.result(o, r), m_[body].yields[r]);
     m_[body].ops.clear();
     return true;
   }

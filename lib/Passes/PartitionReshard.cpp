@@ -158,10 +158,20 @@ ValueId ReshardEmitter::permute(ValueId v, TypeId result, const ReshardStep& s) 
   return v;
 }
 
+// Is it a constant that changes nothing, however often it is added (multiplied in)?
+static bool isNeutral(const Module& m, ValueId v, PendingKind kind) {
+  const OpId made = m.definingOp(v);
+  if (!made.valid() || m[made].kind != m.registry->find("constant")) return false;
+  const Attr& a = m.attrs[m.attr(made, "value")];
+  const double neutral = kind == PendingKind::Sum ? 0 : 1;
+  return (a.kind == Attr::Float && a.f == neutral) ||
+         (a.kind == Attr::Int && static_cast<double>(a.i) == neutral);
+}
+
 // sharding.md §2: kept on index 0 of the axes and the op's neutral element elsewhere; -0.0 for sum, because +0.0 would turn
 // -0.0 into +0.0. For max, min, any, all and avg equal values are pending as they are.
 ValueId ReshardEmitter::makePending(ValueId v, std::span<const AxisRef> axes, PendingKind op) {
-  if (op != PendingKind::Sum && op != PendingKind::Prod) return v;
+  if ((op != PendingKind::Sum && op != PendingKind::Prod) || isNeutral(m_, v, op)) return v;
   const DType dtype = m_.typeOf(v).dtype;
   const ValueId neutral = b_.literal(op == PendingKind::Prod ? 1.0 : isFloat(dtype) ? -0.0 : 0.0, dtype);
   return b_.value("select", {isFirst(axes), v, neutral});

@@ -1,21 +1,32 @@
-// The standard pipeline, in order; one row a pass. A row's text stands in the pass's own file.
+// The standard pipeline in order, then what stands outside it; one row a pass. A row's text stands in the pass's own file.
 #include "dtc/Passes/Autodiff.h"
 #include "dtc/Passes/Canonicalize.h"
 #include "dtc/Passes/Decompose.h"
 #include "dtc/Passes/Fuse.h"
+#include "dtc/Passes/IfToSelect.h"
 #include "dtc/Passes/Inline.h"
 #include "dtc/Passes/OptimizeCollectives.h"
 #include "dtc/Passes/Partition.h"
 #include "dtc/Passes/PlanMemory.h"
 #include "dtc/Passes/Propagate.h"
+#include "dtc/Passes/Unroll.h"
 
 namespace dtc {
 
 const std::vector<PassInfo>& passTable() {
   static const std::vector<PassInfo> table = {
-      inlineInfo(),     autodiffInfo(),  decomposeInfo(),           canonicalizeInfo(),
-      propagateInfo(),  partitionInfo(), optimizeCollectivesInfo(), fuseInfo(),
+      inlineInfo(),
+      autodiffInfo(),
+      decomposeInfo(),
+      canonicalizeInfo(),
+      propagateInfo(),
+      partitionInfo(),
+      optimizeCollectivesInfo(),
+      fuseInfo(),
       planMemoryInfo(),
+      // Outside the pipeline.
+      unrollInfo(),
+      ifToSelectInfo(),
   };
   return table;
 }

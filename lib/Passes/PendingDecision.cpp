@@ -1,9 +1,14 @@
 // Which pending values stay pending: builds the closure problem of PendingCut.h, one per set of pending axes.
+//
+// What a loop carries, and what a branch gives, is one variable: pending everywhere (start, argument, yield, result) or
+// nowhere. Whether its yield can be pending may depend on whether its argument is, so the nodes are collected again until
+// what was assumed of the carried values is what their yields turn out to be.
 #include "OpForms.h"
 #include "PendingCut.h"
-#include "dtc/Ops/Homomorphism.h"
+#include "dtc/IR/Homomorphism.h"
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 namespace dtc {
 
@@ -11,21 +16,28 @@ namespace {
 
 using Signature = std::vector<PendingAxis>;
 
+// The trips that a loop is taken to make where its bounds do not say: what is reduced inside is paid so often.
+constexpr int64_t kNominalTrips = 8;
+
 class PendingDecider {
 public:
   PendingDecider(PropagationState& s, std::vector<OpForm>& forms) : s_(s), m_(s.m), forms_(forms) {
-    nodeOf_.assign(m_.values.size(), kNone);
     decision_.keepPending.assign(m_.values.size(), false);
     decision_.needsReduced.assign(m_.values.size(), false);
   }
 
   PendingDecision run() {
-    for (FuncId f : m_.order) {
-      if (m_[f].spmd) continue;
-      for (const FuncArg& a : m_[f].args) addAnnotated(a.value);
-      collect(m_[f].body);
-      useYields(m_[f].body, &s_.resultVars[f.index]);
-    }
+    do {
+      clear();
+      for (FuncId f : m_.order) {
+        if (m_[f].spmd) continue;
+        for (const FuncArg& a : m_[f].args) addAnnotated(a.value);
+        collect(m_[f].body);
+        const std::vector<ValueId>& returned = m_[m_[f].body].yields;
+        for (size_t i = 0; i < returned.size(); ++i)
+          use(returned[i], s_.vars[s_.resultVars[f.index][i]].pending);
+      }
+    } while (revise());
     solve();
     return std::move(decision_);
   }
@@ -38,13 +50,23 @@ private:
     PendingNode cut;
   };
 
+  // Everything but what is assumed of carried values.
+  void clear() {
+    nodeOf_.assign(m_.values.size(), kNone);
+    nodes_.clear();
+    for (OpForm& form : forms_) {
+      form.passed.clear();
+      form.takesPending.assign(form.takesPending.size(), false);
+    }
+  }
+
   uint32_t addNode(ValueId v, Signature signature, bool source) {
     nodeOf_[v.index] = static_cast<uint32_t>(nodes_.size());
     Node n{v, std::move(signature), {}};
     int64_t bytes = globalBytes(m_, v);
     if (VarId var = s_.varOf[v.index]; var != kNoVar)
       for (const DimSharding& d : s_.vars[var].dims) bytes /= partsProduct(d.parts, s_.mesh(var));
-    n.cut.bytes = std::max<int64_t>(bytes, 1);
+    n.cut.bytes = checkedMul(std::max<int64_t>(bytes, 1), trips_).value_or(INT64_MAX / 1024);
     n.cut.source = source;
     nodes_.push_back(std::move(n));
     return nodeOf_[v.index];
@@ -57,18 +79,159 @@ private:
 
   void collect(BlockId b) {
     for (OpId o : m_[b].ops) {
-      uint32_t r = s_.relationOf[o.index];
-      if (r != ~0u)
+      if (uint32_t r = s_.relationOf[o.index]; r != ~0u) {
         collectOp(o, r);
-      else
-        useOther(o);
-      const RegionKind kind = m_.record(o).regions;
-      if (kind == RegionKind::None || kind == RegionKind::Local || kind == RegionKind::Fused) continue;
-      for (uint32_t k = 0; k < m_[o].numRegions; ++k) {
-        collect(m_.region(o, k));
-        useYields(m_.region(o, k), nullptr);
+        continue;
+      }
+      switch (m_.record(o).regions) {
+      case RegionKind::Cond: collectCond(o); break;
+      case RegionKind::While:
+      case RegionKind::For: collectLoop(o); break;
+      default: useOther(o);
+      }
+      if (m_.record(o).regions != RegionKind::Recompute) continue;
+      collect(m_.region(o));
+      for (uint32_t r = 0; r < m_[o].numResults; ++r)
+        use(m_[m_.region(o)].yields[r], writtenOn(m_.result(o, r)));
+    }
+  }
+
+  const Signature& writtenOn(ValueId v) const { return s_.vars[s_.varOf[v.index]].pending; }
+
+  // What the carried value with this result is pending on: as written, or as assumed.
+  Signature carriedSignature(ValueId result) const {
+    if (!writtenOn(result).empty()) return writtenOn(result);
+    auto it = assumed_.find(result.index);
+    return it == assumed_.end() ? Signature() : it->second;
+  }
+
+  // May the variable of `result` be pending as `v`, which is given to it, is?
+  bool canBeAs(ValueId result, ValueId v) const {
+    uint32_t n = nodeAt(v);
+    if (n == kNone) return false;
+    const ShardingVar& var = s_.vars[s_.varOf[result.index]];
+    if (var.written || !sameCuts(v, result)) return false; // a constraint, as on an argument
+    PartList axes;
+    for (const PendingAxis& p : nodes_[n].signature) axes.push_back({p.axis, 0});
+    for (const DimSharding& d : var.dims)
+      if (!disjoint(d.parts, axes, m_.shardings.mesh(var.mesh))) return false;
+    for (const AxisRef& a : var.replicated)
+      if (PartList kept = {{a, 0}}; !disjoint(kept, axes, m_.shardings.mesh(var.mesh))) return false;
+    return true;
+  }
+  bool sameCuts(ValueId a, ValueId b) const {
+    return s_.vars[s_.varOf[a.index]].dims == s_.vars[s_.varOf[b.index]].dims;
+  }
+
+  // `v` goes to a place that is pending as `signature` says if node `place` is. With `both`, only pending together.
+  void feed(ValueId v, ValueId result, const Signature& signature, uint32_t place, bool both) {
+    const uint32_t n = nodeAt(v);
+    if (n == kNone) return; // made pending
+    if (nodes_[n].signature != signature || !sameCuts(v, result)) {
+      nodes_[n].cut.mustReduce = true;
+      return;
+    }
+    nodes_[n].cut.users.push_back(place);
+    if (both) nodes_[place].cut.operands.push_back(n);
+  }
+
+  void collectCond(OpId o) {
+    use(m_.operand(o, 0), {});
+    collect(m_.region(o, 0));
+    collect(m_.region(o, 1));
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) {
+      const ValueId result = m_.result(o, r);
+      const ValueId yields[] = {m_[m_.region(o, 0)].yields[r], m_[m_.region(o, 1)].yields[r]};
+      Signature signature = writtenOn(result);
+      const bool written = !signature.empty();
+      for (ValueId v : yields)
+        if (signature.empty() && canBeAs(result, v)) signature = nodes_[nodeAt(v)].signature;
+      const uint32_t node = signature.empty() ? kNone : addNode(result, signature, written);
+      for (ValueId v : yields) node == kNone ? use(v, {}) : feed(v, result, signature, node, true);
+    }
+  }
+
+  int64_t tripsOf(OpId o) const {
+    if (m_.record(o).regions != RegionKind::For) return kNominalTrips;
+    const Value &lo = m_[m_.operand(o, 0)], &hi = m_[m_.operand(o, 1)];
+    if (lo.kind != ValueKind::Literal || hi.kind != ValueKind::Literal) return kNominalTrips;
+    return std::max<int64_t>(m_.attrs[hi.literal].i - m_.attrs[lo.literal].i, 1);
+  }
+
+  void collectLoop(OpId o) {
+    const bool isFor = m_.record(o).regions == RegionKind::For;
+    const size_t firstStart = isFor ? 2 : 0, firstArg = isFor ? 1 : 0;
+    const BlockId body = m_.region(o, m_[o].numRegions - 1);
+    const size_t numCarried = m_[body].args.size() - firstArg;
+    for (size_t i = 0; i < firstStart; ++i) use(m_.operand(o, i), {});
+    const int64_t outside = trips_, inside = checkedMul(trips_, tripsOf(o)).value_or(INT32_MAX);
+    std::vector<uint32_t> argument(numCarried, kNone); // of the body
+    std::vector<Signature> signatures(numCarried);
+    for (uint32_t i = 0; i < numCarried; ++i) {
+      const ValueId result = m_.result(o, i);
+      signatures[i] = carriedSignature(result);
+      if (signatures[i].empty()) {
+        use(m_.operand(o, firstStart + i), {});
+        continue;
+      }
+      const bool written = !writtenOn(result).empty();
+      const uint32_t after = addNode(result, signatures[i], written);
+      trips_ = inside;
+      for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
+        argument[i] = addNode(m_[m_.region(o, r)].args[firstArg + i], signatures[i], written);
+        sameVariable(argument[i], after);
+      }
+      trips_ = outside;
+      feed(m_.operand(o, firstStart + i), result, signatures[i], argument[i], false);
+    }
+    trips_ = inside;
+    for (uint32_t r = 0; r < m_[o].numRegions; ++r) collect(m_.region(o, r));
+    if (!isFor) use(m_[m_.region(o, 0)].yields[0], {});
+    trips_ = outside;
+    for (uint32_t i = 0; i < m_[o].numResults; ++i) {
+      const ValueId yielded = m_[body].yields[i], result = m_.result(o, i);
+      if (i >= numCarried) {
+        use(yielded, writtenOn(result)); // stacked
+        if (!writtenOn(result).empty()) addNode(result, writtenOn(result), true);
+      } else {
+        yieldCarried(yielded, result, signatures[i], argument[i]);
       }
     }
+  }
+
+  // Pending both, or neither.
+  void sameVariable(uint32_t a, uint32_t b) {
+    for (auto [x, y] : {std::pair(a, b), std::pair(b, a)}) {
+      nodes_[x].cut.operands.push_back(y);
+      nodes_[x].cut.users.push_back(y); // so that one that nobody reads asks for nothing
+    }
+  }
+
+  void yieldCarried(ValueId yielded, ValueId result, const Signature& signature, uint32_t argument) {
+    if (argument != kNone) {
+      feed(yielded, result, signature, argument, true);
+      const bool holds = nodeAt(yielded) != kNone && nodes_[nodeAt(yielded)].signature == signature;
+      if (!holds && writtenOn(result).empty()) broken_.push_back(result);
+      return;
+    }
+    if (canBeAs(result, yielded) && !refused_.contains(result.index))
+      found_.emplace_back(result, nodes_[nodeAt(yielded)].signature);
+    use(yielded, {});
+  }
+
+  // Assumes what the last round found; where it found nothing new, gives up what did not hold. False where all holds. Each
+  // carried value is assumed once and given up once at most.
+  bool revise() {
+    for (auto& [result, signature] : found_) assumed_[result.index] = std::move(signature);
+    const bool more = !found_.empty() || !broken_.empty();
+    if (found_.empty())
+      for (ValueId result : broken_) {
+        assumed_.erase(result.index);
+        refused_.insert(result.index);
+      }
+    found_.clear();
+    broken_.clear();
+    return more;
   }
 
   // A use that is no op with a rule: reduced, unless the place itself is pending on the same axes.
@@ -80,21 +243,18 @@ private:
       nodes_[nodeOf_[v.index]].cut.source = true; // somebody wants it exactly so
   }
   void useOther(OpId o) {
-    const OpRecord& rec = m_.record(o);
-    for (ValueId v : m_.operands(o)) {
-      Signature has;
-      if (rec.constraint == Constraint::Shard || rec.constraint == Constraint::Reshard) {
-        VarId var = s_.varOf[m_.result(o).index];
-        has = s_.vars[var].pending;
-        if (rec.constraint == Constraint::Reshard) continue; // takes anything
-      }
-      use(v, has);
-    }
+    if (m_.record(o).constraint != Constraint::Reshard) // which takes anything
+      for (size_t i = 0; i < m_[o].numOperands; ++i) use(m_.operand(o, i), placePending(o, i));
     for (uint32_t r = 0; r < m_[o].numResults; ++r) addAnnotated(m_.result(o, r));
   }
-  void useYields(BlockId b, const std::vector<VarId>* resultVars) {
-    for (size_t i = 0; i < m_[b].yields.size(); ++i)
-      use(m_[b].yields[i], resultVars ? s_.vars[(*resultVars)[i]].pending : Signature());
+  // What is pending where operand i of a constraint, a call or a `local` region goes.
+  Signature placePending(OpId o, size_t i) const {
+    const OpRecord& rec = m_.record(o);
+    if (rec.constraint == Constraint::Shard) return writtenOn(m_.result(o));
+    if (rec.isCall) return writtenOn(m_[m_.findFunction(m_.strings[m_[o].callee])].args[i].value);
+    if (rec.regions != RegionKind::Local) return {};
+    const ShardingId bound = m_[m_[m_.region(o)].args[i]].sharding;
+    return bound.valid() ? m_.shardings[bound].pending : Signature();
   }
 
   void collectOp(OpId o, uint32_t relation) {
@@ -216,6 +376,9 @@ private:
     bool reduce = cut.mustReduce;
     for (uint32_t u : cut.users) reduce = reduce || !pending[u];
     decision_.needsReduced[node.value.index] = reduce;
+    const OpId made = m_.definingOp(node.value);
+    if (made.valid() && m_.record(made).regions != RegionKind::None)
+      s_.vars[s_.varOf[node.value.index]].pending = node.signature; // of its arguments and starts, too
   }
 
   void dropUndecided(OpForm& form) {
@@ -232,6 +395,12 @@ private:
   std::vector<OpForm>& forms_;
   std::vector<uint32_t> nodeOf_; // by value
   std::vector<Node> nodes_;
+  int64_t trips_ = 1;                               // how often the block that is being collected runs
+  std::unordered_map<uint32_t, Signature> assumed_; // carried values, by their result
+  std::unordered_set<uint32_t> refused_;            // carried values that cannot be pending
+  std::vector<std::pair<ValueId, Signature>>
+      found_;                   // in this round: carried values whose yields are pending …
+  std::vector<ValueId> broken_; // … and those whose yields are not, as was assumed
   PendingDecision decision_;
 };
 

@@ -43,6 +43,7 @@ VarId PropagationState::addVar(ValueId v, MeshId mesh, ShardingId written) {
 void PropagationState::annotate(VarId v, ShardingId written) {
   if (!written.valid()) return;
   const Sharding& s = m.shardings[written];
+  vars[v].written = true;
   vars[v].mesh = s.mesh;
   vars[v].annotated = s.dims;
   vars[v].pending = s.pending;
@@ -54,7 +55,7 @@ void PropagationState::unite(ValueId a, ValueId b) {
   if (varOf.size() < m.values.size()) varOf.resize(m.values.size(), kNoVar);
   VarId va = varOf[a.index];
   varOf[b.index] = va;
-  if (vars[va].annotated.empty()) annotate(va, m[b].sharding);
+  if (!vars[va].written) annotate(va, m[b].sharding);
 }
 
 void PropagationState::link(ValueId a, ValueId b, size_t skipDimsOfB) {

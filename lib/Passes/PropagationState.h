@@ -19,6 +19,7 @@ struct ShardingVar {
   std::vector<AxisRef> replicated;  // rep(…)
   PartList reserved;     // annotated parts whose priority has not come yet: nobody else may use them
   ValueId value;         // one of its values, for reasons
+  bool written = false;  // a sharding is written on one of its values: a constraint
   bool isResult = false; // of a function's result, not of the value that is returned
 };
 
@@ -53,6 +54,7 @@ public:
   [[nodiscard]] const Mesh& mesh(VarId v) const { return m.shardings.mesh(vars[v].mesh); }
   // The interned closed sharding of a variable, its pending annotation included.
   [[nodiscard]] ShardingId shardingOf(VarId v);
+  VarId newVar(ValueId v, MeshId mesh, size_t rank, ShardingId written);
 
 private:
   void buildBoundary(FuncId f);
@@ -66,7 +68,6 @@ private:
   void link(ValueId a, ValueId b, size_t skipDimsOfB = 0);
   void linkVars(VarId a, VarId b, std::span<const Dim> dimsOfA, ValueId valueA, ValueId valueB,
                 size_t skipDimsOfB = 0);
-  VarId newVar(ValueId v, MeshId mesh, size_t rank, ShardingId written);
   void annotate(VarId v, ShardingId written);
   void reveal(int32_t priority);
   void runStage(int level, bool aggressive);

@@ -20,7 +20,7 @@ bool needed(const PassInfo& p, Level from) {
 StandardPipeline standardPipeline(Level from, int optLevel, const std::string& policy) {
   StandardPipeline pipeline;
   for (const PassInfo& p : passTable()) {
-    if (!needed(p, from)) continue;
+    if (!p.standard || !needed(p, from)) continue;
     PassStep step{&p, {}};
     std::string_view name = p.name;
     if (optLevel == 0 && name == "canonicalize") continue;

@@ -21,7 +21,8 @@ struct ParseOptions {
 
 struct PrintOptions {
   ShardingStyle style = ShardingStyle::Dim;
-  bool types = false; // a comment behind each local value: the axes along which it varies
+  bool types =
+      false; // a comment behind each local value: along each axis R, I, V or P (docs/control-flow.md)
 };
 [[nodiscard]] std::string printModule(const Module&, const PrintOptions& = {});
 [[nodiscard]] std::string printFunction(const Module&, FuncId, const PrintOptions& = {});

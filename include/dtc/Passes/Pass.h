@@ -34,6 +34,7 @@ struct PassInfo {
   const char* after;  // … and what the pass makes of it
   std::vector<PassOption> options = {};
   std::vector<PassExample> more = {}; // further examples, run as tests like the first
+  bool standard = true;               // part of the standard pipeline; others run only where -p names them
 };
 
 // A pass's own file defines its row (inlineInfo(), propagateInfo(), …: declared in its header); PassTable.cpp lists them.

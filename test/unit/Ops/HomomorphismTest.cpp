@@ -1,5 +1,5 @@
 // The homomorphism table of sharding.md §2, row by row: which pending values go through which op.
-#include "dtc/Ops/Homomorphism.h"
+#include "dtc/IR/Homomorphism.h"
 #include "OpFixture.h"
 
 namespace dtc::test {

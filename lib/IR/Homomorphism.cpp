@@ -1,5 +1,5 @@
 // One function per row of the homomorphism table: which kinds of which operand sets it lets through.
-#include "dtc/Ops/Homomorphism.h"
+#include "dtc/IR/Homomorphism.h"
 #include <algorithm>
 #include <bit>
 
