@@ -1,4 +1,4 @@
-#include "Naming.h"
+#include "dtc/IR/Naming.h"
 
 #include "dtc/IR/OpRecord.h"
 
@@ -21,17 +21,29 @@ std::optional<uint32_t> numberOf(std::string_view name) {
 
 Naming::Naming(const Module& m, FuncId f) : m_(m) {
   if (!f.valid()) return;
+  coverBlock(m[f].body);
+  names_.allocate(kUnknown);
+  visibleCount_.allocate(0);
   nameBlock(m[f].body);
-  std::vector<uint32_t> taken;
-  for (const auto& [value, name] : names_)
-    if (auto n = numberOf(m.strings[StrId(name)])) taken.push_back(*n);
-  std::sort(taken.begin(), taken.end());
+  std::sort(taken_.begin(), taken_.end());
   uint32_t next = 0;
   size_t t = 0;
   for (ValueId v : unnamed_) {
-    for (; t < taken.size() && taken[t] <= next; ++t)
-      if (taken[t] == next) ++next;
+    for (; t < taken_.size() && taken_[t] <= next; ++t)
+      if (taken_[t] == next) ++next;
     names_[v] = kNumbered | next++;
+  }
+}
+
+void Naming::coverBlock(BlockId b) {
+  auto cover = [&](ValueId v) {
+    names_.cover(v);
+    visibleCount_.cover(m_[v].name);
+  };
+  for (ValueId v : m_[b].args) cover(v);
+  for (OpId o : m_[b].ops) {
+    for (uint32_t r = 0; r < m_[o].numRegions; ++r) coverBlock(m_.region(o, r));
+    for (uint32_t i = 0; i < m_[o].numResults; ++i) cover(m_.result(o, i));
   }
 }
 
@@ -39,16 +51,17 @@ void Naming::keepOrPostpone(ValueId v) {
   StrId name = m_[v].name;
   if (name.valid()) {
     // How often the name stands within what this place can see.
-    auto [it, isNew] = visibleCount_.try_emplace(name, 0);
+    uint32_t& count = visibleCount_[name];
     bool taken = false;
-    if (it->second > 0) {
+    if (count > 0) {
       auto from = visible_.begin() + static_cast<ptrdiff_t>(visibleFrom_);
       taken = visibleFrom_ == 0 || std::find(from, visible_.end(), name) != visible_.end();
     }
     if (!taken) {
-      ++it->second;
+      ++count;
       visible_.push_back(name);
-      names_.emplace(v, name.index);
+      names_[v] = name.index;
+      if (auto n = numberOf(m_.strings[name])) taken_.push_back(*n);
       return;
     }
   }
@@ -72,13 +85,13 @@ void Naming::nameBlock(BlockId b) {
 
 void Naming::append(std::string& out, ValueId v) const {
   out += '%';
-  auto it = names_.find(v);
-  if (it == names_.end())
+  uint32_t name = names_.covers(v) ? names_[v] : kUnknown;
+  if (name == kUnknown)
     out += "?" + std::to_string(v.index);
-  else if (it->second & kNumbered)
-    out += std::to_string(it->second & ~kNumbered);
+  else if (name & kNumbered)
+    out += std::to_string(name & ~kNumbered);
   else
-    out += m_.strings[StrId(it->second)];
+    out += m_.strings[StrId(name)];
 }
 
 std::string Naming::operator()(ValueId v) const {

@@ -1,6 +1,6 @@
 // Module to canonical text (ir.md §2.7).
 #include "LocalTypes.h"
-#include "Naming.h"
+#include "dtc/IR/Naming.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Text.h"
 

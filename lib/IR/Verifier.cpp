@@ -80,18 +80,20 @@ void Verifier::signature(const Function& f) {
     const Value& v = m_[a.value];
     if (m_.shardings.numMeshes() > 1)
       setMesh(a.value, v.sharding.valid() ? m_.shardings[v.sharding].mesh : MeshId(0));
-    signaturePart(f, "argument " + name(a.value), v.loc, v.type, a.globalType, v.sharding);
+    auto what = [&] { return "argument " + name(a.value); };
+    signaturePart(f, what, v.loc, v.type, a.globalType, v.sharding);
   }
   for (size_t i = 0; i < f.results.size(); ++i) {
     const FuncResult& r = f.results[i];
-    signaturePart(f,
-                  "result " + (r.label.valid() ? "%" + std::string(m_.strings[r.label]) : std::to_string(i)),
-                  r.loc, r.type, r.globalType, r.sharding);
+    auto what = [&] {
+      return "result " + (r.label.valid() ? "%" + std::string(m_.strings[r.label]) : std::to_string(i));
+    };
+    signaturePart(f, what, r.loc, r.type, r.globalType, r.sharding);
   }
 }
 
-void Verifier::signaturePart(const Function& f, std::string_view what, SourceRange range, TypeId type,
-                             TypeId global, ShardingId s) {
+void Verifier::signaturePart(const Function& f, const std::function<std::string()>& what, SourceRange range,
+                             TypeId type, TypeId global, ShardingId s) {
   if (s.valid()) sharding(s, global.valid() ? global : type, range);
   auto cutIn = [&](TypeId t) {
     const std::vector<Dim>& dims = m_.types[t].dims;
@@ -99,21 +101,21 @@ void Verifier::signaturePart(const Function& f, std::string_view what, SourceRan
   };
   if (!f.spmd) {
     if (global.valid())
-      error(kOfInGlobal, range, what);
+      error(kOfInGlobal, range, what());
     else if (cutIn(type))
-      error(kCutInGlobal, range, what, typeName(type));
+      error(kCutInGlobal, range, what(), typeName(type));
     return;
   }
   if (!global.valid()) {
-    if (s.valid() && !m_.shardings[s].fullyReplicated()) error(kNeedsOf, range, what, typeName(type));
+    if (s.valid() && !m_.shardings[s].fullyReplicated()) error(kNeedsOf, range, what(), typeName(type));
     return;
   }
   if (cutIn(global)) {
-    error(kCutInGlobal, range, "what " + std::string(what) + " is a piece of", typeName(global));
+    error(kCutInGlobal, range, "what " + what() + " is a piece of", typeName(global));
   } else if (!s.valid()) {
-    error(kOfNeeds, range, what, typeName(global));
+    error(kOfNeeds, range, what(), typeName(global));
   } else if (TypeId piece = pieceType(global, s, range); piece.valid() && piece != type) {
-    error(kPiece, range, what, typeName(global) + " under " + printSharding(m_, s), typeName(piece),
+    error(kPiece, range, what(), typeName(global) + " under " + printSharding(m_, s), typeName(piece),
           typeName(type));
   }
 }

@@ -4,6 +4,7 @@
 #include "LocalTypes.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Region.h"
+#include <functional>
 
 namespace dtc {
 
@@ -25,8 +26,9 @@ private:
 
   // --- functions (Verifier.cpp) ---
   void signature(const Function&);
-  void signaturePart(const Function&, std::string_view what, SourceRange, TypeId type, TypeId global,
-                     ShardingId);
+  // `what` says which part, if it must be told.
+  void signaturePart(const Function&, const std::function<std::string()>& what, SourceRange, TypeId type,
+                     TypeId global, ShardingId);
   void labels(const Function&);
   void functionAttrs(const Function&);
   void oneMesh(const Function&);

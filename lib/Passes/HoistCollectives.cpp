@@ -122,7 +122,8 @@ private:
       if (!addsUp(body, m_[body].yields[c], arg, reductions)) continue;
       const ValueId start = m_.operand(loop, firstStart + c);
       if (m_[start].kind == ValueKind::Literal || m_[start].kind == ValueKind::Symbol) continue;
-      ReshardEmitter emitter(b);
+      ReshardPlans plans(m_);
+      ReshardEmitter emitter(b, plans);
       const PendingKind op = *parsePendingKind(m_.strings[m_.attrs[reductionOf(m_, reductions[0])].text]);
       const ValueId pending = isZero(start) && op == PendingKind::Sum
                                   ? start

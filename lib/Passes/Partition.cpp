@@ -23,7 +23,7 @@ constexpr DiagKind kStridedPlace{
 class Partitioner {
 public:
   Partitioner(Module& m, Diagnostics& diags)
-      : m_(m), diags_(diags), globalType_(m.values.size()), sharding_(m.values.size()) {
+      : m_(m), diags_(diags), globalType_(m.values.size()), sharding_(m.values.size()), plans_(m) {
     for (size_t v = 0; v < m.values.size(); ++v) {
       globalType_[v] = m.values[v].type;
       sharding_[v] = m.values[v].sharding;
@@ -77,7 +77,7 @@ private:
     std::vector<OpId> out;
     Builder b(m_, block, out, diags_);
     b.mesh = mesh_;
-    ReshardEmitter reshards(b);
+    ReshardEmitter reshards(b, plans_);
     for (OpId o : std::vector<OpId>(m_[block].ops)) {
       b.loc = m_[o].loc;
       if (!partitionOp(o, b, reshards)) return false;
@@ -120,7 +120,7 @@ private:
     whole.dims[0].parts.clear();
     m_[v].type = localTypeOf(m_, globalType_[v.index], whole);
     m_[v].sharding = {};
-    replace(v, reshards.emit(v, globalType_[v.index], whole, Sharding(shardingOf(want))));
+    replace(v, reshards.emit(v, globalType_[v.index], m_.shardings.intern(std::move(whole)), want));
   }
 
   // `old` is `now` from here on; the name stays with what the user named.
@@ -144,13 +144,13 @@ private:
              ReshardEmitter& reshards) {
     ValueId v = map_(operand);
     if (from != to && from && to) {
-      const Sharding a = shardingOf(from), b = shardingOf(to);
-      if (a.mesh != b.mesh) {
+      const MeshId a = shardingOf(from).mesh, b = shardingOf(to).mesh;
+      if (a != b) {
         auto name = [&](MeshId id) { return m_.strings[m_.shardings.mesh(id).name]; };
-        diags_.error(kTwoMeshes, loc, name(a.mesh), name(b.mesh), m_.strings[m_[func_].name]);
+        diags_.error(kTwoMeshes, loc, name(a), name(b), m_.strings[m_[func_].name]);
         return false;
       }
-      v = reshards.emit(v, globalType_[operand.index], a, b);
+      v = reshards.emit(v, globalType_[operand.index], from, to);
     }
     replace(result, v);
     return true;
@@ -292,6 +292,7 @@ private:
   std::vector<TypeId> globalType_;   // by value, as it was
   std::vector<ShardingId> sharding_; // likewise
   ValueMap map_;
+  ReshardPlans plans_;
   FuncId func_;
   MeshId mesh_;
 };

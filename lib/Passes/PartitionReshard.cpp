@@ -91,11 +91,18 @@ TypeId localTypeOf(Module& m, TypeId global, const Sharding& s) {
   return m.types.intern(std::move(t));
 }
 
-ValueId ReshardEmitter::emit(ValueId v, TypeId global, const Sharding& from, const Sharding& to) {
-  const Type type = m_.types[global];
-  const auto shape = plannedSizes(type.dims, m_.dims);
-  const ReshardPlan plan = planReshard(from, to, m_.shardings.mesh(from.mesh), shape, dtypeBytes(type.dtype));
-  for (const ReshardStep& s : plan.steps) v = step(v, global, s);
+const ReshardPlan& ReshardPlans::plan(TypeId global, ShardingId from, ShardingId to) {
+  auto [entry, isNew] = plans_.try_emplace({global, from, to});
+  if (!isNew) return entry->second;
+  const Type& type = m_.types[global];
+  const Sharding &a = m_.shardings[from], &b = m_.shardings[to];
+  entry->second =
+      planReshard(a, b, m_.shardings.mesh(a.mesh), plannedSizes(type.dims, m_.dims), dtypeBytes(type.dtype));
+  return entry->second;
+}
+
+ValueId ReshardEmitter::emit(ValueId v, TypeId global, ShardingId from, ShardingId to) {
+  for (const ReshardStep& s : plans_.plan(global, from, to).steps) v = step(v, global, s);
   return v;
 }
 

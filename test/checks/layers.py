@@ -3,7 +3,7 @@
 import os
 import re
 
-FLOORS = ["Support", "Sharding", "IR", "Ops", "Eval", "Passes", "Kernel", "Jit", "Runtime", "Plan", "Import",
+FLOORS = ["Support", "Sharding", "IR", "Ops", "Eval", "Passes", "Kernel", "Jit", "Runtime", "Plan", "Import", "Model",
           "Check", "Report"]
 # header prefix -> the folders that may include it
 OUTSIDE = {

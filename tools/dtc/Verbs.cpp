@@ -14,12 +14,13 @@ Verb checkVerb();
 Verb compileVerb();
 Verb devicesVerb();
 Verb explainVerb();
+Verb modelVerb();
 Verb optVerb();
 Verb runVerb();
 
 const std::vector<Verb>& verbTable() {
   static const std::vector<Verb> table = {
-      optVerb(), compileVerb(), runVerb(), explainVerb(), checkVerb(), devicesVerb(),
+      optVerb(), compileVerb(), runVerb(), explainVerb(), checkVerb(), modelVerb(), devicesVerb(),
   };
   return table;
 }

@@ -1,0 +1,51 @@
+#pragma once
+// The names that the printer gives to values (ir.md §2.7).
+#include "dtc/IR/Module.h"
+
+namespace dtc {
+
+// Names as read where they are free at their place, else the least number that no value of the function has. Linear in the
+// function: who needs the names of many values makes one of these, not a printValueName for each.
+class Naming {
+public:
+  // All values of one function.
+  Naming(const Module&, FuncId);
+  // "%h", or "%?7" for a value that the function does not define.
+  [[nodiscard]] std::string operator()(ValueId) const;
+  void append(std::string& out, ValueId) const;
+
+private:
+  // A table over the ids that the function uses, which lie close together.
+  template <class IdType> class Column {
+  public:
+    void cover(IdType id) {
+      if (!id.valid()) return;
+      first_ = std::min(first_, id.index);
+      last_ = std::max(last_, id.index);
+    }
+    void allocate(uint32_t initial) {
+      if (first_ <= last_) cells_.assign(size_t{last_} - first_ + 1, initial);
+    }
+    [[nodiscard]] bool covers(IdType id) const { return id.index >= first_ && id.index <= last_; }
+    uint32_t& operator[](IdType id) { return cells_[id.index - first_]; }
+    uint32_t operator[](IdType id) const { return cells_[id.index - first_]; }
+
+  private:
+    uint32_t first_ = IdType::kNone, last_ = 0;
+    std::vector<uint32_t> cells_;
+  };
+
+  void coverBlock(BlockId);
+  void nameBlock(BlockId);
+  void keepOrPostpone(ValueId);
+  const Module& m_;
+  static constexpr uint32_t kNumbered = 0x80000000u, kUnknown = 0xffffffffu;
+  Column<ValueId> names_;        // a StrId's index, a number with kNumbered, or kUnknown
+  std::vector<ValueId> unnamed_; // in the order of the text
+  std::vector<uint32_t> taken_;  // numbers that are names
+  std::vector<StrId> visible_;   // names defined here and around
+  Column<StrId> visibleCount_;
+  size_t visibleFrom_ = 0;
+};
+
+} // namespace dtc
