@@ -23,7 +23,9 @@ std::atomic<bool> counting{false};
 std::atomic<int64_t> allocations{0};
 } // namespace
 
-// glibc lets a program put its own malloc in the place of the library's; operator new calls it too.
+// glibc lets a program put its own malloc in the place of the library's; operator new calls it too. (The tree's symbols are
+// hidden, which would leave the libraries with theirs.)
+#pragma GCC visibility push(default)
 extern "C" {
 void* libcMalloc(size_t) __asm__("__libc_malloc");
 void* libcCalloc(size_t, size_t) __asm__("__libc_calloc");
@@ -41,6 +43,7 @@ void* realloc(void* p, size_t bytes) {
   return libcRealloc(p, bytes);
 }
 }
+#pragma GCC visibility pop
 
 using namespace dtc;
 
