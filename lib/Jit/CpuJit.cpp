@@ -5,6 +5,8 @@
 #include "Sha256.h"
 #include "UnitName.h"
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 
 namespace dtc {
 namespace {
@@ -24,7 +26,7 @@ std::string cacheKey(const SourceUnit& unit, const CompileMode& mode, const std:
 
 } // namespace
 
-CpuLevel hostCpuLevel() {
+static CpuLevel supportedLevel() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -35,6 +37,14 @@ CpuLevel hostCpuLevel() {
     return CpuLevel::Avx2;
 #endif
   return CpuLevel::Generic;
+}
+
+CpuLevel hostCpuLevel() {
+  static const CpuLevel level = [] {
+    const char* wish = std::getenv(kCpuLevelVariable);
+    return std::min(supportedLevel(), parseCpuLevel(wish ? wish : "").value_or(CpuLevel::Avx512));
+  }();
+  return level;
 }
 
 std::string_view cpuLevelName(CpuLevel level) { return kLevelNames[static_cast<int>(level)]; }
@@ -112,7 +122,7 @@ Result<std::vector<std::string>> CpuJit::Impl::run(std::span<const SourceUnit* c
 }
 
 Result<std::vector<std::string>> CpuJit::Impl::objects(std::span<const SourceUnit> units,
-                                                       const CompileMode& mode) const {
+                                                       const CompileMode& mode, size_t* numCompiled) const {
   std::vector<std::string> out(units.size()), keys(units.size());
   std::vector<size_t> missing;
   const std::string prologue = toHex(Sha256().field(mode.prologue).finish());
@@ -123,6 +133,7 @@ Result<std::vector<std::string>> CpuJit::Impl::objects(std::span<const SourceUni
     else
       missing.push_back(i);
   }
+  if (numCompiled) *numCompiled = missing.size();
   // Runs of neighbours in one translation unit each: enough of them for all threads, none so long that the last is late.
   const size_t longest = mode.sharedAsOffsets ? 1 : kLongestBatch;
   const size_t batches = std::max((missing.size() + longest - 1) / longest,
@@ -162,11 +173,21 @@ std::optional<Error> CpuJit::Impl::compileBatch(std::span<const SourceUnit> unit
 CpuJit::CpuJit(JitConfig config) : impl_(std::make_unique<Impl>(std::move(config))) {}
 CpuJit::~CpuJit() = default;
 
-Result<CpuModule> CpuJit::compile(std::span<const SourceUnit> units, const CpuCompileOptions& options) const {
+Result<CpuModule> CpuJit::compile(std::span<const SourceUnit> units, const CpuCompileOptions& options,
+                                  CpuCompileReport* report) const {
+  using Clock = std::chrono::steady_clock;
   const CompileMode mode{cpuPrologue(), cpuFlags(), options};
-  auto objects = impl_->objects(units, mode);
+  const Clock::time_point begin = Clock::now();
+  CpuCompileReport own;
+  own.units = units.size();
+  auto objects = impl_->objects(units, mode, &own.compiled);
   if (!objects) return objects.error();
-  return linkObjects(*objects, units, {});
+  const Clock::time_point compiled = Clock::now();
+  auto module = linkObjects(*objects, units, {});
+  own.compileMs = std::chrono::duration<double, std::milli>(compiled - begin).count();
+  own.loadMs = std::chrono::duration<double, std::milli>(Clock::now() - compiled).count();
+  if (report) *report = own;
+  return module;
 }
 
 Result<std::string> CpuJit::emit(const SourceUnit& unit, CpuText what,

@@ -21,8 +21,8 @@ struct CpuJit::Impl {
         cache(config.useCache ? KernelCache(config.cacheDir) : KernelCache()) {}
 
   // The objects of `units`, in order, from the cache or compiled.
-  [[nodiscard]] Result<std::vector<std::string>> objects(std::span<const SourceUnit> units,
-                                                         const CompileMode&) const;
+  [[nodiscard]] Result<std::vector<std::string>>
+  objects(std::span<const SourceUnit> units, const CompileMode&, size_t* numCompiled = nullptr) const;
   // Not from the cache: an object per unit, or the text of one unit.
   [[nodiscard]] Result<std::vector<std::string>> run(std::span<const SourceUnit* const> units,
                                                      const CompileMode&, DtcClangOutput) const;

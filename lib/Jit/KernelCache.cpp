@@ -1,7 +1,9 @@
 #include "dtc/Jit/KernelCache.h"
 #include "Sha256.h"
+#include <array>
 #include <cstdlib>
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -27,13 +29,25 @@ void makeFolders(const std::string& path) {
   mkdir(path.c_str(), 0700);
 }
 
+// A folder that others can write to is not used, whatever is in it; one that they can read is closed to them.
 int openFolder(const std::string& path) {
   const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat info;
-  if (folder >= 0 && fstat(folder, &info) == 0 && info.st_uid == geteuid() && (info.st_mode & 022) == 0)
+  if (folder >= 0 && fstat(folder, &info) == 0 && info.st_uid == geteuid() && (info.st_mode & 022) == 0 &&
+      ((info.st_mode & 077) == 0 || fchmod(folder, 0700) == 0))
     return folder;
   if (folder >= 0) close(folder);
   return -1;
+}
+
+// A name that nobody else writes to: neither another thread or process, nor one that was killed at it.
+std::string temporaryName() {
+  std::array<uint8_t, 16> bits{};
+  if (getrandom(bits.data(), bits.size(), 0) != static_cast<ssize_t>(bits.size())) return {};
+  std::string name = "tmp.";
+  for (uint8_t b : bits)
+    for (int digit : {b >> 4, b & 15}) name += "0123456789abcdef"[digit];
+  return name;
 }
 
 std::string entryName(std::string_view key) { return toHex(Sha256().field(key).finish()); }
@@ -105,8 +119,8 @@ std::optional<std::string> KernelCache::load(std::string_view key) const {
 void KernelCache::store(std::string_view key, std::string_view content) const {
   if (folder_ < 0) return;
   const std::string name = entryName(key);
-  // O_EXCL on a name of this process and key: a second process, or thread, that writes the same entry just loses.
-  const std::string temporary = "tmp." + std::to_string(getpid()) + "." + name;
+  const std::string temporary = temporaryName();
+  if (temporary.empty()) return;
   const int file =
       openat(folder_, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return;

@@ -46,7 +46,7 @@ std::string Emitter::literalText(const Node& n) {
                : typeText(n.type) + "(" + digits + (n.type == DType::U64 ? "ll" : "") + ")";
   }
   const bool isDouble = n.type == DType::F64;
-  if (std::isnan(n.number)) return "dtc_nan<" + typeText(n.type) + ">()";
+  if (std::isnan(n.number)) return "dtc_quiet_nan<" + typeText(n.type) + ">()";
   if (std::isinf(n.number))
     return (n.number < 0 ? "-dtc_infinity<" : "dtc_infinity<") + typeText(n.type) + ">()";
   char digits[40];

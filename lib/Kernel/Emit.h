@@ -80,6 +80,10 @@ protected:
   virtual bool cooperative() const = 0; // may loops inside of a row be spread over lanes
   virtual Value loadText(const loops::Node& node, Scope& s, bool vector) = 0;
   virtual void storeText(const loops::Store& store, Scope& s) = 0;
+  // `body`: the innermost of the loops of a reduction that was just opened.
+  virtual void enterReduce(Scope& body) { (void)body; }
+  // `body`: the innermost of the loops around stores that were just opened; `last`: no loop over the row comes after it.
+  virtual void enterStores(Scope& body, bool last) { (void)body, (void)last; }
   virtual std::string keepText(const std::string& x, const std::string& identity) const {
     (void)identity;
     return x;

@@ -125,6 +125,7 @@ Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {
   }
   std::deque<Scope> scopes;
   Scope& body = openLoops(home, axes, lane, scopes);
+  enterReduce(body);
   for (size_t i = 0; i < group.size(); ++i) {
     const Node& node = k_[group[i]];
     const std::string name = reduceName(node.reduce);
@@ -179,11 +180,11 @@ void Emitter::emitStores(const Nest& nest, Scope& rows) {
     if (rows.vector < 0 && cooperative() && !axes.empty()) lane = mostContiguous(k_, nest, axes);
     std::deque<Scope> scopes;
     Scope& body = openLoops(rows, axes, lane, scopes);
-    for (size_t j = i; j < nest.stores.size(); ++j) {
-      if (done[j] || innerAxes(nest.stores[j]) != axes) continue;
-      done[j] = true;
-      storeText(nest.stores[j], body);
-    }
+    std::vector<const Store*> here;
+    for (size_t j = i; j < nest.stores.size(); ++j)
+      if (!done[j] && innerAxes(nest.stores[j]) == axes) here.push_back(&nest.stores[j]), done[j] = true;
+    enterStores(body, std::find(done.begin(), done.end(), false) == done.end());
+    for (const Store* store : here) storeText(*store, body);
     closeLoops(rows, scopes);
   }
 }

@@ -143,6 +143,20 @@ std::string cudaSignature(const Kernel& k, const std::string& name, int threads)
   return text + ") {\n";
 }
 
+// Before `source.cpp` gets its signature.
+void addOtherSchedules(const Kernel& k, int vectorBytes, KernelSource& source) {
+  constexpr CpuSchedule schedules[] = {
+      {.prefetch = false}, {.streamBytes = INT64_MAX}, {.streamBytes = int64_t(1) << 20}};
+  std::vector<std::string> bodies = {source.cpp};
+  for (const CpuSchedule& s : schedules) {
+    std::string body = printCpp(k, vectorBytes, s).body;
+    if (std::find(bodies.begin(), bodies.end(), body) != bodies.end()) continue;
+    const std::string name = source.name + "_" + std::to_string(bodies.size());
+    source.otherCpp.push_back(cppSignature(k, name) + body + "}\n");
+    bodies.push_back(std::move(body));
+  }
+}
+
 } // namespace
 
 static std::string formulaKey(const SizeFormula& f) {
@@ -206,6 +220,7 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
     source.name = count == 1 ? base : base + "_" + std::to_string(count);
     countWork(m, fused, *lowered, source.bytes, source.flops);
     const std::string comments = options_.comments ? commentsOf(m, fused) : "";
+    if (options_.cpp && options_.otherSchedules) addOtherSchedules(k, options_.vectorBytes, source);
     if (options_.cpp) source.cpp = comments + cppSignature(k, source.name) + source.cpp + "}\n";
     if (options_.cuda)
       source.cuda = comments + cudaSignature(k, source.name, source.threadsPerBlock) + source.cuda + "}\n";

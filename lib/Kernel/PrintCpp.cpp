@@ -9,6 +9,8 @@ using namespace loops;
 namespace {
 
 constexpr int64_t kUnitElements = 8192; // a unit's work outweighs the cost of finding out where it lies
+// Rows of fewer bytes the processor fetches ahead by itself; of longer ones the next would push out the present one.
+constexpr int64_t kShortRow = 512, kLongRow = int64_t(1) << 18;
 
 bool isHeavy(const std::string& function) {
   static const std::set<std::string, std::less<>> names = {
@@ -20,15 +22,27 @@ bool isHeavy(const std::string& function) {
 
 class CppEmitter final : public Emitter {
 public:
-  CppEmitter(const Kernel& k, int vectorBytes) : Emitter(k), lanes_(vectorBytes / widest(k)) {}
+  CppEmitter(const Kernel& k, int vectorBytes, const CpuSchedule& schedule)
+      : Emitter(k), lanes_(vectorBytes / widest(k)), schedule_(schedule) {}
 
   PrintedKernel run() {
     Scope top;
+    columnLanes_ = columnFactor();
+    lanes_ *= columnLanes_;
     for (size_t i = 0; i < k_.nests.size(); ++i) printNest(k_.nests[i], top);
     std::string header;
     for (DType d : vectorTypes_)
       header += "  typedef Vec<" + typeText(d) + ", " + std::to_string(lanes_) + "> " + typeText(d) + "v;\n";
-    out_.body = header + scratchText_ + top.text;
+    std::string end;
+    for (uint32_t b : streams_) {
+      const std::string flag = "stream" + std::to_string(b - k_.numInputs), out = bufferText(b);
+      header += "  const bool " + flag + " = (u64)" + out + " % 64 == 0";
+      for (uint32_t in = 0; in < k_.numInputs; ++in)
+        header += " && (const void*)" + out + " != " + bufferText(in);
+      header += ";\n";
+      end += "  if (" + flag + ") dtc_stream_fence();\n";
+    }
+    out_.body = header + scratchText_ + top.text + end;
     return std::move(out_);
   }
 
@@ -77,6 +91,10 @@ private:
   }
   Value loadText(const Node& node, Scope& s, bool vector) override;
   void storeText(const Store& store, Scope& s) override;
+  void enterStores(Scope& body, bool last) override;
+  void enterReduce(Scope& body) override;
+  int columnFactor() const;
+  bool streams(const Store& store, const Scope& s) const;
   std::string keepText(const std::string& x, const std::string& identity) const override {
     return "lanes.keep(" + x + ", " + identity + ")";
   }
@@ -88,11 +106,14 @@ private:
   std::string scratchPlace(NodeId n, Scope& s);
 
   int lanes_;
+  int columnLanes_ = 1; // how many registers a lanes value takes
+  CpuSchedule schedule_;
   NestPlan plan_;
   PrintedKernel out_;
   mutable std::set<DType> vectorTypes_;
   std::string scratchText_, unitsBefore_;
   std::vector<Size> scratchSizes_;
+  std::set<uint32_t> streams_; // outputs that may go past the caches
   struct Scratch {
     std::string name;
     std::vector<AxisId> axes;
@@ -139,11 +160,114 @@ void CppEmitter::storeText(const Store& store, Scope& s) {
   const std::string value = splat(x, computeType(dtype), true);
   const Kernel::Stride stride = k_.strideOf(store.address, static_cast<AxisId>(s.vector));
   if (!stride.mixed && stride.size.is(1)) {
-    line(s, "lanes.store(" + pointer(store.buffer, affineText(store.address, s)) + ", " + value + ");");
+    std::string how;
+    if (streams(store, s)) {
+      streams_.insert(store.buffer);
+      how = ", stream" + std::to_string(store.buffer - k_.numInputs);
+    }
+    line(s, "lanes.store(" + pointer(store.buffer, affineText(store.address, s)) + ", " + value + how + ");");
     return;
   }
   line(s, "dtc_scatter_lanes(lanes, " + bufferText(store.buffer) + ", " + indexValue(store.address, s).text +
               ", " + value + ");");
+}
+
+// Is the output so large that it goes past the caches, and does every vector of it begin on a vector's boundary?
+bool CppEmitter::streams(const Store& store, const Scope& s) const {
+  constexpr int64_t kMostBytes = int64_t(1) << 40; // more is as good, and its products would not fit
+  int64_t bytes = dtypeBytes(k_.buffers[store.buffer].dtype);
+  for (const AffineTerm& t : k_[store.address].terms) {
+    const bool lane = t.kind == AffineTerm::OfAxis && static_cast<int>(t.id) == s.vector;
+    if (t.kind == AffineTerm::OfNode || !t.coefficient.isStatic()) return false;
+    if (!lane && t.coefficient.number % lanes_ != 0) return false;
+    if (t.kind != AffineTerm::OfAxis) continue;
+    const Size& extent = k_.axes[t.id].extent;
+    if (!extent.isStatic()) return false;
+    bytes *= std::min(extent.number, kMostBytes);
+    bytes = std::min(bytes, kMostBytes);
+  }
+  return bytes >= schedule_.streamBytes && lanes_ * dtypeBytes(k_.buffers[store.buffer].dtype) >= 32;
+}
+
+// Reductions of columns: each row gives a vector's width, then the next row is far away. So several registers' width are
+// taken from each, one accumulator in each register: how many, a power of two.
+int CppEmitter::columnFactor() const {
+  constexpr int kRegisters = 16;
+  int factor = kRegisters;
+  for (const Nest& nest : k_.nests) {
+    const NestPlan plan = planNest(k_, nest, lanes_, 4 * lanes_);
+    if (!plan.vector) return 1;
+    int reductions = 0, calls = 0;
+    bool fits = true;
+    forEachNode(k_, rootsOf(k_, nest), [&](NodeId n) {
+      const Node& node = k_[n];
+      if (node.kind == NodeKind::Reduce) {
+        ++reductions;
+        fits = fits && node.reduce < ReduceKind::ArgMax;
+      }
+      if (node.kind == NodeKind::Call) {
+        ++calls;
+        fits = fits && !isHeavy(node.function);
+      }
+      if (node.kind != NodeKind::Load) return;
+      const Kernel::Stride lane = k_.strideOf(node.affine, *plan.vector);
+      fits = fits && !lane.mixed && (lane.size.is(0) || lane.size.is(1)) && node.args.empty();
+    });
+    const Size& extent = k_.axes[*plan.vector].extent;
+    if (!fits || reductions == 0 || !extent.isStatic()) return 1;
+    while (factor > 1 && (factor * reductions > kRegisters || factor * calls > 8 * kRegisters ||
+                          extent.number < 4 * factor * lanes_))
+      factor /= 2;
+  }
+  return factor;
+}
+
+// The processor does not foresee rows that lie far apart.
+void CppEmitter::enterReduce(Scope& body) {
+  constexpr int64_t kFar = 2048, kAhead = 8; // bytes, rows
+  if (columnLanes_ == 1 || body.vector < 0 || body.axes.empty()) return;
+  std::set<std::string> lines;
+  for (NodeId r : reductions_)
+    forEachNode(k_, std::span(&r, 1), [&](NodeId n) {
+      const Node& node = k_[n];
+      if (node.kind != NodeKind::Load || (k_.dependsOn(n) & ~body.bound) != 0) return;
+      const Kernel::Stride lane = k_.strideOf(node.affine, static_cast<AxisId>(body.vector)),
+                           next = k_.strideOf(node.affine, body.axes.back());
+      const int64_t bytes = next.size.number * dtypeBytes(k_.buffers[node.buffer].dtype);
+      if (lane.mixed || !lane.size.is(1) || next.mixed || !next.size.isStatic() || bytes < kFar) return;
+      for (const AffineTerm& t : k_[node.affine].terms)
+        if (t.kind == AffineTerm::OfNode) return;
+      lines.insert("lanes.prefetch(" + pointer(node.buffer, affineText(node.affine, body)) + " + " +
+                   sizeText(next.size * Size{kAhead, {}}) + ");");
+    });
+  for (const std::string& text : lines) line(body, text);
+}
+
+// In the last pass over a row, while it is in the cache, the next one is fetched.
+void CppEmitter::enterStores(Scope& body, bool last) {
+  if (!schedule_.prefetch || !last || body.vector < 0 || plan_.vector || plan_.grid.empty()) return;
+  const AxisId row = plan_.grid.back();
+  int64_t elements = 1;
+  for (AxisId a : body.axes) {
+    const Size& extent = k_.axes[a].extent;
+    elements = extent.isStatic() ? std::min(elements * extent.number, kLongRow) : kLongRow;
+  }
+  std::set<std::string> lines;
+  forEachNode(k_, rootsOf(k_, *nest_), [&](NodeId n) {
+    const Node& node = k_[n];
+    if (node.kind != NodeKind::Load || (k_.dependsOn(n) & ~body.bound) != 0) return;
+    const int64_t bytes = elements * dtypeBytes(k_.buffers[node.buffer].dtype);
+    const Kernel::Stride lane = k_.strideOf(node.affine, static_cast<AxisId>(body.vector)),
+                         next = k_.strideOf(node.affine, row);
+    for (const AffineTerm& t : k_[node.affine].terms)
+      if (t.kind == AffineTerm::OfNode) return;
+    if (bytes < kShortRow || bytes > kLongRow || lane.mixed || !lane.size.is(1) || next.mixed ||
+        next.size.is(0))
+      return;
+    lines.insert("lanes.prefetch(" + pointer(node.buffer, affineText(node.affine, body)) + " + " +
+                 sizeText(next.size) + ");");
+  });
+  for (const std::string& text : lines) line(body, text);
 }
 
 // What a row computes dearly in one loop and needs in a later one stays in a scratch row.
@@ -310,7 +434,8 @@ std::string CppEmitter::unitsText() const {
 
 void CppEmitter::printNest(const Nest& nest, Scope& top) {
   countUses(nest);
-  plan_ = planNest(k_, nest, lanes_, reductions_.empty() ? kUnitElements : 4 * lanes_);
+  const int64_t unit = reductions_.empty() ? kUnitElements : columnLanes_ > 1 ? lanes_ : 4 * lanes_;
+  plan_ = planNest(k_, nest, lanes_, unit);
   if (!plan_.vector) findScratch(nest);
   countUnits(nest);
   const bool offset = k_.nests.size() > 1;
@@ -344,6 +469,8 @@ void CppEmitter::printNest(const Nest& nest, Scope& top) {
 
 } // namespace
 
-PrintedKernel printCpp(const Kernel& k, int vectorBytes) { return CppEmitter(k, vectorBytes).run(); }
+PrintedKernel printCpp(const Kernel& k, int vectorBytes, const CpuSchedule& schedule) {
+  return CppEmitter(k, vectorBytes, schedule).run();
+}
 
 } // namespace dtc

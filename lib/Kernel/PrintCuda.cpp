@@ -62,13 +62,45 @@ int threadsFor(const Kernel& k) {
   return static_cast<int>(threads);
 }
 
+// Do the address and all that is summed up to it stay far enough below 2^31 for i32?
+bool fits32(const Kernel& k, AffineId address) {
+  constexpr int64_t most = (int64_t(1) << 31) - (1 << 16);
+  int64_t sum = 0;
+  for (const AffineTerm& t : k[address].terms) {
+    int64_t reach = 1;
+    if (t.kind == AffineTerm::OfNode || !t.coefficient.isStatic()) return false;
+    if (t.kind == AffineTerm::OfAxis) {
+      if (!k.axes[t.id].extent.isStatic()) return false;
+      reach = k.axes[t.id].extent.number;
+    }
+    const int64_t size = std::abs(t.coefficient.number);
+    if (reach > most || size > most) return false;
+    sum += std::min(reach * size, most);
+    if (sum >= most) return false;
+  }
+  return true;
+}
+
+// Are 32-bit indices enough? Where a size is not known, or an index comes with the data, they are not known to be.
+bool smallIndices(const Kernel& k) {
+  for (const Axis& a : k.axes)
+    if (!a.extent.isStatic()) return false;
+  for (uint32_t n = 0; n < k.numNodes(); ++n)
+    if (const Node& node = k[NodeId(n)]; node.affine.valid() && !fits32(k, node.affine)) return false;
+  for (const Nest& nest : k.nests)
+    for (const Store& s : nest.stores)
+      if (!fits32(k, s.address)) return false;
+  return true;
+}
+
 class CudaEmitter final : public Emitter {
 public:
-  explicit CudaEmitter(const Kernel& k) : Emitter(k), threads_(threadsFor(k)) {}
+  explicit CudaEmitter(const Kernel& k)
+      : Emitter(k), threads_(threadsFor(k)), index_(smallIndices(k) ? "i32" : "i64") {}
 
   PrintedKernel run() {
     Scope top;
-    line(top, "const i64 unit = blockIdx.x;");
+    line(top, "const " + index_ + " unit = blockIdx.x;");
     for (const Nest& nest : k_.nests) printNest(nest, top);
     out_.body = top.text;
     out_.blocks = out_.units;
@@ -83,6 +115,7 @@ private:
   void countUnits();
 
   int lanes() const override { return 1; }
+  std::string indexType() const override { return index_; }
   bool cooperative() const override { return true; }
   bool blocked(AxisId a) const { return plan_.blocked && *plan_.blocked == a; }
   std::string bound(AxisId a, bool last) const {
@@ -91,12 +124,13 @@ private:
   }
   std::string serialLoop(AxisId a) override {
     const std::string i = axisText(a);
-    return "for (i64 " + i + " = " + bound(a, false) + "; " + i + " < " + bound(a, true) + "; ++" + i + ") {";
+    return "for (" + index_ + " " + i + " = " + bound(a, false) + "; " + i + " < " + bound(a, true) + "; ++" +
+           i + ") {";
   }
   std::string lanesLoop(AxisId a) override {
     const std::string i = axisText(a), first = bound(a, false);
-    return "for (i64 " + i + " = " + (first == "0" ? "" : first + " + ") + "threadIdx.x; " + i + " < " +
-           bound(a, true) + "; " + i + " += " + std::to_string(threads_) + ") {";
+    return "for (" + index_ + " " + i + " = " + (first == "0" ? "" : first + " + ") + "threadIdx.x; " + i +
+           " < " + bound(a, true) + "; " + i + " += " + std::to_string(threads_) + ") {";
   }
   Value loadText(const Node& node, Scope& s, bool) override {
     const Buffer& buffer = k_.buffers[node.buffer];
@@ -124,6 +158,7 @@ private:
   }
 
   int threads_;
+  std::string index_; // the type of loop variables and addresses
   NestPlan plan_;
   PrintedKernel out_;
   std::string unitsBefore_;
@@ -136,18 +171,18 @@ std::string CudaEmitter::countOf(AxisId a) const {
 
 // The coordinates of a unit, the last axis fastest.
 void CudaEmitter::decode(Scope& row, const std::string& unit) {
-  line(row, "i64 rest = " + unit + ";");
+  line(row, index_ + " rest = " + unit + ";");
   for (size_t i = plan_.grid.size(); i-- > 0;) {
     const AxisId a = plan_.grid[i];
     const std::string name = axisText(a), count = "(" + countOf(a) + ")",
                       at = i == 0 ? "rest" : "rest % " + count;
     if (blocked(a)) {
       const std::string block = std::to_string(plan_.block);
-      line(row, "const i64 " + name + "_begin = (" + at + ") * " + block + ";");
-      line(row, "const i64 " + name + "_end = dtc_least(" + name + "_begin + " + block + ", " +
+      line(row, "const " + index_ + " " + name + "_begin = (" + at + ") * " + block + ";");
+      line(row, "const " + index_ + " " + name + "_end = dtc_least(" + name + "_begin + " + block + ", " +
                     sizeText(k_.axes[a].extent) + ");");
     } else {
-      line(row, "const i64 " + name + " = " + at + ";");
+      line(row, "const " + index_ + " " + name + " = " + at + ";");
     }
     if (i > 0) line(row, "rest /= " + count + ";");
   }

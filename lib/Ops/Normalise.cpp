@@ -185,7 +185,9 @@ bool softmaxDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
   ValueId shifted = row.sub(x, row.over("max", x));
   ValueId e = b.value("exp", {shifted});
   ValueId sum = row.over("sum", e);
-  results.push_back(logarithm ? row.sub(shifted, b.value("log", {sum})) : b.value("div", {e, sum}));
+  // One division a row: the sum is at least 1, so that its reciprocal is a normal number.
+  results.push_back(logarithm ? row.sub(shifted, b.value("log", {sum}))
+                              : b.value("mul", {e, b.value("reciprocal", {sum})}));
   return true;
 }
 

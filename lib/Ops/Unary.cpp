@@ -196,7 +196,8 @@ void addWithAttributes(OpRegistry& ops) {
   gelu.operandClasses = kFloats;
   gelu.verify = geluVerify;
   gelu.throughNone = true;
-  gelu.scalar = "select($tanh, 0.5 * a * (1 + tanh(0.7978845608028654 * (a + 0.044715 * a * a * a))), "
+  // With tanh: (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)).
+  gelu.scalar = "select($tanh, a / (1 + exp(-1.5957691216057308 * (a + 0.044715 * a * a * a))), "
                 "0.5 * a * erfc(-a * 0.7071067811865476))";
   gelu.derive = geluNumbers;
   gelu.gradFn = geluGrad;

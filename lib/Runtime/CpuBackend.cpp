@@ -13,6 +13,8 @@ namespace {
 using KernelFunction = void(void* const*, const int64_t*, int64_t, int64_t, void*);
 constexpr int64_t kPartElements = 16384; // a part touches at least about so many elements: some microseconds
 constexpr int64_t kPartFlops = 1 << 20;
+constexpr int64_t kWorthMeasuring = 1 << 16; // elements of a kernel whose schedule is worth a choice
+constexpr int kMeasuringRounds = 4;          // the first warms up
 
 double sinceMs(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
@@ -64,6 +66,7 @@ public:
   KernelOptions kernelOptions() const override {
     KernelOptions o;
     o.vectorBytes = vectorBytes(hostCpuLevel());
+    o.otherSchedules = optLevel_ >= 3;
     // oneDNN multiplies bf16 on AVX-512 alone; elsewhere such products are loops of ours.
     if (hostCpuLevel() != CpuLevel::Avx512) o.gemmDTypes &= ~(1u << static_cast<int>(DType::BF16));
     return o;
@@ -72,20 +75,30 @@ public:
   Status compile(const std::vector<KernelSource>& kernels) override {
     auto begin = std::chrono::steady_clock::now();
     std::vector<SourceUnit> units;
-    for (const KernelSource& k : kernels) units.push_back({k.name, k.cpp});
+    for (const KernelSource& k : kernels) {
+      units.push_back({k.name, k.cpp});
+      for (size_t i = 0; i < k.otherCpp.size(); ++i)
+        units.push_back({k.name + "_" + std::to_string(i + 1), k.otherCpp[i]});
+    }
     kernels_ = &kernels;
     if (units.empty()) return Ok{};
     CpuCompileOptions options;
-    options.optLevel = optLevel_;
-    auto module = jit_.compile(units, options);
+    options.optLevel = std::min(optLevel_, 1);
+    CpuCompileReport report;
+    auto module = jit_.compile(units, options, &report);
     if (!module) return module.error();
     module_.emplace(std::move(*module));
     for (const KernelSource& k : kernels) {
       functions_.push_back(module_->function<KernelFunction>(k.name));
       if (!functions_.back())
         return Error{Error::Bug, "the compiled code of kernel '" + k.name + "' lacks its function"};
+      for (size_t i = 0; i < k.otherCpp.size(); ++i)
+        others_[k.name].push_back(module_->function<KernelFunction>(k.name + "_" + std::to_string(i + 1)));
     }
-    phases.push_back({"kernels", sinceMs(begin)});
+    phases.push_back({"compile kernels (" + std::to_string(report.compiled) + " of " +
+                          std::to_string(report.units) + ", the others cached)",
+                      report.compileMs});
+    phases.push_back({"load kernels", sinceMs(begin) - report.compileMs});
     return Ok{};
   }
 
@@ -111,6 +124,10 @@ public:
         static_cast<uint32_t>(std::clamp<int64_t>(std::min(elements / kPartElements, s.units), 1, maxParts_));
     if (s.units == 0) s.parts = 0;
     growScratch(static_cast<size_t>(source.scratchBytes(k.sizes)));
+    if (auto others = others_.find(source.name); others != others_.end() && elements >= kWorthMeasuring) {
+      s.function = functions_[k.kernel] = fastest(s, others->second);
+      others_.erase(others);
+    }
     steps_.push_back(std::move(s));
     return Placed{static_cast<uint32_t>(steps_.size() - 1), steps_.back().parts};
   }
@@ -146,6 +163,7 @@ private:
       if (auto p = allocate(0, static_cast<int64_t>(bytes)); p) s.data = *p;
   }
   Status products(const PlacedGemm& g, std::vector<void*>& out);
+  KernelFunction* fastest(const KernelStep& s, const std::vector<KernelFunction*>& others);
 
   const CpuJit& jit_;
   JitConfig config_;
@@ -153,6 +171,8 @@ private:
   const std::vector<KernelSource>* kernels_ = nullptr;
   std::optional<CpuModule> module_;
   std::vector<KernelFunction*> functions_;
+  std::unordered_map<std::string, std::vector<KernelFunction*>>
+      others_; // schedules not yet measured, by kernel
   std::vector<KernelStep> steps_;
   std::vector<GemmStep> gemms_;
   const DtcOneDnnTable* oneDnn_ = nullptr;
@@ -162,6 +182,27 @@ private:
   int64_t maxParts_;
   std::unique_ptr<Communicator> comm_;
 };
+
+// The schedule of a kernel that is done first, on the buffers that it will run on: the best of a few runs each, taking
+// turns. No argument is there yet, so what the runs write is of no matter; how fast a kernel is does not depend on it.
+KernelFunction* CpuBackend::fastest(const KernelStep& s, const std::vector<KernelFunction*>& others) {
+  auto begin = std::chrono::steady_clock::now();
+  std::vector<KernelFunction*> all = {s.function};
+  all.insert(all.end(), others.begin(), others.end());
+  std::vector<double> best(all.size(), 1e300);
+  for (int round = 0; round < kMeasuringRounds; ++round)
+    for (size_t i = 0; i < all.size(); ++i) {
+      auto start = std::chrono::steady_clock::now();
+      all[i](s.buffers.data(), s.sizes.data(), 0, s.units, scratch_[0].data);
+      if (round > 0) best[i] = std::min(best[i], sinceMs(start));
+    }
+  size_t chosen = 0; // the first where the gain is no more than noise
+  for (size_t i = 1; i < all.size(); ++i)
+    if (best[i] < 0.97 * best[0] && best[i] < best[chosen]) chosen = i;
+  if (phases.empty() || phases.back().name != "choose schedules") phases.push_back({"choose schedules", 0});
+  phases.back().milliseconds += sinceMs(begin);
+  return all[chosen];
+}
 
 // One product, or several where a batch axis has no place in oneDNN's (more than one, or one that repeats an operand).
 Status CpuBackend::products(const PlacedGemm& g, std::vector<void*>& out) {

@@ -1,5 +1,6 @@
 #include "dtc/Runtime/Executable.h"
 
+#include "FixedSchedule.h"
 #include "Loader.h"
 #include "Runner.h"
 
@@ -16,6 +17,7 @@ struct Executable::Impl {
   Backend& backend;
   Program program;
   std::unique_ptr<Runner> runner;
+  std::unique_ptr<FixedSchedule> fixed; // null: scheduled while it runs
   std::vector<StepEvent> events;
   std::vector<int64_t> live;
   std::vector<Backend::Phase> phases;
@@ -44,15 +46,23 @@ Executable::~Executable() = default;
 Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backend& backend, ThreadPool& pool,
                                                      const Options& options) {
   using Clock = std::chrono::steady_clock;
-  auto impl = std::unique_ptr<Impl>(new Impl{m, backend, {}, nullptr, {}, {}, {}});
+  auto impl = std::unique_ptr<Impl>(new Impl{m, backend, {}, nullptr, nullptr, {}, {}, {}});
   auto begin = Clock::now();
   Loader loader(m, f, backend, impl->program);
   if (Status s = loader.load(options.reuseMemory); !s) return s.error();
   double total = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   impl->phases = backend.phases;
   for (const Backend::Phase& p : backend.phases) total -= p.milliseconds;
-  impl->phases.insert(impl->phases.begin(), {"load", total});
+  impl->phases.insert(impl->phases.begin(), {"print kernels", loader.printMs});
+  impl->phases.push_back({"load", total - loader.printMs});
   impl->runner = std::make_unique<Runner>(m, impl->program, backend, pool);
+  if (options.fixedSchedule) {
+    auto fixing = Clock::now();
+    impl->fixed = FixedSchedule::make(m, impl->program, backend, pool);
+    if (impl->fixed)
+      impl->phases.push_back({"fixed schedule of " + std::to_string(impl->fixed->numPhases()) + " phases",
+                              std::chrono::duration<double, std::milli>(Clock::now() - fixing).count()});
+  }
   impl->live = liveBytesOf(impl->program);
   return std::unique_ptr<Executable>(new Executable(std::move(impl)));
 }
@@ -97,6 +107,7 @@ Status Executable::carryOver() {
 }
 
 Status Executable::run(const RunHooks& hooks) {
+  if (impl_->fixed && !hooks.time && !hooks.afterStep) return impl_->fixed->run();
   return impl_->runner->run(impl_->program.steps, hooks, impl_->events);
 }
 

@@ -4,6 +4,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Text.h"
 
+#include <chrono>
 #include <cstring>
 
 namespace dtc {
@@ -138,7 +139,9 @@ Status Loader::loadTime(OpId o) {
 }
 
 Status Loader::fused(OpId o, StepList& out) {
+  const auto begin = std::chrono::steady_clock::now();
   auto call = kernels_.add(m_, o);
+  printMs += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   if (!call) return at(o, call.error());
   if (const auto* view = std::get_if<ViewCall>(&*call)) {
     // A region of kind "view" shares its operand's buffer; any other view is a copy.

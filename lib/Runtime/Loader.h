@@ -9,6 +9,7 @@ public:
   Loader(Module& m, FuncId f, Backend& backend, Program& program)
       : m_(m), func_(f), backend_(backend), program_(program), kernels_(backend.kernelOptions()) {}
   [[nodiscard]] Status load(bool reuseMemory);
+  double printMs = 0; // of load(): the time that went into the kernels' texts
 
 private:
   // What one step of kind Kernel or Gemm is made from, kept until the devices have memory.

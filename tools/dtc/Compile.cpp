@@ -1,5 +1,6 @@
 // dtc compile: the whole pipeline, and what it makes, as text or machine code.
 #include "Program.h"
+#include "Timing.h"
 #include "Verbs.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Jit/CpuJit.h"
@@ -10,7 +11,6 @@
 #include "dtc/Runtime/TensorFiles.h"
 #include "dtc/Support/Json.h"
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <filesystem>
 #include <unistd.h>
 
@@ -39,11 +39,13 @@ public:
     if (Status s = lower(); !s) return diagnosed_ ? kExitInput : env_.fail(s.error());
     auto pieces = makePieces();
     if (!pieces) return env_.fail(pieces.error());
-    env_.err(timings_);
+    if (o_.timing) env_.err(timing.table());
     if (o_.json && o_.out.empty()) return report(); // standard output is the report's
     const int code = write(*pieces);
     return code == kExitDone && o_.stats ? report() : code;
   }
+
+  Timing timing;
 
 private:
   // What the memory plan comes to, on one device.
@@ -84,17 +86,11 @@ private:
     return Ok{};
   }
 
-  void note(const std::string& phase, double ms) {
-    if (!o_.timing) return;
-    char line[80];
-    std::snprintf(line, sizeof line, "%-24s %8.2f ms\n", phase.c_str(), ms);
-    timings_ += line;
-  }
+  void note(const std::string& phase, double ms) { timing.add(phase, ms); }
 
   Result<std::vector<Piece>> makePieces() {
     if (o_.emit == "ir" || o_.emit == "schedule")
       return std::vector<Piece>{{o_.emit + ".dt", printModule(m_)}};
-    auto begin = std::chrono::steady_clock::now();
     KernelOptions options;
     options.cpp = !cuda();
     options.cuda = cuda();
@@ -103,6 +99,7 @@ private:
     KernelSet set(options);
     std::vector<Piece> libraryCalls;
     if (Status s = collect(set, libraryCalls); !s) return s.error();
+    LapClock clock;
     std::vector<Piece> pieces;
     if (o_.emit == "kernels") pieces = std::move(libraryCalls);
     Status made = Ok{};
@@ -115,8 +112,7 @@ private:
       made = cudaImage(set, pieces);
     }
     if (!made) return made.error();
-    note(o_.emit,
-         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+    if (o_.emit != "kernels") note(o_.emit, clock.lap());
     return pieces;
   }
 
@@ -126,12 +122,14 @@ private:
     forEachOp(m_, m_[func_].body, [&](OpId o) {
       if (m_.record(o).regions == RegionKind::Fused) fused.push_back(o);
     });
+    LapClock clock;
     for (OpId o : fused) {
       auto call = set.add(m_, o);
       if (!call) return call.error();
       if (const auto* gemm = std::get_if<GemmCall>(&*call))
         libraryCalls.push_back({"library-calls.txt", gemmText(o, *gemm)});
     }
+    note("print kernels", clock.lap());
     return Ok{};
   }
 
@@ -210,7 +208,6 @@ private:
   Module& m_;
   FuncId func_;
   bool diagnosed_ = false;
-  std::string timings_;
 };
 
 int run(Environment& env, const Options& o) {
@@ -228,11 +225,14 @@ int run(Environment& env, const Options& o) {
   if (!cuda && (o.emit == "ptx" || o.emit == "cubin"))
     return env.fail(usageError("--emit " + o.emit + " needs a GPU's target, as --target sm_90"));
   int code = kExitDone;
+  LapClock clock;
   auto m = loadProgram(env, o.program, code);
   if (!m) return code;
   auto entry = entryOf(*m, o.program.entry);
   if (!entry) return env.fail(entry.error());
-  return Compilation(env, o, *m, *entry).run();
+  Compilation compilation(env, o, *m, *entry);
+  compilation.timing.add("parse", clock.lap());
+  return compilation.run();
 }
 
 } // namespace
@@ -256,9 +256,7 @@ Verb compileVerb() {
         ->type_name("cpu|sm_80|sm_90|sm_90a|sm_100|sm_100a");
     app.add_option("-o", o->out, "a file, or a folder where there are several; - is standard output")
         ->type_name("OUT");
-    app.add_option("-O", o->optLevel, "0: op by op; 1 and more: fused")
-        ->type_name("0..3")
-        ->check(CLI::Range(0, 3));
+    app.add_option("-O", o->optLevel, kOptLevelHelp)->type_name("0..3")->check(CLI::Range(0, 3));
     app.add_option("--policy", o->policy, "how conflicts of shardings are settled")->type_name("shardy");
     app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr");
     app.add_flag("--stats", o->stats, "the memory plan: its peak, and what is alive then, to stderr");

@@ -1,4 +1,5 @@
 #include "Execute.h"
+#include "Timing.h"
 
 #include "dtc/Check/RunCheck.h"
 #include "dtc/IR/LocalShape.h"
@@ -32,6 +33,7 @@ public:
       : env_(env), o_(o), pool_(pool), jit_(jit), scheduled_(std::move(m)), func_(f) {}
 
   int run();
+  void took(const char* phase, double ms) { phases_.push_back({phase, ms}); }
 
   std::string json;   // of this entry, where asked for
   bool passed = true; // --check
@@ -162,7 +164,7 @@ Status Execution::makeBackend(std::unique_ptr<Backend>& out) {
     out = std::move(*cuda);
     return Ok{};
   }
-  out = makeCpuBackend(jit_, pool_, places, {}, o_.optLevel == 0 ? 0 : 1);
+  out = makeCpuBackend(jit_, pool_, places, {}, o_.optLevel);
   return Ok{};
 }
 
@@ -227,7 +229,7 @@ Status Execution::setArguments(bool first) {
 
 Status Execution::execute() {
   if (Status s = makeBackend(backend_); !s) return s;
-  auto loaded = Executable::load(scheduled_, func_, *backend_, pool_, {});
+  auto loaded = Executable::load(scheduled_, func_, *backend_, pool_, {.fixedSchedule = o_.optLevel >= 2});
   if (!loaded) return loaded.error();
   executable_ = std::move(*loaded);
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
@@ -319,12 +321,11 @@ Status Execution::report() {
     else if (Status s = writeFileAtomically(o_.trace, text); !s)
       return s;
   }
-  if (o_.timing)
-    for (const Backend::Phase& p : phases_) {
-      char line[64];
-      std::snprintf(line, sizeof line, "// %9.3f ms  ", p.milliseconds);
-      env_.err(line + p.name + "\n");
-    }
+  if (o_.timing) {
+    Timing timing;
+    for (const Backend::Phase& p : phases_) timing.add(p.name, p.milliseconds);
+    env_.err(timing.table());
+  }
   if (o_.json) {
     json = "{\"program\": " + jsonString(scheduled_.source.name) +
            ", \"entry\": " + jsonString(scheduled_.strings[scheduled_[func_].name]) +
@@ -393,8 +394,10 @@ int executeProgram(Environment& env, const RunOptions& o) {
     return env.fail(
         usageError("--loop runs steps one after the other, --repeat the same step again: choose one"));
   int code = kExitDone;
+  LapClock clock;
   auto m = loadProgram(env, o.program, code);
   if (!m) return code;
+  const double parseMs = clock.lap();
   std::vector<FuncId> entries;
   if (o.check) {
     auto all = entriesOf(*m, o.program.entry);
@@ -413,6 +416,7 @@ int executeProgram(Environment& env, const RunOptions& o) {
     keepCalled(one, f);
     if (entries.size() > 1) env.err("// @" + std::string(m->strings[(*m)[f].name]) + "\n");
     Execution x(env, o, std::move(one), f, pool, jit);
+    x.took("parse", parseMs);
     code = std::max(code, x.run());
     json += x.json + (x.json.empty() ? "" : "\n");
   }

@@ -2,6 +2,7 @@
 
 #include "ExpectedDiagnostics.h"
 #include "Program.h"
+#include "Timing.h"
 #include "Verbs.h"
 #include "dtc/Check/Equivalence.h"
 #include "dtc/IR/Text.h"
@@ -9,7 +10,6 @@
 #include "dtc/Passes/Pipeline.h"
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <memory>
 
 namespace dtc {
@@ -23,25 +23,6 @@ struct Options {
   bool printAfterAll = false, verifyEach = false, timing = false, types = false, splitInput = false;
   bool verifyDiagnostics = false, listPasses = false, listOps = false, opsPage = false, passesPage = false;
   bool verifyEquivalence = false;
-};
-
-std::string milliseconds(double ms) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%9.3f ms", ms);
-  return text;
-}
-
-class Clock {
-public:
-  double lap() {
-    auto now = std::chrono::steady_clock::now();
-    std::chrono::duration<double, std::milli> d = now - last_;
-    last_ = now;
-    return d.count();
-  }
-
-private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
 int listPasses(Environment& env) {
@@ -109,7 +90,7 @@ public:
     env_.currentSource = source;
     Module m(standardOps());
     Diagnostics diags;
-    Clock clock;
+    LapClock clock;
     bool good = parseModule(std::move(source), standardOps(), m, diags, parse_);
     time("parse", clock.lap());
     good = good && verifyModule(m, diags);
@@ -124,11 +105,11 @@ public:
     return said(code, diags, m.source);
   }
 
-  std::string timings;
+  Timing timing;
 
 private:
   void time(std::string_view what, double ms) {
-    if (o_.timing) timings += "// " + milliseconds(ms) + "  " + std::string(what) + "\n";
+    if (o_.timing) timing.add(std::string(what), ms);
   }
 
   int said(int code, const Diagnostics& diags, const SourceText& source) {
@@ -239,7 +220,7 @@ int run(Environment& env, const Options& o) {
       code = std::max(code, runner.part({source->name, std::move(text)}, printed));
     }
   }
-  env.err(runner.timings);
+  if (o.timing) env.err(runner.timing.table());
   env.out(printed);
   return code;
 }

@@ -25,6 +25,8 @@ void addProgramOptions(CLI::App&, ProgramOptions&);
 // The text of FILE. Nothing after having said what is wrong.
 [[nodiscard]] std::optional<SourceText> readProgram(Environment&, const ProgramOptions&, int& exitCode);
 // Reads, parses and verifies. Nothing after having said what is wrong; `exitCode` then says how.
+inline constexpr const char* kOptLevelHelp = "0: op by op, compiled quickly; 1: fused; 2: and no host work "
+                                             "between steps; 3: and the fastest of some schedules";
 [[nodiscard]] std::optional<Module> loadProgram(Environment&, const ProgramOptions&, int& exitCode);
 // The same for a text at hand.
 [[nodiscard]] std::optional<Module> loadText(Environment&, SourceText, const ParseOptions&, int& exitCode);

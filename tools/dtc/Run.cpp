@@ -32,9 +32,7 @@ Verb runVerb() {
     app.add_option("--backend", o->backend, "where it runs")
         ->type_name("cpu|cuda-emu|cuda")
         ->check(CLI::IsMember({"cpu", "cuda-emu", "cuda"}));
-    app.add_option("-O", o->optLevel, "0: op by op; 1 and more: fused")
-        ->type_name("0..3")
-        ->check(CLI::Range(0, 3));
+    app.add_option("-O", o->optLevel, kOptLevelHelp)->type_name("0..3")->check(CLI::Range(0, 3));
     app.add_option("--policy", o->policy, "how conflicts of shardings are settled")
         ->type_name("shardy|dtensor|cost|explicit");
     app.add_flag("--check", o->check, "compare with the unsharded reference evaluator");

@@ -18,7 +18,9 @@ namespace dtc {
 //   Avx512   AVX-512 F, BW, CD, DQ, VL (x86-64-v4)
 enum class CpuLevel : uint8_t { Generic, Avx2, Avx512 };
 
-[[nodiscard]] CpuLevel hostCpuLevel();                 // the highest that this machine runs
+// The highest that this machine runs; the environment variable can ask for a lower one (tests do).
+[[nodiscard]] CpuLevel hostCpuLevel();
+inline constexpr const char* kCpuLevelVariable = "DTC_CPU_LEVEL";
 [[nodiscard]] std::string_view cpuLevelName(CpuLevel); // "generic" "avx2" "avx512"
 [[nodiscard]] std::optional<CpuLevel> parseCpuLevel(std::string_view name);
 [[nodiscard]] int vectorBytes(CpuLevel); // 16, 32, 64: the widest vector that fits a register
@@ -45,6 +47,12 @@ private:
   std::shared_ptr<const Impl> impl_;
 };
 
+// What one call of compile() did, for --timing.
+struct CpuCompileReport {
+  size_t units = 0, compiled = 0; // the others were in the cache
+  double compileMs = 0, loadMs = 0;
+};
+
 enum class CpuText : uint8_t { Llvm, Asm }; // `--emit llvm|asm`
 
 // Safe to use from several threads.
@@ -61,7 +69,8 @@ public:
   // Errors: Machine where the plugin is missing, Bug where the source does not compile or link (with Clang's messages and
   // the source).
   [[nodiscard]] Result<CpuModule> compile(std::span<const SourceUnit> units,
-                                          const CpuCompileOptions& options = {}) const;
+                                          const CpuCompileOptions& options = {},
+                                          CpuCompileReport* report = nullptr) const;
 
   // The unit's optimised LLVM IR or assembly, as text.
   [[nodiscard]] Result<std::string> emit(const SourceUnit& unit, CpuText what,

@@ -10,7 +10,7 @@ namespace dtc {
 class KernelCache {
 public:
   // `dir` as JitConfig::cacheDir. The folder is made (0700) if it is missing, and used only if it is a folder, not a link,
-  // belongs to this user and is writable by nobody else.
+  // belongs to this user and is writable by nobody else; then it is made 0700 if it is not.
   explicit KernelCache(const std::string& dir);
   KernelCache() = default; // keeps nothing
   ~KernelCache();

@@ -38,7 +38,9 @@ struct KernelBuffer {
 //   Nothing is launched where blocks(sizes) is 0.
 struct KernelSource {
   std::string name;
-  std::string cpp, cuda;             // empty where KernelOptions did not ask for it
+  std::string cpp, cuda; // empty where KernelOptions did not ask for it
+  // Other schedules of the C++ form, each a function of its own: NAME_1, NAME_2, … The same results bit for bit.
+  std::vector<std::string> otherCpp;
   std::vector<KernelBuffer> buffers; // inputs, then outputs
   uint32_t numInputs = 0, numSizes = 0;
   SizeFormula units;        // of the C++ form
@@ -86,6 +88,7 @@ struct KernelOptions {
   bool cpp = true, cuda = false; // which texts to print
   int vectorBytes = 32;          // of the C++ text: 16, 32 or 64 (CpuJit.h, vectorBytes)
   bool comments = false;         // the statements and their source lines, for people
+  bool otherSchedules = false;   // fill KernelSource::otherCpp, for a backend that measures
   // Which dtypes the device's matmul library takes (bit dtype); other contractions become loops.
   uint32_t gemmDTypes = (1u << static_cast<int>(DType::F32)) | (1u << static_cast<int>(DType::BF16));
 };

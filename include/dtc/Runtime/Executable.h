@@ -47,6 +47,9 @@ class Executable {
 public:
   struct Options {
     bool reuseMemory = true; // false: every value keeps its buffer, so that value() can read it after the run
+    // Who does what is decided at load, where the steps' order is known then: no host work between steps. Runs that are
+    // timed or logged step by step are scheduled as they go all the same.
+    bool fixedSchedule = false;
   };
   // `m` (scheduled, symbols bound), `backend` and `pool` must outlive it. Errors name the op and its line: Input for what
   // the text asks for and cannot be, Bug for an op that nothing executes, else the backend's.

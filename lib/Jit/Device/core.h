@@ -98,15 +98,16 @@ template <class T> DTC_FN T dtc_copysign(T magnitude, T sign) {
 }
 
 #ifndef __CUDACC__ // one instruction in cuda.h
+// One instruction gives b where either is NaN; a second puts a NaN of a's back.
 template <class T> DTC_FN T dtc_max_nan(T a, T b) {
   if constexpr (dtc_is_vector<T>)
-    return ((a > b) | (a != a)) ? a : b;
+    return (a != a) ? a : ((a > b) ? a : b);
   else
     return a > b || a != a ? a : b;
 }
 template <class T> DTC_FN T dtc_min_nan(T a, T b) {
   if constexpr (dtc_is_vector<T>)
-    return ((a < b) | (a != a)) ? a : b;
+    return (a != a) ? a : ((a < b) ? a : b);
   else
     return a < b || a != a ? a : b;
 }

@@ -7,6 +7,17 @@
 template <int N> struct dtc_full {
   template <class T> DTC_INLINE Vec<dtc_compute<T>, N> load(const T* p) const { return dtc_load<N>(p); }
   template <class T> DTC_INLINE void store(T* p, Vec<dtc_compute<T>, N> x) const { dtc_store<N>(p, x); }
+  // Past the caches where `stream`, which says that p is aligned.
+  template <class T> DTC_INLINE void store(T* p, Vec<dtc_compute<T>, N> x, bool stream) const {
+    if (stream)
+      dtc_store_stream<N>(p, x);
+    else
+      dtc_store<N>(p, x);
+  }
+  template <class T> DTC_INLINE void prefetch(const T* p) const {
+#pragma unroll
+    for (int i = 0; i < N; i += 64 / (int)sizeof(T)) dtc_prefetch(p + i);
+  }
   template <class V> DTC_INLINE V keep(V x, V) const { return x; }
   DTC_INLINE int count() const { return N; }
 };
@@ -18,6 +29,8 @@ template <int N> struct dtc_part {
   template <class T> DTC_INLINE void store(T* p, Vec<dtc_compute<T>, N> x) const {
     dtc_store_part<N>(p, x, n);
   }
+  template <class T> DTC_INLINE void store(T* p, Vec<dtc_compute<T>, N> x, bool) const { store(p, x); }
+  template <class T> DTC_INLINE void prefetch(const T*) const {}
   // Lanes past the end become `other`: what a reduction starts with.
   template <class V> DTC_INLINE V keep(V x, V other) const {
     return dtc_select(dtc_lt(dtc_iota<dtc_with<V, i32>>(), (dtc_with<V, i32>)(i32)n), x, other);
@@ -34,19 +47,24 @@ template <int N, class Body> DTC_FN void dtc_each(i64 begin, i64 end, Body&& bod
 template <class L, class T, int N>
 DTC_FN Vec<dtc_compute<T>, N> dtc_gather_lanes(L lanes, const T* p, Vec<i64, N> offset) {
   Vec<dtc_compute<T>, N> x = (Vec<dtc_compute<T>, N>)(dtc_compute<T>)0;
-  for (int i = 0; i < lanes.count(); ++i) x[i] = dtc_load(p + offset[i]);
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    if (i < lanes.count()) x[i] = dtc_load(p + offset[i]);
   return x;
 }
 template <class L, class T, int N>
 DTC_FN Vec<dtc_compute<T>, N> dtc_gather_if(L lanes, const T* p, Vec<i64, N> offset, Vec<bool, N> guard) {
   Vec<dtc_compute<T>, N> x = (Vec<dtc_compute<T>, N>)(dtc_compute<T>)0;
-  for (int i = 0; i < lanes.count(); ++i)
-    if (guard[i]) x[i] = dtc_load(p + offset[i]);
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    if (i < lanes.count() && guard[i]) x[i] = dtc_load(p + offset[i]);
   return x;
 }
 template <class L, class T, int N>
 DTC_FN void dtc_scatter_lanes(L lanes, T* p, Vec<i64, N> offset, Vec<dtc_compute<T>, N> x) {
-  for (int i = 0; i < lanes.count(); ++i) dtc_store(p + offset[i], (dtc_compute<T>)x[i]);
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    if (i < lanes.count()) dtc_store(p + offset[i], (dtc_compute<T>)x[i]);
 }
 
 DTC_FN i64 dtc_least(i64 a, i64 b) { return a < b ? a : b; }

@@ -1,6 +1,6 @@
-// Device header, CPU and cuda-emu: mathematical functions of a number or, lane by lane, of a vector. f32: polynomials, each with
-// its measured bound (test/unit/Jit/Math.cpp; the functions without one are the C library's, lane by lane, at most 1 ulp). f64: the C library's.
-// Contracted to fused multiply-adds where the processor has them.
+// Device header, CPU and cuda-emu: mathematical functions of a number or, lane by lane, of a vector. f32: inline, without a
+// call, within the bounds of docs/math.md (measured by test/unit/Jit/Math.cpp); only fmod, and sin, cos and tan of numbers
+// beyond 1e6, call the C library. f64: the C library's. Contracted to fused multiply-adds where the processor has them.
 
 // --- the C library, lane by lane ---
 extern "C" {
@@ -88,18 +88,8 @@ DTC_LANES1(erfc)
 DTC_LANES2(pow)
 DTC_LANES2(atan2)
 DTC_LANES2(fmod)
-#define DTC_LIBRARY1(name)                                                                                   \
-  template <class T> DTC_FN T dtc_##name(T x) { return dtc_lanes_##name(x); }
 #define DTC_LIBRARY2(name)                                                                                   \
   template <class T> DTC_FN T dtc_##name(T a, T b) { return dtc_lanes_##name(a, b); }
-DTC_LIBRARY1(asin)
-DTC_LIBRARY1(acos)
-DTC_LIBRARY1(atan)
-DTC_LIBRARY1(sinh)
-DTC_LIBRARY1(cosh)
-DTC_LIBRARY1(erfc)
-DTC_LIBRARY2(pow)
-DTC_LIBRARY2(atan2)
 DTC_LIBRARY2(fmod)
 
 // --- exact ---
@@ -140,6 +130,7 @@ template <class T> DTC_FN T dtc_round(T x) {
 
 // --- building blocks of the f32 functions ---
 #define DTC_F(value) ((T)(f32)(value))
+#define DTC_D(value) ((D)(f64)(value))
 // x to the nearest integer, as a float, for |x| < 2^22; and the same in the low bits of an integer.
 template <class T> DTC_FN T dtc_nearest(T x, dtc_sint<T>& n) {
   const T shifted = x + DTC_F(0x1.8p23f);
@@ -300,9 +291,9 @@ template <class T> DTC_FN T dtc_tanh(T x) {
     p = p * s + DTC_F(-0x1.b955dcp-5f);
     p = p * s + DTC_F(0x1.110ee0p-3f);
     p = p * s + DTC_F(-0x1.555554p-2f);
-    const T small = p * s * x + x;
+    const T small = p * s * a + a;
     const T large = DTC_F(1) - DTC_F(2) / (dtc_exp(a + a) + DTC_F(1));
-    return dtc_select(dtc_lt(a, DTC_F(0.6f)), small, dtc_copysign(large, x));
+    return dtc_copysign(dtc_select(dtc_lt(a, DTC_F(0.6f)), small, large), x);
   }
 }
 template <class T> DTC_FN T dtc_erf(T x) {
@@ -329,10 +320,216 @@ template <class T> DTC_FN T dtc_erf(T x) {
   }
 }
 
+// exp(-a * a), for 0 <= a <= 10.25, times `by`. The square of the upper half of a's digits is exact; what it lacks is added to
+// what the exponent's reduction leaves, which may pass ln(2)/2 a little.
+template <class T> DTC_FN T dtc_exp_square(T a, T by) {
+  const T upper = dtc_bitcast<T>(dtc_bits(a) & (dtc_uint<T>)0xfffff000u);
+  dtc_sint<T> n;
+  const T r = dtc_exp_reduce(-(upper * upper), n) - (a - upper) * (a + upper);
+  return dtc_scale((r * r * dtc_exp_tail(r) + r) * by + by, n);
+}
+// Below 0.45 by 1 - erf; above as exp(-a²) times a polynomial in t = 1 / (1 + 13/32 a), whose error is made good to first order.
+template <class T> DTC_FN T dtc_erfc(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_erfc(x);
+  else {
+    const T a = dtc_limit(dtc_abs(x), 0.0f, 10.25f), s = x * x;
+    const T d = DTC_F(0.40625f) * a + DTC_F(1), t = DTC_F(1) / d, u = t - DTC_F(0.5f);
+    const T lost = DTC_F(0.40625f) * a - (d - DTC_F(1)), wrong = (DTC_F(1) - d * t) - lost * t;
+    T q = DTC_F(-0x1.93d026p-6f);
+    q = q * u + DTC_F(0x1.e0262ep-5f);
+    q = q * u + DTC_F(0x1.3c2f5ap-5f);
+    q = q * u + DTC_F(-0x1.ca47d4p-4f);
+    q = q * u + DTC_F(-0x1.fb77a6p-4f);
+    q = q * u + DTC_F(0x1.2dcbfcp-3f);
+    q = q * u + DTC_F(0x1.0ace82p-1f);
+    q = q * u + DTC_F(0x1.6fa4d0p-1f);
+    q = q * u + DTC_F(0x1.4ba524p-1f);
+    q = q * u + DTC_F(0x1.b5aa0ap-2f);
+    q = q + q * (wrong * (DTC_F(1.947f) * t + DTC_F(0.85f)));
+    const T tail = dtc_exp_square(a, q * t);
+    const T large = dtc_select(dtc_lt(x, DTC_F(0)), DTC_F(2) - tail, tail);
+    T p = DTC_F(-0x1.7fb17ap-11f);
+    p = p * s + DTC_F(0x1.531894p-8f);
+    p = p * s + DTC_F(-0x1.b8055ap-6f);
+    p = p * s + DTC_F(0x1.ce2e48p-4f);
+    p = p * s + DTC_F(-0x1.812744p-2f);
+    p = p * s + DTC_F(0x1.06eba8p-3f);
+    const T small = DTC_F(1) - (p * x + x);
+    return dtc_select(dtc_is_nan(x), x, dtc_select(dtc_lt(a, DTC_F(0.45f)), small, large));
+  }
+}
+
+// --- in f64, whose digits make up for every step: rounded to f32 once ---
+template <class D> DTC_FN D dtc_exp_wide(D x) { // |x| <= 700
+  const D shifted = x * DTC_D(1.4426950408889634) + DTC_D(0x1.8p52), n = shifted - DTC_D(0x1.8p52);
+  const D r = (x - n * DTC_D(0x1.62e42fefap-1)) - n * DTC_D(0x1.cf79abc9e3b39p-40);
+  D q = DTC_D(0x1.a11315adb7217p-16);
+  q = q * r + DTC_D(0x1.a1516cd4832f8p-13);
+  q = q * r + DTC_D(0x1.6c1685907ace8p-10);
+  q = q * r + DTC_D(0x1.1110c638e3c1ep-7);
+  q = q * r + DTC_D(0x1.5555555c862dep-5);
+  q = q * r + DTC_D(0x1.5555556750ea0p-3);
+  q = q * r + DTC_D(0.5);
+  const D y = q * r * r + r + DTC_D(1);
+  typedef dtc_sint<D> I;
+  return dtc_bitcast<D>(dtc_bitcast<I>(y) + (dtc_bitcast<I>(shifted) << (I)52ll));
+}
+template <class D> DTC_FN D dtc_log2_wide(D x) { // x > 0 and normal
+  typedef dtc_sint<D> I;
+  const I bits = dtc_bitcast<I>(x),
+          exponent = (bits - (I)0x3fe5555555555555ll) & (I)(i64)0xfff0000000000000ull;
+  // The exponent as a number, exactly: small integers stand in the low bits of 1.5 * 2^52.
+  const D e = dtc_bitcast<D>((exponent >> (I)52ll) + (I)0x4338000000000000ll) - DTC_D(0x1.8p52);
+  const D m = dtc_bitcast<D>(bits - exponent), s = (m - DTC_D(1)) / (m + DTC_D(1)), z = s * s;
+  D q = DTC_D(0x1.5e3af68249425p-4);
+  q = q * z + DTC_D(0x1.72be46e4ffadap-4);
+  q = q * z + DTC_D(0x1.c7252825eaa80p-4);
+  q = q * z + DTC_D(0x1.24923e9b3f973p-3);
+  q = q * z + DTC_D(0x1.999999a2e50dap-3);
+  q = q * z + DTC_D(0x1.5555555554abap-2);
+  return e + (q * z * s + s) * DTC_D(2.8853900817779268);
+}
+template <class D> DTC_FN D dtc_atan_wide(D t) { // 0 <= t <= 1
+  const D s = t * t;
+  D q = DTC_D(-0x1.eae3fce3e9b57p-11);
+  q = q * s + DTC_D(0x1.96cc733874da8p-8);
+  q = q * s + DTC_D(-0x1.3b92d4977ae50p-6);
+  q = q * s + DTC_D(0x1.39fa7ae12ac35p-5);
+  q = q * s + DTC_D(-0x1.d7eaf8f924fc4p-5);
+  q = q * s + DTC_D(0x1.2fd217ccc6a7ap-4);
+  q = q * s + DTC_D(-0x1.72251c83739b9p-4);
+  q = q * s + DTC_D(0x1.c6d94a4e392f4p-4);
+  q = q * s + DTC_D(-0x1.249035356f79fp-3);
+  q = q * s + DTC_D(0x1.99998c8c70e06p-3);
+  q = q * s + DTC_D(-0x1.5555554e74b35p-2);
+  return q * s * t + t;
+}
+template <class D> DTC_FN D dtc_asin_wide(D x) { // |x| <= 0.5
+  const D s = x * x;
+  D q = DTC_D(0x1.d06eddee004bep-6);
+  q = q * s + DTC_D(0x1.17d722d86d4bep-10);
+  q = q * s + DTC_D(0x1.144d1f0d0554dp-6);
+  q = q * s + DTC_D(0x1.14eefea06d8d9p-6);
+  q = q * s + DTC_D(0x1.6f347e4a44c5dp-6);
+  q = q * s + DTC_D(0x1.f1beb9c867b18p-6);
+  q = q * s + DTC_D(0x1.6db6f5e9d0b98p-5);
+  q = q * s + DTC_D(0x1.333333133277ep-4);
+  q = q * s + DTC_D(0x1.555555555ba9ep-3);
+  return q * s * x + x;
+}
+
+// asin(a) is `inner` up to 0.5 and pi/2 - 2 * inner beyond (true), where inner = asin(sqrt((1 - a) / 2)); NaN past 1.
+template <class D> DTC_FN dtc_bool<D> dtc_asin_half(D a, D& inner) {
+  const auto far = dtc_gt(a, DTC_D(0.5));
+  inner = dtc_asin_wide(dtc_select(far, dtc_sqrt((DTC_D(1) - a) * DTC_D(0.5)), a));
+  return far;
+}
+template <class T> DTC_FN T dtc_asin(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_asin(x);
+  else {
+    typedef dtc_with<T, f64> D;
+    D inner;
+    const auto far = dtc_asin_half<D>(dtc_cast<f64>(dtc_abs(x)), inner);
+    const D y = dtc_select(far, DTC_D(0x1.921fb54442d18p0) - DTC_D(2) * inner, inner);
+    return dtc_copysign(dtc_cast<f32>(y), x);
+  }
+}
+template <class T> DTC_FN T dtc_acos(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_acos(x);
+  else {
+    typedef dtc_with<T, f64> D;
+    const D wide = dtc_cast<f64>(x);
+    D inner;
+    const auto far = dtc_asin_half<D>(dtc_abs(wide), inner);
+    const auto negative = dtc_lt(wide, DTC_D(0));
+    const D near = DTC_D(0x1.921fb54442d18p0) - dtc_select(negative, -inner, inner), twice = DTC_D(2) * inner;
+    const D outer = dtc_select(negative, DTC_D(0x1.921fb54442d18p1) - twice, twice);
+    return dtc_cast<f32>(dtc_select(far, outer, near));
+  }
+}
+template <class T> DTC_FN T dtc_atan2(T y, T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_atan2(y, x);
+  else {
+    typedef dtc_with<T, f64> D;
+    const D a = dtc_cast<f64>(dtc_abs(y)), b = dtc_cast<f64>(dtc_abs(x));
+    const auto steep = dtc_gt(a, b);
+    D t = dtc_select(steep, b, a) / dtc_select(steep, a, b);
+    t = dtc_select(dtc_eq(a, b), dtc_select(dtc_eq(a, DTC_D(0)), DTC_D(0), DTC_D(1)), t); // 0/0, inf/inf
+    D r = dtc_atan_wide(t);
+    r = dtc_select(steep, DTC_D(0x1.921fb54442d18p0) - r, r);
+    const auto left = dtc_ne(dtc_bits(x) >> (dtc_uint<T>)31u, (dtc_uint<T>)0u);
+    r = dtc_select(left, DTC_D(0x1.921fb54442d18p1) - r, r);
+    return dtc_select(dtc_is_nan(x) | dtc_is_nan(y), x + y, dtc_copysign(dtc_cast<f32>(r), y));
+  }
+}
+template <class T> DTC_FN T dtc_atan(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_atan(x);
+  else
+    return dtc_atan2(x, DTC_F(1));
+}
+template <class T> DTC_FN T dtc_sinh(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_sinh(x);
+  else {
+    typedef dtc_with<T, f64> D;
+    const D wide = dtc_cast<f64>(dtc_limit(x, -95.0f, 95.0f)), s = wide * wide;
+    D q = DTC_D(0x1.b557c78eb1ae2p-26);
+    q = q * s + DTC_D(0x1.71d208a299728p-19);
+    q = q * s + DTC_D(0x1.a01a131097a98p-13);
+    q = q * s + DTC_D(0x1.1111110857b52p-7);
+    q = q * s + DTC_D(0x1.5555555558201p-3);
+    const D e = dtc_exp_wide(wide), far = (e - DTC_D(1) / e) * DTC_D(0.5);
+    const auto near = dtc_lt(dtc_abs(wide), DTC_D(1));
+    return dtc_copysign(dtc_cast<f32>(dtc_select(near, q * s * wide + wide, far)), x);
+  }
+}
+template <class T> DTC_FN T dtc_cosh(T x) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_cosh(x);
+  else {
+    typedef dtc_with<T, f64> D;
+    const D e = dtc_exp_wide(dtc_cast<f64>(dtc_limit(x, -95.0f, 95.0f)));
+    return dtc_cast<f32>((e + DTC_D(1) / e) * DTC_D(0.5));
+  }
+}
+// As C's powf: 1 for any power 0 and for the base 1, NaN for a negative base and a power that is not whole.
+template <class T> DTC_FN T dtc_pow(T x, T y) {
+  if constexpr (dtc_is_f64<T>)
+    return dtc_lanes_pow(x, y);
+  else {
+    typedef dtc_with<T, f64> D;
+    const T a = dtc_abs(x), size = dtc_abs(y), infinity = (T)dtc_infinity<f32>();
+    const D log = dtc_log2_wide<D>(dtc_cast<f64>(a));
+    D power = dtc_cast<f64>(y) * dtc_select(dtc_eq(a, DTC_F(0)), -(D)dtc_infinity<f64>(),
+                                            dtc_select(dtc_eq(a, infinity), (D)dtc_infinity<f64>(), log));
+    power = dtc_select(dtc_gt(power, DTC_D(200)), DTC_D(200), power);
+    power = dtc_select(dtc_lt(power, DTC_D(-200)), DTC_D(-200), power);
+    T r = dtc_cast<f32>(dtc_exp_wide(power * DTC_D(0x1.62e42fefa39efp-1)));
+    r = dtc_select(dtc_is_nan(x) | dtc_is_nan(y), x + y, r);
+    r = dtc_select(dtc_eq(a, DTC_F(1)) & dtc_eq(size, infinity), DTC_F(1), r);
+    // Every float from 2^24 on is even.
+    const auto whole = dtc_eq(dtc_trunc(y), y), countable = dtc_lt(size, DTC_F(0x1p24f));
+    const T half = dtc_select(countable, y, DTC_F(0)) * DTC_F(0.5f);
+    const auto odd = whole & countable & dtc_ne(dtc_trunc(half), half);
+    const auto negative = dtc_ne(dtc_bits(x) >> (dtc_uint<T>)31u, (dtc_uint<T>)0u);
+    r = dtc_select(negative & odd, -r, r);
+    r = dtc_select(dtc_lt(x, DTC_F(0)) & dtc_not(whole) & dtc_lt(a, infinity), (T)dtc_quiet_nan<f32>(), r);
+    return dtc_select(dtc_eq(y, DTC_F(0)) | dtc_eq(x, DTC_F(1)), DTC_F(1), r);
+  }
+}
+
 // --- trigonometry: in f64, whose products with a 33-bit part of pi/2 are exact up to 2^20 quarter turns ---
 template <class T> DTC_FN bool dtc_any(T mask) {
-  if constexpr (dtc_is_vector<T>) {
+  if constexpr (dtc_type<T>::lanes >= 8 && dtc_type<T>::lanes <= 64) // a bit per lane
+    return __builtin_bit_cast(typename dtc_int_of<dtc_type<T>::lanes / 8>::U, mask) != 0;
+  else if constexpr (dtc_is_vector<T>) {
     bool any = false;
+#pragma unroll
     for (int i = 0; i < dtc_type<T>::lanes; ++i) any |= mask[i];
     return any;
   } else

@@ -78,11 +78,12 @@ template <class T> DTC_FN T dtc_gelu_tanh(T x) {
 }
 
 #ifndef __CUDACC__
+template <class I, I... Lane> struct dtc_counted {
+  template <class V> static constexpr V make() { return V{(dtc_elem<V>)Lane...}; }
+};
 // 0, 1, 2, … in the lanes.
 template <class V> DTC_FN V dtc_iota() {
-  V x;
-  for (int i = 0; i < dtc_type<V>::lanes; ++i) x[i] = (dtc_elem<V>)i;
-  return x;
+  return __make_integer_seq<dtc_counted, int, dtc_type<V>::lanes>::template make<V>();
 }
 #endif
 

@@ -62,7 +62,9 @@ INSTANTIATE_TEST_SUITE_P(DTypes, EveryOp,
                          nameOf);
 // The expressions are those of the CPU; the loops around them differ by the width of a dtype at most.
 INSTANTIATE_TEST_SUITE_P(DTypes, EveryOpInCuda,
-                         testing::Values(DType::Bool, DType::I32, DType::BF16, DType::F32), nameOf);
+                         testing::Values(DType::Bool, DType::I8, DType::I32, DType::U64, DType::F8E4M3,
+                                         DType::BF16, DType::F16, DType::F32, DType::F64),
+                         nameOf);
 
 } // namespace
 } // namespace dtc
