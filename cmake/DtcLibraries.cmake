@@ -32,6 +32,12 @@ if(DTC_DNNL_INCLUDE AND DTC_DNNL_LIBRARY)
   target_link_libraries(dtcDnnl INTERFACE "${DTC_DNNL_LIBRARY}")
 endif()
 
+# zlib: the parts of .npz files are deflated.
+find_package(ZLIB)
+if(NOT ZLIB_FOUND)
+  message(FATAL_ERROR "zlib with its header was not found. scripts/setup.sh installs what is missing.")
+endif()
+
 # CUDA's headers give types and constants; every CUDA library is opened at run time, none is linked.
 find_path(DTC_CUDA_INCLUDE NAMES cuda_runtime_api.h HINTS /usr/local/cuda/include $ENV{CUDA_HOME}/include)
 add_library(dtcCudaHeaders INTERFACE)
@@ -55,6 +61,9 @@ function(dtc_floor name)
   target_link_libraries(dtc${name} PUBLIC ${below} Threads::Threads ${CMAKE_DL_LIBS})
   if(name MATCHES "^(Jit|Runtime)$")
     target_link_libraries(dtc${name} PUBLIC dtcCudaHeaders)
+  endif()
+  if(name STREQUAL "Runtime")
+    target_link_libraries(dtc${name} PUBLIC ZLIB::ZLIB)
   endif()
   target_link_libraries(dtcAll INTERFACE dtc${name})
   set_property(GLOBAL PROPERTY DTC_FLOORS dtc${name} ${below}) # the highest first, as the linker wants them

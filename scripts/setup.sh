@@ -16,6 +16,7 @@ libclang-cpp19-dev libclang-cpp18-dev | the shared library of it, which the plug
 libdnnl-dev                        | oneDNN: matrix products on the CPU
 libcli11-dev                       | CLI11: reads the command line
 nlohmann-json3-dev                 | JSON: reports, traces, machine files
+zlib1g-dev                         | zlib: inflates the parts of .npz files
 libgtest-dev                       | GoogleTest: the unit tests
 llvm-19-tools llvm-18-tools        | lit and FileCheck: the tests in test/
 clang-format-19 clang-format-18    | scripts/test.sh checks the layout of the code
@@ -29,8 +30,8 @@ TABLE
 by_hand() {
   cat >&2 <<'TEXT'
 By hand, on any system: a C++20 compiler (Clang 19 is what is tested), CMake 3.25, Ninja, the LLVM and Clang 19 or 18
-shared libraries with headers (under /usr/lib/llvm-19, or -DDTC_LLVM_INCLUDE=…/include), oneDNN, CLI11, nlohmann/json
-and GoogleTest with headers, lit and FileCheck, Python 3.8. Then: scripts/build.sh
+shared libraries with headers (under /usr/lib/llvm-19, or -DDTC_LLVM_INCLUDE=…/include), oneDNN, CLI11, nlohmann/json,
+zlib and GoogleTest with headers, lit and FileCheck, Python 3.8. Then: scripts/build.sh
 TEXT
 }
 

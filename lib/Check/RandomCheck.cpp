@@ -21,8 +21,10 @@ public:
 
   void run(const RandomCheckOptions& options) {
     if (!prepare()) return;
-    if (options.evaluator)
+    if (options.evaluator) {
       for (int level : {0, 1}) evaluated(level);
+      for (const char* policy : {"dtensor", "cost"}) evaluated(1, policy);
+    }
     for (const std::string& backend : options.backends)
       for (int level : {1, 0})
         if (backend == "cpu" || level == 1) compiled(backend, level);
@@ -70,7 +72,11 @@ private:
     }
     auto inputs = bindInputs(bindings, arguments);
     if (!inputs) return fail("inputs", inputs.error().message), false;
-    inputs_ = std::move(*inputs);
+    for (const TensorSource& source : *inputs) {
+      auto t = source.whole();
+      if (!t) return fail("inputs", t.error().message), false;
+      inputs_.push_back(std::move(*t));
+    }
     if (!passes(*m, standardPipeline(Level::Global, 1, "").reference, "autodiff")) return false;
     unsharded_ = *m;
     auto reference = runReference(*m, m->findFunction("main"), inputs_);
@@ -84,10 +90,10 @@ private:
   }
 
   // The program as it is executed at -O`level`.
-  std::optional<Module> schedule(int level, const std::string& how) {
+  std::optional<Module> schedule(int level, const std::string& how, const std::string& policy = "") {
     auto m = parse();
     if (!m) return std::nullopt;
-    StandardPipeline pipeline = standardPipeline(Level::Global, level, "");
+    StandardPipeline pipeline = standardPipeline(Level::Global, level, policy);
     for (const auto* steps : {&pipeline.reference, &pipeline.propagate, &pipeline.lower})
       if (!passes(*m, *steps, how)) return std::nullopt;
     return m;
@@ -105,9 +111,10 @@ private:
       if (!r.report.pass) fail(how, r.name + ": " + r.report.reason);
   }
 
-  void evaluated(int level) {
-    const std::string how = "evaluator -O" + std::to_string(level);
-    auto m = schedule(level, how);
+  void evaluated(int level, const std::string& policy = "") {
+    const std::string how =
+        "evaluator -O" + std::to_string(level) + (policy.empty() ? "" : " --policy " + policy);
+    auto m = schedule(level, how, policy);
     if (!m) return;
     FuncId f = m->findFunction("main");
     auto results = runReference(*m, f, inputs_);

@@ -110,18 +110,42 @@ int64_t combineInt(DType dtype, PendingKind kind, int64_t a, int64_t b) {
 }
 
 Tensor takePiece(const Tensor& global, const Sharding& s, const Mesh& mesh, int64_t place) {
-  auto intervals = intervalsOf(s, mesh, global.shape(), place);
-  Tensor local(global.dtype(), localShape(s, mesh, global.shape(), place));
+  auto copy = [&](int64_t begin, std::span<std::byte> out) -> Status {
+    std::memcpy(out.data(), global.bytes().data() + begin, out.size());
+    return Ok{};
+  };
+  return *takePiece(global.dtype(), global.shape(), s, mesh, place, copy);
+}
+
+Result<Tensor> takePiece(DType dtype, std::span<const int64_t> shape, const Sharding& s, const Mesh& mesh,
+                         int64_t place,
+                         const std::function<Status(int64_t begin, std::span<std::byte> out)>& read) {
+  auto intervals = intervalsOf(s, mesh, shape, place);
+  Tensor local(dtype, localShape(s, mesh, shape, place));
   for (const PendingAxis& p : s.pending) {
     double neutral = 0;
     if (mesh.indexAlong(p.axis, place) == 0 || !neutralFor(p.kind, neutral)) continue;
     fill(local, neutral);
     return local;
   }
-  size_t bytes = static_cast<size_t>(dtypeBytes(global.dtype()));
-  forEachRun(global.shape(), intervals, [&](int64_t from, int64_t to, int64_t length) {
-    std::memcpy(local.bytes().data() + to * bytes, global.bytes().data() + from * bytes, length * bytes);
+  const int64_t width = dtypeBytes(dtype);
+  int64_t from = 0, to = 0, length = 0; // a run that may go on: rows that are whole follow each other
+  Status done = Ok{};
+  auto flush = [&] {
+    if (length > 0 && done)
+      done = read(from * width, local.bytes().subspan(static_cast<size_t>(to * width),
+                                                      static_cast<size_t>(length * width)));
+  };
+  forEachRun(shape, intervals, [&](int64_t begin, int64_t localBegin, int64_t count) {
+    if (begin == from + length && localBegin == to + length) {
+      length += count;
+      return;
+    }
+    flush();
+    from = begin, to = localBegin, length = count;
   });
+  flush();
+  if (!done) return done.error();
   return local;
 }
 

@@ -83,7 +83,7 @@ double nearestNarrow(std::string_view text, DType d) {
   if (std::isinf(v) || isHexNumber(text)) return roundToFloat(d, v);
   double below = std::nextafter(v, -infinity), above = std::nextafter(v, infinity);
   double low = roundToFloat(d, below), high = roundToFloat(d, above);
-  if (low == high) return low;
+  if (low == high) return high; // of a zero the positive one: low is -0.0
   int side = compareDecimal(text, v);
   return side < 0 ? low : side > 0 ? high : roundToFloat(d, v);
 }

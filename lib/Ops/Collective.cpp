@@ -318,6 +318,29 @@ bool inferTrim(const OpQuery& q, std::vector<TypeId>& results) {
   return give(q, *g->mesh, std::move(t), results);
 }
 
+// The piece's dim is the op's own business; the others are as they are.
+template <bool (*Infer)(const OpQuery&, std::vector<TypeId>&)> bool pieceRule(const OpQuery& q, Rule& rule) {
+  std::vector<TypeId> results;
+  auto dim = q.dimAttr("dim", q.type(0).rank());
+  if (!dim || !Infer(q, results)) return false;
+  const Type from = q.type(0), to = q.module->types[results[0]];
+  auto add = [&](Dim size) {
+    rule.factors.push_back({"", size, FactorKind::Whole, PendingKind::None});
+    return Term{static_cast<uint16_t>(rule.factors.size() - 1), 1};
+  };
+  TensorMap in, out;
+  for (size_t d = 0; d < from.rank(); ++d) {
+    const bool own = d == static_cast<size_t>(*dim);
+    const DimMap::Form form = own ? DimMap::Free : DimMap::Compound;
+    const Term term = add(from.dims[d]);
+    in.dims.push_back({form, {term}, 0});
+    out.dims.push_back({form, {own ? add(to.dims[d]) : term}, 0});
+  }
+  rule.operands.push_back(std::move(in));
+  rule.results.push_back(std::move(out));
+  return true;
+}
+
 // On a device: its own elements, then the value up to the largest piece; and back.
 uint32_t fillElement(const OpQuery& q, ElementBuilder& b, size_t) {
   size_t dim = static_cast<size_t>(*q.dimAttr("dim", q.type(0).rank()));
@@ -434,6 +457,7 @@ void addCollectiveOps(OpRegistry& ops) {
   OpRecord fill = collective("fill_piece", "this device's piece lengthened to that of the largest",
                              {{"dim", AttrType::Dim, nullptr, "the cut dim"},
                               {"value", AttrType::Value, "0", "what the tail is set to"}});
+  fill.rule = pieceRule<inferFill>;
   fill.infer = inferFill;
   fill.element = fillElement;
   ops.add(std::move(fill));
@@ -441,6 +465,7 @@ void addCollectiveOps(OpRegistry& ops) {
                              {{"dim", AttrType::Dim, nullptr, "the dim"},
                               {"size", AttrType::Size, nullptr, "the global size"},
                               kAxes});
+  trim.rule = pieceRule<inferTrim>;
   trim.infer = inferTrim;
   trim.element = trimElement;
   ops.add(std::move(trim));

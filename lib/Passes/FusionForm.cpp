@@ -70,7 +70,8 @@ FusionForm fusionFormOf(Module& m, OpId o) {
   FusionForm form;
   const OpRecord& record = m.record(o);
   const bool made = record.lowering == Lowering::Loops || record.lowering == Lowering::Rows ||
-                    record.lowering == Lowering::Library || record.lowering == Lowering::Annotation;
+                    record.lowering == Lowering::Library || record.lowering == Lowering::Annotation ||
+                    record.element; // fill_piece and its kin: with the collectives, but of one device
   const bool said = record.element || record.scalar ||
                     (record.lowering == Lowering::Rows && record.decompose) || !record.eval;
   if (!made || !said || record.sideEffect || m[o].numRegions != 0 || m[o].numResults == 0) return form;

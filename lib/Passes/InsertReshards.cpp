@@ -78,6 +78,8 @@ private:
     available_[original.index].push_back({to, res});
     added_.push_back(original);
     reason.reshard = o;
+    if (reason.kind == ReshardReason::Reduce && m_.shardings[from.sharding].pending.empty())
+      reason.kind = ReshardReason::Operand; // reduced already, for another
     reason.cause = m_.definingOp(from.value);
     reason.bytes = bytes;
     s_.report.reshards.push_back(reason);
@@ -257,7 +259,9 @@ private:
   void settleResult(OpId o, uint32_t k, MeshId mesh, const OpForm& form) {
     ValueId v = m_.result(o, k);
     VarId var = s_.varOf[v.index];
-    ShardingId given = make(mesh, form.results[k], form.reduced.empty() ? form.passed : form.reduced);
+    std::vector<PendingAxis> pending = form.reduced;
+    if (pending.empty() && !form.passed.empty()) pending = form.passedOn[k];
+    ShardingId given = make(mesh, form.results[k], std::move(pending));
     ShardingId solved = s_.shardingOf(var);
     bool sameCuts = form.results[k] == s_.vars[var].dims;
     bool pendingIsFine = decision_.keepPending[v.index] && !decision_.needsReduced[v.index];

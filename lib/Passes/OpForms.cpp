@@ -4,15 +4,27 @@
 
 namespace dtc {
 
+static constexpr int64_t kNominalSize = 128; // of a symbolic dim
+
 int64_t globalBytes(const Module& m, ValueId v) {
   const Type& t = m.typeOf(v);
   int64_t bytes = dtypeBytes(t.dtype);
   for (Dim d : t.dims) {
-    auto next = checkedMul(bytes, d.isStatic() ? d.value() : 128);
+    auto next = checkedMul(bytes, d.isStatic() ? d.value() : kNominalSize);
     if (!next) return INT64_MAX / 1024;
     bytes = *next;
   }
   return bytes;
+}
+
+void takeOpenDims(Sharding& held, const Sharding& given, const Mesh& mesh) {
+  for (size_t d = 0; d < held.dims.size(); ++d) {
+    if (!held.dims[d].open || !isPrefix(held.dims[d].parts, given.dims[d].parts, mesh)) continue;
+    bool free = true; // what another dim is cut by already it keeps
+    for (size_t e = 0; e < held.dims.size(); ++e)
+      free = free && (e == d || disjoint(given.dims[d].parts, held.dims[e].parts, mesh));
+    if (free) held.dims[d].parts = given.dims[d].parts;
+  }
 }
 
 namespace {
@@ -27,21 +39,45 @@ struct Candidate {
 
 class FormChooser {
 public:
-  FormChooser(const PropagationState& s, const Relation& rel, bool freeResults)
-      : s_(s), rel_(rel), freeResults_(freeResults) {
+  FormChooser(const PropagationState& s, const Relation& rel, const FormPricing& pricing)
+      : s_(s), rel_(rel), pricing_(pricing) {
     for (VarId v : rel.tensors)
       if (v != kNoVar) mesh_ = &s.mesh(v);
   }
 
-  OpForm choose() {
-    collectCandidates();
-    std::vector<PartList> best(rel_.rule.factors.size()), current(rel_.rule.factors.size());
-    int64_t bestCost = INT64_MAX;
-    enumerate(0, current, best, bestCost);
-    return formOf(best);
+  PricedForm cheapest() {
+    Cost best{INT64_MAX, 0};
+    std::vector<PartList> factors(rel_.rule.factors.size());
+    forEachCombination([&](const std::vector<PartList>& current) {
+      const Cost cost = costOf(current);
+      if (cost.price < best.price) best = cost, factors = current;
+    });
+    return {formOf(factors), best.price, best.moved, 0};
+  }
+
+  std::vector<PricedForm> all() {
+    std::vector<PricedForm> forms;
+    forEachCombination([&](const std::vector<PartList>& current) {
+      const Cost cost = costOf(current);
+      if (cost.price != INT64_MAX) forms.push_back({formOf(current), cost.price, cost.moved, 0});
+    });
+    for (size_t i = 0; i < forms.size(); ++i) forms[i].order = i;
+    std::sort(forms.begin(), forms.end(),
+              [](auto& a, auto& b) { return a.price != b.price ? a.price < b.price : a.order < b.order; });
+    return forms;
   }
 
 private:
+  struct Cost {
+    int64_t price = 0, moved = 0;
+  };
+
+  template <class Fn> void forEachCombination(Fn&& fn) {
+    collectCandidates();
+    std::vector<PartList> current(rel_.rule.factors.size());
+    enumerate(0, current, fn);
+  }
+
   const TensorMap& map(size_t t) const {
     size_t n = rel_.rule.operands.size();
     return t < n ? rel_.rule.operands[t] : rel_.rule.results[t - n];
@@ -96,13 +132,8 @@ private:
     return true;
   }
 
-  void enumerate(size_t factor, std::vector<PartList>& current, std::vector<PartList>& best,
-                 int64_t& bestCost) {
-    if (factor == current.size()) {
-      int64_t cost = costOf(current);
-      if (cost < bestCost) bestCost = cost, best = current;
-      return;
-    }
+  template <class Fn> void enumerate(size_t factor, std::vector<PartList>& current, Fn&& fn) {
+    if (factor == current.size()) return fn(current);
     current[factor].clear();
     bool tried = false;
     for (const Candidate& c : candidates_[factor]) {
@@ -111,36 +142,59 @@ private:
       if (!free) continue;
       current[factor] = c.parts;
       tried = true;
-      enumerate(factor + 1, current, best, bestCost);
+      enumerate(factor + 1, current, fn);
     }
-    if (!tried) current[factor].clear(), enumerate(factor + 1, current, best, bestCost);
+    if (!tried) current[factor].clear(), enumerate(factor + 1, current, fn);
     current[factor].clear();
   }
 
-  int64_t costOf(const std::vector<PartList>& factors) const {
-    int64_t cost = 0;
-    std::vector<PendingAxis> reduced = reducedAxes(factors);
+  Cost costOf(const std::vector<PartList>& factors) const {
+    Cost cost;
+    double seconds = 0, touched = 0;
+    const std::vector<PendingAxis> reduced = reducedAxes(factors);
     for (size_t t = 0; t < rel_.tensors.size(); ++t) {
       if (rel_.tensors[t] == kNoVar) continue;
       auto dims = unprojectDims(map(t), rel_.rule, factors, *mesh_);
-      if (!dims) return INT64_MAX;
+      if (!dims) return {INT64_MAX, 0};
       const ShardingVar& var = s_.vars[rel_.tensors[t]];
       Sharding held{var.mesh, var.dims, {}, {}}, wanted{var.mesh, std::move(*dims), {}, {}};
       bool result = t >= rel_.rule.operands.size();
-      if (result) wanted.pending = reduced;
-      if (result && freeResults_) takeOpenDims(held, wanted);
-      int64_t bytes = globalBytes(s_.m, rel_.values[t]);
-      cost += result ? estimateReshardBytes(wanted, held, *mesh_, bytes)
-                     : estimateReshardBytes(held, wanted, *mesh_, bytes);
+      if (result && !pricing_.freeReductions) wanted.pending = reduced;
+      if (result && pricing_.freeResults) takeOpenDims(held, wanted, *mesh_);
+      if (pricing_.freeVars && (*pricing_.freeVars)[rel_.tensors[t]]) held.dims = wanted.dims;
+      const int64_t bytes = globalBytes(s_.m, rel_.values[t]);
+      const int64_t moved = result ? estimateReshardBytes(wanted, held, *mesh_, bytes)
+                                   : estimateReshardBytes(held, wanted, *mesh_, bytes);
+      cost.moved += moved;
+      if (!pricing_.machine) continue;
+      if (moved > 0) seconds += messageSeconds(moved);
+      double local = static_cast<double>(bytes);
+      for (const DimSharding& d : wanted.dims) local /= static_cast<double>(partsProduct(d.parts, *mesh_));
+      touched += local;
     }
+    cost.price = cost.moved;
+    if (!pricing_.machine) return cost;
+    if (rel_.op.valid())
+      seconds += std::max(touched / pricing_.machine->memoryBytesPerSecond, workSeconds(factors));
+    cost.price = static_cast<int64_t>(std::min(seconds * 1e12, 1e18));
     return cost;
   }
 
-  // An open dim takes what the op gives, if that goes on from what the dim has.
-  void takeOpenDims(Sharding& held, const Sharding& given) const {
-    for (size_t d = 0; d < held.dims.size(); ++d)
-      if (held.dims[d].open && isPrefix(held.dims[d].parts, given.dims[d].parts, *mesh_))
-        held.dims[d].parts = given.dims[d].parts;
+  double messageSeconds(int64_t bytes) const {
+    const NominalMachine& machine = *pricing_.machine;
+    return machine.launchSeconds + machine.link.latencySeconds +
+           static_cast<double>(bytes) / machine.link.bytesPerSecond;
+  }
+
+  // What one device computes.
+  double workSeconds(const std::vector<PartList>& factors) const {
+    double points = s_.m.record(rel_.op).flopsPerPoint;
+    for (size_t f = 0; f < factors.size(); ++f) {
+      const Dim size = rel_.rule.factors[f].size;
+      points *= static_cast<double>(size.isStatic() ? size.value() : kNominalSize);
+      points /= static_cast<double>(partsProduct(factors[f], *mesh_));
+    }
+    return points / pricing_.machine->flopsPerSecond;
   }
 
   std::vector<PendingAxis> reducedAxes(const std::vector<PartList>& factors) const {
@@ -172,7 +226,7 @@ private:
 
   const PropagationState& s_;
   const Relation& rel_;
-  bool freeResults_;
+  const FormPricing& pricing_;
   const Mesh* mesh_ = nullptr;
   std::vector<std::vector<Candidate>> candidates_; // by factor
 };
@@ -180,7 +234,18 @@ private:
 } // namespace
 
 OpForm chooseForm(const PropagationState& s, const Relation& rel, bool freeResults) {
-  return FormChooser(s, rel, freeResults).choose();
+  FormPricing pricing;
+  pricing.freeResults = freeResults;
+  return FormChooser(s, rel, pricing).cheapest().form;
+}
+
+PricedForm cheapestForm(const PropagationState& s, const Relation& rel, const FormPricing& pricing) {
+  return FormChooser(s, rel, pricing).cheapest();
+}
+
+std::vector<PricedForm> pricedForms(const PropagationState& s, const Relation& rel,
+                                    const FormPricing& pricing) {
+  return FormChooser(s, rel, pricing).all();
 }
 
 } // namespace dtc

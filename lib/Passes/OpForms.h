@@ -1,6 +1,7 @@
 #pragma once
 // How each op runs once the sharding variables are solved: how its factors are cut, and which values stay pending.
 #include "PropagationState.h"
+#include "dtc/Sharding/Machine.h"
 
 namespace dtc {
 
@@ -11,12 +12,39 @@ struct OpForm {
   std::vector<PendingAxis> reduced; // axes of cut reduce factors: pending on the results
   std::vector<PendingAxis> passed;  // pending that goes through, if the minimum cut says so …
   std::vector<bool> takesPending;   // … in these operands (made pending where they are not)
-  std::vector<bool> joins;          // operands that must be pending on `reduced` (bias of linear)
+  std::vector<std::vector<PendingAxis>>
+      passedOn;            // what the results are then pending on: neg makes of max min
+  std::vector<bool> joins; // operands that must be pending on `reduced` (bias of linear)
 };
 
 // Chooses the factors' cuts: what all tensors agree on; where they differ, the combination that moves the fewest bytes.
 // With `freeResults` a result that is still open costs nothing, however it comes out: what is tied goes by price.
 [[nodiscard]] OpForm chooseForm(const PropagationState&, const Relation&, bool freeResults = false);
+
+// What a form is charged for.
+struct FormPricing {
+  bool freeResults = false;    // a result dim that is still open costs nothing, however it comes out
+  bool freeReductions = false; // nor does leaving a result pending
+  // Set: the whole price in picoseconds, with what each device computes, reads and writes; else bytes received.
+  const NominalMachine* machine = nullptr;
+  // By variable: its tensors take whatever sharding the op has for them. Empty: none do.
+  const std::vector<bool>* freeVars = nullptr;
+};
+
+struct PricedForm {
+  OpForm form;
+  int64_t price = 0; // as the pricing says
+  int64_t moved = 0; // bytes received by each device, estimated
+  size_t order = 0;  // in which it was met
+};
+
+// An open dim of `held` takes what an op gives, if that goes on from what the dim has.
+void takeOpenDims(Sharding& held, const Sharding& given, const Mesh&);
+
+// All forms (at most 64), the cheapest first; those of one price in the order in which chooseForm prefers them.
+[[nodiscard]] std::vector<PricedForm> pricedForms(const PropagationState&, const Relation&,
+                                                  const FormPricing&);
+[[nodiscard]] PricedForm cheapestForm(const PropagationState&, const Relation&, const FormPricing&);
 
 // Decides for all ops' forms which results stay pending; clears `passed` of those that do not.
 // `keepPending[v]`: value v is pending (source or passed) and at least one user takes it so;
@@ -24,7 +52,8 @@ struct OpForm {
 struct PendingDecision {
   std::vector<bool> keepPending, needsReduced; // by value
 };
-[[nodiscard]] PendingDecision decidePending(PropagationState&, std::vector<OpForm>& forms);
+// `late`: instead of the minimum cut, whatever an op can take pending it takes so.
+[[nodiscard]] PendingDecision decidePending(PropagationState&, std::vector<OpForm>& forms, bool late = false);
 
 [[nodiscard]] int64_t globalBytes(const Module&, ValueId); // a symbolic size counts as 128
 

@@ -104,4 +104,22 @@ std::vector<bool> pendingByMinimumCut(std::span<const PendingNode> nodes) {
   return pending;
 }
 
+// The greatest set that asks for nothing outside it: what cannot be leaves, and then what needs that.
+std::vector<bool> pendingWhereverPossible(std::span<const PendingNode> nodes) {
+  std::vector<bool> pending(nodes.size(), true);
+  std::vector<std::vector<uint32_t>> needs(nodes.size());
+  std::vector<uint32_t> leaving;
+  for (uint32_t v = 0; v < nodes.size(); ++v) {
+    for (uint32_t o : nodes[v].operands) needs[o].push_back(v);
+    if (!nodes[v].source && nodes[v].operands.empty()) leaving.push_back(v), pending[v] = false;
+  }
+  while (!leaving.empty()) {
+    const uint32_t v = leaving.back();
+    leaving.pop_back();
+    for (uint32_t u : needs[v])
+      if (pending[u] && !nodes[u].source) pending[u] = false, leaving.push_back(u);
+  }
+  return pending;
+}
+
 } // namespace dtc

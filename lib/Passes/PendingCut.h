@@ -19,4 +19,7 @@ struct PendingNode {
 // For each node: is it pending? Where the cost is equal, values are reduced as early as possible.
 [[nodiscard]] std::vector<bool> pendingByMinimumCut(std::span<const PendingNode> nodes);
 
+// As late as it can be: pending wherever all operands that must be are.
+[[nodiscard]] std::vector<bool> pendingWhereverPossible(std::span<const PendingNode>);
+
 } // namespace dtc

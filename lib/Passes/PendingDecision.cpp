@@ -21,7 +21,8 @@ constexpr int64_t kNominalTrips = 8;
 
 class PendingDecider {
 public:
-  PendingDecider(PropagationState& s, std::vector<OpForm>& forms) : s_(s), m_(s.m), forms_(forms) {
+  PendingDecider(PropagationState& s, std::vector<OpForm>& forms, bool late)
+      : s_(s), m_(s.m), forms_(forms), late_(late) {
     decision_.keepPending.assign(m_.values.size(), false);
     decision_.needsReduced.assign(m_.values.size(), false);
   }
@@ -309,11 +310,12 @@ private:
     }
     only[lead] = true;
     for (const std::vector<bool>* choice : {&same, &only, &all})
-      if (passes(o, *choice, signature)) {
+      if (auto given = passes(o, *choice, signature)) {
         form.takesPending = *choice;
         form.passed = signature;
+        form.passedOn = *std::move(given);
         for (uint32_t r = 0; r < m_[o].numResults; ++r) {
-          uint32_t node = addNode(m_.result(o, r), signature, false);
+          uint32_t node = addNode(m_.result(o, r), form.passedOn[r], false);
           for (uint32_t i = 0; i < n; ++i)
             if ((*choice)[i] && nodeAt(m_.operand(o, i)) != kNone)
               nodes_[node].cut.operands.push_back(nodeAt(m_.operand(o, i)));
@@ -322,18 +324,25 @@ private:
       }
   }
 
-  bool passes(OpId o, const std::vector<bool>& choice, const Signature& signature) {
+  // What the results are pending on where the operands of `choice` are pending as `signature` says, the same axes each;
+  // nothing where some operand must be reduced first.
+  std::optional<std::vector<Signature>> passes(OpId o, const std::vector<bool>& choice,
+                                               const Signature& signature) {
     Diagnostics quiet;
     OpQuery q = queryOf(m_, o, quiet);
-    if (narrowsFloats(q)) return false; // a sum is never moved into a narrower dtype
-    for (const PendingAxis& p : signature) {
+    if (narrowsFloats(q)) return std::nullopt; // a sum is never moved into a narrower dtype
+    std::vector<Signature> given(m_[o].numResults, signature);
+    for (size_t p = 0; p < signature.size(); ++p) {
       std::vector<PendingKind> kinds(choice.size(), PendingKind::None);
       for (size_t i = 0; i < choice.size(); ++i)
-        if (choice[i]) kinds[i] = p.kind;
-      for (uint32_t r = 0; r < m_[o].numResults; ++r)
-        if (passThrough(q, kinds, r) != p.kind) return false;
+        if (choice[i]) kinds[i] = signature[p].kind;
+      for (uint32_t r = 0; r < m_[o].numResults; ++r) {
+        const auto kind = passThrough(q, kinds, r);
+        if (!kind || *kind == PendingKind::None) return std::nullopt;
+        given[r][p].kind = *kind;
+      }
     }
-    return true;
+    return given;
   }
 
   // The pending axes must cut nothing that the op touches.
@@ -349,14 +358,14 @@ private:
   }
 
   void solve() {
-    std::map<std::vector<std::pair<AxisRef, PendingKind>>, std::vector<uint32_t>> bySignature;
+    std::map<std::vector<AxisRef>, std::vector<uint32_t>> byAxes; // along the way a kind may become another
     for (uint32_t n = 0; n < nodes_.size(); ++n) {
-      std::vector<std::pair<AxisRef, PendingKind>> key;
-      for (const PendingAxis& p : nodes_[n].signature) key.push_back({p.axis, p.kind});
-      bySignature[key].push_back(n);
+      std::vector<AxisRef> key;
+      for (const PendingAxis& p : nodes_[n].signature) key.push_back(p.axis);
+      byAxes[key].push_back(n);
     }
     std::vector<uint32_t> local(nodes_.size());
-    for (const auto& [key, members] : bySignature) {
+    for (const auto& [key, members] : byAxes) {
       std::vector<PendingNode> cut;
       for (uint32_t i = 0; i < members.size(); ++i) local[members[i]] = i;
       for (uint32_t n : members) {
@@ -364,7 +373,7 @@ private:
         for (uint32_t& u : cut.back().users) u = local[u];
         for (uint32_t& x : cut.back().operands) x = local[x];
       }
-      std::vector<bool> pending = pendingByMinimumCut(cut);
+      std::vector<bool> pending = late_ ? pendingWhereverPossible(cut) : pendingByMinimumCut(cut);
       for (uint32_t i = 0; i < members.size(); ++i) record(nodes_[members[i]], cut[i], pending, i);
     }
     for (OpForm& form : forms_) dropUndecided(form);
@@ -393,6 +402,7 @@ private:
   PropagationState& s_;
   Module& m_;
   std::vector<OpForm>& forms_;
+  bool late_;
   std::vector<uint32_t> nodeOf_; // by value
   std::vector<Node> nodes_;
   int64_t trips_ = 1;                               // how often the block that is being collected runs
@@ -406,8 +416,8 @@ private:
 
 } // namespace
 
-PendingDecision decidePending(PropagationState& s, std::vector<OpForm>& forms) {
-  return PendingDecider(s, forms).run();
+PendingDecision decidePending(PropagationState& s, std::vector<OpForm>& forms, bool late) {
+  return PendingDecider(s, forms, late).run();
 }
 
 } // namespace dtc

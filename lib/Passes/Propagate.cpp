@@ -1,5 +1,6 @@
 #include "dtc/Passes/Propagate.h"
 #include "InsertReshards.h"
+#include "Policies.h"
 
 namespace dtc {
 
@@ -7,8 +8,20 @@ static constexpr DiagKind kNotDifferentiated{
     "value-and-grad-left", "'value_and_grad' must be differentiated first: run the pass `autodiff` before "
                            "`propagate`"};
 
-static constexpr DiagKind kUnknownPolicy{"unknown-policy",
-                                         "there is no policy '{0}' (yet): 'shardy' is the one there is"};
+static constexpr DiagKind kUnknownPolicy{
+    "unknown-policy", "there is no policy '{0}'{1}; there are shardy, dtensor, cost and explicit"};
+
+static constexpr std::pair<std::string_view, PropagationPolicy> kPolicies[] = {
+    {"shardy", PropagationPolicy::Shardy},
+    {"dtensor", PropagationPolicy::Dtensor},
+    {"cost", PropagationPolicy::Cost},
+    {"explicit", PropagationPolicy::Explicit}};
+
+std::optional<PropagationPolicy> parsePolicy(std::string_view name) {
+  for (auto [known, policy] : kPolicies)
+    if (known == name) return policy;
+  return std::nullopt;
+}
 
 // A program without a mesh runs on a mesh of one device: said in the text, as everything is.
 static void ensureMesh(Module& m) {
@@ -27,7 +40,24 @@ static bool refuseLeftovers(Module& m, Diagnostics& diags) {
   return ok;
 }
 
-bool propagate(Module& m, Diagnostics& diags, PropagationReport* report) {
+// How each op runs, now that its tensors have their shardings.
+static std::vector<OpForm> chooseForms(PropagationState& state, const PropagateOptions& options,
+                                       bool explain) {
+  FormPricing pricing;
+  pricing.freeReductions = options.policy == PropagationPolicy::Dtensor;
+  if (options.policy == PropagationPolicy::Cost) pricing.machine = &options.machine;
+  std::vector<OpForm> forms;
+  forms.reserve(state.relations.size());
+  for (const Relation& r : state.relations) {
+    PricedForm chosen;
+    if (r.op.valid()) chosen = cheapestForm(state, r, pricing);
+    if (explain) recordDecision(state, r, chosen);
+    forms.push_back(std::move(chosen.form));
+  }
+  return forms;
+}
+
+bool propagate(Module& m, Diagnostics& diags, PropagationReport* report, const PropagateOptions& options) {
   PropagationReport unused;
   bool anyGlobal = false;
   for (FuncId f : m.order) anyGlobal = anyGlobal || levelOf(m, f) == Level::Global;
@@ -36,23 +66,29 @@ bool propagate(Module& m, Diagnostics& diags, PropagationReport* report) {
   ensureMesh(m);
   PropagationState state(m, diags, report ? *report : unused);
   if (!state.build()) return false;
-  state.solve();
+  if (!state.solve(options)) return false;
   state.report.variable = state.varOf;
-  std::vector<OpForm> forms;
-  forms.reserve(state.relations.size());
-  for (const Relation& r : state.relations) forms.push_back(r.op.valid() ? chooseForm(state, r) : OpForm());
-  PendingDecision decision = decidePending(state, forms);
+  std::vector<OpForm> forms = chooseForms(state, options, report != nullptr);
+  PendingDecision decision = decidePending(state, forms, options.policy == PropagationPolicy::Dtensor);
   insertReshards(state, forms, decision);
   return !diags.hasErrors();
 }
 
 bool propagatePass(Module& m, const PassOptions& options, Diagnostics& diags) {
-  auto policy = options.values.find("policy");
-  if (policy != options.values.end() && policy->second != "shardy") {
-    diags.error(kUnknownPolicy, {}, policy->second);
+  PropagateOptions chosen;
+  auto written = options.values.find("policy");
+  if (written == options.values.end()) return propagate(m, diags);
+  auto policy = parsePolicy(written->second);
+  if (!policy) {
+    std::vector<std::string_view> known;
+    for (auto [name, value] : kPolicies) known.push_back(name);
+    const std::string_view near = nearestWord(written->second, known);
+    diags.error(kUnknownPolicy, {}, written->second,
+                near.empty() ? std::string() : " (did you mean '" + std::string(near) + "'?)");
     return false;
   }
-  return propagate(m, diags);
+  chosen.policy = *policy;
+  return propagate(m, diags, nullptr, chosen);
 }
 
 PassInfo propagateInfo() {
@@ -82,7 +118,9 @@ func @main(%x: f32[8, 64] @pod{_, tp}, %w: f32[64, 16] @pod{tp, _}) -> (%y: f32[
   return %y
 }
 )",
-          .options = {{"policy", "shardy", "how conflicts are settled; shardy is the only one so far"}}};
+          .options = {{"policy", "shardy",
+                       "how conflicts are settled: shardy; dtensor: forward only, op by op; cost: then by "
+                       "price, within two ops; explicit: an error that lists the choices"}}};
 }
 
 } // namespace dtc

@@ -1,5 +1,5 @@
 // The fixed point: axes move along factors until nothing changes.
-#include "OpForms.h"
+#include "Policies.h"
 #include <algorithm>
 #include <deque>
 
@@ -277,7 +277,8 @@ bool PropagationState::settle(const Relation& rel) {
   return changed;
 }
 
-void PropagationState::solve() {
+bool PropagationState::solve(const PropagateOptions& options) {
+  const PropagationPolicy policy = options.policy;
   std::vector<int32_t> priorities = {0};
   for (const ShardingVar& var : vars)
     for (const DimSharding& d : var.annotated)
@@ -286,12 +287,16 @@ void PropagationState::solve() {
   priorities.erase(std::unique(priorities.begin(), priorities.end()), priorities.end());
   for (int32_t p : priorities) {
     reveal(p);
-    for (int level = 0; level < 3; ++level)
+    for (int level = 0; level < 3 && policy != PropagationPolicy::Dtensor; ++level)
       for (bool aggressive : {false, true}) runStage(level, aggressive);
   }
-  resolveTies();
+  if (policy == PropagationPolicy::Dtensor) solveForward(*this);
+  if (policy == PropagationPolicy::Explicit && !reportConflicts(*this)) return false;
+  if (policy == PropagationPolicy::Shardy || policy == PropagationPolicy::Cost) resolveTies();
   for (ShardingVar& var : vars)
     for (DimSharding& d : var.dims) d.open = false, d.priority = -1;
+  if (policy == PropagationPolicy::Cost) improveByPrice(*this, options.machine);
+  return true;
 }
 
 } // namespace dtc

@@ -49,8 +49,8 @@ public:
 
   // Makes variables and relations of all global functions. False where a rule does not hold.
   [[nodiscard]] bool build();
-  // Moves axes to the fixed point and closes all dims.
-  void solve();
+  // Moves axes to the fixed point, as the policy says, and closes all dims. False where policy explicit meets a conflict.
+  [[nodiscard]] bool solve(const PropagateOptions&);
   [[nodiscard]] const Mesh& mesh(VarId v) const { return m.shardings.mesh(vars[v].mesh); }
   // The interned closed sharding of a variable, its pending annotation included.
   [[nodiscard]] ShardingId shardingOf(VarId v);

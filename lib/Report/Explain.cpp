@@ -27,6 +27,8 @@ public:
     }
     for (const ReshardReason& r : report_.reshards)
       if (m_.result(r.reshard) == v || m_.operand(r.reshard, 0) == v) out.reshards.push_back(reshard(r));
+    for (const FormDecision& d : report_.decisions)
+      if (concerns(d, v)) out.decisions.push_back(decision(d));
     return out;
   }
 
@@ -44,7 +46,19 @@ public:
     return out;
   }
 
+  ExplainDecision decision(const FormDecision& d) const {
+    return {m_.record(d.op).name, place(m_[d.op].loc), d.choices};
+  }
+
 private:
+  // Of the op that makes v, or of one that asks for a reshard of it.
+  bool concerns(const FormDecision& d, ValueId v) const {
+    if (m_.definingOp(source(v)) == d.op) return true;
+    for (const ReshardReason& r : report_.reshards)
+      if (r.needs == d.op && (m_.operand(r.reshard, 0) == v || m_.result(r.reshard) == v)) return true;
+    return false;
+  }
+
   // A reshard's result was found for what it reshards.
   ValueId source(ValueId v) const {
     for (OpId o = m_.definingOp(v); o.valid() && m_.record(o).constraint == Constraint::Reshard;
@@ -89,6 +103,7 @@ private:
     case ShardingReason::Annotation: return ExplainStep::Annotation;
     case ShardingReason::ResultAnnotation: return ExplainStep::ResultAnnotation;
     case ShardingReason::Cheapest: return ExplainStep::Cheapest;
+    case ShardingReason::ByPrice: return ExplainStep::ByPrice;
     case ShardingReason::Propagated: break;
     }
     return r.via.valid() ? ExplainStep::Through : ExplainStep::Boundary;
@@ -128,6 +143,7 @@ private:
       step.kind = kindOf(*r);
       if (r->via.valid()) step.via = m_.record(r->via).name;
       step.factor = r->factor;
+      step.secondsBefore = r->secondsBefore, step.secondsAfter = r->secondsAfter;
       step.place = place(r->via.valid() ? m_[r->via].loc : m_[r->value].loc);
       out.push_back(step);
       if (r->kind != ShardingReason::Propagated || !r->from.valid()) break;
@@ -208,6 +224,13 @@ std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& r
   Explainer e(m, report);
   std::vector<ExplainReshard> out;
   for (const ReshardReason& r : report.reshards) out.push_back(e.reshard(r));
+  return out;
+}
+
+std::vector<ExplainDecision> explainDecisions(Module& m, const PropagationReport& report) {
+  Explainer e(m, report);
+  std::vector<ExplainDecision> out;
+  for (const FormDecision& d : report.decisions) out.push_back(e.decision(d));
   return out;
 }
 

@@ -41,6 +41,11 @@ static std::string stepsText(const std::vector<ExplainStep>& chain, const std::s
     case ExplainStep::Cheapest:
       out += ": two dims of '" + s.via + "' want it; so the fewest bytes move";
       break;
+    case ExplainStep::ByPrice:
+      out += ": policy cost, at " + (s.via.empty() ? "a boundary" : "'" + s.via + "'") +
+             ": what it touches takes " + timeText(s.secondsAfter) + " instead of " +
+             timeText(s.secondsBefore);
+      break;
     }
     if (!s.place.empty()) out += "  (" + s.place + ")";
     out += "\n";
@@ -61,6 +66,18 @@ static std::string reshardText(const ExplainReshard& r, const std::string& inden
   return out + stepsText(r.chain, indent + "    ");
 }
 
+static std::string decisionText(const ExplainDecision& d, const std::string& indent) {
+  std::string out = indent + "'" + d.op + "'" + (d.place.empty() ? "" : " (" + d.place + ")") +
+                    " cannot run on its tensors as they are:\n";
+  for (const FormChoice& c : d.choices) {
+    out += indent + (c.taken ? "  it runs with " : "  instead of ") + c.cuts + ": ";
+    out += c.moves.empty() ? "nothing moves\n"
+                           : c.moves + ", " + bytesText(c.bytes) + " received per device, " +
+                                 timeText(c.seconds) + " on the nominal machine\n";
+  }
+  return out;
+}
+
 std::string explainText(const ExplainValue& v) {
   std::string out = v.value + ": " + v.type + (v.sharding.empty() ? "" : " " + v.sharding);
   if (!v.place.empty()) out += "  (" + v.place + ")";
@@ -70,13 +87,15 @@ std::string explainText(const ExplainValue& v) {
     out += v.dims[d].parts.empty() ? "whole: nothing cuts it\n" : "cut over " + v.dims[d].parts + ":\n";
     out += stepsText(v.dims[d].chain, "    ");
   }
-  if (v.reshards.empty()) return out + "  no communication here\n";
-  out += "  communication:\n";
+  out += v.reshards.empty() ? "  no communication here\n" : "  communication:\n";
   for (const ExplainReshard& r : v.reshards) out += reshardText(r, "    ");
+  if (!v.decisions.empty()) out += "  choices:\n";
+  for (const ExplainDecision& d : v.decisions) out += decisionText(d, "    ");
   return out;
 }
 
-std::string explainText(const std::vector<ExplainReshard>& all) {
+std::string explainText(const std::vector<ExplainReshard>& all,
+                        const std::vector<ExplainDecision>& decisions) {
   if (all.empty()) return "no sharding changes: the program does not communicate\n";
   std::string out;
   int64_t bytes = 0, moving = 0;
@@ -84,6 +103,7 @@ std::string explainText(const std::vector<ExplainReshard>& all) {
     out += reshardText(r, "");
     for (const ExplainCollective& c : r.steps) bytes += c.bytes, moving += c.bytes > 0;
   }
+  for (const ExplainDecision& d : decisions) out += decisionText(d, "");
   return out + "in all: " + std::to_string(moving) + (moving == 1 ? " collective, " : " collectives, ") +
          bytesText(bytes) + " received per device\n";
 }
@@ -119,6 +139,21 @@ static nlohmann::ordered_json json(const ExplainReshard& r) {
           {"collectives", steps}};
 }
 
+static nlohmann::ordered_json json(const std::vector<ExplainDecision>& decisions) {
+  auto out = nlohmann::ordered_json::array();
+  for (const ExplainDecision& d : decisions) {
+    auto choices = nlohmann::ordered_json::array();
+    for (const FormChoice& c : d.choices)
+      choices.push_back({{"cuts", c.cuts},
+                         {"taken", c.taken},
+                         {"moves", c.moves},
+                         {"bytes_received", c.bytes},
+                         {"seconds", c.seconds}});
+    out.push_back({{"op", d.op}, {"place", d.place}, {"choices", choices}});
+  }
+  return out;
+}
+
 std::string explainJson(const ExplainValue& v) {
   nlohmann::ordered_json out = {
       {"value", v.value}, {"type", v.type}, {"sharding", v.sharding}, {"place", v.place}};
@@ -127,12 +162,15 @@ std::string explainJson(const ExplainValue& v) {
     out["dims"].push_back({{"size", d.size}, {"axes", d.parts}, {"chain", json(d.chain)}});
   out["reshards"] = nlohmann::ordered_json::array();
   for (const ExplainReshard& r : v.reshards) out["reshards"].push_back(json(r));
+  out["decisions"] = json(v.decisions);
   return out.dump(2) + "\n";
 }
 
-std::string explainJson(const std::vector<ExplainReshard>& all) {
+std::string explainJson(const std::vector<ExplainReshard>& all,
+                        const std::vector<ExplainDecision>& decisions) {
   nlohmann::ordered_json out = {{"reshards", nlohmann::ordered_json::array()}};
   for (const ExplainReshard& r : all) out["reshards"].push_back(json(r));
+  out["decisions"] = json(decisions);
   return out.dump(2) + "\n";
 }
 

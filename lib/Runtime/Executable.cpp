@@ -21,6 +21,23 @@ struct Executable::Impl {
   std::vector<StepEvent> events;
   std::vector<int64_t> live;
   std::vector<Backend::Phase> phases;
+
+  const FuncArg& argument(size_t i) const { return m[program.func].args[i]; }
+  // How argument i is cut; null where every device has all of it.
+  const Sharding* cutOf(size_t i) const {
+    const ShardingId sharding = m[argument(i).value].sharding;
+    return argument(i).globalType && sharding ? &m.shardings[sharding] : nullptr;
+  }
+  Status writePiece(size_t i, int64_t place, const Tensor& piece) const {
+    const ValueId v = argument(i).value;
+    auto shape = shapeAt(m, m[v].type, program.mesh, place);
+    if (!shape || piece.shape() != *shape || piece.dtype() != m.typeOf(v).dtype)
+      return inputError("the value of argument %" + std::string(m.strings[m[v].name]) +
+                        " is not of the type that the program asks for");
+    std::byte* to =
+        program.arenas[static_cast<size_t>(place)] + program.plan.buffers[program.plan.bufferOf.at(v)].offset;
+    return backend.write(place, to, piece.bytes());
+  }
 };
 
 namespace {
@@ -68,23 +85,22 @@ Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backen
 }
 
 Status Executable::setArgument(size_t i, const Tensor& global) {
-  Impl& x = *impl_;
-  const FuncArg& arg = x.m[x.program.func].args[i];
-  ShardingId sharding = x.m[arg.value].sharding;
-  auto buffer = x.program.plan.bufferOf.at(arg.value);
-  for (int64_t p = 0; p < x.program.places(); ++p) {
-    const Tensor* piece = &global;
-    Tensor taken;
-    if (arg.globalType && sharding) {
-      taken = takePiece(global, x.m.shardings[sharding], x.program.mesh, p);
-      piece = &taken;
-    }
-    auto shape = shapeAt(x.m, x.m[arg.value].type, x.program.mesh, p);
-    if (!shape || piece->shape() != *shape || piece->dtype() != x.m.typeOf(arg.value).dtype)
-      return inputError("the value of argument %" + std::string(x.m.strings[x.m[arg.value].name]) +
-                        " is not of the type that the program asks for");
-    std::byte* to = x.program.arenas[static_cast<size_t>(p)] + x.program.plan.buffers[buffer].offset;
-    if (Status s = x.backend.write(p, to, piece->bytes()); !s) return s;
+  for (int64_t p = 0; p < impl_->program.places(); ++p) {
+    const Sharding* cut = impl_->cutOf(i);
+    Status s =
+        cut ? impl_->writePiece(i, p, takePiece(global, *cut, mesh(), p)) : impl_->writePiece(i, p, global);
+    if (!s) return s;
+  }
+  return Ok{};
+}
+
+Status Executable::setArgument(size_t i, const TensorSource& global) {
+  const Sharding* cut = impl_->cutOf(i);
+  Result<Tensor> piece = Tensor();
+  for (int64_t p = 0; p < impl_->program.places(); ++p) {
+    if (cut || p == 0) piece = cut ? global.piece(*cut, mesh(), p) : global.whole();
+    if (!piece) return piece.error();
+    if (Status s = impl_->writePiece(i, p, *piece); !s) return s;
   }
   return Ok{};
 }

@@ -1,9 +1,11 @@
 #include "dtc/Runtime/Inputs.h"
 
+#include "dtc/Runtime/TensorArchive.h"
 #include "dtc/Runtime/TensorFiles.h"
 #include "dtc/Support/Checked.h"
 #include "dtc/Support/Diagnostics.h"
 
+#include <map>
 #include <new>
 #include <stdexcept>
 
@@ -23,19 +25,57 @@ Tensor asBool(const Tensor& in) {
   return out;
 }
 
-Result<Tensor> fromNpy(const std::string& path, const InputArgument& arg) {
-  auto t = readNpy(path, arg.dtype == DType::Bool ? std::nullopt : std::optional(arg.dtype));
-  if (!t)
-    return inputError(t.error().message + " (argument %" + arg.name + " is " +
-                      typeText(arg.dtype, arg.shape) + ")");
-  if (arg.dtype == DType::Bool && t->dtype() != DType::Bool) t = asBool(*t);
-  if (t->shape() != arg.shape)
-    return inputError("'" + path + "' holds " + typeText(t->dtype(), t->shape()) + ", but argument %" +
-                      arg.name + " is " + typeText(arg.dtype, arg.shape));
-  return t;
+// What a file holds for an argument: of its shape, and of its dtype but for bools, which take any number as "not 0".
+Result<TensorSource> fitting(Result<TensorSource> source, const std::string& path, const InputArgument& arg) {
+  if (!source)
+    return Error{source.error().kind, source.error().message + " (argument %" + arg.name + " is " +
+                                          typeText(arg.dtype, arg.shape) + ")"};
+  if (source->shape() != arg.shape)
+    return inputError("'" + path + "' holds " + typeText(source->dtype(), source->shape()) +
+                      ", but argument %" + arg.name + " is " + typeText(arg.dtype, arg.shape));
+  if (arg.dtype != DType::Bool || source->dtype() == DType::Bool) return source;
+  auto t = source->whole();
+  if (!t) return t.error();
+  return TensorSource(asBool(*t));
 }
 
-Result<Tensor> valueOf(const InputBinding& b, const InputArgument& arg, size_t position) {
+std::optional<DType> wantedDType(const InputArgument& arg) {
+  return arg.dtype == DType::Bool ? std::nullopt : std::optional(arg.dtype);
+}
+
+Result<TensorSource> fromNpy(const std::string& path, const InputArgument& arg) {
+  auto file = InputFile::open(path);
+  if (!file) return file.error();
+  return fitting(openNpy(*std::move(file), wantedDType(arg)), path, arg);
+}
+
+Result<TensorSource> fromRaw(const std::string& path, const InputArgument& arg) {
+  auto file = InputFile::open(path);
+  if (!file) return Error{file.error().kind, "argument %" + arg.name + ": " + file.error().message};
+  auto source = openRaw(*std::move(file), arg.dtype, arg.shape);
+  if (!source) return Error{source.error().kind, "argument %" + arg.name + ": " + source.error().message};
+  return source;
+}
+
+// The files that bindings name, each opened once.
+using Archives = std::map<std::string, std::unique_ptr<TensorArchive>>;
+
+Result<TensorSource> fromArchive(TensorArchive& archive, const InputBinding& b, const InputArgument& arg) {
+  for (const std::string& name : {arg.name, arg.userName})
+    if (!name.empty() && archive.has(name))
+      return fitting(archive.tensor(name, wantedDType(arg)), b.path + "', tensor '" + name, arg);
+  const std::vector<std::string> names = archive.names();
+  if (names.size() == 1 && b.pattern == arg.name)
+    return fitting(archive.tensor(names[0], wantedDType(arg)), b.path + "', tensor '" + names[0], arg);
+  std::vector<std::string_view> known(names.begin(), names.end());
+  const std::string wanted = arg.userName.empty() ? arg.name : arg.userName;
+  const std::string_view near = nearestWord(wanted, known);
+  return inputError("'" + b.path + "' has no tensor '" + wanted + "' for argument %" + arg.name +
+                    (near.empty() ? "" : "; it has '" + std::string(near) + "'"));
+}
+
+Result<TensorSource> valueOf(const InputBinding& b, const InputArgument& arg, size_t position,
+                             Archives& archives) {
   auto count = checkedProduct(arg.shape);
   auto bytes = count ? checkedMul(*count, dtypeBytes(arg.dtype)) : std::nullopt;
   std::string tooLarge =
@@ -44,12 +84,9 @@ Result<Tensor> valueOf(const InputBinding& b, const InputArgument& arg, size_t p
   try {
     switch (b.kind) {
     case InputBinding::Npy: return fromNpy(b.path, arg);
-    case InputBinding::Raw: {
-      auto t = readRaw(b.path, arg.dtype, arg.shape);
-      if (!t) return Error{t.error().kind, "argument %" + arg.name + ": " + t.error().message};
-      return t;
-    }
-    case InputBinding::Made: return makeInput(b.spec, arg.dtype, arg.shape, position);
+    case InputBinding::Raw: return fromRaw(b.path, arg);
+    case InputBinding::Archive: return fromArchive(*archives.at(b.path), b, arg);
+    case InputBinding::Made: return TensorSource(makeInput(b.spec, arg.dtype, arg.shape, position));
     }
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {}
@@ -62,6 +99,7 @@ bool isPattern(std::string_view p) { return p.find_first_of("*?") != std::string
 struct Binder {
   std::span<const InputBinding> bindings;
   std::span<const InputArgument> arguments;
+  const Archives& archives;
   std::vector<int> chosen;
 
   std::string listArguments() const {
@@ -97,11 +135,33 @@ struct Binder {
            " The arguments are:" + listArguments();
   }
 
+  // A file that stands alone: what it has a tensor for.
+  std::string byName(size_t i) {
+    const TensorArchive& archive = *archives.at(bindings[i].path);
+    bool found = false;
+    for (size_t a = 0; a < arguments.size(); ++a) {
+      const InputArgument& arg = arguments[a];
+      if (!archive.has(arg.name) && (arg.userName.empty() || !archive.has(arg.userName))) continue;
+      found = true;
+      if (chosen[a] < 0)
+        chosen[a] = static_cast<int>(i);
+      else if (bindings[static_cast<size_t>(chosen[a])].pattern.empty())
+        return "--input binds %" + arg.name + " twice: '" + bindings[static_cast<size_t>(chosen[a])].path +
+               "' and '" + bindings[i].path + "' both have it";
+    }
+    return found ? ""
+                 : "--input '" + bindings[i].path +
+                       "' has no tensor that has an argument's name. The arguments are:" + listArguments();
+  }
+
   std::string choose() {
     chosen.assign(arguments.size(), -1);
     for (size_t i = 0; i < bindings.size(); ++i)
-      if (!isPattern(bindings[i].pattern) && !isWeights(bindings[i]))
+      if (!bindings[i].pattern.empty() && !isPattern(bindings[i].pattern) && !isWeights(bindings[i]))
         if (std::string why = exact(i); !why.empty()) return why;
+    for (size_t i = 0; i < bindings.size(); ++i)
+      if (bindings[i].pattern.empty())
+        if (std::string why = byName(i); !why.empty()) return why;
     auto fill = [&](size_t i, auto wanted) {
       for (size_t a = 0; a < arguments.size(); ++a)
         if (chosen[a] < 0 && wanted(arguments[a])) chosen[a] = static_cast<int>(i);
@@ -144,6 +204,10 @@ bool matchesPattern(std::string_view pattern, std::string_view text) {
 
 std::string inputForms() {
   return "  --input x=FILE.npy               a NumPy file of x's dtype and shape\n"
+         "  --input FILE.npz                 each argument that the file has a tensor for; also "
+         "FILE.safetensors\n"
+         "  --input weights=FILE.safetensors every float argument that is still unbound, by its name in the "
+         "file\n"
          "  --input x=raw:FILE               the first bytes of a file\n"
          "  --input 'x=randn(SEED[,STD])'    also uniform(SEED,LO,HI) randint(SEED,LO,HI) zeros iota "
          "const(V)\n"
@@ -154,6 +218,12 @@ std::string inputForms() {
 
 Result<InputBinding> parseInputBinding(std::string_view text) {
   size_t equals = text.find('=');
+  if (equals == std::string_view::npos && isTensorArchive(text)) {
+    InputBinding b;
+    b.kind = InputBinding::Archive;
+    b.path = text;
+    return b;
+  }
   if (equals == std::string_view::npos || equals == 0 || equals + 1 == text.size())
     return usageError("--input '" + std::string(text) + "' is not NAME=VALUE. The forms are:\n" +
                       inputForms());
@@ -172,17 +242,26 @@ Result<InputBinding> parseInputBinding(std::string_view text) {
     b.spec = *spec;
     return b;
   }
-  if (!value.ends_with(".npy"))
-    return usageError("--input '" + std::string(text) + "': '" + std::string(value) +
-                      "' is neither a .npy file nor one of the rules. The forms are:\n" + inputForms());
-  b.kind = InputBinding::Npy;
+  if (!value.ends_with(".npy") && !isTensorArchive(value))
+    return usageError(
+        "--input '" + std::string(text) + "': '" + std::string(value) +
+        "' is neither a .npy, .npz or .safetensors file nor one of the rules. The forms are:\n" +
+        inputForms());
+  b.kind = isTensorArchive(value) ? InputBinding::Archive : InputBinding::Npy;
   b.path = value;
   return b;
 }
 
-Result<std::vector<Tensor>> bindInputs(std::span<const InputBinding> bindings,
-                                       std::span<const InputArgument> arguments) {
-  Binder binder{bindings, arguments, {}};
+Result<std::vector<TensorSource>> bindInputs(std::span<const InputBinding> bindings,
+                                             std::span<const InputArgument> arguments) {
+  Archives archives;
+  for (const InputBinding& b : bindings) {
+    if (b.kind != InputBinding::Archive || archives.contains(b.path)) continue;
+    auto archive = openTensorArchive(b.path);
+    if (!archive) return archive.error();
+    archives.emplace(b.path, *std::move(archive));
+  }
+  Binder binder{bindings, arguments, archives, {}};
   if (std::string why = binder.choose(); !why.empty()) return usageError(why);
   std::string unbound;
   for (size_t a = 0; a < arguments.size(); ++a)
@@ -190,11 +269,11 @@ Result<std::vector<Tensor>> bindInputs(std::span<const InputBinding> bindings,
       unbound += "\n  %" + arguments[a].name + ": " + typeText(arguments[a].dtype, arguments[a].shape);
   if (!unbound.empty())
     return usageError("no --input gives a value to" + unbound + "\nThe forms are:\n" + inputForms());
-  std::vector<Tensor> values;
+  std::vector<TensorSource> values;
   for (size_t a = 0; a < arguments.size(); ++a) {
-    auto t = valueOf(bindings[static_cast<size_t>(binder.chosen[a])], arguments[a], a);
+    auto t = valueOf(bindings[static_cast<size_t>(binder.chosen[a])], arguments[a], a, archives);
     if (!t) return t.error();
-    values.push_back(std::move(*t));
+    values.push_back(*std::move(t));
   }
   return values;
 }

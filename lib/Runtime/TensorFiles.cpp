@@ -1,5 +1,6 @@
 #include "dtc/Runtime/TensorFiles.h"
 
+#include "Npy.h"
 #include "dtc/Support/Checked.h"
 
 #include <algorithm>
@@ -13,44 +14,7 @@
 namespace dtc {
 namespace {
 
-// A file open for reading, its size known: only regular files have one that can be trusted.
-struct InputFile {
-  int fd = -1;
-  int64_t size = 0;
-  std::string path;
-  InputFile() = default;
-  InputFile(InputFile&& o) noexcept : fd(std::exchange(o.fd, -1)), size(o.size), path(std::move(o.path)) {}
-  ~InputFile() {
-    if (fd >= 0) close(fd);
-  }
-};
-
 std::string quoted(const std::string& path) { return "'" + path + "'"; }
-
-Result<InputFile> openInput(const std::string& path) {
-  InputFile file;
-  file.path = path;
-  file.fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file.fd < 0) return inputError("cannot read " + quoted(path) + ": " + std::strerror(errno));
-  struct stat info;
-  if (fstat(file.fd, &info) != 0)
-    return machineError("cannot ask for the size of " + quoted(path) + ": " + std::strerror(errno));
-  if (!S_ISREG(info.st_mode)) return inputError("cannot read " + quoted(path) + ": it is not a regular file");
-  file.size = info.st_size;
-  return file;
-}
-
-Status readAt(const InputFile& file, int64_t offset, std::span<std::byte> out) {
-  size_t done = 0;
-  while (done < out.size()) {
-    ssize_t n = pread(file.fd, out.data() + done, out.size() - done, offset + static_cast<int64_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return machineError("cannot read " + quoted(file.path) + ": " + std::strerror(errno));
-    if (n == 0) return inputError(quoted(file.path) + " became shorter while it was read");
-    done += static_cast<size_t>(n);
-  }
-  return Ok{};
-}
 
 void swapBytes(Tensor& t) {
   size_t width = static_cast<size_t>(dtypeBytes(t.dtype()));
@@ -81,31 +45,6 @@ Tensor fromFortranOrder(const Tensor& in) {
   return out;
 }
 
-void normaliseBools(Tensor& t) {
-  if (t.dtype() != DType::Bool) return;
-  for (std::byte& b : t.bytes()) b = std::byte(b != std::byte(0));
-}
-
-// What the file's elements are to a program that asks for `want`.
-Result<DType> dtypeAs(const NpyHeader& header, std::optional<DType> want, const std::string& path) {
-  DType bits = header.dtype;
-  if (!want) {
-    if (header.raw) return inputError(quoted(path) + " holds raw elements whose type the file does not name");
-    return bits;
-  }
-  bool isBits = (*want == DType::BF16 && bits == DType::U16) ||
-                ((*want == DType::F8E4M3 || *want == DType::F8E5M2) && bits == DType::U8);
-  if (isBits || (bits == *want && !header.raw)) return *want;
-  return inputError(quoted(path) + " holds " + (header.raw ? "raw " : "") + std::string(dtypeName(bits)) +
-                    ", the program asks for " + std::string(dtypeName(*want)));
-}
-
-Result<Tensor> readData(const InputFile& file, int64_t offset, DType dtype, std::vector<int64_t> shape) {
-  Tensor t(dtype, std::move(shape));
-  if (Status s = readAt(file, offset, t.bytes()); !s) return s.error();
-  return t;
-}
-
 Status writeAll(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
     ssize_t n = write(fd, bytes.data(), bytes.size());
@@ -126,40 +65,74 @@ Status writeInPlace(const std::string& path, std::string_view bytes) {
 
 } // namespace
 
-Result<Tensor> readNpy(const std::string& path, std::optional<DType> want) {
-  auto file = openInput(path);
-  if (!file) return file.error();
-  std::string start(static_cast<size_t>(std::min<int64_t>(file->size, 65536 + 12)), '\0');
-  if (Status s = readAt(*file, 0, std::as_writable_bytes(std::span(start))); !s) return s.error();
-  auto header = parseNpyHeader(start, quoted(path));
-  if (!header) return header.error();
-  auto dtype = dtypeAs(*header, want, path);
-  if (!dtype) return dtype.error();
-  int64_t bytes = *checkedProduct(header->shape) * dtypeBytes(*dtype); // parseNpyHeader checked that it fits
-  int64_t held = file->size - static_cast<int64_t>(header->dataOffset);
+Result<DType> planNpy(const NpyHeader& header, int64_t size, std::optional<DType> want,
+                      const std::string& what) {
+  const DType bits = header.dtype;
+  if (!want && header.raw) return inputError(what + " holds raw elements whose type the file does not name");
+  const bool isBits = want && ((*want == DType::BF16 && bits == DType::U16) ||
+                               ((*want == DType::F8E4M3 || *want == DType::F8E5M2) && bits == DType::U8));
+  if (want && !isBits && (bits != *want || header.raw))
+    return inputError(what + " holds " + (header.raw ? "raw " : "") + std::string(dtypeName(bits)) +
+                      ", the program asks for " + std::string(dtypeName(*want)));
+  const int64_t bytes =
+      *checkedProduct(header.shape) * dtypeBytes(bits); // parseNpyHeader checked that it fits
+  const int64_t held = size - static_cast<int64_t>(header.dataOffset);
   if (bytes != held)
-    return inputError(quoted(path) + " is damaged: its shape asks for " + std::to_string(bytes) +
+    return inputError(what + " is damaged: its shape asks for " + std::to_string(bytes) +
                       " bytes of data, it has " + std::to_string(held));
-  auto t = readData(*file, static_cast<int64_t>(header->dataOffset), *dtype, header->shape);
-  if (!t) return t;
-  if (header->bigEndian) swapBytes(*t);
-  normaliseBools(*t);
-  if (header->fortranOrder && t->rank() > 1) return fromFortranOrder(*t);
-  return t;
+  return want.value_or(bits);
+}
+
+bool isPlainNpy(const NpyHeader& header) {
+  return !header.bigEndian && (!header.fortranOrder || header.shape.size() < 2);
+}
+
+Tensor arrangeNpy(const NpyHeader& header, Tensor t) {
+  if (header.bigEndian) swapBytes(t);
+  if (t.dtype() == DType::Bool)
+    for (std::byte& b : t.bytes()) b = std::byte(b != std::byte(0));
+  return header.fortranOrder && t.rank() > 1 ? fromFortranOrder(t) : t;
+}
+
+Result<TensorSource> openNpy(InputFile file, std::optional<DType> want) {
+  auto start = file.text(0, std::min(file.size(), kNpyStart));
+  if (!start) return start.error();
+  auto header = parseNpyHeader(*start, quoted(file.path()));
+  if (!header) return header.error();
+  auto dtype = planNpy(*header, file.size(), want, quoted(file.path()));
+  if (!dtype) return dtype.error();
+  TensorSource source(std::make_shared<const InputFile>(std::move(file)),
+                      static_cast<int64_t>(header->dataOffset), *dtype, header->shape);
+  if (isPlainNpy(*header)) return source;
+  auto t = source.whole();
+  if (!t) return t.error();
+  return TensorSource(arrangeNpy(*header, *std::move(t)));
+}
+
+Result<TensorSource> openRaw(InputFile file, DType dtype, std::vector<int64_t> shape) {
+  auto count = checkedProduct(shape);
+  auto bytes = count ? checkedMul(*count, dtypeBytes(dtype)) : std::nullopt;
+  if (!bytes) return inputError("the argument is too large to read from " + quoted(file.path()));
+  if (file.size() < *bytes)
+    return inputError(quoted(file.path()) + " is too short: the argument takes " + std::to_string(*bytes) +
+                      " bytes, the file has " + std::to_string(file.size()));
+  return TensorSource(std::make_shared<const InputFile>(std::move(file)), 0, dtype, std::move(shape));
+}
+
+Result<Tensor> readNpy(const std::string& path, std::optional<DType> want) {
+  auto file = InputFile::open(path);
+  if (!file) return file.error();
+  auto source = openNpy(*std::move(file), want);
+  if (!source) return source.error();
+  return source->whole();
 }
 
 Result<Tensor> readRaw(const std::string& path, DType dtype, std::vector<int64_t> shape) {
-  auto file = openInput(path);
+  auto file = InputFile::open(path);
   if (!file) return file.error();
-  auto count = checkedProduct(shape);
-  auto bytes = count ? checkedMul(*count, dtypeBytes(dtype)) : std::nullopt;
-  if (!bytes) return inputError("the argument is too large to read from " + quoted(path));
-  if (file->size < *bytes)
-    return inputError(quoted(path) + " is too short: the argument takes " + std::to_string(*bytes) +
-                      " bytes, the file has " + std::to_string(file->size));
-  auto t = readData(*file, 0, dtype, std::move(shape));
-  if (t) normaliseBools(*t);
-  return t;
+  auto source = openRaw(*std::move(file), dtype, std::move(shape));
+  if (!source) return source.error();
+  return source->whole();
 }
 
 Status writeNpy(const std::string& path, const Tensor& tensor) {

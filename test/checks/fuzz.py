@@ -2,44 +2,98 @@
 
 Another build (cmake --preset fuzz) with the sanitizers; it is made here, unless it cannot be (no Clang)."""
 
+import io
+import json
 import os
 import re
 import shutil
+import struct
+import zipfile
 
-SECONDS = int(os.environ.get("DTC_FUZZ_SECONDS", "20"))
+SECONDS = int(os.environ.get("DTC_FUZZ_SECONDS", "15"))
 
 
-def corpus(context, folder):
-    """The seeds, one module each; libFuzzer adds what it finds to another folder, which stays between runs."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+def modules(context):
+    """The programs of the tree, one module each."""
     for path in context.files("*.dt"):
         text = (context.root / path).read_text(errors="replace")
-        for number, part in enumerate(re.split(r"^// -----.*$", text, flags=re.M)):
+        for part in re.split(r"^// -----.*$", text, flags=re.M):
             part = re.sub(r"^\s*//.*\n", "", part, flags=re.M)
             if len(part) < 1500:
-                (folder / f"{path.replace('/', '-')}-{number}").write_text(part)
+                yield part.encode()
 
 
-def fuzz(context, binary, build):
-    name = binary.name
-    seeds, found, crashes = build / "seeds", build / f"found-{name}", build / f"crash-{name}-"
-    corpus(context, seeds)
+def words(context, flag):
+    """What stands after a flag in the tests' RUN lines."""
+    found = set()
+    for path in context.files("test/*.dt", "test/*.test"):
+        for run in re.findall(r"RUN:(.*)$", (context.root / path).read_text(errors="replace"), re.M):
+            found |= {a or b for a, b in re.findall(rf"(?<!\S){flag} (?:'([^']*)'|(\S+))", run)}
+    return [word.encode() for word in sorted(found)]
+
+
+def npy(shape, data, code="<f4", order="False"):
+    head = f"{{'descr': '{code}', 'fortran_order': {order}, 'shape': {shape}, }}".encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + data
+
+
+def npys(_):
+    return [npy("(2,)", bytes(8)), npy("()", b"\x01", "|b1"), npy("(2, 2)", bytes(16), ">i4", "True"),
+            npy("(2,)", bytes(4), "<u2"), npy("(1,)", bytes(2), "|V2"), npy("(0, 3)", b"", "<f8")]
+
+
+def npzs(context):
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        for zip64 in (False, True):
+            out = io.BytesIO()
+            with zipfile.ZipFile(out, "w", method) as archive:
+                for number, data in enumerate(npys(context)[:3]):
+                    with archive.open(f"t{number}.npy", "w", force_zip64=zip64) as entry:
+                        entry.write(data)
+            yield out.getvalue()
+
+
+def safetensors(_):
+    entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+    for header in ({}, {"x": entry}, {"__metadata__": {"format": "pt"}, "x": entry},
+                   {"x": entry, "y": {"dtype": "BF16", "shape": [], "data_offsets": [8, 10]}}):
+        text = json.dumps(header).encode()
+        size = max([t["data_offsets"][1] for name, t in header.items() if name != "__metadata__"], default=0)
+        yield struct.pack("<Q", len(text)) + text + bytes(size)
+    yield json.dumps({"metadata": {"total_size": 8}, "weight_map": {"x": "a.safetensors"}}).encode()
+
+
+# By reader: what its corpus begins with, and the longest input that is tried.
+CORPORA = {"ir": (modules, 4096), "npy": (npys, 1024), "npz": (npzs, 2048), "safetensors": (safetensors, 1024),
+           "inputs": (lambda context: words(context, "--input"), 256),
+           "pipeline": (lambda context: words(context, "-p"), 256)}
+
+
+def fuzz(context, reader, build):
+    """libFuzzer adds what it finds to a folder that stays between runs."""
+    seeds, found, crashes = build / f"seeds-{reader}", build / f"found-{reader}", build / f"crash-{reader}-"
+    shutil.rmtree(seeds, ignore_errors=True)
+    seeds.mkdir(parents=True)
     found.mkdir(exist_ok=True)
-    done = context.run(binary, f"-max_total_time={SECONDS}", "-max_len=4096", "-timeout=10", "-rss_limit_mb=2048",
-                       f"-dict={context.root}/test/fuzz/ir.dict", f"-artifact_prefix={crashes}", "-verbosity=0",
+    begin, longest = CORPORA[reader]
+    for number, seed in enumerate(begin(context)):
+        (seeds / str(number)).write_bytes(seed)
+    words_file = context.root / f"test/fuzz/{reader}.dict"
+    options = [f"-dict={words_file}"] if words_file.exists() else []
+    done = context.run(build / "bin" / f"dtc-fuzz-{reader}", f"-max_total_time={SECONDS}", f"-max_len={longest}",
+                       "-timeout=10", "-rss_limit_mb=2048", f"-artifact_prefix={crashes}", "-verbosity=0", *options,
                        found, seeds, limit=SECONDS + 120)
     if done.returncode:
         kept = re.search(r"Test unit written to (\S+)", done.stderr)
         what = re.search(r"(SUMMARY: .*|ERROR: .*)", done.stderr)
-        context.failed(f"fuzz {name}", f"{what[1] if what else 'failed'}; the input: {kept[1] if kept else '?'}\n"
+        context.failed(f"fuzz {reader}", f"{what[1] if what else 'failed'}; the input: {kept[1] if kept else '?'}\n"
                        + done.stderr[-3000:])
     else:
         context.passed()
 
 
 def check(context):
-    targets = [p.split("/")[-1][:-4] for p in context.files("test/fuzz/fuzz-*.cpp")]
+    readers = [p.split("fuzz-")[-1][:-4] for p in context.files("test/fuzz/fuzz-*.cpp")]
     if not (shutil.which("clang++-19") or shutil.which("clang++-18")):
         context.note("fuzzing needs Clang, which is not here")
         return
@@ -48,5 +102,8 @@ def check(context):
     if made.returncode:
         context.failed("fuzz", f"the fuzz preset does not build\n{made.stdout[-2000:]}{made.stderr[-1000:]}")
         return
-    for target in targets:
-        fuzz(context, build / "bin" / f"dtc-{target}", build)
+    for reader in readers:
+        if reader in CORPORA:
+            fuzz(context, reader, build)
+        else:
+            context.failed(f"fuzz {reader}", "has no corpus in test/checks/fuzz.py")

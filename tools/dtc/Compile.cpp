@@ -257,7 +257,8 @@ Verb compileVerb() {
     app.add_option("-o", o->out, "a file, or a folder where there are several; - is standard output")
         ->type_name("OUT");
     app.add_option("-O", o->optLevel, kOptLevelHelp)->type_name("0..3")->check(CLI::Range(0, 3));
-    app.add_option("--policy", o->policy, "how conflicts of shardings are settled")->type_name("shardy");
+    app.add_option("--policy", o->policy, "how conflicts of shardings are settled")
+        ->type_name("shardy|dtensor|cost|explicit");
     app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr");
     app.add_flag("--stats", o->stats, "the memory plan: its peak, and what is alive then, to stderr");
     app.add_flag("--json", o->json, "the report of --stats as JSON, to standard output");

@@ -9,6 +9,7 @@
 #include "dtc/Runtime/CudaBackend.h"
 #include "dtc/Runtime/CudaEmuBackend.h"
 #include "dtc/Runtime/Inputs.h"
+#include "dtc/Runtime/TensorArchive.h"
 #include "dtc/Runtime/TensorFiles.h"
 #include "dtc/Runtime/TensorText.h"
 #include "dtc/Runtime/Trace.h"
@@ -48,6 +49,7 @@ private:
   Status setArguments(bool first);
   Status runOnce(bool timed);
   Status collect();
+  [[nodiscard]] Status write(const std::string& output) const;
   Status checkRun();
   Status report();
   std::string resultJson(size_t i) const;
@@ -67,8 +69,10 @@ private:
   Module scheduled_;
   FuncId func_;
   std::optional<Module> reference_, propagated_;
-  bool diagnosed_ = false; // what is wrong has been printed
-  std::vector<Tensor> inputs_, results_;
+  bool diagnosed_ = false;            // what is wrong has been printed
+  std::vector<TensorSource> sources_; // of the arguments
+  std::vector<Tensor> inputs_;        // the same in memory, where the reference needs them
+  std::vector<Tensor> results_;
   std::vector<std::string> resultNames_;
   std::unique_ptr<Nvrtc> nvrtc_; // outlives the backend
   std::unique_ptr<Backend> backend_;
@@ -94,8 +98,9 @@ Status Execution::names() {
     if (Status s = known("--print", name); !s) return s;
   for (const std::string& text : o_.outputs) {
     size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0 || !text.ends_with(".npy"))
-      return usageError("--output '" + text + "' is not NAME=FILE.npy");
+    if (equals == std::string::npos && isTensorArchive(text)) continue; // all results
+    if (equals == std::string::npos || equals == 0 || (!text.ends_with(".npy") && !isTensorArchive(text)))
+      return usageError("--output '" + text + "' is not NAME=FILE.npy, FILE.npz or FILE.safetensors");
     if (Status s = known("--output", std::string_view(text).substr(0, equals)); !s) return s;
   }
   return Ok{};
@@ -121,7 +126,14 @@ Status Execution::bind() {
   }
   auto values = bindInputs(bindings, arguments);
   if (!values) return values.error();
-  inputs_ = std::move(*values);
+  sources_ = std::move(*values);
+  for (TensorSource& source : sources_) {
+    if (!o_.check) break;
+    auto t = source.whole();
+    if (!t) return t.error();
+    inputs_.push_back(std::move(*t));
+    if (!source.inFile()) source = {}; // once is enough
+  }
   return Ok{};
 }
 
@@ -217,12 +229,14 @@ Status Execution::runOnce(bool timed) {
 Status Execution::setArguments(bool first) {
   if (!first && o_.loop)
     if (Status s = executable_->carryOver(); !s) return s;
-  for (size_t i = 0; i < inputs_.size(); ++i) {
+  for (size_t i = 0; i < sources_.size(); ++i) {
     bool carried = false;
     for (size_t r = 0; r < resultNames_.size(); ++r)
       carried = carried || carriedArgument(scheduled_, func_, r) == i;
     if (!first && (executable_->keepsArgument(i) || (carried && o_.loop))) continue;
-    if (Status s = executable_->setArgument(i, inputs_[i]); !s) return s;
+    const bool held = o_.check && !sources_[i].inFile();
+    Status s = held ? executable_->setArgument(i, inputs_[i]) : executable_->setArgument(i, sources_[i]);
+    if (!s) return s;
   }
   return Ok{};
 }
@@ -255,14 +269,25 @@ Status Execution::collect() {
     if (!t) return t.error();
     results_.push_back(std::move(*t));
   }
-  for (const std::string& text : o_.outputs) {
-    size_t equals = text.find('=');
-    std::string name = text.substr(text.starts_with('%') ? 1 : 0, equals - (text.starts_with('%') ? 1 : 0));
-    size_t i =
-        static_cast<size_t>(std::find(resultNames_.begin(), resultNames_.end(), name) - resultNames_.begin());
-    if (Status s = writeNpy(text.substr(equals + 1), results_[i]); !s) return s;
-  }
+  for (const std::string& text : o_.outputs)
+    if (Status s = write(text); !s) return s;
   return Ok{};
+}
+
+// One --output: NAME=FILE, or an archive of all results.
+Status Execution::write(const std::string& text) const {
+  size_t equals = text.find('=');
+  if (equals == std::string::npos) {
+    NamedTensors all;
+    for (size_t i = 0; i < results_.size(); ++i) all.emplace_back(resultNames_[i], &results_[i]);
+    return writeTensorArchive(text, all);
+  }
+  std::string name = text.substr(text.starts_with('%') ? 1 : 0, equals - (text.starts_with('%') ? 1 : 0));
+  size_t i =
+      static_cast<size_t>(std::find(resultNames_.begin(), resultNames_.end(), name) - resultNames_.begin());
+  const std::string path = text.substr(equals + 1);
+  return isTensorArchive(path) ? writeTensorArchive(path, {{name, &results_[i]}})
+                               : writeNpy(path, results_[i]);
 }
 
 Status Execution::checkRun() {

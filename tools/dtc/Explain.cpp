@@ -16,6 +16,7 @@ namespace {
 struct Options {
   ProgramOptions program; // its file may be an equation
   std::vector<std::string> rest;
+  std::string policy;
   bool json = false;
 };
 
@@ -66,16 +67,25 @@ int explainFile(Environment& env, Options& o) {
     return env.fail(inputError(
         "this is the program of one device, which has no shardings left to explain: give the global "
         "program"));
+  PropagateOptions options;
+  if (!o.policy.empty()) {
+    auto policy = parsePolicy(o.policy);
+    if (!policy)
+      return env.fail(usageError("--policy: " +
+                                 unknownWord("policy", o.policy, {"shardy", "dtensor", "cost", "explicit"})));
+    options.policy = *policy;
+  }
   Diagnostics diags;
   PropagationReport report;
   if (levelOf(m, *entry) == Level::Propagated)
     env.err("note: this text is propagated already; the reasons were found when it was, and are not in it\n");
   const bool ok = autodiffPass(m, {}, diags) && decomposePass(m, {}, diags) &&
-                  canonicalizePass(m, {}, diags) && propagate(m, diags, &report);
+                  canonicalizePass(m, {}, diags) && propagate(m, diags, &report, options);
   if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
   if (name.empty()) {
     auto all = explainProgram(m, report);
-    env.out(o.json ? explainJson(all) : explainText(all));
+    auto decisions = explainDecisions(m, report);
+    env.out(o.json ? explainJson(all, decisions) : explainText(all, decisions));
     return kExitDone;
   }
   std::vector<ValueId> values = valuesNamed(m, *entry, name);
@@ -113,6 +123,8 @@ Verb explainVerb() {
     auto o = std::make_shared<Options>();
     addProgramOptions(app, o->program);
     app.add_option("VALUE", o->rest, "%v or @f:%v; of an equation, its operands with their shardings");
+    app.add_option("--policy", o->policy, "how conflicts of shardings are settled")
+        ->type_name("shardy|dtensor|cost|explicit");
     app.add_flag("--json", o->json, "for other programs");
     return [o](Environment& env) { return run(env, *o); };
   };

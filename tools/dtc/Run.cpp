@@ -17,7 +17,8 @@ Verb runVerb() {
       "  dtc run gpt.dt --input tokens=raw:text.txt --input 'weights=randn(7,0.02)' --check\n"
       "  dtc run mlp.dt --input '*=randn(1)' --output y=y.npy --mesh pod=dp:3,tp:5\n"
       "  dtc opt mlp.dt -p propagate | dtc run - --input '*=randn(1)' --print y --json\n"
-      "values: FILE.npy raw:FILE randn(SEED[,STD]) uniform(SEED,LO,HI) randint(SEED,LO,HI) zeros iota "
+      "values: FILE.npy FILE.npz FILE.safetensors raw:FILE randn(SEED[,STD]) uniform(SEED,LO,HI) "
+      "randint(SEED,LO,HI) zeros iota "
       "const(V)\n"
       "names may be patterns ('blocks.*'); 'weights' is every float argument left, '*' every argument left";
   v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
@@ -27,7 +28,8 @@ Verb runVerb() {
       app.add_option(name, to, doc)->type_name(type)->allow_extra_args(false);
     };
     many("--input", o->inputs, "the value of an argument (below)", "NAME=VALUE");
-    many("--output", o->outputs, "write a result to a file: y=FILE.npy", "NAME=FILE");
+    many("--output", o->outputs, "write a result to a file: y=FILE.npy; FILE.npz or .safetensors: all",
+         "NAME=FILE");
     many("--print", o->prints, "print this result, and only those named so", "NAME");
     app.add_option("--backend", o->backend, "where it runs")
         ->type_name("cpu|cuda-emu|cuda")

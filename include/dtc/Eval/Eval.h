@@ -3,6 +3,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Tensor.h"
+#include <functional>
 
 namespace dtc {
 
@@ -37,6 +38,11 @@ evaluateSpmd(Module&, FuncId, std::span<const std::vector<Tensor>> args, const E
 // The piece of a global tensor that the device at `place` holds, and back: results with P(op) are combined, replicated ones
 // taken from place 0. `pieces` has one tensor per place.
 [[nodiscard]] Tensor takePiece(const Tensor& global, const Sharding&, const Mesh&, int64_t place);
+// The same of a tensor that is not in memory: `read` fills `out` with the tensor's bytes from `begin` on (row-major); it is
+// called for runs that ascend where the piece's do. Its errors are passed on.
+[[nodiscard]] Result<Tensor>
+takePiece(DType, std::span<const int64_t> globalShape, const Sharding&, const Mesh&, int64_t place,
+          const std::function<Status(int64_t begin, std::span<std::byte> out)>& read);
 [[nodiscard]] Tensor assemble(std::span<const Tensor> pieces, const Sharding&, const Mesh&,
                               std::span<const int64_t> globalShape);
 

@@ -6,9 +6,24 @@
 // by a minimum cut over bytes (PendingCut.h), and puts a `reshard` wherever what an op gives differs from what is wanted.
 // Runs after autodiff, so that gradients get their shardings from the same rules, and before partition, which needs them.
 #include "dtc/Passes/Pass.h"
+#include "dtc/Sharding/Machine.h"
 #include "dtc/Sharding/Projection.h"
 
 namespace dtc {
+
+// What settles conflicts (sharding.md, "How shardings are found").
+enum class PropagationPolicy : uint8_t {
+  Shardy,   // Shardy's order and tie-breaks; what is still tied goes by price
+  Dtensor,  // forward only, op by op, least redistribution
+  Cost,     // Shardy's, then local alternatives within two ops, by whole price
+  Explicit, // an error that lists the choices
+};
+[[nodiscard]] std::optional<PropagationPolicy> parsePolicy(std::string_view name);
+
+struct PropagateOptions {
+  PropagationPolicy policy = PropagationPolicy::Shardy;
+  NominalMachine machine; // of Cost
+};
 
 // Why a dim of a value is cut: the axes came from `from` through factor `factor` of op `via`; or from an annotation.
 struct ShardingReason {
@@ -17,6 +32,7 @@ struct ShardingReason {
     ResultAnnotation, // written on the function's result that the value is returned as
     Propagated,
     Cheapest, // what the cheapest form of `via` gives, where two factors wanted one axis
+    ByPrice,  // policy cost: so `via` and its neighbours cost less together
   } kind = Propagated;
   ValueId value;
   uint16_t dim = 0;
@@ -24,6 +40,21 @@ struct ShardingReason {
   OpId via;       // Propagated: invalid where a region's or a function's boundary carried it
   ValueId from;   // Propagated
   std::string factor;
+  double secondsBefore = 0,
+         secondsAfter = 0; // ByPrice: of all that the choice touched, on the nominal machine
+};
+
+// An op that could not run on its tensors as they are: how it runs, and how it could have.
+struct FormChoice {
+  std::string cuts;   // "m over dp, k over tp"
+  std::string moves;  // "all_gather of %x", or "" where nothing moves
+  int64_t bytes = 0;  // received per device
+  double seconds = 0; // on the nominal machine
+  bool taken = false;
+};
+struct FormDecision {
+  OpId op;
+  std::vector<FormChoice> choices; // the one that was taken first
 };
 
 // Why a reshard stands where it stands.
@@ -43,11 +74,13 @@ struct ReshardReason {
 struct PropagationReport {
   std::vector<ShardingReason> shardings; // in the order they were found
   std::vector<ReshardReason> reshards;   // in program order
+  std::vector<FormDecision> decisions;   // likewise
   std::vector<uint32_t>
       variable; // by value: values that share a sharding (carried ones) have the same number
 };
 
-[[nodiscard]] bool propagate(Module&, Diagnostics&, PropagationReport* report = nullptr);
+[[nodiscard]] bool propagate(Module&, Diagnostics&, PropagationReport* report = nullptr,
+                             const PropagateOptions& = {});
 [[nodiscard]] bool propagatePass(Module&, const PassOptions&, Diagnostics&);
 [[nodiscard]] PassInfo propagateInfo();
 

@@ -13,7 +13,14 @@ struct ExplainStep {
   std::string via;    // op that carried it, or "" at an annotation
   std::string factor; // of that op's rule
   std::string place;  // "mlp.dt:9:8"
-  enum Kind : uint8_t { Annotation, ResultAnnotation, Through, Boundary, Cheapest } kind = Through;
+  enum Kind : uint8_t { Annotation, ResultAnnotation, Through, Boundary, Cheapest, ByPrice } kind = Through;
+  double secondsBefore = 0, secondsAfter = 0; // ByPrice
+};
+
+// An op that could not run on its tensors as they are, and the ways it could have run; the first is how it does.
+struct ExplainDecision {
+  std::string op, place;
+  std::vector<FormChoice> choices;
 };
 
 struct ExplainDim {
@@ -43,17 +50,23 @@ struct ExplainValue {
   std::string value, type, sharding, place;
   std::vector<ExplainDim> dims;
   std::vector<ExplainReshard> reshards; // that make this value, and those that its users ask for
+  std::vector<ExplainDecision>
+      decisions; // of the op that makes it, and of those that ask for a reshard of it
 };
 
 // `m` has been propagated and `report` is what that left; `v` is a value of it.
 [[nodiscard]] ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v);
 // Every reshard of the program, in program order.
 [[nodiscard]] std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report);
+// Every decision of the program, in program order.
+[[nodiscard]] std::vector<ExplainDecision> explainDecisions(Module& m, const PropagationReport& report);
 
 [[nodiscard]] std::string explainText(const ExplainValue&);
-[[nodiscard]] std::string explainText(const std::vector<ExplainReshard>&);
+[[nodiscard]] std::string explainText(const std::vector<ExplainReshard>&,
+                                      const std::vector<ExplainDecision>&);
 [[nodiscard]] std::string explainJson(const ExplainValue&);
-[[nodiscard]] std::string explainJson(const std::vector<ExplainReshard>&);
+[[nodiscard]] std::string explainJson(const std::vector<ExplainReshard>&,
+                                      const std::vector<ExplainDecision>&);
 
 // Mental arithmetic: `equation` as einsum's, one "NAME SHARDING" per operand ("w {tp, _}"). The answer says the result's
 // sharding and both gradients', each with its communication. Axes that are named have a nominal size.

@@ -4,6 +4,7 @@
 #include "dtc/IR/Module.h"
 #include "dtc/Passes/MemoryReport.h"
 #include "dtc/Runtime/Backend.h"
+#include "dtc/Runtime/TensorSource.h"
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Tensor.h"
 #include "dtc/Support/ThreadPool.h"
@@ -60,6 +61,8 @@ public:
   // Gives argument i its global value, cut into pieces. Arguments keep their values from run to run, but for those that say
   // {donate = true} and those that a result with {carry = true} becomes: their buffers may hold anything after a run.
   [[nodiscard]] Status setArgument(size_t i, const Tensor& global);
+  // The same, each device's piece read from where the value is.
+  [[nodiscard]] Status setArgument(size_t i, const TensorSource& global);
   [[nodiscard]] bool keepsArgument(size_t i) const;
   // Makes carried results the arguments of the next run; the results of the last are gone then.
   [[nodiscard]] Status carryOver();

@@ -1,6 +1,7 @@
 #pragma once
 // Tensors in files: NumPy's `.npy` and raw bytes, always of global tensors. Files are untrusted: a header is believed
 // only after it was checked against the file's size, and nothing is allocated before.
+#include "dtc/Runtime/TensorSource.h"
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Tensor.h"
 #include <optional>
@@ -25,11 +26,14 @@ struct NpyHeader {
 // 64 KiB + 12 bytes of a file are needed: a longer header is refused, and so are object and structured dtypes (pickles).
 [[nodiscard]] Result<NpyHeader> parseNpyHeader(std::string_view bytes, std::string_view what);
 
-// Reads a whole file. `want`: the dtype that the program asks for; a file of another is an error, but for the bits of
+// A .npy file, of which each device may read its own part. `want`: the dtype that the program asks for; a file of another is an error, but for the bits of
 // bf16 and f8. Errors (Input): not a regular file, not `.npy`, data that do not fill the file exactly.
+[[nodiscard]] Result<TensorSource> openNpy(InputFile, std::optional<DType> want = {});
+// The same, read as a whole.
 [[nodiscard]] Result<Tensor> readNpy(const std::string& path, std::optional<DType> want = {});
 
 // The first bytes of a file as a tensor; the file must be long enough.
+[[nodiscard]] Result<TensorSource> openRaw(InputFile, DType dtype, std::vector<int64_t> shape);
 [[nodiscard]] Result<Tensor> readRaw(const std::string& path, DType dtype, std::vector<int64_t> shape);
 
 // Version 1 (or 2 where the header is long), little-endian, C order. Written to a temporary beside it and renamed, so

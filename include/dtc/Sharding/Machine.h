@@ -14,6 +14,7 @@ struct NominalMachine {
   std::vector<std::pair<StrId, Link>> axes; // by axis name
   double launchSeconds = 2e-6;              // of one collective, whatever its size
   double memoryBytesPerSecond = 1e12;       // of one device's memory, read or written
+  double flopsPerSecond = 100e12;           // of one device
   [[nodiscard]] Link linkOf(const AxisRef& axis) const {
     for (const auto& [name, l] : axes)
       if (name == axis.name) return l;

@@ -23,7 +23,15 @@ Result<std::vector<Tensor>> bind(std::vector<const char*> texts,
     if (!b) return b.error();
     bindings.push_back(*b);
   }
-  return bindInputs(bindings, arguments);
+  auto sources = bindInputs(bindings, arguments);
+  if (!sources) return sources.error();
+  std::vector<Tensor> values;
+  for (const TensorSource& source : *sources) {
+    auto t = source.whole();
+    if (!t) return t.error();
+    values.push_back(*t);
+  }
+  return values;
 }
 } // namespace
 
@@ -65,7 +73,7 @@ TEST(Inputs, MistakesAreNamed) {
   EXPECT_NE(bind({"toekns=zeros"}).error().message.find("did you mean 'tokens'"), std::string::npos);
   EXPECT_FALSE(bind({"*=zeros", "w1=zeros", "%w1=iota"}));
   EXPECT_FALSE(bind({"*=zeros", "layers.*=zeros"}));
-  for (const char* bad : {"x", "=zeros", "x=", "x=randn(", "x=file.txt", "weights.npz"})
+  for (const char* bad : {"x", "=zeros", "x=", "x=randn(", "x=file.txt"})
     EXPECT_FALSE(parseInputBinding(bad)) << bad;
 }
 

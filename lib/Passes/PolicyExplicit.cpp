@@ -1,0 +1,165 @@
+// How an op could have run, in words and prices: the choices of the policy `explicit`, and the reasons that all leave.
+#include "Policies.h"
+#include "dtc/IR/Text.h"
+#include "dtc/Sharding/Reshard.h"
+#include <algorithm>
+#include <cstdio>
+
+namespace dtc {
+
+static constexpr DiagKind kConflict{
+    "explicit-conflict", "the shardings around '{0}' conflict, and policy 'explicit' chooses none of them"};
+static constexpr DiagKind kBoundary{
+    "explicit-boundary", "{0} is {1} here, but {2} is wanted, and policy 'explicit' moves nothing"};
+
+static constexpr size_t kShown = 6; // choices
+
+namespace {
+
+// What one form is in words, and what it moves, planned on the nominal machine.
+class FormWords {
+public:
+  FormWords(PropagationState& s, const Relation& rel) : s_(s), rel_(rel) {}
+
+  FormChoice choice(const OpForm& form, bool taken) {
+    FormChoice c;
+    c.taken = taken;
+    for (size_t f = 0; f < form.factors.size(); ++f) {
+      if (form.factors[f].empty()) continue;
+      c.cuts += (c.cuts.empty() ? "" : ", ") + factorText(f) + " over " + partsText(form.factors[f]);
+    }
+    if (c.cuts.empty()) c.cuts = "nothing cut";
+    const size_t n = rel_.rule.operands.size();
+    for (size_t t = 0; t < rel_.tensors.size(); ++t) {
+      if (rel_.tensors[t] == kNoVar) continue;
+      const ShardingVar& var = s_.vars[rel_.tensors[t]];
+      Sharding held{var.mesh, var.dims, {}, {}},
+          runs{var.mesh, t < n ? form.operands[t] : form.results[t - n], {}, {}};
+      if (t >= n) takeOpenDims(held, runs, s_.m.shardings.mesh(var.mesh));
+      for (Sharding* sharding : {&held, &runs})
+        for (DimSharding& d : sharding->dims) d.open = false, d.priority = -1;
+      if (t >= n) runs.pending = form.reduced;
+      t < n ? addMove(t, held, runs, c) : addMove(t, runs, held, c);
+    }
+    return c;
+  }
+
+  std::string partsText(const PartList& parts) const {
+    std::string out;
+    for (const DimPart& p : parts)
+      out += (out.empty() ? "" : ", ") +
+             (p.isAxis() ? printAxis(p.axis, s_.m.strings) : std::to_string(p.blocks));
+    return parts.size() > 1 ? "(" + out + ")" : out;
+  }
+
+private:
+  // The letter of the rule's text, or the dim of a result (else of an operand) that the factor is.
+  std::string factorText(size_t factor) const {
+    if (!rel_.rule.factors[factor].name.empty()) return rel_.rule.factors[factor].name;
+    for (const auto* maps : {&rel_.rule.results, &rel_.rule.operands})
+      for (const TensorMap& map : *maps)
+        for (size_t d = 0; d < map.dims.size(); ++d)
+          for (const Term& term : map.dims[d].terms)
+            if (term.factor == factor) return "dim " + std::to_string(d);
+    return "a dim";
+  }
+
+  void addMove(size_t tensor, const Sharding& from, const Sharding& to, FormChoice& c) {
+    const Type& type = s_.m.typeOf(rel_.values[tensor]);
+    const ReshardPlan plan = planReshard(from, to, s_.m.shardings.mesh(from.mesh),
+                                         plannedSizes(type.dims, s_.m.dims), dtypeBytes(type.dtype));
+    if (plan.bytesReceived == 0) return;
+    c.bytes += plan.bytesReceived;
+    c.seconds += plan.price;
+    std::string kinds;
+    for (const ReshardStep& step : plan.steps)
+      if (step.bytesReceived > 0) kinds += (kinds.empty() ? "" : " and ") + std::string(stepName(step.kind));
+    c.moves += (c.moves.empty() ? "" : ", ") + kinds + " of " + printValueName(s_.m, rel_.values[tensor]);
+  }
+
+  PropagationState& s_;
+  const Relation& rel_;
+};
+
+std::string priceText(const FormChoice& c) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%lld B received per device, %.1f us", static_cast<long long>(c.bytes),
+                c.seconds * 1e6);
+  return buffer;
+}
+
+bool sameMesh(const PropagationState& s, const Relation& rel) {
+  VarId first = kNoVar;
+  for (VarId v : rel.tensors) {
+    if (v == kNoVar) continue;
+    if (first == kNoVar) first = v;
+    if (s.vars[v].mesh != s.vars[first].mesh) return false;
+  }
+  return first != kNoVar;
+}
+
+// Is there a form that moves nothing but what it leaves pending, and only one?
+bool isClear(const std::vector<PricedForm>& forms) {
+  return forms.empty() || (forms[0].moved == 0 && (forms.size() == 1 || forms[1].moved > 0));
+}
+
+void reportOp(PropagationState& s, const Relation& rel) {
+  FormPricing pricing;
+  pricing.freeResults = pricing.freeReductions = true;
+  const std::vector<PricedForm> forms = pricedForms(s, rel, pricing);
+  if (isClear(forms)) return;
+  FormWords words(s, rel);
+  Diagnostic& error = s.diags.error(kConflict, s.m[rel.op].loc, s.m.record(rel.op).name);
+  for (size_t i = 0; i < forms.size() && i < kShown; ++i) {
+    const FormChoice c = words.choice(forms[i].form, false);
+    error.note({}, "it could run with " + c.cuts + ": " +
+                       (c.moves.empty() ? "moves nothing" : c.moves + ", " + priceText(c)));
+  }
+  error.note({}, "write a `reshard` of an operand, or a `shard` of the result, to choose");
+}
+
+// A return, a yield or a bind where the value arrives cut otherwise. A `shard` is an explicit wish.
+void reportBoundary(PropagationState& s, const Relation& rel) {
+  const ValueId from = rel.values[0], to = rel.values[1];
+  const OpId made = s.m.definingOp(to);
+  if (made.valid() && s.m.record(made).constraint == Constraint::Shard) return;
+  FormWords words(s, rel);
+  FormPricing pricing;
+  const PricedForm form = cheapestForm(s, rel, pricing);
+  if (form.moved == 0) return;
+  const FormChoice c = words.choice(form.form, true);
+  auto text = [&](VarId v) { return printSharding(s.m, s.shardingOf(v)); };
+  s.diags
+      .error(kBoundary, s.m[from].loc, printValueName(s.m, from), text(rel.tensors[0]), text(rel.tensors[1]))
+      .note({}, c.moves + ": " + priceText(c))
+      .note({}, "write the `reshard`, or change one of the annotations");
+}
+
+} // namespace
+
+bool reportConflicts(PropagationState& s) {
+  const size_t before = s.diags.numErrors();
+  for (const Relation& rel : s.relations) {
+    if (!sameMesh(s, rel)) continue;
+    rel.op.valid() ? reportOp(s, rel) : reportBoundary(s, rel);
+  }
+  return s.diags.numErrors() == before;
+}
+
+void recordDecision(PropagationState& s, const Relation& rel, const PricedForm& taken) {
+  if (!rel.op.valid() || taken.moved == 0 || !sameMesh(s, rel)) return;
+  FormPricing pricing;
+  pricing.freeReductions = true;
+  if (cheapestForm(s, rel, pricing).moved == 0) return; // only what it leaves pending moves
+  std::vector<PricedForm> forms = pricedForms(s, rel, {});
+  FormWords words(s, rel);
+  FormDecision decision;
+  decision.op = rel.op;
+  decision.choices.push_back(words.choice(taken.form, true));
+  for (const PricedForm& f : forms)
+    if (f.form.factors != taken.form.factors && decision.choices.size() < kShown)
+      decision.choices.push_back(words.choice(f.form, false));
+  s.report.decisions.push_back(std::move(decision));
+}
+
+} // namespace dtc

@@ -1,0 +1,86 @@
+// .npz files: zip archives of .npy files.
+#include "Npy.h"
+#include "Zip.h"
+#include "dtc/Runtime/TensorArchive.h"
+#include "dtc/Support/Checked.h"
+#include "dtc/Support/Json.h"
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+#include <unordered_map>
+
+namespace dtc {
+namespace {
+
+std::string quoted(const std::string& path) { return "'" + path + "'"; }
+
+class NpzFile : public TensorArchive {
+public:
+  NpzFile(InputFile file, std::vector<ZipEntry> entries)
+      : TensorArchive(file.path()), file_(std::move(file)), entries_(std::move(entries)) {
+    for (size_t i = 0; i < entries_.size(); ++i) byName_.emplace(nameOf(entries_[i]), i);
+  }
+  std::vector<std::string> names() const override {
+    std::vector<std::string> out;
+    for (const ZipEntry& e : entries_) out.emplace_back(nameOf(e));
+    return out;
+  }
+  bool has(std::string_view name) const override { return byName_.contains(name); }
+  Result<TensorSource> tensor(std::string_view name, std::optional<DType> want) override {
+    const ZipEntry& e = entries_[byName_.find(name)->second];
+    try {
+      auto t = read(e, want);
+      if (t) return TensorSource(*std::move(t));
+      return Error{t.error().kind, quoted(path_) + ": " + t.error().message};
+    } catch (const std::bad_alloc&) {
+    } catch (const std::length_error&) {}
+    return machineError("not enough memory to read " + jsonString(name) + " of " + quoted(path_));
+  }
+
+private:
+  static std::string_view nameOf(const ZipEntry& e) {
+    std::string_view name = e.name;
+    if (name.ends_with(".npy")) name.remove_suffix(4);
+    return name;
+  }
+
+  Result<Tensor> read(const ZipEntry& e, std::optional<DType> want) {
+    ZipReader reader(file_, e);
+    std::string start(static_cast<size_t>(std::min(e.size, kNpyStart)), '\0');
+    if (Status s = reader.read(std::as_writable_bytes(std::span(start))); !s) return s.error();
+    auto header = parseNpyHeader(start, "its entry " + jsonString(e.name));
+    if (!header) return header.error();
+    auto plan = planNpy(*header, e.size, want, "its entry " + jsonString(e.name));
+    if (!plan) return plan.error();
+    Tensor t(*plan, header->shape);
+    const auto begun = std::as_bytes(std::span(start)).subspan(header->dataOffset);
+    std::copy(begun.begin(), begun.end(), t.bytes().begin());
+    if (Status s = reader.read(t.bytes().subspan(begun.size())); !s) return s.error();
+    if (Status s = reader.finish(); !s) return s.error();
+    return arrangeNpy(*header, std::move(t));
+  }
+
+  InputFile file_;
+  std::vector<ZipEntry> entries_;
+  std::unordered_map<std::string_view, size_t> byName_;
+};
+
+} // namespace
+
+Result<std::unique_ptr<TensorArchive>> openNpz(InputFile file) {
+  auto entries = readZipDirectory(file);
+  if (!entries) {
+    if (entries.error().kind != Error::Input) return entries.error();
+    return inputError(quoted(file.path()) + " is no .npz file that can be read: " + entries.error().message);
+  }
+  return std::unique_ptr<TensorArchive>(std::make_unique<NpzFile>(std::move(file), *std::move(entries)));
+}
+
+std::string npzBytes(const NamedTensors& tensors) {
+  std::vector<ZipContent> contents;
+  for (const auto& [name, tensor] : tensors) contents.push_back({name + ".npy", npyBytes(*tensor)});
+  return zipBytes(contents);
+}
+
+} // namespace dtc

@@ -1,0 +1,36 @@
+#include "dtc/Runtime/TensorArchive.h"
+
+#include "dtc/Runtime/TensorFiles.h"
+
+namespace dtc {
+
+static constexpr std::string_view kIndex = ".safetensors.index.json", kSafetensors = ".safetensors",
+                                  kNpz = ".npz";
+
+bool isTensorArchive(std::string_view path) {
+  return path.ends_with(kNpz) || path.ends_with(kSafetensors) || path.ends_with(kIndex);
+}
+
+Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string& path) {
+  auto file = InputFile::open(path);
+  if (!file) return file.error();
+  if (path.ends_with(kNpz)) return openNpz(*std::move(file));
+  if (!path.ends_with(kIndex)) return openSafetensors(*std::move(file));
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : slash == 0 ? "/" : path.substr(0, slash);
+  return openSafetensorsIndex(*std::move(file), folder);
+}
+
+Status writeTensorArchive(const std::string& path, const NamedTensors& tensors) {
+  if (path.ends_with(kSafetensors)) return writeFileAtomically(path, safetensorsBytes(tensors));
+  if (!path.ends_with(kNpz)) return usageError("'" + path + "' is neither a .npz nor a .safetensors file");
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors)
+    bytes += static_cast<int64_t>(tensor->bytes().size() + 2 * name.size()) + 512;
+  if (bytes > INT64_C(0xfffffffe) || tensors.size() > 65534)
+    return inputError("the results are more than a .npz file holds (4 GiB): write '" + path +
+                      "' as .safetensors");
+  return writeFileAtomically(path, npzBytes(tensors));
+}
+
+} // namespace dtc
