@@ -81,9 +81,12 @@ private:
     const std::string i = axisText(a);
     return "for (i64 " + i + " = " + bound(a, false) + "; " + i + " < " + bound(a, true) + "; ++" + i + ") {";
   }
-  std::string lanesLoop(AxisId a) override {
-    return "dtc_each<" + std::to_string(lanes_) + ">(" + bound(a, false) + ", " + bound(a, true) +
-           ", [&](i64 " + axisText(a) + ", auto lanes) DTC_INLINE {";
+  std::string lanesLoop(AxisId a) override { // a block is whole vectors, so that only the extent has an end
+    const Size& extent = k_.axes[a].extent;
+    const bool whole = extent.isStatic() && extent.number % lanes_ == 0;
+    return std::string(whole ? "dtc_each_whole<" : "dtc_each<") + std::to_string(lanes_) + ">(" +
+           bound(a, false) + ", " + bound(a, true) + ", [&](i64 " + axisText(a) +
+           ", auto lanes) DTC_INLINE {";
   }
   std::string lanesClose() const override { return "});"; }
   std::string pointer(uint32_t buffer, const std::string& address) const {

@@ -95,8 +95,8 @@ public:
       for (size_t i = 0; i < k.otherCpp.size(); ++i)
         others_[k.name].push_back(module_->function<KernelFunction>(k.name + "_" + std::to_string(i + 1)));
     }
-    phases.push_back({"compile kernels (" + std::to_string(report.compiled) + " of " +
-                          std::to_string(report.units) + ", the others cached)",
+    phases.push_back({"compile kernels (" + std::to_string(report.compiled) + ", and " +
+                          std::to_string(report.units - report.compiled) + " from the cache)",
                       report.compileMs});
     phases.push_back({"load kernels", sinceMs(begin) - report.compileMs});
     return Ok{};

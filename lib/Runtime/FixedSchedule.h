@@ -1,7 +1,8 @@
 #pragma once
-// A program as fixed work lists (-O2): which worker does which part of which step is decided once, when the program is loaded.
-// A run takes no lock, wakes nobody between steps, and allocates nothing: the workers walk their lists and wait for each
-// other only where a step needs what another worker made.
+// A program as one fixed list of tasks (-O2): which parts every step has, on which device, and what each has to wait for is
+// worked out once, when the program is loaded. A run takes no lock, wakes nobody between steps, and allocates nothing: the
+// workers take the tasks in order, each when all that it needs is done. A worker holds nothing but what it works at, so that one
+// whose core is taken away keeps nobody waiting.
 #include "Program.h"
 
 #include <atomic>
@@ -14,34 +15,36 @@ public:
   [[nodiscard]] static std::unique_ptr<FixedSchedule> make(Module& m, const Program& program,
                                                            Backend& backend, ThreadPool& pool);
   [[nodiscard]] Status run();
-  // Stretches of work with a meeting of all workers between them.
+  // Groups of tasks of which each waits for all of the one before.
   [[nodiscard]] size_t numPhases() const { return phases_; }
 
 private:
   struct Task {
-    enum Kind : uint8_t { Kernel, Gemm, Copy, Share, Settle, Meet } kind = Meet;
+    enum Kind : uint8_t { Kernel, Gemm, Copy, Share, Settle } kind = Kernel;
     uint32_t index = 0; // the backend's step, or into Program::copies, Program::meetings
     uint32_t part = 0;  // of Kernel, Gemm; the group of Settle
     int32_t place = 0;
     uint32_t info = 0;
+    uint32_t after = 0; // how many tasks, the first of the list, must be done before
   };
-  FixedSchedule(Module& m, const Program& program, Backend& backend, ThreadPool& pool);
+  FixedSchedule(Module& m, const Program& program, Backend& backend, ThreadPool& pool)
+      : m_(m), program_(program), backend_(backend), pool_(pool) {}
   bool add(const Step& step);
-  void addTasks(const std::vector<Task>& tasks);
+  void addPhase(const std::vector<Task>& tasks);
   static void workerBody(void* self, int worker) { static_cast<FixedSchedule*>(self)->work(worker); }
   void work(int worker);
-  [[nodiscard]] Status perform(const Task& task, int worker);
-  void meet(uint32_t& round);
+  void perform(const Task& task, int worker);
+  [[nodiscard]] Status start(const Task& task, int worker);
 
   Module& m_;
   const Program& program_;
   Backend& backend_;
   ThreadPool& pool_;
-  int workers_;
-  std::vector<std::vector<Task>> lists_; // by worker
-  bool onlyFirst_ = true;                // since the last meeting only worker 0 was given work
-  size_t phases_ = 1;
-  std::atomic<uint32_t> arrived_{0}, round_{0};
+  std::vector<Task> tasks_;
+  size_t phases_ = 0;
+  bool serial_ = true; // no phase has two tasks
+  alignas(64) std::atomic<uint32_t> next_{0};
+  alignas(64) std::atomic<uint32_t> done_{0};
   std::atomic<bool> failed_{false};
   std::mutex errors_;
   std::optional<Error> error_;
