@@ -61,9 +61,8 @@ class Bench:
         """Milliseconds of each run, and the bytes of one."""
         file = pathlib.Path(self.folder.name) / f"{name}.dt"
         file.write_text(program(name, rows, self.options.dtype))
-        command = [self.dtc, "run", str(file), "-O2", "--input", "*=const(0.5)", "--stats", "--json", "--print", "z", "--warmup", "2",
+        command = [self.dtc, "run", str(file), f"-O{self.options.level}", "--input", "*=const(0.5)", "--stats", "--json", "--warmup", "2",
                    "--repeat", str(repeat)]
-        command[command.index("--print"):command.index("--print") + 2] = []
         stats = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["stats"]
         return stats["run_ms"], sum(s["bytes"] * s["calls"] for s in stats["steps"]) / repeat
 
@@ -103,6 +102,7 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--rows", default=",".join(ROWS))
     parser.add_argument("--dtype", default="f32")
+    parser.add_argument("--level", default="1", help="-O level: 1, or 3, which measures schedules")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     bench = Bench(options)
@@ -119,7 +119,7 @@ def main():
     print("peers: " + (", ".join(have) + " (not measured by this script)" if have else "none installed: torch, jax and onnxruntime are absent"))
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    report = {"machine": machine(), "dtc": version, "command": "bench/cpu.sh", "columns": COLUMNS, "rows": results}
+    report = {"machine": machine(), "dtc": version, "command": f"bench/cpu.sh --level {options.level}", "columns": COLUMNS, "rows": results}
     (out / "cpu.json").write_text(json.dumps(report, indent=1) + "\n")
 
 
