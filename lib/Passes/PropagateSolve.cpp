@@ -162,20 +162,42 @@ static void writeBack(PropagationState& s, Update& u, std::vector<VarId>& change
   }
 }
 
+// Are all tensors cut alike along every factor that axes may move along? Then nothing can move, whatever the level.
+static bool allAgree(const Update& u) {
+  for (uint16_t f = 0; f < u.rel.rule.factors.size(); ++f) {
+    if (!factorMoves(u.rel, f, 2)) continue;
+    const FactorEntry* first = nullptr;
+    for (const TensorProjection& t : u.tensors) {
+      const FactorEntry* e = t.find(f);
+      if (!e) continue;
+      if (first && first->parts != e->parts) return false;
+      first = e;
+    }
+  }
+  return true;
+}
+
 bool PropagationState::update(uint32_t relation, int level, bool aggressive, std::vector<VarId>& changed) {
   const Relation& rel = relations[relation];
   VarId first = kNoVar;
+  uint64_t version = 1;
   for (VarId v : rel.tensors) {
     if (v == kNoVar) continue;
+    version += version_[v];
     if (first == kNoVar) first = v;
     if (vars[v].mesh != vars[first].mesh) return false;
   }
-  if (first == kNoVar) return false;
+  if (first == kNoVar || agreedAt_[relation] == version) return false;
   Update u{rel, mesh(first), {}, {}};
+  u.tensors.reserve(rel.tensors.size());
   for (size_t t = 0; t < rel.tensors.size(); ++t)
     u.tensors.push_back(rel.tensors[t] == kNoVar
                             ? TensorProjection()
                             : projectDims(mapOf(rel.rule, t), rel.rule, vars[rel.tensors[t]].dims, u.mesh));
+  if (allAgree(u)) {
+    agreedAt_[relation] = version;
+    return false;
+  }
   bool any = false;
   for (uint16_t f = 0; f < rel.rule.factors.size(); ++f) {
     u.axes.push_back(factorMoves(rel, f, level) ? agreedParts(u, f) : PartList());
@@ -189,28 +211,38 @@ bool PropagationState::update(uint32_t relation, int level, bool aggressive, std
   return changed.size() != before;
 }
 
-void PropagationState::runStage(int level, bool aggressive) {
-  std::deque<uint32_t> work;
-  std::vector<bool> queued(relations.size(), true);
-  for (uint32_t r = 0; r < relations.size(); ++r) work.push_back(r);
-  std::vector<VarId> changed;
+void PropagationState::runStage(int level, bool aggressive, std::deque<uint32_t> work,
+                                std::vector<VarId>& changed) {
+  for (uint32_t r : work) queued_[r] = true;
   while (!work.empty()) {
     uint32_t r = work.front();
     work.pop_front();
-    queued[r] = false;
-    changed.clear();
+    queued_[r] = false;
+    const size_t before = changed.size();
     if (!update(r, level, aggressive, changed)) continue;
-    for (VarId v : changed)
-      for (uint32_t other : relationsOfVar_[v]) {
-        if (queued[other]) continue;
-        queued[other] = true;
+    for (size_t i = before; i < changed.size(); ++i) {
+      ++version_[changed[i]];
+      for (uint32_t other : relationsOfVar_[changed[i]]) {
+        if (queued_[other]) continue;
+        queued_[other] = true;
         work.push_back(other);
       }
+    }
   }
+}
+
+void PropagationState::runStageOnAll(int level, bool aggressive) {
+  std::deque<uint32_t> all;
+  for (uint32_t r = 0; r < relations.size(); ++r) all.push_back(r);
+  std::vector<VarId> changed;
+  runStage(level, aggressive, std::move(all), changed);
 }
 
 // Shows the annotated dims of this priority (none is p0). Until then such a dim is closed and uncut.
 void PropagationState::reveal(int32_t priority) {
+  version_.assign(vars.size(), 0);
+  agreedAt_.assign(relations.size(), 0);
+  queued_.assign(relations.size(), false);
   for (ShardingVar& var : vars) {
     var.reserved.clear();
     for (size_t d = 0; d < var.annotated.size(); ++d) {
@@ -236,12 +268,26 @@ void PropagationState::reveal(int32_t priority) {
 // Two factors of one result may want one axis, and then neither gets it. What the cheapest form of the op gives is what its
 // open result takes, and goes on from there.
 void PropagationState::resolveTies() {
-  for (uint32_t r = 0; r < relations.size(); ++r)
-    if (relations[r].op.valid() && settle(relations[r]))
-      for (bool aggressive : {false, true}) runStage(2, aggressive);
+  bool everywhere = true; // the first time; then only around what has changed
+  for (uint32_t r = 0; r < relations.size(); ++r) {
+    std::vector<VarId> changed;
+    if (!relations[r].op.valid() || !settle(relations[r], changed)) continue;
+    for (VarId v : changed) ++version_[v];
+    for (bool aggressive : {false, true}) {
+      if (everywhere) {
+        runStageOnAll(2, aggressive);
+        continue;
+      }
+      std::deque<uint32_t> around;
+      for (VarId v : changed)
+        around.insert(around.end(), relationsOfVar_[v].begin(), relationsOfVar_[v].end());
+      runStage(2, aggressive, std::move(around), changed);
+    }
+    everywhere = false;
+  }
 }
 
-bool PropagationState::settle(const Relation& rel) {
+bool PropagationState::settle(const Relation& rel, std::vector<VarId>& changedVars) {
   bool open = false, cut = false;
   for (size_t t = 0; t < rel.tensors.size(); ++t) {
     if (rel.tensors[t] == kNoVar) continue;
@@ -272,6 +318,7 @@ bool PropagationState::settle(const Relation& rel) {
       reason.via = rel.op;
       report.shardings.push_back(std::move(reason));
       changed = true;
+      changedVars.push_back(rel.tensors[rel.rule.operands.size() + k]);
     }
   }
   return changed;
@@ -288,7 +335,7 @@ bool PropagationState::solve(const PropagateOptions& options) {
   for (int32_t p : priorities) {
     reveal(p);
     for (int level = 0; level < 3 && policy != PropagationPolicy::Dtensor; ++level)
-      for (bool aggressive : {false, true}) runStage(level, aggressive);
+      for (bool aggressive : {false, true}) runStageOnAll(level, aggressive);
   }
   if (policy == PropagationPolicy::Dtensor) solveForward(*this);
   if (policy == PropagationPolicy::Explicit && !reportConflicts(*this)) return false;

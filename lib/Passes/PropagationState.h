@@ -3,6 +3,7 @@
 // them. Private to lib/Passes.
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/Propagate.h"
+#include <deque>
 
 namespace dtc {
 
@@ -70,11 +71,18 @@ private:
                 size_t skipDimsOfB = 0);
   void annotate(VarId v, ShardingId written);
   void reveal(int32_t priority);
-  void runStage(int level, bool aggressive);
+  // Updates the relations of `work`, and those of what changes, until nothing does. Adds to `changed`.
+  void runStage(int level, bool aggressive, std::deque<uint32_t> work, std::vector<VarId>& changed);
+  void runStageOnAll(int level, bool aggressive);
   void resolveTies();
-  bool settle(const Relation&);
+  bool settle(const Relation&, std::vector<VarId>& changed);
   bool update(uint32_t relation, int level, bool aggressive, std::vector<VarId>& changed);
   std::vector<std::vector<uint32_t>> relationsOfVar_;
+  // How often a variable has changed, and the sum of that over a relation's variables when it was last found to agree in all
+  // factors: until one changes there is nothing to do for it, at any level.
+  std::vector<uint32_t> version_;
+  std::vector<uint64_t> agreedAt_;
+  std::vector<bool> queued_;                    // by relation; all false between stages
   std::unordered_map<int64_t, ValueId> groups_; // shard {group = N}
 };
 

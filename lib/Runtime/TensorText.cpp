@@ -22,6 +22,8 @@ std::string shortNumber(const Tensor& t, int64_t i, int digits) {
   return text;
 }
 
+using Lines = std::vector<std::string>;
+
 struct Drawer {
   const Tensor& t;
   const TensorTextOptions& options;
@@ -73,6 +75,50 @@ struct Drawer {
     });
     out += ']';
   }
+
+  // The matrices of a tensor of rank 3 and more, from dim `d` on; `at` are the indices before: "0, 2, ".
+  Lines blocks(size_t d, const std::string& at, size_t& next) const {
+    const size_t left = t.rank() - d;
+    if (left == 2) {
+      std::string text;
+      draw(d, next, text);
+      Lines lines = {"[" + at + ":, :]"};
+      for (size_t begin = 0; begin < text.size();) {
+        const size_t end = std::min(text.find('\n', begin), text.size());
+        const size_t first = begin == 0 ? 0 : begin + d; // one column for the bracket of the matrix itself
+        lines.push_back(text.substr(first, end - first));
+        begin = end + 1;
+      }
+      return lines;
+    }
+    std::vector<Lines> each_;
+    each(d, [&](int64_t i) {
+      each_.push_back(i < 0 ? Lines{"..."} : blocks(d + 1, at + std::to_string(i) + ", ", next));
+    });
+    return arranged(each_, left % 2 == 1 ? options.columns : 0);
+  }
+
+  // Side by side, as many as go into a line of `columns`, then the next ones below.
+  static Lines arranged(const std::vector<Lines>& blocks, size_t columns) {
+    constexpr size_t kGap = 3;
+    Lines out;
+    size_t top = 0, width = 0; // of the row of blocks that is being filled
+    for (const Lines& b : blocks) {
+      size_t own = 0;
+      for (const std::string& l : b) own = std::max(own, l.size());
+      const bool beside = width > 0 && width + kGap + own <= columns;
+      if (!beside && !out.empty()) out.emplace_back();
+      if (!beside) top = out.size(), width = 0;
+      const size_t from = beside ? width + kGap : 0;
+      out.resize(std::max(out.size(), top + b.size()));
+      for (size_t i = 0; i < b.size(); ++i) {
+        if (out[top + i].size() < from) out[top + i].append(from - out[top + i].size(), ' ');
+        out[top + i] += b[i];
+      }
+      width = from + own;
+    }
+    return out;
+  }
 };
 
 } // namespace
@@ -90,7 +136,11 @@ std::string tensorText(const Tensor& t, const TensorTextOptions& options) {
   drawer.measure(0, 0);
   std::string out;
   size_t next = 0;
-  drawer.draw(0, next, out);
+  if (t.rank() <= 2 || t.numElements() == 0) {
+    drawer.draw(0, next, out);
+    return out;
+  }
+  for (const std::string& line : drawer.blocks(0, "", next)) out += (out.empty() ? "" : "\n") + line;
   return out;
 }
 

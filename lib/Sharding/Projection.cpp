@@ -151,6 +151,7 @@ static void projectDim(const DimMap& map, uint16_t dim, const Rule& rule, const 
 TensorProjection projectDims(const TensorMap& map, const Rule& rule, std::span<const DimSharding> dims,
                              const Mesh& mesh) {
   TensorProjection out;
+  out.entries.reserve(dims.size());
   for (size_t d = 0; d < dims.size(); ++d)
     projectDim(map.dims[d], static_cast<uint16_t>(d), rule, dims[d], mesh, out);
   return out;

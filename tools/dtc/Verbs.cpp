@@ -17,10 +17,11 @@ Verb explainVerb();
 Verb modelVerb();
 Verb optVerb();
 Verb runVerb();
+Verb viewVerb();
 
 const std::vector<Verb>& verbTable() {
   static const std::vector<Verb> table = {
-      optVerb(), compileVerb(), runVerb(), explainVerb(), checkVerb(), modelVerb(), devicesVerb(),
+      optVerb(), compileVerb(), runVerb(), explainVerb(), viewVerb(), checkVerb(), modelVerb(), devicesVerb(),
   };
   return table;
 }
