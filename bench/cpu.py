@@ -12,6 +12,7 @@ import pathlib
 import platform
 import statistics
 import subprocess
+import sys
 import tempfile
 
 ROWS = {
@@ -85,7 +86,7 @@ class Bench:
 
 def machine():
     model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
-    return {"processor": model, "cores": os.cpu_count(), "system": platform.platform()}
+    return {"processor": model, "cores": os.cpu_count(), "system": platform.platform(), "load": list(os.getloadavg())}
 
 
 def peers():
@@ -105,6 +106,7 @@ def main():
     parser.add_argument("--level", default="1", help="-O level: 1, or 3, which measures schedules")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
+    options.given = sys.argv[5:]  # after the two that cpu.sh adds
     bench = Bench(options)
     version = subprocess.run([bench.dtc, "--version"], capture_output=True, text=True).stdout.strip()
     results = []
@@ -115,11 +117,14 @@ def main():
         lost = "" if r["percent_of_floor"] >= 85 else "  below the target of 85"
         print(f"{name:20} {r['ms']:9.3f} {r['gb_per_s']:7.1f} {r['triad_gb_per_s']:7.1f} {r['cache_gb_per_s']:9.1f} "
               f"{r['percent_of_floor']:11.0f}{lost}", flush=True)
+    load, cores = os.getloadavg()[0], os.cpu_count()
+    if load > 1.5 * cores:
+        print(f"this machine does other work (load {load:.1f} on {cores} cores): the ratios say little")
     have = peers()
     print("peers: " + (", ".join(have) + " (not measured by this script)" if have else "none installed: torch, jax and onnxruntime are absent"))
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    report = {"machine": machine(), "dtc": version, "command": f"bench/cpu.sh --level {options.level}", "columns": COLUMNS, "rows": results}
+    report = {"machine": machine(), "dtc": version, "command": " ".join(["bench/cpu.sh", *options.given]), "columns": COLUMNS, "rows": results}
     (out / "cpu.json").write_text(json.dumps(report, indent=1) + "\n")
 
 
