@@ -63,10 +63,11 @@ using Archives = std::map<std::string, std::unique_ptr<TensorArchive>>;
 Result<TensorSource> fromArchive(TensorArchive& archive, const InputBinding& b, const InputArgument& arg) {
   for (const std::string& name : {arg.name, arg.userName})
     if (!name.empty() && archive.has(name))
-      return fitting(archive.tensor(name, wantedDType(arg)), b.path + "', tensor '" + name, arg);
+      return fitting(archive.tensor(name, wantedDType(arg), &arg.shape), b.path + "', tensor '" + name, arg);
   const std::vector<std::string> names = archive.names();
   if (names.size() == 1 && b.pattern == arg.name)
-    return fitting(archive.tensor(names[0], wantedDType(arg)), b.path + "', tensor '" + names[0], arg);
+    return fitting(archive.tensor(names[0], wantedDType(arg), &arg.shape), b.path + "', tensor '" + names[0],
+                   arg);
   std::vector<std::string_view> known(names.begin(), names.end());
   const std::string wanted = arg.userName.empty() ? arg.name : arg.userName;
   const std::string_view near = nearestWord(wanted, known);

@@ -27,12 +27,13 @@ public:
     return out;
   }
   bool has(std::string_view name) const override { return byName_.contains(name); }
-  Result<TensorSource> tensor(std::string_view name, std::optional<DType> want) override {
+  Result<TensorSource> tensor(std::string_view name, std::optional<DType> want,
+                              const std::vector<int64_t>* shape) override {
     const ZipEntry& e = entries_[byName_.find(name)->second];
     try {
-      auto t = read(e, want);
+      auto t = read(e, want, shape);
       if (t) return TensorSource(*std::move(t));
-      return Error{t.error().kind, quoted(path_) + ": " + t.error().message};
+      return t.error();
     } catch (const std::bad_alloc&) {
     } catch (const std::length_error&) {}
     return machineError("not enough memory to read " + jsonString(name) + " of " + quoted(path_));
@@ -45,21 +46,26 @@ private:
     return name;
   }
 
-  Result<Tensor> read(const ZipEntry& e, std::optional<DType> want) {
+  Result<Tensor> read(const ZipEntry& e, std::optional<DType> want, const std::vector<int64_t>* shape) {
+    const std::string what = quoted(path_) + ", entry " + jsonString(e.name) + ",";
     ZipReader reader(file_, e);
     std::string start(static_cast<size_t>(std::min(e.size, kNpyStart)), '\0');
-    if (Status s = reader.read(std::as_writable_bytes(std::span(start))); !s) return s.error();
-    auto header = parseNpyHeader(start, "its entry " + jsonString(e.name));
+    if (Status s = reader.read(std::as_writable_bytes(std::span(start))); !s) return inArchive(s.error());
+    auto header = parseNpyHeader(start, what);
     if (!header) return header.error();
-    auto plan = planNpy(*header, e.size, want, "its entry " + jsonString(e.name));
+    auto plan = planNpy(*header, e.size, want, what);
     if (!plan) return plan.error();
+    if (std::string why = shapeProblem(nameOf(e), *plan, header->shape, shape); !why.empty())
+      return inputError(why);
     Tensor t(*plan, header->shape);
     const auto begun = std::as_bytes(std::span(start)).subspan(header->dataOffset);
     std::copy(begun.begin(), begun.end(), t.bytes().begin());
-    if (Status s = reader.read(t.bytes().subspan(begun.size())); !s) return s.error();
-    if (Status s = reader.finish(); !s) return s.error();
+    if (Status s = reader.read(t.bytes().subspan(begun.size())); !s) return inArchive(s.error());
+    if (Status s = reader.finish(); !s) return inArchive(s.error());
     return arrangeNpy(*header, std::move(t));
   }
+
+  Error inArchive(const Error& e) const { return {e.kind, quoted(path_) + ": " + e.message}; }
 
   InputFile file_;
   std::vector<ZipEntry> entries_;

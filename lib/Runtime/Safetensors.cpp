@@ -27,12 +27,15 @@ public:
     return out;
   }
   bool has(std::string_view name) const override { return byName_.contains(name); }
-  Result<TensorSource> tensor(std::string_view name, std::optional<DType> want) override {
+  Result<TensorSource> tensor(std::string_view name, std::optional<DType> want,
+                              const std::vector<int64_t>* shape) override {
     const SafetensorsEntry& e = entries_[byName_.find(name)->second];
     const std::string where = quoted(path_) + " holds " + jsonString(e.name) + " as " + e.dtypeName;
     if (!e.dtype) return inputError(where + ", which dtc does not read");
     if (want && *want != *e.dtype)
       return inputError(where + ", the program asks for " + std::string(dtypeName(*want)));
+    if (std::string why = shapeProblem(e.name, *e.dtype, e.shape, shape); !why.empty())
+      return inputError(why);
     return TensorSource(file_, data_ + e.begin, *e.dtype, e.shape);
   }
 
@@ -55,14 +58,15 @@ public:
     return out;
   }
   bool has(std::string_view name) const override { return files_.find(name) != files_.end(); }
-  Result<TensorSource> tensor(std::string_view name, std::optional<DType> want) override {
+  Result<TensorSource> tensor(std::string_view name, std::optional<DType> want,
+                              const std::vector<int64_t>* shape) override {
     const std::string& file = files_.find(name)->second;
     auto opened = open(file);
     if (!opened) return opened.error();
     if (!(*opened)->has(name))
       return inputError(quoted(path_) + " says that " + jsonString(name) + " is in " + quoted(file) +
                         ", but it is not");
-    return (*opened)->tensor(name, want);
+    return (*opened)->tensor(name, want, shape);
   }
 
 private:

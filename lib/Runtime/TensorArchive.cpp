@@ -1,11 +1,25 @@
 #include "dtc/Runtime/TensorArchive.h"
 
 #include "dtc/Runtime/TensorFiles.h"
+#include "dtc/Support/Json.h"
 
 namespace dtc {
 
 static constexpr std::string_view kIndex = ".safetensors.index.json", kSafetensors = ".safetensors",
                                   kNpz = ".npz";
+
+static std::string typeText(DType dtype, const std::vector<int64_t>& shape) {
+  std::string text(dtypeName(dtype));
+  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "[") + std::to_string(shape[i]);
+  return text + (shape.empty() ? "[]" : "]");
+}
+
+std::string TensorArchive::shapeProblem(std::string_view name, DType dtype, const std::vector<int64_t>& shape,
+                                        const std::vector<int64_t>* want) const {
+  if (!want || *want == shape) return "";
+  return "'" + path_ + "' holds " + jsonString(name) + " as " + typeText(dtype, shape) +
+         ", the program asks for " + typeText(dtype, *want);
+}
 
 bool isTensorArchive(std::string_view path) {
   return path.ends_with(kNpz) || path.ends_with(kSafetensors) || path.ends_with(kIndex);

@@ -13,13 +13,18 @@ public:
   virtual ~TensorArchive() = default;
   [[nodiscard]] virtual std::vector<std::string> names() const = 0; // in the order of the file
   [[nodiscard]] virtual bool has(std::string_view name) const = 0;
-  // A tensor that the archive has. `want`: the dtype that the program asks for, as in readNpy. Errors (Input) name the file
-  // and the tensor: another dtype, damaged data.
-  [[nodiscard]] virtual Result<TensorSource> tensor(std::string_view name, std::optional<DType> want) = 0;
+  // A tensor that the archive has. `want`: the dtype that the program asks for, as in readNpy; `shape`: where it is given, what
+  // is of another shape is refused before it is read. Errors (Input) name the file and the tensor: another dtype, another
+  // shape, damaged data.
+  [[nodiscard]] virtual Result<TensorSource> tensor(std::string_view name, std::optional<DType> want,
+                                                    const std::vector<int64_t>* shape = nullptr) = 0;
   [[nodiscard]] const std::string& path() const { return path_; }
 
 protected:
   explicit TensorArchive(std::string path) : path_(std::move(path)) {}
+  // "" where `shape` is what is wanted, else what to say.
+  [[nodiscard]] std::string shapeProblem(std::string_view name, DType, const std::vector<int64_t>& shape,
+                                         const std::vector<int64_t>* want) const;
   std::string path_;
 };
 
