@@ -250,6 +250,7 @@ Result<std::vector<Tensor>> evaluateLoops(const OpQuery& query, const PreparedRu
     Diagnostics diags;
     OpQuery own = query;
     own.diags = &diags;
+    own.exact = precision == Precision::R64;
     std::vector<Tensor*> out;
     for (Tensor& t : results) out.push_back(&t);
     if (query.record->eval(own, operands, out)) return results;

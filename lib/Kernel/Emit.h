@@ -68,6 +68,21 @@ protected:
                    std::deque<Scope>& scopes);
   static void closeLoops(Scope& home, std::deque<Scope>& scopes);
   void countUses(const loops::Nest& nest);
+
+  // Attention (EmitAttention.cpp): a call of the device header's function, told by lambdas where everything lies. By blocks of
+  // rows with the rows in `lanes` lanes, or, where `lanes` is 1, by CUDA blocks.
+  void emitAttention(Scope& top, PrintedKernel& out);
+  void attentionUnit(const loops::Attention& a, const std::string& number, int64_t block, Scope& unit,
+                     PrintedKernel& out);
+  std::string attentionLambda(const std::string& parameters, Scope& body, const std::string& result);
+  std::string attentionBound(const loops::Attention& a, bool begin, Scope& unit);
+  std::string attentionScore(const loops::Attention& a, Scope& unit);
+  std::string attentionMatrix(NodeId load, AffineId base, AxisId row, std::optional<AxisId> column,
+                              Scope& unit);
+  std::string attentionElement(NodeId n, std::optional<AxisId> row, std::optional<AxisId> column,
+                               Scope& unit);
+  std::string attentionStore(const loops::Attention& a, Scope& unit);
+  std::string attentionAxis(std::optional<AxisId> a) const { return a ? axisText(*a) : "none"; }
   void emitArg(NodeId n, Scope& home, const std::vector<AxisId>& axes);
 
   // --- what the targets do differently ---
@@ -102,6 +117,13 @@ protected:
   std::vector<int> level_;         // of reductions: how many stand below one another
   std::vector<NodeId> reductions_; // of the present nest, arguments first
 };
+
+// How the CUDA form cuts an attention: rows and keys of a tile. Nothing where no tile fits shared memory or the sizes of a row
+// are not known: then the loops run as they stand.
+struct AttentionTile {
+  int64_t rows = 0, keys = 0;
+};
+[[nodiscard]] std::optional<AttentionTile> attentionTile(const loops::Kernel& k);
 
 const char* reduceName(loops::ReduceKind kind); // "sum"
 // Products of sizes as formulas.

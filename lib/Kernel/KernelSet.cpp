@@ -1,3 +1,4 @@
+#include "Attention.h"
 #include "Gemm.h"
 #include "Lower.h"
 #include "PrintCpp.h"
@@ -184,7 +185,8 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
       countWork(m, fused, *lowered, gemm->bytes, gemm->flops);
       return byRegion_.emplace(key, std::move(*gemm)).first->second;
     }
-  joinAxes(k);
+  if (kind.valid() && m.strings[m.attrs[kind].text] == "attention") k.attention = matchAttention(*lowered);
+  if (!k.attention) joinAxes(k);
   if (std::optional<ViewCall> view = matchView(*lowered)) {
     SizeFormula flops;
     countWork(m, fused, *lowered, view->bytes, flops);
@@ -219,6 +221,7 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
     const uint32_t count = ++nameCount_[base];
     source.name = count == 1 ? base : base + "_" + std::to_string(count);
     countWork(m, fused, *lowered, source.bytes, source.flops);
+    if (k.attention) countAttention(k, *k.attention, source.flops);
     const std::string comments = options_.comments ? commentsOf(m, fused) : "";
     if (options_.cpp && options_.otherSchedules) addOtherSchedules(k, options_.vectorBytes, source);
     if (options_.cpp) source.cpp = comments + cppSignature(k, source.name) + source.cpp + "}\n";

@@ -54,8 +54,21 @@ bool RegionLowering::factorCoordinates(const Rule& rule, const TensorMap& map, c
   return true;
 }
 
-// An axis for each factor that the result lacks: one that already runs over as many, where the result does not depend on it, so that a
-// row's passes and its output share their loops; else a new one.
+// Do several operands meet along the factors that are reduced?
+static bool contracts(const Rule& rule) {
+  size_t with = 0;
+  for (const TensorMap& t : rule.operands) {
+    bool has = false;
+    for (const DimMap& d : t.dims)
+      for (const Term& term : d.terms) has |= rule.factors[term.factor].reduce != PendingKind::None;
+    with += has;
+  }
+  return with > 1;
+}
+
+// An axis for each factor that the result lacks: of a row's pass one that already runs over as many, where the result does not
+// depend on it, so that the passes and the output share their loops; else a new one. A contraction may stand inside of another
+// loop over the axis that it would borrow.
 std::vector<AxisId> RegionLowering::reduceAxes(const Rule& rule, Coordinates& coords, const Index& at,
                                                NodeId guard) {
   AxisSet taken = guard.valid() ? k_.dependsOn(guard) : 0;
@@ -68,7 +81,7 @@ std::vector<AxisId> RegionLowering::reduceAxes(const Rule& rule, Coordinates& co
       coords[f] = k_.constant(0);
       continue;
     }
-    size_t axis = 0;
+    size_t axis = contracts(rule) ? k_.axes.size() : 0;
     while (axis < k_.axes.size() && ((taken >> axis & 1) || k_.axes[axis].extent != extent)) ++axis;
     if (axis == k_.axes.size()) axis = k_.addAxis(extent, AxisRole::Reduce);
     taken |= AxisSet(1) << axis;

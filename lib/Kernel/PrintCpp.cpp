@@ -27,9 +27,13 @@ public:
 
   PrintedKernel run() {
     Scope top;
-    columnLanes_ = columnFactor();
-    lanes_ *= columnLanes_;
-    for (size_t i = 0; i < k_.nests.size(); ++i) printNest(k_.nests[i], top);
+    if (k_.attention) {
+      emitAttention(top, out_);
+    } else {
+      columnLanes_ = columnFactor();
+      lanes_ *= columnLanes_;
+      for (size_t i = 0; i < k_.nests.size(); ++i) printNest(k_.nests[i], top);
+    }
     std::string header;
     for (DType d : vectorTypes_)
       header += "  typedef Vec<" + typeText(d) + ", " + std::to_string(lanes_) + "> " + typeText(d) + "v;\n";
@@ -122,6 +126,11 @@ private:
     std::vector<AxisId> axes;
     bool written = false;
   };
+  // A loop over the scratch's axes, one of them in the lanes: not one inside of another loop's lanes.
+  static bool lanesWithin(const Scratch& x, const Scope& s) {
+    return s.vector >= 0 && s.axes == x.axes &&
+           std::find(x.axes.begin(), x.axes.end(), static_cast<AxisId>(s.vector)) != x.axes.end();
+  }
   std::unordered_map<uint32_t, Scratch> scratch_; // of the present nest
 };
 
@@ -349,16 +358,14 @@ std::string CppEmitter::scratchPlace(NodeId n, Scope& s) {
 
 std::optional<Emitter::Value> CppEmitter::cached(NodeId n, Scope& s) {
   auto it = scratch_.find(n.index);
-  if (it == scratch_.end() || !it->second.written || s.vector < 0 || s.axes != it->second.axes)
-    return std::nullopt;
+  if (it == scratch_.end() || !it->second.written || !lanesWithin(it->second, s)) return std::nullopt;
   const std::string name = fresh(k_[n].function);
   line(s, "const " + vectorType(k_[n].type) + " " + name + " = lanes.load(" + scratchPlace(n, s) + ");");
   return Value{name, true, true};
 }
 void CppEmitter::computed(NodeId n, Scope& s, const Value& v) {
   auto it = scratch_.find(n.index);
-  if (it == scratch_.end() || it->second.written || s.vector < 0 || s.axes != it->second.axes || plan_.vector)
-    return;
+  if (it == scratch_.end() || it->second.written || !lanesWithin(it->second, s) || plan_.vector) return;
   line(s, "lanes.store(" + scratchPlace(n, s) + ", " + v.text + ");");
   it->second.written = true;
 }

@@ -100,6 +100,12 @@ public:
 
   PrintedKernel run() {
     Scope top;
+    if (k_.attention && attentionTile(k_)) {
+      emitAttention(top, out_);
+      out_.body = top.text;
+      out_.blocks = out_.units;
+      return std::move(out_);
+    }
     line(top, "const " + index_ + " unit = blockIdx.x;");
     for (const Nest& nest : k_.nests) printNest(nest, top);
     out_.body = top.text;

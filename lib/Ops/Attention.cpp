@@ -1,5 +1,5 @@
-// attention and rope. attention is made of matmul, softmax and masks before propagation; its own rule serves text that is
-// propagated as it stands.
+// attention and rope. attention stays whole: one kernel walks over the keys (lib/Kernel/Attention.h). Its decomposition into
+// matmul, masks and softmax is what that kernel is derived from, and what its gradient is made of.
 #include "ShapeParts.h"
 
 #include <algorithm>
@@ -34,10 +34,17 @@ bool shapeOf(const OpQuery& q, AttentionShape& a) {
   return true;
 }
 
+// The operands behind q, k and v: a mask, and where the piece of the queries begins, a number of its own type.
+bool isOffset(const Type& t) { return t.dtype == DType::I32 && t.rank() == 0; }
+bool hasMask(const OpQuery& q) { return q.operandTypes.size() > 3 && !isOffset(q.type(3)); }
+bool hasOffset(const OpQuery& q) {
+  return q.operandTypes.size() > 3 && isOffset(q.type(q.operandTypes.size() - 1));
+}
+
 bool grouped(const AttentionShape& a) { return !(a.heads == a.kvHeads); }
 
 bool checkMask(const OpQuery& q, const AttentionShape& a) {
-  if (q.operandTypes.size() < 4) return true;
+  if (!hasMask(q)) return true;
   const Type mask = q.type(3);
   if (mask.dtype != DType::Bool && mask.dtype != q.type(0).dtype)
     return reportShape(q, "takes a mask of bool or of the dtype of q");
@@ -52,22 +59,22 @@ bool checkMask(const OpQuery& q, const AttentionShape& a) {
   return true;
 }
 
-// Batch and heads pass (grouped heads as (kv head, group)), v's last dim too. Queries pass where no mask depends on their
-// place.
+// Batch and heads pass (grouped heads as (kv head, group)), queries and v's last dim too. Where what a query sees depends on
+// its place, it is told where its piece begins.
 bool attentionRule(const OpQuery& q, Rule& rule) {
   AttentionShape a;
   if (!shapeOf(q, a) || !checkMask(q, a)) return false;
   bool placed = q.boolAttr("causal") || q.intAttr("window") != 0;
   uint16_t b = addFactor(rule, a.batch, "b"), h = addFactor(rule, a.kvHeads, "h");
   uint16_t g = grouped(a) ? addFactor(rule, a.groups, "g") : 0;
-  uint16_t s = addFactor(rule, a.s, "s", placed ? FactorKind::Whole : FactorKind::Pass);
+  uint16_t s = addFactor(rule, a.s, "s", placed ? FactorKind::Place : FactorKind::Pass);
   uint16_t t = addWhole(rule, a.t, "t"), d = addWhole(rule, a.d, "d"), e = addFactor(rule, a.e, "e");
   DimMap heads = plainDim(h);
   if (grouped(a)) heads.terms.push_back({g, 1});
   rule.operands = {{{plainDim(b), heads, plainDim(s), plainDim(d)}},
                    {{plainDim(b), plainDim(h), plainDim(t), plainDim(d)}},
                    {{plainDim(b), plainDim(h), plainDim(t), plainDim(e)}}};
-  if (q.operandTypes.size() > 3) {
+  if (hasMask(q)) {
     const DimMap full[] = {plainDim(b), heads, plainDim(s), plainDim(t)};
     TensorMap mask;
     size_t rank = q.type(3).rank();
@@ -75,6 +82,7 @@ bool attentionRule(const OpQuery& q, Rule& rule) {
       mask.dims.push_back(isOneDim(q.type(3).dims[k]) ? oneDim() : full[4 - rank + k]);
     rule.operands.push_back(std::move(mask));
   }
+  if (hasOffset(q)) rule.operands.emplace_back();
   rule.results = {{{plainDim(b), heads, plainDim(s), plainDim(e)}}};
   return true;
 }
@@ -113,9 +121,9 @@ double maskAt(const Tensor& mask, const int64_t (&at)[4]) {
   return mask.getFloat(flat);
 }
 
-std::vector<double> widened(const Tensor& t) {
-  std::vector<double> v(static_cast<size_t>(t.numElements()));
-  for (size_t i = 0; i < v.size(); ++i) v[i] = t.getFloat(static_cast<int64_t>(i));
+template <class A> std::vector<A> widened(const Tensor& t) {
+  std::vector<A> v(static_cast<size_t>(t.numElements()));
+  for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<A>(t.getFloat(static_cast<int64_t>(i)));
   return v;
 }
 
@@ -126,46 +134,55 @@ struct AttentionSizes {
         d(q.shape()[3]), e(v.shape()[3]) {}
 };
 
-// The weights of query i of one head: masked, scaled scores to their softmax, in place.
-void weigh(const OpQuery& q, const Tensor* mask, int64_t b, int64_t h, int64_t i, std::span<double> p) {
-  double greatest = -std::numeric_limits<double>::infinity(), sum = 0, scale = scaleOf(q), hidden = greatest;
+// The weights of query i of one head: masked, scaled scores to their softmax, in place. `place`: i in the whole sequence.
+template <class A>
+void weigh(const OpQuery& q, const Tensor* mask, int64_t b, int64_t h, int64_t i, int64_t place,
+           std::span<A> p) {
+  const A hidden = -std::numeric_limits<A>::infinity(), scale = static_cast<A>(scaleOf(q));
+  A greatest = hidden, sum = 0;
   Visible visible{q.boolAttr("causal"), q.intAttr("window")};
   for (size_t k = 0; k < p.size(); ++k) {
     auto j = static_cast<int64_t>(k);
-    double x = visible(i, j) ? p[k] * scale : hidden;
+    A x = visible(place, j) ? p[k] * scale : hidden;
     if (mask && isFloat(mask->dtype()))
-      x += maskAt(*mask, {b, h, i, j});
+      x += static_cast<A>(maskAt(*mask, {b, h, i, j}));
     else if (mask)
       x = maskAt(*mask, {b, h, i, j}) != 0 ? x : hidden;
     p[k] = x;
     greatest = std::isnan(x) || x > greatest ? x : greatest;
   }
-  for (double& x : p) sum += x = std::exp(x - greatest);
-  for (double& x : p) x /= sum;
+  for (A& x : p) sum += x = std::exp(x - greatest);
+  for (A& x : p) x /= sum;
 }
 
-bool attentionEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+// A: what a plain program of the result's dtype sums in, and more where nothing is to be rounded.
+template <class A>
+bool attentionIn(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
   AttentionSizes n(*in[0], *in[1], *in[2]);
-  std::vector<double> qs = widened(*in[0]), ks = widened(*in[1]), vs = widened(*in[2]);
-  std::vector<double> p(static_cast<size_t>(n.t)), y(static_cast<size_t>(n.e)),
-      kt(static_cast<size_t>(n.t * n.d));
-  int64_t groups = n.kvHeads ? n.heads / n.kvHeads : 1;
+  std::vector<A> qs = widened<A>(*in[0]), ks = widened<A>(*in[1]), vs = widened<A>(*in[2]);
+  std::vector<A> p(static_cast<size_t>(n.t)), y(static_cast<size_t>(n.e)), kt(static_cast<size_t>(n.t * n.d));
+  int64_t groups = n.kvHeads ? n.heads / n.kvHeads : 1, offset = hasOffset(q) ? in.back()->getInt(0) : 0;
   for (int64_t bh = 0; bh < n.batch * n.heads; ++bh) {
     int64_t b = bh / n.heads, h = bh % n.heads, kv = b * n.kvHeads + h / groups;
     for (int64_t j = 0; j < n.t; ++j)
       for (int64_t c = 0; c < n.d; ++c) kt[c * n.t + j] = ks[(kv * n.t + j) * n.d + c];
     for (int64_t i = 0; i < n.s; ++i) {
-      std::fill(p.begin(), p.end(), 0.0);
+      std::fill(p.begin(), p.end(), A(0));
       for (int64_t c = 0; c < n.d; ++c)
         for (int64_t j = 0; j < n.t; ++j) p[j] += qs[(bh * n.s + i) * n.d + c] * kt[c * n.t + j];
-      weigh(q, in.size() > 3 ? in[3] : nullptr, b, h, i, p);
-      std::fill(y.begin(), y.end(), 0.0);
+      weigh<A>(q, hasMask(q) ? in[3] : nullptr, b, h, i, i + offset, p);
+      std::fill(y.begin(), y.end(), A(0));
       for (int64_t j = 0; j < n.t; ++j)
         for (int64_t c = 0; c < n.e; ++c) y[c] += p[j] * vs[(kv * n.t + j) * n.e + c];
-      for (int64_t c = 0; c < n.e; ++c) out[0]->setFloat((bh * n.s + i) * n.e + c, y[c]);
+      for (int64_t c = 0; c < n.e; ++c) out[0]->setFloat((bh * n.s + i) * n.e + c, static_cast<double>(y[c]));
     }
   }
   return true;
+}
+
+bool attentionEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  if (q.exact && q.type(0).dtype == DType::F64) return attentionIn<long double>(q, in, out);
+  return out[0]->dtype() == DType::F64 ? attentionIn<double>(q, in, out) : attentionIn<float>(q, in, out);
 }
 
 // The parts of an attention in basic ops; grouped heads are a dim of their own beside the kv heads.
@@ -176,7 +193,8 @@ public:
   }
 
   ValueId query() {
-    return grouped(a_) ? split(b_.module.operand(op_, 0), a_.s, a_.d) : b_.module.operand(op_, 0);
+    const ValueId q = widened(b_.module.operand(op_, 0));
+    return grouped(a_) ? split(q, a_.s, a_.d) : q;
   }
   ValueId key() { return beside(1); }
   ValueId value() { return beside(2); }
@@ -192,39 +210,52 @@ public:
     int64_t dim = 2;
     return grouped(a_) ? b_.value("sum", {x}, {{"dims", b_.ints({&dim, 1})}}) : x;
   }
-  ValueId scaled(ValueId x) { return b_.value("mul", {x, b_.literal(scaleOf(q_), q_.type(0).dtype)}); }
+  ValueId scaled(ValueId x) { return b_.value("mul", {x, b_.literal(scaleOf(q_), dtype())}); }
+  // f8 has neither the range of scores nor, in one form, the infinity that hides them: its parts are in f32.
+  [[nodiscard]] DType dtype() const {
+    const DType own = q_.type(0).dtype;
+    return dtypeBytes(own) == 1 ? DType::F32 : own;
+  }
+  ValueId widened(ValueId x) { return as(x, dtype()); }
+  ValueId narrowed(ValueId x) { return as(x, q_.type(0).dtype); }
 
   // The softmax of the masked scores.
   ValueId weights() {
     ValueId x = scaled(b_.value("matmul", {query(), key()}, {{"transpose_b", b_.boolean(true)}}));
-    ValueId hidden = b_.literal(-std::numeric_limits<double>::infinity(), q_.type(0).dtype);
+    ValueId hidden = b_.literal(-std::numeric_limits<double>::infinity(), dtype());
     if (ValueId seen = visible(); seen.valid()) x = b_.value("select", {seen, x, hidden});
-    if (q_.operandTypes.size() > 3) {
+    if (hasMask(q_)) {
       ValueId mask = maskValue();
       x = isFloat(q_.type(3).dtype) ? b_.value("add", {x, mask}) : b_.value("select", {mask, x, hidden});
     }
     int64_t last = -1;
     return b_.value("softmax", {x}, {{"dims", b_.ints({&last, 1})}});
   }
-  ValueId output(ValueId p) { return join(b_.value("matmul", {p, value()}), a_.s, a_.e); }
+  ValueId output(ValueId p) { return narrowed(join(b_.value("matmul", {p, value()}), a_.s, a_.e)); }
   // The cotangent of the result as `weights` is shaped.
-  ValueId cotangent(ValueId dy) { return grouped(a_) ? split(dy, a_.s, a_.e) : dy; }
+  ValueId cotangent(ValueId dy) { return grouped(a_) ? split(widened(dy), a_.s, a_.e) : widened(dy); }
   [[nodiscard]] const AttentionShape& shape() const { return a_; }
 
 private:
+  ValueId as(ValueId x, DType to) {
+    if (b_.module.typeOf(x).dtype == to) return x;
+    return b_.value("convert", {x}, {{"dtype", b_.word(dtypeName(to))}});
+  }
   ValueId reshape(ValueId x, std::initializer_list<Dim> dims) {
     std::vector<Dim> shape(dims);
     return b_.value("reshape", {x}, {{"shape", sizesToAttr(b_.module, shape)}});
   }
   ValueId beside(size_t operand) {
     int64_t dim = 2;
-    ValueId x = b_.module.operand(op_, operand);
+    ValueId x = widened(b_.module.operand(op_, operand));
     return grouped(a_) ? b_.value("expand_dims", {x}, {{"dims", b_.ints({&dim, 1})}}) : x;
   }
   ValueId iota(int64_t dim) {
     const Dim dims[] = {a_.s, a_.t};
     TypeId type[] = {b_.module.tensorType(DType::I32, dims)};
-    return b_.module.result(b_.op("iota", {}, {{"dim", b_.integer(dim)}}, type));
+    std::vector<ValueId> offset; // of the queries
+    if (dim == 0 && hasOffset(q_)) offset.push_back(b_.module.operand(op_, b_.module[op_].numOperands - 1));
+    return b_.module.result(b_.op("iota", offset, {{"dim", b_.integer(dim)}}, type));
   }
   // bool[s, t], or invalid where every key is seen.
   ValueId visible() {
@@ -244,6 +275,7 @@ private:
   // The mask with a dim for the groups, where it has one for the heads.
   ValueId maskValue() {
     ValueId mask = b_.module.operand(op_, 3);
+    if (isFloat(q_.type(3).dtype)) mask = widened(mask);
     std::vector<Dim> dims = q_.type(3).dims;
     if (!grouped(a_) || dims.size() < 3) return mask;
     size_t heads = dims.size() - 3;
@@ -279,10 +311,12 @@ bool attentionGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector
   ValueId dq = parts.scaled(b.value("matmul", {ds, parts.key()}));
   ValueId dk = parts.scaled(b.value("matmul", {ds, parts.query()}, {{"transpose_a", b.boolean(true)}}));
   ValueId dv = b.value("matmul", {p, g}, {{"transpose_a", b.boolean(true)}});
-  dx = {parts.join(dq, a.s, a.d), parts.overGroups(dk), parts.overGroups(dv)};
-  if (b.module[op].numOperands > 3)
-    dx.push_back(isFloat(b.module.typeOf(b.module.operand(op, 3)).dtype) ? parts.join(ds, a.s, a.t)
-                                                                         : ValueId());
+  dx = {parts.narrowed(parts.join(dq, a.s, a.d)), parts.narrowed(parts.overGroups(dk)),
+        parts.narrowed(parts.overGroups(dv))};
+  if (b.module[op].numOperands > 3) // the whole sequence has no offset
+    dx.push_back(isFloat(b.module.typeOf(b.module.operand(op, 3)).dtype)
+                     ? parts.narrowed(parts.join(ds, a.s, a.t))
+                     : ValueId());
   return true;
 }
 
@@ -367,8 +401,8 @@ void addAttentionOps(OpRegistry& ops) {
   OpRecord attention{.name = "attention",
                      .family = "attention",
                      .summary = "softmax(scale * q kᵀ, masked) v; q, k, v [batch, heads, seq, dim]"};
-  attention.operands = "q, k, v, mask?";
-  attention.operandTypes = "T, T, T, any";
+  attention.operands = "q, k, v, mask?, offset?";
+  attention.operandTypes = "T, T, T, any, i32";
   attention.operandClasses = kFloats;
   attention.attrs = {{"causal", AttrType::Bool, "false", "query i sees keys 0 … i"},
                      {"scale", AttrType::Float, "", "1/sqrt(dim) if left out"},
@@ -379,7 +413,8 @@ void addAttentionOps(OpRegistry& ops) {
   attention.decompose = attentionDecompose;
   attention.gradFn = attentionGrad;
   attention.through = {linear(0b100)};
-  attention.lowering = Lowering::Decompose;
+  attention.lowering = Lowering::Rows;
+  attention.offsetOperand = 3;
   attention.flopsPerPoint = 4;
   attention.samples = "T[2, 2, 3, 4], T[2, 2, 5, 4], T[2, 2, 5, 3]\n"
                       "T[2, 4, 3, 2], T[2, 2, 3, 2], T[2, 2, 3, 2] {causal = true, scale = 0.5}\n"

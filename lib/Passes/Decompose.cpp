@@ -1,18 +1,56 @@
 #include "dtc/Passes/Decompose.h"
 #include "dtc/IR/Builder.h"
+#include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/Clone.h"
 
 namespace dtc {
 
-static bool decomposeBlock(Module& m, BlockId block, ValueMap& map, Diagnostics& diags) {
+namespace {
+
+// A row of what is streamed over (attention's keys and values) lies in a core's nearest memory: one that is longer than this, or
+// of a size that is not known, is made of parts instead.
+constexpr int64_t kLongestRowBytes = 1024;
+
+// Does the op merge rows of its first operand with rows of others?
+bool streams(const Rule& rule) {
+  std::vector<bool> first(rule.factors.size());
+  for (const DimMap& d : rule.operands[0].dims)
+    for (const Term& t : d.terms) first[t.factor] = true;
+  for (size_t f = 0; f < rule.factors.size(); ++f)
+    if (rule.factors[f].kind == FactorKind::Whole && !first[f]) return true;
+  return false;
+}
+
+bool tooLong(const Module& m, OpId o) {
+  for (ValueId v : {m.operand(o, 0), m.result(o)}) {
+    const Type& t = m.typeOf(v);
+    if (t.rank() == 0) continue;
+    const Dim row = t.dims.back();
+    if (!row.isStatic() || row.value() * dtypeBytes(accumulationType(t.dtype)) > kLongestRowBytes)
+      return true;
+  }
+  return false;
+}
+
+bool decomposes(Module& m, OpId o, bool all) {
+  const OpRecord& record = m.record(o);
+  if (!record.decompose) return false;
+  if (record.lowering == Lowering::Decompose || all) return true;
+  Diagnostics quiet;
+  Rule rule;
+  return record.lowering == Lowering::Rows && ruleOf(queryOf(m, o, quiet), rule) && !rule.operands.empty() &&
+         streams(rule) && tooLong(m, o);
+}
+
+bool decomposeBlock(Module& m, BlockId block, ValueMap& map, Diagnostics& diags, bool all) {
   std::vector<OpId> out;
   Builder b(m, block, out, diags);
   for (OpId o : std::vector<OpId>(m[block].ops)) {
     for (uint32_t i = 0; i < m[o].numOperands; ++i) m.operands(o)[i] = map(m.operand(o, i));
     for (uint32_t k = 0; k < m[o].numRegions; ++k)
-      if (!decomposeBlock(m, m.region(o, k), map, diags)) return false;
+      if (!decomposeBlock(m, m.region(o, k), map, diags, all)) return false;
     const OpRecord& rec = m.record(o);
-    if (rec.lowering != Lowering::Decompose || !rec.decompose) {
+    if (!decomposes(m, o, all)) {
       out.push_back(o);
       continue;
     }
@@ -32,11 +70,15 @@ static bool decomposeBlock(Module& m, BlockId block, ValueMap& map, Diagnostics&
   return true;
 }
 
-bool decomposePass(Module& m, const PassOptions&, Diagnostics& diags) {
+} // namespace
+
+bool decomposePass(Module& m, const PassOptions& options, Diagnostics& diags) {
+  auto it = options.values.find("all");
+  const bool all = it != options.values.end() && it->second == "true";
   for (FuncId f : m.order) {
     if (m[f].spmd) continue;
     ValueMap map;
-    if (!decomposeBlock(m, m[f].body, map, diags)) return false;
+    if (!decomposeBlock(m, m[f].body, map, diags, all)) return false;
   }
   return !diags.hasErrors();
 }
@@ -45,27 +87,31 @@ PassInfo decomposeInfo() {
   return {
       .name = "decompose",
       .summary = "replaces ops that no backend makes in one piece by more basic ones",
-      .why = "After autodiff, which prefers the gradient of a whole op; before propagate, so that the parts "
-             "are sharded by "
-             "their own rules. Row ops (softmax, norms) stay whole: they are one kernel each.",
+      .why =
+          "After autodiff, which prefers the gradient of a whole op; before propagate, so that the parts "
+          "are sharded by their own rules. Row ops (softmax, norms, attention) stay whole: they are one "
+          "kernel each. Only an attention whose heads are longer than a core's nearest memory holds (1 KiB "
+          "a row in the dtype that it sums in), or of a size that is not known, is taken apart.",
       .needs = Level::Global,
       .gives = Level::Global,
       .run = decomposePass,
       .before =
-          R"(func @main(%q: f32[1, 2, 4, 8], %k: f32[1, 2, 4, 8], %v: f32[1, 2, 4, 8]) -> (%y: f32[1, 2, 4, 8]) {
-  %y = attention %q, %k, %v
+          R"(func @main(%q: f32[1, 2, 4, 320], %k: f32[1, 2, 4, 320], %v: f32[1, 2, 4, 8]) -> (%y: f32[1, 2, 4, 8]) {
+  %y = attention %q, %k, %v {scale = 0.5}
   return %y
 }
 )",
       .after =
-          R"(func @main(%q: f32[1, 2, 4, 8], %k: f32[1, 2, 4, 8], %v: f32[1, 2, 4, 8]) -> (%y: f32[1, 2, 4, 8]) {
+          R"(func @main(%q: f32[1, 2, 4, 320], %k: f32[1, 2, 4, 320], %v: f32[1, 2, 4, 8]) -> (%y: f32[1, 2, 4, 8]) {
   %0 = matmul %q, %k {transpose_b = true} : f32[1, 2, 4, 4]
-  %1 = mul %0, 0.35355338 : f32[1, 2, 4, 4]
+  %1 = mul %0, 0.5 : f32[1, 2, 4, 4]
   %2 = softmax %1 {dims = [-1]} : f32[1, 2, 4, 4]
   %y = matmul %2, %v : f32[1, 2, 4, 8]
   return %y
 }
-)"};
+)",
+      .options = {
+          {"all", "false", "true: every op that has a decomposition, also those that are one kernel"}}};
 }
 
 } // namespace dtc

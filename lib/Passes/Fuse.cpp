@@ -1,5 +1,6 @@
 #include "dtc/Passes/Fuse.h"
 #include "FusionGroups.h"
+#include "SplitReductions.h"
 #include "dtc/Passes/Clone.h"
 #include <algorithm>
 
@@ -9,11 +10,12 @@ namespace {
 // Rewrites one block by its groups.
 class BlockFuser {
 public:
-  BlockFuser(Module& m, BlockId block, size_t limit, ValueMap& outer)
-      : m_(m), block_(block), limit_(limit), groups_(m, block, limit), outer_(outer) {}
+  BlockFuser(Module& m, BlockId block, size_t limit, ValueMap& outer, std::vector<PassRemark>* remarks)
+      : m_(m), block_(block), limit_(limit), groups_(m, block, limit), outer_(outer), remarks_(remarks) {}
 
   void run() {
     groups_.run();
+    if (remarks_) remark();
     const std::vector<uint32_t> order = groups_.order();
     for (uint32_t g : order) findReads(g);
     for (ValueId v : m_[block_].yields) read_[v.index] = true;
@@ -29,6 +31,17 @@ public:
   }
 
 private:
+  // What goes from kernel to kernel by way of memory.
+  void remark() {
+    for (const KeptApart& a : groups_.keptApart()) {
+      const OpId maker(m_[a.value].owner);
+      const Type& t = m_.typeOf(a.value);
+      const auto n = t.isStatic() ? t.numElements() : std::nullopt;
+      remarks_->push_back({std::string(m_.record(maker).name) + " -> " + m_.record(a.reader).name,
+                           std::string(a.why), m_[a.reader].loc, n ? *n * dtypeBytes(t.dtype) : 0});
+    }
+  }
+
   bool inside(OpId reader, ValueId v, uint32_t g) const {
     const Value& value = m_[v];
     if (value.kind != ValueKind::OpResult) return false;
@@ -69,7 +82,7 @@ private:
     for (size_t i = 0; i < m_[o].numOperands; ++i) m_.operands(o)[i] = outer_(m_.operand(o, i));
     const bool already = m_.record(o).regions == RegionKind::Fused;
     for (uint32_t r = 0; r < m_[o].numRegions && !already; ++r)
-      BlockFuser(m_, m_.region(o, r), limit_, outer_).run();
+      BlockFuser(m_, m_.region(o, r), limit_, outer_, remarks_).run();
     out.push_back(o);
   }
 
@@ -139,6 +152,7 @@ private:
   size_t limit_;
   FusionGroups groups_;
   ValueMap& outer_;
+  std::vector<PassRemark>* remarks_;
   std::unordered_map<uint32_t, bool> read_;
   BlockId region_;
   std::vector<ValueId> starts_;
@@ -154,8 +168,9 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
       it == options.values.end() ? 64 : static_cast<size_t>(std::max(1, std::atoi(it->second.c_str())));
   for (FuncId f : m.order) {
     if (!m[f].spmd) continue;
+    if (limit > 1) splitReductions(m, m[f].body, diags);
     ValueMap map;
-    BlockFuser(m, m[f].body, limit, map).run();
+    BlockFuser(m, m[f].body, limit, map, options.remarks).run();
   }
   return !diags.hasErrors();
 }

@@ -50,9 +50,10 @@ void reductionForm(const Module& m, OpId o, FusionForm& form) {
   }
   if (with == 0) return;
   const std::vector<bool> first = factorsIn(rule.operands[0], rule.factors.size());
-  bool inFirst = false;
-  for (size_t f = 0; f < gone.size(); ++f) inFirst |= first[f] && gone[f];
-  if ((with > 1 && !rows) || !inFirst || form.library) {
+  bool inFirst = false, inOthers = false;
+  for (size_t f = 0; f < gone.size(); ++f) inFirst |= first[f] && gone[f], inOthers |= !first[f] && gone[f];
+  form.attention = rows && inOthers; // merges rows of its own with rows of others
+  if ((with > 1 && !rows) || !inFirst || form.library || form.attention) {
     form.contracts = true;
     return;
   }

@@ -11,6 +11,7 @@ struct FusionForm {
   bool reduces = false;      // a reduction or row op over operand 0
   bool contracts = false;    // reduces several operands: a loop nest of its own
   bool library = false;      // of those, a matrix product
+  bool attention = false;    // of those, rows of one operand merged with rows of others: a walk over these
   bool indexed = false;      // reads operands where data or irregular rules say: they must lie in memory
   std::vector<bool> reduced; // of `reduces`: the dims of operand 0
   Rule rule;

@@ -46,6 +46,9 @@ void FusionGroups::run() {
       place(o);
   }
   for (ValueId v : m_[block_].yields) store(v);
+  if (limit_ <= 1) return;
+  computeAgain();
+  joinSmall();
 }
 
 // Numbers of the coordinates alone (a causal mask): cheaper made again by each reader than read.
@@ -214,13 +217,20 @@ bool FusionGroups::strided(ValueId v) {
   return view.strided();
 }
 
-// A loop nest of its own; a library reads views that strides can say, all else lies in memory.
+// A loop nest of its own; a library and attention read views that strides can say, all else lies in memory.
 void FusionGroups::contract(OpId o) {
   const FusionForm& form = state_[o.index].form;
   for (ValueId v : std::vector<ValueId>(m_.operands(o).begin(), m_.operands(o).end()))
-    if (limit_ <= 1 || !form.library || !strided(v)) store(v);
+    if (limit_ <= 1 || (!form.library && !form.attention) || !strided(v)) store(v);
   state_[o.index].placed = now_++; // it reads what was just stored from memory
-  std::string_view kind = form.library ? "gemm" : form.contracts || form.reduces ? "reduce" : "pointwise";
+  for (ValueId v : m_.operands(o))
+    note(o, v,
+         form.library ? "a library reads its operands from memory"
+                      : "a contraction reads its operands many times: from memory");
+  std::string_view kind = form.library                     ? "gemm"
+                          : form.attention                 ? "attention"
+                          : form.contracts || form.reduces ? "reduce"
+                                                           : "pointwise";
   if (form.move) {
     kind = "copy";
     if (form.compound) {
@@ -277,20 +287,37 @@ bool FusionGroups::fitsRows(OpId o, const FusionGroup& g) {
   return true;
 }
 
-bool FusionGroups::candidate(OpId o, uint32_t gi) {
+std::string_view FusionGroups::obstacle(OpId o, uint32_t gi) {
   const FusionGroup& g = groups_[gi];
   const FusionForm& form = state_[o.index].form;
-  if (!g.fusible || g.closed || g.ops.size() >= limit_ || form.indexed) return false;
+  if (!g.fusible) return "it is made outside of kernels";
+  if (g.kind == "gemm") return "a library call takes in a bias and what only moves its result";
+  if (g.closed) return "a contraction or a copy takes in nothing but what only moves its result";
+  if (g.ops.size() >= limit_) return "the kernel has as many ops as the limit allows";
+  if (form.indexed) return "it is read where data or an irregular index says";
   for (ValueId v : m_.operands(o)) {
     const Source s = sourceOf(v);
-    if (groupOf(s.value) == static_cast<int>(gi) && !s.near) return false; // it would be computed again
+    if (groupOf(s.value) == static_cast<int>(gi) && !s.near)
+      return "it is read through a move that would compute it again";
   }
-  if (g.rows) return fitsRows(o, g);
+  if (g.rows)
+    return fitsRows(o, g) ? "" : "its elements do not lie along the rows of the reduction beside it";
   for (ValueId v : m_.operands(o))
     if (groupOf(sourceOf(v).value) == static_cast<int>(gi) && elementsOf(m_.typeOf(v)) != g.elements)
-      return false;
+      return "it has fewer elements than what is computed beside it";
   const ValueId wide = form.reduces ? m_.operand(o, 0) : m_.result(o);
-  return elementsOf(m_.typeOf(wide)) == g.elements;
+  return elementsOf(m_.typeOf(wide)) == g.elements ? "" : "its reader has another number of elements";
+}
+
+std::vector<KeptApart> FusionGroups::keptApart() const {
+  std::vector<KeptApart> out;
+  for (const KeptApart& a : apart_) {
+    const int from = groupOf(sourceOf(a.value).value), to = state_.at(a.reader.index).group;
+    const OpState* made = stateOf(a.value);
+    if (made && made->again) continue;
+    if (from >= 0 && to >= 0 && from != to && groups_[static_cast<size_t>(from)].fusible) out.push_back(a);
+  }
+  return out;
 }
 
 bool FusionGroups::mergeable(const FusionGroup& a, const FusionGroup& b) const {
@@ -329,13 +356,23 @@ void FusionGroups::place(OpId o) {
   for (ValueId v : m_.operands(o)) {
     const int g = groupOf(sourceOf(v).value);
     const uint32_t gi = static_cast<uint32_t>(g);
-    if (g < 0 || std::find(join.begin(), join.end(), gi) != join.end() || !candidate(o, gi)) continue;
+    if (g < 0 || std::find(join.begin(), join.end(), gi) != join.end()) continue;
+    if (std::string_view why = obstacle(o, gi); !why.empty()) {
+      note(o, v, why);
+      continue;
+    }
     bool fits = true;
     size_t ops = 1;
     for (uint32_t other : join)
       fits &= mergeable(groups_[other], groups_[gi]), ops += groups_[other].ops.size();
-    if (fits && ops + groups_[gi].ops.size() <= limit_) join.push_back(gi);
+    if (fits && ops + groups_[gi].ops.size() <= limit_)
+      join.push_back(gi);
+    else
+      note(o, v,
+           fits ? "the kernel would have more ops than the limit allows"
+                : "its other operands come from rows of another kind");
   }
+  const std::vector<uint32_t> wanted = join;
   // The level that the whole would have; a group that something at or below it reads cannot rise so far.
   int64_t level = 0;
   for (bool again = true; again;) {
@@ -356,6 +393,13 @@ void FusionGroups::place(OpId o) {
     for (ValueId v : m_.operands(o))
       if (groupOf(sourceOf(v).value) != static_cast<int>(join[0])) level = std::max(level, levelOf(v) + 1);
     if (groups_[join[0]].minUser <= level) join.clear();
+  }
+  for (ValueId v : m_.operands(o)) {
+    const int from = groupOf(sourceOf(v).value);
+    const auto gi = static_cast<uint32_t>(from);
+    if (from >= 0 && std::find(wanted.begin(), wanted.end(), gi) != wanted.end() &&
+        std::find(join.begin(), join.end(), gi) == join.end())
+      note(o, v, "something between the two needs the one and gives to the other, or lies otherwise");
   }
   const uint32_t g = join.empty() ? newGroup(o, true, "pointwise") : join[0];
   for (size_t i = 1; i < join.size(); ++i) merge(g, join[i]);
@@ -383,7 +427,8 @@ bool FusionGroups::joinMove(OpId o, std::string_view& kind) {
   FusionGroup& group = groups_[static_cast<size_t>(g)];
   if (!group.fusible || group.ops.size() >= limit_ || elementsOf(m_.typeOf(m_.result(o))) != group.elements)
     return false;
-  if (group.closed && (group.kind != "gemm" || uses_[source.value.index] != 1)) return false;
+  if (group.closed && ((group.kind != "gemm" && group.kind != "attention") || uses_[source.value.index] != 1))
+    return false;
   // The only reader of a value writes it elsewhere; another copy of it would be one more output.
   return uses_[source.value.index] == 1;
 }
@@ -407,7 +452,9 @@ void FusionGroups::store(ValueId v) {
 
 bool FusionGroups::folds(OpId reader, OpId op) const {
   auto it = state_.find(op.index);
-  if (it == state_.end() || !it->second.form.move) return false;
+  if (it == state_.end()) return false;
+  if (it->second.again) return it->second.group != state_.at(reader.index).group;
+  if (!it->second.form.move) return false;
   if (it->second.group < 0) return true;
   const OpState& r = state_.at(reader.index);
   const int64_t when = r.form.move && r.stored != INT64_MAX ? r.stored : r.placed;

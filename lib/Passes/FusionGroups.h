@@ -1,7 +1,8 @@
 #pragma once
 // Which ops of one block run together (private to lib/Passes). Greedy, in program order, near linear: an op joins the groups
 // that make its operands where the kernel of all of them is still one pass over the same rows, and where no path between
-// them leads outside. Values flow from lower levels to higher ones only, so that no grouping can make a circle.
+// them leads outside. Values flow from lower levels to higher ones only, so that no grouping can make a circle; and groups of
+// one level do not meet, so that small ones of them (the updates of many weights) become one kernel.
 #include "FusionForm.h"
 
 namespace dtc {
@@ -26,6 +27,13 @@ struct FusionGroup {
   ElementCount elements; // of its widest values
 };
 
+// A value that goes from one kernel to another by way of memory, and why.
+struct KeptApart {
+  OpId reader;
+  ValueId value;
+  std::string_view why;
+};
+
 class FusionGroups {
 public:
   FusionGroups(Module& m, BlockId block, size_t limit);
@@ -37,6 +45,9 @@ public:
   // Does `reader`'s group take the value of this op by folding it in, not from memory?
   [[nodiscard]] bool folds(OpId reader, OpId op) const;
 
+  // Of the values that one kernel writes and another reads; each pair of ops once.
+  [[nodiscard]] std::vector<KeptApart> keptApart() const;
+
 private:
   enum class Shape : uint8_t { Other, Full, RowKept, RowDropped }; // of a value beside a group's rows
   struct OpState {
@@ -45,6 +56,7 @@ private:
     int64_t stored =
         INT64_MAX;          // when the op of a move got a group of its own: later readers take it from memory
     int64_t placed = 0;     // when the op was looked at
+    bool again = false;     // kernels that read it compute it themselves
     bool unaligned = false; // its elements do not lie as its group's rows
   };
 
@@ -56,11 +68,17 @@ private:
   bool joinBias(OpId o);
   void store(ValueId v); // a folded move that must be in memory
   bool joinMove(OpId o, std::string_view& kind);
-  bool candidate(OpId o, uint32_t g);
+  // Why the op cannot join the group that makes one of its operands; "" where it can.
+  std::string_view obstacle(OpId o, uint32_t g);
+  bool candidate(OpId o, uint32_t g) { return obstacle(o, g).empty(); }
+  void note(OpId o, ValueId v, std::string_view why) { apart_.push_back({o, v, why}); }
   bool fitsRows(OpId o, const FusionGroup& g);
   [[nodiscard]] bool mergeable(const FusionGroup& a, const FusionGroup& b) const;
   void merge(uint32_t into, uint32_t from);
   void add(OpId o, uint32_t g);
+  void computeAgain(); // producers that cost less to compute twice than to store (FusionBytes.cpp)
+  [[nodiscard]] bool cheaperAgain(OpId o, const std::vector<OpId>& readers) const;
+  void joinSmall(); // horizontally: small kernels that do not meet become one
   [[nodiscard]] static Shape shapeBeside(const FusionGroup& g, const Type& t);
 
   // The value behind the folded moves that lead to `v`; `aligned`: none of them changes the order of dims; `near`: by
@@ -87,7 +105,8 @@ private:
   std::unordered_map<uint32_t, uint32_t> uses_; // by value, in this block
   std::unordered_map<uint32_t, size_t> position_;
   int64_t now_ = 0;
-  int64_t effectLevel_ = -1; // of the last op whose order must be kept
+  std::vector<KeptApart> apart_; // as decided; some groups were joined later
+  int64_t effectLevel_ = -1;     // of the last op whose order must be kept
 };
 
 } // namespace dtc

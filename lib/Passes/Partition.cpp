@@ -4,6 +4,7 @@
 #include "dtc/Passes/Clone.h"
 #include "dtc/Sharding/Projection.h"
 #include "dtc/Support/Result.h"
+#include <algorithm>
 
 namespace dtc {
 
@@ -87,7 +88,33 @@ private:
     return true;
   }
 
+  // A tensor made of nothing that is wanted in another sharding is made in that one: the reshard becomes such an op.
+  void makeAnew(OpId o) {
+    if (m_.record(o).constraint == Constraint::None) return;
+    const ValueId operand = m_.operand(o, 0);
+    const ShardingId from = sharding_[operand.index], to = sharding_[m_.result(o).index];
+    const OpId source = m_.definingOp(operand);
+    if (from == to || !from || !to || !source.valid() || m_[source].numOperands != 0) return;
+    const OpRecord& record = m_.record(source);
+    if (record.lowering != Lowering::Loops || record.localise || record.sideEffect ||
+        m_[source].numResults != 1 || m_[operand].type != globalType_[operand.index])
+      return;
+    const Sharding& want = shardingOf(to);
+    if (shardingOf(from).mesh != want.mesh || !want.pending.empty()) return;
+    for (const DimSharding& d : want.dims)
+      if (d.strided()) return;
+    Rule rule;
+    Diagnostics quiet;
+    if (!ruleOf(queryOf(m_, source, quiet), rule)) return;
+    for (const Factor& f : rule.factors)
+      if (f.kind != FactorKind::Pass && f.kind != FactorKind::Place) return;
+    m_[o].kind = m_[source].kind;
+    m_[o].attrs = m_[source].attrs;
+    m_.setOperands(o, {});
+  }
+
   bool partitionOp(OpId o, Builder& b, ReshardEmitter& reshards) {
+    makeAnew(o);
     const OpRecord& rec = m_.record(o);
     if (rec.constraint != Constraint::None) return changeSharding(o, reshards);
     const std::vector<ValueId> before(m_.operands(o).begin(), m_.operands(o).end());
@@ -232,7 +259,8 @@ private:
     offsets.resize(used); // an offset of 0 is the default
     if (offsets.empty()) return true;
     std::vector<ValueId> operands(m_.operands(o).begin(), m_.operands(o).end());
-    operands.resize(static_cast<size_t>(q.record->offsetOperand), ValueId());
+    // Behind the op's own operands, of which the last may be left out (attention's mask).
+    operands.resize(std::max(operands.size(), static_cast<size_t>(q.record->offsetOperand)), ValueId());
     operands.insert(operands.end(), offsets.begin(), offsets.end());
     m_.setOperands(o, operands);
     return true;

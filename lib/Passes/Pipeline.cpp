@@ -112,7 +112,9 @@ Status runPipeline(Module& m, const std::vector<PassStep>& steps, Diagnostics& d
   for (const PassStep& step : steps) {
     if (auto fits = checkLevel(m, step); !fits) return fits.error();
     auto start = std::chrono::steady_clock::now();
-    if (!step.pass->run(m, step.options, diags)) return inputError("");
+    PassOptions options = step.options;
+    if (hooks.remarks) options.remarks = hooks.remarks;
+    if (!step.pass->run(m, options, diags)) return inputError("");
     std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     if (hooks.after) hooks.after(step, m, took.count());
     Diagnostics own;

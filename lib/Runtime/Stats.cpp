@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <map>
 
 namespace dtc {
 namespace {
@@ -24,11 +25,79 @@ double median(std::vector<double> v) {
   return v.size() % 2 ? v[v.size() / 2] : (v[v.size() / 2 - 1] + v[v.size() / 2]) / 2;
 }
 
-std::string rate(int64_t amount, double ns, const char* unit) {
+std::string rateText(int64_t amount, double ns, const char* unit) {
   return amount && ns > 0 ? format("%.2f %s", static_cast<double>(amount) / ns, unit) : "";
 }
 
+std::string countText(int64_t n) { // "1.5 M"
+  const char* units[] = {"", " k", " M", " G", " T", " P"};
+  double v = static_cast<double>(n);
+  size_t u = 0;
+  for (; v >= 1000 && u + 1 < std::size(units); ++u) v /= 1000;
+  return format(u == 0 || v >= 100 ? "%.0f%s" : "%.1f%s", v, units[u]);
+}
+
 } // namespace
+
+std::string remarksText(std::span<const PassRemark> remarks, const Module& m) {
+  struct Line {
+    const PassRemark* first;
+    int64_t count = 0, bytes = 0;
+  };
+  std::vector<Line> lines;
+  std::map<std::pair<std::string_view, std::string_view>, size_t> known;
+  for (const PassRemark& r : remarks) {
+    auto [it, made] = known.try_emplace({r.what, r.why}, lines.size());
+    if (made) lines.push_back({&r});
+    ++lines[it->second].count, lines[it->second].bytes += r.bytes;
+  }
+  std::sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.first < b.first;
+  });
+  std::string out;
+  for (const Line& l : lines) {
+    const SourceRange loc = l.first->loc;
+    out += format("%-28s %4lld x %10s  ", l.first->what.c_str(), static_cast<long long>(l.count),
+                  bytesText(l.bytes).c_str()) +
+           l.first->why;
+    if (loc.valid() && loc.begin <= m.source.text.size())
+      out += format(" (%s:%d)", m.source.name.c_str(),
+                    static_cast<int>(lineColumn(m.source.text, loc.begin).line));
+    out += "\n";
+  }
+  return out;
+}
+
+std::string remarksJson(std::span<const PassRemark> remarks, const Module& m) {
+  std::string out = "[";
+  for (const PassRemark& r : remarks) {
+    const bool placed = r.loc.valid() && r.loc.begin <= m.source.text.size();
+    const int line = placed ? static_cast<int>(lineColumn(m.source.text, r.loc.begin).line) : 0;
+    out += (&r == remarks.data() ? "" : ",\n  ") + std::string("{\"what\": ") + jsonString(r.what) +
+           ", \"why\": " + jsonString(r.why) + ", \"bytes\": " + std::to_string(r.bytes) +
+           ", \"line\": " + std::to_string(line) + "}";
+  }
+  return out + "]";
+}
+
+std::string workJson(std::span<const WorkRow> rows) {
+  std::string out = "[";
+  for (const WorkRow& r : rows)
+    out += (&r == rows.data() ? "" : ",\n  ") + std::string("{\"name\": ") + jsonString(r.name) +
+           ", \"uses\": " + std::to_string(r.uses) + ", \"bytes\": " + std::to_string(r.bytes) +
+           ", \"flops\": " + std::to_string(r.flops) + "}";
+  return out + "]";
+}
+
+std::string workText(std::span<const WorkRow> rows) {
+  std::string out = format("%-28s %5s %10s %10s %11s\n", "kernel", "uses", "bytes", "flops", "flops/byte");
+  for (const WorkRow& r : rows)
+    out += format(
+        "%-28.28s %5lld %10s %10s %11s\n", r.name.c_str(), static_cast<long long>(r.uses),
+        r.bytes ? bytesText(r.bytes).c_str() : "", r.flops ? countText(r.flops).c_str() : "",
+        r.bytes ? format("%.1f", static_cast<double>(r.flops) / static_cast<double>(r.bytes)).c_str() : "");
+  return out;
+}
 
 void RunStats::add(const Executable& e) {
   calls_.resize(e.steps().size());
@@ -51,15 +120,18 @@ std::vector<StatsRow> RunStats::rows(const Executable& e, const Module& m) const
 }
 
 std::string RunStats::text(const Executable& e, const Module& m) const {
-  std::string out = format("%-28s %-11s %7s %11s %10s %11s  %s\n", "step", "kind", "calls", "mean us",
-                           "bytes", "rate", "where");
+  std::string out = format("%-28s %-11s %7s %11s %10s %10s %13s %6s  %s\n", "step", "kind", "calls",
+                           "mean us", "bytes", "flops", "rate", "floor", "where");
   int64_t sent = 0, collectives = 0, runs = std::max<int64_t>(1, static_cast<int64_t>(runMs.size()));
   for (const StatsRow& r : rows(e, m)) {
     double ns = static_cast<double>(r.totalNs) / static_cast<double>(r.calls);
-    std::string speed = r.flops > r.bytes * 8 ? rate(r.flops, ns, "GFLOP/s") : rate(r.bytes, ns, "GB/s");
-    out += format("%-28.28s %-11s %7lld %11.1f %10s %11s  %s\n", r.name.c_str(), r.what.c_str(),
+    std::string speed =
+        r.flops > r.bytes * 8 ? rateText(r.flops, ns, "GFLOP/s") : rateText(r.bytes, ns, "GB/s");
+    const double floor = r.what == "collective" ? 0 : rate.floorNs(r.bytes, r.flops);
+    const std::string percent = floor > 0 && ns > 0 ? format("%.0f%%", 100 * floor / ns) : "";
+    out += format("%-28.28s %-11s %7lld %11.1f %10s %10s %13s %6s  %s\n", r.name.c_str(), r.what.c_str(),
                   static_cast<long long>(r.calls / runs), ns / 1e3, r.bytes ? bytesText(r.bytes).c_str() : "",
-                  speed.c_str(), r.where.c_str());
+                  r.flops ? countText(r.flops).c_str() : "", speed.c_str(), percent.c_str(), r.where.c_str());
     if (r.what == "collective") {
       collectives += r.calls / runs / e.mesh().numDevices();
       sent += r.bytes * (r.calls / runs / e.mesh().numDevices());
@@ -67,6 +139,12 @@ std::string RunStats::text(const Executable& e, const Module& m) const {
   }
   out += format("collectives: %lld, a device sends %s\n", static_cast<long long>(collectives),
                 bytesText(sent).c_str());
+  if (rate.bytesPerNs > 0)
+    out += format("floor: what this machine takes at least, at %.1f GB/s and %.0f GFLOP/s measured in this "
+                  "run; above 100%% "
+                  "the data lay in a cache\n",
+                  rate.bytesPerNs, rate.flopsPerNs);
+  if (!remarks.empty()) out += "kept apart, by way of memory:\n" + remarksText(remarks, m);
   out += e.memoryReport().text();
   if (!runMs.empty())
     out += format("time: %.3f ms a run (median of %zu, least %.3f)\n", median(runMs), runMs.size(),
@@ -86,9 +164,13 @@ std::string RunStats::json(const Executable& e, const Module& m) const {
     out += "  {\"name\": " + jsonString(r.name) + ", \"kind\": " + jsonString(r.what) +
            ", \"op\": " + jsonString(r.op) + ", \"where\": " + jsonString(r.where) +
            ", \"calls\": " + std::to_string(r.calls) + ", \"ns\": " + std::to_string(r.totalNs) +
-           ", \"bytes\": " + std::to_string(r.bytes) + ", \"flops\": " + std::to_string(r.flops) + "}";
+           ", \"bytes\": " + std::to_string(r.bytes) + ", \"flops\": " + std::to_string(r.flops);
+    if (rate.bytesPerNs > 0 && r.what != "collective")
+      out += ", \"floor_ns\": " + jsonNumber(rate.floorNs(r.bytes, r.flops));
+    out += "}";
   }
-  out += "],\n \"devices\": " + std::to_string(e.mesh().numDevices()) +
+  out += "],\n \"kept_apart\": " + remarksJson(remarks, m);
+  out += ",\n \"devices\": " + std::to_string(e.mesh().numDevices()) +
          ", \"arena_bytes\": " + std::to_string(e.arenaBytes()) +
          ", \"arena_lower_bound\": " + std::to_string(e.memoryLowerBound()) +
          ",\n \"memory\": " + e.memoryReport().json() + ",\n \"run_ms\": [";

@@ -2,6 +2,7 @@
 #include "Program.h"
 #include "Timing.h"
 #include "Verbs.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Jit/CpuJit.h"
 #include "dtc/Jit/Nvrtc.h"
@@ -9,8 +10,10 @@
 #include "dtc/Passes/MemoryReport.h"
 #include "dtc/Passes/StandardPipeline.h"
 #include "dtc/Runtime/TensorFiles.h"
+#include "dtc/Runtime/Trace.h"
 #include "dtc/Support/Json.h"
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <unistd.h>
 
@@ -48,7 +51,7 @@ public:
   Timing timing;
 
 private:
-  // What the memory plan comes to, on one device.
+  // What the kernels do and the memory plan comes to, on one device.
   int report() {
     Diagnostics diags;
     auto plan = makeMemoryPlan(m_, func_, diags);
@@ -58,9 +61,12 @@ private:
     }
     const MemoryReport memory = memoryReport(m_, func_, *plan, plan->arenaBytes);
     if (o_.json)
-      env_.out("{\"program\": " + jsonString(m_.source.name) + ",\n\"memory\": " + memory.json() + "}\n");
+      env_.out("{\"program\": " + jsonString(m_.source.name) + ",\n\"kernels\": " + workJson(workRows()) +
+               ",\n\"kept_apart\": " + remarksJson(remarks_, m_) + ",\n\"memory\": " + memory.json() + "}\n");
     else
-      env_.err(memory.text());
+      env_.err(workText(workRows()) +
+               (remarks_.empty() ? "" : "kept apart, by way of memory:\n" + remarksText(remarks_, m_)) +
+               memory.text());
     return kExitDone;
   }
 
@@ -75,6 +81,7 @@ private:
       if (o_.emit != "ir" || s.pass->gives < Level::Scheduled) steps.push_back(s);
     PipelineHooks hooks;
     hooks.after = [&](const PassStep& step, const Module&, double ms) { note(step.pass->name, ms); };
+    if (o_.stats || o_.json) hooks.remarks = &remarks_;
     Diagnostics diags;
     Status done = runPipeline(m_, steps, diags, hooks);
     diagnosed_ = env_.report(diags, m_.source) != 0;
@@ -116,14 +123,50 @@ private:
     return pieces;
   }
 
-  // All fused regions of the entry, in program order; what a library does stands among the kernels as a comment.
-  Status collect(KernelSet& set, std::vector<Piece>& libraryCalls) {
+  std::vector<OpId> fusedOps() const {
     std::vector<OpId> fused;
     forEachOp(m_, m_[func_].body, [&](OpId o) {
       if (m_.record(o).regions == RegionKind::Fused) fused.push_back(o);
     });
+    return fused;
+  }
+
+  // What each kernel and library call touches and computes on the first device.
+  std::vector<WorkRow> workRows() {
+    const Mesh mesh = meshValueOf(m_, func_);
+    KernelSet set({.cpp = !cuda(), .cuda = cuda(), .vectorBytes = vectorBytes(hostCpuLevel())});
+    std::vector<WorkRow> rows;
+    for (OpId o : fusedOps()) {
+      auto call = set.add(m_, o);
+      if (!call) continue; // makePieces has said it, where it asked
+      std::vector<int64_t> sizes;
+      std::visit(
+          [&](const auto& c) {
+            for (Dim d : c.sizes) sizes.push_back(dimAt(m_, d, mesh, 0).value_or(0));
+          },
+          *call);
+      WorkRow row{"view", 1};
+      if (const auto* k = std::get_if<KernelCall>(&*call)) {
+        const KernelSource& source = set.kernels()[k->kernel];
+        row = {source.name, 1, source.bytes(sizes), source.flops(sizes)};
+      } else if (const auto* g = std::get_if<GemmCall>(&*call)) {
+        row = {"matrix product", 1, g->bytes(sizes), g->flops(sizes)};
+      }
+      auto same = std::find_if(rows.begin(), rows.end(), [&](const WorkRow& r) {
+        return r.name == row.name && r.bytes == row.bytes && r.flops == row.flops;
+      });
+      if (same == rows.end())
+        rows.push_back(row);
+      else
+        ++same->uses;
+    }
+    return rows;
+  }
+
+  // All fused regions of the entry, in program order; what a library does stands among the kernels as a comment.
+  Status collect(KernelSet& set, std::vector<Piece>& libraryCalls) {
     LapClock clock;
-    for (OpId o : fused) {
+    for (OpId o : fusedOps()) {
       auto call = set.add(m_, o);
       if (!call) return call.error();
       if (const auto* gemm = std::get_if<GemmCall>(&*call))
@@ -208,6 +251,7 @@ private:
   Module& m_;
   FuncId func_;
   bool diagnosed_ = false;
+  std::vector<PassRemark> remarks_;
 };
 
 int run(Environment& env, const Options& o) {
@@ -260,7 +304,8 @@ Verb compileVerb() {
     app.add_option("--policy", o->policy, "how conflicts of shardings are settled")
         ->type_name("shardy|dtensor|cost|explicit");
     app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr");
-    app.add_flag("--stats", o->stats, "the memory plan: its peak, and what is alive then, to stderr");
+    app.add_flag("--stats", o->stats,
+                 "each kernel's bytes and flops, what was kept apart and why, the memory plan; to stderr");
     app.add_flag("--json", o->json, "the report of --stats as JSON, to standard output");
     return [o](Environment& env) { return run(env, *o); };
   };

@@ -143,6 +143,7 @@ Status Execution::passes(const std::vector<PassStep>& steps) {
   hooks.after = [&](const PassStep& step, const Module&, double ms) {
     phases_.push_back({step.pass->name, ms});
   };
+  if (o_.stats) hooks.remarks = &stats_.remarks;
   Status done = runPipeline(scheduled_, steps, diags, hooks);
   diagnosed_ = env_.report(diags, scheduled_.source) != 0;
   if (!done) return done;
@@ -259,6 +260,7 @@ Status Execution::execute() {
       if (Status s = setArguments(false); !s) return s;
     if (Status s = runOnce(i >= o_.warmup); !s) return s;
   }
+  if (o_.stats && backend_->name() == "cpu") stats_.rate = measureHost(pool_);
   stats_.phases = phases_;
   return Ok{};
 }

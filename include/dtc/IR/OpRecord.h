@@ -26,6 +26,7 @@ struct OpQuery {
   Diagnostics* diags = nullptr;             // never null while inferring
   MeshId
       mesh; // of the spmd function or `local` region around the op; invalid: the module's first that has the axes
+  bool exact = false; // eval: R64, nothing is rounded (Eval.h); sums of f64 are then carried in 80 bits
   std::shared_ptr<const void> storage; // keeps what the spans point to where queryOf made it
 
   [[nodiscard]] const Type& type(size_t operand) const { return module->types[operandTypes[operand]]; }

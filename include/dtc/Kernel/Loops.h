@@ -4,6 +4,7 @@
 // lib/Kernel's lowering builds it from a region, Schedule.h transforms it, the printers write it.
 #include "dtc/Support/DType.h"
 #include "dtc/Support/Id.h"
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -90,6 +91,22 @@ struct Nest {
   std::vector<Store> stores;
 };
 
+// A nest that is softmax(scores) times values, of scores that are products of queries and keys: one kernel that walks over the
+// keys once, tile by tile, and never holds all scores (lib/Kernel/Attention.h finds it).
+struct Attention {
+  std::vector<AxisId> grid;    // each a loop around it, outermost first
+  std::optional<AxisId> row;   // of the queries; none: there is one
+  AxisId key = 0, depth = 0;   // of the keys, and of what a query and a key are multiplied along
+  std::optional<AxisId> width; // of a value and of the result; none: one element
+  NodeId query;                // over grid, row, depth
+  NodeId keys, values;         // plain loads, over grid, key, depth and grid, key, width
+  NodeId product;              // the sum of their products, which `score` speaks of
+  NodeId score;                // over grid, row, key
+  std::vector<AffineId> begins,
+      ends;                  // over grid, row: row sees keys from the greatest to below the least, of all
+  AffineId keysAt, valuesAt; // the loads' addresses at key 0 and depth or width 0
+};
+
 struct Buffer {
   DType dtype = DType::F32;
   bool output = false;
@@ -101,6 +118,7 @@ public:
   uint32_t numInputs = 0, numSizes = 0;
   std::vector<Axis> axes;
   std::vector<Nest> nests;
+  std::optional<Attention> attention; // what nests[0], then the only one, is
 
   [[nodiscard]] const Node& operator[](NodeId n) const { return nodes_[n.index]; }
   [[nodiscard]] const Affine& operator[](AffineId a) const { return affines_[a.index]; }

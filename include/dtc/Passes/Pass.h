@@ -6,9 +6,17 @@
 
 namespace dtc {
 
+// What a pass decided and why, for people: `--stats` shows it. `what` is short and the same for like cases, "matmul -> gelu".
+struct PassRemark {
+  std::string what, why;
+  SourceRange loc;
+  int64_t bytes = 0; // that it costs on one device; 0 where that is not known
+};
+
 struct PassOptions {
   std::map<std::string, std::string>
       values; // fuse{limit=4}: {"limit", "4"}; names are checked against PassInfo::options
+  std::vector<PassRemark>* remarks = nullptr; // where remarks go; may be null
 };
 
 struct PassOption {

@@ -21,6 +21,7 @@ struct PassStep {
 struct PipelineHooks {
   std::function<void(const PassStep&, const Module&, double milliseconds)> after; // each pass that went well
   bool verifyEach = false;
+  std::vector<PassRemark>* remarks = nullptr; // of all passes, in order
 };
 
 // Runs the steps until one fails. What is wrong with the program is in `diags` (the error's message is then empty); a step

@@ -1,6 +1,8 @@
 #pragma once
 // What a run did, for people: a trace that Perfetto opens, and sums over its steps.
+#include "dtc/Passes/Pass.h"
 #include "dtc/Runtime/Executable.h"
+#include "dtc/Runtime/Floor.h"
 #include "dtc/Support/Units.h"
 
 namespace dtc {
@@ -29,10 +31,24 @@ public:
   [[nodiscard]] std::string json(const Executable& e, const Module& m) const;
   std::vector<double> runMs; // of each timed run
   std::vector<Backend::Phase> phases;
+  MachineRate rate;                // of the machine that ran it; zeros: no floor is shown
+  std::vector<PassRemark> remarks; // of the passes: what was kept apart, and why
 
 private:
   std::vector<StatsRow> rows(const Executable& e, const Module& m) const;
   std::vector<int64_t> calls_, ns_; // by step
 };
+
+// Like remarks as one line each, the costliest first: what, why, how often, bytes, where the first is.
+[[nodiscard]] std::string remarksText(std::span<const PassRemark> remarks, const Module& m);
+[[nodiscard]] std::string remarksJson(std::span<const PassRemark> remarks, const Module& m); // each by itself
+
+// What kernels do, without a run: a row each.
+struct WorkRow {
+  std::string name;
+  int64_t uses = 0, bytes = 0, flops = 0; // of one use on one device
+};
+[[nodiscard]] std::string workText(std::span<const WorkRow> rows);
+[[nodiscard]] std::string workJson(std::span<const WorkRow> rows);
 
 } // namespace dtc

@@ -1,0 +1,177 @@
+// Attention: the call that both printers write, and what its lambdas say.
+#include "Emit.h"
+#include <algorithm>
+
+namespace dtc {
+
+using namespace loops;
+
+namespace {
+
+constexpr int kBlockThreads = 128;                // lib/Jit/Device/attention_block.h
+constexpr int64_t kTileKeys = 64, kRowBlocks = 8; // lib/Jit/Device/attention.h
+constexpr int64_t kSharedBytes = 48 << 10;        // that every device gives a block
+
+Size widthOf(const Kernel& k, const Attention& a) { return a.width ? k.axes[*a.width].extent : Size{1, {}}; }
+Size rowsOf(const Kernel& k, const Attention& a) { return a.row ? k.axes[*a.row].extent : Size{1, {}}; }
+
+} // namespace
+
+std::optional<AttentionTile> attentionTile(const Kernel& k) {
+  const Attention& a = *k.attention;
+  const Size depth = k.axes[a.depth].extent, width = widthOf(k, a);
+  if (!depth.isStatic() || !width.isStatic()) return std::nullopt;
+  const int64_t bytes = dtypeBytes(k[a.product].type), d = depth.number + 1;
+  for (const auto& [rows, keys] : {std::pair<int64_t, int64_t>{32, 32}, {32, 16}, {16, 16}}) {
+    const int64_t elements = rows * d + keys * std::max(d, width.number) + rows * (keys + 1);
+    if (d < kSharedBytes && width.number < kSharedBytes && elements * bytes <= kSharedBytes)
+      return AttentionTile{rows, keys};
+  }
+  return std::nullopt;
+}
+
+// "[&](i64 i4, i64 i7) { statements return result; }"
+std::string Emitter::attentionLambda(const std::string& parameters, Scope& body, const std::string& result) {
+  const std::string inlined = lanes() > 1 ? " DTC_INLINE" : "";
+  const std::string head = "[&](" + parameters + ")" + inlined + " {";
+  if (body.text.empty()) return head + " " + result + " }";
+  return head + "\n" + body.text + indentText(body.indent) + result + "\n" + indentText(body.indent - 1) +
+         "}";
+}
+
+// The keys that a row sees: from the greatest of the lower bounds to the least of the upper ones.
+std::string Emitter::attentionBound(const Attention& a, bool begin, Scope& unit) {
+  Scope body;
+  body.parent = &unit;
+  body.bound = unit.bound | (a.row ? AxisSet(1) << *a.row : 0);
+  body.indent = unit.indent + 2;
+  std::string text = begin ? "i64(0)" : "i64(" + sizeText(k_.axes[a.key].extent) + ")";
+  for (AffineId b : begin ? a.begins : a.ends)
+    text = std::string(begin ? "dtc_greatest(" : "dtc_least(") + text + ", " + affineText(b, body) + ")";
+  return attentionLambda("i64 " + attentionAxis(a.row), body, "return " + text + ";");
+}
+
+std::string Emitter::attentionScore(const Attention& a, Scope& unit) {
+  Scope body;
+  body.parent = &unit;
+  body.bound = unit.bound | AxisSet(1) << a.key | (a.row ? AxisSet(1) << *a.row : 0);
+  body.vector = lanes() > 1 && a.row ? *a.row : -1;
+  body.indent = unit.indent + 2;
+  const DType type = k_[a.product].type;
+  const bool vector = lanes() > 1;
+  // Without a row axis every lane holds the one row, and a number stands for all of them.
+  body.names[a.product.index] = {"s", vector, true};
+  const Value x = emit(a.score, body);
+  const std::string result = "return " + splat(x, type, vector) + ";";
+  const std::string s = (vector ? vectorType(type) : typeText(type)) + " s";
+  const bool byRow =
+      (body.text + result).find("lanes") != std::string::npos; // it loads by row: not past the last one
+  return attentionLambda(s + ", i64 " + attentionAxis(a.row) + ", i64 " + axisText(a.key) +
+                             (byRow ? ", auto lanes" : ""),
+                         body, result);
+}
+
+// "dtc_matrix<f32>{in1 + …, stride of a row, stride of a column}"
+std::string Emitter::attentionMatrix(NodeId load, AffineId base, AxisId row, std::optional<AxisId> column,
+                                     Scope& unit) {
+  const Node& node = k_[load];
+  const std::string at = affineText(base, unit), type(dtypeName(k_.buffers[node.buffer].dtype));
+  return "dtc_matrix<" + type + ">{" + bufferText(node.buffer) + (at == "0" ? "" : " + " + at) + ", " +
+         sizeText(k_.strideOf(node.affine, row).size) + ", " +
+         (column ? sizeText(k_.strideOf(node.affine, *column).size) : "1") + "}";
+}
+
+std::string Emitter::attentionElement(NodeId n, std::optional<AxisId> row, std::optional<AxisId> column,
+                                      Scope& unit) {
+  Scope body;
+  body.parent = &unit;
+  body.bound = unit.bound | (row ? AxisSet(1) << *row : 0) | (column ? AxisSet(1) << *column : 0);
+  body.indent = unit.indent + 2;
+  const Value x = emit(n, body);
+  return attentionLambda("i64 " + attentionAxis(row) + ", i64 " + attentionAxis(column), body,
+                         "return " + x.text + ";");
+}
+
+std::string Emitter::attentionStore(const Attention& a, Scope& unit) {
+  const Store& store = k_.nests[0].stores[0];
+  Scope body;
+  body.parent = &unit;
+  body.bound = unit.bound | (a.row ? AxisSet(1) << *a.row : 0) | (a.width ? AxisSet(1) << *a.width : 0);
+  body.indent = unit.indent + 2;
+  const std::string at = affineText(store.address, body);
+  return attentionLambda("i64 " + attentionAxis(a.row) + ", i64 " + attentionAxis(a.width) + ", " +
+                             typeText(k_[a.product].type) + " y",
+                         body, "dtc_store(" + bufferText(store.buffer) + " + " + at + ", y);");
+}
+
+// The coordinates of a unit: the blocks of rows are its last.
+void Emitter::attentionUnit(const Attention& a, const std::string& number, int64_t block, Scope& unit,
+                            PrintedKernel& out) {
+  std::vector<SizeFormula::Factor> units;
+  line(unit, "i64 rest = " + number + ";");
+  const Size rows = rowsOf(k_, a);
+  const std::string blocks = "dtc_blocks(" + sizeText(rows) + ", " + std::to_string(block) + ")";
+  line(unit, "const i64 first = rest % " + blocks + " * " + std::to_string(block) + ";");
+  line(unit, "rest /= " + blocks + ";");
+  for (size_t i = a.grid.size(); i-- > 0;) {
+    const Size& extent = k_.axes[a.grid[i]].extent;
+    const std::string count = "(" + sizeText(extent) + ")";
+    line(unit, "const i64 " + axisText(a.grid[i]) + " = " + (i == 0 ? "rest" : "rest % " + count) + ";");
+    if (i > 0) line(unit, "rest /= " + count + ";");
+    for (const SizeFormula::Factor& f : factorsOf(extent)) units.push_back(f);
+    unit.bound |= AxisSet(1) << a.grid[i];
+  }
+  for (SizeFormula::Factor f : factorsOf(rows)) {
+    f.per = block; // one number or one argument (Attention.cpp)
+    units.push_back(f);
+  }
+  out.units.terms = {units};
+}
+
+void Emitter::emitAttention(Scope& top, PrintedKernel& out) {
+  const Attention& a = *k_.attention;
+  countUses(k_.nests[0]);
+  const DType type = k_[a.product].type;
+  const Size depth = k_.axes[a.depth].extent, width = widthOf(k_, a), rows = rowsOf(k_, a),
+             keys = k_.axes[a.key].extent;
+  const int64_t n = lanes(), vectors = rows.isStatic() && rows.number <= n ? 1 : 2;
+  const std::optional<AttentionTile> tile = n > 1 ? std::nullopt : attentionTile(k_);
+  const int64_t block = n > 1 ? kRowBlocks * vectors * n : tile->rows;
+  Scope unit;
+  unit.parent = &top;
+  unit.indent = n > 1 ? 2 : 1;
+  attentionUnit(a, n > 1 ? "unit" : "blockIdx.x", block, unit, out);
+  std::vector<std::string> arguments;
+  std::string head = "dtc_attention<" + typeText(type) + ", ";
+  if (n > 1) {
+    head += std::to_string(n) + ", " + std::to_string(vectors) + ">(first, dtc_least(" +
+            std::to_string(block) + ", " + sizeText(rows) + " - first), " + sizeText(keys) + ", " +
+            sizeText(depth) + ", " + sizeText(width);
+    arguments = {attentionMatrix(a.keys, a.keysAt, a.key, a.depth, unit),
+                 attentionMatrix(a.values, a.valuesAt, a.key, a.width, unit), "scratch",
+                 attentionElement(a.query, a.row, a.depth, unit)};
+    const int64_t bytes = dtypeBytes(type), perColumn = bytes * (block + kTileKeys);
+    for (const Size& columns : {depth, width})
+      out.scratchBytes.terms.push_back(factorsOf(columns * Size{perColumn, {}}));
+    out.scratchBytes.terms.push_back({{bytes * (4 * block + kTileKeys * vectors * n), -1, 1}});
+    out.unitElements.terms.push_back(factorsOf(keys * Size{block, {}}));
+  } else {
+    head += std::to_string(tile->rows) + ", " + std::to_string(tile->keys) + ", " + sizeText(depth) + ", " +
+            sizeText(width) + ">(first, " + sizeText(rows) + ", " + sizeText(keys);
+    arguments = {attentionElement(a.query, a.row, a.depth, unit),
+                 attentionElement(a.keys, a.key, a.depth, unit),
+                 attentionElement(a.values, a.key, a.width, unit)};
+    out.threadsPerBlock = kBlockThreads;
+  }
+  arguments.push_back(attentionBound(a, true, unit));
+  arguments.push_back(attentionBound(a, false, unit));
+  arguments.push_back(attentionScore(a, unit));
+  arguments.push_back(attentionStore(a, unit));
+  for (const std::string& x : arguments) head += ",\n" + indentText(unit.indent + 1) + x;
+  line(unit, head + ");");
+  if (n > 1) line(top, "for (i64 unit = begin; unit < end; ++unit) {");
+  top.text += unit.text;
+  if (n > 1) line(top, "}");
+}
+
+} // namespace dtc
