@@ -18,6 +18,8 @@ using Signature = std::vector<PendingAxis>;
 
 // The trips that a loop is taken to make where its bounds do not say: what is reduced inside is paid so often.
 constexpr int64_t kNominalTrips = 8;
+// Operands of an op of which one alone is tried as made pending.
+constexpr uint32_t kMostMade = 4;
 
 class PendingDecider {
 public:
@@ -291,7 +293,8 @@ private:
   }
 
   // Can the pending operands pass through this op? First all that share the signature, then the largest alone (a product of
-  // two pending values reduces the smaller), then with the replicated ones made pending (jointly linear).
+  // two pending values reduces the smaller), then with replicated ones made pending: one (scatter's x), or all (jointly
+  // linear).
   void tryPass(OpId o, OpForm& form, uint32_t relation) {
     const uint32_t n = m_[o].numOperands;
     uint32_t lead = kNone;
@@ -301,23 +304,30 @@ private:
     if (lead == kNone) return;
     const Signature signature = nodes_[nodeAt(m_.operand(o, lead))].signature;
     if (!axesFree(form, signature, s_.relations[relation])) return;
-    std::vector<bool> same(n, false), only(n, false), all(n, true);
+    std::vector<std::vector<bool>> choices(2, std::vector<bool>(n, false));
+    std::vector<bool> all(n, true);
     for (uint32_t i = 0; i < n; ++i) {
       uint32_t node = nodeAt(m_.operand(o, i));
-      same[i] = node != kNone && nodes_[node].signature == signature;
+      choices[0][i] = node != kNone && nodes_[node].signature == signature;
       // Made pending from a replicated value: free, but not for a literal, nor for what is pending otherwise.
-      all[i] = same[i] || (node == kNone && !literal(m_.operand(o, i)));
+      all[i] = choices[0][i] || (node == kNone && !literal(m_.operand(o, i)));
     }
-    only[lead] = true;
-    for (const std::vector<bool>* choice : {&same, &only, &all})
-      if (auto given = passes(o, *choice, signature)) {
-        form.takesPending = *choice;
+    choices[1][lead] = true;
+    for (uint32_t i = 0; i < n && n <= kMostMade; ++i)
+      if (all[i] && !choices[0][i]) {
+        choices.push_back(choices[0]);
+        choices.back()[i] = true;
+      }
+    choices.push_back(std::move(all));
+    for (const std::vector<bool>& choice : choices)
+      if (auto given = passes(o, choice, signature)) {
+        form.takesPending = choice;
         form.passed = signature;
         form.passedOn = *std::move(given);
         for (uint32_t r = 0; r < m_[o].numResults; ++r) {
           uint32_t node = addNode(m_.result(o, r), form.passedOn[r], false);
           for (uint32_t i = 0; i < n; ++i)
-            if ((*choice)[i] && nodeAt(m_.operand(o, i)) != kNone)
+            if (choice[i] && nodeAt(m_.operand(o, i)) != kNone)
               nodes_[node].cut.operands.push_back(nodeAt(m_.operand(o, i)));
         }
         return;

@@ -1,5 +1,6 @@
 // dtc compile: the whole pipeline, and what it makes, as text or machine code.
 #include "Program.h"
+#include "Sizes.h"
 #include "Timing.h"
 #include "Verbs.h"
 #include "dtc/IR/LocalShape.h"
@@ -274,6 +275,8 @@ int run(Environment& env, const Options& o) {
   if (!m) return code;
   auto entry = entryOf(*m, o.program.entry);
   if (!entry) return env.fail(entry.error());
+  if (o.emit != "ir") // which may keep its symbols
+    if (Status s = requireSizes(*m); !s) return env.fail(s.error());
   Compilation compilation(env, o, *m, *entry);
   compilation.timing.add("parse", clock.lap());
   return compilation.run();

@@ -1,4 +1,5 @@
 #include "Execute.h"
+#include "Sizes.h"
 #include "Timing.h"
 
 #include "dtc/Check/RunCheck.h"
@@ -118,8 +119,6 @@ Status Execution::bind() {
   for (const FuncArg& a : scheduled_[func_].args) {
     const Type& type = scheduled_.types[a.globalType ? a.globalType : scheduled_[a.value].type];
     std::string name(scheduled_.strings[scheduled_[a.value].name]);
-    if (!type.isStatic())
-      return usageError("argument %" + name + " has a symbolic size: bind it with --dim NAME=SIZE");
     AttrId user = nameAttr ? findAttr(a.attrs, nameAttr) : AttrId();
     arguments.push_back({name, user ? std::string(scheduled_.strings[scheduled_.attrs[user].text]) : "",
                          type.dtype, type.staticShape()});
@@ -412,6 +411,19 @@ void keepCalled(Module& m, FuncId entry) {
   std::erase_if(m.order, [&](FuncId f) { return std::find(kept.begin(), kept.end(), f) == kept.end(); });
 }
 
+// The module with the sizes that the inputs give read as numbers. Nothing after having said what is wrong.
+std::optional<Module> withSizes(Environment& env, const RunOptions& o, const Module& m, FuncId f, int& code) {
+  auto sizes = sizesFromInputs(m, f, o.inputs);
+  auto options = parseOptionsOf(o.program);
+  if (!sizes || !options) {
+    code = env.fail(sizes ? options.error() : sizes.error());
+    return std::nullopt;
+  }
+  if (sizes->empty()) return m;
+  options->sizes.insert(options->sizes.end(), sizes->begin(), sizes->end());
+  return loadText(env, m.source, *options, code);
+}
+
 } // namespace
 
 int executeProgram(Environment& env, const RunOptions& o) {
@@ -439,10 +451,12 @@ int executeProgram(Environment& env, const RunOptions& o) {
   CpuJit jit;
   std::string json;
   for (FuncId f : entries) {
-    Module one = *m;
-    keepCalled(one, f);
+    auto one = withSizes(env, o, *m, f, code);
+    if (!one) return code;
+    keepCalled(*one, f);
+    if (Status s = requireSizes(*one); !s) return env.fail(s.error());
     if (entries.size() > 1) env.err("// @" + std::string(m->strings[(*m)[f].name]) + "\n");
-    Execution x(env, o, std::move(one), f, pool, jit);
+    Execution x(env, o, std::move(*one), f, pool, jit);
     x.took("parse", parseMs);
     code = std::max(code, x.run());
     json += x.json + (x.json.empty() ? "" : "\n");

@@ -1,0 +1,107 @@
+#include "Sizes.h"
+
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/Symbols.h"
+#include "dtc/IR/Text.h"
+#include "dtc/Runtime/Inputs.h"
+#include "dtc/Runtime/TensorFiles.h"
+
+#include <fstream>
+#include <map>
+
+namespace dtc {
+
+namespace {
+
+// The shape that a .npy file says, or nothing.
+std::optional<std::vector<int64_t>> shapeInFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(size_t{64} << 10, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<size_t>(file.gcount()));
+  auto header = parseNpyHeader(bytes, path);
+  if (!header) return std::nullopt;
+  return header->shape;
+}
+
+class SizeFinder {
+public:
+  SizeFinder(const Module& m, FuncId f) : m_(m), f_(f) {}
+
+  Status look(const InputBinding& b) {
+    if (b.kind != InputBinding::Npy) return Ok{};
+    for (const FuncArg& a : m_[f_].args) {
+      const Type& type = m_.types[a.globalType ? a.globalType : m_[a.value].type];
+      if (type.isStatic() || !matchesPattern(b.pattern, m_.strings[m_[a.value].name])) continue;
+      auto shape = shapeInFile(b.path);
+      if (!shape || shape->size() != type.rank()) continue;
+      for (size_t d = 0; d < type.rank(); ++d)
+        if (Status s = dim(type.dims[d], (*shape)[d], b.path, a.value); !s) return s;
+    }
+    return Ok{};
+  }
+
+  std::vector<std::pair<std::string, int64_t>> sizes() const {
+    std::vector<std::pair<std::string, int64_t>> out;
+    for (const auto& [name, found] : found_) out.emplace_back(name, found.size);
+    return out;
+  }
+
+private:
+  struct Found {
+    int64_t size = 0;
+    std::string where;
+  };
+
+  // A product of several sizes says none of them.
+  Status dim(Dim d, int64_t size, const std::string& path, ValueId v) {
+    if (d.isStatic()) return Ok{};
+    const DimExpr& e = m_.dims.dynamic(d);
+    if (e.symbols.size() != 1) return Ok{};
+    const std::string where =
+        "'" + path + "' (argument " + printValueName(m_, v) + ", " + printType(m_, m_[v].type) + ")";
+    const std::string name(m_.strings[e.symbols[0]]);
+    if (size % e.coefficient != 0)
+      return inputError(where + " has a dim of " + std::to_string(size) + ", which is no multiple of " +
+                        std::to_string(e.coefficient));
+    const int64_t one = size / e.coefficient;
+    auto [it, fresh] = found_.emplace(name, Found{one, where});
+    if (fresh || it->second.size == one) return Ok{};
+    return inputError("size " + name + " is " + std::to_string(it->second.size) + " by " + it->second.where +
+                      ", but " + std::to_string(one) + " by " + where);
+  }
+
+  const Module& m_;
+  FuncId f_;
+  std::map<std::string, Found> found_;
+};
+
+} // namespace
+
+Result<std::vector<std::pair<std::string, int64_t>>> sizesFromInputs(const Module& m, FuncId f,
+                                                                     std::span<const std::string> inputs) {
+  SizeFinder finder(m, f);
+  for (const std::string& text : inputs)
+    if (auto b = parseInputBinding(text))
+      if (Status s = finder.look(*b); !s) return s.error();
+  return finder.sizes();
+}
+
+Status requireSizes(const Module& m) {
+  std::string list;
+  for (FuncId f : m.order)
+    for (const SymbolUse& use : symbolsOf(m, f)) {
+      list += "\n  " + std::string(m.strings[use.name]);
+      if (use.where.valid())
+        list += ", first in " + m.source.name + ":" +
+                std::to_string(lineColumn(m.source.text, use.where.begin).line);
+      if (use.op.valid()) list += " ('" + std::string(m.record(use.op).name) + "')";
+    }
+  if (list.empty()) return Ok{};
+  return usageError(
+      "these sizes have no value; bind each with --dim NAME=SIZE, or by a .npy file for an argument "
+      "that has it:" +
+      list);
+}
+
+} // namespace dtc
