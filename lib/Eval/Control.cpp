@@ -71,7 +71,8 @@ Status Control::whileLoop() {
     active = std::move(going);
     if (active.empty()) break;
     if (bound.valid() && trip >= m_.attrs[bound].i)
-      return in_.errorAt(run_.op, "it runs more often than its max_trips");
+      return in_.errorAt(run_.op,
+                         "it runs more often than its max_trips, " + std::to_string(m_.attrs[bound].i));
     assign(m_[body].args, carried, active);
     if (Status s = in_.runBlock(run_.context, body, active); !s) return s;
     assign(carried, m_[body].yields, active);

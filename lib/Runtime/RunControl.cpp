@@ -35,6 +35,7 @@ bool Runner::enter(int64_t place, const Step& s) {
   f.control = s.index;
   if (s.kind == StepKind::While) {
     f.kind = Frame::Condition;
+    f.step = &s;
     f.list = &program_.whiles[s.index].condition;
     d.frames.push_back(f);
     return true;
@@ -87,7 +88,10 @@ bool Runner::nextFrame(int64_t place) {
     const WhileStep& w = program_.whiles[f.control];
     auto again = readNumber(place, w.predicate, DType::Bool);
     if (!again) return fail(again.error(), d.current), false;
-    if (*again != 0 && (w.maxTrips < 0 || f.trip < w.maxTrips)) {
+    if (*again != 0 && w.maxTrips >= 0 && f.trip >= w.maxTrips)
+      return fail(inputError("it runs more often than its max_trips, " + std::to_string(w.maxTrips)), f.step),
+             false;
+    if (*again != 0) {
       f.kind = Frame::WhileBody;
       f.list = &w.body;
       f.next = 0;

@@ -21,6 +21,7 @@ private:
   struct Frame {
     enum Kind : uint8_t { Body, Condition, WhileBody, ForBody } kind = Body;
     const StepList* list = nullptr;
+    const Step* step = nullptr; // the while
     uint32_t next = 0;
     uint32_t control = 0;        // index of the WhileStep or ForStep
     int64_t trip = 0, trips = 0; // counted from 0
