@@ -4,6 +4,7 @@
 #include "dtc/IR/Symbols.h"
 #include "dtc/IR/Text.h"
 #include "dtc/Runtime/Inputs.h"
+#include "dtc/Runtime/TensorArchive.h"
 #include "dtc/Runtime/TensorFiles.h"
 
 #include <fstream>
@@ -29,11 +30,18 @@ public:
   SizeFinder(const Module& m, FuncId f) : m_(m), f_(f) {}
 
   Status look(const InputBinding& b) {
-    if (b.kind != InputBinding::Npy) return Ok{};
+    std::unique_ptr<TensorArchive> archive;
+    if (b.kind == InputBinding::Archive) {
+      auto opened = openTensorArchive(b.path);
+      if (!opened) return Ok{}; // whoever binds it says what is wrong
+      archive = *std::move(opened);
+    } else if (b.kind != InputBinding::Npy) {
+      return Ok{};
+    }
     for (const FuncArg& a : m_[f_].args) {
       const Type& type = m_.types[a.globalType ? a.globalType : m_[a.value].type];
-      if (type.isStatic() || !matchesPattern(b.pattern, m_.strings[m_[a.value].name])) continue;
-      auto shape = shapeInFile(b.path);
+      if (type.isStatic()) continue;
+      const auto shape = archive ? shapeIn(*archive, a, type.dtype) : shapeOf(b, a);
       if (!shape || shape->size() != type.rank()) continue;
       for (size_t d = 0; d < type.rank(); ++d)
         if (Status s = dim(type.dims[d], (*shape)[d], b.path, a.value); !s) return s;
@@ -52,6 +60,29 @@ private:
     int64_t size = 0;
     std::string where;
   };
+
+  std::string_view nameOf(const FuncArg& a) const { return m_.strings[m_[a.value].name]; }
+  // Its {name = "…"}, or "".
+  std::string_view userNameOf(const FuncArg& a) const {
+    const StrId key = m_.strings.find("name");
+    const AttrId id = key.valid() ? findAttr(a.attrs, key) : AttrId();
+    return id.valid() ? m_.strings[m_.attrs[id].text] : std::string_view();
+  }
+
+  std::optional<std::vector<int64_t>> shapeOf(const InputBinding& b, const FuncArg& a) const {
+    const std::string_view user = userNameOf(a);
+    if (!matchesPattern(b.pattern, nameOf(a)) && (user.empty() || !matchesPattern(b.pattern, user)))
+      return std::nullopt;
+    return shapeInFile(b.path);
+  }
+  std::optional<std::vector<int64_t>> shapeIn(TensorArchive& archive, const FuncArg& a, DType dtype) const {
+    for (std::string_view name : {nameOf(a), userNameOf(a)}) {
+      if (name.empty() || !archive.has(name)) continue;
+      auto found = archive.tensor(name, dtype);
+      if (found) return found->shape();
+    }
+    return std::nullopt;
+  }
 
   // A product of several sizes says none of them.
   Status dim(Dim d, int64_t size, const std::string& path, ValueId v) {
@@ -98,10 +129,9 @@ Status requireSizes(const Module& m) {
       if (use.op.valid()) list += " ('" + std::string(m.record(use.op).name) + "')";
     }
   if (list.empty()) return Ok{};
-  return usageError(
-      "these sizes have no value; bind each with --dim NAME=SIZE, or by a .npy file for an argument "
-      "that has it:" +
-      list);
+  return usageError("these sizes have no value; bind each with --dim NAME=SIZE, or by a file for an argument "
+                    "whose shape has it:" +
+                    list);
 }
 
 } // namespace dtc

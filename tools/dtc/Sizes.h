@@ -9,7 +9,7 @@
 
 namespace dtc {
 
-// The sizes that files bound to the function's arguments give (`--input x=FILE.npy`, `%x: f32[B, 512]`). Only headers are
+// The sizes that files bound to the function's arguments give (`--input x=FILE.npy`, an archive of tensors; `%x: f32[B, 512]`). Only headers are
 // read. Errors: Input for files that give one name two sizes, or a size that is no multiple of its factor; a file that
 // cannot be read, or whose rank is another's, is left for whoever binds it.
 [[nodiscard]] Result<std::vector<std::pair<std::string, int64_t>>>
