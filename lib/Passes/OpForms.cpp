@@ -45,6 +45,18 @@ public:
       if (v != kNoVar) mesh_ = &s.mesh(v);
   }
 
+  // cheapest(), without its price: where there is but one combination none is worked out.
+  OpForm form() {
+    collectCandidates();
+    if (combinations_ > 1) return cheapest().form;
+    std::vector<PartList> current(rel_.rule.factors.size()), only;
+    auto take = [&](const std::vector<PartList>& factors) { only = factors; };
+    enumerate(0, current, take);
+    bool fits = true;
+    OpForm form = formOf(only, &fits);
+    return fits ? form : formOf(std::vector<PartList>(only.size()));
+  }
+
   PricedForm cheapest() {
     Cost best{INT64_MAX, 0};
     std::vector<PartList> factors(rel_.rule.factors.size());
@@ -84,21 +96,23 @@ private:
   }
 
   void collectCandidates() {
+    if (!projections_.empty()) return; // done
     candidates_.resize(rel_.rule.factors.size());
+    projections_.resize(rel_.tensors.size());
     for (size_t t = 0; t < rel_.tensors.size(); ++t) {
       if (rel_.tensors[t] == kNoVar) continue;
-      TensorProjection p = projectDims(map(t), rel_.rule, s_.vars[rel_.tensors[t]].dims, *mesh_);
-      for (const FactorEntry& e : p.entries) {
+      projections_[t] = projectDims(map(t), rel_.rule, s_.vars[rel_.tensors[t]].dims, *mesh_);
+      const int64_t bytes = globalBytes(s_.m, rel_.values[t]);
+      for (const FactorEntry& e : projections_[t].entries) {
         if (rel_.rule.factors[e.factor].kind == FactorKind::Whole) continue;
         auto& list = candidates_[e.factor];
         const PartList parts = usable(e);
         auto it =
             std::find_if(list.begin(), list.end(), [&](const Candidate& c) { return c.parts == parts; });
         if (it == list.end()) it = list.insert(list.end(), {parts, 0, list.size()});
-        it->weight += globalBytes(s_.m, rel_.values[t]);
+        it->weight += bytes;
       }
     }
-    size_t combinations = 1;
     for (auto& list : candidates_) {
       std::sort(list.begin(), list.end(), [](auto& a, auto& b) {
         return a.weight != b.weight ? a.weight > b.weight : a.order < b.order;
@@ -107,8 +121,8 @@ private:
       if (std::none_of(list.begin(), list.end(), [](auto& c) { return c.parts.empty(); })) list.push_back({});
       if (list.size() == 2 && list[1].parts.empty() && list[1].weight == 0 && onlyUser(list[0].parts, list))
         list.resize(1);
-      while (list.size() > 1 && combinations * list.size() > kMaxCombinations) list.pop_back();
-      combinations *= list.size();
+      while (list.size() > 1 && combinations_ * list.size() > kMaxCombinations) list.pop_back();
+      combinations_ *= list.size();
     }
   }
 
@@ -123,7 +137,7 @@ private:
   bool onlyUser(const PartList& parts, const std::vector<Candidate>& own) const {
     for (size_t t = 0; t < rel_.tensors.size(); ++t) {
       if (rel_.tensors[t] == kNoVar) continue;
-      TensorProjection p = projectDims(map(t), rel_.rule, s_.vars[rel_.tensors[t]].dims, *mesh_);
+      const TensorProjection& p = projections_[t];
       for (const auto& [dim, overflow] : p.overflow)
         if (!disjoint(parts, overflow, *mesh_)) return false;
       for (const FactorEntry& e : p.entries)
@@ -206,14 +220,19 @@ private:
     return out;
   }
 
-  OpForm formOf(std::vector<PartList> factors) const {
+  // Clears `fits` where a tensor cannot be cut so.
+  OpForm formOf(std::vector<PartList> factors, bool* fits = nullptr) const {
     OpForm form;
     form.reduced = reducedAxes(factors);
     size_t n = rel_.rule.operands.size();
     for (size_t t = 0; t < rel_.tensors.size(); ++t) {
       std::vector<DimSharding> dims(map(t).dims.size());
-      if (rel_.tensors[t] != kNoVar)
-        if (auto got = unprojectDims(map(t), rel_.rule, factors, *mesh_)) dims = std::move(*got);
+      if (rel_.tensors[t] != kNoVar) {
+        if (auto got = unprojectDims(map(t), rel_.rule, factors, *mesh_))
+          dims = std::move(*got);
+        else if (fits)
+          *fits = false;
+      }
       (t < n ? form.operands : form.results).push_back(std::move(dims));
     }
     form.joins.assign(n, false);
@@ -229,6 +248,8 @@ private:
   const FormPricing& pricing_;
   const Mesh* mesh_ = nullptr;
   std::vector<std::vector<Candidate>> candidates_; // by factor
+  std::vector<TensorProjection> projections_;      // by tensor
+  size_t combinations_ = 1;
 };
 
 } // namespace
@@ -236,7 +257,7 @@ private:
 OpForm chooseForm(const PropagationState& s, const Relation& rel, bool freeResults) {
   FormPricing pricing;
   pricing.freeResults = freeResults;
-  return FormChooser(s, rel, pricing).cheapest().form;
+  return FormChooser(s, rel, pricing).form();
 }
 
 PricedForm cheapestForm(const PropagationState& s, const Relation& rel, const FormPricing& pricing) {

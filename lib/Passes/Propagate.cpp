@@ -50,7 +50,10 @@ static std::vector<OpForm> chooseForms(PropagationState& state, const PropagateO
   forms.reserve(state.relations.size());
   for (const Relation& r : state.relations) {
     PricedForm chosen;
-    if (r.op.valid()) chosen = cheapestForm(state, r, pricing);
+    if (r.op.valid() && options.policy == PropagationPolicy::Shardy && !explain)
+      chosen.form = chooseForm(state, r); // the same form, whose price nobody asks for
+    else if (r.op.valid())
+      chosen = cheapestForm(state, r, pricing);
     if (explain) recordDecision(state, r, chosen);
     forms.push_back(std::move(chosen.form));
   }

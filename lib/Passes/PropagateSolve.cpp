@@ -177,13 +177,19 @@ static bool allAgree(const Update& u) {
   return true;
 }
 
+uint64_t PropagationState::versionOf(uint32_t relation) const {
+  uint64_t version = 1;
+  for (VarId v : relations[relation].tensors)
+    if (v != kNoVar) version += version_[v];
+  return version;
+}
+
 bool PropagationState::update(uint32_t relation, int level, bool aggressive, std::vector<VarId>& changed) {
   const Relation& rel = relations[relation];
   VarId first = kNoVar;
-  uint64_t version = 1;
+  const uint64_t version = versionOf(relation);
   for (VarId v : rel.tensors) {
     if (v == kNoVar) continue;
-    version += version_[v];
     if (first == kNoVar) first = v;
     if (vars[v].mesh != vars[first].mesh) return false;
   }
@@ -271,7 +277,7 @@ void PropagationState::resolveTies() {
   bool everywhere = true; // the first time; then only around what has changed
   for (uint32_t r = 0; r < relations.size(); ++r) {
     std::vector<VarId> changed;
-    if (!relations[r].op.valid() || !settle(relations[r], changed)) continue;
+    if (!relations[r].op.valid() || agrees(r) || !settle(relations[r], changed)) continue;
     for (VarId v : changed) ++version_[v];
     for (bool aggressive : {false, true}) {
       if (everywhere) {

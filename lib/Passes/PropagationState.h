@@ -76,6 +76,8 @@ private:
   void runStageOnAll(int level, bool aggressive);
   void resolveTies();
   bool settle(const Relation&, std::vector<VarId>& changed);
+  [[nodiscard]] uint64_t versionOf(uint32_t relation) const;
+  [[nodiscard]] bool agrees(uint32_t relation) const { return agreedAt_[relation] == versionOf(relation); }
   bool update(uint32_t relation, int level, bool aggressive, std::vector<VarId>& changed);
   std::vector<std::vector<uint32_t>> relationsOfVar_;
   // How often a variable has changed, and the sum of that over a relation's variables when it was last found to agree in all

@@ -199,9 +199,10 @@ int run(Environment& env, Options& o) {
   int code = kExitDone;
   auto m = loadProgram(env, o.program, code);
   if (!m) return code;
-  for (const std::string& name : o.named)
-    if (size_t colon = name.find(':'); name.starts_with("@") && colon != std::string::npos)
-      o.program.entry = name.substr(0, colon);
+  for (const auto* names : {&o.named, &o.values})
+    for (const std::string& name : *names)
+      if (size_t colon = name.find(':'); name.starts_with("@") && colon != std::string::npos)
+        o.program.entry = name.substr(0, colon);
   auto entry = entryOf(*m, o.program.entry);
   if (!entry) return env.fail(entry.error());
   return Viewer(env, o, *m, *entry).run();
