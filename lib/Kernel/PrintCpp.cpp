@@ -101,6 +101,7 @@ private:
   void enterStores(Scope& body, bool last) override;
   void enterReduce(Scope& body) override;
   int columnFactor() const;
+  bool drawsWords() const;
   bool streams(const Store& store, const Scope& s) const;
   std::string keepText(const std::string& x, const std::string& identity) const override {
     return "lanes.keep(" + x + ", " + identity + ")";
@@ -201,11 +202,24 @@ bool CppEmitter::streams(const Store& store, const Scope& s) const {
   return bytes >= schedule_.streamBytes && lanes_ * dtypeBytes(k_.buffers[store.buffer].dtype) >= 32;
 }
 
+// Random words of consecutive elements, and no reductions: they come in blocks, of which several at a time keep the
+// multipliers busy.
+bool CppEmitter::drawsWords() const {
+  bool draws = false, reduces = false;
+  for (const Nest& nest : k_.nests)
+    forEachNode(k_, rootsOf(k_, nest), [&](NodeId n) {
+      draws = draws || (k_[n].kind == NodeKind::Call && k_[n].function == "random32");
+      reduces = reduces || k_[n].kind == NodeKind::Reduce;
+    });
+  return draws && !reduces;
+}
+
 // Reductions of columns: each row gives a vector's width, then the next row is far away. So several registers' width are
 // taken from each, one accumulator in each register: how many, a power of two.
 int CppEmitter::columnFactor() const {
   constexpr int kRegisters = 16;
   int factor = kRegisters;
+  if (drawsWords()) return lanes_ == 8 || lanes_ == 16 ? 4 : 1;
   for (const Nest& nest : k_.nests) {
     const NestPlan plan = planNest(k_, nest, lanes_, 4 * lanes_);
     if (!plan.vector) return 1;

@@ -134,25 +134,27 @@ template <class T> DTC_FN dtc_with<T, u32> dtc_any_words(T i, T key, T upper) {
 template <int N> DTC_FN bool dtc_in_blocks(Vec<u64, N> i) {
   return (i[0] & 3) == 0 && !dtc_any(dtc_ne(i - (Vec<u64, N>)(u64)i[0], dtc_iota<Vec<u64, N>>()));
 }
+template <class I, I... Lane> struct dtc_joined { // one after the other
+  template <class W> static __attribute__((always_inline)) auto of(W a, W b) {
+    return __builtin_shufflevector(a, b, Lane...);
+  }
+};
+template <class I, I... Lane> struct dtc_dealt { // of four quarters in turn
+  template <class W> static __attribute__((always_inline)) auto of(W a, W b) {
+    return __builtin_shufflevector(a, b, (Lane % 4 * ((int)sizeof...(Lane) / 4) + Lane / 4)...);
+  }
+};
 template <int N> DTC_FN Vec<u32, N> dtc_block_words(u64 first, u64 key, u64 upper) {
   typedef Vec<u64, N / 4> B;
+  typedef __make_integer_seq<dtc_joined, int, N / 2> Joined;
   const dtc_words<B> w = dtc_philox((B)(first >> 2) + dtc_iota<B>(), (B)key, (B)upper);
-  if constexpr (N == 16) {
-    const Vec<u32, 8> a = __builtin_shufflevector(w.w0, w.w1, 0, 1, 2, 3, 4, 5, 6, 7);
-    const Vec<u32, 8> b = __builtin_shufflevector(w.w2, w.w3, 0, 1, 2, 3, 4, 5, 6, 7);
-    return __builtin_shufflevector(a, b, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  } else {
-    static_assert(N == 8, "vectors of f32");
-    const Vec<u32, 4> a = __builtin_shufflevector(w.w0, w.w1, 0, 1, 2, 3);
-    const Vec<u32, 4> b = __builtin_shufflevector(w.w2, w.w3, 0, 1, 2, 3);
-    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 1, 3, 5, 7);
-  }
+  return __make_integer_seq<dtc_dealt, int, N>::of(Joined::of(w.w0, w.w1), Joined::of(w.w2, w.w3));
 }
 #endif
 // All of u64: the element's index in the whole tensor, seed[0], seed[1].
 template <class T> DTC_FN T dtc_random32(T i, T key, T upper) {
 #ifndef __CUDACC__
-  if constexpr (dtc_type<T>::lanes == 8 || dtc_type<T>::lanes == 16)
+  if constexpr (dtc_type<T>::lanes >= 8 && dtc_type<T>::lanes <= 64)
     if (dtc_in_blocks<dtc_type<T>::lanes>(i)) // key and upper are one number each
       return dtc_cast<u64>(dtc_block_words<dtc_type<T>::lanes>(i[0], key[0], upper[0]));
 #endif

@@ -29,6 +29,10 @@ extern "C" void random32(u64 first, u64 step, i64 n, u64 key, u64 upper, u64* la
   fill<8>(first, step, n, key, upper, [&](i64 i, auto at, auto k, auto u) { dtc_store<8>(lanes8 + i, dtc_random32(at, k, u)); });
   for (i64 i = 0; i < n; ++i) one[i] = dtc_random32(first + i * step, key, upper);
 }
+extern "C" void random32_wide(u64 first, u64 step, i64 n, u64 key, u64 upper, u64* lanes64, u64* lanes32, u64*) {
+  fill<64>(first, step, n, key, upper, [&](i64 i, auto at, auto k, auto u) { dtc_store<64>(lanes64 + i, dtc_random32(at, k, u)); });
+  fill<32>(first, step, n, key, upper, [&](i64 i, auto at, auto k, auto u) { dtc_store<32>(lanes32 + i, dtc_random32(at, k, u)); });
+}
 extern "C" void random64(u64 first, u64 step, i64 n, u64 key, u64 upper, u64* lanes16, u64* lanes8, u64* one) {
   fill<16>(first, step, n, key, upper, [&](i64 i, auto at, auto k, auto u) { dtc_store<16>(lanes16 + i, dtc_random64(at, k, u)); });
   fill<8>(first, step, n, key, upper, [&](i64 i, auto at, auto k, auto u) { dtc_store<8>(lanes8 + i, dtc_random64(at, k, u)); });
@@ -94,6 +98,12 @@ TEST(Random, LanesAndEvaluatorAgree) {
         const uint64_t key = 0x0123456789abcdef, upper = 0xfedcba9876543210;
         std::vector<uint64_t> a(64), b(64), one(64);
         device().function<Fill>(name)(first, step, 64, key, upper, a.data(), b.data(), one.data());
+        std::vector<uint64_t> wide64 = one, wide32 = one;
+        if (std::string_view(name) == "random32")
+          device().function<Fill>("random32_wide")(first, step, 64, key, upper, wide64.data(), wide32.data(),
+                                                   nullptr);
+        EXPECT_EQ(wide64, one) << first << " " << step;
+        EXPECT_EQ(wide32, one) << first << " " << step;
         const Intrinsic* fn = findIntrinsic(name);
         for (size_t i = 0; i < 64; ++i) {
           const auto want =
