@@ -2,7 +2,7 @@
 // What every value of local text is along each mesh axis (sharding.md §3): R (the same everywhere, used differently),
 // I (the same, one computation), V (varies) or P (pending). Inferred from the arguments' shardings; the types of
 // "spmd_types" in PyTorch and of JAX's varying manual axes, found rather than written.
-#include "Varying.h"
+#include "dtc/IR/Varying.h"
 
 namespace dtc {
 

@@ -33,6 +33,7 @@ Naming::Naming(const Module& m, FuncId f) : m_(m) {
       if (taken_[t] == next) ++next;
     names_[v] = kNumbered | next++;
   }
+  for (auto [v, first] : sameAs_) names_[v] = names_[first];
 }
 
 void Naming::coverBlock(BlockId b) {
@@ -68,9 +69,29 @@ void Naming::keepOrPostpone(ValueId v) {
   unnamed_.push_back(v);
 }
 
+// The two blocks of a `while` have one list of binds, written once.
+void Naming::nameArguments(BlockId b) {
+  const OpId around = m_[b].parentOp;
+  const bool second =
+      around.valid() && m_.record(around).regions == RegionKind::While && b == m_.region(around, 1);
+  const std::vector<ValueId>& args = m_[b].args;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!second || i >= m_[m_.region(around)].args.size()) {
+      keepOrPostpone(args[i]);
+      continue;
+    }
+    const ValueId first = m_[m_.region(around)].args[i];
+    sameAs_.emplace_back(args[i], first);
+    if (names_[first] == kUnknown) continue;
+    const StrId name(names_[first]);
+    ++visibleCount_[name];
+    visible_.push_back(name);
+  }
+}
+
 void Naming::nameBlock(BlockId b) {
   size_t mark = visible_.size();
-  for (ValueId v : m_[b].args) keepOrPostpone(v);
+  nameArguments(b);
   for (OpId o : m_[b].ops) {
     for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
       size_t from = visibleFrom_;

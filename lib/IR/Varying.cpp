@@ -1,4 +1,4 @@
-#include "Varying.h"
+#include "dtc/IR/Varying.h"
 
 #include "dtc/IR/LocalShape.h"
 
@@ -110,6 +110,23 @@ AxisSet Varying::usedBy(BlockId b) const {
     set |= ofAttr(o, false);
   });
   return set;
+}
+
+std::vector<AxisRef> Varying::axes(AxisSet set) const {
+  std::vector<AxisRef> out;
+  if (!mesh_.valid()) return out;
+  const Mesh& mesh = m_.shardings.mesh(mesh_);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (!(set >> i & 1)) continue;
+    const Part& p = parts_[i];
+    const bool joins = !out.empty() && i > 0 && (set >> (i - 1) & 1) && parts_[i - 1].axis == p.axis;
+    if (joins)
+      out.back().size = p.end / out.back().pre;
+    else
+      out.push_back({mesh.axes[p.axis].name, p.begin, p.end / p.begin});
+  }
+  for (AxisRef& a : out) a = mesh.canonical(a);
+  return out;
 }
 
 std::string Varying::text(AxisSet set) const {

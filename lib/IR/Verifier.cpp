@@ -31,6 +31,11 @@ constexpr DiagKind kOfNeeds{"of-needs-sharding", "{0} is a piece of {1}: write i
 constexpr DiagKind kPiece{"piece", "{0}: the piece of {1} is {2}, found {3}"};
 constexpr DiagKind kNeedsOf{
     "needs-of", "{0} of an spmd function has a sharding: write what it is a piece of, as in '{1} of …'"};
+constexpr DiagKind kGradientSignature{"gradient-signature",
+                                      "@{0} is the gradient of @{1}: expected {2}, found {3}"};
+constexpr DiagKind kLocalGradient{"local-gradient",
+                                  "@{0} has the gradient @{1}: both are to be global functions, as "
+                                  "gradients are made before the program is cut"};
 constexpr DiagKind kRecursion{"recursion", "@{0} calls itself{1}"};
 
 } // namespace
@@ -145,8 +150,48 @@ void Verifier::functionAttrs(const Function& f) {
       error(kNoMesh, f.loc, own, m_.strings[m_.attrs[a].text]);
   if (AttrId a = findAttr(f.attrs, m_.strings.find("grad")); a.valid()) {
     std::string_view named = m_.strings[m_.attrs[a].text];
-    if (!m_.findFunction(named).valid()) error(kNoFunction, f.loc, "grad", own, named);
+    if (FuncId g = m_.findFunction(named); !g.valid())
+      error(kNoFunction, f.loc, "grad", own, named);
+    else
+      gradientSignature(f, m_[g]);
   }
+}
+
+// A gradient takes the function's arguments, its results if it wants them, and cotangents of its float results, and gives
+// those of its float arguments.
+void Verifier::gradientSignature(const Function& f, const Function& g) {
+  if (f.spmd || g.spmd) {
+    error(kLocalGradient, f.loc, m_.strings[f.name], m_.strings[g.name]);
+    return;
+  }
+  std::vector<TypeId> args, results, cotangents, gradients, has, gives;
+  for (const FuncArg& a : f.args) {
+    args.push_back(m_[a.value].type);
+    if (args.back().valid() && isFloat(m_.types[args.back()].dtype)) gradients.push_back(args.back());
+  }
+  for (const FuncResult& r : f.results) {
+    results.push_back(r.type);
+    if (r.type.valid() && isFloat(m_.types[r.type].dtype)) cotangents.push_back(r.type);
+  }
+  for (const FuncArg& a : g.args) has.push_back(m_[a.value].type);
+  for (const FuncResult& r : g.results) gives.push_back(r.type);
+  if (has.size() > args.size() + cotangents.size()) args.insert(args.end(), results.begin(), results.end());
+  args.insert(args.end(), cotangents.begin(), cotangents.end());
+  if (has == args && gives == gradients) return;
+  auto text = [&](const std::vector<TypeId>& from, const std::vector<TypeId>& to) {
+    auto list = [&](const std::vector<TypeId>& types) {
+      std::string out;
+      for (TypeId t : types) out += (out.empty() ? "" : ", ") + typeName(t);
+      return "(" + out + ")";
+    };
+    return list(from) + " -> " + list(to);
+  };
+  error(kGradientSignature, g.loc, m_.strings[g.name], m_.strings[f.name], text(args, gradients),
+        text(has, gives))
+      .note(
+          f.loc,
+          "it takes the arguments of this function, its results if it wants them, and the cotangents of its "
+          "float results; it gives the gradients of its float arguments");
 }
 
 void Verifier::oneMesh(const Function& f) {

@@ -31,6 +31,7 @@ private:
                      TypeId global, ShardingId);
   void labels(const Function&);
   void functionAttrs(const Function&);
+  void gradientSignature(const Function& f, const Function& gradient);
   void oneMesh(const Function&);
   void returned(const Function&);
   void block(BlockId);

@@ -334,11 +334,79 @@ std::optional<double> scatterNumbers(const OpQuery& q, std::string_view name) {
   return std::nullopt;
 }
 
+// What the gradients of scatter are made of: x, updates, dy, and what moves between their shapes.
+struct ScatterParts {
+  ScatterParts(Builder& b, OpId op, ValueId dy)
+      : b(b), m(b.module), x(m.operand(op, 0)), indices(m.operand(op, 1)), updates(m.operand(op, 2)), dy(dy),
+        dim(m.attr(op, "dim")), dtype(m.typeOf(x).dtype) {}
+  Builder& b;
+  Module& m;
+  ValueId x, indices, updates, dy;
+  AttrId dim;
+  DType dtype;
+
+  ValueId gathered(ValueId v) { return b.value("gather", {v, indices}, {{"dim", dim}}); }
+  ValueId scattered(ValueId into, ValueId v, const char* reduce) {
+    return b.value("scatter", {into, indices, v},
+                   {{"dim", dim}, {"reduce", m.attrs.string(m.strings.intern(reduce))}});
+  }
+  ValueId number(double v) { return b.literal(v, dtype); }
+  ValueId mask(ValueId p) { return b.value("convert", {p}, {{"dtype", b.word(dtypeName(dtype))}}); }
+};
+
+// "set": the last update at a place has all of its cotangent. Updates are told apart by their number along the dim.
+void setGradient(ScatterParts s, std::vector<ValueId>& dx) {
+  auto typed = [&](ValueId like) { return s.m.tensorType(DType::I32, s.m.typeOf(like).dims); };
+  const TypeId ofUpdates[] = {typed(s.updates)};
+  const auto rank = static_cast<int64_t>(s.m.typeOf(s.x).rank());
+  const int64_t dim = s.m.attrs[s.dim].i;
+  const ValueId numbers =
+      s.m.result(s.b.op("iota", {}, {{"dim", s.b.integer(dim < 0 ? dim + rank : dim)}}, ofUpdates));
+  const ValueId none = s.b.constant(-1, typed(s.x)), last = s.scattered(none, numbers, "set");
+  dx[0] = s.b.value("select", {s.b.value("lt", {last, s.b.literal(0, DType::I32)}), s.dy, s.number(0)});
+  dx[2] = s.b.value("select", {s.b.value("eq", {s.gathered(last), numbers}), s.gathered(s.dy), s.number(0)});
+}
+
+// "max", "min": all that reach the result share its cotangent.
+void extremeGradient(ScatterParts s, ValueId y, std::vector<ValueId>& dx) {
+  const ValueId kept = s.mask(s.b.value("eq", {s.x, y})),
+                put = s.mask(s.b.value("eq", {s.updates, s.gathered(y)}));
+  const ValueId share = s.b.value("div", {s.dy, s.scattered(kept, put, "sum")});
+  dx[0] = s.b.value("mul", {share, kept});
+  dx[2] = s.b.value("mul", {s.gathered(share), put});
+}
+
+// "prod": the product of the others; where one factor is 0, only its own slope is left, and where two are, none.
+void productGradient(ScatterParts s, std::vector<ValueId>& dx) {
+  Builder& b = s.b;
+  auto isZero = [&](ValueId v) { return b.value("eq", {v, s.number(0)}); };
+  const ValueId xZero = isZero(s.x), uZero = isZero(s.updates);
+  const ValueId x = b.value("select", {xZero, s.number(1), s.x});
+  const ValueId u = b.value("select", {uZero, s.number(1), s.updates});
+  const ValueId product = s.scattered(x, u, "prod"), zeros = s.scattered(s.mask(xZero), s.mask(uZero), "sum");
+  auto others = [&](ValueId all, ValueId count, ValueId zero, ValueId own) {
+    ValueId one = b.value("select", {b.value("eq", {count, s.number(1)}), all, s.number(0)});
+    ValueId none =
+        b.value("select", {b.value("eq", {count, s.number(0)}), b.value("div", {all, own}), s.number(0)});
+    return b.value("select", {zero, one, none});
+  };
+  dx[0] = b.value("mul", {s.dy, others(product, zeros, xZero, x)});
+  dx[2] = b.value("mul", {s.gathered(s.dy), others(s.gathered(product), s.gathered(zeros), uZero, u)});
+}
+
 bool scatterGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
   Diagnostics none;
   const ScatterKind* kind = scatterKind(queryOf(b.module, op, none));
-  if (!kind || kind->reduce != PendingKind::Sum) return false;
+  if (!kind) return false;
   dx.resize(b.module[op].numOperands);
+  const ScatterParts parts(b, op, dy[0]);
+  switch (kind->reduce) {
+  case PendingKind::None: setGradient(parts, dx); return true;
+  case PendingKind::Prod: productGradient(parts, dx); return true;
+  case PendingKind::Max:
+  case PendingKind::Min: extremeGradient(parts, b.module.result(op), dx); return true;
+  default: break;
+  }
   dx[0] = dy[0];
   dx[2] = b.value("gather", {dy[0], b.module.operand(op, 1)}, {{"dim", b.module.attr(op, "dim")}});
   return true;

@@ -424,12 +424,43 @@ uint32_t padElement(const OpQuery& q, ElementBuilder& b, size_t) {
   return b.call("select", {inside, x, q.operandTypes.size() > 1 ? b.load(1, {}, true) : b.number(0, dtype)});
 }
 
+// Where the filling comes from x, each element of dy goes back to where it came from, one dim after the other.
+ValueId foldedBack(Builder& b, ValueId g, const PadDim& p, size_t dim, bool reflect) {
+  Module& m = b.module;
+  const Type out = m.typeOf(g);
+  auto i32 = [&](int64_t v) { return b.literal(static_cast<double>(v), DType::I32); };
+  const TypeId row[] = {m.tensorType(DType::I32, std::array{out.dims[dim]})};
+  ValueId from = m.result(b.op("iota", {}, {{"dim", b.integer(0)}}, row));
+  from = b.value("sub", {from, i32(p.low)});
+  if (reflect) {
+    from = b.value("abs", {from});
+    ValueId back = b.value("sub", {i32(2 * (p.size - 1)), from});
+    from = b.value("select", {b.value("gt", {from, i32(p.size - 1)}), back, from});
+  } else {
+    from = b.value("clamp", {from, i32(0), i32(p.size - 1)});
+  }
+  std::vector<Dim> thin(out.rank(), Dim(1)), in = out.dims;
+  thin[dim] = out.dims[dim];
+  in[dim] = Dim(p.size);
+  from = b.value("reshape", {from}, {{"shape", sizesToAttr(m, thin)}});
+  from = b.value("broadcast", {from}, {{"shape", sizesToAttr(m, out.dims)}});
+  return b.value(
+      "scatter", {b.constant(0, m.tensorType(out.dtype, in)), from, g},
+      {{"dim", b.integer(static_cast<int64_t>(dim))}, {"reduce", m.attrs.string(m.strings.intern("sum"))}});
+}
+
 // The gradient of constant padding is the slice that undoes it; of its value, what is left of the sum.
 bool padGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
   Diagnostics none;
   OpQuery q = queryOf(b.module, op, none);
   std::vector<PadDim> dims;
-  if (!padDims(q, dims) || q.textAttr("mode") != "constant") return false;
+  if (!padDims(q, dims)) return false;
+  if (q.textAttr("mode") != "constant") {
+    dx.push_back(dy[0]);
+    for (size_t d = 0; d < dims.size(); ++d)
+      if (!dims[d].none()) dx[0] = foldedBack(b, dx[0], dims[d], d, q.textAttr("mode") == "reflect");
+    return true;
+  }
   const Type out = b.module.typeOf(dy[0]);
   std::vector<int64_t> start, stride, low, high;
   std::vector<Dim> limit;

@@ -63,6 +63,21 @@ private:
     return true;
   }
 
+  // The call of a function with a gradient of its own; what it returns is mapped to the results.
+  OpId callOf(OpId o, FuncId callee, ValueMap& map) {
+    std::vector<ValueId> args;
+    for (const FuncArg& a : m_[callee].args) args.push_back(map(a.value));
+    const auto numResults = static_cast<uint32_t>(m_[callee].results.size());
+    const OpId call = m_.makeOp(m_.registry->find("call"), args, numResults, {}, 0, m_[o].loc);
+    m_[call].callee = m_[callee].name;
+    m_[call].parent = b_.parent;
+    for (uint32_t r = 0; r < numResults; ++r) {
+      m_[m_.result(call, r)].type = m_[callee].results[r].type;
+      map.set(m_[m_[callee].body].yields[r], m_.result(call, r));
+    }
+    return call;
+  }
+
   // What a gradient is asked for is told apart by its place, as one value may be given in several: a value of its own stands
   // for it until the end.
   void bindArguments(OpId o, FuncId callee, ValueMap& map) {
@@ -232,7 +247,7 @@ private:
 
 bool autodiffPass(Module& m, const PassOptions& options, Diagnostics& diags) {
   if (!inlinePass(m, options, diags)) return false; // a callee's own calls are part of what is differentiated
-  return AutodiffRunner(m, diags).run();
+  return AutodiffRunner(m, diags).run() && inlinePass(m, options, diags); // calls with gradients of their own
 }
 
 PassInfo autodiffInfo() {

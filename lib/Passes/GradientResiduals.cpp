@@ -14,6 +14,7 @@ bool Residuals::owned(ValueId v) const {
 bool Residuals::movesOnly(OpId o) const {
   const OpRecord& r = m_.record(o);
   if (m_[o].numRegions != 0 || m_[o].numResults != 1 || r.sideEffect || r.isCall) return false;
+  if (r.isCollective() && m_[o].numOperands == 0) return true; // an index of the device
   if (r.lowering != Lowering::Loops && r.lowering != Lowering::Annotation) return false;
   if (r.flopsPerPoint == 0) return true;
   auto operands = m_.operands(o);

@@ -11,11 +11,12 @@ void Differentiation::name(ValueId v, std::string wanted) {
   if (names.emplace(wanted, true).second) m[v].name = m.strings.intern(wanted);
 }
 
-bool GradientSweep::owns(ValueId v) const {
-  if (scope_ == Scope::Whole) return true;
+static BlockId blockOf(const Module& m, ValueId v) {
   OpId made = m.definingOp(v);
-  return (made.valid() ? m[made].parent : BlockId(m[v].owner)) == forward;
+  return made.valid() ? m[made].parent : BlockId(m[v].owner);
 }
+
+bool GradientSweep::owns(ValueId v) const { return scope_ == Scope::Whole || blockOf(m, v) == forward; }
 
 ValueId GradientSweep::visible(ValueId v) {
   if (auto it = cotangents_.find(v); it != cotangents_.end()) return it->second;
@@ -32,8 +33,9 @@ ValueId GradientSweep::visibleOrZero(ValueId v) {
   return d.valid() ? d : zeros(v);
 }
 
-void GradientSweep::accumulate(ValueId v, ValueId cotangent, size_t fresh) {
+void GradientSweep::accumulate(ValueId v, ValueId cotangent, size_t fresh, AxisSet from) {
   if (!onPath(v)) return;
+  if (shared.local) cotangent = shared.local->brought(b, v, cotangent, from);
   const ValueId sum = visible(v);
   if (sum.valid() && !scattersInto(sum, cotangent, fresh)) cotangent = b.value("add", {sum, cotangent});
   set(v, cotangent);
@@ -58,8 +60,14 @@ bool GradientSweep::scattersInto(ValueId sum, ValueId cotangent, size_t fresh) {
 }
 
 bool GradientSweep::run(std::vector<OpId>& ops) {
-  for (size_t i = ops.size(); i-- > 0;)
+  std::vector<OpId> backwards;
+  for (size_t i = ops.size(); i-- > 0;) {
+    before.clear();
     if (!step(ops[i])) return false;
+    backwards.push_back(ops[i]);
+    backwards.insert(backwards.end(), before.rbegin(), before.rend());
+  }
+  ops.assign(backwards.rbegin(), backwards.rend());
   return true;
 }
 
@@ -76,41 +84,95 @@ bool GradientSweep::step(OpId& o) {
   nameCotangents(o, results);
   if (m.record(o).regions != RegionKind::None) return regionGradient(*this, o, results);
   if (sliceOfTrip(o)) {
-    addSlice(o, results[0]);
+    addSlice(m.operand(o, 0), results[0]);
     return true;
   }
-  return plain(o, results);
+  if (m.record(o).isCall) {
+    call(o, results);
+    return true;
+  }
+  return m.record(o).isCollective() ? collectiveGradient(*this, o, results) : plain(o, results);
+}
+
+FuncId ownGradient(const Module& m, FuncId f) {
+  AttrId a = findAttr(m[f].attrs, m.strings.find("grad"));
+  return a.valid() ? m.findFunction(m.strings[m.attrs[a].text]) : FuncId();
+}
+
+// A function with a gradient of its own: that takes the arguments, the results if it wants them, and the cotangents of the
+// float results; it gives those of the float arguments.
+void GradientSweep::call(OpId o, const std::vector<ValueId>& results) {
+  const FuncId own = ownGradient(m, m.findFunction(m.strings[m[o].callee]));
+  std::vector<ValueId> args(m.operands(o).begin(), m.operands(o).end()), cotangents, to;
+  std::vector<TypeId> types;
+  for (ValueId v : m.operands(o))
+    if (isFloat(m.typeOf(v).dtype)) to.push_back(v), types.push_back(m[v].type);
+  for (uint32_t r = 0; r < results.size(); ++r)
+    if (isFloat(m.typeOf(m.result(o, r)).dtype))
+      cotangents.push_back(results[r].valid() ? results[r] : zeros(m.result(o, r)));
+  if (m[own].args.size() > args.size() + cotangents.size())
+    for (uint32_t r = 0; r < m[o].numResults; ++r) args.push_back(m.result(o, r));
+  args.insert(args.end(), cotangents.begin(), cotangents.end());
+  const OpId gradient = m.makeOp(m[o].kind, {}, 0, {}, 0, m[o].loc);
+  completeOp(m, gradient, args, types);
+  m[gradient].callee = m[own].name;
+  m[gradient].parent = b.parent;
+  out.push_back(gradient);
+  for (uint32_t i = 0; i < to.size(); ++i) accumulate(to[i], m.result(gradient, i));
 }
 
 // Is it `index_select %ws, %i {dim = 0}` with the loop's own index, which walks along the whole of what it visits?
 bool GradientSweep::sliceOfTrip(OpId o) const {
   if (!slices || m.record(o).name != std::string_view("index_select") || m[o].numOperands != 2) return false;
-  if (m.operand(o, 1) != slices->trip || owns(m.operand(o, 0))) return false;
+  const ValueId source = m.operand(o, 0);
+  if (m.operand(o, 1) != slices->trip || owns(source) || blockOf(m, source) == slices->loop) return false;
   if (m.attrs[m.attr(o, "dim")].i != 0) return false;
-  const Dim rows = m.typeOf(m.operand(o, 0)).dims[0];
+  const Dim rows = m.typeOf(source).dims[0];
   if (slices->lo == 0 && rows == slices->trips) return true;
   return rows.isStatic() && slices->trips.isStatic() && slices->lo >= 0 &&
          slices->lo + slices->trips.value() <= rows.value();
 }
 
-void GradientSweep::addSlice(OpId o, ValueId cotangent) {
-  auto [it, isNew] = slices->cotangents.emplace(m.operand(o, 0), cotangent);
+void GradientSweep::takeSlicesOf(const GradientSweep& around) {
+  slices = around.slices;
+  if (slices) slices->sources.clear(), slices->cotangents.clear();
+}
+
+void GradientSweep::addSlice(ValueId source, ValueId cotangent) {
+  auto [it, isNew] = slices->cotangents.emplace(source, cotangent);
   if (isNew)
-    slices->sources.push_back(it->first);
+    slices->sources.push_back(source);
   else
     it->second = b.value("add", {it->second, cotangent});
+}
+
+TypeId GradientSweep::sliceType(ValueId source) {
+  Type t = m.typeOf(source);
+  t.dims.erase(t.dims.begin());
+  return m.types.intern(std::move(t));
 }
 
 bool GradientSweep::plain(OpId o, const std::vector<ValueId>& results) {
   const size_t before = m.ops.size();
   std::vector<char> wanted;
   for (ValueId v : m.operands(o)) wanted.push_back(onPath(v));
-  std::vector<ValueId> operands;
-  if (!opGradient(b, o, results, wanted, operands)) return false;
+  std::vector<ValueId> operands, given = results;
+  AxisSet from = 0;
+  if (shared.local) {
+    from = shared.local->givenBy(o);
+    for (uint32_t r = 0; r < given.size();
+         ++r) { // those of several results are to be pending along the same axes
+      const ValueId v = m.result(o, r);
+      const AxisSet missing = from & ~shared.local->along(v);
+      if (given[r].valid() && missing && given.size() > 1)
+        given[r] = shared.local->onlyAt(b, given[r], shared.local->varying.axes(missing), 0);
+    }
+  }
+  if (!opGradient(b, o, given, wanted, operands)) return false;
   for (size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i].valid() || !wanted[i]) continue;
     const bool once = std::count(operands.begin(), operands.end(), operands[i]) == 1;
-    accumulate(m.operand(o, i), operands[i], once ? before : SIZE_MAX);
+    accumulate(m.operand(o, i), operands[i], once ? before : SIZE_MAX, from);
   }
   return true;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // The reverse sweep over one block of a forward program. Private to lib/Passes.
 #include "GradientPaths.h"
+#include "LocalGradient.h"
 #include "dtc/IR/Builder.h"
 #include "dtc/Passes/Clone.h"
 
@@ -13,6 +14,7 @@ struct Differentiation {
   std::unordered_map<std::string, bool>& names; // in use in the function
   GradientPaths paths;
   ValueMap replaced; // results of forward ops that had to give more, to those of the ops in their places
+  const LocalCotangents* local = nullptr; // of the `local` region that is being differentiated
 
   // Gives `v` the name where it has none and the name is free.
   void name(ValueId v, std::string wanted);
@@ -42,8 +44,12 @@ public:
   // The cotangent of `v` so far, as it can be read here; invalid: zero.
   [[nodiscard]] ValueId visible(ValueId v);
   [[nodiscard]] ValueId visibleOrZero(ValueId v);
-  // Ops with ids from `fresh` on were made for this cotangent alone.
-  void accumulate(ValueId v, ValueId cotangent, size_t fresh = SIZE_MAX);
+  // Ops with ids from `fresh` on were made for this cotangent alone. In local text it differs between devices along `from`.
+  void accumulate(ValueId v, ValueId cotangent, size_t fresh = SIZE_MAX, AxisSet from = 0);
+  // The cotangent of one value, as that of another which it is handed on to.
+  void hand(ValueId from, ValueId to, ValueId cotangent) {
+    accumulate(to, cotangent, SIZE_MAX, shared.local ? shared.local->along(from) : 0);
+  }
   // `cotangent` has what visible(v) gave so far in it.
   void set(ValueId v, ValueId cotangent);
   ValueId zeros(ValueId like) { return b.constant(0, m[like].type); }
@@ -52,28 +58,33 @@ public:
   [[nodiscard]] bool onPath(ValueId v) const { return shared.paths(v); }
 
   // The slice %ws[%i] of an outer value that each trip of a `for` has for itself: its cotangents are stacked, not
-  // accumulated. `trip` is the loop's index; only slices that `fits` allows are such.
+  // accumulated. The slices of branches and recomputed blocks in the loop are given back to it.
   struct Slices {
-    ValueId trip;
+    ValueId trip; // the loop's index
+    BlockId loop; // its block: what is defined there is no outer value
     int64_t lo = 0;
     Dim trips{0};
     std::vector<ValueId> sources;                    // outer values, in the order of their first slice …
     std::unordered_map<ValueId, ValueId> cotangents; // … and the cotangents of their slices
   };
-  Slices* slices = nullptr;
+  std::optional<Slices> slices;
+  void takeSlicesOf(const GradientSweep& around); // for a block inside
+  void addSlice(ValueId source, ValueId cotangent);
+  [[nodiscard]] TypeId sliceType(ValueId source);
 
   Differentiation& shared;
   Module& m;
   GradientSweep* outer;
   BlockId forward;
   std::vector<OpId> out;
+  std::vector<OpId> before; // forward ops that are to stand before the one that is being differentiated
   Builder b;
 
 private:
   [[nodiscard]] bool owns(ValueId v) const;
   [[nodiscard]] bool step(OpId& o);
   [[nodiscard]] bool sliceOfTrip(OpId o) const;
-  void addSlice(OpId o, ValueId cotangent);
+  void call(OpId o, const std::vector<ValueId>& results);
   [[nodiscard]] bool plain(OpId o, const std::vector<ValueId>& results);
   [[nodiscard]] bool scattersInto(ValueId sum, ValueId cotangent, size_t fresh);
   void nameCotangents(OpId o, const std::vector<ValueId>& results);
@@ -83,6 +94,8 @@ private:
   std::vector<ValueId> touched_;
 };
 
+// The function that {grad = @g} names; invalid where there is none.
+[[nodiscard]] FuncId ownGradient(const Module&, FuncId);
 // Removes ops of which neither `yields` nor another op reads a result.
 void dropUnused(Module&, std::vector<OpId>& ops, std::span<const ValueId> yields);
 // Puts the ops in the block and sets what it yields.

@@ -12,14 +12,28 @@ public:
   explicit Inliner(Module& m) : m_(m), call_(m.registry->find("call")), shard_(m.registry->find("shard")) {}
 
   void run() {
-    std::unordered_set<uint32_t> wereCalled = calledFunctions();
+    std::unordered_set<uint32_t> wereCalled = calledFunctions(), stillCalled;
+    keepsOwnGradients_ = takesGradients();
     for (FuncId f : std::vector<FuncId>(m_.order)) inlineInto(f);
-    std::unordered_set<uint32_t> stillCalled = calledFunctions();
-    std::erase_if(m_.order,
-                  [&](FuncId f) { return wereCalled.contains(f.index) && !stillCalled.contains(f.index); });
+    do stillCalled = calledFunctions();
+    while (std::erase_if(
+        m_.order, [&](FuncId f) { return wereCalled.contains(f.index) && !stillCalled.contains(f.index); }));
   }
 
 private:
+  [[nodiscard]] bool takesGradients() const {
+    const OpKind kind = m_.registry->find("value_and_grad");
+    bool found = false;
+    for (FuncId f : m_.order) forEachOp(m_, m_[f].body, [&](OpId o) { found = found || m_[o].kind == kind; });
+    return found;
+  }
+
+  // A call of a function that has a gradient of its own is what autodiff looks for.
+  [[nodiscard]] bool isKept(OpId call) const {
+    const FuncId callee = m_.findFunction(m_.strings[m_[call].callee]);
+    return keepsOwnGradients_ && findAttr(m_[callee].attrs, m_.strings.find("grad")).valid();
+  }
+
   // Functions that some call, gradient or custom gradient names.
   std::unordered_set<uint32_t> calledFunctions() const {
     std::unordered_set<uint32_t> out;
@@ -63,7 +77,7 @@ private:
     for (OpId o : std::vector<OpId>(m_[b].ops)) {
       for (uint32_t i = 0; i < m_[o].numOperands; ++i) m_.operands(o)[i] = map(m_.operand(o, i));
       for (uint32_t k = 0; k < m_[o].numRegions; ++k) inlineBlock(m_.region(o, k), map);
-      if (m_[o].kind == call_)
+      if (m_[o].kind == call_ && !isKept(o))
         inlineCall(o, b, out, map);
       else
         out.push_back(o);
@@ -114,6 +128,7 @@ private:
 
   Module& m_;
   OpKind call_, shard_;
+  bool keepsOwnGradients_ = false; // as long as gradients are left to be made
   std::unordered_set<uint32_t> done_;
   std::unordered_set<uint32_t> named_;
   std::unordered_map<std::string, bool>* names_ = nullptr;
@@ -129,11 +144,12 @@ bool inlinePass(Module& m, const PassOptions&, Diagnostics& diags) {
 PassInfo inlineInfo() {
   return {.name = "inline",
           .summary = "puts the body of every called function in the place of its call",
-          .why = "First, so that no later pass stops at a boundary that only the author's convenience drew. "
-                 "Shardings written "
-                 "on the callee's arguments and results hold as constraints at the call. Functions that are "
-                 "called no longer "
-                 "are removed.",
+          .why =
+              "First, so that no later pass stops at a boundary that only the author's convenience drew. "
+              "Shardings written "
+              "on the callee's arguments and results hold as constraints at the call. Functions that are "
+              "called no longer "
+              "are removed. Calls of functions with a gradient of their own stay until autodiff has used it.",
           .needs = Level::Global,
           .gives = Level::Global,
           .run = inlinePass,

@@ -10,14 +10,20 @@ static constexpr DiagKind kLoopBounds{
     "'{0}' cannot be differentiated: its gradient reads values of each trip ({1} of them), and only bounds "
     "that are numbers, or 0 and a symbol, say how many trips to keep them of"};
 
+static constexpr DiagKind kMaxTrips{"max-trips", "'{0}' cannot be differentiated without {max_trips = N}: "
+                                                 "its gradient keeps values of each trip, and must "
+                                                 "know for how many there is to be room"};
+
 namespace {
 
-class ForGradient {
+// The gradient of a `for`, or of a `while` that counts its trips for it.
+class LoopGradient {
 public:
-  ForGradient(GradientSweep& s, OpId& op, std::span<const ValueId> results)
-      : s_(s), m_(s.m), op_(op), results_(results), forward_(m_.region(op)), trips_(tripCount(m_, op)),
-        back_(m_.makeOp(m_[op].kind, {}, 0, {}, 1, m_[op].loc)), backward_(m_.region(back_)),
-        trip_(m_.makeBlockArg(backward_, m_[m_.operand(op, 0)].type)),
+  LoopGradient(GradientSweep& s, OpId& op, std::span<const ValueId> results)
+      : s_(s), m_(s.m), op_(op), results_(results), isFor_(m_.record(op).regions == RegionKind::For),
+        forward_(m_.region(op, isFor_ ? 0 : 1)), trips_(isFor_ ? tripCount(m_, op) : std::nullopt),
+        back_(m_.makeOp(m_.registry->find("for"), {}, 0, {}, 1, m_[op].loc)), backward_(m_.region(back_)),
+        trip_(m_.makeBlockArg(backward_, m_.tensorType(DType::I32, std::initializer_list<int64_t>{}))),
         inner_(s.shared, &s, GradientSweep::Scope::Loop, forward_, backward_),
         head_(m_, backward_, headOps_, s.shared.diags) {}
 
@@ -27,9 +33,13 @@ public:
     m_[backward_].terminatorLoc = m_[forward_].terminatorLoc;
     inner_.b.loc = head_.loc = m_[op_].loc;
     inner_.b.mesh = s_.b.mesh;
-    if (trips_ && m_[m_.operand(op_, 0)].kind == ValueKind::Literal) {
-      slices_ = {m_[forward_].args[0], m_.attrs[m_[m_.operand(op_, 0)].literal].i, *trips_, {}, {}};
-      inner_.slices = &slices_;
+    if (!isFor_ && !m_.attr(op_, "max_trips").valid()) {
+      s_.shared.diags.error(kMaxTrips, m_[op_].loc, m_.record(op_).name);
+      return false;
+    }
+    if (trips_ && !s_.shared.local && m_[m_.operand(op_, 0)].kind == ValueKind::Literal) {
+      const int64_t lo = m_.attrs[m_[m_.operand(op_, 0)].literal].i;
+      inner_.slices = {m_[forward_].args[0], forward_, lo, *trips_, {}, {}};
     }
     carry();
     takeStacked();
@@ -38,15 +48,20 @@ public:
     m_[forward_].ops = std::move(ops);
     yield();
     if (yields_.empty()) return true;
-    if (!keep()) return false;
+    if (!(isFor_ ? keep() : keepInBuffers())) return false;
     finish();
     return true;
   }
 
 private:
-  [[nodiscard]] size_t numCarried() const { return m_[op_].numOperands - 2; }
-  [[nodiscard]] ValueId start(size_t i) const { return m_.operand(op_, i + 2); }
-  [[nodiscard]] ValueId argument(size_t i) const { return m_[forward_].args[i + 1]; }
+  [[nodiscard]] size_t numCarried() const { return m_[op_].numOperands - (isFor_ ? 2 : 0); }
+  [[nodiscard]] ValueId start(size_t i) const { return m_.operand(op_, i + (isFor_ ? 2 : 0)); }
+  [[nodiscard]] ValueId argument(size_t i) const { return m_[forward_].args[i + (isFor_ ? 1 : 0)]; }
+
+  // Outer values of which each trip has a slice for itself.
+  [[nodiscard]] std::vector<ValueId> sliced() const {
+    return inner_.slices ? inner_.slices->sources : std::vector<ValueId>();
+  }
 
   // A carried value's cotangent is carried the other way.
   void carry() {
@@ -59,7 +74,7 @@ private:
       if (StrId of = m_[argument(i)].name; of.valid())
         s_.shared.name(sums.back(), "d_" + std::string(m_.strings[of]));
     }
-    for (size_t k = 0; k < sums.size(); ++k) inner_.accumulate(yields[carried_[k]], sums[k]);
+    for (size_t k = 0; k < sums.size(); ++k) inner_.hand(argument(carried_[k]), yields[carried_[k]], sums[k]);
   }
 
   // Of what was stacked, each trip takes its own cotangent.
@@ -67,7 +82,7 @@ private:
     const std::vector<ValueId> yields = m_[forward_].yields;
     for (size_t k = numCarried(); k < yields.size(); ++k)
       if (results_[k].valid() && s_.onPath(yields[k]))
-        inner_.accumulate(yields[k], row(inner_.b, results_[k], position()));
+        inner_.hand(m_.result(op_, k), yields[k], row(inner_.b, results_[k], position()));
   }
 
   ValueId row(Builder& b, ValueId stacked, ValueId at) {
@@ -102,7 +117,7 @@ private:
   void yield() {
     for (size_t i : carried_) yields_.push_back(inner_.visibleOrZero(argument(i)));
     for (ValueId v : inner_.touched()) yields_.push_back(inner_.visible(v));
-    for (ValueId v : slices_.sources) yields_.push_back(slices_.cotangents.at(v));
+    for (ValueId v : sliced()) yields_.push_back(inner_.slices->cotangents.at(v));
     dropUnused(m_, inner_.out, yields_);
   }
 
@@ -120,6 +135,59 @@ private:
     residuals.provide(forwardIndex, index());
     residuals.substitute(head_, inner_.out, yields_);
     return true;
+  }
+
+  // The `while` counts its trips, and writes what the backward loop reads into rows of carried buffers.
+  bool keepInBuffers() {
+    Residuals residuals(m_, forward_);
+    residuals.collect(inner_.out, yields_, {});
+    const std::vector<ValueId> kept = residuals.kept();
+    const Dim rows(m_.attrs[m_.attr(op_, "max_trips")].i);
+    std::vector<ValueId> operands(m_.operands(op_).begin(), m_.operands(op_).end());
+    std::vector<TypeId> types = {m_[trip_].type};
+    Builder before(m_, s_.forward, s_.before, s_.shared.diags);
+    before.loc = m_[op_].loc;
+    operands.push_back(i32(0));
+    for (ValueId v : kept) {
+      types.push_back(stackedType(m_, m_[v].type, rows));
+      operands.push_back(before.constant(0, types.back()));
+    }
+    const ValueId count = m_.makeBlockArg(forward_, m_[trip_].type);
+    m_.makeBlockArg(m_.region(op_, 0), m_[trip_].type);
+    std::vector<ValueId> yields = m_[forward_].yields;
+    Builder end(m_, forward_, ends_, s_.shared.diags);
+    end.loc = m_[op_].loc;
+    yields.push_back(end.value("add", {count, i32(1)}));
+    writeRows(kept, types, rows, count, before, end, yields);
+    m_[forward_].yields = std::move(yields);
+    m_[forward_].ops.insert(m_[forward_].ops.end(), ends_.begin(), ends_.end());
+    const auto numResults = m_[op_].numResults;
+    op_ = extended(s_.shared, op_, operands, types);
+    count_ = m_.result(op_, numResults);
+    index_ = head_.value("sub", {head_.value("sub", {count_, i32(1)}), trip_});
+    for (size_t k = 0; k < kept.size(); ++k)
+      residuals.provide(kept[k], row(head_, m_.result(op_, numResults + 1 + k), index_));
+    residuals.substitute(head_, inner_.out, yields_);
+    return true;
+  }
+
+  // buffer with row `count` set to the value, for each.
+  void writeRows(const std::vector<ValueId>& kept, const std::vector<TypeId>& types, Dim rows, ValueId count,
+                 Builder& before, Builder& end, std::vector<ValueId>& yields) {
+    if (kept.empty()) return;
+    const TypeId indices[] = {m_.tensorType(DType::I32, std::array{rows})};
+    const ValueId all = m_.result(before.op("iota", {}, {{"dim", before.integer(0)}}, indices));
+    const ValueId here = end.value("eq", {all, count});
+    const int64_t zero = 0;
+    for (size_t k = 0; k < kept.size(); ++k) {
+      const ValueId buffer = m_.makeBlockArg(forward_, types[1 + k]);
+      m_.makeBlockArg(m_.region(op_, 0), types[1 + k]);
+      std::vector<int64_t> thin(m_.types[types[1 + k]].rank(), 1);
+      thin[0] = rows.value();
+      const ValueId mask = end.value("reshape", {here}, {{"shape", end.ints(thin)}});
+      const ValueId value = end.value("expand_dims", {kept[k]}, {{"dims", end.ints({&zero, 1})}});
+      yields.push_back(end.value("select", {mask, value, buffer}));
+    }
   }
 
   // Each kept value as a stacked result of the forward loop; the user may have stacked it already.
@@ -144,7 +212,8 @@ private:
   }
 
   void finish() {
-    std::vector<ValueId> operands = {m_.operand(op_, 0), m_.operand(op_, 1)};
+    std::vector<ValueId> operands = {isFor_ ? m_.operand(op_, 0) : i32(0),
+                                     isFor_ ? m_.operand(op_, 1) : count_};
     std::vector<TypeId> types;
     for (size_t i : carried_) {
       const ValueId d = results_[i];
@@ -155,8 +224,7 @@ private:
       operands.push_back(s_.visibleOrZero(v));
       types.push_back(m_[v].type);
     }
-    for (ValueId v : slices_.sources)
-      types.push_back(stackedType(m_, m_[slices_.cotangents.at(v)].type, *trips_));
+    for (ValueId v : sliced()) types.push_back(stackedType(m_, inner_.sliceType(v), *trips_));
     dropUnused(m_, inner_.out, yields_);
     fillBlock(m_, backward_, std::move(inner_.out), std::move(yields_));
     completeOp(m_, back_, operands, types);
@@ -167,8 +235,9 @@ private:
   void giveBack() {
     uint32_t next = static_cast<uint32_t>(carried_.size());
     for (ValueId v : inner_.touched()) s_.set(v, m_.result(back_, next++));
-    for (size_t k = 0; k < carried_.size(); ++k) s_.accumulate(start(carried_[k]), m_.result(back_, k));
-    for (ValueId v : slices_.sources) s_.accumulate(v, inOrder(m_.result(back_, next++), v));
+    for (size_t k = 0; k < carried_.size(); ++k)
+      s_.hand(argument(carried_[k]), start(carried_[k]), m_.result(back_, k));
+    for (ValueId v : sliced()) s_.accumulate(v, inOrder(m_.result(back_, next++), v));
   }
 
   // The last trip came first: slices are turned round, and padded to all rows of what they are slices of.
@@ -178,8 +247,8 @@ private:
     const Type type = m_.typeOf(source);
     if (type.dims[0] == *trips_) return v;
     std::vector<int64_t> low(type.rank(), 0), high(type.rank(), 0);
-    low[0] = slices_.lo;
-    high[0] = type.dims[0].value() - slices_.lo - trips_->value();
+    low[0] = inner_.slices->lo;
+    high[0] = type.dims[0].value() - inner_.slices->lo - trips_->value();
     return s_.b.value("pad", {v}, {{"low", s_.b.ints(low)}, {"high", s_.b.ints(high)}});
   }
 
@@ -187,6 +256,7 @@ private:
   Module& m_;
   OpId& op_;
   std::span<const ValueId> results_;
+  bool isFor_;
   BlockId forward_;
   std::optional<Dim> trips_;
   OpId back_;
@@ -195,16 +265,17 @@ private:
   GradientSweep inner_;
   std::vector<OpId> headOps_; // come first in the backward block
   Builder head_;
-  GradientSweep::Slices slices_;
   std::vector<size_t> carried_; // numbers of the carried values whose cotangents are carried
   std::vector<ValueId> yields_;
   ValueId index_, position_;
+  ValueId count_;          // of a `while`: its trips
+  std::vector<OpId> ends_; // of a `while`: come last in the forward block
 };
 
 } // namespace
 
-bool forGradient(GradientSweep& s, OpId& op, std::span<const ValueId> results) {
-  return ForGradient(s, op, results).run();
+bool loopGradient(GradientSweep& s, OpId& op, std::span<const ValueId> results) {
+  return LoopGradient(s, op, results).run();
 }
 
 } // namespace dtc

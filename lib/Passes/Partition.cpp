@@ -119,7 +119,6 @@ private:
     if (rec.constraint != Constraint::None) return changeSharding(o, reshards);
     const std::vector<ValueId> before(m_.operands(o).begin(), m_.operands(o).end());
     if (rec.regions == RegionKind::Local) return inlineLocal(o, b, reshards);
-    if (rec.regions == RegionKind::Recompute) return inlineRecompute(o, b);
     for (ValueId& v : m_.operands(o)) v = map_(v);
     if (rec.regions != RegionKind::None || rec.isCall) {
       for (uint32_t r = 0; r < m_[o].numRegions; ++r)
@@ -287,20 +286,6 @@ private:
       map_.set(result, v);
       if (m_.definingOp(v).valid() && m_[result].name) m_[v].name = m_[result].name;
     }
-    m_[body].ops.clear();
-    return true;
-  }
-
-  // Its gradient is made: what is left is its block.
-  bool inlineRecompute(OpId o, Builder& b) {
-    const BlockId body = m_.region(o);
-    for (size_t i = 0; i < m_[body].args.size(); ++i) replace(m_[body].args[i], map_(m_.operand(o, i)));
-    if (!partitionBlock(body)) return false;
-    for (OpId inner : m_[body].ops) {
-      m_[inner].parent = b.parent;
-      b.out.push_back(inner);
-    }
-    for (uint32_t r = 0; r < m_[o].numResults; ++r) replace(m_.result(o, r), m_[body].yields[r]);
     m_[body].ops.clear();
     return true;
   }

@@ -5,6 +5,7 @@
 #include "dtc/Passes/Fuse.h"
 #include "dtc/Passes/IfToSelect.h"
 #include "dtc/Passes/Inline.h"
+#include "dtc/Passes/InlineRecompute.h"
 #include "dtc/Passes/OptimizeCollectives.h"
 #include "dtc/Passes/Partition.h"
 #include "dtc/Passes/PlanMemory.h"
@@ -22,6 +23,7 @@ const std::vector<PassInfo>& passTable() {
       propagateInfo(),
       partitionInfo(),
       optimizeCollectivesInfo(),
+      inlineRecomputeInfo(),
       fuseInfo(),
       planMemoryInfo(),
       // Outside the pipeline.

@@ -12,9 +12,11 @@ static constexpr DiagKind kRegionGradient{
 
 bool regionGradient(GradientSweep& s, OpId& op, std::span<const ValueId> results) {
   switch (s.m.record(op).regions) {
-  case RegionKind::For: return forGradient(s, op, results);
+  case RegionKind::For:
+  case RegionKind::While: return loopGradient(s, op, results);
   case RegionKind::Cond: return condGradient(s, op, results);
   case RegionKind::Recompute: return recomputeGradient(s, op, results);
+  case RegionKind::Local: return localGradient(s, op, results);
   default: break;
   }
   s.shared.diags.error(kRegionGradient, s.m[op].loc, s.m.record(op).name);
@@ -70,17 +72,19 @@ public:
       branches_.push_back(std::make_unique<Branch>(s_, forward, backward));
       if (!sweep(*branches_.back())) return false;
     }
-    if (touched_.empty()) return true;
+    if (touched_.empty() && sliced_.empty()) return true;
     for (auto& branch : branches_) yield(*branch);
     keep();
     std::vector<TypeId> types;
     for (ValueId v : touched_) types.push_back(m_[v].type);
+    for (ValueId v : sliced_) types.push_back(s_.sliceType(v));
     for (uint32_t k = 0; k < 2; ++k)
       fillBlock(m_, m_.region(back_, k), std::move(branches_[k]->sweep.out), std::move(branches_[k]->yields));
     completeOp(m_, back_, std::vector<ValueId>(m_.operands(back_).begin(), m_.operands(back_).end()), types);
     s_.out.push_back(back_);
-    for (size_t i = 0; i < touched_.size(); ++i)
-      s_.set(touched_[i], m_.result(back_, static_cast<uint32_t>(i)));
+    size_t next = 0;
+    for (ValueId v : touched_) s_.set(v, m_.result(back_, next++));
+    for (ValueId v : sliced_) s_.addSlice(v, m_.result(back_, next++));
     return true;
   }
 
@@ -98,19 +102,28 @@ private:
     GradientSweep& inner = branch.sweep;
     inner.b.loc = m_[op_].loc;
     inner.b.mesh = s_.b.mesh;
+    inner.takeSlicesOf(s_);
     const std::vector<ValueId> yields = m_[inner.forward].yields;
     for (size_t r = 0; r < results_.size(); ++r)
-      if (results_[r].valid()) inner.accumulate(yields[r], results_[r]);
+      if (results_[r].valid()) inner.hand(m_.result(op_, r), yields[r], results_[r]);
     std::vector<OpId> ops = m_[inner.forward].ops;
     const bool good = inner.run(ops);
     m_[inner.forward].ops = std::move(ops);
     for (ValueId v : inner.touched())
-      if (isTouched_.insert(v).second) touched_.push_back(v);
+      if (seen_.insert(v).second) touched_.push_back(v);
+    for (ValueId v : inner.slices ? inner.slices->sources : std::vector<ValueId>())
+      if (seenSlices_.insert(v).second) sliced_.push_back(v);
     return good;
   }
 
   void yield(Branch& branch) {
-    for (ValueId v : touched_) branch.yields.push_back(branch.sweep.visibleOrZero(v));
+    GradientSweep& inner = branch.sweep;
+    for (ValueId v : touched_) branch.yields.push_back(inner.visibleOrZero(v));
+    for (ValueId v : sliced_) {
+      auto it = inner.slices->cotangents.find(v);
+      branch.yields.push_back(it != inner.slices->cotangents.end() ? it->second
+                                                                   : inner.b.constant(0, inner.sliceType(v)));
+    }
     dropUnused(m_, branch.sweep.out, branch.yields);
     branch.residuals.collect(branch.sweep.out, branch.yields, {});
   }
@@ -177,8 +190,8 @@ private:
   std::span<const ValueId> results_;
   OpId back_;
   std::vector<std::unique_ptr<Branch>> branches_;
-  std::vector<ValueId> touched_;
-  std::unordered_set<ValueId> isTouched_;
+  std::vector<ValueId> touched_, sliced_; // in one of the branches
+  std::unordered_set<ValueId> seen_, seenSlices_;
 };
 
 } // namespace
@@ -202,14 +215,41 @@ void dropEffects(Module& m, BlockId block) {
   m[block].ops = std::move(kept);
 }
 
+// What the backward block yields: cotangents of its arguments, of outer values, of slices.
+void finishRecompute(GradientSweep& s, GradientSweep& inner, OpId back, std::vector<OpId> ops) {
+  Module& m = s.m;
+  const BlockId block = m.region(back);
+  const std::vector<ValueId> starts(m.operands(back).begin(), m.operands(back).end());
+  std::vector<ValueId> given;
+  std::vector<size_t> arguments; // that have a cotangent
+  std::vector<TypeId> types;
+  for (size_t i = 0; i < starts.size(); ++i)
+    if (ValueId d = inner.visible(m[block].args[i]); d.valid()) given.push_back(d), arguments.push_back(i);
+  for (ValueId v : inner.touched()) given.push_back(inner.visible(v));
+  const std::vector<ValueId> sliced = inner.slices ? inner.slices->sources : std::vector<ValueId>();
+  for (ValueId v : sliced) given.push_back(inner.slices->cotangents.at(v));
+  if (given.empty()) return;
+  for (ValueId v : given) types.push_back(m[v].type);
+  ops.insert(ops.end(), inner.out.begin(), inner.out.end());
+  dropUnused(m, ops, given);
+  fillBlock(m, block, std::move(ops), std::move(given));
+  m[back].parent = s.b.parent;
+  completeOp(m, back, starts, types);
+  s.out.push_back(back);
+  size_t next = arguments.size();
+  for (ValueId v : inner.touched()) s.set(v, m.result(back, next++));
+  for (ValueId v : sliced) s.addSlice(v, m.result(back, next++));
+  for (size_t i = 0; i < arguments.size(); ++i)
+    s.hand(m[block].args[arguments[i]], starts[arguments[i]], m.result(back, i));
+}
+
 } // namespace
 
 bool recomputeGradient(GradientSweep& s, OpId& op, std::span<const ValueId> results) {
   Module& m = s.m;
   const OpId back = op;
   const BlockId block = m.region(back);
-  const std::vector<ValueId> starts(m.operands(back).begin(), m.operands(back).end());
-  const std::vector<ValueId> yields = m[block].yields, args = m[block].args;
+  const std::vector<ValueId> yields = m[block].yields;
   CloneNames names;
   names.same = true;
   ValueMap copied;
@@ -220,27 +260,13 @@ bool recomputeGradient(GradientSweep& s, OpId& op, std::span<const ValueId> resu
   GradientSweep inner(s.shared, &s, GradientSweep::Scope::Branch, block, block);
   inner.b.loc = m[back].loc;
   inner.b.mesh = s.b.mesh;
+  inner.takeSlicesOf(s);
   for (size_t r = 0; r < results.size(); ++r)
-    if (results[r].valid()) inner.accumulate(yields[r], results[r]);
+    if (results[r].valid()) inner.hand(m.result(back, r), yields[r], results[r]);
   std::vector<OpId> ops = m[block].ops;
   if (!inner.run(ops)) return false;
 
-  std::vector<ValueId> given, to; // what the backward block yields, and whose cotangents these are
-  for (size_t i = 0; i < args.size(); ++i)
-    if (ValueId d = inner.visible(args[i]); d.valid()) given.push_back(d), to.push_back(starts[i]);
-  const size_t numArgs = to.size();
-  for (ValueId v : inner.touched()) given.push_back(inner.visible(v)), to.push_back(v);
-  if (to.empty()) return true;
-  ops.insert(ops.end(), inner.out.begin(), inner.out.end());
-  dropUnused(m, ops, given);
-  fillBlock(m, block, std::move(ops), std::move(given));
-  std::vector<TypeId> types;
-  for (ValueId v : to) types.push_back(m[v].type);
-  m[back].parent = s.b.parent;
-  completeOp(m, back, starts, types);
-  s.out.push_back(back);
-  for (size_t i = numArgs; i < to.size(); ++i) s.set(to[i], m.result(back, i));
-  for (size_t i = 0; i < numArgs; ++i) s.accumulate(to[i], m.result(back, i));
+  finishRecompute(s, inner, back, std::move(ops));
   return true;
 }
 

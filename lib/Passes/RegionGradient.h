@@ -10,10 +10,10 @@ namespace dtc {
 [[nodiscard]] bool regionGradient(GradientSweep&, OpId& op, std::span<const ValueId> results);
 
 // One function each, for the kinds of blocks.
-[[nodiscard]] bool forGradient(GradientSweep&, OpId& op, std::span<const ValueId> results);
-[[nodiscard]] bool whileGradient(GradientSweep&, OpId& op, std::span<const ValueId> results);
+[[nodiscard]] bool loopGradient(GradientSweep&, OpId& op, std::span<const ValueId> results);
 [[nodiscard]] bool condGradient(GradientSweep&, OpId& op, std::span<const ValueId> results);
 [[nodiscard]] bool recomputeGradient(GradientSweep&, OpId& op, std::span<const ValueId> results);
+[[nodiscard]] bool localGradient(GradientSweep&, OpId& op, std::span<const ValueId> results);
 
 // `op` with further operands and results; its blocks are handed over, and its results are those of the new op.
 [[nodiscard]] OpId extended(Differentiation&, OpId op, std::span<const ValueId> operands,

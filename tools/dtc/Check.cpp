@@ -1,6 +1,8 @@
 // dtc check: prove what can be proved.
 
+#include "Program.h"
 #include "Verbs.h"
+#include "dtc/Check/Numerics.h"
 #include "dtc/Check/RandomCheck.h"
 #include "dtc/Check/RuleProver.h"
 #include "dtc/Ops/Ops.h"
@@ -17,7 +19,8 @@ namespace dtc {
 namespace {
 
 struct Options {
-  bool rules = false, json = false;
+  ProgramOptions program;
+  bool rules = false, numerics = false, json = false;
   std::string claims, keep;
   int64_t random = 0;
   uint64_t seed = 1;
@@ -133,11 +136,31 @@ int runRandom(Environment& env, const Options& o) {
   return failed ? kExitInput : kExitDone;
 }
 
+int runNumerics(Environment& env, const Options& o) {
+  int code = kExitDone;
+  auto loaded = loadProgram(env, o.program, code);
+  if (!loaded) return code;
+  auto entries = entriesOf(*loaded, o.program.entry);
+  if (!entries) return env.fail(entries.error());
+  Diagnostics diags;
+  auto report = checkNumerics(*loaded, *entries, diags);
+  if (int failed = env.report(diags, loaded->source)) return failed;
+  if (!report) return env.fail(report.error());
+  env.out(o.json ? report->json() : report->text());
+  return report->pass() ? kExitDone : kExitInput;
+}
+
 int run(Environment& env, const Options& o) {
+  if (o.numerics && o.program.file.empty())
+    return env.fail(usageError("--numerics checks a program: dtc check FILE --numerics"));
+  if (!o.numerics && !o.program.file.empty())
+    return env.fail(usageError("say what to check of '" + o.program.file + "': --numerics"));
+  if (o.numerics) return runNumerics(env, o);
   if (o.random > 0) return runRandom(env, o);
   if (!o.claims.empty()) return runClaims(env, o);
   if (o.rules) return runRules(env, o);
-  return env.fail(usageError("say what to check: --rules, --rules --claims FILE, or --random N"));
+  return env.fail(
+      usageError("say what to check: FILE --numerics, --rules, --rules --claims FILE, or --random N"));
 }
 
 } // namespace
@@ -145,14 +168,18 @@ int run(Environment& env, const Options& o) {
 Verb checkVerb() {
   Verb v;
   v.name = "check";
-  v.usage = "--rules [--claims FILE] | --random N [flags]";
-  v.summary = "prove the ops' sharding rules; test random programs";
-  v.examples = "  dtc check --rules\n"
+  v.usage = "FILE --numerics | --rules [--claims FILE] | --random N [flags]";
+  v.summary = "test a program's numbers and gradients; prove the sharding rules; test random programs";
+  v.examples = "  dtc check mlp.dt --numerics --mesh pod=dp:3,tp:5\n"
+               "  dtc check --rules\n"
                "  dtc check --rules --op matmul --op add\n"
                "  dtc check --rules --claims claims.txt\n"
                "  dtc check --random 100 --seed 1 --keep /tmp";
   v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
     auto o = std::make_shared<Options>();
+    addProgramOptions(app, o->program);
+    app.add_flag("--numerics", o->numerics,
+                 "FILE sharded against unsharded, its gradients against differences, on random inputs");
     app.add_flag("--rules", o->rules, "every op's rule, on meshes of 2 and 3 with every placement");
     app.add_option("--op", o->ops, "only this op's")->type_name("NAME")->allow_extra_args(false);
     app.add_option("--claims", o->claims, "judge claims instead, one a line: neg | P(max) -> P(min)")

@@ -36,14 +36,16 @@ private:
   };
 
   void coverBlock(BlockId);
+  void nameArguments(BlockId);
   void nameBlock(BlockId);
   void keepOrPostpone(ValueId);
   const Module& m_;
   static constexpr uint32_t kNumbered = 0x80000000u, kUnknown = 0xffffffffu;
-  Column<ValueId> names_;        // a StrId's index, a number with kNumbered, or kUnknown
-  std::vector<ValueId> unnamed_; // in the order of the text
-  std::vector<uint32_t> taken_;  // numbers that are names
-  std::vector<StrId> visible_;   // names defined here and around
+  Column<ValueId> names_;                           // a StrId's index, a number with kNumbered, or kUnknown
+  std::vector<ValueId> unnamed_;                    // in the order of the text
+  std::vector<std::pair<ValueId, ValueId>> sameAs_; // has the name of the other
+  std::vector<uint32_t> taken_;                     // numbers that are names
+  std::vector<StrId> visible_;                      // names defined here and around
   Column<StrId> visibleCount_;
   size_t visibleFrom_ = 0;
 };

@@ -26,9 +26,10 @@ public:
   [[nodiscard]] static std::vector<AxisRef> axesOf(const Module&, OpId); // of its Axes attribute
   // Of the op's `axes`; `wholly`: only the parts within them.
   [[nodiscard]] AxisSet ofAttr(OpId, bool wholly) const;
-  [[nodiscard]] std::string text(AxisSet) const;       // "dp, tp"
-  [[nodiscard]] int64_t sizeOf(AxisSet) const;         // devices along all of them
-  [[nodiscard]] std::vector<AxisSet> allParts() const; // one set each, in the order of the mesh
+  [[nodiscard]] std::string text(AxisSet) const;          // "dp, tp"
+  [[nodiscard]] int64_t sizeOf(AxisSet) const;            // devices along all of them
+  [[nodiscard]] std::vector<AxisRef> axes(AxisSet) const; // major to minor, parts of one axis put together
+  [[nodiscard]] std::vector<AxisSet> allParts() const;    // one set each, in the order of the mesh
   [[nodiscard]] MeshId mesh() const { return mesh_; }
 
 private:
