@@ -49,6 +49,10 @@ void FusionGroups::run() {
   if (limit_ <= 1) return;
   computeAgain();
   joinSmall();
+  // A move that was stored late stands behind its readers in the same group until here.
+  for (FusionGroup& g : groups_)
+    std::sort(g.ops.begin(), g.ops.end(),
+              [&](OpId p, OpId q) { return position_.at(p.index) < position_.at(q.index); });
 }
 
 // Numbers of the coordinates alone (a causal mask): cheaper made again by each reader than read.
