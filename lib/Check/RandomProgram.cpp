@@ -70,7 +70,7 @@ private:
   }
 
   // Of a value of this rank: some dims cut, some closed, some open; no axis twice.
-  std::string sharding(size_t rank) {
+  std::string sharding(size_t rank, bool pending = false) {
     std::vector<std::string> left = axes_;
     std::string text;
     for (size_t d = 0; d < rank; ++d) {
@@ -86,6 +86,7 @@ private:
       }
       text += (d ? ", " : "") + dim;
     }
+    if (pending && !left.empty()) text += " | sum(" + left[0] + ")";
     return "@m{" + text + "}";
   }
   RandomStatements::Sharding sharding() {
@@ -97,7 +98,9 @@ private:
     if (axes_.empty()) return "";
     Draw own = draw_.fork(v.number * 2 + salt);
     std::swap(own, draw_);
-    std::string text = draw_.below(4) ? " " + sharding(v.shape.size()) : "";
+    const bool pending =
+        salt == 1 && isFloat(v.dtype) && draw_.below(5) == 0; // results may stay partial sums
+    std::string text = draw_.below(4) ? " " + sharding(v.shape.size(), pending) : "";
     std::swap(own, draw_);
     return text;
   }
@@ -105,7 +108,8 @@ private:
   std::string module(bool last) {
     std::string args, results, values;
     for (const RandomValue& a : statements_.arguments())
-      args += (args.empty() ? "" : ", ") + ("%" + a.name) + ": " + a.type() + annotation(a, 0);
+      args += (args.empty() ? "" : ", ") + ("%" + a.name) + ": " + a.type() + annotation(a, 0) +
+              (draw_.fork(a.number + 1000).below(4) ? "" : " {donate = true}");
     size_t n = 0;
     for (const RandomValue& v : statements_.results()) {
       results += (n ? ", " : "") + ("%y" + std::to_string(n)) + ": " + v.type() +

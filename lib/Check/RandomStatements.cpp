@@ -147,7 +147,7 @@ bool RandomStatements::small() const {
 
 std::vector<RandomValue> RandomStatements::results() const {
   std::vector<RandomValue> chosen;
-  for (size_t i = values_.size(); i-- > 0 && chosen.size() < 5;) {
+  for (size_t i = values_.size(); i-- > 0 && chosen.size() < 8;) {
     const RandomValue& v = values_[i];
     const bool isArgument = v.name[0] == 'x';
     if (!isArgument && (!v.read || chosen.empty())) chosen.push_back(v);
@@ -182,12 +182,14 @@ RandomValue RandomStatements::valueOf(DType d, const std::vector<int64_t>& shape
   for (const RandomValue& v : values_) {
     const bool inRange = lo >= hi || (v.lo < v.hi && v.lo >= lo && v.hi <= hi);
     if (v.dtype != d || !inRange || (exact && isFloat(d) && !v.exact)) continue;
-    if (v.shape == shape) same.push_back(&v);
-    if (v.elements() >= wanted && wanted > 0) larger.push_back(&v);
+    for (int k = v.read ? 2 : 0; k < 3; ++k) { // what nothing has read yet is likelier
+      if (v.shape == shape) same.push_back(&v);
+      if (v.elements() >= wanted && wanted > 0) larger.push_back(&v);
+    }
   }
   if (!same.empty() && draw_.below(5))
     return *same[static_cast<size_t>(draw_.below(static_cast<int>(same.size())))];
-  if (larger.empty() || draw_.below(3) == 0) return argument(d, shape, lo, hi);
+  if (larger.empty() || draw_.below(4) == 0) return argument(d, shape, lo, hi);
   const RandomValue from = *larger[static_cast<size_t>(draw_.below(static_cast<int>(larger.size())))];
   RandomValue flat = add("reshape " + operandText(from) + " {shape = " + listText({from.elements()}) + "}", d,
                          {from.elements()}, from.exact);
@@ -215,8 +217,9 @@ const RandomValue* RandomStatements::any(bool floats) {
   std::vector<const RandomValue*> fit;
   for (size_t i = 0; i < values_.size(); ++i)
     if (!floats || isFloat(values_[i].dtype)) {
-      fit.push_back(&values_[i]);
-      if (i + 3 > values_.size()) fit.push_back(&values_[i]), fit.push_back(&values_[i]); // chains grow
+      // Chains grow, and little is made for nothing.
+      const int weight = 1 + (values_[i].read ? 0 : 3) + (i + 3 > values_.size() ? 2 : 0);
+      for (int k = 0; k < weight; ++k) fit.push_back(&values_[i]);
     }
   return fit.empty() ? nullptr : fit[static_cast<size_t>(draw_.below(static_cast<int>(fit.size())))];
 }
@@ -324,6 +327,7 @@ bool RandomStatements::moved(const RandomValue& v) {
     return true;
   }
   case 1: {
+    if (shape[d] == 0) return false;
     std::vector<int64_t> start(rank), limit = shape;
     start[d] = draw_.below(static_cast<int>(shape[d]));
     limit[d] = start[d] + 1 + draw_.below(static_cast<int>(shape[d] - start[d]));

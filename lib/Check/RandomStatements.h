@@ -13,7 +13,7 @@ class Draw {
 public:
   explicit Draw(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15ull + 0x853C49E6748FEA9Bull) {}
   uint64_t next() { return mix(state_ += 0x9E3779B97F4A7C15ull); }
-  int below(int n) { return static_cast<int>(next() % static_cast<uint64_t>(n)); }
+  int below(int n) { return n < 2 ? 0 : static_cast<int>(next() % static_cast<uint64_t>(n)); } // 0 where n is
   [[nodiscard]] Draw fork(uint64_t salt) const { return Draw(mix(seed_ ^ mix(salt + 1))); }
 
 private:

@@ -444,7 +444,11 @@ void FusionGroups::store(ValueId v) {
   std::string_view kind;
   if (joinMove(o, kind)) {
     const uint32_t g = static_cast<uint32_t>(groupOf(sourceOf(v).value));
-    groups_[g].ops.push_back(o);
+    std::vector<OpId>& ops = groups_[g].ops; // before those of them that folded it so far
+    ops.insert(
+        std::upper_bound(ops.begin(), ops.end(), o,
+                         [&](OpId p, OpId q) { return position_.at(p.index) < position_.at(q.index); }),
+        o);
     s->group = static_cast<int32_t>(g);
     s->unaligned = true;
   } else {

@@ -30,6 +30,51 @@ std::unordered_set<ValueId> meeting(const Module& m, const Block& body, ValueId 
   return met;
 }
 
+// Rows of its first operand, each by itself: a reduction, softmax, a norm.
+bool isOfRows(const OpRecord& r) {
+  return r.lowering == Lowering::Rows || std::string_view(r.family) == "reduce";
+}
+
+// Follows what a region makes of one of its arguments, element by element.
+class Follower {
+public:
+  Follower(const Module& m, const Block& body, ValueId arg)
+      : m_(m), body_(body), dims_(m.typeOf(arg).dims), from_({arg}) {}
+
+  // False where an op reads the argument's elements at other places than the loop around them stores at.
+  bool run() {
+    return std::all_of(body_.ops.begin(), body_.ops.end(), [&](OpId o) { return op(o); });
+  }
+  [[nodiscard]] bool reaches(ValueId v) const { return from_.contains(v); }
+
+private:
+  bool op(OpId o) {
+    std::span<const ValueId> operands = m_.operands(o);
+    const auto readers =
+        std::count_if(operands.begin(), operands.end(), [&](ValueId v) { return from_.contains(v); });
+    if (readers == 0) return true;
+    const OpRecord& r = m_.record(o);
+    if (!isElementwise(r)) {
+      // The rows are read again in the loop that stores, and by no other row's: so long as there is one such loop.
+      if (!isOfRows(r) || readers > 1 || !from_.contains(operands[0]) || body_.yields.size() > 1)
+        return false;
+      for (uint32_t k = 0; k < m_[o].numResults; ++k)
+        if (m_.typeOf(m_.result(o, k)).dims == dims_) from_.insert(m_.result(o, k));
+      return true;
+    }
+    for (uint32_t k = 0; k < m_[o].numResults; ++k) {
+      if (m_.typeOf(m_.result(o, k)).dims != dims_) return false;
+      from_.insert(m_.result(o, k));
+    }
+    return true;
+  }
+
+  const Module& m_;
+  const Block& body_;
+  const std::vector<Dim>& dims_;
+  std::unordered_set<ValueId> from_; // values of the argument's shape, made of its elements
+};
+
 } // namespace
 
 bool canWriteInPlace(const Module& m, OpId fused, uint32_t operand, uint32_t result) {
@@ -50,17 +95,8 @@ bool canWriteInPlace(const Module& m, OpId fused, uint32_t operand, uint32_t res
   for (size_t i = 0; i < m[fused].numOperands; ++i) // the same memory again, for loops of its own
     if (i != operand && m.operand(fused, i) == m.operand(fused, operand) && !met.contains(body.args[i]))
       return false;
-  std::unordered_set<ValueId> from = {arg};
-  for (OpId o : body.ops) {
-    std::span<const ValueId> operands = m.operands(o);
-    if (std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return from.contains(v); })) continue;
-    if (!isElementwise(m.record(o))) return false;
-    for (uint32_t r = 0; r < m[o].numResults; ++r) {
-      if (m.typeOf(m.result(o, r)).dims != m.types[type].dims) return false;
-      from.insert(m.result(o, r));
-    }
-  }
-  return made != arg && from.contains(made);
+  Follower follower(m, body, arg);
+  return made != arg && follower.run() && follower.reaches(made);
 }
 
 } // namespace dtc

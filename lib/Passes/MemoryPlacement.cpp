@@ -93,7 +93,9 @@ private:
   // True where there is no need to go on: at the bound, or for large programs near enough to it.
   bool keep(Placing p) {
     if (p.end < best_.end) best_ = std::move(p);
-    return best_.end <= bound_ + (items_.size() > kLarge ? bound_ / 200 : 0);
+    return best_.end <= bound_ + (items_.size() > kLarge ? bound_ / 200
+                                  : items_.size() > 100  ? bound_ / 2000
+                                                         : 0);
   }
 
   // Buffers in the order of time (or against it) into the free places; those that live at most `brief` positions from above.

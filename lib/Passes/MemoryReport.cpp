@@ -1,21 +1,24 @@
 #include "dtc/Passes/MemoryReport.h"
 
+#include "dtc/IR/Naming.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Text.h"
 #include "dtc/Support/Json.h"
+#include "dtc/Support/Lines.h"
 #include "dtc/Support/Units.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <unordered_set>
 
 namespace dtc {
 namespace {
 
 constexpr size_t kRowsShown = 12;
 
-std::string placeText(const Module& m, SourceRange loc) {
+std::string placeText(const Module& m, const LineTable& lines, SourceRange loc) {
   if (!loc.valid() || m.source.name.empty()) return "";
-  return m.source.name + ":" + std::to_string(lineColumn(m.source.text, loc.begin).line);
+  return m.source.name + ":" + std::to_string(lines.at(loc.begin).line);
 }
 
 bool contains(const MemoryPlan::Buffer& b, uint32_t position) {
@@ -23,11 +26,10 @@ bool contains(const MemoryPlan::Buffer& b, uint32_t position) {
                      [&](auto r) { return r.first <= position && position <= r.last; });
 }
 
-std::string whatOf(const Module& m, FuncId f, ValueId v) {
+std::string whatOf(const Module& m, FuncId f, const std::unordered_set<ValueId>& results, ValueId v) {
   const Value& value = m[v];
   if (value.kind == ValueKind::BlockArg) return BlockId(value.owner) == m[f].body ? "argument" : "carried";
-  const std::vector<ValueId>& results = m[m[f].body].yields;
-  if (std::find(results.begin(), results.end(), v) != results.end()) return "result";
+  if (results.contains(v)) return "result";
   return isLoadTimeOp(m, OpId(value.owner)) ? "constant" : "value";
 }
 
@@ -48,18 +50,20 @@ MemoryReport memoryReport(const Module& m, FuncId f, const MemoryPlan& plan, int
   MemoryReport report;
   report.peakBytes = arenaBytes;
   report.boundBytes = plan.lowerBound;
+  const Naming names(m, f);
+  const LineTable lines(m.source.text);
   for (const auto& [op, at] : plan.position)
     if (at[0] == plan.peakPosition) {
-      for (uint32_t r = 0; r < m[op].numResults; ++r)
-        report.at += (r ? ", " : "") + printValueName(m, m.result(op, r));
+      for (uint32_t r = 0; r < m[op].numResults; ++r) report.at += (r ? ", " : "") + names(m.result(op, r));
       report.at += (report.at.empty() ? "" : " = ") + std::string(m.record(op).name);
-      report.where = placeText(m, m[op].loc);
+      report.where = placeText(m, lines, m[op].loc);
     }
   // Of the values that share a buffer the one that was made last before the peak.
   std::vector<ValueId> held(plan.buffers.size());
   for (size_t b = 0; b < held.size(); ++b) held[b] = plan.buffers[b].value;
   for (const MemoryPlan::Held& v : plan.values)
     if (v.live.first <= plan.peakPosition && plan.peakPosition <= v.live.last) held[v.buffer] = v.value;
+  const std::unordered_set<ValueId> results(m[m[f].body].yields.begin(), m[m[f].body].yields.end());
   std::vector<size_t> alive;
   for (size_t b = 0; b < held.size(); ++b)
     if (plan.buffers[b].bytes > 0 && contains(plan.buffers[b], plan.peakPosition)) alive.push_back(b);
@@ -67,8 +71,8 @@ MemoryReport memoryReport(const Module& m, FuncId f, const MemoryPlan& plan, int
     return std::pair(-plan.buffers[a].bytes, a) < std::pair(-plan.buffers[b].bytes, b);
   });
   for (size_t b : alive)
-    report.alive.push_back({printValueName(m, held[b]), whatOf(m, f, held[b]), printType(m, m[held[b]].type),
-                            placeText(m, locOf(m, held[b])), plan.buffers[b].bytes});
+    report.alive.push_back({names(held[b]), whatOf(m, f, results, held[b]), printType(m, m[held[b]].type),
+                            placeText(m, lines, locOf(m, held[b])), plan.buffers[b].bytes});
   return report;
 }
 

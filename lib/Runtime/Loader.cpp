@@ -59,10 +59,10 @@ uint32_t Loader::info(OpId o, std::string name, std::string what, int64_t bytes,
     program_.infos.push_back(std::move(info));
     return static_cast<uint32_t>(program_.infos.size() - 1);
   }
-  if (m_[o].loc.valid()) info.line = lineColumn(m_.source.text, m_[o].loc.begin);
+  if (m_[o].loc.valid()) info.line = lines_.at(m_[o].loc.begin);
   for (uint32_t r = 0; r < m_[o].numResults; ++r) {
     info.results.push_back(m_.result(o, r));
-    info.op += (r ? ", " : "") + printValueName(m_, m_.result(o, r));
+    info.op += (r ? ", " : "") + names_(m_.result(o, r));
   }
   info.op += (info.op.empty() ? "" : " = ") + std::string(m_.record(o).name);
   program_.infos.push_back(std::move(info));

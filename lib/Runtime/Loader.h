@@ -1,13 +1,16 @@
 #pragma once
 // From a scheduled function to a Program, in three sweeps: what each op becomes, kernels compiled, devices placed.
 #include "Program.h"
+#include "dtc/IR/Naming.h"
+#include "dtc/Support/Lines.h"
 
 namespace dtc {
 
 class Loader {
 public:
   Loader(Module& m, FuncId f, Backend& backend, Program& program)
-      : m_(m), func_(f), backend_(backend), program_(program), kernels_(backend.kernelOptions()) {}
+      : m_(m), func_(f), backend_(backend), program_(program), kernels_(backend.kernelOptions()),
+        names_(m, f), lines_(m.source.text) {}
   [[nodiscard]] Status load(bool reuseMemory);
   double printMs = 0; // of load(): the time that went into the kernels' texts
 
@@ -67,6 +70,8 @@ private:
   Backend& backend_;
   Program& program_;
   KernelSet kernels_;
+  Naming names_; // as the program is printed
+  LineTable lines_;
   std::vector<FusedStep> kernelSteps_, gemmSteps_;
   std::vector<Content> contents_;
   std::unordered_map<std::string, int64_t> literalOfBytes_; // equal literals share a place

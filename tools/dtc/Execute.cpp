@@ -426,7 +426,23 @@ std::optional<Module> withSizes(Environment& env, const RunOptions& o, const Mod
 
 } // namespace
 
+// What is asked for and cannot be had is refused, never ignored.
+static Status supported(const RunOptions& o) {
+  if (!o.later.empty()) return usageError(o.later[0] + " is not there yet in this version of dtc");
+  if (o.comm == "nccl" || o.comm == "mpi")
+    return machineError("this dtc has no communicator '" + o.comm +
+                        "' yet: --comm local runs all devices in one process");
+  if (o.comm != "local") return usageError("--comm " + o.comm + ": there are local, nccl and mpi");
+  if (o.reductionOrder == "fixed")
+    return usageError(
+        "--reduction-order fixed is not there yet: results repeat bit for bit on the same mesh");
+  if (o.deterministic && o.backend == "cuda")
+    return usageError("--deterministic is not there yet for --backend cuda; cpu and cuda-emu always are");
+  return Ok{};
+}
+
 int executeProgram(Environment& env, const RunOptions& o) {
+  if (Status s = supported(o); !s) return env.fail(s.error());
   if (o.trace == "-" && o.json)
     return env.fail(usageError("--trace - and --json both write to standard output: choose one"));
   if (o.loop && (o.repeat > 1 || o.warmup))

@@ -52,6 +52,17 @@ Verb runVerb() {
                  "time, bytes and rates of each step, and what is alive at the peak of memory");
     app.add_flag("--log-ops", o->logOps, "show each step of each device, to stderr");
     app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr");
+    app.add_option("--comm", o->comm, "what carries bytes between devices")->type_name("local|nccl|mpi");
+    app.add_flag("--deterministic", o->deterministic, "the same bits in every run (on CPUs always)");
+    app.add_option("--reduction-order", o->reductionOrder, "fixed: the same bits on every mesh too")
+        ->type_name("any|fixed")
+        ->check(CLI::IsMember({"any", "fixed"}));
+    app.add_flag("--no-graphs", o->noGraphs, "launch every kernel by itself, without a CUDA graph");
+    for (const char* name : {"--data", "--checkpoint", "--checkpoint-every", "--log"})
+      app.add_option_function<std::string>(name,
+                                           [o, name](const std::string&) { o->later.emplace_back(name); })
+          ->group(""); // known, and not there yet: Execute.cpp says so
+    app.add_flag_callback("--resume", [o] { o->later.emplace_back("--resume"); })->group("");
     app.add_flag("--json", o->json, "results and reports as JSON");
     return [o](Environment& env) { return executeProgram(env, *o); };
   };

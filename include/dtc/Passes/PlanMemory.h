@@ -69,7 +69,8 @@ inline constexpr int64_t kBufferAlignment = 64; // of every buffer, in bytes
 
 // May the kernel of a fused region write this result over this operand, which nothing reads afterwards? Where all that the
 // region makes of the operand are elementwise ops of its shape, the result among them, and every result has that shape:
-// then a kernel reads each element once, before it writes the same element.
+// then a kernel reads each element in the loop that stores it, before it does. Reductions and norms of the operand's rows
+// may stand in between where that result is the only one: they are done with a row before the first of it is stored.
 [[nodiscard]] bool canWriteInPlace(const Module& m, OpId fused, uint32_t operand, uint32_t result);
 
 } // namespace dtc
