@@ -89,14 +89,15 @@ bool canWriteInPlace(const Module& m, OpId fused, uint32_t operand, uint32_t res
   const ValueId arg = body.args[operand], made = body.yields[result];
   const TypeId type = m[arg].type;
   if (m[made].type != type) return false;
+  Follower follower(m, body, arg);
+  if (made == arg || !follower.run() || !follower.reaches(made)) return false;
   const std::unordered_set<ValueId> met = meeting(m, body, arg);
   for (ValueId y : body.yields) // another shape would have a loop of its own, after this one
     if (met.contains(y) && m.typeOf(y).dims != m.types[type].dims) return false;
   for (size_t i = 0; i < m[fused].numOperands; ++i) // the same memory again, for loops of its own
     if (i != operand && m.operand(fused, i) == m.operand(fused, operand) && !met.contains(body.args[i]))
       return false;
-  Follower follower(m, body, arg);
-  return made != arg && follower.run() && follower.reaches(made);
+  return true;
 }
 
 } // namespace dtc

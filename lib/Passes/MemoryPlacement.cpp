@@ -88,7 +88,7 @@ public:
 
 private:
   // What one run of the search may cost: pairs of buffers that live at one time.
-  static constexpr size_t kMostPairs = 2'000'000, kSearchWork = 40'000'000, kLarge = 5000;
+  static constexpr size_t kMostPairs = 2'000'000, kSearchWork = 40'000'000, kLarge = 1000;
 
   // True where there is no need to go on: at the bound, or for large programs near enough to it.
   bool keep(Placing p) {
