@@ -137,6 +137,32 @@ TEST(LocalGradient, IndicesOfDevices) {
                          "f64[6] @m{_}"));
 }
 
+TEST(LocalGradient, LoopsAndBranchesInside) {
+  expectGradients(region("{_, b}", R"(    %i = axis_index {axes = [b]}
+    %first = eq %i, 0
+    %h = for %k in 0..3 (%c0 = %p) {
+      %t = sin %c0
+      %s = sum %t {dims = [1]}
+      %r = all_reduce %s {axes = [b]}
+      %m = mul %r, %q
+      %e = expand_dims %m {dims = [1]}
+      %n = mul %c0, %e
+      %o = cond %first {
+        %z = tanh %n
+        yield %z
+      } {
+        yield %n
+      }
+      yield %o
+    }
+    %y = recompute (%d = %h) {
+      %x2 = exp %d
+      yield %x2
+    }
+)",
+                         "f64[6, 6] @m{_, b}"));
+}
+
 TEST(LocalGradient, UnevenPieces) {
   expectGradients(R"(mesh @m = [b=3]
 func @f(%x: f64[7, 2], %w: f64[2]) -> (f64[]) {
