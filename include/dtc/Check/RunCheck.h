@@ -21,7 +21,8 @@ struct Reference {
 
 // Four more evaluations as rd's, in which every operand is off by up to one unit in its last place, as it might be in a program
 // that computes the same in another order. Where a result's error is judged by few elements (a scalar whose terms cancel), rd's
-// may be nothing by luck; theirs are not. Only asked for where a check fails without.
+// may be nothing by luck; theirs are not. For programs drawn at random, and only where the check fails without; `run --check` has no
+// tolerance but its rule.
 [[nodiscard]] Status addNudged(Reference& reference, Module& m, FuncId f, std::span<const Tensor> args,
                                int steps = 1);
 
