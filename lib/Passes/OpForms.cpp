@@ -269,4 +269,14 @@ std::vector<PricedForm> pricedForms(const PropagationState& s, const Relation& r
   return FormChooser(s, rel, pricing).all();
 }
 
+bool onOneMesh(const PropagationState& s, const Relation& rel) {
+  VarId first = kNoVar;
+  for (VarId v : rel.tensors) {
+    if (v == kNoVar) continue;
+    if (first == kNoVar) first = v;
+    if (s.vars[v].mesh != s.vars[first].mesh) return false;
+  }
+  return first != kNoVar;
+}
+
 } // namespace dtc

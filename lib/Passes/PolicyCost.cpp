@@ -24,7 +24,7 @@ public:
 
   void run() {
     for (uint32_t r = 0; r < s_.relations.size(); ++r) {
-      if (!sameMesh(s_.relations[r])) continue;
+      if (!onOneMesh(s_, s_.relations[r])) continue;
       if (cheapestForm(s_, s_.relations[r], pricing_).moved > 0) improve(r);
     }
   }
@@ -35,16 +35,6 @@ private:
     std::vector<DimSharding> before, after;
   };
   using Changes = std::vector<Change>;
-
-  bool sameMesh(const Relation& rel) const {
-    VarId first = kNoVar;
-    for (VarId v : rel.tensors) {
-      if (v == kNoVar) continue;
-      if (first == kNoVar) first = v;
-      if (s_.vars[v].mesh != s_.vars[first].mesh) return false;
-    }
-    return first != kNoVar;
-  }
 
   // The variables of relation r that are free to follow a form of it and do not have what it says yet.
   void follow(uint32_t r, const OpForm& form, Changes& changes) const {
@@ -84,7 +74,7 @@ private:
   int64_t priceOf(const std::vector<uint32_t>& relations) const {
     int64_t price = 0;
     for (uint32_t r : relations)
-      if (sameMesh(s_.relations[r])) price += cheapestForm(s_, s_.relations[r], pricing_).price;
+      if (onOneMesh(s_, s_.relations[r])) price += cheapestForm(s_, s_.relations[r], pricing_).price;
     return price;
   }
 
@@ -109,7 +99,7 @@ private:
     apply(changes);
     Changes all = changes;
     for (uint32_t q : neighbours)
-      if (q != r && sameMesh(s_.relations[q]))
+      if (q != r && onOneMesh(s_, s_.relations[q]))
         follow(q, cheapestForm(s_, s_.relations[q], pricing).form, all);
     takeBack(changes);
     return all;

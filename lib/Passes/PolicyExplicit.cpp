@@ -88,16 +88,6 @@ std::string priceText(const FormChoice& c) {
   return buffer;
 }
 
-bool sameMesh(const PropagationState& s, const Relation& rel) {
-  VarId first = kNoVar;
-  for (VarId v : rel.tensors) {
-    if (v == kNoVar) continue;
-    if (first == kNoVar) first = v;
-    if (s.vars[v].mesh != s.vars[first].mesh) return false;
-  }
-  return first != kNoVar;
-}
-
 // Is there a form that moves nothing but what it leaves pending, and only one?
 bool isClear(const std::vector<PricedForm>& forms) {
   return forms.empty() || (forms[0].moved == 0 && (forms.size() == 1 || forms[1].moved > 0));
@@ -140,14 +130,14 @@ void reportBoundary(PropagationState& s, const Relation& rel) {
 bool reportConflicts(PropagationState& s) {
   const size_t before = s.diags.numErrors();
   for (const Relation& rel : s.relations) {
-    if (!sameMesh(s, rel)) continue;
+    if (!onOneMesh(s, rel)) continue;
     rel.op.valid() ? reportOp(s, rel) : reportBoundary(s, rel);
   }
   return s.diags.numErrors() == before;
 }
 
 void recordDecision(PropagationState& s, const Relation& rel, const PricedForm& taken) {
-  if (!rel.op.valid() || taken.moved == 0 || !sameMesh(s, rel)) return;
+  if (!rel.op.valid() || taken.moved == 0 || !onOneMesh(s, rel)) return;
   FormPricing pricing;
   pricing.freeReductions = true;
   if (cheapestForm(s, rel, pricing).moved == 0) return; // only what it leaves pending moves

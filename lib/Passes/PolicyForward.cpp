@@ -58,7 +58,7 @@ private:
     if (settled_[r]) return;
     settled_[r] = true;
     const Relation& rel = s_.relations[r];
-    if (sameMesh(rel)) {
+    if (onOneMesh(s_, rel)) {
       FormPricing pricing;
       pricing.freeResults = pricing.freeReductions = true;
       const OpForm form = cheapestForm(s_, rel, pricing).form;
@@ -66,16 +66,6 @@ private:
     }
     for (size_t t = rel.rule.operands.size(); t < rel.tensors.size(); ++t)
       if (rel.tensors[t] != kNoVar) know(rel.tensors[t]);
-  }
-
-  bool sameMesh(const Relation& rel) const {
-    VarId first = kNoVar;
-    for (VarId v : rel.tensors) {
-      if (v == kNoVar) continue;
-      if (first == kNoVar) first = v;
-      if (s_.vars[v].mesh != s_.vars[first].mesh) return false;
-    }
-    return first != kNoVar;
   }
 
   void know(VarId v) {
