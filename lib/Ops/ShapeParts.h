@@ -11,10 +11,11 @@ namespace dtc {
 // A diagnostic "'op' what" under the op.
 bool reportShape(const OpQuery&, std::string_view what);
 
-// The three files of the family `shape`.
+// The files of the family `shape`.
 void addViewOps(OpRegistry&);  // reshape transpose broadcast expand_dims squeeze tile
 void addPieceOps(OpRegistry&); // concat stack split slice pad
 void addMoveOps(OpRegistry&);  // flip roll tril triu
+void addDynamicSliceOps(OpRegistry&);
 
 // --- attributes ---
 // A list of sizes. -1 comes back as kInferred and other negative numbers as kNegative, which are no sizes: nothing may be

@@ -387,6 +387,7 @@ void addShapeOps(OpRegistry& ops) {
   addViewOps(ops);
   addPieceOps(ops);
   addMoveOps(ops);
+  addDynamicSliceOps(ops);
 }
 
 void addViewOps(OpRegistry& ops) {

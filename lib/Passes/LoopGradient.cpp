@@ -158,7 +158,7 @@ private:
     Builder end(m_, forward_, ends_, s_.shared.diags);
     end.loc = m_[op_].loc;
     yields.push_back(end.value("add", {count, i32(1)}));
-    writeRows(kept, types, rows, count, before, end, yields);
+    writeRows(kept, types, count, end, yields);
     m_[forward_].yields = std::move(yields);
     m_[forward_].ops.insert(m_[forward_].ops.end(), ends_.begin(), ends_.end());
     const auto numResults = m_[op_].numResults;
@@ -172,21 +172,16 @@ private:
   }
 
   // buffer with row `count` set to the value, for each.
-  void writeRows(const std::vector<ValueId>& kept, const std::vector<TypeId>& types, Dim rows, ValueId count,
-                 Builder& before, Builder& end, std::vector<ValueId>& yields) {
-    if (kept.empty()) return;
-    const TypeId indices[] = {m_.tensorType(DType::I32, std::array{rows})};
-    const ValueId all = m_.result(before.op("iota", {}, {{"dim", before.integer(0)}}, indices));
-    const ValueId here = end.value("eq", {all, count});
+  void writeRows(const std::vector<ValueId>& kept, const std::vector<TypeId>& types, ValueId count,
+                 Builder& end, std::vector<ValueId>& yields) {
     const int64_t zero = 0;
     for (size_t k = 0; k < kept.size(); ++k) {
       const ValueId buffer = m_.makeBlockArg(forward_, types[1 + k]);
       m_.makeBlockArg(m_.region(op_, 0), types[1 + k]);
-      std::vector<int64_t> thin(m_.types[types[1 + k]].rank(), 1);
-      thin[0] = rows.value();
-      const ValueId mask = end.value("reshape", {here}, {{"shape", end.ints(thin)}});
       const ValueId value = end.value("expand_dims", {kept[k]}, {{"dims", end.ints({&zero, 1})}});
-      yields.push_back(end.value("select", {mask, value, buffer}));
+      std::vector<ValueId> operands = {buffer, value, count};
+      operands.resize(2 + m_.types[types[1 + k]].rank(), i32(0));
+      yields.push_back(m_.result(end.op("dynamic_update_slice", operands)));
     }
   }
 

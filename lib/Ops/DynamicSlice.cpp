@@ -1,0 +1,256 @@
+// dynamic_slice, dynamic_update_slice: a window whose place is data.
+#include "ShapeParts.h"
+#include "dtc/Support/Result.h"
+
+#include <algorithm>
+
+namespace dtc {
+namespace {
+
+inline constexpr DiagKind kWindowTooLong{"window-too-long",
+                                         "'{0}' takes {1} elements of dim {2} of {3}, which has {4}"};
+
+// Where the window's operands stand: x[, update], one start per dim[, offsets of the piece of x].
+struct Window {
+  size_t firstStart = 1, rank = 0;
+  std::vector<Dim> whole, sizes; // of x (of all of it, where this is a piece) and of the window
+  [[nodiscard]] bool slices(size_t d) const { return !(whole[d] == sizes[d]); }
+};
+
+bool windowOf(const OpQuery& q, Window& w) {
+  const Type x = q.type(0);
+  w.rank = x.rank();
+  w.whole = x.dims;
+  if (std::string_view(q.record->name) == "dynamic_slice") {
+    w.sizes = *sizesAttr(q, "sizes");
+    if (w.sizes.size() != w.rank || !std::all_of(w.sizes.begin(), w.sizes.end(), isSize))
+      return reportShape(q, "needs one size per dim, " + std::to_string(w.rank) + " in all");
+  } else {
+    w.firstStart = 2;
+    if (q.type(1).rank() != w.rank) return reportRank(q, 1, std::to_string(w.rank));
+    w.sizes = q.type(1).dims;
+    if (std::vector<Dim> limits = sizesAttr(q, "limits").value_or(std::vector<Dim>()); !limits.empty()) {
+      if (limits.size() != w.rank || !std::all_of(limits.begin(), limits.end(), isSize))
+        return reportShape(q, "needs one limit per dim, " + std::to_string(w.rank) + " in all");
+      w.whole = std::move(limits);
+    }
+  }
+  const size_t given = q.operandTypes.size() - std::min(q.operandTypes.size(), w.firstStart);
+  if (given < w.rank || given > 2 * w.rank)
+    return reportShape(q, "needs one start per dim, " + std::to_string(w.rank) + " in all");
+  for (size_t i = w.firstStart; i < q.operandTypes.size(); ++i)
+    if (q.type(i).rank() != 0) return reportRank(q, i, "0");
+  for (size_t d = 0; d < w.rank; ++d)
+    if (w.sizes[d].isStatic() && w.whole[d].isStatic() && w.sizes[d].value() > w.whole[d].value()) {
+      q.diags->error(kWindowTooLong, q.loc, q.record->name, w.sizes[d].value(), d, q.operandText(0),
+                     w.whole[d].value());
+      return false;
+    }
+  return true;
+}
+
+// Dims that are taken whole pass. The others: of a slice gathered first; of an update each device writes its own rows.
+bool windowRule(const OpQuery& q, Rule& rule) {
+  Window w;
+  if (!windowOf(q, w)) return false;
+  const bool updates = w.firstStart == 2;
+  TensorMap x, window;
+  for (size_t d = 0; d < w.rank; ++d) {
+    const std::string name = "i" + std::to_string(d), own = "w" + std::to_string(d);
+    const Dim size = q.type(0).dims[d];
+    if (!w.slices(d)) {
+      x.dims.push_back(plainDim(addFactor(rule, size, name)));
+      window.dims.push_back(x.dims.back());
+    } else if (updates) {
+      x.dims.push_back(plainDim(addFactor(rule, size, name, FactorKind::Place)));
+      window.dims.push_back(freeDim(addWhole(rule, w.sizes[d], own)));
+    } else {
+      x.dims.push_back(freeDim(addWhole(rule, size, name)));
+      window.dims.push_back(freeDim(addWhole(rule, w.sizes[d], own)));
+    }
+  }
+  rule.operands = {x};
+  if (updates) rule.operands.push_back(window);
+  rule.operands.resize(q.operandTypes.size());
+  rule.results.push_back(updates ? std::move(x) : std::move(window));
+  return true;
+}
+
+void sliceLocalise(const OpQuery& q, std::span<const TypeId>, std::span<const TypeId> results,
+                   AttrList& attrs) {
+  setListed(attrs, q.module->strings.intern("sizes"),
+            sizesToAttr(*q.module, q.module->types[results[0]].dims));
+}
+
+void updateLocalise(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId>,
+                    AttrList& attrs) {
+  Window w;
+  if (!windowOf(q, w)) return;
+  const std::vector<Dim>& local = q.module->types[operands[0]].dims;
+  bool cut = false;
+  for (size_t d = 0; d < w.rank; ++d) {
+    cut = cut || (w.slices(d) && !(local[d] == w.whole[d]));
+    if (!w.slices(d)) w.whole[d] = local[d];
+  }
+  if (cut) setListed(attrs, q.module->strings.intern("limits"), sizesToAttr(*q.module, w.whole));
+}
+
+// Where the window begins in this device's x; offsets stand in the order of the dims that are sliced.
+std::vector<int64_t> startsOf(const OpQuery& q, const Window& w, std::span<const Tensor* const> in) {
+  std::vector<int64_t> starts;
+  size_t offset = w.firstStart + w.rank;
+  const bool limited = w.firstStart == 2 && sizesAttr(q, "limits").has_value();
+  for (size_t d = 0; d < w.rank; ++d) {
+    const int64_t whole = limited ? w.whole[d].value() : in[0]->shape()[d];
+    const int64_t size = w.firstStart == 2 ? in[1]->shape()[d] : w.sizes[d].value();
+    const Tensor& given = *in[w.firstStart + d];
+    int64_t start = given.getInt(0);
+    if (given.dtype() == DType::U64 && start < 0) start = whole;
+    start = std::clamp<int64_t>(start, 0, std::max<int64_t>(whole - size, 0));
+    if (w.slices(d) && offset < in.size()) start -= in[offset++]->getInt(0);
+    starts.push_back(start);
+  }
+  return starts;
+}
+
+bool sliceEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  Window w;
+  if (!windowOf(q, w)) return false;
+  const std::vector<int64_t> starts = startsOf(q, w, in), strides = in[0]->strides();
+  const int64_t first = flatten(starts, strides);
+  forEachElement(out[0]->shape(), [&](std::span<const int64_t> at, int64_t i) {
+    copyElement(*out[0], i, *in[0], first + flatten(at, strides));
+  });
+  return true;
+}
+
+bool updateEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  Window w;
+  if (!windowOf(q, w)) return false;
+  const std::vector<int64_t> starts = startsOf(q, w, in), strides = in[0]->strides();
+  for (int64_t i = 0; i < in[0]->numElements(); ++i) copyElement(*out[0], i, *in[0], i);
+  std::vector<int64_t> to(w.rank);
+  forEachElement(in[1]->shape(), [&](std::span<const int64_t> at, int64_t i) {
+    for (size_t d = 0; d < w.rank; ++d) {
+      to[d] = starts[d] + at[d];
+      if (to[d] < 0 || to[d] >= in[0]->shape()[d]) return;
+    }
+    copyElement(*out[0], flatten(to, strides), *in[1], i);
+  });
+  return true;
+}
+
+// The window's first coordinate along dim d in this device's x; `offset` is the next offset's operand.
+ElementNode startNode(const OpQuery& q, ElementBuilder& b, const Window& w, size_t d, size_t& offset) {
+  const size_t operand = w.firstStart + d;
+  const ElementNode last = b.sub(b.size(w.whole[d]), b.size(w.sizes[d]));
+  const ElementNode given = b.load(operand, {}, true);
+  ElementNode start = b.convert(given, DType::I64);
+  if (q.type(operand).dtype == DType::U64)
+    start = b.call("select", {b.call("lt", {start, b.index(0)}), last, start});
+  start = b.call("max", {b.call("min", {start, last}), b.index(0)});
+  if (offset < q.operandTypes.size()) start = b.sub(start, b.convert(b.load(offset++, {}, true), DType::I64));
+  return start;
+}
+
+uint32_t sliceElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  Window w;
+  DTC_CHECK(windowOf(q, w), "a dynamic_slice that was not verified");
+  std::vector<ElementNode> at = ownCoordinates(b, w.rank);
+  size_t none = q.operandTypes.size();
+  for (size_t d = 0; d < w.rank; ++d)
+    if (w.slices(d)) at[d] = b.add(startNode(q, b, w, d, none), at[d]);
+  return b.load(0, at, true);
+}
+
+uint32_t updateElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  Window w;
+  DTC_CHECK(windowOf(q, w), "a dynamic_update_slice that was not verified");
+  const std::vector<ElementNode> own = ownCoordinates(b, w.rank);
+  std::vector<ElementNode> from = own;
+  size_t offset = w.firstStart + w.rank;
+  ElementNode inside = 0;
+  bool tested = false;
+  for (size_t d = 0; d < w.rank; ++d) {
+    if (!w.slices(d)) continue;
+    from[d] = b.sub(own[d], startNode(q, b, w, d, offset));
+    const ElementNode test =
+        b.call("and", {b.call("ge", {from[d], b.index(0)}), b.call("lt", {from[d], b.size(w.sizes[d])})});
+    inside = tested ? b.call("and", {inside, test}) : test;
+    tested = true;
+  }
+  if (!tested) return b.load(1, own, true);
+  return b.call("select", {inside, b.load(1, from), b.load(0, own, true)});
+}
+
+// dx: the cotangent put back at its place in zeros.
+bool sliceGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Module& m = b.module;
+  std::vector<ValueId> operands(m.operands(op).begin(), m.operands(op).end());
+  dx.resize(operands.size());
+  operands[0] = b.constant(0, m[operands[0]].type);
+  operands.insert(operands.begin() + 1, dy[0]);
+  dx[0] = m.result(b.op("dynamic_update_slice", operands));
+  return true;
+}
+
+bool updateGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Module& m = b.module;
+  std::vector<ValueId> operands(m.operands(op).begin(), m.operands(op).end());
+  dx.resize(operands.size());
+  const TypeId update = m[operands[1]].type;
+  operands[0] = dy[0];
+  operands[1] = b.constant(0, update);
+  dx[0] = m.result(b.op("dynamic_update_slice", operands));
+  operands.erase(operands.begin() + 1);
+  const AttrId sizes = sizesToAttr(m, m.types[update].dims);
+  dx[1] = m.result(b.op("dynamic_slice", operands, {{"sizes", sizes}}));
+  return true;
+}
+
+} // namespace
+
+void addDynamicSliceOps(OpRegistry& ops) {
+  OpRecord slice{.name = "dynamic_slice",
+                 .family = "shape",
+                 .summary =
+                     "the window of `sizes` that begins at the starts, which clamp so that it lies within x"};
+  slice.operands = "x, starts...";
+  slice.operandTypes = "T, int";
+  slice.attrs = {{"sizes", AttrType::Sizes}};
+  slice.rule = windowRule;
+  slice.through = {moving()};
+  slice.localise = sliceLocalise;
+  slice.eval = sliceEval;
+  slice.element = sliceElement;
+  slice.gradFn = sliceGrad;
+  slice.flopsPerPoint = 0;
+  slice.samples = "T[5, 3], i32[] in -2..7, 0 {sizes = [2, 3]}\n"
+                  "T[5, 4], i32[] in 0..4, i32[] in 0..4 {sizes = [1, 2]}\n"
+                  "T[5], u8[] in 0..5 {sizes = [5]}";
+  ops.add(std::move(slice));
+
+  OpRecord update{.name = "dynamic_update_slice",
+                  .family = "shape",
+                  .summary =
+                      "x with the update written where it begins at the starts, which clamp so that it "
+                      "lies within x"};
+  update.operands = "x, update, starts...";
+  update.operandTypes = "T, T, int";
+  update.attrs = {{"limits", AttrType::Sizes, "",
+                   "the dims that starts clamp to, where x is a piece whose offsets follow the starts"}};
+  update.rule = windowRule;
+  update.through = {{ThroughRow::Choosing, 0b11}};
+  update.localise = updateLocalise;
+  update.offsetOperand = 2; // behind the starts
+  update.eval = updateEval;
+  update.element = updateElement;
+  update.gradFn = updateGrad;
+  update.flopsPerPoint = 0;
+  update.samples = "T[5, 3], T[2, 3], i32[] in -2..7, 0\n"
+                   "T[5, 4], T[1, 2], i32[] in 0..4, i32[] in 0..4\n"
+                   "T[5], T[2], u8[] in 0..5";
+  ops.add(std::move(update));
+}
+
+} // namespace dtc
