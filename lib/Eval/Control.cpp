@@ -37,6 +37,13 @@ private:
     auto o = m_.operands(run_.op);
     return {o.begin(), o.end()};
   }
+  // Another trip after so many: what max_trips says of it.
+  [[nodiscard]] Status withinBound(int64_t trips) const {
+    const AttrId bound = m_.attr(run_.op, "max_trips");
+    if (!bound.valid() || trips < m_.attrs[bound].i) return Ok{};
+    return in_.errorAt(run_.op,
+                       "it runs more often than its max_trips, " + std::to_string(m_.attrs[bound].i));
+  }
   Status stack(ValueId result, std::span<const TensorRef> trips, int64_t device);
 
   Interpreter& in_;
@@ -61,7 +68,6 @@ Status Control::whileLoop() {
   std::vector<ValueId> carried = results();
   assign(carried, operands(), run_.devices);
   DeviceSet active = run_.devices;
-  AttrId bound = m_.attr(run_.op, "max_trips");
   for (int64_t trip = 0; !active.empty(); ++trip) {
     assign(m_[condition].args, carried, active);
     if (Status s = in_.runBlock(run_.context, condition, active); !s) return s;
@@ -70,9 +76,7 @@ Status Control::whileLoop() {
       if (scalar(m_[condition].yields[0], d)) going.push_back(d);
     active = std::move(going);
     if (active.empty()) break;
-    if (bound.valid() && trip >= m_.attrs[bound].i)
-      return in_.errorAt(run_.op,
-                         "it runs more often than its max_trips, " + std::to_string(m_.attrs[bound].i));
+    if (Status s = withinBound(trip); !s) return s;
     assign(m_[body].args, carried, active);
     if (Status s = in_.runBlock(run_.context, body, active); !s) return s;
     assign(carried, m_[body].yields, active);
@@ -109,6 +113,7 @@ Status Control::forLoop() {
     for (int64_t d : run_.devices)
       if (scalar(all[0], d) + trip < scalar(all[1], d)) active.push_back(d);
     if (active.empty()) break;
+    if (Status s = withinBound(trip); !s) return s;
     const auto& args = m_[body].args;
     for (int64_t d : active) {
       Tensor i(DType::I32, {});

@@ -44,6 +44,7 @@ void addControlOps(OpRegistry& ops) {
               RegionKind::For);
   forLoop.operands = "lo, hi, starts...";
   forLoop.operandTypes = "i32, i32, any";
+  forLoop.attrs = {{"max_trips", AttrType::Int, "", "more trips than that are an error"}};
   ops.add(std::move(forLoop));
 
   OpRecord local =

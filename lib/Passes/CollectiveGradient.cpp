@@ -62,13 +62,37 @@ private:
 
   ValueId reduced() {
     if (kind() == "sum" || kind() == "avg") return shared(whole());
+    return ofReduction(whole(), m_.result(op_));
+  }
+
+  // The cotangent of an operand of max, min or prod over the devices, from the reduction and its cotangent, both whole.
+  ValueId ofReduction(ValueId d, ValueId reduction) {
+    if (kind() == "prod") return b_.value("mul", {d, productOfOthers()});
     if (kind() != "max" && kind() != "min") return {};
-    const ValueId x = m_.operand(op_, 0), d = whole();
-    const DType dtype = m_.typeOf(x).dtype;
-    const ValueId best = b_.value("eq", {x, m_.result(op_)});
-    const ValueId one = b_.value("convert", {best}, {{"dtype", b_.word(dtypeName(dtype))}});
-    const ValueId count = make("all_reduce", one, {{"axes", axesAttr()}}, operandType());
-    return b_.value("select", {best, b_.value("div", {d, count}), b_.literal(0, dtype)});
+    const ValueId best = b_.value("eq", {m_.operand(op_, 0), reduction});
+    const ValueId count = allReduce(mask(best), "sum");
+    return b_.value("select", {best, b_.value("div", {d, count}), b_.literal(0, dtype())});
+  }
+
+  // The product of what the other devices have, as for `prod` of one tensor: a zero is left out of the product and counted.
+  ValueId productOfOthers() {
+    const ValueId x = m_.operand(op_, 0), none = b_.literal(0, dtype()), one = b_.literal(1, dtype());
+    const ValueId zero = b_.value("eq", {x, none});
+    const ValueId others = b_.value("select", {zero, one, x});
+    const ValueId product = allReduce(others, "prod"), zeros = allReduce(mask(zero), "sum");
+    const ValueId noZero =
+        b_.value("select", {b_.value("eq", {zeros, none}), b_.value("div", {product, others}), none});
+    const ValueId onlyZero = b_.value("select", {b_.value("eq", {zeros, one}), product, none});
+    return b_.value("select", {zero, onlyZero, noZero});
+  }
+
+  [[nodiscard]] DType dtype() const { return m_.types[operandType()].dtype; }
+  ValueId mask(ValueId holds) {
+    return b_.value("convert", {holds}, {{"dtype", b_.word(dtypeName(dtype()))}});
+  }
+  ValueId allReduce(ValueId x, const char* kind) {
+    return make("all_reduce", x, {{"axes", axesAttr()}, {"op", m_.attrs.string(m_.strings.intern(kind))}},
+                operandType());
   }
 
   ValueId gathered() {
@@ -81,14 +105,17 @@ private:
 
   ValueId sliced() {
     if (local_.varying(m_.operand(op_, 0)) & local_.varying.ofAttr(op_, false)) return {};
-    return make("all_gather", results_[0], {{"axes", axesAttr()}, {"dim", m_.attr(op_, "dim")}},
-                operandType());
+    return gather(results_[0]);
   }
 
   ValueId scattered() {
-    if (kind() != "sum" && kind() != "avg") return {};
-    return shared(
-        make("all_gather", results_[0], {{"axes", axesAttr()}, {"dim", m_.attr(op_, "dim")}}, operandType()));
+    const ValueId d = gather(results_[0]);
+    if (kind() == "sum" || kind() == "avg") return shared(d);
+    const bool readsResult = kind() == "max" || kind() == "min";
+    return ofReduction(d, readsResult ? gather(m_.result(op_)) : ValueId());
+  }
+  ValueId gather(ValueId piece) {
+    return make("all_gather", piece, {{"axes", axesAttr()}, {"dim", m_.attr(op_, "dim")}}, operandType());
   }
 
   ValueId swapped() {

@@ -8,7 +8,7 @@ namespace dtc {
 static constexpr DiagKind kLoopBounds{
     "loop-bounds",
     "'{0}' cannot be differentiated: its gradient reads values of each trip ({1} of them), and only bounds "
-    "that are numbers, or 0 and a symbol, say how many trips to keep them of"};
+    "that are numbers, or 0 and a symbol, or {max_trips = N}, say how many trips to keep them of"};
 
 static constexpr DiagKind kMaxTrips{"max-trips", "'{0}' cannot be differentiated without {max_trips = N}: "
                                                  "its gradient keeps values of each trip, and must "
@@ -48,7 +48,7 @@ public:
     m_[forward_].ops = std::move(ops);
     yield();
     if (yields_.empty()) return true;
-    if (!(isFor_ ? keep() : keepInBuffers())) return false;
+    if (!keep()) return false;
     finish();
     return true;
   }
@@ -109,6 +109,7 @@ private:
   // How many trips were before this one: where it stands in what is stacked.
   ValueId position() {
     if (position_.valid()) return position_;
+    if (!isFor_) return position_ = index();
     const ValueId lo = m_.operand(op_, 0);
     const bool zero = m_[lo].kind == ValueKind::Literal && m_.attrs[m_[lo].literal].i == 0;
     return position_ = zero ? index() : head_.value("sub", {index(), lo});
@@ -121,67 +122,84 @@ private:
     dropUnused(m_, inner_.out, yields_);
   }
 
-  // The forward loop stacks what the backward one reads.
+  // The forward loop gives what the backward one reads: stacked where the number of trips is known, else in buffers.
   bool keep() {
-    const ValueId forwardIndex = m_[forward_].args[0];
+    const ValueId forwardIndex = isFor_ ? m_[forward_].args[0] : ValueId();
     Residuals residuals(m_, forward_);
     residuals.collect(inner_.out, yields_, forwardIndex);
     const std::vector<ValueId>& kept = residuals.kept();
-    if (!kept.empty() && !trips_) {
+    if (!kept.empty() && !trips_ && !m_.attr(op_, "max_trips").valid()) {
       s_.shared.diags.error(kLoopBounds, m_[op_].loc, m_.record(op_).name, kept.size());
       return false;
     }
-    if (!kept.empty()) stack(residuals);
-    residuals.provide(forwardIndex, index());
-    residuals.substitute(head_, inner_.out, yields_);
-    return true;
-  }
-
-  // The `while` counts its trips, and writes what the backward loop reads into rows of carried buffers.
-  bool keepInBuffers() {
-    Residuals residuals(m_, forward_);
-    residuals.collect(inner_.out, yields_, {});
-    const std::vector<ValueId> kept = residuals.kept();
-    const Dim rows(m_.attrs[m_.attr(op_, "max_trips")].i);
-    std::vector<ValueId> operands(m_.operands(op_).begin(), m_.operands(op_).end());
-    std::vector<TypeId> types = {m_[trip_].type};
-    Builder before(m_, s_.forward, s_.before, s_.shared.diags);
-    before.loc = m_[op_].loc;
-    operands.push_back(i32(0));
-    for (ValueId v : kept) {
-      types.push_back(stackedType(m_, m_[v].type, rows));
-      operands.push_back(before.constant(0, types.back()));
+    if (isFor_ && trips_) {
+      if (!kept.empty()) stack(residuals);
+    } else {
+      keepInBuffers(residuals);
     }
-    const ValueId count = m_.makeBlockArg(forward_, m_[trip_].type);
-    m_.makeBlockArg(m_.region(op_, 0), m_[trip_].type);
-    std::vector<ValueId> yields = m_[forward_].yields;
-    Builder end(m_, forward_, ends_, s_.shared.diags);
-    end.loc = m_[op_].loc;
-    yields.push_back(end.value("add", {count, i32(1)}));
-    writeRows(kept, types, count, end, yields);
-    m_[forward_].yields = std::move(yields);
-    m_[forward_].ops.insert(m_[forward_].ops.end(), ends_.begin(), ends_.end());
-    const auto numResults = m_[op_].numResults;
-    op_ = extended(s_.shared, op_, operands, types);
-    count_ = m_.result(op_, numResults);
-    index_ = head_.value("sub", {head_.value("sub", {count_, i32(1)}), trip_});
-    for (size_t k = 0; k < kept.size(); ++k)
-      residuals.provide(kept[k], row(head_, m_.result(op_, numResults + 1 + k), index_));
+    if (isFor_) residuals.provide(forwardIndex, index());
     residuals.substitute(head_, inner_.out, yields_);
     return true;
   }
 
-  // buffer with row `count` set to the value, for each.
-  void writeRows(const std::vector<ValueId>& kept, const std::vector<TypeId>& types, ValueId count,
-                 Builder& end, std::vector<ValueId>& yields) {
+  // Each trip writes what the backward loop reads into its rows of carried buffers, which have max_trips of them; a `while`
+  // counts its trips, so that the backward loop makes as many. Nothing is stacked where the trips are not known.
+  void keepInBuffers(Residuals& residuals) {
+    const std::vector<ValueId>& kept = residuals.kept();
+    const auto numResults = m_[op_].numResults;
+    std::vector<ValueId> operands(m_.operands(op_).begin(), m_.operands(op_).end());
+    std::vector<TypeId> types;
+    std::vector<OpId> ops;
+    Builder before(m_, s_.forward, s_.before, s_.shared.diags), end(m_, forward_, ops, s_.shared.diags);
+    before.loc = end.loc = m_[op_].loc;
+    const ValueId at = isFor_ ? forwardPosition(end) : countTrips(end, operands, types);
+    writeRows(kept, at, before, end, operands, types);
+    m_[forward_].ops.insert(m_[forward_].ops.end(), ops.begin(), ops.end());
+    if (types.empty()) return;
+    op_ = extended(s_.shared, op_, operands, types);
+    if (!isFor_) {
+      count_ = m_.result(op_, numResults);
+      index_ = head_.value("sub", {head_.value("sub", {count_, i32(1)}), trip_});
+    }
+    for (size_t k = 0; k < kept.size(); ++k)
+      residuals.provide(kept[k], row(head_, m_.result(op_, numResults + (isFor_ ? 0 : 1) + k), position()));
+  }
+
+  // A further carried value of the forward loop, with what it starts from.
+  ValueId carryAlso(ValueId start, TypeId type, std::vector<ValueId>& operands, std::vector<TypeId>& types) {
+    operands.push_back(start);
+    types.push_back(type);
+    if (!isFor_) m_.makeBlockArg(m_.region(op_, 0), type);
+    return m_.makeBlockArg(forward_, type);
+  }
+
+  // The trips before this one of a `while`.
+  ValueId countTrips(Builder& end, std::vector<ValueId>& operands, std::vector<TypeId>& types) {
+    const ValueId count = carryAlso(i32(0), m_[trip_].type, operands, types);
+    m_[forward_].yields.push_back(end.value("add", {count, i32(1)}));
+    return count;
+  }
+
+  // The trips before this one of a `for`.
+  ValueId forwardPosition(Builder& end) {
+    const ValueId lo = m_.operand(op_, 0), at = m_[forward_].args[0];
+    const bool zero = m_[lo].kind == ValueKind::Literal && m_.attrs[m_[lo].literal].i == 0;
+    return zero ? at : end.value("sub", {at, lo});
+  }
+
+  // For each kept value a buffer, of which each trip sets the row `at`.
+  void writeRows(const std::vector<ValueId>& kept, ValueId at, Builder& before, Builder& end,
+                 std::vector<ValueId>& operands, std::vector<TypeId>& types) {
+    if (kept.empty()) return;
+    const Dim rows(m_.attrs[m_.attr(op_, "max_trips")].i);
     const int64_t zero = 0;
-    for (size_t k = 0; k < kept.size(); ++k) {
-      const ValueId buffer = m_.makeBlockArg(forward_, types[1 + k]);
-      m_.makeBlockArg(m_.region(op_, 0), types[1 + k]);
-      const ValueId value = end.value("expand_dims", {kept[k]}, {{"dims", end.ints({&zero, 1})}});
-      std::vector<ValueId> operands = {buffer, value, count};
-      operands.resize(2 + m_.types[types[1 + k]].rank(), i32(0));
-      yields.push_back(m_.result(end.op("dynamic_update_slice", operands)));
+    for (ValueId v : kept) {
+      const TypeId type = stackedType(m_, m_[v].type, rows);
+      const ValueId buffer = carryAlso(before.constant(0, type), type, operands, types);
+      const ValueId value = end.value("expand_dims", {v}, {{"dims", end.ints({&zero, 1})}});
+      std::vector<ValueId> written = {buffer, value, at};
+      written.resize(2 + m_.types[type].rank(), i32(0));
+      m_[forward_].yields.push_back(m_.result(end.op("dynamic_update_slice", written)));
     }
   }
 
@@ -263,8 +281,7 @@ private:
   std::vector<size_t> carried_; // numbers of the carried values whose cotangents are carried
   std::vector<ValueId> yields_;
   ValueId index_, position_;
-  ValueId count_;          // of a `while`: its trips
-  std::vector<OpId> ends_; // of a `while`: come last in the forward block
+  ValueId count_; // of a `while`: its trips
 };
 
 } // namespace

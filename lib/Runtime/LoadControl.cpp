@@ -114,6 +114,7 @@ Status Loader::forLoop(OpId o, StepList& out) {
   if (!lo || !hi) return at(o, (lo ? hi : lo).error());
   step.lo = *lo;
   step.hi = *hi;
+  if (AttrId trips = m_.attr(o, "max_trips")) step.maxTrips = m_.attrs[trips].i;
   step.index = *offsetOf(m_[body].args[0]);
   std::vector<Move> start, again;
   for (size_t i = 0; i < carried; ++i) {

@@ -54,8 +54,9 @@ struct ForStep {
   struct Bound {
     int64_t number = 0, offset = -1;
   } lo, hi;
-  int64_t index = 0;    // where the trip's i32 number is kept
-  int64_t stacked = -1; // how many trips the stacked results have room for; -1: no stacked results
+  int64_t index = 0;     // where the trip's i32 number is kept
+  int64_t maxTrips = -1; // more are an error; -1: any number
+  int64_t stacked = -1;  // how many trips the stacked results have room for; -1: no stacked results
 };
 
 struct Program {

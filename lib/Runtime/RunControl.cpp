@@ -10,6 +10,10 @@
 
 namespace dtc {
 
+static Error tooManyTrips(int64_t maxTrips) {
+  return inputError("it runs more often than its max_trips, " + std::to_string(maxTrips));
+}
+
 Result<int64_t> Runner::readNumber(int64_t place, int64_t offset, DType dtype) {
   // Read without a Tensor: a step allocates nothing.
   std::byte bytes[4] = {};
@@ -55,6 +59,7 @@ bool Runner::enter(int64_t place, const Step& s) {
   f.lo = bounds[0];
   f.trips = bounds[1] - bounds[0];
   if (f.trips <= 0) return true;
+  if (loop.maxTrips >= 0 && f.trips > loop.maxTrips) return fail(tooManyTrips(loop.maxTrips), &s), false;
   if (loop.stacked >= 0 && f.trips != loop.stacked)
     return fail(inputError("it makes " + std::to_string(f.trips) +
                            " trips, but its stacked results have room for " + std::to_string(loop.stacked)),
@@ -89,8 +94,7 @@ bool Runner::nextFrame(int64_t place) {
     auto again = readNumber(place, w.predicate, DType::Bool);
     if (!again) return fail(again.error(), d.current), false;
     if (*again != 0 && w.maxTrips >= 0 && f.trip >= w.maxTrips)
-      return fail(inputError("it runs more often than its max_trips, " + std::to_string(w.maxTrips)), f.step),
-             false;
+      return fail(tooManyTrips(w.maxTrips), f.step), false;
     if (*again != 0) {
       f.kind = Frame::WhileBody;
       f.list = &w.body;

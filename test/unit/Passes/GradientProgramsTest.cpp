@@ -114,6 +114,27 @@ TEST(GradientPrograms, LoopBetweenValues) {
 )");
 }
 
+TEST(GradientPrograms, LoopBetweenValuesThatKeepsWhatItComputed) {
+  expectGradients(R"(func @f(%x: f64[3, 2], %v: f64[2], %lo: i32[]) -> (f64[]) {
+  %hi = add %lo, 3
+  %y, %z = for %i in %lo..%hi (%h = %x, %g = %v) {max_trips = 4} {
+    %k = convert %i {dtype = f64}
+    %a = mul %h, %g
+    %s = sin %a
+    %b = mul %s, %k
+    %c = add %h, %b
+    %e = cos %g
+    yield %c, %e
+  }
+  %q = square %y
+  %t = sum %q
+  %u = sum %z
+  %l = add %t, %u
+  return %l
+}
+)");
+}
+
 TEST(GradientPrograms, BranchesOfDifferentLengths) {
   for (const char* sign : {"gt", "lt"})
     expectGradients(std::string(R"(func @f(%x: f64[3], %y: f64[3], %w: f64[2, 3]) -> (f64[]) {

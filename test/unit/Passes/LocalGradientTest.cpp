@@ -24,8 +24,8 @@ TEST(LocalGradient, ReductionOfAProductWithWhatAllShare) {
                          "f64[6] @m{_}"));
 }
 
-TEST(LocalGradient, AverageGreatestAndLeast) {
-  for (const char* op : {"avg", "max", "min"})
+TEST(LocalGradient, AverageGreatestLeastAndProduct) {
+  for (const char* op : {"avg", "max", "min", "prod"})
     expectGradients(region("{_, b}",
                            R"(    %t = sin %p
     %s = sum %t {dims = [1]}
@@ -34,6 +34,21 @@ TEST(LocalGradient, AverageGreatestAndLeast) {
     %y = mul %r, %q
 )",
                            "f64[6] @m{_}"));
+}
+
+TEST(LocalGradient, ReductionsOfWhichEachKeepsItsPiece) {
+  for (const char* op : {"sum", "avg", "max", "min", "prod"})
+    expectGradients(region("{_, b}",
+                           R"(    %t = sin %p
+    %s = sum %t {dims = [1]}
+    %r = reduce_scatter %s {axes = [b], dim = 0, op = ")" +
+                               std::string(op) + R"("}
+    %k = axis_index {axes = [b]}
+    %e = convert %k {dtype = f64}
+    %g = add %e, 1.5
+    %y = mul %r, %g
+)",
+                           "f64[6] @m{b}"));
 }
 
 // What the devices share is used by each in its own way after the reduction.
