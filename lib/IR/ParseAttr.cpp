@@ -123,6 +123,7 @@ AttrId Parser::adapted(AttrId id, AttrType type) {
                                       : static_cast<double>(a.i));
   case AttrType::Size:
     if (a.kind != Attr::Word) return id;
+    if (options_.symbols) options_.symbols->emplace(m_.strings[a.text]);
     for (const auto& [symbol, value] : options_.sizes)
       if (m_.strings[a.text] == symbol) return m_.attrs.integer(value);
     return id;

@@ -102,6 +102,7 @@ bool Parser::size(DimExpr& e) {
     n = value.i;
   } else if (atName()) {
     std::string_view symbol = text(tok());
+    if (options_.symbols) options_.symbols->emplace(symbol);
     auto bound = std::find_if(options_.sizes.begin(), options_.sizes.end(),
                               [&](const auto& s) { return s.first == symbol; });
     if (bound != options_.sizes.end())

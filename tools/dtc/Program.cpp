@@ -87,10 +87,16 @@ Result<ParseOptions> parseOptionsOf(const ProgramOptions& o) {
       if (!size) return usageError("--dim " + std::string(text) + ": expected NAME=NUMBER, as in --dim B=64");
       options.sizes.emplace_back(one.substr(0, equal), *size);
     }
+  if (!options.sizes.empty()) options.symbols = std::make_shared<std::set<std::string, std::less<>>>();
   return options;
 }
 
 Status checkOverrides(const Module& m, const ParseOptions& options) {
+  for (const auto& [name, size] : options.sizes)
+    if (options.symbols && !options.symbols->contains(name)) {
+      const std::vector<std::string_view> symbols(options.symbols->begin(), options.symbols->end());
+      return usageError("--dim: " + unknownWord("symbolic size", name, symbols));
+    }
   if (options.meshes.empty()) return Ok{};
   std::vector<std::string_view> known;
   for (uint32_t i = 0; i < m.shardings.numMeshes(); ++i)

@@ -1,6 +1,8 @@
 #pragma once
 // Text to module and back (ir.md). parse(print(m)) is m, print(parse(t)) is t on canonical text.
 #include "dtc/IR/OpRecord.h"
+#include <memory>
+#include <set>
 
 namespace dtc {
 
@@ -12,6 +14,8 @@ struct ParseOptions {
   };
   std::vector<MeshSizes> meshes;
   std::vector<std::pair<std::string, int64_t>> sizes; // --dim B=64: the symbol is read as this number
+  // Where set: gets the names of the symbolic sizes that stand in the text, those in `sizes` too.
+  std::shared_ptr<std::set<std::string, std::less<>>> symbols = nullptr;
 };
 
 // Parses and infers all types (literals get their dtypes); reports every error it can to `diags`. The module may be used
