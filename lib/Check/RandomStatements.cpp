@@ -12,11 +12,13 @@ bool oneOf(std::string_view name, std::initializer_list<std::string_view> names)
 
 // A small change of an operand can change the result by much: only for values that were never rounded.
 bool jumps(std::string_view op) {
-  return oneOf(op, {"floor",    "ceil",   "round",     "trunc",  "sign",      "eq",        "ne",
-                    "lt",       "le",     "gt",        "ge",     "floor_div", "rem",       "mod",
-                    "argmax",   "argmin", "topk",      "sort",   "argsort",   "cummax",    "cummin",
-                    "max_pool", "median", "nanmedian", "is_nan", "is_inf",    "is_finite", "convert",
-                    "bitcast",  "atan2",  "any",       "all",    "not",       "one_hot"});
+  return oneOf(op, {"floor",   "ceil",      "round",     "trunc",    "sign",       "eq",
+                    "ne",      "lt",        "le",        "gt",       "ge",         "floor_div",
+                    "rem",     "mod",       "argmax",    "argmin",   "topk",       "sort",
+                    "argsort", "cummax",    "cummin",    "max_pool", "median",     "nanmedian",
+                    "is_nan",  "is_inf",    "is_finite", "convert",  "bitcast",    "atan2",
+                    "any",     "all",       "not",       "one_hot",  "next_after", "reduce_precision",
+                    "zeta",    "polygamma", "digamma",   "lgamma"});
 }
 // What comes out is one of the operands' elements, or exact arithmetic on them.
 bool keepsExact(const OpRecord& r) {

@@ -76,7 +76,6 @@ const void* find(std::string_view name) {
       DTC_UNARY(nearbyint),
       DTC_UNARY(fabs),
       DTC_UNARY(tgamma),
-      DTC_UNARY(lgamma),
       DTC_BINARY(pow),
       DTC_BINARY(fmod),
       DTC_BINARY(atan2),

@@ -14,9 +14,11 @@ constexpr int64_t kShortRow = 512, kLongRow = int64_t(1) << 18;
 
 bool isHeavy(const std::string& function) {
   static const std::set<std::string, std::less<>> names = {
-      "exp",   "exp2", "expm1", "log",  "log2",     "log1p",    "sin",          "cos",  "tan",
-      "asin",  "acos", "atan",  "sinh", "cosh",     "tanh",     "erf",          "erfc", "pow",
-      "atan2", "fmod", "rem",   "mod",  "random32", "random64", "random_normal"};
+      "exp",           "exp2",      "expm1",      "log",       "log2", "log1p",   "sin",      "cos",
+      "tan",           "asin",      "acos",       "atan",      "sinh", "cosh",    "tanh",     "erf",
+      "erfc",          "pow",       "atan2",      "fmod",      "rem",  "mod",     "random32", "random64",
+      "random_normal", "asinh",     "acosh",      "atanh",     "cbrt", "erf_inv", "lgamma",   "digamma",
+      "zeta",          "polygamma", "bessel_i0e", "bessel_i1e"};
   return names.contains(function);
 }
 

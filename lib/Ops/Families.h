@@ -9,6 +9,7 @@ void addMakeOps(OpRegistry&);
 void addRandomOps(OpRegistry&);
 void addUnaryOps(OpRegistry&);
 void addBinaryOps(OpRegistry&);
+void addSpecialOps(OpRegistry&);
 void addTernaryOps(OpRegistry&);
 void addContractOps(OpRegistry&);
 void addReduceOps(OpRegistry&);

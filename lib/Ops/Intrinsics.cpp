@@ -1,5 +1,7 @@
 // The functions of the scalar language: their values on doubles and on wrapped integers (ir.md, "Edges").
+#include "Special.h"
 #include "dtc/Ops/Scalar.h"
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -37,6 +39,7 @@ double floorDiv(double a, double b) {
 // --- integers ---
 bool isU(DType d) { return isUnsignedInt(d); }
 int bitsOf(DType d) { return 8 * dtypeBytes(d); }
+U bitsAsUnsigned(DType d, I a) { return bitsOf(d) == 64 ? U(a) : U(a) & ((U(1) << bitsOf(d)) - 1); }
 I wrap(DType d, U v) { return isBool(d) ? I(v != 0) : wrapToInt(d, static_cast<I>(v)); }
 bool less(DType d, I a, I b) { return isU(d) ? U(a) < U(b) : a < b; }
 
@@ -158,6 +161,19 @@ constexpr Intrinsic kIntrinsics[] = {
     {"tanh", 1, R::Same, nullptr, F1(std::tanh(a)), nullptr},
     {"erf", 1, R::Same, nullptr, F1(std::erf(a)), nullptr},
     {"erfc", 1, R::Same, nullptr, F1(std::erfc(a)), nullptr},
+    {"asinh", 1, R::Same, nullptr, F1(std::asinh(a)), nullptr},
+    {"acosh", 1, R::Same, nullptr, F1(std::acosh(a)), nullptr},
+    {"atanh", 1, R::Same, nullptr, F1(std::atanh(a)), nullptr},
+    {"cbrt", 1, R::Same, nullptr, F1(std::cbrt(a)), nullptr},
+    {"erf_inv", 1, R::Same, nullptr, F1(erfInv(a)), nullptr},
+    {"lgamma", 1, R::Same, nullptr, F1(logGamma(a)), nullptr},
+    {"digamma", 1, R::Same, nullptr, F1(digamma(a)), nullptr},
+    {"zeta", 2, R::Same, nullptr, F2(hurwitzZeta(a, b)), nullptr},
+    {"polygamma", 2, R::Same, nullptr, F2(polygamma(a, b)), nullptr},
+    {"bessel_i0e", 1, R::Same, nullptr, F1(besselI0e(a)), nullptr},
+    {"bessel_i1e", 1, R::Same, nullptr, F1(besselI1e(a)), nullptr},
+    {"popcnt", 1, R::Same, nullptr, nullptr, I1(std::popcount(bitsAsUnsigned(d, a)))},
+    {"clz", 1, R::Same, nullptr, nullptr, I1(std::countl_zero(bitsAsUnsigned(d, a)) - (64 - bitsOf(d)))},
     {"floor", 1, R::Same, nullptr, F1(std::floor(a)), nullptr},
     {"ceil", 1, R::Same, nullptr, F1(std::ceil(a)), nullptr},
     {"round", 1, R::Same, nullptr, F1(std::nearbyint(a)), nullptr}, // the default mode: half to even

@@ -11,6 +11,7 @@ constexpr OpFamily kFamilies[] = {
     {"random", "numbers that depend on a seed and on their place in the whole tensor alone", addRandomOps},
     {"unary", "functions of one element", addUnaryOps},
     {"binary", "functions of two elements, broadcast as NumPy does", addBinaryOps},
+    {"special", "functions of mathematical physics, and of the bits of numbers", addSpecialOps},
     {"ternary", "functions of three elements, broadcast as NumPy does", addTernaryOps},
     {"contract", "sums of products", addContractOps},
     {"reduce", "one value out of many, over some or all dims", addReduceOps},

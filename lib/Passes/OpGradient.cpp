@@ -67,7 +67,8 @@ private:
 
   ValueId zeros(ValueId like) { return b_.constant(0, m_[like].type); }
 
-  // The record's text with $name replaced by the attribute, and the `none`s of its yield taken out.
+  // The record's text with $name replaced by the attribute, and the `none`s of its yield taken out. `unknown`: there is a slope,
+  // and no formula for it.
   bool fromText(std::vector<ValueId>& out) {
     std::string text = withAttributes(record_.grad);
     size_t last = text.rfind("yield");
@@ -78,7 +79,8 @@ private:
     for (std::string_view rest = trimmed(std::string_view(text).substr(last + 5)); !rest.empty(); ++operand) {
       size_t comma = std::min(rest.find(','), rest.size());
       std::string_view word = trimmed(rest.substr(0, comma));
-      if (word != "none") {
+      if (word == "unknown" && wanted_[static_cast<size_t>(operand)]) return refuse();
+      if (word != "none" && word != "unknown") {
         positions.push_back(operand);
         yields += (yields.empty() ? " " : ", ") + std::string(word);
       }

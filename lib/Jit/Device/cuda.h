@@ -41,6 +41,11 @@ DTC_CUDA1(cosh)
 DTC_CUDA1(tanh)
 DTC_CUDA1(erf)
 DTC_CUDA1(erfc)
+DTC_CUDA1(asinh)
+DTC_CUDA1(acosh)
+DTC_CUDA1(atanh)
+DTC_CUDA1(cbrt)
+DTC_CUDA1(lgamma)
 DTC_CUDA1(sqrt)
 DTC_CUDA1(rsqrt)
 DTC_CUDA2(pow)
@@ -50,5 +55,7 @@ DTC_CUDA_ROUND(floor, floor)
 DTC_CUDA_ROUND(ceil, ceil)
 DTC_CUDA_ROUND(trunc, trunc)
 DTC_CUDA_ROUND(round, rint)
+DTC_FN f32 dtc_erf_inv(f32 x) { return erfinvf(x); }
+DTC_FN f64 dtc_erf_inv(f64 x) { return erfinv(x); }
 DTC_FN f32 dtc_fma(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
 DTC_FN f64 dtc_fma(f64 a, f64 b, f64 c) { return fma(a, b, c); }

@@ -1,6 +1,7 @@
 // The device header's functions on the CPU: the bounds of docs/math.md over samples of all floats, and the IR's edges.
 // DTC_FLOAT_STRIDE=1 tries every one of the 2^32 floats, DTC_FLOAT_FUNCTIONS=exp,log of these functions alone.
 #include "dtc/Jit/CpuJit.h"
+#include "dtc/Ops/Scalar.h"
 #include "dtc/Support/DType.h"
 #include <bit>
 #include <cfloat>
@@ -22,19 +23,54 @@ struct Function {
 double rsqrtExact(double x) { return 1 / std::sqrt(x); }
 double sigmoidExact(double x) { return 1 / (1 + std::exp(-x)); }
 
+// As the evaluator has it, in long double and by other formulas than the kernels'.
+template <const auto& Name> double evaluated(double x) { return findIntrinsic(Name)->onFloats(x, 0, 0); }
+template <const auto& Name> double evaluated2(double x, double y) {
+  return findIntrinsic(Name)->onFloats(x, y, 0);
+}
+constexpr char kErfInv[] = "erf_inv", kLgamma[] = "lgamma", kDigamma[] = "digamma", kZeta[] = "zeta",
+               kPolygamma[] = "polygamma", kI0e[] = "bessel_i0e", kI1e[] = "bessel_i1e";
+
 const Function kFunctions[] = {
-    {"exp", std::exp},   {"exp2", std::exp2},   {"expm1", std::expm1}, {"log", std::log},
-    {"log2", std::log2}, {"log1p", std::log1p}, {"tanh", std::tanh},   {"erf", std::erf},
-    {"sin", std::sin},   {"cos", std::cos},     {"tan", std::tan},     {"rsqrt", rsqrtExact},
-    {"sqrt", std::sqrt}, {"asin", std::asin},   {"acos", std::acos},   {"atan", std::atan},
-    {"sinh", std::sinh}, {"cosh", std::cosh},   {"erfc", std::erfc},   {"sigmoid", sigmoidExact},
+    {"asinh", std::asinh},
+    {"acosh", std::acosh},
+    {"atanh", std::atanh},
+    {"cbrt", std::cbrt},
+    {kErfInv, evaluated<kErfInv>},
+    {kLgamma, evaluated<kLgamma>},
+    {kDigamma, evaluated<kDigamma>},
+    {kI0e, evaluated<kI0e>},
+    {kI1e, evaluated<kI1e>},
+    {"exp", std::exp},
+    {"exp2", std::exp2},
+    {"expm1", std::expm1},
+    {"log", std::log},
+    {"log2", std::log2},
+    {"log1p", std::log1p},
+    {"tanh", std::tanh},
+    {"erf", std::erf},
+    {"sin", std::sin},
+    {"cos", std::cos},
+    {"tan", std::tan},
+    {"rsqrt", rsqrtExact},
+    {"sqrt", std::sqrt},
+    {"asin", std::asin},
+    {"acos", std::acos},
+    {"atan", std::atan},
+    {"sinh", std::sinh},
+    {"cosh", std::cosh},
+    {"erfc", std::erfc},
+    {"sigmoid", sigmoidExact},
 };
 
 struct Function2 {
   const char* name;
   double (*exact)(double, double);
 };
-const Function2 kFunctions2[] = {{"pow", std::pow}, {"atan2", std::atan2}};
+const Function2 kFunctions2[] = {{"pow", std::pow},
+                                 {"atan2", std::atan2},
+                                 {kZeta, evaluated2<kZeta>},
+                                 {kPolygamma, evaluated2<kPolygamma>}};
 
 // The rows of the table in docs/math.md.
 double boundOf(const std::string& name) {

@@ -67,6 +67,65 @@ TEST(Scalar, IntegersWrapAndNeverTrap) {
   EXPECT_EQ(onInts("rem(a, b)", DType::I32, least, -1), 0);
 }
 
+// Values from SciPy 1.17.
+TEST(Scalar, SpecialFunctions) {
+  struct Row {
+    const char* name;
+    double a, b, value;
+  };
+  constexpr Row rows[] = {
+      {"erf_inv", 0.25, 0, 0.2253120550121781},
+      {"erf_inv", 0.9990234375, 0, 2.3314677736219473},
+      {"erf_inv", 0.001, 0, 0.00088622715746655202},
+      {"lgamma", 0.125, 0, 2.0194183575537963},
+      {"lgamma", 1.0009765625, 0, -0.00056290317999120555},
+      {"lgamma", 2.5, 0, 0.28468287047291918},
+      {"lgamma", 30.0, 0, 71.257038967168},
+      {"lgamma", -1.5, 0, 0.86004701537648098},
+      {"lgamma", -20.25, 0, -41.600961915340527},
+      {"digamma", 0.125, 0, -8.388492663295855},
+      {"digamma", 1.5, 0, 0.03648997397857652},
+      {"digamma", 40.0, 0, 3.6763273740348428},
+      {"digamma", -0.75, 0, -2.894120200042932},
+      {"digamma", -10.25, 0, 5.5168584198862742},
+      {"zeta", 1.5, 1.0, 2.6123753486854882},
+      {"zeta", 2.0, 0.25, 17.197329154507113},
+      {"zeta", 3.0, 20.0, 0.0013140612011573272},
+      {"zeta", 40.0, 1.5, 9.0437726959059028e-08},
+      {"polygamma", 1.0, 0.5, 4.9348022005446799},
+      {"polygamma", 3.0, 2.25, 0.3245440091883961},
+      {"bessel_i0e", 0.5, 0, 0.64503527044914999},
+      {"bessel_i0e", 10.0, 0, 0.1278333371634286},
+      {"bessel_i0e", 25.0, 0, 0.080196773547436692},
+      {"bessel_i0e", 1000.0, 0, 0.012617240455891257},
+      {"bessel_i1e", 0.5, 0, 0.15642080318487173},
+      {"bessel_i1e", -10.0, 0, -0.12126268138445551},
+      {"bessel_i1e", 25.0, 0, 0.078576113319292776},
+      {"bessel_i1e", 1000.0, 0, 0.012610930256928631},
+  };
+  for (const Row& r : rows) {
+    const std::string text = std::string(r.name) + (findIntrinsic(r.name)->arity == 2 ? "(a, b)" : "(a)");
+    EXPECT_NEAR(onFloats(text.c_str(), r.a, r.b), r.value, 2e-14 * std::fabs(r.value))
+        << r.name << " " << r.a;
+  }
+  EXPECT_EQ(onFloats("erf_inv(a)", -1), -std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(onFloats("erf_inv(a)", 1.5)));
+  EXPECT_TRUE(std::isinf(onFloats("lgamma(a)", -3)));
+  EXPECT_TRUE(std::isnan(onFloats("digamma(a)", -3)));
+  EXPECT_NEAR(onFloats("zeta(a, b)", 2, -2.5), 9.53924664, 1e-8); // XLA's
+  EXPECT_TRUE(std::isnan(onFloats("zeta(a, b)", 3, -3)));
+  EXPECT_TRUE(std::isinf(onFloats("zeta(a, b)", 2, -3)));
+  EXPECT_TRUE(std::isnan(onFloats("polygamma(a, b)", 0.5, 1)));
+}
+
+TEST(Scalar, Bits) {
+  EXPECT_EQ(onInts("popcnt(a)", DType::I8, -1), 8);
+  EXPECT_EQ(onInts("popcnt(a)", DType::U64, -1), 64);
+  EXPECT_EQ(onInts("clz(a)", DType::I8, 1), 7);
+  EXPECT_EQ(onInts("clz(a)", DType::U16, 0), 16);
+  EXPECT_EQ(onInts("clz(a)", DType::I64, -5), 0);
+}
+
 TEST(Scalar, Shifts) {
   EXPECT_EQ(onInts("shl(a, b)", DType::I8, 1, 7), -128);
   EXPECT_EQ(onInts("shl(a, b)", DType::I8, 1, 8), 0);

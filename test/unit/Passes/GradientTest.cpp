@@ -107,6 +107,8 @@ TEST(Gradient, OfEveryOpAgreesWithCentralDifferences) {
   for (size_t k = 0; k < ops.size(); ++k) {
     const OpRecord& r = ops[static_cast<OpKind>(k)];
     const bool differentiable = r.grad || r.gradFn || r.gradFromRule || (r.decompose && !r.gradNone);
+    // What is rounded has no slope of its own; the gradient is that of what was rounded.
+    if (r.name == std::string_view("reduce_precision")) continue;
     if (!differentiable || r.name == std::string_view("stop_gradient")) continue;
     bool said = false;
     for (OpSample& s : opSamples(ops, static_cast<OpKind>(k), DType::F64)) {
@@ -114,6 +116,7 @@ TEST(Gradient, OfEveryOpAgreesWithCentralDifferences) {
       if (!p) continue;
       said |= compareGradients(s, *p, 0.2, 0.8);
       said |= compareGradients(s, *p, -1.7, 1.9);
+      if (!said) said = compareGradients(s, *p, 1.2, 2.4); // acosh
     }
     EXPECT_TRUE(said) << r.name << " has a gradient and no sample that shows it";
     compared += said;
