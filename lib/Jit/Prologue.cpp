@@ -28,7 +28,8 @@ std::string cudaPrologue() {
   return join({"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h", "attention_block.h"});
 }
 std::string emuPrologue() {
-  return join({"types.h", "core.h", "math.h", "ops.h", "special.h", "emu.h", "device.h", "attention_block.h"});
+  return join(
+      {"types.h", "core.h", "math.h", "ops.h", "special.h", "emu.h", "device.h", "attention_block.h"});
 }
 
 } // namespace dtc
