@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TEST = ROOT / "test"
 # In the order of cost: what fails fast fails first.
-CHECKS = ["itself", "layers", "size", "format", "roundtrip", "docs", "generated", "coverage", "tidy", "fuzz"]
+CHECKS = ["itself", "layers", "size", "format", "roundtrip", "docs", "generated", "coverage", "linear", "tidy", "fuzz"]
 BEFORE_LIT = ["itself", "layers", "size", "format"]
 
 

@@ -165,6 +165,7 @@ private:
   };
   Scope enterScope(bool isolated);
   void leaveScope(Scope);
+  Binding& slot(StrId); // valid until the next call
   ValueId lookup(StrId) const;
   bool define(const ParsedName&, ValueId);
   void definePoisoned(const std::vector<ParsedName>&);
@@ -283,6 +284,8 @@ private:
   bool quiet_ = false;               // something was wrong that had been said already
   std::optional<DType> elementType_; // while the value of a `constant` is read: what its numbers become
   std::vector<Binding> scope_;       // by StrId
+  std::vector<std::pair<StrId, Binding>>
+      fewNames_; // instead, of a snippet: the module may hold a million names
   std::vector<std::pair<StrId, Binding>> undo_;
   size_t visibleFrom_ = 0;
 };

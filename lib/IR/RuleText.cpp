@@ -135,6 +135,8 @@ public:
       if (!checkRank(i)) return false;
     if (!batchFactors()) return false;
     namedFactors_ = rule_.factors.size();
+    rule_.operands.reserve(count_);
+    rule_.results.reserve(text_.results.size());
     for (const std::string& n : text_.names) addFactor(rule_, Dim(-0), n);
     known_.assign(text_.names.size(), false);
     origins_.assign(text_.names.size(), {});
@@ -168,6 +170,7 @@ private:
     size_t most = 0;
     for (size_t i = 0; i < count_; ++i) most = std::max(most, batchRank(i));
     bool ok = true;
+    rule_.factors.reserve(most + text_.names.size());
     for (size_t p = 0; p < most; ++p) {
       Dim size(1);
       Origin from;
@@ -261,6 +264,7 @@ private:
   // `operand` < 0: of a result, which has all batch factors.
   TensorMap mapOf(const TextTensor& t, int operand) const {
     TensorMap map;
+    map.dims.reserve(t.dims.size() + batch_);
     if (t.batched()) {
       size_t n = operand < 0 ? batch_ : batchRank(static_cast<size_t>(operand));
       for (size_t d = 0; d < n; ++d) {

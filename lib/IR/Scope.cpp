@@ -18,15 +18,27 @@ Parser::Scope Parser::enterScope(bool isolated) {
 void Parser::leaveScope(Scope s) {
   while (undo_.size() > s.undo) {
     auto [name, before] = undo_.back();
-    scope_[name.index] = before;
+    slot(name) = before;
     undo_.pop_back();
   }
   visibleFrom_ = s.visibleFrom;
 }
 
+Parser::Binding& Parser::slot(StrId name) {
+  if (inSnippet_) {
+    for (auto& [known, binding] : fewNames_)
+      if (known == name) return binding;
+    return fewNames_.emplace_back(name, Binding()).second;
+  }
+  if (name.index >= scope_.size()) scope_.resize(name.index * size_t{2} + 64);
+  return scope_[name.index];
+}
+
 ValueId Parser::lookup(StrId name) const {
-  if (name.index >= scope_.size()) return {};
-  const Binding& b = scope_[name.index];
+  Binding b;
+  if (!inSnippet_ && name.index < scope_.size()) b = scope_[name.index];
+  for (const auto& [known, binding] : fewNames_)
+    if (known == name) b = binding;
   return b.value.valid() && b.serial >= visibleFrom_ ? b.value : ValueId();
 }
 
@@ -38,9 +50,9 @@ bool Parser::define(const ParsedName& name, ValueId value) {
         .note(m_[before].loc, "%" + std::string(m_.strings[name.name]) + " is defined here");
     return false;
   }
-  if (name.name.index >= scope_.size()) scope_.resize(name.name.index * 2 + 64);
-  undo_.emplace_back(name.name, scope_[name.name.index]);
-  scope_[name.name.index] = {value, static_cast<uint32_t>(undo_.size() - 1)};
+  Binding& binding = slot(name.name);
+  undo_.emplace_back(name.name, binding);
+  binding = {value, static_cast<uint32_t>(undo_.size() - 1)};
   return true;
 }
 

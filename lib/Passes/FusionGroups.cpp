@@ -6,6 +6,9 @@
 namespace dtc {
 
 FusionGroups::FusionGroups(Module& m, BlockId block, size_t limit) : m_(m), block_(block), limit_(limit) {
+  state_.reserve(m[block].ops.size());
+  uses_.reserve(m[block].ops.size());
+  position_.reserve(m[block].ops.size());
   for (OpId o : m[block].ops) {
     position_.emplace(o.index, position_.size());
     for (ValueId v : valuesReadBy(o)) ++uses_[v.index];

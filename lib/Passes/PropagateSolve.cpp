@@ -7,12 +7,12 @@ namespace dtc {
 
 namespace {
 
-// What one relation knows of its factors in one update.
+// What one relation knows of its factors in one update; the lists are used again from update to update.
 struct Update {
   const Relation& rel;
   const Mesh& mesh;
-  std::vector<TensorProjection> tensors; // empty projection for kNoVar
-  std::vector<PartList> axes;            // per factor: what is to be moved along it
+  std::span<TensorProjection> tensors; // empty projection for kNoVar
+  std::vector<PartList>& axes;         // per factor: what is to be moved along it
 };
 
 } // namespace
@@ -184,27 +184,48 @@ uint64_t PropagationState::versionOf(uint32_t relation) const {
   return version;
 }
 
+bool PropagationState::anyCut(const Relation& rel) const {
+  return std::any_of(rel.tensors.begin(), rel.tensors.end(), [&](VarId v) {
+    return v != kNoVar &&
+           std::any_of(vars[v].dims.begin(), vars[v].dims.end(), [](auto& d) { return d.cut(); });
+  });
+}
+
 bool PropagationState::update(uint32_t relation, int level, bool aggressive, std::vector<VarId>& changed) {
   const Relation& rel = relations[relation];
   VarId first = kNoVar;
   const uint64_t version = versionOf(relation);
+  if (agreedAt_[relation] == version) return false;
   for (VarId v : rel.tensors) {
     if (v == kNoVar) continue;
     if (first == kNoVar) first = v;
     if (vars[v].mesh != vars[first].mesh) return false;
   }
-  if (first == kNoVar || agreedAt_[relation] == version) return false;
-  Update u{rel, mesh(first), {}, {}};
-  u.tensors.reserve(rel.tensors.size());
-  for (size_t t = 0; t < rel.tensors.size(); ++t)
-    u.tensors.push_back(rel.tensors[t] == kNoVar
-                            ? TensorProjection()
-                            : projectDims(mapOf(rel.rule, t), rel.rule, vars[rel.tensors[t]].dims, u.mesh));
+  if (first == kNoVar) return false;
+  if (!anyCut(rel)) { // nothing that could move
+    agreedAt_[relation] = version;
+    return false;
+  }
+  // Along all factors or none at level 0; where it is along all, the other levels have no more.
+  if (level == 0 && !rel.passThrough) return false;
+  const auto way = static_cast<uint8_t>(1 << ((rel.passThrough ? 0 : 2 * level) + (aggressive ? 1 : 0)));
+  Tried& tried = tried_[relation];
+  if (tried.version != version) tried = {version, 0};
+  if (tried.ways & way) return false;
+  tried.ways |= way;
+  if (projections_.size() < rel.tensors.size()) projections_.resize(rel.tensors.size());
+  Update u{rel, mesh(first), {projections_.data(), rel.tensors.size()}, axes_};
+  for (size_t t = 0; t < rel.tensors.size(); ++t) {
+    u.tensors[t].clear();
+    if (rel.tensors[t] != kNoVar)
+      projectDims(mapOf(rel.rule, t), rel.rule, vars[rel.tensors[t]].dims, u.mesh, u.tensors[t]);
+  }
   if (allAgree(u)) {
     agreedAt_[relation] = version;
     return false;
   }
   bool any = false;
+  u.axes.clear();
   for (uint16_t f = 0; f < rel.rule.factors.size(); ++f) {
     u.axes.push_back(factorMoves(rel, f, level) ? agreedParts(u, f) : PartList());
     any = any || !u.axes.back().empty();
@@ -248,6 +269,7 @@ void PropagationState::runStageOnAll(int level, bool aggressive) {
 void PropagationState::reveal(int32_t priority) {
   version_.assign(vars.size(), 0);
   agreedAt_.assign(relations.size(), 0);
+  tried_.assign(relations.size(), {});
   queued_.assign(relations.size(), false);
   for (ShardingVar& var : vars) {
     var.reserved.clear();

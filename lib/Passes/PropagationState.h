@@ -3,6 +3,7 @@
 // them. Private to lib/Passes.
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/Propagate.h"
+#include "dtc/Sharding/Projection.h"
 #include <deque>
 
 namespace dtc {
@@ -78,12 +79,21 @@ private:
   bool settle(const Relation&, std::vector<VarId>& changed);
   [[nodiscard]] uint64_t versionOf(uint32_t relation) const;
   [[nodiscard]] bool agrees(uint32_t relation) const { return agreedAt_[relation] == versionOf(relation); }
+  [[nodiscard]] bool anyCut(const Relation&) const;
   bool update(uint32_t relation, int level, bool aggressive, std::vector<VarId>& changed);
   std::vector<std::vector<uint32_t>> relationsOfVar_;
   // How often a variable has changed, and the sum of that over a relation's variables when it was last found to agree in all
   // factors: until one changes there is nothing to do for it, at any level.
   std::vector<uint32_t> version_;
   std::vector<uint64_t> agreedAt_;
+  // The same for relations that do not agree: in which ways (bits) nothing moved, at that sum.
+  struct Tried {
+    uint64_t version = 0;
+    uint8_t ways = 0;
+  };
+  std::vector<Tried> tried_;
+  std::vector<TensorProjection> projections_; // of one update
+  std::vector<PartList> axes_;
   std::vector<bool> queued_;                    // by relation; all false between stages
   std::unordered_map<int64_t, ValueId> groups_; // shard {group = N}
 };

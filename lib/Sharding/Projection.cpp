@@ -125,7 +125,7 @@ static void projectDim(const DimMap& map, uint16_t dim, const Rule& rule, const 
   bool blocked = false;
   size_t first = out.entries.size();
   for (size_t i = 0; i < map.terms.size(); ++i) {
-    FactorEntry e;
+    FactorEntry& e = out.entries.emplace_back();
     e.factor = map.terms[i].factor;
     e.dim = dim;
     e.minorMost = i + 1 == map.terms.size();
@@ -137,7 +137,6 @@ static void projectDim(const DimMap& map, uint16_t dim, const Rule& rule, const 
         blocked = true;
       }
     }
-    out.entries.push_back(std::move(e));
   }
   if (!rest.empty()) out.overflow.push_back({dim, rest});
   // A factor may be cut further only while nothing minor to it is cut: the list is ordered.
@@ -151,10 +150,15 @@ static void projectDim(const DimMap& map, uint16_t dim, const Rule& rule, const 
 TensorProjection projectDims(const TensorMap& map, const Rule& rule, std::span<const DimSharding> dims,
                              const Mesh& mesh) {
   TensorProjection out;
+  projectDims(map, rule, dims, mesh, out);
+  return out;
+}
+
+void projectDims(const TensorMap& map, const Rule& rule, std::span<const DimSharding> dims, const Mesh& mesh,
+                 TensorProjection& out) {
   out.entries.reserve(dims.size());
   for (size_t d = 0; d < dims.size(); ++d)
     projectDim(map.dims[d], static_cast<uint16_t>(d), rule, dims[d], mesh, out);
-  return out;
 }
 
 std::optional<std::vector<DimSharding>> unprojectDims(const TensorMap& map, const Rule& rule,

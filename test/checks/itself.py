@@ -1,6 +1,6 @@
 """The checks can fail: each is shown something wrong, and must say so."""
 
-from . import coverage, docs, layers, roundtrip, size
+from . import coverage, docs, layers, linear, roundtrip, size
 
 LONG = ["Result<int> Thing::read(int a,", "                       int b) const {", *["  a = 1;"] * 90, "}", "", "int f() { return 1; }"]
 
@@ -25,6 +25,8 @@ def cases():
     yield "roundtrip: parts", len(roundtrip.parts("a\n// -----\nb\n")) == 2
     yield "roundtrip: an expected error", roundtrip.wrong_on_purpose("// expected-error@+1 {{x}}")
     yield "roundtrip: none expected", not roundtrip.wrong_on_purpose("// RUN: %dtc opt %s | FileCheck %s")
+    yield "linear: quadratic time", linear.complaint([[0.1, 5.0], [0.1, 4.0]], "10", "100", "x")
+    yield "linear: linear time", linear.complaint([[0.1, 5.0], [0.09, 1.1]], "10", "100", "x") is None
     yield "coverage: pieces of a format", coverage.pieces("{0} has rank {1}, expected {2}") == ["has rank", ", expected"]
 
 

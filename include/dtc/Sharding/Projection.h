@@ -5,8 +5,6 @@
 
 namespace dtc {
 
-using PartList = std::vector<DimPart>; // major to minor
-
 // One factor as one tensor is cut along it.
 struct FactorEntry {
   uint16_t factor = 0;
@@ -22,11 +20,15 @@ struct TensorProjection {
   // must be resharded before the op can run on it.
   std::vector<std::pair<uint16_t, PartList>> overflow;
   [[nodiscard]] const FactorEntry* find(uint16_t factor) const;
+  void clear() { entries.clear(), overflow.clear(); }
 };
 
 // `dims` has one entry per dim of the tensor.
 [[nodiscard]] TensorProjection projectDims(const TensorMap&, const Rule&, std::span<const DimSharding> dims,
                                            const Mesh&);
+// The same, into an empty one: its room is used again.
+void projectDims(const TensorMap&, const Rule&, std::span<const DimSharding> dims, const Mesh&,
+                 TensorProjection& out);
 
 // The dims of a tensor whose factors are cut as `perFactor` says (one list per factor of the rule). Nothing where a dim
 // cannot say it: a factor that is not minor-most is cut by what does not divide it.

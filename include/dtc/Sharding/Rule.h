@@ -45,7 +45,7 @@ struct Term {
 //            one in `terms`, carries the kind.
 struct DimMap {
   enum Form : uint8_t { Compound, Affine, Free } form = Compound;
-  std::vector<Term> terms;
+  SmallVector<Term, 2> terms;
   int64_t offset = 0;
   [[nodiscard]] bool plain() const { return form == Compound && terms.size() == 1; }
 };

@@ -2,6 +2,7 @@
 // Mesh, Sharding and pieces: the one theory of sharding.md §1 as pure values. Nothing else computes shapes of shards.
 #include "dtc/Sharding/Dim.h"
 #include "dtc/Support/Checked.h"
+#include "dtc/Support/SmallVector.h"
 #include <span>
 
 namespace dtc {
@@ -42,8 +43,10 @@ struct DimPart {
   friend bool operator==(const DimPart&, const DimPart&) = default;
 };
 
+using PartList = SmallVector<DimPart, 2>; // major to minor
+
 struct DimSharding {
-  std::vector<DimPart> parts;
+  PartList parts;
   bool open = false;     // `?`: propagation may cut it (further)
   int32_t priority = -1; // user priority pN; -1: none
   [[nodiscard]] bool cut() const { return !parts.empty(); }

@@ -1,0 +1,67 @@
+"""The compiler's time grows as the program does: ten times the ops take at most fourteen times the processor time.
+
+Processor time of the whole process, the least of some runs of each size: other work on the machine makes caches and memory
+slower, by tens of percent and not by factors. What is quadratic anywhere shows as a factor of thirty and more."""
+
+import resource
+
+MOST = 14  # measured: 9 to 12; large programs leave the caches
+TRIES = 3
+
+
+def chain(ops):
+    """A straight program of so many ops, differentiated."""
+    lines = ["func @f(%x: f32[4, 8], %w: f32[4, 8]) -> (f32[]) {", "  %v0 = mul %x, %w"]
+    for i in range(1, ops):
+        lines.append(f"  %v{i} = " + (f"mul %v{i - 1}, %w", f"tanh %v{i - 1}", f"add %v{i - 1}, %x")[i % 3])
+    lines += [f"  %s = sum %v{ops - 1}", "  return %s", "}", "",
+              "func @main(%x: f32[4, 8], %w: f32[4, 8]) -> (f32[], f32[4, 8], f32[4, 8]) {",
+              "  %s, %dx, %dw = value_and_grad @f(%x, %w)", "  return %s, %dx, %dw", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def llama(context, layers):
+    """A training step on a mesh of 16,384 devices."""
+    made = context.run(context.dtc, "model", "llama", "--size", "405b", "--layers", layers, "--mode", "train",
+                       "--parallel", "dp=16,fsdp=16,cp=8,tp=8,sp")
+    return made.stdout
+
+
+def seconds(context, command, text):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = context.run(context.dtc, *command, "-", text=text, limit=300)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        return None, done.stderr[-2000:]
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, ""
+
+
+def complaint(times, small, large, name):
+    """`times` of (small, large) so far; None where one pair of the least keeps the bound."""
+    ratio = min(t[1] for t in times) / max(min(t[0] for t in times), 1e-3)
+    if ratio <= MOST:
+        return None
+    return f"{name}: {large} take {ratio:.0f} times the processor time of {small}"
+
+
+def check(context):
+    cases = [
+        ("autodiff", ["opt", "-p", "autodiff"], chain(3000), chain(30000), "3,000 ops", "30,000 ops"),
+        ("text to schedule", ["compile", "--emit", "schedule"], llama(context, 15), llama(context, 150), "15 layers", "150 layers"),
+        ("parse and print", ["opt"], llama(context, 60), llama(context, 600), "60 layers", "600 layers"),
+    ]
+    for name, command, small, large, few, many in cases:
+        times, why = [], "the program is empty"
+        for _ in range(TRIES if small else 0):
+            pair = [seconds(context, command, text) for text in (small, large)]
+            why = "".join(stderr for _, stderr in pair)
+            if why:
+                break
+            times.append([time for time, _ in pair])
+            why = complaint(times, few, many, name)
+            if not why:
+                break
+        if why:
+            context.failed(f"linear {name}", why)
+        else:
+            context.passed()
