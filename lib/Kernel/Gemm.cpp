@@ -1,5 +1,6 @@
 #include "Gemm.h"
 #include "Emit.h"
+#include "dtc/Kernel/Schedule.h"
 #include <algorithm>
 
 namespace dtc {
@@ -7,10 +8,6 @@ namespace dtc {
 using namespace loops;
 
 namespace {
-
-struct GemmAxis {
-  Size extent, a{0, {}}, b{0, {}}, y{0, {}};
-};
 
 SizeFormula formula(const Size& s) { return s.is(0) ? SizeFormula{} : SizeFormula{{factorsOf(s)}}; }
 GemmCall::Axis axisOf(const GemmAxis& g) {
@@ -23,15 +20,19 @@ bool joins(const GemmAxis& outer, const GemmAxis& inner) {
 }
 
 // Axes of one kind, the widest stride first, joined where that is one walk.
-std::vector<GemmAxis> joined(std::vector<GemmAxis> axes, Size GemmAxis::* by) {
+template <class Fits>
+std::vector<GemmAxis> joined(std::vector<GemmAxis> axes, Size GemmAxis::* by, const Fits& fits) {
   std::sort(axes.begin(), axes.end(),
             [&](const GemmAxis& p, const GemmAxis& q) { return (p.*by) > (q.*by); });
   for (size_t i = 0; i + 1 < axes.size();) {
-    if (!joins(axes[i], axes[i + 1])) {
+    GemmAxis both = axes[i + 1];
+    both.extent = axes[i].extent * axes[i + 1].extent;
+    both.parts.insert(both.parts.begin(), axes[i].parts.begin(), axes[i].parts.end());
+    if (!joins(axes[i], axes[i + 1]) || !fits(both.parts)) {
       ++i;
       continue;
     }
-    axes[i + 1].extent = axes[i].extent * axes[i + 1].extent;
+    axes[i + 1] = std::move(both);
     axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
   }
   return axes;
@@ -45,80 +46,152 @@ const Node* plainLoad(const Kernel& k, NodeId n) {
   return &node;
 }
 
-struct Parts {
-  const Node *a = nullptr, *b = nullptr, *bias = nullptr, *sum = nullptr;
+// The sum of products that all stores are functions of, with the bias that comes first, and where it lies afterwards.
+struct Product {
+  NodeId sum, value; // value: the sum, or the sum with the bias
+  const Node *a = nullptr, *b = nullptr, *bias = nullptr;
+  Store at;
 };
 
-std::optional<Parts> partsOf(const Kernel& k, NodeId value) {
-  Parts p;
-  const Node* node = &k[value];
-  if (node->kind == NodeKind::Call && node->function == "add") {
-    const bool first = k[node->args[0]].kind == NodeKind::Reduce;
-    p.bias = plainLoad(k, node->args[first ? 1 : 0]);
-    if (!p.bias) return std::nullopt;
-    node = &k[node->args[first ? 0 : 1]];
-  }
-  if (node->kind != NodeKind::Reduce || node->reduce != ReduceKind::Sum) return std::nullopt;
-  const Node& product = k[node->args[0]];
-  if (product.kind != NodeKind::Call || product.function != "mul") return std::nullopt;
-  p.sum = node;
+// The only reduction, if it is a sum of products of two plain loads.
+bool findSum(const Kernel& k, Product& p) {
+  bool only = true;
+  forEachNode(k, rootsOf(k, k.nests[0]), [&](NodeId n) {
+    if (k[n].kind != NodeKind::Reduce) return;
+    only &= !p.sum.valid();
+    p.sum = n;
+  });
+  if (!p.sum.valid() || !only || k[p.sum].reduce != ReduceKind::Sum) return false;
+  const Node& product = k[k[p.sum].args[0]];
+  if (product.kind != NodeKind::Call || product.function != "mul") return false;
   p.a = plainLoad(k, product.args[0]);
   p.b = plainLoad(k, product.args[1]);
-  if (!p.a || !p.b) return std::nullopt;
-  return p;
+  return p.a && p.b;
+}
+
+// Along an axis of the second operand alone, and only that.
+bool biasLies(const Kernel& k, const Product& p, const Node& bias) {
+  size_t along = 0;
+  for (AxisId a = 0; a < k.axes.size(); ++a) {
+    if (k.strideOf(bias.affine, a).size.is(0)) continue;
+    ++along;
+    if (!k.strideOf(p.a->affine, a).size.is(0) || k.strideOf(p.b->affine, a).size.is(0)) return false;
+  }
+  return along <= 1;
+}
+
+// A vector along n that is added before anything else happens to the sum.
+void findBias(const Kernel& k, Product& p) {
+  p.value = p.sum;
+  NodeId reader;
+  size_t readers = 0;
+  forEachNode(k, rootsOf(k, k.nests[0]), [&](NodeId n) {
+    for (NodeId a : k[n].args)
+      if (a == p.sum) reader = n, ++readers;
+  });
+  for (const Store& s : k.nests[0].stores) readers += s.value == p.sum;
+  if (readers != 1 || !reader.valid() || k[reader].kind != NodeKind::Call || k[reader].function != "add")
+    return;
+  const Node* bias = plainLoad(k, k[reader].args[k[reader].args[0] == p.sum ? 1 : 0]);
+  if (!bias || k.buffers[bias->buffer].dtype != k.buffers[p.a->buffer].dtype || !biasLies(k, p, *bias))
+    return;
+  p.bias = bias;
+  p.value = reader;
+}
+
+// The store of the product, or one whose place it can be made in.
+bool findPlace(const Kernel& k, Product& p) {
+  const DType dtype = k.buffers[p.a->buffer].dtype;
+  const Store* best = nullptr;
+  AxisSet axes = 0;
+  for (const Store& s : k.nests[0].stores) {
+    for (const AffineTerm& t : k[s.address].terms)
+      if (t.kind != AffineTerm::OfAxis) return false;
+    if (axes != 0 && axes != k.dependsOn(s.address)) return false;
+    axes = k.dependsOn(s.address);
+    if (k.buffers[s.buffer].dtype != dtype || (best && best->value == p.value)) continue;
+    if (!best || s.value == p.value) best = &s;
+  }
+  if (!best) return false;
+  p.at = *best;
+  return true;
+}
+
+struct Axes {
+  std::vector<GemmAxis> m, n, batch, contracted;
+  Size biasStride{0, {}};
+};
+
+// Which operands each axis belongs to.
+std::optional<Axes> axesOf(const Kernel& k, const Product& p) {
+  Axes axes;
+  for (AxisId a = 0; a < k.axes.size(); ++a) {
+    const Kernel::Stride sa = k.strideOf(p.a->affine, a), sb = k.strideOf(p.b->affine, a);
+    const Kernel::Stride sy = k.strideOf(p.at.address, a);
+    const std::vector<AxisId>& summed = k[p.sum].axes;
+    const bool inSum = std::find(summed.begin(), summed.end(), a) != summed.end();
+    const bool inA = !sa.size.is(0), inB = !sb.size.is(0), inY = !sy.size.is(0);
+    if (!inA && !inB && !inY && !inSum) continue;
+    if (sa.mixed || sb.mixed || sy.mixed || inSum == inY || (!inA && !inB)) return std::nullopt;
+    GemmAxis axis{k.axes[a].extent, sa.size, sb.size, sy.size, {a}};
+    (inSum ? axes.contracted : inA && inB ? axes.batch : inA ? axes.m : axes.n).push_back(std::move(axis));
+    if (p.bias && !k.strideOf(p.bias->affine, a).size.is(0))
+      axes.biasStride = k.strideOf(p.bias->affine, a).size;
+  }
+  auto any = [](const std::vector<AxisId>&) { return true; };
+  auto fits = [&](const std::vector<AxisId>& parts) { return joinsInEpilogue(k, p.value, parts); };
+  axes.m = joined(axes.m, &GemmAxis::y, fits), axes.n = joined(axes.n, &GemmAxis::y, fits);
+  axes.contracted = joined(axes.contracted, &GemmAxis::a, any);
+  // A bias runs along all of n.
+  const bool biased = axes.n.size() == 1 && axes.n[0].parts.size() == 1;
+  if (axes.contracted.size() > 1 || (p.bias && !axes.biasStride.is(0) && !biased)) return std::nullopt;
+  axes.batch = joined(axes.batch, &GemmAxis::y, fits);
+  for (std::vector<GemmAxis>* side : {&axes.m, &axes.n}) // what does not join repeats the other side
+    while (side->size() > 1) {
+      axes.batch.insert(axes.batch.begin(), side->front());
+      side->erase(side->begin());
+    }
+  return axes;
 }
 
 } // namespace
 
-std::optional<GemmCall> matchGemm(const Lowered& l, uint32_t dtypes) {
+std::optional<GemmMatch> matchGemm(const Lowered& l, uint32_t dtypes) {
   const Kernel& k = l.kernel;
-  if (k.nests.size() != 1 || k.nests[0].stores.size() != 1) return std::nullopt;
-  const Store& store = k.nests[0].stores[0];
-  const std::optional<Parts> parts = partsOf(k, store.value);
-  const DType dtype = k.buffers[store.buffer].dtype;
-  if (!parts || !(dtypes >> static_cast<int>(dtype) & 1)) return std::nullopt;
-  for (const Buffer& b : k.buffers)
-    if (b.dtype != dtype) return std::nullopt;
-  std::vector<GemmAxis> m, n, batch, contracted;
-  AxisId biasAxis = 0;
-  Size biasStride{0, {}};
-  for (AxisId a = 0; a < k.axes.size(); ++a) {
-    const Kernel::Stride sa = k.strideOf(parts->a->affine, a), sb = k.strideOf(parts->b->affine, a);
-    const Kernel::Stride sy = k.strideOf(store.address, a);
-    const bool inSum =
-        std::find(parts->sum->axes.begin(), parts->sum->axes.end(), a) != parts->sum->axes.end();
-    const bool inA = !sa.size.is(0), inB = !sb.size.is(0), inY = !sy.size.is(0);
-    if (!inA && !inB && !inY && !inSum) continue;
-    if (sa.mixed || sb.mixed || sy.mixed || inSum == inY || (!inA && !inB)) return std::nullopt;
-    const GemmAxis axis{k.axes[a].extent, sa.size, sb.size, sy.size};
-    (inSum ? contracted : inA && inB ? batch : inA ? m : n).push_back(axis);
-    if (!parts->bias || k.strideOf(parts->bias->affine, a).size.is(0)) continue;
-    if (!biasStride.is(0) || inA || !inB) return std::nullopt;
-    biasAxis = a;
-    biasStride = k.strideOf(parts->bias->affine, a).size;
+  Product p;
+  if (k.nests.size() != 1 || !findSum(k, p)) return std::nullopt;
+  const DType dtype = k.buffers[p.a->buffer].dtype;
+  if (!(dtypes >> static_cast<int>(dtype) & 1) || k.buffers[p.b->buffer].dtype != dtype) return std::nullopt;
+  findBias(k, p);
+  if (!findPlace(k, p)) return std::nullopt;
+  std::optional<Axes> axes = axesOf(k, p);
+  if (!axes && p.bias) { // the bias lies as the library cannot read it: it is added behind
+    p.bias = nullptr;
+    p.value = p.sum;
+    if (!findPlace(k, p)) return std::nullopt;
+    axes = axesOf(k, p);
   }
-  for (const AffineTerm& t : k[store.address].terms)
-    if (t.kind != AffineTerm::OfAxis) return std::nullopt;
-  m = joined(m, &GemmAxis::y), n = joined(n, &GemmAxis::y), contracted = joined(contracted, &GemmAxis::a);
-  if (contracted.size() > 1 || (parts->bias && (n.size() != 1 || n[0].extent != k.axes[biasAxis].extent)))
-    return std::nullopt;
-  batch = joined(batch, &GemmAxis::y);
-  for (std::vector<GemmAxis>* side : {&m, &n}) // what does not join repeats the other side
-    while (side->size() > 1) {
-      batch.insert(batch.begin(), side->front());
-      side->erase(side->begin());
-    }
-  GemmCall call;
+  if (!axes) return std::nullopt;
+  GemmMatch match;
+  GemmCall& call = match.call;
   call.dtype = dtype;
-  auto only = [](const std::vector<GemmAxis>& v) { return axisOf(v.empty() ? GemmAxis{{1, {}}} : v[0]); };
-  for (const GemmAxis& g : batch) call.batch.push_back(axisOf(g));
-  call.m = only(m), call.n = only(n), call.k = only(contracted);
-  call.a = l.inputs[parts->a->buffer];
-  call.b = l.inputs[parts->b->buffer];
-  if (parts->bias) call.bias = static_cast<int32_t>(l.inputs[parts->bias->buffer]);
-  call.biasStride = formula(biasStride);
+  std::vector<GemmAxis> windows = axes->batch;
+  auto only = [](const std::vector<GemmAxis>& v) { return v.empty() ? GemmAxis{} : v[0]; };
+  windows.push_back(only(axes->m)), windows.push_back(only(axes->n));
+  for (const GemmAxis& g : axes->batch) call.batch.push_back(axisOf(g));
+  call.m = axisOf(only(axes->m)), call.n = axisOf(only(axes->n)), call.k = axisOf(only(axes->contracted));
+  call.a = l.inputs[p.a->buffer];
+  call.b = l.inputs[p.b->buffer];
+  call.y = l.outputs[p.at.buffer - k.numInputs];
+  if (p.bias) call.bias = static_cast<int32_t>(l.inputs[p.bias->buffer]);
+  call.biasStride = formula(axes->biasStride);
   call.sizes = l.sizes;
-  return call;
+  std::optional<EpilogueKernel> rest = epilogueOf(k, p.value, p.at, windows);
+  if (!rest) return match;
+  for (uint32_t b : rest->inputs) match.inputs.push_back(l.inputs[b]);
+  for (uint32_t b : rest->outputs) match.outputs.push_back(l.outputs[b - k.numInputs]);
+  match.epilogue = std::move(rest->kernel);
+  return match;
 }
 
 std::optional<ViewCall> matchView(const Lowered& l) {

@@ -5,9 +5,36 @@
 
 namespace dtc {
 
-// The kernel as one library call: a single store of a sum of products of two plain loads, with or without a bias along n.
-// Works on the loops, so that matmul, linear and einsum, with the transposes and reshapes around them, are one case.
-[[nodiscard]] std::optional<GemmCall> matchGemm(const Lowered&, uint32_t dtypes);
+// An axis of the product: its extent, its strides in a, b and y, and the kernel's axes that it is made of, outermost first.
+struct GemmAxis {
+  loops::Size extent, a{0, {}}, b{0, {}}, y{0, {}};
+  std::vector<loops::AxisId> parts;
+};
+
+struct GemmMatch {
+  GemmCall call;                         // its epilogue is not filled in
+  std::optional<loops::Kernel> epilogue; // what is left of the kernel behind the product
+  std::vector<uint32_t> inputs, outputs; // of the epilogue: GemmEpilogue
+};
+
+// The kernel as one library call: stores of elementwise functions of one sum of products of two plain loads, with or without
+// a bias along n. The product itself is stored by one of them, or made in the place of a result of its dtype. Works on the loops,
+// so that matmul, linear and einsum, with the transposes and reshapes around them, are one case.
+[[nodiscard]] std::optional<GemmMatch> matchGemm(const Lowered&, uint32_t dtypes);
+
+// What the kernel still does where `product` is already stored by `at`: a kernel over windows of the axes, with two more size
+// arguments, begin and count, for each. `inputs` and `outputs`: the old numbers of its buffers.
+struct EpilogueKernel {
+  loops::Kernel kernel;
+  std::vector<uint32_t> inputs, outputs;
+};
+// Nothing is left: nothing.
+[[nodiscard]] std::optional<EpilogueKernel> epilogueOf(const loops::Kernel&, loops::NodeId product,
+                                                       const loops::Store& at,
+                                                       std::span<const GemmAxis> axes);
+// Can the axes, outermost first, be windows of one axis of the epilogue?
+[[nodiscard]] bool joinsInEpilogue(const loops::Kernel&, loops::NodeId product,
+                                   const std::vector<loops::AxisId>& parts);
 
 // The kernel as another view of its only input.
 [[nodiscard]] std::optional<ViewCall> matchView(const Lowered&);

@@ -50,10 +50,12 @@ std::string regionKey(const Module& m, OpId fused) {
 }
 
 // Named after the ops that compute something, else after those that move: "k_exp_mul".
-std::string baseName(const Module& m, OpId fused) {
+// `behind`: of what stands behind a product, without it.
+std::string baseName(const Module& m, OpId fused, bool behind) {
   std::vector<std::string_view> computing, moving;
   for (OpId o : m[m.region(fused)].ops) {
     const OpRecord& r = m.record(o);
+    if (behind && r.lowering == Lowering::Library) continue;
     std::vector<std::string_view>& list =
         r.scalar || r.lowering != Lowering::Loops || r.element ? computing : moving;
     if (std::find(list.begin(), list.end(), r.name) == list.end()) list.push_back(r.name);
@@ -170,6 +172,11 @@ static std::string formulaKey(const SizeFormula& f) {
   return key;
 }
 
+static bool isKind(const Module& m, OpId fused, std::string_view name) {
+  const AttrId kind = m.attr(fused, "kind");
+  return kind.valid() && m.strings[m.attrs[kind].text] == name;
+}
+
 Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   if (module_ != &m) byRegion_.clear();
   module_ = &m;
@@ -179,19 +186,35 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   if (!lowered) return lowered.error();
   Kernel& k = lowered->kernel;
   splitDividedAxes(k);
-  const AttrId kind = m.attr(fused, "kind");
-  if (kind.valid() && m.strings[m.attrs[kind].text] == "gemm")
-    if (std::optional<GemmCall> gemm = matchGemm(*lowered, options_.gemmDTypes)) {
-      countWork(m, fused, *lowered, gemm->bytes, gemm->flops);
-      return byRegion_.emplace(key, std::move(*gemm)).first->second;
-    }
-  if (kind.valid() && m.strings[m.attrs[kind].text] == "attention") k.attention = matchAttention(*lowered);
+  if (isKind(m, fused, "attention")) k.attention = matchAttention(*lowered);
   if (!k.attention) joinAxes(k);
+  if (isKind(m, fused, "gemm"))
+    if (std::optional<GemmMatch> gemm = matchGemm(*lowered, options_.gemmDTypes)) {
+      countWork(m, fused, *lowered, gemm->call.bytes, gemm->call.flops);
+      if (gemm->epilogue) {
+        const std::string name = baseName(m, fused, true);
+        gemm->call.epilogue = {keep(*gemm->epilogue, name, [&] { return commentsOf(m, fused); }).first,
+                               gemm->inputs, gemm->outputs};
+      }
+      return byRegion_.emplace(key, std::move(gemm->call)).first->second;
+    }
   if (std::optional<ViewCall> view = matchView(*lowered)) {
     SizeFormula flops;
     countWork(m, fused, *lowered, view->bytes, flops);
     return byRegion_.emplace(key, std::move(*view)).first->second;
   }
+  const auto [number, made] = keep(k, baseName(m, fused, false), [&] { return commentsOf(m, fused); });
+  if (made) {
+    countWork(m, fused, *lowered, kernels_[number].bytes, kernels_[number].flops);
+    if (k.attention) countAttention(k, *k.attention, kernels_[number].flops);
+  }
+  KernelCall call{number, lowered->inputs, lowered->outputs, lowered->sizes};
+  return byRegion_.emplace(key, std::move(call)).first->second;
+}
+
+// The kernel's number in the set, and whether it is new there.
+std::pair<uint32_t, bool> KernelSet::keep(const Kernel& k, const std::string& base,
+                                          const std::function<std::string()>& comments) {
   KernelSource source;
   std::string text;
   for (const Buffer& b : k.buffers)
@@ -216,21 +239,16 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
     text += formulaKey(*f);
   text += std::to_string(source.threadsPerBlock);
   auto [it, made] = byText_.try_emplace(text, static_cast<uint32_t>(kernels_.size()));
-  if (made) {
-    const std::string base = baseName(m, fused);
-    const uint32_t count = ++nameCount_[base];
-    source.name = count == 1 ? base : base + "_" + std::to_string(count);
-    countWork(m, fused, *lowered, source.bytes, source.flops);
-    if (k.attention) countAttention(k, *k.attention, source.flops);
-    const std::string comments = options_.comments ? commentsOf(m, fused) : "";
-    if (options_.cpp && options_.otherSchedules) addOtherSchedules(k, options_.vectorBytes, source);
-    if (options_.cpp) source.cpp = comments + cppSignature(k, source.name) + source.cpp + "}\n";
-    if (options_.cuda)
-      source.cuda = comments + cudaSignature(k, source.name, source.threadsPerBlock) + source.cuda + "}\n";
-    kernels_.push_back(std::move(source));
-  }
-  KernelCall call{it->second, lowered->inputs, lowered->outputs, lowered->sizes};
-  return byRegion_.emplace(key, std::move(call)).first->second;
+  if (!made) return {it->second, false};
+  const uint32_t count = ++nameCount_[base];
+  source.name = count == 1 ? base : base + "_" + std::to_string(count);
+  const std::string said = options_.comments ? comments() : "";
+  if (options_.cpp && options_.otherSchedules) addOtherSchedules(k, options_.vectorBytes, source);
+  if (options_.cpp) source.cpp = said + cppSignature(k, source.name) + source.cpp + "}\n";
+  if (options_.cuda)
+    source.cuda = said + cudaSignature(k, source.name, source.threadsPerBlock) + source.cuda + "}\n";
+  kernels_.push_back(std::move(source));
+  return {it->second, true};
 }
 
 } // namespace dtc

@@ -45,11 +45,12 @@ void FusionGroups::run() {
       contract(o);
     else if (madeOfNothing(o))
       s.form.move = true, s.form.compound = false;
-    else if (!joinBias(o))
+    else if (!joinEpilogue(o))
       place(o);
   }
   for (ValueId v : m_[block_].yields) store(v);
   if (limit_ <= 1) return;
+  takeInReaders();
   computeAgain();
   joinSmall();
   // A move that was stored late stands behind its readers in the same group until here.
@@ -70,40 +71,6 @@ bool FusionGroups::madeOfNothing(OpId o) const {
     if (!state || !state->form.move || state->group >= 0) return false;
   }
   return true;
-}
-
-// The sum of a matrix product and a vector along its last dim, which belongs to the second operand alone: the library's bias.
-bool FusionGroups::joinBias(OpId o) {
-  if (m_[o].numOperands != 2 || m_[o].numResults != 1 || !m_.record(o).scalar ||
-      m_.record(o).scalar != std::string_view("a + b"))
-    return false;
-  for (size_t i = 0; i < 2; ++i) {
-    const ValueId product = m_.operand(o, i), bias = m_.operand(o, 1 - i);
-    const int g = groupOf(product);
-    if (g < 0 || uses_[product.index] != 1 || m_[product].type != m_[m_.result(o)].type) continue;
-    FusionGroup& group = groups_[static_cast<size_t>(g)];
-    const OpId gemm(m_[product].owner);
-    const Type &t = m_.typeOf(product), &b = m_.typeOf(bias);
-    if (group.kind != "gemm" || group.ops.size() != 1 || group.ops[0] != gemm || m_[gemm].numOperands != 2)
-      continue;
-    if (b.rank() != 1 || t.rank() == 0 || b.dims[0] != t.dims.back() || groupOf(sourceOf(bias).value) == g)
-      continue;
-    const Rule& rule = state_.at(gemm.index).form.rule;
-    const int n = rule.factorOf(rule.results[0], t.rank() - 1);
-    bool inA = false, inB = false;
-    for (const DimMap& d : rule.operands[0].dims) inA |= d.plain() && d.terms[0].factor == n;
-    for (const DimMap& d : rule.operands[1].dims) inB |= d.plain() && d.terms[0].factor == n;
-    const int64_t level = std::max(group.level, levelOf(bias) + 1);
-    if (n < 0 || inA || !inB || group.minUser <= level) continue;
-    store(bias);
-    group.ops.push_back(o);
-    group.level = level;
-    state_[o.index].group = g;
-    state_[o.index].placed = now_++;
-    noteUses(o, level, static_cast<uint32_t>(g));
-    return true;
-  }
-  return false;
 }
 
 const FusionGroups::OpState* FusionGroups::stateOf(ValueId v) const {
@@ -298,7 +265,7 @@ std::string_view FusionGroups::obstacle(OpId o, uint32_t gi) {
   const FusionGroup& g = groups_[gi];
   const FusionForm& form = state_[o.index].form;
   if (!g.fusible) return "it is made outside of kernels";
-  if (g.kind == "gemm") return "a library call takes in a bias and what only moves its result";
+  if (g.kind == "gemm") return epilogueObstacle(o, gi);
   if (g.closed) return "a contraction or a copy takes in nothing but what only moves its result";
   if (g.ops.size() >= limit_) return "the kernel has as many ops as the limit allows";
   if (form.indexed) return "it is read where data or an irregular index says";
@@ -434,8 +401,11 @@ bool FusionGroups::joinMove(OpId o, std::string_view& kind) {
   FusionGroup& group = groups_[static_cast<size_t>(g)];
   if (!group.fusible || group.ops.size() >= limit_ || elementsOf(m_.typeOf(m_.result(o))) != group.elements)
     return false;
-  if (group.closed && ((group.kind != "gemm" && group.kind != "attention") || uses_[source.value.index] != 1))
-    return false;
+  if (group.closed) { // it is written once: moved, or as it is
+    if (group.kind != "gemm" && group.kind != "attention") return false;
+    for (ValueId v = m_.operand(o, 0); v != source.value; v = m_.operand(OpId(m_[v].owner), 0))
+      if (uses_[v.index] != 1) return false;
+  }
   // The only reader of a value writes it elsewhere; another copy of it would be one more output.
   return uses_[source.value.index] == 1;
 }
@@ -467,6 +437,8 @@ bool FusionGroups::folds(OpId reader, OpId op) const {
   if (it->second.again) return it->second.group != state_.at(reader.index).group;
   if (!it->second.form.move) return false;
   if (it->second.group < 0) return true;
+  const FusionGroup& made = groups_[static_cast<size_t>(it->second.group)];
+  if (made.closed && made.ops.size() > 1) return false; // its maker writes it moved, and nothing else
   const OpState& r = state_.at(reader.index);
   const int64_t when = r.form.move && r.stored != INT64_MAX ? r.stored : r.placed;
   return it->second.stored > when && it->second.group != r.group;

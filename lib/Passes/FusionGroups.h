@@ -65,7 +65,19 @@ private:
   void place(OpId o);
   void contract(OpId o);
   [[nodiscard]] bool madeOfNothing(OpId o) const;
-  bool joinBias(OpId o);
+  // Behind a matrix product (FusionEpilogue.cpp).
+  bool joinEpilogue(OpId o);
+  std::string_view epilogueObstacle(OpId o, uint32_t g); // "" only between the tests of joinEpilogue
+  [[nodiscard]] bool libraryBias(OpId sum, ValueId product, ValueId bias, uint32_t g) const;
+  void takeInReaders();
+  struct Reading {
+    OpId reader;
+    bool moved; // by way of moves that the reader folds
+  };
+  using Readings = std::unordered_map<uint32_t, std::vector<Reading>>; // by value
+  [[nodiscard]] Readings readings() const;
+  bool takeIn(uint32_t g, uint32_t reader, ValueId product, const Readings& readings);
+  [[nodiscard]] bool elementwiseBeside(const FusionGroup& g, const Type& product) const;
   void store(ValueId v); // a folded move that must be in memory
   bool joinMove(OpId o, std::string_view& kind);
   // Why the op cannot join the group that makes one of its operands; "" where it can.

@@ -1,7 +1,7 @@
 #include "dtc/Runtime/CpuBackend.h"
 
+#include "CpuGemm.h"
 #include "HostMemory.h"
-#include "OneDnnLibrary.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,9 +10,8 @@
 namespace dtc {
 namespace {
 
-using KernelFunction = void(void* const*, const int64_t*, int64_t, int64_t, void*);
+using KernelFunction = CpuKernelFunction;
 constexpr int64_t kPartElements = 16384; // a part touches at least about so many elements: some microseconds
-constexpr int64_t kPartFlops = 1 << 20;
 constexpr int64_t kWorthMeasuring = 1 << 16; // elements of a kernel whose schedule is worth a choice
 constexpr int kMeasuringRounds = 4;          // the first warms up
 
@@ -28,39 +27,15 @@ struct KernelStep {
   uint32_t parts = 1;
 };
 
-// What a product over no elements is: its bias, or zeros.
-void fillWithBias(const PlacedGemm& g, size_t axis, const std::byte* bias, std::byte* y) {
-  int64_t width = dtypeBytes(g.dtype);
-  size_t batches = g.batch.size();
-  if (axis == batches + 2) {
-    bias ? std::memcpy(y, bias, static_cast<size_t>(width)) : std::memset(y, 0, static_cast<size_t>(width));
-    return;
-  }
-  const PlacedGemm::Axis& a = axis < batches ? g.batch[axis] : axis == batches ? g.m : g.n;
-  for (int64_t i = 0; i < a.extent; ++i)
-    fillWithBias(g, axis + 1, bias && axis == batches + 1 ? bias + i * g.biasStride * width : bias,
-                 y + i * a.y * width);
-}
-
-struct GemmStep {
-  std::optional<PlacedGemm> empty;       // a product over no elements
-  std::vector<std::vector<void*>> parts; // oneDNN products; those of one part run one after the other
-};
-
 class CpuBackend final : public Backend {
 public:
   CpuBackend(const CpuJit& jit, const ThreadPool& pool, int64_t places, const JitConfig& config, int optLevel)
-      : jit_(jit), config_(config), optLevel_(optLevel), scratch_(static_cast<size_t>(pool.size())),
+      : jit_(jit), config_(config), optLevel_(optLevel), gemms_(config_),
+        scratch_(static_cast<size_t>(pool.size())),
         maxParts_(std::max<int64_t>(1, (2 * pool.size() + places - 1) / places)),
         comm_(makeLocalCommunicator()) {
     if (pool.size() == 1) maxParts_ = 1;
   }
-  ~CpuBackend() override {
-    for (const GemmStep& g : gemms_)
-      for (const auto& part : g.parts)
-        for (void* product : part) oneDnn_->destroy(product);
-  }
-
   std::string_view name() const override { return "cpu"; }
 
   KernelOptions kernelOptions() const override {
@@ -131,7 +106,17 @@ public:
     steps_.push_back(std::move(s));
     return Placed{static_cast<uint32_t>(steps_.size() - 1), steps_.back().parts};
   }
-  Result<Placed> place(int64_t, const PlacedGemm& g) override;
+  Result<Placed> place(int64_t, const PlacedGemm& g) override {
+    if (!gemms_.isOpen()) {
+      auto begin = std::chrono::steady_clock::now();
+      if (Status opened = gemms_.open(); !opened) return opened.error();
+      phases.push_back({"open oneDNN", sinceMs(begin)});
+    }
+    if (!g.epilogue) return gemms_.place(g, nullptr, nullptr, maxParts_);
+    const KernelSource& source = (*kernels_)[g.epilogue->kernel];
+    growScratch(static_cast<size_t>(source.scratchBytes(g.epilogue->sizes)));
+    return gemms_.place(g, functions_[g.epilogue->kernel], &source, maxParts_);
+  }
 
   Status runKernel(uint32_t step, uint32_t part, int worker) override {
     const KernelStep& s = steps_[step];
@@ -140,14 +125,8 @@ public:
                scratch_[static_cast<size_t>(worker)].data);
     return Ok{};
   }
-  Status runGemm(uint32_t step, uint32_t part, int) override {
-    if (gemms_[step].empty) {
-      fillWithBias(*gemms_[step].empty, 0, gemms_[step].empty->bias, gemms_[step].empty->y);
-      return Ok{};
-    }
-    for (void* product : gemms_[step].parts[part])
-      if (oneDnn_->run(product) != 0) return machineError("oneDNN could not execute the matrix product");
-    return Ok{};
+  Status runGemm(uint32_t step, uint32_t part, int worker) override {
+    return gemms_.run(step, part, scratch_[static_cast<size_t>(worker)].data);
   }
   Communicator& communicator() override { return *comm_; }
   Status finish() override { return Ok{}; }
@@ -162,7 +141,6 @@ private:
     for (Scratch& s : scratch_)
       if (auto p = allocate(0, static_cast<int64_t>(bytes)); p) s.data = *p;
   }
-  Status products(const PlacedGemm& g, std::vector<void*>& out);
   KernelFunction* fastest(const KernelStep& s, const std::vector<KernelFunction*>& others);
 
   const CpuJit& jit_;
@@ -174,8 +152,7 @@ private:
   std::unordered_map<std::string, std::vector<KernelFunction*>>
       others_; // schedules not yet measured, by kernel
   std::vector<KernelStep> steps_;
-  std::vector<GemmStep> gemms_;
-  const DtcOneDnnTable* oneDnn_ = nullptr;
+  CpuGemms gemms_;
   HostMemory memory_;
   std::vector<Scratch> scratch_; // by worker
   size_t scratchBytes_ = 0;
@@ -202,84 +179,6 @@ KernelFunction* CpuBackend::fastest(const KernelStep& s, const std::vector<Kerne
   if (phases.empty() || phases.back().name != "choose schedules") phases.push_back({"choose schedules", 0});
   phases.back().milliseconds += sinceMs(begin);
   return all[chosen];
-}
-
-// One product, or several where a batch axis has no place in oneDNN's (more than one, or one that repeats an operand).
-Status CpuBackend::products(const PlacedGemm& g, std::vector<void*>& out) {
-  auto move = [&](const PlacedGemm::Axis& axis, int64_t i, PlacedGemm& to) {
-    int64_t width = dtypeBytes(g.dtype);
-    to.a += i * axis.a * width;
-    to.b += i * axis.b * width;
-    to.y += i * axis.y * width;
-  };
-  if (g.batch.size() > 1 || (g.batch.size() == 1 && (g.batch[0].a == 0 || g.batch[0].b == 0))) {
-    for (int64_t i = 0; i < g.batch[0].extent; ++i) {
-      PlacedGemm inner = g;
-      inner.batch.erase(inner.batch.begin());
-      move(g.batch[0], i, inner);
-      if (Status s = products(inner, out); !s) return s;
-    }
-    return Ok{};
-  }
-  PlacedGemm::Axis batch = g.batch.empty() ? PlacedGemm::Axis{1, 0, 0, 0} : g.batch[0];
-  DtcGemm d{g.dtype == DType::BF16 ? DtcGemmBf16 : DtcGemmF32,
-            batch.extent,
-            g.m.extent,
-            g.n.extent,
-            g.k.extent,
-            batch.a,
-            g.m.a,
-            g.k.a,
-            batch.b,
-            g.k.b,
-            g.n.b,
-            batch.y,
-            g.m.y,
-            g.n.y,
-            g.a,
-            g.b,
-            g.bias,
-            g.biasStride,
-            g.y};
-  char error[200] = "";
-  void* product = oneDnn_->create(&d, error, sizeof error);
-  if (!product) return machineError(std::string("oneDNN refuses the matrix product: ") + error);
-  out.push_back(product);
-  return Ok{};
-}
-
-Result<Backend::Placed> CpuBackend::place(int64_t, const PlacedGemm& g) {
-  if (!oneDnn_) {
-    auto begin = std::chrono::steady_clock::now();
-    auto table = openOneDnn(config_);
-    if (!table) return table.error();
-    oneDnn_ = *table;
-    phases.push_back({"open oneDNN", sinceMs(begin)});
-  }
-  uint32_t number = static_cast<uint32_t>(gemms_.size());
-  GemmStep& step = gemms_.emplace_back();
-  int64_t points = g.m.extent * g.n.extent, flops = 2 * points * g.k.extent;
-  for (const PlacedGemm::Axis& a : g.batch) points *= a.extent, flops *= a.extent;
-  if (points == 0) return Placed{number, 0};
-  if (g.k.extent == 0) {
-    step.empty = g;
-    return Placed{number, 1};
-  }
-  // Rows are shared out; where there are few, the outermost batch axis is.
-  bool byBatch = !g.batch.empty() && g.batch[0].extent > 1;
-  PlacedGemm::Axis cut = byBatch ? g.batch[0] : g.m;
-  int64_t parts = std::clamp<int64_t>(std::min(flops / kPartFlops, cut.extent), 1, maxParts_);
-  for (int64_t i = 0; i < parts; ++i) {
-    Interval rows = piece(cut.extent, parts, i);
-    PlacedGemm part = g;
-    (byBatch ? part.batch[0] : part.m).extent = rows.size();
-    int64_t width = dtypeBytes(g.dtype);
-    part.a += rows.begin * cut.a * width;
-    part.b += rows.begin * cut.b * width;
-    part.y += rows.begin * cut.y * width;
-    if (Status s = products(part, step.parts.emplace_back()); !s) return s.error();
-  }
-  return Placed{number, static_cast<uint32_t>(parts)};
 }
 
 } // namespace

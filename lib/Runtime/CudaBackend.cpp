@@ -20,6 +20,7 @@ struct Launch {
 struct Product {
   int64_t place = 0;
   CudaGemm gemm;
+  std::optional<uint32_t> epilogue; // the launch that follows it
 };
 
 class CudaBackend final : public Backend {
@@ -62,9 +63,11 @@ public:
       return device_.launch(l.function, l.grid, l.block, 0, l.arguments.data(), s);
     });
   }
-  Status runGemm(uint32_t step, uint32_t, int) override {
+  Status runGemm(uint32_t step, uint32_t, int worker) override {
     const Product& p = products_[step];
-    return onStream(p.place, false, [&](const CudaStream& s) { return p.gemm.run(*library_, device_, s); });
+    auto done =
+        onStream(p.place, false, [&](const CudaStream& s) { return p.gemm.run(*library_, device_, s); });
+    return done && p.epilogue ? runKernel(*p.epilogue, 0, worker) : done;
   }
   Communicator& communicator() override { return comm_; }
   Status finish() override { return streams_.synchronize(); }
@@ -142,7 +145,7 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
   bool empty = g.m.extent == 0 || g.n.extent == 0;
   for (const PlacedGemm::Axis& axis : g.batch) empty |= axis.extent == 0;
   if (empty) {
-    products_.push_back({place, {}});
+    products_.push_back({place, {}, {}});
     return Placed{number, 0};
   }
   if (!library_) {
@@ -155,7 +158,13 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
   }
   auto gemm = CudaGemm::plan(*library_, device_, g);
   if (!gemm) return gemm.error();
-  products_.push_back({place, std::move(*gemm)});
+  std::optional<uint32_t> epilogue;
+  if (g.epilogue) {
+    auto kernel = this->place(place, *g.epilogue);
+    if (!kernel) return kernel.error();
+    epilogue = kernel->step;
+  }
+  products_.push_back({place, std::move(*gemm), epilogue});
   return Placed{number, 1};
 }
 

@@ -51,7 +51,17 @@ Status Loader::placeGemm(const FusedStep& step, PlacedStep& out) {
     g.b = operand(call.b);
     if (call.bias >= 0) g.bias = operand(static_cast<uint32_t>(call.bias));
     g.biasStride = call.biasStride(sizes);
-    g.y = addressOf(p, *offsetOf(m_.result(step.op)));
+    g.y = addressOf(p, *offsetOf(m_.result(step.op, call.y)));
+    if (call.epilogue) {
+      PlacedKernel& k = g.epilogue.emplace();
+      k.kernel = call.epilogue->kernel;
+      for (uint32_t i : call.epilogue->inputs) k.buffers.push_back(operand(i));
+      for (uint32_t r : call.epilogue->outputs)
+        k.buffers.push_back(addressOf(p, *offsetOf(m_.result(step.op, r))));
+      k.sizes = std::move(sizes);
+      for (const PlacedGemm::Axis& a : g.batch) k.sizes.insert(k.sizes.end(), {0, a.extent});
+      k.sizes.insert(k.sizes.end(), {0, g.m.extent, 0, g.n.extent});
+    }
     auto placed = backend_.place(p, g);
     if (!placed) return at(step.op, placed.error());
     out.at.push_back(*placed);

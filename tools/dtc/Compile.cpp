@@ -152,6 +152,7 @@ private:
         row = {source.name, 1, source.bytes(sizes), source.flops(sizes)};
       } else if (const auto* g = std::get_if<GemmCall>(&*call)) {
         row = {"matrix product", 1, g->bytes(sizes), g->flops(sizes)};
+        if (g->epilogue) row.name = "matmul + " + set.kernels()[g->epilogue->kernel].name;
       }
       auto same = std::find_if(rows.begin(), rows.end(), [&](const WorkRow& r) {
         return r.name == row.name && r.bytes == row.bytes && r.flops == row.flops;
@@ -171,18 +172,19 @@ private:
       auto call = set.add(m_, o);
       if (!call) return call.error();
       if (const auto* gemm = std::get_if<GemmCall>(&*call))
-        libraryCalls.push_back({"library-calls.txt", gemmText(o, *gemm)});
+        libraryCalls.push_back({"library-calls.txt", gemmText(o, *gemm, set)});
     }
     note("print kernels", clock.lap());
     return Ok{};
   }
 
-  std::string gemmText(OpId o, const GemmCall& g) const {
+  std::string gemmText(OpId o, const GemmCall& g, const KernelSet& set) const {
     LineCol at = m_[o].loc.valid() ? lineColumn(m_.source.text, m_[o].loc.begin) : LineCol();
     std::string where = m_[o].loc.valid() ? " (" + m_.source.name + ":" + std::to_string(at.line) + ")" : "";
-    return "// library call: " + printValueName(m_, m_.result(o)) + " = matrix product" +
+    return "// library call: " + printValueName(m_, m_.result(o, g.y)) + " = matrix product" +
            (g.bias >= 0 ? " with bias" : "") + ", " + std::string(dtypeName(g.dtype)) + where + ", by " +
-           (cuda() ? "cuBLASLt" : "oneDNN") + "\n";
+           (cuda() ? "cuBLASLt" : "oneDNN") +
+           (g.epilogue ? "; then, on what it wrote, " + set.kernels()[g.epilogue->kernel].name : "") + "\n";
   }
 
   Status cpuText(const KernelSet& set, std::vector<Piece>& pieces) {

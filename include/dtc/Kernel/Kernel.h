@@ -3,10 +3,16 @@
 // nothing but another view of the same bytes. All that a runtime needs to launch it is data here; it never reads the text.
 #include "dtc/IR/Module.h"
 #include "dtc/Support/Result.h"
+#include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 
 namespace dtc {
+
+namespace loops {
+class Kernel;
+}
 
 // A number that depends on a device's sizes: a sum of products of ceil(extent / per), extent a number or a size argument.
 struct SizeFormula {
@@ -59,6 +65,17 @@ struct KernelCall {
   std::vector<Dim> sizes; // the values of the size arguments, each to be taken on the device that runs it
 };
 
+// What stands behind a product: a kernel of ours over the elements that the product has just written, run block by block while
+// they lie in the cache. It reads them where they are, and may write its own result in their place.
+struct GemmEpilogue {
+  uint32_t kernel = 0;          // index into KernelSet::kernels
+  std::vector<uint32_t> inputs; // operand numbers of the fused op, in the order of the kernel's input buffers
+  std::vector<uint32_t>
+      outputs; // result numbers, in the order of its output buffers; the product is one of them
+  // Its size arguments are the call's sizes, then a window: where the block begins and how many elements it has, along
+  // each batch axis, m and n.
+};
+
 // y[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n], plus bias[n] where there is one. Everything is in
 // elements; a stride of 0 repeats. Sums are in f32 (f64 for f64).
 struct GemmCall {
@@ -69,9 +86,11 @@ struct GemmCall {
   std::vector<Axis> batch; // outermost first; may be empty
   Axis m, n, k;
   uint32_t a = 0, b = 0;  // operand numbers of the fused op
+  uint32_t y = 0;         // result number
   int32_t bias = -1;      // operand number, or -1
   SizeFormula biasStride; // along n (0 or 1)
   std::vector<Dim> sizes; // what the formulas' sizes are
+  std::optional<GemmEpilogue> epilogue;
   SizeFormula bytes, flops;
 };
 
@@ -104,6 +123,8 @@ public:
   [[nodiscard]] const KernelOptions& options() const { return options_; }
 
 private:
+  std::pair<uint32_t, bool> keep(const loops::Kernel&, const std::string& base,
+                                 const std::function<std::string()>& comments);
   KernelOptions options_;
   std::vector<KernelSource> kernels_;
   std::unordered_map<std::string, uint32_t> byText_; // the text without name and comments -> kernel

@@ -33,8 +33,9 @@ struct NestPlan {
 // The axis of `axes` along which most bytes of the nest's accesses are contiguous; nothing where `axes` is empty.
 [[nodiscard]] std::optional<AxisId> mostContiguous(const Kernel&, const Nest&, std::span<const AxisId> axes);
 
-// Calls fn(NodeId) for each node that the roots need, arguments first, each once.
-template <class Fn> void forEachNode(const Kernel& k, std::span<const NodeId> roots, Fn&& fn) {
+// Calls fn(NodeId) for each node that the roots need, arguments first, each once. What only `leaf` needs is left out.
+template <class Fn>
+void forEachNode(const Kernel& k, std::span<const NodeId> roots, Fn&& fn, NodeId leaf = {}) {
   std::vector<bool> seen(k.numNodes());
   std::vector<std::pair<NodeId, bool>> work;
   for (size_t i = roots.size(); i-- > 0;) work.push_back({roots[i], false});
@@ -48,6 +49,7 @@ template <class Fn> void forEachNode(const Kernel& k, std::span<const NodeId> ro
     if (seen[n.index]) continue;
     seen[n.index] = true;
     work.push_back({n, true});
+    if (n == leaf) continue;
     const Node& node = k[n];
     if (node.affine.valid())
       for (const AffineTerm& t : k[node.affine].terms)

@@ -3,8 +3,16 @@
 // are logical: one per place of the mesh. Everything is set up when a program is loaded; a step only starts it.
 #include "dtc/Kernel/Kernel.h"
 #include "dtc/Runtime/Communicator.h"
+#include <optional>
 
 namespace dtc {
+
+// One launch of a kernel on one device.
+struct PlacedKernel {
+  uint32_t kernel = 0; // index into the sources given to compile()
+  std::vector<void*> buffers;
+  std::vector<int64_t> sizes;
+};
 
 // A matrix product on one device, all numbers known (GemmCall says what they mean).
 struct PlacedGemm {
@@ -17,13 +25,8 @@ struct PlacedGemm {
   const std::byte *a = nullptr, *b = nullptr, *bias = nullptr;
   int64_t biasStride = 0;
   std::byte* y = nullptr;
-};
-
-// One launch of a kernel on one device.
-struct PlacedKernel {
-  uint32_t kernel = 0; // index into the sources given to compile()
-  std::vector<void*> buffers;
-  std::vector<int64_t> sizes;
+  // Runs over the elements that are written (GemmEpilogue); its last sizes are the whole product's window.
+  std::optional<PlacedKernel> epilogue;
 };
 
 class Backend {
