@@ -15,6 +15,7 @@ void addContractOps(OpRegistry&);
 void addReduceOps(OpRegistry&);
 void addCollectiveOps(OpRegistry&);
 void addNormaliseOps(OpRegistry&);
+void addConvolutionOps(OpRegistry&);
 void addShapeOps(OpRegistry&);
 void addIndexOps(OpRegistry&);
 void addAttentionOps(OpRegistry&);

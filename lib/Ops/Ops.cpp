@@ -16,6 +16,7 @@ constexpr OpFamily kFamilies[] = {
     {"contract", "sums of products", addContractOps},
     {"reduce", "one value out of many, over some or all dims", addReduceOps},
     {"normalise", "softmax, norms and the losses over them", addNormaliseOps},
+    {"window", "sums and extremes over a moving window", addConvolutionOps},
     {"shape", "elements moved, repeated, put together and taken apart", addShapeOps},
     {"index", "elements chosen by number", addIndexOps},
     {"attention", "attention and positions", addAttentionOps},

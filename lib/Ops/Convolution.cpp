@@ -1,0 +1,394 @@
+// conv: sums of products over a moving window, and its transpose.
+#include "ShapeParts.h"
+#include "dtc/Support/Checked.h"
+#include <algorithm>
+
+namespace dtc {
+
+namespace {
+
+// One spatial dim. Forward, y[p] sums x[stride * p + dilation * k - low] * w[k] over k, 0 outside of x. Transposed, x[q] goes to
+// y[stride * q + dilation * k - low], and `extra` makes y longer.
+struct Window {
+  int64_t stride = 1, low = 0, high = 0, dilation = 1, extra = 0;
+  int64_t size = 0, length = 0, result = 0; // of x, w and y
+};
+struct Shape {
+  bool transposed = false;
+  int64_t groups = 1;
+  std::vector<Window> windows;
+};
+
+constexpr int64_t kLargest = int64_t(1) << 31;
+
+bool readWindows(const OpQuery& q, Shape& s) {
+  const size_t count = q.type(0).rank() - 2;
+  auto list = [&](const char* name, int64_t fallback, int64_t least) -> std::optional<std::vector<int64_t>> {
+    if (!q.rawAttr(name).valid()) return std::vector<int64_t>(count, fallback);
+    std::vector<int64_t> v = q.intsAttr(name);
+    const bool fits = v.size() == count &&
+                      std::all_of(v.begin(), v.end(), [&](int64_t n) { return n >= least && n < kLargest; });
+    if (fits) return v;
+    reportShape(q, std::string("needs a ") + name + " of at least " + std::to_string(least) +
+                       " for each of " + std::to_string(count) + " spatial dims");
+    return std::nullopt;
+  };
+  auto stride = list("stride", 1, 1), dilation = list("dilation", 1, 1), extra = list("output_padding", 0, 0);
+  if (!stride || !dilation || !extra) return false;
+  s.windows.assign(count, {});
+  for (size_t i = 0; i < count; ++i)
+    s.windows[i].stride = (*stride)[i], s.windows[i].dilation = (*dilation)[i],
+    s.windows[i].extra = (*extra)[i];
+  if (!s.transposed && q.rawAttr("output_padding").valid())
+    return reportShape(q, "has an output_padding where it is transposed only");
+  const AttrId padding = q.rawAttr("padding");
+  if (!padding.valid()) return true;
+  const AttrTable& attrs = q.module->attrs;
+  const std::vector<AttrId>& pairs = attrs[padding].list;
+  bool fits = pairs.size() == count;
+  for (size_t i = 0; i < count && fits; ++i) {
+    const std::vector<AttrId>& pair = attrs[pairs[i]].list;
+    fits = pair.size() == 2 && std::abs(attrs[pair[0]].i) < kLargest && std::abs(attrs[pair[1]].i) < kLargest;
+    if (fits) s.windows[i].low = attrs[pair[0]].i, s.windows[i].high = attrs[pair[1]].i;
+  }
+  return fits ||
+         reportShape(q, "needs a padding [low, high] for each of " + std::to_string(count) + " spatial dims");
+}
+
+bool resultSizes(const OpQuery& q, Shape& s) {
+  for (size_t i = 0; i < s.windows.size(); ++i) {
+    Window& w = s.windows[i];
+    const Dim size = q.type(0).dims[i + 2], length = q.type(1).dims[i + 2];
+    if (!size.isStatic() || !length.isStatic())
+      return reportShape(q, "slides along sizes that are numbers only, not along " + dimText(q, size));
+    w.size = size.value(), w.length = length.value();
+    if (w.size >= kLargest || w.length >= kLargest)
+      return reportShape(q, "has a spatial dim that is too long");
+    const int64_t reach = w.length == 0 ? 0 : w.dilation * (w.length - 1) + 1; // below 2^62
+    if (s.transposed) {
+      const int64_t covered = w.size == 0 ? 0 : w.stride * (w.size - 1) + reach;
+      w.result = std::max<int64_t>(covered - w.low - w.high + w.extra, 0);
+    } else {
+      const int64_t room = w.size + w.low + w.high - reach;
+      w.result = room < 0 ? 0 : room / w.stride + 1;
+    }
+    if (w.result >= kLargest) return reportShape(q, "makes a dim that is too long");
+  }
+  return true;
+}
+
+bool shapeOf(const OpQuery& q, Shape& s) {
+  const Type &x = q.type(0), &w = q.type(1);
+  if (x.rank() < 2) return reportRank(q, 0, "2 or more");
+  if (w.rank() != x.rank()) return reportRank(q, 1, std::to_string(x.rank()));
+  s.transposed = q.boolAttr("transposed");
+  s.groups = q.intAttr("groups");
+  if (s.groups < 1) return reportShape(q, "needs at least one group");
+  if (!readWindows(q, s)) return false;
+  // x's channels meet w's dim 1 within a group; transposed, they are w's dim 0.
+  const Dim channels = x.dims[1], own = w.dims[s.transposed ? 0 : 1], grouped = w.dims[0];
+  bool fits = s.groups == 1 || s.transposed ? channels == own : false;
+  if (s.groups > 1) {
+    if (!channels.isStatic() || !own.isStatic() || !grouped.isStatic())
+      return reportShape(q, "has groups of channels where these are numbers only");
+    const auto whole = s.transposed ? std::optional(own.value()) : checkedMul(own.value(), s.groups);
+    fits = whole == channels.value() && grouped.value() % s.groups == 0;
+  }
+  if (!fits)
+    return reportShape(q, "has " + dimText(q, channels) + " channels in " + std::to_string(s.groups) +
+                              " group(s), which do not fit a window of " +
+                              typeText(*q.module, q.operandTypes[1]));
+  return resultSizes(q, s);
+}
+
+// Letters: n; g groups, o channels of y and c of x in one; spatial dims are gathered first (their windows overlap).
+bool convRule(const OpQuery& q, Rule& rule) {
+  Shape s;
+  if (!shapeOf(q, s)) return false;
+  const Type &x = q.type(0), &w = q.type(1);
+  const bool many = s.groups > 1;
+  const uint16_t n = addFactor(rule, x.dims[0], "n");
+  const uint16_t g = many ? addFactor(rule, Dim(s.groups), "g") : 0;
+  const Dim across = w.dims[s.transposed ? 0 : 1], along = w.dims[s.transposed ? 1 : 0];
+  auto part = [&](Dim d, bool whole) { return many && whole ? Dim(d.value() / s.groups) : d; };
+  const uint16_t o = addFactor(rule, part(along, !s.transposed), "o");
+  const uint16_t c = addFactor(rule, part(across, s.transposed), "c", FactorKind::Reduce);
+  rule.factors[c].reduce = PendingKind::Sum;
+  auto grouped = [&](uint16_t f) {
+    return many ? DimMap{DimMap::Compound, {{g, 1}, {f, 1}}, 0} : plainDim(f);
+  };
+  TensorMap mx{{plainDim(n), grouped(c)}}, my{{plainDim(n), grouped(o)}}, mw;
+  mw.dims = s.transposed ? std::vector{grouped(c), plainDim(o)} : std::vector{grouped(o), plainDim(c)};
+  for (size_t i = 0; i < s.windows.size(); ++i) {
+    const std::string name = std::to_string(i);
+    mx.dims.push_back(freeDim(addWhole(rule, Dim(s.windows[i].size), "x" + name)));
+    mw.dims.push_back(freeDim(addWhole(rule, Dim(s.windows[i].length), "k" + name)));
+    my.dims.push_back(freeDim(addWhole(rule, Dim(s.windows[i].result), "y" + name)));
+  }
+  if (q.operandTypes.size() > 2) {
+    const Dim width = many ? Dim(s.groups * rule.factors[o].size.value()) : rule.factors[o].size;
+    if (q.type(2).rank() != 1 || !(q.type(2).dims[0] == width))
+      return reportShape(q, "needs one bias for each of " + dimText(q, width) + " channels of the result");
+    rule.joins.push_back({2, c});
+  }
+  rule.operands = {std::move(mx), std::move(mw)};
+  if (q.operandTypes.size() > 2) rule.operands.push_back({{grouped(o)}});
+  rule.results.push_back(std::move(my));
+  return true;
+}
+
+void convLocalise(const OpQuery& q, std::span<const TypeId> in, std::span<const TypeId> out,
+                  AttrList& attrs) {
+  if (q.intAttr("groups") == 1) return;
+  Module& m = *q.module;
+  const Dim all = m.types[q.boolAttr("transposed") ? out[0] : in[0]].dims[1], each = m.types[in[1]].dims[1];
+  if (!all.isStatic() || !each.isStatic() || each.value() == 0) return;
+  setListed(attrs, m.strings.intern("groups"), m.attrs.integer(all.value() / each.value()));
+}
+
+// --- evaluation ---
+
+// For each element of y: the sum over c and the window's places k of x[n, …] * w[…]. `value(t, i)` reads, `Sum` adds up.
+template <class Sum, class Value, class Store>
+void convolve(const Shape& s, const Tensor& x, const Tensor& w, const Tensor& y, Value&& value,
+              Store&& store) {
+  const std::vector<int64_t> xs = x.strides(), ws = w.strides();
+  const int64_t outputs = std::max<int64_t>(y.shape()[1] / s.groups, 1);
+  const int64_t inputs = s.transposed ? w.shape()[0] / s.groups : w.shape()[1];
+  const std::vector<int64_t> places(w.shape().begin() + 2, w.shape().end());
+  forEachElement(y.shape(), [&](std::span<const int64_t> at, int64_t flat) {
+    const int64_t group = at[1] / outputs, own = at[1] % outputs;
+    const int64_t xBase = at[0] * xs[0] + group * inputs * xs[1];
+    const int64_t wBase = s.transposed ? group * inputs * ws[0] + own * ws[1] : at[1] * ws[0];
+    const int64_t wStep = ws[s.transposed ? 0 : 1];
+    Sum sum = 0;
+    forEachElement(places, [&](std::span<const int64_t> k, int64_t) {
+      int64_t from = xBase, by = wBase;
+      for (size_t i = 0; i < k.size(); ++i) {
+        const Window& v = s.windows[i];
+        int64_t q = s.transposed ? at[i + 2] + v.low - v.dilation * k[i]
+                                 : v.stride * at[i + 2] + v.dilation * k[i] - v.low;
+        if (s.transposed && q % v.stride != 0) return;
+        if (s.transposed) q /= v.stride;
+        if (q < 0 || q >= v.size) return;
+        from += q * xs[i + 2];
+        by += k[i] * ws[i + 2];
+      }
+      for (int64_t c = 0; c < inputs; ++c) sum += value(0, from + c * xs[1]) * value(1, by + c * wStep);
+    });
+    store(flat, at[1], sum);
+  });
+}
+
+bool convEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  Shape s;
+  if (!shapeOf(q, s)) return false;
+  Tensor& y = *out[0];
+  if (isFloat(q.type(0).dtype)) {
+    std::vector<double> values[2];
+    for (size_t t = 0; t < 2; ++t)
+      for (int64_t i = 0; i < in[t]->numElements(); ++i) values[t].push_back(in[t]->getFloat(i));
+    auto value = [&](int t, int64_t i) { return values[t][static_cast<size_t>(i)]; };
+    auto store = [&](int64_t i, int64_t channel, auto sum) {
+      y.setFloat(i, static_cast<double>(in.size() > 2 ? sum + in[2]->getFloat(channel) : sum));
+    };
+    if (q.exact || q.type(0).dtype == DType::F64) // as the sums of other ops
+      convolve<long double>(s, *in[0], *in[1], y, value, store);
+    else
+      convolve<double>(s, *in[0], *in[1], y, value, store);
+    return true;
+  }
+  convolve<uint64_t>(
+      s, *in[0], *in[1], y,
+      [&](int t, int64_t i) { return static_cast<uint64_t>(in[static_cast<size_t>(t)]->getInt(i)); },
+      [&](int64_t i, int64_t channel, uint64_t sum) {
+        y.setInt(i, static_cast<int64_t>(in.size() > 2 ? sum + static_cast<uint64_t>(in[2]->getInt(channel))
+                                                       : sum));
+      });
+  return true;
+}
+
+// --- kernels ---
+
+uint32_t convElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  Shape s;
+  if (!shapeOf(q, s)) return 0;
+  const Type& w = q.type(1);
+  const Dim inputs = w.dims[s.transposed ? 0 : 1];
+  std::vector<ElementNode> loops = {
+      b.loop(s.groups > 1 && s.transposed ? Dim(inputs.value() / s.groups) : inputs)};
+  ElementNode from = loops[0], own = b.at(1);
+  if (s.groups > 1) {
+    const int64_t outputs =
+        std::max<int64_t>(s.transposed ? w.dims[1].value() : w.dims[0].value() / s.groups, 1);
+    const int64_t each = s.transposed ? inputs.value() / s.groups : inputs.value();
+    from = b.add(b.mul(b.floorDiv(b.at(1), outputs), each), from);
+    if (s.transposed) own = b.mod(b.at(1), outputs);
+  }
+  std::vector<ElementNode> x = {b.at(0), from}, v = {own, loops[0]};
+  if (s.transposed) v = {from, own};
+  ElementNode hits = 0;
+  bool tested = false;
+  for (size_t i = 0; i < s.windows.size(); ++i) {
+    const Window& k = s.windows[i];
+    loops.push_back(b.loop(Dim(k.length)));
+    v.push_back(loops.back());
+    const ElementNode place = b.mul(loops.back(), k.dilation);
+    if (!s.transposed) {
+      x.push_back(b.sub(b.add(b.mul(b.at(i + 2), k.stride), place), b.index(k.low)));
+      continue;
+    }
+    const ElementNode to = b.sub(b.add(b.at(i + 2), b.index(k.low)), place);
+    if (k.stride == 1) {
+      x.push_back(to);
+      continue;
+    }
+    // Division is towards 0: shifted above it by whole strides first.
+    const int64_t steps = std::max<int64_t>(k.dilation * (k.length - 1) - k.low, 0) / k.stride + 1;
+    const ElementNode up = b.add(to, b.index(steps * k.stride));
+    x.push_back(b.sub(b.floorDiv(up, k.stride), b.index(steps)));
+    const ElementNode hit = b.call("eq", {b.mod(up, k.stride), b.index(0)});
+    hits = tested ? b.call("and", {hits, hit}) : hit;
+    tested = true;
+  }
+  ElementNode product = b.call("mul", {b.load(0, x), b.load(1, v, true)});
+  if (tested) product = b.call("select", {hits, product, b.number(0, accumulationType(q.type(0).dtype))});
+  const ElementNode sum = b.sum(loops, product);
+  if (q.operandTypes.size() < 3) return sum;
+  const ElementNode channel[] = {b.at(1)};
+  return b.call("add", {sum, b.load(2, channel, true)});
+}
+
+// --- gradient: convolutions too ---
+
+struct ConvAttrs {
+  std::vector<int64_t> stride, dilation, extra;
+  std::vector<std::array<int64_t, 2>> padding;
+};
+AttrId pairsAttr(Module& m, const std::vector<std::array<int64_t, 2>>& pairs) {
+  Attr list;
+  list.kind = Attr::List;
+  for (const auto& p : pairs) list.list.push_back(m.attrs.integers(p));
+  return m.attrs.intern(std::move(list));
+}
+ValueId conv(Builder& b, ValueId x, ValueId w, const ConvAttrs& a, int64_t groups, bool transposed) {
+  const ValueId operands[] = {x, w};
+  const AttrId stride = b.ints(a.stride), dilation = b.ints(a.dilation),
+               padding = pairsAttr(b.module, a.padding);
+  if (!transposed)
+    return b.module.result(b.op(
+        "conv", operands,
+        {{"stride", stride}, {"padding", padding}, {"dilation", dilation}, {"groups", b.integer(groups)}}));
+  return b.module.result(b.op("conv", operands,
+                              {{"stride", stride},
+                               {"padding", padding},
+                               {"dilation", dilation},
+                               {"groups", b.integer(groups)},
+                               {"transposed", b.boolean(true)},
+                               {"output_padding", b.ints(a.extra)}}));
+}
+
+// Of the forward form with x and dy: dw[g o, c, k] sums dy[n, g o, p] * x[n, g c, stride p + dilation k - low] over n and p: a
+// convolution whose batch is c, whose channels are (g n), and whose window is dy.
+ValueId windowGradient(Builder& b, ValueId x, ValueId dy, const Shape& s) {
+  Module& m = b.module;
+  const Type xt = m.typeOf(x), yt = m.typeOf(dy);
+  const size_t rank = xt.rank();
+  auto swapped = [&](std::vector<int64_t> front, size_t from) {
+    for (size_t d = from; d < from + rank - 2; ++d) front.push_back(static_cast<int64_t>(d));
+    return b.ints(front);
+  };
+  auto reshape = [&](ValueId v, std::vector<Dim> front, const Type& like) {
+    front.insert(front.end(), like.dims.begin() + 2, like.dims.end());
+    return b.value("reshape", {v}, {{"shape", sizesToAttr(m, front)}});
+  };
+  const ValueId window = b.value("transpose", {dy}, {{"perm", swapped({1, 0}, 2)}}); // [(g o), n, …]
+  ValueId image;
+  if (s.groups == 1) {
+    image = b.value("transpose", {x}, {{"perm", swapped({1, 0}, 2)}}); // [c, n, …]
+  } else {
+    const Dim c(xt.dims[1].value() / s.groups), n = xt.dims[0];
+    if (!n.isStatic()) return {};
+    image = reshape(x, {n, Dim(s.groups), c}, xt);
+    image = b.value("transpose", {image}, {{"perm", swapped({2, 1, 0}, 3)}}); // [c, g, n, …]
+    image = reshape(image, {c, Dim(s.groups * n.value())}, xt);
+  }
+  ConvAttrs a;
+  for (size_t i = 0; i < s.windows.size(); ++i) {
+    const Window& w = s.windows[i];
+    const int64_t p = yt.dims[i + 2].value(), size = xt.dims[i + 2].value();
+    a.stride.push_back(w.dilation);
+    a.dilation.push_back(w.stride);
+    const int64_t reach = p == 0 ? 0 : w.stride * (p - 1) + 1;
+    a.padding.push_back({w.low, w.dilation * (w.length - 1) + reach - size - w.low});
+  }
+  const ValueId g = conv(b, image, window, a, s.groups, false); // [c, (g o), k…]
+  return b.value("transpose", {g}, {{"perm", swapped({1, 0}, 2)}});
+}
+
+bool convGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Module& m = b.module;
+  Diagnostics none;
+  OpQuery q = queryOf(m, op, none);
+  q.diags = &none;
+  Shape s;
+  if (!shapeOf(q, s)) return false;
+  const ValueId x = m.operand(op, 0), w = m.operand(op, 1);
+  ConvAttrs a;
+  for (const Window& v : s.windows) {
+    if (v.length == 0 || v.size == 0 || v.result == 0) return false; // nothing is summed
+    a.stride.push_back(v.stride);
+    a.dilation.push_back(v.dilation);
+    a.padding.push_back({v.low, v.high});
+    a.extra.push_back(v.size -
+                      (v.stride * (v.result - 1) + v.dilation * (v.length - 1) + 1 - v.low - v.high));
+  }
+  dx.push_back(conv(b, dy[0], w, a, s.groups, !s.transposed));
+  dx.push_back(s.transposed ? windowGradient(b, dy[0], x, s) : windowGradient(b, x, dy[0], s));
+  if (!dx[1].valid()) return false;
+  if (m[op].numOperands < 3) return true;
+  std::vector<int64_t> others = {0};
+  for (size_t d = 2; d < m.typeOf(dy[0]).rank(); ++d) others.push_back(static_cast<int64_t>(d));
+  dx.push_back(b.value("sum", {dy[0]}, {{"dims", b.ints(others)}}));
+  return true;
+}
+
+} // namespace
+
+void addConvolutionOps(OpRegistry& ops) {
+  OpRecord r{.name = "conv",
+             .family = "window",
+             .summary =
+                 "x [n, c, spatial…] with the window w [out, c / groups, spatial…] sliding over it, plus b; "
+                 "transposed, w is [c, out / groups, spatial…] and what comes out is the other's gradient"};
+  r.operands = "x, w, b?";
+  r.attrs = {{"stride", AttrType::Ints, "", "steps of the window, one per spatial dim (1s)"},
+             {"padding", AttrType::Pairs, "", "[[low, high], …]: zeros around x; negative ones crop (0s)"},
+             {"dilation", AttrType::Ints, "", "distance of the window's elements (1s)"},
+             {"groups", AttrType::Int, "1", "of channels, each with windows of its own"},
+             {"transposed", AttrType::Bool, "false", "elements of x are spread, not gathered"},
+             {"output_padding", AttrType::Ints, "", "transposed: how much longer the result is (0s)"}};
+  r.rule = convRule;
+  r.operandClasses = kNumbers;
+  r.through = {linear(0b101),
+               linear(0b110),
+               {ThroughRow::Linear, 0b001, false, ~0u, kindBit(PendingKind::Avg)},
+               {ThroughRow::Linear, 0b010, false, ~0u, kindBit(PendingKind::Avg)},
+               {ThroughRow::Affine, 0b100}};
+  r.localise = convLocalise;
+  r.eval = convEval;
+  r.element = convElement;
+  r.gradFn = convGrad;
+  r.flopsPerPoint = 2;
+  r.samples =
+      "T[2, 3, 5], T[4, 3, 2]\nT[2, 3, 5, 4], T[4, 3, 3, 2], T[4] {stride = [2, 1], padding = [[1, 2], [0, "
+      "1]]}\n"
+      "T[1, 4, 6], T[6, 2, 2] {groups = 2, dilation = [2], padding = [[-1, 1]]}\n"
+      "T[2, 3, 4], T[3, 2, 3], T[2] {transposed = true, stride = [2], padding = [[1, 0]], output_padding = "
+      "[1]}\n"
+      "T[1, 4, 3, 2], T[4, 2, 2, 2] {transposed = true, groups = 2, stride = [3, 1], dilation = [1, 2]}\n"
+      "T[2, 3], T[4, 3]";
+  ops.add(std::move(r));
+}
+
+} // namespace dtc
