@@ -1,130 +1,200 @@
-"""Percent of floor of dtc's memory-bound CPU kernels.
+"""dtc's CPU kernels against what this machine can do, and against peers.
 
-The floor of a kernel is the larger of two times: its bytes (every input read once, every output written once) over the
-bandwidth of a triad, and its bytes over the rate that the same kernel has on data that fit the second cache (what it could do
-if memory were free). Triad and kernels alternate; a row is the median of all runs. Peers are named, measured if they are
-installed, and otherwise said to be absent."""
+The floor of a row is the larger of two times: its bytes (every kernel's inputs read once, its outputs written once) over the bandwidth of
+a stream with the same mixture of reads and writes (bench/streams.cpp, arrays as large as the row's), and its bytes over the rate that
+the same kernels reach on data in the second cache: one thread, the least time of many runs, the difference of two sizes so that what a
+step costs whatever its size falls out, times the threads. Stream, dtc and every peer take turns for some rounds. Percent of floor is the
+best run of all rounds against the best stream of all rounds: other work on the machine slows single runs by factors, and what is left then
+is noise in neither. Ratios to peers are of each round's best runs, with a 95 % interval. Peers that are not installed are named and left
+out."""
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 
-ROWS = {
-    "pointwise": "%a = add %x, %y\n  %b = mul %a, 0.5\n  %c = sub %b, %x\n  %z = max %c, %y",
-    "bias-gelu-residual": "%a = add %x, %b\n  %g = gelu %a\n  %z = add %g, %y",
-    "bias-gelu-tanh": "%a = add %x, %b\n  %z = gelu %a {approximate = \"tanh\"}",
-    "softmax": "%z = softmax %x {dims = [1]}",
-    "log_softmax": "%z = log_softmax %x {dims = [1]}",
-    "layer_norm": "%z = layer_norm %x, %w, %b {dims = [1]}",
-    "rms_norm": "%z = rms_norm %x, %w {dims = [1]}",
-    "cross_entropy": "%z = cross_entropy %x, %l",
-    "column-sum": "%z = sum %x {dims = [0]}",
-    "dropout": "%z = dropout %seed, %x {p = 0.1}",
-}
-COLUMNS = 4096
+import rows as table
+
+PEERS = ("jax", "torch", "torch.compile", "onnxruntime")
+SMALL = {"attention": (64, 128), "adamw": (0, 0)}  # rows whose data lie in the second cache
+SMALL_ROWS = (6, 18)
 
 
-def program(name, rows, dtype):
-    types = {
-        "%x": f"{dtype}[{rows}, {COLUMNS}]", "%y": f"{dtype}[{rows}, {COLUMNS}]", "%b": f"{dtype}[{COLUMNS}]",
-        "%w": f"{dtype}[{COLUMNS}]", "%l": f"i32[{rows}]", "%seed": "u64[2]",
-    }
-    body = ROWS[name]
-    defined = {line.split("=")[0].strip() for line in body.split("\n")}
-    words = set(body.replace(",", " ").split())
-    args = [f"{a}: {t}" for a, t in types.items() if a in words and a not in defined]
-    shape = {"cross_entropy": f"[{rows}]", "column-sum": f"[{COLUMNS}]"}.get(name, f"[{rows}, {COLUMNS}]")
-    return f"func @main({', '.join(args)}) -> (%z: {dtype}{shape}) {{\n  {body}\n  return %z\n}}\n"
+class Peer:
+    def __init__(self, python, name, threads):
+        script = pathlib.Path(__file__).parent / "peers.py"
+        self.name = name
+        self.process = subprocess.Popen([python, str(script), name, str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True)
+        first = self.process.stdout.readline()
+        self.version = json.loads(first)["version"] if first else None
+
+    def milliseconds(self, row, rows, repeat):
+        if self.process.poll() is not None:
+            return None
+        self.process.stdin.write(json.dumps({"row": row, "rows": rows, "repeat": repeat}) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        return json.loads(answer).get("ms") if answer else None
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.terminate()
+        self.process.wait()
 
 
 class Bench:
     def __init__(self, options):
-        self.options = options
+        self.options, self.folder = options, tempfile.TemporaryDirectory()
         self.dtc = pathlib.Path(options.build) / "bin/dtc"
-        self.folder = tempfile.TemporaryDirectory()
-        self.triad_binary = pathlib.Path(self.folder.name) / "triad"
-        source = pathlib.Path(__file__).parent / "triad.cpp"
-        compiler = next(c for c in ("clang++-19", "clang++") if subprocess.run(["which", c], capture_output=True).returncode == 0)
-        subprocess.run([compiler, "-O3", "-march=native", "-pthread", "-Wno-psabi", str(source), "-o", str(self.triad_binary)],
-                       check=True)
+        self.streams_binary = pathlib.Path(self.folder.name) / "streams"
+        compiler = next(c for c in ("clang++-19", "clang++") if shutil.which(c))
+        source = pathlib.Path(__file__).parent / "streams.cpp"
+        subprocess.run([compiler, "-O3", "-march=native", "-pthread", "-Wno-psabi", "-w", str(source), "-o", str(self.streams_binary)], check=True)
 
-    def triad(self):
-        shown = subprocess.run([self.triad_binary, "64", "3"], check=True, capture_output=True, text=True).stdout
-        return max(float(v) for v in shown.split())
+    def stream(self, kind, megabytes):
+        command = [self.streams_binary, kind, str(max(48, megabytes)), str(self.options.repeat), str(self.options.threads)]
+        return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
-    def run(self, name, rows, repeat):
-        """Milliseconds of each run, and the bytes of one."""
-        file = pathlib.Path(self.folder.name) / f"{name}.dt"
-        file.write_text(program(name, rows, self.options.dtype))
-        command = [self.dtc, "run", str(file), f"-O{self.options.level}", "--input", "*=const(0.5)", "--stats", "--json", "--warmup", "2",
-                   "--repeat", str(repeat)]
-        stats = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["stats"]
-        return stats["run_ms"], sum(s["bytes"] * s["calls"] for s in stats["steps"]) / repeat
+    def run(self, name, rows, repeat, threads):
+        """Milliseconds of each run, and the bytes that the kernels of one touch."""
+        text = table.adamw(rows) if name == "adamw" else table.ROWS[name].text(rows)
+        file = pathlib.Path(self.folder.name) / f"{name}-{rows}.dt"
+        file.write_text(text)
+        steps = ["--loop", str(repeat + 2)] if name == "adamw" else ["--warmup", "2", "--repeat", str(repeat)]
+        command = [self.dtc, "run", file, f"-O{self.options.level}", "--threads", str(threads), "--input", "*=uniform(1,0.1,1)",
+                   "--stats", "--json", *steps]
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{name}: {done.stderr}")
+        stats = json.loads(done.stdout)["stats"]
+        counted = len(stats["run_ms"])
+        times = stats["run_ms"][2:] if name == "adamw" else stats["run_ms"]
+        return times, sum(s["bytes"] * s["calls"] for s in stats["steps"]) / counted
 
-    def row(self, name):
-        rows = 4096 if not self.options.quick else 1024
-        small = max(8, 512 * 1024 // (COLUMNS * 4))  # half a mebibyte of x: in the second cache of each core
-        bandwidths, times, bytes_moved = [], [], 0
-        for _ in range(3):
-            bandwidths.append(self.triad())
-            ms, bytes_moved = self.run(name, rows, 5)
-            times += ms
-        fast, small_bytes = self.run(name, small, 200)
-        bandwidth, time = statistics.median(bandwidths), statistics.median(times)
-        rate = small_bytes / (min(fast) * 1e6)  # GB/s
-        floor = max(bytes_moved / (bandwidth * 1e6), bytes_moved / (rate * 1e6))
-        return {"row": name, "dtype": self.options.dtype, "shape": [rows, COLUMNS], "bytes": bytes_moved, "ms": time,
-                "gb_per_s": bytes_moved / time / 1e6, "triad_gb_per_s": bandwidth, "cache_gb_per_s": rate,
-                "percent_of_floor": 100 * floor / time, "runs_ms": times}
+    def cache_rate(self, name):
+        """GB/s of all threads, of the same kernels on data in the second cache; 0 where the row has no small form."""
+        few, many = SMALL.get(name, SMALL_ROWS)
+        if not few:
+            return 0
+        best = {}
+        for rows in (few, many, few, many):
+            times, moved = self.run(name, rows, 400, 1)
+            best[rows] = (min([min(times), *([best[rows][0]] if rows in best else [])]), moved)
+        (t0, b0), (t1, b1) = best[few], best[many]
+        return (b1 - b0) / max(1e-9, (t1 - t0) * 1e6) * self.options.threads
+
+    def row(self, name, peers):
+        rows = {"adamw": 3, "attention": 1024}.get(name, 1024 if self.options.quick else 4096)
+        kind = "update" if name == "adamw" else table.ROWS[name].stream
+        cache = self.cache_rate(name)
+        rounds, moved = [], self.run(name, rows, 1, self.options.threads)[1]
+        for _ in range(self.options.rounds):
+            one = {"stream": self.stream(kind, int(moved / (1 << 20)))}
+            one["dtc"] = min(self.run(name, rows, self.options.repeat, self.options.threads)[0])
+            for p in peers:
+                times = p.milliseconds(name, rows, self.options.repeat)
+                if times:
+                    one[p.name] = min(times)
+            rounds.append(one)
+        memory_bound = name == "adamw" or table.ROWS[name].memory_bound
+        best = {key: (max if key == "stream" else min)(r[key] for r in rounds) for key in rounds[0]}
+        found = {"row": name, "rows": rows, "bytes": moved, "ms": best["dtc"], "median_ms": statistics.median(r["dtc"] for r in rounds),
+                 "stream": kind, "stream_gb_per_s": best["stream"], "cache_gb_per_s": cache, "rounds": rounds}
+        if memory_bound:
+            floor = max(moved / (best["stream"] * 1e6), moved / (cache * 1e6) if cache else 0)
+            found["percent_of_floor"] = 100 * floor / best["dtc"]
+        found["best_times_faster_than"] = {p.name: round(best[p.name] / best["dtc"], 3) for p in peers if p.name in best}
+        found["times_faster_than"] = {p.name: interval([r[p.name] / r["dtc"] for r in rounds]) for p in peers if p.name in rounds[0]}
+        return found
+
+
+def interval(ratios):
+    """Geometric mean, and its 95 % interval."""
+    logs = [math.log(r) for r in ratios]
+    mean = statistics.fmean(logs)
+    half = 2.3 * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0
+    return [round(math.exp(v), 3) for v in (mean, mean - half, mean + half)]
 
 
 def machine():
     model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
-    return {"processor": model, "cores": os.cpu_count(), "system": platform.platform(), "load": list(os.getloadavg())}
+    return {"processor": model, "cores": os.cpu_count(), "system": platform.platform(), "load_before": list(os.getloadavg())}
 
 
-def peers():
-    found = []
-    for module in ("torch", "jax", "onnxruntime"):
-        if subprocess.run(["python3", "-c", f"import {module}"], capture_output=True).returncode == 0:
-            found.append(module)
-    return found
+def find_peers(options):
+    """(the peers that run, lines about those that do not)"""
+    python = options.peers or str(pathlib.Path(options.build).parent / "peers/bin/python")
+    found, absent = [], []
+    for name in PEERS if options.peers != "none" else ():
+        if not shutil.which(python):
+            absent = [f"peers: none; bench/setup-peers.sh installs them ({python} is not there)"]
+            break
+        peer = Peer(python, name, options.threads)
+        if peer.version:
+            found.append(peer)
+        else:
+            absent.append(f"peer {name} is absent: it does not import")
+    return found, absent
+
+
+def shown(r, peers):
+    percent = r.get("percent_of_floor")
+    line = (f"{r['row']:20} {r['ms']:9.3f} {r['bytes'] / r['ms'] / 1e6:7.1f} {r['stream_gb_per_s']:7.1f} {r['cache_gb_per_s']:9.1f} "
+            + (f"{percent:10.0f}%" if percent else f"{'':11}"))
+    for p in peers:
+        ratio = r["times_faster_than"].get(p.name)
+        line += f" {r['best_times_faster_than'][p.name]:8.2f}x ({ratio[1]:.2f}-{ratio[2]:.2f})" if ratio else f" {'':>21}"
+    lost = [p for p, ratio in r["times_faster_than"].items() if ratio[2] < 0.95]
+    if lost:
+        line += f"  slower than {' and '.join(lost)}"
+    return line + ("  below the target of 85" if percent and percent < 85 else "")
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    names = [*table.ROWS, "adamw"]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", required=True)
     parser.add_argument("--out", required=True)
-    parser.add_argument("--rows", default=",".join(ROWS))
-    parser.add_argument("--dtype", default="f32")
-    parser.add_argument("--level", default="1", help="-O level: 1, or 3, which measures schedules")
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rows", default=",".join(names), help="which, cut by commas")
+    parser.add_argument("--level", default="2", help="-O level: 2, or 3, which measures schedules")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--repeat", type=int, default=9, help="runs in a round, the best of which counts")
+    parser.add_argument("--peers", help="the python that has them, or none (build/peers)")
+    parser.add_argument("--quick", action="store_true", help="1024 rows instead of 4096")
     options = parser.parse_args()
-    options.given = sys.argv[5:]  # after the two that cpu.sh adds
-    bench = Bench(options)
+    unknown = [n for n in options.rows.split(",") if n not in names]
+    if unknown:
+        parser.error(f"there is no row {unknown[0]}; there are {', '.join(names)}")
+    bench, about = Bench(options), machine()
+    peers, absent = find_peers(options)
     version = subprocess.run([bench.dtc, "--version"], capture_output=True, text=True).stdout.strip()
+    print(f"{'row':20} {'ms':>9} {'GB/s':>7} {'stream':>7} {'in cache':>9} {'of floor':>11}" + "".join(f" {'x ' + p.name:>21}" for p in peers))
     results = []
-    print(f"{'row':20} {'ms':>9} {'GB/s':>7} {'triad':>7} {'in cache':>9} {'% of floor':>11}")
     for name in options.rows.split(","):
-        r = bench.row(name)
-        results.append(r)
-        lost = "" if r["percent_of_floor"] >= 85 else "  below the target of 85"
-        print(f"{name:20} {r['ms']:9.3f} {r['gb_per_s']:7.1f} {r['triad_gb_per_s']:7.1f} {r['cache_gb_per_s']:9.1f} "
-              f"{r['percent_of_floor']:11.0f}{lost}", flush=True)
+        results.append(bench.row(name, peers))
+        print(shown(results[-1], peers), flush=True)
+    for p in peers:
+        ratios = [r["best_times_faster_than"][p.name] for r in results if p.name in r["best_times_faster_than"]]
+        if ratios:
+            print(f"geometric mean over {len(ratios)} rows: {math.exp(statistics.fmean(map(math.log, ratios))):.2f} times as fast as {p.name} {p.version}")
+        p.close()
+    print("\n".join(absent) or "all peers are there")
     load, cores = os.getloadavg()[0], os.cpu_count()
     if load > 1.5 * cores:
-        print(f"this machine does other work (load {load:.1f} on {cores} cores): the ratios say little")
-    have = peers()
-    print("peers: " + (", ".join(have) + " (not measured by this script)" if have else "none installed: torch, jax and onnxruntime are absent"))
+        print(f"this machine does other work (load {load:.1f} on {cores} cores): single figures say little, ratios within a round something")
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    report = {"machine": machine(), "dtc": version, "command": " ".join(["bench/cpu.sh", *options.given]), "columns": COLUMNS, "rows": results}
+    report = {"machine": about, "load_after": list(os.getloadavg()), "dtc": version, "peers": {p.name: p.version for p in peers}, "absent": absent,
+              "command": " ".join(["bench/cpu.sh", *sys.argv[5:]]), "threads": options.threads, "columns": table.COLUMNS, "rows": results}
     (out / "cpu.json").write_text(json.dumps(report, indent=1) + "\n")
 
 

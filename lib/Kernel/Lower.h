@@ -74,7 +74,8 @@ private:
   // One node per operand that `e` speaks of, at the factors' coordinates; the others stay invalid.
   std::vector<loops::NodeId> operandValues(OpId op, const Rule& rule, const ScalarExpr& e,
                                            const Coordinates& coords, loops::NodeId guard);
-  loops::NodeId reduced(OpId op, const Rule& rule, loops::NodeId body, std::vector<loops::AxisId> axes);
+  loops::NodeId reduced(OpId op, const Rule& rule, loops::NodeId body, std::vector<loops::AxisId> axes,
+                        DType dtype);
   loops::NodeId guarded(ValueId v, const Index& at, loops::NodeId guard);
   loops::NodeId insideOf(const Type& t, const Index& at);
   loops::AffineId addressOf(const Type& t, const Index& at);

@@ -1,6 +1,7 @@
 // Ops by their index rule and scalar expression: pointwise, reductions, contractions, moves of whole dims.
 #include "Lower.h"
 #include <algorithm>
+#include <cmath>
 
 namespace dtc {
 
@@ -132,17 +133,21 @@ std::vector<NodeId> RegionLowering::operandValues(OpId op, const Rule& rule, con
   return values;
 }
 
-NodeId RegionLowering::reduced(OpId op, const Rule& rule, NodeId body, std::vector<AxisId> axes) {
+NodeId RegionLowering::reduced(OpId op, const Rule& rule, NodeId body, std::vector<AxisId> axes,
+                               DType dtype) {
   PendingKind kind = PendingKind::None;
   for (const Factor& f : rule.factors)
     if (f.reduce != PendingKind::None) kind = f.reduce;
   const std::optional<ReduceKind> reduce = reduceKindOf(kind);
   if (!reduce) return fail(op, "its reduction has no kind");
-  return k_.add(Node{.kind = NodeKind::Reduce,
-                     .type = k_[body].type,
-                     .reduce = *reduce,
-                     .args = {body},
-                     .axes = std::move(axes)});
+  const DType type = k_[body].type;
+  const NodeId x = k_.add(Node{
+      .kind = NodeKind::Reduce, .type = type, .reduce = *reduce, .args = {body}, .axes = std::move(axes)});
+  if (*reduce != ReduceKind::Max && *reduce != ReduceKind::Min) return x;
+  // Of nothing the loop gives an infinity, which this dtype may not have.
+  const double ofNothing = isFloat(dtype) ? reduceIdentity(kind, dtype).f : 0;
+  if (!isFloat(dtype) || std::isinf(ofNothing)) return x;
+  return k_.call(*reduce == ReduceKind::Max ? "max" : "min", type, {x, k_.number(ofNothing, type)});
 }
 
 NodeId RegionLowering::byRule(OpId op, uint32_t result, const Index& at, NodeId guard) {
@@ -153,7 +158,7 @@ NodeId RegionLowering::byRule(OpId op, uint32_t result, const Index& at, NodeId 
   const DType dtype = m_.typeOf(m_.result(op, result)).dtype;
   std::vector<AxisId> axes = reduceAxes(info.rule, coords, at, guard);
   NodeId x = apply(info.scalar, operandValues(op, info.rule, info.scalar, coords, guard), at, {}, dtype);
-  if (!axes.empty()) x = reduced(op, info.rule, k_.convert(x, computeType(dtype)), std::move(axes));
+  if (!axes.empty()) x = reduced(op, info.rule, k_.convert(x, computeType(dtype)), std::move(axes), dtype);
   if (info.hasFinish)
     x = apply(info.finish, operandValues(op, info.rule, info.finish, coords, guard), at, x, dtype);
   if (k_[x].kind == NodeKind::Call && k_[x].function == "add") { // an absent bias reads as 0

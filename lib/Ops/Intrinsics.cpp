@@ -210,11 +210,12 @@ const Intrinsic* findIntrinsic(std::string_view name) {
 }
 
 ScalarValue reduceIdentity(PendingKind kind, DType d) {
-  constexpr double inf = std::numeric_limits<double>::infinity();
+  // What is greatest: f8e4m3 has no infinity.
+  const double greatest = d == DType::F8E4M3 ? 448 : std::numeric_limits<double>::infinity();
   switch (kind) {
   case PendingKind::Prod: return {1.0, 1};
-  case PendingKind::Max: return {-inf, isInteger(d) ? intMin(d) : 0};
-  case PendingKind::Min: return {inf, isInteger(d) ? intMax(d) : 1};
+  case PendingKind::Max: return {-greatest, isInteger(d) ? intMin(d) : 0};
+  case PendingKind::Min: return {greatest, isInteger(d) ? intMax(d) : 1};
   case PendingKind::All: return {1.0, 1};
   case PendingKind::None:
   case PendingKind::Sum:

@@ -345,13 +345,14 @@ void addSums(OpRegistry& ops) {
 }
 
 void addExtremes(OpRegistry& ops) {
-  OpRecord max = reduction("max", "greatest; NaN stays; of none -inf or the least integer");
+  OpRecord max = reduction(
+      "max", "greatest; NaN stays; of none -inf or the least integer (f8e4m3, which has no infinity: -448)");
   max.rule = reduceRule<PendingKind::Max>;
   max.through = {{ThroughRow::LatticeMax}};
   max.gradFn = extremeGrad;
   ops.add(std::move(max));
 
-  OpRecord min = reduction("min", "least; NaN stays; of none inf or the greatest integer");
+  OpRecord min = reduction("min", "least; NaN stays; of none inf or the greatest integer (f8e4m3: 448)");
   min.rule = reduceRule<PendingKind::Min>;
   min.through = {{ThroughRow::LatticeMin}};
   min.gradFn = extremeGrad;

@@ -459,7 +459,7 @@ int executeProgram(Environment& env, const RunOptions& o) {
     if (!one) return env.fail(one.error());
     entries = {*one};
   }
-  ThreadPool pool;
+  ThreadPool pool(o.threads);
   CpuJit jit;
   std::string json;
   for (FuncId f : entries) {

@@ -42,6 +42,9 @@ Verb runVerb() {
     app.add_option("--warmup", o->warmup, "runs before those that count")
         ->type_name("N")
         ->check(CLI::Range(0, 1000000));
+    app.add_option("--threads", o->threads, "CPU threads (as many as there are cores)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1024));
     app.add_option("--loop", o->loop,
                    "run N steps; results that say {carry = true} become the next one's arguments")
         ->type_name("N")
