@@ -1,4 +1,4 @@
-# lit: test/<Area>/<thing>.dt, the first line of each its title. `build/<preset>/dtc-lit test/Area` runs some by hand.
+# lit: test/<Area>/<thing>.dt (.mlir where it is read by `dtc import`), the first line of each its title. `build/<preset>/dtc-lit test/Area` runs some by hand.
 #
 #   %dtc      the binary           %dtc-opt   `dtc opt` that also checks that its passes kept the meaning
 #   %examples the examples' folder not        demands that a command exits 1, 2 or 3; `not --exit N` exactly N
@@ -10,7 +10,7 @@ import lit.formats
 
 config.name = "dtc"
 config.test_format = lit.formats.ShTest(execute_external=False)
-config.suffixes = [".dt", ".test"]
+config.suffixes = [".dt", ".mlir", ".test"]
 config.excludes = ["unit", "fuzz", "checks", "tools", "Inputs"]
 config.test_source_root = config.dtc_source_root + "/test"
 config.test_exec_root = config.dtc_build_root + "/test"

@@ -70,7 +70,7 @@ def flags(context, runs):
 
 
 def check(context):
-    texts = {p: (context.root / p).read_text(errors="replace") for p in context.files("test/*.dt", "test/*.test")}
+    texts = {p: (context.root / p).read_text(errors="replace") for p in context.files("test/*.dt", "test/*.mlir", "test/*.test")}
     tests = "\n".join(texts.values())
     runs = "\n".join(re.findall(r"RUN:(.*)$", re.sub(r"\\\n\s*//\s*(RUN:)?", " ", tests), re.M))
     unit = "\n".join((context.root / p).read_text(errors="replace") for p in context.files("test/unit/*.cpp"))

@@ -1,6 +1,7 @@
 #include "Program.h"
 
 #include "Verbs.h"
+#include "dtc/Import/Import.h"
 #include "dtc/Ops/Ops.h"
 
 #include <CLI/CLI.hpp>
@@ -113,6 +114,7 @@ Status checkOverrides(const Module& m, const ParseOptions& options) {
 
 std::optional<Module> loadText(Environment& env, SourceText source, const ParseOptions& options,
                                int& exitCode) {
+  if (looksLikeMlir(source.text)) return loadImported(env, std::move(source), options, exitCode);
   env.currentSource = source;
   std::optional<Module> m(std::in_place, standardOps());
   Diagnostics diags;
@@ -127,6 +129,22 @@ std::optional<Module> loadText(Environment& env, SourceText source, const ParseO
     return std::nullopt;
   }
   return m;
+}
+
+std::optional<Module> loadImported(Environment& env, SourceText source, const ParseOptions& options,
+                                   int& exitCode) {
+  env.currentSource = source;
+  std::optional<Module> m(std::in_place, standardOps());
+  Diagnostics diags;
+  bool good = importMlir(std::move(source), standardOps(), *m, diags) && verifyModule(*m, diags);
+  exitCode = env.report(diags, m->source);
+  if (!good || exitCode) {
+    exitCode = kExitInput;
+    return std::nullopt;
+  }
+  if (options.meshes.empty() && options.sizes.empty()) return m;
+  SourceText text{m->source.name + " (imported)", printModule(*m)};
+  return loadText(env, std::move(text), options, exitCode);
 }
 
 std::optional<SourceText> readProgram(Environment& env, const ProgramOptions& o, int& exitCode) {

@@ -28,8 +28,11 @@ void addProgramOptions(CLI::App&, ProgramOptions&);
 inline constexpr const char* kOptLevelHelp = "0: op by op, compiled quickly; 1: fused; 2: and no host work "
                                              "between steps; 3: and the fastest of some schedules";
 [[nodiscard]] std::optional<Module> loadProgram(Environment&, const ProgramOptions&, int& exitCode);
-// The same for a text at hand.
+// The same for a text at hand; MLIR text is imported, to judge by how it begins.
 [[nodiscard]] std::optional<Module> loadText(Environment&, SourceText, const ParseOptions&, int& exitCode);
+// The same for text that is MLIR. Sizes that the command line says are those of what it becomes.
+[[nodiscard]] std::optional<Module> loadImported(Environment&, SourceText, const ParseOptions&,
+                                                 int& exitCode);
 
 // Do --mesh's meshes exist, and is the program one whose sizes may be changed?
 [[nodiscard]] Status checkOverrides(const Module&, const ParseOptions&);

@@ -14,6 +14,7 @@ Verb checkVerb();
 Verb compileVerb();
 Verb devicesVerb();
 Verb explainVerb();
+Verb importVerb();
 Verb modelVerb();
 Verb optVerb();
 Verb runVerb();
@@ -21,7 +22,8 @@ Verb viewVerb();
 
 const std::vector<Verb>& verbTable() {
   static const std::vector<Verb> table = {
-      optVerb(), compileVerb(), runVerb(), explainVerb(), viewVerb(), checkVerb(), modelVerb(), devicesVerb(),
+      optVerb(),   compileVerb(), runVerb(),    explainVerb(), viewVerb(),
+      checkVerb(), modelVerb(),   importVerb(), devicesVerb(),
   };
   return table;
 }

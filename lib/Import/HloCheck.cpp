@@ -1,0 +1,91 @@
+// The check dialect: what StableHLO's own tests say of their results.
+#include "HloTable.h"
+
+#include <cmath>
+
+namespace dtc {
+
+namespace {
+
+// Complex values are compared part by part by the ops themselves.
+bool expectEq(HloContext& c, ValueId got, ValueId want) {
+  return c.emitOp("expect_eq", std::vector{got, want}).valid();
+}
+
+bool equal(HloContext& c) { return c.expectOperands(2) && expectEq(c, c.operand(0), c.operand(1)); }
+
+bool close(HloContext& c, ValueId got, ValueId want, double rtol, double atol) {
+  if (!got.valid() || !want.valid()) return false;
+  if (!isFloat(c.dtypeOf(got))) return expectEq(c, got, want);
+  return c
+      .emitOp("expect_close", std::vector{got, want},
+              {{"rtol", c.realAttr(rtol)}, {"atol", c.realAttr(atol)}})
+      .valid();
+}
+
+// So many units in the last place: at most that many units of precision of the value.
+bool closeUnits(HloContext& c) {
+  if (!c.expectOperands(2)) return false;
+  auto units = c.integerOr("max_ulp_difference", 3);
+  if (!units) return false;
+  DType d = c.dtypeOf(c.operand(0));
+  double eps = isFloat(d) ? std::ldexp(static_cast<double>(*units), 1 - mantissaBits(d)) : 0;
+  return close(c, c.operand(0), c.operand(1), eps, 0);
+}
+
+constexpr double kAlmost = 1e-3;
+
+bool almostEqual(HloContext& c) {
+  if (!c.expectOperands(2)) return false;
+  auto tolerance = c.has("tolerance") ? c.real("tolerance") : std::optional(kAlmost);
+  return tolerance && close(c, c.operand(0), c.operand(1), 0, *tolerance);
+}
+
+ValueId expected(HloContext& c) {
+  ValueId got = c.operand(0);
+  const MlirAttr* value = c.attr("value");
+  if (!got.valid()) return {};
+  if (!value) {
+    c.fail("needs its value, as in dense<0.0>");
+    return {};
+  }
+  std::string why;
+  auto numbers = readNumbers(c.module.source.text, c.tree(), *value, c.dtypeOf(got),
+                             c.typeOf(got).numElements().value_or(0), why);
+  if (numbers) return c.constant(*numbers, c.module[got].type);
+  c.failAt(value->range, why);
+  return {};
+}
+
+bool equalConst(HloContext& c) { return c.expectOperands(1) && expectEq(c, c.operand(0), expected(c)); }
+
+bool almostEqualConst(HloContext& c) {
+  if (!c.expectOperands(1)) return false;
+  auto tolerance = c.has("tolerance") ? c.real("tolerance") : std::optional(kAlmost);
+  return tolerance && close(c, c.operand(0), expected(c), 0, *tolerance);
+}
+
+// The old forms give i1[]; what fails them has failed the run by then.
+bool holds(HloContext& c) { return c.numResults() == 0 || c.give(c.splat(1, DType::Bool, {})); }
+
+bool customEqual(HloContext& c) { return equal(c) && holds(c); }
+bool customClose(HloContext& c) { return closeUnits(c) && holds(c); }
+bool customAlmostEqual(HloContext& c) { return almostEqual(c) && holds(c); }
+
+const HloRow kRows[] = {
+    {"check.expect_almost_eq", almostEqual},
+    {"check.expect_almost_eq_const", almostEqualConst},
+    {"check.expect_close", closeUnits},
+    {"check.expect_eq", equal},
+    {"check.expect_eq_const", equalConst},
+    {"custom_call @check.eq", customEqual},
+    {"custom_call @check.expect_almost_eq", customAlmostEqual},
+    {"custom_call @check.expect_close", customClose},
+    {"custom_call @check.expect_eq", customEqual},
+};
+
+} // namespace
+
+std::span<const HloRow> hloCheckRows() { return kRows; }
+
+} // namespace dtc

@@ -1,0 +1,242 @@
+// Ops of one element, and constants.
+#include "HloTable.h"
+
+#include <algorithm>
+
+namespace dtc {
+
+namespace {
+
+// One of ours with the same operands in the same order.
+bool direct(HloContext& c, const char* name, size_t operands) {
+  if (!c.expectOperands(operands)) return false;
+  std::vector<ValueId> in;
+  for (size_t i = 0; i < operands; ++i) in.push_back(c.operand(i));
+  return c.give(c.emit(name, in));
+}
+
+template <size_t N> struct Name {
+  char text[N];
+  constexpr Name(const char (&t)[N]) { std::copy_n(t, N, text); }
+};
+template <Name name> bool unary(HloContext& c) { return direct(c, name.text, 1); }
+template <Name name> bool binary(HloContext& c) { return direct(c, name.text, 2); }
+
+// On i1, arithmetic is that of the lattice: add and maximum are or, multiply and minimum are and.
+template <Name numbers, Name bools> bool binaryOrBits(HloContext& c) {
+  return direct(c, isBool(c.dtypeOf(c.numOperands() ? c.operand(0) : ValueId())) ? bools.text : numbers.text,
+                2);
+}
+
+// --- shifts: our shr is arithmetic on signed integers ---
+
+ValueId asUnsigned(HloContext& c, ValueId x) {
+  static constexpr DType kUnsigned[] = {DType::U8, DType::U16, DType::U32, DType::U64};
+  DType d = c.dtypeOf(x);
+  if (!isSignedInt(d)) return x;
+  return c.emit("bitcast", {x},
+                {{"dtype", c.dtypeAttr(kUnsigned[static_cast<int>(d) - static_cast<int>(DType::I8)])}});
+}
+
+ValueId asSigned(HloContext& c, ValueId x) {
+  static constexpr DType kSigned[] = {DType::I8, DType::I16, DType::I32, DType::I64};
+  DType d = c.dtypeOf(x);
+  if (!isUnsignedInt(d)) return x;
+  return c.emit("bitcast", {x},
+                {{"dtype", c.dtypeAttr(kSigned[static_cast<int>(d) - static_cast<int>(DType::U8)])}});
+}
+
+ValueId backTo(HloContext& c, ValueId x, DType d) {
+  return c.dtypeOf(x) == d ? x : c.emit("bitcast", {x}, {{"dtype", c.dtypeAttr(d)}});
+}
+
+bool shiftRightLogical(HloContext& c) {
+  if (!c.expectOperands(2)) return false;
+  DType d = c.dtypeOf(c.operand(0));
+  ValueId y = c.emit("shr", {asUnsigned(c, c.operand(0)), asUnsigned(c, c.operand(1))});
+  return c.give(backTo(c, y, d));
+}
+
+bool shiftRightArithmetic(HloContext& c) {
+  if (!c.expectOperands(2)) return false;
+  DType d = c.dtypeOf(c.operand(0));
+  ValueId y = c.emit("shr", {asSigned(c, c.operand(0)), asSigned(c, c.operand(1))});
+  return c.give(backTo(c, y, d));
+}
+
+// --- compare ---
+
+// An integer for a float, in the order of totalOrder: -NaN, -inf, …, -0, +0, …, inf, NaN.
+ValueId totalOrderKey(HloContext& c, ValueId x) {
+  DType d = c.dtypeOf(x);
+  if (!isFloat(d)) return x;
+  DType bits = dtypeBytes(d) == 1   ? DType::I8
+               : dtypeBytes(d) == 2 ? DType::I16
+               : dtypeBytes(d) == 4 ? DType::I32
+                                    : DType::I64;
+  ValueId raw = c.emit("bitcast", {x}, {{"dtype", c.dtypeAttr(bits)}});
+  ValueId sign = c.emit("shr", {raw, c.literal(8 * dtypeBytes(d) - 1, bits)});
+  ValueId mask = c.emit("and", {sign, c.module.makeLiteral(c.intAttr(intMax(bits)), bits, c.op.nameRange)});
+  return c.emit("xor", {raw, mask});
+}
+
+bool compare(HloContext& c) {
+  struct Direction {
+    std::string_view word;
+    const char* op;
+  };
+  static constexpr Direction directions[] = {{"EQ", "eq"}, {"NE", "ne"}, {"LT", "lt"},
+                                             {"LE", "le"}, {"GT", "gt"}, {"GE", "ge"}};
+  if (!c.expectOperands(2)) return false;
+  ValueId a = c.operand(0), b = c.operand(1);
+  std::string_view how = c.word("comparison_direction"), type = c.word("compare_type");
+  const char* name = nullptr;
+  for (const Direction& d : directions)
+    if (d.word == how) name = d.op;
+  if (!name) return c.fail("needs a comparison_direction: EQ, NE, LT, LE, GT or GE");
+  if (type == "TOTALORDER") {
+    a = totalOrderKey(c, a);
+    b = totalOrderKey(c, b);
+  } else if (!type.empty() && type != "FLOAT" && type != "SIGNED" && type != "UNSIGNED" && type != "NOTYPE") {
+    return c.failAttr("compare_type", "is none of FLOAT, TOTALORDER, SIGNED and UNSIGNED");
+  }
+  if (isBool(c.dtypeOf(a)) && how != "EQ" && how != "NE") {
+    a = c.convert(a, DType::U8);
+    b = c.convert(b, DType::U8);
+  }
+  return c.give(c.emit(name, {a, b}));
+}
+
+bool select(HloContext& c) { return direct(c, "select", 3); }
+
+bool clamp(HloContext& c) {
+  if (!c.expectOperands(3)) return false;
+  return c.give(c.emit("clamp", {c.operand(1), c.operand(0), c.operand(2)}));
+}
+
+// --- conversions ---
+
+bool convert(HloContext& c) {
+  if (!c.expectOperands(1)) return false;
+  return c.give(c.convert(c.operand(0), c.resultDType()));
+}
+
+DType unsignedOf(int bytes) {
+  return bytes == 1 ? DType::U8 : bytes == 2 ? DType::U16 : bytes == 4 ? DType::U32 : DType::U64;
+}
+
+ValueId bitcastTo(HloContext& c, ValueId x, DType d) {
+  return c.dtypeOf(x) == d ? x : c.emit("bitcast", {x}, {{"dtype", c.dtypeAttr(d)}});
+}
+
+// Along a new last dim: how far the bits of each part are from the lowest.
+ValueId partShifts(HloContext& c, DType wide, int64_t parts, int partBytes) {
+  HloNumbers n{wide, false, {}};
+  for (int64_t i = 0; i < parts; ++i)
+    for (int b = 0; b < dtypeBytes(wide); ++b)
+      n.bytes.push_back(b == 0 ? static_cast<std::byte>(i * partBytes * 8) : std::byte{0});
+  int64_t shape[] = {parts};
+  return c.constant(n, c.tensorType(wide, shape));
+}
+
+// f32[2] -> i16[2, 2]: the low half first.
+ValueId splitBits(HloContext& c, ValueId x, DType to) {
+  int from = dtypeBytes(c.dtypeOf(x)), part = dtypeBytes(to);
+  std::vector<int64_t> shape = c.shapeOf(x);
+  shape.push_back(1);
+  DType wide = unsignedOf(from);
+  ValueId bits = c.reshape(bitcastTo(c, x, wide), shape);
+  ValueId parts = c.emit("shr", {bits, partShifts(c, wide, from / part, part)});
+  return bitcastTo(c, c.convert(parts, unsignedOf(part)), to);
+}
+
+ValueId joinBits(HloContext& c, ValueId x, DType to) {
+  int part = dtypeBytes(c.dtypeOf(x)), wideBytes = dtypeBytes(to);
+  DType wide = unsignedOf(wideBytes);
+  ValueId bits = c.convert(bitcastTo(c, x, unsignedOf(part)), wide);
+  ValueId moved = c.emit("shl", {bits, partShifts(c, wide, wideBytes / part, part)});
+  int64_t last[] = {static_cast<int64_t>(c.rankOf(x)) - 1};
+  return bitcastTo(c, c.emit("sum", {moved}, {{"dims", c.intsAttr(last)}}), to);
+}
+
+bool bitcastConvert(HloContext& c) {
+  if (!c.expectOperands(1)) return false;
+  ValueId x = c.operand(0);
+  DType to = c.resultDType();
+  if (!x.valid()) return false;
+  int from = dtypeBytes(c.dtypeOf(x)), wanted = dtypeBytes(to);
+  if (from == wanted) return c.give(bitcastTo(c, x, to));
+  if (c.lifted() || from > 8 || wanted > 8)
+    return c.fail("changes the width of its elements where that has no meaning");
+  if (from < wanted && c.rankOf(x) == 0) return c.fail("joins elements of a scalar");
+  return c.give(from > wanted ? splitBits(c, x, to) : joinBits(c, x, to));
+}
+
+// --- constants ---
+
+bool constant(HloContext& c) {
+  const MlirAttr* value = c.attr("value");
+  TypeId type = c.resultType();
+  if (!type.valid()) return false;
+  if (!value) return c.fail("needs its value, as in dense<0.0>");
+  auto count = c.module.types[type].numElements();
+  std::string why;
+  auto numbers = readNumbers(c.module.source.text, c.tree(), *value, c.module.types[type].dtype, *count, why);
+  if (!numbers) return c.failAt(value->range, why);
+  return c.give(c.constant(*numbers, type));
+}
+
+bool iota(HloContext& c) {
+  auto dim = c.integer("iota_dimension");
+  return dim && c.give(c.emitTyped("iota", {}, {{"dim", c.intAttr(*dim)}}, c.resultType()));
+}
+
+const HloRow kRows[] = {
+    {"stablehlo.abs", unary<"abs">},
+    {"stablehlo.add", binaryOrBits<"add", "or">},
+    {"stablehlo.and", binary<"and">},
+    {"stablehlo.atan2", binary<"atan2">},
+    {"stablehlo.bitcast_convert", bitcastConvert},
+    {"stablehlo.ceil", unary<"ceil">},
+    {"stablehlo.clamp", clamp},
+    {"stablehlo.compare", compare},
+    {"stablehlo.constant", constant},
+    {"stablehlo.convert", convert},
+    {"stablehlo.cosine", unary<"cos">},
+    {"stablehlo.divide", binary<"div">},
+    {"stablehlo.exponential", unary<"exp">},
+    {"stablehlo.exponential_minus_one", unary<"expm1">},
+    {"stablehlo.floor", unary<"floor">},
+    {"stablehlo.iota", iota},
+    {"stablehlo.is_finite", unary<"is_finite">},
+    {"stablehlo.log", unary<"log">},
+    {"stablehlo.log_plus_one", unary<"log1p">},
+    {"stablehlo.logistic", unary<"sigmoid">},
+    {"stablehlo.maximum", binaryOrBits<"max", "or">},
+    {"stablehlo.minimum", binaryOrBits<"min", "and">},
+    {"stablehlo.multiply", binaryOrBits<"mul", "and">},
+    {"stablehlo.negate", unary<"neg">},
+    {"stablehlo.not", unary<"not">},
+    {"stablehlo.or", binary<"or">},
+    {"stablehlo.power", binary<"pow">},
+    {"stablehlo.remainder", binary<"rem">},
+    {"stablehlo.round_nearest_even", unary<"round">},
+    {"stablehlo.rsqrt", unary<"rsqrt">},
+    {"stablehlo.select", select},
+    {"stablehlo.shift_left", binary<"shl">},
+    {"stablehlo.shift_right_arithmetic", shiftRightArithmetic},
+    {"stablehlo.shift_right_logical", shiftRightLogical},
+    {"stablehlo.sign", unary<"sign">},
+    {"stablehlo.sine", unary<"sin">},
+    {"stablehlo.sqrt", unary<"sqrt">},
+    {"stablehlo.subtract", binary<"sub">},
+    {"stablehlo.tan", unary<"tan">},
+    {"stablehlo.tanh", unary<"tanh">},
+    {"stablehlo.xor", binary<"xor">},
+};
+
+} // namespace
+
+std::span<const HloRow> hloElementwiseRows() { return kRows; }
+
+} // namespace dtc

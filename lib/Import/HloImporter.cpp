@@ -1,0 +1,521 @@
+#include "HloImporter.h"
+
+#include "HloTable.h"
+#include "MlirLexer.h"
+#include "dtc/Support/Checked.h"
+
+#include <algorithm>
+
+namespace dtc {
+
+namespace {
+
+constexpr DiagKind kUnknownValue{"mlir-unknown-value", "%{0} is not defined here"};
+constexpr DiagKind kNoConverter{"import-unknown-op", "'{0}' has no meaning here{1}"};
+constexpr DiagKind kImportType{"import-type", "'{0}' has the type {1}: {2}"};
+constexpr DiagKind kImportFunction{"import-function", "this does not import: {0}"};
+constexpr int kMaxInlineDepth = 64;
+
+bool isTerminator(std::string_view name) { return name == "return" || name.ends_with(".return"); }
+
+bool isFunction(const MlirOp& op) { return op.name == "func.func"; }
+
+std::string_view symbolOf(const MlirOp& op) {
+  for (const MlirNamedAttr& a : op.attrs)
+    if (a.name == "sym_name") return a.value.text;
+  return {};
+}
+
+const MlirAttr* find(const std::vector<MlirNamedAttr>& attrs, std::string_view name) {
+  for (const MlirNamedAttr& a : attrs)
+    if (a.name == name) return &a.value;
+  return nullptr;
+}
+
+// What to say of an op that has no row.
+std::string unknownHint(std::string_view name) {
+  if (name.starts_with("vhlo."))
+    return ": it is StableHLO's storage form; print the program as stablehlo first";
+  size_t point = name.find('.');
+  std::string_view dialect = name.substr(0, point == std::string_view::npos ? 0 : point + 1);
+  std::vector<std::string_view> known;
+  for (std::string_view n : hloNames())
+    if (n.starts_with(dialect)) known.push_back(n.substr(dialect.size()));
+  std::string_view near = nearestWord(name.substr(dialect.size()), known);
+  return near.empty() ? "" : "; did you mean '" + std::string(dialect) + std::string(near) + "'?";
+}
+
+} // namespace
+
+HloImporter::HloImporter(const MlirTree& tree, Module& module, Diagnostics& diags)
+    : tree(tree), module(module), diags(diags) {}
+
+bool HloImporter::run() {
+  bool ok = true;
+  for (const MlirOp& op : tree.ops)
+    if (isFunction(op)) ok &= declare(op);
+  if (!ok && !problems) return false;
+  for (const MlirOp& op : tree.ops) {
+    if (diags.full()) break;
+    if (!isFunction(op)) {
+      ok &= convert(op);
+      continue;
+    }
+    auto f = functions_.find(symbolOf(op));
+    if (f != functions_.end()) ok &= body(op, f->second);
+  }
+  if (ok && functions_.empty() && !diags.hasErrors()) {
+    diags.error(kImportFunction, SourceRange{0, 0}, "there is no function in this file");
+    ok = false;
+  }
+  return ok;
+}
+
+// --- types ---
+
+TypeId HloImporter::typeFrom(const MlirType* t, SourceRange where, std::string_view opName) {
+  if (!t) return {};
+  auto bad = [&](const char* why) {
+    std::string_view text =
+        std::string_view(module.source.text).substr(t->range.begin, t->range.end - t->range.begin);
+    diags.error(kImportType, where.valid() ? where : t->range, opName, text.substr(0, 80), why);
+    return TypeId();
+  };
+  if (t->kind != MlirType::Tensor && t->kind != MlirType::Element)
+    return bad("only tensors have a meaning here");
+  if (t->unranked) return bad("its number of dims is not known; only static shapes are imported");
+  auto dtype = hloDType(t->element);
+  if (!dtype)
+    return bad(
+        t->element.find("quant") != std::string_view::npos
+            ? "quantized types are not imported; dequantize in the program"
+            : "there is no such dtype here (there are bool, i8 to i64, u8 to u64, f8e4m3, f8e5m2, bf16, f16, "
+              "f32, f64); convert in the program");
+  for (int64_t d : t->dims)
+    if (d == MlirType::kDynamic)
+      return bad("only static shapes are imported; lower the program for fixed sizes");
+  auto n = checkedProduct(t->dims);
+  if (!n || !checkedMul(*n, dtypeBytes(*dtype))) return bad("it has more than 2^63-1 bytes");
+  std::vector<Dim> dims(t->dims.begin(), t->dims.end());
+  return module.tensorType(*dtype, dims);
+}
+
+bool HloImporter::flatten(const MlirType* t, SourceRange where, std::string_view opName,
+                          std::vector<TypeId>& out) {
+  if (!t) return false;
+  if (t->kind == MlirType::Token) return true;
+  if (t->kind == MlirType::Tuple) {
+    for (const MlirType* inner : t->inputs)
+      if (!flatten(inner, where, opName, out)) return false;
+    return true;
+  }
+  out.push_back(typeFrom(t, where, opName));
+  return out.back().valid();
+}
+
+// --- names and places ---
+
+std::string HloImporter::validName(std::string_view name) const {
+  std::string out;
+  for (char c : name) {
+    bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (good)
+      out.push_back(c);
+    else if (!out.empty() && out.back() != '_')
+      out.push_back('_');
+    if (out.size() > 80) break;
+  }
+  while (!out.empty() && out.back() == '_') out.pop_back();
+  return out;
+}
+
+void HloImporter::place(uint32_t loc, Place& out, int depth) {
+  if (loc >= tree.locs.size() || depth > kMlirMaxNesting) return;
+  const MlirLoc& l = tree.locs[loc];
+  if (!l.alias.empty()) {
+    auto found = tree.locAliases.find(l.alias);
+    if (found != tree.locAliases.end()) place(found->second, out, depth + 1);
+    return;
+  }
+  if (out.name.empty() && !l.name.empty()) out.name = l.name;
+  if (out.file.empty() && !l.file.empty()) {
+    out.file = l.file;
+    out.line = l.line;
+    out.column = l.column;
+  }
+  for (uint32_t inner : l.of)
+    if (out.file.empty()) place(inner, out, depth + 1);
+}
+
+AttrList HloImporter::placeOf(uint32_t loc) {
+  AttrList out;
+  if (loc == 0) return out;
+  Place p;
+  place(loc, p, 0);
+  auto add = [&](const char* name, const std::string& text) {
+    out.push_back({module.strings.intern(name), module.attrs.string(module.strings.intern(text))});
+  };
+  if (!p.name.empty()) add("name", p.name);
+  if (!p.file.empty()) add("loc", p.file + ":" + std::to_string(p.line) + ":" + std::to_string(p.column));
+  return out;
+}
+
+const HloValue* HloImporter::lookup(const MlirUse& use) {
+  auto found = names_.find(use.name);
+  if (found != names_.end() && !found->second.empty() && use.number < found->second.back().size())
+    return &found->second.back()[use.number];
+  diags.error(kUnknownValue, use.range, use.name);
+  return nullptr;
+}
+
+void HloImporter::define(std::string_view name, std::vector<HloValue> values) {
+  names_[name].push_back(std::move(values));
+  defined_.push_back(name);
+}
+
+FuncId HloImporter::function(std::string_view symbol) const {
+  auto found = functions_.find(symbol);
+  return found == functions_.end() ? FuncId() : found->second;
+}
+
+const MlirOp* HloImporter::functionText(std::string_view symbol) const {
+  auto found = functionText_.find(symbol);
+  return found == functionText_.end() ? nullptr : found->second;
+}
+
+// --- functions ---
+
+bool HloImporter::declare(const MlirOp& op) {
+  std::string_view symbol = symbolOf(op);
+  std::string name = validName(symbol);
+  if (name.empty() || (name[0] >= '0' && name[0] <= '9')) name = "f_" + name;
+  while (module.findFunction(name).valid()) name += "_";
+  if (symbol.empty() || functions_.contains(symbol)) {
+    diags.error(kImportFunction, op.nameRange, "a function needs a name of its own");
+    return false;
+  }
+  if (op.regions.empty()) {
+    diags.error(kImportFunction, op.nameRange,
+                "@" + std::string(symbol) + " is only declared: a function that is called needs a body here");
+    return false;
+  }
+  FuncId f(static_cast<uint32_t>(module.functions.size()));
+  Function& made = module.functions.emplace_back();
+  made.name = module.strings.intern(name);
+  made.loc = op.nameRange;
+  made.body = module.makeBlock();
+  module[made.body].parentFunc = f;
+  bool ok = declareArgs(op, f) && declareResults(op, f);
+  if (!ok) {
+    module.functions.pop_back();
+    return false;
+  }
+  module.order.push_back(f);
+  functions_[symbol] = f;
+  functionText_[symbol] = &op;
+  return true;
+}
+
+StrId HloImporter::freshLabel(const std::string& wanted, std::vector<StrId>& taken) {
+  std::string name = wanted;
+  for (int n = 1; std::find(taken.begin(), taken.end(), module.strings.intern(name)) != taken.end(); ++n)
+    name = wanted + "_" + std::to_string(n);
+  return taken.emplace_back(module.strings.intern(name));
+}
+
+bool HloImporter::declareArgs(const MlirOp& op, FuncId f) {
+  std::vector<StrId> taken;
+  for (const MlirArg& a : op.regions[0].args) {
+    std::vector<TypeId> types;
+    if (!flatten(a.type, a.range, op.name, types)) return false;
+    Place p;
+    place(a.loc, p, 0);
+    std::string name = validName(p.name);
+    if (name.empty() || (name[0] >= '0' && name[0] <= '9')) name = validName(a.name);
+    for (size_t i = 0; i < types.size(); ++i) {
+      std::string own = types.size() == 1 ? name : name + "_" + std::to_string(i);
+      FuncArg& arg = module[f].args.emplace_back();
+      arg.value =
+          module.makeBlockArg(module[f].body, types[i], own.empty() ? StrId() : freshLabel(own, taken));
+      module[arg.value].loc = a.range;
+      arg.attrs = placeOf(a.loc);
+      const MlirAttr* donor = find(a.attrs, "jax.buffer_donor");
+      bool donated =
+          find(a.attrs, "tf.aliasing_output") || (donor && (donor->kind == MlirAttr::Unit || donor->integer));
+      if (donated) arg.attrs.push_back({module.strings.intern("donate"), module.attrs.boolean(true)});
+    }
+  }
+  return true;
+}
+
+bool HloImporter::declareResults(const MlirOp& op, FuncId f) {
+  std::vector<StrId> taken;
+  for (size_t k = 0; k < op.resultTypes.size(); ++k) {
+    SourceRange range = k < op.resultRanges.size() ? op.resultRanges[k] : op.nameRange;
+    std::vector<TypeId> types;
+    if (!flatten(op.resultTypes[k], range, op.name, types)) return false;
+    std::string info;
+    if (k < op.resultAttrs.size())
+      if (const MlirAttr* a = find(op.resultAttrs[k], "jax.result_info")) info = unescapeMlir(a->text);
+    // "result['loss']", "result.loss", "['loss']", "[0]", "result": what follows `result` is the name.
+    std::string_view path = info;
+    if (path.starts_with("result") && path.size() > 6) path.remove_prefix(6);
+    std::string name = validName(path);
+    if (!name.empty() && name[0] >= '0' && name[0] <= '9') name.clear();
+    for (size_t i = 0; i < types.size(); ++i) {
+      FuncResult& r = module[f].results.emplace_back();
+      std::string own = types.size() == 1 || name.empty() ? name : name + "_" + std::to_string(i);
+      if (!own.empty()) r.label = freshLabel(own, taken);
+      r.type = types[i];
+      r.loc = range;
+      if (!info.empty())
+        r.attrs.push_back({module.strings.intern("name"), module.attrs.string(module.strings.intern(info))});
+    }
+  }
+  return true;
+}
+
+bool HloImporter::body(const MlirOp& op, FuncId f) {
+  const MlirRegion& region = op.regions[0];
+  names_.clear();
+  defined_.clear();
+  std::vector<HloValue> args;
+  size_t at = 0;
+  for (const MlirArg& a : region.args) {
+    std::vector<TypeId> types;
+    if (!flatten(a.type, a.range, op.name, types)) return false;
+    HloValue& v = args.emplace_back();
+    v.type = a.type;
+    for (size_t i = 0; i < types.size(); ++i) v.parts.push_back(module[f].args[at++].value);
+  }
+  auto values = regionInto(region, module[f].body, args);
+  if (!values) return false;
+  Block& b = module[module[f].body];
+  b.yields = *values;
+  b.terminatorLoc = region.ops.empty() ? region.range : region.ops.back().nameRange;
+  return true;
+}
+
+// --- regions ---
+
+std::optional<std::vector<ValueId>> HloImporter::regionInto(const MlirRegion& region, BlockId block,
+                                                            std::span<const HloValue> args) {
+  BlockId outer = block_;
+  block_ = block;
+  if (outer.valid() && !module[block].parentFunc.valid()) module[block].parentFunc = module[outer].parentFunc;
+  size_t mark = defined_.size();
+  for (size_t i = 0; i < region.args.size() && i < args.size(); ++i) define(region.args[i].name, {args[i]});
+  auto out = ops(region);
+  for (; defined_.size() > mark; defined_.pop_back()) names_[defined_.back()].pop_back();
+  block_ = outer;
+  return out;
+}
+
+std::optional<std::vector<ValueId>> HloImporter::regionLifted(const MlirRegion& region,
+                                                              std::span<const HloValue> args) {
+  if (depth_ >= kMaxInlineDepth) {
+    diags.error(kImportFunction, region.range, "functions call each other too deep here");
+    return std::nullopt;
+  }
+  ++lifted_;
+  ++depth_;
+  auto out = regionInto(region, block_, args);
+  --depth_;
+  --lifted_;
+  return out;
+}
+
+// Names of a function are its own: those around it are put aside.
+std::optional<std::vector<ValueId>> HloImporter::functionLifted(const MlirOp& function,
+                                                                std::span<const HloValue> args) {
+  auto names = std::exchange(names_, {});
+  auto defined = std::exchange(defined_, {});
+  auto out = regionLifted(function.regions[0], args);
+  names_ = std::move(names);
+  defined_ = std::move(defined);
+  return out;
+}
+
+std::optional<std::vector<ValueId>> HloImporter::ops(const MlirRegion& region) {
+  bool ok = true;
+  for (const MlirOp& op : region.ops) {
+    if (isTerminator(op.name)) {
+      std::vector<ValueId> out;
+      for (const MlirUse& u : op.operands) {
+        const HloValue* v = lookup(u);
+        if (!v) return std::nullopt;
+        out.insert(out.end(), v->parts.begin(), v->parts.end());
+      }
+      if (!ok && !problems) return std::nullopt;
+      return out;
+    }
+    ok &= convert(op);
+    if (!ok && diags.full()) return std::nullopt;
+  }
+  diags.error(kImportFunction, region.range, "this region does not end with a return");
+  return std::nullopt;
+}
+
+// --- ops ---
+
+bool HloImporter::convert(const MlirOp& op) {
+  bool ok = convertRow(op);
+  if (ok) return true;
+  if (problems && diags.hasErrors()) {
+    const Diagnostic& d = diags.all().front();
+    problems->push_back({std::string(op.name), d.range, d.message()});
+    diags.clear();
+  }
+  standIn(op);
+  return false;
+}
+
+bool HloImporter::convertRow(const MlirOp& op) {
+  std::string_view name = op.name;
+  std::string synonym;
+  const HloRow* row = findHloRow(name);
+  if (!row && name.starts_with("mhlo.")) {
+    synonym = "stablehlo." + std::string(name.substr(5));
+    row = findHloRow(synonym);
+  }
+  if (name.ends_with(".custom_call")) {
+    for (const MlirNamedAttr& a : op.attrs)
+      if (a.name == "call_target_name") synonym = "custom_call @" + std::string(a.value.text);
+    row = findHloRow(synonym);
+    name = synonym;
+  }
+  if (!row) {
+    std::string hint = unknownHint(name);
+    diags.error(kNoConverter, op.nameRange, name, hint);
+    return false;
+  }
+  HloContext c(*this, op);
+  for (const MlirUse& u : op.operands) {
+    const HloValue* v = lookup(u);
+    if (!v) return false;
+    c.operands_.push_back(*v);
+  }
+  if (!row->convert(c)) {
+    if (!diags.hasErrors()) c.fail("could not be imported");
+    return false;
+  }
+  for (size_t i = 0; i < c.given_.size(); ++i)
+    if (!c.given_[i] && op.resultTypes[i] && op.resultTypes[i]->kind != MlirType::Token)
+      return c.fail("was imported without its result " + std::to_string(i));
+  for (size_t i = 0; i < c.results_.size(); ++i) c.results_[i].type = op.resultTypes[i];
+  nameResults(op, c.results_);
+  return true;
+}
+
+// Binds the results to their names, and values that have none yet to those names.
+void HloImporter::nameResults(const MlirOp& op, std::vector<HloValue>& values) {
+  size_t at = 0;
+  for (const MlirResult& r : op.results) {
+    std::vector<HloValue> group;
+    for (uint32_t n = 0; n < r.count && at < values.size(); ++n, ++at) {
+      std::string name = validName(r.name);
+      if (r.count > 1) name += "_" + std::to_string(n);
+      for (ValueId v : values[at].parts)
+        if (!name.empty() && module[v].kind == ValueKind::OpResult && !module[v].name.valid())
+          module[v].name = module.strings.intern(name);
+      group.push_back(std::move(values[at]));
+    }
+    define(r.name, std::move(group));
+  }
+}
+
+// What the results of an op are that did not import, so that what uses them is looked at too.
+void HloImporter::standIn(const MlirOp& op) {
+  Diagnostics unheard;
+  size_t at = 0;
+  for (const MlirResult& r : op.results) {
+    std::vector<HloValue> group;
+    for (uint32_t n = 0; n < r.count && at < op.resultTypes.size(); ++n, ++at) {
+      HloValue v{op.resultTypes[at], {}};
+      std::vector<TypeId> types;
+      HloImporter quiet(tree, module, unheard);
+      if (quiet.flatten(v.type, op.nameRange, op.name, types))
+        for (TypeId t : types) {
+          Value& made = module.values.emplace_back();
+          made.kind = ValueKind::BlockArg;
+          made.type = t;
+          v.parts.emplace_back(static_cast<uint32_t>(module.values.size() - 1));
+        }
+      group.push_back(std::move(v));
+    }
+    define(r.name, std::move(group));
+  }
+}
+
+OpId HloImporter::appendOp(std::string_view name, std::span<const ValueId> operands, AttrList attrs,
+                           std::span<const TypeId> written, SourceRange loc, uint32_t regions) {
+  OpKind kind = module.registry->find(name, operands.size());
+  if (kind == kNoOpKind) {
+    diags.error(kNoConverter, loc, name, " yet: dtc has no op of this name");
+    return {};
+  }
+  OpId id = module.makeOp(kind, operands, 0, std::move(attrs), regions, loc);
+  module[id].parent = block_;
+  std::vector<TypeId> types(written.begin(), written.end());
+  if (regions == 0 && !module.record(id).isCall) {
+    OpQuery q = queryOf(module, id, diags);
+    q.writtenTypes = written;
+    types.clear();
+    if (!inferResultTypes(q, types)) return {};
+  }
+  Op& made = module[id];
+  made.firstResult = ValueId(static_cast<uint32_t>(module.values.size()));
+  made.numResults = static_cast<uint32_t>(types.size());
+  for (uint32_t i = 0; i < types.size(); ++i) {
+    Value& v = module.values.emplace_back();
+    v.owner = id.index;
+    v.position = i;
+    v.type = types[i];
+    v.loc = loc;
+  }
+  for (uint32_t r = 0; r < regions; ++r) module[module.region(id, r)].parentFunc = module[block_].parentFunc;
+  module[block_].ops.push_back(id);
+  return id;
+}
+
+// --- the entrance ---
+
+namespace {
+
+bool importInto(const MlirTree& tree, Module& module, Diagnostics& diags,
+                std::vector<ImportProblem>* problems) {
+  HloImporter importer(tree, module, diags);
+  importer.problems = problems;
+  return importer.run();
+}
+
+} // namespace
+
+bool importMlir(SourceText source, const OpRegistry& registry, Module& out, Diagnostics& diags) {
+  out = Module(registry);
+  out.source = std::move(source);
+  MlirTree tree;
+  return parseMlir(out.source.text, tree, diags) && importInto(tree, out, diags, nullptr);
+}
+
+bool reportMlir(SourceText source, const OpRegistry& registry, std::vector<ImportProblem>& problems,
+                Diagnostics& diags) {
+  Module scratch(registry);
+  scratch.source = std::move(source);
+  MlirTree tree;
+  if (!parseMlir(scratch.source.text, tree, diags)) return false;
+  return importInto(tree, scratch, diags, &problems) && problems.empty() && !diags.hasErrors();
+}
+
+bool looksLikeMlir(std::string_view text) {
+  MlirLexer lex(text.substr(0, std::min<size_t>(text.size(), 1u << 16)));
+  const MlirToken& t = lex.peek();
+  if (t.kind == MlirTok::Hash || t.kind == MlirTok::Bang || t.kind == MlirTok::String || t.is('{'))
+    return true;
+  if (t.kind == MlirTok::Word && t.text == "func")
+    return lex.second().kind == MlirTok::Word; // func private @f
+  return t.isWord("module") || t.isWord("builtin.module") || t.isWord("func.func") ||
+         (t.kind == MlirTok::Word && t.text.find('.') != std::string_view::npos);
+}
+
+} // namespace dtc

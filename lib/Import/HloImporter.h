@@ -1,0 +1,78 @@
+#pragma once
+// Functions and regions of the text as ours; ops by the table of converters. Private to lib/Import.
+#include "HloContext.h"
+#include "dtc/Import/Import.h"
+#include <unordered_map>
+#include <utility>
+
+namespace dtc {
+
+class HloImporter {
+public:
+  HloImporter(const MlirTree& tree, Module& module, Diagnostics& diags);
+  // Where given, an op that does not import is put there, and the import goes on.
+  std::vector<ImportProblem>* problems = nullptr;
+
+  bool run();
+
+  const MlirTree& tree;
+  Module& module;
+  Diagnostics& diags;
+
+  // --- for HloContext and converters of ops with regions ---
+  [[nodiscard]] BlockId block() const { return block_; }
+  [[nodiscard]] bool lifted() const { return lifted_ > 0; }
+  [[nodiscard]] const HloValue* lookup(const MlirUse& use);
+  void define(std::string_view name, std::vector<HloValue> values);
+  // Converts the ops of a region into `block`, its arguments being `args`; the terminator's operands, flattened. Nothing
+  // after a report.
+  std::optional<std::vector<ValueId>> regionInto(const MlirRegion& region, BlockId block,
+                                                 std::span<const HloValue> args);
+  // Makes `block` the one that ops are written to; the one before.
+  BlockId enter(BlockId block) {
+    if (!module[block].parentFunc.valid()) module[block].parentFunc = module[block_].parentFunc;
+    return std::exchange(block_, block);
+  }
+  // The body of a function, applied elementwise.
+  std::optional<std::vector<ValueId>> functionLifted(const MlirOp& function, std::span<const HloValue> args);
+  // The same in the block at hand, each op applied elementwise (HloContext::inlineRegion).
+  std::optional<std::vector<ValueId>> regionLifted(const MlirRegion& region, std::span<const HloValue> args);
+  [[nodiscard]] TypeId typeFrom(const MlirType* t, SourceRange where, std::string_view opName);
+  // The types that a type of the text is made of: one, a tuple's, none for a token.
+  [[nodiscard]] bool flatten(const MlirType* t, SourceRange where, std::string_view opName,
+                             std::vector<TypeId>& out);
+  // name= and loc= for what stands at this place of the user's program.
+  [[nodiscard]] AttrList placeOf(uint32_t loc);
+  [[nodiscard]] FuncId function(std::string_view symbol) const;
+  [[nodiscard]] const MlirOp* functionText(std::string_view symbol) const;
+  // "a.b-c" as a name of ours; empty where nothing of it can be kept.
+  [[nodiscard]] std::string validName(std::string_view name) const;
+  OpId appendOp(std::string_view name, std::span<const ValueId> operands, AttrList attrs,
+                std::span<const TypeId> written, SourceRange loc, uint32_t regions = 0);
+
+private:
+  bool declare(const MlirOp& op);
+  bool declareArgs(const MlirOp& op, FuncId f);
+  bool declareResults(const MlirOp& op, FuncId f);
+  bool body(const MlirOp& op, FuncId f);
+  std::optional<std::vector<ValueId>> ops(const MlirRegion& region);
+  bool convert(const MlirOp& op);
+  bool convertRow(const MlirOp& op);
+  void standIn(const MlirOp& op);
+  void nameResults(const MlirOp& op, std::vector<HloValue>& values);
+  struct Place {
+    std::string name, file;
+    uint32_t line = 0, column = 0;
+  };
+  void place(uint32_t loc, Place& out, int depth);
+  StrId freshLabel(const std::string& wanted, std::vector<StrId>& taken);
+
+  std::unordered_map<std::string_view, std::vector<std::vector<HloValue>>> names_; // a stack per name
+  std::vector<std::string_view> defined_;                                          // in order, to be undone
+  std::unordered_map<std::string_view, const MlirOp*> functionText_;
+  std::unordered_map<std::string_view, FuncId> functions_;
+  BlockId block_;
+  int lifted_ = 0, depth_ = 0;
+};
+
+} // namespace dtc

@@ -1,0 +1,24 @@
+#pragma once
+// The elements of dense<…> and dense_resource<…>, read into memory once it is known what they are.
+#include "MlirTree.h"
+#include "dtc/Support/DType.h"
+#include <string>
+
+namespace dtc {
+
+// Elements of one dtype, in the bytes that our tensors have; one element for a splat.
+struct HloNumbers {
+  DType dtype = DType::F32;
+  bool splat = false;
+  std::vector<std::byte> bytes;
+  [[nodiscard]] size_t count() const;
+};
+
+// An element type of the text as a dtype, or nothing: i1 -> bool, ui8 -> u8, f8E4M3FN -> f8e4m3, complex<f32> -> c64 …
+[[nodiscard]] std::optional<DType> hloDType(std::string_view element);
+
+// Reads a Dense or Resource attribute of `count` elements. Nothing after having put what is wrong into `why`.
+[[nodiscard]] std::optional<HloNumbers> readNumbers(std::string_view source, const MlirTree&, const MlirAttr&,
+                                                    DType dtype, int64_t count, std::string& why);
+
+} // namespace dtc

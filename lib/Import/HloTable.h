@@ -1,0 +1,25 @@
+#pragma once
+// One row per op of the text. A family of ops is one file Hlo<Family>.cpp with its rows; HloTable.cpp lists the families.
+#include "HloContext.h"
+
+namespace dtc {
+
+struct HloRow {
+  const char* name; // "stablehlo.add"; mhlo.add is a synonym
+  bool (*convert)(HloContext&);
+};
+
+// The row of an op, or nullptr.
+[[nodiscard]] const HloRow* findHloRow(std::string_view name);
+// All names, for "did you mean".
+[[nodiscard]] std::vector<std::string_view> hloNames();
+
+// --- the families ---
+[[nodiscard]] std::span<const HloRow> hloElementwiseRows(); // HloElementwise.cpp
+[[nodiscard]] std::span<const HloRow> hloShapeRows();       // HloShape.cpp
+[[nodiscard]] std::span<const HloRow> hloControlRows();     // HloControl.cpp
+[[nodiscard]] std::span<const HloRow> hloContractRows();    // HloContract.cpp
+[[nodiscard]] std::span<const HloRow> hloCheckRows();       // HloCheck.cpp
+[[nodiscard]] std::span<const HloRow> hloNormaliseRows();   // HloNormalise.cpp
+
+} // namespace dtc

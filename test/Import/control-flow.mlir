@@ -1,0 +1,32 @@
+// Loops, branches, calls, tuples.
+// RUN: %dtc import %s | FileCheck %s
+// RUN: %dtc run %s --input 'k=const(1)' --input 'v=iota' --print 0 | FileCheck %s --check-prefix=RUN
+// RUN: %dtc run %s --input 'k=const(7)' --input 'v=iota' --check
+func.func @main(%k: tensor<i32>, %v: tensor<2xf32>) -> tensor<2xf32> {
+  %c = stablehlo.constant dense<3> : tensor<i32>
+  %0:2 = stablehlo.while(%iterArg = %k, %iterArg_0 = %v) : tensor<i32>, tensor<2xf32>
+   cond {
+    %1 = stablehlo.compare  LT, %iterArg, %c,  SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %1 = stablehlo.add %iterArg, %one : tensor<i32>
+    %2 = func.call @double(%iterArg_0) : (tensor<2xf32>) -> tensor<2xf32>
+    stablehlo.return %1, %2 : tensor<i32>, tensor<2xf32>
+  }
+  %3 = "stablehlo.case"(%0#0) ({
+    stablehlo.return %v : tensor<2xf32>
+  }, {
+    %4 = stablehlo.negate %v : tensor<2xf32>
+    stablehlo.return %4 : tensor<2xf32>
+  }, {
+    stablehlo.return %0#1 : tensor<2xf32>
+  }) : (tensor<i32>) -> tensor<2xf32>
+  %5 = stablehlo.tuple %3, %0#0 : tuple<tensor<2xf32>, tensor<i32>>
+  %6 = stablehlo.get_tuple_element %5[0] : (tuple<tensor<2xf32>, tensor<i32>>) -> tensor<2xf32>
+  return %6 : tensor<2xf32>
+}
+func.func private @double(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.add %x, %x : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}

@@ -1,0 +1,18 @@
+// The checks of older test data give i1[]; one that does not hold fails the run all the same.
+// RUN: not %dtc run %s 2>&1 | FileCheck %s
+module @jit_testcase {
+  func.func public @main() -> tensor<i1> {
+    %0 = call @inputs() : () -> tensor<2xf32>
+    %1 = call @expected() : () -> tensor<2xf32>
+    %2 = stablehlo.custom_call @check.eq(%0, %1) : (tensor<2xf32>, tensor<2xf32>) -> tensor<i1>
+    return %2 : tensor<i1>
+  }
+  func.func private @inputs() -> tensor<2xf32> {
+    %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+  func.func private @expected() -> tensor<2xf32> {
+    %0 = stablehlo.constant dense<[1.0, 3.0]> : tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+}
