@@ -140,6 +140,7 @@ OpId HloContext::emitOp(std::string_view name, std::span<const ValueId> operands
     if (!v.valid()) return {};
   AttrList list = importer.placeOf(op.loc);
   for (const Attribute& a : attrs) {
+    if (!a.value.valid() && a.optional) continue;
     if (!a.value.valid()) return {};
     list.push_back({module.strings.intern(a.name), a.value});
   }

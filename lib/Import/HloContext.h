@@ -74,6 +74,7 @@ public:
   struct Attribute {
     const char* name;
     AttrId value;
+    bool optional = false; // left out where the value is invalid
   };
   using Attributes = std::initializer_list<Attribute>;
   // An op of ours, placed and named as the op of the text. `types`: the result types of ops that want them written.

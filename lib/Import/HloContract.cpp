@@ -63,8 +63,13 @@ ValueId product(HloContext& c, const DotDims& d) {
     return {};
   }
   DType to = c.resultDType(), da = c.dtypeOf(a), db = c.dtypeOf(b);
+  bool bits = isBool(da) && isBool(db); // or of ands: is any product not 0?
+  if (bits) {
+    a = c.convert(a, DType::I32);
+    b = c.convert(b, DType::I32);
+  }
   bool wider = da != db || dtypeBytes(to) > dtypeBytes(da);
-  if (wider) {
+  if (wider && !bits) {
     a = c.convert(a, to);
     b = c.convert(b, to);
   }

@@ -172,6 +172,24 @@ bool bitcastConvert(HloContext& c) {
   return c.give(from > wanted ? splitBits(c, x, to) : joinBits(c, x, to));
 }
 
+bool reducePrecision(HloContext& c) {
+  auto exponent = c.integer("exponent_bits"), mantissa = c.integer("mantissa_bits");
+  if (!c.expectOperands(1) || !exponent || !mantissa) return false;
+  return c.give(c.emit("reduce_precision", {c.operand(0)},
+                       {{"exponent_bits", c.intAttr(*exponent)}, {"mantissa_bits", c.intAttr(*mantissa)}}));
+}
+
+// Halves away from 0: t + sign(x) where x - t, which is exact, is at least a half.
+bool roundAway(HloContext& c) {
+  if (!c.expectOperands(1)) return false;
+  ValueId x = c.operand(0);
+  DType d = c.dtypeOf(x);
+  ValueId whole = c.emit("trunc", {x});
+  ValueId rest = c.emit("abs", {c.emit("sub", {x, whole})});
+  ValueId away = c.emit("ge", {rest, c.literal(0.5, d)});
+  return c.give(c.emit("select", {away, c.emit("add", {whole, c.emit("sign", {x})}), whole}));
+}
+
 // --- constants ---
 
 bool constant(HloContext& c) {
@@ -197,11 +215,13 @@ const HloRow kRows[] = {
     {"stablehlo.and", binary<"and">},
     {"stablehlo.atan2", binary<"atan2">},
     {"stablehlo.bitcast_convert", bitcastConvert},
+    {"stablehlo.cbrt", unary<"cbrt">},
     {"stablehlo.ceil", unary<"ceil">},
     {"stablehlo.clamp", clamp},
     {"stablehlo.compare", compare},
     {"stablehlo.constant", constant},
     {"stablehlo.convert", convert},
+    {"stablehlo.count_leading_zeros", unary<"clz">},
     {"stablehlo.cosine", unary<"cos">},
     {"stablehlo.divide", binary<"div">},
     {"stablehlo.exponential", unary<"exp">},
@@ -218,8 +238,11 @@ const HloRow kRows[] = {
     {"stablehlo.negate", unary<"neg">},
     {"stablehlo.not", unary<"not">},
     {"stablehlo.or", binary<"or">},
+    {"stablehlo.popcnt", unary<"popcnt">},
     {"stablehlo.power", binary<"pow">},
+    {"stablehlo.reduce_precision", reducePrecision},
     {"stablehlo.remainder", binary<"rem">},
+    {"stablehlo.round_nearest_afz", roundAway},
     {"stablehlo.round_nearest_even", unary<"round">},
     {"stablehlo.rsqrt", unary<"rsqrt">},
     {"stablehlo.select", select},

@@ -70,6 +70,12 @@ bool broadcast(HloContext& c) {
   return type.valid() && c.give(c.broadcastTo(c.operand(0), c.module.types[type].staticShape()));
 }
 
+// An attribute, left out where it is what it is anyway.
+AttrId unlessAll(HloContext& c, const std::vector<int64_t>& v, int64_t usual) {
+  bool all = std::all_of(v.begin(), v.end(), [&](int64_t e) { return e == usual; });
+  return all ? AttrId() : c.intsAttr(v);
+}
+
 bool slice(HloContext& c) {
   if (!c.expectOperands(1)) return false;
   ValueId x = c.operand(0);
@@ -77,9 +83,10 @@ bool slice(HloContext& c) {
   auto start = c.ints("start_indices", rank), limit = c.ints("limit_indices", rank);
   auto stride = c.intsOr("strides", std::vector<int64_t>(static_cast<size_t>(rank), 1), rank);
   if (!start || !limit || !stride) return false;
-  return c.give(c.emit(
-      "slice", {x},
-      {{"start", c.intsAttr(*start)}, {"limit", c.intsAttr(*limit)}, {"stride", c.intsAttr(*stride)}}));
+  return c.give(c.emit("slice", {x},
+                       {{"start", c.intsAttr(*start)},
+                        {"limit", c.intsAttr(*limit)},
+                        {"stride", unlessAll(c, *stride, 1), true}}));
 }
 
 bool reverse(HloContext& c) {
@@ -105,9 +112,10 @@ bool pad(HloContext& c) {
   auto interior = c.intsOr("interior_padding", std::vector<int64_t>(static_cast<size_t>(rank), 0), rank);
   if (!low || !high || !interior) return false;
   if (rank == 0) return c.give(x);
-  return c.give(
-      c.emit("pad", {x, c.operand(1)},
-             {{"low", c.intsAttr(*low)}, {"high", c.intsAttr(*high)}, {"interior", c.intsAttr(*interior)}}));
+  return c.give(c.emit("pad", {x, c.operand(1)},
+                       {{"low", c.intsAttr(*low)},
+                        {"high", c.intsAttr(*high)},
+                        {"interior", unlessAll(c, *interior, 0), true}}));
 }
 
 bool getDimensionSize(HloContext& c) {

@@ -88,6 +88,25 @@ void nameSlice(MlirOp& op) {
   give(op, "strides", std::move(parts[2]));
 }
 
+// "format = e5m10"
+void nameFormat(MlirOp& op) {
+  auto format = std::find_if(op.attrs.begin(), op.attrs.end(),
+                             [](const MlirNamedAttr& a) { return a.name == "format"; });
+  if (format == op.attrs.end() || format->value.kind != MlirAttr::Word) return;
+  std::string_view text = format->value.text;
+  size_t m = text.find('m');
+  auto exponent = mlirInteger(text.substr(1, m - 1));
+  auto mantissa = m == std::string_view::npos ? std::nullopt : mlirInteger(text.substr(m + 1));
+  if (text[0] != 'e' || !exponent || !mantissa) return;
+  MlirAttr number = format->value;
+  op.attrs.erase(format);
+  number.kind = MlirAttr::Int;
+  number.integer = *exponent;
+  give(op, "exponent_bits", number);
+  number.integer = *mantissa;
+  give(op, "mantissa_bits", number);
+}
+
 // "batching_dims = [0] x [0], contracting_dims = [2] x [1]"
 void nameDot(MlirOp& op) {
   std::vector<MlirNamedAttr> named;
@@ -135,6 +154,7 @@ void normalisePretty(MlirOp& op) {
   if (name == "dot_general") nameDot(op);
   if (name == "convolution") nameWindow(op);
   if (name == "slice") nameSlice(op);
+  if (name == "reduce_precision") nameFormat(op);
   for (const Renamed& r : kRenamed)
     if (r.op == name)
       for (MlirNamedAttr& a : op.attrs)

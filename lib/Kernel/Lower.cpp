@@ -185,7 +185,8 @@ AffineId RegionLowering::addressOf(const Type& t, const Index& at) {
   Size stride;
   for (size_t d = t.rank(); d-- > 0;) {
     address = k_.sum(address, k_.scaled(at[d], stride));
-    stride = stride * sizes_.of(t.dims[d]);
+    // Of a tensor without elements nothing is addressed; its axes stay apart all the same.
+    if (t.dims[d] != Dim(0)) stride = stride * sizes_.of(t.dims[d]);
   }
   return address;
 }

@@ -1,6 +1,7 @@
 // What stands in dense<…>: lists, splats, bits, bytes, words.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s
+// (CHECK lines written by scripts/dtc-update-tests)
 func.func @main() {
   %list = stablehlo.constant dense<[[1.0, -2.5], [0x7F800000, 4]]> : tensor<2x2xf32>
   %splat = stablehlo.constant dense<7> : tensor<3xi32>
@@ -25,3 +26,23 @@ func.func @main() {
     }
   }
 #-}
+
+// CHECK:      func @main() -> () {
+// CHECK-NEXT:   %list = constant {value = {{\[\[}}1.0, -2.5], [inf, 4.0]]} : f32[2, 2]
+// CHECK-NEXT:   %splat = constant {value = 7} : i32[3]
+// CHECK-NEXT:   %bytes = constant {value = [1.0, 2.0]} : f32[2]
+// CHECK-NEXT:   %nan = constant {value = "0x0000c07f"} : f32[2]
+// CHECK-NEXT:   %bools = constant {value = [true, false]} : bool[2]
+// CHECK-NEXT:   %bits = constant {value = [true, false, true]} : bool[3]
+// CHECK-NEXT:   %half = constant {value = -inf} : bf16[]
+// CHECK-NEXT:   %big = constant {value = 18446744073709551615} : u64[]
+// CHECK-NEXT:   %none = constant {value = 0.0} : f32[0, 2]
+// CHECK-NEXT:   %file = constant {value = [1.0, 2.0]} : f32[2]
+// CHECK-NEXT:   expect_eq %bytes, %file
+// CHECK-NEXT:   %0 = constant {value = [1.0, 2.0]} : f32[2]
+// CHECK-NEXT:   expect_eq %bytes, %0
+// CHECK-NEXT:   %1 = constant {value = [1.0, 2.0001]} : f32[2]
+// CHECK-NEXT:   expect_close %bytes, %1 {rtol = 0.0, atol = 0.001}
+// CHECK-NEXT:   expect_close %bytes, %file {rtol = 2.384185791015625e-07, atol = 0.0}
+// CHECK-NEXT:   return
+// CHECK-NEXT: }

@@ -1,7 +1,8 @@
 // Loops, branches, calls, tuples.
 // RUN: %dtc import %s | FileCheck %s
-// RUN: %dtc run %s --input 'k=const(1)' --input 'v=iota' --print 0 | FileCheck %s --check-prefix=RUN
+// RUN: %dtc run %s --input 'k=const(1)' --input 'v=iota' --print 0 | FileCheck %s --check-prefix=OUT
 // RUN: %dtc run %s --input 'k=const(7)' --input 'v=iota' --check
+// (CHECK lines written by scripts/dtc-update-tests)
 func.func @main(%k: tensor<i32>, %v: tensor<2xf32>) -> tensor<2xf32> {
   %c = stablehlo.constant dense<3> : tensor<i32>
   %0:2 = stablehlo.while(%iterArg = %k, %iterArg_0 = %v) : tensor<i32>, tensor<2xf32>
@@ -30,3 +31,37 @@ func.func private @double(%x: tensor<2xf32>) -> tensor<2xf32> {
   %0 = stablehlo.add %x, %x : tensor<2xf32>
   return %0 : tensor<2xf32>
 }
+
+// CHECK:      func @main(%k: i32[], %v: f32[2]) -> (f32[2]) {
+// CHECK-NEXT:   %c = constant {value = 3} : i32[]
+// CHECK-NEXT:   %0_0, %0_1 = while (%iterArg = %k, %iterArg_0 = %v) {
+// CHECK-NEXT:     %1 = lt %iterArg, %c : bool[]
+// CHECK-NEXT:     yield %1
+// CHECK-NEXT:   } {
+// CHECK-NEXT:     %one = constant {value = 1} : i32[]
+// CHECK-NEXT:     %1 = add %iterArg, %one : i32[]
+// CHECK-NEXT:     %2 = call @double(%iterArg_0) : f32[2]
+// CHECK-NEXT:     yield %1, %2
+// CHECK-NEXT:   } : i32[], f32[2]
+// CHECK-NEXT:   %0 = eq %0_0, 0 : bool[]
+// CHECK-NEXT:   %3 = cond %0 {
+// CHECK-NEXT:     yield %v
+// CHECK-NEXT:   } {
+// CHECK-NEXT:     %5 = eq %0_0, 1 : bool[]
+// CHECK-NEXT:     %6 = cond %5 {
+// CHECK-NEXT:       %4 = neg %v : f32[2]
+// CHECK-NEXT:       yield %4
+// CHECK-NEXT:     } {
+// CHECK-NEXT:       yield %0_1
+// CHECK-NEXT:     } : f32[2]
+// CHECK-NEXT:     yield %6
+// CHECK-NEXT:   } : f32[2]
+// CHECK-NEXT:   return %3
+// CHECK-NEXT: }
+// CHECK-EMPTY:
+// CHECK-NEXT: func @double(%x: f32[2]) -> (f32[2]) {
+// CHECK-NEXT:   %0 = add %x, %x : f32[2]
+// CHECK-NEXT:   return %0
+// CHECK-NEXT: }
+
+// OUT:      0 = [0, 4]

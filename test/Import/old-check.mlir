@@ -1,5 +1,6 @@
 // The checks of older test data give i1[]; one that does not hold fails the run all the same.
 // RUN: not %dtc run %s 2>&1 | FileCheck %s
+// (CHECK lines written by scripts/dtc-update-tests)
 module @jit_testcase {
   func.func public @main() -> tensor<i1> {
     %0 = call @inputs() : () -> tensor<2xf32>
@@ -16,3 +17,5 @@ module @jit_testcase {
     return %0 : tensor<2xf32>
   }
 }
+
+// CHECK:      error: {{.*}}old-check.mlir:8:10: 'expect_eq': element [1] is 2 where 3 is expected

@@ -2,6 +2,7 @@
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc import %s | %dtc opt - | FileCheck %s
 // RUN: %dtc run %s --input '*=randn(1)' --check
+// (CHECK lines written by scripts/dtc-update-tests)
 #loc = loc(unknown)
 module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
   func.func public @main(%arg0: tensor<3x4xf32> {mhlo.layout_mode = "default", tf.aliasing_output = 0 : i32} loc("x"), %arg1: tensor<4xf32> {jax.buffer_donor = true}) -> (tensor<3x4xf32> {jax.result_info = "result['y']"}, tensor<5x8xf32> {jax.result_info = "[1]"}) {
@@ -25,3 +26,24 @@ module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 :
 }
 #loc5 = loc("model.py":12:9 to :17)
 #loc7 = loc("jit(f)/add"(#loc5))
+
+// CHECK:      func @main(%x:    f32[3, 4] {name = "x", donate = true},
+// CHECK-NEXT:            %arg1: f32[4]    {donate = true})
+// CHECK-NEXT:     -> (%y: f32[3, 4] {name = "result['y']"}, f32[5, 8] {name = "[1]"}) {
+// CHECK-NEXT:   %0 = broadcast %arg1 {shape = [3, 4]} : f32[3, 4]
+// CHECK-NEXT:   %1 = add %x, %0 {name = "jit(f)/add", loc = "model.py:12:9"} : f32[3, 4]
+// CHECK-NEXT:   %cst = constant {value = 0.0} : f32[]
+// CHECK-NEXT:   %2 = gt %1, %x : bool[3, 4]
+// CHECK-NEXT:   %3 = select %2, %1, %x : f32[3, 4]
+// CHECK-NEXT:   %4 = slice %3 {start = [0, 1], limit = [2, 4], stride = [1, 2]} : f32[2, 2]
+// CHECK-NEXT:   %5 = pad %4, %cst {low = [0, -1], high = [1, 5], interior = [1, 1]} : f32[4, 7]
+// CHECK-NEXT:   %6 = transpose %5 {perm = [1, 0]} : f32[7, 4]
+// CHECK-NEXT:   %7 = matmul %x, %6 {transpose_b = true} : f32[3, 7]
+// CHECK-NEXT:   %8 = reshape %7 {shape = [21]} : f32[21]
+// CHECK-NEXT:   %9 = iota : f32[19]
+// CHECK-NEXT:   %10 = concat %8, %9 {dim = 0} : f32[40]
+// CHECK-NEXT:   %11 = flip %10 {dims = [0]} : f32[40]
+// CHECK-NEXT:   %12 = reshape %11 {shape = [5, 8]} : f32[5, 8]
+// CHECK-NEXT:   %13 = clamp %12, %cst, %cst : f32[5, 8]
+// CHECK-NEXT:   return %3, %13
+// CHECK-NEXT: }

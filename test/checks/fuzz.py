@@ -23,6 +23,12 @@ def modules(context):
                 yield part.encode()
 
 
+def imports(context):
+    """The programs that the importer's tests read."""
+    for path in context.files("test/Import/*.mlir"):
+        yield re.sub(r"^// .*\n", "", (context.root / path).read_text(), flags=re.M).encode()
+
+
 def words(context, flag):
     """What stands after a flag in the tests' RUN lines."""
     found = set()
@@ -64,7 +70,7 @@ def safetensors(_):
 
 
 # By reader: what its corpus begins with, and the longest input that is tried.
-CORPORA = {"ir": (modules, 4096), "npy": (npys, 1024), "npz": (npzs, 2048), "safetensors": (safetensors, 1024),
+CORPORA = {"ir": (modules, 4096), "mlir": (imports, 4096), "npy": (npys, 1024), "npz": (npzs, 2048), "safetensors": (safetensors, 1024),
            "inputs": (lambda context: words(context, "--input"), 256),
            "pipeline": (lambda context: words(context, "-p"), 256)}
 

@@ -86,7 +86,7 @@ Verb importVerb() {
     auto o = std::make_shared<Options>();
     app.add_option("FILE", o->program.file, "the program, StableHLO text; - is standard input")
         ->type_name("");
-    app.add_option("-o,--out", o->out, "where the .dt text goes; - is standard output")->type_name("OUT");
+    app.add_option("-o", o->out, "where the .dt text goes; - is standard output")->type_name("OUT");
     app.add_option("--format", o->format, "what FILE is; guessed from its content otherwise")
         ->type_name("stablehlo")
         ->check(CLI::IsMember({"stablehlo"}).description(""));

@@ -1,0 +1,43 @@
+// The reader of StableHLO text: no input may crash it, and what it accepts is a module that prints and reads back.
+
+#include "dtc/Import/Import.h"
+#include "dtc/Ops/Ops.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+void fail(const char* what, const std::string& first, const std::string& second) {
+  std::fprintf(stderr, "%s\n--- first\n%s\n--- second\n%s\n", what, first.c_str(), second.c_str());
+  std::abort();
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  dtc::SourceText source{"fuzz.mlir", std::string(reinterpret_cast<const char*>(data), size)};
+  (void)dtc::looksLikeMlir(source.text);
+  dtc::Diagnostics diagnostics, listed;
+  dtc::Module module(dtc::standardOps());
+  std::vector<dtc::ImportProblem> problems;
+  bool whole = dtc::reportMlir(source, dtc::standardOps(), problems, listed);
+  if (!dtc::importMlir(source, dtc::standardOps(), module, diagnostics)) {
+    std::string said = dtc::renderDiagnostics(diagnostics, source, false);
+    if (said.empty()) fail("rejected without a word", source.text, said);
+    if (whole) fail("the report says that all of it imports", source.text, said);
+    return 0;
+  }
+  if (!dtc::verifyModule(module, diagnostics)) {
+    (void)dtc::renderDiagnostics(diagnostics, source, false);
+    return 0;
+  }
+  std::string once = dtc::printModule(module);
+  dtc::Diagnostics again;
+  dtc::Module second(dtc::standardOps());
+  if (!dtc::parseModule({"printed.dt", once}, dtc::standardOps(), second, again))
+    fail("the print does not parse", once, dtc::renderDiagnostics(again, {"printed.dt", once}, false));
+  return 0;
+}
