@@ -78,10 +78,9 @@ Verb importVerb() {
   v.name = "import";
   v.usage = "FILE [flags]";
   v.summary = "read a StableHLO program, as JAX prints it";
-  v.examples =
-      "  dtc import step.mlir -o step.dt\n"
-      "  dtc import step.mlir --report\n"
-      "  dtc run step.mlir --input '*=randn(1)'     (verbs that read a program import it themselves)\n";
+  v.examples = "  dtc import step.mlir -o step.dt\n"
+               "  dtc import step.mlir --report\n"
+               "verbs that read a program, such as run, import such a file themselves\n";
   v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
     auto o = std::make_shared<Options>();
     app.add_option("FILE", o->program.file, "the program, StableHLO text; - is standard input")
