@@ -16,29 +16,37 @@ bool equal(HloContext& c) { return c.expectOperands(2) && expectEq(c, c.operand(
 
 bool close(HloContext& c, ValueId got, ValueId want, double rtol, double atol) {
   if (!got.valid() || !want.valid()) return false;
-  if (!isFloat(c.dtypeOf(got))) return expectEq(c, got, want);
+  DType d = c.dtypeOf(got);
+  if (isInteger(d) || isBool(d)) return expectEq(c, got, want);
   return c
       .emitOp("expect_close", std::vector{got, want},
               {{"rtol", c.realAttr(rtol)}, {"atol", c.realAttr(atol)}})
       .valid();
 }
 
-// So many units in the last place: at most that many units of precision of the value.
+// Of a complex number, its parts'.
+DType partOf(DType d) { return dtypeName(d) == "c64" ? DType::F32 : dtypeName(d) == "c128" ? DType::F64 : d; }
+
+// So many units in the last place: of the value, and of the least numbers that there are.
 bool closeUnits(HloContext& c) {
   if (!c.expectOperands(2)) return false;
   auto units = c.integerOr("max_ulp_difference", 3);
   if (!units) return false;
-  DType d = c.dtypeOf(c.operand(0));
+  DType d = partOf(c.dtypeOf(c.operand(0)));
   double eps = isFloat(d) ? std::ldexp(static_cast<double>(*units), 1 - mantissaBits(d)) : 0;
-  return close(c, c.operand(0), c.operand(1), eps, 0);
+  double least = d == DType::F64                         ? -1022
+                 : d == DType::F16 || d == DType::F8E5M2 ? -14
+                 : d == DType::F8E4M3                    ? -6
+                                                         : -126;
+  return close(c, c.operand(0), c.operand(1), eps, std::ldexp(eps, static_cast<int>(least)));
 }
 
-constexpr double kAlmost = 1e-3;
+constexpr double kAlmost = 1e-3; // relative, and absolute around 0
 
 bool almostEqual(HloContext& c) {
   if (!c.expectOperands(2)) return false;
   auto tolerance = c.has("tolerance") ? c.real("tolerance") : std::optional(kAlmost);
-  return tolerance && close(c, c.operand(0), c.operand(1), 0, *tolerance);
+  return tolerance && close(c, c.operand(0), c.operand(1), *tolerance, *tolerance);
 }
 
 ValueId expected(HloContext& c) {
@@ -62,13 +70,15 @@ bool equalConst(HloContext& c) { return c.expectOperands(1) && expectEq(c, c.ope
 bool almostEqualConst(HloContext& c) {
   if (!c.expectOperands(1)) return false;
   auto tolerance = c.has("tolerance") ? c.real("tolerance") : std::optional(kAlmost);
-  return tolerance && close(c, c.operand(0), expected(c), 0, *tolerance);
+  return tolerance && close(c, c.operand(0), expected(c), *tolerance, *tolerance);
 }
 
 // The old forms give i1[]; what fails them has failed the run by then.
 bool holds(HloContext& c) { return c.numResults() == 0 || c.give(c.splat(1, DType::Bool, {})); }
 
 bool customEqual(HloContext& c) { return equal(c) && holds(c); }
+// The oldest test data: floats were compared with a tolerance.
+bool customSame(HloContext& c) { return almostEqual(c) && holds(c); }
 bool customClose(HloContext& c) { return closeUnits(c) && holds(c); }
 bool customAlmostEqual(HloContext& c) { return almostEqual(c) && holds(c); }
 
@@ -78,7 +88,7 @@ const HloRow kRows[] = {
     {"check.expect_close", closeUnits},
     {"check.expect_eq", equal},
     {"check.expect_eq_const", equalConst},
-    {"custom_call @check.eq", customEqual},
+    {"custom_call @check.eq", customSame},
     {"custom_call @check.expect_almost_eq", customAlmostEqual},
     {"custom_call @check.expect_close", customClose},
     {"custom_call @check.expect_eq", customEqual},

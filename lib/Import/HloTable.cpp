@@ -8,7 +8,8 @@ namespace {
 
 using Family = std::span<const HloRow> (*)();
 constexpr Family kFamilies[] = {
-    hloElementwiseRows, hloShapeRows, hloContractRows, hloControlRows, hloNormaliseRows, hloCheckRows,
+    hloElementwiseRows, hloShapeRows,  hloContractRows, hloControlRows,
+    hloNormaliseRows,   hloReduceRows, hloCheckRows,
 };
 
 const std::unordered_map<std::string_view, const HloRow*>& rowsByName() {

@@ -19,6 +19,7 @@ struct HloRow {
 [[nodiscard]] std::span<const HloRow> hloShapeRows();       // HloShape.cpp
 [[nodiscard]] std::span<const HloRow> hloControlRows();     // HloControl.cpp
 [[nodiscard]] std::span<const HloRow> hloContractRows();    // HloContract.cpp
+[[nodiscard]] std::span<const HloRow> hloReduceRows();      // HloReduce.cpp
 [[nodiscard]] std::span<const HloRow> hloCheckRows();       // HloCheck.cpp
 [[nodiscard]] std::span<const HloRow> hloNormaliseRows();   // HloNormalise.cpp
 

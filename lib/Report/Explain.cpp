@@ -1,6 +1,7 @@
 #include "dtc/Report/Explain.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Text.h"
+#include "dtc/IR/UserPlace.h"
 #include "dtc/Sharding/Reshard.h"
 
 namespace dtc {
@@ -16,7 +17,7 @@ public:
     out.value = printValueName(m_, v);
     out.type = printType(m_, m_[v].type);
     out.sharding = m_[v].sharding.valid() ? printSharding(m_, m_[v].sharding) : "";
-    out.place = place(m_[v].loc);
+    out.place = place(v);
     const Type& t = m_.typeOf(v);
     for (uint16_t d = 0; d < t.rank(); ++d) {
       ExplainDim dim;
@@ -38,8 +39,8 @@ public:
     out.value = printValueName(m_, m_[to].name.valid() ? to : from);
     out.from = printSharding(m_, m_[from].sharding);
     out.to = printSharding(m_, m_[to].sharding);
-    if (r.cause.valid()) out.cause = m_.record(r.cause).name, out.causePlace = place(m_[r.cause].loc);
-    if (r.needs.valid()) out.needs = m_.record(r.needs).name, out.needsPlace = place(m_[r.needs].loc);
+    if (r.cause.valid()) out.cause = m_.record(r.cause).name, out.causePlace = place(r.cause);
+    if (r.needs.valid()) out.needs = m_.record(r.needs).name, out.needsPlace = place(r.needs);
     out.why = sentence(r, out);
     out.chain = causeChain(r);
     planSteps(from, to, out);
@@ -47,7 +48,7 @@ public:
   }
 
   ExplainDecision decision(const FormDecision& d) const {
-    return {m_.record(d.op).name, place(m_[d.op].loc), d.choices};
+    return {m_.record(d.op).name, place(d.op), d.choices};
   }
 
 private:
@@ -71,6 +72,15 @@ private:
     return v;
   }
 
+  // The user's own where the program says it.
+  std::string place(OpId o) const {
+    std::string user = userPlace(m_, o);
+    return user.empty() ? place(m_[o].loc) : user;
+  }
+  std::string place(ValueId v) const {
+    std::string user = userPlace(m_, m_.definingOp(v));
+    return user.empty() ? place(m_[v].loc) : user;
+  }
   std::string place(SourceRange r) const {
     if (!r.valid()) return "";
     LineCol at = lineColumn(m_.source.text, r.begin);
@@ -144,7 +154,7 @@ private:
       if (r->via.valid()) step.via = m_.record(r->via).name;
       step.factor = r->factor;
       step.secondsBefore = r->secondsBefore, step.secondsAfter = r->secondsAfter;
-      step.place = place(r->via.valid() ? m_[r->via].loc : m_[r->value].loc);
+      step.place = r->via.valid() ? place(r->via) : place(r->value);
       out.push_back(step);
       if (r->kind != ShardingReason::Propagated || !r->from.valid()) break;
       d = sourceDim(*r);

@@ -3,6 +3,7 @@
 #include "dtc/Eval/Eval.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Text.h"
+#include "dtc/IR/UserPlace.h"
 
 #include <chrono>
 #include <cstring>
@@ -32,7 +33,8 @@ std::string whereText(const Module& m, OpId op) {
   SourceRange loc = m[op].loc;
   if (loc.valid() && !m.source.name.empty())
     text = m.source.name + ":" + std::to_string(lineColumn(m.source.text, loc.begin).line) + ": ";
-  return text + "'" + m.record(op).name + "'";
+  std::string user = userPlace(m, op);
+  return text + "'" + m.record(op).name + "'" + (user.empty() ? "" : " from " + user);
 }
 
 Error located(const Module& m, OpId op, const Error& e) {
@@ -60,6 +62,7 @@ uint32_t Loader::info(OpId o, std::string name, std::string what, int64_t bytes,
     return static_cast<uint32_t>(program_.infos.size() - 1);
   }
   if (m_[o].loc.valid()) info.line = lines_.at(m_[o].loc.begin);
+  info.user = userPlace(m_, o);
   for (uint32_t r = 0; r < m_[o].numResults; ++r) {
     info.results.push_back(m_.result(o, r));
     info.op += (r ? ", " : "") + names_(m_.result(o, r));

@@ -113,7 +113,7 @@ std::vector<StatsRow> RunStats::rows(const Executable& e, const Module& m) const
   for (size_t i = 0; i < calls_.size(); ++i) {
     const StepInfo& s = e.steps()[i];
     if (!calls_[i]) continue;
-    std::string where = m.source.name + ":" + std::to_string(s.line.line);
+    std::string where = s.user.empty() ? m.source.name + ":" + std::to_string(s.line.line) : s.user;
     rows.push_back({s.name, s.what, s.op, where, calls_[i], ns_[i], s.bytes, s.flops});
   }
   return rows;

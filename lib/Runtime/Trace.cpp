@@ -22,6 +22,7 @@ std::string micros(int64_t ns) {
 }
 
 std::string sourceText(const Module& m, const StepInfo& s) {
+  if (!s.user.empty()) return s.user;
   return m.source.name.empty() ? "" : m.source.name + ":" + std::to_string(s.line.line);
 }
 

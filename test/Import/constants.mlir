@@ -42,7 +42,7 @@ func.func @main() {
 // CHECK-NEXT:   %0 = constant {value = [1.0, 2.0]} : f32[2]
 // CHECK-NEXT:   expect_eq %bytes, %0
 // CHECK-NEXT:   %1 = constant {value = [1.0, 2.0001]} : f32[2]
-// CHECK-NEXT:   expect_close %bytes, %1 {rtol = 0.0, atol = 0.001}
-// CHECK-NEXT:   expect_close %bytes, %file {rtol = 2.384185791015625e-07, atol = 0.0}
+// CHECK-NEXT:   expect_close %bytes, %1 {rtol = 0.001, atol = 0.001}
+// CHECK-NEXT:   expect_close %bytes, %file {rtol = 2.384185791015625e-07, atol = 2.802596928649634e-45}
 // CHECK-NEXT:   return
 // CHECK-NEXT: }

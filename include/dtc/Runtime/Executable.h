@@ -19,6 +19,7 @@ struct StepInfo {
   std::string what; // "kernel", "library", "collective", "copy", "host", "control"
   std::string op;   // the statement's result and op: "%h = fused"
   LineCol line;     // in the program's text
+  std::string user; // the user's own place and name, where the program says them (IR/UserPlace.h)
   OpId id;
   std::vector<ValueId> results;
   int64_t bytes = 0; // touched (kernels, library), or sent (collectives)

@@ -1,0 +1,160 @@
+// reduce and map: functions of elements, applied along dims.
+#include "HloTable.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dtc {
+
+namespace {
+
+// A region of one op that is one of our reductions; on bool, arithmetic is that of the lattice.
+struct Known {
+  std::string_view hlo;
+  const char* numbers;
+  const char* bools;
+};
+constexpr Known kKnown[] = {
+    {"add", "sum", "any"},     {"multiply", "prod", "all"}, {"maximum", "max", "any"},
+    {"minimum", "min", "all"}, {"or", nullptr, "any"},      {"and", nullptr, "all"},
+};
+constexpr const char* kCombine[][2] = {{"sum", "add"}, {"prod", "mul"}, {"max", "max"},
+                                       {"min", "min"}, {"any", "or"},   {"all", "and"}};
+
+const char* combineOf(std::string_view reduction) {
+  for (const auto& row : kCombine)
+    if (reduction == row[0]) return row[1];
+  return nullptr;
+}
+
+// Is the start a constant of this text that changes nothing?
+bool startsNeutral(HloContext& c, std::string_view reduction, ValueId start) {
+  OpId o = c.module.definingOp(start);
+  if (!o.valid() || std::string_view(c.module.record(o).name) != "constant") return false;
+  const Attr& a = c.module.attrs[c.module.attr(o, "value")];
+  double v = a.kind == Attr::Float                            ? a.f
+             : a.kind == Attr::String || a.kind == Attr::List ? NAN
+                                                              : static_cast<double>(a.i);
+  DType d = c.dtypeOf(start);
+  if (reduction == "sum" || reduction == "any") return v == 0;
+  if (reduction == "prod" || reduction == "all") return v == 1;
+  bool greatest = reduction == "max";
+  if (isFloat(d)) return v == (greatest ? -INFINITY : INFINITY);
+  return isInteger(d) && a.kind == Attr::Int && a.i == (greatest ? intMin(d) : intMax(d));
+}
+
+// One operand and a region that is one op with a reduction of ours: that, then the start.
+ValueId known(HloContext& c, const std::vector<int64_t>& dims) {
+  std::string_view op = c.regionOp(c.op.regions[0]);
+  ValueId x = c.operand(0), start = c.operand(1);
+  if (!x.valid() || !start.valid()) return {};
+  const char* reduction = nullptr;
+  for (const Known& k : kKnown)
+    if (k.hlo == op) reduction = isBool(c.dtypeOf(x)) ? k.bools : k.numbers;
+  if (!reduction) return {};
+  ValueId y = c.emit(reduction, {x}, {{"dims", c.intsAttr(dims)}});
+  return startsNeutral(c, reduction, start) ? y : c.emit(combineOf(reduction), {y, start});
+}
+
+// --- any region ---
+
+// The reduced dims as one at the front, the others behind it.
+ValueId toFront(HloContext& c, ValueId x, const std::vector<int64_t>& dims, int64_t count) {
+  std::vector<int64_t> perm = dims, shape{count}, from = c.shapeOf(x);
+  for (int64_t d = 0; d < static_cast<int64_t>(from.size()); ++d) {
+    if (std::find(dims.begin(), dims.end(), d) != dims.end()) continue;
+    perm.push_back(d);
+    shape.push_back(from[static_cast<size_t>(d)]);
+  }
+  return c.reshape(c.transpose(x, perm), shape);
+}
+
+ValueId rows(HloContext& c, ValueId x, int64_t start, int64_t limit, int64_t stride) {
+  std::vector<int64_t> from(c.rankOf(x), 0), to = c.shapeOf(x), by(c.rankOf(x), 1);
+  if (!x.valid()) return x;
+  from[0] = start;
+  to[0] = limit;
+  by[0] = stride;
+  return c.emit("slice", {x},
+                {{"start", c.intsAttr(from)}, {"limit", c.intsAttr(to)}, {"stride", c.intsAttr(by)}});
+}
+
+// Neighbours are combined, so that their order is kept: a tree of log2(n) levels. `xs` are [n, …] each.
+std::vector<ValueId> tree(HloContext& c, std::vector<ValueId> xs, int64_t n) {
+  const MlirRegion& region = c.op.regions[0];
+  while (n > 1) {
+    std::vector<ValueId> pairs;
+    int64_t half = n / 2;
+    for (int64_t odd : {0, 1})
+      for (ValueId x : xs) pairs.push_back(rows(c, x, odd, 2 * half, 2));
+    if (!pairs.back().valid()) return {};
+    std::vector<ValueId> combined = c.inlineRegion(region, pairs, c.shapeOf(pairs[0]));
+    if (combined.size() != xs.size()) return {};
+    for (size_t i = 0; n % 2 && i < xs.size(); ++i)
+      combined[i] = c.emit("concat", {combined[i], rows(c, xs[i], n - 1, n, 1)}, {{"dim", c.intAttr(0)}});
+    xs = std::move(combined);
+    n = half + n % 2;
+  }
+  return xs;
+}
+
+bool general(HloContext& c, const std::vector<int64_t>& dims) {
+  size_t count = c.numOperands() / 2;
+  std::vector<int64_t> shape = c.shapeOf(c.operand(0)), rest;
+  int64_t n = 1;
+  for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d)
+    if (std::find(dims.begin(), dims.end(), d) != dims.end())
+      n *= shape[static_cast<size_t>(d)];
+    else
+      rest.push_back(shape[static_cast<size_t>(d)]);
+  std::vector<ValueId> xs, starts;
+  for (size_t i = 0; i < count; ++i) {
+    if (c.shapeOf(c.operand(i)) != shape) return c.fail("reduces tensors of different shapes");
+    xs.push_back(toFront(c, c.operand(i), dims, n));
+    starts.push_back(c.operand(count + i));
+    if (n == 0) xs[i] = c.broadcastTo(starts[i], rest);
+  }
+  if (n == 0) return c.giveAll(xs);
+  xs = tree(c, std::move(xs), n);
+  if (xs.empty()) return false;
+  std::vector<ValueId> both = starts;
+  for (ValueId x : xs) both.push_back(c.reshape(x, rest));
+  std::vector<ValueId> out = c.inlineRegion(c.op.regions[0], both, rest);
+  return !out.empty() && c.giveAll(out);
+}
+
+bool reduce(HloContext& c) {
+  if (!c.expectRegions(1)) return false;
+  if (c.numOperands() < 2 || c.numOperands() % 2) return c.fail("takes as many starts as tensors");
+  if (c.lifted()) return c.fail("reduces where a function of one element is asked for");
+  auto dims = c.ints("dimensions");
+  if (!dims || !c.operand(0).valid()) return false;
+  std::sort(dims->begin(), dims->end());
+  auto rank = static_cast<int64_t>(c.rankOf(c.operand(0)));
+  for (size_t i = 0; i < dims->size(); ++i)
+    if ((*dims)[i] < 0 || (*dims)[i] >= rank || (i > 0 && (*dims)[i] == (*dims)[i - 1]))
+      return c.failAttr("dimensions", "names a dim that the operand does not have, or one twice");
+  if (c.numOperands() == 2)
+    if (ValueId y = known(c, *dims); y.valid()) return c.give(y);
+  return !c.diags.hasErrors() && general(c, *dims);
+}
+
+// The region for each element.
+bool map(HloContext& c) {
+  if (!c.expectRegions(1) || c.lifted()) return false;
+  std::vector<ValueId> xs = c.tensors();
+  if (xs.empty()) return c.fail("needs an operand");
+  std::vector<ValueId> out = c.inlineRegion(c.op.regions[0], xs, c.shapeOf(xs[0]));
+  return !out.empty() && c.giveAll(out);
+}
+
+const HloRow kRows[] = {
+    {"stablehlo.map", map},
+    {"stablehlo.reduce", reduce},
+};
+
+} // namespace
+
+std::span<const HloRow> hloReduceRows() { return kRows; }
+
+} // namespace dtc
