@@ -15,6 +15,7 @@ constexpr DiagKind kNoConverter{"import-unknown-op", "'{0}' has no meaning here{
 constexpr DiagKind kImportType{"import-type", "'{0}' has the type {1}: {2}"};
 constexpr DiagKind kImportFunction{"import-function", "this does not import: {0}"};
 constexpr int kMaxInlineDepth = 64;
+constexpr size_t kMaxLiftedOps = 1u << 20;
 
 bool isTerminator(std::string_view name) { return name == "return" || name.ends_with(".return"); }
 
@@ -216,15 +217,16 @@ bool HloImporter::declare(const MlirOp& op) {
   return true;
 }
 
-StrId HloImporter::freshLabel(const std::string& wanted, std::vector<StrId>& taken) {
+StrId HloImporter::freshLabel(const std::string& wanted, Labels& taken) {
   std::string name = wanted;
-  for (int n = 1; std::find(taken.begin(), taken.end(), module.strings.intern(name)) != taken.end(); ++n)
+  for (uint32_t& n = taken[wanted]; n > 0 && taken.contains(name); ++n)
     name = wanted + "_" + std::to_string(n);
-  return taken.emplace_back(module.strings.intern(name));
+  ++taken[name];
+  return module.strings.intern(name);
 }
 
 bool HloImporter::declareArgs(const MlirOp& op, FuncId f) {
-  std::vector<StrId> taken;
+  Labels taken;
   for (const MlirArg& a : op.regions[0].args) {
     std::vector<TypeId> types;
     if (!flatten(a.type, a.range, op.name, types)) return false;
@@ -249,7 +251,7 @@ bool HloImporter::declareArgs(const MlirOp& op, FuncId f) {
 }
 
 bool HloImporter::declareResults(const MlirOp& op, FuncId f) {
-  std::vector<StrId> taken;
+  Labels taken;
   for (size_t k = 0; k < op.resultTypes.size(); ++k) {
     SourceRange range = k < op.resultRanges.size() ? op.resultRanges[k] : op.nameRange;
     std::vector<TypeId> types;
@@ -359,7 +361,11 @@ std::optional<std::vector<ValueId>> HloImporter::ops(const MlirRegion& region) {
 // --- ops ---
 
 bool HloImporter::convert(const MlirOp& op) {
-  bool ok = convertRow(op);
+  bool ok = lifted_ == 0 || ++liftedOps_ <= kMaxLiftedOps;
+  if (!ok)
+    diags.error(kImportFunction, op.nameRange,
+                "regions and functions are applied here more often than is sensible");
+  ok = ok && convertRow(op);
   if (ok) return true;
   if (problems && diags.hasErrors()) {
     const Diagnostic& d = diags.all().front();

@@ -65,7 +65,9 @@ private:
     uint32_t line = 0, column = 0;
   };
   void place(uint32_t loc, Place& out, int depth);
-  StrId freshLabel(const std::string& wanted, std::vector<StrId>& taken);
+  // Names given out so far, and how often each was asked for.
+  using Labels = std::unordered_map<std::string, uint32_t>;
+  StrId freshLabel(const std::string& wanted, Labels& taken);
 
   std::unordered_map<std::string_view, std::vector<std::vector<HloValue>>> names_; // a stack per name
   std::vector<std::string_view> defined_;                                          // in order, to be undone
@@ -73,6 +75,8 @@ private:
   std::unordered_map<std::string_view, FuncId> functions_;
   BlockId block_;
   int lifted_ = 0, depth_ = 0;
+  size_t liftedOps_ =
+      0; // a function may be applied again and again: the module stays in proportion to the text
 };
 
 } // namespace dtc

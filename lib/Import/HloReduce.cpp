@@ -1,6 +1,8 @@
 // reduce and map: functions of elements, applied along dims.
 #include "HloTable.h"
 
+#include "dtc/Support/Checked.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -100,13 +102,13 @@ std::vector<ValueId> tree(HloContext& c, std::vector<ValueId> xs, int64_t n) {
 
 bool general(HloContext& c, const std::vector<int64_t>& dims) {
   size_t count = c.numOperands() / 2;
-  std::vector<int64_t> shape = c.shapeOf(c.operand(0)), rest;
-  int64_t n = 1;
+  std::vector<int64_t> shape = c.shapeOf(c.operand(0)), rest, reduced;
   for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d)
-    if (std::find(dims.begin(), dims.end(), d) != dims.end())
-      n *= shape[static_cast<size_t>(d)];
-    else
-      rest.push_back(shape[static_cast<size_t>(d)]);
+    (std::find(dims.begin(), dims.end(), d) != dims.end() ? reduced : rest)
+        .push_back(shape[static_cast<size_t>(d)]);
+  auto product = checkedProduct(reduced);
+  if (!product) return c.fail("reduces more than 2^63-1 elements at once");
+  int64_t n = *product;
   std::vector<ValueId> xs, starts;
   for (size_t i = 0; i < count; ++i) {
     if (c.shapeOf(c.operand(i)) != shape) return c.fail("reduces tensors of different shapes");
