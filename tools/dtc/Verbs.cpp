@@ -14,6 +14,7 @@ Verb checkVerb();
 Verb compileVerb();
 Verb devicesVerb();
 Verb explainVerb();
+Verb exportVerb();
 Verb importVerb();
 Verb modelVerb();
 Verb optVerb();
@@ -23,7 +24,7 @@ Verb viewVerb();
 const std::vector<Verb>& verbTable() {
   static const std::vector<Verb> table = {
       optVerb(),   compileVerb(), runVerb(),    explainVerb(), viewVerb(),
-      checkVerb(), modelVerb(),   importVerb(), devicesVerb(),
+      checkVerb(), modelVerb(),   importVerb(), exportVerb(),  devicesVerb(),
   };
   return table;
 }
