@@ -90,11 +90,11 @@ private:
   // What one run of the search may cost: pairs of buffers that live at one time.
   static constexpr size_t kMostPairs = 2'000'000, kSearchWork = 40'000'000, kLarge = 1000;
 
-  // True where there is no need to go on: at the bound, or for large programs near enough to it.
+  // True where there is no need to go on: at the bound, or for larger programs within half or a quarter of a percent of it.
   bool keep(Placing p) {
     if (p.end < best_.end) best_ = std::move(p);
     return best_.end <= bound_ + (items_.size() > kLarge ? bound_ / 200
-                                  : items_.size() > 100  ? bound_ / 2000
+                                  : items_.size() > 100  ? bound_ / 400
                                                          : 0);
   }
 

@@ -4,6 +4,7 @@
 #include "HostMemory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 
@@ -29,8 +30,8 @@ struct KernelStep {
 
 class CpuBackend final : public Backend {
 public:
-  CpuBackend(const CpuJit& jit, const ThreadPool& pool, int64_t places, const JitConfig& config, int optLevel)
-      : jit_(jit), config_(config), optLevel_(optLevel), gemms_(config_),
+  CpuBackend(const CpuJit& jit, ThreadPool& pool, int64_t places, const JitConfig& config, int optLevel)
+      : jit_(jit), pool_(pool), config_(config), optLevel_(optLevel), gemms_(config_),
         scratch_(static_cast<size_t>(pool.size())),
         maxParts_(std::max<int64_t>(1, (2 * pool.size() + places - 1) / places)),
         comm_(makeLocalCommunicator()) {
@@ -141,9 +142,11 @@ private:
     for (Scratch& s : scratch_)
       if (auto p = allocate(0, static_cast<int64_t>(bytes)); p) s.data = *p;
   }
+  void runOnAll(const KernelStep& s, KernelFunction* function); // as a run does it, on all workers
   KernelFunction* fastest(const KernelStep& s, const std::vector<KernelFunction*>& others);
 
   const CpuJit& jit_;
+  ThreadPool& pool_;
   JitConfig config_;
   int optLevel_;
   const std::vector<KernelSource>* kernels_ = nullptr;
@@ -160,6 +163,27 @@ private:
   std::unique_ptr<Communicator> comm_;
 };
 
+void CpuBackend::runOnAll(const KernelStep& s, KernelFunction* function) {
+  struct Round {
+    const KernelStep& step;
+    KernelFunction* function;
+    const std::vector<Scratch>& scratch;
+    std::atomic<uint32_t> next{0};
+    static void work(void* self, int worker) {
+      auto& [step, function, scratch, next] = *static_cast<Round*>(self);
+      for (uint32_t part; (part = next.fetch_add(1, std::memory_order_relaxed)) < step.parts;) {
+        const Interval units = piece(step.units, step.parts, part);
+        function(step.buffers.data(), step.sizes.data(), units.begin, units.end,
+                 scratch[static_cast<size_t>(worker)].data);
+      }
+    }
+  } round{s, function, scratch_};
+  if (s.parts <= 1)
+    Round::work(&round, 0);
+  else
+    pool_.runOnAll(&Round::work, &round);
+}
+
 // The schedule of a kernel that is done first, on the buffers that it will run on: the best of a few runs each, taking
 // turns. No argument is there yet, so what the runs write is of no matter; how fast a kernel is does not depend on it.
 KernelFunction* CpuBackend::fastest(const KernelStep& s, const std::vector<KernelFunction*>& others) {
@@ -170,7 +194,7 @@ KernelFunction* CpuBackend::fastest(const KernelStep& s, const std::vector<Kerne
   for (int round = 0; round < kMeasuringRounds; ++round)
     for (size_t i = 0; i < all.size(); ++i) {
       auto start = std::chrono::steady_clock::now();
-      all[i](s.buffers.data(), s.sizes.data(), 0, s.units, scratch_[0].data);
+      runOnAll(s, all[i]);
       if (round > 0) best[i] = std::min(best[i], sinceMs(start));
     }
   size_t chosen = 0; // the first where the gain is no more than noise
@@ -183,7 +207,7 @@ KernelFunction* CpuBackend::fastest(const KernelStep& s, const std::vector<Kerne
 
 } // namespace
 
-std::unique_ptr<Backend> makeCpuBackend(const CpuJit& jit, const ThreadPool& pool, int64_t places,
+std::unique_ptr<Backend> makeCpuBackend(const CpuJit& jit, ThreadPool& pool, int64_t places,
                                         const JitConfig& config, int optLevel) {
   return std::make_unique<CpuBackend>(jit, pool, places, config, optLevel);
 }

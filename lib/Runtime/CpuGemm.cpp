@@ -47,6 +47,17 @@ void narrow(PlacedGemm& g, size_t axis, int64_t begin, int64_t count) {
   sizes[at + 1] = count;
 }
 
+// A result that lies by columns is the transposed product, which lies by rows: oneDNN writes columns with its reference loop alone,
+// some thousand times slower. A bias along n has no place in the transposed product.
+PlacedGemm byRows(PlacedGemm g) {
+  if (g.bias || g.m.y != 1 || g.n.y == 1 || g.m.extent == 1) return g;
+  std::swap(g.m, g.n);
+  std::swap(g.a, g.b);
+  for (PlacedGemm::Axis* axis : {&g.m, &g.n, &g.k}) std::swap(axis->a, axis->b);
+  for (PlacedGemm::Axis& axis : g.batch) std::swap(axis.a, axis.b);
+  return g;
+}
+
 } // namespace
 
 CpuGemms::~CpuGemms() {
@@ -64,7 +75,8 @@ Status CpuGemms::open() {
 }
 
 // One product, or several where a batch axis has no place in oneDNN's (more than one, or one that repeats an operand).
-Status CpuGemms::products(const PlacedGemm& g, std::vector<void*>& out) {
+Status CpuGemms::products(const PlacedGemm& given, std::vector<void*>& out) {
+  const PlacedGemm g = byRows(given);
   if (g.batch.size() > 1 || (g.batch.size() == 1 && (g.batch[0].a == 0 || g.batch[0].b == 0))) {
     for (int64_t i = 0; i < g.batch[0].extent; ++i) {
       PlacedGemm inner = g;

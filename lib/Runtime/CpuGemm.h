@@ -39,7 +39,7 @@ private:
     CpuKernelFunction* function = nullptr;
     std::vector<std::vector<Block>> parts;
   };
-  Status products(const PlacedGemm& g, std::vector<void*>& out);
+  Status products(const PlacedGemm& given, std::vector<void*>& out);
   Status addPart(Step& step, const KernelSource* source, size_t axis, int64_t begin, int64_t count);
 
   JitConfig config_;

@@ -7,7 +7,7 @@
 namespace dtc {
 
 // `jit` and `pool` outlive it. `places`: how many devices share the pool (steps of few devices are cut into more parts).
-[[nodiscard]] std::unique_ptr<Backend> makeCpuBackend(const CpuJit& jit, const ThreadPool& pool,
-                                                      int64_t places, const JitConfig& config, int optLevel);
+[[nodiscard]] std::unique_ptr<Backend> makeCpuBackend(const CpuJit& jit, ThreadPool& pool, int64_t places,
+                                                      const JitConfig& config, int optLevel);
 
 } // namespace dtc
