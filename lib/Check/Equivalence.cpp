@@ -5,6 +5,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/Autodiff.h"
+#include "dtc/Passes/SplitComplex.h"
 
 #include <algorithm>
 
@@ -109,7 +110,7 @@ Result<Tensors> inputsOf(const Module& m, const Side& side, FuncId f, int64_t in
                         std::to_string(kMaxEquivalenceElements) +
                         " elements of input: too many to be compared by the evaluator");
     InputSpec spec{.kind = InputSpec::Randn, .seed = 1, .a = 1};
-    if (!isFloat(type.dtype))
+    if (!isFloat(partType(type.dtype)))
       spec = {.kind = InputSpec::Randint, .seed = 1, .a = 0, .b = static_cast<double>(integers)};
     inputs.push_back(makeInput(spec, type.dtype, std::move(shape), inputs.size()));
   }
@@ -148,7 +149,7 @@ Status differentiate(Module& before) {
   for (FuncId f : before.order)
     forEachOp(before, before[f].body, [&](OpId o) { asked |= before[o].kind == gradient; });
   Diagnostics diagnostics;
-  if (asked && !autodiffPass(before, {}, diagnostics))
+  if (asked && (!splitComplexPass(before, {}, diagnostics) || !autodiffPass(before, {}, diagnostics)))
     return inputError("it cannot be differentiated: " + renderDiagnostics(diagnostics, before.source, false));
   return Ok{};
 }

@@ -6,6 +6,7 @@
 #include "dtc/IR/Builder.h"
 #include "dtc/IR/Text.h"
 #include "dtc/Passes/Autodiff.h"
+#include "dtc/Passes/SplitComplex.h"
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -412,7 +413,9 @@ private:
 } // namespace
 
 Status checkGradients(const Module& m, NumericsReport& report, Diagnostics& diags) {
-  return GradientSections(m, report, diags).run();
+  Module planes = m; // arguments that are complex are checked by their parts
+  if (!splitComplexPass(planes, {}, diags)) return inputError("");
+  return GradientSections(planes, report, diags).run();
 }
 
 } // namespace dtc

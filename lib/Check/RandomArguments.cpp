@@ -29,7 +29,7 @@ Result<std::vector<Tensor>> argumentsIn(const Module& m, FuncId f, const Ranges&
       return inputError("@" + std::string(m.strings[m[f].name]) + " has more than " +
                         std::to_string(kMaxEquivalenceElements) +
                         " elements of input: too many for the evaluator; make it smaller with --dim");
-    const bool real = isFloat(type.dtype);
+    const bool real = isFloat(partType(type.dtype));
     const InputSpec spec{real ? InputSpec::Uniform : InputSpec::Randint, 5, real ? ranges.lo : 0,
                          real ? ranges.hi : ranges.integers};
     args.push_back(makeInput(spec, type.dtype, type.staticShape(), args.size()));
@@ -38,9 +38,11 @@ Result<std::vector<Tensor>> argumentsIn(const Module& m, FuncId f, const Ranges&
 }
 
 bool finite(const std::vector<Tensor>& tensors) {
-  for (const Tensor& t : tensors)
+  for (const Tensor& given : tensors) {
+    const Tensor& t = isComplex(given.dtype()) ? given.parts() : given;
     for (int64_t i = 0; isFloat(t.dtype()) && i < t.numElements(); ++i)
       if (!std::isfinite(t.getFloat(i))) return false;
+  }
   return true;
 }
 

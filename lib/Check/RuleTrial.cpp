@@ -50,6 +50,7 @@ void fillInt(Tensor& t, uint64_t seed, OpSample::Range range, bool whole) {
 }
 
 double greatestFinite(const Tensor& t) {
+  if (isComplex(t.dtype())) return greatestFinite(t.parts());
   double most = 0;
   for (int64_t i = 0; isFloat(t.dtype()) && i < t.numElements(); ++i)
     if (std::isfinite(t.getFloat(i))) most = std::max(most, std::fabs(t.getFloat(i)));
@@ -57,6 +58,10 @@ double greatestFinite(const Tensor& t) {
 }
 
 std::string elementText(const Tensor& t, int64_t i) {
+  if (isComplex(t.dtype())) {
+    const Tensor parts = t.parts();
+    return "(" + elementText(parts, 2 * i) + ", " + elementText(parts, 2 * i + 1) + ")";
+  }
   if (isBool(t.dtype())) return t.getInt(i) ? "true" : "false";
   if (isFloat(t.dtype())) return printFloat(t.getFloat(i), t.dtype());
   return t.dtype() == DType::U64 ? std::to_string(static_cast<uint64_t>(t.getInt(i)))
@@ -71,6 +76,10 @@ std::string tensorText(const Tensor& t) {
 
 // The first element that differs, or -1: NaN to NaN, inf to inf, finite values up to the tolerance (0: equal).
 int64_t firstDifference(const Tensor& got, const Tensor& want, double tolerance) {
+  if (isComplex(want.dtype())) {
+    const int64_t part = firstDifference(got.parts(), want.parts(), tolerance);
+    return part < 0 ? part : part / 2;
+  }
   for (int64_t i = 0; i < want.numElements(); ++i) {
     if (!isFloat(want.dtype())) {
       if (got.getInt(i) != want.getInt(i)) return i;
@@ -87,7 +96,7 @@ int64_t firstDifference(const Tensor& got, const Tensor& want, double tolerance)
 Tensor literalTensor(const Module& m, const Value& v) {
   Tensor t(m.types[v.type].dtype, {});
   const Attr& a = m.attrs[v.literal];
-  if (isFloat(t.dtype()))
+  if (isFloat(partType(t.dtype())))
     t.setFloat(0, a.kind == Attr::Float ? a.f : static_cast<double>(a.i));
   else
     t.setInt(0, a.i);
@@ -146,7 +155,13 @@ void RuleTrial::makeOperand(size_t argument, const Placement& p, uint64_t seed) 
   const std::vector<int64_t> shape = type.staticShape();
   const int64_t n = mesh_.mesh.numDevices();
   auto fill = [&](Tensor& t, uint64_t stream, bool special) {
-    if (isFloat(type.dtype))
+    if (isComplex(type.dtype)) {
+      Tensor parts = t.parts();
+      fillFloat(parts, stream, special);
+      for (int64_t i = 1; i < parts.numElements(); i += 4)
+        parts.setFloat(i, 0); // some are real: those may be equal
+      t = Tensor::fromParts(parts);
+    } else if (isFloat(type.dtype))
       fillFloat(t, stream, special);
     else
       fillInt(t, stream, s_.ranges[argument], special);
@@ -249,7 +264,7 @@ double RuleTrial::reassociation(size_t result) const {
   for (const Tensors& t : got_) most = std::max(most, greatestFinite(t[result]));
   int bits = mantissaBits(want_[result].dtype());
   for (const Tensor& t : globals_)
-    if (isFloat(t.dtype())) bits = std::min(bits, mantissaBits(t.dtype()));
+    if (isFloat(partType(t.dtype()))) bits = std::min(bits, mantissaBits(t.dtype()));
   return 4 * most * std::ldexp(1.0, -bits);
 }
 

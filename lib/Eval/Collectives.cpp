@@ -134,12 +134,17 @@ Result<Tensor> Collective::reduced(const std::vector<int64_t>& group) {
   auto kind = parsePendingKind(query_.has("op") ? query_.textAttr("op") : "sum");
   if (!kind || *kind == PendingKind::None) return error("its op is not one of sum avg prod max min any all");
   auto wire = query_.dtypeAttr("wire");
-  Tensor sum = *operand(group[0]);
+  std::vector<TensorRef> terms; // of complex numbers their parts
+  for (int64_t device : group) {
+    const TensorRef& t = operand(device);
+    terms.push_back(isComplex(t->dtype()) ? std::make_shared<const Tensor>(t->parts()) : t);
+  }
+  Tensor sum = *terms[0];
   bool floats = isFloat(sum.dtype()), rounds = wire && isFloat(*wire) && floats && !in_.r64();
   int64_t n = sum.numElements();
   std::vector<double> real(floats ? static_cast<size_t>(n) : 0);
   for (size_t g = 0; g < group.size(); ++g) {
-    const Tensor& t = *operand(group[g]);
+    const Tensor& t = *terms[g];
     if (t.shape() != sum.shape()) return error("its operand has different sizes on the devices of a group");
     for (int64_t i = 0; i < n; ++i) {
       if (!floats) {
@@ -152,6 +157,7 @@ Result<Tensor> Collective::reduced(const std::vector<int64_t>& group) {
   }
   double divisor = *kind == PendingKind::Avg ? static_cast<double>(group.size()) : 1;
   for (int64_t i = 0; i < n && floats; ++i) sum.setFloat(i, divisor == 1 ? real[i] : real[i] / divisor);
+  if (isComplex(operand(group[0])->dtype())) return Tensor::fromParts(sum);
   return sum;
 }
 

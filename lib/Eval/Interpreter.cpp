@@ -31,8 +31,9 @@ Env Interpreter::envOf(const Context& c, int64_t device) const { return {&m_, sy
 
 TensorRef Interpreter::hold(Tensor t) const {
   if (heldDType(t.dtype()) == t.dtype()) return std::make_shared<const Tensor>(std::move(t));
-  Tensor wide(DType::F64, t.shape());
-  for (int64_t i = 0; i < t.numElements(); ++i) wide.as<double>()[i] = t.getFloat(i);
+  Tensor wide(heldDType(t.dtype()), t.shape());
+  for (int64_t i = 0; i < t.numElements(); ++i)
+    isComplex(t.dtype()) ? wide.setComplex(i, t.getComplex(i)) : wide.setFloat(i, t.getFloat(i));
   return std::make_shared<const Tensor>(std::move(wide));
 }
 
@@ -51,7 +52,8 @@ Result<std::vector<int64_t>> Interpreter::shapeOn(OpId op, ValueId v, const Cont
                                                   int64_t device) const {
   auto shape = envOf(c, device).shapeOf(m_.typeOf(v));
   if (!shape) return errorAt(op, "a size of its result is not bound; bind symbols with --dim NAME=SIZE");
-  if (!fitsInMemory(DType::F64, *shape)) return errorAt(op, "its result is too large to evaluate");
+  if (!fitsInMemory(heldDType(m_.typeOf(v).dtype), *shape))
+    return errorAt(op, "its result is too large to evaluate");
   return *shape;
 }
 
@@ -194,6 +196,7 @@ static bool rounds(const OpRecord& r) {
 }
 
 static Tensor nudged(const Tensor& t, uint64_t state) {
+  if (isComplex(t.dtype())) return Tensor::fromParts(nudged(t.parts(), state));
   Tensor moved = t;
   for (int64_t i = 0; i < t.numElements(); ++i) {
     const double v = t.getFloat(i);
@@ -216,7 +219,7 @@ Result<std::vector<Tensor>> Interpreter::runOn(const OpRun& run, const PreparedO
   if (options_.nudge && rounds(m_.record(run.op))) {
     moved.reserve(operands.size());
     for (const Tensor*& t : operands)
-      if (t->dtype() == DType::F32 || t->dtype() == DType::F64)
+      if (partType(t->dtype()) == DType::F32 || partType(t->dtype()) == DType::F64)
         t = &moved.emplace_back(nudged(*t, options_.nudge * 0xD1B54A32D192ED03ull + (++nudges_ << 32)));
   }
   Env env = envOf(run.context, device);

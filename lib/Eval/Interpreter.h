@@ -49,7 +49,7 @@ public:
   [[nodiscard]] Status runBlock(const Context&, BlockId, const DeviceSet&);
   [[nodiscard]] Status bindFunction(FuncId f, const Context&, const DeviceSet&);
   [[nodiscard]] Error errorAt(OpId op, std::string_view what) const;
-  [[nodiscard]] DType heldDType(DType d) const { return r64() && isFloat(d) ? DType::F64 : d; }
+  [[nodiscard]] DType heldDType(DType d) const { return dtc::heldDType(d, options_.precision); }
   [[nodiscard]] bool r64() const { return options_.precision == Precision::R64; }
   // The shape of a value's type on a device.
   [[nodiscard]] Result<std::vector<int64_t>> shapeOn(OpId op, ValueId v, const Context&,

@@ -1,6 +1,7 @@
 #include "Loops.h"
 
 #include "Columns.h"
+#include "Complex.h"
 #include "Contract.h"
 #include "dtc/IR/RuleText.h"
 
@@ -220,8 +221,9 @@ bool givesTypes(const OpQuery& q, std::span<const TypeId> resultTypes) {
 } // namespace
 
 bool prepareRule(const OpQuery& query, std::span<const TypeId> resultTypes, PreparedRule& p) {
-  p.hasEval = query.record->eval != nullptr;
-  if (p.hasEval) return givesTypes(query, resultTypes);
+  p.ofComplex = isComplexOp(query, resultTypes);
+  p.eval = evalOf(query, resultTypes);
+  if (p.eval || p.ofComplex) return givesTypes(query, resultTypes);
   if (resultTypes.empty()) return true;
   if (!ruleOf(query, p.rule)) return false;
   DType dtype = query.module->types[resultTypes[0]].dtype;
@@ -240,20 +242,22 @@ Result<std::vector<Tensor>> evaluateLoops(const OpQuery& query, const PreparedRu
   std::vector<Tensor> results;
   for (TypeId t : resultTypes) {
     const Type& type = query.module->types[t];
-    DType held = precision == Precision::R64 && isFloat(type.dtype) ? DType::F64 : type.dtype;
+    DType held = heldDType(type.dtype, precision);
     auto shape = env.shapeOf(type);
     if (!shape) return inputError("has a size that is not bound; bind symbols with --dim NAME=SIZE");
     if (!fitsInMemory(held, *shape)) return inputError("has a result that is too large to evaluate");
     results.emplace_back(held, *shape);
   }
-  if (prepared.hasEval) {
+  if (prepared.ofComplex)
+    return evaluateComplex(query, operands, resultTypes, env, precision, std::move(results));
+  if (prepared.eval) {
     Diagnostics diags;
     OpQuery own = query;
     own.diags = &diags;
     own.exact = precision == Precision::R64;
     std::vector<Tensor*> out;
     for (Tensor& t : results) out.push_back(&t);
-    if (query.record->eval(own, operands, out)) return results;
+    if (prepared.eval(own, operands, out)) return results;
     return inputError(diags.hasErrors() ? diags.all().front().message()
                                         : "cannot be evaluated on these operands");
   }

@@ -7,9 +7,16 @@
 
 namespace dtc {
 
+// The dtype that values are kept in: with R64 that of the greatest precision.
+[[nodiscard]] inline DType heldDType(DType d, Precision p) {
+  if (p != Precision::R64) return d;
+  return isFloat(d) ? DType::F64 : isComplex(d) ? DType::C128 : d;
+}
+
 // What evaluation needs of an op, worked out once: nothing of it depends on sizes.
 struct PreparedRule {
-  bool hasEval = false; // the record's own function says it all, and nothing below is set
+  bool ofComplex = false;                  // the record's complex columns say it, and nothing below is set
+  decltype(OpRecord::eval) eval = nullptr; // the record's own function says it all, and nothing below is set
   Rule rule;
   ScalarExpr scalar;                // typed
   std::optional<ScalarExpr> finish; // typed

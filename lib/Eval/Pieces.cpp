@@ -27,6 +27,12 @@ bool neutralFor(PendingKind kind, double& neutral) {
 }
 
 void fill(Tensor& t, double value) {
+  if (isComplex(t.dtype())) { // both parts: -0.0 is neutral in either
+    Tensor parts = t.parts();
+    fill(parts, value);
+    t = Tensor::fromParts(parts);
+    return;
+  }
   for (int64_t i = 0; i < t.numElements(); ++i) {
     if (isFloat(t.dtype()))
       t.setFloat(i, value);
@@ -43,7 +49,9 @@ struct Accumulator {
   int64_t contributions = 0;
 };
 
-void contribute(Accumulator& acc, const Tensor& t, PendingKind kind) {
+// Complex numbers by their parts: they are pending on sums only.
+void contribute(Accumulator& acc, const Tensor& given, PendingKind kind) {
+  const Tensor& t = isComplex(given.dtype()) ? given.parts() : given;
   int64_t n = t.numElements();
   bool floats = isFloat(t.dtype());
   if (acc.contributions++ == 0) {
@@ -172,6 +180,7 @@ Tensor assemble(std::span<const Tensor> pieces, const Sharding& s, const Mesh& m
   size_t bytes = static_cast<size_t>(dtypeBytes(global.dtype()));
   for (const auto& [cut, acc] : byCut) {
     Tensor local = finish(acc, divisor);
+    if (isComplex(global.dtype())) local = Tensor::fromParts(local);
     auto intervals = intervalsOf(s, mesh, globalShape, placeOfCut[cut]);
     forEachRun(globalShape, intervals, [&](int64_t to, int64_t from, int64_t length) {
       std::memcpy(global.bytes().data() + to * bytes, local.bytes().data() + from * bytes, length * bytes);

@@ -140,6 +140,13 @@ Result<InputSpec> parseInputSpec(std::string_view text) {
 }
 
 Tensor makeInput(const InputSpec& spec, DType dtype, std::vector<int64_t> shape, uint64_t stream) {
+  if (isComplex(dtype)) { // numbers that are drawn are drawn for both parts, others are real
+    const bool drawn =
+        spec.kind == InputSpec::Randn || spec.kind == InputSpec::Uniform || spec.kind == InputSpec::Randint;
+    if (drawn) shape.push_back(2);
+    Tensor parts = makeInput(spec, partType(dtype), std::move(shape), stream);
+    return drawn ? Tensor::fromParts(parts) : Tensor::fromPlanes(parts, Tensor(parts.dtype(), parts.shape()));
+  }
   Tensor t(dtype, std::move(shape));
   auto store = [&](int64_t i, double v) {
     if (isBool(dtype))

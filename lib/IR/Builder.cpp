@@ -11,6 +11,12 @@ namespace {
 
 constexpr DiagKind kInlineText{"inline-text", "dtc's own text for this op does not fit here: {0}"};
 
+AttrId numberAttr(AttrTable& attrs, double v, DType dtype) {
+  if (isBool(dtype)) return attrs.boolean(v != 0);
+  if (isInteger(dtype)) return attrs.integer(floatToInt(dtype, v));
+  return attrs.real(roundToFloat(partType(dtype), v)); // of a complex dtype: a real number
+}
+
 } // namespace
 
 OpId Builder::op(std::string_view name, std::span<const ValueId> operands,
@@ -51,17 +57,11 @@ ValueId Builder::value(std::string_view name, std::initializer_list<ValueId> ope
 }
 
 ValueId Builder::literal(double v, DType dtype) {
-  AttrId a = isFloat(dtype)  ? module.attrs.real(roundToFloat(dtype, v))
-             : isBool(dtype) ? module.attrs.boolean(v != 0)
-                             : module.attrs.integer(floatToInt(dtype, v));
-  return module.makeLiteral(a, dtype, loc);
+  return module.makeLiteral(numberAttr(module.attrs, v, dtype), dtype, loc);
 }
 
 ValueId Builder::constant(double v, TypeId type) {
-  DType dtype = module.types[type].dtype;
-  AttrId a = isFloat(dtype)  ? module.attrs.real(roundToFloat(dtype, v))
-             : isBool(dtype) ? module.attrs.boolean(v != 0)
-                             : module.attrs.integer(floatToInt(dtype, v));
+  AttrId a = numberAttr(module.attrs, v, module.types[type].dtype);
   TypeId types[] = {type};
   return module.result(op("constant", {}, {{"value", a}}, types));
 }

@@ -14,7 +14,7 @@ struct Pending {
   [[nodiscard]] bool one() const { return std::has_single_bit(set); }
 };
 
-uint8_t classOf(DType d) { return isBool(d) ? 1 : isInteger(d) ? 2 : 4; }
+uint8_t classOf(DType d) { return isBool(d) ? 1 : isInteger(d) ? 2 : isFloat(d) ? 4 : 8; }
 
 PendingKind swapped(PendingKind k) {
   switch (k) {
@@ -41,7 +41,7 @@ Answer rowPasses(const Through& t, uint32_t named, Pending p, DType dtype) {
   case ThroughRow::Linear: return keep(all && isAdditive(p.kind), p.kind);
   case ThroughRow::Bilinear: return keep(inside && p.one() && isAdditive(p.kind), p.kind);
   case ThroughRow::Affine:
-    if (!inside || !p.one() || !isFloat(dtype)) return std::nullopt;
+    if (!inside || !p.one() || !isFloat(partType(dtype))) return std::nullopt;
     if (isExtreme(p.kind)) return t.swap ? swapped(p.kind) : p.kind;
     return keep(p.kind == PendingKind::Avg, p.kind);
   case ThroughRow::Monotone:
@@ -70,10 +70,10 @@ uint8_t classesOf(const Through& t) {
   if (t.classes) return t.classes;
   switch (t.row) {
   case ThroughRow::Monotone:
-  case ThroughRow::Affine:
   case ThroughRow::IsNan: return 4;
+  case ThroughRow::Affine: return 12;
   case ThroughRow::Linear:
-  case ThroughRow::Bilinear:
+  case ThroughRow::Bilinear: return 14;
   case ThroughRow::Multiplicative:
   case ThroughRow::LatticeMax:
   case ThroughRow::LatticeMin:
@@ -84,7 +84,7 @@ uint8_t classesOf(const Through& t) {
   case ThroughRow::Moving:
   case ThroughRow::Choosing: break;
   }
-  return 7;
+  return 15;
 }
 
 std::optional<Pending> pendingOf(const OpQuery& q, std::span<const PendingKind> operands) {
@@ -110,6 +110,7 @@ bool isLiteral(const OpQuery& q, size_t i) {
 bool hasPendingKind(DType d, PendingKind k) {
   if (k == PendingKind::None) return true;
   if (isLogical(k)) return isBool(d);
+  if (isComplex(d)) return isAdditive(k);
   return !isBool(d) && (k != PendingKind::Avg || isFloat(d));
 }
 
@@ -189,6 +190,17 @@ bool narrowsFloats(const OpQuery& q) {
   auto to = q.dtypeAttr("dtype");
   DType from = q.type(0).dtype;
   return to && isFloat(from) && isFloat(*to) && dtypeBytes(*to) < dtypeBytes(from);
+}
+
+bool isScaledByNumber(const OpQuery& q) {
+  if (q.operands.size() != q.operandTypes.size()) return false;
+  std::vector<PendingKind> kinds;
+  size_t numbers = 0;
+  for (size_t i = 0; i < q.operands.size(); ++i) {
+    numbers += isLiteral(q, i);
+    kinds.push_back(isLiteral(q, i) ? PendingKind::None : PendingKind::Sum);
+  }
+  return numbers > 0 && numbers + 1 == kinds.size() && passThrough(q, kinds, 0) == PendingKind::Sum;
 }
 
 } // namespace dtc

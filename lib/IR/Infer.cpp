@@ -16,18 +16,25 @@ inline constexpr DiagKind kBroadcastMemory{"type-too-large",
                                            "'{0}' would make a tensor of more than 2^63-1 bytes"};
 inline constexpr DiagKind kResultTypeMissing{"result-type-missing", "'{0}' needs its result type written"};
 
-uint8_t classBit(DType d) { return isBool(d) ? 1 : isInteger(d) ? 2 : 4; }
+inline constexpr DiagKind kNoComplexResult{"complex-result",
+                                           "'{0}' makes no {1}: `convert` what it makes of real numbers"};
 
+uint8_t classBit(DType d) { return isBool(d) ? 1 : isInteger(d) ? 2 : isFloat(d) ? 4 : 8; }
+
+// "bool or an integer dtype", "a float or complex dtype"
 std::string classNames(uint8_t classes) {
-  static constexpr const char* names[8] = {"nothing",
-                                           "bool",
-                                           "an integer dtype",
-                                           "bool or an integer dtype",
-                                           "a float dtype",
-                                           "bool or a float dtype",
-                                           "an integer or float dtype",
-                                           "any dtype"};
-  return names[classes & 7];
+  if ((classes & 7) == 7) return "any dtype";
+  std::vector<std::string> kinds;
+  if (classes & 2) kinds.emplace_back("integer");
+  if (classes & 4) kinds.emplace_back("float");
+  if (classes & 8) kinds.emplace_back("complex");
+  std::string text = classes & 1 ? "bool" : "";
+  if (kinds.empty()) return text.empty() ? "nothing" : text;
+  text += text.empty() ? "" : " or ";
+  text += classes & 2 ? "an " : "a ";
+  for (size_t i = 0; i < kinds.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == kinds.size() ? " or " : ", ") + kinds[i];
+  return text + " dtype";
 }
 
 std::string countText(Arity a) {
@@ -74,7 +81,12 @@ bool reportDType(const OpQuery& q, size_t operand, std::string_view wanted) {
 
 // Which of two dtypes the other converts to without losing more: floats over integers over bool, then by precision.
 DType widerOf(DType a, DType b) {
-  auto weight = [](DType d) { return isFloat(d) ? 100 + mantissaBits(d) : isBool(d) ? 0 : dtypeBytes(d); };
+  auto weight = [](DType d) {
+    return isComplex(d) ? 200 + mantissaBits(d)
+           : isFloat(d) ? 100 + mantissaBits(d)
+           : isBool(d)  ? 0
+                        : dtypeBytes(d);
+  };
   return weight(b) > weight(a) ? b : a;
 }
 
@@ -139,10 +151,16 @@ std::optional<DType> resultDType(const OpQuery& q, size_t result) {
   case OpRecord::ResultType::I32: return DType::I32;
   case OpRecord::ResultType::AttrDType: return q.dtypeAttr("dtype");
   case OpRecord::ResultType::Same:
+  case OpRecord::ResultType::Part:
+  case OpRecord::ResultType::Complex:
   case OpRecord::ResultType::Custom: break;
   }
-  int giver = typeGiver(q);
-  if (giver >= 0) return q.type(static_cast<size_t>(giver)).dtype;
+  const int giver = typeGiver(q);
+  if (giver >= 0) {
+    const DType d = q.type(static_cast<size_t>(giver)).dtype;
+    if (q.record->resultType == OpRecord::ResultType::Complex) return complexType(d);
+    return q.record->resultType == OpRecord::ResultType::Part ? partType(d) : d;
+  }
   if (result < q.writtenTypes.size()) return q.module->types[q.writtenTypes[result]].dtype;
   return std::nullopt;
 }
@@ -270,6 +288,12 @@ bool inferResultTypes(const OpQuery& q, std::vector<TypeId>& results) {
   if (!checkCount(q) || !checkAttrs(q) || !checkDTypes(q)) return false;
   if (q.record->infer ? !q.record->infer(q, results) : !typesFromRule(q, results)) return false;
   takeWrittenPieces(q, results);
+  for (TypeId t : results) {
+    const DType d = q.module->types[t].dtype;
+    if (!isComplex(d) || (q.record->operandClasses & 8)) continue;
+    q.diags->error(kNoComplexResult, q.loc, q.record->name, dtypeName(d));
+    return false;
+  }
   return !q.record->verify || q.record->verify(q);
 }
 

@@ -69,6 +69,7 @@ bool Parser::number(std::string_view word, const Token& t, DType d, Attr& out) {
     out.i = word == "true";
     return true;
   }
+  if (isComplex(d)) d = partType(d); // a real number
   if (isFloat(d)) {
     out.kind = Attr::Float;
     return readFloat(word, d, out.f) || error(kLiteralRange, t.range(), found(t), dtypeName(d));

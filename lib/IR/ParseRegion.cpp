@@ -86,7 +86,9 @@ bool Parser::callStatement(BlockId id, Statement& s) {
 bool Parser::gradientTypes(Statement& s, const Function& f, std::vector<TypeId>& types) {
   std::string_view name = m_.strings[f.name];
   auto typeOf = [&](size_t arg) { return m_[f.args[arg].value].type; };
-  auto isFloatArg = [&](size_t arg) { return !typeOf(arg).valid() || isFloat(m_.types[typeOf(arg)].dtype); };
+  auto isFloatArg = [&](size_t arg) {
+    return !typeOf(arg).valid() || isFloat(partType(m_.types[typeOf(arg)].dtype));
+  };
   bool scalar = !f.results.empty() &&
                 (!f.results[0].type.valid() ||
                  (isFloat(m_.types[f.results[0].type].dtype) && m_.types[f.results[0].type].rank() == 0));

@@ -349,7 +349,7 @@ private:
     case Attr::Int:
       out += a.isUnsigned ? std::to_string(static_cast<uint64_t>(a.i)) : std::to_string(a.i);
       return;
-    case Attr::Float: out += printFloat(a.f, isFloat(dtype) ? dtype : DType::F64); return;
+    case Attr::Float: out += printFloat(a.f, isFloat(partType(dtype)) ? partType(dtype) : DType::F64); return;
     case Attr::Bool: out += a.i ? "true" : "false"; return;
     case Attr::String: out += quoted(m_.strings[a.text]); return;
     case Attr::Word: out += m_.strings[a.text]; return;

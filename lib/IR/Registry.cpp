@@ -12,6 +12,7 @@ namespace dtc {
 
 OpKind OpRegistry::add(OpRecord r) {
   auto kind = static_cast<OpKind>(records_.size());
+  if (r.complex != OpRecord::ComplexForm::None) r.operandClasses |= 8;
   records_.push_back(std::move(r));
   byName_.emplace(records_.back().name, kind); // of two records with one name, the first
   return kind;

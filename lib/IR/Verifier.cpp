@@ -167,11 +167,12 @@ void Verifier::gradientSignature(const Function& f, const Function& g) {
   std::vector<TypeId> args, results, cotangents, gradients, has, gives;
   for (const FuncArg& a : f.args) {
     args.push_back(m_[a.value].type);
-    if (args.back().valid() && isFloat(m_.types[args.back()].dtype)) gradients.push_back(args.back());
+    if (args.back().valid() && isFloat(partType(m_.types[args.back()].dtype)))
+      gradients.push_back(args.back());
   }
   for (const FuncResult& r : f.results) {
     results.push_back(r.type);
-    if (r.type.valid() && isFloat(m_.types[r.type].dtype)) cotangents.push_back(r.type);
+    if (r.type.valid() && isFloat(partType(m_.types[r.type].dtype))) cotangents.push_back(r.type);
   }
   for (const FuncArg& a : g.args) has.push_back(m_[a.value].type);
   for (const FuncResult& r : g.results) gives.push_back(r.type);

@@ -24,15 +24,12 @@ bool close(HloContext& c, ValueId got, ValueId want, double rtol, double atol) {
       .valid();
 }
 
-// Of a complex number, its parts'.
-DType partOf(DType d) { return dtypeName(d) == "c64" ? DType::F32 : dtypeName(d) == "c128" ? DType::F64 : d; }
-
 // So many units in the last place: of the value, and of the least numbers that there are.
 bool closeUnits(HloContext& c) {
   if (!c.expectOperands(2)) return false;
   auto units = c.integerOr("max_ulp_difference", 3);
   if (!units) return false;
-  DType d = partOf(c.dtypeOf(c.operand(0)));
+  DType d = partType(c.dtypeOf(c.operand(0)));
   double eps = isFloat(d) ? std::ldexp(static_cast<double>(*units), 1 - mantissaBits(d)) : 0;
   double least = d == DType::F64                         ? -1022
                  : d == DType::F16 || d == DType::F8E5M2 ? -14

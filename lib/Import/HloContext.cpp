@@ -176,16 +176,16 @@ TypeId HloContext::tensorType(DType d, std::span<const int64_t> shape) {
 }
 
 ValueId HloContext::literal(double v, DType dtype) {
-  AttrId a = isFloat(dtype)  ? realAttr(roundToFloat(dtype, v))
-             : isBool(dtype) ? boolAttr(v != 0)
-                             : intAttr(floatToInt(dtype, v));
+  AttrId a = isFloat(partType(dtype)) ? realAttr(roundToFloat(partType(dtype), v))
+             : isBool(dtype)          ? boolAttr(v != 0)
+                                      : intAttr(floatToInt(dtype, v));
   return module.makeLiteral(a, dtype, op.nameRange);
 }
 
 ValueId HloContext::splat(double v, DType dtype, std::span<const int64_t> shape) {
-  AttrId a = isFloat(dtype)  ? realAttr(roundToFloat(dtype, v))
-             : isBool(dtype) ? boolAttr(v != 0)
-                             : intAttr(floatToInt(dtype, v));
+  AttrId a = isFloat(partType(dtype)) ? realAttr(roundToFloat(partType(dtype), v))
+             : isBool(dtype)          ? boolAttr(v != 0)
+                                      : intAttr(floatToInt(dtype, v));
   return emitTyped("constant", {}, {{"value", a}}, tensorType(dtype, shape));
 }
 
@@ -241,7 +241,7 @@ ValueId HloContext::constant(const HloNumbers& n, TypeId type) {
   AttrId value;
   int64_t at = 0;
   if (count == 0)
-    value = isFloat(n.dtype) ? realAttr(0) : isBool(n.dtype) ? boolAttr(false) : intAttr(0);
+    value = isFloat(partType(n.dtype)) ? realAttr(0) : isBool(n.dtype) ? boolAttr(false) : intAttr(0);
   else if (!hasNumbers(n, t) || (!splat && count > kListedElements))
     value = stringAttr(hexText(t.bytes()));
   else

@@ -9,7 +9,7 @@ namespace {
 using Family = std::span<const HloRow> (*)();
 constexpr Family kFamilies[] = {
     hloElementwiseRows, hloShapeRows,  hloContractRows, hloControlRows,
-    hloNormaliseRows,   hloReduceRows, hloCheckRows,
+    hloNormaliseRows,   hloReduceRows, hloCheckRows,    hloComplexRows,
 };
 
 const std::unordered_map<std::string_view, const HloRow*>& rowsByName() {

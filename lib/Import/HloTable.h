@@ -22,5 +22,6 @@ struct HloRow {
 [[nodiscard]] std::span<const HloRow> hloReduceRows();      // HloReduce.cpp
 [[nodiscard]] std::span<const HloRow> hloCheckRows();       // HloCheck.cpp
 [[nodiscard]] std::span<const HloRow> hloNormaliseRows();   // HloNormalise.cpp
+[[nodiscard]] std::span<const HloRow> hloComplexRows();     // HloComplex.cpp
 
 } // namespace dtc

@@ -38,7 +38,8 @@ public:
     }
     std::string header;
     for (DType d : vectorTypes_)
-      header += "  typedef Vec<" + typeText(d) + ", " + std::to_string(lanes_) + "> " + typeText(d) + "v;\n";
+      header += (isComplex(d) ? "  typedef dtc_planes<" : "  typedef Vec<") + typeText(partType(d)) + ", " +
+                std::to_string(lanes_) + "> " + typeText(d) + "v;\n";
     std::string end;
     for (uint32_t b : streams_) {
       const std::string flag = "stream" + std::to_string(b - k_.numInputs), out = bufferText(b);
@@ -58,7 +59,7 @@ private:
     int bytes = 1;
     auto count = [&](uint32_t buffer) {
       const DType d = k.buffers[buffer].dtype;
-      bytes = std::max(bytes, dtypeBytes(isBool(d) ? DType::U8 : computeType(d)));
+      bytes = std::max(bytes, dtypeBytes(isBool(d) ? DType::U8 : computeType(partType(d))));
     };
     for (uint32_t b = k.numInputs; b < k.buffers.size(); ++b) count(b);
     for (uint32_t n = 0; n < k.numNodes(); ++n)

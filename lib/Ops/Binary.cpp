@@ -1,4 +1,5 @@
 // Functions of two elements, broadcast as NumPy does.
+#include "ComplexFunctions.h"
 #include "RecordParts.h"
 #include "dtc/IR/Builder.h"
 #include <cmath>
@@ -35,7 +36,7 @@ bool powVerify(const OpQuery& q) {
     return false;
   }
   auto literal = literalOperand(q, 1);
-  if (isFloat(base) || !literal || *literal >= 0) return true;
+  if (isFloat(partType(base)) || !literal || *literal >= 0) return true;
   q.diags->error(kPowNegative, q.loc, static_cast<int64_t>(*literal));
   return false;
 }
@@ -59,6 +60,45 @@ bool powGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Value
   ValueId log = b.value("select", {positive, b.value("log", {x}), b.literal(0, base)});
   out.push_back(b.value("mul", {dy[0], b.value("mul", {m.result(op), log})}));
   return true;
+}
+
+// A literal integer exponent of at most 32 in size is unrolled, any other becomes a complex one.
+bool powPlanes(Builder& b, OpId op, std::span<const ValueId> planes, std::vector<ValueId>& out) {
+  Module& m = b.module;
+  const OpRecord& record = m.record(op);
+  auto combine = [&](const char* name, std::array<ValueId, 2> x, std::array<ValueId, 2> y) {
+    const OpRecord& r = (*m.registry)[m.registry->find(name)];
+    const std::pair<std::string_view, ValueId> bindings[] = {
+        {"a_re", x[0]}, {"a_im", x[1]}, {"b_re", y[0]}, {"b_im", y[1]}};
+    std::vector<ValueId> made;
+    if (!b.inlineText(r.complexText, bindings, made)) return std::array<ValueId, 2>{};
+    return std::array{made[0], made[1]};
+  };
+  std::array<ValueId, 2> base{planes[0], planes[1]}, exponent{planes[2], planes[3]}, result;
+  const TypeId type = m[planes[0]].type;
+  OpQuery q = queryOf(m, op, b.diags);
+  const auto literal = literalOperand(q, 1);
+  const bool integer = isInteger(q.type(1).dtype);
+  if (integer && literal && std::fabs(*literal) <= 32) {
+    for (auto left = static_cast<int64_t>(std::fabs(*literal)); left != 0; left >>= 1) {
+      if (left & 1) result = result[0].valid() ? combine("mul", result, base) : base;
+      if (left > 1) base = combine("mul", base, base);
+    }
+    const std::array one{b.constant(1, type), b.constant(0, type)};
+    if (!result[0].valid())
+      result = one;
+    else if (*literal < 0)
+      result = combine("div", one, result);
+  } else {
+    if (integer) {
+      const DType part = m.types[type].dtype;
+      const ValueId re = b.value("convert", {exponent[0]}, {{"dtype", b.word(dtypeName(part))}});
+      exponent = {re, b.constant(0, m[re].type)};
+    }
+    result = combine(record.name, base, exponent);
+  }
+  out.assign({result[0], result[1]});
+  return result[0].valid();
 }
 
 struct Row {
@@ -117,7 +157,7 @@ const Row kRows[] = {
      kNumbers,
      "a / b",
      "%da = div %dy, %b\n%t = mul %da, %y\n%db = neg %t\nyield %da, %db",
-     {linear(0b01, kFloats),
+     {linear(0b01, kFloats | kComplex),
       monotone(kNumbers, false, 0b01),
       monotone(kNumbers, true, 0b01),
       {ThroughRow::Multiplicative, 0b11, false, ~0u, 0, kFloats}},
@@ -207,6 +247,7 @@ OpRecord binary(const char* name, const char* summary, const char* scalar, std::
   r.throughNone = through.empty();
   r.through = std::move(through);
   r.scalar = scalar;
+  addComplexForm(r);
   return r;
 }
 
@@ -230,6 +271,7 @@ void addBinaryOps(OpRegistry& ops) {
   pow.literal = OpRecord::LiteralType::Exponent;
   pow.throughWhen = powWhen;
   pow.gradFn = powGrad;
+  pow.complexFn = powPlanes;
   pow.samples = "T[5, 3], 2\nT[5, 3], 3\nT[5, 3], i32[5, 3] in 0..4\nT[5, 3], i32[3] in 0..4";
   ops.add(std::move(pow));
   for (const Comparison& row : kComparisons) {

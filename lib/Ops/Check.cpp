@@ -28,6 +28,10 @@ std::string coordinates(const Tensor& t, int64_t element) {
 }
 
 std::string valueText(const Tensor& t, int64_t element) {
+  if (isComplex(t.dtype())) {
+    const Tensor parts = t.parts();
+    return "(" + valueText(parts, 2 * element) + ", " + valueText(parts, 2 * element + 1) + ")";
+  }
   if (!isFloat(t.dtype())) {
     int64_t v = t.getInt(element);
     return t.dtype() == DType::U64 ? std::to_string(static_cast<uint64_t>(v)) : std::to_string(v);
@@ -49,23 +53,30 @@ template <class Equal> bool expectEach(const OpQuery& q, std::span<const Tensor*
 }
 
 bool expectEqEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const>) {
-  return expectEach(q, in, [](const Tensor& got, const Tensor& want, int64_t i) {
+  auto same = [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }; // -0 is 0
+  return expectEach(q, in, [&](const Tensor& got, const Tensor& want, int64_t i) {
+    if (isComplex(got.dtype())) {
+      const std::complex<double> a = got.getComplex(i), b = want.getComplex(i);
+      return same(a.real(), b.real()) && same(a.imag(), b.imag());
+    }
     if (!isFloat(got.dtype())) return got.getInt(i) == want.getInt(i);
-    double a = got.getFloat(i), b = want.getFloat(i);
-    return a == b || (std::isnan(a) && std::isnan(b)); // -0 is 0, a NaN any NaN
+    return same(got.getFloat(i), want.getFloat(i));
   });
 }
 
 // Where no tolerance is written: 16 units of the dtype's precision, relative and absolute; integers must be equal.
 bool expectCloseEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const>) {
   const DType dtype = q.type(0).dtype;
-  double fallback = isFloat(dtype) ? std::ldexp(16.0, 1 - mantissaBits(dtype)) : 0;
+  double fallback = mantissaBits(dtype) > 0 ? std::ldexp(16.0, 1 - mantissaBits(dtype)) : 0;
   double rtol = q.has("rtol") ? q.floatAttr("rtol") : fallback,
          atol = q.has("atol") ? q.floatAttr("atol") : fallback;
+  auto near = [&](double a, double b, double size) {
+    return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= atol + rtol * size;
+  };
   return expectEach(q, in, [&](const Tensor& got, const Tensor& want, int64_t i) {
-    double a = got.getFloat(i), b = want.getFloat(i);
-    if (a == b || (std::isnan(a) && std::isnan(b))) return true;
-    return std::abs(a - b) <= atol + rtol * std::abs(b);
+    if (!isComplex(got.dtype())) return near(got.getFloat(i), want.getFloat(i), std::abs(want.getFloat(i)));
+    const std::complex<double> a = got.getComplex(i), b = want.getComplex(i);
+    return near(a.real(), b.real(), std::abs(b)) && near(a.imag(), b.imag(), std::abs(b));
   });
 }
 
@@ -79,6 +90,7 @@ OpRecord check(const char* name, const char* summary) {
   r.lowering = Lowering::Host;
   r.sideEffect = true;
   r.samples = "T[5, 3], T[5, 3]";
+  r.complex = OpRecord::ComplexForm::Own;
   return r;
 }
 

@@ -1,6 +1,7 @@
 // Communication between the devices of a mesh: local types with their cut dims (ir.md §2.3).
 #include "RecordParts.h"
 #include "dtc/IR/Element.h"
+#include "dtc/IR/Homomorphism.h"
 #include "dtc/IR/LocalShape.h"
 #include <algorithm>
 
@@ -173,8 +174,7 @@ bool checkOp(const OpQuery& q) {
     return false;
   }
   DType d = q.type(0).dtype;
-  bool logical = *kind == PendingKind::Any || *kind == PendingKind::All;
-  if (logical == isBool(d) && (*kind != PendingKind::Avg || isFloat(d))) return true;
+  if (hasPendingKind(d, *kind)) return true;
   q.diags->error(kCollectiveOpType, q.loc, q.record->name, q.textAttr("op"), dtypeName(d));
   return false;
 }
@@ -375,6 +375,7 @@ const AttrSpec kReduceOp{"op", AttrType::String, "sum", "sum avg prod max min an
 
 OpRecord collective(const char* name, const char* summary, std::vector<AttrSpec> attrs) {
   OpRecord r{.name = name, .family = "collective", .summary = summary};
+  r.complex = OpRecord::ComplexForm::Planes;
   r.attrs = std::move(attrs);
   r.rule = localRule;
   r.resultType = OpRecord::ResultType::Custom;

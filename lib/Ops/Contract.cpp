@@ -117,6 +117,7 @@ std::string productOfOperands(const OpQuery& q) {
 
 OpRecord contraction(const char* name, const char* summary) {
   OpRecord r{.name = name, .family = "contract", .summary = summary};
+  r.complex = OpRecord::ComplexForm::Product;
   r.operandClasses = kNumbers;
   r.scalar = "a * b";
   r.gradFromRule = true;

@@ -13,6 +13,7 @@ bool typesAsWritten(const OpQuery& q, std::vector<TypeId>& results) {
 // Nothing crosses an op of regions by itself: its blocks are sharded as blocks.
 OpRecord control(const char* name, const char* summary, RegionKind regions) {
   OpRecord r{.name = name, .family = "control", .summary = summary};
+  r.operandClasses = kAnyDType | kComplex; // blocks and functions take what they are given
   r.results = "ys...";
   r.sameDType = false;
   r.infer = typesAsWritten;

@@ -378,6 +378,7 @@ void addConvolutionOps(OpRegistry& ops) {
   r.localise = convLocalise;
   r.eval = convEval;
   r.element = convElement;
+  r.complex = OpRecord::ComplexForm::Product;
   r.gradFn = convGrad;
   r.flopsPerPoint = 2;
   r.samples =

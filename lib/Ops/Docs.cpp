@@ -105,7 +105,8 @@ std::string rowText(const OpRecord& r, const Through& t) {
   }
   static constexpr const char* classes[] = {
       "", "bool", "integers", "bool and integers", "floats", "bool and floats", "integers and floats", ""};
-  if (t.classes && t.classes != 7) text += std::string(" for ") + classes[t.classes];
+  if (t.classes && t.classes != 7)
+    text += std::string(" for ") + classes[t.classes & 7] + (t.classes & 8 ? " and complex numbers" : "");
   return text;
 }
 
@@ -142,9 +143,21 @@ std::string attributesText(const OpRecord& r) {
   return text;
 }
 
+// Nothing where the op takes none.
+const char* complexText(const OpRecord& r) {
+  switch (r.complex) {
+  case OpRecord::ComplexForm::Planes: return "plane by plane";
+  case OpRecord::ComplexForm::Product: return "a product of each pair of planes";
+  case OpRecord::ComplexForm::Function: return "real functions of the planes";
+  case OpRecord::ComplexForm::Own: return r.complexFn ? "planes of its own" : "as they are";
+  case OpRecord::ComplexForm::None: break;
+  }
+  return nullptr;
+}
+
 // The rule of the first sample: what the text or function says for these shapes.
 std::string ruleLine(const OpRegistry& ops, OpKind kind) {
-  for (DType d : {DType::F32, DType::I32, DType::Bool})
+  for (DType d : {DType::F32, DType::I32, DType::Bool, DType::C64})
     for (OpSample& s : opSamples(ops, kind, d)) {
       Diagnostics diags;
       OpQuery q = queryOf(s.module, s.op, diags);
@@ -162,7 +175,9 @@ std::string recordText(const OpRegistry& ops, OpKind kind) {
           ".\n\n";
   text += attributesText(r) + ruleLine(ops, kind);
   text += "- pending values: " + throughText(r) + "\n";
-  text += "- gradient: " + gradientText(r) + "; made as: " + loweringText(r) + "\n\n";
+  text += "- gradient: " + gradientText(r) + "; made as: " + loweringText(r) + "\n";
+  if (const char* complex = complexText(r)) text += std::string("- complex numbers: ") + complex + "\n";
+  text += "\n";
   return text;
 }
 

@@ -224,6 +224,7 @@ void addDynamicSliceOps(OpRegistry& ops) {
   slice.eval = sliceEval;
   slice.element = sliceElement;
   slice.gradFn = sliceGrad;
+  slice.complex = OpRecord::ComplexForm::Planes;
   slice.flopsPerPoint = 0;
   slice.samples = "T[5, 3], i32[] in -2..7, 0 {sizes = [2, 3]}\n"
                   "T[5, 4], i32[] in 0..4, i32[] in 0..4 {sizes = [1, 2]}\n"
@@ -246,6 +247,7 @@ void addDynamicSliceOps(OpRegistry& ops) {
   update.eval = updateEval;
   update.element = updateElement;
   update.gradFn = updateGrad;
+  update.complex = OpRecord::ComplexForm::Planes;
   update.flopsPerPoint = 0;
   update.samples = "T[5, 3], T[2, 3], i32[] in -2..7, 0\n"
                    "T[5, 4], T[1, 2], i32[] in 0..4, i32[] in 0..4\n"

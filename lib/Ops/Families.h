@@ -11,6 +11,7 @@ void addUnaryOps(OpRegistry&);
 void addBinaryOps(OpRegistry&);
 void addSpecialOps(OpRegistry&);
 void addTernaryOps(OpRegistry&);
+void addComplexOps(OpRegistry&);
 void addContractOps(OpRegistry&);
 void addReduceOps(OpRegistry&);
 void addCollectiveOps(OpRegistry&);

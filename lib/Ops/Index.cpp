@@ -250,6 +250,8 @@ bool scatterRule(const OpQuery& q, Rule& rule) {
   const ScatterKind* kind = scatterKind(q);
   if (!dim || !kind) return false;
   const Type x = q.type(0), n = q.type(1), u = q.type(2);
+  if (isComplex(x.dtype) && kind->reduce != PendingKind::None && kind->reduce != PendingKind::Sum)
+    return reportShape(q, "of complex numbers has reduce = \"set\" or \"sum\"");
   for (size_t i : {size_t(1), size_t(2)})
     if (q.type(i).rank() != x.rank()) return reportRank(q, i, std::to_string(x.rank()));
   TensorMap xs, ns;
@@ -468,6 +470,7 @@ std::optional<double> oneHotNumbers(const OpQuery& q, std::string_view name) {
 
 OpRecord lookUp(const char* name, const char* summary) {
   OpRecord r{.name = name, .family = "index", .summary = summary};
+  r.complex = OpRecord::ComplexForm::Planes;
   r.operands = "x, indices, offset?";
   r.operandTypes = "T, int, i32";
   r.attrs = {{"dim", AttrType::Dim}};
@@ -489,6 +492,7 @@ OpRecord scatterRecord() {
   scatter.rule = scatterRule;
   scatter.offsetOperand = 3;
   scatter.eval = scatterEval;
+  scatter.complex = OpRecord::ComplexForm::Planes;
   scatter.element = scatterElement;
   scatter.derive = scatterNumbers;
   scatter.scalar =

@@ -188,6 +188,9 @@ constexpr Intrinsic kIntrinsics[] = {
     {"random_normal", 4, R::First, nullptr, nullptr,
      nullptr}, // (std, element, seed[0], seed[1]): kernels only
     {"select", 3, R::Select, nullptr, nullptr, nullptr},
+    {"real", 1, R::Part, nullptr, nullptr, nullptr}, // these three: kernels only
+    {"imag", 1, R::Part, nullptr, nullptr, nullptr},
+    {"complex", 2, R::Complex, nullptr, nullptr, nullptr},
     {"cast", 1, R::Cast, nullptr, nullptr, nullptr},
     {"bitcast", 1, R::Cast, nullptr, nullptr, nullptr},
 };

@@ -1,5 +1,6 @@
 // Tensors out of nothing: the written type says dtype and shape.
 #include "RecordParts.h"
+#include "dtc/IR/Builder.h"
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Tensor.h"
 
@@ -61,13 +62,14 @@ inline constexpr DiagKind kConstantBytes{
 // Does an element fit the dtype? (a float of any size fits a float dtype: it is rounded)
 bool elementFits(const Attr& a, DType d) {
   if (a.kind == Attr::Bool) return isBool(d);
-  if (a.kind == Attr::Float) return isFloat(d);
+  if (a.kind == Attr::Float) return isFloat(partType(d));
   if (a.kind != Attr::Int || isBool(d)) return false;
-  if (isFloat(d)) return true;
+  if (isFloat(partType(d))) return true;
   if (d == DType::U64) return a.isUnsigned || a.i >= 0;
   return !a.isUnsigned && a.i >= intMin(d) && a.i <= intMax(d);
 }
 
+// `depth` dims of the type are around the value. An element of a complex dtype is a number or a pair.
 bool checkElements(const OpQuery& q, AttrId id, const Type& t, size_t depth) {
   const Attr& a = q.module->attrs[id];
   if (depth < t.rank()) {
@@ -81,6 +83,9 @@ bool checkElements(const OpQuery& q, AttrId id, const Type& t, size_t depth) {
       if (!checkElements(q, e, t, depth + 1)) return false;
     return true;
   }
+  if (isComplex(t.dtype) && a.kind == Attr::List && a.list.size() == 2) // (real, imaginary)
+    return checkElements(q, a.list[0], {partType(t.dtype), {}}, 0) &&
+           checkElements(q, a.list[1], {partType(t.dtype), {}}, 0);
   if (a.kind == Attr::List) {
     q.diags->error(kConstantShape, q.loc, typeText(*q.module, q.writtenTypes[0]));
     return false;
@@ -118,20 +123,35 @@ bool constantVerify(const OpQuery& q) {
   return checkElements(q, id, t, a.kind == Attr::List ? 0 : t.rank());
 }
 
-void setElement(Tensor& out, int64_t i, const Attr& a) {
-  if (!isFloat(out.dtype()))
-    out.setInt(i, a.i);
-  else if (a.kind == Attr::Float)
-    out.setFloat(i, a.f);
-  else
-    out.setFloat(i,
-                 a.isUnsigned ? static_cast<double>(static_cast<uint64_t>(a.i)) : static_cast<double>(a.i));
+double realOf(const Attr& a) {
+  if (a.kind == Attr::Float) return a.f;
+  return a.isUnsigned ? static_cast<double>(static_cast<uint64_t>(a.i)) : static_cast<double>(a.i);
 }
 
-void fillFrom(const Module& m, AttrId id, Tensor& out, int64_t& at) {
+void setElement(const Module& m, Tensor& out, int64_t i, const Attr& a) {
+  if (isComplex(out.dtype()) && a.kind == Attr::List)
+    out.setComplex(i, {realOf(m.attrs[a.list[0]]), realOf(m.attrs[a.list[1]])});
+  else if (isFloat(partType(out.dtype())))
+    out.setFloat(i, realOf(a));
+  else
+    out.setInt(i, a.i);
+}
+
+// `depth`: how many lists are around an element.
+void fillFrom(const Module& m, AttrId id, size_t depth, Tensor& out, int64_t& at) {
   const Attr& a = m.attrs[id];
-  if (a.kind != Attr::List) return setElement(out, at++, a);
-  for (AttrId e : a.list) fillFrom(m, e, out, at);
+  if (depth == 0) return setElement(m, out, at++, a);
+  for (AttrId e : a.list) fillFrom(m, e, depth - 1, out, at);
+}
+
+// The bits in their own dtype to the one that a tensor is held in.
+void setFrom(Tensor& out, int64_t i, const Tensor& exact, int64_t from) {
+  if (isComplex(exact.dtype()))
+    out.setComplex(i, exact.getComplex(from));
+  else if (isFloat(exact.dtype()))
+    out.setFloat(i, exact.getFloat(from));
+  else
+    out.setInt(i, exact.getInt(from));
 }
 
 // Into a tensor of the true dtype first: the bytes of "0x…" are its own.
@@ -140,11 +160,11 @@ bool constantEval(const OpQuery& q, std::span<const Tensor* const>, std::span<Te
   const Attr& a = q.module->attrs[id];
   if (a.kind == Attr::List) {
     int64_t at = 0;
-    fillFrom(*q.module, id, *out[0], at);
+    fillFrom(*q.module, id, out[0]->rank(), *out[0], at);
     return true;
   }
   if (a.kind != Attr::String) {
-    for (int64_t i = 0; i < out[0]->numElements(); ++i) setElement(*out[0], i, a);
+    for (int64_t i = 0; i < out[0]->numElements(); ++i) setElement(*q.module, *out[0], i, a);
     return true;
   }
   std::string_view hex = q.module->strings[a.text].substr(2);
@@ -152,9 +172,39 @@ bool constantEval(const OpQuery& q, std::span<const Tensor* const>, std::span<Te
   Tensor exact(dtype, {static_cast<int64_t>(hex.size()) / (2 * dtypeBytes(dtype))});
   for (size_t i = 0; i < exact.bytes().size(); ++i)
     exact.bytes()[i] = static_cast<std::byte>(hexDigit(hex[2 * i]) * 16 + hexDigit(hex[2 * i + 1]));
-  for (int64_t i = 0; i < out[0]->numElements(); ++i) {
-    int64_t from = exact.numElements() == 1 ? 0 : i;
-    isFloat(dtype) ? out[0]->setFloat(i, exact.getFloat(from)) : out[0]->setInt(i, exact.getInt(from));
+  for (int64_t i = 0; i < out[0]->numElements(); ++i)
+    setFrom(*out[0], i, exact, exact.numElements() == 1 ? 0 : i);
+  return true;
+}
+
+// The planes of a complex constant: each its own constant, as the value was written.
+AttrId partOfValue(Module& m, AttrId id, size_t depth, DType dtype, size_t part) {
+  const Attr a = m.attrs[id];
+  if (depth > 0 && a.kind == Attr::List) {
+    Attr list;
+    list.kind = Attr::List;
+    for (AttrId e : a.list) list.list.push_back(partOfValue(m, e, depth - 1, dtype, part));
+    return m.attrs.intern(std::move(list));
+  }
+  if (a.kind == Attr::List) return a.list[part];
+  if (a.kind != Attr::String) return part == 0 ? id : m.attrs.real(0);
+  const std::string hex(m.strings[a.text].substr(2));
+  const auto digits = 2 * static_cast<size_t>(dtypeBytes(partType(dtype)));
+  std::string own = "0x";
+  for (size_t at = part * digits; at < hex.size(); at += 2 * digits) own += hex.substr(at, digits);
+  return m.attrs.string(m.strings.intern(own));
+}
+
+bool valuePlanes(Builder& b, OpId op, std::span<const ValueId>, std::vector<ValueId>& out) {
+  Module& m = b.module;
+  const Type type = m.typeOf(m.result(op));
+  const TypeId plane[] = {m.tensorType(partType(type.dtype), type.dims)};
+  const AttrId value = m.attr(op, "value");
+  const bool list = m.attrs[value].kind == Attr::List;
+  const bool one = std::string_view(m.record(op).name) == "full"; // a pair is one element there
+  for (size_t part : {0, 1}) {
+    const AttrId own = partOfValue(m, value, list && !one ? type.rank() : 0, type.dtype, part);
+    out.push_back(m.result(b.op(m.record(op).name, {}, {{"value", own}}, plane)));
   }
   return true;
 }
@@ -165,7 +215,8 @@ bool fullRule(const OpQuery& q, Rule& rule) { return writtenFactors(q, rule, -1)
 
 bool fullVerify(const OpQuery& q) {
   const Attr& a = q.module->attrs[q.rawAttr("value")];
-  if (a.kind != Attr::List && a.kind != Attr::String)
+  const bool pair = a.kind == Attr::List && isComplex(q.module->types[q.writtenTypes[0]].dtype);
+  if (pair || (a.kind != Attr::List && a.kind != Attr::String))
     return checkElements(q, q.rawAttr("value"), q.module->types[q.writtenTypes[0]],
                          q.module->types[q.writtenTypes[0]].rank());
   q.diags->error(kConstantShape, q.loc,
@@ -175,7 +226,7 @@ bool fullVerify(const OpQuery& q) {
 
 bool fullEval(const OpQuery& q, std::span<const Tensor* const>, std::span<Tensor* const> out) {
   const Attr& a = q.module->attrs[q.rawAttr("value")];
-  for (int64_t i = 0; i < out[0]->numElements(); ++i) setElement(*out[0], i, a);
+  for (int64_t i = 0; i < out[0]->numElements(); ++i) setElement(*q.module, *out[0], i, a);
   return true;
 }
 
@@ -227,6 +278,8 @@ void addMakeOps(OpRegistry& ops) {
   constant.operandClasses = kAnyDType;
   constant.samples =
       "{value = 1} : T[5, 3]\n{value = true} : T[5]\n{value = [[1, 2, 3], [4, 5, 6]]} : T[2, 3]";
+  constant.complex = OpRecord::ComplexForm::Own;
+  constant.complexFn = valuePlanes;
   ops.add(std::move(constant));
 
   OpRecord iota = maker("iota", "0, 1, 2, … along a dim");
@@ -248,6 +301,8 @@ void addMakeOps(OpRegistry& ops) {
   full.scalar = "$value";
   full.eval = fullEval;
   full.samples = "{value = 3} : T[5, 3]\n{value = true} : T[5]";
+  full.complex = OpRecord::ComplexForm::Own;
+  full.complexFn = valuePlanes;
   ops.add(std::move(full));
 
   OpRecord eye = maker("eye", "1 on the diagonal, 0 elsewhere");

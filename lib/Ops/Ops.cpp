@@ -13,6 +13,7 @@ constexpr OpFamily kFamilies[] = {
     {"binary", "functions of two elements, broadcast as NumPy does", addBinaryOps},
     {"special", "functions of mathematical physics, and of the bits of numbers", addSpecialOps},
     {"ternary", "functions of three elements, broadcast as NumPy does", addTernaryOps},
+    {"complex", "complex numbers put together and taken apart", addComplexOps},
     {"contract", "sums of products", addContractOps},
     {"reduce", "one value out of many, over some or all dims", addReduceOps},
     {"normalise", "softmax, norms and the losses over them", addNormaliseOps},

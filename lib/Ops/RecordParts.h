@@ -5,7 +5,7 @@
 namespace dtc {
 
 // OpRecord::operandClasses and Through::classes
-inline constexpr uint8_t kBools = 1, kInts = 2, kFloats = 4;
+inline constexpr uint8_t kBools = 1, kInts = 2, kFloats = 4, kComplex = 8;
 inline constexpr uint8_t kNumbers = kInts | kFloats, kBits = kBools | kInts, kAnyDType = 7;
 
 // f(max of x) is the max of f(x): floats, integers and (any, all) bools as `classes` says; `swap`: decreasing.

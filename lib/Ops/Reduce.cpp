@@ -39,7 +39,7 @@ template <PendingKind Kind> bool reduceRule(const OpQuery& q, Rule& rule) {
 // A mean is P(sum) times the global 1/count; of integers the quotient truncates, so that nothing may be cut.
 bool meanRule(const OpQuery& q, Rule& rule) {
   auto dims = q.dimsAttr("dims", q.type(0).rank());
-  FactorKind kind = isFloat(q.type(0).dtype) ? FactorKind::Reduce : FactorKind::Whole;
+  FactorKind kind = isFloat(partType(q.type(0).dtype)) ? FactorKind::Reduce : FactorKind::Whole;
   return dims && reduceRuleOf(q, rule, *dims, kind, PendingKind::Sum);
 }
 
@@ -208,6 +208,83 @@ bool logsumexpDecompose(Builder& b, OpId op, std::vector<ValueId>& out) {
   return true;
 }
 
+// --- products of complex numbers ---
+
+bool prodComplexEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  const Tensor& x = *in[0];
+  auto dims = *q.dimsAttr("dims", x.rank());
+  const std::vector<int64_t> strides = x.strides();
+  std::vector<std::complex<long double>> products(static_cast<size_t>(out[0]->numElements()), 1);
+  for (int64_t i = 0; i < x.numElements(); ++i) {
+    int64_t at = 0;
+    for (size_t d = 0; d < x.rank(); ++d)
+      if (!std::binary_search(dims.begin(), dims.end(), static_cast<int64_t>(d)))
+        at = at * x.shape()[d] + i / strides[d] % x.shape()[d];
+    auto& p = products[static_cast<size_t>(at)];
+    const std::complex<double> v = x.getComplex(i);
+    p = {p.real() * v.real() - p.imag() * v.imag(), p.real() * v.imag() + p.imag() * v.real()};
+  }
+  for (size_t i = 0; i < products.size(); ++i)
+    out[0]->setComplex(static_cast<int64_t>(i),
+                       {static_cast<double>(products[i].real()), static_cast<double>(products[i].imag())});
+  return true;
+}
+
+inline constexpr DiagKind kProdSize{"prod-complex-size",
+                                    "'prod' of complex numbers needs the size of dim {0} as a number"};
+
+// The planes of elements [lo, hi) along `dim`.
+std::array<ValueId, 2> sliced(Builder& b, std::array<ValueId, 2> z, size_t dim, int64_t lo, int64_t hi) {
+  for (ValueId& v : z) {
+    const Type t = b.module.typeOf(v);
+    std::vector<int64_t> start(t.rank()), limit;
+    for (Dim d : t.dims) limit.push_back(d.value());
+    start[dim] = lo, limit[dim] = hi;
+    v = b.value("slice", {v}, {{"start", b.ints(start)}, {"limit", b.ints(limit)}});
+  }
+  return z;
+}
+
+// The first half times the second, until one is left: as many steps as the size has bits.
+bool prodPlanes(Builder& b, OpId op, std::span<const ValueId> planes, std::vector<ValueId>& out) {
+  Module& m = b.module;
+  OpQuery q = queryOf(m, op, b.diags);
+  std::array<ValueId, 2> z{planes[0], planes[1]};
+  const auto dims = *q.dimsAttr("dims", q.type(0).rank());
+  for (Dim d : q.type(0).dims)
+    if (!d.isStatic()) {
+      b.diags.error(kProdSize, m[op].loc, dims.empty() ? 0 : dims[0]);
+      return false;
+    }
+  const char* times = (*m.registry)[m.registry->find("mul")].complexText;
+  for (int64_t dim : dims) {
+    const auto d = static_cast<size_t>(dim);
+    for (int64_t n = m.typeOf(z[0]).dims[d].value(); n > 1; n = n / 2 + n % 2) {
+      const auto low = sliced(b, z, d, 0, n / 2), high = sliced(b, z, d, n / 2, n - n % 2);
+      const std::pair<std::string_view, ValueId> bindings[] = {
+          {"a_re", low[0]}, {"a_im", low[1]}, {"b_re", high[0]}, {"b_im", high[1]}};
+      std::vector<ValueId> made;
+      if (!b.inlineText(times, bindings, made)) return false;
+      const auto rest = n % 2 ? sliced(b, z, d, n - 1, n) : std::array<ValueId, 2>{};
+      for (size_t p : {0, 1})
+        z[p] = n % 2 ? b.value("concat", {made[p], rest[p]}, {{"dim", b.integer(dim)}}) : made[p];
+    }
+  }
+  const Type result = m.typeOf(m.result(op));
+  const TypeId type = m.tensorType(partType(result.dtype), result.dims);
+  const bool empty = std::ranges::any_of(
+      dims, [&](int64_t d) { return q.type(0).dims[static_cast<size_t>(d)].value() == 0; });
+  for (size_t p : {0, 1}) {
+    if (empty)
+      out.push_back(b.constant(p == 0 ? 1 : 0, type));
+    else if (q.boolAttr("keepdim") || dims.empty())
+      out.push_back(z[p]);
+    else
+      out.push_back(b.value("squeeze", {z[p]}, {{"dims", b.ints(dims)}}));
+  }
+  return true;
+}
+
 // --- evaluation of what scalar and rule do not say ---
 
 // Calls fn(result element, the operand's elements of it in order) over the reduced dims.
@@ -313,23 +390,28 @@ void addSums(OpRegistry& ops) {
   sum.rule = reduceRule<PendingKind::Sum>;
   sum.through = {linear()};
   sum.gradFn = sumGrad;
+  sum.complex = OpRecord::ComplexForm::Planes;
   ops.add(std::move(sum));
 
   OpRecord mean = reduction("mean", "sum divided by the number of elements; integers truncate");
   mean.attrs.push_back(
       {"count", AttrType::Size, "", "divide by this instead (a piece of a cut tensor: the global number)"});
   mean.rule = meanRule;
-  mean.through = {linear(1, kFloats)};
+  mean.through = {linear(1, kFloats | kComplex)};
   mean.finish = "acc / $count";
   mean.derive = meanNumbers;
   mean.localise = meanLocalise;
   mean.gradFn = meanGrad;
+  mean.complex = OpRecord::ComplexForm::Planes;
   ops.add(std::move(mean));
 
   OpRecord prod = reduction("prod", "product; of none 1");
   prod.rule = reduceRule<PendingKind::Prod>;
   prod.through = {{ThroughRow::Multiplicative}};
   prod.gradFn = prodGrad;
+  prod.complex = OpRecord::ComplexForm::Own;
+  prod.complexEval = prodComplexEval;
+  prod.complexFn = prodPlanes;
   ops.add(std::move(prod));
 
   OpRecord logsumexp = reduction("logsumexp", "log of the sum of exponentials, without overflow");

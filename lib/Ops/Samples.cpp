@@ -124,7 +124,9 @@ bool makeSample(const OpRegistry& ops, OpKind kind, std::string_view text, std::
   return false;
 }
 
-bool takes(const OpRecord& r, DType t) { return r.operandClasses & (isBool(t) ? 1 : isInteger(t) ? 2 : 4); }
+bool takes(const OpRecord& r, DType t) {
+  return r.operandClasses & (isBool(t) ? 1 : isInteger(t) ? 2 : isFloat(t) ? 4 : 8);
+}
 
 } // namespace
 

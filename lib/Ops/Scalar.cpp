@@ -304,6 +304,8 @@ private:
       for (Typed& t : all.subspan(1))
         if (!t.known || isFloat(copy.dtype)) t = bring(t, copy.dtype);
       break;
+    case Intrinsic::Part: copy.dtype = partType(dtype(all[0])); break;
+    case Intrinsic::Complex: copy.dtype = complexType(dtype(all[0])).value_or(DType::C64); break;
     case Intrinsic::Cast:
       if (!all[0].known) all[0] = bring(all[0], result_);
       copy.dtype = result_;

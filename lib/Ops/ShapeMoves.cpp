@@ -144,6 +144,7 @@ bool triangleGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<
 
 OpRecord triangle(const char* name, const char* summary, const char* scalar) {
   OpRecord r{.name = name, .family = "shape", .summary = summary};
+  r.complex = OpRecord::ComplexForm::Planes;
   r.operands = "x, row_offset?, column_offset?";
   r.operandTypes = "T, i32";
   r.attrs = {{"diagonal", AttrType::Int, "0", "0 is the main one, 1 the one above it"}};
@@ -170,6 +171,7 @@ void addMoveOps(OpRegistry& ops) {
   flip.flopsPerPoint = 0;
   flip.samples = "T[5, 3] {dims = [0]}\n"
                  "T[5, 3] {dims = [0, 1]}";
+  flip.complex = OpRecord::ComplexForm::Planes;
   ops.add(std::move(flip));
 
   OpRecord roll{.name = "roll",
@@ -185,6 +187,7 @@ void addMoveOps(OpRegistry& ops) {
   roll.samples = "T[5, 3] {shifts = [2], dims = [0]}\n"
                  "T[5, 4] {shifts = [-1, 3], dims = [1, 0]}\n"
                  "T[5, 3] {shifts = [0], dims = [0]}";
+  roll.complex = OpRecord::ComplexForm::Planes;
   ops.add(std::move(roll));
 
   ops.add(triangle("tril", "0 above the diagonal of the last two dims",

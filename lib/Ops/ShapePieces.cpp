@@ -499,6 +499,7 @@ bool padThroughWhen(const OpQuery& q, const Through& row) {
 
 OpRecord moves(const char* name, const char* summary) {
   OpRecord r{.name = name, .family = "shape", .summary = summary};
+  r.complex = OpRecord::ComplexForm::Planes;
   r.through = {moving()};
   r.flopsPerPoint = 0;
   return r;

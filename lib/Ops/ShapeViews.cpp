@@ -376,6 +376,7 @@ bool tileGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Valu
 
 OpRecord view(const char* name, const char* summary) {
   OpRecord r{.name = name, .family = "shape", .summary = summary};
+  r.complex = OpRecord::ComplexForm::Planes;
   r.through = {moving()};
   r.flopsPerPoint = 0;
   return r;

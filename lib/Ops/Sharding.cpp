@@ -25,6 +25,7 @@ bool constraintGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vecto
 
 OpRecord annotation(const char* name, const char* summary, Constraint constraint) {
   OpRecord r{.name = name, .family = "sharding", .summary = summary};
+  r.complex = OpRecord::ComplexForm::Planes;
   r.ruleText = "pointwise";
   r.through = {moving()};
   r.gradFn = constraintGrad;

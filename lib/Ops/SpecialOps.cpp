@@ -1,4 +1,5 @@
 // Functions of mathematical physics, and of the bits of numbers.
+#include "ComplexFunctions.h"
 #include "RecordParts.h"
 #include "dtc/IR/Builder.h"
 #include "dtc/Support/Tensor.h"
@@ -334,6 +335,7 @@ void addSpecialOps(OpRegistry& ops) {
     r.operandClasses = kFloats;
     r.through = row.through;
     r.throughNone = row.through.empty();
+    addComplexForm(r);
     r.scalar = row.scalar;
     r.grad = row.grad;
     r.samples = row.samples;

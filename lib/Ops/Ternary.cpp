@@ -11,6 +11,7 @@ void addTernaryOps(OpRegistry& ops) {
   select.through = {{ThroughRow::Choosing, 0b110}};
   select.scalar = "select(a, b, c)";
   select.grad = "%da = select %p, %dy, 0.0\n%db = select %p, 0.0, %dy\nyield none, %da, %db";
+  select.complex = OpRecord::ComplexForm::Planes;
   ops.add(std::move(select));
 
   OpRecord clamp{

@@ -1,4 +1,5 @@
 // Functions of one element.
+#include "ComplexFunctions.h"
 #include "RecordParts.h"
 #include "dtc/IR/Builder.h"
 #include "dtc/Ops/Scalar.h"
@@ -133,6 +134,8 @@ OpRecord recordOf(const Row& row) {
   r.scalar = row.scalar;
   r.grad = row.grad;
   r.gradNone = row.grad == nullptr;
+  addComplexForm(r);
+  if (std::string_view(r.name) == "abs") r.resultType = OpRecord::ResultType::Part;
   return r;
 }
 
@@ -250,6 +253,12 @@ bool widens(DType from, DType to) {
 // Which rows a convert has depends on both dtypes (sharding.md §2, "Per dtype class").
 bool convertWhen(const OpQuery& q, const Through& t) {
   DType from = q.type(0).dtype, to = q.dtypeAttr("dtype").value_or(from);
+  if (isComplex(from) || isComplex(to)) { // part by part
+    if (!isFloat(partType(from)) || !isFloat(partType(to))) return false;
+    const bool keeps =
+        widens(partType(from), partType(to)) || (partType(from) == DType::F32 && to == DType::BF16);
+    return t.row == ThroughRow::Linear && keeps;
+  }
   switch (t.row) {
   case ThroughRow::Moving: return from == to;
   case ThroughRow::BoolToNumber: return isBool(from) && !isBool(to);
@@ -277,11 +286,45 @@ bool convertGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<V
   return true;
 }
 
+// To a complex dtype a real number gets a zero as its imaginary part; from one to a real dtype the imaginary part is
+// dropped (to bool: is either part not 0?).
+bool convertComplexEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  const DType to = *q.dtypeAttr("dtype");
+  for (int64_t i = 0; i < out[0]->numElements(); ++i) {
+    const std::complex<double> v = in[0]->getComplex(i);
+    if (isComplex(to))
+      out[0]->setComplex(i, v);
+    else if (isBool(to))
+      out[0]->setInt(i, v.real() != 0 || v.imag() != 0);
+    else
+      out[0]->setFloat(i, v.real());
+  }
+  return true;
+}
+
+bool convertPlanes(Builder& b, OpId op, std::span<const ValueId> planes, std::vector<ValueId>& out) {
+  OpQuery q = queryOf(b.module, op, b.diags);
+  const DType to = *q.dtypeAttr("dtype"), part = partType(to);
+  auto converted = [&](ValueId v) {
+    return b.module.typeOf(v).dtype == part ? v
+                                            : b.value("convert", {v}, {{"dtype", b.word(dtypeName(part))}});
+  };
+  const ValueId re = converted(planes[0]);
+  if (isBool(to))
+    out.push_back(b.value("or", {re, converted(planes[1])}));
+  else
+    out.push_back(re);
+  if (!isComplex(to)) return true;
+  const bool real = !isComplex(q.type(0).dtype);
+  out.push_back(real ? b.constant(0, b.module[re].type) : converted(planes[1]));
+  return true;
+}
+
 inline constexpr DiagKind kBitcastSize{"bitcast-size",
                                        "'bitcast' keeps the bits: {0} has {1} bytes, {2} has {3}"};
 bool bitcastVerify(const OpQuery& q) {
   DType from = q.type(0).dtype, to = q.dtypeAttr("dtype").value_or(from);
-  if (dtypeBytes(from) == dtypeBytes(to) && isBool(from) == isBool(to)) return true;
+  if (dtypeBytes(from) == dtypeBytes(to) && isBool(from) == isBool(to) && !isComplex(to)) return true;
   q.diags->error(kBitcastSize, q.loc, dtypeName(from), dtypeBytes(from), dtypeName(to), dtypeBytes(to));
   return false;
 }
@@ -314,6 +357,9 @@ void addConversions(OpRegistry& ops) {
   convert.scalar = "cast(a)";
   convert.identityWhenSameType = true;
   convert.gradFn = convertGrad;
+  convert.complex = OpRecord::ComplexForm::Own;
+  convert.complexEval = convertComplexEval;
+  convert.complexFn = convertPlanes;
   convert.samples =
       "T[5, 3] {dtype = f32}\nT[5, 3] {dtype = f64}\nT[5, 3] {dtype = bf16}\nT[5, 3] {dtype = f16}\n"
       "T[5, 3] {dtype = f8e4m3}\nT[5, 3] {dtype = i32}\nT[5, 3] {dtype = i8}\nT[5, 3] {dtype = u8}\nT[5, 3] "
@@ -343,6 +389,7 @@ void addConversions(OpRegistry& ops) {
   stop.grad = "yield none";
   stop.lowering = Lowering::Annotation;
   stop.flopsPerPoint = 0;
+  stop.complex = OpRecord::ComplexForm::Planes;
   ops.add(std::move(stop));
 }
 

@@ -180,7 +180,10 @@ static bool isNeutral(const Module& m, ValueId v, PendingKind kind) {
 ValueId ReshardEmitter::makePending(ValueId v, std::span<const AxisRef> axes, PendingKind op) {
   if ((op != PendingKind::Sum && op != PendingKind::Prod) || isNeutral(m_, v, op)) return v;
   const DType dtype = m_.typeOf(v).dtype;
-  const ValueId neutral = b_.literal(op == PendingKind::Prod ? 1.0 : isFloat(dtype) ? -0.0 : 0.0, dtype);
+  const ValueId neutral = b_.literal(op == PendingKind::Prod    ? 1.0
+                                     : isFloat(partType(dtype)) ? -0.0
+                                                                : 0.0,
+                                     dtype);
   return b_.value("select", {isFirst(axes), v, neutral});
 }
 

@@ -10,6 +10,7 @@
 #include "dtc/Passes/Partition.h"
 #include "dtc/Passes/PlanMemory.h"
 #include "dtc/Passes/Propagate.h"
+#include "dtc/Passes/SplitComplex.h"
 #include "dtc/Passes/Unroll.h"
 
 namespace dtc {
@@ -17,6 +18,7 @@ namespace dtc {
 const std::vector<PassInfo>& passTable() {
   static const std::vector<PassInfo> table = {
       inlineInfo(),
+      splitComplexInfo(),
       autodiffInfo(),
       decomposeInfo(),
       canonicalizeInfo(),

@@ -11,6 +11,7 @@ bool hasOption(const PassInfo& p, std::string_view name) {
 
 // Does text of this level still need the pass? One that raises the level is done where the text is above it already.
 bool needed(const PassInfo& p, Level from) {
+  if (p.anyLevel) return true;
   if (p.needs == p.gives) return p.needs >= from;
   return p.gives > from;
 }

@@ -50,7 +50,8 @@ Result<CollectiveSpec> collectiveSpec(Module& m, OpId op, const Mesh& mesh) {
   CollectiveSpec spec;
   spec.kind = *kind;
   const Type& first = m.typeOf(m.operand(op, 0));
-  spec.dtype = spec.wire = first.dtype;
+  const bool complex = isComplex(first.dtype); // moved and summed by parts, which are a last dim
+  spec.dtype = spec.wire = partType(first.dtype);
   spec.axes = axesOfAttr(m, m.attr(op, "axes"), mesh);
   if (AttrId wire = m.attr(op, "wire"))
     spec.wire = parseDType(m.strings[m.attrs[wire].text]).value_or(spec.dtype);
@@ -71,6 +72,7 @@ Result<CollectiveSpec> collectiveSpec(Module& m, OpId op, const Mesh& mesh) {
     for (int64_t p = 0; p < mesh.numDevices(); ++p) {
       auto s = shapeAt(m, m[v].type, mesh, p);
       if (!s) return false;
+      if (complex) s->push_back(2);
       places.push_back(std::move(*s));
     }
     return true;

@@ -175,7 +175,7 @@ struct Binder {
       fill(i, [&](const InputArgument& a) { return named(a, p); });
     }
     for (size_t i = 0; i < bindings.size(); ++i)
-      if (isWeights(bindings[i])) fill(i, [](const InputArgument& a) { return isFloat(a.dtype); });
+      if (isWeights(bindings[i])) fill(i, [](const InputArgument& a) { return isFloat(partType(a.dtype)); });
     for (size_t i = 0; i < bindings.size(); ++i)
       if (bindings[i].pattern == "*") fill(i, [](const InputArgument&) { return true; });
     return "";

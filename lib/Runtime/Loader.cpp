@@ -83,7 +83,7 @@ Result<int64_t> Loader::offsetOf(ValueId v) {
   const Attr& a = m_.attrs[value.literal];
   if (a.kind == Attr::Float)
     t.setFloat(0, a.f);
-  else if (isFloat(t.dtype()))
+  else if (isFloat(partType(t.dtype())))
     t.setFloat(0, a.isUnsigned ? static_cast<double>(static_cast<uint64_t>(a.i)) : static_cast<double>(a.i));
   else
     t.setInt(0, a.i);

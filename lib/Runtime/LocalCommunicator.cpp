@@ -33,6 +33,8 @@ template <class A> void widen(DType d, const std::byte* p, A* out, int64_t n) {
   case DType::U64: return each(at(uint64_t()));
   case DType::Bool:
   case DType::U8: return each(at(uint8_t()));
+  case DType::C64: // plans have parts
+  case DType::C128: break;
   }
 }
 
@@ -58,6 +60,8 @@ template <class A> void narrow(DType d, const A* in, std::byte* p, int64_t n) {
   case DType::I64:
   case DType::U64: return each(uint64_t(), same);
   case DType::Bool: return each(uint8_t(), [](A v) { return v != A(0); });
+  case DType::C64:
+  case DType::C128: break;
   }
 }
 

@@ -61,11 +61,12 @@ struct Descr {
   bool raw;
 };
 constexpr Descr kDescrs[] = {
-    {"b1", DType::Bool, false}, {"i1", DType::I8, false},  {"i2", DType::I16, false},
-    {"i4", DType::I32, false},  {"i8", DType::I64, false}, {"u1", DType::U8, false},
-    {"u2", DType::U16, false},  {"u4", DType::U32, false}, {"u8", DType::U64, false},
-    {"f2", DType::F16, false},  {"f4", DType::F32, false}, {"f8", DType::F64, false},
-    {"V1", DType::U8, true},    {"V2", DType::U16, true},
+    {"b1", DType::Bool, false},  {"i1", DType::I8, false},  {"i2", DType::I16, false},
+    {"i4", DType::I32, false},   {"i8", DType::I64, false}, {"u1", DType::U8, false},
+    {"u2", DType::U16, false},   {"u4", DType::U32, false}, {"u8", DType::U64, false},
+    {"f2", DType::F16, false},   {"f4", DType::F32, false}, {"f8", DType::F64, false},
+    {"V1", DType::U8, true},     {"V2", DType::U16, true},  {"c8", DType::C64, false},
+    {"c16", DType::C128, false},
 };
 
 bool setDescr(std::string_view descr, NpyHeader& header) {
@@ -155,7 +156,7 @@ std::string npyBytes(const Tensor& tensor) {
   std::string shape;
   for (size_t i = 0; i < tensor.rank(); ++i) shape += (i ? ", " : "") + std::to_string(tensor.shape()[i]);
   if (tensor.rank() == 1) shape += ",";
-  std::string dict = std::string("{'descr': '") + (code[1] == '1' ? '|' : '<') + code +
+  std::string dict = std::string("{'descr': '") + (code[1] == '1' && code[2] == 0 ? '|' : '<') + code +
                      "', 'fortran_order': False, 'shape': (" + shape + "), }";
   dict.append(63 - (10 + dict.size()) % 64, ' '); // the data begin at a multiple of 64, as NumPy's do
   dict += '\n';

@@ -36,6 +36,11 @@ Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string& path
 }
 
 Status writeTensorArchive(const std::string& path, const NamedTensors& tensors) {
+  if (path.ends_with(kSafetensors))
+    for (const auto& [name, tensor] : tensors)
+      if (isComplex(tensor->dtype()))
+        return inputError("'" + path + "' cannot hold " + jsonString(name) +
+                          ": a .safetensors file has no complex numbers; write a .npz file");
   if (path.ends_with(kSafetensors)) return writeFileAtomically(path, safetensorsBytes(tensors));
   if (!path.ends_with(kNpz)) return usageError("'" + path + "' is neither a .npz nor a .safetensors file");
   int64_t bytes = 0;

@@ -17,7 +17,7 @@ namespace {
 std::string quoted(const std::string& path) { return "'" + path + "'"; }
 
 void swapBytes(Tensor& t) {
-  size_t width = static_cast<size_t>(dtypeBytes(t.dtype()));
+  size_t width = static_cast<size_t>(dtypeBytes(partType(t.dtype())));
   auto* p = reinterpret_cast<char*>(t.bytes().data());
   for (size_t i = 0; i < t.bytes().size(); i += width)
     for (size_t a = 0, b = width - 1; a < b; ++a, --b) std::swap(p[i + a], p[i + b]);

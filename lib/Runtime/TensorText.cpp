@@ -11,15 +11,21 @@
 namespace dtc {
 namespace {
 
-std::string shortNumber(const Tensor& t, int64_t i, int digits) {
-  if (t.dtype() == DType::Bool) return t.getInt(i) ? "true" : "false";
-  if (!isFloat(t.dtype())) return elementText(t, i);
-  double v = t.getFloat(i);
+std::string shortNumber(double v, int digits) {
   if (std::isnan(v)) return "nan";
   if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
   char text[40];
   std::snprintf(text, sizeof text, "%.*g", digits, v);
   return text;
+}
+
+std::string shortNumber(const Tensor& t, int64_t i, int digits) {
+  if (t.dtype() == DType::Bool) return t.getInt(i) ? "true" : "false";
+  if (isComplex(t.dtype())) {
+    const std::complex<double> z = t.getComplex(i);
+    return "(" + shortNumber(z.real(), digits) + ", " + shortNumber(z.imag(), digits) + ")";
+  }
+  return isFloat(t.dtype()) ? shortNumber(t.getFloat(i), digits) : elementText(t, i);
 }
 
 using Lines = std::vector<std::string>;
@@ -126,6 +132,11 @@ struct Drawer {
 std::string elementText(const Tensor& t, int64_t i) {
   if (t.dtype() == DType::Bool) return t.getInt(i) ? "true" : "false";
   if (t.dtype() == DType::U64) return std::to_string(static_cast<uint64_t>(t.getInt(i)));
+  if (isComplex(t.dtype())) {
+    const std::complex<double> z = t.getComplex(i);
+    const DType part = partType(t.dtype());
+    return "(" + printFloat(z.real(), part) + ", " + printFloat(z.imag(), part) + ")";
+  }
   if (!isFloat(t.dtype())) return std::to_string(t.getInt(i));
   return printFloat(t.getFloat(i), t.dtype());
 }

@@ -26,7 +26,9 @@ constexpr std::array<DTypeFacts, kNumDTypes> kFacts = {{{"bool", 1, 0},
                                                         {"bf16", 2, 8},
                                                         {"f16", 2, 11},
                                                         {"f32", 4, 24},
-                                                        {"f64", 8, 53}}};
+                                                        {"f64", 8, 53},
+                                                        {"c64", 8, 24},
+                                                        {"c128", 16, 53}}};
 
 // A narrow binary float: sign, `exponent` bits, `mantissa` bits. `finite`: no infinity, only the all-ones pattern is NaN.
 struct Format {

@@ -51,13 +51,15 @@ double Tensor::getFloat(int64_t i) const {
   case DType::F32: return load<float>(d, i);
   case DType::F64: return load<double>(d, i);
   case DType::U64: return static_cast<double>(load<uint64_t>(d, i));
+  case DType::C64:
+  case DType::C128: DTC_CHECK(false, "a complex element was asked for as a real number"); return 0;
   default: return static_cast<double>(getInt(i));
   }
 }
 
 void Tensor::setInt(int64_t i, int64_t v) {
   std::span<std::byte> d = data_;
-  if (isFloat(dtype_)) return setFloat(i, static_cast<double>(v));
+  if (isFloat(dtype_) || isComplex(dtype_)) return setFloat(i, static_cast<double>(v));
   v = wrapToInt(dtype_, v);
   switch (dtypeBytes(dtype_)) {
   case 1: return store(d, i, static_cast<uint8_t>(v));
@@ -76,8 +78,64 @@ void Tensor::setFloat(int64_t i, double v) {
   case DType::F16: return store(d, i, doubleToF16(v));
   case DType::F32: return store(d, i, static_cast<float>(v));
   case DType::F64: return store(d, i, v);
+  case DType::C64:
+  case DType::C128: return setComplex(i, v);
   default: return setInt(i, floatToInt(dtype_, v));
   }
+}
+
+std::complex<double> Tensor::getComplex(int64_t i) const {
+  if (dtype_ == DType::C64) return load<std::complex<float>>(data_, i);
+  if (dtype_ == DType::C128) return load<std::complex<double>>(data_, i);
+  return getFloat(i);
+}
+
+void Tensor::setComplex(int64_t i, std::complex<double> v) {
+  if (dtype_ == DType::C64) return store(std::span(data_), i, std::complex<float>(v));
+  if (dtype_ == DType::C128) return store(std::span(data_), i, v);
+  DTC_CHECK(v.imag() == 0, "a complex number was put into a real tensor");
+  setFloat(i, v.real());
+}
+
+Tensor Tensor::parts() const {
+  DTC_CHECK(isComplex(dtype_), "only a complex tensor has parts");
+  Tensor t = *this;
+  t.dtype_ = partType(dtype_);
+  t.shape_.push_back(2);
+  t.count_ *= 2;
+  return t;
+}
+
+Tensor Tensor::fromParts(const Tensor& parts) {
+  auto dtype = complexType(parts.dtype_);
+  DTC_CHECK(dtype && !parts.shape_.empty() && parts.shape_.back() == 2, "no parts of a complex tensor");
+  Tensor t = parts;
+  t.dtype_ = *dtype;
+  t.shape_.pop_back();
+  t.count_ /= 2;
+  return t;
+}
+
+Tensor Tensor::plane(int part) const {
+  DTC_CHECK(isComplex(dtype_), "only a complex tensor has planes");
+  Tensor t(partType(dtype_), shape_);
+  const auto width = static_cast<size_t>(dtypeBytes(t.dtype_));
+  for (size_t i = 0; i < static_cast<size_t>(count_); ++i)
+    std::memcpy(t.data_.data() + i * width, data_.data() + (2 * i + static_cast<size_t>(part)) * width,
+                width);
+  return t;
+}
+
+Tensor Tensor::fromPlanes(const Tensor& real, const Tensor& imaginary) {
+  DTC_CHECK(real.dtype_ == imaginary.dtype_ && real.shape_ == imaginary.shape_ && complexType(real.dtype_),
+            "no planes of a complex tensor");
+  Tensor t(*complexType(real.dtype_), real.shape_);
+  const auto width = static_cast<size_t>(dtypeBytes(real.dtype_));
+  for (size_t i = 0; i < static_cast<size_t>(t.count_); ++i) {
+    std::memcpy(t.data_.data() + 2 * i * width, real.data_.data() + i * width, width);
+    std::memcpy(t.data_.data() + (2 * i + 1) * width, imaginary.data_.data() + i * width, width);
+  }
+  return t;
 }
 
 std::vector<int64_t> Tensor::strides() const {

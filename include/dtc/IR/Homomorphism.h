@@ -31,4 +31,7 @@ struct Passed {
 // through by the table, but would be summed in the narrower dtype.
 [[nodiscard]] bool narrowsFloats(const OpQuery&);
 
+// Is the op linear in its only operand that is no number (`mul %z, 2.0`)? Then it does the same to each plane of a complex one.
+[[nodiscard]] bool isScaledByNumber(const OpQuery&);
+
 } // namespace dtc

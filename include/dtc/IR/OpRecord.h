@@ -4,6 +4,7 @@
 // which is documented here; the coverage test fails on an op whose gradient, homomorphism row or lowering is not said.
 #include "dtc/IR/Module.h"
 #include "dtc/Sharding/Rule.h"
+#include <complex>
 #include <memory>
 
 namespace dtc {
@@ -152,9 +153,18 @@ struct OpRecord {
   bool (*rule)(const OpQuery&, Rule&) = nullptr;
 
   // Result dtypes. Default: that of the first operand (after checking that all operands share one).
-  enum class ResultType : uint8_t { Same, Bool, I32, AttrDType, Custom } resultType = ResultType::Same;
+  // Part: of a complex operand the dtype of its parts (abs, real), else as Same; Complex: that with such parts (complex).
+  enum class ResultType : uint8_t {
+    Same,
+    Bool,
+    I32,
+    AttrDType,
+    Part,
+    Complex,
+    Custom
+  } resultType = ResultType::Same;
   // What operands may be: a set of dtype classes; and whether they must share one dtype.
-  uint8_t operandClasses = 0x7; // bit 0 bool, bit 1 integers, bit 2 floats
+  uint8_t operandClasses = 0x7; // bit 0 bool, bit 1 integers, bit 2 floats, bit 3 complex
   // Per operand, where they are not all alike: "bool, T, T", "T, i32". T: of operandClasses, all T the same dtype; bool;
   // i32; int (any integer dtype); float; any. The last word holds for all further operands. Sets sameDType aside.
   // ResultType::Same then means T.
@@ -193,6 +203,24 @@ struct OpRecord {
   // The definition of right, where rule + scalar do not say it. Exact semantics in f64 (R64) or rounded: see Eval.
   bool (*eval)(const OpQuery&, std::span<const Tensor* const> operands,
                std::span<Tensor* const> results) = nullptr;
+
+  // What the op is on complex numbers: how `split-complex` writes it over real and imaginary planes, and how the evaluator
+  // defines it. Such an op takes complex operands besides operandClasses.
+  //   Planes: it does the same to either plane, with the operands that are not complex (moving and linear ops)
+  //   Product: a product of all complex operands, linear in each; what enters additively (a join) is added once
+  //   Function: of one element of each operand: complexValue is the definition, complexText or complexFn the planes
+  //   Own: complexEval, or where there is none `eval`, knows complex tensors, and complexFn (if any) makes the planes
+  enum class ComplexForm : uint8_t { None, Planes, Product, Function, Own } complex = ComplexForm::None;
+  // A result that is real or bool is the real part, which is not 0 for true.
+  std::complex<double> (*complexValue)(std::span<const std::complex<double>>) = nullptr;
+  bool (*complexEval)(const OpQuery&, std::span<const Tensor* const> operands,
+                      std::span<Tensor* const> results) = nullptr; // as `eval`
+  // IR text over %a_re, %a_im of each operand %a, ending in "yield %re, %im", or "yield %y" for a result that is not complex.
+  const char* complexText = nullptr;
+  // Planes made by code: `planes` are two values per operand (one that is not complex stands twice); pushes two per complex
+  // result, one per other.
+  bool (*complexFn)(Builder&, OpId op, std::span<const ValueId> planes,
+                    std::vector<ValueId>& resultPlanes) = nullptr;
 
   // How kernels make one element of result `result`, where rule + scalar do not say it (concat, gather, argmax). Returns the
   // builder's node of the value. Ops with neither have no loops.

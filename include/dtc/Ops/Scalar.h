@@ -17,11 +17,13 @@ struct Intrinsic {
   const char* name; // kernels call dtc_<name>(…), defined for every dtype it takes in the device header
   uint8_t arity;
   enum Result : uint8_t {
-    Same,   // the arguments are brought to one dtype, which is the result's
-    Bool,   // likewise, but the result is bool
-    Cast,   // to the dtype of the op's result (cast, bitcast)
-    Select, // (bool, x, y): x and y are brought to one dtype
-    First,  // arguments keep their dtypes, the first one's is the result's (pow)
+    Same,    // the arguments are brought to one dtype, which is the result's
+    Bool,    // likewise, but the result is bool
+    Cast,    // to the dtype of the op's result (cast, bitcast)
+    Select,  // (bool, x, y): x and y are brought to one dtype
+    Part,    // of one complex argument the dtype of its parts (real, imag)
+    Complex, // of two floats the complex dtype with such parts
+    First,   // arguments keep their dtypes, the first one's is the result's (pow)
   } result;
   const char* infix; // C++'s operator, where it means the same on floats; else nullptr
   double (*onFloats)(double, double, double); // nullptr: not defined on floats

@@ -43,6 +43,7 @@ struct PassInfo {
   std::vector<PassOption> options = {};
   std::vector<PassExample> more = {}; // further examples, run as tests like the first
   bool standard = true;               // part of the standard pipeline; others run only where -p names them
+  bool anyLevel = false;              // runs on text of every level, where the pipeline begins
 };
 
 // A pass's own file defines its row (inlineInfo(), propagateInfo(), …: declared in its header); PassTable.cpp lists them.

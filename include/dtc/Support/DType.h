@@ -21,14 +21,17 @@ enum class DType : uint8_t {
   BF16,
   F16,
   F32,
-  F64
+  F64,
+  C64, // two f32: real part, imaginary part
+  C128 // two f64
 };
-inline constexpr int kNumDTypes = 15;
+inline constexpr int kNumDTypes = 17;
 
 [[nodiscard]] std::string_view dtypeName(DType d); // "f32"
 [[nodiscard]] std::optional<DType> parseDType(std::string_view name);
 [[nodiscard]] int dtypeBytes(DType d); // bytes of one element; Bool is 1
-[[nodiscard]] inline bool isFloat(DType d) { return d >= DType::F8E4M3; }
+[[nodiscard]] inline bool isFloat(DType d) { return d >= DType::F8E4M3 && d <= DType::F64; }
+[[nodiscard]] inline bool isComplex(DType d) { return d >= DType::C64; }
 [[nodiscard]] inline bool isBool(DType d) { return d == DType::Bool; }
 [[nodiscard]] inline bool isInteger(DType d) { return d >= DType::I8 && d <= DType::U64; } // not Bool
 [[nodiscard]] inline bool isSignedInt(DType d) { return d >= DType::I8 && d <= DType::I64; }
@@ -36,7 +39,16 @@ inline constexpr int kNumDTypes = 15;
 [[nodiscard]] inline bool isNarrowFloat(DType d) { return isFloat(d) && d < DType::F32; }
 // The dtype that sums and products of `d` are accumulated in: f32 for the narrow floats, else d itself.
 [[nodiscard]] inline DType accumulationType(DType d) { return isNarrowFloat(d) ? DType::F32 : d; }
-// Precision in bits with the hidden one (f32: 24); 0 for bool and integers.
+// The dtype of the parts of a complex number (c64: f32, c128: f64); any other dtype is its own part.
+[[nodiscard]] inline DType partType(DType d) {
+  return d == DType::C64 ? DType::F32 : d == DType::C128 ? DType::F64 : d;
+}
+// The complex dtype with parts of dtype `d`; nothing where there is none.
+[[nodiscard]] inline std::optional<DType> complexType(DType d) {
+  if (d == DType::F32) return DType::C64;
+  return d == DType::F64 ? std::optional(DType::C128) : std::nullopt;
+}
+// Precision in bits with the hidden one (f32: 24); of a complex dtype that of its parts; 0 for bool and integers.
 [[nodiscard]] int mantissaBits(DType d);
 
 // --- Bit conversions of narrow floats; rounding is to nearest, ties to even. ---

@@ -14,6 +14,10 @@ template <int N> struct dtc_full {
     else
       dtc_store<N>(p, x);
   }
+  DTC_INLINE dtc_planes<f32, N> load(const c64* p) const { return dtc_load_planes<N>(p, N); }
+  DTC_INLINE dtc_planes<f64, N> load(const c128* p) const { return dtc_load_planes<N>(p, N); }
+  DTC_INLINE void store(c64* p, dtc_planes<f32, N> x, bool = false) const { dtc_store_planes<N>(p, x, N); }
+  DTC_INLINE void store(c128* p, dtc_planes<f64, N> x, bool = false) const { dtc_store_planes<N>(p, x, N); }
   template <class T> DTC_INLINE void prefetch(const T* p) const {
 #pragma unroll
     for (int i = 0; i < N; i += 64 / (int)sizeof(T)) dtc_prefetch(p + i);
@@ -30,6 +34,10 @@ template <int N> struct dtc_part {
     dtc_store_part<N>(p, x, n);
   }
   template <class T> DTC_INLINE void store(T* p, Vec<dtc_compute<T>, N> x, bool) const { store(p, x); }
+  DTC_INLINE dtc_planes<f32, N> load(const c64* p) const { return dtc_load_planes<N>(p, n); }
+  DTC_INLINE dtc_planes<f64, N> load(const c128* p) const { return dtc_load_planes<N>(p, n); }
+  DTC_INLINE void store(c64* p, dtc_planes<f32, N> x, bool = false) const { dtc_store_planes<N>(p, x, n); }
+  DTC_INLINE void store(c128* p, dtc_planes<f64, N> x, bool = false) const { dtc_store_planes<N>(p, x, n); }
   template <class T> DTC_INLINE void prefetch(const T*) const {}
   // Lanes past the end become `other`: what a reduction starts with.
   template <class V> DTC_INLINE V keep(V x, V other) const {
@@ -73,3 +81,24 @@ DTC_FN void dtc_scatter_lanes(L lanes, T* p, Vec<i64, N> offset, Vec<dtc_compute
 
 DTC_FN i64 dtc_least(i64 a, i64 b) { return a < b ? a : b; }
 DTC_FN i64 dtc_blocks(i64 n, i64 per) { return (n + per - 1) / per; } // runs of at most `per` elements
+
+// The same of complex numbers.
+template <class L, class Z, int N>
+DTC_FN dtc_planes<typename Z::part, N> dtc_gather_if(L lanes, const Z* p, Vec<i64, N> offset,
+                                                     Vec<bool, N> guard) {
+  dtc_planes<typename Z::part, N> x(0);
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    if (i < lanes.count() && guard[i]) x.re[i] = p[offset[i]].re, x.im[i] = p[offset[i]].im;
+  return x;
+}
+template <class L, class Z, int N>
+DTC_FN dtc_planes<typename Z::part, N> dtc_gather_lanes(L lanes, const Z* p, Vec<i64, N> offset) {
+  return dtc_gather_if(lanes, p, offset, (Vec<bool, N>)true);
+}
+template <class L, class Z, int N>
+DTC_FN void dtc_scatter_lanes(L lanes, Z* p, Vec<i64, N> offset, dtc_planes<typename Z::part, N> x) {
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    if (i < lanes.count()) p[offset[i]] = Z(x.re[i], x.im[i]);
+}

@@ -4,7 +4,9 @@
 
 #ifdef __CUDACC__
 #define DTC_FN static __device__ __forceinline__
+#define DTC_MEMBER __device__ __forceinline__
 #else
+#define DTC_MEMBER inline __attribute__((always_inline))
 #define DTC_FN static inline __attribute__((always_inline))
 #endif
 
@@ -31,6 +33,22 @@ struct f8e4m3 {
 }; // OCP E4M3FN: no infinity, overflow gives NaN
 struct f8e5m2 {
   u8 bits;
+};
+
+// Complex numbers are for memory only too: dtc_real and dtc_imag take their parts, dtc_complex puts them together.
+struct alignas(8) c64 {
+  typedef f32 part;
+  f32 re, im;
+  c64() = default;
+  DTC_MEMBER explicit c64(int zero) : re((f32)zero), im((f32)zero) {}
+  DTC_MEMBER c64(f32 re, f32 im) : re(re), im(im) {}
+};
+struct alignas(16) c128 {
+  typedef f64 part;
+  f64 re, im;
+  c128() = default;
+  DTC_MEMBER explicit c128(int zero) : re(zero), im(zero) {}
+  DTC_MEMBER c128(f64 re, f64 im) : re(re), im(im) {}
 };
 
 template <int Bytes> struct dtc_int_of;
@@ -118,3 +136,9 @@ template <class E> DTC_FN E dtc_quiet_nan() {
   else
     return dtc_bitcast<f64>(0x7ff8000000000000ull);
 }
+DTC_FN f32 dtc_real(c64 z) { return z.re; }
+DTC_FN f32 dtc_imag(c64 z) { return z.im; }
+DTC_FN c64 dtc_complex(f32 re, f32 im) { return c64(re, im); }
+DTC_FN f64 dtc_real(c128 z) { return z.re; }
+DTC_FN f64 dtc_imag(c128 z) { return z.im; }
+DTC_FN c128 dtc_complex(f64 re, f64 im) { return c128(re, im); }

@@ -18,7 +18,8 @@ TEST(Infer, DTypesAreNeverPromoted) {
   EXPECT_EQ(
       OpCase("add", {{F, {2}}, {DType::BF16, {2}}}).infer(),
       "'add' has a of f32 and b of bf16: there is no silent promotion; write `convert b {dtype = f32}`");
-  EXPECT_EQ(OpCase("exp", {{DType::I32, {2}}}).infer(), "'exp' takes a float dtype for x, but it is i32[2]");
+  EXPECT_EQ(OpCase("exp", {{DType::I32, {2}}}).infer(),
+            "'exp' takes a float or complex dtype for x, but it is i32[2]");
   EXPECT_EQ(OpCase("select", {{F, {2}}, {F, {2}}, {F, {2}}}).infer(),
             "'select' takes bool for p, but it is f32[2]");
   EXPECT_EQ(OpCase("pow", {{F, {2}}, {DType::I8, {2}}}).infer(), "f32[2]");

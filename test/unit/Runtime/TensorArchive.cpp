@@ -66,6 +66,13 @@ TEST(TensorArchive, EveryDTypeReadsBackBitForBit) {
     const Tensor a = ramp(dtype, {}), b = ramp(dtype, {3, 2}), c = ramp(dtype, {2, 0, 5}),
                  e = ramp(DType::F64, {1});
     const NamedTensors all = {{"a", &a}, {"b.weight", &b}, {"c", &c}, {"e", &e}};
+    if (isComplex(dtype)) { // .npz alone
+      EXPECT_FALSE(writeTensorArchive("t.safetensors", all));
+      auto archive = openNpz(InputFile::inMemory("t.npz", npzBytes(all)));
+      ASSERT_TRUE(archive) << archive.error().message;
+      EXPECT_EQ(*(*archive)->tensor("b.weight", dtype)->whole(), b);
+      continue;
+    }
     const std::string npz = npzBytes(all), safe = safetensorsBytes(all);
     auto first = openNpz(InputFile::inMemory("t.npz", npz));
     auto second = openSafetensors(InputFile::inMemory("t.safetensors", safe));

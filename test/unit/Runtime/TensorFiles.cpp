@@ -94,7 +94,7 @@ TEST(TensorFiles, HostileHeadersAreRefused) {
       "{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}",
       "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} x",
       "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'extra': 'x'}",
-      "{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}"};
+      "{'descr': '<c4', 'fortran_order': False, 'shape': (1,)}"};
   for (const char* dict : dicts) EXPECT_FALSE(parseNpyHeader(npy(dict, data), "it")) << dict;
   std::string good = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", data);
   for (size_t n = 0; n < 40; ++n) EXPECT_FALSE(parseNpyHeader(good.substr(0, n), "it"));

@@ -12,6 +12,15 @@ TEST(Tensor, ElementsOfEveryDType) {
     EXPECT_EQ(t.numElements(), 6);
     EXPECT_EQ(t.bytes().size(), 6u * static_cast<size_t>(dtypeBytes(DType(i))));
     t.setFloat(4, 1);
+    if (isComplex(DType(i))) {
+      t.setComplex(2, {3, -4});
+      EXPECT_EQ(t.getComplex(2), (std::complex<double>{3, -4}));
+      EXPECT_EQ(t.getComplex(4), 1.0);
+      EXPECT_EQ(t.plane(1).getFloat(2), -4);
+      EXPECT_EQ(Tensor::fromPlanes(t.plane(0), t.plane(1)), t);
+      EXPECT_EQ(Tensor::fromParts(t.parts()), t);
+      continue;
+    }
     EXPECT_EQ(t.getFloat(4), 1) << dtypeName(DType(i));
     EXPECT_EQ(t.getInt(4), 1);
     EXPECT_EQ(t.getFloat(5), 0);
