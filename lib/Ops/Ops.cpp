@@ -15,6 +15,7 @@ constexpr OpFamily kFamilies[] = {
     {"ternary", "functions of three elements, broadcast as NumPy does", addTernaryOps},
     {"contract", "sums of products", addContractOps},
     {"reduce", "one value out of many, over some or all dims", addReduceOps},
+    {"scan", "what an operation makes of all elements up to each one along a dim", addScanOps},
     {"normalise", "softmax, norms and the losses over them", addNormaliseOps},
     {"window", "sums and extremes over a moving window", addConvolutionOps},
     {"shape", "elements moved, repeated, put together and taken apart", addShapeOps},
