@@ -1,4 +1,5 @@
 // reduce and map: functions of elements, applied along dims.
+#include "HloRegions.h"
 #include "HloTable.h"
 
 #include "dtc/Support/Checked.h"
@@ -56,6 +57,37 @@ ValueId known(HloContext& c, const std::vector<int64_t>& dims) {
   if (!reduction) return {};
   ValueId y = c.emit(reduction, {x}, {{"dims", c.intsAttr(dims)}});
   return startsNeutral(c, reduction, start) ? y : c.emit(combineOf(reduction), {y, start});
+}
+
+// The greatest (least) along a dim and where it stands, as JAX writes it: NaN before all, the first of equals.
+bool argReduction(HloContext& c, const std::vector<int64_t>& dims, bool& matched) {
+  matched = false;
+  const MlirRegion& region = c.op.regions[0];
+  if (c.numOperands() != 4 || dims.size() != 1 || c.shapeOf(c.operand(0))[static_cast<size_t>(dims[0])] == 0)
+    return true;
+  const ValueId numbered = c.operand(1);
+  if (!numbered.valid()) return false;
+  const OpId numbers = c.module.definingOp(numbered);
+  if (!numbers.valid() || std::string_view(c.module.record(numbers).name) != "iota") return true;
+  const AttrId along = c.module.attr(numbers, "dim");
+  if ((along.valid() ? c.module.attrs[along].i : 0) != dims[0]) return true;
+  const std::vector<MlirUse>& returned = region.ops.back().operands;
+  const std::string names[] = {"a0", "a1", "b0", "b1"};
+  if (returned.size() != 2) return true;
+  const std::string value = regionExpression(c, region, returned[0], names);
+  const std::string index = regionExpression(c, region, returned[1], names);
+  for (const std::string_view direction : {"GT", "LT"}) {
+    const std::string better = "or(compare " + std::string(direction) + "(a0,b0),compare NE(a0,a0))";
+    if (value != "select(" + better + ",a0,b0)" ||
+        index != "select(or(" + better + ",and(compare EQ(a0,b0),compare LT(a1,b1))),a1,b1)")
+      continue;
+    matched = true;
+    const bool greatest = direction == "GT";
+    const ValueId at = c.emit(greatest ? "argmax" : "argmin", {c.operand(0)}, {{"dim", c.intAttr(dims[0])}});
+    const ValueId best = c.emit(greatest ? "max" : "min", {c.operand(0)}, {{"dims", c.intsAttr(dims)}});
+    return c.give(0, best) && c.give(1, c.convert(at, c.dtypeOf(numbered)));
+  }
+  return true;
 }
 
 // --- any region ---
@@ -138,7 +170,9 @@ bool reduce(HloContext& c) {
       return c.failAttr("dimensions", "names a dim that the operand does not have, or one twice");
   if (c.numOperands() == 2)
     if (ValueId y = known(c, *dims); y.valid()) return c.give(y);
-  return !c.diags.hasErrors() && general(c, *dims);
+  bool matched = false;
+  if (!argReduction(c, *dims, matched)) return false;
+  return matched || (!c.diags.hasErrors() && general(c, *dims));
 }
 
 // The region for each element.

@@ -8,8 +8,9 @@ namespace {
 
 using Family = std::span<const HloRow> (*)();
 constexpr Family kFamilies[] = {
-    hloElementwiseRows, hloShapeRows,  hloContractRows, hloControlRows,
-    hloNormaliseRows,   hloReduceRows, hloCheckRows,    hloComplexRows,
+    hloElementwiseRows, hloShapeRows,  hloContractRows, hloControlRows, hloNormaliseRows, hloCheckRows,
+    hloReduceRows,      hloWindowRows, hloSortRows,     hloSliceRows,   hloScatterRows,
+    hloComplexRows,
 };
 
 const std::unordered_map<std::string_view, const HloRow*>& rowsByName() {

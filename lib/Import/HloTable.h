@@ -19,9 +19,13 @@ struct HloRow {
 [[nodiscard]] std::span<const HloRow> hloShapeRows();       // HloShape.cpp
 [[nodiscard]] std::span<const HloRow> hloControlRows();     // HloControl.cpp
 [[nodiscard]] std::span<const HloRow> hloContractRows();    // HloContract.cpp
-[[nodiscard]] std::span<const HloRow> hloReduceRows();      // HloReduce.cpp
 [[nodiscard]] std::span<const HloRow> hloCheckRows();       // HloCheck.cpp
 [[nodiscard]] std::span<const HloRow> hloNormaliseRows();   // HloNormalise.cpp
 [[nodiscard]] std::span<const HloRow> hloComplexRows();     // HloComplex.cpp
+[[nodiscard]] std::span<const HloRow> hloReduceRows();      // HloReduce.cpp
+[[nodiscard]] std::span<const HloRow> hloWindowRows();      // HloWindow.cpp
+[[nodiscard]] std::span<const HloRow> hloSortRows();        // HloSort.cpp
+[[nodiscard]] std::span<const HloRow> hloSliceRows();       // HloSlices.cpp
+[[nodiscard]] std::span<const HloRow> hloScatterRows();     // HloScatter.cpp
 
 } // namespace dtc

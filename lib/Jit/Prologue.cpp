@@ -23,14 +23,15 @@ std::string join(std::initializer_list<std::string_view> names) {
 
 std::string cpuPrologue() {
   return join(
-      {"types.h", "core.h", "math.h", "ops.h", "special.h", "cpu.h", "planes.h", "lanes.h", "attention.h"});
+      {"types.h", "core.h", "math.h", "ops.h", "special.h", "cpu.h", "planes.h", "lanes.h", "attention.h", "sort.h"});
 }
 std::string cudaPrologue() {
-  return join({"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h", "attention_block.h"});
+  return join(
+      {"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h", "attention_block.h", "sort_block.h"});
 }
 std::string emuPrologue() {
-  return join(
-      {"types.h", "core.h", "math.h", "ops.h", "special.h", "emu.h", "device.h", "attention_block.h"});
+  return join({"types.h", "core.h", "math.h", "ops.h", "special.h", "emu.h", "device.h", "attention_block.h",
+               "sort_block.h"});
 }
 
 } // namespace dtc

@@ -9,8 +9,8 @@ namespace dtc {
 using namespace loops;
 
 const char* reduceName(ReduceKind kind) {
-  static constexpr const char* names[] = {"sum", "prod",   "max",    "min", "any",
-                                          "all", "argmax", "argmin", "last"};
+  static constexpr const char* names[] = {"sum", "prod",        "max",    "min",    "any",
+                                          "all", "log_add_exp", "argmax", "argmin", "last"};
   return names[static_cast<int>(kind)];
 }
 
@@ -67,6 +67,7 @@ std::string Emitter::identityText(ReduceKind kind, DType type) {
   case ReduceKind::Last:
   case ReduceKind::Any: return "false";
   case ReduceKind::All: return "true";
+  case ReduceKind::LogAddExp:
   case ReduceKind::Max:
   case ReduceKind::ArgMax:
     if (isFloat(type)) return "-dtc_infinity<" + t + ">()";
@@ -169,6 +170,7 @@ Emitter::Value Emitter::compute(NodeId n, Scope& s) {
   case NodeKind::Load: return loadText(node, s, vector);
   case NodeKind::Call: return callText(node, s, vector);
   case NodeKind::Number:
+  case NodeKind::Running: // bound where its loop was opened
   case NodeKind::Reduce: break;
   }
   return {literalText(node), false, true};

@@ -63,6 +63,11 @@ protected:
   Value emitReduce(NodeId n, Scope& home);
   std::vector<NodeId> groupOf(NodeId n, const Scope& home);
   void emitStores(const loops::Nest& nest, Scope& rows);
+  void emitStoreLoop(const loops::Nest& nest, std::span<const loops::Store* const> stores,
+                     std::vector<AxisId> axes, bool last, Scope& rows);
+  // What runs over the steps of the loops that `body` is in: declared before them, brought up to this step in them.
+  void emitRunning(std::span<const loops::Store* const> stores, Scope& rows, Scope& body);
+  void emitSort(const loops::SortRow& sort, Scope& row);
   // Opens loops over `axes` in `home` (deque: addresses stay), the cooperative one, if any, innermost.
   Scope& openLoops(Scope& home, std::vector<AxisId> axes, std::optional<AxisId> lanes,
                    std::deque<Scope>& scopes);
@@ -97,6 +102,11 @@ protected:
   virtual void storeText(const loops::Store& store, Scope& s) = 0;
   // `body`: the innermost of the loops of a reduction that was just opened.
   virtual void enterReduce(Scope& body) { (void)body; }
+  // Between stores of one nest that is in order.
+  virtual void betweenStores(Scope& rows) { (void)rows; }
+  virtual std::string
+  sortCall(const loops::SortRow& sort) = 0; // "dtc_…<…", to which (keys, order, stride, n are added
+  virtual std::string sortScratch() const { return ""; }
   // `body`: the innermost of the loops around stores that were just opened; `last`: no loop over the row comes after it.
   virtual void enterStores(Scope& body, bool last) { (void)body, (void)last; }
   virtual std::string keepText(const std::string& x, const std::string& identity) const {

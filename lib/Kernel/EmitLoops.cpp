@@ -176,17 +176,71 @@ void Emitter::emitStores(const Nest& nest, Scope& rows) {
   for (size_t i = 0; i < nest.stores.size(); ++i) {
     if (done[i]) continue;
     const std::vector<AxisId> axes = innerAxes(nest.stores[i]);
-    std::optional<AxisId> lane;
-    if (rows.vector < 0 && cooperative() && !axes.empty()) lane = mostContiguous(k_, nest, axes);
-    std::deque<Scope> scopes;
-    Scope& body = openLoops(rows, axes, lane, scopes);
     std::vector<const Store*> here;
     for (size_t j = i; j < nest.stores.size(); ++j)
-      if (!done[j] && innerAxes(nest.stores[j]) == axes) here.push_back(&nest.stores[j]), done[j] = true;
-    enterStores(body, std::find(done.begin(), done.end(), false) == done.end());
-    for (const Store* store : here) storeText(*store, body);
-    closeLoops(rows, scopes);
+      if (!done[j] && innerAxes(nest.stores[j]) == axes && nest.stores[j].copied == nest.stores[i].copied)
+        here.push_back(&nest.stores[j]), done[j] = true;
+    if (i > 0 && nest.ordered != 0) betweenStores(rows);
+    emitStoreLoop(nest, here, axes, std::find(done.begin(), done.end(), false) == done.end(), rows);
   }
+}
+
+void Emitter::emitStoreLoop(const Nest& nest, std::span<const Store* const> stores, std::vector<AxisId> axes,
+                            bool last, Scope& rows) {
+  std::optional<AxisId> lane;
+  const bool inOrder = std::any_of(axes.begin(), axes.end(), [&](AxisId a) { return nest.ordered >> a & 1; });
+  if (rows.vector < 0 && cooperative() && !axes.empty() && !inOrder) lane = mostContiguous(k_, nest, axes);
+  std::deque<Scope> scopes;
+  Scope& body = openLoops(rows, std::move(axes), lane, scopes);
+  if (inOrder) emitRunning(stores, rows, body);
+  enterStores(body, last);
+  for (const Store* store : stores) storeText(*store, body);
+  const std::optional<uint32_t> copied = stores[0]->copied;
+  if (copied)
+    line(rows, "if ((const void*)" + bufferText(stores[0]->buffer) + " != " + bufferText(*copied) + ") {");
+  closeLoops(rows, scopes);
+  if (copied) line(rows, "}");
+}
+
+void Emitter::emitRunning(std::span<const Store* const> stores, Scope& rows, Scope& body) {
+  Nest nest;
+  for (const Store* s : stores) nest.stores.push_back(*s);
+  forEachNode(k_, rootsOf(k_, nest), [&](NodeId n) {
+    const Node node = k_[n];
+    if (node.kind != NodeKind::Running) return;
+    const DType type = k_[node.args[0]].type;
+    const bool vector = lanes() > 1 && rows.vector >= 0 && (k_.dependsOn(n) >> rows.vector & 1);
+    auto typed = [&](DType d) { return vector ? vectorType(d) : typeText(d); };
+    const bool index = node.reduce == ReduceKind::Last;
+    const DType made = index ? DType::I32 : type;
+    std::string first = index ? "-1" : identityText(node.reduce, type);
+    if (node.reduce == ReduceKind::Sum && node.integer) first = "0"; // what stands before the first step
+    const std::string acc = fresh(reduceName(node.reduce));
+    line(rows, typed(made) + " " + acc + " = (" + typed(made) + ")" + first + ";");
+    const std::string x = splat(emit(node.args[0], body), type, vector);
+    std::string value = acc;
+    if (node.integer) {
+      value = fresh("before");
+      line(body, "const " + typed(made) + " " + value + " = " + acc + ";");
+    }
+    static constexpr const char* combine[] = {"add", "mul", "max", "min", "or", "and", "log_add_exp"};
+    if (index)
+      line(body, acc + " = dtc_select(" + x + ", (" + typed(made) + ")(i32)" + axisText(node.axes[0]) + ", " +
+                     acc + ");");
+    else
+      line(body, acc + " = dtc_" + combine[static_cast<size_t>(node.reduce)] + "(" + acc + ", " + x + ");");
+    body.names[n.index] = {value, vector, true};
+  });
+}
+
+void Emitter::emitSort(const SortRow& sort, Scope& row) {
+  auto pointer = [&](uint32_t buffer, AffineId at) {
+    const std::string offset = affineText(at, row);
+    return bufferText(buffer) + (offset == "0" ? "" : " + " + offset);
+  };
+  line(row, sortCall(sort) + "(" + pointer(sort.keys, sort.keysAt) + ", " +
+                pointer(sort.indices, sort.indicesAt) + ", " + sizeText(sort.stride) + ", " +
+                sizeText(sort.extent) + sortScratch() + ");");
 }
 
 } // namespace dtc

@@ -198,7 +198,7 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
       }
       return byRegion_.emplace(key, std::move(gemm->call)).first->second;
     }
-  if (std::optional<ViewCall> view = matchView(*lowered)) {
+  if (std::optional<ViewCall> view = k.inOrder ? std::nullopt : matchView(*lowered)) {
     SizeFormula flops;
     countWork(m, fused, *lowered, view->bytes, flops);
     return byRegion_.emplace(key, std::move(*view)).first->second;

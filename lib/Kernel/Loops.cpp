@@ -59,7 +59,12 @@ NodeId Kernel::add(Node n) {
     if (nodes_[it->second] == n) return NodeId(it->second);
   AxisSet deps = n.affine.valid() ? dependsOn(n.affine) : 0;
   for (NodeId a : n.args) deps |= dependsOn(a);
-  for (AxisId a : n.axes) deps &= ~(AxisSet(1) << a);
+  for (AxisId a : n.axes) {
+    if (n.kind == NodeKind::Running)
+      deps |= AxisSet(1) << a;
+    else
+      deps &= ~(AxisSet(1) << a);
+  }
   const NodeId id(static_cast<uint32_t>(nodes_.size()));
   nodes_.push_back(std::move(n));
   deps_.push_back(deps);

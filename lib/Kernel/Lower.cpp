@@ -27,7 +27,7 @@ Result<Lowered> RegionLowering::run() {
   makeBuffers();
   const std::vector<ValueId> yields = m_[m_.region(fused_)].yields;
   // The furthest downstream first: what stands before it is then found on the way, at the coordinates that it is needed at.
-  std::vector<uint32_t> order(yields.size());
+  std::vector<uint32_t> order(ownStores() ? 0 : yields.size());
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   std::unordered_map<uint32_t, uint32_t> position;
   const std::vector<OpId>& ops = m_[m_.region(fused_)].ops;
@@ -68,6 +68,11 @@ void RegionLowering::makeBuffers() {
     k_.buffers.push_back({m_.typeOf(block.yields[i]).dtype, true});
     out_.outputs.push_back(i);
   }
+}
+
+uint32_t RegionLowering::outputOf(ValueId v) const {
+  const std::vector<ValueId>& yields = m_[m_.region(fused_)].yields;
+  return k_.numInputs + static_cast<uint32_t>(std::find(yields.begin(), yields.end(), v) - yields.begin());
 }
 
 void RegionLowering::addOutput(uint32_t result) {

@@ -50,6 +50,8 @@ private:
 
   void makeBuffers();
   void addOutput(uint32_t result);
+  bool ownStores(); // of a region of one op that stores by itself
+  [[nodiscard]] uint32_t outputOf(ValueId v) const;
   bool shareNest(ValueId v, loops::AffineId& address, loops::NodeId& node, size_t& nest);
   bool bijective(const Index& at, const Type& type, loops::AxisSet& axes);
   bool alignWith(const Index& domain, const Type& domainType, const Type& type, Index& at);

@@ -1,6 +1,8 @@
 // Ops that describe their elements themselves (OpRecord::element).
 #include "Lower.h"
 #include "dtc/IR/Element.h"
+#include <algorithm>
+#include <limits>
 
 namespace dtc {
 
@@ -88,7 +90,85 @@ public:
         .index;
   }
 
+  void begin() override {
+    l_.nest_ = k_.nests.size();
+    k_.nests.emplace_back();
+  }
+  Node axis(Dim extent) override {
+    const AxisId a = k_.addAxis(l_.sizes_.of(extent));
+    k_.nests.back().domain.push_back(a);
+    return k_.index(k_.axis(a)).index;
+  }
+  Node steps(Dim extent) override {
+    const AxisId a = k_.addAxis(l_.sizes_.of(extent));
+    k_.nests.back().domain.push_back(a);
+    k_.nests.back().ordered |= AxisSet(1) << a;
+    return k_.index(k_.axis(a)).index;
+  }
+  void store(size_t result, std::span<const Node> at, Node value, Node when, const char* combine) override {
+    const ValueId y = l_.m_.result(op_, result);
+    const NodeId condition = when == kAlways ? NodeId() : NodeId(when);
+    k_.nests.back().stores.push_back({.buffer = l_.outputOf(y),
+                                      .address = l_.addressOf(l_.m_.typeOf(y), coordinates(at)),
+                                      .value = k_.convert(NodeId(value), computeType(l_.m_.typeOf(y).dtype)),
+                                      .when = condition,
+                                      .combine = combine ? combine : ""});
+  }
+  void copy(size_t operand, std::span<const Node> at, Node when) override {
+    store(0, at, load(operand, at, true), when, nullptr);
+    auto buffer = l_.bufferOf_.find(l_.m_.operand(op_, operand));
+    if (buffer != l_.bufferOf_.end()) k_.nests.back().stores.back().copied = buffer->second;
+  }
+  Node running(Running combine, Node x, Node steps, bool exclusive) override {
+    static constexpr ReduceKind kinds[] = {ReduceKind::Sum, ReduceKind::Prod,      ReduceKind::Max,
+                                           ReduceKind::Min, ReduceKind::LogAddExp, ReduceKind::Last};
+    if (k_[NodeId(steps)].kind == NodeKind::Number) return oneStep(combine, x, exclusive);
+    const AxisId axis = static_cast<AxisId>(k_[k_[NodeId(steps)].affine].terms[0].id);
+    return k_
+        .add(loops::Node{.kind = NodeKind::Running,
+                         .type = combine == Running::LastWhere ? DType::I32 : k_[NodeId(x)].type,
+                         .reduce = kinds[static_cast<size_t>(combine)],
+                         .integer = exclusive,
+                         .args = {NodeId(x)},
+                         .axes = {axis}})
+        .index;
+  }
+  void sortOrder(size_t operand, size_t dim, bool descending) override {
+    begin();
+    const ValueId x = l_.m_.operand(op_, operand), y = l_.m_.result(op_);
+    const Type& type = l_.m_.typeOf(x);
+    SortRow sort{.keys = l_.bufferOf_.at(x), .indices = l_.outputOf(y), .descending = descending};
+    RegionLowering::Index row;
+    for (size_t d = 0; d < type.rank(); ++d)
+      row.push_back(d == dim ? k_.constant(0) : affine(axis(type.dims[d])));
+    sort.keysAt = l_.addressOf(type, row);
+    sort.indicesAt = l_.addressOf(l_.m_.typeOf(y), row);
+    for (size_t d = dim + 1; d < type.rank(); ++d) sort.stride = sort.stride * l_.sizes_.of(type.dims[d]);
+    sort.extent = l_.sizes_.of(type.dims[dim]);
+    k_.nests.back().sort = sort;
+  }
+
 private:
+  // A loop of one step has no axis.
+  Node oneStep(Running combine, Node x, bool exclusive) {
+    if (combine == Running::LastWhere)
+      return k_.call("select", DType::I32, {NodeId(x), k_.integer(0, DType::I32), k_.integer(-1, DType::I32)})
+          .index;
+    if (!exclusive) return x;
+    const DType type = k_[NodeId(x)].type;
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    switch (combine) {
+    case Running::Sum: return k_.number(0, type).index;
+    case Running::Prod: return k_.number(1, type).index;
+    case Running::Min: return (isFloat(type) ? k_.number(inf, type) : k_.integer(intMax(type), type)).index;
+    default: return (isFloat(type) ? k_.number(-inf, type) : k_.integer(intMin(type), type)).index;
+    }
+  }
+  RegionLowering::Index coordinates(std::span<const Node> at) {
+    RegionLowering::Index index;
+    for (Node n : at) index.push_back(affine(n));
+    return index;
+  }
   [[nodiscard]] AffineId affine(Node n) { return k_.ofNode(NodeId(n)); }
   RegionLowering& l_;
   Kernel& k_;
@@ -96,6 +176,17 @@ private:
   const RegionLowering::Index& at_;
   NodeId guard_;
 };
+
+bool RegionLowering::ownStores() {
+  const Block& block = m_[m_.region(fused_)];
+  if (block.ops.size() != 1 || !m_.record(block.ops[0]).stores) return false;
+  const OpId op = block.ops[0];
+  const Index none;
+  RegionElement builder(*this, op, none, {});
+  const OpQuery query = queryOf(m_, op, diags_);
+  k_.inOrder = m_.record(op).stores(query, builder);
+  return k_.inOrder;
+}
 
 NodeId RegionLowering::elementOf(OpId op, uint32_t result, const Index& at, NodeId guard) {
   RegionElement builder(*this, op, at, guard);

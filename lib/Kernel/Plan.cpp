@@ -16,7 +16,7 @@ AxisSet rowAxes(const Kernel& k, const Nest& nest) {
   forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
     if (k[n].kind == NodeKind::Reduce) rows &= k.dependsOn(n);
   });
-  return rows;
+  return rows & ~nest.ordered;
 }
 
 // In an order in which a reduction's axes come after the domain's.
@@ -55,8 +55,36 @@ std::optional<AxisId> mostContiguous(const Kernel& k, const Nest& nest, std::spa
   return best;
 }
 
-NestPlan planNest(const Kernel& k, const Nest& nest, int64_t lanes, int64_t unit) {
+// May the lanes of one vector do the stores of a nest in order?
+static bool alikeAlong(const Kernel& k, const Nest& nest, AxisId lane) {
+  return std::all_of(nest.stores.begin(), nest.stores.end(), [&](const Store& s) {
+    return !k.strideOf(s.address, lane).mixed && (!s.when.valid() || !(k.dependsOn(s.when) >> lane & 1));
+  });
+}
+
+static NestPlan planInOrder(const Kernel& k, const Nest& nest, int64_t lanes, int64_t unit,
+                            bool independent) {
   NestPlan plan;
+  plan.rows = rowAxes(k, nest);
+  std::vector<AxisId> rows, candidates;
+  for (AxisId a : allAxes(k, nest)) {
+    if (!(plan.rows >> a & 1)) continue;
+    rows.push_back(a);
+    if (independent || alikeAlong(k, nest, a)) candidates.push_back(a);
+  }
+  if (const std::optional<AxisId> lane = mostContiguous(k, nest, candidates))
+    return planNestAlong(k, nest, *lane, lanes, unit);
+  plan.grid = rows;
+  return plan;
+}
+
+NestPlan planNest(const Kernel& k, const Nest& nest, int64_t lanes, int64_t unit, bool independent) {
+  NestPlan plan;
+  if (nest.sort) {
+    plan.grid = nest.domain;
+    return plan;
+  }
+  if (nest.ordered != 0) return planInOrder(k, nest, lanes, unit, independent);
   plan.rows = rowAxes(k, nest);
   const std::vector<AxisId> all = allAxes(k, nest);
   const std::optional<AxisId> lane = mostContiguous(k, nest, all);

@@ -101,6 +101,8 @@ private:
   }
   Value loadText(const Node& node, Scope& s, bool vector) override;
   void storeText(const Store& store, Scope& s) override;
+  void plainStore(const Store& store, Scope& s, const std::string& value, bool contiguous);
+  static std::string conditionText(const Value& v) { return v.vector ? "" : "(" + v.text + ")"; }
   void enterStores(Scope& body, bool last) override;
   void enterReduce(Scope& body) override;
   int columnFactor() const;
@@ -109,6 +111,13 @@ private:
   std::string keepText(const std::string& x, const std::string& identity) const override {
     return "lanes.keep(" + x + ", " + identity + ")";
   }
+  std::string sortCall(const SortRow& sort) override {
+    const DType type = k_.buffers[sort.keys].dtype;
+    const int bytes = 2 * (dtypeBytes(computeType(type)) + 4); // dtc_sort_bytes
+    out_.scratchBytes.terms.push_back(factorsOf(sort.extent * Size{bytes, {}}));
+    return std::string("dtc_sort_order<") + (sort.descending ? "true" : "false") + ">";
+  }
+  std::string sortScratch() const override { return ", scratch"; }
   std::string acrossLanes(ReduceKind kind, const std::string& acc, DType) override {
     return std::string("dtc_reduce_") + reduceName(kind) + "(" + acc + ")";
   }
@@ -166,16 +175,41 @@ Emitter::Value CppEmitter::loadText(const Node& node, Scope& s, bool vector) {
 
 void CppEmitter::storeText(const Store& store, Scope& s) {
   const DType dtype = k_.buffers[store.buffer].dtype;
+  const std::string when = store.when.valid() ? "if " + conditionText(emit(store.when, s)) + " " : "";
   const Value x = emit(store.value, s);
   if (s.vector < 0) {
-    const std::string at = affineText(store.address, s);
-    line(s, isNarrowFloat(dtype) ? "dtc_store(" + pointer(store.buffer, at) + ", " + x.text + ");"
-                                 : bufferText(store.buffer) + "[" + at + "] = " + x.text + ";");
+    const std::string at = affineText(store.address, s), to = pointer(store.buffer, at);
+    std::string value = x.text;
+    if (!store.combine.empty()) value = "dtc_" + store.combine + "(dtc_load(" + to + "), " + value + ")";
+    line(s, when + (isNarrowFloat(dtype) ? "dtc_store(" + to + ", " + value + ");"
+                                         : bufferText(store.buffer) + "[" + at + "] = " + value + ";"));
     return;
   }
-  const std::string value = splat(x, computeType(dtype), true);
+  std::string value = splat(x, computeType(dtype), true);
   const Kernel::Stride stride = k_.strideOf(store.address, static_cast<AxisId>(s.vector));
-  if (!stride.mixed && stride.size.is(1)) {
+  const bool contiguous = !stride.mixed && stride.size.is(1);
+  if (!store.when.valid() && store.combine.empty()) {
+    plainStore(store, s, value, contiguous);
+    return;
+  }
+  // Conditions are alike in all lanes (Schedule.h, planNest), or the lanes one after the other.
+  const std::string to =
+      contiguous ? pointer(store.buffer, affineText(store.address, s)) : indexValue(store.address, s).text;
+  const std::string out = bufferText(store.buffer);
+  if (!store.combine.empty())
+    value = "dtc_" + store.combine + "(" +
+            (contiguous ? "lanes.load(" + to + ")" : "dtc_gather_lanes(lanes, " + out + ", " + to + ")") +
+            ", " + value + ")";
+  if (store.when.valid() && emit(store.when, s).vector)
+    line(s, "dtc_scatter_if(lanes, " + out + ", " + indexValue(store.address, s).text + ", " + value + ", " +
+                emit(store.when, s).text + ");");
+  else
+    line(s, when + (contiguous ? "lanes.store(" + to + ", " + value + ");"
+                               : "dtc_scatter_lanes(lanes, " + out + ", " + to + ", " + value + ");"));
+}
+
+void CppEmitter::plainStore(const Store& store, Scope& s, const std::string& value, bool contiguous) {
+  if (contiguous) {
     std::string how;
     if (streams(store, s)) {
       streams_.insert(store.buffer);
@@ -441,6 +475,8 @@ void CppEmitter::countUnits(const Nest& nest) {
     }
     units.insert(units.end(), factors.begin(), factors.end());
   }
+  if (nest.sort)
+    for (const SizeFormula::Factor& f : factorsOf(nest.sort->extent)) elements.push_back(f);
   for (size_t a = 0; a < k_.axes.size(); ++a)
     if (inside >> a & 1)
       for (const SizeFormula::Factor& f : factorsOf(k_.axes[a].extent)) elements.push_back(f);
@@ -461,7 +497,9 @@ std::string CppEmitter::unitsText() const {
 
 void CppEmitter::printNest(const Nest& nest, Scope& top) {
   countUses(nest);
-  const int64_t unit = reductions_.empty() ? kUnitElements : columnLanes_ > 1 ? lanes_ : 4 * lanes_;
+  const int64_t unit = reductions_.empty() && nest.ordered == 0 ? kUnitElements
+                       : columnLanes_ > 1                       ? lanes_
+                                                                : 4 * lanes_;
   plan_ = planNest(k_, nest, lanes_, unit);
   if (!plan_.vector) findScratch(nest);
   countUnits(nest);
@@ -475,7 +513,10 @@ void CppEmitter::printNest(const Nest& nest, Scope& top) {
   std::deque<Scope> scopes;
   Scope& inner = openLoops(row, plan_.inner, plan_.vector, scopes);
   inner.axes.clear();
-  emitStores(nest, inner);
+  if (nest.sort)
+    emitSort(*nest.sort, inner);
+  else
+    emitStores(nest, inner);
   closeLoops(row, scopes);
   if (!offset) {
     line(top, "for (i64 unit = begin; unit < end; ++unit) {");

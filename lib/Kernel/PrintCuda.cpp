@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kMostThreads = 256, kWarp = 32;
 constexpr int64_t kUnitElements = 4 * kMostThreads; // of a block without reductions
+constexpr int64_t kStepElements = 2 * kWarp;        // of a block whose threads walk in order
 constexpr int64_t kShortReduction = 64;             // a thread does it faster than a block
 
 // What a nest reduces, where its stores need nothing of the reduced axes: then a thread may do all of one element.
@@ -38,8 +39,8 @@ Reductions reductionsOf(const Kernel& k, const Nest& nest, AxisSet rows) {
 }
 
 NestPlan planForThreads(const Kernel& k, const Nest& nest) {
-  NestPlan plan = planNest(k, nest, kWarp, kUnitElements);
-  if (plan.vector) return plan;
+  NestPlan plan = planNest(k, nest, kWarp, nest.ordered != 0 ? kStepElements : kUnitElements, true);
+  if (plan.vector || nest.ordered != 0 || nest.sort) return plan;
   const Reductions r = reductionsOf(k, nest, plan.rows);
   const std::optional<AxisId> lane = mostContiguous(k, nest, plan.grid);
   if (!lane || r.storesInside || (r.longest > kShortReduction && !r.reuse)) return plan;
@@ -52,6 +53,8 @@ int threadsFor(const Kernel& k) {
   for (const Nest& nest : k.nests) {
     const NestPlan plan = planForThreads(k, nest);
     int64_t elements = plan.vector ? kUnitElements : reductionsOf(k, nest, plan.rows).longest;
+    if (plan.vector && nest.ordered != 0) elements = kStepElements;
+    if (nest.sort) elements = nest.sort->extent.isStatic() ? 2 * nest.sort->extent.number : kUnitElements;
     for (const Store& s : nest.stores)
       for (AxisId a = 0; a < k.axes.size(); ++a)
         if (!plan.vector && ((k.dependsOn(s.address) & ~plan.rows) >> a & 1))
@@ -87,9 +90,11 @@ bool smallIndices(const Kernel& k) {
     if (!a.extent.isStatic()) return false;
   for (uint32_t n = 0; n < k.numNodes(); ++n)
     if (const Node& node = k[NodeId(n)]; node.affine.valid() && !fits32(k, node.affine)) return false;
-  for (const Nest& nest : k.nests)
+  for (const Nest& nest : k.nests) {
+    if (nest.sort && (!fits32(k, nest.sort->keysAt) || !fits32(k, nest.sort->indicesAt))) return false;
     for (const Store& s : nest.stores)
       if (!fits32(k, s.address)) return false;
+  }
   return true;
 }
 
@@ -152,12 +157,24 @@ private:
   void storeText(const Store& store, Scope& s) override {
     const DType dtype = k_.buffers[store.buffer].dtype;
     const Value x = emit(store.value, s);
-    const std::string at = affineText(store.address, s);
+    const std::string at = affineText(store.address, s), to = bufferText(store.buffer) + " + " + at;
+    std::string value = x.text;
+    if (!store.combine.empty()) value = "dtc_" + store.combine + "(dtc_load(" + to + "), " + value + ")";
     const std::string text = isNarrowFloat(dtype)
-                                 ? "dtc_store(" + bufferText(store.buffer) + " + " + at + ", " + x.text + ");"
-                                 : bufferText(store.buffer) + "[" + at + "] = " + x.text + ";";
-    line(s, s.vector < 0 ? "if (threadIdx.x == 0) " + text
-                         : text); // outside of a lanes loop all threads have the value
+                                 ? "dtc_store(" + to + ", " + value + ");"
+                                 : bufferText(store.buffer) + "[" + at + "] = " + value + ";";
+    const std::string when = store.when.valid() ? wrapped(emit(store.when, s)) : "";
+    // Outside of a lanes loop all threads have the value.
+    const std::string one = s.vector < 0 ? "threadIdx.x == 0" : "";
+    const std::string condition = one + (one.empty() || when.empty() ? "" : " && ") + when;
+    line(s, (condition.empty() ? "" : "if (" + condition + ") ") + text);
+  }
+  void betweenStores(Scope& rows) override {
+    if (rows.vector < 0) line(rows, "__syncthreads();");
+  }
+  std::string sortCall(const SortRow& sort) override {
+    return std::string("dtc_block_sort_order<") + (sort.descending ? "true, " : "false, ") +
+           std::to_string(threads_) + ">";
   }
   std::string acrossLanes(ReduceKind kind, const std::string& acc, DType) override {
     return std::string("dtc_block_") + reduceName(kind) + "<" + std::to_string(threads_) + ">(" + acc + ")";
@@ -224,7 +241,10 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
   std::deque<Scope> scopes;
   Scope& inner = openLoops(row, plan_.inner, plan_.vector, scopes);
   inner.axes.clear();
-  emitStores(nest, inner);
+  if (nest.sort)
+    emitSort(*nest.sort, inner);
+  else
+    emitStores(nest, inner);
   closeLoops(row, scopes);
   if (several) line(top, "if (unit >= " + first + " && unit < " + first + " + " + size + ") {");
   top.text += row.text;

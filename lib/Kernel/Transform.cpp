@@ -167,11 +167,13 @@ std::vector<NodeId> rootsOf(const Kernel& k, const Nest& nest) {
     for (const AffineTerm& t : k[s.address].terms)
       if (t.kind == AffineTerm::OfNode) roots.push_back(NodeId(t.id));
     roots.push_back(s.value);
+    if (s.when.valid()) roots.push_back(s.when);
   }
   return roots;
 }
 
 void splitDividedAxes(Kernel& k) {
+  if (k.inOrder) return;
   while (k.axes.size() < kMaxAxes) {
     const auto wanted = wantedSplit(k);
     if (!wanted) return;
@@ -187,6 +189,7 @@ void splitDividedAxes(Kernel& k) {
 }
 
 void joinAxes(Kernel& k) {
+  if (k.inOrder) return;
   while (joinOnce(k)) {}
 }
 

@@ -183,6 +183,50 @@ uint32_t updateElement(const OpQuery& q, ElementBuilder& b, size_t) {
   return b.call("select", {inside, b.load(1, from), b.load(0, own, true)});
 }
 
+// The window is written, and what is around it copied where x lies elsewhere.
+bool updateStores(const OpQuery& q, ElementBuilder& b) {
+  Window w;
+  DTC_CHECK(windowOf(q, w), "a dynamic_update_slice that was not verified");
+  const Type x = q.type(0), update = q.type(1);
+  if (std::none_of(w.sizes.begin(), w.sizes.end(),
+                   [&](const Dim& d) { return w.slices(static_cast<size_t>(&d - w.sizes.data())); }))
+    return false;
+  auto startsIn = [&] {
+    std::vector<ElementNode> starts;
+    size_t offset = w.firstStart + w.rank;
+    for (size_t d = 0; d < w.rank; ++d)
+      starts.push_back(w.slices(d) ? startNode(q, b, w, d, offset) : b.index(0));
+    return starts;
+  };
+  auto within = [&](ElementNode at, Dim size) {
+    return b.call("and", {b.call("ge", {at, b.index(0)}), b.call("lt", {at, b.size(size)})});
+  };
+  auto both = [&](ElementNode p, ElementNode test) {
+    return p == ElementBuilder::kAlways ? test : b.call("and", {p, test});
+  };
+  b.begin();
+  std::vector<ElementNode> starts = startsIn(), at;
+  ElementNode inside = ElementBuilder::kAlways;
+  for (size_t d = 0; d < w.rank; ++d) {
+    at.push_back(b.axis(x.dims[d]));
+    if (w.slices(d)) inside = both(inside, within(b.sub(at[d], starts[d]), w.sizes[d]));
+  }
+  b.copy(0, at, b.call("not", {inside}));
+  b.begin();
+  starts = startsIn();
+  at.clear();
+  std::vector<ElementNode> to;
+  ElementNode here = ElementBuilder::kAlways;
+  for (size_t d = 0; d < w.rank; ++d) {
+    at.push_back(b.axis(update.dims[d]));
+    to.push_back(w.slices(d) ? b.add(starts[d], at[d]) : at[d]);
+    if (w.slices(d) && q.operandTypes.size() > w.firstStart + w.rank)
+      here = both(here, within(to[d], x.dims[d]));
+  }
+  b.store(0, to, b.load(1, at, true), here);
+  return true;
+}
+
 // dx: the cotangent put back at its place in zeros.
 bool sliceGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
   Module& m = b.module;
@@ -246,6 +290,8 @@ void addDynamicSliceOps(OpRegistry& ops) {
   update.offsetOperand = 2; // behind the starts
   update.eval = updateEval;
   update.element = updateElement;
+  update.stores = updateStores;
+  update.rewrites = 0;
   update.gradFn = updateGrad;
   update.complex = OpRecord::ComplexForm::Planes;
   update.flopsPerPoint = 0;

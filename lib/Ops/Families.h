@@ -18,6 +18,7 @@ void addCollectiveOps(OpRegistry&);
 void addNormaliseOps(OpRegistry&);
 void addConvolutionOps(OpRegistry&);
 void addShapeOps(OpRegistry&);
+void addScanOps(OpRegistry&);
 void addIndexOps(OpRegistry&);
 void addAttentionOps(OpRegistry&);
 void addControlOps(OpRegistry&);

@@ -16,6 +16,7 @@ constexpr OpFamily kFamilies[] = {
     {"complex", "complex numbers put together and taken apart", addComplexOps},
     {"contract", "sums of products", addContractOps},
     {"reduce", "one value out of many, over some or all dims", addReduceOps},
+    {"scan", "what an operation makes of all elements up to each one along a dim", addScanOps},
     {"normalise", "softmax, norms and the losses over them", addNormaliseOps},
     {"window", "sums and extremes over a moving window", addConvolutionOps},
     {"shape", "elements moved, repeated, put together and taken apart", addShapeOps},

@@ -36,6 +36,10 @@ uint16_t addWhole(Rule&, Dim size, std::string name = {});
 [[nodiscard]] inline DimMap freeDim(uint16_t factor) { return {DimMap::Free, {{factor, 1}}, 0}; }
 [[nodiscard]] inline bool isOneDim(Dim d) { return d.isStatic() && d.value() == 1; }
 
+// --- values ---
+// gather along `dim`: what stands where the indices say.
+[[nodiscard]] ValueId takeAlong(Builder&, ValueId x, ValueId indices, int64_t dim);
+
 // --- evaluation ---
 // Both have one dtype (the evaluator holds floats of all values alike).
 inline void copyElement(Tensor& to, int64_t i, const Tensor& from, int64_t j) {

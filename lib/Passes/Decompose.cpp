@@ -32,25 +32,28 @@ bool tooLong(const Module& m, OpId o) {
   return false;
 }
 
-bool decomposes(Module& m, OpId o, bool all) {
+enum class Which : uint8_t { Needed, Long, All };
+
+bool decomposes(Module& m, OpId o, Which which) {
   const OpRecord& record = m.record(o);
   if (!record.decompose) return false;
-  if (record.lowering == Lowering::Decompose || all) return true;
+  if (record.lowering == Lowering::Decompose || which == Which::All) return true;
+  if (which == Which::Needed) return false;
   Diagnostics quiet;
   Rule rule;
   return record.lowering == Lowering::Rows && ruleOf(queryOf(m, o, quiet), rule) && !rule.operands.empty() &&
          streams(rule) && tooLong(m, o);
 }
 
-bool decomposeBlock(Module& m, BlockId block, ValueMap& map, Diagnostics& diags, bool all) {
+bool decomposeBlock(Module& m, BlockId block, ValueMap& map, Diagnostics& diags, Which which) {
   std::vector<OpId> out;
   Builder b(m, block, out, diags);
   for (OpId o : std::vector<OpId>(m[block].ops)) {
     for (uint32_t i = 0; i < m[o].numOperands; ++i) m.operands(o)[i] = map(m.operand(o, i));
     for (uint32_t k = 0; k < m[o].numRegions; ++k)
-      if (!decomposeBlock(m, m.region(o, k), map, diags, all)) return false;
+      if (!decomposeBlock(m, m.region(o, k), map, diags, which)) return false;
     const OpRecord& rec = m.record(o);
-    if (!decomposes(m, o, all)) {
+    if (!decomposes(m, o, which)) {
       out.push_back(o);
       continue;
     }
@@ -72,13 +75,18 @@ bool decomposeBlock(Module& m, BlockId block, ValueMap& map, Diagnostics& diags,
 
 } // namespace
 
+bool decomposeNeeded(Module& m, BlockId block, Diagnostics& diags) {
+  ValueMap map;
+  return decomposeBlock(m, block, map, diags, Which::Needed);
+}
+
 bool decomposePass(Module& m, const PassOptions& options, Diagnostics& diags) {
   auto it = options.values.find("all");
   const bool all = it != options.values.end() && it->second == "true";
   for (FuncId f : m.order) {
     if (m[f].spmd) continue;
     ValueMap map;
-    if (!decomposeBlock(m, m[f].body, map, diags, all)) return false;
+    if (!decomposeBlock(m, m[f].body, map, diags, all ? Which::All : Which::Long)) return false;
   }
   return !diags.hasErrors();
 }

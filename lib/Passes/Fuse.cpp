@@ -2,6 +2,7 @@
 #include "FusionGroups.h"
 #include "SplitReductions.h"
 #include "dtc/Passes/Clone.h"
+#include "dtc/Passes/Decompose.h"
 #include <algorithm>
 
 namespace dtc {
@@ -91,7 +92,8 @@ private:
     std::vector<ValueId> results;
     for (OpId o : ops)
       for (uint32_t r = 0; r < m_[o].numResults; ++r)
-        if (read_[m_.result(o, r).index]) results.push_back(m_.result(o, r));
+        if (read_[m_.result(o, r).index] || groups_.group(g).kind == "ordered")
+          results.push_back(m_.result(o, r));
     if (results.empty()) return;
     region_ = m_.makeBlock();
     starts_.clear();
@@ -168,6 +170,7 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
       it == options.values.end() ? 64 : static_cast<size_t>(std::max(1, std::atoi(it->second.c_str())));
   for (FuncId f : m.order) {
     if (!m[f].spmd) continue;
+    if (!decomposeNeeded(m, m[f].body, diags)) return false;
     if (limit > 1) splitReductions(m, m[f].body, diags);
     ValueMap map;
     BlockFuser(m, m[f].body, limit, map, options.remarks).run();

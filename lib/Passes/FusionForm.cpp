@@ -73,12 +73,14 @@ FusionForm fusionFormOf(Module& m, OpId o) {
   const bool made = record.lowering == Lowering::Loops || record.lowering == Lowering::Rows ||
                     record.lowering == Lowering::Library || record.lowering == Lowering::Annotation ||
                     record.element; // fill_piece and its kin: with the collectives, but of one device
-  const bool said = record.element || record.scalar ||
+  const bool said = record.element || record.scalar || record.stores ||
                     (record.lowering == Lowering::Rows && record.decompose) || !record.eval;
   if (!made || !said || record.sideEffect || m[o].numRegions != 0 || m[o].numResults == 0) return form;
   Diagnostics quiet;
   if (!ruleOf(queryOf(m, o, quiet), form.rule) || form.rule.results.empty()) return form;
   form.loops = true;
+  form.ordered = record.stores != nullptr;
+  if (form.ordered) return form;
   form.library = record.lowering == Lowering::Library && isFloat(m.typeOf(m.result(o)).dtype);
   if (m[o].numOperands == 0) {
     form.move = true;

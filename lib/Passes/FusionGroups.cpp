@@ -41,7 +41,7 @@ void FusionGroups::run() {
       stay(o);
     else if (s.form.move && limit_ > 1)
       continue;
-    else if (s.form.contracts || limit_ <= 1)
+    else if (s.form.contracts || s.form.ordered || limit_ <= 1)
       contract(o);
     else if (madeOfNothing(o))
       s.form.move = true, s.form.compound = false;
@@ -199,10 +199,12 @@ void FusionGroups::contract(OpId o) {
   state_[o.index].placed = now_++; // it reads what was just stored from memory
   for (ValueId v : m_.operands(o))
     note(o, v,
-         form.library ? "a library reads its operands from memory"
-                      : "a contraction reads its operands many times: from memory");
+         form.library   ? "a library reads its operands from memory"
+         : form.ordered ? "an op that stores in an order of its own reads its operands from memory"
+                        : "a contraction reads its operands many times: from memory");
   std::string_view kind = form.library                     ? "gemm"
                           : form.attention                 ? "attention"
+                          : form.ordered                   ? "ordered"
                           : form.contracts || form.reduces ? "reduce"
                                                            : "pointwise";
   if (form.move) {

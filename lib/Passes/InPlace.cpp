@@ -75,6 +75,20 @@ private:
   std::unordered_set<ValueId> from_; // values of the argument's shape, made of its elements
 };
 
+// An op that stores by itself says which operand it may be written over (OpRecord::rewrites).
+bool rewritesOperand(const Module& m, OpId fused, uint32_t operand, uint32_t result) {
+  const Block& body = m[m.region(fused)];
+  if (body.ops.size() != 1 || result != 0) return false;
+  const OpId op = body.ops[0];
+  const int rewrites = m.record(op).rewrites;
+  if (rewrites < 0 || m.operand(op, static_cast<size_t>(rewrites)) != body.args[operand]) return false;
+  if (m[body.args[operand]].type != m[body.yields[0]].type) return false;
+  std::span<const ValueId> operands = m.operands(op);
+  if (std::count(operands.begin(), operands.end(), body.args[operand]) != 1) return false;
+  std::span<const ValueId> given = m.operands(fused);
+  return std::count(given.begin(), given.end(), m.operand(fused, operand)) == 1;
+}
+
 } // namespace
 
 bool canWriteInPlace(const Module& m, OpId fused, uint32_t operand, uint32_t result) {
@@ -82,6 +96,7 @@ bool canWriteInPlace(const Module& m, OpId fused, uint32_t operand, uint32_t res
   AttrId kind = m.attr(fused, "kind");
   static constexpr std::string_view kLoops[] = {"pointwise", "row",
                                                 "reduce"}; // not a library's, nor attention's
+  if (kind && m.strings[m.attrs[kind].text] == "ordered") return rewritesOperand(m, fused, operand, result);
   if (!kind ||
       std::find(std::begin(kLoops), std::end(kLoops), m.strings[m.attrs[kind].text]) == std::end(kLoops))
     return false;

@@ -2,6 +2,7 @@
 // How a kernel makes one element of a result, for ops whose index rule cannot say it (OpRecord::element): concat, gather, pad.
 // An op describes its element to this builder; lib/Kernel makes loops of it.
 #include "dtc/IR/OpRecord.h"
+#include <optional>
 
 namespace dtc {
 
@@ -41,6 +42,25 @@ public:
   // The index (i32) along dim `dim` of operand `operand` of its greatest (least) element, the first of equals, NaN before
   // all; `coordinates` are those of the operand, that of `dim` ignored.
   virtual Node argReduce(bool greatest, size_t operand, std::span<const Node> coordinates, size_t dim) = 0;
+
+  // --- whole results, in an order (OpRecord::stores) ---
+  static constexpr Node kAlways = 0xffffffffu;
+  // Loops of their own begin: the elements that they store are no others' of the op.
+  virtual void begin() = 0;
+  // A coordinate of these loops. Along `axis` in any order, all at once; along `steps` in order, one after the other.
+  virtual Node axis(Dim extent) = 0;
+  virtual Node steps(Dim extent) = 0;
+  // Stores of the same loops are done in the order of the calls at every place of the axes that stand in all of their
+  // coordinates. `combine`: an intrinsic of what is there and `value`. `when`: a bool.
+  virtual void store(size_t result, std::span<const Node> at, Node value, Node when = kAlways,
+                     const char* combine = nullptr) = 0;
+  // The operand's element to the same place of result 0; nothing is done where both lie in the same memory.
+  virtual void copy(size_t operand, std::span<const Node> at, Node when = kAlways) = 0;
+  // What `combine` makes of x at all steps so far, this one included unless `exclusive`.
+  enum class Running : uint8_t { Sum, Prod, Max, Min, LogAddExp, LastWhere };
+  virtual Node running(Running combine, Node x, Node steps, bool exclusive = false) = 0;
+  // Result 0 (i32): along `dim`, the order of the operand's elements, NaN greatest, the first of equals first.
+  virtual void sortOrder(size_t operand, size_t dim, bool descending) = 0;
 };
 
 } // namespace dtc

@@ -225,6 +225,12 @@ struct OpRecord {
   // How kernels make one element of result `result`, where rule + scalar do not say it (concat, gather, argmax). Returns the
   // builder's node of the value. Ops with neither have no loops.
   uint32_t (*element)(const OpQuery&, ElementBuilder&, size_t result) = nullptr;
+  // How kernels make whole results, where an element by itself would cost too much (scans, scatter, sort): stores in an order
+  // of the op's own. False: `element`, or rule and scalar, after all. Such an op is a kernel by itself.
+  bool (*stores)(const OpQuery&, ElementBuilder&) = nullptr;
+  // The operand of whose elements `stores` and `element` read only the one at the result's own place, or -1: a kernel may
+  // write over it.
+  int rewrites = -1;
 
   // The gradient: IR text, one line per operand that has one, over operands' names, results' names, %dy (or %d<result>),
   // statements separated by newlines, ending in "yield <one per operand or none>". See docs/adding-an-op.md.

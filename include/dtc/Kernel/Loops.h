@@ -51,7 +51,7 @@ struct Affine {
   friend bool operator==(const Affine&, const Affine&) = default;
 };
 
-enum class ReduceKind : uint8_t { Sum, Prod, Max, Min, Any, All, ArgMax, ArgMin, Last };
+enum class ReduceKind : uint8_t { Sum, Prod, Max, Min, Any, All, LogAddExp, ArgMax, ArgMin, Last };
 
 enum class NodeKind : uint8_t {
   Number,   // a constant: `number` (floats) or `integer`
@@ -61,6 +61,7 @@ enum class NodeKind : uint8_t {
   Load,     // buffer[affine]; args[0], if any, is a bool: false reads 0 instead
   Call,     // dtc_<function>(args…); with `function` "convert": to the dtype `target`
   Reduce, // args[0] combined over `axes`, in order; ArgMax, ArgMin, Last (where it holds): the first axis' coordinate (i32), or -1
+  Running, // args[0] combined over the steps so far of axes[0], an ordered axis that it depends on; `integer` 1: before this step
 };
 
 struct Node {
@@ -83,12 +84,26 @@ struct Store {
   uint32_t buffer = 0;
   AffineId address;
   NodeId value;
+  NodeId when = {}; // a bool, or invalid: always
+  std::string combine =
+      {}; // the intrinsic that makes one of what is there and the value; "": the value alone
+  std::optional<uint32_t> copied = {}; // nothing is done where this input lies in the output's memory
+};
+
+// The order of a row's elements, as indices: NaN greatest, the first of equals first.
+struct SortRow {
+  uint32_t keys = 0, indices = 0; // buffers
+  AffineId keysAt, indicesAt;     // where the row begins
+  Size stride, extent;            // of the row in both
+  bool descending = false;
 };
 
 // Loops around stores that share their outer axes. `domain` lists all axes of the fullest store, outermost first.
 struct Nest {
   std::vector<AxisId> domain;
   std::vector<Store> stores;
+  AxisSet ordered = 0;         // axes that are walked in order, one step after the other; the stores then too
+  std::optional<SortRow> sort; // the row of each point of the domain; there are no stores
 };
 
 // A nest that is softmax(scores) times values, of scores that are products of queries and keys: one kernel that walks over the
@@ -119,6 +134,7 @@ public:
   std::vector<Axis> axes;
   std::vector<Nest> nests;
   std::optional<Attention> attention; // what nests[0], then the only one, is
+  bool inOrder = false;               // an op's own stores (OpRecord::stores): the nests stay as they are
 
   [[nodiscard]] const Node& operator[](NodeId n) const { return nodes_[n.index]; }
   [[nodiscard]] const Affine& operator[](AffineId a) const { return affines_[a.index]; }

@@ -26,7 +26,10 @@ struct NestPlan {
 
 // `lanes`: elements that one step of the vector axis takes. `unit`: elements that a unit should have at least, where the
 // nest has so many.
-[[nodiscard]] NestPlan planNest(const Kernel&, const Nest&, int64_t lanes, int64_t unit);
+// Lanes do not run over ordered axes; of a nest that has such, they run over one along which all addresses are strided and all
+// conditions alike, or, where `independent`, over any.
+[[nodiscard]] NestPlan planNest(const Kernel&, const Nest&, int64_t lanes, int64_t unit,
+                                bool independent = false);
 // The same with the lanes along `lane`, a row axis: each lane does the reductions of its own elements by itself.
 [[nodiscard]] NestPlan planNestAlong(const Kernel&, const Nest&, AxisId lane, int64_t lanes, int64_t unit);
 

@@ -5,6 +5,8 @@
 namespace dtc {
 
 [[nodiscard]] bool decomposePass(Module&, const PassOptions&, Diagnostics&);
+// Only the ops that no backend makes at all (Lowering::Decompose), in this block and the regions in it: of local text.
+[[nodiscard]] bool decomposeNeeded(Module&, BlockId, Diagnostics&);
 [[nodiscard]] PassInfo decomposeInfo();
 
 } // namespace dtc

@@ -78,6 +78,12 @@ DTC_FN void dtc_scatter_lanes(L lanes, T* p, Vec<i64, N> offset, Vec<dtc_compute
   for (int i = 0; i < N; ++i)
     if (i < lanes.count()) dtc_store(p + offset[i], (dtc_compute<T>)x[i]);
 }
+template <class L, class T, int N>
+DTC_FN void dtc_scatter_if(L lanes, T* p, Vec<i64, N> offset, Vec<dtc_compute<T>, N> x, Vec<bool, N> guard) {
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    if (i < lanes.count() && guard[i]) dtc_store(p + offset[i], (dtc_compute<T>)x[i]);
+}
 
 DTC_FN i64 dtc_least(i64 a, i64 b) { return a < b ? a : b; }
 DTC_FN i64 dtc_blocks(i64 n, i64 per) { return (n + per - 1) / per; } // runs of at most `per` elements

@@ -77,6 +77,13 @@ template <class T> DTC_FN T dtc_gelu_tanh(T x) {
   return (T)(dtc_elem<T>)0.5 * x * ((T)(dtc_elem<T>)1 + dtc_tanh(inner));
 }
 
+// log(exp(a) + exp(b)); -inf is nothing.
+template <class T> DTC_FN T dtc_log_add_exp(T a, T b) {
+  const T most = dtc_max(a, b), apart = -dtc_abs(a - b);
+  const T sum = most + dtc_log1p(dtc_exp(apart));
+  return dtc_select(dtc_is_inf(most), most, sum);
+}
+
 #ifndef __CUDACC__
 template <class I, I... Lane> struct dtc_counted {
   template <class V> static constexpr V make() { return V{(dtc_elem<V>)Lane...}; }
@@ -345,3 +352,22 @@ template <class T> DTC_FN T dtc_to_memory(dtc_compute<T> x) {
   }
 }
 template <class T> DTC_FN void dtc_store(T* p, dtc_compute<T> x) { *p = dtc_to_memory<T>(x); }
+
+// A number that orders as the element at p does: NaN greatest, -0 equal to 0; turned round where `Descending`.
+template <bool Descending, class T> DTC_FN auto dtc_sort_key(const T* p) {
+  const auto x = dtc_load(p);
+  typedef dtc_compute<T> C;
+  typedef typename dtc_int_of<sizeof(C)>::U U;
+  constexpr U top = (U)((U)1 << (8 * sizeof(U) - 1));
+  U key;
+  if constexpr (dtc_is_float<C>) {
+    const U bits = dtc_bits(x);
+    key = x != x ? (U) ~(U)0 : x == 0 ? top : (bits & top) ? (U)~bits : (U)(bits | top);
+  } else if constexpr (dtc_is_bool<C>)
+    key = x ? 1 : 0;
+  else if constexpr (dtc_is_signed<C>)
+    key = (U)((U)x ^ top);
+  else
+    key = (U)x;
+  return Descending ? (U)~key : key;
+}

@@ -1,0 +1,38 @@
+// Device header, the order of a row's elements on the CPU.
+
+// Bytes of scratch for n elements of T: keys and indices, twice.
+template <class T> constexpr i64 dtc_sort_bytes = 2 * (sizeof(dtc_compute<T>) + sizeof(i32));
+
+// order[i * stride]: where the i-th of the n elements keys[j * stride] stands, the first of equals first. By digits of a byte
+// from the least on (LSD radix sort), without those that all keys share; few elements by insertion.
+template <bool Descending, class T>
+static void dtc_sort_order(const T* keys, i32* order, i64 stride, i64 n, void* scratch) {
+  typedef decltype(dtc_sort_key<Descending>(keys)) U;
+  U *from = (U*)scratch, *to = from + n;
+  i32 *at = (i32*)(to + n), *next = at + n;
+  for (i64 i = 0; i < n; ++i) from[i] = dtc_sort_key<Descending>(keys + i * stride), at[i] = (i32)i;
+  if (n <= 48) {
+    for (i64 i = 1; i < n; ++i) {
+      const U key = from[i];
+      i64 j = i;
+      for (; j > 0 && key < from[j - 1]; --j) from[j] = from[j - 1], at[j] = at[j - 1];
+      from[j] = key, at[j] = (i32)i;
+    }
+  } else {
+    for (int shift = 0; shift < 8 * (int)sizeof(U); shift += 8) {
+      i64 count[257] = {};
+      for (i64 i = 0; i < n; ++i) ++count[(from[i] >> shift & 255) + 1];
+      if (count[(from[0] >> shift & 255) + 1] == n) continue;
+      for (int d = 0; d < 256; ++d) count[d + 1] += count[d];
+      for (i64 i = 0; i < n; ++i) {
+        const i64 place = count[from[i] >> shift & 255]++;
+        to[place] = from[i], next[place] = at[i];
+      }
+      U* const keysBefore = from;
+      from = to, to = keysBefore;
+      i32* const indicesBefore = at;
+      at = next, next = indicesBefore;
+    }
+  }
+  for (i64 i = 0; i < n; ++i) order[i * stride] = at[i];
+}
