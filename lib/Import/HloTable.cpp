@@ -10,7 +10,7 @@ using Family = std::span<const HloRow> (*)();
 constexpr Family kFamilies[] = {
     hloElementwiseRows, hloShapeRows,  hloContractRows, hloControlRows, hloNormaliseRows, hloCheckRows,
     hloReduceRows,      hloWindowRows, hloSortRows,     hloSliceRows,   hloScatterRows,
-    hloComplexRows,
+    hloComplexRows,     hloShardyRows, hloCollectiveRows,
 };
 
 const std::unordered_map<std::string_view, const HloRow*>& rowsByName() {

@@ -27,5 +27,7 @@ struct HloRow {
 [[nodiscard]] std::span<const HloRow> hloSortRows();        // HloSort.cpp
 [[nodiscard]] std::span<const HloRow> hloSliceRows();       // HloSlices.cpp
 [[nodiscard]] std::span<const HloRow> hloScatterRows();     // HloScatter.cpp
+[[nodiscard]] std::span<const HloRow> hloShardyRows();      // ShardyOps.cpp
+[[nodiscard]] std::span<const HloRow> hloCollectiveRows();  // HloCollectives.cpp
 
 } // namespace dtc
