@@ -1,5 +1,6 @@
 #include "FusionForm.h"
 #include <algorithm>
+#include <cmath>
 
 namespace dtc {
 namespace {
@@ -94,6 +95,17 @@ void reductionForm(const Module& m, OpId o, FusionForm& form) {
   }
 }
 
+// Elements that are written stay in memory from the start; many zeros are made by those who read them.
+bool isLargeZeros(const Module& m, OpId o) {
+  constexpr int64_t kLargeBytes = 4096;
+  const AttrId value = m.attr(o, "value");
+  const Type& t = m.typeOf(m.result(o));
+  const auto n = t.isStatic() ? t.numElements() : std::nullopt;
+  if (!value || !n || *n * dtypeBytes(t.dtype) < kLargeBytes) return false;
+  const Attr& a = m.attrs[value];
+  return (a.kind == Attr::Int && a.i == 0) || (a.kind == Attr::Float && a.f == 0 && !std::signbit(a.f));
+}
+
 } // namespace
 
 FusionForm fusionFormOf(Module& m, OpId o) {
@@ -104,6 +116,7 @@ FusionForm fusionFormOf(Module& m, OpId o) {
                     record.element; // fill_piece and its kin: with the collectives, but of one device
   const bool said = record.element || record.scalar ||
                     (record.lowering == Lowering::Rows && record.decompose) || !record.eval;
+  if (m[o].numOperands == 0 && record.element && !record.scalar && !isLargeZeros(m, o)) return form;
   if (!made || !said || record.sideEffect || m[o].numRegions != 0 || m[o].numResults == 0) return form;
   Diagnostics quiet;
   if (!ruleOf(queryOf(m, o, quiet), form.rule) || form.rule.results.empty()) return form;
@@ -172,7 +185,7 @@ bool StridedView::apply(const Rule& rule) {
   std::vector<std::optional<Layout>> factors(rule.factors.size());
   for (size_t d = 0; d < rule.operands[0].dims.size(); ++d) {
     const DimMap& map = rule.operands[0].dims[d];
-    const Layout mode({layout_.mode(d)});
+    const Layout mode(std::vector<Layout>{layout_.mode(d)});
     whole_ &= map.form == DimMap::Compound;
     if (map.form == DimMap::Free || map.terms.empty()) continue;
     std::vector<int64_t> sizes;

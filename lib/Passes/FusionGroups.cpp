@@ -396,6 +396,8 @@ bool FusionGroups::joinMove(OpId o, std::string_view& kind) {
   if (m_[o].numOperands == 0) return kind = "pointwise", false;
   if (!s.form.compound) return false;
   const Source source = sourceOf(m_.result(o));
+  if (const OpState* base = stateOf(source.value); base && base->form.move && base->group < 0)
+    return false; // of no bytes that lie in memory
   StridedView view(m_, m_.typeOf(source.value));
   std::vector<const Rule*> moves;
   for (ValueId v = m_.result(o); v != source.value; v = m_.operand(OpId(m_[v].owner), 0))
