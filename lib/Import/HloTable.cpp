@@ -8,8 +8,9 @@ namespace {
 
 using Family = std::span<const HloRow> (*)();
 constexpr Family kFamilies[] = {
-    hloElementwiseRows, hloShapeRows,  hloContractRows, hloControlRows,
-    hloNormaliseRows,   hloReduceRows, hloCheckRows,
+    hloElementwiseRows, hloShapeRows,         hloContractRows, hloControlRows,
+    hloNormaliseRows,   hloReduceRows,        hloCheckRows,    hloMathRows,
+    hloConvolutionRows, hloLinearAlgebraRows, hloRandomRows,
 };
 
 const std::unordered_map<std::string_view, const HloRow*>& rowsByName() {

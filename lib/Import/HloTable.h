@@ -23,4 +23,9 @@ struct HloRow {
 [[nodiscard]] std::span<const HloRow> hloCheckRows();       // HloCheck.cpp
 [[nodiscard]] std::span<const HloRow> hloNormaliseRows();   // HloNormalise.cpp
 
+[[nodiscard]] std::span<const HloRow> hloMathRows();          // HloMath.cpp
+[[nodiscard]] std::span<const HloRow> hloConvolutionRows();   // HloConvolution.cpp
+[[nodiscard]] std::span<const HloRow> hloLinearAlgebraRows(); // HloLinearAlgebra.cpp
+[[nodiscard]] std::span<const HloRow> hloRandomRows();        // HloRandom.cpp
+
 } // namespace dtc
