@@ -8,9 +8,10 @@ namespace {
 
 using Family = std::span<const HloRow> (*)();
 constexpr Family kFamilies[] = {
-    hloElementwiseRows, hloShapeRows,  hloContractRows, hloControlRows, hloNormaliseRows, hloCheckRows,
-    hloReduceRows,      hloWindowRows, hloSortRows,     hloSliceRows,   hloScatterRows,
-    hloComplexRows,     hloShardyRows, hloCollectiveRows,
+    hloElementwiseRows, hloShapeRows,         hloContractRows, hloControlRows,    hloNormaliseRows,
+    hloCheckRows,       hloReduceRows,        hloWindowRows,   hloSortRows,       hloSliceRows,
+    hloScatterRows,     hloComplexRows,       hloShardyRows,   hloCollectiveRows, hloMathRows,
+    hloConvolutionRows, hloLinearAlgebraRows, hloRandomRows,
 };
 
 const std::unordered_map<std::string_view, const HloRow*>& rowsByName() {

@@ -22,8 +22,8 @@ std::string join(std::initializer_list<std::string_view> names) {
 } // namespace
 
 std::string cpuPrologue() {
-  return join(
-      {"types.h", "core.h", "math.h", "ops.h", "special.h", "cpu.h", "planes.h", "lanes.h", "attention.h", "sort.h"});
+  return join({"types.h", "core.h", "math.h", "ops.h", "special.h", "cpu.h", "planes.h", "lanes.h",
+               "attention.h", "sort.h"});
 }
 std::string cudaPrologue() {
   return join(

@@ -15,6 +15,7 @@ constexpr OpFamily kFamilies[] = {
     {"ternary", "functions of three elements, broadcast as NumPy does", addTernaryOps},
     {"complex", "complex numbers put together and taken apart", addComplexOps},
     {"contract", "sums of products", addContractOps},
+    {"linear algebra", "matrices factored, and systems of equations solved", addLinearAlgebraOps},
     {"reduce", "one value out of many, over some or all dims", addReduceOps},
     {"scan", "what an operation makes of all elements up to each one along a dim", addScanOps},
     {"normalise", "softmax, norms and the losses over them", addNormaliseOps},

@@ -7,17 +7,17 @@
 namespace dtc {
 
 struct FusionForm {
-  bool loops = false;        // generated or library code makes it; else it stays as it is
-  bool move = false;         // only other indices, or no operands at all: its readers fold it
-  bool compound = false;     // a move of one operand by whole factors: reshape, transpose, broadcast
-  bool slices = false;       // of moves: dims are cut, at places that are known
-  bool lookup = false;       // of moves: the row of operand 0 that operand 1, one number, says
-  bool reduces = false;      // a reduction or row op over operand 0
-  bool contracts = false;    // reduces several operands: a loop nest of its own
-  bool library = false;      // of those, a matrix product
-  bool attention = false;    // of those, rows of one operand merged with rows of others: a walk over these
-  bool ordered = false;      // stores its results in an order of its own (OpRecord::stores): a kernel by itself
-  bool indexed = false;      // reads operands where data or irregular rules say: they must lie in memory
+  bool loops = false;     // generated or library code makes it; else it stays as it is
+  bool move = false;      // only other indices, or no operands at all: its readers fold it
+  bool compound = false;  // a move of one operand by whole factors: reshape, transpose, broadcast
+  bool slices = false;    // of moves: dims are cut, at places that are known
+  bool lookup = false;    // of moves: the row of operand 0 that operand 1, one number, says
+  bool reduces = false;   // a reduction or row op over operand 0
+  bool contracts = false; // reduces several operands: a loop nest of its own
+  bool library = false;   // of those, a matrix product
+  bool attention = false; // of those, rows of one operand merged with rows of others: a walk over these
+  bool ordered = false;   // stores its results in an order of its own (OpRecord::stores): a kernel by itself
+  bool indexed = false;   // reads operands where data or irregular rules say: they must lie in memory
   std::vector<bool> reduced; // of `reduces`: the dims of operand 0
   Rule rule;
 };
