@@ -67,6 +67,15 @@ public:
   Node lastWhere(Node, Node) override { return lacks("a search"); }
   Node argReduce(bool, size_t, std::span<const Node>, size_t) override { return lacks("a search"); }
 
+  // Ops that store their results in an order have rows of their own.
+  void begin() override {}
+  Node axis(Dim) override { return lacks("an order"); }
+  Node steps(Dim) override { return lacks("an order"); }
+  void store(size_t, std::span<const Node>, Node, Node, const char*) override { lacks("an order"); }
+  void copy(size_t, std::span<const Node>, Node) override { lacks("an order"); }
+  Node running(Running, Node, Node, bool) override { return lacks("an order"); }
+  void sortOrder(size_t, size_t, bool) override { lacks("an order"); }
+
 private:
   // Narrow floats are computed in f32, and rounded where they are converted.
   Node keep(const ExportValue& v) {
