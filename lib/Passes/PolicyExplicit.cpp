@@ -109,7 +109,7 @@ void reportOp(PropagationState& s, const Relation& rel) {
 }
 
 // A return, a yield or a bind where the value arrives cut otherwise. A `shard` is an explicit wish.
-void reportBoundary(PropagationState& s, const Relation& rel) {
+void reportPair(PropagationState& s, const Relation& rel) {
   const ValueId from = rel.values[0], to = rel.values[1];
   const OpId made = s.m.definingOp(to);
   if (made.valid() && s.m.record(made).constraint == Constraint::Shard) return;
@@ -123,6 +123,19 @@ void reportBoundary(PropagationState& s, const Relation& rel) {
       .error(kBoundary, s.m[from].loc, printValueName(s.m, from), text(rel.tensors[0]), text(rel.tensors[1]))
       .note({}, c.moves + ": " + priceText(c))
       .note({}, "write the `reshard`, or change one of the annotations");
+}
+
+// What flows into one value, each against it.
+void reportBoundary(PropagationState& s, const Relation& rel) {
+  for (size_t i = 0; i + 1 < rel.tensors.size(); ++i) {
+    Relation pair;
+    pair.rule.factors = rel.rule.factors;
+    pair.rule.operands = {rel.rule.operands[i]};
+    pair.rule.results = rel.rule.results;
+    pair.tensors = {rel.tensors[i], rel.tensors.back()};
+    pair.values = {rel.values[i], rel.values.back()};
+    reportPair(s, pair);
+  }
 }
 
 } // namespace

@@ -1,180 +1,57 @@
 // The fixed point: axes move along factors until nothing changes.
 #include "Policies.h"
 #include <algorithm>
-#include <deque>
 
 namespace dtc {
 
-namespace {
+// How many times all relations are looked at for one user priority.
+static constexpr int kLevels = 5;
 
-// What one relation knows of its factors in one update; the lists are used again from update to update.
-struct Update {
-  const Relation& rel;
-  const Mesh& mesh;
-  std::span<TensorProjection> tensors; // empty projection for kNoVar
-  std::vector<PartList>& axes;         // per factor: what is to be moved along it
-};
-
-} // namespace
+// Which way axes may move along this factor at this level; what a level lets through all later ones do. 0, 1: elementwise
+// ops, views and boundaries, first those whose operands have no other user; 2: factors that are cut alike everywhere, in
+// broadcasts only backward; 3: all others; 4: broadcasts forward.
+static Flow flowOf(const Relation& rel, const Factor& f, int level) {
+  if (rel.barrier) return rel.early;
+  if (f.kind == FactorKind::Whole && !rel.follow) return Flow::None;
+  const Flow late = rel.broadcast && level < 4 ? Flow::Backward : Flow::Both;
+  if (level >= 3) return late;
+  Flow flow = rel.singleUse || level > 0 ? rel.early : Flow::None;
+  if (level == 2 && (f.kind == FactorKind::Pass || f.kind == FactorKind::Place)) flow = flow | late;
+  return flow;
+}
 
 static const TensorMap& mapOf(const Rule& rule, size_t tensor) {
   return tensor < rule.operands.size() ? rule.operands[tensor] : rule.results[tensor - rule.operands.size()];
 }
 
-// May axes move along this factor at this level? 0: elementwise and views; 1: pass factors of every op; 2: all.
-static bool factorMoves(const Relation& rel, size_t factor, int level) {
-  const Factor& f = rel.rule.factors[factor];
-  if (f.size == Dim(1) || f.kind == FactorKind::Whole) return false;
-  if (level == 0) return rel.passThrough;
-  if (level == 1) return f.kind == FactorKind::Pass || f.kind == FactorKind::Place;
-  return true;
-}
-
-// The longest list that all tensors agree on: where one list begins another, the longer; from a conflict on, nothing.
-static PartList agreedParts(const Update& u, uint16_t factor) {
-  PartList agreed;
-  bool conflict = false;
-  for (const TensorProjection& t : u.tensors) {
-    const FactorEntry* e = t.find(factor);
-    if (!e) continue;
-    PartList common = commonPrefix(agreed, e->parts, u.mesh);
-    bool oldLeads = common == agreed, newLeads = common == e->parts;
-    if (oldLeads && newLeads) continue;
-    if (oldLeads) {
-      if (!conflict) agreed = e->parts;
-    } else if (!newLeads) {
-      agreed = std::move(common);
-      conflict = true;
-    }
-  }
-  return agreed;
-}
-
-// Cuts the list before the first part that `keep` refuses. `product` is that of the parts up to and with this one.
-template <class Keep> static void truncateParts(PartList& parts, const Mesh& mesh, Keep&& keep) {
-  int64_t product = 1;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    product *= partsProduct({&parts[i], 1}, mesh);
-    if (keep(parts[i], product)) continue;
-    parts.resize(i);
-    break;
-  }
-  while (!parts.empty() && !parts.back().isAxis()) parts.pop_back();
-}
-
-static bool holds(const PartList& list, const DimPart& part, const Mesh& mesh) {
-  for (const DimPart& p : list)
-    if (p == part || (p.isAxis() && part.isAxis() && commonPrefix({p}, {part}, mesh) == PartList{part}))
-      return true;
+static bool cutsFactor(const Rule& rule, size_t tensor, uint16_t factor, const ShardingVar& var) {
+  const TensorMap& map = mapOf(rule, tensor);
+  for (size_t d = 0; d < map.dims.size(); ++d)
+    for (const Term& t : map.dims[d].terms)
+      if (t.factor == factor && var.dims[d].cut()) return true;
   return false;
 }
 
-// Conflicts inside one factor: closed dims, replicated and pending axes, divisibility.
-static void removeConflictsWithin(Update& u, const PropagationState& s) {
-  for (size_t t = 0; t < u.tensors.size(); ++t) {
-    if (u.rel.tensors[t] == kNoVar) continue;
-    const ShardingVar& var = s.vars[u.rel.tensors[t]];
-    PartList taken;
-    for (const AxisRef& a : var.replicated) taken.push_back({a, 0});
-    for (const PendingAxis& p : var.pending) taken.push_back({p.axis, 0});
-    for (const FactorEntry& e : u.tensors[t].entries) {
-      const Dim size = u.rel.rule.factors[e.factor].size;
-      truncateParts(u.axes[e.factor], u.mesh, [&](const DimPart& p, int64_t product) {
-        if (holds(e.parts, p, u.mesh)) return true;
-        bool divides = e.minorMost || (size.isStatic() && size.value() % product == 0);
-        return e.open && divides && disjoint({&p, 1}, taken, u.mesh);
-      });
-    }
-  }
-}
-
-// Conflicts between factors. Basic: no axis that any tensor uses for another factor. Aggressive: only in tensors that have
-// the factor, but against what other factors are about to get there as well.
-static void removeConflictsAcross(Update& u, bool aggressive) {
-  const std::vector<PartList> snapshot = u.axes;
-  for (const TensorProjection& t : u.tensors) {
-    for (uint16_t f = 0; f < u.axes.size(); ++f) {
-      if (u.axes[f].empty() || (aggressive && !t.find(f))) continue;
-      truncateParts(u.axes[f], u.mesh, [&](const DimPart& p, int64_t) {
-        if (!p.isAxis()) return true;
-        for (const auto& [dim, parts] : t.overflow)
-          if (!disjoint({&p, 1}, parts, u.mesh)) return false;
-        for (const FactorEntry& other : t.entries) {
-          if (other.factor == f) continue;
-          if (!disjoint({&p, 1}, other.parts, u.mesh)) return false;
-          if (aggressive && !disjoint({&p, 1}, snapshot[other.factor], u.mesh)) return false;
-        }
-        return true;
-      });
-    }
-  }
-}
-
-static void recordReasons(PropagationState& s, const Relation& rel, size_t tensor,
-                          const TensorProjection& before, const Update& u,
-                          const std::vector<DimSharding>& dims) {
-  const ShardingVar& var = s.vars[rel.tensors[tensor]];
-  for (const FactorEntry& e : before.entries) {
-    if (dims[e.dim] == var.dims[e.dim]) continue;
+// For each dim that is cut (further) now: the first other tensor that is cut along one of its factors.
+void PropagationState::recordReasons(const Relation& rel, const MovedTensor& moved) {
+  const Rule& rule = rel.moving();
+  const ShardingVar& var = vars[rel.tensors[moved.tensor]];
+  for (uint16_t d = 0; d < moved.dims.size(); ++d) {
+    if (moved.dims[d] == var.dims[d]) continue;
     ShardingReason reason;
-    reason.value = rel.values[tensor];
-    reason.dim = e.dim;
-    reason.parts = dims[e.dim].parts;
+    reason.value = rel.values[moved.tensor];
+    reason.dim = d;
+    reason.parts = moved.dims[d].parts;
     reason.via = rel.op;
-    reason.factor = rel.rule.factors[e.factor].name;
-    for (size_t t = 0; t < u.tensors.size(); ++t) { // the tensor that had the whole list
-      const FactorEntry* source = t == tensor ? nullptr : u.tensors[t].find(e.factor);
-      if (source && !source->parts.empty() && isPrefix(u.axes[e.factor], source->parts, u.mesh)) {
+    for (const Term& term : mapOf(rule, moved.tensor).dims[d].terms)
+      for (size_t t = 0; t < rel.tensors.size() && !reason.from.valid(); ++t) {
+        if (t == moved.tensor || rel.tensors[t] == kNoVar) continue;
+        if (!cutsFactor(rule, t, term.factor, vars[rel.tensors[t]])) continue;
         reason.from = rel.values[t];
-        break;
+        reason.factor = rule.factors[term.factor].name;
       }
-    }
-    if (reason.from.valid()) s.report.shardings.push_back(std::move(reason));
+    if (reason.from.valid()) report.shardings.push_back(std::move(reason));
   }
-}
-
-// Writes the lists back into the tensors that lack them.
-static void writeBack(PropagationState& s, Update& u, std::vector<VarId>& changed) {
-  const Relation& rel = u.rel;
-  for (size_t t = 0; t < u.tensors.size(); ++t) {
-    VarId v = rel.tensors[t];
-    if (v == kNoVar || !u.tensors[t].overflow.empty()) continue;
-    std::vector<PartList> perFactor(rel.rule.factors.size());
-    bool grows = false;
-    for (const FactorEntry& e : u.tensors[t].entries) {
-      perFactor[e.factor] = e.parts;
-      const PartList& wanted = u.axes[e.factor];
-      if (wanted.size() < e.parts.size() || wanted == e.parts || !isPrefix(e.parts, wanted, u.mesh)) continue;
-      if (!disjoint(wanted, s.vars[v].reserved, u.mesh)) continue; // this tensor alone must wait
-      perFactor[e.factor] = wanted;
-      grows = true;
-    }
-    if (!grows) continue;
-    auto dims = unprojectDims(mapOf(rel.rule, t), rel.rule, perFactor, u.mesh);
-    if (!dims) continue;
-    for (size_t d = 0; d < dims->size(); ++d) {
-      (*dims)[d].open = s.vars[v].dims[d].open;
-      (*dims)[d].priority = s.vars[v].dims[d].priority;
-    }
-    recordReasons(s, rel, t, u.tensors[t], u, *dims);
-    s.vars[v].dims = std::move(*dims);
-    changed.push_back(v);
-  }
-}
-
-// Are all tensors cut alike along every factor that axes may move along? Then nothing can move, whatever the level.
-static bool allAgree(const Update& u) {
-  for (uint16_t f = 0; f < u.rel.rule.factors.size(); ++f) {
-    if (!factorMoves(u.rel, f, 2)) continue;
-    const FactorEntry* first = nullptr;
-    for (const TensorProjection& t : u.tensors) {
-      const FactorEntry* e = t.find(f);
-      if (!e) continue;
-      if (first && first->parts != e->parts) return false;
-      first = e;
-    }
-  }
-  return true;
 }
 
 uint64_t PropagationState::versionOf(uint32_t relation) const {
@@ -184,6 +61,22 @@ uint64_t PropagationState::versionOf(uint32_t relation) const {
   return version;
 }
 
+FactorMoves PropagationState::movesOf(const Relation& rel, const Mesh& mesh) const {
+  FactorMoves moves{rel.moving(), mesh, {}, rel.rule.operands.size(), tiesAreNobodys_, rel.elementwise};
+  moves.tensors.reserve(rel.tensors.size());
+  for (size_t t = 0; t < rel.tensors.size(); ++t) {
+    MovingTensor& tensor = moves.tensors.emplace_back();
+    if (rel.tensors[t] == kNoVar) continue;
+    const ShardingVar& var = vars[rel.tensors[t]];
+    tensor.map = &mapOf(moves.rule, t);
+    tensor.dims = var.dims;
+    tensor.taken = var.replicated;
+    for (const PendingAxis& p : var.pending) tensor.taken.push_back(p.axis);
+    for (const DimPart& p : var.reserved) tensor.taken.push_back(p.axis);
+  }
+  return moves;
+}
+
 bool PropagationState::anyCut(const Relation& rel) const {
   return std::any_of(rel.tensors.begin(), rel.tensors.end(), [&](VarId v) {
     return v != kNoVar &&
@@ -191,7 +84,15 @@ bool PropagationState::anyCut(const Relation& rel) const {
   });
 }
 
-bool PropagationState::update(uint32_t relation, int level, bool aggressive, std::vector<VarId>& changed) {
+// The flows as one number, 0 where there are too many factors for that.
+static uint64_t keyOf(const FlowTable& flows) {
+  if (flows.size() > 31) return 0;
+  uint64_t key = 1;
+  for (Flow f : flows) key = key << 2 | static_cast<uint64_t>(f);
+  return key;
+}
+
+bool PropagationState::update(uint32_t relation, int level, std::vector<VarId>& changed) {
   const Relation& rel = relations[relation];
   VarId first = kNoVar;
   const uint64_t version = versionOf(relation);
@@ -206,63 +107,69 @@ bool PropagationState::update(uint32_t relation, int level, bool aggressive, std
     agreedAt_[relation] = version;
     return false;
   }
-  // Along all factors or none at level 0; where it is along all, the other levels have no more.
-  if (level == 0 && !rel.passThrough) return false;
-  const auto way = static_cast<uint8_t>(1 << ((rel.passThrough ? 0 : 2 * level) + (aggressive ? 1 : 0)));
-  Tried& tried = tried_[relation];
-  if (tried.version != version) tried = {version, 0};
-  if (tried.ways & way) return false;
-  tried.ways |= way;
-  if (projections_.size() < rel.tensors.size()) projections_.resize(rel.tensors.size());
-  Update u{rel, mesh(first), {projections_.data(), rel.tensors.size()}, axes_};
-  for (size_t t = 0; t < rel.tensors.size(); ++t) {
-    u.tensors[t].clear();
-    if (rel.tensors[t] != kNoVar)
-      projectDims(mapOf(rel.rule, t), rel.rule, vars[rel.tensors[t]].dims, u.mesh, u.tensors[t]);
-  }
-  if (allAgree(u)) {
-    agreedAt_[relation] = version;
-    return false;
-  }
+  flows_.clear();
   bool any = false;
-  u.axes.clear();
-  for (uint16_t f = 0; f < rel.rule.factors.size(); ++f) {
-    u.axes.push_back(factorMoves(rel, f, level) ? agreedParts(u, f) : PartList());
-    any = any || !u.axes.back().empty();
+  for (const Factor& f : rel.moving().factors) {
+    flows_.push_back(flowOf(rel, f, level));
+    any = any || flows_.back() != Flow::None;
   }
-  if (!any) return false;
-  removeConflictsWithin(u, *this);
-  removeConflictsAcross(u, aggressive);
-  size_t before = changed.size();
-  writeBack(*this, u, changed);
-  return changed.size() != before;
+  const uint64_t key = keyOf(flows_);
+  if (!any || (key != 0 && tried_[relation].version == version && tried_[relation].flows == key)) return false;
+  tried_[relation] = {version, key};
+  bool agreed = false;
+  const std::vector<MovedTensor> moved = moveAxes(movesOf(rel, mesh(first)), flows_, agreed);
+  if (agreed) agreedAt_[relation] = version;
+  for (const MovedTensor& t : moved) {
+    recordReasons(rel, t);
+    vars[rel.tensors[t.tensor]].dims = t.dims;
+    changed.push_back(rel.tensors[t.tensor]);
+  }
+  return !moved.empty();
 }
 
-void PropagationState::runStage(int level, bool aggressive, std::deque<uint32_t> work,
-                                std::vector<VarId>& changed) {
+// The relation that made the variable last, its users in program order before it: they are looked at first.
+void PropagationState::queueRelationsOf(VarId v, uint32_t except, std::vector<uint32_t>& work) {
+  const std::vector<uint32_t>& all = relationsOfVar_[v];
+  auto queue = [&](uint32_t r) {
+    if (queued_[r] || r == except) return;
+    queued_[r] = true;
+    work.push_back(r);
+  };
+  if (!all.empty()) queue(all.front());
+  for (size_t i = all.size(); i-- > 1;) queue(all[i]);
+}
+
+void PropagationState::runStage(int level, std::vector<uint32_t> work) {
   for (uint32_t r : work) queued_[r] = true;
+  std::vector<VarId> changed;
   while (!work.empty()) {
-    uint32_t r = work.front();
-    work.pop_front();
+    const uint32_t r = work.back();
+    work.pop_back();
     queued_[r] = false;
-    const size_t before = changed.size();
-    if (!update(r, level, aggressive, changed)) continue;
-    for (size_t i = before; i < changed.size(); ++i) {
-      ++version_[changed[i]];
-      for (uint32_t other : relationsOfVar_[changed[i]]) {
-        if (queued_[other]) continue;
-        queued_[other] = true;
-        work.push_back(other);
-      }
+    changed.clear();
+    if (!update(r, level, changed)) continue;
+    for (VarId v : changed) {
+      ++version_[v];
+      queueRelationsOf(v, r, work);
     }
   }
 }
 
-void PropagationState::runStageOnAll(int level, bool aggressive) {
-  std::deque<uint32_t> all;
-  for (uint32_t r = 0; r < relations.size(); ++r) all.push_back(r);
+// What is returned and the function's result, whatever the level.
+void PropagationState::updateReturned() {
   std::vector<VarId> changed;
-  runStage(level, aggressive, std::move(all), changed);
+  for (uint32_t r = 0; r < relations.size(); ++r)
+    if (relations[r].returned) (void)update(r, kLevels, changed);
+  for (VarId v : changed) ++version_[v];
+}
+
+void PropagationState::runStageOnAll(int level) {
+  updateReturned();
+  std::vector<uint32_t> all;
+  for (uint32_t r = static_cast<uint32_t>(relations.size()); r-- > 0;)
+    if (!relations[r].returned) all.push_back(r);
+  runStage(level, std::move(all));
+  updateReturned();
 }
 
 // Shows the annotated dims of this priority (none is p0). Until then such a dim is closed and uncut.
@@ -293,29 +200,27 @@ void PropagationState::reveal(int32_t priority) {
   }
 }
 
-// Two factors of one result may want one axis, and then neither gets it. What the cheapest form of the op gives is what its
-// open result takes, and goes on from there.
-void PropagationState::resolveTies() {
+// Where tensors differ along a factor, or a list would have to be strided, an open result gets nothing. What the cheapest form
+// of the op gives is then what it takes, and goes on from there: with `viewsOnly` strided lists alone, which cost nothing.
+void PropagationState::resolveTies(bool viewsOnly) {
   bool everywhere = true; // the first time; then only around what has changed
   for (uint32_t r = 0; r < relations.size(); ++r) {
     std::vector<VarId> changed;
-    if (!relations[r].op.valid() || agrees(r) || !settle(relations[r], changed)) continue;
+    if (!relations[r].op.valid() || agrees(r) || !settle(relations[r], viewsOnly, changed)) continue;
     for (VarId v : changed) ++version_[v];
-    for (bool aggressive : {false, true}) {
-      if (everywhere) {
-        runStageOnAll(2, aggressive);
-        continue;
-      }
-      std::deque<uint32_t> around;
-      for (VarId v : changed)
-        around.insert(around.end(), relationsOfVar_[v].begin(), relationsOfVar_[v].end());
-      runStage(2, aggressive, std::move(around), changed);
+    if (everywhere) {
+      runStageOnAll(kLevels - 1);
+    } else {
+      std::vector<uint32_t> around;
+      for (VarId v : changed) queueRelationsOf(v, ~0u, around);
+      runStage(kLevels - 1, std::move(around));
     }
     everywhere = false;
   }
+  updateReturned();
 }
 
-bool PropagationState::settle(const Relation& rel, std::vector<VarId>& changedVars) {
+bool PropagationState::settle(const Relation& rel, bool viewsOnly, std::vector<VarId>& changedVars) {
   bool open = false, cut = false;
   for (size_t t = 0; t < rel.tensors.size(); ++t) {
     if (rel.tensors[t] == kNoVar) continue;
@@ -336,6 +241,7 @@ bool PropagationState::settle(const Relation& rel, std::vector<VarId>& changedVa
     for (uint16_t d = 0; d < var.dims.size(); ++d) {
       const PartList& parts = form.results[k][d].parts;
       if (!var.dims[d].open || var.dims[d].cut() || parts.empty()) continue;
+      if (viewsOnly && !form.results[k][d].strided()) continue;
       if (!disjoint(parts, taken, m.shardings.mesh(var.mesh))) continue;
       var.dims[d].parts = parts;
       ShardingReason reason;
@@ -354,6 +260,7 @@ bool PropagationState::settle(const Relation& rel, std::vector<VarId>& changedVa
 
 bool PropagationState::solve(const PropagateOptions& options) {
   const PropagationPolicy policy = options.policy;
+  tiesAreNobodys_ = policy != PropagationPolicy::Shardy; // until the price, or the user, decides
   std::vector<int32_t> priorities = {0};
   for (const ShardingVar& var : vars)
     for (const DimSharding& d : var.annotated)
@@ -362,12 +269,13 @@ bool PropagationState::solve(const PropagateOptions& options) {
   priorities.erase(std::unique(priorities.begin(), priorities.end()), priorities.end());
   for (int32_t p : priorities) {
     reveal(p);
-    for (int level = 0; level < 3 && policy != PropagationPolicy::Dtensor; ++level)
-      for (bool aggressive : {false, true}) runStageOnAll(level, aggressive);
+    for (int level = 0; level < kLevels && policy != PropagationPolicy::Dtensor; ++level)
+      runStageOnAll(level);
   }
   if (policy == PropagationPolicy::Dtensor) solveForward(*this);
   if (policy == PropagationPolicy::Explicit && !reportConflicts(*this)) return false;
-  if (policy == PropagationPolicy::Shardy || policy == PropagationPolicy::Cost) resolveTies();
+  if (policy == PropagationPolicy::Shardy || policy == PropagationPolicy::Cost)
+    resolveTies(policy == PropagationPolicy::Shardy);
   for (ShardingVar& var : vars)
     for (DimSharding& d : var.dims) d.open = false, d.priority = -1;
   if (policy == PropagationPolicy::Cost) improveByPrice(*this, options.machine);

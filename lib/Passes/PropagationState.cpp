@@ -1,5 +1,6 @@
 // Variables and relations of a module: what is to be solved. The solving is in PropagateSolve.cpp.
 #include "PropagationState.h"
+#include <algorithm>
 
 namespace dtc {
 
@@ -7,7 +8,7 @@ static constexpr DiagKind kMixedMeshes{"mixed-meshes",
                                        "operands of '{0}' are on different meshes, @{1} and @{2}: put a "
                                        "`reshard` before it"};
 
-Rule identityRule(std::span<const Dim> dims, size_t skipDimsOfB) {
+Rule identityRule(std::span<const Dim> dims, size_t skipDimsOfB, size_t numSources) {
   Rule rule;
   TensorMap a, b;
   for (size_t d = 0; d < skipDimsOfB; ++d) b.dims.push_back({DimMap::Free, {}, 0});
@@ -17,7 +18,7 @@ Rule identityRule(std::span<const Dim> dims, size_t skipDimsOfB) {
     a.dims.push_back(map);
     b.dims.push_back(map);
   }
-  rule.operands.push_back(std::move(a));
+  rule.operands.assign(numSources, a);
   rule.results.push_back(std::move(b));
   return rule;
 }
@@ -63,14 +64,30 @@ void PropagationState::link(ValueId a, ValueId b, size_t skipDimsOfB) {
   linkVars(varOf[a.index], varOf[b.index], m.typeOf(a).dims, a, b, skipDimsOfB);
 }
 
-void PropagationState::linkVars(VarId a, VarId b, std::span<const Dim> dimsOfA, ValueId valueA,
-                                ValueId valueB, size_t skipDimsOfB) {
-  if (a == kNoVar || b == kNoVar) return;
+Relation* PropagationState::linkVars(VarId a, VarId b, std::span<const Dim> dimsOfA, ValueId valueA,
+                                     ValueId valueB, size_t skipDimsOfB) {
+  if (a == kNoVar || b == kNoVar) return nullptr;
   Relation r;
   r.rule = identityRule(dimsOfA, skipDimsOfB);
   r.tensors = {a, b};
   r.values = {valueA, valueB};
-  r.passThrough = true;
+  r.early = Flow::Both;
+  relations.push_back(std::move(r));
+  return &relations.back();
+}
+
+void PropagationState::linkAll(std::span<const ValueId> sources, ValueId target) {
+  Relation r;
+  for (ValueId v : sources) {
+    if (v.index >= varOf.size() || varOf[v.index] == kNoVar) continue; // a literal
+    r.tensors.push_back(varOf[v.index]);
+    r.values.push_back(v);
+  }
+  if (r.tensors.empty()) return;
+  r.rule = identityRule(m.typeOf(target).dims, 0, r.tensors.size());
+  r.tensors.push_back(varOf[target.index]);
+  r.values.push_back(target);
+  r.early = Flow::Both;
   relations.push_back(std::move(r));
 }
 
@@ -85,7 +102,8 @@ bool PropagationState::build() {
   relationsOfVar_.resize(vars.size());
   for (uint32_t r = 0; r < relations.size(); ++r)
     for (VarId v : relations[r].tensors)
-      if (v != kNoVar && (relationsOfVar_[v].empty() || relationsOfVar_[v].back() != r))
+      if (v != kNoVar && !relations[r].returned &&
+          (relationsOfVar_[v].empty() || relationsOfVar_[v].back() != r))
         relationsOfVar_[v].push_back(r);
   return true;
 }
@@ -117,7 +135,9 @@ bool PropagationState::buildFunction(FuncId f) {
   const Block& body = m[m[f].body];
   for (size_t r = 0; r < body.yields.size(); ++r) {
     ValueId v = body.yields[r];
-    if (v.index < varOf.size()) linkVars(varOf[v.index], resultVars[f.index][r], m.typeOf(v).dims, v, v);
+    if (v.index >= varOf.size()) continue;
+    if (Relation* rel = linkVars(varOf[v.index], resultVars[f.index][r], m.typeOf(v).dims, v, v))
+      rel->returned = true;
   }
   return true;
 }
@@ -155,34 +175,70 @@ static bool operandMesh(PropagationState& s, OpId o, MeshId& mesh) {
   return true;
 }
 
+static bool hasFactor(const TensorMap& t, size_t factor) {
+  for (const DimMap& d : t.dims)
+    for (const Term& term : d.terms)
+      if (term.factor == factor) return true;
+  return false;
+}
+
 static bool coversAll(const Rule& rule, size_t factor) {
   auto has = [&](const TensorMap& t) {
-    for (const DimMap& d : t.dims)
-      for (const Term& term : d.terms)
-        if (term.factor == factor) return true;
-    return t.dims.empty(); // scalars cut nothing
+    return t.dims.empty() || hasFactor(t, factor);
+  }; // scalars cut nothing
+  return std::all_of(rule.operands.begin(), rule.operands.end(), has) &&
+         std::all_of(rule.results.begin(), rule.results.end(), has);
+}
+
+// Has every tensor with dims the factors 0, 1, … in this order, one a dim?
+static bool isElementwise(const Rule& rule) {
+  auto plain = [&](const TensorMap& t) {
+    for (size_t d = 0; d < t.dims.size(); ++d) {
+      const size_t fromEnd = t.dims.size() - d;
+      if (!t.dims[d].terms.empty() &&
+          (!t.dims[d].plain() || rule.factors.size() < fromEnd ||
+           t.dims[d].terms[0].factor !=
+               rule.results[0].dims[rule.results[0].dims.size() - fromEnd].terms[0].factor))
+        return false;
+    }
+    return true;
   };
+  if (rule.results.empty()) return false;
+  for (const DimMap& d : rule.results[0].dims)
+    if (!d.plain()) return false;
   for (const TensorMap& t : rule.operands)
-    if (!has(t)) return false;
-  for (const TensorMap& t : rule.results)
-    if (!has(t)) return false;
+    if (t.dims.size() > rule.results[0].dims.size() || !plain(t)) return false;
   return true;
+}
+
+// When axes move through an op (sharding.md, "How shardings are found").
+void PropagationState::classify(Relation& rel, const OpRecord& rec) const {
+  bool simple = true, widens = false;
+  for (size_t f = 0; f < rel.rule.factors.size(); ++f) {
+    if (!coversAll(rel.rule, f) || rel.rule.factors[f].kind != FactorKind::Pass) simple = false;
+    widens = widens || (rel.rule.operands.size() == 1 && !hasFactor(rel.rule.operands[0], f));
+  }
+  rel.early = simple                                           ? Flow::Both
+              : rec.follows == OpRecord::Follows::ForwardFirst ? Flow::Forward
+                                                               : Flow::None;
+  rel.elementwise = simple && isElementwise(rel.rule);
+  rel.broadcast = widens;
+  for (size_t i = 0; i < rel.rule.operands.size(); ++i) {
+    const ValueId v = rel.values[i];
+    if (m.typeOf(v).rank() > 0 && rel.tensors[i] != kNoVar && uses_[v] != 1) rel.singleUse = false;
+  }
 }
 
 bool PropagationState::buildOp(OpId o, MeshId mesh) {
   const OpRecord& rec = m.record(o);
   if (rec.constraint != Constraint::Reshard && !operandMesh(*this, o, mesh)) return false;
   if (rec.regions != RegionKind::None) return buildRegionOp(o, mesh);
-  for (uint32_t r = 0; r < m[o].numResults; ++r) addVar(m.result(o, r), mesh, m[m.result(o, r)].sharding);
   if (rec.constraint == Constraint::Shard) {
-    AttrId group = m.attr(o, "group");
-    if (group.valid()) {
-      auto [it, fresh] = groups_.emplace(m.attrs[group].i, m.result(o));
-      if (!fresh) unite(it->second, m.result(o));
-    }
-    link(m.operand(o, 0), m.result(o));
+    buildShard(o, mesh);
     return true;
   }
+  for (uint32_t r = 0; r < m[o].numResults; ++r) addVar(m.result(o, r), mesh, m[m.result(o, r)].sharding);
+  if (rec.constraint == Constraint::Barrier) buildBarrier(o);
   if (rec.isCall) buildCall(o);
   if (rec.constraint != Constraint::None || rec.isCall) return true;
 
@@ -190,6 +246,10 @@ bool PropagationState::buildOp(OpId o, MeshId mesh) {
   rel.op = o;
   OpQuery q = queryOf(m, o, diags);
   if (!ruleOf(q, rel.rule)) return false;
+  if (rec.follow) {
+    rel.follow.emplace();
+    if (!rec.follow(q, *rel.follow)) return false;
+  }
   for (ValueId v : m.operands(o)) {
     rel.tensors.push_back(v.index < varOf.size() ? varOf[v.index] : kNoVar);
     rel.values.push_back(v);
@@ -198,17 +258,45 @@ bool PropagationState::buildOp(OpId o, MeshId mesh) {
     rel.tensors.push_back(varOf[m.result(o, r).index]);
     rel.values.push_back(m.result(o, r));
   }
-  rel.passThrough = true;
-  for (size_t f = 0; f < rel.rule.factors.size(); ++f)
-    if (!coversAll(rel.rule, f) || rel.rule.factors[f].kind != FactorKind::Pass) rel.passThrough = false;
+  classify(rel, rec);
   if (relationOf.size() < m.ops.size()) relationOf.resize(m.ops.size(), ~0u);
   relationOf[o.index] = static_cast<uint32_t>(relations.size());
   relations.push_back(std::move(rel));
   return true;
 }
 
-// Carried values have one sharding: of the argument, what is yielded, and the result. The start is linked to it (a reshard
-// may stand between).
+// The values of a group are one variable. A `shard` that says nothing but its group puts its operand into it.
+void PropagationState::buildShard(OpId o, MeshId mesh) {
+  const ValueId x = m.operand(o, 0), y = m.result(o);
+  const AttrId group = m.attr(o, "group");
+  addVar(y, mesh, m[y].sharding);
+  if (group.valid()) {
+    auto [it, fresh] = groups_.emplace(m.attrs[group].i, y);
+    if (!fresh) unite(it->second, y);
+  }
+  if (x.index >= varOf.size() || varOf[x.index] == kNoVar) return;
+  if (Relation* rel = linkVars(varOf[x.index], varOf[y.index], m.typeOf(x).dims, x, y)) {
+    rel->elementwise = true;
+    rel->singleUse = m.typeOf(x).rank() == 0 || uses_[x] == 1;
+  }
+}
+
+// `direction` is that in which nothing propagates.
+void PropagationState::buildBarrier(OpId o) {
+  const AttrId direction = m.attr(o, "direction");
+  const std::string_view blocked = direction.valid() ? m.strings[m.attrs[direction].text] : "both";
+  if (blocked == "both") return;
+  const ValueId x = m.operand(o, 0), y = m.result(o);
+  if (x.index >= varOf.size()) return;
+  if (Relation* rel = linkVars(varOf[x.index], varOf[y.index], m.typeOf(x).dims, x, y)) {
+    rel->early = blocked == "forward" ? Flow::Backward : Flow::Forward;
+    rel->barrier = true;
+    rel->elementwise = true;
+  }
+}
+
+// Carried values have one sharding: of the argument, what is yielded, and the result. What flows into it, the start and the
+// yield, is linked to it (a reshard may stand between); so are the values that branches give to a result.
 bool PropagationState::buildRegionOp(OpId o, MeshId mesh) {
   const RegionKind kind = m.record(o).regions;
   const uint32_t numResults = m[o].numResults;
@@ -228,22 +316,29 @@ bool PropagationState::buildRegionOp(OpId o, MeshId mesh) {
         unite(m[m.region(o, 0)].args[a], arg);
       else
         addVar(arg, mesh, m[arg].sharding);
-      if (a >= firstArg && r == 0) link(m.operand(o, firstStart + a - firstArg), arg);
+      if (!carried && r == 0) link(m.operand(o, firstStart + a - firstArg), arg);
     }
     if (!buildBlock(b, mesh)) return false;
   }
-  BlockId last = m.region(o, m[o].numRegions - 1);
+  const BlockId last = m.region(o, m[o].numRegions - 1);
   const size_t numCarried = carried ? m[last].args.size() - firstArg : 0;
   for (uint32_t r = 0; r < numResults; ++r) {
-    ValueId res = m.result(o, r);
-    if (r < numCarried)
+    const ValueId res = m.result(o, r);
+    std::vector<ValueId> sources;
+    if (r < numCarried) {
       unite(m[last].args[firstArg + r], res);
-    else
+      sources.push_back(m.operand(o, firstStart + r));
+    } else {
       addVar(res, mesh, m[res].sharding);
+    }
     for (uint32_t k = kind == RegionKind::While ? 1 : 0; k < m[o].numRegions; ++k) {
       const Block& b = m[m.region(o, k)];
-      if (r < b.yields.size()) link(b.yields[r], res, kind == RegionKind::For && r >= numCarried ? 1 : 0);
+      if (r < b.yields.size()) sources.push_back(b.yields[r]);
     }
+    if (kind == RegionKind::For && r >= numCarried)
+      link(sources[0], res, 1);
+    else
+      linkAll(sources, res);
   }
   return true;
 }

@@ -1,9 +1,9 @@
 #pragma once
 // What propagate knows while it runs: one sharding variable per set of values that must agree, and the relations between
 // them. Private to lib/Passes.
+#include "FactorMoves.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/Propagate.h"
-#include "dtc/Sharding/Projection.h"
 #include <deque>
 
 namespace dtc {
@@ -29,15 +29,24 @@ struct ShardingVar {
 struct Relation {
   OpId op;
   Rule rule;
+  std::optional<Rule>
+      follow; // the rule that shardings follow, where it is not the op's own (OpRecord::follow)
   std::vector<VarId> tensors; // operands, then results; kNoVar for literals
   std::vector<ValueId> values;
-  bool passThrough = false; // all factors are in all tensors (elementwise, reshape, transpose, boundaries)
+  // When axes move: what is simple goes first (see flowOf in PropagateSolve.cpp).
+  Flow early = Flow::None;  // elementwise ops, views, boundaries; forward only: dynamic slices
+  bool elementwise = false; // FactorMoves.h
+  bool singleUse = true;    // no operand is used elsewhere too
+  bool broadcast = false;   // the result has dims of its own: backward before forward
+  bool barrier = false;     // `early` at all times
+  bool returned = false;    // of a function's result: looked at before and after all others
+  [[nodiscard]] const Rule& moving() const { return follow ? *follow : rule; }
 };
 
 class PropagationState {
 public:
   PropagationState(Module& m, Diagnostics& diags, PropagationReport& report)
-      : m(m), diags(diags), report(report) {}
+      : m(m), diags(diags), report(report), uses_(m) {}
 
   Module& m;
   Diagnostics& diags;
@@ -62,44 +71,53 @@ private:
   void buildBoundary(FuncId f);
   [[nodiscard]] bool buildFunction(FuncId f);
   void buildCall(OpId o);
+  void buildShard(OpId o, MeshId mesh);
+  void buildBarrier(OpId o);
+  void classify(Relation&, const OpRecord&) const;
   [[nodiscard]] bool buildBlock(BlockId b, MeshId mesh);
   [[nodiscard]] bool buildOp(OpId o, MeshId mesh);
   [[nodiscard]] bool buildRegionOp(OpId o, MeshId mesh);
   VarId addVar(ValueId v, MeshId mesh, ShardingId written);
   void unite(ValueId a, ValueId b);
   void link(ValueId a, ValueId b, size_t skipDimsOfB = 0);
-  void linkVars(VarId a, VarId b, std::span<const Dim> dimsOfA, ValueId valueA, ValueId valueB,
-                size_t skipDimsOfB = 0);
+  // Values that flow into one: of a loop's carried value the start and what is yielded, of a branch's what its blocks yield.
+  void linkAll(std::span<const ValueId> sources, ValueId target);
+  Relation* linkVars(VarId a, VarId b, std::span<const Dim> dimsOfA, ValueId valueA, ValueId valueB,
+                     size_t skipDimsOfB = 0);
   void annotate(VarId v, ShardingId written);
   void reveal(int32_t priority);
-  // Updates the relations of `work`, and those of what changes, until nothing does. Adds to `changed`.
-  void runStage(int level, bool aggressive, std::deque<uint32_t> work, std::vector<VarId>& changed);
-  void runStageOnAll(int level, bool aggressive);
-  void resolveTies();
-  bool settle(const Relation&, std::vector<VarId>& changed);
+  // Updates the relations of `work` (the last first), and those of what changes, until nothing does.
+  void runStage(int level, std::vector<uint32_t> work);
+  void runStageOnAll(int level);
+  void updateReturned();
+  void resolveTies(bool viewsOnly);
+  bool settle(const Relation&, bool viewsOnly, std::vector<VarId>& changed);
   [[nodiscard]] uint64_t versionOf(uint32_t relation) const;
   [[nodiscard]] bool agrees(uint32_t relation) const { return agreedAt_[relation] == versionOf(relation); }
   [[nodiscard]] bool anyCut(const Relation&) const;
-  bool update(uint32_t relation, int level, bool aggressive, std::vector<VarId>& changed);
-  std::vector<std::vector<uint32_t>> relationsOfVar_;
+  [[nodiscard]] FactorMoves movesOf(const Relation&, const Mesh&) const;
+  bool update(uint32_t relation, int level, std::vector<VarId>& changed);
+  void queueRelationsOf(VarId, uint32_t except, std::vector<uint32_t>& work);
+  void recordReasons(const Relation&, const MovedTensor&);
+  UseCounts uses_;
+  bool tiesAreNobodys_ = false;                       // FactorMoves.h
+  std::vector<std::vector<uint32_t>> relationsOfVar_; // without those of function results
   // How often a variable has changed, and the sum of that over a relation's variables when it was last found to agree in all
   // factors: until one changes there is nothing to do for it, at any level.
   std::vector<uint32_t> version_;
   std::vector<uint64_t> agreedAt_;
-  // The same for relations that do not agree: in which ways (bits) nothing moved, at that sum.
+  // The same for relations that do not agree: by which flows nothing moved, at that sum.
   struct Tried {
-    uint64_t version = 0;
-    uint8_t ways = 0;
+    uint64_t version = 0, flows = 0;
   };
   std::vector<Tried> tried_;
-  std::vector<TensorProjection> projections_; // of one update
-  std::vector<PartList> axes_;
+  FlowTable flows_; // of one update
   std::vector<bool> queued_;                    // by relation; all false between stages
   std::unordered_map<int64_t, ValueId> groups_; // shard {group = N}
 };
 
 // --- helpers shared with InsertReshards ---
-// An identity between two tensors of equal rank (b without its first `skip` dims).
-[[nodiscard]] Rule identityRule(std::span<const Dim> dims, size_t skipDimsOfB);
+// An identity between tensors of equal rank: `numSources` operands, one result (without its first `skip` dims).
+[[nodiscard]] Rule identityRule(std::span<const Dim> dims, size_t skipDimsOfB, size_t numSources = 1);
 
 } // namespace dtc

@@ -151,6 +151,13 @@ struct OpRecord {
   const char* ruleText = nullptr;
   bool (*rule)(const OpQuery&, Rule&) = nullptr;
 
+  // The rule that shardings follow in propagation, where that is not the op's own: a dim that only moves data follows
+  // through the op (slice, pad, concat, sort), though a reshard then stands before or behind it. Sizes as `rule`'s.
+  bool (*follow)(const OpQuery&, Rule&) = nullptr;
+  // Whether shardings go through the op among the first (elementwise ops and views do, whatever this says): of slices with
+  // dynamic starts from the operand to the result.
+  enum class Follows : uint8_t { InTurn, ForwardFirst } follows = Follows::InTurn;
+
   // Result dtypes. Default: that of the first operand (after checking that all operands share one).
   enum class ResultType : uint8_t { Same, Bool, I32, AttrDType, Custom } resultType = ResultType::Same;
   // What operands may be: a set of dtype classes; and whether they must share one dtype.
