@@ -219,6 +219,7 @@ void addDynamicSliceOps(OpRegistry& ops) {
   slice.operandTypes = "T, int";
   slice.attrs = {{"sizes", AttrType::Sizes}};
   slice.rule = windowRule;
+  slice.follows = OpRecord::Follows::ForwardFirst;
   slice.through = {moving()};
   slice.localise = sliceLocalise;
   slice.eval = sliceEval;
@@ -240,6 +241,7 @@ void addDynamicSliceOps(OpRegistry& ops) {
   update.attrs = {{"limits", AttrType::Sizes, "",
                    "the dims that starts clamp to, where x is a piece whose offsets follow the starts"}};
   update.rule = windowRule;
+  update.follows = OpRecord::Follows::ForwardFirst;
   update.through = {{ThroughRow::Choosing, 0b11}};
   update.localise = updateLocalise;
   update.offsetOperand = 2; // behind the starts

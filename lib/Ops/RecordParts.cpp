@@ -26,4 +26,18 @@ bool operandsAlikeRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
+bool followByPosition(const OpQuery& q, Rule& rule) {
+  if (!(q.record->ruleText ? ruleFromText(q, q.record->ruleText, rule) : q.record->rule(q, rule))) return false;
+  const size_t rank = rule.operands[0].dims.size();
+  for (size_t d = 0; d < rank; ++d) {
+    const DimMap &from = rule.operands[0].dims[d], &to = rule.results[0].dims[d];
+    if (from.plain() && to.plain() && from.terms[0].factor == to.terms[0].factor) continue;
+    const uint16_t f = addFactor(rule, q.type(0).dims[d], "i" + std::to_string(d), FactorKind::Permute);
+    for (auto* side : {&rule.operands, &rule.results})
+      for (TensorMap& t : *side)
+        if (t.dims.size() == rank) t.dims[d] = plainDim(f);
+  }
+  return true;
+}
+
 } // namespace dtc

@@ -24,6 +24,10 @@ inline constexpr uint8_t kNumbers = kInts | kFloats, kBits = kBools | kInts, kAn
 // One operand, one result, the same dims: a rule for annotations and checks without results.
 [[nodiscard]] bool operandsAlikeRule(const OpQuery&, Rule&); // no results
 
+// OpRecord::follow of ops that move data along dims without mixing them (slice, pad, concat, flip): dim d of the result
+// follows dim d of the operands, also where it is another size or another order.
+[[nodiscard]] bool followByPosition(const OpQuery&, Rule&);
+
 inline constexpr DiagKind kNeedsType{"result-type-missing",
                                      "'{0}' needs its result type written: `: f32[2, 3]`"};
 

@@ -163,6 +163,7 @@ void addMoveOps(OpRegistry& ops) {
   OpRecord flip{.name = "flip", .family = "shape", .summary = "the dims back to front"};
   flip.attrs = {{"dims", AttrType::Dims}};
   flip.rule = flipRule;
+  flip.follow = followByPosition;
   flip.through = {moving()};
   flip.eval = flipEval;
   flip.element = flipElement;
@@ -177,6 +178,7 @@ void addMoveOps(OpRegistry& ops) {
                 .summary = "moved by `shifts`, what leaves at one end comes back at the other"};
   roll.attrs = {{"shifts", AttrType::Ints}, {"dims", AttrType::Dims}};
   roll.rule = rollRule;
+  roll.follow = followByPosition;
   roll.through = {moving()};
   roll.eval = rollEval;
   roll.element = rollElement;

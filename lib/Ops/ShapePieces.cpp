@@ -511,6 +511,7 @@ void addPieceOps(OpRegistry& ops) {
   concat.operands = "xs...";
   concat.attrs = {{"dim", AttrType::Dim}};
   concat.rule = concatRule;
+  concat.follow = followByPosition;
   concat.through = {moving(~0u)};
   concat.eval = joinedEval;
   concat.element = concatElement;
@@ -537,6 +538,7 @@ void addPieceOps(OpRegistry& ops) {
   split.results = "ys...";
   split.attrs = {{"sizes", AttrType::Sizes}, {"dim", AttrType::Dim}};
   split.rule = splitRule;
+  split.follow = followByPosition;
   split.eval = splitEval;
   split.element = splitElement;
   split.gradFn = splitGrad;
@@ -547,6 +549,7 @@ void addPieceOps(OpRegistry& ops) {
   OpRecord slice = moves("slice", "every stride-th element of [start, limit) in each dim");
   slice.attrs = {{"start", AttrType::Ints}, {"limit", AttrType::Sizes}, {"stride", AttrType::Ints, "", "1s"}};
   slice.rule = sliceRule;
+  slice.follow = followByPosition;
   slice.localise = sliceLocalise;
   slice.gradFn = sliceGrad;
   slice.samples = "T[5, 6] {start = [0, 1], limit = [5, 5]}\n"
@@ -564,6 +567,7 @@ void addPieceOps(OpRegistry& ops) {
                {"interior", AttrType::Ints, "", "0s"},
                {"mode", AttrType::String, "constant"}};
   pad.rule = padRule;
+  pad.follow = followByPosition;
   pad.through = {{ThroughRow::Moving, 1, false, ~0u, kindBit(PendingKind::Sum)},
                  {ThroughRow::Moving, 1, false, ~0u, kindBit(PendingKind::Prod)},
                  {ThroughRow::Moving, 1, false, ~0u,
