@@ -114,7 +114,8 @@ bool PropagationState::update(uint32_t relation, int level, std::vector<VarId>& 
     any = any || flows_.back() != Flow::None;
   }
   const uint64_t key = keyOf(flows_);
-  if (!any || (key != 0 && tried_[relation].version == version && tried_[relation].flows == key)) return false;
+  if (!any || (key != 0 && tried_[relation].version == version && tried_[relation].flows == key))
+    return false;
   tried_[relation] = {version, key};
   bool agreed = false;
   const std::vector<MovedTensor> moved = moveAxes(movesOf(rel, mesh(first)), flows_, agreed);
@@ -234,6 +235,7 @@ bool PropagationState::settle(const Relation& rel, bool viewsOnly, std::vector<V
   bool changed = false;
   for (size_t k = 0; k < form.results.size(); ++k) {
     ShardingVar& var = vars[rel.tensors[rel.rule.operands.size() + k]];
+    if (viewsOnly && std::ranges::any_of(var.dims, [](const DimSharding& d) { return d.cut(); })) continue;
     PartList taken = var.reserved;
     for (const AxisRef& a : var.replicated) taken.push_back({a, 0});
     for (const PendingAxis& p : var.pending) taken.push_back({p.axis, 0});

@@ -111,7 +111,7 @@ private:
     uint64_t version = 0, flows = 0;
   };
   std::vector<Tried> tried_;
-  FlowTable flows_; // of one update
+  FlowTable flows_;                             // of one update
   std::vector<bool> queued_;                    // by relation; all false between stages
   std::unordered_map<int64_t, ValueId> groups_; // shard {group = N}
 };
