@@ -52,7 +52,8 @@ HloImporter::HloImporter(const MlirTree& tree, Module& module, Diagnostics& diag
     : tree(tree), module(module), diags(diags) {}
 
 bool HloImporter::run() {
-  bool ok = true;
+  bool ok = shardy.declareMeshes();
+  if (!ok) return false;
   for (const MlirOp& op : tree.ops)
     if (isFunction(op)) ok &= declare(op);
   if (!ok && !problems) return false;
@@ -206,7 +207,7 @@ bool HloImporter::declare(const MlirOp& op) {
   made.loc = op.nameRange;
   made.body = module.makeBlock();
   module[made.body].parentFunc = f;
-  bool ok = declareArgs(op, f) && declareResults(op, f);
+  bool ok = declareArgs(op, f) && declareResults(op, f) && shardy.annotateFunction(op, f);
   if (!ok) {
     module.functions.pop_back();
     return false;
@@ -281,6 +282,7 @@ bool HloImporter::body(const MlirOp& op, FuncId f) {
   const MlirRegion& region = op.regions[0];
   names_.clear();
   defined_.clear();
+  shardy.enterFunction(op);
   std::vector<HloValue> args;
   size_t at = 0;
   for (const MlirArg& a : region.args) {
@@ -388,6 +390,7 @@ bool HloImporter::convertRow(const MlirOp& op) {
     for (const MlirNamedAttr& a : op.attrs)
       if (a.name == "call_target_name") synonym = "custom_call @" + std::string(a.value.text);
     row = findHloRow(synonym);
+    if (!row && shardy.used()) row = findHloRow("custom_call"); // opaque, but shardings go around it
     name = synonym;
   }
   if (!row) {
@@ -401,6 +404,7 @@ bool HloImporter::convertRow(const MlirOp& op) {
     if (!v) return false;
     c.operands_.push_back(*v);
   }
+  const auto fresh = static_cast<uint32_t>(module.values.size());
   if (!row->convert(c)) {
     if (!diags.hasErrors()) c.fail("could not be imported");
     return false;
@@ -409,8 +413,16 @@ bool HloImporter::convertRow(const MlirOp& op) {
     if (!c.given_[i] && op.resultTypes[i] && op.resultTypes[i]->kind != MlirType::Token)
       return c.fail("was imported without its result " + std::to_string(i));
   for (size_t i = 0; i < c.results_.size(); ++i) c.results_[i].type = op.resultTypes[i];
+  if (!annotateResults(op, c.results_, fresh)) return false;
   nameResults(op, c.results_);
   return true;
+}
+
+bool HloImporter::annotateResults(const MlirOp& op, std::vector<HloValue>& values, uint32_t fresh) {
+  if (lifted()) return true;
+  std::vector<ValueId*> results;
+  for (HloValue& v : values) results.push_back(v.parts.size() == 1 ? v.parts.data() : nullptr);
+  return shardy.annotateResults(op, results, fresh);
 }
 
 // Binds the results to their names, and values that have none yet to those names.

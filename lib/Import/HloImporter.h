@@ -1,6 +1,7 @@
 #pragma once
 // Functions and regions of the text as ours; ops by the table of converters. Private to lib/Import.
 #include "HloContext.h"
+#include "Shardy.h"
 #include "dtc/Import/Import.h"
 #include <unordered_map>
 #include <utility>
@@ -18,6 +19,7 @@ public:
   const MlirTree& tree;
   Module& module;
   Diagnostics& diags;
+  Shardy shardy{*this};
 
   // --- for HloContext and converters of ops with regions ---
   [[nodiscard]] BlockId block() const { return block_; }
@@ -59,6 +61,7 @@ private:
   bool convert(const MlirOp& op);
   bool convertRow(const MlirOp& op);
   void standIn(const MlirOp& op);
+  bool annotateResults(const MlirOp& op, std::vector<HloValue>& values, uint32_t fresh);
   void nameResults(const MlirOp& op, std::vector<HloValue>& values);
   struct Place {
     std::string name, file;

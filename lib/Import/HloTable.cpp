@@ -8,8 +8,8 @@ namespace {
 
 using Family = std::span<const HloRow> (*)();
 constexpr Family kFamilies[] = {
-    hloElementwiseRows, hloShapeRows,  hloContractRows, hloControlRows,
-    hloNormaliseRows,   hloReduceRows, hloCheckRows,
+    hloElementwiseRows, hloShapeRows, hloContractRows, hloControlRows,    hloNormaliseRows,
+    hloReduceRows,      hloCheckRows, hloShardyRows,   hloCollectiveRows,
 };
 
 const std::unordered_map<std::string_view, const HloRow*>& rowsByName() {

@@ -22,5 +22,7 @@ struct HloRow {
 [[nodiscard]] std::span<const HloRow> hloReduceRows();      // HloReduce.cpp
 [[nodiscard]] std::span<const HloRow> hloCheckRows();       // HloCheck.cpp
 [[nodiscard]] std::span<const HloRow> hloNormaliseRows();   // HloNormalise.cpp
+[[nodiscard]] std::span<const HloRow> hloShardyRows();      // ShardyOps.cpp
+[[nodiscard]] std::span<const HloRow> hloCollectiveRows();  // HloCollectives.cpp
 
 } // namespace dtc

@@ -21,6 +21,7 @@ void addIndexOps(OpRegistry&);
 void addAttentionOps(OpRegistry&);
 void addControlOps(OpRegistry&);
 void addShardingOps(OpRegistry&);
+void addCustomOps(OpRegistry&);
 void addCheckOps(OpRegistry&);
 
 } // namespace dtc

@@ -22,6 +22,7 @@ constexpr OpFamily kFamilies[] = {
     {"attention", "attention and positions", addAttentionOps},
     {"control", "regions and calls", addControlOps},
     {"sharding", "constraints and changes of sharding", addShardingOps},
+    {"custom", "calls of what is not known here", addCustomOps},
     {"collective", "communication between the devices of a mesh, in `spmd` functions and `local` regions",
      addCollectiveOps},
     {"check", "checks and output in the middle of a program", addCheckOps},

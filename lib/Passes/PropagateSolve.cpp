@@ -12,7 +12,7 @@ static constexpr int kLevels = 5;
 // broadcasts only backward; 3: all others; 4: broadcasts forward.
 static Flow flowOf(const Relation& rel, const Factor& f, int level) {
   if (rel.barrier) return rel.early;
-  if (f.kind == FactorKind::Whole && !rel.follow) return Flow::None;
+  if (f.kind == FactorKind::Whole) return Flow::None;
   const Flow late = rel.broadcast && level < 4 ? Flow::Backward : Flow::Both;
   if (level >= 3) return late;
   Flow flow = rel.singleUse || level > 0 ? rel.early : Flow::None;

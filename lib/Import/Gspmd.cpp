@@ -1,0 +1,127 @@
+// Programs whose shardings are GSPMD's strings: the mesh that they imply, and each string as a sharding on it.
+#include "GspmdText.h"
+#include "HloImporter.h"
+#include <algorithm>
+#include <set>
+
+namespace dtc {
+
+namespace {
+
+constexpr DiagKind kGspmd{"gspmd-sharding", "this sharding does not fit its value: {0}"};
+
+bool isGspmd(const MlirNamedAttr& a) { return a.name == "mhlo.sharding" && a.value.kind == MlirAttr::String; }
+
+// Every string of an op, its regions and its function's boundary.
+template <class Fn> bool forEachString(const MlirOp& op, const Fn& fn) {
+  auto list = [&](const std::vector<MlirNamedAttr>& attrs) {
+    return std::ranges::all_of(attrs, [&](const MlirNamedAttr& a) { return !isGspmd(a) || fn(a.value); });
+  };
+  if (!list(op.attrs)) return false;
+  for (const auto& r : op.resultAttrs)
+    if (!list(r)) return false;
+  for (const MlirRegion& r : op.regions) {
+    for (const MlirArg& a : r.args)
+      if (!list(a.attrs)) return false;
+    for (const MlirOp& inner : r.ops)
+      if (!forEachString(inner, fn)) return false;
+  }
+  return true;
+}
+
+// The digits' boundaries, where each divides the next: then they are axes.
+std::vector<int64_t> axisSizes(const std::set<int64_t>& boundaries, int64_t devices) {
+  std::vector<int64_t> sizes;
+  int64_t last = 1;
+  for (int64_t b : boundaries) {
+    if (b == 1) continue;
+    if (b % last != 0) return {devices}; // one axis, and sub-axes of it
+    if (b > last) sizes.push_back(b / last);
+    last = b;
+  }
+  return sizes;
+}
+
+} // namespace
+
+bool Shardy::declareGspmdMesh() {
+  std::set<int64_t> boundaries;
+  int64_t devices = 0;
+  auto look = [&](const MlirAttr& a) {
+    auto all = parseGspmd(im_.module.source.text, a.text, im_.diags);
+    if (!all) return false;
+    for (const GspmdSharding& s : *all) {
+      if (s.kind != GspmdSharding::Tiled) continue;
+      if (devices != 0 && s.devices != devices) {
+        im_.diags.error(kGspmd, a.range,
+                        "it is for " + std::to_string(s.devices) + " devices, others are for " +
+                            std::to_string(devices));
+        return false;
+      }
+      devices = s.devices;
+      for (const auto& dim : s.dims)
+        for (const DigitRange& r : dim) boundaries.insert({r.pre, r.pre * r.size});
+    }
+    return true;
+  };
+  for (const MlirOp& op : im_.tree.ops)
+    if (!forEachString(op, look)) return false;
+  if (devices == 0) return true;
+  boundaries.insert(devices);
+  Mesh mesh;
+  const std::vector<int64_t> sizes = axisSizes(boundaries, devices);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const std::string name = i < 3 ? std::string(1, static_cast<char>('x' + i)) : "x" + std::to_string(i);
+    mesh.axes.push_back({im_.module.strings.intern(name), sizes[i]});
+  }
+  gspmdMesh_ = addMesh("mesh", std::move(mesh));
+  return true;
+}
+
+// A range of digits as axes of the mesh and parts of them.
+static std::vector<DimPart> partsOf(const DigitRange& range, const Mesh& mesh) {
+  std::vector<DimPart> parts;
+  int64_t pre = 1;
+  for (const MeshAxis& a : mesh.axes) {
+    const int64_t begin = std::max(pre, range.pre), end = std::min(pre * a.size, range.pre * range.size);
+    if (begin < end) parts.push_back({mesh.canonical({a.name, begin / pre, end / begin}), 0});
+    pre *= a.size;
+  }
+  return parts;
+}
+
+std::optional<std::vector<ShardingId>> Shardy::gspmd(const MlirAttr& attr, std::span<const TypeId> types) {
+  auto all = parseGspmd(im_.module.source.text, attr.text, im_.diags);
+  if (!all) return std::nullopt;
+  auto bad = [&](const std::string& why) {
+    im_.diags.error(kGspmd, attr.range, why);
+    return std::nullopt;
+  };
+  if (all->size() == 1) all->resize(types.size(), all->front()); // of a tuple: each
+  if (all->size() != types.size()) return bad("it is for another number of values");
+  std::vector<ShardingId> out;
+  const MeshId mesh = gspmdMesh_.valid() ? gspmdMesh_ : functionMesh_;
+  for (size_t i = 0; i < types.size(); ++i) {
+    const GspmdSharding& text = (*all)[i];
+    const Type& type = im_.module.types[types[i]];
+    if (!mesh.valid() || text.kind == GspmdSharding::Manual) {
+      out.emplace_back();
+      continue;
+    }
+    Sharding s;
+    s.mesh = mesh;
+    s.dims.resize(type.rank());
+    if (text.kind == GspmdSharding::Tiled && text.dims.size() != type.rank())
+      return bad("it has " + std::to_string(text.dims.size()) + " dims, the value " +
+                 std::to_string(type.rank()));
+    for (size_t d = 0; d < text.dims.size(); ++d)
+      for (const DigitRange& r : text.dims[d]) {
+        const std::vector<DimPart> parts = partsOf(r, im_.module.shardings.mesh(mesh));
+        s.dims[d].parts.insert(s.dims[d].parts.end(), parts.begin(), parts.end());
+      }
+    out.push_back(im_.module.shardings.intern(std::move(s)));
+  }
+  return out;
+}
+
+} // namespace dtc

@@ -1,0 +1,65 @@
+#pragma once
+// Meshes and shardings of the text as ours: the Shardy dialect's attributes, and GSPMD's strings. Private to lib/Import.
+#include "MlirTree.h"
+#include "ShardyText.h"
+#include "dtc/IR/Module.h"
+#include <string>
+#include <unordered_map>
+
+namespace dtc {
+
+class HloImporter;
+
+class Shardy {
+public:
+  explicit Shardy(HloImporter& importer) : im_(importer) {}
+
+  // The meshes of all sdy.mesh ops of the text, and the one that its GSPMD strings imply. False after a report.
+  bool declareMeshes();
+  // Does the text have meshes?
+  [[nodiscard]] bool used() const { return !meshes_.empty(); }
+  // What the attributes of a function say of its arguments and results; `parts`: how many of ours each is made of is one.
+  bool annotateFunction(const MlirOp& op, FuncId f);
+  // What an op's attributes (sdy.sharding, mhlo.sharding) say of its results. Values made since `fresh` take it as their
+  // annotation; before that they are constrained by a `shard`.
+  bool annotateResults(const MlirOp& op, std::span<ValueId* const> results, uint32_t fresh);
+  // The same of one value: a sharding's attribute, or a raw <@mesh, …>.
+  bool annotate(ValueId& v, ShardingId sharding, uint32_t fresh, uint32_t loc);
+
+  // The sharding that a text says, of a value of so many dims. Nothing after a report.
+  std::optional<ShardingId> sharding(const ShardyText& text, TypeId type);
+  std::optional<ShardyText> read(const MlirAttr& attr);
+  std::optional<std::vector<ShardyText>> readAll(const MlirAttr& attr);
+  bool readAxes(const MlirAttr& attr, std::vector<ShardyAxis>& out);
+  // A GSPMD string on values of these types; invalid ids where it says nothing: manual.
+  std::optional<std::vector<ShardingId>> gspmd(const MlirAttr& attr, std::span<const TypeId> types);
+
+  // The mesh that a text names; invalid and no report where it is one without axes.
+  bool meshOf(const ShardyText& text, MeshId& out);
+  std::optional<AxisRef> axisOf(const ShardyAxis& axis, MeshId mesh);
+  // The mesh of the per-device code at hand (a manual computation, an spmd function); invalid outside.
+  [[nodiscard]] MeshId manualMesh() const { return manual_; }
+  void enterManual(MeshId mesh) { manual_ = mesh; }
+  // Of the function at hand: where a sharding names none.
+  [[nodiscard]] MeshId functionMesh() const { return functionMesh_; }
+  void enterFunction(const MlirOp& op);
+
+private:
+  struct Named {
+    MeshId mesh; // invalid: without axes
+    std::vector<std::pair<std::string, StrId>> axes;
+  };
+  bool declareGspmdMesh();
+  bool declare(const std::string& name, const ShardyMesh& text, SourceRange where);
+  const MlirAttr* firstSharding(const MlirOp& op) const;
+  AttrId symbolAttr(StrId name);
+  MeshId addMesh(const std::string& name, Mesh mesh);
+  void openUnspecified(const MlirOp& op, std::vector<ShardingId>& shardings);
+  bool annotateOne(const MlirAttr* attr, TypeId type, ShardingId& out);
+
+  HloImporter& im_;
+  std::unordered_map<std::string, Named> meshes_;
+  MeshId manual_, functionMesh_, gspmdMesh_;
+};
+
+} // namespace dtc

@@ -1,0 +1,288 @@
+// The ops of the Shardy dialect: constraints, regions, and its collectives, which are changes of sharding.
+#include "HloImporter.h"
+#include "HloTable.h"
+#include <algorithm>
+
+namespace dtc {
+
+namespace {
+
+const MlirAttr* rawItem(const HloContext& c) {
+  for (const MlirAttr& item : c.op.items)
+    if (item.kind == MlirAttr::Raw && item.text.starts_with('<')) return &item;
+  return nullptr;
+}
+
+// The sharding that an op is written with: under one of these names, or (pretty) between brackets.
+std::optional<ShardingId> shardingOf(HloContext& c, std::initializer_list<const char*> names, TypeId type) {
+  const MlirAttr* attr = nullptr;
+  for (const char* name : names)
+    if (!attr) attr = c.attr(name);
+  if (!attr) attr = rawItem(c);
+  if (!attr) {
+    c.fail("needs a sharding");
+    return std::nullopt;
+  }
+  auto text = c.importer.shardy.read(*attr);
+  return text ? c.importer.shardy.sharding(*text, type) : std::nullopt;
+}
+
+bool constrained(HloContext& c, const char* op, std::initializer_list<const char*> names) {
+  const ValueId x = c.operand(0);
+  if (!x.valid()) return false;
+  // Of one element it says nothing of a whole tensor, and of one device's piece nothing of the other pieces.
+  if (c.lifted() || c.importer.shardy.manualMesh().valid()) return c.give(x);
+  auto s = shardingOf(c, names, c.module[x].type);
+  if (!s) return false;
+  const ValueId y = c.emit(op, {x});
+  if (!y.valid()) return false;
+  c.module[y].sharding = *s;
+  return c.give(y);
+}
+
+bool constraint(HloContext& c) { return constrained(c, "shard", {"sharding"}); }
+bool reshard(HloContext& c) { return constrained(c, "reshard", {"sharding", "out_sharding"}); }
+
+bool group(HloContext& c) {
+  const ValueId x = c.operand(0);
+  auto id = c.integer("group_id");
+  if (!x.valid() || !id) return false;
+  return c.lifted() || c.importer.shardy.manualMesh().valid() ||
+         c.emit("shard", {x}, {{"group", c.intAttr(*id)}}).valid();
+}
+
+bool barrier(HloContext& c) {
+  const ValueId x = c.operand(0);
+  const std::string_view allowed = c.word("allowed_direction");
+  const char* blocked = allowed == "FORWARD"    ? "backward"
+                        : allowed == "BACKWARD" ? "forward"
+                        : allowed == "NONE"     ? "both"
+                                                : nullptr;
+  if (!blocked && allowed != "BOTH")
+    return c.failAttr("allowed_direction", "is none of FORWARD, BACKWARD, NONE");
+  if (!blocked || c.lifted() || c.importer.shardy.manualMesh().valid()) return c.give(x);
+  return c.give(c.emit("barrier", {x}, {{"direction", c.stringAttr(blocked)}}));
+}
+
+// Values that take the shardings of an attribute, each by a constraint.
+bool constrain(HloContext& c, const char* attribute, std::vector<HloValue>& values, bool asConstraint) {
+  const MlirAttr* attr = c.attr(attribute);
+  if (!attr) return true;
+  auto all = c.importer.shardy.readAll(*attr);
+  if (!all) return false;
+  size_t at = 0;
+  for (HloValue& v : values) {
+    if (v.parts.size() != 1) continue;
+    if (at == all->size()) return c.failAttr(attribute, "has fewer shardings than there are values");
+    auto s = c.importer.shardy.sharding((*all)[at++], c.module[v.parts[0]].type);
+    const auto fresh = asConstraint ? UINT32_MAX : 0;
+    if (!s || !c.importer.shardy.annotate(v.parts[0], *s, fresh, c.op.loc)) return false;
+  }
+  return true;
+}
+
+std::vector<HloValue> operandValues(const HloContext& c) {
+  std::vector<HloValue> values;
+  for (size_t i = 0; i < c.numOperands(); ++i) values.push_back(c.value(i));
+  return values;
+}
+
+// The region in place: its arguments are the operands as `in_shardings` say, its results as `out_shardings` say.
+bool inPlace(HloContext& c) {
+  if (!c.expectRegions(1)) return false;
+  std::vector<HloValue> args = operandValues(c);
+  if (!constrain(c, "in_shardings", args, true)) return false;
+  auto values = c.importer.regionInto(c.op.regions[0], c.importer.block(), args);
+  if (!values) return false;
+  if (values->size() != c.numResults()) return c.fail("gives another number of results than its types say");
+  std::vector<HloValue> results;
+  for (ValueId v : *values) results.push_back({nullptr, {v}});
+  if (!constrain(c, "out_shardings", results, true)) return false;
+  for (size_t i = 0; i < results.size(); ++i)
+    if (!c.give(i, results[i].parts[0])) return false;
+  return true;
+}
+
+// --- manual computations ---
+
+// What is left of a sharding when only the manual axes cut: what one device's code sees is its piece along those.
+Sharding manualPart(const Module& m, ShardingId id, std::span<const AxisRef> manual) {
+  Sharding s = m.shardings[id];
+  const Mesh& mesh = m.shardings.mesh(s.mesh);
+  auto isManual = [&](const AxisRef& a) {
+    return std::ranges::any_of(manual, [&](const AxisRef& x) { return overlaps(a, x, mesh); });
+  };
+  for (DimSharding& d : s.dims) {
+    PartList kept;
+    for (const DimPart& p : d.parts)
+      if (p.isAxis() && isManual(p.axis)) kept.push_back(p);
+    d.parts = std::move(kept);
+    d.open = false;
+    d.priority = -1;
+  }
+  std::erase_if(s.pending, [&](const PendingAxis& p) { return !isManual(p.axis); });
+  s.replicated.clear();
+  return s;
+}
+
+struct Manual {
+  MeshId mesh;
+  std::vector<AxisRef> axes;
+};
+
+bool manualAxes(HloContext& c, MeshId mesh, std::vector<AxisRef>& out) {
+  const MlirAttr* attr = c.attr("manual_axes");
+  std::vector<ShardyAxis> axes;
+  if (!attr || !c.importer.shardy.readAxes(*attr, axes)) return attr ? false : c.fail("needs manual_axes");
+  for (const ShardyAxis& a : axes) {
+    auto axis = c.importer.shardy.axisOf(a, mesh);
+    if (!axis) return false;
+    out.push_back(*axis);
+  }
+  return true;
+}
+
+bool shardingsOf(HloContext& c, const char* attribute, std::span<const TypeId> types,
+                 std::vector<ShardingId>& out) {
+  const MlirAttr* attr = c.attr(attribute);
+  auto all = attr ? c.importer.shardy.readAll(*attr) : std::nullopt;
+  if (!all) return attr ? false : c.fail(std::string("needs ") + attribute);
+  if (all->size() != types.size())
+    return c.failAttr(attribute, "has another number of shardings than there are values");
+  for (size_t i = 0; i < types.size(); ++i) {
+    auto s = c.importer.shardy.sharding((*all)[i], types[i]);
+    if (!s) return false;
+    if (!s->valid()) return c.failAttr(attribute, "names no mesh with axes");
+    out.push_back(*s);
+  }
+  return true;
+}
+
+bool localBody(HloContext& c, OpId o, const Manual& manual, std::span<const ShardingId> in) {
+  const MlirRegion& region = c.op.regions[0];
+  const BlockId block = c.module.region(o);
+  std::vector<HloValue> args;
+  for (size_t i = 0; i < region.args.size(); ++i) {
+    const TypeId type = c.typeFrom(region.args[i].type, region.args[i].range);
+    if (!type.valid()) return false;
+    const std::string name = c.importer.validName(region.args[i].name);
+    const ValueId arg =
+        c.module.makeBlockArg(block, type, name.empty() ? StrId() : c.module.strings.intern(name));
+    c.module[arg].sharding = c.module.shardings.intern(manualPart(c.module, in[i], manual.axes));
+    c.module[arg].loc = region.args[i].range;
+    args.push_back({region.args[i].type, {arg}});
+  }
+  const MeshId outer = c.importer.shardy.manualMesh();
+  c.importer.shardy.enterManual(manual.mesh);
+  auto values = c.importer.regionInto(region, block, args);
+  c.importer.shardy.enterManual(outer);
+  if (!values) return false;
+  c.module[block].yields = *values;
+  c.module[block].terminatorLoc = region.ops.empty() ? region.range : region.ops.back().nameRange;
+  return true;
+}
+
+// Code of one device: a `local` region. All axes are manual in ours; along those that the text leaves free each device does
+// the same, and the results are brought to what the text asks for behind the region.
+bool manualComputation(HloContext& c) {
+  if (!c.expectRegions(1)) return false;
+  if (c.importer.shardy.manualMesh().valid())
+    return c.fail("stands in the code of one device already: nested manual axes have no meaning here");
+  const std::vector<ValueId> operands = c.tensors();
+  std::vector<TypeId> inTypes, outTypes;
+  for (ValueId v : operands) inTypes.push_back(c.module[v].type);
+  for (size_t i = 0; i < c.numResults(); ++i) outTypes.push_back(c.resultType(i));
+  if (std::ranges::any_of(outTypes, [](TypeId t) { return !t.valid(); })) return false;
+  const MlirAttr* attr = c.attr("manual_axes");
+  std::vector<ShardyAxis> written;
+  if (attr && !c.importer.shardy.readAxes(*attr, written)) return false;
+  if (written.empty()) return inPlace(c); // nothing is manual
+  std::vector<ShardingId> in, out;
+  if (!shardingsOf(c, "in_shardings", inTypes, in) || !shardingsOf(c, "out_shardings", outTypes, out))
+    return false;
+  if (in.empty() && out.empty()) return c.fail("has neither operands nor results");
+  Manual manual{c.module.shardings[in.empty() ? out[0] : in[0]].mesh, {}};
+  if (!manualAxes(c, manual.mesh, manual.axes)) return false;
+  if (c.op.regions[0].args.size() != operands.size())
+    return c.fail("has a region with another number of arguments than of operands");
+  const OpId o =
+      c.importer.appendOp("local", operands, c.importer.placeOf(c.op.loc), outTypes, c.op.nameRange, 1);
+  if (!o.valid() || !localBody(c, o, manual, in)) return false;
+  for (size_t i = 0; i < out.size(); ++i) {
+    ValueId v = c.module.result(o, i);
+    c.module[v].sharding = c.module.shardings.intern(manualPart(c.module, out[i], manual.axes));
+    if (c.module[v].sharding != out[i] && !c.importer.shardy.annotate(v, out[i], UINT32_MAX, c.op.loc))
+      return false;
+    if (!c.give(i, v)) return false;
+  }
+  return true;
+}
+
+// --- the rest ---
+
+bool dataFlowEdge(HloContext& c) {
+  if (!c.attr("sharding")) return c.give(c.operand(0));
+  return constraint(c);
+}
+
+bool nothing(HloContext&) { return true; } // sdy.mesh: read before all functions
+
+// custom_call @Sharding: the sharding is the call's attribute, as any op's.
+bool gspmdConstraint(HloContext& c) { return c.expectOperands(1) && c.give(c.operand(0)); }
+
+// A call of what is not known here, in a program that is sharded: kept, so that the rest can be propagated, planned and shown.
+bool opaque(HloContext& c) {
+  if (c.lifted()) return c.fail("calls something that is not known here");
+  std::vector<TypeId> types;
+  for (size_t i = 0; i < c.numResults(); ++i) {
+    if (c.op.resultTypes[i] && c.op.resultTypes[i]->kind == MlirType::Token) continue;
+    types.push_back(c.resultType(i));
+    if (!types.back().valid()) return false;
+  }
+  const MlirAttr* rule = c.attr("sdy.sharding_rule");
+  const AttrId target = c.stringAttr(c.text("call_target_name")), text = c.stringAttr(rule ? rule->body : "");
+  const std::vector<ValueId> operands = c.tensors();
+  const OpId o = rule ? c.emitOp("custom", operands, {{"target", target}, {"rule", text}}, types)
+                      : c.emitOp("custom", operands, {{"target", target}}, types);
+  if (!o.valid()) return false;
+  size_t at = 0;
+  for (size_t i = 0; i < c.numResults(); ++i)
+    if (!(c.op.resultTypes[i] && c.op.resultTypes[i]->kind == MlirType::Token) &&
+        !c.give(i, c.module.result(o, at++)))
+      return false;
+  return true;
+}
+
+bool gspmdManual(HloContext& c) {
+  return c.fail("begins or ends the code of one device by GSPMD's calls; print the program with Shardy "
+                "(jax_use_shardy_partitioner), whose sdy.manual_computation is imported");
+}
+
+const HloRow kRows[] = {
+    {"sdy.mesh", nothing},
+    {"custom_call", opaque},
+    {"custom_call @Sharding", gspmdConstraint},
+    {"custom_call @SPMDFullToShardShape", gspmdManual},
+    {"custom_call @SPMDShardToFullShape", gspmdManual},
+    {"sdy.sharding_constraint", constraint},
+    {"sdy.reshard", reshard},
+    {"sdy.sharding_group", group},
+    {"sdy.propagation_barrier", barrier},
+    {"sdy.named_computation", inPlace},
+    {"sdy.manual_computation", manualComputation},
+    {"sdy.data_flow_edge", dataFlowEdge},
+    {"sdy.all_gather", reshard},
+    {"sdy.all_slice", reshard},
+    {"sdy.all_to_all", reshard},
+    {"sdy.all_reduce", reshard},
+    {"sdy.reduce_scatter", reshard},
+    {"sdy.collective_permute", reshard},
+    {"sdy.replicated_to_unreduced", reshard},
+    {"sdy.sharded_to_unreduced", reshard},
+};
+
+} // namespace
+
+std::span<const HloRow> hloShardyRows() { return kRows; }
+
+} // namespace dtc
