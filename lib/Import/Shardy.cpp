@@ -8,7 +8,7 @@ namespace dtc {
 
 namespace {
 
-constexpr DiagKind kMesh{"shardy-mesh", "{0}"};
+constexpr DiagKind kMesh{"shardy-mesh", "this mesh cannot be used so: {0}"};
 constexpr DiagKind kSharding{"shardy-sharding", "this sharding does not fit its value: {0}"};
 
 const MlirAttr* find(const std::vector<MlirNamedAttr>& attrs, std::string_view name) {
@@ -120,7 +120,7 @@ std::optional<AxisRef> Shardy::axisOf(const ShardyAxis& axis, MeshId id) {
       return mesh.canonical({own, axis.pre, axis.size});
     }
   }
-  im_.diags.error(kMesh, axis.range, "the mesh has no axis \"" + axis.name + "\" that can be split so");
+  im_.diags.error(kMesh, axis.range, "it has no axis \"" + axis.name + "\", or none that can be split so");
   return std::nullopt;
 }
 

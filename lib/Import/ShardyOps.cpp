@@ -182,13 +182,23 @@ bool localBody(HloContext& c, OpId o, const Manual& manual, std::span<const Shar
   return true;
 }
 
+// The axes of the mesh that are not manual, as an attribute; invalid where there are none.
+AttrId freeAxes(HloContext& c, const Manual& manual) {
+  const Mesh& mesh = c.module.shardings.mesh(manual.mesh);
+  std::vector<AttrId> free;
+  for (const MeshAxis& a : mesh.axes)
+    if (std::ranges::none_of(manual.axes, [&](const AxisRef& m) { return overlaps(m, {a.name}, mesh); }))
+      free.push_back(c.wordAttr(c.module.strings[a.name]));
+  return free.empty() ? AttrId() : c.listAttr(free);
+}
+
 // Code of one device: a `local` region. All axes are manual in ours; along those that the text leaves free each device does
 // the same, and the results are brought to what the text asks for behind the region.
 bool manualComputation(HloContext& c) {
   if (!c.expectRegions(1)) return false;
   if (c.importer.shardy.manualMesh().valid())
     return c.fail("stands in the code of one device already: nested manual axes have no meaning here");
-  const std::vector<ValueId> operands = c.tensors();
+  std::vector<ValueId> operands = c.tensors();
   std::vector<TypeId> inTypes, outTypes;
   for (ValueId v : operands) inTypes.push_back(c.module[v].type);
   for (size_t i = 0; i < c.numResults(); ++i) outTypes.push_back(c.resultType(i));
@@ -205,8 +215,14 @@ bool manualComputation(HloContext& c) {
   if (!manualAxes(c, manual.mesh, manual.axes)) return false;
   if (c.op.regions[0].args.size() != operands.size())
     return c.fail("has a region with another number of arguments than of operands");
-  const OpId o =
-      c.importer.appendOp("local", operands, c.importer.placeOf(c.op.loc), outTypes, c.op.nameRange, 1);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const ShardingId bound = c.module.shardings.intern(manualPart(c.module, in[i], manual.axes));
+    if (bound != in[i] && !c.importer.shardy.annotate(operands[i], in[i], UINT32_MAX, c.op.loc)) return false;
+  }
+  AttrList attrs = c.importer.placeOf(c.op.loc);
+  if (const AttrId free = freeAxes(c, manual); free.valid())
+    attrs.insert(attrs.begin(), {c.module.strings.intern("free"), free});
+  const OpId o = c.importer.appendOp("local", operands, std::move(attrs), outTypes, c.op.nameRange, 1);
   if (!o.valid() || !localBody(c, o, manual, in)) return false;
   for (size_t i = 0; i < out.size(); ++i) {
     ValueId v = c.module.result(o, i);

@@ -50,6 +50,9 @@ void addControlOps(OpRegistry& ops) {
   OpRecord local =
       control("local", "the per-device view: all mesh axes are manual inside", RegionKind::Local);
   local.operands = "starts...";
+  local.attrs = {
+      {"free", AttrType::Axes, "",
+       "axes along which every device does the same: shardings go on through the region along them"}};
   ops.add(std::move(local));
 
   OpRecord recompute = control("recompute", "the block, computed again in the backward pass instead of kept",

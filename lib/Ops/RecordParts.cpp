@@ -27,7 +27,8 @@ bool operandsAlikeRule(const OpQuery& q, Rule& rule) {
 }
 
 bool followByPosition(const OpQuery& q, Rule& rule) {
-  if (!(q.record->ruleText ? ruleFromText(q, q.record->ruleText, rule) : q.record->rule(q, rule))) return false;
+  if (!(q.record->ruleText ? ruleFromText(q, q.record->ruleText, rule) : q.record->rule(q, rule)))
+    return false;
   const size_t rank = rule.operands[0].dims.size();
   for (size_t d = 0; d < rank; ++d) {
     const DimMap &from = rule.operands[0].dims[d], &to = rule.results[0].dims[d];

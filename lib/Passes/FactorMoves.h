@@ -16,6 +16,7 @@ enum class Flow : uint8_t { None = 0, Forward = 1, Backward = 2, Both = 3 };
 struct MovingTensor {
   const TensorMap* map = nullptr; // null: a literal, which has no sharding
   std::span<const DimSharding> dims;
+  std::vector<DimSharding> own; // what `dims` shows, where that is no variable's
   std::vector<AxisRef>
       taken; // axes that may not cut it further: replicated, pending, reserved by a later priority
 };

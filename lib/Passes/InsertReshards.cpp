@@ -205,9 +205,25 @@ private:
       for (uint32_t k = 0; k < m_[o].numRegions; ++k) rewriteRegion(o, kind, k, firstArg);
     out_->push_back(o);
     for (uint32_t k = 0; k < m_[o].numResults; ++k) {
+      if (kind == RegionKind::Local && m_[m_.result(o, k)].sharding.valid()) {
+        settleLocal(m_.result(o, k));
+        continue;
+      }
       define(m_.result(o, k), s_.shardingOf(s_.varOf[m_.result(o, k).index]));
       reduceOnce(m_.result(o, k));
     }
+  }
+
+  // A result of a `local` region is what is written; where axes are free, it may be wanted cut further.
+  void settleLocal(ValueId v) {
+    const ShardingId given = m_[v].sharding, solved = s_.shardingOf(s_.varOf[v.index]);
+    define(v, given);
+    if (given == solved || m_.shardings[given].dims == m_.shardings[solved].dims) return;
+    ReshardReason why;
+    why.kind = ReshardReason::Result;
+    const ValueId named = get(v, solved, why);
+    m_[named].name = m_[v].name;
+    m_[v].name = StrId();
   }
 
   void rewriteRegion(OpId o, RegionKind kind, uint32_t k, size_t firstArg) {

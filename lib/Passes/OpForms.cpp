@@ -270,6 +270,7 @@ std::vector<PricedForm> pricedForms(const PropagationState& s, const Relation& r
 }
 
 bool onOneMesh(const PropagationState& s, const Relation& rel) {
+  if (rel.inner) return false;
   VarId first = kNoVar;
   for (VarId v : rel.tensors) {
     if (v == kNoVar) continue;

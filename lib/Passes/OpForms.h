@@ -41,7 +41,7 @@ struct PricedForm {
 // An open dim of `held` takes what an op gives, if that goes on from what the dim has.
 void takeOpenDims(Sharding& held, const Sharding& given, const Mesh&);
 
-// Are all tensors of the relation on one mesh? (Across meshes only `reshard` goes, which has no forms; false for none.)
+// Are all tensors of the relation on one mesh, and none inside of a `local` region? (Across meshes only `reshard` goes, which has no forms; false for none.)
 [[nodiscard]] bool onOneMesh(const PropagationState&, const Relation&);
 
 // All forms (at most 64), the cheapest first; those of one price in the order in which chooseForm prefers them.

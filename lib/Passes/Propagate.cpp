@@ -1,4 +1,5 @@
 #include "dtc/Passes/Propagate.h"
+#include "ConstantCopies.h"
 #include "InsertReshards.h"
 #include "Policies.h"
 
@@ -50,6 +51,10 @@ static std::vector<OpForm> chooseForms(PropagationState& state, const PropagateO
   forms.reserve(state.relations.size());
   for (const Relation& r : state.relations) {
     PricedForm chosen;
+    if (r.inner) {
+      forms.emplace_back();
+      continue;
+    }
     if (r.op.valid() && options.policy == PropagationPolicy::Shardy && !explain)
       chosen.form = chooseForm(state, r); // the same form, whose price nobody asks for
     else if (r.op.valid())
@@ -67,6 +72,7 @@ bool propagate(Module& m, Diagnostics& diags, PropagationReport* report, const P
   if (!anyGlobal) return true; // closed already: left as it is
   if (!refuseLeftovers(m, diags)) return false;
   ensureMesh(m);
+  const ConstantCopies constants = splitConstants(m);
   PropagationState state(m, diags, report ? *report : unused);
   if (!state.build()) return false;
   if (!state.solve(options)) return false;
@@ -74,6 +80,7 @@ bool propagate(Module& m, Diagnostics& diags, PropagationReport* report, const P
   std::vector<OpForm> forms = chooseForms(state, options, report != nullptr);
   PendingDecision decision = decidePending(state, forms, options.policy == PropagationPolicy::Dtensor);
   insertReshards(state, forms, decision);
+  mergeConstants(m, constants);
   return !diags.hasErrors();
 }
 

@@ -61,6 +61,34 @@ uint64_t PropagationState::versionOf(uint32_t relation) const {
   return version;
 }
 
+// The tensor as it is outside of its region: cut by the region's axes, then by its own.
+static void addPrefix(MovingTensor& tensor, std::span<const PartList> prefix, const Mesh& mesh) {
+  tensor.own.assign(tensor.dims.begin(), tensor.dims.end());
+  for (size_t d = 0; d < prefix.size(); ++d) {
+    PartList parts = prefix[d];
+    for (const DimPart& p : tensor.own[d].parts) parts.push_back(p);
+    tensor.own[d].parts = std::move(parts);
+    std::erase_if(tensor.taken, [&](const AxisRef& a) {
+      const DimPart part{a, 0};
+      return !disjoint({&part, 1}, prefix[d], mesh);
+    });
+  }
+  tensor.dims = tensor.own;
+}
+
+// Takes the region's axes off again. False where they have grown together with what follows.
+static bool takePrefix(std::vector<DimSharding>& dims, std::span<const PartList> prefix) {
+  for (size_t d = 0; d < prefix.size(); ++d) {
+    PartList rest;
+    for (size_t i = 0; i < dims[d].parts.size(); ++i) {
+      if (i < prefix[d].size() && !(dims[d].parts[i] == prefix[d][i])) return false;
+      if (i >= prefix[d].size()) rest.push_back(dims[d].parts[i]);
+    }
+    dims[d].parts = std::move(rest);
+  }
+  return true;
+}
+
 FactorMoves PropagationState::movesOf(const Relation& rel, const Mesh& mesh) const {
   FactorMoves moves{rel.moving(), mesh, {}, rel.rule.operands.size(), tiesAreNobodys_, rel.elementwise};
   moves.tensors.reserve(rel.tensors.size());
@@ -71,6 +99,7 @@ FactorMoves PropagationState::movesOf(const Relation& rel, const Mesh& mesh) con
     tensor.map = &mapOf(moves.rule, t);
     tensor.dims = var.dims;
     tensor.taken = var.replicated;
+    if (t == rel.prefixed) addPrefix(tensor, rel.prefix, mesh);
     for (const PendingAxis& p : var.pending) tensor.taken.push_back(p.axis);
     for (const DimPart& p : var.reserved) tensor.taken.push_back(p.axis);
   }
@@ -103,7 +132,7 @@ bool PropagationState::update(uint32_t relation, int level, std::vector<VarId>& 
     if (vars[v].mesh != vars[first].mesh) return false;
   }
   if (first == kNoVar) return false;
-  if (!anyCut(rel)) { // nothing that could move
+  if (rel.prefixed == SIZE_MAX && !anyCut(rel)) { // nothing that could move
     agreedAt_[relation] = version;
     return false;
   }
@@ -118,14 +147,16 @@ bool PropagationState::update(uint32_t relation, int level, std::vector<VarId>& 
     return false;
   tried_[relation] = {version, key};
   bool agreed = false;
-  const std::vector<MovedTensor> moved = moveAxes(movesOf(rel, mesh(first)), flows_, agreed);
+  std::vector<MovedTensor> moved = moveAxes(movesOf(rel, mesh(first)), flows_, agreed);
   if (agreed) agreedAt_[relation] = version;
-  for (const MovedTensor& t : moved) {
+  const size_t before = changed.size();
+  for (MovedTensor& t : moved) {
+    if (t.tensor == rel.prefixed && !takePrefix(t.dims, rel.prefix)) continue;
     recordReasons(rel, t);
     vars[rel.tensors[t.tensor]].dims = t.dims;
     changed.push_back(rel.tensors[t.tensor]);
   }
-  return !moved.empty();
+  return changed.size() > before;
 }
 
 // The relation that made the variable last, its users in program order before it: they are looked at first.
@@ -207,7 +238,9 @@ void PropagationState::resolveTies(bool viewsOnly) {
   bool everywhere = true; // the first time; then only around what has changed
   for (uint32_t r = 0; r < relations.size(); ++r) {
     std::vector<VarId> changed;
-    if (!relations[r].op.valid() || agrees(r) || !settle(relations[r], viewsOnly, changed)) continue;
+    if (!relations[r].op.valid() || relations[r].inner || agrees(r) ||
+        !settle(relations[r], viewsOnly, changed))
+      continue;
     for (VarId v : changed) ++version_[v];
     if (everywhere) {
       runStageOnAll(kLevels - 1);

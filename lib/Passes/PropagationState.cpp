@@ -56,6 +56,7 @@ void PropagationState::unite(ValueId a, ValueId b) {
   if (varOf.size() < m.values.size()) varOf.resize(m.values.size(), kNoVar);
   VarId va = varOf[a.index];
   varOf[b.index] = va;
+  vars[va].shared = true;
   if (!vars[va].written) annotate(va, m[b].sharding);
 }
 
@@ -84,6 +85,7 @@ void PropagationState::linkAll(std::span<const ValueId> sources, ValueId target)
     r.values.push_back(v);
   }
   if (r.tensors.empty()) return;
+  vars[varOf[target.index]].shared = true;
   r.rule = identityRule(m.typeOf(target).dims, 0, r.tensors.size());
   r.tensors.push_back(varOf[target.index]);
   r.values.push_back(target);
@@ -91,7 +93,27 @@ void PropagationState::linkAll(std::span<const ValueId> sources, ValueId target)
   relations.push_back(std::move(r));
 }
 
+// What the constraints on each value say: an invalid id where they differ.
+void PropagationState::collectConstraints() {
+  auto add = [&](ValueId v, ShardingId s) {
+    auto [it, fresh] = constraintOn_.emplace(v.index, s);
+    if (!fresh && it->second != s) it->second = ShardingId();
+  };
+  for (FuncId f : m.order) {
+    if (m[f].spmd) continue;
+    forEachOp(m, m[f].body, [&](OpId o) {
+      const OpRecord& rec = m.record(o);
+      if (rec.constraint == Constraint::Shard && m[m.result(o)].sharding.valid())
+        add(m.operand(o, 0), m[m.result(o)].sharding);
+      if (rec.regions == RegionKind::Local)
+        for (uint32_t i = 0; i < m[o].numOperands; ++i)
+          add(m.operand(o, i), m[m[m.region(o)].args[i]].sharding);
+    });
+  }
+}
+
 bool PropagationState::build() {
+  collectConstraints();
   varOf.assign(m.values.size(), kNoVar);
   relationOf.assign(m.ops.size(), ~0u);
   resultVars.resize(m.functions.size());
@@ -275,10 +297,25 @@ void PropagationState::buildShard(OpId o, MeshId mesh) {
     if (!fresh) unite(it->second, y);
   }
   if (x.index >= varOf.size() || varOf[x.index] == kNoVar) return;
+  constrainOperand(x, m[y].sharding);
   if (Relation* rel = linkVars(varOf[x.index], varOf[y.index], m.typeOf(x).dims, x, y)) {
     rel->elementwise = true;
     rel->singleUse = m.typeOf(x).rank() == 0 || uses_[x] == 1;
   }
+}
+
+// What a closed constraint says of a value it says of the value before it, too, if no other constraint on that says otherwise.
+// Not of what a loop carries or a branch gives: that is several values.
+void PropagationState::constrainOperand(ValueId x, ShardingId written) {
+  ShardingVar& var = vars[varOf[x.index]];
+  if (!written.valid() || var.written || !(var.value == x) || var.shared) return;
+  const Sharding& s = m.shardings[written];
+  if (!s.closed() || !s.pending.empty()) return;
+  auto found = constraintOn_.find(x.index);
+  if (found == constraintOn_.end() || found->second != written) return;
+  const bool mine = var.written;
+  annotate(varOf[x.index], written);
+  var.written = mine; // a value that no one wrote on: it may be pending
 }
 
 // `direction` is that in which nothing propagates.
@@ -303,7 +340,11 @@ bool PropagationState::buildRegionOp(OpId o, MeshId mesh) {
   if (kind == RegionKind::Local ||
       kind == RegionKind::Fused) { // its own shardings are written; inside is per device
     for (uint32_t r = 0; r < numResults; ++r) addVar(m.result(o, r), mesh, m[m.result(o, r)].sharding);
-    return true;
+    for (uint32_t i = 0; i < m[o].numOperands && kind == RegionKind::Local; ++i)
+      if (const ValueId v = m.operand(o, i); v.index < varOf.size() && varOf[v.index] != kNoVar)
+        constrainOperand(v, m[m[m.region(o)].args[i]].sharding);
+    const AttrId free = kind == RegionKind::Local ? m.attr(o, "free") : AttrId();
+    return !free.valid() || buildFree(o, mesh, free);
   }
   const size_t firstStart = kind == RegionKind::For ? 2 : kind == RegionKind::Cond ? 1 : 0;
   const size_t firstArg = kind == RegionKind::For ? 1 : 0;
@@ -316,6 +357,7 @@ bool PropagationState::buildRegionOp(OpId o, MeshId mesh) {
         unite(m[m.region(o, 0)].args[a], arg);
       else
         addVar(arg, mesh, m[arg].sharding);
+      vars[varOf[arg.index]].shared = true;
       if (!carried && r == 0) link(m.operand(o, firstStart + a - firstArg), arg);
     }
     if (!buildBlock(b, mesh)) return false;
@@ -340,6 +382,42 @@ bool PropagationState::buildRegionOp(OpId o, MeshId mesh) {
     else
       linkAll(sources, res);
   }
+  return true;
+}
+
+// A tensor outside of a `local` region and its piece inside: cut alike, but for the region's own axes.
+void PropagationState::linkInner(ValueId outer, ValueId inner, ShardingId written, bool inward) {
+  if (outer.index >= varOf.size() || inner.index >= varOf.size() || !written.valid()) return;
+  const VarId o = varOf[outer.index], i = varOf[inner.index];
+  if (o == kNoVar || i == kNoVar) return;
+  Relation* rel = inward ? linkVars(o, i, m.typeOf(outer).dims, outer, inner)
+                         : linkVars(i, o, m.typeOf(outer).dims, inner, outer);
+  rel->inner = true;
+  rel->prefixed = inward ? 1 : 0;
+  for (const DimSharding& d : m.shardings[written].dims) rel->prefix.push_back(d.parts);
+}
+
+// A region in which axes are left free: its values have shardings over those, which no one writes; its results stay open to
+// them, and are resharded behind it.
+bool PropagationState::buildFree(OpId o, MeshId mesh, AttrId free) {
+  const BlockId b = m.region(o);
+  const size_t firstVar = vars.size(), firstRelation = relations.size();
+  for (ValueId a : m[b].args) addVar(a, mesh, {});
+  if (!buildBlock(b, mesh)) return false;
+  std::vector<AxisRef> manual;
+  for (const MeshAxis& axis : m.shardings.mesh(mesh).axes) {
+    auto isFree = [&](AttrId a) { return m.attrs[a].kind == Attr::Word && m.attrs[a].text == axis.name; };
+    if (!std::ranges::any_of(m.attrs[free].list, isFree)) manual.push_back({axis.name});
+  }
+  for (size_t v = firstVar; v < vars.size(); ++v) vars[v].replicated = manual;
+  for (size_t i = 0; i < m[b].args.size(); ++i)
+    linkInner(m.operand(o, i), m[b].args[i], m[m[b].args[i]].sharding, true);
+  for (size_t i = 0; i < m[b].yields.size(); ++i) {
+    const ValueId result = m.result(o, i);
+    for (DimSharding& d : vars[varOf[result.index]].annotated) d.open = true;
+    linkInner(result, m[b].yields[i], m[result].sharding, false);
+  }
+  for (size_t r = firstRelation; r < relations.size(); ++r) relations[r].inner = true;
   return true;
 }
 

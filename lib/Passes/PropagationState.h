@@ -22,6 +22,7 @@ struct ShardingVar {
   PartList reserved;     // annotated parts whose priority has not come yet: nobody else may use them
   ValueId value;         // one of its values, for reasons
   bool written = false;  // a sharding is written on one of its values: a constraint
+  bool shared = false;   // what a loop carries, a branch gives, a group has: several values
   bool isResult = false; // of a function's result, not of the value that is returned
 };
 
@@ -34,12 +35,15 @@ struct Relation {
   std::vector<VarId> tensors; // operands, then results; kNoVar for literals
   std::vector<ValueId> values;
   // When axes move: what is simple goes first (see flowOf in PropagateSolve.cpp).
-  Flow early = Flow::None;  // elementwise ops, views, boundaries; forward only: dynamic slices
-  bool elementwise = false; // FactorMoves.h
-  bool singleUse = true;    // no operand is used elsewhere too
-  bool broadcast = false;   // the result has dims of its own: backward before forward
-  bool barrier = false;     // `early` at all times
-  bool returned = false;    // of a function's result: looked at before and after all others
+  Flow early = Flow::None;      // elementwise ops, views, boundaries; forward only: dynamic slices
+  bool elementwise = false;     // FactorMoves.h
+  bool singleUse = true;        // no operand is used elsewhere too
+  bool broadcast = false;       // the result has dims of its own: backward before forward
+  bool barrier = false;         // `early` at all times
+  bool inner = false;           // within a `local` region, or at its edge: nothing is resharded for it
+  size_t prefixed = SIZE_MAX;   // the tensor that is inside of such a region, of which …
+  std::vector<PartList> prefix; // … the region's own axes cut each dim before
+  bool returned = false;        // of a function's result: looked at before and after all others
   [[nodiscard]] const Rule& moving() const { return follow ? *follow : rule; }
 };
 
@@ -73,6 +77,10 @@ private:
   void buildCall(OpId o);
   void buildShard(OpId o, MeshId mesh);
   void buildBarrier(OpId o);
+  [[nodiscard]] bool buildFree(OpId o, MeshId mesh, AttrId free);
+  void linkInner(ValueId outer, ValueId inner, ShardingId written, bool inward);
+  void collectConstraints();
+  void constrainOperand(ValueId x, ShardingId written);
   void classify(Relation&, const OpRecord&) const;
   [[nodiscard]] bool buildBlock(BlockId b, MeshId mesh);
   [[nodiscard]] bool buildOp(OpId o, MeshId mesh);
@@ -100,8 +108,9 @@ private:
   void queueRelationsOf(VarId, uint32_t except, std::vector<uint32_t>& work);
   void recordReasons(const Relation&, const MovedTensor&);
   UseCounts uses_;
-  bool tiesAreNobodys_ = false;                       // FactorMoves.h
-  std::vector<std::vector<uint32_t>> relationsOfVar_; // without those of function results
+  std::unordered_map<uint32_t, ShardingId> constraintOn_; // by value
+  bool tiesAreNobodys_ = false;                           // FactorMoves.h
+  std::vector<std::vector<uint32_t>> relationsOfVar_;     // without those of function results
   // How often a variable has changed, and the sum of that over a relation's variables when it was last found to agree in all
   // factors: until one changes there is nothing to do for it, at any level.
   std::vector<uint32_t> version_;

@@ -13,7 +13,7 @@ namespace dtc {
 
 // What settles conflicts (sharding.md, "How shardings are found").
 enum class PropagationPolicy : uint8_t {
-  Shardy,   // Shardy's order and tie-breaks; what is still tied goes by price
+  Shardy,   // Shardy's order and tie-breaks
   Dtensor,  // forward only, op by op, least redistribution
   Cost,     // Shardy's, then local alternatives within two ops, by whole price
   Explicit, // an error that lists the choices
