@@ -12,6 +12,7 @@ void addBinaryOps(OpRegistry&);
 void addSpecialOps(OpRegistry&);
 void addTernaryOps(OpRegistry&);
 void addContractOps(OpRegistry&);
+void addLinearAlgebraOps(OpRegistry&);
 void addReduceOps(OpRegistry&);
 void addCollectiveOps(OpRegistry&);
 void addNormaliseOps(OpRegistry&);

@@ -14,6 +14,7 @@ constexpr OpFamily kFamilies[] = {
     {"special", "functions of mathematical physics, and of the bits of numbers", addSpecialOps},
     {"ternary", "functions of three elements, broadcast as NumPy does", addTernaryOps},
     {"contract", "sums of products", addContractOps},
+    {"linear algebra", "matrices factored, and systems of equations solved", addLinearAlgebraOps},
     {"reduce", "one value out of many, over some or all dims", addReduceOps},
     {"normalise", "softmax, norms and the losses over them", addNormaliseOps},
     {"window", "sums and extremes over a moving window", addConvolutionOps},

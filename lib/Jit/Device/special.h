@@ -42,6 +42,16 @@ template <class D, int N> DTC_FN D dtc_horner(const f64 (&c)[N], D x) {
 #endif
 
 #ifndef __CUDACC__ // CUDA has these itself (cuda.h)
+extern "C" {
+f32 asinhf(f32);
+f32 acoshf(f32);
+f32 atanhf(f32);
+f32 cbrtf(f32);
+f64 asinh(f64);
+f64 acosh(f64);
+f64 atanh(f64);
+f64 cbrt(f64);
+}
 DTC_LANES1(asinh)
 DTC_LANES1(acosh)
 DTC_LANES1(atanh)
