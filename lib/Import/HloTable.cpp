@@ -8,8 +8,9 @@ namespace {
 
 using Family = std::span<const HloRow> (*)();
 constexpr Family kFamilies[] = {
-    hloElementwiseRows, hloShapeRows, hloContractRows, hloControlRows,    hloNormaliseRows,
-    hloReduceRows,      hloCheckRows, hloShardyRows,   hloCollectiveRows,
+    hloElementwiseRows, hloShapeRows,         hloContractRows, hloControlRows,    hloNormaliseRows,
+    hloReduceRows,      hloCheckRows,         hloShardyRows,   hloCollectiveRows, hloMathRows,
+    hloConvolutionRows, hloLinearAlgebraRows, hloRandomRows,
 };
 
 const std::unordered_map<std::string_view, const HloRow*>& rowsByName() {

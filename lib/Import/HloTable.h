@@ -25,4 +25,9 @@ struct HloRow {
 [[nodiscard]] std::span<const HloRow> hloShardyRows();      // ShardyOps.cpp
 [[nodiscard]] std::span<const HloRow> hloCollectiveRows();  // HloCollectives.cpp
 
+[[nodiscard]] std::span<const HloRow> hloMathRows();          // HloMath.cpp
+[[nodiscard]] std::span<const HloRow> hloConvolutionRows();   // HloConvolution.cpp
+[[nodiscard]] std::span<const HloRow> hloLinearAlgebraRows(); // HloLinearAlgebra.cpp
+[[nodiscard]] std::span<const HloRow> hloRandomRows();        // HloRandom.cpp
+
 } // namespace dtc

@@ -1,0 +1,241 @@
+// Matrices factored and solved, and Fourier transforms, which are products with matrices of roots of unity.
+#include "HloTable.h"
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+namespace dtc {
+
+namespace {
+
+bool cholesky(HloContext& c) {
+  if (!c.expectOperands(1)) return false;
+  auto lower = c.flagOr("lower", false);
+  return lower && c.give(c.emit("cholesky", {c.operand(0)}, {{"lower", c.boolAttr(*lower)}}));
+}
+
+bool solve(HloContext& c, bool left, bool lower, bool unit, bool transposed) {
+  return c.give(c.emit("triangular_solve", {c.operand(0), c.operand(1)},
+                       {{"left_side", c.boolAttr(left)},
+                        {"lower", c.boolAttr(lower)},
+                        {"unit_diagonal", c.boolAttr(unit)},
+                        {"transpose_a", c.boolAttr(transposed)}}));
+}
+
+bool triangularSolve(HloContext& c) {
+  if (!c.expectOperands(2)) return false;
+  auto left = c.flagOr("left_side", true), lower = c.flagOr("lower", true),
+       unit = c.flagOr("unit_diagonal", false);
+  const std::string_view how = c.word("transpose_a");
+  if (!left || !lower || !unit) return false;
+  if (!how.empty() && how != "NO_TRANSPOSE" && how != "TRANSPOSE" && how != "ADJOINT")
+    return c.failAttr("transpose_a", "is none of NO_TRANSPOSE, TRANSPOSE and ADJOINT");
+  return solve(c, *left, *lower, *unit, how == "TRANSPOSE" || how == "ADJOINT");
+}
+
+// --- LAPACK's calls for the same: the letters of its arguments as numbers in mhlo.backend_config ---
+
+std::optional<char> letter(HloContext& c, std::string_view name) {
+  const MlirAttr* config = c.attr("mhlo.backend_config");
+  if (config && config->kind == MlirAttr::Dict)
+    for (const MlirNamedAttr& a : config->dict)
+      if (a.name == name && a.value.kind == MlirAttr::Int) return static_cast<char>(a.value.integer);
+  c.fail("needs '" + std::string(name) + "' in its mhlo.backend_config");
+  return std::nullopt;
+}
+
+// The factor, and per matrix 0: it was found. Where it is not, it has NaN in it.
+bool potrf(HloContext& c) {
+  if (!c.expectOperands(1) || c.numResults() != 2) return c.fail("has one operand and two results");
+  auto half = letter(c, "uplo");
+  if (!half) return false;
+  ValueId y = c.emit("cholesky", {c.operand(0)}, {{"lower", c.boolAttr(*half == 'L')}});
+  return c.give(0, y) && c.give(1, c.splat(0, c.resultDType(1), c.resultShape(1)));
+}
+
+bool trsm(HloContext& c) {
+  if (!c.expectOperands(2)) return false;
+  auto side = letter(c, "side"), half = letter(c, "uplo"), how = letter(c, "trans_x"),
+       diagonal = letter(c, "diag");
+  return side && half && how && diagonal &&
+         solve(c, *side == 'L', *half == 'L', *diagonal == 'U', *how != 'N');
+}
+
+// --- Fourier transforms ---
+
+constexpr int64_t kDirect = 64;    // up to this length by one product
+constexpr int64_t kLargest = 2048; // and a length without small divisors up to this
+
+// Planes of complex numbers; an invalid im is 0.
+struct Planes {
+  ValueId re, im;
+};
+
+class Transform {
+public:
+  Transform(HloContext& c, DType part, bool inverse) : c_(c), part_(part), sign_(inverse ? 1 : -1) {}
+
+  // Of dim `dim`, over its own length. Nothing and an error where that has too large a prime factor.
+  std::optional<Planes> along(Planes z, int64_t dim) {
+    z = each(z, [&](ValueId v) { return swapped(v, dim); });
+    auto y = last(z);
+    if (y) *y = each(*y, [&](ValueId v) { return swapped(v, dim); });
+    return y;
+  }
+  Planes scaled(Planes z, double by) {
+    return each(z, [&](ValueId v) { return c_.emit("mul", {v, c_.literal(by, part_)}); });
+  }
+  // Along the last dim, half of whose spectrum of length n is given: the real numbers that it is of.
+  ValueId realFromHalf(Planes z, int64_t n) {
+    const int64_t half = n / 2 + 1;
+    auto weight = [&](int64_t k) { return (k == 0 || 2 * k == n ? 1.0 : 2.0) / static_cast<double>(n); };
+    ValueId cosine = matrix(half, n, [&](int64_t k, int64_t j) { return weight(k) * root(j * k, n).re; });
+    ValueId sine = matrix(half, n, [&](int64_t k, int64_t j) { return weight(k) * root(j * k, n).im; });
+    ValueId y = product(z.re, cosine);
+    return z.im.valid() ? c_.emit("sub", {y, product(z.im, sine)}) : y;
+  }
+
+private:
+  struct Root {
+    double re, im;
+  };
+  template <class F> Planes each(Planes z, F&& f) { return {f(z.re), z.im.valid() ? f(z.im) : ValueId()}; }
+  // exp(± 2πi k / n)
+  Root root(int64_t k, int64_t n) const {
+    const double angle = 2 * M_PI * static_cast<double>(k % n) / static_cast<double>(n);
+    return {std::cos(angle), sign_ * std::sin(angle)};
+  }
+  template <class F> ValueId matrix(int64_t rows, int64_t columns, F&& element) {
+    HloNumbers n{part_, false, {}};
+    auto put = [&](auto v) {
+      const auto* bytes = reinterpret_cast<const std::byte*>(&v);
+      n.bytes.insert(n.bytes.end(), bytes, bytes + sizeof v);
+    };
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j)
+        part_ == DType::F64 ? put(element(i, j)) : put(static_cast<float>(element(i, j)));
+    const int64_t shape[] = {rows, columns};
+    return c_.constant(n, c_.tensorType(part_, shape));
+  }
+  ValueId product(ValueId x, ValueId matrix) { return c_.emit("matmul", {x, matrix}); }
+  ValueId swapped(ValueId v, int64_t dim) { return permuted(v, dim, static_cast<int64_t>(c_.rankOf(v)) - 1); }
+  ValueId permuted(ValueId v, int64_t a, int64_t b) {
+    std::vector<int64_t> perm(c_.rankOf(v));
+    std::iota(perm.begin(), perm.end(), 0);
+    if (v.valid()) std::swap(perm[static_cast<size_t>(a)], perm[static_cast<size_t>(b)]);
+    return c_.transpose(v, perm);
+  }
+  // (a + ib)(p + iq), element by element or as products with matrices.
+  template <class Mul> Planes times(Planes z, ValueId p, ValueId q, Mul&& mul) {
+    if (!z.im.valid()) return {mul(z.re, p), mul(z.re, q)};
+    return {c_.emit("sub", {mul(z.re, p), mul(z.im, q)}), c_.emit("add", {mul(z.re, q), mul(z.im, p)})};
+  }
+
+  std::optional<Planes> last(Planes z) {
+    const std::vector<int64_t> shape = c_.shapeOf(z.re);
+    const int64_t n = shape.empty() ? 1 : shape.back();
+    if (n <= 1) return z;
+    int64_t outer = std::min(kDirect, n - 1);
+    while (n % outer != 0) --outer;
+    if (n <= kDirect || outer == 1) {
+      if (n > kLargest) {
+        c_.fail("is of length " + std::to_string(n) + ", which has a prime factor above " +
+                std::to_string(kLargest));
+        return std::nullopt;
+      }
+      return times(z, matrix(n, n, [&](int64_t j, int64_t k) { return root(j * k, n).re; }),
+                   matrix(n, n, [&](int64_t j, int64_t k) { return root(j * k, n).im; }),
+                   [&](ValueId x, ValueId m) { return product(x, m); });
+    }
+    return mixed(z, shape, outer, n / outer);
+  }
+
+  // J. Cooley and J. Tukey, 1965: with j = j1 b + j2 and k = k1 + a k2, transforms of length a, then factors exp(2πi j2 k1 / n),
+  // then transforms of length b.
+  std::optional<Planes> mixed(Planes z, const std::vector<int64_t>& shape, int64_t a, int64_t b) {
+    std::vector<int64_t> parts(shape.begin(), shape.end() - 1);
+    parts.push_back(a);
+    parts.push_back(b);
+    const auto rank = static_cast<int64_t>(parts.size());
+    auto turned = [&](ValueId v) { return permuted(v, rank - 2, rank - 1); };
+    z = each(z, [&](ValueId v) { return turned(c_.reshape(v, parts)); }); // [.., j2, j1]
+    auto y = last(z);                                                     // [.., j2, k1]
+    if (!y) return y;
+    *y = times(*y, matrix(b, a, [&](int64_t j, int64_t k) { return root(j * k, a * b).re; }),
+               matrix(b, a, [&](int64_t j, int64_t k) { return root(j * k, a * b).im; }),
+               [&](ValueId x, ValueId m) { return c_.emit("mul", {x, m}); });
+    *y = each(*y, turned);
+    y = last(*y); // [.., k1, k2]
+    if (!y) return y;
+    return each(*y, [&](ValueId v) { return c_.reshape(turned(v), shape); });
+  }
+
+  HloContext& c_;
+  DType part_;
+  double sign_;
+};
+
+ValueId cutTo(HloContext& c, ValueId x, int64_t length) {
+  std::vector<int64_t> limit = c.shapeOf(x), start(limit.size(), 0);
+  if (limit.empty() || limit.back() == length) return x;
+  limit.back() = length;
+  return c.emit("slice", {x}, {{"start", c.intsAttr(start)}, {"limit", c.intsAttr(limit)}});
+}
+
+bool fft(HloContext& c) {
+  if (!c.expectOperands(1)) return false;
+  const std::string_view type = c.word("fft_type");
+  auto lengths = c.ints("fft_length");
+  ValueId x = c.operand(0);
+  if (!lengths || !x.valid() || !c.resultType().valid()) return false;
+  const bool fromReal = type == "RFFT", toReal = type == "IRFFT", inverse = toReal || type == "IFFT";
+  if (!fromReal && !inverse && type != "FFT")
+    return c.failAttr("fft_type", "is none of FFT, IFFT, RFFT and IRFFT");
+  const std::vector<int64_t> shape = c.resultShape(), own = c.shapeOf(x);
+  const size_t rank = own.size(), count = lengths->size();
+  if (count == 0 || count > rank || count > 3)
+    return c.failAttr("fft_length", "has a length for each of 1 to 3 last dims");
+  if (std::accumulate(own.begin(), own.end(), int64_t{1}, std::multiplies<>()) == 0)
+    return c.give(c.convert(c.splat(0, fromReal ? c.dtypeOf(x) : c.resultDType(), shape), c.resultDType()));
+  const int64_t half = lengths->back() / 2 + 1;
+  if (lengths->back() < 1 || own.back() != (toReal ? half : lengths->back()))
+    return c.failAttr("fft_length", "does not fit the operand");
+  // A leading dim of 1: what is multiplied by a matrix has two dims at least.
+  std::vector<int64_t> framed = own;
+  framed.insert(framed.begin(), 1);
+  x = c.reshape(x, framed);
+  Planes z{fromReal ? x : c.emit("real", {x}), fromReal ? ValueId() : c.emit("imag", {x})};
+  Transform transform(c, c.dtypeOf(z.re), inverse);
+  double scale = 1;
+  for (size_t i = 0; i < count; ++i) { // of real numbers the last dim comes first
+    const size_t back = fromReal ? i : count - 1 - i;
+    const int64_t dim = static_cast<int64_t>(rank - back);
+    if (toReal && back == 0) break;
+    auto y = transform.along(z, dim);
+    if (!y) return false;
+    z = *y;
+    if (fromReal && back == 0) z = {cutTo(c, z.re, half), z.im.valid() ? cutTo(c, z.im, half) : ValueId()};
+    if (inverse) scale /= static_cast<double>(framed[static_cast<size_t>(dim)]);
+  }
+  if (scale != 1) z = transform.scaled(z, scale);
+  if (toReal) return c.give(c.reshape(transform.realFromHalf(z, lengths->back()), shape));
+  if (!z.im.valid()) z.im = c.emit("mul", {z.re, c.literal(0, c.dtypeOf(z.re))});
+  return c.give(c.reshape(c.emit("complex", {z.re, z.im}), shape));
+}
+
+const HloRow kRows[] = {
+    {"stablehlo.cholesky", cholesky},
+    {"stablehlo.fft", fft},
+    {"stablehlo.triangular_solve", triangularSolve},
+    {"custom_call @lapack_spotrf_ffi", potrf},
+    {"custom_call @lapack_dpotrf_ffi", potrf},
+    {"custom_call @lapack_strsm_ffi", trsm},
+    {"custom_call @lapack_dtrsm_ffi", trsm},
+};
+
+} // namespace
+
+std::span<const HloRow> hloLinearAlgebraRows() { return kRows; }
+
+} // namespace dtc
