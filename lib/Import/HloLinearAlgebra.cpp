@@ -45,13 +45,20 @@ std::optional<char> letter(HloContext& c, std::string_view name) {
   return std::nullopt;
 }
 
-// The factor, and per matrix 0: it was found. Where it is not, it has NaN in it.
+// The factor, and per matrix whether it could not be found: then it has NaN in it.
 bool potrf(HloContext& c) {
   if (!c.expectOperands(1) || c.numResults() != 2) return c.fail("has one operand and two results");
   auto half = letter(c, "uplo");
   if (!half) return false;
-  ValueId y = c.emit("cholesky", {c.operand(0)}, {{"lower", c.boolAttr(*half == 'L')}});
-  return c.give(0, y) && c.give(1, c.splat(0, c.resultDType(1), c.resultShape(1)));
+  const ValueId x = c.operand(0), y = c.emit("cholesky", {x}, {{"lower", c.boolAttr(*half == 'L')}});
+  if (!y.valid()) return false;
+  const auto rank = static_cast<int64_t>(c.rankOf(y));
+  const int64_t dims[] = {rank - 2, rank - 1};
+  const ValueId failed = c.emit("any", {c.emit("is_nan", {y})}, {{"dims", c.intsAttr(dims)}});
+  // The other triangle of x stays as it was.
+  const ValueId other =
+      c.emit(*half == 'L' ? "triu" : "tril", {x}, {{"diagonal", c.intAttr(*half == 'L' ? 1 : -1)}});
+  return c.give(0, c.emit("add", {y, other})) && c.give(1, c.convert(failed, c.resultDType(1)));
 }
 
 bool trsm(HloContext& c) {

@@ -8,15 +8,16 @@ namespace dtc {
 
 namespace {
 
-template <size_t N> struct Name {
+// Not called as the like of it in HloElementwise.cpp: clang 19 gives both objects one symbol.
+template <size_t N> struct OpName {
   char text[N];
-  constexpr Name(const char (&t)[N]) { std::copy_n(t, N, text); }
+  constexpr OpName(const char (&t)[N]) { std::copy_n(t, N, text); }
 };
 
-template <Name name> bool unary(HloContext& c) {
+template <OpName name> bool unary(HloContext& c) {
   return c.expectOperands(1) && c.give(c.emit(name.text, {c.operand(0)}));
 }
-template <Name name> bool binary(HloContext& c) {
+template <OpName name> bool binary(HloContext& c) {
   return c.expectOperands(2) && c.give(c.emit(name.text, {c.operand(0), c.operand(1)}));
 }
 
@@ -50,7 +51,7 @@ bool alignsAtEnd(HloContext& c) {
   return true;
 }
 
-template <Name name> bool broadcasting(HloContext& c) {
+template <OpName name> bool broadcasting(HloContext& c) {
   const HloRow* row = findHloRow(name.text);
   if (!row) return c.fail("has no counterpart here");
   return alignsAtEnd(c) && row->convert(c);
@@ -61,6 +62,11 @@ bool lapack(HloContext& c) {
   return c.fail(
       "calls LAPACK, which no op of dtc does: compute it outside of the program and give the result as "
       "an argument");
+}
+
+bool raggedDot(HloContext& c) {
+  return c.fail("multiplies rows in groups, which no op of dtc does: loop over the groups, or mask a product "
+                "per group");
 }
 
 const HloRow kRows[] = {
@@ -105,6 +111,7 @@ const HloRow kRows[] = {
     {"chlo.lgamma", unary<"lgamma">},
     {"chlo.next_after", binary<"next_after">},
     {"chlo.polygamma", binary<"polygamma">},
+    {"chlo.ragged_dot", raggedDot},
     {"chlo.sinh", unary<"sinh">},
     {"chlo.square", unary<"square">},
     {"chlo.tan", unary<"tan">},

@@ -96,6 +96,10 @@ bool choleskyDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
   const OpQuery q = queryOf(m, op, b.diags);
   const Type t = q.type(0);
   const size_t rank = t.rank();
+  if (t.dims.back() == Dim(0)) { // no column to begin with
+    results.push_back(m.operand(op, 0));
+    return true;
+  }
   const std::string n = std::to_string(t.dims.back().value()), last = std::to_string(rank - 1),
                     second = std::to_string(rank - 2);
   const bool lower = q.boolAttr("lower");
@@ -219,6 +223,10 @@ bool solveDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
   const Solve s(q);
   const Type t = q.type(1);
   const size_t rank = t.rank();
+  if (q.type(0).dims.back() == Dim(0)) {
+    results.push_back(m.operand(op, 1));
+    return true;
+  }
   const int64_t n = q.type(0).dims.back().value(), end = static_cast<int64_t>(rank) - 1;
   const std::string last = std::to_string(rank - 1), second = std::to_string(rank - 2);
   std::string text = s.left ? "" : "%b = transpose %x {perm = " + swapPerm(rank) + "}\n";
