@@ -27,6 +27,7 @@ constexpr Reviewed kReviewed[] = {
     {"log2", "P(min) -> P(min)", "defined on a part of the line: it holds through NaN alone"},
     {"log1p", "P(min) -> P(min)", "defined on a part of the line: it holds through NaN alone"},
     {"sqrt", "P(min) -> P(min)", "defined on a part of the line: it holds through NaN alone"},
+    {"cholesky", "P(min) -> P(min)", "of 1 by 1 it is the root: as sqrt"},
     {"acosh", "P(min) -> P(min)", "defined on a part of the line: it holds through NaN alone"},
     {"zeta", "P(min) -> P(max)", "defined on a part of the line: it holds through NaN alone"},
     {"next_after", "R, P(max) -> P(avg)", "neighbours are equal within the tolerance"},
