@@ -42,6 +42,12 @@ ElementNode rowNode(const OpQuery& q, ElementBuilder& b, ElementNode index) {
 
 std::span<const ScatterKind> scatterKinds() { return kScatterKinds; }
 
+bool combinesComplex(const OpQuery& q, const ScatterKind& kind) {
+  const bool planes = (kind.reduce == PendingKind::None && !kind.combine) || kind.reduce == PendingKind::Sum;
+  if (planes || !isComplex(q.type(0).dtype)) return true;
+  return reportShape(q, "of complex numbers has reduce = \"set\" or \"sum\"");
+}
+
 const ScatterKind* scatterKind(const OpQuery& q, bool bits) {
   for (const ScatterKind& k : kScatterKinds) {
     const bool ofBits = k.combine && k.reduce == PendingKind::None;

@@ -26,6 +26,8 @@ struct ScatterKind {
 [[nodiscard]] std::span<const ScatterKind> scatterKinds();
 // By the attribute `reduce`; nullptr with a diagnostic where there is none of that name. `bits`: "and" "or" "xor" are, too.
 [[nodiscard]] const ScatterKind* scatterKind(const OpQuery&, bool bits = false);
+// An error where complex numbers are combined by another kind than "set" and "sum".
+[[nodiscard]] bool combinesComplex(const OpQuery&, const ScatterKind&);
 void combineInto(Tensor& y, int64_t i, const Tensor& updates, int64_t j, const ScatterKind&);
 
 // Sums of narrow floats are rounded once, at the end.

@@ -73,7 +73,7 @@ void gatherLocalise(const OpQuery& q, std::span<const TypeId> operands, std::spa
 bool scatterRule(const OpQuery& q, Rule& rule) {
   SliceDims s;
   const ScatterKind* kind = scatterKind(q, true);
-  if (!kind || !sliceDims(q, s)) return false;
+  if (!kind || !combinesComplex(q, *kind) || !sliceDims(q, s)) return false;
   TensorMap x, n, u;
   sliceFactors(q, s, kind, rule, x, n, u);
   rule.results.push_back(x);
@@ -262,6 +262,7 @@ OpRecord gatherRecord() {
   gather.rule = gatherRule;
   gather.localise = gatherLocalise;
   gather.eval = gatherEval;
+  gather.complex = OpRecord::ComplexForm::Planes;
   gather.element = gatherElement;
   gather.gradFn = gatherSlicesGrad;
   gather.through = {moving()};
@@ -296,6 +297,7 @@ OpRecord scatterRecord() {
   scatter.rule = scatterRule;
   scatter.offsetOperand = 3;
   scatter.eval = scatterEval;
+  scatter.complex = OpRecord::ComplexForm::Planes;
   scatter.stores = scatterStores;
   scatter.rewrites = 0;
   scatter.gradFn = scatterSlicesGrad;

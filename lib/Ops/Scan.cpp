@@ -280,6 +280,7 @@ void addScanOps(OpRegistry& ops) {
       r.gradFn = productGrad;
       r.through = {{ThroughRow::Multiplicative, 1}};
       break;
+    case Running::Sum: r.complex = OpRecord::ComplexForm::Planes; break;
     case Running::Max: r.through = {{ThroughRow::LatticeMax, 1, false, 1u}}; break;
     case Running::Min: r.through = {{ThroughRow::LatticeMin, 1, false, 1u}}; break;
     case Running::LogAddExp:

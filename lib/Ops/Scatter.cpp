@@ -10,10 +10,8 @@ namespace {
 bool scatterRule(const OpQuery& q, Rule& rule) {
   auto dim = q.dimAttr("dim", q.type(0).rank());
   const ScatterKind* kind = scatterKind(q);
-  if (!dim || !kind) return false;
+  if (!dim || !kind || !combinesComplex(q, *kind)) return false;
   const Type x = q.type(0), n = q.type(1), u = q.type(2);
-  if (isComplex(x.dtype) && kind->reduce != PendingKind::None && kind->reduce != PendingKind::Sum)
-    return reportShape(q, "of complex numbers has reduce = \"set\" or \"sum\"");
   for (size_t i : {size_t(1), size_t(2)})
     if (q.type(i).rank() != x.rank()) return reportRank(q, i, std::to_string(x.rank()));
   TensorMap xs, ns;
