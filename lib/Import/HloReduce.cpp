@@ -63,7 +63,8 @@ ValueId known(HloContext& c, const std::vector<int64_t>& dims) {
 bool argReduction(HloContext& c, const std::vector<int64_t>& dims, bool& matched) {
   matched = false;
   const MlirRegion& region = c.op.regions[0];
-  if (c.numOperands() != 4 || dims.size() != 1 || c.shapeOf(c.operand(0))[static_cast<size_t>(dims[0])] == 0)
+  if (c.numOperands() != 4 || dims.size() != 1 || region.args.size() != 4 || region.ops.empty() ||
+      c.shapeOf(c.operand(0))[static_cast<size_t>(dims[0])] == 0)
     return true;
   const ValueId numbered = c.operand(1);
   if (!numbered.valid()) return false;

@@ -22,6 +22,7 @@ constexpr NamedFold kFolds[] = {
     {"or", kOr, kAny},   {"and", kAnd, kAll},          {"xor", kXor, kXor}};
 
 constexpr size_t kLongestExpression = 4096;
+constexpr int kDeepestExpression = 64; // the text is not trusted: a value may be made of itself
 
 } // namespace
 
@@ -99,22 +100,27 @@ std::string_view compareWord(const HloContext& c, const MlirOp& op, std::string_
   return HloContext(c.importer, op).word(attribute);
 }
 
-std::string regionExpression(const HloContext& c, const MlirRegion& region, const MlirUse& value,
-                             std::span<const std::string> names) {
-  for (size_t i = 0; i < region.args.size(); ++i)
+static std::string expressionOf(const HloContext& c, const MlirRegion& region, const MlirUse& value,
+                                std::span<const std::string> names, int depth) {
+  for (size_t i = 0; i < region.args.size() && i < names.size(); ++i)
     if (region.args[i].name == value.name) return names[i];
-  const MlirOp* op = regionMaker(region, value);
+  const MlirOp* op = depth < kDeepestExpression ? regionMaker(region, value) : nullptr;
   if (!op || op->numResults() != 1 || !op->regions.empty()) return {};
-  std::string_view name = op->name.substr(op->name.find('.') + 1);
+  const std::string_view name = op->name.substr(op->name.find('.') + 1);
   std::string text(name);
   if (name == "compare") text += " " + std::string(compareWord(c, *op, "comparison_direction"));
   text += "(";
   for (const MlirUse& use : op->operands) {
-    const std::string inner = regionExpression(c, region, use, names);
+    const std::string inner = expressionOf(c, region, use, names, depth + 1);
     if (inner.empty() || text.size() + inner.size() > kLongestExpression) return {};
     text += (text.back() == '(' ? "" : ",") + inner;
   }
   return text + ")";
+}
+
+std::string regionExpression(const HloContext& c, const MlirRegion& region, const MlirUse& value,
+                             std::span<const std::string> names) {
+  return expressionOf(c, region, value, names, 0);
 }
 
 ValueId regionValue(HloContext& c, const MlirRegion& region, const MlirUse& value,

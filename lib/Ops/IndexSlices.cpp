@@ -2,6 +2,7 @@
 #include "IndexSlices.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dtc {
 namespace {
@@ -243,6 +244,24 @@ bool scatterStores(const OpQuery& q, ElementBuilder& b) {
   return true;
 }
 
+// Sums and products of narrow floats are made in f32, and rounded once.
+bool scatterDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
+  Module& m = b.module;
+  Diagnostics none;
+  const ScatterKind* kind = scatterKind(queryOf(m, op, none), true);
+  const DType dtype = m.typeOf(m.operand(op, 0)).dtype;
+  const bool rounds = kind && (kind->reduce == PendingKind::Sum || kind->reduce == PendingKind::Prod);
+  if (!isNarrowFloat(dtype) || !rounds) return true;
+  std::vector<ValueId> operands(m.operands(op).begin(), m.operands(op).end());
+  for (const size_t i : {size_t(0), size_t(2)})
+    operands[i] = b.value("convert", {operands[i]}, {{"dtype", b.word("f32")}});
+  const AttrList before = std::exchange(b.common, m[op].attrs);
+  const ValueId wide = m.result(b.op("scatter_slices", operands));
+  b.common = before;
+  results.push_back(b.value("convert", {wide}, {{"dtype", b.word(dtypeName(dtype))}}));
+  return true;
+}
+
 OpRecord gatherRecord() {
   OpRecord gather{
       .name = "gather_slices",
@@ -300,6 +319,7 @@ OpRecord scatterRecord() {
   scatter.complex = OpRecord::ComplexForm::Planes;
   scatter.stores = scatterStores;
   scatter.rewrites = 0;
+  scatter.decompose = scatterDecompose;
   scatter.gradFn = scatterSlicesGrad;
   scatter.through = scatterThrough();
   scatter.throughWhen = scatterThroughWhen;

@@ -38,6 +38,7 @@ bool decomposes(Module& m, OpId o, Which which) {
   const OpRecord& record = m.record(o);
   if (!record.decompose) return false;
   if (record.lowering == Lowering::Decompose || which == Which::All) return true;
+  if (record.stores) return true; // of some dtypes
   if (which == Which::Needed) return false;
   Diagnostics quiet;
   Rule rule;
@@ -60,6 +61,10 @@ bool decomposeBlock(Module& m, BlockId block, ValueMap& map, Diagnostics& diags,
     b.loc = m[o].loc;
     std::vector<ValueId> values;
     if (!rec.decompose(b, o, values)) return false;
+    if (values.empty() && m[o].numResults != 0) { // not this one
+      out.push_back(o);
+      continue;
+    }
     for (uint32_t r = 0; r < m[o].numResults; ++r) {
       ValueId result = m.result(o, r), v = values[r];
       if (m[result].sharding.valid())
