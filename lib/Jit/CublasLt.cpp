@@ -124,10 +124,12 @@ public:
     return status;
   }
 
-  int choose(void* handle, size_t workspaceBytes) {
+  int choose(void* handle, size_t workspaceBytes, uint32_t alignment) {
     const uint64_t most = workspaceBytes;
     int status = t_.preferCreate(&p_.prefer), found = 0;
     if (!status) status = t_.preferSet(p_.prefer, kPreferWorkspace, &most, sizeof most);
+    for (int which = kPreferAlignmentA; which <= kPreferAlignmentD && !status; ++which)
+      status = t_.preferSet(p_.prefer, which, &alignment, sizeof alignment);
     if (!status)
       status =
           t_.heuristic(handle, p_.desc, p_.left, p_.right, p_.out, p_.out, p_.prefer, 1, &p_.chosen, &found);
@@ -154,7 +156,7 @@ Result<CublasPlan> CublasLt::plan(const CublasGemm& gemm, size_t workspaceBytes)
   if (!status) status = planner.layout(plan->left, gemm.b, gemm.k, gemm.n);
   if (!status) status = planner.layout(plan->right, gemm.a, gemm.m, gemm.k);
   if (!status) status = planner.layout(plan->out, gemm.y, gemm.m, gemm.n);
-  if (!status) status = planner.choose(impl_->handle, workspaceBytes);
+  if (!status) status = planner.choose(impl_->handle, workspaceBytes, gemm.alignment);
   if (status)
     return machineError("cuBLASLt has no way to compute " + describe(gemm) + ": " + statusName(status));
   return CublasPlan(std::move(plan));

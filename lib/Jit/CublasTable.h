@@ -32,6 +32,8 @@ enum CublasNumbers {
   kLayoutBatch = 5,
   kLayoutBatchStride = 6,
   kPreferWorkspace = 1,
+  kPreferAlignmentA = 5, // of the four matrices, A to D
+  kPreferAlignmentD = 8,
   kEpilogueBias = 4,
   kTransposed = 1,
 };

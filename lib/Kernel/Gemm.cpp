@@ -38,6 +38,55 @@ std::vector<GemmAxis> joined(std::vector<GemmAxis> axes, Size GemmAxis::* by, co
   return axes;
 }
 
+// An index that is read: the buffer of the one number that it is, or nothing.
+const Node* readNumber(const Kernel& k, NodeId n) {
+  const Node* node = &k[n];
+  if (node->kind == NodeKind::Call && node->function == "convert" && node->target == DType::I64)
+    node = &k[node->args[0]];
+  const bool number = node->kind == NodeKind::Load && node->args.empty() && k[node->affine].terms.empty();
+  if (!number) return nullptr;
+  const DType dtype = k.buffers[node->buffer].dtype;
+  return dtype == DType::I32 || dtype == DType::I64 ? node : nullptr;
+}
+
+// The guard of a row that is looked up, 0 <= n < rows: how many rows there are.
+std::optional<int64_t> rowsOf(const Kernel& k, NodeId guard, NodeId n) {
+  auto compares = [&](NodeId c, const char* how) -> std::optional<int64_t> {
+    const Node& node = k[c];
+    if (node.kind != NodeKind::Call || node.function != how || node.args[0] != n) return std::nullopt;
+    const Node& with = k[node.args[1]];
+    if (with.kind != NodeKind::Number || isFloat(with.type)) return std::nullopt;
+    return with.integer;
+  };
+  const Node& both = k[guard];
+  if (both.kind != NodeKind::Call || both.function != "and") return std::nullopt;
+  const std::optional<int64_t> least = compares(both.args[0], "ge");
+  return least && *least == 0 ? compares(both.args[1], "lt") : std::nullopt;
+}
+
+// A load that strides say, from a beginning that is known or looked up.
+const Node* stridedLoad(const Kernel& k, NodeId n, const Lowered& l, GemmCall::Begin& begin) {
+  const Node& node = k[n];
+  if (node.kind != NodeKind::Load) return nullptr;
+  bool guarded = !node.args.empty();
+  for (const AffineTerm& t : k[node.affine].terms) {
+    if (t.kind == AffineTerm::OfAxis) continue;
+    if (t.coefficient.number < 0) return nullptr;
+    if (t.kind == AffineTerm::One) {
+      begin.offset.terms.push_back(factorsOf(t.coefficient));
+      continue;
+    }
+    const Node* number = readNumber(k, NodeId(t.id));
+    const std::optional<int64_t> rows = guarded ? rowsOf(k, node.args[0], NodeId(t.id)) : std::nullopt;
+    if (begin.index >= 0 || !number || !rows) return nullptr;
+    begin.index = static_cast<int32_t>(l.inputs[number->buffer]);
+    begin.stride = SizeFormula{{factorsOf(t.coefficient)}};
+    begin.rows = *rows;
+    guarded = false;
+  }
+  return guarded ? nullptr : &node;
+}
+
 const Node* plainLoad(const Kernel& k, NodeId n) {
   const Node& node = k[n];
   if (node.kind != NodeKind::Load || !node.args.empty()) return nullptr;
@@ -50,11 +99,13 @@ const Node* plainLoad(const Kernel& k, NodeId n) {
 struct Product {
   NodeId sum, value; // value: the sum, or the sum with the bias
   const Node *a = nullptr, *b = nullptr, *bias = nullptr;
+  GemmCall::Begin aBegin, bBegin;
   Store at;
 };
 
-// The only reduction, if it is a sum of products of two plain loads.
-bool findSum(const Kernel& k, Product& p) {
+// The only reduction, if it is a sum of products of two loads.
+bool findSum(const Lowered& l, Product& p) {
+  const Kernel& k = l.kernel;
   bool only = true;
   forEachNode(k, rootsOf(k, k.nests[0]), [&](NodeId n) {
     if (k[n].kind != NodeKind::Reduce) return;
@@ -64,8 +115,8 @@ bool findSum(const Kernel& k, Product& p) {
   if (!p.sum.valid() || !only || k[p.sum].reduce != ReduceKind::Sum) return false;
   const Node& product = k[k[p.sum].args[0]];
   if (product.kind != NodeKind::Call || product.function != "mul") return false;
-  p.a = plainLoad(k, product.args[0]);
-  p.b = plainLoad(k, product.args[1]);
+  p.a = stridedLoad(k, product.args[0], l, p.aBegin);
+  p.b = stridedLoad(k, product.args[1], l, p.bBegin);
   return p.a && p.b;
 }
 
@@ -159,7 +210,7 @@ std::optional<Axes> axesOf(const Kernel& k, const Product& p) {
 std::optional<GemmMatch> matchGemm(const Lowered& l, uint32_t dtypes) {
   const Kernel& k = l.kernel;
   Product p;
-  if (k.nests.size() != 1 || !findSum(k, p)) return std::nullopt;
+  if (k.nests.size() != 1 || !findSum(l, p)) return std::nullopt;
   const DType dtype = k.buffers[p.a->buffer].dtype;
   if (!(dtypes >> static_cast<int>(dtype) & 1) || k.buffers[p.b->buffer].dtype != dtype) return std::nullopt;
   findBias(k, p);
@@ -180,6 +231,7 @@ std::optional<GemmMatch> matchGemm(const Lowered& l, uint32_t dtypes) {
   windows.push_back(only(axes->m)), windows.push_back(only(axes->n));
   for (const GemmAxis& g : axes->batch) call.batch.push_back(axisOf(g));
   call.m = axisOf(only(axes->m)), call.n = axisOf(only(axes->n)), call.k = axisOf(only(axes->contracted));
+  call.aBegin = p.aBegin, call.bBegin = p.bBegin;
   call.a = l.inputs[p.a->buffer];
   call.b = l.inputs[p.b->buffer];
   call.y = l.outputs[p.at.buffer - k.numInputs];

@@ -17,8 +17,8 @@ struct GemmMatch {
   std::vector<uint32_t> inputs, outputs; // of the epilogue: GemmEpilogue
 };
 
-// The kernel as one library call: stores of elementwise functions of one sum of products of two plain loads, with or without
-// a bias along n. The product itself is stored by one of them, or made in the place of a result of its dtype. Works on the loops,
+// The kernel as one library call: stores of elementwise functions of one sum of products of two views of buffers (strides from a
+// beginning that is known, or is a row that is looked up), with or without a bias along n. The product itself is stored by one of them, or made in the place of a result of its dtype. Works on the loops,
 // so that matmul, linear and einsum, with the transposes and reshapes around them, are one case.
 [[nodiscard]] std::optional<GemmMatch> matchGemm(const Lowered&, uint32_t dtypes);
 

@@ -89,8 +89,22 @@ std::string commentsOf(const Module& m, OpId fused) {
   return text;
 }
 
-// Operations as the records count them: per point of each op's iteration space.
-void countWork(Module& m, OpId fused, const Lowered& l, SizeFormula& bytes, SizeFormula& flops) {
+// The bytes of an operand of a product that it reads: no more than its view of the buffer.
+std::vector<SizeFormula::Factor> viewedBytes(const GemmCall& g, SizeFormula GemmCall::Axis::* stride) {
+  std::vector<SizeFormula::Factor> bytes = {{dtypeBytes(g.dtype), -1, 1}};
+  std::vector<GemmCall::Axis> axes = g.batch;
+  axes.insert(axes.end(), {g.m, g.n, g.k});
+  for (const GemmCall::Axis& a : axes) {
+    if ((a.*stride).terms.empty()) continue;
+    if (a.extent.terms.empty()) return {{0, -1, 1}};
+    bytes.insert(bytes.end(), a.extent.terms[0].begin(), a.extent.terms[0].end());
+  }
+  return bytes;
+}
+
+// Operations as the records count them: per point of each op's iteration space. `gemm`: the product that it is, or null.
+void countWork(Module& m, OpId fused, const Lowered& l, const GemmCall* gemm, SizeFormula& bytes,
+               SizeFormula& flops) {
   SizeArgs args(m);
   args.list = l.sizes;
   auto elements = [&](const Type& t, int64_t times) {
@@ -101,6 +115,10 @@ void countWork(Module& m, OpId fused, const Lowered& l, SizeFormula& bytes, Size
   const Block& block = m[m.region(fused)];
   for (uint32_t i : l.inputs) {
     const Type& t = m.typeOf(block.args[i]);
+    if (gemm && (i == gemm->a || i == gemm->b)) {
+      bytes.terms.push_back(viewedBytes(*gemm, i == gemm->a ? &GemmCall::Axis::a : &GemmCall::Axis::b));
+      continue;
+    }
     bytes.terms.push_back(elements(t, dtypeBytes(t.dtype)));
   }
   for (ValueId v : block.yields) bytes.terms.push_back(elements(m.typeOf(v), dtypeBytes(m.typeOf(v).dtype)));
@@ -190,7 +208,7 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   if (!k.attention) joinAxes(k);
   if (isKind(m, fused, "gemm"))
     if (std::optional<GemmMatch> gemm = matchGemm(*lowered, options_.gemmDTypes)) {
-      countWork(m, fused, *lowered, gemm->call.bytes, gemm->call.flops);
+      countWork(m, fused, *lowered, &gemm->call, gemm->call.bytes, gemm->call.flops);
       if (gemm->epilogue) {
         const std::string name = baseName(m, fused, true);
         gemm->call.epilogue = {keep(*gemm->epilogue, name, [&] { return commentsOf(m, fused); }).first,
@@ -200,12 +218,12 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
     }
   if (std::optional<ViewCall> view = matchView(*lowered)) {
     SizeFormula flops;
-    countWork(m, fused, *lowered, view->bytes, flops);
+    countWork(m, fused, *lowered, nullptr, view->bytes, flops);
     return byRegion_.emplace(key, std::move(*view)).first->second;
   }
   const auto [number, made] = keep(k, baseName(m, fused, false), [&] { return commentsOf(m, fused); });
   if (made) {
-    countWork(m, fused, *lowered, kernels_[number].bytes, kernels_[number].flops);
+    countWork(m, fused, *lowered, nullptr, kernels_[number].bytes, kernels_[number].flops);
     if (k.attention) countAttention(k, *k.attention, kernels_[number].flops);
   }
   KernelCall call{number, lowered->inputs, lowered->outputs, lowered->sizes};

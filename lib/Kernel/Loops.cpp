@@ -117,7 +117,28 @@ AffineId Kernel::ofNode(NodeId n) {
 AffineId Kernel::sum(AffineId a, AffineId b) {
   Affine r = (*this)[a];
   r.terms.insert(r.terms.end(), (*this)[b].terms.begin(), (*this)[b].terms.end());
-  return add(std::move(r));
+  return rejoined(add(std::move(r)));
+}
+// d * floor(n / d) + n mod d is n: a reshape undone by another, with a slice between them.
+AffineId Kernel::rejoined(AffineId a) {
+  const Affine& form = (*this)[a];
+  for (const AffineTerm& whole : form.terms) {
+    if (whole.kind != AffineTerm::OfNode || nodes_[whole.id].kind != NodeKind::FloorDiv) continue;
+    for (const AffineTerm& rest : form.terms) {
+      if (rest.kind != AffineTerm::OfNode || nodes_[rest.id].kind != NodeKind::Mod) continue;
+      const Node &q = nodes_[whole.id], &m = nodes_[rest.id];
+      if (q.args != m.args || q.integer != m.integer ||
+          whole.coefficient != rest.coefficient * Size{q.integer, {}})
+        continue;
+      const Size by = rest.coefficient;
+      const NodeId n = q.args[0];
+      Affine left;
+      for (const AffineTerm& t : form.terms)
+        if (&t != &whole && &t != &rest) left.terms.push_back(t);
+      return sum(add(std::move(left)), scaled(ofNode(n), by));
+    }
+  }
+  return a;
 }
 AffineId Kernel::scaled(AffineId a, const Size& by) {
   Affine r = (*this)[a];
@@ -125,10 +146,29 @@ AffineId Kernel::scaled(AffineId a, const Size& by) {
   return add(std::move(r));
 }
 
+Kernel::Range Kernel::rangeOf(NodeId n) const {
+  const Node& node = (*this)[n];
+  if (node.kind == NodeKind::Index) return rangeOf(node.affine);
+  if (node.kind == NodeKind::Number) return {true, node.integer, node.integer};
+  if (node.kind == NodeKind::Mod) return {true, 0, node.integer - 1};
+  if (node.kind != NodeKind::FloorDiv) return {};
+  Range r = rangeOf(node.args[0]);
+  auto divided = [&](int64_t v) { return v / node.integer - (v % node.integer < 0); };
+  r.least = divided(r.least), r.greatest = divided(r.greatest);
+  return r;
+}
 Kernel::Range Kernel::rangeOf(AffineId a) const {
   Range r{true, 0, 0};
   for (const AffineTerm& t : (*this)[a].terms) {
-    if (t.kind == AffineTerm::OfNode || !t.coefficient.isStatic()) return {};
+    if (!t.coefficient.isStatic()) return {};
+    if (t.kind == AffineTerm::OfNode) {
+      const Range of = rangeOf(NodeId(t.id));
+      const std::optional<int64_t> low = checkedMul(t.coefficient.number, of.least),
+                                   high = checkedMul(t.coefficient.number, of.greatest);
+      if (!of.known || !low || !high) return {};
+      r.least += std::min(*low, *high), r.greatest += std::max(*low, *high);
+      continue;
+    }
     int64_t last = 1;
     if (t.kind == AffineTerm::OfAxis) {
       if (!axes[t.id].extent.isStatic()) return {};

@@ -199,6 +199,10 @@ NodeId RegionLowering::insideOf(const Type& t, const Index& at) {
     inside = inside.valid() ? k_.call("and", DType::Bool, {inside, c}) : c;
   };
   for (size_t d = 0; d < t.rank(); ++d) {
+    const Affine& form = k_[at[d]]; // an axis that runs over the dim, of whatever size
+    if (form.terms.size() == 1 && form.terms[0].kind == AffineTerm::OfAxis &&
+        form.terms[0].coefficient.is(1) && k_.axes[form.terms[0].id].extent == sizes_.of(t.dims[d]))
+      continue;
     const Kernel::Range r = k_.rangeOf(at[d]);
     if (!r.known || r.least < 0) require("ge", at[d], k_.constant(0));
     if (!r.known || !t.dims[d].isStatic() || r.greatest >= t.dims[d].value())

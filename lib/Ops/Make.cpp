@@ -1,7 +1,9 @@
 // Tensors out of nothing: the written type says dtype and shape.
 #include "RecordParts.h"
+#include "dtc/IR/Element.h"
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Tensor.h"
+#include <cmath>
 
 namespace dtc {
 
@@ -42,6 +44,11 @@ bool isSplat(const OpQuery& q) {
   if (a.kind != Attr::String) return true;
   size_t digits = q.module->strings[a.text].size();
   return digits == 2 + 2 * static_cast<size_t>(dtypeBytes(q.module->types[q.writtenTypes[0]].dtype));
+}
+
+bool isZeros(const OpQuery& q) {
+  const Attr& a = q.module->attrs[q.rawAttr("value")];
+  return (a.kind == Attr::Int && a.i == 0) || (a.kind == Attr::Float && a.f == 0 && !std::signbit(a.f));
 }
 
 // A list has no pieces: it is made whole and sliced.
@@ -204,6 +211,11 @@ bool eyeRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
+// Zeros need no memory of their own: whoever reads them makes them.
+uint32_t constantElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  return isZeros(q) ? b.number(0, q.module->types[q.writtenTypes[0]].dtype) : kElementByRule;
+}
+
 OpRecord maker(const char* name, const char* summary) {
   OpRecord r{.name = name, .family = "make", .summary = summary};
   r.operands = "";
@@ -224,6 +236,7 @@ void addMakeOps(OpRegistry& ops) {
   constant.rule = constantRule;
   constant.verify = constantVerify;
   constant.eval = constantEval;
+  constant.element = constantElement;
   constant.operandClasses = kAnyDType;
   constant.samples =
       "{value = 1} : T[5, 3]\n{value = true} : T[5]\n{value = [[1, 2, 3], [4, 5, 6]]} : T[2, 3]";

@@ -80,6 +80,8 @@ public:
       if (isolated) std::swap(outer, seen_);
       if (sameAsOperand(o)) {
         replace(m_.result(o), m_.operand(o, 0));
+      } else if (takeBranch(o, b, out)) {
+        continue;
       } else if (OpId twin = findTwin(o); twin.valid()) {
         for (uint32_t r = 0; r < m_[o].numResults; ++r) replace(m_.result(o, r), m_.result(twin, r));
       } else {
@@ -109,6 +111,25 @@ private:
     if (rec.lowering == Lowering::Annotation && !rec.isCall && m_[o].numRegions == 0)
       return true; // stop_gradient
     return rec.identityWhenSameType;
+  }
+
+  // A branch on a literal: what it takes stands in its place.
+  bool takeBranch(OpId o, BlockId b, std::vector<OpId>& out) {
+    if (m_.record(o).regions != RegionKind::Cond) return false;
+    const Value& predicate = m_[m_.operand(o, 0)];
+    if (predicate.kind != ValueKind::Literal) return false;
+    for (uint32_t r = 0; r < m_[o].numResults; ++r)
+      if (m_[m_.result(o, r)].sharding.valid()) return false; // a constraint of its own
+    const BlockId taken = m_.region(o, m_.attrs[predicate.literal].i != 0 ? 0 : 1);
+    for (ValueId v : m_[taken].yields)
+      if (m_[v].kind == ValueKind::Literal || m_[v].kind == ValueKind::Symbol) return false;
+    for (OpId inner : m_[taken].ops) {
+      m_[inner].parent = b;
+      out.push_back(inner);
+    }
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) replace(m_.result(o, r), m_[taken].yields[r]);
+    m_[taken].ops.clear();
+    return true;
   }
 
   bool shareable(OpId o) const {
@@ -181,7 +202,8 @@ bool canonicalizePass(Module& m, const PassOptions&, Diagnostics& diags) {
 
 PassInfo canonicalizeInfo() {
   return {.name = "canonicalize",
-          .summary = "removes dead ops, duplicates, and ops that give their operand back",
+          .summary =
+              "removes dead ops, duplicates, ops that give their operand back, and branches on literals",
           .why = "After autodiff and decompose, which leave gradients that nobody asked for and parts that "
                  "stand twice; before "
                  "propagate, so that one value gets one sharding.",

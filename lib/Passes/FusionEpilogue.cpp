@@ -10,6 +10,8 @@ namespace dtc {
 // A vector along the product's last dim, which belongs to the second operand alone: the library adds it, and reads it from memory.
 bool FusionGroups::libraryBias(OpId sum, ValueId product, ValueId bias, uint32_t g) const {
   const FusionGroup& group = groups_[g];
+  for (const OpState* s = stateOf(bias); s && s->form.move && s->group < 0; s = nullptr)
+    if (!s->form.compound) return false; // it is read where it lies
   if (group.ops.size() != 1 || m_.record(sum).scalar != std::string_view("a + b")) return false;
   const OpId gemm = group.ops[0];
   const Type &t = m_.typeOf(product), &b = m_.typeOf(bias);

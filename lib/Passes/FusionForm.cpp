@@ -1,5 +1,6 @@
 #include "FusionForm.h"
 #include <algorithm>
+#include <cmath>
 
 namespace dtc {
 namespace {
@@ -24,6 +25,35 @@ bool keepsFactors(const Rule& rule) {
   const std::vector<bool> operand = factorsIn(rule.operands[0], rule.factors.size());
   for (size_t f = 0; f < rule.factors.size(); ++f)
     if (operand[f] && !result[f] && rule.factors[f].size != Dim(1)) return false;
+  return true;
+}
+
+// Elements of operand 0 at even steps from known places: a slice. Sizes that are not known might need a guard.
+bool isSlice(const Rule& rule) {
+  if (rule.operands.size() != 1 || rule.results.size() != 1) return false;
+  for (const DimMap& d : rule.operands[0].dims) {
+    const bool cut = d.form == DimMap::Affine && d.terms.size() == 1 && d.terms[0].stride > 0 &&
+                     d.offset >= 0 && rule.factors[d.terms[0].factor].size.isStatic();
+    if (!d.plain() && !cut) return false;
+  }
+  return keepsFactors(rule);
+}
+
+// One dim of operand 0 is looked up by the number that operand 1 is; the others are the result's, in their order.
+bool isLookup(const Module& m, OpId o, const Rule& rule) {
+  if (m[o].numOperands != 2 || m[o].numResults != 1 || !m.record(o).element || rule.results.size() != 1)
+    return false;
+  const Type& number = m.typeOf(m.operand(o, 1));
+  if (number.rank() != 0 || (number.dtype != DType::I32 && number.dtype != DType::I64)) return false;
+  std::vector<DimMap> kept;
+  for (const DimMap& d : rule.operands[0].dims) {
+    if (d.form != DimMap::Free && !d.plain()) return false;
+    if (d.form != DimMap::Free) kept.push_back(d);
+  }
+  const std::vector<DimMap>& result = rule.results[0].dims;
+  if (kept.size() + 1 != rule.operands[0].dims.size() || result.size() != kept.size()) return false;
+  for (size_t i = 0; i < kept.size(); ++i)
+    if (!result[i].plain() || result[i].terms[0].factor != kept[i].terms[0].factor) return false;
   return true;
 }
 
@@ -65,6 +95,17 @@ void reductionForm(const Module& m, OpId o, FusionForm& form) {
   }
 }
 
+// Elements that are written stay in memory from the start; many zeros are made by those who read them.
+bool isLargeZeros(const Module& m, OpId o) {
+  constexpr int64_t kLargeBytes = 4096;
+  const AttrId value = m.attr(o, "value");
+  const Type& t = m.typeOf(m.result(o));
+  const auto n = t.isStatic() ? t.numElements() : std::nullopt;
+  if (!value || !n || *n * dtypeBytes(t.dtype) < kLargeBytes) return false;
+  const Attr& a = m.attrs[value];
+  return (a.kind == Attr::Int && a.i == 0) || (a.kind == Attr::Float && a.f == 0 && !std::signbit(a.f));
+}
+
 } // namespace
 
 FusionForm fusionFormOf(Module& m, OpId o) {
@@ -75,6 +116,7 @@ FusionForm fusionFormOf(Module& m, OpId o) {
                     record.element; // fill_piece and its kin: with the collectives, but of one device
   const bool said = record.element || record.scalar ||
                     (record.lowering == Lowering::Rows && record.decompose) || !record.eval;
+  if (m[o].numOperands == 0 && record.element && !record.scalar && !isLargeZeros(m, o)) return form;
   if (!made || !said || record.sideEffect || m[o].numRegions != 0 || m[o].numResults == 0) return form;
   Diagnostics quiet;
   if (!ruleOf(queryOf(m, o, quiet), form.rule) || form.rule.results.empty()) return form;
@@ -92,106 +134,94 @@ FusionForm fusionFormOf(Module& m, OpId o) {
   }
   reductionForm(m, o, form);
   if (form.reduces || form.contracts) return form;
-  form.move = one;
+  form.slices = one && isSlice(form.rule);
+  form.lookup = isLookup(m, o, form.rule);
+  form.move = one || form.lookup;
   form.indexed = record.element != nullptr || one;
   return form;
 }
 
-StridedView::StridedView(const Type& t) {
-  for (size_t d = 0; d < t.rank(); ++d) {
-    dims_.emplace_back();
-    if (t.dims[d] != Dim(1)) dims_.back().push_back({t.dims[d], {static_cast<int64_t>(d)}, false});
-  }
+StridedView::StridedView(const Module& m, const Type& t) : m_(m) {
+  for (Dim d : t.dims)
+    known_.push_back(d.isStatic() ? d.value() : m.dims.expr(d).cut.empty() ? m.dims.expr(d).coefficient : 1);
+  std::vector<int64_t> sizes;
+  for (Dim d : t.dims) sizes.push_back(number(d));
+  if (!fits_) return;
+  layout_ = rowMajor(sizes);
+  size_ = layout_.size();
 }
 
-// Takes the minor digits of product `minor` off the end.
-bool StridedView::split(Digits& digits, Dim minor, Digits& taken) {
-  if (minor == Dim(1)) return true;
-  if (digits.empty()) return false;
-  if (digits.back().size == minor) {
-    taken.insert(taken.begin(), digits.back());
-    digits.pop_back();
-    return true;
+int64_t StridedView::number(Dim d) {
+  constexpr int64_t kPrimes[] = {251, 257, 263, 269, 271, 277, 281, 283, 293, 307, 311, 313};
+  constexpr int64_t kMost = int64_t(1) << 62;
+  int64_t n = 1;
+  auto times = [&](int64_t by) { fits_ &= by == 0 || n <= kMost / by, n = fits_ ? n * by : 1; };
+  auto unknown = [&](int64_t key) {
+    auto it = primes_.find(key);
+    if (it == primes_.end()) {
+      const int64_t* prime = std::find_if(std::begin(kPrimes), std::end(kPrimes), [&](int64_t p) {
+        const bool taken =
+            std::any_of(primes_.begin(), primes_.end(), [&](auto& x) { return x.second == p; });
+        return !taken && std::none_of(known_.begin(), known_.end(), [&](int64_t k) { return k % p == 0; });
+      });
+      if (prime == std::end(kPrimes)) fits_ = false;
+      it = primes_.emplace(key, fits_ ? *prime : 1).first;
+    }
+    times(it->second);
+  };
+  if (d.isStatic()) {
+    n = d.value();
+  } else if (const DimExpr e = m_.dims.expr(d); e.cut.empty()) {
+    n = e.coefficient;
+    for (StrId symbol : e.symbols) unknown(static_cast<int64_t>(symbol.index));
+  } else {
+    unknown(-1 - static_cast<int64_t>(d.tableIndex()));
   }
-  if (!minor.isStatic() || !digits.back().size.isStatic()) return false;
-  const int64_t want = minor.value(), have = digits.back().size.value();
-  if (have == 0 || want == 0) return false;
-  if (want % have == 0) {
-    taken.insert(taken.begin(), digits.back());
-    digits.pop_back();
-    return split(digits, Dim(want / have), taken);
-  }
-  if (have % want != 0) return false;
-  Digit major = digits.back(), low = digits.back();
-  major.size = Dim(have / want), low.size = Dim(want);
-  major.order.push_back(0), low.order.push_back(1);
-  digits.back() = major;
-  taken.insert(taken.begin(), low);
-  return true;
+  return n;
 }
 
 bool StridedView::apply(const Rule& rule) {
-  std::vector<Digits> factors(rule.factors.size());
-  std::vector<bool> known(rule.factors.size());
-  for (size_t d = 0; d < dims_.size(); ++d) {
+  if (!fits_) return false;
+  std::vector<std::optional<Layout>> factors(rule.factors.size());
+  for (size_t d = 0; d < rule.operands[0].dims.size(); ++d) {
     const DimMap& map = rule.operands[0].dims[d];
-    Digits digits = dims_[d];
-    for (size_t t = map.terms.size(); t-- > 0;) {
-      const uint16_t f = map.terms[t].factor;
-      known[f] = true;
-      if (t == 0)
-        factors[f] = digits;
-      else if (!split(digits, rule.factors[f].size, factors[f]))
-        return false;
-    }
+    const Layout mode(std::vector<Layout>{layout_.mode(d)});
+    whole_ &= map.form == DimMap::Compound;
+    if (map.form == DimMap::Free || map.terms.empty()) continue;
+    std::vector<int64_t> sizes;
+    for (const Term& t : map.terms) sizes.push_back(number(rule.factors[t.factor].size));
+    if (!fits_) return false;
+    std::optional<Layout> parts;
+    if (map.form == DimMap::Compound)
+      parts = reshaped(mode, sizes);
+    else if (auto slice = sliceOf(mode, 0, map.offset, sizes[0], map.terms[0].stride))
+      parts = slice->layout;
+    if (!parts) return false;
+    for (size_t t = 0; t < map.terms.size(); ++t) factors[map.terms[t].factor] = parts->mode(t);
   }
-  std::vector<Digits> result;
+  std::vector<Layout> result;
   for (const DimMap& map : rule.results[0].dims) {
-    result.emplace_back();
-    for (const Term& t : map.terms) {
-      if (!known[t.factor] && rule.factors[t.factor].size != Dim(1))
-        result.back().push_back({rule.factors[t.factor].size, {}, true});
-      result.back().insert(result.back().end(), factors[t.factor].begin(), factors[t.factor].end());
-    }
+    std::vector<Layout> modes;
+    for (const Term& t : map.terms)
+      modes.push_back(factors[t.factor] ? *factors[t.factor]
+                                        : Layout(number(rule.factors[t.factor].size), 0));
+    result.emplace_back(std::move(modes));
   }
-  dims_ = std::move(result);
-  return true;
-}
-
-std::vector<StridedView::Digit> StridedView::inOrder() const {
-  std::vector<Digit> all;
-  for (const Digits& d : dims_)
-    for (const Digit& x : d)
-      if (!x.repeated) all.push_back(x);
-  std::sort(all.begin(), all.end(), [](const Digit& a, const Digit& b) { return a.order < b.order; });
-  return all;
+  layout_ = Layout(std::move(result));
+  return fits_;
 }
 
 bool StridedView::strided() const {
-  const std::vector<Digit> order = inOrder();
-  for (const Digits& d : dims_) {
-    if (d.size() < 2) continue;
-    for (size_t i = 0; i + 1 < d.size(); ++i) {
-      if (d[i].repeated || d[i + 1].repeated) return false;
-      auto at =
-          std::find_if(order.begin(), order.end(), [&](const Digit& x) { return x.order == d[i].order; });
-      if (at + 1 == order.end() || at[1].order != d[i + 1].order) return false;
-    }
-  }
+  if (!fits_) return false;
+  for (const Layout& mode : layout_.modes())
+    if (!coalesce(mode).isLeaf()) return false;
   return true;
 }
 
 bool StridedView::identity() const {
-  std::vector<Digit> here;
-  for (const Digits& d : dims_)
-    for (const Digit& x : d) {
-      if (x.repeated) return false;
-      here.push_back(x);
-    }
-  const std::vector<Digit> order = inOrder();
-  for (size_t i = 0; i < here.size(); ++i)
-    if (here[i].order != order[i].order) return false;
-  return true;
+  if (!fits_ || !whole_ || layout_.size() != size_) return false;
+  const Layout walk = coalesce(layout_);
+  return walk.isLeaf() && (walk.stride() == 1 || walk.size() <= 1);
 }
 
 } // namespace dtc

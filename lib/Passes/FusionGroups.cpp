@@ -50,6 +50,7 @@ void FusionGroups::run() {
   }
   for (ValueId v : m_[block_].yields) store(v);
   if (limit_ <= 1) return;
+  chooseLayouts();
   takeInReaders();
   computeAgain();
   joinSmall();
@@ -68,7 +69,8 @@ bool FusionGroups::madeOfNothing(OpId o) const {
     if (kind == ValueKind::Literal || kind == ValueKind::Symbol) continue;
     const Source s = sourceOf(v);
     const OpState* state = stateOf(s.value);
-    if (!state || !state->form.move || state->group >= 0) return false;
+    if (!state || !state->form.move || state->group >= 0 || m_[OpId(m_[s.value].owner)].numOperands != 0)
+      return false;
   }
   return true;
 }
@@ -129,8 +131,12 @@ int64_t FusionGroups::levelOf(ValueId v) const {
 }
 
 void FusionGroups::noteUses(OpId o, int64_t level, uint32_t own) {
-  for (ValueId v : valuesReadBy(o)) {
-    const int g = groupOf(sourceOf(v).value);
+  std::vector<ValueId> read = valuesReadBy(o);
+  for (size_t i = 0; i < read.size(); ++i) { // it grows: a move of two operands reads both
+    const ValueId v = sourceOf(read[i]).value;
+    const int g = groupOf(v);
+    if (const OpState* state = stateOf(v); g < 0 && state && state->form.move)
+      for (ValueId behind : m_.operands(OpId(m_[v].owner))) read.push_back(behind);
     if (g >= 0 && static_cast<uint32_t>(g) != own) {
       int64_t& least = groups_[static_cast<size_t>(g)].minUser;
       least = std::min(least, level);
@@ -175,15 +181,16 @@ void FusionGroups::stay(OpId o) {
   noteUses(o, groups_[g].level, g);
 }
 
-bool FusionGroups::strided(ValueId v) {
+bool FusionGroups::strided(ValueId v, bool lookups) {
   std::vector<const Rule*> moves;
   ValueId base = v;
   for (const OpState* s = stateOf(base); s && s->form.move && s->group < 0; s = stateOf(base)) {
-    if (!s->form.compound) return false;
+    if (s->form.lookup ? !lookups : !s->form.compound && !s->form.slices) return false;
+    lookups &= !s->form.lookup; // one at most
     moves.push_back(&s->form.rule);
     base = m_.operand(OpId(m_[base].owner), 0);
   }
-  StridedView view(m_.typeOf(base));
+  StridedView view(m_, m_.typeOf(base));
   while (!moves.empty()) {
     if (!view.apply(*moves.back())) return false;
     moves.pop_back();
@@ -195,7 +202,7 @@ bool FusionGroups::strided(ValueId v) {
 void FusionGroups::contract(OpId o) {
   const FusionForm& form = state_[o.index].form;
   for (ValueId v : std::vector<ValueId>(m_.operands(o).begin(), m_.operands(o).end()))
-    if (limit_ <= 1 || (!form.library && !form.attention) || !strided(v)) store(v);
+    if (limit_ <= 1 || (!form.library && !form.attention) || !strided(v, form.library)) store(v);
   state_[o.index].placed = now_++; // it reads what was just stored from memory
   for (ValueId v : m_.operands(o))
     note(o, v,
@@ -208,7 +215,7 @@ void FusionGroups::contract(OpId o) {
   if (form.move) {
     kind = "copy";
     if (form.compound) {
-      StridedView view(m_.typeOf(m_.operand(o, 0)));
+      StridedView view(m_, m_.typeOf(m_.operand(o, 0)));
       if (view.apply(form.rule) && view.identity()) kind = "view";
     }
   }
@@ -389,7 +396,9 @@ bool FusionGroups::joinMove(OpId o, std::string_view& kind) {
   if (m_[o].numOperands == 0) return kind = "pointwise", false;
   if (!s.form.compound) return false;
   const Source source = sourceOf(m_.result(o));
-  StridedView view(m_.typeOf(source.value));
+  if (const OpState* base = stateOf(source.value); base && base->form.move && base->group < 0)
+    return false; // of no bytes that lie in memory
+  StridedView view(m_, m_.typeOf(source.value));
   std::vector<const Rule*> moves;
   for (ValueId v = m_.result(o); v != source.value; v = m_.operand(OpId(m_[v].owner), 0))
     moves.push_back(&stateOf(v)->form.rule);
@@ -438,7 +447,8 @@ bool FusionGroups::folds(OpId reader, OpId op) const {
   if (!it->second.form.move) return false;
   if (it->second.group < 0) return true;
   const FusionGroup& made = groups_[static_cast<size_t>(it->second.group)];
-  if (made.closed && made.ops.size() > 1) return false; // its maker writes it moved, and nothing else
+  if (it->second.chosen || (made.closed && made.ops.size() > 1))
+    return false; // its maker writes it moved, and nothing else
   const OpState& r = state_.at(reader.index);
   const int64_t when = r.form.move && r.stored != INT64_MAX ? r.stored : r.placed;
   return it->second.stored > when && it->second.group != r.group;

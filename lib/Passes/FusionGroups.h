@@ -56,6 +56,7 @@ private:
     int64_t stored =
         INT64_MAX;          // when the op of a move got a group of its own: later readers take it from memory
     int64_t placed = 0;     // when the op was looked at
+    bool chosen = false;    // a move that all readers take from memory: its maker writes it so
     bool again = false;     // kernels that read it compute it themselves
     bool unaligned = false; // its elements do not lie as its group's rows
   };
@@ -88,6 +89,8 @@ private:
   [[nodiscard]] bool mergeable(const FusionGroup& a, const FusionGroup& b) const;
   void merge(uint32_t into, uint32_t from);
   void add(OpId o, uint32_t g);
+  void chooseLayouts(); // in which order a value is stored (FusionLayouts.cpp)
+  [[nodiscard]] bool onlyMovedBy(OpId move) const;
   void computeAgain(); // producers that cost less to compute twice than to store (FusionBytes.cpp)
   [[nodiscard]] bool cheaperAgain(OpId o, const std::vector<OpId>& readers) const;
   void joinSmall(); // horizontally: small kernels that do not meet become one
@@ -105,7 +108,7 @@ private:
   void noteUses(OpId o, int64_t level, uint32_t own);
   [[nodiscard]] std::vector<ValueId> valuesReadBy(OpId o) const; // in its regions too
   [[nodiscard]] ElementCount elementsOf(const Type& t) const;
-  [[nodiscard]] bool strided(ValueId v);
+  [[nodiscard]] bool strided(ValueId v, bool lookups);
   [[nodiscard]] OpState* stateOf(ValueId v);
   [[nodiscard]] const OpState* stateOf(ValueId v) const;
 

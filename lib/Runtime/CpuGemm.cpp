@@ -133,10 +133,11 @@ Status CpuGemms::addPart(Step& step, const KernelSource* source, size_t axis, in
     PlacedGemm one = part;
     narrow(one, cut, within.begin, within.size());
     Block& block = blocks.emplace_back();
+    if (one.aRow.index || one.bRow.index) block.gemm = one;
     if (!step.empty)
       if (Status s = products(one, block.products); !s) return s;
     if (!step.function) continue;
-    block.sizes = std::move(one.epilogue->sizes);
+    block.sizes = one.epilogue->sizes;
     block.units = source->units(block.sizes);
   }
   return Ok{};
@@ -168,8 +169,12 @@ Status CpuGemms::run(uint32_t step, uint32_t part, void* scratch) const {
   const Step& s = steps_[step];
   if (s.empty) fillWithBias(s.gemm, 0, s.gemm.bias, s.gemm.y);
   for (const Block& block : s.parts[part]) {
+    const std::optional<int64_t> a = s.gemm.aRow.begin(s.gemm.aRow.index, s.gemm.dtype),
+                                 b = s.gemm.bRow.begin(s.gemm.bRow.index, s.gemm.dtype);
+    if (!a || !b) fillWithBias(*block.gemm, 0, block.gemm->bias, block.gemm->y);
     for (void* product : block.products)
-      if (oneDnn_->run(product) != 0) return machineError("oneDNN could not execute the matrix product");
+      if (a && b && oneDnn_->run(product, *a, *b) != 0)
+        return machineError("oneDNN could not execute the matrix product");
     if (s.function) s.function(s.gemm.epilogue->buffers.data(), block.sizes.data(), 0, block.units, scratch);
   }
   return Ok{};

@@ -30,7 +30,8 @@ private:
   // Products that run one after the other, then the epilogue over what they wrote.
   struct Block {
     std::vector<void*> products;
-    std::vector<int64_t> sizes; // of the epilogue
+    std::optional<PlacedGemm> gemm; // the whole, where an operand is looked up
+    std::vector<int64_t> sizes;     // of the epilogue
     int64_t units = 0;
   };
   struct Step {

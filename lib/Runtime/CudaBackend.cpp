@@ -65,8 +65,11 @@ public:
   }
   Status runGemm(uint32_t step, uint32_t, int worker) override {
     const Product& p = products_[step];
-    auto done =
-        onStream(p.place, false, [&](const CudaStream& s) { return p.gemm.run(*library_, device_, s); });
+    auto a = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().aRow);
+    auto b = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().bRow);
+    if (!a || !b) return (a ? b : a).error();
+    auto done = onStream(p.place, false,
+                         [&](const CudaStream& s) { return p.gemm.run(*library_, device_, s, *a, *b); });
     return done && p.epilogue ? runKernel(*p.epilogue, 0, worker) : done;
   }
   Communicator& communicator() override { return comm_; }
@@ -74,6 +77,14 @@ public:
   bool asynchronous() const override { return true; }
 
 private:
+  // A row that is looked up is asked for: the device must have come so far.
+  Result<std::optional<int64_t>> rowBegin(int64_t place, const PlacedGemm& g, const PlacedGemm::Row& row) {
+    std::byte bytes[8] = {};
+    if (row.index)
+      if (Status s = read(place, std::span(bytes, static_cast<size_t>(dtypeBytes(row.dtype))), row.index); !s)
+        return s.error();
+    return row.begin(bytes, g.dtype);
+  }
   // `work` on the stream of a place; waits for it where `wait`.
   template <class Work> Status onStream(int64_t place, bool wait, const Work& work) {
     auto stream = streams_.of(place);

@@ -46,6 +46,12 @@ Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& devic
   if (!b) return unfit("second operand");
   if (!y || y->transposed) return unfit("result, row by row,");
   gemm.a = *a, gemm.b = *b, gemm.y = *y;
+  uint64_t places = 256; // the least bit of all that an address may be a multiple of
+  for (const Call& c : out.calls_)
+    places |= reinterpret_cast<uintptr_t>(c.a) | reinterpret_cast<uintptr_t>(c.b) |
+              reinterpret_cast<uintptr_t>(c.y);
+  places |= static_cast<uint64_t>((g.aRow.stride | g.bRow.stride) * width);
+  gemm.alignment = static_cast<uint32_t>(places & (~places + 1));
   auto plan = library.plan(gemm);
   if (!plan) return plan.error();
   out.plan_.push_back(*plan);
@@ -70,7 +76,7 @@ Status CudaGemm::spreadBias(const CudaDevice& device, const CudaStream& stream) 
   return Ok{};
 }
 
-// k = 0: every element is the bias, or 0.
+// Nothing to sum: every element is the bias, or 0.
 Status CudaGemm::fillEmpty(const CudaDevice& device, const CudaStream& stream) const {
   const PlacedGemm& g = gemm_;
   const int64_t width = dtypeBytes(g.dtype), batch = g.batch.empty() ? 1 : g.batch.back().extent;
@@ -90,15 +96,18 @@ Status CudaGemm::fillEmpty(const CudaDevice& device, const CudaStream& stream) c
   return Ok{};
 }
 
-Status CudaGemm::run(const CublasLt& library, const CudaDevice& device, const CudaStream& stream) const {
-  if (plan_.empty()) return fillEmpty(device, stream);
+Status CudaGemm::run(const CublasLt& library, const CudaDevice& device, const CudaStream& stream,
+                     std::optional<int64_t> aRow, std::optional<int64_t> bRow) const {
+  if (plan_.empty() || !aRow || !bRow) return fillEmpty(device, stream);
   const void* bias = gemm_.bias;
   if (bias_.get) {
     if (auto s = spreadBias(device, stream); !s) return s;
     bias = bias_.get;
   }
   for (const Call& call : calls_)
-    if (auto s = library.run(plan_.front(), call.a, call.b, bias, call.y, workspace_.get, stream); !s)
+    if (auto s =
+            library.run(plan_.front(), call.a + *aRow, call.b + *bRow, bias, call.y, workspace_.get, stream);
+        !s)
       return s;
   return Ok{};
 }

@@ -11,7 +11,10 @@ public:
   // Error (Bug): a matrix without a dim of stride 1. Error (Machine): as CublasLt::plan.
   [[nodiscard]] static Result<CudaGemm> plan(const CublasLt& library, const CudaDevice& device,
                                              const PlacedGemm& gemm);
-  [[nodiscard]] Status run(const CublasLt& library, const CudaDevice& device, const CudaStream& stream) const;
+  // `aRow`, `bRow`: where the operands' rows begin (PlacedGemm::Row), in bytes; nothing: an operand is all zeros.
+  [[nodiscard]] Status run(const CublasLt& library, const CudaDevice& device, const CudaStream& stream,
+                           std::optional<int64_t> aRow, std::optional<int64_t> bRow) const;
+  [[nodiscard]] const PlacedGemm& gemm() const { return gemm_; }
 
 private:
   struct Call {

@@ -47,8 +47,15 @@ Status Loader::placeGemm(const FusedStep& step, PlacedStep& out) {
     g.n = axisAt(call.n, sizes);
     g.k = axisAt(call.k, sizes);
     auto operand = [&](uint32_t i) { return addressOf(p, *offsetOf(m_.operand(step.op, i))); };
-    g.a = operand(call.a);
-    g.b = operand(call.b);
+    auto begin = [&](const GemmCall::Begin& from, PlacedGemm::Row& row) {
+      if (from.index >= 0)
+        row = {operand(static_cast<uint32_t>(from.index)),
+               m_.typeOf(m_.operand(step.op, static_cast<size_t>(from.index))).dtype, from.stride(sizes),
+               from.rows};
+      return from.offset(sizes) * dtypeBytes(call.dtype);
+    };
+    g.a = operand(call.a) + begin(call.aBegin, g.aRow);
+    g.b = operand(call.b) + begin(call.bBegin, g.bRow);
     if (call.bias >= 0) g.bias = operand(static_cast<uint32_t>(call.bias));
     g.biasStride = call.biasStride(sizes);
     g.y = addressOf(p, *offsetOf(m_.result(step.op, call.y)));

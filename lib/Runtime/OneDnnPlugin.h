@@ -23,12 +23,13 @@ struct DtcOneDnnTable {
   uint32_t abi; // kDtcOneDnnAbi
   // A product on these addresses, ready to run; null with a message in `error` where oneDNN refuses it.
   void* (*create)(const DtcGemm*, char* error, size_t errorSize);
-  int (*run)(
-      void* gemm); // 0: done. From any thread, one at a time for one product; on the calling thread alone.
+  // With operands so many bytes behind those addresses. 0: done. From any thread, one at a time for one product; on the
+  // calling thread alone.
+  int (*run)(void* gemm, int64_t a, int64_t b);
   void (*destroy)(void* gemm);
 };
 
 typedef const DtcOneDnnTable* (*DtcOneDnnEntry)(void); // the plugin exports `dtcOneDnnTable`
 }
 
-inline constexpr uint32_t kDtcOneDnnAbi = 1;
+inline constexpr uint32_t kDtcOneDnnAbi = 2;

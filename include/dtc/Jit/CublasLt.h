@@ -18,7 +18,8 @@ struct CublasGemm {
   DType dtype = DType::F32;
   int64_t batch = 1, m = 0, n = 0, k = 0;
   Matrix a, b, y;
-  bool bias = false; // n elements, equal for all rows and batches
+  bool bias = false;        // n elements, equal for all rows and batches
+  uint32_t alignment = 256; // of a, b and y, in bytes: a power of two
 };
 
 // A product with its algorithm chosen. Copies share it.

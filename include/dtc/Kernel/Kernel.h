@@ -85,7 +85,15 @@ struct GemmCall {
   };
   std::vector<Axis> batch; // outermost first; may be empty
   Axis m, n, k;
-  uint32_t a = 0, b = 0;  // operand numbers of the fused op
+  uint32_t a = 0, b = 0; // operand numbers of the fused op
+  // Where an operand begins in its buffer, a view of which it is. One that is looked up begins `stride` times the number
+  // that is read when the product is computed; where that is not below `rows`, the operand is all zeros.
+  struct Begin {
+    SizeFormula offset;
+    int32_t index = -1; // operand number of the i32[] or i64[], or -1
+    SizeFormula stride;
+    int64_t rows = 0;
+  } aBegin, bBegin;
   uint32_t y = 0;         // result number
   int32_t bias = -1;      // operand number, or -1
   SizeFormula biasStride; // along n (0 or 1)

@@ -141,12 +141,13 @@ public:
   // otherwise a node.
   AffineId floorDiv(AffineId a, int64_t divisor);
   AffineId mod(AffineId a, int64_t divisor);
-  // Least and greatest value where every axis in it is static and no node stands in it.
+  // Least and greatest value where every axis in it is static, and every node in it is a quotient or a rest of such.
   struct Range {
     bool known = false;
     int64_t least = 0, greatest = 0;
   };
   [[nodiscard]] Range rangeOf(AffineId a) const;
+  [[nodiscard]] Range rangeOf(NodeId n) const;
 
   // --- nodes, with the simplifications that keep the text short ---
   NodeId number(double v, DType type);
@@ -169,6 +170,7 @@ private:
   std::vector<AxisSet> deps_;
   std::vector<Affine> affines_;
   std::unordered_multimap<size_t, uint32_t> nodesByHash_, affinesByHash_;
+  AffineId rejoined(AffineId a);
   [[nodiscard]] bool splitTerms(AffineId a, int64_t divisor, Affine& quotient, Affine& rest);
 };
 

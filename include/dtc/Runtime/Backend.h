@@ -3,6 +3,7 @@
 // are logical: one per place of the mesh. Everything is set up when a program is loaded; a step only starts it.
 #include "dtc/Kernel/Kernel.h"
 #include "dtc/Runtime/Communicator.h"
+#include <cstring>
 #include <optional>
 
 namespace dtc {
@@ -23,6 +24,24 @@ struct PlacedGemm {
   std::vector<Axis> batch; // outermost first
   Axis m, n, k;
   const std::byte *a = nullptr, *b = nullptr, *bias = nullptr;
+  // GemmCall::Begin: a number in the device's memory, elements from row to row, and how many rows there are.
+  struct Row {
+    const std::byte* index = nullptr;
+    DType dtype = DType::I32;
+    int64_t stride = 0, rows = 0;
+    // Where the row begins, in bytes, by the bytes of the number; nothing where there is no such row.
+    [[nodiscard]] std::optional<int64_t> begin(const std::byte* number, DType of) const {
+      if (!index) return 0;
+      int64_t at = 0;
+      int32_t narrow = 0;
+      if (dtype == DType::I64)
+        std::memcpy(&at, number, sizeof at);
+      else
+        std::memcpy(&narrow, number, sizeof narrow), at = narrow;
+      if (at < 0 || at >= rows) return std::nullopt;
+      return at * stride * dtypeBytes(of);
+    }
+  } aRow, bRow;
   int64_t biasStride = 0;
   std::byte* y = nullptr;
   // Runs over the elements that are written (GemmEpilogue); its last sizes are the whole product's window.

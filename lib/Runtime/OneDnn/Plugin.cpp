@@ -23,6 +23,8 @@ struct Gemm {
   dnnl::matmul primitive;
   std::unordered_map<int, memory> arguments;
   std::vector<std::byte> scratch;
+  const void *a = nullptr, *b = nullptr; // as created
+  int64_t aMoved = 0, bMoved = 0;        // how far behind these the arguments are now
 };
 
 // oneDNN wants plausible strides also along dims of one element.
@@ -50,7 +52,7 @@ void* create(const DtcGemm* g, char* error, size_t errorSize) {
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     auto operation = g->bias ? dnnl::matmul::desc(a, b, bias, y) : dnnl::matmul::desc(a, b, y);
     dnnl::matmul::primitive_desc chosen(operation, attributes, engine());
-    auto gemm = new Gemm{dnnl::matmul(chosen), {}, {}};
+    auto gemm = new Gemm{dnnl::matmul(chosen), {}, {}, g->a, g->b};
     auto bind = [&](int name, const memory::desc& desc, const void* p) {
       gemm->arguments.emplace(name, memory(desc, engine(), const_cast<void*>(p)));
     };
@@ -67,13 +69,21 @@ void* create(const DtcGemm* g, char* error, size_t errorSize) {
   }
 }
 
-int run(void* gemm) {
+void move(memory& argument, const void* from, int64_t bytes, int64_t& moved) {
+  if (bytes == moved) return;
+  argument.set_data_handle(static_cast<std::byte*>(const_cast<void*>(from)) + bytes);
+  moved = bytes;
+}
+
+int run(void* gemm, int64_t a, int64_t b) {
   thread_local bool single = false;
   if (!single && omp_set_num_threads) omp_set_num_threads(1);
   single = true;
   try {
     thread_local dnnl::stream stream(engine());
     auto* g = static_cast<Gemm*>(gemm);
+    move(g->arguments.at(DNNL_ARG_SRC), g->a, a, g->aMoved);
+    move(g->arguments.at(DNNL_ARG_WEIGHTS), g->b, b, g->bMoved);
     g->primitive.execute(stream, g->arguments);
     stream.wait();
     return 0;
