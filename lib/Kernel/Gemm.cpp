@@ -216,7 +216,10 @@ std::optional<GemmMatch> matchGemm(const Lowered& l, uint32_t dtypes) {
   findBias(k, p);
   if (!findPlace(k, p)) return std::nullopt;
   std::optional<Axes> axes = axesOf(k, p);
-  if (!axes && p.bias) { // the bias lies as the library cannot read it: it is added behind
+  // A bias that the library cannot add is added behind: one that lies otherwise, or to a product that lies by columns (which
+  // the library makes as the transposed one).
+  const bool byColumns = axes && !axes->n.empty() && !axes->n[0].y.is(1);
+  if (p.bias && (!axes || byColumns)) {
     p.bias = nullptr;
     p.value = p.sum;
     if (!findPlace(k, p)) return std::nullopt;

@@ -190,7 +190,7 @@ PassInfo fuseInfo() {
           "after it all that computes stands in `fused` regions: chains of elementwise ops as one, with the "
           "reductions over their rows and what follows these; moves (reshape, transpose, slice) inside of "
           "their "
-          "readers; matrix products by themselves.",
+          "readers; matrix products with the elementwise ops behind them.",
       .needs = Level::Local,
       .gives = Level::Scheduled,
       .run = fusePass,

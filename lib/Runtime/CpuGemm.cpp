@@ -49,8 +49,8 @@ void narrow(PlacedGemm& g, size_t axis, int64_t begin, int64_t count) {
 
 // A result that lies by columns is the transposed product, which lies by rows: oneDNN writes columns with its reference loop alone,
 // some thousand times slower. A bias along n has no place in the transposed product.
-PlacedGemm byRows(PlacedGemm g) {
-  if (g.bias || g.m.y != 1 || g.n.y == 1 || g.m.extent == 1) return g;
+bool liesByColumns(const PlacedGemm& g) { return !g.bias && g.m.y == 1 && g.n.y != 1 && g.m.extent != 1; }
+PlacedGemm transposed(PlacedGemm g) {
   std::swap(g.m, g.n);
   std::swap(g.a, g.b);
   for (PlacedGemm::Axis* axis : {&g.m, &g.n, &g.k}) std::swap(axis->a, axis->b);
@@ -64,7 +64,7 @@ CpuGemms::~CpuGemms() {
   for (const Step& s : steps_)
     for (const auto& part : s.parts)
       for (const Block& block : part)
-        for (void* product : block.products) oneDnn_->destroy(product);
+        for (const Product& p : block.products) oneDnn_->destroy(p.made);
 }
 
 Status CpuGemms::open() {
@@ -75,15 +75,17 @@ Status CpuGemms::open() {
 }
 
 // One product, or several where a batch axis has no place in oneDNN's (more than one, or one that repeats an operand).
-Status CpuGemms::products(const PlacedGemm& given, std::vector<void*>& out) {
-  const PlacedGemm g = byRows(given);
+Status CpuGemms::products(const PlacedGemm& given, bool transposed, std::vector<Product>& out) {
+  const bool columns = liesByColumns(given);
+  const PlacedGemm g = columns ? dtc::transposed(given) : given;
+  transposed ^= columns;
   if (g.batch.size() > 1 || (g.batch.size() == 1 && (g.batch[0].a == 0 || g.batch[0].b == 0))) {
     for (int64_t i = 0; i < g.batch[0].extent; ++i) {
       PlacedGemm inner = g;
       inner.epilogue.reset();
       narrow(inner, 0, i, 1);
       inner.batch.erase(inner.batch.begin());
-      if (Status s = products(inner, out); !s) return s;
+      if (Status s = products(inner, transposed, out); !s) return s;
     }
     return Ok{};
   }
@@ -110,7 +112,7 @@ Status CpuGemms::products(const PlacedGemm& given, std::vector<void*>& out) {
   char error[200] = "";
   void* product = oneDnn_->create(&d, error, sizeof error);
   if (!product) return machineError(std::string("oneDNN refuses the matrix product: ") + error);
-  out.push_back(product);
+  out.push_back({product, transposed});
   return Ok{};
 }
 
@@ -135,7 +137,7 @@ Status CpuGemms::addPart(Step& step, const KernelSource* source, size_t axis, in
     Block& block = blocks.emplace_back();
     if (one.aRow.index || one.bRow.index) block.gemm = one;
     if (!step.empty)
-      if (Status s = products(one, block.products); !s) return s;
+      if (Status s = products(one, false, block.products); !s) return s;
     if (!step.function) continue;
     block.sizes = one.epilogue->sizes;
     block.units = source->units(block.sizes);
@@ -172,8 +174,8 @@ Status CpuGemms::run(uint32_t step, uint32_t part, void* scratch) const {
     const std::optional<int64_t> a = s.gemm.aRow.begin(s.gemm.aRow.index, s.gemm.dtype),
                                  b = s.gemm.bRow.begin(s.gemm.bRow.index, s.gemm.dtype);
     if (!a || !b) fillWithBias(*block.gemm, 0, block.gemm->bias, block.gemm->y);
-    for (void* product : block.products)
-      if (a && b && oneDnn_->run(product, *a, *b) != 0)
+    for (const Product& p : block.products)
+      if (a && b && oneDnn_->run(p.made, p.transposed ? *b : *a, p.transposed ? *a : *b) != 0)
         return machineError("oneDNN could not execute the matrix product");
     if (s.function) s.function(s.gemm.epilogue->buffers.data(), block.sizes.data(), 0, block.units, scratch);
   }

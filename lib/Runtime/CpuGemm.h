@@ -27,9 +27,13 @@ public:
   [[nodiscard]] Status run(uint32_t step, uint32_t part, void* scratch) const;
 
 private:
+  struct Product {
+    void* made = nullptr;    // by the plugin
+    bool transposed = false; // of b and a, not a and b
+  };
   // Products that run one after the other, then the epilogue over what they wrote.
   struct Block {
-    std::vector<void*> products;
+    std::vector<Product> products;
     std::optional<PlacedGemm> gemm; // the whole, where an operand is looked up
     std::vector<int64_t> sizes;     // of the epilogue
     int64_t units = 0;
@@ -40,7 +44,7 @@ private:
     CpuKernelFunction* function = nullptr;
     std::vector<std::vector<Block>> parts;
   };
-  Status products(const PlacedGemm& given, std::vector<void*>& out);
+  Status products(const PlacedGemm& given, bool transposed, std::vector<Product>& out);
   Status addPart(Step& step, const KernelSource* source, size_t axis, int64_t begin, int64_t count);
 
   JitConfig config_;
