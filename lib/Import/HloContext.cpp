@@ -240,7 +240,9 @@ ValueId HloContext::constant(const HloNumbers& n, TypeId type) {
   std::copy_n(n.bytes.begin(), t.bytes().size(), t.bytes().begin());
   AttrId value;
   int64_t at = 0;
-  if (count == 0)
+  if (count == 0 && !isFloat(n.dtype) && !isInteger(n.dtype) && !isBool(n.dtype))
+    value = stringAttr(hexText(std::vector<std::byte>(one)));
+  else if (count == 0)
     value = isFloat(n.dtype) ? realAttr(0) : isBool(n.dtype) ? boolAttr(false) : intAttr(0);
   else if (!hasNumbers(n, t) || (!splat && count > kListedElements))
     value = stringAttr(hexText(t.bytes()));
