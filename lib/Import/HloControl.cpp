@@ -37,7 +37,7 @@ bool callFunction(HloContext& c, const char* attribute) {
   std::string name = c.text(attribute);
   FuncId f = c.importer.function(name);
   const MlirOp* text = c.importer.functionText(name);
-  if (!f.valid() || !text) return c.fail("calls @" + name + ", which is not in this file");
+  if (!f.valid() || !text) return c.fail("calls @" + name + ", which has no body in this file");
   std::vector<ValueId> args = c.tensors();
   if (c.lifted()) { // what the function does, elementwise too
     std::vector<HloValue> values;

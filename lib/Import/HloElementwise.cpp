@@ -206,7 +206,13 @@ bool constant(HloContext& c) {
 
 bool iota(HloContext& c) {
   auto dim = c.integer("iota_dimension");
-  return dim && c.give(c.emitTyped("iota", {}, {{"dim", c.intAttr(*dim)}}, c.resultType()));
+  TypeId type = c.resultType();
+  if (!dim || !type.valid()) return false;
+  DType d = c.resultDType(), counted = isInteger(d) || isFloat(d) ? d
+                                       : dtypeBytes(d) > 8        ? DType::F64
+                                                                  : DType::F32;
+  ValueId y = c.emitTyped("iota", {}, {{"dim", c.intAttr(*dim)}}, c.tensorType(counted, c.resultShape()));
+  return c.give(c.convert(y, d));
 }
 
 const HloRow kRows[] = {

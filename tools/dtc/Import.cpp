@@ -60,7 +60,7 @@ int run(Environment& env, const Options& o) {
                                " does not look like StableHLO text (it begins with neither a module nor a "
                                "func.func); --format stablehlo reads it as that all the same"));
   if (o.report) return report(env, std::move(*source), o.json);
-  auto m = loadImported(env, std::move(*source), {}, code);
+  auto m = loadImported(env, std::move(*source), code);
   if (!m) return code;
   std::string text = printModule(*m);
   if (o.out == "-") {

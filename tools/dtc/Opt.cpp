@@ -91,7 +91,7 @@ public:
     Module m(standardOps());
     Diagnostics diags;
     LapClock clock;
-    bool good = parseModule(std::move(source), standardOps(), m, diags, parse_);
+    bool good = readText(std::move(source), parse_, m, diags);
     time("parse", clock.lap());
     good = good && verifyModule(m, diags);
     time("verify", clock.lap());

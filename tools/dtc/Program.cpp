@@ -112,39 +112,49 @@ Status checkOverrides(const Module& m, const ParseOptions& options) {
   return Ok{};
 }
 
+bool readText(SourceText source, const ParseOptions& options, Module& m, Diagnostics& diags) {
+  if (!looksLikeMlir(source.text)) return parseModule(std::move(source), standardOps(), m, diags, options);
+  if (!importMlir(std::move(source), standardOps(), m, diags)) return false;
+  if (options.meshes.empty() && options.sizes.empty()) return true;
+  if (!verifyModule(m, diags)) return false;
+  SourceText text{m.source.name + " (imported)", printModule(m)}; // sizes are bound where .dt text is read
+  m = Module(standardOps());
+  return parseModule(std::move(text), standardOps(), m, diags, options);
+}
+
+namespace {
+
+std::optional<Module> verified(Environment& env, bool good, Module& m, Diagnostics& diags, int& exitCode) {
+  good = good && verifyModule(m, diags);
+  exitCode = env.report(diags, m.source);
+  if (good && !exitCode) return std::move(m);
+  exitCode = kExitInput;
+  return std::nullopt;
+}
+
+} // namespace
+
 std::optional<Module> loadText(Environment& env, SourceText source, const ParseOptions& options,
                                int& exitCode) {
-  if (looksLikeMlir(source.text)) return loadImported(env, std::move(source), options, exitCode);
   env.currentSource = source;
-  std::optional<Module> m(std::in_place, standardOps());
+  Module m(standardOps());
   Diagnostics diags;
-  bool good = parseModule(std::move(source), standardOps(), *m, diags, options) && verifyModule(*m, diags);
-  exitCode = env.report(diags, m->source);
-  if (!good || exitCode) {
-    exitCode = kExitInput;
-    return std::nullopt;
-  }
-  if (auto fits = checkOverrides(*m, options); !fits) {
+  bool good = readText(std::move(source), options, m, diags);
+  std::optional<Module> read = verified(env, good, m, diags, exitCode);
+  if (!read) return read;
+  if (auto fits = checkOverrides(*read, options); !fits) {
     exitCode = env.fail(fits.error());
     return std::nullopt;
   }
-  return m;
+  return read;
 }
 
-std::optional<Module> loadImported(Environment& env, SourceText source, const ParseOptions& options,
-                                   int& exitCode) {
+std::optional<Module> loadImported(Environment& env, SourceText source, int& exitCode) {
   env.currentSource = source;
-  std::optional<Module> m(std::in_place, standardOps());
+  Module m(standardOps());
   Diagnostics diags;
-  bool good = importMlir(std::move(source), standardOps(), *m, diags) && verifyModule(*m, diags);
-  exitCode = env.report(diags, m->source);
-  if (!good || exitCode) {
-    exitCode = kExitInput;
-    return std::nullopt;
-  }
-  if (options.meshes.empty() && options.sizes.empty()) return m;
-  SourceText text{m->source.name + " (imported)", printModule(*m)};
-  return loadText(env, std::move(text), options, exitCode);
+  bool good = importMlir(std::move(source), standardOps(), m, diags);
+  return verified(env, good, m, diags, exitCode);
 }
 
 std::optional<SourceText> readProgram(Environment& env, const ProgramOptions& o, int& exitCode) {

@@ -30,9 +30,10 @@ inline constexpr const char* kOptLevelHelp = "0: op by op, compiled quickly; 1: 
 [[nodiscard]] std::optional<Module> loadProgram(Environment&, const ProgramOptions&, int& exitCode);
 // The same for a text at hand; MLIR text is imported, to judge by how it begins.
 [[nodiscard]] std::optional<Module> loadText(Environment&, SourceText, const ParseOptions&, int& exitCode);
-// The same for text that is MLIR. Sizes that the command line says are those of what it becomes.
-[[nodiscard]] std::optional<Module> loadImported(Environment&, SourceText, const ParseOptions&,
-                                                 int& exitCode);
+// The same for text that is to be imported whatever it begins with.
+[[nodiscard]] std::optional<Module> loadImported(Environment&, SourceText, int& exitCode);
+// Reads .dt text, or imports MLIR text; not verified.
+[[nodiscard]] bool readText(SourceText, const ParseOptions&, Module&, Diagnostics&);
 
 // Do --mesh's meshes exist, and is the program one whose sizes may be changed?
 [[nodiscard]] Status checkOverrides(const Module&, const ParseOptions&);
