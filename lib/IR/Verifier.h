@@ -77,7 +77,8 @@ private:
   uint32_t visibleFrom_ = 0;
   std::unordered_map<ValueId, MeshId> meshes_; // of values without a sharding, in modules of several meshes
   FuncId func_;
-  bool local_ = false; // in an spmd function or a `local` block
+  bool freeAxes_ = false; // in a `local` block that leaves axes free: its values may be annotated along those
+  bool local_ = false;    // in an spmd function or a `local` block
   std::vector<TypeId> types_;
 };
 

@@ -72,7 +72,7 @@ void Verifier::localOp(OpId o) {
   }
   if (record.constraint == Constraint::Shard || record.constraint == Constraint::Reshard)
     error(kOnlyGlobal, m_[o].loc, record.name);
-  for (uint32_t i = 0; i < m_[o].numResults; ++i)
+  for (uint32_t i = 0; i < m_[o].numResults && !freeAxes_; ++i)
     if (ValueId v = m_.result(o, i); m_[v].sharding.valid()) error(kShardingInLocal, m_[v].loc, name(v));
 }
 

@@ -196,8 +196,9 @@ void Verifier::localRegion(OpId o) {
             typeName(arg.type));
   }
   local_ = true;
+  freeAxes_ = m_.attr(o, "free").valid();
   regionBlock(o, 0, 0);
-  local_ = false;
+  local_ = freeAxes_ = false;
   std::vector<TypeId> pieces;
   for (uint32_t i = 0; i < m_[o].numResults; ++i) {
     const Value& r = m_[m_.result(o, i)];

@@ -1,5 +1,5 @@
 // Collectives in the code of one device: which devices a group joins, as axes of the mesh.
-#include "GspmdText.h"
+#include "DeviceNumber.h"
 #include "HloImporter.h"
 #include "HloTable.h"
 #include <algorithm>
@@ -12,18 +12,6 @@ namespace {
 bool needsDevice(HloContext& c) {
   if (c.importer.shardy.manualMesh().valid()) return true;
   return c.fail("belongs into the code of one device: a manual computation, or a function for each device");
-}
-
-// A range of a device's digits as axes of the mesh and parts of them.
-std::vector<AxisRef> axesOf(const DigitRange& range, const Mesh& mesh) {
-  std::vector<AxisRef> axes;
-  int64_t pre = 1;
-  for (const MeshAxis& a : mesh.axes) {
-    const int64_t begin = std::max(pre, range.pre), end = std::min(pre * a.size, range.pre * range.size);
-    if (begin < end) axes.push_back(mesh.canonical({a.name, begin / pre, end / begin}));
-    pre *= a.size;
-  }
-  return axes;
 }
 
 // The places of logical devices: of a mesh with an order of its own, where each stands.
@@ -88,7 +76,7 @@ std::optional<std::vector<AxisRef>> groupAxes(HloContext& c, std::string_view na
   if (digits.empty() && (*groups)[0].size() > 1) return bad("has groups that run along no axes of the mesh");
   for (const Digit& d : digits) {
     if (all % (d.stride * d.count) != 0) return bad("has groups that run along no axes of the mesh");
-    const std::vector<AxisRef> part = axesOf({all / (d.stride * d.count), d.count}, mesh);
+    const std::vector<AxisRef> part = axesOfDigits({all / (d.stride * d.count), d.count}, mesh);
     axes.insert(axes.begin(), part.begin(), part.end());
   }
   for (const std::vector<int64_t>& g : *groups)
@@ -98,20 +86,7 @@ std::optional<std::vector<AxisRef>> groupAxes(HloContext& c, std::string_view na
   return axes;
 }
 
-AttrId axesAttr(HloContext& c, std::span<const AxisRef> axes) {
-  std::vector<AttrId> list;
-  for (const AxisRef& a : axes) {
-    if (a.whole()) {
-      list.push_back(c.wordAttr(c.module.strings[a.name]));
-      continue;
-    }
-    Attr part;
-    part.kind = Attr::Axis;
-    part.axis = a;
-    list.push_back(c.module.attrs.intern(std::move(part)));
-  }
-  return c.listAttr(list);
-}
+AttrId axesAttr(HloContext& c, std::span<const AxisRef> axes) { return axesAttribute(c.module, axes); }
 
 // "sum" and its kin, from the region's only op; nullptr where it is another.
 const char* reductionOf(HloContext& c, ValueId x) {
@@ -190,28 +165,51 @@ bool allToAll(HloContext& c) {
   return true;
 }
 
-// Pairs of devices, as indices along all axes.
+using Pairs = std::vector<std::array<int64_t, 2>>; // from, to
+
+// The axes along which data goes, if it goes alike for every index along the others: `pairs` are then indices along those.
+std::vector<AxisRef> axesOfPairs(Pairs& pairs, const Mesh& mesh) {
+  std::vector<AxisRef> all, moved, fixed;
+  for (const MeshAxis& a : mesh.axes) {
+    const AxisRef axis{a.name};
+    const bool moves = std::ranges::any_of(
+        pairs, [&](auto& p) { return mesh.indexAlong(axis, p[0]) != mesh.indexAlong(axis, p[1]); });
+    (moves ? moved : fixed).push_back(axis);
+    all.push_back(axis);
+  }
+  if (moved.empty()) return all;
+  std::vector<Pairs> groups(static_cast<size_t>(mesh.sizeOf(fixed)));
+  for (const auto& p : pairs)
+    groups[static_cast<size_t>(mesh.indexAlong(fixed, p[0]))].push_back(
+        {mesh.indexAlong(moved, p[0]), mesh.indexAlong(moved, p[1])});
+  for (Pairs& g : groups) std::ranges::sort(g);
+  for (const Pairs& g : groups)
+    if (g != groups[0]) return all;
+  pairs = groups[0];
+  return moved;
+}
+
 bool permute(HloContext& c) {
   if (!needsDevice(c)) return false;
-  auto pairs = c.ints("source_target_pairs");
+  auto flat = c.ints("source_target_pairs");
   const ValueId x = c.operand(0);
-  if (!pairs || !x.valid()) return false;
+  if (!flat || !x.valid()) return false;
   const Mesh& mesh = c.module.shardings.mesh(c.importer.shardy.manualMesh());
   const std::vector<int64_t> places = placesOf(mesh);
-  std::vector<AttrId> list;
-  for (size_t i = 0; i + 1 < pairs->size(); i += 2) {
-    std::array<int64_t, 2> pair{};
+  Pairs pairs;
+  for (size_t i = 0; i + 1 < flat->size(); i += 2) {
+    auto& pair = pairs.emplace_back();
     for (size_t k = 0; k < 2; ++k) {
-      const int64_t device = (*pairs)[i + k];
+      const int64_t device = (*flat)[i + k];
       if (device < 0 || device >= mesh.numDevices())
         return c.failAttr("source_target_pairs", "names a device that the mesh does not have");
       pair[k] = places[static_cast<size_t>(device)];
     }
-    list.push_back(c.intsAttr(pair));
   }
-  std::vector<AxisRef> all;
-  for (const MeshAxis& a : mesh.axes) all.push_back({a.name});
-  return c.give(c.emit("permute", {x}, {{"axes", axesAttr(c, all)}, {"pairs", c.listAttr(list)}}));
+  const std::vector<AxisRef> axes = axesOfPairs(pairs, mesh);
+  std::vector<AttrId> list;
+  for (const auto& p : pairs) list.push_back(c.intsAttr(p));
+  return c.give(c.emit("permute", {x}, {{"axes", axesAttr(c, axes)}, {"pairs", c.listAttr(list)}}));
 }
 
 bool broadcast(HloContext& c) {

@@ -290,6 +290,10 @@ AttrId Shardy::symbolAttr(StrId name) {
 bool Shardy::annotate(ValueId& v, ShardingId s, uint32_t fresh, uint32_t loc) {
   if (!s.valid() || !v.valid()) return true;
   Module& m = im_.module;
+  if (manual_.valid()) { // a wish along the free axes; of what has one already, or is no op's result, none
+    if (m[v].kind == ValueKind::OpResult && !m[v].sharding.valid()) m[v].sharding = s;
+    return true;
+  }
   if (m[v].kind == ValueKind::OpResult && v.index >= fresh && !m[v].sharding.valid()) {
     m[v].sharding = s;
     return true;
@@ -329,7 +333,7 @@ void Shardy::openUnspecified(const MlirOp& op, std::vector<ShardingId>& sharding
 bool Shardy::annotateResults(const MlirOp& op, std::span<ValueId* const> results, uint32_t fresh) {
   const MlirAttr* attr = shardingAttr(op.attrs);
   attr = attr ? im_.tree.resolve(*attr) : nullptr;
-  if (!attr || manual_.valid()) return true;
+  if (!attr || (manual_.valid() && (!free_ || attr->kind == MlirAttr::String))) return true;
   if (attr->kind == MlirAttr::String) {
     std::vector<TypeId> types;
     for (ValueId* v : results)

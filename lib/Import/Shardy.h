@@ -39,7 +39,12 @@ public:
   std::optional<AxisRef> axisOf(const ShardyAxis& axis, MeshId mesh);
   // The mesh of the per-device code at hand (a manual computation, an spmd function); invalid outside.
   [[nodiscard]] MeshId manualMesh() const { return manual_; }
-  void enterManual(MeshId mesh) { manual_ = mesh; }
+  // Does that code leave axes free, along which its values may be annotated?
+  [[nodiscard]] bool freeAxes() const { return free_; }
+  void enterManual(MeshId mesh, bool free) {
+    manual_ = mesh;
+    free_ = free;
+  }
   // Of the function at hand: where a sharding names none.
   [[nodiscard]] MeshId functionMesh() const { return functionMesh_; }
   void enterFunction(const MlirOp& op);
@@ -59,6 +64,7 @@ private:
 
   HloImporter& im_;
   std::unordered_map<std::string, Named> meshes_;
+  bool free_ = false;
   MeshId manual_, functionMesh_, gspmdMesh_;
 };
 

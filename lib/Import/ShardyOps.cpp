@@ -1,4 +1,5 @@
 // The ops of the Shardy dialect: constraints, regions, and its collectives, which are changes of sharding.
+#include "DeviceNumber.h"
 #include "HloImporter.h"
 #include "HloTable.h"
 #include <algorithm>
@@ -31,9 +32,14 @@ bool constrained(HloContext& c, const char* op, std::initializer_list<const char
   const ValueId x = c.operand(0);
   if (!x.valid()) return false;
   // Of one element it says nothing of a whole tensor, and of one device's piece nothing of the other pieces.
-  if (c.lifted() || c.importer.shardy.manualMesh().valid()) return c.give(x);
+  Shardy& shardy = c.importer.shardy;
+  if (c.lifted() || (shardy.manualMesh().valid() && !shardy.freeAxes())) return c.give(x);
   auto s = shardingOf(c, names, c.module[x].type);
   if (!s) return false;
+  if (shardy.manualMesh().valid()) {
+    ValueId same = x;
+    return shardy.annotate(same, *s, 0, c.op.loc) && c.give(same);
+  }
   const ValueId y = c.emit(op, {x});
   if (!y.valid()) return false;
   c.module[y].sharding = *s;
@@ -172,13 +178,13 @@ bool localBody(HloContext& c, OpId o, const Manual& manual, std::span<const Shar
     c.module[arg].loc = region.args[i].range;
     args.push_back({region.args[i].type, {arg}});
   }
-  const MeshId outer = c.importer.shardy.manualMesh();
-  c.importer.shardy.enterManual(manual.mesh);
+  c.importer.shardy.enterManual(manual.mesh, c.module.attr(o, "free").valid());
   auto values = c.importer.regionInto(region, block, args);
-  c.importer.shardy.enterManual(outer);
+  c.importer.shardy.enterManual(MeshId(), false);
   if (!values) return false;
   c.module[block].yields = *values;
   c.module[block].terminatorLoc = region.ops.empty() ? region.range : region.ops.back().nameRange;
+  foldDeviceNumbers(c.module, block, c.module.shardings.mesh(manual.mesh));
   return true;
 }
 

@@ -204,6 +204,10 @@ private:
     if (kind != RegionKind::Local && kind != RegionKind::Fused)
       for (uint32_t k = 0; k < m_[o].numRegions; ++k) rewriteRegion(o, kind, k, firstArg);
     out_->push_back(o);
+    if (kind == RegionKind::Local && m_.attr(o, "free").valid()) // wishes, which have been heard
+      forEachOp(m_, m_.region(o), [&](OpId inner) {
+        for (uint32_t r = 0; r < m_[inner].numResults; ++r) m_[m_.result(inner, r)].sharding = ShardingId();
+      });
     for (uint32_t k = 0; k < m_[o].numResults; ++k) {
       if (kind == RegionKind::Local && m_[m_.result(o, k)].sharding.valid()) {
         settleLocal(m_.result(o, k));

@@ -409,7 +409,8 @@ bool PropagationState::buildFree(OpId o, MeshId mesh, AttrId free) {
     auto isFree = [&](AttrId a) { return m.attrs[a].kind == Attr::Word && m.attrs[a].text == axis.name; };
     if (!std::ranges::any_of(m.attrs[free].list, isFree)) manual.push_back({axis.name});
   }
-  for (size_t v = firstVar; v < vars.size(); ++v) vars[v].replicated = manual;
+  for (size_t v = firstVar; v < vars.size(); ++v)
+    vars[v].replicated.insert(vars[v].replicated.end(), manual.begin(), manual.end());
   for (size_t i = 0; i < m[b].args.size(); ++i)
     linkInner(m.operand(o, i), m[b].args[i], m[m[b].args[i]].sharding, true);
   for (size_t i = 0; i < m[b].yields.size(); ++i) {

@@ -1,0 +1,116 @@
+#include "DeviceNumber.h"
+#include "dtc/IR/OpRecord.h"
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+namespace dtc {
+
+std::vector<AxisRef> axesOfDigits(const DigitRange& range, const Mesh& mesh) {
+  std::vector<AxisRef> axes;
+  int64_t pre = 1;
+  for (const MeshAxis& a : mesh.axes) {
+    const int64_t begin = std::max(pre, range.pre), end = std::min(pre * a.size, range.pre * range.size);
+    if (begin < end) axes.push_back(mesh.canonical({a.name, begin / pre, end / begin}));
+    pre *= a.size;
+  }
+  return axes;
+}
+
+AttrId axesAttribute(Module& m, std::span<const AxisRef> axes) {
+  Attr list;
+  list.kind = Attr::List;
+  for (const AxisRef& a : axes) {
+    Attr part;
+    part.kind = Attr::Axis;
+    part.axis = a;
+    list.list.push_back(a.whole() ? m.attrs.word(a.name) : m.attrs.intern(std::move(part)));
+  }
+  return m.attrs.intern(std::move(list));
+}
+
+namespace {
+
+class Folder {
+public:
+  Folder(Module& m, const Mesh& mesh) : m_(m), mesh_(mesh), devices_(mesh.numDevices()) {}
+
+  void block(BlockId b) {
+    const std::vector<OpId> ops = m_[b].ops;
+    std::vector<OpId> out;
+    for (OpId o : ops) {
+      look(o, b, out);
+      out.push_back(o);
+    }
+    m_[b].ops = std::move(out);
+  }
+
+private:
+  // A number is (device / stride) % size.
+  struct Digits {
+    int64_t stride = 1, size = 1;
+  };
+
+  void look(OpId o, BlockId b, std::vector<OpId>& out) {
+    if (m_[o].numResults != 1) return;
+    const std::string_view name = m_.record(o).name;
+    const uint32_t result = m_.result(o).index;
+    if (name == "axis_index") {
+      const AttrId axes = m_.attr(o, "axes");
+      if (axes.valid() && m_.attrs[axes].list.size() == mesh_.axes.size()) numbers_[result] = {1, devices_};
+    } else if (name == "constant") {
+      const AttrId value = m_.attr(o, "value");
+      if (value.valid() && m_.attrs[value].kind == Attr::Int && m_.typeOf(m_.result(o)).rank() == 0)
+        constants_[result] = m_.attrs[value].i;
+    } else if (name == "convert") {
+      if (auto x = numbers_.find(m_.operand(o, 0).index);
+          x != numbers_.end() && isInteger(m_.typeOf(m_.result(o)).dtype))
+        numbers_[result] = Digits(x->second);
+    } else if (name == "div" || name == "rem") {
+      divide(o, name == "div", b, out);
+    }
+  }
+
+  void divide(OpId o, bool quotient, BlockId b, std::vector<OpId>& out) {
+    auto x = numbers_.find(m_.operand(o, 0).index);
+    auto by = constants_.find(m_.operand(o, 1).index);
+    if (x == numbers_.end() || by == constants_.end() || by->second < 1) return;
+    Digits d = x->second;
+    if (quotient ? d.size % by->second != 0 : (by->second < d.size && d.size % by->second != 0)) return;
+    if (quotient)
+      d = {d.stride * by->second, d.size / by->second};
+    else
+      d.size = std::min(d.size, by->second);
+    numbers_[m_.result(o).index] = d;
+    const std::vector<AxisRef> axes = axesOfDigits({devices_ / (d.stride * d.size), d.size}, mesh_);
+    if (!axes.empty()) replace(o, axes, b, out);
+  }
+
+  // The op becomes a conversion of the index along `axes`, made before it.
+  void replace(OpId o, std::span<const AxisRef> axes, BlockId b, std::vector<OpId>& out) {
+    const OpId index = m_.makeOp(m_.registry->find("axis_index"), {}, 1,
+                                 {{m_.strings.intern("axes"), axesAttribute(m_, axes)}}, 0, m_[o].loc);
+    m_[m_.result(index)].type = m_.tensorType(DType::I32, {});
+    m_[m_.result(index)].loc = m_[o].loc;
+    m_[index].parent = b;
+    out.push_back(index);
+    m_[o].kind = m_.registry->find("convert");
+    m_.setOperands(o, std::array{m_.result(index)});
+    const DType dtype = m_.typeOf(m_.result(o)).dtype;
+    m_.setAttr(o, "dtype", m_.attrs.word(m_.strings.intern(dtypeName(dtype))));
+  }
+
+  Module& m_;
+  const Mesh& mesh_;
+  int64_t devices_;
+  std::unordered_map<uint32_t, Digits> numbers_; // by value
+  std::unordered_map<uint32_t, int64_t> constants_;
+};
+
+} // namespace
+
+void foldDeviceNumbers(Module& m, BlockId b, const Mesh& mesh) {
+  if (mesh.devices.empty()) Folder(m, mesh).block(b);
+}
+
+} // namespace dtc

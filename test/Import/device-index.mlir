@@ -1,0 +1,19 @@
+// Quotient and remainder of the device's number are its index along an axis; a permutation that is the same for all rows runs along one axis.
+// RUN: %dtc import %s | FileCheck %s
+// RUN: %dtc run %s --input '*=iota' --print 0 | FileCheck %s --check-prefix=CHECK-RESULT
+sdy.mesh @m = <["a"=2, "b"=3]>
+func.func @main(%x: tensor<3x2xf32>) -> tensor<3x2xf32> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@m, [{"b"}, {}]>] out_shardings=[<@m, [{"b"}, {}]>] manual_axes={"a", "b"} (%p: tensor<1x2xf32>) {
+    %one = stablehlo.constant dense<1> : tensor<ui32>
+    %three = stablehlo.constant dense<3> : tensor<ui32>
+    %1 = stablehlo.partition_id : tensor<ui32>
+    %2 = stablehlo.divide %1, %one : tensor<ui32>
+    %3 = stablehlo.remainder %2, %three : tensor<ui32>
+    %4 = stablehlo.convert %3 : (tensor<ui32>) -> tensor<f32>
+    %5 = stablehlo.broadcast_in_dim %4, dims = [] : (tensor<f32>) -> tensor<1x2xf32>
+    %6 = "stablehlo.collective_permute"(%p) <{source_target_pairs = dense<[[0, 1], [1, 2], [2, 0], [3, 4], [4, 5], [5, 3]]> : tensor<6x2xi64>}> : (tensor<1x2xf32>) -> tensor<1x2xf32>
+    %7 = stablehlo.multiply %5, %6 : tensor<1x2xf32>
+    sdy.return %7 : tensor<1x2xf32>
+  } : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  return %0 : tensor<3x2xf32>
+}
