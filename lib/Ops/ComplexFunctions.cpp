@@ -78,7 +78,6 @@ Z power(Z base, Z exponent) {
 }
 
 Z log2(Z z) { return narrow(std::log(wide(z)) / std::log(2.0L)); }
-Z exp2(Z z) { return narrow(std::exp(wide(z) * std::log(2.0L))); }
 
 struct Row {
   const char* name;
@@ -137,11 +136,12 @@ struct Row {
   ROOTS_AROUND_ONE(x, y)                                                                                     \
   "%c1 = mul %are, %bre\n%c2 = mul %aim, %bim\n%c = sub %c1, %c2\n%as = atan2 " x ", %c\n"                   \
   "%e1 = mul %are, %bim\n%e2 = mul %aim, %bre\n%e = sub %e1, %e2\n%ai = asinh %e\n"
-// %ah, %ag = the inverse hyperbolic tangent of x + i y.
+// %ah, %ag = the inverse hyperbolic tangent of x + i y: by |x|, so that log1p is far from -1.
 #define ARTANH(x, y)                                                                                         \
-  "%l = sub 1.0, " x "\n%u = add " x ", 1.0\n%yy = mul " y ", " y                                            \
-  "\n%ll = mul %l, %l\n%den = add %ll, %yy\n"                                                                \
-  "%x4 = mul " x ", 4.0\n%qu = div %x4, %den\n%lg = log1p %qu\n%ah = mul %lg, 0.25\n%lu = mul %l, %u\n"      \
+  "%xn = lt " x ", 0.0\n%xm = neg " x "\n%xa = select %xn, %xm, " x                                          \
+  "\n%l = sub 1.0, %xa\n%u = add %xa, 1.0\n"                                                                 \
+  "%yy = mul " y ", " y "\n%ll = mul %l, %l\n%den = add %ll, %yy\n%x4 = mul %xa, 4.0\n%qu = div %x4, %den\n" \
+  "%lg = log1p %qu\n%lq = mul %lg, 0.25\n%ln = neg %lq\n%ah = select %xn, %ln, %lq\n%lu = mul %l, %u\n"      \
   "%ad = sub %lu, %yy\n%y2 = mul " y ", 2.0\n%at = atan2 %y2, %ad\n%ag = mul %at, 0.5\n"
 // %re, %im = (nr + i ni) / (dr + i di), the divisor scaled by the greater of its parts, s.
 #define QUOTIENT(nr, ni, dr, di)                                                                             \
@@ -182,9 +182,6 @@ const Row kRows[] = {
      SCALED("%x_re", "%x_im") "%u = div %x_re, %d\n%v = div %x_im, %d\n%re = div %u, %w\n%im = div %v, %w\n"
                               "yield %re, %im"},
     {"exp", [](In z) { return std::exp(z[0]); }, EXPONENTIAL("%x_re", "%x_im") "yield %er, %ei"},
-    {"exp2", [](In z) { return exp2(z[0]); },
-     "%x = mul %x_re, 0.6931471805599453\n%y = mul %x_im, 0.6931471805599453\n" EXPONENTIAL(
-         "%x", "%y") "yield %er, %ei"},
     {"expm1", [](In z) { return expm1(z[0]); },
      "%e = expm1 %x_re\n%c = cos %x_im\n%ec = mul %e, %c\n%hy = mul %x_im, 0.5\n%h = sin %hy\n"
      "%h2 = mul %h, %h\n%h3 = mul %h2, 2.0\n%re = sub %ec, %h3\n%s = sin %x_im\n%f = exp %x_re\n"
