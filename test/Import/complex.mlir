@@ -1,8 +1,8 @@
 // Complex numbers: constants as pairs and bytes, parts, products, a reduction, the conjugate.
 // RUN: %dtc import %s -o %t.dt
 // RUN: %dtc run %t.dt --check | FileCheck %s
-// CHECK: = [(-5, 10),   (1, 1)]
-// CHECK: = [5, 1.41421]
+// CHECK: = [(-5, 10), (1, 1)]
+// CHECK: = [ 5, 1.41421]
 // CHECK: = (-4.0, 11.0)
 func.func @main() -> (tensor<2xcomplex<f32>>, tensor<2xf32>, tensor<complex<f32>>) {
   %a = stablehlo.constant dense<[(1.0, 2.0), (0.0, -1.0)]> : tensor<2xcomplex<f32>>
