@@ -93,17 +93,17 @@ struct Row {
 #define INFINITE "%ip = is_inf %p\n%iq = is_inf %q\n%infinite = or %ip, %iq\n"
 // %size = |z|, after SCALED and INFINITE.
 #define SIZE "%mw = mul %m, %w\n%size = select %infinite, inf, %mw\n"
-// %lg = log |z|, after SCALED and INFINITE; %excess = (m - 1)(m + 1) or what is more exact, for m near 1.
+// %lg = log |z|, after SCALED and INFINITE; %excess = m² - 1, rounded once, for m near 1.
 #define LOG_SIZE(excess)                                                                                     \
-  "%nn = mul %n, %n\n" excess "%z = add %excess, %nn\n%lz = log1p %z\n%la = mul %lz, 0.5\n"                  \
-  "%lm = log %m\n%lt = log1p %tt\n%lh = mul %lt, 0.5\n%lf = add %lm, %lh\n"                                  \
-  "%g1 = gt %m, 0.5\n%g2 = lt %m, 2.0\n%near = and %g1, %g2\n%lc = select %near, %la, %lf\n"                 \
-  "%lg = select %infinite, inf, %lc\n"
-#define EXCESS "%me = sub %m, 1.0\n%mf = add %m, 1.0\n%excess = mul %me, %mf\n"
-// The same where m may be |1 + x|: then m² - 1 = x (2 + x).
+  excess "%z = fma %n, %n, %excess\n%lz = log1p %z\n%la = mul %lz, 0.5\n"                                    \
+         "%lm = log %m\n%lt = log1p %tt\n%lh = mul %lt, 0.5\n%lf = add %lm, %lh\n"                           \
+         "%g1 = gt %m, 0.5\n%g2 = lt %m, 2.0\n%near = and %g1, %g2\n%lc = select %near, %la, %lf\n"          \
+         "%lg = select %infinite, inf, %lc\n"
+#define EXCESS "%me = sub %m, 1.0\n%mf = add %me, %me\n%excess = fma %me, %me, %mf\n"
+// The same where m may be |1 + x|: then m² - 1 = x² + 2 x.
 #define EXCESS_OF_ONE_MORE                                                                                   \
-  "%me = sub %m, 1.0\n%mf = add %m, 1.0\n%mm = mul %me, %mf\n%x2 = add %x_re, 2.0\n"                         \
-  "%xx = mul %x_re, %x2\n%pq = ge %p, %q\n%excess = select %pq, %xx, %mm\n"
+  "%me = sub %m, 1.0\n%pq = ge %p, %q\n%mx = select %pq, %x_re, %me\n%mf = add %mx, %mx\n"                   \
+  "%excess = fma %mx, %mx, %mf\n"
 // %sre, %sim = the square root of x, after SCALED; the imaginary part has the sign of x's, also of a zero.
 #define ROOT                                                                                                 \
   "%pr = div %p, %d\n%ip = is_inf %p\n%pi = select %ip, 1.0, %pr\n%g = add %w, %pi\n%gh = mul %g, 0.5\n"     \
