@@ -52,12 +52,13 @@ const ScatterKind* scatterKind(const OpQuery& q, bool bits) {
   for (const ScatterKind& k : kScatterKinds) {
     const bool ofBits = k.combine && k.reduce == PendingKind::None;
     if (k.name != q.textAttr("reduce") || (ofBits && !bits)) continue;
-    if (ofBits && isFloat(q.type(0).dtype)) continue;
+    const DType dtype = q.type(0).dtype;
+    if (ofBits ? isFloat(dtype) : isBool(dtype) && k.combine) continue;
     return &k;
   }
   if (q.diags)
-    reportShape(q, std::string("has reduce = \"set\", \"sum\", \"prod\", \"max\" or \"min\"") +
-                       (bits ? ", and of integers and bools \"or\", \"and\" and \"xor\"" : ""));
+    reportShape(q, std::string("has reduce = \"set\", and of numbers \"sum\", \"prod\", \"max\" or \"min\"") +
+                       (bits ? ", of integers and bools \"or\", \"and\" and \"xor\"" : ""));
   return nullptr;
 }
 

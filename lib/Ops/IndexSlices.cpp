@@ -44,8 +44,8 @@ void sliceFactors(const OpQuery& q, const SliceDims& s, const ScatterKind* scatt
       w.dims[static_cast<size_t>(o.window)] = x.dims[d];
       continue;
     }
-    x.dims[d] = scatter ? plainDim(addFactor(rule, operand.dims[d], name, FactorKind::Place))
-                        : freeDim(addWhole(rule, operand.dims[d], name));
+    x.dims[d] = scatter && o.placed() ? plainDim(addFactor(rule, operand.dims[d], name, FactorKind::Place))
+                                      : freeDim(addWhole(rule, operand.dims[d], name));
     if (o.window >= 0)
       w.dims[static_cast<size_t>(o.window)] = freeDim(addWhole(rule, o.size, "w" + std::to_string(d)));
   }
@@ -92,8 +92,7 @@ public:
       : s_(s), operand_(*in[0]), indices_(*in[1]), strides_(indices_.strides()), clamps_(isGatherSlices(q)) {
     size_t next = 3;
     for (size_t d = 0; d < s.operand.size(); ++d) {
-      const bool placed = s.operand[d].batch < 0 && !s.operand[d].whole;
-      offsets_.push_back(!clamps_ && placed && next < in.size() ? in[next++]->getInt(0) : 0);
+      offsets_.push_back(!clamps_ && s.operand[d].placed() && next < in.size() ? in[next++]->getInt(0) : 0);
     }
   }
   // False: outside.
@@ -234,7 +233,7 @@ bool scatterStores(const OpQuery& q, ElementBuilder& b) {
     if (o.batch >= 0 || o.whole) continue;
     to[d] = o.indexed >= 0 ? indexNode(q, b, s, o, from) : b.index(0);
     if (o.window >= 0) to[d] = b.add(to[d], from[static_cast<size_t>(o.window)]);
-    if (offset < q.operandTypes.size())
+    if (o.placed() && offset < q.operandTypes.size())
       to[d] = b.sub(to[d], b.convert(b.load(offset++, {}, true), DType::I64));
     const ElementNode test =
         b.call("and", {b.call("ge", {to[d], b.index(0)}), b.call("lt", {to[d], b.size(x.dims[d])})});

@@ -14,6 +14,10 @@ struct SliceDims {
     int indexed = -1;   // which component of the index vector
     Dim size;           // of the window
     bool whole = false; // all of the dim is taken, from its beginning on
+    // A piece of the dim is enough to write the places that lie in it: its windows are one wide.
+    [[nodiscard]] bool placed() const {
+      return batch < 0 && (window < 0 || (indexed >= 0 && size.isStatic() && size.value() == 1));
+    }
   };
   std::vector<OperandDim> operand;
   std::vector<int>
