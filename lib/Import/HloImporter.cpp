@@ -260,7 +260,9 @@ bool HloImporter::declareResults(const MlirOp& op, FuncId f) {
     std::string_view path = info;
     if (path.starts_with("result") && path.size() > 6) path.remove_prefix(6);
     std::string name = validName(path);
-    if (!name.empty() && name[0] >= '0' && name[0] <= '9') name.clear();
+    // "[1]" is called by its number; "[1]['w']" has more to say.
+    bool digits = !name.empty() && name[0] >= '0' && name[0] <= '9';
+    if (digits) name = name.find_first_not_of("0123456789") == std::string::npos ? "" : "result_" + name;
     for (size_t i = 0; i < types.size(); ++i) {
       FuncResult& r = module[f].results.emplace_back();
       std::string own = types.size() == 1 || name.empty() ? name : name + "_" + std::to_string(i);

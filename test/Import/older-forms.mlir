@@ -14,6 +14,7 @@ module @jit_testcase {
     %7 = stablehlo.reduce_precision %6, format = e8m23 : tensor<2x2xf32>
     %8 = "stablehlo.iota"() {iota_dimension = 1 : i64} : () -> tensor<2x2xi32>
     %9 = stablehlo.shift_right_logical %8, %8 : tensor<2x2xi32>
+    stablehlo.custom_call @check.expect_close(%7, %1) {has_side_effect = true} : (tensor<2x2xf32>, tensor<2x2xf32>) -> ()
     %10 = stablehlo.custom_call @check.eq(%7, %1) : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<i1>
     return %10 : tensor<i1>
   }
@@ -42,6 +43,7 @@ module @jit_testcase {
 // CHECK-NEXT:   %11 = bitcast %8 {dtype = u32} : u32[2, 2]
 // CHECK-NEXT:   %12 = shr %0, %11 : u32[2, 2]
 // CHECK-NEXT:   %9 = bitcast %12 {dtype = i32} : i32[2, 2]
+// CHECK-NEXT:   expect_close %7, %1
 // CHECK-NEXT:   expect_close %7, %1 {rtol = 0.001, atol = 0.001}
 // CHECK-NEXT:   %10 = constant {value = true} : bool[]
 // CHECK-NEXT:   return %10
