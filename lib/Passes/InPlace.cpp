@@ -12,23 +12,50 @@ bool isElementwise(const OpRecord& r) {
   return r.lowering == Lowering::Loops && r.ruleText && std::string_view(r.ruleText) == "pointwise";
 }
 
-// All values of the region that meet `arg` in an op, directly or through others. What does not meet it (fuse joins small
-// updates of many tensors) has loops and buffers of its own.
-std::unordered_set<ValueId> meeting(const Module& m, const Block& body, ValueId arg) {
-  std::unordered_set<ValueId> met = {arg};
-  auto isValue = [&](ValueId v) { return m[v].kind != ValueKind::Literal && m[v].kind != ValueKind::Symbol; };
-  for (size_t before = 0; before != met.size();) {
-    before = met.size();
-    for (OpId o : body.ops) {
-      std::vector<ValueId> values(m.operands(o).begin(), m.operands(o).end());
-      for (uint32_t r = 0; r < m[o].numResults; ++r) values.push_back(m.result(o, r));
-      if (std::none_of(values.begin(), values.end(), [&](ValueId v) { return met.contains(v); })) continue;
-      for (ValueId v : values)
-        if (isValue(v)) met.insert(v);
+// The values of a region that meet one of its arguments in an op, directly or through others. What does not meet it (fuse joins
+// small updates of many tensors) has loops and buffers of its own.
+class Meeting {
+public:
+  Meeting(const Module& m, const Block& body, ValueId arg) : m_(m) {
+    uint32_t high = low_ = arg.index;
+    auto see = [&](ValueId v) { low_ = std::min(low_, v.index), high = std::max(high, v.index); };
+    for (ValueId v : body.args) see(v);
+    for (OpId o : body.ops)
+      for (uint32_t r = 0; r < m[o].numResults; ++r) see(m.result(o, r));
+    met_.resize(high - low_ + size_t{1});
+    met_[arg.index - low_] = true;
+    for (bool grows = true; grows;) {
+      grows = false;
+      for (OpId o : body.ops) grows |= join(o);
     }
   }
-  return met;
-}
+  [[nodiscard]] bool contains(ValueId v) const { return inside(v) && met_[v.index - low_]; }
+
+private:
+  [[nodiscard]] bool inside(ValueId v) const { // literals may lie outside, and meet nothing
+    return v.index >= low_ && v.index - low_ < met_.size() && m_[v].kind != ValueKind::Literal &&
+           m_[v].kind != ValueKind::Symbol;
+  }
+  bool join(OpId o) { // true where a value is new
+    bool any = false, all = true;
+    auto each = [&](auto&& fn) {
+      for (ValueId v : m_.operands(o))
+        if (inside(v)) fn(v);
+      for (uint32_t r = 0; r < m_[o].numResults; ++r) fn(m_.result(o, r));
+    };
+    each([&](ValueId v) {
+      const bool here = met_[v.index - low_];
+      any |= here, all &= here;
+    });
+    if (!any || all) return false;
+    each([&](ValueId v) { met_[v.index - low_] = true; });
+    return true;
+  }
+
+  const Module& m_;
+  uint32_t low_ = 0;
+  std::vector<char> met_; // by value, from low_ on
+};
 
 // Rows of its first operand, each by itself: a reduction, softmax, a norm.
 bool isOfRows(const OpRecord& r) {
@@ -106,7 +133,7 @@ bool canWriteInPlace(const Module& m, OpId fused, uint32_t operand, uint32_t res
   if (m[made].type != type) return false;
   Follower follower(m, body, arg);
   if (made == arg || !follower.run() || !follower.reaches(made)) return false;
-  const std::unordered_set<ValueId> met = meeting(m, body, arg);
+  const Meeting met(m, body, arg);
   for (ValueId y : body.yields) // another shape would have a loop of its own, after this one
     if (met.contains(y) && m.typeOf(y).dims != m.types[type].dims) return false;
   for (size_t i = 0; i < m[fused].numOperands; ++i) // the same memory again, for loops of its own

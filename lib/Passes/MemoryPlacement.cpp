@@ -88,14 +88,12 @@ public:
 
 private:
   // What one run of the search may cost: pairs of buffers that live at one time.
-  static constexpr size_t kMostPairs = 2'000'000, kSearchWork = 40'000'000, kLarge = 1000;
+  static constexpr size_t kMostPairs = 2'000'000, kSearchWork = 40'000'000, kLarge = 100;
 
-  // True where there is no need to go on: at the bound, or for larger programs within half or a quarter of a percent of it.
+  // True where there is no need to go on: at the bound, or for larger programs within half a percent of it.
   bool keep(Placing p) {
     if (p.end < best_.end) best_ = std::move(p);
-    return best_.end <= bound_ + (items_.size() > kLarge ? bound_ / 200
-                                  : items_.size() > 100  ? bound_ / 400
-                                                         : 0);
+    return best_.end <= bound_ + (items_.size() > kLarge ? bound_ / 200 : 0);
   }
 
   // Buffers in the order of time (or against it) into the free places; those that live at most `brief` positions from above.
