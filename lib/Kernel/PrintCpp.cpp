@@ -1,5 +1,6 @@
 #include "PrintCpp.h"
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace dtc {
@@ -103,8 +104,12 @@ private:
   void storeText(const Store& store, Scope& s) override;
   void plainStore(const Store& store, Scope& s, const std::string& value, bool contiguous);
   static std::string conditionText(const Value& v) { return v.vector ? "" : "(" + v.text + ")"; }
-  void enterStores(Scope& body, bool last) override;
+  void enterStores(Scope& body, bool) override { enterPass(body); }
   void enterReduce(Scope& body) override;
+  void enterPass(Scope& body);
+  void noteLoad(const Node& node, Scope& s);
+  void finishRow(std::string& text);
+  static std::string passMark(size_t pass) { return "\1" + std::to_string(pass) + "\n"; }
   int columnFactor() const;
   bool drawsWords() const;
   bool streams(const Store& store, const Scope& s) const;
@@ -144,7 +149,10 @@ private:
     return s.vector >= 0 && s.axes == x.axes &&
            std::find(x.axes.begin(), x.axes.end(), static_cast<AxisId>(s.vector)) != x.axes.end();
   }
-  std::unordered_map<uint32_t, Scratch> scratch_; // of the present nest
+  std::unordered_map<uint32_t, Scratch> scratch_;   // of the present nest
+  std::vector<int> passes_;                         // over a row: how far each is indented
+  std::unordered_map<const Scope*, size_t> passOf_; // by the body of its loop
+  std::map<std::string, size_t> lastPass_; // what fetches a row's numbers -> the last pass that reads them
 };
 
 Emitter::Value CppEmitter::loadText(const Node& node, Scope& s, bool vector) {
@@ -161,6 +169,7 @@ Emitter::Value CppEmitter::loadText(const Node& node, Scope& s, bool vector) {
   }
   const Kernel::Stride stride = k_.strideOf(node.affine, static_cast<AxisId>(s.vector));
   if (!stride.mixed && stride.size.is(1) && !guard.vector) {
+    noteLoad(node, s);
     const std::string x = "lanes.load(" + pointer(node.buffer, affineText(node.affine, s)) + ")";
     if (guard.text.empty()) return {x, true, true};
     return {wrapped(guard) + " ? " + x + " : (" + vectorType(node.type) + ")0", true, false};
@@ -288,6 +297,7 @@ int CppEmitter::columnFactor() const {
 // The processor does not foresee rows that lie far apart.
 void CppEmitter::enterReduce(Scope& body) {
   constexpr int64_t kFar = 2048, kAhead = 8; // bytes, rows
+  enterPass(body);
   if (columnLanes_ == 1 || body.vector < 0 || body.axes.empty()) return;
   std::set<std::string> lines;
   for (NodeId r : reductions_)
@@ -306,31 +316,42 @@ void CppEmitter::enterReduce(Scope& body) {
   for (const std::string& text : lines) line(body, text);
 }
 
-// In the last pass over a row, while it is in the cache, the next one is fetched.
-void CppEmitter::enterStores(Scope& body, bool last) {
-  if (!schedule_.prefetch || !last || body.vector < 0 || plan_.vector || plan_.grid.empty()) return;
-  const AxisId row = plan_.grid.back();
+// A row's numbers are fetched for the next one in the last pass that reads them: they are not needed again, and no pass leaves the
+// memory idle. Which pass that is shows when all are written: each begins with a mark, which finishRow replaces.
+void CppEmitter::enterPass(Scope& body) {
+  if (!schedule_.prefetch || body.vector < 0 || plan_.vector || plan_.grid.empty()) return;
+  passOf_[&body] = passes_.size();
+  body.text += passMark(passes_.size());
+  passes_.push_back(body.indent);
+}
+
+void CppEmitter::noteLoad(const Node& node, Scope& s) {
+  const auto pass = passOf_.find(&s);
+  if (pass == passOf_.end()) return;
   int64_t elements = 1;
-  for (AxisId a : body.axes) {
+  for (AxisId a : s.axes) {
     const Size& extent = k_.axes[a].extent;
     elements = extent.isStatic() ? std::min(elements * extent.number, kLongRow) : kLongRow;
   }
-  std::set<std::string> lines;
-  forEachNode(k_, rootsOf(k_, *nest_), [&](NodeId n) {
-    const Node& node = k_[n];
-    if (node.kind != NodeKind::Load || (k_.dependsOn(n) & ~body.bound) != 0) return;
-    const int64_t bytes = elements * dtypeBytes(k_.buffers[node.buffer].dtype);
-    const Kernel::Stride lane = k_.strideOf(node.affine, static_cast<AxisId>(body.vector)),
-                         next = k_.strideOf(node.affine, row);
-    for (const AffineTerm& t : k_[node.affine].terms)
-      if (t.kind == AffineTerm::OfNode) return;
-    if (bytes < kShortRow || bytes > kLongRow || lane.mixed || !lane.size.is(1) || next.mixed ||
-        next.size.is(0))
-      return;
-    lines.insert("lanes.prefetch(" + pointer(node.buffer, affineText(node.affine, body)) + " + " +
-                 sizeText(next.size) + ");");
-  });
-  for (const std::string& text : lines) line(body, text);
+  const int64_t bytes = elements * dtypeBytes(k_.buffers[node.buffer].dtype);
+  const Kernel::Stride next = k_.strideOf(node.affine, plan_.grid.back());
+  for (const AffineTerm& t : k_[node.affine].terms)
+    if (t.kind == AffineTerm::OfNode) return;
+  if (bytes < kShortRow || bytes > kLongRow || next.mixed || next.size.is(0)) return;
+  const std::string text = "lanes.prefetch(" + pointer(node.buffer, affineText(node.affine, s)) + " + " +
+                           sizeText(next.size) + ");";
+  lastPass_[text] = pass->second;
+}
+
+void CppEmitter::finishRow(std::string& text) {
+  for (size_t i = 0; i < passes_.size(); ++i) {
+    std::string lines;
+    for (const auto& [fetch, pass] : lastPass_)
+      if (pass == i) lines += indentText(passes_[i]) + fetch + "\n";
+    const std::string mark = passMark(i);
+    if (const size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), lines);
+  }
+  passes_.clear(), passOf_.clear(), lastPass_.clear();
 }
 
 // What a row computes dearly in one loop and needs in a later one stays in a scratch row.
@@ -518,6 +539,7 @@ void CppEmitter::printNest(const Nest& nest, Scope& top) {
   else
     emitStores(nest, inner);
   closeLoops(row, scopes);
+  finishRow(row.text);
   if (!offset) {
     line(top, "for (i64 unit = begin; unit < end; ++unit) {");
     top.text += row.text;
