@@ -15,8 +15,10 @@ bool cholesky(HloContext& c) {
   return lower && c.give(c.emit("cholesky", {c.operand(0)}, {{"lower", c.boolAttr(*lower)}}));
 }
 
-bool solve(HloContext& c, bool left, bool lower, bool unit, bool transposed) {
-  return c.give(c.emit("triangular_solve", {c.operand(0), c.operand(1)},
+bool solve(HloContext& c, bool left, bool lower, bool unit, bool transposed, bool conjugated) {
+  ValueId a = c.operand(0);
+  if (conjugated && isComplex(c.dtypeOf(a))) a = c.emit("conj", {a});
+  return c.give(c.emit("triangular_solve", {a, c.operand(1)},
                        {{"left_side", c.boolAttr(left)},
                         {"lower", c.boolAttr(lower)},
                         {"unit_diagonal", c.boolAttr(unit)},
@@ -31,7 +33,7 @@ bool triangularSolve(HloContext& c) {
   if (!left || !lower || !unit) return false;
   if (!how.empty() && how != "NO_TRANSPOSE" && how != "TRANSPOSE" && how != "ADJOINT")
     return c.failAttr("transpose_a", "is none of NO_TRANSPOSE, TRANSPOSE and ADJOINT");
-  return solve(c, *left, *lower, *unit, how == "TRANSPOSE" || how == "ADJOINT");
+  return solve(c, *left, *lower, *unit, how == "TRANSPOSE" || how == "ADJOINT", how == "ADJOINT");
 }
 
 // --- LAPACK's calls for the same: the letters of its arguments as numbers in mhlo.backend_config ---
@@ -54,7 +56,9 @@ bool potrf(HloContext& c) {
   if (!y.valid()) return false;
   const auto rank = static_cast<int64_t>(c.rankOf(y));
   const int64_t dims[] = {rank - 2, rank - 1};
-  const ValueId failed = c.emit("any", {c.emit("is_nan", {y})}, {{"dims", c.intsAttr(dims)}});
+  const ValueId failed =
+      c.emit("any", {c.emit("is_nan", {isComplex(c.dtypeOf(y)) ? c.emit("real", {y}) : y})},
+             {{"dims", c.intsAttr(dims)}});
   // The other triangle of x stays as it was.
   const ValueId other =
       c.emit(*half == 'L' ? "triu" : "tril", {x}, {{"diagonal", c.intAttr(*half == 'L' ? 1 : -1)}});
@@ -66,7 +70,7 @@ bool trsm(HloContext& c) {
   auto side = letter(c, "side"), half = letter(c, "uplo"), how = letter(c, "trans_x"),
        diagonal = letter(c, "diag");
   return side && half && how && diagonal &&
-         solve(c, *side == 'L', *half == 'L', *diagonal == 'U', *how != 'N');
+         solve(c, *side == 'L', *half == 'L', *diagonal == 'U', *how != 'N', *how == 'C');
 }
 
 // --- Fourier transforms ---
@@ -237,8 +241,12 @@ const HloRow kRows[] = {
     {"stablehlo.triangular_solve", triangularSolve},
     {"custom_call @lapack_spotrf_ffi", potrf},
     {"custom_call @lapack_dpotrf_ffi", potrf},
+    {"custom_call @lapack_cpotrf_ffi", potrf},
+    {"custom_call @lapack_zpotrf_ffi", potrf},
     {"custom_call @lapack_strsm_ffi", trsm},
     {"custom_call @lapack_dtrsm_ffi", trsm},
+    {"custom_call @lapack_ctrsm_ffi", trsm},
+    {"custom_call @lapack_ztrsm_ffi", trsm},
 };
 
 } // namespace

@@ -1,6 +1,7 @@
 // cholesky and triangular_solve, each of many matrices at once: column by column in a `for`, whose steps are pointwise.
 #include "ShapeParts.h"
 #include <cmath>
+#include <complex>
 
 namespace dtc {
 
@@ -66,26 +67,45 @@ bool choleskyRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
+// The evaluators' numbers: real ones and complex ones, and the conjugate of either.
+struct Real {
+  using Number = long double;
+  static Number get(const Tensor& t, int64_t i) { return t.getFloat(i); }
+  static void set(Tensor& t, int64_t i, Number v) { t.setFloat(i, static_cast<double>(v)); }
+  static Number conj(Number v) { return v; }
+};
+struct Complex {
+  using Number = std::complex<long double>;
+  static Number get(const Tensor& t, int64_t i) { return Number(t.getComplex(i)); }
+  static void set(Tensor& t, int64_t i, Number v) { t.setComplex(i, std::complex<double>(v)); }
+  static Number conj(Number v) { return std::conj(v); }
+};
+
+// The upper factor of x is the lower one of x conjugated and transposed, so transposed and conjugated.
+template <class N>
 bool choleskyEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  using Number = typename N::Number;
   const int64_t n = in[0]->shape().back(), count = n == 0 ? 0 : in[0]->numElements() / (n * n);
   const bool lower = q.boolAttr("lower");
-  std::vector<long double> l(static_cast<size_t>(n * n));
+  std::vector<Number> l(static_cast<size_t>(n * n));
   for (int64_t m = 0; m < count; ++m) {
     auto place = [&](int64_t i, int64_t j) { return m * n * n + (lower ? i * n + j : j * n + i); };
     for (int64_t j = 0; j < n; ++j)
       for (int64_t i = 0; i < n; ++i) {
-        auto at = [&](int64_t r, int64_t c) -> long double& { return l[static_cast<size_t>(r * n + c)]; };
+        auto at = [&](int64_t r, int64_t c) -> Number& { return l[static_cast<size_t>(r * n + c)]; };
         if (i < j) {
           at(i, j) = 0;
           continue;
         }
-        long double sum = in[0]->getFloat(place(i, j));
-        for (int64_t k = 0; k < j; ++k) sum -= at(i, k) * at(j, k);
-        at(i, j) = i == j ? std::sqrt(sum) : sum / at(j, j);
+        Number sum = N::get(*in[0], place(i, j));
+        if (!lower) sum = N::conj(sum);
+        for (int64_t k = 0; k < j; ++k) sum -= at(i, k) * N::conj(at(j, k));
+        at(i, j) = i == j ? Number(std::sqrt(std::real(sum))) : sum / at(j, j);
       }
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = 0; j < n; ++j)
-        out[0]->setFloat(place(i, j), static_cast<double>(l[static_cast<size_t>(i * n + j)]));
+        N::set(*out[0], place(i, j),
+               lower ? l[static_cast<size_t>(i * n + j)] : N::conj(l[static_cast<size_t>(i * n + j)]));
   }
   return true;
 }
@@ -125,6 +145,40 @@ bool choleskyDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
                            "}\nyield %l";
   const std::pair<std::string_view, ValueId> bindings[] = {{"x", widened(b, m.operand(op, 0))}};
   return inlineOne(b, text, bindings, t.dtype, results);
+}
+
+// As choleskyDecompose, over planes: the square of a column c + id is (c + id)(c - id)ᵀ, of a row its conjugate.
+bool choleskyPlanes(Builder& b, OpId op, std::span<const ValueId> planes, std::vector<ValueId>& results) {
+  const OpQuery q = queryOf(b.module, op, b.diags);
+  const Type& t = q.type(0);
+  const size_t rank = t.rank();
+  if (t.dims.back() == Dim(0)) {
+    results.assign(planes.begin(), planes.begin() + 2);
+    return true;
+  }
+  const std::string n = std::to_string(t.dims.back().value()), last = std::to_string(rank - 1),
+                    second = std::to_string(rank - 2);
+  const bool lower = q.boolAttr("lower");
+  const auto end = static_cast<int64_t>(rank) - 1;
+  const std::string dim = " {dim = " + (lower ? last : second) + "}\n", inner = " {dim = " + second + "}\n",
+                    down = " {dims = [" + last + "]}\n", across = " {dims = [" + second + "]}\n",
+                    perm =
+                        " {perm = " + (lower ? stackedPerm(rank, end, 0) : stackedPerm(rank, 0, end)) + "}\n";
+  const std::string text =
+      "%rows = iota {dim = 0} : i32[" + n + "]\n%ra, %rb, %cs, %ds = for %j in 0.." + n +
+      " (%a = %x, %b = %z) {\n%p = index_select %a, %j" + dim + "%q = index_select %b, %j" + dim +
+      "%pivot = index_select %p, %j" + inner + "%root = sqrt %pivot\n%wide = expand_dims %root" + across +
+      "%pw = div %p, %wide\n%qw = div %q, %wide\n%below = ge %rows, %j\n%above = gt %rows, %j\n"
+      "%c = select %below, %pw, 0.0\n%d = select %above, %qw, 0.0\n%cd = expand_dims %c" +
+      down + "%ca = expand_dims %c" + across + "%dd = expand_dims %d" + down + "%da = expand_dims %d" +
+      across +
+      "%cc = mul %cd, %ca\n%d2 = mul %dd, %da\n%re = add %cc, %d2\n%dc = mul %dd, %ca\n%cdd = mul %cd, "
+      "%da\n" +
+      (lower ? "%im = sub %dc, %cdd\n" : "%im = sub %cdd, %dc\n") +
+      "%a2 = sub %a, %re\n%b2 = sub %b, %im\nyield %a2, %b2, %c, %d\n}\n%l = transpose %cs" + perm +
+      "%m = transpose %ds" + perm + "yield %l, %m";
+  const std::pair<std::string_view, ValueId> bindings[] = {{"x", planes[0]}, {"z", planes[1]}};
+  return b.inlineText(text, bindings, results);
 }
 
 // I. Murray, "Differentiation of the Cholesky decomposition", 2016: with S = L^-T Φ(Lᵀ dL) L^-1, Φ the lower triangle with half of
@@ -188,30 +242,31 @@ bool solveRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
+template <class N>
 bool solveEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
   const Solve s(q);
   const std::vector<int64_t>& shape = in[1]->shape();
   const size_t rank = shape.size();
   const int64_t n = in[0]->shape().back(), m = shape[rank - (s.left ? 1 : 2)];
   const int64_t count = n * m == 0 ? 0 : in[1]->numElements() / (n * m);
-  std::vector<long double> x(static_cast<size_t>(n));
+  using Number = typename N::Number;
+  std::vector<Number> x(static_cast<size_t>(n));
   for (int64_t batch = 0; batch < count; ++batch)
     for (int64_t column = 0; column < m; ++column) {
       auto place = [&](int64_t i) { return batch * n * m + (s.left ? i * m + column : column * n + i); };
-      auto element = [&](int64_t i, int64_t j) -> long double {
-        return in[0]->getFloat(batch * n * n + (s.flipped() ? j * n + i : i * n + j));
+      auto element = [&](int64_t i, int64_t j) {
+        return N::get(*in[0], batch * n * n + (s.flipped() ? j * n + i : i * n + j));
       };
       for (int64_t step = 0; step < n; ++step) {
         const int64_t i = s.forward() ? step : n - 1 - step;
-        long double sum = in[1]->getFloat(place(i));
+        Number sum = N::get(*in[1], place(i));
         for (int64_t k = 0; k < step; ++k) {
           const int64_t j = s.forward() ? k : n - 1 - k;
           sum -= element(i, j) * x[static_cast<size_t>(j)];
         }
         x[static_cast<size_t>(i)] = s.unit ? sum : sum / element(i, i);
       }
-      for (int64_t i = 0; i < n; ++i)
-        out[0]->setFloat(place(i), static_cast<double>(x[static_cast<size_t>(i)]));
+      for (int64_t i = 0; i < n; ++i) N::set(*out[0], place(i), x[static_cast<size_t>(i)]);
     }
   return true;
 }
@@ -248,6 +303,52 @@ bool solveDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
   const std::pair<std::string_view, ValueId> bindings[] = {
       {"a", widened(b, m.operand(op, 0))}, {s.left ? "b" : "x", widened(b, m.operand(op, 1))}};
   return inlineOne(b, text, bindings, t.dtype, results);
+}
+
+// As solveDecompose, over planes.
+bool solvePlanes(Builder& b, OpId op, std::span<const ValueId> planes, std::vector<ValueId>& results) {
+  const OpQuery q = queryOf(b.module, op, b.diags);
+  const Solve s(q);
+  const Type& t = q.type(1);
+  const size_t rank = t.rank();
+  if (q.type(0).dims.back() == Dim(0)) {
+    results.assign(planes.begin() + 2, planes.end());
+    return true;
+  }
+  const int64_t n = q.type(0).dims.back().value(), end = static_cast<int64_t>(rank) - 1;
+  const std::string last = std::to_string(rank - 1), second = std::to_string(rank - 2),
+                    at = (s.forward() ? std::string("%j") : std::string("%k")) + " {dim = ",
+                    across = " {dims = [" + second + "]}\n", down = " {dims = [" + last + "]}\n",
+                    along = s.flipped() ? second : last, swap = " {perm = " + swapPerm(rank) + "}\n",
+                    perm = " {perm = " + (s.left ? stackedPerm(rank, 0, end) : stackedPerm(rank, end, 0)) +
+                           "}\n";
+  std::string text = s.left ? "" : "%b = transpose %x" + swap + "%bi = transpose %xi" + swap;
+  text += "%rest, %resti, %found, %foundi = for %j in 0.." + std::to_string(n) + " (%r = %b, %ri = %bi) {\n";
+  if (!s.forward()) text += "%k = sub " + std::to_string(n - 1) + ", %j\n";
+  text += "%row = index_select %r, " + at + second + "}\n%rowi = index_select %ri, " + at + second +
+          "}\n%col = index_select %a, " + at + along + "}\n%coli = index_select %ai, " + at + along + "}\n";
+  if (!s.unit) // the quotient by p + iq: times its conjugate, over its size squared
+    text +=
+        "%p1 = index_select %col, " + at + second + "}\n%q1 = index_select %coli, " + at + second +
+        "}\n%p = expand_dims %p1" + across + "%q = expand_dims %q1" + across +
+        "%pp = mul %p, %p\n%qq = mul %q, %q\n%size = add %pp, %qq\n%rp = mul %row, %p\n%iq = mul %rowi, %q\n"
+        "%ip = mul %rowi, %p\n%rq = mul %row, %q\n%nr = add %rp, %iq\n%ni = sub %ip, %rq\n"
+        "%own = div %nr, %size\n%owni = div %ni, %size\n";
+  const std::string own = s.unit ? "%row" : "%own", owni = own + "i";
+  text += "%cd = expand_dims %col" + down + "%cdi = expand_dims %coli" + down + "%xa = expand_dims " + own +
+          across + "%xai = expand_dims " + owni + across +
+          "%m1 = mul %cd, %xa\n%m2 = mul %cdi, %xai\n%m3 = mul %cd, %xai\n%m4 = mul %cdi, %xa\n"
+          "%re = sub %m1, %m2\n%im = add %m3, %m4\n%left = sub %r, %re\n%lefti = sub %ri, %im\nyield %left, "
+          "%lefti, " +
+          own + ", " + owni + "\n}\n";
+  if (!s.forward()) text += "%order = flip %found {dims = [0]}\n%orderi = flip %foundi {dims = [0]}\n";
+  const std::string order = s.forward() ? "%found" : "%order";
+  text += "%y = transpose " + order + perm + "%yi = transpose " + order + "i" + perm + "yield %y, %yi";
+  const std::pair<std::string_view, ValueId> bindings[] = {{"a", planes[0]},
+                                                           {"ai", planes[1]},
+                                                           {s.left ? "b" : "x", planes[2]},
+                                                           {s.left ? "bi" : "xi", planes[3]}};
+  return b.inlineText(text, bindings, results);
 }
 
 // dB solves the transposed system; of A, in the triangle that is read: -dB Xᵀ where T is A itself.
@@ -287,7 +388,10 @@ void addLinearAlgebraOps(OpRegistry& ops) {
                      "x's lower triangle is read and L given; false: the upper one, and Lᵀ"}};
   cholesky.rule = choleskyRule;
   cholesky.throughNone = true;
-  cholesky.eval = choleskyEval;
+  cholesky.eval = choleskyEval<Real>;
+  cholesky.complex = OpRecord::ComplexForm::Own;
+  cholesky.complexEval = choleskyEval<Complex>;
+  cholesky.complexFn = choleskyPlanes;
   cholesky.decompose = choleskyDecompose;
   cholesky.gradFn = choleskyGrad;
   cholesky.samples = "T[3, 1, 1]\nT[2, 2] {lower = false}\nT[5, 2, 2]";
@@ -302,7 +406,10 @@ void addLinearAlgebraOps(OpRegistry& ops) {
                  {"transpose_a", AttrType::Bool, "false", "aᵀ instead of a"}};
   solve.rule = solveRule;
   solve.through = {linear(0b10)};
-  solve.eval = solveEval;
+  solve.eval = solveEval<Real>;
+  solve.complex = OpRecord::ComplexForm::Own;
+  solve.complexEval = solveEval<Complex>;
+  solve.complexFn = solvePlanes;
   solve.decompose = solveDecompose;
   solve.gradFn = solveGrad;
   solve.samples = "T[3, 3], T[3, 5]\nT[2, 3, 3], T[2, 5, 3] {left_side = false}\nT[3, 3], T[3, 1] {lower = "
