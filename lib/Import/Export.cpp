@@ -5,6 +5,7 @@
 #include "dtc/IR/RuleText.h"
 #include "dtc/Passes/Autodiff.h"
 #include "dtc/Passes/Inline.h"
+#include "dtc/Passes/SplitComplex.h"
 #include <algorithm>
 
 namespace dtc {
@@ -99,6 +100,7 @@ bool ExportContext::decomposed(OpId o) {
   b.loc = m[o].loc;
   const OpId wide = widened(m, o, b);
   if (!m.record(o).decompose(b, wide, results)) return refuse(o, "it has no form for these attributes");
+  if (results.empty()) return false; // it stays as it is
   for (OpId part : parts)
     if (!op(part)) return false;
   for (uint32_t r = 0; r < m[o].numResults; ++r) give(o, r, w.convert(value(results[r]), resultType(o, r)));
@@ -125,7 +127,8 @@ bool ExportContext::op(OpId o) {
     if (m[v].kind == ValueKind::Symbol)
       return refuse(o, "it reads a symbolic size; bind it with --dim NAME=SIZE");
   if (const ExportRow* row = rowOf(record.name)) return row->write(*this, o) && sharded(o);
-  if (record.decompose) return decomposed(o) && sharded(o);
+  if (record.decompose && decomposed(o)) return sharded(o);
+  if (diags.hasErrors()) return false;
   if (record.lowering == Lowering::Loops || record.lowering == Lowering::Library) {
     if (record.element ? byElement(o) : (record.scalar || record.scalarFor) && byRule(o)) return sharded(o);
     if (diags.hasErrors()) return false;
@@ -315,20 +318,21 @@ private:
   std::string text_;
 };
 
-// Gradients are made first: StableHLO has none.
-bool differentiated(Module& m, Diagnostics& diags) {
+// Gradients are made first: StableHLO has none. Of complex numbers only what goes in and out is left.
+bool prepared(Module& m, Diagnostics& diags) {
   bool asked = false;
   for (FuncId f : m.order)
     if (m[f].body.valid())
       forEachOp(m, m[f].body,
                 [&](OpId o) { asked |= std::string_view(m.record(o).name) == "value_and_grad"; });
-  return !asked || (inlinePass(m, {}, diags) && autodiffPass(m, {}, diags));
+  if (asked && !inlinePass(m, {}, diags)) return false;
+  return splitComplexPass(m, {}, diags) && (!asked || autodiffPass(m, {}, diags));
 }
 
 } // namespace
 
 std::string exportStablehlo(Module m, Diagnostics& diags) {
-  if (!differentiated(m, diags)) return "";
+  if (!prepared(m, diags)) return "";
   return ModuleExport(m, diags).run();
 }
 

@@ -254,6 +254,32 @@ bool barrier(ExportContext& c, OpId o) {
   return true;
 }
 
+// --- complex numbers, where they go in and out ---
+
+bool complexNumber(ExportContext& c, OpId o) {
+  const ExportValue both[] = {c.operand(o, 0), c.operand(o, 1)};
+  const std::string type = hloType(c.resultType(o), both[0].shape);
+  return c.give(o, c.w.plain("complex", both, type, c.resultType(o), both[0].shape));
+}
+bool part(ExportContext& c, OpId o) {
+  const ExportValue z = c.operand(o, 0);
+  const std::string_view op = c.m.record(o).name;
+  return c.give(o, c.w.typed(op, {&z, 1}, "", c.resultType(o), z.shape));
+}
+
+// --- calls of what is not known here ---
+
+bool custom(ExportContext& c, OpId o) {
+  const OpQuery q = c.query(o);
+  const auto args = valuesOf(c, c.m.operands(o));
+  std::string attrs;
+  if (!q.textAttr("rule").empty())
+    attrs = " {sdy.sharding_rule = #sdy.op_sharding_rule<" + std::string(q.textAttr("rule")) + ">}";
+  c.w.line(resultNames(c, o) + "stablehlo.custom_call @" + std::string(q.textAttr("target")) + "(" +
+           namesOf(args) + ")" + attrs + " : (" + hloTypes(args) + ") -> " + typesOf(c, o));
+  return true;
+}
+
 // --- checks ---
 
 bool check(ExportContext& c, OpId o, const std::string& target, const std::string& attrs) {
@@ -286,10 +312,22 @@ bool expectClose(ExportContext& c, OpId o) {
 
 std::span<const ExportRow> exportsOfControl() {
   static constexpr ExportRow rows[] = {
-      {"cond", cond},          {"while", whileLoop},     {"for", forLoop},
-      {"call", call},          {"recompute", recompute}, {"local", local},
-      {"shard", constrained},  {"reshard", constrained}, {"barrier", barrier},
-      {"stop_gradient", same}, {"expect_eq", expectEq},  {"expect_close", expectClose},
+      {"cond", cond},
+      {"while", whileLoop},
+      {"for", forLoop},
+      {"call", call},
+      {"recompute", recompute},
+      {"local", local},
+      {"shard", constrained},
+      {"reshard", constrained},
+      {"barrier", barrier},
+      {"stop_gradient", same},
+      {"complex", complexNumber},
+      {"real", part},
+      {"imag", part},
+      {"custom", custom},
+      {"expect_eq", expectEq},
+      {"expect_close", expectClose},
   };
   return rows;
 }

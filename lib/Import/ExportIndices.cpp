@@ -13,6 +13,12 @@ std::string array(const Dims& d) {
   return text + ">";
 }
 
+Dims counted(size_t n) {
+  Dims d(n);
+  for (size_t i = 0; i < n; ++i) d[i] = static_cast<int64_t>(i);
+  return d;
+}
+
 // Rows of `x` along `dim` by the indices: the result has the indices' dims in that dim's place.
 ExportValue rows(ExportContext& c, const ExportValue& x, const ExportValue& indices, size_t dim) {
   Dims offsets, sizes = x.shape, shape(x.shape.begin(), x.shape.begin() + static_cast<ptrdiff_t>(dim));
@@ -31,15 +37,37 @@ ExportValue rows(ExportContext& c, const ExportValue& x, const ExportValue& indi
                      x.dtype, shape);
 }
 
-bool indexSelect(ExportContext& c, OpId o) {
-  const ExportValue x = c.operand(o, 0), indices = c.operand(o, 1);
-  return c.give(o, rows(c, x, indices, static_cast<size_t>(*c.query(o).dimAttr("dim", x.rank()))));
+// A local op is told where its piece of the dim begins: indices count from there.
+ExportValue fromPiece(ExportContext& c, OpId o, size_t offset, const ExportValue& indices) {
+  if (c.m[o].numOperands <= offset) return indices;
+  const ExportValue begin = c.w.convert(c.operand(o, offset), indices.dtype);
+  return c.w.binary("subtract", indices, c.w.broadcast(begin, {}, indices.shape));
 }
 
-bool embedding(ExportContext& c, OpId o) {
-  const ExportValue indices = c.operand(o, 0), table = c.operand(o, 1);
-  return c.give(o, rows(c, table, indices, 0));
+// What was looked up where the index lies within 0 … n-1 of the piece, zeros elsewhere; dim i of the indices is dim dims[i] of
+// what was found. Of a whole dim indices outside are errors.
+ExportValue withinPiece(ExportContext& c, OpId o, size_t offset, const ExportValue& indices, int64_t n,
+                        const Dims& dims, const ExportValue& found) {
+  if (c.m[o].numOperands <= offset) return found;
+  auto number = [&](int64_t v) { return c.w.splat(static_cast<double>(v), indices.dtype, indices.shape); };
+  const ExportValue inside =
+      c.w.binary("and", c.w.compare("GE", indices, number(0)), c.w.compare("LT", indices, number(n)));
+  return c.w.select(c.w.broadcast(inside, dims, found.shape), found, c.w.splat(0, found.dtype, found.shape));
 }
+
+bool lookUp(ExportContext& c, OpId o, const ExportValue& x, const ExportValue& given, size_t dim) {
+  const ExportValue indices = fromPiece(c, o, 2, given);
+  Dims dims(indices.rank());
+  for (size_t i = 0; i < dims.size(); ++i) dims[i] = static_cast<int64_t>(dim + i);
+  return c.give(o, withinPiece(c, o, 2, indices, x.shape[dim], dims, rows(c, x, indices, dim)));
+}
+
+bool indexSelect(ExportContext& c, OpId o) {
+  const ExportValue x = c.operand(o, 0);
+  return lookUp(c, o, x, c.operand(o, 1), static_cast<size_t>(*c.query(o).dimAttr("dim", x.rank())));
+}
+
+bool embedding(ExportContext& c, OpId o) { return lookUp(c, o, c.operand(o, 1), c.operand(o, 0), 0); }
 
 // The whole coordinates that torch's gather and scatter mean: an index for each dim, of which one is looked up.
 ExportValue coordinates(ExportContext& c, const ExportValue& indices, size_t dim) {
@@ -53,23 +81,40 @@ ExportValue coordinates(ExportContext& c, const ExportValue& indices, size_t dim
   return c.w.concatenate(parts, static_cast<int64_t>(indices.rank()));
 }
 
-Dims counted(size_t n) {
-  Dims d(n);
-  for (size_t i = 0; i < n; ++i) d[i] = static_cast<int64_t>(i);
-  return d;
-}
-
 bool gather(ExportContext& c, OpId o) {
-  const ExportValue x = c.operand(o, 0), indices = c.operand(o, 1);
+  const ExportValue x = c.operand(o, 0), indices = fromPiece(c, o, 2, c.operand(o, 1));
   const auto dim = static_cast<size_t>(*c.query(o).dimAttr("dim", x.rank()));
   const std::string all = hloList(counted(x.rank()));
   const ExportValue both[] = {x, coordinates(c, indices, dim)};
-  return c.give(o, c.w.generic("stablehlo.gather", both,
-                               "dimension_numbers = #stablehlo.gather<collapsed_slice_dims = " + all +
-                                   ", start_index_map = " + all +
-                                   ", index_vector_dim = " + std::to_string(indices.rank()) +
-                                   ">, indices_are_sorted = false, slice_sizes = " + array(Dims(x.rank(), 1)),
-                               x.dtype, indices.shape));
+  const ExportValue found = c.w.generic(
+      "stablehlo.gather", both,
+      "dimension_numbers = #stablehlo.gather<collapsed_slice_dims = " + all + ", start_index_map = " + all +
+          ", index_vector_dim = " + std::to_string(indices.rank()) +
+          ">, indices_are_sorted = false, slice_sizes = " + array(Dims(x.rank(), 1)),
+      x.dtype, indices.shape);
+  return c.give(o, withinPiece(c, o, 2, indices, x.shape[dim], counted(x.rank()), found));
+}
+
+// The list attributes of the op as they stand in #stablehlo.gather<…>, those that are not empty.
+std::string numbers(const OpQuery& q, std::initializer_list<const char*> names) {
+  std::string text;
+  for (const char* name : names) {
+    const Dims list = q.intsAttr(name);
+    if (!list.empty()) text += std::string(name) + " = " + hloList(list) + ", ";
+  }
+  return text + "index_vector_dim = " + std::to_string(q.intAttr("index_vector_dim"));
+}
+
+bool gatherSlices(ExportContext& c, OpId o) {
+  const OpQuery q = c.query(o);
+  const ExportValue both[] = {c.operand(o, 0), c.operand(o, 1)};
+  const std::string how = numbers(q, {"offset_dims", "collapsed_slice_dims", "operand_batching_dims",
+                                      "start_indices_batching_dims", "start_index_map"});
+  return c.give(
+      o, c.w.generic("stablehlo.gather", both,
+                     "dimension_numbers = #stablehlo.gather<" + how +
+                         ">, indices_are_sorted = false, slice_sizes = " + array(q.intsAttr("slice_sizes")),
+                     both[0].dtype, c.resultShape(o)));
 }
 
 // The block that combines what stands there (%lhs) with an update (%rhs).
@@ -81,6 +126,9 @@ std::vector<std::string> combiner(std::string_view reduce, DType d) {
                    : reduce == "prod" ? isBits ? "and" : "multiply"
                    : reduce == "max"  ? "maximum"
                    : reduce == "min"  ? "minimum"
+                   : reduce == "and"  ? "and"
+                   : reduce == "or"   ? "or"
+                   : reduce == "xor"  ? "xor"
                                       : nullptr;
   if (op) lines.push_back("  %out = stablehlo." + std::string(op) + " %lhs, %rhs : " + type);
   lines.push_back("  stablehlo.return " + std::string(op ? "%out" : "%rhs") + " : " + type);
@@ -89,7 +137,8 @@ std::vector<std::string> combiner(std::string_view reduce, DType d) {
 
 bool scatter(ExportContext& c, OpId o) {
   const OpQuery q = c.query(o);
-  const ExportValue x = c.operand(o, 0), indices = c.operand(o, 1), updates = c.operand(o, 2);
+  const ExportValue x = c.operand(o, 0), indices = fromPiece(c, o, 3, c.operand(o, 1)),
+                    updates = c.operand(o, 2);
   const auto dim = static_cast<size_t>(*q.dimAttr("dim", x.rank()));
   const std::string all = hloList(counted(x.rank()));
   const ExportValue operands[] = {x, coordinates(c, indices, dim), updates};
@@ -99,6 +148,104 @@ bool scatter(ExportContext& c, OpId o) {
                                    all + ", scatter_dims_to_operand_dims = " + all + ", index_vector_dim = " +
                                    std::to_string(indices.rank()) + ">, unique_indices = false",
                                x.dtype, x.shape, combiner(q.textAttr("reduce"), x.dtype)));
+}
+
+// The indices of a local scatter_slices, counted from where its piece of x begins in each dim that is cut: the offsets follow
+// the rule's placed factors.
+ExportValue startsFromPiece(ExportContext& c, OpId o) {
+  const OpQuery q = c.query(o);
+  ExportValue indices = c.operand(o, 1);
+  Rule rule;
+  if (c.m[o].numOperands <= 3 || !ruleOf(q, rule)) return indices;
+  const Dims map = q.intsAttr("scatter_dims_to_operand_dims");
+  const auto vector = static_cast<size_t>(q.intAttr("index_vector_dim"));
+  size_t next = 3;
+  for (size_t f = 0; f < rule.factors.size(); ++f) {
+    if (!rule.factors[f].needsOffset() || next >= c.m[o].numOperands) continue;
+    const ExportValue begin = c.w.convert(c.operand(o, next++), indices.dtype);
+    for (size_t k = 0; k < map.size(); ++k) {
+      if (rule.factorOf(rule.operands[0], static_cast<size_t>(map[k])) != static_cast<int>(f)) continue;
+      // The offset in component k of each index, 0 in the others.
+      ExportValue by = c.w.broadcast(begin, {}, indices.shape);
+      if (vector < indices.rank()) {
+        const ExportValue component = c.w.iota(static_cast<int64_t>(vector), indices.dtype, indices.shape);
+        const ExportValue mine =
+            c.w.compare("EQ", component, c.w.splat(static_cast<double>(k), indices.dtype, indices.shape));
+        by = c.w.select(mine, by, c.w.splat(0, indices.dtype, indices.shape));
+      }
+      indices = c.w.binary("subtract", indices, by);
+    }
+  }
+  return indices;
+}
+
+bool scatterSlices(ExportContext& c, OpId o) {
+  const OpQuery q = c.query(o);
+  const ExportValue operands[] = {c.operand(o, 0), startsFromPiece(c, o), c.operand(o, 2)};
+  const std::string how = numbers(q, {"update_window_dims", "inserted_window_dims", "input_batching_dims",
+                                      "scatter_indices_batching_dims", "scatter_dims_to_operand_dims"});
+  return c.give(o, c.w.generic("stablehlo.scatter", operands,
+                               "indices_are_sorted = false, scatter_dimension_numbers = #stablehlo.scatter<" +
+                                   how + ">, unique_indices = false",
+                               operands[0].dtype, operands[0].shape,
+                               combiner(q.textAttr("reduce"), operands[0].dtype)));
+}
+
+// Elements with their places, in order: NaN is the greatest, equal elements stay in order.
+bool argsort(ExportContext& c, OpId o) {
+  const OpQuery q = c.query(o);
+  const ExportValue x = c.operand(o, 0);
+  const int64_t dim = *q.dimAttr("dim", x.rank());
+  const bool down = q.boolAttr("descending");
+  const ExportValue at = c.w.iota(dim, DType::I32, x.shape);
+  const std::string scalar = hloType(x.dtype, {}), index = hloType(DType::I32, {});
+  const std::string values = c.w.fresh(), order = c.w.fresh(c.nameOf(c.m.result(o)));
+  c.w.open(values + ", " + order + " = \"stablehlo.sort\"(" + x.name + ", " + at.name +
+           ") <{dimension = " + std::to_string(dim) + " : i64, is_stable = true}> ({");
+  c.w.line("^bb0(%lhs: " + scalar + ", %rhs: " + scalar + ", %lhs_at: " + index + ", %rhs_at: " + index +
+           "):");
+  const ExportValue a{"%lhs", x.dtype, {}}, b{"%rhs", x.dtype, {}};
+  ExportValue before = c.w.compare(down ? "GT" : "LT", a, b);
+  if (isFloat(x.dtype)) {
+    const ExportValue &greater = down ? a : b, &less = down ? b : a;
+    const ExportValue nan =
+        c.w.binary("and", c.w.compare("NE", greater, greater), c.w.compare("EQ", less, less));
+    before = c.w.binary("or", before, nan);
+  }
+  c.w.line("stablehlo.return " + before.name + " : " + hloType(before));
+  const std::string types = hloType(x) + ", " + hloType(at);
+  c.w.close("}) : (" + types + ") -> (" + types + ")");
+  return c.give(o, {order, DType::I32, x.shape});
+}
+
+// A window over all elements so far; `exclusive` ones begin one later.
+bool scan(ExportContext& c, OpId o) {
+  const OpQuery q = c.query(o);
+  const ExportValue given = c.operand(o, 0);
+  const ExportValue x = isNarrowFloat(given.dtype) ? c.w.convert(given, DType::F32) : given;
+  const auto dim = static_cast<size_t>(*q.dimAttr("dim", x.rank()));
+  const bool product = std::string_view(c.m.record(o).name) == "cumprod";
+  const int64_t n = x.shape[dim], later = q.boolAttr("exclusive") ? 1 : 0;
+  if (n == 0) return c.give(o, given);
+  Dims window(x.rank(), 1);
+  window[dim] = n;
+  std::string pads;
+  for (size_t d = 0; d < x.rank(); ++d) {
+    Dims pad = {0, 0};
+    if (d == dim) pad = {n - 1 + later, -later};
+    if (q.boolAttr("reverse")) std::swap(pad[0], pad[1]);
+    pads += (d ? ", " : "") + hloList(pad);
+  }
+  const std::string type = hloType(x.dtype, {}), op = product ? "multiply" : "add";
+  const ExportValue both[] = {x, c.w.splat(product ? 1 : 0, x.dtype, {})};
+  const ExportValue y = c.w.generic(
+      "stablehlo.reduce_window", both,
+      "padding = dense<[" + pads + "]> : tensor<" + std::to_string(x.rank()) +
+          "x2xi64>, window_dimensions = " + array(window),
+      x.dtype, x.shape,
+      {"^bb0(%lhs: " + type + ", %rhs: " + type + "):", "  %out = stablehlo." + op + " %lhs, %rhs : " + type,
+       "  stablehlo.return %out : " + type});
+  return c.give(o, c.w.convert(y, given.dtype));
 }
 
 bool dynamicSlice(ExportContext& c, OpId o) {
@@ -156,6 +303,11 @@ std::span<const ExportRow> exportsOfIndices() {
       {"embedding", embedding},
       {"gather", gather},
       {"scatter", scatter},
+      {"gather_slices", gatherSlices},
+      {"scatter_slices", scatterSlices},
+      {"argsort", argsort},
+      {"cumsum", scan},
+      {"cumprod", scan},
       {"dynamic_slice", dynamicSlice},
       {"dynamic_update_slice", dynamicUpdateSlice},
       {"argmax", argMax},

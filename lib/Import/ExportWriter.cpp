@@ -17,6 +17,8 @@ std::string_view hloElementType(DType d) {
   case DType::U64: return "ui64";
   case DType::F8E4M3: return "f8E4M3FN";
   case DType::F8E5M2: return "f8E5M2";
+  case DType::C64: return "complex<f32>";
+  case DType::C128: return "complex<f64>";
   default: return dtypeName(d);
   }
 }
@@ -136,6 +138,11 @@ ExportValue ExportWriter::typed(std::string_view name, std::span<const ExportVal
   const std::string types = "(" + hloTypes(operands) + ") -> " + hloType(d, shape);
   return define("stablehlo." + std::string(name) + " " + namesOf(operands) + std::string(rest), types, d,
                 std::move(shape));
+}
+
+ExportValue ExportWriter::plain(std::string_view name, std::span<const ExportValue> operands,
+                                std::string_view types, DType d, Dims shape) {
+  return define("stablehlo." + std::string(name) + " " + namesOf(operands), types, d, std::move(shape));
 }
 
 ExportValue ExportWriter::generic(std::string_view name, std::span<const ExportValue> operands,

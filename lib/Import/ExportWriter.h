@@ -55,6 +55,9 @@ public:
   // `rest` follows the operands: ", dims = [0]".
   ExportValue typed(std::string_view name, std::span<const ExportValue> operands, std::string_view rest,
                     DType, Dims shape);
+  // With the types as they are given.
+  ExportValue plain(std::string_view name, std::span<const ExportValue> operands, std::string_view types,
+                    DType, Dims shape);
   // "NAME"(operands) <{properties}> as in the generic form; `region`: lines of its one block, or "".
   ExportValue generic(std::string_view name, std::span<const ExportValue> operands,
                       std::string_view properties, DType, Dims shape,
