@@ -3,6 +3,7 @@
 #include "dtc/IR/Naming.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Text.h"
+#include "dtc/Support/Utf8.h"
 
 #include <algorithm>
 
@@ -12,25 +13,26 @@ namespace {
 
 constexpr size_t kHeadColumns = 110; // a function's head is broken into lines where it is longer
 
+// What is no UTF-8, or is no character to be seen, stands as its bytes.
 std::string quoted(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string out = "\"";
-  for (char c : text) {
-    auto byte = static_cast<unsigned char>(c);
+  for (size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    const auto byte = static_cast<unsigned char>(c);
+    const size_t length = utf8Length(text, i);
     if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
+      (out += '\\') += c;
     } else if (c == '\n') {
       out += "\\n";
     } else if (c == '\t') {
       out += "\\t";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      out += "\\x";
-      out += digits[byte >> 4];
-      out += digits[byte & 15];
+    } else if (length == 0 || byte < 0x20 || byte == 0x7f) {
+      ((out += "\\x") += digits[byte >> 4]) += digits[byte & 15];
     } else {
-      out += c;
+      out += text.substr(i, length);
     }
+    i += length ? length : 1;
   }
   return out + '"';
 }

@@ -238,8 +238,11 @@ bool partitionId(HloContext& c) {
   return c.give(c.convert(place, c.resultDType()));
 }
 
-// One replica of as many partitions as there are devices.
-bool replicaId(HloContext& c) { return needsDevice(c) && c.give(c.splat(0, c.resultDType(), {})); }
+// One replica of as many partitions as there are devices, unless the text is for replicas.
+bool replicaId(HloContext& c) {
+  if (c.importer.replicas()) return partitionId(c);
+  return needsDevice(c) && c.give(c.splat(0, c.resultDType(), {}));
+}
 
 const HloRow kRows[] = {
     {"stablehlo.all_gather", gatherAll},       {"stablehlo.all_reduce", reduceAll},

@@ -1,4 +1,5 @@
 #include "HloImporter.h"
+#include "PerDevice.h"
 
 #include "HloTable.h"
 #include "MlirLexer.h"
@@ -13,6 +14,8 @@ namespace {
 constexpr DiagKind kUnknownValue{"mlir-unknown-value", "%{0} is not defined here"};
 constexpr DiagKind kNoConverter{"import-unknown-op", "'{0}' has no meaning here{1}"};
 constexpr DiagKind kImportType{"import-type", "'{0}' has the type {1}: {2}"};
+constexpr DiagKind kPerDevice{"per-device", "code of one device cannot be imported for {0}"};
+constexpr int64_t kMostDevices = int64_t(1) << 20;
 constexpr DiagKind kImportFunction{"import-function", "this does not import: {0}"};
 constexpr int kMaxInlineDepth = 64;
 constexpr size_t kMaxLiftedOps = 1u << 20;
@@ -52,7 +55,7 @@ HloImporter::HloImporter(const MlirTree& tree, Module& module, Diagnostics& diag
     : tree(tree), module(module), diags(diags) {}
 
 bool HloImporter::run() {
-  bool ok = shardy.declareMeshes();
+  bool ok = shardy.declareMeshes() && enterPerDevice();
   if (!ok) return false;
   for (const MlirOp& op : tree.ops)
     if (isFunction(op)) ok &= declare(op);
@@ -66,11 +69,29 @@ bool HloImporter::run() {
     auto f = functions_.find(symbolOf(op));
     if (f != functions_.end()) ok &= body(op, f->second);
   }
+  if (ok && perDevice_.valid()) makePerDevice(module, perDevice_);
   if (ok && functions_.empty() && !diags.hasErrors()) {
     diags.error(kImportFunction, SourceRange{0, 0}, "there is no function in this file");
     ok = false;
   }
   return ok;
+}
+
+// A text that says what each device does is imported as such, on a mesh of one axis.
+bool HloImporter::enterPerDevice() {
+  const auto text = perDeviceText(tree);
+  if (!text) return true;
+  if (text->devices < 1 || text->devices > kMostDevices) {
+    diags.error(kPerDevice, text->op->nameRange,
+                text->devices == 0 ? "replicas and partitions at once" : "more than a million devices");
+    return false;
+  }
+  Mesh mesh;
+  mesh.axes.push_back({module.strings.intern("device"), text->devices});
+  perDevice_ = shardy.addMesh("devices", std::move(mesh));
+  replicas_ = text->replicas;
+  shardy.enterManual(perDevice_, false);
+  return true;
 }
 
 // --- types ---
@@ -203,7 +224,8 @@ bool HloImporter::declare(const MlirOp& op) {
   made.loc = op.nameRange;
   made.body = module.makeBlock();
   module[made.body].parentFunc = f;
-  bool ok = declareArgs(op, f) && declareResults(op, f) && shardy.annotateFunction(op, f);
+  bool ok =
+      declareArgs(op, f) && declareResults(op, f) && (perDevice_.valid() || shardy.annotateFunction(op, f));
   if (!ok) {
     module.functions.pop_back();
     return false;

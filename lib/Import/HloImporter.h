@@ -52,7 +52,11 @@ public:
   OpId appendOp(std::string_view name, std::span<const ValueId> operands, AttrList attrs,
                 std::span<const TypeId> written, SourceRange loc, uint32_t regions = 0);
 
+  // Is the text each replica's, not each partition's?
+  [[nodiscard]] bool replicas() const { return replicas_; }
+
 private:
+  bool enterPerDevice();
   bool declare(const MlirOp& op);
   bool declareArgs(const MlirOp& op, FuncId f);
   bool declareResults(const MlirOp& op, FuncId f);
@@ -79,7 +83,9 @@ private:
   BlockId block_;
   int lifted_ = 0, depth_ = 0;
   size_t liftedOps_ =
-      0; // a function may be applied again and again: the module stays in proportion to the text
+      0;             // a function may be applied again and again: the module stays in proportion to the text
+  MeshId perDevice_; // of a text that says what each device does
+  bool replicas_ = false;
 };
 
 } // namespace dtc

@@ -34,6 +34,8 @@ public:
   // A GSPMD string on values of these types; invalid ids where it says nothing: manual.
   std::optional<std::vector<ShardingId>> gspmd(const MlirAttr& attr, std::span<const TypeId> types);
 
+  // A mesh of this name, or of one like it that is free.
+  MeshId addMesh(const std::string& name, Mesh mesh);
   // The mesh that a text names; invalid and no report where it is one without axes.
   bool meshOf(const ShardyText& text, MeshId& out);
   std::optional<AxisRef> axisOf(const ShardyAxis& axis, MeshId mesh);
@@ -58,7 +60,6 @@ private:
   bool declare(const std::string& name, const ShardyMesh& text, SourceRange where);
   const MlirAttr* firstSharding(const MlirOp& op) const;
   AttrId symbolAttr(StrId name);
-  MeshId addMesh(const std::string& name, Mesh mesh);
   void openUnspecified(const MlirOp& op, std::vector<ShardingId>& shardings);
   bool annotateOne(const MlirAttr* attr, TypeId type, ShardingId& out);
 

@@ -114,9 +114,10 @@ private:
       m_[v].name = m_[result].name;
   }
 
-  // `v`, or a `shard` of it where a sharding is written that v does not have.
+  // `v`, or a `shard` of it where a sharding is written that v does not have. In local text a sharding says what a value is a
+  // piece of, and constrains nothing.
   ValueId constrain(ValueId v, ShardingId sharding, BlockId b, std::vector<OpId>& out, SourceRange loc) {
-    if (!sharding.valid() || m_[v].sharding == sharding) return v;
+    if (!sharding.valid() || m_[v].sharding == sharding || m_[m_[b].parentFunc].spmd) return v;
     OpId o = m_.makeOp(shard_, std::array{v}, 1, {}, 0, loc);
     m_[o].parent = b;
     m_[m_.result(o)].type = m_[v].type;
@@ -167,7 +168,8 @@ func @main(%x: f32[4]) -> (%y: f32[4]) {
   %y = add %x, %x : f32[4]
   return %y
 }
-)"};
+)",
+          .anyLevel = true};
 }
 
 } // namespace dtc

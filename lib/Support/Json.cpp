@@ -1,4 +1,5 @@
 #include "dtc/Support/Json.h"
+#include "dtc/Support/Utf8.h"
 
 #include <charconv>
 #include <cmath>
@@ -6,31 +7,10 @@
 #include <cstdio>
 
 namespace dtc {
-namespace {
-
-// Length of the UTF-8 sequence that begins `s`, or 0 where it is none (overlong forms and surrogates included).
-size_t sequenceLength(std::string_view s) {
-  auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
-  unsigned char b = byte(0);
-  size_t n = b < 0x80                ? 1
-             : b >= 0xc2 && b < 0xe0 ? 2
-             : b >= 0xe0 && b < 0xf0 ? 3
-             : b >= 0xf0 && b < 0xf5 ? 4
-                                     : 0;
-  if (n == 0 || n > s.size()) return 0;
-  for (size_t i = 1; i < n; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  if ((b == 0xe0 && byte(1) < 0xa0) || (b == 0xed && byte(1) >= 0xa0)) return 0;
-  if ((b == 0xf0 && byte(1) < 0x90) || (b == 0xf4 && byte(1) >= 0x90)) return 0;
-  return n;
-}
-
-} // namespace
-
 std::string jsonString(std::string_view text) {
   std::string out = "\"";
   for (size_t i = 0; i < text.size();) {
-    size_t n = sequenceLength(text.substr(i));
+    size_t n = utf8Length(text, i);
     unsigned char c = static_cast<unsigned char>(text[i]);
     if (n == 0) {
       out += "\xef\xbf\xbd";

@@ -1,0 +1,97 @@
+#include "PerDevice.h"
+#include "DeviceNumber.h"
+#include <algorithm>
+#include <cctype>
+
+namespace dtc {
+
+namespace {
+
+bool asksForDevice(std::string_view name) {
+  const size_t point = name.find('.');
+  if (point == std::string_view::npos) return false;
+  const std::string_view dialect = name.substr(0, point), op = name.substr(point + 1);
+  if (dialect != "stablehlo" && dialect != "mhlo") return false;
+  static constexpr std::string_view ops[] = {
+      "all_gather",           "all_reduce",         "all_to_all",
+      "collective_broadcast", "collective_permute", "cross-replica-sum",
+      "partition_id",         "reduce_scatter",     "replica_id"};
+  return std::ranges::find(ops, op) != std::end(ops);
+}
+
+// The greatest number in "[[0, 1], [2, 3]]", or -1; bytes say none.
+int64_t greatestIn(std::string_view text) {
+  int64_t greatest = -1;
+  if (text.find('"') != std::string_view::npos) return greatest;
+  for (size_t i = 0; i < text.size();) {
+    int64_t n = -1;
+    for (; i < text.size() && std::isdigit(static_cast<unsigned char>(text[i])); ++i)
+      n = std::min<int64_t>((n < 0 ? 0 : n) * 10 + (text[i] - '0'), INT32_MAX - 1);
+    greatest = std::max(greatest, n);
+    if (n < 0) ++i;
+  }
+  return greatest;
+}
+
+// The first op outside of manual computations that only one device's code can have; `named`: the greatest device in groups.
+void scan(const std::vector<MlirOp>& ops, const MlirOp*& first, int64_t& named) {
+  for (const MlirOp& op : ops) {
+    if (op.name == "sdy.manual_computation") continue;
+    if (asksForDevice(op.name)) {
+      if (!first) first = &op;
+      for (const MlirNamedAttr& a : op.attrs)
+        if (a.name == "replica_groups" || a.name == "source_target_pairs")
+          named = std::max(named, greatestIn(a.value.body));
+    }
+    for (const MlirRegion& r : op.regions) scan(r.ops, first, named);
+  }
+}
+
+int64_t count(const MlirTree& tree, std::string_view name) {
+  for (const MlirNamedAttr& a : tree.moduleAttrs)
+    if (a.name == name) return a.value.integer;
+  return 1;
+}
+
+} // namespace
+
+std::optional<PerDeviceText> perDeviceText(const MlirTree& tree) {
+  PerDeviceText text;
+  int64_t named = -1;
+  scan(tree.ops, text.op, named);
+  if (!text.op) return std::nullopt;
+  const int64_t partitions = count(tree, "mhlo.num_partitions"), replicas = count(tree, "mhlo.num_replicas");
+  text.replicas = replicas > 1 && partitions <= 1;
+  text.devices = std::max({partitions, replicas, named + 1, int64_t(1)});
+  if (partitions > 1 && replicas > 1) text.devices = 0; // two kinds of groups at once
+  return text;
+}
+
+static void giveWholes(Module& m, Function& f, MeshId mesh) {
+  const StrId axis = m.shardings.mesh(mesh).axes[0].name;
+  const int64_t devices = m.shardings.mesh(mesh).axes[0].size;
+  auto whole = [&](TypeId local, ShardingId& sharding) {
+    Type t = m.types[local];
+    Sharding s;
+    s.mesh = mesh;
+    s.dims.resize(t.rank());
+    if (t.rank() > 0) {
+      t.dims[0] = Dim(t.dims[0].value() * devices);
+      s.dims[0].parts.push_back({{axis}, 0});
+    }
+    sharding = m.shardings.intern(std::move(s));
+    return m.types.intern(std::move(t));
+  };
+  for (FuncArg& a : f.args) a.globalType = whole(m[a.value].type, m[a.value].sharding);
+  for (FuncResult& r : f.results) r.globalType = whole(r.type, r.sharding);
+}
+
+void makePerDevice(Module& m, MeshId mesh) {
+  for (FuncId f : m.order) {
+    m[f].spmd = true;
+    giveWholes(m, m[f], mesh);
+    foldDeviceNumbers(m, m[f].body, m.shardings.mesh(mesh));
+  }
+}
+
+} // namespace dtc

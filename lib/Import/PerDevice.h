@@ -1,0 +1,22 @@
+#pragma once
+// Texts that say what each device does: collectives, or a device's number, outside of any manual computation. Private to lib/Import.
+#include "MlirTree.h"
+#include "dtc/IR/Module.h"
+#include <optional>
+
+namespace dtc {
+
+// How many devices such a text is for: mhlo.num_partitions or mhlo.num_replicas, else as many as its groups name.
+struct PerDeviceText {
+  int64_t devices = 1;
+  bool replicas = false;      // they are replicas, not partitions
+  const MlirOp* op = nullptr; // that says so
+};
+// Nothing where the text is a program for all devices together.
+[[nodiscard]] std::optional<PerDeviceText> perDeviceText(const MlirTree&);
+
+// Makes the functions of such a text `spmd` ones on `mesh`. What goes in and out of them is each device's own: pieces of a tensor
+// along its first dim; scalars are the same on all.
+void makePerDevice(Module&, MeshId mesh);
+
+} // namespace dtc
