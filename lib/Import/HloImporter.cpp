@@ -387,6 +387,10 @@ bool HloImporter::convert(const MlirOp& op) {
   if (!ok)
     diags.error(kImportFunction, op.nameRange,
                 "regions and functions are applied here more often than is sensible");
+  if (ok && !block_.valid() && op.name != "sdy.mesh") {
+    diags.error(kImportFunction, op.nameRange, "an op stands outside of any function");
+    ok = false;
+  }
   ok = ok && convertRow(op);
   if (ok) return true;
   if (problems && diags.hasErrors()) {
