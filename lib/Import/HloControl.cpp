@@ -177,6 +177,7 @@ bool getTupleElement(HloContext& c) {
     at += size;
     size = types.size();
   }
+  if (at + size > whole.parts.size()) return c.fail("takes an element of a tuple that was not made");
   return c.giveParts(0, {whole.parts.begin() + static_cast<std::ptrdiff_t>(at),
                          whole.parts.begin() + static_cast<std::ptrdiff_t>(at + size)});
 }

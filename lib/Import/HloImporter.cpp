@@ -66,8 +66,8 @@ bool HloImporter::run() {
       ok &= convert(op);
       continue;
     }
-    auto f = functions_.find(symbolOf(op));
-    if (f != functions_.end()) ok &= body(op, f->second);
+    auto f = functions_.find(symbolOf(op)); // of two of one name, the first
+    if (f != functions_.end() && functionText_[f->first] == &op) ok &= body(op, f->second);
   }
   if (ok && perDevice_.valid()) makePerDevice(module, perDevice_);
   if (ok && functions_.empty() && !diags.hasErrors()) {
@@ -125,7 +125,10 @@ TypeId HloImporter::typeFrom(const MlirType* t, SourceRange where, std::string_v
 
 bool HloImporter::flatten(const MlirType* t, SourceRange where, std::string_view opName,
                           std::vector<TypeId>& out) {
-  if (!t) return false;
+  if (!t) {
+    diags.error(kImportFunction, where, "a type is missing");
+    return false;
+  }
   if (t->kind == MlirType::Token) return true;
   if (t->kind == MlirType::Tuple) {
     for (const MlirType* inner : t->inputs)
@@ -528,7 +531,10 @@ bool importInto(const MlirTree& tree, Module& module, Diagnostics& diags,
                 std::vector<ImportProblem>* problems) {
   HloImporter importer(tree, module, diags);
   importer.problems = problems;
-  return importer.run();
+  if (importer.run()) return true;
+  if (!problems && !diags.hasErrors())
+    diags.error(kImportFunction, SourceRange{0, 0}, "the text is not whole");
+  return false;
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "MlirLexer.h"
 
 #include <charconv>
+#include <functional>
 
 namespace dtc {
 
@@ -23,8 +24,12 @@ char closerOf(char c) { return c == '(' ? ')' : c == '[' ? ']' : c == '{' ? '}' 
 } // namespace
 
 MlirLexer::MlirLexer(std::string_view source, std::string_view part)
-    : source_(source), end_(static_cast<uint32_t>(part.data() - source.data() + part.size())) {
-  seek(static_cast<uint32_t>(part.data() - source.data()));
+    : source_(source), end_(static_cast<uint32_t>(source.size())) {
+  // What is no part of the source, the body of an attribute that has none, is empty and at its end.
+  const bool inside = part.data() && std::less_equal<>()(source.data(), part.data()) &&
+                      std::less_equal<>()(part.data() + part.size(), source.data() + source.size());
+  if (inside) end_ = static_cast<uint32_t>(part.data() - source.data() + static_cast<ptrdiff_t>(part.size()));
+  seek(inside ? static_cast<uint32_t>(part.data() - source.data()) : end_);
 }
 
 void MlirLexer::seek(uint32_t offset) {
