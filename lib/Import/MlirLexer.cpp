@@ -1,7 +1,8 @@
 #include "MlirLexer.h"
 
+#include <algorithm>
+#include <bit>
 #include <charconv>
-#include <functional>
 
 namespace dtc {
 
@@ -23,13 +24,13 @@ char closerOf(char c) { return c == '(' ? ')' : c == '[' ? ']' : c == '{' ? '}' 
 
 } // namespace
 
-MlirLexer::MlirLexer(std::string_view source, std::string_view part)
-    : source_(source), end_(static_cast<uint32_t>(source.size())) {
-  // What is no part of the source, the body of an attribute that has none, is empty and at its end.
-  const bool inside = part.data() && std::less_equal<>()(source.data(), part.data()) &&
-                      std::less_equal<>()(part.data() + part.size(), source.data() + source.size());
-  if (inside) end_ = static_cast<uint32_t>(part.data() - source.data() + static_cast<ptrdiff_t>(part.size()));
-  seek(inside ? static_cast<uint32_t>(part.data() - source.data()) : end_);
+// What is no part of the source, the body of an attribute that has none, is empty and at its end.
+MlirLexer::MlirLexer(std::string_view source, std::string_view part) : source_(source) {
+  const size_t begin = std::min(
+      static_cast<size_t>(std::bit_cast<uintptr_t>(part.data()) - std::bit_cast<uintptr_t>(source.data())),
+      source.size());
+  end_ = static_cast<uint32_t>(std::min(begin + part.size(), source.size()));
+  seek(static_cast<uint32_t>(begin));
 }
 
 void MlirLexer::seek(uint32_t offset) {

@@ -8,7 +8,8 @@ NO_FUNCTION = re.compile(r"^\s*(?:if|else|for|while|switch|do|try|catch|namespac
 
 
 def depth(lines):
-    return sum(line.count("(") - line.count(")") for line in lines)
+    plain = [re.sub(r"'[()]'", "", line) for line in lines]  # characters are no parentheses
+    return sum(line.count("(") - line.count(")") for line in plain)
 
 
 def functions(lines):
