@@ -107,9 +107,18 @@ AxisSet Varying::usedBy(BlockId b) const {
   forEachOp(m_, b, [&](OpId o) {
     if (m_.record(o).isCollective() && !m_.record(o).operands[0])
       return; // axis_index and its kind ask nobody
-    set |= ofAttr(o, false);
+    set |= m_.record(o).isCall ? usedByCall(o) : ofAttr(o, false);
   });
   return set;
+}
+
+AxisSet Varying::usedByCall(OpId o) const {
+  const FuncId callee = m_.findFunction(m_.strings[m_[o].callee]);
+  if (!callee.valid()) return 0;
+  auto [entry, isNew] = usedByCallee_.emplace(callee, 0); // one that calls itself is reported elsewhere
+  if (!isNew) return entry->second;
+  const AxisSet set = usedBy(m_[callee].body);
+  return usedByCallee_[callee] = set;
 }
 
 std::vector<AxisRef> Varying::axes(AxisSet set) const {

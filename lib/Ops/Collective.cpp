@@ -224,7 +224,7 @@ bool inferBroadcastFrom(const OpQuery& q, std::vector<TypeId>& results) {
 // Entries of `pairs` and `sends`: indices in range, no receiver twice (per operand).
 bool checkSends(const OpQuery& q, const char* attr, int64_t numDevices, bool namesOperand) {
   size_t width = namesOperand ? 3 : 2;
-  std::vector<std::pair<int64_t, int64_t>> receivers, senders;
+  std::vector<std::pair<int64_t, int64_t>> receivers;
   auto report = [&](std::string_view what) {
     q.diags->error(kPairs, q.loc, q.record->name, what);
     return false;
@@ -241,11 +241,12 @@ bool checkSends(const OpQuery& q, const char* attr, int64_t numDevices, bool nam
       return report("[" + std::to_string(from) + ", " + std::to_string(to) + "] is outside the " +
                     std::to_string(numDevices) + " devices along axes");
     receivers.emplace_back(operand, to);
-    senders.emplace_back(operand, from);
   }
   std::sort(receivers.begin(), receivers.end());
   auto twice = std::adjacent_find(receivers.begin(), receivers.end());
-  if (twice != receivers.end()) return report("device " + std::to_string(twice->second) + " receives twice");
+  if (twice != receivers.end())
+    return report("device " + std::to_string(twice->second) + " receives " +
+                  (namesOperand ? "operand " + std::to_string(twice->first) + " " : "") + "twice");
   return true;
 }
 

@@ -118,6 +118,8 @@ std::string throughText(const OpRecord& r) {
 }
 
 std::string gradientText(const OpRecord& r) {
+  const bool moves = r.isCollective() && operandArity(r).max > 0;
+  if (moves && r.async == AsyncForm::None) return "the collective transposed, along what varies";
   if (r.gradNone) return "none";
   if (r.gradFromRule) return "from the rule";
   if (r.gradFn) return "yes";

@@ -85,6 +85,8 @@ bool MemoryLiveness::op(OpId o) {
   }
   if (isViewRegion(m_, o))
     share(m_.operand(o, 0), m_.result(o));
+  else if (m_.record(o).async == AsyncForm::Done) // the collective's own buffers
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) share(m_.operand(o, r), m_.result(o, r));
   else if (kind == RegionKind::Fused)
     fused_.push_back(o), fusedAt_[at] = o;
   return true;

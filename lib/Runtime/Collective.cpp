@@ -174,12 +174,16 @@ struct Planner {
   }
 
   void countBytes(CollectiveGroup& g) {
-    int64_t width = dtypeBytes(spec.wire), n = static_cast<int64_t>(g.places.size());
+    const int64_t n = static_cast<int64_t>(g.places.size());
+    auto width = [&](uint32_t operand) {
+      return dtypeBytes(spec.dtypes.empty() ? spec.wire : spec.dtypes[operand]);
+    };
     if (spec.kind == CollectiveKind::AllReduce)
-      for (CollectiveMember& m : g.members) m.sentBytes = mulDiv(2 * (n - 1), m.resultElements[0] * width, n);
+      for (CollectiveMember& m : g.members)
+        m.sentBytes = mulDiv(2 * (n - 1), m.resultElements[0] * width(0), n);
     for (size_t m = 0; m < g.members.size(); ++m)
       for (const BlockCopy& c : g.members[m].blocks)
-        if (c.from != m) g.members[c.from].sentBytes += c.elements() * width;
+        if (c.from != m) g.members[c.from].sentBytes += c.elements() * width(c.operand);
   }
 };
 
@@ -205,6 +209,8 @@ Result<CollectivePlan> planCollective(const CollectiveSpec& spec, const Mesh& me
   plan.wire = spec.wire;
   plan.op = spec.op;
   plan.numOperands = spec.operandShapes.size();
+  for (size_t k = 0; k < plan.numOperands; ++k)
+    plan.widths.push_back(dtypeBytes(spec.dtypes.empty() ? spec.dtype : spec.dtypes[k]));
   size_t places = static_cast<size_t>(mesh.numDevices());
   plan.groupOf.assign(places, UINT32_MAX);
   plan.memberOf.assign(places, 0);

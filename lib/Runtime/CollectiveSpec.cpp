@@ -50,8 +50,9 @@ Result<CollectiveSpec> collectiveSpec(Module& m, OpId op, const Mesh& mesh) {
   CollectiveSpec spec;
   spec.kind = *kind;
   const Type& first = m.typeOf(m.operand(op, 0));
-  const bool complex = isComplex(first.dtype); // moved and summed by parts, which are a last dim
   spec.dtype = spec.wire = partType(first.dtype);
+  if (*kind == CollectiveKind::P2p)
+    for (ValueId v : m.operands(op)) spec.dtypes.push_back(partType(m.typeOf(v).dtype));
   spec.axes = axesOfAttr(m, m.attr(op, "axes"), mesh);
   if (AttrId wire = m.attr(op, "wire"))
     spec.wire = parseDType(m.strings[m.attrs[wire].text]).value_or(spec.dtype);
@@ -72,7 +73,7 @@ Result<CollectiveSpec> collectiveSpec(Module& m, OpId op, const Mesh& mesh) {
     for (int64_t p = 0; p < mesh.numDevices(); ++p) {
       auto s = shapeAt(m, m[v].type, mesh, p);
       if (!s) return false;
-      if (complex) s->push_back(2);
+      if (isComplex(m.typeOf(v).dtype)) s->push_back(2); // moved and summed by parts, which are a last dim
       places.push_back(std::move(*s));
     }
     return true;

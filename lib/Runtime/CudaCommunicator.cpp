@@ -62,7 +62,7 @@ Status CudaCommunicator::settle(const CollectivePlan& plan, const CollectiveGrou
 
 Status CudaCommunicator::carry(const CollectivePlan& plan, const CollectiveGroup& group, size_t first,
                                size_t last, Buffers buffers) {
-  const size_t per = plan.numOperands, width = static_cast<size_t>(dtypeBytes(plan.dtype));
+  const size_t per = plan.numOperands;
   const std::vector<int64_t> elements = operandElements(plan, group);
   std::vector<std::vector<std::byte>> operands(elements.size()), results(elements.size());
   std::vector<const std::byte*> from(elements.size());
@@ -73,7 +73,7 @@ Status CudaCommunicator::carry(const CollectivePlan& plan, const CollectiveGroup
     if (!stream) return stream.error();
     streams.push_back(*stream);
     for (size_t k = 0; k < per; ++k) {
-      const size_t i = member * per + k;
+      const size_t i = member * per + k, width = static_cast<size_t>(plan.widths[k]);
       operands[i].resize(static_cast<size_t>(elements[i]) * width);
       results[i].resize(static_cast<size_t>(group.members[member].resultElements[k]) * width);
       from[i] = operands[i].data(), to[i] = results[i].data();

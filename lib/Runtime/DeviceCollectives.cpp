@@ -56,10 +56,9 @@ public:
     if (plan.meets())
       if (Status s = queue_.waitFor(place, group.places); !s) return s;
     const CollectiveMember& me = group.members[member];
-    int64_t width = dtypeBytes(plan.dtype);
     for (uint32_t k : me.zeroResults)
-      if (Status s =
-              queue_.clear(place, results[member * plan.numOperands + k], me.resultElements[k] * width);
+      if (Status s = queue_.clear(place, results[member * plan.numOperands + k],
+                                  me.resultElements[k] * plan.widths[k]);
           !s)
         return s;
     if (plan.kind == CollectiveKind::AllReduce) return allReduce(plan, group, member, operands, results);
@@ -137,7 +136,7 @@ private:
 
   Status move(const CollectivePlan& plan, const CollectiveGroup& group, int64_t place,
               const std::byte* source, std::byte* target, const BlockCopy& c) {
-    int64_t width = dtypeBytes(plan.dtype);
+    int64_t width = plan.widths[c.operand];
     bool converts = plan.wire != plan.dtype && isFloat(plan.wire);
     if (!converts && c.rows == 1 && c.slabs == 1)
       return queue_.copy(place, target + c.target * width, source + c.source * width, c.length * width);

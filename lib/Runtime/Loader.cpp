@@ -115,6 +115,8 @@ Status Loader::op(OpId o, StepList& out) {
   case RegionKind::None: break;
   }
   if (isLoadTimeOp(m_, o)) return loadTime(o);
+  if (record.async == AsyncForm::Done)
+    return Ok{}; // its start did it all, into the buffers that `done` gives
   if (record.isCollective() && parseCollectiveKind(record.name)) return meeting(o, out, false);
   if (record.lowering == Lowering::Host) return meeting(o, out, true);
   return at(o, "nothing executes this op outside a 'fused' region: run the pass 'fuse' first", Error::Input);

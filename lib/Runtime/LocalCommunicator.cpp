@@ -145,12 +145,12 @@ void reduce(const CollectivePlan& plan, const Sources& sources, std::byte* targe
   return reduceRun<uint64_t>(plan, sources, target, n);
 }
 
-void copyRow(const CollectivePlan& plan, const std::byte* source, std::byte* target, int64_t n) {
+void copyRow(const CollectivePlan& plan, const BlockCopy& c, const std::byte* source, std::byte* target) {
   if (plan.wire == plan.dtype || !isFloat(plan.wire)) {
-    std::memcpy(target, source, static_cast<size_t>(n * dtypeBytes(plan.dtype)));
+    std::memcpy(target, source, static_cast<size_t>(c.length * plan.widths[c.operand]));
     return;
   }
-  reduce(plan, {std::span(&source, 1), {}}, target, n);
+  reduce(plan, {std::span(&source, 1), {}}, target, c.length);
 }
 
 // Calls fn(offset in source, offset in target) in bytes for each contiguous row of a block.
@@ -167,7 +167,6 @@ public:
 
   Status share(const CollectivePlan& plan, const CollectiveGroup& group, size_t member,
                std::span<const std::byte* const> operands, std::span<std::byte* const> results) override {
-    int64_t width = dtypeBytes(plan.dtype);
     const CollectiveMember& me = group.members[member];
     if (plan.kind == CollectiveKind::AllReduce) {
       allReduce(plan, group, member, operands, results);
@@ -179,12 +178,12 @@ public:
     }
     for (uint32_t k : me.zeroResults)
       std::memset(results[member * plan.numOperands + k], 0,
-                  static_cast<size_t>(me.resultElements[k] * width));
+                  static_cast<size_t>(me.resultElements[k] * plan.widths[k]));
     for (const BlockCopy& c : me.blocks) {
       const std::byte* source = operands[c.from * plan.numOperands + c.operand];
       std::byte* target = results[member * plan.numOperands + c.operand];
-      forEachRow(c, width,
-                 [&](int64_t from, int64_t to) { copyRow(plan, source + from, target + to, c.length); });
+      forEachRow(c, plan.widths[c.operand],
+                 [&](int64_t from, int64_t to) { copyRow(plan, c, source + from, target + to); });
     }
     return Ok{};
   }

@@ -18,7 +18,7 @@ public:
     auto it = sets_.find(v);
     return it == sets_.end() ? 0 : it->second;
   }
-  // The axes that the collectives of a block, and of the blocks within, use.
+  // The axes that the collectives of a block use, with those of the blocks within and of the functions that they call.
   [[nodiscard]] AxisSet usedBy(BlockId) const;
   // The axes that cut or leave pending.
   [[nodiscard]] AxisSet ofSharding(ShardingId) const;
@@ -40,6 +40,7 @@ private:
   void makeParts();
   void addBorders(BlockId, std::vector<std::vector<int64_t>>& borders) const;
   [[nodiscard]] AxisSet covered(const AxisRef&, bool wholly) const;
+  [[nodiscard]] AxisSet usedByCall(OpId) const;
   void block(BlockId, AxisSet predicate);
   void op(OpId, AxisSet predicate);
   void regions(OpId, AxisSet predicate);
@@ -50,6 +51,7 @@ private:
   const Module& m_;
   MeshId mesh_;
   std::vector<BlockId> roots_;
+  mutable std::unordered_map<FuncId, AxisSet> usedByCallee_;
   std::vector<Part> parts_;
   std::unordered_map<ValueId, AxisSet> sets_; // those that vary
   bool changed_ = false;

@@ -28,6 +28,7 @@ struct CollectiveSpec {
   CollectiveKind kind = CollectiveKind::AllReduce;
   DType dtype = DType::F32;
   DType wire = DType::F32;           // the dtype on the wire; equal to `dtype` where the op says nothing
+  std::vector<DType> dtypes;         // P2p: of each operand; empty: all are of `dtype`
   PendingKind op = PendingKind::Sum; // of AllReduce, ReduceScatter
   std::vector<AxisRef> axes;         // major to minor
   size_t dim = 0;                    // AllGather, AllSlice, ReduceScatter; AllToAll: the dim that is split
@@ -71,6 +72,7 @@ struct CollectivePlan {
   DType dtype = DType::F32, wire = DType::F32;
   PendingKind op = PendingKind::Sum;
   size_t numOperands = 1;
+  std::vector<int64_t> widths; // by operand: bytes of an element
   std::vector<CollectiveGroup> groups;
   std::vector<uint32_t> groupOf, memberOf; // by place
   // False: each device does its share without the others (AllSlice, groups of one).

@@ -108,6 +108,17 @@ TEST(LocalGradient, ExchangedAndPermuted) {
                          "f64[6, 6] @m{b, _}"));
 }
 
+TEST(LocalGradient, SentInOneBatchInSeveralShapes) {
+  expectGradients(region("{b, _}", R"(    %t = sin %p
+    %s = sum %t {dims = [0, 1], keepdim = true}
+    %o = constant {value = 1} : i32[3]
+    %k, %j, %n = p2p %t, %s, %o {sends = [[1, 0, 0], [0, 0, 1], [1, 0, 2], [0, 1, 2], [2, 2, 1]], axes = [b]}
+    %m = mul %k, %j
+    %y = mul %m, %p
+)",
+                         "f64[6, 6] @m{b, _}"));
+}
+
 TEST(LocalGradient, SentAndBroadcast) {
   expectGradients(region("{b, _}", R"(    %t = sin %p
     %k, %j = p2p %t, %p {sends = [[0, 0, 1], [0, 0, 2], [1, 2, 0]], axes = [b]}
