@@ -1,6 +1,5 @@
 // One value out of many.
-#include "RecordParts.h"
-#include "dtc/IR/Builder.h"
+#include "ReduceParts.h"
 #include "dtc/IR/Element.h"
 #include "dtc/Ops/Scalar.h"
 #include "dtc/Support/Result.h"
@@ -13,23 +12,6 @@ namespace dtc {
 namespace {
 
 // --- the rule: reduced dims go, or become 1 ---
-
-bool reduceRuleOf(const OpQuery& q, Rule& rule, const std::vector<int64_t>& dims, FactorKind kind,
-                  PendingKind reduce) {
-  addOperandFactors(q, 0, rule);
-  TensorMap result;
-  for (size_t d = 0; d < q.type(0).rank(); ++d) {
-    if (std::binary_search(dims.begin(), dims.end(), static_cast<int64_t>(d))) {
-      rule.factors[d].kind = kind;
-      rule.factors[d].reduce = reduce;
-      if (q.boolAttr("keepdim")) result.dims.push_back(oneDim());
-    } else {
-      result.dims.push_back(plainDim(static_cast<uint16_t>(d)));
-    }
-  }
-  rule.results.assign(std::max<uint32_t>(1, numResultsOf(q)), result);
-  return true;
-}
 
 template <PendingKind Kind> bool reduceRule(const OpQuery& q, Rule& rule) {
   auto dims = q.dimsAttr("dims", q.type(0).rank());
@@ -53,32 +35,11 @@ bool argRule(const OpQuery& q, Rule& rule) {
   return dim && reduceRuleOf(q, rule, {*dim}, FactorKind::Whole, PendingKind::None);
 }
 
-// How many elements one mean is over; nothing where that is symbolic.
-std::optional<Dim> elementsReduced(const OpQuery& q) {
-  if (q.has("count")) return q.sizeAttr("count");
-  auto dims = q.dimsAttr("dims", q.type(0).rank());
-  Dim count(1);
-  for (int64_t d : dims.value_or(std::vector<int64_t>{})) {
-    auto product = q.module->dims.mul(count, q.type(0).dims[static_cast<size_t>(d)]);
-    if (!product) return std::nullopt;
-    count = *product;
-  }
-  return count;
-}
-
 std::optional<double> meanNumbers(const OpQuery& q, std::string_view name) {
   if (name != "count") return std::nullopt;
   auto count = elementsReduced(q);
   if (!count || !count->isStatic()) return std::nullopt;
   return static_cast<double>(count->value());
-}
-
-AttrId sizeAsAttr(Module& m, Dim d) {
-  if (d.isStatic()) return m.attrs.integer(d.value());
-  Attr a;
-  a.kind = Attr::Size;
-  a.dim = d;
-  return m.attrs.intern(std::move(a));
 }
 
 void meanLocalise(const OpQuery& global, std::span<const TypeId> localOperands, std::span<const TypeId>,
@@ -92,38 +53,6 @@ void meanLocalise(const OpQuery& global, std::span<const TypeId> localOperands, 
 }
 
 // --- gradients: the cotangent spread over what was reduced ---
-
-struct Reduced {
-  Module& m;
-  ValueId x, y, dy;
-  std::vector<int64_t> dims;
-  bool keepdim;
-};
-
-Reduced reducedOf(Builder& b, OpId op, std::span<const ValueId> dy) {
-  OpQuery q = queryOf(b.module, op, b.diags);
-  return {b.module,
-          b.module.operand(op, 0),
-          b.module.result(op),
-          dy[0],
-          *q.dimsAttr("dims", q.type(0).rank()),
-          q.boolAttr("keepdim")};
-}
-
-// The reduced dims are put back with size 1: what broadcasts against x.
-ValueId withDims(Builder& b, const Reduced& r, ValueId v) {
-  return r.keepdim || r.dims.empty() ? v : b.value("expand_dims", {v}, {{"dims", b.ints(r.dims)}});
-}
-
-ValueId spread(Builder& b, const Reduced& r, ValueId v) {
-  const Type type = r.m.typeOf(r.x);
-  Attr shape;
-  shape.kind = Attr::List;
-  for (Dim d : type.dims) shape.list.push_back(sizeAsAttr(r.m, d));
-  ValueId with = withDims(b, r, v);
-  if (r.dims.empty()) return with;
-  return b.value("broadcast", {with}, {{"shape", r.m.attrs.intern(std::move(shape))}});
-}
 
 bool sumGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& out) {
   Reduced r = reducedOf(b, op, dy);
@@ -139,10 +68,6 @@ bool meanGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Valu
                                       : b.module.makeSymbol(*count, dtype, b.loc);
   out.push_back(spread(b, r, b.value("div", {r.dy, divisor})));
   return true;
-}
-
-ValueId floatMask(Builder& b, ValueId predicate, DType dtype) {
-  return b.value("convert", {predicate}, {{"dtype", b.word(dtypeName(dtype))}});
 }
 
 // Ties share evenly.
@@ -287,30 +212,6 @@ bool prodPlanes(Builder& b, OpId op, std::span<const ValueId> planes, std::vecto
 
 // --- evaluation of what scalar and rule do not say ---
 
-// Calls fn(result element, the operand's elements of it in order) over the reduced dims.
-template <class Fn> void forEachRow(const Tensor& x, const std::vector<int64_t>& dims, Fn&& fn) {
-  std::vector<int64_t> strides = x.strides(), kept, reduced;
-  for (size_t d = 0; d < x.rank(); ++d)
-    (std::binary_search(dims.begin(), dims.end(), static_cast<int64_t>(d)) ? reduced : kept)
-        .push_back(static_cast<int64_t>(d));
-  auto offsets = [&](const std::vector<int64_t>& over) {
-    std::vector<int64_t> all{0};
-    for (int64_t d : over) {
-      std::vector<int64_t> next;
-      for (int64_t base : all)
-        for (int64_t i = 0; i < x.shape()[static_cast<size_t>(d)]; ++i)
-          next.push_back(base + i * strides[static_cast<size_t>(d)]);
-      all = std::move(next);
-    }
-    return all;
-  };
-  std::vector<int64_t> bases = offsets(kept), inner = offsets(reduced), row(inner.size());
-  for (size_t r = 0; r < bases.size(); ++r) {
-    for (size_t i = 0; i < inner.size(); ++i) row[i] = bases[r] + inner[i];
-    fn(static_cast<int64_t>(r), row);
-  }
-}
-
 bool logsumexpEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
   auto dims = q.dimsAttr("dims", in[0]->rank());
   forEachRow(*in[0], *dims, [&](int64_t r, const std::vector<int64_t>& row) {
@@ -363,27 +264,7 @@ template <bool Max> uint32_t argElement(const OpQuery& q, ElementBuilder& b, siz
   return b.argReduce(Max, 0, coordinates, dim);
 }
 
-inline constexpr DiagKind kEmptyArg{"empty-arg-reduction",
-                                    "'{0}': dim {1} of {2} has no elements to choose from"};
-bool argVerify(const OpQuery& q) {
-  auto dim = q.dimAttr("dim", q.type(0).rank());
-  if (dim && !(q.type(0).dims[static_cast<size_t>(*dim)] == Dim(0))) return true;
-  if (dim) q.diags->error(kEmptyArg, q.loc, q.record->name, *dim, q.operandText(0));
-  return false;
-}
-
 // --- the records ---
-
-OpRecord reduction(const char* name, const char* summary) {
-  OpRecord r{.name = name, .family = "reduce", .summary = summary};
-  r.attrs = {{"dims", AttrType::Dims, "all", "reduced dims; [] reduces nothing"},
-             {"keepdim", AttrType::Bool, "false", "leave size 1 in their places"}};
-  r.operandClasses = kNumbers;
-  r.scalar = "a";
-  r.samples =
-      "T[5, 3]\nT[5, 3] {dims = [1]}\nT[2, 5, 3] {dims = [0, 2]}\nT[5, 3] {dims = [0], keepdim = true}";
-  return r;
-}
 
 void addSums(OpRegistry& ops) {
   OpRecord sum = reduction("sum", "sum; of none 0");
@@ -462,7 +343,7 @@ void addArgs(OpRegistry& ops) {
     OpRecord r = reduction(i ? "argmin" : "argmax", summaries[i]);
     r.attrs.front() = {"dim", AttrType::Dim, nullptr, "the dim that is searched"};
     r.rule = argRule;
-    r.verify = argVerify;
+    r.verify = searchedVerify;
     r.resultType = OpRecord::ResultType::I32;
     r.throughNone = true;
     r.scalar = nullptr;
@@ -480,6 +361,8 @@ void addReduceOps(OpRegistry& ops) {
   addSums(ops);
   addExtremes(ops);
   addArgs(ops);
+  addMomentOps(ops);
+  addMedianOps(ops);
 }
 
 } // namespace dtc
