@@ -64,6 +64,7 @@ private:
   std::optional<std::vector<ValueId>> ops(const MlirRegion& region);
   bool convert(const MlirOp& op);
   bool convertRow(const MlirOp& op);
+  bool followOperands(HloContext& c, std::string_view name);
   void standIn(const MlirOp& op);
   bool annotateResults(const MlirOp& op, std::vector<HloValue>& values, uint32_t fresh);
   void nameResults(const MlirOp& op, std::vector<HloValue>& values);

@@ -2,6 +2,7 @@
 #include "HloImporter.h"
 #include "HloRegions.h"
 #include "HloTable.h"
+#include "ShardyFollow.h"
 
 #include <algorithm>
 
@@ -207,10 +208,20 @@ bool sort(HloContext& c) {
   return c.giveAll(sorted);
 }
 
+// As an attribute of its own, or in mhlo.attributes.
+const MlirAttr* topKAttr(HloContext& c, std::string_view name) {
+  if (const MlirAttr* own = c.attr(name)) return own;
+  if (const MlirAttr* all = c.attr("mhlo.attributes"))
+    for (const MlirNamedAttr& a : all->dict)
+      if (a.name == name) return c.tree().resolve(a.value);
+  return nullptr;
+}
+
 bool topK(HloContext& c) {
   if (!c.expectOperands(1)) return false;
-  auto k = c.integer("k");
-  auto largest = c.flagOr("largest", true);
+  const MlirAttr *count = topKAttr(c, "k"), *direction = topKAttr(c, "largest");
+  const std::optional<int64_t> k = count ? std::optional(count->integer) : c.integer("k");
+  const std::optional<bool> largest = !direction || direction->integer != 0;
   const ValueId x = c.operand(0);
   if (!k || !largest || !x.valid()) return false;
   const std::vector<int64_t> shape = c.shapeOf(x);
@@ -231,6 +242,8 @@ bool approximateTopK(HloContext& c) {
       if (a.name == "reduction_dim") dim = a.value.integer;
     }
   const size_t n = c.numOperands() / 2;
+  const bool absent = called && called->list.size() == 1 && !c.importer.functionText(called->list[0].text);
+  if ((!called || absent) && c.importer.shardy.used()) return unknownCall(c);
   if (!called || called->list.size() != 1 || k < 0 || dim < 0 || n == 0 || c.numOperands() != 2 * n)
     return c.fail("needs called_computations, and top_k and reduction_dim in its mhlo.backend_config");
   const MlirOp* comparator = c.importer.functionText(called->list[0].text);

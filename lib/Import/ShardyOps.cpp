@@ -2,6 +2,7 @@
 #include "DeviceNumber.h"
 #include "HloImporter.h"
 #include "HloTable.h"
+#include "ShardyFollow.h"
 #include <algorithm>
 
 namespace dtc {
@@ -252,28 +253,26 @@ bool nothing(HloContext&) { return true; } // sdy.mesh: read before all function
 // custom_call @Sharding: the sharding is the call's attribute, as any op's.
 bool gspmdConstraint(HloContext& c) { return c.expectOperands(1) && c.give(c.operand(0)); }
 
-// A call of what is not known here, in a program that is sharded: kept, so that the rest can be propagated, planned and shown.
-bool opaque(HloContext& c) {
-  if (c.lifted()) return c.fail("calls something that is not known here");
-  std::vector<TypeId> types;
-  for (size_t i = 0; i < c.numResults(); ++i) {
-    if (c.op.resultTypes[i] && c.op.resultTypes[i]->kind == MlirType::Token) continue;
-    types.push_back(c.resultType(i));
-    if (!types.back().valid()) return false;
-  }
-  const MlirAttr* rule = c.attr("sdy.sharding_rule");
-  const AttrId target = c.stringAttr(c.text("call_target_name")), text = c.stringAttr(rule ? rule->body : "");
-  const std::vector<ValueId> operands = c.tensors();
-  const OpId o = rule ? c.emitOp("custom", operands, {{"target", target}, {"rule", text}}, types)
-                      : c.emitOp("custom", operands, {{"target", target}}, types);
-  if (!o.valid()) return false;
-  size_t at = 0;
-  for (size_t i = 0; i < c.numResults(); ++i)
-    if (!(c.op.resultTypes[i] && c.op.resultTypes[i]->kind == MlirType::Token) &&
-        !c.give(i, c.module.result(o, at++)))
-      return false;
-  return true;
+// What a value is or where it lies, said for others: it is the value.
+bool sameValue(HloContext& c) { return c.expectOperands(1) && c.give(c.operand(0)); }
+
+// A number of 64 bits and its halves.
+bool combineHalves(HloContext& c) {
+  if (!c.expectOperands(2)) return false;
+  const DType wide = c.resultDType();
+  const ValueId low = c.convert(c.convert(c.operand(0), DType::U32), DType::U64),
+                high = c.convert(c.convert(c.operand(1), DType::U32), DType::U64);
+  const ValueId both = c.emit("or", {c.emit("shl", {high, c.literal(32, DType::U64)}), low});
+  return c.give(c.convert(both, wide));
 }
+bool half(HloContext& c, bool high) {
+  if (!c.expectOperands(1)) return false;
+  ValueId x = c.convert(c.operand(0), DType::U64);
+  if (high) x = c.emit("shr", {x, c.literal(32, DType::U64)});
+  return c.give(c.convert(x, c.resultDType()));
+}
+bool lowHalf(HloContext& c) { return half(c, false); }
+bool highHalf(HloContext& c) { return half(c, true); }
 
 bool gspmdManual(HloContext& c) {
   return c.fail("begins or ends the code of one device by GSPMD's calls; print the program with Shardy "
@@ -282,8 +281,22 @@ bool gspmdManual(HloContext& c) {
 
 const HloRow kRows[] = {
     {"sdy.mesh", nothing},
-    {"custom_call", opaque},
+    {"custom_call", unknownCall},
+    {"custom_call @CompactWyHelper", unknownCall},
+    {"custom_call @Eigh", unknownCall},
+    {"custom_call @InspectSharding", sameValue},
+    {"custom_call @LayoutConstraint", sameValue},
+    {"custom_call @MoveToDevice", sameValue},
+    {"custom_call @MoveToHost", sameValue},
+    {"custom_call @PartialReduce", unknownCall},
+    {"custom_call @ProductOfElementaryHouseholderReflectors", unknownCall},
+    {"custom_call @Qr", unknownCall},
+    {"custom_call @QrDecompositionBlock", unknownCall},
     {"custom_call @Sharding", gspmdConstraint},
+    {"custom_call @X64Combine", combineHalves},
+    {"custom_call @X64SplitHigh", highHalf},
+    {"custom_call @X64SplitLow", lowHalf},
+    {"custom_call @annotate_device_placement", sameValue},
     {"custom_call @SPMDFullToShardShape", gspmdManual},
     {"custom_call @SPMDShardToFullShape", gspmdManual},
     {"sdy.sharding_constraint", constraint},
@@ -304,6 +317,32 @@ const HloRow kRows[] = {
 };
 
 } // namespace
+
+bool unknownCall(HloContext& c) {
+  if (c.lifted()) return c.fail("calls something that is not known here");
+  std::vector<TypeId> types;
+  for (size_t i = 0; i < c.numResults(); ++i) {
+    if (c.op.resultTypes[i] && c.op.resultTypes[i]->kind == MlirType::Token) continue;
+    types.push_back(c.resultType(i));
+    if (!types.back().valid()) return false;
+  }
+  const MlirAttr* written = c.attr("sdy.sharding_rule");
+  const std::string called = c.text("call_target_name");
+  std::string rule(written ? written->body : "");
+  if (!written)
+    if (auto known = FollowRule::of(c, "custom_call @" + called)) rule = known->text();
+  const std::vector<ValueId> operands = c.tensors();
+  const AttrId text = rule.empty() ? AttrId() : c.stringAttr(rule);
+  const OpId o =
+      c.emitOp("custom", operands, {{"target", c.stringAttr(called)}, {"rule", text, true}}, types);
+  if (!o.valid()) return false;
+  size_t at = 0;
+  for (size_t i = 0; i < c.numResults(); ++i)
+    if (!(c.op.resultTypes[i] && c.op.resultTypes[i]->kind == MlirType::Token) &&
+        !c.give(i, c.module.result(o, at++)))
+      return false;
+  return true;
+}
 
 std::span<const HloRow> hloShardyRows() { return kRows; }
 

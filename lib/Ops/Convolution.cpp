@@ -137,6 +137,26 @@ bool convRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
+// Shardings follow the longer of result and window: a dim of x is as many blocks of that, and the shorter one within.
+bool convFollow(const OpQuery& q, Rule& rule) {
+  Shape s;
+  if (!convRule(q, rule) || !shapeOf(q, s)) return false;
+  for (size_t i = 0; i < s.windows.size(); ++i) {
+    const Window& w = s.windows[i];
+    const int64_t longer = std::max<int64_t>({w.result, w.length, 1}),
+                  blocks = std::max<int64_t>(w.size / longer, 1);
+    const bool window = w.length > w.result;
+    const std::string name = std::to_string(i);
+    const uint16_t y = addFactor(rule, Dim(window ? blocks : longer), "y" + name, FactorKind::Permute);
+    const uint16_t k = addFactor(rule, Dim(window ? longer : blocks), "k" + name, FactorKind::Exchange);
+    DimMap& x = rule.operands[0].dims[i + 2] = plainDim(window ? k : y);
+    if (blocks > 1) x.terms.push_back({window ? y : k, 1});
+    rule.operands[1].dims[i + 2] = plainDim(k);
+    rule.results[0].dims[i + 2] = plainDim(y);
+  }
+  return true;
+}
+
 void convLocalise(const OpQuery& q, std::span<const TypeId> in, std::span<const TypeId> out,
                   AttrList& attrs) {
   if (q.intAttr("groups") == 1) return;
@@ -371,6 +391,7 @@ void addConvolutionOps(OpRegistry& ops) {
              {"transposed", AttrType::Bool, "false", "elements of x are spread, not gathered"},
              {"output_padding", AttrType::Ints, "", "transposed: how much longer the result is (0s)"}};
   r.rule = convRule;
+  r.follow = convFollow;
   r.operandClasses = kNumbers;
   r.through = {linear(0b101),
                linear(0b110),

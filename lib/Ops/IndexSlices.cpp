@@ -83,6 +83,16 @@ bool scatterRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
+// What of the operand no window is as wide as follows to the result.
+bool scatterFollow(const OpQuery& q, Rule& rule) {
+  if (!scatterRule(q, rule)) return false;
+  for (size_t d = 0; d < rule.results[0].dims.size(); ++d)
+    if (rule.results[0].dims[d].form == DimMap::Free)
+      rule.results[0].dims[d] = rule.operands[0].dims[d] =
+          plainDim(addFactor(rule, q.type(0).dims[d], "i" + std::to_string(d)));
+  return true;
+}
+
 // --- evaluation ---
 
 // Where one element of the window tensor lies in the operand.
@@ -313,6 +323,7 @@ OpRecord scatterRecord() {
       {"reduce", AttrType::String, "set",
        "\"set\" \"sum\" \"prod\" \"max\" \"min\"; of integers and bools \"or\" \"and\" \"xor\""}};
   scatter.rule = scatterRule;
+  scatter.follow = scatterFollow;
   scatter.offsetOperand = 3;
   scatter.eval = scatterEval;
   scatter.complex = OpRecord::ComplexForm::Planes;

@@ -67,6 +67,13 @@ bool choleskyRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
+bool choleskyFollow(const OpQuery& q, Rule& rule) {
+  if (!choleskyRule(q, rule)) return false;
+  for (Factor& f : rule.factors)
+    if (f.kind == FactorKind::Whole) f.kind = FactorKind::Exchange;
+  return true;
+}
+
 // The evaluators' numbers: real ones and complex ones, and the conjugate of either.
 struct Real {
   using Number = long double;
@@ -242,6 +249,22 @@ bool solveRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
+// a [i, j] takes x [j, …] to b [i, …].
+bool solveFollow(const OpQuery& q, Rule& rule) {
+  if (!solveRule(q, rule)) return false;
+  const size_t rank = q.type(0).rank();
+  const bool left = q.boolAttr("left_side"), across = q.boolAttr("transpose_a");
+  const size_t along = rank - (left ? 2 : 1);
+  const Dim n = q.type(0).dims.back();
+  const uint16_t from = addFactor(rule, n, "b", FactorKind::Exchange),
+                 to = addFactor(rule, n, "x", FactorKind::Exchange);
+  rule.operands[1].dims[along] = plainDim(from);
+  rule.results[0].dims[along] = plainDim(to);
+  rule.operands[0].dims[rank - 2] = plainDim(left == across ? to : from);
+  rule.operands[0].dims[rank - 1] = plainDim(left == across ? from : to);
+  return true;
+}
+
 template <class N>
 bool solveEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
   const Solve s(q);
@@ -387,6 +410,7 @@ void addLinearAlgebraOps(OpRegistry& ops) {
   cholesky.attrs = {{"lower", AttrType::Bool, "true",
                      "x's lower triangle is read and L given; false: the upper one, and Lᵀ"}};
   cholesky.rule = choleskyRule;
+  cholesky.follow = choleskyFollow;
   cholesky.throughNone = true;
   cholesky.eval = choleskyEval<Real>;
   cholesky.complex = OpRecord::ComplexForm::Own;
@@ -405,6 +429,7 @@ void addLinearAlgebraOps(OpRegistry& ops) {
                  {"unit_diagonal", AttrType::Bool, "false", "a's diagonal is taken to be 1, and not read"},
                  {"transpose_a", AttrType::Bool, "false", "aᵀ instead of a"}};
   solve.rule = solveRule;
+  solve.follow = solveFollow;
   solve.through = {linear(0b10)};
   solve.eval = solveEval<Real>;
   solve.complex = OpRecord::ComplexForm::Own;

@@ -28,6 +28,11 @@ inline constexpr uint8_t kNumbers = kInts | kFloats, kBits = kBools | kInts, kAn
 // follows dim d of the operands, also where it is another size or another order.
 [[nodiscard]] bool followByPosition(const OpQuery&, Rule&);
 
+// A rule in Shardy's words, "([i, k], [k, j])->([i, j]) {i=8, j=4, k=2} reduction={k}", of the operands and of results of
+// these types. False with a diagnostic where it does not fit.
+[[nodiscard]] bool readShardyRule(const OpQuery&, std::string_view text, std::span<const TypeId> results,
+                                  Rule&);
+
 inline constexpr DiagKind kNeedsType{"result-type-missing",
                                      "'{0}' needs its result type written: `: f32[2, 3]`"};
 

@@ -37,11 +37,46 @@ OpRecord annotation(const char* name, const char* summary, Constraint constraint
 
 inline constexpr DiagKind kDirection{
     "barrier-direction", "'barrier' takes direction = \"forward\", \"backward\" or \"both\", not \"{0}\""};
+inline constexpr DiagKind kBarrierRule{"barrier-rule",
+                                       "'barrier' takes more than one operand with a `rule` only"};
+
+// x and the result are cut alike; of the others only the shardings count.
+bool barrierRule(const OpQuery& q, Rule& rule) {
+  addOperandFactors(q, 0, rule);
+  rule.results.push_back(rule.operands[0]);
+  for (size_t i = 1; i < q.operandTypes.size(); ++i) {
+    TensorMap& map = rule.operands.emplace_back();
+    for (Dim d : q.type(i).dims)
+      map.dims.push_back(plainDim(addFactor(rule, d, "s" + std::to_string(rule.factors.size()))));
+  }
+  return true;
+}
+
+bool barrierFollow(const OpQuery& q, Rule& rule) {
+  return readShardyRule(q, q.textAttr("rule"), q.operandTypes.first(1), rule);
+}
+
+bool barrierInfer(const OpQuery& q, std::vector<TypeId>& results) {
+  results.assign(1, q.operandTypes[0]);
+  return true;
+}
+
 bool barrierVerify(const OpQuery& q) {
   std::string_view d = q.textAttr("direction");
-  if (d == "forward" || d == "backward" || d == "both") return true;
-  q.diags->error(kDirection, q.loc, d);
+  if (d != "forward" && d != "backward" && d != "both") {
+    q.diags->error(kDirection, q.loc, d);
+    return false;
+  }
+  Rule rule;
+  if (q.has("rule")) return barrierFollow(q, rule);
+  if (q.operandTypes.size() == 1) return true;
+  q.diags->error(kBarrierRule, q.loc);
   return false;
+}
+
+bool barrierGrad(Builder& b, OpId, std::span<const ValueId> dy, std::vector<ValueId>& out) {
+  out.push_back(b.value("barrier", {dy[0]}));
+  return true;
 }
 
 } // namespace
@@ -51,11 +86,24 @@ void addShardingOps(OpRegistry& ops) {
   shard.attrs = {{"group", AttrType::Int, "", "all values of a group share one sharding"}};
   ops.add(std::move(shard));
   ops.add(annotation("reshard", "x in another sharding: communication", Constraint::Reshard));
-  OpRecord barrier = annotation("barrier", "x; no sharding propagates through", Constraint::Barrier);
-  barrier.attrs = {{"direction", AttrType::String, "both", "\"forward\", \"backward\" or \"both\""}};
+  OpRecord barrier =
+      annotation("barrier",
+                 "x; no sharding propagates through, but where a `rule` in Shardy's words says how y is cut "
+                 "as the operands behind x are",
+                 Constraint::Barrier);
+  barrier.operands = "x, of...";
+  barrier.attrs = {{"direction", AttrType::String, "both", "\"forward\", \"backward\" or \"both\""},
+                   {"rule", AttrType::String, "",
+                    "([x0, x1], [i, j])->([i, j]) {x0=4, x1=4, i=4, j=4}: of all operands and y, x having "
+                    "factors of its own"}};
+  barrier.ruleText = nullptr;
+  barrier.rule = barrierRule;
+  barrier.follow = barrierFollow;
+  barrier.infer = barrierInfer;
+  barrier.resultType = OpRecord::ResultType::Custom;
+  barrier.sameDType = false;
   barrier.verify = barrierVerify;
-  barrier.grad = "%dx = barrier %dy\nyield %dx";
-  barrier.gradFn = nullptr;
+  barrier.gradFn = barrierGrad;
   ops.add(std::move(barrier));
 }
 

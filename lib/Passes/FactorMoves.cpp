@@ -368,6 +368,8 @@ private:
 
   bool takeStrided(size_t t, FactorCut& cut) const {
     if (!cut.plain || cut.closed || !cut.strided.empty()) return false;
+    for (const FactorCut& other : tensors_[t].cuts)
+      if (other.factor != cut.factor && !disjoint(other.strided, strided_[cut.factor], m_.mesh)) return false;
     for (const DimPart& p : strided_[cut.factor])
       if (p.isAxis() && (without(p.axis, m_.tensors[t].taken, m_.mesh) != p.axis ||
                          freeOfOthers(p.axis, cut.factor, tensors_[t]) != p.axis))

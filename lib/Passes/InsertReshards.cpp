@@ -155,7 +155,9 @@ private:
     if (r != ~0u) return rewriteRuleOp(o, s_.relations[r], forms_[r]);
     const OpRecord& rec = m_.record(o);
     if (rec.regions != RegionKind::None) return rewriteRegionOp(o, rec.regions);
-    for (uint32_t i = 0; i < m_[o].numOperands; ++i) {
+    const uint32_t count =
+        rec.constraint == Constraint::None ? m_[o].numOperands : 1; // others: only looked at
+    for (uint32_t i = 0; i < count; ++i) {
       ValueId v = m_.operand(o, i);
       if (!hasSharding(v)) continue;
       ShardingId wanted = wantedByAnnotation(o, rec, i);

@@ -246,8 +246,11 @@ private:
       nodes_[nodeOf_[v.index]].cut.source = true; // somebody wants it exactly so
   }
   void useOther(OpId o) {
-    if (m_.record(o).constraint != Constraint::Reshard) // which takes anything
-      for (size_t i = 0; i < m_[o].numOperands; ++i) use(m_.operand(o, i), placePending(o, i));
+    const Constraint constraint = m_.record(o).constraint; // of one operand; a reshard takes anything
+    const size_t count = constraint == Constraint::Reshard ? 0
+                         : constraint == Constraint::None  ? m_[o].numOperands
+                                                           : 1;
+    for (size_t i = 0; i < count; ++i) use(m_.operand(o, i), placePending(o, i));
     for (uint32_t r = 0; r < m_[o].numResults; ++r) addAnnotated(m_.result(o, r));
   }
   // What is pending where operand i of a constraint, a call or a `local` region goes.

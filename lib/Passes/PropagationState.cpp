@@ -260,10 +260,18 @@ bool PropagationState::buildOp(OpId o, MeshId mesh) {
     return true;
   }
   for (uint32_t r = 0; r < m[o].numResults; ++r) addVar(m.result(o, r), mesh, m[m.result(o, r)].sharding);
-  if (rec.constraint == Constraint::Barrier) buildBarrier(o);
+  if (rec.constraint == Constraint::Barrier) return buildBarrier(o);
   if (rec.isCall) buildCall(o);
   if (rec.constraint != Constraint::None || rec.isCall) return true;
 
+  if (!buildRuled(o)) return false;
+  if (relationOf.size() < m.ops.size()) relationOf.resize(m.ops.size(), ~0u);
+  relationOf[o.index] = static_cast<uint32_t>(relations.size() - 1);
+  return true;
+}
+
+bool PropagationState::buildRuled(OpId o) {
+  const OpRecord& rec = m.record(o);
   Relation rel;
   rel.op = o;
   OpQuery q = queryOf(m, o, diags);
@@ -281,8 +289,6 @@ bool PropagationState::buildOp(OpId o, MeshId mesh) {
     rel.values.push_back(m.result(o, r));
   }
   classify(rel, rec);
-  if (relationOf.size() < m.ops.size()) relationOf.resize(m.ops.size(), ~0u);
-  relationOf[o.index] = static_cast<uint32_t>(relations.size());
   relations.push_back(std::move(rel));
   return true;
 }
@@ -318,18 +324,19 @@ void PropagationState::constrainOperand(ValueId x, ShardingId written) {
   var.written = mine; // a value that no one wrote on: it may be pending
 }
 
-// `direction` is that in which nothing propagates.
-void PropagationState::buildBarrier(OpId o) {
+// `direction` is that in which nothing propagates. With a rule, only that holds.
+bool PropagationState::buildBarrier(OpId o) {
+  if (m.attr(o, "rule").valid()) return buildRuled(o);
   const AttrId direction = m.attr(o, "direction");
   const std::string_view blocked = direction.valid() ? m.strings[m.attrs[direction].text] : "both";
-  if (blocked == "both") return;
   const ValueId x = m.operand(o, 0), y = m.result(o);
-  if (x.index >= varOf.size()) return;
+  if (blocked == "both" || x.index >= varOf.size()) return true;
   if (Relation* rel = linkVars(varOf[x.index], varOf[y.index], m.typeOf(x).dims, x, y)) {
     rel->early = blocked == "forward" ? Flow::Backward : Flow::Forward;
     rel->barrier = true;
     rel->elementwise = true;
   }
+  return true;
 }
 
 // Carried values have one sharding: of the argument, what is yielded, and the result. What flows into it, the start and the

@@ -76,7 +76,9 @@ private:
   [[nodiscard]] bool buildFunction(FuncId f);
   void buildCall(OpId o);
   void buildShard(OpId o, MeshId mesh);
-  void buildBarrier(OpId o);
+  [[nodiscard]] bool buildBarrier(OpId o);
+  // The relation of an op with a rule.
+  [[nodiscard]] bool buildRuled(OpId o);
   [[nodiscard]] bool buildFree(OpId o, MeshId mesh, AttrId free);
   void linkInner(ValueId outer, ValueId inner, ShardingId written, bool inward);
   void collectConstraints();
