@@ -9,11 +9,6 @@ namespace dtc {
 
 namespace {
 
-bool needsDevice(HloContext& c) {
-  if (c.importer.shardy.manualMesh().valid()) return true;
-  return c.fail("belongs into the code of one device: a manual computation, or a function for each device");
-}
-
 // The places of logical devices: of a mesh with an order of its own, where each stands.
 std::vector<int64_t> placesOf(const Mesh& mesh) {
   std::vector<int64_t> places(static_cast<size_t>(mesh.numDevices()));
@@ -105,7 +100,6 @@ const char* reductionOf(HloContext& c, ValueId x) {
 
 // Along no axes there is nothing to do.
 bool reduceAll(HloContext& c) {
-  if (!needsDevice(c)) return false;
   auto axes = groupAxes(c, "replica_groups");
   const std::vector<ValueId> xs = c.tensors();
   if (!axes || xs.empty()) return false;
@@ -121,7 +115,6 @@ bool reduceAll(HloContext& c) {
 }
 
 bool gatherAll(HloContext& c) {
-  if (!needsDevice(c)) return false;
   auto axes = groupAxes(c, "replica_groups");
   auto dim = c.integer("all_gather_dim");
   if (!axes || !dim) return false;
@@ -136,7 +129,6 @@ bool gatherAll(HloContext& c) {
 }
 
 bool reduceScatter(HloContext& c) {
-  if (!needsDevice(c)) return false;
   auto axes = groupAxes(c, "replica_groups");
   auto dim = c.integer("scatter_dimension");
   const ValueId x = c.operand(0);
@@ -149,7 +141,6 @@ bool reduceScatter(HloContext& c) {
 }
 
 bool allToAll(HloContext& c) {
-  if (!needsDevice(c)) return false;
   auto axes = groupAxes(c, "replica_groups");
   auto split = c.integer("split_dimension"), concat = c.integer("concat_dimension");
   if (!axes || !split || !concat) return false;
@@ -190,7 +181,6 @@ std::vector<AxisRef> axesOfPairs(Pairs& pairs, const Mesh& mesh) {
 }
 
 bool permute(HloContext& c) {
-  if (!needsDevice(c)) return false;
   auto flat = c.ints("source_target_pairs");
   const ValueId x = c.operand(0);
   if (!flat || !x.valid()) return false;
@@ -213,7 +203,6 @@ bool permute(HloContext& c) {
 }
 
 bool broadcast(HloContext& c) {
-  if (!needsDevice(c)) return false;
   auto axes = groupAxes(c, "replica_groups");
   const ValueId x = c.operand(0);
   if (!axes || !x.valid()) return false;
@@ -222,7 +211,6 @@ bool broadcast(HloContext& c) {
 
 // The device's number: its place, or what the mesh calls that.
 bool partitionId(HloContext& c) {
-  if (!needsDevice(c)) return false;
   const Mesh& mesh = c.module.shardings.mesh(c.importer.shardy.manualMesh());
   std::vector<AxisRef> all;
   for (const MeshAxis& a : mesh.axes) all.push_back({a.name});
@@ -241,7 +229,7 @@ bool partitionId(HloContext& c) {
 // One replica of as many partitions as there are devices, unless the text is for replicas.
 bool replicaId(HloContext& c) {
   if (c.importer.replicas()) return partitionId(c);
-  return needsDevice(c) && c.give(c.splat(0, c.resultDType(), {}));
+  return c.give(c.splat(0, c.resultDType(), {}));
 }
 
 const HloRow kRows[] = {

@@ -1,4 +1,5 @@
 // stablehlo.convolution as `conv`: dims brought into its order, what is spread or reversed done before it.
+#include "HloConvolution.h"
 #include "HloTable.h"
 #include "MlirLexer.h"
 
@@ -156,8 +157,9 @@ ValueId convolve(HloContext& c, ValueId x, ValueId w, const WindowAttrs& a, int6
                  {"groups", c.intAttr(groups * batches)}});
 }
 
-bool convolution(HloContext& c) {
-  if (!c.expectOperands(2)) return false;
+} // namespace
+
+bool convertConvolution(HloContext& c, const std::vector<int64_t>* padding) {
   ValueId x = c.operand(0), w = c.operand(1);
   const size_t rank = c.rankOf(x);
   if (!x.valid() || !w.valid() || !c.resultType().valid()) return false;
@@ -165,6 +167,7 @@ bool convolution(HloContext& c) {
   DimNumbers dims;
   WindowAttrs a;
   if (!readDims(c, rank, dims) || !readWindow(c, rank - 2, a)) return false;
+  if (padding) a.padding = *padding;
   auto groups = c.integerOr("feature_group_count", 1), batches = c.integerOr("batch_group_count", 1);
   if (!groups || !batches) return false;
   if (*groups < 1 || *batches < 1 || (*groups > 1 && *batches > 1))
@@ -185,6 +188,10 @@ bool convolution(HloContext& c) {
   for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
   return c.give(c.convert(c.transpose(y, back), to));
 }
+
+namespace {
+
+bool convolution(HloContext& c) { return c.expectOperands(2) && convertConvolution(c, nullptr); }
 
 const HloRow kRows[] = {{"stablehlo.convolution", convolution}};
 

@@ -1,9 +1,23 @@
 // Ops of one element, and constants.
+#include "HloRegions.h"
+#include "HloShape.h"
 #include "HloTable.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace dtc {
+
+bool convertIota(HloContext& c) {
+  auto dim = c.integer("iota_dimension");
+  TypeId type = c.resultType();
+  if (!dim || !type.valid()) return false;
+  DType d = c.resultDType(), counted = isInteger(d) || isFloat(d) ? d
+                                       : dtypeBytes(d) > 8        ? DType::F64
+                                                                  : DType::F32;
+  ValueId y = c.emitTyped("iota", {}, {{"dim", c.intAttr(*dim)}}, c.tensorType(counted, c.resultShape()));
+  return c.give(c.convert(y, d));
+}
 
 namespace {
 
@@ -66,18 +80,13 @@ bool shiftRightArithmetic(HloContext& c) {
 
 // --- compare ---
 
-// An integer for a float, in the order of totalOrder: -NaN, -inf, …, -0, +0, …, inf, NaN.
-ValueId totalOrderKey(HloContext& c, ValueId x) {
-  DType d = c.dtypeOf(x);
+// NaN is one and the greatest, and so is 0 one: the order of what is left is total.
+ValueId weakOrderKey(HloContext& c, ValueId x) {
+  const DType d = c.dtypeOf(x);
   if (!isFloat(d)) return x;
-  DType bits = dtypeBytes(d) == 1   ? DType::I8
-               : dtypeBytes(d) == 2 ? DType::I16
-               : dtypeBytes(d) == 4 ? DType::I32
-                                    : DType::I64;
-  ValueId raw = c.emit("bitcast", {x}, {{"dtype", c.dtypeAttr(bits)}});
-  ValueId sign = c.emit("shr", {raw, c.literal(8 * dtypeBytes(d) - 1, bits)});
-  ValueId mask = c.emit("and", {sign, c.module.makeLiteral(c.intAttr(intMax(bits)), bits, c.op.nameRange)});
-  return c.emit("xor", {raw, mask});
+  const ValueId zeroed = c.emit("add", {x, c.literal(0, d)}); // -0 + 0 is 0
+  const ValueId nan = c.literal(std::numeric_limits<double>::quiet_NaN(), d);
+  return totalOrderKey(c, c.emit("select", {c.emit("is_nan", {x}), nan, zeroed}));
 }
 
 bool compare(HloContext& c) {
@@ -97,8 +106,11 @@ bool compare(HloContext& c) {
   if (type == "TOTALORDER") {
     a = totalOrderKey(c, a);
     b = totalOrderKey(c, b);
+  } else if (type == "WEAKORDER") {
+    a = weakOrderKey(c, a);
+    b = weakOrderKey(c, b);
   } else if (!type.empty() && type != "FLOAT" && type != "SIGNED" && type != "UNSIGNED" && type != "NOTYPE") {
-    return c.failAttr("compare_type", "is none of FLOAT, TOTALORDER, SIGNED and UNSIGNED");
+    return c.failAttr("compare_type", "is none of FLOAT, TOTALORDER, WEAKORDER, SIGNED and UNSIGNED");
   }
   if (isBool(c.dtypeOf(a)) && how != "EQ" && how != "NE") {
     a = c.convert(a, DType::U8);
@@ -204,17 +216,6 @@ bool constant(HloContext& c) {
   return c.give(c.constant(*numbers, type));
 }
 
-bool iota(HloContext& c) {
-  auto dim = c.integer("iota_dimension");
-  TypeId type = c.resultType();
-  if (!dim || !type.valid()) return false;
-  DType d = c.resultDType(), counted = isInteger(d) || isFloat(d) ? d
-                                       : dtypeBytes(d) > 8        ? DType::F64
-                                                                  : DType::F32;
-  ValueId y = c.emitTyped("iota", {}, {{"dim", c.intAttr(*dim)}}, c.tensorType(counted, c.resultShape()));
-  return c.give(c.convert(y, d));
-}
-
 const HloRow kRows[] = {
     {"stablehlo.abs", unary<"abs">},
     {"stablehlo.add", binaryOrBits<"add", "or">},
@@ -233,7 +234,7 @@ const HloRow kRows[] = {
     {"stablehlo.exponential", unary<"exp">},
     {"stablehlo.exponential_minus_one", unary<"expm1">},
     {"stablehlo.floor", unary<"floor">},
-    {"stablehlo.iota", iota},
+    {"stablehlo.iota", convertIota},
     {"stablehlo.is_finite", unary<"is_finite">},
     {"stablehlo.log", unary<"log">},
     {"stablehlo.log_plus_one", unary<"log1p">},

@@ -84,8 +84,11 @@ bool argReduction(HloContext& c, const std::vector<int64_t>& dims, bool& matched
       continue;
     matched = true;
     const bool greatest = direction == "GT";
-    const ValueId at = c.emit(greatest ? "argmax" : "argmin", {c.operand(0)}, {{"dim", c.intAttr(dims[0])}});
-    const ValueId best = c.emit(greatest ? "max" : "min", {c.operand(0)}, {{"dims", c.intsAttr(dims)}});
+    const bool bits = isBool(c.dtypeOf(c.operand(0)));
+    const ValueId x = bits ? c.convert(c.operand(0), DType::U8) : c.operand(0);
+    const ValueId at = c.emit(greatest ? "argmax" : "argmin", {x}, {{"dim", c.intAttr(dims[0])}});
+    ValueId best = c.emit(greatest ? "max" : "min", {x}, {{"dims", c.intsAttr(dims)}});
+    if (bits) best = c.convert(best, DType::Bool);
     return c.give(0, best) && c.give(1, c.convert(at, c.dtypeOf(numbered)));
   }
   return true;

@@ -1,4 +1,5 @@
 // Moves of elements.
+#include "HloShape.h"
 #include "HloTable.h"
 
 #include <algorithm>
@@ -30,38 +31,7 @@ bool transpose(HloContext& c) {
   return perm && c.give(c.transpose(x, *perm));
 }
 
-// Dim i of x becomes dim dims[i] of the result; what is left is new.
-bool broadcastInDim(HloContext& c) {
-  if (!c.expectOperands(1)) return false;
-  if (c.lifted()) return liftedMove(c);
-  ValueId x = c.operand(0);
-  TypeId type = c.resultType();
-  if (!x.valid() || !type.valid()) return false;
-  std::vector<int64_t> from = c.shapeOf(x), to = c.module.types[type].staticShape();
-  auto dims = c.ints("broadcast_dimensions", static_cast<int64_t>(from.size()));
-  if (!dims) return false;
-  std::vector<int64_t> order(from.size()), spread(to.size(), 1);
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return (*dims)[static_cast<size_t>(a)] < (*dims)[static_cast<size_t>(b)];
-  });
-  for (size_t i = 0; i < from.size(); ++i) {
-    int64_t d = (*dims)[i];
-    if (d < 0 || d >= static_cast<int64_t>(to.size()) || std::count(dims->begin(), dims->end(), d) > 1)
-      return c.failAttr("broadcast_dimensions", "names a dim that the result does not have, or one twice");
-    if (from[i] != 1 && from[i] != to[static_cast<size_t>(d)])
-      return c.fail("spreads a dim of size " + std::to_string(from[i]) + " to " +
-                    std::to_string(to[static_cast<size_t>(d)]));
-    spread[static_cast<size_t>(d)] = from[i];
-  }
-  // NumPy's broadcast adds leading dims itself.
-  size_t lead = 0;
-  while (lead < spread.size() &&
-         std::find(dims->begin(), dims->end(), static_cast<int64_t>(lead)) == dims->end())
-    ++lead;
-  spread.erase(spread.begin(), spread.begin() + static_cast<std::ptrdiff_t>(lead));
-  return c.give(c.broadcastTo(c.reshape(c.transpose(x, order), spread), to));
-}
+bool broadcastInDim(HloContext& c) { return c.expectOperands(1) && convertBroadcastInDim(c); }
 
 // The sizes stand before those of x.
 bool broadcast(HloContext& c) {
@@ -141,6 +111,38 @@ const HloRow kRows[] = {
 };
 
 } // namespace
+
+// Dim i of x becomes dim dims[i] of the result; what is left is new.
+bool convertBroadcastInDim(HloContext& c) {
+  if (c.lifted()) return liftedMove(c);
+  ValueId x = c.operand(0);
+  TypeId type = c.resultType();
+  if (!x.valid() || !type.valid()) return false;
+  std::vector<int64_t> from = c.shapeOf(x), to = c.module.types[type].staticShape();
+  auto dims = c.ints("broadcast_dimensions", static_cast<int64_t>(from.size()));
+  if (!dims) return false;
+  std::vector<int64_t> order(from.size()), spread(to.size(), 1);
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return (*dims)[static_cast<size_t>(a)] < (*dims)[static_cast<size_t>(b)];
+  });
+  for (size_t i = 0; i < from.size(); ++i) {
+    int64_t d = (*dims)[i];
+    if (d < 0 || d >= static_cast<int64_t>(to.size()) || std::count(dims->begin(), dims->end(), d) > 1)
+      return c.failAttr("broadcast_dimensions", "names a dim that the result does not have, or one twice");
+    if (from[i] != 1 && from[i] != to[static_cast<size_t>(d)])
+      return c.fail("spreads a dim of size " + std::to_string(from[i]) + " to " +
+                    std::to_string(to[static_cast<size_t>(d)]));
+    spread[static_cast<size_t>(d)] = from[i];
+  }
+  // NumPy's broadcast adds leading dims itself.
+  size_t lead = 0;
+  while (lead < spread.size() &&
+         std::find(dims->begin(), dims->end(), static_cast<int64_t>(lead)) == dims->end())
+    ++lead;
+  spread.erase(spread.begin(), spread.begin() + static_cast<std::ptrdiff_t>(lead));
+  return c.give(c.broadcastTo(c.reshape(c.transpose(x, order), spread), to));
+}
 
 std::span<const HloRow> hloShapeRows() { return kRows; }
 

@@ -217,6 +217,7 @@ const MlirAttr* topKAttr(HloContext& c, std::string_view name) {
   return nullptr;
 }
 
+// Floats stand in totalOrder: NaN above infinity, -NaN below all, 0 above -0.
 bool topK(HloContext& c) {
   if (!c.expectOperands(1)) return false;
   const MlirAttr *count = topKAttr(c, "k"), *direction = topKAttr(c, "largest");
@@ -226,9 +227,14 @@ bool topK(HloContext& c) {
   if (!k || !largest || !x.valid()) return false;
   const std::vector<int64_t> shape = c.shapeOf(x);
   if (shape.empty() || *k < 0 || *k > shape.back()) return c.failAttr("k", "is more than there are elements");
-  const OpId o =
-      c.emitOp("topk", std::array{x}, {{"k", c.intAttr(*k)}, {"descending", c.boolAttr(*largest)}});
-  return o.valid() && c.give(0, c.module.result(o, 0)) && c.give(1, c.module.result(o, 1));
+  const OpId o = c.emitOp("topk", std::array{totalOrderKey(c, x)},
+                          {{"k", c.intAttr(*k)}, {"descending", c.boolAttr(*largest)}});
+  if (!o.valid()) return false;
+  const ValueId at = c.module.result(o, 1);
+  const ValueId y = isFloat(c.dtypeOf(x))
+                        ? along(c, "gather", {x, at}, static_cast<int64_t>(shape.size()) - 1)
+                        : c.module.result(o, 0);
+  return c.give(0, y) && c.give(1, at);
 }
 
 // Of the first so many in a comparator's order, where all are asked for that there are: exact, which any recall allows.

@@ -11,7 +11,7 @@ constexpr Family kFamilies[] = {
     hloElementwiseRows, hloShapeRows,         hloContractRows, hloControlRows,    hloNormaliseRows,
     hloCheckRows,       hloReduceRows,        hloWindowRows,   hloSortRows,       hloSliceRows,
     hloScatterRows,     hloComplexRows,       hloShardyRows,   hloCollectiveRows, hloMathRows,
-    hloConvolutionRows, hloLinearAlgebraRows, hloRandomRows,
+    hloConvolutionRows, hloLinearAlgebraRows, hloRandomRows,   hloDynamicRows,    hloOlderRows,
 };
 
 const std::unordered_map<std::string_view, const HloRow*>& rowsByName() {

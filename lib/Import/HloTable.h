@@ -34,5 +34,7 @@ struct HloRow {
 [[nodiscard]] std::span<const HloRow> hloConvolutionRows();   // HloConvolution.cpp
 [[nodiscard]] std::span<const HloRow> hloLinearAlgebraRows(); // HloLinearAlgebra.cpp
 [[nodiscard]] std::span<const HloRow> hloRandomRows();        // HloRandom.cpp
+[[nodiscard]] std::span<const HloRow> hloDynamicRows();       // HloDynamic.cpp
+[[nodiscard]] std::span<const HloRow> hloOlderRows();         // HloOlder.cpp
 
 } // namespace dtc

@@ -391,6 +391,10 @@ bool MlirParser::signature(MlirOp& op, bool generic) {
     bool many = tok().is('(');
     if (!typeList(op.operandTypes)) return false;
     while (!many && accept(',')) {
+      if (!generic && tok().kind == MlirTok::Word && lex_.second().is('=')) { // ", tolerance = 0.1"
+        if (!prettyWord(op)) return false;
+        break;
+      }
       op.operandTypes.push_back(type());
       if (!op.operandTypes.back()) return false;
     }

@@ -1,6 +1,7 @@
 // Checks and output in the middle of a program.
 #include "RecordParts.h"
 #include "dtc/Support/Tensor.h"
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -41,9 +42,11 @@ std::string valueText(const Tensor& t, int64_t element) {
   return buffer;
 }
 
-// The first element for which `equal` does not hold, as a diagnostic.
+// The first element for which `equal` does not hold, as a diagnostic. An evaluation that does not round has other numbers
+// than the program has, and is not asked.
 template <class Equal> bool expectEach(const OpQuery& q, std::span<const Tensor* const> in, Equal&& equal) {
   const Tensor &got = *in[0], &want = *in[1];
+  if (q.exact) return true;
   for (int64_t i = 0; i < got.numElements(); ++i) {
     if (equal(got, want, i)) continue;
     q.diags->error(kExpectedValue, q.loc, coordinates(got, i), valueText(got, i), valueText(want, i));
@@ -64,12 +67,34 @@ bool expectEqEval(const OpQuery& q, std::span<const Tensor* const> in, std::span
   });
 }
 
+// The median of the sizes of what is neither 0 nor infinite nor NaN; 0 where there is nothing.
+double typicalSize(const Tensor& t) {
+  std::vector<double> sizes;
+  for (int64_t i = 0; i < t.numElements(); ++i) {
+    const double size = isComplex(t.dtype()) ? std::abs(t.getComplex(i)) : std::abs(t.getFloat(i));
+    if (size > 0 && std::isfinite(size)) sizes.push_back(size);
+  }
+  if (sizes.empty()) return 0;
+  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  return *middle;
+}
+
+// What is compared with the whole of the tensor needs it whole.
+bool expectCloseRule(const OpQuery& q, Rule& rule) {
+  if (!operandsAlikeRule(q, rule)) return false;
+  if (q.has("typical"))
+    for (Factor& f : rule.factors) f.kind = FactorKind::Whole;
+  return true;
+}
+
 // Where no tolerance is written: 16 units of the dtype's precision, relative and absolute; integers must be equal.
 bool expectCloseEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const>) {
   const DType dtype = q.type(0).dtype;
   double fallback = mantissaBits(dtype) > 0 ? std::ldexp(16.0, 1 - mantissaBits(dtype)) : 0;
   double rtol = q.has("rtol") ? q.floatAttr("rtol") : fallback,
          atol = q.has("atol") ? q.floatAttr("atol") : fallback;
+  if (q.has("typical")) atol += q.floatAttr("typical") * typicalSize(*in[1]);
   auto near = [&](double a, double b, double size) {
     return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= atol + rtol * size;
   };
@@ -105,7 +130,10 @@ void addCheckOps(OpRegistry& ops) {
   OpRecord close = check("expect_close",
                          "fails the run at the first element that differs by more than atol + rtol * |want|");
   close.attrs = {{"rtol", AttrType::Float, "", "relative tolerance (16 units of precision)"},
-                 {"atol", AttrType::Float, "", "absolute tolerance (16 units of precision)"}};
+                 {"atol", AttrType::Float, "", "absolute tolerance (16 units of precision)"},
+                 {"typical", AttrType::Float, "",
+                  "further absolute tolerance, relative to the median size of what is wanted"}};
+  close.rule = expectCloseRule;
   close.operandClasses = kNumbers;
   close.eval = expectCloseEval;
   ops.add(std::move(close));
