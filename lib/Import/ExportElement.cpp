@@ -64,6 +64,7 @@ public:
   Node call(const char* name, std::initializer_list<Node> args) override { return intrinsic(name, args); }
   Node loop(Dim) override { return lacks("a search"); }
   Node sum(std::span<const Node>, Node) override { return lacks("a sum"); }
+  Node greatest(std::span<const Node>, Node) override { return lacks("a search"); }
   Node lastWhere(Node, Node) override { return lacks("a search"); }
   Node argReduce(bool, size_t, std::span<const Node>, size_t) override { return lacks("a search"); }
 

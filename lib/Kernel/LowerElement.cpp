@@ -61,19 +61,9 @@ public:
   Node loop(Dim extent) override {
     return k_.index(k_.axis(k_.addAxis(l_.sizes_.of(extent), AxisRole::Reduce))).index;
   }
-  Node sum(std::span<const Node> loops, Node body) override {
-    std::vector<AxisId> axes;
-    for (Node n : loops)
-      if (k_[NodeId(n)].kind != NodeKind::Number) // a loop of one step
-        axes.push_back(static_cast<AxisId>(k_[k_[NodeId(n)].affine].terms[0].id));
-    if (axes.empty()) return body;
-    return k_
-        .add(loops::Node{.kind = NodeKind::Reduce,
-                         .type = k_[NodeId(body)].type,
-                         .reduce = ReduceKind::Sum,
-                         .args = {NodeId(body)},
-                         .axes = std::move(axes)})
-        .index;
+  Node sum(std::span<const Node> loops, Node body) override { return over(loops, body, ReduceKind::Sum); }
+  Node greatest(std::span<const Node> loops, Node body) override {
+    return over(loops, body, ReduceKind::Max);
   }
   Node lastWhere(Node loop, Node match) override {
     if (k_[NodeId(loop)].kind == NodeKind::Number) // a loop of one step
@@ -149,6 +139,20 @@ public:
   }
 
 private:
+  Node over(std::span<const Node> loops, Node body, ReduceKind kind) {
+    std::vector<AxisId> axes;
+    for (Node n : loops)
+      if (k_[NodeId(n)].kind != NodeKind::Number) // a loop of one step
+        axes.push_back(static_cast<AxisId>(k_[k_[NodeId(n)].affine].terms[0].id));
+    if (axes.empty()) return body;
+    return k_
+        .add(loops::Node{.kind = NodeKind::Reduce,
+                         .type = k_[NodeId(body)].type,
+                         .reduce = kind,
+                         .args = {NodeId(body)},
+                         .axes = std::move(axes)})
+        .index;
+  }
   // A loop of one step has no axis.
   Node oneStep(Running combine, Node x, bool exclusive) {
     if (combine == Running::LastWhere)

@@ -413,6 +413,7 @@ void addConvolutionOps(OpRegistry& ops) {
       "T[1, 4, 3, 2], T[4, 2, 2, 2] {transposed = true, groups = 2, stride = [3, 1], dilation = [1, 2]}\n"
       "T[2, 3], T[4, 3]";
   ops.add(std::move(r));
+  addPoolingOps(ops);
 }
 
 } // namespace dtc

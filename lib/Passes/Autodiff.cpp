@@ -2,6 +2,7 @@
 #include "GradientSweep.h"
 #include "dtc/Passes/Clone.h"
 #include "dtc/Passes/Inline.h"
+#include "dtc/Support/Result.h"
 #include <algorithm>
 #include <unordered_set>
 
@@ -132,7 +133,7 @@ private:
         if (!decomposeBlock(m_.region(o, k), map)) return false;
       const OpRecord& rec = m_.record(o);
       if (!rec.decompose || rec.grad || rec.gradFn || rec.gradFromRule || rec.gradNone) {
-        b.out.push_back(o);
+        b.out.push_back(withAllResults(o, map));
         continue;
       }
       b.loc = m_[o].loc;
@@ -141,6 +142,31 @@ private:
       for (uint32_t r = 0; r < m_[o].numResults; ++r) map.set(m_.result(o, r), values[r]);
     }
     return true;
+  }
+
+  // An op that can give more than it is asked for (max_pool: where its values stand) gives it to its gradient.
+  OpId withAllResults(OpId o, ValueMap& map) {
+    const OpRecord& rec = m_.record(o);
+    const std::string_view names(rec.results);
+    const size_t optional = names.rfind('?');
+    if (optional == std::string_view::npos || !isFloat(m_.typeOf(m_.result(o)).dtype)) return o;
+    const size_t begin = names.rfind(' ', optional) + 1;
+    const std::string_view name = names.substr(begin, optional - begin);
+    if (queryOf(m_, o, b_.diags).boolAttr(name)) return o;
+    const std::vector<ValueId> operands(m_.operands(o).begin(), m_.operands(o).end());
+    const OpId whole = m_.makeOp(m_[o].kind, operands, 0, m_[o].attrs, 0, m_[o].loc);
+    m_[whole].parent = m_[o].parent;
+    m_.setAttr(whole, name, m_.attrs.boolean(true));
+    std::vector<TypeId> types;
+    DTC_CHECK(inferResultTypes(queryOf(m_, whole, b_.diags), types), "an op with all of its results is none");
+    completeOp(m_, whole, operands, types);
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) {
+      const Value& old = m_[m_.result(o, r)];
+      Value& made = m_[m_.result(whole, r)];
+      made.name = old.name, made.sharding = old.sharding;
+      map.set(m_.result(o, r), m_.result(whole, r));
+    }
+    return whole;
   }
 
   bool decomposeBlock(BlockId block, ValueMap& map) {

@@ -34,10 +34,11 @@ public:
   convert(Node x, DType dtype) = 0; // also a coordinate to a value and an integer value to a coordinate (I64)
   // An intrinsic of lib/Ops/Scalar by name: "lt", "and", "select", "max"; arguments share a dtype as it asks.
   virtual Node call(const char* intrinsic, std::initializer_list<Node> args) = 0;
-  // A loop over 0 … extent-1: its coordinate, the sum of `body` over some of them, and the greatest coordinate at which `match`
+  // A loop over 0 … extent-1: its coordinate, the sum and the greatest of `body` over some of them, and the greatest coordinate at which `match`
   // (bool) holds, as i32, or -1 (scatter).
   virtual Node loop(Dim extent) = 0;
   virtual Node sum(std::span<const Node> loops, Node body) = 0;
+  virtual Node greatest(std::span<const Node> loops, Node body) = 0;
   virtual Node lastWhere(Node loop, Node match) = 0;
   // The index (i32) along dim `dim` of operand `operand` of its greatest (least) element, the first of equals, NaN before
   // all; `coordinates` are those of the operand, that of `dim` ignored.

@@ -1,0 +1,632 @@
+// avg_pool max_pool adaptive_avg_pool: what is left of each window of an image.
+#include "ShapeParts.h"
+#include "dtc/Ops/Scalar.h"
+#include "dtc/Support/Checked.h"
+#include <algorithm>
+#include <cmath>
+
+namespace dtc {
+
+namespace {
+
+constexpr int64_t kLargest = int64_t(1) << 31;
+
+// One spatial dim: y[o] sees x[stride * o + dilation * k - low] for k in [0, length), as far as these are elements of x.
+struct Pool {
+  int64_t size = 0, length = 1, stride = 1, low = 0, high = 0, dilation = 1, result = 0;
+  [[nodiscard]] int64_t reach() const { return dilation * (length - 1) + 1; }
+  [[nodiscard]] int64_t start(int64_t o) const { return stride * o - low; }
+  [[nodiscard]] bool passesEnd() const { return result > 0 && start(result - 1) + reach() > size; }
+  // May a window see no element at all?
+  [[nodiscard]] bool maySeeNothing() const {
+    return low >= reach() || (low > 0 && dilation > size) || (result > 0 && start(result - 1) >= size);
+  }
+  // How many places of the window at `begin` count: those below `end`, of which those below 0 if `padded`.
+  [[nodiscard]] int64_t count(int64_t begin, bool padded) const {
+    const int64_t end = padded ? size + high : size;
+    const int64_t last = std::min(length, (std::max<int64_t>(end - begin, 0) + dilation - 1) / dilation);
+    const int64_t first =
+        padded ? 0 : std::min(length, (std::max<int64_t>(-begin, 0) + dilation - 1) / dilation);
+    return std::max<int64_t>(last - first, 0);
+  }
+  // Does every window have all of its places?
+  [[nodiscard]] bool full(bool padded) const {
+    return (padded || low == 0) &&
+           (result == 0 || start(result - 1) + reach() <= (padded ? size + high : size));
+  }
+};
+using Pools = std::vector<Pool>;
+
+bool readSizes(const OpQuery& q, Pools& pools) {
+  if (q.type(0).rank() < 3) return reportRank(q, 0, "3 or more");
+  pools.assign(q.type(0).rank() - 2, {});
+  for (size_t i = 0; i < pools.size(); ++i) {
+    const Dim size = q.type(0).dims[i + 2];
+    if (!size.isStatic())
+      return reportShape(q, "slides along sizes that are numbers only, not along " + dimText(q, size));
+    if (size.value() >= kLargest) return reportShape(q, "has a spatial dim that is too long");
+    pools[i].size = size.value();
+  }
+  return true;
+}
+
+// A list with one number of at least `least` per spatial dim, into `member`; left as it is where the attribute is absent.
+bool readList(const OpQuery& q, const char* name, int64_t least, Pools& pools, int64_t Pool::* member) {
+  if (!q.rawAttr(name).valid()) return true;
+  const std::vector<int64_t> v = q.intsAttr(name);
+  const bool fits = v.size() == pools.size() &&
+                    std::all_of(v.begin(), v.end(), [&](int64_t n) { return n >= least && n < kLargest; });
+  if (!fits)
+    return reportShape(q, "needs " + std::string(name) + " = [...] with a number of at least " +
+                              std::to_string(least) + " for each of " + std::to_string(pools.size()) +
+                              " spatial dims");
+  for (size_t i = 0; i < v.size(); ++i) pools[i].*member = v[i];
+  return true;
+}
+
+bool readPadding(const OpQuery& q, Pools& pools) {
+  const AttrId padding = q.rawAttr("padding");
+  if (!padding.valid()) return true;
+  const AttrTable& attrs = q.module->attrs;
+  const std::vector<AttrId>& pairs = attrs[padding].list;
+  bool fits = pairs.size() == pools.size();
+  for (size_t i = 0; i < pools.size() && fits; ++i) {
+    const std::vector<AttrId>& pair = attrs[pairs[i]].list;
+    fits = pair.size() == 2;
+    for (AttrId side : pair) fits = fits && attrs[side].i >= 0 && attrs[side].i < kLargest;
+    if (fits) pools[i].low = attrs[pair[0]].i, pools[i].high = attrs[pair[1]].i;
+  }
+  return fits || reportShape(q, "needs a padding [low, high] of at least 0 for each of " +
+                                    std::to_string(pools.size()) + " spatial dims");
+}
+
+// `ceil`: a last window that passes the end counts, if it begins before it.
+bool poolsOf(const OpQuery& q, Pools& pools) {
+  if (!readSizes(q, pools) || !readList(q, "window", 1, pools, &Pool::length)) return false;
+  for (Pool& p : pools) p.stride = p.length;
+  if (!readList(q, "stride", 1, pools, &Pool::stride) ||
+      !readList(q, "dilation", 1, pools, &Pool::dilation) || !readPadding(q, pools))
+    return false;
+  for (Pool& p : pools) {
+    const int64_t room = p.size + p.low + p.high - p.reach();
+    p.result = room < 0 ? 0 : room / p.stride + 1;
+    if (!q.boolAttr("ceil") || p.size == 0) continue;
+    if (room + p.stride > 0) p.result = (room + p.stride - 1) / p.stride + 1;
+    if (p.result > 0 && p.start(p.result - 1) >= p.size) --p.result;
+  }
+  return true;
+}
+
+// Batch and channels pass; the spatial dims are gathered first.
+bool poolRule(const OpQuery& q, Rule& rule) {
+  Pools pools;
+  if (!poolsOf(q, pools)) return false;
+  const Type& x = q.type(0);
+  TensorMap in{{plainDim(addFactor(rule, x.dims[0], "n")), plainDim(addFactor(rule, x.dims[1], "c"))}};
+  TensorMap out = in;
+  for (size_t i = 0; i < pools.size(); ++i) {
+    const Pool& p = pools[i];
+    const std::string name = std::to_string(i);
+    const uint16_t o = addWhole(rule, Dim(p.result), "y" + name),
+                   k = addWhole(rule, Dim(p.length), "k" + name);
+    in.dims.push_back({DimMap::Affine, {{o, p.stride}, {k, p.dilation}}, -p.low});
+    out.dims.push_back(plainDim(o));
+  }
+  rule.operands.push_back(std::move(in));
+  rule.results.assign(std::max<uint32_t>(1, numResultsOf(q)), out);
+  return true;
+}
+
+// --- evaluation ---
+
+// fn(result element, flat spatial place of x, element of x) for every element that a window sees, window by window.
+template <class Fn> void forEachSeen(const Pools& pools, const Tensor& x, const Tensor& y, Fn&& fn) {
+  const std::vector<int64_t> strides = x.strides();
+  std::vector<int64_t> places;
+  for (const Pool& p : pools) places.push_back(p.length);
+  forEachElement(y.shape(), [&](std::span<const int64_t> at, int64_t to) {
+    const int64_t base = at[0] * strides[0] + at[1] * strides[1];
+    forEachElement(places, [&](std::span<const int64_t> k, int64_t) {
+      int64_t flat = 0;
+      for (size_t i = 0; i < k.size(); ++i) {
+        const int64_t place = pools[i].start(at[i + 2]) + pools[i].dilation * k[i];
+        if (place < 0 || place >= pools[i].size) return;
+        flat += place * strides[i + 2];
+      }
+      fn(to, flat, base + flat);
+    });
+  });
+}
+
+// Sums of floats in 80 bits, of integers in 64, which no average leaves.
+void storeAverage(Tensor& out, int64_t i, long double sum, uint64_t whole, int64_t count) {
+  if (isFloat(out.dtype()))
+    out.setFloat(i, static_cast<double>(sum / static_cast<long double>(count)));
+  else if (isUnsignedInt(out.dtype()))
+    out.setInt(i, static_cast<int64_t>(whole / static_cast<uint64_t>(count)));
+  else
+    out.setInt(i, static_cast<int64_t>(whole) / count);
+}
+
+bool avgEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  Pools pools;
+  if (!poolsOf(q, pools)) return false;
+  const Tensor& x = *in[0];
+  const bool padded = q.boolAttr("count_include_pad"), floats = isFloat(x.dtype());
+  std::vector<long double> sums(static_cast<size_t>(out[0]->numElements()));
+  std::vector<uint64_t> whole(sums.size());
+  forEachSeen(pools, x, *out[0], [&](int64_t to, int64_t, int64_t from) {
+    if (floats)
+      sums[static_cast<size_t>(to)] += x.getFloat(from);
+    else
+      whole[static_cast<size_t>(to)] += static_cast<uint64_t>(x.getInt(from));
+  });
+  forEachElement(out[0]->shape(), [&](std::span<const int64_t> at, int64_t i) {
+    int64_t count = 1;
+    for (size_t d = 0; d < pools.size(); ++d) count *= pools[d].count(pools[d].start(at[d + 2]), padded);
+    storeAverage(*out[0], i, sums[static_cast<size_t>(i)], whole[static_cast<size_t>(i)],
+                 std::max<int64_t>(count, 1));
+  });
+  return true;
+}
+
+bool maxEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  Pools pools;
+  if (!poolsOf(q, pools)) return false;
+  const Tensor& x = *in[0];
+  const bool floats = isFloat(x.dtype());
+  const ScalarValue least = reduceIdentity(PendingKind::Max, x.dtype());
+  std::vector<int64_t> best(static_cast<size_t>(out[0]->numElements()), -1), places = best;
+  auto greater = [&](int64_t i, int64_t j) {
+    if (floats) return std::isnan(x.getFloat(i)) ? !std::isnan(x.getFloat(j)) : x.getFloat(i) > x.getFloat(j);
+    if (isUnsignedInt(x.dtype()))
+      return static_cast<uint64_t>(x.getInt(i)) > static_cast<uint64_t>(x.getInt(j));
+    return x.getInt(i) > x.getInt(j);
+  };
+  forEachSeen(pools, x, *out[0], [&](int64_t to, int64_t flat, int64_t from) {
+    const auto i = static_cast<size_t>(to);
+    if (best[i] < 0 || greater(from, best[i])) best[i] = from, places[i] = flat;
+  });
+  for (size_t i = 0; i < best.size(); ++i) {
+    const auto to = static_cast<int64_t>(i);
+    if (best[i] >= 0)
+      copyElement(*out[0], to, x, best[i]);
+    else if (floats)
+      out[0]->setFloat(to, least.f);
+    else
+      out[0]->setInt(to, least.i);
+    if (out.size() > 1) out[1]->setInt(to, places[i]);
+  }
+  return true;
+}
+
+// --- kernels ---
+
+// The place of x that window element `k` (one coordinate per spatial dim) stands at, and whether it is one.
+struct Place {
+  std::vector<ElementNode> at; // of x
+  ElementNode inside = 0;
+  bool tested = false;
+};
+Place placeOf(const Pools& pools, ElementBuilder& b, std::span<const ElementNode> k) {
+  Place place{{b.at(0), b.at(1)}};
+  auto require = [&](ElementNode c) {
+    place.inside = place.tested ? b.call("and", {place.inside, c}) : c;
+    place.tested = true;
+  };
+  for (size_t i = 0; i < pools.size(); ++i) {
+    const Pool& p = pools[i];
+    place.at.push_back(b.sub(b.add(b.mul(b.at(i + 2), p.stride), b.mul(k[i], p.dilation)), b.index(p.low)));
+    if (p.low > 0) require(b.call("ge", {place.at.back(), b.index(0)}));
+    if (p.passesEnd()) require(b.call("lt", {place.at.back(), b.index(p.size)}));
+  }
+  return place;
+}
+
+DType sumType(DType d) {
+  return isFloat(d) ? accumulationType(d) : isUnsignedInt(d) ? DType::U64 : DType::I64;
+}
+
+// Pool::count of the window at b.at(dim).
+ElementNode countNode(const Pool& p, ElementBuilder& b, ElementNode o, bool padded) {
+  const ElementNode zero = b.index(0), length = b.index(p.length);
+  const ElementNode begin = b.sub(b.mul(o, p.stride), b.index(p.low));
+  auto places = [&](ElementNode distance) { // of the window within it
+    const ElementNode up = b.add(b.call("max", {distance, zero}), b.index(p.dilation - 1));
+    return b.call("min", {length, b.floorDiv(up, p.dilation)});
+  };
+  ElementNode count = places(b.sub(b.index(padded ? p.size + p.high : p.size), begin));
+  if (!padded && p.low > 0) count = b.sub(count, places(b.sub(zero, begin)));
+  return count;
+}
+
+uint32_t avgElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  Pools pools;
+  if (!poolsOf(q, pools)) return 0;
+  const bool padded = q.boolAttr("count_include_pad");
+  const DType type = sumType(q.type(0).dtype);
+  std::vector<ElementNode> k;
+  for (const Pool& p : pools) k.push_back(b.loop(Dim(p.length)));
+  const ElementNode sum = b.sum(k, b.convert(b.load(0, placeOf(pools, b, k).at), type));
+  double known = 1;
+  ElementNode count = 0;
+  bool counted = false;
+  for (size_t i = 0; i < pools.size(); ++i) {
+    if (pools[i].full(padded)) {
+      known *= static_cast<double>(pools[i].length);
+      continue;
+    }
+    const ElementNode own = b.convert(countNode(pools[i], b, b.at(i + 2), padded), type);
+    count = counted ? b.call("mul", {count, own}) : own;
+    counted = true;
+  }
+  if (!counted) return b.call("div", {sum, b.number(known, type)});
+  if (known != 1) count = b.call("mul", {count, b.number(known, type)});
+  return b.call("div", {sum, b.call("max", {count, b.number(1, type)})});
+}
+
+ElementNode leastNumber(ElementBuilder& b, DType d) {
+  const ScalarValue least = reduceIdentity(PendingKind::Max, d);
+  return isFloat(d) ? b.number(least.f, accumulationType(d)) : b.number(static_cast<double>(least.i), d);
+}
+
+ElementNode greatestSeen(const OpQuery& q, ElementBuilder& b, const Pools& pools) {
+  std::vector<ElementNode> k;
+  for (const Pool& p : pools) k.push_back(b.loop(Dim(p.length)));
+  const Place place = placeOf(pools, b, k);
+  ElementNode x = b.load(0, place.at, !place.tested);
+  if (place.tested) x = b.call("select", {place.inside, x, leastNumber(b, q.type(0).dtype)});
+  return b.greatest(k, x);
+}
+
+// The window's coordinates of its element number `flat`.
+std::vector<ElementNode> coordinatesOf(const Pools& pools, ElementBuilder& b, ElementNode flat) {
+  std::vector<ElementNode> k(pools.size());
+  for (size_t i = pools.size(); i-- > 0;) {
+    k[i] = i == 0 ? flat : b.mod(flat, pools[i].length);
+    if (i > 0) flat = b.floorDiv(flat, pools[i].length);
+  }
+  return k;
+}
+
+// The first element of the window that is the greatest: the last, counted from the end.
+uint32_t maxElement(const OpQuery& q, ElementBuilder& b, size_t result) {
+  Pools pools;
+  if (!poolsOf(q, pools)) return 0;
+  const ElementNode greatest = greatestSeen(q, b, pools);
+  if (result == 0) return greatest;
+  int64_t places = 1;
+  for (const Pool& p : pools) places *= p.length;
+  const ElementNode step = b.loop(Dim(places)), end = b.index(places - 1);
+  const Place place = placeOf(pools, b, coordinatesOf(pools, b, b.sub(end, step)));
+  const ElementNode x = b.load(0, place.at, !place.tested);
+  ElementNode match = b.call("eq", {x, greatest});
+  if (isFloat(q.type(0).dtype)) match = b.call("or", {match, b.call("is_nan", {x})});
+  if (place.tested) match = b.call("and", {match, place.inside});
+  const ElementNode last = b.lastWhere(step, match), none = b.number(-1, DType::I32);
+  const std::vector<ElementNode> found =
+      placeOf(pools, b, coordinatesOf(pools, b, b.sub(end, b.convert(last, DType::I64)))).at;
+  ElementNode flat = b.index(0);
+  for (size_t i = 0; i < pools.size(); ++i) flat = b.add(b.mul(flat, pools[i].size), found[i + 2]);
+  return b.call("select", {b.call("gt", {last, none}), b.convert(flat, DType::I32), none});
+}
+
+// --- gradients ---
+
+// A vector along spatial dim i as it broadcasts against x.
+ValueId alongDim(Builder& b, ValueId v, size_t i, size_t rank) {
+  std::vector<Dim> shape(rank, Dim(1));
+  shape[i + 2] = b.module.typeOf(v).dims[0];
+  return b.value("reshape", {v}, {{"shape", sizesToAttr(b.module, shape)}});
+}
+
+struct Counts { // i64 arithmetic over 0, 1, …
+  Builder& b;
+  ValueId number(int64_t v) const {
+    return b.module.makeLiteral(b.module.attrs.integer(v), DType::I64, b.loc);
+  }
+  ValueId places(int64_t n) const {
+    const TypeId type[] = {b.module.tensorType(DType::I64, {n})};
+    return b.module.result(b.op("iota", {}, {{"dim", b.integer(0)}}, type));
+  }
+  ValueId of(const char* op, ValueId x, int64_t v) const { return b.value(op, {x, number(v)}); }
+  ValueId as(ValueId v, DType dtype) const {
+    return b.value("convert", {v}, {{"dtype", b.word(dtypeName(dtype))}});
+  }
+};
+
+// Pool::count of every window, at least 1.
+ValueId countVector(Builder& b, const Pool& p, bool padded, DType dtype) {
+  const Counts c{b};
+  const ValueId begin = c.of("sub", c.of("mul", c.places(p.result), p.stride), p.low);
+  auto places = [&](ValueId distance) {
+    const ValueId up = c.of("add", c.of("max", distance, 0), p.dilation - 1);
+    return c.of("min", c.of("div", up, p.dilation), p.length);
+  };
+  ValueId count = places(c.of("add", b.value("neg", {begin}), padded ? p.size + p.high : p.size));
+  if (!padded) count = b.value("sub", {count, places(b.value("neg", {begin}))});
+  return c.as(c.of("max", count, 1), dtype);
+}
+
+// Each element of dy goes to all that its window sees: windows over dy spread out by the stride, which see it from where it was
+// seen. What is averaged here again is made up for.
+bool avgGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Module& m = b.module;
+  Diagnostics none;
+  const OpQuery q = queryOf(m, op, none);
+  Pools pools;
+  if (!poolsOf(q, pools)) return false;
+  const Type type = q.type(0);
+  ValueId g = dy[0];
+  std::vector<int64_t> low(2), high(2), interior(2), window, dilation;
+  for (size_t i = 0; i < pools.size(); ++i) {
+    const Pool& p = pools[i];
+    if (p.result == 0) {
+      dx.push_back(b.constant(0, q.operandTypes[0]));
+      return true;
+    }
+    if (!p.full(q.boolAttr("count_include_pad"))) {
+      g = b.value("div", {g, alongDim(b, countVector(b, p, q.boolAttr("count_include_pad"), type.dtype), i,
+                                      type.rank())});
+      g = b.value("mul", {g, b.literal(static_cast<double>(p.length), type.dtype)});
+    }
+    low.push_back(p.reach() - 1 - p.low);
+    high.push_back(p.size + p.reach() - 1 - low.back() - (p.stride * (p.result - 1) + 1));
+    interior.push_back(p.stride - 1);
+    window.push_back(p.length);
+    dilation.push_back(p.dilation);
+  }
+  g = b.value("pad", {g}, {{"low", b.ints(low)}, {"high", b.ints(high)}, {"interior", b.ints(interior)}});
+  const std::vector<int64_t> ones(pools.size(), 1);
+  dx.push_back(
+      b.value("avg_pool", {g},
+              {{"window", b.ints(window)}, {"stride", b.ints(ones)}, {"dilation", b.ints(dilation)}}));
+  return true;
+}
+
+// By the indices that the op gave: autodiff asks for them.
+bool maxGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Module& m = b.module;
+  if (m[op].numResults < 2) return false;
+  Diagnostics none;
+  const OpQuery q = queryOf(m, op, none);
+  Pools pools;
+  if (!poolsOf(q, pools)) return false;
+  auto flat = [&](const Type& t) {
+    int64_t n = 1;
+    for (size_t d = 2; d < t.rank(); ++d) n *= t.dims[d].value();
+    return std::vector<Dim>{t.dims[0], t.dims[1], Dim(n)};
+  };
+  const Type x = q.type(0), y = m.typeOf(m.result(op));
+  const AttrId seen = sizesToAttr(m, flat(y));
+  ValueId index = b.value("reshape", {m.result(op, 1)}, {{"shape", seen}}),
+          g = b.value("reshape", {dy[0]}, {{"shape", seen}});
+  if (std::any_of(pools.begin(), pools.end(), [](const Pool& p) { return p.maySeeNothing(); })) {
+    const ValueId zero = b.literal(0, DType::I32);
+    g = b.value("select", {b.value("lt", {index, zero}), b.literal(0, x.dtype), g});
+    index = b.value("max", {index, zero});
+  }
+  const ValueId zeros = b.constant(0, m.tensorType(x.dtype, flat(x)));
+  g = b.value("scatter", {zeros, index, g},
+              {{"dim", b.integer(2)}, {"reduce", m.attrs.string(m.strings.intern("sum"))}});
+  dx.push_back(b.value("reshape", {g}, {{"shape", sizesToAttr(m, x.dims)}}));
+  return true;
+}
+
+bool maxInfer(const OpQuery& q, std::vector<TypeId>& results) {
+  Pools pools;
+  if (!poolsOf(q, pools)) return false;
+  std::vector<Dim> dims = {q.type(0).dims[0], q.type(0).dims[1]};
+  std::optional<int64_t> places = 1;
+  for (const Pool& p : pools) {
+    dims.push_back(Dim(p.result));
+    if (places) places = checkedMul(*places, p.size);
+  }
+  results = {q.module->tensorType(q.type(0).dtype, dims)};
+  if (!q.boolAttr("indices")) return true;
+  if (!places || *places > kLargest) return reportShape(q, "has more spatial elements than an i32 counts");
+  results.push_back(q.module->tensorType(DType::I32, dims));
+  return true;
+}
+
+// --- adaptive: window o of n is [floor(o * size / n), ceil((o + 1) * size / n)) ---
+
+struct Share {
+  int64_t size = 0, result = 0;
+  [[nodiscard]] int64_t begin(int64_t o) const { return o * size / result; }
+  [[nodiscard]] int64_t end(int64_t o) const { return ((o + 1) * size + result - 1) / result; }
+  [[nodiscard]] bool even() const { return size % result == 0; }
+  [[nodiscard]] int64_t longest() const { return even() ? size / result : (size + result - 2) / result + 1; }
+};
+
+bool sharesOf(const OpQuery& q, std::vector<Share>& shares) {
+  Pools pools;
+  if (!readSizes(q, pools) || !readList(q, "output_size", 1, pools, &Pool::result)) return false;
+  for (const Pool& p : pools) {
+    if (p.size == 0) return reportShape(q, "has nothing to average along a spatial dim of size 0");
+    shares.push_back({p.size, p.result});
+  }
+  return true;
+}
+
+bool adaptiveRule(const OpQuery& q, Rule& rule) {
+  std::vector<Share> shares;
+  if (!sharesOf(q, shares)) return false;
+  const Type& x = q.type(0);
+  TensorMap in{{plainDim(addFactor(rule, x.dims[0], "n")), plainDim(addFactor(rule, x.dims[1], "c"))}};
+  TensorMap out = in;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    in.dims.push_back(freeDim(addWhole(rule, Dim(shares[i].size), "x" + std::to_string(i))));
+    out.dims.push_back(freeDim(addWhole(rule, Dim(shares[i].result), "y" + std::to_string(i))));
+  }
+  rule.operands.push_back(std::move(in));
+  rule.results.push_back(std::move(out));
+  return true;
+}
+
+bool adaptiveEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  std::vector<Share> shares;
+  if (!sharesOf(q, shares)) return false;
+  const Tensor& x = *in[0];
+  const std::vector<int64_t> strides = x.strides();
+  const bool floats = isFloat(x.dtype());
+  forEachElement(out[0]->shape(), [&](std::span<const int64_t> at, int64_t to) {
+    std::vector<int64_t> lengths;
+    int64_t base = at[0] * strides[0] + at[1] * strides[1], count = 1;
+    for (size_t i = 0; i < shares.size(); ++i) {
+      const int64_t begin = shares[i].begin(at[i + 2]);
+      base += begin * strides[i + 2];
+      lengths.push_back(shares[i].end(at[i + 2]) - begin);
+      count *= lengths.back();
+    }
+    long double sum = 0;
+    uint64_t whole = 0;
+    forEachElement(lengths, [&](std::span<const int64_t> k, int64_t) {
+      int64_t from = base;
+      for (size_t i = 0; i < k.size(); ++i) from += k[i] * strides[i + 2];
+      if (floats)
+        sum += x.getFloat(from);
+      else
+        whole += static_cast<uint64_t>(x.getInt(from));
+    });
+    storeAverage(*out[0], to, sum, whole, count);
+  });
+  return true;
+}
+
+uint32_t adaptiveElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  std::vector<Share> shares;
+  if (!sharesOf(q, shares)) return 0;
+  const DType type = sumType(q.type(0).dtype);
+  std::vector<ElementNode> loops, at = {b.at(0), b.at(1)};
+  ElementNode inside = 0, count = b.number(1, type);
+  bool tested = false;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const Share& s = shares[i];
+    loops.push_back(b.loop(Dim(s.longest())));
+    const ElementNode o = b.at(i + 2);
+    if (s.even()) {
+      at.push_back(b.add(b.mul(o, s.size / s.result), loops.back()));
+      count = b.call("mul", {count, b.number(static_cast<double>(s.size / s.result), type)});
+      continue;
+    }
+    const ElementNode begin = b.floorDiv(b.mul(o, s.size), s.result);
+    const ElementNode end = b.floorDiv(b.add(b.mul(o, s.size), b.index(s.size + s.result - 1)), s.result);
+    at.push_back(b.add(begin, loops.back()));
+    count = b.call("mul", {count, b.convert(b.sub(end, begin), type)});
+    const ElementNode own = b.call("lt", {at.back(), end});
+    inside = tested ? b.call("and", {inside, own}) : own;
+    tested = true;
+  }
+  ElementNode x = b.convert(b.load(0, at, !tested), type);
+  if (tested) x = b.call("select", {inside, x, b.number(0, type)});
+  return b.call("div", {b.sum(loops, x), count});
+}
+
+// How long each of `result` windows is.
+ValueId lengthVector(Builder& b, const Share& s, DType dtype) {
+  const Counts c{b};
+  const ValueId scaled = c.of("mul", c.places(s.result), s.size);
+  const ValueId begin = c.of("div", scaled, s.result);
+  const ValueId end = c.of("div", c.of("add", scaled, s.size + s.result - 1), s.result);
+  return c.as(b.value("sub", {end, begin}), dtype);
+}
+
+// Element p is seen by window o where o sees p: the windows of `size` over `result` elements.
+bool adaptiveGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Diagnostics none;
+  const OpQuery q = queryOf(b.module, op, none);
+  std::vector<Share> shares;
+  if (!sharesOf(q, shares)) return false;
+  const Type type = q.type(0);
+  auto lengths = [&](const Share& s, size_t i) {
+    return s.even() ? b.literal(static_cast<double>(s.size / s.result), type.dtype)
+                    : alongDim(b, lengthVector(b, s, type.dtype), i, type.rank());
+  };
+  std::vector<int64_t> sizes;
+  ValueId g = dy[0];
+  for (size_t i = 0; i < shares.size(); ++i) {
+    g = b.value("div", {g, lengths(shares[i], i)});
+    sizes.push_back(shares[i].size);
+  }
+  g = b.value("adaptive_avg_pool", {g}, {{"output_size", b.ints(sizes)}});
+  for (size_t i = 0; i < shares.size(); ++i)
+    g = b.value("mul", {g, lengths({shares[i].result, shares[i].size}, i)});
+  dx.push_back(g);
+  return true;
+}
+
+// --- the records ---
+
+OpRecord pooling(const char* name, const char* summary) {
+  OpRecord r{.name = name, .family = "window", .summary = summary};
+  r.operandClasses = kNumbers;
+  r.scalar = "a"; // of each place: no move, whose readers would make it again
+  r.attrs = {
+      {"window", AttrType::Ints, nullptr, "its size, one per spatial dim"},
+      {"stride", AttrType::Ints, "", "steps of the window (its size)"},
+      {"padding", AttrType::Pairs, "", "[[low, high], …]: room around x that windows may reach into (0s)"},
+      {"dilation", AttrType::Ints, "", "distance of the window's elements (1s)"},
+      {"ceil", AttrType::Bool, "false",
+       "a last window that passes the end counts, if it begins before the end of x"}};
+  r.rule = poolRule;
+  return r;
+}
+
+} // namespace
+
+void addPoolingOps(OpRegistry& ops) {
+  OpRecord average =
+      pooling("avg_pool", "mean of each window of x [n, c, spatial…]; integers truncate; of none 0");
+  average.attrs.push_back({"count_include_pad", AttrType::Bool, "true", "divide by the padding, too"});
+  average.through = {linear(1, kFloats)};
+  average.eval = avgEval;
+  average.element = avgElement;
+  average.gradFn = avgGrad;
+  average.samples =
+      "T[2, 3, 7] {window = [3], stride = [2]}\n"
+      "T[2, 2, 5, 4] {window = [2, 3], stride = [1, 2], padding = [[1, 0], [1, 1]], "
+      "count_include_pad = false}\n"
+      "T[1, 3, 6, 5] {window = [3, 2], stride = [2, 2], padding = [[1, 1], [0, 0]], ceil = true}\n"
+      "T[2, 1, 3, 4, 3] {window = [2, 2, 2], stride = [1, 1, 2], dilation = [1, 2, 1]}";
+  ops.add(std::move(average));
+
+  OpRecord greatest = pooling(
+      "max_pool",
+      "greatest of each window of x [n, c, spatial…], NaN before all; of none -inf or the least integer");
+  greatest.results = "y, indices?";
+  greatest.attrs.push_back(
+      {"indices", AttrType::Bool, "false",
+       "give where it stands, too: flat over the spatial dims, the first of equals, -1 of none"});
+  greatest.resultType = OpRecord::ResultType::Custom;
+  greatest.infer = maxInfer;
+  greatest.through = {{ThroughRow::LatticeMax, 1, false, 1u}};
+  greatest.eval = maxEval;
+  greatest.element = maxElement;
+  greatest.gradFn = maxGrad;
+  greatest.samples =
+      "T[2, 3, 7] {window = [3], stride = [2]}\n"
+      "T[2, 2, 5, 4] {window = [2, 3], stride = [1, 2], padding = [[1, 0], [1, 1]]}\n"
+      "T[1, 3, 6, 5] {window = [3, 2], padding = [[1, 1], [0, 0]], ceil = true, indices = true}\n"
+      "T[2, 1, 3, 4, 3] {window = [2, 2, 2], stride = [1, 1, 2], dilation = [1, 2, 1]}";
+  ops.add(std::move(greatest));
+
+  OpRecord adaptive{
+      .name = "adaptive_avg_pool",
+      .family = "window",
+      .summary = "means of as many windows as are asked for: window o of n along a spatial dim of x [n, c, "
+                 "spatial…] is [floor(o * size / n), ceil((o + 1) * size / n))"};
+  adaptive.attrs = {{"output_size", AttrType::Ints, nullptr, "how many windows, one number per spatial dim"}};
+  adaptive.operandClasses = kNumbers;
+  adaptive.scalar = "a";
+  adaptive.rule = adaptiveRule;
+  adaptive.through = {linear(1, kFloats)};
+  adaptive.eval = adaptiveEval;
+  adaptive.element = adaptiveElement;
+  adaptive.gradFn = adaptiveGrad;
+  adaptive.samples = "T[2, 3, 7] {output_size = [3]}\nT[2, 3, 4, 5] {output_size = [2, 3]}\n"
+                     "T[1, 2, 3, 2, 4] {output_size = [1, 4, 2]}";
+  ops.add(std::move(adaptive));
+}
+
+} // namespace dtc
