@@ -58,8 +58,9 @@ void judge(CompareReport& r, const Sums& s, const Tensor& got, const Tensor& r64
   if (s.count == 0) return;
   auto n = static_cast<double>(s.count);
   auto slack = [&](double scale) {
-    return 4 * ulpAt(got.dtype(), scale) +
-           static_cast<double>(options.wireHops) * ulpAt(options.wireDtype, scale);
+    double all = 4 * ulpAt(got.dtype(), scale);
+    for (const WireHops& w : options.wire) all += static_cast<double>(w.hops) * ulpAt(w.dtype, scale);
+    return all;
   };
   r.rms = std::sqrt(s.errorSquares / n);
   r.allowedMax = 4 * s.maxReferenceError + slack(s.maxValue);

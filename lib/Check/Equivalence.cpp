@@ -174,9 +174,9 @@ Result<EquivalenceReport> checkEquivalence(Module& before, Module& after) {
     }
     CompareOptions options;
     MeshId mesh = meshOfFunction(after, g);
-    options.wireHops = mesh.valid() ? after.shardings.mesh(mesh).numDevices() : 0;
+    const int64_t hops = mesh.valid() ? after.shardings.mesh(mesh).numDevices() : 0;
     for (size_t r = 0; r < got->size(); ++r) {
-      options.wireDtype = (*got)[r].dtype();
+      options.wire = {{hops, (*got)[r].dtype()}};
       CompareReport compared = compareTensors((*got)[r], reference->exact[r], reference->rounded[r], options);
       if (!compared.pass)
         report.differences.push_back(resultName(before, before[f], r) + ": " + compared.reason);

@@ -27,11 +27,12 @@ struct Finder {
   const Module& global;
   const Module& local;
   const Executable& ran;
-  const CompareOptions& options;
+  const WireRounding& wire;
   const Kept &r64, &rd;
   std::unordered_map<std::string_view, ValueId> locals; // by name
 
-  std::string compare(const Tensor& got, const Tensor& want64, const Tensor& wantD) const {
+  static std::string compare(const Tensor& got, const Tensor& want64, const Tensor& wantD,
+                             const CompareOptions& options) {
     CompareReport report = compareTensors(got, want64, wantD, options);
     return report.pass ? "" : report.reason;
   }
@@ -47,18 +48,20 @@ struct Finder {
       if (!t) return "";
       pieces.push_back(std::move(*t));
     }
+    const CompareOptions options = wire.of(mine);
     if (sharding.pending.empty()) {
       for (size_t p = 0; p < pieces.size(); ++p) {
         int64_t place = static_cast<int64_t>(p);
         Tensor w64 = takePiece(want64->second, sharding, ran.mesh(), place);
         if (pieces[p].shape() != w64.shape()) return "";
-        std::string why = compare(pieces[p], w64, takePiece(wantD->second, sharding, ran.mesh(), place));
+        std::string why =
+            compare(pieces[p], w64, takePiece(wantD->second, sharding, ran.mesh(), place), options);
         if (!why.empty()) return "on device " + deviceText(ran.mesh(), local.strings, place) + ": " + why;
       }
       return "";
     }
     Tensor whole = assemble(pieces, sharding, ran.mesh(), want64->second.shape());
-    std::string why = compare(whole, want64->second, wantD->second);
+    std::string why = compare(whole, want64->second, wantD->second, options);
     return why.empty() ? "" : "over all devices (it is pending): " + why;
   }
 };
@@ -67,7 +70,7 @@ struct Finder {
 
 std::string findFirstDifference(Module& propagated, FuncId globalFunc, std::span<const Tensor> args,
                                 const Module& scheduled, FuncId localFunc, const Executable& ran,
-                                const CompareOptions& options) {
+                                const WireRounding& wire) {
   Kept r64{propagated, propagated[globalFunc].body}, rd{propagated, propagated[globalFunc].body};
   for (Precision precision : {Precision::R64, Precision::Rd}) {
     EvalOptions eval;
@@ -76,7 +79,7 @@ std::string findFirstDifference(Module& propagated, FuncId globalFunc, std::span
     eval.traceSelf = precision == Precision::R64 ? &r64 : &rd;
     if (auto done = evaluate(propagated, globalFunc, args, eval); !done) return "";
   }
-  Finder finder{propagated, scheduled, ran, options, r64, rd, {}};
+  Finder finder{propagated, scheduled, ran, wire, r64, rd, {}};
   for (OpId o : scheduled[scheduled[localFunc].body].ops)
     for (uint32_t r = 0; r < scheduled[o].numResults; ++r)
       if (ValueId v = scheduled.result(o, r); scheduled[v].name)

@@ -87,7 +87,8 @@ Status compareSharded(const Module& m, FuncId f, NumericsReport& report, Diagnos
     names.push_back(label.valid() ? "%" + std::string(m.strings[label]) : "result " + std::to_string(r));
   }
   section.title = titleOf(local, cut);
-  for (const ResultCheck& r : checkResults(*reference, got->rd, names, wireOf(local, cut)).results)
+  const std::vector<CompareOptions> options = WireRounding(local, cut).ofResults();
+  for (const ResultCheck& r : checkResults(*reference, got->rd, names, options).results)
     section.rows.push_back(rowOf(r));
   report.sections.push_back(std::move(section));
   return Ok{};

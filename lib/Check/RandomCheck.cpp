@@ -103,7 +103,7 @@ private:
 
   void compare(const std::string& how, Module& m, FuncId f, std::span<const Tensor> got) {
     ++report_.runs;
-    const CompareOptions options = wireOf(m, f);
+    const std::vector<CompareOptions> options = WireRounding(m, f).ofResults();
     CheckReport report = checkResults(reference_, got, names_, options);
     if (!report.pass && reference_.nudged.empty())
       if (Status s = addNudged(reference_, *unsharded_, unsharded_->findFunction("main"), inputs_); !s)

@@ -4,7 +4,6 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/PlanMemory.h"
-#include "dtc/Runtime/Collective.h"
 #include "dtc/Support/Json.h"
 
 #include <algorithm>
@@ -85,32 +84,15 @@ Status addNudged(Reference& reference, Module& m, FuncId f, std::span<const Tens
   return Ok{};
 }
 
-CompareOptions wireOf(Module& m, FuncId f) {
-  CompareOptions o;
-  o.wireDtype = DType::F64;
-  Mesh mesh = meshValueOf(m, f);
-  forEachOp(m, m[f].body, [&](OpId op) {
-    auto kind = parseCollectiveKind(m.record(op).name);
-    if (!m.record(op).isCollective() ||
-        (kind != CollectiveKind::AllReduce && kind != CollectiveKind::ReduceScatter))
-      return;
-    auto spec = collectiveSpec(m, op, mesh);
-    if (!spec || !isFloat(spec->wire)) return;
-    o.wireHops += mesh.sizeOf(spec->axes) - 1;
-    if (mantissaBits(spec->wire) < mantissaBits(o.wireDtype)) o.wireDtype = spec->wire;
-  });
-  return o;
-}
-
 CheckReport checkResults(const Reference& reference, std::span<const Tensor> got,
-                         const std::vector<std::string>& names, const CompareOptions& options) {
+                         const std::vector<std::string>& names, std::span<const CompareOptions> options) {
   CheckReport report;
   report.manyDevices = reference.manyDevices;
   for (size_t i = 0; i < got.size(); ++i) {
     ResultCheck r{names[i], got[i].shape(),
-                  compareTensors(got[i], reference.r64[i], reference.rd[i], options)};
+                  compareTensors(got[i], reference.r64[i], reference.rd[i], options[i])};
     for (size_t k = 0; k < reference.nudged.size() && !r.report.pass; ++k) {
-      CompareReport beside = compareTensors(got[i], reference.r64[i], reference.nudged[k][i], options);
+      CompareReport beside = compareTensors(got[i], reference.r64[i], reference.nudged[k][i], options[i]);
       if (beside.pass) r.report = beside, r.byNudged = true;
     }
     report.pass = report.pass && r.report.pass;

@@ -1,6 +1,7 @@
 // What collectives mean: each takes the tensors of all devices of a group and gives each device its own (ir.md §3).
 #include "Interpreter.h"
 #include "Runs.h"
+#include "dtc/Sharding/Wire.h"
 
 #include <algorithm>
 #include <cstring>
@@ -40,6 +41,8 @@ private:
   [[nodiscard]] Status give(int64_t device, Tensor t, size_t result = 0);
   [[nodiscard]] Status give(int64_t device, TensorRef t, size_t result = 0);
   [[nodiscard]] Error error(std::string_view what) const { return in_.errorAt(run_.op, what); }
+  [[nodiscard]] std::optional<DType> narrowWire(DType held) const;
+  [[nodiscard]] TensorRef sent(int64_t device) const;
   [[nodiscard]] Result<Tensor> reduced(const std::vector<int64_t>& group);
   [[nodiscard]] Result<Tensor> concatenated(std::span<const TensorRef> parts, int64_t dim);
   [[nodiscard]] Interval sliceOf(int64_t dim, int64_t device, int64_t size) const;
@@ -133,14 +136,14 @@ Result<int64_t> Collective::dimOf(const char* name) {
 Result<Tensor> Collective::reduced(const std::vector<int64_t>& group) {
   auto kind = parsePendingKind(query_.has("op") ? query_.textAttr("op") : "sum");
   if (!kind || *kind == PendingKind::None) return error("its op is not one of sum avg prod max min any all");
-  auto wire = query_.dtypeAttr("wire");
   std::vector<TensorRef> terms; // of complex numbers their parts
   for (int64_t device : group) {
     const TensorRef& t = operand(device);
     terms.push_back(isComplex(t->dtype()) ? std::make_shared<const Tensor>(t->parts()) : t);
   }
   Tensor sum = *terms[0];
-  bool floats = isFloat(sum.dtype()), rounds = wire && isFloat(*wire) && floats && !in_.r64();
+  const bool floats = isFloat(sum.dtype());
+  const auto wire = floats ? narrowWire(sum.dtype()) : std::nullopt;
   int64_t n = sum.numElements();
   std::vector<double> real(floats ? static_cast<size_t>(n) : 0);
   for (size_t g = 0; g < group.size(); ++g) {
@@ -151,14 +154,35 @@ Result<Tensor> Collective::reduced(const std::vector<int64_t>& group) {
         if (g) sum.setInt(i, combineInt(sum.dtype(), *kind, sum.getInt(i), t.getInt(i)));
         continue;
       }
-      double v = rounds ? roundToFloat(*wire, t.getFloat(i)) : t.getFloat(i);
+      // Each partial sum is rounded where it is passed on.
+      const double v = wire ? roundToFloat(*wire, t.getFloat(i)) : t.getFloat(i);
       real[i] = g ? combineFloat(*kind, real[i], v) : v;
+      if (wire) real[i] = roundToFloat(*wire, real[i]);
     }
   }
   double divisor = *kind == PendingKind::Avg ? static_cast<double>(group.size()) : 1;
   for (int64_t i = 0; i < n && floats; ++i) sum.setFloat(i, divisor == 1 ? real[i] : real[i] / divisor);
   if (isComplex(operand(group[0])->dtype())) return Tensor::fromParts(sum);
   return sum;
+}
+
+// What values are rounded to on their way, where that is less than they have.
+std::optional<DType> Collective::narrowWire(DType held) const {
+  auto wire = query_.dtypeAttr("wire");
+  if (!wire || in_.r64() || !isFloat(held) || !isFloat(*wire) || holdsAll(*wire, held)) return std::nullopt;
+  return wire;
+}
+
+// What a device sends. A collective that only moves rounds all of it, also what stays: where all get the same, it is the same.
+TensorRef Collective::sent(int64_t device) const {
+  const TensorRef& t = operand(device);
+  const auto wire = narrowWire(partType(t->dtype()));
+  if (!wire) return t;
+  const bool complex = isComplex(t->dtype());
+  Tensor rounded = complex ? t->parts() : *t;
+  for (int64_t i = 0; i < rounded.numElements(); ++i)
+    rounded.setFloat(i, roundToFloat(*wire, rounded.getFloat(i)));
+  return std::make_shared<const Tensor>(complex ? Tensor::fromParts(rounded) : std::move(rounded));
 }
 
 Result<Tensor> Collective::concatenated(std::span<const TensorRef> parts, int64_t dim) {
@@ -214,7 +238,7 @@ Status Collective::allGather(const std::vector<int64_t>& group) {
   auto dim = dimOf("dim");
   if (!dim) return dim.error();
   std::vector<TensorRef> parts;
-  for (int64_t d : group) parts.push_back(operand(d));
+  for (int64_t d : group) parts.push_back(sent(d));
   auto whole = concatenated(parts, *dim);
   if (!whole) return whole.error();
   auto shared = std::make_shared<const Tensor>(std::move(*whole));
@@ -257,7 +281,8 @@ Status Collective::allToAll(const std::vector<int64_t>& group) {
   for (int64_t d : group) {
     std::vector<TensorRef> parts;
     for (int64_t from : group) {
-      const Tensor& t = *operand(from);
+      const TensorRef all = sent(from);
+      const Tensor& t = *all;
       Interval part = sliceOf(*split, d, t.shape()[static_cast<size_t>(*split)]);
       if (part.end > t.shape()[static_cast<size_t>(*split)])
         return error("its operand is shorter than its type says");
@@ -299,7 +324,7 @@ Status Collective::permute(const std::vector<int64_t>& group) {
   for (size_t i = 0; i < group.size(); ++i) {
     TensorRef t;
     if (source[i] >= 0) {
-      t = operand(group[source[i]]);
+      t = sent(group[source[i]]);
     } else {
       auto zeros = zerosFor(group[i], 0);
       if (!zeros) return zeros.error();
@@ -315,7 +340,7 @@ Status Collective::broadcastFrom(const std::vector<int64_t>& group) {
   if (root < 0 || root >= static_cast<int64_t>(group.size()))
     return error("its root is not an index along its axes");
   for (int64_t d : group)
-    if (Status s = give(d, operand(group[root])); !s) return s;
+    if (Status s = give(d, sent(group[root])); !s) return s;
   return Ok{};
 }
 

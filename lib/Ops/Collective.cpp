@@ -21,6 +21,8 @@ inline constexpr DiagKind kGatherCut{"collective-cut",
 inline constexpr DiagKind kSliceCut{"collective-slice", "'{0}' cannot cut dim {1} of {2} along {3}"};
 inline constexpr DiagKind kWrittenType{"collective-type", "'{0}' gives {1}, but {2} is written"};
 inline constexpr DiagKind kPairs{"collective-pairs", "'{0}': {1}"};
+inline constexpr DiagKind kWireType{
+    "collective-wire", "'{0}': {1} cannot travel as {2}: floats travel as floats, all else as it is"};
 inline constexpr DiagKind kRoot{"collective-root", "'{0}': root = {1}, but there are {2} devices along axes"};
 
 std::vector<AxisRef> axesOf(const OpQuery& q) {
@@ -179,13 +181,21 @@ bool checkOp(const OpQuery& q) {
   return false;
 }
 
+bool checkWire(const OpQuery& q) {
+  if (!q.has("wire")) return true;
+  const DType d = partType(q.type(0).dtype), wire = q.dtypeAttr("wire").value_or(d);
+  if (d == wire || (isFloat(d) && isFloat(wire))) return true;
+  q.diags->error(kWireType, q.loc, q.record->name, dtypeName(d), dtypeName(wire));
+  return false;
+}
+
 // --- inference, one function per shape of result ---
 
 enum class Shape : uint8_t { Alike, Gather, Slice, Exchange };
 
 template <Shape S, bool Reduces> bool inferCollective(const OpQuery& q, std::vector<TypeId>& results) {
   auto g = groupOf(q);
-  if (!g || (Reduces && !checkOp(q))) return false;
+  if (!g || (Reduces && !checkOp(q)) || !checkWire(q)) return false;
   Type t = q.type(0);
   auto dimOf = [&](std::string_view name) { return q.dimAttr(name, t.rank()); };
   if constexpr (S == Shape::Gather || S == Shape::Slice) {
@@ -214,7 +224,7 @@ template <Shape S, bool Reduces> bool inferCollective(const OpQuery& q, std::vec
 
 bool inferBroadcastFrom(const OpQuery& q, std::vector<TypeId>& results) {
   auto g = groupOf(q);
-  if (!g) return false;
+  if (!g || !checkWire(q)) return false;
   int64_t root = q.intAttr("root");
   if (root >= 0 && root < g->size) return give(q, *g->mesh, q.type(0), results);
   q.diags->error(kRoot, q.loc, q.record->name, root, g->size);
@@ -268,6 +278,7 @@ bool checkEqualSizes(const OpQuery& q) {
 template <bool P2p> bool inferSends(const OpQuery& q, std::vector<TypeId>& results) {
   auto g = groupOf(q);
   if (!g || !checkSends(q, P2p ? "sends" : "pairs", g->size, P2p) || !checkEqualSizes(q)) return false;
+  if (!P2p && !checkWire(q)) return false;
   for (size_t i = 0; i < q.operandTypes.size(); ++i)
     if (!give(q, *g->mesh, q.type(i), results)) return false;
   return true;
@@ -371,7 +382,8 @@ bool localRule(const OpQuery& q, Rule& rule) {
 // --- the records ---
 
 const AttrSpec kAxes{"axes", AttrType::Axes, nullptr, "mesh axes, major to minor; sub-axes too: [a:(1)2]"};
-const AttrSpec kWire{"wire", AttrType::DTypeName, "", "dtype on the wire"};
+const AttrSpec kWire{"wire", AttrType::DTypeName, "",
+                     "float dtype on the wire; sums of f16 and f8 travel in f32 unless it says another"};
 const AttrSpec kReduceOp{"op", AttrType::String, "sum", "sum avg prod max min any all"};
 
 OpRecord collective(const char* name, const char* summary, std::vector<AttrSpec> attrs) {
@@ -422,9 +434,10 @@ void addMovers(OpRegistry& ops) {
        kWire},
       inferCollective<Shape::Exchange, false>);
   add("permute", "permute_start", "x of another device; zeros where none sends",
-      {kAxes, {"pairs", AttrType::Pairs, nullptr, "[[from, to], …], indices along axes"}}, inferSends<false>);
+      {kAxes, {"pairs", AttrType::Pairs, nullptr, "[[from, to], …], indices along axes"}, kWire},
+      inferSends<false>);
   add("broadcast_from", "broadcast_from_start", "x of one device",
-      {kAxes, {"root", AttrType::Int, "0", "its index along axes"}}, inferBroadcastFrom);
+      {kAxes, {"root", AttrType::Int, "0", "its index along axes"}, kWire}, inferBroadcastFrom);
   OpRecord p2p = collective(
       "p2p", "a batch of sends and receives; zeros where nothing is received",
       {kAxes, {"sends", AttrType::Pairs, nullptr, "[[operand, from, to], …], indices along axes"}});

@@ -3,6 +3,7 @@
 #include "RecordParts.h"
 #include "dtc/IR/Builder.h"
 #include "dtc/Ops/Scalar.h"
+#include "dtc/Sharding/Wire.h"
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Tensor.h"
 #include <cstring>
@@ -234,29 +235,13 @@ void addWithAttributes(OpRegistry& ops) {
 
 // --- convert, bitcast, stop_gradient ---
 
-// Does every value of `from` exist in `to`? (bf16 in f16: no, f16 in bf16: no, f8 in f16: yes)
-bool widens(DType from, DType to) {
-  if (from == to) return true;
-  auto range = [](DType d) { // exponent bits, which order the ranges but for the two f8
-    switch (d) {
-    case DType::F8E4M3: return 4;
-    case DType::F8E5M2:
-    case DType::F16: return 5;
-    case DType::BF16:
-    case DType::F32: return 8;
-    default: return 11;
-    }
-  };
-  return mantissaBits(to) >= mantissaBits(from) && range(to) >= range(from);
-}
-
 // Which rows a convert has depends on both dtypes (sharding.md §2, "Per dtype class").
 bool convertWhen(const OpQuery& q, const Through& t) {
   DType from = q.type(0).dtype, to = q.dtypeAttr("dtype").value_or(from);
   if (isComplex(from) || isComplex(to)) { // part by part
     if (!isFloat(partType(from)) || !isFloat(partType(to))) return false;
     const bool keeps =
-        widens(partType(from), partType(to)) || (partType(from) == DType::F32 && to == DType::BF16);
+        holdsAll(partType(to), partType(from)) || (partType(from) == DType::F32 && to == DType::BF16);
     return t.row == ThroughRow::Linear && keeps;
   }
   switch (t.row) {
@@ -265,7 +250,7 @@ bool convertWhen(const OpQuery& q, const Through& t) {
   case ThroughRow::Linear:
   case ThroughRow::Multiplicative:
     if (isFloat(from) && isFloat(to))
-      return widens(from, to) || (from == DType::F32 && to == DType::BF16); // bf16 has the range of f32
+      return holdsAll(to, from) || (from == DType::F32 && to == DType::BF16); // bf16 has the range of f32
     return isInteger(from) && isInteger(to) && dtypeBytes(to) <= dtypeBytes(from); // both wrap
   case ThroughRow::Monotone:
     if (to == DType::F8E4M3 && from != to) return false;    // overflow gives NaN

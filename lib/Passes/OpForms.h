@@ -56,7 +56,8 @@ struct PendingDecision {
   std::vector<bool> keepPending, needsReduced; // by value
 };
 // `late`: instead of the minimum cut, whatever an op can take pending it takes so.
-[[nodiscard]] PendingDecision decidePending(PropagationState&, std::vector<OpForm>& forms, bool late = false);
+[[nodiscard]] PendingDecision decidePending(PropagationState&, std::vector<OpForm>& forms, bool late = false,
+                                            std::optional<DType> reduceDType = {});
 
 [[nodiscard]] int64_t globalBytes(const Module&, ValueId); // a symbolic size counts as 128
 

@@ -1,5 +1,6 @@
 #include "dtc/Passes/Partition.h"
 #include "PartitionReshard.h"
+#include "ReduceDType.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Passes/Clone.h"
 #include "dtc/Sharding/Projection.h"
@@ -23,8 +24,9 @@ constexpr DiagKind kStridedPlace{
 
 class Partitioner {
 public:
-  Partitioner(Module& m, Diagnostics& diags)
+  Partitioner(Module& m, Diagnostics& diags, const PartitionOptions& options)
       : m_(m), diags_(diags), globalType_(m.values.size()), sharding_(m.values.size()), plans_(m) {
+    plans_.reduceDType = options.reduceDType;
     for (size_t v = 0; v < m.values.size(); ++v) {
       globalType_[v] = m.values[v].type;
       sharding_[v] = m.values[v].sharding;
@@ -312,7 +314,7 @@ private:
 
 } // namespace
 
-bool partition(Module& m, Diagnostics& diags) {
+bool partition(Module& m, Diagnostics& diags, const PartitionOptions& options) {
   for (FuncId f : m.order) {
     if (m[f].spmd || levelOf(m, f) == Level::Propagated) continue;
     diags.error(kNotPropagated, m[f].loc, m.strings[m[f].name]);
@@ -320,13 +322,16 @@ bool partition(Module& m, Diagnostics& diags) {
   }
   // A function without values has nothing that propagate had to give a sharding, and so a mesh, to.
   if (m.shardings.numMeshes() == 0) m.shardings.addMesh({m.strings.intern("one"), {}, {}});
-  Partitioner p(m, diags);
+  Partitioner p(m, diags, options);
   for (FuncId f : m.order)
     if (!m[f].spmd && !p.run(f)) return false;
   return true;
 }
 
-bool partitionPass(Module& m, const PassOptions&, Diagnostics& diags) { return partition(m, diags); }
+bool partitionPass(Module& m, const PassOptions& options, Diagnostics& diags) {
+  PartitionOptions chosen;
+  return readReduceDType(options, chosen.reduceDType, diags) && partition(m, diags, chosen);
+}
 
 PassInfo partitionInfo() {
   return {.name = "partition",
@@ -355,7 +360,8 @@ spmd func @main(%x: f32[4, 16] of f32[8, 64]   @pod{dp, tp},
   %y = all_reduce %0 {axes = [tp]} : f32[4, 16]
   return %y
 }
-)"};
+)",
+          .options = {kReduceDTypeOption}};
 }
 
 } // namespace dtc

@@ -1,4 +1,5 @@
 #include "PartitionReshard.h"
+#include "dtc/Sharding/Wire.h"
 #include "dtc/Support/Result.h"
 
 namespace dtc {
@@ -113,7 +114,8 @@ ValueId ReshardEmitter::step(ValueId v, TypeId global, const ReshardStep& s) {
   if (s.kind == StepKind::Permute) return permute(v, result, s);
   if (s.kind == StepKind::AllReduce) {
     const AttrId op = m_.attrs.string(m_.strings.intern(pendingName(s.op)));
-    return m_.result(b_.op("all_reduce", std::array{v}, {{"axes", axesAttr(m_, s.axes)}, {"op", op}}));
+    return m_.result(b_.op("all_reduce", std::array{v},
+                           {{"axes", axesAttr(m_, s.axes)}, {"op", op}, {"wire", wireAttr(v, s.op)}}));
   }
   return collective(v, result, s);
 }
@@ -133,7 +135,8 @@ ValueId ReshardEmitter::collective(ValueId v, TypeId result, const ReshardStep& 
     o = b_.op("reduce_scatter", std::array{v},
               {{"axes", axes},
                {"dim", dim(view.split)},
-               {"op", m_.attrs.string(m_.strings.intern(pendingName(s.op)))}},
+               {"op", m_.attrs.string(m_.strings.intern(pendingName(s.op)))},
+               {"wire", wireAttr(v, s.op)}},
               types);
   else
     o = b_.op(stepName(s.kind), std::array{v},
@@ -142,6 +145,13 @@ ValueId ReshardEmitter::collective(ValueId v, TypeId result, const ReshardStep& 
   v = m_.result(o);
   if (view.changed) v = b_.value("reshape", {v}, {{"shape", sizesAttr(m_, m_.types[result].dims)}});
   return v;
+}
+
+AttrId ReshardEmitter::wireAttr(ValueId v, PendingKind op) {
+  const DType d = partType(m_.typeOf(v).dtype);
+  const auto wire = plans_.reduceDType;
+  if (!wire || *wire == wireDType(op, d) || !isFloat(d)) return {};
+  return op == PendingKind::Sum || op == PendingKind::Avg ? b_.word(dtypeName(*wire)) : AttrId();
 }
 
 // Uneven pieces travel filled to the size of the largest.

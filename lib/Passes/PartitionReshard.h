@@ -16,6 +16,7 @@ namespace dtc {
 class ReshardPlans {
 public:
   explicit ReshardPlans(Module& m) : m_(m) {}
+  std::optional<DType> reduceDType; // PartitionOptions'
   // For a tensor of this global type; valid until the next call.
   [[nodiscard]] const ReshardPlan& plan(TypeId global, ShardingId from, ShardingId to);
 
@@ -48,6 +49,7 @@ private:
   ValueId collective(ValueId v, TypeId result, const ReshardStep&);
   ValueId permute(ValueId v, TypeId result, const ReshardStep&);
   ValueId isFirst(std::span<const AxisRef>);
+  [[nodiscard]] AttrId wireAttr(ValueId, PendingKind); // or none: as ever
   Builder& b_;
   Module& m_;
   ReshardPlans& plans_;

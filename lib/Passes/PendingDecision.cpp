@@ -23,8 +23,8 @@ constexpr uint32_t kMostMade = 4;
 
 class PendingDecider {
 public:
-  PendingDecider(PropagationState& s, std::vector<OpForm>& forms, bool late)
-      : s_(s), m_(s.m), forms_(forms), late_(late) {
+  PendingDecider(PropagationState& s, std::vector<OpForm>& forms, bool late, std::optional<DType> reduceDType)
+      : s_(s), m_(s.m), forms_(forms), late_(late), reduceDType_(reduceDType) {
     decision_.keepPending.assign(m_.values.size(), false);
     decision_.needsReduced.assign(m_.values.size(), false);
   }
@@ -343,7 +343,8 @@ private:
                                                const Signature& signature) {
     Diagnostics quiet;
     OpQuery q = queryOf(m_, o, quiet);
-    if (narrowsFloats(q)) return std::nullopt; // a sum is never moved into a narrower dtype
+    // A sum is moved into a narrower dtype only where that is asked for.
+    if (narrowsFloats(q) && q.dtypeAttr("dtype") != reduceDType_) return std::nullopt;
     std::vector<Signature> given(m_[o].numResults, signature);
     for (size_t p = 0; p < signature.size(); ++p) {
       std::vector<PendingKind> kinds(choice.size(), PendingKind::None);
@@ -416,6 +417,7 @@ private:
   Module& m_;
   std::vector<OpForm>& forms_;
   bool late_;
+  std::optional<DType> reduceDType_;
   std::vector<uint32_t> nodeOf_; // by value
   std::vector<Node> nodes_;
   int64_t trips_ = 1;                               // how often the block that is being collected runs
@@ -429,8 +431,9 @@ private:
 
 } // namespace
 
-PendingDecision decidePending(PropagationState& s, std::vector<OpForm>& forms, bool late) {
-  return PendingDecider(s, forms, late).run();
+PendingDecision decidePending(PropagationState& s, std::vector<OpForm>& forms, bool late,
+                              std::optional<DType> reduceDType) {
+  return PendingDecider(s, forms, late, reduceDType).run();
 }
 
 } // namespace dtc

@@ -2,6 +2,7 @@
 #include "ConstantCopies.h"
 #include "InsertReshards.h"
 #include "Policies.h"
+#include "ReduceDType.h"
 
 namespace dtc {
 
@@ -78,7 +79,8 @@ bool propagate(Module& m, Diagnostics& diags, PropagationReport* report, const P
   if (!state.solve(options)) return false;
   state.report.variable = state.varOf;
   std::vector<OpForm> forms = chooseForms(state, options, report != nullptr);
-  PendingDecision decision = decidePending(state, forms, options.policy == PropagationPolicy::Dtensor);
+  PendingDecision decision =
+      decidePending(state, forms, options.policy == PropagationPolicy::Dtensor, options.reduceDType);
   insertReshards(state, forms, decision);
   mergeConstants(m, constants);
   return !diags.hasErrors();
@@ -86,8 +88,9 @@ bool propagate(Module& m, Diagnostics& diags, PropagationReport* report, const P
 
 bool propagatePass(Module& m, const PassOptions& options, Diagnostics& diags) {
   PropagateOptions chosen;
+  if (!readReduceDType(options, chosen.reduceDType, diags)) return false;
   auto written = options.values.find("policy");
-  if (written == options.values.end()) return propagate(m, diags);
+  if (written == options.values.end()) return propagate(m, diags, nullptr, chosen);
   auto policy = parsePolicy(written->second);
   if (!policy) {
     std::vector<std::string_view> known;
@@ -130,7 +133,8 @@ func @main(%x: f32[8, 64] @pod{_, tp}, %w: f32[64, 16] @pod{tp, _}) -> (%y: f32[
 )",
           .options = {{"policy", "shardy",
                        "how conflicts are settled: shardy; dtensor: forward only, op by op; cost: then by "
-                       "price, within two ops; explicit: an error that lists the choices"}}};
+                       "price, within two ops; explicit: an error that lists the choices"},
+                      kReduceDTypeOption}};
 }
 
 } // namespace dtc

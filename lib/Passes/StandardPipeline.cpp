@@ -18,7 +18,8 @@ bool needed(const PassInfo& p, Level from) {
 
 } // namespace
 
-StandardPipeline standardPipeline(Level from, int optLevel, const std::string& policy) {
+StandardPipeline standardPipeline(Level from, int optLevel, const std::string& policy,
+                                  const std::string& reduceDType) {
   StandardPipeline pipeline;
   for (const PassInfo& p : passTable()) {
     if (!p.standard || !needed(p, from)) continue;
@@ -27,6 +28,8 @@ StandardPipeline standardPipeline(Level from, int optLevel, const std::string& p
     if (optLevel == 0 && name == "canonicalize") continue;
     if (optLevel == 0 && hasOption(p, "limit")) step.options.values["limit"] = "1";
     if (!policy.empty() && hasOption(p, "policy")) step.options.values["policy"] = policy;
+    if (!reduceDType.empty() && hasOption(p, "reduce-dtype"))
+      step.options.values["reduce-dtype"] = reduceDType;
     bool isReference = p.gives == Level::Global && name != "canonicalize";
     (isReference                    ? pipeline.reference
      : p.gives <= Level::Propagated ? pipeline.propagate

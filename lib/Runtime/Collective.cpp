@@ -198,6 +198,8 @@ std::optional<CollectiveKind> parseCollectiveKind(std::string_view opName) {
 
 std::string_view collectiveName(CollectiveKind k) { return kNames[static_cast<size_t>(k)]; }
 
+bool CollectivePlan::rounds() const { return isFloat(dtype) && isFloat(wire) && !holdsAll(wire, dtype); }
+
 bool CollectivePlan::meets() const {
   return kind != CollectiveKind::AllSlice && !groups.empty() && groups[0].places.size() > 1;
 }

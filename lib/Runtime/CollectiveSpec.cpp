@@ -50,14 +50,15 @@ Result<CollectiveSpec> collectiveSpec(Module& m, OpId op, const Mesh& mesh) {
   CollectiveSpec spec;
   spec.kind = *kind;
   const Type& first = m.typeOf(m.operand(op, 0));
-  spec.dtype = spec.wire = partType(first.dtype);
+  spec.dtype = partType(first.dtype);
   if (*kind == CollectiveKind::P2p)
     for (ValueId v : m.operands(op)) spec.dtypes.push_back(partType(m.typeOf(v).dtype));
   spec.axes = axesOfAttr(m, m.attr(op, "axes"), mesh);
+  const bool reduces = *kind == CollectiveKind::AllReduce || *kind == CollectiveKind::ReduceScatter;
+  if (reduces) spec.op = parsePendingKind(q.textAttr("op")).value_or(PendingKind::Sum);
+  spec.wire = wireDType(reduces ? spec.op : PendingKind::None, spec.dtype);
   if (AttrId wire = m.attr(op, "wire"))
-    spec.wire = parseDType(m.strings[m.attrs[wire].text]).value_or(spec.dtype);
-  if (*kind == CollectiveKind::AllReduce || *kind == CollectiveKind::ReduceScatter)
-    spec.op = parsePendingKind(q.textAttr("op")).value_or(PendingKind::Sum);
+    spec.wire = parseDType(m.strings[m.attrs[wire].text]).value_or(spec.wire);
   if (*kind == CollectiveKind::AllGather || *kind == CollectiveKind::AllSlice ||
       *kind == CollectiveKind::ReduceScatter)
     spec.dim = dimOf(q, "dim", first.rank());

@@ -91,7 +91,7 @@ private:
   };
   // The one kernel that a collective needs.
   static Kernel kernelOf(const CollectivePlan& plan, const CollectiveGroup& g) {
-    bool converts = plan.wire != plan.dtype && isFloat(plan.wire);
+    const bool converts = plan.rounds();
     DType wire = converts ? plan.wire : plan.dtype;
     if (plan.kind == CollectiveKind::AllReduce)
       return {plan.dtype, wire, plan.op, g.places.size(), g.places.size()};
@@ -137,7 +137,7 @@ private:
   Status move(const CollectivePlan& plan, const CollectiveGroup& group, int64_t place,
               const std::byte* source, std::byte* target, const BlockCopy& c) {
     int64_t width = plan.widths[c.operand];
-    bool converts = plan.wire != plan.dtype && isFloat(plan.wire);
+    const bool converts = plan.rounds();
     if (!converts && c.rows == 1 && c.slabs == 1)
       return queue_.copy(place, target + c.target * width, source + c.source * width, c.length * width);
     return combine(plan, group, place, std::span(&source, 1), std::span(&target, 1), c);
@@ -161,18 +161,22 @@ SourceUnit combineKernel(DType dtype, DType wire, PendingKind op, size_t sources
           "  const i64 row = i / length, column = i % length;\n"
           "  const i64 from = row / rows * sourceSlab + row % rows * sourceRow + column;\n"
           "  const i64 to = row / rows * targetSlab + row % rows * targetRow + column;\n";
+  const bool ordered = isFloat(dtype) && (op == PendingKind::Max || op == PendingKind::Min);
   auto load = [&](size_t k) {
     std::string value = "dtc_load(s" + std::to_string(k) + " + from)";
-    return wire == dtype ? value
-                         : "dtc_convert<" + type + ">(dtc_convert<" + std::string(dtypeName(wire)) + ">(" +
-                               value + "))";
+    if (wire != dtype)
+      value = "dtc_convert<" + type + ">(dtc_convert<" + std::string(dtypeName(wire)) + ">(" + value + "))";
+    if (ordered) value = "dtc_ordered(" + value + (op == PendingKind::Max ? ", true)" : ", false)");
+    return value;
   };
   text += "  auto x = " + load(0) + ";\n";
   for (size_t k = 1; k < sources; ++k) text += "  x = " + std::string(stepOf(op)) + "(x, " + load(k) + ");\n";
   if (op == PendingKind::Avg) text += "  x = x / " + std::to_string(sources) + ";\n";
-  if (wire != dtype)
+  if (ordered) text += "  auto y = dtc_of_ordered(x);\n";
+  if (wire != dtype && !ordered)
     text += "  x = dtc_convert<" + type + ">(dtc_convert<" + std::string(dtypeName(wire)) + ">(x));\n";
-  for (size_t k = 0; k < targets; ++k) text += "  dtc_store(t" + std::to_string(k) + " + to, x);\n";
+  for (size_t k = 0; k < targets; ++k)
+    text += "  dtc_store(t" + std::to_string(k) + " + to, " + (ordered ? "y" : "x") + ");\n";
   return {name, text + "}\n"};
 }
 

@@ -2,7 +2,6 @@
 #include "dtc/Runtime/Communicator.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace dtc {
@@ -65,30 +64,15 @@ template <class A> void narrow(DType d, const A* in, std::byte* p, int64_t n) {
   }
 }
 
-// --- One step of a reduction; A is float, double, int64_t or uint64_t ---
-template <class A> A larger(A a, A b) {
-  if constexpr (std::is_floating_point_v<A>) {
-    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) ? a : b;
-    if (a == b) return std::signbit(a) ? b : a;
-  }
-  return a < b ? b : a;
-}
-template <class A> A smaller(A a, A b) {
-  if constexpr (std::is_floating_point_v<A>) {
-    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) ? a : b;
-    if (a == b) return std::signbit(a) ? a : b;
-  }
-  return b < a ? b : a;
-}
-
+// --- One step of a reduction; A is float, double or an integer; floats have no max and min here ---
 template <class A> void combine(PendingKind op, A* acc, const A* in, int64_t n) {
   auto each = [&](auto step) {
     for (int64_t i = 0; i < n; ++i) acc[i] = step(acc[i], in[i]);
   };
   switch (op) {
   case PendingKind::Prod: return each([](A a, A b) { return static_cast<A>(a * b); });
-  case PendingKind::Max: return each(larger<A>);
-  case PendingKind::Min: return each(smaller<A>);
+  case PendingKind::Max: return each([](A a, A b) { return std::max(a, b); });
+  case PendingKind::Min: return each([](A a, A b) { return std::min(a, b); });
   case PendingKind::Any: return each([](A a, A b) { return static_cast<A>(a != A(0) || b != A(0)); });
   case PendingKind::All: return each([](A a, A b) { return static_cast<A>(a != A(0) && b != A(0)); });
   case PendingKind::None:
@@ -98,7 +82,7 @@ template <class A> void combine(PendingKind op, A* acc, const A* in, int64_t n) 
 }
 
 template <class A> void onTheWire(const CollectivePlan& plan, A* values, int64_t n) {
-  if (plan.wire == plan.dtype || !isFloat(plan.wire)) return;
+  if (!plan.rounds()) return;
   for (int64_t i = 0; i < n; ++i)
     values[i] = static_cast<A>(roundToFloat(plan.wire, static_cast<double>(values[i])));
 }
@@ -136,17 +120,42 @@ void reduceRun(const CollectivePlan& plan, const Sources& sources, std::byte* ta
   }
 }
 
+// Greatest and least of floats: as the integers that stand for them on the wire. A NaN of any device wins.
+template <class Float, class Int>
+void reduceOrdered(const CollectivePlan& plan, const Sources& sources, std::byte* target, int64_t n) {
+  Float values[kBlock];
+  Int acc[kBlock], next[kBlock];
+  const int64_t width = dtypeBytes(plan.dtype);
+  const bool greatest = plan.op == PendingKind::Max;
+  for (int64_t at = 0; at < n; at += kBlock) {
+    const int64_t count = std::min(kBlock, n - at);
+    for (size_t i = 0; i < sources.size(); ++i) {
+      widen(plan.dtype, sources[i] + at * width, values, count);
+      onTheWire(plan, values, count);
+      Int* to = i ? next : acc;
+      for (int64_t k = 0; k < count; ++k) to[k] = orderedBits<Int>(values[k], greatest);
+      if (i) combine(plan.op, acc, next, count);
+    }
+    for (int64_t k = 0; k < count; ++k) values[k] = floatOfOrdered<Float>(acc[k]);
+    narrow(plan.dtype, values, target + at * width, count);
+  }
+}
+
 // Floats of up to 32 bits are combined in f32, all integers in 64 bits, which wrap to the same bits as in their own width.
 void reduce(const CollectivePlan& plan, const Sources& sources, std::byte* target, int64_t n) {
-  if (plan.dtype == DType::F64) return reduceRun<double>(plan, sources, target, n);
-  if (isFloat(plan.dtype)) return reduceRun<float>(plan, sources, target, n);
-  bool ordered = plan.op == PendingKind::Max || plan.op == PendingKind::Min;
+  const bool ordered = plan.op == PendingKind::Max || plan.op == PendingKind::Min;
+  if (plan.dtype == DType::F64)
+    return ordered ? reduceOrdered<double, int64_t>(plan, sources, target, n)
+                   : reduceRun<double>(plan, sources, target, n);
+  if (isFloat(plan.dtype))
+    return ordered ? reduceOrdered<float, int32_t>(plan, sources, target, n)
+                   : reduceRun<float>(plan, sources, target, n);
   if (ordered && isSignedInt(plan.dtype)) return reduceRun<int64_t>(plan, sources, target, n);
   return reduceRun<uint64_t>(plan, sources, target, n);
 }
 
 void copyRow(const CollectivePlan& plan, const BlockCopy& c, const std::byte* source, std::byte* target) {
-  if (plan.wire == plan.dtype || !isFloat(plan.wire)) {
+  if (!plan.rounds()) {
     std::memcpy(target, source, static_cast<size_t>(c.length * plan.widths[c.operand]));
     return;
   }

@@ -24,7 +24,7 @@ namespace {
 
 struct Options {
   ProgramOptions program;
-  std::string emit = "schedule", target = "cpu", out, policy;
+  std::string emit = "schedule", target = "cpu", out, policy, reduceDType;
   int optLevel = 1;
   bool timing = false, stats = false, json = false;
 };
@@ -74,7 +74,7 @@ private:
   bool cuda() const { return o_.target != "cpu"; }
 
   Status lower() {
-    StandardPipeline pipeline = standardPipeline(levelOf(m_, func_), o_.optLevel, o_.policy);
+    StandardPipeline pipeline = standardPipeline(levelOf(m_, func_), o_.optLevel, o_.policy, o_.reduceDType);
     std::vector<PassStep> steps = pipeline.reference;
     steps.insert(steps.end(), pipeline.propagate.begin(), pipeline.propagate.end());
     for (const PassStep& s :
@@ -308,6 +308,8 @@ Verb compileVerb() {
     app.add_option("-O", o->optLevel, kOptLevelHelp)->type_name("0..3")->check(CLI::Range(0, 3));
     app.add_option("--policy", o->policy, "how conflicts of shardings are settled")
         ->type_name("shardy|dtensor|cost|explicit");
+    app.add_option("--reduce-dtype", o->reduceDType, "the float dtype that sums between devices travel in")
+        ->type_name("DTYPE");
     app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr");
     app.add_flag("--stats", o->stats,
                  "each kernel's bytes and flops, what was kept apart and why, the memory plan; to stderr");

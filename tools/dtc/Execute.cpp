@@ -168,7 +168,8 @@ static bool takesGradients(const Module& m) {
 }
 
 Status Execution::compile() {
-  StandardPipeline pipeline = standardPipeline(levelOf(scheduled_, func_), o_.optLevel, o_.policy);
+  StandardPipeline pipeline =
+      standardPipeline(levelOf(scheduled_, func_), o_.optLevel, o_.policy, o_.reduceDType);
   // Complex numbers are checked against what the evaluator knows of them itself, where no gradient is asked for.
   const bool native = o_.check && hasComplexNumbers(scheduled_) && !takesGradients(scheduled_);
   if (native) reference_ = scheduled_;
@@ -317,9 +318,8 @@ Status Execution::checkRun() {
   const int steps = std::max(1, o_.loop);
   auto reference = runReference(*reference_, f, inputs_, steps);
   if (!reference) return reference.error();
-  CompareOptions options = wireOf(scheduled_, func_);
-  options.wireHops *= steps;
-  check_ = checkResults(*reference, results_, resultNames_, options);
+  const WireRounding wire(scheduled_, func_, steps);
+  check_ = checkResults(*reference, results_, resultNames_, wire.ofResults());
   passed = check_.pass;
   if (passed || !propagated_ || steps > 1) return Ok{};
   // Once more, every value in a place of its own, to see where it goes wrong.
@@ -332,7 +332,7 @@ Status Execution::checkRun() {
   if (Status s = (*again)->run(); !s) return s;
   FuncId global = propagated_->findFunction(scheduled_.strings[scheduled_[func_].name]);
   check_.firstDifference =
-      findFirstDifference(*propagated_, global, inputs_, scheduled_, func_, **again, options);
+      findFirstDifference(*propagated_, global, inputs_, scheduled_, func_, **again, wire);
   return Ok{};
 }
 

@@ -7,7 +7,7 @@ namespace dtc {
 struct RunOptions {
   ProgramOptions program;
   std::vector<std::string> inputs, outputs, prints;
-  std::string backend = "cpu", policy, trace, comm = "local", reductionOrder = "any";
+  std::string backend = "cpu", policy, reduceDType, trace, comm = "local", reductionOrder = "any";
   int optLevel = 1, repeat = 1, warmup = 0, loop = 0; // loop: 0 where it was not asked for
   int threads = 0;                                    // 0: as many as there are cores
   std::vector<std::string> later;                     // flags of the plan that this version does not have

@@ -37,6 +37,8 @@ Verb runVerb() {
     app.add_option("-O", o->optLevel, kOptLevelHelp)->type_name("0..3")->check(CLI::Range(0, 3));
     app.add_option("--policy", o->policy, "how conflicts of shardings are settled")
         ->type_name("shardy|dtensor|cost|explicit");
+    app.add_option("--reduce-dtype", o->reduceDType, "the float dtype that sums between devices travel in")
+        ->type_name("DTYPE");
     app.add_flag("--check", o->check, "compare with the unsharded reference evaluator");
     app.add_option("--repeat", o->repeat, "run so often")->type_name("N")->check(CLI::Range(1, 1000000));
     app.add_option("--warmup", o->warmup, "runs before those that count")

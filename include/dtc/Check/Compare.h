@@ -4,12 +4,16 @@
 // other tolerance.
 #include "dtc/Support/Tensor.h"
 #include <string>
+#include <vector>
 
 namespace dtc {
 
+struct WireHops {
+  int64_t hops = 0;         // how often what this value is made of was rounded on its way between devices …
+  DType dtype = DType::F32; // … and to what
+};
 struct CompareOptions {
-  int64_t wireHops = 0; // how often a partial sum of this value was rounded on its way between devices …
-  DType wireDtype = DType::F32; // … and to what
+  std::vector<WireHops> wire; // one per dtype
 };
 
 struct CompareReport {

@@ -1,6 +1,6 @@
 #pragma once
 // `--check` (cli.md): a run's results against the reference evaluator's, and where the local programs part from it.
-#include "dtc/Check/Compare.h"
+#include "dtc/Check/WireRounding.h"
 #include "dtc/IR/Module.h"
 #include "dtc/Runtime/Executable.h"
 #include "dtc/Support/Result.h"
@@ -26,10 +26,6 @@ struct Reference {
 [[nodiscard]] Status addNudged(Reference& reference, Module& m, FuncId f, std::span<const Tensor> args,
                                int steps = 1);
 
-// How often a sum may be rounded on its way between devices, over all reducing collectives of a local program, and the
-// coarsest dtype on the wire.
-[[nodiscard]] CompareOptions wireOf(Module& m, FuncId f);
-
 struct ResultCheck {
   std::string name;
   std::vector<int64_t> shape;
@@ -45,13 +41,14 @@ struct CheckReport {
   [[nodiscard]] std::string json() const;
 };
 [[nodiscard]] CheckReport checkResults(const Reference& reference, std::span<const Tensor> got,
-                                       const std::vector<std::string>& names, const CompareOptions& options);
+                                       const std::vector<std::string>& names,
+                                       std::span<const CompareOptions> options); // by result
 
 // Where the run first leaves the reference: every named value of the propagated text is compared with the same value as
 // each device holds it, in program order. `ran` was loaded without reuseMemory from `scheduled` and has run on `args`.
 // "%h, 'matmul' at mlp.dt:7, on device dp=0 tp=1: …", or "" where all named values agree.
 [[nodiscard]] std::string findFirstDifference(Module& propagated, FuncId global, std::span<const Tensor> args,
                                               const Module& scheduled, FuncId local, const Executable& ran,
-                                              const CompareOptions& options);
+                                              const WireRounding& wire);
 
 } // namespace dtc

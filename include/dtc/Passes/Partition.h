@@ -8,10 +8,15 @@
 // count along a cut dim are told where their piece begins (Factor::needsOffset). Runs before anything that must know the
 // size of a buffer, a kernel or a message.
 #include "dtc/Passes/Pass.h"
+#include "dtc/Support/DType.h"
 
 namespace dtc {
 
-[[nodiscard]] bool partition(Module&, Diagnostics&);
+struct PartitionOptions {
+  std::optional<DType> reduceDType; // what sums of floats travel in; nothing: as Sharding/Wire.h says
+};
+
+[[nodiscard]] bool partition(Module&, Diagnostics&, const PartitionOptions& = {});
 [[nodiscard]] bool partitionPass(Module&, const PassOptions&, Diagnostics&);
 [[nodiscard]] PassInfo partitionInfo();
 

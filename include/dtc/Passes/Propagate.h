@@ -23,6 +23,8 @@ enum class PropagationPolicy : uint8_t {
 struct PropagateOptions {
   PropagationPolicy policy = PropagationPolicy::Shardy;
   NominalMachine machine; // of Cost
+  std::optional<DType>
+      reduceDType; // a sum may be moved past a convert to this narrower dtype, and past no other
 };
 
 // Why a dim of a value is cut: the axes came from `from` through factor `factor` of op `via`; or from an annotation.

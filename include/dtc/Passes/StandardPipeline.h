@@ -12,7 +12,9 @@ struct StandardPipeline {
 };
 
 // The rows of passTable() that text of this level still needs, in order. `optLevel`: 0 leaves out what only makes programs
-// faster (canonicalize, and fusion of more than one op). `policy` is propagate's.
-[[nodiscard]] StandardPipeline standardPipeline(Level from, int optLevel, const std::string& policy);
+// faster (canonicalize, and fusion of more than one op). `policy` is propagate's, `reduceDType` propagate's and
+// partition's; empty: as they are without.
+[[nodiscard]] StandardPipeline standardPipeline(Level from, int optLevel, const std::string& policy,
+                                                const std::string& reduceDType = {});
 
 } // namespace dtc

@@ -2,7 +2,7 @@
 // Who sends what to whom in one collective, worked out once when a program is loaded: groups of places, and for every
 // member the strided blocks that it gets from each other. Communicators only carry it out.
 #include "dtc/IR/Module.h"
-#include "dtc/Sharding/Sharding.h"
+#include "dtc/Sharding/Wire.h"
 #include "dtc/Support/Result.h"
 #include <string>
 #include <vector>
@@ -27,7 +27,7 @@ parseCollectiveKind(std::string_view opName); // "all_reduce", or "…_start"
 struct CollectiveSpec {
   CollectiveKind kind = CollectiveKind::AllReduce;
   DType dtype = DType::F32;
-  DType wire = DType::F32;           // the dtype on the wire; equal to `dtype` where the op says nothing
+  DType wire = DType::F32;           // the dtype on the wire (Sharding/Wire.h)
   std::vector<DType> dtypes;         // P2p: of each operand; empty: all are of `dtype`
   PendingKind op = PendingKind::Sum; // of AllReduce, ReduceScatter
   std::vector<AxisRef> axes;         // major to minor
@@ -75,6 +75,8 @@ struct CollectivePlan {
   std::vector<int64_t> widths; // by operand: bytes of an element
   std::vector<CollectiveGroup> groups;
   std::vector<uint32_t> groupOf, memberOf; // by place
+  // Are values rounded to a narrower float for the way?
+  [[nodiscard]] bool rounds() const;
   // False: each device does its share without the others (AllSlice, groups of one).
   [[nodiscard]] bool meets() const;
 };

@@ -1,5 +1,16 @@
 // Device header, last part in CUDA and cuda-emu: what both build from CUDA's own intrinsics.
 
+// Floats in the order of signed integers, -0 below +0, as they cross between devices; NaN is the greatest or the least.
+template <class T> DTC_FN dtc_sint<T> dtc_ordered(T x, bool nan_greatest) {
+  typedef dtc_sint<T> S;
+  constexpr S greatest = (S)(~(dtc_uint<T>)0 >> 1);
+  const S bits = dtc_bitcast<S>(x);
+  if (x != x) return nan_greatest ? greatest : (S)~greatest;
+  return bits < 0 ? (S)(bits ^ greatest) : bits;
+}
+DTC_FN f32 dtc_of_ordered(i32 y) { return dtc_bitcast<f32>(y < 0 ? y ^ 0x7fffffff : y); }
+DTC_FN f64 dtc_of_ordered(i64 y) { return dtc_bitcast<f64>(y < 0 ? y ^ (i64)0x7fffffffffffffffll : y); }
+
 // The greatest and least float, NaN kept, by comparing and swapping. Returns the old value.
 template <class T, class F> DTC_FN T dtc_atomic_update(T* p, F f) {
   typedef dtc_uint<T> U;

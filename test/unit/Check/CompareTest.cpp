@@ -40,7 +40,7 @@ TEST(Compare, HopsOnTheWireCount) {
   Tensor exact = made(DType::F64, {1}), rounded = made(DType::F32, {1}),
          got = made(DType::F32, {1 + 7 * kUlp});
   EXPECT_FALSE(compareTensors(got, exact, rounded).pass);
-  EXPECT_TRUE(compareTensors(got, exact, rounded, {.wireHops = 3, .wireDtype = DType::F32}).pass);
+  EXPECT_TRUE(compareTensors(got, exact, rounded, {.wire = {{3, DType::F32}}}).pass);
 }
 
 TEST(Compare, ANaNThatNoReferenceHasNeverPasses) {

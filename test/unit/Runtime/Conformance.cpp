@@ -12,6 +12,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 using namespace dtc;
 
 namespace {
@@ -50,6 +53,14 @@ protected:
     return makeCudaEmuBackend(jit);
   }
 
+  // Every element has the evaluator's bits, but that any NaN is as good as another.
+  void checkExact(const Case& c, const std::string& dtype, const std::vector<double>& values) {
+    exact_ = &values;
+    check(c, dtype);
+    exact_ = nullptr;
+  }
+  const std::vector<double>* exact_ = nullptr;
+
   void check(const Case& c, const std::string& dtype) {
     std::string text = program(c, dtype);
     SCOPED_TRACE(text);
@@ -62,6 +73,10 @@ protected:
     const FuncArg& arg = m[f].args[0];
     const Type& type = m.types[arg.globalType ? arg.globalType : m[arg.value].type];
     Tensor global = makeInput({InputSpec::Randn, 5, 1.0, 0.0}, type.dtype, type.staticShape(), 0);
+    if (exact_) {
+      ASSERT_EQ(global.numElements(), static_cast<int64_t>(exact_->size()));
+      for (size_t i = 0; i < exact_->size(); ++i) global.setFloat(static_cast<int64_t>(i), (*exact_)[i]);
+    }
 
     auto b = backend(mesh.numDevices());
     auto loaded = Executable::load(m, f, *b, pool, {.reuseMemory = false});
@@ -89,6 +104,11 @@ protected:
       size_t i = static_cast<size_t>(p);
       CompareReport report = compareTensors(*got, want[0][i][0], want[1][i][0]);
       EXPECT_TRUE(report.pass) << "on device " << p << ": " << report.reason;
+      for (int64_t e = 0; exact_ && e < got->numElements(); ++e) {
+        const double g = got->getFloat(e), w = want[1][i][0].getFloat(e);
+        const bool same = g == w ? std::signbit(g) == std::signbit(w) : std::isnan(g) && std::isnan(w);
+        EXPECT_TRUE(same) << "element " << e << " on device " << p << " is " << g << ", not " << w;
+      }
     }
   }
 };
@@ -137,6 +157,46 @@ TEST_P(Conformance, ReductionsOfEveryDTypeAndKind) {
              "T[7/a, 2]"},
             dtype);
     }
+}
+
+// All triples of what max and min are asked wrongly: NaN of both signs, infinities, both zeros, the least and greatest.
+TEST_P(Conformance, GreatestAndLeastAreExact) {
+  for (const char* dtype : {"f8e4m3", "f8e5m2", "bf16", "f16", "f32", "f64"}) {
+    const bool noInfinity = std::string_view(dtype) == "f8e4m3";
+    const double nan = std::nan(""), inf = noInfinity ? 448 : std::numeric_limits<double>::infinity();
+    const double special[] = {nan, -nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 0.015625};
+    constexpr size_t n = std::size(special);
+    std::vector<double> values; // by device, then element: element e has digit d of e on device d
+    for (size_t d = 0, unit = 1; d < 3; ++d, unit *= n)
+      for (size_t e = 0; e < n * n * n; ++e) values.push_back(special[e / unit % n]);
+    for (const char* op : {"max", "min"}) {
+      const std::string options = std::string("{axes = [a], op = \"") + op + "\"";
+      checkExact({"[a=3]", "T[729] of T[2187] @m{a}", "T[729]", ("all_reduce %x " + options + "}").c_str(),
+                  "T[729]"},
+                 dtype, values);
+      checkExact({"[a=3]", "T[729] of T[2187] @m{a}", "T[243] of T[729] @m{a}",
+                  ("reduce_scatter %x " + options + ", dim = 0}").c_str(), "T[243]"},
+                 dtype, values);
+    }
+  }
+}
+
+// What is sent in a narrower dtype is rounded by all alike: what is equal on all devices stays so.
+TEST_P(Conformance, NarrowWires) {
+  for (const char* op :
+       {"all_gather %x {axes = [a], dim = 0, wire = bf16}", "all_reduce %x {axes = [a], wire = f16}",
+        "broadcast_from %x {axes = [a], root = 2, wire = f8e5m2}",
+        "all_reduce %x {axes = [a], op = \"max\", wire = bf16}"}) {
+    const bool gathers = std::string_view(op).starts_with("all_gather");
+    const char* result = gathers ? "T[12, 5]" : "T[4, 5]";
+    check({"[a=3]", "T[4, 5] of T[12, 5] @m{a, _}", result, op, result}, "f32");
+  }
+  check({"[a=3]", "T[4, 7] of T[12, 7] @m{a, _}", "T[12, 7/a] of T[12, 7] @m{_, a}",
+         "all_to_all %x {axes = [a], split_dim = 1, concat_dim = 0, wire = bf16}", "T[12, 7/a]"},
+        "f64");
+  check({"[a=3]", "T[4] of T[12] @m{a}", "T[4] of T[12] @m{a}",
+         "permute %x {axes = [a], pairs = [[0, 2], [1, 1]], wire = bf16}", "T[4]"},
+        "f32");
 }
 
 TEST_P(Conformance, SubAxesAndWires) {
