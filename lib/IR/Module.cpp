@@ -233,6 +233,20 @@ bool edgesAgree(const Module& m, BlockId b) {
   return std::all_of(m[b].ops.begin(), m[b].ops.end(), [&](OpId o) { return edgesAgree(m, o); });
 }
 
+// Are the values of all functions closed that this one calls, and of those that they call?
+bool calleesClosed(const Module& m, FuncId id, std::vector<bool>& seen) {
+  if (seen[id.index]) return true;
+  seen[id.index] = true;
+  bool closed = true;
+  forEachOp(m, m[id].body, [&](OpId o) {
+    if (!m.record(o).isCall || !closed) return;
+    const FuncId callee = m.findFunction(m.strings[m[o].callee]);
+    if (callee.valid() && m[callee].body.valid())
+      closed = allClosed(m, m[callee].body) && calleesClosed(m, callee, seen);
+  });
+  return closed;
+}
+
 bool hasPlacement(const Module& m, const Function& f) {
   StrId at = m.strings.find("at");
   if (at.valid())
@@ -259,6 +273,8 @@ Level levelOf(const Module& m, FuncId id) {
     return r.sharding.valid() && m.shardings[r.sharding].closed();
   });
   if (!closed || !allClosed(m, f.body) || !edgesAgree(m, f.body)) return Level::Global;
+  std::vector<bool> seen(m.functions.size());
+  if (!calleesClosed(m, id, seen)) return Level::Global; // one may be without a value of its own
   const std::vector<ValueId>& returned = m[f.body].yields;
   for (size_t i = 0; i < returned.size() && i < f.results.size(); ++i)
     if (!agrees(m, returned[i], f.results[i].sharding)) return Level::Global;

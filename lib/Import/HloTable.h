@@ -36,5 +36,7 @@ struct HloRow {
 [[nodiscard]] std::span<const HloRow> hloRandomRows();        // HloRandom.cpp
 [[nodiscard]] std::span<const HloRow> hloDynamicRows();       // HloDynamic.cpp
 [[nodiscard]] std::span<const HloRow> hloOlderRows();         // HloOlder.cpp
+[[nodiscard]] std::span<const HloRow> hloFactorRows();        // HloFactor.cpp
+[[nodiscard]] std::span<const HloRow> hloSpectralRows();      // HloSpectral.cpp
 
 } // namespace dtc

@@ -2,7 +2,7 @@
 // RUN: not --exit 1 %dtc import %s --report | FileCheck %s
 // (hand-written CHECK lines)
 func.func @main(%a: tensor<3x3xf32>, %w: tensor<3x3xf32>) {
-  %0:2 = stablehlo.custom_call @lapack_sgeqrf_ffi(%a) {mhlo.backend_config = {}} : (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<3xf32>)
+  %0:2 = stablehlo.custom_call @lapack_sgeev_ffi(%a) {mhlo.backend_config = {}} : (tensor<3x3xf32>) -> (tensor<3xf32>, tensor<i32>)
   %1 = stablehlo.convolution(%a, %w) dim_numbers = [b, f]x[o, o]->[b, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
   %2 = stablehlo.convolution(%a, %w) dim_numbers = [b, f]x[o, i]->[b, f], window = {} {batch_group_count = 2 : i64, feature_group_count = 1 : i64} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
   return
