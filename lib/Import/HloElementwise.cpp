@@ -226,6 +226,7 @@ const HloRow kRows[] = {
     {"stablehlo.ceil", unary<"ceil">},
     {"stablehlo.clamp", clamp},
     {"stablehlo.compare", compare},
+    {"sdy.constant", constant},
     {"stablehlo.constant", constant},
     {"stablehlo.convert", convert},
     {"stablehlo.count_leading_zeros", unary<"clz">},

@@ -20,7 +20,12 @@ bool reshape(HloContext& c) {
   if (!c.expectOperands(1)) return false;
   if (c.lifted()) return liftedMove(c);
   TypeId type = c.resultType();
-  return type.valid() && c.give(c.reshape(c.operand(0), c.module.types[type].staticShape()));
+  if (!type.valid()) return false;
+  const std::vector<int64_t> shape = c.module.types[type].staticShape(), from = c.shapeOf(c.operand(0));
+  if (std::ranges::count(shape, 0) > 0 &&
+      std::ranges::count(from, 0) > 0) // nothing of the one is nothing of the other
+    return c.give(c.splat(0, c.resultDType(), shape));
+  return c.give(c.reshape(c.operand(0), shape));
 }
 
 bool transpose(HloContext& c) {

@@ -29,6 +29,7 @@ struct HloRow {
 [[nodiscard]] std::span<const HloRow> hloScatterRows();     // HloScatter.cpp
 [[nodiscard]] std::span<const HloRow> hloShardyRows();      // ShardyOps.cpp
 [[nodiscard]] std::span<const HloRow> hloCollectiveRows();  // HloCollectives.cpp
+[[nodiscard]] std::span<const HloRow> hloParallelRows();    // HloParallel.cpp
 
 [[nodiscard]] std::span<const HloRow> hloMathRows();          // HloMath.cpp
 [[nodiscard]] std::span<const HloRow> hloConvolutionRows();   // HloConvolution.cpp

@@ -150,7 +150,7 @@ void nameWindow(MlirOp& op) {
 void normalisePretty(MlirOp& op) {
   size_t point = op.name.rfind('.');
   std::string_view name = point == std::string_view::npos ? op.name : op.name.substr(point + 1);
-  if (op.name.starts_with("sdy.")) return;
+  if (op.name.starts_with("sdy.") && op.name != "sdy.constant") return;
   if (name == "dot_general") nameDot(op);
   if (name == "convolution") nameWindow(op);
   if (name == "slice") nameSlice(op);

@@ -9,7 +9,7 @@ namespace {
 bool isReturn(std::string_view name) { return name == "return" || name.ends_with(".return"); }
 
 // Ops whose bracketed parts are Shardy's own and are kept as text.
-bool isShardy(const MlirOp& op) { return op.name.starts_with("sdy."); }
+bool isShardy(const MlirOp& op) { return op.name.starts_with("sdy.") && op.name != "sdy.constant"; }
 
 } // namespace
 

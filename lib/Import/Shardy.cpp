@@ -17,6 +17,11 @@ const MlirAttr* find(const std::vector<MlirNamedAttr>& attrs, std::string_view n
   return nullptr;
 }
 
+const MlirAttr* shardingAttr(const std::vector<MlirNamedAttr>& attrs) {
+  const MlirAttr* a = find(attrs, "sdy.sharding");
+  return a ? a : find(attrs, "mhlo.sharding");
+}
+
 bool isReserved(std::string_view name) {
   static constexpr std::string_view kWords[] = {"mesh",  "func", "spmd",  "of",  "in",  "return",
                                                 "yield", "true", "false", "inf", "nan", "_"};
@@ -63,12 +68,30 @@ bool Shardy::declare(const std::string& name, const ShardyMesh& text, SourceRang
       if (sorted[i] != static_cast<int64_t>(i)) return bad("device_ids are each device's number once");
     if (static_cast<int64_t>(sorted.size()) != devices)
       return bad("device_ids has another number of devices than the axes");
-    if (text.devices != sorted) mesh.devices = text.devices;
+    if (text.devices != sorted) named.devices = mesh.devices = text.devices;
   }
   // A mesh without axes says nothing but "whole": so does one of a single device, for every device holds what that one does.
-  if (!mesh.axes.empty()) named.mesh = addMesh(name, std::move(mesh));
+  if (!mesh.axes.empty()) named.mesh = meshLike(mesh);
+  if (!mesh.axes.empty() && !named.mesh.valid()) named.mesh = addMesh(name, std::move(mesh));
   meshes_[name] = std::move(named);
   return true;
+}
+
+// One of the same axes: a value is cut by them alike, whatever the order of the devices, and one mesh says where the pieces lie.
+MeshId Shardy::meshLike(const Mesh& mesh) const {
+  auto same = [](const MeshAxis& a, const MeshAxis& b) { return a.name == b.name && a.size == b.size; };
+  for (uint32_t i = 0; i < im_.module.shardings.numMeshes(); ++i)
+    if (std::ranges::equal(im_.module.shardings.mesh(MeshId(i)).axes, mesh.axes, same)) return MeshId(i);
+  return {};
+}
+
+std::vector<int64_t> Shardy::devicesOf(const std::vector<MlirNamedAttr>& attrs) {
+  const MlirAttr* a = shardingAttr(attrs);
+  a = a ? im_.tree.resolve(*a) : nullptr;
+  if (!a || a->kind == MlirAttr::String) return {};
+  const auto text = read(*a);
+  auto found = text ? meshes_.find(text->mesh) : meshes_.end();
+  return found == meshes_.end() ? std::vector<int64_t>() : found->second.devices;
 }
 
 bool Shardy::declareMeshes() {
@@ -205,11 +228,6 @@ bool Shardy::annotateOne(const MlirAttr* attr, TypeId type, ShardingId& out) {
   if (!s) return false;
   out = *s;
   return true;
-}
-
-static const MlirAttr* shardingAttr(const std::vector<MlirNamedAttr>& attrs) {
-  const MlirAttr* a = find(attrs, "sdy.sharding");
-  return a ? a : find(attrs, "mhlo.sharding");
 }
 
 // The first attribute of a function or its ops that names a mesh with axes.
@@ -349,6 +367,7 @@ bool Shardy::annotateResults(const MlirOp& op, std::span<ValueId* const> results
   }
   auto all = readAll(*attr);
   if (!all) return false;
+  if (results.empty()) return true; // of a call that gives nothing: where it runs
   if (all->size() != results.size()) {
     im_.diags.error(kSharding, attr->range,
                     "there are " + std::to_string(all->size()) + " shardings for " +

@@ -34,6 +34,8 @@ public:
   // A GSPMD string on values of these types; invalid ids where it says nothing: manual.
   std::optional<std::vector<ShardingId>> gspmd(const MlirAttr& attr, std::span<const TypeId> types);
 
+  // Which device stands at each place of the mesh that a function's argument or result is sharded on; empty: in order.
+  [[nodiscard]] std::vector<int64_t> devicesOf(const std::vector<MlirNamedAttr>& attrs);
   // A mesh of this name, or of one like it that is free.
   MeshId addMesh(const std::string& name, Mesh mesh);
   // The mesh that a text names; invalid and no report where it is one without axes.
@@ -55,8 +57,10 @@ private:
   struct Named {
     MeshId mesh; // invalid: without axes
     std::vector<std::pair<std::string, StrId>> axes;
+    std::vector<int64_t> devices; // in an order of its own; else empty
   };
   bool declareGspmdMesh();
+  MeshId meshLike(const Mesh& mesh) const;
   bool declare(const std::string& name, const ShardyMesh& text, SourceRange where);
   const MlirAttr* firstSharding(const MlirOp& op) const;
   AttrId symbolAttr(StrId name);

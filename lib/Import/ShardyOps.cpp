@@ -77,11 +77,12 @@ bool constrain(HloContext& c, const char* attribute, std::vector<HloValue>& valu
   if (!attr) return true;
   auto all = c.importer.shardy.readAll(*attr);
   if (!all) return false;
+  if (all->size() < values.size()) return c.failAttr(attribute, "has fewer shardings than there are values");
   size_t at = 0;
   for (HloValue& v : values) {
-    if (v.parts.size() != 1) continue;
-    if (at == all->size()) return c.failAttr(attribute, "has fewer shardings than there are values");
-    auto s = c.importer.shardy.sharding((*all)[at++], c.module[v.parts[0]].type);
+    const ShardyText& text = (*all)[at++];
+    if (v.parts.size() != 1) continue; // a token
+    auto s = c.importer.shardy.sharding(text, c.module[v.parts[0]].type);
     const auto fresh = asConstraint ? UINT32_MAX : 0;
     if (!s || !c.importer.shardy.annotate(v.parts[0], *s, fresh, c.op.loc)) return false;
   }
@@ -94,6 +95,25 @@ std::vector<HloValue> operandValues(const HloContext& c) {
   return values;
 }
 
+// A region's values as results, among which tokens are nothing.
+bool resultsFrom(HloContext& c, const std::vector<ValueId>& values, std::vector<HloValue>& results) {
+  size_t at = 0;
+  for (const MlirType* t : c.op.resultTypes) {
+    results.push_back({t, {}});
+    if (t && t->kind == MlirType::Token) continue;
+    if (at == values.size()) break;
+    results.back().parts.push_back(values[at++]);
+  }
+  if (at == values.size() && results.size() == c.numResults()) return true;
+  return c.fail("gives another number of results than its types say");
+}
+
+bool giveResults(HloContext& c, const std::vector<HloValue>& results) {
+  for (size_t i = 0; i < results.size(); ++i)
+    if (!results[i].parts.empty() && !c.give(i, results[i].parts[0])) return false;
+  return true;
+}
+
 // The region in place: its arguments are the operands as `in_shardings` say, its results as `out_shardings` say.
 bool inPlace(HloContext& c) {
   if (!c.expectRegions(1)) return false;
@@ -101,13 +121,9 @@ bool inPlace(HloContext& c) {
   if (!constrain(c, "in_shardings", args, true)) return false;
   auto values = c.importer.regionInto(c.op.regions[0], c.importer.block(), args);
   if (!values) return false;
-  if (values->size() != c.numResults()) return c.fail("gives another number of results than its types say");
   std::vector<HloValue> results;
-  for (ValueId v : *values) results.push_back({nullptr, {v}});
-  if (!constrain(c, "out_shardings", results, true)) return false;
-  for (size_t i = 0; i < results.size(); ++i)
-    if (!c.give(i, results[i].parts[0])) return false;
-  return true;
+  return resultsFrom(c, *values, results) && constrain(c, "out_shardings", results, true) &&
+         giveResults(c, results);
 }
 
 // --- manual computations ---
@@ -149,11 +165,15 @@ bool manualAxes(HloContext& c, MeshId mesh, std::vector<AxisRef>& out) {
   return true;
 }
 
+// One per value; tokens have one too, which says nothing.
 bool shardingsOf(HloContext& c, const char* attribute, std::span<const TypeId> types,
-                 std::vector<ShardingId>& out) {
+                 const std::vector<bool>& token, std::vector<ShardingId>& out) {
   const MlirAttr* attr = c.attr(attribute);
   auto all = attr ? c.importer.shardy.readAll(*attr) : std::nullopt;
   if (!all) return attr ? false : c.fail(std::string("needs ") + attribute);
+  if (all->size() == token.size())
+    for (size_t i = token.size(); i-- > 0;)
+      if (token[i]) all->erase(all->begin() + static_cast<ptrdiff_t>(i));
   if (all->size() != types.size())
     return c.failAttr(attribute, "has another number of shardings than there are values");
   for (size_t i = 0; i < types.size(); ++i) {
@@ -169,13 +189,18 @@ bool localBody(HloContext& c, OpId o, const Manual& manual, std::span<const Shar
   const MlirRegion& region = c.op.regions[0];
   const BlockId block = c.module.region(o);
   std::vector<HloValue> args;
+  size_t at = 0;
   for (size_t i = 0; i < region.args.size(); ++i) {
+    if (region.args[i].type && region.args[i].type->kind == MlirType::Token) {
+      args.push_back({region.args[i].type, {}});
+      continue;
+    }
     const TypeId type = c.typeFrom(region.args[i].type, region.args[i].range);
-    if (!type.valid()) return false;
+    if (!type.valid() || at == in.size()) return false;
     const std::string name = c.importer.validName(region.args[i].name);
     const ValueId arg =
         c.module.makeBlockArg(block, type, name.empty() ? StrId() : c.module.strings.intern(name));
-    c.module[arg].sharding = c.module.shardings.intern(manualPart(c.module, in[i], manual.axes));
+    c.module[arg].sharding = c.module.shardings.intern(manualPart(c.module, in[at++], manual.axes));
     c.module[arg].loc = region.args[i].range;
     args.push_back({region.args[i].type, {arg}});
   }
@@ -199,28 +224,73 @@ AttrId freeAxes(HloContext& c, const Manual& manual) {
   return free.empty() ? AttrId() : c.listAttr(free);
 }
 
+// By each dim of a value: the axes among these that its sharding cuts it by.
+bool cutBy(HloContext& c, const char* name, ValueId& v, const ShardyText& text, const Manual& manual) {
+  auto id = c.importer.shardy.sharding(text, c.module[v].type);
+  if (!id) return false;
+  const Sharding s = manualPart(c.module, *id, manual.axes);
+  for (size_t d = 0; d < s.dims.size() && v.valid(); ++d) {
+    std::vector<AxisRef> axes;
+    for (const DimPart& p : s.dims[d].parts) axes.push_back(p.axis);
+    if (!axes.empty())
+      v = c.emit(name, {v},
+                 {{"axes", axesAttribute(c.module, axes)}, {"dim", c.intAttr(static_cast<int64_t>(d))}});
+  }
+  return v.valid();
+}
+
+// Within the code of one device, where all devices along the inner axes have the same so far: each takes its piece along those,
+// and the pieces of the results are gathered.
+bool nestedManual(HloContext& c) {
+  const MlirAttr *in = c.attr("in_shardings"), *out = c.attr("out_shardings");
+  auto ins = in ? c.importer.shardy.readAll(*in) : std::nullopt;
+  auto outs = out ? c.importer.shardy.readAll(*out) : std::nullopt;
+  if (!ins || !outs) return (in && out) ? false : c.fail("needs in_shardings and out_shardings");
+  Manual manual{c.importer.shardy.manualMesh(), {}};
+  if (!manualAxes(c, manual.mesh, manual.axes)) return false;
+  std::vector<HloValue> args = operandValues(c), results;
+  if (ins->size() != args.size() || outs->size() != c.numResults())
+    return c.fail("has another number of shardings than there are values");
+  for (size_t i = 0; i < args.size(); ++i)
+    if (args[i].parts.size() == 1 && !cutBy(c, "all_slice", args[i].parts[0], (*ins)[i], manual))
+      return false;
+  auto values = c.importer.regionInto(c.op.regions[0], c.importer.block(), args);
+  if (!values || !resultsFrom(c, *values, results)) return false;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].parts.empty()) continue;
+    // The piece is of the result's rank: its sharding is read as of the whole.
+    if (!cutBy(c, "all_gather", results[i].parts[0], (*outs)[i], manual)) return false;
+  }
+  return giveResults(c, results);
+}
+
 // Code of one device: a `local` region. All axes are manual in ours; along those that the text leaves free each device does
 // the same, and the results are brought to what the text asks for behind the region.
 bool manualComputation(HloContext& c) {
   if (!c.expectRegions(1)) return false;
-  if (c.importer.shardy.manualMesh().valid())
-    return c.fail("stands in the code of one device already: nested manual axes have no meaning here");
+  if (c.importer.shardy.manualMesh().valid()) return nestedManual(c);
   std::vector<ValueId> operands = c.tensors();
   std::vector<TypeId> inTypes, outTypes;
+  std::vector<bool> inTokens, outTokens;
   for (ValueId v : operands) inTypes.push_back(c.module[v].type);
-  for (size_t i = 0; i < c.numResults(); ++i) outTypes.push_back(c.resultType(i));
+  for (size_t i = 0; i < c.numOperands(); ++i) inTokens.push_back(c.value(i).parts.empty());
+  for (size_t i = 0; i < c.numResults(); ++i) {
+    outTokens.push_back(c.op.resultTypes[i] && c.op.resultTypes[i]->kind == MlirType::Token);
+    if (!outTokens.back()) outTypes.push_back(c.resultType(i));
+  }
   if (std::ranges::any_of(outTypes, [](TypeId t) { return !t.valid(); })) return false;
   const MlirAttr* attr = c.attr("manual_axes");
   std::vector<ShardyAxis> written;
   if (attr && !c.importer.shardy.readAxes(*attr, written)) return false;
   if (written.empty()) return inPlace(c); // nothing is manual
   std::vector<ShardingId> in, out;
-  if (!shardingsOf(c, "in_shardings", inTypes, in) || !shardingsOf(c, "out_shardings", outTypes, out))
+  if (!shardingsOf(c, "in_shardings", inTypes, inTokens, in) ||
+      !shardingsOf(c, "out_shardings", outTypes, outTokens, out))
     return false;
   if (in.empty() && out.empty()) return c.fail("has neither operands nor results");
   Manual manual{c.module.shardings[in.empty() ? out[0] : in[0]].mesh, {}};
   if (!manualAxes(c, manual.mesh, manual.axes)) return false;
-  if (c.op.regions[0].args.size() != operands.size())
+  if (c.op.regions[0].args.size() != c.numOperands())
     return c.fail("has a region with another number of arguments than of operands");
   for (size_t i = 0; i < operands.size(); ++i) {
     const ShardingId bound = c.module.shardings.intern(manualPart(c.module, in[i], manual.axes));
@@ -231,12 +301,14 @@ bool manualComputation(HloContext& c) {
     attrs.insert(attrs.begin(), {c.module.strings.intern("free"), free});
   const OpId o = c.importer.appendOp("local", operands, std::move(attrs), outTypes, c.op.nameRange, 1);
   if (!o.valid() || !localBody(c, o, manual, in)) return false;
-  for (size_t i = 0; i < out.size(); ++i) {
+  size_t to = 0;
+  for (size_t i = 0; i < out.size(); ++i, ++to) {
+    while (outTokens[to]) ++to;
     ValueId v = c.module.result(o, i);
     c.module[v].sharding = c.module.shardings.intern(manualPart(c.module, out[i], manual.axes));
     if (c.module[v].sharding != out[i] && !c.importer.shardy.annotate(v, out[i], UINT32_MAX, c.op.loc))
       return false;
-    if (!c.give(i, v)) return false;
+    if (!c.give(to, v)) return false;
   }
   return true;
 }
@@ -279,8 +351,18 @@ bool gspmdManual(HloContext& c) {
                 "(jax_use_shardy_partitioner), whose sdy.manual_computation is imported");
 }
 
+// What goes to other programs and comes from them: as calls of what is not known, in a program that is sharded.
+bool elsewhere(HloContext& c) {
+  if (c.importer.shardy.used() && !c.lifted()) return unknownCall(c);
+  return c.fail("has no meaning here: it sends to or receives from outside of the program");
+}
+
 const HloRow kRows[] = {
     {"sdy.mesh", nothing},
+    {"stablehlo.send", elsewhere},
+    {"stablehlo.recv", elsewhere},
+    {"stablehlo.infeed", elsewhere},
+    {"stablehlo.outfeed", elsewhere},
     {"custom_call", unknownCall},
     {"custom_call @CompactWyHelper", unknownCall},
     {"custom_call @Eigh", unknownCall},
@@ -306,6 +388,7 @@ const HloRow kRows[] = {
     {"sdy.named_computation", inPlace},
     {"sdy.manual_computation", manualComputation},
     {"sdy.data_flow_edge", dataFlowEdge},
+    {"sdy.func_data_flow_edge", dataFlowEdge},
     {"sdy.all_gather", reshard},
     {"sdy.all_slice", reshard},
     {"sdy.all_to_all", reshard},
@@ -327,7 +410,8 @@ bool unknownCall(HloContext& c) {
     if (!types.back().valid()) return false;
   }
   const MlirAttr* written = c.attr("sdy.sharding_rule");
-  const std::string called = c.text("call_target_name");
+  std::string called = c.text("call_target_name");
+  if (called.empty()) called = c.op.name;
   std::string rule(written ? written->body : "");
   if (!written)
     if (auto known = FollowRule::of(c, "custom_call @" + called)) rule = known->text();

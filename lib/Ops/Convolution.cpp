@@ -162,8 +162,13 @@ void convLocalise(const OpQuery& q, std::span<const TypeId> in, std::span<const 
   if (q.intAttr("groups") == 1) return;
   Module& m = *q.module;
   const Dim all = m.types[q.boolAttr("transposed") ? out[0] : in[0]].dims[1], each = m.types[in[1]].dims[1];
-  if (!all.isStatic() || !each.isStatic() || each.value() == 0) return;
-  setListed(attrs, m.strings.intern("groups"), m.attrs.integer(all.value() / each.value()));
+  // Pieces of a group's channels may differ in size, the number of groups does not: n/(a, b) of groups of c/b channels.
+  const MeshId mesh = q.mesh.valid() ? q.mesh : MeshId(0);
+  auto ways = [&](Dim d) { return d.isStatic() ? 1 : m.shardings.mesh(mesh).sizeOf(m.dims.dynamic(d).cut); };
+  const Dim n = m.dims.uncut(all), c = m.dims.uncut(each);
+  if (!n.isStatic() || !c.isStatic() || c.value() == 0) return;
+  const int64_t groups = n.value() * ways(each) / (c.value() * ways(all));
+  setListed(attrs, m.strings.intern("groups"), m.attrs.integer(groups));
 }
 
 // --- evaluation ---

@@ -2,6 +2,7 @@
 #include "dtc/IR/OpRecord.h"
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace dtc {
@@ -23,6 +24,8 @@ public:
 
   ConstantCopies run() {
     for (FuncId f : m_.order)
+      if (!m_[f].spmd) forEachOp(m_, m_[f].body, [&](OpId o) { noteGroup(o); });
+    for (FuncId f : m_.order)
       if (!m_[f].spmd) block(m_[f].body);
     return std::move(copies_);
   }
@@ -34,6 +37,12 @@ private:
     OpId op;
   };
 
+  // What is put into a group is one value, wherever it is used.
+  void noteGroup(OpId o) {
+    if (m_.record(o).constraint == Constraint::Shard && m_.attr(o, "group").valid())
+      grouped_.insert(m_.operand(o, 0).index);
+  }
+
   void block(BlockId b) {
     const std::vector<OpId> ops = m_[b].ops;
     std::vector<OpId> own; // the constants of this block, each to be followed by its copies
@@ -44,6 +53,7 @@ private:
       }
       for (uint32_t r = 0; r < m_[o].numRegions; ++r) block(m_.region(o, r));
       if (m_[o].numResults != 1 || uses_[m_.result(o)] < 2 || !isConstant(m_, o)) continue;
+      if (grouped_.contains(m_.result(o).index)) continue;
       of_[m_.result(o).index] = {copies_.groups.size(), false, o};
       copies_.groups.push_back({m_.result(o)});
       own.push_back(o);
@@ -82,6 +92,7 @@ private:
   Module& m_;
   UseCounts uses_;
   std::unordered_map<uint32_t, Copies> of_; // by value
+  std::unordered_set<uint32_t> grouped_;
   ConstantCopies copies_;
 };
 

@@ -208,6 +208,7 @@ private:
     q.writtenTypes = globalResults;
     q.loc = m_[o].loc;
     q.diags = &diags_;
+    q.mesh = mesh_;
     if (rec.localise) {
       AttrList attrs = written;
       rec.localise(q, locals, localResults, attrs);

@@ -1,0 +1,199 @@
+// interpreter.run_parallel: a sharded function run by handing each device its pieces, as Shardy's own tests run theirs. Here the
+// pieces are put together, the function is called, and its results are taken apart again.
+#include "HloImporter.h"
+#include "HloRegions.h"
+#include "HloTable.h"
+
+#include <algorithm>
+#include <map>
+
+namespace dtc {
+
+namespace {
+
+using Index = std::vector<int64_t>;
+
+// Which piece of each dim a place of the mesh has, and in how many pieces the dim is cut.
+struct Pieces {
+  const Mesh* mesh = nullptr; // null: whole everywhere
+  std::vector<Index> of;      // by place
+  Index counts;
+};
+
+int64_t digitOf(int64_t place, const AxisRef& axis, const Mesh& mesh) {
+  int64_t inner = 1, size = 1;
+  bool found = false;
+  for (const MeshAxis& a : mesh.axes) {
+    if (found) inner *= a.size;
+    if (a.name == axis.name) found = true, size = a.size;
+  }
+  const int64_t behind = size / (axis.pre * mesh.axisSize(axis));
+  return place / inner % size / behind % mesh.axisSize(axis);
+}
+
+Pieces piecesOf(const Module& m, ShardingId id, size_t rank, int64_t devices) {
+  Pieces p;
+  p.counts.assign(rank, 1);
+  p.of.assign(static_cast<size_t>(devices), Index(rank, 0));
+  if (!id.valid()) return p;
+  const Sharding& s = m.shardings[id];
+  p.mesh = &m.shardings.mesh(s.mesh);
+  for (size_t d = 0; d < rank; ++d)
+    for (const DimPart& part : s.dims[d].parts) {
+      const int64_t size = p.mesh->axisSize(part.axis);
+      p.counts[d] *= size;
+      for (int64_t place = 0; place < devices; ++place) {
+        int64_t& index = p.of[static_cast<size_t>(place)][d];
+        index = index * size + digitOf(place, part.axis, *p.mesh);
+      }
+    }
+  return p;
+}
+
+// The pieces by their index in each dim, joined along the last dim first.
+ValueId join(HloContext& c, std::map<Index, ValueId> pieces) {
+  while (!pieces.empty() && !pieces.begin()->first.empty()) {
+    std::map<Index, std::vector<ValueId>> rows;
+    for (const auto& [index, v] : pieces) rows[Index(index.begin(), index.end() - 1)].push_back(v);
+    const auto dim = static_cast<int64_t>(pieces.begin()->first.size()) - 1;
+    pieces.clear();
+    for (const auto& [index, row] : rows)
+      pieces[index] = row.size() == 1 ? row[0] : c.emit("concat", row, {{"dim", c.intAttr(dim)}});
+  }
+  return pieces.empty() ? ValueId() : pieces.begin()->second;
+}
+
+// From index * length on, as long as the piece is; what lies behind the end is 0.
+ValueId pieceAt(HloContext& c, ValueId v, const Index& index, const std::vector<int64_t>& length) {
+  const std::vector<int64_t> shape = c.shapeOf(v);
+  std::vector<int64_t> from(shape.size()), to(shape.size()), high(shape.size(), 0), none(shape.size(), 0);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    from[d] = index[d] * length[d], to[d] = from[d] + length[d];
+    high[d] = std::max<int64_t>(to[d] - shape[d], 0);
+  }
+  if (std::ranges::any_of(high, [](int64_t n) { return n > 0; }))
+    v = padWith(c, v, c.splat(0, c.dtypeOf(v), {}), none, high, none);
+  if (c.shapeOf(v) == length) return v;
+  return c.emit("slice", {v}, {{"start", c.intsAttr(from)}, {"limit", c.intsAttr(to)}});
+}
+
+class ParallelRun {
+public:
+  explicit ParallelRun(HloContext& c) : c_(c) {}
+
+  bool run() {
+    if (!readPrograms()) return false;
+    const MlirOp* text = c_.importer.functionText(name_);
+    const FuncId f = c_.importer.function(name_);
+    if (!f.valid() || !text)
+      return c_.fail("runs @" + std::string(name_) + ", which has no body in this file");
+    const size_t args = text->regions[0].args.size(), n = static_cast<size_t>(devices_);
+    if (c_.module[f].args.size() != args || c_.module[f].results.size() != text->resultTypes.size())
+      return c_.fail("runs a function of tuples or tokens");
+    if (c_.numOperands() != args * n || c_.numResults() != text->resultTypes.size() * n)
+      return c_.fail("has another number of operands or results than " + std::to_string(n) + " runs of @" +
+                     std::string(name_));
+    std::vector<ValueId> wholes;
+    for (size_t k = 0; k < args; ++k) {
+      wholes.push_back(whole(k, args, c_.module[f].args[k].value, text->regions[0].args[k].attrs));
+      if (!wholes.back().valid()) return false;
+    }
+    std::vector<TypeId> types;
+    for (const FuncResult& r : c_.module[f].results) types.push_back(r.type);
+    const OpId o =
+        c_.importer.appendOp("call", wholes, c_.importer.placeOf(c_.op.loc), types, c_.op.nameRange);
+    if (!o.valid()) return false;
+    c_.module[o].callee = c_.module[f].name;
+    for (size_t r = 0; r < types.size(); ++r)
+      if (!takeApart(c_.module.result(o, static_cast<uint32_t>(r)), c_.module[f].results[r].sharding,
+                     r < text->resultAttrs.size() ? &text->resultAttrs[r] : nullptr, r, types.size()))
+        return false;
+    return true;
+  }
+
+private:
+  // [[@f, @f]] or [[@f], [@f]]: one function, once for each device.
+  bool readPrograms() {
+    const MlirAttr* programs = c_.attr("programs");
+    if (!programs) return c_.fail("needs its programs");
+    for (const MlirAttr& row : programs->list)
+      for (const MlirAttr& f : row.list) {
+        if (f.kind != MlirAttr::SymbolRef || (devices_ > 0 && f.text != name_))
+          return c_.failAttr("programs", "are not one function for all devices");
+        name_ = f.text;
+        ++devices_;
+      }
+    return devices_ > 0 || c_.failAttr("programs", "name no function");
+  }
+
+  // By place of the mesh that the attributes' sharding names: which device stands there.
+  Index order(const std::vector<MlirNamedAttr>* attrs) {
+    Index order = attrs ? c_.importer.shardy.devicesOf(*attrs) : Index();
+    for (int64_t d = static_cast<int64_t>(order.size()); d < devices_; ++d) order.push_back(d);
+    return order;
+  }
+
+  bool fits(const Pieces& p) {
+    if (!p.mesh || p.mesh->numDevices() == devices_) return true;
+    return c_.fail("runs on " + std::to_string(devices_) + " devices a function of a mesh of " +
+                   std::to_string(p.mesh->numDevices()));
+  }
+
+  ValueId whole(size_t k, size_t args, ValueId parameter, const std::vector<MlirNamedAttr>& attrs) {
+    const std::vector<int64_t> shape = c_.shapeOf(parameter);
+    const ShardingId sharding = c_.module[parameter].sharding;
+    const Pieces p = piecesOf(c_.module, sharding, shape.size(), devices_);
+    if (!fits(p)) return {};
+    const Index devices = order(&attrs);
+    std::map<Index, ValueId> pieces;
+    for (size_t place = 0; place < p.of.size(); ++place) {
+      const ValueId v = c_.operand(static_cast<size_t>(devices[place]) * args + k);
+      if (!v.valid()) return {};
+      pieces.emplace(p.of[place], v);
+    }
+    ValueId all = join(c_, std::move(pieces));
+    if (c_.shapeOf(all) != shape) { // pieces of a dim that does not divide are as long as the longest
+      const std::vector<int64_t> made = c_.shapeOf(all);
+      bool covers = made.size() == shape.size();
+      for (size_t d = 0; covers && d < shape.size(); ++d) covers = made[d] >= shape[d];
+      if (!covers) {
+        c_.fail("hands over pieces that do not make argument " + std::to_string(k) + " of @" +
+                std::string(name_));
+        return {};
+      }
+      all = pieceAt(c_, all, Index(shape.size(), 0), shape);
+    }
+    return all;
+  }
+
+  bool takeApart(ValueId v, ShardingId sharding, const std::vector<MlirNamedAttr>* attrs, size_t r,
+                 size_t results) {
+    const Pieces p = piecesOf(c_.module, sharding, c_.shapeOf(v).size(), devices_);
+    if (!fits(p)) return false;
+    const Index devices = order(attrs);
+    for (size_t place = 0; place < p.of.size(); ++place) {
+      const size_t at = static_cast<size_t>(devices[place]) * results + r;
+      const std::vector<int64_t> length = c_.resultShape(at), shape = c_.shapeOf(v);
+      bool good = length.size() == shape.size();
+      for (size_t d = 0; good && d < shape.size(); ++d)
+        good = length[d] >= 0 && length[d] * p.counts[d] >= shape[d] && length[d] <= shape[d] + p.counts[d];
+      if (!good) return c_.fail("has a result that is no piece of what @" + std::string(name_) + " gives");
+      if (!c_.give(at, pieceAt(c_, v, p.of[place], length))) return false;
+    }
+    return true;
+  }
+
+  HloContext& c_;
+  std::string_view name_;
+  int64_t devices_ = 0;
+};
+
+bool runParallel(HloContext& c) { return ParallelRun(c).run(); }
+
+const HloRow kRows[] = {{"interpreter.run_parallel", runParallel}};
+
+} // namespace
+
+std::span<const HloRow> hloParallelRows() { return kRows; }
+
+} // namespace dtc
