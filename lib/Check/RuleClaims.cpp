@@ -75,7 +75,7 @@ private:
   }
   static bool has(const TensorMap& map, int factor) {
     return std::any_of(map.dims.begin(), map.dims.end(), [&](const DimMap& d) {
-      return std::any_of(d.terms.begin(), d.terms.end(), [&](const Term& t) { return t.factor == factor; });
+      return std::ranges::any_of(d.sharded(), [&](const Term& t) { return t.factor == factor; });
     });
   }
   // All operands that have the factor are cut along it, the others replicated; but for joins.

@@ -1,5 +1,6 @@
 // Every combination of placements of every op: what holds against what the record claims.
 #include "dtc/Check/RuleProver.h"
+#include "CutTrial.h"
 #include "RuleClaims.h"
 #include "dtc/IR/Homomorphism.h"
 #include <algorithm>
@@ -74,6 +75,7 @@ public:
 private:
   void sample(OpSample& s) {
     if (s.module[s.op].numResults == 0) return;
+    proveCuts(s, report_);
     const TrialMesh meshes[] = {addTrialMesh(s.module, 2), addTrialMesh(s.module, 3)};
     std::vector<std::vector<Placement>> choices;
     for (size_t i = 0; i < s.module[s.func].args.size(); ++i) choices.push_back(choicesOf(s, i));

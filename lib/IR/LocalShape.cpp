@@ -2,6 +2,7 @@
 
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Support/Checked.h"
+#include "dtc/Support/Result.h"
 
 namespace dtc {
 namespace {
@@ -75,6 +76,51 @@ std::optional<int64_t> largestBytes(const Module& m, TypeId type, const Mesh& me
   auto shape = largestShape(m, type, mesh);
   auto count = shape ? checkedProduct(*shape) : std::nullopt;
   return count ? checkedMul(*count, dtypeBytes(m.types[type].dtype)) : std::nullopt;
+}
+
+static AttrId listAttr(Module& m, std::vector<AttrId> elements) {
+  Attr a;
+  a.kind = Attr::List;
+  a.list = std::move(elements);
+  return m.attrs.intern(std::move(a));
+}
+
+AttrId axesAttr(Module& m, std::span<const AxisRef> axes) {
+  std::vector<AttrId> list;
+  for (const AxisRef& axis : axes) {
+    Attr a;
+    a.kind = axis.whole() ? Attr::Word : Attr::Axis;
+    if (axis.whole())
+      a.text = axis.name;
+    else
+      a.axis = axis;
+    list.push_back(m.attrs.intern(std::move(a)));
+  }
+  return listAttr(m, std::move(list));
+}
+
+AttrId sizeAttr(Module& m, Dim d) {
+  if (d.isStatic()) return m.attrs.integer(d.value());
+  Attr a;
+  a.kind = Attr::Size;
+  a.dim = d;
+  return m.attrs.intern(std::move(a));
+}
+
+AttrId sizesAttr(Module& m, std::span<const Dim> dims) {
+  std::vector<AttrId> list;
+  for (Dim d : dims) list.push_back(sizeAttr(m, d));
+  return listAttr(m, std::move(list));
+}
+
+TypeId localTypeOf(Module& m, TypeId global, const Sharding& s) {
+  Type t = m.types[global];
+  for (size_t d = 0; d < t.rank(); ++d) {
+    auto dim = localDim(s.dims[d], m.shardings.mesh(s.mesh), t.dims[d], m.dims);
+    DTC_CHECK(dim, "a strided sharding does not divide its dim");
+    t.dims[d] = *dim;
+  }
+  return m.types.intern(std::move(t));
 }
 
 } // namespace dtc

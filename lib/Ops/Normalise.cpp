@@ -1,5 +1,6 @@
 // softmax log_softmax layer_norm rms_norm cross_entropy: rows in several passes. Arithmetic in f64 here, in the accumulation
 // dtype of the kernels; the normalised dims are whole.
+#include "Merge.h"
 #include "ShapeParts.h"
 
 #include <algorithm>
@@ -56,7 +57,7 @@ bool softmaxRule(const OpQuery& q, Rule& rule) {
   auto dims = q.dimsAttr("dims", q.type(0).rank());
   if (!dims) return false;
   addOperandFactors(q, 0, rule);
-  for (int64_t d : *dims) rule.factors[static_cast<size_t>(d)].kind = FactorKind::Whole;
+  for (int64_t d : *dims) rule.factors[static_cast<size_t>(d)].kind = FactorKind::Merge;
   rule.results.push_back(rule.operands[0]);
   return true;
 }
@@ -348,6 +349,7 @@ OpRecord softmaxOp(const char* name, const char* summary) {
   r.samples = "T[5, 3] {dims = [1]}\nT[5, 3] {dims = [0]}\nT[2, 3, 4] {dims = [1, 2]}";
   r.eval = softmaxEval;
   r.decompose = softmaxDecompose;
+  r.cut = cutSoftmax;
   r.gradFn = softmaxGrad;
   return r;
 }

@@ -1,4 +1,5 @@
 // One value out of many.
+#include "Merge.h"
 #include "ReduceParts.h"
 #include "dtc/IR/Element.h"
 #include "dtc/Ops/Scalar.h"
@@ -302,6 +303,7 @@ void addSums(OpRegistry& ops) {
   logsumexp.eval = logsumexpEval;
   logsumexp.gradFn = logsumexpGrad;
   logsumexp.decompose = logsumexpDecompose;
+  logsumexp.cut = cutLogsumexp;
   logsumexp.lowering = Lowering::Rows;
   logsumexp.flopsPerPoint = 4;
   ops.add(std::move(logsumexp));

@@ -122,7 +122,7 @@ public:
     for (size_t d = 0; d < dims.size(); ++d) {
       const DimMap& map = t.map->dims[d];
       if (isOwn(map)) continue;
-      const size_t end = next + map.terms.size();
+      const size_t end = next + map.sharded().size();
       if (!dims[d].strided())
         dims[d].parts = p.cuts[next].strided.empty() ? partsOf(p, next, end) : p.cuts[next].strided;
       next = end;
@@ -131,7 +131,7 @@ public:
   }
 
 private:
-  static bool isOwn(const DimMap& map) { return map.form == DimMap::Affine || map.terms.empty(); }
+  static bool isOwn(const DimMap& map) { return map.sharded().empty(); }
 
   void projectDim(const DimMap& map, const DimSharding& sharding, Projected& out) const {
     if (isOwn(map)) {
@@ -145,12 +145,13 @@ private:
       rest.push_back(sharding.parts[taken].axis);
     const bool strided = taken < sharding.parts.size();
     bool blocked = false;
-    for (size_t i = 0; i < map.terms.size(); ++i) {
+    const std::span<const Term> terms = map.sharded();
+    for (size_t i = 0; i < terms.size(); ++i) {
       FactorCut cut;
       cut.plain = map.plain();
       if (cut.plain && strided) cut.strided = sharding.parts;
-      cut.factor = map.terms[i].factor;
-      cut.minorMost = i + 1 == map.terms.size();
+      cut.factor = terms[i].factor;
+      cut.minorMost = i + 1 == terms.size();
       cut.closed = blocked || strided || !sharding.open;
       if (!blocked) fill(cut, rest);
       blocked = blocked || !cut.overflow.empty();

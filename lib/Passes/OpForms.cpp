@@ -113,22 +113,64 @@ private:
         it->weight += bytes;
       }
     }
-    for (auto& list : candidates_) {
+    addSwaps();
+    for (size_t f = 0; f < candidates_.size(); ++f) {
+      auto& list = candidates_[f];
       std::sort(list.begin(), list.end(), [](auto& a, auto& b) {
         return a.weight != b.weight ? a.weight > b.weight : a.order < b.order;
       });
       // Uncut is always possible: it is what is left where two factors want one axis.
       if (std::none_of(list.begin(), list.end(), [](auto& c) { return c.parts.empty(); })) list.push_back({});
-      if (list.size() == 2 && list[1].parts.empty() && list[1].weight == 0 && onlyUser(list[0].parts, list))
+      if (!rel_.rule.factors[f].communicates() && list.size() == 2 && list[1].parts.empty() &&
+          list[1].weight == 0 && onlyUser(list[0].parts, list))
         list.resize(1);
       while (list.size() > 1 && combinations_ * list.size() > kMaxCombinations) list.pop_back();
       combinations_ *= list.size();
     }
   }
 
-  // A piece in blocks has no one offset to tell the op.
+  // Where the op would gather a dim, or communicate along it, its axes may go to another dim, that the op leaves alone, and
+  // back: an all_to_all moves a small part of what a gather does (sharding.md §2, swap). Tried is the largest such dim.
+  void addSwaps() {
+    if (!rel_.op.valid()) return;
+    PartList parts;
+    for (size_t t = 0; t < rel_.tensors.size() && parts.empty(); ++t) {
+      if (rel_.tensors[t] == kNoVar) continue;
+      for (const FactorEntry& e : projections_[t].entries) {
+        const Factor& f = rel_.rule.factors[e.factor];
+        if (f.communicates() || f.kind == FactorKind::Whole) parts = e.parts;
+        if (!parts.empty()) break;
+      }
+      if (parts.empty() && !projections_[t].overflow.empty()) parts = projections_[t].overflow.front().second;
+    }
+    for (const DimPart& p : parts)
+      if (!p.isAxis()) return;
+    if (parts.empty()) return;
+    const size_t numOperands = rel_.rule.operands.size();
+    int best = -1;
+    int64_t bestSize = partsProduct(parts, *mesh_) - 1; // pieces that are not empty
+    for (size_t f = 0; f < rel_.rule.factors.size(); ++f) {
+      const Dim size = rel_.rule.factors[f].size;
+      if (rel_.rule.factors[f].kind != FactorKind::Pass || !size.isStatic() || size.value() <= bestSize)
+        continue;
+      bool inOperand = false, inAllResults = true;
+      for (size_t t = 0; t < rel_.tensors.size(); ++t) {
+        if (rel_.tensors[t] == kNoVar) continue;
+        const FactorEntry* e = projections_[t].find(static_cast<uint16_t>(f));
+        (t < numOperands ? inOperand : inAllResults) = t < numOperands ? inOperand || e : inAllResults && e;
+      }
+      if (inOperand && inAllResults) best = static_cast<int>(f), bestSize = size.value();
+    }
+    if (best < 0) return;
+    auto& list = candidates_[static_cast<size_t>(best)];
+    if (std::none_of(list.begin(), list.end(), [&](auto& c) { return c.parts == parts; }))
+      list.push_back({parts, 0, list.size()});
+  }
+
+  // A piece in blocks has no one offset to tell the op, and no neighbours to hear from.
   PartList usable(const FactorEntry& e) const {
-    if (!rel_.rule.factors[e.factor].needsOffset()) return e.parts;
+    const Factor& f = rel_.rule.factors[e.factor];
+    if (!f.needsOffset() && !f.communicates()) return e.parts;
     auto blocks = std::find_if(e.parts.begin(), e.parts.end(), [](const DimPart& p) { return !p.isAxis(); });
     return {e.parts.begin(), blocks};
   }
@@ -186,12 +228,24 @@ private:
       for (const DimSharding& d : wanted.dims) local /= static_cast<double>(partsProduct(d.parts, *mesh_));
       touched += local;
     }
+    if (rel_.op.valid() && communicates(rel_.rule, factors)) {
+      const CutPrice own = s_.cutPrograms.price(rel_.op, rel_.rule, factors, meshId());
+      if (!own.possible) return {INT64_MAX, 0};
+      cost.moved += own.bytes;
+      seconds += own.seconds;
+    }
     cost.price = cost.moved;
     if (!pricing_.machine) return cost;
     if (rel_.op.valid())
       seconds += std::max(touched / pricing_.machine->memoryBytesPerSecond, workSeconds(factors));
     cost.price = static_cast<int64_t>(std::min(seconds * 1e12, 1e18));
     return cost;
+  }
+
+  MeshId meshId() const {
+    for (VarId v : rel_.tensors)
+      if (v != kNoVar) return s_.vars[v].mesh;
+    return {};
   }
 
   double messageSeconds(int64_t bytes) const {

@@ -1,6 +1,7 @@
 #include "dtc/Passes/Partition.h"
 #include "PartitionReshard.h"
 #include "ReduceDType.h"
+#include "dtc/IR/CutOp.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Passes/Clone.h"
 #include "dtc/Sharding/Projection.h"
@@ -21,6 +22,19 @@ constexpr DiagKind kStridedPlace{
     "partition-strided-place",
     "'{0}' counts along a dim that is cut into blocks ({1}): put `shard` with a plain cut on "
     "its result"};
+
+constexpr DiagKind kCutUnknown{
+    "partition-cut",
+    "'{0}' cannot run on pieces cut so: put `shard` on its operands, with the dim that it works along whole"};
+
+// What stands on the op and goes to all that it becomes.
+AttrList commonAttrs(const Module& m, OpId o) {
+  AttrList out;
+  for (const NamedAttr& a : m[o].attrs)
+    for (std::string_view name : {"stage", "name", "loc"})
+      if (m.strings[a.name] == name) out.push_back(a);
+  return out;
+}
 
 class Partitioner {
 public:
@@ -125,6 +139,8 @@ private:
     if (rec.regions != RegionKind::None || rec.isCall) {
       for (uint32_t r = 0; r < m_[o].numRegions; ++r)
         if (rec.regions != RegionKind::Fused && !partitionRegion(m_.region(o, r))) return false;
+    } else if (cutFactorsOf(o, before)) {
+      return cutOp(o, before, b);
     } else if (!localiseOp(o, before, b)) {
       return false;
     }
@@ -184,31 +200,74 @@ private:
     return true;
   }
 
+  // The op's types as they were.
+  struct Whole {
+    std::vector<TypeId> operands, results;
+    OpQuery query;
+  };
+  Whole wholeOf(OpId o, std::span<const ValueId> before) {
+    Whole whole;
+    for (ValueId v : before) whole.operands.push_back(globalType_[v.index]);
+    for (uint32_t r = 0; r < m_[o].numResults; ++r)
+      whole.results.push_back(globalType_[m_.result(o, r).index]);
+    OpQuery& q = whole.query;
+    q.module = &m_;
+    q.record = &m_.record(o);
+    q.operandTypes = whole.operands;
+    q.operands = before;
+    q.attrs = &m_[o].attrs;
+    q.writtenTypes = whole.results;
+    q.loc = m_[o].loc;
+    q.diags = &diags_;
+    q.mesh = mesh_;
+    return whole;
+  }
+
+  // Is a factor that the op communicates along cut? Then rule_ and cuts_ say how.
+  bool cutFactorsOf(OpId o, std::span<const ValueId> before) {
+    if (!m_.record(o).cut) return false;
+    const Whole whole = wholeOf(o, before);
+    rule_ = {};
+    if (!ruleOf(whole.query, rule_)) return false;
+    cuts_.assign(rule_.factors.size(), {});
+    for (uint16_t f = 0; f < cuts_.size(); ++f) cuts_[f] = cutOf(rule_, f, o, before);
+    return communicates(rule_, cuts_);
+  }
+
+  // The op becomes its local program.
+  bool cutOp(OpId o, std::span<const ValueId> before, Builder& b) {
+    const Whole whole = wholeOf(o, before);
+    const auto cuts = cutFactors(rule_, cuts_, m_.shardings.mesh(mesh_));
+    std::vector<TypeId> types;
+    for (uint32_t r = 0; r < m_[o].numResults; ++r)
+      types.push_back(localTypeOf(m_, whole.results[r], shardingOf(sharding_[m_.result(o, r).index])));
+    std::vector<ValueId> results;
+    const std::vector<ValueId> operands(m_.operands(o).begin(), m_.operands(o).end());
+    b.common = commonAttrs(m_, o);
+    CutOp cut(b, whole.query, rule_, operands, types, cuts.value_or(std::vector<CutFactor>(cuts_.size())));
+    if (!cuts || !writeCut(cut, results)) {
+      diags_.error(kCutUnknown, m_[o].loc, whole.query.record->name);
+      return false;
+    }
+    b.common.clear();
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) replace(m_.result(o, r), results[r]);
+    return true;
+  }
+
   // Attributes that carry sizes, and the offsets of pieces that the op counts along.
   bool localiseOp(OpId o, std::span<const ValueId> before, Builder& b) {
     const OpRecord& rec = m_.record(o);
     if (!rec.localise && rec.offsetOperand < 0) return true;
-    std::vector<TypeId> globals, globalResults, locals, localResults;
-    for (ValueId v : before) globals.push_back(globalType_[v.index]);
+    std::vector<TypeId> locals, localResults;
+    Whole whole = wholeOf(o, before);
     for (ValueId v : m_.operands(o)) locals.push_back(m_[v].type);
     for (uint32_t r = 0; r < m_[o].numResults; ++r) {
-      const ValueId v = m_.result(o, r);
-      globalResults.push_back(globalType_[v.index]);
-      localResults.push_back(sharding_[v.index]
-                                 ? localTypeOf(m_, globalResults.back(), shardingOf(sharding_[v.index]))
-                                 : globalResults.back());
+      const ShardingId s = sharding_[m_.result(o, r).index];
+      localResults.push_back(s ? localTypeOf(m_, whole.results[r], shardingOf(s)) : whole.results[r]);
     }
     const AttrList written = m_[o].attrs;
-    OpQuery q;
-    q.module = &m_;
-    q.record = &rec;
-    q.operandTypes = globals;
-    q.operands = before;
-    q.attrs = &written;
-    q.writtenTypes = globalResults;
-    q.loc = m_[o].loc;
-    q.diags = &diags_;
-    q.mesh = mesh_;
+    whole.query.attrs = &written;
+    const OpQuery& q = whole.query;
     if (rec.localise) {
       AttrList attrs = written;
       rec.localise(q, locals, localResults, attrs);
@@ -309,6 +368,8 @@ private:
   std::vector<ShardingId> sharding_; // likewise
   ValueMap map_;
   ReshardPlans plans_;
+  Rule rule_;                  // of the op at hand, where it communicates inside itself …
+  std::vector<PartList> cuts_; // … and how its factors are cut
   FuncId func_;
   MeshId mesh_;
 };

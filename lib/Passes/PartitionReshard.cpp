@@ -54,44 +54,6 @@ StepView viewOf(Module& m, TypeId type, const ReshardStep& step) {
 
 } // namespace
 
-AttrId axesAttr(Module& m, std::span<const AxisRef> axes) {
-  std::vector<AttrId> list;
-  for (const AxisRef& axis : axes) {
-    Attr a;
-    a.kind = axis.whole() ? Attr::Word : Attr::Axis;
-    if (axis.whole())
-      a.text = axis.name;
-    else
-      a.axis = axis;
-    list.push_back(m.attrs.intern(std::move(a)));
-  }
-  return listAttr(m, std::move(list));
-}
-
-AttrId sizeAttr(Module& m, Dim d) {
-  if (d.isStatic()) return m.attrs.integer(d.value());
-  Attr a;
-  a.kind = Attr::Size;
-  a.dim = d;
-  return m.attrs.intern(std::move(a));
-}
-
-AttrId sizesAttr(Module& m, std::span<const Dim> dims) {
-  std::vector<AttrId> list;
-  for (Dim d : dims) list.push_back(sizeAttr(m, d));
-  return listAttr(m, std::move(list));
-}
-
-TypeId localTypeOf(Module& m, TypeId global, const Sharding& s) {
-  Type t = m.types[global];
-  for (size_t d = 0; d < t.rank(); ++d) {
-    auto dim = localDim(s.dims[d], m.shardings.mesh(s.mesh), t.dims[d], m.dims);
-    DTC_CHECK(dim, "a strided sharding does not divide its dim");
-    t.dims[d] = *dim;
-  }
-  return m.types.intern(std::move(t));
-}
-
 const ReshardPlan& ReshardPlans::plan(TypeId global, ShardingId from, ShardingId to) {
   auto [entry, isNew] = plans_.try_emplace({global, from, to});
   if (!isNew) return entry->second;

@@ -1,16 +1,11 @@
 #pragma once
 // One change of sharding as ops of the local program.
 #include "dtc/IR/Builder.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Sharding/Reshard.h"
 #include <unordered_map>
 
 namespace dtc {
-
-// The local type of a piece (ir.md §2.3); the sharding is closed and valid on the type.
-[[nodiscard]] TypeId localTypeOf(Module&, TypeId global, const Sharding&);
-[[nodiscard]] AttrId axesAttr(Module&, std::span<const AxisRef>);
-[[nodiscard]] AttrId sizesAttr(Module&, std::span<const Dim>);
-[[nodiscard]] AttrId sizeAttr(Module&, Dim);
 
 // The plans of a module's changes of sharding, each made once: a program has few different ones, however long it is.
 class ReshardPlans {

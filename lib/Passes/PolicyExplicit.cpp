@@ -59,7 +59,7 @@ private:
     for (const auto* maps : {&rel_.rule.results, &rel_.rule.operands})
       for (const TensorMap& map : *maps)
         for (size_t d = 0; d < map.dims.size(); ++d)
-          for (const Term& term : map.dims[d].terms)
+          for (const Term& term : map.dims[d].sharded())
             if (term.factor == factor) return "dim " + std::to_string(d);
     return "a dim";
   }

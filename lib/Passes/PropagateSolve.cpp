@@ -27,7 +27,7 @@ static const TensorMap& mapOf(const Rule& rule, size_t tensor) {
 static bool cutsFactor(const Rule& rule, size_t tensor, uint16_t factor, const ShardingVar& var) {
   const TensorMap& map = mapOf(rule, tensor);
   for (size_t d = 0; d < map.dims.size(); ++d)
-    for (const Term& t : map.dims[d].terms)
+    for (const Term& t : map.dims[d].sharded())
       if (t.factor == factor && var.dims[d].cut()) return true;
   return false;
 }
@@ -43,7 +43,7 @@ void PropagationState::recordReasons(const Relation& rel, const MovedTensor& mov
     reason.dim = d;
     reason.parts = moved.dims[d].parts;
     reason.via = rel.op;
-    for (const Term& term : mapOf(rule, moved.tensor).dims[d].terms)
+    for (const Term& term : mapOf(rule, moved.tensor).dims[d].sharded())
       for (size_t t = 0; t < rel.tensors.size() && !reason.from.valid(); ++t) {
         if (t == moved.tensor || rel.tensors[t] == kNoVar) continue;
         if (!cutsFactor(rule, t, term.factor, vars[rel.tensors[t]])) continue;

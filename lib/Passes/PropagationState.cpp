@@ -276,6 +276,8 @@ bool PropagationState::buildRuled(OpId o) {
   rel.op = o;
   OpQuery q = queryOf(m, o, diags);
   if (!ruleOf(q, rel.rule)) return false;
+  for (Factor& f : rel.rule.factors)
+    if (f.communicates() && !rec.cut) f.kind = FactorKind::Whole;
   if (rec.follow) {
     rel.follow.emplace();
     if (!rec.follow(q, *rel.follow)) return false;

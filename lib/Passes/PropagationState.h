@@ -3,6 +3,7 @@
 // them. Private to lib/Passes.
 #include "FactorMoves.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/Passes/CutProgram.h"
 #include "dtc/Passes/Propagate.h"
 #include <deque>
 
@@ -50,7 +51,7 @@ struct Relation {
 class PropagationState {
 public:
   PropagationState(Module& m, Diagnostics& diags, PropagationReport& report)
-      : m(m), diags(diags), report(report), uses_(m) {}
+      : m(m), diags(diags), report(report), cutPrograms(m), uses_(m) {}
 
   Module& m;
   Diagnostics& diags;
@@ -59,6 +60,7 @@ public:
   std::vector<ShardingVar> vars;
   std::vector<Relation> relations;
   std::vector<uint32_t> relationOf; // by op; ~0u where an op has none
+  mutable CutPrograms cutPrograms;  // a memo
 
   std::vector<std::vector<VarId>> resultVars; // by function: one per result
 

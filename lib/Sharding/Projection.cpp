@@ -117,18 +117,19 @@ static bool takeParts(FactorEntry& entry, int64_t size, PartList& rest, const Me
 
 static void projectDim(const DimMap& map, uint16_t dim, const Rule& rule, const DimSharding& sharding,
                        const Mesh& mesh, TensorProjection& out) {
-  if (map.form == DimMap::Affine || map.terms.empty()) {
+  const std::span<const Term> terms = map.sharded();
+  if (terms.empty()) {
     if (sharding.cut()) out.overflow.push_back({dim, sharding.parts});
     return;
   }
   PartList rest = sharding.parts;
   bool blocked = false;
   size_t first = out.entries.size();
-  for (size_t i = 0; i < map.terms.size(); ++i) {
+  for (size_t i = 0; i < terms.size(); ++i) {
     FactorEntry& e = out.entries.emplace_back();
-    e.factor = map.terms[i].factor;
+    e.factor = terms[i].factor;
     e.dim = dim;
-    e.minorMost = i + 1 == map.terms.size();
+    e.minorMost = i + 1 == terms.size();
     const Dim size = rule.factors[e.factor].size;
     if (!blocked && !rest.empty()) {
       if (e.minorMost || size.isStatic()) {
@@ -165,17 +166,16 @@ std::optional<std::vector<DimSharding>> unprojectDims(const TensorMap& map, cons
                                                       std::span<const PartList> perFactor, const Mesh& mesh) {
   std::vector<DimSharding> out(map.dims.size());
   for (size_t d = 0; d < map.dims.size(); ++d) {
-    const DimMap& m = map.dims[d];
-    if (m.form == DimMap::Affine) continue;
+    const std::span<const Term> terms = map.dims[d].sharded();
     PartList& parts = out[d].parts;
-    for (size_t i = 0; i < m.terms.size(); ++i) {
-      const PartList& mine = perFactor[m.terms[i].factor];
+    for (size_t i = 0; i < terms.size(); ++i) {
+      const PartList& mine = perFactor[terms[i].factor];
       parts.insert(parts.end(), mine.begin(), mine.end());
       bool minorCut = false;
-      for (size_t j = i + 1; j < m.terms.size(); ++j)
-        minorCut = minorCut || !perFactor[m.terms[j].factor].empty();
-      const Dim size = rule.factors[m.terms[i].factor].size;
-      bool minorMost = i + 1 == m.terms.size();
+      for (size_t j = i + 1; j < terms.size(); ++j)
+        minorCut = minorCut || !perFactor[terms[j].factor].empty();
+      const Dim size = rule.factors[terms[i].factor].size;
+      bool minorMost = i + 1 == terms.size();
       if (minorMost || (mine.empty() && !minorCut)) continue;
       if (!size.isStatic()) return std::nullopt;
       int64_t product = partsProduct(mine, mesh);
@@ -186,7 +186,7 @@ std::optional<std::vector<DimSharding>> unprojectDims(const TensorMap& map, cons
     // A strided list must divide the dim (Sharding.h, localDim).
     if (out[d].strided()) {
       int64_t size = 1;
-      for (const Term& t : m.terms) {
+      for (const Term& t : terms) {
         const Dim factor = rule.factors[t.factor].size;
         if (!factor.isStatic()) return std::nullopt;
         size *= factor.value();

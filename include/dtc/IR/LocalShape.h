@@ -24,4 +24,11 @@ namespace dtc {
 // The bytes of that shape; nothing also where they pass 2^63-1.
 [[nodiscard]] std::optional<int64_t> largestBytes(const Module& m, TypeId type, const Mesh& mesh);
 
+// The local type of a piece (ir.md §2.3); the sharding is closed and valid on the type.
+[[nodiscard]] TypeId localTypeOf(Module&, TypeId global, const Sharding&);
+// Attributes of local text: a list of axes, of sizes, one size.
+[[nodiscard]] AttrId axesAttr(Module&, std::span<const AxisRef>);
+[[nodiscard]] AttrId sizesAttr(Module&, std::span<const Dim>);
+[[nodiscard]] AttrId sizeAttr(Module&, Dim);
+
 } // namespace dtc

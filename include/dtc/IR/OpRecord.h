@@ -10,6 +10,7 @@
 namespace dtc {
 
 class Builder;
+class CutOp;          // include/dtc/IR/CutOp.h
 class ElementBuilder; // include/dtc/IR/Element.h
 class Tensor;         // include/dtc/Support/Tensor.h: a dense host tensor
 
@@ -207,6 +208,10 @@ struct OpRecord {
   // The operand that takes the offset of the piece of the rule's first factor with needsOffset() (i32[], optional, default
   // 0), the others following in the rule's order of such factors. -1: none (or the offset comes with the data).
   int offsetOperand = -1;
+  // How the op is done where a factor of a communicating kind is cut (CutOp.h): appends the local program to `op.b` and gives
+  // its results. False where it has none for these cuts (what is cut is then gathered first). An op without it has its
+  // communicating factors gathered first.
+  bool (*cut)(CutOp& op, std::vector<ValueId>& results) = nullptr;
   // The definition of right, where rule + scalar do not say it. Exact semantics in f64 (R64) or rounded: see Eval.
   bool (*eval)(const OpQuery&, std::span<const Tensor* const> operands,
                std::span<Tensor* const> results) = nullptr;

@@ -29,6 +29,10 @@ struct Factor {
   // Reduce factor whose op looks its elements up by number (embedding's vocabulary).
   bool placed = false;
   [[nodiscard]] bool needsOffset() const { return placed || kind == FactorKind::Place; }
+  // Where it is cut, the op communicates inside itself (OpRecord::cut).
+  [[nodiscard]] bool communicates() const {
+    return kind >= FactorKind::Permute && kind <= FactorKind::Exchange;
+  }
 };
 
 // coordinate contribution: stride * factor's coordinate.
@@ -47,6 +51,14 @@ struct DimMap {
   enum Form : uint8_t { Compound, Affine, Free } form = Compound;
   SmallVector<Term, 2> terms;
   int64_t offset = 0;
+  // What stands for an Affine or Free dim in shardings, where it may be cut: the factor of a communicating kind as whose piece
+  // the dim is cut, each tensor by its own size (of a window's input dim the output's, of what concat joins the result's).
+  SmallVector<Term, 1> cutAs = {};
+  // The factors that shardings of the dim speak of, major to minor; none: it is gathered first.
+  [[nodiscard]] std::span<const Term> sharded() const {
+    if (!cutAs.empty()) return {cutAs.data(), cutAs.size()};
+    return form == Affine ? std::span<const Term>() : std::span<const Term>(terms.data(), terms.size());
+  }
   [[nodiscard]] bool plain() const { return form == Compound && terms.size() == 1; }
 };
 

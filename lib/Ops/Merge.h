@@ -1,0 +1,21 @@
+#pragma once
+// OpRecord::cut of ops that merge summaries of pieces (sharding.md §2): each device sums its piece up in a few numbers a row, the
+// summaries are put together, and the rest is local again.
+#include "dtc/IR/CutOp.h"
+
+namespace dtc {
+
+// Row by row over `dims` (which stay, with size 1) of a piece x, in the accumulation dtype: the greatest element of the whole
+// row (0 where it is -inf: what exponentials are shifted by), and the sum of exp(x - shift) over the whole row. A piece that is
+// empty or all -inf adds 0. One collective, or two where they move less.
+struct ExponentialSum {
+  ValueId shift, sum;
+};
+// What becomes of a row with +inf: NaN (softmax), or inf (logsumexp).
+enum class WhereInfinite : uint8_t { IsNaN, IsInfinite };
+[[nodiscard]] ExponentialSum sumExponentials(CutOp&, ValueId x, std::span<const int64_t> dims, WhereInfinite);
+
+[[nodiscard]] bool cutSoftmax(CutOp&, std::vector<ValueId>& results); // softmax, log_softmax
+[[nodiscard]] bool cutLogsumexp(CutOp&, std::vector<ValueId>& results);
+
+} // namespace dtc

@@ -1,0 +1,241 @@
+#include "dtc/Passes/CutProgram.h"
+#include "Collectives.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/Sharding/Projection.h"
+#include "dtc/Sharding/Reshard.h"
+#include <algorithm>
+#include <cmath>
+
+namespace dtc {
+
+namespace {
+
+constexpr double kNominalSize = 128; // of a symbolic dim
+constexpr double kNominalTrips = 32; // of a loop whose bounds do not say
+
+// m's tables without its functions.
+Module tablesOf(const Module& m) {
+  Module out(*m.registry);
+  out.strings = m.strings;
+  out.dims = m.dims;
+  out.shardings = m.shardings;
+  out.types = m.types;
+  out.attrs = m.attrs;
+  return out;
+}
+
+class ProgramWriter {
+public:
+  ProgramWriter(const Module& from, OpId op, const Rule& rule, std::span<const PartList> factors, MeshId mesh)
+      : from_(from), op_(op), rule_(rule), factors_(factors), mesh_(mesh), program_{tablesOf(from), {}},
+        m_(program_.module) {}
+
+  CutProgram write() {
+    makeFunction();
+    std::vector<OpId> out;
+    Builder b(m_, body_, out, diags_);
+    b.mesh = mesh_;
+    auto cuts = cutFactors(rule_, factors_, m_.shardings.mesh(mesh_));
+    if (!cuts || !addOperands() || !addResults()) return std::move(program_);
+    OpQuery whole;
+    whole.module = &m_;
+    whole.record = &from_.record(op_);
+    whole.operandTypes = operandTypes_;
+    whole.operands = operands_;
+    whole.attrs = &from_[op_].attrs;
+    whole.writtenTypes = wholeTypes_;
+    whole.diags = &diags_;
+    CutOp cut(b, whole, rule_, operands_, resultTypes_, *cuts);
+    std::vector<ValueId> results;
+    program_.written = writeCut(cut, results);
+    if (!program_.written) return std::move(program_);
+    m_[body_].ops = std::move(out);
+    m_[body_].yields = std::move(results);
+    return std::move(program_);
+  }
+
+private:
+  void makeFunction() {
+    program_.func = FuncId(0);
+    body_ = m_.makeBlock();
+    Function f;
+    f.name = m_.strings.intern("cut");
+    f.spmd = true;
+    f.body = body_;
+    Attr a;
+    a.kind = Attr::Symbol;
+    a.text = m_.shardings.mesh(mesh_).name;
+    f.attrs.push_back({m_.strings.intern("mesh"), m_.attrs.intern(std::move(a))});
+    m_.functions.push_back(std::move(f));
+    m_.order.push_back(program_.func);
+    m_[body_].parentFunc = program_.func;
+  }
+
+  std::optional<ShardingId> shardingOf(const TensorMap& map) {
+    auto dims = unprojectDims(map, rule_, factors_, m_.shardings.mesh(mesh_));
+    if (!dims) return std::nullopt;
+    return m_.shardings.intern({mesh_, std::move(*dims), {}, {}});
+  }
+
+  bool addOperands() {
+    for (size_t i = 0; i < from_.operands(op_).size(); ++i) {
+      const Value& v = from_[from_.operand(op_, i)];
+      const DType dtype = from_.types[v.type].dtype;
+      operandTypes_.push_back(v.type);
+      if (v.kind == ValueKind::Literal) {
+        operands_.push_back(m_.makeLiteral(v.literal, dtype));
+        continue;
+      }
+      if (v.kind == ValueKind::Symbol) {
+        operands_.push_back(m_.makeSymbol(v.symbol, dtype));
+        continue;
+      }
+      auto sharding = shardingOf(rule_.operands[i]);
+      if (!sharding) return false;
+      const ValueId arg = m_.makeBlockArg(body_, localTypeOf(m_, v.type, m_.shardings[*sharding]));
+      m_[arg].sharding = *sharding;
+      m_[program_.func].args.push_back({arg, v.type, {}});
+      operands_.push_back(arg);
+    }
+    return true;
+  }
+
+  bool addResults() {
+    for (uint32_t r = 0; r < from_[op_].numResults; ++r) {
+      auto sharding = shardingOf(rule_.results[r]);
+      if (!sharding) return false;
+      FuncResult result;
+      result.globalType = from_[from_.result(op_, r)].type;
+      result.type = localTypeOf(m_, result.globalType, m_.shardings[*sharding]);
+      result.sharding = *sharding;
+      resultTypes_.push_back(result.type);
+      wholeTypes_.push_back(result.globalType);
+      m_[program_.func].results.push_back(std::move(result));
+    }
+    return true;
+  }
+
+  const Module& from_;
+  OpId op_;
+  const Rule& rule_;
+  std::span<const PartList> factors_;
+  MeshId mesh_;
+  CutProgram program_;
+  Module& m_;
+  BlockId body_;
+  Diagnostics diags_;
+  std::vector<ValueId> operands_;
+  std::vector<TypeId> operandTypes_, resultTypes_, wholeTypes_;
+};
+
+// Adds up what a block's collectives receive.
+class Pricer {
+public:
+  Pricer(const Module& m, MeshId mesh) : m_(m), mesh_(m.shardings.mesh(mesh)), kinds_(*m.registry) {}
+
+  void block(BlockId b, double times, double& bytes, double& seconds) const {
+    for (OpId o : m_[b].ops) {
+      const OpRecord& record = m_.record(o);
+      for (uint32_t r = 0; r < m_[o].numRegions; ++r)
+        block(m_.region(o, r),
+              times *
+                  (record.regions == RegionKind::For || record.regions == RegionKind::While ? tripsOf(o) : 1),
+              bytes, seconds);
+      if (!record.isCollective() || m_[o].numOperands == 0 || !m_.attr(o, "axes").valid()) continue;
+      const CollectivePrice price = priceOfOp(o);
+      bytes += times * static_cast<double>(price.bytesReceived);
+      seconds += times * price.seconds;
+    }
+  }
+
+private:
+  double tripsOf(OpId o) const {
+    if (m_.record(o).regions != RegionKind::For) return kNominalTrips;
+    const Value &lo = m_[m_.operand(o, 0)], &hi = m_[m_.operand(o, 1)];
+    if (lo.kind != ValueKind::Literal || hi.kind != ValueKind::Literal) return kNominalTrips;
+    return static_cast<double>(std::max<int64_t>(m_.attrs[hi.literal].i - m_.attrs[lo.literal].i, 1));
+  }
+
+  int64_t bytesOf(ValueId v) const {
+    const Type& t = m_.typeOf(v);
+    double bytes = static_cast<double>(dtypeBytes(t.dtype));
+    for (Dim d : t.dims) {
+      const DimExpr e = m_.dims.expr(d);
+      double size = static_cast<double>(e.coefficient);
+      for (size_t s = 0; s < e.symbols.size(); ++s) size *= kNominalSize;
+      bytes *= std::ceil(size / static_cast<double>(mesh_.sizeOf(e.cut)));
+    }
+    return static_cast<int64_t>(std::min(bytes, 1e15));
+  }
+
+  CollectivePrice priceOfOp(OpId o) const {
+    const OpKind k = m_[o].kind;
+    const NominalMachine machine;
+    const StepKind kind = k == kinds_.allReduce       ? StepKind::AllReduce
+                          : k == kinds_.allGather     ? StepKind::AllGather
+                          : k == kinds_.reduceScatter ? StepKind::ReduceScatter
+                          : k == kinds_.allSlice      ? StepKind::AllSlice
+                          : k == kinds_.allToAll      ? StepKind::AllToAll
+                                                      : StepKind::Permute;
+    const std::vector<AxisRef> axes = axesOf(m_, o);
+    if (kind != StepKind::Permute)
+      return priceOf(kind, axes, bytesOf(m_.operand(o, 0)), bytesOf(m_.result(o)), mesh_, machine);
+    // A batch of messages is begun once.
+    int64_t received = 0;
+    if (const AttrId sends = m_.attr(o, "sends"); sends.valid()) {
+      std::map<int64_t, int64_t> byDevice;
+      for (AttrId entry : m_.attrs[sends].list) {
+        const std::vector<AttrId>& n = m_.attrs[entry].list;
+        if (m_.attrs[n[1]].i != m_.attrs[n[2]].i)
+          byDevice[m_.attrs[n[2]].i] += bytesOf(m_.operand(o, static_cast<size_t>(m_.attrs[n[0]].i)));
+      }
+      for (auto& [device, bytes] : byDevice) received = std::max(received, bytes);
+    } else {
+      received = bytesOf(m_.operand(o, 0));
+    }
+    return priceOf(kind, axes, received, received, mesh_, machine);
+  }
+
+  const Module& m_;
+  const Mesh& mesh_;
+  CollectiveKinds kinds_;
+};
+
+} // namespace
+
+CutProgram cutProgram(const Module& m, OpId op, const Rule& rule, std::span<const PartList> factors,
+                      MeshId mesh) {
+  return ProgramWriter(m, op, rule, factors, mesh).write();
+}
+
+CutPrice CutPrograms::priceOfProgram(const CutProgram& program) const {
+  if (!program.written) return {};
+  double bytes = 0, seconds = 0;
+  const Module& m = program.module;
+  Pricer(m, meshOfFunction(m, program.func)).block(m[program.func].body, 1, bytes, seconds);
+  return {true, static_cast<int64_t>(std::min(bytes, 1e17)), seconds};
+}
+
+CutPrice CutPrograms::price(OpId op, const Rule& rule, std::span<const PartList> factors, MeshId mesh) {
+  std::vector<uint64_t> key = {m_[op].kind, mesh.index};
+  for (ValueId v : m_.operands(op)) {
+    key.push_back(m_[v].type.index);
+    if (m_[v].kind == ValueKind::Literal) key.push_back(m_[v].literal.index);
+  }
+  for (uint32_t r = 0; r < m_[op].numResults; ++r) key.push_back(m_[m_.result(op, r)].type.index);
+  for (const NamedAttr& a : m_[op].attrs)
+    if (std::ranges::any_of(m_.record(op).attrs,
+                            [&](const AttrSpec& s) { return m_.strings[a.name] == s.name; }))
+      key.push_back(uint64_t{a.name.index} << 32 | a.value.index);
+  for (const PartList& list : factors) {
+    key.push_back(~list.size());
+    for (const DimPart& p : list)
+      for (int64_t n : {static_cast<int64_t>(p.axis.name.index), p.axis.pre, p.axis.size, p.blocks})
+        key.push_back(static_cast<uint64_t>(n));
+  }
+  auto [entry, isNew] = prices_.try_emplace(std::move(key));
+  if (isNew) entry->second = priceOfProgram(cutProgram(m_, op, rule, factors, mesh));
+  return entry->second;
+}
+
+} // namespace dtc
