@@ -26,9 +26,9 @@ bool meanRule(const OpQuery& q, Rule& rule) {
   return dims && reduceRuleOf(q, rule, *dims, kind, PendingKind::Sum);
 }
 
-bool wholeDimsRule(const OpQuery& q, Rule& rule) {
+bool mergeRule(const OpQuery& q, Rule& rule) {
   auto dims = q.dimsAttr("dims", q.type(0).rank());
-  return dims && reduceRuleOf(q, rule, *dims, FactorKind::Whole, PendingKind::None);
+  return dims && reduceRuleOf(q, rule, *dims, FactorKind::Merge, PendingKind::None);
 }
 
 bool argRule(const OpQuery& q, Rule& rule) {
@@ -298,7 +298,7 @@ void addSums(OpRegistry& ops) {
 
   OpRecord logsumexp = reduction("logsumexp", "log of the sum of exponentials, without overflow");
   logsumexp.operandClasses = kFloats;
-  logsumexp.rule = wholeDimsRule;
+  logsumexp.rule = mergeRule;
   logsumexp.throughNone = true;
   logsumexp.eval = logsumexpEval;
   logsumexp.gradFn = logsumexpGrad;
