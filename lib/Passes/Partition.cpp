@@ -203,6 +203,7 @@ private:
   // The op's types as they were.
   struct Whole {
     std::vector<TypeId> operands, results;
+    std::unique_ptr<AttrList> attrs; // a copy: the table of ops grows
     OpQuery query;
   };
   Whole wholeOf(OpId o, std::span<const ValueId> before) {
@@ -215,7 +216,8 @@ private:
     q.record = &m_.record(o);
     q.operandTypes = whole.operands;
     q.operands = before;
-    q.attrs = &m_[o].attrs;
+    whole.attrs = std::make_unique<AttrList>(m_[o].attrs);
+    q.attrs = whole.attrs.get();
     q.writtenTypes = whole.results;
     q.loc = m_[o].loc;
     q.diags = &diags_;
@@ -265,11 +267,9 @@ private:
       const ShardingId s = sharding_[m_.result(o, r).index];
       localResults.push_back(s ? localTypeOf(m_, whole.results[r], shardingOf(s)) : whole.results[r]);
     }
-    const AttrList written = m_[o].attrs;
-    whole.query.attrs = &written;
     const OpQuery& q = whole.query;
     if (rec.localise) {
-      AttrList attrs = written;
+      AttrList attrs = *whole.attrs;
       rec.localise(q, locals, localResults, attrs);
       m_[o].attrs = std::move(attrs);
     }
