@@ -46,14 +46,7 @@ Freedom freedomOf(Builder& b, OpId op) {
   const auto count = elementsReduced(q);
   if (count && count->isStatic()) return {std::max<int64_t>(count->value() - correction, 0), {}};
   const DType dtype = q.type(0).dtype;
-  const TypeId scalar = m.tensorType(dtype, std::initializer_list<int64_t>{});
-  const auto dims = *q.dimsAttr("dims", q.type(0).rank());
-  ValueId n = b.constant(1, scalar);
-  for (int64_t d : dims) {
-    const Dim size = q.type(0).dims[static_cast<size_t>(d)];
-    n = b.value("mul", {n, size.isStatic() ? b.literal(static_cast<double>(size.value()), dtype)
-                                           : m.makeSymbol(size, dtype, b.loc)});
-  }
+  ValueId n = countOf(b, q.type(0), *q.dimsAttr("dims", q.type(0).rank()));
   n = b.value("sub", {n, b.literal(static_cast<double>(correction), dtype)});
   return {std::nullopt, b.value("max", {n, b.literal(0, dtype)})};
 }

@@ -413,6 +413,7 @@ void addNormaliseOps(OpRegistry& ops) {
   loss.samples = "T[5, 3], i32[5] in 0..3\nT[3, 5], i64[5] in 0..3 {dim = 0, label_smoothing = 0.2}\n"
                  "T[2, 3, 4], u8[2, 3] in 0..4 {ignore_index = 1}";
   ops.add(std::move(loss));
+  addChannelNormOps(ops);
 }
 
 } // namespace dtc

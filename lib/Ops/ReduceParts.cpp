@@ -59,6 +59,23 @@ AttrId sizeAsAttr(Module& m, Dim d) {
   return m.attrs.intern(std::move(a));
 }
 
+ValueId countOf(Builder& b, const Type& type, std::span<const int64_t> dims) {
+  double known = 1;
+  ValueId symbols;
+  for (int64_t d : dims) {
+    const Dim size = type.dims[static_cast<size_t>(d)];
+    if (size.isStatic()) {
+      known *= static_cast<double>(size.value());
+      continue;
+    }
+    if (!symbols.valid())
+      symbols = b.constant(1, b.module.tensorType(type.dtype, std::initializer_list<int64_t>{}));
+    symbols = b.value("mul", {symbols, b.module.makeSymbol(size, type.dtype, b.loc)});
+  }
+  const ValueId number = b.literal(known, type.dtype);
+  return symbols.valid() ? b.value("mul", {symbols, number}) : number;
+}
+
 Reduced reducedOf(Builder& b, OpId op, std::span<const ValueId> dy) {
   OpQuery q = queryOf(b.module, op, b.diags);
   return {b.module,

@@ -21,6 +21,8 @@ void addMedianOps(OpRegistry&); // median nanmedian
 // How many elements one mean is over, or what `count` says; nothing where the product is no size.
 [[nodiscard]] std::optional<Dim> elementsReduced(const OpQuery&);
 [[nodiscard]] AttrId sizeAsAttr(Module&, Dim);
+// The product of these dims as a value of the type's dtype: a literal where it is a number.
+[[nodiscard]] ValueId countOf(Builder&, const Type&, std::span<const int64_t> dims);
 
 // --- gradients: the cotangent spread over what was reduced ---
 struct Reduced {

@@ -103,7 +103,7 @@ bool makeSample(const OpRegistry& ops, OpKind kind, std::string_view text, std::
   Line line = parseLine(text);
   const OpRecord& r = ops[kind];
   // How many results the op has is known only when it is parsed.
-  for (std::string_view results : {"%y = ", "%y, %z = ", ""}) {
+  for (std::string_view results : {"%y = ", "%y, %z = ", "%y, %z, %w = ", ""}) {
     std::string source = "func @sample(" + line.args + ") -> () {\n  " + std::string(results) + r.name + " " +
                          line.values + " " + line.rest + "\n  return\n}\n";
     OpSample s{Module(ops), {}, {}, line.ranges, r.name + (" " + std::string(text)), {}};

@@ -11,7 +11,8 @@ namespace dtc {
 // A diagnostic "'op' what" under the op.
 bool reportShape(const OpQuery&, std::string_view what);
 
-void addPoolingOps(OpRegistry&); // of the family `window`
+void addPoolingOps(OpRegistry&);     // of the family `window`
+void addChannelNormOps(OpRegistry&); // group_norm batch_norm, of the family `normalise`
 
 // The files of the family `shape`.
 void addViewOps(OpRegistry&);  // reshape transpose broadcast expand_dims squeeze tile
