@@ -1,6 +1,7 @@
 #include "HloContext.h"
 
 #include "HloImporter.h"
+#include "HloSmall.h"
 #include "MlirLexer.h"
 #include "dtc/Support/Checked.h"
 #include "dtc/Support/Tensor.h"
@@ -95,10 +96,38 @@ DType HloContext::resultDType(size_t i) {
   return t.valid() ? module.types[t].dtype : DType::F32;
 }
 
+// Ops that only move what is a value of its dtype already, or choose among such.
+static bool onlyMoves(std::string_view op) {
+  static constexpr std::string_view names[] = {"and",
+                                               "broadcast",
+                                               "broadcast_in_dim",
+                                               "concatenate",
+                                               "constant",
+                                               "dynamic_slice",
+                                               "dynamic_update_slice",
+                                               "gather",
+                                               "maximum",
+                                               "minimum",
+                                               "or",
+                                               "pad",
+                                               "reshape",
+                                               "reverse",
+                                               "select",
+                                               "slice",
+                                               "sort",
+                                               "transpose",
+                                               "xor",
+                                               "optimization_barrier"};
+  return op.starts_with("stablehlo.") && std::ranges::find(names, op.substr(10)) != std::end(names);
+}
+
 bool HloContext::give(size_t i, ValueId v) {
   if (!v.valid()) return false;
   TypeId wanted = resultType(i);
   if (!wanted.valid()) return false;
+  if (const HloSmall* small = findHloSmall(op.resultTypes[i]); small && !onlyMoves(op.name))
+    v = confined(*this, v, *small);
+  if (!v.valid()) return false;
   bool same = lifted() ? typeOf(v).dtype == module.types[wanted].dtype : module[v].type == wanted;
   if (!same)
     return fail("gives " + printType(module, module[v].type) + ", but its type says " +

@@ -1,6 +1,7 @@
 // Ops of one element, and constants.
 #include "HloRegions.h"
 #include "HloShape.h"
+#include "HloSmall.h"
 #include "HloTable.h"
 
 #include <algorithm>
@@ -64,10 +65,17 @@ ValueId backTo(HloContext& c, ValueId x, DType d) {
   return c.dtypeOf(x) == d ? x : c.emit("bitcast", {x}, {{"dtype", c.dtypeAttr(d)}});
 }
 
+// An operand's bits without what a small integer's sign was copied to.
+ValueId ownBits(HloContext& c, size_t i) {
+  const ValueId x = c.operand(i);
+  const HloSmall* small = i < c.numOperands() ? findHloSmall(c.value(i).type) : nullptr;
+  return x.valid() && small && small->isInteger() ? lowBits(c, x, *small) : x;
+}
+
 bool shiftRightLogical(HloContext& c) {
   if (!c.expectOperands(2)) return false;
   DType d = c.dtypeOf(c.operand(0));
-  ValueId y = c.emit("shr", {asUnsigned(c, c.operand(0)), asUnsigned(c, c.operand(1))});
+  ValueId y = c.emit("shr", {asUnsigned(c, ownBits(c, 0)), asUnsigned(c, c.operand(1))});
   return c.give(backTo(c, y, d));
 }
 
@@ -128,9 +136,15 @@ bool clamp(HloContext& c) {
 
 // --- conversions ---
 
+// What lies outside of an integer dtype becomes its least or greatest value.
 bool convert(HloContext& c) {
   if (!c.expectOperands(1)) return false;
-  return c.give(c.convert(c.operand(0), c.resultDType()));
+  const ValueId x = c.operand(0), y = c.convert(x, c.resultDType());
+  const HloSmall* small = c.op.resultTypes.empty() ? nullptr : findHloSmall(c.op.resultTypes[0]);
+  if (!y.valid() || !small || !small->isInteger() || !isFloat(c.dtypeOf(x))) return c.give(y);
+  const int64_t span = int64_t(1) << small->bits, least = small->held == DType::I8 ? -span / 2 : 0;
+  return c.give(c.emit("clamp", {y, c.literal(static_cast<double>(least), small->held),
+                                 c.literal(static_cast<double>(least + span - 1), small->held)}));
 }
 
 DType unsignedOf(int bytes) {
@@ -171,8 +185,19 @@ ValueId joinBits(HloContext& c, ValueId x, DType to) {
   return bitcastTo(c, c.emit("sum", {moved}, {{"dims", c.intsAttr(last)}}), to);
 }
 
+bool population(HloContext& c) { return c.expectOperands(1) && c.give(c.emit("popcnt", {ownBits(c, 0)})); }
+
+bool leadingZeros(HloContext& c) {
+  if (!c.expectOperands(1)) return false;
+  const HloSmall* small = findHloSmall(c.value(0).type);
+  const ValueId zeros = c.emit("clz", {ownBits(c, 0)});
+  return c.give(small ? c.emit("sub", {zeros, c.literal(8 - small->bits, small->held)}) : zeros);
+}
+
 bool bitcastConvert(HloContext& c) {
   if (!c.expectOperands(1)) return false;
+  if (findHloSmall(c.value(0).type) || findHloSmall(c.op.resultTypes.empty() ? nullptr : c.op.resultTypes[0]))
+    return c.fail("takes or gives the bits of a dtype that is held in a wider one here; convert instead");
   ValueId x = c.operand(0);
   DType to = c.resultDType();
   if (!x.valid()) return false;
@@ -211,7 +236,8 @@ bool constant(HloContext& c) {
   if (!value) return c.fail("needs its value, as in dense<0.0>");
   auto count = c.module.types[type].numElements();
   std::string why;
-  auto numbers = readNumbers(c.module.source.text, c.tree(), *value, c.module.types[type].dtype, *count, why);
+  auto numbers = readNumbers(c.module.source.text, c.tree(), *value, c.module.types[type].dtype, *count, why,
+                             findHloSmall(c.op.resultTypes[0]));
   if (!numbers) return c.failAt(value->range, why);
   return c.give(c.constant(*numbers, type));
 }
@@ -229,7 +255,7 @@ const HloRow kRows[] = {
     {"sdy.constant", constant},
     {"stablehlo.constant", constant},
     {"stablehlo.convert", convert},
-    {"stablehlo.count_leading_zeros", unary<"clz">},
+    {"stablehlo.count_leading_zeros", leadingZeros},
     {"stablehlo.cosine", unary<"cos">},
     {"stablehlo.divide", binary<"div">},
     {"stablehlo.exponential", unary<"exp">},
@@ -246,7 +272,7 @@ const HloRow kRows[] = {
     {"stablehlo.negate", unary<"neg">},
     {"stablehlo.not", unary<"not">},
     {"stablehlo.or", binary<"or">},
-    {"stablehlo.popcnt", unary<"popcnt">},
+    {"stablehlo.popcnt", population},
     {"stablehlo.power", binary<"pow">},
     {"stablehlo.reduce_precision", reducePrecision},
     {"stablehlo.remainder", binary<"rem">},

@@ -110,11 +110,11 @@ TypeId HloImporter::typeFrom(const MlirType* t, SourceRange where, std::string_v
   if (t->unranked) return bad("its number of dims is not known; only static shapes are imported");
   auto dtype = hloDType(t->element);
   if (!dtype)
-    return bad(
-        t->element.find("quant") != std::string_view::npos
-            ? "quantized types are not imported; dequantize in the program"
-            : "there is no such dtype here (there are bool, i8 to i64, u8 to u64, f8e4m3, f8e5m2, bf16, f16, "
-              "f32, f64, c64, c128); convert in the program");
+    return bad(t->element.find("quant") != std::string_view::npos
+                   ? "quantized types are not imported; dequantize in the program"
+                   : "there is no such dtype here (there are i1 to i64, ui2 to ui64, floats of 8 bits, "
+                     "f4E2M1FN, bf16, f16, "
+                     "f32, f64, complex<f32>, complex<f64>); convert in the program");
   for (int64_t d : t->dims)
     if (d == MlirType::kDynamic)
       return bad("only static shapes are imported; lower the program for fixed sizes");

@@ -1,5 +1,7 @@
 #include "HloNumbers.h"
 
+#include "HloSmall.h"
+
 #include "MlirLexer.h"
 #include "dtc/Support/Tensor.h"
 
@@ -30,8 +32,9 @@ int hexValue(char c) {
 
 class NumberReader {
 public:
-  NumberReader(std::string_view source, std::string_view body, DType dtype, int64_t count, std::string& why)
-      : lex_(source, body), layout_(layoutOf(dtype)), count_(count), why_(why) {
+  NumberReader(std::string_view source, std::string_view body, DType dtype, int64_t count, std::string& why,
+               const HloSmall* small)
+      : lex_(source, body), layout_(layoutOf(dtype)), count_(count), why_(why), small_(small) {
     out_.dtype = dtype;
   }
 
@@ -68,6 +71,7 @@ public:
   }
 
   std::optional<HloNumbers> fromBytes(std::vector<std::byte> bytes) {
+    if (small_) bytes = widened(bytes);
     size_t one = layout_.parts * static_cast<size_t>(dtypeBytes(layout_.part));
     if (isBool(out_.dtype)) return bools(bytes);
     out_.splat = bytes.size() == one && count_ != 1;
@@ -80,6 +84,20 @@ public:
   }
 
 private:
+  // Of a small dtype each element has a byte.
+  [[nodiscard]] std::vector<std::byte> widened(const std::vector<std::byte>& patterns) const {
+    std::vector<std::byte> out;
+    for (std::byte b : patterns) {
+      Tensor one(layout_.part, {});
+      if (small_->isInteger())
+        one.setInt(0, small_->wrap(static_cast<int64_t>(b)));
+      else
+        one.setFloat(0, small_->decode(static_cast<uint8_t>(b)));
+      out.insert(out.end(), one.bytes().begin(), one.bytes().end());
+    }
+    return out;
+  }
+
   std::optional<HloNumbers> fail(std::string why) {
     why_ = std::move(why);
     return std::nullopt;
@@ -148,7 +166,7 @@ private:
       one.setInt(0, t.text == "true");
       ok = isBool(layout_.part);
     } else if (t.kind == MlirTok::Int) {
-      ok = isFloat(layout_.part) ? floatFromInt(one, t.text) : integer(one, t.text);
+      ok = isFloat(layout_.part) ? floatFromInt(one, t.text, small_) : integer(one, t.text, small_);
     } else if (t.kind == MlirTok::Float && isFloat(layout_.part)) {
       double v = 0;
       auto [stop, error] = std::from_chars(t.text.data(), t.text.data() + t.text.size(), v);
@@ -163,19 +181,21 @@ private:
   }
 
   // 0x7FC00000 is the float of these bits; 3 is 3.0.
-  static bool floatFromInt(Tensor& one, std::string_view text) {
+  static bool floatFromInt(Tensor& one, std::string_view text, const HloSmall* small) {
     auto v = mlirInteger(text);
     if (!v) return false;
     if (text.find("0x") == std::string_view::npos)
       one.setFloat(0, static_cast<double>(*v));
+    else if (small)
+      one.setFloat(0, small->decode(static_cast<uint8_t>(*v)));
     else
       std::memcpy(one.bytes().data(), &*v, one.bytes().size());
     return true;
   }
 
-  static bool integer(Tensor& one, std::string_view text) {
+  static bool integer(Tensor& one, std::string_view text, const HloSmall* small) {
     auto v = mlirInteger(text);
-    if (v) one.setInt(0, *v);
+    if (v) one.setInt(0, small ? small->wrap(*v) : *v);
     return v.has_value();
   }
 
@@ -183,6 +203,7 @@ private:
   Layout layout_;
   int64_t count_;
   std::string& why_;
+  const HloSmall* small_;
   HloNumbers out_;
 };
 
@@ -200,6 +221,7 @@ std::optional<DType> hloDType(std::string_view element) {
   };
   for (const Name& n : names)
     if (n.text == element) return parseDType(n.ours);
+  if (const HloSmall* small = findHloSmall(element)) return small->held;
   std::string ours(element.starts_with("ui") || element.starts_with("si") ? element.substr(1) : element);
   if (element.starts_with("si")) ours = "i" + std::string(element.substr(2));
   static constexpr std::string_view same[] = {"i8",  "i16", "i32",  "i64", "u8",  "u16",
@@ -212,9 +234,9 @@ std::optional<DType> hloDType(std::string_view element) {
 }
 
 std::optional<HloNumbers> readNumbers(std::string_view source, const MlirTree& tree, const MlirAttr& a,
-                                      DType dtype, int64_t count, std::string& why) {
+                                      DType dtype, int64_t count, std::string& why, const HloSmall* small) {
   NumberReader reader(source, a.kind == MlirAttr::Dense ? a.body : std::string_view(source.data(), 0), dtype,
-                      count, why);
+                      count, why, small);
   if (a.kind == MlirAttr::Dense) return reader.read(a.body);
   auto found = tree.resources.find(a.body);
   if (a.kind != MlirAttr::Resource || found == tree.resources.end()) {

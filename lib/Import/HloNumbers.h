@@ -17,8 +17,11 @@ struct HloNumbers {
 // An element type of the text as a dtype, or nothing: i1 -> bool, ui8 -> u8, f8E4M3FN -> f8e4m3, complex<f32> -> c64 …
 [[nodiscard]] std::optional<DType> hloDType(std::string_view element);
 
-// Reads a Dense or Resource attribute of `count` elements. Nothing after having put what is wrong into `why`.
+struct HloSmall;
+// Reads a Dense or Resource attribute of `count` elements. Nothing after having put what is wrong into `why`. `small`: the
+// elements are of this dtype, which `dtype` holds.
 [[nodiscard]] std::optional<HloNumbers> readNumbers(std::string_view source, const MlirTree&, const MlirAttr&,
-                                                    DType dtype, int64_t count, std::string& why);
+                                                    DType dtype, int64_t count, std::string& why,
+                                                    const HloSmall* small = nullptr);
 
 } // namespace dtc

@@ -26,7 +26,9 @@ std::string_view scatterWord(HloContext& c, const MlirRegion& region, DType dtyp
       region.ops[0].operands[0].name == region.args[1].name)
     return "set";
   const HloFold* fold = foldOf(c, region, dtype);
-  return fold ? fold->scatter : "";
+  if (!fold) return "";
+  const std::string_view word = fold->scatter;
+  return isComplex(dtype) && word != "sum" ? "" : word; // of complex numbers ours only adds
 }
 
 // --- updates one after the other, for any region ---
@@ -269,10 +271,10 @@ bool selectAndScatter(HloContext& c) {
   if (!number.valid()) return false;
   const int64_t updates[] = {elementsOf(w.source)}, count[] = {elementsOf(w.shape)};
   const ValueId places = c.reshape(number, updates), values = c.reshape(source, updates);
-  const HloFold* fold = foldOf(c, c.op.regions[1], c.dtypeOf(source));
-  if (fold) {
+  const std::string_view word = scatterWord(c, c.op.regions[1], c.dtypeOf(source));
+  if (!word.empty()) {
     const HloSliceDims elements{.dropped = {0}, .map = {0}, .vector = 1};
-    const ValueId y = scatterSlices(c, c.reshape(start, count), places, values, elements, fold->scatter);
+    const ValueId y = scatterSlices(c, c.reshape(start, count), places, values, elements, word);
     return c.give(c.reshape(y, w.shape));
   }
   const int64_t rows[] = {updates[0], 1};
