@@ -85,7 +85,8 @@ bool windowSizes(const OpQuery& q, const std::vector<int64_t>& window, const std
     }
     o.size = sizes[d];
     const Dim own = q.type(0).dims[d];
-    const bool piece = !gather && q.operandTypes.size() > 3; // with its offsets; it may be empty
+    // A piece with its offsets may be empty, and where a batching dim is empty there is no window.
+    const bool piece = (!gather && q.operandTypes.size() > 3) || o.batch >= 0;
     if (!piece && o.size.isStatic() && own.isStatic() && o.size.value() > own.value())
       return reportShape(q, "takes " + std::to_string(o.size.value()) + " elements of dim " +
                                 std::to_string(d) + ", which has " + std::to_string(own.value()));
