@@ -145,12 +145,12 @@ private:
     const Pieces p = piecesOf(c_.module, sharding, shape.size(), devices_);
     if (!fits(p)) return {};
     const Index devices = order(&attrs);
+    std::vector<ValueId> handed;
+    for (int64_t d : devices) handed.push_back(c_.operand(static_cast<size_t>(d) * args + k));
     std::map<Index, ValueId> pieces;
-    for (size_t place = 0; place < p.of.size(); ++place) {
-      const ValueId v = c_.operand(static_cast<size_t>(devices[place]) * args + k);
-      if (!v.valid()) return {};
-      pieces.emplace(p.of[place], v);
-    }
+    if (std::ranges::any_of(handed, [](ValueId v) { return !v.valid(); })) return {};
+    addUp(parameter, p, handed);
+    for (size_t place = 0; place < p.of.size(); ++place) pieces.emplace(p.of[place], handed[place]);
     ValueId all = join(c_, std::move(pieces));
     if (c_.shapeOf(all) != shape) { // pieces of a dim that does not divide are as long as the longest
       const std::vector<int64_t> made = c_.shapeOf(all);
@@ -164,6 +164,71 @@ private:
       all = pieceAt(c_, all, Index(shape.size(), 0), shape);
     }
     return all;
+  }
+
+  // Devices that have the same piece of an argument may be handed different ones where all that uses it reduces it: it is not
+  // reduced yet along the axes that they differ along. `handed`, by place, becomes the sums.
+  void addUp(ValueId parameter, const Pieces& p, std::vector<ValueId>& handed) {
+    if (!p.mesh || !onlyReduced(parameter)) return;
+    std::vector<PendingAxis> pending;
+    for (const MeshAxis& axis : p.mesh->axes) {
+      const AxisRef ref{axis.name};
+      const std::vector<ValueId> before = handed;
+      bool differ = false;
+      for (size_t a = 0; a < handed.size(); ++a)
+        for (size_t b = a + 1; b < handed.size(); ++b)
+          differ = differ || (p.of[a] == p.of[b] && before[a] != before[b] && alikeBut(ref, a, b, *p.mesh));
+      if (!differ) continue;
+      pending.push_back({ref, PendingKind::Sum});
+      for (size_t a = 0; a < handed.size(); ++a) {
+        ValueId sum;
+        for (size_t b = 0; b < handed.size(); ++b)
+          if (p.of[a] == p.of[b] && alikeBut(ref, a, b, *p.mesh))
+            sum = sum.valid() ? c_.emit("add", {sum, before[b]}) : before[b];
+        handed[a] = sum;
+      }
+    }
+    if (!pending.empty()) makeUnreduced(parameter, pending);
+  }
+
+  bool alikeBut(const AxisRef& axis, size_t a, size_t b, const Mesh& mesh) const {
+    for (const MeshAxis& other : mesh.axes)
+      if (other.name != axis.name && digitOf(static_cast<int64_t>(a), {other.name}, mesh) !=
+                                         digitOf(static_cast<int64_t>(b), {other.name}, mesh))
+        return false;
+    return true;
+  }
+
+  // Does every op that uses the value reduce it, or hand it to code of one device in which every op does?
+  bool onlyReduced(ValueId v) {
+    Module& m = c_.module;
+    bool only = true;
+    forEachOp(m, m[c_.importer.function(name_)].body, [&](OpId o) {
+      const OpRecord& rec = m.record(o);
+      const std::string_view op = rec.name;
+      for (uint32_t i = 0; only && i < m[o].numOperands; ++i) {
+        if (m.operand(o, i) != v) continue;
+        only = rec.regions == RegionKind::Local
+                   ? onlyReduced(m[m.region(o)].args[i])
+                   : rec.constraint == Constraint::Reshard || op == "all_reduce" || op == "reduce_scatter";
+      }
+    });
+    return only;
+  }
+
+  // The argument, and the pieces of it that manual computations take.
+  void makeUnreduced(ValueId parameter, const std::vector<PendingAxis>& pending) {
+    Module& m = c_.module;
+    auto add = [&](ValueId v) {
+      Sharding s = m.shardings[m[v].sharding];
+      s.pending = pending;
+      m[v].sharding = m.shardings.intern(std::move(s));
+    };
+    add(parameter);
+    forEachOp(m, m[c_.importer.function(name_)].body, [&](OpId o) {
+      for (uint32_t i = 0; m.record(o).regions == RegionKind::Local && i < m[o].numOperands; ++i)
+        if (m.operand(o, i) == parameter) add(m[m.region(o)].args[i]);
+    });
   }
 
   bool takeApart(ValueId v, ShardingId sharding, const std::vector<MlirNamedAttr>* attrs, size_t r,

@@ -77,11 +77,16 @@ bool Shardy::declare(const std::string& name, const ShardyMesh& text, SourceRang
   return true;
 }
 
-// One of the same axes: a value is cut by them alike, whatever the order of the devices, and one mesh says where the pieces lie.
+bool Shardy::sameAxes(const Mesh& a, const Mesh& b) {
+  auto same = [](const MeshAxis& x, const MeshAxis& y) { return x.name == y.name && x.size == y.size; };
+  return std::ranges::equal(a.axes, b.axes, same);
+}
+
 MeshId Shardy::meshLike(const Mesh& mesh) const {
-  auto same = [](const MeshAxis& a, const MeshAxis& b) { return a.name == b.name && a.size == b.size; };
-  for (uint32_t i = 0; i < im_.module.shardings.numMeshes(); ++i)
-    if (std::ranges::equal(im_.module.shardings.mesh(MeshId(i)).axes, mesh.axes, same)) return MeshId(i);
+  for (uint32_t i = 0; i < im_.module.shardings.numMeshes(); ++i) {
+    const Mesh& other = im_.module.shardings.mesh(MeshId(i));
+    if (sameAxes(other, mesh) && other.devices == mesh.devices) return MeshId(i);
+  }
   return {};
 }
 
@@ -128,6 +133,10 @@ bool Shardy::meshOf(const ShardyText& text, MeshId& out) {
     return false;
   }
   out = found->second.mesh;
+  // One of the function's axes in another order of devices: a value is cut alike, and the function's mesh says where pieces lie.
+  const ShardingTable& all = im_.module.shardings;
+  if (out.valid() && functionMesh_.valid() && sameAxes(all.mesh(out), all.mesh(functionMesh_)))
+    out = functionMesh_;
   return true;
 }
 
@@ -201,10 +210,16 @@ std::optional<ShardingId> Shardy::sharding(const ShardyText& text, TypeId type) 
     if (!axis) return std::nullopt;
     s.replicated.push_back(*axis);
   }
+  static constexpr std::pair<std::string_view, PendingKind> kKinds[] = {
+      {"sum", PendingKind::Sum}, {"add", PendingKind::Sum},  {"max", PendingKind::Max},
+      {"min", PendingKind::Min}, {"mul", PendingKind::Prod}, {"prod", PendingKind::Prod}};
+  const auto* kind =
+      std::ranges::find(kKinds, text.reduction, &std::pair<std::string_view, PendingKind>::first);
+  if (kind == std::end(kKinds)) return bad("it is unreduced by something else than sum, max, min or mul");
   for (const ShardyAxis& a : text.unreduced) {
     auto axis = axisOf(a, s.mesh);
     if (!axis) return std::nullopt;
-    s.pending.push_back({*axis, PendingKind::Sum});
+    s.pending.push_back({*axis, kind->second});
   }
   const Mesh& mesh = im_.module.shardings.mesh(s.mesh);
   const std::string problem = shardingProblem(s, mesh, t.dims, im_.module.dims, im_.module.strings);
@@ -253,11 +268,12 @@ const MlirAttr* Shardy::firstSharding(const MlirOp& op) const {
   if (const MlirAttr* a = anyOf(op.attrs)) return a;
   for (const MlirAttr& item : op.items)
     if (item.kind == MlirAttr::Raw && op.name.starts_with("sdy.") && named(&item)) return &item;
+  for (const MlirRegion& r : op.regions)
+    for (const MlirArg& arg : r.args)
+      if (const MlirAttr* a = anyOf(arg.attrs)) return a;
   for (const auto& result : op.resultAttrs)
     if (const MlirAttr* a = anyOf(result)) return a;
   for (const MlirRegion& r : op.regions) {
-    for (const MlirArg& arg : r.args)
-      if (const MlirAttr* a = anyOf(arg.attrs)) return a;
     for (const MlirOp& inner : r.ops)
       if (const MlirAttr* a = firstSharding(inner)) return a;
   }

@@ -60,7 +60,9 @@ private:
     std::vector<int64_t> devices; // in an order of its own; else empty
   };
   bool declareGspmdMesh();
-  MeshId meshLike(const Mesh& mesh) const;
+  [[nodiscard]] static bool sameAxes(const Mesh& a, const Mesh& b);
+  // A mesh that is no other but by its name.
+  [[nodiscard]] MeshId meshLike(const Mesh& mesh) const;
   bool declare(const std::string& name, const ShardyMesh& text, SourceRange where);
   const MlirAttr* firstSharding(const MlirOp& op) const;
   AttrId symbolAttr(StrId name);

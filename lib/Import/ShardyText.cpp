@@ -116,7 +116,9 @@ bool ShardyReader::extras(ShardyText& out) {
                  : lex_.acceptWord("unreduced") ? &out.unreduced
                                                 : nullptr;
     if (!list) return unexpected("'replicated' or 'unreduced'");
-    if (!expect('=') || !axes(*list)) return false;
+    if (!expect('=')) return false;
+    if (list == &out.unreduced && lex_.peek().kind == MlirTok::Word) out.reduction = lex_.next().text;
+    if (!axes(*list)) return false;
   }
   return true;
 }
@@ -125,6 +127,7 @@ bool ShardyReader::shardings(std::vector<ShardyText>& out) {
   const bool bracketed = lex_.accept('[');
   while (bracketed ? !lex_.accept(']') : !lex_.atEnd()) {
     if (out.size() > kMostParts) return unexpected("fewer shardings");
+    if (lex_.peek().kind == MlirTok::Hash) lex_.next(); // #sdy.sharding<…>
     if (!expect('<') || !sharding(out.emplace_back()) || !expect('>')) return false;
     if (!lex_.peek().is(']') && !lex_.atEnd() && !expect(',')) return false;
   }

@@ -26,12 +26,13 @@ struct ShardyMesh {
   bool hasDevices = false;
 };
 
-// @mesh, [{"a", ?}p1, {}], replicated={"b"}, unreduced={"c"}; the mesh may stand there itself: mesh<…>.
+// @mesh, [{"a", ?}p1, {}], replicated={"b"}, unreduced={"c"} (or unreduced=max{"c"}); the mesh may stand there itself: mesh<…>.
 struct ShardyText {
   std::string mesh; // "" where it is inlined
   ShardyMesh inlined;
   std::vector<ShardyDim> dims;
   std::vector<ShardyAxis> replicated, unreduced;
+  std::string_view reduction = "sum"; // of the unreduced axes
   SourceRange range;
 };
 

@@ -1,12 +1,11 @@
 // A sharded function run by handing each device its pieces (interpreter.run_parallel): the pieces are put together, and the results
 // are taken apart; pieces of uneven dims are as long as the longest. Devices stand in the mesh's own order; what the text calls
-// @sequential_… and has no body for is @parallel_… unsharded.
+// @sequential_… and has no body for is @parallel_… unsharded. Different pieces of what is only reduced are its addends.
 // RUN: %dtc run %s --check
 // RUN: %dtc import %s | FileCheck %s
 // (CHECK lines written by scripts/dtc-update-tests)
 //--- part1.mlir
 sdy.mesh @m = <["x"=2, "y"=2], device_ids=[3, 2, 1, 0]>
-sdy.mesh @other = <["x"=2, "y"=2]>
 
 func.func @parallel_reverse(%a: tensor<5x4xi32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {"y"}]>}, %b: tensor<4xi32>) -> (tensor<5x4xi32> {sdy.sharding = #sdy.sharding<@m, [{"y"}, {}]>}) {
   %0 = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<4xi32>) -> tensor<5x4xi32>
@@ -15,9 +14,22 @@ func.func @parallel_reverse(%a: tensor<5x4xi32> {sdy.sharding = #sdy.sharding<@m
   return %2 : tensor<5x4xi32>
 }
 
-func.func @shift(%a: tensor<4xi32> {sdy.sharding = #sdy.sharding<@other, [{"x", "y"}]>}) -> (tensor<4xi32> {sdy.sharding = #sdy.sharding<@m, [{"x", "y"}]>}) {
-  %0 = sdy.collective_permute %a out_sharding=<@m, [{"x", "y"}]> : tensor<4xi32>
-  return %0 : tensor<4xi32>
+func.func @parallel_greatest(%a: tensor<4x2xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {}]>}, %i: tensor<2xi64>) -> tensor<2x2xf32> {
+  %0 = "stablehlo.gather"(%a, %i) {dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 2>, sdy.sharding = #sdy.sharding_per_value<[#sdy.sharding<@m, [{}, {}], unreduced=max{"x"}>]>} : (tensor<4x2xf32>, tensor<2xi64>) -> tensor<2x2xf32>
+  %1 = sdy.all_reduce max {"x"} %0 out_sharding=<@m, [{}, {}]> : tensor<2x2xf32>
+  return %1 : tensor<2x2xf32>
+}
+
+func.func @sum(%a: tensor<2xi32> {sdy.sharding = #sdy.sharding<@m, [{}]>}) -> (tensor<2xi32> {sdy.sharding = #sdy.sharding<@m, [{"y"}]>}) {
+  %0 = sdy.manual_computation(%a) in_shardings=[<@m, [{}]>] out_shardings=[<@m, [{"y"}]>] manual_axes={"x", "y"} (%p: tensor<2xi32>) {
+    %1 = "stablehlo.reduce_scatter"(%p) ({
+    ^bb0(%u: tensor<i32>, %v: tensor<i32>):
+      %2 = stablehlo.add %u, %v : tensor<i32>
+      stablehlo.return %2 : tensor<i32>
+    }) {scatter_dimension = 0 : i64, replica_groups = dense<[[1, 0], [3, 2]]> : tensor<2x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>, use_global_device_ids} : (tensor<2xi32>) -> tensor<1xi32>
+    sdy.return %1 : tensor<1xi32>
+  } : (tensor<2xi32>) -> tensor<2xi32>
+  return %0 : tensor<2xi32>
 }
 
 //--- part2.mlir
@@ -38,16 +50,22 @@ func.func @main() {
   "check.expect_eq"(%r#3, %top) : (tensor<3x4xi32>, tensor<3x4xi32>) -> ()
   %known = stablehlo.constant dense<[[17, 17, 17, 17], [13, 13, 13, 13], [9, 9, 9, 9]]> : tensor<3x4xi32>
   check.expect_eq %r#1, %known : tensor<3x4xi32>
-  %v = stablehlo.constant dense<[1, 2, 3, 4]> : tensor<4xi32>
-  %v0 = stablehlo.slice %v [0:1] : (tensor<4xi32>) -> tensor<1xi32>
-  %v1 = stablehlo.slice %v [1:2] : (tensor<4xi32>) -> tensor<1xi32>
-  %v2 = stablehlo.slice %v [2:3] : (tensor<4xi32>) -> tensor<1xi32>
-  %v3 = stablehlo.slice %v [3:4] : (tensor<4xi32>) -> tensor<1xi32>
-  %q:4 = "interpreter.run_parallel"(%v0, %v1, %v2, %v3) {
-    programs = [[@shift], [@shift], [@shift], [@shift]]
-  } : (tensor<1xi32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> (tensor<1xi32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>)
-  check.expect_eq %q#0, %v3 : tensor<1xi32>
-  check.expect_eq %q#2, %v1 : tensor<1xi32>
+  %f = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [-7.0, 8.0]]> : tensor<4x2xf32>
+  %i = stablehlo.constant dense<[1, 3]> : tensor<2xi64>
+  %f0 = stablehlo.slice %f [0:2, 0:2] : (tensor<4x2xf32>) -> tensor<2x2xf32>
+  %f1 = stablehlo.slice %f [2:4, 0:2] : (tensor<4x2xf32>) -> tensor<2x2xf32>
+  %g:4 = "interpreter.run_parallel"(%f1, %i, %f1, %i, %f0, %i, %f0, %i) {
+    programs = [[@parallel_greatest, @parallel_greatest, @parallel_greatest, @parallel_greatest]]
+  } : (tensor<2x2xf32>, tensor<2xi64>, tensor<2x2xf32>, tensor<2xi64>, tensor<2x2xf32>, tensor<2xi64>, tensor<2x2xf32>, tensor<2xi64>) -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>)
+  %rows = stablehlo.constant dense<[[3.0, 4.0], [-7.0, 8.0]]> : tensor<2x2xf32>
+  check.expect_eq %g#2, %rows : tensor<2x2xf32>
+  %t0 = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
+  %t1 = stablehlo.constant dense<[10, 20]> : tensor<2xi32>
+  %h:4 = "interpreter.run_parallel"(%t0, %t1, %t0, %t1) {
+    programs = [[@sum, @sum, @sum, @sum]]
+  } : (tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> (tensor<1xi32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>)
+  %added = stablehlo.constant dense<22> : tensor<1xi32>
+  check.expect_eq %h#2, %added : tensor<1xi32>
   return
 }
 
@@ -60,8 +78,18 @@ func.func @main() {
 // CHECK-NEXT:   return %2
 // CHECK-NEXT: }
 // CHECK-EMPTY:
-// CHECK-NEXT: func @shift(%a: i32[4] @m{(x, y)}) -> (i32[4] @m{(x, y)}) {
-// CHECK-NEXT:   %0 = reshard %a : i32[4] @m{(x, y)}
+// CHECK-NEXT: func @parallel_greatest(%a: f32[4, 2] @m{x, _}, %i: i64[2]) -> (f32[2, 2]) {
+// CHECK-NEXT:   %2 = clamp %i, 0, 3 : i64[2]
+// CHECK-NEXT:   %0 = index_select %a, %2 {dim = 0} : f32[2, 2] @m{_, _ | max(x)}
+// CHECK-NEXT:   %1 = reshard %0 : f32[2, 2] @m{_, _}
+// CHECK-NEXT:   return %1
+// CHECK-NEXT: }
+// CHECK-EMPTY:
+// CHECK-NEXT: func @sum(%a: i32[2] @m{_ | sum(y)}) -> (i32[2] @m{y}) {
+// CHECK-NEXT:   %0 = local (%p = %a : i32[2] @m{_ | sum(y)}) {
+// CHECK-NEXT:     %1 = reduce_scatter %p {axes = [y], dim = 0} : i32[1]
+// CHECK-NEXT:     yield %1
+// CHECK-NEXT:   } : i32[2] @m{y}
 // CHECK-NEXT:   return %0
 // CHECK-NEXT: }
 // CHECK-EMPTY:
@@ -92,18 +120,26 @@ func.func @main() {
 // CHECK-NEXT:   expect_eq %r_3, %top
 // CHECK-NEXT:   %known = constant {value = {{\[\[}}17, 17, 17, 17], [13, 13, 13, 13], [9, 9, 9, 9]]} : i32[3, 4]
 // CHECK-NEXT:   expect_eq %r_1, %known
-// CHECK-NEXT:   %v = constant {value = [1, 2, 3, 4]} : i32[4]
-// CHECK-NEXT:   %v0 = slice %v {start = [0], limit = [1]} : i32[1]
-// CHECK-NEXT:   %v1 = slice %v {start = [1], limit = [2]} : i32[1]
-// CHECK-NEXT:   %v2 = slice %v {start = [2], limit = [3]} : i32[1]
-// CHECK-NEXT:   %v3 = slice %v {start = [3], limit = [4]} : i32[1]
-// CHECK-NEXT:   %9 = concat %v0, %v1, %v2, %v3 {dim = 0} : i32[4]
-// CHECK-NEXT:   %10 = call @shift(%9) : i32[4]
-// CHECK-NEXT:   %q_3 = slice %10 {start = [0], limit = [1]} : i32[1]
-// CHECK-NEXT:   %q_2 = slice %10 {start = [1], limit = [2]} : i32[1]
-// CHECK-NEXT:   %q_1 = slice %10 {start = [2], limit = [3]} : i32[1]
-// CHECK-NEXT:   %q_0 = slice %10 {start = [3], limit = [4]} : i32[1]
-// CHECK-NEXT:   expect_eq %q_0, %v3
-// CHECK-NEXT:   expect_eq %q_2, %v1
+// CHECK-NEXT:   %f = constant {value = {{\[\[}}1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [-7.0, 8.0]]} : f32[4, 2]
+// CHECK-NEXT:   %i = constant {value = [1, 3]} : i64[2]
+// CHECK-NEXT:   %f0 = slice %f {start = [0, 0], limit = [2, 2]} : f32[2, 2]
+// CHECK-NEXT:   %f1 = slice %f {start = [2, 0], limit = [4, 2]} : f32[2, 2]
+// CHECK-NEXT:   %9 = concat %f0, %f1 {dim = 0} : f32[4, 2]
+// CHECK-NEXT:   %g_0 = call @parallel_greatest(%9, %i) : f32[2, 2]
+// CHECK-NEXT:   %rows = constant {value = {{\[\[}}3.0, 4.0], [-7.0, 8.0]]} : f32[2, 2]
+// CHECK-NEXT:   expect_eq %g_0, %rows
+// CHECK-NEXT:   %t0 = constant {value = [1, 2]} : i32[2]
+// CHECK-NEXT:   %t1 = constant {value = [10, 20]} : i32[2]
+// CHECK-NEXT:   %10 = add %t1, %t0 : i32[2]
+// CHECK-NEXT:   %11 = add %t1, %t0 : i32[2]
+// CHECK-NEXT:   %12 = add %t1, %t0 : i32[2]
+// CHECK-NEXT:   %13 = add %t1, %t0 : i32[2]
+// CHECK-NEXT:   %14 = call @sum(%10) : i32[2]
+// CHECK-NEXT:   %h_3 = slice %14 {start = [0], limit = [1]} : i32[1]
+// CHECK-NEXT:   %h_2 = slice %14 {start = [1], limit = [2]} : i32[1]
+// CHECK-NEXT:   %h_1 = slice %14 {start = [0], limit = [1]} : i32[1]
+// CHECK-NEXT:   %h_0 = slice %14 {start = [1], limit = [2]} : i32[1]
+// CHECK-NEXT:   %added = constant {value = 22} : i32[1]
+// CHECK-NEXT:   expect_eq %h_2, %added
 // CHECK-NEXT:   return
 // CHECK-NEXT: }
