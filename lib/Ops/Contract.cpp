@@ -165,6 +165,7 @@ void addContractOps(OpRegistry& ops) {
   linear.finish = "acc + c";
   linear.samples = "T[4, 3], T[5, 3]\nT[4, 3], T[5, 3], T[5]\nT[2, 4, 3], T[5, 3], T[5]";
   ops.add(std::move(linear));
+  addGroupedMatmulOps(ops);
 }
 
 } // namespace dtc

@@ -13,6 +13,7 @@ void addSpecialOps(OpRegistry&);
 void addTernaryOps(OpRegistry&);
 void addComplexOps(OpRegistry&);
 void addContractOps(OpRegistry&);
+void addGroupedMatmulOps(OpRegistry&); // of the family `contract`
 void addLinearAlgebraOps(OpRegistry&);
 void addReduceOps(OpRegistry&);
 void addCollectiveOps(OpRegistry&);
