@@ -1,8 +1,11 @@
 // dynamic_slice, dynamic_update_slice: a window whose place is data.
 #include "ShapeParts.h"
+#include "dtc/IR/CutOp.h"
 #include "dtc/Support/Result.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 namespace dtc {
 namespace {
@@ -16,6 +19,12 @@ struct Window {
   std::vector<Dim> whole, sizes; // of x (of all of it, where this is a piece) and of the window
   [[nodiscard]] bool slices(size_t d) const { return !(whole[d] == sizes[d]); }
 };
+
+// What the dtype of a start can hold.
+double greatestOf(DType d) {
+  return isUnsignedInt(d) ? std::ldexp(1.0, 8 * static_cast<int>(dtypeBytes(d))) - 1
+                          : static_cast<double>(intMax(d));
+}
 
 bool windowOf(const OpQuery& q, Window& w) {
   const Type x = q.type(0);
@@ -49,7 +58,7 @@ bool windowOf(const OpQuery& q, Window& w) {
   return true;
 }
 
-// Dims that are taken whole pass. The others: of a slice gathered first; of an update each device writes its own rows.
+// Dims that are taken whole pass. The others: of a slice each device reads its own rows, of an update it writes them.
 bool windowRule(const OpQuery& q, Rule& rule) {
   Window w;
   if (!windowOf(q, w)) return false;
@@ -65,7 +74,7 @@ bool windowRule(const OpQuery& q, Rule& rule) {
       x.dims.push_back(plainDim(addFactor(rule, size, name, FactorKind::Place)));
       window.dims.push_back(freeDim(addWhole(rule, w.sizes[d], own)));
     } else {
-      x.dims.push_back(freeDim(addWhole(rule, size, name)));
+      x.dims.push_back(freeDim(addFactor(rule, size, name, FactorKind::Owner)));
       window.dims.push_back(freeDim(addWhole(rule, w.sizes[d], own)));
     }
   }
@@ -227,6 +236,41 @@ bool updateStores(const OpQuery& q, ElementBuilder& b) {
   return true;
 }
 
+// What the window takes of a piece, with zeros where it takes nothing, added up: of dims that are cut by looking rows up.
+bool sliceCut(CutOp& op, std::vector<ValueId>& results) {
+  Window w;
+  if (!windowOf(op.whole, w)) return false;
+  Builder& b = op.b;
+  std::vector<ValueId> operands = op.operands;
+  std::vector<Dim> sizes = w.sizes;
+  ValueId y = operands[0];
+  for (size_t d = 0; d < w.rank; ++d) {
+    if (!w.slices(d) || !op.operandCut(0, d).cut()) continue;
+    if (!w.sizes[d].isStatic() || !w.whole[d].isStatic()) return false;
+    const ValueId given = operands[w.firstStart + d];
+    const double last = static_cast<double>(w.whole[d].value() - w.sizes[d].value());
+    const ValueId start =
+        op.convert(b.value("clamp", {given, op.scalar(0, given),
+                                     op.scalar(std::min(last, greatestOf(op.dtypeOf(given))), given)}),
+                   DType::I32);
+    const TypeId rows = b.module.tensorType(DType::I32, std::array{w.sizes[d]});
+    const ValueId row = b.module.result(b.op("iota", {}, {{"dim", b.integer(0)}}, std::array{rows}));
+    y = b.value("index_select",
+                {y, b.value("add", {row, start}), op.pieceOffset(w.whole[d], op.operandCut(0, d).axes)},
+                {{"dim", b.integer(static_cast<int64_t>(d))}});
+    operands[w.firstStart + d] = b.literal(0, DType::I32);
+  }
+  operands[0] = y;
+  bool more = false; // dims that are sliced, but not cut
+  for (size_t d = 0; d < w.rank; ++d) {
+    more = more || (w.slices(d) && !op.operandCut(0, d).cut());
+    if (!w.slices(d)) sizes[d] = op.typeOf(y).dims[d];
+  }
+  if (more) y = b.module.result(b.op("dynamic_slice", operands, {{"sizes", sizesToAttr(b.module, sizes)}}));
+  results.push_back(op.allReduce(y, isBool(op.dtypeOf(y)) ? PendingKind::Any : PendingKind::Sum));
+  return true;
+}
+
 // dx: the cotangent put back at its place in zeros.
 bool sliceGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
   Module& m = b.module;
@@ -267,6 +311,7 @@ void addDynamicSliceOps(OpRegistry& ops) {
   slice.through = {moving()};
   slice.localise = sliceLocalise;
   slice.eval = sliceEval;
+  slice.cut = sliceCut;
   slice.element = sliceElement;
   slice.gradFn = sliceGrad;
   slice.complex = OpRecord::ComplexForm::Planes;
