@@ -1,4 +1,5 @@
 // group_norm batch_norm: channels brought to mean 0 and variance 1, with a weight and a bias each.
+#include "Merge.h"
 #include "ReduceParts.h"
 #include "ShapeParts.h"
 #include <cmath>
@@ -56,10 +57,11 @@ bool groupRule(const OpQuery& q, Rule& rule) {
   DimMap c{DimMap::Compound, {}, 0};
   const uint16_t n = addFactor(rule, x.dims[0], "n");
   if (!isOneDim(groups)) c.terms.push_back({addFactor(rule, groups, "g"), 1});
-  if (isOneDim(groups) || !isOneDim(*each)) c.terms.push_back({addWhole(rule, *each, "c"), 1});
+  if (isOneDim(groups) || !isOneDim(*each))
+    c.terms.push_back({addFactor(rule, *each, "c", FactorKind::Merge), 1});
   TensorMap map{{plainDim(n), c}};
   for (size_t d = 2; d < x.rank(); ++d)
-    map.dims.push_back(plainDim(addWhole(rule, x.dims[d], "s" + std::to_string(d - 2))));
+    map.dims.push_back(plainDim(addFactor(rule, x.dims[d], "s" + std::to_string(d - 2), FactorKind::Merge)));
   rule.operands.push_back(map);
   rule.results.push_back(std::move(map));
   for (size_t i = 1; i < q.operandTypes.size(); ++i)
@@ -122,7 +124,7 @@ bool batchRule(const OpQuery& q, Rule& rule) {
   addOperandFactors(q, 0, rule);
   const auto channel = static_cast<uint16_t>(*dim);
   for (size_t f = 0; f < rule.factors.size(); ++f)
-    if (training && f != channel) rule.factors[f].kind = FactorKind::Whole;
+    if (training && f != channel) rule.factors[f].kind = FactorKind::Merge;
   rule.results.push_back(rule.operands[0]);
   if (training) rule.results.resize(3, {{plainDim(channel)}});
   for (size_t i = 1; i < q.operandTypes.size(); ++i)
@@ -162,23 +164,30 @@ bool batchEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Te
 
 class Normaliser {
 public:
-  Normaliser(Builder& b, OpId op) : b(b), m(b.module), op(op), x(m.operand(op, 0)), type(m.typeOf(x)) {
-    Diagnostics none;
-    const OpQuery q = queryOf(m, op, none);
-    grouped_ = std::string_view(q.record->name) == "group_norm";
-    channel_ = grouped_ ? 1 : *q.dimAttr("dim", type.rank());
-    eps_ = q.floatAttr("eps");
-    if (grouped_) {
-      const Dim groups = q.sizeAttr("num_groups");
-      view_ = type.dims;
-      view_[1] = *channelsOfGroup(groups, type.dims[1]);
-      view_.insert(view_.begin() + 1, groups);
-      for (size_t d = 2; d < view_.size(); ++d) rows_.push_back(static_cast<int64_t>(d));
-    } else {
+  Normaliser(Builder& b, OpId op) : Normaliser(b, queryOf(b.module, op, none_), operandsOf(b.module, op)) {}
+  // `whole` says the attributes; the operands may be pieces of its own.
+  Normaliser(Builder& b, const OpQuery& whole, std::vector<ValueId> given)
+      : b(b), m(b.module), operands(std::move(given)), x(operands[0]), type(m.typeOf(x)) {
+    grouped_ = std::string_view(whole.record->name) == "group_norm";
+    channel_ = grouped_ ? 1 : *whole.dimAttr("dim", type.rank());
+    eps_ = whole.floatAttr("eps");
+    if (!grouped_) {
       rows_ = allBut(type.rank(), channel_);
+      return;
     }
+    const Dim groups = whole.sizeAttr("num_groups"), own = type.dims[1];
+    const Dim each = *channelsOfGroup(groups, whole.type(0).dims[1]);
+    view_ = type.dims;
+    view_[1] = isOneDim(groups) ? own : each;
+    view_.insert(view_.begin() + 1, isOneDim(groups) ? Dim(1)
+                                    : isOneDim(each) ? own
+                                                     : Dim(own.value() / each.value()));
+    for (size_t d = 2; d < view_.size(); ++d) rows_.push_back(static_cast<int64_t>(d));
   }
 
+  [[nodiscard]] Dim viewDim(size_t d) const { return view_[d]; }
+  [[nodiscard]] bool grouped() const { return grouped_; }
+  [[nodiscard]] const std::vector<int64_t>& rowsOfView() const { return rows_; }
   ValueId mul(ValueId a, ValueId c) const { return b.value("mul", {a, c}); }
   ValueId sub(ValueId a, ValueId c) const { return b.value("sub", {a, c}); }
   ValueId add(ValueId a, ValueId c) const { return b.value("add", {a, c}); }
@@ -202,7 +211,8 @@ public:
     const std::vector<int64_t> dims = allBut(type.rank(), channel_);
     return dims.empty() ? v : b.value("sum", {v}, {{"dims", b.ints(dims)}});
   }
-  ValueId weighted(ValueId v) const { return m[op].numOperands > 1 ? mul(v, channels(m.operand(op, 1))) : v; }
+  ValueId weighted(ValueId v) const { return operands.size() > 1 ? mul(v, channels(operands[1])) : v; }
+  ValueId biased(ValueId v) const { return operands.size() > 2 ? add(v, channels(operands[2])) : v; }
   ValueId count() const { return countOf(b, type, rows_); }
 
   struct Rows {
@@ -213,19 +223,33 @@ public:
     const ValueId v = view(x);
     r.mean = mean(v);
     r.centred = sub(v, r.mean);
-    r.variance = mean(mul(r.centred, r.centred));
-    r.scale = scaleOf(r.variance);
-    r.y = mul(r.centred, r.scale);
-    return r;
+    return scaled(r, mean(mul(r.centred, r.centred)));
+  }
+  // Of mean and variance that are known.
+  Rows rows(ValueId mean, ValueId variance) const {
+    Rows r;
+    r.mean = mean;
+    r.centred = sub(view(x), mean);
+    return scaled(r, variance);
   }
 
   Builder& b;
   Module& m;
-  OpId op;
+  std::vector<ValueId> operands;
   ValueId x;
   const Type type;
 
 private:
+  static std::vector<ValueId> operandsOf(const Module& m, OpId op) {
+    return {m.operands(op).begin(), m.operands(op).end()};
+  }
+  Rows scaled(Rows r, ValueId variance) const {
+    r.variance = variance;
+    r.scale = scaleOf(variance);
+    r.y = mul(r.centred, r.scale);
+    return r;
+  }
+  Diagnostics none_;
   ValueId reshape(ValueId v, const std::vector<Dim>& shape) const {
     if (m.typeOf(v).dims == shape) return v;
     return b.value("reshape", {v}, {{"shape", sizesToAttr(m, shape)}});
@@ -255,9 +279,42 @@ bool channelNormDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
     y = n.weighted(n.back(rows.y));
     if (batch) results = {y, n.perChannel(rows.mean), n.perChannel(rows.variance)};
   }
-  if (m[op].numOperands > 2) y = n.add(y, n.channels(m.operand(op, 2)));
   if (results.empty()) results.push_back(y);
-  results[0] = y;
+  results[0] = n.biased(y);
+  return true;
+}
+
+// The statistics from all pieces; the rest is local. Groups whose own channels are cut are gathered.
+bool cutChannelNorm(CutOp& op, std::vector<ValueId>& results) {
+  std::vector<ValueId> pieces;
+  for (ValueId v : op.operands)
+    if (v.valid()) pieces.push_back(op.wide(v));
+  const Normaliser n(op.b, op.whole, pieces);
+  std::vector<RowDim> rows;
+  if (n.grouped()) {
+    const bool one = isOneDim(op.whole.sizeAttr("num_groups"));
+    if (!one && op.rule.operands[0].dims[1].terms.size() > 1 &&
+        op.factors[op.rule.operands[0].dims[1].terms[1].factor].cut())
+      return false;
+    static const CutFactor uncut;
+    for (int64_t d : n.rowsOfView()) { // dim 2 of the view is a group's channels
+      const auto at = static_cast<size_t>(d);
+      const Dim whole = d > 2 ? op.whole.type(0).dims[at - 1]
+                        : one ? op.whole.type(0).dims[1]
+                              : n.viewDim(at);
+      rows.push_back({d, whole, d > 2 || one ? &op.operandCut(0, at - 1) : &uncut});
+    }
+  } else {
+    rows = rowDims(op, n.rowsOfView());
+  }
+  const auto [mean, squares] = mergeSquares(op, n.view(n.x), rows);
+  const ValueId variance = op.b.value("div", {squares, wholeCount(op, n.x, rows)});
+  const DType dtype = op.dtypeOf(op.operands[0]);
+  const Normaliser::Rows normal = n.rows(mean, variance);
+  results.push_back(op.convert(n.biased(n.weighted(n.back(normal.y))), dtype));
+  if (n.grouped()) return true;
+  results.push_back(op.convert(n.perChannel(mean), dtype));
+  results.push_back(op.convert(n.perChannel(variance), dtype));
   return true;
 }
 
@@ -265,7 +322,9 @@ bool channelNormDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
 bool channelNormGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
   const Normaliser n(b, op);
   const size_t count = b.module[op].numOperands;
-  const Normaliser::Rows rows = n.rows();
+  const bool saved = dy.size() == 3 && !isNarrowFloat(n.type.dtype); // mean and var as the op gave them
+  const Normaliser::Rows rows =
+      saved ? n.rows(n.channels(b.module.result(op, 1)), n.channels(b.module.result(op, 2))) : n.rows();
   const ValueId g = n.view(n.weighted(dy[0]));
   ValueId d = n.mul(rows.scale, n.sub(n.sub(g, n.mean(g)), n.mul(rows.y, n.mean(n.mul(g, rows.y)))));
   if (dy.size() == 3) {
@@ -303,6 +362,7 @@ OpRecord channelNorm(const char* name, const char* summary) {
   OpRecord r{.name = name, .family = "normalise", .summary = summary};
   r.operandClasses = kFloats;
   r.decompose = channelNormDecompose;
+  r.cut = cutChannelNorm;
   r.lowering = Lowering::Rows;
   r.flopsPerPoint = 8;
   return r;

@@ -15,7 +15,25 @@ struct ExponentialSum {
 enum class WhereInfinite : uint8_t { IsNaN, IsInfinite };
 [[nodiscard]] ExponentialSum sumExponentials(CutOp&, ValueId x, std::span<const int64_t> dims, WhereInfinite);
 
+// The mean of each whole row over `dims` (which stay, with size 1), and the sum of squares about it, of a piece x in the
+// accumulation dtype. Pieces are put together as Chan, Golub and LeVeque do (1979): one collective, or two that sum where those
+// move less.
+struct RowDim {
+  int64_t dim = 0; // of x
+  Dim whole;       // its size on all devices together
+  const CutFactor* cut = nullptr;
+};
+struct SquaresAboutMean {
+  ValueId mean, squares;
+};
+[[nodiscard]] SquaresAboutMean mergeSquares(CutOp&, ValueId x, std::span<const RowDim> dims);
+// The rows over dims of operand 0; how many elements a whole one has.
+[[nodiscard]] std::vector<RowDim> rowDims(const CutOp&, std::span<const int64_t> dims);
+[[nodiscard]] ValueId wholeCount(CutOp&, ValueId like, std::span<const RowDim> dims);
+
 [[nodiscard]] bool cutSoftmax(CutOp&, std::vector<ValueId>& results); // softmax, log_softmax
 [[nodiscard]] bool cutLogsumexp(CutOp&, std::vector<ValueId>& results);
+[[nodiscard]] bool cutMoment(CutOp&, std::vector<ValueId>& results); // var, std
+[[nodiscard]] bool cutNorm(CutOp&, std::vector<ValueId>& results);
 
 } // namespace dtc

@@ -1,4 +1,5 @@
 // var std norm: what is left of many numbers when their signs are gone.
+#include "Merge.h"
 #include "ReduceParts.h"
 #include <cmath>
 
@@ -12,7 +13,7 @@ bool isDeviation(const OpQuery& q) { return std::string_view(q.record->name) == 
 
 bool momentRule(const OpQuery& q, Rule& rule) {
   auto dims = q.dimsAttr("dims", q.type(0).rank());
-  return dims && reduceRuleOf(q, rule, *dims, FactorKind::Whole, PendingKind::None);
+  return dims && reduceRuleOf(q, rule, *dims, FactorKind::Merge, PendingKind::None);
 }
 
 // Two passes in 80 bits. Of no more elements than `correction` it is 0/0, or infinite.
@@ -103,6 +104,7 @@ OpRecord moment(const char* name, const char* summary) {
   r.rule = momentRule;
   r.eval = momentEval;
   r.decompose = momentDecompose;
+  r.cut = cutMoment;
   r.gradFn = momentGrad;
   r.throughNone = true;
   r.lowering = Lowering::Rows;
@@ -137,7 +139,7 @@ bool normRule(const OpQuery& q, Rule& rule) {
   const PendingKind reduce = kind == NormKind::Greatest ? PendingKind::Max
                              : kind == NormKind::Least  ? PendingKind::Min
                                                         : PendingKind::Sum;
-  return dims && reduceRuleOf(q, rule, *dims, rooted ? FactorKind::Whole : FactorKind::Reduce, reduce);
+  return dims && reduceRuleOf(q, rule, *dims, rooted ? FactorKind::Merge : FactorKind::Reduce, reduce);
 }
 
 std::string normElement(const OpQuery& q) {
@@ -206,6 +208,7 @@ void addNorm(OpRegistry& ops) {
   r.finish = "select($square, sqrt(abs(acc)), select($power, pow(abs(acc), $root), select($greatest, "
              "max(acc, 0), acc)))";
   r.derive = normNumbers;
+  r.cut = cutNorm;
   r.throughNone = true;
   r.gradFn = normGrad;
   r.flopsPerPoint = 2;
