@@ -1,5 +1,6 @@
 // Collectives in the code of one device: which devices a group joins, as axes of the mesh.
 #include "DeviceNumber.h"
+#include "HloGroups.h"
 #include "HloImporter.h"
 #include "HloTable.h"
 #include <algorithm>
@@ -8,78 +9,6 @@
 namespace dtc {
 
 namespace {
-
-// The places of logical devices: of a mesh with an order of its own, where each stands.
-std::vector<int64_t> placesOf(const Mesh& mesh) {
-  std::vector<int64_t> places(static_cast<size_t>(mesh.numDevices()));
-  for (size_t i = 0; i < places.size(); ++i)
-    places[mesh.devices.empty() ? i : static_cast<size_t>(mesh.devices[i])] = static_cast<int64_t>(i);
-  return places;
-}
-
-using Groups = std::vector<std::vector<int64_t>>;
-
-// dense<[[0, 1], [2, 3]]>, or of the attribute's other forms. A row may end in -1: smaller groups.
-std::optional<Groups> groupsOf(HloContext& c, std::string_view name) {
-  const MlirAttr* a = c.attr(name);
-  if (!a) {
-    c.fail("needs " + std::string(name));
-    return std::nullopt;
-  }
-  auto flat = c.ints(name);
-  if (!flat) return std::nullopt;
-  const size_t rows =
-      a->type && a->type->dims.size() == 2 ? static_cast<size_t>(std::max<int64_t>(a->type->dims[0], 0)) : 1;
-  const size_t columns = a->type && a->type->dims.size() == 2
-                             ? static_cast<size_t>(std::max<int64_t>(a->type->dims[1], 0))
-                             : flat->size();
-  if (flat->size() == 1 && rows * columns > 1) flat->resize(rows * columns, flat->front());
-  if (rows * columns != flat->size()) {
-    c.failAttr(name, "is no table of devices");
-    return std::nullopt;
-  }
-  Groups groups(rows);
-  for (size_t i = 0; i < flat->size(); ++i)
-    if ((*flat)[i] >= 0) groups[i / columns].push_back((*flat)[i]);
-  return groups;
-}
-
-// The axes, major to minor, along which the groups run; nothing after a report. No groups: all devices.
-std::optional<std::vector<AxisRef>> groupAxes(HloContext& c, std::string_view name) {
-  const Mesh& mesh = c.module.shardings.mesh(c.importer.shardy.manualMesh());
-  auto groups = groupsOf(c, name);
-  if (!groups) return std::nullopt;
-  const int64_t all = mesh.numDevices();
-  std::vector<AxisRef> axes;
-  if (groups->empty() || (*groups)[0].empty()) {
-    for (const MeshAxis& a : mesh.axes) axes.push_back({a.name});
-    return axes;
-  }
-  auto bad = [&](const char* why) {
-    c.failAttr(name, why);
-    return std::nullopt;
-  };
-  const std::vector<int64_t> places = placesOf(mesh);
-  int64_t covered = 0;
-  for (std::vector<int64_t>& g : *groups)
-    for (int64_t& device : g) {
-      if (device >= all) return bad("names a device that the mesh does not have");
-      device = places[static_cast<size_t>(device)];
-      ++covered;
-    }
-  const std::vector<Digit> digits = digitsOf((*groups)[0]);
-  if (digits.empty() && (*groups)[0].size() > 1) return bad("has groups that run along no axes of the mesh");
-  for (const Digit& d : digits) {
-    if (all % (d.stride * d.count) != 0) return bad("has groups that run along no axes of the mesh");
-    const std::vector<AxisRef> part = axesOfDigits({all / (d.stride * d.count), d.count}, mesh);
-    axes.insert(axes.begin(), part.begin(), part.end());
-  }
-  for (const std::vector<int64_t>& g : *groups)
-    if (g != mesh.groupOf(axes, g[0]))
-      return bad("has groups that do not all run along the same axes of the mesh");
-  if (covered != all) return bad("leaves devices out: what those have afterwards has no meaning here");
-  return axes;
-}
 
 AttrId axesAttr(HloContext& c, std::span<const AxisRef> axes) { return axesAttribute(c.module, axes); }
 
@@ -100,7 +29,7 @@ const char* reductionOf(HloContext& c, ValueId x) {
 
 // Along no axes there is nothing to do.
 bool reduceAll(HloContext& c) {
-  auto axes = groupAxes(c, "replica_groups");
+  auto axes = groupAxes(c, HloGroupKind::OfReplicas);
   const std::vector<ValueId> xs = c.tensors();
   if (!axes || xs.empty()) return false;
   for (size_t i = 0; i < xs.size(); ++i) {
@@ -115,7 +44,7 @@ bool reduceAll(HloContext& c) {
 }
 
 bool gatherAll(HloContext& c) {
-  auto axes = groupAxes(c, "replica_groups");
+  auto axes = groupAxes(c, HloGroupKind::OfReplicas);
   auto dim = c.integer("all_gather_dim");
   if (!axes || !dim) return false;
   const std::vector<ValueId> xs = c.tensors();
@@ -129,7 +58,7 @@ bool gatherAll(HloContext& c) {
 }
 
 bool reduceScatter(HloContext& c) {
-  auto axes = groupAxes(c, "replica_groups");
+  auto axes = groupAxes(c, HloGroupKind::OfReplicas);
   auto dim = c.integer("scatter_dimension");
   const ValueId x = c.operand(0);
   if (!axes || !dim || !x.valid()) return false;
@@ -141,7 +70,7 @@ bool reduceScatter(HloContext& c) {
 }
 
 bool allToAll(HloContext& c) {
-  auto axes = groupAxes(c, "replica_groups");
+  auto axes = groupAxes(c, HloGroupKind::OfEither);
   auto split = c.integer("split_dimension"), concat = c.integer("concat_dimension");
   if (!axes || !split || !concat) return false;
   const std::vector<ValueId> xs = c.tensors();
@@ -181,20 +110,14 @@ std::vector<AxisRef> axesOfPairs(Pairs& pairs, const Mesh& mesh) {
 }
 
 bool permute(HloContext& c) {
-  auto flat = c.ints("source_target_pairs");
   const ValueId x = c.operand(0);
-  if (!flat || !x.valid()) return false;
+  auto groups = deviceGroups(c, "source_target_pairs", HloGroupKind::OfEither);
+  if (!groups || !x.valid()) return false;
   const Mesh& mesh = c.module.shardings.mesh(c.importer.shardy.manualMesh());
-  const std::vector<int64_t> places = placesOf(mesh);
   Pairs pairs;
-  for (size_t i = 0; i + 1 < flat->size(); i += 2) {
-    auto& pair = pairs.emplace_back();
-    for (size_t k = 0; k < 2; ++k) {
-      const int64_t device = (*flat)[i + k];
-      if (device < 0 || device >= mesh.numDevices())
-        return c.failAttr("source_target_pairs", "names a device that the mesh does not have");
-      pair[k] = places[static_cast<size_t>(device)];
-    }
+  for (const std::vector<int64_t>& g : *groups) {
+    if (g.size() != 2) return c.failAttr("source_target_pairs", "is no table of pairs");
+    pairs.push_back({g[0], g[1]});
   }
   const std::vector<AxisRef> axes = axesOfPairs(pairs, mesh);
   std::vector<AttrId> list;
@@ -203,18 +126,16 @@ bool permute(HloContext& c) {
 }
 
 bool broadcast(HloContext& c) {
-  auto axes = groupAxes(c, "replica_groups");
+  auto axes = groupAxes(c, HloGroupKind::OfEither);
   const ValueId x = c.operand(0);
   if (!axes || !x.valid()) return false;
   return c.give(axes->empty() ? x : c.emit("broadcast_from", {x}, {{"axes", axesAttr(c, *axes)}}));
 }
 
-// The device's number: its place, or what the mesh calls that.
-bool partitionId(HloContext& c) {
+// The device's number along these axes: its place, or what the mesh calls that.
+bool giveNumber(HloContext& c, std::span<const AxisRef> axes) {
   const Mesh& mesh = c.module.shardings.mesh(c.importer.shardy.manualMesh());
-  std::vector<AxisRef> all;
-  for (const MeshAxis& a : mesh.axes) all.push_back({a.name});
-  ValueId place = c.emit("axis_index", {}, {{"axes", axesAttr(c, all)}});
+  ValueId place = c.emit("axis_index", {}, {{"axes", axesAttr(c, axes)}});
   if (!mesh.devices.empty()) {
     std::vector<AttrId> ids;
     for (int64_t d : mesh.devices) ids.push_back(c.intAttr(d));
@@ -226,10 +147,27 @@ bool partitionId(HloContext& c) {
   return c.give(c.convert(place, c.resultDType()));
 }
 
+std::vector<AxisRef> axesFrom(HloContext& c, size_t first, size_t end) {
+  std::vector<AxisRef> axes;
+  const Mesh& mesh = c.module.shardings.mesh(c.importer.shardy.manualMesh());
+  for (size_t i = first; i < std::min(end, mesh.axes.size()); ++i) axes.push_back({mesh.axes[i].name});
+  return axes;
+}
+
+constexpr size_t kAllAxes = ~size_t(0);
+
+// Of replicas and partitions at once the mesh has one axis each.
+bool partitionId(HloContext& c) {
+  const HloDevices& devices = c.importer.devices();
+  if (devices.replicas > 1 && devices.partitions == 1) return c.give(c.splat(0, c.resultDType(), {}));
+  return giveNumber(c, axesFrom(c, devices.replicas > 1 ? 1 : 0, kAllAxes));
+}
+
 // One replica of as many partitions as there are devices, unless the text is for replicas.
 bool replicaId(HloContext& c) {
-  if (c.importer.replicas()) return partitionId(c);
-  return c.give(c.splat(0, c.resultDType(), {}));
+  const HloDevices& devices = c.importer.devices();
+  if (devices.replicas <= 1) return c.give(c.splat(0, c.resultDType(), {}));
+  return giveNumber(c, axesFrom(c, 0, devices.partitions > 1 ? 1 : kAllAxes));
 }
 
 const HloRow kRows[] = {

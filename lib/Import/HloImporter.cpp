@@ -78,19 +78,24 @@ bool HloImporter::run() {
   return ok;
 }
 
-// A text that says what each device does is imported as such, on a mesh of one axis.
+// A text that says what each device does is imported as such, on a mesh of one axis, or of two: replicas, partitions.
 bool HloImporter::enterPerDevice() {
   const auto text = perDeviceText(tree);
   if (!text) return true;
-  if (text->devices < 1 || text->devices > kMostDevices) {
-    diags.error(kPerDevice, text->op->nameRange,
-                text->devices == 0 ? "replicas and partitions at once" : "more than a million devices");
+  const int64_t r = text->replicas, p = text->partitions;
+  if (r < 1 || p < 1 || r > kMostDevices || p > kMostDevices / r) {
+    diags.error(kPerDevice, text->op->nameRange, "no devices, or more than a million");
     return false;
   }
+  devices_ = {r, p};
   Mesh mesh;
-  mesh.axes.push_back({module.strings.intern("device"), text->devices});
+  if (r > 1 && p > 1) {
+    mesh.axes.push_back({module.strings.intern("replica"), r});
+    mesh.axes.push_back({module.strings.intern("partition"), p});
+  } else {
+    mesh.axes.push_back({module.strings.intern("device"), r * p});
+  }
   perDevice_ = shardy.addMesh("devices", std::move(mesh));
-  replicas_ = text->replicas;
   shardy.enterManual(perDevice_, false);
   return true;
 }

@@ -8,6 +8,11 @@
 
 namespace dtc {
 
+// How many devices the code of one device is for, and what the text calls them; 1 and 1 elsewhere.
+struct HloDevices {
+  int64_t replicas = 1, partitions = 1;
+};
+
 class HloImporter {
 public:
   HloImporter(const MlirTree& tree, Module& module, Diagnostics& diags);
@@ -53,7 +58,7 @@ public:
                 std::span<const TypeId> written, SourceRange loc, uint32_t regions = 0);
 
   // Is the text each replica's, not each partition's?
-  [[nodiscard]] bool replicas() const { return replicas_; }
+  [[nodiscard]] const HloDevices& devices() const { return devices_; }
 
 private:
   bool enterPerDevice();
@@ -86,7 +91,7 @@ private:
   size_t liftedOps_ =
       0;             // a function may be applied again and again: the module stays in proportion to the text
   MeshId perDevice_; // of a text that says what each device does
-  bool replicas_ = false;
+  HloDevices devices_;
 };
 
 } // namespace dtc

@@ -33,6 +33,18 @@ int64_t greatestIn(std::string_view text) {
   return greatest;
 }
 
+// The product of the sizes in "#stablehlo.mesh_axis<name = "x", size = 2>, …"; bounded.
+int64_t sizesIn(std::string_view text) {
+  constexpr std::string_view word = "size = ";
+  int64_t product = 1;
+  for (size_t at = 0; (at = text.find(word, at)) != std::string_view::npos; at += word.size()) {
+    const int64_t size = greatestIn(text.substr(
+        at + word.size(), text.find_first_not_of("0123456789", at + word.size()) - at - word.size()));
+    product = size < 1 || product > INT32_MAX / size ? INT32_MAX : product * size;
+  }
+  return product;
+}
+
 // The first op outside of manual computations that only one device's code can have; `named`: the greatest device in groups.
 void scan(const std::vector<MlirOp>& ops, const MlirOp*& first, int64_t& named) {
   for (const MlirOp& op : ops) {
@@ -41,7 +53,9 @@ void scan(const std::vector<MlirOp>& ops, const MlirOp*& first, int64_t& named) 
       if (!first) first = &op;
       for (const MlirNamedAttr& a : op.attrs)
         if (a.name == "replica_groups" || a.name == "source_target_pairs")
-          named = std::max(named, greatestIn(a.value.body));
+          named =
+              std::max(named, a.value.text.ends_with("replica_group_mesh_axes") ? sizesIn(a.value.body) - 1
+                                                                                : greatestIn(a.value.body));
     }
     for (const MlirRegion& r : op.regions) scan(r.ops, first, named);
   }
@@ -60,16 +74,19 @@ std::optional<PerDeviceText> perDeviceText(const MlirTree& tree) {
   int64_t named = -1;
   scan(tree.ops, text.op, named);
   if (!text.op) return std::nullopt;
-  const int64_t partitions = count(tree, "mhlo.num_partitions"), replicas = count(tree, "mhlo.num_replicas");
-  text.replicas = replicas > 1 && partitions <= 1;
-  text.devices = std::max({partitions, replicas, named + 1, int64_t(1)});
-  if (partitions > 1 && replicas > 1) text.devices = 0; // two kinds of groups at once
+  text.partitions = count(tree, "mhlo.num_partitions");
+  text.replicas = count(tree, "mhlo.num_replicas");
+  // Of only one kind there may be as many as the groups name.
+  if (text.replicas <= 1)
+    text.partitions = std::max(text.partitions, named + 1);
+  else if (text.partitions <= 1)
+    text.replicas = std::max(text.replicas, named + 1);
   return text;
 }
 
 static void giveWholes(Module& m, Function& f, MeshId mesh) {
-  const StrId axis = m.shardings.mesh(mesh).axes[0].name;
-  const int64_t devices = m.shardings.mesh(mesh).axes[0].size;
+  const std::vector<MeshAxis>& axes = m.shardings.mesh(mesh).axes;
+  const int64_t devices = m.shardings.mesh(mesh).numDevices();
   auto whole = [&](TypeId local, ShardingId& sharding) {
     Type t = m.types[local];
     Sharding s;
@@ -77,7 +94,7 @@ static void giveWholes(Module& m, Function& f, MeshId mesh) {
     s.dims.resize(t.rank());
     if (t.rank() > 0) {
       t.dims[0] = Dim(t.dims[0].value() * devices);
-      s.dims[0].parts.push_back({{axis}, 0});
+      for (const MeshAxis& axis : axes) s.dims[0].parts.push_back({{axis.name}, 0});
     }
     sharding = m.shardings.intern(std::move(s));
     return m.types.intern(std::move(t));

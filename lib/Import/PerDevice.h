@@ -6,10 +6,9 @@
 
 namespace dtc {
 
-// How many devices such a text is for: mhlo.num_partitions or mhlo.num_replicas, else as many as its groups name.
+// How many devices such a text is for: mhlo.num_partitions and mhlo.num_replicas, else as many partitions as its groups name.
 struct PerDeviceText {
-  int64_t devices = 1;
-  bool replicas = false;      // they are replicas, not partitions
+  int64_t replicas = 1, partitions = 1;
   const MlirOp* op = nullptr; // that says so
 };
 // Nothing where the text is a program for all devices together.
