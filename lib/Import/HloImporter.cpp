@@ -80,7 +80,8 @@ bool HloImporter::run() {
 
 // A text that says what each device does is imported as such, on a mesh of one axis.
 bool HloImporter::enterPerDevice() {
-  const auto text = perDeviceText(tree);
+  inner_ = deviceFunctions(tree);
+  const auto text = perDeviceText(tree, inner_);
   if (!text) return true;
   if (text->devices < 1 || text->devices > kMostDevices) {
     diags.error(kPerDevice, text->op->nameRange,
@@ -222,6 +223,10 @@ bool HloImporter::declare(const MlirOp& op) {
     return false;
   }
   if (op.regions.empty()) return true; // only declared: an error where it is called
+  if (inner_.contains(symbol)) {
+    functionText_[symbol] = &op;
+    return true;
+  }
   FuncId f(static_cast<uint32_t>(module.functions.size()));
   Function& made = module.functions.emplace_back();
   made.name = module.strings.intern(name);
@@ -354,11 +359,13 @@ std::optional<std::vector<ValueId>> HloImporter::regionLifted(const MlirRegion& 
 }
 
 // Names of a function are its own: those around it are put aside.
-std::optional<std::vector<ValueId>> HloImporter::functionLifted(const MlirOp& function,
-                                                                std::span<const HloValue> args) {
+std::optional<std::vector<ValueId>> HloImporter::functionInPlace(const MlirOp& function,
+                                                                 std::span<const HloValue> args) {
   auto names = std::exchange(names_, {});
   auto defined = std::exchange(defined_, {});
+  if (lifted_ == 0) --lifted_; // regionLifted lifts by one
   auto out = regionLifted(function.regions[0], args);
+  if (lifted_ < 0) ++lifted_;
   names_ = std::move(names);
   defined_ = std::move(defined);
   return out;
