@@ -332,13 +332,33 @@ std::vector<ValueId> HloContext::inlineRegion(const MlirRegion& region, std::spa
   return *values;
 }
 
+// Constraints of one element say nothing: JAX puts them into reducers.
+static std::string_view behindConstraints(const MlirRegion& region, std::string_view name) {
+  for (size_t i = region.ops.size(); i-- > 0;) {
+    const MlirOp& op = region.ops[i];
+    if (op.name == "sdy.sharding_constraint" && op.results.size() == 1 && op.operands.size() == 1 &&
+        op.results[0].name == name)
+      name = op.operands[0].name;
+  }
+  return name;
+}
+
 std::string_view HloContext::regionOp(const MlirRegion& region) const {
-  if (region.args.size() != 2 || region.ops.size() != 2) return {};
-  const MlirOp &only = region.ops[0], &last = region.ops[1];
-  bool fits = only.operands.size() == 2 && only.results.size() == 1 && last.operands.size() == 1 &&
-              last.operands[0].name == only.results[0].name && only.operands[0].name == region.args[0].name &&
-              only.operands[1].name == region.args[1].name && only.regions.empty();
-  return fits ? only.name.substr(only.name.find('.') + 1) : std::string_view();
+  if (region.args.size() != 2 || region.ops.size() < 2) return {};
+  const MlirOp *only = nullptr, &last = region.ops.back();
+  for (const MlirOp& op : std::span(region.ops).first(region.ops.size() - 1)) {
+    if (op.name == "sdy.sharding_constraint") continue;
+    if (only) return {};
+    only = &op;
+  }
+  auto is = [&](const MlirUse& use, std::string_view name) {
+    return behindConstraints(region, use.name) == name;
+  };
+  const bool fits = only && only->operands.size() == 2 && only->results.size() == 1 &&
+                    last.operands.size() == 1 && is(last.operands[0], only->results[0].name) &&
+                    is(only->operands[0], region.args[0].name) &&
+                    is(only->operands[1], region.args[1].name) && only->regions.empty();
+  return fits ? only->name.substr(only->name.find('.') + 1) : std::string_view();
 }
 
 } // namespace dtc

@@ -42,12 +42,15 @@ bool callFunction(HloContext& c, const char* attribute) {
     name = std::string(cut) + name.substr(whole.size());
   FuncId f = c.importer.function(name);
   const MlirOp* text = c.importer.functionText(name);
-  if (!f.valid() || !text) return c.fail("calls @" + name + ", which has no body in this file");
+  const bool inPlace = c.lifted() || (text && !f.valid() && c.importer.shardy.manualMesh().valid());
+  if (!text || (!f.valid() && !inPlace))
+    return c.fail("calls @" + name + ", which has no body in this file" +
+                  (text ? ", but one for manual computations" : ""));
   std::vector<ValueId> args = c.tensors();
-  if (c.lifted()) { // what the function does, elementwise too
+  if (inPlace) { // what the function does, elementwise too
     std::vector<HloValue> values;
     for (size_t i = 0; i < c.numOperands(); ++i) values.push_back(c.value(i));
-    auto out = c.importer.functionLifted(*text, values);
+    auto out = c.importer.functionInPlace(*text, values);
     return out && c.giveAll(*out);
   }
   if (args.size() != c.module[f].args.size())

@@ -80,7 +80,8 @@ bool HloImporter::run() {
 
 // A text that says what each device does is imported as such, on a mesh of one axis, or of two: replicas, partitions.
 bool HloImporter::enterPerDevice() {
-  const auto text = perDeviceText(tree);
+  inner_ = deviceFunctions(tree);
+  const auto text = perDeviceText(tree, inner_);
   if (!text) return true;
   const int64_t r = text->replicas, p = text->partitions;
   if (r < 1 || p < 1 || r > kMostDevices || p > kMostDevices / r) {
@@ -227,6 +228,10 @@ bool HloImporter::declare(const MlirOp& op) {
     return false;
   }
   if (op.regions.empty()) return true; // only declared: an error where it is called
+  if (inner_.contains(symbol)) {
+    functionText_[symbol] = &op;
+    return true;
+  }
   FuncId f(static_cast<uint32_t>(module.functions.size()));
   Function& made = module.functions.emplace_back();
   made.name = module.strings.intern(name);
@@ -359,11 +364,13 @@ std::optional<std::vector<ValueId>> HloImporter::regionLifted(const MlirRegion& 
 }
 
 // Names of a function are its own: those around it are put aside.
-std::optional<std::vector<ValueId>> HloImporter::functionLifted(const MlirOp& function,
-                                                                std::span<const HloValue> args) {
+std::optional<std::vector<ValueId>> HloImporter::functionInPlace(const MlirOp& function,
+                                                                 std::span<const HloValue> args) {
   auto names = std::exchange(names_, {});
   auto defined = std::exchange(defined_, {});
+  if (lifted_ == 0) --lifted_; // regionLifted lifts by one
   auto out = regionLifted(function.regions[0], args);
+  if (lifted_ < 0) ++lifted_;
   names_ = std::move(names);
   defined_ = std::move(defined);
   return out;

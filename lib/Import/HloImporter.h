@@ -1,6 +1,7 @@
 #pragma once
 // Functions and regions of the text as ours; ops by the table of converters. Private to lib/Import.
 #include "HloContext.h"
+#include "PerDevice.h"
 #include "Shardy.h"
 #include "dtc/Import/Import.h"
 #include <unordered_map>
@@ -41,7 +42,7 @@ public:
     return std::exchange(block_, block);
   }
   // The body of a function, applied elementwise.
-  std::optional<std::vector<ValueId>> functionLifted(const MlirOp& function, std::span<const HloValue> args);
+  std::optional<std::vector<ValueId>> functionInPlace(const MlirOp& function, std::span<const HloValue> args);
   // The same in the block at hand, each op applied elementwise (HloContext::inlineRegion).
   std::optional<std::vector<ValueId>> regionLifted(const MlirRegion& region, std::span<const HloValue> args);
   [[nodiscard]] TypeId typeFrom(const MlirType* t, SourceRange where, std::string_view opName);
@@ -86,6 +87,7 @@ private:
   std::vector<std::string_view> defined_;                                          // in order, to be undone
   std::unordered_map<std::string_view, const MlirOp*> functionText_;
   std::unordered_map<std::string_view, FuncId> functions_;
+  DeviceFunctions inner_; // of manual computations: put in place where they are called
   BlockId block_;
   int lifted_ = 0, depth_ = 0;
   size_t liftedOps_ =

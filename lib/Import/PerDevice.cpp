@@ -2,6 +2,7 @@
 #include "DeviceNumber.h"
 #include <algorithm>
 #include <cctype>
+#include <unordered_map>
 
 namespace dtc {
 
@@ -45,6 +46,27 @@ int64_t sizesIn(std::string_view text) {
   return product;
 }
 
+using Functions = std::unordered_map<std::string_view, const MlirOp*>;
+
+std::string_view calledBy(const MlirOp& op) {
+  if (!op.name.ends_with("call") || op.name.ends_with("custom_call")) return {};
+  for (const MlirNamedAttr& a : op.attrs)
+    if (a.name == "callee") return a.value.text;
+  return {};
+}
+
+// Whatever these ops call, and what that calls; of manual computations only, if so asked.
+void collectCalled(const std::vector<MlirOp>& ops, bool manualOnly, const Functions& all,
+                   DeviceFunctions& out) {
+  for (const MlirOp& op : ops) {
+    const bool within = !manualOnly || op.name == "sdy.manual_computation";
+    auto found = manualOnly ? all.end() : all.find(calledBy(op));
+    if (found != all.end() && out.insert(found->first).second)
+      for (const MlirRegion& r : found->second->regions) collectCalled(r.ops, false, all, out);
+    for (const MlirRegion& r : op.regions) collectCalled(r.ops, !within, all, out);
+  }
+}
+
 // The first op outside of manual computations that only one device's code can have; `named`: the greatest device in groups.
 void scan(const std::vector<MlirOp>& ops, const MlirOp*& first, int64_t& named) {
   for (const MlirOp& op : ops) {
@@ -69,10 +91,37 @@ int64_t count(const MlirTree& tree, std::string_view name) {
 
 } // namespace
 
-std::optional<PerDeviceText> perDeviceText(const MlirTree& tree) {
+DeviceFunctions deviceFunctions(const MlirTree& tree) {
+  Functions all;
+  for (const MlirOp& op : tree.ops)
+    for (const MlirNamedAttr& a : op.attrs)
+      if (op.name == "func.func" && a.name == "sym_name") all.emplace(a.value.text, &op);
+  DeviceFunctions out;
+  collectCalled(tree.ops, true, all, out);
+  std::erase_if(out, [&](std::string_view name) { // those that are the same anywhere stay functions
+    DeviceFunctions inner;
+    const std::vector<MlirRegion>& regions = all.at(name)->regions;
+    for (const MlirRegion& r : regions) collectCalled(r.ops, false, all, inner);
+    inner.insert(name);
+    return std::ranges::none_of(inner, [&](std::string_view f) {
+      const MlirOp* first = nullptr;
+      int64_t named = -1;
+      for (const MlirRegion& r : all.at(f)->regions) scan(r.ops, first, named);
+      return first != nullptr;
+    });
+  });
+  return out;
+}
+
+std::optional<PerDeviceText> perDeviceText(const MlirTree& tree, const DeviceFunctions& inner) {
   PerDeviceText text;
   int64_t named = -1;
-  scan(tree.ops, text.op, named);
+  for (const MlirOp& op : tree.ops) {
+    const bool skipped = std::ranges::any_of(op.attrs, [&](const MlirNamedAttr& a) {
+      return a.name == "sym_name" && inner.contains(a.value.text);
+    });
+    for (size_t r = 0; !skipped && r < op.regions.size(); ++r) scan(op.regions[r].ops, text.op, named);
+  }
   if (!text.op) return std::nullopt;
   text.partitions = count(tree, "mhlo.num_partitions");
   text.replicas = count(tree, "mhlo.num_replicas");

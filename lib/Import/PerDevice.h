@@ -3,6 +3,8 @@
 #include "MlirTree.h"
 #include "dtc/IR/Module.h"
 #include <optional>
+#include <string_view>
+#include <unordered_set>
 
 namespace dtc {
 
@@ -11,8 +13,11 @@ struct PerDeviceText {
   int64_t replicas = 1, partitions = 1;
   const MlirOp* op = nullptr; // that says so
 };
-// Nothing where the text is a program for all devices together.
-[[nodiscard]] std::optional<PerDeviceText> perDeviceText(const MlirTree&);
+// Functions with such ops that manual computations call: they are part of those.
+using DeviceFunctions = std::unordered_set<std::string_view>;
+[[nodiscard]] DeviceFunctions deviceFunctions(const MlirTree&);
+// Nothing where the text, but for these functions, is a program for all devices together.
+[[nodiscard]] std::optional<PerDeviceText> perDeviceText(const MlirTree&, const DeviceFunctions&);
 
 // Makes the functions of such a text `spmd` ones on `mesh`. What goes in and out of them is each device's own: pieces of a tensor
 // along its first dim; scalars are the same on all.
