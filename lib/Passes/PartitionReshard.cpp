@@ -60,7 +60,7 @@ const ReshardPlan& ReshardPlans::plan(TypeId global, ShardingId from, ShardingId
   const Type& type = m_.types[global];
   const Sharding &a = m_.shardings[from], &b = m_.shardings[to];
   entry->second =
-      planReshard(a, b, m_.shardings.mesh(a.mesh), plannedSizes(type.dims, m_.dims), dtypeBytes(type.dtype));
+      planReshard(a, b, m_.shardings.mesh(a.mesh), plannedSizes(type.dims, m_.dims), type.dtype);
   return entry->second;
 }
 

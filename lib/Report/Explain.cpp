@@ -212,7 +212,7 @@ private:
     if (a.mesh != b.mesh) return;
     const Type& t = m_.typeOf(from);
     ReshardPlan plan =
-        planReshard(a, b, m_.shardings.mesh(a.mesh), plannedSizes(t.dims, m_.dims), dtypeBytes(t.dtype));
+        planReshard(a, b, m_.shardings.mesh(a.mesh), plannedSizes(t.dims, m_.dims), t.dtype);
     for (const ReshardStep& s : plan.steps) {
       PartList axes;
       for (const AxisRef& x : s.axes) axes.push_back({x, 0});

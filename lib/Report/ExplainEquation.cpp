@@ -147,7 +147,7 @@ private:
       const Type& t = m.typeOf(from);
       ReshardPlan plan =
           planReshard(m.shardings[m[from].sharding], m.shardings[m[to].sharding], m.shardings.mesh(MeshId(0)),
-                      plannedSizes(t.dims, m.dims), dtypeBytes(t.dtype));
+                      plannedSizes(t.dims, m.dims), t.dtype);
       std::string what = ofResult ? line.name : std::string(m.strings[m[from].name]);
       for (const ReshardStep& s : plan.steps) line.communication.push_back(stepText(m, s, what));
     });

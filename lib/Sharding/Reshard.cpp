@@ -89,7 +89,7 @@ private:
   }
 
   struct Entry {
-    double price;
+    double price; // of the whole plan, at least
     int steps;
     int id;
     bool operator<(const Entry& o) const { // the queue gives the greatest first
@@ -110,28 +110,36 @@ private:
     const double price = node.price + priceOfMove(*node.state, m).seconds;
     const int steps = node.steps + 1;
     if (price >= bound_) return;
+    // The search over all moves is A*: what it cannot reach below the bound it does not look into.
+    const double rest = set_ == MoveSet::All ? lowerBound(space_, m.next, to_) : 0;
+    if (price + rest >= bound_) return;
     PlanState next = std::move(m.next);
-    reach(next, price, steps, id, &m);
+    reach(next, price, steps, id, &m, rest);
     m.next = std::move(next);
   }
 
   [[nodiscard]] CollectivePrice priceOfMove(const PlanState& at, const PlanMove& m) const {
     axes_.clear();
     for (Part p : m.run) axes_.push_back(space_.atoms[static_cast<size_t>(p)]);
-    return priceOf(m.kind, axes_, space_.localBytes(at), space_.localBytes(m.next), space_.mesh,
-                   space_.machine);
+    int64_t in = space_.localBytes(at);
+    if (m.kind == StepKind::AllReduce || m.kind == StepKind::ReduceScatter) // as it travels
+      in = mulDiv(in, wireBytes(m.op, space_.dtype), dtypeBytes(space_.dtype));
+    return priceOf(m.kind, axes_, in, space_.localBytes(m.next), space_.mesh, space_.machine);
   }
 
-  void reach(const PlanState& state, double price, int steps, int from, const PlanMove* move) {
+  void reach(const PlanState& state, double price, int steps, int from, const PlanMove* move,
+             double rest = 0) {
     auto [it, isNew] = ids_.emplace(state, static_cast<int>(nodes_.size()));
     if (isNew) nodes_.push_back({&it->first});
     Node& n = nodes_[static_cast<size_t>(it->second)];
-    if (n.done || std::pair(price, steps) >= std::pair(n.price, n.steps)) return;
+    if (std::pair(price, steps) >= std::pair(n.price, n.steps)) return;
+    if (n.done && set_ != MoveSet::All) return;
+    n.done = false; // the lower bound may fall by more than a step costs: then a state is looked into again
     n.price = price;
     n.steps = steps;
     n.from = from;
     if (move) n.move = *move;
-    queue_.push({price, steps, it->second});
+    queue_.push({price + rest, steps, it->second});
   }
 
   ReshardPlan planTo(int id) {
@@ -264,16 +272,33 @@ CollectivePrice priceOf(StepKind kind, std::span<const AxisRef> axes, int64_t in
   return p;
 }
 
+// A cheaper plan that holds no more than `limit`, or the one given.
+static ReshardPlan improved(const PlanSpace& space, const PlanState& start, const PlanState& goal,
+                            int64_t limit, ReshardPlan plan, const ReshardOptions& options) {
+  const double bound = plan.price * (1 - 1e-9);
+  if (lowerBound(space, start, goal) >= bound) return plan;
+  bool exhausted = false;
+  auto priced = [](const ReshardStep& s) { return s.price > 0; };
+  if (std::count_if(plan.steps.begin(), plan.steps.end(), priced) > 1)
+    if (auto better = Search(space, start, goal, MoveSet::Detours, limit, bound)
+                          .run(options.maxExpansions, exhausted))
+      plan = *std::move(better);
+  if (std::count(space.usable.begin(), space.usable.end(), true) > options.maxCompleteAtoms) return plan;
+  auto best = Search(space, start, goal, MoveSet::All, limit, plan.price * (1 - 1e-9))
+                  .run(options.maxComplete, exhausted);
+  return best ? *std::move(best) : plan;
+}
+
 ReshardPlan planReshard(const Sharding& from, const Sharding& to, const Mesh& mesh,
-                        std::span<const PlannedSize> shape, int64_t bytesPerElement,
-                        const NominalMachine& machine, const ReshardOptions& options) {
-  PlanSpace space{mesh, shape, bytesPerElement, machine, from.mesh, {}, {}};
+                        std::span<const PlannedSize> shape, DType dtype, const NominalMachine& machine,
+                        const ReshardOptions& options) {
+  PlanSpace space{mesh, shape, dtype, machine, from.mesh, {}, {}, {}};
   std::vector<StrId> incompatible;
   space.atoms = commonAtoms(from, to, mesh, incompatible);
   if (!incompatible.empty()) { // sub-axes that share no refinement meet only where neither is used
     const Sharding middle = without(from, incompatible);
-    ReshardPlan first = planReshard(from, middle, mesh, shape, bytesPerElement, machine, options);
-    ReshardPlan second = planReshard(middle, to, mesh, shape, bytesPerElement, machine, options);
+    ReshardPlan first = planReshard(from, middle, mesh, shape, dtype, machine, options);
+    ReshardPlan second = planReshard(middle, to, mesh, shape, dtype, machine, options);
     first.steps.insert(first.steps.end(), second.steps.begin(), second.steps.end());
     first.price += second.price;
     first.bytesReceived += second.bytesReceived;
@@ -283,6 +308,8 @@ ReshardPlan planReshard(const Sharding& from, const Sharding& to, const Mesh& me
   for (const AxisRef& a : space.atoms) space.atomSize.push_back(mesh.axisSize(a));
   const PlanState start = space.stateOf(from), goal = space.stateOf(to);
   if (start == goal) return {};
+  for (size_t a = 0; a < space.atoms.size(); ++a)
+    space.usable.push_back(start.uses(static_cast<int>(a)) || goal.uses(static_cast<int>(a)));
   constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
   int64_t limit = std::max<int64_t>({space.localBytes(start), space.localBytes(goal), 1});
   std::optional<ReshardPlan> plan;
@@ -295,14 +322,7 @@ ReshardPlan planReshard(const Sharding& from, const Sharding& to, const Mesh& me
     else
       limit = exhausted ? kNoLimit : checkedMul(limit, 2).value_or(kNoLimit);
   }
-  if (std::count_if(plan->steps.begin(), plan->steps.end(),
-                    [](const ReshardStep& s) { return s.price > 0; }) > 1) {
-    bool exhausted = false;
-    auto better = Search(space, start, goal, MoveSet::Detours, limit, plan->price)
-                      .run(options.maxExpansions, exhausted);
-    if (better) return *std::move(better);
-  }
-  return *std::move(plan);
+  return improved(space, start, goal, limit, *std::move(plan), options);
 }
 
 } // namespace dtc

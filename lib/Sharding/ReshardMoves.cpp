@@ -1,5 +1,6 @@
 #include "ReshardState.h"
 #include <algorithm>
+#include <array>
 #include <set>
 
 namespace dtc {
@@ -52,7 +53,7 @@ struct Moves {
 
   void gathers() {
     forRuns(at.dims, [&](size_t d, size_t i, size_t j) {
-      if (inPlace(d, i, j) && at.dims[d] == to.dims[d]) return;
+      if (set != MoveSet::All && inPlace(d, i, j) && at.dims[d] == to.dims[d]) return;
       PlanState next = at;
       PartRow& row = next.dims[d];
       const std::vector<Part> run(row.begin() + static_cast<ptrdiff_t>(i),
@@ -282,6 +283,103 @@ struct Moves {
   }
 };
 
+// Every collective over usable atoms, whatever the goal is: with these a search finds the shortest path.
+struct AllMoves : Moves {
+  void run() {
+    slices();
+    scatters({}, at.pending);
+    for (size_t set = 1; set < size_t{1} << std::min<size_t>(at.pending.size(), 6); ++set) reduce(set);
+    forRuns(at.dims, [&](size_t e, size_t i, size_t j) {
+      for (size_t d = 0; d < at.dims.size(); ++d)
+        exchange(d, std::span(at.dims[e]).subspan(i, j - i), 1);
+    });
+    permuteAll();
+  }
+
+private:
+  void slices() {
+    for (size_t a = 0; a < space.atoms.size(); ++a) {
+      if (!space.usable[a] || at.uses(static_cast<int>(a))) continue;
+      const std::array run = {static_cast<Part>(a)};
+      for (size_t d = 0; d < at.dims.size(); ++d)
+        forCuts(at, d, run, 1, [&](PlanState next, StepSlot split) {
+          add({std::move(next), StepKind::AllSlice, PendingKind::None, {run.begin(), run.end()}, {}, split});
+        });
+    }
+  }
+
+  // Pending atoms in every order, over every dim.
+  void scatters(const std::vector<Part>& run, const std::vector<std::pair<int, PendingKind>>& left) {
+    if (!run.empty())
+      for (size_t d = 0; d < at.dims.size(); ++d) scatter(d, run, 1);
+    for (size_t i = 0; i < left.size(); ++i) {
+      std::vector<Part> longer = run;
+      longer.push_back(left[i].first);
+      std::vector<std::pair<int, PendingKind>> others = left;
+      others.erase(others.begin() + static_cast<ptrdiff_t>(i));
+      scatters(longer, others);
+    }
+  }
+
+  void reduce(size_t set) {
+    PlanState next = at;
+    std::vector<Part> run;
+    PendingKind kind = PendingKind::None;
+    for (size_t i = 0; i < at.pending.size(); ++i) {
+      if (!(set >> i & 1)) continue;
+      if (kind != PendingKind::None && kind != at.pending[i].second) return;
+      kind = at.pending[i].second;
+      std::erase(next.pending, at.pending[i]);
+      run.push_back(at.pending[i].first);
+    }
+    add({std::move(next), StepKind::AllReduce, kind, std::move(run)});
+  }
+
+  // Other atoms of the same sizes in the places of those that cut: every way to fill them.
+  void permuteAll() {
+    if (!equalPieces()) return;
+    PlanState next = at;
+    std::vector<std::pair<size_t, size_t>> places; // dim, position of a run's product in its skeleton
+    for (size_t d = 0; d < at.dims.size(); ++d) {
+      next.dims[d] = skeleton(at.dims[d]);
+      for (size_t i = 0; i < next.dims[d].size(); ++i)
+        if (next.dims[d][i] > 0) places.push_back({d, i});
+    }
+    if (std::find(space.atomSize.begin(), space.atomSize.end(), 1) != space.atomSize.end()) return;
+    std::vector<bool> taken(space.atoms.size());
+    for (auto& [atom, kind] : at.pending) taken[static_cast<size_t>(atom)] = true;
+    std::vector<std::vector<Part>> filled(places.size());
+    fill(next, places, filled, 0, taken);
+  }
+  void fill(const PlanState& skeletons, std::span<const std::pair<size_t, size_t>> places,
+            std::vector<std::vector<Part>>& filled, size_t at0, std::vector<bool>& taken) {
+    if (at0 == places.size()) return permuteTo(filledIn(skeletons, places, filled));
+    const auto [d, i] = places[at0];
+    const int64_t want = skeletons.dims[d][i], have = space.productOf(filled[at0]);
+    if (have == want) return fill(skeletons, places, filled, at0 + 1, taken);
+    for (size_t a = 0; a < space.atoms.size(); ++a) {
+      if (!space.usable[a] || taken[a] || want % (have * space.atomSize[a]) != 0) continue;
+      taken[a] = true;
+      filled[at0].push_back(static_cast<Part>(a));
+      fill(skeletons, places, filled, at0, taken);
+      filled[at0].pop_back();
+      taken[a] = false;
+    }
+  }
+  [[nodiscard]] static PlanState filledIn(const PlanState& skeletons,
+                                          std::span<const std::pair<size_t, size_t>> places,
+                                          const std::vector<std::vector<Part>>& filled) {
+    PlanState next = skeletons;
+    for (size_t n = places.size(); n-- > 0;) {
+      const auto [d, i] = places[n];
+      PartRow& row = next.dims[d];
+      row.erase(row.begin() + static_cast<ptrdiff_t>(i));
+      row.insert(row.begin() + static_cast<ptrdiff_t>(i), filled[n].begin(), filled[n].end());
+    }
+    return next;
+  }
+};
+
 // The device that is number n by the old lists sends to the one that is number n by the new ones.
 std::vector<std::pair<int64_t, int64_t>> pairsOf(const PlanSpace& space, const PlanState& at,
                                                  const PlanMove& move) {
@@ -326,13 +424,14 @@ ReshardStep stepOf(const PlanSpace& space, const PlanState& at, const PlanMove& 
 
 void collectMoves(const PlanSpace& space, const PlanState& at, const PlanState& to, MoveSet set,
                   std::vector<PlanMove>& out) {
-  Moves m{space, at, to, set, out};
+  AllMoves m{{space, at, to, set, out}};
   m.makePending();
   m.cuts();
   m.reduces();
   if (set == MoveSet::Detours) m.park();
   m.permutes();
   m.gathers();
+  if (set == MoveSet::All) m.run();
 }
 
 } // namespace dtc

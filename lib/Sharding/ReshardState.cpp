@@ -188,7 +188,7 @@ Sharding PlanSpace::shardingOf(const PlanState& s) const {
 }
 
 int64_t PlanSpace::localBytes(const PlanState& s) const {
-  auto bytes = static_cast<double>(bytesPerElement);
+  auto bytes = static_cast<double>(dtypeBytes(dtype));
   for (size_t d = 0; d < s.dims.size(); ++d) {
     int64_t k = 1;
     for (Part p : s.dims[d])

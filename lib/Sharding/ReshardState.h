@@ -21,11 +21,12 @@ struct PlanState {
 struct PlanSpace {
   const Mesh& mesh;
   std::span<const PlannedSize> shape;
-  int64_t bytesPerElement;
+  DType dtype;
   const NominalMachine& machine;
   MeshId meshId;
   std::vector<AxisRef> atoms; // in mesh order, major first
   std::vector<int64_t> atomSize;
+  std::vector<bool> usable; // by atom: one of the two ends uses it. What replicates both is no scratch space.
 
   [[nodiscard]] int64_t sizeOf(Part p) const { return p < 0 ? -p : atomSize[static_cast<size_t>(p)]; }
   [[nodiscard]] int64_t productOf(std::span<const Part>) const; // saturates
@@ -52,11 +53,13 @@ struct PlanMove {
   StepSlot concat = {}, split = {};
 };
 // Direct: towards the goal at once. Detours: also setting axes down in a dim that is not their goal, where the pieces that
-// are gathered or reduced later get smaller by it.
-enum class MoveSet : uint8_t { Direct, Detours };
+// are gathered or reduced later get smaller by it. All: every collective that there is over usable atoms, whatever the goal.
+enum class MoveSet : uint8_t { Direct, Detours, All };
 // All sensible single steps from `at` on the way to `to`.
 void collectMoves(const PlanSpace&, const PlanState& at, const PlanState& to, MoveSet,
                   std::vector<PlanMove>& out);
+// Seconds and bytes that no plan from `at` to `to` is below: what a device lacks it must receive.
+[[nodiscard]] double lowerBound(const PlanSpace&, const PlanState& at, const PlanState& to);
 // The move as a step, without result and prices.
 [[nodiscard]] ReshardStep stepOf(const PlanSpace&, const PlanState& at, const PlanMove&);
 

@@ -2,7 +2,7 @@
 // Changes of sharding as plans: a shortest path over the basic collectives under a machine's prices (sharding.md §4). The
 // price of a reshard is the price of its plan. Pure values: partition turns the steps into ops.
 #include "dtc/Sharding/Machine.h"
-#include "dtc/Sharding/Sharding.h"
+#include "dtc/Sharding/Wire.h"
 
 namespace dtc {
 
@@ -57,7 +57,9 @@ struct PlannedSize {
 [[nodiscard]] std::vector<PlannedSize> plannedSizes(std::span<const int64_t> globalShape);
 
 struct ReshardOptions {
-  int maxExpansions = 400; // states looked into per memory bound
+  int maxExpansions = 400;  // states looked into per memory bound …
+  int maxComplete = 2000;   // … and by the search over all moves, which makes the price a shortest path
+  int maxCompleteAtoms = 6; // more sub-axes than these: that search is left out
 };
 
 // How a step sees local dim `dim`: the products of sizes, ascending, at which it is split into factors, major to minor. With
@@ -68,7 +70,7 @@ struct ReshardOptions {
 // From and to are valid on the shape, closed, and on the same mesh. Plans never hold more than the larger of the two
 // pieces where a path below that bound exists; else the bound is doubled until one does.
 [[nodiscard]] ReshardPlan planReshard(const Sharding& from, const Sharding& to, const Mesh&,
-                                      std::span<const PlannedSize> shape, int64_t bytesPerElement,
+                                      std::span<const PlannedSize> shape, DType dtype,
                                       const NominalMachine& = {}, const ReshardOptions& = {});
 
 // Seconds and received bytes of one collective over `axes`, on operands of `inBytes` and results of `outBytes` per device.

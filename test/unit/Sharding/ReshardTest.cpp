@@ -2,6 +2,7 @@
 #include "Support.h"
 #include <gtest/gtest.h>
 #include <random>
+#include <set>
 
 using namespace dtc;
 using namespace dtc::test;
@@ -254,7 +255,7 @@ std::string planText(World& w, const Sharding& from, const ReshardPlan& plan) {
 }
 
 ReshardPlan plan(World& w, const Sharding& a, const Sharding& b, const std::vector<int64_t>& shape) {
-  return planReshard(a, b, w.mesh(), plannedSizes(shape), 4);
+  return planReshard(a, b, w.mesh(), plannedSizes(shape), DType::F32);
 }
 
 } // namespace
@@ -331,27 +332,95 @@ TEST(Reshard, PlansMoveTheRightElements) {
 // Plans use the axes of their two ends only (an axis that replicates both is no scratch space), and hold no more than the
 // larger of the two: so the way around may use no others and hold no more.
 TEST(Reshard, PricesObeyTheTriangleInequality) {
-  std::mt19937 rng(2);
-  World w({2, 4});
-  const std::vector<int64_t> shape = {4096, 4096};
-  auto usesAll = [&](const Sharding& s) {
-    size_t axes = s.pending.size();
-    for (const DimSharding& d : s.dims) axes += d.axes().size();
-    return axes == w.mesh().axes.size();
+  struct Case {
+    std::initializer_list<int64_t> sizes;
+    std::vector<int64_t> shape;
   };
-  auto local = [&](const Sharding& s) { return count(localShape(s, w.mesh(), shape, 0)); };
-  int compared = 0;
-  while (compared < 300) {
-    const Sharding a = randomSharding(w, shape, PendingKind::Sum, rng, true),
-                   b = randomSharding(w, shape, PendingKind::Sum, rng, true),
-                   c = randomSharding(w, shape, PendingKind::Sum, rng, true);
-    if (!usesAll(a) || local(b) > std::max(local(a), local(c))) continue;
-    const ReshardPlan direct = plan(w, a, c, shape), first = plan(w, a, b, shape),
-                      second = plan(w, b, c, shape);
-    EXPECT_LE(direct.price, (first.price + second.price) * (1 + 1e-9)) << planText(w, a, direct) << "\n"
-                                                                       << planText(w, a, first) << "\n"
-                                                                       << planText(w, b, second);
-    ++compared;
+  for (const auto& [sizes, shape] :
+       {Case{{2, 4}, {4096, 4096}}, Case{{2, 4, 3}, {768, 1536}}, Case{{2, 2, 2}, {64, 64}},
+        Case{{4, 2, 2}, {4096, 4096}}, Case{{2, 3, 2}, {48, 96, 24}}, Case{{2, 2, 4}, {1 << 20}}}) {
+    World w(sizes);
+    std::mt19937 rng(2);
+    auto axesOf = [&](const Sharding& s) {
+      std::set<StrId> axes;
+      for (const DimSharding& d : s.dims)
+        for (const AxisRef& a : d.axes()) axes.insert(a.name);
+      for (const PendingAxis& p : s.pending) axes.insert(p.axis.name);
+      return axes;
+    };
+    auto local = [&](const Sharding& s) { return count(localShape(s, w.mesh(), shape, 0)); };
+    for (int compared = 0; compared < 200;) {
+      const Sharding a = randomSharding(w, shape, PendingKind::Sum, rng, true),
+                     b = randomSharding(w, shape, PendingKind::Sum, rng, true),
+                     c = randomSharding(w, shape, PendingKind::Sum, rng, true);
+      std::set<StrId> ends = axesOf(a), between = axesOf(b);
+      ends.merge(axesOf(c));
+      if (!std::includes(ends.begin(), ends.end(), between.begin(), between.end()) ||
+          local(b) > std::max(local(a), local(c)))
+        continue;
+      const ReshardPlan direct = plan(w, a, c, shape), first = plan(w, a, b, shape),
+                        second = plan(w, b, c, shape);
+      EXPECT_LE(direct.price, (first.price + second.price) * (1 + 1e-6)) << planText(w, a, direct) << "\n"
+                                                                         << planText(w, a, first) << "\n"
+                                                                         << planText(w, b, second);
+      ++compared;
+    }
+  }
+}
+
+// A step's operand and result are no larger than the larger of the two ends, on meshes of any sizes.
+TEST(Reshard, NothingLargerThanTheEndsIsHeld) {
+  for (const auto& sizes : {std::initializer_list<int64_t>{2, 4}, {2, 3}, {2, 2, 3}, {5, 2, 2}}) {
+    World w(sizes);
+    std::mt19937 rng(3);
+    const std::vector<int64_t> shape = {240, 120};
+    for (int i = 0; i < 150; ++i) {
+      const Sharding a = randomSharding(w, shape, PendingKind::Max, rng, true),
+                     b = randomSharding(w, shape, PendingKind::Max, rng, true);
+      const ReshardPlan p = plan(w, a, b, shape);
+      const int64_t largest =
+          4 * std::max(count(localShape(a, w.mesh(), shape, 0)), count(localShape(b, w.mesh(), shape, 0)));
+      EXPECT_LE(p.peakBytes, 2 * largest) << planText(w, a, p);
+    }
+  }
+}
+
+// What each device receives, against what is known of the change: n global bytes, k devices along an axis.
+TEST(Reshard, ReceivesNoMoreThanTheClosedForm) {
+  World w({2, 4, 3});
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{96, 96}, {24, 1200}, {1 << 14, 240}}) {
+    const std::vector<int64_t> shape = {rows, columns};
+    const double n = 4.0 * static_cast<double>(rows * columns);
+    auto sum = [&](std::initializer_list<std::string_view> dims, std::string_view pending) {
+      return w.sharding(dims, pending);
+    };
+    const Sharding whole = w.sharding({"", ""});
+    struct Known {
+      Sharding from, to;
+      double bytes;
+    };
+    for (const Known& known : {
+             Known{w.sharding({"b", ""}), whole, n * 3 / 4},                         // all_gather
+             Known{w.sharding({"ab", ""}), whole, n * 7 / 8},                        // over two axes
+             Known{w.sharding({"a", "b"}), whole, n * 7 / 8},                        // of two dims
+             Known{w.sharding({"abc", ""}), w.sharding({"a", ""}), n / 2 * 11 / 12}, // of the minor ones
+             Known{whole, w.sharding({"c", "a"}), 0},                                // slices
+             Known{whole, sum({"", ""}, "ab"), 0},                                   // made pending
+             Known{sum({"", ""}, "b"), whole, 2 * n * 3 / 4},                        // all_reduce
+             Known{sum({"", ""}, "abc"), whole, 2 * n * 23 / 24},                    // over three axes
+             Known{sum({"", ""}, "b"), w.sharding({"b", ""}), n * 3 / 4},            // reduce_scatter
+             Known{sum({"a", ""}, "b"), w.sharding({"a", "b"}), n / 2 * 3 / 4},      // of a piece
+             Known{sum({"", ""}, "ab"), w.sharding({"a", "b"}), n * 7 / 8},        // of two axes, to two dims
+             Known{sum({"", ""}, "ab"), sum({"b", ""}, "a"), n * 3 / 4},           // of one of two
+             Known{w.sharding({"b", ""}), w.sharding({"", "b"}), n / 4 * 3 / 4},   // all_to_all
+             Known{w.sharding({"ab", ""}), w.sharding({"a", "b"}), n / 8 * 3 / 4}, // of the minor axis
+             Known{w.sharding({"ab", ""}), w.sharding({"", "ab"}), n / 8 * 7 / 8}, // of both
+             Known{w.sharding({"ab", ""}), w.sharding({"ba", ""}), n / 8},         // another order
+             Known{w.sharding({"2b", ""}), w.sharding({"b", ""}), n / 4 * 3 / 4},  // strided to plain
+         }) {
+      const ReshardPlan p = plan(w, known.from, known.to, shape);
+      EXPECT_LE(static_cast<double>(p.bytesReceived), 1.1 * known.bytes + 64) << planText(w, known.from, p);
+    }
   }
 }
 
