@@ -174,6 +174,7 @@ bool Parser::opAttrs(Statement& s) {
   static const AttrSpec kCommon[] = {{"stage", AttrType::Int, "", ""},
                                      {"stream", AttrType::Int, "", ""},
                                      {"at", AttrType::Ints, "", ""},
+                                     {"within", AttrType::Strings, "", ""},
                                      {"name", AttrType::String, "", ""},
                                      {"loc", AttrType::String, "", ""}};
   if (!atAttrs()) return true;

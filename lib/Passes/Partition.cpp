@@ -2,6 +2,7 @@
 #include "PartitionReshard.h"
 #include "ReduceDType.h"
 #include "dtc/IR/CutOp.h"
+#include "Within.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Passes/Clone.h"
 #include "dtc/Sharding/Projection.h"
@@ -97,6 +98,7 @@ private:
     ReshardEmitter reshards(b, plans_);
     for (OpId o : std::vector<OpId>(m_[block].ops)) {
       b.loc = m_[o].loc;
+      b.common = withinOf(m_, o);
       if (!partitionOp(o, b, reshards)) return false;
     }
     m_[block].ops = std::move(out);
