@@ -134,7 +134,7 @@ private:
   std::string written(ValueId v) const {
     const SourceRange r = m_[v].loc;
     if (r.valid() && r.end <= m_.source.text.size() && m_.source.text[r.begin] == '%')
-      return m_.source.text.substr(r.begin, r.end - r.begin);
+      return m_.source.text.substr(r.begin, std::min(r.end, static_cast<uint32_t>(m_.source.text.find_first_of(": ", r.begin))) - r.begin);
     return printValueName(m_, reasons_.shown(v));
   }
 

@@ -211,6 +211,9 @@ bool opensAttributes(std::string_view text, size_t at) {
 SourceRange shardingRange(const SourceText& source, SourceRange name) {
   const std::string_view text = source.text;
   if (!name.valid() || name.end > text.size()) return name;
+  const std::string_view own = text.substr(name.begin, name.end - name.begin);
+  if (size_t begin = own.rfind('@'); begin != std::string_view::npos && own.find(':') < begin) // a result, all of it
+    return {name.begin + static_cast<uint32_t>(begin), name.end};
   size_t at = name.end;
   while (at < text.size() && text[at] == ' ') ++at;
   if (at < text.size() && text[at] == '=') { // an op's result: its type stands at the end of the statement

@@ -115,7 +115,7 @@ void ChangeSearch::addEdit(const AnnotationUse& use, const Sharding& wanted, std
   AnnotationEdit e;
   const SourceRange named = use.value.valid() && !use.ofResult ? scratch[use.value].loc : SourceRange();
   e.of = use.ofResult                                        ? "the result"
-         : named.valid() && text[named.begin] == '%' ? text.substr(named.begin, named.end - named.begin)
+         : named.valid() && text[named.begin] == '%' ? text.substr(named.begin, std::min<size_t>(named.end, text.find_first_of(": ", named.begin)) - named.begin)
                                                      : printValueName(scratch, reasons_.shown(use.value));
   const LineCol at = lineColumn(text, r.begin);
   e.place = prepared_.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
