@@ -43,7 +43,7 @@ public:
   HloReader(XlaModule& m, Diagnostics& diags) : m_(m), text_(m.source.text), diags_(diags) {}
 
   bool run() {
-    if (!moduleHead()) return false;
+    if (!moduleHead() || !tables()) return false;
     while (skip(), at_ < text_.size())
       if (!computation()) return false;
     if (m_.computations.empty()) {
@@ -179,6 +179,41 @@ private:
     return false;
   }
 
+  // The tables that `stack_frame_id` of metadata speaks of: lines `1 "model.py"` and `1 {file_name_id=1 line=12 …}`.
+  bool tables() {
+    std::map<int64_t, std::string> files, locations;
+    while (true) {
+      const bool isFiles = acceptWord("FileNames"), isLocations = !isFiles && acceptWord("FileLocations");
+      const bool isFrames = !isFiles && !isLocations && acceptWord("StackFrames");
+      if (!isFiles && !isLocations && !isFrames && !acceptWord("FunctionNames")) return true;
+      while (skip(), at_ < text_.size() && isDigit(text_[at_])) {
+        const int64_t id = number();
+        skip();
+        const size_t begin = at_;
+        if (at_ >= text_.size() || (text_[at_] == '"' ? !pastString() : text_[at_] == '{' ? !pastBrackets() : true))
+          return fail("a row of the table");
+        const std::string row(text_.substr(begin, at_ - begin));
+        if (isFiles) files[id] = row.substr(1, row.size() - 2);
+        if (isLocations) {
+          const std::string file = files[toNumber(xlaMember(row, "file_name_id"))], line = xlaMember(row, "line");
+          locations[id] = file.empty() || line.empty() ? file : file + ":" + line;
+        }
+        if (isFrames) m_.places[id] = locations[toNumber(xlaMember(row, "file_location_id"))];
+      }
+    }
+  }
+  int64_t number() {
+    int64_t n = 0;
+    std::from_chars(text_.data() + at_, text_.data() + text_.size(), n);
+    while (at_ < text_.size() && isDigit(text_[at_])) ++at_;
+    return n;
+  }
+  static int64_t toNumber(const std::string& text) {
+    int64_t n = -1;
+    std::from_chars(text.data(), text.data() + text.size(), n);
+    return n;
+  }
+
   bool computation() {
     XlaComputation c;
     c.entry = acceptWord("ENTRY");
@@ -215,7 +250,8 @@ private:
     in.root = acceptWord("ROOT");
     skip();
     const size_t nameAt = at_;
-    in.name = name();
+    const std::string_view named = name();
+    in.name = named;
     if (in.name.empty() || !accept("=")) return fail("an instruction, '%name = shape opcode(operands)'");
     const size_t nameEnd = nameAt + in.name.size();
     if (!shape(in.shape)) return false;
@@ -231,7 +267,7 @@ private:
         }))
       return false;
     const auto id = static_cast<uint32_t>(m_.instructions.size());
-    if (!named_.emplace(in.name, id).second) {
+    if (!named_.emplace(named, id).second) {
       diags_.error(kTwice, range(nameAt, nameEnd), in.name);
       return false;
     }
@@ -380,6 +416,76 @@ std::optional<std::vector<std::vector<int64_t>>> lists(std::string_view text) {
   return out;
 }
 
+// "'a'=2,'b'=4": names and sizes. "'b','c':(2)4": names, with pre-size and size of a sub-axis.
+struct NamedSize {
+  std::string name;
+  int64_t before = 1, size = 0; // 0: all of it
+};
+std::optional<std::vector<NamedSize>> namedSizes(std::string_view text) {
+  std::vector<NamedSize> out;
+  while (!(text = trimmed(text)).empty()) {
+    const size_t end = text.find('\'', 1);
+    if (text.front() != '\'' || end == std::string_view::npos) return std::nullopt;
+    NamedSize one{std::string(text.substr(1, end - 1))};
+    text.remove_prefix(end + 1);
+    const size_t comma = std::min(text.find(','), text.size());
+    std::string_view sizes = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    const char* stop = sizes.data() + sizes.size();
+    if (sizes.starts_with("=")) {
+      if (std::from_chars(sizes.data() + 1, stop, one.size).ptr != stop || one.size < 1) return std::nullopt;
+    } else if (sizes.starts_with(":(")) {
+      auto [at, bad] = std::from_chars(sizes.data() + 2, stop, one.before);
+      if (bad != std::errc() || at == stop || *at != ')' || one.before < 1) return std::nullopt;
+      if (std::from_chars(at + 1, stop, one.size).ptr != stop || one.size < 1) return std::nullopt;
+    } else if (!trimmed(sizes).empty()) {
+      return std::nullopt;
+    }
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+// "mesh['a'=2,'b'=4] {'b'}": devices that differ along the named axes alone.
+std::optional<std::vector<std::vector<int64_t>>> meshGroups(std::string_view text, int64_t devices) {
+  const size_t open = text.find('['), close = text.find(']'), braces = text.rfind('{');
+  if (close == std::string_view::npos || braces == std::string_view::npos || braces < close || text.back() != '}' ||
+      trimmed(text.substr(close + 1, braces - close - 1)) != "")
+    return std::nullopt; // a mesh with an order of its own says it there
+  const auto axes = namedSizes(text.substr(open + 1, close - open - 1));
+  const auto wanted = namedSizes(text.substr(braces + 1, text.size() - braces - 2));
+  if (!axes || !wanted || axes->empty() || wanted->size() > 64) return std::nullopt;
+  int64_t total = 1;
+  for (const NamedSize& a : *axes) {
+    if (a.size < 1 || a.size > devices / total) return std::nullopt;
+    total *= a.size;
+  }
+  if (total != devices) return std::nullopt;
+  std::vector<std::vector<int64_t>> out;
+  std::map<int64_t, size_t> groupOf; // by the device that has index 0 along all of them
+  for (int64_t d = 0; d < devices; ++d) {
+    int64_t first = d;
+    for (const NamedSize& w : *wanted) {
+      int64_t stride = devices, size = 0;
+      for (const NamedSize& a : *axes) {
+        stride /= a.size;
+        if (a.name == w.name) {
+          size = a.size;
+          break;
+        }
+      }
+      const int64_t part = w.size ? w.size : size, before = w.before;
+      if (size == 0 || size % before != 0 || size / before % part != 0) return std::nullopt;
+      const int64_t minor = stride * (size / before / part);
+      first -= d / minor % part * minor;
+    }
+    auto [it, isNew] = groupOf.try_emplace(first, out.size());
+    if (isNew) out.emplace_back();
+    out[it->second].push_back(d);
+  }
+  return out;
+}
+
 // "[2,4]<=[4,2]T(1,0)": the numbers 0 … in the shape on the right, transposed, then as the shape on the left.
 std::optional<std::vector<std::vector<int64_t>>> iotaGroups(std::string_view text, int64_t devices) {
   const size_t arrow = text.find("<=");
@@ -448,7 +554,9 @@ bool readXlaHlo(SourceText source, XlaModule& out, Diagnostics& diags) {
 
 std::optional<std::vector<std::vector<int64_t>>> parseXlaGroups(std::string_view text, int64_t devices) {
   text = trimmed(text);
-  auto groups = text.starts_with('[') ? iotaGroups(text, devices) : lists(text);
+  auto groups = text.starts_with('[')      ? iotaGroups(text, devices)
+                : text.starts_with("mesh[") ? meshGroups(text, devices)
+                                            : lists(text);
   if (!groups) return std::nullopt;
   std::vector<bool> seen(static_cast<size_t>(devices));
   for (const std::vector<int64_t>& group : *groups)

@@ -6,6 +6,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Region.h"
 #include "dtc/Passes/Partition.h"
+#include "dtc/Sharding/Wire.h"
 #include "dtc/Support/Checked.h"
 
 #include <algorithm>
@@ -98,6 +99,18 @@ std::vector<AxisRef> collectiveAxes(const Module& m, OpId o) {
   return m.attr(o, "axes").valid() ? axesOf(m, o) : std::vector<AxisRef>();
 }
 
+// Of one element.
+static int64_t bytesOnWire(const Module& m, OpId o, DType dtype) {
+  if (const AttrId wire = m.attr(o, "wire"); wire.valid())
+    if (const auto written = parseDType(m.strings[m.attrs[wire].text]))
+      return dtypeBytes(*written) * (isComplex(dtype) ? 2 : 1);
+  const std::string_view name = collectiveName(m, o);
+  if (name != "all_reduce" && name != "reduce_scatter") return wireBytes(PendingKind::None, dtype);
+  const AttrId op = m.attr(o, "op");
+  const auto kind = op.valid() ? parsePendingKind(m.strings[m.attrs[op].text]) : PendingKind::Sum;
+  return wireBytes(kind.value_or(PendingKind::Sum), dtype);
+}
+
 std::optional<CollectivePrice> priceOfCollective(const Module& m, OpId o, const Mesh& mesh,
                                                  const NominalMachine& machine) {
   static constexpr std::pair<std::string_view, StepKind> kKinds[] = {
@@ -122,11 +135,9 @@ std::optional<CollectivePrice> priceOfCollective(const Module& m, OpId o, const 
     if (!sum) return std::nullopt;
     out = *sum;
   }
-  if (const AttrId wire = m.attr(o, "wire"); wire.valid())
-    if (const auto dtype = parseDType(m.strings[m.attrs[wire].text])) {
-      const int64_t held = dtypeBytes(m.typeOf(m.operand(o, 0)).dtype), sent = dtypeBytes(*dtype);
-      in = in / held * sent, out = out / held * sent;
-    }
+  const DType dtype = m.typeOf(m.operand(o, 0)).dtype;
+  const int64_t held = dtypeBytes(dtype), sent = bytesOnWire(m, o, dtype);
+  in = in / held * sent, out = out / held * sent;
   return priceOf(kind, collectiveAxes(m, o), in, out, mesh, machine);
 }
 

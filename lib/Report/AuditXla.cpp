@@ -15,7 +15,8 @@ namespace {
 constexpr size_t kMostListed = 1 << 20;
 
 constexpr DiagKind kGroups{"hlo-groups", "'{0}' of '{1}' does not read as {2} of {3} devices"};
-constexpr DiagKind kRecursion{"hlo-recursion", "this computation calls itself"};
+constexpr DiagKind kRecursion{"hlo-recursion", "computations call each other more than {0} deep here"};
+constexpr size_t kDeepest = 256;
 
 struct Known {
   const char* opcode;
@@ -55,6 +56,9 @@ public:
     for (const XlaComputation& c : m_.computations)
       for (uint32_t i : c.instructions)
         if (m_.instructions[i].opcode == "parameter") parameters_[{c.instructions[0], m_.instructions[i].literal}] = i;
+    for (uint32_t i = 0; i < m_.instructions.size(); ++i)
+      if (m_.instructions[i].opcode == "while")
+        for (uint32_t body : called(m_.instructions[i], "body")) loopOf_.emplace(body, i);
     if (!visit(m_.entry(), 1, 0)) return std::nullopt;
     g_.nodes.resize(m_.instructions.size());
     for (uint32_t i = 0; i < m_.instructions.size(); ++i)
@@ -76,10 +80,10 @@ private:
 
   // Adds how often a computation runs, and so for all that it calls. `depth` bounds what calls itself.
   bool visit(uint32_t c, std::optional<int64_t> times, size_t depth) {
-    if (depth > m_.computations.size() || ++visits_ > 4 * m_.instructions.size() + 1024) {
+    if (depth > kDeepest || ++visits_ > 4 * m_.instructions.size() + 1024) {
       const auto& own = m_.computations[c].instructions;
-      if (depth <= m_.computations.size()) return true; // called from very many places: counted as far as that
-      diags_.error(kRecursion, own.empty() ? SourceRange{0, 1} : m_.instructions[own[0]].loc);
+      if (depth <= kDeepest) return true; // called from very many places: counted as far as that
+      diags_.error(kRecursion, own.empty() ? SourceRange{0, 1} : m_.instructions[own[0]].loc, kDeepest);
       return false;
     }
     Counted& counted = counts_[c];
@@ -170,11 +174,19 @@ private:
       c.place = xlaMember(it->second, "source_file");
       const std::string line = xlaMember(it->second, "source_line");
       if (!c.place.empty() && !line.empty()) c.place += ":" + line;
+      if (c.place.empty()) c.place = placeOfFrame(xlaMember(it->second, "stack_frame_id"));
     }
     priceCollective(c);
     n.collective = static_cast<uint32_t>(g_.report.collectives.size());
     g_.report.collectives.push_back(std::move(c));
     return true;
+  }
+
+  std::string placeOfFrame(const std::string& text) const {
+    int64_t id = -1;
+    std::from_chars(text.data(), text.data() + text.size(), id);
+    auto it = m_.places.find(id);
+    return it == m_.places.end() ? "" : it->second;
   }
 
   bool devicesOf(const XlaInstruction& in, AuditCollective& c) {
@@ -283,9 +295,34 @@ private:
           std::from_chars(in.literal.data(), in.literal.data() + in.literal.size(), k).ec == std::errc() &&
           k < outer.size())
         work.emplace_back(outer[k], false);
+      if (uint32_t start = startOf(in); start != XlaInstruction::kUnknown) work.emplace_back(start, false);
       for (uint32_t o : in.operands) work.emplace_back(o, inside);
     }
     return false;
+  }
+
+  // Of a part of what a `while` carries round that no trip changes: what it was before the loop.
+  uint32_t startOf(const XlaInstruction& part) const {
+    if (part.opcode != "get-tuple-element" || part.operands.size() != 1) return XlaInstruction::kUnknown;
+    const XlaInstruction& carried = m_.instructions[part.operands[0]];
+    auto loop = loopOf_.find(carried.computation);
+    if (carried.opcode != "parameter" || loop == loopOf_.end()) return XlaInstruction::kUnknown;
+    const auto index = part.attributes.find("index");
+    size_t k = 0;
+    if (index == part.attributes.end() ||
+        std::from_chars(index->second.data(), index->second.data() + index->second.size(), k).ec != std::errc())
+      return XlaInstruction::kUnknown;
+    const XlaInstruction& root = m_.instructions[m_.computations[carried.computation].instructions.back()];
+    const XlaInstruction& loopOp = m_.instructions[loop->second];
+    if (loopOp.operands.size() != 1) return XlaInstruction::kUnknown;
+    const XlaInstruction& start = m_.instructions[loopOp.operands[0]];
+    if (root.opcode != "tuple" || start.opcode != "tuple" || k >= root.operands.size() || k >= start.operands.size())
+      return XlaInstruction::kUnknown;
+    const XlaInstruction& given = m_.instructions[root.operands[k]];
+    const bool same = given.opcode == part.opcode && given.operands == part.operands &&
+                      given.attributes.find("index") != given.attributes.end() &&
+                      given.attributes.find("index")->second == index->second;
+    return same ? start.operands[k] : XlaInstruction::kUnknown;
   }
 
   const XlaModule& m_;
@@ -293,6 +330,7 @@ private:
   std::vector<Counted> counts_;
   size_t visits_ = 0, listed_ = 0;
   std::unordered_map<std::string_view, size_t> byName_;
+  std::unordered_map<uint32_t, uint32_t> loopOf_; // by a body's computation: the `while` that runs it
   std::map<std::pair<uint32_t, std::string>, uint32_t> parameters_; // by the computation's first instruction and number
   AuditGraph g_;
 };

@@ -40,6 +40,7 @@ struct XlaModule {
   int64_t replicas = 1, partitions = 1;
   std::vector<XlaComputation> computations;
   std::vector<XlaInstruction> instructions;
+  std::map<int64_t, std::string> places; // by stack frame: "model.py:12"
   [[nodiscard]] uint32_t findComputation(std::string_view name) const; // with % or without; kUnknown if there is none
   [[nodiscard]] uint32_t entry() const;                                // the last one where none says ENTRY
 };
@@ -50,8 +51,8 @@ struct XlaModule {
 // Untrusted text: what is not HLO is reported with its place; memory is proportional to the text.
 [[nodiscard]] bool readXlaHlo(SourceText source, XlaModule& out, Diagnostics& diags);
 
-// The value of `replica_groups`: {{0,1},{2,3}}, {} (everybody) or the iota form [2,4]<=[4,2]T(1,0). Nothing where it is
-// neither, names a device twice or one outside 0 … devices-1.
+// The value of `replica_groups`: {{0,1},{2,3}}, {} (everybody), the iota form [2,4]<=[4,2]T(1,0) or that of a mesh,
+// mesh['a'=2,'b'=4] {'b'}. Nothing where it is none of them, names a device twice or one outside 0 … devices-1.
 [[nodiscard]] std::optional<std::vector<std::vector<int64_t>>> parseXlaGroups(std::string_view text, int64_t devices);
 // {{0,1},{1,0}}: from, to.
 [[nodiscard]] std::optional<std::vector<std::pair<int64_t, int64_t>>> parseXlaPairs(std::string_view text);
