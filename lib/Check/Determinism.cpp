@@ -44,7 +44,8 @@ private:
   // Gradients are not evaluated by themselves: inputs are tried on the program that has them made.
   Status makeInputs(const DeterminismVariant& v) {
     Module m = v.module;
-    if (Status s = runPipeline(m, standardPipeline(levelOf(m, v.function), 1, "").reference, diags_); !s) return s;
+    if (Status s = runPipeline(m, standardPipeline(levelOf(m, v.function), 1, "").reference, diags_); !s)
+      return s;
     const FuncId f = m.findFunction(v.module.strings[v.module[v.function].name]);
     if (!f.valid()) return Error{Error::Bug, "the passes removed the function that is checked"};
     auto inputs = randomArguments(m, f);
@@ -87,12 +88,14 @@ private:
   Status compiled(Module& m, FuncId f, const std::string& backend, int threads, const std::string& how) {
     ThreadPool pool(threads);
     std::unique_ptr<Backend> made =
-        backend == "cuda-emu" ? makeCudaEmuBackend(jit_)
-                              : makeCpuBackend(jit_, pool, meshValueOf(m, f).numDevices(), {}, options_.optLevel);
+        backend == "cuda-emu"
+            ? makeCudaEmuBackend(jit_)
+            : makeCpuBackend(jit_, pool, meshValueOf(m, f).numDevices(), {}, options_.optLevel);
     auto loaded = Executable::load(m, f, *made, pool, {.fixedSchedule = options_.optLevel >= 2});
     if (!loaded) return loaded.error();
     const std::string with =
-        backend == "cpu" ? how + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads") : how;
+        backend == "cpu" ? how + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads")
+                         : how;
     for (int run = 1; run <= 2; ++run) {
       for (size_t i = 0; i < inputs_.size(); ++i)
         if (run == 1 || !(*loaded)->keepsArgument(i))
@@ -158,7 +161,8 @@ std::string DeterminismReport::text() const {
   for (const DeterminismRow& r : rows)
     if (!r.pass) out += function + ", " + r.how + ": " + r.where + "\n", ++failed;
   return out + function + ": " + std::to_string(rows.size()) + " runs, " +
-         (failed ? std::to_string(failed) + " with other bits" : std::string("all with the same bits")) + "\n";
+         (failed ? std::to_string(failed) + " with other bits" : std::string("all with the same bits")) +
+         "\n";
 }
 
 std::string DeterminismReport::json() const {

@@ -19,8 +19,7 @@ public:
     CommContract c;
     if (!path(c)) return std::nullopt;
     c.what = word(c.whatBegin, c.whatEnd);
-    if (c.what.empty())
-      return fail("expected 'none', 'any' or a collective, as in \"all_reduce(tp) <= 1\"");
+    if (c.what.empty()) return fail("expected 'none', 'any' or a collective, as in \"all_reduce(tp) <= 1\"");
     const bool none = c.what == CommContract::kNone;
     if (none) c.what = CommContract::kAny;
     space();
@@ -52,7 +51,8 @@ private:
     space();
     size_t end = at_;
     while (end < text_.size() && isNameChar(text_[end])) ++end;
-    problem_ = {static_cast<uint32_t>(at_), static_cast<uint32_t>(std::max(end, at_ + 1)), std::move(message)};
+    problem_ = {static_cast<uint32_t>(at_), static_cast<uint32_t>(std::max(end, at_ + 1)),
+                std::move(message)};
     return std::nullopt;
   }
 
@@ -61,7 +61,8 @@ private:
     const size_t colon = text_.find(':');
     if (colon == std::string_view::npos) return true;
     const std::string_view path = text_.substr(0, colon);
-    if (path.empty() || !std::ranges::all_of(path, [](char x) { return isNameChar(x) || x == '.' || x == '/'; })) {
+    if (path.empty() ||
+        !std::ranges::all_of(path, [](char x) { return isNameChar(x) || x == '.' || x == '/'; })) {
       fail("before ':' stands the call that it speaks of, as in \"layer.0: none\"");
       return false;
     }
@@ -184,7 +185,8 @@ std::optional<CommContract> parseCommContract(std::string_view text, ContractPro
 
 bool isContractCollective(const OpRecord& r) {
   if (!r.isCollective() || r.async != AsyncForm::None || r.element || operandArity(r).max == 0) return false;
-  return std::any_of(r.attrs.begin(), r.attrs.end(), [](const AttrSpec& a) { return a.type == AttrType::Axes; });
+  return std::any_of(r.attrs.begin(), r.attrs.end(),
+                     [](const AttrSpec& a) { return a.type == AttrType::Axes; });
 }
 
 std::vector<WrittenContract> contractsOf(const Module& m, const Function& f) {

@@ -11,7 +11,8 @@ namespace dtc {
 namespace {
 
 constexpr DiagKind kSyntax{"hlo-syntax", "expected {0}"};
-constexpr DiagKind kNoInstruction{"hlo-operand", "no instruction '{0}' stands before this one in its computation"};
+constexpr DiagKind kNoInstruction{"hlo-operand",
+                                  "no instruction '{0}' stands before this one in its computation"};
 constexpr DiagKind kNoComputation{"hlo-empty", "the HLO text has no computation"};
 constexpr DiagKind kTooLarge{"hlo-size", "a shape of more than 2^63-1 bytes"};
 constexpr DiagKind kTwice{"hlo-twice", "there are two instructions '{0}' in this computation"};
@@ -19,7 +20,7 @@ constexpr DiagKind kTwice{"hlo-twice", "there are two instructions '{0}' in this
 constexpr DiagKind kDevices{"hlo-devices", "at most {0} devices can be looked at"};
 
 constexpr int64_t kMostDevices = 1 << 20; // the iota form names any number of them in a few characters
-constexpr int kDeepest = 256; // brackets within brackets
+constexpr int kDeepest = 256;             // brackets within brackets
 
 bool isNameChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
@@ -90,7 +91,8 @@ private:
   bool acceptWord(std::string_view word) {
     skip();
     const size_t end = at_ + word.size();
-    if (text_.substr(at_, word.size()) != word || (end < text_.size() && isNameChar(text_[end]))) return false;
+    if (text_.substr(at_, word.size()) != word || (end < text_.size() && isNameChar(text_[end])))
+      return false;
     at_ = end;
     return true;
   }
@@ -190,12 +192,15 @@ private:
         const int64_t id = number();
         skip();
         const size_t begin = at_;
-        if (at_ >= text_.size() || (text_[at_] == '"' ? !pastString() : text_[at_] == '{' ? !pastBrackets() : true))
+        if (at_ >= text_.size() || (text_[at_] == '"'   ? !pastString()
+                                    : text_[at_] == '{' ? !pastBrackets()
+                                                        : true))
           return fail("a row of the table");
         const std::string row(text_.substr(begin, at_ - begin));
         if (isFiles) files[id] = row.substr(1, row.size() - 2);
         if (isLocations) {
-          const std::string file = files[toNumber(xlaMember(row, "file_name_id"))], line = xlaMember(row, "line");
+          const std::string file = files[toNumber(xlaMember(row, "file_name_id"))],
+                            line = xlaMember(row, "line");
           locations[id] = file.empty() || line.empty() ? file : file + ":" + line;
         }
         if (isFrames) m_.places[id] = locations[toNumber(xlaMember(row, "file_location_id"))];
@@ -260,7 +265,8 @@ private:
     in.opcode = name();
     in.loc = range(opcode, at_);
     in.computation = number_;
-    if (in.opcode.empty() || (skip(), at_ >= text_.size() || text_[at_] != '(')) return fail("an opcode and '('");
+    if (in.opcode.empty() || (skip(), at_ >= text_.size() || text_[at_] != '('))
+      return fail("an opcode and '('");
     if (!operands(in)) return false;
     if (!attributes([&](std::string_view key, std::string text) {
           in.attributes.insert_or_assign(std::string(key), std::move(text));
@@ -366,7 +372,8 @@ private:
   Diagnostics& diags_;
   size_t at_ = 0;
   uint32_t number_ = 0;
-  std::unordered_map<std::string_view, uint32_t> named_; // of the computation in hand; keys are parts of the text
+  std::unordered_map<std::string_view, uint32_t>
+      named_; // of the computation in hand; keys are parts of the text
 };
 
 std::string_view trimmed(std::string_view s) {
@@ -449,8 +456,8 @@ std::optional<std::vector<NamedSize>> namedSizes(std::string_view text) {
 // "mesh['a'=2,'b'=4] {'b'}": devices that differ along the named axes alone.
 std::optional<std::vector<std::vector<int64_t>>> meshGroups(std::string_view text, int64_t devices) {
   const size_t open = text.find('['), close = text.find(']'), braces = text.rfind('{');
-  if (close == std::string_view::npos || braces == std::string_view::npos || braces < close || text.back() != '}' ||
-      trimmed(text.substr(close + 1, braces - close - 1)) != "")
+  if (close == std::string_view::npos || braces == std::string_view::npos || braces < close ||
+      text.back() != '}' || !trimmed(text.substr(close + 1, braces - close - 1)).empty())
     return std::nullopt; // a mesh with an order of its own says it there
   const auto axes = namedSizes(text.substr(open + 1, close - open - 1));
   const auto wanted = namedSizes(text.substr(braces + 1, text.size() - braces - 2));
@@ -497,12 +504,14 @@ std::optional<std::vector<std::vector<int64_t>>> iotaGroups(std::string_view tex
   for (int64_t n : *source)
     if (n < 1 || n > devices) return std::nullopt;
   const auto total = checkedProduct(*source), wanted = checkedProduct(*shape);
-  if (!total || *total > devices || total != wanted || (*shape)[0] < 1 || (*shape)[1] < 1) return std::nullopt;
+  if (!total || *total > devices || total != wanted || (*shape)[0] < 1 || (*shape)[1] < 1)
+    return std::nullopt;
   std::vector<int64_t> order(source->size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
   if (turn != std::string_view::npos) {
     auto perm = numbers(right.substr(turn + 1), '(', ')');
-    if (!perm || perm->size() != order.size() || !std::is_permutation(perm->begin(), perm->end(), order.begin()))
+    if (!perm || perm->size() != order.size() ||
+        !std::is_permutation(perm->begin(), perm->end(), order.begin()))
       return std::nullopt;
     order = *perm;
   }
@@ -554,7 +563,7 @@ bool readXlaHlo(SourceText source, XlaModule& out, Diagnostics& diags) {
 
 std::optional<std::vector<std::vector<int64_t>>> parseXlaGroups(std::string_view text, int64_t devices) {
   text = trimmed(text);
-  auto groups = text.starts_with('[')      ? iotaGroups(text, devices)
+  auto groups = text.starts_with('[')       ? iotaGroups(text, devices)
                 : text.starts_with("mesh[") ? meshGroups(text, devices)
                                             : lists(text);
   if (!groups) return std::nullopt;

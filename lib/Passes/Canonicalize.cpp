@@ -164,7 +164,8 @@ private:
            (x.kind == ValueKind::Symbol && x.symbol == y.symbol);
   }
   bool same(OpId a, OpId b) const {
-    if (m_[a].kind != m_[b].kind || withoutWithin(m_, m_[a].attrs) != withoutWithin(m_, m_[b].attrs) || m_[a].numResults != m_[b].numResults)
+    if (m_[a].kind != m_[b].kind || withoutWithin(m_, m_[a].attrs) != withoutWithin(m_, m_[b].attrs) ||
+        m_[a].numResults != m_[b].numResults)
       return false;
     auto xs = m_.operands(a), ys = m_.operands(b);
     if (xs.size() != ys.size()) return false;

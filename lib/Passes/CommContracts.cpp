@@ -37,14 +37,19 @@ public:
 private:
   void block(BlockId b, bool all) {
     for (OpId o : m_[b].ops) {
-      const bool part = all || std::ranges::any_of(withinPaths(m_, o), [&](std::string_view p) {
-                          return isPartOf(p, contract_.within);
-                        });
+      const bool part = all || isWithin(o);
       if (part && counts(o)) found_.push_back(o);
       for (uint32_t r = 0; r < m_[o].numRegions; ++r) block(m_.region(o, r), all);
       if (!m_.record(o).isCall) continue;
-      if (FuncId callee = m_.findFunction(m_.strings[m_[o].callee]); callee.valid()) block(m_[callee].body, part);
+      if (FuncId callee = m_.findFunction(m_.strings[m_[o].callee]); callee.valid())
+        block(m_[callee].body, part);
     }
+  }
+
+  bool isWithin(OpId o) const {
+    for (std::string_view path : withinPaths(m_, o))
+      if (isPartOf(path, contract_.within)) return true;
+    return false;
   }
 
   bool counts(OpId o) const {
@@ -90,8 +95,8 @@ public:
       const OpId source = c.sources[i];
       const ReshardReason* r = reasons_.reshard(source);
       error.noteAt(placeOf(source, r), i == 0 ? head + ": " + why(source, r) : "and " + why(source, r));
-      const auto uses = r ? reasons_.annotations(*r)
-                          : reasons_.annotations(source, collectiveAxes(t_.local, c.op));
+      const auto uses =
+          r ? reasons_.annotations(*r) : reasons_.annotations(source, collectiveAxes(t_.local, c.op));
       for (const AnnotationUse& use : uses) error.noteAt(use.range, annotation(use));
     }
   }
@@ -134,7 +139,9 @@ private:
   std::string written(ValueId v) const {
     const SourceRange r = m_[v].loc;
     if (r.valid() && r.end <= m_.source.text.size() && m_.source.text[r.begin] == '%')
-      return m_.source.text.substr(r.begin, std::min(r.end, static_cast<uint32_t>(m_.source.text.find_first_of(": ", r.begin))) - r.begin);
+      return m_.source.text.substr(
+          r.begin,
+          std::min(r.end, static_cast<uint32_t>(m_.source.text.find_first_of(": ", r.begin))) - r.begin);
     return printValueName(m_, reasons_.shown(v));
   }
 
@@ -149,7 +156,8 @@ std::string verdict(const CommContract& c, size_t found) {
   const std::string what = c.what == CommContract::kAny ? "collective" : c.what;
   std::string axes;
   for (const CommContract::Axis& a : c.axes) axes += (axes.empty() ? " over " : " or ") + a.name;
-  return "there " + std::string(found == 1 ? "is " : "are ") + n + " " + what + (found == 1 ? "" : "s") + axes;
+  return "there " + std::string(found == 1 ? "is " : "are ") + n + " " + what + (found == 1 ? "" : "s") +
+         axes;
 }
 
 // "layer.1" is the second call of @layer.
@@ -166,7 +174,8 @@ std::string callText(std::string_view within, std::string& function) {
 
 class Checker {
 public:
-  Checker(Module& m, const OptimizeCollectivesOptions& options, const Unpropagated* before, Diagnostics& diags)
+  Checker(Module& m, const OptimizeCollectivesOptions& options, const Unpropagated* before,
+          Diagnostics& diags)
       : m_(m), options_(options), before_(before), diags_(diags) {}
 
   bool run() {
@@ -192,7 +201,8 @@ private:
     const size_t colon = text.find(':');
     std::string shown = colon == std::string::npos ? text : text.substr(colon + 1);
     shown.erase(0, shown.find_first_not_of(' '));
-    Diagnostic& error = diags_.error(kBroken, written.text, function, call, shown, verdict(*contract, found.size()));
+    Diagnostic& error =
+        diags_.error(kBroken, written.text, function, call, shown, verdict(*contract, found.size()));
     explain(f, *contract, found, error);
   }
 
@@ -219,7 +229,8 @@ private:
       if (!found.empty()) error.note({}, kNoReasons);
     }
     if (found.size() > kShown)
-      error.note({}, "and " + std::to_string(found.size() - kShown) + " more; `dtc explain` lists all of them");
+      error.note({},
+                 "and " + std::to_string(found.size() - kShown) + " more; `dtc explain` lists all of them");
   }
 
   const CollectiveTrace* trace() {
@@ -248,9 +259,8 @@ void forgetCalls(Module& m) {
     for (NamedAttr& a : m[f].attrs) {
       if (!comm.valid() || a.name != comm) continue;
       Attr own = m.attrs[a.value];
-      std::erase_if(own.list, [&](AttrId e) {
-        return m.strings[m.attrs[e].text].find(':') != std::string_view::npos;
-      });
+      std::erase_if(own.list,
+                    [&](AttrId e) { return m.strings[m.attrs[e].text].find(':') != std::string_view::npos; });
       a.value = own.list.empty() ? AttrId() : m.attrs.intern(std::move(own));
     }
     std::erase_if(m[f].attrs, [](const NamedAttr& a) { return !a.value.valid(); });
@@ -265,8 +275,8 @@ bool hasCommContracts(const Module& m) {
          std::ranges::any_of(m.order, [&](FuncId f) { return findAttr(m[f].attrs, comm).valid(); });
 }
 
-bool checkCommContracts(Module& m, const OptimizeCollectivesOptions& options, const Unpropagated* unpropagated,
-                        Diagnostics& diags) {
+bool checkCommContracts(Module& m, const OptimizeCollectivesOptions& options,
+                        const Unpropagated* unpropagated, Diagnostics& diags) {
   if (!hasCommContracts(m)) return true;
   const bool kept = Checker(m, options, unpropagated, diags).run();
   if (kept) forgetCalls(m);

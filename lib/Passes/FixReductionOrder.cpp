@@ -10,16 +10,19 @@ namespace dtc {
 
 namespace {
 
-constexpr DiagKind kCollective{"fixed-order-collective",
-                               "'{0}' combines floats of devices in the order of this mesh: it cannot be given "
-                               "the same bits on every mesh"};
-constexpr DiagKind kPending{"fixed-order-pending",
-                            "{0} is a {1} of what the devices hold, which is another on another mesh: it cannot be "
-                            "given the same bits"};
+constexpr DiagKind kCollective{
+    "fixed-order-collective",
+    "'{0}' combines floats of devices in the order of this mesh: it cannot be given "
+    "the same bits on every mesh"};
+constexpr DiagKind kPending{
+    "fixed-order-pending",
+    "{0} is a {1} of what the devices hold, which is another on another mesh: it cannot be "
+    "given the same bits"};
 constexpr DiagKind kMeshes{"fixed-order-meshes", "a fixed order of reductions is for programs with one mesh"};
-constexpr DiagKind kLocal{"fixed-order-local",
-                          "@{0} is the program of one device, whose reductions are cut already: a fixed order is "
-                          "for programs of all devices"};
+constexpr DiagKind kLocal{
+    "fixed-order-local",
+    "@{0} is the program of one device, whose reductions are cut already: a fixed order is "
+    "for programs of all devices"};
 
 bool dependsOnOrder(PendingKind k) {
   return k == PendingKind::Sum || k == PendingKind::Avg || k == PendingKind::Prod;
@@ -41,7 +44,8 @@ private:
       for (ValueId& v : m_.operands(o)) v = map_(v);
       for (uint32_t r = 0; r < m_[o].numResults; ++r) checkPending(m_.result(o, r));
       const bool local = m_.record(o).regions == RegionKind::Local;
-      for (uint32_t k = 0; k < m_[o].numRegions; ++k) local ? checkLocal(m_.region(o, k)) : fixBlock(m_.region(o, k));
+      for (uint32_t k = 0; k < m_[o].numRegions; ++k)
+        local ? checkLocal(m_.region(o, k)) : fixBlock(m_.region(o, k));
       if (combines(o))
         makeWhole(o, b, out);
       else
@@ -74,12 +78,13 @@ private:
   // Does it combine floats in an order of its own? What is not known to be exact does.
   bool combines(OpId o) {
     const OpRecord& rec = m_.record(o);
-    if (rec.regions != RegionKind::None || rec.isCall || rec.isCollective() || rec.constraint != Constraint::None ||
-        m_[o].numResults == 0)
+    if (rec.regions != RegionKind::None || rec.isCall || rec.isCollective() ||
+        rec.constraint != Constraint::None || m_[o].numResults == 0)
       return false;
     bool floats = false;
     for (uint32_t r = 0; r < m_[o].numResults; ++r) floats = floats || isInexact(m_.result(o, r));
-    const bool moves = std::ranges::any_of(rec.through, [](const Through& t) { return t.row == ThroughRow::Moving; });
+    const bool moves =
+        std::ranges::any_of(rec.through, [](const Through& t) { return t.row == ThroughRow::Moving; });
     if (!floats || moves) return false;
     Diagnostics quiet;
     Rule rule;
@@ -136,23 +141,26 @@ bool fixReductionOrderPass(Module& m, const PassOptions&, Diagnostics& diags) {
   for (FuncId f : m.order)
     if (m[f].spmd) diags.error(kLocal, m[f].loc, m.strings[m[f].name]);
   if (m.shardings.numMeshes() > 1) diags.error(kMeshes, {});
-  if (diags.hasErrors() || m.shardings.numMeshes() == 0) return !diags.hasErrors(); // without a mesh nothing is cut
+  if (diags.hasErrors() || m.shardings.numMeshes() == 0)
+    return !diags.hasErrors(); // without a mesh nothing is cut
   OrderFixer fixer(m, diags);
   for (FuncId f : std::vector<FuncId>(m.order)) fixer.run(f);
   return !diags.hasErrors();
 }
 
 PassInfo fixReductionOrderInfo() {
-  return {.name = "fix-reduction-order",
-          .summary = "makes sums of floats whole, so that they have the same bits on every mesh",
-          .why = "Before propagate, which then finds the shardings of the rest: what combines floats in an order of "
-                 "its own takes its operands whole, on every device alike; what moves or maps elements, and what is "
-                 "exact in every order, stays cut. `--reduction-order fixed` runs it; outside the pipeline "
-                 "otherwise, for it costs the communication and the work that cutting the sums saves.",
-          .needs = Level::Global,
-          .gives = Level::Global,
-          .run = fixReductionOrderPass,
-          .before = R"(mesh @m = [a=2]
+  return {
+      .name = "fix-reduction-order",
+      .summary = "makes sums of floats whole, so that they have the same bits on every mesh",
+      .why =
+          "Before propagate, which then finds the shardings of the rest: what combines floats in an order of "
+          "its own takes its operands whole, on every device alike; what moves or maps elements, and what is "
+          "exact in every order, stays cut. `--reduction-order fixed` runs it; outside the pipeline "
+          "otherwise, for it costs the communication and the work that cutting the sums saves.",
+      .needs = Level::Global,
+      .gives = Level::Global,
+      .run = fixReductionOrderPass,
+      .before = R"(mesh @m = [a=2]
 
 func @main(%x: f32[4, 6] @m{_, a}) -> (%y: f32[4]) {
   %e = exp %x
@@ -160,7 +168,7 @@ func @main(%x: f32[4, 6] @m{_, a}) -> (%y: f32[4]) {
   return %y
 }
 )",
-          .after = R"(mesh @m = [a=2]
+      .after = R"(mesh @m = [a=2]
 
 func @main(%x: f32[4, 6] @m{_, a}) -> (%y: f32[4]) {
   %e = exp %x : f32[4, 6]
@@ -169,7 +177,7 @@ func @main(%x: f32[4, 6] @m{_, a}) -> (%y: f32[4]) {
   return %y
 }
 )",
-          .standard = false};
+      .standard = false};
 }
 
 } // namespace dtc

@@ -93,8 +93,7 @@ private:
   }
   bool equal(OpId a, OpId b) const {
     if (m_[a].kind != m_[b].kind || withoutWithin(m_, m_[a].attrs) != withoutWithin(m_, m_[b].attrs) ||
-        m_[a].numResults != m_[b].numResults ||
-        !std::ranges::equal(m_.operands(a), m_.operands(b)))
+        m_[a].numResults != m_[b].numResults || !std::ranges::equal(m_.operands(a), m_.operands(b)))
       return false;
     for (uint32_t r = 0; r < m_[a].numResults; ++r)
       if (m_[m_.result(a, r)].type != m_[m_.result(b, r)].type) return false;

@@ -1,8 +1,8 @@
 #include "dtc/Passes/Partition.h"
 #include "PartitionReshard.h"
 #include "ReduceDType.h"
-#include "dtc/IR/CutOp.h"
 #include "Within.h"
+#include "dtc/IR/CutOp.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Passes/Clone.h"
 #include "dtc/Sharding/Projection.h"
@@ -32,7 +32,7 @@ constexpr DiagKind kCutUnknown{
 AttrList commonAttrs(const Module& m, OpId o) {
   AttrList out;
   for (const NamedAttr& a : m[o].attrs)
-    for (std::string_view name : {"stage", "name", "loc"})
+    for (std::string_view name : {"stage", "within", "name", "loc"})
       if (m.strings[a.name] == name) out.push_back(a);
   return out;
 }

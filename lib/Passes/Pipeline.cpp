@@ -121,7 +121,8 @@ Status runPipeline(Module& m, const std::vector<PassStep>& steps, Diagnostics& d
     if (step.pass->gives == Level::Propagated && hasCommContracts(m)) {
       before = m;
       unpropagated.module = &*before;
-      if (auto it = options.values.find("policy"); it != options.values.end()) unpropagated.policy = it->second;
+      if (auto it = options.values.find("policy"); it != options.values.end())
+        unpropagated.policy = it->second;
     }
     options.unpropagated = before ? &unpropagated : nullptr;
     if (!step.pass->run(m, options, diags)) return inputError("");

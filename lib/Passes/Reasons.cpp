@@ -36,7 +36,8 @@ std::vector<AxisRef> axesBetween(const Sharding& from, const Sharding& to) {
 }
 
 void sortByPlace(std::vector<AnnotationUse>& uses) {
-  std::ranges::sort(uses, {}, [](const AnnotationUse& u) { return std::tuple(u.range.begin, u.value.index, u.dim); });
+  std::ranges::sort(uses, {},
+                    [](const AnnotationUse& u) { return std::tuple(u.range.begin, u.value.index, u.dim); });
 }
 
 } // namespace
@@ -212,7 +213,8 @@ SourceRange shardingRange(const SourceText& source, SourceRange name) {
   const std::string_view text = source.text;
   if (!name.valid() || name.end > text.size()) return name;
   const std::string_view own = text.substr(name.begin, name.end - name.begin);
-  if (size_t begin = own.rfind('@'); begin != std::string_view::npos && own.find(':') < begin) // a result, all of it
+  if (size_t begin = own.rfind('@');
+      begin != std::string_view::npos && own.find(':') < begin) // a result, all of it
     return {name.begin + static_cast<uint32_t>(begin), name.end};
   size_t at = name.end;
   while (at < text.size() && text[at] == ' ') ++at;
@@ -227,8 +229,9 @@ SourceRange shardingRange(const SourceText& source, SourceRange name) {
     if (c == '@' || (c == '{' && !opensAttributes(text, at))) {
       size_t open = at + (c == '@' ? 1 : 0);
       while (open < text.size() && isWord(text[open])) ++open;
-      const size_t end = open < text.size() && (text[open] == '{' || text[open] == '[') ? closing(text, open)
-                                                                                       : std::string_view::npos;
+      const size_t end = open < text.size() && (text[open] == '{' || text[open] == '[')
+                             ? closing(text, open)
+                             : std::string_view::npos;
       if (end == std::string_view::npos) break;
       return {static_cast<uint32_t>(at), static_cast<uint32_t>(end)};
     }

@@ -72,7 +72,8 @@ private:
       const OpRecord& rec = m_.record(o);
       const bool moves = rec.async == AsyncForm::Start ||
                          (isContractCollective(rec) && collectiveName(m_, o) != "all_slice");
-      if (moves) out_.push_back({o, func_, markedOps(m_, o), times, priceOfCollective(m_, o, mesh_, machine_)});
+      if (moves)
+        out_.push_back({o, func_, markedOps(m_, o), times, priceOfCollective(m_, o, mesh_, machine_)});
       for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
         const std::optional<int64_t> trips = tripsOf(m_, o);
         block(m_.region(o, r), times && trips ? checkedMul(*times, *trips) : std::nullopt);
@@ -152,7 +153,8 @@ std::optional<CollectiveTrace> traceCollectives(const Module& global, const Prop
   if (!propagate(trace.propagated, diags, &trace.report, propagation)) return std::nullopt;
   trace.local = trace.propagated;
   markOps(trace.local);
-  if (!partition(trace.local, diags) || !optimizeCollectives(trace.local, diags, options)) return std::nullopt;
+  if (!partition(trace.local, diags) || !optimizeCollectives(trace.local, diags, options))
+    return std::nullopt;
   trace.collectives = collectivesOf(trace.local, options.machine);
   return trace;
 }

@@ -21,7 +21,8 @@ std::vector<std::string> texts(const Module& m, AttrId list) {
 }
 
 // "layer.2", where the caller has taken over contracts of two calls of @layer.
-std::string nameOfCall(const std::vector<std::string>& taken, const std::string& base, std::string_view callee) {
+std::string nameOfCall(const std::vector<std::string>& taken, const std::string& base,
+                       std::string_view callee) {
   for (size_t n = 0;; ++n) {
     std::string name = base + std::string(callee) + "." + std::to_string(n);
     if (std::ranges::none_of(taken, [&](const std::string& c) {
@@ -90,7 +91,8 @@ void enterCall(Module& m, FuncId caller, OpId call, FuncId callee, std::span<con
     enter(o);
     for (uint32_t r = 0; r < m[o].numRegions; ++r) forEachOp(m, m.region(o, r), enter);
   }
-  for (const std::string& c : texts(m, promised)) // "layer.0: none" of the callee is "block.0/layer.0: none" here
+  for (const std::string& c :
+       texts(m, promised)) // "layer.0: none" of the callee is "block.0/layer.0: none" here
     contracts.push_back(name + (c.find(':') == std::string::npos ? ": " : "/") + c);
   const AttrId all = stringsAttr(m, contracts);
   if (!own.valid()) {

@@ -23,15 +23,16 @@ CollectivePrice priceOf(std::string_view kind, int64_t groupSize, int64_t operan
   const AxisRef axis{StrId(0)};
   const auto gathered = static_cast<double>(operandBytes) * static_cast<double>(groupSize);
   const int64_t out = gathered > 9e18 ? INT64_MAX : operandBytes * groupSize;
-  return priceOf(stepOf(kind), std::span(&axis, 1), operandBytes, kind == "all_gather" ? out : operandBytes, mesh,
-                 {});
+  return priceOf(stepOf(kind), std::span(&axis, 1), operandBytes, kind == "all_gather" ? out : operandBytes,
+                 mesh, {});
 }
 
 class Finder {
 public:
   explicit Finder(AuditGraph& g) : g_(g), users_(g.nodes.size()) {
     for (uint32_t n = 0; n < g.nodes.size(); ++n)
-      for (size_t i = 0; i < g.nodes[n].operands.size(); ++i) users_[g.nodes[n].operands[i]].push_back({n, i});
+      for (size_t i = 0; i < g.nodes[n].operands.size(); ++i)
+        users_[g.nodes[n].operands[i]].push_back({n, i});
   }
 
   void run() {
@@ -75,7 +76,8 @@ private:
     for (const Use& u : uses) {
       const auto& slices = g_.nodes[u.node].slices;
       auto it = std::ranges::find(slices, u.operand, &AuditNode::Slice::operand);
-      if (it == slices.end() || (found && (found->dim != it->dim || found->size != it->size))) return std::nullopt;
+      if (it == slices.end() || (found && (found->dim != it->dim || found->size != it->size)))
+        return std::nullopt;
       found = *it;
     }
     return found;
@@ -117,7 +119,8 @@ private:
     const size_t grown = *g_.nodes[n].dim;
     if (slice->dim == grown)
       costs(add("slice-of-all-gather", {g_.nodes[n].collective},
-                "each device reads only a piece as large as the one that it had, along the dim that was gathered",
+                "each device reads only a piece as large as the one that it had, along the dim that was "
+                "gathered",
                 "nothing where that is its own piece, else permute"),
             priceOf("permute", c.groupSize, c.operandBytes));
     else
@@ -130,12 +133,13 @@ private:
   // The only reader is another collective over the same devices that continues or undoes it.
   void followed(uint32_t n) {
     std::vector<Use> uses;
-    if (!readers(n, uses) || uses.size() != 1 || g_.nodes[uses[0].node].collective == AuditNode::kNone) return;
+    if (!readers(n, uses) || uses.size() != 1 || g_.nodes[uses[0].node].collective == AuditNode::kNone)
+      return;
     const uint32_t next = uses[0].node;
     const AuditCollective &a = collective(n), &b = collective(next);
     const std::vector<size_t> both = {g_.nodes[n].collective, g_.nodes[next].collective};
-    if (a.kind == "reduce_scatter" && b.kind == "all_gather" && g_.nodes[n].devices == g_.nodes[next].devices &&
-        g_.nodes[n].dim == g_.nodes[next].dim)
+    if (a.kind == "reduce_scatter" && b.kind == "all_gather" &&
+        g_.nodes[n].devices == g_.nodes[next].devices && g_.nodes[n].dim == g_.nodes[next].dim)
       costs(add("gather-of-reduce-scatter", both, "the pieces of the sum are put together again at once",
                 "one all_reduce"),
             priceOf("all_reduce", a.groupSize, a.operandBytes));
@@ -149,7 +153,8 @@ private:
   void duplicate(uint32_t n) {
     const AuditNode& node = g_.nodes[n];
     const AuditCollective& c = collective(n);
-    std::string key = std::to_string(node.block) + " " + c.kind + " " + node.reduction + " " + c.dtype + " " + node.devices;
+    std::string key =
+        std::to_string(node.block) + " " + c.kind + " " + node.reduction + " " + c.dtype + " " + node.devices;
     for (uint32_t o : node.operands) key += " " + std::to_string(o);
     if (node.dim) key += " d" + std::to_string(*node.dim);
     if (node.split) key += " s" + std::to_string(*node.split);
@@ -167,13 +172,15 @@ private:
     std::vector<std::vector<uint32_t>> runs;
     auto keyOf = [&](uint32_t n) {
       const AuditCollective& c = collective(n);
-      return std::to_string(g_.nodes[n].block) + c.kind + c.dtype + g_.nodes[n].reduction + g_.nodes[n].devices;
+      return std::to_string(g_.nodes[n].block) + c.kind + c.dtype + g_.nodes[n].reduction +
+             g_.nodes[n].devices;
     };
     for (uint32_t n = 0; n < g_.nodes.size(); ++n) {
       for (uint32_t o : g_.nodes[n].operands) closeWith(o, open, runs);
       if (g_.nodes[n].collective == AuditNode::kNone) continue;
       const std::string& kind = collective(n).kind;
-      if (kind == "all_reduce" || kind == "all_gather" || kind == "reduce_scatter") open[keyOf(n)].push_back(n);
+      if (kind == "all_reduce" || kind == "all_gather" || kind == "reduce_scatter")
+        open[keyOf(n)].push_back(n);
     }
     for (auto& [key, run] : open) runs.push_back(std::move(run));
     std::ranges::sort(runs);

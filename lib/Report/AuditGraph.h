@@ -16,10 +16,11 @@ struct AuditNode {
   uint32_t block = 0;        // computation or region; nodes of one stand in order
   std::vector<int64_t> dims; // of the (first) result
   std::vector<Slice> slices;
-  bool forwards = false;            // gives its first operand on: copies, ends of asynchronous ops
-  bool escapes = false;             // is returned or yielded
-  uint32_t collective = kNone;      // in the report
-  std::optional<size_t> dim, split; // of a collective: the dim that grows or is cut; all_to_all: concat, split
+  bool forwards = false;       // gives its first operand on: copies, ends of asynchronous ops
+  bool escapes = false;        // is returned or yielded
+  uint32_t collective = kNone; // in the report
+  std::optional<size_t> dim,
+      split;             // of a collective: the dim that grows or is cut; all_to_all: concat, split
   std::string reduction; // of one that reduces: equal texts reduce alike
   std::string devices;   // of a collective: its groups as they are written
 };

@@ -10,7 +10,8 @@ constexpr size_t kShownGroups = 4, kShownDevices = 8;
 
 std::string listText(const std::vector<int64_t>& group) {
   std::string out;
-  for (size_t i = 0; i < group.size() && i < kShownDevices; ++i) out += (i ? "," : "") + std::to_string(group[i]);
+  for (size_t i = 0; i < group.size() && i < kShownDevices; ++i)
+    out += (i ? "," : "") + std::to_string(group[i]);
   return "{" + out + (group.size() > kShownDevices ? ",…" : "") + "}";
 }
 
@@ -37,7 +38,8 @@ double timesOf(const AuditCollective& c) { return static_cast<double>(c.count.va
 
 std::string findingText(const AuditReport& r, const AuditFinding& f) {
   std::string names;
-  for (size_t i = 0; i < f.of.size() && i < kShownDevices; ++i) names += (i ? ", " : "") + r.collectives[f.of[i]].name;
+  for (size_t i = 0; i < f.of.size() && i < kShownDevices; ++i)
+    names += (i ? ", " : "") + r.collectives[f.of[i]].name;
   if (f.of.size() > kShownDevices) names += ", …";
   return names + ": " + f.why + "\n  dtc would use " + f.instead + ": " + bytesText(f.bytesAfter) +
          " received per device instead of " + bytesText(f.bytesBefore) + ", " + timeText(f.secondsAfter) +
@@ -53,9 +55,11 @@ std::string auditText(const AuditReport& r) {
   double seconds = 0;
   bool complete = true;
   for (const AuditCollective& c : r.collectives) {
-    out += c.kind + " " + c.name + ", " + groupsText(c) + "\n  " + bytesText(c.bytesReceived) + " received per device, " +
-           (c.count ? std::to_string(*c.count) + (*c.count == 1 ? " time, " : " times, ") : "times unknown, ") +
-           timeText(c.seconds * timesOf(c)) + " on the nominal machine\n  from " + placeText(c) + "\n";
+    out +=
+        c.kind + " " + c.name + ", " + groupsText(c) + "\n  " + bytesText(c.bytesReceived) +
+        " received per device, " +
+        (c.count ? std::to_string(*c.count) + (*c.count == 1 ? " time, " : " times, ") : "times unknown, ") +
+        timeText(c.seconds * timesOf(c)) + " on the nominal machine\n  from " + placeText(c) + "\n";
     bytes += c.bytesReceived * c.count.value_or(1);
     seconds += c.seconds * timesOf(c);
     complete = complete && c.count.has_value();
@@ -64,8 +68,8 @@ std::string auditText(const AuditReport& r) {
   for (const AuditFinding& f : r.findings) out += findingText(r, f);
   if (r.findings.empty()) out += "nothing that dtc would do otherwise shows in the program\n";
   return out + "in all: " + std::to_string(r.collectives.size()) +
-         (r.collectives.size() == 1 ? " collective" : " collectives") + " on " + std::to_string(r.devices) + " devices, " +
-         bytesText(bytes) + " received per device, " + timeText(seconds) +
+         (r.collectives.size() == 1 ? " collective" : " collectives") + " on " + std::to_string(r.devices) +
+         " devices, " + bytesText(bytes) + " received per device, " + timeText(seconds) +
          (complete ? "\n" : "; what is in loops of unknown length counts once\n");
 }
 

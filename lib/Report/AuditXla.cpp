@@ -23,9 +23,12 @@ struct Known {
   const char* kind;
 };
 constexpr Known kCollectives[] = {
-    {"all-reduce", "all_reduce"},         {"all-gather", "all_gather"},
-    {"reduce-scatter", "reduce_scatter"}, {"all-to-all", "all_to_all"},
-    {"ragged-all-to-all", "all_to_all"},  {"collective-permute", "permute"},
+    {"all-reduce", "all_reduce"},
+    {"all-gather", "all_gather"},
+    {"reduce-scatter", "reduce_scatter"},
+    {"all-to-all", "all_to_all"},
+    {"ragged-all-to-all", "all_to_all"},
+    {"collective-permute", "permute"},
     {"collective-broadcast", "broadcast_from"},
 };
 
@@ -39,9 +42,9 @@ const char* kindOf(std::string_view opcode) {
 
 // Gives its (first) operand on.
 bool forwards(std::string_view opcode) {
-  static constexpr std::string_view known[] = {"copy",       "bitcast",    "get-tuple-element", "opt-barrier",
-                                               "copy-start", "copy-done",  "all-reduce-done",   "all-gather-done",
-                                               "async-done", "async-update"};
+  static constexpr std::string_view known[] = {
+      "copy",      "bitcast",         "get-tuple-element", "opt-barrier", "copy-start",
+      "copy-done", "all-reduce-done", "all-gather-done",   "async-done",  "async-update"};
   return std::ranges::find(known, opcode) != std::end(known) || opcode.ends_with("-done");
 }
 
@@ -55,7 +58,8 @@ public:
     for (size_t c = 0; c < m_.computations.size(); ++c) byName_.emplace(m_.computations[c].name, c);
     for (const XlaComputation& c : m_.computations)
       for (uint32_t i : c.instructions)
-        if (m_.instructions[i].opcode == "parameter") parameters_[{c.instructions[0], m_.instructions[i].literal}] = i;
+        if (m_.instructions[i].opcode == "parameter")
+          parameters_[{c.instructions[0], m_.instructions[i].literal}] = i;
     for (uint32_t i = 0; i < m_.instructions.size(); ++i)
       if (m_.instructions[i].opcode == "while")
         for (uint32_t body : called(m_.instructions[i], "body")) loopOf_.emplace(body, i);
@@ -91,7 +95,8 @@ private:
     counted.times = counted.times && times ? checkedAdd(*counted.times, *times) : std::nullopt;
     for (uint32_t i : m_.computations[c].instructions) {
       const XlaInstruction& in = m_.instructions[i];
-      for (const char* key : {"body", "condition", "calls", "true_computation", "false_computation", "branch_computations"})
+      for (const char* key :
+           {"body", "condition", "calls", "true_computation", "false_computation", "branch_computations"})
         for (uint32_t callee : called(in, key)) {
           std::optional<int64_t> inner = times;
           if (in.opcode == "while") {
@@ -166,7 +171,8 @@ private:
       if (auto it = in.attributes.find(key); it != in.attributes.end()) n.devices += it->second;
     auto dims = ints(in, "dimensions");
     if (!dims.empty() && dims[0] >= 0) n.dim = static_cast<size_t>(dims[0]);
-    if (auto it = in.attributes.find("to_apply"); it != in.attributes.end()) n.reduction = reducer(it->second);
+    if (auto it = in.attributes.find("to_apply"); it != in.attributes.end())
+      n.reduction = reducer(it->second);
     const LineCol at = lineColumn(m_.source.text, in.loc.begin);
     c.line = m_.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
     if (auto it = in.attributes.find("metadata"); it != in.attributes.end()) {
@@ -221,7 +227,8 @@ private:
 
   std::vector<int64_t> ints(const XlaInstruction& in, std::string_view key) const {
     auto it = in.attributes.find(key);
-    return it == in.attributes.end() ? std::vector<int64_t>() : parseXlaInts(it->second).value_or(std::vector<int64_t>());
+    return it == in.attributes.end() ? std::vector<int64_t>()
+                                     : parseXlaInts(it->second).value_or(std::vector<int64_t>());
   }
 
   // "add", where the computation says no more than that.
@@ -310,13 +317,15 @@ private:
     const auto index = part.attributes.find("index");
     size_t k = 0;
     if (index == part.attributes.end() ||
-        std::from_chars(index->second.data(), index->second.data() + index->second.size(), k).ec != std::errc())
+        std::from_chars(index->second.data(), index->second.data() + index->second.size(), k).ec !=
+            std::errc())
       return XlaInstruction::kUnknown;
     const XlaInstruction& root = m_.instructions[m_.computations[carried.computation].instructions.back()];
     const XlaInstruction& loopOp = m_.instructions[loop->second];
     if (loopOp.operands.size() != 1) return XlaInstruction::kUnknown;
     const XlaInstruction& start = m_.instructions[loopOp.operands[0]];
-    if (root.opcode != "tuple" || start.opcode != "tuple" || k >= root.operands.size() || k >= start.operands.size())
+    if (root.opcode != "tuple" || start.opcode != "tuple" || k >= root.operands.size() ||
+        k >= start.operands.size())
       return XlaInstruction::kUnknown;
     const XlaInstruction& given = m_.instructions[root.operands[k]];
     const bool same = given.opcode == part.opcode && given.operands == part.operands &&
@@ -331,7 +340,8 @@ private:
   size_t visits_ = 0, listed_ = 0;
   std::unordered_map<std::string_view, size_t> byName_;
   std::unordered_map<uint32_t, uint32_t> loopOf_; // by a body's computation: the `while` that runs it
-  std::map<std::pair<uint32_t, std::string>, uint32_t> parameters_; // by the computation's first instruction and number
+  std::map<std::pair<uint32_t, std::string>, uint32_t>
+      parameters_; // by the computation's first instruction and number
   AuditGraph g_;
 };
 

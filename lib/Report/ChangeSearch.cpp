@@ -46,8 +46,8 @@ std::vector<ChangeSearch::Need> ChangeSearch::needsOf(const CollectiveTrace& t, 
   for (OpId source : c.sources) {
     const OpId o = neededBy(t.propagated, reasons, source);
     const SourceRange r = t.propagated[o].loc;
-    out.push_back({r.valid() ? lineColumn(t.propagated.source.text, r.begin).line : 0,
-                   t.propagated.record(o).name});
+    out.push_back(
+        {r.valid() ? lineColumn(t.propagated.source.text, r.begin).line : 0, t.propagated.record(o).name});
   }
   return out;
 }
@@ -58,7 +58,8 @@ std::string ChangeSearch::keyOf(const CollectiveTrace& t, const Reasons& reasons
   for (const Need& n : needsOf(t, reasons, c)) key += " " + n.op + ":" + std::to_string(n.line);
   for (OpId source : c.sources)
     if (t.propagated[source].numOperands > 0)
-      key += " " + printValueName(t.propagated, reasons.shown(reasons.source(t.propagated.operand(source, 0))));
+      key +=
+          " " + printValueName(t.propagated, reasons.shown(reasons.source(t.propagated.operand(source, 0))));
   return key;
 }
 
@@ -71,7 +72,8 @@ ChangeSearch::Trial ChangeSearch::judge(CollectiveTrace& t) const {
   const Reasons reasons(t.propagated, t.report);
   for (const TracedCollective& c : t.collectives) {
     for (const Need& n : needsOf(t, reasons, c))
-      for (const AxisRef& a : collectiveAxes(t.local, c.op)) ++out.needs[{n, std::string(t.local.strings[a.name])}];
+      for (const AxisRef& a : collectiveAxes(t.local, c.op))
+        ++out.needs[{n, std::string(t.local.strings[a.name])}];
     out.keys.insert(keyOf(t, reasons, c));
   }
   return out;
@@ -114,9 +116,11 @@ void ChangeSearch::addEdit(const AnnotationUse& use, const Sharding& wanted, std
   Module scratch = trace_.propagated;
   AnnotationEdit e;
   const SourceRange named = use.value.valid() && !use.ofResult ? scratch[use.value].loc : SourceRange();
-  e.of = use.ofResult                                        ? "the result"
-         : named.valid() && text[named.begin] == '%' ? text.substr(named.begin, std::min<size_t>(named.end, text.find_first_of(": ", named.begin)) - named.begin)
-                                                     : printValueName(scratch, reasons_.shown(use.value));
+  e.of = use.ofResult ? "the result"
+         : named.valid() && text[named.begin] == '%'
+             ? text.substr(named.begin,
+                           std::min<size_t>(named.end, text.find_first_of(": ", named.begin)) - named.begin)
+             : printValueName(scratch, reasons_.shown(use.value));
   const LineCol at = lineColumn(text, r.begin);
   e.place = prepared_.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
   e.begin = r.begin, e.end = r.end;
@@ -152,7 +156,8 @@ void ChangeSearch::candidates(const TracedCollective& c, std::vector<Edits>& out
       for (DimSharding& d : without.dims) {
         PartList kept;
         for (const DimPart& p : d.parts)
-          if (!p.isAxis() || std::ranges::none_of(axes, [&](const AxisRef& a) { return a.name == p.axis.name; }))
+          if (!p.isAxis() ||
+              std::ranges::none_of(axes, [&](const AxisRef& a) { return a.name == p.axis.name; }))
             kept.push_back(p);
         if (kept.size() != d.parts.size()) d.parts = DimSharding{kept}.strided() ? PartList() : kept;
       }

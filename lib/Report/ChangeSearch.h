@@ -10,8 +10,8 @@ namespace dtc {
 
 class ChangeSearch {
 public:
-  ChangeSearch(const Module& prepared, CollectiveTrace& trace, const Reasons& reasons, const ExplainOptions& options,
-               const PrepareProgram& prepare);
+  ChangeSearch(const Module& prepared, CollectiveTrace& trace, const Reasons& reasons,
+               const ExplainOptions& options, const PrepareProgram& prepare);
 
   // Fills `change` or `noChange`, and what is after it.
   void search(const TracedCollective&, ProgramCollective& out);
@@ -36,7 +36,8 @@ private:
   void addEdit(const AnnotationUse&, const Sharding& wanted, std::vector<Edits>& out) const;
   const Trial* trial(const Edits&);
   Trial judge(CollectiveTrace&) const;
-  [[nodiscard]] static std::vector<Need> needsOf(const CollectiveTrace&, const Reasons&, const TracedCollective&);
+  [[nodiscard]] static std::vector<Need> needsOf(const CollectiveTrace&, const Reasons&,
+                                                 const TracedCollective&);
   [[nodiscard]] static std::string keyOf(const CollectiveTrace&, const Reasons&, const TracedCollective&);
   [[nodiscard]] bool removes(const TracedCollective&, const Trial&) const;
   bool best(const TracedCollective&, const std::vector<Edits>&, ProgramCollective& out);

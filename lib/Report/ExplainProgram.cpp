@@ -52,7 +52,9 @@ private:
       const ExplainReshard& r = reshards_[it->second];
       const bool pending = !m.shardings[m[m.operand(source, 0)].sharding].pending.empty();
       const bool byCause = !r.cause.empty() && (pending || r.needs.empty());
-      return {byCause ? r.cause : r.needs.empty() ? "return" : r.needs,
+      return {byCause           ? r.cause
+              : r.needs.empty() ? "return"
+                                : r.needs,
               byCause ? r.causePlace : r.needsPlace, r.why, r.chain};
     }
     ProgramCollective::Source s;
@@ -94,8 +96,8 @@ private:
 
 } // namespace
 
-ProgramReport explainCollectives(const Module& prepared, CollectiveTrace& trace, const ExplainOptions& options,
-                                 const PrepareProgram& prepare) {
+ProgramReport explainCollectives(const Module& prepared, CollectiveTrace& trace,
+                                 const ExplainOptions& options, const PrepareProgram& prepare) {
   return ProgramExplainer(prepared, trace, options, prepare).run();
 }
 

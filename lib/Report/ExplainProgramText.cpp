@@ -59,16 +59,16 @@ std::string changeText(const ProgramCollective& c, const ProgramReport& r, const
   if (c.change.empty()) return c.noChange.empty() ? "" : indent + c.noChange + "\n";
   std::string out;
   for (const AnnotationEdit& e : c.change)
-    out += indent + (out.empty() ? "removed by writing " : "and ") + e.after + " for " + e.before + " on " + e.of +
-           "  (" + e.place + ")\n";
+    out += indent + (out.empty() ? "removed by writing " : "and ") + e.after + " for " + e.before + " on " +
+           e.of + "  (" + e.place + ")\n";
   return out + indent + "  the program then takes " + timeText(c.secondsAfter) + " instead of " +
          timeText(r.computeSeconds + r.commSeconds) + ", with " + std::to_string(c.collectivesAfter) +
          (c.collectivesAfter == 1 ? " collective" : " collectives") + "\n";
 }
 
 std::string detailText(const ProgramCollective& c, const ProgramReport& r, size_t number) {
-  std::string out =
-      std::to_string(number) + ". " + c.kind + " over " + axesText(c) + (c.value.empty() ? "" : ": " + c.value) + "\n";
+  std::string out = std::to_string(number) + ". " + c.kind + " over " + axesText(c) +
+                    (c.value.empty() ? "" : ": " + c.value) + "\n";
   for (const ProgramCollective::Source& s : c.sources)
     out += "  because " + s.why + "\n" + stepsText(s.chain, "    ");
   return out + changeText(c, r, "  ");
@@ -130,9 +130,10 @@ std::string limitsText(const ProgramReport& r) {
     rows.push_back({a.axis, std::to_string(a.count), bytesText(a.bytesReceived), timeText(a.seconds),
                     timeText(a.latencySeconds), timeText(a.exposedSeconds)});
   std::string out = table(rows);
-  out += "latency floor: what the messages would take without a byte in them; exposed: what computing (" +
-         timeText(r.computeSeconds) +
-         ") waits,\nif each message began when its operand is there and ran beside all that does not need it\n";
+  out +=
+      "latency floor: what the messages would take without a byte in them; exposed: what computing (" +
+      timeText(r.computeSeconds) +
+      ") waits,\nif each message began when its operand is there and ran beside all that does not need it\n";
   return r.complete ? out : out + "what is unknown before the run is not in these sums\n";
 }
 

@@ -1,6 +1,6 @@
 // How explanations are written for people and for other programs.
-#include "dtc/Report/Explain.h"
 #include "ReportText.h"
+#include "dtc/Report/Explain.h"
 #include "dtc/Support/Units.h"
 #include <cstdio>
 #include <nlohmann/json.hpp>

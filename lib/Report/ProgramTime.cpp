@@ -34,10 +34,10 @@ public:
 
 private:
   struct State {
-    double now = 0;                               // the device's
-    std::unordered_map<StrId, double> free;       // by axis: when it is
-    std::unordered_map<ValueId, double> ready;    // of what messages bring
-    std::unordered_map<ValueId, OpId> bringer;    // the message
+    double now = 0;                            // the device's
+    std::unordered_map<StrId, double> free;    // by axis: when it is
+    std::unordered_map<ValueId, double> ready; // of what messages bring
+    std::unordered_map<ValueId, OpId> bringer; // the message
   };
 
   AxisCost& axisOf(StrId name) {
@@ -136,7 +136,8 @@ private:
         points *= n ? static_cast<double>(*n) : 1;
       }
     }
-    return std::max(points * rec.flopsPerPoint / machine_.flopsPerSecond, bytes / machine_.memoryBytesPerSecond);
+    return std::max(points * rec.flopsPerPoint / machine_.flopsPerSecond,
+                    bytes / machine_.memoryBytesPerSecond);
   }
 
   Module& m_;

@@ -8,7 +8,8 @@ namespace dtc {
 struct ProgramTime {
   double computeSeconds = 0; // each op by itself: the longer of its arithmetic and its traffic to memory
   double commSeconds = 0;
-  bool complete = true; // sizes and trip counts are known; what is not counts as nothing, an unknown loop as one trip
+  bool complete =
+      true; // sizes and trip counts are known; what is not counts as nothing, an unknown loop as one trip
   std::vector<AxisCost> axes;
 };
 

@@ -1,11 +1,11 @@
 // dtc audit: the collectives of a program that is partitioned already, and what dtc would do instead.
+#include "dtc/Report/Audit.h"
 #include "Program.h"
 #include "Verbs.h"
 #include "dtc/Import/Import.h"
 #include "dtc/Import/XlaHlo.h"
 #include "dtc/Ops/Ops.h"
 #include "dtc/Passes/Inline.h"
-#include "dtc/Report/Audit.h"
 #include <CLI/CLI.hpp>
 
 namespace dtc {
@@ -28,8 +28,9 @@ int auditProgram(Environment& env, const Options& o, SourceText source) {
   if (!entry) return env.fail(entry.error());
   keepReached(*m, *entry);
   if (levelOf(*m, *entry) < Level::Local)
-    return env.fail(inputError("this is the program of all devices together, in which no collective stands: `dtc explain` "
-                               "says what it will need; audit takes what one device does"));
+    return env.fail(inputError(
+        "this is the program of all devices together, in which no collective stands: `dtc explain` "
+        "says what it will need; audit takes what one device does"));
   Diagnostics diags;
   if (!inlinePass(*m, {}, diags)) return env.report(diags, m->source);
   AuditReport report = auditModule(*m);

@@ -197,10 +197,12 @@ int runDeterminism(Environment& env, const Options& o) {
   bool pass = true;
   for (FuncId f : *entries) {
     if (options.fixedOrder && levelOf(*loaded, f) != Level::Global)
-      return env.fail(inputError("--reduction-order fixed: this text is propagated already; give the global program"));
+      return env.fail(
+          inputError("--reduction-order fixed: this text is propagated already; give the global program"));
     std::vector<DeterminismVariant> variants;
     variants.push_back({"", *loaded, f});
-    for (auto& sizes : options.fixedOrder ? otherMeshes(*loaded) : std::vector<std::vector<ParseOptions::MeshSizes>>()) {
+    for (auto& sizes :
+         options.fixedOrder ? otherMeshes(*loaded) : std::vector<std::vector<ParseOptions::MeshSizes>>()) {
       ParseOptions other = *parse;
       other.meshes = sizes;
       auto m = loadText(env, *source, other, code);
@@ -230,8 +232,8 @@ int run(Environment& env, const Options& o) {
   if (o.random > 0) return runRandom(env, o);
   if (!o.claims.empty()) return runClaims(env, o);
   if (o.rules) return runRules(env, o);
-  return env.fail(
-      usageError("say what to check: FILE --numerics, FILE --determinism, --rules, --rules --claims FILE, or --random N"));
+  return env.fail(usageError("say what to check: FILE --numerics, FILE --determinism, --rules, --rules "
+                             "--claims FILE, or --random N"));
 }
 
 } // namespace
@@ -266,7 +268,8 @@ Verb checkVerb() {
         ->type_name("N")
         ->check(CLI::Range(1, 1000000000));
     app.add_option("--seed", o->seed, "of the first of them (1)")->type_name("SEED");
-    app.add_option("--backend", o->backends, "only these runs of --random and --determinism: evaluator, cpu, cuda-emu")
+    app.add_option("--backend", o->backends,
+                   "only these runs of --random and --determinism: evaluator, cpu, cuda-emu")
         ->type_name("NAME")
         ->allow_extra_args(false)
         ->check(CLI::IsMember({"evaluator", "cpu", "cuda-emu"}));

@@ -57,7 +57,8 @@ Status chosenPolicy(const Options& o, PropagateOptions& options) {
   if (o.policy.empty()) return Ok{};
   auto policy = parsePolicy(o.policy);
   if (!policy)
-    return usageError("--policy: " + unknownWord("policy", o.policy, {"shardy", "dtensor", "cost", "explicit"}));
+    return usageError("--policy: " +
+                      unknownWord("policy", o.policy, {"shardy", "dtensor", "cost", "explicit"}));
   options.policy = *policy;
   return Ok{};
 }
@@ -96,7 +97,8 @@ bool contractsHold(const Module& prepared, const std::string& policy, Diagnostic
   return steps && runPipeline(m, *steps, diags).ok();
 }
 
-int explainWhole(Environment& env, const Options& o, Module& m, FuncId entry, const PropagateOptions& options) {
+int explainWhole(Environment& env, const Options& o, Module& m, FuncId entry,
+                 const PropagateOptions& options) {
   Diagnostics diags;
   const std::string name(m.strings[m[entry].name]);
   bool ok = prepare(m, entry, diags);
@@ -115,7 +117,8 @@ int explainWhole(Environment& env, const Options& o, Module& m, FuncId entry, co
   const PrepareProgram again = [&](SourceText text) -> std::optional<Module> {
     Module edited(standardOps());
     Diagnostics quiet;
-    if (!readText(std::move(text), *parse, edited, quiet) || !verifyModule(edited, quiet)) return std::nullopt;
+    if (!readText(std::move(text), *parse, edited, quiet) || !verifyModule(edited, quiet))
+      return std::nullopt;
     const FuncId f = edited.findFunction(name);
     if (!f.valid() || !prepare(edited, f, quiet)) return std::nullopt;
     return edited;
@@ -173,17 +176,19 @@ Verb explainVerb() {
   v.name = "explain";
   v.usage = "FILE [@f:%v] | 'EQUATION' 'NAME {SHARDING}'…";
   v.summary = "why a value is sharded so, why a collective is there, what it costs";
-  v.examples = "  dtc explain examples/mlp.dt %y\n"
-               "  dtc explain examples/mlp.dt                      (every collective, and what would remove it)\n"
-               "  dtc explain examples/mlp.dt --limits             (per axis: time, latency floor, what is exposed)\n"
-               "  dtc explain 'bi,oi->bo' 'x {_, _}' 'w {tp, _}'   (one product, and its gradients)";
+  v.examples =
+      "  dtc explain examples/mlp.dt %y\n"
+      "  dtc explain examples/mlp.dt                      (every collective, and what would remove it)\n"
+      "  dtc explain examples/mlp.dt --limits             (per axis: time, latency floor, what is exposed)\n"
+      "  dtc explain 'bi,oi->bo' 'x {_, _}' 'w {tp, _}'   (one product, and its gradients)";
   v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
     auto o = std::make_shared<Options>();
     addProgramOptions(app, o->program);
     app.add_option("VALUE", o->rest, "%v or @f:%v; of an equation, its operands with their shardings");
     app.add_option("--policy", o->policy, "how conflicts of shardings are settled")
         ->type_name("shardy|dtensor|cost|explicit");
-    app.add_flag("--limits", o->limits, "of the whole program, per axis: what stays exposed, the latency floor");
+    app.add_flag("--limits", o->limits,
+                 "of the whole program, per axis: what stays exposed, the latency floor");
     app.add_flag("--json", o->json, "for other programs");
     return [o](Environment& env) { return run(env, *o); };
   };

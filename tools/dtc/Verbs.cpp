@@ -24,8 +24,8 @@ Verb viewVerb();
 
 const std::vector<Verb>& verbTable() {
   static const std::vector<Verb> table = {
-      optVerb(),   compileVerb(), runVerb(),    explainVerb(), viewVerb(),
-      checkVerb(), modelVerb(),   importVerb(), exportVerb(),  auditVerb(),   devicesVerb(),
+      optVerb(),   compileVerb(), runVerb(),    explainVerb(), viewVerb(),    checkVerb(),
+      modelVerb(), importVerb(),  exportVerb(), auditVerb(),   devicesVerb(),
   };
   return table;
 }

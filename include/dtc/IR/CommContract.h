@@ -12,8 +12,8 @@ struct CommContract {
     std::string name;
     uint32_t begin = 0, end = 0; // in the text
   };
-  std::string within; // the calls that it speaks of, "block.0/layer.1"; "" the whole function
-  std::string what;   // a collective's name, or kAny
+  std::string within;     // the calls that it speaks of, "block.0/layer.1"; "" the whole function
+  std::string what;       // a collective's name, or kAny
   std::vector<Axis> axes; // a collective counts that uses one of them; empty: every collective does
   bool exactly = false;   // == count, else <= count
   int64_t count = 0;
@@ -33,8 +33,9 @@ struct ContractProblem {
 
 // A contract that stands on a function.
 struct WrittenContract {
-  AttrId attr;      // a string
-  SourceRange text; // of what stands between the quotes, of the function that was written so; else of the function's name
+  AttrId attr; // a string
+  SourceRange
+      text; // of what stands between the quotes, of the function that was written so; else of the function's name
   bool exact = true; // `text` is the string, character for character
   // Of a part of it, in bytes of the string.
   [[nodiscard]] SourceRange range(uint32_t begin, uint32_t end) const {

@@ -20,8 +20,9 @@ struct XlaInstruction {
   static constexpr uint32_t kUnknown = 0xffffffffu;
   std::string name, opcode; // "all-reduce.3", "all-reduce"
   XlaShape shape;
-  std::vector<uint32_t> operands; // instructions of the module; parameters and literals of `parameter(0)` are none
-  std::string literal;            // what stands between the parentheses where that names no instruction: "0"
+  std::vector<uint32_t>
+      operands;        // instructions of the module; parameters and literals of `parameter(0)` are none
+  std::string literal; // what stands between the parentheses where that names no instruction: "0"
   std::map<std::string, std::string, std::less<>> attributes; // as written: "{{0,1},{2,3}}", "%add"
   uint32_t computation = 0;
   SourceRange loc; // of the opcode
@@ -41,8 +42,9 @@ struct XlaModule {
   std::vector<XlaComputation> computations;
   std::vector<XlaInstruction> instructions;
   std::map<int64_t, std::string> places; // by stack frame: "model.py:12"
-  [[nodiscard]] uint32_t findComputation(std::string_view name) const; // with % or without; kUnknown if there is none
-  [[nodiscard]] uint32_t entry() const;                                // the last one where none says ENTRY
+  [[nodiscard]] uint32_t
+  findComputation(std::string_view name) const; // with % or without; kUnknown if there is none
+  [[nodiscard]] uint32_t entry() const;         // the last one where none says ENTRY
 };
 
 // Does the text begin as HLO does (after white space and comments)?
@@ -53,7 +55,8 @@ struct XlaModule {
 
 // The value of `replica_groups`: {{0,1},{2,3}}, {} (everybody), the iota form [2,4]<=[4,2]T(1,0) or that of a mesh,
 // mesh['a'=2,'b'=4] {'b'}. Nothing where it is none of them, names a device twice or one outside 0 … devices-1.
-[[nodiscard]] std::optional<std::vector<std::vector<int64_t>>> parseXlaGroups(std::string_view text, int64_t devices);
+[[nodiscard]] std::optional<std::vector<std::vector<int64_t>>> parseXlaGroups(std::string_view text,
+                                                                              int64_t devices);
 // {{0,1},{1,0}}: from, to.
 [[nodiscard]] std::optional<std::vector<std::pair<int64_t, int64_t>>> parseXlaPairs(std::string_view text);
 // "{0,2}" or "0": numbers.

@@ -12,9 +12,10 @@ struct StandardPipeline {
 };
 
 struct StandardPipelineOptions {
-  int optLevel = 1; // 0 leaves out what only makes programs faster (canonicalize, and fusion of more than one op)
-  std::string policy;      // propagate's; empty: as it is without
-  std::string reduceDType; // propagate's and partition's; empty: as they are without
+  int optLevel =
+      1; // 0 leaves out what only makes programs faster (canonicalize, and fusion of more than one op)
+  std::string policy;               // propagate's; empty: as it is without
+  std::string reduceDType;          // propagate's and partition's; empty: as they are without
   bool fixedReductionOrder = false; // fix-reduction-order before propagate, and each op a kernel of its own
 };
 

@@ -20,14 +20,15 @@ struct TracedCollective {
 };
 
 struct CollectiveTrace {
-  Module propagated, local; // `local` after optimize-collectives
-  PropagationReport report; // empty where the program came propagated
+  Module propagated, local;                  // `local` after optimize-collectives
+  PropagationReport report;                  // empty where the program came propagated
   std::vector<TracedCollective> collectives; // in program order; without all_slice, which moves nothing
 };
 
 // `global` is a global or propagated program without calls and gradients. Nothing after what is wrong was reported.
 [[nodiscard]] std::optional<CollectiveTrace> traceCollectives(const Module& global, const PropagateOptions&,
-                                                              const OptimizeCollectivesOptions&, Diagnostics&);
+                                                              const OptimizeCollectivesOptions&,
+                                                              Diagnostics&);
 
 // The collectives of local text by themselves: `sources` stay empty.
 [[nodiscard]] std::vector<TracedCollective> collectivesOf(const Module& local, const NominalMachine&);

@@ -9,17 +9,18 @@ namespace dtc {
 
 // A sharding in the text, and what to write in its place.
 struct AnnotationEdit {
-  std::string of;     // "%w2", "the result %y"
-  std::string place;  // "mlp.dt:5:13"
+  std::string of;              // "%w2", "the result %y"
+  std::string place;           // "mlp.dt:5:13"
   uint32_t begin = 0, end = 0; // bytes of the text
-  std::string before, after; // "@pod{tp, _}", "@pod{_, _}"
+  std::string before, after;   // "@pod{tp, _}", "@pod{_, _}"
 };
 
 struct ProgramCollective {
   std::string kind;              // "all_reduce"
   std::vector<std::string> axes; // major to minor
   std::string value;             // "%y"
-  std::optional<int64_t> count;  // times in one call of the function; nothing where trips are not known before the run
+  std::optional<int64_t>
+      count; // times in one call of the function; nothing where trips are not known before the run
   std::optional<CollectivePrice> price; // of one time; nothing where a size is not known
   // Why, for each thing that the message is for: several where it is a bucket.
   struct Source {
@@ -40,7 +41,8 @@ struct AxisCost {
   int64_t count = 0, bytesReceived = 0; // a loop's times its trips, where they are known
   double seconds = 0;                   // one after the other, nothing else going on
   double latencySeconds = 0;            // the floor: what messages of no bytes would take
-  double exposedSeconds = 0; // what computing waits, if each began when its operand is there and ran beside the rest
+  double exposedSeconds =
+      0; // what computing waits, if each began when its operand is there and ran beside the rest
 };
 
 struct ProgramReport {
@@ -56,7 +58,7 @@ using PrepareProgram = std::function<std::optional<Module>(SourceText)>;
 
 struct ExplainOptions {
   PropagateOptions propagation;
-  bool changes = true; // look for them
+  bool changes = true;   // look for them
   int64_t work = 200000; // ops propagated to try changes, at most
 };
 
