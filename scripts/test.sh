@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs every test:  scripts/test.sh [AREA...]
-# An AREA is a folder of test/ in any case (`sharding`: its lit and unit tests) or one of the checks that
-# `scripts/test.sh --list` names. DTC_PRESET=asan (or debug, tsan) tests another build; the default is release.
+# An AREA is a folder of test/ in any case (`passes`: its lit and unit tests), `sharding` (all tests of rules, propagation and
+# partitioning) or one of the checks; `scripts/test.sh --list` names them. DTC_PRESET=asan (or debug, tsan) tests another build; the default is release.
 # The last line is `N passed, N failed`; the exit code is 0 only if nothing failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -19,6 +19,16 @@ ROOT = Path(__file__).resolve().parent.parent
 TEST = ROOT / "test"
 # In the order of cost: what fails fast fails first.
 CHECKS = ["itself", "layers", "size", "format", "roundtrip", "docs", "generated", "coverage", "linear", "tidy", "fuzz"]
+# Areas that are no folder: what they take of lit and of the unit tests, as paths under test/ and test/unit/.
+GROUPS = {
+    "sharding": {  # the rules and their proof, propagation, partitioning, changes of sharding; under five minutes
+        "lit": ["Check/rules.test", "Check/claims.test", "Check/claims-outside.test", "Passes/propagate", "Passes/partition",
+                "Passes/optimize-collectives", "IR/shardings-dim-style.dt", "IR/shardings-mesh-style.dt",
+                "IR/errors-shardings.dt", "Report"],
+        "unit": ["Sharding/", "Ops/HomomorphismTest.cpp", "Check/RuleProverTest.cpp", "Passes/PartitionTest.cpp",
+                 "Passes/PendingCutTest.cpp", "Passes/PoliciesTest.cpp"],
+    },
+}
 BEFORE_LIT = ["itself", "layers", "size", "format"]
 
 
@@ -62,11 +72,12 @@ class Context:
             return subprocess.CompletedProcess(command, 137, "", f"stopped after {limit} s")
 
 
-def run_unit(context, folder=None):
+def run_unit(context, parts=None):
+    """All unit tests, or those of `parts`: folders ("Sharding/") and files under test/unit."""
     binary = context.build / "bin" / "dtc-unit"
     sources = context.files("test/unit/*.cpp")
-    if folder:
-        sources = [s for s in sources if s.split("/")[2].lower() == folder]
+    if parts:
+        sources = [s for s in sources if s.startswith(tuple(f"test/unit/{part}" for part in parts))]
     if not sources:
         return
     if not binary.exists():
@@ -75,7 +86,7 @@ def run_unit(context, folder=None):
     report = context.build / "unit.json"
     report.unlink(missing_ok=True)
     command = [binary, "--gtest_brief=1", f"--gtest_output=json:{report}"]
-    if folder:
+    if parts:
         suites = set()
         for source in sources:
             text = (ROOT / source).read_text()
@@ -141,7 +152,11 @@ def stages(context, areas):
                 yield name, lambda name=name: run_check(context, name)
         return
     for area in (a.lower() for a in areas):
-        if area in CHECKS:
+        if area in GROUPS:
+            group = GROUPS[area]
+            yield f"unit {area}", lambda group=group: run_unit(context, group["unit"])
+            yield f"lit {area}", lambda group=group: run_lit(context, group["lit"])
+        elif area in CHECKS:
             yield area, lambda area=area: run_check(context, area)
         elif area == "unit":
             yield area, lambda: run_unit(context)
@@ -149,11 +164,11 @@ def stages(context, areas):
             yield area, lambda: run_lit(context)
         elif area in lit or area in unit:
             if area in unit:
-                yield f"unit {unit[area]}", lambda area=area: run_unit(context, area)
+                yield f"unit {unit[area]}", lambda area=area: run_unit(context, (unit[area] + "/",))
             if area in lit:
                 yield f"lit {lit[area]}", lambda area=area: run_lit(context, (lit[area],))
         else:
-            known = sorted({*CHECKS, "unit", "lit", *lit, *unit})
+            known = sorted({*CHECKS, *GROUPS, "unit", "lit", *lit, *unit})
             sys.exit(f"test.sh: there is no area '{area}'; there are: {' '.join(known)}")
 
 
@@ -167,7 +182,7 @@ def main():
     sys.dont_write_bytecode = True
     if given.list:
         unit = folders_of(TEST / "unit") if (TEST / "unit").is_dir() else {}
-        print("\n".join(sorted({*CHECKS, "unit", "lit", *folders_of(TEST), *unit})))
+        print("\n".join(sorted({*CHECKS, *GROUPS, "unit", "lit", *folders_of(TEST), *unit})))
         return 0
     os.environ.setdefault("XDG_CACHE_HOME", str((ROOT / given.build / "test/cache").resolve()))
     context = Context((ROOT / given.build).resolve(), only=bool(given.areas))

@@ -12,7 +12,7 @@ inline constexpr DiagKind kAttrType{"attribute-type", "attribute '{1}' of '{0}' 
 
 // Attributes that belong to no op (ir.md §2.6) and those of the later stages.
 bool isCommon(std::string_view name) {
-  static constexpr std::string_view common[] = {"stage", "stream", "at", "name", "loc"};
+  static constexpr std::string_view common[] = {"stage", "stream", "at", "within", "name", "loc"};
   return std::find(std::begin(common), std::end(common), name) != std::end(common);
 }
 

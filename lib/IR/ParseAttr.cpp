@@ -171,11 +171,10 @@ bool Parser::fitAttrs(std::vector<ParsedAttr>& written, std::span<const AttrSpec
 }
 
 bool Parser::opAttrs(Statement& s) {
-  static const AttrSpec kCommon[] = {{"stage", AttrType::Int, "", ""},
-                                     {"stream", AttrType::Int, "", ""},
-                                     {"at", AttrType::Ints, "", ""},
-                                     {"name", AttrType::String, "", ""},
-                                     {"loc", AttrType::String, "", ""}};
+  static const AttrSpec kCommon[] = {
+      {"stage", AttrType::Int, "", ""},   {"stream", AttrType::Int, "", ""},
+      {"at", AttrType::Ints, "", ""},     {"within", AttrType::Strings, "", ""},
+      {"name", AttrType::String, "", ""}, {"loc", AttrType::String, "", ""}};
   if (!atAttrs()) return true;
   return attrs(s.attrs) &&
          fitAttrs(s.attrs, s.record->attrs, kCommon, "'" + std::string(s.opName) + "'", s.attrList) &&

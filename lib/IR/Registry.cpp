@@ -111,7 +111,7 @@ AttrId defaultAttr(StringTable& strings, AttrTable& attrs, const AttrSpec& spec)
 
 void normaliseAttrs(Module& m, OpKind kind, AttrList& attrs) {
   if (attrs.empty()) return;
-  static constexpr std::array<std::string_view, 5> kCommon{"stage", "stream", "at", "name", "loc"};
+  static constexpr std::array<std::string_view, 6> kCommon{"stage", "stream", "at", "within", "name", "loc"};
   const OpRecord& record = (*m.registry)[kind];
   auto place = [&](StrId id) -> size_t {
     std::string_view name = m.strings[id];

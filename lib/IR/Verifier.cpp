@@ -1,5 +1,6 @@
 #include "Verifier.h"
 
+#include "dtc/IR/CommContract.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Text.h"
 
@@ -36,6 +37,9 @@ constexpr DiagKind kGradientSignature{"gradient-signature",
 constexpr DiagKind kLocalGradient{"local-gradient",
                                   "@{0} has the gradient @{1}: both are to be global functions, as "
                                   "gradients are made before the program is cut"};
+constexpr DiagKind kContract{"comm-contract", "this is no communication contract: {0}"};
+constexpr DiagKind kContractWhat{"comm-contract-what", "there is no collective '{0}'{1}"};
+constexpr DiagKind kContractAxis{"comm-contract-axis", "no mesh here has an axis '{0}'{1}"};
 constexpr DiagKind kRecursion{"recursion", "@{0} calls itself{1}"};
 
 } // namespace
@@ -154,6 +158,39 @@ void Verifier::functionAttrs(const Function& f) {
       error(kNoFunction, f.loc, "grad", own, named);
     else
       gradientSignature(f, m_[g]);
+  }
+  for (const WrittenContract& c : contractsOf(m_, f)) contract(c);
+}
+
+// Is it a contract, and are there such collectives and axes?
+void Verifier::contract(const WrittenContract& written) {
+  std::string_view text = m_.strings[m_.attrs[written.attr].text];
+  ContractProblem problem;
+  const std::optional<CommContract> contract = parseCommContract(text, problem);
+  if (!contract) {
+    error(kContract, written.range(problem.begin, problem.end), problem.message);
+    return;
+  }
+  if (contract->what != CommContract::kAny) {
+    const OpKind kind = m_.registry->find(contract->what);
+    if (kind == kNoOpKind || !isContractCollective((*m_.registry)[kind])) {
+      std::vector<std::string_view> known = {CommContract::kAny, CommContract::kNone};
+      for (size_t k = 0; k < m_.registry->size(); ++k)
+        if (const OpRecord& r = (*m_.registry)[static_cast<OpKind>(k)]; isContractCollective(r))
+          known.emplace_back(r.name);
+      std::string_view near = nearestWord(contract->what, known);
+      error(kContractWhat, written.range(contract->whatBegin, contract->whatEnd), contract->what,
+            near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?");
+    }
+  }
+  for (const CommContract::Axis& axis : contract->axes) {
+    std::vector<std::string_view> known;
+    for (uint32_t i = 0; i < m_.shardings.numMeshes(); ++i)
+      for (const MeshAxis& a : m_.shardings.mesh(MeshId(i)).axes) known.push_back(m_.strings[a.name]);
+    if (std::find(known.begin(), known.end(), axis.name) != known.end()) continue;
+    std::string_view near = nearestWord(axis.name, known);
+    error(kContractAxis, written.range(axis.begin, axis.end), axis.name,
+          near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?");
   }
 }
 

@@ -8,6 +8,8 @@
 
 namespace dtc {
 
+struct WrittenContract;
+
 class Verifier {
 public:
   Verifier(Module& m, Diagnostics& diags) : m_(m), diags_(diags), defined_(m.values.size()) {}
@@ -31,6 +33,7 @@ private:
                      TypeId global, ShardingId);
   void labels(const Function&);
   void functionAttrs(const Function&);
+  void contract(const WrittenContract&);
   void gradientSignature(const Function& f, const Function& gradient);
   void oneMesh(const Function&);
   void returned(const Function&);

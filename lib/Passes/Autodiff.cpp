@@ -1,5 +1,6 @@
 #include "dtc/Passes/Autodiff.h"
 #include "GradientSweep.h"
+#include "Within.h"
 #include "dtc/Passes/Clone.h"
 #include "dtc/Passes/Inline.h"
 #include "dtc/Support/Result.h"
@@ -25,6 +26,7 @@ public:
     shared_.paths.solve(asked_, results[0]);
     GradientSweep sweep(shared_, nullptr, GradientSweep::Scope::Whole, b_.parent, b_.parent);
     sweep.b.loc = m_[o].loc;
+    sweep.b.common = withinOf(m_, o); // a gradient is its caller's
     if (sweep.onPath(results[0])) sweep.accumulate(results[0], sweep.b.constant(1, m_[results[0]].type));
     if (!sweep.run(forward_)) return false;
     sweep.b.loc = m_[o].loc;
@@ -51,13 +53,17 @@ private:
     bindArguments(o, callee, map);
     std::vector<OpId> body;
     cloneOps(m_, m_[callee].body, b_.parent, body, map, {std::string(nameOf(m_.result(o))), &shared_.names});
+    enterCall(m_, m_[b_.parent].parentFunc, o, callee, body);
+    const AttrList within = body.empty() ? AttrList() : withinOf(m_, body[0]);
     ValueMap decomposed;
     if (!decompose(body, b_, decomposed)) return false;
+    const size_t firstConstraint = forward_.size();
     const uint32_t firstOwn = first_ + static_cast<uint32_t>(asked_.size());
     for (size_t r = 0; r < m_[callee].results.size(); ++r) {
       ValueId v = decomposed(map(m_[m_[callee].body].yields[r]));
       results.push_back(constrain(v, m_[callee].results[r].sharding));
     }
+    for (size_t i = firstConstraint; i < forward_.size(); ++i) addWithin(m_, forward_[i], within);
     for (size_t r = 0; r < results.size(); ++r) // the caller's names, before gradients are named after them
       if (results[r].index >= firstOwn && m_[results[r]].kind == ValueKind::OpResult)
         m_[results[r]].name = m_[m_.result(o, r)].name;
@@ -137,8 +143,10 @@ private:
         continue;
       }
       b.loc = m_[o].loc;
+      b.common = withinOf(m_, o);
       std::vector<ValueId> values;
       if (!rec.decompose(b, o, values)) return false;
+      b.common = {};
       for (uint32_t r = 0; r < m_[o].numResults; ++r) map.set(m_.result(o, r), values[r]);
     }
     return true;

@@ -2,6 +2,7 @@
 // a flat view of each and a concat.
 #include "Collectives.h"
 #include "PartitionReshard.h"
+#include "Within.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Passes/Clone.h"
 #include "dtc/Sharding/Reshard.h"
@@ -166,7 +167,7 @@ private:
   }
 
   BucketKey keyOf(OpId o) const {
-    BucketKey key{m_[o].kind, m_.typeOf(m_.operand(o, 0)).dtype, m_[o].attrs};
+    BucketKey key{m_[o].kind, m_.typeOf(m_.operand(o, 0)).dtype, withoutWithin(m_, m_[o].attrs)};
     const StrId dim = m_.strings.find("dim"), name = m_.strings.find("name"), loc = m_.strings.find("loc");
     std::erase_if(key.attrs,
                   [&](const NamedAttr& a) { return a.name == dim || a.name == name || a.name == loc; });
@@ -182,6 +183,7 @@ private:
     const bool rows = kind != kinds_.allReduce; // [devices or 1, elements], else [elements]
     const ValueId joined = m_.result(b.op("concat", parts, {{"dim", b.integer(rows ? 1 : 0)}}));
     const ValueId sent = send(bucket.key, joined, b);
+    for (OpId o : bucket.members) addWithin(m_, m_.definingOp(sent), withinOf(m_, o));
     int64_t at = 0;
     for (size_t i = 0; i < parts.size(); ++i) {
       const int64_t count = m_.typeOf(parts[i]).dims.back().value();

@@ -1,4 +1,5 @@
 #include "dtc/Passes/Canonicalize.h"
+#include "Within.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/Clone.h"
 
@@ -145,7 +146,8 @@ private:
   size_t hash(OpId o) const {
     size_t h = m_[o].kind;
     for (ValueId v : m_.operands(o)) h = h * 0x100000001b3ull ^ key(v);
-    for (const NamedAttr& a : m_[o].attrs) h = h * 0x100000001b3ull ^ (a.name.index * 31ull + a.value.index);
+    for (const NamedAttr& a : withoutWithin(m_, m_[o].attrs))
+      h = h * 0x100000001b3ull ^ (a.name.index * 31ull + a.value.index);
     return h ^ m_[m_.result(o)].type.index;
   }
   // Equal literals are equal operands.
@@ -162,7 +164,8 @@ private:
            (x.kind == ValueKind::Symbol && x.symbol == y.symbol);
   }
   bool same(OpId a, OpId b) const {
-    if (m_[a].kind != m_[b].kind || m_[a].attrs != m_[b].attrs || m_[a].numResults != m_[b].numResults)
+    if (m_[a].kind != m_[b].kind || withoutWithin(m_, m_[a].attrs) != withoutWithin(m_, m_[b].attrs) ||
+        m_[a].numResults != m_[b].numResults)
       return false;
     auto xs = m_.operands(a), ys = m_.operands(b);
     if (xs.size() != ys.size()) return false;

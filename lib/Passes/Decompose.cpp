@@ -1,4 +1,5 @@
 #include "dtc/Passes/Decompose.h"
+#include "Within.h"
 #include "dtc/IR/Builder.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/Clone.h"
@@ -59,6 +60,7 @@ bool decomposeBlock(Module& m, BlockId block, ValueMap& map, Diagnostics& diags,
       continue;
     }
     b.loc = m[o].loc;
+    b.common = withinOf(m, o);
     std::vector<ValueId> values;
     if (!rec.decompose(b, o, values)) return false;
     if (values.empty() && m[o].numResults != 0) { // not this one

@@ -2,6 +2,7 @@
 // up goes after it.
 #include "Collectives.h"
 #include "PartitionReshard.h"
+#include "Within.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Passes/Clone.h"
 #include <algorithm>
@@ -130,6 +131,7 @@ private:
                                   : emitter.makePending(start, axesOf(m_, reductions[0]), op);
       m_.operands(loop)[firstStart + c] = pending;
       takeOut(body, reductions);
+      for (OpId r : reductions) addWithin(m_, reductions[0], withinOf(m_, r));
       totals_.push_back({m_.result(loop, static_cast<uint32_t>(c)), m_[reductions[0]].attrs});
     }
   }
@@ -175,7 +177,9 @@ private:
       const OpId o = m_.definingOp(v);
       if (!o.valid() || m_[o].parent != body || usesOf(v) != 1 || m_[v].type != m_[arg].type) return false;
       if (m_[o].kind == kinds_.allReduce) {
-        if (!reductions.empty() && m_[o].attrs != m_[reductions[0]].attrs) return false;
+        if (!reductions.empty() &&
+            withoutWithin(m_, m_[o].attrs) != withoutWithin(m_, m_[reductions[0]].attrs))
+          return false;
         reductions.push_back(o);
         continue;
       }

@@ -1,4 +1,5 @@
 #include "dtc/Passes/Inline.h"
+#include "Within.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/Clone.h"
 #include <unordered_set>
@@ -91,18 +92,22 @@ private:
     ValueMap inner;
     for (size_t i = 0; i < m_[callee].args.size(); ++i) {
       ValueId arg = m_[callee].args[i].value;
-      inner.set(arg, constrain(m_.operand(o, i), m_[arg].sharding, b, out, m_[o].loc));
+      inner.set(arg, constrain(m_.operand(o, i), m_[arg].sharding, b, out, m_[o].loc, m_[arg].loc));
     }
-    const size_t before = m_.values.size();
+    const size_t before = m_.values.size(), firstOp = out.size();
     CloneNames names;
     names.taken = names_;
     if (m_[o].numResults > 0) names.prefix = std::string(m_.strings[m_[m_.result(o)].name]);
     cloneOps(m_, m_[callee].body, b, out, inner, names);
+    std::vector<ValueId> returned;
+    for (uint32_t r = 0; r < m_[o].numResults; ++r)
+      returned.push_back(constrain(inner(m_[m_[callee].body].yields[r]), m_[callee].results[r].sharding, b,
+                                   out, m_[o].loc, m_[callee].results[r].loc));
+    enterCall(m_, m_[b].parentFunc, o, callee, std::span(out).subspan(firstOp));
     for (uint32_t r = 0; r < m_[o].numResults; ++r) {
-      ValueId v = inner(m_[m_[callee].body].yields[r]);
-      ShardingId written = m_[m_.result(o, r)].sharding;
-      v = constrain(v, m_[callee].results[r].sharding, b, out, m_[o].loc);
-      v = constrain(v, written, b, out, m_[o].loc);
+      const ShardingId written = m_[m_.result(o, r)].sharding;
+      ValueId v = returned[r];
+      v = constrain(v, written, b, out, m_[o].loc, m_[m_.result(o, r)].loc);
       if (v.index >= before) takeCallersName(v, m_.result(o, r));
       map.set(m_.result(o, r), v);
     }
@@ -115,14 +120,15 @@ private:
   }
 
   // `v`, or a `shard` of it where a sharding is written that v does not have. In local text a sharding says what a value is a
-  // piece of, and constrains nothing.
-  ValueId constrain(ValueId v, ShardingId sharding, BlockId b, std::vector<OpId>& out, SourceRange loc) {
+  // piece of, and constrains nothing. `written`: what bears the sharding.
+  ValueId constrain(ValueId v, ShardingId sharding, BlockId b, std::vector<OpId>& out, SourceRange loc,
+                    SourceRange written) {
     if (!sharding.valid() || m_[v].sharding == sharding || m_[m_[b].parentFunc].spmd) return v;
     OpId o = m_.makeOp(shard_, std::array{v}, 1, {}, 0, loc);
     m_[o].parent = b;
     m_[m_.result(o)].type = m_[v].type;
     m_[m_.result(o)].sharding = sharding;
-    m_[m_.result(o)].loc = loc;
+    m_[m_.result(o)].loc = written;
     out.push_back(o);
     return m_.result(o);
   }

@@ -1,7 +1,9 @@
 // Writes the solved shardings into the module and puts a `reshard` wherever what is there differs from what is wanted.
 #include "InsertReshards.h"
+#include "Within.h"
 #include "dtc/IR/Builder.h"
 #include "dtc/Sharding/ReshardBytes.h"
+#include <unordered_set>
 
 namespace dtc {
 
@@ -82,8 +84,64 @@ private:
       reason.kind = ReshardReason::Operand; // reduced already, for another
     reason.cause = m_.definingOp(from.value);
     reason.bytes = bytes;
+    takeWithin(o, reason);
     s_.report.reshards.push_back(reason);
     return res;
+  }
+
+  // A change of sharding is part of the calls that what asks for it is part of: a reduction of those that all the ops are
+  // which left the sum pending, a result's of its op's, any other of its reader's.
+  void takeWithin(OpId reshard, const ReshardReason& reason) {
+    if (!m_.strings.find("within").valid()) return; // no function has a contract
+    if (!m_.shardings[m_[m_.operand(reshard, 0)].sharding].pending.empty()) {
+      setWithin(m_, reshard, pendingWithin(m_.operand(reshard, 0)));
+    } else {
+      OpId of = reason.kind == ReshardReason::Result ? reason.cause : reason.needs;
+      for (BlockId b = block_; !of.valid() && b.valid() && m_[b].parentOp.valid(); b = m_[of].parent)
+        of = m_[b].parentOp;
+      if (of.valid()) addWithin(m_, reshard, withinOf(m_, of));
+    }
+  }
+
+  // The calls that every op is part of which leaves pending what `v` has pending.
+  std::vector<std::string> pendingWithin(ValueId v) const {
+    std::vector<std::string> shared;
+    std::vector<ValueId> work = {v};
+    std::unordered_set<ValueId> seen = {v};
+    bool first = true;
+    while (!work.empty()) {
+      const OpId o = m_.definingOp(work.back());
+      work.pop_back();
+      if (!o.valid()) return {}; // an argument's, or carried by a loop
+      bool passes = false;
+      for (ValueId x : m_.operands(o)) {
+        if (!m_[x].sharding.valid() || m_.shardings[m_[x].sharding].pending.empty()) continue;
+        passes = true;
+        if (seen.insert(x).second) work.push_back(x);
+      }
+      if (passes) continue;
+      std::vector<std::string> own;
+      for (std::string_view p : withinPaths(m_, o)) own.emplace_back(p);
+      shared = first ? own : commonCalls(shared, own);
+      first = false;
+    }
+    return shared;
+  }
+  // "a.0/b.0" and "a.0/b.1": "a.0".
+  static std::vector<std::string> commonCalls(const std::vector<std::string>& a,
+                                              const std::vector<std::string>& b) {
+    std::vector<std::string> out;
+    for (const std::string& x : a)
+      for (const std::string& y : b) {
+        size_t end = 0; // of the calls that both have
+        for (size_t i = 0; i <= x.size() && i <= y.size(); ++i) {
+          const char p = i < x.size() ? x[i] : '/', q = i < y.size() ? y[i] : '/';
+          if (p == '/' && q == '/') end = i;
+          if (p != q) break;
+        }
+        if (end > 0) out.push_back(x.substr(0, end));
+      }
+    return out;
   }
 
   void rewriteBody(BlockId b, const std::vector<VarId>& yieldVars) {

@@ -1,6 +1,7 @@
 // Equal collectives become one; what undoes or continues another is joined with it.
 #include "Collectives.h"
 #include "PartitionReshard.h"
+#include "Within.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Passes/Clone.h"
 #include "dtc/Sharding/Projection.h"
@@ -86,12 +87,13 @@ private:
   size_t keyOf(OpId o) const {
     size_t h = m_[o].kind;
     for (ValueId v : m_.operands(o)) h = h * 0x100000001b3ull ^ v.index;
-    for (const NamedAttr& a : m_[o].attrs) h = h * 0x100000001b3ull ^ (a.name.index * 31ull + a.value.index);
+    for (const NamedAttr& a : withoutWithin(m_, m_[o].attrs))
+      h = h * 0x100000001b3ull ^ (a.name.index * 31ull + a.value.index);
     return h;
   }
   bool equal(OpId a, OpId b) const {
-    if (m_[a].kind != m_[b].kind || m_[a].attrs != m_[b].attrs || m_[a].numResults != m_[b].numResults ||
-        !std::ranges::equal(m_.operands(a), m_.operands(b)))
+    if (m_[a].kind != m_[b].kind || withoutWithin(m_, m_[a].attrs) != withoutWithin(m_, m_[b].attrs) ||
+        m_[a].numResults != m_[b].numResults || !std::ranges::equal(m_.operands(a), m_.operands(b)))
       return false;
     for (uint32_t r = 0; r < m_[a].numResults; ++r)
       if (m_[m_.result(a, r)].type != m_[m_.result(b, r)].type) return false;
@@ -104,6 +106,7 @@ private:
     for (auto it = first; it != last; ++it) {
       if (isGone(it->second) || !equal(it->second, o)) continue;
       for (uint32_t r = 0; r < m_[o].numResults; ++r) replace(m_.result(o, r), m_.result(it->second, r));
+      addWithin(m_, it->second, withinOf(m_, o));
       return true;
     }
     return false;
@@ -117,8 +120,11 @@ private:
       return false;
     const bool onlyUse = usesOf(m_.result(p)) == 1 && m_[p].parent == m_[o].parent;
     ValueId v = undone(p, o);
+    const size_t before = b.out.size();
     if (!v && onlyUse) v = joined(p, o, b);
     if (!v) return false;
+    for (size_t i = before; i < b.out.size(); ++i)
+      for (OpId part : {p, o}) addWithin(m_, b.out[i], withinOf(m_, part));
     if (onlyUse) drop(p);
     replace(m_.result(o), v);
     return true;

@@ -1,5 +1,6 @@
 #include "dtc/Passes/OptimizeCollectives.h"
 #include "Collectives.h"
+#include "dtc/Passes/CommContracts.h"
 #include <charconv>
 
 namespace dtc {
@@ -60,7 +61,8 @@ bool optimizeCollectivesPass(Module& m, const PassOptions& written, Diagnostics&
       return false;
     }
   }
-  return optimizeCollectives(m, diags, options);
+  if (!optimizeCollectives(m, diags, options)) return false;
+  return checkCommContracts(m, options, written.unpropagated, diags);
 }
 
 PassInfo optimizeCollectivesInfo() {

@@ -1,6 +1,7 @@
 #include "dtc/Passes/Partition.h"
 #include "PartitionReshard.h"
 #include "ReduceDType.h"
+#include "Within.h"
 #include "dtc/IR/CutOp.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Passes/Clone.h"
@@ -31,7 +32,7 @@ constexpr DiagKind kCutUnknown{
 AttrList commonAttrs(const Module& m, OpId o) {
   AttrList out;
   for (const NamedAttr& a : m[o].attrs)
-    for (std::string_view name : {"stage", "name", "loc"})
+    for (std::string_view name : {"stage", "within", "name", "loc"})
       if (m.strings[a.name] == name) out.push_back(a);
   return out;
 }
@@ -97,6 +98,7 @@ private:
     ReshardEmitter reshards(b, plans_);
     for (OpId o : std::vector<OpId>(m_[block].ops)) {
       b.loc = m_[o].loc;
+      b.common = withinOf(m_, o);
       if (!partitionOp(o, b, reshards)) return false;
     }
     m_[block].ops = std::move(out);

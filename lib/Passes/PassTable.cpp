@@ -2,6 +2,7 @@
 #include "dtc/Passes/Autodiff.h"
 #include "dtc/Passes/Canonicalize.h"
 #include "dtc/Passes/Decompose.h"
+#include "dtc/Passes/FixReductionOrder.h"
 #include "dtc/Passes/Fuse.h"
 #include "dtc/Passes/IfToSelect.h"
 #include "dtc/Passes/Inline.h"
@@ -31,6 +32,7 @@ const std::vector<PassInfo>& passTable() {
       // Outside the pipeline.
       unrollInfo(),
       ifToSelectInfo(),
+      fixReductionOrderInfo(),
   };
   return table;
 }

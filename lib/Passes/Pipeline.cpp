@@ -1,9 +1,11 @@
 #include "dtc/Passes/Pipeline.h"
 
 #include "dtc/IR/Text.h"
+#include "dtc/Passes/CommContracts.h"
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 namespace dtc {
 
@@ -109,11 +111,20 @@ Result<std::vector<PassStep>> parsePipeline(std::string_view text) {
 
 Status runPipeline(Module& m, const std::vector<PassStep>& steps, Diagnostics& diags,
                    const PipelineHooks& hooks) {
+  std::optional<Module> before; // propagate, for the reasons of what breaks a contract
+  Unpropagated unpropagated;
   for (const PassStep& step : steps) {
     if (auto fits = checkLevel(m, step); !fits) return fits.error();
     auto start = std::chrono::steady_clock::now();
     PassOptions options = step.options;
     if (hooks.remarks) options.remarks = hooks.remarks;
+    if (step.pass->gives == Level::Propagated && hasCommContracts(m)) {
+      before = m;
+      unpropagated.module = &*before;
+      if (auto it = options.values.find("policy"); it != options.values.end())
+        unpropagated.policy = it->second;
+    }
+    options.unpropagated = before ? &unpropagated : nullptr;
     if (!step.pass->run(m, options, diags)) return inputError("");
     std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     if (hooks.after) hooks.after(step, m, took.count());

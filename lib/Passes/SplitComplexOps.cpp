@@ -329,7 +329,7 @@ AttrList commonOf(const Module& m, OpId o) {
   AttrList out;
   for (const NamedAttr& a : m[o].attrs) {
     const std::string_view name = m.strings[a.name];
-    if (name == "stage" || name == "name" || name == "loc") out.push_back(a);
+    if (name == "stage" || name == "within" || name == "name" || name == "loc") out.push_back(a);
   }
   return out;
 }

@@ -18,18 +18,21 @@ bool needed(const PassInfo& p, Level from) {
 
 } // namespace
 
-StandardPipeline standardPipeline(Level from, int optLevel, const std::string& policy,
-                                  const std::string& reduceDType) {
+StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& options) {
   StandardPipeline pipeline;
   for (const PassInfo& p : passTable()) {
     if (!p.standard || !needed(p, from)) continue;
     PassStep step{&p, {}};
     std::string_view name = p.name;
-    if (optLevel == 0 && name == "canonicalize") continue;
-    if (optLevel == 0 && hasOption(p, "limit")) step.options.values["limit"] = "1";
-    if (!policy.empty() && hasOption(p, "policy")) step.options.values["policy"] = policy;
-    if (!reduceDType.empty() && hasOption(p, "reduce-dtype"))
-      step.options.values["reduce-dtype"] = reduceDType;
+    auto give = [&](const char* option, const std::string& value) {
+      if (!value.empty() && hasOption(p, option)) step.options.values[option] = value;
+    };
+    if (options.optLevel == 0 && name == "canonicalize") continue;
+    if (options.optLevel == 0 || options.fixedReductionOrder) give("limit", "1");
+    give("policy", options.policy);
+    give("reduce-dtype", options.reduceDType);
+    if (options.fixedReductionOrder && p.gives == Level::Propagated)
+      pipeline.propagate.push_back({findPass("fix-reduction-order"), {}});
     bool isReference = p.gives == Level::Global && name != "canonicalize";
     (isReference                    ? pipeline.reference
      : p.gives <= Level::Propagated ? pipeline.propagate
@@ -37,6 +40,11 @@ StandardPipeline standardPipeline(Level from, int optLevel, const std::string& p
         .push_back(step);
   }
   return pipeline;
+}
+
+StandardPipeline standardPipeline(Level from, int optLevel, const std::string& policy,
+                                  const std::string& reduceDType) {
+  return standardPipeline(from, {optLevel, policy, reduceDType, false});
 }
 
 } // namespace dtc

@@ -2,6 +2,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Text.h"
 #include "dtc/IR/UserPlace.h"
+#include "dtc/Passes/Reasons.h"
 #include "dtc/Sharding/Reshard.h"
 
 namespace dtc {
@@ -10,7 +11,9 @@ namespace {
 
 class Explainer {
 public:
-  Explainer(Module& m, const PropagationReport& report) : m_(m), report_(report) {}
+  Explainer(Module& m, const PropagationReport& report) : m_(m), report_(report), reasons_(m, report) {}
+
+  std::vector<ExplainStep> chain(ValueId v, uint16_t d) const { return steps(reasons_.chain(v, d)); }
 
   ExplainValue value(ValueId v) {
     ExplainValue out;
@@ -23,7 +26,7 @@ public:
       ExplainDim dim;
       dim.size = printDim(t.dims[d], m_.dims, m_.strings);
       if (m_[v].sharding.valid()) dim.parts = partsText(m_.shardings[m_[v].sharding].dims[d].parts);
-      if (!dim.parts.empty()) dim.chain = chain(source(v), d);
+      if (!dim.parts.empty()) dim.chain = chain(reasons_.source(v), d);
       out.dims.push_back(std::move(dim));
     }
     for (const ReshardReason& r : report_.reshards)
@@ -42,7 +45,7 @@ public:
     if (r.cause.valid()) out.cause = m_.record(r.cause).name, out.causePlace = place(r.cause);
     if (r.needs.valid()) out.needs = m_.record(r.needs).name, out.needsPlace = place(r.needs);
     out.why = sentence(r, out);
-    out.chain = causeChain(r);
+    out.chain = steps(reasons_.pendingChain(r));
     planSteps(from, to, out);
     return out;
   }
@@ -54,22 +57,10 @@ public:
 private:
   // Of the op that makes v, or of one that asks for a reshard of it.
   bool concerns(const FormDecision& d, ValueId v) const {
-    if (m_.definingOp(source(v)) == d.op) return true;
+    if (m_.definingOp(reasons_.source(v)) == d.op) return true;
     for (const ReshardReason& r : report_.reshards)
       if (r.needs == d.op && (m_.operand(r.reshard, 0) == v || m_.result(r.reshard) == v)) return true;
     return false;
-  }
-
-  // A reshard's result was found for what it reshards.
-  ValueId source(ValueId v) const {
-    for (OpId o = m_.definingOp(v); o.valid() && m_.record(o).constraint == Constraint::Reshard;
-         o = m_.definingOp(v)) {
-      bool inserted = false;
-      for (const ReshardReason& r : report_.reshards) inserted = inserted || r.reshard == o;
-      if (!inserted) break;
-      v = m_.operand(o, 0);
-    }
-    return v;
   }
 
   // The user's own where the program says it.
@@ -96,18 +87,6 @@ private:
     return parts.size() > 1 ? "(" + out + ")" : out;
   }
 
-  uint32_t variable(ValueId v) const {
-    return v.index < report_.variable.size() ? report_.variable[v.index] : ~0u - 1 - v.index;
-  }
-
-  // The last reason, found before `before`, why dim d of v is cut.
-  const ShardingReason* reason(ValueId v, uint16_t d, const ShardingReason* before) const {
-    const ShardingReason* end = before ? before : report_.shardings.data() + report_.shardings.size();
-    for (const ShardingReason* r = end; r-- != report_.shardings.data();)
-      if (r->dim == d && variable(r->value) == variable(v)) return r;
-    return nullptr;
-  }
-
   static ExplainStep::Kind kindOf(const ShardingReason& r) {
     switch (r.kind) {
     case ShardingReason::Annotation: return ExplainStep::Annotation;
@@ -119,67 +98,22 @@ private:
     return r.via.valid() ? ExplainStep::Through : ExplainStep::Boundary;
   }
 
-  // The name that people gave stands at the reshard where one was put behind the value.
-  std::string shownName(ValueId v) const {
-    if (!m_[v].name.valid())
-      for (const ReshardReason& r : report_.reshards)
-        if (m_.operand(r.reshard, 0) == v && m_[m_.result(r.reshard)].name.valid())
-          return printValueName(m_, m_.result(r.reshard));
-    return printValueName(m_, v);
-  }
-
-  // From which dim of `r.from` the axes came: the one that has them.
-  uint16_t sourceDim(const ShardingReason& r) const {
-    const ShardingId s = m_[r.from].sharding;
-    if (!s.valid()) return 0;
-    const Sharding& sharding = m_.shardings[s];
-    for (uint16_t d = 0; d < sharding.dims.size(); ++d)
-      for (const DimPart& p : sharding.dims[d].parts)
-        for (const DimPart& wanted : r.parts)
-          if (p.isAxis() && wanted.isAxis() && p.axis.name == wanted.axis.name) return d;
-    return r.dim;
-  }
-
-  std::vector<ExplainStep> chain(ValueId v, uint16_t d) const {
+  std::vector<ExplainStep> steps(const std::vector<ReasonStep>& reasons) const {
     std::vector<ExplainStep> out;
-    const ShardingReason* at = nullptr;
-    while (out.size() < 64) { // a longer chain is a story nobody reads
-      const ShardingReason* r = reason(v, d, at);
-      if (!r) break;
+    for (const ReasonStep& at : reasons) {
+      const ShardingReason& r = *at.reason;
       ExplainStep step;
-      step.value = shownName(r->value);
-      step.dim = d;
-      step.parts = partsText(r->parts);
-      step.kind = kindOf(*r);
-      if (r->via.valid()) step.via = m_.record(r->via).name;
-      step.factor = r->factor;
-      step.secondsBefore = r->secondsBefore, step.secondsAfter = r->secondsAfter;
-      step.place = r->via.valid() ? place(r->via) : place(r->value);
-      out.push_back(step);
-      if (r->kind != ShardingReason::Propagated || !r->from.valid()) break;
-      d = sourceDim(*r);
-      v = r->from;
-      at = r;
+      step.value = printValueName(m_, reasons_.shown(r.value));
+      step.dim = at.dim;
+      step.parts = partsText(r.parts);
+      step.kind = kindOf(r);
+      if (r.via.valid()) step.via = m_.record(r.via).name;
+      step.factor = r.factor;
+      step.secondsBefore = r.secondsBefore, step.secondsAfter = r.secondsAfter;
+      step.place = r.via.valid() ? place(r.via) : place(r.value);
+      out.push_back(std::move(step));
     }
     return out;
-  }
-
-  // Why the axis that the reshard takes away was there: the chain of the operand dim of `cause` that it cuts.
-  std::vector<ExplainStep> causeChain(const ReshardReason& r) const {
-    const Sharding& from = m_.shardings[m_[m_.operand(r.reshard, 0)].sharding];
-    if (from.pending.empty() || !r.cause.valid()) return {};
-    const AxisRef axis = from.pending.front().axis;
-    for (ValueId v : m_.operands(r.cause)) {
-      if (!m_[v].sharding.valid()) continue;
-      const Sharding& s = m_.shardings[m_[v].sharding];
-      for (uint16_t d = 0; d < s.dims.size(); ++d)
-        for (const DimPart& p : s.dims[d].parts)
-          if (p.isAxis() && p.axis.name == axis.name) {
-            auto found = chain(source(v), d);
-            if (!found.empty()) return found;
-          }
-    }
-    return {};
   }
 
   std::string axesText(const std::vector<PendingAxis>& pending) const {
@@ -222,12 +156,18 @@ private:
 
   Module& m_;
   const PropagationReport& report_;
+  Reasons reasons_;
 };
 
 } // namespace
 
 ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v) {
   return Explainer(m, report).value(v);
+}
+
+std::vector<ExplainStep> explainChain(Module& m, const PropagationReport& report, ValueId v, uint16_t dim) {
+  const Reasons reasons(m, report);
+  return Explainer(m, report).chain(reasons.source(v), dim);
 }
 
 std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report) {

@@ -1,24 +1,13 @@
 // How explanations are written for people and for other programs.
+#include "ReportText.h"
 #include "dtc/Report/Explain.h"
+#include "dtc/Support/Units.h"
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 namespace dtc {
 
-static std::string bytesText(int64_t bytes) {
-  char buffer[48];
-  if (bytes < 1024)
-    std::snprintf(buffer, sizeof buffer, "%lld B", static_cast<long long>(bytes));
-  else if (bytes < 1024 * 1024)
-    std::snprintf(buffer, sizeof buffer, "%.1f KiB", static_cast<double>(bytes) / 1024);
-  else if (bytes < (1LL << 30))
-    std::snprintf(buffer, sizeof buffer, "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-  else
-    std::snprintf(buffer, sizeof buffer, "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
-  return buffer;
-}
-
-static std::string timeText(double seconds) {
+std::string timeText(double seconds) {
   char buffer[48];
   if (seconds < 1e-3)
     std::snprintf(buffer, sizeof buffer, "%.1f us", seconds * 1e6);
@@ -27,7 +16,7 @@ static std::string timeText(double seconds) {
   return buffer;
 }
 
-static std::string stepsText(const std::vector<ExplainStep>& chain, const std::string& indent) {
+std::string stepsText(const std::vector<ExplainStep>& chain, const std::string& indent) {
   std::string out;
   for (const ExplainStep& s : chain) {
     out += indent + s.value + " dim " + std::to_string(s.dim) + " over " + s.parts;
@@ -66,7 +55,7 @@ static std::string reshardText(const ExplainReshard& r, const std::string& inden
   return out + stepsText(r.chain, indent + "    ");
 }
 
-static std::string decisionText(const ExplainDecision& d, const std::string& indent) {
+std::string decisionText(const ExplainDecision& d, const std::string& indent) {
   std::string out = indent + "'" + d.op + "'" + (d.place.empty() ? "" : " (" + d.place + ")") +
                     " cannot run on its tensors as they are:\n";
   for (const FormChoice& c : d.choices) {
@@ -94,21 +83,13 @@ std::string explainText(const ExplainValue& v) {
   return out;
 }
 
-std::string explainText(const std::vector<ExplainReshard>& all,
-                        const std::vector<ExplainDecision>& decisions) {
-  if (all.empty()) return "no sharding changes: the program does not communicate\n";
+std::string explainText(const std::vector<ExplainDecision>& decisions) {
   std::string out;
-  int64_t bytes = 0, moving = 0;
-  for (const ExplainReshard& r : all) {
-    out += reshardText(r, "");
-    for (const ExplainCollective& c : r.steps) bytes += c.bytes, moving += c.bytes > 0;
-  }
   for (const ExplainDecision& d : decisions) out += decisionText(d, "");
-  return out + "in all: " + std::to_string(moving) + (moving == 1 ? " collective, " : " collectives, ") +
-         bytesText(bytes) + " received per device\n";
+  return out;
 }
 
-static nlohmann::ordered_json json(const std::vector<ExplainStep>& chain) {
+nlohmann::ordered_json chainJson(const std::vector<ExplainStep>& chain) {
   auto out = nlohmann::ordered_json::array();
   for (const ExplainStep& s : chain)
     out.push_back(
@@ -122,7 +103,7 @@ static nlohmann::ordered_json json(const std::vector<ExplainStep>& chain) {
   return out;
 }
 
-static nlohmann::ordered_json json(const ExplainReshard& r) {
+nlohmann::ordered_json reshardJson(const ExplainReshard& r) {
   auto steps = nlohmann::ordered_json::array();
   for (const ExplainCollective& c : r.steps)
     steps.push_back(
@@ -135,11 +116,11 @@ static nlohmann::ordered_json json(const ExplainReshard& r) {
           {"needs", r.needs},
           {"needs_place", r.needsPlace},
           {"why", r.why},
-          {"chain", json(r.chain)},
+          {"chain", chainJson(r.chain)},
           {"collectives", steps}};
 }
 
-static nlohmann::ordered_json json(const std::vector<ExplainDecision>& decisions) {
+nlohmann::ordered_json decisionsJson(const std::vector<ExplainDecision>& decisions) {
   auto out = nlohmann::ordered_json::array();
   for (const ExplainDecision& d : decisions) {
     auto choices = nlohmann::ordered_json::array();
@@ -159,18 +140,10 @@ std::string explainJson(const ExplainValue& v) {
       {"value", v.value}, {"type", v.type}, {"sharding", v.sharding}, {"place", v.place}};
   out["dims"] = nlohmann::ordered_json::array();
   for (const ExplainDim& d : v.dims)
-    out["dims"].push_back({{"size", d.size}, {"axes", d.parts}, {"chain", json(d.chain)}});
+    out["dims"].push_back({{"size", d.size}, {"axes", d.parts}, {"chain", chainJson(d.chain)}});
   out["reshards"] = nlohmann::ordered_json::array();
-  for (const ExplainReshard& r : v.reshards) out["reshards"].push_back(json(r));
-  out["decisions"] = json(v.decisions);
-  return out.dump(2) + "\n";
-}
-
-std::string explainJson(const std::vector<ExplainReshard>& all,
-                        const std::vector<ExplainDecision>& decisions) {
-  nlohmann::ordered_json out = {{"reshards", nlohmann::ordered_json::array()}};
-  for (const ExplainReshard& r : all) out["reshards"].push_back(json(r));
-  out["decisions"] = json(decisions);
+  for (const ExplainReshard& r : v.reshards) out["reshards"].push_back(reshardJson(r));
+  out["decisions"] = decisionsJson(v.decisions);
   return out.dump(2) + "\n";
 }
 

@@ -74,7 +74,8 @@ Shown shownPart(std::string_view line, size_t caretByte) {
   return s;
 }
 
-std::string underline(const Diagnostic& d, const Line& line, const Shown& shown) {
+std::string underline(SourceRange range, const std::vector<SourceRange>& also, const Line& line,
+                      const Shown& shown) {
   std::string marks(shown.offsets.size(), ' ');
   auto mark = [&](SourceRange r, char first) {
     if (!r.valid() || r.begin < line.begin || r.begin > line.begin + line.text.size()) return;
@@ -88,8 +89,8 @@ std::string underline(const Diagnostic& d, const Line& line, const Shown& shown)
       started = true;
     }
   };
-  for (SourceRange r : d.also) mark(r, '~');
-  mark(d.range, '^');
+  for (SourceRange r : also) mark(r, '~');
+  mark(range, '^');
   marks.erase(marks.find_last_not_of(' ') + 1);
   return std::string(shown.lead, ' ') + marks;
 }
@@ -109,6 +110,20 @@ void renderHead(std::string& out, const SourceText& source, SourceRange range, S
   if (color && severity != Severity::Note) out += kBold;
   out += message;
   if (color && severity != Severity::Note) out += kReset;
+  out += '\n';
+}
+
+// The line that the range is on, with a caret range under it.
+void renderLine(std::string& out, const SourceText& source, SourceRange range,
+                const std::vector<SourceRange>& also, bool color) {
+  if (!range.valid()) return;
+  const Line line = lineAt(source.text, range.begin);
+  const Shown shown = shownPart(line.text, std::min<size_t>(range.begin - line.begin, line.text.size()));
+  out += shown.text;
+  out += '\n';
+  if (color) out += kGreen;
+  out += underline(range, also, line, shown);
+  if (color) out += kReset;
   out += '\n';
 }
 
@@ -152,18 +167,11 @@ std::string renderDiagnostics(const Diagnostics& diagnostics, const SourceText& 
   std::string out;
   for (const Diagnostic& d : diagnostics.all()) {
     renderHead(out, source, d.range, d.severity, d.message(), color);
-    if (d.range.valid()) {
-      const Line line = lineAt(source.text, d.range.begin);
-      const Shown shown =
-          shownPart(line.text, std::min<size_t>(d.range.begin - line.begin, line.text.size()));
-      out += shown.text;
-      out += '\n';
-      if (color) out += kGreen;
-      out += underline(d, line, shown);
-      if (color) out += kReset;
-      out += '\n';
+    renderLine(out, source, d.range, d.also, color);
+    for (const Note& n : d.notes) {
+      renderHead(out, source, n.range, Severity::Note, n.message, color);
+      if (n.shown) renderLine(out, source, n.range, {}, color);
     }
-    for (const Note& n : d.notes) renderHead(out, source, n.range, Severity::Note, n.message, color);
   }
   return out;
 }

@@ -29,6 +29,12 @@ def imports(context):
         yield re.sub(r"^// .*\n", "", (context.root / path).read_text(), flags=re.M).encode()
 
 
+def audits(context):
+    """The HLO texts that the tests of audit read."""
+    for path in context.files("test/Audit/Inputs/*.hlo"):
+        yield (context.root / path).read_bytes()
+
+
 def words(context, flag):
     """What stands after a flag in the tests' RUN lines."""
     found = set()
@@ -70,7 +76,7 @@ def safetensors(_):
 
 
 # By reader: what its corpus begins with, and the longest input that is tried.
-CORPORA = {"ir": (modules, 4096), "mlir": (imports, 4096), "npy": (npys, 1024), "npz": (npzs, 2048), "safetensors": (safetensors, 1024),
+CORPORA = {"hlo": (audits, 4096), "ir": (modules, 4096), "mlir": (imports, 4096), "npy": (npys, 1024), "npz": (npzs, 2048), "safetensors": (safetensors, 1024),
            "inputs": (lambda context: words(context, "--input"), 256),
            "pipeline": (lambda context: words(context, "-p"), 256)}
 

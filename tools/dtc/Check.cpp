@@ -2,6 +2,7 @@
 
 #include "Program.h"
 #include "Verbs.h"
+#include "dtc/Check/Determinism.h"
 #include "dtc/Check/Numerics.h"
 #include "dtc/Check/RandomCheck.h"
 #include "dtc/Check/RuleProver.h"
@@ -20,7 +21,8 @@ namespace {
 
 struct Options {
   ProgramOptions program;
-  bool rules = false, numerics = false, json = false;
+  bool rules = false, numerics = false, determinism = false, json = false;
+  std::string reductionOrder = "any";
   std::string claims, keep;
   int64_t random = 0;
   uint64_t seed = 1;
@@ -150,17 +152,88 @@ int runNumerics(Environment& env, const Options& o) {
   return report->pass() ? kExitDone : kExitInput;
 }
 
+// Sizes to try a program's meshes at: as written, nothing cut, and odd numbers of devices.
+std::vector<std::vector<ParseOptions::MeshSizes>> otherMeshes(const Module& m) {
+  std::vector<std::vector<ParseOptions::MeshSizes>> out;
+  for (auto size : {+[](size_t) -> int64_t { return 1; }, +[](size_t i) -> int64_t { return i == 0 ? 3 : 1; },
+                    +[](size_t i) -> int64_t { return i == 0 ? 2 : 3; },
+                    +[](size_t i) -> int64_t { return i == 0 ? 5 : 2; }}) {
+    std::vector<ParseOptions::MeshSizes>& sizes = out.emplace_back();
+    for (uint32_t k = 0; k < m.shardings.numMeshes(); ++k) {
+      const Mesh& mesh = m.shardings.mesh(MeshId(k));
+      ParseOptions::MeshSizes one{std::string(m.strings[mesh.name]), {}};
+      for (size_t i = 0; i < mesh.axes.size(); ++i)
+        one.axes.emplace_back(m.strings[mesh.axes[i].name], i < 2 ? size(i) : 1);
+      sizes.push_back(std::move(one));
+    }
+  }
+  return out;
+}
+
+std::string meshesText(const std::vector<ParseOptions::MeshSizes>& sizes) {
+  std::string out;
+  for (const ParseOptions::MeshSizes& s : sizes) {
+    out += (out.empty() ? "mesh " : " ") + s.mesh + "=";
+    for (size_t i = 0; i < s.axes.size(); ++i)
+      out += (i ? "," : "") + s.axes[i].first + ":" + std::to_string(s.axes[i].second);
+  }
+  return out;
+}
+
+int runDeterminism(Environment& env, const Options& o) {
+  int code = kExitDone;
+  auto source = readProgram(env, o.program, code);
+  if (!source) return code;
+  auto parse = parseOptionsOf(o.program);
+  if (!parse) return env.fail(parse.error());
+  auto loaded = loadText(env, *source, *parse, code);
+  if (!loaded) return code;
+  auto entries = entriesOf(*loaded, o.program.entry);
+  if (!entries) return env.fail(entries.error());
+  DeterminismOptions options;
+  options.fixedOrder = o.reductionOrder == "fixed";
+  if (!o.backends.empty()) options.backends = o.backends;
+  const CpuJit jit;
+  bool pass = true;
+  for (FuncId f : *entries) {
+    if (options.fixedOrder && levelOf(*loaded, f) != Level::Global)
+      return env.fail(
+          inputError("--reduction-order fixed: this text is propagated already; give the global program"));
+    std::vector<DeterminismVariant> variants;
+    variants.push_back({"", *loaded, f});
+    for (auto& sizes :
+         options.fixedOrder ? otherMeshes(*loaded) : std::vector<std::vector<ParseOptions::MeshSizes>>()) {
+      ParseOptions other = *parse;
+      other.meshes = sizes;
+      auto m = loadText(env, *source, other, code);
+      if (!m) return code;
+      const FuncId same = m->findFunction(loaded->strings[(*loaded)[f].name]);
+      variants.push_back({meshesText(sizes), std::move(*m), same});
+    }
+    Diagnostics diags;
+    auto report = checkDeterminism(std::move(variants), jit, options, diags);
+    if (int failed = env.report(diags, loaded->source)) return failed;
+    if (!report) return env.fail(report.error());
+    env.out(o.json ? report->json() : report->text());
+    pass = pass && report->pass();
+  }
+  return pass ? kExitDone : kExitInput;
+}
+
 int run(Environment& env, const Options& o) {
+  if (o.determinism && o.program.file.empty())
+    return env.fail(usageError("--determinism checks a program: dtc check FILE --determinism"));
+  if (o.determinism) return runDeterminism(env, o);
   if (o.numerics && o.program.file.empty())
     return env.fail(usageError("--numerics checks a program: dtc check FILE --numerics"));
   if (!o.numerics && !o.program.file.empty())
-    return env.fail(usageError("say what to check of '" + o.program.file + "': --numerics"));
+    return env.fail(usageError("say what to check of '" + o.program.file + "': --numerics or --determinism"));
   if (o.numerics) return runNumerics(env, o);
   if (o.random > 0) return runRandom(env, o);
   if (!o.claims.empty()) return runClaims(env, o);
   if (o.rules) return runRules(env, o);
-  return env.fail(
-      usageError("say what to check: FILE --numerics, --rules, --rules --claims FILE, or --random N"));
+  return env.fail(usageError("say what to check: FILE --numerics, FILE --determinism, --rules, --rules "
+                             "--claims FILE, or --random N"));
 }
 
 } // namespace
@@ -168,9 +241,10 @@ int run(Environment& env, const Options& o) {
 Verb checkVerb() {
   Verb v;
   v.name = "check";
-  v.usage = "FILE --numerics | --rules [--claims FILE] | --random N [flags]";
+  v.usage = "FILE --numerics | FILE --determinism | --rules [--claims FILE] | --random N [flags]";
   v.summary = "test a program's numbers and gradients; prove the sharding rules; test random programs";
   v.examples = "  dtc check mlp.dt --numerics --mesh pod=dp:3,tp:5\n"
+               "  dtc check mlp.dt --determinism --reduction-order fixed\n"
                "  dtc check --rules\n"
                "  dtc check --rules --op matmul --op add\n"
                "  dtc check --rules --claims claims.txt\n"
@@ -180,6 +254,11 @@ Verb checkVerb() {
     addProgramOptions(app, o->program);
     app.add_flag("--numerics", o->numerics,
                  "FILE sharded against unsharded, its gradients against differences, on random inputs");
+    app.add_flag("--determinism", o->determinism,
+                 "FILE gives the same bits in every run, after every load, on every number of threads");
+    app.add_option("--reduction-order", o->reductionOrder, "fixed: and on every mesh")
+        ->type_name("any|fixed")
+        ->check(CLI::IsMember({"any", "fixed"}));
     app.add_flag("--rules", o->rules, "every op's rule, on meshes of 2 and 3 with every placement");
     app.add_option("--op", o->ops, "only this op's")->type_name("NAME")->allow_extra_args(false);
     app.add_option("--claims", o->claims, "judge claims instead, one a line: neg | P(max) -> P(min)")
@@ -189,7 +268,8 @@ Verb checkVerb() {
         ->type_name("N")
         ->check(CLI::Range(1, 1000000000));
     app.add_option("--seed", o->seed, "of the first of them (1)")->type_name("SEED");
-    app.add_option("--backend", o->backends, "only these of their runs: evaluator, cpu, cuda-emu")
+    app.add_option("--backend", o->backends,
+                   "only these runs of --random and --determinism: evaluator, cpu, cuda-emu")
         ->type_name("NAME")
         ->allow_extra_args(false)
         ->check(CLI::IsMember({"evaluator", "cpu", "cuda-emu"}));

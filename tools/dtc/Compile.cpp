@@ -24,7 +24,7 @@ namespace {
 
 struct Options {
   ProgramOptions program;
-  std::string emit = "schedule", target = "cpu", out, policy, reduceDType;
+  std::string emit = "schedule", target = "cpu", out, policy, reduceDType, reductionOrder = "any";
   int optLevel = 1;
   bool timing = false, stats = false, json = false;
 };
@@ -74,7 +74,10 @@ private:
   bool cuda() const { return o_.target != "cpu"; }
 
   Status lower() {
-    StandardPipeline pipeline = standardPipeline(levelOf(m_, func_), o_.optLevel, o_.policy, o_.reduceDType);
+    StandardPipeline pipeline = standardPipeline(
+        levelOf(m_, func_), {o_.optLevel, o_.policy, o_.reduceDType, o_.reductionOrder == "fixed"});
+    if (o_.reductionOrder == "fixed" && levelOf(m_, func_) != Level::Global)
+      return inputError("--reduction-order fixed: this text is propagated already; give the global program");
     std::vector<PassStep> steps = pipeline.reference;
     steps.insert(steps.end(), pipeline.propagate.begin(), pipeline.propagate.end());
     for (const PassStep& s :
@@ -310,6 +313,9 @@ Verb compileVerb() {
         ->type_name("shardy|dtensor|cost|explicit");
     app.add_option("--reduce-dtype", o->reduceDType, "the float dtype that sums between devices travel in")
         ->type_name("DTYPE");
+    app.add_option("--reduction-order", o->reductionOrder, "fixed: the same bits on every mesh too")
+        ->type_name("any|fixed")
+        ->check(CLI::IsMember({"any", "fixed"}));
     app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr");
     app.add_flag("--stats", o->stats,
                  "each kernel's bytes and flops, what was kept apart and why, the memory plan; to stderr");

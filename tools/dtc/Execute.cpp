@@ -168,8 +168,10 @@ static bool takesGradients(const Module& m) {
 }
 
 Status Execution::compile() {
-  StandardPipeline pipeline =
-      standardPipeline(levelOf(scheduled_, func_), o_.optLevel, o_.policy, o_.reduceDType);
+  StandardPipeline pipeline = standardPipeline(
+      levelOf(scheduled_, func_), {o_.optLevel, o_.policy, o_.reduceDType, o_.reductionOrder == "fixed"});
+  if (o_.reductionOrder == "fixed" && levelOf(scheduled_, func_) != Level::Global)
+    return inputError("--reduction-order fixed: this text is propagated already; give the global program");
   // Complex numbers are checked against what the evaluator knows of them itself, where no gradient is asked for.
   const bool native = o_.check && hasComplexNumbers(scheduled_) && !takesGradients(scheduled_);
   if (native) reference_ = scheduled_;
@@ -455,9 +457,6 @@ static Status supported(const RunOptions& o) {
     return machineError("this dtc has no communicator '" + o.comm +
                         "' yet: --comm local runs all devices in one process");
   if (o.comm != "local") return usageError("--comm " + o.comm + ": there are local, nccl and mpi");
-  if (o.reductionOrder == "fixed")
-    return usageError(
-        "--reduction-order fixed is not there yet: results repeat bit for bit on the same mesh");
   if (o.deterministic && o.backend == "cuda")
     return usageError("--deterministic is not there yet for --backend cuda; cpu and cuda-emu always are");
   return Ok{};

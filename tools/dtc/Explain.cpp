@@ -6,7 +6,10 @@
 #include "dtc/Ops/Ops.h"
 #include "dtc/Passes/Autodiff.h"
 #include "dtc/Passes/Canonicalize.h"
+#include "dtc/Passes/CommContracts.h"
 #include "dtc/Passes/Decompose.h"
+#include "dtc/Passes/StandardPipeline.h"
+#include "dtc/Report/ExplainProgram.h"
 #include <CLI/CLI.hpp>
 
 namespace dtc {
@@ -17,7 +20,7 @@ struct Options {
   ProgramOptions program; // its file may be an equation
   std::vector<std::string> rest;
   std::string policy;
-  bool json = false;
+  bool json = false, limits = false;
 };
 
 // All values of a function that have the name, those in regions included; a result's label means what is returned there.
@@ -50,6 +53,85 @@ std::string noSuchValue(const Module& m, FuncId f, const std::string& name) {
          "' once it is propagated" + (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?");
 }
 
+Status chosenPolicy(const Options& o, PropagateOptions& options) {
+  if (o.policy.empty()) return Ok{};
+  auto policy = parsePolicy(o.policy);
+  if (!policy)
+    return usageError("--policy: " +
+                      unknownWord("policy", o.policy, {"shardy", "dtensor", "cost", "explicit"}));
+  options.policy = *policy;
+  return Ok{};
+}
+
+int explainValueOf(Environment& env, const Options& o, Module& m, FuncId entry, const std::string& name,
+                   const PropagateOptions& options) {
+  Diagnostics diags;
+  PropagationReport report;
+  const bool ok = autodiffPass(m, {}, diags) && decomposePass(m, {}, diags) &&
+                  canonicalizePass(m, {}, diags) && propagate(m, diags, &report, options);
+  if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
+  std::vector<ValueId> values = valuesNamed(m, entry, name);
+  if (values.empty()) return env.fail(inputError(noSuchValue(m, entry, name)));
+  for (ValueId v : values) {
+    ExplainValue e = explainValue(m, report, v);
+    env.out(o.json ? explainJson(e) : explainText(e));
+  }
+  return kExitDone;
+}
+
+// The entry, and what it calls, as propagate takes it.
+bool prepare(Module& m, FuncId entry, Diagnostics& diags) {
+  keepReached(m, entry);
+  const StandardPipeline pipeline = standardPipeline(levelOf(m, entry), 1, "");
+  std::vector<PassStep> steps = pipeline.reference;
+  for (const PassStep& step : pipeline.propagate)
+    if (step.pass->gives != Level::Propagated) steps.push_back(step);
+  return runPipeline(m, steps, diags).ok();
+}
+
+// The same passes up to where contracts are checked.
+bool contractsHold(const Module& prepared, const std::string& policy, Diagnostics& diags) {
+  Module m = prepared;
+  std::string passes = policy.empty() ? "propagate" : "propagate{policy=" + policy + "}";
+  auto steps = parsePipeline(passes + ",partition,optimize-collectives");
+  return steps && runPipeline(m, *steps, diags).ok();
+}
+
+int explainWhole(Environment& env, const Options& o, Module& m, FuncId entry,
+                 const PropagateOptions& options) {
+  Diagnostics diags;
+  const std::string name(m.strings[m[entry].name]);
+  bool ok = prepare(m, entry, diags);
+  if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
+  if (hasCommContracts(m)) {
+    ok = contractsHold(m, o.policy, diags);
+    if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
+  }
+  auto trace = traceCollectives(m, options, {}, diags);
+  if (int failed = env.report(diags, m.source); failed || !trace) return kExitInput;
+  ExplainOptions how;
+  how.propagation = options;
+  how.changes = !o.limits && levelOf(m, m.findFunction(name)) == Level::Global;
+  auto parse = parseOptionsOf(o.program);
+  if (!parse) return env.fail(parse.error());
+  const PrepareProgram again = [&](SourceText text) -> std::optional<Module> {
+    Module edited(standardOps());
+    Diagnostics quiet;
+    if (!readText(std::move(text), *parse, edited, quiet) || !verifyModule(edited, quiet))
+      return std::nullopt;
+    const FuncId f = edited.findFunction(name);
+    if (!f.valid() || !prepare(edited, f, quiet)) return std::nullopt;
+    return edited;
+  };
+  const ProgramReport report = explainCollectives(m, *trace, how, again);
+  const auto decisions = explainDecisions(trace->propagated, trace->report);
+  if (o.json)
+    env.out(programJson(report, explainProgram(trace->propagated, trace->report), decisions));
+  else
+    env.out(o.limits ? limitsText(report) : collectivesText(report, decisions));
+  return kExitDone;
+}
+
 int explainFile(Environment& env, Options& o) {
   int code = kExitDone;
   auto loaded = loadProgram(env, o.program, code);
@@ -68,33 +150,11 @@ int explainFile(Environment& env, Options& o) {
         "this is the program of one device, which has no shardings left to explain: give the global "
         "program"));
   PropagateOptions options;
-  if (!o.policy.empty()) {
-    auto policy = parsePolicy(o.policy);
-    if (!policy)
-      return env.fail(usageError("--policy: " +
-                                 unknownWord("policy", o.policy, {"shardy", "dtensor", "cost", "explicit"})));
-    options.policy = *policy;
-  }
-  Diagnostics diags;
-  PropagationReport report;
+  if (Status s = chosenPolicy(o, options); !s) return env.fail(s.error());
   if (levelOf(m, *entry) == Level::Propagated)
     env.err("note: this text is propagated already; the reasons were found when it was, and are not in it\n");
-  const bool ok = autodiffPass(m, {}, diags) && decomposePass(m, {}, diags) &&
-                  canonicalizePass(m, {}, diags) && propagate(m, diags, &report, options);
-  if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
-  if (name.empty()) {
-    auto all = explainProgram(m, report);
-    auto decisions = explainDecisions(m, report);
-    env.out(o.json ? explainJson(all, decisions) : explainText(all, decisions));
-    return kExitDone;
-  }
-  std::vector<ValueId> values = valuesNamed(m, *entry, name);
-  if (values.empty()) return env.fail(inputError(noSuchValue(m, *entry, name)));
-  for (ValueId v : values) {
-    ExplainValue e = explainValue(m, report, v);
-    env.out(o.json ? explainJson(e) : explainText(e));
-  }
-  return kExitDone;
+  return name.empty() ? explainWhole(env, o, m, *entry, options)
+                      : explainValueOf(env, o, m, *entry, name, options);
 }
 
 int run(Environment& env, Options& o) {
@@ -116,15 +176,19 @@ Verb explainVerb() {
   v.name = "explain";
   v.usage = "FILE [@f:%v] | 'EQUATION' 'NAME {SHARDING}'…";
   v.summary = "why a value is sharded so, why a collective is there, what it costs";
-  v.examples = "  dtc explain examples/mlp.dt %y\n"
-               "  dtc explain examples/mlp.dt                      (every change of sharding)\n"
-               "  dtc explain 'bi,oi->bo' 'x {_, _}' 'w {tp, _}'   (one product, and its gradients)";
+  v.examples =
+      "  dtc explain examples/mlp.dt %y\n"
+      "  dtc explain examples/mlp.dt                      (every collective, and what would remove it)\n"
+      "  dtc explain examples/mlp.dt --limits             (per axis: time, latency floor, what is exposed)\n"
+      "  dtc explain 'bi,oi->bo' 'x {_, _}' 'w {tp, _}'   (one product, and its gradients)";
   v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
     auto o = std::make_shared<Options>();
     addProgramOptions(app, o->program);
     app.add_option("VALUE", o->rest, "%v or @f:%v; of an equation, its operands with their shardings");
     app.add_option("--policy", o->policy, "how conflicts of shardings are settled")
         ->type_name("shardy|dtensor|cost|explicit");
+    app.add_flag("--limits", o->limits,
+                 "of the whole program, per axis: what stays exposed, the latency floor");
     app.add_flag("--json", o->json, "for other programs");
     return [o](Environment& env) { return run(env, *o); };
   };

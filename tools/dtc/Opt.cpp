@@ -127,14 +127,7 @@ private:
   int keepEntry(Module& m) {
     auto entry = entryOf(m, o_.program.entry);
     if (!entry) return env_.fail(entry.error());
-    std::vector<FuncId> kept = {*entry};
-    for (size_t i = 0; i < kept.size(); ++i)
-      forEachOp(m, m[kept[i]].body, [&](OpId o) {
-        if (!m[o].callee.valid()) return;
-        FuncId f = m.findFunction(m.strings[m[o].callee]);
-        if (f.valid() && std::find(kept.begin(), kept.end(), f) == kept.end()) kept.push_back(f);
-      });
-    std::erase_if(m.order, [&](FuncId f) { return std::find(kept.begin(), kept.end(), f) == kept.end(); });
+    keepReached(m, *entry);
     return kExitDone;
   }
 

@@ -5,6 +5,7 @@
 #include "dtc/Ops/Ops.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <unordered_set>
 
@@ -198,6 +199,21 @@ Result<std::vector<FuncId>> entriesOf(const Module& m, const std::string& entry)
     if (!called.contains(m[f].name)) roots.push_back(f);
   if (roots.empty()) return inputError("the module has no function to run");
   return roots;
+}
+
+void keepReached(Module& m, FuncId entry) {
+  std::vector<FuncId> kept = {entry};
+  auto keep = [&](StrId name) {
+    FuncId f = name.valid() ? m.findFunction(m.strings[name]) : FuncId();
+    if (f.valid() && std::find(kept.begin(), kept.end(), f) == kept.end()) kept.push_back(f);
+  };
+  const StrId gradient = m.strings.find("grad");
+  for (size_t i = 0; i < kept.size(); ++i) {
+    forEachOp(m, m[kept[i]].body, [&](OpId o) { keep(m[o].callee); });
+    AttrId own = gradient.valid() ? findAttr(m[kept[i]].attrs, gradient) : AttrId();
+    if (own.valid()) keep(m.attrs[own].text);
+  }
+  std::erase_if(m.order, [&](FuncId f) { return std::find(kept.begin(), kept.end(), f) == kept.end(); });
 }
 
 Result<FuncId> entryOf(const Module& m, const std::string& entry) {

@@ -10,6 +10,7 @@
 namespace dtc {
 
 // One row a verb; each is made in the file of its name (Opt.cpp, …).
+Verb auditVerb();
 Verb checkVerb();
 Verb compileVerb();
 Verb devicesVerb();
@@ -23,8 +24,8 @@ Verb viewVerb();
 
 const std::vector<Verb>& verbTable() {
   static const std::vector<Verb> table = {
-      optVerb(),   compileVerb(), runVerb(),    explainVerb(), viewVerb(),
-      checkVerb(), modelVerb(),   importVerb(), exportVerb(),  devicesVerb(),
+      optVerb(),   compileVerb(), runVerb(),    explainVerb(), viewVerb(),    checkVerb(),
+      modelVerb(), importVerb(),  exportVerb(), auditVerb(),   devicesVerb(),
   };
   return table;
 }

@@ -13,10 +13,17 @@ struct PassRemark {
   int64_t bytes = 0; // that it costs on one device; 0 where that is not known
 };
 
+// The program as it was before `propagate`: what a later pass finds the reasons of a sharding in, where it must give them.
+struct Unpropagated {
+  const Module* module = nullptr;
+  std::string policy; // of propagate, as written
+};
+
 struct PassOptions {
   std::map<std::string, std::string>
       values; // fuse{limit=4}: {"limit", "4"}; names are checked against PassInfo::options
   std::vector<PassRemark>* remarks = nullptr; // where remarks go; may be null
+  const Unpropagated* unpropagated = nullptr; // where functions have communication contracts; may be null
 };
 
 struct PassOption {

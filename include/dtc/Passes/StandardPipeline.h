@@ -11,9 +11,16 @@ struct StandardPipeline {
   std::vector<PassStep> propagate, lower;
 };
 
-// The rows of passTable() that text of this level still needs, in order. `optLevel`: 0 leaves out what only makes programs
-// faster (canonicalize, and fusion of more than one op). `policy` is propagate's, `reduceDType` propagate's and
-// partition's; empty: as they are without.
+struct StandardPipelineOptions {
+  int optLevel =
+      1; // 0 leaves out what only makes programs faster (canonicalize, and fusion of more than one op)
+  std::string policy;               // propagate's; empty: as it is without
+  std::string reduceDType;          // propagate's and partition's; empty: as they are without
+  bool fixedReductionOrder = false; // fix-reduction-order before propagate, and each op a kernel of its own
+};
+
+// The rows of passTable() that text of this level still needs, in order. A fixed order of reductions asks for global text.
+[[nodiscard]] StandardPipeline standardPipeline(Level from, const StandardPipelineOptions&);
 [[nodiscard]] StandardPipeline standardPipeline(Level from, int optLevel, const std::string& policy,
                                                 const std::string& reduceDType = {});
 

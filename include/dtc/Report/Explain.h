@@ -58,15 +58,15 @@ struct ExplainValue {
 [[nodiscard]] ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v);
 // Every reshard of the program, in program order.
 [[nodiscard]] std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report);
+// Why dim `dim` of `v` is cut, back to an annotation.
+[[nodiscard]] std::vector<ExplainStep> explainChain(Module& m, const PropagationReport& report, ValueId v,
+                                                    uint16_t dim);
 // Every decision of the program, in program order.
 [[nodiscard]] std::vector<ExplainDecision> explainDecisions(Module& m, const PropagationReport& report);
 
 [[nodiscard]] std::string explainText(const ExplainValue&);
-[[nodiscard]] std::string explainText(const std::vector<ExplainReshard>&,
-                                      const std::vector<ExplainDecision>&);
+[[nodiscard]] std::string explainText(const std::vector<ExplainDecision>&);
 [[nodiscard]] std::string explainJson(const ExplainValue&);
-[[nodiscard]] std::string explainJson(const std::vector<ExplainReshard>&,
-                                      const std::vector<ExplainDecision>&);
 
 // Mental arithmetic: `equation` as einsum's, one "NAME SHARDING" per operand ("w {tp, _}"). The answer says the result's
 // sharding and both gradients', each with its communication. Axes that are named have a nominal size.

@@ -36,6 +36,7 @@ enum class Severity : uint8_t { Error, Warning, Note };
 struct Note {
   SourceRange range;
   std::string message;
+  bool shown = false; // with its line and a caret, as an error's place
 };
 
 struct Diagnostic {
@@ -49,6 +50,11 @@ struct Diagnostic {
 
   Diagnostic& note(SourceRange r, std::string text) {
     notes.push_back({r, std::move(text)});
+    return *this;
+  }
+  // A note whose line is shown, with a caret: for a place that the reader has to judge, such as an annotation.
+  Diagnostic& noteAt(SourceRange r, std::string text) {
+    notes.push_back({r, std::move(text), true});
     return *this;
   }
   Diagnostic& alsoAt(SourceRange r) {

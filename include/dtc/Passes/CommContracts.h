@@ -1,0 +1,20 @@
+#pragma once
+// Communication contracts (IR/CommContract.h): counted among the collectives that are left after optimize-collectives.
+//
+// A contract speaks of the ops that came from its function: of what the function's own text needs, not of the gradients that
+// somebody takes of it (those belong to the function that takes them). Each call is counted by itself, with what the
+// function calls in turn and the blocks of its regions; a collective in a loop counts once. all_slice moves nothing, and
+// counts only where a contract names it.
+#include "dtc/Passes/OptimizeCollectives.h"
+
+namespace dtc {
+
+[[nodiscard]] bool hasCommContracts(const Module&);
+
+// Of local text. What breaks a contract is an error at the contract, with the collectives and, where `unpropagated` is
+// given, the reasons of each and the annotations that are involved. Contracts of calls that were inlined are done with
+// then: they and the ops' memory of the calls are taken away.
+[[nodiscard]] bool checkCommContracts(Module&, const OptimizeCollectivesOptions&, const Unpropagated*,
+                                      Diagnostics&);
+
+} // namespace dtc

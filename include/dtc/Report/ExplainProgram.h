@@ -1,0 +1,75 @@
+#pragma once
+// explain, for a whole program: each collective of the program of one device, what it costs, the op and the line that need
+// it, and the cheapest change of annotations that would remove it.
+#include "dtc/Passes/TraceCollectives.h"
+#include "dtc/Report/Explain.h"
+#include <functional>
+
+namespace dtc {
+
+// A sharding in the text, and what to write in its place.
+struct AnnotationEdit {
+  std::string of;              // "%w2", "the result %y"
+  std::string place;           // "mlp.dt:5:13"
+  uint32_t begin = 0, end = 0; // bytes of the text
+  std::string before, after;   // "@pod{tp, _}", "@pod{_, _}"
+};
+
+struct ProgramCollective {
+  std::string kind;              // "all_reduce"
+  std::vector<std::string> axes; // major to minor
+  std::string value;             // "%y"
+  std::optional<int64_t>
+      count; // times in one call of the function; nothing where trips are not known before the run
+  std::optional<CollectivePrice> price; // of one time; nothing where a size is not known
+  // Why, for each thing that the message is for: several where it is a bucket.
+  struct Source {
+    std::string op, place, why; // of the op that needs it
+    std::vector<ExplainStep> chain;
+  };
+  std::vector<Source> sources;
+  // Applied together, these remove it; empty where none was found, and `noChange` says why.
+  std::vector<AnnotationEdit> change;
+  std::string noChange;
+  double secondsAfter = 0;     // of the whole program then
+  size_t collectivesAfter = 0; // that it then has
+};
+
+// What the collectives of one axis cost in one call, and the least that could be left of it.
+struct AxisCost {
+  std::string axis;
+  int64_t count = 0, bytesReceived = 0; // a loop's times its trips, where they are known
+  double seconds = 0;                   // one after the other, nothing else going on
+  double latencySeconds = 0;            // the floor: what messages of no bytes would take
+  double exposedSeconds =
+      0; // what computing waits, if each began when its operand is there and ran beside the rest
+};
+
+struct ProgramReport {
+  std::vector<ProgramCollective> collectives; // in program order
+  std::vector<AxisCost> axes;                 // in the mesh's order, those that are used
+  double computeSeconds = 0, commSeconds = 0; // of one device, on the nominal machine
+  int64_t bytesReceived = 0;
+  bool complete = true; // every size and trip count is known
+};
+
+// Text to a program that propagate takes; nothing where the text is not right. Empty: nothing can be tried.
+using PrepareProgram = std::function<std::optional<Module>(SourceText)>;
+
+struct ExplainOptions {
+  PropagateOptions propagation;
+  bool changes = true;   // look for them
+  int64_t work = 200000; // ops propagated to try changes, at most
+};
+
+// `prepared` is what propagate takes; the trace is of it.
+[[nodiscard]] ProgramReport explainCollectives(const Module& prepared, CollectiveTrace& trace,
+                                               const ExplainOptions&, const PrepareProgram&);
+
+[[nodiscard]] std::string collectivesText(const ProgramReport&, const std::vector<ExplainDecision>&);
+[[nodiscard]] std::string limitsText(const ProgramReport&);
+// One JSON document: docs/cli.md says what is in it.
+[[nodiscard]] std::string programJson(const ProgramReport&, const std::vector<ExplainReshard>&,
+                                      const std::vector<ExplainDecision>&);
+
+} // namespace dtc

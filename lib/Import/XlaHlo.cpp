@@ -1,0 +1,612 @@
+#include "dtc/Import/XlaHlo.h"
+
+#include "dtc/Support/Checked.h"
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_map>
+
+namespace dtc {
+
+namespace {
+
+constexpr DiagKind kSyntax{"hlo-syntax", "expected {0}"};
+constexpr DiagKind kNoInstruction{"hlo-operand",
+                                  "no instruction '{0}' stands before this one in its computation"};
+constexpr DiagKind kNoComputation{"hlo-empty", "the HLO text has no computation"};
+constexpr DiagKind kTooLarge{"hlo-size", "a shape of more than 2^63-1 bytes"};
+constexpr DiagKind kTwice{"hlo-twice", "there are two instructions '{0}' in this computation"};
+
+constexpr DiagKind kDevices{"hlo-devices", "at most {0} devices can be looked at"};
+
+constexpr int64_t kMostDevices = 1 << 20; // the iota form names any number of them in a few characters
+constexpr int kDeepest = 256;             // brackets within brackets
+
+bool isNameChar(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+         c == '-';
+}
+bool isDigit(char c) { return c >= '0' && c <= '9'; }
+
+// Bits of an element by the number in the dtype's name: "f32", "s8", "u4", "bf16", "f8e4m3fn", "c64"; pred is a byte.
+int64_t bitsOf(std::string_view dtype) {
+  if (dtype == "pred") return 8;
+  if (dtype == "token" || dtype == "opaque") return 0;
+  const size_t digit = dtype.find_first_of("0123456789");
+  if (digit == std::string_view::npos) return 0;
+  int64_t bits = 0;
+  std::from_chars(dtype.data() + digit, dtype.data() + dtype.size(), bits);
+  return bits;
+}
+
+class HloReader {
+public:
+  HloReader(XlaModule& m, Diagnostics& diags) : m_(m), text_(m.source.text), diags_(diags) {}
+
+  bool run() {
+    if (!moduleHead() || !tables()) return false;
+    while (skip(), at_ < text_.size())
+      if (!computation()) return false;
+    if (m_.computations.empty()) {
+      diags_.error(kNoComputation, {0, 1});
+      return false;
+    }
+    return true;
+  }
+
+private:
+  bool fail(const char* expected) {
+    skip();
+    size_t end = at_;
+    while (end < text_.size() && isNameChar(text_[end])) ++end;
+    diags_.error(kSyntax, range(at_, std::max(end, at_ + 1)), expected);
+    return false;
+  }
+  static SourceRange range(size_t begin, size_t end) {
+    return {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
+  }
+
+  // White space and comments.
+  void skip() {
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
+        ++at_;
+      } else if (text_.substr(at_, 2) == "/*") {
+        const size_t end = text_.find("*/", at_ + 2);
+        at_ = end == std::string_view::npos ? text_.size() : end + 2;
+      } else if (text_.substr(at_, 2) == "//") {
+        at_ = std::min(text_.find('\n', at_), text_.size());
+      } else {
+        break;
+      }
+    }
+  }
+  bool accept(std::string_view wanted) {
+    skip();
+    if (text_.substr(at_, wanted.size()) != wanted) return false;
+    at_ += wanted.size();
+    return true;
+  }
+  bool acceptWord(std::string_view word) {
+    skip();
+    const size_t end = at_ + word.size();
+    if (text_.substr(at_, word.size()) != word || (end < text_.size() && isNameChar(text_[end])))
+      return false;
+    at_ = end;
+    return true;
+  }
+  std::string_view name() {
+    skip();
+    if (at_ < text_.size() && text_[at_] == '%') ++at_;
+    const size_t begin = at_;
+    while (at_ < text_.size() && isNameChar(text_[at_])) ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+
+  // Past a string, or what opens here to its end; false where it is not closed.
+  bool pastString() {
+    for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_)
+      if (text_[at_] == '\\') ++at_;
+    if (at_ >= text_.size()) return fail("'\"' at the end of the string");
+    ++at_;
+    return true;
+  }
+  bool pastBrackets() {
+    int depth = 0;
+    do {
+      if (at_ >= text_.size()) return fail("a closing bracket");
+      const char c = text_[at_];
+      if (c == '"') {
+        if (!pastString()) return false;
+        continue;
+      }
+      if (c == '{' || c == '(' || c == '[') ++depth;
+      if (c == '}' || c == ')' || c == ']') --depth;
+      if (depth > kDeepest) return fail("fewer brackets within brackets (at most 256)");
+      ++at_;
+    } while (depth > 0);
+    return true;
+  }
+
+  // The value of an attribute: up to a comma, a bracket that was not opened in it, or the end of the line.
+  bool value(std::string& out) {
+    skip();
+    const size_t begin = at_;
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == ',' || c == '\n' || c == '}' || c == ')') break;
+      if (c == '"') {
+        if (!pastString()) return false;
+      } else if (c == '{' || c == '(' || c == '[') {
+        if (!pastBrackets()) return false;
+      } else {
+        ++at_;
+      }
+    }
+    size_t end = at_;
+    while (end > begin && (text_[end - 1] == ' ' || text_[end - 1] == '\r')) --end;
+    out = text_.substr(begin, end - begin);
+    return true;
+  }
+
+  // ", key=value" …: `each` gets both.
+  template <class Fn> bool attributes(Fn&& each) {
+    while (accept(",")) {
+      const std::string_view key = name();
+      if (key.empty()) return fail("an attribute's name");
+      std::string text;
+      if (!accept("=")) {
+        each(key, text); // a flag
+        continue;
+      }
+      if (!value(text)) return false;
+      each(key, std::move(text));
+    }
+    return true;
+  }
+
+  bool moduleHead() {
+    if (!acceptWord("HloModule")) return fail("'HloModule'");
+    m_.name = name();
+    if (!attributes([&](std::string_view key, const std::string& text) {
+          int64_t n = 0;
+          std::from_chars(text.data(), text.data() + text.size(), n);
+          if (key == "num_partitions" && n > 0) m_.partitions = n;
+          if (key == "replica_count" && n > 0) m_.replicas = n;
+        }))
+      return false;
+    if (m_.partitions <= kMostDevices && m_.replicas <= kMostDevices / m_.partitions) return true;
+    diags_.error(kDevices, {0, 9}, kMostDevices);
+    return false;
+  }
+
+  // The tables that `stack_frame_id` of metadata speaks of: lines `1 "model.py"` and `1 {file_name_id=1 line=12 …}`.
+  bool tables() {
+    std::map<int64_t, std::string> files, locations;
+    while (true) {
+      const bool isFiles = acceptWord("FileNames"), isLocations = !isFiles && acceptWord("FileLocations");
+      const bool isFrames = !isFiles && !isLocations && acceptWord("StackFrames");
+      if (!isFiles && !isLocations && !isFrames && !acceptWord("FunctionNames")) return true;
+      while (skip(), at_ < text_.size() && isDigit(text_[at_])) {
+        const int64_t id = number();
+        skip();
+        const size_t begin = at_;
+        if (at_ >= text_.size() || (text_[at_] == '"'   ? !pastString()
+                                    : text_[at_] == '{' ? !pastBrackets()
+                                                        : true))
+          return fail("a row of the table");
+        const std::string row(text_.substr(begin, at_ - begin));
+        if (isFiles) files[id] = row.substr(1, row.size() - 2);
+        if (isLocations) {
+          const std::string file = files[toNumber(xlaMember(row, "file_name_id"))],
+                            line = xlaMember(row, "line");
+          locations[id] = file.empty() || line.empty() ? file : file + ":" + line;
+        }
+        if (isFrames) m_.places[id] = locations[toNumber(xlaMember(row, "file_location_id"))];
+      }
+    }
+  }
+  int64_t number() {
+    int64_t n = 0;
+    std::from_chars(text_.data() + at_, text_.data() + text_.size(), n);
+    while (at_ < text_.size() && isDigit(text_[at_])) ++at_;
+    return n;
+  }
+  static int64_t toNumber(const std::string& text) {
+    int64_t n = -1;
+    std::from_chars(text.data(), text.data() + text.size(), n);
+    return n;
+  }
+
+  bool computation() {
+    XlaComputation c;
+    c.entry = acceptWord("ENTRY");
+    c.name = name();
+    if (c.name.empty()) return fail("a computation");
+    skip();
+    if (at_ < text_.size() && text_[at_] == '(') { // the parameters and the result stand again in its body
+      if (!pastBrackets()) return false;
+      XlaShape unused;
+      if (!accept("->") || !shape(unused)) return fail("'->' and the result's shape");
+    }
+    if (!attributesOfHead() || !accept("{")) return fail("'{' and the computation's instructions");
+    number_ = static_cast<uint32_t>(m_.computations.size());
+    m_.computations.push_back(std::move(c));
+    named_.clear();
+    while (!accept("}")) {
+      if (skip(), at_ >= text_.size()) return fail("'}' at the end of the computation");
+      if (!instruction()) return false;
+    }
+    return attributes([](std::string_view, const std::string&) {});
+  }
+  // execution_thread="main": no value here has brackets, and the body's follows.
+  bool attributesOfHead() {
+    while (accept(",")) {
+      if (name().empty() || !accept("=")) return false;
+      skip();
+      if (at_ < text_.size() && text_[at_] == '"' ? !pastString() : name().empty()) return false;
+    }
+    return true;
+  }
+
+  bool instruction() {
+    XlaInstruction in;
+    in.root = acceptWord("ROOT");
+    skip();
+    const size_t nameAt = at_;
+    const std::string_view named = name();
+    in.name = named;
+    if (in.name.empty() || !accept("=")) return fail("an instruction, '%name = shape opcode(operands)'");
+    const size_t nameEnd = nameAt + in.name.size();
+    if (!shape(in.shape)) return false;
+    skip();
+    const size_t opcode = at_;
+    in.opcode = name();
+    in.loc = range(opcode, at_);
+    in.computation = number_;
+    if (in.opcode.empty() || (skip(), at_ >= text_.size() || text_[at_] != '('))
+      return fail("an opcode and '('");
+    if (!operands(in)) return false;
+    if (!attributes([&](std::string_view key, std::string text) {
+          in.attributes.insert_or_assign(std::string(key), std::move(text));
+        }))
+      return false;
+    const auto id = static_cast<uint32_t>(m_.instructions.size());
+    if (!named_.emplace(named, id).second) {
+      diags_.error(kTwice, range(nameAt, nameEnd), in.name);
+      return false;
+    }
+    m_.computations[number_].instructions.push_back(id);
+    m_.instructions.push_back(std::move(in));
+    return true;
+  }
+
+  // Names, each with its shape before it or not; of a parameter or a constant what it says of itself.
+  bool operands(XlaInstruction& in) {
+    const size_t open = at_;
+    if (in.opcode == "parameter" || in.opcode == "constant" || in.opcode == "iota") {
+      if (!pastBrackets()) return false;
+      in.literal = text_.substr(open + 1, at_ - open - 2);
+      return true;
+    }
+    ++at_;
+    if (accept(")")) return true;
+    do {
+      skip();
+      if (at_ < text_.size() && (text_[at_] == '(' || (text_[at_] != '%' && shapeFollows()))) {
+        XlaShape unused;
+        if (!shape(unused)) return false;
+      }
+      skip();
+      const size_t begin = at_;
+      const std::string_view operand = name();
+      if (operand.empty()) return fail("an operand");
+      auto it = named_.find(operand);
+      if (it == named_.end()) {
+        diags_.error(kNoInstruction, range(begin, at_), operand);
+        return false;
+      }
+      in.operands.push_back(it->second);
+    } while (accept(","));
+    return accept(")") ? true : fail("',' or ')' after an operand");
+  }
+  // "f32[" and not a name.
+  bool shapeFollows() const {
+    size_t at = at_;
+    while (at < text_.size() && (isNameChar(text_[at]))) ++at;
+    return at > at_ && at < text_.size() && text_[at] == '[';
+  }
+
+  bool shape(XlaShape& out, int depth = 0) {
+    if (depth > kDeepest) return fail("fewer tuples within tuples (at most 256)");
+    if (accept("(")) {
+      if (accept(")")) return true;
+      do {
+        if (!shape(out, depth + 1)) return false;
+      } while (accept(","));
+      return accept(")") ? true : fail("',' or ')' in a tuple's shape");
+    }
+    XlaArray a;
+    skip();
+    const size_t begin = at_;
+    a.dtype = name();
+    if (a.dtype.empty() || !accept("[")) return fail("a shape such as f32[8,4]");
+    a.bits = bitsOf(a.dtype);
+    if (!accept("]") && !dims(a)) return false;
+    skip();
+    if (at_ < text_.size() && text_[at_] == '{' && isLayout() && !pastBrackets()) return false;
+    const auto count = checkedProduct(a.dims);
+    const auto bits = count ? checkedMul(*count, a.bits) : std::nullopt;
+    if (!bits) {
+      diags_.error(kTooLarge, range(begin, at_));
+      return false;
+    }
+    a.bytes = *bits / 8 + (*bits % 8 != 0);
+    out.push_back(std::move(a));
+    return true;
+  }
+  bool dims(XlaArray& a) {
+    do {
+      accept("<="); // a dynamic dim: at most so many
+      skip();
+      int64_t n = 0;
+      const char* end = text_.data() + text_.size();
+      if (accept("?")) return fail("a size that is known");
+      auto [stop, bad] = std::from_chars(text_.data() + at_, end, n);
+      if (bad != std::errc() || n < 0) return fail("a size");
+      at_ = static_cast<size_t>(stop - text_.data());
+      a.dims.push_back(n);
+    } while (accept(","));
+    return accept("]") ? true : fail("',' or ']' after a size");
+  }
+  // A layout, {1,0} or {}; not the body of a computation, which begins with an instruction.
+  bool isLayout() const {
+    size_t at = at_ + 1;
+    while (at < text_.size() && text_[at] == ' ') ++at;
+    return at < text_.size() && (isDigit(text_[at]) || text_[at] == '}' || text_[at] == ':');
+  }
+
+  XlaModule& m_;
+  const std::string_view text_;
+  Diagnostics& diags_;
+  size_t at_ = 0;
+  uint32_t number_ = 0;
+  std::unordered_map<std::string_view, uint32_t>
+      named_; // of the computation in hand; keys are parts of the text
+};
+
+std::string_view trimmed(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+  return s;
+}
+
+// Reads "{1,2}", with or without its brackets.
+std::optional<std::vector<int64_t>> numbers(std::string_view text, char open, char close) {
+  text = trimmed(text);
+  if (!text.empty() && text.front() == open) {
+    if (text.back() != close || text.size() < 2) return std::nullopt;
+    text = trimmed(text.substr(1, text.size() - 2));
+  }
+  std::vector<int64_t> out;
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    const std::string_view one = trimmed(text.substr(0, comma));
+    int64_t n = 0;
+    auto [end, bad] = std::from_chars(one.data(), one.data() + one.size(), n);
+    if (bad != std::errc() || end != one.data() + one.size()) return std::nullopt;
+    out.push_back(n);
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+  }
+  return out;
+}
+
+// "{{0,1},{2,3}}"
+std::optional<std::vector<std::vector<int64_t>>> lists(std::string_view text) {
+  text = trimmed(text);
+  if (text.size() < 2 || text.front() != '{' || text.back() != '}') return std::nullopt;
+  text = text.substr(1, text.size() - 2);
+  std::vector<std::vector<int64_t>> out;
+  while (!(text = trimmed(text)).empty()) {
+    if (text.front() == ',') {
+      text.remove_prefix(1);
+      continue;
+    }
+    const size_t end = text.find('}');
+    if (text.front() != '{' || end == std::string_view::npos) return std::nullopt;
+    auto one = numbers(text.substr(0, end + 1), '{', '}');
+    if (!one) return std::nullopt;
+    out.push_back(std::move(*one));
+    text.remove_prefix(end + 1);
+  }
+  return out;
+}
+
+// "'a'=2,'b'=4": names and sizes. "'b','c':(2)4": names, with pre-size and size of a sub-axis.
+struct NamedSize {
+  std::string name;
+  int64_t before = 1, size = 0; // 0: all of it
+};
+std::optional<std::vector<NamedSize>> namedSizes(std::string_view text) {
+  std::vector<NamedSize> out;
+  while (!(text = trimmed(text)).empty()) {
+    const size_t end = text.find('\'', 1);
+    if (text.front() != '\'' || end == std::string_view::npos) return std::nullopt;
+    NamedSize one{std::string(text.substr(1, end - 1))};
+    text.remove_prefix(end + 1);
+    const size_t comma = std::min(text.find(','), text.size());
+    std::string_view sizes = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    const char* stop = sizes.data() + sizes.size();
+    if (sizes.starts_with("=")) {
+      if (std::from_chars(sizes.data() + 1, stop, one.size).ptr != stop || one.size < 1) return std::nullopt;
+    } else if (sizes.starts_with(":(")) {
+      auto [at, bad] = std::from_chars(sizes.data() + 2, stop, one.before);
+      if (bad != std::errc() || at == stop || *at != ')' || one.before < 1) return std::nullopt;
+      if (std::from_chars(at + 1, stop, one.size).ptr != stop || one.size < 1) return std::nullopt;
+    } else if (!trimmed(sizes).empty()) {
+      return std::nullopt;
+    }
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+// "mesh['a'=2,'b'=4] {'b'}": devices that differ along the named axes alone.
+std::optional<std::vector<std::vector<int64_t>>> meshGroups(std::string_view text, int64_t devices) {
+  const size_t open = text.find('['), close = text.find(']'), braces = text.rfind('{');
+  if (close == std::string_view::npos || braces == std::string_view::npos || braces < close ||
+      text.back() != '}' || !trimmed(text.substr(close + 1, braces - close - 1)).empty())
+    return std::nullopt; // a mesh with an order of its own says it there
+  const auto axes = namedSizes(text.substr(open + 1, close - open - 1));
+  const auto wanted = namedSizes(text.substr(braces + 1, text.size() - braces - 2));
+  if (!axes || !wanted || axes->empty() || wanted->size() > 64) return std::nullopt;
+  int64_t total = 1;
+  for (const NamedSize& a : *axes) {
+    if (a.size < 1 || a.size > devices / total) return std::nullopt;
+    total *= a.size;
+  }
+  if (total != devices) return std::nullopt;
+  std::vector<std::vector<int64_t>> out;
+  std::map<int64_t, size_t> groupOf; // by the device that has index 0 along all of them
+  for (int64_t d = 0; d < devices; ++d) {
+    int64_t first = d;
+    for (const NamedSize& w : *wanted) {
+      int64_t stride = devices, size = 0;
+      for (const NamedSize& a : *axes) {
+        stride /= a.size;
+        if (a.name == w.name) {
+          size = a.size;
+          break;
+        }
+      }
+      const int64_t part = w.size ? w.size : size, before = w.before;
+      if (size == 0 || size % before != 0 || size / before % part != 0) return std::nullopt;
+      const int64_t minor = stride * (size / before / part);
+      first -= d / minor % part * minor;
+    }
+    auto [it, isNew] = groupOf.try_emplace(first, out.size());
+    if (isNew) out.emplace_back();
+    out[it->second].push_back(d);
+  }
+  return out;
+}
+
+// "[2,4]<=[4,2]T(1,0)": the numbers 0 … in the shape on the right, transposed, then as the shape on the left.
+std::optional<std::vector<std::vector<int64_t>>> iotaGroups(std::string_view text, int64_t devices) {
+  const size_t arrow = text.find("<=");
+  if (arrow == std::string_view::npos) return std::nullopt;
+  const std::string_view right = text.substr(arrow + 2);
+  const size_t turn = right.find('T');
+  auto shape = numbers(text.substr(0, arrow), '[', ']'), source = numbers(right.substr(0, turn), '[', ']');
+  if (!shape || !source || shape->size() != 2 || source->empty() || source->size() > 16) return std::nullopt;
+  for (int64_t n : *source)
+    if (n < 1 || n > devices) return std::nullopt;
+  const auto total = checkedProduct(*source), wanted = checkedProduct(*shape);
+  if (!total || *total > devices || total != wanted || (*shape)[0] < 1 || (*shape)[1] < 1)
+    return std::nullopt;
+  std::vector<int64_t> order(source->size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+  if (turn != std::string_view::npos) {
+    auto perm = numbers(right.substr(turn + 1), '(', ')');
+    if (!perm || perm->size() != order.size() ||
+        !std::is_permutation(perm->begin(), perm->end(), order.begin()))
+      return std::nullopt;
+    order = *perm;
+  }
+  std::vector<int64_t> strides(source->size(), 1);
+  for (size_t i = strides.size(); i-- > 1;) strides[i - 1] = strides[i] * (*source)[i];
+  std::vector<std::vector<int64_t>> out(static_cast<size_t>((*shape)[0]));
+  for (int64_t k = 0; k < *total; ++k) {
+    int64_t rest = k, device = 0;
+    for (size_t i = order.size(); i-- > 0;) {
+      const auto dim = static_cast<size_t>(order[i]);
+      device += rest % (*source)[dim] * strides[dim];
+      rest /= (*source)[dim];
+    }
+    out[static_cast<size_t>(k / (*shape)[1])].push_back(device);
+  }
+  return out;
+}
+
+} // namespace
+
+uint32_t XlaModule::findComputation(std::string_view wanted) const {
+  if (wanted.starts_with('%')) wanted.remove_prefix(1);
+  for (size_t i = 0; i < computations.size(); ++i)
+    if (computations[i].name == wanted) return static_cast<uint32_t>(i);
+  return XlaInstruction::kUnknown;
+}
+
+uint32_t XlaModule::entry() const {
+  for (size_t i = 0; i < computations.size(); ++i)
+    if (computations[i].entry) return static_cast<uint32_t>(i);
+  return static_cast<uint32_t>(computations.size() - 1);
+}
+
+bool looksLikeXlaHlo(std::string_view text) {
+  while (!text.empty()) {
+    const size_t begin = text.find_first_not_of(" \t\r\n");
+    if (begin == std::string_view::npos) return false;
+    text.remove_prefix(begin);
+    if (!text.starts_with("//")) break;
+    text.remove_prefix(std::min(text.find('\n'), text.size()));
+  }
+  return text.starts_with("HloModule");
+}
+
+bool readXlaHlo(SourceText source, XlaModule& out, Diagnostics& diags) {
+  out.source = std::move(source);
+  return HloReader(out, diags).run();
+}
+
+std::optional<std::vector<std::vector<int64_t>>> parseXlaGroups(std::string_view text, int64_t devices) {
+  text = trimmed(text);
+  auto groups = text.starts_with('[')       ? iotaGroups(text, devices)
+                : text.starts_with("mesh[") ? meshGroups(text, devices)
+                                            : lists(text);
+  if (!groups) return std::nullopt;
+  std::vector<bool> seen(static_cast<size_t>(devices));
+  for (const std::vector<int64_t>& group : *groups)
+    for (int64_t d : group) {
+      if (d < 0 || d >= devices || seen[static_cast<size_t>(d)]) return std::nullopt;
+      seen[static_cast<size_t>(d)] = true;
+    }
+  return groups;
+}
+
+std::optional<std::vector<std::pair<int64_t, int64_t>>> parseXlaPairs(std::string_view text) {
+  auto all = lists(text);
+  if (!all) return std::nullopt;
+  std::vector<std::pair<int64_t, int64_t>> out;
+  for (const std::vector<int64_t>& pair : *all) {
+    if (pair.size() != 2) return std::nullopt;
+    out.emplace_back(pair[0], pair[1]);
+  }
+  return out;
+}
+
+std::optional<std::vector<int64_t>> parseXlaInts(std::string_view text) { return numbers(text, '{', '}'); }
+
+std::string xlaMember(std::string_view value, std::string_view name) {
+  for (size_t at = value.find(name); at != std::string_view::npos; at = value.find(name, at + 1)) {
+    if (at > 0 && isNameChar(value[at - 1])) continue;
+    size_t i = at + name.size();
+    if (i >= value.size() || value[i] != '=') continue;
+    ++i;
+    std::string out;
+    if (i < value.size() && value[i] == '"') {
+      for (++i; i < value.size() && value[i] != '"'; ++i) {
+        if (value[i] == '\\' && i + 1 < value.size()) ++i;
+        out += value[i];
+      }
+      return out;
+    }
+    while (i < value.size() && (isNameChar(value[i]))) out += value[i++];
+    return out;
+  }
+  return "";
+}
+
+} // namespace dtc

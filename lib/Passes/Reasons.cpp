@@ -1,0 +1,245 @@
+#include "dtc/Passes/Reasons.h"
+
+#include "dtc/IR/OpRecord.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace dtc {
+
+namespace {
+
+constexpr size_t kLongestChain = 64; // a longer one is a story nobody reads
+
+bool cutsSame(const DimPart& a, const DimPart& b) {
+  return a.isAxis() && b.isAxis() && a.axis.name == b.axis.name;
+}
+
+bool isOneOf(const AxisRef& axis, std::span<const AxisRef> axes) {
+  return axes.empty() || std::ranges::any_of(axes, [&](const AxisRef& a) { return a.name == axis.name; });
+}
+
+// Axes that one of the two has and the other has not, or has elsewhere.
+std::vector<AxisRef> axesBetween(const Sharding& from, const Sharding& to) {
+  std::vector<AxisRef> out;
+  auto add = [&](const AxisRef& a) {
+    if (std::ranges::find(out, a) == out.end()) out.push_back(a);
+  };
+  for (size_t d = 0; d < from.dims.size() && d < to.dims.size(); ++d) {
+    if (from.dims[d].parts == to.dims[d].parts) continue;
+    for (const AxisRef& a : from.dims[d].axes()) add(a);
+    for (const AxisRef& a : to.dims[d].axes()) add(a);
+  }
+  if (from.pending != to.pending)
+    for (const PendingAxis& p : from.pending) add(p.axis);
+  return out;
+}
+
+void sortByPlace(std::vector<AnnotationUse>& uses) {
+  std::ranges::sort(uses, {},
+                    [](const AnnotationUse& u) { return std::tuple(u.range.begin, u.value.index, u.dim); });
+}
+
+} // namespace
+
+Reasons::Reasons(const Module& m, const PropagationReport& report) : m_(m), report_(report) {
+  for (const ReshardReason& r : report.reshards) {
+    reshards_.emplace(r.reshard, &r);
+    behind_.try_emplace(m.operand(r.reshard, 0), r.reshard);
+  }
+}
+
+const ReshardReason* Reasons::reshard(OpId o) const {
+  auto it = reshards_.find(o);
+  return it == reshards_.end() ? nullptr : it->second;
+}
+
+ValueId Reasons::source(ValueId v) const {
+  for (OpId o = m_.definingOp(v); o.valid() && reshards_.contains(o); o = m_.definingOp(v))
+    v = m_.operand(o, 0);
+  return v;
+}
+
+ValueId Reasons::shown(ValueId v) const {
+  if (m_[v].name.valid()) return v;
+  auto it = behind_.find(v);
+  if (it == behind_.end()) return v;
+  const ValueId named = m_.result(it->second);
+  return m_[named].name.valid() ? named : v;
+}
+
+uint32_t Reasons::variable(ValueId v) const {
+  return v.index < report_.variable.size() ? report_.variable[v.index] : ~0u - 1 - v.index;
+}
+
+// The last reason, found before `before`, why dim d of v is cut.
+const ShardingReason* Reasons::last(ValueId v, uint16_t d, const ShardingReason* before) const {
+  const ShardingReason* begin = report_.shardings.data();
+  for (const ShardingReason* r = before ? before : begin + report_.shardings.size(); r-- != begin;)
+    if (r->dim == d && variable(r->value) == variable(v)) return r;
+  return nullptr;
+}
+
+// From which dim of `r.from` the axes came: the one that has them.
+uint16_t Reasons::sourceDim(const ShardingReason& r) const {
+  const ShardingId s = m_[r.from].sharding;
+  if (!s.valid()) return 0;
+  const Sharding& sharding = m_.shardings[s];
+  for (uint16_t d = 0; d < sharding.dims.size(); ++d)
+    for (const DimPart& p : sharding.dims[d].parts)
+      for (const DimPart& wanted : r.parts)
+        if (cutsSame(p, wanted)) return d;
+  return r.dim;
+}
+
+std::vector<ReasonStep> Reasons::chain(ValueId v, uint16_t d) const {
+  std::vector<ReasonStep> out;
+  const ShardingReason* at = nullptr;
+  while (out.size() < kLongestChain) {
+    const ShardingReason* r = last(v, d, at);
+    if (!r) break;
+    out.push_back({r, d});
+    if (r->kind != ShardingReason::Propagated || !r->from.valid()) break;
+    d = sourceDim(*r);
+    v = r->from;
+    at = r;
+  }
+  return out;
+}
+
+std::vector<ReasonStep> Reasons::pendingChain(const ReshardReason& r) const {
+  const Sharding& from = m_.shardings[m_[m_.operand(r.reshard, 0)].sharding];
+  if (from.pending.empty() || !r.cause.valid()) return {};
+  const AxisRef axis = from.pending.front().axis;
+  for (ValueId v : m_.operands(r.cause)) {
+    if (!m_[v].sharding.valid()) continue;
+    const Sharding& s = m_.shardings[m_[v].sharding];
+    for (uint16_t d = 0; d < s.dims.size(); ++d)
+      for (const DimPart& p : s.dims[d].parts)
+        if (p.isAxis() && p.axis.name == axis.name)
+          if (auto found = chain(source(v), d); !found.empty()) return found;
+  }
+  return {};
+}
+
+void Reasons::addEnd(const std::vector<ReasonStep>& steps, Uses& out) const {
+  if (steps.empty()) return;
+  const ShardingReason& r = *steps.back().reason;
+  if (r.kind != ShardingReason::Annotation && r.kind != ShardingReason::ResultAnnotation) return;
+  AnnotationUse use{r.value, r.dim, r.kind == ShardingReason::ResultAnnotation, 0, r.parts, m_[r.value].loc};
+  if (use.ofResult)
+    for (FuncId f : m_.order) {
+      const Block& body = m_[m_[f].body];
+      for (size_t k = 0; k < m_[f].results.size() && k < body.yields.size(); ++k)
+        if (source(body.yields[k]) == r.value)
+          use.range = m_[f].results[k].loc, use.result = static_cast<uint32_t>(k);
+    }
+  use.range = shardingRange(m_.source, use.range);
+  if (std::ranges::find(out, use) == out.end()) out.push_back(use);
+}
+
+// Why axes of `axes` cut the tensor.
+void Reasons::addTensor(ValueId v, std::span<const AxisRef> axes, Uses& out) const {
+  if (!m_[v].sharding.valid()) return;
+  v = source(v);
+  const Sharding& s = m_.shardings[m_[v].sharding];
+  for (uint16_t d = 0; d < s.dims.size(); ++d)
+    for (const DimPart& p : s.dims[d].parts)
+      if (p.isAxis() && isOneOf(p.axis, axes)) {
+        addEnd(chain(v, d), out);
+        break;
+      }
+}
+
+void Reasons::addOp(OpId o, std::span<const AxisRef> axes, Uses& out) const {
+  if (!o.valid()) return;
+  for (ValueId v : m_.operands(o)) addTensor(v, axes, out);
+  for (uint32_t k = 0; k < m_[o].numResults; ++k) addTensor(m_.result(o, k), axes, out);
+}
+
+std::vector<AnnotationUse> Reasons::annotations(OpId o, std::span<const AxisRef> axes) const {
+  Uses out;
+  addOp(o, axes, out);
+  sortByPlace(out);
+  return out;
+}
+
+std::vector<AnnotationUse> Reasons::annotations(const ReshardReason& r) const {
+  const ValueId operand = m_.operand(r.reshard, 0), result = m_.result(r.reshard);
+  const Sharding &from = m_.shardings[m_[operand].sharding], &to = m_.shardings[m_[result].sharding];
+  const std::vector<AxisRef> axes = axesBetween(from, to);
+  Uses out;
+  addTensor(operand, axes, out);
+  // A sum is pending because of what its op read; a change of cuts stands because of what asks for it, which is cut
+  // otherwise.
+  if (!from.pending.empty()) addOp(r.cause, axes, out);
+  if (r.kind == ReshardReason::Operand) addOp(r.needs, axes, out);
+  if (r.kind == ReshardReason::Result) addOp(r.cause, axes, out);
+  if (r.kind == ReshardReason::Boundary && r.needs.valid()) addTensor(m_.result(r.needs), axes, out);
+  sortByPlace(out);
+  return out;
+}
+
+namespace {
+
+bool isWord(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// The end of what opens at `at`, or npos where it is not closed on the line.
+size_t closing(std::string_view text, size_t at) {
+  int depth = 0;
+  for (; at < text.size() && text[at] != '\n'; ++at) {
+    if (text[at] == '{' || text[at] == '[' || text[at] == '(') ++depth;
+    if ((text[at] == '}' || text[at] == ']' || text[at] == ')') && --depth == 0) return at + 1;
+  }
+  return std::string_view::npos;
+}
+
+// Does `{` at `at` open attributes?
+bool opensAttributes(std::string_view text, size_t at) {
+  ++at;
+  while (at < text.size() && text[at] == ' ') ++at;
+  const size_t word = at;
+  while (at < text.size() && isWord(text[at])) ++at;
+  if (at == word) return false;
+  while (at < text.size() && text[at] == ' ') ++at;
+  return at < text.size() && text[at] == '=';
+}
+
+} // namespace
+
+SourceRange shardingRange(const SourceText& source, SourceRange name) {
+  const std::string_view text = source.text;
+  if (!name.valid() || name.end > text.size()) return name;
+  const std::string_view own = text.substr(name.begin, name.end - name.begin);
+  if (size_t begin = own.rfind('@');
+      begin != std::string_view::npos && own.find(':') < begin) // a result, all of it
+    return {name.begin + static_cast<uint32_t>(begin), name.end};
+  size_t at = name.end;
+  while (at < text.size() && text[at] == ' ') ++at;
+  if (at < text.size() && text[at] == '=') { // an op's result: its type stands at the end of the statement
+    const size_t line = text.find('\n', at), colon = text.substr(0, line).rfind(" : ");
+    if (colon == std::string_view::npos || colon < at) return name;
+    at = colon + 3;
+  }
+  while (at < text.size()) {
+    const char c = text[at];
+    if (c == '%' || c == '\n' || c == ',' || c == ')') break;
+    if (c == '@' || (c == '{' && !opensAttributes(text, at))) {
+      size_t open = at + (c == '@' ? 1 : 0);
+      while (open < text.size() && isWord(text[open])) ++open;
+      const size_t end = open < text.size() && (text[open] == '{' || text[open] == '[')
+                             ? closing(text, open)
+                             : std::string_view::npos;
+      if (end == std::string_view::npos) break;
+      return {static_cast<uint32_t>(at), static_cast<uint32_t>(end)};
+    }
+    const size_t past = c == '[' || c == '{' ? closing(text, at) : at + 1;
+    if (past == std::string_view::npos) break;
+    at = past;
+  }
+  return name;
+}
+
+} // namespace dtc

@@ -1,0 +1,237 @@
+// What dtc would do instead: the rewrites of optimize-collectives, looked for in a program that it cannot rewrite.
+#include "AuditGraph.h"
+
+#include <algorithm>
+#include <map>
+
+namespace dtc {
+
+namespace {
+
+StepKind stepOf(std::string_view kind) {
+  if (kind == "all_reduce") return StepKind::AllReduce;
+  if (kind == "all_gather") return StepKind::AllGather;
+  if (kind == "reduce_scatter") return StepKind::ReduceScatter;
+  if (kind == "all_to_all") return StepKind::AllToAll;
+  return StepKind::Permute;
+}
+
+CollectivePrice priceOf(std::string_view kind, int64_t groupSize, int64_t operandBytes) {
+  if (operandBytes == 0 || groupSize < 2) return {};
+  Mesh mesh;
+  mesh.axes.push_back({StrId(0), groupSize});
+  const AxisRef axis{StrId(0)};
+  const auto gathered = static_cast<double>(operandBytes) * static_cast<double>(groupSize);
+  const int64_t out = gathered > 9e18 ? INT64_MAX : operandBytes * groupSize;
+  return priceOf(stepOf(kind), std::span(&axis, 1), operandBytes, kind == "all_gather" ? out : operandBytes,
+                 mesh, {});
+}
+
+class Finder {
+public:
+  explicit Finder(AuditGraph& g) : g_(g), users_(g.nodes.size()) {
+    for (uint32_t n = 0; n < g.nodes.size(); ++n)
+      for (size_t i = 0; i < g.nodes[n].operands.size(); ++i)
+        users_[g.nodes[n].operands[i]].push_back({n, i});
+  }
+
+  void run() {
+    for (uint32_t n = 0; n < g_.nodes.size(); ++n) {
+      if (g_.nodes[n].collective == AuditNode::kNone) continue;
+      duplicate(n);
+      const std::string& kind = collective(n).kind;
+      if (kind == "all_reduce") slicedReduction(n);
+      if (kind == "all_gather") slicedGather(n);
+      if (kind == "all_reduce" || kind == "reduce_scatter") followed(n);
+    }
+    combine();
+  }
+
+private:
+  struct Use {
+    uint32_t node;
+    size_t operand;
+  };
+
+  AuditCollective& collective(uint32_t n) { return g_.report.collectives[g_.nodes[n].collective]; }
+
+  // Who reads the value, through what only gives it on. False where it leaves the block, or there are too many.
+  bool readers(uint32_t n, std::vector<Use>& out, int depth = 0) const {
+    if (g_.nodes[n].escapes || depth > 16) return false;
+    for (const Use& u : users_[n]) {
+      if (g_.nodes[u.node].forwards && u.operand == 0) {
+        if (!readers(u.node, out, depth + 1)) return false;
+      } else {
+        out.push_back(u);
+      }
+    }
+    return !out.empty();
+  }
+
+  // The dim and the size of the piece, where every reader reads no more than that of it.
+  std::optional<AuditNode::Slice> onlySliced(uint32_t n) const {
+    std::vector<Use> uses;
+    if (!readers(n, uses)) return std::nullopt;
+    std::optional<AuditNode::Slice> found;
+    for (const Use& u : uses) {
+      const auto& slices = g_.nodes[u.node].slices;
+      auto it = std::ranges::find(slices, u.operand, &AuditNode::Slice::operand);
+      if (it == slices.end() || (found && (found->dim != it->dim || found->size != it->size)))
+        return std::nullopt;
+      found = *it;
+    }
+    return found;
+  }
+
+  AuditFinding& add(const char* rule, std::vector<size_t> of, std::string why, std::string instead) {
+    AuditFinding f{rule, std::move(of), std::move(why), std::move(instead)};
+    for (size_t i : f.of) {
+      f.bytesBefore += g_.report.collectives[i].bytesReceived;
+      f.secondsBefore += g_.report.collectives[i].seconds;
+    }
+    return g_.report.findings.emplace_back(std::move(f));
+  }
+  static void costs(AuditFinding& f, const CollectivePrice& p) {
+    f.bytesAfter = p.bytesReceived;
+    f.secondsAfter = p.seconds;
+  }
+
+  bool isPieceOf(const AuditNode::Slice& s, uint32_t n) {
+    const std::vector<int64_t>& dims = g_.nodes[n].dims;
+    const int64_t k = collective(n).groupSize;
+    return s.dim < dims.size() && k > 0 && s.size == (dims[s.dim] + k - 1) / k;
+  }
+
+  void slicedReduction(uint32_t n) {
+    const auto slice = onlySliced(n);
+    if (!slice || !isPieceOf(*slice, n)) return;
+    const AuditCollective& c = collective(n);
+    costs(add("slice-of-all-reduce", {g_.nodes[n].collective},
+              "each device reads only its piece of the sum, along dim " + std::to_string(slice->dim),
+              "reduce_scatter along dim " + std::to_string(slice->dim)),
+          priceOf("reduce_scatter", c.groupSize, c.operandBytes));
+  }
+
+  void slicedGather(uint32_t n) {
+    const auto slice = onlySliced(n);
+    if (!slice || !isPieceOf(*slice, n) || !g_.nodes[n].dim) return;
+    const AuditCollective& c = collective(n);
+    const size_t grown = *g_.nodes[n].dim;
+    if (slice->dim == grown)
+      costs(add("slice-of-all-gather", {g_.nodes[n].collective},
+                "each device reads only a piece as large as the one that it had, along the dim that was "
+                "gathered",
+                "nothing where that is its own piece, else permute"),
+            priceOf("permute", c.groupSize, c.operandBytes));
+    else
+      costs(add("slice-of-all-gather", {g_.nodes[n].collective},
+                "each device reads only its piece of what was gathered, along another dim",
+                "all_to_all from dim " + std::to_string(grown) + " to dim " + std::to_string(slice->dim)),
+            priceOf("all_to_all", c.groupSize, c.operandBytes));
+  }
+
+  // The only reader is another collective over the same devices that continues or undoes it.
+  void followed(uint32_t n) {
+    std::vector<Use> uses;
+    if (!readers(n, uses) || uses.size() != 1 || g_.nodes[uses[0].node].collective == AuditNode::kNone)
+      return;
+    const uint32_t next = uses[0].node;
+    const AuditCollective &a = collective(n), &b = collective(next);
+    const std::vector<size_t> both = {g_.nodes[n].collective, g_.nodes[next].collective};
+    if (a.kind == "reduce_scatter" && b.kind == "all_gather" &&
+        g_.nodes[n].devices == g_.nodes[next].devices && g_.nodes[n].dim == g_.nodes[next].dim)
+      costs(add("gather-of-reduce-scatter", both, "the pieces of the sum are put together again at once",
+                "one all_reduce"),
+            priceOf("all_reduce", a.groupSize, a.operandBytes));
+    if (a.kind == "all_reduce" && b.kind == "all_reduce" && g_.nodes[n].devices != g_.nodes[next].devices &&
+        g_.nodes[n].reduction == g_.nodes[next].reduction)
+      costs(add("all-reduce-of-all-reduce", both, "what one reduces the other reduces further",
+                "one all_reduce over the devices of both"),
+            priceOf("all_reduce", a.groupSize * b.groupSize, a.operandBytes));
+  }
+
+  void duplicate(uint32_t n) {
+    const AuditNode& node = g_.nodes[n];
+    const AuditCollective& c = collective(n);
+    std::string key =
+        std::to_string(node.block) + " " + c.kind + " " + node.reduction + " " + c.dtype + " " + node.devices;
+    for (uint32_t o : node.operands) key += " " + std::to_string(o);
+    if (node.dim) key += " d" + std::to_string(*node.dim);
+    if (node.split) key += " s" + std::to_string(*node.split);
+    auto [it, isNew] = seen_.try_emplace(key, n);
+    if (isNew) return;
+    const AuditCollective& first = collective(it->second);
+    AuditFinding& f = add("twice", {g_.nodes[it->second].collective, node.collective},
+                          "the second gives what the first gave", "one of the two");
+    f.bytesAfter = first.bytesReceived, f.secondsAfter = first.seconds;
+  }
+
+  // Messages of one kind over the same devices, between the first of which and the last nobody reads one of them.
+  void combine() {
+    std::map<std::string, std::vector<uint32_t>> open;
+    std::vector<std::vector<uint32_t>> runs;
+    auto keyOf = [&](uint32_t n) {
+      const AuditCollective& c = collective(n);
+      return std::to_string(g_.nodes[n].block) + c.kind + c.dtype + g_.nodes[n].reduction +
+             g_.nodes[n].devices;
+    };
+    for (uint32_t n = 0; n < g_.nodes.size(); ++n) {
+      for (uint32_t o : g_.nodes[n].operands) closeWith(o, open, runs);
+      if (g_.nodes[n].collective == AuditNode::kNone) continue;
+      const std::string& kind = collective(n).kind;
+      if (kind == "all_reduce" || kind == "all_gather" || kind == "reduce_scatter")
+        open[keyOf(n)].push_back(n);
+    }
+    for (auto& [key, run] : open) runs.push_back(std::move(run));
+    std::ranges::sort(runs);
+    for (const std::vector<uint32_t>& run : runs) reportRun(run);
+  }
+
+  void closeWith(uint32_t read, std::map<std::string, std::vector<uint32_t>>& open,
+                 std::vector<std::vector<uint32_t>>& runs) const {
+    while (g_.nodes[read].forwards && !g_.nodes[read].operands.empty()) read = g_.nodes[read].operands[0];
+    if (g_.nodes[read].collective == AuditNode::kNone) return;
+    for (auto it = open.begin(); it != open.end();) {
+      if (std::ranges::find(it->second, read) == it->second.end()) {
+        ++it;
+        continue;
+      }
+      runs.push_back(std::move(it->second));
+      it = open.erase(it);
+    }
+  }
+
+  // Where their fixed cost is most of what they take.
+  void reportRun(const std::vector<uint32_t>& run) {
+    std::vector<size_t> of;
+    int64_t bytes = 0;
+    for (uint32_t n : run) {
+      const AuditCollective& c = collective(n);
+      if (c.seconds - c.latencySeconds > c.latencySeconds || c.operandBytes == 0) continue;
+      of.push_back(g_.nodes[n].collective);
+      bytes += c.operandBytes;
+    }
+    if (of.size() < 2) return;
+    const AuditCollective& c = collective(run[0]);
+    costs(add("small-messages", of, "each takes longer to begin than to travel, and none waits for another",
+              "one " + c.kind + " of " + std::to_string(of.size()) + " parts"),
+          priceOf(c.kind, c.groupSize, bytes));
+  }
+
+  AuditGraph& g_;
+  std::vector<std::vector<Use>> users_;
+  std::map<std::string, uint32_t> seen_;
+};
+
+} // namespace
+
+void priceCollective(AuditCollective& c) {
+  const CollectivePrice p = priceOf(c.kind, c.kind == "permute" ? 2 : c.groupSize, c.operandBytes);
+  c.bytesReceived = p.bytesReceived;
+  c.seconds = p.seconds;
+  c.latencySeconds = p.latencySeconds;
+}
+
+void findAlternatives(AuditGraph& g) { Finder(g).run(); }
+
+} // namespace dtc

@@ -1,0 +1,359 @@
+// XLA's HLO text as a graph for audits.
+#include "AuditGraph.h"
+#include "dtc/Import/XlaHlo.h"
+#include "dtc/Support/Checked.h"
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_map>
+
+namespace dtc {
+
+namespace {
+
+// Devices in all lists of groups together, besides as many as the text has bytes: a few characters may name a million.
+constexpr size_t kMostListed = 1 << 20;
+
+constexpr DiagKind kGroups{"hlo-groups", "'{0}' of '{1}' does not read as {2} of {3} devices"};
+constexpr DiagKind kRecursion{"hlo-recursion", "computations call each other more than {0} deep here"};
+constexpr size_t kDeepest = 256;
+
+struct Known {
+  const char* opcode;
+  const char* kind;
+};
+constexpr Known kCollectives[] = {
+    {"all-reduce", "all_reduce"},
+    {"all-gather", "all_gather"},
+    {"reduce-scatter", "reduce_scatter"},
+    {"all-to-all", "all_to_all"},
+    {"ragged-all-to-all", "all_to_all"},
+    {"collective-permute", "permute"},
+    {"collective-broadcast", "broadcast_from"},
+};
+
+// The collective that begins here: its own opcode, or that with -start. nullptr for all else.
+const char* kindOf(std::string_view opcode) {
+  if (opcode.ends_with("-start")) opcode.remove_suffix(6);
+  for (const Known& k : kCollectives)
+    if (opcode == k.opcode) return k.kind;
+  return nullptr;
+}
+
+// Gives its (first) operand on.
+bool forwards(std::string_view opcode) {
+  static constexpr std::string_view known[] = {
+      "copy",      "bitcast",         "get-tuple-element", "opt-barrier", "copy-start",
+      "copy-done", "all-reduce-done", "all-gather-done",   "async-done",  "async-update"};
+  return std::ranges::find(known, opcode) != std::end(known) || opcode.ends_with("-done");
+}
+
+class XlaGraph {
+public:
+  XlaGraph(const XlaModule& m, Diagnostics& diags) : m_(m), diags_(diags), counts_(m.computations.size()) {}
+
+  std::optional<AuditGraph> run() {
+    g_.report.format = "hlo";
+    g_.report.devices = m_.partitions * m_.replicas;
+    for (size_t c = 0; c < m_.computations.size(); ++c) byName_.emplace(m_.computations[c].name, c);
+    for (const XlaComputation& c : m_.computations)
+      for (uint32_t i : c.instructions)
+        if (m_.instructions[i].opcode == "parameter")
+          parameters_[{c.instructions[0], m_.instructions[i].literal}] = i;
+    for (uint32_t i = 0; i < m_.instructions.size(); ++i)
+      if (m_.instructions[i].opcode == "while")
+        for (uint32_t body : called(m_.instructions[i], "body")) loopOf_.emplace(body, i);
+    if (!visit(m_.entry(), 1, 0)) return std::nullopt;
+    g_.nodes.resize(m_.instructions.size());
+    for (uint32_t i = 0; i < m_.instructions.size(); ++i)
+      if (!node(i)) return std::nullopt;
+    return std::move(g_);
+  }
+
+private:
+  struct Counted {
+    bool reached = false;
+    std::optional<int64_t> times = 0;
+  };
+
+  uint32_t computationOf(std::string_view name) const {
+    if (name.starts_with('%')) name.remove_prefix(1);
+    auto it = byName_.find(name);
+    return it == byName_.end() ? XlaInstruction::kUnknown : static_cast<uint32_t>(it->second);
+  }
+
+  // Adds how often a computation runs, and so for all that it calls. `depth` bounds what calls itself.
+  bool visit(uint32_t c, std::optional<int64_t> times, size_t depth) {
+    if (depth > kDeepest || ++visits_ > 4 * m_.instructions.size() + 1024) {
+      const auto& own = m_.computations[c].instructions;
+      if (depth <= kDeepest) return true; // called from very many places: counted as far as that
+      diags_.error(kRecursion, own.empty() ? SourceRange{0, 1} : m_.instructions[own[0]].loc, kDeepest);
+      return false;
+    }
+    Counted& counted = counts_[c];
+    counted.reached = true;
+    counted.times = counted.times && times ? checkedAdd(*counted.times, *times) : std::nullopt;
+    for (uint32_t i : m_.computations[c].instructions) {
+      const XlaInstruction& in = m_.instructions[i];
+      for (const char* key :
+           {"body", "condition", "calls", "true_computation", "false_computation", "branch_computations"})
+        for (uint32_t callee : called(in, key)) {
+          std::optional<int64_t> inner = times;
+          if (in.opcode == "while") {
+            const auto trips = tripsOf(in);
+            inner = times && trips ? checkedMul(*times, *trips) : std::nullopt;
+          }
+          if (!visit(callee, inner, depth + 1)) return false;
+        }
+      if (in.opcode == "call")
+        for (uint32_t callee : called(in, "to_apply"))
+          if (!visit(callee, times, depth + 1)) return false;
+    }
+    return true;
+  }
+
+  std::vector<uint32_t> called(const XlaInstruction& in, std::string_view key) const {
+    std::vector<uint32_t> out;
+    auto it = in.attributes.find(key);
+    if (it == in.attributes.end()) return out;
+    std::string_view list = it->second;
+    if (list.starts_with('{')) list = list.substr(1, list.size() - 2);
+    while (!list.empty()) {
+      const size_t comma = list.find(',');
+      std::string_view one = list.substr(0, comma);
+      while (!one.empty() && one.front() == ' ') one.remove_prefix(1);
+      if (uint32_t c = computationOf(one); c != XlaInstruction::kUnknown) out.push_back(c);
+      list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
+    }
+    return out;
+  }
+
+  // backend_config={"known_trip_count":{"n":"12"}}
+  static std::optional<int64_t> tripsOf(const XlaInstruction& in) {
+    auto it = in.attributes.find("backend_config");
+    if (it == in.attributes.end()) return std::nullopt;
+    size_t at = it->second.find("known_trip_count");
+    if (at == std::string::npos) return std::nullopt;
+    at = it->second.find_first_of("0123456789", at);
+    if (at == std::string::npos) return std::nullopt;
+    int64_t n = 0;
+    auto [end, bad] = std::from_chars(it->second.data() + at, it->second.data() + it->second.size(), n);
+    return bad == std::errc() ? std::optional(n) : std::nullopt;
+  }
+
+  bool node(uint32_t i) {
+    const XlaInstruction& in = m_.instructions[i];
+    AuditNode& n = g_.nodes[i];
+    n.operands = in.operands;
+    n.block = in.computation;
+    n.escapes = in.root;
+    n.forwards = forwards(in.opcode);
+    if (!in.shape.empty()) n.dims = in.shape.back().dims; // of a start: what its end gives
+    slices(in, n);
+    const char* kind = kindOf(in.opcode);
+    return !kind || !counts_[in.computation].reached || collective(i, kind);
+  }
+
+  bool collective(uint32_t i, const char* kind) {
+    const XlaInstruction& in = m_.instructions[i];
+    AuditNode& n = g_.nodes[i];
+    AuditCollective c;
+    c.kind = kind;
+    c.name = in.name;
+    c.count = counts_[in.computation].times;
+    for (uint32_t o : in.operands)
+      for (const XlaArray& a : m_.instructions[o].shape) {
+        c.dtype = a.dtype;
+        c.operandBytes = checkedAdd(c.operandBytes, a.bytes).value_or(INT64_MAX);
+      }
+    if (!devicesOf(in, c)) return false;
+    for (const char* key : {"replica_groups", "source_target_pairs"})
+      if (auto it = in.attributes.find(key); it != in.attributes.end()) n.devices += it->second;
+    auto dims = ints(in, "dimensions");
+    if (!dims.empty() && dims[0] >= 0) n.dim = static_cast<size_t>(dims[0]);
+    if (auto it = in.attributes.find("to_apply"); it != in.attributes.end())
+      n.reduction = reducer(it->second);
+    const LineCol at = lineColumn(m_.source.text, in.loc.begin);
+    c.line = m_.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+    if (auto it = in.attributes.find("metadata"); it != in.attributes.end()) {
+      c.op = xlaMember(it->second, "op_name");
+      c.place = xlaMember(it->second, "source_file");
+      const std::string line = xlaMember(it->second, "source_line");
+      if (!c.place.empty() && !line.empty()) c.place += ":" + line;
+      if (c.place.empty()) c.place = placeOfFrame(xlaMember(it->second, "stack_frame_id"));
+    }
+    priceCollective(c);
+    n.collective = static_cast<uint32_t>(g_.report.collectives.size());
+    g_.report.collectives.push_back(std::move(c));
+    return true;
+  }
+
+  std::string placeOfFrame(const std::string& text) const {
+    int64_t id = -1;
+    std::from_chars(text.data(), text.data() + text.size(), id);
+    auto it = m_.places.find(id);
+    return it == m_.places.end() ? "" : it->second;
+  }
+
+  bool devicesOf(const XlaInstruction& in, AuditCollective& c) {
+    auto pairs = in.attributes.find("source_target_pairs");
+    if (pairs != in.attributes.end()) {
+      auto read = parseXlaPairs(pairs->second);
+      if (!read) return bad(in, "source_target_pairs", "pairs");
+      c.pairs = std::move(*read);
+      c.groupSize = c.pairs.empty() ? 1 : 2;
+      return true;
+    }
+    auto written = in.attributes.find("replica_groups");
+    std::vector<std::vector<int64_t>> groups;
+    if (written != in.attributes.end()) {
+      auto read = parseXlaGroups(written->second, g_.report.devices);
+      if (!read) return bad(in, "replica_groups", "groups");
+      groups = std::move(*read);
+    }
+    if (groups.empty()) { // everybody
+      groups.emplace_back();
+      for (int64_t d = 0; d < g_.report.devices; ++d) groups[0].push_back(d);
+    }
+    for (const auto& group : groups) c.groupSize = std::max(c.groupSize, static_cast<int64_t>(group.size()));
+    listed_ += groups.size() * static_cast<size_t>(c.groupSize);
+    if (listed_ <= kMostListed + m_.source.text.size()) c.groups = std::move(groups);
+    return true;
+  }
+  bool bad(const XlaInstruction& in, const char* attribute, const char* what) {
+    diags_.error(kGroups, in.loc, attribute, in.name, what, g_.report.devices);
+    return false;
+  }
+
+  std::vector<int64_t> ints(const XlaInstruction& in, std::string_view key) const {
+    auto it = in.attributes.find(key);
+    return it == in.attributes.end() ? std::vector<int64_t>()
+                                     : parseXlaInts(it->second).value_or(std::vector<int64_t>());
+  }
+
+  // "add", where the computation says no more than that.
+  std::string reducer(std::string_view name) const {
+    const uint32_t c = computationOf(name);
+    if (c == XlaInstruction::kUnknown) return std::string(name);
+    std::string out;
+    for (uint32_t i : m_.computations[c].instructions)
+      if (m_.instructions[i].opcode != "parameter") out += m_.instructions[i].opcode + " ";
+    return out;
+  }
+
+  // --- what a device reads of its operands ---
+
+  void slices(const XlaInstruction& in, AuditNode& n) {
+    if (in.opcode == "dynamic-slice" && !in.operands.empty()) {
+      if (auto s = sliceOf(in, {})) n.slices.push_back({0, s->dim, s->size});
+      return;
+    }
+    if (in.opcode != "fusion") return;
+    const std::vector<uint32_t> callee = called(in, "calls");
+    if (callee.size() != 1 || m_.computations[callee[0]].instructions.empty()) return;
+    for (size_t k = 0; k < in.operands.size(); ++k) {
+      auto p = parameters_.find({m_.computations[callee[0]].instructions[0], std::to_string(k)});
+      if (p == parameters_.end()) continue;
+      if (auto s = slicedInside(callee[0], p->second, in)) n.slices.push_back({k, s->dim, s->size});
+    }
+  }
+
+  // Where everything in the fused computation that reads the parameter is such a slice of it.
+  std::optional<AuditNode::Slice> slicedInside(uint32_t c, uint32_t parameter, const XlaInstruction& fusion) {
+    std::optional<AuditNode::Slice> found;
+    for (uint32_t i : m_.computations[c].instructions) {
+      const XlaInstruction& in = m_.instructions[i];
+      if (std::ranges::find(in.operands, parameter) == in.operands.end()) continue;
+      if (in.opcode != "dynamic-slice" || in.operands[0] != parameter) return std::nullopt;
+      auto s = sliceOf(in, fusion.operands);
+      if (!s || (found && (found->dim != s->dim || found->size != s->size))) return std::nullopt;
+      found = s;
+    }
+    return found;
+  }
+
+  // A dynamic-slice along one dim from a place that depends on the device. `outer`: what stands for the parameters.
+  std::optional<AuditNode::Slice> sliceOf(const XlaInstruction& in, const std::vector<uint32_t>& outer) {
+    const XlaShape &from = m_.instructions[in.operands[0]].shape, &to = in.shape;
+    if (from.size() != 1 || to.size() != 1 || from[0].dims.size() != to[0].dims.size() ||
+        in.operands.size() != from[0].dims.size() + 1)
+      return std::nullopt;
+    std::optional<AuditNode::Slice> found;
+    for (size_t d = 0; d < to[0].dims.size(); ++d) {
+      if (to[0].dims[d] == from[0].dims[d]) continue;
+      if (found || !dependsOnDevice(in.operands[d + 1], outer)) return std::nullopt;
+      found = AuditNode::Slice{0, d, to[0].dims[d]};
+    }
+    return found;
+  }
+
+  bool dependsOnDevice(uint32_t i, const std::vector<uint32_t>& outer) {
+    std::vector<std::pair<uint32_t, bool>> work = {{i, true}}; // and whether it is within the fusion
+    std::vector<uint32_t> seen;
+    while (!work.empty() && seen.size() < 256) {
+      const auto [now, inside] = work.back();
+      work.pop_back();
+      if (std::ranges::find(seen, now) != seen.end()) continue;
+      seen.push_back(now);
+      const XlaInstruction& in = m_.instructions[now];
+      if (in.opcode == "partition-id" || in.opcode == "replica-id") return true;
+      size_t k = 0;
+      if (in.opcode == "parameter" && inside && !outer.empty() &&
+          std::from_chars(in.literal.data(), in.literal.data() + in.literal.size(), k).ec == std::errc() &&
+          k < outer.size())
+        work.emplace_back(outer[k], false);
+      if (uint32_t start = startOf(in); start != XlaInstruction::kUnknown) work.emplace_back(start, false);
+      for (uint32_t o : in.operands) work.emplace_back(o, inside);
+    }
+    return false;
+  }
+
+  // Of a part of what a `while` carries round that no trip changes: what it was before the loop.
+  uint32_t startOf(const XlaInstruction& part) const {
+    if (part.opcode != "get-tuple-element" || part.operands.size() != 1) return XlaInstruction::kUnknown;
+    const XlaInstruction& carried = m_.instructions[part.operands[0]];
+    auto loop = loopOf_.find(carried.computation);
+    if (carried.opcode != "parameter" || loop == loopOf_.end()) return XlaInstruction::kUnknown;
+    const auto index = part.attributes.find("index");
+    size_t k = 0;
+    if (index == part.attributes.end() ||
+        std::from_chars(index->second.data(), index->second.data() + index->second.size(), k).ec !=
+            std::errc())
+      return XlaInstruction::kUnknown;
+    const XlaInstruction& root = m_.instructions[m_.computations[carried.computation].instructions.back()];
+    const XlaInstruction& loopOp = m_.instructions[loop->second];
+    if (loopOp.operands.size() != 1) return XlaInstruction::kUnknown;
+    const XlaInstruction& start = m_.instructions[loopOp.operands[0]];
+    if (root.opcode != "tuple" || start.opcode != "tuple" || k >= root.operands.size() ||
+        k >= start.operands.size())
+      return XlaInstruction::kUnknown;
+    const XlaInstruction& given = m_.instructions[root.operands[k]];
+    const bool same = given.opcode == part.opcode && given.operands == part.operands &&
+                      given.attributes.find("index") != given.attributes.end() &&
+                      given.attributes.find("index")->second == index->second;
+    return same ? start.operands[k] : XlaInstruction::kUnknown;
+  }
+
+  const XlaModule& m_;
+  Diagnostics& diags_;
+  std::vector<Counted> counts_;
+  size_t visits_ = 0, listed_ = 0;
+  std::unordered_map<std::string_view, size_t> byName_;
+  std::unordered_map<uint32_t, uint32_t> loopOf_; // by a body's computation: the `while` that runs it
+  std::map<std::pair<uint32_t, std::string>, uint32_t>
+      parameters_; // by the computation's first instruction and number
+  AuditGraph g_;
+};
+
+} // namespace
+
+std::optional<AuditReport> auditXlaHlo(SourceText source, Diagnostics& diags) {
+  XlaModule m;
+  if (!readXlaHlo(std::move(source), m, diags)) return std::nullopt;
+  auto graph = XlaGraph(m, diags).run();
+  if (!graph) return std::nullopt;
+  findAlternatives(*graph);
+  return std::move(graph->report);
+}
+
+} // namespace dtc

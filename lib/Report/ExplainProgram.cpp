@@ -1,0 +1,104 @@
+#include "dtc/Report/ExplainProgram.h"
+
+#include "ChangeSearch.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/Text.h"
+#include "dtc/IR/UserPlace.h"
+
+namespace dtc {
+
+namespace {
+
+class ProgramExplainer {
+public:
+  ProgramExplainer(const Module& prepared, CollectiveTrace& t, const ExplainOptions& options,
+                   const PrepareProgram& prepare)
+      : prepared_(prepared), t_(t), options_(options), prepare_(prepare), reasons_(t.propagated, t.report) {
+    reshards_ = explainProgram(t.propagated, t.report);
+    for (size_t i = 0; i < t.report.reshards.size(); ++i) byOp_.emplace(t.report.reshards[i].reshard, i);
+  }
+
+  ProgramReport run() {
+    ProgramReport out;
+    const ProgramTime time = timeOf(t_, options_.propagation.machine);
+    out.axes = time.axes;
+    out.computeSeconds = time.computeSeconds, out.commSeconds = time.commSeconds;
+    out.complete = time.complete;
+    std::optional<ChangeSearch> changes;
+    if (options_.changes && prepare_) changes.emplace(prepared_, t_, reasons_, options_, prepare_);
+    for (const TracedCollective& c : t_.collectives) {
+      ProgramCollective& e = out.collectives.emplace_back(describe(c));
+      if (c.price) out.bytesReceived += c.price->bytesReceived * c.count.value_or(1);
+      if (changes) changes->search(c, e);
+    }
+    return out;
+  }
+
+private:
+  ProgramCollective describe(const TracedCollective& c) {
+    ProgramCollective e;
+    e.kind = collectiveName(t_.local, c.op);
+    for (const AxisRef& a : collectiveAxes(t_.local, c.op)) e.axes.push_back(printAxis(a, t_.local.strings));
+    e.value = t_.local[c.op].numResults > 0 ? printValueName(t_.local, t_.local.result(c.op)) : "";
+    e.count = c.count;
+    e.price = c.price;
+    for (OpId source : c.sources) e.sources.push_back(sourceOf(source, c));
+    return e;
+  }
+
+  ProgramCollective::Source sourceOf(OpId source, const TracedCollective& c) {
+    const Module& m = t_.propagated;
+    if (auto it = byOp_.find(source); it != byOp_.end()) {
+      const ExplainReshard& r = reshards_[it->second];
+      const bool pending = !m.shardings[m[m.operand(source, 0)].sharding].pending.empty();
+      const bool byCause = !r.cause.empty() && (pending || r.needs.empty());
+      return {byCause           ? r.cause
+              : r.needs.empty() ? "return"
+                                : r.needs,
+              byCause ? r.causePlace : r.needsPlace, r.why, r.chain};
+    }
+    ProgramCollective::Source s;
+    s.op = m.record(source).name;
+    const std::string user = userPlace(m, source);
+    s.place = user.empty() ? placeText(m[source].loc) : user;
+    if (m.record(source).isCollective() || m.record(source).constraint != Constraint::None) {
+      s.why = "the program says so";
+      return s;
+    }
+    s.why = "'" + s.op + "' communicates by itself, because a dim that it merges or shifts is cut";
+    const std::vector<AxisRef> axes = collectiveAxes(t_.local, c.op);
+    for (ValueId v : m.operands(source)) {
+      if (!m[v].sharding.valid() || !s.chain.empty()) continue;
+      const Sharding& sharding = m.shardings[m[v].sharding];
+      for (uint16_t d = 0; d < sharding.dims.size(); ++d)
+        for (const AxisRef& a : sharding.dims[d].axes())
+          for (const AxisRef& wanted : axes)
+            if (a.name == wanted.name && s.chain.empty())
+              s.chain = explainChain(t_.propagated, t_.report, v, d);
+    }
+    return s;
+  }
+
+  std::string placeText(SourceRange r) const {
+    if (!r.valid()) return "";
+    const LineCol at = lineColumn(t_.propagated.source.text, r.begin);
+    return t_.propagated.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+  }
+
+  const Module& prepared_;
+  CollectiveTrace& t_;
+  const ExplainOptions& options_;
+  const PrepareProgram& prepare_;
+  Reasons reasons_;
+  std::vector<ExplainReshard> reshards_;
+  std::unordered_map<OpId, size_t> byOp_;
+};
+
+} // namespace
+
+ProgramReport explainCollectives(const Module& prepared, CollectiveTrace& trace,
+                                 const ExplainOptions& options, const PrepareProgram& prepare) {
+  return ProgramExplainer(prepared, trace, options, prepare).run();
+}
+
+} // namespace dtc
