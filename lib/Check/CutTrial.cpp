@@ -102,10 +102,11 @@ private:
     if (!want.ok()) return "";
     auto got = evaluateSpmd(cut, program.func, local, {});
     if (!got.ok()) return got.error().message;
-    for (size_t r = 0; r < want->size(); ++r)
+    for (size_t r = 0; r < want->size(); ++r) {
+      Sharding sharding = cut.shardings[f.results[r].sharding];
+      addUp(*got, r, sharding, mesh, (*want)[r].shape());
       for (size_t d = 0; d < got->size(); ++d) {
-        const Tensor wanted =
-            takePiece((*want)[r], cut.shardings[f.results[r].sharding], mesh, static_cast<int64_t>(d));
+        const Tensor wanted = takePiece((*want)[r], sharding, mesh, static_cast<int64_t>(d));
         const Tensor& piece = (*got)[d][r];
         if (piece.shape() != wanted.shape()) return "device " + std::to_string(d) + " has another shape";
         const int64_t at = firstDifference(piece, wanted, tolerance(wanted, whole));
@@ -116,7 +117,20 @@ private:
         for (size_t i = 0; i < whole.size(); ++i) why += (i ? ", " : "") + tensorText(whole[i]);
         return why;
       }
+    }
     return "";
+  }
+
+  // Partial results become pieces of what they add up to.
+  static void addUp(std::vector<std::vector<Tensor>>& local, size_t result, Sharding& sharding,
+                    const Mesh& mesh, const std::vector<int64_t>& shape) {
+    if (sharding.pending.empty()) return;
+    std::vector<Tensor> pieces;
+    for (const std::vector<Tensor>& device : local) pieces.push_back(device[result]);
+    const Tensor whole = assemble(pieces, sharding, mesh, shape);
+    sharding.pending.clear();
+    for (size_t d = 0; d < local.size(); ++d)
+      local[d][result] = takePiece(whole, sharding, mesh, static_cast<int64_t>(d));
   }
 
   // Sums in another order, of values that were rounded once.

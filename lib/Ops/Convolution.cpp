@@ -1,5 +1,6 @@
 // conv: sums of products over a moving window, and its transpose.
-#include "ShapeParts.h"
+#include "Convolution.h"
+#include "Window.h"
 #include "dtc/Support/Checked.h"
 #include <algorithm>
 
@@ -7,17 +8,8 @@ namespace dtc {
 
 namespace {
 
-// One spatial dim. Forward, y[p] sums x[stride * p + dilation * k - low] * w[k] over k, 0 outside of x. Transposed, x[q] goes to
-// y[stride * q + dilation * k - low], and `extra` makes y longer.
-struct Window {
-  int64_t stride = 1, low = 0, high = 0, dilation = 1, extra = 0;
-  int64_t size = 0, length = 0, result = 0; // of x, w and y
-};
-struct Shape {
-  bool transposed = false;
-  int64_t groups = 1;
-  std::vector<Window> windows;
-};
+using Window = ConvWindow;
+using Shape = ConvShape;
 
 constexpr int64_t kLargest = int64_t(1) << 31;
 
@@ -101,7 +93,8 @@ bool shapeOf(const OpQuery& q, Shape& s) {
   return resultSizes(q, s);
 }
 
-// Letters: n; g groups, o channels of y and c of x in one; spatial dims are gathered first (their windows overlap).
+// Letters: n; g groups, o channels of y and c of x in one. A spatial dim of x is cut as the longer of y's and w's is, which then
+// fetch what they see of it: what is summed over pieces of w (as in w's gradient, where dy is the window) is partial sums.
 bool convRule(const OpQuery& q, Rule& rule) {
   Shape s;
   if (!shapeOf(q, s)) return false;
@@ -119,17 +112,26 @@ bool convRule(const OpQuery& q, Rule& rule) {
   };
   TensorMap mx{{plainDim(n), grouped(c)}}, my{{plainDim(n), grouped(o)}}, mw;
   mw.dims = s.transposed ? std::vector{grouped(c), plainDim(o)} : std::vector{grouped(o), plainDim(c)};
+  std::vector<uint16_t> summedOver = {c};
   for (size_t i = 0; i < s.windows.size(); ++i) {
     const std::string name = std::to_string(i);
-    mx.dims.push_back(freeDim(addWhole(rule, Dim(s.windows[i].size), "x" + name)));
-    mw.dims.push_back(freeDim(addWhole(rule, Dim(s.windows[i].length), "k" + name)));
-    my.dims.push_back(freeDim(addWhole(rule, Dim(s.windows[i].result), "y" + name)));
+    const Window& v = s.windows[i];
+    const bool summed = v.length > v.result && !s.transposed;
+    const uint16_t own = addWhole(rule, Dim(v.size), "x" + name),
+                   k = addFactor(rule, Dim(v.length), "k" + name,
+                                 summed ? FactorKind::Window : FactorKind::Whole),
+                   y = addFactor(rule, Dim(v.result), "y" + name,
+                                 summed ? FactorKind::Whole : FactorKind::Window);
+    if (summed) rule.factors[k].reduce = PendingKind::Sum, summedOver.push_back(k);
+    mx.dims.push_back(windowDim(freeDim(own), summed ? k : y));
+    mw.dims.push_back(summed ? plainDim(k) : freeDim(k));
+    my.dims.push_back(summed ? freeDim(y) : plainDim(y));
   }
   if (q.operandTypes.size() > 2) {
     const Dim width = many ? Dim(s.groups * rule.factors[o].size.value()) : rule.factors[o].size;
     if (q.type(2).rank() != 1 || !(q.type(2).dims[0] == width))
       return reportShape(q, "needs one bias for each of " + dimText(q, width) + " channels of the result");
-    rule.joins.push_back({2, c});
+    for (uint16_t f : summedOver) rule.joins.push_back({2, f});
   }
   rule.operands = {std::move(mx), std::move(mw)};
   if (q.operandTypes.size() > 2) rule.operands.push_back({{grouped(o)}});
@@ -159,21 +161,14 @@ bool convFollow(const OpQuery& q, Rule& rule) {
 
 void convLocalise(const OpQuery& q, std::span<const TypeId> in, std::span<const TypeId> out,
                   AttrList& attrs) {
-  if (q.intAttr("groups") == 1) return;
-  Module& m = *q.module;
-  const Dim all = m.types[q.boolAttr("transposed") ? out[0] : in[0]].dims[1], each = m.types[in[1]].dims[1];
-  // Pieces of a group's channels may differ in size, the number of groups does not: n/(a, b) of groups of c/b channels.
-  const MeshId mesh = q.mesh.valid() ? q.mesh : MeshId(0);
-  auto ways = [&](Dim d) { return d.isStatic() ? 1 : m.shardings.mesh(mesh).sizeOf(m.dims.dynamic(d).cut); };
-  const Dim n = m.dims.uncut(all), c = m.dims.uncut(each);
-  if (!n.isStatic() || !c.isStatic() || c.value() == 0) return;
-  const int64_t groups = n.value() * ways(each) / (c.value() * ways(all));
-  setListed(attrs, m.strings.intern("groups"), m.attrs.integer(groups));
+  if (q.intAttr("groups") > 1)
+    setListed(attrs, q.module->strings.intern("groups"), q.module->attrs.integer(localGroups(q, in, out)));
 }
 
 // --- evaluation ---
 
-// For each element of y: the sum over c and the window's places k of x[n, …] * w[…]. `value(t, i)` reads, `Sum` adds up.
+// For each element of y: the sum over c and the window's places k of x[n, …] * w[…], x being 0 outside (an infinity of w there
+// gives no number, on whatever device the 0 is made). `value(t, i)` reads, `Sum` adds up.
 template <class Sum, class Value, class Store>
 void convolve(const Shape& s, const Tensor& x, const Tensor& w, const Tensor& y, Value&& value,
               Store&& store) {
@@ -189,17 +184,19 @@ void convolve(const Shape& s, const Tensor& x, const Tensor& w, const Tensor& y,
     Sum sum = 0;
     forEachElement(places, [&](std::span<const int64_t> k, int64_t) {
       int64_t from = xBase, by = wBase;
+      bool inside = true;
       for (size_t i = 0; i < k.size(); ++i) {
         const Window& v = s.windows[i];
         int64_t q = s.transposed ? at[i + 2] + v.low - v.dilation * k[i]
                                  : v.stride * at[i + 2] + v.dilation * k[i] - v.low;
         if (s.transposed && q % v.stride != 0) return;
         if (s.transposed) q /= v.stride;
-        if (q < 0 || q >= v.size) return;
+        inside = inside && q >= 0 && q < v.size;
         from += q * xs[i + 2];
         by += k[i] * ws[i + 2];
       }
-      for (int64_t c = 0; c < inputs; ++c) sum += value(0, from + c * xs[1]) * value(1, by + c * wStep);
+      for (int64_t c = 0; c < inputs; ++c)
+        sum += (inside ? value(0, from + c * xs[1]) : 0) * value(1, by + c * wStep);
     });
     store(flat, at[1], sum);
   });
@@ -288,33 +285,6 @@ uint32_t convElement(const OpQuery& q, ElementBuilder& b, size_t) {
 
 // --- gradient: convolutions too ---
 
-struct ConvAttrs {
-  std::vector<int64_t> stride, dilation, extra;
-  std::vector<std::array<int64_t, 2>> padding;
-};
-AttrId pairsAttr(Module& m, const std::vector<std::array<int64_t, 2>>& pairs) {
-  Attr list;
-  list.kind = Attr::List;
-  for (const auto& p : pairs) list.list.push_back(m.attrs.integers(p));
-  return m.attrs.intern(std::move(list));
-}
-ValueId conv(Builder& b, ValueId x, ValueId w, const ConvAttrs& a, int64_t groups, bool transposed) {
-  const ValueId operands[] = {x, w};
-  const AttrId stride = b.ints(a.stride), dilation = b.ints(a.dilation),
-               padding = pairsAttr(b.module, a.padding);
-  if (!transposed)
-    return b.module.result(b.op(
-        "conv", operands,
-        {{"stride", stride}, {"padding", padding}, {"dilation", dilation}, {"groups", b.integer(groups)}}));
-  return b.module.result(b.op("conv", operands,
-                              {{"stride", stride},
-                               {"padding", padding},
-                               {"dilation", dilation},
-                               {"groups", b.integer(groups)},
-                               {"transposed", b.boolean(true)},
-                               {"output_padding", b.ints(a.extra)}}));
-}
-
 // Of the forward form with x and dy: dw[g o, c, k] sums dy[n, g o, p] * x[n, g c, stride p + dilation k - low] over n and p: a
 // convolution whose batch is c, whose channels are (g n), and whose window is dy.
 ValueId windowGradient(Builder& b, ValueId x, ValueId dy, const Shape& s) {
@@ -349,7 +319,7 @@ ValueId windowGradient(Builder& b, ValueId x, ValueId dy, const Shape& s) {
     const int64_t reach = p == 0 ? 0 : w.stride * (p - 1) + 1;
     a.padding.push_back({w.low, w.dilation * (w.length - 1) + reach - size - w.low});
   }
-  const ValueId g = conv(b, image, window, a, s.groups, false); // [c, (g o), k…]
+  const ValueId g = buildConv(b, std::array{image, window}, a, s.groups, false); // [c, (g o), k…]
   return b.value("transpose", {g}, {{"perm", swapped({1, 0}, 2)}});
 }
 
@@ -370,7 +340,7 @@ bool convGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Valu
     a.extra.push_back(v.size -
                       (v.stride * (v.result - 1) + v.dilation * (v.length - 1) + 1 - v.low - v.high));
   }
-  dx.push_back(conv(b, dy[0], w, a, s.groups, !s.transposed));
+  dx.push_back(buildConv(b, std::array{dy[0], w}, a, s.groups, !s.transposed));
   dx.push_back(s.transposed ? windowGradient(b, dy[0], x, s) : windowGradient(b, x, dy[0], s));
   if (!dx[1].valid()) return false;
   if (m[op].numOperands < 3) return true;
@@ -381,6 +351,44 @@ bool convGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Valu
 }
 
 } // namespace
+
+int64_t localGroups(const OpQuery& q, std::span<const TypeId> in, std::span<const TypeId> out) {
+  const int64_t whole = q.intAttr("groups");
+  if (whole == 1) return whole;
+  Module& m = *q.module;
+  const Dim all = m.types[q.boolAttr("transposed") ? out[0] : in[0]].dims[1], each = m.types[in[1]].dims[1];
+  // Pieces of a group's channels may differ in size, the number of groups does not: n/(a, b) of groups of c/b channels.
+  const MeshId mesh = q.mesh.valid() ? q.mesh : MeshId(0);
+  auto ways = [&](Dim d) { return d.isStatic() ? 1 : m.shardings.mesh(mesh).sizeOf(m.dims.dynamic(d).cut); };
+  const Dim n = m.dims.uncut(all), c = m.dims.uncut(each);
+  if (!n.isStatic() || !c.isStatic() || c.value() == 0) return whole;
+  return n.value() * ways(each) / (c.value() * ways(all));
+}
+
+bool convShapeOf(const OpQuery& q, ConvShape& s) { return shapeOf(q, s); }
+
+static AttrId pairsAttr(Module& m, const std::vector<std::array<int64_t, 2>>& pairs) {
+  Attr list;
+  list.kind = Attr::List;
+  for (const auto& p : pairs) list.list.push_back(m.attrs.integers(p));
+  return m.attrs.intern(std::move(list));
+}
+ValueId buildConv(Builder& b, std::span<const ValueId> operands, const ConvAttrs& a, int64_t groups,
+                  bool transposed) {
+  const AttrId stride = b.ints(a.stride), dilation = b.ints(a.dilation),
+               padding = pairsAttr(b.module, a.padding);
+  if (!transposed)
+    return b.module.result(b.op(
+        "conv", operands,
+        {{"stride", stride}, {"padding", padding}, {"dilation", dilation}, {"groups", b.integer(groups)}}));
+  return b.module.result(b.op("conv", operands,
+                              {{"stride", stride},
+                               {"padding", padding},
+                               {"dilation", dilation},
+                               {"groups", b.integer(groups)},
+                               {"transposed", b.boolean(true)},
+                               {"output_padding", b.ints(a.extra)}}));
+}
 
 void addConvolutionOps(OpRegistry& ops) {
   OpRecord r{.name = "conv",
@@ -397,6 +405,7 @@ void addConvolutionOps(OpRegistry& ops) {
              {"output_padding", AttrType::Ints, "", "transposed: how much longer the result is (0s)"}};
   r.rule = convRule;
   r.follow = convFollow;
+  r.cut = cutConv;
   r.operandClasses = kNumbers;
   r.through = {linear(0b101),
                linear(0b110),

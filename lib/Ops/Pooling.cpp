@@ -1,5 +1,6 @@
 // avg_pool max_pool adaptive_avg_pool: what is left of each window of an image.
-#include "ShapeParts.h"
+#include "Pooling.h"
+#include "Window.h"
 #include "dtc/Ops/Scalar.h"
 #include "dtc/Support/Checked.h"
 #include <algorithm>
@@ -10,32 +11,6 @@ namespace dtc {
 namespace {
 
 constexpr int64_t kLargest = int64_t(1) << 31;
-
-// One spatial dim: y[o] sees x[stride * o + dilation * k - low] for k in [0, length), as far as these are elements of x.
-struct Pool {
-  int64_t size = 0, length = 1, stride = 1, low = 0, high = 0, dilation = 1, result = 0;
-  [[nodiscard]] int64_t reach() const { return dilation * (length - 1) + 1; }
-  [[nodiscard]] int64_t start(int64_t o) const { return stride * o - low; }
-  [[nodiscard]] bool passesEnd() const { return result > 0 && start(result - 1) + reach() > size; }
-  // May a window see no element at all?
-  [[nodiscard]] bool maySeeNothing() const {
-    return low >= reach() || (low > 0 && dilation > size) || (result > 0 && start(result - 1) >= size);
-  }
-  // How many places of the window at `begin` count: those below `end`, of which those below 0 if `padded`.
-  [[nodiscard]] int64_t count(int64_t begin, bool padded) const {
-    const int64_t end = padded ? size + high : size;
-    const int64_t last = std::min(length, (std::max<int64_t>(end - begin, 0) + dilation - 1) / dilation);
-    const int64_t first =
-        padded ? 0 : std::min(length, (std::max<int64_t>(-begin, 0) + dilation - 1) / dilation);
-    return std::max<int64_t>(last - first, 0);
-  }
-  // Does every window have all of its places?
-  [[nodiscard]] bool full(bool padded) const {
-    return (padded || low == 0) &&
-           (result == 0 || start(result - 1) + reach() <= (padded ? size + high : size));
-  }
-};
-using Pools = std::vector<Pool>;
 
 bool readSizes(const OpQuery& q, Pools& pools) {
   if (q.type(0).rank() < 3) return reportRank(q, 0, "3 or more");
@@ -80,6 +55,8 @@ bool readPadding(const OpQuery& q, Pools& pools) {
                                     std::to_string(pools.size()) + " spatial dims");
 }
 
+} // namespace
+
 // `ceil`: a last window that passes the end counts, if it begins before it.
 bool poolsOf(const OpQuery& q, Pools& pools) {
   if (!readSizes(q, pools) || !readList(q, "window", 1, pools, &Pool::length)) return false;
@@ -97,7 +74,27 @@ bool poolsOf(const OpQuery& q, Pools& pools) {
   return true;
 }
 
-// Batch and channels pass; the spatial dims are gathered first.
+ValueId alongDim(Builder& b, ValueId v, size_t i, size_t rank) {
+  std::vector<Dim> shape(rank, Dim(1));
+  shape[i + 2] = b.module.typeOf(v).dims[0];
+  return b.value("reshape", {v}, {{"shape", sizesToAttr(b.module, shape)}});
+}
+
+ValueId countVector(Builder& b, const Pool& p, ValueId results, bool padded, DType dtype) {
+  const Counts c{b};
+  const ValueId begin = c.of("sub", c.of("mul", results, p.stride), p.low);
+  auto places = [&](ValueId distance) {
+    const ValueId up = c.of("add", c.of("max", distance, 0), p.dilation - 1);
+    return c.of("min", c.of("div", up, p.dilation), p.length);
+  };
+  ValueId count = places(c.of("add", b.value("neg", {begin}), padded ? p.size + p.high : p.size));
+  if (!padded) count = b.value("sub", {count, places(b.value("neg", {begin}))});
+  return c.as(c.of("max", count, 1), dtype);
+}
+
+namespace {
+
+// Batch and channels pass; along spatial dims each device fetches what its windows see.
 bool poolRule(const OpQuery& q, Rule& rule) {
   Pools pools;
   if (!poolsOf(q, pools)) return false;
@@ -107,9 +104,9 @@ bool poolRule(const OpQuery& q, Rule& rule) {
   for (size_t i = 0; i < pools.size(); ++i) {
     const Pool& p = pools[i];
     const std::string name = std::to_string(i);
-    const uint16_t o = addWhole(rule, Dim(p.result), "y" + name),
+    const uint16_t o = addWindow(rule, Dim(p.result), "y" + name),
                    k = addWhole(rule, Dim(p.length), "k" + name);
-    in.dims.push_back({DimMap::Affine, {{o, p.stride}, {k, p.dilation}}, -p.low});
+    in.dims.push_back(windowDim({DimMap::Affine, {{o, p.stride}, {k, p.dilation}}, -p.low}, o));
     out.dims.push_back(plainDim(o));
   }
   rule.operands.push_back(std::move(in));
@@ -313,41 +310,6 @@ uint32_t maxElement(const OpQuery& q, ElementBuilder& b, size_t result) {
 
 // --- gradients ---
 
-// A vector along spatial dim i as it broadcasts against x.
-ValueId alongDim(Builder& b, ValueId v, size_t i, size_t rank) {
-  std::vector<Dim> shape(rank, Dim(1));
-  shape[i + 2] = b.module.typeOf(v).dims[0];
-  return b.value("reshape", {v}, {{"shape", sizesToAttr(b.module, shape)}});
-}
-
-struct Counts { // i64 arithmetic over 0, 1, …
-  Builder& b;
-  ValueId number(int64_t v) const {
-    return b.module.makeLiteral(b.module.attrs.integer(v), DType::I64, b.loc);
-  }
-  ValueId places(int64_t n) const {
-    const TypeId type[] = {b.module.tensorType(DType::I64, {n})};
-    return b.module.result(b.op("iota", {}, {{"dim", b.integer(0)}}, type));
-  }
-  ValueId of(const char* op, ValueId x, int64_t v) const { return b.value(op, {x, number(v)}); }
-  ValueId as(ValueId v, DType dtype) const {
-    return b.value("convert", {v}, {{"dtype", b.word(dtypeName(dtype))}});
-  }
-};
-
-// Pool::count of every window, at least 1.
-ValueId countVector(Builder& b, const Pool& p, bool padded, DType dtype) {
-  const Counts c{b};
-  const ValueId begin = c.of("sub", c.of("mul", c.places(p.result), p.stride), p.low);
-  auto places = [&](ValueId distance) {
-    const ValueId up = c.of("add", c.of("max", distance, 0), p.dilation - 1);
-    return c.of("min", c.of("div", up, p.dilation), p.length);
-  };
-  ValueId count = places(c.of("add", b.value("neg", {begin}), padded ? p.size + p.high : p.size));
-  if (!padded) count = b.value("sub", {count, places(b.value("neg", {begin}))});
-  return c.as(c.of("max", count, 1), dtype);
-}
-
 // Each element of dy goes to all that its window sees: windows over dy spread out by the stride, which see it from where it was
 // seen. What is averaged here again is made up for.
 bool avgGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
@@ -366,8 +328,10 @@ bool avgGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Value
       return true;
     }
     if (!p.full(q.boolAttr("count_include_pad"))) {
-      g = b.value("div", {g, alongDim(b, countVector(b, p, q.boolAttr("count_include_pad"), type.dtype), i,
-                                      type.rank())});
+      g = b.value("div", {g, alongDim(b,
+                                      countVector(b, p, Counts{b}.places(p.result),
+                                                  q.boolAttr("count_include_pad"), type.dtype),
+                                      i, type.rank())});
       g = b.value("mul", {g, b.literal(static_cast<double>(p.length), type.dtype)});
     }
     low.push_back(p.reach() - 1 - p.low);
@@ -580,6 +544,7 @@ void addPoolingOps(OpRegistry& ops) {
       pooling("avg_pool", "mean of each window of x [n, c, spatial…]; integers truncate; of none 0");
   average.attrs.push_back({"count_include_pad", AttrType::Bool, "true", "divide by the padding, too"});
   average.through = {linear(1, kFloats)};
+  average.cut = cutPool;
   average.eval = avgEval;
   average.element = avgElement;
   average.gradFn = avgGrad;
@@ -601,6 +566,7 @@ void addPoolingOps(OpRegistry& ops) {
   greatest.resultType = OpRecord::ResultType::Custom;
   greatest.infer = maxInfer;
   greatest.through = {{ThroughRow::LatticeMax, 1, false, 1u}};
+  greatest.cut = cutPool;
   greatest.eval = maxEval;
   greatest.element = maxElement;
   greatest.gradFn = maxGrad;

@@ -1,20 +1,22 @@
 // flip roll tril triu: elements that change places or go.
-#include "ShapeParts.h"
+#include "PieceDims.h"
+#include "Window.h"
 
 #include <algorithm>
 
 namespace dtc {
 namespace {
 
-// The dims that an op touches are whole, with one factor for operand and result; the others pass.
-bool wholeDimsRule(const OpQuery& q, const std::vector<int64_t>& touched, Rule& rule) {
+// The dims that an op touches have one factor of `kind` for operand and result; the others pass.
+bool movedDimsRule(const OpQuery& q, const std::vector<int64_t>& touched, FactorKind kind, Rule& rule) {
   addOperandFactors(q, 0, rule);
-  for (int64_t d : touched) {
-    auto at = static_cast<size_t>(d);
-    rule.factors[rule.operands[0].dims[at].terms[0].factor].kind = FactorKind::Whole;
-    rule.operands[0].dims[at].form = DimMap::Free;
-  }
   rule.results.push_back(rule.operands[0]);
+  for (int64_t d : touched) {
+    DimMap& x = rule.operands[0].dims[static_cast<size_t>(d)];
+    const uint16_t f = x.terms[0].factor;
+    rule.factors[f].kind = kind;
+    x = windowDim(freeDim(f), f);
+  }
   return true;
 }
 
@@ -22,7 +24,7 @@ bool wholeDimsRule(const OpQuery& q, const std::vector<int64_t>& touched, Rule& 
 
 bool flipRule(const OpQuery& q, Rule& rule) {
   auto dims = q.dimsAttr("dims", q.type(0).rank());
-  return dims && wholeDimsRule(q, *dims, rule);
+  return dims && movedDimsRule(q, *dims, FactorKind::Permute, rule);
 }
 
 bool flipEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
@@ -53,34 +55,13 @@ bool flipGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Valu
 
 // --- roll ---
 
-struct Shift {
-  int64_t dim = 0, by = 0;
-};
-
-// The dims may repeat, as in torch: their shifts add up.
-bool shiftsOf(const OpQuery& q, std::vector<Shift>& out) {
-  auto rank = static_cast<int64_t>(q.type(0).rank());
-  std::vector<int64_t> shifts = q.intsAttr("shifts"), dims = q.intsAttr("dims");
-  if (shifts.size() != dims.size()) return reportShape(q, "needs one shift per dim that it names");
-  for (size_t i = 0; i < dims.size(); ++i) {
-    int64_t d = dims[i] < 0 ? dims[i] + rank : dims[i];
-    if (d < 0 || d >= rank) return reportShape(q, "has no dim " + std::to_string(dims[i]));
-    auto same = std::find_if(out.begin(), out.end(), [&](const Shift& s) { return s.dim == d; });
-    if (same == out.end()) same = out.insert(out.end(), {d, 0});
-    auto sum = checkedAdd(same->by, shifts[i]);
-    if (!sum) return reportShape(q, "has shifts that pass 2^63");
-    same->by = *sum;
-  }
-  return true;
-}
-
 bool rollRule(const OpQuery& q, Rule& rule) {
   std::vector<Shift> shifts;
   if (!shiftsOf(q, shifts)) return false;
   std::vector<int64_t> touched;
   for (const Shift& s : shifts)
     if (s.by != 0) touched.push_back(s.dim);
-  return wholeDimsRule(q, touched, rule);
+  return movedDimsRule(q, touched, FactorKind::Window, rule);
 }
 
 bool rollEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
@@ -165,6 +146,7 @@ void addMoveOps(OpRegistry& ops) {
   flip.attrs = {{"dims", AttrType::Dims}};
   flip.rule = flipRule;
   flip.follow = followByPosition;
+  flip.cut = cutFlip;
   flip.through = {moving()};
   flip.eval = flipEval;
   flip.element = flipElement;
@@ -181,6 +163,7 @@ void addMoveOps(OpRegistry& ops) {
   roll.attrs = {{"shifts", AttrType::Ints}, {"dims", AttrType::Dims}};
   roll.rule = rollRule;
   roll.follow = followByPosition;
+  roll.cut = cutRoll;
   roll.through = {moving()};
   roll.eval = rollEval;
   roll.element = rollElement;

@@ -1,5 +1,6 @@
 // concat stack split slice pad: dims put together, taken apart, cut and lengthened.
-#include "ShapeParts.h"
+#include "PieceDims.h"
+#include "Window.h"
 
 #include <algorithm>
 
@@ -50,13 +51,14 @@ bool concatRule(const OpQuery& q, Rule& rule) {
   std::vector<uint16_t> factors;
   if (!sharedFactors(q, at, rule, factors)) return false;
   std::optional<Dim> total = Dim(0);
-  for (size_t i = 0; i < q.operandTypes.size(); ++i) {
-    Dim own = q.type(i).dims[at];
-    if (total) total = plus(*total, own);
-    rule.operands.push_back(mapWith(factors, at, freeDim(addWhole(rule, own, "c" + std::to_string(i)))));
-  }
+  for (size_t i = 0; i < q.operandTypes.size() && total; ++i) total = plus(*total, q.type(i).dims[at]);
   if (!total) return reportShape(q, "cannot add up symbolic sizes along dim " + std::to_string(at));
-  rule.results.push_back(mapWith(factors, at, freeDim(addWhole(rule, *total, "c"))));
+  const uint16_t c = addWindow(rule, *total, "c");
+  for (size_t i = 0; i < q.operandTypes.size(); ++i) {
+    const uint16_t own = addWhole(rule, q.type(i).dims[at], "c" + std::to_string(i));
+    rule.operands.push_back(mapWith(factors, at, windowDim(freeDim(own), c)));
+  }
+  rule.results.push_back(mapWith(factors, at, plainDim(c)));
   return true;
 }
 
@@ -160,12 +162,14 @@ bool splitRule(const OpQuery& q, Rule& rule) {
   std::vector<uint16_t> factors;
   if (!sharedFactors(q, at, rule, factors)) return false;
   Dim own = q.type(0).dims[at];
-  rule.operands.push_back(mapWith(factors, at, freeDim(addWhole(rule, own, "c"))));
+  const uint16_t c = addWindow(rule, own, "c");
+  rule.operands.push_back(mapWith(factors, at, plainDim(c)));
   std::optional<Dim> total = Dim(0);
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (!isSize(sizes[i])) return reportShape(q, "takes no negative size");
     if (total) total = plus(*total, sizes[i]);
-    rule.results.push_back(mapWith(factors, at, freeDim(addWhole(rule, sizes[i], "c" + std::to_string(i)))));
+    const uint16_t piece = addWhole(rule, sizes[i], "c" + std::to_string(i));
+    rule.results.push_back(mapWith(factors, at, windowDim(freeDim(piece), c)));
   }
   if (sizes.empty()) return reportShape(q, "needs at least one size");
   if (total && *total == own) return true;
@@ -210,37 +214,6 @@ bool splitGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Val
 
 // --- slice ---
 
-struct SliceDim {
-  bool whole = false; // [0, n) by 1: the dim is not touched
-  int64_t start = 0, stride = 1, size = 0;
-};
-
-bool sliceDims(const OpQuery& q, std::vector<SliceDim>& out) {
-  size_t rank = q.type(0).rank();
-  std::vector<int64_t> starts = q.intsAttr("start"), strides = q.intsAttr("stride");
-  std::vector<Dim> limits = *sizesAttr(q, "limit");
-  if (!q.rawAttr("stride").valid()) strides.assign(rank, 1);
-  if (starts.size() != rank || limits.size() != rank || strides.size() != rank)
-    return reportShape(q, "needs start, limit and stride with one entry per dim, " + std::to_string(rank) +
-                              " in all");
-  for (size_t d = 0; d < rank; ++d) {
-    Dim own = q.type(0).dims[d];
-    SliceDim s{starts[d] == 0 && limits[d] == own && strides[d] == 1, starts[d], strides[d], 0};
-    if (!s.whole) {
-      if (!own.isStatic() || !limits[d].isStatic())
-        return reportShape(q, "cannot cut dim " + std::to_string(d) + ", whose size " + dimText(q, own) +
-                                  " is no number; only [0, " + dimText(q, own) + ") is allowed there");
-      int64_t limit = limits[d].value();
-      if (s.start < 0 || s.start > limit || limit > own.value() || s.stride < 1)
-        return reportShape(q, "needs 0 <= start <= limit <= " + dimText(q, own) +
-                                  " and a stride of at least 1 in dim " + std::to_string(d));
-      s.size = (limit - s.start) / s.stride + ((limit - s.start) % s.stride != 0);
-    }
-    out.push_back(s);
-  }
-  return true;
-}
-
 bool sliceRule(const OpQuery& q, Rule& rule) {
   std::vector<SliceDim> dims;
   if (!sliceDims(q, dims)) return false;
@@ -253,8 +226,8 @@ bool sliceRule(const OpQuery& q, Rule& rule) {
       y.dims.push_back(plainDim(f));
       continue;
     }
-    uint16_t f = addWhole(rule, Dim(dims[d].size), name);
-    x.dims.push_back({DimMap::Affine, {{f, dims[d].stride}}, dims[d].start});
+    uint16_t f = addWindow(rule, Dim(dims[d].size), name);
+    x.dims.push_back(windowDim({DimMap::Affine, {{f, dims[d].stride}}, dims[d].start}, f));
     y.dims.push_back(plainDim(f));
   }
   rule.operands.push_back(std::move(x));
@@ -292,51 +265,6 @@ bool sliceGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Val
 
 // --- pad ---
 
-struct PadDim {
-  int64_t low = 0, high = 0, interior = 0, size = 0; // size: of the operand
-  [[nodiscard]] bool none() const { return low == 0 && high == 0 && interior == 0; }
-  // The operand's element at a result coordinate, or -1 where the filling is.
-  [[nodiscard]] int64_t source(int64_t at, bool reflect, bool replicate) const {
-    int64_t i = at - low;
-    if (replicate) return std::clamp<int64_t>(i, 0, size - 1);
-    if (reflect) return i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;
-    if (i < 0 || i % (interior + 1) != 0 || i / (interior + 1) >= size) return -1;
-    return i / (interior + 1);
-  }
-};
-
-bool padDims(const OpQuery& q, std::vector<PadDim>& out) {
-  size_t rank = q.type(0).rank();
-  std::vector<int64_t> low = q.intsAttr("low"), high = q.intsAttr("high"), interior = q.intsAttr("interior");
-  if (!q.rawAttr("interior").valid()) interior.assign(rank, 0);
-  std::string_view mode = q.textAttr("mode");
-  if (mode != "constant" && mode != "reflect" && mode != "replicate")
-    return reportShape(q, "has the modes \"constant\", \"reflect\" and \"replicate\"");
-  if (low.size() != rank || high.size() != rank || interior.size() != rank)
-    return reportShape(q, "needs low, high and interior with one entry per dim, " + std::to_string(rank) +
-                              " in all");
-  for (size_t d = 0; d < rank; ++d) {
-    PadDim p{low[d], high[d], interior[d], 0};
-    Dim own = q.type(0).dims[d];
-    if (!p.none()) {
-      std::string where = " in dim " + std::to_string(d);
-      if (!own.isStatic()) return reportShape(q, "cannot lengthen a size that is no number" + where);
-      p.size = own.value();
-      constexpr int64_t bound = int64_t(1) << 31;
-      if (p.interior < 0 || std::max({p.low, p.high, p.interior, -p.low, -p.high}) >= bound)
-        return reportShape(q, "needs sizes below 2^31, and no negative interior," + where);
-      if (mode != "constant" && p.interior != 0)
-        return reportShape(q, "fills between elements with a constant only");
-      if (mode == "reflect" && std::max(p.low, p.high) >= p.size)
-        return reportShape(q, "reflects at most " + std::to_string(p.size - 1) + " elements" + where);
-      if (mode == "replicate" && p.size == 0 && std::max(p.low, p.high) > 0)
-        return reportShape(q, "has nothing to replicate" + where);
-    }
-    out.push_back(p);
-  }
-  return true;
-}
-
 bool padRule(const OpQuery& q, Rule& rule) {
   std::vector<PadDim> dims;
   if (!padDims(q, dims)) return false;
@@ -357,8 +285,10 @@ bool padRule(const OpQuery& q, Rule& rule) {
     if (!longer || *longer < 0)
       return reportShape(q, longer ? "takes away more than there is in dim " + std::to_string(d)
                                    : "makes a dim that is too long");
-    x.dims.push_back(freeDim(addWhole(rule, Dim(p.size), name)));
-    y.dims.push_back(freeDim(addWhole(rule, Dim(*longer), "o" + std::to_string(d))));
+    const uint16_t own = addWhole(rule, Dim(p.size), name),
+                   o = addWindow(rule, Dim(*longer), "o" + std::to_string(d));
+    x.dims.push_back(windowDim(freeDim(own), o));
+    y.dims.push_back(plainDim(o));
   }
   rule.operands.push_back(std::move(x));
   if (q.operandTypes.size() > 1) rule.operands.emplace_back();
@@ -513,6 +443,7 @@ void addPieceOps(OpRegistry& ops) {
   concat.attrs = {{"dim", AttrType::Dim}};
   concat.rule = concatRule;
   concat.follow = followByPosition;
+  concat.cut = cutConcat;
   concat.through = {moving(~0u)};
   concat.eval = joinedEval;
   concat.element = concatElement;
@@ -540,6 +471,7 @@ void addPieceOps(OpRegistry& ops) {
   split.attrs = {{"sizes", AttrType::Sizes}, {"dim", AttrType::Dim}};
   split.rule = splitRule;
   split.follow = followByPosition;
+  split.cut = cutSplit;
   split.eval = splitEval;
   split.element = splitElement;
   split.gradFn = splitGrad;
@@ -551,6 +483,7 @@ void addPieceOps(OpRegistry& ops) {
   slice.attrs = {{"start", AttrType::Ints}, {"limit", AttrType::Sizes}, {"stride", AttrType::Ints, "", "1s"}};
   slice.rule = sliceRule;
   slice.follow = followByPosition;
+  slice.cut = cutSlice;
   slice.localise = sliceLocalise;
   slice.gradFn = sliceGrad;
   slice.samples = "T[5, 6] {start = [0, 1], limit = [5, 5]}\n"
@@ -569,6 +502,7 @@ void addPieceOps(OpRegistry& ops) {
                {"mode", AttrType::String, "constant"}};
   pad.rule = padRule;
   pad.follow = followByPosition;
+  pad.cut = cutPad;
   pad.through = {{ThroughRow::Moving, 1, false, ~0u, kindBit(PendingKind::Sum)},
                  {ThroughRow::Moving, 1, false, ~0u, kindBit(PendingKind::Prod)},
                  {ThroughRow::Moving, 1, false, ~0u,

@@ -77,6 +77,16 @@ private:
     return m_.shardings.intern({mesh_, std::move(*dims), {}, {}});
   }
 
+  // What is summed over pieces comes out as partial sums.
+  ShardingId pendingToo(ShardingId id) {
+    Sharding s = m_.shardings[id];
+    for (size_t f = 0; f < factors_.size(); ++f)
+      if (rule_.factors[f].reduce != PendingKind::None)
+        for (const DimPart& p : factors_[f])
+          if (p.isAxis()) s.pending.push_back({p.axis, rule_.factors[f].reduce});
+    return m_.shardings.intern(std::move(s));
+  }
+
   bool addOperands() {
     for (size_t i = 0; i < from_.operands(op_).size(); ++i) {
       const Value& v = from_[from_.operand(op_, i)];
@@ -104,6 +114,7 @@ private:
     for (uint32_t r = 0; r < from_[op_].numResults; ++r) {
       auto sharding = shardingOf(rule_.results[r]);
       if (!sharding) return false;
+      *sharding = pendingToo(*sharding);
       FuncResult result;
       result.globalType = from_[from_.result(op_, r)].type;
       result.type = localTypeOf(m_, result.globalType, m_.shardings[*sharding]);
@@ -141,7 +152,10 @@ public:
               times *
                   (record.regions == RegionKind::For || record.regions == RegionKind::While ? tripsOf(o) : 1),
               bytes, seconds);
-      if (!record.isCollective() || m_[o].numOperands == 0 || !m_.attr(o, "axes").valid()) continue;
+      // What names a size (trim_piece) speaks of a piece and moves nothing.
+      if (!record.isCollective() || m_[o].numOperands == 0 || !m_.attr(o, "axes").valid() ||
+          m_.attr(o, "size").valid())
+        continue;
       const CollectivePrice price = priceOfOp(o);
       bytes += times * static_cast<double>(price.bytesReceived);
       seconds += times * price.seconds;

@@ -268,7 +268,7 @@ private:
   std::vector<PendingAxis> reducedAxes(const std::vector<PartList>& factors) const {
     std::vector<PendingAxis> out;
     for (size_t f = 0; f < factors.size(); ++f)
-      if (rel_.rule.factors[f].kind == FactorKind::Reduce)
+      if (rel_.rule.factors[f].reduce != PendingKind::None)
         for (const DimPart& p : factors[f])
           if (p.isAxis()) out.push_back({p.axis, rel_.rule.factors[f].reduce});
     return out;

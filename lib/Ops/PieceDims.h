@@ -1,0 +1,34 @@
+#pragma once
+// What slice, pad and roll do to each dim, as their attributes say.
+#include "ShapeParts.h"
+#include <algorithm>
+
+namespace dtc {
+
+struct SliceDim {
+  bool whole = false; // [0, n) by 1: the dim is not touched
+  int64_t start = 0, stride = 1, size = 0;
+};
+[[nodiscard]] bool sliceDims(const OpQuery&, std::vector<SliceDim>&);
+
+struct PadDim {
+  int64_t low = 0, high = 0, interior = 0, size = 0; // size: of the operand
+  [[nodiscard]] bool none() const { return low == 0 && high == 0 && interior == 0; }
+  // The operand's element at a result coordinate, or -1 where the filling is.
+  [[nodiscard]] int64_t source(int64_t at, bool reflect, bool replicate) const {
+    int64_t i = at - low;
+    if (replicate) return std::clamp<int64_t>(i, 0, size - 1);
+    if (reflect) return i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;
+    if (i < 0 || i % (interior + 1) != 0 || i / (interior + 1) >= size) return -1;
+    return i / (interior + 1);
+  }
+};
+[[nodiscard]] bool padDims(const OpQuery&, std::vector<PadDim>&);
+
+struct Shift {
+  int64_t dim = 0, by = 0;
+};
+// The dims may repeat, as in torch: their shifts add up.
+[[nodiscard]] bool shiftsOf(const OpQuery&, std::vector<Shift>&);
+
+} // namespace dtc

@@ -1,0 +1,418 @@
+#include "Window.h"
+#include "ShapeParts.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/RuleText.h"
+#include <algorithm>
+#include <map>
+
+namespace dtc {
+
+namespace {
+
+int64_t floorDivide(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+// The same formulas over numbers, to plan with, and over values of the local program.
+struct HostMath {
+  using V = int64_t;
+  [[nodiscard]] V add(V a, int64_t c) const { return a + c; }
+  [[nodiscard]] V mul(V a, int64_t c) const { return a * c; }
+  [[nodiscard]] V floorDiv(V a, int64_t c) const { return floorDivide(a, c); }
+  [[nodiscard]] V sub(V a, V b) const { return a - b; }
+  [[nodiscard]] V max(V a, V b) const { return std::max(a, b); }
+  [[nodiscard]] V atLeast(V a, int64_t c) const { return std::max(a, c); }
+  [[nodiscard]] V atMost(V a, int64_t c) const { return std::min(a, c); }
+};
+
+struct DeviceMath {
+  using V = ValueId;
+  CutOp& op;
+  DType type;
+  [[nodiscard]] V number(int64_t c) const {
+    return op.b.module.makeLiteral(op.b.module.attrs.integer(c), type, op.b.loc);
+  }
+  [[nodiscard]] V with(const char* name, V a, int64_t c) const { return op.b.value(name, {a, number(c)}); }
+  [[nodiscard]] V add(V a, int64_t c) const { return c == 0 ? a : with("add", a, c); }
+  [[nodiscard]] V mul(V a, int64_t c) const { return c == 1 ? a : with("mul", a, c); }
+  [[nodiscard]] V floorDiv(V a, int64_t c) const { return c == 1 ? a : with("floor_div", a, c); }
+  [[nodiscard]] V sub(V a, V b) const { return op.b.value("sub", {a, b}); }
+  [[nodiscard]] V max(V a, V b) const { return op.b.value("max", {a, b}); }
+  [[nodiscard]] V atLeast(V a, int64_t c) const { return with("max", a, c); }
+  [[nodiscard]] V atMost(V a, int64_t c) const { return with("min", a, c); }
+};
+
+// Where device i's piece of n begins, for any i: negative before the first, n and more behind the last.
+template <class M> typename M::V pieceBegin(const M& m, int64_t n, int64_t devices, typename M::V i) {
+  return n % devices == 0 ? m.mul(i, n / devices) : m.floorDiv(m.mul(i, n), devices);
+}
+
+template <class M>
+typename M::V firstRowOf(const M& m, const WindowRead& r, int64_t devices, typename M::V i) {
+  return m.floorDiv(m.add(m.mul(pieceBegin(m, r.result, devices, i), r.scale), r.first), r.divide);
+}
+
+// Where device j's rows of the source begin on the line; j may be none where `isDevice` is false.
+template <class M>
+typename M::V sourceBegin(const M& m, const WindowSource& s, int64_t devices, typename M::V j,
+                          bool isDevice = false) {
+  if (isDevice && s.step == 1 && s.offset == 0) return m.add(pieceBegin(m, s.size, devices, j), s.base);
+  const auto own = m.floorDiv(m.add(pieceBegin(m, s.size, devices, j), s.step - 1 - s.offset), s.step);
+  return m.add(m.atMost(m.atLeast(own, 0), s.length), s.base);
+}
+
+// Where in device j's piece of x the rows begin that device i wants.
+template <class M>
+typename M::V takenFrom(const M& m, const WindowRead& r, const WindowSource& s, int64_t devices,
+                        typename M::V i, typename M::V j) {
+  const auto at = m.max(firstRowOf(m, r, devices, i), sourceBegin(m, s, devices, j, true));
+  return m.sub(m.add(m.mul(at, s.step), s.offset - s.base * s.step), pieceBegin(m, s.size, devices, j));
+}
+
+// Where they stand in device i's buffer.
+template <class M>
+typename M::V placedAt(const M& m, const WindowRead& r, const WindowSource& s, int64_t devices,
+                       typename M::V i, typename M::V j, bool isDevice = false) {
+  return m.atLeast(m.sub(sourceBegin(m, s, devices, j, isDevice), firstRowOf(m, r, devices, i)), 0);
+}
+
+constexpr HostMath kHost;
+
+} // namespace
+
+int64_t largestPiece(int64_t size, const CutFactor& cut) {
+  return size / cut.devices + (size % cut.devices != 0);
+}
+
+ValueId trimmed(CutOp& op, ValueId v, size_t dim, int64_t size, const CutFactor& cut) {
+  if (size % cut.devices == 0) return v;
+  Builder& b = op.b;
+  return b.value("trim_piece", {v},
+                 {{"dim", b.integer(static_cast<int64_t>(dim))},
+                  {"size", sizeAttr(b.module, Dim(size))},
+                  {"axes", axesAttr(b.module, cut.axes)}});
+}
+
+uint16_t addWindow(Rule& rule, Dim size, std::string name, FactorKind kind) {
+  return addFactor(rule, size, std::move(name), kind);
+}
+
+DimMap windowDim(DimMap own, uint16_t cutAs) {
+  own.cutAs = {{cutAs, 1}};
+  return own;
+}
+
+bool WindowFetch::Part::sent() const {
+  return std::any_of(pairs.begin(), pairs.end(), [](auto& p) { return p.first != p.second; });
+}
+
+int64_t WindowFetch::hostFirst(const WindowRead& r, int64_t device) const {
+  return firstRowOf(kHost, r, cut_.devices, device);
+}
+
+int64_t WindowFetch::hostEnd(const WindowRead& r, int64_t device) const {
+  const int64_t begin = pieceBegin(kHost, r.result, cut_.devices, device),
+                end = pieceBegin(kHost, r.result, cut_.devices, device + 1);
+  if (begin == end) return hostFirst(r, device);
+  if (r.reversed) return hostFirst(r, device) + largestPiece(r.result, cut_);
+  return std::max(floorDivide(r.scale * (end - 1) + r.last, r.divide) + 1, hostFirst(r, device));
+}
+
+int64_t WindowFetch::rows(size_t read) const {
+  int64_t most = 1;
+  for (int64_t i = 0; i < cut_.devices; ++i)
+    most = std::max(most, hostEnd(reads_[read], i) - hostFirst(reads_[read], i));
+  return most;
+}
+
+bool WindowFetch::fits() const {
+  const DimTable& dims = op_.b.module.dims;
+  for (const WindowRead& r : reads_)
+    for (const WindowSource& s : r.sources) {
+      const Type& t = op_.typeOf(s.x);
+      for (Dim d : t.dims)
+        if (!dims.expr(d).symbols.empty()) return false;
+    }
+  return true;
+}
+
+void WindowFetch::plan() {
+  for (size_t r = 0; r < reads_.size(); ++r)
+    for (size_t s = 0; s < reads_[r].sources.size(); ++s) {
+      WindowSource& source = reads_[r].sources[s];
+      if (source.length == 0) source.length = source.size;
+      planSource(r, s);
+    }
+}
+
+void WindowFetch::planSource(size_t read, size_t source) {
+  const WindowRead& r = reads_[read];
+  const WindowSource& s = r.sources[source];
+  const int64_t n = cut_.devices;
+  std::map<int64_t, Part> byKey;
+  std::vector<int64_t> begins;
+  for (int64_t j = 0; j <= n; ++j) begins.push_back(sourceBegin(kHost, s, n, j));
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t lo = hostFirst(r, i), hi = hostEnd(r, i);
+    // The first piece that ends behind lo.
+    auto from = std::upper_bound(begins.begin() + 1, begins.end(), lo) - (begins.begin() + 1);
+    for (int64_t j = from; j < n && begins[static_cast<size_t>(j)] < hi; ++j) {
+      const int64_t own = begins[static_cast<size_t>(j)], end = begins[static_cast<size_t>(j) + 1];
+      const int64_t length = std::min(hi, end) - std::max(lo, own);
+      if (length <= 0) continue;
+      const int64_t key = r.reversed ? i + j : j - i, start = takenFrom(kHost, r, s, n, i, j),
+                    at = placedAt(kHost, r, s, n, i, j);
+      auto [entry, isNew] = byKey.try_emplace(key);
+      Part& p = entry->second;
+      if (isNew) p.read = read, p.source = source, p.key = key, p.count = length, p.start = start, p.at = at;
+      p.sameStart = p.sameStart && p.start == start;
+      p.sameLength = p.sameLength && p.count == length;
+      p.sameAt = p.sameAt && p.at == at;
+      p.count = std::max(p.count, length);
+      p.pairs.emplace_back(j, i);
+    }
+  }
+  for (auto& [key, part] : byKey) parts_.push_back(std::move(part));
+}
+
+// --- the senders' side ---
+
+bool WindowFetch::wide() const {
+  int64_t most = 0;
+  for (const WindowRead& r : reads_) {
+    most = std::max({most, std::abs(r.scale) * r.result + std::abs(r.first), r.result});
+    for (const WindowSource& s : r.sources)
+      most = std::max({most, s.size, s.step * (s.length + std::abs(s.base)) + std::abs(s.offset)});
+  }
+  return most >= (int64_t(1) << 30) / (4 * cut_.devices);
+}
+
+ValueId WindowFetch::deviceIndex() {
+  if (!index_.valid()) index_ = op_.convert(op_.index(cut_.axes), wide() ? DType::I64 : DType::I32);
+  return index_;
+}
+
+ValueId WindowFetch::firstRow(size_t read) {
+  const ValueId i = deviceIndex();
+  return firstRowOf(DeviceMath{op_, op_.dtypeOf(i)}, reads_[read], cut_.devices, i);
+}
+
+ValueId WindowFetch::firstResult(size_t read) {
+  const ValueId i = deviceIndex();
+  return pieceBegin(DeviceMath{op_, op_.dtypeOf(i)}, reads_[read].result, cut_.devices, i);
+}
+
+ValueId WindowFetch::along(ValueId x, const char* fill) {
+  Builder& b = op_.b;
+  const Type type = op_.typeOf(x);
+  for (size_t d = 0; d < type.rank(); ++d)
+    if (d != dim_ && !b.module.dims.expr(type.dims[d]).cut.empty())
+      x = b.value(fill, {x}, {{"dim", b.integer(static_cast<int64_t>(d))}});
+  return x;
+}
+
+// The piece as long on every device, with room behind it so that no slice of it is moved back to fit.
+ValueId WindowFetch::prepare(const Part& part) {
+  Builder& b = op_.b;
+  const WindowSource& source = reads_[part.read].sources[part.source];
+  for (const Prepared& p : prepared_)
+    if (p.from == source.x) return p.filled;
+  int64_t room = 0;
+  for (const Part& p : parts_) {
+    const WindowRead& r = reads_[p.read];
+    const WindowSource& s = r.sources[p.source];
+    if (s.x != source.x) continue;
+    for (auto [j, i] : p.pairs)
+      room = std::max(room, takenFrom(kHost, r, s, cut_.devices, i, j) + (p.count - 1) * s.step + 1 -
+                                largestPiece(s.size, cut_));
+  }
+  ValueId x = along(source.x, "fill_piece");
+  if (!b.module.dims.expr(op_.typeOf(x).dims[dim_]).cut.empty())
+    x = b.value("fill_piece", {x}, {{"dim", b.integer(static_cast<int64_t>(dim_))}});
+  if (room > 0) {
+    std::vector<int64_t> low(op_.typeOf(x).rank()), high = low;
+    high[dim_] = room;
+    x = b.value("pad", {x}, {{"low", b.ints(low)}, {"high", b.ints(high)}});
+  }
+  prepared_.push_back({source.x, x, room});
+  return x;
+}
+
+// What this device gives to the part's target.
+ValueId WindowFetch::take(const Part& p) {
+  Builder& b = op_.b;
+  const WindowRead& r = reads_[p.read];
+  const WindowSource& s = r.sources[p.source];
+  ValueId x = prepare(p);
+  const int64_t taken = (p.count - 1) * s.step + 1;
+  std::vector<Dim> sizes = op_.typeOf(x).dims;
+  std::vector<int64_t> start(sizes.size()), stride(sizes.size(), 1);
+  stride[dim_] = s.step;
+  const bool whole = p.sameStart && p.start == 0 && sizes[dim_] == Dim(taken) && s.step == 1;
+  if (whole) return x;
+  if (p.sameStart) {
+    start[dim_] = p.start;
+    sizes[dim_] = Dim(p.start + taken);
+  } else {
+    const ValueId j = deviceIndex();
+    const DeviceMath m{op_, op_.dtypeOf(j)};
+    const ValueId i = r.reversed ? m.sub(m.number(p.key), j) : m.add(j, -p.key);
+    std::vector<ValueId> operands = {x};
+    for (size_t d = 0; d < sizes.size(); ++d)
+      operands.push_back(d == dim_ ? takenFrom(m, r, s, cut_.devices, i, j) : m.number(0));
+    sizes[dim_] = Dim(taken);
+    x = b.module.result(b.op("dynamic_slice", operands, {{"sizes", sizesAttr(b.module, sizes)}}));
+    if (s.step == 1) return x;
+  }
+  return b.value(
+      "slice", {x},
+      {{"start", b.ints(start)}, {"limit", sizesAttr(b.module, sizes)}, {"stride", b.ints(stride)}});
+}
+
+// Of what each device takes, what it gets from others instead of its own.
+void WindowFetch::exchange(std::vector<ValueId>& values) {
+  Builder& b = op_.b;
+  std::vector<ValueId> operands;
+  std::vector<size_t> sent;
+  Attr sends;
+  sends.kind = Attr::List;
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    if (!parts_[p].sent()) continue;
+    for (auto [from, to] : parts_[p].pairs)
+      sends.list.push_back(b.ints(std::array{static_cast<int64_t>(operands.size()), from, to}));
+    operands.push_back(values[p]);
+    sent.push_back(p);
+  }
+  if (operands.empty()) return;
+  const AttrId list = b.module.attrs.intern(std::move(sends));
+  const OpId p2p = b.op("p2p", operands, {{"sends", list}, {"axes", axesAttr(b.module, cut_.axes)}});
+  for (size_t i = 0; i < sent.size(); ++i) values[sent[i]] = b.module.result(p2p, i);
+}
+
+// --- the receivers' side ---
+
+// Do the parts lie one behind the other, each at the same place on every device that gets it, and fill the buffer? Where a device
+// gets less there are no rows then.
+bool WindowFetch::tiles(size_t read) const {
+  int64_t at = 0;
+  for (const Part& p : parts_) {
+    if (p.read != read) continue;
+    if (!p.sameAt || !p.sameLength || !p.sameStart || p.at != at) return false;
+    at += p.count;
+  }
+  return at == rows(read);
+}
+
+// Where this device writes the part.
+ValueId WindowFetch::placeOf(const Part& p) {
+  const WindowRead& r = reads_[p.read];
+  const WindowSource& s = r.sources[p.source];
+  const ValueId i = deviceIndex();
+  const DeviceMath m{op_, op_.dtypeOf(i)};
+  std::optional<int64_t> everywhere;
+  bool same = true;
+  for (int64_t d = 0; d < cut_.devices; ++d) {
+    const int64_t at = placedAt(kHost, r, s, cut_.devices, d, r.reversed ? p.key - d : d + p.key);
+    same = same && everywhere.value_or(at) == at;
+    everywhere = at;
+  }
+  if (same) return m.number(*everywhere);
+  const bool own = !r.reversed && p.key == 0;
+  const ValueId j = r.reversed ? m.sub(m.number(p.key), i) : m.add(i, p.key);
+  return placedAt(m, r, s, cut_.devices, i, j, own);
+}
+
+ValueId WindowFetch::assemble(size_t read, const std::vector<ValueId>& values) {
+  Builder& b = op_.b;
+  const WindowRead& r = reads_[read];
+  std::vector<ValueId> own;
+  int64_t longest = 0;
+  for (size_t p = 0; p < parts_.size(); ++p)
+    if (parts_[p].read == read) own.push_back(values[p]), longest = std::max(longest, parts_[p].count);
+  if (tiles(read))
+    return own.size() == 1
+               ? own[0]
+               : b.module.result(b.op("concat", own, {{"dim", b.integer(static_cast<int64_t>(dim_))}}));
+  const int64_t length = rows(read);
+  Type type = op_.typeOf(along(r.sources[0].x, "fill_piece"));
+  type.dims[dim_] = Dim(length + longest);
+  ValueId buffer = b.constant(0, b.module.tensorType(type.dtype, type.dims));
+  if (own.empty()) longest = 0;
+  // In the order of the line: what follows the rows of a short part is written over by the next.
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    if (parts_[p].read != read) continue;
+    std::vector<ValueId> operands = {buffer, values[p]};
+    for (size_t d = 0; d < type.rank(); ++d)
+      operands.push_back(d == dim_ ? placeOf(parts_[p]) : op_.b.literal(0, op_.dtypeOf(deviceIndex())));
+    buffer = b.module.result(b.op("dynamic_update_slice", operands));
+  }
+  if (longest == 0) return buffer;
+  type.dims[dim_] = Dim(length);
+  const std::vector<int64_t> start(type.rank());
+  return b.value("slice", {buffer}, {{"start", b.ints(start)}, {"limit", sizesAttr(b.module, type.dims)}});
+}
+
+// May a row that some device wants, before the first or behind the last source, hold anything but the filling? What is received
+// where nothing was sent, and what follows a piece's end, is 0.
+bool WindowFetch::needsMask(size_t read) const {
+  const WindowRead& r = reads_[read];
+  if (!r.fill.valid()) return false;
+  const Value& fill = op_.b.module[r.fill];
+  const bool zero = fill.kind == ValueKind::Literal && [&] {
+    const Attr& a = op_.b.module.attrs[fill.literal];
+    return a.kind == Attr::Float ? a.f == 0 : a.i == 0;
+  }();
+  const WindowSource& last = r.sources.back();
+  const int64_t begin = r.sources[0].base, end = last.base + last.length;
+  for (int64_t i = 0; i < cut_.devices; ++i) {
+    const int64_t lo = hostFirst(r, i), hi = hostEnd(r, i);
+    if (lo == hi || (lo >= begin && hi <= end)) continue;
+    if (!zero) return true;
+    // Its own rows, taken for nobody.
+    for (const Part& p : parts_)
+      if (p.read == read && !p.sent() &&
+          std::find(p.pairs.begin(), p.pairs.end(), std::pair(i, i)) == p.pairs.end())
+        return true;
+  }
+  return false;
+}
+
+ValueId WindowFetch::masked(size_t read, ValueId buffer) {
+  if (!needsMask(read)) return buffer;
+  Builder& b = op_.b;
+  const WindowRead& r = reads_[read];
+  const ValueId lo = firstRow(read);
+  const DeviceMath m{op_, op_.dtypeOf(lo)};
+  std::vector<Dim> shape(op_.typeOf(buffer).rank(), Dim(1));
+  shape[dim_] = op_.typeOf(buffer).dims[dim_];
+  const TypeId type[] = {b.module.tensorType(m.type, shape)};
+  const ValueId own =
+      b.module.result(b.op("iota", {}, {{"dim", b.integer(static_cast<int64_t>(dim_))}}, type));
+  const ValueId row = b.value("add", {own, lo});
+  const WindowSource& last = r.sources.back();
+  const ValueId inside =
+      b.value("and", {m.with("ge", row, r.sources[0].base), m.with("lt", row, last.base + last.length)});
+  return b.value("select", {inside, buffer, r.fill});
+}
+
+bool WindowFetch::run(std::vector<ValueId>& buffers) {
+  if (!fits()) return false;
+  plan();
+  std::vector<ValueId> values;
+  for (const Part& p : parts_) values.push_back(take(p));
+  exchange(values);
+  for (size_t r = 0; r < reads_.size(); ++r) {
+    ValueId buffer = masked(r, assemble(r, values));
+    const Type type = op_.typeOf(reads_[r].sources[0].x);
+    for (size_t d = 0; d < type.rank(); ++d) {
+      const DimExpr e = op_.b.module.dims.expr(type.dims[d]);
+      if (d == dim_ || e.cut.empty()) continue;
+      buffer = op_.b.value("trim_piece", {buffer},
+                           {{"dim", op_.b.integer(static_cast<int64_t>(d))},
+                            {"size", sizeAttr(op_.b.module, Dim(e.coefficient))},
+                            {"axes", axesAttr(op_.b.module, e.cut)}});
+    }
+    buffers.push_back(buffer);
+  }
+  return true;
+}
+
+} // namespace dtc

@@ -1,0 +1,103 @@
+#pragma once
+// Fetching an interval of a cut dim: the source of every op whose piece of the result reads other rows than the device's own
+// (slice, pad, concat, split, roll, flip, convolution, pooling). Rows come from as many neighbours as hold them, all in one p2p.
+//
+// A read is laid out along a line of rows: its sources stand on it one behind the other, and device i wants an interval of it
+// that follows from where its piece of the result begins. Which device holds what is arithmetic on the device's index, so the
+// text of the program does not grow with the mesh, but for the pairs of the p2p.
+#include "dtc/IR/CutOp.h"
+
+namespace dtc {
+
+// Row base + v of the line, 0 <= v < length, is row offset + step * v of x along the dim.
+struct WindowSource {
+  ValueId x;          // this device's piece
+  int64_t size = 0;   // of all of x along the dim
+  int64_t base = 0;   // sources ascend and do not overlap
+  int64_t length = 0; // 0: size
+  int64_t step = 1, offset = 0;
+};
+
+// The device whose piece of the result is [b, e) wants the rows from floor((scale * b + first) / divide) to
+// floor((scale * (e - 1) + last) / divide) of the line. `reversed`: scale is -1, and it wants as many rows as it can have at most.
+struct WindowRead {
+  int64_t result = 0; // size of the result's dim
+  int64_t scale = 1, first = 0, last = 0, divide = 1;
+  bool reversed = false;
+  std::vector<WindowSource> sources;
+  ValueId fill; // rows before the first and behind the last source; invalid: they are never looked at
+};
+
+class WindowFetch {
+public:
+  WindowFetch(CutOp& op, size_t dim, const CutFactor& cut) : op_(op), dim_(dim), cut_(cut) {}
+  void add(WindowRead read) { reads_.push_back(std::move(read)); }
+  // One buffer per read: row 0 is the first that the device wants, and there are as many as any device wants (at least one);
+  // what stands behind those that this device wants is anything. False where sizes are no numbers.
+  [[nodiscard]] bool run(std::vector<ValueId>& buffers);
+  // Where on the line the buffer begins on this device, and where its piece of the result does; i32[] or i64[].
+  ValueId firstRow(size_t read);
+  ValueId firstResult(size_t read);
+  // The rows of the read's buffer.
+  [[nodiscard]] int64_t rows(size_t read) const;
+
+private:
+  // What goes from each device to one other, by one rule: with key = source - target (reversed: source + target).
+  struct Part {
+    size_t read = 0, source = 0;
+    int64_t key = 0, count = 0;                     // the most rows
+    std::vector<std::pair<int64_t, int64_t>> pairs; // source and target
+    bool sameStart = true, sameLength = true;
+    int64_t start = 0; // of the sent rows within the source's piece, where it is the same everywhere
+    int64_t at = 0;    // of the received rows within the buffer, the same everywhere where sameAt
+    bool sameAt = true;
+    [[nodiscard]] bool sent() const;
+  };
+  struct Prepared {
+    ValueId from, filled;
+    int64_t room = 0;
+  };
+
+  [[nodiscard]] bool fits() const;
+  void plan();
+  void planSource(size_t read, size_t source);
+  [[nodiscard]] int64_t hostFirst(const WindowRead&, int64_t device) const;
+  [[nodiscard]] int64_t hostEnd(const WindowRead&, int64_t device) const;
+  [[nodiscard]] ValueId deviceIndex();
+  [[nodiscard]] ValueId along(ValueId x, const char* op); // of dims that are cut unevenly, but for this one
+  [[nodiscard]] ValueId prepare(const Part&);
+  [[nodiscard]] ValueId take(const Part&);
+  void exchange(std::vector<ValueId>& values);
+  [[nodiscard]] bool tiles(size_t read) const;
+  [[nodiscard]] ValueId placeOf(const Part&);
+  [[nodiscard]] ValueId assemble(size_t read, const std::vector<ValueId>& values);
+  [[nodiscard]] bool needsMask(size_t read) const;
+  [[nodiscard]] ValueId masked(size_t read, ValueId buffer);
+  [[nodiscard]] bool wide() const;
+
+  CutOp& op_;
+  size_t dim_;
+  const CutFactor& cut_;
+  std::vector<WindowRead> reads_;
+  std::vector<Part> parts_; // by read, source and key
+  std::vector<Prepared> prepared_;
+  ValueId index_;
+};
+
+// The result's piece of a dim of `size` that was computed for the largest piece.
+[[nodiscard]] ValueId trimmed(CutOp& op, ValueId v, size_t dim, int64_t size, const CutFactor& cut);
+// ceil(size / devices).
+[[nodiscard]] int64_t largestPiece(int64_t size, const CutFactor& cut);
+// A factor whose cut makes the op communicate with neighbours, and the map of a dim that is cut as it is.
+uint16_t addWindow(Rule& rule, Dim size, std::string name, FactorKind kind = FactorKind::Window);
+[[nodiscard]] DimMap windowDim(DimMap own, uint16_t cutAs);
+
+// OpRecord::cut.
+bool cutSlice(CutOp& op, std::vector<ValueId>& results);
+bool cutPad(CutOp& op, std::vector<ValueId>& results);
+bool cutConcat(CutOp& op, std::vector<ValueId>& results);
+bool cutSplit(CutOp& op, std::vector<ValueId>& results);
+bool cutRoll(CutOp& op, std::vector<ValueId>& results);
+bool cutFlip(CutOp& op, std::vector<ValueId>& results);
+
+} // namespace dtc
