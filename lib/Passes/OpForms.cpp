@@ -188,13 +188,20 @@ private:
     return true;
   }
 
+  // Do the pieces of one of them go round by those of the other (Factor::alongside)?
+  bool passes(size_t f, size_t g) const {
+    const auto& factors = rel_.rule.factors;
+    return factors[f].alongside == static_cast<int>(g) || factors[g].alongside == static_cast<int>(f);
+  }
+
   template <class Fn> void enumerate(size_t factor, std::vector<PartList>& current, Fn&& fn) {
     if (factor == current.size()) return fn(current);
     current[factor].clear();
     bool tried = false;
     for (const Candidate& c : candidates_[factor]) {
       bool free = true;
-      for (size_t f = 0; f < factor; ++f) free = free && disjoint(c.parts, current[f], *mesh_);
+      for (size_t f = 0; f < factor; ++f)
+        free = free && (disjoint(c.parts, current[f], *mesh_) || (c.parts == current[f] && passes(f, factor)));
       if (!free) continue;
       current[factor] = c.parts;
       tried = true;
