@@ -69,7 +69,8 @@ bool attentionRule(const OpQuery& q, Rule& rule) {
   uint16_t b = addFactor(rule, a.batch, "b"), h = addFactor(rule, a.kvHeads, "h");
   uint16_t g = grouped(a) ? addFactor(rule, a.groups, "g") : 0;
   uint16_t s = addFactor(rule, a.s, "s", placed ? FactorKind::Place : FactorKind::Pass);
-  uint16_t t = addFactor(rule, a.t, "t", FactorKind::Merge), d = addWhole(rule, a.d, "d"), e = addFactor(rule, a.e, "e");
+  uint16_t t = addFactor(rule, a.t, "t", FactorKind::Merge), d = addWhole(rule, a.d, "d"),
+           e = addFactor(rule, a.e, "e");
   DimMap heads = plainDim(h);
   if (grouped(a)) heads.terms.push_back({g, 1});
   rule.operands = {{{plainDim(b), heads, plainDim(s), plainDim(d)}},

@@ -34,8 +34,8 @@ public:
     const CutFactor &queries = op_.operandCut(0, kSequence), &keys = op_.operandCut(1, kSequence);
     const bool ring = queries.cut() && queries.axes == keys.axes;
     if (ring && !ringIsPossible(keys.devices)) return false;
-    const Block own{op_.operands[1], op_.operands[2],
-                    op_.pieceOffset(op_.whole.type(1).dims[kSequence], keys.axes), {}};
+    const Block own{
+        op_.operands[1], op_.operands[2], op_.pieceOffset(op_.whole.type(1).dims[kSequence], keys.axes), {}};
     const Weighed all = ring ? goRound(own, keys) : merged(weigh(own));
     ValueId y = div(all.values, all.sum);
     if (grouped_) y = reshape(y, op_.b.module.types[op_.results[0]].dims);
@@ -150,8 +150,7 @@ private:
       x = isFloat(op_.dtypeOf(mask_)) ? add(x, mask()) : b_.value("select", {mask(), x, hidden});
     const ValueId greatest = op_.over("max", x, {&last, 1});
     const ValueId p = exp(sub(x, shiftOf(greatest)));
-    return {greatest, op_.over("sum", p, {&last, 1}),
-            b_.value("matmul", {p, besideGroups(block.value)})};
+    return {greatest, op_.over("sum", p, {&last, 1}), b_.value("matmul", {p, besideGroups(block.value)})};
   }
 
   // --- all devices' at once ---
@@ -161,16 +160,18 @@ private:
     const Dim columns = op_.typeOf(own.values).dims.back();
     if (!columns.isStatic()) {
       const Weighed scaled = scaledToAll(own);
-      return {{}, op_.allReduce(scaled.sum, PendingKind::Sum), op_.allReduce(scaled.values, PendingKind::Sum)};
+      return {
+          {}, op_.allReduce(scaled.sum, PendingKind::Sum), op_.allReduce(scaled.values, PendingKind::Sum)};
     }
     if (!gatheredIsCheaper(own)) {
       const Weighed scaled = scaledToAll(own);
-      const auto parts = apart(op_.allReduce(together({scaled.values, scaled.sum}), PendingKind::Sum),
-                               {columns.value(), 1});
+      const auto parts =
+          apart(op_.allReduce(together({scaled.values, scaled.sum}), PendingKind::Sum), {columns.value(), 1});
       return {{}, parts[1], parts[0]};
     }
     const int64_t first = 0;
-    const auto all = apart(op_.gatherAll(together({own.values, own.sum, own.greatest})), {columns.value(), 1, 1});
+    const auto all =
+        apart(op_.gatherAll(together({own.values, own.sum, own.greatest})), {columns.value(), 1, 1});
     const ValueId weight = exp(sub(all[2], shiftOf(op_.over("max", all[2], {&first, 1}))));
     auto total = [&](ValueId v) { return op_.over("sum", mul(v, weight), {&first, 1}, false); };
     return {{}, total(all[1]), total(all[0])};
@@ -235,8 +236,8 @@ private:
     for (int64_t operand : {0, 1})
       for (int64_t i = 0; i < keys.devices; ++i)
         sends.list.push_back(b_.ints(std::array{operand, i, (i + 1) % keys.devices}));
-    const OpId sent = b_.op("p2p", travel,
-                            {{"sends", m_.attrs.intern(std::move(sends))}, {"axes", axesAttr(m_, keys.axes)}});
+    const OpId sent = b_.op(
+        "p2p", travel, {{"sends", m_.attrs.intern(std::move(sends))}, {"axes", axesAttr(m_, keys.axes)}});
     return {m_.result(sent, 0), m_.result(sent, 1)};
   }
 

@@ -66,8 +66,7 @@ ExponentialSum sumExponentials(CutOp& op, ValueId x, std::span<const int64_t> di
   // A device's sum is of exp(x - its own greatest), and 0 where that is -inf, however low the greatest of all is.
   const ValueId scaled = a.mul(all[1], a.exp(a.sub(all[0], out.shift)));
   out.sum = op.over("sum", scaled, {&first, 1}, false);
-  for (size_t i = 2; i < all.size(); ++i)
-    out.extra.push_back(op.over("sum", all[i], {&first, 1}, false));
+  for (size_t i = 2; i < all.size(); ++i) out.extra.push_back(op.over("sum", all[i], {&first, 1}, false));
   return out;
 }
 

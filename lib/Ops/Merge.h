@@ -29,6 +29,7 @@ enum class WhereInfinite : uint8_t { IsNaN, IsInfinite };
 [[nodiscard]] bool cutArg(CutOp&, std::vector<ValueId>& results); // argmax, argmin
 [[nodiscard]] bool cutTopk(CutOp&, std::vector<ValueId>& results);
 [[nodiscard]] bool cutAttention(CutOp&, std::vector<ValueId>& results);
+[[nodiscard]] bool cutSort(CutOp&, std::vector<ValueId>& results); // sort, argsort
 [[nodiscard]] bool cutScan(CutOp&, std::vector<ValueId>& results); // cumsum … cummin
 
 } // namespace dtc

@@ -30,10 +30,12 @@ bool cutArg(CutOp& op, std::vector<ValueId>& results) {
   const std::vector<AxisRef>& axes = op.operandCut(0, at).axes;
   const ValueId x = op.operands[0];
   const ValueId value = op.over(best, x, {&dim, 1});
+  const bool maybeEmpty = !size.isStatic() || size.value() < op.devices();
+  const ValueId searched = maybeEmpty ? b.value("fill_piece", {x}, {{"dim", b.integer(dim)}}) : x;
   const ValueId own =
-      b.value(op.whole.record->name, {x}, {{"dim", b.integer(dim)}, {"keepdim", b.boolean(true)}});
+      b.value(op.whole.record->name, {searched}, {{"dim", b.integer(dim)}, {"keepdim", b.boolean(true)}});
   ValueId index = b.value("add", {own, op.pieceOffset(size, axes)});
-  if (!size.isStatic() || size.value() < op.devices()) {
+  if (maybeEmpty) {
     const ValueId empty = b.value("eq", {op.pieceSize(size, axes), b.literal(0, DType::I32)});
     index = b.value("select", {empty, b.literal(kNowhere, DType::I32), index});
   }

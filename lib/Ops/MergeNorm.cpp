@@ -102,8 +102,7 @@ Moments momentsOf(CutOp& op, const NormDims& n, ValueId x) {
   std::vector<int64_t> divisors = counts;
   for (int64_t& c : divisors) c = std::max<int64_t>(c, 1);
   const size_t rank = op.typeOf(own).rank();
-  const ValueId means =
-      b.value("div", {gathered[0], alongDevices(op, divisors, rank, op.dtypeOf(x))});
+  const ValueId means = b.value("div", {gathered[0], alongDevices(op, divisors, rank, op.dtypeOf(x))});
   const ValueId away = b.value("sub", {means, mean});
   const ValueId between =
       b.value("mul", {b.value("mul", {away, away}), alongDevices(op, counts, rank, op.dtypeOf(x))});
@@ -176,15 +175,13 @@ bool cutCrossEntropy(CutOp& op, std::vector<ValueId>& results) {
   Builder& b = op.b;
   const ValueId x = op.wide(op.operands[0]), label = labelColumn(op, dim);
   const ValueId here = b.value("eq", {ownClasses(op, dim, op.dtypeOf(label)), label});
-  std::vector<ValueId> extra = {
-      op.over("sum", b.value("select", {here, x, op.scalar(0, x)}), {&dim, 1})};
+  std::vector<ValueId> extra = {op.over("sum", b.value("select", {here, x, op.scalar(0, x)}), {&dim, 1})};
   if (smoothing != 0) extra.push_back(op.over("sum", x, {&dim, 1}));
   const ExponentialSum sums = sumExponentials(op, x, {&dim, 1}, WhereInfinite::IsNaN, extra);
   const ValueId total = b.value("add", {sums.shift, b.value("log", {sums.sum})});
   ValueId loss = b.value("sub", {total, sums.extra[0]});
   if (smoothing != 0) {
-    const ValueId mean =
-        b.value("div", {sums.extra[1], op.scalar(static_cast<double>(classes.value()), x)});
+    const ValueId mean = b.value("div", {sums.extra[1], op.scalar(static_cast<double>(classes.value()), x)});
     const ValueId spread = b.value("mul", {b.value("sub", {total, mean}), op.scalar(smoothing, x)});
     loss = b.value("add", {b.value("mul", {loss, op.scalar(1 - smoothing, x)}), spread});
   }

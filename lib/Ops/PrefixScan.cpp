@@ -62,9 +62,7 @@ public:
 
 private:
   ValueId integer(double v) { return b_.literal(v, DType::I32); }
-  ValueId offset() {
-    return op_.pieceOffset(op_.whole.type(0).dims[static_cast<size_t>(dim_)], axes_);
-  }
+  ValueId offset() { return op_.pieceOffset(op_.whole.type(0).dims[static_cast<size_t>(dim_)], axes_); }
 
   // The scan of this piece alone: the same op.
   ValueId scan(ValueId x, uint32_t result) {

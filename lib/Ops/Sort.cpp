@@ -132,6 +132,7 @@ OpRecord sorting(const char* name, const char* summary) {
   r.eval = sortEval;
   r.throughNone = true;
   r.decompose = sortDecompose;
+  r.cut = cutSort;
   r.lowering = Lowering::Decompose;
   r.gradFn = sortGrad;
   r.flopsPerPoint = 0;
