@@ -74,10 +74,12 @@ private:
     const size_t behind = whole.operandTypes.size();
     auto isOffset = [&](size_t i) { return whole.type(i).dtype == DType::I32 && whole.type(i).rank() == 0; };
     if (behind > 3 && !isOffset(3)) mask_ = op_.operands[3];
-    offset_ = number(0);
     if (behind > 3 && isOffset(behind - 1)) offset_ = op_.operands[behind - 1];
-    if (const CutFactor& s = op_.operandCut(0, kSequence); s.cut())
-      offset_ = add(op_.pieceOffset(whole.type(0).dims[kSequence], s.axes), offset_);
+    if (const CutFactor& s = op_.operandCut(0, kSequence); s.cut()) {
+      const ValueId own = op_.pieceOffset(whole.type(0).dims[kSequence], s.axes);
+      offset_ = offset_.valid() ? add(own, offset_) : own;
+    }
+    if (!offset_.valid()) offset_ = number(0);
     query_ = op_.wide(op_.operands[0]);
     if (grouped_) query_ = reshape(query_, {q.dims[0], heads_[0], heads_[1], q.dims[2], q.dims[3]});
     scale_ = whole.rawAttr("scale").valid()
@@ -210,16 +212,20 @@ private:
 
   Weighed goRound(const Block& own, const CutFactor& keys) {
     const int64_t n = keys.devices, t = op_.whole.type(1).dims[kSequence].value();
-    Weighed all = weigh(own);
     std::array<ValueId, 2> travel = {filled(own.key), filled(own.value)};
     const ValueId me = op_.index(keys.axes);
-    for (int64_t step = 1; step < n; ++step) {
-      travel = sentOn(travel, keys);
-      const ValueId source = b_.value("mod", {sub(me, number(step)), number(n)});
-      auto begin = [&](ValueId i) { return b_.value("floor_div", {mul(i, number(t)), number(n)}); };
-      Block block{trimmed(travel[0], own.key), trimmed(travel[1], own.value), begin(source), {}};
+    auto begin = [&](ValueId i) { return b_.value("floor_div", {mul(i, number(t)), number(n)}); };
+    Weighed all;
+    Block block = own;
+    for (int64_t step = 0; step < n; ++step) {
+      const bool last = step + 1 == n; // the next block is on its way while this one is worked on
+      if (!last) travel = sentOn(travel, keys);
+      const Weighed here = weigh(block);
+      all = step == 0 ? here : both(all, here);
+      if (last) break;
+      const ValueId source = b_.value("mod", {sub(me, number(step + 1)), number(n)});
+      block = {trimmed(travel[0], own.key), trimmed(travel[1], own.value), begin(source), {}};
       if (t % n != 0) block.size = sub(begin(add(source, number(1))), block.offset);
-      all = both(all, weigh(block));
     }
     return all;
   }

@@ -71,8 +71,12 @@ ExponentialSum sumExponentials(CutOp& op, ValueId x, std::span<const int64_t> di
 }
 
 std::vector<ValueId> gatherTogether(CutOp& op, std::span<const ValueId> parts) {
-  bool large = false;
-  for (ValueId v : parts) large = large || dtypeBytes(op.dtypeOf(v)) == 8;
+  bool large = false, alike = true;
+  for (ValueId v : parts) {
+    large = large || dtypeBytes(op.dtypeOf(v)) == 8;
+    alike = alike && op.dtypeOf(v) == op.dtypeOf(parts[0]);
+  }
+  if (alike) return splitRows(op, op.gatherAll(stacked(op, parts)), 1, parts.size());
   const DType word = large ? DType::I64 : DType::I32, real = large ? DType::F64 : DType::F32;
   std::vector<ValueId> words;
   for (ValueId v : parts) {
