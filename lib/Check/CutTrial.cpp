@@ -27,6 +27,8 @@ public:
         trial({2, 3}, {{f, 1}, {g, 0}});
       }
       trial({2, 2}, {{f, 0}, {f, 1}});
+      if (const int along = rule_.factors[f].alongside; along >= 0)
+        for (int64_t n : {2, 3}) trial({n}, {{f, 0}, {static_cast<uint16_t>(along), 0}});
     }
   }
 

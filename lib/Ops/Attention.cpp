@@ -1,5 +1,6 @@
 // attention and rope. attention stays whole: one kernel walks over the keys (lib/Kernel/Attention.h). Its decomposition into
 // matmul, masks and softmax is what that kernel is derived from, and what its gradient is made of.
+#include "Merge.h"
 #include "ShapeParts.h"
 
 #include <algorithm>
@@ -68,7 +69,8 @@ bool attentionRule(const OpQuery& q, Rule& rule) {
   uint16_t b = addFactor(rule, a.batch, "b"), h = addFactor(rule, a.kvHeads, "h");
   uint16_t g = grouped(a) ? addFactor(rule, a.groups, "g") : 0;
   uint16_t s = addFactor(rule, a.s, "s", placed ? FactorKind::Place : FactorKind::Pass);
-  uint16_t t = addWhole(rule, a.t, "t"), d = addWhole(rule, a.d, "d"), e = addFactor(rule, a.e, "e");
+  uint16_t t = addFactor(rule, a.t, "t", FactorKind::Merge), d = addWhole(rule, a.d, "d"),
+           e = addFactor(rule, a.e, "e");
   DimMap heads = plainDim(h);
   if (grouped(a)) heads.terms.push_back({g, 1});
   rule.operands = {{{plainDim(b), heads, plainDim(s), plainDim(d)}},
@@ -82,6 +84,11 @@ bool attentionRule(const OpQuery& q, Rule& rule) {
       mask.dims.push_back(isOneDim(q.type(3).dims[k]) ? oneDim() : full[4 - rank + k]);
     rule.operands.push_back(std::move(mask));
   }
+  // Keys may go round past the queries, but for a mask that would have to go with them.
+  if (rule.operands.size() == 3 || std::ranges::none_of(rule.operands[3].dims, [&](const DimMap& dim) {
+        return dim.plain() && dim.terms[0].factor == t;
+      }))
+    rule.factors[t].alongside = s;
   if (hasOffset(q)) rule.operands.emplace_back();
   rule.results = {{{plainDim(b), heads, plainDim(s), plainDim(e)}}};
   return true;
@@ -411,6 +418,7 @@ void addAttentionOps(OpRegistry& ops) {
   attention.infer = attentionInfer;
   attention.eval = attentionEval;
   attention.decompose = attentionDecompose;
+  attention.cut = cutAttention;
   attention.gradFn = attentionGrad;
   attention.through = {linear(0b100)};
   attention.lowering = Lowering::Rows;

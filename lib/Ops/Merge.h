@@ -8,12 +8,19 @@ namespace dtc {
 // Row by row over `dims` (which stay, with size 1) of a piece x, in the accumulation dtype: the greatest element of the whole
 // row (0 where it is -inf: what exponentials are shifted by), and the sum of exp(x - shift) over the whole row. A piece that is
 // empty or all -inf adds 0. One collective, or two where they move less.
+// `extra`: other numbers a row, which are summed over the devices and travel in the same collective.
 struct ExponentialSum {
   ValueId shift, sum;
+  std::vector<ValueId> extra;
 };
 // What becomes of a row with +inf: NaN (softmax), or inf (logsumexp).
 enum class WhereInfinite : uint8_t { IsNaN, IsInfinite };
-[[nodiscard]] ExponentialSum sumExponentials(CutOp&, ValueId x, std::span<const int64_t> dims, WhereInfinite);
+[[nodiscard]] ExponentialSum sumExponentials(CutOp&, ValueId x, std::span<const int64_t> dims, WhereInfinite,
+                                             std::span<const ValueId> extra = {});
+
+// Tensors of one shape, of any dtypes, what each device has along a new dim 0, in one collective: as words of 32 bits (of 64
+// where one has as many) of the values, which keep NaN and every integer.
+[[nodiscard]] std::vector<ValueId> gatherTogether(CutOp&, std::span<const ValueId> parts);
 
 // The mean of each whole row over `dims` (which stay, with size 1), and the sum of squares about it, of a piece x in the
 // accumulation dtype. Pieces are put together as Chan, Golub and LeVeque do (1979): one collective, or two that sum where those
@@ -35,5 +42,12 @@ struct SquaresAboutMean {
 [[nodiscard]] bool cutLogsumexp(CutOp&, std::vector<ValueId>& results);
 [[nodiscard]] bool cutMoment(CutOp&, std::vector<ValueId>& results); // var, std
 [[nodiscard]] bool cutNorm(CutOp&, std::vector<ValueId>& results);
+[[nodiscard]] bool cutLayerNorm(CutOp&, std::vector<ValueId>& results); // layer_norm, rms_norm
+[[nodiscard]] bool cutCrossEntropy(CutOp&, std::vector<ValueId>& results);
+[[nodiscard]] bool cutArg(CutOp&, std::vector<ValueId>& results); // argmax, argmin
+[[nodiscard]] bool cutTopk(CutOp&, std::vector<ValueId>& results);
+[[nodiscard]] bool cutAttention(CutOp&, std::vector<ValueId>& results);
+[[nodiscard]] bool cutSort(CutOp&, std::vector<ValueId>& results); // sort, argsort
+[[nodiscard]] bool cutScan(CutOp&, std::vector<ValueId>& results); // cumsum … cummin
 
 } // namespace dtc

@@ -87,7 +87,7 @@ bool crossEntropyRule(const OpQuery& q, Rule& rule) {
   const Type labels = q.type(1);
   if (labels.rank() + 1 != q.type(0).rank()) return reportRank(q, 1, std::to_string(q.type(0).rank() - 1));
   addOperandFactors(q, 0, rule);
-  rule.factors[static_cast<size_t>(*dim)].kind = FactorKind::Whole;
+  rule.factors[static_cast<size_t>(*dim)].kind = FactorKind::Merge;
   TensorMap map = rule.operands[0];
   map.dims.erase(map.dims.begin() + *dim);
   for (size_t k = 0; k < labels.rank(); ++k) {
@@ -375,6 +375,7 @@ OpRecord normOp(const char* name, const char* summary) {
                {ThroughRow::Affine, 0b100}};
   r.eval = normEval;
   r.decompose = normDecompose;
+  r.cut = cutLayerNorm;
   r.gradFn = normGrad;
   return r;
 }
@@ -409,6 +410,7 @@ void addNormaliseOps(OpRegistry& ops) {
   loss.verify = smoothingVerify;
   loss.eval = crossEntropyEval;
   loss.decompose = crossEntropyDecompose;
+  loss.cut = cutCrossEntropy;
   loss.gradFn = crossEntropyGrad;
   loss.samples = "T[5, 3], i32[5] in 0..3\nT[3, 5], i64[5] in 0..3 {dim = 0, label_smoothing = 0.2}\n"
                  "T[2, 3, 4], u8[2, 3] in 0..4 {ignore_index = 1}";

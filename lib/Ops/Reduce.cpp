@@ -33,7 +33,7 @@ bool mergeRule(const OpQuery& q, Rule& rule) {
 
 bool argRule(const OpQuery& q, Rule& rule) {
   auto dim = q.dimAttr("dim", q.type(0).rank());
-  return dim && reduceRuleOf(q, rule, {*dim}, FactorKind::Whole, PendingKind::None);
+  return dim && reduceRuleOf(q, rule, {*dim}, FactorKind::Merge, PendingKind::None);
 }
 
 std::optional<double> meanNumbers(const OpQuery& q, std::string_view name) {
@@ -352,6 +352,7 @@ void addArgs(OpRegistry& ops) {
     r.samples = "T[5, 3] {dim = 0}\nT[5, 3] {dim = -1, keepdim = true}";
     r.eval = i ? argEval<false> : argEval<true>;
     r.element = i ? argElement<false> : argElement<true>;
+    r.cut = cutArg;
     r.gradNone = true;
     ops.add(std::move(r));
   }

@@ -1,4 +1,5 @@
 // cumsum cumprod cummax cummin logcumsumexp: what an operation makes of all elements up to each one along a dim.
+#include "Merge.h"
 #include "ShapeParts.h"
 #include "dtc/Ops/Scalar.h"
 
@@ -38,7 +39,7 @@ bool scanRule(const OpQuery& q, Rule& rule) {
   if (!dim) return false;
   addOperandFactors(q, 0, rule);
   const auto at = static_cast<size_t>(*dim);
-  rule.factors[rule.operands[0].dims[at].terms[0].factor].kind = FactorKind::Whole;
+  rule.factors[rule.operands[0].dims[at].terms[0].factor].kind = FactorKind::Prefix;
   rule.operands[0].dims[at].form = DimMap::Free;
   rule.results.assign(kindOf(q).indices ? 2 : 1, rule.operands[0]);
   return true;
@@ -267,6 +268,7 @@ void addScanOps(OpRegistry& ops) {
     r.rule = scanRule;
     r.eval = scanEval;
     r.stores = scanStores;
+    r.cut = cutScan;
     r.gradFn = sumGrad;
     if (kind.indices) {
       r.results = "y, indices";

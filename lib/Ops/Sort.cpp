@@ -1,5 +1,6 @@
 // sort argsort topk: NaN greatest, the first of equals first.
 #include "IndexParts.h"
+#include "Merge.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +14,8 @@ bool sortRule(const OpQuery& q, Rule& rule) {
   if (!dim) return false;
   addOperandFactors(q, 0, rule);
   const auto at = static_cast<size_t>(*dim);
-  rule.factors[rule.operands[0].dims[at].terms[0].factor].kind = FactorKind::Whole;
+  rule.factors[rule.operands[0].dims[at].terms[0].factor].kind =
+      q.has("k") ? FactorKind::Merge : FactorKind::Exchange;
   rule.operands[0].dims[at].form = DimMap::Free;
   TensorMap y = rule.operands[0];
   if (q.has("k")) {
@@ -130,6 +132,7 @@ OpRecord sorting(const char* name, const char* summary) {
   r.eval = sortEval;
   r.throughNone = true;
   r.decompose = sortDecompose;
+  r.cut = cutSort;
   r.lowering = Lowering::Decompose;
   r.gradFn = sortGrad;
   r.flopsPerPoint = 0;
@@ -160,6 +163,7 @@ void addSortOps(OpRegistry& ops) {
   ops.add(std::move(argsort));
 
   OpRecord topk = sorting("topk", "the k greatest (least) of x along `dim` in order, and where they stand");
+  topk.cut = cutTopk;
   topk.attrs = {{"k", AttrType::Int},
                 {"dim", AttrType::Dim, "-1"},
                 {"descending", AttrType::Bool, "true"},

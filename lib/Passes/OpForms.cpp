@@ -1,6 +1,7 @@
 #include "OpForms.h"
 #include "dtc/Sharding/ReshardBytes.h"
 #include <algorithm>
+#include <tuple>
 
 namespace dtc {
 
@@ -58,30 +59,34 @@ public:
   }
 
   PricedForm cheapest() {
-    Cost best{INT64_MAX, 0};
+    Cost best{INT64_MAX, 0, 0};
     std::vector<PartList> factors(rel_.rule.factors.size());
     forEachCombination([&](const std::vector<PartList>& current) {
       const Cost cost = costOf(current);
-      if (cost.price < best.price) best = cost, factors = current;
+      if (std::pair(cost.price, cost.tie) < std::pair(best.price, best.tie)) best = cost, factors = current;
     });
     return {formOf(factors), best.price, best.moved, 0};
   }
 
   std::vector<PricedForm> all() {
     std::vector<PricedForm> forms;
+    std::vector<double> ties; // by order
     forEachCombination([&](const std::vector<PartList>& current) {
       const Cost cost = costOf(current);
-      if (cost.price != INT64_MAX) forms.push_back({formOf(current), cost.price, cost.moved, 0});
+      if (cost.price == INT64_MAX) return;
+      forms.push_back({formOf(current), cost.price, cost.moved, forms.size()});
+      ties.push_back(cost.tie);
     });
-    for (size_t i = 0; i < forms.size(); ++i) forms[i].order = i;
-    std::sort(forms.begin(), forms.end(),
-              [](auto& a, auto& b) { return a.price != b.price ? a.price < b.price : a.order < b.order; });
+    std::sort(forms.begin(), forms.end(), [&](auto& a, auto& b) {
+      return std::tuple(a.price, ties[a.order], a.order) < std::tuple(b.price, ties[b.order], b.order);
+    });
     return forms;
   }
 
 private:
   struct Cost {
     int64_t price = 0, moved = 0;
+    double tie = 0; // seconds, where a ring is compared with what moves as much
   };
 
   template <class Fn> void forEachCombination(Fn&& fn) {
@@ -130,7 +135,8 @@ private:
   }
 
   // Where the op would gather a dim, or communicate along it, its axes may go to another dim, that the op leaves alone, and
-  // back: an all_to_all moves a small part of what a gather does (sharding.md §2, swap). Tried is the largest such dim.
+  // back: an all_to_all moves a small part of what a gather does (sharding.md §2, swap). Tried is the dim that cuts most bytes of
+  // the operands, of several the largest.
   void addSwaps() {
     if (!rel_.op.valid()) return;
     PartList parts;
@@ -148,18 +154,24 @@ private:
     if (parts.empty()) return;
     const size_t numOperands = rel_.rule.operands.size();
     int best = -1;
-    int64_t bestSize = partsProduct(parts, *mesh_) - 1; // pieces that are not empty
+    int64_t bestSize = 0, bestBytes = 0;
+    const int64_t leastSize = partsProduct(parts, *mesh_); // pieces that are not empty
     for (size_t f = 0; f < rel_.rule.factors.size(); ++f) {
       const Dim size = rel_.rule.factors[f].size;
-      if (rel_.rule.factors[f].kind != FactorKind::Pass || !size.isStatic() || size.value() <= bestSize)
+      if (rel_.rule.factors[f].kind != FactorKind::Pass || !size.isStatic() || size.value() < leastSize)
         continue;
-      bool inOperand = false, inAllResults = true;
+      int64_t bytes = 0;
+      bool inAllResults = true;
       for (size_t t = 0; t < rel_.tensors.size(); ++t) {
         if (rel_.tensors[t] == kNoVar) continue;
-        const FactorEntry* e = projections_[t].find(static_cast<uint16_t>(f));
-        (t < numOperands ? inOperand : inAllResults) = t < numOperands ? inOperand || e : inAllResults && e;
+        const bool has = projections_[t].find(static_cast<uint16_t>(f)) != nullptr;
+        if (t >= numOperands)
+          inAllResults = inAllResults && has;
+        else if (has)
+          bytes += globalBytes(s_.m, rel_.values[t]);
       }
-      if (inOperand && inAllResults) best = static_cast<int>(f), bestSize = size.value();
+      if (!inAllResults || std::pair(bytes, size.value()) <= std::pair(bestBytes, bestSize)) continue;
+      best = static_cast<int>(f), bestSize = size.value(), bestBytes = bytes;
     }
     if (best < 0) return;
     auto& list = candidates_[static_cast<size_t>(best)];
@@ -188,13 +200,21 @@ private:
     return true;
   }
 
+  // Do the pieces of one of them go round by those of the other (Factor::alongside)?
+  bool passes(size_t f, size_t g) const {
+    const auto& factors = rel_.rule.factors;
+    return factors[f].alongside == static_cast<int>(g) || factors[g].alongside == static_cast<int>(f);
+  }
+
   template <class Fn> void enumerate(size_t factor, std::vector<PartList>& current, Fn&& fn) {
     if (factor == current.size()) return fn(current);
     current[factor].clear();
     bool tried = false;
     for (const Candidate& c : candidates_[factor]) {
       bool free = true;
-      for (size_t f = 0; f < factor; ++f) free = free && disjoint(c.parts, current[f], *mesh_);
+      for (size_t f = 0; f < factor; ++f)
+        free =
+            free && (disjoint(c.parts, current[f], *mesh_) || (c.parts == current[f] && passes(f, factor)));
       if (!free) continue;
       current[factor] = c.parts;
       tried = true;
@@ -211,7 +231,7 @@ private:
     for (size_t t = 0; t < rel_.tensors.size(); ++t) {
       if (rel_.tensors[t] == kNoVar) continue;
       auto dims = unprojectDims(map(t), rel_.rule, factors, *mesh_);
-      if (!dims) return {INT64_MAX, 0};
+      if (!dims) return {INT64_MAX, 0, 0};
       const ShardingVar& var = s_.vars[rel_.tensors[t]];
       Sharding held{var.mesh, var.dims, {}, {}}, wanted{var.mesh, std::move(*dims), {}, {}};
       bool result = t >= rel_.rule.operands.size();
@@ -222,24 +242,57 @@ private:
       const int64_t moved = result ? estimateReshardBytes(wanted, held, *mesh_, bytes)
                                    : estimateReshardBytes(held, wanted, *mesh_, bytes);
       cost.moved += moved;
-      if (!pricing_.machine) continue;
       if (moved > 0) seconds += messageSeconds(moved);
       double local = static_cast<double>(bytes);
       for (const DimSharding& d : wanted.dims) local /= static_cast<double>(partsProduct(d.parts, *mesh_));
       touched += local;
     }
+    const int ring = ringOf(factors);
+    double work =
+        rel_.op.valid() ? std::max(touched / machine().memoryBytesPerSecond, workSeconds(factors)) : 0;
     if (rel_.op.valid() && communicates(rel_.rule, factors)) {
       const CutPrice own = s_.cutPrograms.price(rel_.op, rel_.rule, factors, meshId());
-      if (!own.possible) return {INT64_MAX, 0};
-      cost.moved += own.bytes;
-      seconds += own.seconds;
+      if (!own.possible) return {INT64_MAX, 0, 0};
+      // Round a ring comes what a gather would bring, but for the filling of uneven pieces; the next block comes while
+      // this one is worked on.
+      cost.moved += ring >= 0 ? std::min(own.bytes, gatheredBytes(factors, ring)) : own.bytes;
+      work = ring >= 0 ? std::max(own.seconds, work) : own.seconds + work;
     }
     cost.price = cost.moved;
-    if (!pricing_.machine) return cost;
-    if (rel_.op.valid())
-      seconds += std::max(touched / pricing_.machine->memoryBytesPerSecond, workSeconds(factors));
-    cost.price = static_cast<int64_t>(std::min(seconds * 1e12, 1e18));
+    if (std::ranges::any_of(rel_.rule.factors, [](const Factor& f) { return f.alongside >= 0; }))
+      cost.tie = seconds + work;
+    if (pricing_.machine) cost.price = static_cast<int64_t>(std::min((seconds + work) * 1e12, 1e18));
     return cost;
+  }
+
+  [[nodiscard]] const NominalMachine& machine() const {
+    static const NominalMachine nominal;
+    return pricing_.machine ? *pricing_.machine : nominal;
+  }
+
+  // The factor whose pieces go round by those of another that is cut by the same axes, or -1.
+  int ringOf(const std::vector<PartList>& factors) const {
+    for (size_t f = 0; f < factors.size(); ++f)
+      if (const int g = rel_.rule.factors[f].alongside;
+          g >= 0 && !factors[f].empty() && factors[f] == factors[static_cast<size_t>(g)])
+        return static_cast<int>(f);
+    return -1;
+  }
+
+  // What all pieces of the operands along `factor` are, on each device.
+  int64_t gatheredBytes(const std::vector<PartList>& factors, int factor) const {
+    std::vector<PartList> gathered = factors;
+    gathered[static_cast<size_t>(factor)].clear();
+    int64_t bytes = 0;
+    for (size_t t = 0; t < rel_.rule.operands.size(); ++t) {
+      if (rel_.tensors[t] == kNoVar) continue;
+      const auto from = unprojectDims(map(t), rel_.rule, factors, *mesh_),
+                 to = unprojectDims(map(t), rel_.rule, gathered, *mesh_);
+      if (from && to)
+        bytes += estimateReshardBytes({meshId(), *from, {}, {}}, {meshId(), *to, {}, {}}, *mesh_,
+                                      globalBytes(s_.m, rel_.values[t]));
+    }
+    return bytes;
   }
 
   MeshId meshId() const {
@@ -249,20 +302,21 @@ private:
   }
 
   double messageSeconds(int64_t bytes) const {
-    const NominalMachine& machine = *pricing_.machine;
-    return machine.launchSeconds + machine.link.latencySeconds +
-           static_cast<double>(bytes) / machine.link.bytesPerSecond;
+    return machine().launchSeconds + machine().link.latencySeconds +
+           static_cast<double>(bytes) / machine().link.bytesPerSecond;
   }
 
   // What one device computes.
   double workSeconds(const std::vector<PartList>& factors) const {
     double points = s_.m.record(rel_.op).flopsPerPoint;
+    const int ring = ringOf(factors);
     for (size_t f = 0; f < factors.size(); ++f) {
       const Dim size = rel_.rule.factors[f].size;
       points *= static_cast<double>(size.isStatic() ? size.value() : kNominalSize);
+      if (static_cast<int>(f) == ring) continue; // each device works on all of it
       points /= static_cast<double>(partsProduct(factors[f], *mesh_));
     }
-    return points / pricing_.machine->flopsPerSecond;
+    return points / machine().flopsPerSecond;
   }
 
   std::vector<PendingAxis> reducedAxes(const std::vector<PartList>& factors) const {

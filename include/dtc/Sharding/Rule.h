@@ -28,6 +28,9 @@ struct Factor {
   // The local op is told where its piece of the factor begins (OpRecord::offsetOperand). So of every Place factor, and of a
   // Reduce factor whose op looks its elements up by number (embedding's vocabulary).
   bool placed = false;
+  // Of a communicating kind: the factor that may be cut by the very axes that cut this one, though both are the op's: pieces of
+  // the one go round by the pieces of the other (a ring of keys past the queries). No tensor has both. -1: none.
+  int alongside = -1;
   [[nodiscard]] bool needsOffset() const { return placed || kind == FactorKind::Place; }
   // Where it is cut, the op communicates inside itself (OpRecord::cut).
   [[nodiscard]] bool communicates() const {
