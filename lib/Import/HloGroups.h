@@ -1,7 +1,7 @@
 #pragma once
 // Which devices take part in a collective together. Private to lib/Import.
 #include "HloContext.h"
-#include "dtc/IR/Sharding.h"
+#include "dtc/Sharding/Sharding.h"
 
 namespace dtc {
 
