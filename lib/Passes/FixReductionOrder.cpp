@@ -85,13 +85,13 @@ private:
     for (uint32_t r = 0; r < m_[o].numResults; ++r) floats = floats || isInexact(m_.result(o, r));
     const bool moves =
         std::ranges::any_of(rec.through, [](const Through& t) { return t.row == ThroughRow::Moving; });
-    if (!floats || moves) return false;
+    if (!floats) return false;
     Diagnostics quiet;
     Rule rule;
     if (!ruleOf(queryOf(m_, o, quiet), rule)) return true;
-    return std::ranges::any_of(rule.factors, [](const Factor& f) {
-      return f.kind == FactorKind::Reduce ? dependsOnOrder(f.reduce)
-                                          : f.kind != FactorKind::Pass && f.kind != FactorKind::Place;
+    return std::ranges::any_of(rule.factors, [&](const Factor& f) {
+      if (f.kind == FactorKind::Reduce) return dependsOnOrder(f.reduce);
+      return !moves && f.kind != FactorKind::Pass && f.kind != FactorKind::Place;
     });
   }
 
