@@ -40,6 +40,7 @@ private:
 
   uint32_t add(AuditNode n) {
     g_.nodes.push_back(std::move(n));
+    varies_.push_back(false);
     return static_cast<uint32_t>(g_.nodes.size() - 1);
   }
 
@@ -80,7 +81,6 @@ private:
     if (m_[o].numOperands > 0 && !place.empty() && place[0] == 0) slices(o, n);
     if (known_.contains(o)) collective(o, n);
     const uint32_t id = add(std::move(n));
-    varies_.resize(g_.nodes.size());
     varies_[id] = device && m_[o].numResults > 0;
     for (uint32_t r = 0; r < m_[o].numResults; ++r) nodes_.emplace(m_.result(o, r), id);
   }
