@@ -1,6 +1,7 @@
 // How an op could have run, in words and prices: the choices of the policy `explicit`, and the reasons that all leave.
 #include "Policies.h"
 #include "dtc/IR/Text.h"
+#include "dtc/Passes/Reasons.h"
 #include "dtc/Sharding/Reshard.h"
 #include <algorithm>
 #include <cstdio>
@@ -88,6 +89,56 @@ std::string priceText(const FormChoice& c) {
   return buffer;
 }
 
+// The reasons as they have been found so far, back to the annotation that cut dim `d` of `v`; nullptr where none did.
+const ShardingReason* annotationOf(const PropagationState& s, ValueId v, uint16_t d) {
+  const std::vector<ShardingReason>& all = s.report.shardings;
+  for (size_t at = all.size(); at-- > 0;) {
+    const ShardingReason& r = all[at];
+    if (r.dim != d || s.varOf[r.value.index] != s.varOf[v.index]) continue;
+    if (r.kind == ShardingReason::Annotation || r.kind == ShardingReason::ResultAnnotation) return &r;
+    if (r.kind != ShardingReason::Propagated || !r.from.valid() || s.varOf[r.from.index] == kNoVar)
+      return nullptr;
+    const std::vector<DimSharding>& dims = s.vars[s.varOf[r.from.index]].dims;
+    auto has = [&](const DimSharding& from) {
+      return std::ranges::any_of(from.parts, [&](const DimPart& p) {
+        return std::ranges::any_of(r.parts, [&](const DimPart& q) { return p.isAxis() && p == q; });
+      });
+    };
+    const auto from = std::ranges::find_if(dims, has);
+    if (from == dims.end()) return nullptr;
+    d = static_cast<uint16_t>(from - dims.begin());
+    v = r.from;
+  }
+  return nullptr;
+}
+
+// Where it is written: on the value, or on the function's result that it is returned as.
+SourceRange placeOf(const PropagationState& s, const ShardingReason& r) {
+  if (r.kind == ShardingReason::ResultAnnotation)
+    for (FuncId f : s.m.order)
+      for (size_t k = 0; k < s.m[f].results.size(); ++k)
+        if (s.m[s.m[f].body].yields[k] == r.value) return shardingRange(s.m.source, s.m[f].results[k].loc);
+  return shardingRange(s.m.source, s.m[r.value].loc);
+}
+
+// Every annotation because of which one of the relation's tensors is cut, with its line.
+void noteAnnotations(PropagationState& s, const Relation& rel, Diagnostic& error) {
+  std::vector<uint32_t> noted;
+  FormWords words(s, rel);
+  for (size_t t = 0; t < rel.tensors.size(); ++t) {
+    if (rel.tensors[t] == kNoVar) continue;
+    for (uint16_t d = 0; d < s.vars[rel.tensors[t]].dims.size(); ++d) {
+      const ShardingReason* r = annotationOf(s, rel.values[t], d);
+      if (!r) continue;
+      const SourceRange place = placeOf(s, *r);
+      if (std::ranges::find(noted, place.begin) != noted.end()) continue;
+      noted.push_back(place.begin);
+      error.noteAt(place, printValueName(s.m, rel.values[t]) + " is cut over " + words.partsText(r->parts) +
+                              " because of this annotation");
+    }
+  }
+}
+
 // Is there a form that moves nothing but what it leaves pending, and only one?
 bool isClear(const std::vector<PricedForm>& forms) {
   return forms.empty() || (forms[0].moved == 0 && (forms.size() == 1 || forms[1].moved > 0));
@@ -106,6 +157,7 @@ void reportOp(PropagationState& s, const Relation& rel) {
                        (c.moves.empty() ? "moves nothing" : c.moves + ", " + priceText(c)));
   }
   error.note({}, "write a `reshard` of an operand, or a `shard` of the result, to choose");
+  noteAnnotations(s, rel, error);
 }
 
 // A return, a yield or a bind where the value arrives cut otherwise. A `shard` is an explicit wish.
@@ -119,10 +171,11 @@ void reportPair(PropagationState& s, const Relation& rel) {
   if (form.moved == 0) return;
   const FormChoice c = words.choice(form.form, true);
   auto text = [&](VarId v) { return printSharding(s.m, s.shardingOf(v)); };
-  s.diags
-      .error(kBoundary, s.m[from].loc, printValueName(s.m, from), text(rel.tensors[0]), text(rel.tensors[1]))
-      .note({}, c.moves + ": " + priceText(c))
-      .note({}, "write the `reshard`, or change one of the annotations");
+  Diagnostic& error = s.diags.error(kBoundary, s.m[from].loc, printValueName(s.m, from), text(rel.tensors[0]),
+                                    text(rel.tensors[1]));
+  error.note({}, c.moves + ": " + priceText(c));
+  error.note({}, "write the `reshard`, or change one of the annotations");
+  noteAnnotations(s, rel, error);
 }
 
 // What flows into one value, each against it.
