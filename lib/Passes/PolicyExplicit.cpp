@@ -67,8 +67,8 @@ private:
 
   void addMove(size_t tensor, const Sharding& from, const Sharding& to, FormChoice& c) {
     const Type& type = s_.m.typeOf(rel_.values[tensor]);
-    const ReshardPlan plan = planReshard(from, to, s_.m.shardings.mesh(from.mesh),
-                                         plannedSizes(type.dims, s_.m.dims), type.dtype);
+    const ReshardPlan plan =
+        planReshard(from, to, s_.m.shardings.mesh(from.mesh), plannedSizes(type.dims, s_.m.dims), type.dtype);
     if (plan.bytesReceived == 0) return;
     c.bytes += plan.bytesReceived;
     c.seconds += plan.price;

@@ -145,8 +145,7 @@ private:
     const Sharding &a = m_.shardings[m_[from].sharding], &b = m_.shardings[m_[to].sharding];
     if (a.mesh != b.mesh) return;
     const Type& t = m_.typeOf(from);
-    ReshardPlan plan =
-        planReshard(a, b, m_.shardings.mesh(a.mesh), plannedSizes(t.dims, m_.dims), t.dtype);
+    ReshardPlan plan = planReshard(a, b, m_.shardings.mesh(a.mesh), plannedSizes(t.dims, m_.dims), t.dtype);
     for (const ReshardStep& s : plan.steps) {
       PartList axes;
       for (const AxisRef& x : s.axes) axes.push_back({x, 0});

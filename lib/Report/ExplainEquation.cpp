@@ -145,9 +145,8 @@ private:
       ValueId from = m.operand(o, 0), to = m.result(o);
       bool ofResult = from == m.result(op);
       const Type& t = m.typeOf(from);
-      ReshardPlan plan =
-          planReshard(m.shardings[m[from].sharding], m.shardings[m[to].sharding], m.shardings.mesh(MeshId(0)),
-                      plannedSizes(t.dims, m.dims), t.dtype);
+      ReshardPlan plan = planReshard(m.shardings[m[from].sharding], m.shardings[m[to].sharding],
+                                     m.shardings.mesh(MeshId(0)), plannedSizes(t.dims, m.dims), t.dtype);
       std::string what = ofResult ? line.name : std::string(m.strings[m[from].name]);
       for (const ReshardStep& s : plan.steps) line.communication.push_back(stepText(m, s, what));
     });
