@@ -138,7 +138,7 @@ OpRecord sorting(const char* name, const char* summary) {
   r.flopsPerPoint = 0;
   r.samples = "T[5, 3] {dim = 0}\n"
               "T[4, 5] {descending = true}\n"
-              "T[7] {dim = 0}";
+              "T[71] {dim = 0}";
   return r;
 }
 

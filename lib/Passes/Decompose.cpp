@@ -18,7 +18,8 @@ bool streams(const Rule& rule) {
   for (const DimMap& d : rule.operands[0].dims)
     for (const Term& t : d.terms) first[t.factor] = true;
   for (size_t f = 0; f < rule.factors.size(); ++f)
-    if (rule.factors[f].kind == FactorKind::Whole && !first[f]) return true;
+    if ((rule.factors[f].kind == FactorKind::Whole || rule.factors[f].kind == FactorKind::Merge) && !first[f])
+      return true;
   return false;
 }
 
