@@ -228,10 +228,7 @@ bool HloImporter::declare(const MlirOp& op) {
     return false;
   }
   if (op.regions.empty()) return true; // only declared: an error where it is called
-  if (inner_.contains(symbol)) {
-    functionText_[symbol] = &op;
-    return true;
-  }
+  if (inner_.contains(symbol)) return functionText_[symbol] = &op, true;
   FuncId f(static_cast<uint32_t>(module.functions.size()));
   Function& made = module.functions.emplace_back();
   made.name = module.strings.intern(name);
@@ -368,9 +365,9 @@ std::optional<std::vector<ValueId>> HloImporter::functionInPlace(const MlirOp& f
                                                                  std::span<const HloValue> args) {
   auto names = std::exchange(names_, {});
   auto defined = std::exchange(defined_, {});
-  if (lifted_ == 0) --lifted_; // regionLifted lifts by one
+  const int outer = std::exchange(lifted_, lifted_ == 0 ? -1 : lifted_); // regionLifted lifts by one
   auto out = regionLifted(function.regions[0], args);
-  if (lifted_ < 0) ++lifted_;
+  lifted_ = outer;
   names_ = std::move(names);
   defined_ = std::move(defined);
   return out;

@@ -41,7 +41,7 @@ public:
     if (!module[block].parentFunc.valid()) module[block].parentFunc = module[block_].parentFunc;
     return std::exchange(block_, block);
   }
-  // The body of a function, applied elementwise.
+  // The body of a function at the block at hand; in a region that is applied elementwise, so is it.
   std::optional<std::vector<ValueId>> functionInPlace(const MlirOp& function, std::span<const HloValue> args);
   // The same in the block at hand, each op applied elementwise (HloContext::inlineRegion).
   std::optional<std::vector<ValueId>> regionLifted(const MlirRegion& region, std::span<const HloValue> args);
