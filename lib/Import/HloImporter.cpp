@@ -1,6 +1,5 @@
 #include "HloImporter.h"
 #include "PerDevice.h"
-#include "ShardyFollow.h"
 
 #include "HloTable.h"
 #include "MlirLexer.h"
@@ -453,31 +452,6 @@ bool HloImporter::convertRow(const MlirOp& op) {
   for (size_t i = 0; i < c.results_.size(); ++i) c.results_[i].type = op.resultTypes[i];
   if (!followOperands(c, name) || !annotateResults(op, c.results_, fresh)) return false;
   nameResults(op, c.results_);
-  return true;
-}
-
-// Results that are many ops of ours are cut as their operands say, by the rule of the op of the text.
-bool HloImporter::followOperands(HloContext& c, std::string_view name) {
-  if (!shardy.used() || lifted() || (shardy.manualMesh().valid() && !shardy.freeAxes())) return true;
-  std::vector<ValueId> operands = {ValueId()};
-  for (ValueId v : c.tensors())
-    if (operands.emplace_back(v); module[v].kind == ValueKind::Literal) return true;
-  const auto rule = FollowRule::of(c, name);
-  size_t at = 0;
-  for (HloValue& result : c.results_) {
-    if (!rule || result.parts.size() != 1) continue;
-    ValueId& v = result.parts[0];
-    const size_t r = at++;
-    if (module[v].kind != ValueKind::OpResult || std::ranges::find(operands, v) != operands.end()) continue;
-    if (std::string_view(module.record(module.definingOp(v)).name) == "custom") continue;
-    operands[0] = v;
-    const AttrId text = module.attrs.string(module.strings.intern(rule->textBehind(r)));
-    AttrList attrs = placeOf(c.op.loc);
-    attrs.insert(attrs.begin(), {module.strings.intern("rule"), text});
-    const OpId o = appendOp("barrier", operands, std::move(attrs), {}, c.op.nameRange);
-    if (!o.valid()) return false;
-    v = module.result(o);
-  }
   return true;
 }
 
