@@ -64,11 +64,6 @@ bool lapack(HloContext& c) {
       "an argument");
 }
 
-bool raggedDot(HloContext& c) {
-  return c.fail("multiplies rows in groups, which no op of dtc does: loop over the groups, or mask a product "
-                "per group");
-}
-
 const HloRow kRows[] = {
     {"chlo.acos", unary<"acos">},
     {"chlo.acosh", unary<"acosh">},
@@ -111,7 +106,6 @@ const HloRow kRows[] = {
     {"chlo.lgamma", unary<"lgamma">},
     {"chlo.next_after", binary<"next_after">},
     {"chlo.polygamma", binary<"polygamma">},
-    {"chlo.ragged_dot", raggedDot},
     {"chlo.sinh", unary<"sinh">},
     {"chlo.square", unary<"square">},
     {"chlo.tan", unary<"tan">},

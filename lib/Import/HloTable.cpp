@@ -12,7 +12,7 @@ constexpr Family kFamilies[] = {
     hloCheckRows,       hloReduceRows,        hloWindowRows,   hloSortRows,       hloSliceRows,
     hloScatterRows,     hloComplexRows,       hloShardyRows,   hloCollectiveRows, hloMathRows,
     hloConvolutionRows, hloLinearAlgebraRows, hloRandomRows,   hloDynamicRows,    hloOlderRows,
-    hloFactorRows,      hloSpectralRows,      hloParallelRows,
+    hloFactorRows,      hloSpectralRows,      hloRaggedRows,   hloParallelRows,
 };
 
 const std::unordered_map<std::string_view, const HloRow*>& rowsByName() {

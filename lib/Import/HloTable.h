@@ -39,5 +39,6 @@ struct HloRow {
 [[nodiscard]] std::span<const HloRow> hloOlderRows();         // HloOlder.cpp
 [[nodiscard]] std::span<const HloRow> hloFactorRows();        // HloFactor.cpp
 [[nodiscard]] std::span<const HloRow> hloSpectralRows();      // HloSpectral.cpp
+[[nodiscard]] std::span<const HloRow> hloRaggedRows();        // HloRagged.cpp
 
 } // namespace dtc
