@@ -1,26 +1,26 @@
 // Replicas and partitions at once: the mesh has an axis for each, and a group's numbers mean what channel and
 // use_global_device_ids say.
 // RUN: %dtc import %s | FileCheck %s
-// RUN: %dtc run %s --input '*=iota' --print '*' | FileCheck %s --check-prefix=RAN
+// RUN: %dtc run %s --input '*=iota' | FileCheck %s --check-prefix=RAN
 module attributes {mhlo.num_replicas = 2 : i32, mhlo.num_partitions = 3 : i32} {
   // CHECK: mesh @devices = [replica=2, partition=3]
   func.func public @main(%a: tensor<1xi32>) -> (tensor<1xi32>, tensor<1xi32>, tensor<1xi32>, tensor<3xi32>, tensor<1xi32>, tensor<1xui32>) {
     // Replicas alone, of each partition.
-    // CHECK: all_reduce %a {axes = [replica], op = "sum"}
+    // CHECK: all_reduce %a {axes = [replica]}
     %0 = "stablehlo.all_reduce"(%a) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
     ^bb0(%x: tensor<i32>, %y: tensor<i32>):
       %s = stablehlo.add %x, %y : tensor<i32>
       stablehlo.return %s : tensor<i32>
     }) : (tensor<1xi32>) -> tensor<1xi32>
     // Replicas with all their partitions.
-    // CHECK: all_reduce %a {axes = [partition], op = "sum"}
+    // CHECK: all_reduce %a {axes = [partition]}
     %1 = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>, replica_groups = dense<[[0], [1]]> : tensor<2x1xi64>}> ({
     ^bb0(%x: tensor<i32>, %y: tensor<i32>):
       %s = stablehlo.add %x, %y : tensor<i32>
       stablehlo.return %s : tensor<i32>
     }) : (tensor<1xi32>) -> tensor<1xi32>
     // Devices.
-    // CHECK: all_reduce %a {axes = [replica, partition], op = "sum"}
+    // CHECK: all_reduce %a {axes = [replica, partition]}
     %2 = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 0>, replica_groups = dense<[[0, 1, 2, 3, 4, 5]]> : tensor<1x6xi64>, use_global_device_ids}> ({
     ^bb0(%x: tensor<i32>, %y: tensor<i32>):
       %s = stablehlo.add %x, %y : tensor<i32>
@@ -39,8 +39,8 @@ module attributes {mhlo.num_replicas = 2 : i32, mhlo.num_partitions = 3 : i32} {
   }
 }
 // RAN:      0 = [3, 5, 7, 3, 5, 7]
-// RAN-NEXT: 1 = [3, 3, 3, 12, 12, 12]
+// RAN-NEXT: 1 = [ 3,  3,  3, 12, 12, 12]
 // RAN-NEXT: 2 = [15, 15, 15, 15, 15, 15]
 // RAN-NEXT: 3 = [0, 1, 2, 0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5, 3, 4, 5]
 // RAN-NEXT: 4 = [0, 0, 1, 0, 3, 4]
-// RAN-NEXT: 5 = [0, 1, 2, 10, 11, 12]
+// RAN-NEXT: 5 = [ 0,  1,  2, 10, 11, 12]
