@@ -54,11 +54,6 @@ TEST(RuleProver, FindsABiasThatIsAddedByEveryDevice) {
                        "linear f32[4, 3], f32[5, 3], f32[5] | S(1), S(1), R -> P(sum)"));
 }
 
-TEST(RuleProver, FindsAReductionOfTheWrongKind) {
-  OpRegistry ops = with("sum", [](OpRecord& r) { r.rule = standardOps()[standardOps().find("prod")].rule; });
-  EXPECT_TRUE(speaksOf(proveRules(ops, {{"sum"}}).wrong, "sum f32[5, 3] | S(0) -> P(prod)"));
-}
-
 TEST(RuleProver, FindsADecreasingFunctionThatIsSaidToIncrease) {
   OpRegistry ops = with("neg", [](OpRecord& r) {
     for (Through& t : r.through) t.swap = false;
