@@ -25,12 +25,12 @@ double at(const Tensor& t, int64_t i) { return t.getFloat(i); }
 struct Moments {
   long double mean = 0, variance = 0;
 };
-Moments momentsOf(const Tensor& x, const std::vector<int64_t>& row) {
+Moments momentsOf(const OpQuery& q, const Tensor& x, const std::vector<int64_t>& row) {
   Moments m;
   const auto n = static_cast<long double>(row.size());
-  for (int64_t i : row) m.mean += at(x, i);
+  for (int64_t i : row) m.mean = carried(q, m.mean + at(x, i));
   m.mean /= n;
-  for (int64_t i : row) m.variance += (at(x, i) - m.mean) * (at(x, i) - m.mean);
+  for (int64_t i : row) m.variance = carried(q, m.variance + (at(x, i) - m.mean) * (at(x, i) - m.mean));
   m.variance /= n;
   return m;
 }
@@ -91,7 +91,7 @@ bool groupEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Te
   std::vector<int64_t> row(static_cast<size_t>(each * inner));
   for (int64_t g = 0; g < x.shape()[0] * groups; ++g) {
     for (size_t i = 0; i < row.size(); ++i) row[i] = g * each * inner + static_cast<int64_t>(i);
-    const Moments m = momentsOf(x, row);
+    const Moments m = momentsOf(q, x, row);
     const long double scale = 1 / std::sqrt(m.variance + eps);
     for (size_t i = 0; i < row.size(); ++i) {
       const int64_t c = g % groups * each + static_cast<int64_t>(i) / inner;
@@ -145,7 +145,7 @@ bool batchEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Te
   const bool training = q.boolAttr("training");
   forEachRow(x, allBut(x.rank(), *q.dimAttr("dim", x.rank())),
              [&](int64_t c, const std::vector<int64_t>& row) {
-               const Moments m = training ? momentsOf(x, row) : Moments{at(*in[3], c), at(*in[4], c)};
+               const Moments m = training ? momentsOf(q, x, row) : Moments{at(*in[3], c), at(*in[4], c)};
                const long double scale = 1 / std::sqrt(m.variance + eps);
                for (int64_t i : row) {
                  long double y = (at(x, i) - m.mean) * scale;
@@ -164,7 +164,7 @@ bool batchEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Te
 
 class Normaliser {
 public:
-  Normaliser(Builder& b, OpId op) : Normaliser(b, queryOf(b.module, op, none_), operandsOf(b.module, op)) {}
+  Normaliser(Builder& b, OpId op) : Normaliser(b, queryOf(b.module, op, b.diags), operandsOf(b.module, op)) {}
   // `whole` says the attributes; the operands may be pieces of its own.
   Normaliser(Builder& b, const OpQuery& whole, std::vector<ValueId> given)
       : b(b), m(b.module), operands(std::move(given)), x(operands[0]), type(m.typeOf(x)) {
@@ -249,7 +249,6 @@ private:
     r.y = mul(r.centred, r.scale);
     return r;
   }
-  Diagnostics none_;
   ValueId reshape(ValueId v, const std::vector<Dim>& shape) const {
     if (m.typeOf(v).dims == shape) return v;
     return b.value("reshape", {v}, {{"shape", sizesToAttr(m, shape)}});

@@ -16,18 +16,18 @@ bool momentRule(const OpQuery& q, Rule& rule) {
   return dims && reduceRuleOf(q, rule, *dims, FactorKind::Merge, PendingKind::None);
 }
 
-// Two passes in 80 bits. Of no more elements than `correction` it is 0/0, or infinite.
+// Two passes. Of no more elements than `correction` it is 0/0, or infinite.
 bool momentEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
   auto dims = q.dimsAttr("dims", in[0]->rank());
   const int64_t correction = q.intAttr("correction");
   forEachRow(*in[0], *dims, [&](int64_t r, const std::vector<int64_t>& row) {
     const auto n = static_cast<int64_t>(row.size());
     long double mean = 0, squares = 0;
-    for (int64_t i : row) mean += in[0]->getFloat(i);
+    for (int64_t i : row) mean = carried(q, mean + in[0]->getFloat(i));
     mean /= static_cast<long double>(n);
     for (int64_t i : row) {
       const long double c = in[0]->getFloat(i) - mean;
-      squares += c * c;
+      squares = carried(q, squares + c * c);
     }
     const long double v = squares / static_cast<long double>(std::max<int64_t>(n - correction, 0));
     out[0]->setFloat(r, static_cast<double>(isDeviation(q) ? std::sqrt(v) : v));

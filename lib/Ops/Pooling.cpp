@@ -1,5 +1,6 @@
 // avg_pool max_pool adaptive_avg_pool: what is left of each window of an image.
 #include "Pooling.h"
+#include "ReduceParts.h"
 #include "Window.h"
 #include "dtc/Ops/Scalar.h"
 #include "dtc/Support/Checked.h"
@@ -135,7 +136,7 @@ template <class Fn> void forEachSeen(const Pools& pools, const Tensor& x, const 
   });
 }
 
-// Sums of floats in 80 bits, of integers in 64, which no average leaves.
+// Integers are summed up in 64 bits, which no average leaves.
 void storeAverage(Tensor& out, int64_t i, long double sum, uint64_t whole, int64_t count) {
   if (isFloat(out.dtype()))
     out.setFloat(i, static_cast<double>(sum / static_cast<long double>(count)));
@@ -154,7 +155,7 @@ bool avgEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tens
   std::vector<uint64_t> whole(sums.size());
   forEachSeen(pools, x, *out[0], [&](int64_t to, int64_t, int64_t from) {
     if (floats)
-      sums[static_cast<size_t>(to)] += x.getFloat(from);
+      sums[static_cast<size_t>(to)] = carried(q, sums[static_cast<size_t>(to)] + x.getFloat(from));
     else
       whole[static_cast<size_t>(to)] += static_cast<uint64_t>(x.getInt(from));
   });
@@ -449,7 +450,7 @@ bool adaptiveEval(const OpQuery& q, std::span<const Tensor* const> in, std::span
       int64_t from = base;
       for (size_t i = 0; i < k.size(); ++i) from += k[i] * strides[i + 2];
       if (floats)
-        sum += x.getFloat(from);
+        sum = carried(q, sum + x.getFloat(from));
       else
         whole += static_cast<uint64_t>(x.getInt(from));
     });
