@@ -1,4 +1,5 @@
 // group_norm batch_norm: channels brought to mean 0 and variance 1, with a weight and a bias each.
+#include "CarriedSum.h"
 #include "Merge.h"
 #include "ReduceParts.h"
 #include "ShapeParts.h"

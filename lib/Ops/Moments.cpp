@@ -1,6 +1,8 @@
 // var std norm: what is left of many numbers when their signs are gone.
+#include "CarriedSum.h"
 #include "Merge.h"
 #include "ReduceParts.h"
+#include "dtc/Ops/Scalar.h"
 #include <cmath>
 
 namespace dtc {
@@ -139,26 +141,63 @@ bool normRule(const OpQuery& q, Rule& rule) {
   const PendingKind reduce = kind == NormKind::Greatest ? PendingKind::Max
                              : kind == NormKind::Least  ? PendingKind::Min
                                                         : PendingKind::Sum;
-  return dims && reduceRuleOf(q, rule, *dims, rooted ? FactorKind::Merge : FactorKind::Reduce, reduce);
+  return dims && reduceRuleOf(q, rule, *dims, rooted ? FactorKind::Merge : FactorKind::Reduce,
+                              rooted ? PendingKind::None : reduce);
 }
 
-std::string normElement(const OpQuery& q) {
-  switch (normKind(q)) {
-  case NormKind::Count: return "select(a == 0, 0, 1)";
-  case NormKind::Square: return "a * a";
-  case NormKind::Power: return "pow(abs(a), $p)";
-  default: return "abs(a)";
-  }
-}
-
-std::optional<double> normNumbers(const OpQuery& q, std::string_view name) {
+bool normEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  const Tensor& x = *in[0];
   const NormKind kind = normKind(q);
-  if (name == "square") return kind == NormKind::Square;
-  if (name == "power") return kind == NormKind::Power;
-  if (name == "greatest") return kind == NormKind::Greatest; // of none it is 0
-  if (name == "root") return kind == NormKind::Power ? 1 / q.floatAttr("p") : 1;
-  if (name == "p") return q.floatAttr("p");
-  return std::nullopt;
+  const double p = q.floatAttr("p");
+  const PendingKind reduce = kind == NormKind::Greatest ? PendingKind::Max : PendingKind::Min;
+  forEachRow(x, *q.dimsAttr("dims", x.rank()), [&](int64_t r, const std::vector<int64_t>& row) {
+    long double sum = 0;
+    ScalarValue extreme = kind == NormKind::Greatest ? ScalarValue{} : reduceIdentity(reduce, x.dtype());
+    for (int64_t i : row) {
+      const double a = std::fabs(x.getFloat(i));
+      const long double term = kind == NormKind::Count    ? (a == 0 ? 0 : 1)
+                               : kind == NormKind::Square ? static_cast<long double>(a) * a
+                               : kind == NormKind::Power  ? std::pow(a, p)
+                                                          : a;
+      sum = carried(q, sum + term);
+      extreme = reduceCombine(reduce, x.dtype(), extreme, {a, 0});
+    }
+    if (kind == NormKind::Square) sum = std::sqrt(sum);
+    if (kind == NormKind::Power) sum = std::pow(sum, 1 / static_cast<long double>(p));
+    const bool isExtreme = kind == NormKind::Greatest || kind == NormKind::Least;
+    out[0]->setFloat(r, isExtreme ? extreme.f : static_cast<double>(sum));
+  });
+  return true;
+}
+
+// In the accumulation dtype, as an exponent would be rounded else. A sum of nothing is -0.0.
+bool normDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
+  const Reduced r = reducedOf(b, op, {});
+  Diagnostics none;
+  const OpQuery q = queryOf(b.module, op, none);
+  const DType dtype = q.type(0).dtype, wide = accumulationType(dtype);
+  const double p = q.floatAttr("p");
+  auto as = [&](ValueId v, DType to) {
+    return b.module.typeOf(v).dtype == to ? v : b.value("convert", {v}, {{"dtype", b.word(dtypeName(to))}});
+  };
+  auto over = [&](const char* name, ValueId v) {
+    return b.value(name, {v}, {{"dims", b.ints(r.dims)}, {"keepdim", b.boolean(r.keepdim)}});
+  };
+  const ValueId x = as(r.x, wide), zero = b.literal(0, wide);
+  ValueId y;
+  switch (normKind(q)) {
+  case NormKind::Count: y = over("sum", as(b.value("ne", {x, zero}), wide)); break;
+  case NormKind::Sum: y = over("sum", b.value("abs", {x})); break;
+  case NormKind::Square: y = b.value("sqrt", {b.value("abs", {over("sum", b.value("mul", {x, x}))})}); break;
+  case NormKind::Power:
+    y = over("sum", b.value("pow", {b.value("abs", {x}), b.literal(p, wide)}));
+    y = b.value("pow", {b.value("abs", {y}), b.literal(1 / p, wide)});
+    break;
+  case NormKind::Greatest: y = b.value("max", {over("max", b.value("abs", {x})), zero}); break;
+  case NormKind::Least: y = over("min", b.value("abs", {x})); break;
+  }
+  results.push_back(as(y, dtype));
+  return true;
 }
 
 // The slope of |x| is 0 at 0, as is that of the norm of zeros; extremes that are equal share evenly.
@@ -204,10 +243,9 @@ void addNorm(OpRegistry& ops) {
   r.rule = normRule;
   r.verify = normVerify;
   r.scalar = nullptr;
-  r.scalarFor = normElement;
-  r.finish = "select($square, sqrt(abs(acc)), select($power, pow(abs(acc), $root), select($greatest, "
-             "max(acc, 0), acc)))";
-  r.derive = normNumbers;
+  r.eval = normEval;
+  r.decompose = normDecompose;
+  r.lowering = Lowering::Rows;
   r.cut = cutNorm;
   r.throughNone = true;
   r.gradFn = normGrad;

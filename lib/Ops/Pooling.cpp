@@ -1,6 +1,6 @@
 // avg_pool max_pool adaptive_avg_pool: what is left of each window of an image.
 #include "Pooling.h"
-#include "ReduceParts.h"
+#include "CarriedSum.h"
 #include "Window.h"
 #include "dtc/Ops/Scalar.h"
 #include "dtc/Support/Checked.h"

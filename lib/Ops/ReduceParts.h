@@ -41,11 +41,6 @@ struct Reduced {
 [[nodiscard]] ValueId putBack(Builder&, OpId, ValueId index, ValueId dy);
 
 // --- evaluation ---
-// A running sum of elements of operand 0: in the accumulation dtype of kernels unless exact.
-[[nodiscard]] inline long double carried(const OpQuery& q, long double sum) {
-  if (q.exact) return sum;
-  return accumulationType(q.type(0).dtype) == DType::F32 ? static_cast<float>(sum) : static_cast<double>(sum);
-}
 // Calls fn(result element, the operand's elements of it in order) over the reduced dims.
 template <class Fn> void forEachRow(const Tensor& x, const std::vector<int64_t>& dims, Fn&& fn) {
   std::vector<int64_t> strides = x.strides(), kept, reduced;
