@@ -1,0 +1,102 @@
+// What a device receives for a window over a cut dim: the rows that it lacks, counted one by one, in one p2p.
+#include "dtc/IR/Text.h"
+#include "dtc/Ops/Ops.h"
+#include "dtc/Passes/Partition.h"
+#include <algorithm>
+#include <gtest/gtest.h>
+
+using namespace dtc;
+
+namespace {
+
+struct Reads {
+  int64_t size, stride, low, reach, result;
+  [[nodiscard]] bool sees(int64_t from, int64_t to, int64_t row) const { // do the results [from, to) see it?
+    return from < to && row >= stride * from - low && row < stride * (to - 1) - low + reach;
+  }
+};
+
+int64_t begin(int64_t n, int64_t i, int64_t devices) { return i * n / devices; }
+
+// Of the device that lacks most.
+int64_t missingRows(const Reads& r, int64_t devices) {
+  int64_t most = 0;
+  for (int64_t i = 0; i < devices; ++i) {
+    int64_t missing = 0;
+    for (int64_t row = 0; row < r.size; ++row)
+      if (r.sees(begin(r.result, i, devices), begin(r.result, i + 1, devices), row) &&
+          (row < begin(r.size, i, devices) || row >= begin(r.size, i + 1, devices)))
+        ++missing;
+    most = std::max(most, missing);
+  }
+  return most;
+}
+
+struct Received {
+  int64_t rows = 0, parts = 0, batches = 0;
+};
+
+// Of the device that receives most, of rows of one f32.
+Received receivedRows(const std::string& text, int64_t devices) {
+  Module m(standardOps());
+  Diagnostics d;
+  const bool parsed = parseModule({"window", text}, standardOps(), m, d) && verifyModule(m, d) &&
+                      partition(m, d) && verifyModule(m, d);
+  EXPECT_TRUE(parsed) << renderDiagnostics(d, m.source, false);
+  Received out;
+  if (!parsed) return out;
+  std::vector<int64_t> rows(static_cast<size_t>(devices));
+  forEachOp(m, m[m.findFunction("main")].body, [&](OpId o) {
+    EXPECT_TRUE(!m.record(o).isCollective() || m.record(o).async == AsyncForm::None);
+    if (std::string_view(m.record(o).name) == "all_gather") ADD_FAILURE() << text;
+    if (std::string_view(m.record(o).name) != "p2p") return;
+    ++out.batches;
+    out.parts = m[o].numOperands;
+    for (AttrId entry : m.attrs[m.attr(o, "sends")].list) {
+      const std::vector<AttrId>& n = m.attrs[entry].list;
+      const Type& t = m.typeOf(m.operand(o, static_cast<size_t>(m.attrs[n[0]].i)));
+      if (m.attrs[n[1]].i != m.attrs[n[2]].i)
+        rows[static_cast<size_t>(m.attrs[n[2]].i)] += t.dims.back().value();
+    }
+  });
+  out.rows = *std::max_element(rows.begin(), rows.end());
+  return out;
+}
+
+std::string convText(const Reads& r, int64_t length, int64_t dilation, int64_t high, int64_t devices) {
+  auto n = [](int64_t v) { return std::to_string(v); };
+  return "mesh @m = [a=" + n(devices) + "]\nfunc @main(%x: f32[1, 1, " + n(r.size) +
+         "] @m{_, _, a}, %w: f32[1, 1, " + n(length) + "] @m{_, _, _}) -> (f32[1, 1, " + n(r.result) +
+         "] @m{_, _, a}) {\n  %y = conv %x, %w {stride = [" + n(r.stride) + "], dilation = [" + n(dilation) +
+         "], padding = [[" + n(r.low) + ", " + n(high) + "]]} : f32[1, 1, " + n(r.result) +
+         "] @m{_, _, a}\n  return %y\n}\n";
+}
+
+// Pieces that are even exchange exactly what is missing. Others take as many rows from each neighbour as any device needs of the
+// one that far away, so up to one more from each.
+TEST(Window, ReceivesTheRowsThatItLacks) {
+  for (int64_t devices : {2, 3, 5, 8})
+    for (int64_t size : {7, 16, 24, 40, 41, 120})
+      for (int64_t length : {1, 2, 3, 5})
+        for (int64_t dilation : {1, 3})
+          for (int64_t stride : {1, 2, 4})
+            for (int64_t low : {0, 1, 4}) {
+              const int64_t reach = dilation * (length - 1) + 1, high = low, room = size + 2 * low - reach;
+              if (room < 0) continue;
+              const Reads r{size, stride, low, reach, room / stride + 1};
+              const bool summed = length > r.result; // then the window is cut, not the result
+              if (summed) continue;
+              const std::string text = convText(r, length, dilation, high, devices);
+              const Received got = receivedRows(text, devices);
+              const int64_t want = missingRows(r, devices);
+              EXPECT_LE(got.rows, want + got.parts) << text;
+              EXPECT_LE(got.batches, 1) << text;
+              if (stride == 1 && r.result == size && size % devices == 0) {
+                EXPECT_EQ(got.rows, want) << text;
+                if (size / devices >= reach && devices > 2 && 2 * low == reach - 1)
+                  EXPECT_EQ(got.rows, reach - 1) << text; // the halo
+              }
+            }
+}
+
+} // namespace
