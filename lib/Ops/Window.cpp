@@ -74,6 +74,23 @@ typename M::V placedAt(const M& m, const WindowRead& r, const WindowSource& s, i
   return m.atLeast(m.sub(sourceBegin(m, s, devices, j, isDevice), firstRowOf(m, r, devices, i)), 0);
 }
 
+// The first device whose rows of the source device i wants, and the first that wants some of device j's: the others follow.
+template <class M>
+typename M::V firstSource(const M& m, const WindowRead& r, const WindowSource& s, int64_t devices,
+                          typename M::V i) {
+  const auto own = m.add(firstRowOf(m, r, devices, i), -s.base);
+  const auto row = m.add(m.mul(m.atMost(m.atLeast(own, 0), s.length - 1), s.step), s.offset);
+  return m.floorDiv(m.add(m.mul(m.add(row, 1), devices), -1), s.size);
+}
+template <class M>
+typename M::V firstTarget(const M& m, const WindowRead& r, const WindowSource& s, int64_t devices,
+                          typename M::V j) {
+  const auto begin = m.mul(sourceBegin(m, s, devices, j, true), r.divide);
+  // The least end of a piece of the result that looks as far as that.
+  const auto end = m.add(m.floorDiv(m.add(begin, r.scale - 1 - r.last), r.scale), 1);
+  return m.add(m.floorDiv(m.add(m.mul(m.atLeast(end, 1), devices), r.result - 1), r.result), -1);
+}
+
 constexpr HostMath kHost;
 
 } // namespace
@@ -147,7 +164,8 @@ void WindowFetch::planSource(size_t read, size_t source) {
   const WindowRead& r = reads_[read];
   const WindowSource& s = r.sources[source];
   const int64_t n = cut_.devices;
-  std::map<int64_t, Part> byKey;
+  using Key = std::pair<int64_t, int64_t>;
+  std::map<Key, Part> byDistance, byOrder;
   std::vector<int64_t> begins;
   for (int64_t j = 0; j <= n; ++j) begins.push_back(sourceBegin(kHost, s, n, j));
   for (int64_t i = 0; i < n; ++i) {
@@ -155,22 +173,37 @@ void WindowFetch::planSource(size_t read, size_t source) {
     // The first piece that ends behind lo.
     auto from = std::upper_bound(begins.begin() + 1, begins.end(), lo) - (begins.begin() + 1);
     for (int64_t j = from; j < n && begins[static_cast<size_t>(j)] < hi; ++j) {
-      const int64_t own = begins[static_cast<size_t>(j)], end = begins[static_cast<size_t>(j) + 1];
-      const int64_t length = std::min(hi, end) - std::max(lo, own);
+      const int64_t length =
+          std::min(hi, begins[static_cast<size_t>(j) + 1]) - std::max(lo, begins[static_cast<size_t>(j)]);
       if (length <= 0) continue;
-      const int64_t key = r.reversed ? i + j : j - i, start = takenFrom(kHost, r, s, n, i, j),
-                    at = placedAt(kHost, r, s, n, i, j);
-      auto [entry, isNew] = byKey.try_emplace(key);
-      Part& p = entry->second;
-      if (isNew) p.read = read, p.source = source, p.key = key, p.count = length, p.start = start, p.at = at;
-      p.sameStart = p.sameStart && p.start == start;
-      p.sameLength = p.sameLength && p.count == length;
-      p.sameAt = p.sameAt && p.at == at;
-      p.count = std::max(p.count, length);
-      p.pairs.emplace_back(j, i);
+      Part one{.read = read, .source = source, .count = length};
+      one.pairs = {{j, i}};
+      one.start = takenFrom(kHost, r, s, n, i, j);
+      one.at = placedAt(kHost, r, s, n, i, j);
+      one.key = r.reversed ? i + j : j - i;
+      join(byDistance[{one.key, 0}], one);
+      if (r.reversed) continue;
+      one.ordered = true;
+      one.key = j - firstSource(kHost, r, s, n, i);
+      one.target = i - firstTarget(kHost, r, s, n, j);
+      join(byOrder[{one.key, one.target}], one);
     }
   }
-  for (auto& [key, part] : byKey) parts_.push_back(std::move(part));
+  // Windows over a halo come from the same few distances on every mesh; what spreads or shrinks (a slice of one half) does not.
+  const bool orders = !byOrder.empty() && byOrder.size() < byDistance.size();
+  for (auto& [key, part] : orders ? byOrder : byDistance) parts_.push_back(std::move(part));
+}
+
+void WindowFetch::join(Part& all, const Part& one) {
+  if (all.pairs.empty()) {
+    all = one;
+    return;
+  }
+  all.sameStart = all.sameStart && all.start == one.start;
+  all.sameLength = all.sameLength && all.count == one.count;
+  all.sameAt = all.sameAt && all.at == one.at;
+  all.count = std::max(all.count, one.count);
+  all.pairs.push_back(one.pairs.front());
 }
 
 // --- the senders' side ---
@@ -178,9 +211,10 @@ void WindowFetch::planSource(size_t read, size_t source) {
 bool WindowFetch::wide() const {
   int64_t most = 0;
   for (const WindowRead& r : reads_) {
-    most = std::max({most, std::abs(r.scale) * r.result + std::abs(r.first), r.result});
+    most = std::max({most, std::abs(r.scale) * r.result + std::abs(r.first) + std::abs(r.last), r.result});
     for (const WindowSource& s : r.sources)
-      most = std::max({most, s.size, s.step * (s.length + std::abs(s.base)) + std::abs(s.offset)});
+      most =
+          std::max({most, s.size, (s.step + r.divide) * (s.length + std::abs(s.base)) + std::abs(s.offset)});
   }
   return most >= (int64_t(1) << 30) / (4 * cut_.devices);
 }
@@ -254,7 +288,9 @@ ValueId WindowFetch::take(const Part& p) {
   } else {
     const ValueId j = deviceIndex();
     const DeviceMath m{op_, op_.dtypeOf(j)};
-    const ValueId i = r.reversed ? m.sub(m.number(p.key), j) : m.add(j, -p.key);
+    const ValueId i = p.ordered    ? m.add(firstTarget(m, r, s, cut_.devices, j), p.target)
+                      : r.reversed ? m.sub(m.number(p.key), j)
+                                   : m.add(j, -p.key);
     std::vector<ValueId> operands = {x};
     for (size_t d = 0; d < sizes.size(); ++d)
       operands.push_back(d == dim_ ? takenFrom(m, r, s, cut_.devices, i, j) : m.number(0));
@@ -307,6 +343,13 @@ ValueId WindowFetch::placeOf(const Part& p) {
   const WindowSource& s = r.sources[p.source];
   const ValueId i = deviceIndex();
   const DeviceMath m{op_, op_.dtypeOf(i)};
+  if (p.ordered) {
+    const ValueId j = m.add(firstSource(m, r, s, cut_.devices, i), p.key);
+    // Another device of the same order may have sent this one's part: then this is written behind the buffer.
+    const ValueId number = m.sub(i, firstTarget(m, r, s, cut_.devices, j));
+    return op_.b.value("select", {m.with("eq", number, p.target), placedAt(m, r, s, cut_.devices, i, j, true),
+                                  m.number(rows(p.read))});
+  }
   std::optional<int64_t> everywhere;
   bool same = true;
   for (int64_t d = 0; d < cut_.devices; ++d) {

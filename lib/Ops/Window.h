@@ -42,10 +42,12 @@ public:
   [[nodiscard]] int64_t rows(size_t read) const;
 
 private:
-  // What goes from each device to one other, by one rule: with key = source - target (reversed: source + target).
+  // What goes from each device to at most one other, by one rule: key = source - target (reversed: source + target); or,
+  // ordered, it goes to the sender's target number `target` and is the receiver's source number `key`.
   struct Part {
     size_t read = 0, source = 0;
-    int64_t key = 0, count = 0;                     // the most rows
+    int64_t key = 0, target = 0, count = 0; // the most rows
+    bool ordered = false;
     std::vector<std::pair<int64_t, int64_t>> pairs; // source and target
     bool sameStart = true, sameLength = true;
     int64_t start = 0; // of the sent rows within the source's piece, where it is the same everywhere
@@ -61,6 +63,7 @@ private:
   [[nodiscard]] bool fits() const;
   void plan();
   void planSource(size_t read, size_t source);
+  static void join(Part& all, const Part& one);
   [[nodiscard]] int64_t hostFirst(const WindowRead&, int64_t device) const;
   [[nodiscard]] int64_t hostEnd(const WindowRead&, int64_t device) const;
   [[nodiscard]] ValueId deviceIndex();
