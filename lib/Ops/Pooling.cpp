@@ -421,8 +421,10 @@ bool adaptiveRule(const OpQuery& q, Rule& rule) {
   TensorMap in{{plainDim(addFactor(rule, x.dims[0], "n")), plainDim(addFactor(rule, x.dims[1], "c"))}};
   TensorMap out = in;
   for (size_t i = 0; i < shares.size(); ++i) {
-    in.dims.push_back(freeDim(addWhole(rule, Dim(shares[i].size), "x" + std::to_string(i))));
-    out.dims.push_back(freeDim(addWhole(rule, Dim(shares[i].result), "y" + std::to_string(i))));
+    const uint16_t own = addWhole(rule, Dim(shares[i].size), "x" + std::to_string(i)),
+                   y = addWindow(rule, Dim(shares[i].result), "y" + std::to_string(i));
+    in.dims.push_back(windowDim(freeDim(own), y));
+    out.dims.push_back(plainDim(y));
   }
   rule.operands.push_back(std::move(in));
   rule.results.push_back(std::move(out));
@@ -588,10 +590,12 @@ void addPoolingOps(OpRegistry& ops) {
   adaptive.scalar = "a";
   adaptive.rule = adaptiveRule;
   adaptive.through = {linear(1, kFloats)};
+  adaptive.cut = cutAdaptivePool;
   adaptive.eval = adaptiveEval;
   adaptive.element = adaptiveElement;
   adaptive.gradFn = adaptiveGrad;
-  adaptive.samples = "T[2, 3, 7] {output_size = [3]}\nT[2, 3, 4, 5] {output_size = [2, 3]}\n"
+  adaptive.samples = "T[2, 3, 7] {output_size = [3]}\nT[1, 2, 10, 3] {output_size = [5, 2]}\nT[2, 3, 4, 5] "
+                     "{output_size = [2, 3]}\n"
                      "T[1, 2, 3, 2, 4] {output_size = [1, 4, 2]}";
   ops.add(std::move(adaptive));
 }

@@ -52,6 +52,8 @@ struct Counts { // i64 arithmetic over 0, 1, …
 // Pool::count of the windows that the i64 vector `results` numbers, at least 1.
 [[nodiscard]] ValueId countVector(Builder&, const Pool&, ValueId results, bool padded, DType);
 
-bool cutPool(CutOp& op, std::vector<ValueId>& results); // OpRecord::cut
+// OpRecord::cut.
+bool cutPool(CutOp& op, std::vector<ValueId>& results);
+bool cutAdaptivePool(CutOp& op, std::vector<ValueId>& results); // of windows that are equally long
 
 } // namespace dtc

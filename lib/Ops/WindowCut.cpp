@@ -324,6 +324,30 @@ bool cutConv(CutOp& op, std::vector<ValueId>& results) {
   return convShapeOf(op.whole, s) && ConvCutter(op, s).write(results);
 }
 
+bool cutAdaptivePool(CutOp& op, std::vector<ValueId>& results) {
+  const Type& x = op.whole.type(0);
+  std::vector<int64_t> sizes = op.whole.intsAttr("output_size");
+  const std::vector<int64_t> wanted = sizes;
+  ValueId y = op.operands[0];
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const CutFactor& cut = op.resultCut(0, i + 2);
+    if (!cut.cut()) continue;
+    const int64_t size = x.dims[i + 2].value(), window = size / wanted[i];
+    if (size % wanted[i] != 0) return false;
+    WindowFetch fetch(op, i + 2, cut);
+    fetch.add(seenBy(y, size, wanted[i], window, 0, window, ValueId()));
+    std::vector<ValueId> buffers;
+    if (!fetch.run(buffers)) return false;
+    y = buffers[0];
+    sizes[i] = largestPiece(wanted[i], cut);
+  }
+  y = op.b.value("adaptive_avg_pool", {y}, {{"output_size", op.b.ints(sizes)}});
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (const CutFactor& cut = op.resultCut(0, i + 2); cut.cut()) y = trimmed(op, y, i + 2, wanted[i], cut);
+  results.push_back(y);
+  return true;
+}
+
 bool cutPool(CutOp& op, std::vector<ValueId>& results) {
   Pools pools;
   if (!poolsOf(op.whole, pools)) return false;
