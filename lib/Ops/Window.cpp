@@ -158,6 +158,41 @@ void WindowFetch::plan() {
       if (source.length == 0) source.length = source.size;
       planSource(r, s);
     }
+  for (size_t r = 0; r < reads_.size(); ++r) mergeEqual(r);
+}
+
+// Where the parts tile the buffer once those that are taken and written alike are one (what a roll takes from the next device,
+// and the last from the first), they are.
+void WindowFetch::mergeEqual(size_t read) {
+  std::vector<Part> merged, others;
+  for (const Part& p : parts_) {
+    if (p.read != read) {
+      others.push_back(p);
+      continue;
+    }
+    auto same = std::find_if(merged.begin(), merged.end(), [&](const Part& q) { return mayBeOne(p, q); });
+    if (same == merged.end())
+      merged.push_back(p);
+    else
+      same->pairs.insert(same->pairs.end(), p.pairs.begin(), p.pairs.end());
+  }
+  std::sort(merged.begin(), merged.end(), [](const Part& p, const Part& q) { return p.at < q.at; });
+  if (!tiles(merged, rows(read))) return;
+  others.insert(others.end(), merged.begin(), merged.end());
+  parts_ = std::move(others);
+}
+
+bool WindowFetch::mayBeOne(const Part& p, const Part& q) const {
+  const WindowSource &s = reads_[p.read].sources[p.source], &t = reads_[q.read].sources[q.source];
+  auto everywhere = [](const Part& part) {
+    return part.sameStart && part.sameAt && part.sameLength && part.sent();
+  };
+  const bool alike = s.x == t.x && s.step == t.step && everywhere(p) && everywhere(q) && p.start == q.start &&
+                     p.at == q.at && p.count == q.count;
+  return alike && std::none_of(p.pairs.begin(), p.pairs.end(), [&](auto& a) {
+           return std::any_of(q.pairs.begin(), q.pairs.end(),
+                              [&](auto& b) { return a.first == b.first || a.second == b.second; });
+         });
 }
 
 void WindowFetch::planSource(size_t read, size_t source) {
@@ -327,14 +362,13 @@ void WindowFetch::exchange(std::vector<ValueId>& values) {
 
 // Do the parts lie one behind the other, each at the same place on every device that gets it, and fill the buffer? Where a device
 // gets less there are no rows then.
-bool WindowFetch::tiles(size_t read) const {
+bool WindowFetch::tiles(std::span<const Part> parts, int64_t rows) {
   int64_t at = 0;
-  for (const Part& p : parts_) {
-    if (p.read != read) continue;
+  for (const Part& p : parts) {
     if (!p.sameAt || !p.sameLength || !p.sameStart || p.at != at) return false;
     at += p.count;
   }
-  return at == rows(read);
+  return at == rows;
 }
 
 // Where this device writes the part.
@@ -367,10 +401,15 @@ ValueId WindowFetch::assemble(size_t read, const std::vector<ValueId>& values) {
   Builder& b = op_.b;
   const WindowRead& r = reads_[read];
   std::vector<ValueId> own;
+  std::vector<Part> parts;
   int64_t longest = 0;
-  for (size_t p = 0; p < parts_.size(); ++p)
-    if (parts_[p].read == read) own.push_back(values[p]), longest = std::max(longest, parts_[p].count);
-  if (tiles(read))
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    if (parts_[p].read != read) continue;
+    own.push_back(values[p]);
+    parts.push_back(parts_[p]);
+    longest = std::max(longest, parts_[p].count);
+  }
+  if (tiles(parts, rows(read)))
     return own.size() == 1
                ? own[0]
                : b.module.result(b.op("concat", own, {{"dim", b.integer(static_cast<int64_t>(dim_))}}));

@@ -71,7 +71,9 @@ private:
   [[nodiscard]] ValueId prepare(const Part&);
   [[nodiscard]] ValueId take(const Part&);
   void exchange(std::vector<ValueId>& values);
-  [[nodiscard]] bool tiles(size_t read) const;
+  void mergeEqual(size_t read);
+  [[nodiscard]] bool mayBeOne(const Part&, const Part&) const;
+  [[nodiscard]] static bool tiles(std::span<const Part>, int64_t rows);
   [[nodiscard]] ValueId placeOf(const Part&);
   [[nodiscard]] ValueId assemble(size_t read, const std::vector<ValueId>& values);
   [[nodiscard]] bool needsMask(size_t read) const;
