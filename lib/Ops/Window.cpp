@@ -371,6 +371,25 @@ bool WindowFetch::tiles(std::span<const Part> parts, int64_t rows) {
   return at == rows;
 }
 
+int64_t WindowFetch::hostPlace(const Part& p, int64_t i) const {
+  const WindowRead& r = reads_[p.read];
+  const bool mine = std::any_of(p.pairs.begin(), p.pairs.end(), [&](auto& pair) { return pair.second == i; });
+  if (p.ordered && !mine) return rows(p.read);
+  const int64_t j = p.ordered    ? firstSource(kHost, r, r.sources[p.source], cut_.devices, i) + p.key
+                    : r.reversed ? p.key - i
+                                 : i + p.key;
+  return placedAt(kHost, r, r.sources[p.source], cut_.devices, i, j);
+}
+
+// How far behind the buffer some device writes it.
+int64_t WindowFetch::rowsBehind(const Part& p) const {
+  const int64_t end = rows(p.read);
+  int64_t most = 0;
+  for (int64_t i = 0; i < cut_.devices; ++i)
+    most = std::max(most, std::min(hostPlace(p, i), end) + p.count - end);
+  return most;
+}
+
 // Where this device writes the part.
 ValueId WindowFetch::placeOf(const Part& p) {
   const WindowRead& r = reads_[p.read];
@@ -384,14 +403,10 @@ ValueId WindowFetch::placeOf(const Part& p) {
     return op_.b.value("select", {m.with("eq", number, p.target), placedAt(m, r, s, cut_.devices, i, j, true),
                                   m.number(rows(p.read))});
   }
-  std::optional<int64_t> everywhere;
+  const int64_t first = hostPlace(p, 0);
   bool same = true;
-  for (int64_t d = 0; d < cut_.devices; ++d) {
-    const int64_t at = placedAt(kHost, r, s, cut_.devices, d, r.reversed ? p.key - d : d + p.key);
-    same = same && everywhere.value_or(at) == at;
-    everywhere = at;
-  }
-  if (same) return m.number(*everywhere);
+  for (int64_t d = 1; d < cut_.devices; ++d) same = same && hostPlace(p, d) == first;
+  if (same) return m.number(first);
   const bool own = !r.reversed && p.key == 0;
   const ValueId j = r.reversed ? m.sub(m.number(p.key), i) : m.add(i, p.key);
   return placedAt(m, r, s, cut_.devices, i, j, own);
@@ -402,12 +417,12 @@ ValueId WindowFetch::assemble(size_t read, const std::vector<ValueId>& values) {
   const WindowRead& r = reads_[read];
   std::vector<ValueId> own;
   std::vector<Part> parts;
-  int64_t longest = 0;
+  int64_t behind = 0;
   for (size_t p = 0; p < parts_.size(); ++p) {
     if (parts_[p].read != read) continue;
     own.push_back(values[p]);
     parts.push_back(parts_[p]);
-    longest = std::max(longest, parts_[p].count);
+    behind = std::max(behind, rowsBehind(parts_[p]));
   }
   if (tiles(parts, rows(read)))
     return own.size() == 1
@@ -415,9 +430,8 @@ ValueId WindowFetch::assemble(size_t read, const std::vector<ValueId>& values) {
                : b.module.result(b.op("concat", own, {{"dim", b.integer(static_cast<int64_t>(dim_))}}));
   const int64_t length = rows(read);
   Type type = op_.typeOf(along(r.sources[0].x, "fill_piece"));
-  type.dims[dim_] = Dim(length + longest);
+  type.dims[dim_] = Dim(length + behind);
   ValueId buffer = b.constant(0, b.module.tensorType(type.dtype, type.dims));
-  if (own.empty()) longest = 0;
   // In the order of the line: what follows the rows of a short part is written over by the next.
   for (size_t p = 0; p < parts_.size(); ++p) {
     if (parts_[p].read != read) continue;
@@ -426,7 +440,7 @@ ValueId WindowFetch::assemble(size_t read, const std::vector<ValueId>& values) {
       operands.push_back(d == dim_ ? placeOf(parts_[p]) : op_.b.literal(0, op_.dtypeOf(deviceIndex())));
     buffer = b.module.result(b.op("dynamic_update_slice", operands));
   }
-  if (longest == 0) return buffer;
+  if (behind == 0) return buffer;
   type.dims[dim_] = Dim(length);
   const std::vector<int64_t> start(type.rank());
   return b.value("slice", {buffer}, {{"start", b.ints(start)}, {"limit", sizesAttr(b.module, type.dims)}});

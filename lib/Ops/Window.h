@@ -74,6 +74,8 @@ private:
   void mergeEqual(size_t read);
   [[nodiscard]] bool mayBeOne(const Part&, const Part&) const;
   [[nodiscard]] static bool tiles(std::span<const Part>, int64_t rows);
+  [[nodiscard]] int64_t hostPlace(const Part&, int64_t device) const;
+  [[nodiscard]] int64_t rowsBehind(const Part&) const;
   [[nodiscard]] ValueId placeOf(const Part&);
   [[nodiscard]] ValueId assemble(size_t read, const std::vector<ValueId>& values);
   [[nodiscard]] bool needsMask(size_t read) const;
