@@ -81,7 +81,9 @@ private:
   ShardingId pendingToo(ShardingId id) {
     Sharding s = m_.shardings[id];
     for (size_t f = 0; f < factors_.size(); ++f)
-      if (rule_.factors[f].kind == FactorKind::Reduce)
+      if (const FactorKind kind = rule_.factors[f].kind;
+          kind == FactorKind::Reduce ||
+          (kind == FactorKind::Window && rule_.factors[f].reduce != PendingKind::None))
         for (const DimPart& p : factors_[f])
           if (p.isAxis()) s.pending.push_back({p.axis, rule_.factors[f].reduce});
     return m_.shardings.intern(std::move(s));

@@ -7,6 +7,12 @@ namespace dtc {
 
 static constexpr int64_t kNominalSize = 128; // of a symbolic dim
 
+// Is the result pending where the factor is cut? Also along windows that are summed over (a convolution's own); what merges
+// reduces by itself.
+static bool leavesPending(const Factor& f) {
+  return f.kind == FactorKind::Reduce || (f.kind == FactorKind::Window && f.reduce != PendingKind::None);
+}
+
 int64_t globalBytes(const Module& m, ValueId v) {
   const Type& t = m.typeOf(v);
   int64_t bytes = dtypeBytes(t.dtype);
@@ -322,7 +328,7 @@ private:
   std::vector<PendingAxis> reducedAxes(const std::vector<PartList>& factors) const {
     std::vector<PendingAxis> out;
     for (size_t f = 0; f < factors.size(); ++f)
-      if (rel_.rule.factors[f].reduce != PendingKind::None)
+      if (leavesPending(rel_.rule.factors[f]))
         for (const DimPart& p : factors[f])
           if (p.isAxis()) out.push_back({p.axis, rel_.rule.factors[f].reduce});
     return out;
