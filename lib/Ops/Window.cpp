@@ -289,9 +289,10 @@ ValueId WindowFetch::prepare(const Part& part) {
     const WindowRead& r = reads_[p.read];
     const WindowSource& s = r.sources[p.source];
     if (s.x != source.x) continue;
-    for (auto [j, i] : p.pairs)
-      room = std::max(room, takenFrom(kHost, r, s, cut_.devices, i, j) + (p.count - 1) * s.step + 1 -
-                                largestPiece(s.size, cut_));
+    for (auto [j, i] : p.pairs) {
+      const int64_t start = p.sameStart ? p.start : takenFrom(kHost, r, s, cut_.devices, i, j);
+      room = std::max(room, start + (p.count - 1) * s.step + 1 - largestPiece(s.size, cut_));
+    }
   }
   ValueId x = along(source.x, "fill_piece");
   if (!b.module.dims.expr(op_.typeOf(x).dims[dim_]).cut.empty())
