@@ -416,7 +416,9 @@ TEST(Reshard, ReceivesNoMoreThanTheClosedForm) {
              Known{w.sharding({"ab", ""}), w.sharding({"a", "b"}), n / 8 * 3 / 4}, // of the minor axis
              Known{w.sharding({"ab", ""}), w.sharding({"", "ab"}), n / 8 * 7 / 8}, // of both
              Known{w.sharding({"ab", ""}), w.sharding({"ba", ""}), n / 8},         // another order
-             Known{w.sharding({"2b", ""}), w.sharding({"b", ""}), n / 4 * 3 / 4},  // strided to plain
+             Known{w.sharding({"2a", ""}), w.sharding({"a", ""}), n / 2 / 2},      // strided to plain
+             Known{w.sharding({"2b", ""}), w.sharding({"b", ""}),
+                   n / 4}, // … where some device has nothing of its own
          }) {
       const ReshardPlan p = plan(w, known.from, known.to, shape);
       EXPECT_LE(static_cast<double>(p.bytesReceived), 1.1 * known.bytes + 64) << planText(w, known.from, p);
