@@ -42,6 +42,8 @@ struct Finder {
     ShardingId s = global[v].sharding;
     if (want64 == r64.values.end() || wantD == rd.values.end() || !s) return "";
     const Sharding& sharding = global.shardings[s];
+    if (global.shardings.meshOf(s).name != ran.mesh().name)
+      return ""; // its pieces are written on another mesh there
     std::vector<Tensor> pieces;
     for (int64_t p = 0; p < ran.mesh().numDevices(); ++p) {
       auto t = ran.value(mine, p);

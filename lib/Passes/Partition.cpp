@@ -1,6 +1,7 @@
 #include "dtc/Passes/Partition.h"
 #include "PartitionReshard.h"
 #include "ReduceDType.h"
+#include "UnifyMeshes.h"
 #include "Within.h"
 #include "dtc/IR/CutOp.h"
 #include "dtc/IR/LocalShape.h"
@@ -16,9 +17,6 @@ namespace {
 constexpr DiagKind kNotPropagated{"partition-open",
                                   "'partition' needs every value of @{0} with a closed sharding: run the "
                                   "pass `propagate` before it"};
-constexpr DiagKind kTwoMeshes{"partition-meshes",
-                              "this value goes from mesh @{0} to mesh @{1}, but a per-device function "
-                              "has one mesh: use one mesh for all of @{2}"};
 constexpr DiagKind kStridedPlace{
     "partition-strided-place",
     "'{0}' counts along a dim that is cut into blocks ({1}): put `shard` with a plain cut on "
@@ -182,20 +180,14 @@ private:
   // shard, barrier, reshard.
   bool changeSharding(OpId o, ReshardEmitter& reshards) {
     const ValueId operand = m_.operand(o, 0), result = m_.result(o);
-    return bring(operand, sharding_[operand.index], sharding_[result.index], result, m_[o].loc, reshards);
+    return bring(operand, sharding_[operand.index], sharding_[result.index], result, reshards);
   }
 
   // `result` stands for the operand's value in another sharding.
-  bool bring(ValueId operand, ShardingId from, ShardingId to, ValueId result, SourceRange loc,
-             ReshardEmitter& reshards) {
+  bool bring(ValueId operand, ShardingId from, ShardingId to, ValueId result, ReshardEmitter& reshards) {
     ValueId v = map_(operand);
     if (from != to && from && to) {
-      const MeshId a = shardingOf(from).mesh, b = shardingOf(to).mesh;
-      if (a != b) {
-        auto name = [&](MeshId id) { return m_.strings[m_.shardings.mesh(id).name]; };
-        diags_.error(kTwoMeshes, loc, name(a), name(b), m_.strings[m_[func_].name]);
-        return false;
-      }
+      DTC_CHECK(shardingOf(from).mesh == shardingOf(to).mesh, "unifyMeshes left two meshes in a function");
       v = reshards.emit(v, globalType_[operand.index], from, to);
     }
     replace(result, v);
@@ -338,7 +330,7 @@ private:
       const ShardingId from = sharding_[operand.index];
       ShardingId to = sharding_[args[i].index];
       if (!to && from) to = m_.shardings.replicated(m_.shardings[from].mesh, shardingOf(from).dims.size());
-      if (!bring(operand, from, to, args[i], m_[o].loc, reshards)) return false;
+      if (!bring(operand, from, to, args[i], reshards)) return false;
     }
     remap(body);
     for (OpId inner : m_[body].ops) {
@@ -386,6 +378,8 @@ bool partition(Module& m, Diagnostics& diags, const PartitionOptions& options) {
   }
   // A function without values has nothing that propagate had to give a sharding, and so a mesh, to.
   if (m.shardings.numMeshes() == 0) m.shardings.addMesh({m.strings.intern("one"), {}, {}});
+  for (FuncId f : m.order)
+    if (!m[f].spmd && !unifyMeshes(m, f, diags)) return false;
   Partitioner p(m, diags, options);
   for (FuncId f : m.order)
     if (!m[f].spmd && !p.run(f)) return false;

@@ -1,0 +1,165 @@
+#include "UnifyMeshes.h"
+#include "PartitionReshard.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/Sharding/MeshView.h"
+#include "dtc/Sharding/Projection.h"
+#include "dtc/Support/Result.h"
+
+namespace dtc {
+
+namespace {
+
+constexpr DiagKind kOtherDevices{
+    "partition-meshes",
+    "mesh @{0} is not over the devices of mesh @{1}, which @{2} begins on: the program of a "
+    "device has one set of devices to talk to"};
+constexpr DiagKind kWithinDigit{
+    "mesh-view", "a sub-axis of mesh @{0} ends within a sub-axis of mesh @{1}: use whole axes"};
+
+class MeshUnifier {
+public:
+  MeshUnifier(Module& m, FuncId f, MeshId target, Diagnostics& diags)
+      : m_(m), func_(f), target_(target), diags_(diags) {}
+
+  bool run() {
+    for (FuncArg& a : m_[func_].args)
+      if (!value(a.value)) return false;
+    for (FuncResult& r : m_[func_].results)
+      if (!sharding(r.sharding, r.loc)) return false;
+    return block(m_[func_].body);
+  }
+
+private:
+  const Mesh& targetMesh() const { return m_.shardings.mesh(target_); }
+
+  const MeshView* viewOf(MeshId id, SourceRange loc) {
+    auto [entry, isNew] = views_.try_emplace(id);
+    if (isNew) entry->second = viewMesh(m_.shardings.mesh(id), targetMesh());
+    if (entry->second) return &*entry->second;
+    diags_.error(kOtherDevices, loc, nameOf(id), nameOf(target_), m_.strings[m_[func_].name]);
+    return nullptr;
+  }
+  [[nodiscard]] std::string_view nameOf(MeshId id) const { return m_.strings[m_.shardings.mesh(id).name]; }
+  bool refuse(MeshId id, SourceRange loc) {
+    diags_.error(kWithinDigit, loc, nameOf(id), nameOf(target_));
+    return false;
+  }
+
+  bool sharding(ShardingId& id, SourceRange loc) {
+    if (!id.valid() || m_.shardings[id].mesh == target_) return true;
+    const MeshId from = m_.shardings[id].mesh;
+    const MeshView* view = viewOf(from, loc);
+    if (!view) return false;
+    auto seen = throughView(m_.shardings[id], m_.shardings.mesh(from), *view, target_, targetMesh());
+    if (!seen) return refuse(from, loc);
+    id = m_.shardings.intern(*std::move(seen));
+    return true;
+  }
+  bool value(ValueId v) {
+    ShardingId id = m_[v].sharding;
+    const bool done = sharding(id, m_[v].loc);
+    m_[v].sharding = id;
+    return done;
+  }
+
+  bool block(BlockId b) {
+    for (ValueId a : m_[b].args)
+      if (!value(a)) return false;
+    for (OpId o : std::vector<OpId>(m_[b].ops)) {
+      const bool isLocal = m_.record(o).regions == RegionKind::Local;
+      const MeshId inside = isLocal ? meshOfBlock(m_, m_.region(o)) : MeshId();
+      if (inside.valid() && inside != target_ && !localText(o, inside)) return false;
+      for (uint32_t r = 0; r < m_[o].numResults; ++r)
+        if (!value(m_.result(o, r))) return false;
+      for (uint32_t r = 0; r < m_[o].numRegions; ++r)
+        if (!block(m_.region(o, r))) return false;
+    }
+    return true;
+  }
+
+  // The axes that the ops of a `local` region name, and the cuts of its pieces.
+  bool localText(OpId local, MeshId from) {
+    bool good = axesOf(local, from);
+    for (ValueId a : m_[m_.region(local)].args) good = good && piece(a, from);
+    forEachOp(m_, m_.region(local), [&](OpId o) {
+      good = good && axesOf(o, from);
+      for (uint32_t r = 0; good && r < m_[o].numResults; ++r) good = piece(m_.result(o, r), from);
+      for (uint32_t r = 0; good && r < m_[o].numRegions; ++r)
+        for (ValueId a : m_[m_.region(o, r)].args) good = good && piece(a, from);
+    });
+    return good;
+  }
+
+  bool axesOf(OpId o, MeshId from) {
+    for (const AttrSpec& spec : m_.record(o).attrs) {
+      const AttrId id = spec.type == AttrType::Axes ? m_.attr(o, spec.name) : AttrId();
+      if (!id.valid() || m_.attrs[id].kind != Attr::List) continue;
+      std::vector<AxisRef> axes;
+      for (AttrId e : m_.attrs[id].list) {
+        const Attr& a = m_.attrs[e];
+        axes.push_back(a.kind == Attr::Axis ? a.axis : AxisRef{a.text});
+      }
+      auto seen = listThrough(axes, from, m_[o].loc);
+      if (!seen) return false;
+      for (NamedAttr& a : m_[o].attrs)
+        if (m_.strings[a.name] == spec.name) a.value = axesAttr(m_, *seen);
+    }
+    return true;
+  }
+
+  std::optional<std::vector<AxisRef>> listThrough(std::span<const AxisRef> axes, MeshId from,
+                                                  SourceRange loc) {
+    const MeshView* view = viewOf(from, loc);
+    if (!view) return std::nullopt;
+    PartList parts;
+    for (const AxisRef& axis : axes) {
+      auto seen = throughView(axis, m_.shardings.mesh(from), *view, targetMesh());
+      if (!seen) {
+        refuse(from, loc);
+        return std::nullopt;
+      }
+      for (const AxisRef& a : *seen) parts.push_back({a, 0});
+    }
+    canonicalizeParts(parts, targetMesh());
+    return DimSharding{parts}.axes();
+  }
+
+  bool piece(ValueId v, MeshId from) {
+    Type t = m_.typeOf(v);
+    bool changed = false;
+    for (Dim& d : t.dims) {
+      if (d.isStatic() || m_.dims.dynamic(d).cut.empty()) continue;
+      auto seen = listThrough(m_.dims.expr(d).cut, from, m_[v].loc);
+      if (!seen) return false;
+      DimSharding cut;
+      for (const AxisRef& a : *seen) cut.parts.push_back({a, 0});
+      const auto dim = localDim(cut, targetMesh(), m_.dims.uncut(d), m_.dims);
+      DTC_CHECK(dim, "a cut that names no blocks always is a piece");
+      d = *dim;
+      changed = true;
+    }
+    if (changed) m_[v].type = m_.types.intern(std::move(t));
+    return true;
+  }
+
+  Module& m_;
+  FuncId func_;
+  MeshId target_;
+  Diagnostics& diags_;
+  std::unordered_map<MeshId, std::optional<MeshView>> views_;
+};
+
+} // namespace
+
+bool unifyMeshes(Module& m, FuncId f, Diagnostics& diags) {
+  if (m.shardings.numMeshes() < 2) return true;
+  MeshId target = meshOfFunction(m, f);
+  forEachOp(m, m[f].body, [&](OpId o) {
+    if (!target.valid() && m[o].numResults > 0 && m[m.result(o)].sharding.valid())
+      target = m.shardings[m[m.result(o)].sharding].mesh;
+  });
+  return !target.valid() || MeshUnifier(m, f, target, diags).run();
+}
+
+} // namespace dtc
