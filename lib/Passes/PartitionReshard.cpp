@@ -59,8 +59,7 @@ const ReshardPlan& ReshardPlans::plan(TypeId global, ShardingId from, ShardingId
   if (!isNew) return entry->second;
   const Type& type = m_.types[global];
   const Sharding &a = m_.shardings[from], &b = m_.shardings[to];
-  entry->second =
-      planReshard(a, b, m_.shardings.mesh(a.mesh), plannedSizes(type.dims, m_.dims), type.dtype);
+  entry->second = planReshard(a, b, m_.shardings.mesh(a.mesh), plannedSizes(type.dims, m_.dims), type.dtype);
   return entry->second;
 }
 

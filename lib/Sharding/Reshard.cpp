@@ -280,8 +280,8 @@ static ReshardPlan improved(const PlanSpace& space, const PlanState& start, cons
   bool exhausted = false;
   auto priced = [](const ReshardStep& s) { return s.price > 0; };
   if (std::count_if(plan.steps.begin(), plan.steps.end(), priced) > 1)
-    if (auto better = Search(space, start, goal, MoveSet::Detours, limit, bound)
-                          .run(options.maxExpansions, exhausted))
+    if (auto better =
+            Search(space, start, goal, MoveSet::Detours, limit, bound).run(options.maxExpansions, exhausted))
       plan = *std::move(better);
   if (std::count(space.usable.begin(), space.usable.end(), true) > options.maxCompleteAtoms) return plan;
   auto best = Search(space, start, goal, MoveSet::All, limit, plan.price * (1 - 1e-9))

@@ -290,8 +290,7 @@ struct AllMoves : Moves {
     scatters({}, at.pending);
     for (size_t set = 1; set < size_t{1} << std::min<size_t>(at.pending.size(), 6); ++set) reduce(set);
     forRuns(at.dims, [&](size_t e, size_t i, size_t j) {
-      for (size_t d = 0; d < at.dims.size(); ++d)
-        exchange(d, std::span(at.dims[e]).subspan(i, j - i), 1);
+      for (size_t d = 0; d < at.dims.size(); ++d) exchange(d, std::span(at.dims[e]).subspan(i, j - i), 1);
     });
     permuteAll();
   }
