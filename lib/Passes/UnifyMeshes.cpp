@@ -25,9 +25,10 @@ public:
   bool run() {
     for (FuncArg& a : m_[func_].args)
       if (!value(a.value)) return false;
+    if (!block(m_[func_].body)) return false;
     for (FuncResult& r : m_[func_].results)
       if (!sharding(r.sharding, r.loc)) return false;
-    return block(m_[func_].body);
+    return true;
   }
 
 private:
