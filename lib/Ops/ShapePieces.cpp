@@ -437,48 +437,7 @@ OpRecord moves(const char* name, const char* summary) {
 
 } // namespace
 
-void addPieceOps(OpRegistry& ops) {
-  OpRecord concat = moves("concat", "one after the other along `dim`");
-  concat.operands = "xs...";
-  concat.attrs = {{"dim", AttrType::Dim}};
-  concat.rule = concatRule;
-  concat.follow = followByPosition;
-  concat.cut = cutConcat;
-  concat.through = {moving(~0u)};
-  concat.eval = joinedEval;
-  concat.element = concatElement;
-  concat.gradFn = concatGrad;
-  concat.samples = "T[5, 3], T[5, 4] {dim = 1}\n"
-                   "T[5, 3], T[2, 3] {dim = 0}\n"
-                   "T[4], T[3], T[2] {dim = -1}";
-  concat.identityWhenSameType = true;
-  ops.add(std::move(concat));
-
-  OpRecord stack = moves("stack", "one beside the other along a new dim `dim`");
-  stack.operands = "xs...";
-  stack.attrs = {{"dim", AttrType::Dim}};
-  stack.rule = stackRule;
-  stack.through = {moving(~0u)};
-  stack.eval = joinedEval;
-  stack.element = stackElement;
-  stack.gradFn = stackGrad;
-  stack.samples = "T[5, 3], T[5, 3] {dim = 0}\n"
-                  "T[5, 3], T[5, 3], T[5, 3] {dim = 2}";
-  ops.add(std::move(stack));
-
-  OpRecord split = moves("split", "x taken apart along `dim`: one result per size");
-  split.results = "ys...";
-  split.attrs = {{"sizes", AttrType::Sizes}, {"dim", AttrType::Dim}};
-  split.rule = splitRule;
-  split.follow = followByPosition;
-  split.cut = cutSplit;
-  split.eval = splitEval;
-  split.element = splitElement;
-  split.gradFn = splitGrad;
-  split.samples = "T[5, 6] {sizes = [2, 4], dim = 1}\n"
-                  "T[5, 3] {sizes = [1, 0, 4], dim = 0}";
-  ops.add(std::move(split));
-
+static void addSlices(OpRegistry& ops) {
   OpRecord slice = moves("slice", "every stride-th element of [start, limit) in each dim");
   slice.attrs = {{"start", AttrType::Ints}, {"limit", AttrType::Sizes}, {"stride", AttrType::Ints, "", "1s"}};
   slice.rule = sliceRule;
@@ -520,6 +479,50 @@ void addPieceOps(OpRegistry& ops) {
                 "T[5, 4] {low = [0, 2], high = [0, 3], mode = \"reflect\"}\n"
                 "T[5, 3] {low = [2, 0], high = [1, 0], mode = \"replicate\"}";
   ops.add(std::move(pad));
+}
+
+void addPieceOps(OpRegistry& ops) {
+  OpRecord concat = moves("concat", "one after the other along `dim`");
+  concat.operands = "xs...";
+  concat.attrs = {{"dim", AttrType::Dim}};
+  concat.rule = concatRule;
+  concat.follow = followByPosition;
+  concat.cut = cutConcat;
+  concat.through = {moving(~0u)};
+  concat.eval = joinedEval;
+  concat.element = concatElement;
+  concat.gradFn = concatGrad;
+  concat.samples = "T[5, 3], T[5, 4] {dim = 1}\n"
+                   "T[5, 3], T[2, 3] {dim = 0}\n"
+                   "T[4], T[3], T[2] {dim = -1}";
+  concat.identityWhenSameType = true;
+  ops.add(std::move(concat));
+
+  OpRecord stack = moves("stack", "one beside the other along a new dim `dim`");
+  stack.operands = "xs...";
+  stack.attrs = {{"dim", AttrType::Dim}};
+  stack.rule = stackRule;
+  stack.through = {moving(~0u)};
+  stack.eval = joinedEval;
+  stack.element = stackElement;
+  stack.gradFn = stackGrad;
+  stack.samples = "T[5, 3], T[5, 3] {dim = 0}\n"
+                  "T[5, 3], T[5, 3], T[5, 3] {dim = 2}";
+  ops.add(std::move(stack));
+
+  OpRecord split = moves("split", "x taken apart along `dim`: one result per size");
+  split.results = "ys...";
+  split.attrs = {{"sizes", AttrType::Sizes}, {"dim", AttrType::Dim}};
+  split.rule = splitRule;
+  split.follow = followByPosition;
+  split.cut = cutSplit;
+  split.eval = splitEval;
+  split.element = splitElement;
+  split.gradFn = splitGrad;
+  split.samples = "T[5, 6] {sizes = [2, 4], dim = 1}\n"
+                  "T[5, 3] {sizes = [1, 0, 4], dim = 0}";
+  ops.add(std::move(split));
+  addSlices(ops);
 }
 
 } // namespace dtc
