@@ -74,8 +74,10 @@ bool barrierVerify(const OpQuery& q) {
   return false;
 }
 
-bool barrierGrad(Builder& b, OpId, std::span<const ValueId> dy, std::vector<ValueId>& out) {
-  out.push_back(b.value("barrier", {dy[0]}));
+// Of the operands behind x only the shardings count.
+bool barrierGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& out) {
+  out.resize(b.module[op].numOperands);
+  out[0] = b.value("barrier", {dy[0]});
   return true;
 }
 
@@ -104,6 +106,7 @@ void addShardingOps(OpRegistry& ops) {
   barrier.sameDType = false;
   barrier.verify = barrierVerify;
   barrier.gradFn = barrierGrad;
+  barrier.samples = "T[5, 3]\nT[]";
   ops.add(std::move(barrier));
 }
 

@@ -30,7 +30,7 @@ std::optional<Program> programOf(OpSample& s) {
     if (isFloat(m.typeOf(v).dtype)) p.floats.push_back(i);
   }
   if (p.floats.empty()) return std::nullopt;
-  std::string w = "%w: " + typeOf(m, m.result(s.op)), y = printValueName(m, m.result(s.op));
+  std::string w = "%weights: " + typeOf(m, m.result(s.op)), y = printValueName(m, m.result(s.op));
   std::string grads, gradTypes, wrt;
   for (size_t i : p.floats) {
     grads += ", %g" + std::to_string(i);
@@ -38,8 +38,8 @@ std::optional<Program> programOf(OpSample& s) {
     wrt += (wrt.empty() ? "" : ", ") + std::to_string(i);
   }
   p.source = "func @f(" + args + w + ") -> (f64[]) {\n  " + printOp(m, s.op) + "\n  %weighted = mul " + y +
-             ", %w\n  %l = sum %weighted\n  return %l\n}\nfunc @main(" + args + w + ") -> (f64[]" +
-             gradTypes + ") {\n  %l" + grads + " = value_and_grad @f(" + names + "%w) {wrt = [" + wrt +
+             ", %weights\n  %l = sum %weighted\n  return %l\n}\nfunc @main(" + args + w + ") -> (f64[]" +
+             gradTypes + ") {\n  %l" + grads + " = value_and_grad @f(" + names + "%weights) {wrt = [" + wrt +
              "]}\n  return %l" + grads + "\n}\n";
   return p;
 }
