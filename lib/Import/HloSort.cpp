@@ -227,11 +227,12 @@ bool topK(HloContext& c) {
   if (!k || !largest || !x.valid()) return false;
   const std::vector<int64_t> shape = c.shapeOf(x);
   if (shape.empty() || *k < 0 || *k > shape.back()) return c.failAttr("k", "is more than there are elements");
-  const OpId o = c.emitOp("topk", std::array{totalOrderKey(c, x)},
-                          {{"k", c.intAttr(*k)}, {"descending", c.boolAttr(*largest)}});
+  const ValueId key = isBool(c.dtypeOf(x)) ? c.convert(x, DType::U8) : totalOrderKey(c, x);
+  const OpId o =
+      c.emitOp("topk", std::array{key}, {{"k", c.intAttr(*k)}, {"descending", c.boolAttr(*largest)}});
   if (!o.valid()) return false;
   const ValueId at = c.module.result(o, 1);
-  const ValueId y = isFloat(c.dtypeOf(x))
+  const ValueId y = !isInteger(c.dtypeOf(x))
                         ? along(c, "gather", {x, at}, static_cast<int64_t>(shape.size()) - 1)
                         : c.module.result(o, 0);
   return c.give(0, y) && c.give(1, at);

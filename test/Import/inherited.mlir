@@ -38,5 +38,9 @@ func.func @main() {
   check.expect_eq_const %i, dense<[1, 3, 2, 0]> : tensor<4xi32>
   %w, %j = chlo.top_k(%q, k = 2) : tensor<4xf32> -> (tensor<2xf32>, tensor<2xi32>)
   check.expect_eq_const %j, dense<[0, 3]> : tensor<2xi32>
+  %bits = stablehlo.constant dense<[[false, true, true], [false, false, true]]> : tensor<2x3xi1>
+  %t, %k = chlo.top_k(%bits, k = 2) : tensor<2x3xi1> -> (tensor<2x2xi1>, tensor<2x2xi32>)
+  check.expect_eq_const %t, dense<[[true, true], [true, false]]> : tensor<2x2xi1>
+  check.expect_eq_const %k, dense<[[1, 2], [2, 0]]> : tensor<2x2xi32>
   return
 }
