@@ -108,7 +108,7 @@ std::string auditJson(const AuditReport& r) {
                                {"seconds_before", f.secondsBefore},
                                {"seconds_after", f.secondsAfter}});
   out["total"] = {{"collectives", r.collectives.size()}, {"bytes_received", bytes}, {"seconds", seconds}};
-  return out.dump(2) + "\n";
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 } // namespace dtc

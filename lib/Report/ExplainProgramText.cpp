@@ -158,7 +158,7 @@ std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard
   out["reshards"] = nlohmann::ordered_json::array();
   for (const ExplainReshard& one : reshards) out["reshards"].push_back(reshardJson(one));
   out["decisions"] = decisionsJson(decisions);
-  return out.dump(2) + "\n";
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 } // namespace dtc

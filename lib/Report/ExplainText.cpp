@@ -144,7 +144,7 @@ std::string explainJson(const ExplainValue& v) {
   out["reshards"] = nlohmann::ordered_json::array();
   for (const ExplainReshard& r : v.reshards) out["reshards"].push_back(reshardJson(r));
   out["decisions"] = decisionsJson(v.decisions);
-  return out.dump(2) + "\n";
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 } // namespace dtc
