@@ -1,5 +1,6 @@
 // median nanmedian: the element in the middle, found by its bits.
 #include "ReduceParts.h"
+#include "dtc/IR/CutOp.h"
 #include <array>
 #include <cmath>
 
@@ -11,7 +12,7 @@ bool ignoresNan(const OpRecord& r) { return std::string_view(r.name) == "nanmedi
 
 bool medianRule(const OpQuery& q, Rule& rule) {
   auto dim = q.dimAttr("dim", q.type(0).rank());
-  if (!dim || !reduceRuleOf(q, rule, {*dim}, FactorKind::Whole, PendingKind::None)) return false;
+  if (!dim || !reduceRuleOf(q, rule, {*dim}, FactorKind::Select, PendingKind::None)) return false;
   rule.results.assign(2, TensorMap(rule.results[0]));
   return true;
 }
@@ -122,23 +123,33 @@ private:
   DType dtype_, key_;
 };
 
+// Of whole rows, or of this device's piece of rows that are cut: then counts and first places are those of all devices.
 struct MedianParts {
   MedianParts(Builder& b, OpId op) : b(b), m(b.module), x(m.operand(op, 0)), type(m.typeOf(x)) {
     Diagnostics none;
-    const OpQuery q = queryOf(m, op, none);
+    read(queryOf(m, op, none));
+  }
+  explicit MedianParts(CutOp& op) : b(op.b), m(op.b.module), x(op.operands[0]), type(op.typeOf(x)), cut(&op) {
+    read(op.whole);
+  }
+  void read(const OpQuery& q) {
     dim = *q.dimAttr("dim", type.rank());
+    length = q.type(0).dims[static_cast<size_t>(dim)];
     ignores = ignoresNan(*q.record);
+    keepdim = q.boolAttr("keepdim");
   }
   ValueId i32(int64_t v) const { return m.makeLiteral(m.attrs.integer(v), DType::I32, b.loc); }
-  ValueId reduced(const char* name, ValueId v) const {
-    return b.value(name, {v}, {{"dims", b.ints({&dim, 1})}, {"keepdim", b.boolean(true)}});
+  ValueId reduced(PendingKind kind, ValueId v) const {
+    const ValueId own =
+        b.value(pendingName(kind), {v}, {{"dims", b.ints({&dim, 1})}, {"keepdim", b.boolean(true)}});
+    return cut ? cut->allReduce(own, kind) : own;
   }
   ValueId count(ValueId predicate) const {
-    return reduced("sum", b.value("convert", {predicate}, {{"dtype", b.word("i32")}}));
+    return reduced(PendingKind::Sum, b.value("convert", {predicate}, {{"dtype", b.word("i32")}}));
   }
   // How many elements stand before the middle.
   ValueId before() const {
-    const Dim n = type.dims[static_cast<size_t>(dim)];
+    const Dim n = length;
     ValueId last, half;
     if (n.isStatic()) {
       last = i32(n.value() - 1), half = i32((n.value() - 1) / 2);
@@ -154,17 +165,29 @@ struct MedianParts {
   }
   ValueId places() const {
     const TypeId types[] = {m.tensorType(DType::I32, type.dims)};
-    return m.result(b.op("iota", {}, {{"dim", b.integer(dim)}}, types));
+    const ValueId own = m.result(b.op("iota", {}, {{"dim", b.integer(dim)}}, types));
+    if (!cut) return own;
+    const std::vector<AxisRef>& axes = cut->operandCut(0, static_cast<size_t>(dim)).axes;
+    return b.value("add", {own, cut->pieceOffset(length, axes)});
   }
   ValueId firstWhere(ValueId predicate) const {
-    return reduced("min", b.value("select", {predicate, places(), i32(intMax(DType::I32))}));
+    return reduced(PendingKind::Min, b.value("select", {predicate, places(), i32(intMax(DType::I32))}));
   }
   Builder& b;
   Module& m;
   ValueId x;
   const Type type;
+  CutOp* cut = nullptr;
   int64_t dim = 0;
-  bool ignores = false;
+  Dim length; // of whole rows
+  bool ignores = false, keepdim = false;
+  // The element with this key and its place as the op's results.
+  std::vector<ValueId> results(ValueId element, ValueId place) const {
+    std::vector<ValueId> out = {element, place};
+    if (keepdim) return out;
+    for (ValueId& v : out) v = b.value("squeeze", {v}, {{"dims", b.ints({&dim, 1})}});
+    return out;
+  }
 };
 
 // Of long rows, bit by bit from the highest: a bit of the key in the middle is 1 where no more keys are less than with it than
@@ -198,20 +221,26 @@ std::array<ValueId, 2> byPairs(const MedianParts& p, const OrderedKeys& keys, Va
       b.value("and", {b.value("le", {count("lt"), before}), b.value("gt", {count("le"), before})}));
   const ValueId chosen =
       b.value("select", {b.value("eq", {p.places(), place}), key, keys.number(intMin(keys.type()))});
-  return {p.reduced("max", chosen), place};
+  return {p.reduced(PendingKind::Max, chosen), place};
 }
 
 bool medianDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
   constexpr int64_t kShort = 64;
   const MedianParts p(b, op);
   const OrderedKeys keys(b, p.type.dtype);
-  const Dim n = p.type.dims[static_cast<size_t>(p.dim)];
-  const bool isShort = n.isStatic() && n.value() <= kShort;
+  const bool isShort = p.length.isStatic() && p.length.value() <= kShort;
   const auto [found, place] = (isShort ? byPairs : byBits)(p, keys, keys.of(p.x), p.before());
-  results = {keys.back(found), place};
-  Diagnostics none;
-  if (queryOf(p.m, op, none).boolAttr("keepdim")) return true;
-  for (ValueId& v : results) v = b.value("squeeze", {v}, {{"dims", b.ints({&p.dim, 1})}});
+  results = p.results(keys.back(found), place);
+  return true;
+}
+
+// Rows that are cut are not gathered: a count of each row for each bit of the key, then the first place.
+bool medianCut(CutOp& op, std::vector<ValueId>& results) {
+  const MedianParts p(op);
+  if (!p.length.isStatic()) return false;
+  const OrderedKeys keys(op.b, p.type.dtype);
+  const auto [found, place] = byBits(p, keys, keys.of(p.x), p.before());
+  results = p.results(keys.back(found), place);
   return true;
 }
 
@@ -239,6 +268,7 @@ void addMedianOps(OpRegistry& ops) {
     r.scalar = nullptr;
     r.eval = medianEval;
     r.decompose = medianDecompose;
+    r.cut = medianCut;
     r.gradFn = medianGrad;
     r.throughNone = true;
     r.lowering = Lowering::Rows;
