@@ -29,13 +29,23 @@ bool sliceDims(const OpQuery& q, std::vector<SliceDim>& out) {
   return true;
 }
 
+static std::optional<PadMode> readPadMode(const OpQuery& q) {
+  const std::string_view mode = q.textAttr("mode");
+  if (mode == "constant") return PadMode::Constant;
+  if (mode == "reflect") return PadMode::Reflect;
+  if (mode == "replicate") return PadMode::Replicate;
+  if (mode == "circular") return PadMode::Circular;
+  return std::nullopt;
+}
+
+PadMode padMode(const OpQuery& q) { return readPadMode(q).value_or(PadMode::Constant); }
+
 bool padDims(const OpQuery& q, std::vector<PadDim>& out) {
   size_t rank = q.type(0).rank();
   std::vector<int64_t> low = q.intsAttr("low"), high = q.intsAttr("high"), interior = q.intsAttr("interior");
   if (!q.rawAttr("interior").valid()) interior.assign(rank, 0);
-  std::string_view mode = q.textAttr("mode");
-  if (mode != "constant" && mode != "reflect" && mode != "replicate")
-    return reportShape(q, "has the modes \"constant\", \"reflect\" and \"replicate\"");
+  const std::optional<PadMode> mode = readPadMode(q);
+  if (!mode) return reportShape(q, "has the modes \"constant\", \"reflect\", \"replicate\" and \"circular\"");
   if (low.size() != rank || high.size() != rank || interior.size() != rank)
     return reportShape(q, "needs low, high and interior with one entry per dim, " + std::to_string(rank) +
                               " in all");
@@ -49,11 +59,13 @@ bool padDims(const OpQuery& q, std::vector<PadDim>& out) {
       constexpr int64_t bound = int64_t(1) << 31;
       if (p.interior < 0 || std::max({p.low, p.high, p.interior, -p.low, -p.high}) >= bound)
         return reportShape(q, "needs sizes below 2^31, and no negative interior," + where);
-      if (mode != "constant" && p.interior != 0)
+      if (*mode != PadMode::Constant && p.interior != 0)
         return reportShape(q, "fills between elements with a constant only");
-      if (mode == "reflect" && std::max(p.low, p.high) >= p.size)
+      if (*mode == PadMode::Reflect && std::max(p.low, p.high) >= p.size)
         return reportShape(q, "reflects at most " + std::to_string(p.size - 1) + " elements" + where);
-      if (mode == "replicate" && p.size == 0 && std::max(p.low, p.high) > 0)
+      if (*mode == PadMode::Circular && std::max(p.low, p.high) > p.size)
+        return reportShape(q, "goes round at most " + std::to_string(p.size) + " elements" + where);
+      if (*mode == PadMode::Replicate && p.size == 0 && std::max(p.low, p.high) > 0)
         return reportShape(q, "has nothing to replicate" + where);
     }
     out.push_back(p);

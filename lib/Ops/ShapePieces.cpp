@@ -299,13 +299,13 @@ bool padRule(const OpQuery& q, Rule& rule) {
 bool padEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
   std::vector<PadDim> dims;
   if (!padDims(q, dims)) return false;
-  bool reflect = q.textAttr("mode") == "reflect", replicate = q.textAttr("mode") == "replicate";
+  const PadMode mode = padMode(q);
   for (size_t d = 0; d < dims.size(); ++d) dims[d].size = in[0]->shape()[d];
   std::vector<int64_t> strides = in[0]->strides();
   forEachElement(out[0]->shape(), [&](std::span<const int64_t> at, int64_t i) {
     int64_t from = 0;
     for (size_t d = 0; d < dims.size() && from >= 0; ++d) {
-      int64_t s = dims[d].source(at[d], reflect && !dims[d].none(), replicate && !dims[d].none());
+      int64_t s = dims[d].source(at[d], mode);
       from = s < 0 ? -1 : from + s * strides[d];
     }
     if (from >= 0)
@@ -319,7 +319,7 @@ bool padEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tens
 uint32_t padElement(const OpQuery& q, ElementBuilder& b, size_t) {
   std::vector<PadDim> dims;
   if (!padDims(q, dims)) return 0;
-  bool reflect = q.textAttr("mode") == "reflect", replicate = q.textAttr("mode") == "replicate";
+  const PadMode mode = padMode(q);
   std::vector<ElementNode> at = ownCoordinates(b, dims.size());
   ElementNode zero = b.index(0), inside = 0;
   bool tested = false;
@@ -331,9 +331,11 @@ uint32_t padElement(const OpQuery& q, ElementBuilder& b, size_t) {
     const PadDim& p = dims[d];
     if (p.none()) continue;
     ElementNode i = b.sub(at[d], b.index(p.low)), last = b.index(p.size - 1);
-    if (replicate) {
+    if (mode == PadMode::Replicate) {
       at[d] = b.call("min", {b.call("max", {i, zero}), last});
-    } else if (reflect) {
+    } else if (mode == PadMode::Circular) {
+      at[d] = b.mod(b.add(i, b.index(p.size)), p.size);
+    } else if (mode == PadMode::Reflect) {
       ElementNode mirrored = b.call("abs", {i});
       ElementNode back = b.sub(b.index(2 * (p.size - 1)), mirrored);
       at[d] = b.call("select", {b.call("lt", {last, mirrored}), back, mirrored});
@@ -355,14 +357,16 @@ uint32_t padElement(const OpQuery& q, ElementBuilder& b, size_t) {
 }
 
 // Where the filling comes from x, each element of dy goes back to where it came from, one dim after the other.
-ValueId foldedBack(Builder& b, ValueId g, const PadDim& p, size_t dim, bool reflect) {
+ValueId foldedBack(Builder& b, ValueId g, const PadDim& p, size_t dim, PadMode mode) {
   Module& m = b.module;
   const Type out = m.typeOf(g);
   auto i32 = [&](int64_t v) { return b.literal(static_cast<double>(v), DType::I32); };
   const TypeId row[] = {m.tensorType(DType::I32, std::array{out.dims[dim]})};
   ValueId from = m.result(b.op("iota", {}, {{"dim", b.integer(0)}}, row));
   from = b.value("sub", {from, i32(p.low)});
-  if (reflect) {
+  if (mode == PadMode::Circular) {
+    from = b.value("mod", {from, i32(p.size)});
+  } else if (mode == PadMode::Reflect) {
     from = b.value("abs", {from});
     ValueId back = b.value("sub", {i32(2 * (p.size - 1)), from});
     from = b.value("select", {b.value("gt", {from, i32(p.size - 1)}), back, from});
@@ -385,10 +389,10 @@ bool padGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Value
   OpQuery q = queryOf(b.module, op, none);
   std::vector<PadDim> dims;
   if (!padDims(q, dims)) return false;
-  if (q.textAttr("mode") != "constant") {
+  if (const PadMode mode = padMode(q); mode != PadMode::Constant) {
     dx.push_back(dy[0]);
     for (size_t d = 0; d < dims.size(); ++d)
-      if (!dims[d].none()) dx[0] = foldedBack(b, dx[0], dims[d], d, q.textAttr("mode") == "reflect");
+      if (!dims[d].none()) dx[0] = foldedBack(b, dx[0], dims[d], d, mode);
     return true;
   }
   const Type out = b.module.typeOf(dy[0]);
@@ -420,7 +424,7 @@ bool padGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Value
 
 // A filling goes through a pending op where it combines with itself to itself.
 bool padThroughWhen(const OpQuery& q, const Through& row) {
-  if (q.textAttr("mode") != "constant") return true;
+  if (padMode(q) != PadMode::Constant) return true;
   std::optional<double> filling = q.operandTypes.size() < 2 ? std::optional(0.0) : literalOperand(q, 1);
   if (row.kinds == kindBit(PendingKind::Sum)) return filling && *filling == 0;
   if (row.kinds == kindBit(PendingKind::Prod)) return filling && (*filling == 0 || *filling == 1);
@@ -477,7 +481,8 @@ static void addSlices(OpRegistry& ops) {
                 "T[5, 3], T[] {low = [1, 0], high = [-2, 0]}\n"
                 "T[5, 3], 2.0 {low = [0, 1], high = [0, 0], interior = [0, 1]}\n"
                 "T[5, 4] {low = [0, 2], high = [0, 3], mode = \"reflect\"}\n"
-                "T[5, 3] {low = [2, 0], high = [1, 0], mode = \"replicate\"}";
+                "T[5, 3] {low = [2, 0], high = [1, 0], mode = \"replicate\"}\n"
+                "T[5, 3] {low = [3, 0], high = [5, 0], mode = \"circular\"}";
   ops.add(std::move(pad));
 }
 

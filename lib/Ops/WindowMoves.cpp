@@ -100,7 +100,9 @@ static bool spread(CutOp& op, const PadDim& p, size_t d, int64_t size, ValueId v
 
 bool cutPad(CutOp& op, std::vector<ValueId>& results) {
   std::vector<PadDim> dims;
-  if (!padDims(op.whole, dims) || op.whole.textAttr("mode") != "constant") return false;
+  const PadMode mode = padMode(op.whole);
+  const bool circular = mode == PadMode::Circular;
+  if (!padDims(op.whole, dims) || (mode != PadMode::Constant && !circular)) return false;
   Builder& b = op.b;
   ValueId x = op.operands[0];
   const ValueId value = op.operands.size() > 1 && op.operands[1].valid() ? op.operands[1] : op.scalar(0, x);
@@ -122,12 +124,19 @@ bool cutPad(CutOp& op, std::vector<ValueId>& results) {
       continue;
     }
     WindowRead read{.result = size};
+    if (circular && p.low > 0) read.sources.push_back({.x = x, .size = p.size, .base = p.low - p.size});
     read.sources.push_back({.x = x, .size = p.size, .base = p.low});
-    read.fill = value;
+    if (circular && p.high > 0) read.sources.push_back({.x = x, .size = p.size, .base = p.low + p.size});
+    if (!circular) read.fill = value;
     if (!readInto(op, std::move(read), d, cut, x)) return false;
   }
   // The dims that are not cut last: less is moved then.
-  if (own)
+  if (own && circular)
+    x = b.value("pad", {x},
+                {{"low", b.ints(low)},
+                 {"high", b.ints(high)},
+                 {"mode", b.module.attrs.string(b.module.strings.intern("circular"))}});
+  else if (own)
     x = b.value("pad", {x, value},
                 {{"low", b.ints(low)}, {"high", b.ints(high)}, {"interior", b.ints(interior)}});
   results.push_back(x);

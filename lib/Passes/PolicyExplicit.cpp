@@ -42,6 +42,7 @@ public:
       if (t >= n) runs.pending = form.reduced;
       t < n ? addMove(t, held, runs, c) : addMove(t, runs, held, c);
     }
+    if (rel_.op.valid() && communicates(rel_.rule, form.factors)) addOwn(form, c);
     return c;
   }
 
@@ -63,6 +64,18 @@ private:
           for (const Term& term : map.dims[d].sharded())
             if (term.factor == factor) return "dim " + std::to_string(d);
     return "a dim";
+  }
+
+  // What the op says to its like on the other devices.
+  void addOwn(const OpForm& form, FormChoice& c) {
+    for (VarId v : rel_.tensors) {
+      if (v == kNoVar) continue;
+      const CutPrice own = s_.cutPrograms.price(rel_.op, rel_.rule, form.factors, s_.vars[v].mesh);
+      c.bytes += own.bytes;
+      c.seconds += own.seconds;
+      c.moves += (c.moves.empty() ? "" : ", ") + std::string("messages of the op itself");
+      return;
+    }
   }
 
   void addMove(size_t tensor, const Sharding& from, const Sharding& to, FormChoice& c) {
