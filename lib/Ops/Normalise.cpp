@@ -1,5 +1,6 @@
 // softmax log_softmax layer_norm rms_norm cross_entropy: rows in several passes. Arithmetic in f64 here, in the accumulation
 // dtype of the kernels; the normalised dims are whole.
+#include "CarriedSum.h"
 #include "Merge.h"
 #include "ShapeParts.h"
 
@@ -123,9 +124,10 @@ bool normEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Ten
   for (size_t r = 0; r < rows.starts.size(); ++r) {
     std::vector<double> row = rowOf(*in[0], rows, r);
     double mean = 0, squares = 0;
-    for (double v : row) mean += v;
-    mean = centered ? mean / n : 0;
-    for (double v : row) squares += (v - mean) * (v - mean);
+    auto sum = [&](double& s, double term) { s = static_cast<double>(carried(q, s + term)); };
+    for (double v : row) sum(mean, v);
+    mean = centered ? static_cast<double>(carried(q, mean / n)) : 0;
+    for (double v : row) sum(squares, (v - mean) * (v - mean));
     double scale = 1 / std::sqrt(squares / n + eps);
     for (size_t c = 0; c < row.size(); ++c) {
       double y = (row[c] - mean) * scale;
