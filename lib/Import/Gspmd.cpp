@@ -1,7 +1,10 @@
 // Programs whose shardings are GSPMD's strings: the mesh that they imply, and each string as a sharding on it.
+#include "DeviceNumber.h"
+#include "GspmdManual.h"
 #include "GspmdText.h"
 #include "HloImporter.h"
 #include <algorithm>
+#include <array>
 #include <set>
 
 namespace dtc {
@@ -10,13 +13,18 @@ namespace {
 
 constexpr DiagKind kGspmd{"gspmd-sharding", "this sharding does not fit its value: {0}"};
 
-bool isGspmd(const MlirNamedAttr& a) { return a.name == "mhlo.sharding" && a.value.kind == MlirAttr::String; }
+bool isGspmd(const MlirNamedAttr& a) {
+  return (a.name == "mhlo.sharding" || a.name == kGspmdManual) && a.value.kind == MlirAttr::String;
+}
 
 // Every string of an op, its regions and its function's boundary.
 template <class Fn> bool forEachString(const MlirOp& op, const Fn& fn) {
   auto list = [&](const std::vector<MlirNamedAttr>& attrs) {
     return std::ranges::all_of(attrs, [&](const MlirNamedAttr& a) { return !isGspmd(a) || fn(a.value); });
   };
+  for (const MlirNamedAttr& a : op.attrs) // of a manual computation: each operand's, each result's
+    for (const MlirAttr& inner : a.value.list)
+      if (!list(inner.dict)) return false;
   if (!list(op.attrs)) return false;
   for (const auto& r : op.resultAttrs)
     if (!list(r)) return false;
@@ -47,10 +55,12 @@ std::vector<int64_t> axisSizes(const std::set<int64_t>& boundaries, int64_t devi
 bool Shardy::declareGspmdMesh() {
   std::set<int64_t> boundaries;
   int64_t devices = 0;
+  bool manual = false;
   auto look = [&](const MlirAttr& a) {
     auto all = parseGspmd(im_.module.source.text, a.text, im_.diags);
     if (!all) return false;
     for (const GspmdSharding& s : *all) {
+      manual |= s.kind == GspmdSharding::Manual;
       if (s.kind != GspmdSharding::Tiled) continue;
       if (devices != 0 && s.devices != devices) {
         im_.diags.error(kGspmd, a.range,
@@ -61,11 +71,17 @@ bool Shardy::declareGspmdMesh() {
       devices = s.devices;
       for (const auto& dim : s.dims)
         for (const DigitRange& r : dim) boundaries.insert({r.pre, r.pre * r.size});
+      for (const DigitRange& r : s.manual) boundaries.insert({r.pre, r.pre * r.size});
     }
     return true;
   };
   for (const MlirOp& op : im_.tree.ops)
     if (!forEachString(op, look)) return false;
+  if (devices == 0 && manual && meshes_.empty()) { // all is whole or manual: the module says for how many
+    for (const MlirNamedAttr& a : im_.tree.moduleAttrs)
+      if (a.name == "mhlo.num_partitions" && a.value.integer > 1 && a.value.integer <= INT32_MAX)
+        devices = a.value.integer;
+  }
   if (devices == 0) return true;
   boundaries.insert(devices);
   Mesh mesh;
@@ -90,7 +106,8 @@ static std::vector<DimPart> partsOf(const DigitRange& range, const Mesh& mesh) {
   return parts;
 }
 
-std::optional<std::vector<ShardingId>> Shardy::gspmd(const MlirAttr& attr, std::span<const TypeId> types) {
+std::optional<std::vector<ShardingId>> Shardy::gspmd(const MlirAttr& attr, std::span<const TypeId> types,
+                                                     bool ofPieces) {
   auto all = parseGspmd(im_.module.source.text, attr.text, im_.diags);
   if (!all) return std::nullopt;
   auto bad = [&](const std::string& why) {
@@ -104,7 +121,7 @@ std::optional<std::vector<ShardingId>> Shardy::gspmd(const MlirAttr& attr, std::
   for (size_t i = 0; i < types.size(); ++i) {
     const GspmdSharding& text = (*all)[i];
     const Type& type = im_.module.types[types[i]];
-    if (!mesh.valid() || text.kind == GspmdSharding::Manual) {
+    if (!mesh.valid() || text.kind == GspmdSharding::Manual || (!ofPieces && !text.manual.empty())) {
       out.emplace_back();
       continue;
     }
@@ -122,6 +139,36 @@ std::optional<std::vector<ShardingId>> Shardy::gspmd(const MlirAttr& attr, std::
     out.push_back(im_.module.shardings.intern(std::move(s)));
   }
   return out;
+}
+
+std::optional<ShardingId> Shardy::gspmdOf(const std::vector<MlirNamedAttr>& attrs, TypeId type,
+                                          bool ofPieces) {
+  for (const MlirNamedAttr& a : attrs) {
+    if (a.name != "mhlo.sharding" || a.value.kind != MlirAttr::String) continue;
+    auto all = gspmd(a.value, std::array{type}, ofPieces);
+    if (!all) return std::nullopt;
+    openUnspecified(attrs, *all);
+    return all->front();
+  }
+  Sharding whole;
+  whole.mesh = gspmdMesh_.valid() ? gspmdMesh_ : functionMesh_;
+  if (!whole.mesh.valid()) return ShardingId();
+  whole.dims.resize(im_.module.types[type].rank());
+  return im_.module.shardings.intern(std::move(whole));
+}
+
+std::optional<std::vector<AxisRef>> Shardy::gspmdManualAxes(const MlirAttr& attr, MeshId id) {
+  auto all = parseGspmd(im_.module.source.text, attr.text, im_.diags);
+  if (!all) return std::nullopt;
+  const Mesh& mesh = im_.module.shardings.mesh(id);
+  std::vector<AxisRef> axes;
+  if (all->front().kind == GspmdSharding::Manual)
+    for (const MeshAxis& a : mesh.axes) axes.push_back({a.name});
+  std::vector<DigitRange> digits = all->front().manual;
+  std::ranges::sort(digits, {}, &DigitRange::pre);
+  for (const DigitRange& r : digits)
+    for (const AxisRef& a : axesOfDigits(r, mesh)) axes.push_back(a);
+  return axes;
 }
 
 } // namespace dtc

@@ -106,19 +106,21 @@ private:
     std::vector<DigitRange> order;
     if (!(lex_.accept('<') ? expect('=') && iota(order, *all) : list(order, *all))) return false;
     if (!assign(tile, std::move(order), out)) return false;
-    size_t last = 0;
-    if (lex_.acceptWord("last_tile_dim_replicate")) last = 1;
+    std::vector<bool> last; // is it manual?
+    if (lex_.acceptWord("last_tile_dim_replicate")) last.push_back(false);
     if (lex_.acceptWord("last_tile_dims")) {
       if (!expect('=') || !expect('{')) return false;
       for (; !lex_.accept('}'); lex_.accept(',')) {
         if (lex_.peek().kind != MlirTok::Word)
           return fail("last_tile_dims is a list of replicated and manual");
-        lex_.next();
-        ++last;
+        last.push_back(lex_.next().isWord("manual"));
       }
     }
-    if (last > out.dims.size()) return fail("it has fewer tile dims than that");
-    out.dims.resize(out.dims.size() - last);
+    if (last.size() > out.dims.size()) return fail("it has fewer tile dims than that");
+    const size_t rank = out.dims.size() - last.size();
+    for (size_t i = 0; i < last.size(); ++i)
+      if (last[i]) out.manual.insert(out.manual.end(), out.dims[rank + i].begin(), out.dims[rank + i].end());
+    out.dims.resize(rank);
     return true;
   }
 

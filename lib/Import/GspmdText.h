@@ -14,7 +14,8 @@ struct DigitRange {
 struct GspmdSharding {
   enum Kind : uint8_t { Whole, Manual, Tiled } kind = Whole; // Whole: replicated, or on one device
   std::vector<std::vector<DigitRange>> dims;                 // Tiled: of the tensor's dims
-  int64_t devices = 0;                                       // Tiled: how many there are
+  std::vector<DigitRange> manual; // Tiled: along these the value is one device's piece already
+  int64_t devices = 0;            // Tiled: how many there are
 };
 
 // One sharding, or of a tuple several. Nothing after a report. `part` lies within `source`.

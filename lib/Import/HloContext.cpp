@@ -333,11 +333,17 @@ std::vector<ValueId> HloContext::inlineRegion(const MlirRegion& region, std::spa
 }
 
 // Constraints of one element say nothing: JAX puts them into reducers.
+static bool isConstraint(const MlirOp& op) {
+  return op.name == "sdy.sharding_constraint" ||
+         (op.name == "stablehlo.custom_call" && std::ranges::any_of(op.attrs, [](const MlirNamedAttr& a) {
+            return a.name == "call_target_name" && a.value.text == "Sharding";
+          }));
+}
+
 static std::string_view behindConstraints(const MlirRegion& region, std::string_view name) {
   for (size_t i = region.ops.size(); i-- > 0;) {
     const MlirOp& op = region.ops[i];
-    if (op.name == "sdy.sharding_constraint" && op.results.size() == 1 && op.operands.size() == 1 &&
-        op.results[0].name == name)
+    if (isConstraint(op) && op.results.size() == 1 && op.operands.size() == 1 && op.results[0].name == name)
       name = op.operands[0].name;
   }
   return name;
@@ -347,7 +353,7 @@ std::string_view HloContext::regionOp(const MlirRegion& region) const {
   if (region.args.size() != 2 || region.ops.size() < 2) return {};
   const MlirOp *only = nullptr, &last = region.ops.back();
   for (const MlirOp& op : std::span(region.ops).first(region.ops.size() - 1)) {
-    if (op.name == "sdy.sharding_constraint") continue;
+    if (isConstraint(op)) continue;
     if (only) return {};
     only = &op;
   }

@@ -42,7 +42,8 @@ bool callFunction(HloContext& c, const char* attribute) {
     name = std::string(cut) + name.substr(whole.size());
   FuncId f = c.importer.function(name);
   const MlirOp* text = c.importer.functionText(name);
-  const bool inPlace = c.lifted() || (text && !f.valid() && c.importer.shardy.manualMesh().valid());
+  const bool inPlace = c.lifted() || (text && c.importer.shardy.manualMesh().valid() &&
+                                      (!f.valid() || !c.importer.perDevice())); // no `local` calls a function
   if (!text || (!f.valid() && !inPlace))
     return c.fail("calls @" + name + ", which has no body in this file" +
                   (text ? ", but one for manual computations" : ""));

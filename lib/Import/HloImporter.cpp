@@ -1,4 +1,5 @@
 #include "HloImporter.h"
+#include "GspmdManual.h"
 #include "PerDevice.h"
 
 #include "HloTable.h"
@@ -85,6 +86,12 @@ bool HloImporter::enterPerDevice() {
   const int64_t r = text->replicas, p = text->partitions;
   if (r < 1 || p < 1 || r > kMostDevices || p > kMostDevices / r) {
     diags.error(kPerDevice, text->op->nameRange, "no devices, or more than a million");
+    return false;
+  }
+  if (hasManualComputations(tree)) {
+    diags.error(
+        kPerDevice, text->op->nameRange,
+        "one op that stands outside of what @SPMDFullToShardShape begins, where other ops stand inside");
     return false;
   }
   devices_ = {r, p};
@@ -553,7 +560,8 @@ bool importMlir(SourceText source, const OpRegistry& registry, Module& out, Diag
   out = Module(registry);
   out.source = std::move(source);
   MlirTree tree;
-  return parseMlir(out.source.text, tree, diags) && importInto(tree, out, diags, nullptr);
+  return parseMlir(out.source.text, tree, diags) && formManualComputations(tree, diags) &&
+         importInto(tree, out, diags, nullptr);
 }
 
 bool reportMlir(SourceText source, const OpRegistry& registry, std::vector<ImportProblem>& problems,
@@ -562,6 +570,11 @@ bool reportMlir(SourceText source, const OpRegistry& registry, std::vector<Impor
   scratch.source = std::move(source);
   MlirTree tree;
   if (!parseMlir(scratch.source.text, tree, diags)) return false;
+  if (!formManualComputations(tree, diags)) { // its calls stay as they are, and are reported where they stand
+    for (const Diagnostic& d : diags.all())
+      problems.push_back({"stablehlo.custom_call", d.range, d.message()});
+    diags.clear();
+  }
   return importInto(tree, scratch, diags, &problems) && problems.empty() && !diags.hasErrors();
 }
 

@@ -60,6 +60,8 @@ public:
 
   // Is the text each replica's, not each partition's?
   [[nodiscard]] const HloDevices& devices() const { return devices_; }
+  // Is all of the text what each device does?
+  [[nodiscard]] bool perDevice() const { return perDevice_.valid(); }
 
 private:
   bool enterPerDevice();

@@ -128,6 +128,7 @@ struct MlirTree {
   std::unordered_map<std::string_view, uint32_t> locAliases;
   std::unordered_map<std::string_view, std::string_view> resources; // name to "0x…", as written
   std::deque<MlirType> types;
+  std::deque<std::string> texts; // names that are made, not written
   std::vector<MlirLoc> locs = std::vector<MlirLoc>(1);
   // What an attribute is once its aliases are followed; nullptr where one is not defined.
   [[nodiscard]] const MlirAttr* resolve(const MlirAttr&) const;

@@ -6,8 +6,6 @@
 
 namespace dtc {
 
-namespace {
-
 bool asksForDevice(std::string_view name) {
   const size_t point = name.find('.');
   if (point == std::string_view::npos) return false;
@@ -19,6 +17,8 @@ bool asksForDevice(std::string_view name) {
       "partition_id",         "reduce_scatter",     "replica_id"};
   return std::ranges::find(ops, op) != std::end(ops);
 }
+
+namespace {
 
 // The greatest number in "[[0, 1], [2, 3]]", or -1; bytes say none.
 int64_t greatestIn(std::string_view text) {

@@ -8,6 +8,9 @@
 
 namespace dtc {
 
+// Is the op of this name one that only one device's code can have?
+[[nodiscard]] bool asksForDevice(std::string_view name);
+
 // How many devices such a text is for: mhlo.num_partitions and mhlo.num_replicas, else as many partitions as its groups name.
 struct PerDeviceText {
   int64_t replicas = 1, partitions = 1;

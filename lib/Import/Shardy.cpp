@@ -340,8 +340,8 @@ bool Shardy::annotate(ValueId& v, ShardingId s, uint32_t fresh, uint32_t loc) {
 }
 
 // backend_config = "unspecified_dims=[0,2]": those dims stay open.
-void Shardy::openUnspecified(const MlirOp& op, std::vector<ShardingId>& shardings) {
-  const MlirAttr* config = find(op.attrs, "backend_config");
+void Shardy::openUnspecified(const std::vector<MlirNamedAttr>& attrs, std::vector<ShardingId>& shardings) {
+  const MlirAttr* config = find(attrs, "backend_config");
   if (!config || config->kind != MlirAttr::String) return;
   const size_t at = config->text.find("unspecified_dims=[");
   if (at == std::string_view::npos) return;
@@ -376,7 +376,7 @@ bool Shardy::annotateResults(const MlirOp& op, std::span<ValueId* const> results
       else
         types.push_back(im_.module[*v].type);
     auto all = gspmd(*attr, types);
-    if (all) openUnspecified(op, *all);
+    if (all) openUnspecified(op.attrs, *all);
     for (size_t i = 0; all && i < results.size(); ++i)
       if (!annotate(*results[i], (*all)[i], fresh, op.loc)) return false;
     return all.has_value();

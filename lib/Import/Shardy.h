@@ -31,8 +31,16 @@ public:
   std::optional<ShardyText> read(const MlirAttr& attr);
   std::optional<std::vector<ShardyText>> readAll(const MlirAttr& attr);
   bool readAxes(const MlirAttr& attr, std::vector<ShardyAxis>& out);
-  // A GSPMD string on values of these types; invalid ids where it says nothing: manual.
-  std::optional<std::vector<ShardingId>> gspmd(const MlirAttr& attr, std::span<const TypeId> types);
+  // A GSPMD string on values of these types; invalid ids where it says nothing: manual. Of what is a piece along last_tile_dims={manual}
+  // it says something only where pieces are asked for.
+  std::optional<std::vector<ShardingId>> gspmd(const MlirAttr& attr, std::span<const TypeId> types,
+                                               bool ofPieces = false);
+  // What the attributes of a call @Sharding or its kin say of a value: whole where they say nothing. Invalid where it is manual, or no
+  // string says how many devices there are.
+  std::optional<ShardingId> gspmdOf(const std::vector<MlirNamedAttr>& attrs, TypeId type,
+                                    bool ofPieces = false);
+  // The axes along which a string's value is one device's piece, major to minor.
+  std::optional<std::vector<AxisRef>> gspmdManualAxes(const MlirAttr& attr, MeshId mesh);
 
   // Which device stands at each place of the mesh that a function's argument or result is sharded on; empty: in order.
   [[nodiscard]] std::vector<int64_t> devicesOf(const std::vector<MlirNamedAttr>& attrs);
@@ -66,7 +74,7 @@ private:
   bool declare(const std::string& name, const ShardyMesh& text, SourceRange where);
   const MlirAttr* firstSharding(const MlirOp& op) const;
   AttrId symbolAttr(StrId name);
-  void openUnspecified(const MlirOp& op, std::vector<ShardingId>& shardings);
+  void openUnspecified(const std::vector<MlirNamedAttr>& attrs, std::vector<ShardingId>& shardings);
   bool annotateOne(const MlirAttr* attr, TypeId type, ShardingId& out);
 
   HloImporter& im_;

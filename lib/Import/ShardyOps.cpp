@@ -1,5 +1,6 @@
 // The ops of the Shardy dialect: constraints, regions, and its collectives, which are changes of sharding.
 #include "DeviceNumber.h"
+#include "GspmdManual.h"
 #include "HloImporter.h"
 #include "HloTable.h"
 #include "ShardyFollow.h"
@@ -153,7 +154,33 @@ struct Manual {
   std::vector<AxisRef> axes;
 };
 
+// In what was made of GSPMD's calls (GspmdManual.h): an error at the one that it is about.
+constexpr DiagKind kCall{"gspmd-manual-call", "in the code of one device this {0}"};
+constexpr const char* kOtherPiece =
+    "has a piece that is not what its sharding's manual axes cut of the whole";
+bool failCall(HloContext& c, SourceRange where, const std::string& why) {
+  c.diags.error(kCall, where, why);
+  return false;
+}
+
+// Of GSPMD's calls: each that begins or ends the code says so.
+bool gspmdManualAxes(HloContext& c, const MlirAttr& calls, MeshId mesh, std::vector<AxisRef>& out) {
+  for (size_t i = 0; i < calls.list.size(); ++i)
+    for (const MlirNamedAttr& a : calls.list[i].dict) {
+      if (a.name != kGspmdManual || a.value.kind != MlirAttr::String) continue;
+      auto axes = c.importer.shardy.gspmdManualAxes(a.value, mesh);
+      if (!axes) return false;
+      if (axes->empty())
+        return failCall(c, a.value.range, "is not manual, though it begins or ends that code");
+      if (!out.empty() && *axes != out)
+        return failCall(c, a.value.range, "is manual along other axes than what it is used with");
+      out = std::move(*axes);
+    }
+  return !out.empty() || c.fail("says nowhere that it is manual");
+}
+
 bool manualAxes(HloContext& c, MeshId mesh, std::vector<AxisRef>& out) {
+  if (const MlirAttr* calls = c.attr(kGspmdManual)) return gspmdManualAxes(c, *calls, mesh, out);
   const MlirAttr* attr = c.attr("manual_axes");
   std::vector<ShardyAxis> axes;
   if (!attr || !c.importer.shardy.readAxes(*attr, axes)) return attr ? false : c.fail("needs manual_axes");
@@ -165,10 +192,28 @@ bool manualAxes(HloContext& c, MeshId mesh, std::vector<AxisRef>& out) {
   return true;
 }
 
+// The attributes of GSPMD's calls, one per value.
+bool gspmdShardings(HloContext& c, const MlirAttr& attr, std::span<const TypeId> types,
+                    const std::vector<bool>& token, std::vector<ShardingId>& out) {
+  if (attr.list.size() != token.size())
+    return c.fail("has another number of shardings than there are values");
+  size_t at = 0;
+  for (size_t i = 0; i < token.size(); ++i) {
+    if (token[i]) continue;
+    auto s = c.importer.shardy.gspmdOf(attr.list[i].dict, types[at++]);
+    if (!s) return false;
+    if (!s->valid())
+      return failCall(c, attr.list[i].range, "has no sharding that says how it is cut over how many devices");
+    out.push_back(*s);
+  }
+  return true;
+}
+
 // One per value; tokens have one too, which says nothing.
 bool shardingsOf(HloContext& c, const char* attribute, std::span<const TypeId> types,
                  const std::vector<bool>& token, std::vector<ShardingId>& out) {
   const MlirAttr* attr = c.attr(attribute);
+  if (attr && c.attr(kGspmdManual)) return gspmdShardings(c, *attr, types, token, out);
   auto all = attr ? c.importer.shardy.readAll(*attr) : std::nullopt;
   if (!all) return attr ? false : c.fail(std::string("needs ") + attribute);
   if (all->size() == token.size())
@@ -225,10 +270,7 @@ AttrId freeAxes(HloContext& c, const Manual& manual) {
 }
 
 // By each dim of a value: the axes among these that its sharding cuts it by.
-bool cutBy(HloContext& c, const char* name, ValueId& v, const ShardyText& text, const Manual& manual) {
-  auto id = c.importer.shardy.sharding(text, c.module[v].type);
-  if (!id) return false;
-  const Sharding s = manualPart(c.module, *id, manual.axes);
+bool cutBy(HloContext& c, const char* name, ValueId& v, const Sharding& s) {
   for (size_t d = 0; d < s.dims.size() && v.valid(); ++d) {
     std::vector<AxisRef> axes;
     for (const DimPart& p : s.dims[d].parts) axes.push_back(p.axis);
@@ -238,10 +280,45 @@ bool cutBy(HloContext& c, const char* name, ValueId& v, const ShardyText& text, 
   }
   return v.valid();
 }
+bool cutBy(HloContext& c, const char* name, ValueId& v, const ShardyText& text, const Manual& manual) {
+  auto id = c.importer.shardy.sharding(text, c.module[v].type);
+  return id && cutBy(c, name, v, manualPart(c.module, *id, manual.axes));
+}
+
+// The same of GSPMD's calls, in a function that such code calls: what cuts the pieces further are the dims of each call's sharding.
+bool cutByCalls(HloContext& c, const char* name, const char* attribute, std::vector<HloValue>& values) {
+  const MlirAttr* calls = c.attr(attribute);
+  if (!calls || calls->list.size() != values.size())
+    return c.fail("has another number of shardings than there are values");
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].parts.size() != 1) continue;
+    ValueId& v = values[i].parts[0];
+    auto s = c.importer.shardy.gspmdOf(calls->list[i].dict, c.module[v].type, true);
+    if (!s) return false;
+    if (!s->valid()) return failCall(c, calls->list[i].range, "is cut as nothing says");
+    const Sharding cut = c.module.shardings[*s];
+    if (!cutBy(c, name, v, cut)) return false;
+  }
+  return true;
+}
+
+bool nestedCalls(HloContext& c) {
+  std::vector<HloValue> args = operandValues(c), results;
+  if (!cutByCalls(c, "all_slice", "in_shardings", args)) return false;
+  const MlirRegion& region = c.op.regions[0];
+  for (size_t i = 0; i < args.size() && i < region.args.size(); ++i)
+    if (args[i].parts.size() == 1 &&
+        c.typeFrom(region.args[i].type, region.args[i].range) != c.module[args[i].parts[0]].type)
+      return failCall(c, region.args[i].range, kOtherPiece);
+  auto values = c.importer.regionInto(region, c.importer.block(), args);
+  return values && resultsFrom(c, *values, results) &&
+         cutByCalls(c, "all_gather", "out_shardings", results) && giveResults(c, results);
+}
 
 // Within the code of one device, where all devices along the inner axes have the same so far: each takes its piece along those,
 // and the pieces of the results are gathered.
 bool nestedManual(HloContext& c) {
+  if (c.attr(kGspmdManual)) return nestedCalls(c);
   const MlirAttr *in = c.attr("in_shardings"), *out = c.attr("out_shardings");
   auto ins = in ? c.importer.shardy.readAll(*in) : std::nullopt;
   auto outs = out ? c.importer.shardy.readAll(*out) : std::nullopt;
@@ -264,6 +341,44 @@ bool nestedManual(HloContext& c) {
   return giveResults(c, results);
 }
 
+// A piece is what the manual axes of its sharding cut of the whole; else an error at the call that says so.
+bool pieceFits(HloContext& c, const MlirAttr& call, TypeId whole, const MlirType* piece, const Sharding& s) {
+  const Type& t = c.module.types[whole];
+  const Mesh& mesh = c.module.shardings.mesh(s.mesh);
+  bool fits = piece && piece->dims.size() == t.rank();
+  for (size_t d = 0; fits && d < t.rank(); ++d) {
+    int64_t parts = 1;
+    for (const DimPart& p : s.dims[d].parts) parts *= mesh.axisSize(p.axis);
+    fits = t.dims[d].value() % parts == 0 && piece->dims[d] == t.dims[d].value() / parts;
+  }
+  return fits || failCall(c, call.range, kOtherPiece);
+}
+
+// Of all values of GSPMD's calls. Shardings are of tensors alone, attributes and types of tokens too.
+bool piecesFit(HloContext& c, const Manual& manual, const char* attribute, std::span<const TypeId> wholes,
+               std::span<const ShardingId> shardings, const std::vector<const MlirType*>& pieces) {
+  const MlirAttr* calls = c.attr(attribute);
+  if (!calls || !c.attr(kGspmdManual)) return true;
+  size_t at = 0;
+  for (size_t i = 0; i < std::min(pieces.size(), calls->list.size()) && at < wholes.size(); ++i) {
+    if (pieces[i] && pieces[i]->kind == MlirType::Token) continue;
+    const Sharding s = manualPart(c.module, shardings[at], manual.axes);
+    if (!pieceFits(c, calls->list[i], wholes[at++], pieces[i], s)) return false;
+  }
+  return true;
+}
+
+bool piecesFit(HloContext& c, const Manual& manual, std::span<const TypeId> inTypes,
+               std::span<const ShardingId> in, std::span<const TypeId> outTypes,
+               std::span<const ShardingId> out) {
+  const MlirRegion& region = c.op.regions[0];
+  std::vector<const MlirType*> args;
+  for (const MlirArg& a : region.args) args.push_back(a.type);
+  return piecesFit(c, manual, "in_shardings", inTypes, in, args) &&
+         (region.ops.empty() ||
+          piecesFit(c, manual, "out_shardings", outTypes, out, region.ops.back().operandTypes));
+}
+
 // Code of one device: a `local` region. All axes are manual in ours; along those that the text leaves free each device does
 // the same, and the results are brought to what the text asks for behind the region.
 bool manualComputation(HloContext& c) {
@@ -282,7 +397,7 @@ bool manualComputation(HloContext& c) {
   const MlirAttr* attr = c.attr("manual_axes");
   std::vector<ShardyAxis> written;
   if (attr && !c.importer.shardy.readAxes(*attr, written)) return false;
-  if (written.empty()) return inPlace(c); // nothing is manual
+  if (written.empty() && !c.attr(kGspmdManual)) return inPlace(c); // nothing is manual
   std::vector<ShardingId> in, out;
   if (!shardingsOf(c, "in_shardings", inTypes, inTokens, in) ||
       !shardingsOf(c, "out_shardings", outTypes, outTokens, out))
@@ -292,6 +407,7 @@ bool manualComputation(HloContext& c) {
   if (!manualAxes(c, manual.mesh, manual.axes)) return false;
   if (c.op.regions[0].args.size() != c.numOperands())
     return c.fail("has a region with another number of arguments than of operands");
+  if (!piecesFit(c, manual, inTypes, in, outTypes, out)) return false;
   for (size_t i = 0; i < operands.size(); ++i) {
     const ShardingId bound = c.module.shardings.intern(manualPart(c.module, in[i], manual.axes));
     if (bound != in[i] && !c.importer.shardy.annotate(operands[i], in[i], UINT32_MAX, c.op.loc)) return false;
@@ -347,8 +463,7 @@ bool lowHalf(HloContext& c) { return half(c, false); }
 bool highHalf(HloContext& c) { return half(c, true); }
 
 bool gspmdManual(HloContext& c) {
-  return c.fail("begins or ends the code of one device by GSPMD's calls; print the program with Shardy "
-                "(jax_use_shardy_partitioner), whose sdy.manual_computation is imported");
+  return c.fail("begins or ends the code of one device, but stands in no whole region of such code");
 }
 
 // What goes to other programs and comes from them: as calls of what is not known, in a program that is sharded.
