@@ -303,6 +303,15 @@ ValueId householderProduct(HloContext& c, const HloReflectors& r, int64_t column
 }
 
 // Older calls have sizes before them.
+std::optional<char> letterOf(HloContext& c, std::string_view name) {
+  const MlirAttr* config = c.attr("mhlo.backend_config");
+  if (config && config->kind == MlirAttr::Dict)
+    for (const MlirNamedAttr& a : config->dict)
+      if (a.name == name && a.value.kind == MlirAttr::Int) return static_cast<char>(a.value.integer);
+  c.fail("needs '" + std::string(name) + "' in its mhlo.backend_config");
+  return std::nullopt;
+}
+
 std::vector<ValueId> matricesOf(HloContext& c) {
   std::vector<ValueId> out;
   for (ValueId v : c.tensors())

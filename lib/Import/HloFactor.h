@@ -22,6 +22,8 @@ inlineProgram(HloContext&, std::string_view text, std::span<const HloTextValue> 
               std::span<const std::pair<std::string_view, ValueId>> bindings);
 
 // --- what calls of LAPACK share ---
+// An argument that is a letter: a number in mhlo.backend_config. Nothing after a report.
+[[nodiscard]] std::optional<char> letterOf(HloContext&, std::string_view name);
 // The tensors of floats among the operands.
 [[nodiscard]] std::vector<ValueId> matricesOf(HloContext&);
 [[nodiscard]] bool isEmptyMatrix(HloContext&, ValueId);

@@ -47,7 +47,8 @@ std::string unknownHint(std::string_view name) {
   for (std::string_view n : hloNames())
     if (n.starts_with(dialect)) known.push_back(n.substr(dialect.size()));
   std::string_view near = nearestWord(name.substr(dialect.size()), known);
-  return near.empty() ? "" : "; did you mean '" + std::string(dialect) + std::string(near) + "'?";
+  if (near.empty()) return ": write it with ops that StableHLO has, or compute it outside and pass it in";
+  return "; did you mean '" + std::string(dialect) + std::string(near) + "'?";
 }
 
 } // namespace

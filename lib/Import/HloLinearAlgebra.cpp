@@ -1,4 +1,5 @@
 // Matrices factored and solved, and Fourier transforms, which are products with matrices of roots of unity.
+#include "HloFactor.h"
 #include "HloTable.h"
 
 #include <cmath>
@@ -38,19 +39,10 @@ bool triangularSolve(HloContext& c) {
 
 // --- LAPACK's calls for the same: the letters of its arguments as numbers in mhlo.backend_config ---
 
-std::optional<char> letter(HloContext& c, std::string_view name) {
-  const MlirAttr* config = c.attr("mhlo.backend_config");
-  if (config && config->kind == MlirAttr::Dict)
-    for (const MlirNamedAttr& a : config->dict)
-      if (a.name == name && a.value.kind == MlirAttr::Int) return static_cast<char>(a.value.integer);
-  c.fail("needs '" + std::string(name) + "' in its mhlo.backend_config");
-  return std::nullopt;
-}
-
 // The factor, and per matrix whether it could not be found: then it has NaN in it.
 bool potrf(HloContext& c) {
   if (!c.expectOperands(1) || c.numResults() != 2) return c.fail("has one operand and two results");
-  auto half = letter(c, "uplo");
+  auto half = letterOf(c, "uplo");
   if (!half) return false;
   const ValueId x = c.operand(0), y = c.emit("cholesky", {x}, {{"lower", c.boolAttr(*half == 'L')}});
   if (!y.valid()) return false;
@@ -67,8 +59,8 @@ bool potrf(HloContext& c) {
 
 bool trsm(HloContext& c) {
   if (!c.expectOperands(2)) return false;
-  auto side = letter(c, "side"), half = letter(c, "uplo"), how = letter(c, "trans_x"),
-       diagonal = letter(c, "diag");
+  auto side = letterOf(c, "side"), half = letterOf(c, "uplo"), how = letterOf(c, "trans_x"),
+       diagonal = letterOf(c, "diag");
   return side && half && how && diagonal &&
          solve(c, *side == 'L', *half == 'L', *diagonal == 'U', *how != 'N', *how == 'C');
 }

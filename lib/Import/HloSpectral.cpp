@@ -240,15 +240,6 @@ Spectrum eigen(HloContext& c, ValueId x) { // [B, n, n], Hermitian, of f64
   return {c.emit("gather", {d, order}, {{"dim", c.intAttr(1)}}), columnsInOrder(c, v, order)};
 }
 
-std::optional<char> letterOf(HloContext& c, std::string_view name) {
-  const MlirAttr* config = c.attr("mhlo.backend_config");
-  if (config && config->kind == MlirAttr::Dict)
-    for (const MlirNamedAttr& a : config->dict)
-      if (a.name == name && a.value.kind == MlirAttr::Int) return static_cast<char>(a.value.integer);
-  c.fail("needs '" + std::string(name) + "' in its mhlo.backend_config");
-  return std::nullopt;
-}
-
 // Vectors, values, and whether it failed, which rotations do not.
 bool syevd(HloContext& c) {
   const std::vector<ValueId> in = matricesOf(c);

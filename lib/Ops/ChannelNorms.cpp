@@ -76,7 +76,7 @@ void groupLocalise(const OpQuery& q, std::span<const TypeId> in, std::span<const
   const auto each = channelsOfGroup(groups, q.type(0).dims[1]);
   if (isOneDim(groups) || !each) return;
   if (isOneDim(*each))
-    setListed(attrs, m.strings.intern("num_groups"), sizeAsAttr(m, local));
+    setListed(attrs, m.strings.intern("num_groups"), sizeAttr(m, local));
   else if (local.isStatic() && each->value() > 0)
     setListed(attrs, m.strings.intern("num_groups"), m.attrs.integer(local.value() / each->value()));
 }

@@ -59,7 +59,7 @@ void groupedLocalise(const OpQuery& q, std::span<const TypeId>, std::span<const 
   if (formOf(q) == Form::Spread) return;
   const Dim groups = m.types[results[0]].dims[0];
   if (!(groups == q.type(kOffsets).dims[0]))
-    setListed(attrs, m.strings.intern("groups"), sizeAsAttr(m, groups));
+    setListed(attrs, m.strings.intern("groups"), sizeAttr(m, groups));
 }
 
 // --- evaluation ---

@@ -6,15 +6,6 @@ namespace dtc {
 
 namespace {
 
-struct Arithmetic {
-  Builder& b;
-  ValueId add(ValueId x, ValueId y) const { return b.value("add", {x, y}); }
-  ValueId sub(ValueId x, ValueId y) const { return b.value("sub", {x, y}); }
-  ValueId mul(ValueId x, ValueId y) const { return b.value("mul", {x, y}); }
-  ValueId exp(ValueId x) const { return b.value("exp", {x}); }
-  ValueId log(ValueId x) const { return b.value("log", {x}); }
-};
-
 // What exponentials are shifted by: exp(-inf - -inf) is no number, exp(-inf - 0) is 0.
 ValueId shiftOf(CutOp& op, ValueId greatest, WhereInfinite where) {
   const ValueId none = where == WhereInfinite::IsInfinite

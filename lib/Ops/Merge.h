@@ -5,6 +5,17 @@
 
 namespace dtc {
 
+// What merges compute with.
+struct Arithmetic {
+  Builder& b;
+  ValueId add(ValueId x, ValueId y) const { return b.value("add", {x, y}); }
+  ValueId sub(ValueId x, ValueId y) const { return b.value("sub", {x, y}); }
+  ValueId mul(ValueId x, ValueId y) const { return b.value("mul", {x, y}); }
+  ValueId div(ValueId x, ValueId y) const { return b.value("div", {x, y}); }
+  ValueId exp(ValueId x) const { return b.value("exp", {x}); }
+  ValueId log(ValueId x) const { return b.value("log", {x}); }
+};
+
 // Row by row over `dims` (which stay, with size 1) of a piece x, in the accumulation dtype: the greatest element of the whole
 // row (0 where it is -inf: what exponentials are shifted by), and the sum of exp(x - shift) over the whole row. A piece that is
 // empty or all -inf adds 0. One collective, or two where they move less.

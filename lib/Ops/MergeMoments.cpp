@@ -7,14 +7,6 @@ namespace dtc {
 
 namespace {
 
-struct Arithmetic {
-  Builder& b;
-  ValueId add(ValueId x, ValueId y) const { return b.value("add", {x, y}); }
-  ValueId sub(ValueId x, ValueId y) const { return b.value("sub", {x, y}); }
-  ValueId mul(ValueId x, ValueId y) const { return b.value("mul", {x, y}); }
-  ValueId div(ValueId x, ValueId y) const { return b.value("div", {x, y}); }
-};
-
 // How many of a row's elements this device has, at least 1.
 ValueId ownCount(CutOp& op, ValueId x, std::span<const RowDim> dims) {
   Builder& b = op.b;

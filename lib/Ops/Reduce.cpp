@@ -48,7 +48,7 @@ void meanLocalise(const OpQuery& global, std::span<const TypeId> localOperands, 
   Module& m = *global.module;
   auto count = elementsReduced(global);
   if (global.has("count") || !count || localOperands[0] == global.operandTypes[0]) return;
-  attrs.push_back({m.strings.intern("count"), sizeAsAttr(m, *count)});
+  attrs.push_back({m.strings.intern("count"), sizeAttr(m, *count)});
   std::string_view name = global.record->name;
   normaliseAttrs(m, m.registry->find(name, 1), attrs);
 }
@@ -127,7 +127,7 @@ bool logsumexpDecompose(Builder& b, OpId op, std::vector<ValueId>& out) {
                                                      Attr shape;
                                                      shape.kind = Attr::List;
                                                      for (Dim d : b.module.typeOf(sum).dims)
-                                                       shape.list.push_back(sizeAsAttr(b.module, d));
+                                                       shape.list.push_back(sizeAttr(b.module, d));
                                                      return b.module.attrs.intern(std::move(shape));
                                                    }()}});
   out.push_back(b.value("add", {b.value("log", {sum}), back}));

@@ -51,14 +51,6 @@ std::optional<Dim> elementsReduced(const OpQuery& q) {
   return count;
 }
 
-AttrId sizeAsAttr(Module& m, Dim d) {
-  if (d.isStatic()) return m.attrs.integer(d.value());
-  Attr a;
-  a.kind = Attr::Size;
-  a.dim = d;
-  return m.attrs.intern(std::move(a));
-}
-
 ValueId countOf(Builder& b, const Type& type, std::span<const int64_t> dims) {
   double known = 1;
   ValueId symbols;
@@ -94,7 +86,7 @@ ValueId spread(Builder& b, const Reduced& r, ValueId v) {
   const Type type = r.m.typeOf(r.x);
   Attr shape;
   shape.kind = Attr::List;
-  for (Dim d : type.dims) shape.list.push_back(sizeAsAttr(r.m, d));
+  for (Dim d : type.dims) shape.list.push_back(sizeAttr(r.m, d));
   ValueId with = withDims(b, r, v);
   if (r.dims.empty()) return with;
   return b.value("broadcast", {with}, {{"shape", r.m.attrs.intern(std::move(shape))}});

@@ -2,6 +2,7 @@
 // Parts that the records of the family `reduce` share.
 #include "RecordParts.h"
 #include "dtc/IR/Builder.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Support/Tensor.h"
 #include <algorithm>
 
@@ -20,7 +21,6 @@ void addMedianOps(OpRegistry&); // median nanmedian
 [[nodiscard]] bool searchedVerify(const OpQuery&);
 // How many elements one mean is over, or what `count` says; nothing where the product is no size.
 [[nodiscard]] std::optional<Dim> elementsReduced(const OpQuery&);
-[[nodiscard]] AttrId sizeAsAttr(Module&, Dim);
 // The product of these dims as a value of the type's dtype: a literal where it is a number.
 [[nodiscard]] ValueId countOf(Builder&, const Type&, std::span<const int64_t> dims);
 
