@@ -66,7 +66,8 @@ struct Claim {
   std::string sample; // types, literals and attributes after the op's name, or ""
   std::vector<Placement> operands;
   std::vector<std::string> literals; // per operand: "" or the literal that stands there
-  Placement result;
+  // One for every result, or one each; nothing: that result is not judged.
+  std::vector<std::optional<Placement>> results;
 };
 
 class Judge {
@@ -91,11 +92,10 @@ public:
     }
     std::vector<std::string_view> results = words(line_.substr(arrow + 2));
     if (results.empty()) return "expected the result's placement after ->";
-    for (size_t i = 0; i < results.size(); ++i) {
-      auto p = parsePlacement(results[i]);
-      if (!p) return "'" + std::string(results[i]) + "' is no placement: R, S(0), S(0, 2) or P(sum)";
-      if (i && *p != claim_.result) return "results with different placements are judged one claim each";
-      claim_.result = *p;
+    for (std::string_view w : results) {
+      auto p = parsePlacement(w);
+      if (!p && w != "_") return "'" + std::string(w) + "' is no placement: R, S(0), S(0, 2) or P(sum)";
+      claim_.results.push_back(p);
     }
     claim_.op = ops_.find(name_, claim_.operands.size());
     return "";
@@ -104,23 +104,43 @@ public:
   ClaimVerdict judge() {
     ClaimVerdict v{std::string(line_)};
     if (claim_.op == kNoOpKind) {
-      v.why = "there is no op '" + std::string(name_) + "'";
+      v.why = unknownOp();
       return v;
     }
     chooseDType();
-    for (OpSample& s : samples()) {
+    for (OpSample& s : opSamples(ops_, claim_.op, claim_.dtype, sampleLines())) {
       std::vector<Placement> placements;
       if (!fit(s, placements)) continue;
-      v.why = counterexample(s, placements);
+      bool ran = false;
+      v.why = counterexample(s, placements, ran);
+      if (!ran && boundIntegers(s)) v.why = counterexample(s, placements, ran);
       v.holds = v.why.empty();
+      v.judged = true;
       return v;
     }
-    v.why =
-        "no sample of '" + std::string(name_) + "' has such operands and dims; write its types after the op";
+    v.why = noSample();
     return v;
   }
 
 private:
+  std::string unknownOp() const {
+    std::vector<std::string_view> names;
+    for (size_t i = 0; i < ops_.size(); ++i) names.emplace_back(ops_[OpKind(i)].name);
+    std::string_view near = nearestWord(name_, names);
+    return "there is no op '" + std::string(name_) + "'" +
+           (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?");
+  }
+  // What the op itself says of the sample that the claim writes; else that no sample of ours fits.
+  std::string noSample() const {
+    const std::string name(name_);
+    std::string text = sampleLines();
+    text.resize(std::min(text.find('\n'), text.size()));
+    if (std::string problem = sampleProblem(ops_, claim_.op, claim_.dtype, text); !problem.empty())
+      return problem;
+    return "no sample of '" + name + "' has such operands and dims: write types after the op, as in `" +
+           name + " f32[4, 6] | S(0) -> S(0)`";
+  }
+
   // Of the claim's text if it says one; else what the pending kinds and the op ask for.
   void chooseDType() {
     size_t end = std::min(claim_.sample.find_first_of(" ,["), claim_.sample.size());
@@ -138,9 +158,9 @@ private:
     claim_.dtype = bools || classes == 1 ? DType::Bool : classes & 4 ? DType::F32 : DType::I32;
   }
 
-  std::vector<OpSample> samples() const {
-    const OpRecord& r = ops_[claim_.op];
-    std::string text = sampleText(r);
+  // A sample a line, with the claim's types, literals and attributes where it has them.
+  std::string sampleLines() const {
+    std::string text = sampleText(ops_[claim_.op]);
     bool hasTypes = claim_.sample.find('[') < claim_.sample.find('{');
     if (hasTypes)
       text = claim_.sample;
@@ -154,7 +174,7 @@ private:
         text += (i ? ", " : "") + (claim_.literals[i].empty() ? std::string("T[5, 3]") : claim_.literals[i]);
       text += claim_.sample.empty() ? "" : " " + claim_.sample;
     }
-    return opSamples(ops_, claim_.op, claim_.dtype, text);
+    return text;
   }
   // The record's shapes with the claim's attributes.
   std::string withAttributes(std::string_view text) const {
@@ -190,21 +210,43 @@ private:
       if (!place(p, m.typeOf(m[s.func].args[argument++].value).rank())) return false;
       placements.push_back(p);
     }
-    result_ = claim_.result;
-    return m[s.op].numResults > 0 && place(result_, m.typeOf(m.result(s.op)).rank());
+    const uint32_t results = m[s.op].numResults;
+    if (results == 0 || (claim_.results.size() != 1 && claim_.results.size() != results)) return false;
+    results_.clear();
+    for (uint32_t r = 0; r < results; ++r) {
+      results_.push_back(claim_.results[claim_.results.size() == 1 ? 0 : r]);
+      if (results_[r] && !place(*results_[r], m.typeOf(m.result(s.op, r)).rank())) return false;
+    }
+    return true;
   }
 
-  std::string counterexample(OpSample& s, const std::vector<Placement>& placements) {
+  // Integers of a sample that says no range for them may be indices: 0 up to the least size around is valid for any dim.
+  static bool boundIntegers(OpSample& s) {
+    Module& m = s.module;
+    int64_t least = INT64_MAX;
+    for (const FuncArg& a : m[s.func].args)
+      for (int64_t n : m.typeOf(a.value).staticShape()) least = std::min(least, n);
+    bool any = false;
+    for (size_t i = 0; i < s.ranges.size(); ++i) {
+      OpSample::Range& r = s.ranges[i];
+      if (r.lo != r.hi || !isInteger(m.typeOf(m[s.func].args[i].value).dtype)) continue;
+      r = {0, least};
+      any = true;
+    }
+    return any && least > 0 && least != INT64_MAX;
+  }
+
+  std::string counterexample(OpSample& s, const std::vector<Placement>& placements, bool& ran) {
     Module& m = s.module;
     for (size_t i = 0; i < placements.size(); ++i) {
       DType d = m.typeOf(m[s.func].args[i].value).dtype;
       if (placements[i].kind == Placement::P && !hasPendingKind(d, placements[i].pending))
         return std::string(dtypeName(d)) + " values are never " + placementText(placements[i]);
     }
-    if (DType d = m.typeOf(m.result(s.op)).dtype;
-        result_.kind == Placement::P && !hasPendingKind(d, result_.pending))
-      return "the result, of " + std::string(dtypeName(d)) + ", is never " + placementText(result_);
-    bool ran = false;
+    for (uint32_t r = 0; r < results_.size(); ++r)
+      if (DType d = m.typeOf(m.result(s.op, r)).dtype;
+          results_[r] && results_[r]->kind == Placement::P && !hasPendingKind(d, results_[r]->pending))
+        return "a result of " + std::string(dtypeName(d)) + " is never " + placementText(*results_[r]);
     for (int64_t n : {2, 3}) {
       TrialMesh mesh = addTrialMesh(m, n);
       for (TrialValues values : {TrialValues::Small, TrialValues::Special})
@@ -212,17 +254,19 @@ private:
           RuleTrial trial(s, mesh, placements, values, seed);
           if (!trial.runs()) continue;
           ran = true;
-          std::string why = trial.check(result_);
+          std::string why = trial.check(results_);
           if (!why.empty()) return s.text + ": " + why;
         }
     }
-    return ran ? "" : "the op does not run on any values that were tried";
+    return ran ? ""
+               : "the op does not run on any values that were tried; say which integers make sense: i32[4] "
+                 "in 0..5";
   }
 
   std::string_view line_, name_;
   const OpRegistry& ops_;
   Claim claim_;
-  Placement result_;
+  std::vector<std::optional<Placement>> results_; // as claimed, for the sample at hand
 };
 
 } // namespace

@@ -111,7 +111,7 @@ std::vector<Tensor> RuleTrial::offsetsFor(int64_t device, const Placement& resul
   return offsets;
 }
 
-Result<RuleTrial::Tensors> RuleTrial::runLocal(int64_t device, const Placement& result) {
+Result<RuleTrial::Tensors> RuleTrial::runLocal(int64_t device, const ResultPlacements& placements) {
   Tensors operands;
   std::vector<TypeId> types, results;
   bool changed = false;
@@ -123,13 +123,13 @@ Result<RuleTrial::Tensors> RuleTrial::runLocal(int64_t device, const Placement& 
   const size_t numOperands = types.size();
   for (uint32_t r = 0; r < m_[s_.op].numResults; ++r) {
     TypeId global = m_[m_.result(s_.op, r)].type;
-    results.push_back(localType(result, global, device));
+    results.push_back(localType(placements[r], global, device));
     changed |= results[r] != global;
   }
   AttrList attrs = m_[s_.op].attrs;
   if (changed && query_.record->localise) query_.record->localise(query_, types, results, attrs);
   std::vector<ValueId> values(query_.operands.begin(), query_.operands.end());
-  for (Tensor& t : offsetsFor(device, result)) {
+  for (Tensor& t : offsetsFor(device, placements[0])) {
     types.resize(std::max(types.size(), static_cast<size_t>(query_.record->offsetOperand)));
     types.push_back(m_.tensorType(DType::I32, std::initializer_list<int64_t>{}));
     operands.push_back(std::move(t));
@@ -188,29 +188,41 @@ std::string RuleTrial::compare(size_t result, const Placement& p) {
   return "";
 }
 
+// What a device runs depends on the results' placements through their shapes alone.
+std::string RuleTrial::runDevices(const ResultPlacements& placements) {
+  auto sameShape = [](const Placement& a, const Placement& b) {
+    return a == b || (a.kind != Placement::S && b.kind != Placement::S);
+  };
+  if (haveGot_ && std::equal(gotFor_.begin(), gotFor_.end(), placements.begin(), placements.end(), sameShape))
+    return "";
+  got_.clear();
+  haveGot_ = false;
+  for (int64_t d = 0; d < mesh_.mesh.numDevices(); ++d) {
+    auto r = runLocal(d, placements);
+    if (!r.ok()) return "on device " + std::to_string(d) + " " + r.error().message;
+    got_.push_back(std::move(*r));
+  }
+  gotFor_ = placements;
+  haveGot_ = true;
+  return "";
+}
+
 std::string RuleTrial::check(const Placement& p) {
-  for (const Tensor& w : want_) {
-    if (p.kind == Placement::S && static_cast<size_t>(p.dim) >= w.rank())
+  return check(std::vector<std::optional<Placement>>(want_.size(), p));
+}
+
+std::string RuleTrial::check(std::span<const std::optional<Placement>> results) {
+  ResultPlacements placements;
+  for (size_t r = 0; r < want_.size(); ++r) {
+    const Placement p = results[r].value_or(Placement{});
+    if (p.kind == Placement::S && static_cast<size_t>(p.dim) >= want_[r].rank())
       return "the result has no dim " + std::to_string(p.dim);
     if (p.kind == Placement::P && p.pending == PendingKind::None) return "pending on nothing";
+    placements.push_back(p);
   }
-  // What a device runs depends on the result's placement through its shape alone.
-  bool same = haveGot_ && (gotFor_ == p || (gotFor_.kind != Placement::S && p.kind != Placement::S));
-  if (!same) {
-    got_.clear();
-    for (int64_t d = 0; d < mesh_.mesh.numDevices(); ++d) {
-      auto r = runLocal(d, p);
-      if (!r.ok()) {
-        haveGot_ = false;
-        return "on device " + std::to_string(d) + " " + r.error().message;
-      }
-      got_.push_back(std::move(*r));
-    }
-    gotFor_ = p;
-    haveGot_ = true;
-  }
+  if (std::string why = runDevices(placements); !why.empty()) return why;
   for (size_t r = 0; r < want_.size(); ++r) {
-    std::string why = compare(r, p);
+    std::string why = results[r] ? compare(r, *results[r]) : "";
     if (why.empty()) continue;
     why += ", on " + std::to_string(mesh_.mesh.numDevices()) + " devices with ";
     for (size_t i = 0; i < globals_.size(); ++i) why += (i ? ", " : "") + tensorText(globals_[i]);

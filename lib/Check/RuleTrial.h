@@ -25,11 +25,15 @@ public:
   [[nodiscard]] bool runs() const { return runs_; }
   // Does every result have this placement? "" or what is wrong, with values.
   [[nodiscard]] std::string check(const Placement&);
+  // A placement per result; those without one are not compared.
+  [[nodiscard]] std::string check(std::span<const std::optional<Placement>> results);
 
 private:
   using Tensors = std::vector<Tensor>;
   void makeOperand(size_t argument, const Placement&, uint64_t seed);
-  [[nodiscard]] Result<Tensors> runLocal(int64_t device, const Placement& result);
+  using ResultPlacements = std::vector<Placement>;
+  [[nodiscard]] std::string runDevices(const ResultPlacements&);
+  [[nodiscard]] Result<Tensors> runLocal(int64_t device, const ResultPlacements&);
   [[nodiscard]] std::vector<Tensor> offsetsFor(int64_t device, const Placement& result);
   [[nodiscard]] double reassociation(size_t result) const;
   [[nodiscard]] std::string compare(size_t result, const Placement&);
@@ -45,7 +49,7 @@ private:
   std::vector<Tensors> locals_;              // [operand][device]
   Tensors globals_, want_;
   std::vector<Tensors> got_; // [device][result], for gotFor_
-  Placement gotFor_;
+  ResultPlacements gotFor_;
   bool haveGot_ = false, runs_ = false, exact_ = true, special_ = false;
 };
 

@@ -99,7 +99,9 @@ Line parseLine(std::string_view text) {
 
 // The function has no results while it is parsed: their types follow from the op. A line that does not fit the dtype (or, as
 // the defaults of `convert`, lacks an attribute) gives none; the unit test of the samples sees to it that no line is idle.
-bool makeSample(const OpRegistry& ops, OpKind kind, std::string_view text, std::vector<OpSample>& out) {
+// `problem`, where given, takes an error that is not about the number of results.
+bool makeSample(const OpRegistry& ops, OpKind kind, std::string_view text, std::vector<OpSample>& out,
+                std::string* problem = nullptr) {
   Line line = parseLine(text);
   const OpRecord& r = ops[kind];
   // How many results the op has is known only when it is parsed.
@@ -108,7 +110,11 @@ bool makeSample(const OpRegistry& ops, OpKind kind, std::string_view text, std::
                          line.values + " " + line.rest + "\n  return\n}\n";
     OpSample s{Module(ops), {}, {}, line.ranges, r.name + (" " + std::string(text)), {}};
     Diagnostics diags;
-    if (!parseModule({"sample", source}, ops, s.module, diags)) continue;
+    if (!parseModule({"sample", source}, ops, s.module, diags)) {
+      const Diagnostic& first = diags.all().front();
+      if (problem && std::string_view(first.kind->id) != "result-count") *problem = first.message();
+      continue;
+    }
     s.func = s.module.order.front();
     Module& m = s.module;
     Block& body = m[m[s.func].body];
@@ -147,6 +153,15 @@ std::vector<OpSample> opSamples(const OpRegistry& ops, OpKind kind, DType t, std
     i = end + 1;
   }
   return out;
+}
+
+std::string sampleProblem(const OpRegistry& ops, OpKind kind, DType t, std::string_view sample) {
+  if (!takes(ops[kind], t))
+    return "'" + std::string(ops[kind].name) + "' takes no " + std::string(dtypeName(t)) + " operands";
+  std::vector<OpSample> out;
+  std::string problem;
+  makeSample(ops, kind, withDType(trimmed(sample), t), out, &problem);
+  return out.empty() ? problem : "";
 }
 
 } // namespace dtc

@@ -11,9 +11,7 @@
 #include "dtc/Support/Json.h"
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 namespace dtc {
 
@@ -66,29 +64,34 @@ int runRules(Environment& env, const Options& o) {
   return report.wrong.empty() && report.missing.empty() ? kExitDone : kExitInput;
 }
 
+constexpr size_t kMostClaimBytes = 16 << 20;
+
 int runClaims(Environment& env, const Options& o) {
-  std::ifstream file(o.claims);
-  if (!file) return env.fail(inputError("cannot read '" + o.claims + "': is the name right?"));
-  std::stringstream text;
-  text << file.rdbuf();
-  auto verdicts = judgeClaims(text.str(), standardOps());
+  auto text = env.read(o.claims, kMostClaimBytes);
+  if (!text.ok()) return env.fail(text.error());
+  auto verdicts = judgeClaims(text->text, standardOps());
   if (!verdicts.ok()) return env.fail(verdicts.error());
-  size_t failed = 0;
+  size_t failed = 0, unjudged = 0;
   std::string out;
   for (const ClaimVerdict& v : *verdicts) {
-    failed += !v.holds;
+    failed += v.judged && !v.holds;
+    unjudged += !v.judged;
     if (o.json)
       out += (out.empty() ? "" : ", ") + ("{\"claim\": " + jsonString(v.claim)) +
-             ", \"holds\": " + (v.holds ? "true" : "false") + ", \"why\": " + jsonString(v.why) + "}";
+             ", \"holds\": " + (v.holds ? "true" : "false") +
+             ", \"judged\": " + (v.judged ? "true" : "false") + ", \"why\": " + jsonString(v.why) + "}";
     else
-      out += std::string(v.holds ? "true:  " : "false: ") + v.claim + "\n" +
-             (v.why.empty() ? "" : "       " + v.why + "\n");
+      out += std::string(!v.judged ? "unjudged: "
+                         : v.holds ? "true:  "
+                                   : "false: ") +
+             v.claim + "\n" + (v.why.empty() ? "" : "       " + v.why + "\n");
   }
   if (o.json)
     env.out("{\"claims\": [" + out + "]}\n");
   else
-    env.out(out + plural(verdicts->size(), "claim") + ", " + std::to_string(failed) + " false\n");
-  return failed ? kExitInput : kExitDone;
+    env.out(out + plural(verdicts->size(), "claim") + ", " + std::to_string(failed) + " false" +
+            (unjudged ? ", " + std::to_string(unjudged) + " not judged" : "") + "\n");
+  return failed + unjudged ? kExitInput : kExitDone;
 }
 
 std::string indented(const std::string& text) {

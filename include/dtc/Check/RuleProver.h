@@ -24,12 +24,14 @@ struct RuleOptions {
 
 // Claims from outside, one a line: `op | placements -> placement`, `//` to the end of the line is a comment. After the op may
 // stand what its sample should be: `mul f32[4, 3], 2.0 | P(max), R -> P(max)`, `sum {dims = [0]} | S(0) -> P(sum)`; else it
-// is judged on all samples of the op's record that have as many operands and the dims that are named.
-// A placement is R, S(d), S(d, f) or P(kind).
+// is judged on the first sample of the op's record that has as many operands and the dims that are named.
+// A placement is R, S(d), S(d, f) or P(kind). One after the arrow stands for every result; else there is one for each,
+// where `_` leaves a result out: `cummax | P(max) -> P(max), _`.
 struct ClaimVerdict {
   std::string claim;
   bool holds = false;
-  std::string why; // false: a counterexample, or why it says nothing of this op
+  bool judged = false; // false: no sample could be made (no such op, operands, dims or attributes)
+  std::string why;     // judged: a counterexample where it does not hold; else what is wrong with the claim
 };
 [[nodiscard]] Result<std::vector<ClaimVerdict>> judgeClaims(std::string_view text, const OpRegistry&);
 

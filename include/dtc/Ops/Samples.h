@@ -26,6 +26,8 @@ struct OpSample {
 [[nodiscard]] std::vector<OpSample> opSamples(const OpRegistry&, OpKind, DType t);
 // The same from a text of samples that someone else wrote; lines that do not fit give none.
 [[nodiscard]] std::vector<OpSample> opSamples(const OpRegistry&, OpKind, DType t, std::string_view samples);
+// Why one line of such a text fits no op of this kind and dtype; "" where it does.
+[[nodiscard]] std::string sampleProblem(const OpRegistry&, OpKind, DType t, std::string_view sample);
 // The text of an op's samples: those of its record, after the defaults of pointwise ops.
 [[nodiscard]] std::string sampleText(const OpRecord&);
 
