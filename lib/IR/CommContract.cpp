@@ -61,9 +61,11 @@ private:
     const size_t colon = text_.find(':');
     if (colon == std::string_view::npos) return true;
     const std::string_view path = text_.substr(0, colon);
-    if (path.empty() ||
-        !std::ranges::all_of(path, [](char x) { return isNameChar(x) || x == '.' || x == '/'; })) {
-      fail("before ':' stands the call that it speaks of, as in \"layer.0: none\"");
+    const bool isPath =
+        std::ranges::all_of(path, [](char x) { return isNameChar(x) || x == '.' || x == '/'; });
+    if (!isPath || (path != CommContract::kGradient && path.find('.') == std::string_view::npos)) {
+      fail("before ':' stands 'grad', as in \"grad: none(dp)\", or the inlined call that it speaks of, as in "
+           "\"layer.0: none\"");
       return false;
     }
     c.within = path;
@@ -165,19 +167,52 @@ private:
   size_t at_;
 };
 
-// "block.0/layer.1: none(dp)": "layer", and how much of the text comes before "none".
-std::string_view calledFunction(std::string_view text, size_t& prefix) {
-  prefix = 0;
+// "block.0/layer.1: none(dp)": "layer", and what stands there, "none(dp)"; of "layer.1.grad: none(dp)" "grad: none(dp)".
+std::string calledFunction(std::string_view text, std::string_view& there) {
   const size_t colon = text.find(':');
   if (colon == std::string_view::npos) return {};
-  prefix = colon + 1;
-  while (prefix < text.size() && text[prefix] == ' ') ++prefix;
-  std::string_view name = text.substr(0, colon);
-  name = name.substr(name.rfind('/') + 1); // npos + 1 is 0
-  return name.substr(0, name.rfind('.'));
+  const ContractCall call = lastCall(text.substr(0, colon));
+  there = text.substr(call.ofGradient ? colon - CommContract::kGradient.size() : colon + 1);
+  while (there.starts_with(' ')) there.remove_prefix(1);
+  return call.function;
+}
+
+// The first call of a path, which is taken away from it.
+std::string_view nextCall(std::string_view& path) {
+  const size_t end = std::min(path.find('/'), path.size());
+  const std::string_view call = path.substr(0, end);
+  path.remove_prefix(std::min(end + 1, path.size()));
+  return call;
+}
+
+std::string_view withoutGradient(std::string_view call) {
+  if (call.ends_with(kGradientOfCall)) call.remove_suffix(kGradientOfCall.size());
+  return call;
 }
 
 } // namespace
+
+ContractCall lastCall(std::string_view path) {
+  ContractCall out;
+  std::string_view last = path.substr(path.rfind('/') + 1); // npos + 1 is 0
+  out.ofGradient = last.ends_with(kGradientOfCall);
+  last = withoutGradient(last);
+  const size_t dot = last.rfind('.');
+  out.function = last.substr(0, dot);
+  if (dot != std::string_view::npos)
+    std::from_chars(last.data() + dot + 1, last.data() + last.size(), out.index);
+  return out;
+}
+
+bool isPartOfCall(std::string_view path, std::string_view within) {
+  while (!within.empty()) {
+    const std::string_view wanted = nextCall(within), call = nextCall(path);
+    // Around the call it makes no difference whether a gradient is that of the whole or is taken inside.
+    const bool same = within.empty() ? wanted == call : withoutGradient(wanted) == withoutGradient(call);
+    if (!same) return false;
+  }
+  return true;
+}
 
 std::optional<CommContract> parseCommContract(std::string_view text, ContractProblem& problem) {
   return ContractReader(text, problem).read();
@@ -208,10 +243,10 @@ std::vector<WrittenContract> contractsOf(const Module& m, const Function& f) {
     const std::string_view text = m.strings[m.attrs[id].text];
     if (!look(f.loc, text, c)) {
       c.exact = false; // written so on the function that was called, or with escapes
-      size_t prefix = 0;
-      const std::string_view called = calledFunction(text, prefix);
+      std::string_view there;
+      const std::string called = calledFunction(text, there);
       for (const Function& g : m.functions)
-        if (!called.empty() && m.strings[g.name] == called && look(g.loc, text.substr(prefix), c)) break;
+        if (!called.empty() && m.strings[g.name] == called && look(g.loc, there, c)) break;
     }
     out.push_back(c);
   }

@@ -17,7 +17,7 @@ public:
   Differentiator(Module& m, BlockId block, std::vector<OpId>& out, Diagnostics& diags,
                  std::unordered_map<std::string, bool>& names)
       : m_(m), out_(out), b_(m, block, forward_, diags), first_(static_cast<uint32_t>(m.values.size())),
-        shared_{m, diags, names, GradientPaths(m, first_), {}} {}
+        shared_{m, diags, names, GradientPaths(m, first_), {}, {}} {}
 
   // Fills `results`: all results of the callee, then the gradients.
   bool run(OpId o, std::vector<ValueId>& results) {
@@ -26,7 +26,7 @@ public:
     shared_.paths.solve(asked_, results[0]);
     GradientSweep sweep(shared_, nullptr, GradientSweep::Scope::Whole, b_.parent, b_.parent);
     sweep.b.loc = m_[o].loc;
-    sweep.b.common = withinOf(m_, o); // a gradient is its caller's
+    sweep.b.common = shared_.taker = withinOf(m_, o);
     if (sweep.onPath(results[0])) sweep.accumulate(results[0], sweep.b.constant(1, m_[results[0]].type));
     if (!sweep.run(forward_)) return false;
     sweep.b.loc = m_[o].loc;

@@ -20,10 +20,6 @@ static constexpr size_t kShown = 4; // collectives of one broken contract
 
 namespace {
 
-bool isPartOf(std::string_view path, std::string_view call) {
-  return path.starts_with(call) && (path.size() == call.size() || path[call.size()] == '/');
-}
-
 // What a contract counts.
 class Counter {
 public:
@@ -48,7 +44,7 @@ private:
 
   bool isWithin(OpId o) const {
     for (std::string_view path : withinPaths(m_, o))
-      if (isPartOf(path, contract_.within)) return true;
+      if (isPartOfCall(path, contract_.within)) return true;
     return false;
   }
 
@@ -109,7 +105,17 @@ private:
     return at.valid() ? m_[at].loc : m_[source].loc;
   }
 
-  std::string name(OpId o) const { return o.valid() ? "'" + std::string(m_.record(o).name) + "'" : ""; }
+  // Of what a gradient or a decomposition made, also what the user wrote in its place.
+  std::string name(OpId o) const {
+    if (!o.valid()) return "";
+    const std::string_view name = m_.record(o).name;
+    const SourceRange at = m_[o].loc;
+    std::string_view there;
+    if (at.valid() && at.end <= m_.source.text.size())
+      there = std::string_view(m_.source.text).substr(at.begin, at.end - at.begin);
+    const bool other = there != name && m_.registry->find(there) != kNoOpKind;
+    return "'" + std::string(name) + "'" + (other ? " (made for this '" + std::string(there) + "')" : "");
+  }
 
   std::string why(OpId source, const ReshardReason* r) const {
     if (!r) return name(source) + " communicates by itself here";
@@ -163,13 +169,10 @@ std::string verdict(const CommContract& c, size_t found) {
 // "layer.1" is the second call of @layer.
 std::string callText(std::string_view within, std::string& function) {
   if (within.empty()) return "";
-  const std::string_view last = within.substr(within.rfind('/') + 1);
-  const size_t dot = last.rfind('.');
-  function = last.substr(0, dot);
-  int64_t n = 0;
-  for (char c : last.substr(std::min(dot, last.size() - 1) + 1))
-    if (c >= '0' && c <= '9' && n < 1000000) n = n * 10 + (c - '0');
-  return " (call " + std::to_string(n + 1) + " of it)";
+  const ContractCall call = lastCall(within);
+  function = call.function;
+  return std::string(" (") + (call.ofGradient ? "gradient of " : "") + "call " +
+         std::to_string(call.index + 1) + " of it)";
 }
 
 class Checker {
@@ -193,6 +196,7 @@ private:
     ContractProblem problem;
     const auto contract = parseCommContract(text, problem);
     if (!contract) return; // the verifier's business
+    if (!speaks(f, *contract)) return;
     const std::vector<OpId> found = Counter(m_, *contract).count(f);
     const auto n = static_cast<int64_t>(found.size());
     if (contract->exactly ? n == contract->count : n <= contract->count) return;
@@ -204,6 +208,17 @@ private:
     Diagnostic& error =
         diags_.error(kBroken, written.text, function, call, shown, verdict(*contract, found.size()));
     explain(f, *contract, found, error);
+  }
+
+  // A contract about a gradient speaks of those that are taken.
+  bool speaks(FuncId f, const CommContract& contract) const {
+    if (contract.within == CommContract::kGradient) return false;
+    if (contract.within.empty() || !lastCall(contract.within).ofGradient) return true;
+    bool taken = false;
+    forEachOp(m_, m_[f].body, [&](OpId o) {
+      for (std::string_view path : withinPaths(m_, o)) taken = taken || isPartOfCall(path, contract.within);
+    });
+    return taken;
   }
 
   // The notes come from the program as it is traced: the same passes over the same program, with reasons.

@@ -1,4 +1,5 @@
 #include "GradientResiduals.h"
+#include "Within.h"
 #include <algorithm>
 
 namespace dtc {
@@ -90,6 +91,7 @@ void Residuals::substitute(Builder& b, std::vector<OpId>& ops, std::vector<Value
     for (ValueId x : m_.operands(from)) operands.push_back(there_(x));
     const OpId copy = m_.makeOp(source.kind, operands, 1, source.attrs, 0, source.loc);
     m_[copy].parent = b.parent;
+    becomeGradient(m_, copy, b.common);
     m_[m_.result(copy)].type = m_[v].type;
     m_[m_.result(copy)].sharding = m_[v].sharding;
     b.out.push_back(copy);

@@ -1,6 +1,7 @@
 #include "GradientSweep.h"
 #include "OpGradient.h"
 #include "RegionGradient.h"
+#include "Within.h"
 #include <algorithm>
 #include <unordered_set>
 
@@ -81,6 +82,7 @@ bool GradientSweep::step(OpId& o) {
   }
   if (!any) return true;
   b.loc = m[o].loc;
+  b.common = gradientWithin(m, o, shared.taker);
   nameCotangents(o, results);
   if (m.record(o).regions != RegionKind::None) return regionGradient(*this, o, results);
   if (sliceOfTrip(o)) {
@@ -117,6 +119,7 @@ void GradientSweep::call(OpId o, const std::vector<ValueId>& results) {
   completeOp(m, gradient, args, types);
   m[gradient].callee = m[own].name;
   m[gradient].parent = b.parent;
+  m[gradient].attrs = b.common;
   out.push_back(gradient);
   for (uint32_t i = 0; i < to.size(); ++i) accumulate(to[i], m.result(gradient, i));
 }

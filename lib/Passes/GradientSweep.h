@@ -14,6 +14,7 @@ struct Differentiation {
   std::unordered_map<std::string, bool>& names; // in use in the function
   GradientPaths paths;
   ValueMap replaced; // results of forward ops that had to give more, to those of the ops in their places
+  AttrList taker;    // `within` of the op that takes the gradient
   const LocalCotangents* local = nullptr; // of the `local` region that is being differentiated
 
   // Gives `v` the name where it has none and the name is free.

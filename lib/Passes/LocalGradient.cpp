@@ -151,6 +151,7 @@ private:
       residuals.provide(v, bind(m_.operand(op_, m_[v].position), m_[v].type, m_[v].sharding));
     }
     if (!computed.empty()) yieldForward(residuals, computed);
+    head_.common = s_.shared.taker;
     residuals.substitute(head_, inner_.out, yields_);
   }
 

@@ -138,6 +138,7 @@ private:
       keepInBuffers(residuals);
     }
     if (isFor_) residuals.provide(forwardIndex, index());
+    head_.common = s_.shared.taker;
     residuals.substitute(head_, inner_.out, yields_);
     return true;
   }

@@ -1,5 +1,6 @@
 #include "RegionGradient.h"
 #include "GradientResiduals.h"
+#include "Within.h"
 #include "dtc/IR/OpRecord.h"
 #include <algorithm>
 #include <memory>
@@ -171,6 +172,7 @@ private:
       }
       std::vector<OpId> prologue;
       Builder b(m_, m_.region(back_, k), prologue, s_.shared.diags);
+      b.common = s_.shared.taker;
       branches_[k]->residuals.substitute(b, branches_[k]->sweep.out, branches_[k]->yields);
     }
   }
@@ -266,6 +268,7 @@ bool recomputeGradient(GradientSweep& s, OpId& op, std::span<const ValueId> resu
   std::vector<OpId> ops = m[block].ops;
   if (!inner.run(ops)) return false;
 
+  for (OpId o : ops) becomeGradient(m, o, s.shared.taker); // what is computed again
   finishRecompute(s, inner, back, std::move(ops));
   return true;
 }

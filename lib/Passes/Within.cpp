@@ -20,13 +20,32 @@ std::vector<std::string> texts(const Module& m, AttrId list) {
   return out;
 }
 
+// "block.0/layer.1" within "block.0" is "block.0/layer.1.grad".
+std::string gradientPath(std::string_view path, std::span<const std::string> taker) {
+  size_t at = 0; // of the calls that the gradient is taken in
+  for (const std::string& t : taker)
+    if (path.starts_with(t) && path.size() > t.size() && path[t.size()] == '/')
+      at = std::max(at, t.size() + 1);
+  std::string out(path.substr(0, at));
+  while (at < path.size()) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view call = path.substr(at, end - at);
+    if (!out.empty() && out.back() != '/') out += '/';
+    out += call;
+    if (!call.ends_with(kGradientOfCall)) out += kGradientOfCall;
+    at = end + 1;
+  }
+  return out;
+}
+
 // "layer.2", where the caller has taken over contracts of two calls of @layer.
 std::string nameOfCall(const std::vector<std::string>& taken, const std::string& base,
                        std::string_view callee) {
   for (size_t n = 0;; ++n) {
     std::string name = base + std::string(callee) + "." + std::to_string(n);
     if (std::ranges::none_of(taken, [&](const std::string& c) {
-          return c.starts_with(name) && (c[name.size()] == ':' || c[name.size()] == '/');
+          return c.starts_with(name) &&
+                 std::string_view(":/.").find(c[name.size()]) != std::string_view::npos;
         }))
       return name;
   }
@@ -72,28 +91,57 @@ AttrList withoutWithin(const Module& m, const AttrList& attrs) {
   return out;
 }
 
+AttrList gradientWithin(Module& m, OpId forward, const AttrList& taker) {
+  const StrId name = m.strings.find("within");
+  if (!name.valid()) return {}; // no function has a contract
+  std::vector<std::string> of;
+  if (!taker.empty()) of = texts(m, taker[0].value);
+  std::vector<std::string> paths = of;
+  for (std::string_view p : withinPaths(m, forward))
+    if (std::ranges::find(of, p) == of.end()) paths.push_back(gradientPath(p, of));
+  return paths.empty() ? AttrList() : AttrList{{name, stringsAttr(m, paths)}};
+}
+
+void becomeGradient(Module& m, OpId o, const AttrList& taker) {
+  auto mark = [&](OpId made) {
+    const AttrList within = gradientWithin(m, made, taker);
+    setWithin(m, made, {});
+    m[made].attrs.insert(m[made].attrs.end(), within.begin(), within.end());
+  };
+  mark(o);
+  for (uint32_t r = 0; r < m[o].numRegions; ++r) forEachOp(m, m.region(o, r), mark);
+}
+
 void enterCall(Module& m, FuncId caller, OpId call, FuncId callee, std::span<const OpId> ops) {
   const StrId comm = m.strings.find("comm");
-  const AttrId promised = comm.valid() ? findAttr(m[callee].attrs, comm) : AttrId();
-  if (!promised.valid() || m.attrs[promised].list.empty()) return;
-  const AttrId own = findAttr(m[caller].attrs, comm);
-  std::vector<std::string> contracts = texts(m, own);
-  const std::vector<std::string_view> around = withinPaths(m, call);
-  const std::string base = around.empty() ? "" : std::string(around[0]) + "/";
-  const std::string name = nameOfCall(contracts, base, m.strings[m[callee].name]);
+  if (!comm.valid()) return; // no function has a contract
+  const AttrId promised = findAttr(m[callee].attrs, comm), own = findAttr(m[caller].attrs, comm);
+  const std::vector<std::string> callees = texts(m, promised);
+  std::vector<std::string> contracts = texts(m, own), around;
+  for (std::string_view p : withinPaths(m, call)) around.emplace_back(p);
+  const std::string base = around.empty() ? "" : around[0] + "/";
+  const std::string name =
+      callees.empty() ? std::string() : nameOfCall(contracts, base, m.strings[m[callee].name]);
   auto enter = [&](OpId o) {
     std::vector<std::string> paths;
     for (std::string_view p : withinPaths(m, o)) paths.push_back(name + "/" + std::string(p));
-    if (paths.empty()) paths.push_back(name);
+    if (paths.empty() && !name.empty()) paths.push_back(name);
+    paths.insert(paths.end(),
+                 around.begin() + (name.empty() ? 0 : std::min<ptrdiff_t>(1, std::ssize(around))),
+                 around.end());
     setWithin(m, o, paths);
   };
   for (OpId o : ops) {
     enter(o);
     for (uint32_t r = 0; r < m[o].numRegions; ++r) forEachOp(m, m.region(o, r), enter);
   }
-  for (const std::string& c :
-       texts(m, promised)) // "layer.0: none" of the callee is "block.0/layer.0: none" here
-    contracts.push_back(name + (c.find(':') == std::string::npos ? ": " : "/") + c);
+  if (callees.empty()) return;
+  // "layer.0: none" of the callee is "block.0/layer.0: none" here, "grad: none" is "block.0.grad: none".
+  for (const std::string& c : callees) {
+    const bool ofGradient =
+        c.starts_with(CommContract::kGradient) && c.find(':') == CommContract::kGradient.size();
+    contracts.push_back(name + (ofGradient ? "." : c.find(':') == std::string::npos ? ": " : "/") + c);
+  }
   const AttrId all = stringsAttr(m, contracts);
   if (!own.valid()) {
     m[caller].attrs.push_back({comm, all});

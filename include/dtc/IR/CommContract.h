@@ -5,20 +5,38 @@
 
 namespace dtc {
 
-// "none", "none(dp)", "all_reduce(tp) <= 1", "any(dp, tp) == 2"; "layer.0: none" speaks of the ops of one inlined call.
+// "none", "none(dp)", "all_reduce(tp) <= 1", "any(dp, tp) == 2"; "grad: none(dp)" speaks of the function's gradient, where
+// one is taken, "layer.0: none" of the ops of one inlined call, "layer.0.grad: none" of their gradient.
 struct CommContract {
-  static constexpr std::string_view kAny = "any", kNone = "none";
+  static constexpr std::string_view kAny = "any", kNone = "none", kGradient = "grad";
   struct Axis {
     std::string name;
     uint32_t begin = 0, end = 0; // in the text
   };
-  std::string within;     // the calls that it speaks of, "block.0/layer.1"; "" the whole function
+  std::string
+      within; // what it speaks of, "grad", "block.0/layer.1", "block.0/layer.1.grad"; "" the whole function
   std::string what;       // a collective's name, or kAny
   std::vector<Axis> axes; // a collective counts that uses one of them; empty: every collective does
   bool exactly = false;   // == count, else <= count
   int64_t count = 0;
   uint32_t whatBegin = 0, whatEnd = 0; // in the text
 };
+
+// "layer.1.grad": the gradient of the second call of @layer.
+struct ContractCall {
+  std::string function;
+  int64_t index = 0;
+  bool ofGradient = false;
+};
+// The last of the calls in a path like "block.0/layer.1.grad".
+[[nodiscard]] ContractCall lastCall(std::string_view path);
+
+// Is an op that is part of `path` one of those that a contract about `within` speaks of? A gradient of a call is no part of
+// the call; a gradient taken in it is.
+[[nodiscard]] bool isPartOfCall(std::string_view path, std::string_view within);
+
+// Behind a call in a path: the ops of its gradient.
+inline constexpr std::string_view kGradientOfCall = ".grad";
 
 // Where in a contract's text it is wrong, and what was expected there.
 struct ContractProblem {

@@ -1,10 +1,10 @@
 #pragma once
 // Communication contracts (IR/CommContract.h): counted among the collectives that are left after optimize-collectives.
 //
-// A contract speaks of the ops that came from its function: of what the function's own text needs, not of the gradients that
-// somebody takes of it (those belong to the function that takes them). Each call is counted by itself, with what the
-// function calls in turn and the blocks of its regions; a collective in a loop counts once. all_slice moves nothing, and
-// counts only where a contract names it.
+// A contract speaks of the ops that came from its function's own text; "grad: …" of those of the gradient that somebody takes
+// of it, with what the gradient computes again. For the function that takes a gradient both are its own. Each call is
+// counted by itself, with what the function calls in turn and the blocks of its regions; a collective in a loop counts once.
+// all_slice moves nothing, and counts only where a contract names it.
 #include "dtc/Passes/OptimizeCollectives.h"
 
 namespace dtc {
