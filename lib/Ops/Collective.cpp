@@ -260,11 +260,19 @@ bool checkSends(const OpQuery& q, const char* attr, int64_t numDevices, bool nam
   return true;
 }
 
-// What needs equal sizes everywhere takes fill_piece first.
-bool checkEqualSizes(const OpQuery& q) {
+// What a device sends has the size of what the other receives: a dim that is cut unevenly along the group's axes takes fill_piece
+// first; along others all of the group have pieces of one size.
+bool checkEqualSizes(const OpQuery& q, const Group& g) {
+  auto varies = [&](Dim d) {
+    const std::vector<AxisRef> cut = q.module->dims.expr(d).cut;
+    return std::any_of(cut.begin(), cut.end(), [&](const AxisRef& a) {
+      return std::any_of(g.axes.begin(), g.axes.end(),
+                         [&](const AxisRef& b) { return overlaps(a, b, *g.mesh); });
+    });
+  };
   for (size_t i = 0; i < q.operandTypes.size(); ++i)
     for (size_t d = 0; d < q.type(i).rank(); ++d)
-      if (!q.module->dims.expr(q.type(i).dims[d]).cut.empty()) {
+      if (varies(q.type(i).dims[d])) {
         q.diags->error(kPairs, q.loc, q.record->name,
                        "needs equal sizes on every device, but dim " + std::to_string(d) + " of " +
                            q.operandText(i) + " is " +
@@ -277,7 +285,7 @@ bool checkEqualSizes(const OpQuery& q) {
 
 template <bool P2p> bool inferSends(const OpQuery& q, std::vector<TypeId>& results) {
   auto g = groupOf(q);
-  if (!g || !checkSends(q, P2p ? "sends" : "pairs", g->size, P2p) || !checkEqualSizes(q)) return false;
+  if (!g || !checkSends(q, P2p ? "sends" : "pairs", g->size, P2p) || !checkEqualSizes(q, *g)) return false;
   if (!P2p && !checkWire(q)) return false;
   for (size_t i = 0; i < q.operandTypes.size(); ++i)
     if (!give(q, *g->mesh, q.type(i), results)) return false;

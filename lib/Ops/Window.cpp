@@ -15,6 +15,7 @@ int64_t floorDivide(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 struct HostMath {
   using V = int64_t;
   [[nodiscard]] V add(V a, int64_t c) const { return a + c; }
+  [[nodiscard]] V from(int64_t c, V a) const { return c - a; }
   [[nodiscard]] V mul(V a, int64_t c) const { return a * c; }
   [[nodiscard]] V floorDiv(V a, int64_t c) const { return floorDivide(a, c); }
   [[nodiscard]] V sub(V a, V b) const { return a - b; }
@@ -32,6 +33,7 @@ struct DeviceMath {
   }
   [[nodiscard]] V with(const char* name, V a, int64_t c) const { return op.b.value(name, {a, number(c)}); }
   [[nodiscard]] V add(V a, int64_t c) const { return c == 0 ? a : with("add", a, c); }
+  [[nodiscard]] V from(int64_t c, V a) const { return op.b.value("sub", {number(c), a}); }
   [[nodiscard]] V mul(V a, int64_t c) const { return c == 1 ? a : with("mul", a, c); }
   [[nodiscard]] V floorDiv(V a, int64_t c) const { return c == 1 ? a : with("floor_div", a, c); }
   [[nodiscard]] V sub(V a, V b) const { return op.b.value("sub", {a, b}); }
@@ -50,20 +52,38 @@ typename M::V firstRowOf(const M& m, const WindowRead& r, int64_t devices, typen
   return m.floorDiv(m.add(m.mul(pieceBegin(m, r.result, devices, i), r.scale), r.first), r.divide);
 }
 
-// Where device j's rows of the source begin on the line; j may be none where `isDevice` is false.
+// The device whose piece of n has the row.
+template <class M> typename M::V ownerOf(const M& m, int64_t n, int64_t devices, typename M::V row) {
+  return m.floorDiv(m.add(m.mul(m.add(row, 1), devices), -1), n);
+}
+
+// Where the rows of the source's sender number j begin on the line; j may be none where `isDevice` is false.
 template <class M>
 typename M::V sourceBegin(const M& m, const WindowSource& s, int64_t devices, typename M::V j,
                           bool isDevice = false) {
-  if (isDevice && s.step == 1 && s.offset == 0) return m.add(pieceBegin(m, s.size, devices, j), s.base);
-  const auto own = m.floorDiv(m.add(pieceBegin(m, s.size, devices, j), s.step - 1 - s.offset), s.step);
+  typename M::V own;
+  if (s.order == SourceOrder::Mirrored) {
+    own = m.from(s.offset + 1, pieceBegin(m, s.size, devices, m.from(devices, j)));
+  } else if (s.order == SourceOrder::Repeated) {
+    own = m.mul(m.add(j, -ownerOf(HostMath{}, s.size, devices, s.offset)), s.length);
+  } else {
+    if (isDevice && s.step == 1 && s.offset == 0) return m.add(pieceBegin(m, s.size, devices, j), s.base);
+    own = m.floorDiv(m.add(pieceBegin(m, s.size, devices, j), s.step - 1 - s.offset), s.step);
+  }
   return m.add(m.atMost(m.atLeast(own, 0), s.length), s.base);
 }
 
-// Where in device j's piece of x the rows begin that device i wants.
+// Where in sender j's piece of x (mirrored: turned round, as long as the largest) the rows begin that device i wants.
 template <class M>
 typename M::V takenFrom(const M& m, const WindowRead& r, const WindowSource& s, int64_t devices,
                         typename M::V i, typename M::V j) {
+  if (s.order == SourceOrder::Repeated) return m.from(s.offset, pieceBegin(m, s.size, devices, j));
   const auto at = m.max(firstRowOf(m, r, devices, i), sourceBegin(m, s, devices, j, true));
+  if (s.order == SourceOrder::Mirrored) {
+    const int64_t last = (s.size + devices - 1) / devices - 1;
+    const auto begin = pieceBegin(m, s.size, devices, m.from(devices - 1, j));
+    return m.sub(at, m.from(s.offset + s.base - last, begin));
+  }
   return m.sub(m.add(m.mul(at, s.step), s.offset - s.base * s.step), pieceBegin(m, s.size, devices, j));
 }
 
@@ -80,7 +100,7 @@ typename M::V firstSource(const M& m, const WindowRead& r, const WindowSource& s
                           typename M::V i) {
   const auto own = m.add(firstRowOf(m, r, devices, i), -s.base);
   const auto row = m.add(m.mul(m.atMost(m.atLeast(own, 0), s.length - 1), s.step), s.offset);
-  return m.floorDiv(m.add(m.mul(m.add(row, 1), devices), -1), s.size);
+  return ownerOf(m, s.size, devices, row);
 }
 template <class M>
 typename M::V firstTarget(const M& m, const WindowRead& r, const WindowSource& s, int64_t devices,
@@ -129,7 +149,6 @@ int64_t WindowFetch::hostEnd(const WindowRead& r, int64_t device) const {
   const int64_t begin = pieceBegin(kHost, r.result, cut_.devices, device),
                 end = pieceBegin(kHost, r.result, cut_.devices, device + 1);
   if (begin == end) return hostFirst(r, device);
-  if (r.reversed) return hostFirst(r, device) + largestPiece(r.result, cut_);
   return std::max(floorDivide(r.scale * (end - 1) + r.last, r.divide) + 1, hostFirst(r, device));
 }
 
@@ -144,9 +163,7 @@ bool WindowFetch::fits() const {
   const DimTable& dims = op_.b.module.dims;
   for (const WindowRead& r : reads_)
     for (const WindowSource& s : r.sources) {
-      const Type& t = op_.typeOf(s.x);
-      for (Dim d : t.dims)
-        if (!dims.expr(d).symbols.empty()) return false;
+      if (!dims.expr(op_.typeOf(s.x).dims[dim_]).symbols.empty()) return false;
     }
   return true;
 }
@@ -187,12 +204,16 @@ bool WindowFetch::mayBeOne(const Part& p, const Part& q) const {
   auto everywhere = [](const Part& part) {
     return part.sameStart && part.sameAt && part.sameLength && part.sent();
   };
-  const bool alike = s.x == t.x && s.step == t.step && everywhere(p) && everywhere(q) && p.start == q.start &&
-                     p.at == q.at && p.count == q.count;
+  const bool alike = s.x == t.x && s.step == t.step && s.order == t.order && everywhere(p) && everywhere(q) &&
+                     p.start == q.start && p.at == q.at && p.count == q.count;
   return alike && std::none_of(p.pairs.begin(), p.pairs.end(), [&](auto& a) {
            return std::any_of(q.pairs.begin(), q.pairs.end(),
                               [&](auto& b) { return a.first == b.first || a.second == b.second; });
          });
+}
+
+int64_t WindowFetch::senderNumber(const WindowSource& s, int64_t device) const {
+  return s.order == SourceOrder::Mirrored ? cut_.devices - 1 - device : device;
 }
 
 void WindowFetch::planSource(size_t read, size_t source) {
@@ -200,7 +221,7 @@ void WindowFetch::planSource(size_t read, size_t source) {
   const WindowSource& s = r.sources[source];
   const int64_t n = cut_.devices;
   using Key = std::pair<int64_t, int64_t>;
-  std::map<Key, Part> byDistance, byOrder;
+  std::map<Key, std::vector<Part>> byDistance, byOrder; // of one pair each
   std::vector<int64_t> begins;
   for (int64_t j = 0; j <= n; ++j) begins.push_back(sourceBegin(kHost, s, n, j));
   for (int64_t i = 0; i < n; ++i) {
@@ -211,22 +232,64 @@ void WindowFetch::planSource(size_t read, size_t source) {
       const int64_t length =
           std::min(hi, begins[static_cast<size_t>(j) + 1]) - std::max(lo, begins[static_cast<size_t>(j)]);
       if (length <= 0) continue;
-      Part one{.read = read, .source = source, .count = length};
-      one.pairs = {{j, i}};
+      Part one{.read = read, .source = source, .key = j - i, .count = length};
+      one.pairs = {{senderNumber(s, j), i}};
       one.start = takenFrom(kHost, r, s, n, i, j);
       one.at = placedAt(kHost, r, s, n, i, j);
-      one.key = r.reversed ? i + j : j - i;
-      join(byDistance[{one.key, 0}], one);
-      if (r.reversed) continue;
+      byDistance[{one.key, 0}].push_back(one);
+      if (s.order != SourceOrder::Forward) continue;
       one.ordered = true;
       one.key = j - firstSource(kHost, r, s, n, i);
       one.target = i - firstTarget(kHost, r, s, n, j);
-      join(byOrder[{one.key, one.target}], one);
+      byOrder[{one.key, one.target}].push_back(one);
     }
   }
   // Windows over a halo come from the same few distances on every mesh; what spreads or shrinks (a slice of one half) does not.
   const bool orders = !byOrder.empty() && byOrder.size() < byDistance.size();
-  for (auto& [key, part] : orders ? byOrder : byDistance) parts_.push_back(std::move(part));
+  for (auto& [key, pairs] : orders ? byOrder : byDistance) addLevels(pairs);
+}
+
+// At which numbers of rows the pairs of one rule end. Each makes one operand; where they are very many, those go that cost the
+// fewest rows too many.
+std::vector<int64_t> WindowFetch::levelsOf(std::span<const Part> pairs) {
+  constexpr size_t kMostLevels = 8;
+  std::map<int64_t, int64_t> endings;
+  for (const Part& p : pairs) ++endings[p.count];
+  while (endings.size() > kMostLevels) {
+    auto least = endings.end();
+    int64_t cost = 0;
+    for (auto i = endings.begin(); std::next(i) != endings.end(); ++i)
+      if (const int64_t own = i->second * (std::next(i)->first - i->first);
+          least == endings.end() || own < cost)
+        least = i, cost = own;
+    std::next(least)->second += least->second;
+    endings.erase(least);
+  }
+  std::vector<int64_t> levels;
+  for (auto [rows, count] : endings) levels.push_back(rows);
+  return levels;
+}
+
+// Every pair sends as many rows as it has: those that all have first, then those that only some have.
+void WindowFetch::addLevels(std::span<const Part> pairs) {
+  const WindowSource& s = sourceOf(pairs[0]);
+  std::vector<int64_t> levels = levelsOf(pairs);
+  const bool sent = std::any_of(pairs.begin(), pairs.end(), [](const Part& p) { return p.sent(); });
+  if (!sent || s.order == SourceOrder::Repeated) levels = {levels.back()};
+  int64_t skip = 0;
+  for (const int64_t level : levels) {
+    Part all;
+    for (Part one : pairs) {
+      if (one.count <= skip) continue;
+      one.skip = skip;
+      one.count = std::min(one.count, level) - skip;
+      one.start += skip * s.step;
+      one.at += skip;
+      join(all, one);
+    }
+    parts_.push_back(std::move(all));
+    skip = level;
+  }
 }
 
 void WindowFetch::join(Part& all, const Part& one) {
@@ -269,50 +332,52 @@ ValueId WindowFetch::firstResult(size_t read) {
   return pieceBegin(DeviceMath{op_, op_.dtypeOf(i)}, reads_[read].result, cut_.devices, i);
 }
 
-ValueId WindowFetch::along(ValueId x, const char* fill) {
-  Builder& b = op_.b;
-  const Type type = op_.typeOf(x);
-  for (size_t d = 0; d < type.rank(); ++d)
-    if (d != dim_ && !b.module.dims.expr(type.dims[d]).cut.empty())
-      x = b.value(fill, {x}, {{"dim", b.integer(static_cast<int64_t>(d))}});
-  return x;
-}
-
-// The piece as long on every device, with room behind it so that no slice of it is moved back to fit.
+// The piece as long on every device, with room behind it so that no slice of it is moved back to fit; turned round where it is
+// sent so.
 ValueId WindowFetch::prepare(const Part& part) {
   Builder& b = op_.b;
-  const WindowSource& source = reads_[part.read].sources[part.source];
+  const WindowSource& source = sourceOf(part);
+  const bool mirrored = source.order == SourceOrder::Mirrored;
   for (const Prepared& p : prepared_)
-    if (p.from == source.x) return p.filled;
+    if (p.from == source.x && p.mirrored == mirrored) return p.filled;
   int64_t room = 0;
   for (const Part& p : parts_) {
-    const WindowRead& r = reads_[p.read];
-    const WindowSource& s = r.sources[p.source];
-    if (s.x != source.x) continue;
+    const WindowSource& s = sourceOf(p);
+    if (s.x != source.x || (s.order == SourceOrder::Mirrored) != mirrored) continue;
     for (auto [j, i] : p.pairs) {
-      const int64_t start = p.sameStart ? p.start : takenFrom(kHost, r, s, cut_.devices, i, j);
-      room = std::max(room, start + (p.count - 1) * s.step + 1 - largestPiece(s.size, cut_));
+      const int64_t start =
+          p.sameStart
+              ? p.start
+              : takenFrom(kHost, reads_[p.read], s, cut_.devices, i, senderNumber(s, j)) + p.skip * s.step;
+      room = std::max(room, start + rowsTaken(p) - largestPiece(s.size, cut_));
     }
   }
-  ValueId x = along(source.x, "fill_piece");
+  ValueId x = source.x;
   if (!b.module.dims.expr(op_.typeOf(x).dims[dim_]).cut.empty())
     x = b.value("fill_piece", {x}, {{"dim", b.integer(static_cast<int64_t>(dim_))}});
+  if (mirrored) x = b.value("flip", {x}, {{"dims", b.ints(std::array{static_cast<int64_t>(dim_)})}});
   if (room > 0) {
     std::vector<int64_t> low(op_.typeOf(x).rank()), high = low;
     high[dim_] = room;
     x = b.value("pad", {x}, {{"low", b.ints(low)}, {"high", b.ints(high)}});
   }
-  prepared_.push_back({source.x, x, room});
+  prepared_.push_back({source.x, x, mirrored});
   return x;
+}
+
+// From the first row of x that goes to the last.
+int64_t WindowFetch::rowsTaken(const Part& p) const {
+  const WindowSource& s = sourceOf(p);
+  return s.order == SourceOrder::Repeated ? 1 : (p.count - 1) * s.step + 1;
 }
 
 // What this device gives to the part's target.
 ValueId WindowFetch::take(const Part& p) {
   Builder& b = op_.b;
   const WindowRead& r = reads_[p.read];
-  const WindowSource& s = r.sources[p.source];
+  const WindowSource& s = sourceOf(p);
   ValueId x = prepare(p);
-  const int64_t taken = (p.count - 1) * s.step + 1;
+  const int64_t taken = rowsTaken(p);
   std::vector<Dim> sizes = op_.typeOf(x).dims;
   std::vector<int64_t> start(sizes.size()), stride(sizes.size(), 1);
   stride[dim_] = s.step;
@@ -322,14 +387,14 @@ ValueId WindowFetch::take(const Part& p) {
     start[dim_] = p.start;
     sizes[dim_] = Dim(p.start + taken);
   } else {
-    const ValueId j = deviceIndex();
-    const DeviceMath m{op_, op_.dtypeOf(j)};
-    const ValueId i = p.ordered    ? m.add(firstTarget(m, r, s, cut_.devices, j), p.target)
-                      : r.reversed ? m.sub(m.number(p.key), j)
-                                   : m.add(j, -p.key);
+    const ValueId index = deviceIndex();
+    const DeviceMath m{op_, op_.dtypeOf(index)};
+    const ValueId j = s.order == SourceOrder::Mirrored ? m.from(cut_.devices - 1, index) : index;
+    const ValueId i = p.ordered ? m.add(firstTarget(m, r, s, cut_.devices, j), p.target) : m.add(j, -p.key);
     std::vector<ValueId> operands = {x};
     for (size_t d = 0; d < sizes.size(); ++d)
-      operands.push_back(d == dim_ ? takenFrom(m, r, s, cut_.devices, i, j) : m.number(0));
+      operands.push_back(d == dim_ ? m.add(takenFrom(m, r, s, cut_.devices, i, j), p.skip * s.step)
+                                   : m.number(0));
     sizes[dim_] = Dim(taken);
     x = b.module.result(b.op("dynamic_slice", operands, {{"sizes", sizesAttr(b.module, sizes)}}));
     if (s.step == 1) return x;
@@ -359,6 +424,16 @@ void WindowFetch::exchange(std::vector<ValueId>& values) {
   for (size_t i = 0; i < sent.size(); ++i) values[sent[i]] = b.module.result(p2p, i);
 }
 
+// A row that stands in many places of the line travels once.
+void WindowFetch::repeatRows(std::vector<ValueId>& values) {
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    if (sourceOf(parts_[p]).order != SourceOrder::Repeated || parts_[p].count == 1) continue;
+    std::vector<Dim> shape = op_.typeOf(values[p]).dims;
+    shape[dim_] = Dim(parts_[p].count);
+    values[p] = op_.b.value("broadcast", {values[p]}, {{"shape", sizesToAttr(op_.b.module, shape)}});
+  }
+}
+
 // --- the receivers' side ---
 
 // Do the parts lie one behind the other, each at the same place on every device that gets it, and fill the buffer? Where a device
@@ -374,12 +449,11 @@ bool WindowFetch::tiles(std::span<const Part> parts, int64_t rows) {
 
 int64_t WindowFetch::hostPlace(const Part& p, int64_t i) const {
   const WindowRead& r = reads_[p.read];
+  const WindowSource& s = sourceOf(p);
   const bool mine = std::any_of(p.pairs.begin(), p.pairs.end(), [&](auto& pair) { return pair.second == i; });
   if (p.ordered && !mine) return rows(p.read);
-  const int64_t j = p.ordered    ? firstSource(kHost, r, r.sources[p.source], cut_.devices, i) + p.key
-                    : r.reversed ? p.key - i
-                                 : i + p.key;
-  return placedAt(kHost, r, r.sources[p.source], cut_.devices, i, j);
+  const int64_t j = p.ordered ? firstSource(kHost, r, s, cut_.devices, i) + p.key : i + p.key;
+  return placedAt(kHost, r, s, cut_.devices, i, j) + p.skip;
 }
 
 // How far behind the buffer some device writes it.
@@ -394,23 +468,22 @@ int64_t WindowFetch::rowsBehind(const Part& p) const {
 // Where this device writes the part.
 ValueId WindowFetch::placeOf(const Part& p) {
   const WindowRead& r = reads_[p.read];
-  const WindowSource& s = r.sources[p.source];
+  const WindowSource& s = sourceOf(p);
   const ValueId i = deviceIndex();
   const DeviceMath m{op_, op_.dtypeOf(i)};
   if (p.ordered) {
     const ValueId j = m.add(firstSource(m, r, s, cut_.devices, i), p.key);
     // Another device of the same order may have sent this one's part: then this is written behind the buffer.
     const ValueId number = m.sub(i, firstTarget(m, r, s, cut_.devices, j));
-    return op_.b.value("select", {m.with("eq", number, p.target), placedAt(m, r, s, cut_.devices, i, j, true),
-                                  m.number(rows(p.read))});
+    return op_.b.value("select",
+                       {m.with("eq", number, p.target),
+                        m.add(placedAt(m, r, s, cut_.devices, i, j, true), p.skip), m.number(rows(p.read))});
   }
   const int64_t first = hostPlace(p, 0);
   bool same = true;
   for (int64_t d = 1; d < cut_.devices; ++d) same = same && hostPlace(p, d) == first;
   if (same) return m.number(first);
-  const bool own = !r.reversed && p.key == 0;
-  const ValueId j = r.reversed ? m.sub(m.number(p.key), i) : m.add(i, p.key);
-  return placedAt(m, r, s, cut_.devices, i, j, own);
+  return m.add(placedAt(m, r, s, cut_.devices, i, m.add(i, p.key), p.key == 0), p.skip);
 }
 
 ValueId WindowFetch::assemble(size_t read, const std::vector<ValueId>& values) {
@@ -430,7 +503,7 @@ ValueId WindowFetch::assemble(size_t read, const std::vector<ValueId>& values) {
                ? own[0]
                : b.module.result(b.op("concat", own, {{"dim", b.integer(static_cast<int64_t>(dim_))}}));
   const int64_t length = rows(read);
-  Type type = op_.typeOf(along(r.sources[0].x, "fill_piece"));
+  Type type = op_.typeOf(r.sources[0].x);
   type.dims[dim_] = Dim(length + behind);
   ValueId buffer = b.constant(0, b.module.tensorType(type.dtype, type.dims));
   // In the order of the line: what follows the rows of a short part is written over by the next.
@@ -496,19 +569,8 @@ bool WindowFetch::run(std::vector<ValueId>& buffers) {
   std::vector<ValueId> values;
   for (const Part& p : parts_) values.push_back(take(p));
   exchange(values);
-  for (size_t r = 0; r < reads_.size(); ++r) {
-    ValueId buffer = masked(r, assemble(r, values));
-    const Type type = op_.typeOf(reads_[r].sources[0].x);
-    for (size_t d = 0; d < type.rank(); ++d) {
-      const DimExpr e = op_.b.module.dims.expr(type.dims[d]);
-      if (d == dim_ || e.cut.empty()) continue;
-      buffer = op_.b.value("trim_piece", {buffer},
-                           {{"dim", op_.b.integer(static_cast<int64_t>(d))},
-                            {"size", sizeAttr(op_.b.module, Dim(e.coefficient))},
-                            {"axes", axesAttr(op_.b.module, e.cut)}});
-    }
-    buffers.push_back(buffer);
-  }
+  repeatRows(values);
+  for (size_t r = 0; r < reads_.size(); ++r) buffers.push_back(masked(r, assemble(r, values)));
   return true;
 }
 

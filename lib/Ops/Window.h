@@ -9,21 +9,23 @@
 
 namespace dtc {
 
-// Row base + v of the line, 0 <= v < length, is row offset + step * v of x along the dim.
+// Row base + v of the line, 0 <= v < length, is row offset + step * v of x along the dim; mirrored, row offset - v; repeated,
+// row offset for every v, which travels once.
+enum class SourceOrder : uint8_t { Forward, Mirrored, Repeated };
 struct WindowSource {
   ValueId x;          // this device's piece
   int64_t size = 0;   // of all of x along the dim
   int64_t base = 0;   // sources ascend and do not overlap
   int64_t length = 0; // 0: size
   int64_t step = 1, offset = 0;
+  SourceOrder order = SourceOrder::Forward;
 };
 
 // The device whose piece of the result is [b, e) wants the rows from floor((scale * b + first) / divide) to
-// floor((scale * (e - 1) + last) / divide) of the line. `reversed`: scale is -1, and it wants as many rows as it can have at most.
+// floor((scale * (e - 1) + last) / divide) of the line.
 struct WindowRead {
   int64_t result = 0; // size of the result's dim
   int64_t scale = 1, first = 0, last = 0, divide = 1;
-  bool reversed = false;
   std::vector<WindowSource> sources;
   ValueId fill; // rows before the first and behind the last source; invalid: they are never looked at
 };
@@ -42,11 +44,12 @@ public:
   [[nodiscard]] int64_t rows(size_t read) const;
 
 private:
-  // What goes from each device to at most one other, by one rule: key = source - target (reversed: source + target); or,
-  // ordered, it goes to the sender's target number `target` and is the receiver's source number `key`.
+  // What goes from each device to at most one other, by one rule: key = source - target, where devices that send mirrored rows
+  // are counted from the last; or, ordered, it goes to the sender's target number `target` and is the receiver's source number
+  // `key`. Of those rows the ones from `skip` on: what only some pairs have is a part of its own.
   struct Part {
     size_t read = 0, source = 0;
-    int64_t key = 0, target = 0, count = 0; // the most rows
+    int64_t key = 0, target = 0, skip = 0, count = 0; // the most rows
     bool ordered = false;
     std::vector<std::pair<int64_t, int64_t>> pairs; // source and target
     bool sameStart = true, sameLength = true;
@@ -57,20 +60,25 @@ private:
   };
   struct Prepared {
     ValueId from, filled;
-    int64_t room = 0;
+    bool mirrored = false;
   };
 
   [[nodiscard]] bool fits() const;
   void plan();
   void planSource(size_t read, size_t source);
   static void join(Part& all, const Part& one);
+  [[nodiscard]] static std::vector<int64_t> levelsOf(std::span<const Part> pairs);
+  void addLevels(std::span<const Part> pairs);
+  [[nodiscard]] const WindowSource& sourceOf(const Part& p) const { return reads_[p.read].sources[p.source]; }
+  [[nodiscard]] int64_t senderNumber(const WindowSource&, int64_t device) const; // and the device of a number
   [[nodiscard]] int64_t hostFirst(const WindowRead&, int64_t device) const;
   [[nodiscard]] int64_t hostEnd(const WindowRead&, int64_t device) const;
   [[nodiscard]] ValueId deviceIndex();
-  [[nodiscard]] ValueId along(ValueId x, const char* op); // of dims that are cut unevenly, but for this one
   [[nodiscard]] ValueId prepare(const Part&);
+  [[nodiscard]] int64_t rowsTaken(const Part&) const;
   [[nodiscard]] ValueId take(const Part&);
   void exchange(std::vector<ValueId>& values);
+  void repeatRows(std::vector<ValueId>& values);
   void mergeEqual(size_t read);
   [[nodiscard]] bool mayBeOne(const Part&, const Part&) const;
   [[nodiscard]] static bool tiles(std::span<const Part>, int64_t rows);

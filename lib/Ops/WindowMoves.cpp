@@ -216,31 +216,26 @@ bool cutRoll(CutOp& op, std::vector<ValueId>& results) {
   return true;
 }
 
-// The mirrored piece from where it stands, turned round here.
 bool cutFlip(CutOp& op, std::vector<ValueId>& results) {
   Builder& b = op.b;
   ValueId x = op.operands[0];
   const std::vector<int64_t> dims = *op.whole.dimsAttr("dims", op.whole.type(0).rank());
+  std::vector<int64_t> own;
   for (int64_t dim : dims) {
     const auto d = static_cast<size_t>(dim);
     const CutFactor& cut = op.resultCut(0, d);
-    if (!cut.cut()) continue;
+    if (!cut.cut()) {
+      own.push_back(dim);
+      continue;
+    }
     const Dim whole = op.whole.type(0).dims[d];
     if (!whole.isStatic() || whole.value() == 0) return false;
     const int64_t n = whole.value();
-    WindowRead read{.result = n, .scale = -1, .first = n - largestPiece(n, cut), .reversed = true};
-    read.sources.push_back({.x = x, .size = n});
-    WindowFetch fetch(op, d, cut);
-    fetch.add(std::move(read));
-    std::vector<ValueId> buffers;
-    if (!fetch.run(buffers)) return false;
-    x = buffers[0];
+    WindowRead read{.result = n};
+    read.sources.push_back({.x = x, .size = n, .offset = n - 1, .order = SourceOrder::Mirrored});
+    if (!readInto(op, std::move(read), d, cut, x)) return false;
   }
-  x = b.value("flip", {x}, {{"dims", b.ints(dims)}});
-  for (int64_t dim : dims) {
-    const auto d = static_cast<size_t>(dim);
-    if (op.resultCut(0, d).cut()) x = trimmed(op, x, d, op.whole.type(0).dims[d].value(), op.resultCut(0, d));
-  }
+  if (!own.empty()) x = b.value("flip", {x}, {{"dims", b.ints(own)}});
   results.push_back(x);
   return true;
 }

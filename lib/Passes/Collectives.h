@@ -20,6 +20,9 @@ struct CollectiveKinds {
 // The reduction of an all_reduce or reduce_scatter as it is written, or its default.
 [[nodiscard]] AttrId reductionOf(Module&, OpId);
 
+// What the device receives that receives most from others of a p2p whose operands are of so many bytes; of another op, all.
+[[nodiscard]] int64_t mostReceived(const Module&, OpId, std::span<const int64_t> operandBytes);
+
 // Moves collectives whose operands no trip changes before the loop, and the reduction of what a loop adds up after it.
 void hoistCollectives(Module&, FuncId, Diagnostics&);
 // One round of dropping, sharing and joining; true where something changed. Each round leaves fewer or cheaper ones.

@@ -197,18 +197,9 @@ private:
     if (kind != StepKind::Permute)
       return priceOf(kind, axes, bytesOf(m_.operand(o, 0)), bytesOf(m_.result(o)), mesh_, machine);
     // A batch of messages is begun once.
-    int64_t received = 0;
-    if (const AttrId sends = m_.attr(o, "sends"); sends.valid()) {
-      std::map<int64_t, int64_t> byDevice;
-      for (AttrId entry : m_.attrs[sends].list) {
-        const std::vector<AttrId>& n = m_.attrs[entry].list;
-        if (m_.attrs[n[1]].i != m_.attrs[n[2]].i)
-          byDevice[m_.attrs[n[2]].i] += bytesOf(m_.operand(o, static_cast<size_t>(m_.attrs[n[0]].i)));
-      }
-      for (auto& [device, bytes] : byDevice) received = std::max(received, bytes);
-    } else {
-      received = bytesOf(m_.operand(o, 0));
-    }
+    std::vector<int64_t> operands;
+    for (ValueId v : m_.operands(o)) operands.push_back(bytesOf(v));
+    const int64_t received = mostReceived(m_, o, operands);
     return priceOf(kind, axes, received, received, mesh_, machine);
   }
 

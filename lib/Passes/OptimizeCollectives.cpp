@@ -2,11 +2,27 @@
 #include "Collectives.h"
 #include "dtc/Passes/CommContracts.h"
 #include <charconv>
+#include <map>
+#include <numeric>
 
 namespace dtc {
 
 static constexpr DiagKind kBadOption{"optimize-collectives-option",
                                      "optimize-collectives: {0} is {1}, not {2}"};
+
+int64_t mostReceived(const Module& m, OpId o, std::span<const int64_t> operandBytes) {
+  const AttrId sends = m.attr(o, "sends");
+  if (!sends.valid()) return std::reduce(operandBytes.begin(), operandBytes.end());
+  std::map<int64_t, int64_t> byDevice;
+  for (AttrId entry : m.attrs[sends].list) {
+    const std::vector<AttrId>& n = m.attrs[entry].list;
+    const int64_t from = m.attrs[n[1]].i, to = m.attrs[n[2]].i;
+    if (from != to) byDevice[to] += operandBytes[static_cast<size_t>(m.attrs[n[0]].i)];
+  }
+  int64_t most = 0;
+  for (auto [device, bytes] : byDevice) most = std::max(most, bytes);
+  return most;
+}
 
 std::vector<AxisRef> axesOf(const Module& m, OpId o) {
   std::vector<AxisRef> axes;

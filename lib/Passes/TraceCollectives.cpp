@@ -124,11 +124,17 @@ std::optional<CollectivePrice> priceOfCollective(const Module& m, OpId o, const 
   for (auto [known, step] : kKinds)
     if (known == name) kind = step;
   int64_t in = 0, out = 0;
-  for (size_t i = 0; i < m[o].numOperands; ++i) {
-    const std::optional<int64_t> bytes = largestBytes(m, m[m.operand(o, i)].type, mesh);
+  std::vector<int64_t> operands;
+  for (ValueId v : m.operands(o)) {
+    const std::optional<int64_t> bytes = largestBytes(m, m[v].type, mesh);
     const std::optional<int64_t> sum = bytes ? checkedAdd(in, *bytes) : std::nullopt;
     if (!sum) return std::nullopt;
     in = *sum;
+    operands.push_back(*bytes);
+  }
+  if (name == "p2p") {
+    const int64_t received = mostReceived(m, o, operands);
+    return priceOf(kind, collectiveAxes(m, o), received, received, mesh, machine);
   }
   for (uint32_t r = 0; r < m[o].numResults; ++r) {
     const std::optional<int64_t> bytes = largestBytes(m, m[m.result(o, r)].type, mesh);
