@@ -104,12 +104,18 @@ AxisSet Varying::ofSharding(ShardingId id) const {
 
 AxisSet Varying::usedBy(BlockId b) const {
   AxisSet set = 0;
-  forEachOp(m_, b, [&](OpId o) {
-    if (m_.record(o).isCollective() && !m_.record(o).operands[0])
-      return; // axis_index and its kind ask nobody
-    set |= m_.record(o).isCall ? usedByCall(o) : ofAttr(o, false);
-  });
+  forEachOp(m_, b, [&](OpId o) { set |= usedByOp(o); });
   return set;
+}
+
+AxisSet Varying::usedByOp(OpId o) const {
+  const OpRecord& rec = m_.record(o);
+  if (rec.isCollective() && !rec.operands[0]) return 0; // axis_index and its kind ask nobody
+  if (rec.isCall) return usedByCall(o);
+  if (rec.lowering != Lowering::Host) return ofAttr(o, false);
+  AxisSet all = 0; // `print` waits for every device
+  for (AxisSet part : allParts()) all |= part;
+  return all;
 }
 
 AxisSet Varying::usedByCall(OpId o) const {

@@ -18,7 +18,7 @@ constexpr DiagKind kOnlyLocal{"only-local", "'{0}' belongs to local text: write 
 constexpr DiagKind kOnlyGlobal{"only-global",
                                "'{0}' belongs to global text: in local text a collective says it"};
 constexpr DiagKind kVaryingPredicate{"varying-predicate",
-                                     "{0} may differ between devices along {1}, but a collective in this "
+                                     "{0} may differ between devices along {1}, but {3} in this "
                                      "'{2}' needs all of them: some would wait forever"};
 constexpr DiagKind kVaryingResult{
     "varying-result", "result {0} has no 'of' and so is equal on all devices, but {1} may differ along {2}"};
@@ -85,8 +85,17 @@ void Verifier::varying(const Varying& v, BlockId b) {
     AxisSet used = 0;
     for (uint32_t r = 0; r < m_[o].numRegions; ++r) used |= v.usedBy(m_.region(o, r));
     auto check = [&](ValueId p) {
-      if (AxisSet both = v(p) & used)
-        error(kVaryingPredicate, m_[o].loc, name(p), v.text(both), m_.record(o).name);
+      const AxisSet both = v(p) & used;
+      if (!both) return;
+      OpId needs; // the first that does
+      for (uint32_t r = 0; r < m_[o].numRegions; ++r)
+        forEachOp(m_, m_.region(o, r), [&](OpId inner) {
+          if (!needs.valid() && (v.usedByOp(inner) & both)) needs = inner;
+        });
+      const bool host = m_.record(needs).lowering == Lowering::Host;
+      error(kVaryingPredicate, m_[o].loc, name(p), v.text(both), m_.record(o).name,
+            host ? "'" + std::string(m_.record(needs).name) + "'" : "a collective")
+          .noteAt(m_[needs].loc, "they would meet in '" + std::string(m_.record(needs).name) + "'");
     };
     if (kind == RegionKind::Cond) check(m_.operand(o, 0));
     if (kind == RegionKind::While && !m_[m_.region(o, 0)].yields.empty())

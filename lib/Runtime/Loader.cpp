@@ -215,6 +215,7 @@ Status Loader::load(bool reuseMemory) {
   program_.plan = std::move(*plan);
   program_.arenaBytes = aligned(program_.plan.arenaBytes);
   if (Status s = block(m_[func_].body, program_.steps); !s) return s;
+  if (Status s = checkSchedule(); !s) return s;
   for (ValueId v : m_[m_[func_].body].yields)
     if (auto offset = offsetOf(v); !offset) return offset.error();
   std::vector<Move> carried;

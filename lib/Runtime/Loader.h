@@ -52,6 +52,9 @@ private:
   Status fillContents();
   void countWork();
 
+  // Before kernels are compiled (CheckSchedule.cpp): all devices issue the same collectives in the same order.
+  [[nodiscard]] Status checkSchedule();
+
   Result<int64_t> offsetOf(ValueId v); // of a value's buffer; literals get one
   int64_t extra(int64_t bytes);        // memory behind the plan's
   std::byte* addressOf(int64_t place, int64_t offset) {

@@ -18,8 +18,9 @@ public:
     auto it = sets_.find(v);
     return it == sets_.end() ? 0 : it->second;
   }
-  // The axes that the collectives of a block use, with those of the blocks within and of the functions that they call.
+  // The axes that the collectives of a block use (all of them, where it prints or checks values), with those of the blocks within and of the functions that they call.
   [[nodiscard]] AxisSet usedBy(BlockId) const;
+  [[nodiscard]] AxisSet usedByOp(OpId) const; // without its blocks
   // The axes that cut or leave pending.
   [[nodiscard]] AxisSet ofSharding(ShardingId) const;
   [[nodiscard]] AxisSet ofAxis(const AxisRef& a) const { return covered(a, false); }
