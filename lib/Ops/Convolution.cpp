@@ -425,7 +425,8 @@ void addConvolutionOps(OpRegistry& ops) {
       "T[2, 3, 4], T[3, 2, 3], T[2] {transposed = true, stride = [2], padding = [[1, 0]], output_padding = "
       "[1]}\n"
       "T[1, 4, 3, 2], T[4, 2, 2, 2] {transposed = true, groups = 2, stride = [3, 1], dilation = [1, 2]}\n"
-      "T[1, 2, 23], T[3, 2, 12] {stride = [3], dilation = [2], padding = [[1, 2]]}\n"
+      "T[1, 2, 24], T[3, 2, 13] {stride = [3], dilation = [2], padding = [[1, 2]]}\n"
+      "T[1, 2, 6, 8], T[2, 2, 5, 7] {padding = [[0, 0], [1, 0]]}\n"
       "T[2, 3], T[4, 3]";
   ops.add(std::move(r));
   addPoolingOps(ops);

@@ -1,4 +1,4 @@
-// avg_pool max_pool adaptive_avg_pool: what is left of each window of an image.
+// avg_pool max_pool: what is left of each window of an image.
 #include "Pooling.h"
 #include "CarriedSum.h"
 #include "Window.h"
@@ -9,11 +9,9 @@
 
 namespace dtc {
 
-namespace {
+static constexpr int64_t kLargest = int64_t(1) << 31;
 
-constexpr int64_t kLargest = int64_t(1) << 31;
-
-bool readSizes(const OpQuery& q, Pools& pools) {
+bool readPoolSizes(const OpQuery& q, Pools& pools) {
   if (q.type(0).rank() < 3) return reportRank(q, 0, "3 or more");
   pools.assign(q.type(0).rank() - 2, {});
   for (size_t i = 0; i < pools.size(); ++i) {
@@ -26,8 +24,7 @@ bool readSizes(const OpQuery& q, Pools& pools) {
   return true;
 }
 
-// A list with one number of at least `least` per spatial dim, into `member`; left as it is where the attribute is absent.
-bool readList(const OpQuery& q, const char* name, int64_t least, Pools& pools, int64_t Pool::* member) {
+bool readPoolList(const OpQuery& q, const char* name, int64_t least, Pools& pools, int64_t Pool::* member) {
   if (!q.rawAttr(name).valid()) return true;
   const std::vector<int64_t> v = q.intsAttr(name);
   const bool fits = v.size() == pools.size() &&
@@ -40,7 +37,7 @@ bool readList(const OpQuery& q, const char* name, int64_t least, Pools& pools, i
   return true;
 }
 
-bool readPadding(const OpQuery& q, Pools& pools) {
+static bool readPadding(const OpQuery& q, Pools& pools) {
   const AttrId padding = q.rawAttr("padding");
   if (!padding.valid()) return true;
   const AttrTable& attrs = q.module->attrs;
@@ -56,14 +53,12 @@ bool readPadding(const OpQuery& q, Pools& pools) {
                                     std::to_string(pools.size()) + " spatial dims");
 }
 
-} // namespace
-
 // `ceil`: a last window that passes the end counts, if it begins before it.
 bool poolsOf(const OpQuery& q, Pools& pools) {
-  if (!readSizes(q, pools) || !readList(q, "window", 1, pools, &Pool::length)) return false;
+  if (!readPoolSizes(q, pools) || !readPoolList(q, "window", 1, pools, &Pool::length)) return false;
   for (Pool& p : pools) p.stride = p.length;
-  if (!readList(q, "stride", 1, pools, &Pool::stride) ||
-      !readList(q, "dilation", 1, pools, &Pool::dilation) || !readPadding(q, pools))
+  if (!readPoolList(q, "stride", 1, pools, &Pool::stride) ||
+      !readPoolList(q, "dilation", 1, pools, &Pool::dilation) || !readPadding(q, pools))
     return false;
   for (Pool& p : pools) {
     const int64_t room = p.size + p.low + p.high - p.reach();
@@ -73,6 +68,19 @@ bool poolsOf(const OpQuery& q, Pools& pools) {
     if (p.result > 0 && p.start(p.result - 1) >= p.size) --p.result;
   }
   return true;
+}
+
+void storeAverage(Tensor& out, int64_t i, long double sum, uint64_t whole, int64_t count) {
+  if (isFloat(out.dtype()))
+    out.setFloat(i, static_cast<double>(sum / static_cast<long double>(count)));
+  else if (isUnsignedInt(out.dtype()))
+    out.setInt(i, static_cast<int64_t>(whole / static_cast<uint64_t>(count)));
+  else
+    out.setInt(i, static_cast<int64_t>(whole) / count);
+}
+
+DType poolSumType(DType d) {
+  return isFloat(d) ? accumulationType(d) : isUnsignedInt(d) ? DType::U64 : DType::I64;
 }
 
 ValueId alongDim(Builder& b, ValueId v, size_t i, size_t rank) {
@@ -134,16 +142,6 @@ template <class Fn> void forEachSeen(const Pools& pools, const Tensor& x, const 
       fn(to, flat, base + flat);
     });
   });
-}
-
-// Integers are summed up in 64 bits, which no average leaves.
-void storeAverage(Tensor& out, int64_t i, long double sum, uint64_t whole, int64_t count) {
-  if (isFloat(out.dtype()))
-    out.setFloat(i, static_cast<double>(sum / static_cast<long double>(count)));
-  else if (isUnsignedInt(out.dtype()))
-    out.setInt(i, static_cast<int64_t>(whole / static_cast<uint64_t>(count)));
-  else
-    out.setInt(i, static_cast<int64_t>(whole) / count);
 }
 
 bool avgEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
@@ -221,10 +219,6 @@ Place placeOf(const Pools& pools, ElementBuilder& b, std::span<const ElementNode
   return place;
 }
 
-DType sumType(DType d) {
-  return isFloat(d) ? accumulationType(d) : isUnsignedInt(d) ? DType::U64 : DType::I64;
-}
-
 // Pool::count of the window at b.at(dim).
 ElementNode countNode(const Pool& p, ElementBuilder& b, ElementNode o, bool padded) {
   const ElementNode zero = b.index(0), length = b.index(p.length);
@@ -242,7 +236,7 @@ uint32_t avgElement(const OpQuery& q, ElementBuilder& b, size_t) {
   Pools pools;
   if (!poolsOf(q, pools)) return 0;
   const bool padded = q.boolAttr("count_include_pad");
-  const DType type = sumType(q.type(0).dtype);
+  const DType type = poolSumType(q.type(0).dtype);
   std::vector<ElementNode> k;
   for (const Pool& p : pools) k.push_back(b.loop(Dim(p.length)));
   const ElementNode sum = b.sum(k, b.convert(b.load(0, placeOf(pools, b, k).at), type));
@@ -394,135 +388,6 @@ bool maxInfer(const OpQuery& q, std::vector<TypeId>& results) {
   return true;
 }
 
-// --- adaptive: window o of n is [floor(o * size / n), ceil((o + 1) * size / n)) ---
-
-struct Share {
-  int64_t size = 0, result = 0;
-  [[nodiscard]] int64_t begin(int64_t o) const { return o * size / result; }
-  [[nodiscard]] int64_t end(int64_t o) const { return ((o + 1) * size + result - 1) / result; }
-  [[nodiscard]] bool even() const { return size % result == 0; }
-  [[nodiscard]] int64_t longest() const { return even() ? size / result : (size + result - 2) / result + 1; }
-};
-
-bool sharesOf(const OpQuery& q, std::vector<Share>& shares) {
-  Pools pools;
-  if (!readSizes(q, pools) || !readList(q, "output_size", 1, pools, &Pool::result)) return false;
-  for (const Pool& p : pools) {
-    if (p.size == 0) return reportShape(q, "has nothing to average along a spatial dim of size 0");
-    shares.push_back({p.size, p.result});
-  }
-  return true;
-}
-
-bool adaptiveRule(const OpQuery& q, Rule& rule) {
-  std::vector<Share> shares;
-  if (!sharesOf(q, shares)) return false;
-  const Type& x = q.type(0);
-  TensorMap in{{plainDim(addFactor(rule, x.dims[0], "n")), plainDim(addFactor(rule, x.dims[1], "c"))}};
-  TensorMap out = in;
-  for (size_t i = 0; i < shares.size(); ++i) {
-    const uint16_t own = addWhole(rule, Dim(shares[i].size), "x" + std::to_string(i)),
-                   y = addWindow(rule, Dim(shares[i].result), "y" + std::to_string(i));
-    in.dims.push_back(windowDim(freeDim(own), y));
-    out.dims.push_back(plainDim(y));
-  }
-  rule.operands.push_back(std::move(in));
-  rule.results.push_back(std::move(out));
-  return true;
-}
-
-bool adaptiveEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
-  std::vector<Share> shares;
-  if (!sharesOf(q, shares)) return false;
-  const Tensor& x = *in[0];
-  const std::vector<int64_t> strides = x.strides();
-  const bool floats = isFloat(x.dtype());
-  forEachElement(out[0]->shape(), [&](std::span<const int64_t> at, int64_t to) {
-    std::vector<int64_t> lengths;
-    int64_t base = at[0] * strides[0] + at[1] * strides[1], count = 1;
-    for (size_t i = 0; i < shares.size(); ++i) {
-      const int64_t begin = shares[i].begin(at[i + 2]);
-      base += begin * strides[i + 2];
-      lengths.push_back(shares[i].end(at[i + 2]) - begin);
-      count *= lengths.back();
-    }
-    long double sum = 0;
-    uint64_t whole = 0;
-    forEachElement(lengths, [&](std::span<const int64_t> k, int64_t) {
-      int64_t from = base;
-      for (size_t i = 0; i < k.size(); ++i) from += k[i] * strides[i + 2];
-      if (floats)
-        sum = carried(q, sum + x.getFloat(from));
-      else
-        whole += static_cast<uint64_t>(x.getInt(from));
-    });
-    storeAverage(*out[0], to, sum, whole, count);
-  });
-  return true;
-}
-
-uint32_t adaptiveElement(const OpQuery& q, ElementBuilder& b, size_t) {
-  std::vector<Share> shares;
-  if (!sharesOf(q, shares)) return 0;
-  const DType type = sumType(q.type(0).dtype);
-  std::vector<ElementNode> loops, at = {b.at(0), b.at(1)};
-  ElementNode inside = 0, count = b.number(1, type);
-  bool tested = false;
-  for (size_t i = 0; i < shares.size(); ++i) {
-    const Share& s = shares[i];
-    loops.push_back(b.loop(Dim(s.longest())));
-    const ElementNode o = b.at(i + 2);
-    if (s.even()) {
-      at.push_back(b.add(b.mul(o, s.size / s.result), loops.back()));
-      count = b.call("mul", {count, b.number(static_cast<double>(s.size / s.result), type)});
-      continue;
-    }
-    const ElementNode begin = b.floorDiv(b.mul(o, s.size), s.result);
-    const ElementNode end = b.floorDiv(b.add(b.mul(o, s.size), b.index(s.size + s.result - 1)), s.result);
-    at.push_back(b.add(begin, loops.back()));
-    count = b.call("mul", {count, b.convert(b.sub(end, begin), type)});
-    const ElementNode own = b.call("lt", {at.back(), end});
-    inside = tested ? b.call("and", {inside, own}) : own;
-    tested = true;
-  }
-  ElementNode x = b.convert(b.load(0, at, !tested), type);
-  if (tested) x = b.call("select", {inside, x, b.number(0, type)});
-  return b.call("div", {b.sum(loops, x), count});
-}
-
-// How long each of `result` windows is.
-ValueId lengthVector(Builder& b, const Share& s, DType dtype) {
-  const Counts c{b};
-  const ValueId scaled = c.of("mul", c.places(s.result), s.size);
-  const ValueId begin = c.of("div", scaled, s.result);
-  const ValueId end = c.of("div", c.of("add", scaled, s.size + s.result - 1), s.result);
-  return c.as(b.value("sub", {end, begin}), dtype);
-}
-
-// Element p is seen by window o where o sees p: the windows of `size` over `result` elements.
-bool adaptiveGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
-  Diagnostics none;
-  const OpQuery q = queryOf(b.module, op, none);
-  std::vector<Share> shares;
-  if (!sharesOf(q, shares)) return false;
-  const Type type = q.type(0);
-  auto lengths = [&](const Share& s, size_t i) {
-    return s.even() ? b.literal(static_cast<double>(s.size / s.result), type.dtype)
-                    : alongDim(b, lengthVector(b, s, type.dtype), i, type.rank());
-  };
-  std::vector<int64_t> sizes;
-  ValueId g = dy[0];
-  for (size_t i = 0; i < shares.size(); ++i) {
-    g = b.value("div", {g, lengths(shares[i], i)});
-    sizes.push_back(shares[i].size);
-  }
-  g = b.value("adaptive_avg_pool", {g}, {{"output_size", b.ints(sizes)}});
-  for (size_t i = 0; i < shares.size(); ++i)
-    g = b.value("mul", {g, lengths({shares[i].result, shares[i].size}, i)});
-  dx.push_back(g);
-  return true;
-}
-
 // --- the records ---
 
 OpRecord pooling(const char* name, const char* summary) {
@@ -579,25 +444,7 @@ void addPoolingOps(OpRegistry& ops) {
       "T[1, 3, 6, 5] {window = [3, 2], padding = [[1, 1], [0, 0]], ceil = true, indices = true}\n"
       "T[2, 1, 3, 4, 3] {window = [2, 2, 2], stride = [1, 1, 2], dilation = [1, 2, 1]}";
   ops.add(std::move(greatest));
-
-  OpRecord adaptive{
-      .name = "adaptive_avg_pool",
-      .family = "window",
-      .summary = "means of as many windows as are asked for: window o of n along a spatial dim of x [n, c, "
-                 "spatial…] is [floor(o * size / n), ceil((o + 1) * size / n))"};
-  adaptive.attrs = {{"output_size", AttrType::Ints, nullptr, "how many windows, one number per spatial dim"}};
-  adaptive.operandClasses = kNumbers;
-  adaptive.scalar = "a";
-  adaptive.rule = adaptiveRule;
-  adaptive.through = {linear(1, kFloats)};
-  adaptive.cut = cutAdaptivePool;
-  adaptive.eval = adaptiveEval;
-  adaptive.element = adaptiveElement;
-  adaptive.gradFn = adaptiveGrad;
-  adaptive.samples = "T[2, 3, 7] {output_size = [3]}\nT[1, 2, 10, 3] {output_size = [5, 2]}\nT[2, 3, 4, 5] "
-                     "{output_size = [2, 3]}\n"
-                     "T[1, 2, 3, 2, 4] {output_size = [1, 4, 2]}";
-  ops.add(std::move(adaptive));
+  addAdaptivePoolOps(ops);
 }
 
 } // namespace dtc

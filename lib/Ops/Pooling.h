@@ -1,5 +1,5 @@
 #pragma once
-// What avg_pool and max_pool do along each spatial dim.
+// What the pools do along each spatial dim.
 #include "ShapeParts.h"
 #include <algorithm>
 
@@ -31,6 +31,27 @@ struct Pool {
 };
 using Pools = std::vector<Pool>;
 [[nodiscard]] bool poolsOf(const OpQuery&, Pools&);
+// Of the op's attributes: the sizes of x; a list with one number of at least `least` per spatial dim, into `member`, which stays
+// as it is where the attribute is absent. False: reported.
+[[nodiscard]] bool readPoolSizes(const OpQuery&, Pools&);
+[[nodiscard]] bool readPoolList(const OpQuery&, const char* name, int64_t least, Pools&,
+                                int64_t Pool::* member);
+
+// One spatial dim of an adaptive pool: window o is [begin(o), end(o)) of x, all of which together are x.
+struct PoolShare {
+  int64_t size = 0, result = 0;
+  [[nodiscard]] int64_t begin(int64_t o) const { return o * size / result; }
+  [[nodiscard]] int64_t end(int64_t o) const { return ((o + 1) * size + result - 1) / result; }
+  [[nodiscard]] bool even() const { return size % result == 0; }
+  [[nodiscard]] int64_t longest() const { return even() ? size / result : (size + result - 2) / result + 1; }
+};
+[[nodiscard]] bool poolSharesOf(const OpQuery&, std::vector<PoolShare>&);
+// How long the windows are that the i64 vector `windows` numbers.
+[[nodiscard]] ValueId lengthVector(Builder&, const PoolShare&, ValueId windows, DType);
+
+// Integers are summed up in 64 bits, which no average leaves.
+[[nodiscard]] DType poolSumType(DType);
+void storeAverage(Tensor& out, int64_t i, long double sum, uint64_t whole, int64_t count);
 
 // A vector along spatial dim i as it broadcasts against x.
 [[nodiscard]] ValueId alongDim(Builder&, ValueId v, size_t i, size_t rank);
@@ -54,6 +75,8 @@ struct Counts { // i64 arithmetic over 0, 1, …
 
 // OpRecord::cut.
 bool cutPool(CutOp& op, std::vector<ValueId>& results);
-bool cutAdaptivePool(CutOp& op, std::vector<ValueId>& results); // of windows that are equally long
+bool cutAdaptivePool(CutOp& op, std::vector<ValueId>& results);
+
+void addAdaptivePoolOps(OpRegistry&);
 
 } // namespace dtc

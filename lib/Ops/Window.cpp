@@ -1,5 +1,5 @@
-#include "Window.h"
 #include "ShapeParts.h"
+#include "WindowMath.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/RuleText.h"
 #include <algorithm>
@@ -8,108 +8,6 @@
 namespace dtc {
 
 namespace {
-
-int64_t floorDivide(int64_t a, int64_t b) { return a / b - (a % b < 0); }
-
-// The same formulas over numbers, to plan with, and over values of the local program.
-struct HostMath {
-  using V = int64_t;
-  [[nodiscard]] V add(V a, int64_t c) const { return a + c; }
-  [[nodiscard]] V from(int64_t c, V a) const { return c - a; }
-  [[nodiscard]] V mul(V a, int64_t c) const { return a * c; }
-  [[nodiscard]] V floorDiv(V a, int64_t c) const { return floorDivide(a, c); }
-  [[nodiscard]] V sub(V a, V b) const { return a - b; }
-  [[nodiscard]] V max(V a, V b) const { return std::max(a, b); }
-  [[nodiscard]] V atLeast(V a, int64_t c) const { return std::max(a, c); }
-  [[nodiscard]] V atMost(V a, int64_t c) const { return std::min(a, c); }
-};
-
-struct DeviceMath {
-  using V = ValueId;
-  CutOp& op;
-  DType type;
-  [[nodiscard]] V number(int64_t c) const {
-    return op.b.module.makeLiteral(op.b.module.attrs.integer(c), type, op.b.loc);
-  }
-  [[nodiscard]] V with(const char* name, V a, int64_t c) const { return op.b.value(name, {a, number(c)}); }
-  [[nodiscard]] V add(V a, int64_t c) const { return c == 0 ? a : with("add", a, c); }
-  [[nodiscard]] V from(int64_t c, V a) const { return op.b.value("sub", {number(c), a}); }
-  [[nodiscard]] V mul(V a, int64_t c) const { return c == 1 ? a : with("mul", a, c); }
-  [[nodiscard]] V floorDiv(V a, int64_t c) const { return c == 1 ? a : with("floor_div", a, c); }
-  [[nodiscard]] V sub(V a, V b) const { return op.b.value("sub", {a, b}); }
-  [[nodiscard]] V max(V a, V b) const { return op.b.value("max", {a, b}); }
-  [[nodiscard]] V atLeast(V a, int64_t c) const { return with("max", a, c); }
-  [[nodiscard]] V atMost(V a, int64_t c) const { return with("min", a, c); }
-};
-
-// Where device i's piece of n begins, for any i: negative before the first, n and more behind the last.
-template <class M> typename M::V pieceBegin(const M& m, int64_t n, int64_t devices, typename M::V i) {
-  return n % devices == 0 ? m.mul(i, n / devices) : m.floorDiv(m.mul(i, n), devices);
-}
-
-template <class M>
-typename M::V firstRowOf(const M& m, const WindowRead& r, int64_t devices, typename M::V i) {
-  return m.floorDiv(m.add(m.mul(pieceBegin(m, r.result, devices, i), r.scale), r.first), r.divide);
-}
-
-// The device whose piece of n has the row.
-template <class M> typename M::V ownerOf(const M& m, int64_t n, int64_t devices, typename M::V row) {
-  return m.floorDiv(m.add(m.mul(m.add(row, 1), devices), -1), n);
-}
-
-// Where the rows of the source's sender number j begin on the line; j may be none where `isDevice` is false.
-template <class M>
-typename M::V sourceBegin(const M& m, const WindowSource& s, int64_t devices, typename M::V j,
-                          bool isDevice = false) {
-  typename M::V own;
-  if (s.order == SourceOrder::Mirrored) {
-    own = m.from(s.offset + 1, pieceBegin(m, s.size, devices, m.from(devices, j)));
-  } else if (s.order == SourceOrder::Repeated) {
-    own = m.mul(m.add(j, -ownerOf(HostMath{}, s.size, devices, s.offset)), s.length);
-  } else {
-    if (isDevice && s.step == 1 && s.offset == 0) return m.add(pieceBegin(m, s.size, devices, j), s.base);
-    own = m.floorDiv(m.add(pieceBegin(m, s.size, devices, j), s.step - 1 - s.offset), s.step);
-  }
-  return m.add(m.atMost(m.atLeast(own, 0), s.length), s.base);
-}
-
-// Where in sender j's piece of x (mirrored: turned round, as long as the largest) the rows begin that device i wants.
-template <class M>
-typename M::V takenFrom(const M& m, const WindowRead& r, const WindowSource& s, int64_t devices,
-                        typename M::V i, typename M::V j) {
-  if (s.order == SourceOrder::Repeated) return m.from(s.offset, pieceBegin(m, s.size, devices, j));
-  const auto at = m.max(firstRowOf(m, r, devices, i), sourceBegin(m, s, devices, j, true));
-  if (s.order == SourceOrder::Mirrored) {
-    const int64_t last = (s.size + devices - 1) / devices - 1;
-    const auto begin = pieceBegin(m, s.size, devices, m.from(devices - 1, j));
-    return m.sub(at, m.from(s.offset + s.base - last, begin));
-  }
-  return m.sub(m.add(m.mul(at, s.step), s.offset - s.base * s.step), pieceBegin(m, s.size, devices, j));
-}
-
-// Where they stand in device i's buffer.
-template <class M>
-typename M::V placedAt(const M& m, const WindowRead& r, const WindowSource& s, int64_t devices,
-                       typename M::V i, typename M::V j, bool isDevice = false) {
-  return m.atLeast(m.sub(sourceBegin(m, s, devices, j, isDevice), firstRowOf(m, r, devices, i)), 0);
-}
-
-// The first device whose rows of the source device i wants, and the first that wants some of device j's: the others follow.
-template <class M>
-typename M::V firstSource(const M& m, const WindowRead& r, const WindowSource& s, int64_t devices,
-                          typename M::V i) {
-  const auto own = m.add(firstRowOf(m, r, devices, i), -s.base);
-  const auto row = m.add(m.mul(m.atMost(m.atLeast(own, 0), s.length - 1), s.step), s.offset);
-  return ownerOf(m, s.size, devices, row);
-}
-template <class M>
-typename M::V firstTarget(const M& m, const WindowRead& r, const WindowSource& s, int64_t devices,
-                          typename M::V j) {
-  const auto begin = m.mul(sourceBegin(m, s, devices, j, true), r.divide);
-  // The least end of a piece of the result that looks as far as that.
-  const auto end = m.add(m.floorDiv(m.add(begin, r.scale - 1 - r.last), r.scale), 1);
-  return m.add(m.floorDiv(m.add(m.mul(m.atLeast(end, 1), devices), r.result - 1), r.result), -1);
-}
 
 constexpr HostMath kHost;
 
@@ -126,6 +24,26 @@ ValueId trimmed(CutOp& op, ValueId v, size_t dim, int64_t size, const CutFactor&
                  {{"dim", b.integer(static_cast<int64_t>(dim))},
                   {"size", sizeAttr(b.module, Dim(size))},
                   {"axes", axesAttr(b.module, cut.axes)}});
+}
+
+WindowRead rowsSeen(ValueId x, int64_t size, int64_t result, int64_t stride, int64_t low, int64_t reach,
+                    ValueId fill) {
+  WindowRead r{.result = result, .scale = stride, .first = -low, .last = reach - 1 - low, .fill = fill};
+  r.sources.push_back({.x = x, .size = size});
+  if (!skipsRows(stride, reach)) return r;
+  r.scale = 1;
+  r.first = r.last = 0;
+  WindowSource& s = r.sources[0];
+  s.step = stride;
+  s.base = low > 0 ? (low + stride - 1) / stride : 0;
+  s.offset = stride * s.base - low;
+  const int64_t end = size - 1 + low < 0 ? 0 : (size - 1 + low) / stride + 1;
+  s.length = std::min(result, end) - s.base;
+  return r;
+}
+
+ValueId integer(CutOp& op, int64_t v, DType type) {
+  return op.b.module.makeLiteral(op.b.module.attrs.integer(v), type, op.b.loc);
 }
 
 uint16_t addWindow(Rule& rule, Dim size, std::string name, FactorKind kind) {

@@ -99,6 +99,13 @@ private:
   ValueId index_;
 };
 
+// What windows of `reach` elements see that begin at stride * o - low, o one of `result`. Of windows of one element that skip some
+// only what they see is sent: a line of results.
+[[nodiscard]] WindowRead rowsSeen(ValueId x, int64_t size, int64_t result, int64_t stride, int64_t low,
+                                  int64_t reach, ValueId fill);
+[[nodiscard]] inline bool skipsRows(int64_t stride, int64_t reach) { return reach == 1 && stride > 1; }
+
+[[nodiscard]] ValueId integer(CutOp& op, int64_t v, DType type);
 // The result's piece of a dim of `size` that was computed for the largest piece.
 [[nodiscard]] ValueId trimmed(CutOp& op, ValueId v, size_t dim, int64_t size, const CutFactor& cut);
 // ceil(size / devices).
