@@ -19,7 +19,10 @@ public:
   void run() {
     if (!query_.record->cut || !ruleOf(query_, rule_)) return;
     for (uint16_t f = 0; f < rule_.factors.size(); ++f) {
-      if (!rule_.factors[f].communicates()) continue;
+      if (!rule_.factors[f].communicates()) {
+        exchangeTrials(f);
+        continue;
+      }
       for (int64_t n : {2, 3}) trial({n}, {{f, 0}});
       for (uint16_t g = 0; g < rule_.factors.size(); ++g) {
         const FactorKind kind = rule_.factors[g].kind;
@@ -35,6 +38,21 @@ public:
 private:
   using Cut = std::pair<uint16_t, size_t>; // a factor, and the mesh axis that cuts it
   static constexpr const char* kAxisNames[] = {"a", "b"};
+
+  // Rows between the pieces of f and those of the factor beside it; that may be cut further, and so may others.
+  void exchangeTrials(uint16_t f) {
+    if (rule_.factors[f].alongside < 0) return;
+    const auto beside = static_cast<uint16_t>(rule_.factors[f].alongside);
+    for (int64_t n : {2, 3}) trial({n}, {{f, 0}, {beside, 0}});
+    trial({2, 2}, {{f, 0}, {f, 1}, {beside, 0}, {beside, 1}});
+    for (uint16_t g = 0; g < rule_.factors.size(); ++g)
+      if (g != f && g != beside && rule_.factors[g].kind != FactorKind::Whole &&
+          rule_.factors[g].kind != FactorKind::Reduce)
+        trial({2, 3}, {{f, 1}, {beside, 1}, {g, 0}});
+    if (rule_.factors[beside].kind == FactorKind::Reduce) return;
+    trial({2, 3}, {{f, 1}, {beside, 0}, {beside, 1}});
+    trial({3, 2}, {{f, 0}, {beside, 0}, {beside, 1}});
+  }
 
   MeshId meshOf(const std::vector<int64_t>& sizes) {
     Mesh mesh;

@@ -2,6 +2,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Sharding/Reshard.h"
 #include "dtc/Support/Result.h"
+#include <algorithm>
 
 namespace dtc {
 
@@ -9,8 +10,14 @@ CutOp::CutOp(Builder& builder, const OpQuery& whole, const Rule& rule, std::vect
              std::vector<TypeId> results, std::vector<CutFactor> factors)
     : b(builder), whole(whole), rule(rule), operands(std::move(operands)), results(std::move(results)),
       factors(std::move(factors)) {
+  auto exchanged = [&](size_t f) {
+    const int beside = rule.factors[f].alongside;
+    if (beside < 0 || rule.factors[f].communicates() || this->factors[f].axes.empty()) return false;
+    const std::vector<AxisRef>& theirs = this->factors[static_cast<size_t>(beside)].axes;
+    return std::ranges::find(theirs, this->factors[f].axes[0]) != theirs.end();
+  };
   for (size_t f = 0; f < this->factors.size(); ++f)
-    if (rule.factors[f].communicates())
+    if (rule.factors[f].communicates() || exchanged(f))
       for (const AxisRef& a : this->factors[f].axes) axes_.push_back(a);
 }
 
@@ -96,10 +103,35 @@ bool writeCut(CutOp& op, std::vector<ValueId>& results) {
   return true;
 }
 
+bool exchanges(const Rule& rule, std::span<const PartList> factors, size_t f) {
+  const int beside = rule.factors[f].alongside;
+  if (beside < 0 || rule.factors[f].communicates()) return false;
+  const PartList& theirs = factors[static_cast<size_t>(beside)];
+  return std::ranges::any_of(factors[f],
+                             [&](const DimPart& p) { return std::ranges::find(theirs, p) != theirs.end(); });
+}
+
 bool communicates(const Rule& rule, std::span<const PartList> factors) {
   for (size_t f = 0; f < factors.size(); ++f)
-    if (rule.factors[f].communicates() && !factors[f].empty()) return true;
+    if ((rule.factors[f].communicates() && !factors[f].empty()) || exchanges(rule, factors, f)) return true;
   return false;
+}
+
+PartList leftPending(const Rule& rule, std::span<const PartList> factors, size_t f) {
+  const Factor& own = rule.factors[f];
+  PartList out;
+  // Also along windows that are summed over (a convolution's own); what merges reduces by itself.
+  if (own.kind != FactorKind::Reduce && !(own.kind == FactorKind::Window && own.reduce != PendingKind::None))
+    return out;
+  if (exchanges(rule, factors, f)) return out;
+  for (const DimPart& p : factors[f]) {
+    bool pending = p.isAxis();
+    for (size_t g = 0; g < factors.size(); ++g)
+      if (rule.factors[g].alongside == static_cast<int>(f) && exchanges(rule, factors, g))
+        pending = pending && std::ranges::find(factors[g], p) == factors[g].end();
+    if (pending) out.push_back(p);
+  }
+  return out;
 }
 
 std::optional<std::vector<CutFactor>> cutFactors(const Rule& rule, std::span<const PartList> factors,

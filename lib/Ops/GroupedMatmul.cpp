@@ -1,4 +1,5 @@
 // grouped_matmul: rows that belong to groups, each group with a matrix of its own (mixtures of experts).
+#include "Exchange.h"
 #include "IndexParts.h"
 #include "ReduceParts.h"
 
@@ -41,6 +42,7 @@ bool groupedRule(const OpQuery& q, Rule& rule) {
                                spread ? PendingKind::Sum : PendingKind::None);
   const uint16_t n = addFactor(rule, w.dims[spread ? 2 : 1], "n");
   rule.factors[t].placed = rule.factors[g].placed = true;
+  if (!piece) rule.factors[g].alongside = t;
   const TensorMap ends{{freeDim(addWhole(rule, offsets.dims[0], "e"))}};
   if (spread) {
     rule.operands = {{{plainDim(t), plainDim(k)}}, {{freeDim(g), plainDim(k), plainDim(n)}}, ends};
@@ -193,6 +195,7 @@ void addGroupedMatmulOps(OpRegistry& ops) {
               "how many of the products, where this is a piece of them (partition writes it)"}};
   r.rule = groupedRule;
   r.localise = groupedLocalise;
+  r.cut = cutGroupedMatmul;
   r.offsetOperand = static_cast<int>(kRowOffset);
   r.through = {{ThroughRow::Bilinear, 0b11}};
   r.eval = groupedEval;
@@ -200,7 +203,8 @@ void addGroupedMatmulOps(OpRegistry& ops) {
   r.gradFn = groupedGrad;
   r.flopsPerPoint = 2;
   r.samples = "T[5, 3], T[2, 3, 4], i32[2] in 0..6\nT[7, 2], T[3, 2, 3], i32[3] in 0..8\n"
-              "T[3, 5], T[5, 4], i32[2] in 0..6";
+              "T[3, 5], T[5, 4], i32[2] in 0..6\n"
+              "T[19, 2], T[5, 2, 3], i32[5] in 0..20\nT[2, 19], T[19, 3], i32[5] in 0..20";
   ops.add(std::move(r));
 }
 

@@ -1,5 +1,6 @@
 // gather index_select embedding one_hot: elements chosen by number. What is looked up may be cut: each device
 // answers for its own numbers, and the others give nothing (a masked sum).
+#include "Exchange.h"
 #include "IndexParts.h"
 #include "dtc/Ops/Scalar.h"
 
@@ -62,6 +63,8 @@ bool selectRule(const OpQuery& q, Rule& rule) {
   for (size_t d = 0; d < source.rank(); ++d) {
     if (d == s->dim) {
       x.dims.push_back(freeDim(addLookedUp(q, rule, source.dims[d], source.dtype)));
+      // Where the numbers are cut by the same axes, rows are asked for and sent.
+      if (!n.dims.empty()) rule.factors[x.dims.back().terms[0].factor].alongside = n.dims[0].terms[0].factor;
       y.dims.insert(y.dims.end(), n.dims.begin(), n.dims.end());
     } else {
       x.dims.push_back(plainDim(addFactor(rule, source.dims[d], "i" + std::to_string(d))));
@@ -73,6 +76,11 @@ bool selectRule(const OpQuery& q, Rule& rule) {
   rule.operands[s->indices] = std::move(n);
   rule.results.push_back(std::move(y));
   return true;
+}
+
+bool selectCut(CutOp& op, std::vector<ValueId>& results) {
+  auto s = selectionOf(op.whole);
+  return s && cutSelect(op, results, s->source, s->indices, s->dim);
 }
 
 bool selectEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
@@ -269,10 +277,12 @@ void addIndexOps(OpRegistry& ops) {
   select.rule = selectRule;
   select.eval = selectEval;
   select.element = selectElement;
+  select.cut = selectCut;
   select.gradFn = selectGrad;
   select.samples = "T[5, 3], i32[4] in 0..5 {dim = 0}\n"
                    "T[5, 3], i32[2, 3] in 0..3 {dim = 1}\n"
-                   "T[5, 3], i32[] in 0..5 {dim = 0}";
+                   "T[5, 3], i32[] in 0..5 {dim = 0}\n"
+                   "T[2, 5], i32[11, 2] in 0..2 {dim = 1}";
   ops.add(std::move(select));
 
   OpRecord embedding = lookUp("embedding", "rows of the table, one per index");
@@ -283,6 +293,7 @@ void addIndexOps(OpRegistry& ops) {
   embedding.through = {moving(0b010)};
   embedding.eval = selectEval;
   embedding.element = selectElement;
+  embedding.cut = selectCut;
   embedding.gradFn = selectGrad;
   embedding.samples = "i32[5] in 0..6, T[6, 3]\n"
                       "u8[2, 3] in 0..5, T[5, 4]";

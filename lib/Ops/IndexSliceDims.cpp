@@ -136,4 +136,20 @@ bool sliceDims(const OpQuery& q, SliceDims& s) {
   return true;
 }
 
+std::optional<int64_t> scatteredRows(const OpQuery& q, const SliceDims& s) {
+  int row = -1;
+  for (size_t d = 0; d < s.operand.size(); ++d) {
+    const SliceDims::OperandDim& o = s.operand[d];
+    if (o.whole) continue;
+    if (row >= 0 || o.indexed < 0 || o.window >= 0 || !o.placed()) return std::nullopt;
+    row = static_cast<int>(d);
+  }
+  const bool last = static_cast<size_t>(s.vector) + 1 >= q.type(1).rank();
+  if (row < 0 || !last) return std::nullopt;
+  int next = row;
+  for (int at : s.indices)
+    if (at >= 0 && at != next++) return std::nullopt;
+  return next > row ? std::optional<int64_t>(row) : std::nullopt;
+}
+
 } // namespace dtc

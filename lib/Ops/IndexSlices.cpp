@@ -1,5 +1,6 @@
 // gather_slices scatter_slices: windows at places that an index tensor names, in the terms of StableHLO's gather and scatter.
 #include "IndexSlices.h"
+#include "Exchange.h"
 
 #include <algorithm>
 #include <utility>
@@ -77,6 +78,9 @@ bool scatterRule(const OpQuery& q, Rule& rule) {
   if (!kind || !combinesComplex(q, *kind) || !sliceDims(q, s)) return false;
   TensorMap x, n, u;
   sliceFactors(q, s, kind, rule, x, n, u);
+  // Rows whose places are cut as the updates are travel to them.
+  if (const auto row = scatteredRows(q, s); row && kind->reduce != PendingKind::None)
+    rule.factors[x.dims[static_cast<size_t>(*row)].terms[0].factor].alongside = n.dims[0].terms[0].factor;
   rule.results.push_back(x);
   rule.operands = {std::move(x), std::move(n), std::move(u)};
   rule.operands.resize(q.operandTypes.size());
@@ -330,6 +334,7 @@ OpRecord scatterRecord() {
   scatter.stores = scatterStores;
   scatter.rewrites = 0;
   scatter.decompose = scatterDecompose;
+  scatter.cut = cutScatterRows;
   scatter.gradFn = scatterSlicesGrad;
   scatter.through = scatterThrough();
   scatter.throughWhen = scatterThroughWhen;
@@ -344,7 +349,11 @@ OpRecord scatterRecord() {
       "\"max\"}\n"
       "T[5], i32[3] in 0..5, T[3] {inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
       "index_vector_dim = 1, "
-      "reduce = \"prod\"}";
+      "reduce = \"prod\"}\n"
+      "T[3, 2], i32[11] in 0..3, T[11, 2] {update_window_dims = [1], inserted_window_dims = [0], "
+      "scatter_dims_to_operand_dims = [0], index_vector_dim = 1, reduce = \"sum\"}\n"
+      "T[2, 7], i32[3, 8] in 0..2, T[2, 3, 8] {update_window_dims = [0], inserted_window_dims = [1], "
+      "scatter_dims_to_operand_dims = [1], index_vector_dim = 2, reduce = \"max\"}";
   return scatter;
 }
 

@@ -30,6 +30,10 @@ struct SliceDims {
 // False with a diagnostic where attributes and operands do not fit.
 [[nodiscard]] bool sliceDims(const OpQuery&, SliceDims&);
 
+// Of a scatter: the dim whose rows the updates are, one number each, with all of the other dims; its numbers' dims stand in its
+// place in the updates.
+[[nodiscard]] std::optional<int64_t> scatteredRows(const OpQuery&, const SliceDims&);
+
 // --- gradients (IndexSlicesGradient.cpp) ---
 bool gatherSlicesGrad(Builder&, OpId, std::span<const ValueId> dy, std::vector<ValueId>& dx);
 bool scatterSlicesGrad(Builder&, OpId, std::span<const ValueId> dy, std::vector<ValueId>& dx);

@@ -81,11 +81,8 @@ private:
   ShardingId pendingToo(ShardingId id) {
     Sharding s = m_.shardings[id];
     for (size_t f = 0; f < factors_.size(); ++f)
-      if (const FactorKind kind = rule_.factors[f].kind;
-          kind == FactorKind::Reduce ||
-          (kind == FactorKind::Window && rule_.factors[f].reduce != PendingKind::None))
-        for (const DimPart& p : factors_[f])
-          if (p.isAxis()) s.pending.push_back({p.axis, rule_.factors[f].reduce});
+      for (const DimPart& p : leftPending(rule_, factors_, f))
+        s.pending.push_back({p.axis, rule_.factors[f].reduce});
     return m_.shardings.intern(std::move(s));
   }
 
@@ -149,11 +146,10 @@ public:
   void block(BlockId b, double times, double& bytes, double& seconds) const {
     for (OpId o : m_[b].ops) {
       const OpRecord& record = m_.record(o);
+      // A `while` is for what data leaves over; it is expected to leave nothing.
+      if (record.regions == RegionKind::While) continue;
       for (uint32_t r = 0; r < m_[o].numRegions; ++r)
-        block(m_.region(o, r),
-              times *
-                  (record.regions == RegionKind::For || record.regions == RegionKind::While ? tripsOf(o) : 1),
-              bytes, seconds);
+        block(m_.region(o, r), times * (record.regions == RegionKind::For ? tripsOf(o) : 1), bytes, seconds);
       // What names a size (trim_piece) speaks of a piece and moves nothing.
       if (!record.isCollective() || m_[o].numOperands == 0 || !m_.attr(o, "axes").valid() ||
           m_.attr(o, "size").valid())
@@ -166,7 +162,6 @@ public:
 
 private:
   double tripsOf(OpId o) const {
-    if (m_.record(o).regions != RegionKind::For) return kNominalTrips;
     const Value &lo = m_[m_.operand(o, 0)], &hi = m_[m_.operand(o, 1)];
     if (lo.kind != ValueKind::Literal || hi.kind != ValueKind::Literal) return kNominalTrips;
     return static_cast<double>(std::max<int64_t>(m_.attrs[hi.literal].i - m_.attrs[lo.literal].i, 1));

@@ -7,12 +7,6 @@ namespace dtc {
 
 static constexpr int64_t kNominalSize = 128; // of a symbolic dim
 
-// Is the result pending where the factor is cut? Also along windows that are summed over (a convolution's own); what merges
-// reduces by itself.
-static bool leavesPending(const Factor& f) {
-  return f.kind == FactorKind::Reduce || (f.kind == FactorKind::Window && f.reduce != PendingKind::None);
-}
-
 int64_t globalBytes(const Module& m, ValueId v) {
   const Type& t = m.typeOf(v);
   int64_t bytes = dtypeBytes(t.dtype);
@@ -206,10 +200,15 @@ private:
     return true;
   }
 
-  // Do the pieces of one of them go round by those of the other (Factor::alongside)?
-  bool passes(size_t f, size_t g) const {
+  // May these cut both factors: do pieces of one go round by those of the other, or are rows exchanged (Factor::alongside)?
+  bool passes(size_t f, const PartList& ofF, size_t g, const PartList& ofG) const {
     const auto& factors = rel_.rule.factors;
-    return factors[f].alongside == static_cast<int>(g) || factors[g].alongside == static_cast<int>(f);
+    if (factors[g].alongside == static_cast<int>(f)) return passes(g, ofG, f, ofF);
+    if (factors[f].alongside != static_cast<int>(g)) return false;
+    // Of what is summed there must be nothing left.
+    if (factors[f].communicates() || factors[g].kind == FactorKind::Reduce) return ofF == ofG;
+    return std::ranges::all_of(
+        ofF, [&](const DimPart& p) { return p.isAxis() && std::ranges::find(ofG, p) != ofG.end(); });
   }
 
   template <class Fn> void enumerate(size_t factor, std::vector<PartList>& current, Fn&& fn) {
@@ -219,8 +218,7 @@ private:
     for (const Candidate& c : candidates_[factor]) {
       bool free = true;
       for (size_t f = 0; f < factor; ++f)
-        free =
-            free && (disjoint(c.parts, current[f], *mesh_) || (c.parts == current[f] && passes(f, factor)));
+        free = free && (disjoint(c.parts, current[f], *mesh_) || passes(f, current[f], factor, c.parts));
       if (!free) continue;
       current[factor] = c.parts;
       tried = true;
@@ -279,8 +277,9 @@ private:
   // The factor whose pieces go round by those of another that is cut by the same axes, or -1.
   int ringOf(const std::vector<PartList>& factors) const {
     for (size_t f = 0; f < factors.size(); ++f)
-      if (const int g = rel_.rule.factors[f].alongside;
-          g >= 0 && !factors[f].empty() && factors[f] == factors[static_cast<size_t>(g)])
+      if (const int g = rel_.rule.factors[f].alongside; g >= 0 && rel_.rule.factors[f].communicates() &&
+                                                        !factors[f].empty() &&
+                                                        factors[f] == factors[static_cast<size_t>(g)])
         return static_cast<int>(f);
     return -1;
   }
@@ -328,9 +327,8 @@ private:
   std::vector<PendingAxis> reducedAxes(const std::vector<PartList>& factors) const {
     std::vector<PendingAxis> out;
     for (size_t f = 0; f < factors.size(); ++f)
-      if (leavesPending(rel_.rule.factors[f]))
-        for (const DimPart& p : factors[f])
-          if (p.isAxis()) out.push_back({p.axis, rel_.rule.factors[f].reduce});
+      for (const DimPart& p : leftPending(rel_.rule, factors, f))
+        out.push_back({p.axis, rel_.rule.factors[f].reduce});
     return out;
   }
 
@@ -351,7 +349,7 @@ private:
     }
     form.joins.assign(n, false);
     for (const Join& j : rel_.rule.joins)
-      if (!factors[j.factor].empty()) form.joins[j.operand] = true;
+      if (!leftPending(rel_.rule, factors, j.factor).empty()) form.joins[j.operand] = true;
     form.takesPending.assign(n, false);
     form.factors = std::move(factors);
     return form;

@@ -28,7 +28,7 @@ public:
   std::vector<TypeId> results;    // the local types that must come out
   std::vector<CutFactor> factors; // by factor of `rule`
 
-  // The axes of all factors of communicating kinds that are cut, in the order of the factors.
+  // The axes of all factors of communicating kinds that are cut, and of those that exchange rows, in the order of the factors.
   [[nodiscard]] const std::vector<AxisRef>& axes() const { return axes_; }
   [[nodiscard]] int64_t devices() const; // product of their sizes
   [[nodiscard]] const Mesh& mesh() const;
@@ -68,8 +68,13 @@ private:
 // appended is then no use.
 [[nodiscard]] bool writeCut(CutOp&, std::vector<ValueId>& results);
 
-// Does a factor of a communicating kind have a cut? (`factors` by factor of the rule.)
+// Is factor f, which is no communicating kind's, cut by axes that cut the factor beside it, too (Factor::alongside)? Then rows are
+// exchanged. (`factors` by factor of the rule.)
+[[nodiscard]] bool exchanges(const Rule&, std::span<const PartList> factors, size_t f);
+// Does a factor of a communicating kind have a cut, or are rows exchanged?
 [[nodiscard]] bool communicates(const Rule&, std::span<const PartList> factors);
+// The axes over which results are pending because factor f is cut by them: of what is summed, those that exchange nothing.
+[[nodiscard]] PartList leftPending(const Rule&, std::span<const PartList> factors, size_t f);
 // The axes of the lists, as a CutOp takes them. Nothing where a communicating factor's list has blocks (strided).
 [[nodiscard]] std::optional<std::vector<CutFactor>> cutFactors(const Rule&, std::span<const PartList> factors,
                                                                const Mesh&);

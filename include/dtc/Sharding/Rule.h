@@ -28,8 +28,10 @@ struct Factor {
   // The local op is told where its piece of the factor begins (OpRecord::offsetOperand). So of every Place factor, and of a
   // Reduce factor whose op looks its elements up by number (embedding's vocabulary).
   bool placed = false;
-  // Of a communicating kind: the factor that may be cut by the very axes that cut this one, though both are the op's: pieces of
-  // the one go round by the pieces of the other (a ring of keys past the queries). No tensor has both. -1: none.
+  // The factor that may be cut by the very axes that cut this one, though both are the op's; no tensor has both. -1: none. Of a
+  // communicating kind: pieces of the one go round by the pieces of the other (a ring of keys past the queries). Of a Reduce or
+  // Place factor: places that the op finds by number; what the other factor counts names them, and rows are exchanged between
+  // the devices that name them and those that have them (experts and their tokens). These axes may be a part of the other's.
   int alongside = -1;
   [[nodiscard]] bool needsOffset() const { return placed || kind == FactorKind::Place; }
   // Where it is cut, the op communicates inside itself (OpRecord::cut).
