@@ -71,8 +71,8 @@ bool stackRule(const OpQuery& q, Rule& rule) {
   for (size_t i = 0; i < q.operandTypes.size(); ++i)
     rule.operands.push_back(mapWith(factors, factors.size(), {}));
   factors.insert(factors.begin() + static_cast<ptrdiff_t>(at), 0);
-  uint16_t number = addWhole(rule, Dim(static_cast<int64_t>(q.operandTypes.size())), "n");
-  rule.results.push_back(mapWith(factors, at, freeDim(number)));
+  const uint16_t number = addWindow(rule, Dim(static_cast<int64_t>(q.operandTypes.size())), "n");
+  rule.results.push_back(mapWith(factors, at, plainDim(number)));
   return true;
 }
 
@@ -356,31 +356,45 @@ uint32_t padElement(const OpQuery& q, ElementBuilder& b, size_t) {
   return b.call("select", {inside, x, q.operandTypes.size() > 1 ? b.load(1, {}, true) : b.number(0, dtype)});
 }
 
-// Where the filling comes from x, each element of dy goes back to where it came from, one dim after the other.
+// Where the filling comes from x, each element of dy goes back to where it came from, one dim after the other: dy without the
+// filling, and each end of the filling laid where it was taken.
 ValueId foldedBack(Builder& b, ValueId g, const PadDim& p, size_t dim, PadMode mode) {
-  Module& m = b.module;
-  const Type out = m.typeOf(g);
-  auto i32 = [&](int64_t v) { return b.literal(static_cast<double>(v), DType::I32); };
-  const TypeId row[] = {m.tensorType(DType::I32, std::array{out.dims[dim]})};
-  ValueId from = m.result(b.op("iota", {}, {{"dim", b.integer(0)}}, row));
-  from = b.value("sub", {from, i32(p.low)});
-  if (mode == PadMode::Circular) {
-    from = b.value("mod", {from, i32(p.size)});
-  } else if (mode == PadMode::Reflect) {
-    from = b.value("abs", {from});
-    ValueId back = b.value("sub", {i32(2 * (p.size - 1)), from});
-    from = b.value("select", {b.value("gt", {from, i32(p.size - 1)}), back, from});
-  } else {
-    from = b.value("clamp", {from, i32(0), i32(p.size - 1)});
-  }
-  std::vector<Dim> thin(out.rank(), Dim(1)), in = out.dims;
-  thin[dim] = out.dims[dim];
-  in[dim] = Dim(p.size);
-  from = b.value("reshape", {from}, {{"shape", sizesToAttr(m, thin)}});
-  from = b.value("broadcast", {from}, {{"shape", sizesToAttr(m, out.dims)}});
-  return b.value(
-      "scatter", {b.constant(0, m.tensorType(out.dtype, in)), from, g},
-      {{"dim", b.integer(static_cast<int64_t>(dim))}, {"reduce", m.attrs.string(m.strings.intern("sum"))}});
+  const Type type = b.module.typeOf(g);
+  const int64_t length = type.dims[dim].value();
+  auto along = [&](int64_t v) {
+    std::vector<int64_t> list(type.rank());
+    list[dim] = v;
+    return b.ints(list);
+  };
+  auto laid = [&](ValueId v, int64_t low, int64_t high) {
+    return b.value("pad", {v}, {{"low", along(low)}, {"high", along(high)}});
+  };
+  const AttrId only = b.ints(std::array{static_cast<int64_t>(dim)});
+  ValueId sum = laid(g, -p.low, -p.high);
+  auto addEnd = [&](int64_t filled, bool atFront) {
+    if (filled <= 0) return;
+    if (mode == PadMode::Circular) {
+      const int64_t to = atFront ? p.size - p.low : -p.low - p.size;
+      sum = b.value("add", {sum, laid(g, to, p.size - to - length)});
+      return;
+    }
+    const int64_t count = std::min(filled, length), from = atFront ? 0 : length - count;
+    std::vector<Dim> limit = type.dims;
+    limit[dim] = Dim(from + count);
+    ValueId end = b.value("slice", {g}, {{"start", along(from)}, {"limit", sizesToAttr(b.module, limit)}});
+    int64_t to = atFront ? p.low - count + 1 : p.size - 1 - p.high;
+    if (mode == PadMode::Reflect) {
+      end = b.value("flip", {end}, {{"dims", only}});
+    } else {
+      if (count > 1) end = b.value("sum", {end}, {{"dims", only}, {"keepdim", b.boolean(true)}});
+      to = atFront ? 0 : p.size - 1;
+    }
+    const int64_t rows = mode == PadMode::Reflect ? count : 1;
+    sum = b.value("add", {sum, laid(end, to, p.size - to - rows)});
+  };
+  addEnd(p.low, true);
+  addEnd(p.high, false);
+  return sum;
 }
 
 // The gradient of constant padding is the slice that undoes it; of its value, what is left of the sum.
@@ -507,12 +521,13 @@ void addPieceOps(OpRegistry& ops) {
   stack.operands = "xs...";
   stack.attrs = {{"dim", AttrType::Dim}};
   stack.rule = stackRule;
+  stack.cut = cutStack;
   stack.through = {moving(~0u)};
   stack.eval = joinedEval;
   stack.element = stackElement;
   stack.gradFn = stackGrad;
   stack.samples = "T[5, 3], T[5, 3] {dim = 0}\n"
-                  "T[5, 3], T[5, 3], T[5, 3] {dim = 2}";
+                  "T[5, 3], T[5, 3], T[5, 3], T[5, 3] {dim = 2}";
   ops.add(std::move(stack));
 
   OpRecord split = moves("split", "x taken apart along `dim`: one result per size");

@@ -117,6 +117,7 @@ uint16_t addWindow(Rule& rule, Dim size, std::string name, FactorKind kind = Fac
 // OpRecord::cut.
 bool cutSlice(CutOp& op, std::vector<ValueId>& results);
 bool cutPad(CutOp& op, std::vector<ValueId>& results);
+bool cutStack(CutOp& op, std::vector<ValueId>& results);
 bool cutConcat(CutOp& op, std::vector<ValueId>& results);
 bool cutSplit(CutOp& op, std::vector<ValueId>& results);
 bool cutRoll(CutOp& op, std::vector<ValueId>& results);

@@ -98,11 +98,29 @@ static bool spread(CutOp& op, const PadDim& p, size_t d, int64_t size, ValueId v
   return true;
 }
 
+// What stands on the line of a padded dim: x, and before and behind it what the mode takes from x.
+static WindowRead paddedLine(const PadDim& p, PadMode mode, ValueId x, int64_t size) {
+  WindowRead read{.result = size};
+  auto edge = [&](int64_t base, int64_t length, int64_t circular, int64_t reflected, int64_t nearest) {
+    if (length <= 0 || mode == PadMode::Constant) return;
+    WindowSource s{.x = x, .size = p.size, .base = base, .length = length};
+    s.offset = mode == PadMode::Circular ? circular : mode == PadMode::Reflect ? reflected : nearest;
+    s.order = mode == PadMode::Circular  ? SourceOrder::Forward
+              : mode == PadMode::Reflect ? SourceOrder::Mirrored
+                                         : SourceOrder::Repeated;
+    read.sources.push_back(s);
+  };
+  edge(0, p.low, p.size - p.low, p.low, 0);
+  read.sources.push_back({.x = x, .size = p.size, .base = p.low});
+  edge(p.low + p.size, p.high, 0, p.size - 2, p.size - 1);
+  return read;
+}
+
 bool cutPad(CutOp& op, std::vector<ValueId>& results) {
   std::vector<PadDim> dims;
   const PadMode mode = padMode(op.whole);
-  const bool circular = mode == PadMode::Circular;
-  if (!padDims(op.whole, dims) || (mode != PadMode::Constant && !circular)) return false;
+  const bool constant = mode == PadMode::Constant;
+  if (!padDims(op.whole, dims)) return false;
   Builder& b = op.b;
   ValueId x = op.operands[0];
   const ValueId value = op.operands.size() > 1 && op.operands[1].valid() ? op.operands[1] : op.scalar(0, x);
@@ -123,19 +141,14 @@ bool cutPad(CutOp& op, std::vector<ValueId>& results) {
       if (!spread(op, p, d, size, value, x)) return false;
       continue;
     }
-    WindowRead read{.result = size};
-    if (circular && p.low > 0) read.sources.push_back({.x = x, .size = p.size, .base = p.low - p.size});
-    read.sources.push_back({.x = x, .size = p.size, .base = p.low});
-    if (circular && p.high > 0) read.sources.push_back({.x = x, .size = p.size, .base = p.low + p.size});
-    if (!circular) read.fill = value;
+    WindowRead read = paddedLine(p, mode, x, size);
+    if (constant) read.fill = value;
     if (!readInto(op, std::move(read), d, cut, x)) return false;
   }
   // The dims that are not cut last: less is moved then.
-  if (own && circular)
+  if (own && !constant)
     x = b.value("pad", {x},
-                {{"low", b.ints(low)},
-                 {"high", b.ints(high)},
-                 {"mode", b.module.attrs.string(b.module.strings.intern("circular"))}});
+                {{"low", b.ints(low)}, {"high", b.ints(high)}, {"mode", op.whole.rawAttr("mode")}});
   else if (own)
     x = b.value("pad", {x, value},
                 {{"low", b.ints(low)}, {"high", b.ints(high)}, {"interior", b.ints(interior)}});
@@ -143,7 +156,29 @@ bool cutPad(CutOp& op, std::vector<ValueId>& results) {
   return true;
 }
 
-// --- concat, split ---
+// --- stack, concat, split ---
+
+// Every device has the operands and takes those of its piece: nothing is received.
+bool cutStack(CutOp& op, std::vector<ValueId>& results) {
+  Builder& b = op.b;
+  const size_t rank = op.whole.type(0).rank() + 1;
+  const auto dim = *op.whole.dimAttr("dim", rank);
+  const auto at = static_cast<size_t>(dim);
+  const CutFactor& cut = op.resultCut(0, at);
+  const auto count = static_cast<int64_t>(op.operands.size());
+  std::vector<ValueId> from = {b.module.result(b.op("stack", op.operands, {{"dim", b.integer(dim)}}))};
+  std::vector<Dim> sizes = op.typeOf(from[0]).dims;
+  sizes[at] = Dim(largestPiece(count, cut));
+  // No slice is moved back to fit.
+  std::vector<int64_t> low(rank), high(rank);
+  high[at] = count % cut.devices == 0 ? 0 : 1;
+  if (high[at] > 0) from[0] = b.value("pad", {from[0]}, {{"low", b.ints(low)}, {"high", b.ints(high)}});
+  const ValueId begin = op.pieceOffset(Dim(count), cut.axes);
+  for (size_t d = 0; d < rank; ++d) from.push_back(d == at ? begin : integer(op, 0, op.dtypeOf(begin)));
+  const ValueId own = b.module.result(b.op("dynamic_slice", from, {{"sizes", sizesToAttr(b.module, sizes)}}));
+  results.push_back(trimmed(op, own, at, count, cut));
+  return true;
+}
 
 bool cutConcat(CutOp& op, std::vector<ValueId>& results) {
   const size_t dim = attrDim(op, op.whole.type(0).rank());

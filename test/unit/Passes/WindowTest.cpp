@@ -103,4 +103,45 @@ TEST(Window, EachDeviceReceivesTheRowsThatItLacks) {
   EXPECT_GT(uneven, 700);
 }
 
+// Of a padded row: x's element at each place of the result, counted for every place whose owner lacks it. What the filling of
+// "replicate" repeats travels once.
+int64_t lackedByPadding(const std::string& mode, int64_t size, int64_t low, int64_t high, int64_t device,
+                        int64_t devices) {
+  const int64_t result = size + low + high;
+  int64_t rows = 0;
+  bool first = false, last = false; // already counted
+  for (int64_t at = begin(result, device, devices); at < begin(result, device + 1, devices); ++at) {
+    int64_t from = at - low;
+    if (mode == "reflect") from = from < 0 ? -from : from >= size ? 2 * (size - 1) - from : from;
+    if (mode == "circular") from = (from + size) % size;
+    const bool before = from < 0, behind = from >= size;
+    if (mode == "replicate") from = std::clamp<int64_t>(from, 0, size - 1);
+    if (from >= begin(size, device, devices) && from < begin(size, device + 1, devices)) continue;
+    if ((before && first) || (behind && last)) continue;
+    first = first || before, last = last || behind;
+    ++rows;
+  }
+  return rows;
+}
+
+TEST(Window, PaddingReceivesTheElementsThatItLacks) {
+  for (const std::string mode : {"reflect", "replicate", "circular"})
+    for (int64_t devices : {2, 3, 5})
+      for (int64_t size : {7, 12, 30, 41})
+        for (int64_t low : {0, 1, 2, 5})
+          for (int64_t high : {0, 1, 3}) {
+            if (low + high == 0) continue;
+            auto n = [](int64_t v) { return std::to_string(v); };
+            const std::string type = "f32[1, 1, " + n(size + low + high) + "] @m{_, _, a}",
+                              text = "mesh @m = [a=" + n(devices) + "]\nfunc @main(%x: f32[1, 1, " + n(size) +
+                                     "] @m{_, _, a}) -> (" + type + ") {\n  %y = pad %x {low = [0, 0, " +
+                                     n(low) + "], high = [0, 0, " + n(high) + "], mode = \"" + mode +
+                                     "\"} : " + type + "\n  return %y\n}\n";
+            const Received got = receivedRows(text, devices);
+            for (int64_t d = 0; d < devices; ++d)
+              EXPECT_EQ(got.rows[static_cast<size_t>(d)], lackedByPadding(mode, size, low, high, d, devices))
+                  << text << "device " << d;
+          }
+}
+
 } // namespace
