@@ -92,9 +92,13 @@ private:
   std::string lanesLoop(AxisId a) override { // a block is whole vectors, so that only the extent has an end
     const Size& extent = k_.axes[a].extent;
     const bool whole = extent.isStatic() && extent.number % lanes_ == 0;
-    return std::string(whole ? "dtc_each_whole<" : "dtc_each<") + std::to_string(lanes_) + ">(" +
-           bound(a, false) + ", " + bound(a, true) + ", [&](i64 " + axisText(a) +
-           ", auto lanes) DTC_INLINE {";
+    const bool one = extent.isStatic() && extent.number > 0 && extent.number < lanes_ &&
+                     !(plan_.blocked && *plan_.blocked == a);
+    return std::string(whole ? "dtc_each_whole<"
+                       : one ? "dtc_each_one<"
+                             : "dtc_each<") +
+           std::to_string(lanes_) + ">(" + bound(a, false) + ", " + bound(a, true) + ", [&](i64 " +
+           axisText(a) + ", auto lanes) DTC_INLINE {";
   }
   std::string lanesClose() const override { return "});"; }
   std::string pointer(uint32_t buffer, const std::string& address) const {
