@@ -1,4 +1,5 @@
 #include "dtc/Passes/Fuse.h"
+#include "BlockGroups.h"
 #include "FusionGroups.h"
 #include "SplitReductions.h"
 #include "dtc/Passes/Clone.h"
@@ -171,6 +172,7 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
   for (FuncId f : m.order) {
     if (!m[f].spmd) continue;
     if (!decomposeNeeded(m, m[f].body, diags)) return false;
+    if (limit > 1 && !blockGroups(m, m[f].body, diags)) return false;
     if (limit > 1) splitReductions(m, m[f].body, diags);
     ValueMap map;
     BlockFuser(m, m[f].body, limit, map, options.remarks).run();
