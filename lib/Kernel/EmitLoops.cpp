@@ -114,7 +114,7 @@ Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {
   }
   const std::vector<NodeId> group = groupOf(n, home);
   std::optional<AxisId> lane;
-  if (home.vector < 0 && cooperative()) lane = mostContiguous(k_, *nest_, axes);
+  if (home.vector < 0 && cooperative() && !k_.fixedOrder) lane = mostContiguous(k_, *nest_, axes);
   std::vector<std::string> accs;
   for (NodeId r : group) {
     const bool vector = lanes() > 1 && (lane || (home.vector >= 0 && (k_.dependsOn(r) >> home.vector & 1)));

@@ -44,8 +44,10 @@ std::string regionKey(const Module& m, OpId fused) {
     }
   }
   for (ValueId v : block.yields) value(v);
-  const AttrId kind = m.attr(fused, "kind");
-  put(kind.valid() ? kind.index : ~0u);
+  for (const char* name : {"kind", "order"}) {
+    const AttrId attr = m.attr(fused, name);
+    put(attr.valid() ? attr.index : ~0u);
+  }
   return key;
 }
 
@@ -206,7 +208,8 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   splitDividedAxes(k);
   if (isKind(m, fused, "attention")) k.attention = matchAttention(*lowered);
   if (!k.attention) joinAxes(k);
-  if (isKind(m, fused, "gemm"))
+  k.fixedOrder = m.attr(fused, "order").valid();
+  if (isKind(m, fused, "gemm") && !k.fixedOrder) // a library has an order of its own
     if (std::optional<GemmMatch> gemm = matchGemm(*lowered, options_.gemmDTypes)) {
       countWork(m, fused, *lowered, &gemm->call, gemm->call.bytes, gemm->call.flops);
       if (gemm->epilogue) {

@@ -86,7 +86,8 @@ NestPlan planNest(const Kernel& k, const Nest& nest, int64_t lanes, int64_t unit
   }
   if (nest.ordered != 0) return planInOrder(k, nest, lanes, unit, independent);
   plan.rows = rowAxes(k, nest);
-  const std::vector<AxisId> all = allAxes(k, nest);
+  std::vector<AxisId> all = allAxes(k, nest);
+  if (k.fixedOrder) std::erase_if(all, [&](AxisId a) { return !(plan.rows >> a & 1); });
   const std::optional<AxisId> lane = mostContiguous(k, nest, all);
   if (lane && (plan.rows >> *lane & 1)) return planNestAlong(k, nest, *lane, lanes, unit);
   for (AxisId a : all)

@@ -63,7 +63,8 @@ void addControlOps(OpRegistry& ops) {
 
   OpRecord fused = control("fused", "the block as one kernel or library call", RegionKind::Fused);
   fused.operands = "starts...";
-  fused.attrs = {{"kind", AttrType::String, "", "what makes it: \"gemm\", \"rows\", \"pointwise\", …"}};
+  fused.attrs = {{"kind", AttrType::String, "", "what makes it: \"gemm\", \"rows\", \"pointwise\", …"},
+                 {"order", AttrType::String, "", "\"fixed\": each sum is made element by element, in order"}};
   ops.add(std::move(fused));
 
   OpRecord call = control("call", "the results of a function", RegionKind::None);

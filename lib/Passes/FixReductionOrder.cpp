@@ -1,5 +1,8 @@
 #include "dtc/Passes/FixReductionOrder.h"
 
+#include "FusionForm.h"
+#include "ReductionChunks.h"
+#include "Within.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Text.h"
 #include "dtc/Passes/Clone.h"
@@ -47,7 +50,7 @@ private:
       for (uint32_t k = 0; k < m_[o].numRegions; ++k)
         local ? checkLocal(m_.region(o, k)) : fixBlock(m_.region(o, k));
       if (combines(o))
-        makeWhole(o, b, out);
+        fix(o, b, out);
       else
         out.push_back(o);
     }
@@ -95,14 +98,22 @@ private:
     });
   }
 
-  ShardingId whole(ValueId v) {
-    const MeshId mesh(0);
-    return m_.shardings.replicated(mesh, m_.typeOf(v).rank());
+  // Nothing is cut along `dims`; the others are propagation's.
+  ShardingId wholeAlong(ValueId v, std::span<const int64_t> dims) {
+    Sharding s;
+    s.mesh = MeshId(0);
+    s.dims.resize(m_.typeOf(v).rank());
+    for (DimSharding& d : s.dims) d.open = true;
+    for (int64_t d : dims) s.dims[static_cast<size_t>(d)].open = false;
+    return m_.shardings.intern(std::move(s));
   }
+  ShardingId whole(ValueId v) { return m_.shardings.replicated(MeshId(0), m_.typeOf(v).rank()); }
 
   ValueId constrain(ValueId v, ShardingId sharding, OpId of, BlockId b, std::vector<OpId>& out) {
+    if (m_[v].kind == ValueKind::Literal || m_[v].kind == ValueKind::Symbol) return v;
     const OpId o = m_.makeOp(shard_, std::array{v}, 1, {}, 0, m_[of].loc);
     m_[o].parent = b;
+    m_[o].attrs = withinOf(m_, of);
     m_[m_.result(o)].type = m_[v].type;
     m_[m_.result(o)].sharding = sharding;
     m_[m_.result(o)].loc = m_[v].loc;
@@ -110,17 +121,62 @@ private:
     return m_.result(o);
   }
 
+  void fix(OpId o, BlockId b, std::vector<OpId>& out) {
+    Builder builder(m_, b, out, diags_);
+    builder.loc = m_[o].loc;
+    builder.common = withinOf(m_, o);
+    const ValueId made = writeInChunks(builder, o, [&](ValueId v, std::span<const int64_t> dims) {
+      return constrain(v, wholeAlong(v, dims), o, b, out);
+    });
+    if (!made.valid()) return makeWhole(o, b, out);
+    const ValueId old = m_.result(o);
+    Value& named = m_[made];
+    named.name = m_[old].name, named.sharding = m_[old].sharding, named.loc = m_[old].loc;
+    m_[old].name = StrId();
+    map_.set(old, made);
+  }
+
+  // The dims of a tensor that the op combines along.
+  static std::vector<int64_t> combined(const Rule& rule, const TensorMap& map) {
+    std::vector<int64_t> out;
+    for (size_t d = 0; d < map.dims.size(); ++d) {
+      bool free = map.dims[d].form == DimMap::Compound;
+      for (const Term& t : map.dims[d].terms)
+        free = free && (rule.factors[t.factor].kind == FactorKind::Pass ||
+                        rule.factors[t.factor].kind == FactorKind::Place);
+      if (!free) out.push_back(static_cast<int64_t>(d));
+    }
+    return out;
+  }
+
+  // Of an op that reduces or merges dims, and does the same for each element of the others, only those are made whole.
+  bool isIndependent(OpId o, Rule& rule) {
+    const FusionForm form = fusionFormOf(m_, o);
+    rule = form.rule;
+    return form.loops && !form.attention && !form.ordered && (form.reduces || form.contracts) &&
+           std::ranges::all_of(rule.factors, [](const Factor& f) {
+             return f.kind == FactorKind::Pass || f.kind == FactorKind::Place ||
+                    f.kind == FactorKind::Reduce || f.kind == FactorKind::Merge;
+           });
+  }
+
   void makeWhole(OpId o, BlockId b, std::vector<OpId>& out) {
+    Rule rule;
+    const bool independent = isIndependent(o, rule);
+    auto wanted = [&](ValueId v, const std::vector<TensorMap>& maps, size_t i) {
+      if (!independent || i >= maps.size()) return whole(v);
+      return wholeAlong(v, combined(rule, maps[i]));
+    };
     std::vector<ValueId> operands(m_.operands(o).begin(), m_.operands(o).end());
-    for (ValueId& v : operands)
-      if (v.valid() && m_[v].kind != ValueKind::Literal && m_[v].kind != ValueKind::Symbol)
-        v = constrain(v, whole(v), o, b, out);
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (operands[i].valid())
+        operands[i] = constrain(operands[i], wanted(operands[i], rule.operands, i), o, b, out);
     m_.setOperands(o, operands);
     out.push_back(o);
     for (uint32_t r = 0; r < m_[o].numResults; ++r) {
       const ValueId v = m_.result(o, r);
       const ShardingId written = m_[v].sharding;
-      m_[v].sharding = whole(v);
+      m_[v].sharding = wanted(v, rule.results, r);
       if (!written.valid() || written == m_[v].sharding) continue;
       const ValueId named = constrain(v, written, o, b, out);
       m_[named].name = m_[v].name;
@@ -151,18 +207,27 @@ bool fixReductionOrderPass(Module& m, const PassOptions&, Diagnostics& diags) {
 PassInfo fixReductionOrderInfo() {
   return {
       .name = "fix-reduction-order",
-      .summary = "makes sums of floats whole, so that they have the same bits on every mesh",
+      .summary =
+          "makes sums of floats in a fixed number of chunks, so that they have the same bits on every mesh",
       .why =
-          "Before propagate, which then finds the shardings of the rest: what combines floats in an order of "
-          "its own takes its operands whole, on every device alike; what moves or maps elements, and what is "
-          "exact in every order, stays cut. `--reduction-order fixed` runs it; outside the pipeline "
-          "otherwise, for it costs the communication and the work that cutting the sums saves.",
+          "Before propagate, which then finds the shardings of the rest. A sum, a mean or a contraction "
+          "becomes "
+          "partial results of chunks, whose number the shape alone decides, and a tree over chunk numbers: a "
+          "device whose piece is whole chunks makes those, and only partial results travel. A dim that has "
+          "no "
+          "such chunks, or that an op merges otherwise (softmax, a norm), is whole on every device; scans "
+          "and "
+          "attention are whole along all dims. What moves or maps elements, and what is exact in every "
+          "order, "
+          "stays cut. `--reduction-order fixed` runs it, with fuse{limit=1,order=fixed}; outside the "
+          "pipeline "
+          "otherwise, for it costs communication, and products without a library.",
       .needs = Level::Global,
       .gives = Level::Global,
       .run = fixReductionOrderPass,
       .before = R"(mesh @m = [a=2]
 
-func @main(%x: f32[4, 6] @m{_, a}) -> (%y: f32[4]) {
+func @main(%x: f32[4, 16] @m{_, a}) -> (%y: f32[4]) {
   %e = exp %x
   %y = sum %e {dims = [1]}
   return %y
@@ -170,10 +235,15 @@ func @main(%x: f32[4, 6] @m{_, a}) -> (%y: f32[4]) {
 )",
       .after = R"(mesh @m = [a=2]
 
-func @main(%x: f32[4, 6] @m{_, a}) -> (%y: f32[4]) {
-  %e = exp %x : f32[4, 6]
-  %0 = shard %e : f32[4, 6] @m{_, _}
-  %y = sum %0 {dims = [1]} : f32[4] @m{_}
+func @main(%x: f32[4, 16] @m{_, a}) -> (%y: f32[4]) {
+  %e = exp %x : f32[4, 16]
+  %0 = reshape %e {shape = [4, 2, 8]} : f32[4, 2, 8]
+  %1 = shard %0 : f32[4, 2, 8] @m{?, ?, _}
+  %2 = sum %1 {dims = [2]} : f32[4, 2]
+  %3 = reshape %2 {shape = [4, 1, 2]} : f32[4, 1, 2]
+  %4 = shard %3 : f32[4, 1, 2] @m{?, ?, _}
+  %5 = sum %4 {dims = [2]} : f32[4, 1]
+  %y = reshape %5 {shape = [4]} : f32[4]
   return %y
 }
 )",

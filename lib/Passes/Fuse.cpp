@@ -7,13 +7,19 @@
 #include <algorithm>
 
 namespace dtc {
+
+static constexpr DiagKind kOrder{"fuse-order", "fuse: order is {0}, not any or fixed"};
+
 namespace {
 
 // Rewrites one block by its groups.
 class BlockFuser {
 public:
-  BlockFuser(Module& m, BlockId block, size_t limit, ValueMap& outer, std::vector<PassRemark>* remarks)
-      : m_(m), block_(block), limit_(limit), groups_(m, block, limit), outer_(outer), remarks_(remarks) {}
+  // `order`: what the regions that reduce say of their order, or invalid.
+  BlockFuser(Module& m, BlockId block, size_t limit, AttrId order, ValueMap& outer,
+             std::vector<PassRemark>* remarks)
+      : m_(m), block_(block), limit_(limit), order_(order), groups_(m, block, limit), outer_(outer),
+        remarks_(remarks) {}
 
   void run() {
     groups_.run();
@@ -84,7 +90,7 @@ private:
     for (size_t i = 0; i < m_[o].numOperands; ++i) m_.operands(o)[i] = outer_(m_.operand(o, i));
     const bool already = m_.record(o).regions == RegionKind::Fused;
     for (uint32_t r = 0; r < m_[o].numRegions && !already; ++r)
-      BlockFuser(m_, m_.region(o, r), limit_, outer_, remarks_).run();
+      BlockFuser(m_, m_.region(o, r), limit_, order_, outer_, remarks_).run();
     out.push_back(o);
   }
 
@@ -103,6 +109,8 @@ private:
     for (OpId o : ops) copy(o, o);
     AttrList attrs;
     attrs.push_back({m_.strings.intern("kind"), m_.attrs.string(m_.strings.intern(groups_.group(g).kind))});
+    if (order_.valid() && groups_.group(g).kind != "pointwise" && groups_.group(g).kind != "view")
+      attrs.push_back({m_.strings.intern("order"), order_});
     const OpId fused = m_.makeOp(m_.registry->find("fused"), starts_, static_cast<uint32_t>(results.size()),
                                  std::move(attrs), 1, m_[ops.back()].loc);
     m_[fused].parent = block_;
@@ -153,6 +161,7 @@ private:
   Module& m_;
   BlockId block_;
   size_t limit_;
+  AttrId order_;
   FusionGroups groups_;
   ValueMap& outer_;
   std::vector<PassRemark>* remarks_;
@@ -169,13 +178,20 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
   auto it = options.values.find("limit");
   const size_t limit =
       it == options.values.end() ? 64 : static_cast<size_t>(std::max(1, std::atoi(it->second.c_str())));
+  auto written = options.values.find("order");
+  const bool fixed = written != options.values.end() && written->second == "fixed";
+  if (written != options.values.end() && !fixed && written->second != "any") {
+    diags.error(kOrder, {}, written->second);
+    return false;
+  }
+  const AttrId order = fixed ? m.attrs.string(m.strings.intern("fixed")) : AttrId();
   for (FuncId f : m.order) {
     if (!m[f].spmd) continue;
     if (!decomposeNeeded(m, m[f].body, diags)) return false;
     if (limit > 1 && !blockGroups(m, m[f].body, diags)) return false;
-    if (limit > 1) splitReductions(m, m[f].body, diags);
+    if (limit > 1 && !fixed) splitReductions(m, m[f].body, diags);
     ValueMap map;
-    BlockFuser(m, m[f].body, limit, map, options.remarks).run();
+    BlockFuser(m, m[f].body, limit, order, map, options.remarks).run();
   }
   return !diags.hasErrors();
 }
@@ -215,7 +231,11 @@ spmd func @main(%x: f32[8, 64], %b: f32[64]) -> (%y: f32[8, 64]) {
   return %y
 }
 )",
-      .options = {{"limit", "64", "how many ops one region may have; 1 makes every op a kernel of its own"}}};
+      .options = {
+          {"limit", "64", "how many ops one region may have; 1 makes every op a kernel of its own"},
+          {"order", "any",
+           "fixed: each sum is made element by element, in order, with no library, so that its bits do "
+           "not depend on the sizes of what stands around it"}}};
 }
 
 } // namespace dtc

@@ -29,6 +29,7 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     };
     if (options.optLevel == 0 && name == "canonicalize") continue;
     if (options.optLevel == 0 || options.fixedReductionOrder) give("limit", "1");
+    if (options.fixedReductionOrder) give("order", "fixed");
     give("policy", options.policy);
     give("reduce-dtype", options.reduceDType);
     if (options.fixedReductionOrder && p.gives == Level::Propagated)

@@ -160,7 +160,8 @@ std::vector<std::vector<ParseOptions::MeshSizes>> otherMeshes(const Module& m) {
   std::vector<std::vector<ParseOptions::MeshSizes>> out;
   for (auto size : {+[](size_t) -> int64_t { return 1; }, +[](size_t i) -> int64_t { return i == 0 ? 3 : 1; },
                     +[](size_t i) -> int64_t { return i == 0 ? 2 : 3; },
-                    +[](size_t i) -> int64_t { return i == 0 ? 5 : 2; }}) {
+                    +[](size_t i) -> int64_t { return i == 0 ? 5 : 2; },
+                    +[](size_t i) -> int64_t { return i == 0 ? 4 : 2; }}) {
     std::vector<ParseOptions::MeshSizes>& sizes = out.emplace_back();
     for (uint32_t k = 0; k < m.shardings.numMeshes(); ++k) {
       const Mesh& mesh = m.shardings.mesh(MeshId(k));

@@ -134,7 +134,9 @@ public:
   std::vector<Axis> axes;
   std::vector<Nest> nests;
   std::optional<Attention> attention; // what nests[0], then the only one, is
-  bool inOrder = false;               // an op's own stores (OpRecord::stores): the nests stay as they are
+  bool fixedOrder =
+      false; // each element's reductions are walked in order, by one lane: the same bits whatever the sizes
+  bool inOrder = false; // an op's own stores (OpRecord::stores): the nests stay as they are
 
   [[nodiscard]] const Node& operator[](NodeId n) const { return nodes_[n.index]; }
   [[nodiscard]] const Affine& operator[](AffineId a) const { return affines_[a.index]; }
