@@ -166,8 +166,8 @@ bool batchEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Te
 class Normaliser {
 public:
   Normaliser(Builder& b, OpId op) : Normaliser(b, queryOf(b.module, op, b.diags), operandsOf(b.module, op)) {}
-  // `whole` says the attributes; the operands may be pieces of its own.
-  Normaliser(Builder& b, const OpQuery& whole, std::vector<ValueId> given)
+  // `whole` says the attributes; the operands may be pieces of its own, of which as many as `groupPieces` make up a group.
+  Normaliser(Builder& b, const OpQuery& whole, std::vector<ValueId> given, int64_t groupPieces = 1)
       : b(b), m(b.module), operands(std::move(given)), x(operands[0]), type(m.typeOf(x)) {
     grouped_ = std::string_view(whole.record->name) == "group_norm";
     channel_ = grouped_ ? 1 : *whole.dimAttr("dim", type.rank());
@@ -177,7 +177,8 @@ public:
       return;
     }
     const Dim groups = whole.sizeAttr("num_groups"), own = type.dims[1];
-    const Dim each = *channelsOfGroup(groups, whole.type(0).dims[1]);
+    Dim each = *channelsOfGroup(groups, whole.type(0).dims[1]);
+    if (groupPieces > 1) each = Dim(each.value() / groupPieces);
     view_ = type.dims;
     view_[1] = isOneDim(groups) ? own : each;
     view_.insert(view_.begin() + 1, isOneDim(groups) ? Dim(1)
@@ -284,25 +285,26 @@ bool channelNormDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
   return true;
 }
 
-// The statistics from all pieces; the rest is local. Groups whose own channels are cut are gathered.
+// The statistics from all pieces; the rest is local. A group's channels may be on several devices, as many on each: else they are gathered.
 bool cutChannelNorm(CutOp& op, std::vector<ValueId>& results) {
   std::vector<ValueId> pieces;
   for (ValueId v : op.operands)
     if (v.valid()) pieces.push_back(op.wide(v));
-  const Normaliser n(op.b, op.whole, pieces);
+  static const CutFactor uncut;
+  const bool one = isOneDim(op.whole.sizeAttr("num_groups"));
+  const SmallVector<Term, 2>& channels = op.rule.operands[0].dims[1].terms;
+  const bool grouped = std::string_view(op.whole.record->name) == "group_norm" && !one;
+  const CutFactor& within = grouped && channels.size() > 1 ? op.factors[channels[1].factor] : uncut;
+  const Dim each =
+      grouped ? *channelsOfGroup(op.whole.sizeAttr("num_groups"), op.whole.type(0).dims[1]) : Dim(1);
+  if (within.cut() && (!each.isStatic() || each.value() % within.devices != 0)) return false;
+  const Normaliser n(op.b, op.whole, pieces, within.devices);
   std::vector<RowDim> rows;
   if (n.grouped()) {
-    const bool one = isOneDim(op.whole.sizeAttr("num_groups"));
-    if (!one && op.rule.operands[0].dims[1].terms.size() > 1 &&
-        op.factors[op.rule.operands[0].dims[1].terms[1].factor].cut())
-      return false;
-    static const CutFactor uncut;
     for (int64_t d : n.rowsOfView()) { // dim 2 of the view is a group's channels
       const auto at = static_cast<size_t>(d);
-      const Dim whole = d > 2 ? op.whole.type(0).dims[at - 1]
-                        : one ? op.whole.type(0).dims[1]
-                              : n.viewDim(at);
-      rows.push_back({d, whole, d > 2 || one ? &op.operandCut(0, at - 1) : &uncut});
+      const Dim whole = d > 2 ? op.whole.type(0).dims[at - 1] : one ? op.whole.type(0).dims[1] : each;
+      rows.push_back({d, whole, d > 2 || one ? &op.operandCut(0, at - 1) : &within});
     }
   } else {
     rows = rowDims(op, n.rowsOfView());
@@ -394,7 +396,8 @@ void addGroupNorm(OpRegistry& ops) {
   group.eval = groupEval;
   group.gradFn = channelNormGrad;
   group.samples = "T[2, 4, 3] {num_groups = 2}\nT[2, 6, 3, 2], T[6] {num_groups = 3}\n"
-                  "T[3, 4, 5], T[4], T[4] {num_groups = 4, eps = 0.1}\nT[2, 3], T[3], T[3] {num_groups = 1}";
+                  "T[3, 4, 5], T[4], T[4] {num_groups = 4, eps = 0.1}\nT[2, 3], T[3], T[3] {num_groups = 1}\n"
+                  "T[2, 12, 2], T[12], T[12] {num_groups = 2}";
   ops.add(std::move(group));
 }
 

@@ -214,8 +214,10 @@ bool convEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Ten
     auto store = [&](int64_t i, int64_t channel, auto sum) {
       y.setFloat(i, static_cast<double>(in.size() > 2 ? sum + in[2]->getFloat(channel) : sum));
     };
-    if (q.exact || q.type(0).dtype == DType::F64) // as the sums of other ops
+    if (q.exact) // else as kernels add up
       convolve<long double>(s, *in[0], *in[1], y, value, store);
+    else if (accumulationType(q.type(0).dtype) == DType::F32)
+      convolve<float>(s, *in[0], *in[1], y, value, store);
     else
       convolve<double>(s, *in[0], *in[1], y, value, store);
     return true;

@@ -351,24 +351,12 @@ bool maxGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Value
   const OpQuery q = queryOf(m, op, none);
   Pools pools;
   if (!poolsOf(q, pools)) return false;
-  auto flat = [&](const Type& t) {
-    int64_t n = 1;
-    for (size_t d = 2; d < t.rank(); ++d) n *= t.dims[d].value();
-    return std::vector<Dim>{t.dims[0], t.dims[1], Dim(n)};
-  };
-  const Type x = q.type(0), y = m.typeOf(m.result(op));
-  const AttrId seen = sizesToAttr(m, flat(y));
-  ValueId index = b.value("reshape", {m.result(op, 1)}, {{"shape", seen}}),
-          g = b.value("reshape", {dy[0]}, {{"shape", seen}});
-  if (std::any_of(pools.begin(), pools.end(), [](const Pool& p) { return p.maySeeNothing(); })) {
-    const ValueId zero = b.literal(0, DType::I32);
-    g = b.value("select", {b.value("lt", {index, zero}), b.literal(0, x.dtype), g});
-    index = b.value("max", {index, zero});
-  }
-  const ValueId zeros = b.constant(0, m.tensorType(x.dtype, flat(x)));
-  g = b.value("scatter", {zeros, index, g},
-              {{"dim", b.integer(2)}, {"reduce", m.attrs.string(m.strings.intern("sum"))}});
-  dx.push_back(b.value("reshape", {g}, {{"shape", sizesToAttr(m, x.dims)}}));
+  std::vector<int64_t> size, stride, low, reach;
+  for (const Pool& p : pools)
+    size.push_back(p.size), stride.push_back(p.stride), low.push_back(p.low), reach.push_back(p.reach());
+  dx.push_back(b.value(
+      "max_unpool", {dy[0], m.result(op, 1)},
+      {{"size", b.ints(size)}, {"stride", b.ints(stride)}, {"low", b.ints(low)}, {"reach", b.ints(reach)}}));
   return true;
 }
 
@@ -444,6 +432,7 @@ void addPoolingOps(OpRegistry& ops) {
       "T[1, 3, 6, 5] {window = [3, 2], padding = [[1, 1], [0, 0]], ceil = true, indices = true}\n"
       "T[2, 1, 3, 4, 3] {window = [2, 2, 2], stride = [1, 1, 2], dilation = [1, 2, 1]}";
   ops.add(std::move(greatest));
+  addMaxUnpoolOps(ops);
   addAdaptivePoolOps(ops);
 }
 

@@ -11,10 +11,6 @@ struct Pool {
   [[nodiscard]] int64_t reach() const { return dilation * (length - 1) + 1; }
   [[nodiscard]] int64_t start(int64_t o) const { return stride * o - low; }
   [[nodiscard]] bool passesEnd() const { return result > 0 && start(result - 1) + reach() > size; }
-  // May a window see no element at all?
-  [[nodiscard]] bool maySeeNothing() const {
-    return low >= reach() || (low > 0 && dilation > size) || (result > 0 && start(result - 1) >= size);
-  }
   // How many places of the window at `begin` count: those below `end`, of which those below 0 if `padded`.
   [[nodiscard]] int64_t count(int64_t begin, bool padded) const {
     const int64_t end = padded ? size + high : size;
@@ -78,5 +74,6 @@ bool cutPool(CutOp& op, std::vector<ValueId>& results);
 bool cutAdaptivePool(CutOp& op, std::vector<ValueId>& results);
 
 void addAdaptivePoolOps(OpRegistry&);
+void addMaxUnpoolOps(OpRegistry&);
 
 } // namespace dtc
