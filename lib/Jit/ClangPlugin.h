@@ -27,8 +27,9 @@ struct DtcClangRequest {
   int optLevel;    // 0, 1, 3
   int output;      // DtcClangOutput
   // Thread-local variables become offsets into a block that the function __emu_shared() returns (CUDA's
-  // __shared__); the object then defines `__emu_shared_bytes` (i64): the size of the static ones.
+  // __shared__); the object then defines what EmuSymbols.h says.
   int sharedAsOffsets;
+  int checkAccesses; // with it: every access of memory that other threads see is told to __emu_access before
 };
 
 struct DtcClangReply {
@@ -50,4 +51,4 @@ struct DtcClangTable {
 typedef const DtcClangTable* (*DtcClangEntry)(void); // the plugin exports `dtcClangTable`
 }
 
-inline constexpr uint32_t kDtcClangAbi = 2;
+inline constexpr uint32_t kDtcClangAbi = 3;

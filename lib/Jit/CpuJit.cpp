@@ -20,7 +20,7 @@ std::string cacheKey(const SourceUnit& unit, const CompileMode& mode, const std:
   hash.field("cpu object 1").field(compiler).field(prologueDigest);
   hash.field(llvmCpuName(mode.options.level)).field(std::to_string(mode.options.optLevel));
   for (const char* flag : mode.flags) hash.field(flag);
-  hash.field(mode.sharedAsOffsets ? "shared" : "");
+  hash.field(mode.checkAccesses ? "checked" : mode.sharedAsOffsets ? "shared" : "");
   return toHex(hash.field(safeUnitName(unit.name)).field(unit.text).finish());
 }
 
@@ -109,6 +109,7 @@ Result<std::vector<std::string>> CpuJit::Impl::run(std::span<const SourceUnit* c
   request.optLevel = mode.options.optLevel;
   request.output = output;
   request.sharedAsOffsets = mode.sharedAsOffsets;
+  request.checkAccesses = mode.checkAccesses;
   DtcClangReply reply{};
   (*table)->compile(&request, &reply);
   std::vector<std::string> data;

@@ -12,7 +12,7 @@ struct CompileMode {
   std::string prologue;
   std::vector<const char*> flags;
   CpuCompileOptions options;
-  bool sharedAsOffsets = false;
+  bool sharedAsOffsets = false, checkAccesses = false;
 };
 
 struct CpuJit::Impl {

@@ -1,6 +1,6 @@
 #include "dtc/Jit/CudaEmu.h"
 #include "CpuJitImpl.h"
-#include "EmuBlock.h"
+#include "EmuCluster.h"
 #include "KernelScan.h"
 #include "Prologue.h"
 #include <algorithm>
@@ -11,63 +11,120 @@
 namespace dtc {
 namespace {
 
-// The block that this OS thread runs: generated code reaches it through the functions below. Fibres stay on their OS
+// The cluster that this OS thread runs: generated code reaches it through the functions below. Fibres stay on their OS
 // thread, so it is constant as long as one of them runs.
-thread_local EmuBlock* running = nullptr;
+thread_local EmuCluster* running = nullptr;
 
 extern "C" {
 const EmuThreadView* dtcEmuSelf() { return running->self(); }
 void* dtcEmuShared() { return running->shared(); }
 uint32_t dtcEmuActive() { return running->activeLanes(); }
-int32_t dtcEmuBarrier(int32_t kind, int32_t value, int32_t line) {
-  return running->barrier(static_cast<EmuBarrier>(kind), value, line);
+int32_t dtcEmuBarrier(int32_t kind, int32_t value, int32_t line, const char* place) {
+  const int32_t result = running->barrier(static_cast<EmuBarrier>(kind), value, line, place);
+  running->abandonIfFailed();
+  return result;
+}
+void dtcEmuNamedBarrier(uint32_t id, uint32_t count, int32_t line, const char* place) {
+  running->namedBarrier(id, count, line, place);
+  running->abandonIfFailed();
+}
+void dtcEmuClusterBarrier(int32_t line, const char* place) {
+  running->clusterBarrier(line, place);
+  running->abandonIfFailed();
 }
 uint64_t dtcEmuWarp(int32_t kind, uint32_t mask, uint64_t value, int32_t argument, int32_t width,
-                    int32_t line) {
-  return running->warp(static_cast<EmuWarpOp>(kind), mask, value, argument, width, line);
+                    int32_t line, const char* place) {
+  const uint64_t result =
+      running->warp(static_cast<EmuWarpOp>(kind), mask, value, argument, width, line, place);
+  running->abandonIfFailed();
+  return result;
+}
+void* dtcEmuMapShared(const void* p, uint32_t rank, int32_t line, const char* place) {
+  void* result = running->mapShared(p, rank, line, place);
+  running->abandonIfFailed();
+  return result;
+}
+void dtcEmuAccess(const void* p, uint64_t code, const char* place) {
+  running->access(p, code, place);
+  running->abandonIfFailed();
 }
 }
 
-const HostSymbol kHosts[] = {{"__emu_self", reinterpret_cast<const void*>(&dtcEmuSelf)},
-                             {"__emu_shared", reinterpret_cast<const void*>(&dtcEmuShared)},
+const HostSymbol kHosts[] = {{emu::kSelf, reinterpret_cast<const void*>(&dtcEmuSelf)},
+                             {emu::kShared, reinterpret_cast<const void*>(&dtcEmuShared)},
+                             {emu::kAccess, reinterpret_cast<const void*>(&dtcEmuAccess)},
                              {"__emu_active", reinterpret_cast<const void*>(&dtcEmuActive)},
                              {"__emu_barrier", reinterpret_cast<const void*>(&dtcEmuBarrier)},
+                             {"__emu_named_barrier", reinterpret_cast<const void*>(&dtcEmuNamedBarrier)},
+                             {"__emu_cluster_barrier", reinterpret_cast<const void*>(&dtcEmuClusterBarrier)},
+                             {"__emu_map_shared", reinterpret_cast<const void*>(&dtcEmuMapShared)},
                              {"__emu_warp", reinterpret_cast<const void*>(&dtcEmuWarp)}};
 
 constexpr size_t kMostShared = 227 << 10; // what a block may ask for on sm_90 and sm_100
-
-struct Kernel {
-  std::string name;
-  EmuBlock::Kernel* call;
-  size_t staticShared; // of its whole unit
-  uint32_t bound;      // __launch_bounds__, 1024 where there is none
-};
-
-std::string tuple(const Dim3& d) {
-  return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + ")";
-}
+constexpr uint32_t kMostBlocks = 8;       // of a cluster, on every GPU that has them
 
 // "" or why a GPU would refuse the launch.
-std::string refuse(const Kernel& kernel, Dim3 grid, Dim3 block, size_t shared) {
+std::string refuse(const EmuKernel& kernel, Dim3 grid, Dim3 block, size_t shared) {
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  const Dim3 c = kernel.cluster;
   if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
-    return "no GPU takes the grid " + tuple(grid);
+    return "no GPU takes the grid " + emuTuple(grid);
   if (!threads || block.x > 1024 || block.y > 1024 || block.z > 64 || threads > 1024)
-    return "no GPU takes the block " + tuple(block);
+    return "no GPU takes the block " + emuTuple(block);
   if (threads > kernel.bound)
-    return "the block " + tuple(block) + " is larger than its __launch_bounds__(" +
+    return "the block " + emuTuple(block) + " is larger than its __launch_bounds__(" +
            std::to_string(kernel.bound) + ")";
   if (shared > kMostShared)
     return std::to_string(shared) + " bytes of shared memory are more than a block can have (" +
            std::to_string(kMostShared) + ")";
+  if (uint64_t{c.x} * c.y * c.z > kMostBlocks)
+    return "a cluster of " + emuTuple(c) + " blocks is larger than " + std::to_string(kMostBlocks);
+  if (grid.x % c.x || grid.y % c.y || grid.z % c.z)
+    return "the grid " + emuTuple(grid) + " is no multiple of the cluster " + emuTuple(c);
   return {};
+}
+
+// "name offset bytes\n" of each variable.
+std::vector<EmuKernel::Variable> readVariables(std::string_view text) {
+  std::vector<EmuKernel::Variable> out;
+  while (!text.empty()) {
+    const std::string line(text.substr(0, text.find('\n')));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    EmuKernel::Variable& v = out.emplace_back();
+    const size_t first = line.find(' '), second = line.find(' ', first + 1);
+    v.name = line.substr(0, first);
+    v.offset = std::strtoull(line.c_str() + first, nullptr, 10);
+    v.bytes = std::strtoull(line.c_str() + second, nullptr, 10);
+  }
+  return out;
+}
+
+std::vector<std::string> splitLines(std::string_view text) {
+  std::vector<std::string> out;
+  while (!text.empty()) {
+    out.emplace_back(text.substr(0, text.find('\n')));
+    text.remove_prefix(std::min(text.size(), out.back().size() + 1));
+  }
+  return out;
+}
+
+// Runs the whole grid in one order; "" or what was wrong.
+std::string runGrid(EmuCluster& cluster, bool reversed) {
+  EmuCluster* const outer = running;
+  running = &cluster;
+  std::string error;
+  const uint64_t count = cluster.clusters();
+  for (uint64_t i = 0; i < count && error.empty(); ++i)
+    error = cluster.run(static_cast<uint32_t>(reversed ? count - 1 - i : i));
+  running = outer;
+  return error;
 }
 
 } // namespace
 
 struct EmuModule::Impl {
   std::vector<std::shared_ptr<const LoadedObject>> objects;
-  std::vector<Kernel> kernels;
+  std::vector<EmuKernel> kernels;
 
   std::unique_ptr<EmuWorkspace> borrow() const {
     std::lock_guard lock(mutex);
@@ -80,45 +137,57 @@ struct EmuModule::Impl {
     std::lock_guard lock(mutex);
     idle.push_back(std::move(workspace));
   }
-  const Kernel* find(std::string_view name) const {
-    for (const Kernel& kernel : kernels)
+  const EmuKernel* find(std::string_view name) const {
+    for (const EmuKernel& kernel : kernels)
       if (kernel.name == name) return &kernel;
     return nullptr;
   }
   mutable std::mutex mutex;
   mutable std::vector<std::unique_ptr<EmuWorkspace>> idle;
+
+  // "" or what the kernel did wrong; a Status where the machine fails.
+  Result<std::string> run(EmuWorkspace& workspace, const EmuKernel& kernel, const EmuLaunch& launch) const;
 };
 
-Status EmuModule::launch(std::string_view name, Dim3 grid, Dim3 block, uint32_t sharedBytes,
-                         void* const* args) const {
+Result<std::string> EmuModule::Impl::run(EmuWorkspace& workspace, const EmuKernel& kernel,
+                                         const EmuLaunch& launch) const {
+  const Error noMemory{Error::Machine, "no memory for the shared memory of a block"};
+  if (!kernel.checked || launch.buffers.empty()) {
+    EmuCluster cluster(workspace, kernel, launch, launch.args, nullptr, false);
+    if (!cluster.ok()) return noMemory;
+    return runGrid(cluster, false);
+  }
+  EmuGlobal forward(workspace.global[0], launch, kernel.granule),
+      backward(workspace.global[1], launch, kernel.granule);
+  bool atomics = false;
+  for (EmuGlobal* global : {&forward, &backward}) {
+    if (Status s = global->prepare(); !s) return s.error();
+    EmuCluster cluster(workspace, kernel, launch, global->args(), global, global == &backward);
+    if (!cluster.ok()) return noMemory;
+    std::string error = runGrid(cluster, global == &backward);
+    if (!error.empty()) return error;
+    atomics |= cluster.usedAtomics();
+  }
+  if (!atomics)
+    if (std::string difference = forward.differs(backward); !difference.empty()) return difference;
+  forward.commit();
+  return std::string();
+}
+
+Status EmuModule::launch(std::string_view name, const EmuLaunch& launch) const {
   const auto bug = [&](const std::string& what) {
     return Error{Error::Bug, "cuda-emu: kernel '" + std::string(name) + "': " + what};
   };
-  const Kernel* kernel = impl_->find(name);
+  const EmuKernel* kernel = impl_->find(name);
   if (!kernel) return bug("there is no such kernel");
-  const size_t shared = kernel->staticShared + sharedBytes;
-  if (const std::string why = refuse(*kernel, grid, block, shared); !why.empty()) return bug(why);
+  const size_t shared = kernel->sharedBytes + launch.sharedBytes;
+  if (const std::string why = refuse(*kernel, launch.grid, launch.block, shared); !why.empty())
+    return bug(why);
   auto workspace = impl_->borrow();
-  if (workspace->sharedBytes < shared || !workspace->shared) {
-    workspace->sharedBytes = (shared + 128) & ~size_t{127};
-    workspace->shared.reset(static_cast<uint8_t*>(std::aligned_alloc(128, workspace->sharedBytes)));
-    if (!workspace->shared) return machineError("no memory for the shared memory of a block");
-  }
-  EmuBlock runner(*workspace, kernel->call, args, grid, block);
-  EmuBlock* const outer = running;
-  running = &runner;
-  std::string error;
-  Dim3 at{0, 0, 0};
-  for (at.z = 0; at.z < grid.z && error.empty(); ++at.z)
-    for (at.y = 0; at.y < grid.y && error.empty(); ++at.y)
-      for (at.x = 0; at.x < grid.x && error.empty(); ++at.x) {
-        std::memset(workspace->shared.get(), 0xff, shared); // shared memory begins undefined: NaN shows
-        error = runner.run(at);
-        if (!error.empty()) error.insert(0, "block " + tuple(at) + ": ");
-      }
-  running = outer;
+  auto error = impl_->run(*workspace, *kernel, launch);
   impl_->giveBack(std::move(workspace));
-  if (!error.empty()) return bug(error);
+  if (!error) return error.error();
+  if (!error->empty()) return bug(*error);
   return Ok{};
 }
 
@@ -126,7 +195,7 @@ bool EmuModule::has(std::string_view kernel) const { return impl_->find(kernel) 
 
 std::vector<std::string> EmuModule::kernels() const {
   std::vector<std::string> out;
-  for (const Kernel& kernel : impl_->kernels) out.push_back(kernel.name);
+  for (const EmuKernel& kernel : impl_->kernels) out.push_back(kernel.name);
   return out;
 }
 
@@ -140,7 +209,7 @@ Result<EmuModule> CudaEmu::compile(std::span<const SourceUnit> units) const {
       unit.text += "extern \"C\" void __emu_call_" + kernel.name + "(void* const* a) { __emu_invoke(" +
                    kernel.name + ", a); }\n";
   }
-  CompileMode mode{emuPrologue(), {"-fstack-clash-protection"}, {}, true};
+  CompileMode mode{emuPrologue(), {"-fstack-clash-protection"}, {}, true, checks_};
   auto objects = jit_.impl().objects(extended, mode);
   if (!objects) return objects.error();
   auto impl = std::make_shared<EmuModule::Impl>();
@@ -152,11 +221,21 @@ Result<EmuModule> CudaEmu::compile(std::span<const SourceUnit> units) const {
         if (known == name) return address;
       return nullptr;
     };
-    const auto* shared = static_cast<const uint64_t*>(symbol("__emu_shared_bytes"));
-    for (const ScannedKernel& kernel : scanned[i]) {
-      auto* call = reinterpret_cast<EmuBlock::Kernel*>(symbol("__emu_call_" + kernel.name));
-      DTC_CHECK(call && shared, "a compiled kernel is not in its object");
-      impl->kernels.push_back({kernel.name, call, static_cast<size_t>(*shared), kernel.bound});
+    const auto number = [&](const char* name) {
+      const auto* value = static_cast<const uint64_t*>(symbol(name));
+      return value ? static_cast<size_t>(*value) : 1;
+    };
+    const auto* map = static_cast<const char*>(symbol(emu::kSharedMap));
+    for (const ScannedKernel& scan : scanned[i]) {
+      EmuKernel& kernel = impl->kernels.emplace_back();
+      kernel.name = scan.name, kernel.bound = scan.bound;
+      kernel.cluster = {scan.cluster[0], scan.cluster[1], scan.cluster[2]};
+      kernel.call = reinterpret_cast<EmuKernel::Call*>(symbol(emu::kCallPrefix + scan.name));
+      DTC_CHECK(kernel.call && map, "a compiled kernel is not in its object");
+      kernel.sharedBytes = number(emu::kSharedBytes), kernel.sharedSpan = number(emu::kSharedSpan);
+      kernel.variables = readVariables(map);
+      kernel.checked = checks_, kernel.granule = number(emu::kGranule);
+      kernel.lines = splitLines(units[i].text);
     }
     impl->objects.push_back(std::move(*loaded));
   }

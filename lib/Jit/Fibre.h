@@ -17,6 +17,11 @@ public:
   Fibre(const Fibre&) = delete;
   Fibre& operator=(const Fibre&) = delete;
   [[nodiscard]] bool ok() const { return memory_ != nullptr; } // false: no memory
+  // Does `p` lie on this stack?
+  [[nodiscard]] bool holds(const void* p) const {
+    return static_cast<const char*>(p) >= bottom_ &&
+           static_cast<const char*>(p) < static_cast<const char*>(bottom_) + size_;
+  }
 
   // The next switch to it calls entry(argument), which never returns.
   void start(void (*entry)(void*), void* argument);

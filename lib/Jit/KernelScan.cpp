@@ -1,4 +1,5 @@
 #include "KernelScan.h"
+#include <algorithm>
 #include <cstdlib>
 
 namespace dtc {
@@ -60,15 +61,17 @@ ScannedKernel readKernel(Words& words) {
       kernel.name = std::string(previous);
       return kernel;
     }
-    const std::string_view argument = words.next();
-    if (previous == "__launch_bounds__" && std::atoi(std::string(argument).c_str()) > 0)
-      kernel.bound = static_cast<uint32_t>(std::atoi(std::string(argument).c_str()));
-    int depth = argument == "(" ? 2 : argument == ")" ? 0 : 1;
-    while (depth > 0) {
+    std::vector<uint32_t> numbers;
+    for (int depth = 1; depth > 0;) {
       const std::string_view inner = words.next();
       if (inner.empty()) break;
       depth += inner == "(" ? 1 : inner == ")" ? -1 : 0;
+      if (const int n = std::atoi(std::string(inner).c_str()); n > 0)
+        numbers.push_back(static_cast<uint32_t>(n));
     }
+    if (previous == "__launch_bounds__" && !numbers.empty()) kernel.bound = numbers[0];
+    if (previous == "__cluster_dims__")
+      std::copy_n(numbers.begin(), std::min<size_t>(numbers.size(), 3), kernel.cluster);
   }
   return kernel;
 }

@@ -166,6 +166,7 @@ private:
     const std::string when = store.when.valid() ? wrapped(emit(store.when, s)) : "";
     // Outside of a lanes loop all threads have the value.
     const std::string one = s.vector < 0 ? "threadIdx.x == 0" : "";
+    if (!one.empty() && mayOverwriteItsOwn(store)) line(s, "__syncthreads();");
     const std::string condition = one + (one.empty() || when.empty() ? "" : " && ") + when;
     line(s, (condition.empty() ? "" : "if (" + condition + ") ") + text);
   }
@@ -178,6 +179,16 @@ private:
   }
   std::string acrossLanes(ReduceKind kind, const std::string& acc, DType) override {
     return std::string("dtc_block_") + reduceName(kind) + "<" + std::to_string(threads_) + ">(" + acc + ")";
+  }
+
+  // All threads read such an input, and one writes: in place, it must be the last.
+  bool mayOverwriteItsOwn(const Store& store) const {
+    bool found = false;
+    forEachNode(k_, rootsOf(k_, *nest_), [&](NodeId n) {
+      found |= k_[n].kind == NodeKind::Load && k_[n].affine == store.address &&
+               k_.buffers[k_[n].buffer].dtype == k_.buffers[store.buffer].dtype;
+    });
+    return found;
   }
 
   int threads_;
@@ -233,7 +244,7 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
   if (size.empty()) size = "1";
   const std::string first = unitsBefore_.empty() ? "0" : unitsBefore_;
   Scope row;
-  row.parent = &top;
+  row.parent = several ? nullptr : &top; // what one nest loads is no other block's to read
   row.indent = top.indent + several;
   for (AxisId a : plan_.grid)
     if (!blocked(a)) row.bound |= AxisSet(1) << a;

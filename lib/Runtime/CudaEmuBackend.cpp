@@ -15,43 +15,48 @@ struct Launch {
   std::string kernel;
   std::vector<void*> buffers;
   std::vector<int64_t> sizes;
-  std::vector<void*> arguments; // of the two above, as cuLaunchKernel takes them
+  std::vector<void*> arguments;  // of the two above, as cuLaunchKernel takes them
+  std::vector<EmuBuffer> ranges; // of the buffers
   uint32_t blocks = 0, threads = 0;
 };
 
 // Kernels of collectives, executed as they are launched: nothing is ever ahead of anything.
 class EmuQueue final : public DeviceQueue {
 public:
-  explicit EmuQueue(const CpuJit& jit) : jit_(jit) {}
+  EmuQueue(const CpuJit& jit, bool checks, EmuMemory& memory) : jit_(jit), checks_(checks), memory_(memory) {}
   Status compile(const SourceUnit& unit) override {
-    auto module = CudaEmu(jit_).compile(std::span(&unit, 1));
+    auto module = CudaEmu(jit_, checks_).compile(std::span(&unit, 1));
     if (!module) return module.error();
     modules_.emplace(unit.name, std::move(*module));
     return Ok{};
   }
   Status launch(int64_t, const std::string& kernel, int64_t elements, void** arguments) override {
     uint32_t blocks = static_cast<uint32_t>((elements + 255) / 256);
-    return modules_.at(kernel).launch(kernel, {blocks, 1, 1}, {256, 1, 1}, 0, arguments);
+    return modules_.at(kernel).launch(kernel, {{blocks, 1, 1}, {256, 1, 1}, 0, arguments, 0, {}, &memory_});
   }
   Status copy(int64_t, std::byte* to, const std::byte* from, int64_t bytes) override {
     std::memcpy(to, from, static_cast<size_t>(bytes));
+    memory_.copy(to, from, static_cast<size_t>(bytes));
     return Ok{};
   }
   Status clear(int64_t, std::byte* to, int64_t bytes) override {
     std::memset(to, 0, static_cast<size_t>(bytes));
+    memory_.set(to, static_cast<size_t>(bytes), true);
     return Ok{};
   }
   Status waitFor(int64_t, std::span<const int64_t>) override { return Ok{}; }
 
 private:
   const CpuJit& jit_;
+  const bool checks_;
+  EmuMemory& memory_;
   std::map<std::string, EmuModule> modules_;
 };
 
 class CudaEmuBackend final : public Backend {
 public:
-  explicit CudaEmuBackend(const CpuJit& jit)
-      : jit_(jit), queue_(jit), comm_(makeDeviceCommunicator(queue_)) {}
+  CudaEmuBackend(const CpuJit& jit, bool checks)
+      : jit_(jit), checks_(checks), queue_(jit, checks, defined_), comm_(makeDeviceCommunicator(queue_)) {}
 
   std::string_view name() const override { return "cuda-emu"; }
 
@@ -72,7 +77,7 @@ public:
       units.push_back({k.name, k.cuda});
     }
     if (units.empty()) return Ok{};
-    auto module = CudaEmu(jit_).compile(units);
+    auto module = CudaEmu(jit_, checks_).compile(units);
     if (!module) return module.error();
     module_.emplace(std::move(*module));
     phases.push_back(
@@ -81,9 +86,15 @@ public:
     return Ok{};
   }
 
-  Result<std::byte*> allocate(int64_t, int64_t bytes) override { return memory_.allocate(bytes); }
+  Result<std::byte*> allocate(int64_t, int64_t bytes) override {
+    auto memory = memory_.allocate(bytes);
+    if (memory && checks_) defined_.add(*memory, static_cast<size_t>(bytes));
+    return memory;
+  }
   Status write(int64_t, std::byte* to, std::span<const std::byte> from) override {
-    if (!from.empty()) std::memcpy(to, from.data(), from.size());
+    if (from.empty()) return Ok{};
+    std::memcpy(to, from.data(), from.size());
+    defined_.set(to, from.size(), true);
     return Ok{};
   }
   Status read(int64_t, std::span<std::byte> to, const std::byte* from) override {
@@ -92,6 +103,7 @@ public:
   }
   Status copy(int64_t, std::byte* to, const std::byte* from, int64_t bytes) override {
     std::memcpy(to, from, static_cast<size_t>(bytes));
+    defined_.copy(to, from, static_cast<size_t>(bytes));
     return Ok{};
   }
 
@@ -106,6 +118,10 @@ public:
     l.buffers = k.buffers;
     l.sizes = k.sizes;
     l.blocks = static_cast<uint32_t>(blocks);
+    for (uint32_t i = 0; i < l.buffers.size(); ++i) {
+      const bool output = i >= source.numInputs;
+      l.ranges.push_back({i, static_cast<size_t>(k.bytes[i]), !output, output});
+    }
     for (void*& b : l.buffers) l.arguments.push_back(&b);
     for (int64_t& s : l.sizes) l.arguments.push_back(&s);
     return Placed{static_cast<uint32_t>(launches_.size() - 1), blocks > 0 ? 1u : 0u};
@@ -116,7 +132,13 @@ public:
 
   Status runKernel(uint32_t step, uint32_t, int) override {
     const Launch& l = *launches_[step];
-    return module_->launch(l.kernel, {l.blocks, 1, 1}, {l.threads, 1, 1}, 0, l.arguments.data());
+    return module_->launch(l.kernel, {{l.blocks, 1, 1},
+                                      {l.threads, 1, 1},
+                                      0,
+                                      l.arguments.data(),
+                                      static_cast<uint32_t>(l.arguments.size()),
+                                      l.ranges,
+                                      &defined_});
   }
   Status runGemm(uint32_t, uint32_t, int) override {
     return Error{Error::Bug, "cuda-emu has no library for matrix products"};
@@ -126,18 +148,20 @@ public:
 
 private:
   const CpuJit& jit_;
+  const bool checks_;
   const std::vector<KernelSource>* kernels_ = nullptr;
   std::optional<EmuModule> module_;
   std::vector<std::unique_ptr<Launch>> launches_;
   HostMemory memory_;
+  EmuMemory defined_; // with checks: all arenas
   EmuQueue queue_;
   std::unique_ptr<Communicator> comm_;
 };
 
 } // namespace
 
-std::unique_ptr<Backend> makeCudaEmuBackend(const CpuJit& jit) {
-  return std::make_unique<CudaEmuBackend>(jit);
+std::unique_ptr<Backend> makeCudaEmuBackend(const CpuJit& jit, bool checks) {
+  return std::make_unique<CudaEmuBackend>(jit, checks);
 }
 
 } // namespace dtc

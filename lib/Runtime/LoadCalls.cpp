@@ -15,6 +15,14 @@ std::vector<int64_t> sizesAt(const Module& m, const std::vector<Dim>& sizes, con
   return out;
 }
 
+// Of a device's piece.
+int64_t bytesAt(const Module& m, ValueId v, const Mesh& mesh, int64_t place) {
+  const Type& type = m.typeOf(v);
+  int64_t bytes = dtypeBytes(type.dtype);
+  for (Dim d : type.dims) bytes *= dimAt(m, d, mesh, place).value_or(0);
+  return bytes;
+}
+
 PlacedGemm::Axis axisAt(const GemmCall::Axis& a, std::span<const int64_t> sizes) {
   return {a.extent(sizes), a.a(sizes), a.b(sizes), a.y(sizes)};
 }
@@ -26,8 +34,12 @@ Status Loader::placeKernel(const FusedStep& step, PlacedStep& out) {
   for (int64_t p = 0; p < program_.places(); ++p) {
     PlacedKernel k;
     k.kernel = call.kernel;
-    for (uint32_t i : call.inputs) k.buffers.push_back(addressOf(p, *offsetOf(m_.operand(step.op, i))));
-    for (uint32_t r : call.outputs) k.buffers.push_back(addressOf(p, *offsetOf(m_.result(step.op, r))));
+    auto add = [&](ValueId v) {
+      k.buffers.push_back(addressOf(p, *offsetOf(v)));
+      k.bytes.push_back(bytesAt(m_, v, program_.mesh, p));
+    };
+    for (uint32_t i : call.inputs) add(m_.operand(step.op, i));
+    for (uint32_t r : call.outputs) add(m_.result(step.op, r));
     k.sizes = sizesAt(m_, call.sizes, program_.mesh, p);
     auto placed = backend_.place(p, k);
     if (!placed) return at(step.op, placed.error());

@@ -190,7 +190,7 @@ Status Execution::compile() {
 Status Execution::makeBackend(std::unique_ptr<Backend>& out) {
   int64_t places = meshValueOf(scheduled_, func_).numDevices();
   if (o_.backend == "cuda-emu") {
-    out = makeCudaEmuBackend(jit_);
+    out = makeCudaEmuBackend(jit_, !o_.noEmuChecks);
     return Ok{};
   }
   if (o_.backend == "cuda") {

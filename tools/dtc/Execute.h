@@ -11,7 +11,7 @@ struct RunOptions {
   int optLevel = 1, repeat = 1, warmup = 0, loop = 0; // loop: 0 where it was not asked for
   int threads = 0;                                    // 0: as many as there are cores
   std::vector<std::string> later;                     // flags of the plan that this version does not have
-  bool deterministic = false, noGraphs = false;
+  bool deterministic = false, noGraphs = false, noEmuChecks = false;
   bool check = false, stats = false, logOps = false, timing = false, json = false;
 };
 

@@ -63,6 +63,8 @@ Verb runVerb() {
         ->type_name("any|fixed")
         ->check(CLI::IsMember({"any", "fixed"}));
     app.add_flag("--no-graphs", o->noGraphs, "launch every kernel by itself, without a CUDA graph");
+    app.add_flag("--no-emu-checks", o->noEmuChecks,
+                 "on cuda-emu: do not look at the accesses of kernels, and run each in one order only");
     for (const char* name : {"--data", "--checkpoint", "--checkpoint-every", "--log"})
       app.add_option_function<std::string>(name,
                                            [o, name](const std::string&) { o->later.emplace_back(name); })

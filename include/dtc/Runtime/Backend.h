@@ -12,6 +12,7 @@ namespace dtc {
 struct PlacedKernel {
   uint32_t kernel = 0; // index into the sources given to compile()
   std::vector<void*> buffers;
+  std::vector<int64_t> bytes; // of each buffer: what the kernel may touch
   std::vector<int64_t> sizes;
 };
 

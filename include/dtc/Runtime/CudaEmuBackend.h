@@ -6,7 +6,8 @@
 
 namespace dtc {
 
-// `jit` outlives it.
-[[nodiscard]] std::unique_ptr<Backend> makeCudaEmuBackend(const CpuJit& jit);
+// `jit` outlives it. `checks`: every access of every kernel is looked at (CudaEmu.h says for what), and kernels run in two
+// orders; without, only barriers, shuffles and votes are.
+[[nodiscard]] std::unique_ptr<Backend> makeCudaEmuBackend(const CpuJit& jit, bool checks = true);
 
 } // namespace dtc

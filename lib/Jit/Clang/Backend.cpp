@@ -99,7 +99,8 @@ bool generate(const DtcClangRequest& request, Parsed& parsed, Output& output) {
   auto target = createTarget(request, module, output.log);
   if (!target) return false;
   module.setDataLayout(target->createDataLayout());
-  if (request.sharedAsOffsets) lowerSharedVariables(module);
+  if (request.sharedAsOffsets) lowerSharedVariables(module, request.checkAccesses);
+  if (request.checkAccesses) checkAccesses(module);
   optimise(request, module, *target);
   if (request.unitCount == 1) return emit(request, *target, module, output);
   for (unsigned unit = 0; unit < request.unitCount; ++unit)

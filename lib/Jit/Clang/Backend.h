@@ -23,7 +23,11 @@ void initializeTargets();
 
 bool generate(const DtcClangRequest&, Parsed&, Output&);
 
-// Rewrites thread-local variables into offsets from __emu_shared() (see DtcClangRequest::sharedAsOffsets).
-void lowerSharedVariables(llvm::Module&);
+// Rewrites thread-local variables into offsets from __emu_shared() (see DtcClangRequest::sharedAsOffsets), `apart` with room
+// between them.
+void lowerSharedVariables(llvm::Module&, bool apart);
+
+// Calls of __emu_access before all accesses of memory that is not the thread's own (DtcClangRequest::checkAccesses).
+void checkAccesses(llvm::Module&);
 
 } // namespace dtc::clangjit

@@ -48,6 +48,7 @@ std::vector<const char*> arguments(const DtcClangRequest& request, const char* t
   };
   args.push_back(request.optLevel == 0 ? "-O0" : request.optLevel == 1 ? "-O1" : "-O3");
   if (request.optLevel >= 2) args.insert(args.end(), {"-vectorize-loops", "-vectorize-slp"});
+  if (request.checkAccesses) args.push_back("-debug-info-kind=line-tables-only"); // for the lines alone
   args.insert(args.end(), request.flags, request.flags + request.flagCount);
   args.push_back(kFile);
   return args;

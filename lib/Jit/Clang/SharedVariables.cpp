@@ -1,7 +1,9 @@
 // CUDA's __shared__ under the emulator. emu.h declares such variables thread_local, which accepts both the static form
 // and `extern __shared__ T name[]`; here they become addresses in the running block's shared memory, since code that we
 // load ourselves has no thread-local storage, and since a block's shared memory must not be its OS thread's.
+#include "../EmuSymbols.h"
 #include "Backend.h"
+#include <llvm/Demangle/Demangle.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Instructions.h>
@@ -13,6 +15,7 @@ namespace dtc::clangjit {
 namespace {
 
 constexpr uint64_t kAlign = 16; // of dynamic shared memory, which follows the static part
+constexpr uint64_t kApart = 64; // bytes of nothing between variables, so that running past one shows
 
 // The block's shared memory: one call at the head of each function that uses some.
 llvm::Value* sharedBase(llvm::Function& function, llvm::FunctionCallee getter,
@@ -50,12 +53,24 @@ void replaceUses(llvm::GlobalVariable& variable, uint64_t offset, llvm::Function
   }
 }
 
+// The variable's own name: "row" of "void k<float>()::row".
+std::string plainName(const llvm::GlobalVariable& variable) {
+  const std::string name = llvm::demangle(variable.getName());
+  const size_t at = name.rfind("::");
+  return at == std::string::npos ? name : name.substr(at + 2);
+}
+
+void define(llvm::Module& module, const char* name, llvm::Constant* value) {
+  new llvm::GlobalVariable(module, value->getType(), /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
+                           value, name);
+}
+
 } // namespace
 
-void lowerSharedVariables(llvm::Module& module) {
+void lowerSharedVariables(llvm::Module& module, bool apart) {
   llvm::LLVMContext& context = module.getContext();
   auto* pointer = llvm::PointerType::getUnqual(context);
-  auto getter = module.getOrInsertFunction("__emu_shared", llvm::FunctionType::get(pointer, false));
+  auto getter = module.getOrInsertFunction(emu::kShared, llvm::FunctionType::get(pointer, false));
   if (auto* function = llvm::dyn_cast<llvm::Function>(getter.getCallee())) {
     function->setDoesNotAccessMemory(); // the same within one thread of a block
     function->setDoesNotThrow();
@@ -64,24 +79,33 @@ void lowerSharedVariables(llvm::Module& module) {
   llvm::SmallVector<llvm::GlobalVariable*, 8> fixed, dynamic;
   for (llvm::GlobalVariable& variable : module.globals())
     if (variable.isThreadLocal()) (variable.isDeclaration() ? dynamic : fixed).push_back(&variable);
-  uint64_t size = 0;
+  uint64_t size = 0, span = 0; // without and with what keeps variables apart
+  std::string map;
   llvm::DenseMap<llvm::Function*, llvm::Value*> bases;
   const llvm::DataLayout& layout = module.getDataLayout();
   for (llvm::GlobalVariable* variable : fixed) {
-    size = llvm::alignTo(size, variable->getAlign().value_or(layout.getPreferredAlign(variable)));
-    replaceUses(*variable, size, getter, bases);
-    size += layout.getTypeAllocSize(variable->getValueType());
+    const llvm::Align align = variable->getAlign().value_or(layout.getPreferredAlign(variable));
+    const uint64_t bytes = layout.getTypeAllocSize(variable->getValueType());
+    span = llvm::alignTo(span, align);
+    replaceUses(*variable, span, getter, bases);
+    map += plainName(*variable) + " " + std::to_string(span) + " " + std::to_string(bytes) + "\n";
+    size = llvm::alignTo(size, align) + bytes;
+    span += bytes + (apart ? kApart : 0);
   }
-  size = llvm::alignTo(size, kAlign);
-  for (llvm::GlobalVariable* variable : dynamic) replaceUses(*variable, size, getter, bases);
+  size = llvm::alignTo(size, kAlign), span = llvm::alignTo(span, kAlign);
+  for (llvm::GlobalVariable* variable : dynamic) {
+    replaceUses(*variable, span, getter, bases);
+    map += plainName(*variable) + " " + std::to_string(span) + " 0\n";
+  }
   for (auto* list : {&fixed, &dynamic})
     for (llvm::GlobalVariable* variable : *list) {
-      variable->replaceAllUsesWith(llvm::PoisonValue::get(variable->getType()));
+      variable->removeDeadConstantUsers();
       variable->eraseFromParent();
     }
   auto* i64 = llvm::Type::getInt64Ty(context);
-  new llvm::GlobalVariable(module, i64, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
-                           llvm::ConstantInt::get(i64, size), "__emu_shared_bytes");
+  define(module, emu::kSharedBytes, llvm::ConstantInt::get(i64, size));
+  define(module, emu::kSharedSpan, llvm::ConstantInt::get(i64, span));
+  define(module, emu::kSharedMap, llvm::ConstantDataArray::getString(context, map));
 }
 
 } // namespace dtc::clangjit

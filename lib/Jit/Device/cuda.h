@@ -14,6 +14,31 @@ DTC_FN f32 dtc_min_nan(f32 a, f32 b) {
 DTC_FN f64 dtc_max_nan(f64 a, f64 b) { return a > b || a != a ? a : b; }
 DTC_FN f64 dtc_min_nan(f64 a, f64 b) { return a < b || a != a ? a : b; }
 
+// A barrier of `threads` threads of the block, whole warps; id is 1 to 15.
+DTC_FN void dtc_barrier(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+
+// --- clusters (sm_90 and later): kernels with __cluster_dims__ ---
+DTC_FN u32 dtc_cluster_rank() {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+DTC_FN u32 dtc_cluster_size() {
+  u32 size;
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+  return size;
+}
+// A barrier of all threads of the cluster; it orders shared and global memory among them.
+DTC_FN void dtc_cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// Where the block of that rank has what lies at `p` in the shared memory of this one.
+DTC_FN const void* dtc_map_shared_address(const void* p, u32 rank) {
+  u64 mapped;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(mapped) : "l"((u64)p), "r"(rank));
+  return (const void*)mapped;
+}
+
 #define DTC_CUDA1(name)                                                                                      \
   DTC_FN f32 dtc_##name(f32 x) { return name##f(x); }                                                        \
   DTC_FN f64 dtc_##name(f64 x) { return name(x); }

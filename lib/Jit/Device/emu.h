@@ -1,5 +1,5 @@
 // Device header, cuda-emu's own part: CUDA's keywords, built-in variables, vector types and intrinsics, on the CPU. Threads are
-// fibres of one OS thread; what makes one wait for others is in lib/Jit/CudaEmu.cpp.
+// fibres of one OS thread; what makes one wait for others is in lib/Jit/EmuCluster.h.
 
 #define __global__
 #define __device__
@@ -9,6 +9,7 @@
 #define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 // Becomes an offset into the block's shared memory (lib/Jit/Clang/SharedVariables.cpp). With `extern` and `[]`: its dynamic part.
 #define __shared__ constinit thread_local
 
@@ -35,6 +36,7 @@ DTC_CUDA_VECTORS(f64, double, 16, 16)
 // --- built-in variables ---
 struct __emu_thread {
   uint3 thread, block, blockSize, gridSize;
+  u32 clusterRank, clusterSize;
 };
 extern "C" __attribute__((const)) const __emu_thread*
 __emu_self(); // the same from a thread's begin to its end
@@ -44,32 +46,44 @@ __emu_self(); // the same from a thread's begin to its end
 #define gridDim (__emu_self()->gridSize)
 #define warpSize 32
 
-// --- barriers: kinds as in CudaEmu.cpp ---
-extern "C" i32 __emu_barrier(i32 kind, i32 value, i32 line);
-#define __syncthreads() ((void)__emu_barrier(0, 0, __LINE__))
-#define __syncthreads_count(p) __emu_barrier(1, !!(p), __LINE__)
-#define __syncthreads_and(p) __emu_barrier(2, !!(p), __LINE__)
-#define __syncthreads_or(p) __emu_barrier(3, !!(p), __LINE__)
+// --- barriers: kinds as in EmuCluster.h. The last argument of each is told by lib/Jit/Clang/CheckAccesses.cpp. ---
+extern "C" i32 __emu_barrier(i32 kind, i32 value, i32 line, const char* place);
+extern "C" void __emu_named_barrier(u32 id, u32 count, i32 line, const char* place);
+#define __syncthreads() ((void)__emu_barrier(0, 0, __LINE__, nullptr))
+#define __syncthreads_count(p) __emu_barrier(1, !!(p), __LINE__, nullptr)
+#define __syncthreads_and(p) __emu_barrier(2, !!(p), __LINE__, nullptr)
+#define __syncthreads_or(p) __emu_barrier(3, !!(p), __LINE__, nullptr)
+DTC_FN void dtc_barrier(u32 id, u32 threads) { __emu_named_barrier(id, threads, __LINE__, nullptr); }
+
+// --- clusters ---
+extern "C" void __emu_cluster_barrier(i32 line, const char* place);
+extern "C" void* __emu_map_shared(const void* p, u32 rank, i32 line, const char* place);
+DTC_FN u32 dtc_cluster_rank() { return __emu_self()->clusterRank; }
+DTC_FN u32 dtc_cluster_size() { return __emu_self()->clusterSize; }
+DTC_FN void dtc_cluster_sync() { __emu_cluster_barrier(__LINE__, nullptr); }
+DTC_FN const void* dtc_map_shared_address(const void* p, u32 rank) {
+  return __emu_map_shared(p, rank, __LINE__, nullptr);
+}
 
 // --- warps ---
-extern "C" u64 __emu_warp(i32 kind, u32 mask, u64 value, i32 argument, i32 width, i32 line);
+extern "C" u64 __emu_warp(i32 kind, u32 mask, u64 value, i32 argument, i32 width, i32 line, const char* place);
 extern "C" u32 __emu_active();
 template <class T>
 DTC_FN T __emu_shuffle(i32 line, i32 kind, u32 mask, T value, i32 argument, i32 width = 32) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
   typedef typename dtc_int_of<sizeof(T)>::U U;
-  return __builtin_bit_cast(T,
-                            (U)__emu_warp(kind, mask, __builtin_bit_cast(U, value), argument, width, line));
+  return __builtin_bit_cast(
+      T, (U)__emu_warp(kind, mask, __builtin_bit_cast(U, value), argument, width, line, nullptr));
 }
-DTC_FN void __emu_syncwarp(i32 line, u32 mask = 0xffffffffu) { __emu_warp(0, mask, 0, 0, 32, line); }
+DTC_FN void __emu_syncwarp(i32 line, u32 mask = 0xffffffffu) { __emu_warp(0, mask, 0, 0, 32, line, nullptr); }
 #define __syncwarp(...) __emu_syncwarp(__LINE__ __VA_OPT__(, ) __VA_ARGS__)
 #define __shfl_sync(...) __emu_shuffle(__LINE__, 1, __VA_ARGS__)
 #define __shfl_up_sync(...) __emu_shuffle(__LINE__, 2, __VA_ARGS__)
 #define __shfl_down_sync(...) __emu_shuffle(__LINE__, 3, __VA_ARGS__)
 #define __shfl_xor_sync(...) __emu_shuffle(__LINE__, 4, __VA_ARGS__)
-#define __ballot_sync(mask, p) ((u32)__emu_warp(5, mask, !!(p), 0, 32, __LINE__))
-#define __any_sync(mask, p) ((i32)__emu_warp(6, mask, !!(p), 0, 32, __LINE__))
-#define __all_sync(mask, p) ((i32)__emu_warp(7, mask, !!(p), 0, 32, __LINE__))
+#define __ballot_sync(mask, p) ((u32)__emu_warp(5, mask, !!(p), 0, 32, __LINE__, nullptr))
+#define __any_sync(mask, p) ((i32)__emu_warp(6, mask, !!(p), 0, 32, __LINE__, nullptr))
+#define __all_sync(mask, p) ((i32)__emu_warp(7, mask, !!(p), 0, 32, __LINE__, nullptr))
 #define __activemask() __emu_active()
 
 // --- atomics: they return the old value ---

@@ -123,14 +123,24 @@ void KernelCases::runOnEmulator() {
     std::vector<Tensor> outputs;
     for (const Tensor& t : p.rd) outputs.emplace_back(t.dtype(), t.shape());
     std::vector<void*> buffers, arguments;
-    for (Tensor& t : p.inputs) buffers.push_back(t.bytes().data());
-    for (Tensor& t : outputs) buffers.push_back(t.bytes().data());
+    std::vector<EmuBuffer> ranges;
+    auto add = [&](Tensor& t, bool output) {
+      ranges.push_back({static_cast<uint32_t>(buffers.size()), t.bytes().size(), !output, output});
+      buffers.push_back(t.bytes().data());
+    };
+    for (Tensor& t : p.inputs) add(t, false);
+    for (Tensor& t : outputs) add(t, true);
     for (void*& b : buffers) arguments.push_back(&b);
     for (int64_t& s : p.sizes) arguments.push_back(&s);
     const int64_t blocks = k.blocks(p.sizes);
     if (blocks == 0) continue;
-    Status done = module->launch(k.name, {static_cast<uint32_t>(blocks), 1, 1},
-                                 {static_cast<uint32_t>(k.threadsPerBlock), 1, 1}, 0, arguments.data());
+    Status done = module->launch(k.name, {{static_cast<uint32_t>(blocks), 1, 1},
+                                          {static_cast<uint32_t>(k.threadsPerBlock), 1, 1},
+                                          0,
+                                          arguments.data(),
+                                          static_cast<uint32_t>(arguments.size()),
+                                          ranges,
+                                          nullptr});
     ASSERT_TRUE(done.ok()) << p.text << ": " << done.error().message << "\n" << k.cuda;
     compare(p, outputs);
   }

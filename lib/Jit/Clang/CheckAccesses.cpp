@@ -1,0 +1,170 @@
+// cuda-emu's checks: a call of __emu_access before each load, store and atomic of memory that other threads may see, as the
+// source has them: before anything is optimised, since that would merge, split and drop accesses. Barriers and warp
+// operations are told where they stand.
+#include "../EmuSymbols.h"
+#include "Backend.h"
+#include <llvm/Analysis/ValueTracking.h>
+#include <llvm/IR/DebugInfo.h>
+#include <llvm/IR/DebugInfoMetadata.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/Path.h>
+#include <llvm/Transforms/IPO/AlwaysInliner.h>
+#include <llvm/Transforms/Utils/Mem2Reg.h>
+
+namespace dtc::clangjit {
+namespace {
+
+// A kernel becomes one function, so that what is a thread's own (its stack) is known from what is not.
+void inlineAll(llvm::Module& module) {
+  for (llvm::Function& function : module) {
+    if (function.isDeclaration() || function.hasExternalLinkage()) continue;
+    function.removeFnAttr(llvm::Attribute::NoInline);
+    function.addFnAttr(llvm::Attribute::AlwaysInline);
+  }
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  llvm::ModulePassManager passes;
+  passes.addPass(llvm::AlwaysInlinerPass());
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::PromotePass()));
+  passes.run(module, modules);
+}
+
+// Can no other thread see what lies there? The stack, constants, what the emulator says of the thread itself.
+bool isPrivate(const llvm::Value* pointer) {
+  const llvm::Value* object = llvm::getUnderlyingObject(pointer, 0);
+  if (llvm::isa<llvm::AllocaInst>(object)) return true;
+  if (const auto* global = llvm::dyn_cast<llvm::GlobalVariable>(object)) return global->isConstant();
+  if (const auto* argument = llvm::dyn_cast<llvm::Argument>(object))
+    return argument->hasByValAttr() || argument->hasStructRetAttr();
+  const auto* call = llvm::dyn_cast<llvm::CallInst>(object);
+  return call && call->getCalledFunction() && call->getCalledFunction()->getName() == emu::kSelf;
+}
+
+llvm::StringRef fileOf(const llvm::DILocation* at) { return llvm::sys::path::filename(at->getFilename()); }
+
+// "14", or where a function of the device header does it: "14 (device.h:73)". Lines are the unit's own.
+std::string placeText(const llvm::DILocation* at) {
+  if (!at) return "?";
+  const llvm::DILocation* outer = at;
+  while (outer->getInlinedAt()) outer = outer->getInlinedAt();
+  const llvm::DILocation *own = outer, *header = nullptr;
+  for (const llvm::DILocation* l = at; l; l = l->getInlinedAt()) {
+    if (fileOf(l) == fileOf(outer)) {
+      own = l;
+      break;
+    }
+    if (!header && fileOf(l) != "emu.h") header = l;
+  }
+  std::string text = std::to_string(own->getLine());
+  if (header) text += " (" + fileOf(header).str() + ":" + std::to_string(header->getLine()) + ")";
+  return text;
+}
+
+class Instrumenter {
+public:
+  explicit Instrumenter(llvm::Module& module)
+      : module_(module), pointer_(llvm::PointerType::getUnqual(module.getContext())),
+        i64_(llvm::Type::getInt64Ty(module.getContext())) {
+    auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(module.getContext()),
+                                         {pointer_, i64_, pointer_}, false);
+    access_ = module.getOrInsertFunction(emu::kAccess, type);
+    llvm::cast<llvm::Function>(access_.getCallee())->setDoesNotThrow();
+  }
+
+  void run() {
+    llvm::SmallVector<llvm::Instruction*, 128> all;
+    for (llvm::Function& function : module_) {
+      if (function.getName().starts_with(emu::kCallPrefix)) continue;
+      for (llvm::BasicBlock& block : function)
+        for (llvm::Instruction& instruction : block) all.push_back(&instruction);
+    }
+    for (llvm::Instruction* instruction : all) visit(*instruction);
+    new llvm::GlobalVariable(module_, i64_, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
+                             llvm::ConstantInt::get(i64_, granule_), emu::kGranule);
+  }
+
+private:
+  void visit(llvm::Instruction& at) {
+    if (auto* load = llvm::dyn_cast<llvm::LoadInst>(&at))
+      access(at, load->getPointerOperand(), load->getType(), load->getAlign(),
+             load->isVolatile() || load->isAtomic() ? emu::VolatileRead : emu::Read);
+    else if (auto* store = llvm::dyn_cast<llvm::StoreInst>(&at))
+      access(at, store->getPointerOperand(), store->getValueOperand()->getType(), store->getAlign(),
+             store->isVolatile() || store->isAtomic() ? emu::VolatileWrite : emu::Write);
+    else if (auto* update = llvm::dyn_cast<llvm::AtomicRMWInst>(&at))
+      access(at, update->getPointerOperand(), update->getValOperand()->getType(), update->getAlign(),
+             emu::Update);
+    else if (auto* exchange = llvm::dyn_cast<llvm::AtomicCmpXchgInst>(&at))
+      access(at, exchange->getPointerOperand(), exchange->getNewValOperand()->getType(), exchange->getAlign(),
+             emu::Update);
+    else if (auto* copy = llvm::dyn_cast<llvm::MemTransferInst>(&at)) {
+      access(at, copy->getRawSource(), copy->getLength(), copy->getSourceAlign().valueOrOne(), emu::Read);
+      access(at, copy->getRawDest(), copy->getLength(), copy->getDestAlign().valueOrOne(), emu::Write);
+    } else if (auto* fill = llvm::dyn_cast<llvm::MemSetInst>(&at))
+      access(at, fill->getRawDest(), fill->getLength(), fill->getDestAlign().valueOrOne(), emu::Write);
+    else if (auto* call = llvm::dyn_cast<llvm::CallInst>(&at))
+      place(*call);
+  }
+
+  void access(llvm::Instruction& at, llvm::Value* pointer, llvm::Type* type, llvm::Align align,
+              emu::AccessKind kind) {
+    const uint64_t bytes = module_.getDataLayout().getTypeStoreSize(type).getFixedValue();
+    access(at, pointer, llvm::ConstantInt::get(i64_, bytes), align, kind);
+  }
+
+  void access(llvm::Instruction& at, llvm::Value* pointer, llvm::Value* bytes, llvm::Align align,
+              emu::AccessKind kind) {
+    if (isPrivate(pointer)) return;
+    const auto* fixed = llvm::dyn_cast<llvm::ConstantInt>(bytes);
+    const uint64_t size = fixed ? fixed->getZExtValue() : 1;
+    if (size) granule_ = std::min(granule_, size & (~size + 1));
+    llvm::IRBuilder<> builder(&at);
+    llvm::Value* what =
+        builder.CreateOr(builder.CreateZExtOrTrunc(bytes, i64_), emu::accessCode(llvm::Log2(align), kind));
+    builder.CreateCall(access_, {pointer, what, where(at)});
+  }
+
+  // The last argument of what takes a place: null in the header.
+  void place(llvm::CallInst& call) {
+    const llvm::Function* callee = call.getCalledFunction();
+    if (!callee) return;
+    for (const char* name : emu::kPlaced)
+      if (callee->getName() == name) call.setArgOperand(call.arg_size() - 1, where(call));
+  }
+
+  llvm::Value* where(llvm::Instruction& at) {
+    const std::string text = placeText(at.getDebugLoc().get());
+    llvm::Value*& known = places_[text];
+    if (!known) known = llvm::IRBuilder<>(&at).CreateGlobalString(text, "place", 0, &module_);
+    return known;
+  }
+
+  llvm::Module& module_;
+  llvm::PointerType* pointer_;
+  llvm::Type* i64_;
+  llvm::FunctionCallee access_;
+  uint64_t granule_ = 16; // no access is smaller: what shadow memory counts in
+  llvm::StringMap<llvm::Value*> places_;
+};
+
+} // namespace
+
+void checkAccesses(llvm::Module& module) {
+  inlineAll(module);
+  Instrumenter(module).run();
+  llvm::StripDebugInfo(module);
+}
+
+} // namespace dtc::clangjit

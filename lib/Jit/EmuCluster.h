@@ -1,0 +1,212 @@
+#pragma once
+// One cluster of blocks of a launch under cuda-emu (mostly one block): its threads as fibres, its barriers and warp
+// operations, and the checks of its accesses.
+//
+// A fibre runs threads one after the other; it gets stuck with one where that thread waits, and another fibre takes the
+// threads that have not begun. A kernel without barriers so runs on one stack without a switch. Who waits is woken by the
+// arrival that completes a barrier or a warp's mask; where nobody can run and somebody waits, the kernel is wrong.
+#include "EmuGlobal.h"
+#include "EmuShadow.h"
+#include "Fibre.h"
+#include "dtc/Jit/CudaEmu.h"
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+enum class EmuBarrier : int32_t { Plain, Count, And, Or };
+enum class EmuWarpOp : int32_t { Sync, Shuffle, Up, Down, Xor, Ballot, Any, All };
+
+// What generated code sees of its thread: `__emu_thread` of emu.h.
+struct EmuThreadView {
+  Dim3 thread, block, blockSize, gridSize;
+  uint32_t clusterRank = 0, clusterSize = 1;
+};
+
+enum class EmuState : uint8_t {
+  New,
+  Running,
+  Ready,
+  AtBarrier,
+  AtNamedBarrier,
+  AtClusterBarrier,
+  InWarpOp,
+  Done
+};
+
+struct EmuThread {
+  EmuThreadView view;
+  EmuState state = EmuState::New;
+  Fibre* fibre = nullptr;
+  // What it waits in.
+  int32_t kind = 0, line = 0, argument = 0, width = 32;
+  const char* place = nullptr; // "14 (device.h:73)", or null: `line` alone is known
+  uint32_t mask = 0;
+  uint64_t value = 0;
+  uint64_t result = 0;
+  // For shadow memory (EmuActor).
+  uint32_t clock = 1, blockClock = 0;
+  std::unique_ptr<std::array<uint32_t, 32>> laneClocks, warpClocks; // where the kernel uses such barriers
+};
+
+// A compiled kernel.
+struct EmuKernel {
+  using Call = void(void* const*);
+  struct Variable {
+    std::string name;
+    size_t offset = 0, bytes = 0; // in a block's shared memory; the dynamic part has no size here
+  };
+  std::string name;
+  Call* call = nullptr;
+  size_t sharedBytes = 0;          // what its unit's static shared variables take on a GPU
+  size_t sharedSpan = 0;           // and here, where they may lie apart; the dynamic part begins there
+  std::vector<Variable> variables; // of its unit
+  uint32_t bound = 1024;           // __launch_bounds__, 1024 where there is none
+  Dim3 cluster;
+  bool checked = false;
+  size_t granule = 1;             // no access is smaller
+  std::vector<std::string> lines; // of its unit's text
+};
+
+// Fibres, shared memory and shadows of one OS thread, reused from launch to launch.
+struct EmuWorkspace {
+  std::vector<std::unique_ptr<Fibre>> fibres;
+  std::vector<Fibre*> idle;
+  std::vector<EmuThread> threads;
+  struct FreeAligned {
+    void operator()(void* p) const;
+  };
+  std::unique_ptr<uint8_t, FreeAligned> shared; // aligned to kSharedAlign
+  size_t sharedBytes = 0;
+  std::vector<EmuCell> sharedCells;
+  uint32_t tag = 0;            // of the present cluster's run, for sharedCells
+  EmuGlobal::Memory global[2]; // of the two orders
+};
+
+inline constexpr size_t kSharedAlign = 1024; // also the room before each block's shared memory
+
+class EmuCluster {
+public:
+  // `global`: what the launch may touch; null where its global accesses are not checked. `reversed`: the second order.
+  EmuCluster(EmuWorkspace& workspace, const EmuKernel& kernel, const EmuLaunch& launch, void* const* args,
+             EmuGlobal* global, bool reversed);
+  [[nodiscard]] bool ok() const { return stride_ != 0; } // false: no memory
+  // Runs cluster `number` of the grid; "" or what the kernel did wrong (without its name).
+  [[nodiscard]] std::string run(uint32_t number);
+  [[nodiscard]] uint64_t clusters() const;
+  [[nodiscard]] bool usedAtomics() const { return usedAtomics_; }
+
+  // Called from the running thread, through emu.h.
+  int32_t barrier(EmuBarrier kind, int32_t value, int32_t line, const char* place);
+  void namedBarrier(uint32_t id, uint32_t count, int32_t line, const char* place);
+  void clusterBarrier(int32_t line, const char* place);
+  uint64_t warp(EmuWarpOp op, uint32_t mask, uint64_t value, int32_t argument, int32_t width, int32_t line,
+                const char* place);
+  void* mapShared(const void* p, uint32_t rank, int32_t line, const char* place);
+  void access(const void* p, uint64_t code, const char* place);
+  // Behind each of these: does not come back after an error, and nothing on the stack is destroyed.
+  void abandonIfFailed();
+  [[nodiscard]] bool failed() const { return !error_.empty(); }
+  [[nodiscard]] uint32_t activeLanes() const { return warpOf(current_).present; }
+  [[nodiscard]] const EmuThreadView* self() const { return &threads_[current_].view; }
+  [[nodiscard]] uint8_t* shared() const { return sharedOf(current_ / perBlock_); }
+
+private:
+  struct Warp {
+    uint32_t present = 0; // lanes that exist and have not returned
+    uint32_t waiting = 0; // lanes in a warp operation
+  };
+  struct Named {
+    uint32_t count = 0, arrived = 0;
+  };
+  struct Block {
+    Dim3 index;
+    uint32_t atBarrier = 0, done = 0;
+    std::array<Named, 16> named;
+    // A thread of another block that has used its shared memory since the last cluster barrier.
+    bool used = false;
+    uint32_t user = 0;
+    const char* userPlace = nullptr;
+  };
+  struct Access {
+    const void* at = nullptr;
+    uint32_t bytes = 0, align = 1;
+    emu::AccessKind kind = emu::Read;
+    const char* place = nullptr;
+  };
+
+  // --- threads and fibres ---
+  static void fibreEntry(void* cluster);
+  void begin(uint32_t number);
+  void runThreads();
+  void leave();
+  void wait(EmuState state);
+  void wake(uint32_t thread);
+  // What thread `thread` did wrong. The caller returns to generated code's call, which then leaves the cluster for good.
+  void fail(uint32_t thread, const std::string& text);
+  Fibre* newFibre();
+  void threadDone();
+
+  // --- barriers and warps (EmuSync.cpp) ---
+  void releaseBarrier(uint32_t block);
+  void releaseNamed(uint32_t block, uint32_t id);
+  bool tryReleaseCluster();
+  uint32_t nextClock(uint32_t begin, uint32_t end); // above all of these threads' clocks
+  bool tryWarpOp(uint32_t number); // completes what `number` waits in if all lanes of its mask are there
+  void finishWarpOp(uint32_t begin, uint32_t lanes);
+  void orderLanes(uint32_t begin, uint32_t lanes);
+  void noSource(uint32_t thread, int lane, int source); // fails: lane `source` does not take part
+  [[nodiscard]] Warp& warpOf(uint32_t thread) {
+    return warps_[thread / perBlock_ * warpsPerBlock_ + thread % perBlock_ / 32];
+  }
+  [[nodiscard]] const Warp& warpOf(uint32_t thread) const {
+    return const_cast<EmuCluster*>(this)->warpOf(thread);
+  }
+  [[nodiscard]] uint32_t laneOf(uint32_t thread) const { return thread % perBlock_ % 32; }
+  void failDeadlock();
+  [[nodiscard]] std::string describe(uint32_t thread) const;
+  [[nodiscard]] std::string lineOf(int32_t line, const char* place) const;
+
+  // --- accesses (EmuAccess.cpp) ---
+  [[nodiscard]] EmuActor actor() const;
+  [[nodiscard]] uint8_t* sharedOf(uint32_t block) const {
+    return workspace_.shared.get() + block * stride_ + kSharedAlign;
+  }
+  void sharedAccess(const Access& a);
+  void remoteAccess(const Access& a, uint32_t block);
+  void trustedAccess(const Access& a, bool reads, bool writes); // of a launch without buffers
+  void globalAccess(const Access& a);
+  [[nodiscard]] bool aligned(const Access& a) const;
+  void failAlignment(const Access& a, const std::string& what);
+  [[nodiscard]] int32_t placeNumber(const char* place) const;
+  void failAccess(const Access& a, const std::string& text);
+  void failConflict(const Access& a, const EmuConflict& c, const std::string& what);
+  [[nodiscard]] std::string sharedText(size_t offset, uint32_t block) const;
+  [[nodiscard]] Dim3 blockIndex(uint64_t cluster, uint32_t rank) const;
+
+  EmuWorkspace& workspace_;
+  const EmuKernel& kernel_;
+  const EmuLaunch& launch_;
+  void* const* args_;
+  EmuGlobal* global_;
+  const bool reversed_;
+  const uint32_t perBlock_, numBlocks_, warpsPerBlock_;
+  size_t sharedSize_ = 0, stride_ = 0; // of a block's shared memory, and from block to block
+  std::vector<EmuThread>& threads_;    // of all blocks, one block after the other
+  std::vector<Block> blocks_;
+  std::vector<Warp> warps_;
+  MainFibre main_;
+  Fibre* running_ = nullptr;
+  std::vector<uint32_t> ready_; // a queue: [head_, size)
+  size_t head_ = 0;
+  uint32_t next_ = 0, current_ = 0, done_ = 0, atCluster_ = 0;
+  uint32_t number_ = 0, clusterClock_ = 0;
+  bool usedAtomics_ = false;
+  std::string error_;
+};
+
+[[nodiscard]] std::string emuTuple(const Dim3& d); // "(1, 2, 3)"
+
+} // namespace dtc

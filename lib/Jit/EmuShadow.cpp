@@ -1,0 +1,106 @@
+#include "EmuShadow.h"
+#include <algorithm>
+#include <bit>
+
+namespace dtc {
+namespace {
+
+// Did an access of thread `t` of the actor's own cluster at `clock` come before what the actor does now?
+bool before(uint32_t t, uint32_t clock, const EmuActor& a) {
+  if (t == a.thread) return true;
+  if (t / a.threadsPerBlock != a.block()) return clock < a.clusterClock;
+  if (clock < a.blockClock) return true;
+  if (a.warpClocks && clock < a.warpClocks[a.warpOf(t)]) return true;
+  return a.laneClocks && a.warpOf(t) == a.warpOf(a.thread) && clock < a.laneClocks[a.laneOf(t)];
+}
+
+bool sameCluster(EmuStamp s, const EmuActor& a) { return s.cluster() == (a.cluster & 0xffffff); }
+
+// The lanes of the readers' warp whose reads the actor is not ordered behind.
+uint32_t openLanes(const EmuCell& cell, const EmuActor& a) {
+  uint32_t open = 0;
+  const uint32_t first = cell.reader.thread() - a.laneOf(cell.reader.thread());
+  for (uint32_t rest = cell.readerLanes; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    if (!before(first + lane, cell.reader.clock(), a)) open |= 1u << lane;
+  }
+  return open;
+}
+
+// Did all that is known of the reads come before?
+bool readsBefore(const EmuCell& cell, const EmuActor& a) {
+  const EmuStamp r = cell.reader;
+  if (!r.any()) return true;
+  if (r.has(EmuStamp::Foreign) || !sameCluster(r, a)) return false;
+  if (r.has(EmuStamp::Blocks)) return r.clock() < a.clusterClock;
+  if (r.has(EmuStamp::Warps))
+    return r.clock() < (r.thread() / a.threadsPerBlock == a.block() ? a.blockClock : a.clusterClock);
+  return openLanes(cell, a) == 0;
+}
+
+// Is `s` a plain access of the actor's since its last barrier? Then an atomic one behind it makes it no better.
+bool plainJustNow(EmuStamp s, const EmuActor& a) {
+  return s.any() && !s.has(EmuStamp::Atomic) && sameCluster(s, a) && s.thread() == a.thread &&
+         s.clock() == a.clock;
+}
+
+void noteRead(EmuCell& cell, const EmuActor& a, bool atomic, int32_t place) {
+  const EmuStamp old = cell.reader;
+  atomic = atomic && !plainJustNow(old, a);
+  const EmuStamp now = EmuStamp::of(a, atomic);
+  const uint32_t lane = 1u << a.laneOf(a.thread);
+  if (old.any() && !sameCluster(old, a)) {
+    cell.reader = {now.bits | EmuStamp::Foreign};
+    cell.readerLanes = lane, cell.readerPlace = place;
+    return;
+  }
+  const uint64_t foreign = old.bits & EmuStamp::Foreign;
+  if (!old.any() || readsBefore(cell, a)) {
+    cell.reader = {now.bits | foreign};
+    cell.readerLanes = lane, cell.readerPlace = place;
+    return;
+  }
+  // Several readers: the first of them, the latest clock; atomic only if all are.
+  EmuActor latest = a;
+  latest.thread = old.thread();
+  latest.clock = std::max(a.clock, old.clock());
+  const uint64_t kept = old.bits & (EmuStamp::Warps | EmuStamp::Blocks | EmuStamp::Foreign);
+  uint64_t spread = 0;
+  if (old.thread() / a.threadsPerBlock != a.block())
+    spread = EmuStamp::Blocks;
+  else if (a.warpOf(old.thread()) != a.warpOf(a.thread))
+    spread = EmuStamp::Warps;
+  else if (!(kept & (EmuStamp::Warps | EmuStamp::Blocks)))
+    cell.readerLanes = openLanes(cell, a) | lane;
+  cell.reader = {EmuStamp::of(latest, atomic && old.has(EmuStamp::Atomic)).bits | kept | spread};
+}
+
+} // namespace
+
+std::optional<EmuConflict> touch(EmuCell& cell, const EmuActor& a, emu::AccessKind kind, int32_t place) {
+  const bool atomic = kind == emu::Update || kind == emu::VolatileRead || kind == emu::VolatileWrite;
+  const bool writes = kind != emu::Read && kind != emu::VolatileRead;
+  const EmuStamp w = cell.writer;
+  if (w.any() && !(atomic && w.has(EmuStamp::Atomic)) &&
+      !(sameCluster(w, a) && before(w.thread(), w.clock(), a)))
+    return EmuConflict{w.thread(), w.cluster(), true, false, cell.writerPlace};
+  if (!writes) {
+    noteRead(cell, a, atomic, place);
+    return std::nullopt;
+  }
+  const EmuStamp r = cell.reader;
+  if (!(atomic && r.has(EmuStamp::Atomic)) && !readsBefore(cell, a)) {
+    EmuConflict c{r.thread(), r.cluster(), false, false, cell.readerPlace};
+    c.several = (r.bits & (EmuStamp::Warps | EmuStamp::Blocks | EmuStamp::Foreign)) != 0;
+    if (!c.several && sameCluster(r, a))
+      c.thread =
+          r.thread() - a.laneOf(r.thread()) + static_cast<uint32_t>(std::countr_zero(openLanes(cell, a)));
+    return c;
+  }
+  const bool stays = atomic && plainJustNow(w, a);
+  cell.writer = EmuStamp::of(a, atomic && !stays);
+  if (!stays) cell.writerPlace = place;
+  return std::nullopt;
+}
+
+} // namespace dtc

@@ -1,0 +1,69 @@
+#pragma once
+// Shadow memory of cuda-emu: of each granule (the smallest piece that a kernel accesses) who wrote it last and who has read it
+// since, and when. Time is counted per thread, as in FastTrack (C. Flanagan and S. Freund, 2009): a barrier gives all that take
+// part in it one clock, greater than any of theirs, so an access of another thread came before this one if its clock is below
+// the last barrier that both were in.
+#include "EmuSymbols.h"
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace dtc {
+
+// A thread at the moment of an access.
+struct EmuActor {
+  uint32_t cluster = 0; // number within the launch
+  uint32_t thread = 0;  // number within the cluster
+  uint32_t threadsPerBlock = 1;
+  uint32_t clock = 1;
+  uint32_t blockClock = 0, clusterClock = 0; // of the last barrier of its block, of its cluster
+  const uint32_t* laneClocks =
+      nullptr; // [lane] of its warp: accesses below came before this thread; null: none
+  const uint32_t* warpClocks = nullptr; // [warp] of its block, likewise
+
+  [[nodiscard]] uint32_t block() const { return thread / threadsPerBlock; }
+  [[nodiscard]] uint32_t warpOf(uint32_t t) const { return t % threadsPerBlock / 32; }
+  [[nodiscard]] uint32_t laneOf(uint32_t t) const { return t % threadsPerBlock % 32; }
+};
+
+inline constexpr uint32_t kMostClock = (1u << 21) - 1;
+
+// An access packed in 64 bits; 0: none.
+struct EmuStamp {
+  enum Flag : uint64_t { Present = 1, Atomic = 2, Warps = 4, Blocks = 8, Foreign = 16 };
+  uint64_t bits = 0;
+
+  static EmuStamp of(const EmuActor& a, bool atomic) {
+    return {Present | (atomic ? uint64_t{Atomic} : 0) | uint64_t{a.thread} << 5 | uint64_t{a.clock} << 19 |
+            uint64_t{a.cluster & 0xffffff} << 40};
+  }
+  [[nodiscard]] bool any() const { return bits != 0; }
+  [[nodiscard]] bool has(Flag f) const { return (bits & f) != 0; }
+  [[nodiscard]] uint32_t thread() const { return static_cast<uint32_t>(bits >> 5) & 0x3fff; }
+  [[nodiscard]] uint32_t clock() const { return static_cast<uint32_t>(bits >> 19) & kMostClock; }
+  [[nodiscard]] uint32_t cluster() const { return static_cast<uint32_t>(bits >> 40); }
+};
+
+struct EmuCell {
+  EmuStamp writer;
+  // One reader; or several (Warps: of several warps of a block, Blocks: of several blocks of a cluster, Foreign: of several
+  // clusters), with the latest of their clocks.
+  EmuStamp reader;
+  uint32_t readerLanes = 0;                 // within one warp: which of its lanes
+  int32_t writerPlace = 0, readerPlace = 0; // where in the source, as the emulator numbers places
+  uint32_t tag = 0;                         // shared memory: the run of a cluster that the rest is about
+};
+
+// An access that an earlier one is not ordered with.
+struct EmuConflict {
+  uint32_t thread = 0, cluster = 0; // whose it was (the cluster's number modulo 2^24)
+  bool wrote = false;               // the earlier one did; else it read
+  bool several = false;             // several threads read: `thread` is any of them, perhaps the actor
+  int32_t place = 0;
+};
+
+// Looks whether `actor` may do this now, and if so notes that it did.
+[[nodiscard]] std::optional<EmuConflict> touch(EmuCell& cell, const EmuActor& actor, emu::AccessKind kind,
+                                               int32_t place);
+
+} // namespace dtc

@@ -1,0 +1,29 @@
+#pragma once
+// What cuda-emu's compiled code and its host agree on: names, and how an access is told (lib/Jit/Clang/CheckAccesses.cpp writes
+// it, EmuCluster reads it).
+#include <cstdint>
+
+namespace dtc::emu {
+
+inline constexpr const char* kSelf = "__emu_self";
+inline constexpr const char* kShared = "__emu_shared";
+inline constexpr const char* kAccess = "__emu_access"; // (pointer, access code | bytes, place)
+inline constexpr const char* kCallPrefix = "__emu_call_";
+// Functions whose last argument is the place of the call, null where it is not told.
+inline constexpr const char* kPlaced[] = {"__emu_barrier", "__emu_named_barrier", "__emu_cluster_barrier",
+                                          "__emu_warp", "__emu_map_shared"};
+
+// Objects that a unit defines.
+inline constexpr const char* kSharedBytes = "__emu_shared_bytes"; // u64: what the variables take
+inline constexpr const char* kSharedSpan = "__emu_shared_span";   // u64: where dynamic shared memory begins
+inline constexpr const char* kSharedMap = "__emu_shared_map"; // text: "name offset bytes\n" of each variable
+inline constexpr const char* kGranule = "__emu_granule";      // u64, with checks: no access is smaller
+
+enum AccessKind : uint64_t { Read, Write, Update, VolatileRead, VolatileWrite };
+
+// bits 0-31: bytes; 32-39: log2 of the alignment that the access needs; 40-: kind
+constexpr uint64_t accessCode(unsigned log2Align, AccessKind kind) {
+  return uint64_t{log2Align} << 32 | uint64_t{kind} << 40;
+}
+
+} // namespace dtc::emu

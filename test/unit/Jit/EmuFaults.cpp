@@ -1,0 +1,286 @@
+// Faults put into kernels on purpose: cuda-emu names each with kernel, block, thread and line, before anything is written;
+// and the kernel without the fault passes.
+#include "dtc/Jit/CudaEmu.h"
+#include "dtc/Jit/Nvrtc.h"
+#include <gtest/gtest.h>
+#include <numeric>
+
+namespace dtc {
+namespace {
+
+// k(out, in, n): two buffers of n floats; `out` is only written, unless the fault says otherwise.
+struct Fault {
+  const char* name;
+  const char* wrong;
+  const char* right;
+  const char* error; // behind "cuda-emu: kernel 'k': "
+  Dim3 grid = {1, 1, 1}, block = {64, 1, 1};
+  int n = 64;
+  uint32_t sharedBytes = 0;
+  bool outIsRead = false;
+};
+
+#define KERNEL "extern \"C\" __global__ void k(f32* out, const f32* in, i32 n) {\n"
+#define CLUSTER "extern \"C\" __global__ void __cluster_dims__(2, 1, 1) k(f32* out, const f32* in, i32 n) {\n"
+
+const Fault kFaults[] = {
+    {"OffByOneBound",
+     KERNEL "  const i32 i = blockIdx.x * 64 + threadIdx.x;\n  if (i <= n) out[i] = in[i];\n}",
+     KERNEL "  const i32 i = blockIdx.x * 64 + threadIdx.x;\n  if (i < n) out[i] = in[i];\n}",
+     "block (1, 0, 0): thread (6, 0, 0) at line 3 reads 4 bytes past the end of a buffer (argument 1, byte "
+     "280 of 280)\n  3 | if (i <= n) out[i] = in[i];",
+     {2, 1, 1},
+     {64, 1, 1},
+     70},
+    {"OutOfBoundsNegative", KERNEL "  const i32 t = threadIdx.x;\n  out[t] = in[t - 1];\n}",
+     KERNEL "  const i32 t = threadIdx.x;\n  out[t] = in[t > 0 ? t - 1 : 0];\n}",
+     "block (0, 0, 0): thread (0, 0, 0) at line 3 reads 4 bytes before the begin of a buffer (argument 1, "
+     "byte -4 of 256)"},
+    {"WriteToAnInput", KERNEL "  ((f32*)in)[threadIdx.x] = 1;\n}", KERNEL "  out[threadIdx.x] = 1;\n}",
+     "block (0, 0, 0): thread (0, 0, 0) at line 2 writes 4 bytes of a buffer that the kernel is only to "
+     "read"},
+    {"MissingBarrier",
+     KERNEL
+     "  __shared__ f32 s[64];\n  const i32 t = threadIdx.x;\n  s[t] = in[t];\n\n  out[t] = s[63 - t];\n}",
+     KERNEL
+     "  __shared__ f32 s[64];\n  const i32 t = threadIdx.x;\n  s[t] = in[t];\n  __syncthreads();\n  out[t] "
+     "= s[63 - t];\n}",
+     "block (0, 0, 0): thread (0, 0, 0) at line 6 reads 4 bytes that nothing has written (shared variable "
+     "'s', byte 252)"},
+    {"MissingBarrierBetweenTwoWrites",
+     KERNEL "  __shared__ f32 s[64];\n  const i32 t = threadIdx.x;\n  s[t] = in[t];\n  __syncthreads();\n"
+            "  s[63 - t] += 1;\n  out[t] = s[t];\n}",
+     KERNEL "  __shared__ f32 s[64];\n  const i32 t = threadIdx.x;\n  s[t] = in[t];\n  __syncthreads();\n"
+            "  s[63 - t] += 1;\n  __syncthreads();\n  out[t] = s[t];\n}",
+     "block (0, 0, 0): thread (0, 0, 0) at line 6 writes 4 bytes (shared variable 's', byte 252) that thread "
+     "(63, 0, 0) has read at line 7, without a barrier between the two"},
+    {"WriteAfterRead", // in the order of threads every read comes before the write that spoils it
+     KERNEL "  __shared__ f32 s[64];\n  const i32 t = threadIdx.x;\n  s[t] = in[t];\n  __syncthreads();\n"
+            "  const f32 x = s[t < 63 ? t + 1 : 63];\n  s[t] = x;\n  __syncthreads();\n  out[t] = s[t];\n}",
+     KERNEL "  __shared__ f32 s[64];\n  const i32 t = threadIdx.x;\n  s[t] = in[t];\n  __syncthreads();\n"
+            "  const f32 x = s[t < 63 ? t + 1 : 63];\n  __syncthreads();\n  s[t] = x;\n  __syncthreads();\n  "
+            "out[t] = s[t];\n}",
+     "block (0, 0, 0): thread (1, 0, 0) at line 7 writes 4 bytes (shared variable 's', byte 4) that thread "
+     "(0, 0, 0) has read at line 6, without a barrier between the two"},
+    {"MisalignedVectorLoad",
+     KERNEL
+     "  if (threadIdx.x < 15) *(float4*)(out + 4 * threadIdx.x) = *(const float4*)(in + 4 * threadIdx.x + "
+     "1);\n}",
+     KERNEL
+     "  if (threadIdx.x < 15) *(float4*)(out + 4 * threadIdx.x) = *(const float4*)(in + 4 * threadIdx.x + "
+     "4);\n}",
+     "block (0, 0, 0): thread (0, 0, 0) at line 2 reads 16 bytes at an address that is no multiple of 16 "
+     "(argument 1, byte 4 of 256)"},
+    {"VectorLoadPastTheEnd",
+     KERNEL "  const float4 v = *(const float4*)(in + 4 * threadIdx.x);\n  out[threadIdx.x] = v.x;\n}",
+     KERNEL "  const float4 v = *(const float4*)(in + 4 * (threadIdx.x % 15));\n  out[threadIdx.x] = v.x;\n}",
+     "block (0, 0, 0): thread (15, 0, 0) at line 2 reads 16 bytes past the end of a buffer (argument 1, byte "
+     "240 of 248)",
+     {1, 1, 1},
+     {16, 1, 1},
+     62},
+    {"WrongShuffleMask",
+     KERNEL "  if (threadIdx.x < 16) out[threadIdx.x] = __shfl_xor_sync(0xffu, in[threadIdx.x], 1);\n}",
+     KERNEL "  if (threadIdx.x < 16) out[threadIdx.x] = __shfl_xor_sync(0xffffu, in[threadIdx.x], 1);\n}",
+     "block (0, 0, 0): thread (8, 0, 0) is in __shfl_xor_sync of line 2 with mask 0x000000ff, which does not "
+     "name the thread itself"},
+    {"ShuffleFromALaneThatLeft",
+     KERNEL "  if (threadIdx.x >= 24) return;\n  out[threadIdx.x] = __shfl_down_sync(0xffffffffu, "
+            "in[threadIdx.x], 8);\n}",
+     KERNEL "  const f32 x = __shfl_down_sync(0xffffffffu, in[threadIdx.x], 8);\n  if (threadIdx.x < 24) "
+            "out[threadIdx.x] = x;\n}",
+     "block (0, 0, 0): thread (16, 0, 0) is in __shfl_down_sync of line 3 with mask 0xffffffff and reads "
+     "lane "
+     "24, which has returned",
+     {1, 1, 1},
+     {32, 1, 1}},
+    {"ShuffleFromOutsideTheMask",
+     KERNEL "  if (threadIdx.x < 16) out[threadIdx.x] = __shfl_sync(0xffffu, in[threadIdx.x], 20);\n}",
+     KERNEL "  if (threadIdx.x < 16) out[threadIdx.x] = __shfl_sync(0xffffu, in[threadIdx.x], 2);\n}",
+     "block (0, 0, 0): thread (0, 0, 0) is in __shfl_sync of line 2 with mask 0x0000ffff and reads lane 20, "
+     "which the mask does not name"},
+    {"DivergentBarrier", KERNEL "  if (threadIdx.x < 48) __syncthreads();\n  out[threadIdx.x] = 0;\n}",
+     KERNEL "  __syncthreads();\n  out[threadIdx.x] = 0;\n}",
+     "block (0, 0, 0): a barrier that not all threads of the block reach: thread (0, 0, 0) waits at the "
+     "barrier of line 2, but thread (48, 0, 0) has returned"},
+    {"BarrierInAHelperOfTwoBranches",
+     "DTC_FN void meet() { __syncthreads(); }\n" KERNEL "  if (threadIdx.x < 32)\n    meet();\n  else\n    "
+     "dtc_block_sum<64>(1.0f);\n}",
+     "DTC_FN void meet() { __syncthreads(); }\n" KERNEL "  meet();\n  out[threadIdx.x] = "
+     "dtc_block_sum<64>(1.0f);\n}",
+     "block (0, 0, 0): not all threads are at the same barrier: thread (0, 0, 0) waits at the barrier of "
+     "line "
+     "1, but thread (32, 0, 0) waits at the barrier of line 6 (device.h:"},
+    {"BarrierWithWrongCount",
+     KERNEL "  if (threadIdx.x < 32) dtc_barrier(1, 64);\n  out[threadIdx.x] = 0;\n}",
+     KERNEL "  if (threadIdx.x < 32) dtc_barrier(1, 32);\n  out[threadIdx.x] = 0;\n}",
+     "block (0, 0, 0): a barrier that too few threads reach (32 of 64): thread (0, 0, 0) waits at barrier 1 "
+     "of "
+     "line 2 for 64 threads, but thread (32, 0, 0) has returned"},
+    {"BarrierWithACountOfHalfAWarp", KERNEL "  dtc_barrier(1, 48);\n  out[threadIdx.x] = 0;\n}",
+     KERNEL "  dtc_barrier(1, 64);\n  out[threadIdx.x] = 0;\n}",
+     "block (0, 0, 0): thread (0, 0, 0) at line 2: a barrier's count is a multiple of 32 up to the block's "
+     "threads, not 48"},
+    {"UninitialisedShared",
+     KERNEL "  __shared__ f32 s[64];\n  const i32 t = threadIdx.x;\n  if (t < 40) s[t] = in[t];\n  "
+            "__syncthreads();\n  out[t] = s[63 - t];\n}",
+     KERNEL "  __shared__ f32 s[64];\n  const i32 t = threadIdx.x;\n  s[t] = in[t];\n  __syncthreads();\n  "
+            "out[t] = s[63 - t];\n}",
+     "block (0, 0, 0): thread (0, 0, 0) at line 6 reads 4 bytes that nothing has written (shared variable "
+     "'s', "
+     "byte 252)"},
+    {"UninitialisedGlobal", KERNEL "  out[threadIdx.x] += in[threadIdx.x];\n}",
+     KERNEL "  out[threadIdx.x] = in[threadIdx.x];\n}",
+     "block (0, 0, 0): thread (0, 0, 0) at line 2 reads 4 bytes that nothing has written (argument 0, byte 0 "
+     "of 256)"},
+    {"OutOfBoundsInShared", // the next variable begins right behind it on a GPU
+     KERNEL "  __shared__ f32 s[64], other[64];\n  const i32 t = threadIdx.x;\n  other[t] = 0;\n  s[t + 1] = "
+            "in[t];\n  __syncthreads();\n  out[t] = s[t + 1] + other[t];\n}",
+     KERNEL "  __shared__ f32 s[65], other[64];\n  const i32 t = threadIdx.x;\n  other[t] = 0;\n  s[t + 1] = "
+            "in[t];\n  __syncthreads();\n  out[t] = s[t + 1] + other[t];\n}",
+     "block (0, 0, 0): thread (63, 0, 0) at line 5 writes 4 bytes outside of shared memory's variables "
+     "(shared variable 's', byte 256)"},
+    {"OutOfBoundsInDynamicShared",
+     KERNEL "  extern __shared__ f32 row[];\n  row[threadIdx.x + 32] = 1;\n  out[threadIdx.x] = 1;\n}",
+     KERNEL "  extern __shared__ f32 row[];\n  row[threadIdx.x] = 1;\n  out[threadIdx.x] = 1;\n}",
+     "block (0, 0, 0): thread (32, 0, 0) at line 3 writes 4 bytes outside of shared memory's variables "
+     "(shared variable 'row', byte 256)",
+     {1, 1, 1},
+     {64, 1, 1},
+     64,
+     256},
+    {"RaceOfTwoBlocks",
+     KERNEL "  out[threadIdx.x] = blockIdx.x;\n}",
+     KERNEL "  out[threadIdx.x + 32 * blockIdx.x] = blockIdx.x;\n}",
+     "block (1, 0, 0): thread (0, 0, 0) at line 2 writes 4 bytes (argument 0, byte 0 of 256) that thread (0, "
+     "0, 0) of block (0, 0, 0) has written at line 2: blocks have no order",
+     {2, 1, 1},
+     {32, 1, 1}},
+    {"BlockReadsWhatAnotherWrote",
+     KERNEL "  if (blockIdx.x == 0) out[threadIdx.x] = 1;\n  if (blockIdx.x == 1) out[32 + threadIdx.x] = "
+            "out[threadIdx.x];\n}",
+     KERNEL "  out[32 * blockIdx.x + threadIdx.x] = 1;\n}",
+     "block (1, 0, 0): thread (0, 0, 0) at line 3 reads 4 bytes (argument 0, byte 0 of 256) that thread (0, "
+     "0, "
+     "0) of block (0, 0, 0) has written at line 2: blocks have no order",
+     {2, 1, 1},
+     {32, 1, 1}},
+    {"AtomicAndPlain",
+     KERNEL "  if (threadIdx.x == 0) out[0] = 5;\n  atomicAdd(out, in[threadIdx.x]);\n}",
+     KERNEL "  if (threadIdx.x == 0) atomicExch(out, 5.0f);\n  atomicAdd(out, in[threadIdx.x]);\n}",
+     "block (0, 0, 0): thread (1, 0, 0) at line 3 reads 4 bytes (argument 0, byte 0 of 256) that thread "
+     "(0, "
+     "0, 0) has written at line 2, without a barrier between the two",
+     {1, 1, 1},
+     {64, 1, 1},
+     64,
+     0,
+     true},
+    {"MissingClusterBarrier",
+     CLUSTER
+     "  __shared__ f32 s[32];\n  dtc_cluster_sync();\n  s[threadIdx.x] = in[threadIdx.x];\n\n  "
+     "out[32 * blockIdx.x + threadIdx.x] = dtc_map_shared(s, dtc_cluster_rank() ^ 1)[threadIdx.x];\n  "
+     "dtc_cluster_sync();\n}",
+     CLUSTER
+     "  __shared__ f32 s[32];\n  dtc_cluster_sync();\n  s[threadIdx.x] = in[threadIdx.x];\n  "
+     "dtc_cluster_sync();\n  out[32 * blockIdx.x + threadIdx.x] = dtc_map_shared(s, dtc_cluster_rank() ^ "
+     "1)[threadIdx.x];\n  dtc_cluster_sync();\n}",
+     "block (1, 0, 0): thread (31, 0, 0) at line 6 reads 4 bytes that nothing has written (shared variable "
+     "'s', "
+     "byte 124 in block (0, 0, 0))",
+     {2, 1, 1},
+     {32, 1, 1}},
+    {"BlockThatHasNotBegun",
+     CLUSTER "  __shared__ f32 s[32];\n  dtc_map_shared(s, dtc_cluster_rank() ^ 1)[threadIdx.x] = 1;\n  "
+             "dtc_cluster_sync();\n  out[32 * blockIdx.x + threadIdx.x] = s[threadIdx.x];\n}",
+     CLUSTER "  __shared__ f32 s[32];\n  dtc_cluster_sync();\n  dtc_map_shared(s, dtc_cluster_rank() ^ "
+             "1)[threadIdx.x] = 1;\n  dtc_cluster_sync();\n  out[32 * blockIdx.x + threadIdx.x] = "
+             "s[threadIdx.x];\n}",
+     "block (0, 0, 0): thread (0, 0, 0) at line 3 writes 4 bytes of shared memory of block (1, 0, 0) before "
+     "a "
+     "cluster barrier: that block need not have begun",
+     {2, 1, 1},
+     {32, 1, 1}},
+    {"BlockThatHasLeft",
+     CLUSTER
+     "  __shared__ f32 s[32];\n  s[threadIdx.x] = in[threadIdx.x];\n  dtc_cluster_sync();\n  out[32 * "
+     "blockIdx.x + threadIdx.x] = dtc_map_shared(s, dtc_cluster_rank() ^ 1)[threadIdx.x];\n}",
+     CLUSTER
+     "  __shared__ f32 s[32];\n  s[threadIdx.x] = in[threadIdx.x];\n  dtc_cluster_sync();\n  out[32 * "
+     "blockIdx.x + threadIdx.x] = dtc_map_shared(s, dtc_cluster_rank() ^ 1)[threadIdx.x];\n  "
+     "dtc_cluster_sync();\n}",
+     "at line 5",
+     {2, 1, 1},
+     {32, 1, 1}},
+    {"RaceWithinAWarp",
+     KERNEL "  __shared__ f32 s[32];\n  const i32 t = threadIdx.x;\n  s[t] = in[t];\n  __syncwarp();\n  s[t] "
+            "= s[31 - "
+            "t];\n  __syncwarp();\n  out[t] = s[t];\n}",
+     KERNEL "  __shared__ f32 s[32];\n  const i32 t = threadIdx.x;\n  s[t] = in[t];\n  __syncwarp();\n  "
+            "const f32 x = "
+            "s[31 - t];\n  __syncwarp();\n  s[t] = x;\n  __syncwarp();\n  out[t] = s[t];\n}",
+     "block (0, 0, 0): thread (0, 0, 0) at line 6 reads 4 bytes (shared variable 's', byte 124) that thread "
+     "(31, "
+     "0, 0) has written at line 6, without a barrier between the two",
+     {1, 1, 1},
+     {32, 1, 1}},
+    {"ResultOfTheOrderOfThreads", // volatile accesses do not race; who comes first decides
+     KERNEL
+     "  __shared__ i32 last;\n  if (threadIdx.x == 0) last = 7;\n  __syncthreads();\n  volatile i32* p = "
+     "&last;\n  out[threadIdx.x] = *p;\n  *p = threadIdx.x;\n}",
+     KERNEL
+     "  __shared__ i32 last;\n  if (threadIdx.x == 0) last = 7;\n  __syncthreads();\n  volatile i32* p = "
+     "&last;\n  out[threadIdx.x] = *p;\n}",
+     "the result depends on the order of threads and blocks: argument 0, byte "},
+};
+
+class EmuFault : public ::testing::TestWithParam<Fault> {
+protected:
+  static JitConfig uncached() {
+    JitConfig config;
+    config.useCache = false;
+    return config;
+  }
+  // The error of a launch, "" where there is none; `out` must not have changed then.
+  std::string run(const std::string& text) {
+    const Fault& f = GetParam();
+    const SourceUnit unit{"k", text};
+    auto module = CudaEmu(jit_).compile({&unit, 1});
+    EXPECT_TRUE(module.ok()) << module.error().message;
+    if (!module) return "";
+    if (auto version = nvrtc_.version(); version.ok()) { // a GPU's compiler takes both
+      auto ptx = nvrtc_.compile({&unit, 1}, "sm_90a", CudaImage::Cubin);
+      EXPECT_TRUE(ptx.ok()) << ptx.error().message;
+    }
+    const auto count = static_cast<size_t>(f.n);
+    const std::unique_ptr<float, decltype(&std::free)> memory(
+        static_cast<float*>(std::aligned_alloc(64, 2 * 64 * (count / 16 + 1) * 4)), &std::free);
+    float *out = memory.get(), *in = out + (count + 15) / 16 * 16;
+    std::fill(out, out + count, 7.0f);
+    std::iota(in, in + count, 0.0f);
+    int n = f.n;
+    void* args[] = {&out, &in, &n};
+    const EmuBuffer buffers[] = {{0, count * 4, f.outIsRead, true}, {1, count * 4, true, false}};
+    const Status done = module->launch("k", {f.grid, f.block, f.sharedBytes, args, 3, buffers, nullptr});
+    if (done.ok()) return "";
+    EXPECT_EQ(out[0], 7.0f) << "a kernel that is wrong has written";
+    EXPECT_EQ(done.error().kind, Error::Bug);
+    return done.error().message;
+  }
+  CpuJit jit_{uncached()};
+  Nvrtc nvrtc_{uncached()};
+};
+
+TEST_P(EmuFault, IsNamed) {
+  const std::string error = run(GetParam().wrong);
+  EXPECT_NE(error.find(std::string("cuda-emu: kernel 'k': ")), std::string::npos) << error;
+  EXPECT_NE(error.find(GetParam().error), std::string::npos) << error;
+}
+
+TEST_P(EmuFault, PassesWhereItIsMended) { EXPECT_EQ(run(GetParam().right), ""); }
+
+INSTANTIATE_TEST_SUITE_P(Seeded, EmuFault, testing::ValuesIn(kFaults),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+} // namespace
+} // namespace dtc
