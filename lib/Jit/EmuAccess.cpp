@@ -163,6 +163,7 @@ void EmuCluster::globalAccess(const Access& a) {
   if (writes && !r->written)
     return failAccess(a, "of a buffer that the kernel is only to read (" + what() + ")");
   if (!aligned(a)) return failAlignment(a, what());
+  if (!r->written && r->defined) return; // reads alone do not race
   const size_t g = global_->granule();
   const EmuActor me = actor();
   const int32_t place = placeNumber(a.place);

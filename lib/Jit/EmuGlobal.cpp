@@ -101,12 +101,13 @@ Status EmuGlobal::prepare() {
 }
 
 const EmuGlobal::Region* EmuGlobal::nearest(uintptr_t p) const {
+  for (const Region& r : regions_)
+    if (p - r.work < r.bytes) return &r;
   const Region* best = nullptr;
   uintptr_t distance = UINTPTR_MAX;
   for (const Region& r : regions_) {
-    const uintptr_t d = p < r.work ? r.work - p : p < r.work + r.bytes ? 0 : p - (r.work + r.bytes) + 1;
+    const uintptr_t d = p < r.work ? r.work - p : p - (r.work + r.bytes) + 1;
     if (d < distance) best = &r, distance = d;
-    if (d == 0) break;
   }
   return best;
 }
