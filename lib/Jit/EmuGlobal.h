@@ -57,7 +57,7 @@ private:
   Memory& memory_;
   const EmuLaunch& launch_;
   size_t granule_;
-  std::vector<Region> regions_;          // by address
+  std::vector<Region> regions_; // by address
   std::vector<void*> pointers_, arguments_;
 };
 

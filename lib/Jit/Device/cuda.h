@@ -15,7 +15,9 @@ DTC_FN f64 dtc_max_nan(f64 a, f64 b) { return a > b || a != a ? a : b; }
 DTC_FN f64 dtc_min_nan(f64 a, f64 b) { return a < b || a != a ? a : b; }
 
 // A barrier of `threads` threads of the block, whole warps; id is 1 to 15.
-DTC_FN void dtc_barrier(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+DTC_FN void dtc_barrier(u32 id, u32 threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
 // --- clusters (sm_90 and later): kernels with __cluster_dims__ ---
 DTC_FN u32 dtc_cluster_rank() {

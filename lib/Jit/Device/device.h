@@ -55,7 +55,9 @@ template <class T> DTC_FN T dtc_atomic_add(T* p, T v) {
 
 // A variable of the shared memory of the cluster's block of that rank: between two cluster barriers, of which the first says that
 // the block has begun and the second that it has not ended.
-template <class T> DTC_FN T* dtc_map_shared(T* p, u32 rank) { return (T*)dtc_map_shared_address((const void*)p, rank); }
+template <class T> DTC_FN T* dtc_map_shared(T* p, u32 rank) {
+  return (T*)dtc_map_shared_address((const void*)p, rank);
+}
 
 DTC_FN i64 dtc_least(i64 a, i64 b) { return a < b ? a : b; }
 DTC_FN i64 dtc_blocks(i64 n, i64 per) { return (n + per - 1) / per; } // runs of at most `per` elements

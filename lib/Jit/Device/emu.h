@@ -66,7 +66,8 @@ DTC_FN const void* dtc_map_shared_address(const void* p, u32 rank) {
 }
 
 // --- warps ---
-extern "C" u64 __emu_warp(i32 kind, u32 mask, u64 value, i32 argument, i32 width, i32 line, const char* place);
+extern "C" u64 __emu_warp(i32 kind, u32 mask, u64 value, i32 argument, i32 width, i32 line,
+                          const char* place);
 extern "C" u32 __emu_active();
 template <class T>
 DTC_FN T __emu_shuffle(i32 line, i32 kind, u32 mask, T value, i32 argument, i32 width = 32) {
