@@ -9,8 +9,9 @@ namespace dtc {
 struct CollectiveKinds {
   explicit CollectiveKinds(const OpRegistry& ops)
       : allReduce(ops.find("all_reduce")), allGather(ops.find("all_gather")), allSlice(ops.find("all_slice")),
-        reduceScatter(ops.find("reduce_scatter")), allToAll(ops.find("all_to_all")) {}
-  OpKind allReduce, allGather, allSlice, reduceScatter, allToAll;
+        reduceScatter(ops.find("reduce_scatter")), allToAll(ops.find("all_to_all")),
+        constant(ops.find("constant")) {}
+  OpKind allReduce, allGather, allSlice, reduceScatter, allToAll, constant;
 };
 
 // Attribute `axes`, major to minor.

@@ -329,6 +329,9 @@ private:
         if (source && size > sources[c.factor].size) sources[c.factor] = {size, static_cast<int64_t>(t)};
       }
     }
+    for (const FactorCut& c : projector_.project(m_.primal).cuts)
+      if (!c.axes.empty() && !wanted_[c.factor].empty() && beginsList(wanted_[c.factor], c.axes, m_.mesh))
+        sources[c.factor].size = INT64_MAX;
     auto key = [&](uint16_t f) {
       const int64_t cuts = m_.elementwise ? sizeOf(wanted_[f], m_.mesh) : 0;
       return std::tuple(-sources[f].size, -cuts, sources[f].index, f);

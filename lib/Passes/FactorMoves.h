@@ -1,8 +1,8 @@
 #pragma once
 // How axes move along the factors of one relation, in Shardy's way (https://openxla.org/shardy/propagation, the "aggressive"
 // strategy): what all tensors agree on along a factor goes to each tensor that can take it, a tensor that cannot does not
-// keep the others from it, and where two factors of a tensor want one axis, the factor of the largest tensor has it. Pure
-// values: no module, no variables.
+// keep the others from it, and where two factors of a tensor want one axis, the factor of the largest tensor has it; of a
+// cotangent, the one that cuts its primal. Pure values: no module, no variables.
 #include "dtc/Sharding/Projection.h"
 
 namespace dtc {
@@ -28,6 +28,9 @@ struct FactorMoves {
   size_t numOperands = 0;
   bool tiesAreNobodys = false; // where two factors of a tensor want one axis, neither has it
   bool elementwise = false;    // every tensor with dims has all factors, one a dim, in one order
+  // Where the first result is a cotangent: the tensor that it belongs to, as it is cut. Of factors that want one axis the
+  // one that cuts this so has it, whatever the sizes: what is computed from it meets that tensor, or others cut as it is.
+  MovingTensor primal = {};
 };
 
 struct MovedTensor {

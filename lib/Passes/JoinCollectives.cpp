@@ -2,9 +2,11 @@
 #include "Collectives.h"
 #include "PartitionReshard.h"
 #include "Within.h"
+#include "dtc/IR/Homomorphism.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Passes/Clone.h"
 #include "dtc/Sharding/Projection.h"
+#include "dtc/Support/Result.h"
 #include <algorithm>
 
 namespace dtc {
@@ -35,11 +37,14 @@ private:
       m_[o].parent = block;
       for (uint32_t r = 0; r < m_[o].numRegions; ++r)
         if (!isIsolated(m_.record(o).regions)) changed = runBlock(m_.region(o, r)) || changed;
+      b.loc = m_[o].loc;
       if (!m_.record(o).isCollective() || m_.record(o).async != AsyncForm::None) {
-        out.push_back(o);
+        if (reducedAfterwards(o, b))
+          changed = true;
+        else
+          out.push_back(o);
         continue;
       }
-      b.loc = m_[o].loc;
       if (isUnused(o) || shared(o) || joinedWithProducer(o, b)) {
         changed = true;
         continue;
@@ -115,6 +120,10 @@ private:
   bool joinedWithProducer(OpId o, Builder& b) {
     if (m_[o].numOperands != 1 || m_[o].numResults != 1) return false;
     const OpId p = m_.definingOp(m_.operand(o, 0));
+    if (p.valid() && movesConstant(p, o)) {
+      replace(m_.result(o), constantOf(p, m_[m_.result(o)].type, b));
+      return true;
+    }
     if (!p.valid() || !m_.record(p).isCollective() || m_.record(p).async != AsyncForm::None ||
         m_[p].numOperands != 1)
       return false;
@@ -128,6 +137,24 @@ private:
     if (onlyUse) drop(p);
     replace(m_.result(o), v);
     return true;
+  }
+
+  // Elements that are all the same need not travel.
+  bool movesConstant(OpId p, OpId o) const {
+    const bool moves =
+        m_[o].kind == kinds_.allGather || m_[o].kind == kinds_.allSlice || m_[o].kind == kinds_.allToAll;
+    if (!moves || m_[p].kind != kinds_.constant) return false;
+    const Attr::Kind value = m_.attrs[m_.attr(p, "value")].kind;
+    return value != Attr::List && value != Attr::String;
+  }
+  ValueId constantOf(OpId p, TypeId type, Builder& b) {
+    const OpId o = m_.makeOp(m_[p].kind, {}, 1, m_[p].attrs, 0, b.loc);
+    m_[o].parent = b.parent;
+    m_[m_.result(o)].type = type;
+    m_[m_.result(o)].loc = b.loc;
+    uses_.resize(m_.values.size());
+    b.out.push_back(o);
+    return m_.result(o);
   }
 
   bool sameAttr(OpId a, OpId b, std::string_view name) const { return m_.attr(a, name) == m_.attr(b, name); }
@@ -175,6 +202,49 @@ private:
     AttrList attrs = m_[o].attrs;
     return make(m_[o].kind, m_.operand(p, 0), std::move(attrs), DimSharding{parts}.axes(),
                 m_[m_.result(o)].type, b);
+  }
+
+  // A sum of values that were each reduced for it: reduced once, as a sum. What adds is known from its homomorphism row.
+  bool reducedAfterwards(OpId o, Builder& b) {
+    const size_t n = m_[o].numOperands;
+    if (n < 2 || m_[o].numResults != 1 || m_[o].numRegions != 0) return false;
+    std::vector<OpId> producers;
+    std::vector<ValueId> pending;
+    for (ValueId v : m_.operands(o)) {
+      const OpId p = m_.definingOp(v);
+      if (!p.valid() || (m_[p].kind != kinds_.reduceScatter && m_[p].kind != kinds_.allReduce) ||
+          m_[p].parent != m_[o].parent || usesOf(v) != 1 || m_[v].type != m_[m_.result(o)].type)
+        return false;
+      producers.push_back(p);
+      pending.push_back(m_.operand(p, 0));
+      const OpId first = producers.front();
+      if (m_[p].kind != m_[first].kind || m_[pending.back()].type != m_[pending.front()].type ||
+          withoutWithin(m_, m_[p].attrs) != withoutWithin(m_, m_[first].attrs))
+        return false;
+    }
+    const OpId first = producers.front();
+    const auto kind = parsePendingKind(m_.strings[m_.attrs[reductionOf(m_, first)].text]);
+    Diagnostics quiet;
+    if (!kind || passThrough(queryOf(m_, o, quiet), std::vector(n, *kind), 0) != kind) return false;
+    const OpId sum = m_.makeOp(m_[o].kind, pending, 1, m_[o].attrs, 0, b.loc);
+    m_[sum].parent = b.parent;
+    m_[m_.result(sum)].type = m_[pending.front()].type;
+    m_[m_.result(sum)].loc = b.loc;
+    b.out.push_back(sum);
+    uses_.resize(m_.values.size());
+    uses_[m_.result(sum).index] = 1;
+    const AttrId dim = m_.attr(first, "dim");
+    const ValueId reduced =
+        make(m_[first].kind, m_.result(sum),
+             attrsOf({{"dim", dim}, {"op", reductionOf(m_, first)}, {"wire", m_.attr(first, "wire")}}),
+             axesOf(m_, first), m_[m_.result(o)].type, b);
+    DTC_CHECK(reduced.valid(), "the collective has the types of those that it stands for");
+    for (OpId p : producers) {
+      addWithin(m_, m_.definingOp(reduced), withinOf(m_, p));
+      drop(p);
+    }
+    replace(m_.result(o), reduced);
+    return true;
   }
 
   // A collective of this kind on `v`, or nothing where its type would not be `type` (an invalid type: whatever it is).

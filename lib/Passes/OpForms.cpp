@@ -1,6 +1,7 @@
 #include "OpForms.h"
 #include "dtc/Sharding/ReshardBytes.h"
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 namespace dtc {
@@ -59,6 +60,8 @@ public:
   }
 
   PricedForm cheapest() {
+    if (pricing_.votes)
+      if (auto form = voted()) return *form;
     Cost best{INT64_MAX, 0, 0};
     std::vector<PartList> factors(rel_.rule.factors.size());
     forEachCombination([&](const std::vector<PartList>& current) {
@@ -88,6 +91,40 @@ private:
     int64_t price = 0, moved = 0;
     double tie = 0; // seconds, where a ring is compared with what moves as much
   };
+
+  // FormPricing::votes. Nothing for ops that leave no sum pending, those that gather or communicate by themselves (the price
+  // knows what that moves), and where the winner cannot be.
+  std::optional<PricedForm> voted() {
+    collectCandidates();
+    const auto& rules = rel_.rule.factors;
+    if (std::ranges::none_of(rules, [](const Factor& f) { return f.kind == FactorKind::Reduce; }) ||
+        std::ranges::any_of(
+            rules, [](const Factor& f) { return f.communicates() || f.kind == FactorKind::Whole; }) ||
+        std::ranges::any_of(projections_, [](const TensorProjection& p) { return !p.overflow.empty(); }))
+      return std::nullopt;
+    struct Vote {
+      size_t factor;
+      const Candidate* candidate;
+    };
+    std::vector<Vote> votes;
+    for (size_t f = 0; f < candidates_.size(); ++f)
+      for (const Candidate& c : candidates_[f])
+        if (!c.parts.empty()) votes.push_back({f, &c});
+    std::ranges::sort(votes, std::greater<>(), [&](const Vote& v) { // of equals a factor that the result has
+      return std::tuple(v.candidate->weight, rules[v.factor].kind != FactorKind::Reduce,
+                        rules.size() - v.factor, candidates_[v.factor].size() - v.candidate->order);
+    });
+    std::vector<PartList> factors(rules.size());
+    for (const Vote& v : votes) {
+      const bool free = factors[v.factor].empty() && std::ranges::all_of(factors, [&](const PartList& taken) {
+                          return disjoint(taken, v.candidate->parts, *mesh_);
+                        });
+      if (free) factors[v.factor] = v.candidate->parts;
+    }
+    const Cost cost = costOf(factors);
+    if (cost.price == INT64_MAX) return std::nullopt;
+    return PricedForm{formOf(factors), cost.price, cost.moved, 0};
+  }
 
   template <class Fn> void forEachCombination(Fn&& fn) {
     collectCandidates();
@@ -366,9 +403,7 @@ private:
 
 } // namespace
 
-OpForm chooseForm(const PropagationState& s, const Relation& rel, bool freeResults) {
-  FormPricing pricing;
-  pricing.freeResults = freeResults;
+OpForm chooseForm(const PropagationState& s, const Relation& rel, const FormPricing& pricing) {
   return FormChooser(s, rel, pricing).form();
 }
 

@@ -17,12 +17,12 @@ struct OpForm {
   std::vector<bool> joins; // operands that must be pending on `reduced` (bias of linear)
 };
 
-// Chooses the factors' cuts: what all tensors agree on; where they differ, the combination that moves the fewest bytes.
-// With `freeResults` a result that is still open costs nothing, however it comes out: what is tied goes by price.
-[[nodiscard]] OpForm chooseForm(const PropagationState&, const Relation&, bool freeResults = false);
-
 // What a form is charged for.
 struct FormPricing {
+  // Where factors of an op that leaves sums pending want one axis: as Shardy's insert-explicit-reshards, the factor that cuts
+  // most bytes of the op's tensors so already has it, whatever that moves. A weight that is cut for tensor parallelism stays
+  // so, beside activations of any size.
+  bool votes = false;
   bool freeResults = false;    // a result dim that is still open costs nothing, however it comes out
   bool freeReductions = false; // nor does leaving a result pending
   // Set: the whole price in picoseconds, with what each device computes, reads and writes; else bytes received.
@@ -43,6 +43,10 @@ void takeOpenDims(Sharding& held, const Sharding& given, const Mesh&);
 
 // Are all tensors of the relation on one mesh, and none inside of a `local` region? (Across meshes only `reshard` goes, which has no forms; false for none.)
 [[nodiscard]] bool onOneMesh(const PropagationState&, const Relation&);
+
+// Chooses the factors' cuts: what all tensors agree on; where they differ, the combination that moves the fewest bytes, but for
+// votes.
+[[nodiscard]] OpForm chooseForm(const PropagationState&, const Relation&, const FormPricing&);
 
 // All forms (at most 64), the cheapest first; those of one price in the order in which chooseForm prefers them.
 [[nodiscard]] std::vector<PricedForm> pricedForms(const PropagationState&, const Relation&,

@@ -46,6 +46,7 @@ static bool refuseLeftovers(Module& m, Diagnostics& diags) {
 static std::vector<OpForm> chooseForms(PropagationState& state, const PropagateOptions& options,
                                        bool explain) {
   FormPricing pricing;
+  pricing.votes = options.policy == PropagationPolicy::Shardy;
   pricing.freeReductions = options.policy == PropagationPolicy::Dtensor;
   if (options.policy == PropagationPolicy::Cost) pricing.machine = &options.machine;
   std::vector<OpForm> forms;
@@ -57,7 +58,7 @@ static std::vector<OpForm> chooseForms(PropagationState& state, const PropagateO
       continue;
     }
     if (r.op.valid() && options.policy == PropagationPolicy::Shardy && !explain)
-      chosen.form = chooseForm(state, r); // the same form, whose price nobody asks for
+      chosen.form = chooseForm(state, r, pricing); // the same form, whose price nobody asks for
     else if (r.op.valid())
       chosen = cheapestForm(state, r, pricing);
     if (explain) recordDecision(state, r, chosen);

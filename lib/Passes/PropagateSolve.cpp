@@ -91,6 +91,7 @@ static bool takePrefix(std::vector<DimSharding>& dims, std::span<const PartList>
 
 FactorMoves PropagationState::movesOf(const Relation& rel, const Mesh& mesh) const {
   FactorMoves moves{rel.moving(), mesh, {}, rel.rule.operands.size(), tiesAreNobodys_, rel.elementwise};
+  if (rel.primal != kNoVar) moves.primal = {&moves.rule.results[0], vars[rel.primal].dims, {}, {}};
   moves.tensors.reserve(rel.tensors.size());
   for (size_t t = 0; t < rel.tensors.size(); ++t) {
     MovingTensor& tensor = moves.tensors.emplace_back();
@@ -264,7 +265,9 @@ bool PropagationState::settle(const Relation& rel, bool viewsOnly, std::vector<V
     }
   }
   if (!open || !cut) return false;
-  const OpForm form = chooseForm(*this, rel, true);
+  FormPricing pricing;
+  pricing.freeResults = true; // what is tied goes by price
+  const OpForm form = chooseForm(*this, rel, pricing);
   bool changed = false;
   for (size_t k = 0; k < form.results.size(); ++k) {
     ShardingVar& var = vars[rel.tensors[rel.rule.operands.size() + k]];

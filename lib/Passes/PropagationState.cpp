@@ -121,6 +121,7 @@ bool PropagationState::build() {
     if (!m[f].spmd) buildBoundary(f);
   for (FuncId f : m.order)
     if (!m[f].spmd && !buildFunction(f)) return false;
+  findPrimals();
   relationsOfVar_.resize(vars.size());
   for (uint32_t r = 0; r < relations.size(); ++r)
     for (VarId v : relations[r].tensors)

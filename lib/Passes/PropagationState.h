@@ -44,6 +44,7 @@ struct Relation {
   bool inner = false;           // within a `local` region, or at its edge: nothing is resharded for it
   size_t prefixed = SIZE_MAX;   // the tensor that is inside of such a region, of which …
   std::vector<PartList> prefix; // … the region's own axes cut each dim before
+  VarId primal = kNoVar;        // the result is the cotangent of this tensor (AdjointRelations.cpp)
   bool returned = false;        // of a function's result: looked at before and after all others
   [[nodiscard]] const Rule& moving() const { return follow ? *follow : rule; }
 };
@@ -83,6 +84,7 @@ private:
   [[nodiscard]] bool buildRuled(OpId o);
   [[nodiscard]] bool buildFree(OpId o, MeshId mesh, AttrId free);
   void linkInner(ValueId outer, ValueId inner, ShardingId written, bool inward);
+  void findPrimals();
   void collectConstraints();
   void constrainOperand(ValueId x, ShardingId written);
   void classify(Relation&, const OpRecord&) const;
