@@ -65,6 +65,9 @@ void RuleTrial::makeOperand(size_t argument, const Placement& p, uint64_t seed) 
     for (int64_t d = 0; d < n; ++d) {
       local.emplace_back(type.dtype, shape);
       fill(local.back(), mixed(seed + static_cast<uint64_t>(d)), special_);
+      // Infinities of both signs meet: a NaN that no device has.
+      for (int64_t i = 3; special_ && isFloat(type.dtype) && i < local.back().numElements(); i += 8)
+        local.back().setFloat(i, d % 2 ? -INFINITY : INFINITY);
     }
     globals_.push_back(assemble(local, sharding, mesh_.mesh, shape));
   } else {

@@ -146,8 +146,8 @@ public:
   void block(BlockId b, double times, double& bytes, double& seconds) const {
     for (OpId o : m_[b].ops) {
       const OpRecord& record = m_.record(o);
-      // A `while` is for what data leaves over; it is expected to leave nothing.
-      if (record.regions == RegionKind::While) continue;
+      // A `while` is for what data leaves over. It is expected to run once: tokens of a vocabulary and rows of experts are
+      // never spread evenly.
       for (uint32_t r = 0; r < m_[o].numRegions; ++r)
         block(m_.region(o, r), times * (record.regions == RegionKind::For ? tripsOf(o) : 1), bytes, seconds);
       // What names a size (trim_piece) speaks of a piece and moves nothing.

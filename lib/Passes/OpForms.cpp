@@ -97,7 +97,8 @@ private:
   std::optional<PricedForm> voted() {
     collectCandidates();
     const auto& rules = rel_.rule.factors;
-    if (std::ranges::none_of(rules, [](const Factor& f) { return f.kind == FactorKind::Reduce; }) ||
+    if ((rel_.op.valid() && s_.m.record(rel_.op).cut) ||
+        std::ranges::none_of(rules, [](const Factor& f) { return f.kind == FactorKind::Reduce; }) ||
         std::ranges::any_of(
             rules, [](const Factor& f) { return f.communicates() || f.kind == FactorKind::Whole; }) ||
         std::ranges::any_of(projections_, [](const TensorProjection& p) { return !p.overflow.empty(); }))
@@ -280,8 +281,9 @@ private:
       if (result && pricing_.freeResults) takeOpenDims(held, wanted, *mesh_);
       if (pricing_.freeVars && (*pricing_.freeVars)[rel_.tensors[t]]) held.dims = wanted.dims;
       const int64_t bytes = globalBytes(s_.m, rel_.values[t]);
-      const int64_t moved = result ? estimateReshardBytes(wanted, held, *mesh_, bytes)
-                                   : estimateReshardBytes(held, wanted, *mesh_, bytes);
+      const int64_t moved = result                       ? estimateReshardBytes(wanted, held, *mesh_, bytes)
+                            : s_.isSplat(rel_.values[t]) ? 0
+                                                         : estimateReshardBytes(held, wanted, *mesh_, bytes);
       cost.moved += moved;
       if (moved > 0) seconds += messageSeconds(moved);
       double local = static_cast<double>(bytes);

@@ -112,6 +112,13 @@ void PropagationState::collectConstraints() {
   }
 }
 
+bool PropagationState::isSplat(ValueId v) const {
+  const OpId o = m.definingOp(v);
+  if (!o.valid() || m[o].kind != constant_) return false;
+  const Attr::Kind value = m.attrs[m.attr(o, "value")].kind;
+  return value != Attr::List && value != Attr::String;
+}
+
 bool PropagationState::build() {
   collectConstraints();
   varOf.assign(m.values.size(), kNoVar);

@@ -52,7 +52,8 @@ struct Relation {
 class PropagationState {
 public:
   PropagationState(Module& m, Diagnostics& diags, PropagationReport& report)
-      : m(m), diags(diags), report(report), cutPrograms(m), uses_(m) {}
+      : m(m), diags(diags), report(report), cutPrograms(m), uses_(m),
+        constant_(m.registry->find("constant")) {}
 
   Module& m;
   Diagnostics& diags;
@@ -65,6 +66,8 @@ public:
 
   std::vector<std::vector<VarId>> resultVars; // by function: one per result
 
+  // Is it made of equal elements? Then each device makes what it needs.
+  [[nodiscard]] bool isSplat(ValueId) const;
   // Makes variables and relations of all global functions. False where a rule does not hold.
   [[nodiscard]] bool build();
   // Moves axes to the fixed point, as the policy says, and closes all dims. False where policy explicit meets a conflict.
@@ -114,6 +117,7 @@ private:
   void queueRelationsOf(VarId, uint32_t except, std::vector<uint32_t>& work);
   void recordReasons(const Relation&, const MovedTensor&);
   UseCounts uses_;
+  OpKind constant_;
   std::unordered_map<uint32_t, ShardingId> constraintOn_; // by value
   bool tiesAreNobodys_ = false;                           // FactorMoves.h
   std::vector<std::vector<uint32_t>> relationsOfVar_;     // without those of function results
