@@ -1,6 +1,7 @@
 #include "dtc/IR/CutOp.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Sharding/Reshard.h"
+#include "dtc/Sharding/Wire.h"
 #include "dtc/Support/Result.h"
 #include <algorithm>
 
@@ -50,7 +51,18 @@ ValueId CutOp::over(const char* reduction, ValueId v, std::span<const int64_t> d
 ValueId CutOp::allReduce(ValueId v, PendingKind kind, std::span<const AxisRef> axes) {
   if (mesh().sizeOf(axes) == 1) return v;
   const AttrId op = b.module.attrs.string(b.module.strings.intern(pendingName(kind)));
-  return b.value("all_reduce", {v}, {{"axes", axesAttr(b.module, axes)}, {"op", op}});
+  const DType own = partType(dtypeOf(v));
+  const bool narrows =
+      reduceDType && kind == PendingKind::Sum && isFloat(own) && *reduceDType != wireDType(kind, own);
+  const AttrId wire = narrows ? b.word(dtypeName(*reduceDType)) : AttrId();
+  return b.value("all_reduce", {v}, {{"axes", axesAttr(b.module, axes)}, {"op", op}, {"wire", wire}});
+}
+
+ValueId CutOp::fromOne(ValueId v) {
+  if (devices() == 1) return v;
+  const PendingKind kind = isBool(dtypeOf(v)) ? PendingKind::Any : PendingKind::Sum;
+  const AttrId op = b.module.attrs.string(b.module.strings.intern(pendingName(kind)));
+  return b.value("all_reduce", {v}, {{"axes", axesAttr(b.module, axes_)}, {"op", op}});
 }
 
 ValueId CutOp::allGather(ValueId v, int64_t dim, std::span<const AxisRef> axes) {

@@ -267,7 +267,7 @@ bool sliceCut(CutOp& op, std::vector<ValueId>& results) {
     if (!w.slices(d)) sizes[d] = op.typeOf(y).dims[d];
   }
   if (more) y = b.module.result(b.op("dynamic_slice", operands, {{"sizes", sizesToAttr(b.module, sizes)}}));
-  results.push_back(op.allReduce(y, isBool(op.dtypeOf(y)) ? PendingKind::Any : PendingKind::Sum));
+  results.push_back(op.fromOne(y));
   return true;
 }
 

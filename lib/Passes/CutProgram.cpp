@@ -26,9 +26,10 @@ Module tablesOf(const Module& m) {
 
 class ProgramWriter {
 public:
-  ProgramWriter(const Module& from, OpId op, const Rule& rule, std::span<const PartList> factors, MeshId mesh)
-      : from_(from), op_(op), rule_(rule), factors_(factors), mesh_(mesh), program_{tablesOf(from), {}},
-        m_(program_.module) {}
+  ProgramWriter(const Module& from, OpId op, const Rule& rule, std::span<const PartList> factors, MeshId mesh,
+                std::optional<DType> reduceDType)
+      : from_(from), op_(op), rule_(rule), factors_(factors), mesh_(mesh), reduceDType_(reduceDType),
+        program_{tablesOf(from), {}}, m_(program_.module) {}
 
   CutProgram write() {
     makeFunction();
@@ -46,6 +47,7 @@ public:
     whole.writtenTypes = wholeTypes_;
     whole.diags = &diags_;
     CutOp cut(b, whole, rule_, operands_, resultTypes_, *cuts);
+    cut.reduceDType = reduceDType_;
     std::vector<ValueId> results;
     program_.written = writeCut(cut, results);
     if (!program_.written) return std::move(program_);
@@ -130,6 +132,7 @@ private:
   const Rule& rule_;
   std::span<const PartList> factors_;
   MeshId mesh_;
+  std::optional<DType> reduceDType_;
   CutProgram program_;
   Module& m_;
   BlockId body_;
@@ -189,8 +192,13 @@ private:
                           : k == kinds_.allToAll      ? StepKind::AllToAll
                                                       : StepKind::Permute;
     const std::vector<AxisRef> axes = axesOf(m_, o);
-    if (kind != StepKind::Permute)
-      return priceOf(kind, axes, bytesOf(m_.operand(o, 0)), bytesOf(m_.result(o)), mesh_, machine);
+    if (kind != StepKind::Permute) {
+      const AttrId wire = m_.attr(o, "wire");
+      const auto sent = wire.valid() ? parseDType(m_.strings[m_.attrs[wire].text]) : std::nullopt;
+      const int64_t held = dtypeBytes(partType(m_.typeOf(m_.operand(o, 0)).dtype));
+      auto onWire = [&](ValueId v) { return sent ? bytesOf(v) / held * dtypeBytes(*sent) : bytesOf(v); };
+      return priceOf(kind, axes, onWire(m_.operand(o, 0)), onWire(m_.result(o)), mesh_, machine);
+    }
     // A batch of messages is begun once.
     std::vector<int64_t> operands;
     for (ValueId v : m_.operands(o)) operands.push_back(bytesOf(v));
@@ -206,8 +214,8 @@ private:
 } // namespace
 
 CutProgram cutProgram(const Module& m, OpId op, const Rule& rule, std::span<const PartList> factors,
-                      MeshId mesh) {
-  return ProgramWriter(m, op, rule, factors, mesh).write();
+                      MeshId mesh, std::optional<DType> reduceDType) {
+  return ProgramWriter(m, op, rule, factors, mesh, reduceDType).write();
 }
 
 CutPrice CutPrograms::priceOfProgram(const CutProgram& program) const {
@@ -236,7 +244,7 @@ CutPrice CutPrograms::price(OpId op, const Rule& rule, std::span<const PartList>
         key.push_back(static_cast<uint64_t>(n));
   }
   auto [entry, isNew] = prices_.try_emplace(std::move(key));
-  if (isNew) entry->second = priceOfProgram(cutProgram(m_, op, rule, factors, mesh));
+  if (isNew) entry->second = priceOfProgram(cutProgram(m_, op, rule, factors, mesh, reduceDType));
   return entry->second;
 }
 

@@ -241,6 +241,7 @@ private:
     const std::vector<ValueId> operands(m_.operands(o).begin(), m_.operands(o).end());
     b.common = commonAttrs(m_, o);
     CutOp cut(b, whole.query, rule_, operands, types, cuts.value_or(std::vector<CutFactor>(cuts_.size())));
+    cut.reduceDType = plans_.reduceDType;
     if (!cuts || !writeCut(cut, results)) {
       diags_.error(kCutUnknown, m_[o].loc, whole.query.record->name);
       return false;

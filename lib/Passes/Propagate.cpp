@@ -76,6 +76,7 @@ bool propagate(Module& m, Diagnostics& diags, PropagationReport* report, const P
   ensureMesh(m);
   const ConstantCopies constants = splitConstants(m);
   PropagationState state(m, diags, report ? *report : unused);
+  state.cutPrograms.reduceDType = options.reduceDType;
   if (!state.build()) return false;
   if (!state.solve(options)) return false;
   state.report.variable = state.varOf;

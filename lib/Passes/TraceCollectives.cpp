@@ -159,7 +159,8 @@ std::optional<CollectiveTrace> traceCollectives(const Module& global, const Prop
   if (!propagate(trace.propagated, diags, &trace.report, propagation)) return std::nullopt;
   trace.local = trace.propagated;
   markOps(trace.local);
-  if (!partition(trace.local, diags) || !optimizeCollectives(trace.local, diags, options))
+  if (!partition(trace.local, diags, {propagation.reduceDType}) ||
+      !optimizeCollectives(trace.local, diags, options))
     return std::nullopt;
   trace.collectives = collectivesOf(trace.local, options.machine);
   return trace;

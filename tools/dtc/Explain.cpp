@@ -19,7 +19,7 @@ namespace {
 struct Options {
   ProgramOptions program; // its file may be an equation
   std::vector<std::string> rest;
-  std::string policy;
+  std::string policy, reduceDType;
   bool json = false, limits = false;
 };
 
@@ -54,6 +54,12 @@ std::string noSuchValue(const Module& m, FuncId f, const std::string& name) {
 }
 
 Status chosenPolicy(const Options& o, PropagateOptions& options) {
+  if (!o.reduceDType.empty()) {
+    options.reduceDType = parseDType(o.reduceDType);
+    if (!options.reduceDType || !isFloat(*options.reduceDType))
+      return usageError("--reduce-dtype takes a float dtype such as bf16 or f32, not '" + o.reduceDType +
+                        "'");
+  }
   if (o.policy.empty()) return Ok{};
   auto policy = parsePolicy(o.policy);
   if (!policy)
@@ -90,10 +96,13 @@ bool prepare(Module& m, FuncId entry, Diagnostics& diags) {
 }
 
 // The same passes up to where contracts are checked.
-bool contractsHold(const Module& prepared, const std::string& policy, Diagnostics& diags) {
+bool contractsHold(const Module& prepared, const Options& o, Diagnostics& diags) {
   Module m = prepared;
-  std::string passes = policy.empty() ? "propagate" : "propagate{policy=" + policy + "}";
-  auto steps = parsePipeline(passes + ",partition,optimize-collectives");
+  const std::string wire = o.reduceDType.empty() ? "" : "reduce-dtype=" + o.reduceDType;
+  const std::string policy = o.policy.empty() ? "" : "policy=" + o.policy;
+  const std::string both = policy + (policy.empty() || wire.empty() ? "" : ",") + wire;
+  auto steps = parsePipeline("propagate" + (both.empty() ? "" : "{" + both + "}") + ",partition" +
+                             (wire.empty() ? "" : "{" + wire + "}") + ",optimize-collectives");
   return steps && runPipeline(m, *steps, diags).ok();
 }
 
@@ -104,7 +113,7 @@ int explainWhole(Environment& env, const Options& o, Module& m, FuncId entry,
   bool ok = prepare(m, entry, diags);
   if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
   if (hasCommContracts(m)) {
-    ok = contractsHold(m, o.policy, diags);
+    ok = contractsHold(m, o, diags);
     if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
   }
   auto trace = traceCollectives(m, options, {}, diags);
@@ -187,6 +196,8 @@ Verb explainVerb() {
     app.add_option("VALUE", o->rest, "%v or @f:%v; of an equation, its operands with their shardings");
     app.add_option("--policy", o->policy, "how conflicts of shardings are settled")
         ->type_name("shardy|dtensor|cost|explicit");
+    app.add_option("--reduce-dtype", o->reduceDType, "the float dtype that sums between devices travel in")
+        ->type_name("DTYPE");
     app.add_flag("--limits", o->limits,
                  "of the whole program, per axis: what stays exposed, the latency floor");
     app.add_flag("--json", o->json, "for other programs");

@@ -25,8 +25,9 @@ public:
   const Rule& rule;
   std::vector<ValueId>
       operands; // this device's pieces; literals as they are; invalid: an optional one left out
-  std::vector<TypeId> results;    // the local types that must come out
-  std::vector<CutFactor> factors; // by factor of `rule`
+  std::vector<TypeId> results;           // the local types that must come out
+  std::vector<CutFactor> factors;        // by factor of `rule`
+  std::optional<DType> reduceDType = {}; // what sums of floats travel in; nothing: as Sharding/Wire.h says
 
   // The axes of all factors of communicating kinds that are cut, and of those that exchange rows, in the order of the factors.
   [[nodiscard]] const std::vector<AxisRef>& axes() const { return axes_; }
@@ -46,6 +47,8 @@ public:
   ValueId over(const char* reduction, ValueId, std::span<const int64_t> dims, bool keepdim = true);
   ValueId allReduce(ValueId, PendingKind, std::span<const AxisRef> axes);
   ValueId allReduce(ValueId v, PendingKind kind) { return allReduce(v, kind, axes_); }
+  // What one device has and the others have zeros (false) of: a sum that adds nothing, and travels unrounded.
+  ValueId fromOne(ValueId);
   // The pieces along `dim` put together.
   ValueId allGather(ValueId, int64_t dim, std::span<const AxisRef> axes);
   // What each device has, along a new dim 0 (its size: devices()), in the order of their index along axes().

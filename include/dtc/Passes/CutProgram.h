@@ -25,6 +25,8 @@ public:
   explicit CutPrograms(const Module& m) : m_(m) {}
   // `factors` by factor of the op's rule, disjoint.
   [[nodiscard]] CutPrice price(OpId, const Rule&, std::span<const PartList> factors, MeshId);
+  std::optional<DType>
+      reduceDType; // what sums of floats travel in; to be set before the first price is asked
 
 private:
   [[nodiscard]] CutPrice priceOfProgram(const CutProgram&) const;
@@ -34,6 +36,6 @@ private:
 
 // The op as it stands in `m`, cut so. The module has m's tables, so that ids of types, attributes, meshes mean the same.
 [[nodiscard]] CutProgram cutProgram(const Module& m, OpId, const Rule&, std::span<const PartList> factors,
-                                    MeshId);
+                                    MeshId, std::optional<DType> reduceDType = {});
 
 } // namespace dtc
