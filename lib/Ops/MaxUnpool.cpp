@@ -82,7 +82,7 @@ bool unpoolEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<T
   return true;
 }
 
-// Every place asks the windows that see it: nothing is written twice.
+// Every place asks the windows that see it.
 uint32_t unpoolElement(const OpQuery& q, ElementBuilder& b, size_t) {
   std::vector<Origin> origins;
   if (!originsOf(q, origins)) return 0;
@@ -107,6 +107,34 @@ uint32_t unpoolElement(const OpQuery& q, ElementBuilder& b, size_t) {
   const DType type = poolSumType(q.type(0).dtype);
   const ElementNode y = b.convert(b.load(0, from), type);
   return b.sum(loops, b.call("select", {seen, y, b.number(0, type)}));
+}
+
+// Zeros, and y's elements one after the other to where they belong: fewer steps than asking from every place. Sums of narrow floats
+// are rounded once: place by place.
+bool unpoolStores(const OpQuery& q, ElementBuilder& b) {
+  std::vector<Origin> origins;
+  const Type& y = q.type(0);
+  if (!originsOf(q, origins) || isNarrowFloat(y.dtype)) return false;
+  b.begin();
+  std::vector<ElementNode> from = {b.axis(y.dims[0]), b.axis(y.dims[1])}, to = from;
+  for (const Origin& o : origins) to.push_back(b.axis(Dim(o.size)));
+  b.store(0, to, b.number(0, y.dtype));
+  for (const Origin& o : origins) from.push_back(b.steps(Dim(o.given)));
+  ElementNode rest = b.convert(b.load(1, from, true), DType::I64);
+  ElementNode own = b.call("ge", {rest, b.index(0)});
+  for (size_t i = origins.size(); i-- > 0;) {
+    const Origin& o = origins[i];
+    const int64_t size = std::max<int64_t>(o.size, 1);
+    const ElementNode place = i == 0 ? rest : b.mod(rest, size);
+    if (i > 0) rest = b.floorDiv(rest, size);
+    const ElementNode within = b.sub(place, b.sub(b.mul(from[i + 2], o.stride), b.index(o.low)));
+    own = b.call("and", {own, b.call("ge", {within, b.index(0)})});
+    own = b.call("and", {own, b.call("lt", {within, b.index(o.reach)})});
+    if (i == 0) own = b.call("and", {own, b.call("lt", {place, b.index(o.size)})});
+    to[i + 2] = place;
+  }
+  b.store(0, to, b.load(0, from, true), own, "add");
+  return true;
 }
 
 // The places along each spatial dim that flat places (i64, none negative) stand for.
@@ -290,6 +318,7 @@ void addMaxUnpoolOps(OpRegistry& ops) {
   r.cut = cutUnpool;
   r.eval = unpoolEval;
   r.element = unpoolElement;
+  r.stores = unpoolStores;
   r.gradFn = unpoolGrad;
   r.samples =
       "T[2, 3, 4], i32[2, 3, 4] in 2..5 {size = [7], stride = [1], low = [0], reach = [4]}\n"

@@ -397,7 +397,31 @@ ValueId foldedBack(Builder& b, ValueId g, const PadDim& p, size_t dim, PadMode m
   return sum;
 }
 
-// The gradient of constant padding is the slice that undoes it; of its value, what is left of the sum.
+// The sum of dy where the filling stands.
+ValueId fillingsOf(Builder& b, ValueId dy, const std::vector<PadDim>& dims) {
+  Module& m = b.module;
+  const Type type = m.typeOf(dy);
+  auto with = [&](const char* op, ValueId v, int64_t n) {
+    return b.value(op, {v, m.makeLiteral(m.attrs.integer(n), DType::I64, b.loc)});
+  };
+  ValueId inside;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const PadDim& p = dims[d];
+    if (p.none()) continue;
+    const TypeId row[] = {m.tensorType(DType::I64, std::array{type.dims[d]})};
+    const ValueId at = with("sub", m.result(b.op("iota", {}, {{"dim", b.integer(0)}}, row)), p.low);
+    ValueId own = b.value("and", {with("ge", at, 0), with("lt", at, (p.interior + 1) * (p.size - 1) + 1)});
+    if (p.interior > 0) own = b.value("and", {own, with("eq", with("rem", at, p.interior + 1), 0)});
+    std::vector<Dim> thin(type.rank(), Dim(1));
+    thin[d] = type.dims[d];
+    own = b.value("reshape", {own}, {{"shape", sizesToAttr(m, thin)}});
+    inside = inside.valid() ? b.value("and", {inside, own}) : own;
+  }
+  if (!inside.valid()) return b.constant(0, m.tensorType(type.dtype, std::initializer_list<int64_t>{}));
+  return b.value("sum", {b.value("select", {inside, b.literal(0, type.dtype), dy})});
+}
+
+// The gradient of constant padding is the slice that undoes it; of its value, what is left.
 bool padGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
   Diagnostics none;
   OpQuery q = queryOf(b.module, op, none);
@@ -432,7 +456,7 @@ bool padGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Value
       "slice", {g},
       {{"start", b.ints(start)}, {"limit", sizesToAttr(b.module, limit)}, {"stride", b.ints(stride)}});
   dx.push_back(g);
-  if (q.operandTypes.size() > 1) dx.push_back(b.value("sub", {b.value("sum", {dy[0]}), b.value("sum", {g})}));
+  if (q.operandTypes.size() > 1) dx.push_back(fillingsOf(b, dy[0], dims));
   return true;
 }
 

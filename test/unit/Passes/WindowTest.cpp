@@ -144,4 +144,104 @@ TEST(Window, PaddingReceivesTheElementsThatItLacks) {
           }
 }
 
+// The rows of x, of `size`, for which needs(row) holds and that the device does not have.
+template <class Needs> int64_t lacked(int64_t size, int64_t device, int64_t devices, Needs&& needs) {
+  int64_t rows = 0;
+  for (int64_t row = 0; row < size; ++row) {
+    const bool own = row >= begin(size, device, devices) && row < begin(size, device + 1, devices);
+    rows += !own && needs(row);
+  }
+  return rows;
+}
+
+std::string number(int64_t v) { return std::to_string(v); }
+
+// The window is longer than the result, as in a weight's gradient: cut, and every result needs what a part of it sees.
+TEST(Window, APartOfTheWindowReceivesTheRowsThatItSees) {
+  for (int64_t devices : {2, 3, 5})
+    for (int64_t length : {5, 9, 14})
+      for (int64_t result : {1, 2, 4})
+        for (int64_t dilation : {1, 2})
+          for (int64_t low : {0, 1}) {
+            const int64_t size = dilation * (length - 1) + result - 2 * low;
+            if (size < 1) continue;
+            const std::string text =
+                "mesh @m = [a=" + number(devices) + "]\nfunc @main(%x: f32[1, 1, " + number(size) +
+                "] @m{_, _, a}, %w: f32[1, 1, " + number(length) + "] @m{_, _, a}) -> (f32[1, 1, " +
+                number(result) + "] @m{_, _, _ | sum(a)}) {\n  %y = conv %x, %w {dilation = [" +
+                number(dilation) + "], padding = [[" + number(low) + ", " + number(low) + "]]} : f32[1, 1, " +
+                number(result) + "] @m{_, _, _ | sum(a)}\n  return %y\n}\n";
+            const Received got = receivedRows(text, devices);
+            for (int64_t d = 0; d < devices; ++d) {
+              const int64_t from = begin(length, d, devices), to = begin(length, d + 1, devices);
+              const int64_t want = lacked(size, d, devices, [&](int64_t row) {
+                return from < to && row >= dilation * from - low && row < dilation * (to - 1) + result - low;
+              });
+              EXPECT_EQ(got.rows[static_cast<size_t>(d)], want) << text << "device " << d;
+            }
+          }
+}
+
+// As in the gradient of x: a row of the result needs the rows of x whose windows reach it.
+TEST(Window, ATransposedWindowReceivesTheRowsThatReachItsPiece) {
+  for (int64_t devices : {2, 3, 5})
+    for (int64_t size : {7, 12, 25})
+      for (int64_t stride : {1, 2, 3})
+        for (int64_t length : {3, 4})
+          for (int64_t low : {0, 1}) {
+            const int64_t result = stride * (size - 1) + length - 2 * low;
+            const std::string text = "mesh @m = [a=" + number(devices) + "]\nfunc @main(%x: f32[1, 1, " +
+                                     number(size) + "] @m{_, _, a}, %w: f32[1, 1, " + number(length) +
+                                     "] @m{_, _, _}) -> (f32[1, 1, " + number(result) +
+                                     "] @m{_, _, a}) {\n  %y = conv %x, %w {transposed = true, stride = [" +
+                                     number(stride) + "], padding = [[" + number(low) + ", " + number(low) +
+                                     "]]} : f32[1, 1, " + number(result) + "] @m{_, _, a}\n  return %y\n}\n";
+            const Received got = receivedRows(text, devices);
+            for (int64_t d = 0; d < devices; ++d) {
+              const int64_t from = begin(result, d, devices), to = begin(result, d + 1, devices);
+              const int64_t want = lacked(size, d, devices, [&](int64_t row) {
+                return stride * row - low < to && stride * row - low + length > from;
+              });
+              EXPECT_EQ(got.rows[static_cast<size_t>(d)], want) << text << "device " << d;
+            }
+          }
+}
+
+// Windows that differ in length, and the gradient of max_pool: cotangents and indices of the windows that see the piece.
+TEST(Window, AdaptiveMeansAndUnpoolingReceiveWhatTheyLack) {
+  for (int64_t devices : {2, 3, 5})
+    for (int64_t size : {7, 12, 25})
+      for (int64_t windows : {5, 7, 11}) {
+        const std::string mesh = "mesh @m = [a=" + number(devices) + "]\n";
+        const std::string pool =
+            mesh + "func @main(%x: f32[1, 1, " + number(size) + "] @m{_, _, a}) -> (f32[1, 1, " +
+            number(windows) + "] @m{_, _, a}) {\n  %y = adaptive_avg_pool %x {output_size = [" +
+            number(windows) + "]} : f32[1, 1, " + number(windows) + "] @m{_, _, a}\n  return %y\n}\n";
+        const Received pooled = receivedRows(pool, devices);
+        const int64_t given = (size - 3) / 2 + 1;
+        const std::string in = "[1, 1, " + number(given) + "] @m{_, _, a}",
+                          out = "f32[1, 1, " + number(size) + "] @m{_, _, a}";
+        const std::string back = mesh + "func @main(%y: f32" + in + ", %i: i32" + in + ") -> (" + out +
+                                 ") {\n  %x = max_unpool %y, %i {size = [" + number(size) +
+                                 "], stride = [2], low = [0], reach = [3]} : " + out + "\n  return %x\n}\n";
+        const Received unpooled = receivedRows(back, devices);
+        for (int64_t d = 0; d < devices; ++d) {
+          const int64_t from = begin(windows, d, devices), to = begin(windows, d + 1, devices);
+          EXPECT_EQ(pooled.rows[static_cast<size_t>(d)],
+                    lacked(size, d, devices,
+                           [&](int64_t row) {
+                             return from < to && row >= from * size / windows &&
+                                    row < (to * size + windows - 1) / windows;
+                           }))
+              << pool << "device " << d;
+          const int64_t first = begin(size, d, devices), end = begin(size, d + 1, devices);
+          EXPECT_EQ(
+              unpooled.rows[static_cast<size_t>(d)],
+              2 * lacked(given, d, devices,
+                         [&](int64_t row) { return first < end && 2 * row < end && 2 * row + 3 > first; }))
+              << back << "device " << d;
+        }
+      }
+}
+
 } // namespace
