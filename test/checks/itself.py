@@ -1,6 +1,6 @@
 """The checks can fail: each is shown something wrong, and must say so."""
 
-from . import coverage, docs, layers, linear, roundtrip, size
+from . import coverage, docs, layers, linear, ptx, roundtrip, size
 
 LONG = ["Result<int> Thing::read(int a,", "                       int b) const {", *["  a = 1;"] * 90, "}", "", "int f() { return 1; }"]
 
@@ -27,6 +27,10 @@ def cases():
     yield "roundtrip: none expected", not roundtrip.wrong_on_purpose("// RUN: %dtc opt %s | FileCheck %s")
     yield "linear: quadratic time", linear.complaint([[0.1, 5.0], [0.1, 4.0]], "10", "100", "x")
     yield "linear: linear time", linear.complaint([[0.1, 5.0], [0.09, 1.1]], "10", "100", "x") is None
+    with_asm = 'DTC_FN f32 dtc_f(f32 a) {\n  asm("x;" : : "f"(a));\n  return a;\n}\n'
+    yield "ptx: no twin", list(ptx.complaints(with_asm, ["DTC_FN f32 dtc_f(f32 a, f32 b) { return a; }\n"], {}))
+    yield "ptx: a twin", not list(ptx.complaints(with_asm, ["template <class T> DTC_FN T dtc_f(T a) { return a; }\n"], {}))
+    yield "ptx: elsewhere", list(ptx.complaints("", [], {"lib/Kernel/A.cpp": 'text += "asm volatile(\\"bar.sync 0;\\");";'}))
     yield "coverage: pieces of a format", coverage.pieces("{0} has rank {1}, expected {2}") == ["has rank", ", expected"]
 
 
