@@ -1,5 +1,6 @@
 #include "dtc/Jit/Nvrtc.h"
 #include "CudaLibrary.h"
+#include "KernelScan.h"
 #include "ParallelFor.h"
 #include "Prologue.h"
 #include "Sha256.h"
@@ -15,6 +16,7 @@
 namespace dtc {
 namespace {
 
+constexpr size_t kLongestBatch = 8; // units of one program
 constexpr std::string_view kArchs[] = {"sm_80",  "sm_86",   "sm_87",  "sm_89",   "sm_90",  "sm_90a",
                                        "sm_100", "sm_100a", "sm_103", "sm_103a", "sm_120", "sm_120a"};
 
@@ -133,14 +135,16 @@ std::optional<CudaBinary> unpack(const std::string& bytes) {
   CudaBinary out;
   out.log = bytes.substr(sizeof size, size);
   out.image = bytes.substr(sizeof size + size);
-  out.usage = parseUsage(out.log);
   return out;
 }
 
-Result<CudaBinary> compileOne(const Table& table, const SourceUnit& unit, const std::string& prologue,
-                              std::string_view arch, CudaImage image) {
-  const std::string name = safeUnitName(unit.name);
-  const std::string source = prologue + "\n#line 1 \"" + name + "\"\n" + unit.text;
+// Units as one program: what the prologue costs is paid once. One image holds the kernels of all.
+Result<CudaBinary> compileProgram(const Table& table, std::span<const SourceUnit* const> units,
+                                  const std::string& prologue, std::string_view arch, CudaImage image) {
+  const std::string name = safeUnitName(units[0]->name);
+  std::string source = prologue;
+  for (const SourceUnit* unit : units)
+    source += "\n#line 1 \"" + safeUnitName(unit->name) + "\"\n" + unit->text;
   const std::string target =
       image == CudaImage::Cubin ? std::string(arch) : "compute_" + std::string(arch.substr(3));
   const std::string architecture = "--gpu-architecture=" + target;
@@ -162,15 +166,38 @@ Result<CudaBinary> compileOne(const Table& table, const SourceUnit& unit, const 
   }
   if (image == CudaImage::Ptx && !out.image.empty()) out.image.resize(std::strlen(out.image.c_str()));
   table.destroy(&program);
-  if (!out.image.empty()) {
-    out.usage = parseUsage(out.log);
-    return out;
-  }
+  if (!out.image.empty()) return out;
   if (code != kCompilationError)
     return machineError("NVRTC failed on '" + name + "' for " + target + ": " + table.errorString(code) +
                         "\n" + out.log);
   return Error{Error::Bug, "the generated CUDA source of '" + name + "' does not compile for " + target +
-                               ":\n" + out.log + "\n--- source of " + name + " ---\n" + unit.text};
+                               ":\n" + out.log + "\n--- source of " + name + " ---\n" + units[0]->text};
+}
+
+// A unit's part of what was said of its program.
+CudaBinary partOf(const CudaBinary& program, const SourceUnit& unit) {
+  CudaBinary part{program.image, {}, program.log};
+  std::vector<KernelUsage> all = parseUsage(program.log);
+  for (const ScannedKernel& kernel : scanKernels(unit.text))
+    for (KernelUsage& usage : all)
+      if (usage.kernel == kernel.name) part.usage.push_back(std::move(usage));
+  return part;
+}
+
+// One binary per unit. Where a program of several fails, each of its units is compiled alone, and names its own error.
+std::vector<Result<CudaBinary>> compileBatch(const Table& table, std::span<const SourceUnit* const> units,
+                                             const std::string& prologue, std::string_view arch,
+                                             CudaImage image) {
+  std::vector<Result<CudaBinary>> out;
+  auto program = compileProgram(table, units, prologue, arch, image);
+  if (program)
+    for (const SourceUnit* unit : units) out.emplace_back(partOf(*program, *unit));
+  else if (units.size() == 1)
+    out.emplace_back(program.error());
+  else
+    for (size_t i = 0; i < units.size(); ++i)
+      out.push_back(std::move(compileBatch(table, units.subspan(i, 1), prologue, arch, image)[0]));
+  return out;
 }
 
 } // namespace
@@ -216,7 +243,7 @@ Result<std::vector<CudaBinary>> Nvrtc::compile(std::span<const SourceUnit> units
   std::map<std::string, std::optional<Result<CudaBinary>>> byKey;
   for (size_t i = 0; i < units.size(); ++i) {
     keys[i] = toHex(Sha256()
-                        .field("cuda 1")
+                        .field("cuda 2")
                         .field(impl_->identity)
                         .field(prologue)
                         .field(arch)
@@ -227,7 +254,7 @@ Result<std::vector<CudaBinary>> Nvrtc::compile(std::span<const SourceUnit> units
     auto& entry = byKey[keys[i]];
     if (entry) continue;
     if (auto bytes = impl_->cache.load(keys[i]))
-      if (auto binary = unpack(*bytes)) entry.emplace(std::move(*binary));
+      if (auto binary = unpack(*bytes)) entry.emplace(partOf(*binary, units[i]));
   }
   std::vector<size_t> missing;
   for (size_t i = 0; i < units.size(); ++i)
@@ -242,9 +269,18 @@ Result<std::vector<CudaBinary>> Nvrtc::compile(std::span<const SourceUnit> units
                           " (" + impl_->path + ") cannot compile for " + std::string(arch));
     std::vector<std::optional<Result<CudaBinary>>*> slots;
     for (size_t i : missing) slots.push_back(&byKey[keys[i]]);
-    parallelFor(missing.size(), impl_->config.threads, [&](size_t m) {
-      slots[m]->emplace(compileOne(**table, units[missing[m]], impl_->prologue, arch, image));
-      if (**slots[m]) impl_->cache.store(keys[missing[m]], pack(***slots[m]));
+    // Enough programs for all threads, none so long that the last is late.
+    const size_t batches = std::max((missing.size() + kLongestBatch - 1) / kLongestBatch,
+                                    std::min(missing.size(), threadCount(impl_->config.threads)));
+    parallelFor(batches, impl_->config.threads, [&](size_t b) {
+      const size_t begin = missing.size() * b / batches, end = missing.size() * (b + 1) / batches;
+      std::vector<const SourceUnit*> batch;
+      for (size_t m = begin; m < end; ++m) batch.push_back(&units[missing[m]]);
+      auto made = compileBatch(**table, batch, impl_->prologue, arch, image);
+      for (size_t m = begin; m < end; ++m) {
+        slots[m]->emplace(std::move(made[m - begin]));
+        if (**slots[m]) impl_->cache.store(keys[missing[m]], pack(***slots[m]));
+      }
     });
   }
   std::vector<CudaBinary> out;

@@ -34,6 +34,29 @@ struct Piece {
   std::string fileName, text;
 };
 
+std::string usageText(std::span<const KernelUsage> kernels) {
+  std::string text;
+  for (const KernelUsage& u : kernels) {
+    text += u.kernel + ": " + std::to_string(u.registers) + " registers, " + std::to_string(u.sharedBytes) +
+            " bytes shared";
+    if (u.spillStoreBytes + u.spillLoadBytes > 0)
+      text += ", " + std::to_string(u.spillStoreBytes) + " bytes spilled";
+    text += "\n";
+  }
+  return text;
+}
+
+std::string usageJson(std::span<const KernelUsage> kernels) {
+  std::string text = "[";
+  for (const KernelUsage& u : kernels)
+    text += (text.size() > 1 ? ",\n  " : "") + ("{\"kernel\": " + jsonString(u.kernel)) +
+            ", \"registers\": " + std::to_string(u.registers) +
+            ", \"shared_bytes\": " + std::to_string(u.sharedBytes) +
+            ", \"spilled_bytes\": " + std::to_string(u.spillStoreBytes) +
+            ", \"stack_bytes\": " + std::to_string(u.stackBytes) + "}";
+  return text + "]";
+}
+
 class Compilation {
 public:
   Compilation(Environment& env, const Options& o, Module& m, FuncId func)
@@ -61,17 +84,35 @@ private:
       return kExitInput;
     }
     const MemoryReport memory = memoryReport(m_, func_, *plan, plan->arenaBytes);
+    auto usage = kernelUsage();
+    if (!usage) return env_.fail(usage.error());
     if (o_.json)
       env_.out("{\"program\": " + jsonString(m_.source.name) + ",\n\"kernels\": " + workJson(workRows()) +
+               (cuda() ? ",\n\"resources\": " + usageJson(*usage) : "") +
                ",\n\"kept_apart\": " + remarksJson(remarks_, m_) + ",\n\"memory\": " + memory.json() + "}\n");
     else
-      env_.err(workText(workRows()) +
+      env_.err(workText(workRows()) + (cuda() ? usageText(*usage) : "") +
                (remarks_.empty() ? "" : "kept apart, by way of memory:\n" + remarksText(remarks_, m_)) +
                memory.text());
     return kExitDone;
   }
 
   bool cuda() const { return o_.target != "cpu"; }
+
+  // What the target's compiler says that each kernel takes; nothing for CPUs.
+  Result<std::vector<KernelUsage>> kernelUsage() {
+    std::vector<KernelUsage> out;
+    if (!cuda()) return out;
+    KernelSet set({.cpp = false, .cuda = true});
+    for (OpId o : fusedOps())
+      if (auto call = set.add(m_, o); !call) return call.error();
+    std::vector<SourceUnit> units;
+    for (const KernelSource& k : set.kernels()) units.push_back({k.name, k.cuda});
+    auto made = Nvrtc().compile(units, o_.target, CudaImage::Cubin);
+    if (!made) return made.error();
+    for (const CudaBinary& binary : *made) out.insert(out.end(), binary.usage.begin(), binary.usage.end());
+    return out;
+  }
 
   Status lower() {
     StandardPipeline pipeline = standardPipeline(
@@ -208,13 +249,7 @@ private:
     auto made = Nvrtc().compile(std::span(&unit, 1), o_.target, cubin ? CudaImage::Cubin : CudaImage::Ptx);
     if (!made) return made.error();
     CudaBinary& binary = made->front();
-    for (const KernelUsage& u : binary.usage) {
-      std::string line = u.kernel + ": " + std::to_string(u.registers) + " registers, " +
-                         std::to_string(u.sharedBytes) + " bytes shared";
-      if (u.spillStoreBytes + u.spillLoadBytes > 0)
-        line += ", " + std::to_string(u.spillStoreBytes) + " bytes spilled";
-      env_.err(line + "\n");
-    }
+    env_.err(usageText(binary.usage));
     pieces.push_back({cubin ? "kernels.cubin" : "kernels.ptx", std::move(binary.image)});
     return Ok{};
   }
@@ -317,8 +352,10 @@ Verb compileVerb() {
         ->type_name("any|fixed")
         ->check(CLI::IsMember({"any", "fixed"}));
     app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr");
-    app.add_flag("--stats", o->stats,
-                 "each kernel's bytes and flops, what was kept apart and why, the memory plan; to stderr");
+    app.add_flag(
+        "--stats", o->stats,
+        "each kernel's bytes and flops (for GPUs its registers, shared and spilled bytes), what was kept "
+        "apart and why, the memory plan; to stderr");
     app.add_flag("--json", o->json, "the report of --stats as JSON, to standard output");
     return [o](Environment& env) { return run(env, *o); };
   };

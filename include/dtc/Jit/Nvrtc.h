@@ -24,9 +24,9 @@ struct KernelUsage {
 };
 
 struct CudaBinary {
-  std::string image;              // PTX text, or the cubin's bytes
-  std::vector<KernelUsage> usage; // of every kernel, in the order of the log; empty for PTX
-  std::string log;                // all that NVRTC said (warnings too)
+  std::string image;              // PTX text, or the cubin's bytes; it may hold other units' kernels too
+  std::vector<KernelUsage> usage; // of every kernel of the unit, in its order; empty for PTX
+  std::string log; // all that NVRTC said of the unit and of those compiled with it (warnings too)
 };
 
 // Is `arch` ("sm_90a") a target that dtc knows: sm_80 sm_86 sm_87 sm_89 sm_90 sm_90a sm_100 sm_100a sm_103 sm_103a sm_120 sm_120a.
@@ -43,8 +43,8 @@ public:
   // "13.0", opening the library; the error says where it was looked for and what to install.
   [[nodiscard]] Result<std::string> version() const;
 
-  // One binary per unit, in order; identical units are compiled once, several at a time. Units may use the names of
-  // lib/Jit/Device/cuda.h, which is put before them.
+  // One binary per unit, in order; identical units are compiled once, several at a time, up to eight as one program. Units may
+  // use the names of lib/Jit/Device/cuda.h, which is put before them.
   // Errors: Machine where NVRTC is missing or too old for `arch`, Bug where the source does not compile.
   [[nodiscard]] Result<std::vector<CudaBinary>> compile(std::span<const SourceUnit> units,
                                                         std::string_view arch, CudaImage image) const;

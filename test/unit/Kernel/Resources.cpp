@@ -1,0 +1,50 @@
+// Every op's generated kernel compiles for the GPUs that dtc names, and keeps its numbers in registers. Skipped where NVRTC is
+// not installed; compiled kernels are kept in the cache, so that only changed ones cost.
+#include "KernelCases.h"
+#include "dtc/Jit/Nvrtc.h"
+#include "dtc/Ops/Samples.h"
+
+namespace dtc {
+namespace {
+
+class Resources : public testing::TestWithParam<const char*> {};
+
+TEST_P(Resources, NoKernelSpills) {
+  Nvrtc nvrtc;
+  if (auto version = nvrtc.version(); !version) GTEST_SKIP() << version.error().message;
+  const OpRegistry& ops = standardOps();
+  std::deque<OpSample> samples;
+  KernelSet set({.cpp = false, .cuda = true, .gemmDTypes = 0});
+  const bool all = GetParam() == std::string_view("sm_90a"); // narrow ones differ by conversions alone
+  for (DType dtype : all ? std::vector{DType::F32, DType::BF16} : std::vector{DType::F32})
+    for (OpKind k = 0; k < ops.size(); ++k) {
+      const Lowering how = ops[k].lowering;
+      if (how != Lowering::Loops && how != Lowering::Rows && how != Lowering::Library) continue;
+      for (OpSample& s : opSamples(ops, k, dtype)) {
+        Module& m = samples.emplace_back(std::move(s)).module;
+        const FuncId f = samples.back().func;
+        m[f].spmd = true;
+        Diagnostics diags;
+        ASSERT_TRUE(fusePass(m, {{{"limit", "1"}}}, diags));
+        for (OpId o : std::vector<OpId>(m[m[f].body].ops))
+          if (m.record(o).regions == RegionKind::Fused)
+            ASSERT_TRUE(set.add(m, o).ok()) << samples.back().text;
+      }
+    }
+  std::vector<SourceUnit> units;
+  for (const KernelSource& k : set.kernels()) units.push_back({k.name, k.cuda});
+  ASSERT_GT(units.size(), 100u);
+  auto binaries = nvrtc.compile(units, GetParam(), CudaImage::Cubin);
+  ASSERT_TRUE(binaries.ok()) << binaries.error().message;
+  for (size_t i = 0; i < units.size(); ++i) {
+    ASSERT_EQ((*binaries)[i].usage.size(), 1u) << units[i].name;
+    const KernelUsage& usage = (*binaries)[i].usage[0];
+    EXPECT_EQ(usage.spillStoreBytes + usage.spillLoadBytes, 0) << units[i].text;
+    EXPECT_LE(usage.registers * set.kernels()[i].threadsPerBlock, 65536) << units[i].text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Resources, testing::Values("sm_80", "sm_90a", "sm_100"));
+
+} // namespace
+} // namespace dtc
