@@ -19,9 +19,12 @@ sanitized = bool(config.dtc_sanitize)
 limit = "timeout -s KILL %d " % (120 if sanitized else 60)
 dtc = limit + config.dtc_build_root + "/bin/dtc"
 must_fail = config.test_source_root + "/tools/must-fail "
-config.substitutions.append((r"\bnot (?=(--exit \d+ )?%dtc)", must_fail))
+config.substitutions.append((r"\bnot (?=(--exit \d+ )?(%dtc|%gpus))", must_fail))
 config.substitutions.append(("%dtc-opt", dtc + " opt" + config.dtc_opt_checks))
 config.substitutions.append(("%dtc", dtc))
+# `%gpus N %dtc …`: with N GPUs that are stubs of our own (test/stub), CUDA's libraries among them.
+stub = config.dtc_build_root + "/stub"
+config.substitutions.append((r"%gpus (\d+)", r"env LD_LIBRARY_PATH=%s DTC_STUB_GPUS=\1" % stub))
 config.substitutions.append(("%examples", config.dtc_source_root + "/examples"))
 
 path = [config.test_source_root + "/tools", config.dtc_llvm_tools, os.environ.get("PATH", "")]
@@ -48,6 +51,8 @@ if os.path.exists("/dev/nvidiactl"):
     config.available_features.add("gpu")
 if os.path.exists(config.dtc_build_root + "/bin/dtc-jit-clang.so"):
     config.available_features.add("jit")
+if os.path.exists(stub + "/libcuda.so.1") and "jit" in config.available_features:
+    config.available_features.add("stub")
 if os.path.exists(config.dtc_build_root + "/bin/dtc-onednn.so"):
     config.available_features.add("onednn")
 config.available_features.add("sanitized" if sanitized else "fast")

@@ -15,6 +15,7 @@ constexpr unsigned kNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
 constexpr unsigned kNoTiming = 2;      // CU_EVENT_DISABLE_TIMING
 constexpr unsigned kPortable = 1;      // CU_MEMHOSTALLOC_PORTABLE
 constexpr int kThreadLocalCapture = 1; // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr CuResult kNotReady = 600;    // CUDA_ERROR_NOT_READY
 constexpr int kSharedWithoutAsking = 48 << 10;
 
 std::string reason(const CudaTable& table, CuResult code) {
@@ -90,6 +91,11 @@ Result<CudaDriver> CudaDriver::open(const std::string& library) {
   if (driver.devices_.empty())
     return machineError("no GPU can be used: the driver has no device (is CUDA_VISIBLE_DEVICES empty?)");
   return driver;
+}
+
+bool CudaDriver::reaches(int from, int to) const {
+  int can = 0;
+  return from == to || (table_->canAccessPeer(&can, from, to) == 0 && can != 0);
 }
 
 struct CudaDevice::Impl {
@@ -245,6 +251,11 @@ Status CudaDevice::fill(void* device, uint8_t byte, size_t bytes, const CudaStre
                      stream.get);
 }
 
+Status CudaDevice::fillWord(void* device, uint32_t word, const CudaStream& stream) const {
+  return impl_->call("writing a number", impl_->table->fillWords, address(device), word, size_t{1},
+                     stream.get);
+}
+
 Status CudaDevice::launch(const CudaFunction& function, CudaDim grid, CudaDim block, uint32_t sharedBytes,
                           void** args, const CudaStream& stream) const {
   return impl_->call("launching a kernel", impl_->table->launch, function.get, grid.x, grid.y, grid.z,
@@ -261,6 +272,13 @@ Status CudaDevice::wait(const CudaStream& stream, const CudaEvent& event) const 
 
 Status CudaDevice::synchronize(const CudaStream& stream) const {
   return impl_->call("waiting for a stream", impl_->table->streamSynchronize, stream.get);
+}
+
+Result<bool> CudaDevice::idle(const CudaStream& stream) const {
+  CuResult code = impl_->table->contextSet(impl_->context);
+  if (!code) code = impl_->table->streamQuery(stream.get);
+  if (code && code != kNotReady) return impl_->error("asking whether a stream is done", code);
+  return code == 0;
 }
 
 Status CudaDevice::synchronize(const CudaEvent& event) const {

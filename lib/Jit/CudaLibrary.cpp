@@ -33,14 +33,27 @@ void addWheels(const std::string& root, std::vector<std::string>& out) {
         out.push_back(package + "/lib");
 }
 
-std::vector<std::string> searchFolders() {
+std::vector<std::string> foldersOf(const char* name) {
   std::vector<std::string> out;
-  const std::string path = environment("LD_LIBRARY_PATH");
+  const std::string path = environment(name);
   for (size_t at = 0; at < path.size();) {
     const size_t end = std::min(path.find(':', at), path.size());
     if (end > at) out.push_back(path.substr(at, end - at));
     at = end + 1;
   }
+  return out;
+}
+
+// The environment that `python3` of the shell belongs to: its wheels are the ones that a person has just installed.
+std::string pythonOnPath() {
+  std::error_code error;
+  for (const std::string& folder : foldersOf("PATH"))
+    if (fs::exists(folder + "/python3", error)) return fs::path(folder).parent_path().string();
+  return {};
+}
+
+std::vector<std::string> searchFolders() {
+  std::vector<std::string> out = foldersOf("LD_LIBRARY_PATH");
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
     if (std::string root = environment(name); !root.empty())
       out.push_back(root + "/lib64"), out.push_back(root + "/lib");
@@ -49,17 +62,27 @@ std::vector<std::string> searchFolders() {
        {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib/cuda/lib64"})
     out.emplace_back(folder);
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) addWheels(environment(name), out);
+  addWheels(pythonOnPath(), out);
   if (const std::string home = environment("HOME"); !home.empty()) addWheels(home + "/.local", out);
   addWheels("/usr/local", out), addWheels("/usr", out);
   return out;
 }
 
+// The versions that dtc knows, the newest first. Each library counts its own.
+std::vector<std::string> suffixesOf(std::string_view stem) {
+  if (stem == "nccl") return {".so.2", ".so"};
+  if (stem == "rccl") return {".so.1", ".so"};
+  if (stem == "cudnn") return {".so.9", ".so"};
+  return {".so.13", ".so.12", ".so"};
+}
+
 } // namespace
 
 std::string findCudaLibrary(std::string_view stem) {
+  const std::vector<std::string> suffixes = suffixesOf(stem);
   for (const std::string& folder : searchFolders())
-    for (const char* suffix : {".so.13", ".so.12", ".so"}) {
-      const std::string path = folder + "/lib" + std::string(stem) + suffix;
+    for (const std::string& suffix : suffixes) {
+      const std::string path = folder + "/lib" + std::string(stem).append(suffix);
       struct stat info;
       if (stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) return path;
     }

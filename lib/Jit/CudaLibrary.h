@@ -6,8 +6,9 @@
 
 namespace dtc {
 
-// The file of `stem` ("nvrtc", "cublasLt"), or "": the first lib<stem>.so.13, .so.12 or .so in LD_LIBRARY_PATH, CUDA_HOME and
-// CUDA_PATH, /usr/local/cuda*, the system's folders, and NVIDIA's Python wheels (virtual environment, conda, user, system).
+// The file of `stem` ("nvrtc", "cublasLt", "nccl"), or "": the first lib<stem>.so.N (of the versions that dtc knows) or .so in
+// LD_LIBRARY_PATH, CUDA_HOME and CUDA_PATH, /usr/local/cuda*, the system's folders, and NVIDIA's Python wheels (virtual
+// environment, conda, that of the shell's python3, user, system).
 [[nodiscard]] std::string findCudaLibrary(std::string_view stem);
 
 // A library's path, size and time: what was made by it can be told from what another version made without opening it.

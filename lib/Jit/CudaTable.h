@@ -17,6 +17,7 @@ using CuResult = int;
   X(deviceName, cuDeviceGetName, (char*, int, int))                                                          \
   X(deviceMemory, cuDeviceTotalMem_v2, (size_t*, int))                                                       \
   X(deviceAttribute, cuDeviceGetAttribute, (int*, int, int))                                                 \
+  X(canAccessPeer, cuDeviceCanAccessPeer, (int*, int, int))                                                  \
   X(contextRetain, cuDevicePrimaryCtxRetain, (void**, int))                                                  \
   X(contextRelease, cuDevicePrimaryCtxRelease_v2, (int))                                                     \
   X(contextSet, cuCtxSetCurrent, (void*))                                                                    \
@@ -28,9 +29,11 @@ using CuResult = int;
   X(copyOut, cuMemcpyDtoHAsync_v2, (void*, uint64_t, size_t, void*))                                         \
   X(copy, cuMemcpyDtoDAsync_v2, (uint64_t, uint64_t, size_t, void*))                                         \
   X(fill, cuMemsetD8Async, (uint64_t, unsigned char, size_t, void*))                                         \
+  X(fillWords, cuMemsetD32Async, (uint64_t, unsigned, size_t, void*))                                        \
   X(streamCreate, cuStreamCreate, (void**, unsigned))                                                        \
   X(streamDestroy, cuStreamDestroy_v2, (void*))                                                              \
   X(streamSynchronize, cuStreamSynchronize, (void*))                                                         \
+  X(streamQuery, cuStreamQuery, (void*))                                                                     \
   X(streamWait, cuStreamWaitEvent, (void*, void*, unsigned))                                                 \
   X(captureBegin, cuStreamBeginCapture_v2, (void*, int))                                                     \
   X(captureEnd, cuStreamEndCapture, (void*, void**))                                                         \

@@ -1,7 +1,8 @@
 #include "dtc/Runtime/CudaBackend.h"
 
-#include "CudaCommunicator.h"
 #include "CudaGemm.h"
+#include "CudaPlaces.h"
+#include "NcclCommunicator.h"
 
 #include <chrono>
 
@@ -23,12 +24,23 @@ struct Product {
   std::optional<uint32_t> epilogue; // the launch that follows it
 };
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public Backend, private GraphBackend {
 public:
-  CudaBackend(const Nvrtc& nvrtc, const CudaDevice& device)
-      : nvrtc_(nvrtc), device_(device), streams_(device), comm_(device, streams_) {}
+  CudaBackend(std::unique_ptr<CudaPlaces> places, std::string about)
+      : places_(std::move(places)), about_(std::move(about)),
+        firstMark_(static_cast<size_t>(places_->count())) {}
+  // Error (Machine): as NcclCommunicator::make.
+  Status useNccl(const Nccl& library, const CudaOptions& options) {
+    auto nccl = NcclCommunicator::make(library, *places_, {options.timeoutSeconds, options.dump});
+    if (!nccl) return nccl.error();
+    nccl_ = nccl->get();
+    comm_ = std::move(*nccl);
+    return Ok{};
+  }
+  void useOwn() { comm_ = makeDeviceCommunicator(*places_); }
 
   std::string_view name() const override { return "cuda"; }
+  std::string describe() const override { return about_; }
   KernelOptions kernelOptions() const override {
     KernelOptions o;
     o.cpp = false;
@@ -42,41 +54,67 @@ public:
   Status compile(const std::vector<KernelSource>& kernels) override;
   Result<std::byte*> allocate(int64_t place, int64_t bytes) override;
   Status write(int64_t place, std::byte* to, std::span<const std::byte> from) override {
-    return onStream(place, true,
-                    [&](const CudaStream& s) { return device_.copyIn(to, from.data(), from.size(), s); });
+    return onStream(place, true, [&](const CudaDevice& d, const CudaStream& s) {
+      return d.copyIn(to, from.data(), from.size(), s);
+    });
   }
   Status read(int64_t place, std::span<std::byte> to, const std::byte* from) override {
-    return onStream(place, true,
-                    [&](const CudaStream& s) { return device_.copyOut(to.data(), from, to.size(), s); });
+    return onStream(place, true, [&](const CudaDevice& d, const CudaStream& s) {
+      return d.copyOut(to.data(), from, to.size(), s);
+    });
   }
   Status copy(int64_t place, std::byte* to, const std::byte* from, int64_t bytes) override {
-    return onStream(place, false, [&](const CudaStream& s) {
-      return device_.copy(to, from, static_cast<size_t>(bytes), s);
-    });
+    return places_->copy(place, to, from, bytes);
   }
 
   Result<Placed> place(int64_t place, const PlacedKernel& kernel) override;
   Result<Placed> place(int64_t place, const PlacedGemm& gemm) override;
   Status runKernel(uint32_t step, uint32_t, int) override {
     Launch& l = *launches_[step];
-    return onStream(l.place, false, [&](const CudaStream& s) {
-      return device_.launch(l.function, l.grid, l.block, 0, l.arguments.data(), s);
+    return places_->start(l.place, [&](const CudaDevice& d, const CudaStream& s) {
+      return d.launch(l.function, l.grid, l.block, 0, l.arguments.data(), s);
     });
   }
-  Status runGemm(uint32_t step, uint32_t, int worker) override {
-    const Product& p = products_[step];
-    auto a = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().aRow);
-    auto b = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().bRow);
-    if (!a || !b) return (a ? b : a).error();
-    auto done = onStream(p.place, false,
-                         [&](const CudaStream& s) { return p.gemm.run(*library_, device_, s, *a, *b); });
-    return done && p.epilogue ? runKernel(*p.epilogue, 0, worker) : done;
-  }
-  Communicator& communicator() override { return comm_; }
-  Status finish() override { return streams_.synchronize(); }
+  Status runGemm(uint32_t step, uint32_t, int worker) override;
+  Communicator& communicator() override { return *comm_; }
+  Status finish() override { return nccl_ ? nccl_->finish() : places_->synchronize(); }
   bool asynchronous() const override { return true; }
 
+  Result<uint32_t> mark(int64_t place) override;
+  Result<int64_t> reached(uint32_t mark) const override;
+  void forgetMarks() override {
+    marks_.clear();
+    firstMark_.assign(firstMark_.size(), std::nullopt);
+  }
+
+  GraphBackend* graphs() override { return this; }
+
 private:
+  Status beginGraph() override {
+    if (nccl_) nccl_->recorder().beginGraph();
+    return places_->beginCapture(!nccl_);
+  }
+  Result<uint32_t> endGraph() override {
+    auto graph = places_->endCapture(!nccl_);
+    if (nccl_) nccl_->recorder().endGraph();
+    if (!graph) return graph.error();
+    graphs_.push_back(std::move(*graph));
+    return static_cast<uint32_t>(graphs_.size() - 1);
+  }
+  Status runGraph(uint32_t graph) override {
+    if (nccl_) nccl_->recorder().replayed(graph);
+    return places_->launch(graphs_[graph]);
+  }
+  bool canKeep(uint32_t gemmStep) const override {
+    const PlacedGemm& g = products_[gemmStep].gemm.gemm();
+    return !g.aRow.index && !g.bRow.index;
+  }
+  Status writeNumber(int64_t place, std::byte* to, int32_t number) override {
+    return places_->start(place, [&](const CudaDevice& d, const CudaStream& s) {
+      return d.fillWord(to, static_cast<uint32_t>(number), s);
+    });
+  }
+
   // A row that is looked up is asked for: the device must have come so far.
   Result<std::optional<int64_t>> rowBegin(int64_t place, const PlacedGemm& g, const PlacedGemm::Row& row) {
     std::byte bytes[8] = {};
@@ -87,22 +125,32 @@ private:
   }
   // `work` on the stream of a place; waits for it where `wait`.
   template <class Work> Status onStream(int64_t place, bool wait, const Work& work) {
-    auto stream = streams_.of(place);
-    if (!stream) return stream.error();
-    if (Status s = work(*stream); !s || !wait) return s;
-    return device_.synchronize(*stream);
+    if (Status s = places_->start(place, work); !s || !wait) return s;
+    return places_->synchronize(place);
+  }
+  Result<const CublasLt*> library(size_t gpu, int64_t place);
+  void took(const char* phase, std::chrono::steady_clock::time_point begin) {
+    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
+    for (Phase& p : phases)
+      if (p.name == phase) {
+        p.milliseconds += time.count();
+        return;
+      }
+    phases.push_back({phase, time.count()});
   }
 
-  const Nvrtc& nvrtc_;
-  CudaDevice device_;
-  CudaStreams streams_;
-  CudaCommunicator comm_;
+  std::unique_ptr<CudaPlaces> places_;
+  std::string about_;
+  std::unique_ptr<Communicator> comm_;
+  NcclCommunicator* nccl_ = nullptr; // the same, where it is that
   const std::vector<KernelSource>* kernels_ = nullptr;
-  std::vector<CudaFunction> functions_;
   std::vector<CudaMemory> memory_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::vector<Product> products_;
-  std::optional<CublasLt> library_;
+  std::map<size_t, CublasLt> libraries_; // by GPU
+  std::vector<CudaPlaces::Graph> graphs_;
+  std::vector<std::pair<int64_t, CudaEvent>> marks_;
+  std::vector<std::optional<uint32_t>> firstMark_; // by place
 };
 
 Status CudaBackend::compile(const std::vector<KernelSource>& kernels) {
@@ -110,25 +158,17 @@ Status CudaBackend::compile(const std::vector<KernelSource>& kernels) {
   kernels_ = &kernels;
   std::vector<SourceUnit> units;
   for (const KernelSource& k : kernels) units.push_back({k.name, k.cuda});
-  auto binaries = nvrtc_.compile(units, device_.info().arch(), CudaImage::Cubin);
-  if (!binaries) return binaries.error();
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    auto module = device_.load((*binaries)[i].image);
-    if (!module) return module.error();
-    auto function = device_.function(*module, kernels[i].name);
-    if (!function) return function.error();
-    functions_.push_back(*function);
-  }
-  const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
-  phases.push_back({"kernels", time.count()});
+  if (Status s = places_->load(units); !s) return s;
+  took("kernels", begin);
   return Ok{};
 }
 
 Result<std::byte*> CudaBackend::allocate(int64_t place, int64_t bytes) {
-  auto memory = device_.allocate(static_cast<size_t>(bytes));
+  auto memory = places_->device(place).allocate(static_cast<size_t>(bytes));
   if (!memory) return memory.error();
-  auto cleared = onStream(
-      place, true, [&](const CudaStream& s) { return device_.fill(memory->get, 0, memory->bytes, s); });
+  auto cleared = onStream(place, true, [&](const CudaDevice& d, const CudaStream& s) {
+    return d.fill(memory->get, 0, memory->bytes, s);
+  });
   if (!cleared) return cleared.error();
   memory_.push_back(*memory);
   return static_cast<std::byte*>(memory->get);
@@ -141,7 +181,7 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedKernel& k)
     return machineError("kernel '" + source.name + "' asks for more than 2^31-1 blocks");
   Launch& l = *launches_.emplace_back(std::make_unique<Launch>());
   l.place = place;
-  l.function = functions_[k.kernel];
+  l.function = places_->function(place, source.name);
   l.grid.x = static_cast<uint32_t>(blocks);
   l.block.x = static_cast<uint32_t>(source.threadsPerBlock);
   l.buffers = k.buffers;
@@ -149,6 +189,15 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedKernel& k)
   for (void*& b : l.buffers) l.arguments.push_back(static_cast<void*>(&b));
   for (int64_t& s : l.sizes) l.arguments.push_back(&s);
   return Placed{static_cast<uint32_t>(launches_.size() - 1), blocks > 0 ? 1u : 0u};
+}
+
+Result<const CublasLt*> CudaBackend::library(size_t gpu, int64_t place) {
+  if (auto at = libraries_.find(gpu); at != libraries_.end()) return &at->second;
+  const auto begin = std::chrono::steady_clock::now();
+  auto opened = CublasLt::open(places_->device(place));
+  if (!opened) return opened.error();
+  took("open cuBLASLt", begin);
+  return &libraries_.emplace(gpu, *opened).first->second;
 }
 
 Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
@@ -159,15 +208,9 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
     products_.push_back({place, {}, {}});
     return Placed{number, 0};
   }
-  if (!library_) {
-    const auto begin = std::chrono::steady_clock::now();
-    auto library = CublasLt::open(device_);
-    if (!library) return library.error();
-    library_.emplace(*library);
-    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
-    phases.push_back({"open cuBLASLt", time.count()});
-  }
-  auto gemm = CudaGemm::plan(*library_, device_, g);
+  auto opened = library(places_->gpuOf(place), place);
+  if (!opened) return opened.error();
+  auto gemm = CudaGemm::plan(**opened, places_->device(place), g);
   if (!gemm) return gemm.error();
   std::optional<uint32_t> epilogue;
   if (g.epilogue) {
@@ -179,14 +222,85 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
   return Placed{number, 1};
 }
 
+Status CudaBackend::runGemm(uint32_t step, uint32_t, int worker) {
+  const Product& p = products_[step];
+  auto a = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().aRow);
+  auto b = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().bRow);
+  if (!a || !b) return (a ? b : a).error();
+  const CublasLt& lt = libraries_.at(places_->gpuOf(p.place));
+  auto done = places_->start(
+      p.place, [&](const CudaDevice& d, const CudaStream& s) { return p.gemm.run(lt, d, s, *a, *b); });
+  return done && p.epilogue ? runKernel(*p.epilogue, 0, worker) : done;
+}
+
+Result<uint32_t> CudaBackend::mark(int64_t place) {
+  auto event = places_->mark(place);
+  if (!event) return event.error();
+  marks_.emplace_back(place, *event);
+  const auto number = static_cast<uint32_t>(marks_.size() - 1);
+  auto& first = firstMark_[static_cast<size_t>(place)];
+  if (!first) first = number;
+  return number;
+}
+
+Result<int64_t> CudaBackend::reached(uint32_t mark) const {
+  const auto& [place, event] = marks_[mark];
+  const CudaEvent& first = marks_[*firstMark_[static_cast<size_t>(place)]].second;
+  auto ms = places_->device(place).milliseconds(first, event);
+  if (!ms) return ms.error();
+  return static_cast<int64_t>(static_cast<double>(*ms) * 1e6);
+}
+
+std::string countText(int64_t n, const char* what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+Result<std::vector<CudaDevice>> openGpus(const CudaDriver& driver, size_t count) {
+  std::vector<CudaDevice> out;
+  for (size_t i = 0; i < count; ++i) {
+    auto device = CudaDevice::open(driver, static_cast<int>(i));
+    if (!device) return device.error();
+    out.push_back(*device);
+  }
+  return out;
+}
+
 } // namespace
 
-Result<std::unique_ptr<Backend>> makeCudaBackend(const Nvrtc& nvrtc) {
-  auto driver = CudaDriver::open();
+Result<std::unique_ptr<Backend>> makeCudaBackend(const Nvrtc& nvrtc, const CudaOptions& o) {
+  auto driver = CudaDriver::open(o.driver);
   if (!driver) return driver.error();
-  auto device = CudaDevice::open(*driver, 0);
-  if (!device) return device.error();
-  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(nvrtc, *device));
+  const size_t gpus = driver->devices().size();
+  const bool enough = gpus >= static_cast<size_t>(o.places);
+  std::optional<Nccl> library;
+  std::string why;
+  if (o.comm == "nccl" || (o.comm.empty() && o.places > 1 && enough)) {
+    auto opened = Nccl::open();
+    if (opened)
+      library = *opened;
+    else if (o.comm == "nccl")
+      return opened.error();
+    else
+      why = ", because " + opened.error().message;
+  }
+  const size_t used = library ? std::min(gpus, static_cast<size_t>(o.places)) : 1;
+  auto devices = openGpus(*driver, used);
+  if (!devices) return devices.error();
+  const std::string about = countText(o.places, "device") + " on " +
+                            countText(static_cast<int64_t>(used), "GPU") + " (" +
+                            devices->front().info().name + "), collectives by " +
+                            (library ? "NCCL " + library->version() + " (--comm nccl)"
+                                     : "dtc's own kernels and copies (--comm local)") +
+                            why;
+  auto places = CudaPlaces::make(std::move(*devices), o.places, nvrtc);
+  if (!places) return places.error();
+  auto made = std::make_unique<CudaBackend>(std::move(*places), about);
+  if (library) {
+    if (Status s = made->useNccl(*library, o); !s) return s.error();
+  } else {
+    made->useOwn();
+  }
+  return std::unique_ptr<Backend>(std::move(made));
 }
 
 } // namespace dtc

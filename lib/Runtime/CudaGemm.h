@@ -1,6 +1,6 @@
 #pragma once
-#include "CudaCommunicator.h"
 #include "dtc/Jit/CublasLt.h"
+#include "dtc/Jit/CudaDriver.h"
 #include "dtc/Runtime/Backend.h"
 
 namespace dtc {

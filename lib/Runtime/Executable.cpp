@@ -1,6 +1,7 @@
 #include "dtc/Runtime/Executable.h"
 
 #include "FixedSchedule.h"
+#include "GraphSchedule.h"
 #include "Loader.h"
 #include "Runner.h"
 
@@ -17,6 +18,8 @@ struct Executable::Impl {
   Backend& backend;
   Program program;
   std::unique_ptr<Runner> runner;
+  std::unique_ptr<GraphSchedule> graphs; // null: none
+  HostCost cost;
   std::unique_ptr<FixedSchedule> fixed; // null: scheduled while it runs
   std::vector<StepEvent> events;
   std::vector<int64_t> live;
@@ -63,7 +66,7 @@ Executable::~Executable() = default;
 Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backend& backend, ThreadPool& pool,
                                                      const Options& options) {
   using Clock = std::chrono::steady_clock;
-  auto impl = std::unique_ptr<Impl>(new Impl{m, backend, {}, nullptr, nullptr, {}, {}, {}});
+  auto impl = std::unique_ptr<Impl>(new Impl{m, backend});
   auto begin = Clock::now();
   Loader loader(m, f, backend, impl->program);
   if (Status s = loader.load(options.reuseMemory); !s) return s.error();
@@ -73,7 +76,8 @@ Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backen
   impl->phases.insert(impl->phases.begin(), {"print kernels", loader.printMs});
   impl->phases.push_back({"load", total - loader.printMs});
   impl->runner = std::make_unique<Runner>(m, impl->program, backend, pool);
-  if (options.fixedSchedule) {
+  if (options.fixedSchedule && options.graphs) impl->graphs = GraphSchedule::make(m, impl->program, backend);
+  if (options.fixedSchedule && !impl->graphs) {
     auto fixing = Clock::now();
     impl->fixed = FixedSchedule::make(m, impl->program, backend, pool);
     if (impl->fixed)
@@ -123,9 +127,22 @@ Status Executable::carryOver() {
 }
 
 Status Executable::run(const RunHooks& hooks) {
-  if (impl_->fixed && !hooks.time && !hooks.afterStep) return impl_->fixed->run();
-  return impl_->runner->run(impl_->program.steps, hooks, impl_->events);
+  Impl& x = *impl_;
+  const bool plain = !hooks.time && !hooks.afterStep;
+  x.cost = {};
+  if (x.graphs && plain) {
+    Status done = x.graphs->run();
+    x.cost = x.graphs->cost();
+    return done;
+  }
+  if (x.fixed && plain) return x.fixed->run();
+  Status done = x.runner->run(x.program.steps, hooks, x.events);
+  if (x.backend.asynchronous()) x.cost = x.runner->cost();
+  return done;
 }
+
+bool Executable::hasGraphs() const { return impl_->graphs != nullptr; }
+const HostCost& Executable::hostCost() const { return impl_->cost; }
 
 Result<Tensor> Executable::value(ValueId v, int64_t place) const {
   const Impl& x = *impl_;

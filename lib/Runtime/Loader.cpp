@@ -191,6 +191,7 @@ Status Loader::meeting(OpId o, StepList& out, bool host) {
     auto plan = planCollective(*spec, program_.mesh);
     if (!plan) return at(o, plan.error());
     step.plan = std::move(*plan);
+    step.plan.where = whereText(m_, o);
   }
   step.firstMeeting = program_.numMeetings;
   program_.numMeetings += static_cast<uint32_t>(step.plan.groups.size());

@@ -80,6 +80,16 @@ struct Program {
   [[nodiscard]] int64_t places() const { return static_cast<int64_t>(arenas.size()); }
 };
 
+// What a `for` does, where it is legal. Errors (Input): more trips than its max_trips, or than its stacked results have room for.
+struct ForTrips {
+  int64_t lo = 0, count = 0;
+};
+[[nodiscard]] Result<ForTrips> tripsOf(const ForStep& loop, int64_t lo, int64_t hi);
+[[nodiscard]] Error tooManyTrips(int64_t maxTrips);
+// A predicate or a bound, as a place has it: waits for what the place does.
+[[nodiscard]] Result<int64_t> readNumber(Backend& backend, const Program& program, int64_t place,
+                                         int64_t offset, DType dtype);
+
 // "gpt.dt:12: `all_reduce`": how errors name an op.
 [[nodiscard]] std::string whereText(const Module& m, OpId op);
 // The error with its op named, unless its message begins with a place already.

@@ -10,19 +10,38 @@
 
 namespace dtc {
 
-static Error tooManyTrips(int64_t maxTrips) {
+Error tooManyTrips(int64_t maxTrips) {
   return inputError("it runs more often than its max_trips, " + std::to_string(maxTrips));
 }
 
-Result<int64_t> Runner::readNumber(int64_t place, int64_t offset, DType dtype) {
+Result<ForTrips> tripsOf(const ForStep& loop, int64_t lo, int64_t hi) {
+  const int64_t trips = hi - lo;
+  if (trips <= 0) return ForTrips{lo, 0};
+  if (loop.maxTrips >= 0 && trips > loop.maxTrips) return tooManyTrips(loop.maxTrips);
+  if (loop.stacked >= 0 && trips != loop.stacked)
+    return inputError("it makes " + std::to_string(trips) + " trips, but its stacked results have room for " +
+                      std::to_string(loop.stacked));
+  return ForTrips{lo, trips};
+}
+
+Result<int64_t> readNumber(Backend& backend, const Program& program, int64_t place, int64_t offset,
+                           DType dtype) {
   // Read without a Tensor: a step allocates nothing.
   std::byte bytes[4] = {};
   std::span<std::byte> wanted(bytes, dtype == DType::Bool ? 1 : 4);
-  Status s = backend_.read(place, wanted, program_.arenas[static_cast<size_t>(place)] + offset);
+  Status s = backend.read(place, wanted, program.arenas[static_cast<size_t>(place)] + offset);
   if (!s) return s.error();
   int32_t number = 0;
   std::memcpy(&number, bytes, sizeof number);
   return dtype == DType::Bool ? bytes[0] != std::byte{0} : number;
+}
+
+Result<int64_t> Runner::readNumber(int64_t place, int64_t offset, DType dtype) {
+  if (workers_ > 1) return dtc::readNumber(backend_, program_, place, offset, dtype);
+  const int64_t begin = now();
+  auto read = dtc::readNumber(backend_, program_, place, offset, dtype);
+  cost_.waitNs += now() - begin;
+  return read;
 }
 
 bool Runner::enter(int64_t place, const Step& s) {
@@ -56,15 +75,11 @@ bool Runner::enter(int64_t place, const Step& s) {
   }
   f.kind = Frame::ForBody;
   f.list = &loop.body;
-  f.lo = bounds[0];
-  f.trips = bounds[1] - bounds[0];
-  if (f.trips <= 0) return true;
-  if (loop.maxTrips >= 0 && f.trips > loop.maxTrips) return fail(tooManyTrips(loop.maxTrips), &s), false;
-  if (loop.stacked >= 0 && f.trips != loop.stacked)
-    return fail(inputError("it makes " + std::to_string(f.trips) +
-                           " trips, but its stacked results have room for " + std::to_string(loop.stacked)),
-                &s),
-           false;
+  auto trips = tripsOf(loop, bounds[0], bounds[1]);
+  if (!trips) return fail(trips.error(), &s), false;
+  f.lo = trips->lo;
+  f.trips = trips->count;
+  if (f.trips == 0) return true;
   d.frames.push_back(f);
   return startTrip(place, d.frames.back());
 }

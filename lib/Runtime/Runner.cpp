@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <unordered_map>
 
 namespace dtc {
 namespace {
@@ -41,16 +42,50 @@ Status Runner::run(const StepList& steps, const RunHooks& hooks, std::vector<Ste
     d.events.clear();
     queue_.pushBack({Work::Advance, static_cast<int32_t>(p), 0});
   }
+  marks_ = hooks.time && backend_.asynchronous();
+  cost_ = {};
   startNs_ = clockNs();
+  if (marks_) {
+    backend_.forgetMarks();
+    for (int64_t p = 0; p < program_.places(); ++p) stamp(p);
+  }
   if (workers_ == 1)
     work(0);
   else
     pool_.runOnAll(&Runner::workerBody, this);
+  cost_.ns = now() - cost_.waitNs;
   if (Status s = backend_.finish(); !s && !error_) return s;
+  if (!error_ && marks_)
+    if (Status s = resolve(); !s) return s;
   if (error_) return *error_;
   events.clear();
   if (hooks.time)
     for (auto& d : devices_) events.insert(events.end(), d->events.begin(), d->events.end());
+  return Ok{};
+}
+
+int64_t Runner::stamp(int64_t place) {
+  if (!marks_) return now();
+  auto mark = backend_.mark(place);
+  if (!mark) return fail(mark.error(), device(place).current), 0;
+  return *mark;
+}
+
+// A collective begins to work when the last of its members has come.
+Status Runner::resolve() {
+  std::unordered_map<uint64_t, int64_t> work;
+  for (auto& d : devices_)
+    for (StepEvent& e : d->events) {
+      for (int64_t* at : {&e.beginNs, &e.endNs}) {
+        auto time = backend_.reached(static_cast<uint32_t>(*at));
+        if (!time) return time.error();
+        *at = *time;
+      }
+      if (e.meeting) work[e.meeting] = std::max(work[e.meeting], e.beginNs);
+    }
+  for (auto& d : devices_)
+    for (StepEvent& e : d->events)
+      if (e.meeting) e.workNs = std::min(work[e.meeting], e.endNs);
   return Ok{};
 }
 
@@ -132,7 +167,7 @@ bool Runner::step(int64_t place, const Step& s, int worker) {
   case StepKind::For: return enter(place, s);
   default: break;
   }
-  if (hooks_->time) d.beganNs = now();
+  if (hooks_->time) d.beganNs = stamp(place);
   size_t p = static_cast<size_t>(place);
   if (s.kind == StepKind::Kernel) return parts(place, s, program_.kernels[s.index].at[p], worker);
   if (s.kind == StepKind::Gemm) return parts(place, s, program_.gemms[s.index].at[p], worker);
@@ -183,7 +218,7 @@ bool Runner::meet(int64_t place, const Step& s, int worker) {
   const size_t p = static_cast<size_t>(place);
   uint32_t group = m.plan.groupOf[p];
   const CollectiveGroup& g = m.plan.groups[group];
-  if (hooks_->time) device(place).beganNs = now();
+  if (hooks_->time) device(place).beganNs = stamp(place);
   if (!m.host && !m.plan.meets()) {
     Status done =
         backend_.communicator().share(m.plan, g, m.plan.memberOf[p], m.operands[group], m.results[group]);
@@ -231,8 +266,9 @@ bool Runner::share(int64_t place, int) {
 
 void Runner::ended(int64_t place, const Step& s, uint64_t meeting, int64_t workNs) {
   Device& d = device(place);
+  if (workers_ == 1) ++cost_.launches;
   if (hooks_->time)
-    d.events.push_back({s.info, static_cast<int32_t>(place), d.beganNs, now(), workNs, meeting});
+    d.events.push_back({s.info, static_cast<int32_t>(place), d.beganNs, stamp(place), workNs, meeting});
   if (hooks_->afterStep) hooks_->afterStep(hooks_->self, s.info, place);
 }
 

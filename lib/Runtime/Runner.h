@@ -15,6 +15,7 @@ public:
   Runner(Module& m, const Program& program, Backend& backend, ThreadPool& pool);
   // `steps`: Program::steps, or its carrySteps.
   [[nodiscard]] Status run(const StepList& steps, const RunHooks& hooks, std::vector<StepEvent>& events);
+  [[nodiscard]] const HostCost& cost() const { return cost_; } // of the last run
 
 private:
   // A list of steps that a device is within; what happens at its end depends on whose list it is.
@@ -98,6 +99,9 @@ private:
   void fail(const Error& e, const Step* s);
   std::string standstill() const;
   [[nodiscard]] int64_t now() const;
+  // The time at which a place is: now, or, where it does its steps later, the number of a mark that resolve() turns into one.
+  int64_t stamp(int64_t place);
+  [[nodiscard]] Status resolve();
   Device& device(int64_t place) { return *devices_[static_cast<size_t>(place)]; }
 
   Module& m_;
@@ -118,6 +122,8 @@ private:
   bool over_ = false;
   std::optional<Error> error_;
   int64_t startNs_ = 0;
+  bool marks_ = false; // times are marks
+  HostCost cost_;      // where there is one worker
 };
 
 } // namespace dtc

@@ -99,7 +99,14 @@ std::string workText(std::span<const WorkRow> rows) {
   return out;
 }
 
+HostCost RunStats::usualHost() const {
+  std::vector<HostCost> sorted = host;
+  std::sort(sorted.begin(), sorted.end(), [](const HostCost& a, const HostCost& b) { return a.ns < b.ns; });
+  return sorted.empty() ? HostCost{} : sorted[sorted.size() / 2];
+}
+
 void RunStats::add(const Executable& e) {
+  ++timed_;
   calls_.resize(e.steps().size());
   ns_.resize(e.steps().size());
   for (const StepEvent& ev : e.events()) {
@@ -122,7 +129,7 @@ std::vector<StatsRow> RunStats::rows(const Executable& e, const Module& m) const
 std::string RunStats::text(const Executable& e, const Module& m) const {
   std::string out = format("%-28s %-11s %7s %11s %10s %10s %13s %6s  %s\n", "step", "kind", "calls",
                            "mean us", "bytes", "flops", "rate", "floor", "where");
-  int64_t sent = 0, collectives = 0, runs = std::max<int64_t>(1, static_cast<int64_t>(runMs.size()));
+  int64_t sent = 0, collectives = 0, runs = std::max<int64_t>(1, timed_);
   for (const StatsRow& r : rows(e, m)) {
     double ns = static_cast<double>(r.totalNs) / static_cast<double>(r.calls);
     std::string speed =
@@ -149,6 +156,12 @@ std::string RunStats::text(const Executable& e, const Module& m) const {
   if (!runMs.empty())
     out += format("time: %.3f ms a run (median of %zu, least %.3f)\n", median(runMs), runMs.size(),
                   *std::min_element(runMs.begin(), runMs.end()));
+  if (const HostCost h = usualHost(); h.launches)
+    out += format("host: %.1f us a run, %.2f us for each of %lld steps of the devices, %lld graphs started\n",
+                  static_cast<double>(h.ns) / 1e3,
+                  static_cast<double>(h.ns) / 1e3 / static_cast<double>(h.launches),
+                  static_cast<long long>(h.launches), static_cast<long long>(h.graphs));
+  if (!about.empty()) out += about + "\n";
   out += "before the run:";
   for (const Backend::Phase& p : phases)
     out += format(" %s %.1f ms%s", p.name.c_str(), p.milliseconds, &p == &phases.back() ? "\n" : ",");
@@ -170,6 +183,11 @@ std::string RunStats::json(const Executable& e, const Module& m) const {
     out += "}";
   }
   out += "],\n \"kept_apart\": " + remarksJson(remarks, m);
+  if (const HostCost h = usualHost(); h.launches)
+    out += ",\n \"host_ns\": " + std::to_string(h.ns) + ", \"host_wait_ns\": " + std::to_string(h.waitNs) +
+           ", \"device_steps\": " + std::to_string(h.launches) +
+           ", \"graphs_started\": " + std::to_string(h.graphs);
+  if (!about.empty()) out += ",\n \"about\": " + jsonString(about);
   out += ",\n \"devices\": " + std::to_string(e.mesh().numDevices()) +
          ", \"arena_bytes\": " + std::to_string(e.arenaBytes()) +
          ", \"arena_lower_bound\": " + std::to_string(e.memoryLowerBound()) +

@@ -16,7 +16,7 @@ OUTSIDE = {
     "cuda": ["lib/Jit/", "lib/Runtime/", "test/unit/Jit/"],
     "nvrtc": ["lib/Jit/"],
     "cublas": ["lib/Runtime/", "test/unit/Jit/"],
-    "nccl": ["lib/Runtime/"],
+    "nccl": ["lib/Jit/", "test/unit/Jit/"],
     "CLI/": ["tools/dtc/"],
     "gtest/": ["test/unit/"],
     "gmock/": ["test/unit/"],

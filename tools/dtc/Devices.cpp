@@ -2,7 +2,7 @@
 #include "Verbs.h"
 #include "dtc/Jit/CpuJit.h"
 #include "dtc/Jit/CudaDriver.h"
-#include "dtc/Jit/Nvrtc.h"
+#include "dtc/Jit/CudaLibraries.h"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -24,13 +24,19 @@ Json cudaReport() {
   out["driver"] =
       std::to_string(driver->version() / 1000) + "." + std::to_string(driver->version() % 1000 / 10);
   out["gpus"] = Json::array();
-  for (const CudaDeviceInfo& d : driver->devices())
+  for (const CudaDeviceInfo& d : driver->devices()) {
+    Json peers = Json::array(); // the GPUs whose memory its kernels can read
+    for (const CudaDeviceInfo& other : driver->devices())
+      if (other.ordinal != d.ordinal && driver->reaches(d.ordinal, other.ordinal))
+        peers.push_back(other.ordinal);
     out["gpus"].push_back({{"ordinal", d.ordinal},
                            {"name", d.name},
                            {"target", d.arch()},
                            {"compute_capability", std::to_string(d.major) + "." + std::to_string(d.minor)},
                            {"memory_bytes", d.memoryBytes},
-                           {"multiprocessors", d.multiprocessors}});
+                           {"multiprocessors", d.multiprocessors},
+                           {"peers", peers}});
+  }
   return out;
 }
 
@@ -42,37 +48,52 @@ Json report() {
                  {"vectors", cpuLevelName(hostCpuLevel())}});
   out.push_back({{"backend", "cuda-emu"}, {"available", true}});
   out.push_back(cudaReport());
-  Json nvrtc = {{"compiler", "nvrtc"}};
-  auto version = Nvrtc().version();
-  nvrtc["available"] = version.ok();
-  nvrtc[version.ok() ? "version" : "why_not"] = version.ok() ? *version : version.error().message;
-  out.push_back(nvrtc);
+  for (const CudaLibraryInfo& library : cudaLibraries()) {
+    // NVRTC is named as the compiler that it is; the others are called.
+    Json entry = {
+        {library.name == "NVRTC" ? "compiler" : "library", library.name == "NVRTC" ? "nvrtc" : library.name}};
+    entry["available"] = !library.version.empty();
+    entry["use"] = library.use;
+    if (!library.path.empty()) entry["path"] = library.path;
+    entry[library.version.empty() ? "why_not" : "version"] =
+        library.version.empty() ? library.whyNot : library.version;
+    out.push_back(entry);
+  }
   return out;
+}
+
+std::string gpuText(const Json& g) {
+  std::string out = "  " + std::to_string(g["ordinal"].get<int>()) + ": " + g["name"].get<std::string>() +
+                    ", " + g["target"].get<std::string>() + ", " +
+                    std::to_string(g["memory_bytes"].get<uint64_t>() >> 20) + " MiB, " +
+                    std::to_string(g["multiprocessors"].get<int>()) + " multiprocessors";
+  std::string peers;
+  for (const Json& p : g["peers"]) peers += (peers.empty() ? "" : ", ") + std::to_string(p.get<int>());
+  return out + (peers.empty() ? "" : ", reaches " + peers) + "\n";
+}
+
+// What stands behind an entry's name.
+std::string entryText(const Json& entry, const std::string& name) {
+  if (!entry["available"].get<bool>()) return "not here: " + entry["why_not"].get<std::string>();
+  if (entry.contains("use"))
+    return "version " + entry["version"].get<std::string>() + ": " + entry["use"].get<std::string>() + " (" +
+           entry["path"].get<std::string>() + ")";
+  if (name == "cpu")
+    return "any number of logical devices on " + std::to_string(entry["cores"].get<unsigned>()) + " cores, " +
+           entry["vectors"].get<std::string>() + " kernels";
+  if (name == "cuda-emu") return "generated CUDA kernels, executed on the CPU";
+  return "driver " + entry["driver"].get<std::string>();
 }
 
 std::string reportText(const Json& all) {
   std::string out;
   for (const Json& entry : all) {
-    std::string name = entry.contains("backend") ? entry["backend"] : entry["compiler"];
-    out += name + std::string(name.size() < 10 ? 10 - name.size() : 1, ' ');
-    if (!entry["available"].get<bool>()) {
-      out += "not here: " + entry["why_not"].get<std::string>() + "\n";
-      continue;
-    }
-    if (name == "cpu")
-      out += "any number of logical devices on " + std::to_string(entry["cores"].get<unsigned>()) +
-             " cores, " + entry["vectors"].get<std::string>() + " kernels\n";
-    else if (name == "cuda-emu")
-      out += "generated CUDA kernels, executed on the CPU\n";
-    else if (name == "nvrtc")
-      out += "version " + entry["version"].get<std::string>() + ": PTX and cubins, with or without a GPU\n";
-    else
-      out += "driver " + entry["driver"].get<std::string>() + "\n";
+    std::string name;
+    for (const char* key : {"backend", "compiler", "library"})
+      if (entry.contains(key)) name = entry[key];
+    out += name + std::string(name.size() < 10 ? 10 - name.size() : 1, ' ') + entryText(entry, name) + "\n";
     if (entry.contains("gpus"))
-      for (const Json& g : entry["gpus"])
-        out += "  " + std::to_string(g["ordinal"].get<int>()) + ": " + g["name"].get<std::string>() + ", " +
-               g["target"].get<std::string>() + ", " +
-               std::to_string(g["memory_bytes"].get<uint64_t>() >> 20) + " MiB\n";
+      for (const Json& g : entry["gpus"]) out += gpuText(g);
   }
   return out;
 }

@@ -48,7 +48,7 @@ private:
   Status makeBackend(std::unique_ptr<Backend>& out);
   Status execute();
   Status setArguments(bool first);
-  Status runOnce(bool timed);
+  Status runOnce(bool counts, bool last);
   Status collect();
   [[nodiscard]] Status write(const std::string& output) const;
   Status checkRun();
@@ -195,9 +195,10 @@ Status Execution::makeBackend(std::unique_ptr<Backend>& out) {
   }
   if (o_.backend == "cuda") {
     if (!nvrtc_) nvrtc_ = std::make_unique<Nvrtc>();
-    auto cuda = makeCudaBackend(*nvrtc_);
+    auto cuda = makeCudaBackend(*nvrtc_, {places, o_.comm, o_.commTimeout, o_.commDump});
     if (!cuda) return cuda.error();
     out = std::move(*cuda);
+    if (places > 1) env_.err("note: " + out->describe() + "\n");
     return Ok{};
   }
   out = makeCpuBackend(jit_, pool_, places, {}, o_.optLevel);
@@ -233,18 +234,21 @@ void Execution::logStep(const StepInfo& s, int64_t place) {
   env_.err(line + "\n");
 }
 
-Status Execution::runOnce(bool timed) {
+// Steps that are timed one by one are no graph: with graphs only the last run is timed so, the others as a whole.
+Status Execution::runOnce(bool counts, bool last) {
   RunHooks hooks;
-  hooks.time = timed && (o_.stats || !o_.trace.empty());
+  hooks.time = counts && (o_.stats || !o_.trace.empty()) && (last || !executable_->hasGraphs());
   hooks.print = &printHook;
   hooks.printSelf = this;
   if (o_.logOps) hooks.afterStep = &stepHook;
   hooks.self = this;
   auto begin = Clock::now();
   if (Status s = executable_->run(hooks); !s) return s;
-  if (!timed) return Ok{};
-  stats_.runMs.push_back(msSince(begin));
+  if (!counts) return Ok{};
   if (hooks.time) stats_.add(*executable_);
+  if (hooks.time && executable_->hasGraphs() && !stats_.runMs.empty()) return Ok{};
+  stats_.runMs.push_back(msSince(begin));
+  stats_.host.push_back(executable_->hostCost());
   return Ok{};
 }
 
@@ -267,7 +271,8 @@ Status Execution::setArguments(bool first) {
 
 Status Execution::execute() {
   if (Status s = makeBackend(backend_); !s) return s;
-  auto loaded = Executable::load(scheduled_, func_, *backend_, pool_, {.fixedSchedule = o_.optLevel >= 2});
+  auto loaded = Executable::load(scheduled_, func_, *backend_, pool_,
+                                 {.fixedSchedule = o_.optLevel >= 2, .graphs = !o_.noGraphs});
   if (!loaded) return loaded.error();
   executable_ = std::move(*loaded);
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
@@ -281,10 +286,11 @@ Status Execution::execute() {
   for (int i = 0; i < runs; ++i) {
     if (i > 0)
       if (Status s = setArguments(false); !s) return s;
-    if (Status s = runOnce(i >= o_.warmup); !s) return s;
+    if (Status s = runOnce(i >= o_.warmup, i + 1 == runs); !s) return s;
   }
   if (o_.stats && backend_->name() == "cpu") stats_.rate = measureHost(pool_);
   stats_.phases = phases_;
+  stats_.about = backend_->describe();
   return Ok{};
 }
 
@@ -453,10 +459,14 @@ std::optional<Module> withSizes(Environment& env, const RunOptions& o, const Mod
 // What is asked for and cannot be had is refused, never ignored.
 static Status supported(const RunOptions& o) {
   if (!o.later.empty()) return usageError(o.later[0] + " is not there yet in this version of dtc");
-  if (o.comm == "nccl" || o.comm == "mpi")
-    return machineError("this dtc has no communicator '" + o.comm +
-                        "' yet: --comm local runs all devices in one process");
-  if (o.comm != "local") return usageError("--comm " + o.comm + ": there are local, nccl and mpi");
+  if (o.comm == "mpi")
+    return machineError(
+        "this dtc has no communicator 'mpi' yet: --comm local runs all devices in one process");
+  if (!o.comm.empty() && o.comm != "local" && o.comm != "nccl")
+    return usageError("--comm " + o.comm + ": there are local, nccl and mpi");
+  if (o.comm == "nccl" && o.backend != "cuda")
+    return usageError("--comm nccl is for --backend cuda: the devices of " + o.backend +
+                      " are in one memory (--comm local)");
   if (o.deterministic && o.backend == "cuda")
     return usageError("--deterministic is not there yet for --backend cuda; cpu and cuda-emu always are");
   return Ok{};

@@ -7,8 +7,9 @@ namespace dtc {
 struct RunOptions {
   ProgramOptions program;
   std::vector<std::string> inputs, outputs, prints;
-  std::string backend = "cpu", policy, reduceDType, trace, comm = "local", reductionOrder = "any";
+  std::string backend = "cpu", policy, reduceDType, trace, comm, commDump, reductionOrder = "any";
   int optLevel = 1, repeat = 1, warmup = 0, loop = 0; // loop: 0 where it was not asked for
+  double commTimeout = 600;                           // seconds
   int threads = 0;                                    // 0: as many as there are cores
   std::vector<std::string> later;                     // flags of the plan that this version does not have
   bool deterministic = false, noGraphs = false, noEmuChecks = false;

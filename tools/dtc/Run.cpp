@@ -57,7 +57,15 @@ Verb runVerb() {
                  "time, bytes and rates of each step, and what is alive at the peak of memory");
     app.add_flag("--log-ops", o->logOps, "show each step of each device, to stderr");
     app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr");
-    app.add_option("--comm", o->comm, "what carries bytes between devices")->type_name("local|nccl|mpi");
+    app.add_option("--comm", o->comm,
+                   "what carries bytes between devices (nccl where each has a GPU, else local)")
+        ->type_name("local|nccl|mpi");
+    app.add_option("--comm-timeout", o->commTimeout,
+                   "end a run whose devices wait so long for each other (600)")
+        ->type_name("SECONDS")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--comm-dump", o->commDump, "where such a run writes the last collectives of each device")
+        ->type_name("FILE.json");
     app.add_flag("--deterministic", o->deterministic, "the same bits in every run (on CPUs always)");
     app.add_option("--reduction-order", o->reductionOrder, "fixed: the same bits on every mesh too")
         ->type_name("any|fixed")

@@ -34,6 +34,8 @@ public:
   [[nodiscard]] static Result<CudaDriver> open(const std::string& library = "libcuda.so.1");
   [[nodiscard]] const std::vector<CudaDeviceInfo>& devices() const { return devices_; }
   [[nodiscard]] int version() const { return version_; } // 13000 is 13.0
+  // Can kernels on GPU `from` read and write the memory of GPU `to`?
+  [[nodiscard]] bool reaches(int from, int to) const;
   [[nodiscard]] const std::shared_ptr<const CudaTable>& table() const { return table_; }
 
 private:
@@ -84,6 +86,7 @@ public:
   [[nodiscard]] Status copyOut(void* host, const void* device, size_t bytes, const CudaStream& stream) const;
   [[nodiscard]] Status copy(void* to, const void* from, size_t bytes, const CudaStream& stream) const;
   [[nodiscard]] Status fill(void* device, uint8_t byte, size_t bytes, const CudaStream& stream) const;
+  [[nodiscard]] Status fillWord(void* device, uint32_t word, const CudaStream& stream) const; // 4 bytes
   [[nodiscard]] Status launch(const CudaFunction& function, CudaDim grid, CudaDim block, uint32_t sharedBytes,
                               void** args, const CudaStream& stream) const;
   [[nodiscard]] Status record(const CudaEvent& event, const CudaStream& stream) const;
@@ -93,6 +96,7 @@ public:
   [[nodiscard]] Status
   synchronize(const CudaStream& stream) const; // the caller waits; errors of kernels appear here
   [[nodiscard]] Status synchronize(const CudaEvent& event) const;
+  [[nodiscard]] Result<bool> idle(const CudaStream& stream) const; // without waiting
   [[nodiscard]] Result<float> milliseconds(const CudaEvent& begin, const CudaEvent& end) const;
 
   // What is started on `stream` (and on streams that wait for it) between these two becomes a graph instead of running.

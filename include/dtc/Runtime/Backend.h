@@ -49,6 +49,22 @@ struct PlacedGemm {
   std::optional<PlacedKernel> epilogue;
 };
 
+// What a backend has beside that where it can keep work and start it again without the host (CUDA graphs).
+class GraphBackend {
+public:
+  virtual ~GraphBackend() = default;
+  // Work of all places that is started between the two is kept instead, under the number that comes back. An error of either
+  // leaves nothing begun.
+  [[nodiscard]] virtual Status beginGraph() = 0;
+  [[nodiscard]] virtual Result<uint32_t> endGraph() = 0;
+  // Starts all of it.
+  [[nodiscard]] virtual Status runGraph(uint32_t graph) = 0;
+  // Can a matrix product be kept? Not where the host looks up a row for it.
+  [[nodiscard]] virtual bool canKeep(uint32_t gemmStep) const = 0;
+  // Writes a number behind the work that a place has started, without waiting for it.
+  [[nodiscard]] virtual Status writeNumber(int64_t place, std::byte* to, int32_t number) = 0;
+};
+
 class Backend {
 public:
   virtual ~Backend() = default;
@@ -82,6 +98,18 @@ public:
 
   // True where steps only start work and one worker can keep all devices busy.
   [[nodiscard]] virtual bool asynchronous() const { return false; }
+  [[nodiscard]] virtual GraphBackend* graphs() { return nullptr; }
+  // Where asynchronous(): a point in what a place has started, and when that was reached, in nanoseconds since the place's
+  // first one. The marks of a run are forgotten by forgetMarks().
+  [[nodiscard]] virtual Result<uint32_t> mark(int64_t) {
+    return Error{Error::Bug, "this backend has no marks"};
+  }
+  [[nodiscard]] virtual Result<int64_t> reached(uint32_t) const {
+    return Error{Error::Bug, "this backend has no marks"};
+  }
+  virtual void forgetMarks() {}
+  // Where the places are and what carries bytes between them: "2 devices on 1 GPU (NVIDIA H200), …"; "": nothing to say.
+  [[nodiscard]] virtual std::string describe() const { return {}; }
 
   // How long each phase of compile() took, in milliseconds, for --timing and --stats.
   struct Phase {

@@ -73,6 +73,7 @@ struct CollectivePlan {
   PendingKind op = PendingKind::Sum;
   size_t numOperands = 1;
   std::vector<int64_t> widths; // by operand: bytes of an element
+  std::string where; // the op in the program's text, for errors: "gpt.dt:12: 'all_reduce'"; may be empty
   std::vector<CollectiveGroup> groups;
   std::vector<uint32_t> groupOf, memberOf; // by place
   // Are values rounded to a narrower float for the way?

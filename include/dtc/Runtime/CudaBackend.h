@@ -1,13 +1,24 @@
 #pragma once
-// Logical devices as streams of one GPU: generated kernels compiled by NVRTC, matrix products by cuBLASLt, collectives by
-// way of the host's memory.
+// Logical devices on real GPUs: generated kernels compiled by NVRTC, matrix products by cuBLASLt, collectives by NCCL, or by
+// copies and kernels of our own between devices that share one GPU.
 #include "dtc/Jit/CudaDriver.h"
 #include "dtc/Jit/Nvrtc.h"
 #include "dtc/Runtime/Backend.h"
 
 namespace dtc {
 
-// On the machine's first GPU; `nvrtc` outlives it. Error (Machine): no driver, no GPU.
-[[nodiscard]] Result<std::unique_ptr<Backend>> makeCudaBackend(const Nvrtc& nvrtc);
+struct CudaOptions {
+  int64_t places = 1; // devices of the mesh
+  // "local": all on GPU 0. "nccl": each on a GPU of its own; where there are fewer GPUs they share them, and NCCL says whether
+  // it goes along. "": NCCL where there is a GPU for each of several devices, else local.
+  std::string comm;
+  double timeoutSeconds = 600;         // of NCCL's collectives
+  std::string dump;                    // where a failure writes the flight recorder to
+  std::string driver = "libcuda.so.1"; // tests name another
+};
+
+// `nvrtc` outlives it. Error (Machine): no driver, no GPU, no NCCL where it is asked for.
+[[nodiscard]] Result<std::unique_ptr<Backend>> makeCudaBackend(const Nvrtc& nvrtc,
+                                                               const CudaOptions& options);
 
 } // namespace dtc

@@ -45,6 +45,14 @@ struct RunHooks {
   void* printSelf = nullptr;
 };
 
+// What the host did in a run on a backend whose steps only start work.
+struct HostCost {
+  int64_t ns = 0;       // of the host, without the times that it waited
+  int64_t waitNs = 0;   // for numbers that it had to read
+  int64_t launches = 0; // steps that devices did: kernels, products, copies, shares of collectives
+  int64_t graphs = 0;   // launches of graphs among what the host did
+};
+
 class Executable {
 public:
   struct Options {
@@ -52,6 +60,8 @@ public:
     // Who does what is decided at load, where the steps' order is known then: no host work between steps. Runs that are
     // timed or logged step by step are scheduled as they go all the same.
     bool fixedSchedule = false;
+    // Steps become graphs where the backend has them (and fixedSchedule is asked for).
+    bool graphs = true;
   };
   // `m` (scheduled, symbols bound), `backend` and `pool` must outlive it. Errors name the op and its line: Input for what
   // the text asks for and cannot be, Bug for an op that nothing executes, else the backend's.
@@ -73,6 +83,10 @@ public:
   [[nodiscard]] Result<Tensor> result(size_t i) const;
   // A value as the device at `place` holds it; without reuseMemory right for all values outside loops.
   [[nodiscard]] Result<Tensor> value(ValueId v, int64_t place) const;
+
+  // True where a run that is neither timed nor logged starts graphs.
+  [[nodiscard]] bool hasGraphs() const;
+  [[nodiscard]] const HostCost& hostCost() const; // of the last run; zeros where steps do not only start work
 
   [[nodiscard]] const std::vector<StepInfo>& steps() const;
   [[nodiscard]] const std::vector<StepInfo>&

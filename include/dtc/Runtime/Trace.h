@@ -29,14 +29,18 @@ public:
   void add(const Executable& e); // the events of its last run
   [[nodiscard]] std::string text(const Executable& e, const Module& m) const;
   [[nodiscard]] std::string json(const Executable& e, const Module& m) const;
-  std::vector<double> runMs; // of each timed run
+  std::vector<double> runMs;  // of each run that counts
+  std::vector<HostCost> host; // of the same, where the backend only starts work
   std::vector<Backend::Phase> phases;
   MachineRate rate;                // of the machine that ran it; zeros: no floor is shown
+  std::string about;               // where the devices were (Backend::describe)
   std::vector<PassRemark> remarks; // of the passes: what was kept apart, and why
 
 private:
   std::vector<StatsRow> rows(const Executable& e, const Module& m) const;
-  std::vector<int64_t> calls_, ns_; // by step
+  [[nodiscard]] HostCost usualHost() const; // of the run whose host time is the median
+  std::vector<int64_t> calls_, ns_;         // by step
+  int64_t timed_ = 0;                       // runs that these are of
 };
 
 // Like remarks as one line each, the costliest first: what, why, how often, bytes, where the first is.

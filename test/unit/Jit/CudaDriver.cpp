@@ -1,6 +1,7 @@
 // The CUDA driver and cuBLASLt: their declarations against NVIDIA's headers, and, where a GPU is, that they work.
 #include "../../../lib/Jit/CublasTable.h"
 #include "../../../lib/Jit/CudaTable.h"
+#include "../../../lib/Jit/NcclTable.h"
 #include "dtc/Jit/CublasLt.h"
 #include "dtc/Jit/Nvrtc.h"
 #include <cmath>
@@ -8,6 +9,10 @@
 #ifdef DTC_HAVE_CUDA_HEADERS
 #include <cublasLt.h>
 #include <cuda.h>
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#define DTC_HAVE_NCCL_HEADER
+#endif
 #endif
 
 namespace dtc {
@@ -15,9 +20,11 @@ namespace {
 
 #ifdef DTC_HAVE_CUDA_HEADERS
 // Two parameters are passed alike: pointers both, or integers (enums) of one size.
+// NOLINTBEGIN(bugprone-sizeof-expression,misc-redundant-expression)
 template <class A, class B>
 constexpr bool alike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
                        std::is_floating_point_v<A> == std::is_floating_point_v<B>;
+// NOLINTEND(bugprone-sizeof-expression,misc-redundant-expression)
 template <class A, class B> struct SameCall : std::false_type {};
 template <class R, class... A, class S, class... B> struct SameCall<R (*)(A...), S (*)(B...)> {
   static constexpr bool compare() {
@@ -36,6 +43,25 @@ DTC_CUDA_FUNCTIONS(DTC_COMPARE)
   static_assert(SameCall<decltype(CublasTable::member), decltype(&::symbol)>::value, #symbol);
 DTC_CUBLAS_FUNCTIONS(DTC_COMPARE)
 #undef DTC_COMPARE
+#ifdef DTC_HAVE_NCCL_HEADER
+template <class... A> struct SameCall<int (*)(NcclUniqueId*), ncclResult_t (*)(A...)> : std::true_type {};
+template <>
+struct SameCall<int (*)(void**, int, NcclUniqueId, int),
+                ncclResult_t (*)(ncclComm_t*, int, ncclUniqueId, int)>
+    : std::bool_constant<sizeof(NcclUniqueId) == sizeof(ncclUniqueId)> {};
+#define DTC_COMPARE(member, symbol, parameters)                                                              \
+  static_assert(SameCall<decltype(NcclTable::member), decltype(&::symbol)>::value, #symbol);
+DTC_NCCL_FUNCTIONS(DTC_COMPARE)
+DTC_NCCL_TEXTS(DTC_COMPARE)
+#undef DTC_COMPARE
+static_assert(int(kNcclInt8) == ncclInt8 && int(kNcclUint8) == ncclUint8 && int(kNcclInt32) == ncclInt32 &&
+              int(kNcclUint32) == ncclUint32 && int(kNcclInt64) == ncclInt64 &&
+              int(kNcclUint64) == ncclUint64);
+static_assert(int(kNcclFloat16) == ncclFloat16 && int(kNcclFloat32) == ncclFloat32 &&
+              int(kNcclFloat64) == ncclFloat64 && int(kNcclBfloat16) == ncclBfloat16);
+static_assert(int(kNcclSum) == ncclSum && int(kNcclProd) == ncclProd && int(kNcclMax) == ncclMax &&
+              int(kNcclMin) == ncclMin && int(kNcclInProgress) == ncclInProgress);
+#endif
 static_assert(sizeof(CublasHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t));
 static_assert(offsetof(CublasHeuristic, workspaceBytes) ==
               offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));

@@ -7,8 +7,11 @@
 #include "dtc/IR/Text.h"
 #include "dtc/Ops/Ops.h"
 #include "dtc/Runtime/CpuBackend.h"
+#include "dtc/Runtime/CudaBackend.h"
 #include "dtc/Runtime/CudaEmuBackend.h"
 #include "dtc/Runtime/Executable.h"
+
+#include "StubGpus.h"
 
 #include <gtest/gtest.h>
 
@@ -48,9 +51,28 @@ protected:
   ThreadPool pool{2};
   CpuJit jit;
 
+  // "stub-local", "stub-nccl": --backend cuda on GPUs that are stubs (test/stub).
+  std::optional<StubGpus> stub;
+  std::unique_ptr<Nvrtc> nvrtc;
+
+  void SetUp() override {
+    const std::string_view name = GetParam();
+    if (!name.starts_with("stub-")) return;
+    stub.emplace();
+    if (!stub->here()) GTEST_SKIP() << "the stubs of test/stub were not built";
+    nvrtc = std::make_unique<Nvrtc>();
+  }
   std::unique_ptr<Backend> backend(int64_t places) {
-    if (std::string_view(GetParam()) == "cpu") return makeCpuBackend(jit, pool, places, {}, 1);
-    return makeCudaEmuBackend(jit);
+    const std::string_view name = GetParam();
+    if (name == "cpu") return makeCpuBackend(jit, pool, places, {}, 1);
+    if (name == "cuda-emu") return makeCudaEmuBackend(jit);
+    CudaOptions options;
+    options.places = places;
+    options.comm = name.substr(5);
+    options.driver = stub->driver();
+    auto made = makeCudaBackend(*nvrtc, options);
+    EXPECT_TRUE(made) << made.error().message;
+    return made ? std::move(*made) : nullptr;
   }
 
   // Every element has the evaluator's bits, but that any NaN is as good as another.
@@ -79,6 +101,7 @@ protected:
     }
 
     auto b = backend(mesh.numDevices());
+    ASSERT_TRUE(b);
     auto loaded = Executable::load(m, f, *b, pool, {.reuseMemory = false});
     ASSERT_TRUE(loaded) << loaded.error().message;
     std::vector<std::vector<Tensor>> pieces;
@@ -209,5 +232,5 @@ TEST_P(Conformance, SubAxesAndWires) {
         "bf16");
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Conformance, testing::Values("cpu", "cuda-emu"),
+INSTANTIATE_TEST_SUITE_P(Backends, Conformance, testing::Values("cpu", "cuda-emu", "stub-local", "stub-nccl"),
                          [](const auto& info) { return replaced(info.param, "-", "_"); });

@@ -1,0 +1,249 @@
+"""dtc on the GPU of this machine: first whether it is right, then how fast it is (bench/gpu.sh).
+
+Right: every program of the tests that runs under cuda-emu, the examples and the models, each against the reference evaluator (`run --check`), step
+by step (-O1) and as CUDA graphs (-O2, three runs), on 1, 2, 4 and 8 logical devices; NCCL with one rank, and with two where the NCCL of this
+machine lets them share a GPU. Fast: memory-bound kernels against a device-to-device copy measured in the same run (bytes are what must be
+moved: each argument read once, each result written once), a training step of GPT and Llama in bf16, what the host costs; torch.compile and JAX
+beside them where they are there. The sum of it is bench/results/gpu.json, and the table that is printed."""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import gpu_cases
+import gpu_copy
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+
+
+class Dtc:
+    def __init__(self, options):
+        self.path = options.dtc or next((str(p) for p in (TOP / "build/release/bin/dtc", TOP / "carry/dtc") if p.exists()), None)
+        if not self.path:
+            sys.exit("gpu.sh: there is no dtc: build it (scripts/build.sh release), or bring carry/ (bench/carry.sh)")
+        self.environment = dict(os.environ)
+        carried = pathlib.Path(self.path).parent / "lib"
+        if carried.is_dir():
+            self.environment["LD_LIBRARY_PATH"] = f"{os.environ.get('LD_LIBRARY_PATH', '')}:{carried}".strip(":")
+
+    def run(self, command, limit):
+        """(code, stdout, stderr) of a shell command in which %dtc is the binary; 137 where the limit struck."""
+        try:
+            done = subprocess.run(["bash", "-o", "pipefail", "-c", command.replace("%dtc", f"'{self.path}'")], env=self.environment,
+                                  capture_output=True, text=True, errors="replace", timeout=limit)
+        except subprocess.TimeoutExpired:
+            return 137, "", f"stopped after {limit:.0f} s"
+        return done.returncode, done.stdout, done.stderr
+
+    def json(self, command, limit=120):
+        code, out, err = self.run(command, limit)
+        if code:
+            raise RuntimeError(err.strip().splitlines()[-1] if err.strip() else f"exit code {code}")
+        return json.loads(out)
+
+
+class Clock:
+    def __init__(self, seconds):
+        self.begin, self.seconds = time.monotonic(), seconds
+
+    def spent(self):
+        return time.monotonic() - self.begin
+
+    def left(self):
+        return self.seconds - self.spent()
+
+
+def machine(dtc):
+    found = {"system": platform.platform(), "cores": os.cpu_count(), "dtc": dtc.run("%dtc --version", 20)[1].strip()}
+    found["devices"] = dtc.json("%dtc devices --json", 60)
+    return found
+
+
+def cuda_of(about):
+    return next(d for d in about["devices"] if d.get("backend") == "cuda")
+
+
+# --- right ---
+
+def check_one(dtc, case, clock):
+    limit = min(90, max(5, clock.left()))
+    code, out, err = dtc.run(case.command, limit)
+    lines = [line for line in (out + err).splitlines() if line.startswith(("check ", "error", "note"))]
+    found = {"case": case.name, "command": case.command.replace("%dtc", "dtc"), "code": code}
+    if code == 0 and not any(line.startswith("check ") for line in lines):
+        found["code"], lines = -1, ["no result was checked"]
+    if found["code"]:
+        found["why"] = "\n".join((lines or err.splitlines())[-6:])[-1500:]
+    return found
+
+
+def right(dtc, cases, clock, workers):
+    """Runs all; says which failed. What there was no time for is named so, and is no success."""
+    results, skipped = [], 0
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        waiting = {}
+        for case in cases:
+            waiting[pool.submit(lambda c=case: check_one(dtc, c, clock) if clock.left() > 5 else None)] = case
+        for done in concurrent.futures.as_completed(waiting):
+            found = done.result()
+            if found is None:
+                skipped += 1
+                continue
+            results.append(found)
+            if found["code"]:
+                print(f"FAIL {found['case']}\n  {found['command']}\n  " + found["why"].replace("\n", "\n  "), flush=True)
+    failed = [r for r in results if r["code"]]
+    print(f"right: {len(results) - len(failed)} passed, {len(failed)} failed, {skipped} had no time ({clock.spent():.0f} s)", flush=True)
+    return {"passed": len(results) - len(failed), "failed": failed, "no_time": skipped, "cases": sorted(r["case"] for r in results)}
+
+
+def try_nccl(dtc, gpus):
+    """One rank, and as many as there are GPUs, must work; two on one GPU only where NCCL lets them."""
+    found = {}
+    command = f"%dtc run {TOP}/examples/mlp.dt --backend cuda --comm nccl --input '*=uniform(1,-0.5,0.5)' --check --print none_of_them -O2 --repeat 3"
+    command = command.replace(" --print none_of_them", "")
+    for ranks in sorted({1, 2, gpus}):
+        code, out, err = dtc.run(command + f" --mesh pod=dp:1,tp:{ranks} | grep ^check", 120)
+        why = next((line for line in err.splitlines() if line.startswith("error")), "")
+        must = ranks <= gpus
+        found[f"{ranks} ranks"] = "right" if code == 0 else ("FAILED: " if must else "not with this NCCL: ") + why
+        print(f"NCCL, {ranks} rank{'s' if ranks > 1 else ''} on {gpus} GPU{'s' if gpus > 1 else ''}: {found[f'{ranks} ranks']}", flush=True)
+    return found
+
+
+# --- fast ---
+
+def kernel_row(dtc, row, copy_rate, folder):
+    text, moved = row.program()
+    file = pathlib.Path(folder) / (re.sub(r"\W+", "-", row.name) + ".dt")
+    file.write_text(text)
+    report = dtc.json(f"%dtc run {file} --backend cuda -O1 --input '*=uniform(1,0.1,1)' --warmup 3 --repeat 9 --stats --json", 120)["stats"]
+    runs = len(report["run_ms"])
+    milliseconds = sum(s["ns"] for s in report["steps"]) / runs / 1e6
+    return {"row": row.name, "bytes": moved, "ms": milliseconds, "gb_per_s": moved / milliseconds / 1e6,
+            "percent_of_copy": 100 * moved / milliseconds / 1e6 / copy_rate, "kernels": len(report["steps"]), "target": row.target}
+
+
+def peers_rows(rows, clock, python):
+    """{row: {peer: ms}} of the peers that import; asked in one process, which answers a line for each."""
+    script = pathlib.Path(__file__).parent / "gpu_peers.py"
+    found, versions = {}, {}
+    for peer in ("torch.compile", "jax"):
+        if clock.left() < 30:
+            versions[peer] = "no time was left"
+            continue
+        orders = "\n".join(json.dumps(row.order()) for row in rows)
+        try:
+            done = subprocess.run([python, str(script), peer, str(int(clock.left() / (2 if peer == "torch.compile" else 1)))], input=orders,
+                                  capture_output=True, text=True, timeout=clock.left() + 20)
+            lines = done.stdout.splitlines()
+        except subprocess.TimeoutExpired as e:
+            lines = (e.stdout or b"").decode(errors="replace").splitlines() if isinstance(e.stdout, bytes) else []
+        versions[peer] = json.loads(lines[0]).get("version") if lines else "it does not import, or sees no GPU"
+        for line in lines[1:]:
+            answer = json.loads(line)
+            if "ms" in answer:
+                found.setdefault(answer["row"], {})[peer] = answer["ms"]
+            else:
+                print(f"{peer}: {answer['row']}: {answer['absent']}", flush=True)
+    return found, versions
+
+
+def model_row(dtc, model):
+    """Milliseconds of a training step as a graph, and what the host costs."""
+    report = dtc.json(f"%dtc model {model.arguments} | %dtc run - --backend cuda -O2 --input '*=randn(1,0.02)' --warmup 3 --repeat 8 --stats --json "
+                      "--print loss", 240)["stats"]
+    launched = max(1, report.get("device_steps", 1))
+    return {"row": model.name, "ms": statistics.median(report["run_ms"]), "host_us": report.get("host_ns", 0) / 1e3,
+            "host_us_per_kernel": report.get("host_ns", 0) / 1e3 / launched, "device_steps": launched, "graphs": report.get("graphs_started"),
+            "arena_bytes": report["arena_bytes"], "arena_lower_bound": report["arena_lower_bound"],
+            "steps": sorted(report["steps"], key=lambda s: -s["ns"])[:12]}
+
+
+def fast(dtc, options, clock):
+    copy_rate = gpu_copy.gb_per_s()
+    print(f"a copy on the device: {copy_rate:.0f} GB/s, read and written", flush=True)
+    kernels, models = gpu_cases.kernel_rows(options.quick), gpu_cases.model_rows(options.quick)
+    found = {"copy_gb_per_s": copy_rate, "kernels": [], "models": [], "failed": []}
+    with tempfile.TemporaryDirectory() as folder:
+        for make, rows, limit in ((lambda r: model_row(dtc, r), models, 100), (lambda r: kernel_row(dtc, r, copy_rate, folder), kernels, 60)):
+            for row in rows:
+                if clock.left() < limit:
+                    found["failed"].append({"row": row.name, "why": "no time was left"})
+                    continue
+                try:
+                    found["models" if rows is models else "kernels"].append(make(row))
+                except (RuntimeError, ValueError, KeyError) as e:
+                    found["failed"].append({"row": row.name, "why": str(e)[-500:]})
+                    print(f"FAIL {row.name}: {str(e)[-500:]}", flush=True)
+    if options.peers != "none":
+        times, found["peers"] = peers_rows(models + kernels, clock, options.peers or sys.executable)
+        for row in found["kernels"] + found["models"]:
+            row["times_faster_than"] = {p: ms / row["ms"] for p, ms in times.get(row["row"], {}).items()}
+    return found
+
+
+def table(found):
+    out = [f"{'row':34} {'ms':>9} {'GB/s':>8} {'of copy':>8} {'target':>7}  times faster than"]
+    for r in found["kernels"]:
+        ratios = "  ".join(f"{p} {v:.2f}" for p, v in r.get("times_faster_than", {}).items())
+        miss = "" if r["percent_of_copy"] >= r["target"] else "  below"
+        out.append(f"{r['row']:34} {r['ms']:9.3f} {r['gb_per_s']:8.0f} {r['percent_of_copy']:7.0f}% {r['target']:6}%  {ratios}{miss}")
+    for r in found["models"]:
+        ratios = "  ".join(f"{p} {v:.2f}" for p, v in r.get("times_faster_than", {}).items())
+        out.append(f"{r['row']:34} {r['ms']:9.3f} ms a step; host {r['host_us']:.0f} us, {r['host_us_per_kernel']:.2f} us a kernel (target 1.3); "
+                   f"memory {r['arena_bytes'] / max(1, r['arena_lower_bound']):.2f} x its bound  {ratios}")
+    out += [f"{f['row']:34} not measured: {f['why'].splitlines()[-1] if f['why'] else ''}" for f in found["failed"]]
+    out += [f"peer {p}: {v}" for p, v in found.get("peers", {}).items()]
+    return "\n".join(out)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--dtc", help="the binary (build/release/bin/dtc, then carry/dtc)")
+    parser.add_argument("--only", choices=["right", "speed"])
+    parser.add_argument("--quick", action="store_true", help="fewer rows")
+    parser.add_argument("--seconds", type=float, default=470, help="what all of it may take")
+    parser.add_argument("--workers", type=int, default=max(1, min(8, (os.cpu_count() or 2) // 2)), help="programs that are checked at a time")
+    parser.add_argument("--peers", help="the python that has torch and jax, or none (this one)")
+    options = parser.parse_args()
+    dtc, clock = Dtc(options), Clock(options.seconds)
+    about = machine(dtc)
+    cuda = cuda_of(about)
+    backend = "cuda" if cuda["available"] else "cuda-emu"
+    report = {"machine": about, "command": " ".join(["bench/gpu.sh", *sys.argv[3:]]), "backend": backend}
+    if backend == "cuda":
+        print(f"{len(cuda['gpus'])} x {cuda['gpus'][0]['name']}, driver {cuda['driver']}", flush=True)
+    else:
+        print(f"There is no GPU here ({cuda['why_not'].splitlines()[0]}): the emulator runs the programs, and no speed is measured.", flush=True)
+    if options.only != "speed":
+        cases = gpu_cases.cases(TOP, backend, options.quick)
+        share = Clock(options.seconds * (0.5 if backend == "cuda" and not options.only else 0.95))
+        report["right"] = right(dtc, cases, share, options.workers)
+        if backend == "cuda":
+            report["nccl"] = try_nccl(dtc, len(cuda["gpus"]))
+    if backend == "cuda" and options.only != "right":
+        report["speed"] = fast(dtc, options, clock)
+        print(table(report["speed"]))
+    report["seconds"] = clock.spent()
+    if backend == "cuda":
+        out = pathlib.Path(options.out)
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "gpu.json").write_text(json.dumps(report, indent=1) + "\n")
+        print(f"written: {out / 'gpu.json'} ({report['seconds']:.0f} s)")
+    wrong = bool(report.get("right", {}).get("failed")) or any(str(v).startswith("FAILED") for v in report.get("nccl", {}).values())
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

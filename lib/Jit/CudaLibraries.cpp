@@ -1,0 +1,52 @@
+#include "dtc/Jit/CudaLibraries.h"
+#include "CudaLibrary.h"
+#include "dtc/Jit/Nccl.h"
+#include "dtc/Jit/Nvrtc.h"
+
+namespace dtc {
+namespace {
+
+std::string dotted(size_t number) { // 91300 is 9.13.0
+  return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
+         std::to_string(number % 100);
+}
+
+// A library whose `symbol` takes nothing and gives its version as a number.
+CudaLibraryInfo numbered(const char* name, const char* use, std::string_view stem, const char* symbol,
+                         const char* install) {
+  CudaLibraryInfo info{name, use, findCudaLibrary(stem), {}, {}};
+  if (info.path.empty()) {
+    info.whyNot = std::string(use) + " on the GPU need " + name + ": " + install;
+    return info;
+  }
+  auto library = openLibrary(info.path);
+  size_t (*version)() = nullptr;
+  if (!library)
+    info.whyNot = library.error().message;
+  else if (!bindSymbol(*library, symbol, version))
+    info.whyNot = info.path + " has no " + symbol;
+  else
+    info.version = dotted(version());
+  return info;
+}
+
+} // namespace
+
+std::vector<CudaLibraryInfo> cudaLibraries() {
+  std::vector<CudaLibraryInfo> out;
+  auto nvrtc = Nvrtc().version();
+  out.push_back({"NVRTC", "compiling kernels to PTX and cubins, with or without a GPU",
+                 findCudaLibrary("nvrtc"), nvrtc ? *nvrtc : "", nvrtc ? "" : nvrtc.error().message});
+  out.push_back(
+      numbered("cuBLASLt", "matrix products", "cublasLt", "cublasLtGetVersion",
+               "install the CUDA toolkit's package libcublas-13-0, or `pip install nvidia-cublas`"));
+  out.push_back(numbered("cuDNN", "convolutions and attention by the vendor's kernels", "cudnn",
+                         "cudnnGetVersion",
+                         "install the package cudnn9-cuda-13, or `pip install nvidia-cudnn-cu13`"));
+  auto nccl = Nccl::open();
+  out.push_back({"NCCL", "collectives between GPUs", nccl ? nccl->path() : findCudaLibrary("nccl"),
+                 nccl ? nccl->version() : "", nccl ? "" : nccl.error().message});
+  return out;
+}
+
+} // namespace dtc

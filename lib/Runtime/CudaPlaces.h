@@ -1,0 +1,75 @@
+#pragma once
+// Where the devices of a mesh lie on real GPUs: each place has a stream of its own, on a GPU of its own or together with others.
+#include "DeviceCollectives.h"
+#include "dtc/Jit/CudaDriver.h"
+#include "dtc/Jit/Nvrtc.h"
+#include <map>
+
+namespace dtc {
+
+// Used by one thread at a time.
+class CudaPlaces final : public DeviceQueue {
+public:
+  // Place p is on gpus[p % gpus.size()]. `nvrtc` outlives it.
+  [[nodiscard]] static Result<std::unique_ptr<CudaPlaces>> make(std::vector<CudaDevice> gpus, int64_t places,
+                                                                const Nvrtc& nvrtc);
+  [[nodiscard]] int64_t count() const { return static_cast<int64_t>(places_.size()); }
+  [[nodiscard]] size_t numGpus() const { return gpus_.size(); }
+  [[nodiscard]] const CudaDevice& device(int64_t place) const { return gpus_[at(place).gpu]; }
+  [[nodiscard]] size_t gpuOf(int64_t place) const { return at(place).gpu; }
+  [[nodiscard]] const CudaStream& stream(int64_t place) const { return at(place).stream; }
+
+  // Compiles units for each GPU; their kernels are launched by name from then on.
+  [[nodiscard]] Status load(std::span<const SourceUnit> units);
+  [[nodiscard]] bool has(const std::string& kernel) const { return kernels_.contains(kernel); }
+  [[nodiscard]] const CudaFunction& function(int64_t place, const std::string& kernel) const;
+
+  // Starts work on a place's stream: work(device, stream).
+  template <class Work> [[nodiscard]] Status start(int64_t place, const Work& work) {
+    Place& p = at(place);
+    p.recorded = false;
+    return work(gpus_[p.gpu], p.stream);
+  }
+  // Waits until all places have done what was started.
+  [[nodiscard]] Status synchronize();
+  [[nodiscard]] Status synchronize(int64_t place) { return device(place).synchronize(stream(place)); }
+
+  // What is started from here on becomes a graph. `together`: one graph of all places, which may wait for each other; else one
+  // for each. Nothing may wait for what was started before.
+  [[nodiscard]] Status beginCapture(bool together);
+  struct Graph {
+    bool together = false;
+    std::vector<CudaGraph> parts; // one, or by place
+  };
+  [[nodiscard]] Result<Graph> endCapture(bool together);
+  [[nodiscard]] Status launch(const Graph& graph);
+
+  // A point in a place's work; its time is known when the work is done.
+  [[nodiscard]] Result<CudaEvent> mark(int64_t place);
+
+  Status compile(const SourceUnit& unit) override { return load(std::span(&unit, 1)); }
+  Status launch(int64_t place, const std::string& kernel, int64_t elements, void** arguments) override;
+  Status copy(int64_t place, std::byte* to, const std::byte* from, int64_t bytes) override;
+  Status clear(int64_t place, std::byte* to, int64_t bytes) override;
+  Status waitFor(int64_t place, std::span<const int64_t> others) override;
+
+private:
+  struct Place {
+    size_t gpu = 0;
+    CudaStream stream;
+    CudaEvent event;       // after all that was started, where
+    bool recorded = false; // is true
+  };
+  CudaPlaces(std::vector<CudaDevice> gpus, const Nvrtc& nvrtc) : gpus_(std::move(gpus)), nvrtc_(nvrtc) {}
+  Place& at(int64_t place) { return places_[static_cast<size_t>(place)]; }
+  [[nodiscard]] const Place& at(int64_t place) const { return places_[static_cast<size_t>(place)]; }
+  [[nodiscard]] Status fork();
+  [[nodiscard]] Status join();
+
+  std::vector<CudaDevice> gpus_;
+  const Nvrtc& nvrtc_;
+  std::vector<Place> places_;
+  std::map<std::string, std::vector<CudaFunction>> kernels_; // by GPU
+};
+
+} // namespace dtc

@@ -1,0 +1,61 @@
+#pragma once
+// A program on a backend with graphs (-O2): stretches of steps that the host has no part in are kept as graphs the second time
+// that they run, and started as one from then on. A `for` starts its body's graph once a trip, without waiting; the predicates
+// of `while` and `cond` are read by the host, from one device for all that meet within (so that devices never part there).
+#include "Program.h"
+
+#include <unordered_map>
+
+namespace dtc {
+
+class GraphSchedule {
+public:
+  // Nothing where the backend has no graphs, or the program has ops of the host.
+  [[nodiscard]] static std::unique_ptr<GraphSchedule> make(Module& m, const Program& program,
+                                                           Backend& backend);
+  [[nodiscard]] Status run();
+  [[nodiscard]] const HostCost& cost() const { return cost_; } // of the last run
+
+private:
+  using Places = std::vector<int64_t>; // in order
+  struct Item {
+    std::vector<const Step*> steps;
+    bool kept = false;             // in a graph; else one step, done by the host each time
+    bool warm = false;             // has run once: libraries have made what they make at their first use
+    std::optional<uint32_t> graph; // of all places
+  };
+  using List = std::vector<Item>;
+  // A number that the host reads for each place: by place, the place whose number it takes.
+  using Leaders = std::vector<int64_t>;
+
+  GraphSchedule(Module& m, const Program& program, Backend& backend, GraphBackend& graphs);
+  bool compile(const StepList& steps);
+  [[nodiscard]] bool canKeep(const Step& step) const;
+  void meetWithin(const StepList& steps, Leaders& leaders) const;
+  [[nodiscard]] const Leaders& leadersOf(const Step& step);
+
+  [[nodiscard]] Status runList(const StepList& steps, const Places& active, int64_t trip);
+  [[nodiscard]] Status runItem(Item& item, const Places& active, int64_t trip);
+  [[nodiscard]] Status keep(Item& item);
+  [[nodiscard]] Status runDirect(const Step& step, const Places& active, int64_t trip);
+  [[nodiscard]] Status runCollective(const MeetingStep& m, const Places& active);
+  [[nodiscard]] Status runControl(const Step& step, const Places& active);
+  [[nodiscard]] Status runCond(const Step& step, const Places& active);
+  [[nodiscard]] Status runWhile(const Step& step, const Places& active);
+  [[nodiscard]] Status runFor(const Step& step, const Places& active);
+  // The active places whose number at `offset` is not 0; the others go to `rest`.
+  [[nodiscard]] Result<Places> choose(const Step& step, int64_t offset, const Places& active, Places* rest);
+  [[nodiscard]] Result<int64_t> number(int64_t place, int64_t offset, DType dtype);
+  [[nodiscard]] Status located(const Step& step, const Status& s) const;
+
+  Module& m_;
+  const Program& program_;
+  Backend& backend_;
+  GraphBackend& graphs_;
+  Places all_;
+  std::unordered_map<const StepList*, List> lists_;
+  std::unordered_map<const Step*, Leaders> leaders_; // of control steps
+  HostCost cost_;
+};
+
+} // namespace dtc

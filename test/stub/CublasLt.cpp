@@ -1,0 +1,172 @@
+// libcublasLt.so.13 of the tests: matrix products by three loops, in stream order, from the descriptors that dtc makes.
+#include "Streams.h"
+
+#include "../../lib/Jit/CublasTable.h"
+#include "dtc/Support/DType.h"
+
+#include <cstring>
+#include <map>
+#include <optional>
+
+using namespace dtc;
+#define STUB_LT extern "C" STUB_API int
+
+namespace {
+
+constexpr int kInvalid = 7, kNotSupported = 15; // of cublasStatus_t
+
+struct Attributes {
+  std::map<int, std::string> set;
+  template <class T> T get(int key, T otherwise) const {
+    auto at = set.find(key);
+    if (at == set.end() || at->second.size() != sizeof(T)) return otherwise;
+    T value;
+    std::memcpy(&value, at->second.data(), sizeof value);
+    return value;
+  }
+};
+struct Layout : Attributes {
+  int type = 0;
+  int64_t rows = 0, columns = 0, lead = 0;
+};
+struct Description : Attributes {
+  int compute = 0, scale = 0;
+};
+
+int put(Attributes& to, int key, const void* value, size_t bytes) {
+  const auto* begin = static_cast<const char*>(value);
+  to.set[key] = std::string(begin, begin + bytes);
+  return 0;
+}
+
+std::optional<DType> typeOf(int number) {
+  switch (number) {
+  case kCudaF32: return DType::F32;
+  case kCudaF64: return DType::F64;
+  case kCudaF16: return DType::F16;
+  case kCudaBf16: return DType::BF16;
+  default: return std::nullopt;
+  }
+}
+
+double load(DType d, const char* base, int64_t i) {
+  const char* p = base + i * dtypeBytes(d);
+  uint16_t narrow;
+  float single;
+  double wide;
+  switch (d) {
+  case DType::F16: return std::memcpy(&narrow, p, 2), f16ToFloat(narrow);
+  case DType::BF16: return std::memcpy(&narrow, p, 2), bf16ToFloat(narrow);
+  case DType::F32: return std::memcpy(&single, p, 4), single;
+  default: return std::memcpy(&wide, p, 8), wide;
+  }
+}
+
+void store(DType d, char* base, int64_t i, double v) {
+  char* p = base + i * dtypeBytes(d);
+  const uint16_t narrow = d == DType::F16 ? doubleToF16(v) : doubleToBf16(v);
+  const auto single = static_cast<float>(v);
+  if (d == DType::F32)
+    std::memcpy(p, &single, 4);
+  else if (d == DType::F64)
+    std::memcpy(p, &v, 8);
+  else
+    std::memcpy(p, &narrow, 2);
+}
+
+// Column-major: d = op(a) op(b) (+ a bias for each row).
+struct Product {
+  Layout a, b, d;
+  bool transA = false, transB = false, wide = false;
+  const char *pa = nullptr, *pb = nullptr, *bias = nullptr;
+  char* pd = nullptr;
+
+  void element(int64_t batch, int64_t i, int64_t j) const {
+    const DType type = *typeOf(d.type);
+    const int64_t k = transA ? a.rows : a.columns;
+    const int64_t oa = batch * a.get<int64_t>(kLayoutBatchStride, 0),
+                  ob = batch * b.get<int64_t>(kLayoutBatchStride, 0);
+    double sum = 0;
+    for (int64_t l = 0; l < k; ++l) {
+      const double x = load(*typeOf(a.type), pa, oa + (transA ? i * a.lead + l : l * a.lead + i));
+      const double y = load(*typeOf(b.type), pb, ob + (transB ? l * b.lead + j : j * b.lead + l));
+      sum = wide ? sum + x * y : static_cast<double>(static_cast<float>(sum + x * y));
+    }
+    if (bias) sum += load(type, bias, i);
+    store(type, pd, batch * d.get<int64_t>(kLayoutBatchStride, 0) + j * d.lead + i, sum);
+  }
+  std::string run() const {
+    for (int64_t q = 0; q < d.get<int32_t>(kLayoutBatch, 1); ++q)
+      for (int64_t j = 0; j < d.columns; ++j)
+        for (int64_t i = 0; i < d.rows; ++i) element(q, i, j);
+    return "";
+  }
+};
+
+} // namespace
+
+STUB_LT cublasLtCreate(void** out) { return *out = new int(0), 0; }
+STUB_LT cublasLtDestroy(void* handle) { return delete static_cast<int*>(handle), 0; }
+extern "C" STUB_API size_t cublasLtGetVersion() { return 130000; }
+STUB_LT cublasLtMatmulDescCreate(void** out, int compute, int scale) {
+  auto* made = new Description();
+  made->compute = compute, made->scale = scale;
+  return *out = made, 0;
+}
+STUB_LT cublasLtMatmulDescDestroy(void* d) { return delete static_cast<Description*>(d), 0; }
+STUB_LT cublasLtMatmulDescSetAttribute(void* d, int key, const void* value, size_t bytes) {
+  return put(*static_cast<Description*>(d), key, value, bytes);
+}
+STUB_LT cublasLtMatrixLayoutCreate(void** out, int type, uint64_t rows, uint64_t columns, int64_t lead) {
+  auto* made = new Layout();
+  made->type = type, made->rows = static_cast<int64_t>(rows), made->columns = static_cast<int64_t>(columns);
+  made->lead = lead;
+  return *out = made, lead < made->rows ? kInvalid : 0;
+}
+STUB_LT cublasLtMatrixLayoutDestroy(void* l) { return delete static_cast<Layout*>(l), 0; }
+STUB_LT cublasLtMatrixLayoutSetAttribute(void* l, int key, const void* value, size_t bytes) {
+  return put(*static_cast<Layout*>(l), key, value, bytes);
+}
+STUB_LT cublasLtMatmulPreferenceCreate(void** out) { return *out = new Attributes(), 0; }
+STUB_LT cublasLtMatmulPreferenceDestroy(void* p) { return delete static_cast<Attributes*>(p), 0; }
+STUB_LT cublasLtMatmulPreferenceSetAttribute(void* p, int key, const void* value, size_t bytes) {
+  return put(*static_cast<Attributes*>(p), key, value, bytes);
+}
+STUB_LT cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, void*, void* d, void*, int,
+                                       CublasHeuristic* out, int* found) {
+  *found = 0;
+  const auto &left = *static_cast<Layout*>(a), &right = *static_cast<Layout*>(b),
+             &result = *static_cast<Layout*>(d);
+  const auto& what = *static_cast<Description*>(desc);
+  const bool ta = what.get<int32_t>(kDescTransA, 0) == kTransposed,
+             tb = what.get<int32_t>(kDescTransB, 0) == kTransposed;
+  for (const Layout* l : {&left, &right, &result})
+    if (!typeOf(l->type)) return kNotSupported;
+  const int64_t m = ta ? left.columns : left.rows, k = ta ? left.rows : left.columns;
+  const int64_t k2 = tb ? right.columns : right.rows, n = tb ? right.rows : right.columns;
+  if (m != result.rows || n != result.columns || k != k2) return kInvalid;
+  *out = {};
+  out->workspaceBytes = 1024;
+  return *found = 1, 0;
+}
+STUB_LT cublasLtMatmul(void*, void* desc, const void* alpha, const void* a, void* la, const void* b, void* lb,
+                       const void* beta, const void*, void*, void* d, void* ld, const CublasAlgorithm*,
+                       void* workspace, size_t workspaceBytes, void* stream) {
+  const auto& what = *static_cast<Description*>(desc);
+  Product p;
+  p.a = *static_cast<Layout*>(la), p.b = *static_cast<Layout*>(lb), p.d = *static_cast<Layout*>(ld);
+  p.transA = what.get<int32_t>(kDescTransA, 0) == kTransposed;
+  p.transB = what.get<int32_t>(kDescTransB, 0) == kTransposed;
+  p.wide = what.compute == kComputeF64;
+  const bool plain = p.wide
+                         ? *static_cast<const double*>(alpha) == 1 && *static_cast<const double*>(beta) == 0
+                         : *static_cast<const float*>(alpha) == 1 && *static_cast<const float*>(beta) == 0;
+  if (!plain) return kNotSupported;
+  if (workspaceBytes && !stub::isDeviceMemory(workspace, workspaceBytes)) return kInvalid;
+  p.pa = static_cast<const char*>(a), p.pb = static_cast<const char*>(b), p.pd = static_cast<char*>(d);
+  if (what.get<int32_t>(kDescEpilogue, 1) == kEpilogueBias)
+    p.bias = what.get<const char*>(kDescBias, nullptr);
+  stub::Op op;
+  op.work = [p] { return p.run(); };
+  return stub::enqueue(**static_cast<std::shared_ptr<stub::Stream>*>(stream), std::move(op)) ? 13 : 0;
+}

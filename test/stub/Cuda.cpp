@@ -1,0 +1,339 @@
+// libcuda.so.1 of the tests: the entry points that dtc binds, over Streams.h. A device's memory is the host's, filled with
+// NaNs; kernels are the text that the stub of NVRTC hands through, executed by cuda-emu. DTC_STUB_GPUS says how many devices
+// there are (1).
+#include "Streams.h"
+
+#include "dtc/Jit/CudaEmu.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <unordered_map>
+
+#define STUB_CUDA extern "C" STUB_API int
+
+namespace stub {
+namespace {
+
+std::vector<Device>& devices() {
+  static std::vector<Device> list = [] {
+    const char* wanted = std::getenv("DTC_STUB_GPUS");
+    std::vector<Device> made(static_cast<size_t>(std::clamp(wanted ? std::atoi(wanted) : 1, 0, 64)));
+    for (size_t i = 0; i < made.size(); ++i) made[i].ordinal = static_cast<int>(i);
+    return made;
+  }();
+  return list;
+}
+
+struct Allocation {
+  size_t bytes = 0;
+  const Device* device = nullptr;
+};
+std::map<uintptr_t, Allocation>& memory() {
+  static std::map<uintptr_t, Allocation> m;
+  return m;
+}
+
+struct Kernel {
+  std::string name;
+  std::vector<size_t> parameters; // bytes of each
+};
+struct Module {
+  const Device* device = nullptr;
+  std::shared_ptr<dtc::EmuModule> code;
+  std::map<std::string, std::unique_ptr<struct Function>> functions;
+  std::vector<Kernel> kernels;
+};
+struct Function {
+  Module* module = nullptr;
+  Kernel kernel;
+};
+
+// Modules of one text share their code: compiling takes a tenth of a second.
+dtc::Result<std::shared_ptr<dtc::EmuModule>> compiled(const std::string& name, const std::string& text);
+
+// The bytes of each parameter of `name` in a text: pointers and 64-bit numbers 8, others 4.
+std::vector<size_t> parametersOf(const std::string& text, const std::string& name) {
+  std::vector<size_t> out;
+  const size_t head = text.find(name + "(", text.find("__global__"));
+  if (head == std::string::npos) return out;
+  size_t at = head + name.size() + 1;
+  const size_t end = text.find(')', at);
+  while (at < end) {
+    const size_t comma = std::min(text.find(',', at), end);
+    const std::string one = text.substr(at, comma - at);
+    if (one.find_first_not_of(" \n") == std::string::npos) break;
+    const bool wide = one.find('*') != std::string::npos || one.find("64") != std::string::npos ||
+                      one.find("long") != std::string::npos;
+    out.push_back(wide ? 8 : 4);
+    at = comma + 1;
+  }
+  return out;
+}
+
+std::string fromImage(const std::string& image, std::string& name) {
+  const size_t line = image.find('\n', 9);
+  name = image.substr(9, line - 9);
+  return image.substr(line + 1);
+}
+
+} // namespace
+
+Device*& current() {
+  thread_local Device* device = nullptr;
+  return device;
+}
+
+bool isDeviceMemory(const void* at, size_t bytes) {
+  std::lock_guard guard(lock());
+  const auto address = reinterpret_cast<uintptr_t>(at);
+  auto next = memory().upper_bound(address);
+  if (next == memory().begin()) return false;
+  const auto& [begin, a] = *std::prev(next);
+  return address - begin + bytes <= a.bytes;
+}
+
+namespace {
+
+dtc::Result<std::shared_ptr<dtc::EmuModule>> compiled(const std::string& name, const std::string& text) {
+  static std::map<std::string, std::shared_ptr<dtc::EmuModule>> known;
+  static const dtc::CpuJit* jit = new dtc::CpuJit(); // never destroyed: code outlives main()
+  auto at = known.find(text);
+  if (at != known.end()) return at->second;
+  const dtc::SourceUnit unit{name, text};
+  auto made = dtc::CudaEmu(*jit).compile({&unit, 1});
+  if (!made) return made.error();
+  return known[text] = std::make_shared<dtc::EmuModule>(std::move(*made));
+}
+
+int outside(const char* what, const void* at, size_t bytes) {
+  char text[160];
+  std::snprintf(text, sizeof text, "%s: %zu bytes at %p are not within an allocation", what, bytes, at);
+  return problem(kIllegalAddress, text);
+}
+
+int uncaptured(const char* what) {
+  if (!capturing()) return kSuccess;
+  return problem(kCaptureUnsupported, std::string(what) + " while a stream is captured");
+}
+
+Stream& streamOf(void* handle) { return **static_cast<std::shared_ptr<Stream>*>(handle); }
+
+void* at(uint64_t address) { return reinterpret_cast<void*>(address); }
+
+} // namespace
+} // namespace stub
+
+using namespace stub;
+
+STUB_CUDA cuInit(unsigned) { return kSuccess; }
+STUB_CUDA cuDriverGetVersion(int* out) { return *out = 13000, kSuccess; }
+STUB_CUDA cuDeviceGetCount(int* out) { return *out = static_cast<int>(devices().size()), kSuccess; }
+STUB_CUDA cuDeviceGet(int* out, int ordinal) { return *out = ordinal, kSuccess; }
+STUB_CUDA cuDeviceGetName(char* out, int size, int) {
+  std::snprintf(out, static_cast<size_t>(size), "stub GPU");
+  return kSuccess;
+}
+STUB_CUDA cuDeviceTotalMem_v2(size_t* out, int) { return *out = size_t{1} << 32, kSuccess; }
+STUB_CUDA cuDeviceGetAttribute(int* out, int attribute, int device) {
+  const std::pair<int, int> known[] = {{16, 4},      {75, 9}, {76, 0}, {97, 227 << 10},
+                                       {33, device}, {34, 0}, {50, 0}};
+  for (auto [number, value] : known)
+    if (number == attribute) return *out = value, kSuccess;
+  return problem(kInvalidValue, "the stub knows no attribute " + std::to_string(attribute));
+}
+STUB_CUDA cuDeviceCanAccessPeer(int* out, int a, int b) { return *out = a != b, kSuccess; }
+STUB_CUDA cuDevicePrimaryCtxRetain(void** out, int device) {
+  return *out = &devices()[static_cast<size_t>(device)], kSuccess;
+}
+STUB_CUDA cuDevicePrimaryCtxRelease_v2(int) { return kSuccess; }
+STUB_CUDA cuCtxSetCurrent(void* context) { return current() = static_cast<Device*>(context), kSuccess; }
+STUB_CUDA cuCtxGetDevice(int* out) {
+  if (!current()) return problem(201, "no context is current");
+  return *out = current()->ordinal, kSuccess;
+}
+
+STUB_CUDA cuMemAlloc_v2(uint64_t* out, size_t bytes) {
+  std::lock_guard guard(lock());
+  if (int code = uncaptured("cuMemAlloc")) return code;
+  if (bytes > size_t{1} << 32) return problem(kOutOfMemory, "out of memory");
+  void* p = std::aligned_alloc(256, (bytes + 255) & ~size_t{255});
+  if (!p) return problem(kOutOfMemory, "out of memory");
+  std::memset(p, 0xff, bytes);
+  memory()[reinterpret_cast<uintptr_t>(p)] = {bytes, current()};
+  return *out = reinterpret_cast<uint64_t>(p), kSuccess;
+}
+STUB_CUDA cuMemFree_v2(uint64_t address) {
+  std::lock_guard guard(lock());
+  if (!memory().erase(address)) return outside("cuMemFree", at(address), 1);
+  std::free(at(address));
+  return kSuccess;
+}
+STUB_CUDA cuMemHostAlloc(void** out, size_t bytes, unsigned) {
+  return *out = std::aligned_alloc(4096, (bytes + 4095) & ~size_t{4095}), kSuccess;
+}
+STUB_CUDA cuMemFreeHost(void* p) { return std::free(p), kSuccess; }
+
+STUB_CUDA cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
+  if (!isDeviceMemory(at(to), bytes)) return outside("cuMemcpyHtoDAsync", at(to), bytes);
+  const auto* begin = static_cast<const char*>(from);
+  Op op; // pageable memory is read before the return
+  op.work = [to, kept = std::string(begin, begin + bytes)]() -> std::string {
+    std::memcpy(at(to), kept.data(), kept.size());
+    return "";
+  };
+  return enqueue(streamOf(stream), std::move(op));
+}
+STUB_CUDA cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
+  if (!isDeviceMemory(at(from), bytes)) return outside("cuMemcpyDtoHAsync", at(from), bytes);
+  Op op;
+  op.work = [=]() -> std::string {
+    std::memcpy(to, at(from), bytes);
+    return "";
+  };
+  return enqueue(streamOf(stream), std::move(op));
+}
+STUB_CUDA cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
+  for (uint64_t p : {to, from})
+    if (!isDeviceMemory(at(p), bytes)) return outside("cuMemcpyDtoDAsync", at(p), bytes);
+  Op op;
+  op.work = [=]() -> std::string {
+    std::memcpy(at(to), at(from), bytes);
+    return "";
+  };
+  return enqueue(streamOf(stream), std::move(op));
+}
+STUB_CUDA cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, void* stream) {
+  if (!isDeviceMemory(at(to), bytes)) return outside("cuMemsetD8Async", at(to), bytes);
+  Op op;
+  op.work = [=]() -> std::string {
+    std::memset(at(to), byte, bytes);
+    return "";
+  };
+  return enqueue(streamOf(stream), std::move(op));
+}
+STUB_CUDA cuMemsetD32Async(uint64_t to, unsigned value, size_t count, void* stream) {
+  if (!isDeviceMemory(at(to), 4 * count)) return outside("cuMemsetD32Async", at(to), 4 * count);
+  Op op;
+  op.work = [=]() -> std::string {
+    for (size_t i = 0; i < count; ++i) std::memcpy(at(to + 4 * i), &value, 4);
+    return "";
+  };
+  return enqueue(streamOf(stream), std::move(op));
+}
+
+STUB_CUDA cuStreamCreate(void** out, unsigned) {
+  auto stream = std::make_shared<Stream>();
+  stream->device = current();
+  return *out = new std::shared_ptr<Stream>(stream), kSuccess;
+}
+STUB_CUDA cuStreamDestroy_v2(void* stream) {
+  return delete static_cast<std::shared_ptr<Stream>*>(stream), kSuccess;
+}
+STUB_CUDA cuStreamSynchronize(void* stream) {
+  if (int code = uncaptured("cuStreamSynchronize")) return code;
+  return drain(streamOf(stream), streamOf(stream).end(), true);
+}
+STUB_CUDA cuStreamQuery(void* stream) { return drain(streamOf(stream), streamOf(stream).end(), false); }
+STUB_CUDA cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  return waitFor(streamOf(stream), *static_cast<Event*>(event));
+}
+STUB_CUDA cuStreamBeginCapture_v2(void* stream, int) { return beginCapture(streamOf(stream)); }
+STUB_CUDA cuStreamEndCapture(void* stream, void** out) {
+  std::shared_ptr<Graph> graph;
+  if (int code = endCapture(streamOf(stream), graph)) return code;
+  return *out = new std::shared_ptr<Graph>(graph), kSuccess;
+}
+STUB_CUDA cuGraphInstantiateWithFlags(void** out, void* graph, unsigned long long) {
+  return *out = new std::shared_ptr<Graph>(*static_cast<std::shared_ptr<Graph>*>(graph)), kSuccess;
+}
+STUB_CUDA cuGraphDestroy(void* graph) { return delete static_cast<std::shared_ptr<Graph>*>(graph), kSuccess; }
+STUB_CUDA cuGraphExecDestroy(void* graph) { return cuGraphDestroy(graph); }
+STUB_CUDA cuGraphLaunch(void* graph, void* stream) {
+  return launchGraph(**static_cast<std::shared_ptr<Graph>*>(graph), streamOf(stream));
+}
+
+STUB_CUDA cuEventCreate(void** out, unsigned) { return *out = new Event(), kSuccess; }
+STUB_CUDA cuEventDestroy_v2(void* event) { return delete static_cast<Event*>(event), kSuccess; }
+STUB_CUDA cuEventRecord(void* event, void* stream) {
+  return record(*static_cast<Event*>(event), streamOf(stream));
+}
+STUB_CUDA cuEventSynchronize(void* event) {
+  const Event& e = *static_cast<Event*>(event);
+  return e.at.stream ? drain(*e.at.stream, e.at.end, true) : int{kSuccess};
+}
+STUB_CUDA cuEventElapsedTime(float* out, void* begin, void* end) {
+  for (void* e : {begin, end})
+    if (int code = cuEventSynchronize(e)) return code;
+  *out =
+      static_cast<float>(*static_cast<Event*>(end)->milliseconds - *static_cast<Event*>(begin)->milliseconds);
+  return kSuccess;
+}
+
+STUB_CUDA cuModuleLoadData(void** out, const void* image) {
+  std::lock_guard guard(lock());
+  if (int code = uncaptured("cuModuleLoadData")) return code;
+  const std::string text(static_cast<const char*>(image));
+  if (!text.starts_with("DTC STUB "))
+    return problem(kInvalidImage, "the image was not made by the stub of NVRTC");
+  std::string name;
+  const std::string source = fromImage(text, name);
+  auto code = compiled(name, source);
+  if (!code) return problem(kInvalidImage, code.error().message);
+  auto module = std::make_unique<Module>();
+  module->device = current();
+  module->code = *code;
+  for (const std::string& kernel : (*code)->kernels())
+    module->kernels.push_back({kernel, parametersOf(source, kernel)});
+  return *out = module.release(), kSuccess;
+}
+STUB_CUDA cuModuleUnload(void* module) { return delete static_cast<Module*>(module), kSuccess; }
+STUB_CUDA cuModuleGetFunction(void** out, void* handle, const char* name) {
+  auto& module = *static_cast<Module*>(handle);
+  for (const Kernel& k : module.kernels)
+    if (k.name == name) {
+      auto& function = module.functions[name];
+      if (!function) function = std::make_unique<Function>(Function{&module, k});
+      return *out = function.get(), kSuccess;
+    }
+  return problem(kNotFound, std::string("there is no kernel '") + name + "'");
+}
+STUB_CUDA cuFuncSetAttribute(void*, int, int) { return kSuccess; }
+STUB_CUDA cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                         unsigned bz, unsigned shared, void* stream, void** args, void**) {
+  const auto& function = *static_cast<Function*>(handle);
+  if (function.module->device != current())
+    return problem(kInvalidHandle, "kernel '" + function.kernel.name + "' was loaded on another device");
+  std::vector<std::string> values; // parameters are read before the return
+  for (size_t i = 0; i < function.kernel.parameters.size(); ++i)
+    values.emplace_back(static_cast<const char*>(args[i]), function.kernel.parameters[i]);
+  Op op;
+  op.work = [=, code = function.module->code, name = function.kernel.name]() -> std::string {
+    std::vector<void*> pointers;
+    std::vector<std::string> copy = values;
+    for (std::string& v : copy) pointers.push_back(v.data());
+    auto done = code->launch(name, {gx, gy, gz}, {bx, by, bz}, shared, pointers.data());
+    return done ? "" : done.error().message;
+  };
+  return enqueue(streamOf(stream), std::move(op));
+}
+
+STUB_CUDA cuGetErrorName(int code, const char** out) {
+  const std::pair<int, const char*> known[] = {
+      {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
+      {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE"},
+      {kNotReady, "CUDA_ERROR_NOT_READY"},
+      {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+      {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"},
+      {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+      {kCaptureUnjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
+      {kCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"},
+  };
+  *out = "CUDA_ERROR_UNKNOWN";
+  for (auto [number, name] : known)
+    if (number == code) *out = name;
+  return kSuccess;
+}
+STUB_CUDA cuGetErrorString(int, const char** out) { return *out = lastProblem().c_str(), kSuccess; }

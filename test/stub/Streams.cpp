@@ -1,0 +1,244 @@
+#include "Streams.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace stub {
+namespace {
+
+std::condition_variable_any& changed() {
+  static std::condition_variable_any v;
+  return v;
+}
+
+thread_local int captures = 0; // that this thread has begun and not ended
+
+int advance(Stream& s, uint64_t end);
+
+// All members must have come, and have done what stands before.
+int meet(const Arrival& arrival, Point::Meeting& m) {
+  if (m.done || arrival.point->cancelled) return kSuccess;
+  if (m.arrived.size() < m.wanted) return kNotReady;
+  for (auto& [weak, node] : m.arrived)
+    if (auto stream = weak.lock())
+      if (int code = advance(*stream, node)) return code;
+  m.done = true;
+  const std::string wrong = arrival.point->work ? arrival.point->work() : "";
+  return wrong.empty() ? int{kSuccess} : problem(kLaunchFailed, wrong);
+}
+
+int perform(Stream& s, size_t index) {
+  Op& op = s.nodes[index].op; // a deque: what others append does not move it
+  if (op.released && !*op.released) return kNotReady;
+  if (op.wait.stream)
+    if (int code = advance(*op.wait.stream, op.wait.end)) return code;
+  for (size_t i = 0; i < op.meets.size(); ++i)
+    if (int code = meet(op.meets[i], *s.nodes[index].meetings[i])) return code;
+  if (!op.work) return kSuccess;
+  const std::string wrong = op.work();
+  return wrong.empty() ? int{kSuccess} : problem(kLaunchFailed, wrong);
+}
+
+// Does what is needed for the first `end` nodes of a stream to be done.
+int advance(Stream& s, uint64_t end) {
+  while (s.done < end) {
+    Stream::Node& node = s.nodes.front();
+    if (node.running) return problem(kTimeout, "streams wait for each other in a circle");
+    node.running = true;
+    const int code = perform(s, 0);
+    node.running = false;
+    if (code) return code;
+    s.nodes.pop_front();
+    ++s.done;
+  }
+  return kSuccess;
+}
+
+void append(Stream& s, Op op) {
+  Stream::Node node;
+  const uint64_t number = s.end();
+  for (const Arrival& a : op.meets) {
+    node.meetings.push_back(a.point->next(a.party));
+    node.meetings.back()->arrived.emplace_back(s.weak_from_this(), number);
+  }
+  node.op = std::move(op);
+  s.nodes.push_back(std::move(node));
+  wake();
+}
+
+} // namespace
+
+std::recursive_mutex& lock() {
+  static std::recursive_mutex m;
+  return m;
+}
+
+std::string& lastProblem() {
+  static std::string text;
+  return text;
+}
+
+int problem(int code, const std::string& text) {
+  lastProblem() = text;
+  return code;
+}
+
+std::shared_ptr<Point::Meeting> Point::next(size_t party) {
+  const size_t number = arrivals_[party]++;
+  while (meetings_.size() <= number) {
+    meetings_.push_back(std::make_shared<Meeting>());
+    meetings_.back()->wanted = parties_;
+  }
+  return meetings_[number];
+}
+
+void wake() { changed().notify_all(); }
+
+int enqueue(Stream& s, Op op) {
+  std::lock_guard guard(lock());
+  if (s.device != current()) return problem(kInvalidHandle, "the stream belongs to another device");
+  if (s.capture)
+    s.capture->tracks[s.track].ops.push_back(std::move(op));
+  else
+    append(s, std::move(op));
+  return kSuccess;
+}
+
+int drain(Stream& s, uint64_t end, bool block) {
+  std::unique_lock guard(lock());
+  if (s.capture) return problem(kCaptureUnsupported, "a stream that is captured cannot be waited for");
+  while (true) {
+    const int code = advance(s, end);
+    if (code != kNotReady || !block) return code;
+    changed().wait_for(guard, std::chrono::milliseconds(20));
+  }
+}
+
+bool capturing() { return captures > 0; }
+
+int beginCapture(Stream& s) {
+  std::lock_guard guard(lock());
+  if (s.capture) return problem(kCaptureUnsupported, "the stream is captured already");
+  s.capture = std::make_shared<Graph>();
+  s.capture->tracks.push_back({{}, s.device});
+  s.track = 0;
+  ++captures;
+  return kSuccess;
+}
+
+namespace {
+
+std::vector<Stream*>& capturedStreams() {
+  static std::vector<Stream*> list;
+  return list;
+}
+
+// Is the end of every track reached from the end of the first?
+bool joined(const Graph& g) {
+  std::vector<uint64_t> reached(g.tracks.size(), 0);
+  std::vector<std::pair<size_t, uint64_t>> work{{0, g.tracks[0].ops.size()}};
+  while (!work.empty()) {
+    auto [track, end] = work.back();
+    work.pop_back();
+    for (uint64_t i = reached[track]; i < end; ++i) {
+      const Op& op = g.tracks[track].ops[i];
+      if (op.track != SIZE_MAX) work.emplace_back(op.track, op.wait.end);
+    }
+    reached[track] = std::max(reached[track], end);
+  }
+  for (size_t t = 0; t < g.tracks.size(); ++t)
+    if (reached[t] < g.tracks[t].ops.size()) return false;
+  return true;
+}
+
+} // namespace
+
+int endCapture(Stream& s, std::shared_ptr<Graph>& out) {
+  std::lock_guard guard(lock());
+  if (!s.capture) return problem(kInvalidValue, "the stream is not captured");
+  if (s.track != 0) return problem(kInvalidValue, "the capture was begun on another stream");
+  out = s.capture;
+  --captures;
+  for (Stream* other : capturedStreams())
+    if (other->capture == out) other->capture.reset();
+  std::erase_if(capturedStreams(), [](const Stream* other) { return !other->capture; });
+  s.capture.reset();
+  if (!joined(*out))
+    return problem(kCaptureUnjoined, "work was captured that the first stream does not wait for");
+  return kSuccess;
+}
+
+int record(Event& e, Stream& s) {
+  std::lock_guard guard(lock());
+  auto time = e.milliseconds;
+  Op op;
+  op.work = [time]() -> std::string {
+    *time = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch())
+                .count();
+    return "";
+  };
+  if (int code = enqueue(s, std::move(op))) return code;
+  e.captured = s.capture != nullptr;
+  if (e.captured) {
+    e.graph = s.capture;
+    e.track = s.track;
+    e.trackEnd = s.capture->tracks[s.track].ops.size();
+  } else {
+    e.at = {s.shared_from_this(), s.end()};
+  }
+  return kSuccess;
+}
+
+int waitFor(Stream& s, const Event& e) {
+  std::lock_guard guard(lock());
+  Op op;
+  if (!e.captured) {
+    if (s.capture)
+      return problem(kCaptureIsolation, "a captured stream waits for an event from outside of the capture");
+    op.wait = e.at;
+    if (!e.at.stream) return kSuccess; // never recorded
+    append(s, std::move(op));          // events of other devices may be waited for
+    return kSuccess;
+  }
+  auto graph = e.graph.lock();
+  if (!graph || (s.capture && s.capture != graph))
+    return problem(kCaptureIsolation, "the event belongs to another capture");
+  if (!s.capture) { // joins it
+    s.capture = graph;
+    s.track = graph->tracks.size();
+    graph->tracks.push_back({{}, s.device});
+    capturedStreams().push_back(&s);
+  }
+  op.track = e.track;
+  op.wait.end = e.trackEnd;
+  graph->tracks[s.track].ops.push_back(std::move(op));
+  return kSuccess;
+}
+
+int launchGraph(const Graph& g, Stream& s) {
+  std::lock_guard guard(lock());
+  if (s.capture) return problem(kCaptureUnsupported, "a graph within a capture is not supported by the stub");
+  if (s.device != current()) return problem(kInvalidHandle, "the stream belongs to another device");
+  std::vector<std::shared_ptr<Stream>> tracks;
+  std::vector<uint64_t> begin;
+  for (const Graph::Track& t : g.tracks) {
+    auto stream = std::make_shared<Stream>();
+    stream->device = t.device;
+    Op first;
+    first.wait = {s.shared_from_this(), s.end()};
+    append(*stream, std::move(first));
+    begin.push_back(stream->end());
+    tracks.push_back(std::move(stream));
+  }
+  for (size_t t = 0; t < tracks.size(); ++t)
+    for (Op op : g.tracks[t].ops) {
+      if (op.track != SIZE_MAX) op.wait = {tracks[op.track], begin[op.track] + op.wait.end};
+      append(*tracks[t], std::move(op));
+    }
+  Op last;
+  last.wait = {tracks[0], tracks[0]->end()};
+  append(s, std::move(last));
+  return kSuccess;
+}
+
+} // namespace stub

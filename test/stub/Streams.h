@@ -1,0 +1,140 @@
+#pragma once
+// A GPU driver's streams, events and graphs, without a GPU: what tests of the CUDA runtime stand on. It is lazy on purpose. Work
+// that is started waits in its stream until somebody waits for it, and then only what that needs is done: a wait that the
+// program forgot shows as a wrong number each time, not once in a thousand runs.
+//
+// One lock guards all of it. A function that returns int returns a CUresult.
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#define STUB_API __attribute__((visibility("default")))
+
+namespace stub {
+
+// Of cuda.h.
+enum Code {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kInvalidImage = 200,
+  kInvalidHandle = 400,
+  kNotFound = 500,
+  kNotReady = 600,
+  kIllegalAddress = 700,
+  kTimeout = 702,
+  kLaunchFailed = 719,
+  kCaptureUnsupported = 900,
+  kCaptureUnjoined = 904,
+  kCaptureIsolation = 905,
+};
+
+struct Stream;
+struct Device {
+  int ordinal = 0;
+};
+
+// "" or what went wrong.
+using Work = std::function<std::string()>;
+
+// Where streams meet: the n-th arrivals of all parties together are one meeting, whose work is done once all have come so
+// far. A graph that is launched again arrives again.
+class Point {
+public:
+  struct Meeting {
+    size_t wanted = 0;
+    std::vector<std::pair<std::weak_ptr<Stream>, uint64_t>> arrived; // and the node that waits for it
+    bool done = false;
+  };
+  Point(size_t parties, Work work) : work(std::move(work)), parties_(parties), arrivals_(parties) {}
+  std::shared_ptr<Meeting> next(size_t party);
+  Work work; // may be set until the last party has come
+  bool cancelled = false;
+
+private:
+  size_t parties_;
+  std::vector<size_t> arrivals_;
+  std::vector<std::shared_ptr<Meeting>> meetings_;
+};
+
+struct Arrival {
+  std::shared_ptr<Point> point;
+  size_t party = 0;
+};
+
+struct Position {
+  std::shared_ptr<Stream> stream;
+  uint64_t end = 0; // so many nodes of it
+};
+
+// What is started: one of these, the others empty.
+struct Op {
+  Work work;
+  Position wait;                  // of another stream, or (captured) of another track
+  size_t track = SIZE_MAX;        // the track that a captured wait is for; wait.end counts its ops
+  std::vector<Arrival> meets;     // all at once
+  std::shared_ptr<bool> released; // never done until it is true: a party that does not come
+};
+
+struct Graph {
+  struct Track {
+    std::vector<Op> ops;
+    const Device* device = nullptr;
+  };
+  std::vector<Track> tracks; // the first is the one that began
+};
+
+struct Stream : std::enable_shared_from_this<Stream> {
+  const Device* device = nullptr;
+  struct Node {
+    Op op;
+    std::vector<std::shared_ptr<Point::Meeting>> meetings;
+    bool running = false;
+  };
+  std::deque<Node> nodes;
+  uint64_t done = 0; // nodes that have left the queue
+  std::shared_ptr<Graph> capture;
+  size_t track = 0;
+  [[nodiscard]] uint64_t end() const { return done + nodes.size(); }
+};
+
+struct Event {
+  Position at;
+  std::weak_ptr<Graph> graph; // of an event that was recorded while its stream was captured
+  size_t track = 0;
+  uint64_t trackEnd = 0;
+  bool captured = false;
+  std::shared_ptr<double> milliseconds = std::make_shared<double>(0);
+};
+
+STUB_API std::recursive_mutex& lock();
+// The last thing that went wrong, for cuGetErrorString.
+STUB_API std::string& lastProblem();
+STUB_API int problem(int code, const std::string& text);
+
+// Starts `op` on a stream of the current device.
+STUB_API int enqueue(Stream& stream, Op op);
+// Waits for the first `end` nodes; `block`: also for parties that have not come yet, else kNotReady.
+STUB_API int drain(Stream& stream, uint64_t end, bool block);
+// Someone may go on: called where an op was started or a meeting cancelled.
+STUB_API void wake();
+
+STUB_API int beginCapture(Stream& stream);
+STUB_API int endCapture(Stream& stream, std::shared_ptr<Graph>& out);
+STUB_API int launchGraph(const Graph& graph, Stream& stream);
+STUB_API int record(Event& event, Stream& stream);
+STUB_API int waitFor(Stream& stream, const Event& event);
+// Is this thread within a capture?
+STUB_API bool capturing();
+
+// The device whose context is current on this thread, or null.
+STUB_API Device*& current();
+// Do `bytes` from `at` lie within one allocation?
+STUB_API bool isDeviceMemory(const void* at, size_t bytes);
+
+} // namespace stub
