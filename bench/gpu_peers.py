@@ -1,0 +1,199 @@
+"""One peer on the GPU: python bench/gpu_peers.py torch.compile|jax SECONDS
+
+Lines on standard input are orders of bench/gpu_cases.py; answers are lines of JSON, {"row", "ms"} or {"row", "absent"}; the first line is the
+peer's version. A time is the median of some runs, between events on the device (torch) or around a run that is waited for (jax)."""
+
+import json
+import statistics
+import sys
+import time
+
+
+class Torch:
+    def __init__(self):
+        import torch
+        if not torch.cuda.is_available():
+            sys.exit(1)
+        torch.backends.cuda.matmul.allow_tf32 = False
+        self.torch, self.version = torch, torch.__version__
+
+    def kernel(self, kind, order):
+        torch, f, width = self.torch, self.torch.nn.functional, order["width"]
+        dtype = {"bf16": torch.bfloat16, "f32": torch.float32}[order["dtype"]]
+        shape = (order["rows"], width)
+
+        def wide():
+            return torch.rand(shape, device="cuda").mul_(0.9).add_(0.1).to(dtype)
+
+        def vector():
+            return torch.rand(width, device="cuda").to(dtype)
+        labels = torch.randint(0, 8, (order["rows"],), device="cuda")
+        return {
+            "pointwise": (lambda x, y: torch.maximum((x + y) * 0.5 - x, y), [wide(), wide()]) if kind == "pointwise" else None,
+            "bias-gelu-residual": (lambda x, y, b: f.gelu(x + b) + y, [wide(), wide(), vector()]) if kind == "bias-gelu-residual" else None,
+            "softmax": (lambda x: f.softmax(x, -1), [wide()]) if kind == "softmax" else None,
+            "layer_norm": (lambda x, w, b: f.layer_norm(x, (width,), w, b), [wide(), vector(), vector()]) if kind == "layer_norm" else None,
+            "rms_norm": (lambda x, w: f.rms_norm(x, (width,), w, 1e-5), [wide(), vector()]) if kind == "rms_norm" else None,
+            "cross_entropy": (lambda x: f.cross_entropy(x, labels, reduction="none"), [wide()]) if kind == "cross_entropy" else None,
+        }[kind]
+
+    def model(self, o):
+        torch, f, bf16 = self.torch, self.torch.nn.functional, self.torch.bfloat16
+        h, heads, kv = o["hidden"], o["heads"], o.get("kv_heads", o["heads"])
+        gpt, size = o["kind"] == "gpt", o["hidden"] // o["heads"]
+        p = {}
+
+        def weight(name, *shape):
+            p[name] = torch.randn(shape, device="cuda").mul_(0.02).to(bf16).requires_grad_()
+        weight("emb", o["vocab"], h)
+        weight("pos", o["seq"], h) if gpt else weight("head", h, o["vocab"])
+        for i in range(o["layers"]):
+            inner = 4 * h if gpt else o["ffn"]
+            for n, shape in (("n1", [h]), ("n2", [h]), ("q", [h, h]), ("k", [h, kv * size]), ("v", [h, kv * size]), ("o", [h, h]), ("up", [h, inner]), ("down", [inner, h])):
+                weight(f"{i}{n}", *shape)
+            for n, shape in (("n1b", [h]), ("n2b", [h]), ("qb", [h]), ("kb", [h]), ("vb", [h]), ("ob", [h]), ("upb", [inner]), ("downb", [h])) if gpt else (("gate", [h, inner]),):
+                weight(f"{i}{n}", *shape)
+        weight("n", h)
+        weight("nb", h)
+        tokens = torch.randint(0, 8, (o["batch"], o["seq"]), device="cuda")
+        labels = torch.randint(0, 8, (o["batch"] * o["seq"],), device="cuda")
+        angles = torch.arange(o["seq"], device="cuda")[:, None] * 10000 ** (-torch.arange(0, size, 2, device="cuda") / size)
+        sin, cos = torch.sin(angles), torch.cos(angles)
+
+        def rope(x):
+            a, b = x.float().chunk(2, -1)
+            return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(bf16)
+
+        def norm(x, n):
+            return f.layer_norm(x, (h,), p[n], p[n + "b"]) if gpt else f.rms_norm(x, (h,), p[n], 1e-5)
+
+        def loss():
+            x = p["emb"][tokens]
+            x = x + p["pos"] if gpt else x
+            for i in range(o["layers"]):
+                n = norm(x, f"{i}n1")
+                q, k, v = (n @ p[f"{i}{w}"] for w in "qkv")
+                if gpt:
+                    q, k, v = q + p[f"{i}qb"], k + p[f"{i}kb"], v + p[f"{i}vb"]
+                q, k, v = (t.view(o["batch"], o["seq"], -1, size).transpose(1, 2) for t in (q, k, v))
+                if not gpt:
+                    q, k = rope(q), rope(k)
+                a = f.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=kv != heads)
+                a = a.transpose(1, 2).reshape(o["batch"], o["seq"], h) @ p[f"{i}o"]
+                x = x + (a + p[f"{i}ob"] if gpt else a)
+                n = norm(x, f"{i}n2")
+                up = n @ p[f"{i}up"]
+                up = f.gelu(up + p[f"{i}upb"], approximate="tanh") if gpt else f.silu(n @ p[f"{i}gate"]) * up
+                down = up @ p[f"{i}down"]
+                x = x + (down + p[f"{i}downb"] if gpt else down)
+            x = norm(x, "n")
+            logits = x @ (p["emb"].T if gpt else p["head"])
+            return f.cross_entropy(logits.float().view(-1, o["vocab"]), labels)
+        compiled = torch.compile(loss)
+        used = [w for n, w in p.items() if gpt or n != "nb"]
+
+        def step():
+            gradients = torch.autograd.grad(compiled(), used)
+            with torch.no_grad():
+                torch._foreach_add_(used, gradients, alpha=-0.01)
+        return step
+
+    def prepare(self, o):
+        torch = self.torch
+        if "layers" in o:
+            return self.model(o)
+        kind = o["kind"]
+        run, given = self.kernel(kind.removesuffix("-grad"), o)
+        run = torch.compile(run)
+        if not kind.endswith("-grad"):
+            def once():
+                with torch.no_grad():
+                    run(*given)
+            return once
+        for g in given:
+            g.requires_grad_()
+        y = run(*given)
+        dy = torch.rand_like(y)
+        # What is measured is the backward pass alone, as the bytes of the row count it.
+        return lambda: torch.autograd.grad(y, given, dy, retain_graph=True)
+
+    def milliseconds(self, once, repeat):
+        torch, times = self.torch, []
+        for i in range(repeat + 3):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            once()
+            end.record()
+            torch.cuda.synchronize()
+            times.append(begin.elapsed_time(end))
+        return statistics.median(times[3:])
+
+
+class Jax:
+    def __init__(self):
+        import jax
+        import jax.numpy as jnp
+        if jax.default_backend() != "gpu":
+            sys.exit(1)
+        self.jax, self.jnp, self.version = jax, jnp, jax.__version__
+
+    def prepare(self, o):
+        jax, jnp = self.jax, self.jnp
+        if "layers" in o:
+            raise KeyError("this model is not written in JAX here")
+        dtype = {"bf16": jnp.bfloat16, "f32": jnp.float32}[o["dtype"]]
+        keys = iter(jax.random.split(jax.random.key(1), 8))
+        labels = jax.random.randint(next(keys), (o["rows"],), 0, 8)
+
+        def tensor(*shape):
+            return jax.random.uniform(next(keys), shape, dtype, 0.1, 1)
+
+        def norm(x, w, b, centred):
+            x = x.astype(jnp.float32)
+            c = x - jnp.mean(x, -1, keepdims=True) if centred else x
+            y = c * jax.lax.rsqrt(jnp.mean(c * c, -1, keepdims=True) + 1e-5) * w
+            return ((y + b) if centred else y).astype(dtype)
+        functions = {
+            "pointwise": (lambda x, y: jnp.maximum((x + y) * 0.5 - x, y), "ww"),
+            "bias-gelu-residual": (lambda x, y, b: jax.nn.gelu(x + b, approximate=False) + y, "wwv"),
+            "softmax": (lambda x: jax.nn.softmax(x.astype(jnp.float32)).astype(dtype), "w"),
+            "layer_norm": (lambda x, w, b: norm(x, w, b, True), "wvv"), "rms_norm": (lambda x, w: norm(x, w, None, False), "wv"),
+            "cross_entropy": (lambda x: -jnp.take_along_axis(jax.nn.log_softmax(x.astype(jnp.float32)), labels[:, None], 1)[:, 0], "w"),
+        }
+        function, kinds = functions[o["kind"].removesuffix("-grad")]
+        given = [tensor(o["rows"], o["width"]) if k == "w" else tensor(o["width"]) for k in kinds]
+        if o["kind"].endswith("-grad"):
+            dy = tensor(o["rows"], o["width"])
+            run = jax.jit(lambda *a: jax.vjp(function, *a)[1](dy))
+        else:
+            run = jax.jit(function)
+        return lambda: run(*given)
+
+    def milliseconds(self, once, repeat):
+        times = []
+        for _ in range(repeat + 3):
+            begin = time.perf_counter()
+            for _ in range(10):
+                out = once()
+            self.jax.block_until_ready(out)
+            times.append((time.perf_counter() - begin) * 100)
+        return statistics.median(times[3:])
+
+
+def main():
+    peer, end = {"torch.compile": Torch, "jax": Jax}[sys.argv[1]](), time.monotonic() + float(sys.argv[2])
+    print(json.dumps({"version": peer.version}), flush=True)
+    for line in sys.stdin:
+        order = json.loads(line)
+        if time.monotonic() > end:
+            print(json.dumps({"row": order["row"], "absent": "no time was left"}), flush=True)
+            continue
+        try:
+            answer = {"row": order["row"], "ms": peer.milliseconds(peer.prepare(order), 9)}
+        except Exception as e:  # whatever a peer raises, the row is absent and the next one is tried
+            answer = {"row": order["row"], "absent": f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"[:300]}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
