@@ -54,6 +54,7 @@ public:
   Status compile(const std::vector<KernelSource>& kernels) override;
   Result<std::byte*> allocate(int64_t place, int64_t bytes) override;
   Status write(int64_t place, std::byte* to, std::span<const std::byte> from) override {
+    if (!indices_.empty()) indices_.erase({place, to});
     return onStream(place, true, [&](const CudaDevice& d, const CudaStream& s) {
       return d.copyIn(to, from.data(), from.size(), s);
     });
@@ -109,16 +110,20 @@ private:
     const PlacedGemm& g = products_[gemmStep].gemm.gemm();
     return !g.aRow.index && !g.bRow.index;
   }
-  Status writeNumber(int64_t place, std::byte* to, int32_t number) override {
+  Status writeIndex(int64_t place, std::byte* to, int32_t number) override {
+    indices_[{place, to}] = number;
     return places_->start(place, [&](const CudaDevice& d, const CudaStream& s) {
       return d.fillWord(to, static_cast<uint32_t>(number), s);
     });
   }
 
-  // A row that is looked up is asked for: the device must have come so far.
+  // A row that is looked up is asked for, and the device must have come so far; but for the index of a loop that the host counts.
   Result<std::optional<int64_t>> rowBegin(int64_t place, const PlacedGemm& g, const PlacedGemm::Row& row) {
     std::byte bytes[8] = {};
-    if (row.index)
+    const auto counted = row.trip ? indices_.find({place, row.index}) : indices_.end();
+    if (counted != indices_.end())
+      std::memcpy(bytes, &counted->second, sizeof counted->second); // an index is an i32
+    else if (row.index)
       if (Status s = read(place, std::span(bytes, static_cast<size_t>(dtypeBytes(row.dtype))), row.index); !s)
         return s.error();
     return row.begin(bytes, g.dtype);
@@ -149,6 +154,8 @@ private:
   std::vector<Product> products_;
   std::map<size_t, CublasLt> libraries_; // by GPU
   std::vector<CudaPlaces::Graph> graphs_;
+  std::map<std::pair<int64_t, const std::byte*>, int32_t>
+      indices_; // of loops, by place and where they are kept
   std::vector<std::pair<int64_t, CudaEvent>> marks_;
   std::vector<std::optional<uint32_t>> firstMark_; // by place
 };

@@ -272,7 +272,7 @@ Status GraphSchedule::runFor(const Step& s, const Places& active) {
       if (trip >= mine.count) continue;
       going.push_back(p);
       std::byte* to = program_.arenas[static_cast<size_t>(p)] + loop.index;
-      Status written = graphs_.writeNumber(p, to, static_cast<int32_t>(mine.lo + trip));
+      Status written = graphs_.writeIndex(p, to, static_cast<int32_t>(mine.lo + trip));
       if (!written) return located(s, written);
     }
     if (Status done = runList(loop.body, going, trip); !done) return done;

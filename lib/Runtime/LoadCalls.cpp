@@ -23,6 +23,13 @@ int64_t bytesAt(const Module& m, ValueId v, const Mesh& mesh, int64_t place) {
   return bytes;
 }
 
+// Is the value the index of a `for`?
+bool isTripIndex(const Module& m, ValueId v) {
+  if (m[v].kind != ValueKind::BlockArg || m[v].position != 0) return false;
+  const OpId parent = m[BlockId(m[v].owner)].parentOp;
+  return parent.valid() && m.record(parent).regions == RegionKind::For;
+}
+
 PlacedGemm::Axis axisAt(const GemmCall::Axis& a, std::span<const int64_t> sizes) {
   return {a.extent(sizes), a.a(sizes), a.b(sizes), a.y(sizes)};
 }
@@ -63,7 +70,7 @@ Status Loader::placeGemm(const FusedStep& step, PlacedStep& out) {
       if (from.index >= 0)
         row = {operand(static_cast<uint32_t>(from.index)),
                m_.typeOf(m_.operand(step.op, static_cast<size_t>(from.index))).dtype, from.stride(sizes),
-               from.rows};
+               from.rows, isTripIndex(m_, m_.operand(step.op, static_cast<size_t>(from.index)))};
       return from.offset(sizes) * dtypeBytes(call.dtype);
     };
     g.a = operand(call.a) + begin(call.aBegin, g.aRow);

@@ -102,7 +102,7 @@ dtc::Result<std::shared_ptr<dtc::EmuModule>> compiled(const std::string& name, c
   auto at = known.find(text);
   if (at != known.end()) return at->second;
   const dtc::SourceUnit unit{name, text};
-  auto made = dtc::CudaEmu(*jit).compile({&unit, 1});
+  auto made = dtc::CudaEmu(*jit, false).compile({&unit, 1});
   if (!made) return made.error();
   return known[text] = std::make_shared<dtc::EmuModule>(std::move(*made));
 }

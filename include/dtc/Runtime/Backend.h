@@ -30,6 +30,7 @@ struct PlacedGemm {
     const std::byte* index = nullptr;
     DType dtype = DType::I32;
     int64_t stride = 0, rows = 0;
+    bool trip = false; // the number is the index of an enclosing `for`: whoever counts the trips knows it
     // Where the row begins, in bytes, by the bytes of the number; nothing where there is no such row.
     [[nodiscard]] std::optional<int64_t> begin(const std::byte* number, DType of) const {
       if (!index) return 0;
@@ -61,8 +62,8 @@ public:
   [[nodiscard]] virtual Status runGraph(uint32_t graph) = 0;
   // Can a matrix product be kept? Not where the host looks up a row for it.
   [[nodiscard]] virtual bool canKeep(uint32_t gemmStep) const = 0;
-  // Writes a number behind the work that a place has started, without waiting for it.
-  [[nodiscard]] virtual Status writeNumber(int64_t place, std::byte* to, int32_t number) = 0;
+  // Writes the index of a `for` behind the work that a place has started, without waiting for it.
+  [[nodiscard]] virtual Status writeIndex(int64_t place, std::byte* to, int32_t number) = 0;
 };
 
 class Backend {
