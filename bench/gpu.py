@@ -109,8 +109,7 @@ def right(dtc, cases, clock, workers):
 def try_nccl(dtc, gpus):
     """One rank, and as many as there are GPUs, must work; two on one GPU only where NCCL lets them."""
     found = {}
-    command = f"%dtc run {TOP}/examples/mlp.dt --backend cuda --comm nccl --input '*=uniform(1,-0.5,0.5)' --check --print none_of_them -O2 --repeat 3"
-    command = command.replace(" --print none_of_them", "")
+    command = f"%dtc run {TOP}/examples/mlp.dt --backend cuda --comm nccl --input '*=uniform(1,-0.5,0.5)' --check -O2 --repeat 3"
     for ranks in sorted({1, 2, gpus}):
         code, out, err = dtc.run(command + f" --mesh pod=dp:1,tp:{ranks} | grep ^check", 120)
         why = next((line for line in err.splitlines() if line.startswith("error")), "")
@@ -213,6 +212,7 @@ def main():
     parser.add_argument("--dtc", help="the binary (build/release/bin/dtc, then carry/dtc)")
     parser.add_argument("--only", choices=["right", "speed"])
     parser.add_argument("--quick", action="store_true", help="fewer rows")
+    parser.add_argument("--match", default="", help="only cases whose name has this regular expression")
     parser.add_argument("--seconds", type=float, default=470, help="what all of it may take")
     parser.add_argument("--workers", type=int, default=max(1, min(8, (os.cpu_count() or 2) // 2)), help="programs that are checked at a time")
     parser.add_argument("--peers", help="the python that has torch and jax, or none (this one)")
@@ -227,7 +227,7 @@ def main():
     else:
         print(f"There is no GPU here ({cuda['why_not'].splitlines()[0]}): the emulator runs the programs, and no speed is measured.", flush=True)
     if options.only != "speed":
-        cases = gpu_cases.cases(TOP, backend, options.quick)
+        cases = [c for c in gpu_cases.cases(TOP, backend, options.quick) if re.search(options.match, c.name)]
         share = Clock(options.seconds * (0.5 if backend == "cuda" and not options.only else 0.95))
         report["right"] = right(dtc, cases, share, options.workers)
         if backend == "cuda":

@@ -1,0 +1,88 @@
+// The stubs of test/stub find what they are there to find: forgotten waits, captures that are not joined, foreign streams.
+#include "StubGpus.h"
+
+#include "dtc/Jit/Nccl.h"
+
+#include <gtest/gtest.h>
+
+namespace dtc {
+namespace {
+
+class StubDriver : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!stub.here()) GTEST_SKIP() << "the stubs of test/stub were not built";
+    auto driver = CudaDriver::open(stub.driver());
+    ASSERT_TRUE(driver) << driver.error().message;
+    for (int i = 0; i < 2; ++i) {
+      auto device = CudaDevice::open(*driver, i);
+      ASSERT_TRUE(device);
+      gpus.push_back(*device);
+      for (int k = 0; k < 2; ++k) streams.push_back(*device->stream()); // 0, 1 of GPU 0; 2, 3 of GPU 1
+    }
+    memory = *gpus[0].allocate(64);
+  }
+  // What a stream finds in memory that another stream has written.
+  int read(const CudaStream& stream) {
+    int value = 0;
+    EXPECT_TRUE(gpus[0].copyOut(&value, memory.get, sizeof value, stream));
+    EXPECT_TRUE(gpus[0].synchronize(stream));
+    return value;
+  }
+  StubGpus stub;
+  std::vector<CudaDevice> gpus;
+  std::vector<CudaStream> streams;
+  CudaMemory memory;
+};
+
+TEST_F(StubDriver, AForgottenWaitIsSeen) {
+  ASSERT_TRUE(gpus[0].fillWord(memory.get, 7, streams[0]));
+  EXPECT_EQ(read(streams[1]), -1); // what memory begins with: nobody has waited for the write
+  auto event = gpus[0].event();
+  ASSERT_TRUE(event && gpus[0].record(*event, streams[0]) && gpus[0].wait(streams[1], *event));
+  EXPECT_EQ(read(streams[1]), 7);
+}
+
+TEST_F(StubDriver, ACaptureMustBeJoined) {
+  auto event = gpus[0].event();
+  ASSERT_TRUE(event && gpus[0].beginCapture(streams[0]));
+  ASSERT_TRUE(gpus[0].record(*event, streams[0]) && gpus[0].wait(streams[1], *event));
+  ASSERT_TRUE(gpus[0].fillWord(memory.get, 5, streams[1]));
+  auto graph = gpus[0].endCapture(streams[0]);
+  ASSERT_FALSE(graph);
+  EXPECT_NE(graph.error().message.find("UNJOINED"), std::string::npos) << graph.error().message;
+}
+
+TEST_F(StubDriver, AGraphDoesAgainWhatWasCaptured) {
+  ASSERT_TRUE(gpus[0].beginCapture(streams[0]));
+  ASSERT_TRUE(gpus[0].fillWord(memory.get, 5, streams[0]));
+  EXPECT_FALSE(gpus[0].allocate(8)); // not while a stream is captured
+  auto graph = gpus[0].endCapture(streams[0]);
+  ASSERT_TRUE(graph);
+  EXPECT_EQ(read(streams[0]), -1);
+  ASSERT_TRUE(gpus[0].launch(*graph, streams[0]));
+  EXPECT_EQ(read(streams[0]), 5);
+  ASSERT_TRUE(gpus[0].fillWord(memory.get, 6, streams[0]) && gpus[0].launch(*graph, streams[0]));
+  EXPECT_EQ(read(streams[0]), 5);
+}
+
+TEST_F(StubDriver, StreamsAndMemoryBelongToTheirDevice) {
+  auto foreign = gpus[0].fillWord(memory.get, 1, streams[2]);
+  ASSERT_FALSE(foreign);
+  EXPECT_NE(foreign.error().message.find("another device"), std::string::npos) << foreign.error().message;
+  EXPECT_FALSE(gpus[0].fill(memory.get, 0, 65, streams[0])); // one byte too many
+}
+
+TEST_F(StubDriver, RanksThatCallDifferentCollectivesAreAnError) {
+  auto nccl = Nccl::open();
+  ASSERT_TRUE(nccl) << nccl.error().message;
+  auto ranks = nccl->create(gpus);
+  ASSERT_TRUE(ranks) << ranks.error().message;
+  ASSERT_TRUE(nccl->allReduce((*ranks)[0], memory.get, memory.get, 4, DType::F32, NcclOp::Sum, streams[0]));
+  auto other = nccl->allReduce((*ranks)[1], memory.get, memory.get, 8, DType::F32, NcclOp::Sum, streams[2]);
+  ASSERT_FALSE(other);
+  EXPECT_NE(other.error().message.find("where another calls"), std::string::npos) << other.error().message;
+}
+
+} // namespace
+} // namespace dtc
