@@ -51,12 +51,18 @@ protected:
   ThreadPool pool{2};
   CpuJit jit;
 
-  // "stub-local", "stub-nccl": --backend cuda on GPUs that are stubs (test/stub).
+  // "stub-…": --backend cuda on GPUs that are stubs (test/stub); "gpu-…": on those of the machine.
   std::optional<StubGpus> stub;
   std::unique_ptr<Nvrtc> nvrtc;
 
   void SetUp() override {
     const std::string_view name = GetParam();
+    if (name.starts_with("gpu-")) { // what this machine has
+      auto driver = CudaDriver::open();
+      if (!driver) GTEST_SKIP() << "no GPU: " << driver.error().message;
+      if (name == "gpu-nccl" && driver->devices().size() < 6) GTEST_SKIP() << "fewer than 6 GPUs";
+      nvrtc = std::make_unique<Nvrtc>();
+    }
     if (!name.starts_with("stub-")) return;
     stub.emplace();
     if (!stub->here()) GTEST_SKIP() << "the stubs of test/stub were not built";
@@ -68,8 +74,8 @@ protected:
     if (name == "cuda-emu") return makeCudaEmuBackend(jit);
     CudaOptions options;
     options.places = places;
-    options.comm = name.substr(5);
-    options.driver = stub->driver();
+    options.comm = name.substr(name.find('-') + 1);
+    if (stub) options.driver = stub->driver();
     auto made = makeCudaBackend(*nvrtc, options);
     EXPECT_TRUE(made) << made.error().message;
     return made ? std::move(*made) : nullptr;
@@ -232,5 +238,7 @@ TEST_P(Conformance, SubAxesAndWires) {
         "bf16");
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Conformance, testing::Values("cpu", "cuda-emu", "stub-local", "stub-nccl"),
+INSTANTIATE_TEST_SUITE_P(Backends, Conformance,
+                         testing::Values("cpu", "cuda-emu", "stub-local", "stub-nccl", "gpu-local",
+                                         "gpu-nccl"),
                          [](const auto& info) { return replaced(info.param, "-", "_"); });
