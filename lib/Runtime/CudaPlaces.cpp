@@ -27,10 +27,15 @@ Status CudaPlaces::load(std::span<const SourceUnit> units) {
   for (const CudaDevice& gpu : gpus_) {
     auto binaries = nvrtc_.compile(units, gpu.info().arch(), CudaImage::Cubin);
     if (!binaries) return binaries.error();
+    std::map<std::string_view, CudaModule> modules; // units that were compiled together have one image
     for (size_t i = 0; i < units.size(); ++i) {
-      auto module = gpu.load((*binaries)[i].image);
-      if (!module) return module.error();
-      auto function = gpu.function(*module, units[i].name);
+      auto& module = modules[(*binaries)[i].image];
+      if (!module.get) {
+        auto loaded = gpu.load((*binaries)[i].image);
+        if (!loaded) return loaded.error();
+        module = *loaded;
+      }
+      auto function = gpu.function(module, units[i].name);
       if (!function) return function.error();
       kernels_[units[i].name].push_back(*function);
     }
