@@ -115,23 +115,6 @@ FuncId addWeighted(Module& m, FuncId f, Diagnostics& diags) {
   return w;
 }
 
-// Leaves `f` and what it calls.
-void keepOnly(Module& m, FuncId f) {
-  std::unordered_set<uint32_t> keep;
-  std::vector<FuncId> next = {f};
-  while (!next.empty()) {
-    const FuncId g = next.back();
-    next.pop_back();
-    if (!g.valid() || !keep.insert(g.index).second) continue;
-    if (AttrId a = findAttr(m[g].attrs, m.strings.find("grad")); a.valid())
-      next.push_back(m.findFunction(m.strings[m.attrs[a].text]));
-    forEachOp(m, m[g].body, [&](OpId o) {
-      if (m.record(o).isCall) next.push_back(m.findFunction(m.strings[m[o].callee]));
-    });
-  }
-  std::erase_if(m.order, [&](FuncId g) { return !keep.contains(g.index); });
-}
-
 Result<Tensors> evaluateExactly(Module& m, FuncId f, const Tensors& args) {
   EvalOptions options;
   options.precision = Precision::R64;
@@ -411,6 +394,22 @@ private:
 };
 
 } // namespace
+
+void keepOnly(Module& m, FuncId f) {
+  std::unordered_set<uint32_t> keep;
+  std::vector<FuncId> next = {f};
+  while (!next.empty()) {
+    const FuncId g = next.back();
+    next.pop_back();
+    if (!g.valid() || !keep.insert(g.index).second) continue;
+    if (AttrId a = findAttr(m[g].attrs, m.strings.find("grad")); a.valid())
+      next.push_back(m.findFunction(m.strings[m.attrs[a].text]));
+    forEachOp(m, m[g].body, [&](OpId o) {
+      if (m.record(o).isCall) next.push_back(m.findFunction(m.strings[m[o].callee]));
+    });
+  }
+  std::erase_if(m.order, [&](FuncId g) { return !keep.contains(g.index); });
+}
 
 Status checkGradients(const Module& m, NumericsReport& report, Diagnostics& diags) {
   Module planes = m; // arguments that are complex are checked by their parts
