@@ -44,7 +44,9 @@ public:
       if (kind == "all_gather") slicedGather(n);
       if (kind == "all_reduce" || kind == "reduce_scatter") followed(n);
     }
+    findChains(g_);
     combine();
+    total();
   }
 
 private:
@@ -199,6 +201,25 @@ private:
       runs.push_back(std::move(it->second));
       it = open.erase(it);
     }
+  }
+
+  // What the program would receive with the findings that do not speak of the same collectives, those that save most first.
+  void total() {
+    std::vector<const AuditFinding*> order;
+    for (const AuditFinding& f : g_.report.findings) order.push_back(&f);
+    std::ranges::sort(order, [](const AuditFinding* a, const AuditFinding* b) {
+      const int64_t x = a->bytesBefore - a->bytesAfter, y = b->bytesBefore - b->bytesAfter;
+      return x != y ? x > y : a < b;
+    });
+    std::vector<bool> used(g_.report.collectives.size());
+    int64_t saved = 0;
+    for (const AuditFinding* f : order) {
+      const auto count = g_.report.collectives[f->of[0]].count;
+      if (std::ranges::any_of(f->of, [&](size_t i) { return used[i]; })) continue;
+      for (size_t i : f->of) used[i] = true;
+      saved += (f->bytesBefore - f->bytesAfter) * count.value_or(1);
+    }
+    g_.report.bytesSaved = saved;
   }
 
   // Where their fixed cost is most of what they take.

@@ -16,6 +16,7 @@ struct AuditNode {
   uint32_t block = 0;        // computation or region; nodes of one stand in order
   std::vector<int64_t> dims; // of the (first) result
   std::vector<Slice> slices;
+  bool onlySlices = false;     // what it gives is the slice, and nothing is computed of it
   bool forwards = false;       // gives its first operand on: copies, ends of asynchronous ops
   bool escapes = false;        // is returned or yielded
   uint32_t collective = kNone; // in the report
@@ -33,5 +34,7 @@ struct AuditGraph {
 // Fills bytes and times of a collective from its kind, group and operand.
 void priceCollective(AuditCollective&);
 void findAlternatives(AuditGraph&);
+// Of findAlternatives: several collectives that are one change of sharding, planned anew.
+void findChains(AuditGraph&);
 
 } // namespace dtc

@@ -99,7 +99,7 @@ private:
       cut = d;
       if (byIndex && (d + 1 >= n.operands.size() || !varies_[n.operands[d + 1]])) return;
     }
-    if (cut) n.slices.push_back({0, *cut, to[*cut]});
+    if (cut) n.slices.push_back({0, *cut, to[*cut]}), n.onlySlices = true;
   }
 
   void collective(OpId o, AuditNode& n) {

@@ -70,7 +70,10 @@ std::string auditText(const AuditReport& r) {
   return out + "in all: " + std::to_string(r.collectives.size()) +
          (r.collectives.size() == 1 ? " collective" : " collectives") + " on " + std::to_string(r.devices) +
          " devices, " + bytesText(bytes) + " received per device, " + timeText(seconds) +
-         (complete ? "\n" : "; what is in loops of unknown length counts once\n");
+         (complete ? "\n" : "; what is in loops of unknown length counts once\n") +
+         (r.bytesSaved > 0
+              ? "as dtc would do it: " + bytesText(bytes - r.bytesSaved) + " received per device\n"
+              : "");
 }
 
 std::string auditJson(const AuditReport& r) {
@@ -107,7 +110,10 @@ std::string auditJson(const AuditReport& r) {
                                {"bytes_after", f.bytesAfter},
                                {"seconds_before", f.secondsBefore},
                                {"seconds_after", f.secondsAfter}});
-  out["total"] = {{"collectives", r.collectives.size()}, {"bytes_received", bytes}, {"seconds", seconds}};
+  out["total"] = {{"collectives", r.collectives.size()},
+                  {"bytes_received", bytes},
+                  {"seconds", seconds},
+                  {"bytes_received_after", bytes - r.bytesSaved}};
   return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

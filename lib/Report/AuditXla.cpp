@@ -245,7 +245,7 @@ private:
 
   void slices(const XlaInstruction& in, AuditNode& n) {
     if (in.opcode == "dynamic-slice" && !in.operands.empty()) {
-      if (auto s = sliceOf(in, {})) n.slices.push_back({0, s->dim, s->size});
+      if (auto s = sliceOf(in, {})) n.slices.push_back({0, s->dim, s->size}), n.onlySlices = true;
       return;
     }
     if (in.opcode != "fusion") return;
@@ -254,7 +254,13 @@ private:
     for (size_t k = 0; k < in.operands.size(); ++k) {
       auto p = parameters_.find({m_.computations[callee[0]].instructions[0], std::to_string(k)});
       if (p == parameters_.end()) continue;
-      if (auto s = slicedInside(callee[0], p->second, in)) n.slices.push_back({k, s->dim, s->size});
+      auto s = slicedInside(callee[0], p->second, in);
+      if (!s) continue;
+      n.slices.push_back({k, s->dim, s->size});
+      for (uint32_t i : m_.computations[callee[0]].instructions)
+        n.onlySlices = n.onlySlices ||
+                       (k == 0 && m_.instructions[i].root && m_.instructions[i].opcode == "dynamic-slice" &&
+                        m_.instructions[i].operands[0] == p->second);
     }
   }
 

@@ -35,6 +35,8 @@ struct AuditReport {
   int64_t devices = 1;
   std::vector<AuditCollective> collectives; // in program order
   std::vector<AuditFinding> findings;
+  // Received per device in one run, less with all findings that do not speak of the same collectives.
+  int64_t bytesSaved = 0;
 };
 
 // XLA's HLO text. Nothing after what is wrong was reported.
