@@ -26,16 +26,24 @@ public:
       for (int64_t n : {2, 3}) trial({n}, {{f, 0}});
       for (uint16_t g = 0; g < rule_.factors.size(); ++g) {
         const FactorKind kind = rule_.factors[g].kind;
-        if (g == f || kind == FactorKind::Whole || kind == FactorKind::Reduce) continue;
+        const bool joins = std::ranges::any_of(rule_.joins, [&](const Join& j) { return j.factor == g; });
+        if (g == f || kind == FactorKind::Whole || joins) continue;
         trial({2, 3}, {{f, 1}, {g, 0}});
       }
       trial({2, 2}, {{f, 0}, {f, 1}});
-      if (const int along = rule_.factors[f].alongside; along >= 0)
-        for (int64_t n : {2, 3}) trial({n}, {{f, 0}, {static_cast<uint16_t>(along), 0}});
+      if (rule_.factors[f].alongside >= 0) ring(f, static_cast<uint16_t>(rule_.factors[f].alongside));
     }
   }
 
 private:
+  // Pieces of f go round by those of `along`, also where another factor is cut.
+  void ring(uint16_t f, uint16_t along) {
+    for (int64_t n : {2, 3}) trial({n}, {{f, 0}, {along, 0}});
+    for (uint16_t g = 0; g < rule_.factors.size(); ++g)
+      if (g != f && g != along && rule_.factors[g].kind != FactorKind::Whole)
+        trial({2, 3}, {{f, 1}, {along, 1}, {g, 0}});
+  }
+
   using Cut = std::pair<uint16_t, size_t>; // a factor, and the mesh axis that cuts it
   static constexpr const char* kAxisNames[] = {"a", "b"};
 

@@ -100,6 +100,9 @@ private:
   }
   std::optional<Placement> ofFactor(int factor) const {
     const Factor& f = rule_.factors[static_cast<size_t>(factor)];
+    if (f.kind == FactorKind::Reduce &&
+        std::ranges::any_of(rule_.results, [&](const TensorMap& r) { return has(r, factor); }))
+      return std::nullopt; // some results are pending, some cut
     if (f.kind == FactorKind::Reduce) return Placement{Placement::P, 0, 1, f.reduce};
     if (f.kind != FactorKind::Pass && f.kind != FactorKind::Place) return std::nullopt;
     std::optional<Placement> all;

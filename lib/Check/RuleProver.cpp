@@ -14,6 +14,7 @@ constexpr PendingKind kKinds[] = {PendingKind::Sum, PendingKind::Avg, PendingKin
                                   PendingKind::Min, PendingKind::Any, PendingKind::All};
 
 constexpr uint64_t kSeeds = 2, kSeedsOfLuck = 40;
+constexpr double kMostCombinations = 50'000; // of placements of one sample's operands
 
 // What holds and yet is no rule, each with its reason. An op's name and `operands -> result`; "*" is any op.
 struct Reviewed {
@@ -78,7 +79,12 @@ private:
     proveCuts(s, report_);
     const TrialMesh meshes[] = {addTrialMesh(s.module, 2), addTrialMesh(s.module, 3)};
     std::vector<std::vector<Placement>> choices;
-    for (size_t i = 0; i < s.module[s.func].args.size(); ++i) choices.push_back(choicesOf(s, i));
+    double all = 1;
+    for (size_t i = 0; i < s.module[s.func].args.size(); ++i) {
+      choices.push_back(choicesOf(s, i));
+      all *= static_cast<double>(choices.back().size());
+    }
+    if (all > kMostCombinations) return fewer(s, meshes, choices);
     std::vector<size_t> at(choices.size(), 0);
     while (true) {
       std::vector<Placement> operands;
@@ -87,6 +93,37 @@ private:
       size_t k = 0;
       while (k < at.size() && ++at[k] == choices[k].size()) at[k++] = 0;
       if (k == at.size()) return;
+    }
+  }
+
+  // Of many operands: every placement of each two of them, and all that have a factor cut along it.
+  void fewer(OpSample& s, std::span<const TrialMesh> meshes,
+             const std::vector<std::vector<Placement>>& choices) {
+    const size_t n = choices.size();
+    std::vector<Placement> operands(n);
+    for (size_t i = 0; i < n; ++i)
+      for (size_t j = i + 1; j < n; ++j)
+        for (size_t a = 0; a < choices[i].size(); ++a)
+          for (size_t b = 0; b < choices[j].size(); ++b) {
+            if ((b == 0 && j + 1 < n) || (a == 0 && i > 0)) continue; // comes with another pair
+            operands.assign(n, {});
+            operands[i] = choices[i][a], operands[j] = choices[j][b];
+            combination(s, meshes, operands);
+          }
+    Rule rule;
+    Diagnostics quiet;
+    if (!ruleOf(queryOf(s.module, s.op, quiet), rule)) return;
+    for (size_t f = 0; f < rule.factors.size(); ++f) {
+      operands.assign(n, {});
+      size_t argument = 0;
+      for (size_t i = 0; i < s.module[s.op].numOperands; ++i) {
+        if (s.module[s.module.operand(s.op, i)].kind == ValueKind::Literal) continue;
+        for (size_t d = 0; d < rule.operands[i].dims.size(); ++d)
+          if (rule.factorOf(rule.operands[i], d) == static_cast<int>(f))
+            operands[argument] = {Placement::S, static_cast<int>(d)};
+        ++argument;
+      }
+      combination(s, meshes, operands);
     }
   }
 

@@ -24,7 +24,8 @@ OpId Builder::op(std::string_view name, std::span<const ValueId> operands,
   OpKind kind = module.registry->find(name, operands.size());
   DTC_CHECK(kind != kNoOpKind, ("there is no op '" + std::string(name) + "' to build").c_str());
   AttrList list = common;
-  for (const NamedInput& a : attrs) list.push_back({module.strings.intern(a.name), a.value});
+  for (const NamedInput& a : attrs)
+    if (a.value.valid()) list.push_back({module.strings.intern(a.name), a.value});
   // The results are made once inference has counted them: their ids follow each other.
   OpId id = module.makeOp(kind, operands, 0, std::move(list), 0, loc);
   module[id].parent = parent;

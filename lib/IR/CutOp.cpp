@@ -132,9 +132,8 @@ bool communicates(const Rule& rule, std::span<const PartList> factors) {
 PartList leftPending(const Rule& rule, std::span<const PartList> factors, size_t f) {
   const Factor& own = rule.factors[f];
   PartList out;
-  // Also along windows that are summed over (a convolution's own); what merges reduces by itself.
-  if (own.kind != FactorKind::Reduce && !(own.kind == FactorKind::Window && own.reduce != PendingKind::None))
-    return out;
+  // Also along windows and keys that are summed over (a convolution's own); what merges otherwise is reduced by the op itself.
+  if (own.kind != FactorKind::Reduce && !(own.communicates() && own.reduce != PendingKind::None)) return out;
   if (exchanges(rule, factors, f)) return out;
   for (const DimPart& p : factors[f]) {
     bool pending = p.isAxis();

@@ -67,15 +67,15 @@ public:
   explicit Matcher(Kernel& k) : k_(k) {}
 
   std::optional<Attention> run() {
-    if (k_.nests.size() != 1 || k_.nests[0].stores.size() != 1) return std::nullopt;
-    const Store& store = k_.nests[0].stores[0];
-    NodeId root = store.value; // the store rounds to what memory holds
-    while (isCall(k_, root, "convert") && k_[root].target == k_.buffers[store.buffer].dtype)
-      root = k_[root].args[0];
-    if (!softmaxTimesValues(root)) return std::nullopt;
+    if (k_.nests.size() != 1 || k_.nests[0].stores.size() > 2) return std::nullopt;
+    const std::vector<Store> stores = k_.nests[0].stores;
+    if (!softmaxTimesValues(stored(stores[0]))) return std::nullopt;
+    a_.lse = stores.size() == 2;
+    if (a_.lse && !logSumExp(stored(stores[1]))) return std::nullopt;
     NodeId rest = stripBounds(a_.score);
     a_.score = rest;
-    if (!products() || !sortAxes(store)) return std::nullopt;
+    if (!products() || !sortAxes(stores[0])) return std::nullopt;
+    if (a_.lse && !sameRows(stores[1])) return std::nullopt;
     keepMonotone();
     a_.score = rebuiltScore(rest);
     a_.keysAt = without(k_[a_.keys].affine, {a_.key, a_.depth});
@@ -89,6 +89,14 @@ private:
   [[nodiscard]] const Node* reduceOver(NodeId n, ReduceKind kind) const {
     const Node& node = k_[n];
     return node.kind == NodeKind::Reduce && node.reduce == kind && node.axes.size() == 1 ? &node : nullptr;
+  }
+
+  // The store rounds to what memory holds.
+  [[nodiscard]] NodeId stored(const Store& store) const {
+    NodeId root = store.value;
+    while (isCall(k_, root, "convert") && k_[root].target == k_.buffers[store.buffer].dtype)
+      root = k_[root].args[0];
+    return root;
   }
 
   // sum over t of exp(x - m) / l * v
@@ -107,6 +115,33 @@ private:
     a_.score = x;
     return sameRenamed(k_, e, total->args[0], names) && sameRenamed(k_, x, top->args[0], others);
   }
+  // log(sum over t of exp(x - shift)) + shift, shift the greatest x, or 0 where that is -inf; x the scores
+  bool logSumExp(NodeId root) {
+    if (!isCall(k_, root, "add")) return false;
+    NodeId log = k_[root].args[0], shift = k_[root].args[1];
+    if (!isCall(k_, log, "log")) std::swap(log, shift);
+    if (!isCall(k_, log, "log")) return false;
+    const Node* sum = reduceOver(k_[log].args[0], ReduceKind::Sum);
+    NodeId x, base;
+    if (!sum || !exponential(sum->args[0], x, base) || base != shift) return false;
+    if (!isCall(k_, shift, "select") || !isCall(k_, k_[shift].args[0], "eq")) return false;
+    const NodeId greatest = k_[shift].args[2], zero = k_[shift].args[1];
+    const std::vector<NodeId>& none = k_[k_[shift].args[0]].args;
+    const Node* top = reduceOver(greatest, ReduceKind::Max);
+    auto isNumber = [&](NodeId n, double v) { return k_[n].kind == NodeKind::Number && k_[n].number == v; };
+    if (!top || !isNumber(zero, 0) || none[0] != greatest ||
+        !isNumber(none[1], -std::numeric_limits<double>::infinity()))
+      return false;
+    Renaming names{{a_.key, sum->axes[0]}}, others{{a_.key, top->axes[0]}};
+    return sameRenamed(k_, a_.score, x, names) && sameRenamed(k_, a_.score, top->args[0], others);
+  }
+  // Does the second store write one number for each row of the first?
+  [[nodiscard]] bool sameRows(const Store& store) const {
+    AxisSet rows = a_.row ? AxisSet(1) << *a_.row : 0;
+    for (AxisId g : a_.grid) rows |= AxisSet(1) << g;
+    return k_.dependsOn(store.address) == rows;
+  }
+
   // e / l, or e * (1 / l)
   bool quotient(NodeId weight, NodeId& e, NodeId& l) const {
     if (k_[weight].kind != NodeKind::Call || k_[weight].args.size() != 2) return false;

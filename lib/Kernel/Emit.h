@@ -86,7 +86,7 @@ protected:
                               Scope& unit);
   std::string attentionElement(NodeId n, std::optional<AxisId> row, std::optional<AxisId> column,
                                Scope& unit);
-  std::string attentionStore(const loops::Attention& a, Scope& unit);
+  std::string attentionStore(const loops::Attention& a, size_t number, Scope& unit);
   std::string attentionAxis(std::optional<AxisId> a) const { return a ? axisText(*a) : "none"; }
   void emitArg(NodeId n, Scope& home, const std::vector<AxisId>& axes);
 

@@ -59,11 +59,13 @@ std::string Emitter::attentionScore(const Attention& a, Scope& unit) {
   body.indent = unit.indent + 2;
   const DType type = k_[a.product].type;
   const bool vector = lanes() > 1;
-  // Without a row axis every lane holds the one row, and a number stands for all of them.
-  body.names[a.product.index] = {"s", vector, true};
+  // Without a row axis every lane holds the one row: a number stands for all of them.
+  const bool one = vector && !a.row;
+  if (one) line(body, "const " + typeText(type) + " s = same[0];");
+  body.names[a.product.index] = {"s", vector && !one, true};
   const Value x = emit(a.score, body);
   const std::string result = "return " + splat(x, type, vector) + ";";
-  const std::string s = (vector ? vectorType(type) : typeText(type)) + " s";
+  const std::string s = (vector ? vectorType(type) : typeText(type)) + (one ? " same" : " s");
   const bool byRow =
       (body.text + result).find("lanes") != std::string::npos; // it loads by row: not past the last one
   return attentionLambda(s + ", i64 " + attentionAxis(a.row) + ", i64 " + axisText(a.key) +
@@ -92,14 +94,18 @@ std::string Emitter::attentionElement(NodeId n, std::optional<AxisId> row, std::
                          "return " + x.text + ";");
 }
 
-std::string Emitter::attentionStore(const Attention& a, Scope& unit) {
-  const Store& store = k_.nests[0].stores[0];
+// Of the result, or (store 1) of each row's log-sum-exp.
+std::string Emitter::attentionStore(const Attention& a, size_t number, Scope& unit) {
+  const Store& store = k_.nests[0].stores[number];
+  const bool result = number == 0;
   Scope body;
   body.parent = &unit;
-  body.bound = unit.bound | (a.row ? AxisSet(1) << *a.row : 0) | (a.width ? AxisSet(1) << *a.width : 0);
+  body.bound =
+      unit.bound | (a.row ? AxisSet(1) << *a.row : 0) | (result && a.width ? AxisSet(1) << *a.width : 0);
   body.indent = unit.indent + 2;
   const std::string at = affineText(store.address, body);
-  return attentionLambda("i64 " + attentionAxis(a.row) + ", i64 " + attentionAxis(a.width) + ", " +
+  return attentionLambda("i64 " + attentionAxis(a.row) + ", " +
+                             (result ? "i64 " + attentionAxis(a.width) + ", " : "") +
                              typeText(k_[a.product].type) + " y",
                          body, "dtc_store(" + bufferText(store.buffer) + " + " + at + ", y);");
 }
@@ -130,7 +136,9 @@ void Emitter::attentionUnit(const Attention& a, const std::string& number, int64
 
 void Emitter::emitAttention(Scope& top, PrintedKernel& out) {
   const Attention& a = *k_.attention;
-  countUses(k_.nests[0]);
+  Nest result = k_.nests[0]; // what else is stored is no use of the scores
+  result.stores.resize(1);
+  countUses(result);
   const DType type = k_[a.product].type;
   const Size depth = k_.axes[a.depth].extent, width = widthOf(k_, a), rows = rowsOf(k_, a),
              keys = k_.axes[a.key].extent;
@@ -166,7 +174,8 @@ void Emitter::emitAttention(Scope& top, PrintedKernel& out) {
   arguments.push_back(attentionBound(a, true, unit));
   arguments.push_back(attentionBound(a, false, unit));
   arguments.push_back(attentionScore(a, unit));
-  arguments.push_back(attentionStore(a, unit));
+  arguments.push_back(attentionStore(a, 0, unit));
+  arguments.push_back(a.lse ? attentionStore(a, 1, unit) : "dtc_none{}");
   for (const std::string& x : arguments) head += ",\n" + indentText(unit.indent + 1) + x;
   line(unit, head + ");");
   if (n > 1) line(top, "for (i64 unit = begin; unit < end; ++unit) {");

@@ -58,6 +58,7 @@ struct SquaresAboutMean {
 [[nodiscard]] bool cutArg(CutOp&, std::vector<ValueId>& results); // argmax, argmin
 [[nodiscard]] bool cutTopk(CutOp&, std::vector<ValueId>& results);
 [[nodiscard]] bool cutAttention(CutOp&, std::vector<ValueId>& results);
+[[nodiscard]] bool cutAttentionGrad(CutOp&, std::vector<ValueId>& results);
 [[nodiscard]] bool cutSort(CutOp&, std::vector<ValueId>& results); // sort, argsort
 [[nodiscard]] bool cutScan(CutOp&, std::vector<ValueId>& results); // cumsum … cummin
 

@@ -82,9 +82,12 @@ private:
   // What is summed over pieces comes out as partial sums.
   ShardingId pendingToo(ShardingId id) {
     Sharding s = m_.shardings[id];
+    const Mesh& mesh = m_.shardings.mesh(mesh_);
     for (size_t f = 0; f < factors_.size(); ++f)
       for (const DimPart& p : leftPending(rule_, factors_, f))
-        s.pending.push_back({p.axis, rule_.factors[f].reduce});
+        if (std::ranges::all_of(s.dims,
+                                [&](const DimSharding& d) { return disjoint(d.parts, PartList{p}, mesh); }))
+          s.pending.push_back({p.axis, rule_.factors[f].reduce});
     return m_.shardings.intern(std::move(s));
   }
 

@@ -34,13 +34,21 @@ bool tooLong(const Module& m, OpId o) {
   return false;
 }
 
+// May the op send pieces round a ring? Its parts could not: it stays until its local program is written.
+bool goesRound(Module& m, OpId o) {
+  Diagnostics quiet;
+  Rule rule;
+  return m.record(o).cut && ruleOf(queryOf(m, o, quiet), rule) &&
+         std::ranges::any_of(rule.factors, [](const Factor& f) { return f.alongside >= 0; });
+}
+
 enum class Which : uint8_t { Needed, Long, All };
 
 bool decomposes(Module& m, OpId o, Which which) {
   const OpRecord& record = m.record(o);
   if (!record.decompose) return false;
-  if (record.lowering == Lowering::Decompose || which == Which::All) return true;
-  if (record.stores) return true; // of some dtypes
+  if (which == Which::All || record.stores) return true; // what stores by itself: of some dtypes
+  if (record.lowering == Lowering::Decompose) return which == Which::Needed || !goesRound(m, o);
   if (which == Which::Needed) return false;
   Diagnostics quiet;
   Rule rule;

@@ -339,8 +339,8 @@ private:
   void settleResult(OpId o, uint32_t k, MeshId mesh, const OpForm& form) {
     ValueId v = m_.result(o, k);
     VarId var = s_.varOf[v.index];
-    std::vector<PendingAxis> pending = form.reduced;
-    if (pending.empty() && !form.passed.empty()) pending = form.passedOn[k];
+    std::vector<PendingAxis> pending = form.reducedOn[k];
+    if (form.reduced.empty() && !form.passed.empty()) pending = form.passedOn[k];
     ShardingId given = make(mesh, form.results[k], std::move(pending));
     ShardingId solved = s_.shardingOf(var);
     bool sameCuts = form.results[k] == s_.vars[var].dims;

@@ -277,7 +277,7 @@ private:
       const ShardingVar& var = s_.vars[rel_.tensors[t]];
       Sharding held{var.mesh, var.dims, {}, {}}, wanted{var.mesh, std::move(*dims), {}, {}};
       bool result = t >= rel_.rule.operands.size();
-      if (result && !pricing_.freeReductions) wanted.pending = reduced;
+      if (result && !pricing_.freeReductions) wanted.pending = notCutting(wanted.dims, reduced);
       if (result && pricing_.freeResults) takeOpenDims(held, wanted, *mesh_);
       if (pricing_.freeVars && (*pricing_.freeVars)[rel_.tensors[t]]) held.dims = wanted.dims;
       const int64_t bytes = globalBytes(s_.m, rel_.values[t]);
@@ -371,6 +371,17 @@ private:
     return out;
   }
 
+  // Those of the axes that do not cut these dims.
+  std::vector<PendingAxis> notCutting(const std::vector<DimSharding>& dims,
+                                      const std::vector<PendingAxis>& axes) const {
+    std::vector<PendingAxis> out;
+    for (const PendingAxis& a : axes)
+      if (std::ranges::all_of(
+              dims, [&](const DimSharding& d) { return disjoint(d.parts, PartList{{a.axis, 0}}, *mesh_); }))
+        out.push_back(a);
+    return out;
+  }
+
   // Clears `fits` where a tensor cannot be cut so.
   OpForm formOf(std::vector<PartList> factors, bool* fits = nullptr) const {
     OpForm form;
@@ -384,6 +395,7 @@ private:
         else if (fits)
           *fits = false;
       }
+      if (t >= n) form.reducedOn.push_back(notCutting(dims, form.reduced));
       (t < n ? form.operands : form.results).push_back(std::move(dims));
     }
     form.joins.assign(n, false);

@@ -9,9 +9,10 @@ namespace dtc {
 struct OpForm {
   std::vector<PartList> factors;                           // of the relation's rule
   std::vector<std::vector<DimSharding>> operands, results; // dims each operand must have, each result gets
-  std::vector<PendingAxis> reduced; // axes of cut reduce factors: pending on the results
-  std::vector<PendingAxis> passed;  // pending that goes through, if the minimum cut says so …
-  std::vector<bool> takesPending;   // … in these operands (made pending where they are not)
+  std::vector<PendingAxis> reduced;                        // axes of cut factors that are summed over …
+  std::vector<std::vector<PendingAxis>> reducedOn;         // … and of these what each result is pending on
+  std::vector<PendingAxis> passed; // pending that goes through, if the minimum cut says so …
+  std::vector<bool> takesPending;  // … in these operands (made pending where they are not)
   std::vector<std::vector<PendingAxis>>
       passedOn;            // what the results are then pending on: neg makes of max min
   std::vector<bool> joins; // operands that must be pending on `reduced` (bias of linear)

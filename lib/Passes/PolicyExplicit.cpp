@@ -39,7 +39,7 @@ public:
       if (t >= n) takeOpenDims(held, runs, s_.m.shardings.mesh(var.mesh));
       for (Sharding* sharding : {&held, &runs})
         for (DimSharding& d : sharding->dims) d.open = false, d.priority = -1;
-      if (t >= n) runs.pending = form.reduced;
+      if (t >= n) runs.pending = form.reducedOn[t - n];
       t < n ? addMove(t, held, runs, c) : addMove(t, runs, held, c);
     }
     if (rel_.op.valid() && communicates(rel_.rule, form.factors)) addOwn(form, c);

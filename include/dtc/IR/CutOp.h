@@ -76,7 +76,8 @@ private:
 [[nodiscard]] bool exchanges(const Rule&, std::span<const PartList> factors, size_t f);
 // Does a factor of a communicating kind have a cut, or are rows exchanged?
 [[nodiscard]] bool communicates(const Rule&, std::span<const PartList> factors);
-// The axes over which results are pending because factor f is cut by them: of what is summed, those that exchange nothing.
+// The axes over which results are pending because factor f is cut by them, but for results that the same axes cut: of what is
+// summed, those that exchange nothing.
 [[nodiscard]] PartList leftPending(const Rule&, std::span<const PartList> factors, size_t f);
 // The axes of the lists, as a CutOp takes them. Nothing where a communicating factor's list has blocks (strided).
 [[nodiscard]] std::optional<std::vector<CutFactor>> cutFactors(const Rule&, std::span<const PartList> factors,

@@ -120,6 +120,7 @@ struct Attention {
   std::vector<AffineId> begins,
       ends;                  // over grid, row: row sees keys from the greatest to below the least, of all
   AffineId keysAt, valuesAt; // the loads' addresses at key 0 and depth or width 0
+  bool lse = false;          // a second store takes the log of each row's sum of exponentials
 };
 
 struct Buffer {

@@ -69,6 +69,10 @@ template <class A, int N, int R> struct dtc_attention_rows {
   dtc_sint<V>*begin, *end;   // [R]: the keys that each row sees
 };
 
+struct dtc_none {}; // in the place of what is not asked for
+template <class F> constexpr bool dtc_asked = true;
+template <> inline constexpr bool dtc_asked<dtc_none> = false;
+
 template <class F, class V> constexpr bool dtc_calls = requires(F f, V s) { f(s, i64(0), i64(0)); };
 
 // The scores of a tile of `count` keys from `first` on, in p, to exp(score - greatest so far); the sums so far follow.
@@ -117,12 +121,12 @@ DTC_FN void dtc_attention_weights(dtc_attention_rows<A, N, R> state, Vec<A, N>* 
 //   query(i, c): element c of query row i.  begin(i), end(i): the keys that row i sees; neither falls as i grows.
 //   score(s, i, j, lanes): what becomes of the products s of key j with the rows from i on; without `lanes` where it loads
 //   nothing by row.
-//   store(i, c, x): writes an element of the result.
+//   store(i, c, x): writes an element of the result.  rowSum(i, x): the log of row i's sum of exponentials; or dtc_none.
 template <class A, int N, int R, class TK, class TV, class Query, class Begin, class End, class Score,
-          class Store>
+          class Store, class RowSum>
 DTC_FN void dtc_attention(i64 first, i64 rows, i64 keys, i64 depth, i64 width, dtc_matrix<TK> k,
                           dtc_matrix<TV> v, void* scratch, Query query, Begin begin, End end, Score score,
-                          Store store) {
+                          Store store, RowSum rowSum) {
   typedef Vec<A, N> V;
   typedef dtc_sint<V> S;
   constexpr i64 block = N * R;
@@ -174,7 +178,14 @@ DTC_FN void dtc_attention(i64 first, i64 rows, i64 keys, i64 depth, i64 width, d
     DTC_UNROLL for (int r = 0; r < R; ++r) { // 0 / 0 where a row sees nothing, as softmax has it
       const V whole = keys == 0 ? (V)(A)1 : state.sum[r];
       for (i64 c = 0; c < width; ++c) state.y[c * R + r] /= whole;
+      if constexpr (dtc_asked<RowSum>) { // of no key -inf
+        const V base = state.greatest[r] == -dtc_infinity<A>() ? (V)(A)0 : state.greatest[r];
+        state.sum[r] = dtc_log(state.sum[r]) + base;
+      }
     }
+    if constexpr (dtc_asked<RowSum>)
+      for (i64 i = 0; i < block && b * block + i < rows; ++i)
+        rowSum(first + b * block + i, ((const A*)state.sum)[i]);
     for (i64 i = 0; i < block && b * block + i < rows; ++i)
       for (i64 c = 0; c < width; ++c) store(first + b * block + i, c, ((const A*)state.y)[c * block + i]);
   }

@@ -5,12 +5,17 @@
 
 DTC_FN i64 dtc_greatest(i64 a, i64 b) { return a > b ? a : b; }
 
+struct dtc_none {}; // in the place of what is not asked for
+template <class F> constexpr bool dtc_asked = true;
+template <> inline constexpr bool dtc_asked<dtc_none> = false;
+
 //   query(i, c), key(j, c), value(j, c): elements.  begin(i), end(i): the keys that row i sees; neither falls as i grows.
 //   score(s, i, j): what becomes of the product s of row i and key j.  store(i, c, x): writes an element of the result.
+//   rowSum(i, x): the log of row i's sum of exponentials; or dtc_none.
 template <class A, int Rows, int Keys, int Depth, int Width, class Query, class Key, class Value, class Begin,
-          class End, class Score, class Store>
+          class End, class Score, class Store, class RowSum>
 DTC_FN void dtc_attention(i64 first, i64 rows, i64 keys, Query query, Key key, Value value, Begin begin,
-                          End end, Score score, Store store) {
+                          End end, Score score, Store store, RowSum rowSum) {
   constexpr int kThreads = 128, kWide = 16, R = Rows / (kThreads / kWide), K = Keys / kWide,
                 E = (Width + kWide - 1) / kWide;
   __shared__ A q[Rows * (Depth + 1)];
@@ -78,6 +83,10 @@ DTC_FN void dtc_attention(i64 first, i64 rows, i64 keys, Query query, Key key, V
         for (int r = 0; r < R; ++r) out[r][e] += p[(y + r) * (Keys + 1) + j] * b;
       }
   }
+  if constexpr (dtc_asked<RowSum>)
+    for (int r = 0; r < R; ++r)
+      if (first + y + r <= last && x == 0)
+        rowSum(first + y + r, dtc_log(sum[r]) + (greatest[r] == -dtc_infinity<A>() ? A(0) : greatest[r]));
   for (int r = 0; r < R; ++r)
     for (int e = 0; e < E; ++e)
       if (first + y + r <= last && x + e * kWide < Width) // 0 / 0 where a row sees nothing, as softmax has it

@@ -1,0 +1,159 @@
+// The definitions of attention and of its gradient, on host tensors.
+#include "AttentionParts.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace dtc {
+
+namespace {
+
+// A mask's element at [b, h, i, j].
+double maskAt(const Tensor& mask, const int64_t (&at)[4]) {
+  std::vector<int64_t> strides = mask.strides();
+  int64_t flat = 0;
+  for (size_t k = 0; k < mask.rank(); ++k)
+    if (mask.shape()[k] != 1) flat += strides[k] * at[4 - mask.rank() + k];
+  return mask.getFloat(flat);
+}
+
+template <class A> std::vector<A> widened(const Tensor& t) {
+  std::vector<A> v(static_cast<size_t>(t.numElements()));
+  for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<A>(t.getFloat(static_cast<int64_t>(i)));
+  return v;
+}
+
+// Rows of scores, one head after the other. A: what a plain program of the result's dtype sums in, and more where nothing is to
+// be rounded.
+template <class A> class AttentionRows {
+public:
+  AttentionRows(const OpQuery& q, std::span<const Tensor* const> in)
+      : batch(in[0]->shape()[0]), heads(in[0]->shape()[1]), kvHeads(in[1]->shape()[1]), s(in[0]->shape()[2]),
+        t(in[1]->shape()[2]), d(in[0]->shape()[3]), e(in[2]->shape()[3]), queries(widened<A>(*in[0])),
+        keys(widened<A>(*in[1])), values(widened<A>(*in[2])), visible_(q),
+        scale_(static_cast<A>(attentionScale(q))),
+        mask_(hasAttentionMask(q) ? in[attentionOperands(q)] : nullptr),
+        offset_(hasAttentionOffset(q) ? in.back()->getInt(0) : 0), transposed_(static_cast<size_t>(t * d)) {}
+
+  const int64_t batch, heads, kvHeads, s, t, d, e;
+  const std::vector<A> queries, keys, values;
+
+  // fn(b * heads + h, i, b * kvHeads + the head's kv head, scores of query i: those that are not seen are -inf).
+  template <class Fn> void forEach(Fn&& fn) {
+    const int64_t groups = kvHeads ? heads / kvHeads : 1;
+    std::vector<A> x(static_cast<size_t>(t));
+    for (int64_t bh = 0; bh < batch * heads; ++bh) {
+      const int64_t b = bh / heads, h = bh % heads, kv = b * kvHeads + h / groups;
+      for (int64_t j = 0; j < t; ++j)
+        for (int64_t c = 0; c < d; ++c) transposed_[c * t + j] = keys[(kv * t + j) * d + c];
+      for (int64_t i = 0; i < s; ++i) {
+        std::fill(x.begin(), x.end(), A(0));
+        for (int64_t c = 0; c < d; ++c)
+          for (int64_t j = 0; j < t; ++j) x[j] += queries[(bh * s + i) * d + c] * transposed_[c * t + j];
+        score(b, h, i, x);
+        fn(bh, i, kv, x);
+      }
+    }
+  }
+
+private:
+  void score(int64_t b, int64_t h, int64_t i, std::vector<A>& scores) const {
+    const A hidden = -std::numeric_limits<A>::infinity();
+    for (size_t k = 0; k < scores.size(); ++k) {
+      const auto j = static_cast<int64_t>(k);
+      A x = scores[k] * scale_;
+      if (mask_ && isFloat(mask_->dtype()))
+        x += static_cast<A>(maskAt(*mask_, {b, h, i, j}));
+      else if (mask_)
+        x = maskAt(*mask_, {b, h, i, j}) != 0 ? x : hidden;
+      if (!visible_(i + offset_, j)) x = hidden;
+      scores[k] = x;
+    }
+  }
+
+  AttentionVisible visible_;
+  A scale_;
+  const Tensor* mask_;
+  int64_t offset_; // of the queries in the whole sequence
+  std::vector<A> transposed_;
+};
+
+template <class A>
+bool attentionIn(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  AttentionRows<A> rows(q, in);
+  std::vector<A> y(static_cast<size_t>(rows.e));
+  std::vector<char> seen(static_cast<size_t>(rows.t));
+  rows.forEach([&](int64_t bh, int64_t i, int64_t kv, std::vector<A>& p) {
+    A greatest = -std::numeric_limits<A>::infinity(), sum = 0;
+    const A none = greatest;
+    for (A x : p) greatest = std::isnan(x) || x > greatest ? x : greatest;
+    // A key that is hidden contributes nothing, whatever its value is; all of them: 0 / 0.
+    for (size_t j = 0; j < p.size(); ++j) seen[j] = p[j] != none || greatest == none;
+    for (A& x : p) sum += x = std::exp(x - greatest);
+    std::fill(y.begin(), y.end(), A(0));
+    for (int64_t j = 0; j < rows.t; ++j)
+      for (int64_t c = 0; c < rows.e && seen[j]; ++c)
+        y[c] += p[j] / sum * rows.values[(kv * rows.t + j) * rows.e + c];
+    for (int64_t c = 0; c < rows.e; ++c)
+      out[0]->setFloat((bh * rows.s + i) * rows.e + c, static_cast<double>(y[c]));
+    if (out.size() > 1)
+      out[1]->setFloat(bh * rows.s + i, greatest == none ? static_cast<double>(none)
+                                                         : static_cast<double>(greatest + std::log(sum)));
+  });
+  return true;
+}
+
+// With p = exp(x - lse), 0 of a key that is hidden: dv = pᵀ dy; ds = p (dy vᵀ - delta); dq = scale ds k; dk = scale dsᵀ q. What a plain program keeps in
+// the operands' dtype is rounded to it.
+template <class A>
+bool gradientIn(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  AttentionRows<A> rows(q, in);
+  const std::vector<A> lse = widened<A>(*in[3]), delta = widened<A>(*in[4]), dy = widened<A>(*in[5]);
+  const int64_t d = rows.d, e = rows.e;
+  std::vector<A> dq(rows.queries.size()), dk(rows.keys.size()), dv(rows.values.size());
+  const A scale = static_cast<A>(attentionScale(q));
+  const DType dtype = q.type(0).dtype;
+  const bool rounds = !q.exact && dtypeBytes(dtype) == 2;
+  auto rounded = [&](A x) {
+    return rounds ? static_cast<A>(roundToFloat(dtype, static_cast<double>(x))) : x;
+  };
+  rows.forEach([&](int64_t bh, int64_t i, int64_t kv, const std::vector<A>& x) {
+    const int64_t row = bh * rows.s + i;
+    for (int64_t j = 0; j < rows.t; ++j) {
+      const int64_t key = kv * rows.t + j;
+      if (x[j] == -std::numeric_limits<A>::infinity()) continue;
+      const A p = std::exp(x[j] - lse[row]), kept = rounded(p);
+      A dp = 0;
+      for (int64_t c = 0; c < e; ++c) {
+        dp += dy[row * e + c] * rows.values[key * e + c];
+        dv[key * e + c] += kept * dy[row * e + c];
+      }
+      const A ds = rounded(p * (rounded(dp) - delta[row]));
+      for (int64_t c = 0; c < d; ++c) {
+        dq[row * d + c] += scale * ds * rows.keys[key * d + c];
+        dk[key * d + c] += scale * ds * rows.queries[row * d + c];
+      }
+    }
+  });
+  size_t r = 0;
+  for (const std::vector<A>* result : {&dq, &dk, &dv}) {
+    for (size_t i = 0; i < result->size(); ++i)
+      out[r]->setFloat(static_cast<int64_t>(i), static_cast<double>((*result)[i]));
+    ++r;
+  }
+  return true;
+}
+
+} // namespace
+
+bool attentionEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  if (q.exact && q.type(0).dtype == DType::F64) return attentionIn<long double>(q, in, out);
+  return out[0]->dtype() == DType::F64 ? attentionIn<double>(q, in, out) : attentionIn<float>(q, in, out);
+}
+
+bool attentionGradEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  if (q.exact && q.type(0).dtype == DType::F64) return gradientIn<long double>(q, in, out);
+  return out[0]->dtype() == DType::F64 ? gradientIn<double>(q, in, out) : gradientIn<float>(q, in, out);
+}
+
+} // namespace dtc

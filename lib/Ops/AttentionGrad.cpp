@@ -1,0 +1,152 @@
+// attention_grad: the gradient of attention, an op of its own so that it may send keys round a ring as attention does. What it
+// is made of on one device is basic ops, written after `partition`.
+#include "AttentionParts.h"
+#include "Merge.h"
+#include <limits>
+
+namespace dtc {
+
+namespace {
+
+// Where queries are cut, dk and dv are partial sums, and where keys are, dq is; cut by the same axes, keys go round.
+bool gradRule(const OpQuery& q, Rule& rule) {
+  AttentionShape a;
+  if (!attentionShapeOf(q, a)) return false;
+  const AttentionFactors f = attentionFactors(rule, a);
+  auto sums = [&](uint16_t factor) {
+    rule.factors[factor].reduce = PendingKind::Sum;
+    if (factor != f.t) rule.factors[factor].kind = FactorKind::Reduce;
+  };
+  sums(f.s), sums(f.t);
+  if (a.grouped()) sums(f.g);
+  rule.factors[f.s].placed = q.boolAttr("causal") || q.intAttr("window") != 0;
+  rule.factors[f.e].kind = FactorKind::Whole;
+  rule.operands = {f.query, f.key, f.value, f.rows, f.rows, f.result};
+  addAttentionMask(q, rule, f);
+  rule.results = {f.query, f.key, f.value};
+  return true;
+}
+
+bool gradInfer(const OpQuery& q, std::vector<TypeId>& results) {
+  AttentionShape a;
+  if (!attentionShapeOf(q, a)) return false;
+  const Dim dims[] = {a.batch, a.heads, a.s, a.e};
+  const DType dtype = q.type(0).dtype;
+  const Type y{dtype, {dims, dims + 4}}, rows{accumulationType(dtype), {dims, dims + 3}};
+  for (size_t i : {3, 4})
+    if (q.type(i) != rows) return reportShape(q, "takes lse as attention gives it, and delta alike");
+  if (q.type(5) != y) return reportShape(q, "takes dy as attention gives y");
+  for (size_t i = 0; i < 3; ++i) results.push_back(q.operandTypes[i]);
+  return true;
+}
+
+// What is computed of each pair of a query and a key.
+struct PairParts {
+  ValueId p, ds; // the weights and the cotangents of the scores, in parts.dtype()
+};
+
+// `lse`, `delta` [batch, heads, s]; dy [batch, heads, s, e].
+PairParts pairParts(Builder& b, AttentionParts& parts, ValueId lse, ValueId delta, ValueId dy) {
+  const DType wide = parts.wideType();
+  const ValueId x = parts.scores(parts.products(parts.as(parts.query(), wide), parts.as(parts.key(), wide)));
+  const ValueId zero = b.literal(0, wide);
+  ValueId hidden; // what a row that sees nothing has beside it is no number
+  if (parts.hides()) hidden = b.value("eq", {x, b.literal(-std::numeric_limits<double>::infinity(), wide)});
+  auto ofSeen = [&](ValueId v) { return hidden.valid() ? b.value("select", {hidden, zero, v}) : v; };
+  const ValueId p = ofSeen(b.value("exp", {b.value("sub", {x, parts.splitRows(lse)})}));
+  const ValueId dp = parts.products(parts.splitResult(dy), parts.value());
+  const ValueId ds =
+      ofSeen(b.value("mul", {p, b.value("sub", {parts.as(dp, wide), parts.splitRows(delta)})}));
+  return {parts.widened(p), parts.widened(ds)};
+}
+
+bool gradDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
+  AttentionParts parts(b, op);
+  const AttentionShape& a = parts.shape();
+  const ValueId dy = b.module.operand(op, 5);
+  const PairParts pair = pairParts(b, parts, b.module.operand(op, 3), b.module.operand(op, 4), dy);
+  auto transposed = [&](ValueId x, ValueId y) {
+    return b.value("matmul", {x, y}, {{"transpose_a", b.boolean(true)}});
+  };
+  const ValueId dq = parts.scaled(b.value("matmul", {pair.ds, parts.key()}));
+  const ValueId dk = parts.scaled(parts.overGroups(transposed(pair.ds, parts.query())));
+  const ValueId dv = parts.overGroups(transposed(pair.p, parts.splitResult(dy)));
+  results = {parts.narrowed(parts.join(dq, a.s, a.d)), parts.narrowed(dk), parts.narrowed(dv)};
+  return true;
+}
+
+} // namespace
+
+// Σ dy y of each row, less the cotangent of its log-sum-exp: what is taken from every dp of the row.
+static ValueId deltaOf(Builder& b, OpId op, std::span<const ValueId> dy) {
+  Module& m = b.module;
+  const int64_t last = -1;
+  const DType wide = m.typeOf(m.result(op, 1)).dtype;
+  auto as = [&](ValueId x) {
+    return m.typeOf(x).dtype == wide ? x : b.value("convert", {x}, {{"dtype", b.word(dtypeName(wide))}});
+  };
+  const ValueId delta =
+      b.value("sum", {b.value("mul", {as(dy[0]), as(m.result(op, 0))})}, {{"dims", b.ints({&last, 1})}});
+  const OpId made = m.definingOp(dy[1]); // zeros where nobody asks for its gradient
+  const bool none = made.valid() && std::string_view(m.record(made).name) == "constant";
+  return none ? delta : b.value("sub", {delta, dy[1]});
+}
+
+bool attentionGradient(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
+  Module& m = b.module;
+  const ValueId lse = m.result(op, 1), delta = deltaOf(b, op, dy);
+  std::vector<ValueId> operands(m.operands(op).begin(), m.operands(op).begin() + 3);
+  operands.insert(operands.end(), {lse, delta, dy[0]});
+  const bool masked = m[op].numOperands > 3; // the whole sequence has no offset
+  if (masked) operands.push_back(m.operand(op, 3));
+  const OpId grad = b.op("attention_grad", operands,
+                         {{"causal", m.attr(op, "causal")},
+                          {"scale", m.attr(op, "scale")},
+                          {"window", m.attr(op, "window")},
+                          {"ring", m.attr(op, "ring")}});
+  for (uint32_t i = 0; i < 3; ++i) dx.push_back(m.result(grad, i));
+  if (!masked) return true;
+  AttentionParts parts(b, op);
+  const bool added = isFloat(m.typeOf(m.operand(op, 3)).dtype);
+  dx.push_back(added ? parts.narrowed(parts.join(pairParts(b, parts, lse, delta, dy[0]).ds, parts.shape().s,
+                                                 parts.shape().t))
+                     : ValueId());
+  return true;
+}
+
+void addAttentionGradOp(OpRegistry& ops) {
+  OpRecord grad{.name = "attention_grad",
+                .family = "attention",
+                .summary = "the gradient of attention from its lse, the cotangent dy of y, and delta, the "
+                           "sum of dy y of each row"};
+  grad.operands = "q, k, v, lse, delta, dy, mask?, offset?";
+  grad.operandTypes = "T, T, T, any, any, T, any, i32";
+  grad.results = "dq, dk, dv";
+  grad.operandClasses = kFloats;
+  grad.attrs = {{"causal", AttrType::Bool, "false", "query i sees keys 0 … i"},
+                {"scale", AttrType::Float, "", "1/sqrt(dim) if left out"},
+                {"window", AttrType::Int, "0", "only keys nearer than that are seen; 0: all"},
+                {"ring", AttrType::String, "priced", "as of attention"}};
+  grad.rule = gradRule;
+  grad.infer = gradInfer;
+  grad.eval = attentionGradEval;
+  grad.decompose = gradDecompose;
+  grad.cut = cutAttentionGrad;
+  grad.through = {linear(0b110000)}; // and affine in each of v, delta and dy
+  for (uint32_t operands : {0b100, 0b10000, 0b100000, 0b10100})
+    grad.through.push_back({ThroughRow::Linear, operands, false, ~0u, kindBit(PendingKind::Avg)});
+  grad.lowering = Lowering::Decompose;
+  grad.offsetOperand = 6;
+  grad.flopsPerPoint = 10;
+  grad.samples =
+      "T[2, 2, 3, 4], T[2, 2, 5, 4], T[2, 2, 5, 3], T[2, 2, 3], T[2, 2, 3], T[2, 2, 3, 3]\n"
+      "T[1, 4, 5, 2], T[1, 2, 5, 2], T[1, 2, 5, 3], T[1, 4, 5], T[1, 4, 5], T[1, 4, 5, 3] {causal = true}\n"
+      "T[1, 2, 3, 2], T[1, 2, 7, 2], T[1, 2, 7, 2], f32[1, 2, 3], f32[1, 2, 3], T[1, 2, 3, 2], bool[1, 1, 1, "
+      "7] "
+      "{window = 2, scale = 0.5}\n"
+      "T[1, 2, 7, 2], T[1, 1, 7, 2], T[1, 1, 7, 3], T[1, 2, 7], T[1, 2, 7], T[1, 2, 7, 3], bool[7] "
+      "{causal = true, scale = 0.1, ring = \"balanced\"}";
+  ops.add(std::move(grad));
+}
+
+} // namespace dtc
