@@ -150,19 +150,24 @@ void LocalTypes::cutsOf(OpId o, const Rule& rule) {
       factors[at] = cut;
     }
   }
-  Pending reduced;
-  for (size_t f = 0; f < rule.factors.size(); ++f) {
-    if (rule.factors[f].kind != FactorKind::Reduce || factors[f].empty()) continue;
-    reduced.axes |= cutSet(factors[f]);
-    reduced.kind = rule.factors[f].reduce;
-  }
   for (uint32_t r = 0; r < m_[o].numResults && r < rule.results.size(); ++r) {
     Cuts cuts;
+    AxisSet used = 0;
     for (size_t d = 0; d < rule.results[r].dims.size(); ++d) {
       const int f = rule.factorOf(rule.results[r], d);
       cuts.push_back(f < 0 ? std::vector<AxisRef>() : factors[static_cast<size_t>(f)]);
+      used |= cutSet(cuts.back());
     }
     cuts_[m_.result(o, r)] = std::move(cuts);
+    Pending reduced; // what is summed over and the result has no dim of
+    for (size_t f = 0; f < rule.factors.size(); ++f) {
+      const Factor& factor = rule.factors[f];
+      const bool sums = factor.kind == FactorKind::Reduce ||
+                        (factor.kind == FactorKind::Merge && factor.reduce != PendingKind::None);
+      if (!sums || factors[f].empty() || (cutSet(factors[f]) & used) != 0) continue;
+      reduced.axes |= cutSet(factors[f]);
+      reduced.kind = factor.reduce;
+    }
     Pending p = pending(m_.result(o, r));
     if (reduced.axes && (p.kind == PendingKind::None || p.kind == reduced.kind))
       setPending(m_.result(o, r), {p.axes | reduced.axes, p.declared, reduced.kind});
