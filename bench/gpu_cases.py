@@ -24,7 +24,8 @@ def runs_of_tests(top, backend):
                 continue
             command = command.replace("2>&1", "").replace("%examples", str(top / "examples")).replace("%s", str(path)).replace("%S", str(path.parent))
             name = f"{path.relative_to(top / 'test')}:{number}"
-            command = command.replace("--backend cuda-emu", f"--backend {backend}")
+            if backend == "cuda":
+                command = command.replace("--backend cuda-emu", "--backend cuda").replace("--no-emu-checks", "")
             yield Case(name, command)
             if backend == "cuda":
                 more = "" if "--loop" in command or "--repeat" in command else " --repeat 3"
@@ -93,7 +94,7 @@ class KernelRow:
             for s in shape:
                 size *= rows if s == "rows" else s
             moved += size * (2 if n in row.differentiated else 1)  # the argument, and its gradient; of a result: it or its gradient
-        return row.text(rows), moved
+        return row.text(rows).replace("-> (%s: f32[])", f"-> (%s: {self.dtype}[])"), moved
 
     def order(self):
         return {"row": self.name, "kind": self.kind, "rows": ELEMENTS // self.width, "width": self.width, "dtype": self.dtype}

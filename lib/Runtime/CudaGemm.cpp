@@ -20,9 +20,27 @@ Error unfit(const char* which) {
           std::string("cuBLASLt is given a matrix product whose ") + which + " has no dim of stride 1"};
 }
 
+// The product of the transposed operands, whose result is the transposed one in the same memory.
+PlacedGemm turned(const PlacedGemm& g) {
+  PlacedGemm t = g;
+  std::swap(t.a, t.b), std::swap(t.aRow, t.bRow);
+  for (PlacedGemm::Axis& axis : t.batch) std::swap(axis.a, axis.b);
+  t.m = {g.n.extent, g.n.b, g.n.a, g.n.y};
+  t.n = {g.m.extent, g.m.b, g.m.a, g.m.y};
+  std::swap(t.k.a, t.k.b);
+  return t;
+}
+
+// Is the result stored by columns?
+bool isTurned(const PlacedGemm& g) { return g.n.y != 1 && g.n.extent > 1 && (g.m.y == 1 || g.m.extent == 1); }
+
 } // namespace
 
-Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& device, const PlacedGemm& g) {
+Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& device, const PlacedGemm& given) {
+  const PlacedGemm g = isTurned(given) ? turned(given) : given;
+  if (isTurned(given) && given.bias)
+    return Error{Error::Bug,
+                 "cuBLASLt is given a matrix product with a bias whose result is stored by columns"};
   CudaGemm out;
   out.gemm_ = g;
   const int64_t width = dtypeBytes(g.dtype);

@@ -56,14 +56,14 @@ dtc::Result<std::shared_ptr<dtc::EmuModule>> compiled(const std::string& name, c
 // The bytes of each parameter of `name` in a text: pointers and 64-bit numbers 8, others 4.
 std::vector<size_t> parametersOf(const std::string& text, const std::string& name) {
   std::vector<size_t> out;
-  size_t head = text.find(" " + name + "("); // of its definition, not of a call of something with such an end
-  while (head != std::string::npos) {
+  size_t head = text.find(name + "(");
+  while (head != std::string::npos) { // its definition, not a call of something with such an end
     const size_t mark = text.rfind("__global__", head);
-    if (mark != std::string::npos && text.find_first_of("{;", mark) > head) break;
-    head = text.find(" " + name + "(", head + 1);
+    const bool defined = mark != std::string::npos && text.find_first_of("{;", mark) > head;
+    if (defined && head > 0 && (text[head - 1] == ' ' || text[head - 1] == '\n')) break;
+    head = text.find(name + "(", head + 1);
   }
   if (head == std::string::npos) return out;
-  ++head;
   size_t at = head + name.size() + 1;
   const size_t end = text.find(')', at);
   while (at < end) {
