@@ -3,7 +3,9 @@
 
 namespace dtc {
 
-std::vector<PassExample> optimizeCollectivesExamples() {
+namespace {
+
+std::vector<PassExample> messages() {
   return {{"Equal collectives become one, and a gather that is cut again goes",
            R"(mesh @pod = [tp=4]
 
@@ -48,8 +50,11 @@ spmd func @main(%a: f32[8, 3] of f32[8, 3] @pod{_, _ | sum(dp)},
   %y = slice %2 {start = [24], limit = [29]} : f32[5]
   return %x, %y
 }
-)"},
-          {"What no trip of a loop changes goes before it",
+)"}};
+}
+
+std::vector<PassExample> loops() {
+  return {{"What no trip of a loop changes goes before it",
            R"(mesh @pod = [dp=4]
 
 spmd func @main(%w: f32[2, 8] of f32[8, 8] @pod{dp, _}, %x: f32[4, 8] of f32[16, 8] @pod{dp, _})
@@ -104,6 +109,14 @@ spmd func @main(%x: f32[3, 5, 8] of f32[3, 20, 8] @pod{_, dp, _}) -> (%y: f32[8]
   return %y
 }
 )"}};
+}
+
+} // namespace
+
+std::vector<PassExample> optimizeCollectivesExamples() {
+  std::vector<PassExample> all = messages();
+  for (PassExample& e : loops()) all.push_back(std::move(e));
+  return all;
 }
 
 } // namespace dtc
