@@ -115,7 +115,7 @@ spmd func @main(%x: f32[3, 5, 8] of f32[3, 20, 8] @pod{_, dp, _}) -> (%y: f32[8]
 
 std::vector<PassExample> optimizeCollectivesExamples() {
   std::vector<PassExample> all = messages();
-  for (PassExample& e : loops()) all.push_back(std::move(e));
+  for (const PassExample& e : loops()) all.push_back(e);
   return all;
 }
 
