@@ -18,9 +18,18 @@ struct Launch {
   std::vector<void*> arguments; // of the two above, as cuLaunchKernel takes them
 };
 
+// A matrix that is copied densely before its product, because cuBLASLt does not take it as it lies.
+struct Pack {
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  int64_t rows = 0, columns = 0, rowStride = 0, columnStride = 0;
+};
+
 struct Product {
   int64_t place = 0;
   CudaGemm gemm;
+  std::vector<Pack> packs;
+  std::string packKernel;
   std::optional<uint32_t> epilogue; // the launch that follows it
 };
 
@@ -134,6 +143,7 @@ private:
     return places_->synchronize(place);
   }
   Result<const CublasLt*> library(size_t gpu, int64_t place);
+  Status packOperands(int64_t place, PlacedGemm& g, Product& product);
   void took(const char* phase, std::chrono::steady_clock::time_point begin) {
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
     for (Phase& p : phases)
@@ -212,25 +222,80 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
   bool empty = g.m.extent == 0 || g.n.extent == 0;
   for (const PlacedGemm::Axis& axis : g.batch) empty |= axis.extent == 0;
   if (empty) {
-    products_.push_back({place, {}, {}});
+    products_.emplace_back().place = place;
     return Placed{number, 0};
   }
   auto opened = library(places_->gpuOf(place), place);
   if (!opened) return opened.error();
-  auto gemm = CudaGemm::plan(**opened, places_->device(place), g);
+  Product product;
+  product.place = place;
+  PlacedGemm taken = g;
+  if (Status s = packOperands(place, taken, product); !s) return s.error();
+  auto gemm = CudaGemm::plan(**opened, places_->device(place), taken);
   if (!gemm) return gemm.error();
-  std::optional<uint32_t> epilogue;
+  product.gemm = std::move(*gemm);
   if (g.epilogue) {
     auto kernel = this->place(place, *g.epilogue);
     if (!kernel) return kernel.error();
-    epilogue = kernel->step;
+    product.epilogue = kernel->step;
   }
-  products_.push_back({place, std::move(*gemm), epilogue});
+  products_.push_back(std::move(product));
   return Placed{number, 1};
+}
+
+// Gives an operand that cuBLASLt does not take dense memory of its own, and the product the copies into it: one for each of the
+// operand's matrices.
+Status CudaBackend::packOperands(int64_t place, PlacedGemm& g, Product& product) {
+  for (const bool second : {false, true}) {
+    PlacedGemm::Axis &rows = second ? g.k : g.m, &columns = second ? g.n : g.k;
+    const auto stride = [second](PlacedGemm::Axis& axis) -> int64_t& { return second ? axis.b : axis.a; };
+    if (g.k.extent == 0 || CudaGemm::takes(rows.extent, columns.extent, stride(rows), stride(columns)))
+      continue;
+    if ((second ? g.bRow : g.aRow).index)
+      return Error{Error::Bug, "a matrix product looks up a matrix that has no dim of stride 1"};
+    const int64_t width = dtypeBytes(g.dtype);
+    const std::byte*& operand = second ? g.b : g.a;
+    std::vector<Pack> packs{{operand, nullptr, rows.extent, columns.extent, stride(rows), stride(columns)}};
+    int64_t dense = rows.extent * columns.extent;
+    for (size_t i = g.batch.size(); i-- > 0;) {
+      if (stride(g.batch[i]) == 0) continue;
+      const int64_t before = stride(g.batch[i]), count = static_cast<int64_t>(packs.size());
+      for (int64_t k = 1; k < g.batch[i].extent; ++k)
+        for (int64_t j = 0; j < count; ++j) {
+          packs.push_back(packs[static_cast<size_t>(j)]);
+          packs.back().from += k * before * width;
+        }
+      stride(g.batch[i]) = dense;
+      dense *= g.batch[i].extent;
+    }
+    auto memory = places_->device(place).allocate(static_cast<size_t>(dense * width));
+    if (!memory) return memory.error();
+    memory_.push_back(*memory);
+    operand = static_cast<std::byte*>(memory->get);
+    for (size_t i = 0; i < packs.size(); ++i) { // in the order of their places: later batch axes vary faster
+      packs[i].to = static_cast<std::byte*>(memory->get) +
+                    static_cast<int64_t>(i) * rows.extent * columns.extent * width;
+      product.packs.push_back(packs[i]);
+    }
+    stride(rows) = columns.extent, stride(columns) = 1;
+    const DType bits = width == 2 ? DType::U16 : width == 4 ? DType::U32 : DType::U64;
+    const SourceUnit unit = combineKernel(bits, bits, PendingKind::None, 1, 1);
+    product.packKernel = unit.name;
+    if (!places_->has(unit.name))
+      if (Status s = places_->compile(unit); !s) return s;
+  }
+  return Ok{};
 }
 
 Status CudaBackend::runGemm(uint32_t step, uint32_t, int worker) {
   const Product& p = products_[step];
+  for (Pack pack : p.packs) {
+    int64_t numbers[] = {pack.rows * pack.columns, 1,           pack.columns, pack.columnStride, 1,
+                         pack.rowStride,           pack.columns};
+    std::vector<void*> arguments = {static_cast<void*>(&pack.to), static_cast<void*>(&pack.from)};
+    for (int64_t& n : numbers) arguments.push_back(&n);
+    if (Status s = places_->launch(p.place, p.packKernel, numbers[0], arguments.data()); !s) return s;
+  }
   auto a = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().aRow);
   auto b = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().bRow);
   if (!a || !b) return (a ? b : a).error();

@@ -36,6 +36,10 @@ bool isTurned(const PlacedGemm& g) { return g.n.y != 1 && g.n.extent > 1 && (g.m
 
 } // namespace
 
+bool CudaGemm::takes(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStride) {
+  return matrixOf(rows, columns, rowStride, columnStride, 0).has_value();
+}
+
 Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& device, const PlacedGemm& given) {
   const PlacedGemm g = isTurned(given) ? turned(given) : given;
   if (isTurned(given) && given.bias)

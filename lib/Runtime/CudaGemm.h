@@ -8,7 +8,9 @@ namespace dtc {
 // One matrix product of a program on the GPU, as cuBLASLt takes it: several calls where there is more than one batch axis.
 class CudaGemm {
 public:
-  // Error (Bug): a matrix without a dim of stride 1. Error (Machine): as CublasLt::plan.
+  // Does cuBLASLt take a matrix with these strides? One of them must be 1.
+  [[nodiscard]] static bool takes(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStride);
+  // Error (Bug): a matrix that it does not take. Error (Machine): as CublasLt::plan.
   [[nodiscard]] static Result<CudaGemm> plan(const CublasLt& library, const CudaDevice& device,
                                              const PlacedGemm& gemm);
   // `aRow`, `bRow`: where the operands' rows begin (PlacedGemm::Row), in bytes; nothing: an operand is all zeros.
