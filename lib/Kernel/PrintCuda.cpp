@@ -156,7 +156,10 @@ private:
   }
   void storeText(const Store& store, Scope& s) override {
     const DType dtype = k_.buffers[store.buffer].dtype;
-    const Value x = emit(store.value, s);
+    // What is copied is read where it is stored only: in place, the rest is for other blocks to write.
+    const Node& copied = k_[store.value];
+    const Value x =
+        store.copied && copied.kind == NodeKind::Load ? loadText(copied, s, false) : emit(store.value, s);
     const std::string at = affineText(store.address, s), to = bufferText(store.buffer) + " + " + at;
     std::string value = x.text;
     if (!store.combine.empty()) value = "dtc_" + store.combine + "(dtc_load(" + to + "), " + value + ")";
