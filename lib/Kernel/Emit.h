@@ -52,7 +52,7 @@ protected:
   static std::string identityText(loops::ReduceKind kind, DType type);
   static std::string typeText(DType d) { return std::string(dtypeName(d)); }
   std::string bufferText(uint32_t b) const;
-  std::string axisText(AxisId a) const { return "i" + std::to_string(a); }
+  std::string axisText(AxisId a) const { return "i" + std::to_string(a) + (firstOfPack_ == a ? "_at" : ""); }
   std::string fresh(const std::string& base);
   std::string splat(const Value& v, DType type, bool wanted) const; // as a lanes value where `wanted`
   static std::string wrapped(const Value& v) { return v.atom ? v.text : "(" + v.text + ")"; }
@@ -123,6 +123,8 @@ protected:
   const loops::Kernel& k_;
   const loops::Nest* nest_ = nullptr;
   std::unordered_map<std::string, int> freshCount_;
+  std::optional<AxisId>
+      firstOfPack_; // its coordinate is that of the first of the elements that a thread takes at once
   std::vector<uint32_t> uses_;     // by node, in the present nest
   std::vector<int> level_;         // of reductions: how many stand below one another
   std::vector<NodeId> reductions_; // of the present nest, arguments first

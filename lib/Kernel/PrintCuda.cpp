@@ -9,6 +9,7 @@ using namespace loops;
 namespace {
 
 constexpr int kMostThreads = 256, kWarp = 32;
+constexpr int64_t kAccessBytes = 16;                // the widest access of a thread
 constexpr int64_t kUnitElements = 4 * kMostThreads; // of a block without reductions
 constexpr int64_t kStepElements = 2 * kWarp;        // of a block whose threads walk in order
 constexpr int64_t kShortReduction = 64;             // a thread does it faster than a block
@@ -38,8 +39,45 @@ Reductions reductionsOf(const Kernel& k, const Nest& nest, AxisSet rows) {
   return r;
 }
 
+// Elements that fit the widest access, of the widest buffer that the nest stores to or loads from.
+int64_t elementsOfAccess(const Kernel& k, const Nest& nest) {
+  int64_t bytes = 1;
+  for (const Store& s : nest.stores) bytes = std::max<int64_t>(bytes, dtypeBytes(k.buffers[s.buffer].dtype));
+  forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+    if (k[n].kind == NodeKind::Load)
+      bytes = std::max<int64_t>(bytes, dtypeBytes(k.buffers[k[n].buffer].dtype));
+  });
+  return kAccessBytes / bytes;
+}
+
+// Do `count` neighbours along `lane` lie together, the first of them at a multiple of `count`, wherever the other axes are?
+bool liesInPacks(const Kernel& k, AffineId address, AxisId lane, int64_t count) {
+  const Kernel::Stride stride = k.strideOf(address, lane);
+  if (stride.mixed || !stride.size.is(1)) return false;
+  return std::all_of(k[address].terms.begin(), k[address].terms.end(), [&](const AffineTerm& t) {
+    return (t.kind == AffineTerm::OfAxis && t.id == lane) ||
+           (t.coefficient.isStatic() && t.coefficient.number % count == 0);
+  });
+}
+
+// How many neighbours along the threads' axis one thread takes at once, so that each access has up to 16 bytes; 1: none.
+// Only elements that are computed each by itself.
+int64_t packOf(const Kernel& k, const Nest& nest, const NestPlan& plan) {
+  if (!plan.vector || plan.inner.size() != 1 || nest.ordered != 0 || nest.sort) return 1;
+  const int64_t count = elementsOfAccess(k, nest);
+  const Size& extent = k.axes[*plan.vector].extent;
+  bool fine = count > 1 && (!extent.isStatic() || extent.number >= 2 * count);
+  for (const Store& s : nest.stores)
+    fine &=
+        !s.when.valid() && s.combine.empty() && !s.copied && liesInPacks(k, s.address, *plan.vector, count);
+  forEachNode(k, rootsOf(k, nest),
+              [&](NodeId n) { fine &= k[n].kind != NodeKind::Reduce && k[n].kind != NodeKind::Running; });
+  return fine ? count : 1;
+}
+
 NestPlan planForThreads(const Kernel& k, const Nest& nest) {
-  NestPlan plan = planNest(k, nest, kWarp, nest.ordered != 0 ? kStepElements : kUnitElements, true);
+  const int64_t unit = std::max(kUnitElements, kMostThreads * elementsOfAccess(k, nest));
+  NestPlan plan = planNest(k, nest, kWarp, nest.ordered != 0 ? kStepElements : unit, true);
   if (plan.vector || nest.ordered != 0 || nest.sort) return plan;
   const Reductions r = reductionsOf(k, nest, plan.rows);
   const std::optional<AxisId> lane = mostContiguous(k, nest, plan.grid);
@@ -121,6 +159,10 @@ public:
 
 private:
   void printNest(const Nest& nest, Scope& top);
+  int64_t flatElements(int64_t count) const;
+  int64_t flatUnit(int64_t count) const { return threads_ * count; }
+  std::string openPacks(int64_t count, const std::string& unit, Scope& row, Scope& pack);
+  void printPacks(const Nest& nest, int64_t count, const std::string& unit, Scope& row);
   void decode(Scope& row, const std::string& unit);
   std::string countOf(AxisId a) const; // how many units the axis is cut into
   void countUnits();
@@ -130,6 +172,7 @@ private:
   bool cooperative() const override { return true; }
   bool blocked(AxisId a) const { return plan_.blocked && *plan_.blocked == a; }
   std::string bound(AxisId a, bool last) const {
+    if (!last && !behindPacks_.empty()) return behindPacks_;
     if (blocked(a)) return axisText(a) + (last ? "_end" : "_begin");
     return last ? sizeText(k_.axes[a].extent) : "0";
   }
@@ -160,6 +203,11 @@ private:
     const Node& copied = k_[store.value];
     const Value x =
         store.copied && copied.kind == NodeKind::Load ? loadText(copied, s, false) : emit(store.value, s);
+    if (packing_) {
+      const std::string to = packText(store);
+      return line(s, isNarrowFloat(dtype) ? "dtc_store(" + to + ".at + lane, " + x.text + ");"
+                                          : to + ".at[lane] = " + x.text + ";");
+    }
     const std::string at = affineText(store.address, s), to = bufferText(store.buffer) + " + " + at;
     std::string value = x.text;
     if (!store.combine.empty()) value = "dtc_" + store.combine + "(dtc_load(" + to + "), " + value + ")";
@@ -194,6 +242,12 @@ private:
     return found;
   }
 
+  std::string packText(const Store& store) const {
+    return "packed" + std::to_string(&store - nest_->stores.data());
+  }
+
+  bool packing_ = false;    // stores go to the pack of a thread
+  std::string behindPacks_; // where the elements begin that no pack takes
   int threads_;
   std::string index_; // the type of loop variables and addresses
   NestPlan plan_;
@@ -237,29 +291,130 @@ void CudaEmitter::countUnits() {
   out_.units.terms.push_back(std::move(units));
 }
 
+// Rows of fewer elements than a block takes, walked as if they were one: 0 where they cannot be, else the elements in all.
+int64_t CudaEmitter::flatElements(int64_t count) const {
+  if (plan_.blocked || plan_.grid.empty()) return 0;
+  const Size& lane = k_.axes[*plan_.vector].extent;
+  if (!lane.isStatic() || lane.number % count != 0) return 0; // a pack lies within one row
+  int64_t elements = lane.number;
+  for (AxisId a : plan_.grid) {
+    const Size& extent = k_.axes[a].extent;
+    if (!extent.isStatic() || extent.number == 0 || elements > INT32_MAX / extent.number) return 0;
+    elements *= extent.number;
+  }
+  return elements;
+}
+
+// Where a thread's packs begin: the head of the loop over them, in `row`, and the coordinates of each, in `pack`.
+std::string CudaEmitter::openPacks(int64_t count, const std::string& unit, Scope& row, Scope& pack) {
+  const AxisId lane = *plan_.vector;
+  const std::string i = axisText(lane), n = std::to_string(count), step = std::to_string(threads_ * count);
+  auto loop = [&](const std::string& at, const std::string& first, const std::string& last) {
+    return "for (" + index_ + " " + at + " = " + (first == "0" ? "" : first + " + ") + "threadIdx.x * " + n +
+           "; " + at + " < " + last + "; " + at + " += " + step + ") {";
+  };
+  if (const int64_t elements = flatElements(count)) {
+    const std::string most = std::to_string(flatUnit(count));
+    line(row, "const " + index_ + " first = (" + unit + ") * " + most + ";");
+    line(row,
+         "const " + index_ + " last = dtc_least(first + " + most + ", " + std::to_string(elements) + ");");
+    const std::string extent = sizeText(k_.axes[lane].extent);
+    line(pack, "const " + index_ + " " + i + "_at = at % " + extent + ";");
+    line(pack, index_ + " rest = at / " + extent + ";");
+    for (size_t a = plan_.grid.size(); a-- > 0;) {
+      const std::string size = sizeText(k_.axes[plan_.grid[a]].extent);
+      line(pack,
+           "const " + index_ + " " + axisText(plan_.grid[a]) + " = rest" + (a ? " % " + size : "") + ";");
+      if (a) line(pack, "rest /= " + size + ";");
+      pack.bound |= AxisSet(1) << plan_.grid[a];
+    }
+    return loop("at", "first", "last");
+  }
+  const std::string first = bound(lane, false), end = bound(lane, true);
+  std::string last = end;
+  if (const Size& extent = k_.axes[lane].extent; !extent.isStatic() || extent.number % count != 0) {
+    behindPacks_ = last = i + "_packed";
+    line(row, "const " + index_ + " " + last + " = " +
+                  (first == "0" ? "(" + end + ")" : first + " + (" + end + " - " + first + ")") + " / " + n +
+                  " * " + n + ";");
+  }
+  return loop(i + "_at", first, last);
+}
+
+// A loop over packs: each is loaded at once, computed element by element, and stored at once.
+void CudaEmitter::printPacks(const Nest& nest, int64_t count, const std::string& unit, Scope& row) {
+  const AxisId lane = *plan_.vector;
+  const std::string i = axisText(lane), n = std::to_string(count);
+  Scope pack, inner;
+  pack.parent = &row, pack.bound = row.bound, pack.indent = row.indent + 1;
+  const std::string head = openPacks(count, unit, row, pack);
+  inner.parent = &pack, inner.bound = pack.bound | AxisSet(1) << lane, inner.vector = lane;
+  inner.indent = pack.indent + 1;
+  firstOfPack_ = lane;
+  forEachNode(k_, rootsOf(k_, nest), [&](NodeId node) {
+    const Node& load = k_[node];
+    if (load.kind != NodeKind::Load || !load.args.empty() || !liesInPacks(k_, load.affine, lane, count))
+      return;
+    const std::string x = fresh("pack");
+    line(pack, "const auto " + x + " = dtc_load_pack<" + n + ">(" + bufferText(load.buffer) + " + " +
+                   affineText(load.affine, pack) + ");");
+    const bool narrow = isNarrowFloat(k_.buffers[load.buffer].dtype);
+    inner.names[node.index] = {narrow ? "dtc_load(" + x + ".at + lane)" : x + ".at[lane]", false, true};
+  });
+  std::string stores;
+  for (const Store& s : nest.stores) {
+    const std::string type = typeText(k_.buffers[s.buffer].dtype);
+    line(pack, "dtc_pack<" + type + ", " + n + "> " + packText(s) + ";");
+    stores += indentText(pack.indent) + "dtc_store_pack(" + bufferText(s.buffer) + " + " +
+              affineText(s.address, pack) + ", " + packText(s) + ");\n";
+  }
+  firstOfPack_.reset();
+  packing_ = true;
+  emitStores(nest, inner);
+  packing_ = false;
+  line(row, head);
+  row.text += pack.text + "#pragma unroll\n" + indentText(pack.indent) + "for (i32 lane = 0; lane < " + n +
+              "; ++lane) {\n";
+  if (inner.text.find(i) != std::string::npos)
+    line(row, "    const " + index_ + " " + i + " = " + i + "_at + lane;");
+  row.text += inner.text + indentText(pack.indent) + "}\n" + stores;
+  line(row, "}");
+}
+
 void CudaEmitter::printNest(const Nest& nest, Scope& top) {
   countUses(nest);
   plan_ = planForThreads(k_, nest);
-  countUnits();
+  const int64_t pack = packOf(k_, nest, plan_), flat = pack > 1 ? flatElements(pack) : 0;
   const bool several = k_.nests.size() > 1;
   std::string size;
-  for (AxisId a : plan_.grid) size += (size.empty() ? "" : " * ") + countOf(a);
+  if (flat) {
+    out_.units.terms.push_back({{flat, -1, flatUnit(pack)}});
+    size = std::to_string((flat + flatUnit(pack) - 1) / flatUnit(pack));
+  } else {
+    countUnits();
+    for (AxisId a : plan_.grid) size += (size.empty() ? "" : " * ") + countOf(a);
+  }
   if (size.empty()) size = "1";
   const std::string first = unitsBefore_.empty() ? "0" : unitsBefore_;
+  const std::string unit = several ? "unit - (" + first + ")" : "unit";
   Scope row;
   row.parent = several ? nullptr : &top; // what one nest loads is no other block's to read
   row.indent = top.indent + several;
   for (AxisId a : plan_.grid)
-    if (!blocked(a)) row.bound |= AxisSet(1) << a;
-  if (!plan_.grid.empty()) decode(row, several ? "unit - (" + first + ")" : "unit");
-  std::deque<Scope> scopes;
-  Scope& inner = openLoops(row, plan_.inner, plan_.vector, scopes);
-  inner.axes.clear();
-  if (nest.sort)
-    emitSort(*nest.sort, inner);
-  else
-    emitStores(nest, inner);
-  closeLoops(row, scopes);
+    if (!blocked(a) && !flat) row.bound |= AxisSet(1) << a;
+  if (!plan_.grid.empty() && !flat) decode(row, unit);
+  if (pack > 1) printPacks(nest, pack, unit, row);
+  if (pack == 1 || !behindPacks_.empty()) {
+    std::deque<Scope> scopes;
+    Scope& inner = openLoops(row, plan_.inner, plan_.vector, scopes);
+    inner.axes.clear();
+    if (nest.sort)
+      emitSort(*nest.sort, inner);
+    else
+      emitStores(nest, inner);
+    closeLoops(row, scopes);
+  }
+  behindPacks_.clear();
   if (several) line(top, "if (unit >= " + first + " && unit < " + first + " + " + size + ") {");
   top.text += row.text;
   if (several) line(top, "}");
