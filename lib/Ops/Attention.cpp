@@ -151,7 +151,9 @@ void addAttentionOps(OpRegistry& ops) {
                        {ThroughRow::Linear, 0b100, false, 2u, kindBit(PendingKind::Avg)}};
   attention.lowering = Lowering::Rows;
   attention.offsetOperand = 3;
-  attention.flopsPerPoint = 4;
+  attention.derive = [](const OpQuery& q, std::string_view name) -> std::optional<double> {
+    return name == "flops per point" ? attentionFlops(q, 1, 1) : std::nullopt;
+  };
   attention.samples =
       "T[2, 2, 3, 4], T[2, 2, 5, 4], T[2, 2, 5, 3]\n"
       "T[2, 4, 3, 2], T[2, 2, 3, 2], T[2, 2, 3, 2] {causal = true, scale = 0.5}\n"

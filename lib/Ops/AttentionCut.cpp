@@ -169,8 +169,8 @@ private:
     std::vector<ValueId> exchanged = travel;
     exchanged.insert(exchanged.begin(), op_.operands[0]);
     const TypeId returned[] = {op_.results[0]};
-    if (!maskHasRows() && !offset_.valid() &&
-        ring.choose(flops, exchanged, returned, 0) == RingForm::Balanced)
+    if (ring.choose({flops, exchanged, returned, 0, !maskHasRows() && !offset_.valid()}) ==
+        RingForm::Balanced)
       balanced(ring, exchanged, results);
     else
       ordered(ring, travel, results);

@@ -137,7 +137,9 @@ void addAttentionGradOp(OpRegistry& ops) {
     grad.through.push_back({ThroughRow::Linear, operands, false, ~0u, kindBit(PendingKind::Avg)});
   grad.lowering = Lowering::Decompose;
   grad.offsetOperand = 6;
-  grad.flopsPerPoint = 10;
+  grad.derive = [](const OpQuery& q, std::string_view name) -> std::optional<double> {
+    return name == "flops per point" ? attentionFlops(q, 3, 2) : std::nullopt;
+  };
   grad.samples =
       "T[2, 2, 3, 4], T[2, 2, 5, 4], T[2, 2, 5, 3], T[2, 2, 3], T[2, 2, 3], T[2, 2, 3, 3]\n"
       "T[1, 4, 5, 2], T[1, 2, 5, 2], T[1, 2, 5, 3], T[1, 4, 5], T[1, 4, 5], T[1, 4, 5, 3] {causal = true}\n"

@@ -100,8 +100,8 @@ private:
     const bool maskHasRows = mask_.valid() && !isOne(op_.whole.type(6), 2);
     std::vector<ValueId> exchanged = {op_.operands[0], op_.operands[3], op_.operands[4], op_.operands[5]};
     exchanged.insert(exchanged.end(), travel.begin(), travel.end());
-    if (!maskHasRows && !offset_.valid() &&
-        ring.choose(flops, exchanged, op_.results, bytesBack) == RingForm::Balanced)
+    if (ring.choose({flops, exchanged, op_.results, bytesBack, !maskHasRows && !offset_.valid()}) ==
+        RingForm::Balanced)
       balanced(ring, exchanged, results);
     else
       ordered(ring, travel, back, results);

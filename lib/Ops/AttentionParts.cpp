@@ -46,6 +46,12 @@ double attentionScale(const OpQuery& q) {
   return 1 / std::sqrt(static_cast<double>(q.type(0).dims[3].value()));
 }
 
+std::optional<double> attentionFlops(const OpQuery& q, double productsOfD, double productsOfE) {
+  const Dim d = q.type(0).dims[3], e = q.type(2).dims[3];
+  if (!d.isStatic() || !e.isStatic() || d.value() == 0 || e.value() == 0) return std::nullopt;
+  return 2 * (productsOfD / static_cast<double>(e.value()) + productsOfE / static_cast<double>(d.value()));
+}
+
 bool attentionShapeOf(const OpQuery& q, AttentionShape& a) {
   for (size_t i = 0; i < 3; ++i)
     if (q.type(i).rank() != 4) return reportRank(q, i, "4");

@@ -20,7 +20,9 @@ struct AttentionShape {
 [[nodiscard]] bool hasAttentionOffset(const OpQuery&);         // it is the last operand
 [[nodiscard]] bool hasAttentionMask(const OpQuery&);           // it is operand attentionOperands()
 [[nodiscard]] const Type& attentionMaskType(const OpQuery& q); // where there is one
-[[nodiscard]] double attentionScale(const OpQuery&);           // of a head size that is a number, or said
+// OpRecord::derive: "flops per point", of the rule's points (which count d and e both), of as many products of each pair.
+[[nodiscard]] std::optional<double> attentionFlops(const OpQuery&, double productsOfD, double productsOfE);
+[[nodiscard]] double attentionScale(const OpQuery&); // of a head size that is a number, or said
 
 // The factors of both rules; how they are cut differs.
 struct AttentionFactors {

@@ -3,6 +3,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Sharding/Reshard.h"
 #include <algorithm>
+#include <cstdio>
 
 namespace dtc {
 
@@ -99,26 +100,39 @@ double KeyRing::exchangeSeconds(int64_t bytes) const {
   return priceOf(StepKind::Permute, axes, bytes, bytes, op_.mesh(), NominalMachine{}).seconds;
 }
 
-RingForm KeyRing::choose(double flops, std::span<const ValueId> exchanged, std::span<const TypeId> returned,
-                         int64_t bytesBack) {
+static std::string microseconds(double seconds) {
+  std::array<char, 32> text{};
+  (void)std::snprintf(text.data(), text.size(), "%.1f us", seconds * 1e6);
+  return text.data();
+}
+
+RingForm KeyRing::choose(const Price& price) {
   const OpQuery& whole = op_.whole;
-  const bool can = whole.boolAttr("causal") && whole.intAttr("window") == 0 && queries == keys &&
-                   devices > 1 && keys >= 2 * devices;
+  const bool causal = whole.boolAttr("causal");
   const std::string_view said = whole.textAttr("ring");
-  if (!can || said == "ordered") return form_;
+  const bool can = price.canExchange && causal && whole.intAttr("window") == 0 && queries == keys &&
+                   devices > 1 && keys >= 2 * devices && said != "ordered";
   auto bytes = [&](TypeId t) { return largestBytes(w_.m, t, op_.mesh()).value_or(0); };
-  int64_t there = 0, back = 0, round = bytesBack;
-  for (ValueId v : exchanged) there += bytes(w_.m[v].type);
-  for (TypeId t : returned) back += bytes(t);
+  int64_t there = 0, back = 0, round = price.bytesBack;
+  for (ValueId v : price.exchanged) there += bytes(w_.m[v].type);
+  for (TypeId t : price.returned) back += bytes(t);
   for (ValueId v : pieces_) round += bytes(w_.m[v].type);
-  const double message = exchangeSeconds(round), steps = static_cast<double>(devices - 1);
-  const double block = flops * static_cast<double>(keys / devices) * static_cast<double>(keys / devices) /
+  const double message = exchangeSeconds(round), steps = static_cast<double>(steps_.size()),
+               n = static_cast<double>(devices);
+  const double block = price.flops * (static_cast<double>(queries) / n) * (static_cast<double>(keys) / n) /
                        NominalMachine{}.flopsPerSecond;
-  // The last device does every block in full but its own; or each does half of all.
-  const double ordered = steps * std::max(message, block) + block / 2;
+  // Causal, the last device does every block in full but its own; or each does half of all.
+  const double ordered = steps * std::max(message, block) + (causal ? block / 2 : block);
   const double balanced =
       exchangeSeconds(there) + steps * std::max(message, block / 2) + block / 2 + exchangeSeconds(back);
-  if (said == "balanced" || balanced < ordered) form_ = RingForm::Balanced;
+  if (can && (said == "balanced" || balanced < ordered)) form_ = RingForm::Balanced;
+  const bool isBalanced = form_ == RingForm::Balanced;
+  op_.seconds = isBalanced ? balanced : ordered;
+  op_.choice = isBalanced ? "a balanced ring" : "a ring in the devices' order";
+  op_.choice += ": " + microseconds(op_.seconds) + " with the work";
+  if (can)
+    op_.choice += (isBalanced ? ", in the devices' order " : ", balanced ") +
+                  microseconds(isBalanced ? ordered : balanced);
   return form_;
 }
 

@@ -53,10 +53,15 @@ public:
 
   // Can offsets and messages be written? Sizes along the sequence must be numbers.
   [[nodiscard]] bool possible() const;
-  // Decides how the work is spread, `flops` operations for a pair of a query and a key, `exchanged` the tensors that would have
-  // to change places for balance, there (operands) and back (results); `back`: values sent home beside the keys.
-  [[nodiscard]] RingForm choose(double flops, std::span<const ValueId> exchanged,
-                                std::span<const TypeId> returned, int64_t bytesBack);
+  // Decides how the work is spread, and says so in the CutOp.
+  struct Price {
+    double flops = 0;                   // of a pair of a query and a key
+    std::span<const ValueId> exchanged; // what would have to change places for balance …
+    std::span<const TypeId> returned;   // … and what back
+    int64_t bytesBack = 0;              // sent home beside the keys, each step
+    bool canExchange = true;
+  };
+  [[nodiscard]] RingForm choose(const Price&);
 
   int64_t devices, keys, queries; // n; sizes of the whole sequence
   std::vector<AxisRef> axes;

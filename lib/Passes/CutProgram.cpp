@@ -50,6 +50,7 @@ public:
     cut.reduceDType = reduceDType_;
     std::vector<ValueId> results;
     program_.written = writeCut(cut, results);
+    program_.choice = cut.choice, program_.seconds = cut.seconds;
     if (!program_.written) return std::move(program_);
     m_[body_].ops = std::move(out);
     m_[body_].yields = std::move(results);
@@ -226,7 +227,7 @@ CutPrice CutPrograms::priceOfProgram(const CutProgram& program) const {
   double bytes = 0, seconds = 0;
   const Module& m = program.module;
   Pricer(m, meshOfFunction(m, program.func)).block(m[program.func].body, 1, bytes, seconds);
-  return {true, static_cast<int64_t>(std::min(bytes, 1e17)), seconds};
+  return {true, static_cast<int64_t>(std::min(bytes, 1e17)), seconds, program.seconds, program.choice};
 }
 
 CutPrice CutPrograms::price(OpId op, const Rule& rule, std::span<const PartList> factors, MeshId mesh) {

@@ -299,7 +299,7 @@ private:
       // Round a ring comes what a gather would bring, but for the filling of uneven pieces; the next block comes while
       // this one is worked on.
       cost.moved += ring >= 0 ? std::min(own.bytes, gatheredBytes(factors, ring)) : own.bytes;
-      work = ring >= 0 ? std::max(own.seconds, work) : own.seconds + work;
+      work = own.withWork > 0 ? own.withWork : ring >= 0 ? std::max(own.seconds, work) : own.seconds + work;
     }
     cost.price = cost.moved;
     if (std::ranges::any_of(rel_.rule.factors, [](const Factor& f) { return f.alongside >= 0; }))
@@ -352,7 +352,11 @@ private:
 
   // What one device computes.
   double workSeconds(const std::vector<PartList>& factors) const {
-    double points = s_.m.record(rel_.op).flopsPerPoint;
+    Diagnostics quiet;
+    const OpRecord& record = s_.m.record(rel_.op);
+    const auto derived =
+        record.derive ? record.derive(queryOf(s_.m, rel_.op, quiet), "flops per point") : std::nullopt;
+    double points = derived.value_or(record.flopsPerPoint);
     const int ring = ringOf(factors);
     for (size_t f = 0; f < factors.size(); ++f) {
       const Dim size = rel_.rule.factors[f].size;

@@ -73,7 +73,8 @@ private:
       const CutPrice own = s_.cutPrograms.price(rel_.op, rel_.rule, form.factors, s_.vars[v].mesh);
       c.bytes += own.bytes;
       c.seconds += own.seconds;
-      c.moves += (c.moves.empty() ? "" : ", ") + std::string("messages of the op itself");
+      c.moves += (c.moves.empty() ? "" : ", ") + std::string("messages of the op itself") +
+                 (own.choice.empty() ? "" : " (" + own.choice + ")");
       return;
     }
   }

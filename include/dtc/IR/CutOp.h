@@ -29,6 +29,11 @@ public:
   std::vector<CutFactor> factors;        // by factor of `rule`
   std::optional<DType> reduceDType = {}; // what sums of floats travel in; nothing: as Sharding/Wire.h says
 
+  // Said by the record where it chooses between programs, for a person to read: which this is, and why. And the time of messages
+  // and work together, where the one hides the other; 0: not said.
+  std::string choice;
+  double seconds = 0;
+
   // The axes of all factors of communicating kinds that are cut, and of those that exchange rows, in the order of the factors.
   [[nodiscard]] const std::vector<AxisRef>& axes() const { return axes_; }
   [[nodiscard]] int64_t devices() const; // product of their sizes

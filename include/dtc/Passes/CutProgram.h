@@ -10,13 +10,17 @@ struct CutProgram {
   Module module;
   FuncId func;
   bool written = false; // the record has a local program for these cuts
+  std::string choice;   // as CutOp says them
+  double seconds = 0;
 };
 
 // What the program receives on one device (of symbolic sizes: nominally), and how long that takes on the nominal machine.
 struct CutPrice {
   bool possible = false;
   int64_t bytes = 0;
-  double seconds = 0;
+  double seconds = 0;      // of the messages
+  double withWork = 0;     // of messages and work together, where the op says it; else 0
+  std::string choice = {}; // what the op says of its program
 };
 
 // Prices and programs for the ops of one module, each made once.
