@@ -81,8 +81,12 @@ private:
 
   void addMove(size_t tensor, const Sharding& from, const Sharding& to, FormChoice& c) {
     const Type& type = s_.m.typeOf(rel_.values[tensor]);
-    const ReshardPlan plan =
-        planReshard(from, to, s_.m.shardings.mesh(from.mesh), plannedSizes(type.dims, s_.m.dims), type.dtype);
+    const ShardingId a = s_.m.shardings.intern(from), b = s_.m.shardings.intern(to);
+    auto [known, isNew] = s_.plans.try_emplace({a.index, b.index, s_.m[rel_.values[tensor]].type.index});
+    if (isNew)
+      known->second = planReshard(from, to, s_.m.shardings.mesh(from.mesh),
+                                  plannedSizes(type.dims, s_.m.dims), type.dtype);
+    const ReshardPlan& plan = known->second;
     if (plan.bytesReceived == 0) return;
     c.bytes += plan.bytesReceived;
     c.seconds += plan.price;

@@ -5,6 +5,8 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/CutProgram.h"
 #include "dtc/Passes/Propagate.h"
+#include "dtc/Sharding/Reshard.h"
+#include <array>
 #include <deque>
 
 namespace dtc {
@@ -61,8 +63,9 @@ public:
   std::vector<VarId> varOf; // by value; kNoVar where a value has none (literals, values inside `local`)
   std::vector<ShardingVar> vars;
   std::vector<Relation> relations;
-  std::vector<uint32_t> relationOf; // by op; ~0u where an op has none
-  mutable CutPrograms cutPrograms;  // a memo
+  std::vector<uint32_t> relationOf;                             // by op; ~0u where an op has none
+  mutable CutPrograms cutPrograms;                              // a memo
+  mutable std::map<std::array<uint32_t, 3>, ReshardPlan> plans; // a memo of recordDecision: from, to, type
 
   std::vector<std::vector<VarId>> resultVars; // by function: one per result
 

@@ -113,7 +113,8 @@ void ChangeSearch::addEdit(const AnnotationUse& use, const Sharding& wanted, std
   const std::string& text = prepared_.source.text;
   const SourceRange r = use.range;
   if (!r.valid() || r.end > text.size() || (text[r.begin] != '@' && text[r.begin] != '{')) return;
-  Module scratch = trace_.propagated;
+  if (!scratch_) scratch_ = trace_.propagated;
+  Module& scratch = *scratch_; // copied once: what is printed is interned there
   AnnotationEdit e;
   const SourceRange named = use.value.valid() && !use.ofResult ? scratch[use.value].loc : SourceRange();
   e.of = use.ofResult ? "the result"

@@ -47,6 +47,7 @@ private:
   const Reasons& reasons_;
   const ExplainOptions& options_;
   const PrepareProgram& prepare_;
+  mutable std::optional<Module> scratch_; // tables for shardings that are only printed
   Trial now_;
   int64_t work_ = 0;
   bool exhausted_ = false;

@@ -145,8 +145,11 @@ private:
     const Sharding &a = m_.shardings[m_[from].sharding], &b = m_.shardings[m_[to].sharding];
     if (a.mesh != b.mesh) return;
     const Type& t = m_.typeOf(from);
-    ReshardPlan plan = planReshard(a, b, m_.shardings.mesh(a.mesh), plannedSizes(t.dims, m_.dims), t.dtype);
-    for (const ReshardStep& s : plan.steps) {
+    auto [known, isNew] =
+        plans_.try_emplace({m_[from].sharding.index, m_[to].sharding.index, m_[from].type.index});
+    if (isNew)
+      known->second = planReshard(a, b, m_.shardings.mesh(a.mesh), plannedSizes(t.dims, m_.dims), t.dtype);
+    for (const ReshardStep& s : known->second.steps) {
       PartList axes;
       for (const AxisRef& x : s.axes) axes.push_back({x, 0});
       out.steps.push_back({std::string(stepName(s.kind)), partsText(axes), s.bytesReceived, s.price});
@@ -156,6 +159,7 @@ private:
   Module& m_;
   const PropagationReport& report_;
   Reasons reasons_;
+  std::map<std::array<uint32_t, 3>, ReshardPlan> plans_; // by from, to and type
 };
 
 } // namespace
