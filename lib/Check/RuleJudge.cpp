@@ -161,7 +161,9 @@ private:
   // A sample a line, with the claim's types, literals and attributes where it has them.
   std::string sampleLines() const {
     std::string text = sampleText(ops_[claim_.op]);
-    bool hasTypes = claim_.sample.find('[') < claim_.sample.find('{');
+    // What has no operands says its type behind its attributes.
+    bool hasTypes = claim_.sample.find('[') < claim_.sample.find('{') ||
+                    (claim_.operands.empty() && claim_.sample.find(':') != std::string::npos);
     if (hasTypes)
       text = claim_.sample;
     else if (!claim_.sample.empty())

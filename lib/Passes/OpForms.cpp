@@ -62,12 +62,7 @@ public:
   PricedForm cheapest() {
     if (pricing_.votes)
       if (auto form = voted()) return *form;
-    Cost best{INT64_MAX, 0, 0};
-    std::vector<PartList> factors(rel_.rule.factors.size());
-    forEachCombination([&](const std::vector<PartList>& current) {
-      const Cost cost = costOf(current);
-      if (std::pair(cost.price, cost.tie) < std::pair(best.price, best.tie)) best = cost, factors = current;
-    });
+    const auto [factors, best] = cheapestOfAll();
     return {formOf(factors), best.price, best.moved, 0};
   }
 
@@ -92,6 +87,16 @@ private:
     double tie = 0; // seconds, where a ring is compared with what moves as much
   };
 
+  std::pair<std::vector<PartList>, Cost> cheapestOfAll() {
+    std::pair best{std::vector<PartList>(rel_.rule.factors.size()), Cost{INT64_MAX, 0, 0}};
+    forEachCombination([&](const std::vector<PartList>& current) {
+      const Cost cost = costOf(current);
+      if (std::pair(cost.price, cost.tie) < std::pair(best.second.price, best.second.tie))
+        best = {current, cost};
+    });
+    return best;
+  }
+
   // FormPricing::votes. Nothing for ops that leave no sum pending, those that gather or communicate by themselves (the price
   // knows what that moves), and where the winner cannot be.
   std::optional<PricedForm> voted() {
@@ -103,6 +108,28 @@ private:
             rules, [](const Factor& f) { return f.communicates() || f.kind == FactorKind::Whole; }) ||
         std::ranges::any_of(projections_, [](const TensorProjection& p) { return !p.overflow.empty(); }))
       return std::nullopt;
+    const int64_t least = cheapestOfAll().second.price;
+    for (bool agreedFirst : {true, false}) {
+      const std::vector<PartList> factors = elected(agreedFirst);
+      const Cost cost = costOf(factors);
+      if (cost.price == INT64_MAX || (agreedFirst && cost.price / 2 > least)) continue;
+      return PricedForm{formOf(factors), cost.price, cost.moved, 0};
+    }
+    return std::nullopt;
+  }
+
+  // Does no operand have to move for the sum along this factor?
+  bool agreed(size_t f, const PartList& parts) const {
+    if (rel_.rule.factors[f].kind != FactorKind::Reduce) return false;
+    for (size_t t = 0; t < rel_.rule.operands.size(); ++t)
+      if (rel_.tensors[t] != kNoVar)
+        if (const FactorEntry* e = projections_[t].find(static_cast<uint16_t>(f)); e && e->parts != parts)
+          return false;
+    return true;
+  }
+
+  std::vector<PartList> elected(bool agreedFirst) const {
+    const auto& rules = rel_.rule.factors;
     struct Vote {
       size_t factor;
       const Candidate* candidate;
@@ -112,8 +139,9 @@ private:
       for (const Candidate& c : candidates_[f])
         if (!c.parts.empty()) votes.push_back({f, &c});
     std::ranges::sort(votes, std::greater<>(), [&](const Vote& v) { // of equals a factor that the result has
-      return std::tuple(v.candidate->weight, rules[v.factor].kind != FactorKind::Reduce,
-                        rules.size() - v.factor, candidates_[v.factor].size() - v.candidate->order);
+      return std::tuple(agreedFirst && agreed(v.factor, v.candidate->parts), v.candidate->weight,
+                        rules[v.factor].kind != FactorKind::Reduce, rules.size() - v.factor,
+                        candidates_[v.factor].size() - v.candidate->order);
     });
     std::vector<PartList> factors(rules.size());
     for (const Vote& v : votes) {
@@ -122,9 +150,7 @@ private:
                         });
       if (free) factors[v.factor] = v.candidate->parts;
     }
-    const Cost cost = costOf(factors);
-    if (cost.price == INT64_MAX) return std::nullopt;
-    return PricedForm{formOf(factors), cost.price, cost.moved, 0};
+    return factors;
   }
 
   template <class Fn> void forEachCombination(Fn&& fn) {
