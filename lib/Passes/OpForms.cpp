@@ -62,7 +62,12 @@ public:
   PricedForm cheapest() {
     if (pricing_.votes)
       if (auto form = voted()) return *form;
-    const auto [factors, best] = cheapestOfAll();
+    Cost best{INT64_MAX, 0, 0};
+    std::vector<PartList> factors(rel_.rule.factors.size());
+    forEachCombination([&](const std::vector<PartList>& current) {
+      const Cost cost = costOf(current);
+      if (std::pair(cost.price, cost.tie) < std::pair(best.price, best.tie)) best = cost, factors = current;
+    });
     return {formOf(factors), best.price, best.moved, 0};
   }
 
@@ -87,16 +92,6 @@ private:
     double tie = 0; // seconds, where a ring is compared with what moves as much
   };
 
-  std::pair<std::vector<PartList>, Cost> cheapestOfAll() {
-    std::pair best{std::vector<PartList>(rel_.rule.factors.size()), Cost{INT64_MAX, 0, 0}};
-    forEachCombination([&](const std::vector<PartList>& current) {
-      const Cost cost = costOf(current);
-      if (std::pair(cost.price, cost.tie) < std::pair(best.second.price, best.second.tie))
-        best = {current, cost};
-    });
-    return best;
-  }
-
   // FormPricing::votes. Nothing for ops that leave no sum pending, those that gather or communicate by themselves (the price
   // knows what that moves), and where the winner cannot be.
   std::optional<PricedForm> voted() {
@@ -108,14 +103,10 @@ private:
             rules, [](const Factor& f) { return f.communicates() || f.kind == FactorKind::Whole; }) ||
         std::ranges::any_of(projections_, [](const TensorProjection& p) { return !p.overflow.empty(); }))
       return std::nullopt;
-    const int64_t least = cheapestOfAll().second.price;
-    for (bool agreedFirst : {true, false}) {
-      const std::vector<PartList> factors = elected(agreedFirst);
-      const Cost cost = costOf(factors);
-      if (cost.price == INT64_MAX || (agreedFirst && cost.price / 2 > least)) continue;
-      return PricedForm{formOf(factors), cost.price, cost.moved, 0};
-    }
-    return std::nullopt;
+    const std::vector<PartList> factors = elected();
+    const Cost cost = costOf(factors);
+    if (cost.price == INT64_MAX) return std::nullopt;
+    return PricedForm{formOf(factors), cost.price, cost.moved, 0};
   }
 
   // Does no operand have to move for the sum along this factor?
@@ -128,7 +119,7 @@ private:
     return true;
   }
 
-  std::vector<PartList> elected(bool agreedFirst) const {
+  std::vector<PartList> elected() const {
     const auto& rules = rel_.rule.factors;
     struct Vote {
       size_t factor;
@@ -139,7 +130,7 @@ private:
       for (const Candidate& c : candidates_[f])
         if (!c.parts.empty()) votes.push_back({f, &c});
     std::ranges::sort(votes, std::greater<>(), [&](const Vote& v) { // of equals a factor that the result has
-      return std::tuple(agreedFirst && agreed(v.factor, v.candidate->parts), v.candidate->weight,
+      return std::tuple(agreed(v.factor, v.candidate->parts), v.candidate->weight,
                         rules[v.factor].kind != FactorKind::Reduce, rules.size() - v.factor,
                         candidates_[v.factor].size() - v.candidate->order);
     });

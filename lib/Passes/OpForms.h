@@ -20,10 +20,10 @@ struct OpForm {
 
 // What a form is charged for.
 struct FormPricing {
-  // Where factors of an op that leaves sums pending want one axis: what its operands are all cut along stays so (the sum is
-  // scattered where the result is cut otherwise), unless that moves more than twice what the cheapest form moves; else, as
-  // in Shardy's insert-explicit-reshards, the factor that cuts most bytes of the op's tensors so already has it. A weight
-  // that is cut for tensor parallelism stays so beside activations of any size.
+  // Where factors of an op that leaves sums pending want one axis: what its operands are all cut along stays so, and the sum
+  // is scattered where the result is cut otherwise; else, as in Shardy's insert-explicit-reshards, the factor that cuts most
+  // bytes of the op's tensors so already has it. A weight that is cut for tensor parallelism stays so beside activations of
+  // any size.
   bool votes = false;
   bool freeResults = false;    // a result dim that is still open costs nothing, however it comes out
   bool freeReductions = false; // nor does leaving a result pending
