@@ -16,7 +16,7 @@ config.test_source_root = config.dtc_source_root + "/test"
 config.test_exec_root = config.dtc_build_root + "/test"
 
 sanitized = bool(config.dtc_sanitize)
-limit = "timeout -s KILL %d " % (120 if sanitized else 60)
+limit = "timeout -s KILL %d " % (300 if sanitized else 150)
 dtc = limit + config.dtc_build_root + "/bin/dtc"
 must_fail = config.test_source_root + "/tools/must-fail "
 config.substitutions.append((r"\bnot (?=(--exit \d+ )?(%dtc|%gpus))", must_fail))

@@ -422,14 +422,32 @@ std::string printSharding(const Module& m, ShardingId s, const PrintOptions& opt
   return std::move(p.out);
 }
 
-std::string printValueName(const Module& m, ValueId v) {
+// The function that v stands in; none, and a text for it, where it has no name of one.
+static FuncId namingFunction(const Module& m, ValueId v, std::string& text) {
   const Value& value = m[v];
-  if (value.kind == ValueKind::Literal || value.kind == ValueKind::Symbol)
-    return value.kind == ValueKind::Symbol ? printDim(value.symbol, m.dims, m.strings) : "a number";
+  if (value.kind == ValueKind::Literal || value.kind == ValueKind::Symbol) {
+    text = value.kind == ValueKind::Symbol ? printDim(value.symbol, m.dims, m.strings) : "a number";
+    return {};
+  }
   BlockId b = value.kind == ValueKind::OpResult ? m[OpId(value.owner)].parent : BlockId(value.owner);
   FuncId f = b.valid() ? functionOf(m, b) : FuncId();
-  if (!f.valid()) return value.name.valid() ? "%" + std::string(m.strings[value.name]) : "a value";
-  return Naming(m, f)(v);
+  if (!f.valid()) text = value.name.valid() ? "%" + std::string(m.strings[value.name]) : "a value";
+  return f;
+}
+
+std::string printValueName(const Module& m, ValueId v) {
+  std::string text;
+  const FuncId f = namingFunction(m, v, text);
+  return f.valid() ? Naming(m, f)(v) : text;
+}
+
+std::string ValueNames::operator()(ValueId v) const {
+  std::string text;
+  const FuncId f = namingFunction(m_, v, text);
+  if (!f.valid()) return text;
+  auto it = functions_.find(f);
+  if (it == functions_.end()) it = functions_.emplace(f, Naming(m_, f)).first;
+  return it->second(v);
 }
 
 } // namespace dtc

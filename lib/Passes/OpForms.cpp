@@ -92,21 +92,31 @@ private:
     double tie = 0; // seconds, where a ring is compared with what moves as much
   };
 
-  // FormPricing::votes. Nothing for ops that leave no sum pending, those that gather or communicate by themselves (the price
+  // FormPricing::votes. Nothing for ops that are no contractions, those that gather or communicate by themselves (the price
   // knows what that moves), and where the winner cannot be.
   std::optional<PricedForm> voted() {
     collectCandidates();
-    const auto& rules = rel_.rule.factors;
-    if ((rel_.op.valid() && s_.m.record(rel_.op).cut) ||
-        std::ranges::none_of(rules, [](const Factor& f) { return f.kind == FactorKind::Reduce; }) ||
+    if ((rel_.op.valid() && s_.m.record(rel_.op).cut) || !contracts() ||
         std::ranges::any_of(
-            rules, [](const Factor& f) { return f.communicates() || f.kind == FactorKind::Whole; }) ||
+            rel_.rule.factors,
+            [](const Factor& f) { return f.communicates() || f.kind == FactorKind::Whole; }) ||
         std::ranges::any_of(projections_, [](const TensorProjection& p) { return !p.overflow.empty(); }))
       return std::nullopt;
     const std::vector<PartList> factors = elected();
     const Cost cost = costOf(factors);
     if (cost.price == INT64_MAX) return std::nullopt;
     return PricedForm{formOf(factors), cost.price, cost.moved, 0};
+  }
+
+  // Are operands multiplied and summed along a factor? (A lookup is no contraction: its table alone has the rows.)
+  bool contracts() const {
+    for (size_t f = 0; f < rel_.rule.factors.size(); ++f) {
+      size_t having = 0;
+      for (size_t t = 0; t < rel_.rule.operands.size(); ++t)
+        having += rel_.tensors[t] != kNoVar && projections_[t].find(static_cast<uint16_t>(f)) != nullptr;
+      if (having >= 2 && rel_.rule.factors[f].kind == FactorKind::Reduce) return true;
+    }
+    return false;
   }
 
   // Does no operand have to move for the sum along this factor?

@@ -20,7 +20,7 @@ struct OpForm {
 
 // What a form is charged for.
 struct FormPricing {
-  // Where factors of an op that leaves sums pending want one axis: what its operands are all cut along stays so, and the sum
+  // Where factors of a contraction want one axis: what its operands are all cut along stays so, and the sum
   // is scattered where the result is cut otherwise; else, as in Shardy's insert-explicit-reshards, the factor that cuts most
   // bytes of the op's tensors so already has it. A weight that is cut for tensor parallelism stays so beside activations of
   // any size.

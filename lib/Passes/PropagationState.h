@@ -2,6 +2,7 @@
 // What propagate knows while it runs: one sharding variable per set of values that must agree, and the relations between
 // them. Private to lib/Passes.
 #include "FactorMoves.h"
+#include "dtc/IR/Naming.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/CutProgram.h"
 #include "dtc/Passes/Propagate.h"
@@ -54,7 +55,7 @@ struct Relation {
 class PropagationState {
 public:
   PropagationState(Module& m, Diagnostics& diags, PropagationReport& report)
-      : m(m), diags(diags), report(report), cutPrograms(m), uses_(m),
+      : m(m), diags(diags), report(report), cutPrograms(m), names(m), uses_(m),
         constant_(m.registry->find("constant")) {}
 
   Module& m;
@@ -65,6 +66,7 @@ public:
   std::vector<Relation> relations;
   std::vector<uint32_t> relationOf;                             // by op; ~0u where an op has none
   mutable CutPrograms cutPrograms;                              // a memo
+  ValueNames names;                                             // until reshards are written
   mutable std::map<std::array<uint32_t, 3>, ReshardPlan> plans; // a memo of recordDecision: from, to, type
 
   std::vector<std::vector<VarId>> resultVars; // by function: one per result

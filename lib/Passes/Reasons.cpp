@@ -42,7 +42,8 @@ void sortByPlace(std::vector<AnnotationUse>& uses) {
 
 } // namespace
 
-Reasons::Reasons(const Module& m, const PropagationReport& report) : m_(m), report_(report) {
+Reasons::Reasons(const Module& m, const PropagationReport& report)
+    : m_(m), report_(report), names_(m), lines_(m.source.text) {
   for (const ReshardReason& r : report.reshards) {
     reshards_.emplace(r.reshard, &r);
     behind_.try_emplace(m.operand(r.reshard, 0), r.reshard);

@@ -46,8 +46,7 @@ std::vector<ChangeSearch::Need> ChangeSearch::needsOf(const CollectiveTrace& t, 
   for (OpId source : c.sources) {
     const OpId o = neededBy(t.propagated, reasons, source);
     const SourceRange r = t.propagated[o].loc;
-    out.push_back(
-        {r.valid() ? lineColumn(t.propagated.source.text, r.begin).line : 0, t.propagated.record(o).name});
+    out.push_back({r.valid() ? reasons.at(r.begin).line : 0, t.propagated.record(o).name});
   }
   return out;
 }
@@ -58,8 +57,7 @@ std::string ChangeSearch::keyOf(const CollectiveTrace& t, const Reasons& reasons
   for (const Need& n : needsOf(t, reasons, c)) key += " " + n.op + ":" + std::to_string(n.line);
   for (OpId source : c.sources)
     if (t.propagated[source].numOperands > 0)
-      key +=
-          " " + printValueName(t.propagated, reasons.shown(reasons.source(t.propagated.operand(source, 0))));
+      key += " " + reasons.name(reasons.shown(reasons.source(t.propagated.operand(source, 0))));
   return key;
 }
 
@@ -121,8 +119,8 @@ void ChangeSearch::addEdit(const AnnotationUse& use, const Sharding& wanted, std
          : named.valid() && text[named.begin] == '%'
              ? text.substr(named.begin,
                            std::min<size_t>(named.end, text.find_first_of(": ", named.begin)) - named.begin)
-             : printValueName(scratch, reasons_.shown(use.value));
-  const LineCol at = lineColumn(text, r.begin);
+             : reasons_.name(reasons_.shown(use.value));
+  const LineCol at = reasons_.at(r.begin);
   e.place = prepared_.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
   e.begin = r.begin, e.end = r.end;
   e.before = text.substr(r.begin, r.end - r.begin);

@@ -5,6 +5,8 @@
 #include "dtc/Passes/Reasons.h"
 #include "dtc/Sharding/Reshard.h"
 
+#include <memory>
+
 namespace dtc {
 
 namespace {
@@ -14,10 +16,11 @@ public:
   Explainer(Module& m, const PropagationReport& report) : m_(m), report_(report), reasons_(m, report) {}
 
   std::vector<ExplainStep> chain(ValueId v, uint16_t d) const { return steps(reasons_.chain(v, d)); }
+  std::vector<ExplainStep> sourceChain(ValueId v, uint16_t d) const { return chain(reasons_.source(v), d); }
 
   ExplainValue value(ValueId v) {
     ExplainValue out;
-    out.value = printValueName(m_, v);
+    out.value = reasons_.name(v);
     out.type = printType(m_, m_[v].type);
     out.sharding = m_[v].sharding.valid() ? printSharding(m_, m_[v].sharding) : "";
     out.place = place(v);
@@ -39,7 +42,7 @@ public:
   ExplainReshard reshard(const ReshardReason& r) {
     ExplainReshard out;
     ValueId from = m_.operand(r.reshard, 0), to = m_.result(r.reshard);
-    out.value = printValueName(m_, m_[to].name.valid() ? to : from);
+    out.value = reasons_.name(m_[to].name.valid() ? to : from);
     out.from = printSharding(m_, m_[from].sharding);
     out.to = printSharding(m_, m_[to].sharding);
     if (r.cause.valid()) out.cause = m_.record(r.cause).name, out.causePlace = place(r.cause);
@@ -74,7 +77,7 @@ private:
   }
   std::string place(SourceRange r) const {
     if (!r.valid()) return "";
-    LineCol at = lineColumn(m_.source.text, r.begin);
+    LineCol at = reasons_.at(r.begin);
     return m_.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
   }
 
@@ -103,7 +106,7 @@ private:
     for (const ReasonStep& at : reasons) {
       const ShardingReason& r = *at.reason;
       ExplainStep step;
-      step.value = printValueName(m_, reasons_.shown(r.value));
+      step.value = reasons_.name(reasons_.shown(r.value));
       step.dim = at.dim;
       step.parts = partsText(r.parts);
       step.kind = kindOf(r);
@@ -168,9 +171,9 @@ ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v)
   return Explainer(m, report).value(v);
 }
 
-std::vector<ExplainStep> explainChain(Module& m, const PropagationReport& report, ValueId v, uint16_t dim) {
-  const Reasons reasons(m, report);
-  return Explainer(m, report).chain(reasons.source(v), dim);
+ChainExplainer explainChains(Module& m, const PropagationReport& report) {
+  auto e = std::make_shared<Explainer>(m, report);
+  return [e](ValueId v, uint16_t dim) { return e->sourceChain(v, dim); };
 }
 
 std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report) {

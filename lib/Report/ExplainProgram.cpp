@@ -13,7 +13,8 @@ class ProgramExplainer {
 public:
   ProgramExplainer(const Module& prepared, CollectiveTrace& t, const ExplainOptions& options,
                    const PrepareProgram& prepare)
-      : prepared_(prepared), t_(t), options_(options), prepare_(prepare), reasons_(t.propagated, t.report) {
+      : prepared_(prepared), t_(t), options_(options), prepare_(prepare), reasons_(t.propagated, t.report),
+        localNames_(t.local), chains_(explainChains(t.propagated, t.report)) {
     reshards_ = explainProgram(t.propagated, t.report);
     for (size_t i = 0; i < t.report.reshards.size(); ++i) byOp_.emplace(t.report.reshards[i].reshard, i);
   }
@@ -39,7 +40,7 @@ private:
     ProgramCollective e;
     e.kind = collectiveName(t_.local, c.op);
     for (const AxisRef& a : collectiveAxes(t_.local, c.op)) e.axes.push_back(printAxis(a, t_.local.strings));
-    e.value = t_.local[c.op].numResults > 0 ? printValueName(t_.local, t_.local.result(c.op)) : "";
+    e.value = t_.local[c.op].numResults > 0 ? localNames_(t_.local.result(c.op)) : "";
     e.count = c.count;
     e.price = c.price;
     for (OpId source : c.sources) e.sources.push_back(sourceOf(source, c));
@@ -73,15 +74,14 @@ private:
       for (uint16_t d = 0; d < sharding.dims.size(); ++d)
         for (const AxisRef& a : sharding.dims[d].axes())
           for (const AxisRef& wanted : axes)
-            if (a.name == wanted.name && s.chain.empty())
-              s.chain = explainChain(t_.propagated, t_.report, v, d);
+            if (a.name == wanted.name && s.chain.empty()) s.chain = chains_(v, d);
     }
     return s;
   }
 
   std::string placeText(SourceRange r) const {
     if (!r.valid()) return "";
-    const LineCol at = lineColumn(t_.propagated.source.text, r.begin);
+    const LineCol at = reasons_.at(r.begin);
     return t_.propagated.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
   }
 
@@ -90,6 +90,8 @@ private:
   const ExplainOptions& options_;
   const PrepareProgram& prepare_;
   Reasons reasons_;
+  ValueNames localNames_;
+  ChainExplainer chains_;
   std::vector<ExplainReshard> reshards_;
   std::unordered_map<OpId, size_t> byOp_;
 };

@@ -50,4 +50,15 @@ private:
   size_t visibleFrom_ = 0;
 };
 
+// As printValueName, for many values of a module that stays as it is: each function is named once, when first asked for.
+class ValueNames {
+public:
+  explicit ValueNames(const Module& m) : m_(m) {}
+  [[nodiscard]] std::string operator()(ValueId) const;
+
+private:
+  const Module& m_;
+  mutable std::unordered_map<FuncId, Naming> functions_;
+};
+
 } // namespace dtc

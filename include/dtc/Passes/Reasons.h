@@ -1,7 +1,9 @@
 #pragma once
 // What propagate's reasons say of one value or one change of sharding: the chain back to an annotation, and where the
 // annotations stand in the text.
+#include "dtc/IR/Naming.h"
 #include "dtc/Passes/Propagate.h"
+#include "dtc/Support/Lines.h"
 
 namespace dtc {
 
@@ -33,6 +35,9 @@ public:
   [[nodiscard]] ValueId source(ValueId) const;
   // The value that bears the name which people gave: that stands at the reshard where one was put behind the value.
   [[nodiscard]] ValueId shown(ValueId) const;
+  // As printValueName and lineColumn, for many.
+  [[nodiscard]] std::string name(ValueId v) const { return names_(v); }
+  [[nodiscard]] LineCol at(uint32_t offset) const { return lines_.at(offset); }
   // The reason of a reshard that propagate wrote, or nullptr.
   [[nodiscard]] const ReshardReason* reshard(OpId) const;
   // Why dim `dim` of the value is cut, back to an annotation; empty where it is whole. At most 64 steps.
@@ -55,6 +60,8 @@ private:
 
   const Module& m_;
   const PropagationReport& report_;
+  ValueNames names_;
+  LineTable lines_;
   std::unordered_map<OpId, const ReshardReason*> reshards_;
   std::unordered_map<ValueId, OpId> behind_; // by value: the first reshard that propagate put behind it
 };

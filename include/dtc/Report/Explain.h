@@ -2,6 +2,7 @@
 // explain: why a value is sharded so, what each collective costs and who caused it. Reads the reasons that propagate left.
 #include "dtc/Passes/Propagate.h"
 #include "dtc/Support/Result.h"
+#include <functional>
 
 namespace dtc {
 
@@ -58,9 +59,9 @@ struct ExplainValue {
 [[nodiscard]] ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v);
 // Every reshard of the program, in program order.
 [[nodiscard]] std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report);
-// Why dim `dim` of `v` is cut, back to an annotation.
-[[nodiscard]] std::vector<ExplainStep> explainChain(Module& m, const PropagationReport& report, ValueId v,
-                                                    uint16_t dim);
+// Why dim `dim` of `v` is cut, back to an annotation: asked often of one program, which stays as it is meanwhile.
+using ChainExplainer = std::function<std::vector<ExplainStep>(ValueId v, uint16_t dim)>;
+[[nodiscard]] ChainExplainer explainChains(Module& m, const PropagationReport& report);
 // Every decision of the program, in program order.
 [[nodiscard]] std::vector<ExplainDecision> explainDecisions(Module& m, const PropagationReport& report);
 
