@@ -5,6 +5,7 @@ With AREA arguments, only those: a check's name, `unit`, `lit`, or a folder of t
 The last line is `N passed, N failed`; the exit code is 0 only if nothing failed."""
 
 import argparse
+import concurrent.futures
 import glob
 import importlib
 import json
@@ -83,9 +84,7 @@ def run_unit(context, parts=None):
     if not binary.exists():
         context.failed("unit", f"{binary} was not built, but there are unit tests")
         return
-    report = context.build / "unit.json"
-    report.unlink(missing_ok=True)
-    command = [binary, "--gtest_brief=1", f"--gtest_output=json:{report}"]
+    command = [binary, "--gtest_brief=1"]
     if parts:
         suites = set()
         for source in sources:
@@ -93,12 +92,21 @@ def run_unit(context, parts=None):
             suites |= set(re.findall(r"^\s*(?:TYPED_)?TEST(?:_[FP])?\(\s*(\w+)", text, re.M))
         command.append("--gtest_filter=" + ":".join(f"{p}{s}{q}.*" for s in sorted(suites)
                                                    for p in ("", "*/") for q in ("", "/*")))
-    done = context.run(*command, limit=600)
+    shards = min(os.cpu_count() or 1, 8)
+    with concurrent.futures.ThreadPoolExecutor(shards) as pool:
+        list(pool.map(lambda shard: run_unit_shard(context, command, shard, shards), range(shards)))
+
+
+def run_unit_shard(context, command, shard, shards):
+    """GoogleTest's share of the tests of `command`; where kernels are not yet cached, all of them take minutes."""
+    report = context.build / f"unit-{shard}.json"
+    report.unlink(missing_ok=True)
+    done = context.run("env", f"GTEST_TOTAL_SHARDS={shards}", f"GTEST_SHARD_INDEX={shard}", *command,
+                       f"--gtest_output=json:{report}", limit=1800)
     if not report.exists():
         context.failed("unit", f"dtc-unit ended with code {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
         return
-    suites = json.loads(report.read_text())["testsuites"]
-    for suite in suites:
+    for suite in json.loads(report.read_text())["testsuites"]:
         for case in suite["testsuite"]:
             failures = case.get("failures")
             if failures:
