@@ -18,18 +18,24 @@ struct Launch {
   std::vector<void*> arguments; // of the two above, as cuLaunchKernel takes them
 };
 
-// A matrix that is copied densely before its product, because cuBLASLt does not take it as it lies.
+// A matrix that is copied densely before its product, because cuBLASLt does not take it as it lies, or because which row of a
+// stack it is stands in the device's memory.
 struct Pack {
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
   int64_t rows = 0, columns = 0, rowStride = 0, columnStride = 0;
+  PlacedGemm::Row row;
+  std::string kernel;
 };
+
+// A row of the index of a loop is known to the host, which can start the product where it lies; it is copied where that costs the
+// device less than starting the product outside of a graph costs the host (some microseconds). Reasoned, not measured.
+constexpr int64_t kCopiedRow = 4 << 20;
 
 struct Product {
   int64_t place = 0;
   CudaGemm gemm;
   std::vector<Pack> packs;
-  std::string packKernel;
   std::optional<uint32_t> epilogue; // the launch that follows it
 };
 
@@ -115,6 +121,7 @@ private:
     if (nccl_) nccl_->recorder().replayed(graph);
     return places_->launch(graphs_[graph]);
   }
+  Result<uint32_t> placeStackedCopy(int64_t place, const StackedCopy& copy) override;
   bool canKeep(uint32_t gemmStep) const override {
     const PlacedGemm& g = products_[gemmStep].gemm.gemm();
     return !g.aRow.index && !g.bRow.index;
@@ -144,6 +151,7 @@ private:
   }
   Result<const CublasLt*> library(size_t gpu, int64_t place);
   Status packOperands(int64_t place, PlacedGemm& g, Product& product);
+  Status pack(int64_t place, Pack pack);
   void took(const char* phase, std::chrono::steady_clock::time_point begin) {
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
     for (Phase& p : phases)
@@ -243,59 +251,101 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
   return Placed{number, 1};
 }
 
+// All matrices of one operand, each with where its copy lies: dense, one after the other, later batch axes faster.
+std::vector<Pack> packsOf(PlacedGemm& g, bool second, std::byte* to) {
+  PlacedGemm::Axis &rows = second ? g.k : g.m, &columns = second ? g.n : g.k;
+  const auto stride = [second](PlacedGemm::Axis& axis) -> int64_t& { return second ? axis.b : axis.a; };
+  const int64_t width = dtypeBytes(g.dtype), matrix = rows.extent * columns.extent;
+  Pack first{second ? g.b : g.a, nullptr, rows.extent, columns.extent, stride(rows), stride(columns), {}, {}};
+  std::vector<Pack> packs{std::move(first)};
+  int64_t dense = matrix;
+  for (size_t i = g.batch.size(); i-- > 0;) {
+    if (stride(g.batch[i]) == 0) continue;
+    const int64_t before = stride(g.batch[i]), count = static_cast<int64_t>(packs.size());
+    for (int64_t k = 1; k < g.batch[i].extent; ++k)
+      for (int64_t j = 0; j < count; ++j) {
+        packs.push_back(packs[static_cast<size_t>(j)]);
+        packs.back().from += k * before * width;
+      }
+    stride(g.batch[i]) = dense;
+    dense *= g.batch[i].extent;
+  }
+  for (size_t i = 0; i < packs.size(); ++i) packs[i].to = to + static_cast<int64_t>(i) * matrix * width;
+  stride(rows) = columns.extent, stride(columns) = 1;
+  return packs;
+}
+
+int64_t denseBytes(const PlacedGemm& g, bool second) {
+  int64_t n = (second ? g.k : g.m).extent * (second ? g.n : g.k).extent;
+  for (const PlacedGemm::Axis& axis : g.batch)
+    if ((second ? axis.b : axis.a) != 0) n *= axis.extent;
+  return n * dtypeBytes(g.dtype);
+}
+
 // Gives an operand that cuBLASLt does not take dense memory of its own, and the product the copies into it: one for each of the
 // operand's matrices.
 Status CudaBackend::packOperands(int64_t place, PlacedGemm& g, Product& product) {
   for (const bool second : {false, true}) {
-    PlacedGemm::Axis &rows = second ? g.k : g.m, &columns = second ? g.n : g.k;
-    const auto stride = [second](PlacedGemm::Axis& axis) -> int64_t& { return second ? axis.b : axis.a; };
-    if (g.k.extent == 0 || CudaGemm::takes(rows.extent, columns.extent, stride(rows), stride(columns)))
-      continue;
-    if ((second ? g.bRow : g.aRow).index)
-      return Error{Error::Bug, "a matrix product looks up a matrix that has no dim of stride 1"};
-    const int64_t width = dtypeBytes(g.dtype);
-    const std::byte*& operand = second ? g.b : g.a;
-    std::vector<Pack> packs{{operand, nullptr, rows.extent, columns.extent, stride(rows), stride(columns)}};
-    int64_t dense = rows.extent * columns.extent;
-    for (size_t i = g.batch.size(); i-- > 0;) {
-      if (stride(g.batch[i]) == 0) continue;
-      const int64_t before = stride(g.batch[i]), count = static_cast<int64_t>(packs.size());
-      for (int64_t k = 1; k < g.batch[i].extent; ++k)
-        for (int64_t j = 0; j < count; ++j) {
-          packs.push_back(packs[static_cast<size_t>(j)]);
-          packs.back().from += k * before * width;
-        }
-      stride(g.batch[i]) = dense;
-      dense *= g.batch[i].extent;
-    }
-    auto memory = places_->device(place).allocate(static_cast<size_t>(dense * width));
+    const PlacedGemm::Axis &rows = second ? g.k : g.m, &columns = second ? g.n : g.k;
+    PlacedGemm::Row& row = second ? g.bRow : g.aRow;
+    const int64_t bytes = denseBytes(g, second);
+    const bool lies = second ? CudaGemm::takes(rows.extent, columns.extent, rows.b, columns.b)
+                             : CudaGemm::takes(rows.extent, columns.extent, rows.a, columns.a);
+    const bool copied = row.index && (!row.trip || !lies || bytes <= kCopiedRow);
+    if (g.k.extent == 0 || (lies && !copied)) continue;
+    auto memory = places_->device(place).allocate(static_cast<size_t>(bytes));
     if (!memory) return memory.error();
     memory_.push_back(*memory);
-    operand = static_cast<std::byte*>(memory->get);
-    for (size_t i = 0; i < packs.size(); ++i) { // in the order of their places: later batch axes vary faster
-      packs[i].to = static_cast<std::byte*>(memory->get) +
-                    static_cast<int64_t>(i) * rows.extent * columns.extent * width;
-      product.packs.push_back(packs[i]);
-    }
-    stride(rows) = columns.extent, stride(columns) = 1;
-    const DType bits = width == 2 ? DType::U16 : width == 4 ? DType::U32 : DType::U64;
-    const SourceUnit unit = combineKernel(bits, bits, PendingKind::None, 1, 1);
-    product.packKernel = unit.name;
+    const DType bits = bitsOf(dtypeBytes(g.dtype));
+    const SourceUnit unit =
+        row.index ? lookupKernel(bits) : combineKernel(bits, bits, PendingKind::None, 1, 1);
     if (!places_->has(unit.name))
       if (Status s = places_->compile(unit); !s) return s;
+    auto* to = static_cast<std::byte*>(memory->get);
+    for (Pack& pack : packsOf(g, second, to)) {
+      pack.row = row, pack.kernel = unit.name;
+      product.packs.push_back(std::move(pack));
+    }
+    (second ? g.b : g.a) = to;
+    row = {};
   }
   return Ok{};
 }
 
+Status CudaBackend::pack(int64_t place, Pack pack) {
+  int64_t numbers[] = {pack.rows * pack.columns, 1,           pack.columns, pack.columnStride, 1,
+                       pack.rowStride,           pack.columns};
+  int64_t wide = pack.row.dtype == DType::I64, count = pack.row.rows, stride = pack.row.stride;
+  std::vector<void*> arguments = {static_cast<void*>(&pack.to), static_cast<void*>(&pack.from)};
+  if (pack.row.index)
+    arguments.insert(arguments.end(), {static_cast<void*>(&pack.row.index), &wide, &count, &stride});
+  for (int64_t& n : numbers) arguments.push_back(&n);
+  return places_->launch(place, pack.kernel, numbers[0], arguments.data());
+}
+
+Result<uint32_t> CudaBackend::placeStackedCopy(int64_t place, const StackedCopy& copy) {
+  int64_t width = 8;
+  while (copy.bytes % width != 0) width /= 2;
+  const SourceUnit unit = stackKernel(bitsOf(width));
+  if (!places_->has(unit.name))
+    if (Status s = places_->compile(unit); !s) return s.error();
+  Launch& l = *launches_.emplace_back(std::make_unique<Launch>());
+  l.place = place;
+  l.function = places_->function(place, unit.name);
+  const int64_t elements = copy.bytes / width, blocks = (elements + 255) / 256;
+  if (blocks > INT32_MAX) return machineError("a copy asks for more than 2^31-1 blocks");
+  l.grid.x = static_cast<uint32_t>(std::max<int64_t>(blocks, 1)), l.block.x = 256;
+  l.buffers = {copy.to, const_cast<std::byte*>(copy.from), const_cast<std::byte*>(copy.index)};
+  l.sizes = {copy.first, elements};
+  for (void*& b : l.buffers) l.arguments.push_back(static_cast<void*>(&b));
+  for (int64_t& s : l.sizes) l.arguments.push_back(&s);
+  return static_cast<uint32_t>(launches_.size() - 1);
+}
+
 Status CudaBackend::runGemm(uint32_t step, uint32_t, int worker) {
   const Product& p = products_[step];
-  for (Pack pack : p.packs) {
-    int64_t numbers[] = {pack.rows * pack.columns, 1,           pack.columns, pack.columnStride, 1,
-                         pack.rowStride,           pack.columns};
-    std::vector<void*> arguments = {static_cast<void*>(&pack.to), static_cast<void*>(&pack.from)};
-    for (int64_t& n : numbers) arguments.push_back(&n);
-    if (Status s = places_->launch(p.place, p.packKernel, numbers[0], arguments.data()); !s) return s;
-  }
+  for (const Pack& one : p.packs)
+    if (Status s = pack(p.place, one); !s) return s;
   auto a = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().aRow);
   auto b = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().bRow);
   if (!a || !b) return (a ? b : a).error();

@@ -26,16 +26,6 @@ const char* stepOf(PendingKind op) {
   }
 }
 
-// An unsigned integer as wide as the elements: copies move bits.
-DType bitsOf(DType d) {
-  switch (dtypeBytes(d)) {
-  case 1: return DType::U8;
-  case 2: return DType::U16;
-  case 4: return DType::U32;
-  default: return DType::U64;
-  }
-}
-
 class DeviceCommunicator final : public Communicator {
 public:
   explicit DeviceCommunicator(DeviceQueue& queue) : queue_(queue) {}
@@ -97,7 +87,8 @@ private:
       return {plan.dtype, wire, plan.op, g.places.size(), g.places.size()};
     if (plan.kind == CollectiveKind::ReduceScatter) return {plan.dtype, wire, plan.op, g.places.size(), 1};
     if (converts) return {plan.dtype, wire, PendingKind::None, 1, 1};
-    return {bitsOf(plan.dtype), bitsOf(plan.dtype), PendingKind::None, 1, 1};
+    const DType bits = bitsOf(dtypeBytes(plan.dtype));
+    return {bits, bits, PendingKind::None, 1, 1};
   }
   Status ensure(const Kernel& k) {
     std::string name = kernelName(k.dtype, k.wire, k.op, k.sources, k.targets);
@@ -178,6 +169,42 @@ SourceUnit combineKernel(DType dtype, DType wire, PendingKind op, size_t sources
   for (size_t k = 0; k < targets; ++k)
     text += "  dtc_store(t" + std::to_string(k) + " + to, " + (ordered ? "y" : "x") + ");\n";
   return {name, text + "}\n"};
+}
+
+SourceUnit lookupKernel(DType bits) {
+  const std::string type(dtypeName(bits)), name = "dtc_lookup_" + type;
+  return {name, "extern \"C\" __global__ void __launch_bounds__(256) " + name + "(" + type + "* t, const " +
+                    type +
+                    "* s, const void* index, long long wide, long long count, long long stride, "
+                    "long long n, long long length, long long rows, long long sourceRow, "
+                    "long long targetRow, long long sourceSlab, long long targetSlab) {\n"
+                    "  const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;\n"
+                    "  if (i >= n) return;\n"
+                    "  const i64 at = wide ? *(const i64*)index : (i64) * (const i32*)index;\n"
+                    "  const i64 row = i / length, column = i % length;\n"
+                    "  const i64 from = row / rows * sourceSlab + row % rows * sourceRow + column;\n"
+                    "  const i64 to = row / rows * targetSlab + row % rows * targetRow + column;\n"
+                    "  t[to] = at >= 0 && at < count ? s[at * stride + from] : 0;\n"
+                    "}\n"};
+}
+
+SourceUnit stackKernel(DType bits) {
+  const std::string type(dtypeName(bits)), name = "dtc_stack_" + type;
+  return {name, "extern \"C\" __global__ void __launch_bounds__(256) " + name + "(" + type + "* t, const " +
+                    type +
+                    "* s, const i32* index, long long first, long long n) {\n"
+                    "  const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;\n"
+                    "  if (i < n) t[(*index - first) * n + i] = s[i];\n"
+                    "}\n"};
+}
+
+DType bitsOf(int64_t bytes) {
+  switch (bytes) {
+  case 1: return DType::U8;
+  case 2: return DType::U16;
+  case 4: return DType::U32;
+  default: return DType::U64;
+  }
 }
 
 std::unique_ptr<Communicator> makeDeviceCommunicator(DeviceQueue& queue) {

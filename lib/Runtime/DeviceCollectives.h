@@ -29,4 +29,11 @@ public:
 [[nodiscard]] SourceUnit combineKernel(DType dtype, DType wire, PendingKind op, size_t sources,
                                        size_t targets);
 
+// The same copy of one operand, from row `*index` of a stack of `count` (zeros where there is no such row), and the copy of n
+// elements to row `*index - first`. The index is an i32, or an i64 where `wide`.
+[[nodiscard]] SourceUnit lookupKernel(DType bits);
+[[nodiscard]] SourceUnit stackKernel(DType bits);
+// An unsigned integer of so many bytes: what is only moved is moved as bits.
+[[nodiscard]] DType bitsOf(int64_t bytes);
+
 } // namespace dtc

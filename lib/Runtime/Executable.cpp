@@ -76,7 +76,11 @@ Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backen
   impl->phases.insert(impl->phases.begin(), {"print kernels", loader.printMs});
   impl->phases.push_back({"load", total - loader.printMs});
   impl->runner = std::make_unique<Runner>(m, impl->program, backend, pool);
-  if (options.fixedSchedule && options.graphs) impl->graphs = GraphSchedule::make(m, impl->program, backend);
+  if (options.fixedSchedule && options.graphs) {
+    auto graphs = GraphSchedule::make(m, impl->program, backend);
+    if (!graphs) return graphs.error();
+    impl->graphs = std::move(*graphs);
+  }
   if (options.fixedSchedule && !impl->graphs) {
     auto fixing = Clock::now();
     impl->fixed = FixedSchedule::make(m, impl->program, backend, pool);
@@ -131,7 +135,7 @@ Status Executable::run(const RunHooks& hooks) {
   const bool plain = !hooks.time && !hooks.afterStep;
   x.cost = {};
   if (x.graphs && plain) {
-    Status done = x.graphs->run();
+    Status done = x.graphs->run(hooks);
     x.cost = x.graphs->cost();
     return done;
   }

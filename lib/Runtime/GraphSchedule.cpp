@@ -30,15 +30,16 @@ GraphSchedule::GraphSchedule(Module& m, const Program& program, Backend& backend
   std::iota(all_.begin(), all_.end(), 0);
 }
 
-std::unique_ptr<GraphSchedule> GraphSchedule::make(Module& m, const Program& program, Backend& backend) {
-  if (!backend.graphs()) return nullptr;
+Result<std::unique_ptr<GraphSchedule>> GraphSchedule::make(Module& m, const Program& program,
+                                                           Backend& backend) {
+  if (!backend.graphs()) return std::unique_ptr<GraphSchedule>();
   std::unique_ptr<GraphSchedule> made(new GraphSchedule(m, program, backend, *backend.graphs()));
-  if (!made->compile(program.steps)) return nullptr;
+  if (Status s = made->compile(program.steps, nullptr); !s) return s.error();
   return made;
 }
 
 bool GraphSchedule::canKeep(const Step& s) const {
-  if (s.kind == StepKind::Copy) return !program_.copies[s.index].stacked; // to another place with each trip
+  if (s.kind == StepKind::Copy) return !program_.copies[s.index].stacked || stacked_.contains(&s);
   if (s.kind == StepKind::Gemm)
     return std::ranges::all_of(program_.gemms[s.index].at, [&](const Backend::Placed& at) {
       return at.parts == 0 || graphs_.canKeep(at.step);
@@ -46,24 +47,43 @@ bool GraphSchedule::canKeep(const Step& s) const {
   return s.kind == StepKind::Kernel || s.kind == StepKind::Collective;
 }
 
-bool GraphSchedule::compile(const StepList& steps) {
+// A loop that begins at a number: the device knows the row from its index.
+Status GraphSchedule::placeStacked(const Step& step, const ForStep& loop) {
+  const CopyStep& c = program_.copies[step.index];
+  if (!c.stacked || loop.lo.offset >= 0) return Ok{};
+  std::vector<uint32_t> at;
+  for (size_t p = 0; p < all_.size(); ++p) {
+    std::byte* base = program_.arenas[p];
+    auto placed = graphs_.placeStackedCopy(
+        all_[p], {base + c.to, base + c.from, base + loop.index, c.bytes[p], loop.lo.number});
+    if (!placed) return located(step, placed.error());
+    at.push_back(*placed);
+  }
+  stacked_[&step] = std::move(at);
+  return Ok{};
+}
+
+Status GraphSchedule::compile(const StepList& steps, const ForStep* within) {
   List& list = lists_[&steps];
   for (const Step& s : steps) {
-    if (s.kind == StepKind::Host) return false;
+    if (s.kind == StepKind::Copy && within)
+      if (Status placed = placeStacked(s, *within); !placed) return placed;
     const bool kept = canKeep(s);
     if (!kept || list.empty() || !list.back().kept) list.push_back({{}, kept, false, {}});
     list.back().steps.push_back(&s);
   }
   for (const Step& s : steps) {
-    bool good = true;
+    std::vector<const StepList*> inner;
     if (s.kind == StepKind::Cond)
-      good = compile(program_.conds[s.index].branch[0]) && compile(program_.conds[s.index].branch[1]);
+      for (const StepList& branch : program_.conds[s.index].branch) inner.push_back(&branch);
     if (s.kind == StepKind::While)
-      good = compile(program_.whiles[s.index].condition) && compile(program_.whiles[s.index].body);
-    if (s.kind == StepKind::For) good = compile(program_.fors[s.index].body);
-    if (!good) return false;
+      inner = {&program_.whiles[s.index].condition, &program_.whiles[s.index].body};
+    const ForStep* loop = s.kind == StepKind::For ? &program_.fors[s.index] : nullptr;
+    if (loop) inner = {&loop->body};
+    for (const StepList* one : inner)
+      if (Status done = compile(*one, loop); !done) return done;
   }
-  return true;
+  return Ok{};
 }
 
 // Places that a collective of these steps, at any depth, brings together get one leader.
@@ -76,6 +96,7 @@ void GraphSchedule::meetWithin(const StepList& steps, Leaders& leaders) const {
       meetWithin(program_.whiles[s.index].body, leaders);
     }
     if (s.kind == StepKind::For) meetWithin(program_.fors[s.index].body, leaders);
+    if (s.kind == StepKind::Host) std::ranges::fill(leaders, 0); // all come to it
     if (s.kind != StepKind::Collective || !program_.meetings[s.index].plan.meets()) continue;
     for (const CollectiveGroup& g : program_.meetings[s.index].plan.groups)
       for (int64_t p : g.places) {
@@ -99,8 +120,9 @@ Status GraphSchedule::located(const Step& step, const Status& s) const {
   return s ? s : Status(dtc::located(m_, program_.infos[step.info].id, s.error()));
 }
 
-Status GraphSchedule::run() {
+Status GraphSchedule::run(const RunHooks& hooks) {
   cost_ = {};
+  hooks_ = &hooks;
   const Clock::time_point begin = Clock::now();
   const Status done = runList(program_.steps, all_, 0);
   cost_.ns = nsSince(begin) - cost_.waitNs;
@@ -117,6 +139,7 @@ Status GraphSchedule::runList(const StepList& steps, const Places& active, int64
 
 Status GraphSchedule::runItem(Item& item, const Places& active, int64_t trip) {
   if (!item.kept && isControl(*item.steps[0])) return runControl(*item.steps[0], active);
+  if (item.steps[0]->kind == StepKind::Host) return runHost(*item.steps[0], active);
   cost_.launches += static_cast<int64_t>(item.steps.size() * active.size());
   const bool worthIt = item.kept && item.steps.size() * active.size() > 1;
   if (worthIt && item.warm && active.size() == all_.size()) {
@@ -147,11 +170,23 @@ Status GraphSchedule::keep(Item& item) {
   return Ok{};
 }
 
+Status GraphSchedule::runHost(const Step& s, const Places& active) {
+  DTC_CHECK(active.size() == all_.size(), "devices have parted before an op that all must come to");
+  const Clock::time_point begin = Clock::now();
+  const Status done = performHostOp(m_, program_, backend_, program_.meetings[s.index], *hooks_);
+  cost_.waitNs += nsSince(begin);
+  return located(s, done);
+}
+
 Status GraphSchedule::runDirect(const Step& s, const Places& active, int64_t trip) {
   if (s.kind == StepKind::Collective) return runCollective(program_.meetings[s.index], active);
   for (int64_t p : active) {
     const auto place = static_cast<size_t>(p);
     if (s.kind == StepKind::Copy) {
+      if (auto at = stacked_.find(&s); at != stacked_.end()) {
+        if (Status done = backend_.runKernel(at->second[place], 0, 0); !done) return done;
+        continue;
+      }
       const CopyStep& c = program_.copies[s.index];
       std::byte* base = program_.arenas[place];
       const int64_t to = c.to + (c.stacked ? trip * c.bytes[place] : 0);

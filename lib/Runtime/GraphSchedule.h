@@ -1,6 +1,6 @@
 #pragma once
 // A program on a backend with graphs (-O2): stretches of steps that the host has no part in are kept as graphs the second time
-// that they run, and started as one from then on. A `for` starts its body's graph once a trip, without waiting; the predicates
+// that they run, and started as one from then on; an op of the host (print) stands between two of them. A `for` starts its body's graph once a trip, without waiting; the predicates
 // of `while` and `cond` are read by the host, from one device for all that meet within (so that devices never part there).
 #include "Program.h"
 
@@ -10,10 +10,10 @@ namespace dtc {
 
 class GraphSchedule {
 public:
-  // Nothing where the backend has no graphs, or the program has ops of the host.
-  [[nodiscard]] static std::unique_ptr<GraphSchedule> make(Module& m, const Program& program,
-                                                           Backend& backend);
-  [[nodiscard]] Status run();
+  // Null where the backend has no graphs. Error (Machine): the backend cannot make a step ready.
+  [[nodiscard]] static Result<std::unique_ptr<GraphSchedule>> make(Module& m, const Program& program,
+                                                                   Backend& backend);
+  [[nodiscard]] Status run(const RunHooks& hooks);
   [[nodiscard]] const HostCost& cost() const { return cost_; } // of the last run
 
 private:
@@ -29,7 +29,9 @@ private:
   using Leaders = std::vector<int64_t>;
 
   GraphSchedule(Module& m, const Program& program, Backend& backend, GraphBackend& graphs);
-  bool compile(const StepList& steps);
+  // `within`: the loop whose body this is, or null.
+  [[nodiscard]] Status compile(const StepList& steps, const ForStep* within);
+  [[nodiscard]] Status placeStacked(const Step& step, const ForStep& loop);
   [[nodiscard]] bool canKeep(const Step& step) const;
   void meetWithin(const StepList& steps, Leaders& leaders) const;
   [[nodiscard]] const Leaders& leadersOf(const Step& step);
@@ -38,6 +40,7 @@ private:
   [[nodiscard]] Status runItem(Item& item, const Places& active, int64_t trip);
   [[nodiscard]] Status keep(Item& item);
   [[nodiscard]] Status runDirect(const Step& step, const Places& active, int64_t trip);
+  [[nodiscard]] Status runHost(const Step& step, const Places& active);
   [[nodiscard]] Status runCollective(const MeetingStep& m, const Places& active);
   [[nodiscard]] Status runControl(const Step& step, const Places& active);
   [[nodiscard]] Status runCond(const Step& step, const Places& active);
@@ -55,6 +58,9 @@ private:
   Places all_;
   std::unordered_map<const StepList*, List> lists_;
   std::unordered_map<const Step*, Leaders> leaders_; // of control steps
+  // Copies to stacked results that the device finds the row of: by place, a kernel of the backend.
+  std::unordered_map<const Step*, std::vector<uint32_t>> stacked_;
+  const RunHooks* hooks_ = nullptr;
   HostCost cost_;
 };
 

@@ -23,16 +23,6 @@ NcclOp opOf(PendingKind kind) {
   }
 }
 
-// An unsigned integer as wide as the elements: what is only moved is moved as bits.
-DType bitsOf(int64_t bytes) {
-  switch (bytes) {
-  case 1: return DType::U8;
-  case 2: return DType::U16;
-  case 4: return DType::U32;
-  default: return DType::U64;
-  }
-}
-
 std::string kernelName(const char* what, const CollectivePlan& plan, const NcclWire& wire) {
   std::string name =
       std::string(what) + "_" + std::string(dtypeName(plan.dtype)) + "_" + std::string(dtypeName(wire.type));

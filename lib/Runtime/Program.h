@@ -90,6 +90,10 @@ struct ForTrips {
 [[nodiscard]] Result<int64_t> readNumber(Backend& backend, const Program& program, int64_t place,
                                          int64_t offset, DType dtype);
 
+// An op of the host (print, expect_*), when all devices have come to it.
+[[nodiscard]] Status performHostOp(Module& m, const Program& program, Backend& backend,
+                                   const MeetingStep& step, const RunHooks& hooks);
+
 // "gpt.dt:12: `all_reduce`": how errors name an op.
 [[nodiscard]] std::string whereText(const Module& m, OpId op);
 // The error with its op named, unless its message begins with a place already.

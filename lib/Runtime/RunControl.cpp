@@ -121,41 +121,38 @@ bool Runner::nextFrame(int64_t place) {
   return !d.frames.empty();
 }
 
-// All devices have come: `print` prints once what is equal everywhere, else each device's; expect_* look at each device.
-bool Runner::hostOp(const MeetingStep& m, const Step& s) {
+// `print` prints once what is equal everywhere, else each device's; expect_* look at each device.
+Status performHostOp(Module& m, const Program& program, Backend& backend, const MeetingStep& step,
+                     const RunHooks& hooks) {
   Diagnostics diags;
-  OpQuery q = queryOf(m_, m.op, diags);
+  OpQuery q = queryOf(m, step.op, diags);
   std::vector<std::vector<Tensor>> values;
-  for (int64_t p = 0; p < program_.places(); ++p) {
+  for (int64_t p = 0; p < program.places(); ++p) {
     auto& mine = values.emplace_back();
-    for (ValueId v : m_.operands(m.op)) {
-      auto buffer = program_.plan.bufferOf.find(v);
-      Tensor t(m_.typeOf(v).dtype, *shapeAt(m_, m_[v].type, program_.mesh, p));
-      int64_t offset = buffer != program_.plan.bufferOf.end() ? program_.plan.buffers[buffer->second].offset
-                                                              : program_.literals.at(v);
-      Status read = backend_.read(p, t.bytes(), program_.arenas[static_cast<size_t>(p)] + offset);
-      if (!read) return fail(read.error(), &s), false;
+    for (ValueId v : m.operands(step.op)) {
+      auto buffer = program.plan.bufferOf.find(v);
+      Tensor t(m.typeOf(v).dtype, *shapeAt(m, m[v].type, program.mesh, p));
+      int64_t offset = buffer != program.plan.bufferOf.end() ? program.plan.buffers[buffer->second].offset
+                                                             : program.literals.at(v);
+      Status read = backend.read(p, t.bytes(), program.arenas[static_cast<size_t>(p)] + offset);
+      if (!read) return read;
       mine.push_back(std::move(t));
     }
   }
   bool equal = true;
   for (const auto& mine : values) equal = equal && mine == values[0];
-  for (int64_t p = 0; p < (equal ? 1 : program_.places()); ++p) {
+  for (int64_t p = 0; p < (equal ? 1 : program.places()); ++p) {
     const std::vector<Tensor>& mine = values[static_cast<size_t>(p)];
-    std::string device = equal ? "" : "device " + deviceText(program_.mesh, m_.strings, p) + ": ";
+    const std::string device = equal ? "" : "device " + deviceText(program.mesh, m.strings, p);
     if (std::string_view(q.record->name) != "print") {
       auto held = evaluateOp(q, mine, {});
-      if (!held)
-        return fail(Error{held.error().kind,
-                          held.error().message +
-                              (device.empty() ? "" : " (" + device.substr(0, device.size() - 2) + ")")},
-                    &s),
-               false;
-      continue;
+      if (held) continue;
+      return Error{held.error().kind, held.error().message + (device.empty() ? "" : " (" + device + ")")};
     }
-    if (hooks_->print) hooks_->print(hooks_->printSelf, device + printedText(m_, m.op, mine) + "\n");
+    const std::string begin = device.empty() ? "" : device + ": ";
+    if (hooks.print) hooks.print(hooks.printSelf, begin + printedText(m, step.op, mine) + "\n");
   }
-  return true;
+  return Ok{};
 }
 
 } // namespace dtc

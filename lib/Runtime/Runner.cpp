@@ -250,7 +250,8 @@ bool Runner::share(int64_t place, int) {
   const CollectiveGroup& g = m.plan.groups[group];
   Meeting& meeting = *meetings_[m.firstMeeting + group];
   if (m.host) {
-    if (!hostOp(m, s)) return false;
+    if (Status done = performHostOp(m_, program_, backend_, m, *hooks_); !done)
+      return fail(done.error(), &s), false;
   } else {
     Communicator& comm = backend_.communicator();
     Status done = comm.share(m.plan, g, m.plan.memberOf[p], m.operands[group], m.results[group]);

@@ -89,7 +89,6 @@ private:
   bool part(int64_t place, uint32_t part, int worker);
   bool meet(int64_t place, const Step& s, int worker);
   bool share(int64_t place, int worker);
-  bool hostOp(const MeetingStep& m, const Step& s);
   bool enter(int64_t place, const Step& s);
   bool nextFrame(int64_t place); // at a list's end; false where the device is done
   bool startTrip(int64_t place, Frame& f);

@@ -50,6 +50,13 @@ struct PlacedGemm {
   std::optional<PlacedKernel> epilogue;
 };
 
+// A copy to row `*index - first` of memory with rows of `bytes`; the index, an i32, is in the device's memory.
+struct StackedCopy {
+  std::byte* to = nullptr;
+  const std::byte *from = nullptr, *index = nullptr;
+  int64_t bytes = 0, first = 0;
+};
+
 // What a backend has beside that where it can keep work and start it again without the host (CUDA graphs).
 class GraphBackend {
 public:
@@ -62,6 +69,8 @@ public:
   [[nodiscard]] virtual Status runGraph(uint32_t graph) = 0;
   // Can a matrix product be kept? Not where the host looks up a row for it.
   [[nodiscard]] virtual bool canKeep(uint32_t gemmStep) const = 0;
+  // Makes such a copy ready; the number is one of Backend::runKernel.
+  [[nodiscard]] virtual Result<uint32_t> placeStackedCopy(int64_t place, const StackedCopy& copy) = 0;
   // Writes the index of a `for` behind the work that a place has started, without waiting for it.
   [[nodiscard]] virtual Status writeIndex(int64_t place, std::byte* to, int32_t number) = 0;
 };
