@@ -32,7 +32,8 @@ int cudaType(DType dtype) {
 
 std::string describe(const CublasGemm& g) {
   return std::string(dtypeName(g.dtype)) + " " + std::to_string(g.batch) + " x [" + std::to_string(g.m) +
-         ", " + std::to_string(g.k) + "] x [" + std::to_string(g.k) + ", " + std::to_string(g.n) + "]";
+         ", " + std::to_string(g.k) + "] x [" + std::to_string(g.k) + ", " + std::to_string(g.n) + "]" +
+         (g.bias ? " with bias" : "") + (g.residual ? " with residual" : "") + (g.gelu ? " with gelu" : "");
 }
 
 } // namespace
@@ -52,13 +53,14 @@ struct CublasLt::Impl {
 struct CublasPlan::Impl {
   std::shared_ptr<const CublasLt::Impl> library;
   CublasGemm gemm;
-  void *desc = nullptr, *left = nullptr, *right = nullptr, *out = nullptr, *prefer = nullptr;
+  void *desc = nullptr, *left = nullptr, *right = nullptr, *out = nullptr, *added = nullptr,
+       *prefer = nullptr;
   CublasHeuristic chosen{};
   Impl() = default;
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl() {
-    for (void* layout : {left, right, out})
+    for (void* layout : {left, right, out, added})
       if (layout) library->table.layoutDestroy(layout);
     if (desc) library->table.descDestroy(desc);
     if (prefer) library->table.preferDestroy(prefer);
@@ -116,11 +118,16 @@ public:
     const CublasGemm& g = p_.gemm;
     const bool wide = g.dtype == DType::F64;
     int status = t_.descCreate(&p_.desc, wide ? kComputeF64 : kComputeF32, wide ? kCudaF64 : kCudaF32);
-    const int32_t transposed = kTransposed, epilogue = kEpilogueBias, type = cudaType(g.dtype);
+    const int32_t transposed = kTransposed, type = cudaType(g.dtype);
+    const int32_t epilogue = g.gelu ? g.bias ? kEpilogueGeluBias : kEpilogueGelu : kEpilogueBias;
     if (!status && g.b.transposed) status = t_.descSet(p_.desc, kDescTransA, &transposed, sizeof transposed);
     if (!status && g.a.transposed) status = t_.descSet(p_.desc, kDescTransB, &transposed, sizeof transposed);
-    if (!status && g.bias) status = t_.descSet(p_.desc, kDescEpilogue, &epilogue, sizeof epilogue);
+    if (!status && (g.bias || g.gelu))
+      status = t_.descSet(p_.desc, kDescEpilogue, &epilogue, sizeof epilogue);
     if (!status && g.bias) status = t_.descSet(p_.desc, kDescBiasType, &type, sizeof type);
+    // Where it lies says what alignment an algorithm may expect of it.
+    if (!status && g.bias)
+      status = t_.descSet(p_.desc, kDescBias, static_cast<const void*>(&g.bias), sizeof g.bias);
     return status;
   }
 
@@ -130,9 +137,13 @@ public:
     if (!status) status = t_.preferSet(p_.prefer, kPreferWorkspace, &most, sizeof most);
     for (int which = kPreferAlignmentA; which <= kPreferAlignmentD && !status; ++which)
       status = t_.preferSet(p_.prefer, which, &alignment, sizeof alignment);
+    const uint32_t inSequence = 0;
+    if (!status && p_.gemm.deterministic)
+      status = t_.preferSet(p_.prefer, kPreferReductions, &inSequence, sizeof inSequence);
+    void* added = p_.added ? p_.added : p_.out;
     if (!status)
       status =
-          t_.heuristic(handle, p_.desc, p_.left, p_.right, p_.out, p_.out, p_.prefer, 1, &p_.chosen, &found);
+          t_.heuristic(handle, p_.desc, p_.left, p_.right, added, p_.out, p_.prefer, 1, &p_.chosen, &found);
     if (!status && found == 0) status = 15; // not supported
     return status ? status : p_.chosen.status;
   }
@@ -156,27 +167,28 @@ Result<CublasPlan> CublasLt::plan(const CublasGemm& gemm, size_t workspaceBytes)
   if (!status) status = planner.layout(plan->left, gemm.b, gemm.k, gemm.n);
   if (!status) status = planner.layout(plan->right, gemm.a, gemm.m, gemm.k);
   if (!status) status = planner.layout(plan->out, gemm.y, gemm.m, gemm.n);
+  if (!status && gemm.residual) status = planner.layout(plan->added, *gemm.residual, gemm.m, gemm.n);
   if (!status) status = planner.choose(impl_->handle, workspaceBytes, gemm.alignment);
   if (status)
     return machineError("cuBLASLt has no way to compute " + describe(gemm) + ": " + statusName(status));
   return CublasPlan(std::move(plan));
 }
 
-Status CublasLt::run(const CublasPlan& plan, const void* a, const void* b, const void* bias, void* y,
+Status CublasLt::run(const CublasPlan& plan, const void* a, const void* b, const void* residual, void* y,
                      void* workspace, const CudaStream& stream) const {
   CublasPlan::Impl& p = plan.impl();
   if (auto s = impl_->device.makeCurrent(); !s) return s.error();
-  int status = 0;
-  if (p.gemm.bias)
-    status = impl_->table.descSet(p.desc, kDescBias, static_cast<const void*>(&bias), sizeof bias);
   const double one64 = 1, zero64 = 0;
   const float one32 = 1, zero32 = 0;
   const bool wide = p.gemm.dtype == DType::F64;
   const void* one = wide ? static_cast<const void*>(&one64) : &one32;
   const void* zero = wide ? static_cast<const void*>(&zero64) : &zero32;
-  if (!status)
-    status = impl_->table.matmul(impl_->handle, p.desc, one, b, p.left, a, p.right, zero, y, p.out, y, p.out,
-                                 &p.chosen.algorithm, workspace, p.chosen.workspaceBytes, stream.get);
+  const int status =
+      p.added
+          ? impl_->table.matmul(impl_->handle, p.desc, one, b, p.left, a, p.right, one, residual, p.added, y,
+                                p.out, &p.chosen.algorithm, workspace, p.chosen.workspaceBytes, stream.get)
+          : impl_->table.matmul(impl_->handle, p.desc, one, b, p.left, a, p.right, zero, y, p.out, y, p.out,
+                                &p.chosen.algorithm, workspace, p.chosen.workspaceBytes, stream.get);
   if (status)
     return machineError("cuBLASLt failed to compute " + describe(p.gemm) + " on " +
                         impl_->device.info().name + ": " + statusName(status));

@@ -32,9 +32,13 @@ enum CublasNumbers {
   kLayoutBatch = 5,
   kLayoutBatchStride = 6,
   kPreferWorkspace = 1,
+  kPreferReductions = 3, // which ways to add up parts of a sum; 0: in one sequence
   kPreferAlignmentA = 5, // of the four matrices, A to D
   kPreferAlignmentD = 8,
+  kEpilogueDefault = 1,
   kEpilogueBias = 4,
+  kEpilogueGelu = 32,
+  kEpilogueGeluBias = 36,
   kTransposed = 1,
 };
 

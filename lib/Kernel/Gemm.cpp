@@ -11,12 +11,12 @@ namespace {
 
 SizeFormula formula(const Size& s) { return s.is(0) ? SizeFormula{} : SizeFormula{{factorsOf(s)}}; }
 GemmCall::Axis axisOf(const GemmAxis& g) {
-  return {formula(g.extent), formula(g.a), formula(g.b), formula(g.y)};
+  return {formula(g.extent), formula(g.a), formula(g.b), formula(g.y), formula(g.residual)};
 }
 
 bool joins(const GemmAxis& outer, const GemmAxis& inner) {
   return outer.a == inner.a * inner.extent && outer.b == inner.b * inner.extent &&
-         outer.y == inner.y * inner.extent;
+         outer.y == inner.y * inner.extent && outer.residual == inner.residual * inner.extent;
 }
 
 // Axes of one kind, the widest stride first, joined where that is one walk.
@@ -87,21 +87,7 @@ const Node* stridedLoad(const Kernel& k, NodeId n, const Lowered& l, GemmCall::B
   return guarded ? nullptr : &node;
 }
 
-const Node* plainLoad(const Kernel& k, NodeId n) {
-  const Node& node = k[n];
-  if (node.kind != NodeKind::Load || !node.args.empty()) return nullptr;
-  for (const AffineTerm& t : k[node.affine].terms)
-    if (t.kind != AffineTerm::OfAxis) return nullptr;
-  return &node;
-}
-
-// The sum of products that all stores are functions of, with the bias that comes first, and where it lies afterwards.
-struct Product {
-  NodeId sum, value; // value: the sum, or the sum with the bias
-  const Node *a = nullptr, *b = nullptr, *bias = nullptr;
-  GemmCall::Begin aBegin, bBegin;
-  Store at;
-};
+using Product = GemmProduct;
 
 // The only reduction, if it is a sum of products of two loads.
 bool findSum(const Lowered& l, Product& p) {
@@ -132,8 +118,10 @@ bool biasLies(const Kernel& k, const Product& p, const Node& bias) {
 }
 
 // A vector along n that is added before anything else happens to the sum.
-void findBias(const Kernel& k, Product& p) {
+void findBias(const Kernel& k, Product& p, const KernelOptions& options) {
   p.value = p.sum;
+  // cuBLASLt has no epilogue in f64.
+  if (options.gemmEpilogues && k.buffers[p.a->buffer].dtype == DType::F64) return;
   NodeId reader;
   size_t readers = 0;
   forEachNode(k, rootsOf(k, k.nests[0]), [&](NodeId n) {
@@ -179,12 +167,13 @@ std::optional<Axes> axesOf(const Kernel& k, const Product& p) {
   for (AxisId a = 0; a < k.axes.size(); ++a) {
     const Kernel::Stride sa = k.strideOf(p.a->affine, a), sb = k.strideOf(p.b->affine, a);
     const Kernel::Stride sy = k.strideOf(p.at.address, a);
+    const Kernel::Stride sr = p.residual ? k.strideOf(p.residual->affine, a) : Kernel::Stride{};
     const std::vector<AxisId>& summed = k[p.sum].axes;
     const bool inSum = std::find(summed.begin(), summed.end(), a) != summed.end();
     const bool inA = !sa.size.is(0), inB = !sb.size.is(0), inY = !sy.size.is(0);
     if (!inA && !inB && !inY && !inSum) continue;
-    if (sa.mixed || sb.mixed || sy.mixed || inSum == inY || (!inA && !inB)) return std::nullopt;
-    GemmAxis axis{k.axes[a].extent, sa.size, sb.size, sy.size, {a}};
+    if (sa.mixed || sb.mixed || sy.mixed || sr.mixed || inSum == inY || (!inA && !inB)) return std::nullopt;
+    GemmAxis axis{k.axes[a].extent, sa.size, sb.size, sy.size, sr.size, {a}};
     (inSum ? axes.contracted : inA && inB ? axes.batch : inA ? axes.m : axes.n).push_back(std::move(axis));
     if (p.bias && !k.strideOf(p.bias->affine, a).size.is(0))
       axes.biasStride = k.strideOf(p.bias->affine, a).size;
@@ -205,21 +194,37 @@ std::optional<Axes> axesOf(const Kernel& k, const Product& p) {
   return axes;
 }
 
-} // namespace
+// The library's matrices are rows whose elements lie side by side: y's are those of n, and a bias runs along them.
+void orient(const Kernel& k, Product& p) {
+  p.value = p.sum;
+  if (!findPlace(k, p)) return;
+  for (AxisId a = 0; a < k.axes.size(); ++a)
+    if (k.strideOf(p.at.address, a).size.is(1) && !k.strideOf(p.a->affine, a).size.is(0) &&
+        k.strideOf(p.b->affine, a).size.is(0)) {
+      std::swap(p.a, p.b);
+      std::swap(p.aBegin, p.bBegin);
+      return;
+    }
+}
 
-std::optional<GemmMatch> matchGemm(const Lowered& l, uint32_t dtypes) {
+// The residual's rows lie as y's: each row by itself, each batch by itself.
+bool residualLies(const Axes& axes) {
+  const auto apart = [](const GemmAxis& g) { return !g.residual.is(0); };
+  return (axes.n.empty() || (axes.n[0].residual.is(1) && axes.n[0].y.is(1))) &&
+         std::all_of(axes.m.begin(), axes.m.end(), apart) &&
+         std::all_of(axes.batch.begin(), axes.batch.end(), apart);
+}
+
+std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
   const Kernel& k = l.kernel;
-  Product p;
-  if (k.nests.size() != 1 || !findSum(l, p)) return std::nullopt;
-  const DType dtype = k.buffers[p.a->buffer].dtype;
-  if (!(dtypes >> static_cast<int>(dtype) & 1) || k.buffers[p.b->buffer].dtype != dtype) return std::nullopt;
-  findBias(k, p);
+  const bool extended = p.residual || p.activation != GemmActivation::None;
   if (!findPlace(k, p)) return std::nullopt;
   std::optional<Axes> axes = axesOf(k, p);
   // A bias that the library cannot add is added behind: one that lies otherwise, or to a product that lies by columns (which
   // the library makes as the transposed one).
   const bool byColumns = axes && !axes->n.empty() && !axes->n[0].y.is(1);
-  if (p.bias && (!axes || byColumns)) {
+  if (extended && (byColumns || (axes && p.residual && !residualLies(*axes)))) return std::nullopt;
+  if (p.bias && !extended && (!axes || byColumns)) {
     p.bias = nullptr;
     p.value = p.sum;
     if (!findPlace(k, p)) return std::nullopt;
@@ -228,7 +233,7 @@ std::optional<GemmMatch> matchGemm(const Lowered& l, uint32_t dtypes) {
   if (!axes) return std::nullopt;
   GemmMatch match;
   GemmCall& call = match.call;
-  call.dtype = dtype;
+  call.dtype = k.buffers[p.a->buffer].dtype;
   std::vector<GemmAxis> windows = axes->batch;
   auto only = [](const std::vector<GemmAxis>& v) { return v.empty() ? GemmAxis{} : v[0]; };
   windows.push_back(only(axes->m)), windows.push_back(only(axes->n));
@@ -240,6 +245,8 @@ std::optional<GemmMatch> matchGemm(const Lowered& l, uint32_t dtypes) {
   call.y = l.outputs[p.at.buffer - k.numInputs];
   if (p.bias) call.bias = static_cast<int32_t>(l.inputs[p.bias->buffer]);
   call.biasStride = formula(axes->biasStride);
+  if (p.residual) call.residual = static_cast<int32_t>(l.inputs[p.residual->buffer]);
+  call.activation = p.activation;
   call.sizes = l.sizes;
   std::optional<EpilogueKernel> rest = epilogueOf(k, p.value, p.at, windows);
   if (!rest) return match;
@@ -247,6 +254,36 @@ std::optional<GemmMatch> matchGemm(const Lowered& l, uint32_t dtypes) {
   for (uint32_t b : rest->outputs) match.outputs.push_back(l.outputs[b - k.numInputs]);
   match.epilogue = std::move(rest->kernel);
   return match;
+}
+
+} // namespace
+
+const Node* plainLoad(const Kernel& k, NodeId n) {
+  const Node& node = k[n];
+  if (node.kind != NodeKind::Load || !node.args.empty()) return nullptr;
+  for (const AffineTerm& t : k[node.affine].terms)
+    if (t.kind != AffineTerm::OfAxis) return nullptr;
+  return &node;
+}
+
+std::optional<GemmMatch> matchGemm(const Lowered& l, const KernelOptions& options) {
+  const Kernel& k = l.kernel;
+  Product p;
+  if (k.nests.size() != 1 || !findSum(l, p)) return std::nullopt;
+  const DType dtype = k.buffers[p.a->buffer].dtype;
+  if (!(options.gemmDTypes >> static_cast<int>(dtype) & 1) || k.buffers[p.b->buffer].dtype != dtype)
+    return std::nullopt;
+  if (options.gemmEpilogues) orient(k, p);
+  findBias(k, p, options);
+  std::optional<GemmMatch> match = matchProduct(l, p);
+  const bool lookedUp =
+      p.aBegin.index >= 0 || p.bBegin.index >= 0; // may be no row at all: then there is no product
+  if (!match || !options.gemmEpilogues || lookedUp || dtype == DType::F64 || !extendProduct(k, p))
+    return match;
+  std::optional<GemmMatch> more = matchProduct(l, p);
+  if (!more) return match;
+  more->plain = std::make_shared<GemmMatch>(std::move(*match));
+  return more;
 }
 
 std::optional<ViewCall> matchView(const Lowered& l) {

@@ -2,25 +2,41 @@
 // Which loops are a matrix product that a library takes (private to lib/Kernel).
 #include "Lower.h"
 #include "dtc/Kernel/Kernel.h"
+#include <memory>
 
 namespace dtc {
 
 // An axis of the product: its extent, its strides in a, b and y, and the kernel's axes that it is made of, outermost first.
 struct GemmAxis {
-  loops::Size extent, a{0, {}}, b{0, {}}, y{0, {}};
+  loops::Size extent, a{0, {}}, b{0, {}}, y{0, {}}, residual{0, {}};
   std::vector<loops::AxisId> parts;
 };
 
 struct GemmMatch {
-  GemmCall call;                         // its epilogue is not filled in
+  GemmCall call;                         // its epilogue and its plain form are not filled in
   std::optional<loops::Kernel> epilogue; // what is left of the kernel behind the product
   std::vector<uint32_t> inputs, outputs; // of the epilogue: GemmEpilogue
+  std::shared_ptr<GemmMatch> plain;      // where the call has a residual or an activation
 };
 
 // The kernel as one library call: stores of elementwise functions of one sum of products of two views of buffers (strides from a
 // beginning that is known, or is a row that is looked up), with or without a bias along n. The product itself is stored by one of them, or made in the place of a result of its dtype. Works on the loops,
 // so that matmul, linear and einsum, with the transposes and reshapes around them, are one case.
-[[nodiscard]] std::optional<GemmMatch> matchGemm(const Lowered&, uint32_t dtypes);
+[[nodiscard]] std::optional<GemmMatch> matchGemm(const Lowered&, const KernelOptions&);
+
+// The product that all stores are functions of, as far as the library makes it.
+struct GemmProduct {
+  loops::NodeId sum, value; // value: what the library stores
+  const loops::Node *a = nullptr, *b = nullptr, *bias = nullptr, *residual = nullptr;
+  GemmActivation activation = GemmActivation::None;
+  GemmCall::Begin aBegin, bBegin;
+  loops::Store at; // where `value` lies afterwards
+};
+// An unguarded load whose place is strides times axes.
+[[nodiscard]] const loops::Node* plainLoad(const loops::Kernel&, loops::NodeId);
+// Moves `value` on over what cuBLASLt does beside a product: an addition of a residual, then gelu's tanh form (of bf16 and f16). False
+// where there is neither.
+[[nodiscard]] bool extendProduct(const loops::Kernel&, GemmProduct&);
 
 // What the kernel still does where `product` is already stored by `at`: a kernel over windows of the axes, with two more size
 // arguments, begin and count, for each. `inputs` and `outputs`: the old numbers of its buffers.

@@ -210,12 +210,19 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   if (!k.attention) joinAxes(k);
   k.fixedOrder = m.attr(fused, "order").valid();
   if (isKind(m, fused, "gemm") && !k.fixedOrder) // a library has an order of its own
-    if (std::optional<GemmMatch> gemm = matchGemm(*lowered, options_.gemmDTypes)) {
-      countWork(m, fused, *lowered, &gemm->call, gemm->call.bytes, gemm->call.flops);
-      if (gemm->epilogue) {
-        const std::string name = baseName(m, fused, true);
-        gemm->call.epilogue = {keep(*gemm->epilogue, name, [&] { return commentsOf(m, fused); }).first,
-                               gemm->inputs, gemm->outputs};
+    if (std::optional<GemmMatch> gemm = matchGemm(*lowered, options_)) {
+      auto finish = [&](GemmMatch& match, bool standby) {
+        countWork(m, fused, *lowered, &match.call, match.call.bytes, match.call.flops);
+        if (!match.epilogue) return;
+        const auto [number, made] =
+            keep(*match.epilogue, baseName(m, fused, true), [&] { return commentsOf(m, fused); });
+        kernels_[number].standby = standby && (made || kernels_[number].standby);
+        match.call.epilogue = {number, match.inputs, match.outputs};
+      };
+      finish(*gemm, false);
+      if (gemm->plain) {
+        finish(*gemm->plain, true);
+        gemm->call.plain = std::make_shared<GemmCall>(std::move(gemm->plain->call));
       }
       return byRegion_.emplace(key, std::move(gemm->call)).first->second;
     }
@@ -225,6 +232,7 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
     return byRegion_.emplace(key, std::move(*view)).first->second;
   }
   const auto [number, made] = keep(k, baseName(m, fused, false), [&] { return commentsOf(m, fused); });
+  kernels_[number].standby = false;
   if (made) {
     countWork(m, fused, *lowered, nullptr, kernels_[number].bytes, kernels_[number].flops);
     if (k.attention) countAttention(k, *k.attention, kernels_[number].flops);

@@ -60,6 +60,7 @@ public:
     KernelOptions o;
     o.cpp = false;
     o.cuda = true;
+    o.gemmEpilogues = true;
     o.gemmDTypes = 0;
     for (DType d : {DType::F16, DType::BF16, DType::F32, DType::F64})
       o.gemmDTypes |= 1u << static_cast<int>(d);
@@ -182,7 +183,8 @@ Status CudaBackend::compile(const std::vector<KernelSource>& kernels) {
   const auto begin = std::chrono::steady_clock::now();
   kernels_ = &kernels;
   std::vector<SourceUnit> units;
-  for (const KernelSource& k : kernels) units.push_back({k.name, k.cuda});
+  for (const KernelSource& k : kernels)
+    if (!k.standby) units.push_back({k.name, k.cuda});
   if (Status s = places_->load(units); !s) return s;
   took("kernels", begin);
   return Ok{};
@@ -206,6 +208,8 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedKernel& k)
     return machineError("kernel '" + source.name + "' asks for more than 2^31-1 blocks");
   Launch& l = *launches_.emplace_back(std::make_unique<Launch>());
   l.place = place;
+  if (!places_->has(source.name))
+    if (Status s = places_->compile({source.name, source.cuda}); !s) return s.error();
   l.function = places_->function(place, source.name);
   l.grid.x = static_cast<uint32_t>(blocks);
   l.block.x = static_cast<uint32_t>(source.threadsPerBlock);
@@ -239,7 +243,12 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
   product.place = place;
   PlacedGemm taken = g;
   if (Status s = packOperands(place, taken, product); !s) return s.error();
-  auto gemm = CudaGemm::plan(**opened, places_->device(place), taken);
+  auto gemm = CudaGemm::plan(**opened, places_->device(place), taken, false);
+  if (!gemm && g.plain && gemm.error().kind == Error::Machine) {
+    auto plain = this->place(place, *g.plain);
+    if (plain) plain->plain = true;
+    return plain;
+  }
   if (!gemm) return gemm.error();
   product.gemm = std::move(*gemm);
   if (g.epilogue) {

@@ -25,8 +25,8 @@ PlacedGemm turned(const PlacedGemm& g) {
   PlacedGemm t = g;
   std::swap(t.a, t.b), std::swap(t.aRow, t.bRow);
   for (PlacedGemm::Axis& axis : t.batch) std::swap(axis.a, axis.b);
-  t.m = {g.n.extent, g.n.b, g.n.a, g.n.y};
-  t.n = {g.m.extent, g.m.b, g.m.a, g.m.y};
+  t.m = {g.n.extent, g.n.b, g.n.a, g.n.y, g.n.residual};
+  t.n = {g.m.extent, g.m.b, g.m.a, g.m.y, g.m.residual};
   std::swap(t.k.a, t.k.b);
   return t;
 }
@@ -40,27 +40,45 @@ bool CudaGemm::takes(int64_t rows, int64_t columns, int64_t rowStride, int64_t c
   return matrixOf(rows, columns, rowStride, columnStride, 0).has_value();
 }
 
-Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& device, const PlacedGemm& given) {
-  const PlacedGemm g = isTurned(given) ? turned(given) : given;
-  if (isTurned(given) && given.bias)
-    return Error{Error::Bug,
-                 "cuBLASLt is given a matrix product with a bias whose result is stored by columns"};
-  CudaGemm out;
-  out.gemm_ = g;
+// All batch axes but the innermost become calls.
+void CudaGemm::makeCalls() {
+  const PlacedGemm& g = gemm_;
   const int64_t width = dtypeBytes(g.dtype);
-  // All batch axes but the innermost become calls.
-  out.calls_ = {{g.a, g.b, g.y}};
+  calls_ = {{g.a, g.b, g.y, g.residual}};
   for (size_t axis = 0; axis + 1 < g.batch.size(); ++axis) {
     std::vector<Call> wider;
-    for (const Call& call : out.calls_)
+    for (const Call& call : calls_)
       for (int64_t i = 0; i < g.batch[axis].extent; ++i)
         wider.push_back({call.a + i * g.batch[axis].a * width, call.b + i * g.batch[axis].b * width,
-                         call.y + i * g.batch[axis].y * width});
-    out.calls_ = std::move(wider);
+                         call.y + i * g.batch[axis].y * width,
+                         call.residual ? call.residual + i * g.batch[axis].residual * width : nullptr});
+    calls_ = std::move(wider);
   }
+}
+
+uint32_t CudaGemm::alignment() const {
+  uint64_t places = 256; // the least bit of all that an address may be a multiple of
+  for (const Call& c : calls_)
+    for (const std::byte* at : {c.a, c.b, static_cast<const std::byte*>(c.y), c.residual})
+      places |= reinterpret_cast<uintptr_t>(at);
+  places |= static_cast<uint64_t>((gemm_.aRow.stride | gemm_.bRow.stride) * dtypeBytes(gemm_.dtype));
+  return static_cast<uint32_t>(places & (~places + 1));
+}
+
+Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& device, const PlacedGemm& given,
+                                bool deterministic) {
+  const PlacedGemm g = isTurned(given) ? turned(given) : given;
+  if (isTurned(given) && (given.bias || given.residual))
+    return Error{
+        Error::Bug,
+        "cuBLASLt is given a matrix product with a bias or residual whose result is stored by columns"};
+  CudaGemm out;
+  out.gemm_ = g;
+  out.makeCalls();
+  if (g.k.extent == 0 && given.plain) return machineError("cuBLASLt makes no product over no elements");
   if (g.k.extent == 0) return out;
   const PlacedGemm::Axis batch = g.batch.empty() ? PlacedGemm::Axis{1, 0, 0, 0} : g.batch.back();
-  CublasGemm gemm{g.dtype, batch.extent, g.m.extent, g.n.extent, g.k.extent, {}, {}, {}, g.bias != nullptr};
+  CublasGemm gemm{g.dtype, batch.extent, g.m.extent, g.n.extent, g.k.extent, {}, {}, {}};
   auto a = matrixOf(g.m.extent, g.k.extent, g.m.a, g.k.a, batch.a);
   auto b = matrixOf(g.k.extent, g.n.extent, g.k.b, g.n.b, batch.b);
   auto y = matrixOf(g.m.extent, g.n.extent, g.m.y, g.n.y, batch.y);
@@ -68,23 +86,26 @@ Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& devic
   if (!b) return unfit("second operand");
   if (!y || y->transposed) return unfit("result, row by row,");
   gemm.a = *a, gemm.b = *b, gemm.y = *y;
-  uint64_t places = 256; // the least bit of all that an address may be a multiple of
-  for (const Call& c : out.calls_)
-    places |= reinterpret_cast<uintptr_t>(c.a) | reinterpret_cast<uintptr_t>(c.b) |
-              reinterpret_cast<uintptr_t>(c.y);
-  places |= static_cast<uint64_t>((g.aRow.stride | g.bRow.stride) * width);
-  gemm.alignment = static_cast<uint32_t>(places & (~places + 1));
+  gemm.bias = g.bias;
+  gemm.gelu = g.activation == GemmActivation::GeluTanh;
+  gemm.deterministic = deterministic;
+  gemm.alignment = out.alignment();
+  if (g.residual) {
+    gemm.residual = matrixOf(g.m.extent, g.n.extent, g.m.residual, g.n.residual, batch.residual);
+    if (!gemm.residual || gemm.residual->transposed) return unfit("residual, row by row,");
+  }
+  if (g.bias && g.biasStride == 0 && g.n.extent > 1) {
+    auto bias = device.allocate(static_cast<size_t>(g.n.extent * dtypeBytes(g.dtype)));
+    if (!bias) return bias.error();
+    out.bias_ = *bias;
+    gemm.bias = bias->get;
+  }
   auto plan = library.plan(gemm);
   if (!plan) return plan.error();
   out.plan_.push_back(*plan);
   auto workspace = device.allocate(plan->workspaceBytes());
   if (!workspace) return workspace.error();
   out.workspace_ = *workspace;
-  if (g.bias && g.biasStride == 0 && g.n.extent > 1) {
-    auto bias = device.allocate(static_cast<size_t>(g.n.extent * width));
-    if (!bias) return bias.error();
-    out.bias_ = *bias;
-  }
   return out;
 }
 
@@ -121,14 +142,11 @@ Status CudaGemm::fillEmpty(const CudaDevice& device, const CudaStream& stream) c
 Status CudaGemm::run(const CublasLt& library, const CudaDevice& device, const CudaStream& stream,
                      std::optional<int64_t> aRow, std::optional<int64_t> bRow) const {
   if (plan_.empty() || !aRow || !bRow) return fillEmpty(device, stream);
-  const void* bias = gemm_.bias;
-  if (bias_.get) {
+  if (bias_.get)
     if (auto s = spreadBias(device, stream); !s) return s;
-    bias = bias_.get;
-  }
   for (const Call& call : calls_)
-    if (auto s =
-            library.run(plan_.front(), call.a + *aRow, call.b + *bRow, bias, call.y, workspace_.get, stream);
+    if (auto s = library.run(plan_.front(), call.a + *aRow, call.b + *bRow, call.residual, call.y,
+                             workspace_.get, stream);
         !s)
       return s;
   return Ok{};

@@ -11,8 +11,9 @@ public:
   // Does cuBLASLt take a matrix with these strides? One of them must be 1.
   [[nodiscard]] static bool takes(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStride);
   // Error (Bug): a matrix that it does not take. Error (Machine): as CublasLt::plan.
+  // `deterministic`: the same bits in every run.
   [[nodiscard]] static Result<CudaGemm> plan(const CublasLt& library, const CudaDevice& device,
-                                             const PlacedGemm& gemm);
+                                             const PlacedGemm& gemm, bool deterministic);
   // `aRow`, `bRow`: where the operands' rows begin (PlacedGemm::Row), in bytes; nothing: an operand is all zeros.
   [[nodiscard]] Status run(const CublasLt& library, const CudaDevice& device, const CudaStream& stream,
                            std::optional<int64_t> aRow, std::optional<int64_t> bRow) const;
@@ -22,7 +23,10 @@ private:
   struct Call {
     const std::byte *a, *b;
     std::byte* y;
+    const std::byte* residual = nullptr;
   };
+  void makeCalls();
+  [[nodiscard]] uint32_t alignment() const; // of all addresses together, in bytes
   [[nodiscard]] Status fillEmpty(const CudaDevice& device, const CudaStream& stream) const;
   [[nodiscard]] Status spreadBias(const CudaDevice& device, const CudaStream& stream) const;
 

@@ -31,7 +31,7 @@ bool isTripIndex(const Module& m, ValueId v) {
 }
 
 PlacedGemm::Axis axisAt(const GemmCall::Axis& a, std::span<const int64_t> sizes) {
-  return {a.extent(sizes), a.a(sizes), a.b(sizes), a.y(sizes)};
+  return {a.extent(sizes), a.a(sizes), a.b(sizes), a.y(sizes), a.residual(sizes)};
 }
 
 } // namespace
@@ -55,41 +55,48 @@ Status Loader::placeKernel(const FusedStep& step, PlacedStep& out) {
   return Ok{};
 }
 
+PlacedGemm Loader::gemmAt(OpId o, const GemmCall& call, int64_t p) {
+  std::vector<int64_t> sizes = sizesAt(m_, call.sizes, program_.mesh, p);
+  PlacedGemm g;
+  g.dtype = call.dtype;
+  for (const GemmCall::Axis& a : call.batch) g.batch.push_back(axisAt(a, sizes));
+  g.m = axisAt(call.m, sizes);
+  g.n = axisAt(call.n, sizes);
+  g.k = axisAt(call.k, sizes);
+  auto operand = [&](uint32_t i) { return addressOf(p, *offsetOf(m_.operand(o, i))); };
+  auto begin = [&](const GemmCall::Begin& from, PlacedGemm::Row& row) {
+    if (from.index >= 0)
+      row = {operand(static_cast<uint32_t>(from.index)),
+             m_.typeOf(m_.operand(o, static_cast<size_t>(from.index))).dtype, from.stride(sizes), from.rows,
+             isTripIndex(m_, m_.operand(o, static_cast<size_t>(from.index)))};
+    return from.offset(sizes) * dtypeBytes(call.dtype);
+  };
+  g.a = operand(call.a) + begin(call.aBegin, g.aRow);
+  g.b = operand(call.b) + begin(call.bBegin, g.bRow);
+  if (call.bias >= 0) g.bias = operand(static_cast<uint32_t>(call.bias));
+  g.biasStride = call.biasStride(sizes);
+  if (call.residual >= 0) g.residual = operand(static_cast<uint32_t>(call.residual));
+  g.activation = call.activation;
+  g.y = addressOf(p, *offsetOf(m_.result(o, call.y)));
+  if (call.epilogue) {
+    PlacedKernel& k = g.epilogue.emplace();
+    k.kernel = call.epilogue->kernel;
+    for (uint32_t i : call.epilogue->inputs) k.buffers.push_back(operand(i));
+    for (uint32_t r : call.epilogue->outputs) k.buffers.push_back(addressOf(p, *offsetOf(m_.result(o, r))));
+    k.sizes = std::move(sizes);
+    for (const PlacedGemm::Axis& a : g.batch) k.sizes.insert(k.sizes.end(), {0, a.extent});
+    k.sizes.insert(k.sizes.end(), {0, g.m.extent, 0, g.n.extent});
+  }
+  if (call.plain) g.plain = std::make_shared<PlacedGemm>(gemmAt(o, *call.plain, p));
+  return g;
+}
+
 Status Loader::placeGemm(const FusedStep& step, PlacedStep& out) {
   const auto& call = std::get<GemmCall>(step.call);
   for (int64_t p = 0; p < program_.places(); ++p) {
-    std::vector<int64_t> sizes = sizesAt(m_, call.sizes, program_.mesh, p);
-    PlacedGemm g;
-    g.dtype = call.dtype;
-    for (const GemmCall::Axis& a : call.batch) g.batch.push_back(axisAt(a, sizes));
-    g.m = axisAt(call.m, sizes);
-    g.n = axisAt(call.n, sizes);
-    g.k = axisAt(call.k, sizes);
-    auto operand = [&](uint32_t i) { return addressOf(p, *offsetOf(m_.operand(step.op, i))); };
-    auto begin = [&](const GemmCall::Begin& from, PlacedGemm::Row& row) {
-      if (from.index >= 0)
-        row = {operand(static_cast<uint32_t>(from.index)),
-               m_.typeOf(m_.operand(step.op, static_cast<size_t>(from.index))).dtype, from.stride(sizes),
-               from.rows, isTripIndex(m_, m_.operand(step.op, static_cast<size_t>(from.index)))};
-      return from.offset(sizes) * dtypeBytes(call.dtype);
-    };
-    g.a = operand(call.a) + begin(call.aBegin, g.aRow);
-    g.b = operand(call.b) + begin(call.bBegin, g.bRow);
-    if (call.bias >= 0) g.bias = operand(static_cast<uint32_t>(call.bias));
-    g.biasStride = call.biasStride(sizes);
-    g.y = addressOf(p, *offsetOf(m_.result(step.op, call.y)));
-    if (call.epilogue) {
-      PlacedKernel& k = g.epilogue.emplace();
-      k.kernel = call.epilogue->kernel;
-      for (uint32_t i : call.epilogue->inputs) k.buffers.push_back(operand(i));
-      for (uint32_t r : call.epilogue->outputs)
-        k.buffers.push_back(addressOf(p, *offsetOf(m_.result(step.op, r))));
-      k.sizes = std::move(sizes);
-      for (const PlacedGemm::Axis& a : g.batch) k.sizes.insert(k.sizes.end(), {0, a.extent});
-      k.sizes.insert(k.sizes.end(), {0, g.m.extent, 0, g.n.extent});
-    }
-    auto placed = backend_.place(p, g);
+    auto placed = backend_.place(p, gemmAt(step.op, call, p));
     if (!placed) return at(step.op, placed.error());
+    if (placed->plain) program_.infos[step.info].name = nameOf(*call.plain);
     out.at.push_back(*placed);
   }
   return Ok{};

@@ -159,15 +159,19 @@ Status Loader::fused(OpId o, StepList& out) {
     if (auto offset = offsetOf(v); !offset) return at(o, offset.error());
   bool gemm = std::holds_alternative<GemmCall>(*call);
   std::vector<FusedStep>& table = gemm ? gemmSteps_ : kernelSteps_;
-  std::string name = "matmul";
-  if (!gemm)
-    name = kernels_.kernels()[std::get<KernelCall>(*call).kernel].name;
-  else if (const auto& epilogue = std::get<GemmCall>(*call).epilogue)
-    name += " + " + kernels_.kernels()[epilogue->kernel].name;
+  std::string name =
+      gemm ? nameOf(std::get<GemmCall>(*call)) : kernels_.kernels()[std::get<KernelCall>(*call).kernel].name;
   uint32_t number = info(o, std::move(name), gemm ? "library" : "kernel");
   out.push_back({gemm ? StepKind::Gemm : StepKind::Kernel, static_cast<uint32_t>(table.size()), number});
   table.push_back({o, std::move(*call), number});
   return Ok{};
+}
+
+std::string Loader::nameOf(const GemmCall& call) const {
+  std::string name = "matmul";
+  if (call.residual >= 0) name += ", residual";
+  if (call.activation == GemmActivation::GeluTanh) name += ", gelu";
+  return call.epilogue ? name + " + " + kernels_.kernels()[call.epilogue->kernel].name : name;
 }
 
 Status Loader::meeting(OpId o, StepList& out, bool host) {

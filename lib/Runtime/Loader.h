@@ -48,6 +48,8 @@ private:
   Status placeAll();
   Status placeKernel(const FusedStep& step, PlacedStep& out);
   Status placeGemm(const FusedStep& step, PlacedStep& out);
+  PlacedGemm gemmAt(OpId o, const GemmCall& call, int64_t place);
+  std::string nameOf(const GemmCall& call) const; // "matmul, residual + k_relu"
   Status placeMeeting(MeetingStep& step);
   Status fillContents();
   void countWork();

@@ -4,6 +4,7 @@
 #include "../../lib/Jit/CublasTable.h"
 #include "dtc/Support/DType.h"
 
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -74,11 +75,17 @@ void store(DType d, char* base, int64_t i, double v) {
     std::memcpy(p, &narrow, 2);
 }
 
-// Column-major: d = op(a) op(b) (+ a bias for each row).
+// Of an epilogue's number: which there are here.
+bool knownEpilogue(int number) {
+  return number == kEpilogueDefault || number == kEpilogueBias || number == kEpilogueGelu ||
+         number == kEpilogueGeluBias;
+}
+
+// Column-major: d = f(op(a) op(b) (+ a bias for each row) (+ c)).
 struct Product {
-  Layout a, b, d;
-  bool transA = false, transB = false, wide = false;
-  const char *pa = nullptr, *pb = nullptr, *bias = nullptr;
+  Layout a, b, c, d;
+  bool transA = false, transB = false, wide = false, gelu = false;
+  const char *pa = nullptr, *pb = nullptr, *bias = nullptr, *pc = nullptr;
   char* pd = nullptr;
 
   void element(int64_t batch, int64_t i, int64_t j) const {
@@ -93,6 +100,8 @@ struct Product {
       sum = wide ? sum + x * y : static_cast<double>(static_cast<float>(sum + x * y));
     }
     if (bias) sum += load(type, bias, i);
+    if (pc) sum += load(type, pc, batch * c.get<int64_t>(kLayoutBatchStride, 0) + j * c.lead + i);
+    if (gelu) sum *= 0.5 * (1 + std::tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)));
     store(type, pd, batch * d.get<int64_t>(kLayoutBatchStride, 0) + j * d.lead + i, sum);
   }
   std::string run() const {
@@ -132,25 +141,36 @@ STUB_LT cublasLtMatmulPreferenceDestroy(void* p) { return delete static_cast<Att
 STUB_LT cublasLtMatmulPreferenceSetAttribute(void* p, int key, const void* value, size_t bytes) {
   return put(*static_cast<Attributes*>(p), key, value, bytes);
 }
-STUB_LT cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, void*, void* d, void*, int,
-                                       CublasHeuristic* out, int* found) {
+STUB_LT cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, void* c, void* d, void* prefer,
+                                       int, CublasHeuristic* out, int* found) {
   *found = 0;
   const auto &left = *static_cast<Layout*>(a), &right = *static_cast<Layout*>(b),
              &result = *static_cast<Layout*>(d);
   const auto& what = *static_cast<Description*>(desc);
   const bool ta = what.get<int32_t>(kDescTransA, 0) == kTransposed,
              tb = what.get<int32_t>(kDescTransB, 0) == kTransposed;
-  for (const Layout* l : {&left, &right, &result})
+  const auto& added = *static_cast<Layout*>(c);
+  for (const Layout* l : {&left, &right, &added, &result})
     if (!typeOf(l->type)) return kNotSupported;
+  const int epilogue = what.get<int32_t>(kDescEpilogue, kEpilogueDefault);
+  if (!knownEpilogue(epilogue)) return kNotSupported;
+  if (epilogue != kEpilogueDefault && what.compute == kComputeF64) return kNotSupported;
+  // A gelu that has fewer than 16 rows is refused, so that programs see that, too.
+  if (epilogue >= kEpilogueGelu && result.columns < 16) return kNotSupported;
+  if ((epilogue & kEpilogueBias) && !what.get<const char*>(kDescBias, nullptr)) return kInvalid;
+  if (added.rows != result.rows || added.columns != result.columns || added.type != result.type ||
+      added.get<int32_t>(kLayoutBatch, 1) != result.get<int32_t>(kLayoutBatch, 1))
+    return kInvalid;
   const int64_t m = ta ? left.columns : left.rows, k = ta ? left.rows : left.columns;
   const int64_t k2 = tb ? right.columns : right.rows, n = tb ? right.rows : right.columns;
   if (m != result.rows || n != result.columns || k != k2) return kInvalid;
   *out = {};
   out->workspaceBytes = 1024;
+  out->algorithm.data[0] = static_cast<Attributes*>(prefer)->get<uint32_t>(kPreferReductions, 7);
   return *found = 1, 0;
 }
 STUB_LT cublasLtMatmul(void*, void* desc, const void* alpha, const void* a, void* la, const void* b, void* lb,
-                       const void* beta, const void*, void*, void* d, void* ld, const CublasAlgorithm*,
+                       const void* beta, const void* c, void* lc, void* d, void* ld, const CublasAlgorithm*,
                        void* workspace, size_t workspaceBytes, void* stream) {
   const auto& what = *static_cast<Description*>(desc);
   Product p;
@@ -158,14 +178,18 @@ STUB_LT cublasLtMatmul(void*, void* desc, const void* alpha, const void* a, void
   p.transA = what.get<int32_t>(kDescTransA, 0) == kTransposed;
   p.transB = what.get<int32_t>(kDescTransB, 0) == kTransposed;
   p.wide = what.compute == kComputeF64;
-  const bool plain = p.wide
-                         ? *static_cast<const double*>(alpha) == 1 && *static_cast<const double*>(beta) == 0
-                         : *static_cast<const float*>(alpha) == 1 && *static_cast<const float*>(beta) == 0;
-  if (!plain) return kNotSupported;
+  const double scale =
+      p.wide ? *static_cast<const double*>(alpha) : static_cast<double>(*static_cast<const float*>(alpha));
+  const double keep =
+      p.wide ? *static_cast<const double*>(beta) : static_cast<double>(*static_cast<const float*>(beta));
+  if (scale != 1 || (keep != 0 && keep != 1)) return kNotSupported;
+  p.c = *static_cast<Layout*>(lc);
+  if (keep == 1) p.pc = static_cast<const char*>(c);
   if (workspaceBytes && !stub::isDeviceMemory(workspace, workspaceBytes)) return kInvalid;
   p.pa = static_cast<const char*>(a), p.pb = static_cast<const char*>(b), p.pd = static_cast<char*>(d);
-  if (what.get<int32_t>(kDescEpilogue, 1) == kEpilogueBias)
-    p.bias = what.get<const char*>(kDescBias, nullptr);
+  const int epilogue = what.get<int32_t>(kDescEpilogue, kEpilogueDefault);
+  p.gelu = epilogue >= kEpilogueGelu;
+  if (epilogue & kEpilogueBias) p.bias = what.get<const char*>(kDescBias, nullptr);
   stub::Op op;
   op.work = [p] { return p.run(); };
   return stub::enqueue(**static_cast<std::shared_ptr<stub::Stream>*>(stream), std::move(op)) ? 13 : 0;

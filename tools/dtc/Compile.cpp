@@ -103,11 +103,12 @@ private:
   Result<std::vector<KernelUsage>> kernelUsage() {
     std::vector<KernelUsage> out;
     if (!cuda()) return out;
-    KernelSet set({.cpp = false, .cuda = true});
+    KernelSet set({.cpp = false, .cuda = true, .gemmEpilogues = true});
     for (OpId o : fusedOps())
       if (auto call = set.add(m_, o); !call) return call.error();
     std::vector<SourceUnit> units;
-    for (const KernelSource& k : set.kernels()) units.push_back({k.name, k.cuda});
+    for (const KernelSource& k : set.kernels())
+      if (!k.standby) units.push_back({k.name, k.cuda});
     auto made = Nvrtc().compile(units, o_.target, CudaImage::Cubin);
     if (!made) return made.error();
     for (const CudaBinary& binary : *made) out.insert(out.end(), binary.usage.begin(), binary.usage.end());
@@ -146,6 +147,7 @@ private:
     KernelOptions options;
     options.cpp = !cuda();
     options.cuda = cuda();
+    options.gemmEpilogues = cuda();
     options.comments = true;
     options.vectorBytes = vectorBytes(hostCpuLevel());
     KernelSet set(options);
@@ -157,7 +159,7 @@ private:
     Status made = Ok{};
     if (o_.emit == "kernels") {
       for (const KernelSource& k : set.kernels())
-        pieces.push_back({k.name + (cuda() ? ".cu" : ".cpp"), cuda() ? k.cuda : k.cpp});
+        if (!k.standby) pieces.push_back({k.name + (cuda() ? ".cu" : ".cpp"), cuda() ? k.cuda : k.cpp});
     } else if (o_.emit == "llvm" || o_.emit == "asm") {
       made = cpuText(set, pieces);
     } else {
@@ -179,7 +181,10 @@ private:
   // What each kernel and library call touches and computes on the first device.
   std::vector<WorkRow> workRows() {
     const Mesh mesh = meshValueOf(m_, func_);
-    KernelSet set({.cpp = !cuda(), .cuda = cuda(), .vectorBytes = vectorBytes(hostCpuLevel())});
+    KernelSet set({.cpp = !cuda(),
+                   .cuda = cuda(),
+                   .vectorBytes = vectorBytes(hostCpuLevel()),
+                   .gemmEpilogues = cuda()});
     std::vector<WorkRow> rows;
     for (OpId o : fusedOps()) {
       auto call = set.add(m_, o);
@@ -226,8 +231,9 @@ private:
     LineCol at = m_[o].loc.valid() ? lineColumn(m_.source.text, m_[o].loc.begin) : LineCol();
     std::string where = m_[o].loc.valid() ? " (" + m_.source.name + ":" + std::to_string(at.line) + ")" : "";
     return "// library call: " + printValueName(m_, m_.result(o, g.y)) + " = matrix product" +
-           (g.bias >= 0 ? " with bias" : "") + ", " + std::string(dtypeName(g.dtype)) + where + ", by " +
-           (cuda() ? "cuBLASLt" : "oneDNN") +
+           (g.bias >= 0 ? " with bias" : "") + (g.residual >= 0 ? " with residual" : "") +
+           (g.activation == GemmActivation::GeluTanh ? " with gelu" : "") + ", " +
+           std::string(dtypeName(g.dtype)) + where + ", by " + (cuda() ? "cuBLASLt" : "oneDNN") +
            (g.epilogue ? "; then, on what it wrote, " + set.kernels()[g.epilogue->kernel].name : "") + "\n";
   }
 
@@ -244,7 +250,8 @@ private:
   // All kernels in one image.
   Status cudaImage(const KernelSet& set, std::vector<Piece>& pieces) {
     SourceUnit unit{"kernels", ""};
-    for (const KernelSource& k : set.kernels()) unit.text += k.cuda + "\n";
+    for (const KernelSource& k : set.kernels())
+      if (!k.standby) unit.text += k.cuda + "\n";
     const bool cubin = o_.emit == "cubin";
     auto made = Nvrtc().compile(std::span(&unit, 1), o_.target, cubin ? CudaImage::Cubin : CudaImage::Ptx);
     if (!made) return made.error();

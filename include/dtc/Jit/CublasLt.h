@@ -3,11 +3,12 @@
 #include "dtc/Jit/CudaDriver.h"
 #include "dtc/Support/DType.h"
 #include <memory>
+#include <optional>
 
 namespace dtc {
 
-// y[b, i, j] = sum over k of a[b, i, k] * c[b, k, j] (+ bias[j]), all in `dtype` (f16 bf16 f32 f64); sums are in f32, for
-// f64 in f64. f32 is not cut to tf32. Strides are in elements. A matrix is stored row by row, or, where it is transposed,
+// y[b, i, j] = f(sum over k of a[b, i, k] * c[b, k, j] (+ bias[j]) (+ residual[b, i, j])), all in `dtype` (f16 bf16 f32 f64);
+// sums are in f32, for f64 in f64 (and without bias: cuBLASLt has no epilogue in f64), and rounded once. f32 is not cut to tf32. Strides are in elements. A matrix is stored row by row, or, where it is transposed,
 // column by column: `lead` is the distance of its rows (columns). `batchStride` may be 0 for operands.
 struct CublasGemm {
   struct Matrix {
@@ -18,8 +19,11 @@ struct CublasGemm {
   DType dtype = DType::F32;
   int64_t batch = 1, m = 0, n = 0, k = 0;
   Matrix a, b, y;
-  bool bias = false;        // n elements, equal for all rows and batches
-  uint32_t alignment = 256; // of a, b and y, in bytes: a power of two
+  const void* bias = nullptr;     // n elements, equal for all rows and batches
+  std::optional<Matrix> residual; // not transposed
+  bool gelu = false;              // f is gelu's tanh form
+  uint32_t alignment = 256;       // of a, b, y and residual, in bytes: a power of two
+  bool deterministic = false;     // only algorithms that add up in one sequence: the same bits in every run
 };
 
 // A product with its algorithm chosen. Copies share it.
@@ -42,8 +46,8 @@ public:
   // Error (Machine): no algorithm for these sizes and strides within `workspaceBytes`.
   [[nodiscard]] Result<CublasPlan> plan(const CublasGemm& gemm, size_t workspaceBytes = 32u << 20) const;
   // In stream order. Pointers are of the device; `workspace` has the plan's workspaceBytes, 256-byte aligned.
-  [[nodiscard]] Status run(const CublasPlan& plan, const void* a, const void* b, const void* bias, void* y,
-                           void* workspace, const CudaStream& stream) const;
+  [[nodiscard]] Status run(const CublasPlan& plan, const void* a, const void* b, const void* residual,
+                           void* y, void* workspace, const CudaStream& stream) const;
 
   struct Impl;
 

@@ -4,6 +4,7 @@
 #include "dtc/IR/Module.h"
 #include "dtc/Support/Result.h"
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -49,6 +50,7 @@ struct KernelSource {
   std::vector<std::string> otherCpp;
   std::vector<KernelBuffer> buffers; // inputs, then outputs
   uint32_t numInputs = 0, numSizes = 0;
+  bool standby = false;     // asked for only where a library does not take what it is offered first
   SizeFormula units;        // of the C++ form
   SizeFormula unitElements; // about how many elements one unit touches: what a runtime sizes its chunks by
   SizeFormula scratchBytes;
@@ -76,12 +78,14 @@ struct GemmEpilogue {
   // each batch axis, m and n.
 };
 
+enum class GemmActivation : uint8_t { None, GeluTanh };
+
 // y[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n], plus bias[n] where there is one. Everything is in
 // elements; a stride of 0 repeats. Sums are in f32 (f64 for f64).
 struct GemmCall {
-  DType dtype = DType::F32; // of a, b, bias and y
+  DType dtype = DType::F32; // of a, b, bias, residual and y
   struct Axis {
-    SizeFormula extent, a, b, y; // the strides in a, b, y
+    SizeFormula extent, a, b, y, residual; // the strides in a, b, y and what is added
   };
   std::vector<Axis> batch; // outermost first; may be empty
   Axis m, n, k;
@@ -97,7 +101,12 @@ struct GemmCall {
   uint32_t y = 0;         // result number
   int32_t bias = -1;      // operand number, or -1
   SizeFormula biasStride; // along n (0 or 1)
-  std::vector<Dim> sizes; // what the formulas' sizes are
+  // What the library does beside, before a sum is rounded (KernelOptions::gemmEpilogues): it adds an element of `residual`
+  // (an operand number, or -1; its rows lie as y's do), and applies a function.
+  int32_t residual = -1;
+  GemmActivation activation = GemmActivation::None;
+  std::shared_ptr<const GemmCall> plain; // the same without these two, for a library that does not take them
+  std::vector<Dim> sizes;                // what the formulas' sizes are
   std::optional<GemmEpilogue> epilogue;
   SizeFormula bytes, flops;
 };
@@ -118,6 +127,7 @@ struct KernelOptions {
   bool otherSchedules = false;   // fill KernelSource::otherCpp, for a backend that measures
   // Which dtypes the device's matmul library takes (bit dtype); other contractions become loops.
   uint32_t gemmDTypes = (1u << static_cast<int>(DType::F32)) | (1u << static_cast<int>(DType::BF16));
+  bool gemmEpilogues = false; // the library adds a residual and applies gelu's tanh form
 };
 
 // The kernels of one program. Names are distinct within a set and depend on the program alone.

@@ -4,6 +4,7 @@
 #include "dtc/Kernel/Kernel.h"
 #include "dtc/Runtime/Communicator.h"
 #include <cstring>
+#include <memory>
 #include <optional>
 
 namespace dtc {
@@ -20,7 +21,7 @@ struct PlacedKernel {
 struct PlacedGemm {
   DType dtype = DType::F32;
   struct Axis {
-    int64_t extent = 1, a = 0, b = 0, y = 0;
+    int64_t extent = 1, a = 0, b = 0, y = 0, residual = 0;
   };
   std::vector<Axis> batch; // outermost first
   Axis m, n, k;
@@ -45,9 +46,12 @@ struct PlacedGemm {
     }
   } aRow, bRow;
   int64_t biasStride = 0;
+  const std::byte* residual = nullptr; // GemmCall says what these two are
+  GemmActivation activation = GemmActivation::None;
   std::byte* y = nullptr;
   // Runs over the elements that are written (GemmEpilogue); its last sizes are the whole product's window.
   std::optional<PlacedKernel> epilogue;
+  std::shared_ptr<const PlacedGemm> plain; // the same without residual and activation, where there is either
 };
 
 // A copy to row `*index - first` of memory with rows of `bytes`; the index, an i32, is in the device's memory.
@@ -95,6 +99,7 @@ public:
   struct Placed {
     uint32_t step = 0;
     uint32_t parts = 1;
+    bool plain = false; // the library did not take it whole: PlacedGemm::plain runs
   };
   [[nodiscard]] virtual Result<Placed> place(int64_t place, const PlacedKernel& kernel) = 0;
   [[nodiscard]] virtual Result<Placed> place(int64_t place, const PlacedGemm& gemm) = 0;

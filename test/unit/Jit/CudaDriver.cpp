@@ -75,6 +75,10 @@ static_assert(int(kDescEpilogue) == CUBLASLT_MATMUL_DESC_EPILOGUE &&
               int(kDescBias) == CUBLASLT_MATMUL_DESC_BIAS_POINTER);
 static_assert(int(kDescBiasType) == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE &&
               int(kEpilogueBias) == CUBLASLT_EPILOGUE_BIAS);
+static_assert(int(kEpilogueDefault) == CUBLASLT_EPILOGUE_DEFAULT &&
+              int(kEpilogueGelu) == CUBLASLT_EPILOGUE_GELU &&
+              int(kEpilogueGeluBias) == CUBLASLT_EPILOGUE_GELU_BIAS &&
+              int(kPreferReductions) == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
 static_assert(int(kLayoutBatch) == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
               int(kLayoutBatchStride) == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
 static_assert(int(kPreferWorkspace) == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES &&
@@ -145,7 +149,7 @@ TEST_F(Gpu, ProductsOfEveryStorageOrderAreRight) {
   if (!library) GTEST_SKIP() << library.error().message;
   const CudaStream stream = get(device_->stream());
   const int64_t batch = 2, m = 5, n = 8, k = 16;
-  std::vector<float> a(batch * m * k), b(batch * k * n), bias(n), y(batch * m * n);
+  std::vector<float> a(batch * m * k), b(batch * k * n), bias(n), y(batch * m * n), residual(batch * m * n);
   for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 7) - 3;
   for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 5) - 2;
   for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(i);
@@ -154,14 +158,17 @@ TEST_F(Gpu, ProductsOfEveryStorageOrderAreRight) {
     EXPECT_TRUE(device_->copyIn(memory.get, v.data(), v.size() * 4, stream).ok());
     return memory;
   };
-  const CudaMemory da = put(a), db = put(b), dbias = put(bias), dy = put(y);
+  for (size_t i = 0; i < residual.size(); ++i) residual[i] = static_cast<float>(i % 3);
+  const CudaMemory da = put(a), db = put(b), dbias = put(bias), dresidual = put(residual), dy = put(y);
   for (int way = 0; way < 4; ++way) {
     const bool ta = way & 1, tb = way & 2;
-    const CublasGemm gemm{DType::F32,        batch, m, n, k, {ta ? m : k, m * k, ta}, {tb ? k : n, k * n, tb},
-                          {n, m * n, false}, true};
+    CublasGemm gemm{DType::F32,        batch,    m, n, k, {ta ? m : k, m * k, ta}, {tb ? k : n, k * n, tb},
+                    {n, m * n, false}, dbias.get};
+    if (ta) gemm.residual = {n, m * n, false};
+    gemm.deterministic = tb;
     const CublasPlan plan = get(library->plan(gemm));
     const CudaMemory workspace = get(device_->allocate(plan.workspaceBytes()));
-    auto ran = library->run(plan, da.get, db.get, dbias.get, dy.get, workspace.get, stream);
+    auto ran = library->run(plan, da.get, db.get, dresidual.get, dy.get, workspace.get, stream);
     ASSERT_TRUE(ran.ok()) << ran.error().message;
     ASSERT_TRUE(device_->copyOut(y.data(), dy.get, y.size() * 4, stream).ok());
     ASSERT_TRUE(device_->synchronize(stream).ok());
@@ -169,6 +176,7 @@ TEST_F(Gpu, ProductsOfEveryStorageOrderAreRight) {
       for (int64_t i = 0; i < m; ++i)
         for (int64_t j = 0; j < n; ++j) {
           float want = bias[static_cast<size_t>(j)];
+          if (ta) want += residual[static_cast<size_t>((q * m + i) * n + j)];
           for (int64_t l = 0; l < k; ++l)
             want += a[static_cast<size_t>(q * m * k + (ta ? l * m + i : i * k + l))] *
                     b[static_cast<size_t>(q * k * n + (tb ? j * k + l : l * n + j))];
