@@ -18,7 +18,7 @@ struct DtcClangRequest {
   // Several units are read as one, which costs the prologue and what they use of it only once, and come out as an object
   // each, as if compiled alone. Their extern "C" names are distinct; everything else of a unit is its own.
   const DtcClangUnit* units;
-  size_t unitCount; // more than one only for objects, and not with sharedAsOffsets
+  size_t unitCount; // more than one only for objects
   const char* prologue;
   size_t prologueSize;
   const char* const* flags; // further cc1 flags

@@ -136,8 +136,7 @@ Result<std::vector<std::string>> CpuJit::Impl::objects(std::span<const SourceUni
   }
   if (numCompiled) *numCompiled = missing.size();
   // Runs of neighbours in one translation unit each: enough of them for all threads, none so long that the last is late.
-  const size_t longest = mode.sharedAsOffsets ? 1 : kLongestBatch;
-  const size_t batches = std::max((missing.size() + longest - 1) / longest,
+  const size_t batches = std::max((missing.size() + kLongestBatch - 1) / kLongestBatch,
                                   std::min(missing.size(), threadCount(config.threads)));
   std::vector<std::optional<Error>> errors(batches);
   parallelFor(batches, config.threads, [&](size_t b) {

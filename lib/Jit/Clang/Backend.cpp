@@ -49,6 +49,13 @@ void optimise(const DtcClangRequest& request, llvm::Module& module, llvm::Target
   passes.run(module, modules);
 }
 
+// All that stands between a module as it was parsed and its code.
+void prepare(const DtcClangRequest& request, llvm::Module& module, llvm::TargetMachine& target) {
+  if (request.sharedAsOffsets) lowerSharedVariables(module, request.checkAccesses);
+  if (request.checkAccesses) checkAccesses(module);
+  optimise(request, module, target);
+}
+
 bool emit(const DtcClangRequest& request, llvm::TargetMachine& target, llvm::Module& module, Output& output) {
   llvm::raw_svector_ostream stream(output.data.emplace_back());
   if (request.output == DtcClangLlvm) {
@@ -99,12 +106,16 @@ bool generate(const DtcClangRequest& request, Parsed& parsed, Output& output) {
   auto target = createTarget(request, module, output.log);
   if (!target) return false;
   module.setDataLayout(target->createDataLayout());
-  if (request.sharedAsOffsets) lowerSharedVariables(module, request.checkAccesses);
-  if (request.checkAccesses) checkAccesses(module);
-  optimise(request, module, *target);
+  if (request.checkAccesses) inlineAll(module);
+  // A unit's shared memory and the size of its smallest access are its own: what needs them looks at it alone.
+  const bool apart = request.sharedAsOffsets && request.unitCount > 1;
+  if (!apart) prepare(request, module, *target);
   if (request.unitCount == 1) return emit(request, *target, module, output);
-  for (unsigned unit = 0; unit < request.unitCount; ++unit)
-    if (!emit(request, *target, *extractUnit(parsed, unit), output)) return false;
+  for (unsigned unit = 0; unit < request.unitCount; ++unit) {
+    auto part = extractUnit(parsed, unit);
+    if (apart) prepare(request, *part, *target);
+    if (!emit(request, *target, *part, output)) return false;
+  }
   return true;
 }
 

@@ -27,7 +27,11 @@ bool generate(const DtcClangRequest&, Parsed&, Output&);
 // between them.
 void lowerSharedVariables(llvm::Module&, bool apart);
 
-// Calls of __emu_access before all accesses of memory that is not the thread's own (DtcClangRequest::checkAccesses).
+// Makes each kernel one function, so that what is a thread's own (its stack) is known from what is not.
+void inlineAll(llvm::Module&);
+
+// Calls of __emu_access before all accesses of memory that is not the thread's own (DtcClangRequest::checkAccesses), behind
+// inlineAll.
 void checkAccesses(llvm::Module&);
 
 } // namespace dtc::clangjit

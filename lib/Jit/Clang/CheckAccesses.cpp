@@ -18,29 +18,6 @@
 namespace dtc::clangjit {
 namespace {
 
-// A kernel becomes one function, so that what is a thread's own (its stack) is known from what is not.
-void inlineAll(llvm::Module& module) {
-  for (llvm::Function& function : module) {
-    if (function.isDeclaration() || function.hasExternalLinkage()) continue;
-    function.removeFnAttr(llvm::Attribute::NoInline);
-    function.addFnAttr(llvm::Attribute::AlwaysInline);
-  }
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  llvm::ModulePassManager passes;
-  passes.addPass(llvm::AlwaysInlinerPass());
-  passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::PromotePass()));
-  passes.run(module, modules);
-}
-
 // Can no other thread see what lies there? The stack, constants, what the emulator says of the thread itself.
 bool isPrivate(const llvm::Value* pointer) {
   const llvm::Value* object = llvm::getUnderlyingObject(pointer, 0);
@@ -161,8 +138,29 @@ private:
 
 } // namespace
 
+void inlineAll(llvm::Module& module) {
+  for (llvm::Function& function : module) {
+    if (function.isDeclaration() || function.hasExternalLinkage()) continue;
+    function.removeFnAttr(llvm::Attribute::NoInline);
+    function.addFnAttr(llvm::Attribute::AlwaysInline);
+  }
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  llvm::ModulePassManager passes;
+  passes.addPass(llvm::AlwaysInlinerPass());
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::PromotePass()));
+  passes.run(module, modules);
+}
+
 void checkAccesses(llvm::Module& module) {
-  inlineAll(module);
   Instrumenter(module).run();
   llvm::StripDebugInfo(module);
 }

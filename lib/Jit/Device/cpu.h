@@ -99,12 +99,21 @@ template <class T, int N> DTC_FN Vec<dtc_compute<T>, N> dtc_gather(const T* p, V
 DTC_FN void dtc_prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
 
 // --- across lanes: halves onto halves, the same order always ---
+// Hides from the optimiser what a vector of integers was made of: LLVM 19 comes to no end over the halves of a select under an
+// AVX-512 mask that are compared with each other.
+template <class T, int N> DTC_FN void dtc_hide(Vec<T, N>& x) {
+#ifdef __AVX512F__
+  if constexpr (!dtc_is_float<T> && (sizeof(x) == 32 || sizeof(x) == 64)) __asm__("" : "+v"(x));
+#endif
+}
 #define DTC_REDUCE(name, combine)                                                                            \
   template <class T, int N> DTC_FN T dtc_reduce_##name(Vec<T, N> x) {                                        \
-    if constexpr (N == 2)                                                                                    \
+    if constexpr (N == 2) {                                                                                  \
       return combine((T)x[0], (T)x[1]);                                                                      \
-    else                                                                                                     \
+    } else {                                                                                                 \
+      dtc_hide<T, N>(x);                                                                                     \
       return dtc_reduce_##name<T, N / 2>(combine((Vec<T, N / 2>)x.lo, (Vec<T, N / 2>)x.hi));                 \
+    }                                                                                                        \
   }
 DTC_REDUCE(sum, dtc_add)
 DTC_REDUCE(prod, dtc_mul)

@@ -21,6 +21,12 @@ bool loops(const OpRecord& r) {
   return r.lowering == Lowering::Loops || r.lowering == Lowering::Rows || r.lowering == Lowering::Library;
 }
 
+// What is printed for these differs from what is printed for another one of the list by the names of dtypes alone: one sample of
+// each op shows that these are right.
+bool differsByNameAlone(DType d) {
+  return d == DType::I16 || d == DType::U16 || d == DType::U32 || d == DType::F8E5M2 || d == DType::F16;
+}
+
 struct EveryOp : testing::TestWithParam<DType> {
   std::deque<OpSample> samples;
   void collect(KernelCases& cases) {
@@ -35,6 +41,7 @@ struct EveryOp : testing::TestWithParam<DType> {
         Diagnostics diags;
         ASSERT_TRUE(fusePass(m, {{{"limit", "1"}}}, diags));
         cases.add(m, sample.func, argumentsOf(sample), sample.text);
+        if (differsByNameAlone(GetParam())) break;
       }
     }
   }
