@@ -63,6 +63,10 @@ protected:
   Value emitReduce(NodeId n, Scope& home);
   std::vector<NodeId> groupOf(NodeId n, const Scope& home);
   void emitStores(const loops::Nest& nest, Scope& rows);
+  // Columns beside rows (EmitColumns.cpp).
+  void emitUnit(const loops::Nest& nest, Scope& unit); // its stores, row after row where it walks them
+  void emitColumn(const loops::Store& store, Scope& body);
+  std::string combined(loops::ReduceKind kind, DType type, const std::string& a, const std::string& b) const;
   void emitStoreLoop(const loops::Nest& nest, std::span<const loops::Store* const> stores,
                      std::vector<AxisId> axes, bool last, Scope& rows);
   // What runs over the steps of the loops that `body` is in: declared before them, brought up to this step in them.
@@ -100,6 +104,10 @@ protected:
   virtual bool cooperative() const = 0; // may loops inside of a row be spread over lanes
   virtual Value loadText(const loops::Node& node, Scope& s, bool vector) = 0;
   virtual void storeText(const loops::Store& store, Scope& s) = 0;
+  // Where a column's value stands while the unit walks its rows; made before the walk, and stored after it.
+  virtual void beginColumns(Scope& unit) { (void)unit; }
+  virtual void endColumns(Scope& unit) { (void)unit; }
+  virtual std::string columnPlace(const loops::Store& store, Scope& body);
   // `body`: the innermost of the loops of a reduction that was just opened.
   virtual void enterReduce(Scope& body) { (void)body; }
   // Between stores of one nest that is in order.

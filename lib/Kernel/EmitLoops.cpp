@@ -128,7 +128,6 @@ Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {
   enterReduce(body);
   for (size_t i = 0; i < group.size(); ++i) {
     const Node& node = k_[group[i]];
-    const std::string name = reduceName(node.reduce);
     const bool vector = lanes() > 1 && body.vector >= 0;
     std::string x = splat(emit(node.args[0], body), node.type,
                           vector && (lane || (k_.dependsOn(group[i]) >> body.vector & 1)));
@@ -138,13 +137,7 @@ Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {
     if (plain)
       line(body, accs[i] + (node.reduce == ReduceKind::Sum ? " += " : " *= ") + x + ";");
     else
-      line(body, accs[i] + " = dtc_" +
-                     (name == "sum"    ? "add"
-                      : name == "prod" ? "mul"
-                      : name == "any"  ? "or"
-                      : name == "all"  ? "and"
-                                       : name) +
-                     "(" + accs[i] + ", " + x + ");");
+      line(body, accs[i] + " = " + combined(node.reduce, node.type, accs[i], x) + ";");
   }
   closeLoops(home, scopes);
   if (lane)
@@ -194,7 +187,8 @@ void Emitter::emitStoreLoop(const Nest& nest, std::span<const Store* const> stor
   Scope& body = openLoops(rows, std::move(axes), lane, scopes);
   if (inOrder) emitRunning(stores, rows, body);
   enterStores(body, last);
-  for (const Store* store : stores) storeText(*store, body);
+  for (const Store* store : stores)
+    isColumn(k_, nest, *store) ? emitColumn(*store, body) : storeText(*store, body);
   const std::optional<uint32_t> copied = stores[0]->copied;
   if (copied)
     line(rows, "if ((const void*)" + bufferText(stores[0]->buffer) + " != " + bufferText(*copied) + ") {");

@@ -208,6 +208,7 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   splitDividedAxes(k);
   if (isKind(m, fused, "attention")) k.attention = matchAttention(*lowered);
   if (!k.attention) joinAxes(k);
+  if (isKind(m, fused, "columns")) walkRows(k);
   k.fixedOrder = m.attr(fused, "order").valid();
   if (isKind(m, fused, "gemm") && !k.fixedOrder) // a library has an order of its own
     if (std::optional<GemmMatch> gemm = matchGemm(*lowered, options_)) {

@@ -36,8 +36,14 @@ Result<Lowered> RegionLowering::run() {
     const Value& v = m_[yields[r]];
     return v.kind == ValueKind::OpResult ? position[v.owner] : 0u;
   };
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return rank(a) != rank(b) ? rank(a) > rank(b) : a < b; });
+  const AttrId kind = m_.attr(fused_, "kind");
+  columns_ = kind.valid() && m_.strings[m_.attrs[kind].text] == "columns";
+  std::vector<bool> first(yields.size()); // the rows are found on the way of a column, part by part
+  for (uint32_t r : order) first[r] = columns_ && reducesColumns(yields[r]);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    if (first[a] != first[b]) return bool(first[a]);
+    return rank(a) != rank(b) ? rank(a) > rank(b) : a < b;
+  });
   for (uint32_t r : order) {
     addOutput(r);
     if (!error_.empty()) return Error{Error::Bug, error_};
@@ -121,6 +127,41 @@ bool RegionLowering::shareNest(ValueId v, AffineId& address, NodeId& node, size_
     node = value(v, at, {});
     return true;
   }
+  return columns_ && shareWalked(v, address, node, nest);
+}
+
+bool RegionLowering::reducesColumns(ValueId v) {
+  if (m_[v].kind != ValueKind::OpResult) return false;
+  const OpId op(m_[v].owner);
+  const OpInfo& info = infoOf(op);
+  if (!info.ok || !info.expansion.empty() || info.byElement || m_[op].numOperands != 1) return false;
+  const std::vector<DimMap>& dims = info.rule.operands[0].dims;
+  auto reduced = [&](const DimMap& d) {
+    return std::any_of(d.terms.begin(), d.terms.end(), [&](const Term& t) {
+      return info.rule.factors[t.factor].reduce != PendingKind::None;
+    });
+  };
+  return !dims.empty() && !reduced(dims.back()) && std::any_of(dims.begin(), dims.end(), reduced);
+}
+
+// An output that runs along with a value of its rows, which was found on the way of another output.
+bool RegionLowering::shareWalked(ValueId v, AffineId& address, NodeId& node, size_t& nest) {
+  std::vector<ValueId> found = m_[m_.region(fused_)].args;
+  for (OpId o : m_[m_.region(fused_)].ops)
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) found.push_back(m_.result(o, r));
+  for (ValueId u : found) {
+    for (const Evaluated& e : std::vector<Evaluated>(memo_[u])) {
+      AxisSet axes = 0;
+      Index at;
+      if (e.guard.valid() || m_.typeOf(u).rank() == 0 || !bijective(e.at, m_.typeOf(u), axes) ||
+          !alignWith(e.at, m_.typeOf(u), m_.typeOf(v), at))
+        continue;
+      nest_ = nest = e.nest;
+      address = addressOf(m_.typeOf(v), at);
+      node = value(v, at, {});
+      return true;
+    }
+  }
   return false;
 }
 
@@ -177,7 +218,11 @@ NodeId RegionLowering::value(ValueId v, const Index& at, NodeId guard) {
   if (!error_.empty()) return k_.integer(0, DType::I64);
   const Value& val = m_[v];
   if (val.kind == ValueKind::Literal || val.kind == ValueKind::Symbol) return literal(val);
-  if (val.kind == ValueKind::BlockArg) return k_.load(bufferOf_.at(v), addressOf(m_.typeOf(v), at), guard);
+  if (val.kind == ValueKind::BlockArg) {
+    const NodeId x = k_.load(bufferOf_.at(v), addressOf(m_.typeOf(v), at), guard);
+    if (columns_) memo_[v].push_back({at, guard, x, nest_});
+    return x;
+  }
   for (const Evaluated& e : memo_[v])
     if (e.at == at && e.guard == guard && e.nest == nest_) return e.node;
   const NodeId node = opValue(OpId(val.owner), val.position, at, guard);

@@ -54,6 +54,8 @@ private:
   [[nodiscard]] uint32_t outputOf(ValueId v) const;
   bool shareNest(ValueId v, loops::AffineId& address, loops::NodeId& node, size_t& nest);
   bool bijective(const Index& at, const Type& type, loops::AxisSet& axes);
+  bool shareWalked(ValueId v, loops::AffineId& address, loops::NodeId& node, size_t& nest);
+  bool reducesColumns(ValueId v); // keeps the last of its operand's dims
   bool alignWith(const Index& domain, const Type& domainType, const Type& type, Index& at);
 
   loops::NodeId value(ValueId v, const Index& at, loops::NodeId guard);
@@ -104,6 +106,7 @@ private:
   };
   std::vector<Domain> domains_; // by nest
   size_t nest_ = 0;             // that is being built
+  bool columns_ = false;        // rows, and reductions of their columns: one nest
   std::vector<OpId> scratch_;   // ops made by decompositions
 };
 

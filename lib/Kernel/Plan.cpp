@@ -9,12 +9,14 @@ int64_t extentOf(const Kernel& k, AxisId a) { // a size that is not known counts
   return e.isStatic() ? e.number : int64_t(1) << 40;
 }
 
-// The axes that each store and each reduction of the nest depends on.
+// The axes that each store and each reduction of the nest depends on; columns apart.
 AxisSet rowAxes(const Kernel& k, const Nest& nest) {
   AxisSet rows = ~AxisSet(0);
-  for (const Store& s : nest.stores) rows &= k.dependsOn(s.address);
+  for (const Store& s : nest.stores)
+    if (!isColumn(k, nest, s)) rows &= k.dependsOn(s.address);
   forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
-    if (k[n].kind == NodeKind::Reduce) rows &= k.dependsOn(n);
+    if (k[n].kind == NodeKind::Reduce && (nest.walked.empty() || k[n].axes != nest.walked))
+      rows &= k.dependsOn(n);
   });
   return rows & ~nest.ordered;
 }
@@ -87,6 +89,12 @@ NestPlan planNest(const Kernel& k, const Nest& nest, int64_t lanes, int64_t unit
   if (nest.ordered != 0) return planInOrder(k, nest, lanes, unit, independent);
   plan.rows = rowAxes(k, nest);
   std::vector<AxisId> all = allAxes(k, nest);
+  if (!nest.walked.empty()) {
+    for (AxisId a : all)
+      if ((plan.rows >> a & 1) && std::find(nest.walked.begin(), nest.walked.end(), a) == nest.walked.end())
+        plan.grid.push_back(a);
+    return plan;
+  }
   if (k.fixedOrder) std::erase_if(all, [&](AxisId a) { return !(plan.rows >> a & 1); });
   const std::optional<AxisId> lane = mostContiguous(k, nest, all);
   if (lane && (plan.rows >> *lane & 1)) return planNestAlong(k, nest, *lane, lanes, unit);

@@ -338,7 +338,8 @@ void CppEmitter::noteLoad(const Node& node, Scope& s) {
     elements = extent.isStatic() ? std::min(elements * extent.number, kLongRow) : kLongRow;
   }
   const int64_t bytes = elements * dtypeBytes(k_.buffers[node.buffer].dtype);
-  const Kernel::Stride next = k_.strideOf(node.affine, plan_.grid.back());
+  const Kernel::Stride next =
+      k_.strideOf(node.affine, nest_->walked.empty() ? plan_.grid.back() : nest_->walked.back());
   for (const AffineTerm& t : k_[node.affine].terms)
     if (t.kind == AffineTerm::OfNode) return;
   if (bytes < kShortRow || bytes > kLongRow || next.mixed || next.size.is(0)) return;
@@ -374,12 +375,13 @@ void CppEmitter::findScratch(const Nest& nest) {
     found.push_back({std::move(axes), level, {root}});
   };
   for (NodeId r : reductions_)
-    if (k_[r].reduce < ReduceKind::ArgMax) add(k_[r].axes, level_[r.index], k_[r].args[0]);
+    if (k_[r].reduce < ReduceKind::ArgMax && (nest.walked.empty() || k_[r].axes != nest.walked))
+      add(k_[r].axes, level_[r.index], k_[r].args[0]);
   for (const Store& s : nest.stores) {
     std::vector<AxisId> axes;
     for (AxisId a : nest.domain)
       if ((k_.dependsOn(s.address) & ~plan_.rows) >> a & 1) axes.push_back(a);
-    add(std::move(axes), INT32_MAX, s.value);
+    add(std::move(axes), INT32_MAX, isColumn(k_, nest, s) ? k_[s.value].args[0] : s.value);
   }
   std::sort(found.begin(), found.end(), [](const Loop& a, const Loop& b) {
     return a.level != b.level ? a.level < b.level : a.roots[0] < b.roots[0];
@@ -541,7 +543,7 @@ void CppEmitter::printNest(const Nest& nest, Scope& top) {
   if (nest.sort)
     emitSort(*nest.sort, inner);
   else
-    emitStores(nest, inner);
+    emitUnit(nest, inner);
   closeLoops(row, scopes);
   finishRow(row.text);
   if (!offset) {

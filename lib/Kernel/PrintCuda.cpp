@@ -411,7 +411,7 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
     if (nest.sort)
       emitSort(*nest.sort, inner);
     else
-      emitStores(nest, inner);
+      emitUnit(nest, inner);
     closeLoops(row, scopes);
   }
   behindPacks_.clear();

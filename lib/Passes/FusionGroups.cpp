@@ -242,6 +242,7 @@ FusionGroups::Shape FusionGroups::shapeBeside(const FusionGroup& g, const Type& 
 // In a group with reductions every value must lie as the rows do, or be one that no reduction reads again.
 bool FusionGroups::fitsRows(OpId o, const FusionGroup& g) {
   OpState& s = state_[o.index];
+  if (s.form.reduces && columnsOf(o, g)) return s.unaligned = true;
   const std::vector<ValueId> operands(m_.operands(o).begin(), m_.operands(o).end());
   const Type& result = m_.typeOf(m_.result(o));
   Shape shape = shapeBeside(g, result);
@@ -305,7 +306,8 @@ std::vector<KeptApart> FusionGroups::keptApart() const {
 
 bool FusionGroups::mergeable(const FusionGroup& a, const FusionGroup& b) const {
   if (a.ops.size() + b.ops.size() > limit_ || a.elements != b.elements) return false;
-  return !a.rows || !b.rows || (a.full == b.full && a.reduced == b.reduced);
+  if (a.rows && b.rows && (a.full != b.full || a.reduced != b.reduced)) return false;
+  return a.parted.empty() || b.parted.empty() || (a.parted == b.parted && a.partReduced == b.partReduced);
 }
 
 void FusionGroups::merge(uint32_t into, uint32_t from) {
@@ -316,7 +318,9 @@ void FusionGroups::merge(uint32_t into, uint32_t from) {
             [&](OpId p, OpId q) { return position_.at(p.index) < position_.at(q.index); });
   a.minUser = std::min(a.minUser, b.minUser);
   a.level = std::max(a.level, b.level);
-  if (b.rows) a.rows = true, a.full = b.full, a.reduced = b.reduced, a.kind = b.kind;
+  if (b.rows && a.kind != "columns") a.kind = b.kind;
+  if (b.rows) a.rows = true, a.full = b.full, a.reduced = b.reduced;
+  if (!b.parted.empty()) a.parted = b.parted, a.partReduced = b.partReduced;
   b.ops.clear();
 }
 
@@ -325,6 +329,11 @@ void FusionGroups::add(OpId o, uint32_t g) {
   OpState& s = state_[o.index];
   if (s.group < 0) group.ops.push_back(o);
   s.group = static_cast<int32_t>(g);
+  if (s.form.reduces && group.rows && columnsOf(o, group)) {
+    group.parted = m_.typeOf(m_.operand(o, 0)).dims;
+    group.partReduced = s.form.reduced;
+    group.kind = "columns";
+  }
   if (!s.form.reduces || group.rows) return;
   const Type& t = m_.typeOf(m_.operand(o, 0));
   group.rows = true;
@@ -355,6 +364,9 @@ void FusionGroups::place(OpId o) {
            fits ? "the kernel would have more ops than the limit allows"
                 : "its other operands come from rows of another kind");
   }
+  const int beside = rowsBeside(o, join);
+  if (beside >= 0 && (join.empty() || mergeable(groups_[join[0]], groups_[static_cast<size_t>(beside)])))
+    join.push_back(static_cast<uint32_t>(beside));
   const std::vector<uint32_t> wanted = join;
   // The level that the whole would have; a group that something at or below it reads cannot rise so far.
   int64_t level = 0;
@@ -370,7 +382,7 @@ void FusionGroups::place(OpId o) {
     again = std::erase_if(join, [&](uint32_t g) { return groups_[g].minUser <= level; }) != 0;
   }
   for (ValueId v : m_.operands(o)) // one of them alone may not lie as the rows of the others
-    if (!join.empty() && join.size() > 1 && !sourceOf(v).aligned) join.resize(1);
+    if (beside < 0 && join.size() > 1 && !sourceOf(v).aligned) join.resize(1);
   if (join.size() == 1) {
     level = groups_[join[0]].level;
     for (ValueId v : m_.operands(o))
@@ -389,6 +401,7 @@ void FusionGroups::place(OpId o) {
   if (!join.empty()) groups_[g].level = level;
   add(o, g);
   noteUses(o, groups_[g].level, g);
+  for (ValueId v : m_.operands(o)) rowReaders_[sourceOf(v).value.index].push_back(o);
 }
 
 // A move whose operand's kernel can write it in its place: no copy.

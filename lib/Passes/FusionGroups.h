@@ -24,7 +24,9 @@ struct FusionGroup {
   bool rows = false;           // has reductions: of values of this shape, along these dims
   std::vector<Dim> full;
   std::vector<bool> reduced;
-  ElementCount elements; // of its widest values
+  std::vector<Dim> parted; // has columns' reductions beside them: of values of this shape, the rows in parts
+  std::vector<bool> partReduced; // along these of its dims
+  ElementCount elements;         // of its widest values
 };
 
 // A value that goes from one kernel to another by way of memory, and why.
@@ -86,6 +88,10 @@ private:
   bool candidate(OpId o, uint32_t g) { return obstacle(o, g).empty(); }
   void note(OpId o, ValueId v, std::string_view why) { apart_.push_back({o, v, why}); }
   bool fitsRows(OpId o, const FusionGroup& g);
+  // Beside rows that are reduced, parts of their columns (FusionColumns.cpp).
+  [[nodiscard]] bool columnsOf(OpId o, const FusionGroup& g) const;
+  [[nodiscard]] int rowsBeside(OpId o,
+                               std::span<const uint32_t> join); // a group that reads what `o` reduces, or -1
   [[nodiscard]] bool mergeable(const FusionGroup& a, const FusionGroup& b) const;
   void merge(uint32_t into, uint32_t from);
   void add(OpId o, uint32_t g);
@@ -116,8 +122,9 @@ private:
   BlockId block_;
   size_t limit_;
   std::vector<FusionGroup> groups_;
-  std::unordered_map<uint32_t, OpState> state_; // by op of this block
-  std::unordered_map<uint32_t, uint32_t> uses_; // by value, in this block
+  std::unordered_map<uint32_t, OpState> state_;                // by op of this block
+  std::unordered_map<uint32_t, uint32_t> uses_;                // by value, in this block
+  std::unordered_map<uint32_t, std::vector<OpId>> rowReaders_; // by value: ops placed so far that read it
   std::unordered_map<uint32_t, size_t> position_;
   int64_t now_ = 0;
   std::vector<KeptApart> apart_; // as decided; some groups were joined later

@@ -102,6 +102,9 @@ struct SortRow {
 struct Nest {
   std::vector<AxisId> domain;
   std::vector<Store> stores;
+  // Axes that one unit walks around its rows, outermost first: the rows of a part. A reduction over exactly these is a column's:
+  // the value of a store, which is brought up to date as each row goes by (Schedule.h, walkRows).
+  std::vector<AxisId> walked;
   AxisSet ordered = 0;         // axes that are walked in order, one step after the other; the stores then too
   std::optional<SortRow> sort; // the row of each point of the domain; there are no stores
 };

@@ -11,10 +11,17 @@ void splitDividedAxes(Kernel&);
 // Joins axes that every access walks as one; a contiguous elementwise kernel ends with one axis.
 void joinAxes(Kernel&);
 
+// Finds the nests in which rows are reduced and columns of the same rows are too, and says which axes their units walk
+// (Nest::walked): each row is then read once for both.
+void walkRows(Kernel&);
+// Is the store's value a reduction over the rows that a unit walks?
+[[nodiscard]] bool isColumn(const Kernel&, const Nest&, const Store&);
+
 // How a nest is walked. Row axes are those that every store and every reduction depends on: they are spread over cores or
-// blocks, and all else is looped inside.
+// blocks, and all else is looped inside; but rows that a unit walks are looped around the rest.
 struct NestPlan {
-  std::vector<AxisId> grid; // row axes, outermost first, that the unit number decodes to
+  std::vector<AxisId>
+      grid; // row axes, outermost first, that the unit number decodes to, without those that are walked
   std::optional<AxisId>
       blocked; // the last of `grid` counts runs of `block` elements of this axis, not elements
   int64_t block = 1;

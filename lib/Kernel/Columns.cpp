@@ -1,0 +1,91 @@
+// Rows and columns in one walk: each unit takes a run of rows, reduces each by itself, and brings the columns' reductions over the
+// run up to date beside it. What several units make of a column is for another kernel to combine.
+#include "dtc/Kernel/Schedule.h"
+#include <algorithm>
+
+namespace dtc::loops {
+namespace {
+
+AxisSet setOf(std::span<const AxisId> axes) {
+  AxisSet set = 0;
+  for (AxisId a : axes) set |= AxisSet(1) << a;
+  return set;
+}
+
+// May the store's value be kept in a buffer while it is not yet whole?
+bool keeps(const Kernel& k, const Store& s) {
+  const Node& value = k[s.value];
+  return value.kind == NodeKind::Reduce && value.reduce <= ReduceKind::Min && !s.when.valid() &&
+         s.combine.empty() && !s.copied && k.buffers[s.buffer].dtype == value.type;
+}
+
+// The axes that the nest's units would walk: of the first store that reduces over such as the rows of others depend on.
+std::vector<AxisId> walkedAxes(const Kernel& k, const Nest& nest) {
+  for (const Store& s : nest.stores) {
+    if (!keeps(k, s)) continue;
+    const std::vector<AxisId>& axes = k[s.value].axes;
+    bool rows = false;
+    forEachNode(k, std::span(&s.value, 1), [&](NodeId n) {
+      rows |= k[n].kind == NodeKind::Reduce && (k.dependsOn(n) & setOf(axes)) != 0;
+    });
+    for (const Store& other : nest.stores) rows |= (k.dependsOn(other.address) & setOf(axes)) != 0;
+    if (rows) return axes;
+  }
+  return {};
+}
+
+// Is each store a column's or a row's, each other reduction a row's, and is there one?
+bool fitsWalk(const Kernel& k, const Nest& nest) {
+  const AxisSet walked = setOf(nest.walked);
+  bool fits = true, reduces = false;
+  std::vector<NodeId> columns;
+  for (const Store& s : nest.stores) {
+    if (isColumn(k, nest, s))
+      columns.push_back(s.value), fits &= keeps(k, s);
+    else
+      fits &=
+          (k.dependsOn(s.address) & walked) == walked && !s.when.valid() && s.combine.empty() && !s.copied;
+  }
+  forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+    for (NodeId a : k[n].args) // of a column nothing else is made before it is whole
+      fits &= std::find(columns.begin(), columns.end(), a) == columns.end();
+    if (k[n].kind == NodeKind::Running) fits = false;
+    if (k[n].kind != NodeKind::Reduce || std::find(columns.begin(), columns.end(), n) != columns.end())
+      return;
+    reduces = true;
+    fits &= (k.dependsOn(n) & walked) == walked && (setOf(k[n].axes) & walked) == 0;
+  });
+  return fits && reduces && nest.ordered == 0 && !nest.sort;
+}
+
+} // namespace
+
+bool isColumn(const Kernel& k, const Nest& nest, const Store& s) {
+  const Node& value = k[s.value];
+  return !nest.walked.empty() && value.kind == NodeKind::Reduce && value.axes == nest.walked;
+}
+
+void walkRows(Kernel& k) {
+  if (k.inOrder) return;
+  for (Nest& nest : k.nests) {
+    nest.walked = walkedAxes(k, nest);
+    if (nest.walked.empty()) continue;
+    if (!fitsWalk(k, nest)) {
+      nest.walked.clear();
+      continue;
+    }
+    const AxisSet walked = setOf(nest.walked);
+    std::erase_if(nest.domain, [&](AxisId a) { return walked >> a & 1; });
+    // Parts outside, then the rows of one, then the rows' own elements.
+    AxisSet parts = ~AxisSet(0);
+    for (const Store& s : nest.stores) parts &= k.dependsOn(s.address);
+    forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+      if (k[n].kind == NodeKind::Reduce && k[n].axes != nest.walked) parts &= k.dependsOn(n);
+    });
+    const auto inner =
+        std::find_if(nest.domain.begin(), nest.domain.end(), [&](AxisId a) { return !(parts >> a & 1); });
+    nest.domain.insert(inner, nest.walked.begin(), nest.walked.end());
+  }
+}
+
+} // namespace dtc::loops
