@@ -1,13 +1,15 @@
 #include "dtc/Jit/CudaLibraries.h"
 #include "CudaLibrary.h"
+#include "dtc/Jit/Cudnn.h"
 #include "dtc/Jit/Nccl.h"
 #include "dtc/Jit/Nvrtc.h"
 
 namespace dtc {
 namespace {
 
-std::string dotted(size_t number) { // 91300 is 9.13.0
-  return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
+std::string dotted(size_t number) { // 91300 is 9.13.0; cuDNN before 9 counted otherwise: 8906 is 8.9.6
+  const size_t major = number >= 90000 ? 10000 : 1000;
+  return std::to_string(number / major) + "." + std::to_string(number % major / 100) + "." +
          std::to_string(number % 100);
 }
 
@@ -40,9 +42,8 @@ std::vector<CudaLibraryInfo> cudaLibraries() {
   out.push_back(
       numbered("cuBLASLt", "matrix products", "cublasLt", "cublasLtGetVersion",
                "install the CUDA toolkit's package libcublas-13-0, or `pip install nvidia-cublas`"));
-  out.push_back(numbered("cuDNN", "convolutions and attention by the vendor's kernels", "cudnn",
-                         "cudnnGetVersion",
-                         "install the package cudnn9-cuda-13, or `pip install nvidia-cudnn-cu13`"));
+  out.push_back(numbered("cuDNN", "convolutions by the vendor's kernels", "cudnn", "cudnnGetVersion",
+                         Cudnn::howToInstall().c_str()));
   auto nccl = Nccl::open();
   out.push_back({"NCCL", "collectives between GPUs", nccl ? nccl->path() : findCudaLibrary("nccl"),
                  nccl ? nccl->version() : "", nccl ? "" : nccl.error().message});

@@ -1,4 +1,5 @@
 #include "Attention.h"
+#include "Convolution.h"
 #include "Gemm.h"
 #include "Lower.h"
 #include "PrintCpp.h"
@@ -233,12 +234,18 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
     return byRegion_.emplace(key, std::move(*view)).first->second;
   }
   const auto [number, made] = keep(k, baseName(m, fused, false), [&] { return commentsOf(m, fused); });
-  kernels_[number].standby = false;
+  std::optional<ConvCall> conv;
+  if (!k.fixedOrder) conv = matchConvolution(m, fused, options_.convDTypes);
+  kernels_[number].standby = conv && (made || kernels_[number].standby);
   if (made) {
     countWork(m, fused, *lowered, nullptr, kernels_[number].bytes, kernels_[number].flops);
     if (k.attention) countAttention(k, *k.attention, kernels_[number].flops);
   }
   KernelCall call{number, lowered->inputs, lowered->outputs, lowered->sizes};
+  if (conv) {
+    conv->own = std::move(call);
+    return byRegion_.emplace(key, std::move(*conv)).first->second;
+  }
   return byRegion_.emplace(key, std::move(call)).first->second;
 }
 

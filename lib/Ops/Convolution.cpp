@@ -369,6 +369,13 @@ int64_t localGroups(const OpQuery& q, std::span<const TypeId> in, std::span<cons
 
 bool convShapeOf(const OpQuery& q, ConvShape& s) { return shapeOf(q, s); }
 
+bool isConvolution(const OpRecord& record) { return record.rule == convRule; }
+std::optional<ConvShape> convolutionOf(const OpQuery& q) {
+  ConvShape s;
+  if (!shapeOf(q, s)) return std::nullopt;
+  return s;
+}
+
 static AttrId pairsAttr(Module& m, const std::vector<std::array<int64_t, 2>>& pairs) {
   Attr list;
   list.kind = Attr::List;

@@ -1,4 +1,5 @@
 #include "FusionForm.h"
+#include "dtc/Ops/Convolution.h"
 #include <algorithm>
 #include <cmath>
 
@@ -135,12 +136,27 @@ FusionForm fusionFormOf(Module& m, OpId o) {
     return form;
   }
   reductionForm(m, o, form);
+  form.window = form.contracts && isConvolution(record) && isFloat(m.typeOf(m.result(o)).dtype);
   if (form.reduces || form.contracts) return form;
   form.slices = one && isSlice(form.rule);
   form.lookup = isLookup(m, o, form.rule);
   form.move = one || form.lookup;
   form.indexed = record.element != nullptr || one;
   return form;
+}
+
+bool permutesAllButLast(const FusionForm& move) {
+  if (!move.compound || move.rule.operands.size() != 1) return false;
+  const std::vector<DimMap>&from = move.rule.operands[0].dims, &to = move.rule.results[0].dims;
+  if (from.size() != to.size() || from.empty()) return false;
+  std::vector<bool> seen(move.rule.factors.size());
+  for (const std::vector<DimMap>* dims : {&from, &to})
+    for (const DimMap& d : *dims)
+      if (!d.plain()) return false;
+  for (const DimMap& d : from) seen[d.terms[0].factor] = true;
+  for (const DimMap& d : to)
+    if (!seen[d.terms[0].factor]) return false;
+  return from.back().terms[0].factor == to.back().terms[0].factor;
 }
 
 StridedView::StridedView(const Module& m, const Type& t) : m_(m) {

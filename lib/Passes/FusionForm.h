@@ -16,12 +16,15 @@ struct FusionForm {
   bool contracts = false; // reduces several operands: a loop nest of its own
   bool library = false;   // of those, a matrix product
   bool attention = false; // of those, rows of one operand merged with rows of others: a walk over these
+  bool window = false;    // of those, a convolution of floats
   bool ordered = false;   // stores its results in an order of its own (OpRecord::stores): a kernel by itself
   bool indexed = false;   // reads operands where data or irregular rules say: they must lie in memory
   std::vector<bool> reduced; // of `reduces`: the dims of operand 0
   Rule rule;
 };
 [[nodiscard]] FusionForm fusionFormOf(Module&, OpId);
+// Does the move put the operand's dims in another order and nothing else, the last one staying last?
+[[nodiscard]] bool permutesAllButLast(const FusionForm& move);
 
 // A view of a dense tensor as its layout, one mode for each dim; starts as the tensor itself. A size that is not known stands as a
 // prime that divides no size that is: products of sizes are then equal as numbers only where they are equal as products.

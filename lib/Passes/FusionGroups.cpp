@@ -198,11 +198,23 @@ bool FusionGroups::strided(ValueId v, bool lookups) {
   return view.strided();
 }
 
-// A loop nest of its own; a library and attention read views that strides can say, all else lies in memory.
+bool FusionGroups::permuted(ValueId v) const {
+  for (const OpState* s = stateOf(v); s && s->form.move && s->group < 0; s = stateOf(v)) {
+    if (!permutesAllButLast(s->form)) return false;
+    v = m_.operand(OpId(m_[v].owner), 0);
+  }
+  return true;
+}
+
+// A loop nest of its own; a library and attention read views that strides can say, a convolution (whose gradient swaps images and
+// channels) permuted ones; all else lies in memory.
 void FusionGroups::contract(OpId o) {
   const FusionForm& form = state_[o.index].form;
+  const auto reads = [&](ValueId v) {
+    return form.library || form.attention ? strided(v, form.library) : form.window && permuted(v);
+  };
   for (ValueId v : std::vector<ValueId>(m_.operands(o).begin(), m_.operands(o).end()))
-    if (limit_ <= 1 || (!form.library && !form.attention) || !strided(v, form.library)) store(v);
+    if (limit_ <= 1 || !reads(v)) store(v);
   state_[o.index].placed = now_++; // it reads what was just stored from memory
   for (ValueId v : m_.operands(o))
     note(o, v,
@@ -426,7 +438,8 @@ bool FusionGroups::joinMove(OpId o, std::string_view& kind) {
   if (!group.fusible || group.ops.size() >= limit_ || elementsOf(m_.typeOf(m_.result(o))) != group.elements)
     return false;
   if (group.closed) { // it is written once: moved, or as it is
-    if (group.kind != "gemm" && group.kind != "attention") return false;
+    const bool window = state_.at(group.ops[0].index).form.window && permutesAllButLast(s.form);
+    if (group.kind != "gemm" && group.kind != "attention" && !window) return false;
     for (ValueId v = m_.operand(o, 0); v != source.value; v = m_.operand(OpId(m_[v].owner), 0))
       if (uses_[v.index] != 1) return false;
   }

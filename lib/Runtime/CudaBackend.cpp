@@ -1,9 +1,11 @@
 #include "dtc/Runtime/CudaBackend.h"
 
+#include "CudaConv.h"
 #include "CudaGemm.h"
 #include "CudaPlaces.h"
 #include "NcclCommunicator.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace dtc {
@@ -36,6 +38,8 @@ struct Product {
   int64_t place = 0;
   CudaGemm gemm;
   std::vector<Pack> packs;
+  std::optional<CudaConv> conv;     // it is a convolution
+  bool empty = false;               // it is nothing but
   std::optional<uint32_t> epilogue; // the launch that follows it
 };
 
@@ -61,6 +65,9 @@ public:
     o.cpp = false;
     o.cuda = true;
     o.gemmEpilogues = true;
+    if (Cudnn::found())
+      for (DType d : {DType::F16, DType::BF16, DType::F32, DType::F64})
+        o.convDTypes |= 1u << static_cast<int>(d);
     o.gemmDTypes = 0;
     for (DType d : {DType::F16, DType::BF16, DType::F32, DType::F64})
       o.gemmDTypes |= 1u << static_cast<int>(d);
@@ -86,6 +93,8 @@ public:
 
   Result<Placed> place(int64_t place, const PlacedKernel& kernel) override;
   Result<Placed> place(int64_t place, const PlacedGemm& gemm) override;
+  Result<Placed> place(int64_t place, const PlacedConv& conv) override;
+  std::vector<std::string> notes() const override { return notes_; }
   Status runKernel(uint32_t step, uint32_t, int) override {
     Launch& l = *launches_[step];
     return places_->start(l.place, [&](const CudaDevice& d, const CudaStream& s) {
@@ -151,6 +160,11 @@ private:
     return places_->synchronize(place);
   }
   Result<const CublasLt*> library(size_t gpu, int64_t place);
+  Result<const Cudnn*> cudnn(int64_t place);
+  Status growScratch(int64_t place, size_t bytes);
+  void note(std::string line) {
+    if (std::find(notes_.begin(), notes_.end(), line) == notes_.end()) notes_.push_back(std::move(line));
+  }
   Status packOperands(int64_t place, PlacedGemm& g, Product& product);
   Status pack(int64_t place, Pack pack);
   void took(const char* phase, std::chrono::steady_clock::time_point begin) {
@@ -171,7 +185,10 @@ private:
   std::vector<CudaMemory> memory_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::vector<Product> products_;
-  std::map<size_t, CublasLt> libraries_; // by GPU
+  std::map<size_t, CublasLt> libraries_;  // by GPU
+  std::map<size_t, Result<Cudnn>> cudnn_; // the same
+  std::map<int64_t, CudaMemory> scratch_; // of convolutions, by place
+  std::vector<std::string> notes_;
   std::vector<CudaPlaces::Graph> graphs_;
   std::map<std::pair<int64_t, const std::byte*>, int32_t>
       indices_; // of loops, by place and where they are kept
@@ -258,6 +275,53 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
   }
   products_.push_back(std::move(product));
   return Placed{number, 1};
+}
+
+Result<const Cudnn*> CudaBackend::cudnn(int64_t place) {
+  const size_t gpu = places_->gpuOf(place);
+  auto at = cudnn_.find(gpu);
+  if (at == cudnn_.end()) {
+    const auto begin = std::chrono::steady_clock::now();
+    at = cudnn_.emplace(gpu, Cudnn::open(places_->device(place))).first;
+    took("open cuDNN", begin);
+    if (at->second) note("convolutions by cuDNN " + at->second->version());
+  }
+  if (!at->second) return at->second.error();
+  return &*at->second;
+}
+
+Status CudaBackend::growScratch(int64_t place, size_t bytes) {
+  CudaMemory& scratch = scratch_[place];
+  if (scratch.bytes >= bytes) return Ok{};
+  auto memory = places_->device(place).allocate(bytes);
+  if (!memory) return memory.error();
+  scratch = *memory;
+  return Ok{};
+}
+
+Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedConv& c) {
+  Product product;
+  product.place = place;
+  product.empty = true;
+  Placed placed{0, 1};
+  auto opened = cudnn(place);
+  Result<CudaConv> conv =
+      opened ? CudaConv::plan(**opened, *places_, c, false) : Result<CudaConv>(opened.error());
+  if (!conv && conv.error().kind != Error::Machine) return conv.error();
+  if (conv) {
+    if (Status s = growScratch(place, conv->scratchBytes()); !s) return s.error();
+    product.conv = std::move(*conv);
+  } else {
+    note("a generated kernel, because " + conv.error().message);
+    auto kernel = this->place(place, c.own);
+    if (!kernel) return kernel.error();
+    product.epilogue = kernel->step;
+    placed.parts = kernel->parts;
+    placed.plain = true;
+  }
+  placed.step = static_cast<uint32_t>(products_.size());
+  products_.push_back(std::move(product));
+  return placed;
 }
 
 // All matrices of one operand, each with where its copy lies: dense, one after the other, later batch axes faster.
@@ -353,6 +417,9 @@ Result<uint32_t> CudaBackend::placeStackedCopy(int64_t place, const StackedCopy&
 
 Status CudaBackend::runGemm(uint32_t step, uint32_t, int worker) {
   const Product& p = products_[step];
+  if (p.conv)
+    return p.conv->run(*cudnn_.at(places_->gpuOf(p.place)), *places_, p.place, scratch_[p.place].get);
+  if (p.empty) return p.epilogue ? runKernel(*p.epilogue, 0, worker) : Status(Ok{});
   for (const Pack& one : p.packs)
     if (Status s = pack(p.place, one); !s) return s;
   auto a = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().aRow);

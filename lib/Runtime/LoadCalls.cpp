@@ -36,19 +36,23 @@ PlacedGemm::Axis axisAt(const GemmCall::Axis& a, std::span<const int64_t> sizes)
 
 } // namespace
 
+PlacedKernel Loader::kernelAt(OpId o, const KernelCall& call, int64_t p) {
+  PlacedKernel k;
+  k.kernel = call.kernel;
+  auto add = [&](ValueId v) {
+    k.buffers.push_back(addressOf(p, *offsetOf(v)));
+    k.bytes.push_back(bytesAt(m_, v, program_.mesh, p));
+  };
+  for (uint32_t i : call.inputs) add(m_.operand(o, i));
+  for (uint32_t r : call.outputs) add(m_.result(o, r));
+  k.sizes = sizesAt(m_, call.sizes, program_.mesh, p);
+  return k;
+}
+
 Status Loader::placeKernel(const FusedStep& step, PlacedStep& out) {
   const auto& call = std::get<KernelCall>(step.call);
   for (int64_t p = 0; p < program_.places(); ++p) {
-    PlacedKernel k;
-    k.kernel = call.kernel;
-    auto add = [&](ValueId v) {
-      k.buffers.push_back(addressOf(p, *offsetOf(v)));
-      k.bytes.push_back(bytesAt(m_, v, program_.mesh, p));
-    };
-    for (uint32_t i : call.inputs) add(m_.operand(step.op, i));
-    for (uint32_t r : call.outputs) add(m_.result(step.op, r));
-    k.sizes = sizesAt(m_, call.sizes, program_.mesh, p);
-    auto placed = backend_.place(p, k);
+    auto placed = backend_.place(p, kernelAt(step.op, call, p));
     if (!placed) return at(step.op, placed.error());
     out.at.push_back(*placed);
   }
@@ -102,6 +106,32 @@ Status Loader::placeGemm(const FusedStep& step, PlacedStep& out) {
   return Ok{};
 }
 
+Status Loader::placeConv(const FusedStep& step, PlacedStep& out) {
+  const auto& call = std::get<ConvCall>(step.call);
+  for (int64_t p = 0; p < program_.places(); ++p) {
+    const std::vector<int64_t> sizes = sizesAt(m_, call.sizes, program_.mesh, p);
+    const auto tensor = [&](const ConvCall::Tensor& t) {
+      const ValueId v = t.result ? m_.result(step.op, t.number) : m_.operand(step.op, t.number);
+      PlacedConv::Tensor out{addressOf(p, *offsetOf(v)), {}};
+      for (const SizeFormula& f : t.strides) out.strides.push_back(f(sizes));
+      return out;
+    };
+    PlacedConv c{call.kind,     call.dtype,    call.spatial,       call.groups,         call.n(sizes),
+                 call.c(sizes), call.o(sizes), tensor(call.image), tensor(call.window), tensor(call.result)};
+    if (call.bias >= 0)
+      c.bias = addressOf(p, *offsetOf(m_.operand(step.op, static_cast<uint32_t>(call.bias))));
+    c.own = kernelAt(step.op, call.own, p);
+    auto placed = backend_.place(p, c);
+    if (!placed) return at(step.op, placed.error());
+    if (placed->plain) {
+      program_.infos[step.info].name = kernels_.kernels()[call.own.kernel].name;
+      program_.infos[step.info].what = "kernel";
+    }
+    out.at.push_back(*placed);
+  }
+  return Ok{};
+}
+
 Status Loader::placeMeeting(MeetingStep& step) {
   if (step.host) return Ok{};
   if (Status s = backend_.communicator().prepare(step.plan); !s) return at(step.op, s.error());
@@ -126,6 +156,12 @@ void Loader::countWork() {
     program_.infos[s.info].flops = kernels_.kernels()[call.kernel].flops(sizes);
   }
   for (const FusedStep& s : gemmSteps_) {
+    if (const auto* conv = std::get_if<ConvCall>(&s.call)) {
+      std::vector<int64_t> sizes = sizesAt(m_, conv->own.sizes, program_.mesh, 0);
+      program_.infos[s.info].bytes = kernels_.kernels()[conv->own.kernel].bytes(sizes);
+      program_.infos[s.info].flops = kernels_.kernels()[conv->own.kernel].flops(sizes);
+      continue;
+    }
     const auto& call = std::get<GemmCall>(s.call);
     std::vector<int64_t> sizes = sizesAt(m_, call.sizes, program_.mesh, 0);
     program_.infos[s.info].bytes = call.bytes(sizes);
@@ -136,8 +172,11 @@ void Loader::countWork() {
 Status Loader::placeAll() {
   for (const FusedStep& s : kernelSteps_)
     if (Status done = placeKernel(s, program_.kernels.emplace_back()); !done) return done;
-  for (const FusedStep& s : gemmSteps_)
-    if (Status done = placeGemm(s, program_.gemms.emplace_back()); !done) return done;
+  for (const FusedStep& s : gemmSteps_) {
+    PlacedStep& out = program_.gemms.emplace_back();
+    Status done = std::holds_alternative<ConvCall>(s.call) ? placeConv(s, out) : placeGemm(s, out);
+    if (!done) return done;
+  }
   for (MeetingStep& s : program_.meetings)
     if (Status done = placeMeeting(s); !done) return done;
   countWork();

@@ -48,6 +48,8 @@ private:
   Status placeAll();
   Status placeKernel(const FusedStep& step, PlacedStep& out);
   Status placeGemm(const FusedStep& step, PlacedStep& out);
+  Status placeConv(const FusedStep& step, PlacedStep& out);
+  PlacedKernel kernelAt(OpId o, const KernelCall& call, int64_t place);
   PlacedGemm gemmAt(OpId o, const GemmCall& call, int64_t place);
   std::string nameOf(const GemmCall& call) const; // "matmul, residual + k_relu"
   Status placeMeeting(MeetingStep& step);
@@ -77,7 +79,7 @@ private:
   KernelSet kernels_;
   Naming names_; // as the program is printed
   LineTable lines_;
-  std::vector<FusedStep> kernelSteps_, gemmSteps_;
+  std::vector<FusedStep> kernelSteps_, gemmSteps_; // gemmSteps_: all that a library does
   std::vector<Content> contents_;
   std::unordered_map<std::string, int64_t> literalOfBytes_; // equal literals share a place
   struct Temporary {

@@ -291,6 +291,7 @@ Status Execution::execute() {
   if (o_.stats && backend_->name() == "cpu") stats_.rate = measureHost(pool_);
   stats_.phases = phases_;
   stats_.about = backend_->describe();
+  for (const std::string& note : backend_->notes()) stats_.about += (stats_.about.empty() ? "" : "\n") + note;
   return Ok{};
 }
 

@@ -111,6 +111,32 @@ struct GemmCall {
   SizeFormula bytes, flops;
 };
 
+// Which of a convolution's three tensors is made from the other two.
+enum class ConvKind : uint8_t { Forward, Image, Window };
+
+// A convolution as a library does it: result[n, g o, p…] sums image[n, g c, stride p + dilation k - low, …] * window[g o, c, k, …] over c
+// and k (0 outside of the image), or the gradient of that. Strides are in elements; sums are in f32 (f64 for f64).
+struct ConvCall {
+  ConvKind kind = ConvKind::Forward;
+  DType dtype = DType::F32; // of all tensors
+  struct Spatial {
+    int64_t size = 1, length = 1, result = 1; // of image, window and result
+    int64_t stride = 1, dilation = 1, low = 0;
+  };
+  std::vector<Spatial> spatial; // one to three
+  int64_t groups = 1;
+  SizeFormula n, c, o; // images, and the channels of a group
+  struct Tensor {
+    bool result = false; // `number` counts the fused op's results, else its operands
+    uint32_t number = 0;
+    // Of image and result: image, group, channel, spatial dims; of the window: group, o, c, spatial dims.
+    std::vector<SizeFormula> strides;
+  } image, window, result;
+  int32_t bias = -1; // operand number of one for each channel of the result (Forward) or image (Image), or -1
+  std::vector<Dim> sizes; // what the formulas' sizes are
+  KernelCall own;         // the generated kernel, for where the library does not take it
+};
+
 // Result 0 has the same bytes as an operand, in the same order (reshape, expand_dims): alias it, or copy.
 struct ViewCall {
   uint32_t operand = 0;
@@ -118,7 +144,7 @@ struct ViewCall {
   SizeFormula bytes;
 };
 
-using FusedCall = std::variant<KernelCall, GemmCall, ViewCall>;
+using FusedCall = std::variant<KernelCall, GemmCall, ConvCall, ViewCall>;
 
 struct KernelOptions {
   bool cpp = true, cuda = false; // which texts to print
@@ -127,6 +153,7 @@ struct KernelOptions {
   bool otherSchedules = false;   // fill KernelSource::otherCpp, for a backend that measures
   // Which dtypes the device's matmul library takes (bit dtype); other contractions become loops.
   uint32_t gemmDTypes = (1u << static_cast<int>(DType::F32)) | (1u << static_cast<int>(DType::BF16));
+  uint32_t convDTypes = 0;    // the same of its convolutions
   bool gemmEpilogues = false; // the library adds a residual and applies gelu's tanh form
 };
 

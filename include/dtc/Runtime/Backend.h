@@ -61,6 +61,20 @@ struct StackedCopy {
   int64_t bytes = 0, first = 0;
 };
 
+// A convolution on one device, all numbers known (ConvCall says what they mean).
+struct PlacedConv {
+  ConvKind kind = ConvKind::Forward;
+  DType dtype = DType::F32;
+  std::vector<ConvCall::Spatial> spatial;
+  int64_t groups = 1, n = 0, c = 0, o = 0;
+  struct Tensor {
+    std::byte* at = nullptr;
+    std::vector<int64_t> strides;
+  } image, window, result;
+  const std::byte* bias = nullptr;
+  PlacedKernel own; // for where the library does not take it
+};
+
 // What a backend has beside that where it can keep work and start it again without the host (CUDA graphs).
 class GraphBackend {
 public:
@@ -99,10 +113,14 @@ public:
   struct Placed {
     uint32_t step = 0;
     uint32_t parts = 1;
-    bool plain = false; // the library did not take it whole: PlacedGemm::plain runs
+    bool plain = false; // the library did not take it whole: PlacedGemm::plain or PlacedConv::own runs
   };
   [[nodiscard]] virtual Result<Placed> place(int64_t place, const PlacedKernel& kernel) = 0;
   [[nodiscard]] virtual Result<Placed> place(int64_t place, const PlacedGemm& gemm) = 0;
+  // Only asked of a backend whose kernelOptions() have convDTypes; runs as a matrix product does.
+  [[nodiscard]] virtual Result<Placed> place(int64_t, const PlacedConv&) {
+    return Error{Error::Bug, "this backend has no library for convolutions"};
+  }
   // Does part `part` of a step; `worker` is the number of the pool's worker that calls.
   [[nodiscard]] virtual Status runKernel(uint32_t step, uint32_t part, int worker) = 0;
   [[nodiscard]] virtual Status runGemm(uint32_t step, uint32_t part, int worker) = 0;
@@ -125,6 +143,8 @@ public:
   virtual void forgetMarks() {}
   // Where the places are and what carries bytes between them: "2 devices on 1 GPU (NVIDIA H200), …"; "": nothing to say.
   [[nodiscard]] virtual std::string describe() const { return {}; }
+  // What --stats adds to that, once the program is loaded: which libraries do what, and why one does not. Lines.
+  [[nodiscard]] virtual std::vector<std::string> notes() const { return {}; }
 
   // How long each phase of compile() took, in milliseconds, for --timing and --stats.
   struct Phase {

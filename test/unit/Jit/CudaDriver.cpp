@@ -1,6 +1,7 @@
 // The CUDA driver and cuBLASLt: their declarations against NVIDIA's headers, and, where a GPU is, that they work.
 #include "../../../lib/Jit/CublasTable.h"
 #include "../../../lib/Jit/CudaTable.h"
+#include "../../../lib/Jit/CudnnTable.h"
 #include "../../../lib/Jit/NcclTable.h"
 #include "dtc/Jit/CublasLt.h"
 #include "dtc/Jit/Nvrtc.h"
@@ -9,6 +10,10 @@
 #ifdef DTC_HAVE_CUDA_HEADERS
 #include <cublasLt.h>
 #include <cuda.h>
+#if __has_include(<cudnn.h>)
+#include <cudnn.h>
+#define DTC_HAVE_CUDNN_HEADER
+#endif
 #if __has_include(<nccl.h>)
 #include <nccl.h>
 #define DTC_HAVE_NCCL_HEADER
@@ -61,6 +66,35 @@ static_assert(int(kNcclFloat16) == ncclFloat16 && int(kNcclFloat32) == ncclFloat
               int(kNcclFloat64) == ncclFloat64 && int(kNcclBfloat16) == ncclBfloat16);
 static_assert(int(kNcclSum) == ncclSum && int(kNcclProd) == ncclProd && int(kNcclMax) == ncclMax &&
               int(kNcclMin) == ncclMin && int(kNcclInProgress) == ncclInProgress);
+#endif
+#ifdef DTC_HAVE_CUDNN_HEADER
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wdeprecated-declarations"
+#define DTC_COMPARE(member, symbol, parameters)                                                              \
+  static_assert(SameCall<decltype(CudnnTable::member), decltype(&::symbol)>::value, #symbol);
+DTC_CUDNN_FUNCTIONS(DTC_COMPARE)
+#undef DTC_COMPARE
+static_assert(sizeof(CudnnAlgorithm) == sizeof(cudnnConvolutionFwdAlgoPerf_t) &&
+              sizeof(CudnnAlgorithm) == sizeof(cudnnConvolutionBwdDataAlgoPerf_t) &&
+              sizeof(CudnnAlgorithm) == sizeof(cudnnConvolutionBwdFilterAlgoPerf_t));
+static_assert(offsetof(CudnnAlgorithm, memory) == offsetof(cudnnConvolutionFwdAlgoPerf_t, memory) &&
+              offsetof(CudnnAlgorithm, determinism) == offsetof(cudnnConvolutionFwdAlgoPerf_t, determinism) &&
+              offsetof(CudnnAlgorithm, math) == offsetof(cudnnConvolutionFwdAlgoPerf_t, mathType));
+static_assert(int(kCudnnF32) == CUDNN_DATA_FLOAT && int(kCudnnF64) == CUDNN_DATA_DOUBLE &&
+              int(kCudnnF16) == CUDNN_DATA_HALF && int(kCudnnBf16) == CUDNN_DATA_BFLOAT16);
+static_assert(int(kCudnnNchw) == CUDNN_TENSOR_NCHW &&
+              int(kCudnnCrossCorrelation) == CUDNN_CROSS_CORRELATION &&
+              int(kCudnnDeterministic) == CUDNN_DETERMINISTIC &&
+              int(kCudnnTensorMath) == CUDNN_TENSOR_OP_MATH && int(kCudnnFmaMath) == CUDNN_FMA_MATH);
+static_assert(int(kCudnnBadParameter) == CUDNN_STATUS_BAD_PARAM &&
+              int(kCudnnNotSupported) == CUDNN_STATUS_NOT_SUPPORTED);
+static_assert(int(kCudnnForwardDirect) == ((1 << CUDNN_CONVOLUTION_FWD_ALGO_FFT) - 1) &&
+              int(kCudnnImageDirect) ==
+                  (1 << CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 | 1 << CUDNN_CONVOLUTION_BWD_DATA_ALGO_1) &&
+              int(kCudnnWindowDirect) ==
+                  (1 << CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 | 1 << CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 |
+                   1 << CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3));
+#pragma clang diagnostic pop
 #endif
 static_assert(sizeof(CublasHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t));
 static_assert(offsetof(CublasHeuristic, workspaceBytes) ==
