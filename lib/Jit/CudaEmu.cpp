@@ -44,6 +44,15 @@ void* dtcEmuMapShared(const void* p, uint32_t rank, int32_t line, const char* pl
   running->abandonIfFailed();
   return result;
 }
+void dtcEmuCopyAsync(void* to, const void* from, int32_t bytes, int32_t, const char* place) {
+  running->copyAsync(to, from, bytes, place);
+  running->abandonIfFailed();
+}
+void dtcEmuCopyCommit() { running->copyCommit(); }
+void dtcEmuCopyWait(int32_t left, int32_t, const char* place) {
+  running->copyWait(left, place);
+  running->abandonIfFailed();
+}
 void dtcEmuAccess(const void* p, uint64_t code, const char* place) {
   running->access(p, code, place);
   running->abandonIfFailed();
@@ -58,6 +67,9 @@ const HostSymbol kHosts[] = {{emu::kSelf, reinterpret_cast<const void*>(&dtcEmuS
                              {"__emu_named_barrier", reinterpret_cast<const void*>(&dtcEmuNamedBarrier)},
                              {"__emu_cluster_barrier", reinterpret_cast<const void*>(&dtcEmuClusterBarrier)},
                              {"__emu_map_shared", reinterpret_cast<const void*>(&dtcEmuMapShared)},
+                             {"__emu_copy_async", reinterpret_cast<const void*>(&dtcEmuCopyAsync)},
+                             {"__emu_copy_commit", reinterpret_cast<const void*>(&dtcEmuCopyCommit)},
+                             {"__emu_copy_wait", reinterpret_cast<const void*>(&dtcEmuCopyWait)},
                              {"__emu_warp", reinterpret_cast<const void*>(&dtcEmuWarp)}};
 
 constexpr size_t kMostShared = 227 << 10; // what a block may ask for on sm_90 and sm_100

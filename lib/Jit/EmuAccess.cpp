@@ -73,6 +73,13 @@ void EmuCluster::failConflict(const Access& a, const EmuConflict& c, const std::
                                   : ", without a barrier between the two"));
 }
 
+void EmuCluster::failCopier(const Access& a, const EmuCell& cell, const std::string& what) {
+  const char* place = reinterpret_cast<const char*>(kernel_.call) + cell.copierPlace; // placeNumber
+  failAccess(a, "(" + what + ") that an asynchronous copy of thread " +
+                    emuTuple(threads_[cell.copier - 1].view.thread) + " at line " + place +
+                    " is under way to: that thread has not waited for it");
+}
+
 bool EmuCluster::aligned(const Access& a) const { return (number(a.at) & (a.align - 1)) == 0; }
 
 void EmuCluster::failAlignment(const Access& a, const std::string& what) {
@@ -127,6 +134,7 @@ void EmuCluster::sharedAccess(const Access& a) {
   for (size_t i = at / g; i <= (at + a.bytes - 1) / g; ++i) {
     EmuCell& cell = workspace_.sharedCells[block * perBlock + i];
     if (cell.tag != workspace_.tag) cell = {}, cell.tag = workspace_.tag;
+    if (cell.copier) return failCopier(a, cell, sharedText(at, block));
     if (reads && !cell.writer.any())
       return failAccess(a, "that nothing has written (" + sharedText(at, block) + ")");
     if (const auto conflict = touch(cell, me, a.kind, place))

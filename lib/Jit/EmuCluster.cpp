@@ -72,6 +72,7 @@ void EmuCluster::begin(uint32_t number) {
     thread.view.block = blocks_[i / perBlock_].index;
     thread.clock = 1, thread.blockClock = 0;
     thread.laneClocks.reset(), thread.warpClocks.reset();
+    thread.copies.clear(), thread.copyGroup = 0;
   }
   ready_.clear();
   head_ = next_ = done_ = atCluster_ = clusterClock_ = 0;

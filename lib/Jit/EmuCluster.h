@@ -17,7 +17,20 @@
 namespace dtc {
 
 enum class EmuBarrier : int32_t { Plain, Count, And, Or };
-enum class EmuWarpOp : int32_t { Sync, Shuffle, Up, Down, Xor, Ballot, Any, All };
+enum class EmuWarpOp : int32_t {
+  Sync,
+  Shuffle,
+  Up,
+  Down,
+  Xor,
+  Ballot,
+  Any,
+  All,
+  MmaBf16,
+  MmaF16,
+  Matrices,
+  MatricesTurned
+};
 
 // What generated code sees of its thread: `__emu_thread` of emu.h.
 struct EmuThreadView {
@@ -36,6 +49,14 @@ enum class EmuState : uint8_t {
   Done
 };
 
+// 16 bytes on their way to shared memory.
+struct EmuCopy {
+  uint8_t* to = nullptr;
+  std::array<uint8_t, 16> bytes{};
+  const char* place = nullptr;
+  uint32_t group = 0;
+};
+
 struct EmuThread {
   EmuThreadView view;
   EmuState state = EmuState::New;
@@ -49,6 +70,8 @@ struct EmuThread {
   // For shadow memory (EmuActor).
   uint32_t clock = 1, blockClock = 0;
   std::unique_ptr<std::array<uint32_t, 32>> laneClocks, warpClocks; // where the kernel uses such barriers
+  std::vector<EmuCopy> copies;                                      // in the order they were started
+  uint32_t copyGroup = 0;                                           // of those that are not committed
 };
 
 // A compiled kernel.
@@ -105,6 +128,9 @@ public:
   uint64_t warp(EmuWarpOp op, uint32_t mask, uint64_t value, int32_t argument, int32_t width, int32_t line,
                 const char* place);
   void* mapShared(const void* p, uint32_t rank, int32_t line, const char* place);
+  void copyAsync(void* to, const void* from, int32_t bytes, const char* place);
+  void copyCommit();
+  void copyWait(int32_t left, const char* place);
   void access(const void* p, uint64_t code, const char* place);
   // Behind each of these: does not come back after an error, and nothing on the stack is destroyed.
   void abandonIfFailed();
@@ -158,6 +184,10 @@ private:
   void finishWarpOp(uint32_t begin, uint32_t lanes);
   void orderLanes(uint32_t begin, uint32_t lanes);
   void noSource(uint32_t thread, int lane, int source); // fails: lane `source` does not take part
+  void multiply(uint32_t begin, uint32_t lanes);        // dtc_mma of the warp that begins with thread `begin`
+  void giveMatrices(uint32_t begin, uint32_t lanes);    // dtc_load_matrices likewise
+  [[nodiscard]] bool wholeWarp(uint32_t begin, uint32_t lanes);
+  [[nodiscard]] EmuCell* sharedCell(const void* p); // null where nothing is checked
   [[nodiscard]] Warp& warpOf(uint32_t thread) {
     return warps_[thread / perBlock_ * warpsPerBlock_ + thread % perBlock_ / 32];
   }
@@ -182,6 +212,7 @@ private:
   void failAlignment(const Access& a, const std::string& what);
   [[nodiscard]] int32_t placeNumber(const char* place) const;
   void failAccess(const Access& a, const std::string& text);
+  void failCopier(const Access& a, const EmuCell& cell, const std::string& what);
   void failConflict(const Access& a, const EmuConflict& c, const std::string& what);
   [[nodiscard]] std::string sharedText(size_t offset, uint32_t block) const;
   [[nodiscard]] Dim3 blockIndex(uint64_t cluster, uint32_t rank) const;

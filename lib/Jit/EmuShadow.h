@@ -52,6 +52,8 @@ struct EmuCell {
   uint32_t readerLanes = 0;                 // within one warp: which of its lanes
   int32_t writerPlace = 0, readerPlace = 0; // where in the source, as the emulator numbers places
   uint32_t tag = 0;                         // shared memory: the run of a cluster that the rest is about
+  uint32_t copier = 0;     // 1 + the thread whose asynchronous copy is under way here; 0: none is
+  int32_t copierPlace = 0; // where it was started
 };
 
 // An access that an earlier one is not ordered with.

@@ -10,8 +10,9 @@ inline constexpr const char* kShared = "__emu_shared";
 inline constexpr const char* kAccess = "__emu_access"; // (pointer, access code | bytes, place)
 inline constexpr const char* kCallPrefix = "__emu_call_";
 // Functions whose last argument is the place of the call, null where it is not told.
-inline constexpr const char* kPlaced[] = {"__emu_barrier", "__emu_named_barrier", "__emu_cluster_barrier",
-                                          "__emu_warp", "__emu_map_shared"};
+inline constexpr const char* kPlaced[] = {"__emu_barrier",  "__emu_named_barrier", "__emu_cluster_barrier",
+                                          "__emu_warp",     "__emu_map_shared",    "__emu_copy_async",
+                                          "__emu_copy_wait"};
 
 // Objects that a unit defines.
 inline constexpr const char* kSharedBytes = "__emu_shared_bytes"; // u64: what the variables take

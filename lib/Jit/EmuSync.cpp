@@ -8,8 +8,10 @@ namespace dtc {
 namespace {
 
 const char* opName(int32_t op) {
-  constexpr const char* names[] = {"__syncwarp",      "__shfl_sync",   "__shfl_up_sync", "__shfl_down_sync",
-                                   "__shfl_xor_sync", "__ballot_sync", "__any_sync",     "__all_sync"};
+  constexpr const char* names[] = {"__syncwarp",       "__shfl_sync",       "__shfl_up_sync",
+                                   "__shfl_down_sync", "__shfl_xor_sync",   "__ballot_sync",
+                                   "__any_sync",       "__all_sync",        "dtc_mma",
+                                   "dtc_mma",          "dtc_load_matrices", "dtc_load_turned"};
   return names[op];
 }
 
@@ -226,6 +228,10 @@ void EmuCluster::noSource(uint32_t thread, int lane, int source) {
 
 void EmuCluster::finishWarpOp(uint32_t begin, uint32_t lanes) {
   warpOf(begin).waiting &= ~lanes;
+  const auto op =
+      static_cast<EmuWarpOp>(threads_[begin + static_cast<uint32_t>(std::countr_zero(lanes))].kind);
+  if (op == EmuWarpOp::MmaBf16 || op == EmuWarpOp::MmaF16) multiply(begin, lanes);
+  if (op == EmuWarpOp::Matrices || op == EmuWarpOp::MatricesTurned) giveMatrices(begin, lanes);
   uint32_t votes = 0;
   for (uint32_t rest = lanes; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
@@ -235,7 +241,11 @@ void EmuCluster::finishWarpOp(uint32_t begin, uint32_t lanes) {
     const int lane = std::countr_zero(rest);
     EmuThread& thread = threads_[begin + static_cast<uint32_t>(lane)];
     switch (static_cast<EmuWarpOp>(thread.kind)) {
-    case EmuWarpOp::Sync: break;
+    case EmuWarpOp::Sync:
+    case EmuWarpOp::MmaBf16:
+    case EmuWarpOp::MmaF16:
+    case EmuWarpOp::Matrices:
+    case EmuWarpOp::MatricesTurned: break;
     case EmuWarpOp::Ballot: thread.result = votes; break;
     case EmuWarpOp::Any: thread.result = votes != 0; break;
     case EmuWarpOp::All: thread.result = votes == lanes; break;
@@ -247,9 +257,7 @@ void EmuCluster::finishWarpOp(uint32_t begin, uint32_t lanes) {
     }
     }
   }
-  if (static_cast<EmuWarpOp>(threads_[begin + static_cast<uint32_t>(std::countr_zero(lanes))].kind) ==
-      EmuWarpOp::Sync)
-    orderLanes(begin, lanes); // shuffles and votes order no memory
+  if (op == EmuWarpOp::Sync) orderLanes(begin, lanes); // the others order no memory
   for (uint32_t rest = lanes; rest; rest &= rest - 1) {
     const uint32_t i = begin + static_cast<uint32_t>(std::countr_zero(rest));
     if (i != current_) wake(i);

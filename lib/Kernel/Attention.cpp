@@ -81,6 +81,8 @@ public:
     a_.keysAt = without(k_[a_.keys].affine, {a_.key, a_.depth});
     a_.valuesAt = without(k_[a_.values].affine,
                           a_.width ? std::vector<AxisId>{a_.key, *a_.width} : std::vector<AxisId>{a_.key});
+    if (plain(a_.query, {a_.depth})) a_.queryAt = ofFirstRow(k_[a_.query].affine, a_.depth);
+    if (a_.width) a_.resultAt = ofFirstRow(stores[0].address, *a_.width);
     return std::move(a_);
   }
 
@@ -234,6 +236,11 @@ private:
       return t.kind == AffineTerm::OfAxis && std::find(axes.begin(), axes.end(), t.id) != axes.end();
     });
     return k_.add(std::move(rest));
+  }
+
+  AffineId ofFirstRow(AffineId a, AxisId column) {
+    if (!a_.row) return without(a, {column});
+    return k_.strideOf(a, *a_.row).mixed ? AffineId() : without(a, {*a_.row, column});
   }
 
   // The sum of products of a query and a key in the score.

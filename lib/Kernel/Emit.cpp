@@ -196,4 +196,13 @@ Emitter::Value Emitter::callText(const Node& node, Scope& s, bool vector) {
   return {text + ")", vector, true};
 }
 
+bool liesInPacks(const Kernel& k, AffineId address, AxisId lane, int64_t count) {
+  const Kernel::Stride stride = k.strideOf(address, lane);
+  if (stride.mixed || !stride.size.is(1)) return false;
+  return std::all_of(k[address].terms.begin(), k[address].terms.end(), [&](const AffineTerm& t) {
+    return (t.kind == AffineTerm::OfAxis && t.id == lane) ||
+           (t.coefficient.isStatic() && t.coefficient.number % count == 0);
+  });
+}
+
 } // namespace dtc

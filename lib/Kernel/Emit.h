@@ -12,6 +12,18 @@ struct PrintedKernel {
   int threadsPerBlock = 0;
 };
 
+// How the CUDA form cuts an attention: rows and keys of a tile. Nothing where no tile fits shared memory or the sizes of a row
+// are not known: then the loops run as they stand.
+struct AttentionTile {
+  int64_t rows = 0, keys = 0;
+  int multiple = 0; // on tensor cores: a warp has so many times 16 rows; 0: not on them
+  int split = 1;    // warps that share a tile's keys
+  [[nodiscard]] int threads() const {
+    return multiple ? static_cast<int>(rows) / (16 * multiple) * split * 32 : 128;
+  }
+};
+[[nodiscard]] std::optional<AttentionTile> attentionTile(const loops::Kernel& k);
+
 // One emitter prints one kernel for one target. A node is printed in the outermost scope where its axes are bound, at its
 // first use, once; so statements come out hoisted and in order.
 class Emitter {
@@ -90,6 +102,10 @@ protected:
                               Scope& unit);
   std::string attentionElement(NodeId n, std::optional<AxisId> row, std::optional<AxisId> column,
                                Scope& unit);
+  std::string attentionRows(uint32_t buffer, AffineId address, AffineId base, std::optional<AxisId> row,
+                            Scope& unit);
+  std::vector<std::string> attentionOperands(const loops::Attention& a, const AttentionTile& tile,
+                                             Scope& unit);
   std::string attentionStore(const loops::Attention& a, size_t number, Scope& unit);
   std::string attentionAxis(std::optional<AxisId> a) const { return a ? axisText(*a) : "none"; }
   void emitArg(NodeId n, Scope& home, const std::vector<AxisId>& axes);
@@ -138,12 +154,9 @@ protected:
   std::vector<NodeId> reductions_; // of the present nest, arguments first
 };
 
-// How the CUDA form cuts an attention: rows and keys of a tile. Nothing where no tile fits shared memory or the sizes of a row
-// are not known: then the loops run as they stand.
-struct AttentionTile {
-  int64_t rows = 0, keys = 0;
-};
-[[nodiscard]] std::optional<AttentionTile> attentionTile(const loops::Kernel& k);
+// Do `count` neighbours along `lane` lie together, the first of them at a multiple of `count`, wherever the other axes are?
+[[nodiscard]] bool liesInPacks(const loops::Kernel& k, loops::AffineId address, loops::AxisId lane,
+                               int64_t count);
 
 const char* reduceName(loops::ReduceKind kind); // "sum"
 // Products of sizes as formulas.

@@ -8,12 +8,35 @@ using namespace loops;
 
 namespace {
 
-constexpr int kBlockThreads = 128;                // lib/Jit/Device/attention_block.h
 constexpr int64_t kTileKeys = 64, kRowBlocks = 8; // lib/Jit/Device/attention.h
 constexpr int64_t kSharedBytes = 48 << 10;        // that every device gives a block
 
 Size widthOf(const Kernel& k, const Attention& a) { return a.width ? k.axes[*a.width].extent : Size{1, {}}; }
 Size rowsOf(const Kernel& k, const Attention& a) { return a.row ? k.axes[*a.row].extent : Size{1, {}}; }
+
+DType loadedFrom(const Kernel& k, NodeId load) { return k.buffers[k[load].buffer].dtype; }
+
+// Tensor cores multiply bf16 and f16, and take the weights rounded to them: where queries, keys, values and the result are all
+// of one of these.
+bool forTensorCores(const Kernel& k) {
+  const Attention& a = *k.attention;
+  const DType dtype = loadedFrom(k, a.keys);
+  return (dtype == DType::BF16 || dtype == DType::F16) && k[a.product].type == DType::F32 &&
+         k[a.query].kind == NodeKind::Load && loadedFrom(k, a.query) == dtype &&
+         loadedFrom(k, a.values) == dtype && k.buffers[k.nests[0].stores[0].buffer].dtype == dtype;
+}
+
+// Sums, scores of 32 keys and the query's operands of 16 rows of 128 elements take 64, 16 and 32 registers: NVRTC spills with
+// twice the keys where a score also loads a mask. Short rows leave room for 32 rows a warp, which read each key half as often from
+// shared memory. Few rows: the warps share the keys.
+std::optional<AttentionTile> tensorTile(const Kernel& k, int64_t depth, int64_t width) {
+  const Size rows = rowsOf(k, *k.attention);
+  const int64_t longest = std::max(depth, width), most = rows.isStatic() ? rows.number : INT32_MAX;
+  if (!forTensorCores(k) || longest > 256) return std::nullopt;
+  if (most <= 16) return longest <= 128 ? AttentionTile{16, 64, 1, 4} : AttentionTile{16, 32, 1, 2};
+  if (longest <= 64 && most > 256) return AttentionTile{128, 32, 2, 1};
+  return AttentionTile{64, longest <= 96 ? 64 : longest <= 128 ? 32 : 16, 1, 1};
+}
 
 } // namespace
 
@@ -21,6 +44,7 @@ std::optional<AttentionTile> attentionTile(const Kernel& k) {
   const Attention& a = *k.attention;
   const Size depth = k.axes[a.depth].extent, width = widthOf(k, a);
   if (!depth.isStatic() || !width.isStatic()) return std::nullopt;
+  if (const auto tile = tensorTile(k, depth.number, width.number)) return tile;
   const int64_t bytes = dtypeBytes(k[a.product].type), d = depth.number + 1;
   for (const auto& [rows, keys] : {std::pair<int64_t, int64_t>{32, 32}, {32, 16}, {16, 16}}) {
     const int64_t elements = rows * d + keys * std::max(d, width.number) + rows * (keys + 1);
@@ -94,6 +118,28 @@ std::string Emitter::attentionElement(NodeId n, std::optional<AxisId> row, std::
                          "return " + x.text + ";");
 }
 
+// "dtc_rows<const bf16>{in1 + …, stride of a row}"
+std::string Emitter::attentionRows(uint32_t buffer, AffineId address, AffineId base,
+                                   std::optional<AxisId> row, Scope& unit) {
+  const std::string at = affineText(base, unit), type(dtypeName(k_.buffers[buffer].dtype));
+  return "dtc_rows<" + (k_.buffers[buffer].output ? type : "const " + type) + ">{" + bufferText(buffer) +
+         (at == "0" ? "" : " + " + at) + ", " + (row ? sizeText(k_.strideOf(address, *row).size) : "0") + "}";
+}
+
+// Query, keys and values of the CUDA form: as rows where 16 bytes at a time can be copied, else element by element.
+std::vector<std::string> Emitter::attentionOperands(const Attention& a, const AttentionTile& tile,
+                                                    Scope& unit) {
+  auto operand = [&](NodeId n, AffineId base, std::optional<AxisId> row, std::optional<AxisId> column) {
+    const int64_t pack = tile.multiple ? 8 : 0;
+    if (pack && base.valid() && column && k_.axes[*column].extent.number % pack == 0 &&
+        liesInPacks(k_, k_[n].affine, *column, pack))
+      return attentionRows(k_[n].buffer, k_[n].affine, base, row, unit);
+    return attentionElement(n, row, column, unit);
+  };
+  return {operand(a.query, a.queryAt, a.row, a.depth), operand(a.keys, a.keysAt, a.key, a.depth),
+          operand(a.values, a.valuesAt, a.key, a.width)};
+}
+
 // Of the result, or (store 1) of each row's log-sum-exp.
 std::string Emitter::attentionStore(const Attention& a, size_t number, Scope& unit) {
   const Store& store = k_.nests[0].stores[number];
@@ -164,17 +210,24 @@ void Emitter::emitAttention(Scope& top, PrintedKernel& out) {
     out.scratchBytes.terms.push_back({{bytes * (4 * block + kTileKeys * vectors * n), -1, 1}});
     out.unitElements.terms.push_back(factorsOf(keys * Size{block, {}}));
   } else {
-    head += std::to_string(tile->rows) + ", " + std::to_string(tile->keys) + ", " + sizeText(depth) + ", " +
-            sizeText(width) + ">(first, " + sizeText(rows) + ", " + sizeText(keys);
-    arguments = {attentionElement(a.query, a.row, a.depth, unit),
-                 attentionElement(a.keys, a.key, a.depth, unit),
-                 attentionElement(a.values, a.key, a.width, unit)};
-    out.threadsPerBlock = kBlockThreads;
+    const std::string cut = std::to_string(tile->rows) + ", " + std::to_string(tile->keys);
+    head += cut;
+    if (tile->multiple)
+      head = "dtc_attention_tensor<" + typeText(loadedFrom(k_, a.keys)) + ", dtc_attention_cut<" + cut +
+             ", " + std::to_string(tile->multiple) + ", " + std::to_string(tile->split) + ">";
+    head += ", " + sizeText(depth) + ", " + sizeText(width) + ">(first, " + sizeText(rows) + ", " +
+            sizeText(keys);
+    arguments = attentionOperands(a, *tile, unit);
+    out.threadsPerBlock = tile->threads();
   }
   arguments.push_back(attentionBound(a, true, unit));
   arguments.push_back(attentionBound(a, false, unit));
   arguments.push_back(attentionScore(a, unit));
-  arguments.push_back(attentionStore(a, 0, unit));
+  const Store& whole = k_.nests[0].stores[0];
+  const bool rowsLie = tile && tile->multiple && a.resultAt.valid() && width.number % 2 == 0 &&
+                       liesInPacks(k_, whole.address, *a.width, 2);
+  arguments.push_back(rowsLie ? attentionRows(whole.buffer, whole.address, a.resultAt, a.row, unit)
+                              : attentionStore(a, 0, unit));
   arguments.push_back(a.lse ? attentionStore(a, 1, unit) : "dtc_none{}");
   for (const std::string& x : arguments) head += ",\n" + indentText(unit.indent + 1) + x;
   line(unit, head + ");");

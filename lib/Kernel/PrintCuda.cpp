@@ -50,16 +50,6 @@ int64_t elementsOfAccess(const Kernel& k, const Nest& nest) {
   return kAccessBytes / bytes;
 }
 
-// Do `count` neighbours along `lane` lie together, the first of them at a multiple of `count`, wherever the other axes are?
-bool liesInPacks(const Kernel& k, AffineId address, AxisId lane, int64_t count) {
-  const Kernel::Stride stride = k.strideOf(address, lane);
-  if (stride.mixed || !stride.size.is(1)) return false;
-  return std::all_of(k[address].terms.begin(), k[address].terms.end(), [&](const AffineTerm& t) {
-    return (t.kind == AffineTerm::OfAxis && t.id == lane) ||
-           (t.coefficient.isStatic() && t.coefficient.number % count == 0);
-  });
-}
-
 // How many neighbours along the threads' axis one thread takes at once, so that each access has up to 16 bytes; 1: none.
 // Only elements that are computed each by itself.
 int64_t packOf(const Kernel& k, const Nest& nest, const NestPlan& plan) {

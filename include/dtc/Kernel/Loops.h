@@ -123,6 +123,8 @@ struct Attention {
   std::vector<AffineId> begins,
       ends;                  // over grid, row: row sees keys from the greatest to below the least, of all
   AffineId keysAt, valuesAt; // the loads' addresses at key 0 and depth or width 0
+  AffineId queryAt;          // the same of the query, where it is a plain load
+  AffineId resultAt;         // and of the result, where its rows are at one distance
   bool lse = false;          // a second store takes the log of each row's sum of exponentials
 };
 

@@ -41,6 +41,68 @@ DTC_FN const void* dtc_map_shared_address(const void* p, u32 rank) {
   return (const void*)mapped;
 }
 
+// --- tensor cores (sm_80 and later): all 32 lanes of a warp come ---
+// c += a b, sums in f32; a is 16 x 16, b 16 x 8, c 16 x 8 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point
+// type"). Lane 4 r + q holds, two elements a register, the lower column (of b: row) first:
+//   a[0], a[1]: columns 2q, 2q+1 of rows r and r+8;  a[2], a[3]: columns 2q+8, 2q+9 of the same rows
+//   b0, b1: rows 2q, 2q+1 and 2q+8, 2q+9 of column r;  c[0], c[1]: columns 2q, 2q+1 of row r;  c[2], c[3]: of row r+8
+template <class T> DTC_FN void dtc_mma(f32* c, const u32* a, u32 b0, u32 b1) {
+  if constexpr (dtc_same<T, bf16>)
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+                 "{%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  else
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+                 "{%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// Four 8 x 8 matrices of 16-bit elements in shared memory: row i of matrix m lies where lane 8 m + i says, 16 aligned bytes.
+// Lane 4 r + q gets of matrix m, in x[m], columns 2q, 2q+1 of row r; the other way round (turned): rows 2q, 2q+1 of column r.
+DTC_FN void dtc_load_matrices(u32* x, const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"((u32)__cvta_generic_to_shared(row))
+               : "memory");
+}
+DTC_FN void dtc_load_turned(u32* x, const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"((u32)__cvta_generic_to_shared(row))
+               : "memory");
+}
+// Two floats rounded to T (bf16 or f16), the first in the lower half.
+template <class T> DTC_FN u32 dtc_pair(f32 first, f32 second) {
+  u32 y;
+  if constexpr (dtc_same<T, bf16>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
+  return y;
+}
+// 2 to the x, within 2 ulp; results below the least normal number are 0.
+DTC_FN f32 dtc_exp2_fast(f32 x) {
+  f32 y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// --- copies from global to shared memory that run beside the thread (sm_80 and later) ---
+// 16 bytes, aligned on both sides: `bytes` of the source, the rest zeros. They are there for the thread itself once it has waited
+// for their group, and for others behind a barrier after that.
+DTC_FN void dtc_copy_async(void* to, const void* from, i32 bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)),
+               "l"(__cvta_generic_to_global(from)), "r"(bytes)
+               : "memory");
+}
+// What the thread has started since the last commit is a group.
+DTC_FN void dtc_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Until no more than the `Left` latest groups of the thread are under way.
+template <int Left> DTC_FN void dtc_copy_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
+}
+
 #define DTC_CUDA1(name)                                                                                      \
   DTC_FN f32 dtc_##name(f32 x) { return name##f(x); }                                                        \
   DTC_FN f64 dtc_##name(f64 x) { return name(x); }

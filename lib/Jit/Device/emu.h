@@ -87,6 +87,45 @@ DTC_FN void __emu_syncwarp(i32 line, u32 mask = 0xffffffffu) { __emu_warp(0, mas
 #define __all_sync(mask, p) ((i32)__emu_warp(7, mask, !!(p), 0, 32, __LINE__, nullptr))
 #define __activemask() __emu_active()
 
+// --- tensor cores: the lanes hand over where their registers are (lib/Jit/EmuTensor.cpp) ---
+struct __emu_mma {
+  u32 a[4], b[2];
+  f32 c[4];
+};
+struct __emu_matrices {
+  uint4 row;
+  u32 x[4];
+};
+template <class T> DTC_FN void dtc_mma(f32* c, const u32* a, u32 b0, u32 b1) {
+  __emu_mma m = {{a[0], a[1], a[2], a[3]}, {b0, b1}, {c[0], c[1], c[2], c[3]}};
+  __emu_warp(dtc_same<T, bf16> ? 8 : 9, 0xffffffffu, (u64)&m, 0, 32, __LINE__, nullptr);
+  for (int i = 0; i < 4; ++i) c[i] = m.c[i];
+}
+DTC_FN void __emu_load_matrices(i32 kind, u32* x, const void* row) {
+  __emu_matrices m = {*(const uint4*)row, {}}; // an access of this thread, checked as any other
+  __emu_warp(kind, 0xffffffffu, (u64)&m, 0, 32, __LINE__, nullptr);
+  for (int i = 0; i < 4; ++i) x[i] = m.x[i];
+}
+DTC_FN void dtc_load_matrices(u32* x, const void* row) { __emu_load_matrices(10, x, row); }
+DTC_FN void dtc_load_turned(u32* x, const void* row) { __emu_load_matrices(11, x, row); }
+template <class T> DTC_FN u32 dtc_pair(f32 first, f32 second) {
+  return dtc_encode<T>(first) | dtc_encode<T>(second) << 16;
+}
+DTC_FN f32 dtc_exp2_fast(f32 x) {
+  const f32 y = dtc_exp2(x);
+  return y < 0x1p-126f ? 0 : y;
+}
+
+// --- asynchronous copies: what is under way may not be touched (lib/Jit/EmuTensor.cpp) ---
+extern "C" void __emu_copy_async(void* to, const void* from, i32 bytes, i32 line, const char* place);
+extern "C" void __emu_copy_commit();
+extern "C" void __emu_copy_wait(i32 left, i32 line, const char* place);
+DTC_FN void dtc_copy_async(void* to, const void* from, i32 bytes) {
+  __emu_copy_async(to, from, bytes, __LINE__, nullptr);
+}
+DTC_FN void dtc_copy_commit() { __emu_copy_commit(); }
+template <int Left> DTC_FN void dtc_copy_wait() { __emu_copy_wait(Left, __LINE__, nullptr); }
+
 // --- atomics: they return the old value ---
 template <class T, class F> DTC_FN T __emu_update(T* p, F f) {
   T old;

@@ -1,0 +1,294 @@
+// Device header, attention of bf16 and f16 on tensor cores, in CUDA and cuda-emu: softmax(score(q kᵀ)) v of a block of query rows
+// (T. Dao, "FlashAttention-2", 2023). A warp holds 16 M rows: its scores stay in registers from the first product to the second,
+// since what lane 4 r + q holds of a result is what it must hold of the left operand of the next product. The next values
+// come from memory while the scores are computed, the next keys while the values are summed.
+
+// A tile of 16-bit elements in shared memory, in pieces of 16 bytes. Eight rows at the same piece lie in different banks: from row
+// to row is an odd number of pieces, so that all addresses of a lane are one and a constant; the longest rows, whose
+// tiles would not fit 48 KiB so, exchange their pieces by row instead.
+template <class T, int Rows, int Columns> struct dtc_tile {
+  static constexpr int pieces =
+      (Columns + 15) / 16 * 2; // a product takes 16 columns: zeros behind the last one
+  static constexpr bool exchanged = pieces == 32;
+  static constexpr int stride = exchanged ? pieces : pieces | 1, elements = Rows * stride * 8;
+  T* p;
+  DTC_MEMBER T* piece(int row, int number) const {
+    return p + (row * stride + (exchanged ? number ^ (row & 7) : number)) * 8;
+  }
+  DTC_MEMBER T* element(int row, int column) const { return piece(row, column / 8) + column % 8; }
+};
+
+// Rows in memory whose elements lie together, each row at a multiple of 16 bytes: row i at p + i * stride.
+template <class T> struct dtc_rows {
+  T* p;
+  i64 stride;
+};
+template <class F> constexpr bool dtc_are_rows = false;
+template <class T> constexpr bool dtc_are_rows<dtc_rows<T>> = true;
+
+// Rows [first, first + Rows) of `source`, those from `last` on zeros. Of dtc_rows they are under way when this returns (a group is
+// the caller's to commit); else source(i, c) is an element.
+template <int Threads, int Rows, int Columns, class T, class Source>
+DTC_FN void dtc_load_tile(dtc_tile<T, Rows, Columns> tile, i64 first, i64 last, Source source) {
+  constexpr int pieces = dtc_tile<T, Rows, Columns>::pieces, count = Rows * pieces;
+  constexpr bool even = Threads % pieces == 0; // then a thread's pieces stand below one another
+  const int left = (i32)dtc_least(last - first, Rows);
+  const int begin = (i32)threadIdx.x / pieces, own = (i32)threadIdx.x % pieces;
+#pragma unroll
+  for (int k = 0; k * Threads < count; ++k) {
+    const int n = (i32)threadIdx.x + k * Threads;
+    const int row = even ? begin + k * (Threads / pieces) : n / pieces, number = even ? own : n % pieces;
+    if (count % Threads != 0 && n >= count) break;
+    const i64 i = first + row;
+    if constexpr (dtc_are_rows<Source>) { // of what is not there nothing is read
+      dtc_copy_async(tile.piece(row, number),
+                     source.p + first * source.stride + row * source.stride + number * 8,
+                     row < left && number * 8 < Columns ? 16 : 0);
+    } else {
+      f32 x[8];
+#pragma unroll
+      for (int e = 0; e < 8; ++e)
+        x[e] = i < last && number * 8 + e < Columns ? source(i, (i64)(number * 8 + e)) : 0;
+      *(uint4*)tile.piece(row, number) = make_uint4(dtc_pair<T>(x[0], x[1]), dtc_pair<T>(x[2], x[3]),
+                                                    dtc_pair<T>(x[4], x[5]), dtc_pair<T>(x[6], x[7]));
+    }
+  }
+}
+
+// What stands at [row, row + 16) x [16 step, 16 step + 16) as the left operand of a product.
+template <class Tile> DTC_FN void dtc_left(u32* x, Tile tile, int row, int step) {
+  const int lane = (i32)threadIdx.x % 32;
+  dtc_load_matrices(x, tile.piece(row + lane % 16, 2 * step + lane / 16));
+}
+// The same as the right operand of two products, of its first and of its last eight columns: x[0], x[1] and x[2], x[3].
+// As it stands, rows being what is summed over; or with its columns summed over.
+template <class Tile> DTC_FN void dtc_right(u32* x, Tile tile, int row, int step) {
+  const int lane = (i32)threadIdx.x % 32;
+  dtc_load_turned(x, tile.piece(row + lane % 16, 2 * step + lane / 16));
+}
+template <class Tile> DTC_FN void dtc_right_transposed(u32* x, Tile tile, int row, int step) {
+  const int lane = (i32)threadIdx.x % 32;
+  dtc_load_matrices(x, tile.piece(row + lane % 8 + lane / 16 * 8, 2 * step + lane / 8 % 2));
+}
+
+// What one lane knows of the rows it holds: of M times 16 rows those numbered lane / 4 and 8 + lane / 4 of each 16.
+template <int M> struct dtc_softmax_rows {
+  f32 greatest[2 * M], sum[2 * M]; // `sum` is of this lane's scores
+  i32 begin[2 * M], end[2 * M];    // the keys that the row sees
+};
+
+// Scores become weights relative to the greatest so far, and what was summed so far is scaled down to it.
+template <int M, int Keys, int Columns, class Score>
+DTC_FN void dtc_online_softmax(f32 (*s)[Keys / 8][4], f32 (*out)[Columns][4], dtc_softmax_rows<M>& rows,
+                               i64 row, i64 last, i32 key, Score score) {
+  constexpr f32 log2e = 1.4426950408889634f;
+#pragma unroll
+  for (int h = 0; h < 2 * M; ++h) {
+    const i64 at = dtc_least(row + h / 2 * 16 + h % 2 * 8, last);
+    f32 top = rows.greatest[h];
+#pragma unroll
+    for (int n = 0; n < Keys / 4; ++n) {
+      f32& x = s[h / 2][n / 2][h % 2 * 2 + n % 2];
+      const i32 j = key + n / 2 * 8 + n % 2;
+      x = j >= rows.begin[h] && j < rows.end[h] ? score(x, at, (i64)j) : -dtc_infinity<f32>();
+      top = x > top ? x : top; // NaN may fall out: it stays in the sum
+    }
+#pragma unroll
+    for (i32 lanes = 1; lanes < 4; lanes *= 2) {
+      const f32 other = dtc_shuffle_xor(top, lanes);
+      top = other > top ? other : top;
+    }
+    const f32 base = top == -dtc_infinity<f32>() ? 0 : top; // a row that has seen no key yet
+    const f32 scale = dtc_exp2_fast((rows.greatest[h] - base) * log2e);
+    f32 total = rows.sum[h] * scale;
+#pragma unroll
+    for (int n = 0; n < Keys / 4; ++n) {
+      f32& x = s[h / 2][n / 2][h % 2 * 2 + n % 2];
+      x = dtc_exp2_fast((x - base) * log2e);
+      total += x;
+    }
+    rows.greatest[h] = top, rows.sum[h] = total;
+#pragma unroll
+    for (int n = 0; n < Columns; ++n)
+      out[h / 2][n][h % 2 * 2] *= scale, out[h / 2][n][h % 2 * 2 + 1] *= scale;
+  }
+}
+
+// How a block cuts its work: Rows query rows against tiles of Keys keys; warps side by side along the rows, M times 16 each, or,
+// where rows are few, along the keys (Split warps, each with rows of its own sums, added up at the end).
+template <int R, int K, int Multiple, int S> struct dtc_attention_cut {
+  static constexpr int Rows = R, Keys = K, M = Multiple, Split = S, Threads = R / (16 * M) * S * 32;
+};
+
+// The sums of warps that have seen different keys, to those of all keys. Every thread of the block calls it.
+template <class Cut, int Columns>
+DTC_FN void dtc_join_splits(f32 (*out)[Columns][4], dtc_softmax_rows<1>& rows, f32* memory) {
+  constexpr f32 log2e = 1.4426950408889634f;
+  __shared__ f32 parts[2][Cut::Split][16];
+  const int lane = (i32)threadIdx.x % 32, warp = (i32)threadIdx.x / 32;
+  for (int h = 0; h < 2; ++h)
+    if (lane % 4 == 0) {
+      parts[0][warp][lane / 4 + 8 * h] = rows.greatest[h];
+      parts[1][warp][lane / 4 + 8 * h] = rows.sum[h];
+    }
+  __syncthreads(); // and all are done with the tiles
+  for (int h = 0; h < 2; ++h) {
+    f32 top = -dtc_infinity<f32>(), sum = 0;
+    for (int w = 0; w < Cut::Split; ++w) {
+      const f32 x = parts[0][w][lane / 4 + 8 * h];
+      top = x > top ? x : top;
+    }
+    const f32 base = top == -dtc_infinity<f32>() ? 0 : top;
+    for (int w = 0; w < Cut::Split; ++w)
+      sum += parts[1][w][lane / 4 + 8 * h] * dtc_exp2_fast((parts[0][w][lane / 4 + 8 * h] - base) * log2e);
+    const f32 scale = dtc_exp2_fast((rows.greatest[h] - base) * log2e);
+    rows.greatest[h] = top, rows.sum[h] = sum;
+#pragma unroll
+    for (int n = 0; n < Columns; ++n)
+      for (int e = 0; e < 2; ++e)
+        memory[(warp * 16 + lane / 4 + 8 * h) * (8 * Columns) + n * 8 + lane % 4 * 2 + e] =
+            out[0][n][2 * h + e] * scale;
+  }
+  __syncthreads();
+  if (warp == 0)
+#pragma unroll
+    for (int n = 0; n < Columns; ++n)
+      for (int e = 0; e < 4; ++e) {
+        f32 sum = 0;
+        for (int w = 0; w < Cut::Split; ++w)
+          sum += memory[(w * 16 + lane / 4 + e / 2 * 8) * (8 * Columns) + n * 8 + lane % 4 * 2 + e % 2];
+        out[0][n][e] = sum;
+      }
+}
+
+// Whether the query's operands stay in registers; else they are read again for each tile of keys.
+template <class Cut, int Depth> constexpr bool dtc_query_stays = Depth <= 128;
+
+// As dtc_attention of attention_block.h: query, key and value are dtc_rows<const T>, or functions (i, c) of an element; store may
+// be dtc_rows<T>.
+template <class T, class Cut, int Depth, int Width, class Query, class Key, class Value, class Begin,
+          class End, class Score, class Store, class RowSum>
+DTC_FN void dtc_attention_tensor(i64 first, i64 rows, i64 keys, Query query, Key key, Value value,
+                                 Begin begin, End end, Score score, Store store, RowSum rowSum) {
+  constexpr int M = Cut::M, Keys = Cut::Keys, Split = Cut::Split, Own = Keys / Split, Threads = Cut::Threads;
+  constexpr int Steps = (Depth + 15) / 16, Columns = (Width + 15) / 16 * 2;
+  constexpr bool stays = dtc_query_stays<Cut, Depth>;
+  typedef dtc_tile<T, Cut::Rows, Depth> QueryTile;
+  typedef dtc_tile<T, Keys, Depth> KeyTile;
+  typedef dtc_tile<T, Keys, Width> ValueTile;
+  constexpr int pair = KeyTile::elements + ValueTile::elements;
+  constexpr int joined = Split > 1 ? Split * 16 * Columns * 8 * 2 : 0; // as elements of 2 bytes
+  constexpr int passing = stays ? QueryTile::elements : 0, most = passing > joined ? passing : joined;
+  constexpr int room = (most > pair ? most : pair) + (stays ? 0 : QueryTile::elements);
+  __shared__ __align__(128) u16 shared[room];
+  T* const memory = (T*)shared;
+  const KeyTile keyTile{memory};
+  const ValueTile valueTile{memory + KeyTile::elements};
+  const QueryTile queryTile{memory + (stays ? 0 : room - QueryTile::elements)};
+  const int lane = (i32)threadIdx.x % 32, warp = (i32)threadIdx.x / 32;
+  const int ownRow = warp / Split * 16 * M, ownKey = warp % Split * Own;
+  const i64 last = dtc_least(first + Cut::Rows, rows) - 1, row = first + ownRow + lane / 4;
+  const i64 seen = end(last);
+  dtc_load_tile<Threads>(queryTile, first, last + 1, query);
+  u32 q[stays ? M : 1][stays ? Steps : 1][4];
+  if constexpr (stays) {
+    dtc_copy_commit();
+    dtc_copy_wait<0>();
+    __syncthreads();
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+      for (int c = 0; c < Steps; ++c) dtc_left(q[m][c], queryTile, ownRow + 16 * m, c);
+    __syncthreads();
+  }
+  dtc_softmax_rows<M> state;
+  f32 out[M][Columns][4];
+#pragma unroll
+  for (int h = 0; h < 2 * M; ++h) {
+    const i64 i = dtc_least(row + h / 2 * 16 + h % 2 * 8, last); // rows past the end are not written
+    state.begin[h] = (i32)begin(i), state.end[h] = (i32)end(i);
+    state.greatest[h] = -dtc_infinity<f32>(), state.sum[h] = 0;
+#pragma unroll
+    for (int n = 0; n < Columns; ++n) out[h / 2][n][h % 2 * 2] = out[h / 2][n][h % 2 * 2 + 1] = 0;
+  }
+  i64 at = begin(first);
+  if (at < seen) dtc_load_tile<Threads>(keyTile, at, keys, key);
+  dtc_copy_commit();
+#pragma unroll 1
+  for (; at < seen; at += Keys) {
+    dtc_copy_wait<0>();
+    __syncthreads(); // the keys are there, and nobody needs the values before
+    dtc_load_tile<Threads>(valueTile, at, keys, value);
+    dtc_copy_commit();
+    f32 s[M][Own / 8][4];
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+      for (int n = 0; n < Own / 2; ++n) s[m][n / 4][n % 4] = 0;
+#pragma unroll(stays ? Steps : 2)
+    for (int c = 0; c < Steps; ++c) {
+      if constexpr (!stays) dtc_left(q[0][0], queryTile, ownRow, c);
+#pragma unroll
+      for (int n = 0; n < Own / 16; ++n) {
+        u32 k[4];
+        dtc_right_transposed(k, keyTile, ownKey + 16 * n, c);
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+          dtc_mma<T>(s[m][2 * n], q[m][stays ? c : 0], k[0], k[1]);
+          dtc_mma<T>(s[m][2 * n + 1], q[m][stays ? c : 0], k[2], k[3]);
+        }
+      }
+    }
+    dtc_online_softmax<M, Own, Columns>(s, out, state, row, last, (i32)at + ownKey + lane % 4 * 2, score);
+    dtc_copy_wait<0>();
+    __syncthreads(); // the values are there, and nobody needs these keys
+    if (at + Keys < seen) dtc_load_tile<Threads>(keyTile, at + Keys, keys, key);
+    dtc_copy_commit();
+#pragma unroll
+    for (int n = 0; n < Own / 16; ++n) {
+      u32 p[M][4];
+#pragma unroll
+      for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          p[m][e] = dtc_pair<T>(s[m][2 * n + e / 2][e % 2 * 2], s[m][2 * n + e / 2][e % 2 * 2 + 1]);
+#pragma unroll
+      for (int c = 0; c < Columns / 2; ++c) {
+        u32 v[4];
+        dtc_right(v, valueTile, ownKey + 16 * n, c);
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+          dtc_mma<T>(out[m][2 * c], p[m], v[0], v[1]);
+          dtc_mma<T>(out[m][2 * c + 1], p[m], v[2], v[3]);
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int h = 0; h < 2 * M; ++h)
+#pragma unroll
+    for (i32 lanes = 1; lanes < 4; lanes *= 2) state.sum[h] += dtc_shuffle_xor(state.sum[h], lanes);
+  dtc_copy_wait<0>();
+  if constexpr (Split > 1) dtc_join_splits<Cut, Columns>(out, state, (f32*)shared);
+  if (warp % Split != 0) return;
+#pragma unroll
+  for (int h = 0; h < 2 * M; ++h) {
+    const i64 i = row + h / 2 * 16 + h % 2 * 8;
+    if (i > last) continue;
+    const f32 top = state.greatest[h];
+    if constexpr (dtc_asked<RowSum>)
+      if (lane % 4 == 0) rowSum(i, dtc_log(state.sum[h]) + (top == -dtc_infinity<f32>() ? 0 : top));
+    const f32 inverse = keys == 0 ? 1 : 1 / state.sum[h]; // 0 / 0 where a row sees nothing, as softmax has it
+#pragma unroll
+    for (int n = 0; n < Columns; ++n) {
+      const int c = n * 8 + lane % 4 * 2;
+      const f32 x = out[h / 2][n][h % 2 * 2] * inverse, y = out[h / 2][n][h % 2 * 2 + 1] * inverse;
+      if constexpr (dtc_are_rows<Store>) {
+        if (c < Width) *(u32*)(store.p + i * store.stride + c) = dtc_pair<T>(x, y);
+      } else {
+        if (c < Width) store(i, (i64)c, x);
+        if (c + 1 < Width) store(i, (i64)c + 1, y);
+      }
+    }
+  }
+}
