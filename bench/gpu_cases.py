@@ -58,8 +58,18 @@ def models(backend):
                                "--input '*=randn(1,0.05)' --check")
 
 
+def control_flow(top, backend):
+    """Loops and branches as conditional nodes of graphs, and with the host that reads the predicates."""
+    programs = {"cuda-graphs.dt": ("@loops", ("m=a:1,b:1", "m=a:3,b:2")), "cuda-conditionals.dt": ("@nested", ("m=a:1", "m=a:2"))}
+    for name, (entry, meshes) in programs.items() if backend == "cuda" else ():
+        for mesh in meshes:
+            for how, flags in (("conditional nodes", ""), ("host predicates", "--host-predicates")):
+                yield Case(f"{name} {mesh} {how}", f"%dtc run {top}/test/Runtime/{name} --entry {entry} --backend cuda --comm local -O2 --repeat 3 {flags} "
+                                                   f"--input '*=randn(1)' --check --mesh {mesh}")
+
+
 def cases(top, backend, quick):
-    found = [*examples(top, backend), *models(backend), *runs_of_tests(top, backend)]
+    found = [*examples(top, backend), *control_flow(top, backend), *models(backend), *runs_of_tests(top, backend)]
     return found[::5] if quick else found
 
 

@@ -10,12 +10,14 @@ namespace {
 // Values of cuda.h.
 constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kSharedOptIn = 97, kPciBus = 33,
               kPciDevice = 34, kPciDomain = 50;
-constexpr int kMaxDynamicShared = 8;   // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr unsigned kNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
-constexpr unsigned kNoTiming = 2;      // CU_EVENT_DISABLE_TIMING
-constexpr unsigned kPortable = 1;      // CU_MEMHOSTALLOC_PORTABLE
-constexpr int kThreadLocalCapture = 1; // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-constexpr CuResult kNotReady = 600;    // CUDA_ERROR_NOT_READY
+constexpr int kMaxDynamicShared = 8;     // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr unsigned kNonBlocking = 1;     // CU_STREAM_NON_BLOCKING
+constexpr unsigned kNoTiming = 2;        // CU_EVENT_DISABLE_TIMING
+constexpr unsigned kPortable = 1;        // CU_MEMHOSTALLOC_PORTABLE
+constexpr int kThreadLocalCapture = 1;   // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr CuResult kNotReady = 600;      // CUDA_ERROR_NOT_READY
+constexpr int kConditionals = 12040;     // the first driver whose conditional nodes are known to work
+constexpr unsigned kSetDependencies = 1; // CU_STREAM_SET_CAPTURE_DEPENDENCIES
 constexpr int kSharedWithoutAsking = 48 << 10;
 
 std::string reason(const CudaTable& table, CuResult code) {
@@ -39,6 +41,12 @@ Result<std::shared_ptr<const CudaTable>> bind(const std::string& path) {
 #undef DTC_BIND
   if (!missing.empty())
     return machineError(path + " has no " + missing + ": dtc needs a driver of CUDA 12 or later");
+  bool all = true;
+#define DTC_BIND(member, symbol, parameters) all = bindSymbol(library, #symbol, table->member) && all;
+  DTC_CUDA_CONDITIONALS(DTC_BIND)
+#undef DTC_BIND
+  int version = 0;
+  if (!all || table->driverVersion(&version) != 0 || version < kConditionals) table->graphCondition = nullptr;
   return std::shared_ptr<const CudaTable>(std::move(table));
 }
 
@@ -311,6 +319,62 @@ Result<CudaGraph> CudaDevice::endCapture(const CudaStream& stream) const {
 
 Status CudaDevice::launch(const CudaGraph& graph, const CudaStream& stream) const {
   return impl_->call("cuGraphLaunch", impl_->table->graphLaunch, graph.get, stream.get);
+}
+
+bool CudaDevice::hasConditionals() const { return impl_->table->graphCondition != nullptr; }
+
+namespace {
+
+// What a captured stream stands at.
+struct Capture {
+  int status = 0;
+  uint64_t id = 0;
+  void* graph = nullptr;
+  void* const* after = nullptr;
+  const void* edges = nullptr;
+  size_t count = 0;
+};
+
+} // namespace
+
+Result<uint64_t> CudaDevice::conditionHandle(const CudaStream& stream) const {
+  Capture c;
+  uint64_t handle = 0;
+  auto done = impl_->call("cuStreamGetCaptureInfo", impl_->table->captureInfo, stream.get, &c.status, &c.id,
+                          &c.graph, &c.after, &c.edges, &c.count);
+  if (done)
+    done = impl_->call("cuGraphConditionalHandleCreate", impl_->table->graphCondition, &handle, c.graph,
+                       impl_->context, 0u, 0u);
+  if (!done) return done.error();
+  return handle;
+}
+
+Result<void*> CudaDevice::addConditional(const CudaStream& stream, uint64_t handle, bool loop) const {
+  Capture c;
+  CudaNodeParams node;
+  node.handle = handle, node.kind = loop ? 1 : 0, node.context = impl_->context;
+  void* added = nullptr;
+  auto done = impl_->call("cuStreamGetCaptureInfo", impl_->table->captureInfo, stream.get, &c.status, &c.id,
+                          &c.graph, &c.after, &c.edges, &c.count);
+  if (done)
+    done = impl_->call("cuGraphAddNode", impl_->table->graphAddNode, &added, c.graph, c.after, c.edges,
+                       c.count, &node);
+  if (done)
+    done = impl_->call("cuStreamUpdateCaptureDependencies", impl_->table->captureUpdate, stream.get, &added,
+                       static_cast<const void*>(nullptr), size_t{1}, kSetDependencies);
+  if (!done) return done.error();
+  return node.bodies[0];
+}
+
+Status CudaDevice::beginBody(const CudaStream& stream, void* body) const {
+  return impl_->call("cuStreamBeginCaptureToGraph", impl_->table->captureTo, stream.get, body,
+                     static_cast<void* const*>(nullptr), static_cast<const void*>(nullptr), size_t{0},
+                     kThreadLocalCapture);
+}
+
+Status CudaDevice::endBody(const CudaStream& stream) const {
+  void* body = nullptr; // belongs to its node
+  return impl_->call("cuStreamEndCapture", impl_->table->captureEnd, stream.get, &body);
 }
 
 } // namespace dtc

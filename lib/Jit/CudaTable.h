@@ -55,10 +55,35 @@ using CuResult = int;
   X(errorName, cuGetErrorName, (int, const char**))                                                          \
   X(errorString, cuGetErrorString, (int, const char**))
 
+// What a driver of CUDA 12.4 has beside them: all of these or none are used. Edges between nodes may carry data (which programmatic
+// launches of libraries make), so the versions that hand it on.
+#define DTC_CUDA_CONDITIONALS(X)                                                                             \
+  X(captureInfo, cuStreamGetCaptureInfo_v3,                                                                  \
+    (void*, int*, uint64_t*, void**, void* const**, const void**, size_t*))                                  \
+  X(captureUpdate, cuStreamUpdateCaptureDependencies_v2, (void*, void**, const void*, size_t, unsigned))     \
+  X(captureTo, cuStreamBeginCaptureToGraph, (void*, void*, void* const*, const void*, size_t, int))          \
+  X(graphAddNode, cuGraphAddNode_v2, (void**, void*, void* const*, const void*, size_t, CudaNodeParams*))    \
+  X(graphCondition, cuGraphConditionalHandleCreate, (uint64_t*, void*, void*, unsigned, unsigned))
+
+// CUgraphNodeParams of a conditional node: the union in it has 29 words of 8 bytes.
+struct CudaNodeParams {
+  int type = 13; // CU_GRAPH_NODE_TYPE_CONDITIONAL
+  int reserved[3] = {};
+  uint64_t handle = 0;
+  int kind = 0; // CU_GRAPH_COND_TYPE_IF, _WHILE
+  unsigned size = 1;
+  void** bodies = nullptr; // set by the driver
+  void* context = nullptr;
+  uint64_t rest[25] = {};
+  uint64_t reserved2 = 0;
+};
+static_assert(sizeof(CudaNodeParams) == 256);
+
 struct CudaTable {
 #define DTC_MEMBER(member, symbol, parameters)                                                               \
   CuResult(*member) parameters = nullptr; // NOLINT(bugprone-macro-parentheses)
   DTC_CUDA_FUNCTIONS(DTC_MEMBER)
+  DTC_CUDA_CONDITIONALS(DTC_MEMBER)
 #undef DTC_MEMBER
 };
 

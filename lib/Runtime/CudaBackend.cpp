@@ -1,6 +1,7 @@
 #include "dtc/Runtime/CudaBackend.h"
 
 #include "CudaConv.h"
+#include "CudaDecisions.h"
 #include "CudaGemm.h"
 #include "CudaPlaces.h"
 #include "NcclCommunicator.h"
@@ -46,7 +47,7 @@ struct Product {
 class CudaBackend final : public Backend, private GraphBackend {
 public:
   CudaBackend(std::unique_ptr<CudaPlaces> places, std::string about)
-      : places_(std::move(places)), about_(std::move(about)),
+      : places_(std::move(places)), about_(std::move(about)), decisions_(*places_),
         firstMark_(static_cast<size_t>(places_->count())) {}
   // Error (Machine): as NcclCommunicator::make.
   Status useNccl(const Nccl& library, const CudaOptions& options) {
@@ -136,6 +137,25 @@ private:
     const PlacedGemm& g = products_[gemmStep].gemm.gemm();
     return !g.aRow.index && !g.bRow.index;
   }
+  bool decides(std::span<const int64_t> places) const override {
+    return decisions_.possible(places) &&
+           (!nccl_ || places.size() == 1); // what NCCL captures is not for bodies
+  }
+  Status prepareDecisions(size_t depth, size_t counters) override {
+    return decisions_.prepare(depth, counters);
+  }
+  Status branch(std::span<const int64_t> places, const std::byte* predicate, const Body& then,
+                const Body& otherwise) override {
+    return decisions_.branch(places, predicate, then, otherwise);
+  }
+  Status loop(std::span<const int64_t> places, const Loop& loop, const Body& body) override {
+    return decisions_.loop(places, loop, body);
+  }
+  Status count(std::span<const int64_t> places, std::span<std::byte* const> indices, Trips trips,
+               const Body& body) override {
+    return decisions_.count(places, indices, trips, body);
+  }
+  Result<Decided> decided() override { return decisions_.decided(); }
   Status writeIndex(int64_t place, std::byte* to, int32_t number) override {
     indices_[{place, to}] = number;
     return places_->start(place, [&](const CudaDevice& d, const CudaStream& s) {
@@ -179,6 +199,7 @@ private:
 
   std::unique_ptr<CudaPlaces> places_;
   std::string about_;
+  CudaDecisions decisions_;
   std::unique_ptr<Communicator> comm_;
   NcclCommunicator* nccl_ = nullptr; // the same, where it is that
   const std::vector<KernelSource>* kernels_ = nullptr;

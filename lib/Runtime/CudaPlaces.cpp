@@ -13,14 +13,21 @@ Result<std::unique_ptr<CudaPlaces>> CudaPlaces::make(std::vector<CudaDevice> gpu
   for (int64_t p = 0; p < places; ++p) {
     Place place;
     place.gpu = static_cast<size_t>(p) % made->gpus_.size();
-    auto stream = made->gpus_[place.gpu].stream();
-    if (!stream) return stream.error();
-    auto event = made->gpus_[place.gpu].event();
-    if (!event) return event.error();
-    place.stream = *stream, place.event = *event;
+    auto lane = made->lane(place.gpu);
+    if (!lane) return lane.error();
+    place.lanes.push_back(std::move(*lane));
     made->places_.push_back(std::move(place));
+    made->all_.push_back(p);
   }
   return made;
+}
+
+Result<CudaPlaces::Lane> CudaPlaces::lane(size_t gpu) const {
+  auto stream = gpus_[gpu].stream();
+  if (!stream) return stream.error();
+  auto event = gpus_[gpu].event();
+  if (!event) return event.error();
+  return Lane{*stream, *event, false};
 }
 
 Status CudaPlaces::load(std::span<const SourceUnit> units) {
@@ -49,7 +56,7 @@ const CudaFunction& CudaPlaces::function(int64_t place, const std::string& kerne
 
 Status CudaPlaces::synchronize() {
   for (const Place& p : places_)
-    if (Status s = gpus_[p.gpu].synchronize(p.stream); !s) return s;
+    if (Status s = gpus_[p.gpu].synchronize(p.now().stream); !s) return s;
   return Ok{};
 }
 
@@ -77,7 +84,7 @@ Status CudaPlaces::clear(int64_t place, std::byte* to, int64_t bytes) {
 Status CudaPlaces::waitFor(int64_t place, std::span<const int64_t> others) {
   for (int64_t o : others) {
     if (o == place) continue;
-    Place& other = at(o);
+    Lane& other = at(o).now();
     if (!other.recorded)
       if (Status s = device(o).record(other.event, other.stream); !s) return s;
     other.recorded = true;
@@ -87,35 +94,66 @@ Status CudaPlaces::waitFor(int64_t place, std::span<const int64_t> others) {
   return Ok{};
 }
 
-// All streams go on from the first, and come back to it.
-Status CudaPlaces::fork() {
-  const int64_t first = 0;
-  at(first).recorded = false;
-  for (int64_t p = 1; p < count(); ++p)
-    if (Status s = waitFor(p, std::span(&first, 1)); !s) return s;
+// What the others have waited for is meant too, so that what they recorded before says nothing.
+Status CudaPlaces::gather(std::span<const int64_t> places) {
+  for (int64_t p : places.subspan(1)) at(p).now().recorded = false;
+  const Status done = waitFor(places[0], places);
+  at(places[0]).now().recorded = false;
+  return done;
+}
+
+Status CudaPlaces::spread(std::span<const int64_t> places) {
+  at(places[0]).now().recorded = false;
+  for (int64_t p : places.subspan(1))
+    if (Status s = waitFor(p, places.first(1)); !s) return s;
   return Ok{};
 }
 
-Status CudaPlaces::join() {
-  for (int64_t p = 1; p < count(); ++p) {
-    at(p).recorded = false;
-    if (Status s = waitFor(0, std::span(&p, 1)); !s) return s;
-  }
-  at(0).recorded = false;
+Status CudaPlaces::reserveBodies(size_t depth) {
+  for (Place& p : places_)
+    while (p.lanes.size() < depth + 1) {
+      auto made = lane(p.gpu);
+      if (!made) return made.error();
+      p.lanes.push_back(std::move(*made));
+    }
   return Ok{};
+}
+
+Status CudaPlaces::enterBody(std::span<const int64_t> places, void* body) {
+  for (int64_t p : places) {
+    ++at(p).depth;
+    at(p).now().recorded = false;
+  }
+  Status begun = device(places[0]).beginBody(stream(places[0]), body);
+  if (begun) {
+    Status forked = spread(places);
+    if (!forked) (void)leaveBody(places); // what went wrong is known
+    return forked;
+  }
+  for (int64_t p : places) --at(p).depth;
+  return begun;
+}
+
+Status CudaPlaces::leaveBody(std::span<const int64_t> places) {
+  const Status joined = gather(places), ended = device(places[0]).endBody(stream(places[0]));
+  for (int64_t p : places) {
+    at(p).now().recorded = false; // an event from within has no meaning outside
+    --at(p).depth;
+  }
+  return joined ? ended : joined;
 }
 
 Status CudaPlaces::beginCapture(bool together) {
-  for (Place& p : places_) p.recorded = false; // an event from outside has no meaning within
+  for (Place& p : places_) p.now().recorded = false; // an event from outside has no meaning within
   for (int64_t p = 0; p < (together ? 1 : count()); ++p)
     if (Status s = device(p).beginCapture(stream(p)); !s) return s;
-  return together ? fork() : Status(Ok{});
+  return together ? spread(all_) : Status(Ok{});
 }
 
 Result<CudaPlaces::Graph> CudaPlaces::endCapture(bool together) {
   Graph graph;
   graph.together = together;
-  Status joined = together ? join() : Status(Ok{});
+  Status joined = together ? gather(all_) : Status(Ok{});
   // Each capture is ended, whatever went wrong: a stream that is captured is of no use.
   std::optional<Error> wrong;
   if (!joined) wrong = joined.error();
@@ -126,21 +164,21 @@ Result<CudaPlaces::Graph> CudaPlaces::endCapture(bool together) {
     else if (!wrong)
       wrong = part.error();
   }
-  for (Place& p : places_) p.recorded = false;
+  for (Place& p : places_) p.now().recorded = false;
   if (wrong) return *wrong;
   return graph;
 }
 
 Status CudaPlaces::launch(const Graph& graph) {
   if (graph.together)
-    if (Status s = join(); !s) return s;
+    if (Status s = gather(all_); !s) return s;
   for (size_t i = 0; i < graph.parts.size(); ++i) {
     const auto place = static_cast<int64_t>(i);
     Status s =
         start(place, [&](const CudaDevice& d, const CudaStream& to) { return d.launch(graph.parts[i], to); });
     if (!s) return s;
   }
-  return graph.together ? fork() : Status(Ok{});
+  return graph.together ? spread(all_) : Status(Ok{});
 }
 
 Result<CudaEvent> CudaPlaces::mark(int64_t place) {

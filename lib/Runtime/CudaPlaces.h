@@ -17,7 +17,7 @@ public:
   [[nodiscard]] size_t numGpus() const { return gpus_.size(); }
   [[nodiscard]] const CudaDevice& device(int64_t place) const { return gpus_[at(place).gpu]; }
   [[nodiscard]] size_t gpuOf(int64_t place) const { return at(place).gpu; }
-  [[nodiscard]] const CudaStream& stream(int64_t place) const { return at(place).stream; }
+  [[nodiscard]] const CudaStream& stream(int64_t place) const { return at(place).now().stream; }
 
   // Compiles units for each GPU; their kernels are launched by name from then on.
   [[nodiscard]] Status load(std::span<const SourceUnit> units);
@@ -27,8 +27,8 @@ public:
   // Starts work on a place's stream: work(device, stream).
   template <class Work> [[nodiscard]] Status start(int64_t place, const Work& work) {
     Place& p = at(place);
-    p.recorded = false;
-    return work(gpus_[p.gpu], p.stream);
+    p.now().recorded = false;
+    return work(gpus_[p.gpu], p.now().stream);
   }
   // Waits until all places have done what was started.
   [[nodiscard]] Status synchronize();
@@ -44,6 +44,15 @@ public:
   [[nodiscard]] Result<Graph> endCapture(bool together);
   [[nodiscard]] Status launch(const Graph& graph);
 
+  // The first of `places` waits for the others; the others wait for the first.
+  [[nodiscard]] Status gather(std::span<const int64_t> places);
+  [[nodiscard]] Status spread(std::span<const int64_t> places);
+  // What `places` start between the two is captured as the body of a conditional node (CudaDevice::beginBody), of streams of its
+  // own. Bodies stand within each other as deep as was reserved.
+  [[nodiscard]] Status reserveBodies(size_t depth);
+  [[nodiscard]] Status enterBody(std::span<const int64_t> places, void* body);
+  [[nodiscard]] Status leaveBody(std::span<const int64_t> places);
+
   // A point in a place's work; its time is known when the work is done.
   [[nodiscard]] Result<CudaEvent> mark(int64_t place);
 
@@ -54,21 +63,26 @@ public:
   Status waitFor(int64_t place, std::span<const int64_t> others) override;
 
 private:
-  struct Place {
-    size_t gpu = 0;
+  struct Lane {
     CudaStream stream;
     CudaEvent event;       // after all that was started, where
     bool recorded = false; // is true
   };
+  struct Place {
+    size_t gpu = 0, depth = 0;
+    std::vector<Lane> lanes; // by depth: within how many bodies
+    Lane& now() { return lanes[depth]; }
+    [[nodiscard]] const Lane& now() const { return lanes[depth]; }
+  };
   CudaPlaces(std::vector<CudaDevice> gpus, const Nvrtc& nvrtc) : gpus_(std::move(gpus)), nvrtc_(nvrtc) {}
   Place& at(int64_t place) { return places_[static_cast<size_t>(place)]; }
   [[nodiscard]] const Place& at(int64_t place) const { return places_[static_cast<size_t>(place)]; }
-  [[nodiscard]] Status fork();
-  [[nodiscard]] Status join();
+  [[nodiscard]] Result<Lane> lane(size_t gpu) const;
 
   std::vector<CudaDevice> gpus_;
   const Nvrtc& nvrtc_;
   std::vector<Place> places_;
+  std::vector<int64_t> all_;                                 // places
   std::map<std::string, std::vector<CudaFunction>> kernels_; // by GPU
 };
 

@@ -77,7 +77,7 @@ Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backen
   impl->phases.push_back({"load", total - loader.printMs});
   impl->runner = std::make_unique<Runner>(m, impl->program, backend, pool);
   if (options.fixedSchedule && options.graphs) {
-    auto graphs = GraphSchedule::make(m, impl->program, backend);
+    auto graphs = GraphSchedule::make(m, impl->program, backend, {options.hostPredicates});
     if (!graphs) return graphs.error();
     impl->graphs = std::move(*graphs);
   }

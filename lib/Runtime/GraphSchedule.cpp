@@ -24,21 +24,24 @@ int64_t rootOf(std::vector<int64_t>& parent, int64_t p) {
 
 } // namespace
 
-GraphSchedule::GraphSchedule(Module& m, const Program& program, Backend& backend, GraphBackend& graphs)
-    : m_(m), program_(program), backend_(backend), graphs_(graphs),
+GraphSchedule::GraphSchedule(Module& m, const Program& program, Backend& backend, GraphBackend& graphs,
+                             Options options)
+    : m_(m), program_(program), backend_(backend), graphs_(graphs), options_(options),
       all_(static_cast<size_t>(program.places())) {
   std::iota(all_.begin(), all_.end(), 0);
 }
 
 Result<std::unique_ptr<GraphSchedule>> GraphSchedule::make(Module& m, const Program& program,
-                                                           Backend& backend) {
+                                                           Backend& backend, Options options) {
   if (!backend.graphs()) return std::unique_ptr<GraphSchedule>();
-  std::unique_ptr<GraphSchedule> made(new GraphSchedule(m, program, backend, *backend.graphs()));
+  std::unique_ptr<GraphSchedule> made(new GraphSchedule(m, program, backend, *backend.graphs(), options));
   if (Status s = made->compile(program.steps, nullptr); !s) return s.error();
+  if (Status s = made->prepareDecisions(); !s) return s.error();
   return made;
 }
 
-bool GraphSchedule::canKeep(const Step& s) const {
+bool GraphSchedule::canKeep(const Step& s) {
+  if (s.kind == StepKind::Cond || s.kind == StepKind::While) return canDecide(s);
   if (s.kind == StepKind::Copy) return !program_.copies[s.index].stacked || stacked_.contains(&s);
   if (s.kind == StepKind::Gemm)
     return std::ranges::all_of(program_.gemms[s.index].at, [&](const Backend::Placed& at) {
@@ -64,15 +67,7 @@ Status GraphSchedule::placeStacked(const Step& step, const ForStep& loop) {
 }
 
 Status GraphSchedule::compile(const StepList& steps, const ForStep* within) {
-  List& list = lists_[&steps];
-  for (const Step& s : steps) {
-    if (s.kind == StepKind::Copy && within)
-      if (Status placed = placeStacked(s, *within); !placed) return placed;
-    const bool kept = canKeep(s);
-    if (!kept || list.empty() || !list.back().kept) list.push_back({{}, kept, false, {}});
-    list.back().steps.push_back(&s);
-  }
-  for (const Step& s : steps) {
+  for (const Step& s : steps) { // first: a step is kept if what is within it can be
     std::vector<const StepList*> inner;
     if (s.kind == StepKind::Cond)
       for (const StepList& branch : program_.conds[s.index].branch) inner.push_back(&branch);
@@ -82,6 +77,14 @@ Status GraphSchedule::compile(const StepList& steps, const ForStep* within) {
     if (loop) inner = {&loop->body};
     for (const StepList* one : inner)
       if (Status done = compile(*one, loop); !done) return done;
+  }
+  List& list = lists_[&steps];
+  for (const Step& s : steps) {
+    if (s.kind == StepKind::Copy && within)
+      if (Status placed = placeStacked(s, *within); !placed) return placed;
+    const bool kept = canKeep(s);
+    if (!kept || list.empty() || !list.back().kept) list.push_back({{}, kept, false, {}});
+    list.back().steps.push_back(&s);
   }
   return Ok{};
 }
@@ -127,7 +130,8 @@ Status GraphSchedule::run(const RunHooks& hooks) {
   const Status done = runList(program_.steps, all_, 0);
   cost_.ns = nsSince(begin) - cost_.waitNs;
   const Status finished = backend_.finish();
-  return done ? finished : done;
+  if (!done || !finished) return done ? finished : done;
+  return askGraphs();
 }
 
 Status GraphSchedule::runList(const StepList& steps, const Places& active, int64_t trip) {
@@ -141,25 +145,31 @@ Status GraphSchedule::runItem(Item& item, const Places& active, int64_t trip) {
   if (!item.kept && isControl(*item.steps[0])) return runControl(*item.steps[0], active);
   if (item.steps[0]->kind == StepKind::Host) return runHost(*item.steps[0], active);
   cost_.launches += static_cast<int64_t>(item.steps.size() * active.size());
-  const bool worthIt = item.kept && item.steps.size() * active.size() > 1;
+  const bool worthIt =
+      item.kept && direct_ == 0 && (isControl(*item.steps[0]) || item.steps.size() * active.size() > 1);
   if (worthIt && item.warm && active.size() == all_.size()) {
     if (!item.graph)
       if (Status s = keep(item); !s) return s;
     ++cost_.graphs;
     return located(*item.steps[0], graphs_.runGraph(*item.graph));
   }
+  ++direct_;
+  Status done = Ok{};
   for (const Step* step : item.steps)
-    if (Status s = runDirect(*step, active, trip); !s) return located(*step, s);
-  item.warm = true;
-  return Ok{};
+    if (done) done = located(*step, runDirect(*step, active, trip));
+  --direct_;
+  item.warm = item.warm || done;
+  return done;
 }
 
 Status GraphSchedule::keep(Item& item) {
   const Clock::time_point begin = Clock::now();
   if (Status s = graphs_.beginGraph(); !s) return located(*item.steps[0], s);
+  capturing_ = true;
   Status done = Ok{};
   for (const Step* step : item.steps)
     if (done) done = located(*step, runDirect(*step, all_, 0));
+  capturing_ = false;
   auto graph = graphs_.endGraph();
   if (!done) return done;
   if (!graph)
@@ -179,6 +189,7 @@ Status GraphSchedule::runHost(const Step& s, const Places& active) {
 }
 
 Status GraphSchedule::runDirect(const Step& s, const Places& active, int64_t trip) {
+  if (isControl(s)) return capturing_ ? captureControl(s, active) : runControl(s, active);
   if (s.kind == StepKind::Collective) return runCollective(program_.meetings[s.index], active);
   for (int64_t p : active) {
     const auto place = static_cast<size_t>(p);
@@ -238,6 +249,7 @@ Result<GraphSchedule::Places> GraphSchedule::choose(const Step& step, int64_t of
       auto holds = number(p, offset, DType::Bool); // the first that is active stands for all of its leader's
       if (!holds) return holds.error();
       flag = *holds != 0;
+      ++cost_.read;
     }
     if (flag)
       chosen.push_back(p);

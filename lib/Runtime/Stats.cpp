@@ -161,6 +161,9 @@ std::string RunStats::text(const Executable& e, const Module& m) const {
                   static_cast<double>(h.ns) / 1e3,
                   static_cast<double>(h.ns) / 1e3 / static_cast<double>(h.launches),
                   static_cast<long long>(h.launches), static_cast<long long>(h.graphs));
+  if (const HostCost h = usualHost(); h.read + h.decided)
+    out += format("predicates of while and cond: %lld looked at by graphs, %lld read by the host\n",
+                  static_cast<long long>(h.decided), static_cast<long long>(h.read));
   if (!about.empty()) out += about + "\n";
   out += "before the run:";
   for (const Backend::Phase& p : phases)
@@ -186,7 +189,9 @@ std::string RunStats::json(const Executable& e, const Module& m) const {
   if (const HostCost h = usualHost(); h.launches)
     out += ",\n \"host_ns\": " + std::to_string(h.ns) + ", \"host_wait_ns\": " + std::to_string(h.waitNs) +
            ", \"device_steps\": " + std::to_string(h.launches) +
-           ", \"graphs_started\": " + std::to_string(h.graphs);
+           ", \"graphs_started\": " + std::to_string(h.graphs) +
+           ", \"predicates_read\": " + std::to_string(h.read) +
+           ", \"predicates_on_device\": " + std::to_string(h.decided);
   if (!about.empty()) out += ",\n \"about\": " + jsonString(about);
   out += ",\n \"devices\": " + std::to_string(e.mesh().numDevices()) +
          ", \"arena_bytes\": " + std::to_string(e.arenaBytes()) +

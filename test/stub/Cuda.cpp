@@ -1,8 +1,9 @@
 // libcuda.so.1 of the tests: the entry points that dtc binds, over Streams.h. A device's memory is the host's, filled with
 // NaNs; kernels are the text that the stub of NVRTC hands through, executed by cuda-emu. DTC_STUB_GPUS says how many devices
-// there are (1).
+// there are (1), DTC_STUB_CUDA which CUDA the driver is of (13000).
 #include "Streams.h"
 
+#include "../../lib/Jit/CudaTable.h"
 #include "dtc/Jit/CudaEmu.h"
 
 #include <algorithm>
@@ -52,6 +53,50 @@ struct Function {
 
 // Modules of one text share their code: compiling takes a tenth of a second.
 dtc::Result<std::shared_ptr<dtc::EmuModule>> compiled(const std::string& name, const std::string& text);
+
+// The values of handles of conditional nodes.
+std::map<uint64_t, std::shared_ptr<uint32_t>>& conditions() {
+  static std::map<uint64_t, std::shared_ptr<uint32_t>> list;
+  return list;
+}
+
+template <class T> T valueOf(const std::string& bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+std::string set(uint64_t handle, bool value) {
+  auto at = conditions().find(handle);
+  if (at == conditions().end()) return "a kernel sets a condition that is none";
+  *at->second = value ? 1 : 0;
+  return "";
+}
+
+// The twins of lib/Jit/CudaConditions.cpp.
+std::string setCondition(const std::vector<std::string>& p) {
+  auto* words = valueOf<uint32_t*>(p[3]);
+  auto* trips = valueOf<uint32_t*>(p[4]);
+  const auto limit = valueOf<uint32_t>(p[5]);
+  const void* touched[] = {valueOf<char*>(p[2]), words + 1};
+  for (const void* at : touched)
+    if (!isDeviceMemory(at, 1)) return "a condition is read outside of an allocation";
+  words[0] += 1;
+  bool value = *valueOf<const char*>(p[2]) != 0;
+  if (value && limit != UINT32_MAX) {
+    if (*trips >= limit) words[1] = valueOf<uint32_t>(p[6]), value = false;
+    *trips += 1;
+  }
+  std::string wrong = set(valueOf<uint64_t>(p[0]), value);
+  if (wrong.empty() && valueOf<uint64_t>(p[1])) wrong = set(valueOf<uint64_t>(p[1]), !value);
+  return wrong;
+}
+std::string nextTrip(const std::vector<std::string>& p) {
+  auto* index = valueOf<int32_t*>(p[1]);
+  if (!isDeviceMemory(index, 4)) return "the index of a loop is outside of an allocation";
+  *index = valueOf<uint32_t>(p[4]) ? valueOf<int32_t>(p[2]) : *index + 1;
+  return valueOf<uint64_t>(p[0]) ? set(valueOf<uint64_t>(p[0]), *index < valueOf<int32_t>(p[3])) : "";
+}
 
 // The bytes of each parameter of `name` in a text: pointers and 64-bit numbers 8, others 4.
 std::vector<size_t> parametersOf(const std::string& text, const std::string& name) {
@@ -134,7 +179,10 @@ void* at(uint64_t address) { return reinterpret_cast<void*>(address); }
 using namespace stub;
 
 STUB_CUDA cuInit(unsigned) { return kSuccess; }
-STUB_CUDA cuDriverGetVersion(int* out) { return *out = 13000, kSuccess; }
+STUB_CUDA cuDriverGetVersion(int* out) {
+  const char* wanted = std::getenv("DTC_STUB_CUDA");
+  return *out = wanted ? std::atoi(wanted) : 13000, kSuccess;
+}
 STUB_CUDA cuDeviceGetCount(int* out) { return *out = static_cast<int>(devices().size()), kSuccess; }
 STUB_CUDA cuDeviceGet(int* out, int ordinal) { return *out = ordinal, kSuccess; }
 STUB_CUDA cuDeviceGetName(char* out, int size, int) {
@@ -248,11 +296,63 @@ STUB_CUDA cuStreamWaitEvent(void* stream, void* event, unsigned) {
 STUB_CUDA cuStreamBeginCapture_v2(void* stream, int) { return beginCapture(streamOf(stream)); }
 STUB_CUDA cuStreamEndCapture(void* stream, void** out) {
   std::shared_ptr<Graph> graph;
-  if (int code = endCapture(streamOf(stream), graph)) return code;
+  const int code = endCapture(streamOf(stream), graph);
+  streamOf(stream).captureHandle.reset();
+  if (code) return code;
+  if (graph->isBody) return *out = nullptr, kSuccess; // its node's
   return *out = new std::shared_ptr<Graph>(graph), kSuccess;
 }
 STUB_CUDA cuGraphInstantiateWithFlags(void** out, void* graph, unsigned long long) {
+  if (int code = checkGraph(**static_cast<std::shared_ptr<Graph>*>(graph))) return code;
   return *out = new std::shared_ptr<Graph>(*static_cast<std::shared_ptr<Graph>*>(graph)), kSuccess;
+}
+STUB_CUDA cuStreamGetCaptureInfo_v3(void* handle, int* status, uint64_t* id, void** graph,
+                                    void* const** after, const void** edges, size_t* count) {
+  std::lock_guard guard(lock());
+  Stream& stream = streamOf(handle);
+  if (!stream.capture) return problem(kInvalidValue, "the stream is not captured");
+  Graph& g = *stream.capture;
+  g.nodes.push_back({stream.track, g.tracks[stream.track].ops.size()});
+  g.dependencies = {&g.nodes.back()};
+  // A stream's own capture is asked about until it ends; the answer lives as long.
+  stream.captureHandle = stream.capture;
+  *status = 1, *id = 1, *graph = &stream.captureHandle;
+  return *after = g.dependencies.data(), *edges = nullptr, *count = 1, kSuccess;
+}
+STUB_CUDA cuStreamUpdateCaptureDependencies_v2(void* stream, void** nodes, const void*, size_t count,
+                                               unsigned flags) {
+  if (count != 1 || flags != 1) return problem(kInvalidValue, "the stub sets one dependency");
+  return dependOn(streamOf(stream), nodes[0]);
+}
+STUB_CUDA cuStreamBeginCaptureToGraph(void* stream, void* graph, void* const*, const void*, size_t count,
+                                      int) {
+  if (count) return problem(kInvalidValue, "the stub captures to a graph from its beginning");
+  return beginCapture(streamOf(stream), *static_cast<std::shared_ptr<Graph>*>(graph));
+}
+STUB_CUDA cuGraphConditionalHandleCreate(uint64_t* out, void* graph, void* context, unsigned value,
+                                         unsigned) {
+  std::lock_guard guard(lock());
+  static uint64_t next = 0;
+  if (context != current()) return problem(kInvalidHandle, "the handle is for another context");
+  auto& list = (*static_cast<std::shared_ptr<Graph>*>(graph))->handles;
+  *out = ++next;
+  conditions()[next] = list[next] = std::make_shared<uint32_t>(value);
+  return kSuccess;
+}
+STUB_CUDA cuGraphAddNode_v2(void** out, void* handle, void* const* after, const void*, size_t count,
+                            dtc::CudaNodeParams* node) {
+  std::lock_guard guard(lock());
+  Graph& graph = **static_cast<std::shared_ptr<Graph>*>(handle);
+  auto value = graph.handles.extract(node->handle); // one node a handle
+  if (node->type != 13 || node->size != 1 || value.empty())
+    return problem(kInvalidValue,
+                   "the stub adds conditional nodes of one body, each with a handle of its graph");
+  auto body = std::make_shared<Graph>();
+  body->isBody = true;
+  graph.bodies.push_back(std::make_unique<std::shared_ptr<Graph>>(body));
+  graph.bodyHandles.push_back(std::make_unique<void*>(graph.bodies.back().get()));
+  node->bodies = graph.bodyHandles.back().get();
+  return addConditional(graph, {after, after + count}, {value.mapped(), body, node->kind == 1}, *out);
 }
 STUB_CUDA cuGraphDestroy(void* graph) { return delete static_cast<std::shared_ptr<Graph>*>(graph), kSuccess; }
 STUB_CUDA cuGraphExecDestroy(void* graph) { return cuGraphDestroy(graph); }
@@ -281,6 +381,12 @@ STUB_CUDA cuModuleLoadData(void** out, const void* image) {
   std::lock_guard guard(lock());
   if (int code = uncaptured("cuModuleLoadData")) return code;
   const std::string text(static_cast<const char*>(image));
+  if (text.find(".entry dtc_set_condition(") != std::string::npos) {
+    auto module = std::make_unique<Module>();
+    module->device = current();
+    module->kernels = {{"dtc_set_condition", {8, 8, 8, 8, 8, 4, 4}}, {"dtc_next_trip", {8, 8, 4, 4, 4}}};
+    return *out = module.release(), kSuccess;
+  }
   if (!text.starts_with("DTC STUB "))
     return problem(kInvalidImage, "the image was not made by the stub of NVRTC");
   std::string name;
@@ -315,6 +421,13 @@ STUB_CUDA cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, un
   for (size_t i = 0; i < function.kernel.parameters.size(); ++i)
     values.emplace_back(static_cast<const char*>(args[i]), function.kernel.parameters[i]);
   Op op;
+  op.kernel = current();
+  if (!function.module->code) {
+    op.work = [values, first = function.kernel.parameters.size() == 7]() -> std::string {
+      return first ? setCondition(values) : nextTrip(values);
+    };
+    return enqueue(streamOf(stream), std::move(op));
+  }
   op.work = [=, code = function.module->code, name = function.kernel.name]() -> std::string {
     std::vector<void*> pointers;
     std::vector<std::string> copy = values;

@@ -27,6 +27,24 @@ int meet(const Arrival& arrival, Point::Meeting& m) {
   return wrong.empty() ? int{kSuccess} : problem(kLaunchFailed, wrong);
 }
 
+// A stream that begins after `before` and goes on to the end of all of a graph.
+std::shared_ptr<Stream> spawn(const Graph& g, const Position& before);
+
+// The body runs where it stands, trip after trip; each trip's streams are its own.
+int decide(Stream& s, size_t index) {
+  const Conditional& c = *s.nodes[index].op.conditional;
+  while (true) {
+    auto& body = s.nodes[index].body;
+    if (!body) {
+      if (*c.value == 0) return kSuccess;
+      body = spawn(*c.body, {});
+    }
+    if (int code = advance(*body, body->end())) return code;
+    s.nodes[index].body.reset();
+    if (!c.loop) return kSuccess;
+  }
+}
+
 int perform(Stream& s, size_t index) {
   Op& op = s.nodes[index].op; // a deque: what others append does not move it
   if (op.released && !*op.released) return kNotReady;
@@ -34,6 +52,7 @@ int perform(Stream& s, size_t index) {
     if (int code = advance(*op.wait.stream, op.wait.end)) return code;
   for (size_t i = 0; i < op.meets.size(); ++i)
     if (int code = meet(op.meets[i], *s.nodes[index].meetings[i])) return code;
+  if (op.conditional) return decide(s, index);
   if (!op.work) return kSuccess;
   const std::string wrong = op.work();
   return wrong.empty() ? int{kSuccess} : problem(kLaunchFailed, wrong);
@@ -219,13 +238,80 @@ int launchGraph(const Graph& g, Stream& s) {
   std::lock_guard guard(lock());
   if (s.capture) return problem(kCaptureUnsupported, "a graph within a capture is not supported by the stub");
   if (s.device != current()) return problem(kInvalidHandle, "the stream belongs to another device");
+  auto all = spawn(g, {s.shared_from_this(), s.end()});
+  Op last;
+  last.wait = {all, all->end()};
+  append(s, std::move(last));
+  return kSuccess;
+}
+
+int beginCapture(Stream& s, const std::shared_ptr<Graph>& body) {
+  std::lock_guard guard(lock());
+  if (s.capture) return problem(kCaptureUnsupported, "the stream is captured already");
+  if (!body->isBody || !body->tracks.empty())
+    return problem(kInvalidValue, "the graph is no body of a conditional node, or has nodes already");
+  s.capture = body;
+  body->tracks.push_back({{}, s.device});
+  s.track = 0;
+  ++captures;
+  return kSuccess;
+}
+
+int addConditional(Graph& graph, const std::vector<void*>& after, Conditional node, void*& out) {
+  std::lock_guard guard(lock());
+  Graph::Track track;
+  track.device = current();
+  for (void* one : after) {
+    const auto& at = *static_cast<Graph::Node*>(one);
+    Op wait;
+    wait.track = at.track, wait.wait.end = at.end;
+    track.ops.push_back(std::move(wait));
+  }
+  Op op;
+  op.conditional = std::make_shared<Conditional>(std::move(node));
+  track.ops.push_back(std::move(op));
+  graph.nodes.push_back({graph.tracks.size(), track.ops.size()});
+  graph.tracks.push_back(std::move(track));
+  out = &graph.nodes.back();
+  return kSuccess;
+}
+
+int dependOn(Stream& s, void* node) {
+  std::lock_guard guard(lock());
+  if (!s.capture) return problem(kInvalidValue, "the stream is not captured");
+  const auto& at = *static_cast<Graph::Node*>(node);
+  Op wait;
+  wait.track = at.track, wait.wait.end = at.end;
+  s.capture->tracks[s.track].ops.push_back(std::move(wait));
+  return kSuccess;
+}
+
+int checkGraph(const Graph& g) {
+  const Device* kernels = nullptr;
+  for (const Graph::Track& t : g.tracks)
+    for (const Op& op : t.ops) {
+      if (op.conditional)
+        if (int code = checkGraph(*op.conditional->body)) return code;
+      if (!g.isBody) continue;
+      if (!op.meets.empty())
+        return problem(kNotSupported, "the body of a conditional node has a node that waits for others");
+      if (op.kernel && kernels && op.kernel != kernels)
+        return problem(kNotSupported, "the body of a conditional node has kernels of two devices");
+      if (op.kernel) kernels = op.kernel;
+    }
+  return kSuccess;
+}
+
+namespace {
+
+std::shared_ptr<Stream> spawn(const Graph& g, const Position& before) {
   std::vector<std::shared_ptr<Stream>> tracks;
   std::vector<uint64_t> begin;
   for (const Graph::Track& t : g.tracks) {
     auto stream = std::make_shared<Stream>();
     stream->device = t.device;
     Op first;
-    first.wait = {s.shared_from_this(), s.end()};
+    first.wait = before;
     append(*stream, std::move(first));
     begin.push_back(stream->end());
     tracks.push_back(std::move(stream));
@@ -235,10 +321,8 @@ int launchGraph(const Graph& g, Stream& s) {
       if (op.track != SIZE_MAX) op.wait = {tracks[op.track], begin[op.track] + op.wait.end};
       append(*tracks[t], std::move(op));
     }
-  Op last;
-  last.wait = {tracks[0], tracks[0]->end()};
-  append(s, std::move(last));
-  return kSuccess;
+  return tracks.empty() ? std::make_shared<Stream>() : tracks[0];
 }
 
+} // namespace
 } // namespace stub

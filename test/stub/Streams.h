@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,6 +30,7 @@ enum Code {
   kIllegalAddress = 700,
   kTimeout = 702,
   kLaunchFailed = 719,
+  kNotSupported = 801,
   kCaptureUnsupported = 900,
   kCaptureUnjoined = 904,
   kCaptureIsolation = 905,
@@ -72,12 +74,22 @@ struct Position {
   uint64_t end = 0; // so many nodes of it
 };
 
+struct Graph;
+// A conditional node: its body runs once if the value is not 0, or, of a loop, as long as it is not.
+struct Conditional {
+  std::shared_ptr<uint32_t> value;
+  std::shared_ptr<Graph> body;
+  bool loop = false;
+};
+
 // What is started: one of these, the others empty.
 struct Op {
   Work work;
-  Position wait;                  // of another stream, or (captured) of another track
-  size_t track = SIZE_MAX;        // the track that a captured wait is for; wait.end counts its ops
-  std::vector<Arrival> meets;     // all at once
+  Position wait;              // of another stream, or (captured) of another track
+  size_t track = SIZE_MAX;    // the track that a captured wait is for; wait.end counts its ops
+  std::vector<Arrival> meets; // all at once
+  std::shared_ptr<Conditional> conditional;
+  const Device* kernel = nullptr; // of a kernel: whose it is
   std::shared_ptr<bool> released; // never done until it is true: a party that does not come
 };
 
@@ -87,6 +99,17 @@ struct Graph {
     const Device* device = nullptr;
   };
   std::vector<Track> tracks; // the first is the one that began
+  std::map<uint64_t, std::shared_ptr<uint32_t>> handles;
+  // A point of a track, as what others depend on.
+  struct Node {
+    size_t track = 0;
+    uint64_t end = 0;
+  };
+  std::deque<Node> nodes;
+  std::vector<std::unique_ptr<std::shared_ptr<Graph>>> bodies; // of its conditional nodes
+  std::vector<std::unique_ptr<void*>> bodyHandles;
+  std::vector<void*> dependencies; // of the stream that was asked about last
+  bool isBody = false;
 };
 
 struct Stream : std::enable_shared_from_this<Stream> {
@@ -95,10 +118,11 @@ struct Stream : std::enable_shared_from_this<Stream> {
     Op op;
     std::vector<std::shared_ptr<Point::Meeting>> meetings;
     bool running = false;
+    std::shared_ptr<Stream> body; // of a conditional node: what runs of it
   };
   std::deque<Node> nodes;
   uint64_t done = 0; // nodes that have left the queue
-  std::shared_ptr<Graph> capture;
+  std::shared_ptr<Graph> capture, captureHandle;
   size_t track = 0;
   [[nodiscard]] uint64_t end() const { return done + nodes.size(); }
 };
@@ -125,6 +149,14 @@ STUB_API int drain(Stream& stream, uint64_t end, bool block);
 STUB_API void wake();
 
 STUB_API int beginCapture(Stream& stream);
+// To the graph of a conditional node's body.
+STUB_API int beginCapture(Stream& stream, const std::shared_ptr<Graph>& body);
+// Adds a conditional node after `after` (Graph::Node*) and gives its point.
+STUB_API int addConditional(Graph& graph, const std::vector<void*>& after, Conditional node, void*& out);
+// What `stream` captures comes after `node` from here on.
+STUB_API int dependOn(Stream& stream, void* node);
+// Is the graph one that can be instantiated? Bodies have kernels of one device, and nobody to meet.
+STUB_API int checkGraph(const Graph& graph);
 STUB_API int endCapture(Stream& stream, std::shared_ptr<Graph>& out);
 STUB_API int launchGraph(const Graph& graph, Stream& stream);
 STUB_API int record(Event& event, Stream& stream);

@@ -271,8 +271,9 @@ Status Execution::setArguments(bool first) {
 
 Status Execution::execute() {
   if (Status s = makeBackend(backend_); !s) return s;
-  auto loaded = Executable::load(scheduled_, func_, *backend_, pool_,
-                                 {.fixedSchedule = o_.optLevel >= 2, .graphs = !o_.noGraphs});
+  auto loaded = Executable::load(
+      scheduled_, func_, *backend_, pool_,
+      {.fixedSchedule = o_.optLevel >= 2, .graphs = !o_.noGraphs, .hostPredicates = o_.hostPredicates});
   if (!loaded) return loaded.error();
   executable_ = std::move(*loaded);
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);

@@ -71,6 +71,8 @@ Verb runVerb() {
         ->type_name("any|fixed")
         ->check(CLI::IsMember({"any", "fixed"}));
     app.add_flag("--no-graphs", o->noGraphs, "launch every kernel by itself, without a CUDA graph");
+    app.add_flag("--host-predicates", o->hostPredicates,
+                 "the host reads the predicates of while and cond, not CUDA graphs themselves");
     app.add_flag("--no-emu-checks", o->noEmuChecks,
                  "on cuda-emu: do not look at the accesses of kernels, and run each in one order only");
     for (const char* name : {"--data", "--checkpoint", "--checkpoint-every", "--log"})

@@ -104,6 +104,18 @@ public:
   [[nodiscard]] Result<CudaGraph> endCapture(const CudaStream& stream) const;
   [[nodiscard]] Status launch(const CudaGraph& graph, const CudaStream& stream) const;
 
+  // Conditional nodes of a graph that is captured (drivers of CUDA 12.4 and later). A handle belongs to the graph that `stream` is
+  // captured to; kernels set its value, and so often does the body of its one node run: once if it is not 0, or, of a `loop`, as
+  // long as it is not. A body has kernels of this GPU, copies, fills and conditional nodes.
+  [[nodiscard]] bool hasConditionals() const;
+  [[nodiscard]] Result<uint64_t> conditionHandle(const CudaStream& stream) const;
+  // The node comes after all that `stream` has, and before what follows. Gives the body, which is captured next.
+  [[nodiscard]] Result<void*> addConditional(const CudaStream& stream, uint64_t handle, bool loop) const;
+  [[nodiscard]] Status beginBody(const CudaStream& stream, void* body) const;
+  [[nodiscard]] Status endBody(const CudaStream& stream) const;
+  // The kernels that set handles, as PTX for load(): `dtc_set_condition` and `dtc_next_trip` (lib/Jit/CudaConditions.cpp).
+  [[nodiscard]] static std::string_view conditionKernels();
+
   struct Impl;
   // For libraries that work in the current context (cuBLASLt): makes it current on this thread.
   [[nodiscard]] Status makeCurrent() const;

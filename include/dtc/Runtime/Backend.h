@@ -4,6 +4,7 @@
 #include "dtc/Kernel/Kernel.h"
 #include "dtc/Runtime/Communicator.h"
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -87,6 +88,32 @@ public:
   [[nodiscard]] virtual Status runGraph(uint32_t graph) = 0;
   // Can a matrix product be kept? Not where the host looks up a row for it.
   [[nodiscard]] virtual bool canKeep(uint32_t gemmStep) const = 0;
+  // Control flow within a graph, while it is captured: of places that decide together, the first of which is asked.
+  using Body = std::function<Status()>; // starts what belongs to it
+  struct Loop {
+    const std::byte* predicate = nullptr; // a bool of the first place
+    int64_t limit = -1;                   // of trips; -1: any number
+    uint32_t counter = 0;                 // each loop with a limit has one of its own
+  };
+  struct Trips {
+    int64_t begin = 0, end = 0;
+  };
+  struct Decided {
+    int64_t asked = 0;    // how many predicates graphs have looked at since the last call
+    uint32_t tooMany = 0; // 1 + the counter of a loop that passed its limit, and was left there; 0: none
+  };
+  // Can they, without the host?
+  [[nodiscard]] virtual bool decides(std::span<const int64_t> places) const = 0;
+  // Before the first of them; `depth`: how many stand within each other at most.
+  [[nodiscard]] virtual Status prepareDecisions(size_t depth, size_t counters) = 0;
+  [[nodiscard]] virtual Status branch(std::span<const int64_t> places, const std::byte* predicate,
+                                      const Body& then, const Body& otherwise) = 0;
+  // `body` ends with the predicate of the next trip.
+  [[nodiscard]] virtual Status loop(std::span<const int64_t> places, const Loop& loop, const Body& body) = 0;
+  // `indices`: where each place keeps the i32 that counts.
+  [[nodiscard]] virtual Status count(std::span<const int64_t> places, std::span<std::byte* const> indices,
+                                     Trips trips, const Body& body) = 0;
+  [[nodiscard]] virtual Result<Decided> decided() = 0;
   // Makes such a copy ready; the number is one of Backend::runKernel.
   [[nodiscard]] virtual Result<uint32_t> placeStackedCopy(int64_t place, const StackedCopy& copy) = 0;
   // Writes the index of a `for` behind the work that a place has started, without waiting for it.

@@ -51,6 +51,8 @@ struct HostCost {
   int64_t waitNs = 0;   // for numbers that it had to read
   int64_t launches = 0; // steps that devices did: kernels, products, copies, shares of collectives
   int64_t graphs = 0;   // launches of graphs among what the host did
+  int64_t read = 0;     // predicates of `while` and `cond` that it read
+  int64_t decided = 0;  // those that graphs looked at themselves
 };
 
 class Executable {
@@ -62,6 +64,7 @@ public:
     bool fixedSchedule = false;
     // Steps become graphs where the backend has them (and fixedSchedule is asked for).
     bool graphs = true;
+    bool hostPredicates = false; // in graphs, too, the host reads the predicates of `while` and `cond`
   };
   // `m` (scheduled, symbols bound), `backend` and `pool` must outlive it. Errors name the op and its line: Input for what
   // the text asks for and cannot be, Bug for an op that nothing executes, else the backend's.

@@ -43,7 +43,14 @@ template <class R, class... A, class S, class... B> struct SameCall<R (*)(A...),
 #define DTC_COMPARE(member, symbol, parameters)                                                              \
   static_assert(SameCall<decltype(CudaTable::member), decltype(&::symbol)>::value, #symbol);
 DTC_CUDA_FUNCTIONS(DTC_COMPARE)
+DTC_CUDA_CONDITIONALS(DTC_COMPARE)
 #undef DTC_COMPARE
+static_assert(sizeof(CudaNodeParams) == sizeof(CUgraphNodeParams) &&
+              offsetof(CudaNodeParams, handle) == offsetof(CUgraphNodeParams, conditional.handle) &&
+              offsetof(CudaNodeParams, kind) == offsetof(CUgraphNodeParams, conditional.type) &&
+              offsetof(CudaNodeParams, size) == offsetof(CUgraphNodeParams, conditional.size) &&
+              offsetof(CudaNodeParams, bodies) == offsetof(CUgraphNodeParams, conditional.phGraph_out) &&
+              offsetof(CudaNodeParams, context) == offsetof(CUgraphNodeParams, conditional.ctx));
 #define DTC_COMPARE(member, symbol, parameters)                                                              \
   static_assert(SameCall<decltype(CublasTable::member), decltype(&::symbol)>::value, #symbol);
 DTC_CUBLAS_FUNCTIONS(DTC_COMPARE)
