@@ -8,6 +8,31 @@
 
 namespace dtc {
 
+namespace {
+
+// What carries bytes between devices, and how their work is started.
+void addDeviceOptions(CLI::App& app, RunOptions& o) {
+  app.add_option("--comm", o.comm,
+                 "what carries bytes between devices (nccl where each has a GPU, else local)")
+      ->type_name("local|nccl|mpi");
+  app.add_option("--comm-timeout", o.commTimeout, "end a run whose devices wait so long for each other (600)")
+      ->type_name("SECONDS")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--comm-dump", o.commDump, "where such a run writes the last collectives of each device")
+      ->type_name("FILE.json");
+  app.add_flag("--deterministic", o.deterministic, "the same bits in every run (on CPUs always)");
+  app.add_option("--reduction-order", o.reductionOrder, "fixed: the same bits on every mesh too")
+      ->type_name("any|fixed")
+      ->check(CLI::IsMember({"any", "fixed"}));
+  app.add_flag("--no-graphs", o.noGraphs, "launch every kernel by itself, without a CUDA graph");
+  app.add_flag("--host-predicates", o.hostPredicates,
+               "the host reads the predicates of while and cond, not CUDA graphs themselves");
+  app.add_flag("--no-emu-checks", o.noEmuChecks,
+               "on cuda-emu: do not look at the accesses of kernels, and run each in one order only");
+}
+
+} // namespace
+
 Verb runVerb() {
   Verb v;
   v.name = "run";
@@ -57,24 +82,7 @@ Verb runVerb() {
                  "time, bytes and rates of each step, and what is alive at the peak of memory");
     app.add_flag("--log-ops", o->logOps, "show each step of each device, to stderr");
     app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr");
-    app.add_option("--comm", o->comm,
-                   "what carries bytes between devices (nccl where each has a GPU, else local)")
-        ->type_name("local|nccl|mpi");
-    app.add_option("--comm-timeout", o->commTimeout,
-                   "end a run whose devices wait so long for each other (600)")
-        ->type_name("SECONDS")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--comm-dump", o->commDump, "where such a run writes the last collectives of each device")
-        ->type_name("FILE.json");
-    app.add_flag("--deterministic", o->deterministic, "the same bits in every run (on CPUs always)");
-    app.add_option("--reduction-order", o->reductionOrder, "fixed: the same bits on every mesh too")
-        ->type_name("any|fixed")
-        ->check(CLI::IsMember({"any", "fixed"}));
-    app.add_flag("--no-graphs", o->noGraphs, "launch every kernel by itself, without a CUDA graph");
-    app.add_flag("--host-predicates", o->hostPredicates,
-                 "the host reads the predicates of while and cond, not CUDA graphs themselves");
-    app.add_flag("--no-emu-checks", o->noEmuChecks,
-                 "on cuda-emu: do not look at the accesses of kernels, and run each in one order only");
+    addDeviceOptions(app, *o);
     for (const char* name : {"--data", "--checkpoint", "--checkpoint-every", "--log"})
       app.add_option_function<std::string>(name,
                                            [o, name](const std::string&) { o->later.emplace_back(name); })
