@@ -104,6 +104,8 @@ protected:
                                Scope& unit);
   std::string attentionRows(uint32_t buffer, AffineId address, AffineId base, std::optional<AxisId> row,
                             Scope& unit);
+  bool liesInRows(const loops::Attention& a, const AttentionTile& tile, uint32_t buffer, AffineId address,
+                  AxisId column) const;
   std::vector<std::string> attentionOperands(const loops::Attention& a, const AttentionTile& tile,
                                              Scope& unit);
   std::string attentionStore(const loops::Attention& a, size_t number, Scope& unit);

@@ -42,14 +42,18 @@ std::optional<AttentionTile> tensorTile(const Kernel& k, int64_t depth, int64_t 
 
 std::optional<AttentionTile> attentionTile(const Kernel& k) {
   const Attention& a = *k.attention;
-  const Size depth = k.axes[a.depth].extent, width = widthOf(k, a);
+  const Size depth = k.axes[a.depth].extent, width = widthOf(k, a), height = rowsOf(k, a);
   if (!depth.isStatic() || !width.isStatic()) return std::nullopt;
   if (const auto tile = tensorTile(k, depth.number, width.number)) return tile;
-  const int64_t bytes = dtypeBytes(k[a.product].type), d = depth.number + 1;
-  for (const auto& [rows, keys] : {std::pair<int64_t, int64_t>{32, 32}, {32, 16}, {16, 16}}) {
-    const int64_t elements = rows * d + keys * std::max(d, width.number) + rows * (keys + 1);
-    if (d < kSharedBytes && width.number < kSharedBytes && elements * bytes <= kSharedBytes)
-      return AttentionTile{rows, keys};
+  const int64_t bytes = dtypeBytes(k[a.product].type), piece = 16 / bytes;
+  if (depth.number >= kSharedBytes || width.number >= kSharedBytes) return std::nullopt;
+  auto stride = [&](int64_t n) { return (n + piece - 1) / piece * piece + piece; };
+  for (const auto& [rows, keys] :
+       {std::pair<int64_t, int64_t>{64, 32}, {32, 32}, {16, 32}, {32, 16}, {16, 16}}) {
+    if (rows > 16 && height.isStatic() && height.number <= rows / 2) continue; // half of it would do
+    const int64_t elements = rows * stride(depth.number) +
+                             keys * stride(std::max(depth.number, width.number)) + rows * stride(keys);
+    if (elements * bytes <= kSharedBytes) return AttentionTile{rows, keys};
   }
   return std::nullopt;
 }
@@ -126,13 +130,20 @@ std::string Emitter::attentionRows(uint32_t buffer, AffineId address, AffineId b
          (at == "0" ? "" : " + " + at) + ", " + (row ? sizeText(k_.strideOf(address, *row).size) : "0") + "}";
 }
 
+// May rows along `column` be moved 16 bytes at a time, being of the dtype that the CUDA form computes with?
+bool Emitter::liesInRows(const Attention& a, const AttentionTile& tile, uint32_t buffer, AffineId address,
+                         AxisId column) const {
+  const DType dtype = k_.buffers[buffer].dtype;
+  const int64_t pack = 16 / dtypeBytes(dtype);
+  return (tile.multiple || dtype == k_[a.product].type) && k_.axes[column].extent.number % pack == 0 &&
+         liesInPacks(k_, address, column, pack);
+}
+
 // Query, keys and values of the CUDA form: as rows where 16 bytes at a time can be copied, else element by element.
 std::vector<std::string> Emitter::attentionOperands(const Attention& a, const AttentionTile& tile,
                                                     Scope& unit) {
   auto operand = [&](NodeId n, AffineId base, std::optional<AxisId> row, std::optional<AxisId> column) {
-    const int64_t pack = tile.multiple ? 8 : 0;
-    if (pack && base.valid() && column && k_.axes[*column].extent.number % pack == 0 &&
-        liesInPacks(k_, k_[n].affine, *column, pack))
+    if (base.valid() && column && liesInRows(a, tile, k_[n].buffer, k_[n].affine, *column))
       return attentionRows(k_[n].buffer, k_[n].affine, base, row, unit);
     return attentionElement(n, row, column, unit);
   };
@@ -156,14 +167,18 @@ std::string Emitter::attentionStore(const Attention& a, size_t number, Scope& un
                          body, "dtc_store(" + bufferText(store.buffer) + " + " + at + ", y);");
 }
 
-// The coordinates of a unit: the blocks of rows are its last.
+// The coordinates of a unit: the blocks of rows are its last. On a GPU those that see more keys begin first: a bound above
+// rises with the row, and a short block left to the end keeps a GPU busy less long than a long one.
 void Emitter::attentionUnit(const Attention& a, const std::string& number, int64_t block, Scope& unit,
                             PrintedKernel& out) {
   std::vector<SizeFormula::Factor> units;
   line(unit, "i64 rest = " + number + ";");
   const Size rows = rowsOf(k_, a);
   const std::string blocks = "dtc_blocks(" + sizeText(rows) + ", " + std::to_string(block) + ")";
-  line(unit, "const i64 first = rest % " + blocks + " * " + std::to_string(block) + ";");
+  const bool lastFirst = lanes() == 1 && !a.ends.empty();
+  line(unit, "const i64 first = " +
+                 (lastFirst ? "(" + blocks + " - 1 - rest % " + blocks + ")" : "rest % " + blocks) + " * " +
+                 std::to_string(block) + ";");
   line(unit, "rest /= " + blocks + ";");
   for (size_t i = a.grid.size(); i-- > 0;) {
     const Size& extent = k_.axes[a.grid[i]].extent;
@@ -224,8 +239,8 @@ void Emitter::emitAttention(Scope& top, PrintedKernel& out) {
   arguments.push_back(attentionBound(a, false, unit));
   arguments.push_back(attentionScore(a, unit));
   const Store& whole = k_.nests[0].stores[0];
-  const bool rowsLie = tile && tile->multiple && a.resultAt.valid() && width.number % 2 == 0 &&
-                       liesInPacks(k_, whole.address, *a.width, 2);
+  const bool rowsLie =
+      tile && a.resultAt.valid() && a.width && liesInRows(a, *tile, whole.buffer, whole.address, *a.width);
   arguments.push_back(rowsLie ? attentionRows(whole.buffer, whole.address, a.resultAt, a.row, unit)
                               : attentionStore(a, 0, unit));
   arguments.push_back(a.lse ? attentionStore(a, 1, unit) : "dtc_none{}");

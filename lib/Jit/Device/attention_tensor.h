@@ -18,14 +18,6 @@ template <class T, int Rows, int Columns> struct dtc_tile {
   DTC_MEMBER T* element(int row, int column) const { return piece(row, column / 8) + column % 8; }
 };
 
-// Rows in memory whose elements lie together, each row at a multiple of 16 bytes: row i at p + i * stride.
-template <class T> struct dtc_rows {
-  T* p;
-  i64 stride;
-};
-template <class F> constexpr bool dtc_are_rows = false;
-template <class T> constexpr bool dtc_are_rows<dtc_rows<T>> = true;
-
 // Rows [first, first + Rows) of `source`, those from `last` on zeros. Of dtc_rows they are under way when this returns (a group is
 // the caller's to commit); else source(i, c) is an element.
 template <int Threads, int Rows, int Columns, class T, class Source>
@@ -162,7 +154,81 @@ DTC_FN void dtc_join_splits(f32 (*out)[Columns][4], dtc_softmax_rows<1>& rows, f
 }
 
 // Whether the query's operands stay in registers; else they are read again for each tile of keys.
-template <class Cut, int Depth> constexpr bool dtc_query_stays = Depth <= 128;
+template <int Depth> constexpr bool dtc_query_stays = Depth <= 128;
+
+// s = q kᵀ of the warp's rows and Own keys. Steps registers of q: of the tile where it is not read again.
+template <class T, int M, int Own, int Steps, int Held, class QueryTile, class KeyTile>
+DTC_FN void dtc_score_products(f32 (*s)[Own / 8][4], u32 (*q)[Held][4], QueryTile queryTile, int row,
+                               KeyTile keyTile, int key) {
+  constexpr bool stays = Held == Steps;
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+#pragma unroll
+    for (int n = 0; n < Own / 2; ++n) s[m][n / 4][n % 4] = 0;
+#pragma unroll(stays ? Steps : 2)
+  for (int c = 0; c < Steps; ++c) {
+    if constexpr (!stays) dtc_left(q[0][0], queryTile, row, c);
+#pragma unroll
+    for (int n = 0; n < Own / 16; ++n) {
+      u32 k[4];
+      dtc_right_transposed(k, keyTile, key + 16 * n, c);
+#pragma unroll
+      for (int m = 0; m < M; ++m) {
+        dtc_mma<T>(s[m][2 * n], q[m][stays ? c : 0], k[0], k[1]);
+        dtc_mma<T>(s[m][2 * n + 1], q[m][stays ? c : 0], k[2], k[3]);
+      }
+    }
+  }
+}
+// out += p v of the warp's rows and Own keys, p rounded to T.
+template <class T, int M, int Own, int Columns, class ValueTile>
+DTC_FN void dtc_value_sums(f32 (*out)[Columns][4], f32 (*s)[Own / 8][4], ValueTile valueTile, int key) {
+#pragma unroll
+  for (int n = 0; n < Own / 16; ++n) {
+    u32 p[M][4];
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        p[m][e] = dtc_pair<T>(s[m][2 * n + e / 2][e % 2 * 2], s[m][2 * n + e / 2][e % 2 * 2 + 1]);
+#pragma unroll
+    for (int c = 0; c < Columns / 2; ++c) {
+      u32 v[4];
+      dtc_right(v, valueTile, key + 16 * n, c);
+#pragma unroll
+      for (int m = 0; m < M; ++m) {
+        dtc_mma<T>(out[m][2 * c], p[m], v[0], v[1]);
+        dtc_mma<T>(out[m][2 * c + 1], p[m], v[2], v[3]);
+      }
+    }
+  }
+}
+// The result's rows and what is asked of their sums. `none`: there are no keys at all.
+template <class T, int M, int Columns, int Width, class Store, class RowSum>
+DTC_FN void dtc_store_rows(f32 (*out)[Columns][4], const dtc_softmax_rows<M>& state, i64 row, i64 last,
+                           bool none, Store store, RowSum rowSum) {
+  const int lane = (i32)threadIdx.x % 32;
+#pragma unroll
+  for (int h = 0; h < 2 * M; ++h) {
+    const i64 i = row + h / 2 * 16 + h % 2 * 8;
+    if (i > last) continue;
+    const f32 top = state.greatest[h];
+    if constexpr (dtc_asked<RowSum>)
+      if (lane % 4 == 0) rowSum(i, dtc_log(state.sum[h]) + (top == -dtc_infinity<f32>() ? 0 : top));
+    const f32 inverse = none ? 1 : 1 / state.sum[h]; // 0 / 0 where a row sees nothing, as softmax has it
+#pragma unroll
+    for (int n = 0; n < Columns; ++n) {
+      const int c = n * 8 + lane % 4 * 2;
+      const f32 x = out[h / 2][n][h % 2 * 2] * inverse, y = out[h / 2][n][h % 2 * 2 + 1] * inverse;
+      if constexpr (dtc_are_rows<Store>) {
+        if (c < Width) *(u32*)(store.p + i * store.stride + c) = dtc_pair<T>(x, y);
+      } else {
+        if (c < Width) store(i, (i64)c, x);
+        if (c + 1 < Width) store(i, (i64)c + 1, y);
+      }
+    }
+  }
+}
 
 // As dtc_attention of attention_block.h: query, key and value are dtc_rows<const T>, or functions (i, c) of an element; store may
 // be dtc_rows<T>.
@@ -172,7 +238,7 @@ DTC_FN void dtc_attention_tensor(i64 first, i64 rows, i64 keys, Query query, Key
                                  Begin begin, End end, Score score, Store store, RowSum rowSum) {
   constexpr int M = Cut::M, Keys = Cut::Keys, Split = Cut::Split, Own = Keys / Split, Threads = Cut::Threads;
   constexpr int Steps = (Depth + 15) / 16, Columns = (Width + 15) / 16 * 2;
-  constexpr bool stays = dtc_query_stays<Cut, Depth>;
+  constexpr bool stays = dtc_query_stays<Depth>;
   typedef dtc_tile<T, Cut::Rows, Depth> QueryTile;
   typedef dtc_tile<T, Keys, Depth> KeyTile;
   typedef dtc_tile<T, Keys, Width> ValueTile;
@@ -221,74 +287,19 @@ DTC_FN void dtc_attention_tensor(i64 first, i64 rows, i64 keys, Query query, Key
     dtc_load_tile<Threads>(valueTile, at, keys, value);
     dtc_copy_commit();
     f32 s[M][Own / 8][4];
-#pragma unroll
-    for (int m = 0; m < M; ++m)
-#pragma unroll
-      for (int n = 0; n < Own / 2; ++n) s[m][n / 4][n % 4] = 0;
-#pragma unroll(stays ? Steps : 2)
-    for (int c = 0; c < Steps; ++c) {
-      if constexpr (!stays) dtc_left(q[0][0], queryTile, ownRow, c);
-#pragma unroll
-      for (int n = 0; n < Own / 16; ++n) {
-        u32 k[4];
-        dtc_right_transposed(k, keyTile, ownKey + 16 * n, c);
-#pragma unroll
-        for (int m = 0; m < M; ++m) {
-          dtc_mma<T>(s[m][2 * n], q[m][stays ? c : 0], k[0], k[1]);
-          dtc_mma<T>(s[m][2 * n + 1], q[m][stays ? c : 0], k[2], k[3]);
-        }
-      }
-    }
+    dtc_score_products<T, M, Own, Steps>(s, q, queryTile, ownRow, keyTile, ownKey);
     dtc_online_softmax<M, Own, Columns>(s, out, state, row, last, (i32)at + ownKey + lane % 4 * 2, score);
     dtc_copy_wait<0>();
     __syncthreads(); // the values are there, and nobody needs these keys
     if (at + Keys < seen) dtc_load_tile<Threads>(keyTile, at + Keys, keys, key);
     dtc_copy_commit();
-#pragma unroll
-    for (int n = 0; n < Own / 16; ++n) {
-      u32 p[M][4];
-#pragma unroll
-      for (int m = 0; m < M; ++m)
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-          p[m][e] = dtc_pair<T>(s[m][2 * n + e / 2][e % 2 * 2], s[m][2 * n + e / 2][e % 2 * 2 + 1]);
-#pragma unroll
-      for (int c = 0; c < Columns / 2; ++c) {
-        u32 v[4];
-        dtc_right(v, valueTile, ownKey + 16 * n, c);
-#pragma unroll
-        for (int m = 0; m < M; ++m) {
-          dtc_mma<T>(out[m][2 * c], p[m], v[0], v[1]);
-          dtc_mma<T>(out[m][2 * c + 1], p[m], v[2], v[3]);
-        }
-      }
-    }
+    dtc_value_sums<T, M, Own, Columns>(out, s, valueTile, ownKey);
   }
 #pragma unroll
   for (int h = 0; h < 2 * M; ++h)
-#pragma unroll
     for (i32 lanes = 1; lanes < 4; lanes *= 2) state.sum[h] += dtc_shuffle_xor(state.sum[h], lanes);
   dtc_copy_wait<0>();
   if constexpr (Split > 1) dtc_join_splits<Cut, Columns>(out, state, (f32*)shared);
   if (warp % Split != 0) return;
-#pragma unroll
-  for (int h = 0; h < 2 * M; ++h) {
-    const i64 i = row + h / 2 * 16 + h % 2 * 8;
-    if (i > last) continue;
-    const f32 top = state.greatest[h];
-    if constexpr (dtc_asked<RowSum>)
-      if (lane % 4 == 0) rowSum(i, dtc_log(state.sum[h]) + (top == -dtc_infinity<f32>() ? 0 : top));
-    const f32 inverse = keys == 0 ? 1 : 1 / state.sum[h]; // 0 / 0 where a row sees nothing, as softmax has it
-#pragma unroll
-    for (int n = 0; n < Columns; ++n) {
-      const int c = n * 8 + lane % 4 * 2;
-      const f32 x = out[h / 2][n][h % 2 * 2] * inverse, y = out[h / 2][n][h % 2 * 2 + 1] * inverse;
-      if constexpr (dtc_are_rows<Store>) {
-        if (c < Width) *(u32*)(store.p + i * store.stride + c) = dtc_pair<T>(x, y);
-      } else {
-        if (c < Width) store(i, (i64)c, x);
-        if (c + 1 < Width) store(i, (i64)c + 1, y);
-      }
-    }
-  }
+  dtc_store_rows<T, M, Columns, Width>(out, state, row, last, keys == 0, store, rowSum);
 }

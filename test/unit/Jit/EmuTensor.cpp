@@ -132,9 +132,9 @@ const Fault kFaults[] = {
      COPIES "  if (t < 8) dtc_copy_async(s + 4 * t, in + 4 * t, 16);\n  dtc_copy_commit();\n"
             "  if (t < 8) dtc_copy_async(s + 32 + 4 * t, in + 32 + 4 * t, 16);\n  dtc_copy_commit();\n"
             "  dtc_copy_wait<1>();\n  __syncthreads();\n  out[t] = s[t % 32];\n}",
-     "thread (32, 0, 0) at line 10 reads 4 bytes (shared variable 's', byte 128) that an asynchronous copy "
+     "thread (63, 0, 0) at line 10 reads 4 bytes (shared variable 's', byte 252) that an asynchronous copy "
      "of "
-     "thread (0, 0, 0) at line 6 is under way to"},
+     "thread (7, 0, 0) at line 6 is under way to"},
     {"CopyOverWhatIsRead",
      COPIES "  s[t] = in[t];\n  __syncthreads();\n  out[t] = s[63 - t];\n\n" START
             "  dtc_copy_commit();\n  dtc_copy_wait<0>();\n}",

@@ -44,6 +44,50 @@ TEST_P(Resources, NoKernelSpills) {
   }
 }
 
+// Attention's tiles depend on the head: of the sizes that models have, with a mask and bounds, for many rows and few.
+TEST_P(Resources, NoAttentionOfRealHeadsSpills) {
+  Nvrtc nvrtc;
+  if (auto version = nvrtc.version(); !version) GTEST_SKIP() << version.error().message;
+  struct Head {
+    const char* dtype;
+    int size, rows;
+  };
+  constexpr Head heads[] = {{"bf16", 64, 300}, {"bf16", 64, 200}, {"bf16", 64, 1},  {"f16", 80, 300},
+                            {"bf16", 96, 300}, {"f16", 128, 300}, {"f16", 128, 1},  {"bf16", 256, 200},
+                            {"bf16", 256, 1},  {"f32", 64, 300},  {"f32", 96, 300}, {"f32", 128, 300},
+                            {"f32", 256, 300}, {"f64", 64, 300}};
+  std::string text;
+  for (const Head& h : heads) {
+    const std::string type = h.dtype, size = std::to_string(h.size), rows = std::to_string(h.rows);
+    text +=
+        "spmd func @" + type + "_" + size + "_" + rows + "(%q: " + type + "[2, 8, " + rows + ", " + size +
+        "], %k: " + type + "[2, 2, 1000, " + size + "], %v: " + type + "[2, 2, 1000, " + size +
+        "], %m: " + type + "[8, " + rows + ", 1000]) -> (%y: " + type + "[2, 8, " + rows + ", " + size +
+        "], %l: " + (type == "f64" ? "f64" : "f32") + "[2, 8, " + rows +
+        "]) {\n  %y, %l = attention %q, %k, %v, %m {causal = true, window = 100, lse = true}\n  return %y, "
+        "%l\n}\n";
+  }
+  Module m(standardOps());
+  Diagnostics diags;
+  ASSERT_TRUE(parseModule({"test.dt", "mesh @m = [a=1]\n" + text}, standardOps(), m, diags));
+  ASSERT_TRUE(fusePass(m, {}, diags));
+  KernelSet set({.cpp = false, .cuda = true, .gemmDTypes = 0});
+  for (FuncId f : m.order)
+    for (OpId o : std::vector<OpId>(m[m[f].body].ops))
+      if (m.record(o).regions == RegionKind::Fused) ASSERT_TRUE(set.add(m, o).ok());
+  std::vector<SourceUnit> units;
+  for (const KernelSource& k : set.kernels()) units.push_back({k.name, k.cuda});
+  ASSERT_EQ(units.size(), std::size(heads));
+  auto binaries = nvrtc.compile(units, GetParam(), CudaImage::Cubin);
+  ASSERT_TRUE(binaries.ok()) << binaries.error().message;
+  for (size_t i = 0; i < units.size(); ++i) {
+    EXPECT_NE(units[i].text.find("dtc_attention"), std::string::npos) << units[i].text;
+    const KernelUsage& usage = (*binaries)[i].usage[0];
+    EXPECT_EQ(usage.spillStoreBytes + usage.spillLoadBytes, 0) << units[i].text;
+    EXPECT_LE(usage.sharedBytes, 48 << 10) << units[i].text;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, Resources, testing::Values("sm_80", "sm_90a", "sm_100"));
 
 } // namespace
