@@ -109,6 +109,8 @@ protected:
   std::vector<std::string> attentionOperands(const loops::Attention& a, const AttentionTile& tile,
                                              Scope& unit);
   std::string attentionStore(const loops::Attention& a, size_t number, Scope& unit);
+  // A grouped product, by CUDA blocks (Grouped.cpp).
+  void emitGrouped(Scope& top, PrintedKernel& out);
   std::string attentionAxis(std::optional<AxisId> a) const { return a ? axisText(*a) : "none"; }
   void emitArg(NodeId n, Scope& home, const std::vector<AxisId>& axes);
 

@@ -1,6 +1,7 @@
 #include "Attention.h"
 #include "Convolution.h"
 #include "Gemm.h"
+#include "Grouped.h"
 #include "Lower.h"
 #include "PrintCpp.h"
 #include "PrintCuda.h"
@@ -211,6 +212,7 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   if (!k.attention) joinAxes(k);
   if (isKind(m, fused, "columns")) walkRows(k);
   k.fixedOrder = m.attr(fused, "order").valid();
+  if (options_.cuda && !k.fixedOrder) k.grouped = matchGrouped(m, fused, *lowered);
   if (isKind(m, fused, "gemm") && !k.fixedOrder) // a library has an order of its own
     if (std::optional<GemmMatch> gemm = matchGemm(*lowered, options_)) {
       auto finish = [&](GemmMatch& match, bool standby) {

@@ -139,6 +139,11 @@ public:
       out_.blocks = out_.units;
       return std::move(out_);
     }
+    if (k_.grouped) {
+      emitGrouped(top, out_);
+      out_.body = top.text;
+      return std::move(out_);
+    }
     line(top, "const " + index_ + " unit = blockIdx.x;");
     for (const Nest& nest : k_.nests) printNest(nest, top);
     out_.body = top.text;

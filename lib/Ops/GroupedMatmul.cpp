@@ -1,4 +1,5 @@
 // grouped_matmul: rows that belong to groups, each group with a matrix of its own (mixtures of experts).
+#include "dtc/Ops/GroupedMatmul.h"
 #include "Exchange.h"
 #include "IndexParts.h"
 #include "ReduceParts.h"
@@ -178,6 +179,8 @@ bool groupedGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<V
 }
 
 } // namespace
+
+bool isGroupedMatmul(const OpRecord& record) { return record.rule == groupedRule; }
 
 void addGroupedMatmulOps(OpRegistry& ops) {
   OpRecord r{

@@ -9,6 +9,7 @@
 namespace dtc {
 
 static constexpr DiagKind kOrder{"fuse-order", "fuse: order is {0}, not any or fixed"};
+static constexpr DiagKind kGroups{"fuse-groups", "fuse: groups is {0}, not blocks or whole"};
 
 namespace {
 
@@ -184,11 +185,17 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
     diags.error(kOrder, {}, written->second);
     return false;
   }
+  auto groups = options.values.find("groups");
+  const bool whole = groups != options.values.end() && groups->second == "whole";
+  if (groups != options.values.end() && !whole && groups->second != "blocks") {
+    diags.error(kGroups, {}, groups->second);
+    return false;
+  }
   const AttrId order = fixed ? m.attrs.string(m.strings.intern("fixed")) : AttrId();
   for (FuncId f : m.order) {
     if (!m[f].spmd) continue;
     if (!decomposeNeeded(m, m[f].body, diags)) return false;
-    if (limit > 1 && !blockGroups(m, m[f].body, diags)) return false;
+    if (limit > 1 && !whole && !blockGroups(m, m[f].body, diags)) return false;
     if (limit > 1 && !fixed) splitReductions(m, m[f].body, diags);
     ValueMap map;
     BlockFuser(m, m[f].body, limit, order, map, options.remarks).run();
@@ -235,7 +242,11 @@ spmd func @main(%x: f32[8, 64], %b: f32[64]) -> (%y: f32[8, 64]) {
           {"limit", "64", "how many ops one region may have; 1 makes every op a kernel of its own"},
           {"order", "any",
            "fixed: each sum is made element by element, in order, with no library, so that its bits do "
-           "not depend on the sizes of what stands around it"}}};
+           "not depend on the sizes of what stands around it"},
+          {"groups", "blocks",
+           "a grouped_matmul of size becomes products of blocks of rows, which a library makes; whole: it "
+           "stays one "
+           "op, for targets that have a kernel for it"}}};
 }
 
 } // namespace dtc

@@ -30,6 +30,7 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     if (options.optLevel == 0 && name == "canonicalize") continue;
     if (options.optLevel == 0 || options.fixedReductionOrder) give("limit", "1");
     if (options.fixedReductionOrder) give("order", "fixed");
+    if (options.wholeGroups) give("groups", "whole");
     give("policy", options.policy);
     give("reduce-dtype", options.reduceDType);
     if (options.fixedReductionOrder && p.gives == Level::Propagated)
@@ -45,7 +46,7 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
 
 StandardPipeline standardPipeline(Level from, int optLevel, const std::string& policy,
                                   const std::string& reduceDType) {
-  return standardPipeline(from, {optLevel, policy, reduceDType, false});
+  return standardPipeline(from, {optLevel, policy, reduceDType});
 }
 
 } // namespace dtc

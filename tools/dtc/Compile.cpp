@@ -117,7 +117,7 @@ private:
 
   Status lower() {
     StandardPipeline pipeline = standardPipeline(
-        levelOf(m_, func_), {o_.optLevel, o_.policy, o_.reduceDType, o_.reductionOrder == "fixed"});
+        levelOf(m_, func_), {o_.optLevel, o_.policy, o_.reduceDType, o_.reductionOrder == "fixed", cuda()});
     if (o_.reductionOrder == "fixed" && levelOf(m_, func_) != Level::Global)
       return inputError("--reduction-order fixed: this text is propagated already; give the global program");
     std::vector<PassStep> steps = pipeline.reference;

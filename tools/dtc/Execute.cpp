@@ -168,8 +168,9 @@ static bool takesGradients(const Module& m) {
 }
 
 Status Execution::compile() {
-  StandardPipeline pipeline = standardPipeline(
-      levelOf(scheduled_, func_), {o_.optLevel, o_.policy, o_.reduceDType, o_.reductionOrder == "fixed"});
+  StandardPipeline pipeline =
+      standardPipeline(levelOf(scheduled_, func_), {o_.optLevel, o_.policy, o_.reduceDType,
+                                                    o_.reductionOrder == "fixed", o_.backend != "cpu"});
   if (o_.reductionOrder == "fixed" && levelOf(scheduled_, func_) != Level::Global)
     return inputError("--reduction-order fixed: this text is propagated already; give the global program");
   // Complex numbers are checked against what the evaluator knows of them itself, where no gradient is asked for.

@@ -128,6 +128,15 @@ struct Attention {
   bool lse = false;          // a second store takes the log of each row's sum of exponentials
 };
 
+// A nest that multiplies rows by the matrix of the group that each belongs to, or (gathered) makes a product for each group over its
+// rows: lib/Jit/Device/grouped_block.h makes it tile by tile. Numbers of buffers; -1: the piece is the whole.
+struct GroupedProduct {
+  bool gathered = false;
+  uint32_t x = 0, w = 0, ends = 0, y = 0;
+  int32_t firstRow = -1, firstGroup = -1;
+  Size rows, depth, width, groups, numEnds;
+};
+
 struct Buffer {
   DType dtype = DType::F32;
   bool output = false;
@@ -139,7 +148,8 @@ public:
   uint32_t numInputs = 0, numSizes = 0;
   std::vector<Axis> axes;
   std::vector<Nest> nests;
-  std::optional<Attention> attention; // what nests[0], then the only one, is
+  std::optional<Attention> attention;    // what nests[0], then the only one, is
+  std::optional<GroupedProduct> grouped; // the same; the CUDA form alone is made so
   bool fixedOrder =
       false; // each element's reductions are walked in order, by one lane: the same bits whatever the sizes
   bool inOrder = false; // an op's own stores (OpRecord::stores): the nests stay as they are
