@@ -139,38 +139,48 @@ public:
     return status ? status : fits_ ? 0 : int{kCudnnNotSupported};
   }
 
-  // The fastest, by cuDNN's own estimate, of those that may be.
+  // The fastest, by cuDNN's own estimate, of those that may be. Its estimates may be for a way to multiply that was not asked for: what it
+  // takes is asked again for the one that is used.
   int choose(void* handle, size_t workspaceBytes) {
+    const Made made = calls();
     CudnnAlgorithm offered[16] = {};
-    int count = 0, status = 0;
+    int count = 0;
     constexpr int kMost = std::size(offered);
-    unsigned direct = 0;
-    switch (c_.kind) {
-    case CudnnConv::Forward:
-      direct = kCudnnForwardDirect;
-      status = t_.chooseForward(handle, p_.image, p_.window, p_.how, p_.result, kMost, &count, offered);
-      break;
-    case CudnnConv::Image:
-      direct = kCudnnImageDirect;
-      status = t_.chooseImage(handle, p_.window, p_.result, p_.how, p_.image, kMost, &count, offered);
-      break;
-    case CudnnConv::Window:
-      direct = kCudnnWindowDirect;
-      status = t_.chooseWindow(handle, p_.image, p_.result, p_.how, p_.window, kMost, &count, offered);
-      break;
-    }
-    if (status) return status;
-    for (const CudnnAlgorithm& a : std::span(offered, static_cast<size_t>(std::clamp(count, 0, kMost)))) {
-      const bool may = a.status == 0 && (direct >> a.algorithm & 1) && a.memory <= workspaceBytes &&
+    if (int status = made.choose(handle, made.first, made.second, p_.how, made.third, kMost, &count, offered))
+      return status;
+    const bool wide = c_.dtype == DType::F32 || c_.dtype == DType::F64;
+    for (CudnnAlgorithm& a : std::span(offered, static_cast<size_t>(std::clamp(count, 0, kMost)))) {
+      if (wide) a.math = kCudnnFmaMath;
+      const bool may = a.status == 0 && (made.direct >> a.algorithm & 1) &&
                        (!c_.deterministic || a.determinism == kCudnnDeterministic);
-      if (!may) continue;
+      if (!may || t_.convMath(p_.how, a.math) ||
+          made.bytes(handle, made.first, made.second, p_.how, made.third, a.algorithm, &a.memory) ||
+          a.memory > workspaceBytes)
+        continue;
       p_.chosen = a;
-      return t_.convMath(p_.how, a.math);
+      return 0;
     }
     return kCudnnNotSupported;
   }
 
 private:
+  // Which functions speak of what is made, in which order they take the descriptors, and which algorithms add up products.
+  struct Made {
+    decltype(CudnnTable::chooseForward) choose;
+    decltype(CudnnTable::bytesForward) bytes;
+    void *first, *second, *third; // the convolution's own stands before the third
+    unsigned direct;
+  };
+  [[nodiscard]] Made calls() const {
+    switch (c_.kind) {
+    case CudnnConv::Image:
+      return {t_.chooseImage, t_.bytesImage, p_.window, p_.result, p_.image, kCudnnImageDirect};
+    case CudnnConv::Window:
+      return {t_.chooseWindow, t_.bytesWindow, p_.image, p_.result, p_.window, kCudnnWindowDirect};
+    default: return {t_.chooseForward, t_.bytesForward, p_.image, p_.window, p_.result, kCudnnForwardDirect};
+    }
+  }
+
   std::vector<int> numbers(std::vector<int64_t> list, int64_t CudnnConv::Spatial::* member) {
     for (const CudnnConv::Spatial& s : spatial_) list.push_back(member ? s.*member : 1);
     for (int64_t v : list) fits_ &= v >= 0 && v <= INT_MAX;

@@ -57,6 +57,12 @@ enum CudnnNumbers {
     (void*, void*, void*, void*, void*, int, int*, CudnnAlgorithm*))                                         \
   X(chooseWindow, cudnnGetConvolutionBackwardFilterAlgorithm_v7,                                             \
     (void*, void*, void*, void*, void*, int, int*, CudnnAlgorithm*))                                         \
+  X(bytesForward, cudnnGetConvolutionForwardWorkspaceSize,                                                   \
+    (void*, void*, void*, void*, void*, int, size_t*))                                                       \
+  X(bytesImage, cudnnGetConvolutionBackwardDataWorkspaceSize,                                                \
+    (void*, void*, void*, void*, void*, int, size_t*))                                                       \
+  X(bytesWindow, cudnnGetConvolutionBackwardFilterWorkspaceSize,                                             \
+    (void*, void*, void*, void*, void*, int, size_t*))                                                       \
   X(forward, cudnnConvolutionForward,                                                                        \
     (void*, const void*, void*, const void*, void*, const void*, void*, int, void*, size_t, const void*,     \
      void*, void*))                                                                                          \

@@ -113,7 +113,7 @@ int offer(int status, int transform, int wanted, int* count, CudnnAlgorithm* out
   if (status) return status;
   const CudnnAlgorithm list[] = {{transform, 0, 1, 64, 1, kCudnnFmaMath, {}},
                                  {0, kCudnnNotSupported, -1, 0, 1, kCudnnFmaMath, {}},
-                                 {0, 0, 2, 512, 0, kCudnnFmaMath, {}},
+                                 {0, 0, 2, 4, 0, 0, {}}, // for tf32, which nobody asked for
                                  {1, 0, 3, 1024, 1, kCudnnFmaMath, {}}};
   for (const CudnnAlgorithm& a : list)
     if (*count < wanted) out[(*count)++] = a;
@@ -173,7 +173,12 @@ int run(void* handle, int algorithm, void* workspace, size_t bytes, const void* 
         Convolution c, const Filter& w) {
   if (int status = fit(c.x, w, c.how, c.y)) return status;
   if (algorithm > 1) return kCudnnNotSupported; // a transform
-  if (bytes < (algorithm == 0 ? 512u : 1024u) || !stub::isDeviceMemory(workspace, bytes))
+  const bool narrow = c.x.type == kCudnnF16 || c.x.type == kCudnnBf16;
+  if (!narrow && c.how.math != kCudnnFmaMath) return kCudnnNotSupported; // products would be of tf32
+  if (bytes < (narrow && c.how.math == 0 ? 4u
+               : algorithm == 0          ? 512u
+                                         : 1024u) ||
+      !stub::isDeviceMemory(workspace, bytes))
     return kCudnnBadParameter;
   const bool wide = c.x.type == kCudnnF64;
   const double one =
@@ -254,6 +259,26 @@ STUB_DNN cudnnGetConvolutionBackwardFilterAlgorithm_v7(void*, void* x, void* y, 
   return offer(fit(*static_cast<Tensor*>(x), *static_cast<Filter*>(w), *static_cast<How*>(how),
                    *static_cast<Tensor*>(y)),
                5, wanted, count, out);
+}
+
+namespace {
+int bytesOf(const void* how, int algorithm, size_t* out) {
+  if (algorithm > 1) return kCudnnNotSupported;
+  const bool tf32 = static_cast<const How*>(how)->math == 0;
+  return *out = tf32 ? 4 : algorithm == 0 ? 512 : 1024, 0;
+}
+} // namespace
+STUB_DNN cudnnGetConvolutionForwardWorkspaceSize(void*, void*, void*, void* how, void*, int algorithm,
+                                                 size_t* out) {
+  return bytesOf(how, algorithm, out);
+}
+STUB_DNN cudnnGetConvolutionBackwardDataWorkspaceSize(void*, void*, void*, void* how, void*, int algorithm,
+                                                      size_t* out) {
+  return bytesOf(how, algorithm, out);
+}
+STUB_DNN cudnnGetConvolutionBackwardFilterWorkspaceSize(void*, void*, void*, void* how, void*, int algorithm,
+                                                        size_t* out) {
+  return bytesOf(how, algorithm, out);
 }
 
 STUB_DNN cudnnConvolutionForward(void* h, const void* alpha, void* xd, const void* x, void* wd, const void* w,
