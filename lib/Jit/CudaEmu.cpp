@@ -53,6 +53,10 @@ void dtcEmuCopyWait(int32_t left, int32_t, const char* place) {
   running->copyWait(left, place);
   running->abandonIfFailed();
 }
+void dtcEmuFault(int32_t what, int64_t number, const char* variable, const char* place) {
+  running->fault(static_cast<emu::Fault>(what), number, variable, place);
+  running->abandonIfFailed();
+}
 void dtcEmuAccess(const void* p, uint64_t code, const char* place) {
   running->access(p, code, place);
   running->abandonIfFailed();
@@ -62,6 +66,7 @@ void dtcEmuAccess(const void* p, uint64_t code, const char* place) {
 const HostSymbol kHosts[] = {{emu::kSelf, reinterpret_cast<const void*>(&dtcEmuSelf)},
                              {emu::kShared, reinterpret_cast<const void*>(&dtcEmuShared)},
                              {emu::kAccess, reinterpret_cast<const void*>(&dtcEmuAccess)},
+                             {emu::kFault, reinterpret_cast<const void*>(&dtcEmuFault)},
                              {"__emu_active", reinterpret_cast<const void*>(&dtcEmuActive)},
                              {"__emu_barrier", reinterpret_cast<const void*>(&dtcEmuBarrier)},
                              {"__emu_named_barrier", reinterpret_cast<const void*>(&dtcEmuNamedBarrier)},
@@ -73,7 +78,9 @@ const HostSymbol kHosts[] = {{emu::kSelf, reinterpret_cast<const void*>(&dtcEmuS
                              {"__emu_warp", reinterpret_cast<const void*>(&dtcEmuWarp)}};
 
 constexpr size_t kMostShared = 227 << 10; // what a block may ask for on sm_90 and sm_100
-constexpr uint32_t kMostBlocks = 8;       // of a cluster, on every GPU that has them
+constexpr size_t kMostStatic = 48 << 10;  // of it, in variables of a size of their own
+constexpr size_t kMostLocal = Fibre::kStackBytes - (16 << 10);
+constexpr uint32_t kMostBlocks = 8; // of a cluster, on every GPU that has them
 
 // "" or why a GPU would refuse the launch.
 std::string refuse(const EmuKernel& kernel, Dim3 grid, Dim3 block, size_t shared) {
@@ -86,6 +93,13 @@ std::string refuse(const EmuKernel& kernel, Dim3 grid, Dim3 block, size_t shared
   if (threads > kernel.bound)
     return "the block " + emuTuple(block) + " is larger than its __launch_bounds__(" +
            std::to_string(kernel.bound) + ")";
+  if (kernel.sharedBytes > kMostStatic)
+    return std::to_string(kernel.sharedBytes) +
+           " bytes of shared variables are more than a kernel may have (" + std::to_string(kMostStatic) + ")";
+  if (kernel.localBytes > kMostLocal)
+    return std::to_string(kernel.localBytes) +
+           " bytes of a thread's own variables are more than cuda-emu has (" + std::to_string(kMostLocal) +
+           ")";
   if (shared > kMostShared)
     return std::to_string(shared) + " bytes of shared memory are more than a block can have (" +
            std::to_string(kMostShared) + ")";
@@ -177,6 +191,7 @@ Result<std::string> EmuModule::Impl::run(EmuWorkspace& workspace, const EmuKerne
     EmuCluster cluster(workspace, kernel, launch, global->args(), global, global == &backward);
     if (!cluster.ok()) return noMemory;
     std::string error = runGrid(cluster, global == &backward);
+    if (error.empty()) error = global->unwritten();
     if (!error.empty()) return error;
     atomics |= cluster.usedAtomics();
   }
@@ -218,8 +233,8 @@ Result<EmuModule> CudaEmu::compile(std::span<const SourceUnit> units) const {
     scanned.push_back(scanKernels(unit.text));
     unit.text += "\n#line 1 \"calls\"\n";
     for (const ScannedKernel& kernel : scanned.back())
-      unit.text += "extern \"C\" void __emu_call_" + kernel.name + "(void* const* a) { __emu_invoke(" +
-                   kernel.name + ", a); }\n";
+      unit.text += "extern \"C\" void __emu_call_" + kernel.name +
+                   "(void* const* __emu_args) { __emu_invoke(" + kernel.name + ", __emu_args); }\n";
   }
   CompileMode mode{emuPrologue(), {"-fstack-clash-protection"}, {}, true, checks_};
   auto objects = jit_.impl().objects(extended, mode);
@@ -235,7 +250,7 @@ Result<EmuModule> CudaEmu::compile(std::span<const SourceUnit> units) const {
     };
     const auto number = [&](const char* name) {
       const auto* value = static_cast<const uint64_t*>(symbol(name));
-      return value ? static_cast<size_t>(*value) : 1;
+      return value ? static_cast<size_t>(*value) : 0;
     };
     const auto* map = static_cast<const char*>(symbol(emu::kSharedMap));
     for (const ScannedKernel& scan : scanned[i]) {
@@ -246,7 +261,8 @@ Result<EmuModule> CudaEmu::compile(std::span<const SourceUnit> units) const {
       DTC_CHECK(kernel.call && map, "a compiled kernel is not in its object");
       kernel.sharedBytes = number(emu::kSharedBytes), kernel.sharedSpan = number(emu::kSharedSpan);
       kernel.variables = readVariables(map);
-      kernel.checked = checks_, kernel.granule = number(emu::kGranule);
+      kernel.checked = checks_, kernel.granule = std::max<size_t>(number(emu::kGranule), 1);
+      kernel.localBytes = number(emu::kLocalBytes);
       kernel.lines = splitLines(units[i].text);
     }
     impl->objects.push_back(std::move(*loaded));

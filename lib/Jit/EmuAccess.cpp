@@ -30,6 +30,14 @@ void EmuCluster::access(const void* p, uint64_t code, const char* place) {
                  static_cast<emu::AccessKind>(code >> 40), place};
   if (a.bytes == 0) return;
   usedAtomics_ |= a.kind == emu::Update;
+  if (a.kind == emu::Update || a.kind == emu::VolatileRead) {
+    looks_ = a.at == watched_ ? looks_ + 1 : 0;
+    watched_ = a.at;
+    if (looks_ > emu::kMostLooks)
+      return failAccess(a,
+                        std::to_string(emu::kMostLooks) +
+                            " times at one place while no other thread runs: what it waits for never comes");
+  }
   if (number(p) - number(workspace_.shared.get()) < stride_ * numBlocks_)
     sharedAccess(a);
   else
@@ -47,9 +55,13 @@ void EmuCluster::failAccess(const Access& a, const std::string& text) {
   const char* verb = a.kind == emu::Read || a.kind == emu::VolatileRead ? "reads "
                      : a.kind == emu::Update                            ? "updates "
                                                                         : "writes ";
-  std::string message = "thread " + emuTuple(threads_[current_].view.thread) + " at line " + a.place + " " +
-                        verb + bytesText(a.bytes) + " " + text;
-  const auto line = static_cast<size_t>(std::strtoul(a.place, nullptr, 10));
+  failAt(a.place, verb + bytesText(a.bytes) + " " + text);
+}
+
+void EmuCluster::failAt(const char* place, const std::string& text) {
+  std::string message =
+      "thread " + emuTuple(threads_[current_].view.thread) + " at line " + place + " " + text;
+  const auto line = static_cast<size_t>(std::strtoul(place, nullptr, 10));
   if (line >= 1 && line <= kernel_.lines.size()) {
     std::string source = kernel_.lines[line - 1];
     source.erase(0, source.find_first_not_of(' '));
@@ -96,6 +108,18 @@ std::string EmuCluster::sharedText(size_t offset, uint32_t block) const {
            : "shared memory, byte " + std::to_string(offset);
   if (block != current_ / perBlock_) text += " in block " + emuTuple(blocks_[block].index);
   return text;
+}
+
+void EmuCluster::fault(emu::Fault what, int64_t number, const char* variable, const char* place) {
+  switch (what) {
+  case emu::LocalBounds:
+    return failAt(place, std::string("is outside of its own variable '") + variable + "' (byte " +
+                             std::to_string(number) + ")");
+  case emu::Division: return failAt(place, "divides by zero, or the least number by -1");
+  case emu::EndlessLoop:
+    return failAt(place, "is in a loop that does not end (" + std::to_string(emu::kMostRounds) +
+                             " rounds): what it waits for may never come");
+  }
 }
 
 // --- shared memory ---

@@ -70,7 +70,7 @@ void EmuCluster::begin(uint32_t number) {
     EmuThread& thread = threads_[i];
     thread.state = EmuState::New;
     thread.view.block = blocks_[i / perBlock_].index;
-    thread.clock = 1, thread.blockClock = 0;
+    thread.clock = 1, thread.blockClock = 0, thread.mask = 0;
     thread.laneClocks.reset(), thread.warpClocks.reset();
     thread.copies.clear(), thread.copyGroup = 0;
   }
@@ -140,6 +140,7 @@ void EmuCluster::leave() {
   }
   Fibre* from = running_;
   running_ = to;
+  watched_ = nullptr;
   if (from != to) switchFibre(*from, *to);
 }
 

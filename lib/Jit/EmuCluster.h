@@ -90,6 +90,7 @@ struct EmuKernel {
   Dim3 cluster;
   bool checked = false;
   size_t granule = 1;             // no access is smaller
+  size_t localBytes = 0;          // of a thread's own variables
   std::vector<std::string> lines; // of its unit's text
 };
 
@@ -132,6 +133,7 @@ public:
   void copyCommit();
   void copyWait(int32_t left, const char* place);
   void access(const void* p, uint64_t code, const char* place);
+  void fault(emu::Fault what, int64_t number, const char* variable, const char* place);
   // Behind each of these: does not come back after an error, and nothing on the stack is destroyed.
   void abandonIfFailed();
   [[nodiscard]] bool failed() const { return !error_.empty(); }
@@ -182,6 +184,7 @@ private:
   uint32_t nextClock(uint32_t begin, uint32_t end); // above all of these threads' clocks
   bool tryWarpOp(uint32_t number); // completes what `number` waits in if all lanes of its mask are there
   void finishWarpOp(uint32_t begin, uint32_t lanes);
+  [[nodiscard]] bool sameMasks(uint32_t begin, uint32_t lanes); // else it has failed
   void orderLanes(uint32_t begin, uint32_t lanes);
   void noSource(uint32_t thread, int lane, int source); // fails: lane `source` does not take part
   void multiply(uint32_t begin, uint32_t lanes);        // dtc_mma of the warp that begins with thread `begin`
@@ -213,6 +216,7 @@ private:
   [[nodiscard]] int32_t placeNumber(const char* place) const;
   void failAccess(const Access& a, const std::string& text);
   void failCopier(const Access& a, const EmuCell& cell, const std::string& what);
+  void failAt(const char* place, const std::string& text); // what the running thread does wrong there
   void failConflict(const Access& a, const EmuConflict& c, const std::string& what);
   [[nodiscard]] std::string sharedText(size_t offset, uint32_t block) const;
   [[nodiscard]] Dim3 blockIndex(uint64_t cluster, uint32_t rank) const;
@@ -235,6 +239,8 @@ private:
   uint32_t next_ = 0, current_ = 0, done_ = 0, atCluster_ = 0;
   uint32_t number_ = 0, clusterClock_ = 0;
   bool usedAtomics_ = false;
+  const void* watched_ = nullptr; // the place of the last atomic or volatile access, and how often in a row
+  uint32_t looks_ = 0;
   std::string error_;
 };
 

@@ -117,6 +117,22 @@ bool EmuGlobal::defined(const Region& r, size_t offset, size_t bytes) const {
   return r.read && launch_.memory->defined(pointer(r.real + offset), bytes);
 }
 
+std::string EmuGlobal::unwritten() const {
+  for (const EmuBuffer& b : launch_.buffers) {
+    if (!b.whole || b.bytes == 0) continue;
+    const uintptr_t p = begin(launch_, b);
+    for (const Region& r : regions_) {
+      if (p < r.real || p >= r.real + r.bytes || r.read) continue; // in place, what is not written stays
+      for (size_t at = p - r.real; at < p - r.real + b.bytes; at = (at / granule_ + 1) * granule_)
+        if (!r.cells[at / granule_].writer.any())
+          return "no thread has written byte " + std::to_string(at - (p - r.real)) + " of " +
+                 std::to_string(b.bytes) + " of argument " + std::to_string(b.argument) +
+                 ", which is a result";
+    }
+  }
+  return {};
+}
+
 std::string EmuGlobal::differs(const EmuGlobal& other) const {
   for (size_t i = 0; i < regions_.size(); ++i) {
     const auto* a = static_cast<const uint8_t*>(pointer(regions_[i].work));

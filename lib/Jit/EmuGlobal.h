@@ -46,6 +46,8 @@ public:
   [[nodiscard]] bool defined(const Region& region, size_t offset, size_t bytes) const;
   [[nodiscard]] size_t granule() const { return granule_; }
 
+  // "" or which part of a buffer that is to be written whole nothing was written to.
+  [[nodiscard]] std::string unwritten() const;
   // "" or how the results differ from those of the other order.
   [[nodiscard]] std::string differs(const EmuGlobal& other) const;
   void commit(); // to the real buffers, and to what is known to be defined

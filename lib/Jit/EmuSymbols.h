@@ -8,6 +8,7 @@ namespace dtc::emu {
 inline constexpr const char* kSelf = "__emu_self";
 inline constexpr const char* kShared = "__emu_shared";
 inline constexpr const char* kAccess = "__emu_access"; // (pointer, access code | bytes, place)
+inline constexpr const char* kFault = "__emu_fault";   // (fault, what it is about, place)
 inline constexpr const char* kCallPrefix = "__emu_call_";
 // Functions whose last argument is the place of the call, null where it is not told.
 inline constexpr const char* kPlaced[] = {"__emu_barrier",  "__emu_named_barrier", "__emu_cluster_barrier",
@@ -19,6 +20,13 @@ inline constexpr const char* kSharedBytes = "__emu_shared_bytes"; // u64: what t
 inline constexpr const char* kSharedSpan = "__emu_shared_span";   // u64: where dynamic shared memory begins
 inline constexpr const char* kSharedMap = "__emu_shared_map"; // text: "name offset bytes\n" of each variable
 inline constexpr const char* kGranule = "__emu_granule";      // u64, with checks: no access is smaller
+inline constexpr const char* kLocalBytes =
+    "__emu_local_bytes"; // u64: what a thread's own variables take at most
+
+// What compiled code finds wrong itself, with a number: LocalBounds, how many bytes from the begin of a thread's own variable.
+enum Fault : int32_t { LocalBounds, Division, EndlessLoop };
+inline constexpr int64_t kMostRounds = int64_t{1} << 26; // of a thread's loops, those of known length aside
+inline constexpr uint32_t kMostLooks = 1u << 20;         // at one place, while no other thread runs
 
 enum AccessKind : uint64_t { Read, Write, Update, VolatileRead, VolatileWrite };
 

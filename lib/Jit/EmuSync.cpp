@@ -154,6 +154,13 @@ void EmuCluster::clusterBarrier(int32_t line, const char* place) {
 // It waits for the threads that have not returned.
 bool EmuCluster::tryReleaseCluster() {
   if (atCluster_ == 0 || atCluster_ + done_ < threads_.size()) return false;
+  for (uint32_t i = 0; i < threads_.size(); ++i)
+    if (const Warp& warp = warpOf(i); threads_[i].state == EmuState::Done && warp.present) {
+      uint32_t waits = i - laneOf(i) + static_cast<uint32_t>(std::countr_zero(warp.present));
+      fail(waits, "a cluster barrier that not all lanes of a warp reach: " + describe(waits) + ", but " +
+                      describe(i));
+      return false;
+    }
   atCluster_ = 0;
   clusterClock_ = nextClock(0, static_cast<uint32_t>(threads_.size()));
   for (Block& block : blocks_) block.used = false;
@@ -226,8 +233,27 @@ void EmuCluster::noSource(uint32_t thread, int lane, int source) {
                                                                         : ", which is not there"));
 }
 
+// Lanes that have returned need not come; but one that was in this operation by another mask had a part in it.
+bool EmuCluster::sameMasks(uint32_t begin, uint32_t lanes) {
+  const uint32_t me = begin + static_cast<uint32_t>(std::countr_zero(lanes));
+  const EmuThread& t = threads_[me];
+  for (uint32_t rest = t.mask & ~lanes; rest; rest &= rest - 1) {
+    const uint32_t i = begin + static_cast<uint32_t>(std::countr_zero(rest));
+    if (i / perBlock_ != me / perBlock_ || i >= threads_.size()) continue;
+    const EmuThread& other = threads_[i];
+    if (other.state != EmuState::Done || other.mask == 0 || other.mask == t.mask || other.kind != t.kind ||
+        !samePlace(other, t))
+      continue;
+    fail(me, describe(me) + ", but thread " + emuTuple(other.view.thread) + " was there with mask " +
+                 hex(other.mask));
+    return false;
+  }
+  return true;
+}
+
 void EmuCluster::finishWarpOp(uint32_t begin, uint32_t lanes) {
   warpOf(begin).waiting &= ~lanes;
+  if (!sameMasks(begin, lanes)) return;
   const auto op =
       static_cast<EmuWarpOp>(threads_[begin + static_cast<uint32_t>(std::countr_zero(lanes))].kind);
   if (op == EmuWarpOp::MmaBf16 || op == EmuWarpOp::MmaF16) multiply(begin, lanes);

@@ -120,7 +120,7 @@ public:
     l.blocks = static_cast<uint32_t>(blocks);
     for (uint32_t i = 0; i < l.buffers.size(); ++i) {
       const bool output = i >= source.numInputs;
-      l.ranges.push_back({i, static_cast<size_t>(k.bytes[i]), !output, output});
+      l.ranges.push_back({i, static_cast<size_t>(k.bytes[i]), !output, output, output});
     }
     for (void*& b : l.buffers) l.arguments.push_back(&b);
     for (int64_t& s : l.sizes) l.arguments.push_back(&s);

@@ -28,6 +28,7 @@ struct EmuBuffer {
   size_t bytes = 0;
   bool read = true; // false: what is there before the launch counts as undefined
   bool written = true;
+  bool whole = false; // the launch is to write all of it
 };
 
 struct EmuLaunch {
@@ -51,7 +52,8 @@ public:
   // one that is not aligned, a write to a buffer that is only read; a read of what nothing has written; two accesses of the
   // same place by two threads, one a write and not both atomic, without a barrier between them (in global memory: by two
   // blocks); shared memory of a block of the cluster that may not have begun or may have ended; results that depend on the
-  // order of threads, of a kernel without atomics. The message names kernel, block, thread and line. Nothing is written to
+  // order of threads, of a kernel without atomics; an index outside of a thread's own array; a division by zero; a loop that
+  // does not end; a part of a `whole` buffer that no thread has written. The message names kernel, block, thread and line. Nothing is written to
   // the buffers then.
   [[nodiscard]] Status launch(std::string_view kernel, const EmuLaunch&) const;
   [[nodiscard]] Status launch(std::string_view kernel, Dim3 grid, Dim3 block, uint32_t sharedBytes,

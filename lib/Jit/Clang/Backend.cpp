@@ -54,6 +54,7 @@ void prepare(const DtcClangRequest& request, llvm::Module& module, llvm::TargetM
   if (request.sharedAsOffsets) lowerSharedVariables(module, request.checkAccesses);
   if (request.checkAccesses) checkAccesses(module);
   optimise(request, module, target);
+  if (request.checkAccesses) tellLocalBytes(module);
 }
 
 bool emit(const DtcClangRequest& request, llvm::TargetMachine& target, llvm::Module& module, Output& output) {

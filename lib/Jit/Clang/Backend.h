@@ -2,13 +2,16 @@
 // LLVM module -> optimised object, IR text or assembly.
 #include "../ClangPlugin.h"
 #include "Frontend.h"
+#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/ADT/SmallVector.h>
 #include <string>
 #include <vector>
 
 namespace llvm {
+class Instruction;
 class Module;
-}
+class Value;
+} // namespace llvm
 
 namespace dtc::clangjit {
 
@@ -33,5 +36,13 @@ void inlineAll(llvm::Module&);
 // Calls of __emu_access before all accesses of memory that is not the thread's own (DtcClangRequest::checkAccesses), behind
 // inlineAll.
 void checkAccesses(llvm::Module&);
+
+// Calls of __emu_fault where a thread leaves an array of its own, divides by zero, or stays in a loop (LocalChecks.cpp).
+// `place`: the text of where an instruction stands.
+using PlaceOf = llvm::function_ref<llvm::Value*(llvm::Instruction&)>;
+void checkLocally(llvm::Module&, PlaceOf place);
+
+// Defines what the variables of a thread take once all is optimised.
+void tellLocalBytes(llvm::Module&);
 
 } // namespace dtc::clangjit

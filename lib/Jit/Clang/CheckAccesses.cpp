@@ -70,6 +70,7 @@ public:
     for (llvm::Instruction* instruction : all) visit(*instruction);
     new llvm::GlobalVariable(module_, i64_, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
                              llvm::ConstantInt::get(i64_, granule_), emu::kGranule);
+    checkLocally(module_, [this](llvm::Instruction& at) { return where(at); });
   }
 
 private:

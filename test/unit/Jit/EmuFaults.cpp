@@ -1,27 +1,9 @@
 // Faults put into kernels on purpose: cuda-emu names each with kernel, block, thread and line, before anything is written;
 // and the kernel without the fault passes.
-#include "dtc/Jit/CudaEmu.h"
-#include "dtc/Jit/Nvrtc.h"
-#include <gtest/gtest.h>
-#include <numeric>
+#include "EmuFaults.h"
 
 namespace dtc {
 namespace {
-
-// k(out, in, n): two buffers of n floats; `out` is only written, unless the fault says otherwise.
-struct Fault {
-  const char* name;
-  const char* wrong;
-  const char* right;
-  const char* error; // behind "cuda-emu: kernel 'k': "
-  Dim3 grid = {1, 1, 1}, block = {64, 1, 1};
-  int n = 64;
-  uint32_t sharedBytes = 0;
-  bool outIsRead = false;
-};
-
-#define KERNEL "extern \"C\" __global__ void k(f32* out, const f32* in, i32 n) {\n"
-#define CLUSTER "extern \"C\" __global__ void __cluster_dims__(2, 1, 1) k(f32* out, const f32* in, i32 n) {\n"
 
 const Fault kFaults[] = {
     {"OffByOneBound",
@@ -234,48 +216,7 @@ const Fault kFaults[] = {
      "the result depends on the order of threads and blocks: argument 0, byte "},
 };
 
-class EmuFault : public ::testing::TestWithParam<Fault> {
-protected:
-  static JitConfig uncached() {
-    JitConfig config;
-    config.useCache = false;
-    return config;
-  }
-  // The error of a launch, "" where there is none; `out` must not have changed then.
-  std::string run(const std::string& text) {
-    const Fault& f = GetParam();
-    const SourceUnit unit{"k", text};
-    auto module = CudaEmu(jit_).compile({&unit, 1});
-    EXPECT_TRUE(module.ok()) << module.error().message;
-    if (!module) return "";
-    if (auto version = nvrtc_.version(); version.ok()) { // a GPU's compiler takes both
-      auto ptx = nvrtc_.compile({&unit, 1}, "sm_90a", CudaImage::Cubin);
-      EXPECT_TRUE(ptx.ok()) << ptx.error().message;
-    }
-    const auto count = static_cast<size_t>(f.n);
-    const std::unique_ptr<float, decltype(&std::free)> memory(
-        static_cast<float*>(std::aligned_alloc(64, 2 * 64 * (count / 16 + 1) * 4)), &std::free);
-    float *out = memory.get(), *in = out + (count + 15) / 16 * 16;
-    std::fill(out, out + count, 7.0f);
-    std::iota(in, in + count, 0.0f);
-    int n = f.n;
-    void* args[] = {&out, &in, &n};
-    const EmuBuffer buffers[] = {{0, count * 4, f.outIsRead, true}, {1, count * 4, true, false}};
-    const Status done = module->launch("k", {f.grid, f.block, f.sharedBytes, args, 3, buffers, nullptr});
-    if (done.ok()) return "";
-    EXPECT_EQ(out[0], 7.0f) << "a kernel that is wrong has written";
-    EXPECT_EQ(done.error().kind, Error::Bug);
-    return done.error().message;
-  }
-  CpuJit jit_{uncached()};
-  Nvrtc nvrtc_{uncached()};
-};
-
-TEST_P(EmuFault, IsNamed) {
-  const std::string error = run(GetParam().wrong);
-  EXPECT_NE(error.find(std::string("cuda-emu: kernel 'k': ")), std::string::npos) << error;
-  EXPECT_NE(error.find(GetParam().error), std::string::npos) << error;
-}
+TEST_P(EmuFault, IsNamed) { expectNamed(GetParam(), run(GetParam().wrong)); }
 
 TEST_P(EmuFault, PassesWhereItIsMended) { EXPECT_EQ(run(GetParam().right), ""); }
 

@@ -125,7 +125,7 @@ void KernelCases::runOnEmulator() {
     std::vector<void*> buffers, arguments;
     std::vector<EmuBuffer> ranges;
     auto add = [&](Tensor& t, bool output) {
-      ranges.push_back({static_cast<uint32_t>(buffers.size()), t.bytes().size(), !output, output});
+      ranges.push_back({static_cast<uint32_t>(buffers.size()), t.bytes().size(), !output, output, output});
       buffers.push_back(t.bytes().data());
     };
     for (Tensor& t : p.inputs) add(t, false);

@@ -1,0 +1,169 @@
+// cuda-emu's checks of what a thread does by itself: indices of its own arrays, divisions, loops that do not end. Written into
+// the code as comparisons, since most of them are known to hold once loops are unrolled.
+#include "../EmuSymbols.h"
+#include "Backend.h"
+#include <llvm/Analysis/LoopInfo.h>
+#include <llvm/Analysis/ScalarEvolution.h>
+#include <llvm/Analysis/Utils/Local.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Operator.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
+
+namespace dtc::clangjit {
+namespace {
+
+constexpr unsigned kShort = 1 << 20; // rounds of a loop that certainly ends
+
+class LocalChecker {
+public:
+  LocalChecker(llvm::Module& module, PlaceOf place)
+      : module_(module), place_(place), i32_(llvm::Type::getInt32Ty(module.getContext())),
+        i64_(llvm::Type::getInt64Ty(module.getContext())) {
+    auto* pointer = llvm::PointerType::getUnqual(module.getContext());
+    auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(module.getContext()),
+                                         {i32_, i64_, pointer, pointer}, false);
+    fault_ = module.getOrInsertFunction(emu::kFault, type);
+    llvm::cast<llvm::Function>(fault_.getCallee())->setDoesNotThrow();
+  }
+
+  // Loops first: their analyses hold for code that nothing has been added to.
+  void run(llvm::Function& function, llvm::LoopInfo& loops, llvm::ScalarEvolution& lengths) {
+    llvm::SmallVector<llvm::Instruction*, 16> latches;
+    for (llvm::Loop* loop : loops.getLoopsInPreorder()) {
+      const unsigned most = lengths.getSmallConstantMaxTripCount(loop); // 0: not known
+      if (most != 0 && most <= kShort) continue;
+      llvm::SmallVector<llvm::BasicBlock*, 4> blocks;
+      loop->getLoopLatches(blocks);
+      for (llvm::BasicBlock* block : blocks) latches.push_back(block->getTerminator());
+    }
+    llvm::SmallVector<llvm::Instruction*, 128> all;
+    for (llvm::BasicBlock& block : function)
+      for (llvm::Instruction& instruction : block) all.push_back(&instruction);
+    for (llvm::Instruction* instruction : all) visit(*instruction);
+    if (latches.empty()) return;
+    llvm::IRBuilder<> builder(&*function.getEntryBlock().getFirstInsertionPt());
+    llvm::AllocaInst* rounds = builder.CreateAlloca(i64_, nullptr, "rounds");
+    builder.CreateStore(builder.getInt64(0), rounds);
+    for (llvm::Instruction* latch : latches) count(*latch, *rounds);
+  }
+
+private:
+  void visit(llvm::Instruction& at) {
+    const llvm::DataLayout& layout = module_.getDataLayout();
+    if (auto* load = llvm::dyn_cast<llvm::LoadInst>(&at))
+      bounds(at, load->getPointerOperand(), layout.getTypeStoreSize(load->getType()).getFixedValue());
+    else if (auto* store = llvm::dyn_cast<llvm::StoreInst>(&at))
+      bounds(at, store->getPointerOperand(),
+             layout.getTypeStoreSize(store->getValueOperand()->getType()).getFixedValue());
+    else if (auto* division = llvm::dyn_cast<llvm::BinaryOperator>(&at))
+      divides(*division);
+  }
+
+  // Only of addresses that are sums on a variable of known size: all that an index makes.
+  void bounds(llvm::Instruction& at, llvm::Value* pointer, uint64_t bytes) {
+    llvm::SmallVector<llvm::GEPOperator*, 4> steps;
+    while (auto* step = llvm::dyn_cast<llvm::GEPOperator>(pointer)) {
+      steps.push_back(step);
+      pointer = step->getPointerOperand();
+    }
+    auto* variable = llvm::dyn_cast<llvm::AllocaInst>(pointer);
+    if (!variable || steps.empty()) return;
+    const auto size = variable->getAllocationSize(module_.getDataLayout());
+    if (!size || size->isScalable()) return;
+    llvm::IRBuilder<> builder(&at);
+    llvm::Value* offset = builder.getInt64(0);
+    for (llvm::GEPOperator* step : steps)
+      offset = builder.CreateAdd(offset, llvm::emitGEPOffset(&builder, module_.getDataLayout(), step, true));
+    const uint64_t most = size->getFixedValue() - std::min(bytes, size->getFixedValue());
+    if (const auto* known = llvm::dyn_cast<llvm::ConstantInt>(offset); known && known->getZExtValue() <= most)
+      return;
+    const llvm::StringRef name = variable->getName().split('.').first;
+    faultIf(builder.CreateICmpUGT(offset, builder.getInt64(most)), at, emu::LocalBounds, offset, name);
+  }
+
+  void divides(llvm::BinaryOperator& at) {
+    const auto code = at.getOpcode();
+    const bool isSigned = code == llvm::Instruction::SDiv || code == llvm::Instruction::SRem;
+    if (!isSigned && code != llvm::Instruction::UDiv && code != llvm::Instruction::URem) return;
+    llvm::Value* divisor = at.getOperand(1);
+    auto* type = llvm::dyn_cast<llvm::IntegerType>(divisor->getType());
+    const auto* known = llvm::dyn_cast<llvm::ConstantInt>(divisor);
+    if (!type || (known && !known->isZero() && !known->isMinusOne())) return;
+    llvm::IRBuilder<> builder(&at);
+    llvm::Value* wrong = builder.CreateICmpEQ(divisor, llvm::ConstantInt::get(type, 0));
+    if (isSigned) {
+      llvm::Value* least = llvm::ConstantInt::get(type, llvm::APInt::getSignedMinValue(type->getBitWidth()));
+      wrong = builder.CreateOr(
+          wrong, builder.CreateAnd(builder.CreateICmpEQ(divisor, llvm::Constant::getAllOnesValue(type)),
+                                   builder.CreateICmpEQ(at.getOperand(0), least)));
+    }
+    faultIf(wrong, at, emu::Division, builder.getInt64(0), "");
+  }
+
+  void count(llvm::Instruction& latch, llvm::AllocaInst& rounds) {
+    llvm::IRBuilder<> builder(&latch);
+    llvm::Value* now = builder.CreateAdd(builder.CreateLoad(i64_, &rounds), builder.getInt64(1));
+    builder.CreateStore(now, &rounds);
+    faultIf(builder.CreateICmpUGT(now, builder.getInt64(emu::kMostRounds)), latch, emu::EndlessLoop, now, "");
+  }
+
+  void faultIf(llvm::Value* wrong, llvm::Instruction& at, emu::Fault what, llvm::Value* number,
+               llvm::StringRef variable) {
+    llvm::Value* place = place_(at);
+    llvm::Instruction* then =
+        llvm::SplitBlockAndInsertIfThen(wrong, &at, /*Unreachable=*/false,
+                                        llvm::MDBuilder(module_.getContext()).createUnlikelyBranchWeights());
+    llvm::IRBuilder<> builder(then);
+    builder.CreateCall(fault_, {builder.getInt32(static_cast<uint32_t>(what)), number,
+                                builder.CreateGlobalString(variable, "variable", 0, &module_), place});
+  }
+
+  llvm::Module& module_;
+  PlaceOf place_;
+  llvm::Type *i32_, *i64_;
+  llvm::FunctionCallee fault_;
+};
+
+} // namespace
+
+void checkLocally(llvm::Module& module, PlaceOf place) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  LocalChecker checker(module, place);
+  for (llvm::Function& function : module) {
+    if (function.isDeclaration() || function.getName().starts_with(emu::kCallPrefix)) continue;
+    checker.run(function, functions.getResult<llvm::LoopAnalysis>(function),
+                functions.getResult<llvm::ScalarEvolutionAnalysis>(function));
+  }
+}
+
+void tellLocalBytes(llvm::Module& module) {
+  uint64_t most = 0;
+  for (const llvm::Function& function : module) {
+    uint64_t bytes = 0;
+    for (const llvm::BasicBlock& block : function)
+      for (const llvm::Instruction& instruction : block)
+        if (const auto* variable = llvm::dyn_cast<llvm::AllocaInst>(&instruction))
+          if (const auto size = variable->getAllocationSize(module.getDataLayout()))
+            bytes += size->getKnownMinValue();
+    most = std::max(most, bytes);
+  }
+  auto* i64 = llvm::Type::getInt64Ty(module.getContext());
+  new llvm::GlobalVariable(module, i64, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
+                           llvm::ConstantInt::get(i64, most), emu::kLocalBytes);
+}
+
+} // namespace dtc::clangjit
