@@ -183,17 +183,22 @@ void Emitter::emitStoreLoop(const Nest& nest, std::span<const Store* const> stor
   std::optional<AxisId> lane;
   const bool inOrder = std::any_of(axes.begin(), axes.end(), [&](AxisId a) { return nest.ordered >> a & 1; });
   if (rows.vector < 0 && cooperative() && !axes.empty() && !inOrder) lane = mostContiguous(k_, nest, axes);
+  // A copy in place is none: neither are the loads for it, so it sees nothing of what stands around it.
+  Scope guarded;
+  const std::optional<uint32_t> copied = stores[0]->copied;
+  guarded.bound = rows.bound, guarded.vector = rows.vector, guarded.indent = rows.indent + 1;
+  Scope& home = copied ? guarded : rows;
   std::deque<Scope> scopes;
-  Scope& body = openLoops(rows, std::move(axes), lane, scopes);
-  if (inOrder) emitRunning(stores, rows, body);
+  Scope& body = openLoops(home, std::move(axes), lane, scopes);
+  if (inOrder) emitRunning(stores, home, body);
   enterStores(body, last);
   for (const Store* store : stores)
     isColumn(k_, nest, *store) ? emitColumn(*store, body) : storeText(*store, body);
-  const std::optional<uint32_t> copied = stores[0]->copied;
-  if (copied)
-    line(rows, "if ((const void*)" + bufferText(stores[0]->buffer) + " != " + bufferText(*copied) + ") {");
-  closeLoops(rows, scopes);
-  if (copied) line(rows, "}");
+  closeLoops(home, scopes);
+  if (!copied) return;
+  line(rows, "if ((const void*)" + bufferText(stores[0]->buffer) + " != " + bufferText(*copied) + ") {");
+  rows.text += guarded.text;
+  line(rows, "}");
 }
 
 void Emitter::emitRunning(std::span<const Store* const> stores, Scope& rows, Scope& body) {

@@ -50,7 +50,7 @@ std::vector<const char*> arguments(const DtcClangRequest& request, const char* t
   // Lines are all that is wanted of debug information; what stays unset shows as NaN.
   if (request.checkAccesses)
     args.insert(args.end(), {"-debug-info-kind=line-tables-only", "-ftrivial-auto-var-init=pattern",
-                             "-fno-finite-loops"});
+                             "-fno-finite-loops", "-relaxed-aliasing"});
   args.insert(args.end(), request.flags, request.flags + request.flagCount);
   args.push_back(kFile);
   return args;
