@@ -25,6 +25,7 @@ config.substitutions.append(("%dtc-binary", config.dtc_build_root + "/bin/dtc"))
 config.substitutions.append(("%dtc", dtc))
 # `%gpus N %dtc …`: with N GPUs that are stubs of our own (test/stub), CUDA's libraries among them.
 stub = config.dtc_build_root + "/stub"
+config.substitutions.append(("%stub", stub))
 config.substitutions.append((r"%gpus (\d+)", r"env LD_LIBRARY_PATH=%s DTC_STUB_GPUS=\1" % stub))
 config.substitutions.append(("%examples", config.dtc_source_root + "/examples"))
 

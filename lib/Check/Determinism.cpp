@@ -6,6 +6,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Passes/StandardPipeline.h"
 #include "dtc/Runtime/CpuBackend.h"
+#include "dtc/Runtime/CudaBackend.h"
 #include "dtc/Runtime/CudaEmuBackend.h"
 #include "dtc/Runtime/Executable.h"
 #include "dtc/Support/Json.h"
@@ -90,11 +91,14 @@ private:
 
   Status compiled(Module& m, FuncId f, const std::string& backend, int threads, const std::string& how) {
     ThreadPool pool(threads);
-    std::unique_ptr<Backend> made =
-        backend == "cuda-emu"
-            ? makeCudaEmuBackend(jit_)
-            : makeCpuBackend(jit_, pool, meshValueOf(m, f).numDevices(), {}, options_.optLevel);
-    auto loaded = Executable::load(m, f, *made, pool, {.fixedSchedule = options_.optLevel >= 2});
+    const int64_t places = meshValueOf(m, f).numDevices();
+    const bool cuda = backend == "cuda"; // its second run starts graphs
+    Result<std::unique_ptr<Backend>> made =
+        backend == "cuda-emu" ? makeCudaEmuBackend(jit_)
+        : cuda                ? makeCudaBackend(nvrtc_, {.places = places, .deterministic = true})
+                              : makeCpuBackend(jit_, pool, places, {}, options_.optLevel);
+    if (!made) return made.error();
+    auto loaded = Executable::load(m, f, **made, pool, {.fixedSchedule = cuda || options_.optLevel >= 2});
     if (!loaded) return loaded.error();
     const std::string with =
         backend == "cpu" ? how + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads")
@@ -146,6 +150,7 @@ private:
   const CpuJit& jit_;
   const DeterminismOptions& options_;
   Diagnostics& diags_;
+  Nvrtc nvrtc_; // opened where `cuda` is asked for
   DeterminismReport report_;
   std::vector<std::string> names_;
   std::vector<Tensor> inputs_;

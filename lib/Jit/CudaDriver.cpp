@@ -10,14 +10,15 @@ namespace {
 // Values of cuda.h.
 constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kSharedOptIn = 97, kPciBus = 33,
               kPciDevice = 34, kPciDomain = 50;
-constexpr int kMaxDynamicShared = 8;     // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr unsigned kNonBlocking = 1;     // CU_STREAM_NON_BLOCKING
-constexpr unsigned kNoTiming = 2;        // CU_EVENT_DISABLE_TIMING
-constexpr unsigned kPortable = 1;        // CU_MEMHOSTALLOC_PORTABLE
-constexpr int kThreadLocalCapture = 1;   // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-constexpr CuResult kNotReady = 600;      // CUDA_ERROR_NOT_READY
-constexpr int kConditionals = 12040;     // the first driver whose conditional nodes are known to work
-constexpr unsigned kSetDependencies = 1; // CU_STREAM_SET_CAPTURE_DEPENDENCIES
+constexpr int kMaxDynamicShared = 8;      // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr unsigned kNonBlocking = 1;      // CU_STREAM_NON_BLOCKING
+constexpr unsigned kNoTiming = 2;         // CU_EVENT_DISABLE_TIMING
+constexpr unsigned kPortable = 1;         // CU_MEMHOSTALLOC_PORTABLE
+constexpr int kThreadLocalCapture = 1;    // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr CuResult kReachedAlready = 704; // CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+constexpr CuResult kNotReady = 600;       // CUDA_ERROR_NOT_READY
+constexpr int kConditionals = 12040;      // the first driver whose conditional nodes are known to work
+constexpr unsigned kSetDependencies = 1;  // CU_STREAM_SET_CAPTURE_DEPENDENCIES
 constexpr int kSharedWithoutAsking = 48 << 10;
 
 std::string reason(const CudaTable& table, CuResult code) {
@@ -251,6 +252,20 @@ Status CudaDevice::copy(void* to, const void* from, size_t bytes, const CudaStre
   if (!bytes) return Ok{};
   return impl_->call("copying " + bytesText(bytes) + " on the device", impl_->table->copy, address(to),
                      address(from), bytes, stream.get);
+}
+
+Status CudaDevice::copyPeer(void* to, const CudaDevice& toDevice, const void* from,
+                            const CudaDevice& fromDevice, size_t bytes, const CudaStream& stream) const {
+  if (!bytes) return Ok{};
+  return impl_->call("copying " + bytesText(bytes) + " between GPUs", impl_->table->copyPeer, address(to),
+                     toDevice.impl_->context, address(from), fromDevice.impl_->context, bytes, stream.get);
+}
+
+Status CudaDevice::reach(const CudaDevice& other) const {
+  CuResult code = impl_->table->contextSet(impl_->context);
+  if (!code) code = impl_->table->enablePeer(other.impl_->context, 0);
+  if (code && code != kReachedAlready) return impl_->error("cuCtxEnablePeerAccess", code);
+  return Ok{};
 }
 
 Status CudaDevice::fill(void* device, uint8_t byte, size_t bytes, const CudaStream& stream) const {

@@ -45,7 +45,7 @@ std::vector<CudaLibraryInfo> cudaLibraries() {
   out.push_back(numbered("cuDNN", "convolutions by the vendor's kernels", "cudnn", "cudnnGetVersion",
                          Cudnn::howToInstall().c_str()));
   auto nccl = Nccl::open();
-  out.push_back({"NCCL", "collectives between GPUs", nccl ? nccl->path() : findCudaLibrary("nccl"),
+  out.push_back({"NCCL", "collectives between GPUs", nccl ? nccl->path() : findCudaLibrary({"nccl", "rccl"}),
                  nccl ? nccl->version() : "", nccl ? "" : nccl.error().message});
   return out;
 }

@@ -78,16 +78,18 @@ std::vector<std::string> suffixesOf(std::string_view stem) {
 
 } // namespace
 
-std::string findCudaLibrary(std::string_view stem) {
-  const std::vector<std::string> suffixes = suffixesOf(stem);
+std::string findCudaLibrary(std::initializer_list<std::string_view> stems) {
   for (const std::string& folder : searchFolders())
-    for (const std::string& suffix : suffixes) {
-      const std::string path = folder + "/lib" + std::string(stem).append(suffix);
-      struct stat info;
-      if (stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) return path;
-    }
+    for (std::string_view stem : stems)
+      for (const std::string& suffix : suffixesOf(stem)) {
+        const std::string path = folder + "/lib" + std::string(stem).append(suffix);
+        struct stat info;
+        if (stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) return path;
+      }
   return {};
 }
+
+std::string findCudaLibrary(std::string_view stem) { return findCudaLibrary({stem}); }
 
 std::string libraryIdentity(const std::string& path) {
   struct stat info;

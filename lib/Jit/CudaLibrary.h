@@ -1,6 +1,7 @@
 #pragma once
 // Where CUDA's shared libraries lie on this machine, and opening them.
 #include "dtc/Support/Result.h"
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,8 @@ namespace dtc {
 // LD_LIBRARY_PATH, CUDA_HOME and CUDA_PATH, /usr/local/cuda*, the system's folders, and NVIDIA's Python wheels (virtual
 // environment, conda, that of the shell's python3, user, system).
 [[nodiscard]] std::string findCudaLibrary(std::string_view stem);
+// The first folder's that has any of them; in one folder, the first of them.
+[[nodiscard]] std::string findCudaLibrary(std::initializer_list<std::string_view> stems);
 
 // A library's path, size and time: what was made by it can be told from what another version made without opening it.
 [[nodiscard]] std::string libraryIdentity(const std::string& path);

@@ -27,6 +27,8 @@ using CuResult = int;
   X(hostFree, cuMemFreeHost, (void*))                                                                        \
   X(copyIn, cuMemcpyHtoDAsync_v2, (uint64_t, const void*, size_t, void*))                                    \
   X(copyOut, cuMemcpyDtoHAsync_v2, (void*, uint64_t, size_t, void*))                                         \
+  X(copyPeer, cuMemcpyPeerAsync, (uint64_t, void*, uint64_t, void*, size_t, void*))                          \
+  X(enablePeer, cuCtxEnablePeerAccess, (void*, unsigned))                                                    \
   X(copy, cuMemcpyDtoDAsync_v2, (uint64_t, uint64_t, size_t, void*))                                         \
   X(fill, cuMemsetD8Async, (uint64_t, unsigned char, size_t, void*))                                         \
   X(fillWords, cuMemsetD32Async, (uint64_t, unsigned, size_t, void*))                                        \

@@ -61,8 +61,7 @@ struct Nccl::Impl {
 };
 
 Result<Nccl> Nccl::open() {
-  std::string path = findCudaLibrary("nccl");
-  if (path.empty()) path = findCudaLibrary("rccl");
+  const std::string path = findCudaLibrary({"nccl", "rccl"});
   if (path.empty())
     return machineError(
         "collectives between GPUs need NCCL (libnccl.so.2; on AMD librccl.so), which is not in "

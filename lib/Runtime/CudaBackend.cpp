@@ -46,9 +46,9 @@ struct Product {
 
 class CudaBackend final : public Backend, private GraphBackend {
 public:
-  CudaBackend(std::unique_ptr<CudaPlaces> places, std::string about)
-      : places_(std::move(places)), about_(std::move(about)), decisions_(*places_),
-        firstMark_(static_cast<size_t>(places_->count())) {}
+  CudaBackend(std::unique_ptr<CudaPlaces> places, std::string about, bool deterministic)
+      : places_(std::move(places)), about_(std::move(about)), deterministic_(deterministic),
+        decisions_(*places_), firstMark_(static_cast<size_t>(places_->count())) {}
   // Error (Machine): as NcclCommunicator::make.
   Status useNccl(const Nccl& library, const CudaOptions& options) {
     auto nccl = NcclCommunicator::make(library, *places_, {options.timeoutSeconds, options.dump});
@@ -105,6 +105,12 @@ public:
   Status runGemm(uint32_t step, uint32_t, int worker) override;
   Communicator& communicator() override { return *comm_; }
   Status finish() override { return nccl_ ? nccl_->finish() : places_->synchronize(); }
+  void abandon() override {
+    if (nccl_)
+      nccl_->abandon();
+    else
+      (void)places_->synchronize();
+  }
   bool asynchronous() const override { return true; }
 
   Result<uint32_t> mark(int64_t place) override;
@@ -199,6 +205,7 @@ private:
 
   std::unique_ptr<CudaPlaces> places_;
   std::string about_;
+  bool deterministic_;
   CudaDecisions decisions_;
   std::unique_ptr<Communicator> comm_;
   NcclCommunicator* nccl_ = nullptr; // the same, where it is that
@@ -281,7 +288,7 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
   product.place = place;
   PlacedGemm taken = g;
   if (Status s = packOperands(place, taken, product); !s) return s.error();
-  auto gemm = CudaGemm::plan(**opened, places_->device(place), taken, false);
+  auto gemm = CudaGemm::plan(**opened, places_->device(place), taken, deterministic_);
   if (!gemm && g.plain && gemm.error().kind == Error::Machine) {
     auto plain = this->place(place, *g.plain);
     if (plain) plain->plain = true;
@@ -327,7 +334,7 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedConv& c) {
   Placed placed{0, 1};
   auto opened = cudnn(place);
   Result<CudaConv> conv =
-      opened ? CudaConv::plan(**opened, *places_, c, false) : Result<CudaConv>(opened.error());
+      opened ? CudaConv::plan(**opened, *places_, c, deterministic_) : Result<CudaConv>(opened.error());
   if (!conv && conv.error().kind != Error::Machine) return conv.error();
   if (conv) {
     if (Status s = growScratch(place, conv->scratchBytes()); !s) return s.error();
@@ -484,6 +491,22 @@ Result<std::vector<CudaDevice>> openGpus(const CudaDriver& driver, size_t count)
   return out;
 }
 
+// "8 devices on 2 GPUs (NVIDIA H200; devices 0-3, 4-7)".
+std::string layoutText(const CudaPlaces& places) {
+  std::string text = countText(places.count(), "device") + " on " +
+                     countText(static_cast<int64_t>(places.numGpus()), "GPU") + " (" +
+                     places.device(0).info().name;
+  if (places.numGpus() == 1 || places.numGpus() == static_cast<size_t>(places.count())) return text + ")";
+  text += "; devices ";
+  for (int64_t p = 0, first = 0; p < places.count(); ++p) {
+    const bool last = p + 1 == places.count();
+    if (!last && places.gpuOf(p + 1) == places.gpuOf(p)) continue;
+    text += std::to_string(first) + (first < p ? "-" + std::to_string(p) : "") + (last ? ")" : ", ");
+    first = p + 1;
+  }
+  return text;
+}
+
 } // namespace
 
 Result<std::unique_ptr<Backend>> makeCudaBackend(const Nvrtc& nvrtc, const CudaOptions& o) {
@@ -494,6 +517,8 @@ Result<std::unique_ptr<Backend>> makeCudaBackend(const Nvrtc& nvrtc, const CudaO
   std::optional<Nccl> library;
   std::string why;
   if (o.comm == "nccl" || (o.comm.empty() && o.places > 1 && enough)) {
+    // Else NCCL chooses by what it measures, and some of its algorithms add up as pieces come.
+    if (o.deterministic) setenv("NCCL_ALGO", "Ring", 0), setenv("NCCL_PROTO", "Simple", 0);
     auto opened = Nccl::open();
     if (opened)
       library = *opened;
@@ -502,18 +527,21 @@ Result<std::unique_ptr<Backend>> makeCudaBackend(const Nvrtc& nvrtc, const CudaO
     else
       why = ", because " + opened.error().message;
   }
-  const size_t used = library ? std::min(gpus, static_cast<size_t>(o.places)) : 1;
-  auto devices = openGpus(*driver, used);
+  auto devices = openGpus(*driver, std::min(gpus, static_cast<size_t>(o.places)));
   if (!devices) return devices.error();
-  const std::string about = countText(o.places, "device") + " on " +
-                            countText(static_cast<int64_t>(used), "GPU") + " (" +
-                            devices->front().info().name + "), collectives by " +
-                            (library ? "NCCL " + library->version() + " (--comm nccl)"
-                                     : "dtc's own kernels and copies (--comm local)") +
-                            why;
   auto places = CudaPlaces::make(std::move(*devices), o.places, nvrtc);
   if (!places) return places.error();
-  auto made = std::make_unique<CudaBackend>(std::move(*places), about);
+  std::string about = layoutText(**places) + ", collectives by ";
+  if (library) {
+    const bool amd = library->path().find("librccl") != std::string::npos;
+    about += (amd ? "RCCL " : "NCCL ") + library->version() + " (--comm nccl)";
+  } else {
+    auto apart = (*places)->connect(*driver);
+    if (!apart) return apart.error();
+    about += "dtc's own kernels and copies (--comm local)";
+    if (*apart) about += " by way of copies, because GPUs cannot reach each other's memory";
+  }
+  auto made = std::make_unique<CudaBackend>(std::move(*places), about + why, o.deterministic);
   if (library) {
     if (Status s = made->useNccl(*library, o); !s) return s.error();
   } else {

@@ -12,7 +12,7 @@ Result<std::unique_ptr<CudaPlaces>> CudaPlaces::make(std::vector<CudaDevice> gpu
   std::unique_ptr<CudaPlaces> made(new CudaPlaces(std::move(gpus), nvrtc));
   for (int64_t p = 0; p < places; ++p) {
     Place place;
-    place.gpu = static_cast<size_t>(p) % made->gpus_.size();
+    place.gpu = static_cast<size_t>(p) * made->gpus_.size() / static_cast<size_t>(places);
     auto lane = made->lane(place.gpu);
     if (!lane) return lane.error();
     place.lanes.push_back(std::move(*lane));
@@ -73,6 +73,38 @@ Status CudaPlaces::copy(int64_t place, std::byte* to, const std::byte* from, int
   return start(place, [&](const CudaDevice& d, const CudaStream& s) {
     return d.copy(to, from, static_cast<size_t>(bytes), s);
   });
+}
+
+Status CudaPlaces::copyBetween(int64_t place, std::byte* to, int64_t toPlace, const std::byte* from,
+                               int64_t fromPlace, int64_t bytes) {
+  if (gpuOf(toPlace) == gpuOf(fromPlace)) return copy(place, to, from, bytes);
+  return start(place, [&](const CudaDevice& d, const CudaStream& s) {
+    return d.copyPeer(to, device(toPlace), from, device(fromPlace), static_cast<size_t>(bytes), s);
+  });
+}
+
+Result<size_t> CudaPlaces::connect(const CudaDriver& driver) {
+  size_t apart = 0;
+  for (size_t a = 0; a < gpus_.size(); ++a)
+    for (size_t b = 0; b < gpus_.size(); ++b) {
+      if (a == b) continue;
+      if (!driver.reaches(gpus_[a].info().ordinal, gpus_[b].info().ordinal)) {
+        ++apart;
+        continue;
+      }
+      if (Status s = gpus_[a].reach(gpus_[b]); !s) return s.error();
+      reaches_.emplace(a, b);
+    }
+  return apart;
+}
+
+Status CudaPlaces::reserve(int64_t place, int64_t bytes) {
+  if (static_cast<int64_t>(at(place).room.bytes) >= bytes) return Ok{};
+  auto memory =
+      device(place).allocate(static_cast<size_t>(bytes)); // nothing has been started that uses the old
+  if (!memory) return memory.error();
+  at(place).room = *memory;
+  return Ok{};
 }
 
 Status CudaPlaces::clear(int64_t place, std::byte* to, int64_t bytes) {

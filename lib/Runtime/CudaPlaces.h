@@ -4,13 +4,14 @@
 #include "dtc/Jit/CudaDriver.h"
 #include "dtc/Jit/Nvrtc.h"
 #include <map>
+#include <set>
 
 namespace dtc {
 
 // Used by one thread at a time.
 class CudaPlaces final : public DeviceQueue {
 public:
-  // Place p is on gpus[p % gpus.size()]. `nvrtc` outlives it.
+  // Places lie on GPUs in equal stretches: p of n on gpus[p * gpus.size() / n]. `nvrtc` outlives it.
   [[nodiscard]] static Result<std::unique_ptr<CudaPlaces>> make(std::vector<CudaDevice> gpus, int64_t places,
                                                                 const Nvrtc& nvrtc);
   [[nodiscard]] int64_t count() const { return static_cast<int64_t>(places_.size()); }
@@ -18,6 +19,9 @@ public:
   [[nodiscard]] const CudaDevice& device(int64_t place) const { return gpus_[at(place).gpu]; }
   [[nodiscard]] size_t gpuOf(int64_t place) const { return at(place).gpu; }
   [[nodiscard]] const CudaStream& stream(int64_t place) const { return at(place).now().stream; }
+
+  // Lets kernels of each GPU reach the memory of the others, where the machine can. Gives how many pairs cannot.
+  [[nodiscard]] Result<size_t> connect(const CudaDriver& driver);
 
   // Compiles units for each GPU; their kernels are launched by name from then on.
   [[nodiscard]] Status load(std::span<const SourceUnit> units);
@@ -59,6 +63,13 @@ public:
   Status compile(const SourceUnit& unit) override { return load(std::span(&unit, 1)); }
   Status launch(int64_t place, const std::string& kernel, int64_t elements, void** arguments) override;
   Status copy(int64_t place, std::byte* to, const std::byte* from, int64_t bytes) override;
+  Status copyBetween(int64_t place, std::byte* to, int64_t toPlace, const std::byte* from, int64_t fromPlace,
+                     int64_t bytes) override;
+  bool reaches(int64_t place, int64_t other) const override {
+    return gpuOf(place) == gpuOf(other) || reaches_.contains({gpuOf(place), gpuOf(other)});
+  }
+  Status reserve(int64_t place, int64_t bytes) override;
+  std::byte* reserved(int64_t place) override { return static_cast<std::byte*>(at(place).room.get); }
   Status clear(int64_t place, std::byte* to, int64_t bytes) override;
   Status waitFor(int64_t place, std::span<const int64_t> others) override;
 
@@ -70,6 +81,7 @@ private:
   };
   struct Place {
     size_t gpu = 0, depth = 0;
+    CudaMemory room;         // reserved()
     std::vector<Lane> lanes; // by depth: within how many bodies
     Lane& now() { return lanes[depth]; }
     [[nodiscard]] const Lane& now() const { return lanes[depth]; }
@@ -82,7 +94,8 @@ private:
   std::vector<CudaDevice> gpus_;
   const Nvrtc& nvrtc_;
   std::vector<Place> places_;
-  std::vector<int64_t> all_;                                 // places
+  std::set<std::pair<size_t, size_t>> reaches_; // GPUs: kernels of the first and memory of the second
+  std::vector<int64_t> all_;                    // places
   std::map<std::string, std::vector<CudaFunction>> kernels_; // by GPU
 };
 

@@ -34,7 +34,8 @@ public:
   Status prepare(const CollectivePlan& plan) override {
     for (const CollectiveGroup& g : plan.groups) {
       if (g.places.size() > kMaxMembers)
-        return machineError("a collective among more than 128 devices of one GPU is not supported");
+        return machineError("a collective among more than 128 devices is not supported");
+      if (Status s = reserve(plan, g); !s) return s;
       if (Status s = ensure(kernelOf(plan, g)); !s) return s;
     }
     return Ok{};
@@ -54,13 +55,13 @@ public:
     if (plan.kind == CollectiveKind::AllReduce) return allReduce(plan, group, member, operands, results);
     if (plan.kind == CollectiveKind::ReduceScatter) {
       if (me.blocks.empty()) return Ok{};
-      std::vector<const std::byte*> sources;
-      for (const BlockCopy& c : me.blocks) sources.push_back(operands[c.from]);
-      std::byte* target = results[member];
+      std::vector<Source> sources;
+      for (const BlockCopy& c : me.blocks) sources.push_back({operands[c.from], group.places[c.from]});
+      const Target target{results[member], place};
       return combine(plan, group, place, sources, std::span(&target, 1), me.blocks[0]);
     }
     for (const BlockCopy& c : me.blocks) {
-      const std::byte* source = operands[c.from * plan.numOperands + c.operand];
+      const Source source{operands[c.from * plan.numOperands + c.operand], group.places[c.from]};
       std::byte* target = results[member * plan.numOperands + c.operand];
       if (Status s = move(plan, group, place, source, target, c); !s) return s;
     }
@@ -96,22 +97,71 @@ private:
     return queue_.compile(combineKernel(k.dtype, k.wire, k.op, k.sources, k.targets));
   }
 
+  struct Source {
+    const std::byte* at;
+    int64_t place;
+  };
+  struct Target {
+    std::byte* at;
+    int64_t place;
+  };
+  // Elements from the first that a block reads to its last.
+  static int64_t sourceSpan(const BlockCopy& c) {
+    return c.elements() == 0 ? 0 : (c.slabs - 1) * c.sourceSlab + (c.rows - 1) * c.sourceRow + c.length;
+  }
+  static int64_t alignedBytes(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+  // What combine() keeps of the memory of others that it does not reach.
+  Status reserve(const CollectivePlan& plan, const CollectiveGroup& g) {
+    for (size_t m = 0; m < g.places.size(); ++m) {
+      int64_t most = 0, width = dtypeBytes(plan.dtype), away = 0;
+      for (int64_t p : g.places) away += queue_.reaches(g.places[m], p) ? 0 : 1;
+      for (int64_t w : plan.widths) width = std::max(width, w);
+      if (away == 0) continue;
+      for (const BlockCopy& c : g.members[m].blocks) most = std::max(most, sourceSpan(c));
+      if (plan.kind == CollectiveKind::AllReduce)
+        most = std::max(most, g.members[m].resultElements[0] / static_cast<int64_t>(g.places.size()) + 1);
+      if (Status s = queue_.reserve(g.places[m], 2 * away * alignedBytes(most * width)); !s) return s;
+    }
+    return Ok{};
+  }
+
   Status combine(const CollectivePlan& plan, const CollectiveGroup& group, int64_t place,
-                 std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
-                 const BlockCopy& c) {
-    int64_t width = dtypeBytes(plan.dtype);
+                 std::span<const Source> sources, std::span<const Target> targets, const BlockCopy& c) {
+    if (c.elements() == 0) return Ok{};
+    const int64_t width = dtypeBytes(plan.dtype), bytes = sourceSpan(c) * width;
+    std::byte* room = queue_.reserved(place);
     std::vector<const void*> pointers;
-    for (std::byte* t : targets) pointers.push_back(t + c.target * width);
-    for (const std::byte* s : sources) pointers.push_back(s + c.source * width);
+    std::vector<std::pair<const Target*, const std::byte*>> away; // written here first: pieces in one stretch
+    for (const Target& t : targets) {
+      const bool reached = queue_.reaches(place, t.place);
+      pointers.push_back(reached ? t.at + c.target * width : room);
+      if (reached) continue;
+      away.emplace_back(&t, room);
+      room += alignedBytes(c.elements() * width);
+    }
+    for (const Source& s : sources) {
+      const bool reached = queue_.reaches(place, s.place);
+      pointers.push_back(reached ? s.at + c.source * width : room);
+      if (reached) continue;
+      if (Status done = queue_.copyBetween(place, room, place, s.at + c.source * width, s.place, bytes);
+          !done)
+        return done;
+      room += alignedBytes(bytes);
+    }
     int64_t numbers[] = {c.elements(), c.length,     c.rows,      c.sourceRow,
                          c.targetRow,  c.sourceSlab, c.targetSlab};
     std::vector<void*> arguments;
     for (const void*& p : pointers) arguments.push_back(&p);
     for (int64_t& n : numbers) arguments.push_back(&n);
-    if (c.elements() == 0) return Ok{};
     Kernel k = kernelOf(plan, group);
-    return queue_.launch(place, kernelName(k.dtype, k.wire, k.op, k.sources, k.targets), c.elements(),
-                         arguments.data());
+    Status done = queue_.launch(place, kernelName(k.dtype, k.wire, k.op, k.sources, k.targets), c.elements(),
+                                arguments.data());
+    for (const auto& [target, from] : away)
+      if (done)
+        done = queue_.copyBetween(place, target->at + c.target * width, target->place, from, place,
+                                  c.elements() * width);
+    return done;
   }
 
   // Each member combines its part of the elements and writes it to all.
@@ -122,16 +172,24 @@ private:
     BlockCopy c;
     c.source = c.target = part.begin;
     c.length = part.size();
-    return combine(plan, group, group.places[member], operands, results, c);
+    std::vector<Source> sources;
+    std::vector<Target> targets;
+    for (size_t i = 0; i < group.places.size(); ++i) {
+      sources.push_back({operands[i], group.places[i]});
+      targets.push_back({results[i], group.places[i]});
+    }
+    return combine(plan, group, group.places[member], sources, targets, c);
   }
 
-  Status move(const CollectivePlan& plan, const CollectiveGroup& group, int64_t place,
-              const std::byte* source, std::byte* target, const BlockCopy& c) {
+  Status move(const CollectivePlan& plan, const CollectiveGroup& group, int64_t place, const Source& source,
+              std::byte* target, const BlockCopy& c) {
     int64_t width = plan.widths[c.operand];
     const bool converts = plan.rounds();
     if (!converts && c.rows == 1 && c.slabs == 1)
-      return queue_.copy(place, target + c.target * width, source + c.source * width, c.length * width);
-    return combine(plan, group, place, std::span(&source, 1), std::span(&target, 1), c);
+      return queue_.copyBetween(place, target + c.target * width, place, source.at + c.source * width,
+                                source.place, c.length * width);
+    const Target to{target, place};
+    return combine(plan, group, place, std::span(&source, 1), std::span(&to, 1), c);
   }
 
   DeviceQueue& queue_;

@@ -1,6 +1,6 @@
 #pragma once
-// Collectives between logical devices of one GPU (or of its emulator): generated CUDA kernels that read all members' operands
-// and write their results, and plain copies.
+// Collectives between logical devices of one GPU (or of its emulator), or of several GPUs: generated CUDA kernels that read all
+// members' operands and write their results, and plain copies. What a GPU's kernels cannot reach is copied to it first.
 #include "dtc/Jit/Source.h"
 #include "dtc/Runtime/Communicator.h"
 
@@ -17,6 +17,16 @@ public:
   [[nodiscard]] virtual Status launch(int64_t place, const std::string& kernel, int64_t elements,
                                       void** arguments) = 0;
   [[nodiscard]] virtual Status copy(int64_t place, std::byte* to, const std::byte* from, int64_t bytes) = 0;
+  // In the order of `place`'s work, from the memory of one device to that of another.
+  [[nodiscard]] virtual Status copyBetween(int64_t place, std::byte* to, int64_t /*toPlace*/,
+                                           const std::byte* from, int64_t /*fromPlace*/, int64_t bytes) {
+    return copy(place, to, from, bytes);
+  }
+  // Can kernels of `place` read and write the memory of `other`?
+  [[nodiscard]] virtual bool reaches(int64_t /*place*/, int64_t /*other*/) const { return true; }
+  // Memory of a place's own for what it cannot reach: at least so many bytes, reserved before work is started that uses it.
+  [[nodiscard]] virtual Status reserve(int64_t, int64_t) { return Ok{}; }
+  [[nodiscard]] virtual std::byte* reserved(int64_t) { return nullptr; }
   [[nodiscard]] virtual Status clear(int64_t place, std::byte* to, int64_t bytes) = 0;
   // What `place` starts from here on runs after everything that `others` have started so far.
   [[nodiscard]] virtual Status waitFor(int64_t place, std::span<const int64_t> others) = 0;

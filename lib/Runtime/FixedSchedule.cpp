@@ -123,9 +123,9 @@ Status FixedSchedule::run() {
     work(0);
   else
     pool_.runOnAll(&FixedSchedule::workerBody, this);
-  if (Status s = backend_.finish(); !s && !error_) return s;
-  if (error_) return *error_;
-  return Ok{};
+  if (!error_) return backend_.finish();
+  backend_.abandon();
+  return *error_;
 }
 
 } // namespace dtc

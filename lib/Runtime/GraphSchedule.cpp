@@ -129,8 +129,8 @@ Status GraphSchedule::run(const RunHooks& hooks) {
   const Clock::time_point begin = Clock::now();
   const Status done = runList(program_.steps, all_, 0);
   cost_.ns = nsSince(begin) - cost_.waitNs;
-  const Status finished = backend_.finish();
-  if (!done || !finished) return done ? finished : done;
+  if (!done) return backend_.abandon(), done;
+  if (Status finished = backend_.finish(); !finished) return finished;
   return askGraphs();
 }
 

@@ -144,6 +144,10 @@ Result<std::vector<uint32_t>> NcclCommunicator::readWords() const {
   return words;
 }
 
+void NcclCommunicator::abandon() {
+  if (!broken_) (void)broken("the run was ended");
+}
+
 Error NcclCommunicator::broken(const std::string& why) {
   const auto words = readWords();
   std::string text = why;

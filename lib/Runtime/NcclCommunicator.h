@@ -25,6 +25,8 @@ public:
   [[nodiscard]] Status settle(const CollectivePlan& plan, const CollectiveGroup& group) override;
   // Waits for the work of all places, and for no longer than it goes on.
   [[nodiscard]] Status finish();
+  // Ends what has been started: some device may wait for one that did not come to it.
+  void abandon();
   [[nodiscard]] FlightRecorder& recorder() { return recorder_; }
 
 private:

@@ -54,7 +54,10 @@ Status Runner::run(const StepList& steps, const RunHooks& hooks, std::vector<Ste
   else
     pool_.runOnAll(&Runner::workerBody, this);
   cost_.ns = now() - cost_.waitNs;
-  if (Status s = backend_.finish(); !s && !error_) return s;
+  if (error_)
+    backend_.abandon();
+  else if (Status s = backend_.finish(); !s)
+    return s;
   if (!error_ && marks_)
     if (Status s = resolve(); !s) return s;
   if (error_) return *error_;

@@ -1,6 +1,6 @@
 // libcuda.so.1 of the tests: the entry points that dtc binds, over Streams.h. A device's memory is the host's, filled with
 // NaNs; kernels are the text that the stub of NVRTC hands through, executed by cuda-emu. DTC_STUB_GPUS says how many devices
-// there are (1), DTC_STUB_CUDA which CUDA the driver is of (13000).
+// there are (1), DTC_STUB_NO_PEERS=1 that they do not reach each other's memory, DTC_STUB_CUDA which CUDA the driver is of (13000).
 #include "Streams.h"
 
 #include "../../lib/Jit/CudaTable.h"
@@ -164,6 +164,21 @@ int outside(const char* what, const void* at, size_t bytes) {
   return problem(kIllegalAddress, text);
 }
 
+// The device whose memory it is, or null.
+const Device* ownerOf(uint64_t address) {
+  std::lock_guard guard(lock());
+  auto next = memory().upper_bound(address);
+  if (next == memory().begin()) return nullptr;
+  const auto& [begin, a] = *std::prev(next);
+  return address - begin < std::max<size_t>(a.bytes, 1) ? a.device : nullptr;
+}
+
+// May work of the current device touch it?
+bool reached(uint64_t address) {
+  const Device* owner = ownerOf(address);
+  return !owner || owner == current() || current()->reaches.contains(owner);
+}
+
 int uncaptured(const char* what) {
   if (!capturing()) return kSuccess;
   return problem(kCaptureUnsupported, std::string(what) + " while a stream is captured");
@@ -197,7 +212,13 @@ STUB_CUDA cuDeviceGetAttribute(int* out, int attribute, int device) {
     if (number == attribute) return *out = value, kSuccess;
   return problem(kInvalidValue, "the stub knows no attribute " + std::to_string(attribute));
 }
-STUB_CUDA cuDeviceCanAccessPeer(int* out, int a, int b) { return *out = a != b, kSuccess; }
+STUB_CUDA cuDeviceCanAccessPeer(int* out, int a, int b) {
+  return *out = a != b && !std::getenv("DTC_STUB_NO_PEERS"), kSuccess;
+}
+STUB_CUDA cuCtxEnablePeerAccess(void* context, unsigned) {
+  if (std::getenv("DTC_STUB_NO_PEERS")) return problem(217, "the devices cannot reach each other");
+  return current()->reaches.insert(static_cast<const Device*>(context)).second ? int{kSuccess} : 704;
+}
 STUB_CUDA cuDevicePrimaryCtxRetain(void** out, int device) {
   return *out = &devices()[static_cast<size_t>(device)], kSuccess;
 }
@@ -211,7 +232,7 @@ STUB_CUDA cuCtxGetDevice(int* out) {
 STUB_CUDA cuMemAlloc_v2(uint64_t* out, size_t bytes) {
   std::lock_guard guard(lock());
   if (int code = uncaptured("cuMemAlloc")) return code;
-  if (bytes > size_t{1} << 32) return problem(kOutOfMemory, "out of memory");
+  if (fails("alloc") || bytes > size_t{1} << 32) return problem(kOutOfMemory, "out of memory");
   void* p = std::aligned_alloc(256, (bytes + 255) & ~size_t{255});
   if (!p) return problem(kOutOfMemory, "out of memory");
   std::memset(p, 0xff, bytes);
@@ -230,6 +251,7 @@ STUB_CUDA cuMemHostAlloc(void** out, size_t bytes, unsigned) {
 STUB_CUDA cuMemFreeHost(void* p) { return std::free(p), kSuccess; }
 
 STUB_CUDA cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
+  if (fails("copy")) return problem(kIllegalAddress, "the copy was made to fail");
   if (!isDeviceMemory(at(to), bytes)) return outside("cuMemcpyHtoDAsync", at(to), bytes);
   const auto* begin = static_cast<const char*>(from);
   Op op; // pageable memory is read before the return
@@ -240,6 +262,7 @@ STUB_CUDA cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void
   return enqueue(streamOf(stream), std::move(op));
 }
 STUB_CUDA cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
+  if (fails("copy")) return problem(kIllegalAddress, "the copy was made to fail");
   if (!isDeviceMemory(at(from), bytes)) return outside("cuMemcpyDtoHAsync", at(from), bytes);
   Op op;
   op.work = [=]() -> std::string {
@@ -248,9 +271,21 @@ STUB_CUDA cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stre
   };
   return enqueue(streamOf(stream), std::move(op));
 }
+STUB_CUDA cuMemcpyPeerAsync(uint64_t to, void* toContext, uint64_t from, void* fromContext, size_t bytes,
+                            void* stream) {
+  for (auto [p, context] : {std::pair(to, toContext), std::pair(from, fromContext)})
+    if (!isDeviceMemory(at(p), bytes) || ownerOf(p) != context)
+      return outside("cuMemcpyPeerAsync", at(p), bytes);
+  Op op;
+  op.work = [=]() -> std::string {
+    std::memcpy(at(to), at(from), bytes);
+    return "";
+  };
+  return enqueue(streamOf(stream), std::move(op));
+}
 STUB_CUDA cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
   for (uint64_t p : {to, from})
-    if (!isDeviceMemory(at(p), bytes)) return outside("cuMemcpyDtoDAsync", at(p), bytes);
+    if (!isDeviceMemory(at(p), bytes) || !reached(p)) return outside("cuMemcpyDtoDAsync", at(p), bytes);
   Op op;
   op.work = [=]() -> std::string {
     std::memcpy(at(to), at(from), bytes);
@@ -415,11 +450,16 @@ STUB_CUDA cuFuncSetAttribute(void*, int, int) { return kSuccess; }
 STUB_CUDA cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                          unsigned bz, unsigned shared, void* stream, void** args, void**) {
   const auto& function = *static_cast<Function*>(handle);
+  if (fails("launch")) return problem(kLaunchFailed, "the launch was made to fail");
   if (function.module->device != current())
     return problem(kInvalidHandle, "kernel '" + function.kernel.name + "' was loaded on another device");
   std::vector<std::string> values; // parameters are read before the return
   for (size_t i = 0; i < function.kernel.parameters.size(); ++i)
     values.emplace_back(static_cast<const char*>(args[i]), function.kernel.parameters[i]);
+  for (const std::string& v : values)
+    if (v.size() == 8 && !reached(valueOf<uint64_t>(v)))
+      return problem(kIllegalAddress, "kernel '" + function.kernel.name +
+                                          "' is given memory of a device that its own does not reach");
   Op op;
   op.kernel = current();
   if (!function.module->code) {

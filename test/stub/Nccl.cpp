@@ -179,6 +179,7 @@ using Body = std::function<void(const std::vector<const char*>&, const std::vect
 int collective(Comm* comm, void* stream, const std::string& what, const void* from, void* to,
                const Body& body) {
   std::lock_guard guard(stub::lock());
+  if (stub::fails("nccl")) return wrong(kSystem, "the call was made to fail");
   if (!comm || !comm->world) return wrong(kInvalidArgument, "the communicator is not there");
   World& world = *comm->world;
   if (world.aborted) return wrong(kRemote, "the communicator was aborted");

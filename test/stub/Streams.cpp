@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <string_view>
 
 namespace stub {
 namespace {
@@ -90,6 +92,15 @@ void append(Stream& s, Op op) {
 std::recursive_mutex& lock() {
   static std::recursive_mutex m;
   return m;
+}
+
+bool fails(const char* kind) {
+  static const char* const wanted = std::getenv("DTC_STUB_FAIL");
+  static std::map<std::string, int> calls;
+  const std::string name(kind);
+  if (!wanted || !std::string_view(wanted).starts_with(name + ":")) return false;
+  std::lock_guard guard(lock());
+  return ++calls[name] == std::atoi(wanted + name.size() + 1);
 }
 
 std::string& lastProblem() {

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ enum Code {
 struct Stream;
 struct Device {
   int ordinal = 0;
+  std::set<const Device*> reaches; // whose memory its kernels may touch
 };
 
 // "" or what went wrong.
@@ -137,6 +139,8 @@ struct Event {
 };
 
 STUB_API std::recursive_mutex& lock();
+// Is this the call of a kind ("alloc", "launch", "copy", "nccl") that is to fail? DTC_STUB_FAIL=KIND:N says which, from 1.
+STUB_API bool fails(const char* kind);
 // The last thing that went wrong, for cuGetErrorString.
 STUB_API std::string& lastProblem();
 STUB_API int problem(int code, const std::string& text);

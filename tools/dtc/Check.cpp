@@ -225,6 +225,9 @@ int runDeterminism(Environment& env, const Options& o) {
 }
 
 int run(Environment& env, const Options& o) {
+  if (o.random && std::ranges::find(o.backends, "cuda") != o.backends.end())
+    return env.fail(
+        usageError("--random runs on evaluator, cpu and cuda-emu; --backend cuda is for --determinism"));
   if (o.determinism && o.program.file.empty())
     return env.fail(usageError("--determinism checks a program: dtc check FILE --determinism"));
   if (o.determinism) return runDeterminism(env, o);
@@ -273,10 +276,11 @@ Verb checkVerb() {
         ->check(CLI::Range(1, 1000000000));
     app.add_option("--seed", o->seed, "of the first of them (1)")->type_name("SEED");
     app.add_option("--backend", o->backends,
-                   "only these runs of --random and --determinism: evaluator, cpu, cuda-emu")
+                   "only these runs of --random and --determinism: evaluator, cpu, cuda-emu, and of "
+                   "--determinism cuda")
         ->type_name("NAME")
         ->allow_extra_args(false)
-        ->check(CLI::IsMember({"evaluator", "cpu", "cuda-emu"}));
+        ->check(CLI::IsMember({"evaluator", "cpu", "cuda-emu", "cuda"}));
     app.add_option("--keep", o->keep, "write those that fail to files in this folder")->type_name("FOLDER");
     app.add_flag("--json", o->json, "for tools");
     return [o](Environment& env) { return run(env, *o); };

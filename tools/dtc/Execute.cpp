@@ -196,7 +196,11 @@ Status Execution::makeBackend(std::unique_ptr<Backend>& out) {
   }
   if (o_.backend == "cuda") {
     if (!nvrtc_) nvrtc_ = std::make_unique<Nvrtc>();
-    auto cuda = makeCudaBackend(*nvrtc_, {places, o_.comm, o_.commTimeout, o_.commDump});
+    auto cuda = makeCudaBackend(*nvrtc_, {.places = places,
+                                          .comm = o_.comm,
+                                          .timeoutSeconds = o_.commTimeout,
+                                          .dump = o_.commDump,
+                                          .deterministic = o_.deterministic});
     if (!cuda) return cuda.error();
     out = std::move(*cuda);
     if (places > 1) env_.err("note: " + out->describe() + "\n");
@@ -470,8 +474,6 @@ static Status supported(const RunOptions& o) {
   if (o.comm == "nccl" && o.backend != "cuda")
     return usageError("--comm nccl is for --backend cuda: the devices of " + o.backend +
                       " are in one memory (--comm local)");
-  if (o.deterministic && o.backend == "cuda")
-    return usageError("--deterministic is not there yet for --backend cuda; cpu and cuda-emu always are");
   return Ok{};
 }
 

@@ -31,8 +31,8 @@ struct DeterminismVariant {
 };
 
 struct DeterminismOptions {
-  std::vector<std::string> backends = {"evaluator", "cpu", "cuda-emu"};
-  std::vector<int> threads = {1, 2, 3}; // of the CPU backend
+  std::vector<std::string> backends = {"evaluator", "cpu", "cuda-emu"}; // and "cuda"
+  std::vector<int> threads = {1, 2, 3};                                 // of the CPU backend
   int optLevel = 1;
   bool fixedOrder = false; // all variants are compared with the first, else each with itself
 };

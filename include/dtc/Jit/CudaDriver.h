@@ -85,6 +85,11 @@ public:
   [[nodiscard]] Status copyIn(void* device, const void* host, size_t bytes, const CudaStream& stream) const;
   [[nodiscard]] Status copyOut(void* host, const void* device, size_t bytes, const CudaStream& stream) const;
   [[nodiscard]] Status copy(void* to, const void* from, size_t bytes, const CudaStream& stream) const;
+  // Between two GPUs, one of which this is: directly where they reach each other, else by way of the host.
+  [[nodiscard]] Status copyPeer(void* to, const CudaDevice& toDevice, const void* from,
+                                const CudaDevice& fromDevice, size_t bytes, const CudaStream& stream) const;
+  // Lets kernels of this GPU read and write the other's memory (where CudaDriver::reaches says that they can).
+  [[nodiscard]] Status reach(const CudaDevice& other) const;
   [[nodiscard]] Status fill(void* device, uint8_t byte, size_t bytes, const CudaStream& stream) const;
   [[nodiscard]] Status fillWord(void* device, uint32_t word, const CudaStream& stream) const; // 4 bytes
   [[nodiscard]] Status launch(const CudaFunction& function, CudaDim grid, CudaDim block, uint32_t sharedBytes,

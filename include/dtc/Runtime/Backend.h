@@ -155,6 +155,8 @@ public:
   [[nodiscard]] virtual Communicator& communicator() = 0;
   // Waits until everything that was started is done.
   [[nodiscard]] virtual Status finish() = 0;
+  // The same after something went wrong: does not wait for what will never come.
+  virtual void abandon() { (void)finish(); }
 
   // True where steps only start work and one worker can keep all devices busy.
   [[nodiscard]] virtual bool asynchronous() const { return false; }

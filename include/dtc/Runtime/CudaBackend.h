@@ -9,12 +9,13 @@ namespace dtc {
 
 struct CudaOptions {
   int64_t places = 1; // devices of the mesh
-  // "local": all on GPU 0. "nccl": each on a GPU of its own; where there are fewer GPUs they share them, and NCCL says whether
+  // "local": spread over all GPUs. "nccl": each on a GPU of its own; where there are fewer GPUs they share them, and NCCL says whether
   // it goes along. "": NCCL where there is a GPU for each of several devices, else local.
   std::string comm;
   double timeoutSeconds = 600;         // of NCCL's collectives
   std::string dump;                    // where a failure writes the flight recorder to
   std::string driver = "libcuda.so.1"; // tests name another
+  bool deterministic = false;          // the same bits in every run
 };
 
 // `nvrtc` outlives it. Error (Machine): no driver, no GPU, no NCCL where it is asked for.

@@ -65,16 +65,18 @@ protected:
     }
     if (!name.starts_with("stub-")) return;
     stub.emplace();
+    if (name == "stub-apart") setenv("DTC_STUB_NO_PEERS", "1", 1); // GPUs that do not reach each other
     if (!stub->here()) GTEST_SKIP() << "the stubs of test/stub were not built";
     nvrtc = std::make_unique<Nvrtc>();
   }
+  void TearDown() override { unsetenv("DTC_STUB_NO_PEERS"); }
   std::unique_ptr<Backend> backend(int64_t places) {
     const std::string_view name = GetParam();
     if (name == "cpu") return makeCpuBackend(jit, pool, places, {}, 1);
     if (name == "cuda-emu") return makeCudaEmuBackend(jit);
     CudaOptions options;
     options.places = places;
-    options.comm = name.substr(name.find('-') + 1);
+    options.comm = name == "stub-apart" ? "local" : name.substr(name.find('-') + 1);
     if (stub) options.driver = stub->driver();
     auto made = makeCudaBackend(*nvrtc, options);
     EXPECT_TRUE(made) << made.error().message;
@@ -239,6 +241,6 @@ TEST_P(Conformance, SubAxesAndWires) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Conformance,
-                         testing::Values("cpu", "cuda-emu", "stub-local", "stub-nccl", "gpu-local",
-                                         "gpu-nccl"),
+                         testing::Values("cpu", "cuda-emu", "stub-local", "stub-apart", "stub-nccl",
+                                         "gpu-local", "gpu-nccl"),
                          [](const auto& info) { return replaced(info.param, "-", "_"); });
