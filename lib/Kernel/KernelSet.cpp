@@ -1,4 +1,5 @@
 #include "Attention.h"
+#include "AttentionGradient.h"
 #include "Convolution.h"
 #include "Gemm.h"
 #include "Grouped.h"
@@ -204,6 +205,17 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   module_ = &m;
   const std::string key = regionKey(m, fused);
   if (auto it = byRegion_.find(key); it != byRegion_.end()) return it->second;
+  if (options_.cuda && !options_.cpp && isKind(m, fused, "whole"))
+    if (std::optional<Lowered> gradient = matchAttentionGradient(m, fused)) {
+      const auto [number, made] =
+          keep(gradient->kernel, baseName(m, fused, false), [&] { return commentsOf(m, fused); });
+      if (made) {
+        countWork(m, fused, *gradient, nullptr, kernels_[number].bytes, kernels_[number].flops);
+        kernels_[number].flops.terms.push_back(flopsOf(*gradient->kernel.attentionGradient));
+      }
+      KernelCall call{number, gradient->inputs, gradient->outputs, {}};
+      return byRegion_.emplace(key, std::move(call)).first->second;
+    }
   Result<Lowered> lowered = RegionLowering(m, fused).run();
   if (!lowered) return lowered.error();
   Kernel& k = lowered->kernel;

@@ -1,4 +1,5 @@
 #include "PrintCuda.h"
+#include "AttentionGradient.h"
 
 #include <algorithm>
 
@@ -418,6 +419,8 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
 
 } // namespace
 
-PrintedKernel printCuda(const Kernel& k) { return CudaEmitter(k).run(); }
+PrintedKernel printCuda(const Kernel& k) {
+  return k.attentionGradient ? printAttentionGradient(k) : CudaEmitter(k).run();
+}
 
 } // namespace dtc

@@ -114,6 +114,19 @@ bool attentionGradient(Builder& b, OpId op, std::span<const ValueId> dy, std::ve
   return true;
 }
 
+// What lib/Kernel/AttentionGradient.cpp makes one kernel of: bf16 or f16, sizes that are numbers, heads of whole 16 bytes up to 128
+// elements.
+static bool fitsTensorCores(const OpQuery& q) {
+  const DType dtype = q.type(0).dtype;
+  if (dtype != DType::BF16 && dtype != DType::F16) return false;
+  for (size_t i = 0; i < q.operandTypes.size(); ++i)
+    if (!q.type(i).isStatic()) return false;
+  for (size_t i : {0, 2})
+    if (const int64_t size = q.type(i).dims[3].value(); size == 0 || size > 128 || size % 8 != 0)
+      return false;
+  return q.type(3).dtype == DType::F32;
+}
+
 void addAttentionGradOp(OpRegistry& ops) {
   OpRecord grad{.name = "attention_grad",
                 .family = "attention",
@@ -138,6 +151,7 @@ void addAttentionGradOp(OpRegistry& ops) {
   grad.lowering = Lowering::Decompose;
   grad.offsetOperand = 6;
   grad.derive = [](const OpQuery& q, std::string_view name) -> std::optional<double> {
+    if (name == "one kernel") return fitsTensorCores(q) ? 1 : 0;
     return name == "flops per point" ? attentionFlops(q, 3, 2) : std::nullopt;
   };
   grad.samples =

@@ -42,14 +42,16 @@ bool goesRound(Module& m, OpId o) {
          std::ranges::any_of(rule.factors, [](const Factor& f) { return f.alongside >= 0; });
 }
 
-enum class Which : uint8_t { Needed, Long, All };
+enum class Which : uint8_t { NeededButWhole, Needed, Long, All };
 
 bool decomposes(Module& m, OpId o, Which which) {
   const OpRecord& record = m.record(o);
   if (!record.decompose) return false;
   if (which == Which::All || record.stores) return true; // what stores by itself: of some dtypes
-  if (record.lowering == Lowering::Decompose) return which == Which::Needed || !goesRound(m, o);
-  if (which == Which::Needed) return false;
+  if (which == Which::NeededButWhole && mayStayWhole(m, o)) return false;
+  const bool needed = which == Which::Needed || which == Which::NeededButWhole;
+  if (record.lowering == Lowering::Decompose) return needed || !goesRound(m, o);
+  if (needed) return false;
   Diagnostics quiet;
   Rule rule;
   return record.lowering == Lowering::Rows && ruleOf(queryOf(m, o, quiet), rule) && !rule.operands.empty() &&
@@ -91,9 +93,16 @@ bool decomposeBlock(Module& m, BlockId block, ValueMap& map, Diagnostics& diags,
 
 } // namespace
 
-bool decomposeNeeded(Module& m, BlockId block, Diagnostics& diags) {
+bool mayStayWhole(Module& m, OpId o) {
+  const OpRecord& record = m.record(o);
+  if (record.lowering != Lowering::Decompose || !record.derive) return false;
+  Diagnostics quiet;
+  return record.derive(queryOf(m, o, quiet), "one kernel").value_or(0) == 1;
+}
+
+bool decomposeNeeded(Module& m, BlockId block, Diagnostics& diags, bool whole) {
   ValueMap map;
-  return decomposeBlock(m, block, map, diags, Which::Needed);
+  return decomposeBlock(m, block, map, diags, whole ? Which::NeededButWhole : Which::Needed);
 }
 
 bool decomposePass(Module& m, const PassOptions& options, Diagnostics& diags) {

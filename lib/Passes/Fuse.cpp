@@ -186,16 +186,18 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
     return false;
   }
   auto groups = options.values.find("groups");
-  const bool whole = groups != options.values.end() && groups->second == "whole";
-  if (groups != options.values.end() && !whole && groups->second != "blocks") {
+  const bool wholeGroups = groups != options.values.end() && groups->second == "whole";
+  if (groups != options.values.end() && !wholeGroups && groups->second != "blocks") {
     diags.error(kGroups, {}, groups->second);
     return false;
   }
+  auto kept = options.values.find("whole");
+  const bool whole = kept != options.values.end() && kept->second == "true";
   const AttrId order = fixed ? m.attrs.string(m.strings.intern("fixed")) : AttrId();
   for (FuncId f : m.order) {
     if (!m[f].spmd) continue;
-    if (!decomposeNeeded(m, m[f].body, diags)) return false;
-    if (limit > 1 && !whole && !blockGroups(m, m[f].body, diags)) return false;
+    if (!decomposeNeeded(m, m[f].body, diags, whole && !fixed)) return false;
+    if (limit > 1 && !wholeGroups && !blockGroups(m, m[f].body, diags)) return false;
     if (limit > 1 && !fixed) splitReductions(m, m[f].body, diags);
     ValueMap map;
     BlockFuser(m, m[f].body, limit, order, map, options.remarks).run();
@@ -246,7 +248,10 @@ spmd func @main(%x: f32[8, 64], %b: f32[64]) -> (%y: f32[8, 64]) {
           {"groups", "blocks",
            "a grouped_matmul of size becomes products of blocks of rows, which a library makes; whole: it "
            "stays one "
-           "op, for targets that have a kernel for it"}}};
+           "op, for targets that have a kernel for it"},
+          {"whole", "false",
+           "true: ops that the target has a kernel of stay, though no CPU has (attention's gradient in bf16 "
+           "and f16 on a GPU)"}}};
 }
 
 } // namespace dtc

@@ -1,5 +1,6 @@
 #include "FusionForm.h"
 #include "dtc/Ops/Convolution.h"
+#include "dtc/Passes/Decompose.h"
 #include <algorithm>
 #include <cmath>
 
@@ -118,6 +119,11 @@ FusionForm fusionFormOf(Module& m, OpId o) {
   const bool said = record.element || record.scalar || record.stores ||
                     (record.lowering == Lowering::Rows && record.decompose) || !record.eval;
   if (m[o].numOperands == 0 && record.element && !record.scalar && !isLargeZeros(m, o)) return form;
+  if (mayStayWhole(m, o)) {
+    Diagnostics quiet;
+    form.loops = form.alone = ruleOf(queryOf(m, o, quiet), form.rule);
+    return form;
+  }
   if (!made || !said || record.sideEffect || m[o].numRegions != 0 || m[o].numResults == 0) return form;
   Diagnostics quiet;
   if (!ruleOf(queryOf(m, o, quiet), form.rule) || form.rule.results.empty()) return form;

@@ -17,6 +17,7 @@ struct FusionForm {
   bool library = false;   // of those, a matrix product
   bool attention = false; // of those, rows of one operand merged with rows of others: a walk over these
   bool window = false;    // of those, a convolution of floats
+  bool alone = false;     // is otherwise made of others: a kernel by itself, of a target that has it
   bool ordered = false;   // stores its results in an order of its own (OpRecord::stores): a kernel by itself
   bool indexed = false;   // reads operands where data or irregular rules say: they must lie in memory
   std::vector<bool> reduced; // of `reduces`: the dims of operand 0

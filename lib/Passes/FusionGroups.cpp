@@ -41,7 +41,7 @@ void FusionGroups::run() {
       stay(o);
     else if (s.form.move && limit_ > 1)
       continue;
-    else if (s.form.contracts || s.form.ordered || limit_ <= 1)
+    else if (s.form.contracts || s.form.ordered || s.form.alone || limit_ <= 1)
       contract(o);
     else if (madeOfNothing(o))
       s.form.move = true, s.form.compound = false;
@@ -224,6 +224,7 @@ void FusionGroups::contract(OpId o) {
   std::string_view kind = form.library                     ? "gemm"
                           : form.attention                 ? "attention"
                           : form.ordered                   ? "ordered"
+                          : form.alone                     ? "whole"
                           : form.contracts || form.reduces ? "reduce"
                                                            : "pointwise";
   if (form.move) {

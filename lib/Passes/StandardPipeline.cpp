@@ -30,7 +30,8 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     if (options.optLevel == 0 && name == "canonicalize") continue;
     if (options.optLevel == 0 || options.fixedReductionOrder) give("limit", "1");
     if (options.fixedReductionOrder) give("order", "fixed");
-    if (options.wholeGroups) give("groups", "whole");
+    if (options.gpu) give("groups", "whole");
+    if (options.gpu && !options.fixedReductionOrder) give("whole", "true");
     give("policy", options.policy);
     give("reduce-dtype", options.reduceDType);
     if (options.fixedReductionOrder && p.gives == Level::Propagated)

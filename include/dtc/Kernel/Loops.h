@@ -137,6 +137,20 @@ struct GroupedProduct {
   Size rows, depth, width, groups, numEnds;
 };
 
+// The gradient of attention as one kernel without nests: q, k, v, lse, delta, dy are buffers by number, dense and row-major
+// ([batch, heads, rows or keys, …]); the results are dq, dk, dv (lib/Kernel/AttentionGradient.h).
+struct AttentionGradient {
+  int64_t batch = 1, heads = 1, keyHeads = 1, rows = 0, keys = 0, depth = 0, width = 0;
+  bool causal = false;
+  int64_t window = 0; // 0: none
+  double scale = 1;
+  uint32_t operands[6] = {};
+  int32_t mask = -1;           // a buffer, or -1
+  int64_t maskStrides[4] = {}; // along batch, heads, rows, keys; 0 repeats
+  int32_t offset = -1;         // a buffer of one number: where the rows begin; or -1
+  int64_t offsetNumber = 0;    // else this
+};
+
 struct Buffer {
   DType dtype = DType::F32;
   bool output = false;
@@ -148,8 +162,9 @@ public:
   uint32_t numInputs = 0, numSizes = 0;
   std::vector<Axis> axes;
   std::vector<Nest> nests;
-  std::optional<Attention> attention;    // what nests[0], then the only one, is
-  std::optional<GroupedProduct> grouped; // the same; the CUDA form alone is made so
+  std::optional<Attention> attention;                 // what nests[0], then the only one, is
+  std::optional<GroupedProduct> grouped;              // the same; the CUDA form alone is made so
+  std::optional<AttentionGradient> attentionGradient; // there are no nests
   bool fixedOrder =
       false; // each element's reductions are walked in order, by one lane: the same bits whatever the sizes
   bool inOrder = false; // an op's own stores (OpRecord::stores): the nests stay as they are

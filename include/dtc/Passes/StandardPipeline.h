@@ -17,7 +17,8 @@ struct StandardPipelineOptions {
   std::string policy;               // propagate's; empty: as it is without
   std::string reduceDType;          // propagate's and partition's; empty: as they are without
   bool fixedReductionOrder = false; // fix-reduction-order before propagate, and each op a kernel of its own
-  bool wholeGroups = false;         // a grouped_matmul stays one op: the target has a kernel for it
+  // The target is a GPU, which has kernels of ops that are otherwise made of others: fuse{groups=whole,whole=true}.
+  bool gpu = false;
 };
 
 // The rows of passTable() that text of this level still needs, in order. A fixed order of reductions asks for global text.

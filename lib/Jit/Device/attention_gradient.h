@@ -1,0 +1,224 @@
+// Device header, the gradient of attention of bf16 and f16 on tensor cores, in CUDA and cuda-emu: weights and their cotangents are
+// computed again from the log-sum-exp, tile by tile (T. Dao et al., "FlashAttention", 2022, algorithm 4), and neither is
+// ever written. Some blocks walk over the keys with 64 queries and make dq, the others over the queries with 64 keys and make dk and
+// dv: five products become seven, and nothing is added by atomics, so that results repeat bit for bit.
+
+// s = a bᵀ: of the warp's 16 rows of `a` from `row` on, with all N rows of `b`.
+template <class T, int N, int Steps, class A, class B>
+DTC_FN void dtc_tile_products(f32 (*s)[4], A a, int row, B b) {
+#pragma unroll
+  for (int n = 0; n < N / 2; ++n) s[n / 4][n % 4] = 0;
+#pragma unroll 2
+  for (int c = 0; c < Steps; ++c) {
+    u32 x[4];
+    dtc_left(x, a, row, c);
+#pragma unroll
+    for (int n = 0; n < N / 16; ++n) {
+      u32 y[4];
+      dtc_right_transposed(y, b, 16 * n, c);
+      dtc_mma<T>(s[2 * n], x, y[0], y[1]);
+      dtc_mma<T>(s[2 * n + 1], x, y[2], y[3]);
+    }
+  }
+}
+// out += p b, of the warp's 16 rows of p, which are rounded to T.
+template <class T, int N, int Steps, class B>
+DTC_FN void dtc_tile_sums(f32 (*out)[4], const f32 (*p)[4], B b) {
+#pragma unroll
+  for (int n = 0; n < N / 16; ++n) {
+    u32 x[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      x[e] = dtc_pair<T>(p[2 * n + e / 2][e % 2 * 2], p[2 * n + e / 2][e % 2 * 2 + 1]);
+#pragma unroll
+    for (int c = 0; c < Steps; ++c) {
+      u32 y[4];
+      dtc_right(y, b, 16 * n, c);
+      dtc_mma<T>(out[2 * c], x, y[0], y[1]);
+      dtc_mma<T>(out[2 * c + 1], x, y[2], y[3]);
+    }
+  }
+}
+// A warp's 16 rows of sums, times `scale`, to rows [row, row + 16) of a matrix; those from `rows` on are not there.
+template <class T, int Columns, int Width>
+DTC_FN void dtc_store_sums(T* p, i64 row, i64 rows, const f32 (*sums)[4], f32 scale) {
+  const int lane = (i32)threadIdx.x % 32;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const i64 i = row + lane / 4 + 8 * h;
+    if (i >= rows) continue;
+#pragma unroll
+    for (int n = 0; n < Columns; ++n) {
+      const int c = n * 8 + lane % 4 * 2;
+      if (c < Width)
+        *(u32*)(p + i * Width + c) = dtc_pair<T>(sums[n][2 * h] * scale, sums[n][2 * h + 1] * scale);
+    }
+  }
+}
+// A weight from its score, 0 where the key is not seen, and the cotangent of the score from that of the weight.
+DTC_FN f32 dtc_weight(f32 score, f32 lse) {
+  return score == -dtc_infinity<f32>() ? 0 : dtc_exp2_fast((score - lse) * 1.4426950408889634f);
+}
+DTC_FN f32 dtc_score_gradient(f32 score, f32 weight, f32 dp, f32 delta) {
+  return score == -dtc_infinity<f32>() ? 0 : weight * (dp - delta);
+}
+
+// How the work is cut: 64 rows stay, N others pass. Their tiles, and the log-sum-exp and delta of N queries, fill less than 48 KiB.
+template <class T_, int D_, int E_> struct dtc_gradient_cut {
+  typedef T_ T;
+  static constexpr int D = D_, E = E_, Rows = 64, Threads = 128, N = (D > E ? D : E) <= 96 ? 32 : 16;
+  static constexpr int StepsD = (D + 15) / 16, StepsE = (E + 15) / 16, ColumnsD = 2 * StepsD,
+                       ColumnsE = 2 * StepsE;
+  typedef dtc_tile<T, Rows, D> StaysD;
+  typedef dtc_tile<T, Rows, E> StaysE;
+  typedef dtc_tile<T, N, D> PassesD;
+  typedef dtc_tile<T, N, E> PassesE;
+  static constexpr int elements = StaysD::elements + StaysE::elements + PassesD::elements + PassesE::elements;
+};
+template <class Cut> struct dtc_gradient_tiles {
+  typename Cut::StaysD staysD;
+  typename Cut::StaysE staysE;
+  typename Cut::PassesD passesD;
+  typename Cut::PassesE passesE;
+  f32* passing; // [2][N]: the log-sum-exp and delta of the queries that pass
+};
+
+// One head's matrices: q, dy and what is known of each query, [rows][…]; k and v, [keys][…].
+template <class T> struct dtc_gradient_head {
+  const T *q, *k, *v;
+  const f32 *lse, *delta;
+  const T* dy;
+};
+
+// dq of the queries [first, first + 64).  begin(i), end(i): the keys that query i sees; neither falls as i grows.
+template <class Cut, class T, class Begin, class End, class Score>
+DTC_FN void dtc_query_gradient(dtc_gradient_tiles<Cut> t, dtc_gradient_head<T> head, T* dq, i64 first,
+                               i64 rows, i64 keys, f32 scale, Begin begin, End end, Score score) {
+  constexpr int N = Cut::N, Threads = Cut::Threads;
+  const int lane = (i32)threadIdx.x % 32, own = (i32)threadIdx.x / 32 * 16;
+  const i64 last = dtc_least(first + Cut::Rows, rows) - 1;
+  dtc_load_tile<Threads>(t.staysD, first, rows, dtc_rows<const T>{head.q, Cut::D});
+  dtc_load_tile<Threads>(t.staysE, first, rows, dtc_rows<const T>{head.dy, Cut::E});
+  f32 lse[2], delta[2], sums[Cut::ColumnsD][4];
+  i32 from[2], to[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const i64 i = dtc_least(first + own + lane / 4 + 8 * h, last);
+    lse[h] = head.lse[i], delta[h] = head.delta[i], from[h] = (i32)begin(i), to[h] = (i32)end(i);
+  }
+#pragma unroll
+  for (int n = 0; n < 4 * Cut::ColumnsD; ++n) sums[n / 4][n % 4] = 0;
+  const i64 seen = end(last);
+#pragma unroll 1
+  for (i64 at = begin(first); at < seen; at += N) {
+    __syncthreads(); // nobody needs the keys before
+    dtc_load_tile<Threads>(t.passesD, at, keys, dtc_rows<const T>{head.k, Cut::D});
+    dtc_load_tile<Threads>(t.passesE, at, keys, dtc_rows<const T>{head.v, Cut::E});
+    dtc_copy_commit();
+    dtc_copy_wait<0>();
+    __syncthreads();
+    f32 s[N / 8][4], dp[N / 8][4];
+    dtc_tile_products<T, N, Cut::StepsD>(s, t.staysD, own, t.passesD);
+    dtc_tile_products<T, N, Cut::StepsE>(dp, t.staysE, own, t.passesE);
+#pragma unroll
+    for (int n = 0; n < N / 2; ++n) {
+      const int h = n % 4 / 2;
+      f32& x = s[n / 4][n % 4];
+      const i32 j = (i32)at + n / 4 * 8 + lane % 4 * 2 + n % 2;
+      const i64 i = dtc_least(first + own + lane / 4 + 8 * h, last);
+      x = j >= from[h] && j < to[h] ? score(x, i, (i64)j) : -dtc_infinity<f32>();
+      x = dtc_score_gradient(x, dtc_weight(x, lse[h]), dp[n / 4][n % 4], delta[h]);
+    }
+    dtc_tile_sums<T, N, Cut::StepsD>(sums, s, t.passesD);
+  }
+  dtc_copy_wait<0>();
+  dtc_store_sums<T, Cut::ColumnsD, Cut::D>(dq, first + own, rows, sums, scale);
+}
+
+// dk and dv of the keys [first, first + 64), from the queries of `groups` heads.  firstOf(j), lastOf(j): the queries that see key j
+// are in [firstOf(j), lastOf(j)), neither falling as j grows.  head(g): its matrices; score(s, g, i, j).
+template <class Cut, class T, class Head, class Begin, class End, class First, class Last, class Score>
+DTC_FN void dtc_key_gradient(dtc_gradient_tiles<Cut> t, int groups, Head head, T* dk, T* dv, i64 first,
+                             i64 rows, i64 keys, f32 scale, Begin begin, End end, First firstOf, Last lastOf,
+                             Score score) {
+  constexpr int N = Cut::N, Threads = Cut::Threads;
+  const int lane = (i32)threadIdx.x % 32, own = (i32)threadIdx.x / 32 * 16;
+  const i64 last = dtc_least(first + Cut::Rows, keys) - 1;
+  dtc_load_tile<Threads>(t.staysD, first, keys, dtc_rows<const T>{head(0).k, Cut::D});
+  dtc_load_tile<Threads>(t.staysE, first, keys, dtc_rows<const T>{head(0).v, Cut::E});
+  f32 sumsK[Cut::ColumnsD][4], sumsV[Cut::ColumnsE][4];
+#pragma unroll
+  for (int n = 0; n < 4 * Cut::ColumnsD; ++n) sumsK[n / 4][n % 4] = 0;
+#pragma unroll
+  for (int n = 0; n < 4 * Cut::ColumnsE; ++n) sumsV[n / 4][n % 4] = 0;
+  const i64 seen = lastOf(last);
+#pragma unroll 1
+  for (int g = 0; g < groups; ++g) {
+    const dtc_gradient_head<T> h = head(g);
+#pragma unroll 1
+    for (i64 at = firstOf(first); at < seen; at += N) {
+      __syncthreads(); // nobody needs the queries before
+      dtc_load_tile<Threads>(t.passesD, at, rows, dtc_rows<const T>{h.q, Cut::D});
+      dtc_load_tile<Threads>(t.passesE, at, rows, dtc_rows<const T>{h.dy, Cut::E});
+      dtc_copy_commit();
+      for (int n = (i32)threadIdx.x; n < N; n += Threads) {
+        t.passing[n] = at + n < rows ? h.lse[at + n] : 0;
+        t.passing[N + n] = at + n < rows ? h.delta[at + n] : 0;
+      }
+      dtc_copy_wait<0>();
+      __syncthreads();
+      f32 s[N / 8][4], dp[N / 8][4];
+      dtc_tile_products<T, N, Cut::StepsD>(s, t.staysD, own, t.passesD);
+      dtc_tile_products<T, N, Cut::StepsE>(dp, t.staysE, own, t.passesE);
+#pragma unroll
+      for (int n = 0; n < N / 2; ++n) {
+        f32 &x = s[n / 4][n % 4], &d = dp[n / 4][n % 4];
+        const int column = n / 4 * 8 + lane % 4 * 2 + n % 2;
+        const i64 i = at + column, j = first + own + lane / 4 + n % 4 / 2 * 8;
+        const bool is = i < rows && j <= last && j >= begin(i) && j < end(i);
+        const f32 y = is ? score(x, g, i, j) : -dtc_infinity<f32>();
+        x = dtc_weight(y, t.passing[column]);
+        d = dtc_score_gradient(y, x, d, t.passing[N + column]);
+      }
+      dtc_tile_sums<T, N, Cut::StepsE>(sumsV, s, t.passesE);
+      dtc_tile_sums<T, N, Cut::StepsD>(sumsK, dp, t.passesD);
+    }
+  }
+  dtc_copy_wait<0>();
+  dtc_store_sums<T, Cut::ColumnsD, Cut::D>(dk, first + own, keys, sumsK, scale);
+  dtc_store_sums<T, Cut::ColumnsE, Cut::E>(dv, first + own, keys, sumsV, 1);
+}
+
+// The gradients of all heads: q, dy, dq [heads * groups][rows][…]; k, v, dk, dv [heads][keys][…]; lse, delta [heads * groups][rows].
+// begin(i), end(i), firstOf(j), lastOf(j) as above; score(s, n, i, j): of query head n.
+template <class T, int D, int E, class Begin, class End, class First, class Last, class Score>
+DTC_FN void dtc_attention_gradient(i64 heads, int groups, i64 rows, i64 keys, dtc_gradient_head<T> all, T* dq,
+                                   T* dk, T* dv, f32 scale, Begin begin, End end, First firstOf, Last lastOf,
+                                   Score score) {
+  typedef dtc_gradient_cut<T, D, E> Cut;
+  __shared__ __align__(128) u16 shared[Cut::elements];
+  __shared__ f32 passing[2 * Cut::N];
+  T* const memory = (T*)shared;
+  T *const second = memory + Cut::StaysD::elements, *const third = second + Cut::StaysE::elements;
+  const dtc_gradient_tiles<Cut> tiles = {
+      {memory}, {second}, {third}, {third + Cut::PassesD::elements}, passing};
+  const auto headOf = [&](i64 n) {
+    return dtc_gradient_head<T>{all.q + n * rows * D,          all.k + n / groups * keys * D,
+                                all.v + n / groups * keys * E, all.lse + n * rows,
+                                all.delta + n * rows,          all.dy + n * rows * E};
+  };
+  const i64 keyBlocks = dtc_blocks(keys, Cut::Rows), rowBlocks = dtc_blocks(rows, Cut::Rows);
+  i64 unit = blockIdx.x;
+  if (unit < heads * keyBlocks) {
+    const i64 head = unit / keyBlocks, first = unit % keyBlocks * Cut::Rows;
+    dtc_key_gradient(
+        tiles, groups, [&](int g) { return headOf(head * groups + g); }, dk + head * keys * D,
+        dv + head * keys * E, first, rows, keys, scale, begin, end, firstOf, lastOf,
+        [&](f32 s, int g, i64 i, i64 j) { return score(s, head * groups + g, i, j); });
+    return;
+  }
+  unit -= heads * keyBlocks;
+  const i64 n = unit / rowBlocks, first = (rowBlocks - 1 - unit % rowBlocks) * Cut::Rows;
+  dtc_query_gradient(tiles, headOf(n), dq + n * rows * D, first, rows, keys, scale, begin, end,
+                     [&](f32 s, i64 i, i64 j) { return score(s, n, i, j); });
+}
