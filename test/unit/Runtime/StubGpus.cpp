@@ -66,6 +66,50 @@ TEST_F(StubDriver, AGraphDoesAgainWhatWasCaptured) {
   EXPECT_EQ(read(streams[0]), 5);
 }
 
+TEST_F(StubDriver, ABodyRunsAsLongAsItsConditionSays) {
+  ASSERT_TRUE(gpus[0].hasConditionals());
+  auto module = gpus[0].load(CudaDevice::conditionKernels());
+  ASSERT_TRUE(module) << module.error().message;
+  auto next = gpus[0].function(*module, "dtc_next_trip");
+  ASSERT_TRUE(next && gpus[0].beginCapture(streams[0]));
+  auto handle = gpus[0].conditionHandle(streams[0]);
+  ASSERT_TRUE(handle) << handle.error().message;
+  const auto count = [&](const CudaStream& stream, uint32_t first) {
+    void* index = memory.get;
+    int32_t begin = 2, end = 5;
+    void* arguments[] = {&*handle, static_cast<void*>(&index), &begin, &end, &first};
+    return gpus[0].launch(*next, {}, {}, 0, arguments, stream);
+  };
+  ASSERT_TRUE(count(streams[0], 1));
+  auto body = gpus[0].addConditional(streams[0], *handle, true);
+  ASSERT_TRUE(body && gpus[0].beginBody(streams[1], *body));
+  ASSERT_TRUE(count(streams[1], 0) && gpus[0].endBody(streams[1]));
+  auto graph = gpus[0].endCapture(streams[0]);
+  ASSERT_TRUE(graph) << graph.error().message;
+  for (int again = 0; again < 2; ++again) {
+    ASSERT_TRUE(gpus[0].launch(*graph, streams[0]));
+    EXPECT_EQ(read(streams[0]), 5);
+  }
+  ASSERT_TRUE(gpus[0].beginCapture(streams[0]));
+  EXPECT_FALSE(gpus[0].addConditional(streams[0], *handle, true)); // a handle of another graph
+  (void)gpus[0].endCapture(streams[0]);
+}
+
+TEST_F(StubDriver, CopiesReachOnlyWhatTheirGpuReaches) {
+  auto driver = CudaDriver::open(stub.driver());
+  ASSERT_TRUE(driver);
+  auto here = CudaDevice::open(*driver, 6), there = CudaDevice::open(*driver, 7); // no other test lets them
+  ASSERT_TRUE(here && there);
+  auto near = here->allocate(64), far = there->allocate(64);
+  auto stream = here->stream();
+  ASSERT_TRUE(near && far && stream);
+  EXPECT_FALSE(here->copy(near->get, far->get, 4, *stream));
+  EXPECT_TRUE(here->copyPeer(near->get, *here, far->get, *there, 4, *stream));
+  EXPECT_FALSE(here->copyPeer(near->get, *there, far->get, *there, 4, *stream)); // not its memory
+  ASSERT_TRUE(here->reach(*there) && here->reach(*there));                       // twice is no error
+  EXPECT_TRUE(here->copy(near->get, far->get, 4, *stream));
+}
+
 TEST_F(StubDriver, StreamsAndMemoryBelongToTheirDevice) {
   auto foreign = gpus[0].fillWord(memory.get, 1, streams[2]);
   ASSERT_FALSE(foreign);
