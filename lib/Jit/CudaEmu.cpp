@@ -259,7 +259,9 @@ Result<EmuModule> CudaEmu::compile(std::span<const SourceUnit> units) const {
       kernel.cluster = {scan.cluster[0], scan.cluster[1], scan.cluster[2]};
       kernel.call = reinterpret_cast<EmuKernel::Call*>(symbol(emu::kCallPrefix + scan.name));
       DTC_CHECK(kernel.call && map, "a compiled kernel is not in its object");
-      kernel.sharedBytes = number(emu::kSharedBytes), kernel.sharedSpan = number(emu::kSharedSpan);
+      // Which of a unit's shared variables are whose is not known where it has several kernels: none is then too large.
+      kernel.sharedBytes = scanned[i].size() == 1 ? number(emu::kSharedBytes) : 0;
+      kernel.sharedSpan = number(emu::kSharedSpan);
       kernel.variables = readVariables(map);
       kernel.checked = checks_, kernel.granule = std::max<size_t>(number(emu::kGranule), 1);
       kernel.localBytes = number(emu::kLocalBytes);
