@@ -88,6 +88,42 @@ TEST_P(Resources, NoAttentionOfRealHeadsSpills) {
   }
 }
 
+// And of attention's gradient, whose kernel only a GPU has.
+TEST_P(Resources, NoGradientOfAttentionSpills) {
+  Nvrtc nvrtc;
+  if (auto version = nvrtc.version(); !version) GTEST_SKIP() << version.error().message;
+  std::string text;
+  constexpr int sizes[] = {64, 80, 96, 128};
+  for (const int size : sizes) {
+    const std::string d = std::to_string(size), head = "bf16[2, 8, 300, " + d + "]",
+                      keys = "bf16[2, 2, 500, " + d + "]";
+    text += "spmd func @of_" + d + "(%q: " + head + ", %k: " + keys + ", %v: " + keys +
+            ", %l: f32[2, 8, 300], %e: f32[2, 8, 300], %y: " + head +
+            ", %m: bf16[8, 300, 500]) -> (%a: " + head + ", %b: " + keys + ", %c: " + keys +
+            ") {\n  %a, %b, %c = attention_grad %q, %k, %v, %l, %e, %y, %m {causal = true, window = 100}\n"
+            "  return %a, %b, %c\n}\n";
+  }
+  Module m(standardOps());
+  Diagnostics diags;
+  ASSERT_TRUE(parseModule({"test.dt", "mesh @m = [a=1]\n" + text}, standardOps(), m, diags));
+  ASSERT_TRUE(fusePass(m, {{{"whole", "true"}}}, diags));
+  KernelSet set({.cpp = false, .cuda = true, .gemmDTypes = 0});
+  for (FuncId f : m.order)
+    for (OpId o : std::vector<OpId>(m[m[f].body].ops))
+      if (m.record(o).regions == RegionKind::Fused) ASSERT_TRUE(set.add(m, o).ok());
+  std::vector<SourceUnit> units;
+  for (const KernelSource& k : set.kernels()) units.push_back({k.name, k.cuda});
+  ASSERT_EQ(units.size(), std::size(sizes));
+  auto binaries = nvrtc.compile(units, GetParam(), CudaImage::Cubin);
+  ASSERT_TRUE(binaries.ok()) << binaries.error().message;
+  for (size_t i = 0; i < units.size(); ++i) {
+    EXPECT_NE(units[i].text.find("dtc_attention_gradient"), std::string::npos) << units[i].text;
+    const KernelUsage& usage = (*binaries)[i].usage[0];
+    EXPECT_EQ(usage.spillStoreBytes + usage.spillLoadBytes, 0) << units[i].text;
+    EXPECT_LE(usage.sharedBytes, 48 << 10) << units[i].text;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, Resources, testing::Values("sm_80", "sm_90a", "sm_100"));
 
 } // namespace
