@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 namespace dtc {
 
@@ -12,6 +13,16 @@ const char* reduceName(ReduceKind kind) {
   static constexpr const char* names[] = {"sum", "prod",        "max",    "min",    "any",
                                           "all", "log_add_exp", "argmax", "argmin", "last"};
   return names[static_cast<int>(kind)];
+}
+
+bool isCostly(const std::string& function) {
+  static const std::set<std::string, std::less<>> names = {
+      "exp",           "exp2",      "expm1",      "log",       "log2", "log1p",   "sin",      "cos",
+      "tan",           "asin",      "acos",       "atan",      "sinh", "cosh",    "tanh",     "erf",
+      "erfc",          "pow",       "atan2",      "fmod",      "rem",  "mod",     "random32", "random64",
+      "random_normal", "asinh",     "acosh",      "atanh",     "cbrt", "erf_inv", "lgamma",   "digamma",
+      "zeta",          "polygamma", "bessel_i0e", "bessel_i1e"};
+  return names.contains(function);
 }
 
 std::vector<SizeFormula::Factor> factorsOf(const Size& s) {

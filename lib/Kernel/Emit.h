@@ -9,7 +9,8 @@ namespace dtc {
 struct PrintedKernel {
   std::string body; // between the braces
   SizeFormula units, unitElements, scratchBytes, blocks;
-  int threadsPerBlock = 0;
+  int threadsPerBlock = 0, sharedBytes = 0, cluster = 1;
+  std::string schedule;
 };
 
 // How the CUDA form cuts an attention: rows and keys of a tile. Nothing where no tile fits shared memory or the sizes of a row
@@ -88,6 +89,13 @@ protected:
   Scope& openLoops(Scope& home, std::vector<AxisId> axes, std::optional<AxisId> lanes,
                    std::deque<Scope>& scopes);
   static void closeLoops(Scope& home, std::deque<Scope>& scopes);
+  // The loops of a reduction or of stores, which need `roots` of each element; a target may have loops of its own.
+  virtual Scope& openPass(Scope& home, const std::vector<AxisId>& axes, std::optional<AxisId> lanes,
+                          std::span<const NodeId> roots, std::deque<Scope>& scopes) {
+    (void)roots;
+    return openLoops(home, axes, lanes, scopes);
+  }
+  virtual void closePass(Scope& home, std::deque<Scope>& scopes) { closeLoops(home, scopes); }
   void countUses(const loops::Nest& nest);
 
   // Attention (EmitAttention.cpp): a call of the device header's function, told by lambdas where everything lies. By blocks of
@@ -141,7 +149,8 @@ protected:
     (void)identity;
     return x;
   }
-  virtual std::string acrossLanes(loops::ReduceKind kind, const std::string& acc, DType type) = 0;
+  // Of the lanes of a loop in `home`.
+  virtual std::string acrossLanes(loops::ReduceKind kind, const std::string& acc, const Scope& home) = 0;
   virtual std::optional<Value> cached(NodeId n, Scope& s) {
     (void)n, (void)s;
     return std::nullopt;
@@ -162,6 +171,8 @@ protected:
 [[nodiscard]] bool liesInPacks(const loops::Kernel& k, loops::AffineId address, loops::AxisId lane,
                                int64_t count);
 
+// Is a call dear enough to be kept from one pass over a row to the next?
+bool isCostly(const std::string& function);
 const char* reduceName(loops::ReduceKind kind); // "sum"
 // Products of sizes as formulas.
 std::vector<SizeFormula::Factor> factorsOf(const loops::Size& s);

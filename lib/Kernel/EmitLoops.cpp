@@ -124,7 +124,9 @@ Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {
     if (!lane) home.names[r.index] = {accs.back(), vector, true};
   }
   std::deque<Scope> scopes;
-  Scope& body = openLoops(home, axes, lane, scopes);
+  std::vector<NodeId> roots;
+  for (NodeId r : group) roots.push_back(k_[r].args[0]);
+  Scope& body = openPass(home, axes, lane, roots, scopes);
   enterReduce(body);
   for (size_t i = 0; i < group.size(); ++i) {
     const Node& node = k_[group[i]];
@@ -139,13 +141,13 @@ Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {
     else
       line(body, accs[i] + " = " + combined(node.reduce, node.type, accs[i], x) + ";");
   }
-  closeLoops(home, scopes);
+  closePass(home, scopes);
   if (lane)
     for (size_t i = 0; i < group.size(); ++i) {
       const Node& node = k_[group[i]];
       const std::string name = fresh(std::string("row_") + reduceName(node.reduce));
       line(home, "const " + typeText(node.type) + " " + name + " = " +
-                     acrossLanes(node.reduce, accs[i], node.type) + ";");
+                     acrossLanes(node.reduce, accs[i], home) + ";");
       home.names[group[i].index] = {name, false, true};
     }
   return home.names[n.index];
@@ -189,12 +191,14 @@ void Emitter::emitStoreLoop(const Nest& nest, std::span<const Store* const> stor
   guarded.bound = rows.bound, guarded.vector = rows.vector, guarded.indent = rows.indent + 1;
   Scope& home = copied ? guarded : rows;
   std::deque<Scope> scopes;
-  Scope& body = openLoops(home, std::move(axes), lane, scopes);
+  Nest here;
+  for (const Store* s : stores) here.stores.push_back(*s);
+  Scope& body = openPass(home, axes, lane, rootsOf(k_, here), scopes);
   if (inOrder) emitRunning(stores, home, body);
   enterStores(body, last);
   for (const Store* store : stores)
     isColumn(k_, nest, *store) ? emitColumn(*store, body) : storeText(*store, body);
-  closeLoops(home, scopes);
+  closePass(home, scopes);
   if (!copied) return;
   line(rows, "if ((const void*)" + bufferText(stores[0]->buffer) + " != " + bufferText(*copied) + ") {");
   rows.text += guarded.text;

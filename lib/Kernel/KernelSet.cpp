@@ -156,9 +156,11 @@ std::string cppSignature(const Kernel& k, const std::string& name) {
   return text;
 }
 
-std::string cudaSignature(const Kernel& k, const std::string& name, int threads) {
+std::string cudaSignature(const Kernel& k, const std::string& name, const PrintedKernel& printed) {
   std::string text =
-      "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n" + name + "(";
+      "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(printed.threadsPerBlock) + ")";
+  if (printed.cluster > 1) text += " __cluster_dims__(" + std::to_string(printed.cluster) + ", 1, 1)";
+  text += "\n" + name + "(";
   for (uint32_t b = 0; b < k.buffers.size(); ++b) {
     const std::string type(dtypeName(k.buffers[b].dtype));
     const bool out = b >= k.numInputs;
@@ -168,6 +170,8 @@ std::string cudaSignature(const Kernel& k, const std::string& name, int threads)
   for (uint32_t s = 0; s < k.numSizes; ++s) text += ", i64 n" + std::to_string(s);
   return text + ") {\n";
 }
+
+constexpr size_t kCudaSchedules = 6; // what a run at -O3 measures, and what there is to fall back to
 
 // Before `source.cpp` gets its signature.
 void addOtherSchedules(const Kernel& k, int vectorBytes, KernelSource& source) {
@@ -279,11 +283,11 @@ std::pair<uint32_t, bool> KernelSet::keep(const Kernel& k, const std::string& ba
     source.cpp = printed.body;
     text += printed.body;
   }
+  std::vector<PrintedKernel> cuda;
   if (options_.cuda) {
-    PrintedKernel printed = printCuda(k);
-    source.blocks = printed.blocks, source.threadsPerBlock = printed.threadsPerBlock;
-    source.cuda = printed.body;
-    text += printed.body;
+    cuda = printCuda(k, options_.target, options_.otherSchedules ? kCudaSchedules : 1);
+    source.blocks = cuda[0].blocks, source.threadsPerBlock = cuda[0].threadsPerBlock;
+    text += cuda[0].body;
   }
   // The same text over another number of rows is another kernel: how often it runs is part of what it is.
   for (const SizeFormula* f : {&source.units, &source.unitElements, &source.scratchBytes, &source.blocks})
@@ -296,8 +300,14 @@ std::pair<uint32_t, bool> KernelSet::keep(const Kernel& k, const std::string& ba
   const std::string said = options_.comments ? comments() : "";
   if (options_.cpp && options_.otherSchedules) addOtherSchedules(k, options_.vectorBytes, source);
   if (options_.cpp) source.cpp = said + cppSignature(k, source.name) + source.cpp + "}\n";
-  if (options_.cuda)
-    source.cuda = said + cudaSignature(k, source.name, source.threadsPerBlock) + source.cuda + "}\n";
+  for (size_t i = 0; i < cuda.size(); ++i) {
+    const PrintedKernel& p = cuda[i];
+    std::string all = said + cudaSignature(k, source.name, p) + p.body + "}\n";
+    if (i == 0)
+      source.cuda = std::move(all), source.sharedBytes = p.sharedBytes, source.schedule = p.schedule;
+    else
+      source.otherCuda.push_back({std::move(all), p.blocks, p.threadsPerBlock, p.sharedBytes, p.schedule});
+  }
   kernels_.push_back(std::move(source));
   return {it->second, true};
 }

@@ -13,16 +13,6 @@ constexpr int64_t kUnitElements = 8192; // a unit's work outweighs the cost of f
 // Rows of fewer bytes the processor fetches ahead by itself; of longer ones the next would push out the present one.
 constexpr int64_t kShortRow = 512, kLongRow = int64_t(1) << 18;
 
-bool isHeavy(const std::string& function) {
-  static const std::set<std::string, std::less<>> names = {
-      "exp",           "exp2",      "expm1",      "log",       "log2", "log1p",   "sin",      "cos",
-      "tan",           "asin",      "acos",       "atan",      "sinh", "cosh",    "tanh",     "erf",
-      "erfc",          "pow",       "atan2",      "fmod",      "rem",  "mod",     "random32", "random64",
-      "random_normal", "asinh",     "acosh",      "atanh",     "cbrt", "erf_inv", "lgamma",   "digamma",
-      "zeta",          "polygamma", "bessel_i0e", "bessel_i1e"};
-  return names.contains(function);
-}
-
 class CppEmitter final : public Emitter {
 public:
   CppEmitter(const Kernel& k, int vectorBytes, const CpuSchedule& schedule)
@@ -127,7 +117,7 @@ private:
     return std::string("dtc_sort_order<") + (sort.descending ? "true" : "false") + ">";
   }
   std::string sortScratch() const override { return ", scratch"; }
-  std::string acrossLanes(ReduceKind kind, const std::string& acc, DType) override {
+  std::string acrossLanes(ReduceKind kind, const std::string& acc, const Scope&) override {
     return std::string("dtc_reduce_") + reduceName(kind) + "(" + acc + ")";
   }
   std::optional<Value> cached(NodeId n, Scope& s) override;
@@ -283,7 +273,7 @@ int CppEmitter::columnFactor() const {
       }
       if (node.kind == NodeKind::Call) {
         ++calls;
-        fits = fits && !isHeavy(node.function);
+        fits = fits && !isCostly(node.function);
       }
       if (node.kind != NodeKind::Load) return;
       const Kernel::Stride lane = k_.strideOf(node.affine, *plan.vector);
@@ -400,7 +390,7 @@ void CppEmitter::findScratch(const Nest& nest) {
         continue;
       auto [it, first] = firstLoop.try_emplace(n.index, i);
       if (!first && it->second < i && found[it->second].axes == found[i].axes &&
-          node.kind == NodeKind::Call && isHeavy(node.function) && !isBool(node.type)) {
+          node.kind == NodeKind::Call && isCostly(node.function) && !isBool(node.type)) {
         scratch_.try_emplace(n.index, Scratch{"", found[i].axes, false});
         continue;
       }

@@ -16,6 +16,7 @@ struct Launch {
   int64_t place = 0;
   CudaFunction function;
   CudaDim grid, block;
+  uint32_t sharedBytes = 0;
   std::vector<void*> buffers;
   std::vector<int64_t> sizes;
   std::vector<void*> arguments; // of the two above, as cuLaunchKernel takes them
@@ -70,6 +71,10 @@ public:
       for (DType d : {DType::F16, DType::BF16, DType::F32, DType::F64})
         o.convDTypes |= 1u << static_cast<int>(d);
     o.gemmDTypes = 0;
+    const CudaDeviceInfo& gpu = places_->device(0).info();
+    o.target = cudaTargetOf(gpu.arch());
+    if (gpu.sharedPerBlock > 0) o.target.sharedBytes = std::min(o.target.sharedBytes, gpu.sharedPerBlock);
+    if (gpu.multiprocessors > 0) o.target.multiprocessors = gpu.multiprocessors;
     for (DType d : {DType::F16, DType::BF16, DType::F32, DType::F64})
       o.gemmDTypes |= 1u << static_cast<int>(d);
     return o;
@@ -99,7 +104,7 @@ public:
   Status runKernel(uint32_t step, uint32_t, int) override {
     Launch& l = *launches_[step];
     return places_->start(l.place, [&](const CudaDevice& d, const CudaStream& s) {
-      return d.launch(l.function, l.grid, l.block, 0, l.arguments.data(), s);
+      return d.launch(l.function, l.grid, l.block, l.sharedBytes, l.arguments.data(), s);
     });
   }
   Status runGemm(uint32_t step, uint32_t, int worker) override;
@@ -228,9 +233,10 @@ Status CudaBackend::compile(const std::vector<KernelSource>& kernels) {
   const auto begin = std::chrono::steady_clock::now();
   kernels_ = &kernels;
   std::vector<SourceUnit> units;
+  std::vector<int> shared;
   for (const KernelSource& k : kernels)
-    if (!k.standby) units.push_back({k.name, k.cuda});
-  if (Status s = places_->load(units); !s) return s;
+    if (!k.standby) units.push_back({k.name, k.cuda}), shared.push_back(k.sharedBytes);
+  if (Status s = places_->load(units, shared); !s) return s;
   took("kernels", begin);
   return Ok{};
 }
@@ -258,6 +264,7 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedKernel& k)
   l.function = places_->function(place, source.name);
   l.grid.x = static_cast<uint32_t>(blocks);
   l.block.x = static_cast<uint32_t>(source.threadsPerBlock);
+  l.sharedBytes = static_cast<uint32_t>(source.sharedBytes);
   l.buffers = k.buffers;
   l.sizes = k.sizes;
   for (void*& b : l.buffers) l.arguments.push_back(static_cast<void*>(&b));

@@ -17,7 +17,7 @@ struct Launch {
   std::vector<int64_t> sizes;
   std::vector<void*> arguments;  // of the two above, as cuLaunchKernel takes them
   std::vector<EmuBuffer> ranges; // of the buffers
-  uint32_t blocks = 0, threads = 0;
+  uint32_t blocks = 0, threads = 0, sharedBytes = 0;
 };
 
 // Kernels of collectives, executed as they are launched: nothing is ever ahead of anything.
@@ -115,6 +115,7 @@ public:
     Launch& l = *launches_.emplace_back(std::make_unique<Launch>());
     l.kernel = source.name;
     l.threads = static_cast<uint32_t>(source.threadsPerBlock);
+    l.sharedBytes = static_cast<uint32_t>(source.sharedBytes);
     l.buffers = k.buffers;
     l.sizes = k.sizes;
     l.blocks = static_cast<uint32_t>(blocks);
@@ -134,7 +135,7 @@ public:
     const Launch& l = *launches_[step];
     return module_->launch(l.kernel, {{l.blocks, 1, 1},
                                       {l.threads, 1, 1},
-                                      0,
+                                      l.sharedBytes,
                                       l.arguments.data(),
                                       static_cast<uint32_t>(l.arguments.size()),
                                       l.ranges,

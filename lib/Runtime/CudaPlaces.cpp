@@ -30,7 +30,7 @@ Result<CudaPlaces::Lane> CudaPlaces::lane(size_t gpu) const {
   return Lane{*stream, *event, false};
 }
 
-Status CudaPlaces::load(std::span<const SourceUnit> units) {
+Status CudaPlaces::load(std::span<const SourceUnit> units, std::span<const int> shared) {
   for (const CudaDevice& gpu : gpus_) {
     auto binaries = nvrtc_.compile(units, gpu.info().arch(), CudaImage::Cubin);
     if (!binaries) return binaries.error();
@@ -42,7 +42,7 @@ Status CudaPlaces::load(std::span<const SourceUnit> units) {
         if (!loaded) return loaded.error();
         module = *loaded;
       }
-      auto function = gpu.function(module, units[i].name);
+      auto function = gpu.function(module, units[i].name, shared.empty() ? 0 : shared[i]);
       if (!function) return function.error();
       kernels_[units[i].name].push_back(*function);
     }

@@ -23,8 +23,9 @@ public:
   // Lets kernels of each GPU reach the memory of the others, where the machine can. Gives how many pairs cannot.
   [[nodiscard]] Result<size_t> connect(const CudaDriver& driver);
 
-  // Compiles units for each GPU; their kernels are launched by name from then on.
-  [[nodiscard]] Status load(std::span<const SourceUnit> units);
+  // Compiles units for each GPU; their kernels are launched by name from then on. `shared`: the dynamic shared memory that each
+  // is launched with, in bytes; none: none.
+  [[nodiscard]] Status load(std::span<const SourceUnit> units, std::span<const int> shared = {});
   [[nodiscard]] bool has(const std::string& kernel) const { return kernels_.contains(kernel); }
   [[nodiscard]] const CudaFunction& function(int64_t place, const std::string& kernel) const;
 

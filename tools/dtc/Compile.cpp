@@ -103,7 +103,7 @@ private:
   Result<std::vector<KernelUsage>> kernelUsage() {
     std::vector<KernelUsage> out;
     if (!cuda()) return out;
-    KernelSet set({.cpp = false, .cuda = true, .gemmEpilogues = true});
+    KernelSet set({.cpp = false, .cuda = true, .target = cudaTargetOf(o_.target), .gemmEpilogues = true});
     for (OpId o : fusedOps())
       if (auto call = set.add(m_, o); !call) return call.error();
     std::vector<SourceUnit> units;
@@ -149,6 +149,7 @@ private:
     options.cuda = cuda();
     options.gemmEpilogues = cuda();
     options.comments = true;
+    if (cuda()) options.target = cudaTargetOf(o_.target);
     options.vectorBytes = vectorBytes(hostCpuLevel());
     KernelSet set(options);
     std::vector<Piece> libraryCalls;
@@ -181,10 +182,12 @@ private:
   // What each kernel and library call touches and computes on the first device.
   std::vector<WorkRow> workRows() {
     const Mesh mesh = meshValueOf(m_, func_);
-    KernelSet set({.cpp = !cuda(),
-                   .cuda = cuda(),
-                   .vectorBytes = vectorBytes(hostCpuLevel()),
-                   .gemmEpilogues = cuda()});
+    KernelOptions options;
+    options.cpp = !cuda(), options.cuda = cuda();
+    options.vectorBytes = vectorBytes(hostCpuLevel());
+    options.gemmEpilogues = cuda();
+    if (cuda()) options.target = cudaTargetOf(o_.target);
+    KernelSet set(options);
     std::vector<WorkRow> rows;
     for (OpId o : fusedOps()) {
       auto call = set.add(m_, o);

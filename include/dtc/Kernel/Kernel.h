@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 
 namespace dtc {
@@ -34,6 +35,14 @@ struct KernelBuffer {
   bool output = false;
 };
 
+// Another way to lay out a CUDA kernel: what KernelSource says of the first.
+struct CudaSchedule {
+  std::string cuda;
+  SizeFormula blocks;
+  int threadsPerBlock = 0, sharedBytes = 0;
+  std::string schedule;
+};
+
 // One kernel, whoever calls it. Kernels with the same computation on the same static sizes are one.
 //
 // C++: extern "C" void NAME(void* const* buffers, const int64_t* sizes, int64_t begin, int64_t end, void* scratch)
@@ -41,13 +50,16 @@ struct KernelBuffer {
 //   on how units are grouped, so any fixed split over a pool is deterministic. `scratch` is scratchBytes(sizes) of this
 //   call alone, 64-byte aligned (may be null where that is 0). Several texts may stand in one SourceUnit.
 // CUDA: extern "C" __global__ void NAME(T0* buffer0, …, long long size0, …): the buffers in order, then the sizes;
-//   launched with grid (blocks(sizes), 1, 1), block (threadsPerBlock, 1, 1), no dynamic shared memory.
-//   Nothing is launched where blocks(sizes) is 0.
+//   launched with grid (blocks(sizes), 1, 1), block (threadsPerBlock, 1, 1), sharedBytes of dynamic shared memory; the
+//   cluster is the text's own (__cluster_dims__). Nothing is launched where blocks(sizes) is 0.
 struct KernelSource {
   std::string name;
   std::string cpp, cuda; // empty where KernelOptions did not ask for it
   // Other schedules of the C++ form, each a function of its own: NAME_1, NAME_2, … The same results bit for bit.
   std::vector<std::string> otherCpp;
+  // Other schedules of the CUDA form, the likely best first, each the whole kernel under the same name. A sum's last bits
+  // may differ.
+  std::vector<CudaSchedule> otherCuda;
   std::vector<KernelBuffer> buffers; // inputs, then outputs
   uint32_t numInputs = 0, numSizes = 0;
   bool standby = false;     // asked for only where a library does not take what it is offered first
@@ -55,7 +67,8 @@ struct KernelSource {
   SizeFormula unitElements; // about how many elements one unit touches: what a runtime sizes its chunks by
   SizeFormula scratchBytes;
   SizeFormula blocks; // of the CUDA form
-  int threadsPerBlock = 0;
+  int threadsPerBlock = 0, sharedBytes = 0;
+  std::string schedule;     // of the CUDA form, in words: "4 rows a block, 32 threads each, …"; may be empty
   SizeFormula bytes, flops; // bytes: every input read once, every output written once
 };
 
@@ -146,11 +159,21 @@ struct ViewCall {
 
 using FusedCall = std::variant<KernelCall, GemmCall, ConvCall, ViewCall>;
 
+// What a CUDA kernel may ask for.
+struct CudaTarget {
+  int sharedBytes = 227 << 10; // of a block, the dynamic part and the rest together
+  int clusterBlocks = 8;       // 1: no clusters
+  int multiprocessors = 132;
+};
+// Of "sm_90a" and the like (Nvrtc.h, isCudaArch), with the processors of the largest such GPU.
+[[nodiscard]] CudaTarget cudaTargetOf(std::string_view arch);
+
 struct KernelOptions {
   bool cpp = true, cuda = false; // which texts to print
   int vectorBytes = 32;          // of the C++ text: 16, 32 or 64 (CpuJit.h, vectorBytes)
+  CudaTarget target = {};        // of the CUDA text
   bool comments = false;         // the statements and their source lines, for people
-  bool otherSchedules = false;   // fill KernelSource::otherCpp, for a backend that measures
+  bool otherSchedules = false;   // fill KernelSource::otherCpp and otherCuda, for a backend that chooses
   // Which dtypes the device's matmul library takes (bit dtype); other contractions become loops.
   uint32_t gemmDTypes = (1u << static_cast<int>(DType::F32)) | (1u << static_cast<int>(DType::BF16));
   uint32_t convDTypes = 0;    // the same of its convolutions

@@ -63,11 +63,11 @@ DTC_FN i64 dtc_least(i64 a, i64 b) { return a < b ? a : b; }
 DTC_FN i64 dtc_blocks(i64 n, i64 per) { return (n + per - 1) / per; } // runs of at most `per` elements
 
 // --- across the threads of a block: all of them call it; every thread gets the result, combined in one order always ---
-template <class T> DTC_FN T dtc_shuffle_xor(T x, i32 lanes) {
+template <class T> DTC_FN T dtc_shuffle_xor(T x, i32 lanes, u32 present = 0xffffffffu) {
   if constexpr (sizeof(T) < 4)
-    return (T)__shfl_xor_sync(0xffffffffu, (i32)x, lanes);
+    return (T)__shfl_xor_sync(present, (i32)x, lanes);
   else
-    return __shfl_xor_sync(0xffffffffu, x, lanes);
+    return __shfl_xor_sync(present, x, lanes);
 }
 #define DTC_BLOCK_REDUCE(name, combine)                                                                      \
   template <int Threads, class T> DTC_FN T dtc_block_##name(T x) {                                           \
@@ -87,13 +87,20 @@ DTC_BLOCK_REDUCE(min, dtc_min)
 DTC_BLOCK_REDUCE(any, dtc_or)
 DTC_BLOCK_REDUCE(all, dtc_and)
 
-// N elements in one access of at most 16 bytes; p is aligned to it.
-template <class T, int N> struct __align__(sizeof(T) * N) dtc_pack {
+// N elements in accesses of at most 16 bytes; p is aligned to those.
+template <class T, int N> struct __align__(sizeof(T) * N < 16 ? sizeof(T) * N : 16) dtc_pack {
   T at[N];
 };
 template <int N, class T> DTC_FN dtc_pack<T, N> dtc_load_pack(const T* p) {
-  static_assert(sizeof(T) * N <= 16, "one access");
-  if constexpr (sizeof(T) * N == 16) {
+  if constexpr (sizeof(T) * N > 16) {
+    constexpr i32 part = 16 / sizeof(T);
+    dtc_pack<T, N> x;
+    for (i32 begin = 0; begin < N; begin += part) {
+      const dtc_pack<T, part> y = dtc_load_pack<part>(p + begin);
+      for (i32 i = 0; i < part; ++i) x.at[begin + i] = y.at[i];
+    }
+    return x;
+  } else if constexpr (sizeof(T) * N == 16) {
     const uint4 bits = *(const uint4*)p;
     return dtc_bitcast<dtc_pack<T, N>>(bits);
   } else if constexpr (sizeof(T) * N == 8) {
@@ -103,8 +110,14 @@ template <int N, class T> DTC_FN dtc_pack<T, N> dtc_load_pack(const T* p) {
     return *(const dtc_pack<T, N>*)p;
 }
 template <int N, class T> DTC_FN void dtc_store_pack(T* p, const dtc_pack<T, N>& x) {
-  static_assert(sizeof(T) * N <= 16, "one access");
-  if constexpr (sizeof(T) * N == 16)
+  if constexpr (sizeof(T) * N > 16) {
+    constexpr i32 part = 16 / sizeof(T);
+    for (i32 begin = 0; begin < N; begin += part) {
+      dtc_pack<T, part> y;
+      for (i32 i = 0; i < part; ++i) y.at[i] = x.at[begin + i];
+      dtc_store_pack(p + begin, y);
+    }
+  } else if constexpr (sizeof(T) * N == 16)
     *(uint4*)p = dtc_bitcast<uint4>(x);
   else if constexpr (sizeof(T) * N == 8)
     *(uint2*)p = dtc_bitcast<uint2>(x);

@@ -112,14 +112,29 @@ void KernelCases::runOnCpu(int64_t unitsAtATime) {
 }
 
 void KernelCases::runOnEmulator() {
+  size_t schedules = 1;
+  for (const KernelSource& k : set_.kernels()) schedules = std::max(schedules, 1 + k.otherCuda.size());
+  for (size_t i = 0; i < schedules; ++i) runOnEmulator(i);
+}
+
+// What a kernel is under one of its schedules.
+static CudaSchedule scheduleOf(const KernelSource& k, size_t number) {
+  if (number == 0) return {k.cuda, k.blocks, k.threadsPerBlock, k.sharedBytes, k.schedule};
+  return k.otherCuda[number - 1];
+}
+
+void KernelCases::runOnEmulator(size_t schedule) {
   CpuJit jit;
   CudaEmu emulator(jit);
   std::vector<SourceUnit> units;
-  for (const KernelSource& k : set_.kernels()) units.push_back({k.name, k.cuda});
+  for (const KernelSource& k : set_.kernels())
+    if (schedule <= k.otherCuda.size()) units.push_back({k.name, scheduleOf(k, schedule).cuda});
   auto module = emulator.compile(units);
   ASSERT_TRUE(module.ok()) << module.error().message;
   for (Planned& p : planned_) {
     const KernelSource& k = set_.kernels()[p.call.kernel];
+    if (schedule > k.otherCuda.size()) continue;
+    const CudaSchedule form = scheduleOf(k, schedule);
     std::vector<Tensor> outputs;
     for (const Tensor& t : p.rd) outputs.emplace_back(t.dtype(), t.shape());
     std::vector<void*> buffers, arguments;
@@ -132,16 +147,16 @@ void KernelCases::runOnEmulator() {
     for (Tensor& t : outputs) add(t, true);
     for (void*& b : buffers) arguments.push_back(&b);
     for (int64_t& s : p.sizes) arguments.push_back(&s);
-    const int64_t blocks = k.blocks(p.sizes);
+    const int64_t blocks = form.blocks(p.sizes);
     if (blocks == 0) continue;
     Status done = module->launch(k.name, {{static_cast<uint32_t>(blocks), 1, 1},
-                                          {static_cast<uint32_t>(k.threadsPerBlock), 1, 1},
-                                          0,
+                                          {static_cast<uint32_t>(form.threadsPerBlock), 1, 1},
+                                          static_cast<uint32_t>(form.sharedBytes),
                                           arguments.data(),
                                           static_cast<uint32_t>(arguments.size()),
                                           ranges,
                                           nullptr});
-    ASSERT_TRUE(done.ok()) << p.text << ": " << done.error().message << "\n" << k.cuda;
+    ASSERT_TRUE(done.ok()) << p.text << ": " << done.error().message << "\n" << form.cuda;
     compare(p, outputs);
   }
 }

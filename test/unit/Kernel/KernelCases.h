@@ -33,7 +33,7 @@ public:
   // Compiles everything at once, runs it, and reports each difference as a test failure. `units`: runs a kernel's units
   // that many at a time (0: all at once).
   void runOnCpu(int64_t unitsAtATime);
-  void runOnEmulator();
+  void runOnEmulator(); // under each of its schedules
   [[nodiscard]] const KernelSet& kernels() const { return set_; }
 
 private:
@@ -43,6 +43,7 @@ private:
     std::vector<Tensor> inputs, r64, rd;
     std::vector<int64_t> sizes;
   };
+  void runOnEmulator(size_t schedule);
   void compare(const Planned& p, std::vector<Tensor>& outputs);
   KernelSet set_;
   std::deque<Planned> planned_;

@@ -14,7 +14,7 @@ TEST_P(Resources, NoKernelSpills) {
   if (auto version = nvrtc.version(); !version) GTEST_SKIP() << version.error().message;
   const OpRegistry& ops = standardOps();
   std::deque<OpSample> samples;
-  KernelSet set({.cpp = false, .cuda = true, .gemmDTypes = 0});
+  KernelSet set({.cpp = false, .cuda = true, .target = cudaTargetOf(GetParam()), .gemmDTypes = 0});
   const bool all = GetParam() == std::string_view("sm_90a"); // narrow ones differ by conversions alone
   for (DType dtype : all ? std::vector{DType::F32, DType::BF16} : std::vector{DType::F32})
     for (OpKind k = 0; k < ops.size(); ++k) {

@@ -1,0 +1,164 @@
+#pragma once
+// The printer of CUDA text (private to lib/Kernel).
+#include "CudaPlan.h"
+#include "Emit.h"
+#include "RowSchedule.h"
+#include <algorithm>
+
+namespace dtc {
+
+class CudaEmitter final : public Emitter {
+public:
+  using Kernel = loops::Kernel;
+  using Nest = loops::Nest;
+  using Node = loops::Node;
+  using Store = loops::Store;
+  // `rows`: how each nest walks its rows; nothing where it has none, or where they are walked by plain loops.
+  CudaEmitter(const Kernel& k, int threads, std::vector<std::optional<RowSchedule>> rows)
+      : Emitter(k), rows_(std::move(rows)), threads_(threads), index_(smallIndices(k) ? "i32" : "i64") {}
+
+  PrintedKernel run();
+
+private:
+  // --- rows (PrintCudaRows.cpp) ---
+  // A loop over the row's elements that is being printed: over steps, in each over the pack's elements.
+  struct RowPass {
+    Scope *home = nullptr, *step = nullptr, *element = nullptr;
+    std::vector<const Store*> packed;  // stores that are done when the pack is complete
+    std::vector<std::string> finished; // statements that then are due
+  };
+  // Where a value of each element is kept: an array of packs, one a step.
+  struct Kept {
+    std::string array;
+    bool written = false;
+  };
+  bool isRowScope(const Scope& s) const { return schedule_ && s.vector < 0 && s.bound == rowBound_; }
+  bool inRowPass(const Scope& s) const { return !passes_.empty() && passes_.back().element == &s; }
+  Scope& openPass(Scope& home, const std::vector<AxisId>& axes, std::optional<AxisId> lanes,
+                  std::span<const NodeId> roots, std::deque<Scope>& scopes) override;
+  void closePass(Scope& home, std::deque<Scope>& scopes) override;
+  std::optional<Value> cached(NodeId n, Scope& s) override;
+  void computed(NodeId n, Scope& s, const Value& v) override;
+  std::string acrossLanes(loops::ReduceKind kind, const std::string& acc, const Scope& home) override;
+  std::string beginRow(Scope& top, Scope& row); // the condition under which the row is there, "": always
+  void countRows();
+  std::vector<NodeId> packsBelow(std::span<const NodeId> roots, const Scope& home) const;
+  const RowValue* valueOf(NodeId n) const;
+  Scope& openStep(Scope& home, std::deque<Scope>& scopes);
+  void endStep(Scope& step, int indent);
+  void loadPack(NodeId load, const std::string& to, Scope& step);
+  std::string declareArray(NodeId n, Scope& home, bool passOnly);
+  std::string arrayPlace(const std::string& array, bool shared) const;
+  void nameLoads(const std::vector<NodeId>& loads, Scope& step, Scope& element);
+  void beginPack(const Store& store);
+  bool isPackedStore(const Store& store, const Scope& s) const;
+
+  void printNest(const Nest& nest, Scope& top);
+  int64_t flatElements(int64_t count) const;
+  int64_t flatUnit(int64_t count) const { return threads_ * count; }
+  std::string openPacks(int64_t count, const std::string& unit, Scope& row, Scope& pack);
+  void printPacks(const Nest& nest, int64_t count, const std::string& unit, Scope& row);
+  void decode(Scope& row, const std::string& unit);
+  std::string countOf(AxisId a) const; // how many units the axis is cut into
+  void countUnits();
+
+  int lanes() const override { return 1; }
+  std::string indexType() const override { return index_; }
+  bool cooperative() const override { return true; }
+  bool blocked(AxisId a) const { return plan_.blocked && *plan_.blocked == a; }
+  std::string bound(AxisId a, bool last) const {
+    if (!last && !behindPacks_.empty()) return behindPacks_;
+    if (blocked(a)) return axisText(a) + (last ? "_end" : "_begin");
+    return last ? sizeText(k_.axes[a].extent) : "0";
+  }
+  std::string serialLoop(AxisId a) override {
+    const std::string i = axisText(a);
+    return "for (" + index_ + " " + i + " = " + bound(a, false) + "; " + i + " < " + bound(a, true) + "; ++" +
+           i + ") {";
+  }
+  std::string lanesLoop(AxisId a) override {
+    const std::string i = axisText(a), first = bound(a, false);
+    return "for (" + index_ + " " + i + " = " + (first == "0" ? "" : first + " + ") + thread_ + "; " + i +
+           " < " + bound(a, true) + "; " + i +
+           " += " + std::to_string(schedule_ ? schedule_->perRow : threads_) + ") {";
+  }
+  Value loadText(const Node& node, Scope& s, bool) override {
+    const loops::Buffer& buffer = k_.buffers[node.buffer];
+    std::string guard;
+    if (!node.args.empty()) guard = wrapped(emit(node.args[0], s));
+    const std::string at = affineText(node.affine, s);
+    const bool narrow = isNarrowFloat(buffer.dtype);
+    const std::string x = narrow ? "dtc_load(" + bufferText(node.buffer) + " + " + at + ")"
+                                 : bufferText(node.buffer) + "[" + at + "]";
+    if (guard.empty()) return {x, false, true};
+    return {guard + " ? " + x + " : " + typeText(node.type) + "(0)", false, false};
+  }
+  void storeText(const Store& store, Scope& s) override {
+    const DType dtype = k_.buffers[store.buffer].dtype;
+    // What is copied is read where it is stored only: in place, the rest is for other blocks to write.
+    const Node& copied = k_[store.value];
+    const Value x = store.copied && copied.kind == loops::NodeKind::Load ? loadText(copied, s, false)
+                                                                         : emit(store.value, s);
+    if (isPackedStore(store, s)) beginPack(store);
+    if (packing_ || isPackedStore(store, s)) {
+      const std::string to = packText(store);
+      return line(s, isNarrowFloat(dtype) ? "dtc_store(" + to + ".at + " + lane_ + ", " + x.text + ");"
+                                          : to + ".at[" + lane_ + "] = " + x.text + ";");
+    }
+    const std::string at = affineText(store.address, s), to = bufferText(store.buffer) + " + " + at;
+    std::string value = x.text;
+    if (!store.combine.empty()) value = "dtc_" + store.combine + "(dtc_load(" + to + "), " + value + ")";
+    const std::string text = isNarrowFloat(dtype)
+                                 ? "dtc_store(" + to + ", " + value + ");"
+                                 : bufferText(store.buffer) + "[" + at + "] = " + value + ";";
+    const std::string when = store.when.valid() ? wrapped(emit(store.when, s)) : "";
+    // Outside of a lanes loop all threads have the value.
+    const std::string one = s.vector < 0 ? thread_ + " == 0" : "";
+    if (!one.empty() && mayOverwriteItsOwn(store)) line(s, barrier());
+    const std::string condition = one + (one.empty() || when.empty() ? "" : " && ") + when;
+    line(s, (condition.empty() ? "" : "if (" + condition + ") ") + text);
+  }
+  void betweenStores(Scope& rows) override {
+    if (rows.vector < 0) line(rows, "__syncthreads();");
+  }
+  std::string sortCall(const loops::SortRow& sort) override {
+    return std::string("dtc_block_sort_order<") + (sort.descending ? "true, " : "false, ") +
+           std::to_string(threads_) + ">";
+  }
+  std::string barrier() const; // of the threads of a row
+
+  // All threads read such an input, and one writes: in place, it must be the last.
+  bool mayOverwriteItsOwn(const Store& store) const {
+    bool found = false;
+    loops::forEachNode(k_, rootsOf(k_, *nest_), [&](NodeId n) {
+      found |= k_[n].kind == loops::NodeKind::Load && k_[n].affine == store.address &&
+               k_.buffers[k_[n].buffer].dtype == k_.buffers[store.buffer].dtype;
+    });
+    return found;
+  }
+
+  std::string packText(const Store& store) const {
+    return "packed" + std::to_string(&store - nest_->stores.data());
+  }
+
+  std::vector<std::optional<RowSchedule>> rows_; // by nest
+  std::optional<RowSchedule> schedule_;          // of the present nest
+  std::optional<RowNest> row_;
+  AxisSet rowBound_ = 0;
+  std::deque<RowPass> passes_; // an inner one while an outer is open
+  std::unordered_map<uint32_t, Kept> kept_;
+  std::unordered_map<uint32_t, std::string> passLoads_; // of the pass that is being opened
+  bool afterRowPass_ = false;
+  int reductionsAcross_ = 0;
+  std::string lane_ = "lane";          // of a pack's elements
+  std::string thread_ = "threadIdx.x"; // among those of a row
+  bool packing_ = false;               // stores go to the pack of a thread
+  std::string behindPacks_;            // where the elements begin that no pack takes
+  int threads_;
+  std::string index_; // the type of loop variables and addresses
+  loops::NestPlan plan_;
+  PrintedKernel out_;
+  std::string unitsBefore_;
+};
+
+} // namespace dtc

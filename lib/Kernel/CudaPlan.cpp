@@ -1,0 +1,133 @@
+#include "CudaPlan.h"
+#include "Emit.h"
+#include <algorithm>
+
+namespace dtc {
+
+using namespace loops;
+
+namespace {
+
+constexpr int64_t kUnitElements = 4 * kMostThreads; // of a block without reductions
+constexpr int64_t kStepElements = 2 * kWarp;        // of a block whose threads walk in order
+constexpr int64_t kShortReduction = 64;             // a thread does it faster than a block
+
+// What a nest reduces, where its stores need nothing of the reduced axes: then a thread may do all of one element.
+struct Reductions {
+  int64_t longest = 0; // elements; unknown sizes count as many
+  bool reuse = false;  // operands that other rows read too, as in a matrix product
+  bool storesInside = false;
+};
+
+Reductions reductionsOf(const Kernel& k, const Nest& nest, AxisSet rows) {
+  Reductions r;
+  for (const Store& s : nest.stores) r.storesInside |= (k.dependsOn(s.address) & ~rows) != 0;
+  forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+    const AxisSet axes = k.dependsOn(n);
+    if (k[n].kind == NodeKind::Load) r.reuse |= (axes & ~rows) != 0 && (axes & rows) != rows;
+    if (k[n].kind != NodeKind::Reduce) return;
+    int64_t elements = 1;
+    for (AxisId a : k[n].axes) {
+      const Size& e = k.axes[a].extent;
+      elements *= std::min<int64_t>(e.isStatic() ? e.number : 1 << 20, 1 << 20);
+      elements = std::min<int64_t>(elements, 1 << 20);
+    }
+    r.longest = std::max(r.longest, elements);
+  });
+  return r;
+}
+
+// Elements that fit the widest access, of the widest buffer that the nest stores to or loads from.
+int64_t elementsOfAccess(const Kernel& k, const Nest& nest) {
+  int64_t bytes = 1;
+  for (const Store& s : nest.stores) bytes = std::max<int64_t>(bytes, dtypeBytes(k.buffers[s.buffer].dtype));
+  forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+    if (k[n].kind == NodeKind::Load)
+      bytes = std::max<int64_t>(bytes, dtypeBytes(k.buffers[k[n].buffer].dtype));
+  });
+  return kAccessBytes / bytes;
+}
+
+} // namespace
+
+int64_t packOf(const Kernel& k, const Nest& nest, const NestPlan& plan) {
+  if (!plan.vector || plan.inner.size() != 1 || nest.ordered != 0 || nest.sort) return 1;
+  const int64_t count = elementsOfAccess(k, nest);
+  const Size& extent = k.axes[*plan.vector].extent;
+  bool fine = count > 1 && (!extent.isStatic() || extent.number >= 2 * count);
+  for (const Store& s : nest.stores)
+    fine &=
+        !s.when.valid() && s.combine.empty() && !s.copied && liesInPacks(k, s.address, *plan.vector, count);
+  forEachNode(k, rootsOf(k, nest),
+              [&](NodeId n) { fine &= k[n].kind != NodeKind::Reduce && k[n].kind != NodeKind::Running; });
+  return fine ? count : 1;
+}
+
+NestPlan planForThreads(const Kernel& k, const Nest& nest) {
+  const int64_t unit = std::max(kUnitElements, kMostThreads * elementsOfAccess(k, nest));
+  NestPlan plan = planNest(k, nest, kWarp, nest.ordered != 0 ? kStepElements : unit, true);
+  if (plan.vector || nest.ordered != 0 || nest.sort) return plan;
+  const Reductions r = reductionsOf(k, nest, plan.rows);
+  const std::optional<AxisId> lane = mostContiguous(k, nest, plan.grid);
+  if (!lane || r.storesInside || (r.longest > kShortReduction && !r.reuse)) return plan;
+  return planNestAlong(k, nest, *lane, kWarp, kUnitElements);
+}
+
+int threadsFor(const Kernel& k) {
+  int64_t threads = kWarp;
+  for (const Nest& nest : k.nests) {
+    const NestPlan plan = planForThreads(k, nest);
+    int64_t elements = plan.vector ? kUnitElements : reductionsOf(k, nest, plan.rows).longest;
+    if (plan.vector && nest.ordered != 0) elements = kStepElements;
+    if (nest.sort) elements = nest.sort->extent.isStatic() ? 2 * nest.sort->extent.number : kUnitElements;
+    for (const Store& s : nest.stores)
+      for (AxisId a = 0; a < k.axes.size(); ++a)
+        if (!plan.vector && ((k.dependsOn(s.address) & ~plan.rows) >> a & 1))
+          elements =
+              std::max(elements, k.axes[a].extent.isStatic() ? k.axes[a].extent.number : kUnitElements);
+    while (threads < kMostThreads && threads * 4 < elements) threads *= 2;
+  }
+  return static_cast<int>(threads);
+}
+
+// Do the address and all that is summed up to it stay far enough below 2^31 for i32?
+static bool fits32(const Kernel& k, AffineId address) {
+  constexpr int64_t most = (int64_t(1) << 31) - (1 << 16);
+  int64_t sum = 0;
+  for (const AffineTerm& t : k[address].terms) {
+    int64_t reach = 1;
+    if (t.kind == AffineTerm::OfNode || !t.coefficient.isStatic()) return false;
+    if (t.kind == AffineTerm::OfAxis) {
+      if (!k.axes[t.id].extent.isStatic()) return false;
+      reach = k.axes[t.id].extent.number;
+    }
+    const int64_t size = std::abs(t.coefficient.number);
+    if (reach > most || size > most) return false;
+    sum += std::min(reach * size, most);
+    if (sum >= most) return false;
+  }
+  return true;
+}
+
+bool smallIndices(const Kernel& k) {
+  for (const Axis& a : k.axes)
+    if (!a.extent.isStatic()) return false;
+  for (uint32_t n = 0; n < k.numNodes(); ++n)
+    if (const Node& node = k[NodeId(n)]; node.affine.valid() && !fits32(k, node.affine)) return false;
+  for (const Nest& nest : k.nests) {
+    if (nest.sort && (!fits32(k, nest.sort->keysAt) || !fits32(k, nest.sort->indicesAt))) return false;
+    for (const Store& s : nest.stores)
+      if (!fits32(k, s.address)) return false;
+  }
+  return true;
+}
+
+CudaTarget cudaTargetOf(std::string_view arch) {
+  const auto is = [&](std::string_view family) { return arch.starts_with("sm_" + std::string(family)); };
+  if (is("80") || is("87")) return {163 << 10, 1, 108};
+  if (is("86") || is("89")) return {99 << 10, 1, 128};
+  if (is("12")) return {99 << 10, 8, 170};
+  return {227 << 10, 8, is("10") ? 148 : 132};
+}
+
+} // namespace dtc

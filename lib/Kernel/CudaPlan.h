@@ -1,0 +1,19 @@
+#pragma once
+// How a kernel's nests are spread over blocks and threads of CUDA (private to lib/Kernel).
+#include "dtc/Kernel/Schedule.h"
+
+namespace dtc {
+
+inline constexpr int kMostThreads = 256, kWarp = 32;
+inline constexpr int64_t kAccessBytes = 16; // the widest access of a thread
+
+[[nodiscard]] loops::NestPlan planForThreads(const loops::Kernel& k, const loops::Nest& nest);
+// As many threads as the longest loop over a row keeps busy with four elements each.
+[[nodiscard]] int threadsFor(const loops::Kernel& k);
+// How many neighbours along the threads' axis one thread takes at once, so that each access has up to 16 bytes; 1: none.
+// Only elements that are computed each by itself.
+[[nodiscard]] int64_t packOf(const loops::Kernel& k, const loops::Nest& nest, const loops::NestPlan& plan);
+// Are 32-bit indices enough? Where a size is not known, or an index comes with the data, they are not known to be.
+[[nodiscard]] bool smallIndices(const loops::Kernel& k);
+
+} // namespace dtc

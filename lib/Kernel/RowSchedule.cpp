@@ -1,0 +1,369 @@
+#include "RowSchedule.h"
+
+#include "CudaPlan.h"
+#include "Emit.h"
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace dtc {
+
+using namespace loops;
+
+namespace {
+
+constexpr int64_t kWidestPack = 32;        // bytes: two accesses, where one buffer is wider than another
+constexpr int kRegisterFile = 65536;       // of a multiprocessor, and so of a block
+constexpr int kThreadsPerProcessor = 2048; // 1,536 on some; only the model's overlap differs
+constexpr int kBookkeeping = 34;     // registers of addresses, accumulators and what an exp needs meanwhile
+constexpr int kMostRegisters = 224;  // of 255, since the estimate may be low
+constexpr int64_t kMostValues = 128; // elements of a thread: unrolled, the text must stay short for NVRTC
+constexpr int64_t kSharedElements = 8192;  // shorter rows fit registers well
+constexpr int64_t kClusterElements = 8192; // shorter rows are one block's
+constexpr int kLine = 128;                 // bytes that neighbouring lanes should read together
+
+// A loop over the row: reductions of one level, or stores.
+struct Pass {
+  std::vector<AxisId> axes;
+  int level = 0;
+  std::vector<NodeId> roots;
+};
+
+AxisSet setOf(const std::vector<AxisId>& axes) {
+  AxisSet set = 0;
+  for (AxisId a : axes) set |= AxisSet(1) << a;
+  return set;
+}
+
+void addPass(std::vector<Pass>& passes, std::vector<AxisId> axes, int level, std::span<const NodeId> roots) {
+  for (Pass& p : passes)
+    if (p.axes == axes && p.level == level) {
+      p.roots.insert(p.roots.end(), roots.begin(), roots.end());
+      return;
+    }
+  passes.push_back({std::move(axes), level, {roots.begin(), roots.end()}});
+}
+
+std::vector<Pass> passesOf(const Kernel& k, const Nest& nest, AxisSet rows) {
+  std::vector<Pass> passes;
+  std::vector<int> level(k.numNodes());
+  forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+    const Node& node = k[n];
+    int below = 0;
+    for (NodeId a : node.args) below = std::max(below, level[a.index]);
+    if (node.affine.valid())
+      for (const AffineTerm& t : k[node.affine].terms)
+        if (t.kind == AffineTerm::OfNode) below = std::max(below, level[t.id]);
+    level[n.index] = below + (node.kind == NodeKind::Reduce);
+    if (node.kind == NodeKind::Reduce && node.reduce < ReduceKind::ArgMax && (k.dependsOn(n) & ~rows) == 0)
+      addPass(passes, node.axes, level[n.index], std::span(node.args.data(), 1));
+  });
+  for (const Store& s : nest.stores) {
+    const AxisSet inside = k.dependsOn(s.address) & ~rows;
+    std::vector<AxisId> axes;
+    for (AxisId a = 0; a < k.axes.size(); ++a)
+      if (inside >> a & 1) axes.push_back(a);
+    Nest one;
+    one.stores = {s};
+    if (!axes.empty()) addPass(passes, std::move(axes), INT32_MAX, rootsOf(k, one));
+  }
+  std::sort(passes.begin(), passes.end(), [](const Pass& a, const Pass& b) {
+    return a.level != b.level ? a.level < b.level : a.roots[0] < b.roots[0];
+  });
+  return passes;
+}
+
+int64_t product(const Kernel& k, std::span<const AxisId> axes) { // 0: not known, or none
+  int64_t n = 1;
+  for (AxisId a : axes) {
+    const Size& e = k.axes[a].extent;
+    if (!e.isStatic() || e.number == 0 || n > INT32_MAX / e.number) return 0;
+    n *= e.number;
+  }
+  return n;
+}
+
+// Each element's values that a pass of the row makes, and how long they are of use. What is kept is not made again, so that
+// nothing below it is needed then.
+std::vector<RowValue> valuesOf(const Kernel& k, const RowNest& row, std::span<const Pass* const> passes,
+                               bool costly) {
+  std::vector<RowValue> values;
+  auto find = [&](NodeId n) {
+    return std::find_if(values.begin(), values.end(), [&](const RowValue& v) { return v.node == n; });
+  };
+  for (int p = 0; p < static_cast<int>(passes.size()); ++p) {
+    std::vector<NodeId> work = passes[static_cast<size_t>(p)]->roots;
+    std::vector<bool> seen(k.numNodes());
+    while (!work.empty()) {
+      const NodeId n = work.back();
+      work.pop_back();
+      const Node& node = k[n];
+      if (seen[n.index] || node.kind == NodeKind::Reduce || (k.dependsOn(n) & row.set) == 0) continue;
+      seen[n.index] = true;
+      if (auto v = find(n); v != values.end()) {
+        v->last = p;
+        continue;
+      }
+      const bool load = isRowPack(k, row, n);
+      if (load || (costly && isRowCostly(k, row, n)))
+        values.push_back(
+            {n, load, p, p,
+             load ? dtypeBytes(k.buffers[node.buffer].dtype) : std::max(4, dtypeBytes(node.type))});
+      for (NodeId a : node.args) work.push_back(a);
+      if (node.affine.valid())
+        for (const AffineTerm& t : k[node.affine].terms)
+          if (t.kind == AffineTerm::OfNode) work.push_back(NodeId(t.id));
+    }
+  }
+  std::erase_if(values, [](const RowValue& v) { return !v.load && v.first == v.last; });
+  return values;
+}
+
+// How many neighbours a thread can take: as many as 16 bytes of the narrowest buffer have, if all that lie together lie so.
+int64_t packFor(const Kernel& k, const Nest& nest, AxisId lane, AxisSet rows) {
+  int64_t narrowest = kAccessBytes, widest = 1;
+  std::vector<AffineId> together;
+  auto access = [&](uint32_t buffer, AffineId address) {
+    const Kernel::Stride stride = k.strideOf(address, lane);
+    if (stride.mixed || !stride.size.is(1)) return;
+    together.push_back(address);
+    const int64_t bytes = dtypeBytes(k.buffers[buffer].dtype);
+    widest = std::max(widest, bytes);
+    if (rows == 0 || (k.dependsOn(address) & rows) != 0) narrowest = std::min(narrowest, bytes);
+  };
+  for (const Store& s : nest.stores) access(s.buffer, s.address);
+  forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+    if (k[n].kind == NodeKind::Load) access(k[n].buffer, k[n].affine);
+  });
+  int64_t pack = std::max<int64_t>(1, std::min(kAccessBytes / narrowest, kWidestPack / widest));
+  const Size& extent = k.axes[lane].extent;
+  for (; pack > 1; pack /= 2)
+    if (extent.isStatic() && extent.number % pack == 0 &&
+        std::all_of(together.begin(), together.end(),
+                    [&](AffineId a) { return liesInPacks(k, a, lane, pack); }))
+      break;
+  return pack;
+}
+
+} // namespace
+
+bool isRowPack(const Kernel& k, const RowNest& row, NodeId n) {
+  const Node& node = k[n];
+  if (node.kind != NodeKind::Load || !liesInPacks(k, node.affine, row.axes.back(), row.pack)) return false;
+  return node.args.empty() || (k.dependsOn(node.args[0]) & row.set) == 0;
+}
+
+bool isRowCostly(const Kernel& k, const RowNest& row, NodeId n) {
+  const Node& node = k[n];
+  if (isBool(node.type) || !(k.dependsOn(n) >> row.axes.back() & 1)) return false;
+  return node.kind == NodeKind::Load || (node.kind == NodeKind::Call && isCostly(node.function));
+}
+
+std::optional<RowNest> rowNestOf(const Kernel& k, const Nest& nest, const NestPlan& plan) {
+  if (plan.vector || nest.ordered != 0 || nest.sort || k.fixedOrder || k.inOrder || !nest.walked.empty())
+    return std::nullopt;
+  bool fine = true;
+  for (const Store& s : nest.stores) fine &= !s.copied && s.combine.empty();
+  forEachNode(k, rootsOf(k, nest), [&](NodeId n) { fine &= k[n].kind != NodeKind::Running; });
+  const std::vector<Pass> passes = passesOf(k, nest, plan.rows);
+  if (!fine || passes.empty()) return std::nullopt;
+  const Pass* longest = &passes[0];
+  for (const Pass& p : passes)
+    if (product(k, p.axes) > product(k, longest->axes)) longest = &p;
+  RowNest row;
+  row.axes = longest->axes;
+  const AxisId lane = *mostContiguous(k, nest, row.axes);
+  std::erase(row.axes, lane);
+  row.axes.push_back(lane);
+  row.set = setOf(row.axes);
+  row.elements = product(k, row.axes);
+  row.rows = product(k, plan.grid);
+  for (AxisId a : plan.grid) row.count = row.count * k.axes[a].extent;
+  row.several =
+      !plan.grid.empty() && (row.count.isStatic() || (row.count.number == 1 && row.count.args.size() == 1));
+  row.pack = packFor(k, nest, lane, plan.rows);
+  row.only = true;
+  std::vector<const Pass*> over;
+  for (const Pass& p : passes) {
+    if (setOf(p.axes) == row.set)
+      over.push_back(&p);
+    else
+      row.only = false;
+  }
+  row.passes = static_cast<int>(over.size());
+  row.values = valuesOf(k, row, over, true);
+  row.loads = valuesOf(k, row, over, false);
+  return row;
+}
+
+namespace {
+
+// The most bytes of one element that are alive at once. What one pass alone reads counts where it reads it all at first.
+int bytesAlive(const RowNest& row, bool costly, bool together, bool read = true) {
+  int most = 0;
+  for (int p = 0; p < row.passes; ++p) {
+    int in = 0, out = 0; // before the pass computes, and after
+    for (const RowValue& v : row.kept(costly)) {
+      if (v.first == v.last && !(together && read)) continue;
+      if (v.last >= p && (v.first < p || (v.first == p && v.load))) in += v.bytes;
+      if (v.first <= p && v.last > p) out += v.bytes;
+    }
+    most = std::max({most, in, out});
+  }
+  return most;
+}
+
+struct Costed {
+  RowSchedule schedule;
+  double cost = 0;
+  size_t number = 0;
+};
+
+// Time over that of a copy, as far as it can be reasoned without a device:
+// - a block computes and waits between its reads and its writes, so that others must be there to use the memory meanwhile;
+// - a multiprocessor without a block reads nothing;
+// - a barrier costs more with more warps, and most of all with a cluster;
+// - what is read again, or computed again, costs its share.
+double costOf(const RowNest& row, const RowSchedule& s, int blocksAtOnce, const CudaTarget& target) {
+  double cost = 1;
+  cost += blocksAtOnce <= 1 ? 0.35 : blocksAtOnce == 2 ? 0.1 : blocksAtOnce == 3 ? 0.03 : 0;
+  cost += 0.05 * std::log2(s.cluster) + (s.perRow > kWarp ? 0.01 * std::log2(s.perRow / kWarp) : 0);
+  const double values = static_cast<double>(s.steps * s.pack);
+  if (values > 32) cost += 0.05 * (values / 32 - 1);
+  if (values < 16 && s.perRow > 1) cost += 0.02 * (16 / values - 1);
+  const auto elements = static_cast<double>(row.elements);
+  cost += 0.2 * (values * static_cast<double>(s.rowThreads()) / elements - 1); // threads without elements
+  if (s.rows() > 1) {
+    const double line = std::min<double>(kLine, elements * 4);
+    cost += 0.05 * std::max(0.0, line / static_cast<double>(s.perRow * s.pack * 4) - 1);
+  }
+  const int64_t rows = row.rows ? row.rows : 1 << 20;
+  const auto blocks = static_cast<double>((rows + s.rows() - 1) / s.rows() * s.cluster);
+  cost += 0.5 * std::max(0.0, target.multiprocessors / blocks - 1);
+  if (s.keep == RowSchedule::Keep::Shared) cost += 0.08;
+  if (s.keep == RowSchedule::Keep::Nothing) cost += 0.5 * (row.passes - 1);
+  return cost + (s.together ? 0 : 0.02) + (s.costly ? 0 : 0.1);
+}
+
+class Candidates {
+public:
+  Candidates(const RowNest& row, const CudaTarget& target, int threads)
+      : row_(row), target_(target), fixed_(threads) {}
+
+  std::vector<RowSchedule> run() {
+    for (int cluster = 1; cluster <= (row_.only && !fixed_ ? target_.clusterBlocks : 1); cluster *= 2) {
+      if (cluster > 1 && row_.elements < kClusterElements) break;
+      for (int perRow = 1; perRow <= 1024; perRow *= 2) {
+        if (fixed_ ? perRow != fixed_ : cluster > 1 && perRow < 4 * kWarp) continue;
+        inRegisters(perRow, cluster);
+        inShared(perRow, cluster);
+      }
+    }
+    std::sort(found_.begin(), found_.end(), [](const Costed& a, const Costed& b) {
+      return a.cost != b.cost ? a.cost < b.cost : a.number < b.number;
+    });
+    std::vector<RowSchedule> out;
+    for (const Costed& c : found_) out.push_back(c.schedule);
+    return out;
+  }
+
+private:
+  RowSchedule shaped(int perRow, int cluster) const {
+    RowSchedule s;
+    s.perRow = s.threads = perRow;
+    s.cluster = cluster;
+    s.pack = row_.pack;
+    if (perRow <= kWarp && !fixed_ && row_.several) {
+      s.threads = 4 * kWarp;
+      const int64_t rows = row_.rows ? row_.rows : 1 << 20;
+      while (s.threads > kWarp && rows * perRow / s.threads < target_.multiprocessors) s.threads /= 2;
+    }
+    const int64_t packs = row_.elements / row_.pack;
+    s.steps = (packs + s.rowThreads() - 1) / s.rowThreads();
+    return s;
+  }
+  void inRegisters(int perRow, int cluster) {
+    RowSchedule s = shaped(perRow, cluster);
+    if (s.rows() > 1 && !(row_.only && row_.several)) return;
+    if (s.threads % kWarp != 0) return;
+    if (s.steps * s.pack > kMostValues || (s.steps - 1) * s.rowThreads() * s.pack >= row_.elements) return;
+    for (const auto& [costly, together] : {std::pair{true, true}, {true, false}, {false, false}}) {
+      s.costly = costly, s.together = together;
+      const int64_t bytes = bytesAlive(row_, costly, together);
+      s.registers = static_cast<int>(kBookkeeping + (s.steps * s.pack * bytes + 3) / 4);
+      const int most = std::min(kMostRegisters, kRegisterFile / s.threads);
+      if (s.registers > most) continue;
+      const int atOnce = std::min(kThreadsPerProcessor / s.threads,
+                                  kRegisterFile / (s.threads * ((s.registers + 7) / 8 * 8)));
+      found_.push_back({s, costOf(row_, s, atOnce, target_), found_.size()});
+    }
+  }
+  void inShared(int perRow, int cluster) {
+    if (perRow < 4 * kWarp || row_.elements < kSharedElements) return;
+    RowSchedule s = shaped(perRow, cluster);
+    s.keep = RowSchedule::Keep::Shared;
+    s.together = false;
+    for (const bool costly : {true, false}) {
+      s.costly = costly;
+      const int64_t bytes = sharedBytes(row_, s);
+      if (bytes == 0 || bytes + 1024 > target_.sharedBytes) continue;
+      s.registers = kBookkeeping + 16;
+      const int atOnce = static_cast<int>(
+          std::min<int64_t>(kThreadsPerProcessor / s.threads, target_.sharedBytes / (bytes + 1024)));
+      found_.push_back({s, costOf(row_, s, atOnce, target_), found_.size()});
+    }
+  }
+
+  const RowNest& row_;
+  const CudaTarget& target_;
+  int fixed_;
+  std::vector<Costed> found_;
+};
+
+} // namespace
+
+int64_t sharedBytes(const RowNest& row, const RowSchedule& s) {
+  int64_t bytes = 0;
+  for (const RowValue& v : row.kept(s.costly))
+    if (v.first != v.last) bytes += v.bytes;
+  return bytes * s.steps * s.pack * s.threads;
+}
+
+std::vector<RowSchedule> severalOf(std::vector<RowSchedule> all, size_t most) {
+  std::vector<RowSchedule> out;
+  auto alike = [](const RowSchedule& a, const RowSchedule& b) {
+    return a.keep == b.keep && a.perRow == b.perRow && a.cluster == b.cluster;
+  };
+  const RowSchedule* least = nullptr;
+  for (const RowSchedule& s : all) {
+    if (!least || s.registers < least->registers) least = &s;
+    if (out.size() < most &&
+        std::none_of(out.begin(), out.end(), [&](const RowSchedule& o) { return alike(o, s); }))
+      out.push_back(s);
+  }
+  if (least && out.size() == most && out.size() > 1 && out.back().registers > least->registers)
+    out.back() = *least;
+  return out;
+}
+
+std::string describe(const RowSchedule& s) {
+  auto counted = [](int64_t n, const std::string& what) {
+    return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+  };
+  std::string text = s.rows() > 1 ? counted(s.rows(), "row") + " a block of " + counted(s.threads, "thread")
+                     : s.cluster > 1
+                         ? counted(s.cluster, "block") + " of " + counted(s.threads, "thread") + " a row"
+                         : counted(s.threads, "thread") + " a row";
+  text += ", " + counted(s.steps, "pack") + " of " + std::to_string(s.pack) + " a thread";
+  text += s.keep == RowSchedule::Keep::Registers ? " in registers"
+          : s.keep == RowSchedule::Keep::Shared  ? " in shared memory"
+                                                 : " at a time";
+  return text;
+}
+
+std::vector<RowSchedule> rowSchedules(const RowNest& row, const CudaTarget& target, int threads) {
+  if (row.elements == 0 || row.passes == 0) return {};
+  return Candidates(row, target, threads).run();
+}
+
+} // namespace dtc
