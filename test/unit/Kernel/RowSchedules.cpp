@@ -24,6 +24,7 @@ TEST_P(Rows, EveryScheduleGivesTheReference) {
   std::set<std::string> words;
   for (const char* op : {"softmax", "layer_norm", "cross_entropy"})
     for (int64_t n : {1, 31, 33, 1000, 4097, 9216, 16384}) {
+      if (n == 1 && op == std::string_view("cross_entropy")) continue; // random labels are below 31
       const std::string text = program(GetParam(), n < 1000 ? "37" : n < 5000 ? "5" : "1", n, op);
       Module& m = modules.emplace_back(standardOps());
       Diagnostics diags;
