@@ -235,6 +235,15 @@ Result<std::string> Nvrtc::version() const {
   return std::to_string((*table)->major) + "." + std::to_string((*table)->minor);
 }
 
+std::optional<std::string> Nvrtc::recall(std::string_view question) const {
+  return impl_->cache.load(toHex(Sha256().field("answer 1").field(impl_->identity).field(question).finish()));
+}
+
+void Nvrtc::remember(std::string_view question, std::string_view answer) const {
+  impl_->cache.store(toHex(Sha256().field("answer 1").field(impl_->identity).field(question).finish()),
+                     answer);
+}
+
 Result<std::vector<CudaBinary>> Nvrtc::compile(std::span<const SourceUnit> units, std::string_view arch,
                                                CudaImage image) const {
   if (!isCudaArch(arch)) return usageError("'" + std::string(arch) + "' is not a CUDA target that dtc knows");

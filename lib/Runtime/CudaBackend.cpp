@@ -4,6 +4,7 @@
 #include "CudaDecisions.h"
 #include "CudaGemm.h"
 #include "CudaPlaces.h"
+#include "CudaSchedules.h"
 #include "NcclCommunicator.h"
 
 #include <algorithm>
@@ -47,9 +48,11 @@ struct Product {
 
 class CudaBackend final : public Backend, private GraphBackend {
 public:
-  CudaBackend(std::unique_ptr<CudaPlaces> places, std::string about, bool deterministic)
-      : places_(std::move(places)), about_(std::move(about)), deterministic_(deterministic),
-        decisions_(*places_), firstMark_(static_cast<size_t>(places_->count())) {}
+  CudaBackend(const Nvrtc& nvrtc, std::unique_ptr<CudaPlaces> places, std::string about,
+              const CudaOptions& options)
+      : places_(std::move(places)), about_(std::move(about)), deterministic_(options.deterministic),
+        decisions_(*places_), schedules_(nvrtc, *places_, options.measureSchedules && !options.deterministic),
+        firstMark_(static_cast<size_t>(places_->count())) {}
   // Error (Machine): as NcclCommunicator::make.
   Status useNccl(const Nccl& library, const CudaOptions& options) {
     auto nccl = NcclCommunicator::make(library, *places_, {options.timeoutSeconds, options.dump});
@@ -66,6 +69,7 @@ public:
     KernelOptions o;
     o.cpp = false;
     o.cuda = true;
+    o.otherSchedules = true;
     o.gemmEpilogues = true;
     if (Cudnn::found())
       for (DType d : {DType::F16, DType::BF16, DType::F32, DType::F64})
@@ -215,6 +219,7 @@ private:
   std::unique_ptr<Communicator> comm_;
   NcclCommunicator* nccl_ = nullptr; // the same, where it is that
   const std::vector<KernelSource>* kernels_ = nullptr;
+  CudaSchedules schedules_;
   std::vector<CudaMemory> memory_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::vector<Product> products_;
@@ -232,11 +237,7 @@ private:
 Status CudaBackend::compile(const std::vector<KernelSource>& kernels) {
   const auto begin = std::chrono::steady_clock::now();
   kernels_ = &kernels;
-  std::vector<SourceUnit> units;
-  std::vector<int> shared;
-  for (const KernelSource& k : kernels)
-    if (!k.standby) units.push_back({k.name, k.cuda}), shared.push_back(k.sharedBytes);
-  if (Status s = places_->load(units, shared); !s) return s;
+  if (Status s = schedules_.compile(kernels); !s) return s;
   took("kernels", begin);
   return Ok{};
 }
@@ -254,21 +255,27 @@ Result<std::byte*> CudaBackend::allocate(int64_t place, int64_t bytes) {
 
 Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedKernel& k) {
   const KernelSource& source = (*kernels_)[k.kernel];
-  const int64_t blocks = source.blocks(k.sizes);
-  if (blocks > INT32_MAX)
-    return machineError("kernel '" + source.name + "' asks for more than 2^31-1 blocks");
   Launch& l = *launches_.emplace_back(std::make_unique<Launch>());
   l.place = place;
-  if (!places_->has(source.name))
-    if (Status s = places_->compile({source.name, source.cuda}); !s) return s.error();
-  l.function = places_->function(place, source.name);
-  l.grid.x = static_cast<uint32_t>(blocks);
-  l.block.x = static_cast<uint32_t>(source.threadsPerBlock);
-  l.sharedBytes = static_cast<uint32_t>(source.sharedBytes);
   l.buffers = k.buffers;
   l.sizes = k.sizes;
   for (void*& b : l.buffers) l.arguments.push_back(static_cast<void*>(&b));
   for (int64_t& s : l.sizes) l.arguments.push_back(&s);
+  const auto begin = std::chrono::steady_clock::now();
+  const int measured = schedules_.measured();
+  if (source.blocks(k.sizes) > 0)
+    if (Status s = schedules_.choose(place, k.kernel, k.sizes, l.arguments.data()); !s) return s.error();
+  if (schedules_.measured() > measured) took("choose schedules", begin);
+  const auto [schedule, function] = schedules_.of(k.kernel);
+  const int64_t blocks = schedule->blocks(k.sizes);
+  if (blocks > INT32_MAX)
+    return machineError("kernel '" + source.name + "' asks for more than 2^31-1 blocks");
+  if (!places_->has(function)) // on standby until now
+    if (Status s = places_->compile({function, schedule->cuda}); !s) return s.error();
+  l.function = places_->function(place, function);
+  l.grid.x = static_cast<uint32_t>(blocks);
+  l.block.x = static_cast<uint32_t>(schedule->threadsPerBlock);
+  l.sharedBytes = static_cast<uint32_t>(schedule->sharedBytes);
   return Placed{static_cast<uint32_t>(launches_.size() - 1), blocks > 0 ? 1u : 0u};
 }
 
@@ -548,7 +555,7 @@ Result<std::unique_ptr<Backend>> makeCudaBackend(const Nvrtc& nvrtc, const CudaO
     about += "dtc's own kernels and copies (--comm local)";
     if (*apart) about += " by way of copies, because GPUs cannot reach each other's memory";
   }
-  auto made = std::make_unique<CudaBackend>(std::move(*places), about + why, o.deterministic);
+  auto made = std::make_unique<CudaBackend>(nvrtc, std::move(*places), about + why, o);
   if (library) {
     if (Status s = made->useNccl(*library, o); !s) return s.error();
   } else {

@@ -1,4 +1,6 @@
-// libnvrtc.so.13 of the tests: hands the text of a unit through, without the device header that dtc puts before it.
+// libnvrtc.so.13 of the tests: hands the text of a unit through, without the device header that dtc puts before it. Kernels in
+// whose text DTC_STUB_SPILLS stands are said to spill; without that variable nothing is said of any.
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -6,8 +8,25 @@
 
 namespace {
 struct Program {
-  std::string image;
+  std::string image, log;
 };
+
+// What ptxas says of each kernel of a text.
+std::string logOf(const std::string& text) {
+  const char* spills = std::getenv("DTC_STUB_SPILLS");
+  std::string log;
+  for (size_t at = spills ? text.find("__global__") : std::string::npos; at != std::string::npos;) {
+    const size_t next = text.find("__global__", at + 1);
+    const std::string kernel = text.substr(at, next == std::string::npos ? next : next - at);
+    const size_t end = kernel.find('(', kernel.find("\nk_")), begin = kernel.find("\nk_") + 1;
+    const std::string bytes = kernel.find(spills) == std::string::npos ? "0" : "16";
+    log += "ptxas info    : Compiling entry function '" + kernel.substr(begin, end - begin) +
+           "' for 'sm_90a'\n    " + bytes + " bytes stack frame, " + bytes + " bytes spill stores, " + bytes +
+           " bytes spill loads\nptxas info    : Used 40 registers, used 1 barriers, 64 bytes smem\n";
+    at = next;
+  }
+  return log;
+}
 constexpr int kArchs[] = {80, 90, 100};
 } // namespace
 
@@ -19,7 +38,8 @@ STUB_NVRTC nvrtcCreateProgram(Program** out, const char* source, const char* nam
   const std::string text = source, mark = std::string("\n#line 1 \"") + name + "\"\n";
   const size_t at = text.rfind(mark);
   if (at == std::string::npos) return 3; // NVRTC_ERROR_INVALID_INPUT
-  *out = new Program{std::string("DTC STUB ") + name + "\n" + text.substr(at + mark.size())};
+  const std::string unit = text.substr(at + mark.size());
+  *out = new Program{std::string("DTC STUB ") + name + "\n" + unit, logOf(unit)};
   return 0;
 }
 STUB_NVRTC nvrtcDestroyProgram(Program** program) { return delete *program, 0; }
@@ -32,8 +52,10 @@ STUB_NVRTC nvrtcGetCUBINSize(Program* p, size_t* out) { return *out = p->image.s
 STUB_NVRTC nvrtcGetCUBIN(Program* p, char* out) {
   return std::memcpy(out, p->image.data(), p->image.size()), 0;
 }
-STUB_NVRTC nvrtcGetProgramLogSize(Program*, size_t* out) { return *out = 1, 0; }
-STUB_NVRTC nvrtcGetProgramLog(Program*, char* out) { return *out = 0, 0; }
+STUB_NVRTC nvrtcGetProgramLogSize(Program* p, size_t* out) { return *out = p->log.size() + 1, 0; }
+STUB_NVRTC nvrtcGetProgramLog(Program* p, char* out) {
+  return std::memcpy(out, p->log.c_str(), p->log.size() + 1), 0;
+}
 extern "C" __attribute__((visibility("default"))) const char* nvrtcGetErrorString(int) {
   return "an error of the stub";
 }

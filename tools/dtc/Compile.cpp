@@ -6,6 +6,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Jit/CpuJit.h"
+#include "dtc/Jit/FitKernels.h"
 #include "dtc/Jit/Nvrtc.h"
 #include "dtc/Kernel/Kernel.h"
 #include "dtc/Passes/MemoryReport.h"
@@ -103,15 +104,17 @@ private:
   Result<std::vector<KernelUsage>> kernelUsage() {
     std::vector<KernelUsage> out;
     if (!cuda()) return out;
-    KernelSet set({.cpp = false, .cuda = true, .target = cudaTargetOf(o_.target), .gemmEpilogues = true});
+    KernelSet set({.cpp = false,
+                   .cuda = true,
+                   .target = cudaTargetOf(o_.target),
+                   .otherSchedules = true,
+                   .gemmEpilogues = true});
     for (OpId o : fusedOps())
       if (auto call = set.add(m_, o); !call) return call.error();
-    std::vector<SourceUnit> units;
-    for (const KernelSource& k : set.kernels())
-      if (!k.standby) units.push_back({k.name, k.cuda});
-    auto made = Nvrtc().compile(units, o_.target, CudaImage::Cubin);
-    if (!made) return made.error();
-    for (const CudaBinary& binary : *made) out.insert(out.end(), binary.usage.begin(), binary.usage.end());
+    auto fitted = fitKernels(Nvrtc(), set.kernels(), o_.target);
+    if (!fitted) return fitted.error();
+    for (FittedKernel& k : *fitted)
+      if (!k.usage.kernel.empty()) out.push_back(std::move(k.usage));
     return out;
   }
 
@@ -149,7 +152,7 @@ private:
     options.cuda = cuda();
     options.gemmEpilogues = cuda();
     options.comments = true;
-    if (cuda()) options.target = cudaTargetOf(o_.target);
+    if (cuda()) options.target = cudaTargetOf(o_.target), options.otherSchedules = true;
     options.vectorBytes = vectorBytes(hostCpuLevel());
     KernelSet set(options);
     std::vector<Piece> libraryCalls;
@@ -158,9 +161,11 @@ private:
     std::vector<Piece> pieces;
     if (o_.emit == "kernels") pieces = std::move(libraryCalls);
     Status made = Ok{};
-    if (o_.emit == "kernels") {
+    if (o_.emit == "kernels" && cuda()) {
+      made = cudaText(set, pieces);
+    } else if (o_.emit == "kernels") {
       for (const KernelSource& k : set.kernels())
-        if (!k.standby) pieces.push_back({k.name + (cuda() ? ".cu" : ".cpp"), cuda() ? k.cuda : k.cpp});
+        if (!k.standby) pieces.push_back({k.name + ".cpp", k.cpp});
     } else if (o_.emit == "llvm" || o_.emit == "asm") {
       made = cpuText(set, pieces);
     } else {
@@ -250,13 +255,37 @@ private:
     return Ok{};
   }
 
+  // Each kernel under the schedule that it runs under, with what it takes where there is NVRTC to say it; without NVRTC the first.
+  Status cudaText(const KernelSet& set, std::vector<Piece>& pieces) {
+    const Nvrtc nvrtc;
+    std::vector<FittedKernel> fitted;
+    if (nvrtc.version()) {
+      auto made = fitKernels(nvrtc, set.kernels(), o_.target);
+      if (!made) return made.error();
+      fitted = std::move(*made);
+    }
+    for (size_t i = 0; i < set.kernels().size(); ++i) {
+      const KernelSource& k = set.kernels()[i];
+      if (k.standby) continue;
+      std::string text = fitted.empty() ? k.cuda : fitted[i].schedule.cuda;
+      if (!fitted.empty() && !fitted[i].usage.kernel.empty())
+        text = "// " + o_.target + ", " + usageText(std::span(&fitted[i].usage, 1)) +
+               (fitted[i].schedule.schedule.empty() ? "" : "// " + fitted[i].schedule.schedule + "\n") + text;
+      pieces.push_back({k.name + ".cu", std::move(text)});
+    }
+    return Ok{};
+  }
+
   // All kernels in one image.
   Status cudaImage(const KernelSet& set, std::vector<Piece>& pieces) {
     SourceUnit unit{"kernels", ""};
-    for (const KernelSource& k : set.kernels())
-      if (!k.standby) unit.text += k.cuda + "\n";
+    const Nvrtc nvrtc;
+    auto fitted = fitKernels(nvrtc, set.kernels(), o_.target);
+    if (!fitted) return fitted.error();
+    for (size_t i = 0; i < fitted->size(); ++i)
+      if (!set.kernels()[i].standby) unit.text += (*fitted)[i].schedule.cuda + "\n";
     const bool cubin = o_.emit == "cubin";
-    auto made = Nvrtc().compile(std::span(&unit, 1), o_.target, cubin ? CudaImage::Cubin : CudaImage::Ptx);
+    auto made = nvrtc.compile(std::span(&unit, 1), o_.target, cubin ? CudaImage::Cubin : CudaImage::Ptx);
     if (!made) return made.error();
     CudaBinary& binary = made->front();
     env_.err(usageText(binary.usage));

@@ -200,7 +200,8 @@ Status Execution::makeBackend(std::unique_ptr<Backend>& out) {
                                           .comm = o_.comm,
                                           .timeoutSeconds = o_.commTimeout,
                                           .dump = o_.commDump,
-                                          .deterministic = o_.deterministic});
+                                          .deterministic = o_.deterministic,
+                                          .measureSchedules = o_.optLevel >= 3});
     if (!cuda) return cuda.error();
     out = std::move(*cuda);
     if (places > 1) env_.err("note: " + out->describe() + "\n");

@@ -5,6 +5,7 @@
 #include "dtc/Support/Result.h"
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,9 @@ public:
   // Errors: Machine where NVRTC is missing or too old for `arch`, Bug where the source does not compile.
   [[nodiscard]] Result<std::vector<CudaBinary>> compile(std::span<const SourceUnit> units,
                                                         std::string_view arch, CudaImage image) const;
+  // What an earlier run found out about kernels, kept where they are kept: `question` says all that the answer depends on.
+  [[nodiscard]] std::optional<std::string> recall(std::string_view question) const;
+  void remember(std::string_view question, std::string_view answer) const;
 
 private:
   struct Impl;

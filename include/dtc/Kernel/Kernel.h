@@ -70,6 +70,11 @@ struct KernelSource {
   int threadsPerBlock = 0, sharedBytes = 0;
   std::string schedule;     // of the CUDA form, in words: "4 rows a block, 32 threads each, …"; may be empty
   SizeFormula bytes, flops; // bytes: every input read once, every output written once
+  // The CUDA form under a schedule: 0 the first, else otherCuda[number - 1].
+  [[nodiscard]] CudaSchedule cudaSchedule(size_t number) const {
+    return number == 0 ? CudaSchedule{cuda, blocks, threadsPerBlock, sharedBytes, schedule}
+                       : otherCuda[number - 1];
+  }
 };
 
 // One use of a kernel.

@@ -16,6 +16,7 @@ struct CudaOptions {
   std::string dump;                    // where a failure writes the flight recorder to
   std::string driver = "libcuda.so.1"; // tests name another
   bool deterministic = false;          // the same bits in every run
+  bool measureSchedules = false;       // -O3: the fastest of a few for each kernel, once
 };
 
 // `nvrtc` outlives it. Error (Machine): no driver, no GPU, no NCCL where it is asked for.

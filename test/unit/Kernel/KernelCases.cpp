@@ -117,24 +117,18 @@ void KernelCases::runOnEmulator() {
   for (size_t i = 0; i < schedules; ++i) runOnEmulator(i);
 }
 
-// What a kernel is under one of its schedules.
-static CudaSchedule scheduleOf(const KernelSource& k, size_t number) {
-  if (number == 0) return {k.cuda, k.blocks, k.threadsPerBlock, k.sharedBytes, k.schedule};
-  return k.otherCuda[number - 1];
-}
-
 void KernelCases::runOnEmulator(size_t schedule) {
   CpuJit jit;
   CudaEmu emulator(jit);
   std::vector<SourceUnit> units;
   for (const KernelSource& k : set_.kernels())
-    if (schedule <= k.otherCuda.size()) units.push_back({k.name, scheduleOf(k, schedule).cuda});
+    if (schedule <= k.otherCuda.size()) units.push_back({k.name, k.cudaSchedule(schedule).cuda});
   auto module = emulator.compile(units);
   ASSERT_TRUE(module.ok()) << module.error().message;
   for (Planned& p : planned_) {
     const KernelSource& k = set_.kernels()[p.call.kernel];
     if (schedule > k.otherCuda.size()) continue;
-    const CudaSchedule form = scheduleOf(k, schedule);
+    const CudaSchedule form = k.cudaSchedule(schedule);
     std::vector<Tensor> outputs;
     for (const Tensor& t : p.rd) outputs.emplace_back(t.dtype(), t.shape());
     std::vector<void*> buffers, arguments;
