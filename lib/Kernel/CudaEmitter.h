@@ -148,7 +148,7 @@ private:
   std::deque<RowPass> passes_; // an inner one while an outer is open
   std::unordered_map<uint32_t, Kept> kept_;
   std::unordered_map<uint32_t, std::string> passLoads_; // of the pass that is being opened
-  bool afterRowPass_ = false;
+  bool afterRowPass_ = false, rowPassSeen_ = false;
   int reductionsAcross_ = 0;
   std::string lane_ = "lane";          // of a pack's elements
   std::string thread_ = "threadIdx.x"; // among those of a row

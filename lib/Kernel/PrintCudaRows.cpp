@@ -38,6 +38,7 @@ void CudaEmitter::countRows() {
 std::string CudaEmitter::beginRow(Scope& top, Scope& row) {
   const RowSchedule& s = *schedule_;
   kept_.clear();
+  rowPassSeen_ = false;
   lane_ = s.pack == 1 ? "0" : "lane";
   rowBound_ = row.bound;
   out_.schedule = describe(s);
@@ -188,7 +189,12 @@ Emitter::Scope& CudaEmitter::openPass(Scope& home, const std::vector<AxisId>& ax
   afterRowPass_ = false;
   AxisSet set = 0;
   for (AxisId a : axes) set |= AxisSet(1) << a;
-  if (!isRowScope(home) || !lanes || set != row_->set) return openLoops(home, axes, lanes, scopes);
+  if (!isRowScope(home) || !lanes || set != row_->set) {
+    // Its threads have other elements: in place, what they write the others must have read.
+    if (isRowScope(home) && rowPassSeen_) line(home, barrier());
+    if (isRowScope(home)) rowPassSeen_ = false;
+    return openLoops(home, axes, lanes, scopes);
+  }
   const bool shared = schedule_->keep == RowSchedule::Keep::Shared;
   const std::vector<NodeId> loads = packsBelow(roots, home);
   // All loads that this pass is the first to need are under way before anything waits for one.
@@ -283,7 +289,7 @@ void CudaEmitter::closePass(Scope& home, std::deque<Scope>& scopes) {
   endStep(step, home.indent);
   scopes.pop_back();
   closeLoops(home, scopes);
-  afterRowPass_ = true;
+  afterRowPass_ = rowPassSeen_ = true;
 }
 
 // What is dear was kept by an earlier pass.
