@@ -1,5 +1,6 @@
 #pragma once
 // The printer of CUDA text (private to lib/Kernel).
+#include "ColumnSchedule.h"
 #include "CudaPlan.h"
 #include "Emit.h"
 #include "RowSchedule.h"
@@ -46,12 +47,30 @@ private:
   const RowValue* valueOf(NodeId n) const;
   Scope& openStep(Scope& home, std::deque<Scope>& scopes);
   void endStep(Scope& step, int indent);
-  void loadPack(NodeId load, const std::string& to, Scope& step);
+  void loadPack(NodeId load, const std::string& to, Scope& step, const std::string& further = "");
+  bool loadAhead(NodeId load, const std::string& to, Scope& step); // RowSchedule::ahead
   std::string declareArray(NodeId n, Scope& home, bool passOnly);
   std::string arrayPlace(const std::string& array, bool shared) const;
   void nameLoads(const std::vector<NodeId>& loads, Scope& step, Scope& element);
   void beginPack(const Store& store);
   bool isPackedStore(const Store& store, const Scope& s) const;
+
+  // --- reductions of columns, and columns beside rows (PrintCudaColumns.cpp) ---
+  void printColumns(const Nest& nest, Scope& unit);
+  void overColumns(Scope& home, const Scope& element);
+  void loadColumns(Scope& row, Scope& element);
+  std::string storeRow(const Nest& nest, Scope& row, Scope& element);
+  // Is it of each element that columns reduce?
+  bool columnStore(const Store& s) const { return k_.dependsOn(s.address) >> columns_->shared & 1; }
+  void beginColumns(Scope& unit) override;
+  void enterRow(Scope& row) override;
+  void leaveRow(Scope& row) override;
+  void endColumns(Scope& unit) override;
+  bool columnsBegin() const override { return schedule_ && schedule_->columns != RowSchedule::Keep::Nothing; }
+  std::string columnPlace(const Store& store, Scope& body) override;
+  std::string columnName(const Store& store) const {
+    return "column" + std::to_string(store.buffer - k_.numInputs);
+  }
 
   void printNest(const Nest& nest, Scope& top);
   int64_t flatElements(int64_t count) const;
@@ -73,6 +92,9 @@ private:
   }
   std::string serialLoop(AxisId a) override {
     const std::string i = axisText(a);
+    if (columns_ && columns_->shared == a && columns_->down > 1)
+      return "for (" + index_ + " " + i + " = down; " + i + " < " + bound(a, true) + "; " + i +
+             " += " + std::to_string(columns_->down) + ") {";
     return "for (" + index_ + " " + i + " = " + bound(a, false) + "; " + i + " < " + bound(a, true) + "; ++" +
            i + ") {";
   }
@@ -155,7 +177,9 @@ private:
   bool packing_ = false;               // stores go to the pack of a thread
   std::string behindPacks_;            // where the elements begin that no pack takes
   int threads_;
-  std::string index_; // the type of loop variables and addresses
+  std::string index_;                     // the type of loop variables and addresses
+  Scope* walk_ = nullptr;                 // around the rows that are walked
+  std::optional<ColumnSchedule> columns_; // of the present nest
   loops::NestPlan plan_;
   PrintedKernel out_;
   std::string unitsBefore_;

@@ -25,6 +25,17 @@ bool isCostly(const std::string& function) {
   return names.contains(function);
 }
 
+bool hasWord(const std::string& text, const std::string& word) {
+  auto isWord = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if ((at == 0 || (!isWord(text[at - 1]) && text[at - 1] != '.')) &&
+        (end == text.size() || !isWord(text[end])))
+      return true;
+  }
+  return false;
+}
+
 std::vector<SizeFormula::Factor> factorsOf(const Size& s) {
   std::vector<SizeFormula::Factor> r;
   if (s.number != 1 || s.args.empty()) r.push_back({s.number, -1, 1});

@@ -79,7 +79,9 @@ protected:
   // Columns beside rows (EmitColumns.cpp).
   void emitUnit(const loops::Nest& nest, Scope& unit); // its stores, row after row where it walks them
   void emitColumn(const loops::Store& store, Scope& body);
-  std::string combined(loops::ReduceKind kind, DType type, const std::string& a, const std::string& b) const;
+  static std::string accumulated(loops::ReduceKind kind, DType type, const std::string& acc,
+                                 const std::string& x); // a statement
+  static std::string combined(loops::ReduceKind kind, DType type, const std::string& a, const std::string& b);
   void emitStoreLoop(const loops::Nest& nest, std::span<const loops::Store* const> stores,
                      std::vector<AxisId> axes, bool last, Scope& rows);
   // What runs over the steps of the loops that `body` is in: declared before them, brought up to this step in them.
@@ -134,6 +136,11 @@ protected:
   virtual void storeText(const loops::Store& store, Scope& s) = 0;
   // Where a column's value stands while the unit walks its rows; made before the walk, and stored after it.
   virtual void beginColumns(Scope& unit) { (void)unit; }
+  virtual void enterRow(Scope& row) { (void)row; }
+  virtual void leaveRow(Scope& row) { (void)row; }
+  virtual bool columnsBegin() const {
+    return false;
+  } // as what changes nothing, not as the first row's values
   virtual void endColumns(Scope& unit) { (void)unit; }
   virtual std::string columnPlace(const loops::Store& store, Scope& body);
   // `body`: the innermost of the loops of a reduction that was just opened.
@@ -173,6 +180,8 @@ protected:
 
 // Is a call dear enough to be kept from one pass over a row to the next?
 bool isCostly(const std::string& function);
+// Does the name stand in the text, as a whole and not as a member?
+bool hasWord(const std::string& text, const std::string& word);
 const char* reduceName(loops::ReduceKind kind); // "sum"
 // Products of sizes as formulas.
 std::vector<SizeFormula::Factor> factorsOf(const loops::Size& s);

@@ -135,11 +135,7 @@ Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {
                           vector && (lane || (k_.dependsOn(group[i]) >> body.vector & 1)));
     if (lane)
       x = keepText(x, splat({identityText(node.reduce, node.type), false, true}, node.type, lanes() > 1));
-    const bool plain = isFloat(node.type) && node.reduce <= ReduceKind::Prod;
-    if (plain)
-      line(body, accs[i] + (node.reduce == ReduceKind::Sum ? " += " : " *= ") + x + ";");
-    else
-      line(body, accs[i] + " = " + combined(node.reduce, node.type, accs[i], x) + ";");
+    line(body, accumulated(node.reduce, node.type, accs[i], x));
   }
   closePass(home, scopes);
   if (lane)

@@ -137,6 +137,8 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
   countUses(nest);
   plan_ = planForThreads(k_, nest);
   schedule_ = rows_[static_cast<size_t>(&nest - k_.nests.data())];
+  columns_ = schedule_ || threads_ != kMostThreads ? std::nullopt : columnScheduleOf(k_, nest);
+  if (columns_) plan_ = planColumns(k_, nest, *columns_);
   row_ = schedule_ ? rowNestOf(k_, nest, plan_) : std::nullopt;
   thread_ = "threadIdx.x", lane_ = "lane";
   const int64_t pack = packOf(k_, nest, plan_), flat = pack > 1 ? flatElements(pack) : 0;
@@ -160,7 +162,9 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
   const std::string guard = schedule_ ? beginRow(top, row) : "";
   if (!plan_.grid.empty() && !flat) decode(row, unit);
   if (pack > 1) printPacks(nest, pack, unit, row);
-  if (pack == 1 || !behindPacks_.empty()) {
+  if (columns_) {
+    printColumns(nest, row);
+  } else if (pack == 1 || !behindPacks_.empty()) {
     std::deque<Scope> scopes;
     Scope& inner = openLoops(row, plan_.inner, plan_.vector, scopes);
     inner.axes.clear();

@@ -9,17 +9,6 @@ namespace {
 
 std::string text(int64_t n) { return std::to_string(n); }
 
-bool hasWord(const std::string& text, const std::string& word) {
-  auto isWord = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-    const size_t end = at + word.size();
-    if ((at == 0 || (!isWord(text[at - 1]) && text[at - 1] != '.')) &&
-        (end == text.size() || !isWord(text[end])))
-      return true;
-  }
-  return false;
-}
-
 } // namespace
 
 // How many blocks there are, as RowSchedule::rows and ::cluster have it.
@@ -144,11 +133,11 @@ void CudaEmitter::endStep(Scope& step, int indent) {
   step.text = head + coordinates + step.text;
 }
 
-void CudaEmitter::loadPack(NodeId load, const std::string& to, Scope& step) {
+void CudaEmitter::loadPack(NodeId load, const std::string& to, Scope& step, const std::string& further) {
   const Node& node = k_[load];
   firstOfPack_ = row_->axes.back();
   std::string x = "dtc_load_pack<" + text(row_->pack) + ">(" + bufferText(node.buffer) + " + " +
-                  affineText(node.affine, step) + ")";
+                  affineText(node.affine, step) + further + ")";
   firstOfPack_.reset();
   if (!node.args.empty()) {
     const std::string type = typeText(k_.buffers[node.buffer].dtype);
@@ -214,7 +203,8 @@ Emitter::Scope& CudaEmitter::openPass(Scope& home, const std::vector<AxisId>& ax
   if (!first.empty()) {
     std::deque<Scope> loop;
     Scope& step = openStep(home, loop);
-    for (const auto& [n, to] : first) loadPack(n, to, step);
+    for (const auto& [n, to] : first)
+      if (!loadAhead(n, to, step)) loadPack(n, to, step);
     endStep(step, home.indent);
     closeLoops(home, loop);
   }

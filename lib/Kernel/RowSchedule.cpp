@@ -19,6 +19,7 @@ constexpr int kBookkeeping = 34;     // registers of addresses, accumulators and
 constexpr int kMostRegisters = 224;  // of 255, since the estimate may be low
 constexpr int64_t kMostValues = 128; // elements of a thread: unrolled, the text must stay short for NVRTC
 constexpr int64_t kSharedElements = 8192;  // shorter rows fit registers well
+constexpr double kWalkThreads = 1024;      // of a multiprocessor whose blocks walk over rows
 constexpr int64_t kClusterElements = 8192; // shorter rows are one block's
 constexpr int kLine = 128;                 // bytes that neighbouring lanes should read together
 
@@ -65,6 +66,7 @@ std::vector<Pass> passesOf(const Kernel& k, const Nest& nest, AxisSet rows) {
       if (inside >> a & 1) axes.push_back(a);
     Nest one;
     one.stores = {s};
+    if (isColumn(k, nest, s)) one.stores[0].value = k[s.value].args[0];
     if (!axes.empty()) addPass(passes, std::move(axes), INT32_MAX, rootsOf(k, one));
   }
   std::sort(passes.begin(), passes.end(), [](const Pass& a, const Pass& b) {
@@ -160,8 +162,7 @@ bool isRowCostly(const Kernel& k, const RowNest& row, NodeId n) {
 }
 
 std::optional<RowNest> rowNestOf(const Kernel& k, const Nest& nest, const NestPlan& plan) {
-  if (plan.vector || nest.ordered != 0 || nest.sort || k.fixedOrder || k.inOrder || !nest.walked.empty())
-    return std::nullopt;
+  if (plan.vector || nest.ordered != 0 || nest.sort || k.fixedOrder || k.inOrder) return std::nullopt;
   bool fine = true;
   for (const Store& s : nest.stores) fine &= !s.copied && s.combine.empty();
   forEachNode(k, rootsOf(k, nest), [&](NodeId n) { fine &= k[n].kind != NodeKind::Running; });
@@ -182,7 +183,13 @@ std::optional<RowNest> rowNestOf(const Kernel& k, const Nest& nest, const NestPl
   row.several =
       !plan.grid.empty() && (row.count.isStatic() || (row.count.number == 1 && row.count.args.size() == 1));
   row.pack = packFor(k, nest, lane, plan.rows);
-  row.only = true;
+  row.only = nest.walked.empty();
+  row.several &= nest.walked.empty();
+  for (const Store& s : nest.stores)
+    if (isColumn(k, nest, s)) {
+      if ((k.dependsOn(s.address) & ~plan.rows) != row.set) return std::nullopt;
+      row.columnBytes += dtypeBytes(k.buffers[s.buffer].dtype);
+    }
   std::vector<const Pass*> over;
   for (const Pass& p : passes) {
     if (setOf(p.axes) == row.set)
@@ -193,6 +200,9 @@ std::optional<RowNest> rowNestOf(const Kernel& k, const Nest& nest, const NestPl
   row.passes = static_cast<int>(over.size());
   row.values = valuesOf(k, row, over, true);
   row.loads = valuesOf(k, row, over, false);
+  if (row.columnBytes > 0 && nest.walked.size() == 1)
+    for (const RowValue& v : row.loads)
+      if (v.load && (k.dependsOn(v.node) >> nest.walked[0] & 1)) row.aheadBytes += v.bytes;
   return row;
 }
 
@@ -226,6 +236,11 @@ struct Costed {
 // - what is read again, or computed again, costs its share.
 double costOf(const RowNest& row, const RowSchedule& s, int blocksAtOnce, const CudaTarget& target) {
   double cost = 1;
+  if (row.columnBytes > 0) { // few blocks, each with many rows: only more threads keep a multiprocessor busy
+    blocksAtOnce = static_cast<int>(
+        std::min<int64_t>(blocksAtOnce, (row.rows + target.multiprocessors - 1) / target.multiprocessors));
+    cost += 0.1 * std::max(0.0, std::log2(kWalkThreads / (double(blocksAtOnce) * s.threads)));
+  }
   cost += blocksAtOnce <= 1 ? 0.35 : blocksAtOnce == 2 ? 0.1 : blocksAtOnce == 3 ? 0.03 : 0;
   cost += 0.05 * std::log2(s.cluster) + (s.perRow > kWarp ? 0.01 * std::log2(s.perRow / kWarp) : 0);
   const double values = static_cast<double>(s.steps * s.pack);
@@ -241,6 +256,9 @@ double costOf(const RowNest& row, const RowSchedule& s, int blocksAtOnce, const 
   const auto blocks = static_cast<double>((rows + s.rows() - 1) / s.rows() * s.cluster);
   cost += 0.5 * std::max(0.0, target.multiprocessors / blocks - 1);
   if (s.keep == RowSchedule::Keep::Shared) cost += 0.08;
+  if (row.columnBytes > 0 && !s.ahead) cost += 0.1;
+  if (row.columnBytes > 0 && s.columns != RowSchedule::Keep::Registers)
+    cost += s.columns == RowSchedule::Keep::Shared ? 0.05 : 0.5;
   if (s.keep == RowSchedule::Keep::Nothing) cost += 0.5 * (row.passes - 1);
   return cost + (s.together ? 0 : 0.02) + (s.costly ? 0 : 0.1);
 }
@@ -282,6 +300,21 @@ private:
     s.steps = (packs + s.rowThreads() - 1) / s.rowThreads();
     return s;
   }
+  // What a block has of its columns lies in registers, in shared memory, or where there is room for neither, where it ends up.
+  void placeColumns(RowSchedule& s, int mostRegisters, int64_t shared) const {
+    s.columns = RowSchedule::Keep::Nothing;
+    const int64_t bytes = s.steps * s.pack * row_.columnBytes;
+    if (bytes == 0) return;
+    if (s.registers + (bytes + 3) / 4 <= mostRegisters) {
+      s.columns = RowSchedule::Keep::Registers;
+      s.registers += static_cast<int>((bytes + 3) / 4);
+      const int next = static_cast<int>((s.steps * s.pack * row_.aheadBytes + 3) / 4);
+      s.ahead = s.keep == RowSchedule::Keep::Registers && next > 0 && s.registers + next <= mostRegisters;
+      if (s.ahead) s.registers += next;
+    } else if (bytes * s.threads + shared + 1024 <= target_.sharedBytes) {
+      s.columns = RowSchedule::Keep::Shared;
+    }
+  }
   void inRegisters(int perRow, int cluster) {
     RowSchedule s = shaped(perRow, cluster);
     if (s.rows() > 1 && !(row_.only && row_.several)) return;
@@ -293,6 +326,7 @@ private:
       s.registers = static_cast<int>(kBookkeeping + (s.steps * s.pack * bytes + 3) / 4);
       const int most = std::min(kMostRegisters, kRegisterFile / s.threads);
       if (s.registers > most) continue;
+      placeColumns(s, most, 0);
       const int atOnce = std::min(kThreadsPerProcessor / s.threads,
                                   kRegisterFile / (s.threads * ((s.registers + 7) / 8 * 8)));
       found_.push_back({s, costOf(row_, s, atOnce, target_), found_.size()});
@@ -308,6 +342,7 @@ private:
       const int64_t bytes = sharedBytes(row_, s);
       if (bytes == 0 || bytes + 1024 > target_.sharedBytes) continue;
       s.registers = kBookkeeping + 16;
+      placeColumns(s, s.registers, bytes);
       const int atOnce = static_cast<int>(
           std::min<int64_t>(kThreadsPerProcessor / s.threads, target_.sharedBytes / (bytes + 1024)));
       found_.push_back({s, costOf(row_, s, atOnce, target_), found_.size()});
@@ -358,6 +393,10 @@ std::string describe(const RowSchedule& s) {
   text += s.keep == RowSchedule::Keep::Registers ? " in registers"
           : s.keep == RowSchedule::Keep::Shared  ? " in shared memory"
                                                  : " at a time";
+  if (s.columns != RowSchedule::Keep::Nothing)
+    text +=
+        s.columns == RowSchedule::Keep::Registers ? ", columns in registers" : ", columns in shared memory";
+  if (s.ahead) text += ", the next row read ahead";
   return text;
 }
 

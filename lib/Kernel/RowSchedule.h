@@ -12,11 +12,14 @@ namespace dtc {
 struct RowSchedule {
   enum class Keep : uint8_t { Registers, Shared, Nothing }; // Nothing: each pass reads global memory again
   Keep keep = Keep::Registers;
-  int threads = 128;    // of a block
-  int perRow = 128;     // of them on one row: all, or a power of two up to a warp with several rows a block
-  int cluster = 1;      // blocks that share a row, each with a part of it; their threads count on
-  int64_t pack = 1;     // neighbours that a thread takes at once
-  int64_t steps = 1;    // packs of a thread; Keep::Nothing: that are under way at a time
+  Keep columns =
+      Keep::Nothing;  // where a block that walks rows has the columns so far; Nothing: in the result's memory
+  bool ahead = false; // where rows are walked: the next one is read while this one is computed
+  int threads = 128;  // of a block
+  int perRow = 128;   // of them on one row: all, or a power of two up to a warp with several rows a block
+  int cluster = 1;    // blocks that share a row, each with a part of it; their threads count on
+  int64_t pack = 1;   // neighbours that a thread takes at once
+  int64_t steps = 1;  // packs of a thread; Keep::Nothing: that are under way at a time
   bool together = true; // what a single pass reads is read before it computes anything, not step by step
   bool costly = true;   // keep also what is dear to compute again
   int registers = 0;    // of a thread, as estimated
@@ -47,6 +50,8 @@ struct RowNest {
   }
   int64_t pack = 1;
   int passes = 0;
+  int aheadBytes = 0;           // of one element, that would be read ahead
+  int columnBytes = 0;          // of one element, that columns take: rows that are walked (Nest::walked)
   bool only = false;            // there are no other loops
   std::vector<RowValue> values; // where what is dear is kept
   std::vector<RowValue> loads;  // where it is not

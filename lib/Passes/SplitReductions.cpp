@@ -21,6 +21,8 @@ constexpr int64_t kMostRows = 1 << 8, kRowBlocks = 1 << 10, kLeastRow = 1 << 12;
 constexpr int64_t kMostColumns = 1 << 17, kColumns = 1 << 10, kColumnBlocks = 1 << 9, kLeastParted = 8;
 // Columns of values whose rows are reduced too: each part is a block that walks over whole rows (Nest::walked).
 constexpr int64_t kWalks = 1 << 8, kLeastWalked = 4;
+// More where rows are short, so that a processor has enough of them at a time, if each walk remains this long.
+constexpr int64_t kWalkedAtOnce = 1 << 20, kLongWalk = 32;
 
 // x[.., n, ..] as x[.., parts, n / parts, ..], where that is worth it. Of several reduced dims those before the one that is cut
 // are parts as they stand.
@@ -145,7 +147,9 @@ std::optional<Split> splitOf(Module& m, OpId o, RowSearch& rows) {
     return found ? std::optional(s) : std::nullopt;
   }
   const bool walked = rows.beside(m.operand(o, 0));
-  const int64_t wanted = walked ? kWalks : kColumnBlocks / ((results + kColumns - 1) / kColumns);
+  const int64_t walks =
+      std::max(kWalks, std::min(kWalkedAtOnce / results, *x.numElements() / results / kLongWalk));
+  const int64_t wanted = walked ? walks : kColumnBlocks / ((results + kColumns - 1) / kColumns);
   const bool found = chooseCut(s, wanted, walked ? kLeastWalked : kLeastParted, stored && !walked);
   return found ? std::optional(s) : std::nullopt;
 }
