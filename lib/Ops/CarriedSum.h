@@ -10,4 +10,7 @@ namespace dtc {
   return accumulationType(q.type(0).dtype) == DType::F32 ? static_cast<float>(sum) : static_cast<double>(sum);
 }
 
+// Is the type that an evaluation calculates in to be long double? The reference of f64 must be better than what it judges.
+[[nodiscard]] inline bool isExtended(const OpQuery& q) { return q.exact && q.type(0).dtype == DType::F64; }
+
 } // namespace dtc

@@ -1,5 +1,5 @@
-// softmax log_softmax layer_norm rms_norm cross_entropy: rows in several passes. Arithmetic in f64 here, in the accumulation
-// dtype of the kernels; the normalised dims are whole.
+// softmax log_softmax layer_norm rms_norm cross_entropy: rows in several passes. Arithmetic in f64 here or wider, in the
+// accumulation dtype of the kernels; the normalised dims are whole.
 #include "CarriedSum.h"
 #include "Merge.h"
 #include "ShapeParts.h"
@@ -36,15 +36,16 @@ struct Rows {
   }
 };
 
-std::vector<double> rowOf(const Tensor& t, const Rows& rows, size_t r) {
-  std::vector<double> row(rows.steps.size());
+// Of the type that is calculated in, double or long double, here and below.
+template <class A> std::vector<A> rowOf(const Tensor& t, const Rows& rows, size_t r) {
+  std::vector<A> row(rows.steps.size());
   for (size_t c = 0; c < row.size(); ++c) row[c] = t.getFloat(rows.starts[r] + rows.steps[c]);
   return row;
 }
 
-double greatest(const std::vector<double>& row) {
-  double m = -std::numeric_limits<double>::infinity();
-  for (double v : row) m = std::isnan(v) || v > m ? v : m;
+template <class A> A greatest(const std::vector<A>& row) {
+  A m = -std::numeric_limits<A>::infinity();
+  for (A v : row) m = std::isnan(v) || v > m ? v : m;
   return m;
 }
 
@@ -102,70 +103,88 @@ bool crossEntropyRule(const OpQuery& q, Rule& rule) {
 
 // --- evaluation ---
 
-bool softmaxEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+template <class A>
+bool softmaxIn(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
   bool logarithm = std::string_view(q.record->name) == "log_softmax";
   Rows rows(*in[0], normalised(q, in[0]->rank()));
   for (size_t r = 0; r < rows.starts.size(); ++r) {
-    std::vector<double> row = rowOf(*in[0], rows, r);
-    double m = greatest(row), sum = 0;
-    for (double v : row) sum += std::exp(v - m);
+    std::vector<A> row = rowOf<A>(*in[0], rows, r);
+    A m = greatest(row), sum = 0;
+    for (A v : row) sum = static_cast<A>(carried(q, sum + std::exp(v - m)));
     for (size_t c = 0; c < row.size(); ++c)
-      out[0]->setFloat(rows.starts[r] + rows.steps[c],
-                       logarithm ? row[c] - m - std::log(sum) : std::exp(row[c] - m) / sum);
+      out[0]->setFloat(
+          rows.starts[r] + rows.steps[c],
+          static_cast<double>(logarithm ? row[c] - m - std::log(sum) : std::exp(row[c] - m) / sum));
+  }
+  return true;
+}
+
+bool softmaxEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  return isExtended(q) ? softmaxIn<long double>(q, in, out) : softmaxIn<double>(q, in, out);
+}
+
+template <class A>
+bool normIn(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  bool centered = std::string_view(q.record->name) == "layer_norm";
+  double eps = q.floatAttr("eps");
+  Rows rows(*in[0], normalised(q, in[0]->rank()));
+  auto n = static_cast<A>(rows.steps.size());
+  for (size_t r = 0; r < rows.starts.size(); ++r) {
+    std::vector<A> row = rowOf<A>(*in[0], rows, r);
+    A mean = 0, squares = 0;
+    auto sum = [&](A& s, A term) { s = static_cast<A>(carried(q, s + term)); };
+    for (A v : row) sum(mean, v);
+    mean = centered ? static_cast<A>(carried(q, mean / n)) : 0;
+    for (A v : row) sum(squares, (v - mean) * (v - mean));
+    A scale = 1 / std::sqrt(squares / n + static_cast<A>(eps));
+    for (size_t c = 0; c < row.size(); ++c) {
+      A y = (row[c] - mean) * scale;
+      if (in.size() > 1) y *= in[1]->getFloat(static_cast<int64_t>(c));
+      if (in.size() > 2) y += in[2]->getFloat(static_cast<int64_t>(c));
+      out[0]->setFloat(rows.starts[r] + rows.steps[c], static_cast<double>(y));
+    }
   }
   return true;
 }
 
 bool normEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
-  bool centered = std::string_view(q.record->name) == "layer_norm";
-  double eps = q.floatAttr("eps");
-  Rows rows(*in[0], normalised(q, in[0]->rank()));
-  auto n = static_cast<double>(rows.steps.size());
-  for (size_t r = 0; r < rows.starts.size(); ++r) {
-    std::vector<double> row = rowOf(*in[0], rows, r);
-    double mean = 0, squares = 0;
-    auto sum = [&](double& s, double term) { s = static_cast<double>(carried(q, s + term)); };
-    for (double v : row) sum(mean, v);
-    mean = centered ? static_cast<double>(carried(q, mean / n)) : 0;
-    for (double v : row) sum(squares, (v - mean) * (v - mean));
-    double scale = 1 / std::sqrt(squares / n + eps);
-    for (size_t c = 0; c < row.size(); ++c) {
-      double y = (row[c] - mean) * scale;
-      if (in.size() > 1) y *= in[1]->getFloat(static_cast<int64_t>(c));
-      if (in.size() > 2) y += in[2]->getFloat(static_cast<int64_t>(c));
-      out[0]->setFloat(rows.starts[r] + rows.steps[c], y);
-    }
-  }
-  return true;
+  return isExtended(q) ? normIn<long double>(q, in, out) : normIn<double>(q, in, out);
 }
 
 inline constexpr DiagKind kLabelRange{"label-out-of-range",
                                       "'{0}': label {1} is out of range: there are {2} classes, from 0"};
 
-bool crossEntropyEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+template <class A>
+bool crossEntropyIn(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
   int64_t dim = *q.dimAttr("dim", in[0]->rank()), ignored = q.intAttr("ignore_index");
-  double smoothing = q.floatAttr("label_smoothing");
+  A smoothing = static_cast<A>(q.floatAttr("label_smoothing"));
   Rows rows(*in[0], {dim});
   for (size_t r = 0; r < rows.starts.size(); ++r) {
     int64_t label = in[1]->getInt(static_cast<int64_t>(r));
-    double loss = 0;
+    A loss = 0;
     if (label != ignored) {
-      std::vector<double> row = rowOf(*in[0], rows, r);
+      std::vector<A> row = rowOf<A>(*in[0], rows, r);
       auto classes = static_cast<int64_t>(row.size());
       if (label < 0 || label >= classes) {
         q.diags->error(kLabelRange, q.loc, q.record->name, label, classes);
         return false;
       }
-      double m = greatest(row), sum = 0, all = 0;
-      for (double v : row) sum += std::exp(v - m), all += v;
-      double total = m + std::log(sum);
+      A m = greatest(row), sum = 0, all = 0;
+      for (A v : row) {
+        sum = static_cast<A>(carried(q, sum + std::exp(v - m)));
+        all = static_cast<A>(carried(q, all + v));
+      }
+      A total = m + std::log(sum);
       loss = total - row[static_cast<size_t>(label)];
-      if (smoothing != 0)
-        loss = (1 - smoothing) * loss + smoothing * (total - all / static_cast<double>(classes));
+      if (smoothing != 0) loss = (1 - smoothing) * loss + smoothing * (total - all / static_cast<A>(classes));
     }
-    out[0]->setFloat(static_cast<int64_t>(r), loss);
+    out[0]->setFloat(static_cast<int64_t>(r), static_cast<double>(loss));
   }
   return true;
+}
+
+bool crossEntropyEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  return isExtended(q) ? crossEntropyIn<long double>(q, in, out) : crossEntropyIn<double>(q, in, out);
 }
 
 // --- decompositions and gradients ---

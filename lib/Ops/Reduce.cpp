@@ -1,4 +1,5 @@
 // One value out of many.
+#include "CarriedSum.h"
 #include "Merge.h"
 #include "ReduceParts.h"
 #include "dtc/IR/Element.h"
@@ -213,17 +214,23 @@ bool prodPlanes(Builder& b, OpId op, std::span<const ValueId> planes, std::vecto
 
 // --- evaluation of what scalar and rule do not say ---
 
-bool logsumexpEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+template <class A>
+bool logsumexpIn(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
   auto dims = q.dimsAttr("dims", in[0]->rank());
   forEachRow(*in[0], *dims, [&](int64_t r, const std::vector<int64_t>& row) {
-    double max = -INFINITY, sum = 0;
+    double max = -INFINITY;
+    A sum = 0;
     for (int64_t i : row)
       max = reduceCombine(PendingKind::Max, DType::F64, {max, 0}, {in[0]->getFloat(i), 0}).f;
-    double shift = std::isinf(max) ? 0 : max;
-    for (int64_t i : row) sum += std::exp(in[0]->getFloat(i) - shift);
-    out[0]->setFloat(r, std::log(sum) + shift);
+    A shift = std::isinf(max) ? 0 : max;
+    for (int64_t i : row) sum = static_cast<A>(carried(q, sum + std::exp(in[0]->getFloat(i) - shift)));
+    out[0]->setFloat(r, static_cast<double>(std::log(sum) + shift));
   });
   return true;
+}
+
+bool logsumexpEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  return isExtended(q) ? logsumexpIn<long double>(q, in, out) : logsumexpIn<double>(q, in, out);
 }
 
 // The first of equals, NaN greatest (for argmin: least).
