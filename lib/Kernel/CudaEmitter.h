@@ -15,8 +15,10 @@ public:
   using Node = loops::Node;
   using Store = loops::Store;
   // `rows`: how each nest walks its rows; nothing where it has none, or where they are walked by plain loops.
-  CudaEmitter(const Kernel& k, int threads, std::vector<std::optional<RowSchedule>> rows)
-      : Emitter(k), rows_(std::move(rows)), threads_(threads), index_(smallIndices(k) ? "i32" : "i64") {}
+  // `packs`: may a thread take several elements of a nest without reductions at once.
+  CudaEmitter(const Kernel& k, int threads, std::vector<std::optional<RowSchedule>> rows, bool packs = true)
+      : Emitter(k), packs_(packs), rows_(std::move(rows)), threads_(threads),
+        index_(smallIndices(k) ? "i32" : "i64") {}
 
   PrintedKernel run();
 
@@ -163,6 +165,7 @@ private:
     return "packed" + std::to_string(&store - nest_->stores.data());
   }
 
+  bool packs_;
   std::vector<std::optional<RowSchedule>> rows_; // by nest
   std::optional<RowSchedule> schedule_;          // of the present nest
   std::optional<RowNest> row_;

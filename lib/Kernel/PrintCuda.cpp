@@ -141,7 +141,7 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
   if (columns_) plan_ = planColumns(k_, nest, *columns_);
   row_ = schedule_ ? rowNestOf(k_, nest, plan_) : std::nullopt;
   thread_ = "threadIdx.x", lane_ = "lane";
-  const int64_t pack = packOf(k_, nest, plan_), flat = pack > 1 ? flatElements(pack) : 0;
+  const int64_t pack = packs_ ? packOf(k_, nest, plan_) : 1, flat = pack > 1 ? flatElements(pack) : 0;
   const bool several = k_.nests.size() > 1;
   std::string size;
   if (flat) {
@@ -227,6 +227,9 @@ std::vector<PrintedKernel> printCuda(const Kernel& k, const CudaTarget& target, 
     if (rows != none) out.push_back(CudaEmitter(k, threads, rows).run());
   }
   if (out.size() < most) out.push_back(CudaEmitter(k, threads, none).run());
+  auto packed = [&](const Nest& nest) { return packOf(k, nest, planForThreads(k, nest)) > 1; };
+  if (!whole && out.size() < most && std::any_of(k.nests.begin(), k.nests.end(), packed))
+    out.push_back(CudaEmitter(k, threads, none, false).run());
   return out;
 }
 

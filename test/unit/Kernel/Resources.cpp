@@ -1,6 +1,7 @@
 // Every op's generated kernel compiles for the GPUs that dtc names, and keeps its numbers in registers. Skipped where NVRTC is
 // not installed; compiled kernels are kept in the cache, so that only changed ones cost.
 #include "KernelCases.h"
+#include "dtc/Jit/FitKernels.h"
 #include "dtc/Jit/Nvrtc.h"
 #include "dtc/Ops/Samples.h"
 
@@ -14,7 +15,11 @@ TEST_P(Resources, NoKernelSpills) {
   if (auto version = nvrtc.version(); !version) GTEST_SKIP() << version.error().message;
   const OpRegistry& ops = standardOps();
   std::deque<OpSample> samples;
-  KernelSet set({.cpp = false, .cuda = true, .target = cudaTargetOf(GetParam()), .gemmDTypes = 0});
+  KernelSet set({.cpp = false,
+                 .cuda = true,
+                 .target = cudaTargetOf(GetParam()),
+                 .otherSchedules = true,
+                 .gemmDTypes = 0});
   const bool all = GetParam() == std::string_view("sm_90a"); // narrow ones differ by conversions alone
   for (DType dtype : all ? std::vector{DType::F32, DType::BF16} : std::vector{DType::F32})
     for (OpKind k = 0; k < ops.size(); ++k) {
@@ -31,16 +36,13 @@ TEST_P(Resources, NoKernelSpills) {
             ASSERT_TRUE(set.add(m, o).ok()) << samples.back().text;
       }
     }
-  std::vector<SourceUnit> units;
-  for (const KernelSource& k : set.kernels()) units.push_back({k.name, k.cuda});
-  ASSERT_GT(units.size(), 100u);
-  auto binaries = nvrtc.compile(units, GetParam(), CudaImage::Cubin);
-  ASSERT_TRUE(binaries.ok()) << binaries.error().message;
-  for (size_t i = 0; i < units.size(); ++i) {
-    ASSERT_EQ((*binaries)[i].usage.size(), 1u) << units[i].name;
-    const KernelUsage& usage = (*binaries)[i].usage[0];
-    EXPECT_EQ(usage.spillStoreBytes + usage.spillLoadBytes, 0) << units[i].text;
-    EXPECT_LE(usage.registers * set.kernels()[i].threadsPerBlock, 65536) << units[i].text;
+  ASSERT_GT(set.kernels().size(), 100u);
+  auto fitted = fitKernels(nvrtc, set.kernels(), GetParam());
+  ASSERT_TRUE(fitted.ok()) << fitted.error().message;
+  for (const FittedKernel& k : *fitted) {
+    EXPECT_FALSE(k.usage.kernel.empty()) << k.schedule.cuda;
+    EXPECT_EQ(k.usage.spillStoreBytes + k.usage.spillLoadBytes, 0) << k.schedule.cuda;
+    EXPECT_LE(k.usage.registers * k.schedule.threadsPerBlock, 65536) << k.schedule.cuda;
   }
 }
 
