@@ -170,12 +170,22 @@ bool replicaId(HloContext& c) {
   return giveNumber(c, axesFrom(c, 0, devices.partitions > 1 ? 1 : kAllAxes));
 }
 
+// Devices have numbers only in what is written for one of them: a program of replicas or partitions, or a manual computation.
+template <bool (*convert)(HloContext&)> bool onDevices(HloContext& c) {
+  if (c.importer.shardy.manualMesh().valid()) return convert(c);
+  return c.fail("is for code of one device, but stands outside of a manual computation with `manual_axes`");
+}
+
 const HloRow kRows[] = {
-    {"stablehlo.all_gather", gatherAll},       {"stablehlo.all_reduce", reduceAll},
-    {"stablehlo.all_to_all", allToAll},        {"stablehlo.collective_broadcast", broadcast},
-    {"stablehlo.collective_permute", permute}, {"stablehlo.cross-replica-sum", reduceAll},
-    {"stablehlo.partition_id", partitionId},   {"stablehlo.reduce_scatter", reduceScatter},
-    {"stablehlo.replica_id", replicaId},
+    {"stablehlo.all_gather", onDevices<gatherAll>},
+    {"stablehlo.all_reduce", onDevices<reduceAll>},
+    {"stablehlo.all_to_all", onDevices<allToAll>},
+    {"stablehlo.collective_broadcast", onDevices<broadcast>},
+    {"stablehlo.collective_permute", onDevices<permute>},
+    {"stablehlo.cross-replica-sum", onDevices<reduceAll>},
+    {"stablehlo.partition_id", onDevices<partitionId>},
+    {"stablehlo.reduce_scatter", onDevices<reduceScatter>},
+    {"stablehlo.replica_id", onDevices<replicaId>},
 };
 
 } // namespace

@@ -98,8 +98,9 @@ def fuzz(context, reader, build):
     if done.returncode:
         kept = re.search(r"Test unit written to (\S+)", done.stderr)
         what = re.search(r"(SUMMARY: .*|ERROR: .*)", done.stderr)
+        from_where = done.stderr[what.start():] if what else done.stderr
         context.failed(f"fuzz {reader}", f"{what[1] if what else 'failed'}; the input: {kept[1] if kept else '?'}\n"
-                       + done.stderr[-3000:])
+                       + from_where[:3000])
     else:
         context.passed()
 
