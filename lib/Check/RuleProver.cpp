@@ -242,6 +242,7 @@ RuleReport proveRules(const OpRegistry& ops, const RuleOptions& options) {
     if (!options.only.empty() &&
         std::find(options.only.begin(), options.only.end(), r.name) == options.only.end())
       continue;
+    if (options.progress) options.progress(r.name, k, ops.size());
     ++report.ops;
     OpProver(ops, static_cast<OpKind>(k), report).run();
   }

@@ -115,6 +115,8 @@ Status runPipeline(Module& m, const std::vector<PassStep>& steps, Diagnostics& d
   Unpropagated unpropagated;
   for (const PassStep& step : steps) {
     if (auto fits = checkLevel(m, step); !fits) return fits.error();
+    if (hooks.progress)
+      hooks.progress(step.pass->name, static_cast<size_t>(&step - steps.data()), steps.size());
     auto start = std::chrono::steady_clock::now();
     PassOptions options = step.options;
     if (hooks.remarks) options.remarks = hooks.remarks;

@@ -28,6 +28,8 @@ public:
     std::optional<ChangeSearch> changes;
     if (options_.changes && prepare_) changes.emplace(prepared_, t_, reasons_, options_, prepare_);
     for (const TracedCollective& c : t_.collectives) {
+      if (options_.progress)
+        options_.progress("explaining collectives", out.collectives.size(), t_.collectives.size());
       ProgramCollective& e = out.collectives.emplace_back(describe(c));
       if (c.price) out.bytesReceived += c.price->bytesReceived * c.count.value_or(1);
       if (changes) changes->search(c, e);

@@ -48,7 +48,7 @@ int runRules(Environment& env, const Options& o) {
         known.emplace_back(standardOps()[static_cast<OpKind>(k)].name);
       return env.fail(usageError(unknownWord("op", name, known)));
     }
-  RuleReport report = proveRules(standardOps(), {o.ops});
+  RuleReport report = proveRules(standardOps(), {o.ops, env.status.progress()});
   if (o.json) {
     env.out("{\"wrong\": " + findingsJson(report.wrong) + ", \"missing\": " + findingsJson(report.missing) +
             ", \"ops\": " + std::to_string(report.ops) + ", \"cases\": " + std::to_string(report.cases) +
@@ -113,6 +113,7 @@ int runRandom(Environment& env, const Options& o) {
   int64_t runs = 0, failed = 0;
   std::string list;
   for (int64_t i = 0; i < o.random; ++i) {
+    env.status.at("random programs", static_cast<size_t>(i), static_cast<size_t>(o.random));
     RandomCheckReport r =
         checkRandomProgram(o.seed + static_cast<uint64_t>(i), standardOps(), jit, pool, options);
     runs += r.runs;

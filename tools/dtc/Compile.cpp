@@ -129,6 +129,7 @@ private:
          pipeline.lower) // `ir` is the program of one device, before it is grouped into kernels
       if (o_.emit != "ir" || s.pass->gives < Level::Scheduled) steps.push_back(s);
     PipelineHooks hooks;
+    hooks.progress = env_.status.progress();
     hooks.after = [&](const PassStep& step, const Module&, double ms) { note(step.pass->name, ms); };
     if (o_.stats || o_.json) hooks.remarks = &remarks_;
     Diagnostics diags;
@@ -157,6 +158,7 @@ private:
     KernelSet set(options);
     std::vector<Piece> libraryCalls;
     if (Status s = collect(set, libraryCalls); !s) return s.error();
+    env_.status.at("compiling kernels");
     LapClock clock;
     std::vector<Piece> pieces;
     if (o_.emit == "kernels") pieces = std::move(libraryCalls);

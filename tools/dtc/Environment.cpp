@@ -3,15 +3,21 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <unistd.h>
 
 namespace dtc {
 
 namespace {
 
+bool canRewriteLines() {
+  const char* term = std::getenv("TERM");
+  return isatty(STDERR_FILENO) && term && std::string_view(term) != "dumb";
+}
+
 bool wantsColor() {
-  const char *term = std::getenv("TERM"), *no = std::getenv("NO_COLOR");
-  return isatty(STDERR_FILENO) && !(no && *no) && term && std::string_view(term) != "dumb";
+  const char* no = std::getenv("NO_COLOR");
+  return canRewriteLines() && !(no && *no);
 }
 
 std::string readAll(std::FILE* file, size_t limit) {
@@ -27,11 +33,13 @@ std::string readAll(std::FILE* file, size_t limit) {
 
 } // namespace
 
-Environment::Environment() : color(wantsColor()) {}
+Environment::Environment() : color(wantsColor()), status(canRewriteLines()) {}
 
-Environment::Environment(std::string input) : inMemory_(true), input_(std::move(input)) {}
+Environment::Environment(std::string input) : status(false), inMemory_(true), input_(std::move(input)) {}
 
 void Environment::out(std::string_view text) {
+  StatusLine::Writing writing(status);
+  if (!text.empty()) writing.endsLine(text.back() == '\n' || !isatty(STDOUT_FILENO));
   if (inMemory_)
     outText += text;
   else if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
@@ -39,6 +47,8 @@ void Environment::out(std::string_view text) {
 }
 
 void Environment::err(std::string_view text) {
+  StatusLine::Writing writing(status);
+  if (!text.empty()) writing.endsLine(text.back() == '\n');
   if (inMemory_)
     errText += text;
   else
@@ -65,6 +75,8 @@ int Environment::report(const Diagnostics& diags, const SourceText& source) {
 Result<SourceText> Environment::read(const std::string& path, size_t limit) {
   if (path == "-") {
     if (inMemory_) return SourceText{"<stdin>", input_};
+    std::optional<StatusLine::Writing> typing;
+    if (isatty(STDIN_FILENO)) typing.emplace(status); // nothing is written between the lines of who types it
     return SourceText{"<stdin>", readAll(stdin, limit)};
   }
   std::FILE* file = std::fopen(path.c_str(), "rb");

@@ -1,6 +1,7 @@
 #pragma once
 // What a run of dtc has instead of globals: its streams, its command line, where it is. Tests make one whose streams are
 // strings, and so run the whole compiler in process.
+#include "StatusLine.h"
 #include "dtc/Support/Diagnostics.h"
 #include "dtc/Support/Result.h"
 #include <cstdio>
@@ -25,6 +26,8 @@ public:
   std::string outText, errText;
   // What a bug report needs: the text that is being compiled.
   SourceText currentSource;
+  // What is being done, for a person who waits; nobody sees it where standard error is no terminal.
+  StatusLine status;
 
   void out(std::string_view text); // results
   void err(std::string_view text); // what is said to a person

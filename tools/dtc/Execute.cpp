@@ -143,6 +143,7 @@ Status Execution::passes(const std::vector<PassStep>& steps) {
     phases_.push_back({step.pass->name, ms});
   };
   if (o_.stats) hooks.remarks = &stats_.remarks;
+  hooks.progress = env_.status.progress();
   Status done = runPipeline(scheduled_, steps, diags, hooks);
   diagnosed_ = env_.report(diags, scheduled_.source) != 0;
   if (!done) return done;
@@ -277,12 +278,14 @@ Status Execution::setArguments(bool first) {
 
 Status Execution::execute() {
   if (Status s = makeBackend(backend_); !s) return s;
+  env_.status.at("compiling kernels");
   auto loaded = Executable::load(
       scheduled_, func_, *backend_, pool_,
       {.fixedSchedule = o_.optLevel >= 2, .graphs = !o_.noGraphs, .hostPredicates = o_.hostPredicates});
   if (!loaded) return loaded.error();
   executable_ = std::move(*loaded);
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
+  env_.status.at("reading and placing inputs");
   auto begin = Clock::now();
   if (Status s = setArguments(true); !s) return s;
   phases_.push_back({"inputs", msSince(begin)});
@@ -291,6 +294,7 @@ Status Execution::execute() {
       for (int64_t p = 0; p < executable_->mesh().numDevices(); ++p) logStep(s, p);
   const int runs = o_.loop ? o_.loop : o_.warmup + o_.repeat;
   for (int i = 0; i < runs; ++i) {
+    env_.status.at("running", static_cast<size_t>(i), static_cast<size_t>(runs));
     if (i > 0)
       if (Status s = setArguments(false); !s) return s;
     if (Status s = runOnce(i >= o_.warmup, i + 1 == runs); !s) return s;
@@ -332,6 +336,7 @@ Status Execution::write(const std::string& text) const {
 Status Execution::checkRun() {
   FuncId f = reference_->findFunction(scheduled_.strings[scheduled_[func_].name]);
   const int steps = std::max(1, o_.loop);
+  env_.status.at("evaluating the reference");
   auto reference = runReference(*reference_, f, inputs_, steps);
   if (!reference) return reference.error();
   const WireRounding wire(scheduled_, func_, steps);
@@ -339,6 +344,7 @@ Status Execution::checkRun() {
   passed = check_.pass;
   if (passed || !propagated_ || steps > 1) return Ok{};
   // Once more, every value in a place of its own, to see where it goes wrong.
+  env_.status.at("looking for where it differs first");
   std::unique_ptr<Backend> backend;
   if (Status s = makeBackend(backend); !s) return s;
   auto again = Executable::load(scheduled_, func_, *backend, pool_, {.reuseMemory = false});

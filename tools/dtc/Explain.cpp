@@ -120,6 +120,7 @@ int explainWhole(Environment& env, const Options& o, Module& m, FuncId entry,
   if (int failed = env.report(diags, m.source); failed || !trace) return kExitInput;
   ExplainOptions how;
   how.propagation = options;
+  how.progress = env.status.progress();
   how.changes = !o.limits && levelOf(m, m.findFunction(name)) == Level::Global;
   auto parse = parseOptionsOf(o.program);
   if (!parse) return env.fail(parse.error());

@@ -133,6 +133,7 @@ private:
 
   int passes(Module& m, Diagnostics& diags) {
     PipelineHooks hooks;
+    hooks.progress = env_.status.progress();
     hooks.verifyEach = o_.verifyEach;
     hooks.after = [&](const PassStep& step, const Module& after, double ms) {
       std::string_view name = step.pass->name;

@@ -134,6 +134,7 @@ int parseAndRun(Environment& env, const Verb& verb, std::vector<std::string> wor
     return env.fail(usageError(std::string(e.what()) + "; see `dtc " + verb.name + " --help`"));
   }
   if (!app.remaining().empty()) return badWord(env, verb, app, app.remaining().front());
+  env.status.at(verb.name);
   return action(env);
 }
 

@@ -3,6 +3,7 @@
 // combination of placements of its operands, over the samples of its record; each device's result is compared with the piece
 // that a placement of the result assigns to it. What holds is compared with what the record claims.
 #include "dtc/IR/OpRecord.h"
+#include "dtc/Support/Progress.h"
 #include "dtc/Support/Result.h"
 
 namespace dtc {
@@ -19,6 +20,7 @@ struct RuleReport {
 
 struct RuleOptions {
   std::vector<std::string> only; // names of ops; empty: all
+  Progress progress = {};        // told of each op; may be empty
 };
 [[nodiscard]] RuleReport proveRules(const OpRegistry&, const RuleOptions& = {});
 

@@ -1,6 +1,7 @@
 #pragma once
 // Passes in a row: what `-p 'a,b{opt=v},c'` says, and how it is run.
 #include "dtc/Passes/Pass.h"
+#include "dtc/Support/Progress.h"
 #include "dtc/Support/Result.h"
 #include <functional>
 
@@ -20,6 +21,7 @@ struct PassStep {
 
 struct PipelineHooks {
   std::function<void(const PassStep&, const Module&, double milliseconds)> after; // each pass that went well
+  Progress progress;                                                              // before each pass
   bool verifyEach = false;
   std::vector<PassRemark>* remarks = nullptr; // of all passes, in order
 };

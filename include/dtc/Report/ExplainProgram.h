@@ -3,6 +3,7 @@
 // it, and the cheapest change of annotations that would remove it.
 #include "dtc/Passes/TraceCollectives.h"
 #include "dtc/Report/Explain.h"
+#include "dtc/Support/Progress.h"
 #include <functional>
 
 namespace dtc {
@@ -60,6 +61,7 @@ struct ExplainOptions {
   PropagateOptions propagation;
   bool changes = true;   // look for them
   int64_t work = 200000; // ops propagated to try changes, at most
+  Progress progress;     // told of each collective for which they are looked for; may be empty
 };
 
 // `prepared` is what propagate takes; the trace is of it.
