@@ -55,9 +55,11 @@ int64_t packOf(const Kernel& k, const Nest& nest, const NestPlan& plan) {
   const int64_t count = elementsOfAccess(k, nest);
   const Size& extent = k.axes[*plan.vector].extent;
   bool fine = count > 1 && (!extent.isStatic() || extent.number >= 2 * count);
+  const AxisSet walked = plan.rows | AxisSet(1)
+                                         << *plan.vector; // a store along more axes has loops of its own
   for (const Store& s : nest.stores)
-    fine &=
-        !s.when.valid() && s.combine.empty() && !s.copied && liesInPacks(k, s.address, *plan.vector, count);
+    fine &= !s.when.valid() && s.combine.empty() && !s.copied && (k.dependsOn(s.address) & ~walked) == 0 &&
+            liesInPacks(k, s.address, *plan.vector, count);
   forEachNode(k, rootsOf(k, nest),
               [&](NodeId n) { fine &= k[n].kind != NodeKind::Reduce && k[n].kind != NodeKind::Running; });
   return fine ? count : 1;

@@ -190,6 +190,10 @@ std::optional<RowNest> rowNestOf(const Kernel& k, const Nest& nest, const NestPl
       if ((k.dependsOn(s.address) & ~plan.rows) != row.set) return std::nullopt;
       row.columnBytes += dtypeBytes(k.buffers[s.buffer].dtype);
     }
+  // What is reduced anew for elements of the row is no sum of the block's: not all threads come to each.
+  forEachNode(k, rootsOf(k, nest),
+              [&](NodeId n) { fine &= k[n].kind != NodeKind::Reduce || (k.dependsOn(n) & row.set) == 0; });
+  if (!fine) return std::nullopt;
   std::vector<const Pass*> over;
   for (const Pass& p : passes) {
     if (setOf(p.axes) == row.set)

@@ -22,11 +22,14 @@ std::vector<bool> factorsIn(const TensorMap& t, size_t count) {
 }
 
 // Every factor of the operand stands in the result: a move by whole factors.
+// Only a dim of size 1 may go, and not one that is reduced: argmax of one element is 0, not that element.
 bool keepsFactors(const Rule& rule) {
   const std::vector<bool> result = factorsIn(rule.results[0], rule.factors.size());
   const std::vector<bool> operand = factorsIn(rule.operands[0], rule.factors.size());
   for (size_t f = 0; f < rule.factors.size(); ++f)
-    if (operand[f] && !result[f] && rule.factors[f].size != Dim(1)) return false;
+    if (operand[f] && !result[f] &&
+        (rule.factors[f].size != Dim(1) || rule.factors[f].kind == FactorKind::Merge))
+      return false;
   return true;
 }
 
