@@ -27,12 +27,12 @@ std::string cpuPrologue() {
 }
 std::string cudaPrologue() {
   return join({"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h", "rows.h", "columns.h",
-               "attention_block.h", "attention_tensor.h", "attention_gradient.h", "grouped_block.h",
+               "scan.h", "attention_block.h", "attention_tensor.h", "attention_gradient.h", "grouped_block.h",
                "sort_block.h"});
 }
 std::string emuPrologue() {
   return join({"types.h", "core.h", "math.h", "ops.h", "special.h", "emu.h", "device.h", "rows.h",
-               "columns.h", "attention_block.h", "attention_tensor.h", "attention_gradient.h",
+               "columns.h", "scan.h", "attention_block.h", "attention_tensor.h", "attention_gradient.h",
                "grouped_block.h", "sort_block.h"});
 }
 

@@ -4,6 +4,7 @@
 #include "CudaPlan.h"
 #include "Emit.h"
 #include "RowSchedule.h"
+#include "ScanSchedule.h"
 #include <algorithm>
 
 namespace dtc {
@@ -19,6 +20,7 @@ public:
   CudaEmitter(const Kernel& k, int threads, std::vector<std::optional<RowSchedule>> rows, bool packs = true)
       : Emitter(k), packs_(packs), rows_(std::move(rows)), threads_(threads),
         index_(smallIndices(k) ? "i32" : "i64") {}
+  CudaEmitter(const Kernel& k, ScanSchedule scan) : CudaEmitter(k, scan.threads, {}) { scan_ = std::move(scan); }
 
   PrintedKernel run();
 
@@ -73,6 +75,17 @@ private:
   std::string columnName(const Store& store) const {
     return "column" + std::to_string(store.buffer - k_.numInputs);
   }
+
+  // --- scans (PrintCudaScan.cpp) ---
+  struct ScanPass;
+  void printScan(Scope& top);
+  void loadScan(const Nest& nest, Scope& chunk, Scope& names);
+  void printRunning(NodeId running, Scope& top, Scope& chunk, Scope& names);
+  void storeScan(const Nest& nest, Scope& chunk, const Scope& names);
+  void openScanPass(Scope& chunk, ScanPass& pass);
+  void closeScanPass(Scope& chunk, ScanPass& pass, const std::string& packsBehind);
+  std::string scanLane(AffineId address) const;
+  std::string scanPackAt(uint32_t buffer, AffineId address, Scope& inside);
 
   void printNest(const Nest& nest, Scope& top);
   int64_t flatElements(int64_t count) const;
@@ -183,6 +196,7 @@ private:
   std::string index_;                     // the type of loop variables and addresses
   Scope* walk_ = nullptr;                 // around the rows that are walked
   std::optional<ColumnSchedule> columns_; // of the present nest
+  std::optional<ScanSchedule> scan_;      // of the only nest, a scan
   loops::NestPlan plan_;
   PrintedKernel out_;
   std::string unitsBefore_;

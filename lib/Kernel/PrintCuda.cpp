@@ -197,6 +197,13 @@ PrintedKernel CudaEmitter::run() {
     out_.body = top.text;
     return std::move(out_);
   }
+  if (scan_) {
+    printScan(top);
+    out_.body = top.text;
+    out_.blocks = out_.units;
+    out_.threadsPerBlock = threads_;
+    return std::move(out_);
+  }
   if (!std::any_of(rows_.begin(), rows_.end(),
                    [](const auto& r) { return r && (r->rows() > 1 || r->cluster > 1); }))
     line(top, "const " + index_ + " unit = blockIdx.x;");
@@ -213,6 +220,7 @@ std::vector<PrintedKernel> printCuda(const Kernel& k, const CudaTarget& target, 
   const int threads = threadsFor(k);
   std::vector<std::optional<RowSchedule>> none(k.nests.size());
   std::vector<PrintedKernel> out;
+  if (auto scan = scanScheduleOf(k, target)) out.push_back(CudaEmitter(k, std::move(*scan)).run());
   const bool whole = k.grouped.has_value() || (k.attention && attentionTile(k)); // has a layout of its own
   if (!whole && k.nests.size() == 1) {
     if (const auto row = rowNestOf(k, k.nests[0], planForThreads(k, k.nests[0])))

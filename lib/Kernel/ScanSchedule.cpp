@@ -1,0 +1,129 @@
+#include "ScanSchedule.h"
+
+#include "CudaPlan.h"
+#include "Emit.h"
+#include <algorithm>
+#include <bit>
+
+namespace dtc {
+
+using namespace loops;
+
+namespace {
+
+constexpr int64_t kLongTogether =
+    64; // elements of a row that lies together: lanes that walk by themselves read a line each
+constexpr int64_t kLongApart = 256; // of one that does not, where there are few rows
+constexpr int64_t kWidestPack = 32; // bytes, as in RowSchedule.cpp
+constexpr int64_t kValues = 16; // elements of a thread in a chunk, each in registers for all that runs along
+constexpr int64_t kMostSteps = 8;
+constexpr int kFewRowsThreads = 512; // of a block that has its processor for itself
+
+struct Access {
+  uint32_t buffer;
+  AffineId address;
+};
+
+// What a nest reads and writes along the axis, if it is a scan that threads may share.
+std::optional<std::vector<Access>> accessesOf(const Kernel& k, const Nest& nest, AxisId axis) {
+  std::vector<Access> found;
+  bool fine = !nest.stores.empty(), runs = false;
+  for (const Store& s : nest.stores) {
+    fine &= !s.when.valid() && s.combine.empty() && !s.copied;
+    for (AxisId a : nest.domain) fine &= (k.dependsOn(s.address) >> a & 1) != 0;
+    found.push_back({s.buffer, s.address});
+  }
+  forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+    const Node& node = k[n];
+    fine &= node.kind != NodeKind::Reduce;
+    if (node.kind == NodeKind::Running) runs = true, fine &= node.axes[0] == axis;
+    if (node.kind != NodeKind::Load || (k.dependsOn(n) >> axis & 1) == 0) return;
+    fine &= node.args.empty();
+    found.push_back({node.buffer, node.affine});
+  });
+  for (const Access& a : found) fine &= !k.strideOf(a.address, axis).mixed;
+  if (!fine || !runs) return std::nullopt;
+  return found;
+}
+
+int64_t packFor(const Kernel& k, std::span<const Access> accesses, AxisId axis) {
+  int64_t narrowest = kAccessBytes, widest = 1;
+  for (const Access& a : accesses) {
+    const int64_t bytes = dtypeBytes(k.buffers[a.buffer].dtype);
+    narrowest = std::min(narrowest, bytes), widest = std::max(widest, bytes);
+  }
+  const Size& extent = k.axes[axis].extent;
+  int64_t pack = std::max<int64_t>(1, std::min(kAccessBytes / narrowest, kWidestPack / widest));
+  auto fits = [&] {
+    return extent.isStatic() && extent.number % pack == 0 &&
+           std::all_of(accesses.begin(), accesses.end(), [&](const Access& a) {
+             return liesInPacks(k, a.address, axis, pack) || liesInTurnedPacks(k, a.address, axis, pack);
+           });
+  };
+  while (pack > 1 && !fits()) pack /= 2;
+  return pack;
+}
+
+int64_t countOf(const Kernel& k, std::span<const AxisId> axes) { // 0: not known
+  int64_t n = 1;
+  for (AxisId a : axes) {
+    const Size& e = k.axes[a].extent;
+    if (!e.isStatic() || (e.number != 0 && n > INT32_MAX / e.number)) return 0;
+    n *= e.number;
+  }
+  return n;
+}
+
+// `n`: elements of a row; `rows`: how many there are, 0: not known.
+void shape(ScanSchedule& s, int64_t n, int64_t rows, const CudaTarget& target) {
+  s.steps = std::clamp<int64_t>(kValues / s.pack, 1, kMostSteps);
+  while (s.steps > 1 && kWarp * s.pack * (s.steps / 2) >= n) s.steps /= 2;
+  const int most = rows != 0 && rows <= target.multiprocessors ? kFewRowsThreads : kMostThreads;
+  s.perRow = kWarp;
+  while (s.perRow < most && s.chunk() < n) s.perRow *= 2;
+  s.threads = s.perRow;
+  if (s.perRow > kWarp || rows == 0) return;
+  while (s.threads < 4 * kWarp && rows * kWarp / s.threads > target.multiprocessors) s.threads *= 2;
+}
+
+} // namespace
+
+bool liesInTurnedPacks(const Kernel& k, AffineId address, AxisId lane, int64_t count) {
+  const Kernel::Stride stride = k.strideOf(address, lane);
+  if (stride.mixed || !stride.size.is(-1)) return false;
+  int64_t last = 0;
+  for (const AffineTerm& t : k[address].terms) {
+    if (t.kind == AffineTerm::OfAxis && t.id == lane) continue;
+    if (!t.coefficient.isStatic()) return false;
+    if (t.kind == AffineTerm::One)
+      last += t.coefficient.number;
+    else if (t.coefficient.number % count != 0)
+      return false;
+  }
+  return (last + 1) % count == 0;
+}
+
+std::optional<ScanSchedule> scanScheduleOf(const Kernel& k, const CudaTarget& target) {
+  if (!k.inOrder || k.fixedOrder || k.nests.size() != 1) return std::nullopt;
+  const Nest& nest = k.nests[0];
+  if (std::popcount(nest.ordered) != 1) return std::nullopt;
+  ScanSchedule s;
+  s.axis = static_cast<AxisId>(std::countr_zero(nest.ordered));
+  const auto accesses = accessesOf(k, nest, s.axis);
+  if (!accesses) return std::nullopt;
+  for (AxisId a : nest.domain)
+    if (a != s.axis) s.rows.push_back(a);
+  const bool together = std::all_of(accesses->begin(), accesses->end(), [&](const Access& a) {
+    const Size stride = k.strideOf(a.address, s.axis).size;
+    return stride.is(1) || stride.is(-1);
+  });
+  const Size& extent = k.axes[s.axis].extent;
+  const int64_t n = extent.isStatic() ? extent.number : INT32_MAX, rows = countOf(k, s.rows);
+  if (n < (together ? kLongTogether : kLongApart)) return std::nullopt;
+  if (!together && (rows == 0 || rows >= int64_t(kWarp) * target.multiprocessors)) return std::nullopt;
+  s.pack = packFor(k, *accesses, s.axis);
+  shape(s, n, rows, target);
+  return s;
+}
+
+} // namespace dtc
