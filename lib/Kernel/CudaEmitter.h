@@ -20,7 +20,9 @@ public:
   CudaEmitter(const Kernel& k, int threads, std::vector<std::optional<RowSchedule>> rows, bool packs = true)
       : Emitter(k), packs_(packs), rows_(std::move(rows)), threads_(threads),
         index_(smallIndices(k) ? "i32" : "i64") {}
-  CudaEmitter(const Kernel& k, ScanSchedule scan) : CudaEmitter(k, scan.threads, {}) { scan_ = std::move(scan); }
+  CudaEmitter(const Kernel& k, ScanSchedule scan) : CudaEmitter(k, scan.threads, {}) {
+    scan_ = std::move(scan);
+  }
 
   PrintedKernel run();
 
@@ -79,6 +81,9 @@ private:
   // --- scans (PrintCudaScan.cpp) ---
   struct ScanPass;
   void printScan(Scope& top);
+  void beginScan(Scope& top);
+  bool scanGuarded() const;
+  std::string beforeThread(loops::ReduceKind kind, const std::string& type, const std::string& name);
   void loadScan(const Nest& nest, Scope& chunk, Scope& names);
   void printRunning(NodeId running, Scope& top, Scope& chunk, Scope& names);
   void storeScan(const Nest& nest, Scope& chunk, const Scope& names);

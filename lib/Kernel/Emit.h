@@ -123,6 +123,8 @@ protected:
   void emitGrouped(Scope& top, PrintedKernel& out);
   std::string attentionAxis(std::optional<AxisId> a) const { return a ? axisText(*a) : "none"; }
   void emitArg(NodeId n, Scope& home, const std::vector<AxisId>& axes);
+  std::string firstOfThreads(const loops::Node& node, DType type, const std::string& best,
+                             const std::string& at, Scope& home);
 
   // --- what the targets do differently ---
   virtual int lanes() const = 0; // 1: no vectors

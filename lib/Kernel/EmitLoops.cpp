@@ -75,7 +75,8 @@ void Emitter::closeLoops(Scope& home, std::deque<Scope>& scopes) {
   (void)home;
 }
 
-// The first of the greatest (least), NaN before all: one lane, or one thread, at a time.
+// The first of the greatest (least), NaN before all. Threads that share a row have its elements in order, each some: the best of
+// theirs, and then the first place of those that have it.
 void Emitter::emitArg(NodeId n, Scope& home, const std::vector<AxisId>& axes) {
   const Node& node = k_[n];
   const DType type = k_[node.args[0]].type;
@@ -87,7 +88,9 @@ void Emitter::emitArg(NodeId n, Scope& home, const std::vector<AxisId>& axes) {
     line(home, typed(type) + " " + best + " = (" + typed(type) + ")" + identityText(node.reduce, type) + ";");
   line(home, typed(DType::I32) + " " + at + " = (" + typed(DType::I32) + ")-1;");
   std::deque<Scope> scopes;
-  Scope& body = openLoops(home, axes, std::nullopt, scopes);
+  std::optional<AxisId> lane;
+  if (lanes() == 1 && home.vector < 0 && cooperative() && !isBool(type)) lane = axes[0];
+  Scope& body = openPass(home, axes, lane, std::span(node.args.data(), 1), scopes);
   const std::string x = splat(emit(node.args[0], body), type, vector);
   std::string better = fresh("better");
   const std::string compare = node.reduce == ReduceKind::ArgMax ? "dtc_gt" : "dtc_lt";
@@ -102,8 +105,27 @@ void Emitter::emitArg(NodeId n, Scope& home, const std::vector<AxisId>& axes) {
   if (!last) line(body, best + " = dtc_select(" + better + ", " + x + ", " + best + ");");
   line(body, at + " = dtc_select(" + better + ", (" + typed(DType::I32) + ")(i32)" + axisText(axes[0]) +
                  ", " + at + ");");
-  closeLoops(home, scopes);
-  home.names[n.index] = {at, vector, true};
+  closePass(home, scopes);
+  home.names[n.index] = {lane ? firstOfThreads(node, type, best, at, home) : at, vector, true};
+}
+
+std::string Emitter::firstOfThreads(const Node& node, DType type, const std::string& best,
+                                    const std::string& at, Scope& home) {
+  const std::string row = fresh(std::string("row_") + reduceName(node.reduce));
+  if (node.reduce == ReduceKind::Last) {
+    line(home, "const i32 " + row + " = " + acrossLanes(ReduceKind::Max, at, home) + ";");
+    return row;
+  }
+  const ReduceKind kind = node.reduce == ReduceKind::ArgMax ? ReduceKind::Max : ReduceKind::Min;
+  const std::string all = fresh("row_best"), none = std::to_string(INT32_MAX);
+  line(home, "const " + typeText(type) + " " + all + " = " + acrossLanes(kind, best, home) + ";");
+  std::string has = at + " >= 0 && ";
+  has +=
+      isFloat(type) ? "(" + best + " == " + all + " || " + best + " != " + best + ")" : best + " == " + all;
+  line(home, "i32 " + row + " = " +
+                 acrossLanes(ReduceKind::Min, "(" + has + " ? " + at + " : " + none + ")", home) + ";");
+  line(home, "if (" + row + " == " + none + ") " + row + " = -1; // of no elements");
+  return row;
 }
 
 Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {

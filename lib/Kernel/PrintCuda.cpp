@@ -220,7 +220,8 @@ std::vector<PrintedKernel> printCuda(const Kernel& k, const CudaTarget& target, 
   const int threads = threadsFor(k);
   std::vector<std::optional<RowSchedule>> none(k.nests.size());
   std::vector<PrintedKernel> out;
-  if (auto scan = scanScheduleOf(k, target)) out.push_back(CudaEmitter(k, std::move(*scan)).run());
+  for (ScanSchedule& s : scanSchedules(k, target))
+    if (out.size() < most) out.push_back(CudaEmitter(k, std::move(s)).run());
   const bool whole = k.grouped.has_value() || (k.attention && attentionTile(k)); // has a layout of its own
   if (!whole && k.nests.size() == 1) {
     if (const auto row = rowNestOf(k, k.nests[0], planForThreads(k, k.nests[0])))

@@ -56,7 +56,7 @@ std::vector<Pass> passesOf(const Kernel& k, const Nest& nest, AxisSet rows) {
       for (const AffineTerm& t : k[node.affine].terms)
         if (t.kind == AffineTerm::OfNode) below = std::max(below, level[t.id]);
     level[n.index] = below + (node.kind == NodeKind::Reduce);
-    if (node.kind == NodeKind::Reduce && node.reduce < ReduceKind::ArgMax && (k.dependsOn(n) & ~rows) == 0)
+    if (node.kind == NodeKind::Reduce && (k.dependsOn(n) & ~rows) == 0)
       addPass(passes, node.axes, level[n.index], std::span(node.args.data(), 1));
   });
   for (const Store& s : nest.stores) {

@@ -12,12 +12,17 @@ using namespace loops;
 namespace {
 
 constexpr int64_t kLongTogether =
-    64; // elements of a row that lies together: lanes that walk by themselves read a line each
-constexpr int64_t kLongApart = 256; // of one that does not, where there are few rows
+    64;                             // of neighbours that lie together: threads by themselves read a line each
+constexpr int64_t kLongApart = 256; // of a row whose neighbours do not, where few rows lie together
+constexpr int64_t kLongAcross = 16;
+constexpr int64_t kFewAcross = 16;  // rows that lie together: lanes across fewer idle
 constexpr int64_t kWidestPack = 32; // bytes, as in RowSchedule.cpp
-constexpr int64_t kValues = 16; // elements of a thread in a chunk, each in registers for all that runs along
+constexpr int64_t kValues = 16;     // of a thread in a chunk, each in registers for all that runs along
+constexpr int64_t kDearValues = 4;  // where one takes an exp and a log, and is written out so many times
 constexpr int64_t kMostSteps = 8;
-constexpr int kFewRowsThreads = 512; // of a block that has its processor for itself
+constexpr int kFewRowsThreads = 512;   // of a block that has its processor for itself
+constexpr int kMostGroups = 8;         // threads on one row, lanes across
+constexpr int64_t kBusyThreads = 1024; // of a processor
 
 struct Access {
   uint32_t buffer;
@@ -74,9 +79,10 @@ int64_t countOf(const Kernel& k, std::span<const AxisId> axes) { // 0: not known
   return n;
 }
 
-// `n`: elements of a row; `rows`: how many there are, 0: not known.
-void shape(ScanSchedule& s, int64_t n, int64_t rows, const CudaTarget& target) {
-  s.steps = std::clamp<int64_t>(kValues / s.pack, 1, kMostSteps);
+// Lanes along the row. `n`: elements of a row; `rows`: how many there are, 0: not known.
+void shapeAlong(ScanSchedule& s, int64_t n, int64_t rows, int64_t values, const CudaTarget& target) {
+  while (s.pack > values) s.pack /= 2;
+  s.steps = std::clamp<int64_t>(values / s.pack, 1, kMostSteps);
   while (s.steps > 1 && kWarp * s.pack * (s.steps / 2) >= n) s.steps /= 2;
   const int most = rows != 0 && rows <= target.multiprocessors ? kFewRowsThreads : kMostThreads;
   s.perRow = kWarp;
@@ -84,6 +90,28 @@ void shape(ScanSchedule& s, int64_t n, int64_t rows, const CudaTarget& target) {
   s.threads = s.perRow;
   if (s.perRow > kWarp || rows == 0) return;
   while (s.threads < 4 * kWarp && rows * kWarp / s.threads > target.multiprocessors) s.threads *= 2;
+}
+
+void shapeAcross(ScanSchedule& s, int64_t n, int64_t rows, int64_t values, const CudaTarget& target) {
+  s.steps = values, s.perRow = 1, s.lanes = kWarp;
+  while (s.perRow < kMostGroups && s.chunk() < n && rows * s.perRow < kBusyThreads * target.multiprocessors)
+    s.perRow *= 2;
+  if (s.perRow == 1) s.lanes = 2 * kWarp;
+  s.threads = s.lanes * s.perRow;
+}
+
+// The last row axis, if neighbours along it lie together wherever the scan reads and writes.
+std::optional<AxisId> acrossOf(const Kernel& k, std::span<const Access> accesses, const ScanSchedule& s) {
+  for (AxisId a : s.rows) {
+    const Size& extent = k.axes[a].extent;
+    if (extent.isStatic() && extent.number >= kFewAcross &&
+        std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+          const Kernel::Stride stride = k.strideOf(access.address, a);
+          return !stride.mixed && stride.size.is(1);
+        }))
+      return a;
+  }
+  return std::nullopt;
 }
 
 } // namespace
@@ -103,14 +131,14 @@ bool liesInTurnedPacks(const Kernel& k, AffineId address, AxisId lane, int64_t c
   return (last + 1) % count == 0;
 }
 
-std::optional<ScanSchedule> scanScheduleOf(const Kernel& k, const CudaTarget& target) {
-  if (!k.inOrder || k.fixedOrder || k.nests.size() != 1) return std::nullopt;
+std::vector<ScanSchedule> scanSchedules(const Kernel& k, const CudaTarget& target) {
+  if (!k.inOrder || k.fixedOrder || k.nests.size() != 1) return {};
   const Nest& nest = k.nests[0];
-  if (std::popcount(nest.ordered) != 1) return std::nullopt;
+  if (std::popcount(nest.ordered) != 1) return {};
   ScanSchedule s;
   s.axis = static_cast<AxisId>(std::countr_zero(nest.ordered));
   const auto accesses = accessesOf(k, nest, s.axis);
-  if (!accesses) return std::nullopt;
+  if (!accesses) return {};
   for (AxisId a : nest.domain)
     if (a != s.axis) s.rows.push_back(a);
   const bool together = std::all_of(accesses->begin(), accesses->end(), [&](const Access& a) {
@@ -119,11 +147,20 @@ std::optional<ScanSchedule> scanScheduleOf(const Kernel& k, const CudaTarget& ta
   });
   const Size& extent = k.axes[s.axis].extent;
   const int64_t n = extent.isStatic() ? extent.number : INT32_MAX, rows = countOf(k, s.rows);
-  if (n < (together ? kLongTogether : kLongApart)) return std::nullopt;
-  if (!together && (rows == 0 || rows >= int64_t(kWarp) * target.multiprocessors)) return std::nullopt;
-  s.pack = packFor(k, *accesses, s.axis);
-  shape(s, n, rows, target);
-  return s;
+  if (!together && rows != 0) s.across = acrossOf(k, *accesses, s);
+  if (n < (s.across ? kLongAcross : together ? kLongTogether : kLongApart)) return {};
+  if (!together && (rows == 0 || (!s.across && rows >= int64_t(kWarp) * target.multiprocessors))) return {};
+  if (!s.across) s.pack = packFor(k, *accesses, s.axis);
+  bool dear = false;
+  forEachNode(k, rootsOf(k, nest), [&](NodeId node) {
+    dear |= k[node].kind == NodeKind::Running && k[node].reduce == ReduceKind::LogAddExp;
+  });
+  std::vector<ScanSchedule> found;
+  for (int64_t values = dear ? kDearValues : kValues; values > 1; values /= 4) {
+    s.across ? shapeAcross(s, n, rows, values, target) : shapeAlong(s, n, rows, values, target);
+    found.push_back(s);
+  }
+  return found;
 }
 
 } // namespace dtc

@@ -1,4 +1,5 @@
 // cumsum cumprod cummax cummin logcumsumexp: what an operation makes of all elements up to each one along a dim.
+#include "CarriedSum.h"
 #include "Merge.h"
 #include "ShapeParts.h"
 #include "dtc/Ops/Scalar.h"
@@ -52,31 +53,31 @@ bool scanInfer(const OpQuery& q, std::vector<TypeId>& results) {
   return true;
 }
 
-// One row of a scan: the value so far, before or after the present element.
-struct FloatState {
-  double initial() const {
+// One row of a scan: the value so far, before or after the present element; `A`: what it is calculated in.
+template <class A> struct FloatState {
+  A initial() const {
     switch (kind) {
     case Running::Sum: return 0;
     case Running::Prod: return 1;
-    case Running::Min: return std::numeric_limits<double>::infinity();
-    default: return -std::numeric_limits<double>::infinity();
+    case Running::Min: return std::numeric_limits<A>::infinity();
+    default: return -std::numeric_limits<A>::infinity();
     }
   }
-  double combined(double a, double x) const {
+  A combined(A a, A x) const {
     switch (kind) {
     case Running::Sum: return a + x;
     case Running::Prod: return a * x;
     case Running::Min:
-      return std::isnan(a) || std::isnan(x) ? std::numeric_limits<double>::quiet_NaN() : std::min(a, x);
+      return std::isnan(a) || std::isnan(x) ? std::numeric_limits<A>::quiet_NaN() : std::min(a, x);
     case Running::Max:
-      return std::isnan(a) || std::isnan(x) ? std::numeric_limits<double>::quiet_NaN() : std::max(a, x);
+      return std::isnan(a) || std::isnan(x) ? std::numeric_limits<A>::quiet_NaN() : std::max(a, x);
     default: break;
     }
-    const double most = std::max(a, x);
+    const A most = std::max(a, x);
     if (std::isnan(a) || std::isnan(x)) return a + x;
     return std::isinf(most) ? most : most + std::log1p(std::exp(-std::fabs(a - x)));
   }
-  static bool same(double value, double x) { return x == value || std::isnan(x); }
+  static bool same(A value, A x) { return x == value || std::isnan(x); }
   Running kind;
 };
 struct IntState {
@@ -125,13 +126,19 @@ bool scanEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Ten
     auto setIndex = [&](int64_t i, int64_t where) {
       if (kind.indices) out[1]->setInt(base + i * stride, where);
     };
-    if (isFloat(x.dtype()))
+    auto floats = [&](auto state) {
+      using A = decltype(state.initial());
       scanRow(
-          q, FloatState{kind.running}, n, [&](int64_t i) { return x.getFloat(base + i * stride); },
-          [&](int64_t i, double v, int64_t where) {
-            out[0]->setFloat(base + i * stride, v);
+          q, state, n, [&](int64_t i) { return static_cast<A>(x.getFloat(base + i * stride)); },
+          [&](int64_t i, A v, int64_t where) {
+            out[0]->setFloat(base + i * stride, static_cast<double>(v));
             setIndex(i, where);
           });
+    };
+    if (isFloat(x.dtype()) && isExtended(q))
+      floats(FloatState<long double>{kind.running});
+    else if (isFloat(x.dtype()))
+      floats(FloatState<double>{kind.running});
     else
       scanRow(
           q, IntState{kind.running, x.dtype()}, n, [&](int64_t i) { return x.getInt(base + i * stride); },
