@@ -72,11 +72,12 @@ struct Finder {
 
 std::string findFirstDifference(Module& propagated, FuncId globalFunc, std::span<const Tensor> args,
                                 const Module& scheduled, FuncId localFunc, const Executable& ran,
-                                const WireRounding& wire) {
+                                const WireRounding& wire, bool tf32) {
   Kept r64{propagated, propagated[globalFunc].body}, rd{propagated, propagated[globalFunc].body};
   for (Precision precision : {Precision::R64, Precision::Rd}) {
     EvalOptions eval;
     eval.precision = precision;
+    eval.tf32 = tf32;
     eval.trace = &Kept::keep;
     eval.traceSelf = precision == Precision::R64 ? &r64 : &rd;
     if (auto done = evaluate(propagated, globalFunc, args, eval); !done) return "";

@@ -60,12 +60,13 @@ static Result<std::vector<Tensor>> runSteps(Module& m, FuncId f, std::span<const
   }
 }
 
-Result<Reference> runReference(Module& m, FuncId f, std::span<const Tensor> args, int steps) {
+Result<Reference> runReference(Module& m, FuncId f, std::span<const Tensor> args, int steps, bool tf32) {
   Reference ref;
   ref.manyDevices = m[f].spmd;
   for (Precision precision : {Precision::R64, Precision::Rd}) {
     EvalOptions options;
     options.precision = precision;
+    options.tf32 = tf32;
     auto results = runSteps(m, f, args, steps, options);
     if (!results) return results.error();
     (precision == Precision::R64 ? ref.r64 : ref.rd) = std::move(*results);

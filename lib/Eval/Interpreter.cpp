@@ -1,6 +1,9 @@
 #include "Interpreter.h"
 
+#include "dtc/Ops/Convolution.h"
+
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -212,15 +215,40 @@ static Tensor nudged(const Tensor& t, uint64_t state) {
   return moved;
 }
 
+// What a GPU may make of an f32 factor.
+static Tensor cutToTf32(const Tensor& t) {
+  Tensor cut = t;
+  for (int64_t i = 0; i < t.numElements(); ++i) {
+    const auto bits = std::bit_cast<uint32_t>(static_cast<float>(t.getFloat(i)));
+    if (std::isfinite(t.getFloat(i))) cut.setFloat(i, std::bit_cast<float>(bits & ~0x1fffu));
+  }
+  return cut;
+}
+
+// Is the operand a factor of products that a library makes? What is added behind them (a bias) is none.
+static bool isFactor(const OpQuery& q, size_t operand) {
+  const OpRecord& r = *q.record;
+  const bool conv = isConvolution(r);
+  if (conv || r.lowering == Lowering::Library) return operand < 2 || (!conv && !r.finish);
+  // The gradient of attention, where no kernel of its own takes it: not its row sums.
+  const bool madeOfProducts = r.derive && r.derive(q, "one kernel") == 0;
+  return madeOfProducts && operand != 3 && operand != 4;
+}
+
 Result<std::vector<Tensor>> Interpreter::runOn(const OpRun& run, const PreparedOp& p, int64_t device) {
   std::vector<const Tensor*> operands;
   for (ValueId v : m_.operands(run.op)) operands.push_back(value(v, device).get());
   std::vector<Tensor> moved;
+  moved.reserve(2 * operands.size());
   if (options_.nudge && rounds(m_.record(run.op))) {
-    moved.reserve(operands.size());
     for (const Tensor*& t : operands)
       if (partType(t->dtype()) == DType::F32 || partType(t->dtype()) == DType::F64)
         t = &moved.emplace_back(nudged(*t, options_.nudge * 0xD1B54A32D192ED03ull + (++nudges_ << 32)));
+  }
+  if (options_.tf32 && !r64()) {
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (operands.size() > 1 && operands[i]->dtype() == DType::F32 && isFactor(p.query, i))
+        operands[i] = &moved.emplace_back(cutToTf32(*operands[i]));
   }
   Env env = envOf(run.context, device);
   if (p.concrete) return evaluateLoops(p.query, p.rule, operands, p.resultTypes, env, options_.precision);

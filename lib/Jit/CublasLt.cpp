@@ -31,9 +31,10 @@ int cudaType(DType dtype) {
 }
 
 std::string describe(const CublasGemm& g) {
-  return std::string(dtypeName(g.dtype)) + " " + std::to_string(g.batch) + " x [" + std::to_string(g.m) +
-         ", " + std::to_string(g.k) + "] x [" + std::to_string(g.k) + ", " + std::to_string(g.n) + "]" +
-         (g.bias ? " with bias" : "") + (g.residual ? " with residual" : "") + (g.gelu ? " with gelu" : "");
+  return std::string(dtypeName(g.dtype)) + (g.tf32 && g.dtype == DType::F32 ? " (tf32) " : " ") +
+         std::to_string(g.batch) + " x [" + std::to_string(g.m) + ", " + std::to_string(g.k) + "] x [" +
+         std::to_string(g.k) + ", " + std::to_string(g.n) + "]" + (g.bias ? " with bias" : "") +
+         (g.residual ? " with residual" : "") + (g.gelu ? " with gelu" : "");
 }
 
 } // namespace
@@ -117,7 +118,8 @@ public:
   int describe() {
     const CublasGemm& g = p_.gemm;
     const bool wide = g.dtype == DType::F64;
-    int status = t_.descCreate(&p_.desc, wide ? kComputeF64 : kComputeF32, wide ? kCudaF64 : kCudaF32);
+    const int compute = wide ? kComputeF64 : g.tf32 && g.dtype == DType::F32 ? kComputeTf32 : kComputeF32;
+    int status = t_.descCreate(&p_.desc, compute, wide ? kCudaF64 : kCudaF32);
     const int32_t transposed = kTransposed, type = cudaType(g.dtype);
     const int32_t epilogue = g.gelu ? g.bias ? kEpilogueGeluBias : kEpilogueGelu : kEpilogueBias;
     if (!status && g.b.transposed) status = t_.descSet(p_.desc, kDescTransA, &transposed, sizeof transposed);

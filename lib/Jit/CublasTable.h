@@ -24,6 +24,7 @@ enum CublasNumbers {
   kCudaBf16 = 14,
   kComputeF32 = 68,
   kComputeF64 = 70,
+  kComputeTf32 = 77, // of f32 operands, cut to tf32; sums in f32
   kDescTransA = 3,
   kDescTransB = 4,
   kDescEpilogue = 7,

@@ -135,7 +135,7 @@ public:
                      kCudnnCrossCorrelation, c_.dtype == DType::F64 ? kCudnnF64 : kCudnnF32);
     if (!status && fits_) status = t_.convGroups(p_.how, static_cast<int>(c_.groups));
     const bool narrow = c_.dtype == DType::F16 || c_.dtype == DType::BF16;
-    if (!status && fits_) status = t_.convMath(p_.how, narrow ? kCudnnTensorMath : kCudnnFmaMath);
+    if (!status && fits_) status = t_.convMath(p_.how, narrow ? int{kCudnnTensorMath} : wideMath());
     return status ? status : fits_ ? 0 : int{kCudnnNotSupported};
   }
 
@@ -150,7 +150,7 @@ public:
       return status;
     const bool wide = c_.dtype == DType::F32 || c_.dtype == DType::F64;
     for (CudnnAlgorithm& a : std::span(offered, static_cast<size_t>(std::clamp(count, 0, kMost)))) {
-      if (wide) a.math = kCudnnFmaMath;
+      if (wide && a.math != kCudnnFmaMath) a.math = wideMath();
       const bool may = a.status == 0 && (made.direct >> a.algorithm & 1) &&
                        (!c_.deterministic || a.determinism == kCudnnDeterministic);
       if (!may || t_.convMath(p_.how, a.math) ||
@@ -171,6 +171,9 @@ private:
     void *first, *second, *third; // the convolution's own stands before the third
     unsigned direct;
   };
+  [[nodiscard]] int wideMath() const {
+    return c_.tf32 && c_.dtype == DType::F32 ? kCudnnDefaultMath : kCudnnFmaMath;
+  }
   [[nodiscard]] Made calls() const {
     switch (c_.kind) {
     case CudnnConv::Image:

@@ -25,8 +25,9 @@ enum CudnnNumbers {
   kCudnnNchw = 0,
   kCudnnCrossCorrelation = 1,
   kCudnnDeterministic = 1,
-  kCudnnTensorMath = 1, // sums in f32 of products of narrow floats
-  kCudnnFmaMath = 3,    // f32 is not cut to tf32
+  kCudnnDefaultMath = 0, // f32 may be cut to tf32
+  kCudnnTensorMath = 1,  // sums in f32 of products of narrow floats
+  kCudnnFmaMath = 3,     // f32 is not cut to tf32
   kCudnnBadParameter = 2000,
   kCudnnNotSupported = 3000,
   // Algorithms that add up products, in whatever order: forward, of the image, of the window. The others go by way of a transform (FFT,

@@ -51,7 +51,8 @@ public:
   CudaBackend(const Nvrtc& nvrtc, std::unique_ptr<CudaPlaces> places, std::string about,
               const CudaOptions& options)
       : places_(std::move(places)), about_(std::move(about)), deterministic_(options.deterministic),
-        decisions_(*places_), schedules_(nvrtc, *places_, options.measureSchedules && !options.deterministic),
+        tf32_(options.tf32), decisions_(*places_),
+        schedules_(nvrtc, *places_, options.measureSchedules && !options.deterministic),
         firstMark_(static_cast<size_t>(places_->count())) {}
   // Error (Machine): as NcclCommunicator::make.
   Status useNccl(const Nccl& library, const CudaOptions& options) {
@@ -200,6 +201,10 @@ private:
   void note(std::string line) {
     if (std::find(notes_.begin(), notes_.end(), line) == notes_.end()) notes_.push_back(std::move(line));
   }
+  void noteTf32(DType dtype) {
+    if (tf32_ && dtype == DType::F32)
+      note("the operands of f32 products and convolutions that libraries make may be cut to tf32");
+  }
   Status packOperands(int64_t place, PlacedGemm& g, Product& product);
   Status pack(int64_t place, Pack pack);
   void took(const char* phase, std::chrono::steady_clock::time_point begin) {
@@ -214,7 +219,7 @@ private:
 
   std::unique_ptr<CudaPlaces> places_;
   std::string about_;
-  bool deterministic_;
+  bool deterministic_, tf32_;
   CudaDecisions decisions_;
   std::unique_ptr<Communicator> comm_;
   NcclCommunicator* nccl_ = nullptr; // the same, where it is that
@@ -302,7 +307,7 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
   product.place = place;
   PlacedGemm taken = g;
   if (Status s = packOperands(place, taken, product); !s) return s.error();
-  auto gemm = CudaGemm::plan(**opened, places_->device(place), taken, deterministic_);
+  auto gemm = CudaGemm::plan(**opened, places_->device(place), taken, deterministic_, tf32_);
   if (!gemm && g.plain && gemm.error().kind == Error::Machine) {
     auto plain = this->place(place, *g.plain);
     if (plain) plain->plain = true;
@@ -310,6 +315,7 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
   }
   if (!gemm) return gemm.error();
   product.gemm = std::move(*gemm);
+  noteTf32(g.dtype);
   if (g.epilogue) {
     auto kernel = this->place(place, *g.epilogue);
     if (!kernel) return kernel.error();
@@ -347,12 +353,13 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedConv& c) {
   product.empty = true;
   Placed placed{0, 1};
   auto opened = cudnn(place);
-  Result<CudaConv> conv =
-      opened ? CudaConv::plan(**opened, *places_, c, deterministic_) : Result<CudaConv>(opened.error());
+  Result<CudaConv> conv = opened ? CudaConv::plan(**opened, *places_, c, deterministic_, tf32_)
+                                 : Result<CudaConv>(opened.error());
   if (!conv && conv.error().kind != Error::Machine) return conv.error();
   if (conv) {
     if (Status s = growScratch(place, conv->scratchBytes()); !s) return s.error();
     product.conv = std::move(*conv);
+    noteTf32(c.dtype);
   } else {
     note("a generated kernel, because " + conv.error().message);
     auto kernel = this->place(place, c.own);

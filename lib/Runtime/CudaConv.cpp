@@ -104,13 +104,14 @@ private:
 };
 
 Result<CudaConv> CudaConv::plan(const Cudnn& library, CudaPlaces& places, const PlacedConv& conv,
-                                bool deterministic) {
+                                bool deterministic, bool tf32) {
   CudaConv out;
   std::optional<CudnnConv> asked = Planner(out, conv).run();
   if (!asked)
     return machineError(
         "cuDNN makes no convolution over no elements, and none that adds a bias beside a padding of its own");
   asked->deterministic = deterministic;
+  asked->tf32 = tf32;
   auto plan = library.plan(*asked, kMostWorkspace);
   if (!plan) return plan.error();
   out.plan_.push_back(*plan);

@@ -11,7 +11,7 @@ class CudaConv {
 public:
   // Error (Machine): as Cudnn::plan, or sizes of none.
   [[nodiscard]] static Result<CudaConv> plan(const Cudnn& library, CudaPlaces& places, const PlacedConv& conv,
-                                             bool deterministic);
+                                             bool deterministic, bool tf32);
   [[nodiscard]] size_t scratchBytes() const { return scratchBytes_; }
   // `scratch`: scratchBytes(), 256-byte aligned, of this call alone while it runs: steps of a place may share it.
   [[nodiscard]] Status run(const Cudnn& library, CudaPlaces& places, int64_t place, void* scratch) const;

@@ -66,7 +66,7 @@ uint32_t CudaGemm::alignment() const {
 }
 
 Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& device, const PlacedGemm& given,
-                                bool deterministic) {
+                                bool deterministic, bool tf32) {
   const PlacedGemm g = isTurned(given) ? turned(given) : given;
   if (isTurned(given) && (given.bias || given.residual))
     return Error{
@@ -89,6 +89,7 @@ Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& devic
   gemm.bias = g.bias;
   gemm.gelu = g.activation == GemmActivation::GeluTanh;
   gemm.deterministic = deterministic;
+  gemm.tf32 = tf32;
   gemm.alignment = out.alignment();
   if (g.residual) {
     gemm.residual = matrixOf(g.m.extent, g.n.extent, g.m.residual, g.n.residual, batch.residual);

@@ -11,9 +11,9 @@ public:
   // Does cuBLASLt take a matrix with these strides? One of them must be 1.
   [[nodiscard]] static bool takes(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStride);
   // Error (Bug): a matrix that it does not take. Error (Machine): as CublasLt::plan.
-  // `deterministic`: the same bits in every run.
+  // `deterministic`: the same bits in every run. `tf32`: operands of f32 may be cut to tf32.
   [[nodiscard]] static Result<CudaGemm> plan(const CublasLt& library, const CudaDevice& device,
-                                             const PlacedGemm& gemm, bool deterministic);
+                                             const PlacedGemm& gemm, bool deterministic, bool tf32);
   // `aRow`, `bRow`: where the operands' rows begin (PlacedGemm::Row), in bytes; nothing: an operand is all zeros.
   [[nodiscard]] Status run(const CublasLt& library, const CudaDevice& device, const CudaStream& stream,
                            std::optional<int64_t> aRow, std::optional<int64_t> bRow) const;

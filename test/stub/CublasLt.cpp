@@ -4,6 +4,7 @@
 #include "../../lib/Jit/CublasTable.h"
 #include "dtc/Support/DType.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -81,10 +82,16 @@ bool knownEpilogue(int number) {
          number == kEpilogueGeluBias;
 }
 
+// What tensor cores read of an f32: all but its last 13 bits.
+double cutToTf32(double v) {
+  return static_cast<double>(
+      std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(v)) & ~uint32_t{0x1fff}));
+}
+
 // Column-major: d = f(op(a) op(b) (+ a bias for each row) (+ c)).
 struct Product {
   Layout a, b, c, d;
-  bool transA = false, transB = false, wide = false, gelu = false;
+  bool transA = false, transB = false, wide = false, gelu = false, tf32 = false;
   const char *pa = nullptr, *pb = nullptr, *bias = nullptr, *pc = nullptr;
   char* pd = nullptr;
 
@@ -95,8 +102,9 @@ struct Product {
                   ob = batch * b.get<int64_t>(kLayoutBatchStride, 0);
     double sum = 0;
     for (int64_t l = 0; l < k; ++l) {
-      const double x = load(*typeOf(a.type), pa, oa + (transA ? i * a.lead + l : l * a.lead + i));
-      const double y = load(*typeOf(b.type), pb, ob + (transB ? l * b.lead + j : j * b.lead + l));
+      double x = load(*typeOf(a.type), pa, oa + (transA ? i * a.lead + l : l * a.lead + i));
+      double y = load(*typeOf(b.type), pb, ob + (transB ? l * b.lead + j : j * b.lead + l));
+      if (tf32) x = cutToTf32(x), y = cutToTf32(y);
       sum = wide ? sum + x * y : static_cast<double>(static_cast<float>(sum + x * y));
     }
     if (bias) sum += load(type, bias, i);
@@ -155,6 +163,9 @@ STUB_LT cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, void
   const int epilogue = what.get<int32_t>(kDescEpilogue, kEpilogueDefault);
   if (!knownEpilogue(epilogue)) return kNotSupported;
   if (epilogue != kEpilogueDefault && what.compute == kComputeF64) return kNotSupported;
+  if (what.compute != (left.type == kCudaF64 ? kComputeF64 : kComputeF32) &&
+      (what.compute != kComputeTf32 || left.type != kCudaF32))
+    return kNotSupported;
   // A gelu that has fewer than 16 rows is refused, so that programs see that, too.
   if (epilogue >= kEpilogueGelu && result.columns < 16) return kNotSupported;
   if ((epilogue & kEpilogueBias) && !what.get<const char*>(kDescBias, nullptr)) return kInvalid;
@@ -178,6 +189,7 @@ STUB_LT cublasLtMatmul(void*, void* desc, const void* alpha, const void* a, void
   p.transA = what.get<int32_t>(kDescTransA, 0) == kTransposed;
   p.transB = what.get<int32_t>(kDescTransB, 0) == kTransposed;
   p.wide = what.compute == kComputeF64;
+  p.tf32 = what.compute == kComputeTf32;
   const double scale =
       p.wide ? *static_cast<const double*>(alpha) : static_cast<double>(*static_cast<const float*>(alpha));
   const double keep =

@@ -8,6 +8,7 @@
 #include "dtc/Support/DType.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <optional>
 
@@ -113,7 +114,7 @@ int offer(int status, int transform, int wanted, int* count, CudnnAlgorithm* out
   if (status) return status;
   const CudnnAlgorithm list[] = {{transform, 0, 1, 64, 1, kCudnnFmaMath, {}},
                                  {0, kCudnnNotSupported, -1, 0, 1, kCudnnFmaMath, {}},
-                                 {0, 0, 2, 4, 0, 0, {}}, // for tf32, which nobody asked for
+                                 {0, 0, 2, 4, 0, 0, {}}, // for tf32, which not all ask for
                                  {1, 0, 3, 1024, 1, kCudnnFmaMath, {}}};
   for (const CudnnAlgorithm& a : list)
     if (*count < wanted) out[(*count)++] = a;
@@ -146,6 +147,14 @@ struct Convolution {
     return "";
   }
 
+  // What tensor cores read of an f32 that may be cut to tf32: all but its last 13 bits.
+  [[nodiscard]] double factor(DType type, const void* from, int64_t i) const {
+    const double v = load(type, from, i);
+    if (type != DType::F32 || how.math != kCudnnDefaultMath) return v;
+    return static_cast<double>(
+        std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(v)) & ~uint32_t{0x1fff}));
+  }
+
   void addAt(const Numbers& p, DType type, std::vector<double>& sums) const {
     const int group = p[1] / (w.dims[0] / how.groups);
     Numbers k(w.dims.size() - 1);
@@ -161,9 +170,9 @@ struct Convolution {
       if (!inside) continue;
       const int64_t i = at(x, from), j = at(w, window), l = at(y, p);
       double& sum = sums[static_cast<size_t>(made == 0 ? l : made == 1 ? i : j)];
-      const double product = made == 0   ? load(type, px, i) * load(type, pw, j)
-                             : made == 1 ? load(type, py, l) * load(type, pw, j)
-                                         : load(type, py, l) * load(type, px, i);
+      const double product = made == 0   ? factor(type, px, i) * factor(type, pw, j)
+                             : made == 1 ? factor(type, py, l) * factor(type, pw, j)
+                                         : factor(type, py, l) * factor(type, px, i);
       sum = type == DType::F64 ? sum + product : static_cast<double>(static_cast<float>(sum + product));
     } while (next(k, range));
   }
@@ -173,11 +182,13 @@ int run(void* handle, int algorithm, void* workspace, size_t bytes, const void* 
         Convolution c, const Filter& w) {
   if (int status = fit(c.x, w, c.how, c.y)) return status;
   if (algorithm > 1) return kCudnnNotSupported; // a transform
-  const bool narrow = c.x.type == kCudnnF16 || c.x.type == kCudnnBf16;
-  if (!narrow && c.how.math != kCudnnFmaMath) return kCudnnNotSupported; // products would be of tf32
-  if (bytes < (narrow && c.how.math == 0 ? 4u
-               : algorithm == 0          ? 512u
-                                         : 1024u) ||
+  if (c.x.type == kCudnnF64
+          ? c.how.math != kCudnnFmaMath
+          : c.x.type == kCudnnF32 && c.how.math != kCudnnFmaMath && c.how.math != kCudnnDefaultMath)
+    return kCudnnNotSupported;
+  if (bytes < (c.how.math == kCudnnDefaultMath ? 4u
+               : algorithm == 0                ? 512u
+                                               : 1024u) ||
       !stub::isDeviceMemory(workspace, bytes))
     return kCudnnBadParameter;
   const bool wide = c.x.type == kCudnnF64;

@@ -55,6 +55,8 @@ private:
   Status report();
   std::string resultJson(size_t i) const;
   [[nodiscard]] bool printed(size_t i) const;
+  // On CPUs and the emulator f32 products are of f32, whatever is allowed.
+  [[nodiscard]] bool cutsToTf32() const { return o_.matmulPrecision == "tf32" && o_.backend == "cuda"; }
   [[nodiscard]] bool quiet() const {
     return o_.json || o_.trace == "-";
   } // standard output belongs to one document
@@ -202,6 +204,7 @@ Status Execution::makeBackend(std::unique_ptr<Backend>& out) {
                                           .timeoutSeconds = o_.commTimeout,
                                           .dump = o_.commDump,
                                           .deterministic = o_.deterministic,
+                                          .tf32 = o_.matmulPrecision == "tf32",
                                           .measureSchedules = o_.optLevel >= 3});
     if (!cuda) return cuda.error();
     out = std::move(*cuda);
@@ -337,7 +340,7 @@ Status Execution::checkRun() {
   FuncId f = reference_->findFunction(scheduled_.strings[scheduled_[func_].name]);
   const int steps = std::max(1, o_.loop);
   env_.status.at("evaluating the reference");
-  auto reference = runReference(*reference_, f, inputs_, steps);
+  auto reference = runReference(*reference_, f, inputs_, steps, cutsToTf32());
   if (!reference) return reference.error();
   const WireRounding wire(scheduled_, func_, steps);
   check_ = checkResults(*reference, results_, resultNames_, wire.ofResults());
@@ -354,7 +357,7 @@ Status Execution::checkRun() {
   if (Status s = (*again)->run(); !s) return s;
   FuncId global = propagated_->findFunction(scheduled_.strings[scheduled_[func_].name]);
   check_.firstDifference =
-      findFirstDifference(*propagated_, global, inputs_, scheduled_, func_, **again, wire);
+      findFirstDifference(*propagated_, global, inputs_, scheduled_, func_, **again, wire, cutsToTf32());
   return Ok{};
 }
 
@@ -506,6 +509,9 @@ int executeProgram(Environment& env, const RunOptions& o) {
     if (!one) return env.fail(one.error());
     entries = {*one};
   }
+  if (o.matmulPrecision == "tf32" && o.backend != "cuda")
+    env.err("note: --matmul-precision tf32 changes nothing on " + o.backend +
+            ": its products of f32 are computed in f32\n");
   ThreadPool pool(o.threads);
   CpuJit jit;
   std::string json;

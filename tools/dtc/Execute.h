@@ -7,7 +7,8 @@ namespace dtc {
 struct RunOptions {
   ProgramOptions program;
   std::vector<std::string> inputs, outputs, prints;
-  std::string backend = "cpu", policy, reduceDType, trace, comm, commDump, reductionOrder = "any";
+  std::string backend = "cpu", policy, reduceDType, trace, comm, commDump, reductionOrder = "any",
+              matmulPrecision = "highest";
   int optLevel = 1, repeat = 1, warmup = 0, loop = 0; // loop: 0 where it was not asked for
   double commTimeout = 600;                           // seconds
   int threads = 0;                                    // 0: as many as there are cores

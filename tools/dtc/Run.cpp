@@ -24,6 +24,10 @@ void addDeviceOptions(CLI::App& app, RunOptions& o) {
   app.add_option("--reduction-order", o.reductionOrder, "fixed: the same bits on every mesh too")
       ->type_name("any|fixed")
       ->check(CLI::IsMember({"any", "fixed"}));
+  app.add_option("--matmul-precision", o.matmulPrecision,
+                 "tf32: a GPU may cut the factors of f32 products to ten bits (highest)")
+      ->type_name("highest|tf32")
+      ->check(CLI::IsMember({"highest", "tf32"}));
   app.add_flag("--no-graphs", o.noGraphs, "launch every kernel by itself, without a CUDA graph");
   app.add_flag("--host-predicates", o.hostPredicates,
                "the host reads the predicates of while and cond, not CUDA graphs themselves");

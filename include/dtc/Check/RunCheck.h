@@ -9,15 +9,15 @@ namespace dtc {
 
 // The same function by the reference evaluator: R64, and Rd (every result rounded to its dtype). Global text runs
 // unsharded; spmd text has no unsharded form and is run by the many-device evaluator. `steps`: how often it runs, each time with
-// what its carried results were; the results are the last's.
+// what its carried results were; the results are the last's. `tf32`: EvalOptions::tf32, for a run that may use it.
 struct Reference {
   std::vector<Tensor> r64, rd; // global values of the results
   std::vector<std::vector<Tensor>>
       nudged; // rd again, where addNudged was called: each result as one nudged evaluation has it
   bool manyDevices = false;
 };
-[[nodiscard]] Result<Reference> runReference(Module& m, FuncId f, std::span<const Tensor> args,
-                                             int steps = 1);
+[[nodiscard]] Result<Reference> runReference(Module& m, FuncId f, std::span<const Tensor> args, int steps = 1,
+                                             bool tf32 = false);
 
 // Four more evaluations as rd's, in which every operand is off by up to one unit in its last place, as it might be in a program
 // that computes the same in another order. Where a result's error is judged by few elements (a scalar whose terms cancel), rd's
@@ -49,6 +49,6 @@ struct CheckReport {
 // "%h, 'matmul' at mlp.dt:7, on device dp=0 tp=1: …", or "" where all named values agree.
 [[nodiscard]] std::string findFirstDifference(Module& propagated, FuncId global, std::span<const Tensor> args,
                                               const Module& scheduled, FuncId local, const Executable& ran,
-                                              const WireRounding& wire);
+                                              const WireRounding& wire, bool tf32 = false);
 
 } // namespace dtc

@@ -19,6 +19,9 @@ struct EvalOptions {
   // Not 0: the f32 and f64 operands of each op that computes are moved by up to one unit in the last place each, as this seed
   // says (Monte Carlo arithmetic, Parker 1997): how far results go apart is how much rounding can matter to them.
   uint64_t nudge = 0;
+  // With Rd: matrix products and convolutions of f32 see no more of their operands than tf32 has, ten bits behind the leading one (the
+  // others are dropped, which is the most that hardware does: it may also round). Sums stay in f32.
+  bool tf32 = false;
   // Called after each op, once per device that ran it, with its results there (first differing op of --check; --log-ops).
   // `place` is 0 in a global program. May be null.
   void (*trace)(void* self, OpId op, int64_t place, std::span<const Tensor> results) = nullptr;

@@ -8,7 +8,7 @@
 namespace dtc {
 
 // y[b, i, j] = f(sum over k of a[b, i, k] * c[b, k, j] (+ bias[j]) (+ residual[b, i, j])), all in `dtype` (f16 bf16 f32 f64);
-// sums are in f32, for f64 in f64 (and without bias: cuBLASLt has no epilogue in f64), and rounded once. f32 is not cut to tf32. Strides are in elements. A matrix is stored row by row, or, where it is transposed,
+// sums are in f32, for f64 in f64 (and without bias: cuBLASLt has no epilogue in f64), and rounded once. f32 is cut to tf32 where `tf32` says so. Strides are in elements. A matrix is stored row by row, or, where it is transposed,
 // column by column: `lead` is the distance of its rows (columns). `batchStride` may be 0 for operands.
 struct CublasGemm {
   struct Matrix {
@@ -23,6 +23,7 @@ struct CublasGemm {
   std::optional<Matrix> residual; // not transposed
   bool gelu = false;              // f is gelu's tanh form
   uint32_t alignment = 256;       // of a, b, y and residual, in bytes: a power of two
+  bool tf32 = false;              // operands of f32 may be cut to tf32
   bool deterministic = false;     // only algorithms that add up in one sequence: the same bits in every run
 };
 

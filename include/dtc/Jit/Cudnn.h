@@ -18,6 +18,7 @@ struct CudnnConv {
   };
   std::vector<Spatial> spatial; // one to three
   bool bias = false;            // of what is made, one for each of its channels (not for a window)
+  bool tf32 = false;            // operands of f32 may be cut to tf32
   bool deterministic = false;   // the same bits in every run
 };
 

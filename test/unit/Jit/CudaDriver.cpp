@@ -92,7 +92,8 @@ static_assert(int(kCudnnF32) == CUDNN_DATA_FLOAT && int(kCudnnF64) == CUDNN_DATA
 static_assert(int(kCudnnNchw) == CUDNN_TENSOR_NCHW &&
               int(kCudnnCrossCorrelation) == CUDNN_CROSS_CORRELATION &&
               int(kCudnnDeterministic) == CUDNN_DETERMINISTIC &&
-              int(kCudnnTensorMath) == CUDNN_TENSOR_OP_MATH && int(kCudnnFmaMath) == CUDNN_FMA_MATH);
+              int(kCudnnTensorMath) == CUDNN_TENSOR_OP_MATH && int(kCudnnFmaMath) == CUDNN_FMA_MATH &&
+              int(kCudnnDefaultMath) == CUDNN_DEFAULT_MATH);
 static_assert(int(kCudnnBadParameter) == CUDNN_STATUS_BAD_PARAM &&
               int(kCudnnNotSupported) == CUDNN_STATUS_NOT_SUPPORTED);
 static_assert(int(kCudnnForwardDirect) == ((1 << CUDNN_CONVOLUTION_FWD_ALGO_FFT) - 1) &&
@@ -109,7 +110,8 @@ static_assert(offsetof(CublasHeuristic, workspaceBytes) ==
 static_assert(offsetof(CublasHeuristic, status) == offsetof(cublasLtMatmulHeuristicResult_t, state));
 static_assert(int(kCudaF32) == CUDA_R_32F && int(kCudaF64) == CUDA_R_64F && int(kCudaF16) == CUDA_R_16F &&
               int(kCudaBf16) == CUDA_R_16BF);
-static_assert(int(kComputeF32) == CUBLAS_COMPUTE_32F && int(kComputeF64) == CUBLAS_COMPUTE_64F);
+static_assert(int(kComputeF32) == CUBLAS_COMPUTE_32F && int(kComputeF64) == CUBLAS_COMPUTE_64F &&
+              int(kComputeTf32) == CUBLAS_COMPUTE_32F_FAST_TF32);
 static_assert(int(kDescTransA) == CUBLASLT_MATMUL_DESC_TRANSA &&
               int(kDescTransB) == CUBLASLT_MATMUL_DESC_TRANSB);
 static_assert(int(kDescEpilogue) == CUBLASLT_MATMUL_DESC_EPILOGUE &&
