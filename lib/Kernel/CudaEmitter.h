@@ -33,6 +33,7 @@ private:
     Scope *home = nullptr, *step = nullptr, *element = nullptr;
     std::vector<const Store*> packed;  // stores that are done when the pack is complete
     std::vector<std::string> finished; // statements that then are due
+    std::string arrays, loads; // what is read first, where the loop over the row is one over parts of it
   };
   // Where a value of each element is kept: an array of packs, one a step.
   struct Kept {
@@ -52,7 +53,13 @@ private:
   std::vector<NodeId> packsBelow(std::span<const NodeId> roots, const Scope& home) const;
   const RowValue* valueOf(NodeId n) const;
   Scope& openStep(Scope& home, std::deque<Scope>& scopes);
-  void endStep(Scope& step, int indent);
+  void endStep(Scope& home, std::deque<Scope>& scopes);
+  std::string packCoordinates(const std::string& body, int indent) const;
+  std::string stepText(const std::string& body, int indent) const;
+  void beginEdges(Scope& row); // RowNest::edged
+  std::string edgeText(const std::string& body, int indent) const;
+  std::string passText(const RowPass& pass, const std::string& all, const std::string& one, int indent) const;
+  void readFirst(const std::vector<NodeId>& loads, Scope& home, RowPass& pass);
   void loadPack(NodeId load, const std::string& to, Scope& step, const std::string& further = "");
   bool loadAhead(NodeId load, const std::string& to, Scope& step); // RowSchedule::ahead
   std::string declareArray(NodeId n, Scope& home, bool passOnly);

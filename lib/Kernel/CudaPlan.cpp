@@ -15,16 +15,22 @@ constexpr int64_t kShortReduction = 64;             // a thread does it faster t
 // What a nest reduces, where its stores need nothing of the reduced axes: then a thread may do all of one element.
 struct Reductions {
   int64_t longest = 0; // elements; unknown sizes count as many
-  bool reuse = false;  // operands that other rows read too, as in a matrix product
+  bool reuse =
+      false; // operands that other rows read too, as in a matrix product: none is a row's own and lies along it
   bool storesInside = false;
 };
 
 Reductions reductionsOf(const Kernel& k, const Nest& nest, AxisSet rows) {
   Reductions r;
+  bool own = false;
   for (const Store& s : nest.stores) r.storesInside |= (k.dependsOn(s.address) & ~rows) != 0;
   forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
     const AxisSet axes = k.dependsOn(n);
-    if (k[n].kind == NodeKind::Load) r.reuse |= (axes & ~rows) != 0 && (axes & rows) != rows;
+    if (k[n].kind == NodeKind::Load && (axes & ~rows) != 0) {
+      r.reuse |= (axes & rows) != rows;
+      for (AxisId a = 0; a < k.axes.size(); ++a)
+        own |= (axes & rows) == rows && (axes & ~rows) >> a & 1 && k.strideOf(k[n].affine, a).size.is(1);
+    }
     if (k[n].kind != NodeKind::Reduce) return;
     int64_t elements = 1;
     for (AxisId a : k[n].axes) {
@@ -34,6 +40,7 @@ Reductions reductionsOf(const Kernel& k, const Nest& nest, AxisSet rows) {
     }
     r.longest = std::max(r.longest, elements);
   });
+  r.reuse &= !own;
   return r;
 }
 
@@ -94,7 +101,7 @@ int threadsFor(const Kernel& k) {
 
 // Do the address and all that is summed up to it stay far enough below 2^31 for i32?
 static bool fits32(const Kernel& k, AffineId address) {
-  constexpr int64_t most = (int64_t(1) << 31) - (1 << 16);
+  constexpr int64_t most = (int64_t(1) << 31) - (1 << 20);
   int64_t sum = 0;
   for (const AffineTerm& t : k[address].terms) {
     int64_t reach = 1;

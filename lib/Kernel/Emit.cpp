@@ -119,7 +119,8 @@ std::string Emitter::affineText(AffineId a, Scope& s, bool scalarOnly) {
       text += size.is(1) ? what : what + " * " + sizeText(size);
   };
   for (const AffineTerm& t : k_[a].terms)
-    if (t.kind == AffineTerm::OfAxis) add(t.coefficient, axisText(static_cast<AxisId>(t.id)));
+    if (t.kind == AffineTerm::OfAxis && atZero_ != t.id)
+      add(t.coefficient, axisText(static_cast<AxisId>(t.id)));
   for (const AffineTerm& t : k_[a].terms)
     if (t.kind == AffineTerm::OfNode && !(scalarOnly && inLanes(t, s)))
       add(t.coefficient, wrapped(emit(NodeId(t.id), s)));

@@ -171,6 +171,7 @@ protected:
   std::unordered_map<std::string, int> freshCount_;
   std::optional<AxisId>
       firstOfPack_; // its coordinate is that of the first of the elements that a thread takes at once
+  std::optional<AxisId> atZero_;   // its coordinate is left out of addresses
   std::vector<uint32_t> uses_;     // by node, in the present nest
   std::vector<int> level_;         // of reductions: how many stand below one another
   std::vector<NodeId> reductions_; // of the present nest, arguments first

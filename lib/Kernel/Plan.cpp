@@ -41,9 +41,13 @@ std::vector<AxisId> allAxes(const Kernel& k, const Nest& nest) {
 std::optional<AxisId> mostContiguous(const Kernel& k, const Nest& nest, std::span<const AxisId> axes) {
   std::optional<AxisId> best;
   int64_t bestScore = 0;
+  AxisSet inside = 0; // what is not of these is done once a row
+  for (AxisId a : allAxes(k, nest)) inside |= AxisSet(1) << a;
+  inside &= ~rowAxes(k, nest);
   for (AxisId a : axes) {
     int64_t score = 0;
     auto access = [&](AffineId address, int64_t weight) {
+      if (inside != 0 && (k.dependsOn(address) & inside) == 0) weight /= 4;
       const Kernel::Stride s = k.strideOf(address, a);
       score += s.mixed ? -weight : s.size.is(1) ? weight : s.size.is(0) ? weight / 4 : -weight;
     };

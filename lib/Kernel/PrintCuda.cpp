@@ -139,7 +139,7 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
   schedule_ = rows_[static_cast<size_t>(&nest - k_.nests.data())];
   columns_ = schedule_ || threads_ != kMostThreads ? std::nullopt : columnScheduleOf(k_, nest);
   if (columns_) plan_ = planColumns(k_, nest, *columns_);
-  row_ = schedule_ ? rowNestOf(k_, nest, plan_) : std::nullopt;
+  row_ = schedule_ ? rowNestOf(k_, nest, plan_, schedule_->edged) : std::nullopt;
   thread_ = "threadIdx.x", lane_ = "lane";
   const int64_t pack = packs_ ? packOf(k_, nest, plan_) : 1, flat = pack > 1 ? flatElements(pack) : 0;
   const bool several = k_.nests.size() > 1;
@@ -161,6 +161,7 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
     if (!blocked(a) && !flat) row.bound |= AxisSet(1) << a;
   const std::string guard = schedule_ ? beginRow(top, row) : "";
   if (!plan_.grid.empty() && !flat) decode(row, unit);
+  if (schedule_ && row_->edged) beginEdges(row.bound == 0 && !several ? top : row);
   if (pack > 1) printPacks(nest, pack, unit, row);
   if (columns_) {
     printColumns(nest, row);
@@ -224,15 +225,16 @@ std::vector<PrintedKernel> printCuda(const Kernel& k, const CudaTarget& target, 
     if (out.size() < most) out.push_back(CudaEmitter(k, std::move(s)).run());
   const bool whole = k.grouped.has_value() || (k.attention && attentionTile(k)); // has a layout of its own
   if (!whole && k.nests.size() == 1) {
-    if (const auto row = rowNestOf(k, k.nests[0], planForThreads(k, k.nests[0])))
-      for (const RowSchedule& s : severalOf(rowSchedules(*row, target, 0), most))
-        out.push_back(CudaEmitter(k, s.threads, {s}).run());
+    for (const RowSchedule& s :
+         severalOf(rowSchedules(k, k.nests[0], planForThreads(k, k.nests[0]), target, 0), most))
+      out.push_back(CudaEmitter(k, s.threads, {s}).run());
   } else if (!whole) {
     std::vector<std::optional<RowSchedule>> rows = none;
     for (size_t i = 0; i < k.nests.size(); ++i)
-      if (const auto row = rowNestOf(k, k.nests[i], planForThreads(k, k.nests[i])))
-        if (const std::vector<RowSchedule> all = rowSchedules(*row, target, threads); !all.empty())
-          rows[i] = all.front();
+      if (const std::vector<RowSchedule> all =
+              rowSchedules(k, k.nests[i], planForThreads(k, k.nests[i]), target, threads);
+          !all.empty())
+        rows[i] = all.front();
     if (rows != none) out.push_back(CudaEmitter(k, threads, rows).run());
   }
   if (out.size() < most) out.push_back(CudaEmitter(k, threads, none).run());

@@ -152,8 +152,7 @@ void CudaEmitter::beginColumns(Scope& unit) {
     line(step, "for (i32 lane = 0; lane < " + n + "; ++lane) " + arrayPlace(name, shared) +
                    ".at[lane] = " + identityText(k_[s.value].reduce, type) + ";");
   }
-  endStep(step, unit.indent);
-  closeLoops(unit, scopes);
+  endStep(unit, scopes);
 }
 
 // A row's packs come from where the row before it had them read to, and the next row's are under way meanwhile.
@@ -172,8 +171,7 @@ bool CudaEmitter::loadAhead(NodeId load, const std::string& to, Scope& step) {
   Scope& first = openStep(*walk_, scopes);
   line(first, "const " + index_ + " " + i + " = 0;");
   loadPack(load, place, first);
-  endStep(first, walk_->indent);
-  closeLoops(*walk_, scopes);
+  endStep(*walk_, scopes);
   line(step, to + " = " + place + ";");
   loadPack(load, "if (" + i + " + 1 < " + sizeText(k_.axes[walked].extent) + ") " + place, step,
            " + " + sizeText(stride.size));
@@ -201,8 +199,7 @@ void CudaEmitter::endColumns(Scope& unit) {
       line(step, "dtc_store_pack(" + bufferText(s.buffer) + " + " + affineText(s.address, step) + ", " +
                      arrayPlace(columnName(s), schedule_->columns == RowSchedule::Keep::Shared) + ");");
   firstOfPack_.reset();
-  endStep(step, unit.indent);
-  closeLoops(unit, scopes);
+  endStep(unit, scopes);
 }
 
 std::string CudaEmitter::columnPlace(const Store& store, Scope& body) {

@@ -89,55 +89,102 @@ const RowValue* CudaEmitter::valueOf(NodeId n) const {
   return nullptr;
 }
 
-// A loop over the thread's packs; endStep puts its head before what stands in it.
+// What is done with each of the thread's packs; endStep puts the loop around it.
 Emitter::Scope& CudaEmitter::openStep(Scope& home, std::deque<Scope>& scopes) {
   const AxisId lane = row_->axes.back();
   Scope step;
   step.parent = &home;
   step.bound = home.bound | (row_->set & ~(AxisSet(1) << lane));
-  step.indent = home.indent + 1;
-  step.close = "}";
+  step.indent = home.indent + 1 + (schedule_->keep == RowSchedule::Keep::Nothing);
   scopes.push_back(std::move(step));
   return scopes.back();
 }
 
-// With the coordinates that are used.
-void CudaEmitter::endStep(Scope& step, int indent) {
-  const RowSchedule& s = *schedule_;
-  const int64_t packs = row_->elements / s.pack, full = packs / s.rowThreads();
+// The coordinates of the first element of a pack that are used in `body`, where the row has several axes.
+std::string CudaEmitter::packCoordinates(const std::string& body, int indent) const {
   const AxisId lane = row_->axes.back();
-  const std::string at = row_->axes.size() > 1 ? "at" : axisText(lane) + "_at",
-                    place = s.rowThreads() == 1 ? "step" : "step * " + text(s.rowThreads()) + " + thread";
-  std::string coordinates;
-  if (row_->axes.size() > 1) {
-    std::string rest = at;
-    for (size_t i = row_->axes.size(); i-- > 0;) {
-      const AxisId a = row_->axes[i];
-      const std::string extent = sizeText(k_.axes[a].extent), name = axisText(a) + (a == lane ? "_at" : "");
-      if (hasWord(step.text, name))
-        coordinates += indentText(step.indent) + "const " + index_ + " " + name + " = " + rest +
-                       (i == 0 ? "" : " % " + extent) + ";\n";
-      rest = a == lane ? at + " / " + extent : "(" + rest + ") / " + extent;
-      if (i > 0) rest = "(" + rest + ")";
-    }
+  std::string coordinates, rest = "at";
+  for (size_t i = row_->axes.size(); i-- > 0;) {
+    const AxisId a = row_->axes[i];
+    const std::string extent = sizeText(k_.axes[a].extent), name = axisText(a) + (a == lane ? "_at" : "");
+    if (hasWord(body, name))
+      coordinates += indentText(indent) + "const " + index_ + " " + name + " = " + rest +
+                     (i == 0 ? "" : " % (" + extent + ")") + ";\n";
+    rest = "(" + rest + " / (" + extent + "))";
   }
+  return coordinates;
+}
+
+// The loop over a thread's packs.
+std::string CudaEmitter::stepText(const std::string& body, int indent) const {
+  const RowSchedule& s = *schedule_;
+  const bool streamed = s.keep == RowSchedule::Keep::Nothing, several = row_->axes.size() > 1;
+  const int64_t packs = s.edged ? std::max<int64_t>(0, row_->elements - s.pack + 1) / s.pack
+                                : row_->elements / s.pack,
+                full = packs / s.rowThreads();
+  const std::string at = several ? "at" : axisText(row_->axes.back()) + "_at",
+                    place = s.rowThreads() == 1 ? "step" : "step * " + text(s.rowThreads()) + " + thread",
+                    first = streamed  ? "chunk + "
+                            : s.edged ? "head + "
+                                      : "";
+  const std::string coordinates = several ? packCoordinates(body, indent + 1) : "";
   std::string head =
       std::string(s.keep == RowSchedule::Keep::Shared ? "#pragma unroll 4\n" : "#pragma unroll\n") +
       indentText(indent) + "for (i32 step = 0; step < " + text(s.steps) + "; ++step) {\n";
-  if (full < s.steps || !coordinates.empty() || hasWord(step.text, at))
-    head += indentText(step.indent) + "const " + (row_->axes.size() > 1 ? "i32" : index_) + " " + at + " = " +
-            (s.pack == 1 ? place : "(" + place + ") * " + text(s.pack)) + ";\n";
-  if (full < s.steps)
-    head += indentText(step.indent) + "if (" + (full > 0 ? "step >= " + text(full) + " && " : std::string()) +
-            at + " >= " + text(row_->elements) + ") continue;\n";
-  step.text = head + coordinates + step.text;
+  const bool guarded = streamed || full < s.steps;
+  if (guarded || !coordinates.empty() || hasWord(body, at))
+    head += indentText(indent + 1) + "const " + (several && !streamed ? "i32" : index_) + " " + at + " = " +
+            first +
+            (s.pack == 1 && first.empty() ? place
+             : s.pack == 1                ? "(" + place + ")"
+                                          : "(" + place + ") * " + text(s.pack)) +
+            ";\n";
+  if (guarded)
+    head += indentText(indent + 1) + "if (" +
+            (!streamed && full > 0 ? "step >= " + text(full) + " && " : std::string()) + at +
+            " >= " + (s.edged ? "tail" : sizeText(row_->length)) + ") continue;\n";
+  if (hasWord(body, "edge")) head += indentText(indent + 1) + "constexpr bool edge = false;\n";
+  return head + coordinates + body + indentText(indent) + "}\n";
+}
+
+// Where the row's packs begin and end, and how many elements are before and behind them.
+void CudaEmitter::beginEdges(Scope& row) {
+  const std::string n = sizeText(row_->length), pack = text(row_->pack);
+  atZero_ = row_->axes.back();
+  const std::string begin = affineText(row_->origin, row);
+  atZero_.reset();
+  line(row, "const " + index_ + " head = dtc_least((i32)(-(u32)(" + begin + ") % " + pack + "), " + n + ");");
+  line(row, "const " + index_ + " tail = head + (" + n + " - head) / " + pack + " * " + pack + ";");
+  line(row, "const " + index_ + " edges = " + n + " - tail + head;");
+}
+
+// What is done with a pack's first element, for the edges: one each of the first threads, behind its packs.
+std::string CudaEmitter::edgeText(const std::string& body, int indent) const {
+  const std::string in = indentText(indent + 1);
+  const bool streamed = schedule_->keep == RowSchedule::Keep::Nothing;
+  std::string text = indentText(indent) + "if (thread < edges) {\n";
+  if (hasWord(body, "edge")) text += in + "constexpr bool edge = true;\n";
+  if (hasWord(body, "step"))
+    text += in + "constexpr i32 step = " + std::to_string(streamed ? 0 : schedule_->steps) + ";\n";
+  if (hasWord(body, "lane")) text += in + "constexpr i32 lane = 0;\n";
+  const std::string at = axisText(row_->axes.back()) + "_at";
+  if (hasWord(body, at))
+    text += in + "const " + index_ + " " + at + " = thread < head ? thread : tail + (thread - head);\n";
+  return text + body + indentText(indent) + "}\n";
+}
+
+void CudaEmitter::endStep(Scope& home, std::deque<Scope>& scopes) {
+  const std::string body = std::move(scopes.back().text);
+  scopes.pop_back();
+  home.text += stepText(body, home.indent);
+  if (schedule_->edged) home.text += edgeText(body, home.indent);
 }
 
 void CudaEmitter::loadPack(NodeId load, const std::string& to, Scope& step, const std::string& further) {
   const Node& node = k_[load];
   firstOfPack_ = row_->axes.back();
-  std::string x = "dtc_load_pack<" + text(row_->pack) + ">(" + bufferText(node.buffer) + " + " +
-                  affineText(node.affine, step) + further + ")";
+  std::string x = (row_->edged ? "dtc_load_row<edge, " : "dtc_load_pack<") + text(row_->pack) + ">(" +
+                  bufferText(node.buffer) + " + " + affineText(node.affine, step) + further + ")";
   firstOfPack_.reset();
   if (!node.args.empty()) {
     const std::string type = typeText(k_.buffers[node.buffer].dtype);
@@ -147,7 +194,7 @@ void CudaEmitter::loadPack(NodeId load, const std::string& to, Scope& step, cons
   line(step, to + " = " + x + ";");
 }
 
-// An array of packs, one a step, for a value of each element.
+// An array of packs, one a step and one for the edges, for a value of each element.
 std::string CudaEmitter::declareArray(NodeId n, Scope& home, bool passOnly) {
   const Node& node = k_[n];
   const bool load = isRowPack(k_, *row_, n);
@@ -160,16 +207,47 @@ std::string CudaEmitter::declareArray(NodeId n, Scope& home, bool passOnly) {
     if (out_.sharedBytes == 0) line(home, "extern __shared__ uint4 row_memory[];");
     line(home,
          pack + "* const " + array + " = (" + pack + "*)((u8*)row_memory + " + text(out_.sharedBytes) + ");");
-    out_.sharedBytes += static_cast<int>(schedule_->steps * schedule_->threads * schedule_->pack *
-                                         (load ? dtypeBytes(type) : std::max(4, dtypeBytes(type))));
+    out_.sharedBytes +=
+        static_cast<int>((schedule_->steps + schedule_->edged) * schedule_->threads * schedule_->pack *
+                         (load ? dtypeBytes(type) : std::max(4, dtypeBytes(type))));
   } else {
-    line(home, pack + " " + array + "[" + text(schedule_->steps) + "];");
+    const bool streamed = schedule_->keep == RowSchedule::Keep::Nothing;
+    line(home, pack + " " + array + "[" + text(schedule_->steps + (schedule_->edged && !streamed)) + "];");
   }
   return array;
 }
 
 std::string CudaEmitter::arrayPlace(const std::string& array, bool shared) const {
   return array + (shared ? "[step * " + text(schedule_->threads) + " + threadIdx.x]" : "[step]");
+}
+
+// All loads that this pass is the first to need are under way before anything waits for one.
+void CudaEmitter::readFirst(const std::vector<NodeId>& loads, Scope& home, RowPass& pass) {
+  const bool shared = schedule_->keep == RowSchedule::Keep::Shared,
+             streamed = schedule_->keep == RowSchedule::Keep::Nothing;
+  std::vector<std::pair<NodeId, std::string>> first;
+  passLoads_.clear();
+  Scope chunk;
+  chunk.indent = home.indent + 1;
+  for (NodeId n : loads) {
+    const RowValue* value = valueOf(n);
+    const bool later = !streamed && value && value->first != value->last;
+    if (kept_.contains(n.index) || (!later && !schedule_->together)) continue;
+    const std::string array = declareArray(n, streamed ? chunk : home, !later);
+    if (later)
+      kept_[n.index] = {array, true};
+    else
+      passLoads_[n.index] = array;
+    first.emplace_back(n, arrayPlace(array, shared && later));
+  }
+  if (first.empty()) return;
+  std::deque<Scope> loop;
+  Scope& step = openStep(home, loop);
+  for (const auto& [n, to] : first)
+    if (!loadAhead(n, to, step)) loadPack(n, to, step);
+  if (!streamed) return endStep(home, loop);
+  pass.arrays = chunk.text;
+  pass.loads = step.text;
 }
 
 Emitter::Scope& CudaEmitter::openPass(Scope& home, const std::vector<AxisId>& axes,
@@ -184,31 +262,9 @@ Emitter::Scope& CudaEmitter::openPass(Scope& home, const std::vector<AxisId>& ax
     if (isRowScope(home)) rowPassSeen_ = false;
     return openLoops(home, axes, lanes, scopes);
   }
-  const bool shared = schedule_->keep == RowSchedule::Keep::Shared;
-  const std::vector<NodeId> loads = packsBelow(roots, home);
-  // All loads that this pass is the first to need are under way before anything waits for one.
-  std::vector<std::pair<NodeId, std::string>> first;
-  passLoads_.clear();
-  for (NodeId n : loads) {
-    const RowValue* value = valueOf(n);
-    const bool later = value && value->first != value->last;
-    if (kept_.contains(n.index) || (!later && !schedule_->together)) continue;
-    const std::string array = declareArray(n, home, !later);
-    if (later)
-      kept_[n.index] = {array, true};
-    else
-      passLoads_[n.index] = array;
-    first.emplace_back(n, arrayPlace(array, shared && later));
-  }
-  if (!first.empty()) {
-    std::deque<Scope> loop;
-    Scope& step = openStep(home, loop);
-    for (const auto& [n, to] : first)
-      if (!loadAhead(n, to, step)) loadPack(n, to, step);
-    endStep(step, home.indent);
-    closeLoops(home, loop);
-  }
   RowPass pass;
+  const std::vector<NodeId> loads = packsBelow(roots, home);
+  readFirst(loads, home, pass);
   pass.home = &home;
   Scope& step = openStep(home, scopes);
   const AxisId lane = row_->axes.back();
@@ -260,26 +316,43 @@ void CudaEmitter::closePass(Scope& home, std::deque<Scope>& scopes) {
   const RowPass pass = std::move(passes_.back());
   passes_.pop_back();
   Scope &element = *pass.element, &step = *pass.step;
-  const std::string i = axisText(row_->axes.back());
+  const std::string i = axisText(row_->axes.back()), before = step.text;
   const bool several = row_->pack > 1;
-  if (several)
-    step.text += "#pragma unroll\n" + indentText(step.indent) + "for (i32 lane = 0; lane < " +
-                 text(row_->pack) + "; ++lane) {\n";
-  if (hasWord(element.text, i))
-    line(step, (several ? "  const " : "const ") + index_ + " " + i + " = " + i +
-                   (several ? "_at + lane;" : "_at;"));
-  step.text += element.text;
-  if (several) line(step, "}");
+  const std::string index =
+      hasWord(element.text, i)
+          ? indentText(step.indent) + (several ? "  const " : "const ") + index_ + " " + i + " = " + i + "_at"
+          : "";
+  step.text.clear();
   firstOfPack_ = row_->axes.back();
   for (const Store* s : pass.packed)
-    line(step, "dtc_store_pack(" + bufferText(s->buffer) + " + " + affineText(s->address, step) + ", " +
-                   packText(*s) + ");");
+    line(step, (row_->edged ? "dtc_store_row<edge>(" : "dtc_store_pack(") + bufferText(s->buffer) + " + " +
+                   affineText(s->address, step) + ", " + packText(*s) + ");");
   firstOfPack_.reset();
   for (const std::string& statement : pass.finished) line(step, statement);
-  endStep(step, home.indent);
-  scopes.pop_back();
-  closeLoops(home, scopes);
+  const std::string one = before + (index.empty() ? "" : index + ";\n") + element.text + step.text;
+  const std::string all = !several ? one
+                                   : before + "#pragma unroll\n" + indentText(step.indent) +
+                                         "for (i32 lane = 0; lane < " + text(row_->pack) + "; ++lane) {\n" +
+                                         (index.empty() ? "" : index + " + lane;\n") + element.text +
+                                         indentText(step.indent) + "}\n" + step.text;
+  scopes.clear();
+  home.text += passText(pass, all, one, home.indent);
   afterRowPass_ = rowPassSeen_ = true;
+}
+
+// The loop over packs and what is done with the edges; where nothing is kept, as many packs as are read at a time in a loop over all.
+std::string CudaEmitter::passText(const RowPass& pass, const std::string& all, const std::string& one,
+                                  int indent) const {
+  const RowSchedule& s = *schedule_;
+  if (s.keep != RowSchedule::Keep::Nothing)
+    return stepText(all, indent) + (s.edged ? edgeText(one, indent) : "");
+  const std::string end = s.edged ? "tail" : sizeText(row_->length);
+  std::string result = indentText(indent) + "for (" + index_ + " chunk = " + (s.edged ? "head" : "0") +
+                       "; chunk < " + end + "; chunk += " + text(s.steps * s.rowThreads() * s.pack) +
+                       ") {\n" + pass.arrays;
+  if (!pass.loads.empty()) result += stepText(pass.loads, indent + 1);
+  result += stepText(all, indent + 1) + indentText(indent) + "}\n";
+  return result + (s.edged ? edgeText(pass.arrays + pass.loads + one, indent) : "");
 }
 
 // What is dear was kept by an earlier pass.
@@ -297,7 +370,7 @@ std::optional<Emitter::Value> CudaEmitter::cached(NodeId n, Scope& s) {
 }
 
 void CudaEmitter::computed(NodeId n, Scope& s, const Value& v) {
-  if (!inRowPass(s) || kept_.contains(n.index)) return;
+  if (!inRowPass(s) || kept_.contains(n.index) || schedule_->keep == RowSchedule::Keep::Nothing) return;
   const RowValue* value = valueOf(n);
   if (!value || value->load || value->first == value->last) return;
   RowPass& pass = passes_.back();
@@ -322,7 +395,7 @@ void CudaEmitter::beginPack(const Store& store) {
 
 bool CudaEmitter::isPackedStore(const Store& store, const Scope& s) const {
   return inRowPass(s) && !store.when.valid() && store.combine.empty() &&
-         liesInPacks(k_, store.address, row_->axes.back(), row_->pack) &&
+         liesInRowPacks(k_, *row_, store.address) &&
          (k_.dependsOn(store.address) & ~(rowBound_ | row_->set)) == 0;
 }
 

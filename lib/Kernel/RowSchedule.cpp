@@ -21,6 +21,8 @@ constexpr int64_t kMostValues = 128; // elements of a thread: unrolled, the text
 constexpr int64_t kSharedElements = 8192;  // shorter rows fit registers well
 constexpr double kWalkThreads = 1024;      // of a multiprocessor whose blocks walk over rows
 constexpr int64_t kClusterElements = 8192; // shorter rows are one block's
+constexpr int64_t kStreamedBytes = 128;    // of a thread, under way at a time
+constexpr double kThreadsUnknown = 256;    // of a row of any length
 constexpr int kLine = 128;                 // bytes that neighbouring lanes should read together
 
 // A loop over the row: reductions of one level, or stores.
@@ -121,37 +123,86 @@ std::vector<RowValue> valuesOf(const Kernel& k, const RowNest& row, std::span<co
   return values;
 }
 
-// How many neighbours a thread can take: as many as 16 bytes of the narrowest buffer have, if all that lie together lie so.
-int64_t packFor(const Kernel& k, const Nest& nest, AxisId lane, AxisSet rows) {
+// The accesses of elements that lie together, with their bytes, and how many neighbours a thread takes at most: as many as 16
+// bytes of the narrowest buffer have.
+struct Contiguous {
+  std::vector<std::pair<AffineId, int64_t>> accesses;
+  int64_t most = 1;
+};
+
+Contiguous contiguousOf(const Kernel& k, const Nest& nest, AxisId lane, AxisSet rows) {
   int64_t narrowest = kAccessBytes, widest = 1;
-  std::vector<AffineId> together;
+  Contiguous c;
   auto access = [&](uint32_t buffer, AffineId address) {
     const Kernel::Stride stride = k.strideOf(address, lane);
     if (stride.mixed || !stride.size.is(1)) return;
-    together.push_back(address);
     const int64_t bytes = dtypeBytes(k.buffers[buffer].dtype);
+    const bool ofRows = rows == 0 || (k.dependsOn(address) & rows) != 0;
+    c.accesses.emplace_back(address, ofRows ? bytes : 0); // what all rows read lies in a cache
     widest = std::max(widest, bytes);
-    if (rows == 0 || (k.dependsOn(address) & rows) != 0) narrowest = std::min(narrowest, bytes);
+    if (ofRows) narrowest = std::min(narrowest, bytes);
   };
   for (const Store& s : nest.stores) access(s.buffer, s.address);
   forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
     if (k[n].kind == NodeKind::Load) access(k[n].buffer, k[n].affine);
   });
-  int64_t pack = std::max<int64_t>(1, std::min(kAccessBytes / narrowest, kWidestPack / widest));
+  if (!c.accesses.empty())
+    c.most = std::max<int64_t>(1, std::min(kAccessBytes / narrowest, kWidestPack / widest));
+  return c;
+}
+
+// The widest pack of which each row has a whole number, all aligned.
+int64_t alignedPack(const Kernel& k, const Contiguous& c, AxisId lane) {
   const Size& extent = k.axes[lane].extent;
+  int64_t pack = c.most;
   for (; pack > 1; pack /= 2)
     if (extent.isStatic() && extent.number % pack == 0 &&
-        std::all_of(together.begin(), together.end(),
-                    [&](AffineId a) { return liesInPacks(k, a, lane, pack); }))
+        std::all_of(c.accesses.begin(), c.accesses.end(),
+                    [&](const auto& a) { return liesInPacks(k, a.first, lane, pack); }))
       break;
   return pack;
 }
 
+// What decides where in a pack the row's first element lies, wherever the row begins: the terms of its address without multiples of the pack.
+std::vector<AffineTerm> placeInPack(const Kernel& k, AffineId address, AxisId lane, int64_t pack) {
+  std::vector<AffineTerm> terms;
+  for (AffineTerm t : k[address].terms) {
+    if (t.kind == AffineTerm::OfAxis && t.id == lane) continue;
+    t.coefficient.number = (t.coefficient.number % pack + pack) % pack;
+    if (t.coefficient.number != 0) terms.push_back(std::move(t));
+  }
+  return terms;
+}
+
+// The address whose packs are aligned where rows begin anywhere: that with which most bytes are.
+std::optional<AffineId> originFor(const Kernel& k, const Contiguous& c, AxisId lane, int64_t pack,
+                                  AxisSet known) {
+  std::optional<AffineId> best;
+  int64_t most = 0;
+  for (const auto& [address, own] : c.accesses) {
+    if ((k.dependsOn(address) & ~(known | AxisSet(1) << lane)) != 0) continue;
+    const std::vector<AffineTerm> place = placeInPack(k, address, lane, pack);
+    int64_t bytes = 0;
+    for (const auto& [other, its] : c.accesses)
+      if (placeInPack(k, other, lane, pack) == place) bytes += its;
+    if (bytes > most) best = address, most = bytes;
+  }
+  return best;
+}
+
 } // namespace
+
+bool liesInRowPacks(const Kernel& k, const RowNest& row, AffineId address) {
+  const AxisId lane = row.axes.back();
+  if (!row.edged) return liesInPacks(k, address, lane, row.pack);
+  const Kernel::Stride stride = k.strideOf(address, lane);
+  return !stride.mixed && stride.size.is(1) &&
+         placeInPack(k, address, lane, row.pack) == placeInPack(k, row.origin, lane, row.pack);
+}
 
 bool isRowPack(const Kernel& k, const RowNest& row, NodeId n) {
   const Node& node = k[n];
-  if (node.kind != NodeKind::Load || !liesInPacks(k, node.affine, row.axes.back(), row.pack)) return false;
+  if (node.kind != NodeKind::Load || !liesInRowPacks(k, row, node.affine)) return false;
   return node.args.empty() || (k.dependsOn(node.args[0]) & row.set) == 0;
 }
 
@@ -161,7 +212,7 @@ bool isRowCostly(const Kernel& k, const RowNest& row, NodeId n) {
   return node.kind == NodeKind::Load || (node.kind == NodeKind::Call && isCostly(node.function));
 }
 
-std::optional<RowNest> rowNestOf(const Kernel& k, const Nest& nest, const NestPlan& plan) {
+std::optional<RowNest> rowNestOf(const Kernel& k, const Nest& nest, const NestPlan& plan, bool edged) {
   if (plan.vector || nest.ordered != 0 || nest.sort || k.fixedOrder || k.inOrder) return std::nullopt;
   bool fine = true;
   for (const Store& s : nest.stores) fine &= !s.copied && s.combine.empty();
@@ -182,7 +233,16 @@ std::optional<RowNest> rowNestOf(const Kernel& k, const Nest& nest, const NestPl
   for (AxisId a : plan.grid) row.count = row.count * k.axes[a].extent;
   row.several =
       !plan.grid.empty() && (row.count.isStatic() || (row.count.number == 1 && row.count.args.size() == 1));
-  row.pack = packFor(k, nest, lane, plan.rows);
+  for (AxisId a : row.axes) row.length = row.length * k.axes[a].extent;
+  const Contiguous together = contiguousOf(k, nest, lane, plan.rows);
+  row.widest = together.most;
+  row.pack = alignedPack(k, together, lane);
+  if (edged) {
+    const std::optional<AffineId> origin = originFor(k, together, lane, row.widest, setOf(plan.grid));
+    if (row.pack == row.widest || row.axes.size() > 1 || !nest.walked.empty() || !origin || plan.blocked)
+      return std::nullopt;
+    row.edged = true, row.origin = *origin, row.pack = row.widest;
+  }
   row.only = nest.walked.empty();
   row.several &= nest.walked.empty();
   for (const Store& s : nest.stores)
@@ -237,6 +297,7 @@ struct Costed {
 // - a block computes and waits between its reads and its writes, so that others must be there to use the memory meanwhile;
 // - a multiprocessor without a block reads nothing;
 // - a barrier costs more with more warps, and most of all with a cluster;
+// - narrow accesses take more instructions;
 // - what is read again, or computed again, costs its share.
 double costOf(const RowNest& row, const RowSchedule& s, int blocksAtOnce, const CudaTarget& target) {
   double cost = 1;
@@ -260,10 +321,10 @@ double costOf(const RowNest& row, const RowSchedule& s, int blocksAtOnce, const 
   const auto blocks = static_cast<double>((rows + s.rows() - 1) / s.rows() * s.cluster);
   cost += 0.5 * std::max(0.0, target.multiprocessors / blocks - 1);
   if (s.keep == RowSchedule::Keep::Shared) cost += 0.08;
+  cost += 0.06 * std::log2(double(row.widest) / double(s.pack)) + (s.edged ? 0.03 : 0); // more accesses
   if (row.columnBytes > 0 && !s.ahead) cost += 0.1;
   if (row.columnBytes > 0 && s.columns != RowSchedule::Keep::Registers)
     cost += s.columns == RowSchedule::Keep::Shared ? 0.05 : 0.5;
-  if (s.keep == RowSchedule::Keep::Nothing) cost += 0.5 * (row.passes - 1);
   return cost + (s.together ? 0 : 0.02) + (s.costly ? 0 : 0.1);
 }
 
@@ -272,7 +333,7 @@ public:
   Candidates(const RowNest& row, const CudaTarget& target, int threads)
       : row_(row), target_(target), fixed_(threads) {}
 
-  std::vector<RowSchedule> run() {
+  std::vector<Costed> run() {
     for (int cluster = 1; cluster <= (row_.only && !fixed_ ? target_.clusterBlocks : 1); cluster *= 2) {
       if (cluster > 1 && row_.elements < kClusterElements) break;
       for (int perRow = 1; perRow <= 1024; perRow *= 2) {
@@ -281,20 +342,41 @@ public:
         inShared(perRow, cluster);
       }
     }
-    std::sort(found_.begin(), found_.end(), [](const Costed& a, const Costed& b) {
-      return a.cost != b.cost ? a.cost < b.cost : a.number < b.number;
-    });
-    std::vector<RowSchedule> out;
-    for (const Costed& c : found_) out.push_back(c.schedule);
-    return out;
+    return std::move(found_);
+  }
+
+  // Rows whose length is not known, or that are too long to be kept: passes that read them anew.
+  std::vector<Costed> streamed() {
+    const int64_t packBytes = std::max(1, bytesAlive(row_, false, true)) * row_.pack;
+    for (int perRow = 32; perRow <= 1024; perRow *= 2)
+      for (int cluster = 1;
+           cluster <= (row_.only && !fixed_ && row_.elements > 0 ? target_.clusterBlocks : 1); cluster *= 2) {
+        if (fixed_ ? perRow != fixed_ : perRow < 128 || (cluster > 1 && perRow < 1024)) continue;
+        RowSchedule s = shaped(perRow, cluster);
+        s.keep = RowSchedule::Keep::Nothing;
+        s.costly = false;
+        for (s.steps = 4; s.steps > 1 && s.steps * packBytes > kStreamedBytes;) s.steps /= 2;
+        s.registers = static_cast<int>(kBookkeeping + (s.steps * packBytes + 3) / 4);
+        found_.push_back({s, streamedCost(s)});
+      }
+    return std::move(found_);
   }
 
 private:
+  // All threads have something to read, or all processors have a row; few threads where neither is known.
+  double streamedCost(const RowSchedule& s) const {
+    if (row_.elements == 0) return std::abs(std::log2(s.perRow / kThreadsUnknown));
+    const int64_t rows = row_.rows ? row_.rows : 1 << 20;
+    const double busy = std::min(1.0, double(rows) * double(s.rowThreads()) /
+                                          (double(target_.multiprocessors) * kThreadsPerProcessor));
+    return 1 / busy + 0.05 * std::log2(double(s.rowThreads()));
+  }
   RowSchedule shaped(int perRow, int cluster) const {
     RowSchedule s;
     s.perRow = s.threads = perRow;
     s.cluster = cluster;
     s.pack = row_.pack;
+    s.edged = row_.edged;
     if (perRow <= kWarp && !fixed_ && row_.several) {
       s.threads = 4 * kWarp;
       const int64_t rows = row_.rows ? row_.rows : 1 << 20;
@@ -323,17 +405,19 @@ private:
     RowSchedule s = shaped(perRow, cluster);
     if (s.rows() > 1 && !(row_.only && row_.several)) return;
     if (s.threads % kWarp != 0) return;
+    // Each edge is another thread's, and half of the threads have a pack.
+    if (s.edged && (s.perRow < kWarp || row_.elements / row_.pack * 2 < s.rowThreads())) return;
     if (s.steps * s.pack > kMostValues || (s.steps - 1) * s.rowThreads() * s.pack >= row_.elements) return;
     for (const auto& [costly, together] : {std::pair{true, true}, {true, false}, {false, false}}) {
       s.costly = costly, s.together = together;
       const int64_t bytes = bytesAlive(row_, costly, together);
-      s.registers = static_cast<int>(kBookkeeping + (s.steps * s.pack * bytes + 3) / 4);
+      s.registers = static_cast<int>(kBookkeeping + ((s.steps * s.pack + s.edged) * bytes + 3) / 4);
       const int most = std::min(kMostRegisters, kRegisterFile / s.threads);
       if (s.registers > most) continue;
       placeColumns(s, most, 0);
       const int atOnce = std::min(kThreadsPerProcessor / s.threads,
                                   kRegisterFile / (s.threads * ((s.registers + 7) / 8 * 8)));
-      found_.push_back({s, costOf(row_, s, atOnce, target_), found_.size()});
+      found_.push_back({s, costOf(row_, s, atOnce, target_)});
     }
   }
   void inShared(int perRow, int cluster) {
@@ -349,7 +433,7 @@ private:
       placeColumns(s, s.registers, bytes);
       const int atOnce = static_cast<int>(
           std::min<int64_t>(kThreadsPerProcessor / s.threads, target_.sharedBytes / (bytes + 1024)));
-      found_.push_back({s, costOf(row_, s, atOnce, target_), found_.size()});
+      found_.push_back({s, costOf(row_, s, atOnce, target_)});
     }
   }
 
@@ -365,13 +449,13 @@ int64_t sharedBytes(const RowNest& row, const RowSchedule& s) {
   int64_t bytes = 0;
   for (const RowValue& v : row.kept(s.costly))
     if (v.first != v.last) bytes += v.bytes;
-  return bytes * s.steps * s.pack * s.threads;
+  return bytes * (s.steps + s.edged) * s.pack * s.threads;
 }
 
 std::vector<RowSchedule> severalOf(std::vector<RowSchedule> all, size_t most) {
   std::vector<RowSchedule> out;
   auto alike = [](const RowSchedule& a, const RowSchedule& b) {
-    return a.keep == b.keep && a.perRow == b.perRow && a.cluster == b.cluster;
+    return a.keep == b.keep && a.perRow == b.perRow && a.cluster == b.cluster && a.edged == b.edged;
   };
   const RowSchedule* least = nullptr;
   for (const RowSchedule& s : all) {
@@ -394,6 +478,7 @@ std::string describe(const RowSchedule& s) {
                          ? counted(s.cluster, "block") + " of " + counted(s.threads, "thread") + " a row"
                          : counted(s.threads, "thread") + " a row";
   text += ", " + counted(s.steps, "pack") + " of " + std::to_string(s.pack) + " a thread";
+  if (s.edged) text += " and an edge";
   text += s.keep == RowSchedule::Keep::Registers ? " in registers"
           : s.keep == RowSchedule::Keep::Shared  ? " in shared memory"
                                                  : " at a time";
@@ -404,9 +489,26 @@ std::string describe(const RowSchedule& s) {
   return text;
 }
 
-std::vector<RowSchedule> rowSchedules(const RowNest& row, const CudaTarget& target, int threads) {
-  if (row.elements == 0 || row.passes == 0) return {};
-  return Candidates(row, target, threads).run();
+std::vector<RowSchedule> rowSchedules(const Kernel& k, const Nest& nest, const NestPlan& plan,
+                                      const CudaTarget& target, int threads) {
+  std::vector<RowNest> rows;
+  for (const bool edged : {false, true})
+    if (auto row = rowNestOf(k, nest, plan, edged); row && row->passes > 0) rows.push_back(std::move(*row));
+  std::vector<Costed> found;
+  for (const RowNest& row : rows)
+    if (row.elements > 0)
+      for (const Costed& c : Candidates(row, target, threads).run()) found.push_back(c);
+  const bool empty = !rows.empty() && std::any_of(rows[0].axes.begin(), rows[0].axes.end(),
+                                                  [&](AxisId a) { return k.axes[a].extent.is(0); });
+  if (found.empty() && !rows.empty() && !empty && nest.walked.empty())
+    found = Candidates(rows.back(), target, threads).streamed();
+  for (size_t i = 0; i < found.size(); ++i) found[i].number = i;
+  std::sort(found.begin(), found.end(), [](const Costed& a, const Costed& b) {
+    return a.cost != b.cost ? a.cost < b.cost : a.number < b.number;
+  });
+  std::vector<RowSchedule> out;
+  for (const Costed& c : found) out.push_back(c.schedule);
+  return out;
 }
 
 } // namespace dtc

@@ -19,6 +19,7 @@ struct RowSchedule {
   int perRow = 128;   // of them on one row: all, or a power of two up to a warp with several rows a block
   int cluster = 1;    // blocks that share a row, each with a part of it; their threads count on
   int64_t pack = 1;   // neighbours that a thread takes at once
+  bool edged = false; // RowNest::edged
   int64_t steps = 1;  // packs of a thread; Keep::Nothing: that are under way at a time
   bool together = true; // what a single pass reads is read before it computes anything, not step by step
   bool costly = true;   // keep also what is dear to compute again
@@ -48,7 +49,12 @@ struct RowNest {
   [[nodiscard]] bool wholeBlocks(int rowsPerBlock) const {
     return count.isStatic() && count.number % rowsPerBlock == 0;
   }
-  int64_t pack = 1;
+  loops::Size length;           // of a row, as text has it
+  int64_t pack = 1, widest = 1; // neighbours that a thread takes, and would take if rows were aligned
+  // Rows begin anywhere in a pack: packs are those of `origin`, an address along the row, and the elements before and behind them, fewer than
+  // two packs, are edges, each one thread's. One axis.
+  bool edged = false;
+  loops::AffineId origin;
   int passes = 0;
   int aheadBytes = 0;           // of one element, that would be read ahead
   int columnBytes = 0;          // of one element, that columns take: rows that are walked (Nest::walked)
@@ -58,18 +64,20 @@ struct RowNest {
   [[nodiscard]] const std::vector<RowValue>& kept(bool costly) const { return costly ? values : loads; }
 };
 
-// Nothing where the nest has no rows to walk so: lanes along a row axis, an order, a sort.
+// Nothing where the nest has no rows to walk so: lanes along a row axis, an order, a sort; where edges gain nothing.
 [[nodiscard]] std::optional<RowNest> rowNestOf(const loops::Kernel& k, const loops::Nest& nest,
-                                               const loops::NestPlan& plan);
+                                               const loops::NestPlan& plan, bool edged);
+// Are the accesses along the row in aligned packs, where the row's packs are.
+[[nodiscard]] bool liesInRowPacks(const loops::Kernel& k, const RowNest& row, loops::AffineId address);
 // Is the node read in packs, and is it dear enough to be kept.
 [[nodiscard]] bool isRowPack(const loops::Kernel& k, const RowNest& row, loops::NodeId n);
 [[nodiscard]] bool isRowCostly(const loops::Kernel& k, const RowNest& row, loops::NodeId n);
 // Dynamic shared memory of a block under a schedule that keeps values there.
 [[nodiscard]] int64_t sharedBytes(const RowNest& row, const RowSchedule& s);
 // All that fit the target, the best (by a model, RowSchedule.cpp) first. `threads`: that a block has, 0: any number.
-[[nodiscard]] std::vector<RowSchedule> rowSchedules(const RowNest& row, const CudaTarget& target,
+[[nodiscard]] std::vector<RowSchedule> rowSchedules(const loops::Kernel& k, const loops::Nest& nest,
+                                                    const loops::NestPlan& plan, const CudaTarget& target,
                                                     int threads);
-
 // At most so many, each of another shape; the last takes the fewest registers.
 [[nodiscard]] std::vector<RowSchedule> severalOf(std::vector<RowSchedule> all, size_t most);
 // "in registers, 256 threads a row, 4 packs of 8": what a person reads of it.

@@ -124,3 +124,18 @@ template <int N, class T> DTC_FN void dtc_store_pack(T* p, const dtc_pack<T, N>&
   else
     *(dtc_pack<T, N>*)p = x;
 }
+// A pack of a row, or of a row's edges: one element (lib/Kernel/RowSchedule.h, RowNest::edged).
+template <bool Edge, int N, class T> DTC_FN dtc_pack<T, N> dtc_load_row(const T* p) {
+  if constexpr (Edge) {
+    dtc_pack<T, N> x{};
+    x.at[0] = *p;
+    return x;
+  } else
+    return dtc_load_pack<N>(p);
+}
+template <bool Edge, int N, class T> DTC_FN void dtc_store_row(T* p, const dtc_pack<T, N>& x) {
+  if constexpr (Edge)
+    *p = x.at[0];
+  else
+    dtc_store_pack(p, x);
+}
