@@ -2,16 +2,19 @@
 
 Right: every program of the tests that runs under cuda-emu, the examples and the models, each against the reference evaluator (`run --check`), step
 by step (-O1) and as CUDA graphs (-O2, three runs), on 1, 2, 4 and 8 logical devices; NCCL with one rank, and with two where the NCCL of this
-machine lets them share a GPU. Fast: memory-bound kernels against a device-to-device copy measured in the same run (bytes are what must be
-moved: each argument read once, each result written once), a training step of GPT and Llama in bf16, what the host costs; torch.compile and JAX
-beside them where they are there. The sum of it is bench/results/gpu.json, and the table that is printed."""
+machine lets them share a GPU. Fast: a training step of GPT and Llama in bf16, what the host costs, memory-bound kernels against a device-to-device copy
+measured in the same run (bytes are what must be moved: each argument read once, each result written once), convolutions, products, attention,
+scans and sorts; torch.compile and JAX beside them where they are there. The sum of it is bench/results/gpu.json, and the table that is printed."""
 
 import argparse
+import array
 import concurrent.futures
 import json
+import math
 import os
 import pathlib
 import platform
+import random
 import re
 import statistics
 import subprocess
@@ -93,7 +96,9 @@ def right(dtc, cases, clock, workers):
         waiting = {}
         for case in cases:
             waiting[pool.submit(lambda c=case: check_one(dtc, c, clock) if clock.left() > 5 else None)] = case
-        for done in concurrent.futures.as_completed(waiting):
+        for count, done in enumerate(concurrent.futures.as_completed(waiting), 1):
+            if count % 25 == 0:
+                print(f"right: {count} of {len(cases)} ({clock.spent():.0f} s)", flush=True)
             found = done.result()
             if found is None:
                 skipped += 1
@@ -121,15 +126,44 @@ def try_nccl(dtc, gpus):
 
 # --- fast ---
 
-def kernel_row(dtc, row, copy_rate, folder):
-    text, moved = row.program()
+class Numbers:
+    """Files of numbers that arguments are read from: drawing them anew for each row would take longer than the row. From 0.1 to 1."""
+
+    def __init__(self, folder):
+        self.folder, self.files = pathlib.Path(folder), {}
+
+    def file(self, dtype, count):
+        wide = gpu_cases.SIZE[dtype]
+        if self.files.get(dtype, (None, 0))[1] < count:
+            path, block = self.folder / f"{dtype}.raw", self.block(dtype)
+            with path.open("wb") as out:
+                for _ in range(-(-count * wide // len(block))):
+                    out.write(block)
+            self.files[dtype] = (path, count)
+        return self.files[dtype][0]
+
+    @staticmethod
+    def block(dtype, count=1 << 18):
+        draw = random.Random(1)
+        if dtype == "i32":  # labels
+            return array.array("i", (draw.randrange(8) for _ in range(count))).tobytes()
+        if dtype == "f8e4m3":
+            return bytes(draw.choices(range(0x1d, 0x38), k=count))
+        floats = array.array("f", (draw.uniform(0.1, 1) for _ in range(count))).tobytes()
+        return floats if dtype == "f32" else b"".join(floats[i + 2:i + 4] for i in range(0, len(floats), 4))
+
+
+def kernel_row(dtc, row, copy_rate, folder, numbers):
+    text, arguments, moved = row.program()
     file = pathlib.Path(folder) / (re.sub(r"\W+", "-", row.name) + ".dt")
     file.write_text(text)
-    report = dtc.json(f"%dtc run {file} --backend cuda -O1 --input '*=uniform(1,0.1,1)' --warmup 3 --repeat 9 --stats --json", 120)["stats"]
+    given = " ".join(f"--input {name}=raw:{numbers.file(dtype, math.prod(shape))}" for name, dtype, shape in arguments)
+    report = dtc.json(f"%dtc run {file} --backend cuda -O1 {row.flags} {given} --warmup 3 --repeat 9 --stats --json", 120)["stats"]
     runs = len(report["run_ms"])
     milliseconds = sum(s["ns"] for s in report["steps"]) / runs / 1e6
-    return {"row": row.name, "bytes": moved, "ms": milliseconds, "gb_per_s": moved / milliseconds / 1e6,
-            "percent_of_copy": 100 * moved / milliseconds / 1e6 / copy_rate, "kernels": len(report["steps"]), "target": row.target}
+    return {"row": row.name, "bytes": moved, "flops": row.flops, "ms": milliseconds, "gb_per_s": moved / milliseconds / 1e6,
+            "percent_of_copy": 100 * moved / milliseconds / 1e6 / copy_rate if copy_rate else None, "kernels": len(report["steps"]),
+            "steps": [s["name"] for s in report["steps"]], "target": row.target, "tflop_per_s": row.flops / milliseconds / 1e9}
 
 
 def peers_rows(rows, clock, python):
@@ -168,40 +202,60 @@ def model_row(dtc, model):
             "steps": sorted(report["steps"], key=lambda s: -s["ns"])[:12]}
 
 
+def measured_copy(mebibytes):
+    """GB/s, or 0 and why not."""
+    try:
+        return gpu_copy.gb_per_s(mebibytes), ""
+    except (OSError, RuntimeError, AttributeError, statistics.StatisticsError, ZeroDivisionError) as e:
+        return 0, str(e)
+
+
 def fast(dtc, options, clock):
-    copy_rate = gpu_copy.gb_per_s()
-    print(f"a copy on the device: {copy_rate:.0f} GB/s, read and written", flush=True)
-    kernels, models = gpu_cases.kernel_rows(options.quick), gpu_cases.model_rows(options.quick)
-    found = {"copy_gb_per_s": copy_rate, "kernels": [], "models": [], "failed": []}
+    copy_rate, why = measured_copy(1 if options.tiny else 2048)
+    print(f"FAIL the copy on the device: {why}" if why else f"a copy on the device: {copy_rate:.0f} GB/s, read and written", flush=True)
+    kernels, models = ([row for row in make(options.quick, options.tiny) if re.search(options.match, row.name)]
+                       for make in (gpu_cases.kernel_rows, gpu_cases.model_rows))
+    found = {"copy_gb_per_s": copy_rate, "kernels": [], "models": [], "failed": [{"row": "copy", "why": why}] if why else []}
+    total, count = len(models) + len(kernels), 0
     with tempfile.TemporaryDirectory() as folder:
-        for make, rows, limit in ((lambda r: model_row(dtc, r), models, 100), (lambda r: kernel_row(dtc, r, copy_rate, folder), kernels, 60)):
+        numbers = Numbers(folder)
+        # A third of what is left is for the peers.
+        until = clock.left() * (1 if options.peers == "none" else 1 / 3)
+        for make, rows, least in ((lambda r: model_row(dtc, r), models, 60), (lambda r: kernel_row(dtc, r, copy_rate, folder, numbers), kernels, 10)):
             for row in rows:
-                if clock.left() < limit:
+                count += 1
+                if clock.left() < max(least, until if options.peers != "none" else 0):
                     found["failed"].append({"row": row.name, "why": "no time was left"})
                     continue
+                print(f"{count} of {total}: {row.name} ({clock.spent():.0f} s)", flush=True)
                 try:
                     found["models" if rows is models else "kernels"].append(make(row))
-                except (RuntimeError, ValueError, KeyError) as e:
+                except (RuntimeError, ValueError, KeyError, OSError) as e:
                     found["failed"].append({"row": row.name, "why": str(e)[-500:]})
                     print(f"FAIL {row.name}: {str(e)[-500:]}", flush=True)
     if options.peers != "none":
-        times, found["peers"] = peers_rows(models + kernels, clock, options.peers or sys.executable)
+        measured = {r["row"] for r in found["kernels"] + found["models"]}
+        asked = [r for r in models + kernels if r.name in measured]
+        times, found["peers"] = peers_rows(asked, clock, options.peers or sys.executable)
         for row in found["kernels"] + found["models"]:
             row["times_faster_than"] = {p: ms / row["ms"] for p, ms in times.get(row["row"], {}).items()}
     return found
 
 
 def table(found):
-    out = [f"{'row':34} {'ms':>9} {'GB/s':>8} {'of copy':>8} {'target':>7}  times faster than"]
+    out = [f"{'row':42} {'ms':>9} {'GB/s':>8} {'of copy':>8} {'target':>7} {'TFLOP/s':>8}  times faster than"]
     for r in found["kernels"]:
         ratios = "  ".join(f"{p} {v:.2f}" for p, v in r.get("times_faster_than", {}).items())
-        miss = "" if r["percent_of_copy"] >= r["target"] else "  below"
-        out.append(f"{r['row']:34} {r['ms']:9.3f} {r['gb_per_s']:8.0f} {r['percent_of_copy']:7.0f}% {r['target']:6}%  {ratios}{miss}")
+        share = r["percent_of_copy"]
+        miss = "  below" if r["target"] and share is not None and share < r["target"] else ""
+        rates = f"{'':8} {'':8} {'':7} {r['tflop_per_s']:8.1f}" if r["flops"] else (
+            f"{r['gb_per_s']:8.0f} {f'{share:.0f}%' if share is not None else '':>8} {str(r['target']) + '%' if r['target'] else '':>7} {'':8}")
+        out.append(f"{r['row']:42} {r['ms']:9.3f} {rates}  {ratios}{miss}")
     for r in found["models"]:
         ratios = "  ".join(f"{p} {v:.2f}" for p, v in r.get("times_faster_than", {}).items())
-        out.append(f"{r['row']:34} {r['ms']:9.3f} ms a step; host {r['host_us']:.0f} us, {r['host_us_per_kernel']:.2f} us a kernel (target 1.3); "
+        out.append(f"{r['row']:42} {r['ms']:9.3f} ms a step; host {r['host_us']:.0f} us, {r['host_us_per_kernel']:.2f} us a kernel (target 1.3); "
                    f"memory {r['arena_bytes'] / max(1, r['arena_lower_bound']):.2f} x its bound  {ratios}")
-    out += [f"{f['row']:34} not measured: {f['why'].splitlines()[-1] if f['why'] else ''}" for f in found["failed"]]
+    out += [f"{f['row']:42} not measured: {f['why'].splitlines()[-1] if f['why'] else ''}" for f in found["failed"]]
     out += [f"peer {p}: {v}" for p, v in found.get("peers", {}).items()]
     return "\n".join(out)
 
@@ -212,7 +266,8 @@ def main():
     parser.add_argument("--dtc", help="the binary (build/release/bin/dtc, then carry/dtc)")
     parser.add_argument("--only", choices=["right", "speed"])
     parser.add_argument("--quick", action="store_true", help="fewer rows")
-    parser.add_argument("--match", default="", help="only cases whose name has this regular expression")
+    parser.add_argument("--tiny", action="store_true", help="sizes that say nothing: to try this script itself")
+    parser.add_argument("--match", default="", help="only programs and rows whose name has this regular expression")
     parser.add_argument("--seconds", type=float, default=470, help="what all of it may take")
     parser.add_argument("--workers", type=int, default=max(1, min(8, (os.cpu_count() or 2) // 2)), help="programs that are checked at a time")
     parser.add_argument("--peers", help="the python that has torch and jax, or none (this one)")
@@ -227,7 +282,9 @@ def main():
     else:
         print(f"There is no GPU here ({cuda['why_not'].splitlines()[0]}): the emulator runs the programs, and no speed is measured.", flush=True)
     if options.only != "speed":
+        # About two seconds of processor time each: the driver, libraries, NVRTC.
         cases = [c for c in gpu_cases.cases(TOP, backend, options.quick) if re.search(options.match, c.name)]
+        print(f"right: {len(cases)} programs, {options.workers} at a time", flush=True)
         share = Clock(options.seconds * (0.5 if backend == "cuda" and not options.only else 0.95))
         report["right"] = right(dtc, cases, share, options.workers)
         if backend == "cuda":

@@ -13,21 +13,26 @@ class Case:
 
 
 def runs_of_tests(top, backend):
-    """The RUN lines of the tests that check a program under cuda-emu, for `backend`: step by step and, on a GPU, as graphs."""
+    """The RUN lines of the tests that check a program under cuda-emu, for `backend`: step by step and, on a GPU, as graphs; and on a
+    GPU those that check one on one GPU (in the tests a stub)."""
     for path in sorted((top / "test").rglob("*")):
         if path.suffix not in (".dt", ".mlir", ".test") or not path.is_file():
             continue
         text = path.read_text(errors="replace").replace("\\\n// RUN:", "")
         for number, line in enumerate(re.findall(r"RUN: (.*)", text)):
             command = line.split("| FileCheck")[0].strip()
-            if "--backend cuda-emu" not in command or "--check" not in command or command.startswith("not") or "%t" in command:
+            stub = command.startswith("%gpus 1 %dtc ") and "--backend cuda " in command + " " and "--json" not in command
+            if "--check" not in command or command.startswith("not") or "%t" in command or "%stub" in command:
                 continue
+            if "--backend cuda-emu" not in command and not (stub and backend == "cuda"):
+                continue
+            command = command.removeprefix("%gpus 1 ")
             command = command.replace("2>&1", "").replace("%examples", str(top / "examples")).replace("%s", str(path)).replace("%S", str(path.parent))
             name = f"{path.relative_to(top / 'test')}:{number}"
             if backend == "cuda":
                 command = command.replace("--backend cuda-emu", "--backend cuda").replace("--no-emu-checks", "")
             yield Case(name, command)
-            if backend == "cuda":
+            if backend == "cuda" and not stub:
                 more = "" if "--loop" in command or "--repeat" in command else " --repeat 3"
                 yield Case(name + " graphs", re.sub(r" -O\d", "", command) + " -O2" + more)
 
@@ -64,7 +69,8 @@ def control_flow(top, backend):
     for name, (entry, meshes) in programs.items() if backend == "cuda" else ():
         for mesh in meshes:
             for how, flags in (("conditional nodes", ""), ("host predicates", "--host-predicates")):
-                yield Case(f"{name} {mesh} {how}", f"%dtc run {top}/test/Runtime/{name} --entry {entry} --backend cuda --comm local -O2 --repeat 3 {flags} "
+                # Local functions have the mesh's sizes in them, and go.
+                yield Case(f"{name} {mesh} {how}", f"sed '/^spmd/,/^}}/d' {top}/test/Runtime/{name} | %dtc run - --entry {entry} --backend cuda --comm local -O2 --repeat 3 {flags} "
                                                    f"--input '*=randn(1)' --check --mesh {mesh}")
 
 
@@ -75,7 +81,18 @@ def cases(top, backend, quick):
 
 WIDTHS = (1024, 4096, 16384, 65536, 262144)
 ELEMENTS = 1 << 26  # of each wide tensor: 128 MiB in bf16, past every cache
-SIZE = {"bf16": 2, "f32": 4, "i32": 4}
+SIZE = {"f8e4m3": 1, "bf16": 2, "f32": 4, "i32": 4}
+
+
+def bytes_of(row, rows=0):
+    """What must be moved: each argument read once, each result written once."""
+    moved = 0
+    for name, dtype, shape in row.arguments + row.results:
+        size = SIZE[dtype]
+        for s in shape:
+            size *= rows if s == "rows" else s
+        moved += size * (2 if name in row.differentiated else 1)  # the argument, and its gradient; of a result: it or its gradient
+    return moved
 
 
 @dataclasses.dataclass
@@ -84,39 +101,127 @@ class KernelRow:
     width: int
     dtype: str
     target: int  # percent of a copy
+    rows: int
+    flops: int = 0  # the bytes are what counts
+    flags: str = ""
 
     @property
     def name(self):
-        return f"{self.kind} {self.dtype} [{ELEMENTS // self.width}, {self.width}]"
+        return f"{self.kind} {self.dtype} [{self.rows}, {self.width}]"
 
-    def program(self):
-        """(its text, the bytes that must be moved)"""
+    def sized(self):
         base = table.ROWS[self.kind]
 
-        def sized(values):
+        def of(values):
             return [(n, self.dtype if d == "f32" else d, [self.width if s == table.COLUMNS else s for s in shape]) for n, d, shape in values]
+        return table.Row(of(base.arguments), base.body, of(base.results), base.stream, base.differentiated)
 
-        row = table.Row(sized(base.arguments), base.body, sized(base.results), base.stream, base.differentiated)
-        rows = ELEMENTS // self.width
-        moved = 0
-        for n, dtype, shape in row.arguments + row.results:
-            size = SIZE[dtype]
-            for s in shape:
-                size *= rows if s == "rows" else s
-            moved += size * (2 if n in row.differentiated else 1)  # the argument, and its gradient; of a result: it or its gradient
-        return row.text(rows).replace("-> (%s: f32[])", f"-> (%s: {self.dtype}[])"), moved
+    def program(self):
+        """(its text, its arguments as (name, dtype, number of elements), the bytes that must be moved)"""
+        row = self.sized()
+        text = row.text(self.rows).replace("-> (%s: f32[])", f"-> (%s: {self.dtype}[])")
+        return text, arguments_of(row, self.rows), bytes_of(row, self.rows)
 
     def order(self):
-        return {"row": self.name, "kind": self.kind, "rows": ELEMENTS // self.width, "width": self.width, "dtype": self.dtype}
+        return {"row": self.name, "kind": self.kind, "rows": self.rows, "width": self.width, "dtype": self.dtype}
 
 
-def kernel_rows(quick):
-    widths = WIDTHS[1:2] if quick else WIDTHS
-    forward = [KernelRow(kind, width, "bf16", 90) for kind in ("rms_norm", "softmax", "layer_norm", "cross_entropy") for width in widths]
-    forward += [KernelRow(kind, 4096, dtype, 90) for kind in ("bias-gelu-residual", "pointwise") for dtype in ("bf16", "f32")]
-    forward += [KernelRow(kind, 4096, "f32", 90) for kind in ("rms_norm", "softmax")]
-    backward = [KernelRow(kind + "-grad", width, "bf16", 80) for kind in ("rms_norm", "layer_norm", "softmax") for width in widths[:3]]
-    return forward + backward
+def arguments_of(row, rows=0):
+    found = [(name, dtype, [rows if s == "rows" else s for s in shape]) for name, dtype, shape in row.arguments]
+    if row.differentiated:
+        name, dtype, shape = row.results[0]
+        found.append(("dy", dtype, [rows if s == "rows" else s for s in shape]))
+    return found
+
+
+@dataclasses.dataclass
+class OpRow:
+    """One op at one size: convolutions, products, attention, scans, sorts."""
+    kind: str
+    dtype: str
+    sizes: dict  # for the peers
+    row: table.Row
+    target: int = 0  # percent of a copy; 0: the plan has none
+    flops: int = 0   # 0: the bytes are what counts
+    flags: str = ""  # of `dtc run`
+
+    @property
+    def name(self):
+        return f"{self.kind} {self.dtype} [{', '.join(str(s) for s in self.sizes.values())}]"
+
+    def program(self):
+        text = self.row.text(0).replace("-> (%s: f32[])", f"-> (%s: {self.row.results[0][1]}[])")
+        return text, arguments_of(self.row), bytes_of(self.row)
+
+    def order(self):
+        return {"row": self.name, "kind": self.kind, "dtype": self.dtype, "sizes": self.sizes}
+
+
+def convolutions(n, c, size):
+    x, w, z = ("x", "bf16", [n, c, size, size]), ("w", "bf16", [c, c, 3, 3]), ("z", "bf16", [n, c, size, size])
+    body = "  %z = conv %x, %w {padding = [[1, 1], [1, 1]]}\n"
+    for kind, made in (("conv", []), ("conv-data", ["x"]), ("conv-filter", ["w"])):
+        yield OpRow(kind, "bf16", {"n": n, "c": c, "size": size}, table.Row([x, w], body, [z], "copy", made), flops=2 * 9 * n * c * c * size * size)
+
+
+def products(size, tokens, groups):
+    for kind, dtype, flags in (("matmul", "bf16", ""), ("matmul", "f32", ""), ("matmul-tf32", "f32", "--matmul-precision tf32"), ("matmul", "f8e4m3", "")):
+        side = min(size, 2048) if dtype == "f8e4m3" else size  # no library makes it: a larger one would take all the time
+        square = [side, side]
+        body = "  %z = matmul %x, %w {transpose_b = true}\n"
+        row = table.Row([("x", dtype, square), ("w", dtype, square)], body, [("z", dtype, square)], "copy")
+        yield OpRow(kind, dtype, {"m": side, "k": side, "n": side}, row, flops=2 * side ** 3, flags=flags)
+    k = n = size // 2
+    ends = [tokens * (i + 1) // groups for i in range(groups)]
+    body = f"  %ends = constant {{value = {ends}}} : i32[{groups}]\n  %z = grouped_matmul %x, %w, %ends\n"
+    row = table.Row([("x", "bf16", [tokens, k]), ("w", "bf16", [groups, k, n])], body, [("z", "bf16", [tokens, n])], "copy")
+    yield OpRow("grouped_matmul", "bf16", {"tokens": tokens, "groups": groups, "k": k, "n": n}, row, flops=2 * tokens * k * n)
+
+
+def attentions(batch, heads, seq, size):
+    shape = [batch, heads, seq, size]
+    flops = 2 * batch * heads * seq * seq * size  # two products, of which a causal mask leaves half; the gradient computes them again, and five more
+    for kind, made, times in (("attention", [], 1), ("attention-grad", ["q", "k", "v"], 3.5)):
+        row = table.Row([(n, "bf16", shape) for n in "qkv"], "  %z = attention %q, %k, %v {causal = true}\n", [("z", "bf16", shape)], "copy", made)
+        yield OpRow(kind, "bf16", {"batch": batch, "heads": heads, "seq": seq, "size": size}, row, flops=int(times * flops))
+
+
+def scans_and_sorts(elements):
+    def of(kind, op, results, width, target=0, **sizes):
+        rows = max(1, elements // width)
+        shape = [rows, width]
+        made = [(n, d, [s if s else rows for s in tail]) for n, d, tail in results]
+        row = table.Row([("x", "f32", shape)], f"  {', '.join('%' + n for n, _, _ in results)} = {op}\n", made, "copy")
+        return OpRow(kind, "f32", {"rows": rows, "width": width, **sizes}, row, target)
+    wide = min(32768, elements // 2)
+    many = min(64, wide)
+    yield of("cumsum", "cumsum %x {dim = 1}", [("z", "f32", [0, wide])], wide, 90)
+    yield of("cumsum-columns", "cumsum %x {dim = 0}", [("z", "f32", [0, 4096])], 4096, 90)
+    yield of("argmax", "argmax %x {dim = 1}", [("i", "i32", [0])], wide, 90)
+    yield of("topk", f"topk %x {{k = {many}, dim = 1}}", [("z", "f32", [0, many]), ("i", "i32", [0, many])], wide, k=many)
+    yield of("sort", "sort %x {dim = 1}", [("z", "f32", [0, 4096]), ("i", "i32", [0, 4096])], 4096)
+
+
+def op_rows(tiny):
+    if tiny:
+        return [*convolutions(1, 8, 6), *products(32, 64, 4), *attentions(1, 2, 32, 16), *scans_and_sorts(1 << 14)]
+    return [*convolutions(32, 256, 56), *products(8192, 16384, 16), *attentions(4, 16, 4096, 128), *scans_and_sorts(ELEMENTS)]
+
+
+def kernel_rows(quick, tiny=False):
+    """The most telling ones first: time may end."""
+    elements, widths = (1 << 13, (64, 128)) if tiny else (ELEMENTS, WIDTHS[1:2] if quick else WIDTHS)
+
+    def row(kind, width, dtype, target):
+        return KernelRow(kind, width, dtype, target, max(1, elements // width))
+    forward, backward = ("rms_norm", "softmax", "layer_norm", "cross_entropy"), ("rms_norm-grad", "layer_norm-grad", "softmax-grad")
+    middle = widths[0] if len(widths) < 3 else widths[1]
+    first = [row(kind, middle, "bf16", 90) for kind in forward] + [row(kind, middle, "bf16", 80) for kind in backward]
+    first += [row(kind, middle, dtype, 90) for kind in ("bias-gelu-residual", "pointwise") for dtype in ("bf16", "f32")]
+    rest = [row(kind, width, "bf16", 90) for kind in forward for width in widths if width != middle]
+    rest += [row(kind, width, "bf16", 80) for kind in backward for width in widths[:3] if width != middle]
+    rest += [row(kind, middle, "f32", 90) for kind in ("rms_norm", "softmax")]
+    return first + op_rows(tiny) + ([] if quick else rest)
 
 
 @dataclasses.dataclass
@@ -129,10 +234,13 @@ class ModelRow:
         return {"row": self.name, "kind": self.shape["kind"], **self.shape}
 
 
-def model_rows(quick):
-    layers = 2 if quick else 12
+def model_rows(quick, tiny=False):
+    layers = 1 if tiny else 2 if quick else 12
     gpt = {"kind": "gpt", "layers": layers, "hidden": 768, "heads": 12, "vocab": 50304, "seq": 1024, "batch": 8}
     llama = {"kind": "llama", "layers": layers, "hidden": 1024, "heads": 16, "kv_heads": 8, "ffn": 2816, "vocab": 32000, "seq": 1024, "batch": 8}
+    if tiny:
+        small = {"hidden": 32, "heads": 4, "vocab": 64, "seq": 16, "batch": 1}
+        gpt, llama = {**gpt, **small}, {**llama, **small, "kv_heads": 2, "ffn": 48}
     found = []
     for shape in (gpt, llama):
         flags = " ".join(f"--{k.replace('_', '-')} {v}" for k, v in shape.items() if k != "kind")

@@ -10,11 +10,11 @@ def call(function, *arguments):
         raise RuntimeError(f"{function.__name__} failed with {code}")
 
 
-def gb_per_s(gibibytes=2, repeat=15):
+def gb_per_s(mebibytes=2048, repeat=15):
     """GB/s of a device-to-device copy, bytes read plus bytes written; the median of some."""
     cuda = ctypes.CDLL("libcuda.so.1")
     pointer, handle = ctypes.c_uint64, ctypes.c_void_p
-    size = ctypes.c_size_t(gibibytes << 30)
+    size = ctypes.c_size_t(mebibytes << 20)
     context, stream, events, memory = handle(), handle(), [handle(), handle()], [pointer(), pointer()]
     call(cuda.cuInit, 0)
     call(cuda.cuDevicePrimaryCtxRetain, ctypes.byref(context), 0)

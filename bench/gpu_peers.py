@@ -1,4 +1,6 @@
-"""One peer on the GPU: python bench/gpu_peers.py torch.compile|jax SECONDS
+"""One peer on the GPU: python bench/gpu_peers.py torch.compile|jax SECONDS [cpu]
+
+`cpu`: on the CPU, to try this script itself.
 
 Lines on standard input are orders of bench/gpu_cases.py; answers are lines of JSON, {"row", "ms"} or {"row", "absent"}; the first line is the
 peer's version. A time is the median of some runs, between events on the device (torch) or around a run that is waited for (jax)."""
@@ -10,24 +12,25 @@ import time
 
 
 class Torch:
-    def __init__(self):
+    def __init__(self, device):
         import torch
-        if not torch.cuda.is_available():
+        if device == "cuda" and not torch.cuda.is_available():
             sys.exit(1)
-        torch.backends.cuda.matmul.allow_tf32 = False
-        self.torch, self.version = torch, torch.__version__
+        import torch._functorch.config
+        torch._functorch.config.donated_buffer = False  # a backward pass is run again and again
+        self.torch, self.version, self.device = torch, torch.__version__, device
 
     def kernel(self, kind, order):
-        torch, f, width = self.torch, self.torch.nn.functional, order["width"]
-        dtype = {"bf16": torch.bfloat16, "f32": torch.float32}[order["dtype"]]
-        shape = (order["rows"], width)
-
+        torch, f, width = self.torch, self.torch.nn.functional, order.get("width")
+        dtype = {"bf16": torch.bfloat16, "f32": torch.float32, "f8e4m3": torch.float8_e4m3fn}[order["dtype"]]
         def wide():
-            return torch.rand(shape, device="cuda").mul_(0.9).add_(0.1).to(dtype)
+            return torch.rand(shape, device=self.device).mul_(0.9).add_(0.1).to(dtype)
 
         def vector():
-            return torch.rand(width, device="cuda").to(dtype)
-        labels = torch.randint(0, 8, (order["rows"],), device="cuda")
+            return torch.rand(width, device=self.device).to(dtype)
+        if "sizes" in order:
+            return self.op(kind, dtype, order["sizes"])
+        shape, labels = (order["rows"], width), torch.randint(0, 8, (order["rows"],), device=self.device)
         return {
             "pointwise": (lambda x, y: torch.maximum((x + y) * 0.5 - x, y), [wide(), wide()]) if kind == "pointwise" else None,
             "bias-gelu-residual": (lambda x, y, b: f.gelu(x + b) + y, [wide(), wide(), vector()]) if kind == "bias-gelu-residual" else None,
@@ -37,6 +40,33 @@ class Torch:
             "cross_entropy": (lambda x: f.cross_entropy(x, labels, reduction="none"), [wide()]) if kind == "cross_entropy" else None,
         }[kind]
 
+    def op(self, kind, dtype, s):
+        """The rows of gpu_cases.op_rows: (function, operands)."""
+        torch, f = self.torch, self.torch.nn.functional
+
+        def tensor(*shape):
+            return torch.rand(shape, device=self.device).mul_(0.9).add_(0.1).to(dtype)
+        if kind.startswith("conv"):
+            x, w = tensor(s["n"], s["c"], s["size"], s["size"]), tensor(s["c"], s["c"], 3, 3)
+            return {
+                "conv": (lambda x, w: f.conv2d(x, w, padding=1), [x, w]),
+                "conv-data": (lambda w, dy: torch.nn.grad.conv2d_input(x.shape, w, dy, padding=1), [w, x]),
+                "conv-filter": (lambda x, dy: torch.nn.grad.conv2d_weight(x, w.shape, dy, padding=1), [x, x.clone()])}[kind]
+        if kind.startswith("matmul"):
+            torch.backends.cuda.matmul.allow_tf32 = kind == "matmul-tf32"
+            x, w = tensor(s["m"], s["k"]), tensor(s["n"], s["k"])
+            if dtype != torch.float8_e4m3fn:
+                return lambda x, w: x @ w.T, [x, w]
+            one = torch.ones((), device=self.device)
+            return lambda x, w: torch._scaled_mm(x, w.T, scale_a=one, scale_b=one, out_dtype=torch.bfloat16), [x, w]
+        if kind == "grouped_matmul":
+            ends = torch.arange(1, s["groups"] + 1, device=self.device, dtype=torch.int32) * (s["tokens"] // s["groups"])
+            return lambda x, w: torch._grouped_mm(x, w, offs=ends), [tensor(s["tokens"], s["k"]), tensor(s["groups"], s["k"], s["n"])]
+        if kind.startswith("attention"):
+            return lambda q, k, v: f.scaled_dot_product_attention(q, k, v, is_causal=True), [tensor(s["batch"], s["heads"], s["seq"], s["size"]) for _ in "qkv"]
+        return {"cumsum": lambda x: x.cumsum(1), "cumsum-columns": lambda x: x.cumsum(0), "argmax": lambda x: x.argmax(1),
+                "topk": lambda x: torch.topk(x, s.get("k", 1), 1), "sort": lambda x: torch.sort(x, 1)}[kind], [tensor(s["rows"], s["width"])]
+
     def model(self, o):
         torch, f, bf16 = self.torch, self.torch.nn.functional, self.torch.bfloat16
         h, heads, kv = o["hidden"], o["heads"], o.get("kv_heads", o["heads"])
@@ -44,7 +74,7 @@ class Torch:
         p = {}
 
         def weight(name, *shape):
-            p[name] = torch.randn(shape, device="cuda").mul_(0.02).to(bf16).requires_grad_()
+            p[name] = torch.randn(shape, device=self.device).mul_(0.02).to(bf16).requires_grad_()
         weight("emb", o["vocab"], h)
         weight("pos", o["seq"], h) if gpt else weight("head", h, o["vocab"])
         for i in range(o["layers"]):
@@ -55,9 +85,9 @@ class Torch:
                 weight(f"{i}{n}", *shape)
         weight("n", h)
         weight("nb", h)
-        tokens = torch.randint(0, 8, (o["batch"], o["seq"]), device="cuda")
-        labels = torch.randint(0, 8, (o["batch"] * o["seq"],), device="cuda")
-        angles = torch.arange(o["seq"], device="cuda")[:, None] * 10000 ** (-torch.arange(0, size, 2, device="cuda") / size)
+        tokens = torch.randint(0, 8, (o["batch"], o["seq"]), device=self.device)
+        labels = torch.randint(0, 8, (o["batch"] * o["seq"],), device=self.device)
+        angles = torch.arange(o["seq"], device=self.device)[:, None] * 10000 ** (-torch.arange(0, size, 2, device=self.device) / size)
         sin, cos = torch.sin(angles), torch.cos(angles)
 
         def rope(x):
@@ -89,7 +119,7 @@ class Torch:
             x = norm(x, "n")
             logits = x @ (p["emb"].T if gpt else p["head"])
             return f.cross_entropy(logits.float().view(-1, o["vocab"]), labels)
-        compiled = torch.compile(loss)
+        compiled = torch.compile(loss, dynamic=False)
         used = [w for n, w in p.items() if gpt or n != "nb"]
 
         def step():
@@ -100,11 +130,12 @@ class Torch:
 
     def prepare(self, o):
         torch = self.torch
+        torch._dynamo.reset()  # else the same function of a second shape is compiled for any shape
         if "layers" in o:
             return self.model(o)
         kind = o["kind"]
         run, given = self.kernel(kind.removesuffix("-grad"), o)
-        run = torch.compile(run)
+        run = torch.compile(run, dynamic=False)
         if not kind.endswith("-grad"):
             def once():
                 with torch.no_grad():
@@ -114,12 +145,19 @@ class Torch:
             g.requires_grad_()
         y = run(*given)
         dy = torch.rand_like(y)
+        if kind == "attention-grad":  # dtc's row computes forward, too: it needs the log-sum-exp
+            return lambda: torch.autograd.grad(run(*given), given, dy)
         # What is measured is the backward pass alone, as the bytes of the row count it.
         return lambda: torch.autograd.grad(y, given, dy, retain_graph=True)
 
     def milliseconds(self, once, repeat):
         torch, times = self.torch, []
-        for i in range(repeat + 3):
+        for _ in range(repeat + 3):
+            if self.device == "cpu":
+                begin = time.perf_counter()
+                once()
+                times.append((time.perf_counter() - begin) * 1000)
+                continue
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begin.record()
             once()
@@ -130,10 +168,10 @@ class Torch:
 
 
 class Jax:
-    def __init__(self):
+    def __init__(self, device):
         import jax
         import jax.numpy as jnp
-        if jax.default_backend() != "gpu":
+        if jax.default_backend() != ("gpu" if device == "cuda" else "cpu"):
             sys.exit(1)
         self.jax, self.jnp, self.version = jax, jnp, jax.__version__
 
@@ -141,12 +179,16 @@ class Jax:
         jax, jnp = self.jax, self.jnp
         if "layers" in o:
             raise KeyError("this model is not written in JAX here")
-        dtype = {"bf16": jnp.bfloat16, "f32": jnp.float32}[o["dtype"]]
+        dtype = {"bf16": jnp.bfloat16, "f32": jnp.float32, "f8e4m3": jnp.float8_e4m3fn}[o["dtype"]]
         keys = iter(jax.random.split(jax.random.key(1), 8))
-        labels = jax.random.randint(next(keys), (o["rows"],), 0, 8)
 
         def tensor(*shape):
-            return jax.random.uniform(next(keys), shape, dtype, 0.1, 1)
+            return jax.random.uniform(next(keys), shape, jnp.float32, 0.1, 1).astype(dtype)
+        if "sizes" in o:
+            function, given = self.op(o["kind"], o["sizes"], tensor)
+            run = jax.jit(function)
+            return lambda: run(*given)
+        labels = jax.random.randint(next(keys), (o["rows"],), 0, 8)
 
         def norm(x, w, b, centred):
             x = x.astype(jnp.float32)
@@ -169,6 +211,33 @@ class Jax:
             run = jax.jit(function)
         return lambda: run(*given)
 
+    def op(self, kind, s, tensor):
+        """The rows of gpu_cases.op_rows: (function, operands)."""
+        jax, jnp = self.jax, self.jnp
+
+        def conv(x, w):
+            return jax.lax.conv_general_dilated(x, w, (1, 1), ((1, 1), (1, 1)))
+        if kind.startswith("conv"):
+            x, w = tensor(s["n"], s["c"], s["size"], s["size"]), tensor(s["c"], s["c"], 3, 3)
+            return {"conv": (conv, [x, w]), "conv-data": (lambda x, w, dy: jax.vjp(lambda a: conv(a, w), x)[1](dy)[0], [x, w, x]),
+                    "conv-filter": (lambda x, w, dy: jax.vjp(lambda b: conv(x, b), w)[1](dy)[0], [x, w, x])}[kind]
+        if kind.startswith("matmul"):
+            how = "TF32_TF32_F32" if kind == "matmul-tf32" and jax.default_backend() == "gpu" else "highest"
+            x, w = tensor(s["m"], s["k"]), tensor(s["n"], s["k"])
+            wide = jnp.bfloat16 if x.dtype == jnp.float8_e4m3fn else x.dtype
+            return lambda x, w: jax.lax.dot_general(x, w, (((1,), (1,)), ((), ())), how, wide), [x, w]
+        if kind == "grouped_matmul":
+            sizes = jnp.full((s["groups"],), s["tokens"] // s["groups"], jnp.int32)
+            return lambda x, w: jax.lax.ragged_dot(x, w, sizes), [tensor(s["tokens"], s["k"]), tensor(s["groups"], s["k"], s["n"])]
+        if kind.startswith("attention"):
+            def attention(q, k, v):
+                return jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation="cudnn" if jax.default_backend() == "gpu" else "xla")
+            given = [tensor(s["batch"], s["seq"], s["heads"], s["size"]) for _ in "qkv"]
+            return (attention, given) if kind == "attention" else (lambda *a: jax.vjp(attention, *a)[1](a[0]), given)
+        return {"cumsum": lambda x: jnp.cumsum(x, 1), "cumsum-columns": lambda x: jnp.cumsum(x, 0), "argmax": lambda x: jnp.argmax(x, 1),
+                "topk": lambda x: jax.lax.top_k(x, s.get("k", 1)), "sort": lambda x: jax.lax.sort_key_val(x, jax.lax.broadcasted_iota(jnp.int32, x.shape, 1))
+                }[kind], [tensor(s["rows"], s["width"])]
+
     def milliseconds(self, once, repeat):
         times = []
         for _ in range(repeat + 3):
@@ -181,7 +250,8 @@ class Jax:
 
 
 def main():
-    peer, end = {"torch.compile": Torch, "jax": Jax}[sys.argv[1]](), time.monotonic() + float(sys.argv[2])
+    device = "cpu" if sys.argv[3:] == ["cpu"] else "cuda"
+    peer, end = {"torch.compile": Torch, "jax": Jax}[sys.argv[1]](device), time.monotonic() + float(sys.argv[2])
     print(json.dumps({"version": peer.version}), flush=True)
     for line in sys.stdin:
         order = json.loads(line)
