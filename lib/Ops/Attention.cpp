@@ -1,6 +1,7 @@
 // attention and rope. attention stays whole: one kernel walks over the keys (lib/Kernel/Attention.h). Its decomposition into
 // matmul, masks and softmax is what that kernel is derived from.
 #include "AttentionParts.h"
+#include "CarriedSum.h"
 #include "Merge.h"
 
 #include <algorithm>
@@ -58,27 +59,32 @@ bool ropeRule(const OpQuery& q, Rule& rule) {
 
 // Element j of a row turns with its partner: (i, i + d/2), or (2i, 2i + 1) where interleaved; the angle is
 // position * base^(-2i/d).
-bool ropeEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+template <class T>
+bool ropeIn(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
   const Tensor &x = *in[0], &positions = *in[1];
   int64_t d = x.shape().back(), half = d / 2;
   bool interleaved = q.boolAttr("interleaved");
-  double base = q.floatAttr("base");
+  const T base = q.floatAttr("base");
   std::vector<int64_t> rows(x.shape().begin(), x.shape().end() - 1), strides = positions.strides();
   size_t lead = rows.size() - positions.rank();
   forEachElement(rows, [&](std::span<const int64_t> at, int64_t r) {
     int64_t p = 0;
     for (size_t k = 0; k < positions.rank(); ++k)
       if (positions.shape()[k] != 1) p += strides[k] * at[lead + k];
-    double position = positions.getFloat(p);
+    const T position = positions.getFloat(p);
     for (int64_t i = 0; i < half; ++i) {
       int64_t a = r * d + (interleaved ? 2 * i : i), b = interleaved ? a + 1 : a + half;
-      double angle = position * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(d));
-      double u = x.getFloat(a), v = x.getFloat(b), c = std::cos(angle), s = std::sin(angle);
-      out[0]->setFloat(a, u * c - v * s);
-      out[0]->setFloat(b, v * c + u * s);
+      const T angle = position * std::pow(base, T(-2) * static_cast<T>(i) / static_cast<T>(d));
+      const T u = x.getFloat(a), v = x.getFloat(b), c = std::cos(angle), s = std::sin(angle);
+      out[0]->setFloat(a, static_cast<double>(u * c - v * s));
+      out[0]->setFloat(b, static_cast<double>(v * c + u * s));
     }
   });
   return true;
+}
+
+bool ropeEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  return isExtended(q) ? ropeIn<long double>(q, in, out) : ropeIn<double>(q, in, out);
 }
 
 // The angle in f64: in f32 a late position would lose the digits that the sine needs.

@@ -118,8 +118,9 @@ static void convertInto(Tensor& to, const Tensor& from) {
       to.setInt(i, from.getInt(i));
   }
 }
-Tensor widened(const Tensor& x) {
-  Tensor wide(isFloat(x.dtype()) ? DType::F64 : x.dtype(), x.shape());
+Tensor widened(const OpQuery& q, const Tensor& x) {
+  const DType floats = q.exact ? DType::F64 : accumulationType(x.dtype());
+  Tensor wide(isFloat(x.dtype()) ? floats : x.dtype(), x.shape());
   convertInto(wide, x);
   return wide;
 }

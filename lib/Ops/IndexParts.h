@@ -30,8 +30,8 @@ struct ScatterKind {
 [[nodiscard]] bool combinesComplex(const OpQuery&, const ScatterKind&);
 void combineInto(Tensor& y, int64_t i, const Tensor& updates, int64_t j, const ScatterKind&);
 
-// Sums of narrow floats are rounded once, at the end.
-[[nodiscard]] Tensor widened(const Tensor&);
+// Narrow floats are combined in the accumulation dtype of kernels (f64 where the evaluation is exact), and rounded once, at the end.
+[[nodiscard]] Tensor widened(const OpQuery&, const Tensor&);
 void narrowInto(Tensor& y, const Tensor& wide);
 // The homomorphism rows of x (operand 0) and updates (operand 2), and which of them the kind has.
 [[nodiscard]] std::vector<Through> scatterThrough();

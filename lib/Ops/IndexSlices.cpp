@@ -171,8 +171,8 @@ bool scatterEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<
   const ScatterKind* kind = scatterKind(q, true);
   if (!kind || !sliceDims(q, s)) return false;
   const Places places(q, s, in);
-  Tensor sum = widened(*in[0]);
-  const Tensor updates = widened(*in[2]);
+  Tensor sum = widened(q, *in[0]);
+  const Tensor updates = widened(q, *in[2]);
   std::vector<int64_t> to;
   const std::vector<int64_t> strides = sum.strides();
   // Update by update, each with all of its window.

@@ -137,6 +137,8 @@ bool scanEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Ten
     };
     if (isFloat(x.dtype()) && isExtended(q))
       floats(FloatState<long double>{kind.running});
+    else if (isFloat(x.dtype()) && !q.exact && accumulationType(x.dtype()) == DType::F32)
+      floats(FloatState<float>{kind.running}); // as a kernel carries it
     else if (isFloat(x.dtype()))
       floats(FloatState<double>{kind.running});
     else

@@ -54,8 +54,8 @@ bool scatterEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<
   auto dim = static_cast<size_t>(*q.dimAttr("dim", in[0]->rank()));
   const ScatterKind* kind = scatterKind(q);
   const Tensor* offset = offsetOf(q, in);
-  Tensor sum = widened(*in[0]);
-  const Tensor updates = widened(*in[2]);
+  Tensor sum = widened(q, *in[0]);
+  const Tensor updates = widened(q, *in[2]);
   std::vector<int64_t> strides = sum.strides(), to;
   bool ok = true;
   forEachElement(in[1]->shape(), [&](std::span<const int64_t> at, int64_t j) {

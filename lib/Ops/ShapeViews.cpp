@@ -52,6 +52,8 @@ bool reshapedDims(const OpQuery& q, std::vector<Dim>& out) {
     return true;
   }
   if (numerator && denominator && *numerator == *denominator) return true;
+  auto empty = [](const std::vector<Dim>& all) { return std::ranges::find(all, Dim(0)) != all.end(); };
+  if (empty(q.type(0).dims) && empty(out)) return true; // the others mean nothing then
   Type wanted{q.type(0).dtype, out};
   return reportShape(q, "needs as many elements as there are: " + sizeOf() + " is not of the size of " +
                             typeText(*q.module, q.module->types.intern(wanted)));
