@@ -3,29 +3,52 @@
 #include "CudaTable.h"
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 namespace dtc {
 namespace {
 
-// Values of cuda.h.
-constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kSharedOptIn = 97, kPciBus = 33,
-              kPciDevice = 34, kPciDomain = 50;
-constexpr int kMaxDynamicShared = 8;      // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr unsigned kNonBlocking = 1;      // CU_STREAM_NON_BLOCKING
-constexpr unsigned kNoTiming = 2;         // CU_EVENT_DISABLE_TIMING
-constexpr unsigned kPortable = 1;         // CU_MEMHOSTALLOC_PORTABLE
-constexpr int kThreadLocalCapture = 1;    // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-constexpr CuResult kReachedAlready = 704; // CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
-constexpr CuResult kNotReady = 600;       // CUDA_ERROR_NOT_READY
-constexpr int kConditionals = 12040;      // the first driver whose conditional nodes are known to work
-constexpr unsigned kSetDependencies = 1;  // CU_STREAM_SET_CAPTURE_DEPENDENCIES
-constexpr int kSharedWithoutAsking = 48 << 10;
+constexpr int kOldest = 12000;       // of the driver
+constexpr int kConditionals = 12040; // the first driver whose conditional nodes are known to work
 
 std::string reason(const CudaTable& table, CuResult code) {
   const char *name = nullptr, *text = nullptr;
   table.errorName(code, &name);
   table.errorString(code, &text);
   return (name ? name : "error " + std::to_string(code)) + (text ? std::string(": ") + text : "");
+}
+
+std::string versionText(int version) { // 12040 is 12.4
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// What a person can do about it; "" where the driver has said enough.
+std::string advice(CuResult code) {
+  switch (code) {
+  case kCudaNoDevice: {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    return visible ? "; CUDA_VISIBLE_DEVICES is '" + std::string(visible) + "'" : "";
+  }
+  case kCudaStubLibrary:
+    return "; the libcuda.so.1 that was found is the toolkit's, for linking only: take its folder (stubs) "
+           "out of "
+           "LD_LIBRARY_PATH";
+  case kCudaDeviceUnavailable: return "; another process has the GPU for itself (nvidia-smi -q -d COMPUTE)";
+  case kCudaSystemNotReady:
+    return "; GPUs behind NVSwitch need the service nvidia-fabricmanager, of the driver's own version";
+  case kCudaDriverMismatch:
+    return "; libcuda.so.1 and the kernel's driver are of different versions: restart the machine, or give "
+           "the "
+           "container the host's library";
+  case kCudaCompatNotSupported:
+    return "; the libcuda.so.1 that was found is of a package cuda-compat, which these GPUs do not take: "
+           "take its "
+           "folder out of LD_LIBRARY_PATH";
+  case kCudaOperatingSystem:
+  case kCudaUnknown:
+    return "; may this user open /dev/nvidia* (/dev/nvidia-uvm among them), and does nvidia-smi work?";
+  default: return "";
+  }
 }
 
 Result<std::shared_ptr<const CudaTable>> bind(const std::string& path) {
@@ -69,11 +92,14 @@ Result<CudaDriver> CudaDriver::open(const std::string& library) {
   driver.table_ = *table;
   const CudaTable& t = **table;
   const auto failed = [&](const char* what, CuResult code) {
-    return machineError(std::string("no GPU can be used: ") + what + ": " + reason(t, code));
+    return machineError(std::string("no GPU can be used: ") + what + ": " + reason(t, code) + advice(code));
   };
-  if (CuResult code = t.init(0)) return failed("cuInit", code);
   int count = 0;
   if (CuResult code = t.driverVersion(&driver.version_)) return failed("cuDriverGetVersion", code);
+  if (driver.version_ < kOldest)
+    return machineError("no GPU can be used: the driver is of CUDA " + versionText(driver.version_) +
+                        ", and dtc needs one of CUDA 12 or later");
+  if (CuResult code = t.init(0)) return failed("cuInit", code);
   if (CuResult code = t.deviceCount(&count)) return failed("cuDeviceGetCount", code);
   for (int i = 0; i < count; ++i) {
     CudaDeviceInfo info;
@@ -84,13 +110,13 @@ Result<CudaDriver> CudaDriver::open(const std::string& library) {
     info.ordinal = i;
     if (!code) code = t.deviceName(name, sizeof name, device);
     if (!code) code = t.deviceMemory(&bytes, device);
-    const std::pair<int, int*> attributes[] = {{kMajor, &info.major},
-                                               {kMinor, &info.minor},
-                                               {kMultiprocessors, &info.multiprocessors},
-                                               {kSharedOptIn, &info.sharedPerBlock},
-                                               {kPciBus, &info.pciBus},
-                                               {kPciDevice, &info.pciDevice},
-                                               {kPciDomain, &info.pciDomain}};
+    const std::pair<int, int*> attributes[] = {{kAttributeMajor, &info.major},
+                                               {kAttributeMinor, &info.minor},
+                                               {kAttributeMultiprocessors, &info.multiprocessors},
+                                               {kAttributeSharedOptIn, &info.sharedPerBlock},
+                                               {kAttributePciBus, &info.pciBus},
+                                               {kAttributePciDevice, &info.pciDevice},
+                                               {kAttributePciDomain, &info.pciDomain}};
     for (auto [attribute, to] : attributes)
       if (!code) code = t.deviceAttribute(to, attribute, device);
     if (code) return failed(("asking GPU " + std::to_string(i) + " what it is").c_str(), code);
@@ -156,7 +182,9 @@ Result<CudaDevice> CudaDevice::open(const CudaDriver& driver, int ordinal) {
   auto impl = std::make_shared<Impl>(driver.table(), driver.devices()[static_cast<size_t>(ordinal)]);
   if (CuResult code = impl->table->contextRetain(&impl->context, ordinal)) {
     impl->context = nullptr;
-    return impl->error("cuDevicePrimaryCtxRetain", code);
+    Error error = impl->error("cuDevicePrimaryCtxRetain", code);
+    error.message += advice(code);
+    return error;
   }
   return CudaDevice(std::move(impl));
 }
@@ -183,7 +211,7 @@ Result<CudaMemory> CudaDevice::allocate(size_t bytes) const {
 Result<CudaHostMemory> CudaDevice::allocateHost(size_t bytes) const {
   CudaHostMemory memory;
   if (auto s = impl_->call("page-locking " + bytesText(bytes), impl_->table->hostAlloc, &memory.get,
-                           std::max<size_t>(bytes, 1), kPortable);
+                           std::max<size_t>(bytes, 1), static_cast<unsigned>(kHostPortable));
       !s)
     return s.error();
   memory.bytes = bytes;
@@ -193,7 +221,9 @@ Result<CudaHostMemory> CudaDevice::allocateHost(size_t bytes) const {
 
 Result<CudaStream> CudaDevice::stream() const {
   CudaStream stream;
-  if (auto s = impl_->call("cuStreamCreate", impl_->table->streamCreate, &stream.get, kNonBlocking); !s)
+  if (auto s = impl_->call("cuStreamCreate", impl_->table->streamCreate, &stream.get,
+                           static_cast<unsigned>(kStreamNonBlocking));
+      !s)
     return s.error();
   own(stream, impl_, impl_->table->streamDestroy, stream.get);
   return stream;
@@ -201,7 +231,8 @@ Result<CudaStream> CudaDevice::stream() const {
 
 Result<CudaEvent> CudaDevice::event(bool timing) const {
   CudaEvent event;
-  if (auto s = impl_->call("cuEventCreate", impl_->table->eventCreate, &event.get, timing ? 0u : kNoTiming);
+  if (auto s = impl_->call("cuEventCreate", impl_->table->eventCreate, &event.get,
+                           timing ? 0u : static_cast<unsigned>(kEventNoTiming));
       !s)
     return s.error();
   own(event, impl_, impl_->table->eventDestroy, event.get);
@@ -211,10 +242,16 @@ Result<CudaEvent> CudaDevice::event(bool timing) const {
 Result<CudaModule> CudaDevice::load(std::string_view image) const {
   const std::string terminated(image); // PTX ends with a zero
   CudaModule module;
-  if (auto s = impl_->call("loading a kernel's code of " + bytesText(image.size()), impl_->table->moduleLoad,
-                           &module.get, static_cast<const void*>(terminated.c_str()));
-      !s)
-    return s.error();
+  if (auto s = makeCurrent(); !s) return s.error();
+  if (CuResult code = impl_->table->moduleLoad(&module.get, terminated.c_str())) {
+    Error error = impl_->error("loading a kernel's code of " + bytesText(image.size()), code);
+    int version = 0;
+    if ((code == kCudaInvalidImage || code == kCudaNoBinary || code == kCudaUnsupportedPtx) &&
+        impl_->table->driverVersion(&version) == 0)
+      error.message += "; the driver is of CUDA " + versionText(version) +
+                       ": does `dtc devices` show an NVRTC that is newer?";
+    return error;
+  }
   own(module, impl_, impl_->table->moduleUnload, module.get);
   return module;
 }
@@ -226,10 +263,12 @@ Result<CudaFunction> CudaDevice::function(const CudaModule& module, const std::s
                            module.get, name.c_str());
       !s)
     return s.error();
-  if (dynamicShared > kSharedWithoutAsking)
-    if (auto s = impl_->call("giving kernel '" + name + "' " + bytesText(static_cast<size_t>(dynamicShared)) +
-                                 " of shared memory",
-                             impl_->table->functionSet, function.get, kMaxDynamicShared, dynamicShared);
+  // Without being asked a kernel gets 48 KiB, its own variables among them, of which the caller knows nothing.
+  if (dynamicShared > 0)
+    if (auto s =
+            impl_->call("giving kernel '" + name + "' " + bytesText(static_cast<size_t>(dynamicShared)) +
+                            " of shared memory",
+                        impl_->table->functionSet, function.get, int{kFunctionDynamicShared}, dynamicShared);
         !s)
       return s.error();
   function.owner = module.owner;
@@ -264,7 +303,7 @@ Status CudaDevice::copyPeer(void* to, const CudaDevice& toDevice, const void* fr
 Status CudaDevice::reach(const CudaDevice& other) const {
   CuResult code = impl_->table->contextSet(impl_->context);
   if (!code) code = impl_->table->enablePeer(other.impl_->context, 0);
-  if (code && code != kReachedAlready) return impl_->error("cuCtxEnablePeerAccess", code);
+  if (code && code != kCudaPeerAlready) return impl_->error("cuCtxEnablePeerAccess", code);
   return Ok{};
 }
 
@@ -300,7 +339,7 @@ Status CudaDevice::synchronize(const CudaStream& stream) const {
 Result<bool> CudaDevice::idle(const CudaStream& stream) const {
   CuResult code = impl_->table->contextSet(impl_->context);
   if (!code) code = impl_->table->streamQuery(stream.get);
-  if (code && code != kNotReady) return impl_->error("asking whether a stream is done", code);
+  if (code && code != kCudaNotReady) return impl_->error("asking whether a stream is done", code);
   return code == 0;
 }
 
@@ -316,7 +355,8 @@ Result<float> CudaDevice::milliseconds(const CudaEvent& begin, const CudaEvent& 
 }
 
 Status CudaDevice::beginCapture(const CudaStream& stream) const {
-  return impl_->call("cuStreamBeginCapture", impl_->table->captureBegin, stream.get, kThreadLocalCapture);
+  return impl_->call("cuStreamBeginCapture", impl_->table->captureBegin, stream.get,
+                     int{kCaptureThreadLocal});
 }
 
 Result<CudaGraph> CudaDevice::endCapture(const CudaStream& stream) const {
@@ -367,7 +407,7 @@ Result<uint64_t> CudaDevice::conditionHandle(const CudaStream& stream) const {
 Result<void*> CudaDevice::addConditional(const CudaStream& stream, uint64_t handle, bool loop) const {
   Capture c;
   CudaNodeParams node;
-  node.handle = handle, node.kind = loop ? 1 : 0, node.context = impl_->context;
+  node.handle = handle, node.kind = loop ? kConditionalWhile : kConditionalIf, node.context = impl_->context;
   void* added = nullptr;
   auto done = impl_->call("cuStreamGetCaptureInfo", impl_->table->captureInfo, stream.get, &c.status, &c.id,
                           &c.graph, &c.after, &c.edges, &c.count);
@@ -376,7 +416,8 @@ Result<void*> CudaDevice::addConditional(const CudaStream& stream, uint64_t hand
                        c.count, &node);
   if (done)
     done = impl_->call("cuStreamUpdateCaptureDependencies", impl_->table->captureUpdate, stream.get, &added,
-                       static_cast<const void*>(nullptr), size_t{1}, kSetDependencies);
+                       static_cast<const void*>(nullptr), size_t{1},
+                       static_cast<unsigned>(kCaptureSetDependencies));
   if (!done) return done.error();
   return node.bodies[0];
 }
@@ -384,7 +425,7 @@ Result<void*> CudaDevice::addConditional(const CudaStream& stream, uint64_t hand
 Status CudaDevice::beginBody(const CudaStream& stream, void* body) const {
   return impl_->call("cuStreamBeginCaptureToGraph", impl_->table->captureTo, stream.get, body,
                      static_cast<void* const*>(nullptr), static_cast<const void*>(nullptr), size_t{0},
-                     kThreadLocalCapture);
+                     int{kCaptureThreadLocal});
 }
 
 Status CudaDevice::endBody(const CudaStream& stream) const {

@@ -220,6 +220,11 @@ Status EmuModule::launch(std::string_view name, const EmuLaunch& launch) const {
 
 bool EmuModule::has(std::string_view kernel) const { return impl_->find(kernel) != nullptr; }
 
+size_t EmuModule::sharedBytes(std::string_view kernel) const {
+  const EmuKernel* found = impl_->find(kernel);
+  return found ? found->sharedBytes : 0;
+}
+
 std::vector<std::string> EmuModule::kernels() const {
   std::vector<std::string> out;
   for (const EmuKernel& kernel : impl_->kernels) out.push_back(kernel.name);

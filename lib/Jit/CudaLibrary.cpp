@@ -68,23 +68,44 @@ std::vector<std::string> searchFolders() {
   return out;
 }
 
-// The versions that dtc knows, the newest first. Each library counts its own.
-std::vector<std::string> suffixesOf(std::string_view stem) {
-  if (stem == "nccl") return {".so.2", ".so"};
-  if (stem == "rccl") return {".so.1", ".so"};
-  if (stem == "cudnn") return {".so.9", ".so"};
-  return {".so.13", ".so.12", ".so"};
+// The first number of the CUDA that the driver is of, 0 where there is none. Libraries of a later one do not start on it, and
+// what NVRTC of a later one compiles it does not load ("CUDA Compatibility").
+int driverMajor() {
+  static const int major = [] {
+    int version = 0;
+    int (*ask)(int*) = nullptr;
+    void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    return driver && bindSymbol(driver, "cuDriverGetVersion", ask) && ask(&version) == 0 ? version / 1000 : 0;
+  }();
+  return major;
+}
+
+// The versions that dtc knows, the newest first, in the order in which all folders are searched for them. Each library counts its own.
+std::vector<std::vector<std::string>> suffixesOf(std::string_view stem) {
+  if (stem == "nccl") return {{".so.2", ".so"}};
+  if (stem == "rccl") return {{".so.1", ".so"}};
+  if (stem == "cudnn") return {{".so.9", ".so.8", ".so"}};
+  if (driverMajor() == 12) return {{".so.12"}, {".so.13", ".so"}};
+  return {{".so.13", ".so.12", ".so"}};
+}
+
+bool isFile(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
 } // namespace
 
 std::string findCudaLibrary(std::initializer_list<std::string_view> stems) {
-  for (const std::string& folder : searchFolders())
-    for (std::string_view stem : stems)
-      for (const std::string& suffix : suffixesOf(stem)) {
-        const std::string path = folder + "/lib" + std::string(stem).append(suffix);
-        struct stat info;
-        if (stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) return path;
+  const std::vector<std::string> folders = searchFolders();
+  const size_t rounds = suffixesOf(*stems.begin()).size();
+  for (size_t round = 0; round < rounds; ++round)
+    for (const std::string& folder : folders)
+      for (std::string_view stem : stems) {
+        const std::vector<std::string> suffixes = suffixesOf(stem)[round];
+        for (const std::string& suffix : suffixes)
+          if (std::string path = folder + "/lib" + std::string(stem).append(suffix); isFile(path))
+            return path;
       }
   return {};
 }

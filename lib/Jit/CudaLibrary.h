@@ -9,9 +9,9 @@ namespace dtc {
 
 // The file of `stem` ("nvrtc", "cublasLt", "nccl"), or "": the first lib<stem>.so.N (of the versions that dtc knows) or .so in
 // LD_LIBRARY_PATH, CUDA_HOME and CUDA_PATH, /usr/local/cuda*, the system's folders, and NVIDIA's Python wheels (virtual
-// environment, conda, that of the shell's python3, user, system).
+// environment, conda, that of the shell's python3, user, system). Where the driver is of CUDA 12, the first of CUDA 12 before any of 13.
 [[nodiscard]] std::string findCudaLibrary(std::string_view stem);
-// The first folder's that has any of them; in one folder, the first of them.
+// The first folder's that has any of them; in one folder, the first of them. All of them count their versions alike in this.
 [[nodiscard]] std::string findCudaLibrary(std::initializer_list<std::string_view> stems);
 
 // A library's path, size and time: what was made by it can be told from what another version made without opening it.

@@ -8,6 +8,42 @@ namespace dtc {
 
 using CuResult = int;
 
+enum CudaNumbers {
+  kAttributeMultiprocessors = 16,
+  kAttributePciBus = 33,
+  kAttributePciDevice = 34,
+  kAttributePciDomain = 50,
+  kAttributeMajor = 75,
+  kAttributeMinor = 76,
+  kAttributeSharedOptIn = 97,
+  kFunctionDynamicShared = 8, // the most that a launch may ask for, bytes
+  kStreamNonBlocking = 1,
+  kEventNoTiming = 2,
+  kHostPortable = 1,
+  kCaptureThreadLocal = 1,
+  kCaptureSetDependencies = 1,
+  kConditionalNode = 13,
+  kConditionalIf = 0,
+  kConditionalWhile = 1,
+};
+
+// CUresult, as far as dtc tells its values apart.
+enum CudaErrors {
+  kCudaStubLibrary = 34,
+  kCudaDeviceUnavailable = 46,
+  kCudaNoDevice = 100,
+  kCudaInvalidImage = 200,
+  kCudaNoBinary = 209,
+  kCudaUnsupportedPtx = 222,
+  kCudaOperatingSystem = 304,
+  kCudaNotReady = 600,
+  kCudaPeerAlready = 704,
+  kCudaSystemNotReady = 802,
+  kCudaDriverMismatch = 803,
+  kCudaCompatNotSupported = 804,
+  kCudaUnknown = 999,
+};
+
 // The member of CudaTable, the symbol of the library, and its parameters.
 #define DTC_CUDA_FUNCTIONS(X)                                                                                \
   X(init, cuInit, (unsigned))                                                                                \
@@ -69,10 +105,10 @@ using CuResult = int;
 
 // CUgraphNodeParams of a conditional node: the union in it has 29 words of 8 bytes.
 struct CudaNodeParams {
-  int type = 13; // CU_GRAPH_NODE_TYPE_CONDITIONAL
+  int type = kConditionalNode;
   int reserved[3] = {};
   uint64_t handle = 0;
-  int kind = 0; // CU_GRAPH_COND_TYPE_IF, _WHILE
+  int kind = kConditionalIf;
   unsigned size = 1;
   void** bodies = nullptr; // set by the driver
   void* context = nullptr;

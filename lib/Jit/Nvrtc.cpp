@@ -16,9 +16,8 @@
 namespace dtc {
 namespace {
 
-constexpr size_t kLongestBatch = 8; // units of one program
-constexpr std::string_view kArchs[] = {"sm_80",  "sm_86",   "sm_87",  "sm_89",   "sm_90",  "sm_90a",
-                                       "sm_100", "sm_100a", "sm_103", "sm_103a", "sm_120", "sm_120a"};
+constexpr size_t kLongestBatch = 8;             // units of one program
+constexpr int kOldestGpu = 80, kOldestOwn = 90; // the first with instructions of its own ("sm_90a")
 
 // NVRTC's C interface, declared here: the compiler must build where no CUDA header is.
 using Program = void*;
@@ -68,11 +67,17 @@ Result<Table> openTable(const std::string& path) {
   return t;
 }
 
-bool supports(const Table& table, std::string_view arch) {
+// The numbers of the GPUs that it compiles for: 80, 90, 100, …
+std::vector<int> archsOf(const Table& table) {
   int count = 0;
-  if (table.numArchs(&count) != 0 || count <= 0) return false;
+  if (table.numArchs(&count) != 0 || count <= 0) return {};
   std::vector<int> archs(static_cast<size_t>(count));
-  if (table.archs(archs.data()) != 0) return false;
+  if (table.archs(archs.data()) != 0) return {};
+  return archs;
+}
+
+bool supports(const Table& table, std::string_view arch) {
+  const std::vector<int> archs = archsOf(table);
   return std::find(archs.begin(), archs.end(), std::atoi(arch.data() + 3)) != archs.end();
 }
 
@@ -203,7 +208,12 @@ std::vector<Result<CudaBinary>> compileBatch(const Table& table, std::span<const
 } // namespace
 
 bool isCudaArch(std::string_view arch) {
-  return std::find(std::begin(kArchs), std::end(kArchs), arch) != std::end(kArchs);
+  if (!arch.starts_with("sm_")) return false;
+  const bool own = arch.ends_with('a');
+  const std::string digits(arch.substr(3, arch.size() - 3 - (own ? 1 : 0)));
+  if (digits.size() < 2 || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos)
+    return false;
+  return digits[0] != '0' && std::stoi(digits) >= (own ? kOldestOwn : kOldestGpu);
 }
 
 struct Nvrtc::Impl {
@@ -242,6 +252,32 @@ std::optional<std::string> Nvrtc::recall(std::string_view question) const {
 void Nvrtc::remember(std::string_view question, std::string_view answer) const {
   impl_->cache.store(toHex(Sha256().field("answer 1").field(impl_->identity).field(question).finish()),
                      answer);
+}
+
+Result<CudaCode> Nvrtc::codeFor(int major, int minor) const {
+  const int number = 10 * major + minor;
+  if (number < kOldestGpu)
+    return machineError("dtc's kernels need a GPU of compute capability 8.0 or later; this one is of " +
+                        std::to_string(major) + "." + std::to_string(minor));
+  // NVRTC is not opened for what an earlier run has asked it.
+  const std::string question = "code for " + std::to_string(number);
+  auto answer = recall(question);
+  if (!answer) {
+    auto table = impl_->table();
+    if (!table) return table.error();
+    int best = 0;
+    for (int known : archsOf(**table))
+      if (known >= kOldestGpu && known <= number) best = std::max(best, known);
+    if (best == 0)
+      return machineError("NVRTC " + std::to_string((*table)->major) + "." + std::to_string((*table)->minor) +
+                          " (" + impl_->path + ") compiles for no GPU that one of compute capability " +
+                          std::to_string(major) + "." + std::to_string(minor) + " can stand for");
+    remember(question, std::to_string(best));
+    answer = std::to_string(best);
+  }
+  const int best = std::atoi(answer->c_str());
+  if (best == number) return CudaCode{"sm_" + *answer + (number >= kOldestOwn ? "a" : ""), CudaImage::Cubin};
+  return CudaCode{"sm_" + *answer, best / 10 == major ? CudaImage::Cubin : CudaImage::Ptx};
 }
 
 Result<std::vector<CudaBinary>> Nvrtc::compile(std::span<const SourceUnit> units, std::string_view arch,

@@ -134,7 +134,7 @@ bool smallIndices(const Kernel& k) {
 CudaTarget cudaTargetOf(std::string_view arch) {
   const auto is = [&](std::string_view family) { return arch.starts_with("sm_" + std::string(family)); };
   if (is("80") || is("87")) return {163 << 10, 1, 108};
-  if (is("86") || is("89")) return {99 << 10, 1, 128};
+  if (is("86") || is("88") || is("89")) return {99 << 10, 1, 128};
   if (is("12")) return {99 << 10, 8, 170};
   return {227 << 10, 8, is("10") ? 148 : 132};
 }

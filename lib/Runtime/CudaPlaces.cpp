@@ -32,7 +32,9 @@ Result<CudaPlaces::Lane> CudaPlaces::lane(size_t gpu) const {
 
 Status CudaPlaces::load(std::span<const SourceUnit> units, std::span<const int> shared) {
   for (const CudaDevice& gpu : gpus_) {
-    auto binaries = nvrtc_.compile(units, gpu.info().arch(), CudaImage::Cubin);
+    auto code = nvrtc_.codeFor(gpu.info().major, gpu.info().minor);
+    if (!code) return code.error();
+    auto binaries = nvrtc_.compile(units, code->arch, code->image);
     if (!binaries) return binaries.error();
     std::map<std::string_view, CudaModule> modules; // units that were compiled together have one image
     for (size_t i = 0; i < units.size(); ++i) {

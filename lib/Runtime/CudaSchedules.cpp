@@ -22,7 +22,10 @@ std::string renamed(const std::string& text, const std::string& from, const std:
 } // namespace
 
 Status CudaSchedules::compile(const std::vector<KernelSource>& kernels) {
-  auto fitted = fitKernels(nvrtc_, kernels, places_.device(0).info().arch());
+  auto code = nvrtc_.codeFor(places_.device(0).info().major, places_.device(0).info().minor);
+  if (!code) return code.error();
+  arch_ = code->arch;
+  auto fitted = fitKernels(nvrtc_, kernels, arch_);
   if (!fitted) return fitted.error();
   std::vector<SourceUnit> units;
   std::vector<int> shared;
@@ -48,7 +51,7 @@ Status CudaSchedules::addOthers(std::vector<SourceUnit>& units, std::vector<int>
     for (size_t n = 1; n < k.schedules.size(); ++n)
       others.push_back({nameOf(k, n), renamed(k.schedules[n].cuda, k.source->name, nameOf(k, n))});
   if (others.empty()) return Ok{};
-  auto made = nvrtc_.compile(others, places_.device(0).info().arch(), CudaImage::Cubin);
+  auto made = nvrtc_.compile(others, arch_, CudaImage::Cubin);
   if (!made) return made.error();
   size_t at = 0;
   for (Kernel& k : kernels_) {
@@ -78,7 +81,7 @@ Status CudaSchedules::choose(int64_t place, uint32_t kernel, std::span<const int
   if (k.settled || k.source->bytes(sizes) < kWorthMeasuring) return Ok{};
   k.settled = true;
   const CudaDeviceInfo& gpu = places_.device(place).info();
-  std::string question = "fastest schedule 1\n" + gpu.name + "\n" + gpu.arch();
+  std::string question = "fastest schedule 1\n" + gpu.name + "\n" + arch_;
   for (int64_t s : sizes) question += "\n" + std::to_string(s);
   for (const CudaSchedule& s : k.schedules) question += "\n" + s.cuda;
   if (const auto answer = nvrtc_.recall(question))

@@ -43,6 +43,7 @@ private:
   const Nvrtc& nvrtc_;
   CudaPlaces& places_;
   bool measure_;
+  std::string arch_; // what kernels are compiled for
   std::vector<Kernel> kernels_;
   int measured_ = 0;
 };

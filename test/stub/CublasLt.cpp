@@ -35,7 +35,10 @@ struct Description : Attributes {
   int compute = 0, scale = 0;
 };
 
-int put(Attributes& to, int key, const void* value, size_t bytes) {
+// As the library does, it takes a value of the attribute's own size only.
+int put(Attributes& to, int key, const void* value, size_t bytes, const std::map<int, size_t>& sizes) {
+  const auto known = sizes.find(key);
+  if (known == sizes.end() || known->second != bytes) return kInvalid;
   const auto* begin = static_cast<const char*>(value);
   to.set[key] = std::string(begin, begin + bytes);
   return 0;
@@ -122,8 +125,12 @@ struct Product {
 
 } // namespace
 
-STUB_LT cublasLtCreate(void** out) { return *out = new int(0), 0; }
-STUB_LT cublasLtDestroy(void* handle) { return delete static_cast<int*>(handle), 0; }
+// A handle is the current device's.
+STUB_LT cublasLtCreate(void** out) {
+  if (!stub::current() || stub::capturing()) return 1;
+  return *out = new stub::Device*(stub::current()), 0;
+}
+STUB_LT cublasLtDestroy(void* handle) { return delete static_cast<stub::Device**>(handle), 0; }
 extern "C" STUB_API size_t cublasLtGetVersion() { return 130000; }
 STUB_LT cublasLtMatmulDescCreate(void** out, int compute, int scale) {
   auto* made = new Description();
@@ -132,7 +139,8 @@ STUB_LT cublasLtMatmulDescCreate(void** out, int compute, int scale) {
 }
 STUB_LT cublasLtMatmulDescDestroy(void* d) { return delete static_cast<Description*>(d), 0; }
 STUB_LT cublasLtMatmulDescSetAttribute(void* d, int key, const void* value, size_t bytes) {
-  return put(*static_cast<Description*>(d), key, value, bytes);
+  return put(*static_cast<Description*>(d), key, value, bytes,
+             {{kDescTransA, 4}, {kDescTransB, 4}, {kDescEpilogue, 4}, {kDescBias, 8}, {kDescBiasType, 4}});
 }
 STUB_LT cublasLtMatrixLayoutCreate(void** out, int type, uint64_t rows, uint64_t columns, int64_t lead) {
   auto* made = new Layout();
@@ -142,12 +150,14 @@ STUB_LT cublasLtMatrixLayoutCreate(void** out, int type, uint64_t rows, uint64_t
 }
 STUB_LT cublasLtMatrixLayoutDestroy(void* l) { return delete static_cast<Layout*>(l), 0; }
 STUB_LT cublasLtMatrixLayoutSetAttribute(void* l, int key, const void* value, size_t bytes) {
-  return put(*static_cast<Layout*>(l), key, value, bytes);
+  return put(*static_cast<Layout*>(l), key, value, bytes, {{kLayoutBatch, 4}, {kLayoutBatchStride, 8}});
 }
 STUB_LT cublasLtMatmulPreferenceCreate(void** out) { return *out = new Attributes(), 0; }
 STUB_LT cublasLtMatmulPreferenceDestroy(void* p) { return delete static_cast<Attributes*>(p), 0; }
 STUB_LT cublasLtMatmulPreferenceSetAttribute(void* p, int key, const void* value, size_t bytes) {
-  return put(*static_cast<Attributes*>(p), key, value, bytes);
+  std::map<int, size_t> sizes = {{kPreferWorkspace, 8}, {kPreferReductions, 4}};
+  for (int which = kPreferAlignmentA; which <= kPreferAlignmentD; ++which) sizes[which] = 4;
+  return put(*static_cast<Attributes*>(p), key, value, bytes, sizes);
 }
 STUB_LT cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, void* c, void* d, void* prefer,
                                        int, CublasHeuristic* out, int* found) {
@@ -177,12 +187,26 @@ STUB_LT cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, void
   if (m != result.rows || n != result.columns || k != k2) return kInvalid;
   *out = {};
   out->workspaceBytes = 1024;
-  out->algorithm.data[0] = static_cast<Attributes*>(prefer)->get<uint32_t>(kPreferReductions, 7);
+  const auto& wish = *static_cast<Attributes*>(prefer);
+  out->algorithm.data[0] = wish.get<uint32_t>(kPreferReductions, 7);
+  for (int which = kPreferAlignmentA; which <= kPreferAlignmentD; ++which) // it relies on what it was told
+    out->algorithm.data[1 + which - kPreferAlignmentA] = wish.get<uint32_t>(which, 256);
   return *found = 1, 0;
 }
-STUB_LT cublasLtMatmul(void*, void* desc, const void* alpha, const void* a, void* la, const void* b, void* lb,
-                       const void* beta, const void* c, void* lc, void* d, void* ld, const CublasAlgorithm*,
-                       void* workspace, size_t workspaceBytes, void* stream) {
+namespace {
+// Are the matrices aligned as the algorithm was told that they are, and the workspace to the 256 bytes that cuBLASLt asks for?
+bool aligned(const CublasAlgorithm& how, std::initializer_list<const void*> matrices, const void* workspace) {
+  size_t which = 1;
+  for (const void* at : matrices)
+    if (reinterpret_cast<uintptr_t>(at) % how.data[which++]) return false;
+  return reinterpret_cast<uintptr_t>(workspace) % 256 == 0;
+}
+} // namespace
+STUB_LT cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* a, void* la, const void* b,
+                       void* lb, const void* beta, const void* c, void* lc, void* d, void* ld,
+                       const CublasAlgorithm* how, void* workspace, size_t workspaceBytes, void* stream) {
+  if (*static_cast<stub::Device**>(handle) != stub::current()) return kInvalid;
+  if (!aligned(*how, {a, b, c, d}, workspace)) return kInvalid;
   const auto& what = *static_cast<Description*>(desc);
   Product p;
   p.a = *static_cast<Layout*>(la), p.b = *static_cast<Layout*>(lb), p.d = *static_cast<Layout*>(ld);

@@ -1,6 +1,7 @@
 // libcuda.so.1 of the tests: the entry points that dtc binds, over Streams.h. A device's memory is the host's, filled with
 // NaNs; kernels are the text that the stub of NVRTC hands through, executed by cuda-emu. DTC_STUB_GPUS says how many devices
-// there are (1), DTC_STUB_NO_PEERS=1 that they do not reach each other's memory, DTC_STUB_CUDA which CUDA the driver is of (13000).
+// there are (1), DTC_STUB_NO_PEERS=1 that they do not reach each other's memory, DTC_STUB_CUDA which CUDA the driver is of (13000),
+// DTC_STUB_GPU their compute capability (90), DTC_STUB_INIT what cuInit returns (0).
 #include "Streams.h"
 
 #include "../../lib/Jit/CudaTable.h"
@@ -49,7 +50,23 @@ struct Module {
 struct Function {
   Module* module = nullptr;
   Kernel kernel;
+  size_t own = 0;     // bytes of its shared variables
+  size_t dynamic = 0; // the most that launches may ask for
 };
+constexpr size_t kSharedWithoutAsking = 48 << 10, kSharedOptIn = 227 << 10;
+
+int capability() {
+  const char* wanted = std::getenv("DTC_STUB_GPU");
+  return wanted ? std::atoi(wanted) : 90;
+}
+
+// Would a GPU take what was compiled for `target`: "sm_90a", "sm_90" or "compute_90"? ("CUDA Compatibility")
+bool runs(const std::string& target) {
+  const size_t digits = target.find('_') + 1;
+  const int number = std::atoi(target.c_str() + digits);
+  if (target.ends_with('a')) return number == capability();
+  return number <= capability() && (target.starts_with("compute") || number / 10 == capability() / 10);
+}
 
 // Modules of one text share their code: compiling takes a tenth of a second.
 dtc::Result<std::shared_ptr<dtc::EmuModule>> compiled(const std::string& name, const std::string& text);
@@ -123,9 +140,11 @@ std::vector<size_t> parametersOf(const std::string& text, const std::string& nam
   return out;
 }
 
-std::string fromImage(const std::string& image, std::string& name) {
-  const size_t line = image.find('\n', 9);
-  name = image.substr(9, line - 9);
+// "DTC STUB sm_90a k_exp\n" and the text.
+std::string fromImage(const std::string& image, std::string& name, std::string& target) {
+  const size_t line = image.find('\n', 9), blank = image.find(' ', 9);
+  target = image.substr(9, blank - 9);
+  name = image.substr(blank + 1, line - blank - 1);
   return image.substr(line + 1);
 }
 
@@ -184,6 +203,13 @@ int uncaptured(const char* what) {
   return problem(kCaptureUnsupported, std::string(what) + " while a stream is captured");
 }
 
+int withContext(const char* what) {
+  return current() ? int{kSuccess} : problem(kNoContext, std::string(what) + ": no context is current");
+}
+
+constexpr const char* kPageable =
+    "a copy from or to pageable memory of the host while the stream is captured";
+
 Stream& streamOf(void* handle) { return **static_cast<std::shared_ptr<Stream>*>(handle); }
 
 void* at(uint64_t address) { return reinterpret_cast<void*>(address); }
@@ -193,7 +219,10 @@ void* at(uint64_t address) { return reinterpret_cast<void*>(address); }
 
 using namespace stub;
 
-STUB_CUDA cuInit(unsigned) { return kSuccess; }
+STUB_CUDA cuInit(unsigned) {
+  const char* wanted = std::getenv("DTC_STUB_INIT");
+  return wanted ? problem(std::atoi(wanted), "cuInit was made to fail") : kSuccess;
+}
 STUB_CUDA cuDriverGetVersion(int* out) {
   const char* wanted = std::getenv("DTC_STUB_CUDA");
   return *out = wanted ? std::atoi(wanted) : 13000, kSuccess;
@@ -206,8 +235,13 @@ STUB_CUDA cuDeviceGetName(char* out, int size, int) {
 }
 STUB_CUDA cuDeviceTotalMem_v2(size_t* out, int) { return *out = size_t{1} << 32, kSuccess; }
 STUB_CUDA cuDeviceGetAttribute(int* out, int attribute, int device) {
-  const std::pair<int, int> known[] = {{16, 4},      {75, 9}, {76, 0}, {97, 227 << 10},
-                                       {33, device}, {34, 0}, {50, 0}};
+  const std::pair<int, int> known[] = {{dtc::kAttributeMultiprocessors, 4},
+                                       {dtc::kAttributeMajor, capability() / 10},
+                                       {dtc::kAttributeMinor, capability() % 10},
+                                       {dtc::kAttributeSharedOptIn, kSharedOptIn},
+                                       {dtc::kAttributePciBus, device},
+                                       {dtc::kAttributePciDevice, 0},
+                                       {dtc::kAttributePciDomain, 0}};
   for (auto [number, value] : known)
     if (number == attribute) return *out = value, kSuccess;
   return problem(kInvalidValue, "the stub knows no attribute " + std::to_string(attribute));
@@ -225,12 +259,13 @@ STUB_CUDA cuDevicePrimaryCtxRetain(void** out, int device) {
 STUB_CUDA cuDevicePrimaryCtxRelease_v2(int) { return kSuccess; }
 STUB_CUDA cuCtxSetCurrent(void* context) { return current() = static_cast<Device*>(context), kSuccess; }
 STUB_CUDA cuCtxGetDevice(int* out) {
-  if (!current()) return problem(201, "no context is current");
+  if (!current()) return problem(kNoContext, "no context is current");
   return *out = current()->ordinal, kSuccess;
 }
 
 STUB_CUDA cuMemAlloc_v2(uint64_t* out, size_t bytes) {
   std::lock_guard guard(lock());
+  if (int code = withContext("cuMemAlloc")) return code;
   if (int code = uncaptured("cuMemAlloc")) return code;
   if (fails("alloc") || bytes > size_t{1} << 32) return problem(kOutOfMemory, "out of memory");
   void* p = std::aligned_alloc(256, (bytes + 255) & ~size_t{255});
@@ -241,6 +276,7 @@ STUB_CUDA cuMemAlloc_v2(uint64_t* out, size_t bytes) {
 }
 STUB_CUDA cuMemFree_v2(uint64_t address) {
   std::lock_guard guard(lock());
+  if (int code = uncaptured("cuMemFree")) return code;
   if (!memory().erase(address)) return outside("cuMemFree", at(address), 1);
   std::free(at(address));
   return kSuccess;
@@ -253,6 +289,7 @@ STUB_CUDA cuMemFreeHost(void* p) { return std::free(p), kSuccess; }
 STUB_CUDA cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
   if (fails("copy")) return problem(kIllegalAddress, "the copy was made to fail");
   if (!isDeviceMemory(at(to), bytes)) return outside("cuMemcpyHtoDAsync", at(to), bytes);
+  if (streamOf(stream).capture) return problem(kCaptureUnsupported, kPageable);
   const auto* begin = static_cast<const char*>(from);
   Op op; // pageable memory is read before the return
   op.work = [to, kept = std::string(begin, begin + bytes)]() -> std::string {
@@ -264,6 +301,7 @@ STUB_CUDA cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void
 STUB_CUDA cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
   if (fails("copy")) return problem(kIllegalAddress, "the copy was made to fail");
   if (!isDeviceMemory(at(from), bytes)) return outside("cuMemcpyDtoHAsync", at(from), bytes);
+  if (streamOf(stream).capture) return problem(kCaptureUnsupported, kPageable);
   Op op;
   op.work = [=]() -> std::string {
     std::memcpy(to, at(from), bytes);
@@ -313,6 +351,7 @@ STUB_CUDA cuMemsetD32Async(uint64_t to, unsigned value, size_t count, void* stre
 }
 
 STUB_CUDA cuStreamCreate(void** out, unsigned) {
+  if (int code = withContext("cuStreamCreate")) return code;
   auto stream = std::make_shared<Stream>();
   stream->device = current();
   return *out = new std::shared_ptr<Stream>(stream), kSuccess;
@@ -414,6 +453,7 @@ STUB_CUDA cuEventElapsedTime(float* out, void* begin, void* end) {
 
 STUB_CUDA cuModuleLoadData(void** out, const void* image) {
   std::lock_guard guard(lock());
+  if (int code = withContext("cuModuleLoadData")) return code;
   if (int code = uncaptured("cuModuleLoadData")) return code;
   const std::string text(static_cast<const char*>(image));
   if (text.find(".entry dtc_set_condition(") != std::string::npos) {
@@ -424,8 +464,9 @@ STUB_CUDA cuModuleLoadData(void** out, const void* image) {
   }
   if (!text.starts_with("DTC STUB "))
     return problem(kInvalidImage, "the image was not made by the stub of NVRTC");
-  std::string name;
-  const std::string source = fromImage(text, name);
+  std::string name, target;
+  const std::string source = fromImage(text, name, target);
+  if (!runs(target)) return problem(kNoBinary, "the image is for " + target);
   auto code = compiled(name, source);
   if (!code) return problem(kInvalidImage, code.error().message);
   auto module = std::make_unique<Module>();
@@ -441,16 +482,31 @@ STUB_CUDA cuModuleGetFunction(void** out, void* handle, const char* name) {
   for (const Kernel& k : module.kernels)
     if (k.name == name) {
       auto& function = module.functions[name];
-      if (!function) function = std::make_unique<Function>(Function{&module, k});
+      if (!function) function = std::make_unique<Function>(Function{&module, k, 0, 0});
+      if (module.code) function->own = module.code->sharedBytes(name);
       return *out = function.get(), kSuccess;
     }
   return problem(kNotFound, std::string("there is no kernel '") + name + "'");
 }
-STUB_CUDA cuFuncSetAttribute(void*, int, int) { return kSuccess; }
+STUB_CUDA cuFuncSetAttribute(void* handle, int attribute, int value) {
+  auto& function = *static_cast<Function*>(handle);
+  if (attribute != dtc::kFunctionDynamicShared) return problem(kInvalidValue, "the stub sets one attribute");
+  if (value < 0 || function.own + static_cast<size_t>(value) > kSharedOptIn)
+    return problem(kInvalidValue, "more shared memory than a block can have");
+  return function.dynamic = static_cast<size_t>(value), kSuccess;
+}
 STUB_CUDA cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                          unsigned bz, unsigned shared, void* stream, void** args, void**) {
   const auto& function = *static_cast<Function*>(handle);
   if (fails("launch")) return problem(kLaunchFailed, "the launch was made to fail");
+  if (!gx || !gy || !gz || gx > 0x7fffffffu || gy > 65535 || gz > 65535 || !bx || !by || !bz ||
+      uint64_t{bx} * by * bz > 1024)
+    return problem(kInvalidValue,
+                   "kernel '" + function.kernel.name + "': no GPU takes the grid or the block");
+  if (shared >
+      std::max(function.dynamic, kSharedWithoutAsking - std::min(function.own, kSharedWithoutAsking)))
+    return problem(kInvalidValue, "kernel '" + function.kernel.name + "' asks for " + std::to_string(shared) +
+                                      " bytes of shared memory that cuFuncSetAttribute has not allowed");
   if (function.module->device != current())
     return problem(kInvalidHandle, "kernel '" + function.kernel.name + "' was loaded on another device");
   std::vector<std::string> values; // parameters are read before the return
@@ -486,6 +542,9 @@ STUB_CUDA cuGetErrorName(int code, const char** out) {
       {kNotReady, "CUDA_ERROR_NOT_READY"},
       {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
       {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"},
+      {kNoBinary, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+      {kNoContext, "CUDA_ERROR_INVALID_CONTEXT"},
+      {dtc::kCudaSystemNotReady, "CUDA_ERROR_SYSTEM_NOT_READY"},
       {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
       {kCaptureUnjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
       {kCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"},

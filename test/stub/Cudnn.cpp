@@ -32,6 +32,7 @@ struct How {
   int type = -1, groups = 1, math = 0;
 };
 struct Handle {
+  stub::Device* device = nullptr;
   stub::Stream* stream = nullptr;
 };
 
@@ -181,6 +182,7 @@ struct Convolution {
 int run(void* handle, int algorithm, void* workspace, size_t bytes, const void* alpha, const void* beta,
         Convolution c, const Filter& w) {
   if (int status = fit(c.x, w, c.how, c.y)) return status;
+  if (static_cast<Handle*>(handle)->device != stub::current()) return kCudnnBadParameter;
   if (algorithm > 1) return kCudnnNotSupported; // a transform
   if (c.x.type == kCudnnF64
           ? c.how.math != kCudnnFmaMath
@@ -189,7 +191,7 @@ int run(void* handle, int algorithm, void* workspace, size_t bytes, const void* 
   if (bytes < (c.how.math == kCudnnDefaultMath ? 4u
                : algorithm == 0                ? 512u
                                                : 1024u) ||
-      !stub::isDeviceMemory(workspace, bytes))
+      !stub::isDeviceMemory(workspace, bytes) || reinterpret_cast<uintptr_t>(workspace) % 256)
     return kCudnnBadParameter;
   const bool wide = c.x.type == kCudnnF64;
   const double one =
@@ -207,7 +209,10 @@ int run(void* handle, int algorithm, void* workspace, size_t bytes, const void* 
 
 } // namespace
 
-STUB_DNN cudnnCreate(void** out) { return *out = new Handle(), 0; }
+STUB_DNN cudnnCreate(void** out) {
+  if (!stub::current() || stub::capturing()) return 1001; // CUDNN_STATUS_NOT_INITIALIZED
+  return *out = new Handle{stub::current(), nullptr}, 0;
+}
 STUB_DNN cudnnDestroy(void* h) { return delete static_cast<Handle*>(h), 0; }
 STUB_DNN cudnnSetStream(void* h, void* stream) {
   static_cast<Handle*>(h)->stream = static_cast<std::shared_ptr<stub::Stream>*>(stream)->get();

@@ -1,15 +1,22 @@
-// libnvrtc.so.13 of the tests: hands the text of a unit through, without the device header that dtc puts before it. Kernels in
-// whose text DTC_STUB_SPILLS stands are said to spill; without that variable nothing is said of any.
+// libnvrtc.so.13 of the tests: hands the text of a unit through, without the device header that dtc puts before it. It takes the
+// options that NVRTC documents, for the GPUs that it says it knows. Kernels in whose text DTC_STUB_SPILLS stands are said to spill; without that variable nothing is said of any.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #define STUB_NVRTC extern "C" __attribute__((visibility("default"))) int
 
 namespace {
 struct Program {
-  std::string image, log;
+  std::string name, text, log, target;
+  [[nodiscard]] std::string image(bool cubin) const {
+    return cubin == target.starts_with("sm_") ? "DTC STUB " + target + " " + name + "\n" + text : "";
+  }
 };
+constexpr int kInvalidOption = 5; // NVRTC_ERROR_INVALID_OPTION
 
 // What ptxas says of each kernel of a text.
 std::string logOf(const std::string& text) {
@@ -39,18 +46,31 @@ STUB_NVRTC nvrtcCreateProgram(Program** out, const char* source, const char* nam
   const size_t at = text.rfind(mark);
   if (at == std::string::npos) return 3; // NVRTC_ERROR_INVALID_INPUT
   const std::string unit = text.substr(at + mark.size());
-  *out = new Program{std::string("DTC STUB ") + name + "\n" + unit, logOf(unit)};
+  *out = new Program{name, unit, logOf(unit), ""};
   return 0;
 }
 STUB_NVRTC nvrtcDestroyProgram(Program** program) { return delete *program, 0; }
-STUB_NVRTC nvrtcCompileProgram(Program*, int, const char* const*) { return 0; }
-STUB_NVRTC nvrtcGetPTXSize(Program* p, size_t* out) { return *out = p->image.size() + 1, 0; }
-STUB_NVRTC nvrtcGetPTX(Program* p, char* out) {
-  return std::memcpy(out, p->image.c_str(), p->image.size() + 1), 0;
+STUB_NVRTC nvrtcCompileProgram(Program* p, int count, const char* const* options) {
+  constexpr std::string_view known[] = {"--std=c++17", "--ptxas-options=-v", "--no-source-include", "-w",
+                                        "--minimal"};
+  constexpr std::string_view architecture = "--gpu-architecture=";
+  for (const std::string_view option : std::vector<std::string_view>(options, options + count))
+    if (option.starts_with(architecture))
+      p->target = option.substr(architecture.size());
+    else if (std::find(std::begin(known), std::end(known), option) == std::end(known))
+      return kInvalidOption;
+  const int number = std::atoi(p->target.c_str() + p->target.find('_') + 1);
+  return std::find(std::begin(kArchs), std::end(kArchs), number) == std::end(kArchs) ? kInvalidOption : 0;
 }
-STUB_NVRTC nvrtcGetCUBINSize(Program* p, size_t* out) { return *out = p->image.size(), 0; }
+STUB_NVRTC nvrtcGetPTXSize(Program* p, size_t* out) { return *out = p->image(false).size() + 1, 0; }
+STUB_NVRTC nvrtcGetPTX(Program* p, char* out) {
+  const std::string image = p->image(false);
+  return std::memcpy(out, image.c_str(), image.size() + 1), 0;
+}
+STUB_NVRTC nvrtcGetCUBINSize(Program* p, size_t* out) { return *out = p->image(true).size(), 0; }
 STUB_NVRTC nvrtcGetCUBIN(Program* p, char* out) {
-  return std::memcpy(out, p->image.data(), p->image.size()), 0;
+  const std::string image = p->image(true);
+  return std::memcpy(out, image.data(), image.size()), 0;
 }
 STUB_NVRTC nvrtcGetProgramLogSize(Program* p, size_t* out) { return *out = p->log.size() + 1, 0; }
 STUB_NVRTC nvrtcGetProgramLog(Program* p, char* out) {

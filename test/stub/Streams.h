@@ -25,6 +25,8 @@ enum Code {
   kInvalidValue = 1,
   kOutOfMemory = 2,
   kInvalidImage = 200,
+  kNoContext = 201,
+  kNoBinary = 209,
   kInvalidHandle = 400,
   kNotFound = 500,
   kNotReady = 600,

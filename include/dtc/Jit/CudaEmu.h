@@ -63,6 +63,8 @@ public:
 
   [[nodiscard]] bool has(std::string_view kernel) const;
   [[nodiscard]] std::vector<std::string> kernels() const; // in the order of the source
+  // Of the kernel's own shared variables; 0 where its unit has other kernels too.
+  [[nodiscard]] size_t sharedBytes(std::string_view kernel) const;
   struct Impl;
   explicit EmuModule(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 

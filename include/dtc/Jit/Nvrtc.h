@@ -30,8 +30,15 @@ struct CudaBinary {
   std::string log; // all that NVRTC said of the unit and of those compiled with it (warnings too)
 };
 
-// Is `arch` ("sm_90a") a target that dtc knows: sm_80 sm_86 sm_87 sm_89 sm_90 sm_90a sm_100 sm_100a sm_103 sm_103a sm_120 sm_120a.
+// Is `arch` a target that dtc compiles for: sm_80 and later numbers, from sm_90 on also with an "a" (instructions of that GPU alone).
+// Whether the installed NVRTC knows it, is another question.
 [[nodiscard]] bool isCudaArch(std::string_view arch);
+
+// What the kernels of a GPU are compiled to.
+struct CudaCode {
+  std::string arch;
+  CudaImage image = CudaImage::Cubin;
+};
 
 // Safe to use from several threads.
 class Nvrtc {
@@ -49,6 +56,10 @@ public:
   // Errors: Machine where NVRTC is missing or too old for `arch`, Bug where the source does not compile.
   [[nodiscard]] Result<std::vector<CudaBinary>> compile(std::span<const SourceUnit> units,
                                                         std::string_view arch, CudaImage image) const;
+  // For a GPU of this compute capability: a cubin for itself where this NVRTC knows it; where the GPU is newer, a cubin for an
+  // earlier one of its generation, which it runs as well, else PTX, which the driver compiles ("CUDA Compatibility").
+  // Errors (Machine): NVRTC is missing; the GPU is older than 8.0.
+  [[nodiscard]] Result<CudaCode> codeFor(int major, int minor) const;
   // What an earlier run found out about kernels, kept where they are kept: `question` says all that the answer depends on.
   [[nodiscard]] std::optional<std::string> recall(std::string_view question) const;
   void remember(std::string_view question, std::string_view answer) const;

@@ -122,8 +122,16 @@ template <class E, class T> DTC_FN dtc_with<T, E> dtc_cast(T x) {
 #endif
     return (dtc_with<T, E>)x;
 }
+#if defined(__CUDACC_VER_MAJOR__) && __CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ < 4
+template <class To, class From> DTC_FN To dtc_bitcast(From x) { // NVRTC 12.1 has no __builtin_bit_cast
+  To y;
+  memcpy(&y, &x, sizeof y);
+  return y;
+}
+#else
 template <class To, class From> DTC_FN To dtc_bitcast(From x) { return __builtin_bit_cast(To, x); }
-template <class T> DTC_FN dtc_uint<T> dtc_bits(T x) { return __builtin_bit_cast(dtc_uint<T>, x); }
+#endif
+template <class T> DTC_FN dtc_uint<T> dtc_bits(T x) { return dtc_bitcast<dtc_uint<T>>(x); }
 template <class E> DTC_FN E dtc_infinity() {
   if constexpr (dtc_same<E, f32>)
     return dtc_bitcast<f32>(0x7f800000u);

@@ -45,6 +45,35 @@ template <class R, class... A, class S, class... B> struct SameCall<R (*)(A...),
 DTC_CUDA_FUNCTIONS(DTC_COMPARE)
 DTC_CUDA_CONDITIONALS(DTC_COMPARE)
 #undef DTC_COMPARE
+static_assert(int(kAttributeMultiprocessors) == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT &&
+              int(kAttributeMajor) == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
+              int(kAttributeMinor) == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR &&
+              int(kAttributeSharedOptIn) == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN &&
+              int(kAttributePciBus) == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID &&
+              int(kAttributePciDevice) == CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID &&
+              int(kAttributePciDomain) == CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
+static_assert(int(kFunctionDynamicShared) == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
+              int(kStreamNonBlocking) == CU_STREAM_NON_BLOCKING &&
+              int(kEventNoTiming) == CU_EVENT_DISABLE_TIMING &&
+              int(kHostPortable) == CU_MEMHOSTALLOC_PORTABLE);
+static_assert(int(kCaptureThreadLocal) == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
+              int(kCaptureSetDependencies) == CU_STREAM_SET_CAPTURE_DEPENDENCIES &&
+              int(kConditionalNode) == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
+              int(kConditionalIf) == CU_GRAPH_COND_TYPE_IF &&
+              int(kConditionalWhile) == CU_GRAPH_COND_TYPE_WHILE);
+static_assert(int(kCudaStubLibrary) == CUDA_ERROR_STUB_LIBRARY &&
+              int(kCudaDeviceUnavailable) == CUDA_ERROR_DEVICE_UNAVAILABLE &&
+              int(kCudaNoDevice) == CUDA_ERROR_NO_DEVICE &&
+              int(kCudaInvalidImage) == CUDA_ERROR_INVALID_IMAGE &&
+              int(kCudaNoBinary) == CUDA_ERROR_NO_BINARY_FOR_GPU &&
+              int(kCudaUnsupportedPtx) == CUDA_ERROR_UNSUPPORTED_PTX_VERSION &&
+              int(kCudaOperatingSystem) == CUDA_ERROR_OPERATING_SYSTEM &&
+              int(kCudaNotReady) == CUDA_ERROR_NOT_READY &&
+              int(kCudaPeerAlready) == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED &&
+              int(kCudaSystemNotReady) == CUDA_ERROR_SYSTEM_NOT_READY &&
+              int(kCudaDriverMismatch) == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH &&
+              int(kCudaCompatNotSupported) == CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE &&
+              int(kCudaUnknown) == CUDA_ERROR_UNKNOWN);
 static_assert(sizeof(CudaNodeParams) == sizeof(CUgraphNodeParams) &&
               offsetof(CudaNodeParams, handle) == offsetof(CUgraphNodeParams, conditional.handle) &&
               offsetof(CudaNodeParams, kind) == offsetof(CUgraphNodeParams, conditional.type) &&
@@ -124,6 +153,8 @@ static_assert(int(kEpilogueDefault) == CUBLASLT_EPILOGUE_DEFAULT &&
               int(kPreferReductions) == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
 static_assert(int(kLayoutBatch) == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
               int(kLayoutBatchStride) == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
+static_assert(int(kPreferAlignmentA) == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+              int(kPreferAlignmentD) == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
 static_assert(int(kPreferWorkspace) == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES &&
               int(kTransposed) == CUBLAS_OP_T);
 #endif

@@ -2,6 +2,7 @@
 #include "StubGpus.h"
 
 #include "dtc/Jit/Nccl.h"
+#include "dtc/Jit/Nvrtc.h"
 
 #include <gtest/gtest.h>
 
@@ -92,6 +93,39 @@ TEST_F(StubDriver, ABodyRunsAsLongAsItsConditionSays) {
   }
   ASSERT_TRUE(gpus[0].beginCapture(streams[0]));
   EXPECT_FALSE(gpus[0].addConditional(streams[0], *handle, true)); // a handle of another graph
+  (void)gpus[0].endCapture(streams[0]);
+}
+
+// A kernel has 48 KiB of shared memory, its own variables among them, until cuFuncSetAttribute allows more.
+TEST_F(StubDriver, SharedMemoryIsAskedForBesideTheKernelsOwn) {
+  const SourceUnit unit{"fills", "extern \"C\" __global__ void fills(i32* y) {\n"
+                                 "  extern __shared__ uint4 row[];\n  __shared__ i32 own[32];\n"
+                                 "  own[0] = 7;\n  ((i32*)row)[12287] = own[0];\n"
+                                 "  *y = ((i32*)row)[12287];\n}"};
+  auto binaries = Nvrtc().compile({&unit, 1}, gpus[0].info().arch(), CudaImage::Cubin);
+  ASSERT_TRUE(binaries) << binaries.error().message;
+  auto module = gpus[0].load((*binaries)[0].image);
+  ASSERT_TRUE(module) << module.error().message;
+  constexpr int bytes = 48 << 10;
+  void* y = memory.get;
+  void* arguments[] = {static_cast<void*>(&y)};
+  auto plain = gpus[0].function(*module, "fills");
+  ASSERT_TRUE(plain);
+  EXPECT_FALSE(gpus[0].launch(*plain, {}, {}, bytes, arguments, streams[0]));
+  auto asked = gpus[0].function(*module, "fills", bytes);
+  ASSERT_TRUE(asked) << asked.error().message;
+  auto started = gpus[0].launch(*asked, {}, {}, bytes, arguments, streams[0]);
+  ASSERT_TRUE(started) << started.error().message;
+  EXPECT_EQ(read(streams[0]), 7);
+  EXPECT_FALSE(gpus[0].launch(*asked, {1, 65536}, {}, 0, arguments, streams[0])); // a grid that is too large
+  EXPECT_FALSE(gpus[0].function(*module, "fills", 227 << 10)); // and its own: more than there is
+}
+
+TEST_F(StubDriver, PageableMemoryIsNoPartOfAGraph) {
+  int value = 0;
+  ASSERT_TRUE(gpus[0].beginCapture(streams[0]));
+  EXPECT_FALSE(gpus[0].copyOut(&value, memory.get, sizeof value, streams[0]));
+  EXPECT_FALSE(gpus[0].copyIn(memory.get, &value, sizeof value, streams[0]));
   (void)gpus[0].endCapture(streams[0]);
 }
 
