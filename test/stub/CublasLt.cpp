@@ -226,6 +226,7 @@ STUB_LT cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* 
   const int epilogue = what.get<int32_t>(kDescEpilogue, kEpilogueDefault);
   p.gelu = epilogue >= kEpilogueGelu;
   if (epilogue & kEpilogueBias) p.bias = what.get<const char*>(kDescBias, nullptr);
+  if (reinterpret_cast<uintptr_t>(p.bias) % 16) return kInvalid; // a GPU faults
   stub::Op op;
   op.work = [p] { return p.run(); };
   return stub::enqueue(**static_cast<std::shared_ptr<stub::Stream>*>(stream), std::move(op)) ? 13 : 0;
