@@ -369,6 +369,9 @@ Result<CudaGraph> CudaDevice::endCapture(const CudaStream& stream) const {
   impl_->table->graphDestroy(captured);
   if (!instantiated) return instantiated.error();
   own(graph, impl_, impl_->table->graphExecDestroy, graph.get);
+  // What it needs on the device is made now: at its first launch the kernels of another GPU may already be waiting for it.
+  if (auto s = impl_->call("cuGraphUpload", impl_->table->graphUpload, graph.get, stream.get); !s)
+    return s.error();
   return graph;
 }
 

@@ -76,6 +76,7 @@ enum CudaErrors {
   X(captureBegin, cuStreamBeginCapture_v2, (void*, int))                                                     \
   X(captureEnd, cuStreamEndCapture, (void*, void**))                                                         \
   X(graphInstantiate, cuGraphInstantiateWithFlags, (void**, void*, unsigned long long))                      \
+  X(graphUpload, cuGraphUpload, (void*, void*))                                                              \
   X(graphLaunch, cuGraphLaunch, (void*, void*))                                                              \
   X(graphDestroy, cuGraphDestroy, (void*))                                                                   \
   X(graphExecDestroy, cuGraphExecDestroy, (void*))                                                           \

@@ -79,7 +79,8 @@ Status CudaPlaces::copy(int64_t place, std::byte* to, const std::byte* from, int
 
 Status CudaPlaces::copyBetween(int64_t place, std::byte* to, int64_t toPlace, const std::byte* from,
                                int64_t fromPlace, int64_t bytes) {
-  if (gpuOf(toPlace) == gpuOf(fromPlace)) return copy(place, to, from, bytes);
+  // Memory that the place's GPU reaches is like its own. A graph takes such a copy; of the other kind no documentation says it.
+  if (reaches(place, toPlace) && reaches(place, fromPlace)) return copy(place, to, from, bytes);
   return start(place, [&](const CudaDevice& d, const CudaStream& s) {
     return d.copyPeer(to, device(toPlace), from, device(fromPlace), static_cast<size_t>(bytes), s);
   });

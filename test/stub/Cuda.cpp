@@ -430,6 +430,12 @@ STUB_CUDA cuGraphAddNode_v2(void** out, void* handle, void* const* after, const 
 }
 STUB_CUDA cuGraphDestroy(void* graph) { return delete static_cast<std::shared_ptr<Graph>*>(graph), kSuccess; }
 STUB_CUDA cuGraphExecDestroy(void* graph) { return cuGraphDestroy(graph); }
+STUB_CUDA cuGraphUpload(void*, void* stream) {
+  if (streamOf(stream).capture)
+    return problem(kCaptureUnsupported, "a graph is uploaded to a captured stream");
+  return streamOf(stream).device == current() ? int{kSuccess}
+                                              : problem(kInvalidHandle, "another device's stream");
+}
 STUB_CUDA cuGraphLaunch(void* graph, void* stream) {
   return launchGraph(**static_cast<std::shared_ptr<Graph>*>(graph), streamOf(stream));
 }
