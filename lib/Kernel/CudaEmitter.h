@@ -25,6 +25,11 @@ public:
   }
 
   PrintedKernel run();
+  // The blocks of a cluster share a row that is put in order.
+  CudaEmitter& shareSort(int blocks) {
+    sorters_ = out_.cluster = blocks;
+    return *this;
+  }
 
 private:
   // --- rows (PrintCudaRows.cpp) ---
@@ -172,7 +177,8 @@ private:
   }
   std::string sortCall(const loops::SortRow& sort) override {
     return std::string("dtc_block_sort_order<") + (sort.descending ? "true, " : "false, ") +
-           std::to_string(threads_) + ">";
+           std::to_string(threads_) + ", " + std::to_string(sortRoom(k_, sort)) + ", " +
+           std::to_string(sorters_) + ">";
   }
   std::string barrier() const; // of the threads of a row
 
@@ -209,6 +215,7 @@ private:
   Scope* walk_ = nullptr;                 // around the rows that are walked
   std::optional<ColumnSchedule> columns_; // of the present nest
   std::optional<ScanSchedule> scan_;      // of the only nest, a scan
+  int sorters_ = 1;                       // blocks that share a row that is sorted
   loops::NestPlan plan_;
   PrintedKernel out_;
   std::string unitsBefore_;

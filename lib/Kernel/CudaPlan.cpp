@@ -94,9 +94,33 @@ int threadsFor(const Kernel& k) {
         if (!plan.vector && ((k.dependsOn(s.address) & ~plan.rows) >> a & 1))
           elements =
               std::max(elements, k.axes[a].extent.isStatic() ? k.axes[a].extent.number : kUnitElements);
-    while (threads < kMostThreads && threads * 4 < elements) threads *= 2;
+    const int64_t most = nest.sort ? 2 * kMostThreads : kMostThreads; // a row is one block's
+    while (threads < most && threads * 4 < elements) threads *= 2;
   }
   return static_cast<int>(threads);
+}
+
+int64_t sortRoom(const Kernel& k, const SortRow& sort) {
+  // A key of up to 4 bytes travels with its index in 8, a longer one in 16.
+  const int64_t most = dtypeBytes(computeType(k.buffers[sort.keys].dtype)) <= 4 ? 4096 : 2048;
+  int64_t room = sort.extent.isStatic() ? 2 * kWarp : most;
+  while (room < most && room < sort.extent.number) room *= 2;
+  return room;
+}
+
+int sortBlocks(const Kernel& k, const CudaTarget& target) {
+  if (k.nests.size() != 1 || !k.nests[0].sort || !k.nests[0].sort->extent.isStatic()) return 1;
+  const SortRow& sort = *k.nests[0].sort;
+  int64_t rows = 1, blocks = 1;
+  for (AxisId a : k.nests[0].domain) {
+    if (!k.axes[a].extent.isStatic()) return 1;
+    rows *= std::min<int64_t>(k.axes[a].extent.number, target.multiprocessors);
+    rows = std::min<int64_t>(rows, target.multiprocessors);
+  }
+  while (blocks < target.clusterBlocks && 2 * blocks * sortRoom(k, sort) <= sort.extent.number &&
+         blocks * rows < target.multiprocessors)
+    blocks *= 2;
+  return static_cast<int>(blocks);
 }
 
 // Do the address and all that is summed up to it stay far enough below 2^31 for i32?

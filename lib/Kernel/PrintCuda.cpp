@@ -141,6 +141,10 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
   if (columns_) plan_ = planColumns(k_, nest, *columns_);
   row_ = schedule_ ? rowNestOf(k_, nest, plan_, schedule_->edged) : std::nullopt;
   thread_ = "threadIdx.x", lane_ = "lane";
+  if (nest.sort)
+    out_.schedule = (sorters_ > 1 ? std::to_string(sorters_) + " blocks of " : "") +
+                    std::to_string(threads_) + " threads a row, tiles of " +
+                    std::to_string(sortRoom(k_, *nest.sort)) + " in shared memory";
   const int64_t pack = packs_ ? packOf(k_, nest, plan_) : 1, flat = pack > 1 ? flatElements(pack) : 0;
   const bool several = k_.nests.size() > 1;
   std::string size;
@@ -150,6 +154,7 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
   } else {
     schedule_ ? countRows() : countUnits();
     for (AxisId a : plan_.grid) size += (size.empty() ? "" : " * ") + countOf(a);
+    if (sorters_ > 1) out_.units.terms.back().push_back({sorters_, -1, 1});
   }
   if (size.empty()) size = "1";
   const std::string first = unitsBefore_.empty() ? "0" : unitsBefore_;
@@ -207,7 +212,8 @@ PrintedKernel CudaEmitter::run() {
   }
   if (!std::any_of(rows_.begin(), rows_.end(),
                    [](const auto& r) { return r && (r->rows() > 1 || r->cluster > 1); }))
-    line(top, "const " + index_ + " unit = blockIdx.x;");
+    line(top, "const " + index_ + " unit = blockIdx.x" +
+                  (sorters_ > 1 ? " / " + std::to_string(sorters_) : "") + ";");
   for (const Nest& nest : k_.nests) printNest(nest, top);
   out_.body = top.text;
   out_.blocks = out_.units;
@@ -223,6 +229,8 @@ std::vector<PrintedKernel> printCuda(const Kernel& k, const CudaTarget& target, 
   std::vector<PrintedKernel> out;
   for (ScanSchedule& s : scanSchedules(k, target))
     if (out.size() < most) out.push_back(CudaEmitter(k, std::move(s)).run());
+  if (const int blocks = sortBlocks(k, target); blocks > 1)
+    out.push_back(CudaEmitter(k, threads, none).shareSort(blocks).run());
   const bool whole = k.grouped.has_value() || (k.attention && attentionTile(k)); // has a layout of its own
   if (!whole && k.nests.size() == 1) {
     for (const RowSchedule& s :

@@ -2,6 +2,7 @@
 #include "BlockGroups.h"
 #include "FusionGroups.h"
 #include "SplitReductions.h"
+#include "SplitRows.h"
 #include "dtc/Passes/Clone.h"
 #include "dtc/Passes/Decompose.h"
 #include <algorithm>
@@ -196,6 +197,7 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
   const AttrId order = fixed ? m.attrs.string(m.strings.intern("fixed")) : AttrId();
   for (FuncId f : m.order) {
     if (!m[f].spmd) continue;
+    if (limit > 1 && !fixed) splitRows(m, m[f].body, diags);
     if (!decomposeNeeded(m, m[f].body, diags, whole && !fixed)) return false;
     if (limit > 1 && !wholeGroups && !blockGroups(m, m[f].body, diags)) return false;
     if (limit > 1 && !fixed) splitReductions(m, m[f].body, diags);

@@ -1,28 +1,119 @@
-// Device header, the order of a row's elements by the threads of one CUDA block.
+// Device header, the order of a row's elements by the threads of one CUDA block: a bitonic network (Batcher 1968) whose merges begin
+// with a mirrored step, so that all of its comparisons point one way and those with places past n fall away. Elements travel as their
+// key and their index, which settles ties: the network need not be stable.
 
-// order[i * stride]: where the i-th of the n elements keys[j * stride] stands, the first of equals first: a bitonic network
-// (Batcher 1968) whose merges begin with a mirrored step, so that all of its comparisons point one way and those with places
-// past n fall away. Indices settle ties: the network need not be stable.
-template <bool Descending, int Threads, class T>
+// Key over index, in one word where that has room.
+template <class U> struct dtc_sorted_word {
+  u64 word;
+  static __device__ dtc_sorted_word of(U key, u32 index) { return {(u64)key << 32 | index}; }
+  __device__ i32 index() const { return (i32)(u32)word; }
+  __device__ bool before(const dtc_sorted_word& other) const { return word < other.word; }
+};
+struct dtc_sorted_pair {
+  u64 key;
+  u32 at;
+  static __device__ dtc_sorted_pair of(u64 key, u32 index) { return {key, index}; }
+  __device__ i32 index() const { return (i32)at; }
+  __device__ bool before(const dtc_sorted_pair& other) const {
+    return key < other.key || (key == other.key && at < other.at);
+  }
+};
+template <class U> struct dtc_sorted_of {
+  typedef dtc_sorted_word<U> type;
+};
+template <> struct dtc_sorted_of<u64> {
+  typedef dtc_sorted_pair type;
+};
+
+// The places that the k-th comparison of a step compares: `apart` (a power of two) apart, or mirrored about the middle of a run.
+template <class I> DTC_FN void dtc_sort_places(I k, I apart, bool mirrored, I& low, I& high) {
+  const I within = k & (apart - 1);
+  low = 2 * k - within;
+  high = mirrored ? 2 * (k - within) + 2 * apart - 1 - within : low + apart;
+}
+
+// A step of the network over the `count` elements of a tile in shared memory. 64 neighbours are one warp's: between steps within
+// them it need not wait for the others.
+template <int Threads, int Room, class E>
+DTC_FN void dtc_tile_step(E* tile, i32 count, i32 run, i32 apart, bool mirrored) {
+  for (i32 k = threadIdx.x; k < Room / 2; k += Threads) {
+    i32 low, high;
+    dtc_sort_places(k, apart, mirrored, low, high);
+    if (high >= count) continue;
+    const E a = tile[low], b = tile[high];
+    if (b.before(a)) tile[low] = b, tile[high] = a;
+  }
+  if (apart > 32 || (apart == 1 && run >= 64))
+    __syncthreads();
+  else
+    __syncwarp();
+}
+
+// A step of the network between places that are further apart than a tile, in global memory, by all threads of the row's blocks:
+// each has four comparisons under way at once.
+template <bool Descending, class E, class T>
+DTC_FN void dtc_far_step(const T* keys, i32* order, i64 stride, i64 n, i64 size, i64 apart, bool mirrored,
+                         i64 thread, i64 threads) {
+  constexpr i32 batch = 4;
+  for (i64 first = thread; first < size / 2; first += batch * threads) {
+    i64 low[batch], high[batch];
+    i32 a[batch], b[batch];
+    bool there[batch], turned[batch];
+#pragma unroll
+    for (i32 j = 0; j < batch; ++j) {
+      dtc_sort_places(first + j * threads, apart, mirrored, low[j], high[j]);
+      there[j] = first + j * threads < size / 2 && high[j] < n;
+      a[j] = there[j] ? order[low[j] * stride] : 0;
+      b[j] = there[j] ? order[high[j] * stride] : 0;
+    }
+#pragma unroll
+    for (i32 j = 0; j < batch; ++j) {
+      const E before = E::of(dtc_sort_key<Descending>(keys + a[j] * stride), a[j]);
+      turned[j] = there[j] && E::of(dtc_sort_key<Descending>(keys + b[j] * stride), b[j]).before(before);
+    }
+#pragma unroll
+    for (i32 j = 0; j < batch; ++j)
+      if (turned[j]) order[low[j] * stride] = b[j], order[high[j] * stride] = a[j];
+  }
+}
+
+// order[i * stride]: where the i-th of the n elements keys[j * stride] stands, the first of equals first. `Room`, a power of two of
+// 64 at least: how many elements are ordered in shared memory; longer rows take the steps between tiles in global memory. `Blocks`:
+// of the cluster that shares the row.
+template <bool Descending, int Threads, int Room, int Blocks, class T>
 static __device__ void dtc_block_sort_order(const T* keys, i32* order, i64 stride, i64 n) {
-  for (i64 i = threadIdx.x; i < n; i += Threads) order[i * stride] = (i32)i;
-  __syncthreads();
-  i64 size = 1;
+  typedef decltype(dtc_sort_key<Descending>(keys)) U;
+  typedef typename dtc_sorted_of<U>::type E;
+  __shared__ u64 words[Room * sizeof(E) / 8];
+  E* const tile = (E*)words;
+  i64 rank = 0, size = Room;
+  if constexpr (Blocks > 1) rank = dtc_cluster_rank();
+  const auto wait = [] {
+    if constexpr (Blocks > 1)
+      dtc_cluster_sync();
+    else
+      __syncthreads();
+  };
   while (size < n) size *= 2;
-  for (i64 run = 2; run <= size; run *= 2)
-    for (i64 apart = run / 2; apart > 0; apart /= 2) {
-      for (i64 k = threadIdx.x; k < size / 2; k += Threads) {
-        const i64 block = k / apart, within = k % apart, low = block * 2 * apart + within;
-        const i64 high = apart == run / 2 ? (block + 1) * 2 * apart - 1 - within : low + apart;
-        if (high >= n) continue;
-        const i32 a = order[low * stride], b = order[high * stride];
-        const auto first = dtc_sort_key<Descending>(keys + a * stride);
-        const auto second = dtc_sort_key<Descending>(keys + b * stride);
-        if (second < first || (second == first && b < a)) {
-          order[low * stride] = b;
-          order[high * stride] = a;
-        }
+  for (i64 run = Room; run <= size; run *= 2) {
+    for (i64 apart = run / 2; apart >= Room; apart /= 2) {
+      dtc_far_step<Descending, E>(keys, order, stride, n, size, apart, apart == run / 2,
+                                  rank * Threads + threadIdx.x, Blocks * Threads);
+      wait();
+    }
+    for (i64 begin = rank * Room; begin < n; begin += Blocks * Room) {
+      const i32 count = (i32)dtc_least(n - begin, (i64)Room);
+      for (i32 i = threadIdx.x; i < count; i += Threads) {
+        const i32 at = run == Room ? (i32)(begin + i) : order[(begin + i) * stride];
+        tile[i] = E::of(dtc_sort_key<Descending>(keys + at * stride), at);
       }
       __syncthreads();
+      for (i32 merged = run == Room ? 2 : Room; merged <= Room; merged *= 2)
+        for (i32 apart = merged / 2; apart > 0; apart /= 2)
+          dtc_tile_step<Threads, Room>(tile, count, merged, apart, run == Room && apart == merged / 2);
+      for (i32 i = threadIdx.x; i < count; i += Threads) order[(begin + i) * stride] = tile[i].index();
+      __syncthreads();
     }
+    if constexpr (Blocks > 1) wait();
+  }
 }
