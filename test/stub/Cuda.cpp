@@ -8,6 +8,7 @@
 #include "dtc/Jit/CudaEmu.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -212,7 +213,7 @@ constexpr const char* kPageable =
 
 Stream& streamOf(void* handle) { return **static_cast<std::shared_ptr<Stream>*>(handle); }
 
-void* at(uint64_t address) { return reinterpret_cast<void*>(address); }
+void* at(uint64_t address) { return std::bit_cast<void*>(address); }
 
 } // namespace
 } // namespace stub
