@@ -219,10 +219,10 @@ Result<CudaHostMemory> CudaDevice::allocateHost(size_t bytes) const {
   return memory;
 }
 
-Result<CudaStream> CudaDevice::stream() const {
+Result<CudaStream> CudaDevice::stream(bool first) const {
   CudaStream stream;
-  if (auto s = impl_->call("cuStreamCreate", impl_->table->streamCreate, &stream.get,
-                           static_cast<unsigned>(kStreamNonBlocking));
+  if (auto s = impl_->call("cuStreamCreateWithPriority", impl_->table->streamCreate, &stream.get,
+                           static_cast<unsigned>(kStreamNonBlocking), first ? -1 : 0);
       !s)
     return s.error();
   own(stream, impl_, impl_->table->streamDestroy, stream.get);
@@ -364,8 +364,8 @@ Result<CudaGraph> CudaDevice::endCapture(const CudaStream& stream) const {
   if (auto s = impl_->call("cuStreamEndCapture", impl_->table->captureEnd, stream.get, &captured); !s)
     return s.error();
   CudaGraph graph;
-  auto instantiated =
-      impl_->call("cuGraphInstantiate", impl_->table->graphInstantiate, &graph.get, captured, 0ull);
+  auto instantiated = impl_->call("cuGraphInstantiate", impl_->table->graphInstantiate, &graph.get, captured,
+                                  static_cast<unsigned long long>(kGraphNodePriorities));
   impl_->table->graphDestroy(captured);
   if (!instantiated) return instantiated.error();
   own(graph, impl_, impl_->table->graphExecDestroy, graph.get);

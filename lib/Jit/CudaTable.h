@@ -22,6 +22,7 @@ enum CudaNumbers {
   kHostPortable = 1,
   kCaptureThreadLocal = 1,
   kCaptureSetDependencies = 1,
+  kGraphNodePriorities = 8, // a graph's kernels have the priorities of the streams that were captured
   kConditionalNode = 13,
   kConditionalIf = 0,
   kConditionalWhile = 1,
@@ -68,7 +69,7 @@ enum CudaErrors {
   X(copy, cuMemcpyDtoDAsync_v2, (uint64_t, uint64_t, size_t, void*))                                         \
   X(fill, cuMemsetD8Async, (uint64_t, unsigned char, size_t, void*))                                         \
   X(fillWords, cuMemsetD32Async, (uint64_t, unsigned, size_t, void*))                                        \
-  X(streamCreate, cuStreamCreate, (void**, unsigned))                                                        \
+  X(streamCreate, cuStreamCreateWithPriority, (void**, unsigned, int))                                       \
   X(streamDestroy, cuStreamDestroy_v2, (void*))                                                              \
   X(streamSynchronize, cuStreamSynchronize, (void*))                                                         \
   X(streamQuery, cuStreamQuery, (void*))                                                                     \

@@ -2,6 +2,7 @@
 
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/Passes/TraceCollectives.h"
 
 #include <algorithm>
 
@@ -27,8 +28,9 @@ void normalise(std::vector<MemoryPlan::Range>& set) {
 
 } // namespace
 
-MemoryLiveness::MemoryLiveness(const Module& m, FuncId f, Diagnostics& diags)
-    : m_(m), func_(f), mesh_(meshValueOf(m, f)), diags_(diags), localOf_(m.values.size(), kNone) {}
+MemoryLiveness::MemoryLiveness(const Module& m, FuncId f, Diagnostics& diags, uint32_t inFlight)
+    : m_(m), func_(f), mesh_(meshValueOf(m, f)), diags_(diags), inFlight_(inFlight),
+      localOf_(m.values.size(), kNone) {}
 
 bool MemoryLiveness::make(ValueId v, uint32_t position) {
   auto bytes = largestBytes(m_, m_[v].type, mesh_);
@@ -42,6 +44,11 @@ bool MemoryLiveness::make(ValueId v, uint32_t position) {
 }
 
 void MemoryLiveness::use(ValueId v, uint32_t position) {
+  extend(v, position);
+  if (const OpId by = m_.definingOp(v)) land(by, position);
+}
+
+void MemoryLiveness::extend(ValueId v, uint32_t position) {
   const uint32_t i = local(v);
   if (i == kNone) return; // a literal
   Local& l = locals_[i];
@@ -54,6 +61,23 @@ void MemoryLiveness::use(ValueId v, uint32_t position) {
   const OpId by = m_.definingOp(v); // a transfer under way still reads its operands
   if (by && m_.record(by).async == AsyncForm::Start)
     for (ValueId read : m_.operands(by)) use(read, position);
+}
+
+// What a collective reads stays until somebody looks at what it makes, so that steps may run beside it.
+void MemoryLiveness::begin(OpId o, uint32_t position) {
+  const OpRecord& record = m_.record(o);
+  if (inFlight_ && record.isCollective() && record.async == AsyncForm::None &&
+      collectiveName(m_, o) != "all_slice")
+    flights_[o] = {o, position};
+}
+
+void MemoryLiveness::land(OpId by, uint32_t position) {
+  const auto at = flights_.find(by);
+  if (at == flights_.end()) return;
+  const Flight flight = at->second;
+  std::erase_if(flights_, [&](const auto& f) { return f.second.collective == flight.collective; });
+  const uint32_t until = std::min(position, flight.begun + inFlight_);
+  for (ValueId read : m_.operands(flight.collective)) use(read, until);
 }
 
 void MemoryLiveness::occupy(ValueId v, Range when) {
@@ -78,12 +102,18 @@ bool MemoryLiveness::op(OpId o) {
   if (kind == RegionKind::While || kind == RegionKind::For) return loop(o, kind);
   const uint32_t at = tick();
   plan_.position[o] = {at, at};
-  for (ValueId v : m_.operands(o)) use(v, at);
+  const bool view = isViewRegion(m_, o);
+  if (const auto flown = view ? flights_.find(m_.definingOp(m_.operand(o, 0))) : flights_.end();
+      flown != flights_.end())
+    flights_[o] = Flight(flown->second), extend(m_.operand(o, 0), at);
+  else
+    for (ValueId v : m_.operands(o)) use(v, at);
+  begin(o, at);
   for (uint32_t r = 0; r < m_[o].numResults; ++r) {
     if (!make(m_.result(o, r), at)) return false;
     if (isLoadTimeOp(m_, o)) locals_.back().always = true;
   }
-  if (isViewRegion(m_, o))
+  if (view)
     share(m_.operand(o, 0), m_.result(o));
   else if (m_.record(o).async == AsyncForm::Done) // the collective's own buffers
     for (uint32_t r = 0; r < m_[o].numResults; ++r) share(m_.operand(o, r), m_.result(o, r));

@@ -8,7 +8,7 @@ namespace dtc {
 
 class MemoryLiveness {
 public:
-  MemoryLiveness(const Module& m, FuncId f, Diagnostics& diags);
+  MemoryLiveness(const Module& m, FuncId f, Diagnostics& diags, uint32_t inFlight);
   // The plan with all but the places. Nothing, with diagnostics, where a size is not bound.
   [[nodiscard]] std::optional<MemoryPlan> run(bool reuse);
 
@@ -37,6 +37,9 @@ private:
   [[nodiscard]] uint32_t local(ValueId v) const { return localOf_[v.index]; }
   bool make(ValueId v, uint32_t position);
   void use(ValueId v, uint32_t position);
+  void extend(ValueId v, uint32_t position);
+  void begin(OpId collective, uint32_t position);
+  void land(OpId by, uint32_t position);
   void occupy(ValueId v, Range when); // the value's buffer is taken then, whoever reads it
   void share(ValueId a, ValueId b);
   bool block(BlockId b);
@@ -58,6 +61,13 @@ private:
   FuncId func_;
   Mesh mesh_;
   Diagnostics& diags_;
+  uint32_t inFlight_; // makeMemoryPlan()
+  // Collectives whose results nobody has read yet: by them, and by what only gives these another shape.
+  struct Flight {
+    OpId collective;
+    uint32_t begun = 0;
+  };
+  std::unordered_map<OpId, Flight> flights_;
   MemoryPlan plan_;
   std::vector<uint32_t> localOf_; // by value
   std::vector<Local> locals_;

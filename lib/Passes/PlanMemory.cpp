@@ -75,8 +75,9 @@ std::optional<size_t> carriedArgument(const Module& m, FuncId f, size_t result) 
   return std::nullopt; // the verifier refuses it
 }
 
-std::optional<MemoryPlan> makeMemoryPlan(const Module& m, FuncId f, Diagnostics& diags, bool reuse) {
-  auto plan = MemoryLiveness(m, f, diags).run(reuse);
+std::optional<MemoryPlan> makeMemoryPlan(const Module& m, FuncId f, Diagnostics& diags, bool reuse,
+                                         uint32_t inFlight) {
+  auto plan = MemoryLiveness(m, f, diags, inFlight).run(reuse);
   if (plan && !placeBuffers(*plan)) {
     diags.error(kTooLarge, m[f].loc, m.strings[m[f].name]);
     return std::nullopt;

@@ -46,7 +46,7 @@ struct Product {
   std::optional<uint32_t> epilogue; // the launch that follows it
 };
 
-class CudaBackend final : public Backend, private GraphBackend {
+class CudaBackend final : public Backend, private GraphBackend, private OverlapBackend {
 public:
   CudaBackend(const Nvrtc& nvrtc, std::unique_ptr<CudaPlaces> places, std::string about,
               const CudaOptions& options)
@@ -131,8 +131,13 @@ public:
   }
 
   GraphBackend* graphs() override { return this; }
+  OverlapBackend* overlap() override { return this; }
 
 private:
+  Status prepareJoins(size_t count) override { return places_->reserveAside(count); }
+  Status beginAside(int64_t place) override { return places_->beginAside(place); }
+  Status endAside(int64_t place, uint32_t join) override { return places_->endAside(place, join); }
+  Status join(int64_t place, uint32_t join) override { return places_->join(place, join); }
   Status beginGraph() override {
     if (nccl_) nccl_->recorder().beginGraph();
     return places_->beginCapture(!nccl_);

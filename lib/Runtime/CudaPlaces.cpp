@@ -13,7 +13,7 @@ Result<std::unique_ptr<CudaPlaces>> CudaPlaces::make(std::vector<CudaDevice> gpu
   for (int64_t p = 0; p < places; ++p) {
     Place place;
     place.gpu = static_cast<size_t>(p) * made->gpus_.size() / static_cast<size_t>(places);
-    auto lane = made->lane(place.gpu);
+    auto lane = made->lane(place.gpu, false);
     if (!lane) return lane.error();
     place.lanes.push_back(std::move(*lane));
     made->places_.push_back(std::move(place));
@@ -22,8 +22,8 @@ Result<std::unique_ptr<CudaPlaces>> CudaPlaces::make(std::vector<CudaDevice> gpu
   return made;
 }
 
-Result<CudaPlaces::Lane> CudaPlaces::lane(size_t gpu) const {
-  auto stream = gpus_[gpu].stream();
+Result<CudaPlaces::Lane> CudaPlaces::lane(size_t gpu, bool aside) const {
+  auto stream = gpus_[gpu].stream(aside);
   if (!stream) return stream.error();
   auto event = gpus_[gpu].event();
   if (!event) return event.error();
@@ -56,10 +56,36 @@ const CudaFunction& CudaPlaces::function(int64_t place, const std::string& kerne
   return kernels_.at(kernel)[gpuOf(place)];
 }
 
-Status CudaPlaces::synchronize() {
-  for (const Place& p : places_)
-    if (Status s = gpus_[p.gpu].synchronize(p.now().stream); !s) return s;
+Status CudaPlaces::growLanes(Place& p, std::vector<Lane>& lanes, size_t depth) const {
+  while (lanes.size() < depth) {
+    auto made = lane(p.gpu, &lanes == &p.sideLanes);
+    if (!made) return made.error();
+    lanes.push_back(std::move(*made));
+  }
   return Ok{};
+}
+
+// Streams for communication are waited for, too: after an error nobody may have joined them.
+Status CudaPlaces::synchronize() {
+  for (Place& p : places_) {
+    p.aside = false;
+    for (const std::vector<Lane>* lanes : {&p.lanes, &p.sideLanes})
+      if (!lanes->empty())
+        if (Status s = gpus_[p.gpu].synchronize((*lanes)[p.depth].stream); !s) return s;
+  }
+  return Ok{};
+}
+
+Result<bool> CudaPlaces::idle(int64_t place) const {
+  const Place& p = at(place);
+  bool all = true;
+  for (const std::vector<Lane>* lanes : {&p.lanes, &p.sideLanes}) {
+    if (lanes->empty()) continue;
+    auto idle = gpus_[p.gpu].idle((*lanes)[p.depth].stream);
+    if (!idle) return idle;
+    all = all && *idle;
+  }
+  return all;
 }
 
 Status CudaPlaces::launch(int64_t place, const std::string& kernel, int64_t elements, void** arguments) {
@@ -116,17 +142,57 @@ Status CudaPlaces::clear(int64_t place, std::byte* to, int64_t bytes) {
   });
 }
 
+Status CudaPlaces::recordNow(Place& p) {
+  Lane& lane = p.now();
+  if (!lane.recorded)
+    if (Status s = gpus_[p.gpu].record(lane.event, lane.stream); !s) return s;
+  lane.recorded = true;
+  return Ok{};
+}
+
 Status CudaPlaces::waitFor(int64_t place, std::span<const int64_t> others) {
   for (int64_t o : others) {
     if (o == place) continue;
-    Lane& other = at(o).now();
-    if (!other.recorded)
-      if (Status s = device(o).record(other.event, other.stream); !s) return s;
-    other.recorded = true;
+    if (Status s = recordNow(at(o)); !s) return s;
     // Not start(): what the others wait for is work, and this is none. Each waits for all whose work it needs.
-    if (Status s = device(place).wait(stream(place), other.event); !s) return s;
+    if (Status s = device(place).wait(stream(place), at(o).now().event); !s) return s;
   }
   return Ok{};
+}
+
+Status CudaPlaces::reserveAside(size_t joins) {
+  for (Place& p : places_) {
+    if (Status s = growLanes(p, p.sideLanes, p.lanes.size()); !s) return s;
+    while (p.arrived.size() < joins) {
+      auto event = gpus_[p.gpu].event();
+      if (!event) return event.error();
+      p.arrived.push_back(std::move(*event));
+    }
+  }
+  return Ok{};
+}
+
+// From here on the place's stream for communication has all that its other one has: an event from before says nothing.
+Status CudaPlaces::beginAside(int64_t place) {
+  Place& p = at(place);
+  if (Status s = recordNow(p); !s) return s;
+  const Lane& before = p.now();
+  p.aside = true;
+  p.now().recorded = false;
+  return gpus_[p.gpu].wait(p.now().stream, before.event);
+}
+
+Status CudaPlaces::endAside(int64_t place, uint32_t join) {
+  Place& p = at(place);
+  const Status recorded = gpus_[p.gpu].record(p.arrived[join], p.now().stream);
+  p.aside = false;
+  return recorded;
+}
+
+Status CudaPlaces::join(int64_t place, uint32_t join) {
+  Place& p = at(place);
+  p.now().recorded = false;
+  return gpus_[p.gpu].wait(p.now().stream, p.arrived[join]);
 }
 
 // What the others have waited for is meant too, so that what they recorded before says nothing.
@@ -145,12 +211,11 @@ Status CudaPlaces::spread(std::span<const int64_t> places) {
 }
 
 Status CudaPlaces::reserveBodies(size_t depth) {
-  for (Place& p : places_)
-    while (p.lanes.size() < depth + 1) {
-      auto made = lane(p.gpu);
-      if (!made) return made.error();
-      p.lanes.push_back(std::move(*made));
-    }
+  for (Place& p : places_) {
+    if (Status s = growLanes(p, p.lanes, depth + 1); !s) return s;
+    if (!p.sideLanes.empty())
+      if (Status s = growLanes(p, p.sideLanes, depth + 1); !s) return s;
+  }
   return Ok{};
 }
 
@@ -170,6 +235,7 @@ Status CudaPlaces::enterBody(std::span<const int64_t> places, void* body) {
 }
 
 Status CudaPlaces::leaveBody(std::span<const int64_t> places) {
+  for (int64_t p : places) at(p).aside = false; // after an error
   const Status joined = gather(places), ended = device(places[0]).endBody(stream(places[0]));
   for (int64_t p : places) {
     at(p).now().recorded = false; // an event from within has no meaning outside
@@ -188,6 +254,7 @@ Status CudaPlaces::beginCapture(bool together) {
 Result<CudaPlaces::Graph> CudaPlaces::endCapture(bool together) {
   Graph graph;
   graph.together = together;
+  for (Place& p : places_) p.aside = false; // after an error
   Status joined = together ? gather(all_) : Status(Ok{});
   // Each capture is ended, whatever went wrong: a stream that is captured is of no use.
   std::optional<Error> wrong;

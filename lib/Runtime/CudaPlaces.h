@@ -1,5 +1,6 @@
 #pragma once
-// Where the devices of a mesh lie on real GPUs: each place has a stream of its own, on a GPU of its own or together with others.
+// Where the devices of a mesh lie on real GPUs: each place has a stream of its own, on a GPU of its own or together with others, and
+// one beside it for communication.
 #include "DeviceCollectives.h"
 #include "dtc/Jit/CudaDriver.h"
 #include "dtc/Jit/Nvrtc.h"
@@ -58,6 +59,14 @@ public:
   [[nodiscard]] Status enterBody(std::span<const int64_t> places, void* body);
   [[nodiscard]] Status leaveBody(std::span<const int64_t> places);
 
+  // What a place starts between beginAside() and endAside() goes to its stream for communication (OverlapBackend).
+  [[nodiscard]] Status reserveAside(size_t joins);
+  [[nodiscard]] Status beginAside(int64_t place);
+  [[nodiscard]] Status endAside(int64_t place, uint32_t join);
+  [[nodiscard]] Status join(int64_t place, uint32_t join);
+  // Has a place done all that was started? Without waiting.
+  [[nodiscard]] Result<bool> idle(int64_t place) const;
+
   // A point in a place's work; its time is known when the work is done.
   [[nodiscard]] Result<CudaEvent> mark(int64_t place);
 
@@ -82,15 +91,21 @@ private:
   };
   struct Place {
     size_t gpu = 0, depth = 0;
-    CudaMemory room;         // reserved()
-    std::vector<Lane> lanes; // by depth: within how many bodies
-    Lane& now() { return lanes[depth]; }
-    [[nodiscard]] const Lane& now() const { return lanes[depth]; }
+    CudaMemory room;                // reserved()
+    std::vector<Lane> lanes;        // by depth: within how many bodies
+    std::vector<Lane> sideLanes;    // the same, for communication
+    std::vector<CudaEvent> arrived; // by number of join: behind what ended aside
+    bool aside = false;
+    Lane& now() { return (aside ? sideLanes : lanes)[depth]; }
+    [[nodiscard]] const Lane& now() const { return (aside ? sideLanes : lanes)[depth]; }
   };
   CudaPlaces(std::vector<CudaDevice> gpus, const Nvrtc& nvrtc) : gpus_(std::move(gpus)), nvrtc_(nvrtc) {}
   Place& at(int64_t place) { return places_[static_cast<size_t>(place)]; }
   [[nodiscard]] const Place& at(int64_t place) const { return places_[static_cast<size_t>(place)]; }
-  [[nodiscard]] Result<Lane> lane(size_t gpu) const;
+  [[nodiscard]] Result<Lane> lane(size_t gpu, bool aside) const;
+  [[nodiscard]] Status growLanes(Place& p, std::vector<Lane>& lanes, size_t depth) const;
+  // The event of a lane, behind all that was started there.
+  [[nodiscard]] Status recordNow(Place& p);
 
   std::vector<CudaDevice> gpus_;
   const Nvrtc& nvrtc_;

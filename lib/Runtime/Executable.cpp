@@ -69,7 +69,7 @@ Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backen
   auto impl = std::unique_ptr<Impl>(new Impl{m, backend});
   auto begin = Clock::now();
   Loader loader(m, f, backend, impl->program);
-  if (Status s = loader.load(options.reuseMemory); !s) return s.error();
+  if (Status s = loader.load(options.reuseMemory, options.overlap); !s) return s.error();
   double total = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   impl->phases = backend.phases;
   for (const Backend::Phase& p : backend.phases) total -= p.milliseconds;

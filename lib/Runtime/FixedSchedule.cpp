@@ -35,22 +35,29 @@ bool FixedSchedule::add(const Step& s) {
   }
   case StepKind::Copy:
     if (program_.copies[s.index].stacked) return false;
-    for (int32_t p = 0; p < places; ++p) tasks.push_back({Task::Copy, s.index, 0, p, s.info});
-    addPhase(tasks);
+    addPhaseOfAll(Task::Copy, s.index, s.info);
     return true;
   case StepKind::Collective: {
     const MeetingStep& m = program_.meetings[s.index];
-    for (int32_t p = 0; p < places; ++p) tasks.push_back({Task::Share, s.index, 0, p, s.info});
-    addPhase(tasks);
+    if (m.aside) addPhaseOfAll(Task::Begin, *m.aside, s.info);
+    addPhaseOfAll(Task::Share, s.index, s.info);
     if (!m.plan.meets()) return true;
-    tasks.clear();
     for (uint32_t g = 0; g < m.plan.groups.size(); ++g)
       tasks.push_back({Task::Settle, s.index, g, 0, s.info});
     addPhase(tasks);
+    if (m.aside) addPhaseOfAll(Task::End, *m.aside, s.info);
     return true;
   }
+  case StepKind::Join: addPhaseOfAll(Task::Join, s.index, s.info); return true;
   default: return false;
   }
+}
+
+void FixedSchedule::addPhaseOfAll(Task::Kind kind, uint32_t index, uint32_t info) {
+  std::vector<Task> tasks;
+  for (int32_t p = 0; p < static_cast<int32_t>(program_.places()); ++p)
+    tasks.push_back({kind, index, 0, p, info});
+  addPhase(tasks);
 }
 
 void FixedSchedule::addPhase(const std::vector<Task>& tasks) {
@@ -84,6 +91,9 @@ Status FixedSchedule::start(const Task& t, int worker) {
     const MeetingStep& m = program_.meetings[t.index];
     return backend_.communicator().settle(m.plan, m.plan.groups[t.part]);
   }
+  case Task::Begin: return backend_.overlap()->beginAside(t.place);
+  case Task::End: return backend_.overlap()->endAside(t.place, t.index);
+  case Task::Join: return backend_.overlap()->join(t.place, t.index);
   }
   return Ok{};
 }

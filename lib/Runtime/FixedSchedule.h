@@ -20,9 +20,10 @@ public:
 
 private:
   struct Task {
-    enum Kind : uint8_t { Kernel, Gemm, Copy, Share, Settle } kind = Kernel;
-    uint32_t index = 0; // the backend's step, or into Program::copies, Program::meetings
-    uint32_t part = 0;  // of Kernel, Gemm; the group of Settle
+    enum Kind : uint8_t { Kernel, Gemm, Copy, Share, Settle, Begin, End, Join } kind = Kernel;
+    uint32_t index =
+        0; // the backend's step, or into Program::copies, Program::meetings, or a number of a join
+    uint32_t part = 0; // of Kernel, Gemm; the group of Settle
     int32_t place = 0;
     uint32_t info = 0;
     uint32_t after = 0; // how many tasks, the first of the list, must be done before
@@ -31,6 +32,7 @@ private:
       : m_(m), program_(program), backend_(backend), pool_(pool) {}
   bool add(const Step& step);
   void addPhase(const std::vector<Task>& tasks);
+  void addPhaseOfAll(Task::Kind kind, uint32_t index, uint32_t info); // a task for each device
   static void workerBody(void* self, int worker) { static_cast<FixedSchedule*>(self)->work(worker); }
   void work(int worker);
   void perform(const Task& task, int worker);

@@ -47,7 +47,7 @@ bool GraphSchedule::canKeep(const Step& s) {
     return std::ranges::all_of(program_.gemms[s.index].at, [&](const Backend::Placed& at) {
       return at.parts == 0 || graphs_.canKeep(at.step);
     });
-  return s.kind == StepKind::Kernel || s.kind == StepKind::Collective;
+  return s.kind == StepKind::Kernel || s.kind == StepKind::Collective || s.kind == StepKind::Join;
 }
 
 // A loop that begins at a number: the device knows the row from its index.
@@ -83,8 +83,9 @@ Status GraphSchedule::compile(const StepList& steps, const ForStep* within) {
     if (s.kind == StepKind::Copy && within)
       if (Status placed = placeStacked(s, *within); !placed) return placed;
     const bool kept = canKeep(s);
-    if (!kept || list.empty() || !list.back().kept) list.push_back({{}, kept, false, {}});
+    if (!kept || list.empty() || !list.back().kept) list.push_back({{}, 0, kept, false, {}});
     list.back().steps.push_back(&s);
+    if (s.kind != StepKind::Join) ++list.back().work;
   }
   return Ok{};
 }
@@ -144,9 +145,9 @@ Status GraphSchedule::runList(const StepList& steps, const Places& active, int64
 Status GraphSchedule::runItem(Item& item, const Places& active, int64_t trip) {
   if (!item.kept && isControl(*item.steps[0])) return runControl(*item.steps[0], active);
   if (item.steps[0]->kind == StepKind::Host) return runHost(*item.steps[0], active);
-  cost_.launches += static_cast<int64_t>(item.steps.size() * active.size());
+  cost_.launches += static_cast<int64_t>(item.work * active.size());
   const bool worthIt =
-      item.kept && direct_ == 0 && (isControl(*item.steps[0]) || item.steps.size() * active.size() > 1);
+      item.kept && direct_ == 0 && (isControl(*item.steps[0]) || item.work * active.size() > 1);
   if (worthIt && item.warm && active.size() == all_.size()) {
     if (!item.graph)
       if (Status s = keep(item); !s) return s;
@@ -193,6 +194,10 @@ Status GraphSchedule::runDirect(const Step& s, const Places& active, int64_t tri
   if (s.kind == StepKind::Collective) return runCollective(program_.meetings[s.index], active);
   for (int64_t p : active) {
     const auto place = static_cast<size_t>(p);
+    if (s.kind == StepKind::Join) {
+      if (Status done = backend_.overlap()->join(p, s.index); !done) return done;
+      continue;
+    }
     if (s.kind == StepKind::Copy) {
       if (auto at = stacked_.find(&s); at != stacked_.end()) {
         if (Status done = backend_.runKernel(at->second[place], 0, 0); !done) return done;
@@ -222,11 +227,17 @@ Status GraphSchedule::runCollective(const MeetingStep& m, const Places& active) 
     if (here == 0) continue;
     // Collectives within a region have one leader, so the devices of a group are there together, or not at all.
     DTC_CHECK(here == group.places.size(), "the devices of a collective's group have parted");
+    for (int64_t p : group.places)
+      if (m.aside)
+        if (Status s = backend_.overlap()->beginAside(p); !s) return s;
     for (size_t member = 0; member < group.places.size(); ++member)
       if (Status s = backend_.communicator().share(m.plan, group, member, m.operands[g], m.results[g]); !s)
         return s;
     if (!m.plan.meets()) continue;
     if (Status s = backend_.communicator().settle(m.plan, group); !s) return s;
+    for (int64_t p : group.places)
+      if (m.aside)
+        if (Status s = backend_.overlap()->endAside(p, *m.aside); !s) return s;
   }
   return Ok{};
 }

@@ -26,6 +26,7 @@ private:
   using Places = std::vector<int64_t>; // in order
   struct Item {
     std::vector<const Step*> steps;
+    size_t work = 0;               // steps but for joins
     bool kept = false;             // in a graph; else one step, done by the host each time
     bool warm = false;             // has run once: libraries have made what they make at their first use
     std::optional<uint32_t> graph; // of all places

@@ -1,5 +1,7 @@
 #include "Loader.h"
 
+#include "Overlap.h"
+
 #include "dtc/Eval/Eval.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Text.h"
@@ -212,16 +214,31 @@ Status Loader::meeting(OpId o, StepList& out, bool host) {
   return Ok{};
 }
 
-Status Loader::load(bool reuseMemory) {
+// Of steps that may run beside collectives, as many as cost no more memory than a sixteenth.
+Status Loader::planArena(bool reuseMemory, bool overlaps) {
   Diagnostics diags;
-  program_.func = func_;
-  program_.mesh = meshValueOf(m_, func_);
   auto plan = makeMemoryPlan(m_, func_, diags, reuseMemory);
   if (!plan)
     return inputError(diags.all().empty() ? "the memory of the program cannot be planned"
                                           : diags.all()[0].message());
   program_.plan = std::move(*plan);
+  const int64_t limit = program_.plan.arenaBytes / 16 * 17;
+  for (uint32_t beside : {32u, 8u, 2u}) {
+    if (!overlaps || !reuseMemory || program_.mesh.numDevices() == 1) break;
+    plan = makeMemoryPlan(m_, func_, diags, reuseMemory, beside);
+    if (!plan || plan->arenaBytes > limit) continue;
+    program_.plan = std::move(*plan);
+    break;
+  }
   program_.arenaBytes = aligned(program_.plan.arenaBytes);
+  return Ok{};
+}
+
+Status Loader::load(bool reuseMemory, bool overlaps) {
+  program_.func = func_;
+  program_.mesh = meshValueOf(m_, func_);
+  OverlapBackend* overlap = overlaps ? backend_.overlap() : nullptr;
+  if (Status s = planArena(reuseMemory, overlap != nullptr); !s) return s;
   if (Status s = block(m_[func_].body, program_.steps); !s) return s;
   if (Status s = checkSchedule(); !s) return s;
   for (ValueId v : m_[m_[func_].body].yields)
@@ -238,7 +255,9 @@ Status Loader::load(bool reuseMemory) {
     program_.arenas.push_back(*arena);
   }
   if (Status s = fillContents(); !s) return s;
-  return placeAll();
+  if (Status s = placeAll(); !s) return s;
+  const size_t joins = overlap ? overlapCollectives(m_, program_, backend_.graphs()) : 0;
+  return joins > 0 ? overlap->prepareJoins(joins) : Status(Ok{});
 }
 
 } // namespace dtc

@@ -11,7 +11,7 @@ public:
   Loader(Module& m, FuncId f, Backend& backend, Program& program)
       : m_(m), func_(f), backend_(backend), program_(program), kernels_(backend.kernelOptions()),
         names_(m, f), lines_(m.source.text) {}
-  [[nodiscard]] Status load(bool reuseMemory);
+  [[nodiscard]] Status load(bool reuseMemory, bool overlaps);
   double printMs = 0; // of load(): the time that went into the kernels' texts
 
 private:
@@ -25,6 +25,8 @@ private:
     int64_t offset = 0;
     std::vector<std::vector<std::byte>> at; // by place; one entry where all are equal
   };
+
+  Status planArena(bool reuseMemory, bool overlaps);
 
   // Sweep 1 (Loader.cpp, LoadControl.cpp)
   Status block(BlockId b, StepList& out);

@@ -169,7 +169,7 @@ Error NcclCommunicator::broken(const std::string& why) {
 Result<bool> NcclCommunicator::isIdle() {
   bool all = true;
   for (int64_t p = 0; p < places_.count(); ++p) {
-    auto idle = places_.device(p).idle(places_.stream(p));
+    auto idle = places_.idle(p);
     if (!idle) return idle;
     all = all && *idle;
   }

@@ -7,11 +7,11 @@
 
 namespace dtc {
 
-enum class StepKind : uint8_t { Kernel, Gemm, Collective, Copy, Host, Cond, While, For };
+enum class StepKind : uint8_t { Kernel, Gemm, Collective, Copy, Host, Cond, While, For, Join };
 
 struct Step {
   StepKind kind = StepKind::Kernel;
-  uint32_t index = 0; // into the table of its kind
+  uint32_t index = 0; // into the table of its kind; of Join: the number to join (Overlap.h)
   uint32_t info = 0;  // into Program::infos
 };
 using StepList = std::vector<Step>;
@@ -29,6 +29,8 @@ struct MeetingStep {
   std::vector<std::vector<const std::byte*>> operands; // by group: [member * numOperands + k]
   std::vector<std::vector<std::byte*>> results;
   uint32_t firstMeeting = 0; // the number of its first group's meeting place
+  // Runs beside computation until the Join of this number (Overlap.h); none: in the order of the steps.
+  std::optional<uint32_t> aside;
 };
 
 struct CopyStep {

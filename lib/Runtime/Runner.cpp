@@ -168,6 +168,7 @@ bool Runner::step(int64_t place, const Step& s, int worker) {
   case StepKind::Cond:
   case StepKind::While:
   case StepKind::For: return enter(place, s);
+  case StepKind::Join: return join(place, s);
   default: break;
   }
   if (hooks_->time) d.beganNs = stamp(place);
@@ -216,11 +217,24 @@ bool Runner::part(int64_t place, uint32_t part, int worker) {
   return true;
 }
 
+// Where values are looked at after each step, all of them must be there.
+OverlapBackend* Runner::aside(const MeetingStep& m) const {
+  return m.aside && !hooks_->afterStep ? backend_.overlap() : nullptr;
+}
+
+bool Runner::join(int64_t place, const Step& s) {
+  if (hooks_->afterStep) return true; // nothing is aside
+  if (Status done = backend_.overlap()->join(place, s.index); !done) return fail(done.error(), &s), false;
+  return true;
+}
+
 bool Runner::meet(int64_t place, const Step& s, int worker) {
   const MeetingStep& m = program_.meetings[s.index];
   const size_t p = static_cast<size_t>(place);
   uint32_t group = m.plan.groupOf[p];
   const CollectiveGroup& g = m.plan.groups[group];
+  if (OverlapBackend* overlap = aside(m))
+    if (Status begun = overlap->beginAside(place); !begun) return fail(begun.error(), &s), false;
   if (hooks_->time) device(place).beganNs = stamp(place);
   if (!m.host && !m.plan.meets()) {
     Status done =
@@ -262,7 +276,11 @@ bool Runner::share(int64_t place, int) {
     if (meeting.sharesLeft.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
     if (Status settled = comm.settle(m.plan, g); !settled) return fail(settled.error(), &s), false;
   }
-  for (int64_t other : g.places) ended(other, s, meeting.number, meeting.workNs);
+  for (int64_t other : g.places) {
+    ended(other, s, meeting.number, meeting.workNs);
+    if (OverlapBackend* overlap = aside(m))
+      if (Status done = overlap->endAside(other, *m.aside); !done) return fail(done.error(), &s), false;
+  }
   for (int64_t other : g.places)
     if (other != place) push({Work::Advance, static_cast<int32_t>(other), 0});
   return true;

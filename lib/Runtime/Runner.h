@@ -88,6 +88,8 @@ private:
   bool parts(int64_t place, const Step& s, const Backend::Placed& placed, int worker);
   bool part(int64_t place, uint32_t part, int worker);
   bool meet(int64_t place, const Step& s, int worker);
+  bool join(int64_t place, const Step& s);
+  [[nodiscard]] OverlapBackend* aside(const MeetingStep& m) const; // null: in the order of the steps
   bool share(int64_t place, int worker);
   bool enter(int64_t place, const Step& s);
   bool nextFrame(int64_t place); // at a list's end; false where the device is done

@@ -37,6 +37,15 @@ std::string countText(int64_t n) { // "1.5 M"
   return format(u == 0 || v >= 100 ? "%.0f%s" : "%.1f%s", v, units[u]);
 }
 
+// How much of [begin, end] lies in these, which ascend and do not overlap.
+int64_t within(const std::vector<std::pair<int64_t, int64_t>>& spans, int64_t begin, int64_t end) {
+  int64_t sum = 0;
+  auto at = std::ranges::partition_point(spans, [&](const auto& s) { return s.second <= begin; });
+  for (; at != spans.end() && at->first < end; ++at)
+    sum += std::min(end, at->second) - std::max(begin, at->first);
+  return sum;
+}
+
 } // namespace
 
 std::string remarksText(std::span<const PassRemark> remarks, const Module& m) {
@@ -113,6 +122,21 @@ void RunStats::add(const Executable& e) {
     ++calls_[ev.step];
     ns_[ev.step] += ev.endNs - (ev.workNs ? ev.workNs : ev.beginNs);
   }
+  addOverlap(e);
+}
+
+void RunStats::addOverlap(const Executable& e) {
+  std::vector<std::vector<std::pair<int64_t, int64_t>>> computes(static_cast<size_t>(e.mesh().numDevices()));
+  for (const StepEvent& ev : e.events())
+    if (e.steps()[ev.step].stream == "compute")
+      computes[static_cast<size_t>(ev.place)].emplace_back(ev.beginNs, ev.endNs);
+  for (const StepEvent& ev : e.events()) {
+    const StepInfo& s = e.steps()[ev.step];
+    if (s.what != "collective" || s.stream == "compute") continue;
+    const int64_t begin = ev.workNs ? ev.workNs : ev.beginNs;
+    commNs_ += ev.endNs - begin;
+    hiddenNs_ += within(computes[static_cast<size_t>(ev.place)], begin, ev.endNs);
+  }
 }
 
 std::vector<StatsRow> RunStats::rows(const Executable& e, const Module& m) const {
@@ -121,7 +145,7 @@ std::vector<StatsRow> RunStats::rows(const Executable& e, const Module& m) const
     const StepInfo& s = e.steps()[i];
     if (!calls_[i]) continue;
     std::string where = s.user.empty() ? m.source.name + ":" + std::to_string(s.line.line) : s.user;
-    rows.push_back({s.name, s.what, s.op, where, calls_[i], ns_[i], s.bytes, s.flops});
+    rows.push_back({s.name, s.what, s.op, where, calls_[i], ns_[i], s.bytes, s.flops, s.aside});
   }
   return rows;
 }
@@ -129,7 +153,7 @@ std::vector<StatsRow> RunStats::rows(const Executable& e, const Module& m) const
 std::string RunStats::text(const Executable& e, const Module& m) const {
   std::string out = format("%-28s %-11s %7s %11s %10s %10s %13s %6s  %s\n", "step", "kind", "calls",
                            "mean us", "bytes", "flops", "rate", "floor", "where");
-  int64_t sent = 0, collectives = 0, runs = std::max<int64_t>(1, timed_);
+  int64_t sent = 0, collectives = 0, aside = 0, runs = std::max<int64_t>(1, timed_);
   for (const StatsRow& r : rows(e, m)) {
     double ns = static_cast<double>(r.totalNs) / static_cast<double>(r.calls);
     std::string speed =
@@ -141,11 +165,17 @@ std::string RunStats::text(const Executable& e, const Module& m) const {
                   r.flops ? countText(r.flops).c_str() : "", speed.c_str(), percent.c_str(), r.where.c_str());
     if (r.what == "collective") {
       collectives += r.calls / runs / e.mesh().numDevices();
+      if (r.aside) aside += r.calls / runs / e.mesh().numDevices();
       sent += r.bytes * (r.calls / runs / e.mesh().numDevices());
     }
   }
   out += format("collectives: %lld, a device sends %s\n", static_cast<long long>(collectives),
                 bytesText(sent).c_str());
+  if (collectives && usualHost().launches)
+    out += format("beside other steps: %lld of them, %.1f of their %.1f us on a device\n",
+                  static_cast<long long>(aside),
+                  static_cast<double>(hiddenNs_) / 1e3 / static_cast<double>(runs * e.mesh().numDevices()),
+                  static_cast<double>(commNs_) / 1e3 / static_cast<double>(runs * e.mesh().numDevices()));
   if (rate.bytesPerNs > 0)
     out += format("floor: what this machine takes at least, at %.1f GB/s and %.0f GFLOP/s measured in this "
                   "run; above 100%% "
@@ -181,6 +211,7 @@ std::string RunStats::json(const Executable& e, const Module& m) const {
            ", \"op\": " + jsonString(r.op) + ", \"where\": " + jsonString(r.where) +
            ", \"calls\": " + std::to_string(r.calls) + ", \"ns\": " + std::to_string(r.totalNs) +
            ", \"bytes\": " + std::to_string(r.bytes) + ", \"flops\": " + std::to_string(r.flops);
+    if (r.aside) out += ", \"beside\": true";
     if (rate.bytesPerNs > 0 && r.what != "collective")
       out += ", \"floor_ns\": " + jsonNumber(rate.floorNs(r.bytes, r.flops));
     out += "}";
@@ -191,7 +222,9 @@ std::string RunStats::json(const Executable& e, const Module& m) const {
            ", \"device_steps\": " + std::to_string(h.launches) +
            ", \"graphs_started\": " + std::to_string(h.graphs) +
            ", \"predicates_read\": " + std::to_string(h.read) +
-           ", \"predicates_on_device\": " + std::to_string(h.decided);
+           ", \"predicates_on_device\": " + std::to_string(h.decided) +
+           ", \"collective_ns\": " + std::to_string(commNs_) +
+           ", \"collective_ns_beside\": " + std::to_string(hiddenNs_);
   if (!about.empty()) out += ",\n \"about\": " + jsonString(about);
   out += ",\n \"devices\": " + std::to_string(e.mesh().numDevices()) +
          ", \"arena_bytes\": " + std::to_string(e.arenaBytes()) +

@@ -1,7 +1,8 @@
 // libcuda.so.1 of the tests: the entry points that dtc binds, over Streams.h. A device's memory is the host's, filled with
 // NaNs; kernels are the text that the stub of NVRTC hands through, executed by cuda-emu. DTC_STUB_GPUS says how many devices
 // there are (1), DTC_STUB_NO_PEERS=1 that they do not reach each other's memory, DTC_STUB_CUDA which CUDA the driver is of (13000),
-// DTC_STUB_GPU their compute capability (90), DTC_STUB_INIT what cuInit returns (0).
+// DTC_STUB_GPU their compute capability (90), DTC_STUB_INIT what cuInit returns (0). DTC_STUB_FORGET=N leaves out the Nth wait of a
+// stream for an event (from 1).
 #include "Streams.h"
 
 #include "../../lib/Jit/CudaTable.h"
@@ -351,8 +352,8 @@ STUB_CUDA cuMemsetD32Async(uint64_t to, unsigned value, size_t count, void* stre
   return enqueue(streamOf(stream), std::move(op));
 }
 
-STUB_CUDA cuStreamCreate(void** out, unsigned) {
-  if (int code = withContext("cuStreamCreate")) return code;
+STUB_CUDA cuStreamCreateWithPriority(void** out, unsigned, int) {
+  if (int code = withContext("cuStreamCreateWithPriority")) return code;
   auto stream = std::make_shared<Stream>();
   stream->device = current();
   return *out = new std::shared_ptr<Stream>(stream), kSuccess;
@@ -365,7 +366,15 @@ STUB_CUDA cuStreamSynchronize(void* stream) {
   return drain(streamOf(stream), streamOf(stream).end(), true);
 }
 STUB_CUDA cuStreamQuery(void* stream) { return drain(streamOf(stream), streamOf(stream).end(), false); }
+// Seeds the fault that these stubs are there to find.
+static bool isForgotten() {
+  static const char* const wanted = std::getenv("DTC_STUB_FORGET");
+  static int calls = 0;
+  std::lock_guard guard(lock());
+  return wanted && ++calls == std::atoi(wanted);
+}
 STUB_CUDA cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  if (isForgotten()) return kSuccess;
   return waitFor(streamOf(stream), *static_cast<Event*>(event));
 }
 STUB_CUDA cuStreamBeginCapture_v2(void* stream, int) { return beginCapture(streamOf(stream)); }

@@ -282,9 +282,11 @@ Status Execution::setArguments(bool first) {
 Status Execution::execute() {
   if (Status s = makeBackend(backend_); !s) return s;
   env_.status.at("compiling kernels");
-  auto loaded = Executable::load(
-      scheduled_, func_, *backend_, pool_,
-      {.fixedSchedule = o_.optLevel >= 2, .graphs = !o_.noGraphs, .hostPredicates = o_.hostPredicates});
+  auto loaded = Executable::load(scheduled_, func_, *backend_, pool_,
+                                 {.fixedSchedule = o_.optLevel >= 2,
+                                  .graphs = !o_.noGraphs,
+                                  .hostPredicates = o_.hostPredicates,
+                                  .overlap = !o_.noOverlap});
   if (!loaded) return loaded.error();
   executable_ = std::move(*loaded);
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);

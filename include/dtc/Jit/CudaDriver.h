@@ -74,7 +74,8 @@ public:
 
   [[nodiscard]] Result<CudaMemory> allocate(size_t bytes) const; // 256-byte aligned, not cleared
   [[nodiscard]] Result<CudaHostMemory> allocateHost(size_t bytes) const;
-  [[nodiscard]] Result<CudaStream> stream() const; // does not wait for the default stream
+  // Does not wait for the default stream. `first`: blocks of its kernels go before those of other streams that wait for room.
+  [[nodiscard]] Result<CudaStream> stream(bool first = false) const;
   [[nodiscard]] Result<CudaEvent> event(bool timing = false) const;
   [[nodiscard]] Result<CudaModule> load(std::string_view image) const; // a cubin, or PTX text
   // `dynamicShared`: the most that launches of it will ask for, in bytes.

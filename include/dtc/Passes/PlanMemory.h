@@ -55,9 +55,10 @@ struct MemoryPlan {
   uint32_t peakPosition = 0; // the first such position
 };
 // Nothing, with diagnostics, where a size is not bound or all buffers together pass 2^61-1 bytes. Without `reuse` every
-// value keeps a place of its own to the end, so that a check can look at all of them afterwards.
+// value keeps a place of its own to the end, so that a check can look at all of them afterwards. What a collective reads stays
+// until something else reads what it makes, but for at most `inFlight` more positions: other ops may then run beside it.
 [[nodiscard]] std::optional<MemoryPlan> makeMemoryPlan(const Module& m, FuncId f, Diagnostics& diags,
-                                                       bool reuse = true);
+                                                       bool reuse = true, uint32_t inFlight = 0);
 
 inline constexpr int64_t kBufferAlignment = 64; // of every buffer, in bytes
 // Does this fused region only give its operand another shape (the same bytes in the same order)?

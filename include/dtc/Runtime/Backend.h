@@ -120,6 +120,20 @@ public:
   [[nodiscard]] virtual Status writeIndex(int64_t place, std::byte* to, int32_t number) = 0;
 };
 
+// What a backend has beside that where a device communicates beside its other work (a stream of its own for it). Collectives of
+// one device that run so keep their order among each other.
+class OverlapBackend {
+public:
+  virtual ~OverlapBackend() = default;
+  // Called once, before the others: how many numbers of joins there are.
+  [[nodiscard]] virtual Status prepareJoins(size_t count) = 0;
+  // What `place` starts between the two runs after what it has started so far, and beside what it starts afterwards.
+  [[nodiscard]] virtual Status beginAside(int64_t place) = 0;
+  [[nodiscard]] virtual Status endAside(int64_t place, uint32_t join) = 0;
+  // What `place` starts from here on runs after what endAside() was last told this number for, and after all before that.
+  [[nodiscard]] virtual Status join(int64_t place, uint32_t join) = 0;
+};
+
 class Backend {
 public:
   virtual ~Backend() = default;
@@ -161,6 +175,7 @@ public:
   // True where steps only start work and one worker can keep all devices busy.
   [[nodiscard]] virtual bool asynchronous() const { return false; }
   [[nodiscard]] virtual GraphBackend* graphs() { return nullptr; }
+  [[nodiscard]] virtual OverlapBackend* overlap() { return nullptr; }
   // Where asynchronous(): a point in what a place has started, and when that was reached, in nanoseconds since the place's
   // first one. The marks of a run are forgotten by forgetMarks().
   [[nodiscard]] virtual Result<uint32_t> mark(int64_t) {

@@ -25,6 +25,7 @@ struct StepInfo {
   int64_t bytes = 0; // touched (kernels, library), or sent (collectives)
   int64_t flops = 0;
   std::string stream = "compute"; // or a communicator's: "comm tp"
+  bool aside = false;             // a collective that runs beside what follows it
 };
 
 struct StepEvent {
@@ -65,6 +66,7 @@ public:
     // Steps become graphs where the backend has them (and fixedSchedule is asked for).
     bool graphs = true;
     bool hostPredicates = false; // in graphs, too, the host reads the predicates of `while` and `cond`
+    bool overlap = true;         // collectives run beside other steps where the backend can
   };
   // `m` (scheduled, symbols bound), `backend` and `pool` must outlive it. Errors name the op and its line: Input for what
   // the text asks for and cannot be, Bug for an op that nothing executes, else the backend's.

@@ -21,7 +21,8 @@ struct TraceInfo {
 struct StatsRow {
   std::string name, what, op, where; // where: "gpt.dt:12"
   int64_t calls = 0, totalNs = 0, bytes = 0,
-          flops = 0; // bytes and flops of one call on the device at place 0
+          flops = 0;  // bytes and flops of one call on the device at place 0
+  bool aside = false; // StepInfo::aside
 };
 
 class RunStats {
@@ -37,10 +38,12 @@ public:
   std::vector<PassRemark> remarks; // of the passes: what was kept apart, and why
 
 private:
+  void addOverlap(const Executable& e);
   std::vector<StatsRow> rows(const Executable& e, const Module& m) const;
   [[nodiscard]] HostCost usualHost() const; // of the run whose host time is the median
   std::vector<int64_t> calls_, ns_;         // by step
   int64_t timed_ = 0;                       // runs that these are of
+  int64_t commNs_ = 0, hiddenNs_ = 0; // of collectives on all devices; while their device did something else
 };
 
 // Like remarks as one line each, the costliest first: what, why, how often, bytes, where the first is.

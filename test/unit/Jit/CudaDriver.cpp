@@ -54,6 +54,7 @@ static_assert(int(kAttributeMultiprocessors) == CU_DEVICE_ATTRIBUTE_MULTIPROCESS
               int(kAttributePciDomain) == CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
 static_assert(int(kFunctionDynamicShared) == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
               int(kStreamNonBlocking) == CU_STREAM_NON_BLOCKING &&
+              int(kGraphNodePriorities) == CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY &&
               int(kEventNoTiming) == CU_EVENT_DISABLE_TIMING &&
               int(kHostPortable) == CU_MEMHOSTALLOC_PORTABLE);
 static_assert(int(kCaptureThreadLocal) == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
