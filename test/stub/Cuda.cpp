@@ -358,6 +358,8 @@ STUB_CUDA cuStreamCreateWithPriority(void** out, unsigned, int) {
   stream->device = current();
   return *out = new std::shared_ptr<Stream>(stream), kSuccess;
 }
+// dtc does not call it, scripts that measure do.
+STUB_CUDA cuStreamCreate(void** out, unsigned flags) { return cuStreamCreateWithPriority(out, flags, 0); }
 STUB_CUDA cuStreamDestroy_v2(void* stream) {
   return delete static_cast<std::shared_ptr<Stream>*>(stream), kSuccess;
 }
