@@ -216,7 +216,7 @@ private:
       return false;
     return true;
   }
-  // An integer expression of indices, as every one of theirs is small enough never to wrap.
+  // An integer expression of indices, as every one of theirs is small enough never to wrap: linear in the key.
   std::optional<AffineId> linear(NodeId n) {
     const Node node = k_[n];
     if (node.kind == NodeKind::Index) return node.affine;
@@ -224,8 +224,9 @@ private:
     if (node.kind == NodeKind::Load && !isFloat(node.type) && k_.dependsOn(n) == 0 && node.args.empty())
       return k_.ofNode(n);
     if (node.kind != NodeKind::Call || isFloat(node.type) || isBool(node.type)) return std::nullopt;
-    if (node.function == "convert") return linear(node.args[0]);
-    if (node.function != "add" && node.function != "sub") return std::nullopt;
+    if (node.function == "convert" && !isFloat(k_[node.args[0]].type)) return linear(node.args[0]);
+    if (node.function != "add" && node.function != "sub")
+      return depends(n, a_.key) ? std::nullopt : std::optional(k_.ofNode(k_.convert(n, DType::I64)));
     const std::optional<AffineId> a = linear(node.args[0]), b = linear(node.args[1]);
     if (!a || !b) return std::nullopt;
     return k_.sum(*a, node.function == "add" ? *b : k_.scaled(*b, {-1, {}}));
@@ -276,6 +277,11 @@ private:
     if (result >> a_.key & 1 || result >> a_.depth & 1 || q >> a_.key & 1) return false;
     const AxisSet used = (q | key | value | score) & ~(AxisSet(1) << a_.key) & ~(AxisSet(1) << a_.depth);
     if ((used & ~result) != 0 || (value >> a_.depth & 1)) return false;
+    AxisSet parts = 0; // along which bounds are looked up: they do not rise step by step
+    for (const std::vector<AffineId>* list : {&a_.begins, &a_.ends})
+      for (AffineId b : *list)
+        for (const AffineTerm& t : k_[b].terms)
+          if (t.kind == AffineTerm::OfNode) parts |= k_.dependsOn(NodeId(t.id)) & ~q;
     int64_t longest = -1;
     for (AxisId a = 0; a < k_.axes.size(); ++a) {
       if (!(result >> a & 1)) continue;
@@ -290,7 +296,7 @@ private:
       const Size& extent = k_.axes[a].extent;
       const int64_t size = extent.isStatic() ? extent.number : INT32_MAX;
       const bool single = extent.args.size() + (extent.number != 1) <= 1; // its blocks can be counted
-      if (!((key | value) >> a & 1) && single && size > longest) a_.row = a, longest = size;
+      if (!((key | value | parts) >> a & 1) && single && size > longest) a_.row = a, longest = size;
     }
     if (a_.row) std::erase(a_.grid, *a_.row);
     return true;

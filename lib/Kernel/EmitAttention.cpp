@@ -17,13 +17,14 @@ Size rowsOf(const Kernel& k, const Attention& a) { return a.row ? k.axes[*a.row]
 DType loadedFrom(const Kernel& k, NodeId load) { return k.buffers[k[load].buffer].dtype; }
 
 // Tensor cores multiply bf16 and f16, and take the weights rounded to them: where queries, keys, values and the result are all
-// of one of these.
+// of one of these, or parts of a result that is.
 bool forTensorCores(const Kernel& k) {
   const Attention& a = *k.attention;
   const DType dtype = loadedFrom(k, a.keys);
   return (dtype == DType::BF16 || dtype == DType::F16) && k[a.product].type == DType::F32 &&
          k[a.query].kind == NodeKind::Load && loadedFrom(k, a.query) == dtype &&
-         loadedFrom(k, a.values) == dtype && k.buffers[k.nests[0].stores[0].buffer].dtype == dtype;
+         loadedFrom(k, a.values) == dtype &&
+         (a.parts || k.buffers[k.nests[0].stores[0].buffer].dtype == dtype);
 }
 
 // Sums, scores of 32 keys and the query's operands of 16 rows of 128 elements take 64, 16 and 32 registers: NVRTC spills with

@@ -225,6 +225,9 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   Kernel& k = lowered->kernel;
   splitDividedAxes(k);
   if (isKind(m, fused, "attention")) k.attention = matchAttention(*lowered);
+  if (k.attention)
+    for (OpId o : m[m.region(fused)].ops)
+      k.attention->parts |= m.record(o).name == std::string_view("attention_parts");
   if (!k.attention) joinAxes(k);
   if (isKind(m, fused, "columns")) walkRows(k);
   k.fixedOrder = m.attr(fused, "order").valid();

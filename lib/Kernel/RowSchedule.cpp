@@ -124,7 +124,7 @@ std::vector<RowValue> valuesOf(const Kernel& k, const RowNest& row, std::span<co
 }
 
 // The accesses of elements that lie together, with their bytes, and how many neighbours a thread takes at most: as many as 16
-// bytes of the narrowest buffer have.
+// bytes of the narrowest buffer have; one, where each element is a loop over memory of its own, in which neighbouring threads read neighbours.
 struct Contiguous {
   std::vector<std::pair<AffineId, int64_t>> accesses;
   int64_t most = 1;
@@ -142,11 +142,13 @@ Contiguous contiguousOf(const Kernel& k, const Nest& nest, AxisId lane, AxisSet 
     widest = std::max(widest, bytes);
     if (ofRows) narrowest = std::min(narrowest, bytes);
   };
+  bool reduces = false;
   for (const Store& s : nest.stores) access(s.buffer, s.address);
   forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
     if (k[n].kind == NodeKind::Load) access(k[n].buffer, k[n].affine);
+    reduces |= k[n].kind == NodeKind::Reduce && (k.dependsOn(n) >> lane & 1) && k[n].axes != nest.walked;
   });
-  if (!c.accesses.empty())
+  if (!c.accesses.empty() && !reduces)
     c.most = std::max<int64_t>(1, std::min(kAccessBytes / narrowest, kWidestPack / widest));
   return c;
 }

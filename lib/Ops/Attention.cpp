@@ -1,6 +1,6 @@
 // attention and rope. attention stays whole: one kernel walks over the keys (lib/Kernel/Attention.h). Its decomposition into
 // matmul, masks and softmax is what that kernel is derived from.
-#include "AttentionParts.h"
+#include "AttentionKeyParts.h"
 #include "CarriedSum.h"
 #include "Merge.h"
 
@@ -158,6 +158,7 @@ void addAttentionOps(OpRegistry& ops) {
   attention.lowering = Lowering::Rows;
   attention.offsetOperand = 3;
   attention.derive = [](const OpQuery& q, std::string_view name) -> std::optional<double> {
+    if (name == "key parts") return attentionKeyParts(q);
     return name == "flops per point" ? attentionFlops(q, 1, 1) : std::nullopt;
   };
   attention.samples =
@@ -169,6 +170,8 @@ void addAttentionOps(OpRegistry& ops) {
       "T[1, 2, 13, 2], T[1, 1, 13, 2], T[1, 1, 13, 3], T[13] {causal = true, ring = \"balanced\", lse = "
       "true}";
   ops.add(std::move(attention));
+  addAttentionPartsOp(ops);
+  addAttentionMergeOp(ops);
   addAttentionGradOp(ops);
 
   OpRecord rope{.name = "rope",

@@ -1,5 +1,5 @@
 // The definitions of attention and of its gradient, on host tensors.
-#include "AttentionParts.h"
+#include "AttentionKeyParts.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -103,6 +103,39 @@ bool attentionIn(const OpQuery& q, std::span<const Tensor* const> in, std::span<
   return true;
 }
 
+// y [batch, kv heads, groups * s, parts, e] and its log-sum-exp. Weights are rounded to the operands' dtype, as the whole's result will be.
+template <class A>
+bool partsIn(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  AttentionRows<A> rows(q, in);
+  const int64_t parts = q.intAttr("parts"), offset = hasAttentionOffset(q) ? in.back()->getInt(0) : 0;
+  const DType dtype = q.type(0).dtype;
+  const bool rounds = !q.exact && dtypeBytes(dtype) == 2;
+  std::vector<A> y(static_cast<size_t>(rows.e));
+  rows.forEach([&](int64_t bh, int64_t i, int64_t kv, const std::vector<A>& x) {
+    const A none = -std::numeric_limits<A>::infinity();
+    for (int64_t part = 0; part < parts; ++part) {
+      const KeyPart own = attentionPart(q, rows.s, rows.t, offset, part);
+      A greatest = none, sum = 0;
+      for (int64_t j = own.begin; j < own.end; ++j)
+        greatest = std::isnan(x[j]) || x[j] > greatest ? x[j] : greatest;
+      std::fill(y.begin(), y.end(), A(0));
+      for (int64_t j = own.begin; j < own.end; ++j) {
+        if (x[j] == none) continue;
+        const A p = std::exp(x[j] - greatest);
+        const A kept = rounds ? static_cast<A>(roundToFloat(dtype, static_cast<double>(p))) : p;
+        sum += p;
+        for (int64_t c = 0; c < rows.e; ++c) y[c] += kept * rows.values[(kv * rows.t + j) * rows.e + c];
+      }
+      const int64_t at = (bh * rows.s + i) * parts + part;
+      const A whole = rows.t == 0 ? A(1) : sum; // 0 / 0 where nothing is seen
+      for (int64_t c = 0; c < rows.e; ++c)
+        out[0]->setFloat(at * rows.e + c, static_cast<double>(y[c] / whole));
+      out[1]->setFloat(at, static_cast<double>(greatest == none ? none : greatest + std::log(sum)));
+    }
+  });
+  return true;
+}
+
 // With p = exp(x - lse), 0 of a key that is hidden: dv = pᵀ dy; ds = p (dy vᵀ - delta); dq = scale ds k; dk = scale dsᵀ q. What a plain program keeps in
 // the operands' dtype is rounded to it.
 template <class A>
@@ -149,6 +182,11 @@ bool gradientIn(const OpQuery& q, std::span<const Tensor* const> in, std::span<T
 bool attentionEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
   if (q.exact && q.type(0).dtype == DType::F64) return attentionIn<long double>(q, in, out);
   return out[0]->dtype() == DType::F64 ? attentionIn<double>(q, in, out) : attentionIn<float>(q, in, out);
+}
+
+bool attentionPartsEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  if (q.exact && q.type(0).dtype == DType::F64) return partsIn<long double>(q, in, out);
+  return out[0]->dtype() == DType::F64 ? partsIn<double>(q, in, out) : partsIn<float>(q, in, out);
 }
 
 bool attentionGradEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {

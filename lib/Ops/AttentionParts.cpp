@@ -9,6 +9,8 @@ namespace {
 
 bool isOffset(const Type& t) { return t.dtype == DType::I32 && t.rank() == 0; }
 
+bool makesParts(const OpQuery& q) { return std::string_view(q.record->name) == "attention_parts"; }
+
 bool checkMask(const OpQuery& q, const AttentionShape& a) {
   if (!hasAttentionMask(q)) return true;
   const size_t operand = attentionOperands(q);
@@ -68,9 +70,11 @@ bool attentionShapeOf(const OpQuery& q, AttentionShape& a) {
     if (!groups) return reportDims(q, "needs dim", "to divide it: dim", 0, 1, 1, 1);
     a.groups = *groups;
   }
-  const std::string_view ring = q.textAttr("ring");
-  if (ring != "priced" && ring != "ordered" && ring != "balanced")
-    return reportShape(q, "has ring = \"priced\", \"ordered\" or \"balanced\"");
+  if (!makesParts(q)) {
+    const std::string_view ring = q.textAttr("ring");
+    if (ring != "priced" && ring != "ordered" && ring != "balanced")
+      return reportShape(q, "has ring = \"priced\", \"ordered\" or \"balanced\"");
+  }
   if (q.intAttr("window") < 0) return reportShape(q, "takes no negative window");
   if (!q.rawAttr("scale").valid() && !a.d.isStatic())
     return reportShape(q, "needs its scale written where the head size is no number");
@@ -115,13 +119,19 @@ void addAttentionMask(const OpQuery& q, Rule& rule, const AttentionFactors& f) {
   if (hasAttentionOffset(q)) rule.operands.emplace_back();
 }
 
-AttentionParts::AttentionParts(Builder& b, OpId op) : b_(b), op_(op), q_(queryOf(b.module, op, none_)) {
+AttentionParts::AttentionParts(Builder& b, OpId op, Heads heads)
+    : b_(b), op_(op), q_(queryOf(b.module, op, none_)), ownRows_(0) {
   (void)attentionShapeOf(q_, a_);
+  if (heads == Heads::Apart) return;
+  ownRows_ = a_.s;
+  a_.s = Dim(a_.groups.value() * a_.s.value());
+  a_.heads = a_.kvHeads, a_.groups = Dim(1);
 }
 
 DType AttentionParts::dtype() const {
   const DType own = q_.type(0).dtype;
-  return dtypeBytes(own) == 1 || q_.boolAttr("lse") ? accumulationType(own) : own;
+  const bool wide = dtypeBytes(own) == 1 || makesParts(q_) || q_.boolAttr("lse");
+  return wide ? accumulationType(own) : own;
 }
 
 ValueId AttentionParts::as(ValueId x, DType to) {
@@ -149,7 +159,9 @@ ValueId AttentionParts::overGroups(ValueId x) {
 }
 
 ValueId AttentionParts::besideHeads(uint32_t i, Dim columns) {
-  return split(widened(b_.module.operand(op_, i)), a_.s, columns);
+  const ValueId x = widened(b_.module.operand(op_, i));
+  if (!(ownRows_ == Dim(0))) return reshape(x, {a_.batch, a_.heads, a_.s, columns});
+  return split(x, a_.s, columns);
 }
 ValueId AttentionParts::besideGroups(uint32_t i) {
   int64_t dim = 2;
@@ -160,10 +172,14 @@ ValueId AttentionParts::besideGroups(uint32_t i) {
 ValueId AttentionParts::iota(int64_t dim) {
   const Dim dims[] = {a_.s, a_.t};
   TypeId type[] = {b_.module.tensorType(DType::I32, dims)};
+  const bool joined = !(ownRows_ == Dim(0));
   std::vector<ValueId> offset; // of the queries
   if (dim == 0 && hasAttentionOffset(q_))
     offset.push_back(b_.module.operand(op_, b_.module[op_].numOperands - 1));
-  return b_.module.result(b_.op("iota", offset, {{"dim", b_.integer(dim)}}, type));
+  if (dim != 0 || !joined) return b_.module.result(b_.op("iota", offset, {{"dim", b_.integer(dim)}}, type));
+  const ValueId row = b_.module.result(b_.op("iota", {}, {{"dim", b_.integer(dim)}}, type));
+  const ValueId own = b_.value("rem", {row, b_.literal(static_cast<double>(ownRows_.value()), DType::I32)});
+  return offset.empty() ? own : b_.value("add", {own, offset[0]});
 }
 
 ValueId AttentionParts::visible() {
@@ -206,7 +222,7 @@ ValueId AttentionParts::scores(ValueId products) {
 }
 
 // A greatest score of -inf is not subtracted: exp(-inf - -inf) is NaN.
-ValueId AttentionParts::logSumExp(ValueId scores) {
+ValueId AttentionParts::logSumExpOf(ValueId scores) {
   const int64_t last = -1;
   const ValueId x = as(scores, wideType());
   auto over = [&](const char* reduction, ValueId v) {
@@ -217,8 +233,11 @@ ValueId AttentionParts::logSumExp(ValueId scores) {
       b_.value("eq", {greatest, b_.literal(-std::numeric_limits<double>::infinity(), wideType())});
   const ValueId shift = b_.value("select", {none, b_.literal(0, wideType()), greatest});
   const ValueId sum = over("sum", b_.value("exp", {b_.value("sub", {x, shift})}));
-  const ValueId y = b_.value("add", {b_.value("log", {sum}), shift});
-  return reshape(y, {a_.batch, a_.heads, a_.s});
+  return b_.value("add", {b_.value("log", {sum}), shift});
+}
+
+ValueId AttentionParts::logSumExp(ValueId scores) {
+  return reshape(logSumExpOf(scores), {a_.batch, a_.heads, a_.s});
 }
 
 } // namespace dtc

@@ -11,7 +11,7 @@ struct AttentionShape {
   [[nodiscard]] bool grouped() const { return !(heads == kvHeads); }
 };
 
-// Of attention and of attention_grad, which has lse, delta and dy behind v. False with a diagnostic where
+// Of attention, attention_parts, and attention_grad, which has lse, delta and dy behind v. False with a diagnostic where
 // q, k, v and the mask do not fit.
 [[nodiscard]] bool attentionShapeOf(const OpQuery&, AttentionShape&);
 
@@ -52,7 +52,10 @@ struct AttentionVisible { // which keys a query sees, counted from the start of 
 // In basic ops, with grouped heads as a dim of their own beside the kv heads.
 class AttentionParts {
 public:
-  AttentionParts(Builder& b, OpId op);
+  // `Joined`: the queries of all heads of a group are the rows of one, group by group: shape() is of that. Their number must be known, and
+  // a mask must not tell them apart.
+  enum class Heads : uint8_t { Apart, Joined };
+  AttentionParts(Builder& b, OpId op, Heads heads = Heads::Apart);
 
   ValueId query() { return besideHeads(0, a_.d); }
   ValueId key() { return besideGroups(1); }
@@ -84,6 +87,7 @@ public:
   }
   // log of the sum of exp(scores) over the keys, [batch, heads, s], in wideType(); -inf of no key.
   ValueId logSumExp(ValueId scores);
+  ValueId logSumExpOf(ValueId scores); // the same, shaped as the scores with one key
   [[nodiscard]] const AttentionShape& shape() const { return a_; }
   [[nodiscard]] const OpQuery& whole() const { return q_; }
 
@@ -100,6 +104,7 @@ private:
   Diagnostics none_;
   OpQuery q_;
   AttentionShape a_;
+  Dim ownRows_; // of one head; 0: heads are apart
 };
 
 void addAttentionGradOp(OpRegistry&); // of the family `attention`

@@ -1,6 +1,7 @@
 #include "dtc/Passes/Fuse.h"
 #include "BlockGroups.h"
 #include "FusionGroups.h"
+#include "SplitAttention.h"
 #include "SplitReductions.h"
 #include "SplitRows.h"
 #include "dtc/Passes/Clone.h"
@@ -200,6 +201,7 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
     if (limit > 1 && !fixed) splitRows(m, m[f].body, diags);
     if (!decomposeNeeded(m, m[f].body, diags, whole && !fixed)) return false;
     if (limit > 1 && !wholeGroups && !blockGroups(m, m[f].body, diags)) return false;
+    if (limit > 1 && whole && !fixed) splitAttention(m, m[f].body, diags);
     if (limit > 1 && !fixed) splitReductions(m, m[f].body, diags);
     ValueMap map;
     BlockFuser(m, m[f].body, limit, order, map, options.remarks).run();
@@ -253,7 +255,8 @@ spmd func @main(%x: f32[8, 64], %b: f32[64]) -> (%y: f32[8, 64]) {
            "op, for targets that have a kernel for it"},
           {"whole", "false",
            "true: ops that the target has a kernel of stay, though no CPU has (attention's gradient in bf16 "
-           "and f16 on a GPU)"}}};
+           "and f16 on a GPU); and attention of few queries is made of parts of its keys, so that all of a "
+           "GPU has one"}}};
 }
 
 } // namespace dtc

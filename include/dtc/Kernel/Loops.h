@@ -126,6 +126,7 @@ struct Attention {
   AffineId queryAt;          // the same of the query, where it is a plain load
   AffineId resultAt;         // and of the result, where its rows are at one distance
   bool lse = false;          // a second store takes the log of each row's sum of exponentials
+  bool parts = false; // of results that are rounded to the operands' dtype: weights may be rounded to it, too
 };
 
 // A nest that multiplies rows by the matrix of the group that each belongs to, or (gathered) makes a product for each group over its

@@ -221,7 +221,12 @@ DTC_FN void dtc_store_rows(f32 (*out)[Columns][4], const dtc_softmax_rows<M>& st
       const int c = n * 8 + lane % 4 * 2;
       const f32 x = out[h / 2][n][h % 2 * 2] * inverse, y = out[h / 2][n][h % 2 * 2 + 1] * inverse;
       if constexpr (dtc_are_rows<Store>) {
-        if (c < Width) *(u32*)(store.p + i * store.stride + c) = dtc_pair<T>(x, y);
+        auto* const at = store.p + i * store.stride + c;
+        if constexpr (sizeof *at == sizeof(f32)) { // parts of a result are not rounded
+          if (c < Width) dtc_store_pack((f32*)at, dtc_pack<f32, 2>{x, y});
+        } else if (c < Width) {
+          *(u32*)at = dtc_pair<T>(x, y);
+        }
       } else {
         if (c < Width) store(i, (i64)c, x);
         if (c + 1 < Width) store(i, (i64)c + 1, y);
