@@ -186,6 +186,13 @@ def attentions(batch, heads, seq, size):
         yield OpRow(kind, "bf16", {"batch": batch, "heads": heads, "seq": seq, "size": size}, row, flops=int(times * flops))
 
 
+def decodes(batch, heads, key_heads, seq, size):
+    """One query a sequence, against a cache of keys: its bytes are what counts."""
+    q, keys = [batch, heads, 1, size], [batch, key_heads, seq, size]
+    row = table.Row([("q", "bf16", q), ("k", "bf16", keys), ("v", "bf16", keys)], "  %z = attention %q, %k, %v\n", [("z", "bf16", q)], "copy")
+    yield OpRow("decode", "bf16", {"batch": batch, "heads": heads, "key_heads": key_heads, "seq": seq, "size": size}, row)
+
+
 def scans_and_sorts(elements):
     def of(kind, op, results, width, target=0, **sizes):
         rows = max(1, elements // width)
@@ -204,8 +211,9 @@ def scans_and_sorts(elements):
 
 def op_rows(tiny):
     if tiny:
-        return [*convolutions(1, 8, 6), *products(32, 64, 4), *attentions(1, 2, 32, 16), *scans_and_sorts(1 << 14)]
-    return [*convolutions(32, 256, 56), *products(8192, 16384, 16), *attentions(4, 16, 4096, 128), *scans_and_sorts(ELEMENTS)]
+        return [*convolutions(1, 8, 6), *products(32, 64, 4), *attentions(1, 2, 32, 16), *decodes(1, 4, 2, 600, 16), *scans_and_sorts(1 << 14)]
+    return [*convolutions(32, 256, 56), *products(8192, 16384, 16), *attentions(4, 16, 4096, 128), *decodes(1, 32, 8, 65536, 128), *decodes(32, 32, 8, 4096, 128),
+            *scans_and_sorts(ELEMENTS)]
 
 
 def kernel_rows(quick, tiny=False):

@@ -62,6 +62,10 @@ class Torch:
         if kind == "grouped_matmul":
             ends = torch.arange(1, s["groups"] + 1, device=self.device, dtype=torch.int32) * (s["tokens"] // s["groups"])
             return lambda x, w: torch._grouped_mm(x, w, offs=ends), [tensor(s["tokens"], s["k"]), tensor(s["groups"], s["k"], s["n"])]
+        if kind == "decode":
+            keys = (s["batch"], s["key_heads"], s["seq"], s["size"])
+            return (lambda q, k, v: f.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+                    [tensor(s["batch"], s["heads"], 1, s["size"]), tensor(*keys), tensor(*keys)])
         if kind.startswith("attention"):
             return lambda q, k, v: f.scaled_dot_product_attention(q, k, v, is_causal=True), [tensor(s["batch"], s["heads"], s["seq"], s["size"]) for _ in "qkv"]
         return {"cumsum": lambda x: x.cumsum(1), "cumsum-columns": lambda x: x.cumsum(0), "argmax": lambda x: x.argmax(1),
@@ -229,6 +233,9 @@ class Jax:
         if kind == "grouped_matmul":
             sizes = jnp.full((s["groups"],), s["tokens"] // s["groups"], jnp.int32)
             return lambda x, w: jax.lax.ragged_dot(x, w, sizes), [tensor(s["tokens"], s["k"]), tensor(s["groups"], s["k"], s["n"])]
+        if kind == "decode":
+            keys = (s["batch"], s["seq"], s["key_heads"], s["size"])
+            return jax.nn.dot_product_attention, [tensor(s["batch"], 1, s["heads"], s["size"]), tensor(*keys), tensor(*keys)]
         if kind.startswith("attention"):
             def attention(q, k, v):
                 return jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation="cudnn" if jax.default_backend() == "gpu" else "xla")
