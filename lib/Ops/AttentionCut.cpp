@@ -151,8 +151,9 @@ private:
     return whole.rank() > 0 && !(whole.dims.back().isStatic() && whole.dims.back().value() == 1);
   }
   [[nodiscard]] bool maskHasRows() const {
+    if (!mask_.valid()) return false;
     const Type& whole = op_.whole.type(3);
-    return mask_.valid() && whole.rank() > 1 &&
+    return whole.rank() > 1 &&
            !(whole.dims[whole.rank() - 2].isStatic() && whole.dims[whole.rank() - 2].value() == 1);
   }
 

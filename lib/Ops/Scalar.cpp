@@ -2,9 +2,9 @@
 #include "dtc/Ops/Scalar.h"
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Tensor.h"
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 
 namespace dtc {
@@ -330,7 +330,7 @@ ScalarValue bitcastScalar(ScalarValue v, DType from, DType to) {
   Tensor source(from, {}), target(to, {});
   isFloat(from) ? source.setFloat(0, v.f) : source.setInt(0, v.i);
   DTC_CHECK(source.bytes().size() == target.bytes().size(), "bitcast between sizes");
-  std::memcpy(target.bytes().data(), source.bytes().data(), source.bytes().size());
+  std::ranges::copy(source.bytes(), target.bytes().begin());
   return isFloat(to) ? ScalarValue{target.getFloat(0), 0} : ScalarValue{0, target.getInt(0)};
 }
 

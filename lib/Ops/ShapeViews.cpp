@@ -171,7 +171,7 @@ bool reshapeInfer(const OpQuery& q, std::vector<TypeId>& results) {
 }
 
 bool copyAll(const OpQuery&, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
-  std::memcpy(out[0]->bytes().data(), in[0]->bytes().data(), in[0]->bytes().size());
+  std::ranges::copy(in[0]->bytes(), out[0]->bytes().begin());
   return true;
 }
 

@@ -6,7 +6,7 @@
 #include "dtc/Sharding/Wire.h"
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Tensor.h"
-#include <cstring>
+#include <algorithm>
 
 namespace dtc {
 
@@ -319,7 +319,7 @@ bool bitcastEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<
   Tensor source(from, in[0]->shape()), target(to, in[0]->shape());
   for (int64_t i = 0; i < source.numElements(); ++i)
     isFloat(from) ? source.setFloat(i, in[0]->getFloat(i)) : source.setInt(i, in[0]->getInt(i));
-  std::memcpy(target.bytes().data(), source.bytes().data(), source.bytes().size());
+  std::ranges::copy(source.bytes(), target.bytes().begin());
   for (int64_t i = 0; i < target.numElements(); ++i)
     isFloat(to) ? out[0]->setFloat(i, target.getFloat(i)) : out[0]->setInt(i, target.getInt(i));
   return true;
