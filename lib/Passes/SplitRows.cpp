@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kLeastElements = 1 << 18, kBlocks = 1 << 9, kFewBlocks = 1 << 6;
 constexpr int64_t kLeastTogether = 1 << 12, kLeastApart = 1 << 7, kBeside = 32;
 constexpr int64_t kLeastParts = 4;
-// What a block orders in shared memory (KernelSet), and of how many of its elements the first are worth it.
+// What a block of a GPU orders in shared memory, and how many of the first it may pass on.
 constexpr int64_t kOrdered = 1 << 12, kMostOfOrdered = kOrdered / 8;
 
 // x[.., n, ..] as [.., parts, length, ..], filled up before or behind the row.
