@@ -75,8 +75,8 @@ void Emitter::closeLoops(Scope& home, std::deque<Scope>& scopes) {
   (void)home;
 }
 
-// The first of the greatest (least), NaN before all. Threads that share a row have its elements in order, each some: the best of
-// theirs, and then the first place of those that have it.
+// The first of the greatest (least), NaN before all. Threads that share a row each find the first of the best of their elements; then
+// it is the first place of those that have the best of all.
 void Emitter::emitArg(NodeId n, Scope& home, const std::vector<AxisId>& axes) {
   const Node& node = k_[n];
   const DType type = k_[node.args[0]].type;
@@ -98,8 +98,14 @@ void Emitter::emitArg(NodeId n, Scope& home, const std::vector<AxisId>& axes) {
       "dtc_or(dtc_lt(" + at + ", (" + typed(DType::I32) + ")0), " + compare + "(" + x + ", " + best + "))";
   if (isFloat(type))
     text = "dtc_or(" + text + ", dtc_and(dtc_is_nan(" + x + "), dtc_not(dtc_is_nan(" + best + "))))";
+  if (lane) { // its elements need not come in order: a row's edges come last
+    std::string same = "dtc_eq(" + x + ", " + best + ")";
+    if (isFloat(type))
+      same = "dtc_or(" + same + ", dtc_and(dtc_is_nan(" + x + "), dtc_is_nan(" + best + ")))";
+    text = "dtc_or(" + text + ", dtc_and(" + same + ", dtc_lt((i32)" + axisText(axes[0]) + ", " + at + ")))";
+  }
   if (last)
-    better = x;
+    better = lane ? "dtc_and(" + x + ", dtc_gt((i32)" + axisText(axes[0]) + ", " + at + "))" : x;
   else
     line(body, "const " + typed(DType::Bool) + " " + better + " = " + text + ";");
   if (!last) line(body, best + " = dtc_select(" + better + ", " + x + ", " + best + ");");
