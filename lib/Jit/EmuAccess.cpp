@@ -115,6 +115,8 @@ void EmuCluster::fault(emu::Fault what, int64_t number, const char* variable, co
   case emu::LocalBounds:
     return failAt(place, std::string("is outside of its own variable '") + variable + "' (byte " +
                              std::to_string(number) + ")");
+  case emu::LocalUnset:
+    return failAt(place, std::string("reads what nothing has set of its own variable '") + variable + "'");
   case emu::Division: return failAt(place, "divides by zero, or the least number by -1");
   case emu::EndlessLoop:
     return failAt(place, "is in a loop that does not end (" + std::to_string(emu::kMostRounds) +
@@ -192,6 +194,8 @@ void EmuCluster::globalAccess(const Access& a) {
   if (offset < 0) return failAccess(a, "before the begin of a buffer (" + what() + ")");
   const auto at = static_cast<size_t>(offset);
   if (at + a.bytes > r->bytes) return failAccess(a, "past the end of a buffer (" + what() + ")");
+  if (!r->strips.holds(at, a.bytes))
+    return failAccess(a, "between the parts of a buffer that it may touch (" + what() + ")");
   if (writes && !r->written)
     return failAccess(a, "of a buffer that the kernel is only to read (" + what() + ")");
   if (!aligned(a)) return failAlignment(a, what());

@@ -50,7 +50,7 @@ void EmuGlobal::joinOverlapping() {
     if (b.bytes) {
       Region& r = regions_.emplace_back();
       r.real = begin(launch_, b), r.bytes = b.bytes, r.read = b.read, r.written = b.written,
-      r.argument = b.argument;
+      r.argument = b.argument, r.strips = b.strips;
     }
   std::sort(regions_.begin(), regions_.end(), [](const Region& a, const Region& b) {
     return a.real != b.real ? a.real < b.real : a.argument < b.argument;
@@ -63,6 +63,7 @@ void EmuGlobal::joinOverlapping() {
       regions_[++kept] = r;
       continue;
     }
+    last.strips = {}; // what one leaves out may be the other's
     last.bytes = std::max(last.bytes, r.real + r.bytes - last.real);
     last.read |= r.read, last.written |= r.written, last.argument = std::min(last.argument, r.argument);
   }
@@ -124,7 +125,7 @@ std::string EmuGlobal::unwritten() const {
     for (const Region& r : regions_) {
       if (p < r.real || p >= r.real + r.bytes || r.read) continue; // in place, what is not written stays
       for (size_t at = p - r.real; at < p - r.real + b.bytes; at = (at / granule_ + 1) * granule_)
-        if (!r.cells[at / granule_].writer.any())
+        if (r.strips.holds(at, 1) && !r.cells[at / granule_].writer.any())
           return "no thread has written byte " + std::to_string(at - (p - r.real)) + " of " +
                  std::to_string(b.bytes) + " of argument " + std::to_string(b.argument) +
                  ", which is a result";
@@ -147,7 +148,7 @@ std::string EmuGlobal::differs(const EmuGlobal& other) const {
 
 void EmuGlobal::markDefined(const Region& r) {
   if (!launch_.memory) return;
-  if (!r.read) launch_.memory->set(pointer(r.real), r.bytes, false);
+  if (!r.read && r.strips.run == 0) launch_.memory->set(pointer(r.real), r.bytes, false);
   const size_t count = (r.bytes + granule_ - 1) / granule_;
   for (size_t i = 0; i < count;) {
     size_t end = i;

@@ -34,6 +34,7 @@ public:
     size_t bytes = 0;
     bool read = false, written = false, defined = false; // defined: all of it was before the launch
     uint32_t argument = 0;                               // the first that points into it
+    EmuStrips strips;
     EmuCell* cells = nullptr;
   };
 

@@ -78,7 +78,8 @@ void noteRead(EmuCell& cell, const EmuActor& a, bool atomic, int32_t place) {
 } // namespace
 
 std::optional<EmuConflict> touch(EmuCell& cell, const EmuActor& a, emu::AccessKind kind, int32_t place) {
-  const bool atomic = kind == emu::Update || kind == emu::VolatileRead || kind == emu::VolatileWrite;
+  // A volatile read may look at what atomics write; a volatile access is no atomic one otherwise.
+  const bool atomic = kind == emu::Update || kind == emu::VolatileRead;
   const bool writes = kind != emu::Read && kind != emu::VolatileRead;
   const EmuStamp w = cell.writer;
   if (w.any() && !(atomic && w.has(EmuStamp::Atomic)) &&

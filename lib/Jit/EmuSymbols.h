@@ -24,7 +24,7 @@ inline constexpr const char* kLocalBytes =
     "__emu_local_bytes"; // u64: what a thread's own variables take at most
 
 // What compiled code finds wrong itself, with a number: LocalBounds, how many bytes from the begin of a thread's own variable.
-enum Fault : int32_t { LocalBounds, Division, EndlessLoop };
+enum Fault : int32_t { LocalBounds, Division, EndlessLoop, LocalUnset };
 inline constexpr int64_t kMostRounds = int64_t{1} << 26; // of a thread's loops, those of known length aside
 inline constexpr uint32_t kMostLooks = 1u << 20;         // at one place, while no other thread runs
 

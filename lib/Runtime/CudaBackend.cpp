@@ -447,7 +447,7 @@ Status CudaBackend::pack(int64_t place, Pack pack) {
   if (pack.row.index)
     arguments.insert(arguments.end(), {static_cast<void*>(&pack.row.index), &wide, &count, &stride});
   for (int64_t& n : numbers) arguments.push_back(&n);
-  return places_->launch(place, pack.kernel, numbers[0], arguments.data());
+  return places_->launch(place, pack.kernel, numbers[0], arguments);
 }
 
 Result<uint32_t> CudaBackend::placeStackedCopy(int64_t place, const StackedCopy& copy) {

@@ -140,7 +140,7 @@ Status CudaConv::copy(CudaPlaces& places, int64_t place, const Copy& c, void* sc
   }
   std::vector<void*> arguments = {static_cast<void*>(&to), static_cast<void*>(&from)};
   for (int64_t& n : numbers) arguments.push_back(&n);
-  return places.launch(place, copyKernel_, numbers[0], arguments.data());
+  return places.launch(place, copyKernel_, numbers[0], arguments);
 }
 
 Status CudaConv::run(const Cudnn& library, CudaPlaces& places, int64_t place, void* scratch) const {

@@ -1,6 +1,7 @@
 #include "dtc/Runtime/CudaEmuBackend.h"
 
 #include "DeviceCollectives.h"
+#include "EmuOrder.h"
 #include "HostMemory.h"
 
 #include <chrono>
@@ -13,6 +14,8 @@ namespace {
 
 struct Launch {
   std::string kernel;
+  int64_t place = 0;
+  std::vector<EmuOrder::Range> reads, writes;
   std::vector<void*> buffers;
   std::vector<int64_t> sizes;
   std::vector<void*> arguments;  // of the two above, as cuLaunchKernel takes them
@@ -20,43 +23,88 @@ struct Launch {
   uint32_t blocks = 0, threads = 0, sharedBytes = 0;
 };
 
-// Kernels of collectives, executed as they are launched: nothing is ever ahead of anything.
+Status inOrder(std::string race) {
+  if (race.empty()) return Ok{};
+  return Error{Error::Bug, "cuda-emu: " + race};
+}
+
+// Kernels of collectives, executed as they are launched: nothing is ever ahead of anything, but `order` knows what could be.
 class EmuQueue final : public DeviceQueue {
 public:
-  EmuQueue(const CpuJit& jit, bool checks, EmuMemory& memory) : jit_(jit), checks_(checks), memory_(memory) {}
+  EmuQueue(const CpuJit& jit, bool checks, EmuMemory& memory, EmuOrder& order)
+      : jit_(jit), checks_(checks), memory_(memory), order_(order) {}
   Status compile(const SourceUnit& unit) override {
     auto module = CudaEmu(jit_, checks_).compile(std::span(&unit, 1));
     if (!module) return module.error();
     modules_.emplace(unit.name, std::move(*module));
     return Ok{};
   }
-  Status launch(int64_t, const std::string& kernel, int64_t elements, void** arguments) override {
-    uint32_t blocks = static_cast<uint32_t>((elements + 255) / 256);
-    return modules_.at(kernel).launch(kernel, {{blocks, 1, 1}, {256, 1, 1}, 0, arguments, 0, {}, &memory_});
+  Status launch(int64_t place, const std::string& kernel, int64_t elements, std::span<void*> arguments,
+                std::span<const DeviceBuffer> buffers) override {
+    std::vector<EmuBuffer> ranges;
+    std::vector<EmuOrder::Range> reads, writes;
+    for (const DeviceBuffer& b : buffers) {
+      const EmuBuffer range = rangeOf(b, static_cast<uint32_t>(ranges.size()));
+      ranges.push_back(range);
+      (b.written ? writes : reads).push_back({b.at, range.bytes});
+    }
+    if (checks_)
+      if (Status s = inOrder(order_.touch(place, "'" + kernel + "'", reads, writes)); !s) return s;
+    const auto blocks = static_cast<uint32_t>((elements + 255) / 256);
+    return modules_.at(kernel).launch(kernel, {{blocks, 1, 1},
+                                               {256, 1, 1},
+                                               0,
+                                               arguments.data(),
+                                               static_cast<uint32_t>(arguments.size()),
+                                               ranges,
+                                               &memory_});
   }
-  Status copy(int64_t, std::byte* to, const std::byte* from, int64_t bytes) override {
+  Status copy(int64_t place, std::byte* to, const std::byte* from, int64_t bytes) override {
+    const EmuOrder::Range read{from, static_cast<size_t>(bytes)}, write{to, static_cast<size_t>(bytes)};
+    if (checks_)
+      if (Status s = inOrder(order_.touch(place, "a copy", {&read, 1}, {&write, 1})); !s) return s;
     std::memcpy(to, from, static_cast<size_t>(bytes));
     memory_.copy(to, from, static_cast<size_t>(bytes));
     return Ok{};
   }
-  Status clear(int64_t, std::byte* to, int64_t bytes) override {
+  Status clear(int64_t place, std::byte* to, int64_t bytes) override {
+    const EmuOrder::Range write{to, static_cast<size_t>(bytes)};
+    if (checks_)
+      if (Status s = inOrder(order_.touch(place, "a fill", {}, {&write, 1})); !s) return s;
     std::memset(to, 0, static_cast<size_t>(bytes));
     memory_.set(to, static_cast<size_t>(bytes), true);
     return Ok{};
   }
-  Status waitFor(int64_t, std::span<const int64_t>) override { return Ok{}; }
+  Status waitFor(int64_t place, std::span<const int64_t> others) override {
+    order_.waitFor(place, others);
+    return Ok{};
+  }
 
 private:
+  static EmuBuffer rangeOf(const DeviceBuffer& b, uint32_t argument) {
+    EmuBuffer range{argument, static_cast<size_t>(b.span()), !b.written, b.written, b.written};
+    // The longer stride is the outer one.
+    const bool turned = b.slabs > 1 && b.rows > 1 && b.slab < b.row;
+    const auto size = [](int64_t n) { return static_cast<size_t>(n); };
+    const int64_t rows = turned ? b.slabs : b.rows, row = turned ? b.slab : b.row;
+    const int64_t slabs = turned ? b.rows : b.slabs, slab = turned ? b.row : b.slab;
+    if (rows > 1 || slabs > 1)
+      range.strips = {size(b.length), size(rows > 1 ? row : 0), size(rows), size(slabs > 1 ? slab : 0)};
+    return range;
+  }
+
   const CpuJit& jit_;
   const bool checks_;
   EmuMemory& memory_;
+  EmuOrder& order_;
   std::map<std::string, EmuModule> modules_;
 };
 
 class CudaEmuBackend final : public Backend {
 public:
   CudaEmuBackend(const CpuJit& jit, bool checks)
-      : jit_(jit), checks_(checks), queue_(jit, checks, defined_), comm_(makeDeviceCommunicator(queue_)) {}
+      : jit_(jit), checks_(checks), queue_(jit, checks, defined_, order_),
+        comm_(makeDeviceCommunicator(queue_)) {}
 
   std::string_view name() const override { return "cuda-emu"; }
 
@@ -86,34 +134,40 @@ public:
     return Ok{};
   }
 
-  Result<std::byte*> allocate(int64_t, int64_t bytes) override {
+  Result<std::byte*> allocate(int64_t place, int64_t bytes) override {
+    order_.addPlace(place);
     auto memory = memory_.allocate(bytes);
     if (memory && checks_) defined_.add(*memory, static_cast<size_t>(bytes));
     return memory;
   }
-  Status write(int64_t, std::byte* to, std::span<const std::byte> from) override {
+  Status write(int64_t place, std::byte* to, std::span<const std::byte> from) override {
     if (from.empty()) return Ok{};
+    if (Status s = touched(place, "an input", {}, {to, from.size()}); !s) return s;
     std::memcpy(to, from.data(), from.size());
     defined_.set(to, from.size(), true);
     return Ok{};
   }
-  Status read(int64_t, std::span<std::byte> to, const std::byte* from) override {
+  Status read(int64_t place, std::span<std::byte> to, const std::byte* from) override {
+    if (Status s = touched(place, "the host", {from, to.size()}, {}); !s) return s;
     if (!to.empty()) std::memcpy(to.data(), from, to.size());
     return Ok{};
   }
-  Status copy(int64_t, std::byte* to, const std::byte* from, int64_t bytes) override {
+  Status copy(int64_t place, std::byte* to, const std::byte* from, int64_t bytes) override {
+    const auto size = static_cast<size_t>(bytes);
+    if (Status s = touched(place, "a copy", {from, size}, {to, size}); !s) return s;
     std::memcpy(to, from, static_cast<size_t>(bytes));
     defined_.copy(to, from, static_cast<size_t>(bytes));
     return Ok{};
   }
 
-  Result<Placed> place(int64_t, const PlacedKernel& k) override {
+  Result<Placed> place(int64_t place, const PlacedKernel& k) override {
     const KernelSource& source = (*kernels_)[k.kernel];
     int64_t blocks = source.blocks(k.sizes);
     if (blocks > INT32_MAX)
       return machineError("kernel '" + source.name + "' asks for more than 2^31-1 blocks");
     Launch& l = *launches_.emplace_back(std::make_unique<Launch>());
     l.kernel = source.name;
+    l.place = place;
     l.threads = static_cast<uint32_t>(source.threadsPerBlock);
     l.sharedBytes = static_cast<uint32_t>(source.sharedBytes);
     l.buffers = k.buffers;
@@ -121,7 +175,9 @@ public:
     l.blocks = static_cast<uint32_t>(blocks);
     for (uint32_t i = 0; i < l.buffers.size(); ++i) {
       const bool output = i >= source.numInputs;
-      l.ranges.push_back({i, static_cast<size_t>(k.bytes[i]), !output, output, output});
+      const auto bytes = static_cast<size_t>(k.bytes[i]);
+      l.ranges.push_back({i, bytes, !output, output, output});
+      (output ? l.writes : l.reads).push_back({static_cast<const std::byte*>(k.buffers[i]), bytes});
     }
     for (void*& b : l.buffers) l.arguments.push_back(&b);
     for (int64_t& s : l.sizes) l.arguments.push_back(&s);
@@ -133,6 +189,8 @@ public:
 
   Status runKernel(uint32_t step, uint32_t, int) override {
     const Launch& l = *launches_[step];
+    if (checks_)
+      if (Status s = inOrder(order_.touch(l.place, "'" + l.kernel + "'", l.reads, l.writes)); !s) return s;
     return module_->launch(l.kernel, {{l.blocks, 1, 1},
                                       {l.threads, 1, 1},
                                       l.sharedBytes,
@@ -145,9 +203,17 @@ public:
     return Error{Error::Bug, "cuda-emu has no library for matrix products"};
   }
   Communicator& communicator() override { return *comm_; }
-  Status finish() override { return Ok{}; }
+  Status finish() override {
+    order_.forget();
+    return Ok{};
+  }
 
 private:
+  Status touched(int64_t place, const char* work, EmuOrder::Range read, EmuOrder::Range write) {
+    if (!checks_) return Ok{};
+    return inOrder(order_.touch(place, work, {&read, 1}, {&write, 1}));
+  }
+
   const CpuJit& jit_;
   const bool checks_;
   const std::vector<KernelSource>* kernels_ = nullptr;
@@ -155,6 +221,7 @@ private:
   std::vector<std::unique_ptr<Launch>> launches_;
   HostMemory memory_;
   EmuMemory defined_; // with checks: all arenas
+  EmuOrder order_;
   EmuQueue queue_;
   std::unique_ptr<Communicator> comm_;
 };

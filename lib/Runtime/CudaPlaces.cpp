@@ -88,12 +88,13 @@ Result<bool> CudaPlaces::idle(int64_t place) const {
   return all;
 }
 
-Status CudaPlaces::launch(int64_t place, const std::string& kernel, int64_t elements, void** arguments) {
+Status CudaPlaces::launch(int64_t place, const std::string& kernel, int64_t elements,
+                          std::span<void*> arguments, std::span<const DeviceBuffer> /*buffers*/) {
   const int64_t blocks = (elements + kThreads - 1) / kThreads;
   if (blocks > INT32_MAX) return machineError("kernel '" + kernel + "' asks for more than 2^31-1 blocks");
   return start(place, [&](const CudaDevice& d, const CudaStream& s) {
     return d.launch(function(place, kernel), {static_cast<uint32_t>(blocks)},
-                    {static_cast<uint32_t>(kThreads)}, 0, arguments, s);
+                    {static_cast<uint32_t>(kThreads)}, 0, arguments.data(), s);
   });
 }
 

@@ -71,7 +71,8 @@ public:
   [[nodiscard]] Result<CudaEvent> mark(int64_t place);
 
   Status compile(const SourceUnit& unit) override { return load(std::span(&unit, 1)); }
-  Status launch(int64_t place, const std::string& kernel, int64_t elements, void** arguments) override;
+  Status launch(int64_t place, const std::string& kernel, int64_t elements, std::span<void*> arguments,
+                std::span<const DeviceBuffer> buffers = {}) override;
   Status copy(int64_t place, std::byte* to, const std::byte* from, int64_t bytes) override;
   Status copyBetween(int64_t place, std::byte* to, int64_t toPlace, const std::byte* from, int64_t fromPlace,
                      int64_t bytes) override;

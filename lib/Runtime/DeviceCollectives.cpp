@@ -131,7 +131,7 @@ private:
     if (c.elements() == 0) return Ok{};
     const int64_t width = dtypeBytes(plan.dtype), bytes = sourceSpan(c) * width;
     std::byte* room = queue_.reserved(place);
-    std::vector<const void*> pointers;
+    std::vector<const std::byte*> pointers;
     std::vector<std::pair<const Target*, const std::byte*>> away; // written here first: pieces in one stretch
     for (const Target& t : targets) {
       const bool reached = queue_.reaches(place, t.place);
@@ -152,11 +152,17 @@ private:
     int64_t numbers[] = {c.elements(), c.length,     c.rows,      c.sourceRow,
                          c.targetRow,  c.sourceSlab, c.targetSlab};
     std::vector<void*> arguments;
-    for (const void*& p : pointers) arguments.push_back(&p);
+    std::vector<DeviceBuffer> buffers;
+    for (const std::byte*& p : pointers) {
+      const bool written = arguments.size() < targets.size();
+      buffers.push_back({p, written, c.length * width, c.rows, (written ? c.targetRow : c.sourceRow) * width,
+                         c.slabs, (written ? c.targetSlab : c.sourceSlab) * width});
+      arguments.push_back(&p);
+    }
     for (int64_t& n : numbers) arguments.push_back(&n);
     Kernel k = kernelOf(plan, group);
     Status done = queue_.launch(place, kernelName(k.dtype, k.wire, k.op, k.sources, k.targets), c.elements(),
-                                arguments.data());
+                                arguments, buffers);
     for (const auto& [target, from] : away)
       if (done)
         done = queue_.copyBetween(place, target->at + c.target * width, target->place, from, place,

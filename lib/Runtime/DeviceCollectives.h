@@ -8,14 +8,24 @@
 
 namespace dtc {
 
+// Memory that a kernel reads, or writes whole: `length` bytes, `rows` times every `row` bytes, and that `slabs` times every
+// `slab` bytes.
+struct DeviceBuffer {
+  const std::byte* at = nullptr;
+  bool written = false;
+  int64_t length = 0, rows = 1, row = 0, slabs = 1, slab = 0;
+  [[nodiscard]] int64_t span() const { return (slabs - 1) * slab + (rows - 1) * row + length; }
+};
+
 // What runs the kernels.
 class DeviceQueue {
 public:
   virtual ~DeviceQueue() = default;
   [[nodiscard]] virtual Status compile(const SourceUnit& unit) = 0;
-  // In the order of the device's own work. `elements`: one thread each.
+  // In the order of the device's own work. `elements`: one thread each. `buffers`: what the first arguments point to.
   [[nodiscard]] virtual Status launch(int64_t place, const std::string& kernel, int64_t elements,
-                                      void** arguments) = 0;
+                                      std::span<void*> arguments,
+                                      std::span<const DeviceBuffer> buffers = {}) = 0;
   [[nodiscard]] virtual Status copy(int64_t place, std::byte* to, const std::byte* from, int64_t bytes) = 0;
   // In the order of `place`'s work, from the memory of one device to that of another.
   [[nodiscard]] virtual Status copyBetween(int64_t place, std::byte* to, int64_t /*toPlace*/,

@@ -181,7 +181,7 @@ Status NcclExchange::rearrange(size_t member, const std::string& kernel, std::by
   int64_t numbers[] = {b.elements(), b.length, b.rows, b.sourceRow, b.targetRow, b.sourceSlab, b.targetSlab};
   std::vector<void*> arguments = {static_cast<void*>(&to), static_cast<void*>(&from)};
   for (int64_t& n : numbers) arguments.push_back(&n);
-  return places_.launch(place(member), kernel, b.elements(), arguments.data());
+  return places_.launch(place(member), kernel, b.elements(), arguments);
 }
 
 Status NcclExchange::pack(size_t member, const BlockCopy& b, std::byte* to) {

@@ -22,13 +22,26 @@ struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
 };
 
+// Which bytes of a buffer are its own: the first `run` of each `pitch` bytes, `rows` times, and that every `slab` bytes.
+struct EmuStrips {
+  size_t run = 0; // 0: all bytes are
+  size_t pitch = 0, rows = 1, slab = 0;
+  // Are all `bytes` from `offset` on its own? (Some are where they lie in several runs.)
+  [[nodiscard]] bool holds(size_t offset, size_t bytes) const {
+    if (run == 0) return true;
+    const size_t inSlab = slab ? offset % slab : offset, row = pitch ? inSlab / pitch : 0;
+    return row < rows && inSlab - row * pitch + bytes <= run;
+  }
+};
+
 // Global memory that a launch may touch.
 struct EmuBuffer {
   uint32_t argument = 0; // args[argument] points at a pointer to its first byte
   size_t bytes = 0;
   bool read = true; // false: what is there before the launch counts as undefined
   bool written = true;
-  bool whole = false; // the launch is to write all of it
+  bool whole = false;    // the launch is to write all of it
+  EmuStrips strips = {}; // of a buffer that overlaps no other: the launch may touch nothing between them
 };
 
 struct EmuLaunch {

@@ -41,6 +41,8 @@ void checkAccesses(llvm::Module&);
 // `place`: the text of where an instruction stands.
 using PlaceOf = llvm::function_ref<llvm::Value*(llvm::Instruction&)>;
 void checkLocally(llvm::Module&, PlaceOf place);
+// And where one reads what it has not set in a variable of its own (LocalValues.cpp). `fault`: __emu_fault.
+void checkLocalValues(llvm::Function&, llvm::FunctionCallee fault, PlaceOf place);
 
 // Defines what the variables of a thread take once all is optimised.
 void tellLocalBytes(llvm::Module&);

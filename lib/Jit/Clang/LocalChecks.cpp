@@ -45,6 +45,7 @@ public:
     for (llvm::BasicBlock& block : function)
       for (llvm::Instruction& instruction : block) all.push_back(&instruction);
     for (llvm::Instruction* instruction : all) visit(*instruction);
+    checkLocalValues(function, fault_, place_);
     if (latches.empty()) return;
     llvm::IRBuilder<> builder(&*function.getEntryBlock().getFirstInsertionPt());
     llvm::AllocaInst* rounds = builder.CreateAlloca(i64_, nullptr, "rounds");

@@ -206,13 +206,11 @@ const Fault kFaults[] = {
      "0, 0) has written at line 6, without a barrier between the two",
      {1, 1, 1},
      {32, 1, 1}},
-    {"ResultOfTheOrderOfThreads", // volatile accesses do not race; who comes first decides
-     KERNEL
-     "  __shared__ i32 last;\n  if (threadIdx.x == 0) last = 7;\n  __syncthreads();\n  volatile i32* p = "
-     "&last;\n  out[threadIdx.x] = *p;\n  *p = threadIdx.x;\n}",
-     KERNEL
-     "  __shared__ i32 last;\n  if (threadIdx.x == 0) last = 7;\n  __syncthreads();\n  volatile i32* p = "
-     "&last;\n  out[threadIdx.x] = *p;\n}",
+    {"ResultOfTheOrderOfThreads", // who has returned is nobody's promise
+     KERNEL "  if (threadIdx.x < 32) out[threadIdx.x] = __popc(__activemask());\n"
+            "}",
+     KERNEL "  if (threadIdx.x < 32) out[threadIdx.x] = __popc(0xffffu);\n"
+            "}",
      "the result depends on the order of threads and blocks: argument 0, byte "},
 };
 

@@ -30,6 +30,87 @@ const Fault kMoreFaults[] = {
             "  out[t] = a[t % 4];\n"
             "}",
      "block (0, 0, 0): thread (0, 0, 0) at line 4 is outside of its own variable 'a' (byte -4)"},
+    {"ElementOfAnOwnArrayThatNothingSets",
+     KERNEL "  const i32 t = threadIdx.x;\n"
+            "  f32 a[4];\n"
+            "  for (i32 j = 0; j < 3; ++j) a[j] = in[j];\n"
+            "  out[t] = a[t % 4];\n"
+            "}",
+     KERNEL "  const i32 t = threadIdx.x;\n"
+            "  f32 a[4];\n"
+            "  for (i32 j = 0; j < 4; ++j) a[j] = in[j];\n"
+            "  out[t] = a[t % 4];\n"
+            "}",
+     "block (0, 0, 0): thread (3, 0, 0) at line 5 reads what nothing has set of its own variable 'a'\n  5 | "
+     "out[t] = a[t % 4];"},
+    {"PackOfWhichAPartIsStoredUnset",
+     KERNEL "  dtc_pack<f32, 4> a;\n"
+            "  for (i32 j = 0; j < 4; ++j)\n"
+            "    if (j != n - 61) a.at[j] = in[j];\n"
+            "  if (threadIdx.x < 16) dtc_store_pack(out + 4 * threadIdx.x, a);\n"
+            "}",
+     KERNEL "  dtc_pack<f32, 4> a;\n"
+            "  for (i32 j = 0; j < 4; ++j) a.at[j] = in[j];\n"
+            "  if (threadIdx.x < 16) dtc_store_pack(out + 4 * threadIdx.x, a);\n"
+            "}",
+     "block (0, 0, 0): thread (0, 0, 0) at line 5"},
+    {"VariableOfAScopeThatHasEnded",
+     KERNEL "  const f32* p = in;\n"
+            "  {\n"
+            "    f32 a[2];\n"
+            "    a[0] = in[threadIdx.x], a[1] = 0;\n"
+            "    p = a;\n"
+            "  }\n"
+            "  out[threadIdx.x] = *p;\n"
+            "}",
+     KERNEL "  const f32* p = in;\n"
+            "  {\n"
+            "    f32 a[2];\n"
+            "    a[0] = in[threadIdx.x], a[1] = 0;\n"
+            "    p = a;\n"
+            "    out[threadIdx.x] = *p;\n"
+            "  }\n"
+            "}",
+     "block (0, 0, 0): thread (0, 0, 0) at line 8 reads what nothing has set of its own variable 'a'"},
+    {"VolatileFlagOfABlock",
+     KERNEL "  __shared__ volatile i32 flag;\n"
+            "  if (threadIdx.x == 0) flag = 1;\n"
+            "  out[threadIdx.x] = flag;\n"
+            "}",
+     KERNEL "  __shared__ volatile i32 flag;\n"
+            "  if (threadIdx.x == 0) flag = 1;\n"
+            "  __syncthreads();\n"
+            "  out[threadIdx.x] = flag;\n"
+            "}",
+     "block (0, 0, 0): thread (1, 0, 0) at line 4 reads 4 bytes (shared variable 'flag', byte 0) that thread "
+     "(0, 0, 0) has written at line 3, without a barrier between the two"},
+    {"FenceAndFlagBetweenBlocks", // which of them comes first is nobody's promise
+     KERNEL "  volatile f32* flag = out + 32;\n"
+            "  if (blockIdx.x == 0) {\n"
+            "    out[threadIdx.x] = 1;\n"
+            "    __threadfence();\n"
+            "    if (threadIdx.x == 0) *flag = 1;\n"
+            "  } else if (threadIdx.x == 0 && *flag == 1) {\n"
+            "    out[33] = out[0];\n"
+            "  }\n"
+            "}",
+     KERNEL "  volatile f32* flag = out + 32;\n"
+            "  if (blockIdx.x == 0) {\n"
+            "    out[threadIdx.x] = 1;\n"
+            "    __threadfence();\n"
+            "    if (threadIdx.x == 0) *flag = 1;\n"
+            "  } else if (threadIdx.x == 0) {\n"
+            "    out[33] = 2;\n"
+            "  }\n"
+            "}",
+     "block (1, 0, 0): thread (0, 0, 0) at line 7 reads 4 bytes (argument 0, byte 128 of 256) that thread "
+     "(0, 0, 0) "
+     "of block (0, 0, 0) has written at line 6: blocks have no order",
+     {2, 1, 1},
+     {32, 1, 1},
+     64,
+     0,
+     true},
     {"DivisionByZero",
      KERNEL "  const i32 t = threadIdx.x;\n"
             "  out[t] = n / (t - 3);\n"
