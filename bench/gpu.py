@@ -96,14 +96,14 @@ def right(dtc, cases, clock, workers):
         waiting = {}
         for case in cases:
             waiting[pool.submit(lambda c=case: check_one(dtc, c, clock) if clock.left() > 5 else None)] = case
-        for count, done in enumerate(concurrent.futures.as_completed(waiting), 1):
-            if count % 25 == 0:
-                print(f"right: {count} of {len(cases)} ({clock.spent():.0f} s)", flush=True)
+        for done in concurrent.futures.as_completed(waiting):
             found = done.result()
             if found is None:
                 skipped += 1
                 continue
             results.append(found)
+            if len(results) % 25 == 0:
+                print(f"right: {len(results)} of {len(cases)} ({clock.spent():.0f} s)", flush=True)
             if found["code"]:
                 print(f"FAIL {found['case']}\n  {found['command']}\n  " + found["why"].replace("\n", "\n  "), flush=True)
     failed = [r for r in results if r["code"]]

@@ -26,6 +26,8 @@ int cudaType(DType dtype) {
   case DType::F16: return kCudaF16;
   case DType::BF16: return kCudaBf16;
   case DType::F64: return kCudaF64;
+  case DType::F8E4M3: return kCudaF8E4M3;
+  case DType::F8E5M2: return kCudaF8E5M2;
   default: return kCudaF32;
   }
 }
@@ -103,9 +105,9 @@ class Planner {
 public:
   Planner(const CublasTable& table, CublasPlan::Impl& plan) : t_(table), p_(plan) {}
 
-  int layout(void*& to, const CublasGemm::Matrix& matrix, int64_t rows, int64_t columns) {
+  int layout(void*& to, DType dtype, const CublasGemm::Matrix& matrix, int64_t rows, int64_t columns) {
     if (matrix.transposed) std::swap(rows, columns); // as it is stored
-    int status = t_.layoutCreate(&to, cudaType(p_.gemm.dtype), static_cast<uint64_t>(columns),
+    int status = t_.layoutCreate(&to, cudaType(dtype), static_cast<uint64_t>(columns),
                                  static_cast<uint64_t>(rows), matrix.lead);
     if (p_.gemm.batch == 1 || status) return status;
     const auto count = static_cast<int32_t>(p_.gemm.batch);
@@ -165,11 +167,12 @@ Result<CublasPlan> CublasLt::plan(const CublasGemm& gemm, size_t workspaceBytes)
   plan->gemm = gemm;
   if (auto s = impl_->device.makeCurrent(); !s) return s.error();
   Planner planner(impl_->table, *plan);
+  const DType made = gemm.result.value_or(gemm.dtype);
   int status = planner.describe();
-  if (!status) status = planner.layout(plan->left, gemm.b, gemm.k, gemm.n);
-  if (!status) status = planner.layout(plan->right, gemm.a, gemm.m, gemm.k);
-  if (!status) status = planner.layout(plan->out, gemm.y, gemm.m, gemm.n);
-  if (!status && gemm.residual) status = planner.layout(plan->added, *gemm.residual, gemm.m, gemm.n);
+  if (!status) status = planner.layout(plan->left, gemm.dtype, gemm.b, gemm.k, gemm.n);
+  if (!status) status = planner.layout(plan->right, gemm.dtype, gemm.a, gemm.m, gemm.k);
+  if (!status) status = planner.layout(plan->out, made, gemm.y, gemm.m, gemm.n);
+  if (!status && gemm.residual) status = planner.layout(plan->added, made, *gemm.residual, gemm.m, gemm.n);
   if (!status) status = planner.choose(impl_->handle, workspaceBytes, gemm.alignment);
   if (status)
     return machineError("cuBLASLt has no way to compute " + describe(gemm) + ": " + statusName(status));

@@ -22,6 +22,8 @@ enum CublasNumbers {
   kCudaF64 = 1,
   kCudaF16 = 2,
   kCudaBf16 = 14,
+  kCudaF8E4M3 = 28,
+  kCudaF8E5M2 = 29,
   kComputeF32 = 68,
   kComputeF64 = 70,
   kComputeTf32 = 77, // of f32 operands, cut to tf32; sums in f32

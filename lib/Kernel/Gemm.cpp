@@ -117,11 +117,14 @@ bool biasLies(const Kernel& k, const Product& p, const Node& bias) {
   return along <= 1;
 }
 
+bool isF8(DType dtype) { return dtype == DType::F8E4M3 || dtype == DType::F8E5M2; }
+
 // A vector along n that is added before anything else happens to the sum.
 void findBias(const Kernel& k, Product& p, const KernelOptions& options) {
   p.value = p.sum;
-  // cuBLASLt has no epilogue in f64.
-  if (options.gemmEpilogues && k.buffers[p.a->buffer].dtype == DType::F64) return;
+  // cuBLASLt has no epilogue in f64, and none that rounds to f8.
+  const DType dtype = k.buffers[p.a->buffer].dtype;
+  if ((options.gemmEpilogues && dtype == DType::F64) || isF8(dtype)) return;
   NodeId reader;
   size_t readers = 0;
   forEachNode(k, rootsOf(k, k.nests[0]), [&](NodeId n) {
@@ -219,6 +222,10 @@ std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
   const Kernel& k = l.kernel;
   const bool extended = p.residual || p.activation != GemmActivation::None;
   if (!findPlace(k, p)) return std::nullopt;
+  // A sum may be more than f8 has, where what is stored is not.
+  if (isF8(k.buffers[p.a->buffer].dtype) &&
+      (p.at.value != p.sum || p.aBegin.index >= 0 || p.bBegin.index >= 0))
+    return std::nullopt;
   std::optional<Axes> axes = axesOf(k, p);
   // A bias that the library cannot add is added behind: one that lies otherwise, or to a product that lies by columns (which
   // the library makes as the transposed one).
@@ -278,7 +285,8 @@ std::optional<GemmMatch> matchGemm(const Lowered& l, const KernelOptions& option
   std::optional<GemmMatch> match = matchProduct(l, p);
   const bool lookedUp =
       p.aBegin.index >= 0 || p.bBegin.index >= 0; // may be no row at all: then there is no product
-  if (!match || !options.gemmEpilogues || lookedUp || dtype == DType::F64 || !extendProduct(k, p))
+  if (!match || !options.gemmEpilogues || lookedUp || dtype == DType::F64 || isF8(dtype) ||
+      !extendProduct(k, p))
     return match;
   std::optional<GemmMatch> more = matchProduct(l, p);
   if (!more) return match;

@@ -3,6 +3,7 @@
 #include "CudaConv.h"
 #include "CudaDecisions.h"
 #include "CudaGemm.h"
+#include "CudaPacks.h"
 #include "CudaPlaces.h"
 #include "CudaSchedules.h"
 #include "NcclCommunicator.h"
@@ -23,16 +24,6 @@ struct Launch {
   std::vector<void*> arguments; // of the two above, as cuLaunchKernel takes them
 };
 
-// A matrix that is copied densely before its product, because cuBLASLt does not take it as it lies, or because which row of a
-// stack it is stands in the device's memory.
-struct Pack {
-  const std::byte* from = nullptr;
-  std::byte* to = nullptr;
-  int64_t rows = 0, columns = 0, rowStride = 0, columnStride = 0;
-  PlacedGemm::Row row;
-  std::string kernel;
-};
-
 // A row of the index of a loop is known to the host, which can start the product where it lies; it is copied where that costs the
 // device less than starting the product outside of a graph costs the host (some microseconds). Reasoned, not measured.
 constexpr int64_t kCopiedRow = 4 << 20;
@@ -40,7 +31,7 @@ constexpr int64_t kCopiedRow = 4 << 20;
 struct Product {
   int64_t place = 0;
   CudaGemm gemm;
-  std::vector<Pack> packs;
+  std::vector<CudaPack> packs, after;
   std::optional<CudaConv> conv;     // it is a convolution
   bool empty = false;               // it is nothing but
   std::optional<uint32_t> epilogue; // the launch that follows it
@@ -80,7 +71,7 @@ public:
     o.target = cudaTargetOf(gpu.arch());
     if (gpu.sharedPerBlock > 0) o.target.sharedBytes = std::min(o.target.sharedBytes, gpu.sharedPerBlock);
     if (gpu.multiprocessors > 0) o.target.multiprocessors = gpu.multiprocessors;
-    for (DType d : {DType::F16, DType::BF16, DType::F32, DType::F64})
+    for (DType d : {DType::F8E4M3, DType::F8E5M2, DType::F16, DType::BF16, DType::F32, DType::F64})
       o.gemmDTypes |= 1u << static_cast<int>(d);
     return o;
   }
@@ -210,8 +201,10 @@ private:
     if (tf32_ && dtype == DType::F32)
       note("the operands of f32 products and convolutions that libraries make may be cut to tf32");
   }
+  Result<Placed> placeNarrow(int64_t place, const PlacedGemm& gemm, const CublasLt& lt);
+  Result<std::byte*> room(int64_t place, int64_t bytes);
   Status packOperands(int64_t place, PlacedGemm& g, Product& product);
-  Status pack(int64_t place, Pack pack);
+  Status pack(int64_t place, CudaPack pack);
   void took(const char* phase, std::chrono::steady_clock::time_point begin) {
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
     for (Phase& p : phases)
@@ -308,6 +301,7 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
   }
   auto opened = library(places_->gpuOf(place), place);
   if (!opened) return opened.error();
+  if (g.dtype == DType::F8E4M3 || g.dtype == DType::F8E5M2) return placeNarrow(place, g, **opened);
   Product product;
   product.place = place;
   PlacedGemm taken = g;
@@ -328,6 +322,57 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
   }
   products_.push_back(std::move(product));
   return Placed{number, 1};
+}
+
+Result<std::byte*> CudaBackend::room(int64_t place, int64_t bytes) {
+  auto memory = places_->device(place).allocate(static_cast<size_t>(bytes));
+  if (!memory) return memory.error();
+  memory_.push_back(*memory);
+  return static_cast<std::byte*>(memory->get);
+}
+
+// A product of f8 by cuBLASLt: the sums in f32, which a kernel rounds, because cuBLASLt makes the largest number of what overflows. What
+// it does not take as f8, it takes as bf16, which holds every f8.
+Result<Backend::Placed> CudaBackend::placeNarrow(int64_t place, const PlacedGemm& g, const CublasLt& lt) {
+  Product product;
+  product.place = place;
+  PlacedGemm wide = g;
+  int64_t elements = g.m.extent * g.n.extent;
+  for (const PlacedGemm::Axis& axis : g.batch) elements *= axis.extent;
+  auto sums = room(place, elements * dtypeBytes(DType::F32));
+  if (!sums) return sums.error();
+  product.after = widenResult(wide, *sums);
+  if (Status s = convertBy(*places_, g.dtype, DType::F32, product.after); !s) return s.error();
+  Result<CudaGemm> gemm = machineError("");
+  std::string why = g.k.extent == 0 ? "" : whyNotF8(places_->device(place).info(), wide);
+  if (why.empty()) {
+    gemm = CudaGemm::plan(lt, places_->device(place), wide, deterministic_, false);
+    if (!gemm) why = gemm.error().message;
+  }
+  if (!gemm) {
+    for (const bool second : {false, true}) {
+      const int64_t width = dtypeBytes(DType::BF16);
+      auto copy = room(place, denseElements(wide, second) * width);
+      if (!copy) return copy.error();
+      std::vector<CudaPack> packs = packsOf(wide, second, *copy, width);
+      if (Status s = convertBy(*places_, DType::BF16, g.dtype, packs); !s) return s.error();
+      product.packs.insert(product.packs.end(), packs.begin(), packs.end());
+      (second ? wide.b : wide.a) = *copy;
+    }
+    wide.dtype = DType::BF16;
+    gemm = CudaGemm::plan(lt, places_->device(place), wide, deterministic_, false);
+    if (!gemm) return gemm.error();
+  }
+  note("products of " + std::string(dtypeName(g.dtype)) +
+       (why.empty() ? " on tensor cores of f8" : " as bf16, because " + why));
+  product.gemm = std::move(*gemm);
+  if (g.epilogue) {
+    auto kernel = this->place(place, *g.epilogue);
+    if (!kernel) return kernel.error();
+    product.epilogue = kernel->step;
+  }
+  products_.push_back(std::move(product));
+  return Placed{static_cast<uint32_t>(products_.size() - 1), 1};
 }
 
 Result<const Cudnn*> CudaBackend::cudnn(int64_t place) {
@@ -378,70 +423,38 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedConv& c) {
   return placed;
 }
 
-// All matrices of one operand, each with where its copy lies: dense, one after the other, later batch axes faster.
-std::vector<Pack> packsOf(PlacedGemm& g, bool second, std::byte* to) {
-  PlacedGemm::Axis &rows = second ? g.k : g.m, &columns = second ? g.n : g.k;
-  const auto stride = [second](PlacedGemm::Axis& axis) -> int64_t& { return second ? axis.b : axis.a; };
-  const int64_t width = dtypeBytes(g.dtype), matrix = rows.extent * columns.extent;
-  Pack first{second ? g.b : g.a, nullptr, rows.extent, columns.extent, stride(rows), stride(columns), {}, {}};
-  std::vector<Pack> packs{std::move(first)};
-  int64_t dense = matrix;
-  for (size_t i = g.batch.size(); i-- > 0;) {
-    if (stride(g.batch[i]) == 0) continue;
-    const int64_t before = stride(g.batch[i]), count = static_cast<int64_t>(packs.size());
-    for (int64_t k = 1; k < g.batch[i].extent; ++k)
-      for (int64_t j = 0; j < count; ++j) {
-        packs.push_back(packs[static_cast<size_t>(j)]);
-        packs.back().from += k * before * width;
-      }
-    stride(g.batch[i]) = dense;
-    dense *= g.batch[i].extent;
-  }
-  for (size_t i = 0; i < packs.size(); ++i) packs[i].to = to + static_cast<int64_t>(i) * matrix * width;
-  stride(rows) = columns.extent, stride(columns) = 1;
-  return packs;
-}
-
-int64_t denseBytes(const PlacedGemm& g, bool second) {
-  int64_t n = (second ? g.k : g.m).extent * (second ? g.n : g.k).extent;
-  for (const PlacedGemm::Axis& axis : g.batch)
-    if ((second ? axis.b : axis.a) != 0) n *= axis.extent;
-  return n * dtypeBytes(g.dtype);
-}
-
 // Gives an operand that cuBLASLt does not take dense memory of its own, and the product the copies into it: one for each of the
 // operand's matrices.
 Status CudaBackend::packOperands(int64_t place, PlacedGemm& g, Product& product) {
   for (const bool second : {false, true}) {
     const PlacedGemm::Axis &rows = second ? g.k : g.m, &columns = second ? g.n : g.k;
     PlacedGemm::Row& row = second ? g.bRow : g.aRow;
-    const int64_t bytes = denseBytes(g, second);
+    const int64_t width = dtypeBytes(g.dtype), bytes = denseElements(g, second) * width;
     const bool lies = second ? CudaGemm::takes(rows.extent, columns.extent, rows.b, columns.b)
                              : CudaGemm::takes(rows.extent, columns.extent, rows.a, columns.a);
     const bool copied = row.index && (!row.trip || !lies || bytes <= kCopiedRow);
     if (g.k.extent == 0 || (lies && !copied)) continue;
-    auto memory = places_->device(place).allocate(static_cast<size_t>(bytes));
-    if (!memory) return memory.error();
-    memory_.push_back(*memory);
-    const DType bits = bitsOf(dtypeBytes(g.dtype));
+    auto to = room(place, bytes);
+    if (!to) return to.error();
+    const DType bits = bitsOf(width);
     const SourceUnit unit =
         row.index ? lookupKernel(bits) : combineKernel(bits, bits, PendingKind::None, 1, 1);
     if (!places_->has(unit.name))
       if (Status s = places_->compile(unit); !s) return s;
-    auto* to = static_cast<std::byte*>(memory->get);
-    for (Pack& pack : packsOf(g, second, to)) {
+    for (CudaPack& pack : packsOf(g, second, *to, width)) {
       pack.row = row, pack.kernel = unit.name;
       product.packs.push_back(std::move(pack));
     }
-    (second ? g.b : g.a) = to;
+    (second ? g.b : g.a) = *to;
     row = {};
   }
   return Ok{};
 }
 
-Status CudaBackend::pack(int64_t place, Pack pack) {
-  int64_t numbers[] = {pack.rows * pack.columns, 1,           pack.columns, pack.columnStride, 1,
-                       pack.rowStride,           pack.columns};
+Status CudaBackend::pack(int64_t place, CudaPack pack) {
+  int64_t numbers[] = {
+      pack.rows * pack.columns, 1, pack.columns, pack.columnStride, pack.toColumnStride, pack.rowStride,
+      pack.toRowStride};
   int64_t wide = pack.row.dtype == DType::I64, count = pack.row.rows, stride = pack.row.stride;
   std::vector<void*> arguments = {static_cast<void*>(&pack.to), static_cast<void*>(&pack.from)};
   if (pack.row.index)
@@ -474,14 +487,16 @@ Status CudaBackend::runGemm(uint32_t step, uint32_t, int worker) {
   if (p.conv)
     return p.conv->run(*cudnn_.at(places_->gpuOf(p.place)), *places_, p.place, scratch_[p.place].get);
   if (p.empty) return p.epilogue ? runKernel(*p.epilogue, 0, worker) : Status(Ok{});
-  for (const Pack& one : p.packs)
+  for (const CudaPack& one : p.packs)
     if (Status s = pack(p.place, one); !s) return s;
   auto a = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().aRow);
   auto b = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().bRow);
   if (!a || !b) return (a ? b : a).error();
   const CublasLt& lt = libraries_.at(places_->gpuOf(p.place));
-  auto done = places_->start(
+  Status done = places_->start(
       p.place, [&](const CudaDevice& d, const CudaStream& s) { return p.gemm.run(lt, d, s, *a, *b); });
+  for (const CudaPack& one : p.after)
+    if (done) done = pack(p.place, one);
   return done && p.epilogue ? runKernel(*p.epilogue, 0, worker) : done;
 }
 

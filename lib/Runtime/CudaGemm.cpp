@@ -43,14 +43,14 @@ bool CudaGemm::takes(int64_t rows, int64_t columns, int64_t rowStride, int64_t c
 // All batch axes but the innermost become calls.
 void CudaGemm::makeCalls() {
   const PlacedGemm& g = gemm_;
-  const int64_t width = dtypeBytes(g.dtype);
+  const int64_t width = dtypeBytes(g.dtype), made = dtypeBytes(g.result.value_or(g.dtype));
   calls_ = {{g.a, g.b, g.y, g.residual}};
   for (size_t axis = 0; axis + 1 < g.batch.size(); ++axis) {
     std::vector<Call> wider;
     for (const Call& call : calls_)
       for (int64_t i = 0; i < g.batch[axis].extent; ++i)
         wider.push_back({call.a + i * g.batch[axis].a * width, call.b + i * g.batch[axis].b * width,
-                         call.y + i * g.batch[axis].y * width,
+                         call.y + i * g.batch[axis].y * made,
                          call.residual ? call.residual + i * g.batch[axis].residual * width : nullptr});
     calls_ = std::move(wider);
   }
@@ -86,6 +86,7 @@ Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& devic
   if (!b) return unfit("second operand");
   if (!y || y->transposed) return unfit("result, row by row,");
   gemm.a = *a, gemm.b = *b, gemm.y = *y;
+  gemm.result = g.result;
   gemm.bias = g.bias;
   gemm.gelu = g.activation == GemmActivation::GeluTanh;
   gemm.deterministic = deterministic;
@@ -123,7 +124,8 @@ Status CudaGemm::spreadBias(const CudaDevice& device, const CudaStream& stream) 
 // Nothing to sum: every element is the bias, or 0.
 Status CudaGemm::fillEmpty(const CudaDevice& device, const CudaStream& stream) const {
   const PlacedGemm& g = gemm_;
-  const int64_t width = dtypeBytes(g.dtype), batch = g.batch.empty() ? 1 : g.batch.back().extent;
+  const int64_t width = dtypeBytes(g.result.value_or(g.dtype)),
+                batch = g.batch.empty() ? 1 : g.batch.back().extent;
   for (const Call& call : calls_)
     for (int64_t i = 0; i < batch * g.m.extent; ++i) {
       std::byte* row =

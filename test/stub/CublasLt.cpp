@@ -50,6 +50,8 @@ std::optional<DType> typeOf(int number) {
   case kCudaF64: return DType::F64;
   case kCudaF16: return DType::F16;
   case kCudaBf16: return DType::BF16;
+  case kCudaF8E4M3: return DType::F8E4M3;
+  case kCudaF8E5M2: return DType::F8E5M2;
   default: return std::nullopt;
   }
 }
@@ -60,6 +62,8 @@ double load(DType d, const char* base, int64_t i) {
   float single;
   double wide;
   switch (d) {
+  case DType::F8E4M3: return static_cast<double>(f8E4M3ToFloat(static_cast<uint8_t>(*p)));
+  case DType::F8E5M2: return static_cast<double>(f8E5M2ToFloat(static_cast<uint8_t>(*p)));
   case DType::F16: return std::memcpy(&narrow, p, 2), f16ToFloat(narrow);
   case DType::BF16: return std::memcpy(&narrow, p, 2), bf16ToFloat(narrow);
   case DType::F32: return std::memcpy(&single, p, 4), single;
@@ -77,6 +81,18 @@ void store(DType d, char* base, int64_t i, double v) {
     std::memcpy(p, &v, 8);
   else
     std::memcpy(p, &narrow, 2);
+}
+
+// Of f8 operands: not both e5m2, the first transposed and the second not, sizes and strides of whole 16 bytes, and never an f8 result here.
+bool takesF8(const Layout& a, const Layout& b, const Layout& d, bool transA, bool transB) {
+  const auto narrow = [](const Layout& l) { return l.type == kCudaF8E4M3 || l.type == kCudaF8E5M2; };
+  if (narrow(d)) return false;
+  if (!narrow(a) && !narrow(b)) return true;
+  bool whole =
+      narrow(a) && narrow(b) && transA && !transB && (a.type == kCudaF8E4M3 || b.type == kCudaF8E4M3);
+  for (const int64_t n : {a.rows, a.columns, a.lead, b.rows, b.columns, b.lead, d.rows, d.columns})
+    whole &= n % 16 == 0;
+  return whole && d.type != kCudaF64;
 }
 
 // Of an epilogue's number: which there are here.
@@ -176,6 +192,7 @@ STUB_LT cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, void
   if (what.compute != (left.type == kCudaF64 ? kComputeF64 : kComputeF32) &&
       (what.compute != kComputeTf32 || left.type != kCudaF32))
     return kNotSupported;
+  if (!takesF8(left, right, result, ta, tb)) return kNotSupported;
   // A gelu that has fewer than 16 rows is refused, so that programs see that, too.
   if (epilogue >= kEpilogueGelu && result.columns < 16) return kNotSupported;
   if ((epilogue & kEpilogueBias) && !what.get<const char*>(kDescBias, nullptr)) return kInvalid;

@@ -21,6 +21,7 @@ struct PlacedKernel {
 // A matrix product on one device, all numbers known (GemmCall says what they mean).
 struct PlacedGemm {
   DType dtype = DType::F32;
+  std::optional<DType> result; // of y, where a backend has it made in another dtype
   struct Axis {
     int64_t extent = 1, a = 0, b = 0, y = 0, residual = 0;
   };

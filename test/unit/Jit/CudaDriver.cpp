@@ -139,7 +139,8 @@ static_assert(offsetof(CublasHeuristic, workspaceBytes) ==
               offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
 static_assert(offsetof(CublasHeuristic, status) == offsetof(cublasLtMatmulHeuristicResult_t, state));
 static_assert(int(kCudaF32) == CUDA_R_32F && int(kCudaF64) == CUDA_R_64F && int(kCudaF16) == CUDA_R_16F &&
-              int(kCudaBf16) == CUDA_R_16BF);
+              int(kCudaBf16) == CUDA_R_16BF && int(kCudaF8E4M3) == CUDA_R_8F_E4M3 &&
+              int(kCudaF8E5M2) == CUDA_R_8F_E5M2);
 static_assert(int(kComputeF32) == CUBLAS_COMPUTE_32F && int(kComputeF64) == CUBLAS_COMPUTE_64F &&
               int(kComputeTf32) == CUBLAS_COMPUTE_32F_FAST_TF32);
 static_assert(int(kDescTransA) == CUBLASLT_MATMUL_DESC_TRANSA &&
