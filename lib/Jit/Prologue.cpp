@@ -31,7 +31,8 @@ std::string cudaPrologue() {
                "sort_block.h"});
 }
 std::string emuPrologue() {
-  return join({"types.h", "core.h", "math.h", "ops.h", "special.h", "emu.h", "device.h", "rows.h",
+  return "#define DTC_EMULATED\n" +
+         join({"types.h", "core.h", "math.h", "ops.h", "special.h", "emu.h", "device.h", "rows.h",
                "columns.h", "scan.h", "attention_block.h", "attention_tensor.h", "attention_gradient.h",
                "grouped_block.h", "sort_block.h"});
 }

@@ -50,6 +50,7 @@ private:
   Scope& openPass(Scope& home, const std::vector<AxisId>& axes, std::optional<AxisId> lanes,
                   std::span<const NodeId> roots, std::deque<Scope>& scopes) override;
   void closePass(Scope& home, std::deque<Scope>& scopes) override;
+  std::vector<OnlineSum> onlineSums(const std::vector<NodeId>& group, Scope& home) override;
   std::optional<Value> cached(NodeId n, Scope& s) override;
   void computed(NodeId n, Scope& s, const Value& v) override;
   std::string acrossLanes(loops::ReduceKind kind, const std::string& acc, const Scope& home) override;

@@ -98,6 +98,17 @@ protected:
     return openLoops(home, axes, lanes, scopes);
   }
   virtual void closePass(Scope& home, std::deque<Scope>& scopes) { closeLoops(home, scopes); }
+  // Sums of exp(x - c), c made of the greatest x, that are found in one pass with it: each lane's is of exp(x - the greatest x of the lane
+  // so far), and multiplied by what that is off when c is known (Milakov and Gimelshein 2018).
+  struct OnlineSum {
+    NodeId node;
+    size_t greatest = 0;      // in the group
+    std::string sum, present; // of a lane; whether the row has elements
+  };
+  virtual std::vector<OnlineSum> onlineSums(const std::vector<NodeId>& group, Scope& home) {
+    (void)group, (void)home;
+    return {};
+  }
   void countUses(const loops::Nest& nest);
 
   // Attention (EmitAttention.cpp): a call of the device header's function, told by lambdas where everything lies. By blocks of

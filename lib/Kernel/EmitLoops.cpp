@@ -151,6 +151,7 @@ Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {
     line(home, type + " " + accs.back() + " = (" + type + ")" + identityText(k_[r].reduce, k_[r].type) + ";");
     if (!lane) home.names[r.index] = {accs.back(), vector, true};
   }
+  const std::vector<OnlineSum> online = lane ? onlineSums(group, home) : std::vector<OnlineSum>();
   std::deque<Scope> scopes;
   std::vector<NodeId> roots;
   for (NodeId r : group) roots.push_back(k_[r].args[0]);
@@ -158,6 +159,12 @@ Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {
   enterReduce(body);
   for (size_t i = 0; i < group.size(); ++i) {
     const Node& node = k_[group[i]];
+    if (auto s =
+            std::find_if(online.begin(), online.end(), [&](const OnlineSum& o) { return o.greatest == i; });
+        s != online.end()) {
+      line(body, "dtc_online(" + accs[i] + ", " + s->sum + ", " + emit(node.args[0], body).text + ");");
+      continue;
+    }
     const bool vector = lanes() > 1 && body.vector >= 0;
     std::string x = splat(emit(node.args[0], body), node.type,
                           vector && (lane || (k_.dependsOn(group[i]) >> body.vector & 1)));
@@ -174,6 +181,15 @@ Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {
                      acrossLanes(node.reduce, accs[i], home) + ";");
       home.names[group[i].index] = {name, false, true};
     }
+  for (const OnlineSum& s : online) {
+    const NodeId below = k_[k_[k_[s.node].args[0]].args[0]].args[1];
+    line(home, s.sum + " = dtc_online_part(" + accs[s.greatest] + ", " + s.sum + ", " +
+                   emit(below, home).text + ", " + s.present + ");");
+    const std::string name = fresh("row_sum");
+    line(home, "const " + typeText(k_[s.node].type) + " " + name + " = " +
+                   acrossLanes(ReduceKind::Sum, s.sum, home) + ";");
+    home.names[s.node.index] = {name, false, true};
+  }
   return home.names[n.index];
 }
 

@@ -228,6 +228,7 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   if (k.attention)
     for (OpId o : m[m.region(fused)].ops)
       k.attention->parts |= m.record(o).name == std::string_view("attention_parts");
+  if (!k.attention && !options_.cpp) shareAxes(k); // the C++ form has not been tried with it
   if (!k.attention) joinAxes(k);
   if (isKind(m, fused, "columns")) walkRows(k);
   k.fixedOrder = m.attr(fused, "order").valid();

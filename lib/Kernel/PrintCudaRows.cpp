@@ -355,6 +355,35 @@ std::string CudaEmitter::passText(const RowPass& pass, const std::string& all, c
   return result + (s.edged ? edgeText(pass.arrays + pass.loads + one, indent) : "");
 }
 
+// Rows of which nothing is kept are read once less.
+std::vector<Emitter::OnlineSum> CudaEmitter::onlineSums(const std::vector<NodeId>& group, Scope& home) {
+  std::vector<OnlineSum> found;
+  if (!schedule_ || schedule_->keep != RowSchedule::Keep::Nothing || !isRowScope(home)) return found;
+  auto isCall = [&](NodeId n, const char* function) {
+    return k_[n].kind == NodeKind::Call && k_[n].function == function;
+  };
+  for (NodeId sum : reductions_) {
+    const Node& node = k_[sum];
+    if (node.reduce != ReduceKind::Sum || !isCall(node.args[0], "exp") || !isFloat(node.type)) continue;
+    const NodeId less = k_[node.args[0]].args[0];
+    if (!isCall(less, "sub") || (k_.dependsOn(sum) & ~home.bound) != 0) continue;
+    for (size_t i = 0; i < group.size(); ++i) {
+      const Node& greatest = k_[group[i]];
+      bool below = false;
+      forEachNode(k_, std::span(&k_[less].args[1], 1), [&](NodeId n) { below |= n == group[i]; });
+      below &= std::none_of(found.begin(), found.end(), [&](const OnlineSum& o) { return o.greatest == i; });
+      if (!below || greatest.reduce != ReduceKind::Max || greatest.args[0] != k_[less].args[0] ||
+          greatest.axes != node.axes || (k_.dependsOn(k_[less].args[1]) & row_->set) != 0)
+        continue;
+      const std::string type = typeText(node.type), acc = fresh("sum");
+      line(home, type + " " + acc + " = 0;");
+      found.push_back({sum, i, acc, sizeText(row_->length) + " > 0"});
+      break;
+    }
+  }
+  return found;
+}
+
 // What is dear was kept by an earlier pass.
 std::optional<Emitter::Value> CudaEmitter::cached(NodeId n, Scope& s) {
   if (!inRowPass(s)) return std::nullopt;

@@ -2,6 +2,7 @@
 #include "dtc/Kernel/Schedule.h"
 #include "dtc/Support/Result.h"
 #include <algorithm>
+#include <tuple>
 
 namespace dtc::loops {
 namespace {
@@ -159,6 +160,67 @@ bool joinOnce(Kernel& k) {
   return false;
 }
 
+// The axes that are reduced alone, those that are looped over alone, and which never stand in one expression.
+struct AxisUses {
+  AxisSet reduced = 0, looped = 0;
+  std::vector<AxisSet> together;
+};
+
+AxisUses usesOf(const Kernel& k) {
+  AxisUses uses;
+  uses.together.resize(k.axes.size());
+  auto loops = [&](AxisSet set) { uses.looped |= set; };
+  for (const Nest& nest : k.nests) {
+    for (AxisId a : nest.domain) loops(AxisSet(1) << a);
+    for (const Store& s : nest.stores)
+      loops(k.dependsOn(s.address) | (s.when.valid() ? k.dependsOn(s.when) : 0));
+    forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+      for (AxisId a : k[n].axes) uses.reduced |= AxisSet(1) << a;
+      for (AxisId a = 0; a < k.axes.size(); ++a)
+        if (k.dependsOn(n) >> a & 1) uses.together[a] |= k.dependsOn(n);
+    });
+  }
+  const AxisSet both = uses.reduced & uses.looped;
+  uses.reduced &= ~both, uses.looped &= ~both;
+  return uses;
+}
+
+// Is what is loaded along `reduced` loaded again along `looped`?
+bool loadsAlike(const Kernel& k, AxisId reduced, AxisId looped) {
+  std::vector<std::pair<uint32_t, std::vector<AffineTerm>>> first, again;
+  auto less = [](const AffineTerm& a, const AffineTerm& b) {
+    return std::tie(a.kind, a.id, a.coefficient) < std::tie(b.kind, b.id, b.coefficient);
+  };
+  for (const Nest& nest : k.nests)
+    forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+      if (k[n].kind != NodeKind::Load) return;
+      std::vector<AffineTerm> terms = k[k[n].affine].terms;
+      const AxisSet deps = k.dependsOn(k[n].affine);
+      for (AffineTerm& t : terms)
+        if (t.kind == AffineTerm::OfAxis && t.id == reduced) t.id = looped;
+      std::sort(terms.begin(), terms.end(), less);
+      if (deps >> reduced & 1) first.emplace_back(k[n].buffer, terms);
+      if (deps >> looped & 1) again.emplace_back(k[n].buffer, std::move(terms));
+    });
+  return std::any_of(first.begin(), first.end(),
+                     [&](const auto& f) { return std::find(again.begin(), again.end(), f) != again.end(); });
+}
+
+bool shareOnce(Kernel& k) {
+  const AxisUses uses = usesOf(k);
+  for (AxisId r = 0; r < k.axes.size(); ++r)
+    for (AxisId s = 0; s < k.axes.size(); ++s) {
+      if (!(uses.reduced >> r & 1) || !(uses.looped >> s & 1) || k.axes[r].extent != k.axes[s].extent ||
+          (uses.together[r] >> s & 1) || !loadsAlike(k, r, s))
+        continue;
+      std::vector<Replacement> by = identity(k);
+      by[r] = {{{s, {}}}, {s}};
+      k = Rebuild(k, k.axes, std::move(by)).run();
+      return true;
+    }
+  return false;
+}
+
 } // namespace
 
 std::vector<NodeId> rootsOf(const Kernel& k, const Nest& nest) {
@@ -186,6 +248,11 @@ void splitDividedAxes(Kernel& k) {
     by[axis] = {{{axis, {inner, {}}}, {last, {}}}, {axis, last}};
     k = Rebuild(k, std::move(axes), std::move(by)).run();
   }
+}
+
+void shareAxes(Kernel& k) {
+  if (k.inOrder) return;
+  while (shareOnce(k)) {}
 }
 
 void joinAxes(Kernel& k) {

@@ -8,6 +8,9 @@ namespace dtc::loops {
 // Cuts axes wherever an index divides by a number within them, so that the index becomes affine: a reshape or transpose
 // folded into its neighbours then costs no arithmetic.
 void splitDividedAxes(Kernel&);
+// Gives a reduction the axis of the stores that read the same elements again along one of their own, so that both are passes over
+// one row (group_norm, whose channels are cut into groups).
+void shareAxes(Kernel&);
 // Joins axes that every access walks as one; a contiguous elementwise kernel ends with one axis.
 void joinAxes(Kernel&);
 

@@ -88,6 +88,47 @@ DTC_FN f32 dtc_exp2_fast(f32 x) {
   return y;
 }
 
+// --- f32 to and from narrow floats (bf16: sm_80 and later; f8: sm_89) ---
+// Rounded to nearest, ties to even, subnormals too. NaN comes out as one pattern, and of an f8 what is too large as the greatest
+// number: ops.h (dtc_encode, dtc_decode) puts right what the IR has otherwise.
+#define DTC_CONVERTS
+#if __CUDA_ARCH__ >= 890
+#define DTC_CONVERTS_F8
+#endif
+DTC_FN u32 dtc_round_bf16(f32 x) {
+  u16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+DTC_FN u32 dtc_round_f16(f32 x) {
+  u16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+DTC_FN f32 dtc_widen_f16(u32 bits) {
+  f32 y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"((u16)bits));
+  return y;
+}
+#ifdef DTC_CONVERTS_F8
+DTC_FN u32 dtc_round_f8e4m3(f32 x) {
+  u16 y;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(y) : "f"(0.0f), "f"(x));
+  return y;
+}
+DTC_FN u32 dtc_round_f8e5m2(f32 x) {
+  u16 y;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(y) : "f"(0.0f), "f"(x));
+  return y;
+}
+// As an f16.
+DTC_FN u32 dtc_widen_f8e4m3(u32 bits) {
+  u32 y;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(y) : "h"((u16)bits));
+  return y & 0xffffu;
+}
+#endif
+
 // --- copies from global to shared memory that run beside the thread (sm_80 and later) ---
 // 16 bytes, aligned on both sides: `bytes` of the source, the rest zeros. They are there for the thread itself once it has waited
 // for their group, and for others behind a barrier after that.

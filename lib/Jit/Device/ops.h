@@ -257,8 +257,71 @@ template <class T> DTC_FN dtc_with<T, f32> dtc_round_to_odd(T x) {
   const auto inexact = dtc_ne(back, x) & dtc_eq(x, x);
   return dtc_bitcast<F>(dtc_select(inexact, toward | (U)1u, u));
 }
-template <class N, class T> DTC_FN dtc_with<T, u32> dtc_encode(T x) { // f32 -> the bits of N
+#ifdef DTC_EMULATED // what cuda.h has as instructions
+#define DTC_CONVERTS
+#define DTC_CONVERTS_F8
+DTC_FN u32 dtc_round_bf16(f32 x) { return x != x ? 0x7fffu : dtc_narrow_bf16(x); }
+DTC_FN u32 dtc_round_f16(f32 x) { return x != x ? 0x7fffu : dtc_narrow<5, 10, false>(x); }
+DTC_FN f32 dtc_widen_f16(u32 bits) {
+  const f32 y = dtc_widen<5, 10, false>(bits);
+  return y != y ? dtc_bitcast<f32>(0x7fffffffu) : y;
+}
+DTC_FN u32 dtc_round_f8e4m3(f32 x) {
+  const u32 y = dtc_narrow<4, 3, true>(x);
+  return x != x ? 0x7fu : (y & 0x7fu) == 0x7fu ? y - 1 : y;
+}
+DTC_FN u32 dtc_round_f8e5m2(f32 x) {
+  const u32 y = dtc_narrow<5, 2, false>(x);
+  return x != x ? 0x7fu : (y & 0x7fu) == 0x7cu ? y - 1 : y;
+}
+DTC_FN u32 dtc_widen_f8e4m3(u32 bits) { return dtc_round_f16(dtc_widen<4, 3, true>(bits)); }
+#endif
+
+// f32 -> the bits of N, and back. A NaN keeps its sign (a bf16 its payload too); an f8e4m3 too large is NaN, anything else infinite.
+#ifdef DTC_CONVERTS // by instructions, and what they do otherwise is put right
+template <class N> constexpr bool dtc_converts = dtc_same<N, bf16> || dtc_same<N, f16>;
+#ifdef DTC_CONVERTS_F8
+template <> constexpr bool dtc_converts<f8e4m3> = true;
+template <> constexpr bool dtc_converts<f8e5m2> = true;
+#endif
+template <class N> DTC_FN u32 dtc_encode_one(f32 x) {
+  const u32 bits = dtc_bits(x);
   if constexpr (dtc_same<N, bf16>)
+    return x != x ? bits >> 16 | 0x40u : dtc_round_bf16(x);
+  else if constexpr (dtc_same<N, f16>)
+    return x != x ? (bits >> 16 & 0x8000u) | 0x7e00u : dtc_round_f16(x);
+#ifdef DTC_CONVERTS_F8
+  else if constexpr (
+      dtc_same<N,
+               f8e4m3>) // 464 is half way to what would be beyond 448, the greatest, and goes to the even one
+    return dtc_abs(x) <= 464.0f ? dtc_round_f8e4m3(x) : (bits >> 24 & 0x80u) | 0x7fu;
+  else // 61440 is half way beyond 57344, which is odd
+    return dtc_abs(x) < 61440.0f ? dtc_round_f8e5m2(x) : (bits >> 24 & 0x80u) | (x != x ? 0x7eu : 0x7cu);
+#endif
+}
+template <class N> DTC_FN f32 dtc_decode_one(u32 bits) {
+  if constexpr (dtc_same<N, f16>) {
+    const f32 nan = dtc_bitcast<f32>((bits & 0x8000u) << 16 | 0x7f800000u | (bits & 0x3ffu) << 13);
+    return (bits & 0x7fffu) > 0x7c00u ? nan : dtc_widen_f16(bits);
+  } else if constexpr (dtc_same<N, f8e5m2>) { // the upper half of an f16
+    return dtc_decode_one<f16>(bits << 8);
+  }
+#ifdef DTC_CONVERTS_F8
+  else {
+    const f32 nan = dtc_bitcast<f32>((bits & 0x80u) << 24 | 0x7fc00000u);
+    return (bits & 0x7fu) == 0x7fu ? nan : dtc_widen_f16(dtc_widen_f8e4m3(bits));
+  }
+#endif
+}
+#else
+template <class N> constexpr bool dtc_converts = false;
+template <class N> DTC_FN u32 dtc_encode_one(f32 x);
+template <class N> DTC_FN f32 dtc_decode_one(u32 bits);
+#endif
+template <class N, class T> DTC_FN dtc_with<T, u32> dtc_encode(T x) {
+  if constexpr (dtc_converts<N>)
+    return dtc_encode_one<N>(x);
+  else if constexpr (dtc_same<N, bf16>)
     return dtc_narrow_bf16(x);
   else if constexpr (dtc_same<N, f16>)
     return dtc_narrow<5, 10, false>(x);
@@ -267,9 +330,11 @@ template <class N, class T> DTC_FN dtc_with<T, u32> dtc_encode(T x) { // f32 -> 
   else
     return dtc_narrow<5, 2, false>(x);
 }
-template <class N, class U> DTC_FN dtc_with<U, f32> dtc_decode(U bits) { // u32 -> f32
+template <class N, class U> DTC_FN dtc_with<U, f32> dtc_decode(U bits) {
   if constexpr (dtc_same<N, bf16>)
     return dtc_bitcast<dtc_with<U, f32>>(bits << (U)16u);
+  else if constexpr (dtc_converts<N>)
+    return dtc_decode_one<N>(bits);
   else if constexpr (dtc_same<N, f16>)
     return dtc_widen<5, 10, false>(bits);
   else if constexpr (dtc_same<N, f8e4m3>)

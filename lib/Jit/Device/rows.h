@@ -36,3 +36,18 @@ DTC_ROW_REDUCE(max, dtc_max)
 DTC_ROW_REDUCE(min, dtc_min)
 DTC_ROW_REDUCE(any, dtc_or)
 DTC_ROW_REDUCE(all, dtc_and)
+
+// Of the elements so far: the greatest, and the sum of exp(element - greatest), which is 0 where the greatest is -infinity.
+template <class T> DTC_FN void dtc_online(T& greatest, T& sum, T x) {
+  if (x > greatest || x != x) {
+    if (sum != 0) sum *= dtc_exp(greatest - x);
+    greatest = x;
+  }
+  if (greatest != -dtc_infinity<T>()) sum += dtc_exp(x - greatest);
+}
+// The sum of exp(element - c) of a thread's elements; `present`: the row has some.
+template <class T> DTC_FN T dtc_online_part(T greatest, T sum, T c, bool present) {
+  const T scale = dtc_exp(greatest - c);
+  if (greatest == -dtc_infinity<T>()) return present ? scale : (T)0;
+  return sum * scale;
+}
