@@ -4,6 +4,7 @@
 #include "dtc/Version.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <new>
 #include <unistd.h>
 
@@ -109,6 +110,14 @@ public:
   explicit HelpFormatter(const Verb& verb) : verb_(verb) { column_width(30); }
   std::string make_usage(const CLI::App*, std::string) const override {
     return std::string("usage: dtc ") + verb_.name + " " + verb_.usage + "\n";
+  }
+  // Without what CLI11 adds of its checks: `type_name` says it already.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_type_size() == 0) return "";
+    std::string name = option->get_type_name();
+    name.resize(std::min(name.find(':'), name.size()));
+    const bool many = option->get_expected_max() == CLI::detail::expected_max_vector_size;
+    return (name.empty() ? "" : " " + name) + (many ? " ..." : "");
   }
 
 private:
