@@ -22,8 +22,7 @@
 
 namespace dtc {
 
-std::string_view CudaDevice::conditionKernels() {
-  return R"ptx(.version 7.0
+static constexpr std::string_view kConditionKernels = R"ptx(.version 7.0
 .target sm_70
 .address_size 64
 .extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);
@@ -114,6 +113,7 @@ END:
   ret;
 }
 )ptx";
-}
+
+std::string_view CudaDevice::conditionKernels() { return kConditionKernels; }
 
 } // namespace dtc

@@ -1,4 +1,5 @@
 #include "Backend.h"
+#include "Analyses.h"
 #include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/IR/LegacyPassManager.h>
@@ -31,22 +32,14 @@ std::unique_ptr<llvm::TargetMachine> createTarget(const DtcClangRequest& request
 void optimise(const DtcClangRequest& request, llvm::Module& module, llvm::TargetMachine& target) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving = request.optLevel >= 2;
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
   llvm::PassBuilder builder(&target, tuning);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
+  Analyses analyses(builder);
   const auto level = request.optLevel == 0   ? llvm::OptimizationLevel::O0
                      : request.optLevel == 1 ? llvm::OptimizationLevel::O1
                                              : llvm::OptimizationLevel::O3;
   auto passes = request.optLevel == 0 ? builder.buildO0DefaultPipeline(level)
                                       : builder.buildPerModuleDefaultPipeline(level);
-  passes.run(module, modules);
+  passes.run(module, analyses.modules);
 }
 
 // All that stands between a module as it was parsed and its code.

@@ -2,6 +2,7 @@
 // source has them: before anything is optimised, since that would merge, split and drop accesses. Barriers and warp
 // operations are told where they stand.
 #include "../EmuSymbols.h"
+#include "Analyses.h"
 #include "Backend.h"
 #include <llvm/Analysis/ValueTracking.h>
 #include <llvm/IR/DebugInfo.h>
@@ -10,7 +11,6 @@
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Module.h>
-#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/Path.h>
 #include <llvm/Transforms/IPO/AlwaysInliner.h>
 #include <llvm/Transforms/Utils/Mem2Reg.h>
@@ -145,20 +145,11 @@ void inlineAll(llvm::Module& module) {
     function.removeFnAttr(llvm::Attribute::NoInline);
     function.addFnAttr(llvm::Attribute::AlwaysInline);
   }
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
+  Analyses analyses;
   llvm::ModulePassManager passes;
   passes.addPass(llvm::AlwaysInlinerPass());
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::PromotePass()));
-  passes.run(module, modules);
+  passes.run(module, analyses.modules);
 }
 
 void checkAccesses(llvm::Module& module) {

@@ -1,6 +1,7 @@
 // cuda-emu's checks of what a thread does by itself: indices of its own arrays, divisions, loops that do not end. Written into
 // the code as comparisons, since most of them are known to hold once loops are unrolled.
 #include "../EmuSymbols.h"
+#include "Analyses.h"
 #include "Backend.h"
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/ScalarEvolution.h>
@@ -11,7 +12,6 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Operator.h>
-#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 namespace dtc::clangjit {
@@ -133,21 +133,12 @@ private:
 } // namespace
 
 void checkLocally(llvm::Module& module, PlaceOf place) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
+  Analyses analyses;
   LocalChecker checker(module, place);
   for (llvm::Function& function : module) {
     if (function.isDeclaration() || function.getName().starts_with(emu::kCallPrefix)) continue;
-    checker.run(function, functions.getResult<llvm::LoopAnalysis>(function),
-                functions.getResult<llvm::ScalarEvolutionAnalysis>(function));
+    checker.run(function, analyses.functions.getResult<llvm::LoopAnalysis>(function),
+                analyses.functions.getResult<llvm::ScalarEvolutionAnalysis>(function));
   }
 }
 

@@ -46,6 +46,31 @@ TEST_P(Resources, NoKernelSpills) {
   }
 }
 
+// The text's kernels, `count` of them, each with a call of `function`: none spills, and none has more shared memory
+// than a kernel gets unasked.
+void expectNoSpills(const Nvrtc& nvrtc, const std::string& text, const PassOptions& fusion, size_t count,
+                    const char* function, const std::string& target) {
+  Module m(standardOps());
+  Diagnostics diags;
+  ASSERT_TRUE(parseModule({"test.dt", "mesh @m = [a=1]\n" + text}, standardOps(), m, diags));
+  ASSERT_TRUE(fusePass(m, fusion, diags));
+  KernelSet set({.cpp = false, .cuda = true, .gemmDTypes = 0});
+  for (FuncId f : m.order)
+    for (OpId o : std::vector<OpId>(m[m[f].body].ops))
+      if (m.record(o).regions == RegionKind::Fused) ASSERT_TRUE(set.add(m, o).ok());
+  std::vector<SourceUnit> units;
+  for (const KernelSource& k : set.kernels()) units.push_back({k.name, k.cuda});
+  ASSERT_EQ(units.size(), count);
+  auto binaries = nvrtc.compile(units, target, CudaImage::Cubin);
+  ASSERT_TRUE(binaries.ok()) << binaries.error().message;
+  for (size_t i = 0; i < units.size(); ++i) {
+    EXPECT_NE(units[i].text.find(function), std::string::npos) << units[i].text;
+    const KernelUsage& usage = (*binaries)[i].usage[0];
+    EXPECT_EQ(usage.spillStoreBytes + usage.spillLoadBytes, 0) << units[i].text;
+    EXPECT_LE(usage.sharedBytes, 48 << 10) << units[i].text;
+  }
+}
+
 // Attention's tiles depend on the head: of the sizes that models have, with a mask and bounds, for many rows and few.
 TEST_P(Resources, NoAttentionOfRealHeadsSpills) {
   Nvrtc nvrtc;
@@ -69,25 +94,7 @@ TEST_P(Resources, NoAttentionOfRealHeadsSpills) {
         "]) {\n  %y, %l = attention %q, %k, %v, %m {causal = true, window = 100, lse = true}\n  return %y, "
         "%l\n}\n";
   }
-  Module m(standardOps());
-  Diagnostics diags;
-  ASSERT_TRUE(parseModule({"test.dt", "mesh @m = [a=1]\n" + text}, standardOps(), m, diags));
-  ASSERT_TRUE(fusePass(m, {}, diags));
-  KernelSet set({.cpp = false, .cuda = true, .gemmDTypes = 0});
-  for (FuncId f : m.order)
-    for (OpId o : std::vector<OpId>(m[m[f].body].ops))
-      if (m.record(o).regions == RegionKind::Fused) ASSERT_TRUE(set.add(m, o).ok());
-  std::vector<SourceUnit> units;
-  for (const KernelSource& k : set.kernels()) units.push_back({k.name, k.cuda});
-  ASSERT_EQ(units.size(), std::size(heads));
-  auto binaries = nvrtc.compile(units, GetParam(), CudaImage::Cubin);
-  ASSERT_TRUE(binaries.ok()) << binaries.error().message;
-  for (size_t i = 0; i < units.size(); ++i) {
-    EXPECT_NE(units[i].text.find("dtc_attention"), std::string::npos) << units[i].text;
-    const KernelUsage& usage = (*binaries)[i].usage[0];
-    EXPECT_EQ(usage.spillStoreBytes + usage.spillLoadBytes, 0) << units[i].text;
-    EXPECT_LE(usage.sharedBytes, 48 << 10) << units[i].text;
-  }
+  expectNoSpills(nvrtc, text, {}, std::size(heads), "dtc_attention", GetParam());
 }
 
 // And of attention's gradient, whose kernel only a GPU has.
@@ -105,25 +112,7 @@ TEST_P(Resources, NoGradientOfAttentionSpills) {
             ") {\n  %a, %b, %c = attention_grad %q, %k, %v, %l, %e, %y, %m {causal = true, window = 100}\n"
             "  return %a, %b, %c\n}\n";
   }
-  Module m(standardOps());
-  Diagnostics diags;
-  ASSERT_TRUE(parseModule({"test.dt", "mesh @m = [a=1]\n" + text}, standardOps(), m, diags));
-  ASSERT_TRUE(fusePass(m, {{{"whole", "true"}}}, diags));
-  KernelSet set({.cpp = false, .cuda = true, .gemmDTypes = 0});
-  for (FuncId f : m.order)
-    for (OpId o : std::vector<OpId>(m[m[f].body].ops))
-      if (m.record(o).regions == RegionKind::Fused) ASSERT_TRUE(set.add(m, o).ok());
-  std::vector<SourceUnit> units;
-  for (const KernelSource& k : set.kernels()) units.push_back({k.name, k.cuda});
-  ASSERT_EQ(units.size(), std::size(sizes));
-  auto binaries = nvrtc.compile(units, GetParam(), CudaImage::Cubin);
-  ASSERT_TRUE(binaries.ok()) << binaries.error().message;
-  for (size_t i = 0; i < units.size(); ++i) {
-    EXPECT_NE(units[i].text.find("dtc_attention_gradient"), std::string::npos) << units[i].text;
-    const KernelUsage& usage = (*binaries)[i].usage[0];
-    EXPECT_EQ(usage.spillStoreBytes + usage.spillLoadBytes, 0) << units[i].text;
-    EXPECT_LE(usage.sharedBytes, 48 << 10) << units[i].text;
-  }
+  expectNoSpills(nvrtc, text, {{{"whole", "true"}}}, std::size(sizes), "dtc_attention_gradient", GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Resources, testing::Values("sm_80", "sm_90a", "sm_100"));
