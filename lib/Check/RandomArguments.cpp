@@ -28,7 +28,8 @@ Result<std::vector<Tensor>> argumentsIn(const Module& m, FuncId f, const Ranges&
     if (total >= kMaxEquivalenceElements)
       return inputError("@" + std::string(m.strings[m[f].name]) + " has more than " +
                         std::to_string(kMaxEquivalenceElements) +
-                        " elements of input: too many for the evaluator; make it smaller, by --dim where a size is symbolic");
+                        " elements of input: too many for the evaluator; make it smaller, by --dim where a "
+                        "size is symbolic");
     const bool real = isFloat(partType(type.dtype));
     const InputSpec spec{real ? InputSpec::Uniform : InputSpec::Randint, 5, real ? ranges.lo : 0,
                          real ? ranges.hi : ranges.integers};
