@@ -191,11 +191,33 @@ private:
     return true;
   }
 
+  // Are the sizes of operand and result those of the collective? Texts that no compiler wrote may say anything.
+  static bool resizes(const std::vector<int64_t>& before, const AuditNode& node, const AuditCollective& c) {
+    const std::vector<int64_t>& after = node.dims;
+    if (after.size() != before.size()) return false;
+    const bool grows = c.kind == "all_gather" || c.kind == "all_to_all";
+    const auto grown = grows ? node.dim : std::nullopt;
+    const auto shrunk = c.kind == "all_to_all"       ? node.split
+                        : c.kind == "reduce_scatter" ? node.dim
+                                                     : std::nullopt;
+    auto missing = [&](std::optional<size_t> dim) { return !dim || *dim >= before.size(); };
+    if (grows && missing(grown)) return false;
+    if (c.kind != "all_reduce" && c.kind != "all_gather" && missing(shrunk)) return false;
+    if (grown == shrunk && grown) return false;
+    auto pieceOf = [&](int64_t whole) { return whole / c.groupSize + (whole % c.groupSize != 0); };
+    for (size_t d = 0; d < before.size(); ++d)
+      if (d == grown    ? before[d] != pieceOf(after[d])
+          : d == shrunk ? after[d] != pieceOf(before[d])
+                        : after[d] != before[d])
+        return false;
+    return true;
+  }
+
   bool step(Walk& w, uint32_t n) {
     const AuditNode& node = g_.nodes[n];
     const AuditCollective& c = collective(n);
     const auto axes = axesOfGroups(c.groups, g_.report.devices);
-    if (!axes || node.dims.size() != w.to.dims.size() || !nest(w, *axes)) return false;
+    if (!axes || !resizes(w.local, node, c) || !nest(w, *axes)) return false;
     const bool sums = node.reduction.empty() || node.reduction == "sum" || node.reduction == "add ";
     bool good = false;
     if (c.kind == "all_gather") {
