@@ -39,6 +39,7 @@ Status Runner::run(const StepList& steps, const RunHooks& hooks, std::vector<Ste
     Device& d = device(p);
     d.frames.assign(1, Frame{Frame::Body, &steps});
     d.current = nullptr;
+    d.hostNs = 0;
     d.events.clear();
     queue_.pushBack({Work::Advance, static_cast<int32_t>(p), 0});
   }
@@ -182,8 +183,8 @@ bool Runner::step(int64_t place, const Step& s, int worker) {
     to += f.trip * c.bytes[p];
   }
   std::byte* base = program_.arenas[p];
-  if (Status done = backend_.copy(place, base + to, base + c.from, c.bytes[p]); !done)
-    return fail(done.error(), &s), false;
+  Status done = start(place, [&] { return backend_.copy(place, base + to, base + c.from, c.bytes[p]); });
+  if (!done) return fail(done.error(), &s), false;
   ended(place, s);
   return true;
 }
@@ -208,9 +209,10 @@ bool Runner::part(int64_t place, uint32_t part, int worker) {
   Device& d = device(place);
   const Step& s = *d.current;
   size_t p = static_cast<size_t>(place);
-  Status done = s.kind == StepKind::Kernel
-                    ? backend_.runKernel(program_.kernels[s.index].at[p].step, part, worker)
-                    : backend_.runGemm(program_.gemms[s.index].at[p].step, part, worker);
+  Status done = start(place, [&] {
+    return s.kind == StepKind::Kernel ? backend_.runKernel(program_.kernels[s.index].at[p].step, part, worker)
+                                      : backend_.runGemm(program_.gemms[s.index].at[p].step, part, worker);
+  });
   if (!done) return fail(done.error(), &s), false;
   if (d.partsLeft.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
   ended(place, s);
@@ -237,8 +239,10 @@ bool Runner::meet(int64_t place, const Step& s, int worker) {
     if (Status begun = overlap->beginAside(place); !begun) return fail(begun.error(), &s), false;
   if (hooks_->time) device(place).beganNs = stamp(place);
   if (!m.host && !m.plan.meets()) {
-    Status done =
-        backend_.communicator().share(m.plan, g, m.plan.memberOf[p], m.operands[group], m.results[group]);
+    Status done = start(place, [&] {
+      return backend_.communicator().share(m.plan, g, m.plan.memberOf[p], m.operands[group],
+                                           m.results[group]);
+    });
     if (!done) return fail(done.error(), &s), false;
     ended(place, s);
     return true;
@@ -271,10 +275,13 @@ bool Runner::share(int64_t place, int) {
       return fail(done.error(), &s), false;
   } else {
     Communicator& comm = backend_.communicator();
-    Status done = comm.share(m.plan, g, m.plan.memberOf[p], m.operands[group], m.results[group]);
+    Status done = start(place, [&] {
+      return comm.share(m.plan, g, m.plan.memberOf[p], m.operands[group], m.results[group]);
+    });
     if (!done) return fail(done.error(), &s), false;
     if (meeting.sharesLeft.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
-    if (Status settled = comm.settle(m.plan, g); !settled) return fail(settled.error(), &s), false;
+    Status settled = start(place, [&] { return comm.settle(m.plan, g); }); // for all of the group
+    if (!settled) return fail(settled.error(), &s), false;
   }
   for (int64_t other : g.places) {
     ended(other, s, meeting.number, meeting.workNs);
@@ -290,7 +297,9 @@ void Runner::ended(int64_t place, const Step& s, uint64_t meeting, int64_t workN
   Device& d = device(place);
   if (workers_ == 1) ++cost_.launches;
   if (hooks_->time)
-    d.events.push_back({s.info, static_cast<int32_t>(place), d.beganNs, stamp(place), workNs, meeting});
+    d.events.push_back(
+        {s.info, static_cast<int32_t>(place), d.beganNs, stamp(place), workNs, d.hostNs, meeting});
+  d.hostNs = 0;
   if (hooks_->afterStep) hooks_->afterStep(hooks_->self, s.info, place);
 }
 

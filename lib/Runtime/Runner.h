@@ -33,6 +33,7 @@ private:
     const Step* current = nullptr; // the step that it waits in, for the report of a standstill
     std::atomic<uint32_t> partsLeft{0};
     int64_t beganNs = 0;
+    int64_t hostNs = 0; // of the step so far, where `marks_`
     std::vector<StepEvent> events;
   };
   struct Meeting {
@@ -79,6 +80,15 @@ private:
     std::vector<Work> ring_;
     size_t head_ = 0, count_ = 0;
   };
+
+  // Starts work of a place's step; what the host takes for that is counted. The marks of timed runs are not in it.
+  template <typename Start> [[nodiscard]] Status start(int64_t place, Start work) {
+    if (!marks_) return work();
+    const int64_t began = now();
+    Status done = work();
+    device(place).hostNs += now() - began;
+    return done;
+  }
 
   static void workerBody(void* self, int worker) { static_cast<Runner*>(self)->work(worker); }
   void work(int worker);

@@ -118,9 +118,11 @@ void RunStats::add(const Executable& e) {
   ++timed_;
   calls_.resize(e.steps().size());
   ns_.resize(e.steps().size());
+  hostNs_.resize(e.steps().size());
   for (const StepEvent& ev : e.events()) {
     ++calls_[ev.step];
     ns_[ev.step] += ev.endNs - (ev.workNs ? ev.workNs : ev.beginNs);
+    hostNs_[ev.step] += ev.hostNs;
   }
   addOverlap(e);
 }
@@ -145,14 +147,16 @@ std::vector<StatsRow> RunStats::rows(const Executable& e, const Module& m) const
     const StepInfo& s = e.steps()[i];
     if (!calls_[i]) continue;
     std::string where = s.user.empty() ? m.source.name + ":" + std::to_string(s.line.line) : s.user;
-    rows.push_back({s.name, s.what, s.op, where, calls_[i], ns_[i], s.bytes, s.flops, s.aside});
+    rows.push_back({s.name, s.what, s.op, where, calls_[i], ns_[i], s.bytes, s.flops, hostNs_[i], s.aside});
   }
   return rows;
 }
 
 std::string RunStats::text(const Executable& e, const Module& m) const {
-  std::string out = format("%-28s %-11s %7s %11s %10s %10s %13s %6s  %s\n", "step", "kind", "calls",
-                           "mean us", "bytes", "flops", "rate", "floor", "where");
+  const bool onlyStarts = usualHost().launches > 0; // the backend's steps, whose host time is a column then
+  std::string out =
+      format("%-28s %-11s %7s %11s %s%10s %10s %13s %6s  %s\n", "step", "kind", "calls", "mean us",
+             onlyStarts ? " host us " : "", "bytes", "flops", "rate", "floor", "where");
   int64_t sent = 0, collectives = 0, aside = 0, runs = std::max<int64_t>(1, timed_);
   for (const StatsRow& r : rows(e, m)) {
     double ns = static_cast<double>(r.totalNs) / static_cast<double>(r.calls);
@@ -160,9 +164,12 @@ std::string RunStats::text(const Executable& e, const Module& m) const {
         r.flops > r.bytes * 8 ? rateText(r.flops, ns, "GFLOP/s") : rateText(r.bytes, ns, "GB/s");
     const double floor = r.what == "collective" ? 0 : rate.floorNs(r.bytes, r.flops);
     const std::string percent = floor > 0 && ns > 0 ? format("%.0f%%", 100 * floor / ns) : "";
-    out += format("%-28.28s %-11s %7lld %11.1f %10s %10s %13s %6s  %s\n", r.name.c_str(), r.what.c_str(),
-                  static_cast<long long>(r.calls / runs), ns / 1e3, r.bytes ? bytesText(r.bytes).c_str() : "",
-                  r.flops ? countText(r.flops).c_str() : "", speed.c_str(), percent.c_str(), r.where.c_str());
+    const double hostUs = static_cast<double>(r.hostNs) / 1e3 / static_cast<double>(r.calls);
+    out +=
+        format("%-28.28s %-11s %7lld %11.1f %s%10s %10s %13s %6s  %s\n", r.name.c_str(), r.what.c_str(),
+               static_cast<long long>(r.calls / runs), ns / 1e3,
+               onlyStarts ? format("%8.2f ", hostUs).c_str() : "", r.bytes ? bytesText(r.bytes).c_str() : "",
+               r.flops ? countText(r.flops).c_str() : "", speed.c_str(), percent.c_str(), r.where.c_str());
     if (r.what == "collective") {
       collectives += r.calls / runs / e.mesh().numDevices();
       if (r.aside) aside += r.calls / runs / e.mesh().numDevices();
@@ -211,6 +218,7 @@ std::string RunStats::json(const Executable& e, const Module& m) const {
            ", \"op\": " + jsonString(r.op) + ", \"where\": " + jsonString(r.where) +
            ", \"calls\": " + std::to_string(r.calls) + ", \"ns\": " + std::to_string(r.totalNs) +
            ", \"bytes\": " + std::to_string(r.bytes) + ", \"flops\": " + std::to_string(r.flops);
+    if (usualHost().launches) out += ", \"host_ns\": " + std::to_string(r.hostNs);
     if (r.aside) out += ", \"beside\": true";
     if (rate.bytesPerNs > 0 && r.what != "collective")
       out += ", \"floor_ns\": " + jsonNumber(rate.floorNs(r.bytes, r.flops));

@@ -33,6 +33,7 @@ struct StepEvent {
   int32_t place = 0;
   int64_t beginNs = 0, endNs = 0; // since the run's start
   int64_t workNs = 0;             // of a collective: when all had arrived
+  int64_t hostNs = 0;             // that the host took to start it, where steps only start work
   uint64_t meeting = 0;           // events of one meeting have one number (> 0)
 };
 

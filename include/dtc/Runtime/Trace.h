@@ -22,6 +22,7 @@ struct StatsRow {
   std::string name, what, op, where; // where: "gpt.dt:12"
   int64_t calls = 0, totalNs = 0, bytes = 0,
           flops = 0;  // bytes and flops of one call on the device at place 0
+  int64_t hostNs = 0; // of all calls: StepEvent::hostNs
   bool aside = false; // StepInfo::aside
 };
 
@@ -40,9 +41,9 @@ public:
 private:
   void addOverlap(const Executable& e);
   std::vector<StatsRow> rows(const Executable& e, const Module& m) const;
-  [[nodiscard]] HostCost usualHost() const; // of the run whose host time is the median
-  std::vector<int64_t> calls_, ns_;         // by step
-  int64_t timed_ = 0;                       // runs that these are of
+  [[nodiscard]] HostCost usualHost() const;  // of the run whose host time is the median
+  std::vector<int64_t> calls_, ns_, hostNs_; // by step
+  int64_t timed_ = 0;                        // runs that these are of
   int64_t commNs_ = 0, hiddenNs_ = 0; // of collectives on all devices; while their device did something else
 };
 
