@@ -1,5 +1,7 @@
 """Each reader under libFuzzer for a bounded time (DTC_FUZZ_SECONDS each), from the tests' own texts as a corpus.
 
+Mutations begin from one seed, so that a commit and not luck decides; DTC_FUZZ_SEED=0 takes another each time, for the hunt.
+
 Another build (cmake --preset fuzz) with the sanitizers; it is made here, unless it cannot be (no Clang)."""
 
 import io
@@ -11,6 +13,7 @@ import struct
 import zipfile
 
 SECONDS = int(os.environ.get("DTC_FUZZ_SECONDS", "15"))
+SEED = os.environ.get("DTC_FUZZ_SEED", "1")
 
 
 def modules(context):
@@ -92,7 +95,7 @@ def fuzz(context, reader, build):
         (seeds / str(number)).write_bytes(seed)
     words_file = context.root / f"test/fuzz/{reader}.dict"
     options = [f"-dict={words_file}"] if words_file.exists() else []
-    done = context.run(build / "bin" / f"dtc-fuzz-{reader}", f"-max_total_time={SECONDS}", f"-max_len={longest}",
+    done = context.run(build / "bin" / f"dtc-fuzz-{reader}", f"-max_total_time={SECONDS}", f"-seed={SEED}", f"-max_len={longest}",
                        "-timeout=10", "-rss_limit_mb=2048", f"-artifact_prefix={crashes}", "-verbosity=0", *options,
                        found, seeds, limit=SECONDS + 120)
     if done.returncode:
