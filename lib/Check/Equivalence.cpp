@@ -5,7 +5,6 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/Autodiff.h"
-#include "dtc/Passes/SplitComplex.h"
 
 #include <algorithm>
 
@@ -149,7 +148,7 @@ Status differentiate(Module& before) {
   for (FuncId f : before.order)
     forEachOp(before, before[f].body, [&](OpId o) { asked |= before[o].kind == gradient; });
   Diagnostics diagnostics;
-  if (asked && (!splitComplexPass(before, {}, diagnostics) || !autodiffPass(before, {}, diagnostics)))
+  if (asked && !autodiffPass(before, {}, diagnostics))
     return inputError("it cannot be differentiated: " + renderDiagnostics(diagnostics, before.source, false));
   return Ok{};
 }

@@ -3,6 +3,7 @@
 #include "Within.h"
 #include "dtc/Passes/Clone.h"
 #include "dtc/Passes/Inline.h"
+#include "dtc/Passes/SplitComplex.h"
 #include "dtc/Support/Result.h"
 #include <algorithm>
 #include <unordered_set>
@@ -277,17 +278,27 @@ private:
   std::unordered_set<uint32_t> named_;
 };
 
+bool takesGradients(const Module& m) {
+  const OpKind kind = m.registry->find("value_and_grad");
+  bool found = false;
+  for (FuncId f : m.order)
+    if (m[f].body.valid()) forEachOp(m, m[f].body, [&](OpId o) { found = found || m[o].kind == kind; });
+  return found;
+}
+
 } // namespace
 
 bool autodiffPass(Module& m, const PassOptions& options, Diagnostics& diags) {
   if (!inlinePass(m, options, diags)) return false; // a callee's own calls are part of what is differentiated
+  if (takesGradients(m) && !splitComplexPass(m, {}, diags)) return false; // gradients are of real numbers
   return AutodiffRunner(m, diags).run() && inlinePass(m, options, diags); // calls with gradients of their own
 }
 
 PassInfo autodiffInfo() {
   return {.name = "autodiff",
           .summary = "replaces value_and_grad by the function's body and its gradients",
-          .why = "After inline, so that it meets no calls (it inlines what is left); before decompose, since "
+          .why = "After inline, so that it meets no calls (it inlines what is left), and after split-complex "
+                 "(likewise), since gradients are of real numbers; before decompose, since "
                  "a gradient of a "
                  "whole op (softmax, layer_norm) is shorter than that of its parts, and before propagate, so "
                  "that the backward "
