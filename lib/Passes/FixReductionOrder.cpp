@@ -196,7 +196,7 @@ private:
 bool fixReductionOrderPass(Module& m, const PassOptions&, Diagnostics& diags) {
   for (FuncId f : m.order)
     if (m[f].spmd) diags.error(kLocal, m[f].loc, m.strings[m[f].name]);
-  if (m.shardings.numMeshes() > 1) diags.error(kMeshes, m[m.order[0]].loc);
+  if (m.shardings.numMeshes() > 1 && !m.order.empty()) diags.error(kMeshes, m[m.order[0]].loc);
   if (diags.hasErrors() || m.shardings.numMeshes() == 0)
     return !diags.hasErrors(); // without a mesh nothing is cut
   OrderFixer fixer(m, diags);
