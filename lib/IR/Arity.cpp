@@ -72,6 +72,7 @@ OpRecord::LiteralType literalTypeAt(const OpRecord& record, size_t operand) {
   std::string_view word = wordAt(record.operandTypes, operand);
   if (word == "bool") return OpRecord::LiteralType::Bool;
   if (word == "i32") return OpRecord::LiteralType::I32;
+  if (word == "any" && record.literal == OpRecord::LiteralType::Exponent) return record.literal;
   if (word == "int")
     return record.literal == OpRecord::LiteralType::Exponent ? record.literal : OpRecord::LiteralType::I32;
   return OpRecord::LiteralType::Like;

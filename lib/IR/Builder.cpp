@@ -1,6 +1,7 @@
 #include "dtc/IR/Builder.h"
 
 #include "Parser.h"
+#include "dtc/IR/PlainLiterals.h"
 #include "dtc/Support/Result.h"
 
 #include <cmath>
@@ -49,6 +50,7 @@ OpId Builder::op(std::string_view name, std::span<const ValueId> operands,
     v.loc = loc;
   }
   out.push_back(id);
+  sayLiterals(module, parent, out, out.size() - 1);
   return id;
 }
 
@@ -72,8 +74,9 @@ bool Builder::inlineText(std::string_view text,
                          std::vector<ValueId>& yields) {
   Diagnostics own;
   ParseOptions none;
-  size_t firstOp = module.ops.size(), firstValue = module.values.size();
+  size_t firstOp = module.ops.size(), firstValue = module.values.size(), firstOut = out.size();
   bool good = Parser(module, own, none).snippet(text, parent, bindings, out, yields);
+  if (good) sayLiterals(module, parent, out, firstOut);
   for (size_t v = firstValue; v < module.values.size(); ++v) {
     module.values[v].name = {};
     module.values[v].loc = loc;

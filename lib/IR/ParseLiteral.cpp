@@ -142,6 +142,7 @@ bool Parser::typeOperandLiterals(Statement& s) {
                                                                  : DType::I64;
     }
     if (!d) d = likeOperands(s, i);
+    if (!d && m_[v].kind == ValueKind::Symbol) d = DType::I32;
     if (!d)
       return error(kLiteralType, s.operands[i].range,
                    "no other operand of '" + std::string(s.opName) + "' says it: write the result's type");

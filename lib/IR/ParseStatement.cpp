@@ -196,7 +196,8 @@ bool Parser::operand(BlockId id, ParsedOperand& out) {
       if (!indexed(id, out)) return false;
     return true;
   }
-  bool sized = (at(Tok::Int) && at(Tok::Star, 1)) || (atName() && !(inSnippet_ && atWord("none")));
+  bool sized = (at(Tok::Int) && (at(Tok::Star, 1) || at(Tok::Slash, 1))) ||
+               (atName() && !(inSnippet_ && atWord("none")));
   Value v;
   v.kind = ValueKind::Literal;
   if (sized) {

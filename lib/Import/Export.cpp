@@ -182,6 +182,12 @@ private:
     return a.valid() && m_.attrs[a].i != 0;
   }
 
+  // Numbers are given anew in the body, and so none is an argument's name.
+  static std::string argumentName(std::string_view name) {
+    const bool numbered = name.empty() || std::isdigit(static_cast<unsigned char>(name[0]));
+    return (numbered ? "arg" : "") + std::string(name);
+  }
+
   void function(FuncId id) {
     const Function& f = m_[id];
     ExportWriter w("    ");
@@ -194,7 +200,7 @@ private:
       const TypeId type = a.globalType.valid() ? a.globalType : m_[a.value].type;
       const auto shape = c.shapeOf(type, f.loc);
       if (!shape) return;
-      ExportValue v{w.fresh(c.nameOf(a.value)), m_.types[type].dtype, *shape};
+      ExportValue v{w.fresh(argumentName(c.nameOf(a.value))), m_.types[type].dtype, *shape};
       const auto attrs =
           attributes(m_[a.value].sharding,
                      flag(a.attrs, "donate") ? std::vector<std::string>{"jax.buffer_donor = true"}
@@ -320,12 +326,15 @@ private:
 
 // Gradients are made first: StableHLO has none. Of complex numbers only what goes in and out is left.
 bool prepared(Module& m, Diagnostics& diags) {
-  bool asked = false;
+  bool asked = false,
+       local = false; // is there a call of what one device does? Functions take and give global values
   for (FuncId f : m.order)
     if (m[f].body.valid())
-      forEachOp(m, m[f].body,
-                [&](OpId o) { asked |= std::string_view(m.record(o).name) == "value_and_grad"; });
-  if (asked && !inlinePass(m, {}, diags)) return false;
+      forEachOp(m, m[f].body, [&](OpId o) {
+        asked |= std::string_view(m.record(o).name) == "value_and_grad";
+        local |= m[f].spmd && m.record(o).isCall;
+      });
+  if ((asked || local) && !inlinePass(m, {}, diags)) return false;
   return splitComplexPass(m, {}, diags) && (!asked || autodiffPass(m, {}, diags));
 }
 

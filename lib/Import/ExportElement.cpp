@@ -109,8 +109,9 @@ private:
   ExportValue guarded(const ExportValue& x, std::span<const Node> at, const ExportValue& found) {
     ExportValue inside;
     for (size_t d = 0; d < at.size(); ++d) {
-      const ExportValue here = w_.binary("and", w_.compare("GE", nodes_[at[d]], nodes_[index(0)]),
-                                         w_.compare("LT", nodes_[at[d]], nodes_[index(x.shape[d])]));
+      const Node first = index(0), end = index(x.shape[d]); // before any node is referred to: they may move
+      const ExportValue here = w_.binary("and", w_.compare("GE", nodes_[at[d]], nodes_[first]),
+                                         w_.compare("LT", nodes_[at[d]], nodes_[end]));
       inside = inside.name.empty() ? here : w_.binary("and", inside, here);
     }
     return w_.select(inside, found, w_.splat(0, x.dtype, space_));

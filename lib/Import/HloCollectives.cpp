@@ -125,11 +125,26 @@ bool permute(HloContext& c) {
   return c.give(c.emit("permute", {x}, {{"axes", axesAttr(c, axes)}, {"pairs", c.listAttr(list)}}));
 }
 
+// Each group begins with the device that the others get the tensor from.
 bool broadcast(HloContext& c) {
-  auto axes = groupAxes(c, HloGroupKind::OfEither);
+  auto groups = deviceGroups(c, kReplicaGroups, HloGroupKind::OfEither);
   const ValueId x = c.operand(0);
-  if (!axes || !x.valid()) return false;
-  return c.give(axes->empty() ? x : c.emit("broadcast_from", {x}, {{"axes", axesAttr(c, *axes)}}));
+  if (!groups || !x.valid()) return false;
+  std::vector<int64_t> sources;
+  for (std::vector<int64_t>& g : *groups) {
+    sources.push_back(g.empty() ? 0 : g.front());
+    std::ranges::sort(g);
+  }
+  const auto axes = axesOfGroups(c, *groups);
+  if (!axes) return false;
+  if (axes->empty()) return c.give(x);
+  const Mesh& mesh = c.module.shardings.mesh(c.importer.shardy.manualMesh());
+  const int64_t root = sources.empty() ? 0 : mesh.indexAlong(*axes, sources.front());
+  for (int64_t source : sources)
+    if (mesh.indexAlong(*axes, source) != root)
+      return c.failAttr(kReplicaGroups,
+                        "has groups that begin at different places along the axes of the mesh");
+  return c.give(c.emit("broadcast_from", {x}, {{"axes", axesAttr(c, *axes)}, {"root", c.intAttr(root)}}));
 }
 
 // The device's number along these axes: its place, or what the mesh calls that.

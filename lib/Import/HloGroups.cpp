@@ -191,30 +191,32 @@ std::optional<HloGroups> deviceGroups(HloContext& c, std::string_view name, HloG
 }
 
 std::optional<std::vector<AxisRef>> groupAxes(HloContext& c, HloGroupKind kind) {
+  const auto groups = deviceGroups(c, kReplicaGroups, kind);
+  return groups ? axesOfGroups(c, *groups) : std::nullopt;
+}
+
+std::optional<std::vector<AxisRef>> axesOfGroups(HloContext& c, const HloGroups& groups) {
   const Mesh& mesh = c.module.shardings.mesh(c.importer.shardy.manualMesh());
-  constexpr std::string_view name = "replica_groups";
-  auto groups = deviceGroups(c, name, kind);
-  if (!groups) return std::nullopt;
   const int64_t all = mesh.numDevices();
   std::vector<AxisRef> axes;
-  if (groups->empty() || (*groups)[0].empty()) {
+  if (groups.empty() || groups[0].empty()) {
     for (const MeshAxis& a : mesh.axes) axes.push_back({a.name});
     return axes;
   }
   auto bad = [&](const char* why) {
-    c.failAttr(name, why);
+    c.failAttr(kReplicaGroups, why);
     return std::nullopt;
   };
   int64_t covered = 0;
-  for (const std::vector<int64_t>& g : *groups) covered += static_cast<int64_t>(g.size());
-  const std::vector<Digit> digits = digitsOf((*groups)[0]);
-  if (digits.empty() && (*groups)[0].size() > 1) return bad("has groups that run along no axes of the mesh");
+  for (const std::vector<int64_t>& g : groups) covered += static_cast<int64_t>(g.size());
+  const std::vector<Digit> digits = digitsOf(groups[0]);
+  if (digits.empty() && groups[0].size() > 1) return bad("has groups that run along no axes of the mesh");
   for (const Digit& d : digits) {
     if (all % (d.stride * d.count) != 0) return bad("has groups that run along no axes of the mesh");
     const std::vector<AxisRef> part = axesOfDigits({all / (d.stride * d.count), d.count}, mesh);
     axes.insert(axes.begin(), part.begin(), part.end());
   }
-  for (const std::vector<int64_t>& g : *groups)
+  for (const std::vector<int64_t>& g : groups)
     if (g != mesh.groupOf(axes, g[0]))
       return bad("has groups that do not all run along the same axes of the mesh");
   if (covered != all) return bad("leaves devices out: what those have afterwards has no meaning here");

@@ -15,5 +15,8 @@ using HloGroups = std::vector<std::vector<int64_t>>;
 [[nodiscard]] std::optional<HloGroups> deviceGroups(HloContext&, std::string_view name, HloGroupKind);
 // The axes, major to minor, along which replica_groups run; nothing after a report. No groups: all devices.
 [[nodiscard]] std::optional<std::vector<AxisRef>> groupAxes(HloContext&, HloGroupKind);
+// The same of a table that was read.
+[[nodiscard]] std::optional<std::vector<AxisRef>> axesOfGroups(HloContext&, const HloGroups&);
+inline constexpr std::string_view kReplicaGroups = "replica_groups";
 
 } // namespace dtc

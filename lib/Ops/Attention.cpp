@@ -137,6 +137,7 @@ void addAttentionOps(OpRegistry& ops) {
   attention.operands = "q, k, v, mask?, offset?";
   attention.results = "y, lse?";
   attention.operandTypes = "T, T, T, any, i32";
+  attention.literal = OpRecord::LiteralType::Exponent; // an offset without a mask before it
   attention.operandClasses = kFloats;
   attention.attrs = {
       {"causal", AttrType::Bool, "false", "query i sees keys 0 … i"},

@@ -134,6 +134,7 @@ void addAttentionGradOp(OpRegistry& ops) {
                            "sum of dy y of each row"};
   grad.operands = "q, k, v, lse, delta, dy, mask?, offset?";
   grad.operandTypes = "T, T, T, any, any, T, any, i32";
+  grad.literal = OpRecord::LiteralType::Exponent; // an offset without a mask before it
   grad.results = "dq, dk, dv";
   grad.operandClasses = kFloats;
   grad.attrs = {{"causal", AttrType::Bool, "false", "query i sees keys 0 … i"},

@@ -154,6 +154,7 @@ void addAttentionPartsOp(OpRegistry& ops) {
                      "the rows of heads that share keys stand together"};
   parts.operands = "q, k, v, mask?, offset?";
   parts.operandTypes = "T, T, T, any, i32";
+  parts.literal = OpRecord::LiteralType::Exponent; // an offset without a mask before it
   parts.results = "y, lse";
   parts.operandClasses = kFloats;
   parts.attrs = {{"parts", AttrType::Int, "1", "parts of about as many tiles of 64 keys"},

@@ -44,7 +44,12 @@ TensorMap mapWith(const std::vector<uint16_t>& factors, size_t at, DimMap specia
 
 // --- concat, stack ---
 
+bool joinsNothing(const OpQuery& q) {
+  return q.operandTypes.empty() && !reportShape(q, "takes at least one operand");
+}
+
 bool concatRule(const OpQuery& q, Rule& rule) {
+  if (joinsNothing(q)) return false;
   auto dim = q.dimAttr("dim", q.type(0).rank());
   if (!dim || !sameRanks(q)) return false;
   auto at = static_cast<size_t>(*dim);
@@ -63,6 +68,7 @@ bool concatRule(const OpQuery& q, Rule& rule) {
 }
 
 bool stackRule(const OpQuery& q, Rule& rule) {
+  if (joinsNothing(q)) return false;
   auto dim = q.dimAttr("dim", q.type(0).rank() + 1);
   if (!dim || !sameRanks(q)) return false;
   auto at = static_cast<size_t>(*dim);

@@ -17,7 +17,10 @@ bool constraintGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vecto
   }
   Sharding s = m.shardings[of];
   s.pending.clear();
-  ValueId dx = b.value("shard", {dy[0]});
+  const ShardingId to = m[m.result(op, 0)].sharding;
+  const bool back =
+      to.valid() && m.shardings[to].mesh != s.mesh; // a constraint does not lead to another mesh
+  ValueId dx = b.value(back ? "reshard" : "shard", {dy[0]});
   m[dx].sharding = m.shardings.intern(std::move(s));
   out.push_back(dx);
   return true;

@@ -1,6 +1,7 @@
 #include "dtc/Passes/Inline.h"
 #include "Within.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/IR/PlainLiterals.h"
 #include "dtc/Passes/Clone.h"
 #include <unordered_set>
 
@@ -99,6 +100,7 @@ private:
     names.taken = names_;
     if (m_[o].numResults > 0) names.prefix = std::string(m_.strings[m_[m_.result(o)].name]);
     cloneOps(m_, m_[callee].body, b, out, inner, names);
+    sayLiterals(m_, b, out, firstOp);
     std::vector<ValueId> returned;
     for (uint32_t r = 0; r < m_[o].numResults; ++r)
       returned.push_back(constrain(inner(m_[m_[callee].body].yields[r]), m_[callee].results[r].sharding, b,

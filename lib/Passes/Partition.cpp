@@ -59,6 +59,8 @@ public:
       r.type = localTypeOf(m_, r.globalType, m_.shardings[r.sharding]);
     }
     m_[f].spmd = true;
+    std::erase_if(m_[f].attrs,
+                  [&](const NamedAttr& a) { return m_.strings[a.name] == "grad"; }); // is used up
     if (meshOfFunction(m_, f) != mesh_) {
       Attr a;
       a.kind = Attr::Symbol;

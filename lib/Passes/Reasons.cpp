@@ -75,9 +75,9 @@ uint32_t Reasons::variable(ValueId v) const {
 
 // The last reason, found before `before`, why dim d of v is cut.
 const ShardingReason* Reasons::last(ValueId v, uint16_t d, const ShardingReason* before) const {
-  const ShardingReason* begin = report_.shardings.data();
-  for (const ShardingReason* r = before ? before : begin + report_.shardings.size(); r-- != begin;)
-    if (r->dim == d && variable(r->value) == variable(v)) return r;
+  const std::vector<ShardingReason>& all = report_.shardings;
+  for (size_t i = before ? static_cast<size_t>(before - all.data()) : all.size(); i > 0; --i)
+    if (all[i - 1].dim == d && variable(all[i - 1].value) == variable(v)) return &all[i - 1];
   return nullptr;
 }
 

@@ -251,8 +251,8 @@ Verb checkVerb() {
   v.name = "check";
   v.usage = "FILE --numerics | FILE --determinism | --rules [--claims FILE] | --random N [flags]";
   v.summary = "test a program's numbers and gradients; prove the sharding rules; test random programs";
-  v.examples = "  dtc check mlp.dt --numerics --mesh pod=dp:3,tp:5\n"
-               "  dtc check mlp.dt --determinism --reduction-order fixed\n"
+  v.examples = "  dtc check examples/mlp-grad.dt --numerics --mesh pod=dp:3,tp:5\n"
+               "  dtc check examples/mlp-grad.dt --determinism --reduction-order fixed\n"
                "  dtc check --rules\n"
                "  dtc check --rules --op matmul --op add\n"
                "  dtc check --rules --claims claims.txt\n"
