@@ -27,14 +27,14 @@ std::string cpuPrologue() {
 }
 std::string cudaPrologue() {
   return join({"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h", "rows.h", "columns.h",
-               "scan.h", "attention_block.h", "attention_tensor.h", "attention_gradient.h", "grouped_block.h",
-               "sort_block.h"});
+               "scan.h", "attention_block.h", "attention_tensor.h", "attention_gradient.h",
+               "attention_gradient_block.h", "grouped_block.h", "sort_block.h"});
 }
 std::string emuPrologue() {
   return "#define DTC_EMULATED\n" +
          join({"types.h", "core.h", "math.h", "ops.h", "special.h", "emu.h", "device.h", "rows.h",
                "columns.h", "scan.h", "attention_block.h", "attention_tensor.h", "attention_gradient.h",
-               "grouped_block.h", "sort_block.h"});
+               "attention_gradient_block.h", "grouped_block.h", "sort_block.h"});
 }
 
 } // namespace dtc

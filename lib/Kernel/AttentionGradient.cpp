@@ -1,4 +1,5 @@
 #include "AttentionGradient.h"
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -8,13 +9,61 @@ using namespace loops;
 
 namespace {
 
-constexpr int64_t kRows = 64; // lib/Jit/Device/attention_gradient.h
-constexpr int kThreads = 128;
-constexpr size_t kMask = 6; // the operand's number
+constexpr int kThreads = 128; // lib/Jit/Device/attention_gradient.h and attention_gradient_block.h
+constexpr size_t kMask = 6;   // the operand's number
+
+// Blocks of `rows` rows, against `passing` others at a time.
+struct Cut {
+  bool tensor = false;
+  int64_t rows = 64, passing = 32;
+  bool apart = false; // dk and dv are made by blocks of their own
+  int64_t sharedBytes = 0;
+};
+
+// What a tile of 16-bit rows takes: an odd number of 16-byte pieces a row, except of the longest.
+int64_t tileBytes(int64_t rows, int64_t columns) {
+  const int64_t pieces = (columns + 15) / 16 * 2;
+  return rows * (pieces == 32 ? pieces : pieces | 1) * 16;
+}
+
+Cut tensorCut(int64_t depth, int64_t width) {
+  const int64_t longest = std::max(depth, width);
+  Cut c{true, 64, longest <= 192 ? 32 : 16, longest > 128};
+  for (int64_t columns : {depth, width})
+    c.sharedBytes += tileBytes(c.rows, columns) + tileBytes(c.passing, columns);
+  c.sharedBytes += 2 * c.passing * 4;
+  return c;
+}
+
+// A thread has an eighth of the rows, and of each a sixteenth of the sums: more than 128 of its registers would leave too few. (64
+// rows take nearly all of them at heads of 64, twice as many as 32.) Three blocks on a multiprocessor of 228 KiB, where rows are not
+// too long for it; every GPU gives a block 96 KiB.
+Cut plainCut(int64_t depth, int64_t width, int64_t bytes) {
+  const int64_t piece = 16 / bytes;
+  auto stride = [&](int64_t n) { return (n + piece - 1) / piece * piece + piece; };
+  Cut c;
+  for (const int64_t most : {72 << 10, 96 << 10})
+    for (const auto& [rows, passing] : {std::pair<int64_t, int64_t>{32, 64}, {32, 32}, {32, 16}, {16, 16}}) {
+      const int64_t sums = rows / 8 * ((depth + 15) / 16 + (width + 15) / 16) * (bytes / 4);
+      c.rows = rows, c.passing = passing;
+      c.sharedBytes =
+          ((rows + passing) * (stride(depth) + stride(width)) + rows * (passing + piece) + 2 * passing) *
+          bytes;
+      if (c.sharedBytes <= most && sums <= 128) return c;
+    }
+  return c;
+}
+
+Cut cutOf(const Kernel& k, const AttentionGradient& g) {
+  const DType dtype = k.buffers[g.operands[0]].dtype;
+  return dtype == DType::BF16 || dtype == DType::F16
+             ? tensorCut(g.depth, g.width)
+             : plainCut(g.depth, g.width, dtypeBytes(accumulationType(dtype)));
+}
 
 class GradientMatcher {
 public:
-  GradientMatcher(Module& m, OpId fused) : m_(m), block_(m[m.region(fused)]) {}
+  GradientMatcher(Module& m, OpId fused) : m_(m), block_(m[m.region(fused)]), sizes_(m) {}
 
   std::optional<Lowered> run() {
     if (block_.ops.size() != 1 || m_.record(block_.ops[0]).name != std::string_view("attention_grad"))
@@ -37,6 +86,11 @@ public:
     }
     if (!readRest(q)) return {};
     l_.kernel.attentionGradient = g_;
+    for (const std::vector<ValueId>& values : {block_.args, block_.yields}) // to count their bytes
+      for (ValueId v : values)
+        for (Dim d : m_.typeOf(v).dims) static_cast<void>(sizes_.of(d));
+    l_.sizes = sizes_.list;
+    l_.kernel.numSizes = static_cast<uint32_t>(l_.sizes.size());
     return std::move(l_);
   }
 
@@ -48,9 +102,10 @@ private:
     return {};
   }
   void readSizes(const OpQuery& q) {
-    auto size = [&](size_t operand, size_t dim) { return q.type(operand).dims[dim].value(); };
+    auto size = [&](size_t operand, size_t dim) { return sizes_.of(q.type(operand).dims[dim]); };
     g_.batch = size(0, 0), g_.heads = size(0, 1), g_.keyHeads = size(1, 1);
-    g_.rows = size(0, 2), g_.keys = size(1, 2), g_.depth = size(0, 3), g_.width = size(2, 3);
+    g_.rows = size(0, 2), g_.keys = size(1, 2);
+    g_.depth = q.type(0).dims[3].value(), g_.width = q.type(2).dims[3].value();
     g_.causal = q.boolAttr("causal"), g_.window = q.intAttr("window");
     g_.scale =
         q.rawAttr("scale").valid() ? q.floatAttr("scale") : 1 / std::sqrt(static_cast<double>(g_.depth));
@@ -71,11 +126,12 @@ private:
       }
       if (!number) return false;
       g_.mask = static_cast<int32_t>(*number);
-      int64_t stride = 1;
+      Size stride;
+      for (Size& s : g_.maskStrides) s = {0, {}};
       for (size_t d = t.rank(); d-- > 0;) {
-        const int64_t size = t.dims[d].value();
-        g_.maskStrides[4 - t.rank() + d] = size == 1 ? 0 : stride;
-        stride *= size;
+        const Size size = sizes_.of(t.dims[d]);
+        if (!size.is(1)) g_.maskStrides[4 - t.rank() + d] = stride;
+        stride = stride * size;
       }
     }
     return true;
@@ -83,6 +139,7 @@ private:
 
   Module& m_;
   const Block& block_;
+  SizeArgs sizes_;
   OpId op_;
   AttentionGradient g_;
   Lowered l_;
@@ -90,10 +147,17 @@ private:
 
 std::string number(int64_t v) { return std::to_string(v); }
 
-std::string floatText(double v) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.9ef", v);
+std::string floatText(double v, DType type) {
+  char text[48];
+  std::snprintf(text, sizeof text, type == DType::F64 ? "%.17e" : "%.9ef", v);
   return text;
+}
+
+// "(n0 * 2)"
+std::string sizeText(const Size& s) {
+  std::string text = number(s.number);
+  for (uint32_t a : s.args) text += " * n" + std::to_string(a);
+  return s.args.empty() ? text : "(" + text + ")";
 }
 
 // "[&](i64 i) { return text; }"
@@ -103,7 +167,7 @@ std::string lambda(const std::string& parameters, const std::string& text) {
 
 // What a query sees and what sees a key, from the place of the first query on.
 std::string boundsText(const AttentionGradient& g, const std::string& offset) {
-  const std::string w = number(g.window), rows = number(g.rows), keys = number(g.keys);
+  const std::string w = number(g.window), rows = sizeText(g.rows), keys = sizeText(g.keys);
   const std::string from = g.window ? "dtc_greatest(i64(0), i + (" + offset + ") - " + w + " + 1)" : "i64(0)";
   std::string to = "i64(" + keys + ")", first = "i64(0)", last = "i64(" + rows + ")";
   if (g.causal)
@@ -116,18 +180,35 @@ std::string boundsText(const AttentionGradient& g, const std::string& offset) {
   return lambda("i64 i", from) + lambda("i64 i", to) + lambda("i64 j", first) + lambda("i64 j", last);
 }
 
-std::string scoreText(const Kernel& k, const AttentionGradient& g) {
-  std::string x = "s * " + floatText(g.scale);
+std::string scoreText(const Kernel& k, const AttentionGradient& g, DType type) {
+  const std::string name(dtypeName(type));
+  std::string x = "s * " + floatText(g.scale, type);
   if (g.mask >= 0) {
-    const std::string heads = number(g.heads);
-    const int64_t* s = g.maskStrides;
-    const std::string at = "in" + number(g.mask) + " + n / " + heads + " * " + number(s[0]) + " + n % " +
-                           heads + " * " + number(s[1]) + " + i * " + number(s[2]) + " + j * " + number(s[3]);
+    const std::string heads = sizeText(g.heads);
+    const Size* s = g.maskStrides;
+    const std::string at = "in" + number(g.mask) + " + n / " + heads + " * " + sizeText(s[0]) + " + n % " +
+                           heads + " * " + sizeText(s[1]) + " + i * " + sizeText(s[2]) + " + j * " +
+                           sizeText(s[3]);
     x = isFloat(k.buffers[static_cast<size_t>(g.mask)].dtype)
-            ? x + " + dtc_load(" + at + ")"
-            : "dtc_load(" + at + ") ? " + x + " : -dtc_infinity<f32>()";
+            ? x + " + (" + name + ")dtc_load(" + at + ")"
+            : "dtc_load(" + at + ") ? " + x + " : -dtc_infinity<" + name + ">()";
   }
-  return "    [&](f32 s, i64 n, i64 i, i64 j) { return " + x + "; }";
+  return "    [&](" + name + " s, i64 n, i64 i, i64 j) { return " + x + "; }";
+}
+
+// Blocks of `per` rows, at least as many as there are: a count of a product of sizes is not one of their counts.
+std::vector<SizeFormula::Factor> blocksOf(const Size& rows, int64_t per) {
+  std::vector<SizeFormula::Factor> factors = factorsOf(rows);
+  if (rows.args.size() == 1 && per % std::max<int64_t>(rows.number, 1) == 0)
+    return {{1, factors.back().size, per / std::max<int64_t>(rows.number, 1)}};
+  factors.back().per = per;
+  return factors;
+}
+
+std::vector<SizeFormula::Factor> product(std::initializer_list<std::vector<SizeFormula::Factor>> lists) {
+  std::vector<SizeFormula::Factor> all;
+  for (const auto& factors : lists) all.insert(all.end(), factors.begin(), factors.end());
+  return all;
 }
 
 } // namespace
@@ -136,10 +217,16 @@ std::optional<Lowered> matchAttentionGradient(Module& m, OpId fused) {
   return GradientMatcher(m, fused).run();
 }
 
-PrintedKernel printAttentionGradient(const Kernel& k) {
+std::vector<PrintedKernel> printAttentionGradient(const Kernel& k, size_t most) {
   const AttentionGradient& g = *k.attentionGradient;
+  const Cut cut = cutOf(k, g);
   PrintedKernel out;
-  const std::string type(dtypeName(k.buffers[g.operands[0]].dtype));
+  const DType dtype = k.buffers[g.operands[0]].dtype, wide = accumulationType(dtype);
+  const std::string type(dtypeName(dtype)), heads = number(g.depth) + ", " + number(g.width);
+  const std::string blocks = cut.tensor ? type
+                                        : type + ", " + std::string(dtypeName(wide)) + ", " +
+                                              number(cut.rows) + ", " + number(cut.passing);
+  const std::string parameters = "<" + blocks + ", " + heads + ">", plain = cut.tensor ? "" : "plain_";
   std::string operands;
   for (uint32_t b : g.operands) operands += (operands.empty() ? "in" : ", in") + std::to_string(b);
   std::string offset = number(g.offsetNumber);
@@ -147,20 +234,28 @@ PrintedKernel printAttentionGradient(const Kernel& k) {
     out.body += "  const i64 offset = in" + number(g.offset) + "[0];\n";
     offset = "offset";
   }
-  const int64_t heads = g.batch * g.keyHeads, groups = g.keyHeads ? g.heads / g.keyHeads : 1;
-  out.body += "  dtc_attention_gradient<" + type + ", " + number(g.depth) + ", " + number(g.width) + ">(" +
-              number(heads) + ", " + number(groups) + ", " + number(g.rows) + ", " + number(g.keys) +
-              ",\n    {" + operands + "}, out0, out1, out2, " + floatText(g.scale) + ",\n" +
-              boundsText(g, offset) + scoreText(k, g) + ");\n";
+  out.body += "  extern __shared__ uint4 tiles[];\n  static_assert(dtc_" + plain + "gradient_cut" +
+              parameters + "::bytes == " + number(cut.sharedBytes) + ");\n";
+  const std::string groups = g.keyHeads.is(0) ? "1" : sizeText(g.heads) + " / " + sizeText(g.keyHeads);
+  out.body += "  dtc_" + plain + "attention_gradient" + parameters + "(tiles, " +
+              sizeText(g.batch * g.keyHeads) + ", " + groups + ", " + sizeText(g.rows) + ", " +
+              sizeText(g.keys) + ",\n    {" + operands + "}, out0, out1, out2, " + floatText(g.scale, wide) +
+              ",\n" + boundsText(g, offset) + scoreText(k, g, wide) + ");\n";
   out.threadsPerBlock = kThreads;
-  const auto blocks = [](int64_t n) { return (n + kRows - 1) / kRows; };
-  out.blocks.terms = {{{heads * (blocks(g.keys) + groups * blocks(g.rows)), -1, 1}}};
+  out.sharedBytes = static_cast<int>(cut.sharedBytes);
+  out.schedule = number(cut.rows) + " queries or keys a block, " + number(cut.passing) +
+                 " pass at a time, in " + number((cut.sharedBytes + 1023) / 1024) + " KiB of shared memory";
+  out.blocks.terms = {product({factorsOf(g.batch * g.keyHeads), blocksOf(g.keys, cut.rows)}),
+                      product({factorsOf(g.batch * g.heads), blocksOf(g.rows, cut.rows)})};
+  if (cut.apart) out.blocks.terms.push_back(out.blocks.terms[0]);
   out.units = out.blocks;
-  return out;
+  std::vector<PrintedKernel> ways(std::min<size_t>(most, 2), out);
+  ways.back().leastBlocks = most > 1;
+  return ways;
 }
 
 std::vector<SizeFormula::Factor> flopsOf(const AttentionGradient& g) {
-  return {{g.batch * g.heads, -1, 1}, {g.rows, -1, 1}, {g.keys, -1, 1}, {6 * g.depth + 4 * g.width, -1, 1}};
+  return factorsOf(g.batch * g.heads * g.rows * g.keys * Size{6 * g.depth + 4 * g.width, {}});
 }
 
 } // namespace dtc

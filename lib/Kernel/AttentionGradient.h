@@ -7,7 +7,9 @@ namespace dtc {
 
 // A region of one op whose record says that it is one kernel, with nothing around it. Nothing where it is another op's.
 [[nodiscard]] std::optional<Lowered> matchAttentionGradient(Module&, OpId fused);
-[[nodiscard]] PrintedKernel printAttentionGradient(const loops::Kernel&);
+// In up to `most` ways, at most two: with as many registers as the compiler thinks best, for which it may spill a few, and with as
+// many as it needs.
+[[nodiscard]] std::vector<PrintedKernel> printAttentionGradient(const loops::Kernel&, size_t most);
 // Seven products of each pair of a query and a key are made; five of them are the gradient's own.
 [[nodiscard]] std::vector<SizeFormula::Factor> flopsOf(const loops::AttentionGradient&);
 

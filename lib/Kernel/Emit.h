@@ -10,6 +10,7 @@ struct PrintedKernel {
   std::string body; // between the braces
   SizeFormula units, unitElements, scratchBytes, blocks;
   int threadsPerBlock = 0, sharedBytes = 0, cluster = 1;
+  int leastBlocks = 0; // of CUDA, that a multiprocessor is to have registers for; 0: the compiler's choice
   std::string schedule;
 };
 

@@ -157,8 +157,9 @@ std::string cppSignature(const Kernel& k, const std::string& name) {
 }
 
 std::string cudaSignature(const Kernel& k, const std::string& name, const PrintedKernel& printed) {
-  std::string text =
-      "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(printed.threadsPerBlock) + ")";
+  std::string text = "extern \"C\" __global__ void __launch_bounds__(" +
+                     std::to_string(printed.threadsPerBlock) +
+                     (printed.leastBlocks ? ", " + std::to_string(printed.leastBlocks) : "") + ")";
   if (printed.cluster > 1) text += " __cluster_dims__(" + std::to_string(printed.cluster) + ", 1, 1)";
   text += "\n" + name + "(";
   for (uint32_t b = 0; b < k.buffers.size(); ++b) {
@@ -217,7 +218,7 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
         countWork(m, fused, *gradient, nullptr, kernels_[number].bytes, kernels_[number].flops);
         kernels_[number].flops.terms.push_back(flopsOf(*gradient->kernel.attentionGradient));
       }
-      KernelCall call{number, gradient->inputs, gradient->outputs, {}};
+      KernelCall call{number, gradient->inputs, gradient->outputs, gradient->sizes};
       return byRegion_.emplace(key, std::move(call)).first->second;
     }
   Result<Lowered> lowered = RegionLowering(m, fused).run();

@@ -223,7 +223,7 @@ PrintedKernel CudaEmitter::run() {
 
 // The schedules of the only nest, if it walks rows. Several nests share a block's threads, so that each has one schedule.
 std::vector<PrintedKernel> printCuda(const Kernel& k, const CudaTarget& target, size_t most) {
-  if (k.attentionGradient) return {printAttentionGradient(k)};
+  if (k.attentionGradient) return printAttentionGradient(k, most);
   const int threads = threadsFor(k);
   std::vector<std::optional<RowSchedule>> none(k.nests.size());
   std::vector<PrintedKernel> out;

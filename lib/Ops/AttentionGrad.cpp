@@ -45,6 +45,15 @@ struct PairParts {
   ValueId p, ds; // the weights and the cotangents of the scores, in parts.dtype()
 };
 
+// `x` of each query, its groups apart, 0 where the query sees no key: that adds nothing to any key, and what is no number there (its y,
+// and so its dy) is not to meet the weight 0 in a product.
+ValueId ofSeeing(Builder& b, AttentionParts& parts, ValueId lse, ValueId x) {
+  if (!parts.mayHideAll()) return x;
+  const DType dtype = b.module.typeOf(x).dtype, wide = b.module.typeOf(lse).dtype;
+  const ValueId none = b.literal(-std::numeric_limits<double>::infinity(), wide);
+  return b.value("select", {b.value("eq", {parts.splitRows(lse), none}), b.literal(0, dtype), x});
+}
+
 // `lse`, `delta` [batch, heads, s]; dy [batch, heads, s, e].
 PairParts pairParts(Builder& b, AttentionParts& parts, ValueId lse, ValueId delta, ValueId dy) {
   const DType wide = parts.wideType();
@@ -63,14 +72,15 @@ PairParts pairParts(Builder& b, AttentionParts& parts, ValueId lse, ValueId delt
 bool gradDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
   AttentionParts parts(b, op);
   const AttentionShape& a = parts.shape();
-  const ValueId dy = b.module.operand(op, 5);
-  const PairParts pair = pairParts(b, parts, b.module.operand(op, 3), b.module.operand(op, 4), dy);
+  const ValueId lse = b.module.operand(op, 3), dy = b.module.operand(op, 5);
+  const PairParts pair = pairParts(b, parts, lse, b.module.operand(op, 4), dy);
   auto transposed = [&](ValueId x, ValueId y) {
     return b.value("matmul", {x, y}, {{"transpose_a", b.boolean(true)}});
   };
   const ValueId dq = parts.scaled(b.value("matmul", {pair.ds, parts.key()}));
-  const ValueId dk = parts.scaled(parts.overGroups(transposed(pair.ds, parts.query())));
-  const ValueId dv = parts.overGroups(transposed(pair.p, parts.splitResult(dy)));
+  const ValueId dk =
+      parts.scaled(parts.overGroups(transposed(pair.ds, ofSeeing(b, parts, lse, parts.query()))));
+  const ValueId dv = parts.overGroups(transposed(pair.p, ofSeeing(b, parts, lse, parts.splitResult(dy))));
   results = {parts.narrowed(parts.join(dq, a.s, a.d)), parts.narrowed(dk), parts.narrowed(dv)};
   return true;
 }
@@ -114,17 +124,15 @@ bool attentionGradient(Builder& b, OpId op, std::span<const ValueId> dy, std::ve
   return true;
 }
 
-// What lib/Kernel/AttentionGradient.cpp makes one kernel of: bf16 or f16, sizes that are numbers, heads of whole 16 bytes up to 128
-// elements.
-static bool fitsTensorCores(const OpQuery& q) {
-  const DType dtype = q.type(0).dtype;
-  if (dtype != DType::BF16 && dtype != DType::F16) return false;
-  for (size_t i = 0; i < q.operandTypes.size(); ++i)
-    if (!q.type(i).isStatic()) return false;
-  for (size_t i : {0, 2})
-    if (const int64_t size = q.type(i).dims[3].value(); size == 0 || size > 128 || size % 8 != 0)
-      return false;
-  return q.type(3).dtype == DType::F32;
+// What lib/Kernel/AttentionGradient.cpp makes one kernel of: heads whose sizes are numbers, of at most 1 KiB in what is summed in,
+// as attention itself (lib/Passes/Decompose.cpp).
+static bool isOneKernel(const OpQuery& q) {
+  const int64_t most = 1024 / dtypeBytes(accumulationType(q.type(0).dtype));
+  for (size_t i : {0, 2}) {
+    const Dim size = q.type(i).dims[3];
+    if (!size.isStatic() || size.value() == 0 || size.value() > most) return false;
+  }
+  return true;
 }
 
 void addAttentionGradOp(OpRegistry& ops) {
@@ -152,7 +160,7 @@ void addAttentionGradOp(OpRegistry& ops) {
   grad.lowering = Lowering::Decompose;
   grad.offsetOperand = 6;
   grad.derive = [](const OpQuery& q, std::string_view name) -> std::optional<double> {
-    if (name == "one kernel") return fitsTensorCores(q) ? 1 : 0;
+    if (name == "one kernel") return isOneKernel(q) ? 1 : 0;
     return name == "flops per point" ? attentionFlops(q, 3, 2) : std::nullopt;
   };
   grad.samples =

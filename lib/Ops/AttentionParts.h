@@ -80,6 +80,12 @@ public:
   [[nodiscard]] bool hides() const { // are there keys that some query does not see?
     return q_.boolAttr("causal") || q_.intAttr("window") != 0 || hasAttentionMask(q_);
   }
+  // May a query see no key at all? Where one does not know, it may.
+  [[nodiscard]] bool mayHideAll() const {
+    if (hasAttentionMask(q_) || hasAttentionOffset(q_)) return true;
+    const bool shorter = a_.s.isStatic() && a_.t.isStatic() && a_.s.value() <= a_.t.value();
+    return q_.intAttr("window") != 0 && !shorter;
+  }
   // The scaled, masked scores of these products of queries and keys.
   ValueId scores(ValueId products);
   ValueId products(ValueId query, ValueId key) {

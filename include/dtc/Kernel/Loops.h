@@ -141,15 +141,16 @@ struct GroupedProduct {
 // The gradient of attention as one kernel without nests: q, k, v, lse, delta, dy are buffers by number, dense and row-major
 // ([batch, heads, rows or keys, …]); the results are dq, dk, dv (lib/Kernel/AttentionGradient.h).
 struct AttentionGradient {
-  int64_t batch = 1, heads = 1, keyHeads = 1, rows = 0, keys = 0, depth = 0, width = 0;
+  Size batch, heads, keyHeads, rows, keys;
+  int64_t depth = 0, width = 0;
   bool causal = false;
   int64_t window = 0; // 0: none
   double scale = 1;
   uint32_t operands[6] = {};
-  int32_t mask = -1;           // a buffer, or -1
-  int64_t maskStrides[4] = {}; // along batch, heads, rows, keys; 0 repeats
-  int32_t offset = -1;         // a buffer of one number: where the rows begin; or -1
-  int64_t offsetNumber = 0;    // else this
+  int32_t mask = -1;        // a buffer, or -1
+  Size maskStrides[4];      // along batch, heads, rows, keys; 0 repeats
+  int32_t offset = -1;      // a buffer of one number: where the rows begin; or -1
+  int64_t offsetNumber = 0; // else this
 };
 
 struct Buffer {

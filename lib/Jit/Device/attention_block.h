@@ -193,11 +193,11 @@ DTC_FN void dtc_attention(i64 first, i64 rows, i64 keys, Query query, Key key, V
     for (int e = 0; e < E; ++e)
       for (int v = 0; v < V; ++v) out[r][e][v] = 0;
   }
-  const i64 seen = end(last);
+  const i64 seen = end(last); // what is behind is not read: it may be no number
 #pragma unroll 1
   for (i64 at = begin(first); at < seen; at += Keys) {
     __syncthreads();
-    dtc_load_block<Threads, Keys, Depth>(kv, Cut::QueryStride, at, keys, key);
+    dtc_load_block<Threads, Keys, Depth>(kv, Cut::QueryStride, at, seen, key);
     dtc_copy_commit();
     dtc_copy_wait<0>();
     __syncthreads();
@@ -207,7 +207,7 @@ DTC_FN void dtc_attention(i64 first, i64 rows, i64 keys, Query query, Key key, V
       for (int j = 0; j < K; ++j) s[r][j] = 0;
     dtc_block_scores<Cut>(s, q + y * Cut::QueryStride, kv + x * Cut::QueryStride);
     __syncthreads();
-    dtc_load_block<Threads, Keys, Width>(kv, Cut::ValueStride, at, keys, value); // beside the softmax
+    dtc_load_block<Threads, Keys, Width>(kv, Cut::ValueStride, at, seen, value); // beside the softmax
     dtc_copy_commit();
     dtc_block_softmax<Cut>(s, out, state, p + y * Cut::WeightStride, x, first + y, last, (i32)at + x, score);
     dtc_copy_wait<0>();

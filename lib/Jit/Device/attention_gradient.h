@@ -1,7 +1,8 @@
 // Device header, the gradient of attention of bf16 and f16 on tensor cores, in CUDA and cuda-emu: weights and their cotangents are
 // computed again from the log-sum-exp, tile by tile (T. Dao et al., "FlashAttention", 2022, algorithm 4), and neither is
 // ever written. Some blocks walk over the keys with 64 queries and make dq, the others over the queries with 64 keys and make dk and
-// dv: five products become seven, and nothing is added by atomics, so that results repeat bit for bit.
+// dv: five products become seven (eight where dk and dv are made apart), and nothing is added by atomics, so that results repeat
+// bit for bit.
 
 // s = a bᵀ: of the warp's 16 rows of `a` from `row` on, with all N rows of `b`.
 template <class T, int N, int Steps, class A, class B>
@@ -50,8 +51,13 @@ DTC_FN void dtc_store_sums(T* p, i64 row, i64 rows, const f32 (*sums)[4], f32 sc
 #pragma unroll
     for (int n = 0; n < Columns; ++n) {
       const int c = n * 8 + lane % 4 * 2;
-      if (c < Width)
-        *(u32*)(p + i * Width + c) = dtc_pair<T>(sums[n][2 * h] * scale, sums[n][2 * h + 1] * scale);
+      const f32 x = sums[n][2 * h] * scale, y = sums[n][2 * h + 1] * scale;
+      if constexpr (Width % 2 == 0) {
+        if (c < Width) *(u32*)(p + i * Width + c) = dtc_pair<T>(x, y);
+      } else {
+        if (c < Width) dtc_store(p + i * Width + c, x);
+        if (c + 1 < Width) dtc_store(p + i * Width + c + 1, y);
+      }
     }
   }
 }
@@ -59,21 +65,68 @@ DTC_FN void dtc_store_sums(T* p, i64 row, i64 rows, const f32 (*sums)[4], f32 sc
 DTC_FN f32 dtc_weight(f32 score, f32 lse) {
   return score == -dtc_infinity<f32>() ? 0 : dtc_exp2_fast((score - lse) * 1.4426950408889634f);
 }
-DTC_FN f32 dtc_score_gradient(f32 score, f32 weight, f32 dp, f32 delta) {
-  return score == -dtc_infinity<f32>() ? 0 : weight * (dp - delta);
+template <class A> DTC_FN A dtc_score_gradient(A score, A weight, A dp, A delta) {
+  return score == -dtc_infinity<A>() ? A(0) : weight * (dp - delta);
 }
 
-// How the work is cut: 64 rows stay, N others pass. Their tiles, and the log-sum-exp and delta of N queries, fill less than 48 KiB.
+// One head's matrices: q, dy and what is known of each query, [rows][…]; k and v, [keys][…]; A is what sums are in.
+template <class T, class A> struct dtc_gradient_head {
+  const T *q, *k, *v;
+  const A *lse, *delta;
+  const T* dy;
+};
+// Of those of all heads the query head n's, `groups` of which share a head of keys.
+template <int D, int E, class T, class A>
+DTC_FN dtc_gradient_head<T, A> dtc_head_of(dtc_gradient_head<T, A> all, i64 n, i64 groups, i64 rows,
+                                           i64 keys) {
+  const i64 shared = n / groups;
+  return {all.q + n * rows * D, all.k + shared * keys * D, all.v + shared * keys * E,
+          all.lse + n * rows,   all.delta + n * rows,      all.dy + n * rows * E};
+}
+// A dense matrix as a source of tiles of A: its rows where 16 bytes of them can be copied, else its elements.
+template <class A, int Width, class T> DTC_FN auto dtc_gradient_source(const T* p) {
+  if constexpr (dtc_same<T, A> && Width * sizeof(T) % 16 == 0)
+    return dtc_rows<const T>{p, Width};
+  else
+    return [p](i64 i, i64 c) { return dtc_load(p + i * Width + c); };
+}
+// The log-sum-exp and delta of the queries [at, at + N) to shared memory. A query that sees no key has nothing to add, and no number
+// for its y, so that often its dy is none either: whether there is one, which then is to be cleared from the tiles.
+template <int N, int Threads, class T, class A>
+DTC_FN bool dtc_load_passing(A* passing, dtc_gradient_head<T, A> head, i64 at, i64 rows) {
+  bool unseeing = false;
+  for (int n = (i32)threadIdx.x; n < N; n += Threads) {
+    const A lse = at + n < rows ? head.lse[at + n] : A(0);
+    passing[n] = lse;
+    passing[N + n] = at + n < rows ? head.delta[at + n] : A(0);
+    unseeing |= lse == -dtc_infinity<A>();
+  }
+  return unseeing;
+}
+template <int Threads, class T, int Rows, int Columns>
+DTC_FN void dtc_clear_unseeing(dtc_tile<T, Rows, Columns> tile, const f32* lse) {
+  constexpr int pieces = dtc_tile<T, Rows, Columns>::pieces;
+  for (int n = (i32)threadIdx.x; n < Rows * pieces; n += Threads)
+    if (lse[n / pieces] == -dtc_infinity<f32>())
+      *(uint4*)tile.piece(n / pieces, n % pieces) = make_uint4(0, 0, 0, 0);
+}
+
+// How the work is cut: 64 rows stay, N others pass. Of heads over 128 elements the sums of dk and dv would not fit the registers:
+// they are made by different blocks. (lib/Kernel/AttentionGradient.cpp counts blocks and bytes of shared memory alike.)
 template <class T_, int D_, int E_> struct dtc_gradient_cut {
   typedef T_ T;
-  static constexpr int D = D_, E = E_, Rows = 64, Threads = 128, N = (D > E ? D : E) <= 96 ? 32 : 16;
+  static constexpr int D = D_, E = E_, Longest = D > E ? D : E, Rows = 64, Threads = 128,
+                       N = Longest <= 192 ? 32 : 16;
+  static constexpr bool Apart = Longest > 128;
   static constexpr int StepsD = (D + 15) / 16, StepsE = (E + 15) / 16, ColumnsD = 2 * StepsD,
                        ColumnsE = 2 * StepsE;
   typedef dtc_tile<T, Rows, D> StaysD;
   typedef dtc_tile<T, Rows, E> StaysE;
   typedef dtc_tile<T, N, D> PassesD;
   typedef dtc_tile<T, N, E> PassesE;
-  static constexpr int elements = StaysD::elements + StaysE::elements + PassesD::elements + PassesE::elements;
+  static constexpr int bytes =
+      2 * (StaysD::elements + StaysE::elements + PassesD::elements + PassesE::elements) +
+      2 * N * (int)sizeof(f32);
 };
 template <class Cut> struct dtc_gradient_tiles {
   typename Cut::StaysD staysD;
@@ -83,22 +136,15 @@ template <class Cut> struct dtc_gradient_tiles {
   f32* passing; // [2][N]: the log-sum-exp and delta of the queries that pass
 };
 
-// One head's matrices: q, dy and what is known of each query, [rows][…]; k and v, [keys][…].
-template <class T> struct dtc_gradient_head {
-  const T *q, *k, *v;
-  const f32 *lse, *delta;
-  const T* dy;
-};
-
 // dq of the queries [first, first + 64).  begin(i), end(i): the keys that query i sees; neither falls as i grows.
 template <class Cut, class T, class Begin, class End, class Score>
-DTC_FN void dtc_query_gradient(dtc_gradient_tiles<Cut> t, dtc_gradient_head<T> head, T* dq, i64 first,
-                               i64 rows, i64 keys, f32 scale, Begin begin, End end, Score score) {
+DTC_FN void dtc_query_gradient(dtc_gradient_tiles<Cut> t, dtc_gradient_head<T, f32> head, T* dq, i64 first,
+                               i64 rows, f32 scale, Begin begin, End end, Score score) {
   constexpr int N = Cut::N, Threads = Cut::Threads;
   const int lane = (i32)threadIdx.x % 32, own = (i32)threadIdx.x / 32 * 16;
   const i64 last = dtc_least(first + Cut::Rows, rows) - 1;
-  dtc_load_tile<Threads>(t.staysD, first, rows, dtc_rows<const T>{head.q, Cut::D});
-  dtc_load_tile<Threads>(t.staysE, first, rows, dtc_rows<const T>{head.dy, Cut::E});
+  dtc_load_tile<Threads>(t.staysD, first, rows, dtc_gradient_source<T, Cut::D>(head.q));
+  dtc_load_tile<Threads>(t.staysE, first, rows, dtc_gradient_source<T, Cut::E>(head.dy));
   f32 lse[2], delta[2], sums[Cut::ColumnsD][4];
   i32 from[2], to[2];
 #pragma unroll
@@ -112,8 +158,8 @@ DTC_FN void dtc_query_gradient(dtc_gradient_tiles<Cut> t, dtc_gradient_head<T> h
 #pragma unroll 1
   for (i64 at = begin(first); at < seen; at += N) {
     __syncthreads(); // nobody needs the keys before
-    dtc_load_tile<Threads>(t.passesD, at, keys, dtc_rows<const T>{head.k, Cut::D});
-    dtc_load_tile<Threads>(t.passesE, at, keys, dtc_rows<const T>{head.v, Cut::E});
+    dtc_load_tile<Threads>(t.passesD, at, seen, dtc_gradient_source<T, Cut::D>(head.k));
+    dtc_load_tile<Threads>(t.passesE, at, seen, dtc_gradient_source<T, Cut::E>(head.v));
     dtc_copy_commit();
     dtc_copy_wait<0>();
     __syncthreads();
@@ -135,17 +181,19 @@ DTC_FN void dtc_query_gradient(dtc_gradient_tiles<Cut> t, dtc_gradient_head<T> h
   dtc_store_sums<T, Cut::ColumnsD, Cut::D>(dq, first + own, rows, sums, scale);
 }
 
-// dk and dv of the keys [first, first + 64), from the queries of `groups` heads.  firstOf(j), lastOf(j): the queries that see key j
-// are in [firstOf(j), lastOf(j)), neither falling as j grows.  head(g): its matrices; score(s, g, i, j).
-template <class Cut, class T, class Head, class Begin, class End, class First, class Last, class Score>
-DTC_FN void dtc_key_gradient(dtc_gradient_tiles<Cut> t, int groups, Head head, T* dk, T* dv, i64 first,
+// dk (if Keys) and dv (if Values) of the keys [first, first + 64), from the queries of `groups` heads.  firstOf(j), lastOf(j): the
+// queries that see key j are in [firstOf(j), lastOf(j)), neither falling as j grows.  head(g): its matrices; score(s, g, i, j).
+template <class Cut, bool Keys, bool Values, class T, class Head, class Begin, class End, class First,
+          class Last, class Score>
+DTC_FN void dtc_key_gradient(dtc_gradient_tiles<Cut> t, i64 groups, Head head, T* dk, T* dv, i64 first,
                              i64 rows, i64 keys, f32 scale, Begin begin, End end, First firstOf, Last lastOf,
                              Score score) {
   constexpr int N = Cut::N, Threads = Cut::Threads;
   const int lane = (i32)threadIdx.x % 32, own = (i32)threadIdx.x / 32 * 16;
   const i64 last = dtc_least(first + Cut::Rows, keys) - 1;
-  dtc_load_tile<Threads>(t.staysD, first, keys, dtc_rows<const T>{head(0).k, Cut::D});
-  dtc_load_tile<Threads>(t.staysE, first, keys, dtc_rows<const T>{head(0).v, Cut::E});
+  dtc_load_tile<Threads>(t.staysD, first, keys, dtc_gradient_source<T, Cut::D>(head(0).k));
+  if constexpr (Keys)
+    dtc_load_tile<Threads>(t.staysE, first, keys, dtc_gradient_source<T, Cut::E>(head(0).v));
   f32 sumsK[Cut::ColumnsD][4], sumsV[Cut::ColumnsE][4];
 #pragma unroll
   for (int n = 0; n < 4 * Cut::ColumnsD; ++n) sumsK[n / 4][n % 4] = 0;
@@ -153,23 +201,24 @@ DTC_FN void dtc_key_gradient(dtc_gradient_tiles<Cut> t, int groups, Head head, T
   for (int n = 0; n < 4 * Cut::ColumnsE; ++n) sumsV[n / 4][n % 4] = 0;
   const i64 seen = lastOf(last);
 #pragma unroll 1
-  for (int g = 0; g < groups; ++g) {
-    const dtc_gradient_head<T> h = head(g);
+  for (i64 g = 0; g < groups; ++g) {
+    const dtc_gradient_head<T, f32> h = head(g);
 #pragma unroll 1
     for (i64 at = firstOf(first); at < seen; at += N) {
       __syncthreads(); // nobody needs the queries before
-      dtc_load_tile<Threads>(t.passesD, at, rows, dtc_rows<const T>{h.q, Cut::D});
-      dtc_load_tile<Threads>(t.passesE, at, rows, dtc_rows<const T>{h.dy, Cut::E});
+      dtc_load_tile<Threads>(t.passesD, at, seen, dtc_gradient_source<T, Cut::D>(h.q));
+      dtc_load_tile<Threads>(t.passesE, at, seen, dtc_gradient_source<T, Cut::E>(h.dy));
       dtc_copy_commit();
-      for (int n = (i32)threadIdx.x; n < N; n += Threads) {
-        t.passing[n] = at + n < rows ? h.lse[at + n] : 0;
-        t.passing[N + n] = at + n < rows ? h.delta[at + n] : 0;
-      }
+      const bool unseeing = dtc_load_passing<N, Threads>(t.passing, h, at, rows);
       dtc_copy_wait<0>();
-      __syncthreads();
+      if (__syncthreads_or(unseeing)) {
+        dtc_clear_unseeing<Threads>(t.passesD, t.passing);
+        dtc_clear_unseeing<Threads>(t.passesE, t.passing);
+        __syncthreads();
+      }
       f32 s[N / 8][4], dp[N / 8][4];
       dtc_tile_products<T, N, Cut::StepsD>(s, t.staysD, own, t.passesD);
-      dtc_tile_products<T, N, Cut::StepsE>(dp, t.staysE, own, t.passesE);
+      if constexpr (Keys) dtc_tile_products<T, N, Cut::StepsE>(dp, t.staysE, own, t.passesE);
 #pragma unroll
       for (int n = 0; n < N / 2; ++n) {
         f32 &x = s[n / 4][n % 4], &d = dp[n / 4][n % 4];
@@ -178,47 +227,52 @@ DTC_FN void dtc_key_gradient(dtc_gradient_tiles<Cut> t, int groups, Head head, T
         const bool is = i < rows && j <= last && j >= begin(i) && j < end(i);
         const f32 y = is ? score(x, g, i, j) : -dtc_infinity<f32>();
         x = dtc_weight(y, t.passing[column]);
-        d = dtc_score_gradient(y, x, d, t.passing[N + column]);
+        if constexpr (Keys) d = dtc_score_gradient(y, x, d, t.passing[N + column]);
       }
-      dtc_tile_sums<T, N, Cut::StepsE>(sumsV, s, t.passesE);
-      dtc_tile_sums<T, N, Cut::StepsD>(sumsK, dp, t.passesD);
+      if constexpr (Values) dtc_tile_sums<T, N, Cut::StepsE>(sumsV, s, t.passesE);
+      if constexpr (Keys) dtc_tile_sums<T, N, Cut::StepsD>(sumsK, dp, t.passesD);
     }
   }
   dtc_copy_wait<0>();
-  dtc_store_sums<T, Cut::ColumnsD, Cut::D>(dk, first + own, keys, sumsK, scale);
-  dtc_store_sums<T, Cut::ColumnsE, Cut::E>(dv, first + own, keys, sumsV, 1);
+  if constexpr (Keys) dtc_store_sums<T, Cut::ColumnsD, Cut::D>(dk, first + own, keys, sumsK, scale);
+  if constexpr (Values) dtc_store_sums<T, Cut::ColumnsE, Cut::E>(dv, first + own, keys, sumsV, 1);
 }
 
-// The gradients of all heads: q, dy, dq [heads * groups][rows][…]; k, v, dk, dv [heads][keys][…]; lse, delta [heads * groups][rows].
+// The gradients of all heads: q, dy, dq [heads * groups][rows][…]; k, v, dk, dv [heads][keys][…]; lse, delta [heads * groups][rows];
+// `shared` is Cut::bytes of shared memory.
 // begin(i), end(i), firstOf(j), lastOf(j) as above; score(s, n, i, j): of query head n.
 template <class T, int D, int E, class Begin, class End, class First, class Last, class Score>
-DTC_FN void dtc_attention_gradient(i64 heads, int groups, i64 rows, i64 keys, dtc_gradient_head<T> all, T* dq,
-                                   T* dk, T* dv, f32 scale, Begin begin, End end, First firstOf, Last lastOf,
-                                   Score score) {
+DTC_FN void dtc_attention_gradient(void* shared, i64 heads, i64 groups, i64 rows, i64 keys,
+                                   dtc_gradient_head<T, f32> all, T* dq, T* dk, T* dv, f32 scale, Begin begin,
+                                   End end, First firstOf, Last lastOf, Score score) {
   typedef dtc_gradient_cut<T, D, E> Cut;
-  __shared__ __align__(128) u16 shared[Cut::elements];
-  __shared__ f32 passing[2 * Cut::N];
   T* const memory = (T*)shared;
-  T *const second = memory + Cut::StaysD::elements, *const third = second + Cut::StaysE::elements;
+  T *const second = memory + Cut::StaysD::elements, *const third = second + Cut::StaysE::elements,
+           *const fourth = third + Cut::PassesD::elements;
   const dtc_gradient_tiles<Cut> tiles = {
-      {memory}, {second}, {third}, {third + Cut::PassesD::elements}, passing};
-  const auto headOf = [&](i64 n) {
-    return dtc_gradient_head<T>{all.q + n * rows * D,          all.k + n / groups * keys * D,
-                                all.v + n / groups * keys * E, all.lse + n * rows,
-                                all.delta + n * rows,          all.dy + n * rows * E};
-  };
+      {memory}, {second}, {third}, {fourth}, (f32*)(fourth + Cut::PassesE::elements)};
   const i64 keyBlocks = dtc_blocks(keys, Cut::Rows), rowBlocks = dtc_blocks(rows, Cut::Rows);
+  const i64 keyUnits = heads * keyBlocks;
   i64 unit = blockIdx.x;
-  if (unit < heads * keyBlocks) {
-    const i64 head = unit / keyBlocks, first = unit % keyBlocks * Cut::Rows;
-    dtc_key_gradient(
-        tiles, groups, [&](int g) { return headOf(head * groups + g); }, dk + head * keys * D,
-        dv + head * keys * E, first, rows, keys, scale, begin, end, firstOf, lastOf,
-        [&](f32 s, int g, i64 i, i64 j) { return score(s, head * groups + g, i, j); });
+  if (unit < keyUnits * (Cut::Apart ? 2 : 1)) {
+    const i64 head = unit % keyUnits / keyBlocks, first = unit % keyBlocks * Cut::Rows;
+    const auto headOf = [&](i64 g) { return dtc_head_of<D, E>(all, head * groups + g, groups, rows, keys); };
+    const auto scoreOf = [&](f32 s, i64 g, i64 i, i64 j) { return score(s, head * groups + g, i, j); };
+    T *const k = dk + head * keys * D, *const v = dv + head * keys * E;
+    if constexpr (!Cut::Apart)
+      dtc_key_gradient<Cut, true, true>(tiles, groups, headOf, k, v, first, rows, keys, scale, begin, end,
+                                        firstOf, lastOf, scoreOf);
+    else if (unit < keyUnits)
+      dtc_key_gradient<Cut, true, false>(tiles, groups, headOf, k, v, first, rows, keys, scale, begin, end,
+                                         firstOf, lastOf, scoreOf);
+    else
+      dtc_key_gradient<Cut, false, true>(tiles, groups, headOf, k, v, first, rows, keys, scale, begin, end,
+                                         firstOf, lastOf, scoreOf);
     return;
   }
-  unit -= heads * keyBlocks;
+  unit -= keyUnits * (Cut::Apart ? 2 : 1);
+  if (unit >= heads * groups * rowBlocks) return;
   const i64 n = unit / rowBlocks, first = (rowBlocks - 1 - unit % rowBlocks) * Cut::Rows;
-  dtc_query_gradient(tiles, headOf(n), dq + n * rows * D, first, rows, keys, scale, begin, end,
-                     [&](f32 s, i64 i, i64 j) { return score(s, n, i, j); });
+  dtc_query_gradient(tiles, dtc_head_of<D, E>(all, n, groups, rows, keys), dq + n * rows * D, first, rows,
+                     scale, begin, end, [&](f32 s, i64 i, i64 j) { return score(s, n, i, j); });
 }

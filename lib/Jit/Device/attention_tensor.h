@@ -259,7 +259,7 @@ DTC_FN void dtc_attention_tensor(i64 first, i64 rows, i64 keys, Query query, Key
   const int lane = (i32)threadIdx.x % 32, warp = (i32)threadIdx.x / 32;
   const int ownRow = warp / Split * 16 * M, ownKey = warp % Split * Own;
   const i64 last = dtc_least(first + Cut::Rows, rows) - 1, row = first + ownRow + lane / 4;
-  const i64 seen = end(last);
+  const i64 seen = end(last); // what is behind is not read: it may be no number
   dtc_load_tile<Threads>(queryTile, first, last + 1, query);
   u32 q[stays ? M : 1][stays ? Steps : 1][4];
   if constexpr (stays) {
@@ -283,20 +283,20 @@ DTC_FN void dtc_attention_tensor(i64 first, i64 rows, i64 keys, Query query, Key
     for (int n = 0; n < Columns; ++n) out[h / 2][n][h % 2 * 2] = out[h / 2][n][h % 2 * 2 + 1] = 0;
   }
   i64 at = begin(first);
-  if (at < seen) dtc_load_tile<Threads>(keyTile, at, keys, key);
+  if (at < seen) dtc_load_tile<Threads>(keyTile, at, seen, key);
   dtc_copy_commit();
 #pragma unroll 1
   for (; at < seen; at += Keys) {
     dtc_copy_wait<0>();
     __syncthreads(); // the keys are there, and nobody needs the values before
-    dtc_load_tile<Threads>(valueTile, at, keys, value);
+    dtc_load_tile<Threads>(valueTile, at, seen, value);
     dtc_copy_commit();
     f32 s[M][Own / 8][4];
     dtc_score_products<T, M, Own, Steps>(s, q, queryTile, ownRow, keyTile, ownKey);
     dtc_online_softmax<M, Own, Columns>(s, out, state, row, last, (i32)at + ownKey + lane % 4 * 2, score);
     dtc_copy_wait<0>();
     __syncthreads(); // the values are there, and nobody needs these keys
-    if (at + Keys < seen) dtc_load_tile<Threads>(keyTile, at + Keys, keys, key);
+    if (at + Keys < seen) dtc_load_tile<Threads>(keyTile, at + Keys, seen, key);
     dtc_copy_commit();
     dtc_value_sums<T, M, Own, Columns>(out, s, valueTile, ownKey);
   }

@@ -102,17 +102,24 @@ TEST_P(Resources, NoGradientOfAttentionSpills) {
   Nvrtc nvrtc;
   if (auto version = nvrtc.version(); !version) GTEST_SKIP() << version.error().message;
   std::string text;
-  constexpr int sizes[] = {64, 80, 96, 128};
-  for (const int size : sizes) {
-    const std::string d = std::to_string(size), head = "bf16[2, 8, 300, " + d + "]",
-                      keys = "bf16[2, 2, 500, " + d + "]";
-    text += "spmd func @of_" + d + "(%q: " + head + ", %k: " + keys + ", %v: " + keys +
-            ", %l: f32[2, 8, 300], %e: f32[2, 8, 300], %y: " + head +
-            ", %m: bf16[8, 300, 500]) -> (%a: " + head + ", %b: " + keys + ", %c: " + keys +
+  struct Head {
+    const char* dtype;
+    int size;
+  };
+  constexpr Head heads[] = {{"bf16", 64}, {"bf16", 80},  {"bf16", 96}, {"bf16", 128},
+                            {"f16", 192}, {"bf16", 256}, {"f32", 64},  {"f32", 80},
+                            {"f32", 128}, {"f32", 256},  {"f64", 64},  {"f64", 128}};
+  for (const Head& h : heads) {
+    const std::string type = h.dtype, d = std::to_string(h.size), head = type + "[2, 8, 300, " + d + "]",
+                      keys = type + "[2, 2, 500, " + d + "]",
+                      rows = std::string(type == "f64" ? "f64" : "f32") + "[2, 8, 300]";
+    text += "spmd func @" + type + "_" + d + "(%q: " + head + ", %k: " + keys + ", %v: " + keys +
+            ", %l: " + rows + ", %e: " + rows + ", %y: " + head + ", %m: " + type +
+            "[8, 300, 500]) -> (%a: " + head + ", %b: " + keys + ", %c: " + keys +
             ") {\n  %a, %b, %c = attention_grad %q, %k, %v, %l, %e, %y, %m {causal = true, window = 100}\n"
             "  return %a, %b, %c\n}\n";
   }
-  expectNoSpills(nvrtc, text, {{{"whole", "true"}}}, std::size(sizes), "dtc_attention_gradient", GetParam());
+  expectNoSpills(nvrtc, text, {{{"whole", "true"}}}, std::size(heads), "attention_gradient", GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Resources, testing::Values("sm_80", "sm_90a", "sm_100"));
