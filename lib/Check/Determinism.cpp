@@ -1,9 +1,9 @@
 #include "dtc/Check/Determinism.h"
 
-#include "NumericsGradient.h"
 #include "RandomArguments.h"
 #include "dtc/Check/RunCheck.h"
 #include "dtc/IR/LocalShape.h"
+#include "dtc/Passes/Inline.h"
 #include "dtc/Passes/StandardPipeline.h"
 #include "dtc/Runtime/CpuBackend.h"
 #include "dtc/Runtime/CudaBackend.h"
@@ -46,7 +46,7 @@ private:
   // Gradients are not evaluated by themselves: inputs are tried on the program that has them made.
   Status makeInputs(const DeterminismVariant& v) {
     Module m = v.module;
-    keepOnly(m, v.function); // inlined into others it would be gone
+    keepReached(m, v.function); // inlined into others it would be gone
     if (Status s = runPipeline(m, standardPipeline(levelOf(m, v.function), 1, "").reference, diags_); !s)
       return s;
     const FuncId f = m.findFunction(v.module.strings[v.module[v.function].name]);
@@ -60,7 +60,7 @@ private:
   Status onBackend(const DeterminismVariant& v, const std::string& backend) {
     const std::string how = backend + (v.name.empty() ? "" : ", " + v.name);
     Module m = v.module;
-    keepOnly(m, v.function); // inlined into others it would be gone
+    keepReached(m, v.function); // inlined into others it would be gone
     if (Status s = passes(m, v.function); !s) return s;
     const FuncId f = m.findFunction(v.module.strings[v.module[v.function].name]);
     if (!f.valid()) return Error{Error::Bug, "the passes removed the function that is checked"};

@@ -4,6 +4,7 @@
 #include "dtc/Check/RunCheck.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Text.h"
+#include "dtc/Passes/Inline.h"
 #include "dtc/Passes/StandardPipeline.h"
 #include "dtc/Support/Json.h"
 #include <algorithm>
@@ -70,7 +71,7 @@ Status compareSharded(const Module& m, FuncId f, NumericsReport& report, Diagnos
   }
   const StandardPipeline pipeline = standardPipeline(levelOf(m, f), 1, "");
   Module whole = m;
-  keepOnly(whole, f); // inlined into others it would be gone
+  keepReached(whole, f); // inlined into others it would be gone
   if (!runPasses(whole, pipeline.reference, diags)) return inputError("");
   Module local = whole;
   if (!runPasses(local, pipeline.propagate, diags) || !runPasses(local, pipeline.lower, diags))

@@ -6,6 +6,7 @@
 #include "dtc/IR/Builder.h"
 #include "dtc/IR/Text.h"
 #include "dtc/Passes/Autodiff.h"
+#include "dtc/Passes/Inline.h"
 #include "dtc/Passes/SplitComplex.h"
 #include <algorithm>
 #include <cmath>
@@ -274,7 +275,7 @@ private:
   };
   Result<Gradients> gradientsOf(Module& m, FuncId f, std::span<const size_t> wrt, Diagnostics& diags) {
     const FuncId g = addGradient(m, f, wrt);
-    keepOnly(m, g);
+    keepReached(m, g);
     if (!autodiffPass(m, {}, diags)) return inputError("");
     auto args = randomArguments(m, g);
     if (!args) return args.error();
@@ -286,7 +287,7 @@ private:
 
   // The program of the function itself, for slopes.
   static bool plain(Module& m, FuncId f, Diagnostics& diags) {
-    keepOnly(m, f);
+    keepReached(m, f);
     return autodiffPass(m, {}, diags); // it may take gradients itself
   }
 
@@ -394,22 +395,6 @@ private:
 };
 
 } // namespace
-
-void keepOnly(Module& m, FuncId f) {
-  std::unordered_set<uint32_t> keep;
-  std::vector<FuncId> next = {f};
-  while (!next.empty()) {
-    const FuncId g = next.back();
-    next.pop_back();
-    if (!g.valid() || !keep.insert(g.index).second) continue;
-    if (AttrId a = findAttr(m[g].attrs, m.strings.find("grad")); a.valid())
-      next.push_back(m.findFunction(m.strings[m.attrs[a].text]));
-    forEachOp(m, m[g].body, [&](OpId o) {
-      if (m.record(o).isCall) next.push_back(m.findFunction(m.strings[m[o].callee]));
-    });
-  }
-  std::erase_if(m.order, [&](FuncId g) { return !keep.contains(g.index); });
-}
 
 Status checkGradients(const Module& m, NumericsReport& report, Diagnostics& diags) {
   Module planes = m; // arguments that are complex are checked by their parts

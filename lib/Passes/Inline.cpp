@@ -1,4 +1,5 @@
 #include "dtc/Passes/Inline.h"
+#include "GradientSweep.h"
 #include "Within.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/PlainLiterals.h"
@@ -148,6 +149,21 @@ private:
 bool inlinePass(Module& m, const PassOptions&, Diagnostics& diags) {
   Inliner(m).run();
   return !diags.hasErrors();
+}
+
+void keepReached(Module& m, FuncId entry) {
+  std::unordered_set<uint32_t> reached;
+  std::vector<FuncId> next = {entry};
+  while (!next.empty()) {
+    const FuncId f = next.back();
+    next.pop_back();
+    if (!f.valid() || !reached.insert(f.index).second) continue;
+    next.push_back(ownGradient(m, f));
+    forEachOp(m, m[f].body, [&](OpId o) {
+      if (m[o].callee.valid()) next.push_back(m.findFunction(m.strings[m[o].callee]));
+    });
+  }
+  std::erase_if(m.order, [&](FuncId f) { return !reached.contains(f.index); });
 }
 
 PassInfo inlineInfo() {

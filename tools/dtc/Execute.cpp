@@ -5,6 +5,7 @@
 #include "dtc/Check/RunCheck.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Ops/Ops.h"
+#include "dtc/Passes/Inline.h"
 #include "dtc/Passes/StandardPipeline.h"
 #include "dtc/Runtime/CpuBackend.h"
 #include "dtc/Runtime/CudaBackend.h"
@@ -448,18 +449,6 @@ int Execution::run() {
   return passed ? kExitDone : kExitInput;
 }
 
-// Only the entry and what it calls: the other functions are not compiled.
-void keepCalled(Module& m, FuncId entry) {
-  std::vector<FuncId> kept = {entry};
-  for (size_t i = 0; i < kept.size(); ++i)
-    forEachOp(m, m[kept[i]].body, [&](OpId o) {
-      if (!m[o].callee.valid()) return;
-      FuncId f = m.findFunction(m.strings[m[o].callee]);
-      if (f.valid() && std::find(kept.begin(), kept.end(), f) == kept.end()) kept.push_back(f);
-    });
-  std::erase_if(m.order, [&](FuncId f) { return std::find(kept.begin(), kept.end(), f) == kept.end(); });
-}
-
 // The module with the sizes that the inputs give read as numbers. Nothing after having said what is wrong.
 std::optional<Module> withSizes(Environment& env, const RunOptions& o, const Module& m, FuncId f, int& code) {
   auto sizes = sizesFromInputs(m, f, o.inputs);
@@ -520,7 +509,7 @@ int executeProgram(Environment& env, const RunOptions& o) {
   for (FuncId f : entries) {
     auto one = withSizes(env, o, *m, f, code);
     if (!one) return code;
-    keepCalled(*one, f);
+    keepReached(*one, f);
     if (Status s = requireSizes(*one); !s) return env.fail(s.error());
     if (entries.size() > 1) env.err("// @" + std::string(m->strings[(*m)[f].name]) + "\n");
     Execution x(env, o, std::move(*one), f, pool, jit);

@@ -8,6 +8,7 @@
 #include "dtc/Passes/Canonicalize.h"
 #include "dtc/Passes/CommContracts.h"
 #include "dtc/Passes/Decompose.h"
+#include "dtc/Passes/Inline.h"
 #include "dtc/Passes/StandardPipeline.h"
 #include "dtc/Report/ExplainProgram.h"
 #include <CLI/CLI.hpp>

@@ -7,6 +7,7 @@
 #include "dtc/Check/Equivalence.h"
 #include "dtc/IR/Text.h"
 #include "dtc/Ops/Ops.h"
+#include "dtc/Passes/Inline.h"
 #include "dtc/Passes/Pipeline.h"
 
 #include <CLI/CLI.hpp>

@@ -201,21 +201,6 @@ Result<std::vector<FuncId>> entriesOf(const Module& m, const std::string& entry)
   return roots;
 }
 
-void keepReached(Module& m, FuncId entry) {
-  std::vector<FuncId> kept = {entry};
-  auto keep = [&](StrId name) {
-    FuncId f = name.valid() ? m.findFunction(m.strings[name]) : FuncId();
-    if (f.valid() && std::find(kept.begin(), kept.end(), f) == kept.end()) kept.push_back(f);
-  };
-  const StrId gradient = m.strings.find("grad");
-  for (size_t i = 0; i < kept.size(); ++i) {
-    forEachOp(m, m[kept[i]].body, [&](OpId o) { keep(m[o].callee); });
-    AttrId own = gradient.valid() ? findAttr(m[kept[i]].attrs, gradient) : AttrId();
-    if (own.valid()) keep(m.attrs[own].text);
-  }
-  std::erase_if(m.order, [&](FuncId f) { return std::find(kept.begin(), kept.end(), f) == kept.end(); });
-}
-
 Result<FuncId> entryOf(const Module& m, const std::string& entry) {
   auto entries = entriesOf(m, entry);
   if (!entries) return entries.error();

@@ -40,8 +40,6 @@ inline constexpr const char* kOptLevelHelp = "0: op by op, compiled quickly; 1: 
 
 // The functions that --entry means: the one named; else @main; else the only one that no other calls; else all of those.
 [[nodiscard]] Result<std::vector<FuncId>> entriesOf(const Module&, const std::string& entry);
-// Only the function and what it calls are left.
-void keepReached(Module& m, FuncId entry);
 // For verbs that take one: where several are left, an error that lists them.
 [[nodiscard]] Result<FuncId> entryOf(const Module&, const std::string& entry);
 

@@ -11,4 +11,7 @@ namespace dtc {
 [[nodiscard]] bool inlinePass(Module&, const PassOptions&, Diagnostics&);
 [[nodiscard]] PassInfo inlineInfo();
 
+// Only the function is left, with what it calls and the gradients that those have of their own ({grad = @g}).
+void keepReached(Module&, FuncId);
+
 } // namespace dtc
