@@ -119,21 +119,27 @@ Status Interpreter::runBlock(const Context& context, BlockId block, const Device
 Status Interpreter::makeOperand(const OpRun& run, ValueId v) {
   const Value& value = m_[v];
   if (value.kind != ValueKind::Literal && value.kind != ValueKind::Symbol) return Ok{};
-  DType dtype = m_.typeOf(v).dtype;
-  Tensor scalar(dtype, {});
-  if (value.kind == ValueKind::Symbol) {
-    auto size = envOf(run.context, run.devices.empty() ? 0 : run.devices[0]).sizeOf(value.symbol);
-    if (!size) return errorAt(run.op, "a size that it uses is not bound; bind symbols with --dim NAME=SIZE");
-    scalar.setInt(0, *size);
-  } else {
-    const Attr& a = m_.attrs[value.literal];
-    if (a.kind == Attr::Float)
-      scalar.setFloat(0, a.f);
-    else
-      scalar.setInt(0, a.i);
-  }
+  if (value.kind == ValueKind::Symbol) return makeSize(run, v);
+  Tensor scalar(m_.typeOf(v).dtype, {});
+  const Attr& a = m_.attrs[value.literal];
+  if (a.kind == Attr::Float)
+    scalar.setFloat(0, a.f);
+  else
+    scalar.setInt(0, a.i);
   TensorRef held = hold(std::move(scalar));
   for (int64_t d : run.devices) setValue(v, d, held);
+  return Ok{};
+}
+
+// A size that is a piece's is each device's own: `11/x`.
+Status Interpreter::makeSize(const OpRun& run, ValueId v) {
+  for (int64_t d : run.devices) {
+    auto size = envOf(run.context, d).sizeOf(m_[v].symbol);
+    if (!size) return errorAt(run.op, "a size that it uses is not bound; bind symbols with --dim NAME=SIZE");
+    Tensor scalar(m_.typeOf(v).dtype, {});
+    scalar.setInt(0, *size);
+    setValue(v, d, hold(std::move(scalar)));
+  }
   return Ok{};
 }
 

@@ -59,6 +59,7 @@ private:
   [[nodiscard]] Status runOp(const OpRun&);
   [[nodiscard]] Status runPlain(const OpRun&);
   [[nodiscard]] Status makeOperand(const OpRun&, ValueId v);
+  [[nodiscard]] Status makeSize(const OpRun&, ValueId v);
   [[nodiscard]] Result<const PreparedOp*> prepare(OpId op);
   [[nodiscard]] Result<std::vector<Tensor>> runOn(const OpRun&, const PreparedOp&, int64_t device);
   void planReleases(BlockId block);

@@ -81,10 +81,10 @@ private:
 
   // The axes that the ops of a `local` region name, and the cuts of its pieces.
   bool localText(OpId local, MeshId from) {
-    bool good = axesOf(local, from);
+    bool good = axesOf(local, from); // its own sizes are global
     for (ValueId a : m_[m_.region(local)].args) good = good && piece(a, from);
     forEachOp(m_, m_.region(local), [&](OpId o) {
-      good = good && axesOf(o, from);
+      good = good && axesOf(o, from) && sizesOf(o, from);
       for (uint32_t r = 0; good && r < m_[o].numResults; ++r) good = piece(m_.result(o, r), from);
       for (uint32_t r = 0; good && r < m_[o].numRegions; ++r)
         for (ValueId a : m_[m_.region(o, r)].args) good = good && piece(a, from);
@@ -126,21 +126,47 @@ private:
     return DimSharding{parts}.axes();
   }
 
+  // `shape = [11/x, 6]` of an op in the region, and `11/x` as an operand.
+  bool sizesOf(OpId o, MeshId from) {
+    for (ValueId v : m_.operands(o))
+      if (m_[v].kind == ValueKind::Symbol && !size(m_[v].symbol, from, m_[o].loc)) return false;
+    AttrList attrs = m_[o].attrs;
+    for (NamedAttr& named : attrs) {
+      Attr written = m_.attrs[named.value];
+      bool good = true;
+      if (written.kind == Attr::Size) good = size(written.dim, from, m_[o].loc);
+      for (AttrId& element : written.list) {
+        Attr e = m_.attrs[element];
+        if (e.kind != Attr::Size) continue;
+        good = good && size(e.dim, from, m_[o].loc);
+        element = sizeAttr(m_, e.dim);
+      }
+      if (!good) return false;
+      named.value =
+          written.kind == Attr::Size ? sizeAttr(m_, written.dim) : m_.attrs.intern(std::move(written));
+    }
+    m_[o].attrs = std::move(attrs);
+    return true;
+  }
+
   bool piece(ValueId v, MeshId from) {
     Type t = m_.typeOf(v);
-    bool changed = false;
-    for (Dim& d : t.dims) {
-      if (d.isStatic() || m_.dims.dynamic(d).cut.empty()) continue;
-      auto seen = listThrough(m_.dims.expr(d).cut, from, m_[v].loc);
-      if (!seen) return false;
-      DimSharding cut;
-      for (const AxisRef& a : *seen) cut.parts.push_back({a, 0});
-      const auto dim = localDim(cut, targetMesh(), m_.dims.uncut(d), m_.dims);
-      DTC_CHECK(dim, "a cut that names no blocks always is a piece");
-      d = *dim;
-      changed = true;
-    }
-    if (changed) m_[v].type = m_.types.intern(std::move(t));
+    for (Dim& d : t.dims)
+      if (!size(d, from, m_[v].loc)) return false;
+    m_[v].type = m_.types.intern(std::move(t));
+    return true;
+  }
+
+  // A piece's size, in axes of the target.
+  bool size(Dim& d, MeshId from, SourceRange loc) {
+    if (d.isStatic() || m_.dims.dynamic(d).cut.empty()) return true;
+    auto seen = listThrough(m_.dims.expr(d).cut, from, loc);
+    if (!seen) return false;
+    DimSharding cut;
+    for (const AxisRef& a : *seen) cut.parts.push_back({a, 0});
+    const auto dim = localDim(cut, targetMesh(), m_.dims.uncut(d), m_.dims);
+    DTC_CHECK(dim, "a cut that names no blocks always is a piece");
+    d = *dim;
     return true;
   }
 
