@@ -86,15 +86,63 @@ std::optional<std::vector<NamedSize>> namedSizes(std::string_view text) {
   return out;
 }
 
+// The numbers 0 … in this shape, transposed: "[4,2]T(1,0)", or "[8]".
+std::optional<std::vector<int64_t>> iotaOrder(std::string_view text, int64_t devices) {
+  const size_t turn = text.find('T');
+  const auto source = numbers(text.substr(0, turn), '[', ']');
+  if (!source || source->empty() || source->size() > 16) return std::nullopt;
+  for (int64_t n : *source)
+    if (n < 1 || n > devices) return std::nullopt;
+  const auto total = checkedProduct(*source);
+  if (!total || *total > devices) return std::nullopt;
+  std::vector<int64_t> order(source->size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+  if (turn != std::string_view::npos) {
+    auto perm = numbers(text.substr(turn + 1), '(', ')');
+    if (!perm || perm->size() != order.size() ||
+        !std::is_permutation(perm->begin(), perm->end(), order.begin()))
+      return std::nullopt;
+    order = *perm;
+  }
+  std::vector<int64_t> strides(source->size(), 1);
+  for (size_t i = strides.size(); i-- > 1;) strides[i - 1] = strides[i] * (*source)[i];
+  std::vector<int64_t> out;
+  for (int64_t k = 0; k < *total; ++k) {
+    int64_t rest = k, device = 0;
+    for (size_t i = order.size(); i-- > 0;) {
+      const auto dim = static_cast<size_t>(order[i]);
+      device += rest % (*source)[dim] * strides[dim];
+      rest /= (*source)[dim];
+    }
+    out.push_back(device);
+  }
+  return out;
+}
+
+// The devices of a mesh, by their place in it. What stands between "mesh[…]" and its axes: nothing,
+// ", device_ids=([4,2]T(1,0))" or ", device_ids=(0,2,1,3)".
+std::optional<std::vector<int64_t>> meshOrder(std::string_view text, int64_t devices) {
+  constexpr std::string_view kIds = "device_ids=(";
+  text = trimmed(text);
+  if (text.empty()) return iotaOrder("[" + std::to_string(devices) + "]", devices);
+  if (text.front() == ',') text = trimmed(text.substr(1));
+  if (!text.starts_with(kIds) || text.back() != ')') return std::nullopt;
+  text = trimmed(text.substr(kIds.size(), text.size() - kIds.size() - 1));
+  auto order = text.starts_with("[") ? iotaOrder(text, devices) : numbers(text, '(', ')');
+  if (!order || order->size() != static_cast<size_t>(devices)) return std::nullopt;
+  return order;
+}
+
 // "mesh['a'=2,'b'=4] {'b'}": devices that differ along the named axes alone.
 std::optional<std::vector<std::vector<int64_t>>> meshGroups(std::string_view text, int64_t devices) {
   const size_t open = text.find('['), close = text.find(']'), braces = text.rfind('{');
   if (close == std::string_view::npos || braces == std::string_view::npos || braces < close ||
-      text.back() != '}' || !trimmed(text.substr(close + 1, braces - close - 1)).empty())
-    return std::nullopt; // a mesh with an order of its own says it there
+      text.back() != '}')
+    return std::nullopt;
+  const auto order = meshOrder(text.substr(close + 1, braces - close - 1), devices);
   const auto axes = namedSizes(text.substr(open + 1, close - open - 1));
   const auto wanted = namedSizes(text.substr(braces + 1, text.size() - braces - 2));
-  if (!axes || !wanted || axes->empty() || wanted->size() > 64) return std::nullopt;
+  if (!order || !axes || !wanted || axes->empty() || wanted->size() > 64) return std::nullopt;
   int64_t total = 1;
   for (const NamedSize& a : *axes) {
     if (a.size < 1 || a.size > devices / total) return std::nullopt;
@@ -121,7 +169,7 @@ std::optional<std::vector<std::vector<int64_t>>> meshGroups(std::string_view tex
     }
     auto [it, isNew] = groupOf.try_emplace(first, out.size());
     if (isNew) out.emplace_back();
-    out[it->second].push_back(d);
+    out[it->second].push_back((*order)[static_cast<size_t>(d)]);
   }
   return out;
 }
@@ -130,36 +178,13 @@ std::optional<std::vector<std::vector<int64_t>>> meshGroups(std::string_view tex
 std::optional<std::vector<std::vector<int64_t>>> iotaGroups(std::string_view text, int64_t devices) {
   const size_t arrow = text.find("<=");
   if (arrow == std::string_view::npos) return std::nullopt;
-  const std::string_view right = text.substr(arrow + 2);
-  const size_t turn = right.find('T');
-  auto shape = numbers(text.substr(0, arrow), '[', ']'), source = numbers(right.substr(0, turn), '[', ']');
-  if (!shape || !source || shape->size() != 2 || source->empty() || source->size() > 16) return std::nullopt;
-  for (int64_t n : *source)
-    if (n < 1 || n > devices) return std::nullopt;
-  const auto total = checkedProduct(*source), wanted = checkedProduct(*shape);
-  if (!total || *total > devices || total != wanted || (*shape)[0] < 1 || (*shape)[1] < 1)
-    return std::nullopt;
-  std::vector<int64_t> order(source->size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-  if (turn != std::string_view::npos) {
-    auto perm = numbers(right.substr(turn + 1), '(', ')');
-    if (!perm || perm->size() != order.size() ||
-        !std::is_permutation(perm->begin(), perm->end(), order.begin()))
-      return std::nullopt;
-    order = *perm;
-  }
-  std::vector<int64_t> strides(source->size(), 1);
-  for (size_t i = strides.size(); i-- > 1;) strides[i - 1] = strides[i] * (*source)[i];
+  const auto shape = numbers(text.substr(0, arrow), '[', ']');
+  const auto order = iotaOrder(trimmed(text.substr(arrow + 2)), devices);
+  if (!shape || !order || shape->size() != 2 || (*shape)[0] < 1 || (*shape)[1] < 1) return std::nullopt;
+  const auto wanted = checkedProduct(*shape);
+  if (!wanted || *wanted != static_cast<int64_t>(order->size())) return std::nullopt;
   std::vector<std::vector<int64_t>> out(static_cast<size_t>((*shape)[0]));
-  for (int64_t k = 0; k < *total; ++k) {
-    int64_t rest = k, device = 0;
-    for (size_t i = order.size(); i-- > 0;) {
-      const auto dim = static_cast<size_t>(order[i]);
-      device += rest % (*source)[dim] * strides[dim];
-      rest /= (*source)[dim];
-    }
-    out[static_cast<size_t>(k / (*shape)[1])].push_back(device);
-  }
+  for (size_t k = 0; k < order->size(); ++k) out[k / static_cast<size_t>((*shape)[1])].push_back((*order)[k]);
   return out;
 }
 

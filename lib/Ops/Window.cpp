@@ -484,11 +484,18 @@ ValueId WindowFetch::masked(size_t read, ValueId buffer) {
 bool WindowFetch::run(std::vector<ValueId>& buffers) {
   if (!fits()) return false;
   plan();
+  ReceivedRows record;
+  const std::vector<ValueId> known = receivedBefore(record);
   std::vector<ValueId> values;
-  for (const Part& p : parts_) values.push_back(take(p));
-  exchange(values);
+  size_t next = 0;
+  for (const Part& p : parts_) values.push_back(!known.empty() && p.sent() ? known[next++] : take(p));
+  if (known.empty()) exchange(values);
+  for (size_t p = 0; p < parts_.size(); ++p)
+    if (parts_[p].sent()) record.values.push_back(values[p]);
   repeatRows(values);
   for (size_t r = 0; r < reads_.size(); ++r) buffers.push_back(masked(r, assemble(r, values)));
+  record.buffer = buffers[0];
+  if (op_.received && !record.asked.empty()) op_.received->push_back(std::move(record));
   return true;
 }
 

@@ -78,6 +78,12 @@ private:
   [[nodiscard]] int64_t rowsTaken(const Part&) const;
   [[nodiscard]] ValueId take(const Part&);
   void exchange(std::vector<ValueId>& values);
+  // What the p2p would give, where an op before this one has received it: a gradient reads the rows that the op itself has read,
+  // of its operand with other dims transposed. The rows are kept and moved likewise, not the buffer, so that no copy of a whole
+  // piece lives until then. `record` is of this fetch, to be kept; its values are what is returned.
+  [[nodiscard]] std::vector<ValueId> receivedBefore(ReceivedRows& record);
+  // Says which rows come, of one value that is cut along `dim`; of reads of several values, nothing.
+  [[nodiscard]] std::vector<int64_t> asked(size_t dim) const;
   void repeatRows(std::vector<ValueId>& values);
   void mergeEqual(size_t read);
   [[nodiscard]] bool mayBeOne(const Part&, const Part&) const;

@@ -5,7 +5,6 @@
 #include "dtc/IR/CommContract.h"
 #include "dtc/IR/Text.h"
 #include "dtc/Passes/Reasons.h"
-#include "dtc/Passes/TraceCollectives.h"
 #include "dtc/Support/Units.h"
 
 #include <algorithm>
@@ -175,6 +174,25 @@ std::string callText(std::string_view within, std::string& function) {
          std::to_string(call.index + 1) + " of it)";
 }
 
+// What a person wrote of the contract: without the calls that it speaks of.
+std::string shownText(std::string_view text) {
+  const size_t colon = text.find(':');
+  if (colon != std::string_view::npos) text.remove_prefix(colon + 1);
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  return std::string(text);
+}
+
+// A contract about a gradient speaks of those that are taken.
+bool speaks(const Module& m, FuncId f, const CommContract& contract) {
+  if (contract.within == CommContract::kGradient) return false;
+  if (contract.within.empty() || !lastCall(contract.within).ofGradient) return true;
+  bool taken = false;
+  forEachOp(m, m[f].body, [&](OpId o) {
+    for (std::string_view path : withinPaths(m, o)) taken = taken || isPartOfCall(path, contract.within);
+  });
+  return taken;
+}
+
 class Checker {
 public:
   Checker(Module& m, const OptimizeCollectivesOptions& options, const Unpropagated* before,
@@ -196,29 +214,15 @@ private:
     ContractProblem problem;
     const auto contract = parseCommContract(text, problem);
     if (!contract) return; // the verifier's business
-    if (!speaks(f, *contract)) return;
+    if (!speaks(m_, f, *contract)) return;
     const std::vector<OpId> found = Counter(m_, *contract).count(f);
     const auto n = static_cast<int64_t>(found.size());
     if (contract->exactly ? n == contract->count : n <= contract->count) return;
     std::string function(m_.strings[m_[f].name]);
     const std::string call = callText(contract->within, function);
-    const size_t colon = text.find(':');
-    std::string shown = colon == std::string::npos ? text : text.substr(colon + 1);
-    shown.erase(0, shown.find_first_not_of(' '));
-    Diagnostic& error =
-        diags_.error(kBroken, written.text, function, call, shown, verdict(*contract, found.size()));
+    Diagnostic& error = diags_.error(kBroken, written.text, function, call, shownText(text),
+                                     verdict(*contract, found.size()));
     explain(f, *contract, found, error);
-  }
-
-  // A contract about a gradient speaks of those that are taken.
-  bool speaks(FuncId f, const CommContract& contract) const {
-    if (contract.within == CommContract::kGradient) return false;
-    if (contract.within.empty() || !lastCall(contract.within).ofGradient) return true;
-    bool taken = false;
-    forEachOp(m_, m_[f].body, [&](OpId o) {
-      for (std::string_view path : withinPaths(m_, o)) taken = taken || isPartOfCall(path, contract.within);
-    });
-    return taken;
   }
 
   // The notes come from the program as it is traced: the same passes over the same program, with reasons.
@@ -296,6 +300,24 @@ bool checkCommContracts(Module& m, const OptimizeCollectivesOptions& options,
   const bool kept = Checker(m, options, unpropagated, diags).run();
   if (kept) forgetCalls(m);
   return kept;
+}
+
+std::vector<ContractCount> countContracts(const CollectiveTrace& t) {
+  const Module& m = t.local;
+  std::vector<ContractCount> out;
+  for (FuncId f : m.order) {
+    for (const WrittenContract& written : contractsOf(m, m[f])) {
+      const std::string text(m.strings[m.attrs[written.attr].text]);
+      ContractProblem problem;
+      const auto contract = parseCommContract(text, problem);
+      if (!contract || !speaks(m, f, *contract)) continue;
+      std::string function(m.strings[m[f].name]);
+      const std::string call = callText(contract->within, function);
+      out.push_back({"@" + function + call, shownText(text), written.text, contract->count,
+                     static_cast<int64_t>(Counter(m, *contract).count(f).size()), contract->exactly});
+    }
+  }
+  return out;
 }
 
 } // namespace dtc

@@ -96,11 +96,14 @@ private:
     Builder b(m_, block, out, diags_);
     b.mesh = mesh_;
     ReshardEmitter reshards(b, plans_);
+    std::vector<ReceivedRows> outer;
+    std::swap(outer, received_);
     for (OpId o : std::vector<OpId>(m_[block].ops)) {
       b.loc = m_[o].loc;
       b.common = withinOf(m_, o);
       if (!partitionOp(o, b, reshards)) return false;
     }
+    received_ = std::move(outer);
     m_[block].ops = std::move(out);
     for (ValueId& v : m_[block].yields) v = map_(v);
     return true;
@@ -244,6 +247,7 @@ private:
     b.common = commonAttrs(m_, o);
     CutOp cut(b, whole.query, rule_, operands, types, cuts.value_or(std::vector<CutFactor>(cuts_.size())));
     cut.reduceDType = plans_.reduceDType;
+    cut.received = &received_;
     if (!cuts || !writeCut(cut, results)) {
       diags_.error(kCutUnknown, m_[o].loc, whole.query.record->name);
       return false;
@@ -365,8 +369,9 @@ private:
   std::vector<ShardingId> sharding_; // likewise
   ValueMap map_;
   ReshardPlans plans_;
-  Rule rule_;                  // of the op at hand, where it communicates inside itself …
-  std::vector<PartList> cuts_; // … and how its factors are cut
+  Rule rule_;                          // of the op at hand, where it communicates inside itself …
+  std::vector<PartList> cuts_;         // … and how its factors are cut
+  std::vector<ReceivedRows> received_; // by ops of the block at hand
   FuncId func_;
   MeshId mesh_;
 };

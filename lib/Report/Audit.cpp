@@ -58,11 +58,14 @@ private:
   AuditCollective& collective(uint32_t n) { return g_.report.collectives[g_.nodes[n].collective]; }
 
   // Who reads the value, through what only gives it on. False where it leaves the block, or there are too many.
-  bool readers(uint32_t n, std::vector<Use>& out, int depth = 0) const {
+  // `part`: of one of its results, where it has several.
+  bool readers(uint32_t n, std::vector<Use>& out, std::optional<size_t> part = {}, int depth = 0) const {
     if (g_.nodes[n].escapes || depth > 16) return false;
     for (const Use& u : users_[n]) {
-      if (g_.nodes[u.node].forwards && u.operand == 0) {
-        if (!readers(u.node, out, depth + 1)) return false;
+      const AuditNode& user = g_.nodes[u.node];
+      if (user.forwards && u.operand == 0) {
+        if (part && user.part && user.part != part) continue;
+        if (!readers(u.node, out, user.part ? std::nullopt : part, depth + 1)) return false;
       } else {
         out.push_back(u);
       }
@@ -70,10 +73,10 @@ private:
     return !out.empty();
   }
 
-  // The dim and the size of the piece, where every reader reads no more than that of it.
-  std::optional<AuditNode::Slice> onlySliced(uint32_t n) const {
+  // The dim and the size of the piece, where every reader reads no more than that of it, or of one of its results.
+  std::optional<AuditNode::Slice> onlySliced(uint32_t n, std::optional<size_t> part = {}) const {
     std::vector<Use> uses;
-    if (!readers(n, uses)) return std::nullopt;
+    if (!readers(n, uses, part)) return std::nullopt;
     std::optional<AuditNode::Slice> found;
     for (const Use& u : uses) {
       const auto& slices = g_.nodes[u.node].slices;
@@ -98,26 +101,52 @@ private:
     f.secondsAfter = p.seconds;
   }
 
-  bool isPieceOf(const AuditNode::Slice& s, uint32_t n) {
-    const std::vector<int64_t>& dims = g_.nodes[n].dims;
-    const int64_t k = collective(n).groupSize;
+  static bool isPieceOf(const AuditNode::Slice& s, const std::vector<int64_t>& dims, int64_t k) {
     return s.dim < dims.size() && k > 0 && s.size == (dims[s.dim] + k - 1) / k;
   }
 
   void slicedReduction(uint32_t n) {
-    const auto slice = onlySliced(n);
-    if (!slice || !isPieceOf(*slice, n)) return;
+    if (g_.nodes[n].operands.size() > 1) return slicedReductions(n);
     const AuditCollective& c = collective(n);
+    const auto slice = onlySliced(n);
+    if (!slice || !isPieceOf(*slice, g_.nodes[n].dims, c.groupSize)) return;
     costs(add("slice-of-all-reduce", {g_.nodes[n].collective},
               "each device reads only its piece of the sum, along dim " + std::to_string(slice->dim),
               "reduce_scatter along dim " + std::to_string(slice->dim)),
           priceOf("reduce_scatter", c.groupSize, c.operandBytes));
   }
 
+  // Several sums in one message, of some of which each device reads only its piece.
+  void slicedReductions(uint32_t n) {
+    const AuditNode& node = g_.nodes[n];
+    const AuditCollective& c = collective(n);
+    int64_t scattered = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      const AuditNode& operand = g_.nodes[node.operands[i]];
+      const auto slice = onlySliced(n, i);
+      if (!slice || !isPieceOf(*slice, operand.dims, c.groupSize)) continue;
+      scattered += std::min(operand.bytes, c.operandBytes - scattered);
+      ++count;
+    }
+    if (count == 0) return;
+    const size_t rest = node.operands.size() - count;
+    AuditFinding& f = add("slice-of-all-reduce", {node.collective},
+                          "of " + (rest == 0 ? "its" : std::to_string(count) + " of its") + " " +
+                              std::to_string(node.operands.size()) + " sums each device reads only its piece",
+                          std::string("one reduce_scatter of ") + (count == 1 ? "that" : "those") +
+                              (rest == 0 ? "" : ", and one all_reduce of the rest"));
+    costs(f, priceOf("reduce_scatter", c.groupSize, scattered));
+    if (rest == 0) return;
+    const CollectivePrice whole = priceOf("all_reduce", c.groupSize, c.operandBytes - scattered);
+    f.bytesAfter += whole.bytesReceived;
+    f.secondsAfter += whole.seconds;
+  }
+
   void slicedGather(uint32_t n) {
     const auto slice = onlySliced(n);
-    if (!slice || !isPieceOf(*slice, n) || !g_.nodes[n].dim) return;
     const AuditCollective& c = collective(n);
+    if (!slice || !isPieceOf(*slice, g_.nodes[n].dims, c.groupSize) || !g_.nodes[n].dim) return;
     const size_t grown = *g_.nodes[n].dim;
     if (slice->dim == grown)
       costs(add("slice-of-all-gather", {g_.nodes[n].collective},

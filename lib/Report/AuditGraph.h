@@ -15,9 +15,11 @@ struct AuditNode {
   std::vector<uint32_t> operands;
   uint32_t block = 0;        // computation or region; nodes of one stand in order
   std::vector<int64_t> dims; // of the (first) result
+  int64_t bytes = 0;         // of all results
   std::vector<Slice> slices;
   bool onlySlices = false;     // what it gives is the slice, and nothing is computed of it
   bool forwards = false;       // gives its first operand on: copies, ends of asynchronous ops
+  std::optional<size_t> part;  // of what gives one of several results on: which
   bool escapes = false;        // is returned or yielded
   uint32_t collective = kNone; // in the report
   std::optional<size_t> dim,

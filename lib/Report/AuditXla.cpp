@@ -149,9 +149,21 @@ private:
     n.escapes = in.root;
     n.forwards = forwards(in.opcode);
     if (!in.shape.empty()) n.dims = in.shape.back().dims; // of a start: what its end gives
+    for (const XlaArray& a : in.shape) n.bytes = checkedAdd(n.bytes, a.bytes).value_or(INT64_MAX);
+    if (in.opcode == "get-tuple-element") n.part = tupleIndex(in);
     slices(in, n);
     const char* kind = kindOf(in.opcode);
     return !kind || !counts_[in.computation].reached || collective(i, kind);
+  }
+
+  static std::optional<size_t> tupleIndex(const XlaInstruction& in) {
+    const auto index = in.attributes.find("index");
+    size_t k = 0;
+    if (index == in.attributes.end() ||
+        std::from_chars(index->second.data(), index->second.data() + index->second.size(), k).ec !=
+            std::errc())
+      return std::nullopt;
+    return k;
   }
 
   bool collective(uint32_t i, const char* kind) {
@@ -167,7 +179,7 @@ private:
         c.operandBytes = checkedAdd(c.operandBytes, a.bytes).value_or(INT64_MAX);
       }
     if (!devicesOf(in, c)) return false;
-    for (const char* key : {"replica_groups", "source_target_pairs"})
+    for (const char* key : {"replica_groups", "device_ids", "source_target_pairs"})
       if (auto it = in.attributes.find(key); it != in.attributes.end()) n.devices += it->second;
     auto dims = ints(in, "dimensions");
     if (!dims.empty() && dims[0] >= 0) n.dim = static_cast<size_t>(dims[0]);
@@ -207,7 +219,10 @@ private:
     auto written = in.attributes.find("replica_groups");
     std::vector<std::vector<int64_t>> groups;
     if (written != in.attributes.end()) {
-      auto read = parseXlaGroups(written->second, g_.report.devices);
+      std::string text = written->second;
+      if (auto order = in.attributes.find("device_ids"); order != in.attributes.end())
+        text += ", device_ids=" + order->second; // of "mesh[…], device_ids=(…) {…}"
+      auto read = parseXlaGroups(text, g_.report.devices);
       if (!read) return bad(in, "replica_groups", "groups");
       groups = std::move(*read);
     }
@@ -320,12 +335,9 @@ private:
     const XlaInstruction& carried = m_.instructions[part.operands[0]];
     auto loop = loopOf_.find(carried.computation);
     if (carried.opcode != "parameter" || loop == loopOf_.end()) return XlaInstruction::kUnknown;
-    const auto index = part.attributes.find("index");
-    size_t k = 0;
-    if (index == part.attributes.end() ||
-        std::from_chars(index->second.data(), index->second.data() + index->second.size(), k).ec !=
-            std::errc())
-      return XlaInstruction::kUnknown;
+    const std::optional<size_t> index = tupleIndex(part);
+    if (!index) return XlaInstruction::kUnknown;
+    const size_t k = *index;
     const XlaInstruction& root = m_.instructions[m_.computations[carried.computation].instructions.back()];
     const XlaInstruction& loopOp = m_.instructions[loop->second];
     if (loopOp.operands.size() != 1) return XlaInstruction::kUnknown;
@@ -334,9 +346,8 @@ private:
         k >= start.operands.size())
       return XlaInstruction::kUnknown;
     const XlaInstruction& given = m_.instructions[root.operands[k]];
-    const bool same = given.opcode == part.opcode && given.operands == part.operands &&
-                      given.attributes.find("index") != given.attributes.end() &&
-                      given.attributes.find("index")->second == index->second;
+    const bool same =
+        given.opcode == part.opcode && given.operands == part.operands && tupleIndex(given) == index;
     return same ? start.operands[k] : XlaInstruction::kUnknown;
   }
 

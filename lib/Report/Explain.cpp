@@ -3,6 +3,7 @@
 #include "dtc/IR/Text.h"
 #include "dtc/IR/UserPlace.h"
 #include "dtc/Passes/Reasons.h"
+#include "dtc/Sharding/MeshView.h"
 #include "dtc/Sharding/Reshard.h"
 
 #include <memory>
@@ -144,14 +145,23 @@ private:
     return "";
   }
 
+  // A sharding by another mesh, in terms of this one's axes.
+  std::optional<Sharding> seenFrom(MeshId mesh, const Sharding& s) const {
+    if (s.mesh == mesh) return s;
+    const Mesh &own = m_.shardings.mesh(mesh), &other = m_.shardings.mesh(s.mesh);
+    const auto view = viewMesh(other, own);
+    return view ? throughView(s, other, *view, mesh, own) : std::nullopt;
+  }
+
   void planSteps(ValueId from, ValueId to, ExplainReshard& out) {
-    const Sharding &a = m_.shardings[m_[from].sharding], &b = m_.shardings[m_[to].sharding];
-    if (a.mesh != b.mesh) return;
+    const Sharding& a = m_.shardings[m_[from].sharding];
+    const auto b = seenFrom(a.mesh, m_.shardings[m_[to].sharding]);
+    if (!b) return;
     const Type& t = m_.typeOf(from);
     auto [known, isNew] =
         plans_.try_emplace({m_[from].sharding.index, m_[to].sharding.index, m_[from].type.index});
     if (isNew)
-      known->second = planReshard(a, b, m_.shardings.mesh(a.mesh), plannedSizes(t.dims, m_.dims), t.dtype);
+      known->second = planReshard(a, *b, m_.shardings.mesh(a.mesh), plannedSizes(t.dims, m_.dims), t.dtype);
     for (const ReshardStep& s : known->second.steps) {
       PartList axes;
       for (const AxisRef& x : s.axes) axes.push_back({x, 0});

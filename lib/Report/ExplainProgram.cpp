@@ -4,6 +4,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Text.h"
 #include "dtc/IR/UserPlace.h"
+#include "dtc/Passes/CommContracts.h"
 
 namespace dtc {
 
@@ -25,6 +26,8 @@ public:
     out.axes = time.axes;
     out.computeSeconds = time.computeSeconds, out.commSeconds = time.commSeconds;
     out.complete = time.complete;
+    for (const ContractCount& c : countContracts(t_))
+      out.contracts.push_back({c.of, c.contract, placeText(c.place), c.limit, c.found, c.exactly});
     std::optional<ChangeSearch> changes;
     if (options_.changes && prepare_) changes.emplace(prepared_, t_, reasons_, options_, prepare_);
     for (const TracedCollective& c : t_.collectives) {

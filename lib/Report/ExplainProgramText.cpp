@@ -74,6 +74,15 @@ std::string detailText(const ProgramCollective& c, const ProgramReport& r, size_
   return out + changeText(c, r, "  ");
 }
 
+std::string contractsText(const std::vector<ProgramContract>& contracts) {
+  if (contracts.empty()) return "";
+  std::string out = "contracts, all of which hold:\n";
+  for (const ProgramContract& c : contracts)
+    out += "  " + c.of + " promises '" + c.contract + "': there " + (c.found == 1 ? "is " : "are ") +
+           std::to_string(c.found) + (c.place.empty() ? "" : "  (" + c.place + ")") + "\n";
+  return out;
+}
+
 nlohmann::ordered_json orNull(std::optional<int64_t> v) {
   return v ? nlohmann::ordered_json(*v) : nlohmann::ordered_json(nullptr);
 }
@@ -110,12 +119,13 @@ nlohmann::ordered_json json(const ProgramCollective& c) {
 } // namespace
 
 std::string collectivesText(const ProgramReport& r, const std::vector<ExplainDecision>& decisions) {
-  if (r.collectives.empty()) return "the program does not communicate\n";
+  if (r.collectives.empty()) return "the program does not communicate\n" + contractsText(r.contracts);
   std::vector<Row> rows = {{"collective", "over", "received", "times", "takes", "gives", "needed by"}};
   for (const ProgramCollective& c : r.collectives) rows.push_back(rowOf(c));
   std::string out = table(rows) + "\n";
   for (size_t i = 0; i < r.collectives.size(); ++i) out += detailText(r.collectives[i], r, i + 1);
   out += explainText(decisions);
+  out += contractsText(r.contracts);
   out += "in all: " + std::to_string(r.collectives.size()) +
          (r.collectives.size() == 1 ? " collective, " : " collectives, ") + bytesText(r.bytesReceived) +
          " received per device, " + timeText(r.commSeconds) + " on the nominal machine; computing " +
@@ -158,6 +168,14 @@ std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard
   out["reshards"] = nlohmann::ordered_json::array();
   for (const ExplainReshard& one : reshards) out["reshards"].push_back(reshardJson(one));
   out["decisions"] = decisionsJson(decisions);
+  out["contracts"] = nlohmann::ordered_json::array();
+  for (const ProgramContract& c : r.contracts)
+    out["contracts"].push_back({{"of", c.of},
+                                {"contract", c.contract},
+                                {"place", c.place},
+                                {"limit", c.limit},
+                                {"exactly", c.exactly},
+                                {"found", c.found}});
   return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -3,8 +3,8 @@
 #include "dtc/Support/Result.h"
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <queue>
+#include <unordered_map>
 
 namespace dtc {
 namespace {
@@ -63,7 +63,7 @@ public:
       for (PlanMove& m : moves_)
         if (greedyRank(state, m) > 0 && (!best || greedyRank(state, m) > greedyRank(state, *best))) best = &m;
       DTC_CHECK(best, "a change of sharding has no plan");
-      take(id, *best);
+      take(id, *best, space_.localBytes(state), space_.localBytes(best->next));
       id = ids_.find(best->next)->second;
     }
     return planTo(id);
@@ -101,13 +101,15 @@ private:
     moves_.clear();
     const PlanState& state = *nodes_[static_cast<size_t>(id)].state;
     collectMoves(space_, state, to_, set_, moves_);
+    const int64_t in = space_.localBytes(state);
     for (PlanMove& m : moves_)
-      if (space_.localBytes(m.next) <= limit_) take(id, m);
+      if (const int64_t out = space_.localBytes(m.next); out <= limit_) take(id, m, in, out);
   }
 
-  void take(int id, PlanMove& m) {
+  // `in` and `out`: what a device holds before and after the move.
+  void take(int id, PlanMove& m, int64_t in, int64_t out) {
     const Node& node = nodes_[static_cast<size_t>(id)];
-    const double price = node.price + priceOfMove(*node.state, m).seconds;
+    const double price = node.price + priceOfMove(m, in, out).seconds;
     const int steps = node.steps + 1;
     if (price >= bound_) return;
     // The search over all moves is A*: what it cannot reach below the bound it does not look into.
@@ -118,13 +120,12 @@ private:
     m.next = std::move(next);
   }
 
-  [[nodiscard]] CollectivePrice priceOfMove(const PlanState& at, const PlanMove& m) const {
+  [[nodiscard]] CollectivePrice priceOfMove(const PlanMove& m, int64_t in, int64_t out) const {
     axes_.clear();
     for (Part p : m.run) axes_.push_back(space_.atoms[static_cast<size_t>(p)]);
-    int64_t in = space_.localBytes(at);
     if (m.kind == StepKind::AllReduce || m.kind == StepKind::ReduceScatter) // as it travels
       in = mulDiv(in, wireBytes(m.op, space_.dtype), dtypeBytes(space_.dtype));
-    return priceOf(m.kind, axes_, in, space_.localBytes(m.next), space_.mesh, space_.machine);
+    return priceOf(m.kind, axes_, in, out, space_.mesh, space_.machine);
   }
 
   void reach(const PlanState& state, double price, int steps, int from, const PlanMove* move,
@@ -150,14 +151,14 @@ private:
       const PlanState& before = *nodes_[static_cast<size_t>(n.from)].state;
       n.move.next = *n.state;
       ReshardStep step = stepOf(space_, before, n.move);
-      const CollectivePrice p = priceOfMove(before, n.move);
+      const int64_t in = space_.localBytes(before), out = space_.localBytes(*n.state);
+      const CollectivePrice p = priceOfMove(n.move, in, out);
       step.result = space_.shardingOf(*n.state);
       step.bytesReceived = p.bytesReceived;
       step.latencySeconds = p.latencySeconds;
       step.price = p.seconds;
       plan.bytesReceived += p.bytesReceived;
-      const auto held =
-          static_cast<double>(space_.localBytes(before)) + static_cast<double>(space_.localBytes(*n.state));
+      const auto held = static_cast<double>(in) + static_cast<double>(out);
       plan.peakBytes = std::max(plan.peakBytes, clampBytes(held));
       plan.steps.push_back(std::move(step));
     }
@@ -170,7 +171,7 @@ private:
   MoveSet set_;
   int64_t limit_;
   double bound_;
-  std::map<PlanState, int> ids_;
+  std::unordered_map<PlanState, int, PlanStateHash> ids_;
   std::vector<Node> nodes_;
   std::priority_queue<Entry> queue_;
   std::vector<PlanMove> moves_;

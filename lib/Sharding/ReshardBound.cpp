@@ -24,24 +24,32 @@ double heldShare(const PlanSpace& space, const PartRow& row, const PartRow& want
   return 1 / std::max(cutBy(row), cutBy(want));
 }
 
-// Every cut is free, and so is making pending.
-bool isFree(const PlanState& at, const PlanState& to) {
-  for (const auto& p : at.pending)
-    if (std::find(to.pending.begin(), to.pending.end(), p) == to.pending.end()) return false;
+// Is what is pending too much to be reduced? Reductions alone do that.
+bool mustReduce(const PlanState& at, const PlanState& to) {
+  return std::any_of(at.pending.begin(), at.pending.end(), [&](auto& p) {
+    return std::find(to.pending.begin(), to.pending.end(), p) == to.pending.end();
+  });
+}
+
+// Does an atom that cuts have to leave its place? Reductions and slices only add to the lists.
+bool mustMove(const PlanState& at, const PlanState& to) {
   for (size_t d = 0; d < at.dims.size(); ++d) {
     const PartRow &row = at.dims[d], &want = to.dims[d];
-    const bool strided = std::any_of(want.begin(), want.end(), [](Part p) { return p < 0; });
-    size_t met = 0; // of row's atoms: in a strided list others may come between them
+    auto hasBlocks = [](const PartRow& list) {
+      return std::any_of(list.begin(), list.end(), [](Part p) { return p < 0; });
+    };
+    const bool strided = hasBlocks(row) || hasBlocks(want);
+    size_t met = 0; // of row's atoms: in strided lists others may come between them
     for (size_t i = 0; i < want.size(); ++i) {
       while (met < row.size() && row[met] < 0) ++met;
       if (met < row.size() && row[met] == want[i])
         ++met;
       else if (!strided && met < row.size())
-        return false;
+        return true;
     }
-    if (met < row.size()) return false;
+    if (met < row.size()) return true;
   }
-  return true;
+  return false;
 }
 
 // Does every usable atom that is not pending cut what is wanted, and no pending one?
@@ -59,7 +67,10 @@ bool alone(const PlanSpace& space, const PlanState& at, const PlanState& to) {
 } // namespace
 
 double lowerBound(const PlanSpace& space, const PlanState& at, const PlanState& to) {
-  if (isFree(at, to)) return 0;
+  // Every cut is free, and so is making pending. What reduces moves no atom away, and what moves atoms reduces nothing: where both
+  // must be done, these are two messages.
+  const int messages = static_cast<int>(mustReduce(at, to)) + static_cast<int>(mustMove(at, to));
+  if (messages == 0) return 0;
   double latency = std::numeric_limits<double>::infinity(), bandwidth = 0;
   for (const AxisRef& a : space.atoms) {
     latency = std::min(latency, space.machine.linkOf(a).latencySeconds);
@@ -89,7 +100,7 @@ double lowerBound(const PlanSpace& space, const PlanState& at, const PlanState& 
         even = even && space.shape[d].size % std::max<int64_t>(1, space.productOf(*row)) == 0;
     if (!even) bytes /= 2;
   }
-  return space.machine.launchSeconds + latency + bytes / bandwidth;
+  return messages * (space.machine.launchSeconds + latency) + bytes / bandwidth;
 }
 
 } // namespace dtc

@@ -106,16 +106,28 @@ std::vector<AxisRef> commonAtoms(const Sharding& from, const Sharding& to, const
 }
 
 void normalize(PartRow& row) {
-  PartRow out;
-  for (Part p : row) {
+  size_t kept = 0;
+  for (const Part p : row) {
     if (p == -1) continue;
-    if (p < 0 && !out.empty() && out.back() < 0)
-      out.back() = -(out.back() * p);
+    if (p < 0 && kept > 0 && row[kept - 1] < 0)
+      row[kept - 1] = -(row[kept - 1] * p);
     else
-      out.push_back(p);
+      row[kept++] = p;
   }
-  while (!out.empty() && out.back() < 0) out.pop_back();
-  row = std::move(out);
+  while (kept > 0 && row[kept - 1] < 0) --kept;
+  row.resize(kept);
+}
+
+size_t PlanStateHash::operator()(const PlanState& s) const {
+  uint64_t h = 0xcbf29ce484222325ull;
+  auto add = [&](uint64_t v) { h = (h ^ v) * 0x9e3779b97f4a7c15ull, h ^= h >> 29; };
+  for (const PartRow& row : s.dims) {
+    for (const Part p : row) add(static_cast<uint64_t>(p));
+    add(0x5eed);
+  }
+  for (const auto& [atom, kind] : s.pending)
+    add(static_cast<uint64_t>(atom) << 8 | static_cast<uint64_t>(kind));
+  return h;
 }
 
 int64_t PlanSpace::productOf(std::span<const Part> parts) const {

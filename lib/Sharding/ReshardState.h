@@ -18,6 +18,10 @@ struct PlanState {
   [[nodiscard]] bool pendingOn(int atom) const;
 };
 
+struct PlanStateHash {
+  size_t operator()(const PlanState&) const;
+};
+
 struct PlanSpace {
   const Mesh& mesh;
   std::span<const PlannedSize> shape;

@@ -14,6 +14,17 @@ struct CutFactor {
   [[nodiscard]] bool cut() const { return devices > 1; }
 };
 
+// What an op has received already, of a value of the local program, by what it asked for (numbers of the asking code's own), and
+// the buffer that it has put it into. Ops behind it in its block that ask for the same use it.
+struct ReceivedRows {
+  ValueId of;
+  std::vector<int64_t> asked;
+  std::vector<ValueId> values;
+  ValueId buffer;
+  ValueId like;            // the buffer holds what this one holds, moved …
+  std::vector<OpId> moves; // … as these ops do, the last of them first; invalid: it is the first
+};
+
 class CutOp {
 public:
   // `factors` has one entry per factor of `rule`; `whole` is the query of the op on whole tensors.
@@ -28,6 +39,8 @@ public:
   std::vector<TypeId> results;           // the local types that must come out
   std::vector<CutFactor> factors;        // by factor of `rule`
   std::optional<DType> reduceDType = {}; // what sums of floats travel in; nothing: as Sharding/Wire.h says
+
+  std::vector<ReceivedRows>* received = nullptr; // by the ops before this one in its block; nothing: not kept
 
   // Said by the record where it chooses between programs, for a person to read: which this is, and why. And the time of messages
   // and work together, where the one hides the other; 0: not said.

@@ -6,6 +6,7 @@
 // counted by itself, with what the function calls in turn and the blocks of its regions; a collective in a loop counts once.
 // all_slice moves nothing, and counts only where a contract names it.
 #include "dtc/Passes/OptimizeCollectives.h"
+#include "dtc/Passes/TraceCollectives.h"
 
 namespace dtc {
 
@@ -16,5 +17,16 @@ namespace dtc {
 // then: they and the ops' memory of the calls are taken away.
 [[nodiscard]] bool checkCommContracts(Module&, const OptimizeCollectivesOptions&, const Unpropagated*,
                                       Diagnostics&);
+
+// A contract, and what it counts.
+struct ContractCount {
+  std::string of;       // "@layer", "@layer (call 2 of it)"
+  std::string contract; // "all_reduce(tp) <= 1"
+  SourceRange place;
+  int64_t limit = 0, found = 0;
+  bool exactly = false; // found must be limit, else no more than that
+};
+// All that stand on the functions of a traced program, in their order.
+[[nodiscard]] std::vector<ContractCount> countContracts(const CollectiveTrace&);
 
 } // namespace dtc

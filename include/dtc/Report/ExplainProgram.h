@@ -46,8 +46,17 @@ struct AxisCost {
       0; // what computing waits, if each began when its operand is there and ran beside the rest
 };
 
+// What a function promises of its collectives, and how many of them there are.
+struct ProgramContract {
+  std::string of, contract; // "@layer (call 2 of it)", "all_reduce(tp) <= 1"
+  std::string place;
+  int64_t limit = 0, found = 0;
+  bool exactly = false;
+};
+
 struct ProgramReport {
   std::vector<ProgramCollective> collectives; // in program order
+  std::vector<ProgramContract> contracts;     // they hold
   std::vector<AxisCost> axes;                 // in the mesh's order, those that are used
   double computeSeconds = 0, commSeconds = 0; // of one device, on the nominal machine
   int64_t bytesReceived = 0;
