@@ -75,11 +75,10 @@ template <class T, class A> struct dtc_gradient_head {
   const A *lse, *delta;
   const T* dy;
 };
-// Of those of all heads the query head n's, `groups` of which share a head of keys.
+// Of those of all heads the query head n's, with the `shared` head of keys.
 template <int D, int E, class T, class A>
-DTC_FN dtc_gradient_head<T, A> dtc_head_of(dtc_gradient_head<T, A> all, i64 n, i64 groups, i64 rows,
+DTC_FN dtc_gradient_head<T, A> dtc_head_of(dtc_gradient_head<T, A> all, i64 n, i64 shared, i64 rows,
                                            i64 keys) {
-  const i64 shared = n / groups;
   return {all.q + n * rows * D, all.k + shared * keys * D, all.v + shared * keys * E,
           all.lse + n * rows,   all.delta + n * rows,      all.dy + n * rows * E};
 }
@@ -239,7 +238,7 @@ DTC_FN void dtc_key_gradient(dtc_gradient_tiles<Cut> t, i64 groups, Head head, T
 }
 
 // The gradients of all heads: q, dy, dq [heads * groups][rows][…]; k, v, dk, dv [heads][keys][…]; lse, delta [heads * groups][rows];
-// `shared` is Cut::bytes of shared memory.
+// `shared` is Cut::bytes of shared memory. A piece of the heads may be empty: no groups.
 // begin(i), end(i), firstOf(j), lastOf(j) as above; score(s, n, i, j): of query head n.
 template <class T, int D, int E, class Begin, class End, class First, class Last, class Score>
 DTC_FN void dtc_attention_gradient(void* shared, i64 heads, i64 groups, i64 rows, i64 keys,
@@ -256,7 +255,7 @@ DTC_FN void dtc_attention_gradient(void* shared, i64 heads, i64 groups, i64 rows
   i64 unit = blockIdx.x;
   if (unit < keyUnits * (Cut::Apart ? 2 : 1)) {
     const i64 head = unit % keyUnits / keyBlocks, first = unit % keyBlocks * Cut::Rows;
-    const auto headOf = [&](i64 g) { return dtc_head_of<D, E>(all, head * groups + g, groups, rows, keys); };
+    const auto headOf = [&](i64 g) { return dtc_head_of<D, E>(all, head * groups + g, head, rows, keys); };
     const auto scoreOf = [&](f32 s, i64 g, i64 i, i64 j) { return score(s, head * groups + g, i, j); };
     T *const k = dk + head * keys * D, *const v = dv + head * keys * E;
     if constexpr (!Cut::Apart)
@@ -273,6 +272,6 @@ DTC_FN void dtc_attention_gradient(void* shared, i64 heads, i64 groups, i64 rows
   unit -= keyUnits * (Cut::Apart ? 2 : 1);
   if (unit >= heads * groups * rowBlocks) return;
   const i64 n = unit / rowBlocks, first = (rowBlocks - 1 - unit % rowBlocks) * Cut::Rows;
-  dtc_query_gradient(tiles, dtc_head_of<D, E>(all, n, groups, rows, keys), dq + n * rows * D, first, rows,
+  dtc_query_gradient(tiles, dtc_head_of<D, E>(all, n, n / groups, rows, keys), dq + n * rows * D, first, rows,
                      scale, begin, end, [&](f32 s, i64 i, i64 j) { return score(s, n, i, j); });
 }

@@ -189,7 +189,7 @@ DTC_FN void dtc_plain_attention_gradient(void* shared, i64 heads, i64 groups, i6
   if (unit < heads * keyBlocks) {
     const i64 head = unit / keyBlocks, first = unit % keyBlocks * Rows;
     dtc_plain_key_gradient<Cut>(
-        tiles, groups, [&](i64 g) { return dtc_head_of<D, E>(all, head * groups + g, groups, rows, keys); },
+        tiles, groups, [&](i64 g) { return dtc_head_of<D, E>(all, head * groups + g, head, rows, keys); },
         dk + head * keys * D, dv + head * keys * E, first, rows, keys, scale, begin, end, firstOf, lastOf,
         [&](A s, i64 g, i64 i, i64 j) { return score(s, head * groups + g, i, j); });
     return;
@@ -197,7 +197,7 @@ DTC_FN void dtc_plain_attention_gradient(void* shared, i64 heads, i64 groups, i6
   unit -= heads * keyBlocks;
   if (unit >= heads * groups * rowBlocks) return;
   const i64 n = unit / rowBlocks, first = (rowBlocks - 1 - unit % rowBlocks) * Rows;
-  dtc_plain_query_gradient<Cut>(tiles, dtc_head_of<D, E>(all, n, groups, rows, keys), dq + n * rows * D,
+  dtc_plain_query_gradient<Cut>(tiles, dtc_head_of<D, E>(all, n, n / groups, rows, keys), dq + n * rows * D,
                                 first, rows, scale, begin, end,
                                 [&](A s, i64 i, i64 j) { return score(s, n, i, j); });
 }
