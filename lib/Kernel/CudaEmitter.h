@@ -68,6 +68,8 @@ private:
   void readFirst(const std::vector<NodeId>& loads, Scope& home, RowPass& pass);
   void loadPack(NodeId load, const std::string& to, Scope& step, const std::string& further = "");
   bool loadAhead(NodeId load, const std::string& to, Scope& step); // RowSchedule::ahead
+  void readEdged(Scope& home, const std::vector<std::pair<NodeId, std::string>>& loads);
+  void readNextRow(Scope& home);
   std::string declareArray(NodeId n, Scope& home, bool passOnly);
   std::string arrayPlace(const std::string& array, bool shared) const;
   void nameLoads(const std::vector<NodeId>& loads, Scope& step, Scope& element);
@@ -82,6 +84,8 @@ private:
   // Is it of each element that columns reduce?
   bool columnStore(const Store& s) const { return k_.dependsOn(s.address) >> columns_->shared & 1; }
   void beginColumns(Scope& unit) override;
+  void placeColumns(Scope& unit); // RowSchedule::placed
+  void writePlaced(Scope& unit);
   void enterRow(Scope& row) override;
   void leaveRow(Scope& row) override;
   void endColumns(Scope& unit) override;
@@ -205,10 +209,12 @@ private:
   std::deque<RowPass> passes_; // an inner one while an outer is open
   std::unordered_map<uint32_t, Kept> kept_;
   std::unordered_map<uint32_t, std::string> passLoads_; // of the pass that is being opened
+  std::vector<std::pair<NodeId, std::string>> nextRow_; // what is read ahead of edged rows, and to where
   bool afterRowPass_ = false, rowPassSeen_ = false;
   int reductionsAcross_ = 0;
   std::string lane_ = "lane";          // of a pack's elements
   std::string thread_ = "threadIdx.x"; // among those of a row
+  bool apart_ = false;                 // a thread's elements lie a warp apart (apartOf)
   bool packing_ = false;               // stores go to the pack of a thread
   std::string behindPacks_;            // where the elements begin that no pack takes
   int threads_;

@@ -57,19 +57,38 @@ int64_t elementsOfAccess(const Kernel& k, const Nest& nest) {
 
 } // namespace
 
-int64_t packOf(const Kernel& k, const Nest& nest, const NestPlan& plan) {
-  if (!plan.vector || plan.inner.size() != 1 || nest.ordered != 0 || nest.sort) return 1;
-  const int64_t count = elementsOfAccess(k, nest);
+bool liesTogether(const Kernel& k, AffineId address, AxisId lane) {
+  const Kernel::Stride stride = k.strideOf(address, lane);
+  return !stride.mixed && stride.size.is(1);
+}
+
+// May a thread take `count` elements of a nest without reductions at once, those that it stores in packs or each by itself?
+static bool takesSeveral(const Kernel& k, const Nest& nest, const NestPlan& plan, int64_t count,
+                         bool inPacks) {
+  if (!plan.vector || plan.inner.size() != 1 || nest.ordered != 0 || nest.sort) return false;
   const Size& extent = k.axes[*plan.vector].extent;
-  bool fine = count > 1 && (!extent.isStatic() || extent.number >= 2 * count);
+  bool fine = count > 1 && (!extent.isStatic() || extent.number >= (inPacks ? 2 : kMostThreads) * count);
   const AxisSet walked = plan.rows | AxisSet(1)
                                          << *plan.vector; // a store along more axes has loops of its own
   for (const Store& s : nest.stores)
-    fine &= !s.when.valid() && s.combine.empty() && !s.copied && (k.dependsOn(s.address) & ~walked) == 0 &&
-            liesInPacks(k, s.address, *plan.vector, count);
+    fine &=
+        !s.when.valid() && s.combine.empty() && !s.copied && (k.dependsOn(s.address) & ~walked) == 0 &&
+        (inPacks ? liesInPacks(k, s.address, *plan.vector, count) : liesTogether(k, s.address, *plan.vector));
   forEachNode(k, rootsOf(k, nest),
               [&](NodeId n) { fine &= k[n].kind != NodeKind::Reduce && k[n].kind != NodeKind::Running; });
-  return fine ? count : 1;
+  return fine;
+}
+
+int64_t packOf(const Kernel& k, const Nest& nest, const NestPlan& plan) {
+  const int64_t count = elementsOfAccess(k, nest);
+  return takesSeveral(k, nest, plan, count, true) ? count : 1;
+}
+
+int64_t apartOf(const Kernel& k, const Nest& nest, const NestPlan& plan) {
+  constexpr int64_t most =
+      8; // so many accesses under way: 2 bytes each keep a memory as busy as one pack does
+  const int64_t count = std::min(elementsOfAccess(k, nest), most);
+  return packOf(k, nest, plan) == 1 && takesSeveral(k, nest, plan, count, false) ? count : 1;
 }
 
 NestPlan planForThreads(const Kernel& k, const Nest& nest) {

@@ -99,17 +99,23 @@ protected:
     return openLoops(home, axes, lanes, scopes);
   }
   virtual void closePass(Scope& home, std::deque<Scope>& scopes) { closeLoops(home, scopes); }
-  // Sums of exp(x - c), c made of the greatest x, that are found in one pass with it: each lane's is of exp(x - the greatest x of the lane
-  // so far), and multiplied by what that is off when c is known (Milakov and Gimelshein 2018).
+  // Sums that are found in one pass with what they are relative to, c:
+  // - of exp(x - c), c made of the greatest x: each lane's is of exp(x - the greatest x of the lane so far), and multiplied by what that
+  //   is off when c is known (Milakov and Gimelshein 2018);
+  // - of (x - c)^2, c made of the sum of x: each lane's is about the mean of its own elements (Welford 1962), and moved to c when that
+  //   is known (Chan, Golub and LeVeque 1979).
   struct OnlineSum {
     NodeId node;
-    size_t greatest = 0;      // in the group
+    size_t of = 0;            // of the group: the greatest, or the sum of x
     std::string sum, present; // of a lane; whether the row has elements
+    bool squares = false;
+    NodeId relativeTo; // c
   };
   virtual std::vector<OnlineSum> onlineSums(const std::vector<NodeId>& group, Scope& home) {
     (void)group, (void)home;
     return {};
   }
+  void finishOnline(const OnlineSum& s, const std::string& greatest, Scope& home);
   void countUses(const loops::Nest& nest);
 
   // Attention (EmitAttention.cpp): a call of the device header's function, told by lambdas where everything lies. By blocks of

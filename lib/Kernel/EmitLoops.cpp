@@ -134,6 +134,18 @@ std::string Emitter::firstOfThreads(const Node& node, DType type, const std::str
   return row;
 }
 
+// What is relative to c, when that is known: `greatest` is the lane's.
+void Emitter::finishOnline(const OnlineSum& s, const std::string& greatest, Scope& home) {
+  const std::string c = emit(s.relativeTo, home).text;
+  if (!s.squares)
+    line(home, s.sum + " = dtc_online_part(" + greatest + ", " + s.sum + ", " + c + ", " + s.present + ");");
+  const std::string name = fresh("row_sum"),
+                    part = s.squares ? "dtc_squares_about(" + s.sum + ", " + c + ")" : s.sum;
+  line(home, "const " + typeText(k_[s.node].type) + " " + name + " = " +
+                 acrossLanes(ReduceKind::Sum, part, home) + ";");
+  home.names[s.node.index] = {name, false, true};
+}
+
 Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {
   const std::vector<AxisId> axes = k_[n].axes;
   if (k_[n].reduce >= ReduceKind::ArgMax) {
@@ -159,12 +171,13 @@ Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {
   enterReduce(body);
   for (size_t i = 0; i < group.size(); ++i) {
     const Node& node = k_[group[i]];
-    if (auto s =
-            std::find_if(online.begin(), online.end(), [&](const OnlineSum& o) { return o.greatest == i; });
-        s != online.end()) {
+    const auto s = std::find_if(online.begin(), online.end(), [&](const OnlineSum& o) { return o.of == i; });
+    if (s != online.end() && !s->squares) {
       line(body, "dtc_online(" + accs[i] + ", " + s->sum + ", " + emit(node.args[0], body).text + ");");
       continue;
     }
+    if (s != online.end())
+      line(body, "dtc_add_square(" + s->sum + ", " + emit(node.args[0], body).text + ");");
     const bool vector = lanes() > 1 && body.vector >= 0;
     std::string x = splat(emit(node.args[0], body), node.type,
                           vector && (lane || (k_.dependsOn(group[i]) >> body.vector & 1)));
@@ -181,15 +194,7 @@ Emitter::Value Emitter::emitReduce(NodeId n, Scope& home) {
                      acrossLanes(node.reduce, accs[i], home) + ";");
       home.names[group[i].index] = {name, false, true};
     }
-  for (const OnlineSum& s : online) {
-    const NodeId below = k_[k_[k_[s.node].args[0]].args[0]].args[1];
-    line(home, s.sum + " = dtc_online_part(" + accs[s.greatest] + ", " + s.sum + ", " +
-                   emit(below, home).text + ", " + s.present + ");");
-    const std::string name = fresh("row_sum");
-    line(home, "const " + typeText(k_[s.node].type) + " " + name + " = " +
-                   acrossLanes(ReduceKind::Sum, s.sum, home) + ";");
-    home.names[s.node.index] = {name, false, true};
-  }
+  for (const OnlineSum& s : online) finishOnline(s, accs[s.of], home);
   return home.names[n.index];
 }
 

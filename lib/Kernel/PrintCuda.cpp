@@ -61,11 +61,14 @@ int64_t CudaEmitter::flatElements(int64_t count) const {
 std::string CudaEmitter::openPacks(int64_t count, const std::string& unit, Scope& row, Scope& pack) {
   const AxisId lane = *plan_.vector;
   const std::string i = axisText(lane), n = std::to_string(count), step = std::to_string(threads_ * count);
+  const std::string own = apart_
+                              ? "threadIdx.x / 32 * " + std::to_string(kWarp * count) + " + threadIdx.x % 32"
+                              : "threadIdx.x * " + n;
   auto loop = [&](const std::string& at, const std::string& first, const std::string& last) {
-    return "for (" + index_ + " " + at + " = " + (first == "0" ? "" : first + " + ") + "threadIdx.x * " + n +
-           "; " + at + " < " + last + "; " + at + " += " + step + ") {";
+    return "for (" + index_ + " " + at + " = " + (first == "0" ? "" : first + " + ") + own + "; " + at +
+           " < " + last + "; " + at + " += " + step + ") {";
   };
-  if (const int64_t elements = flatElements(count)) {
+  if (const int64_t elements = apart_ ? 0 : flatElements(count)) {
     const std::string most = std::to_string(flatUnit(count));
     line(row, "const " + index_ + " first = (" + unit + ") * " + most + ";");
     line(row,
@@ -84,11 +87,12 @@ std::string CudaEmitter::openPacks(int64_t count, const std::string& unit, Scope
   }
   const std::string first = bound(lane, false), end = bound(lane, true);
   std::string last = end;
-  if (const Size& extent = k_.axes[lane].extent; !extent.isStatic() || extent.number % count != 0) {
+  const std::string whole = std::to_string(apart_ ? kWarp * count : count); // what a warp takes, or a thread
+  if (const Size& extent = k_.axes[lane].extent; apart_ || !extent.isStatic() || extent.number % count != 0) {
     behindPacks_ = last = i + "_packed";
     line(row, "const " + index_ + " " + last + " = " +
-                  (first == "0" ? "(" + end + ")" : first + " + (" + end + " - " + first + ")") + " / " + n +
-                  " * " + n + ";");
+                  (first == "0" ? "(" + end + ")" : first + " + (" + end + " - " + first + ")") + " / " +
+                  whole + " * " + whole + ";");
   }
   return loop(i + "_at", first, last);
 }
@@ -105,30 +109,32 @@ void CudaEmitter::printPacks(const Nest& nest, int64_t count, const std::string&
   firstOfPack_ = lane;
   forEachNode(k_, rootsOf(k_, nest), [&](NodeId node) {
     const Node& load = k_[node];
-    if (load.kind != NodeKind::Load || !load.args.empty() || !liesInPacks(k_, load.affine, lane, count))
+    if (load.kind != NodeKind::Load || !load.args.empty() ||
+        !(apart_ ? liesTogether(k_, load.affine, lane) : liesInPacks(k_, load.affine, lane, count)))
       return;
     const std::string x = fresh("pack");
-    line(pack, "const auto " + x + " = dtc_load_pack<" + n + ">(" + bufferText(load.buffer) + " + " +
-                   affineText(load.affine, pack) + ");");
+    line(pack, "const auto " + x + (apart_ ? " = dtc_load_apart<" : " = dtc_load_pack<") + n + ">(" +
+                   bufferText(load.buffer) + " + " + affineText(load.affine, pack) + ");");
     const bool narrow = isNarrowFloat(k_.buffers[load.buffer].dtype);
     inner.names[node.index] = {narrow ? "dtc_load(" + x + ".at + lane)" : x + ".at[lane]", false, true};
   });
   std::string stores;
   for (const Store& s : nest.stores) {
+    if (apart_) break;
     const std::string type = typeText(k_.buffers[s.buffer].dtype);
     line(pack, "dtc_pack<" + type + ", " + n + "> " + packText(s) + ";");
     stores += indentText(pack.indent) + "dtc_store_pack(" + bufferText(s.buffer) + " + " +
               affineText(s.address, pack) + ", " + packText(s) + ");\n";
   }
   firstOfPack_.reset();
-  packing_ = true;
+  packing_ = !apart_;
   emitStores(nest, inner);
   packing_ = false;
   line(row, head);
   row.text += pack.text + "#pragma unroll\n" + indentText(pack.indent) + "for (i32 lane = 0; lane < " + n +
               "; ++lane) {\n";
   if (inner.text.find(i) != std::string::npos)
-    line(row, "    const " + index_ + " " + i + " = " + i + "_at + lane;");
+    line(row, "    const " + index_ + " " + i + " = " + i + "_at + lane" + (apart_ ? " * 32;" : ";"));
   row.text += inner.text + indentText(pack.indent) + "}\n" + stores;
   line(row, "}");
 }
@@ -145,7 +151,12 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
     out_.schedule = (sorters_ > 1 ? std::to_string(sorters_) + " blocks of " : "") +
                     std::to_string(threads_) + " threads a row, tiles of " +
                     std::to_string(sortRoom(k_, *nest.sort)) + " in shared memory";
-  const int64_t pack = packs_ ? packOf(k_, nest, plan_) : 1, flat = pack > 1 ? flatElements(pack) : 0;
+  const int64_t apart = packs_ && !columns_ && !schedule_ ? apartOf(k_, nest, plan_) : 1;
+  apart_ = apart > 1;
+  const int64_t pack = apart_   ? apart
+                       : packs_ ? packOf(k_, nest, plan_)
+                                : 1,
+                flat = pack > 1 && !apart_ ? flatElements(pack) : 0;
   const bool several = k_.nests.size() > 1;
   std::string size;
   if (flat) {
@@ -166,7 +177,7 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
     if (!blocked(a) && !flat) row.bound |= AxisSet(1) << a;
   const std::string guard = schedule_ ? beginRow(top, row) : "";
   if (!plan_.grid.empty() && !flat) decode(row, unit);
-  if (schedule_ && row_->edged) beginEdges(row.bound == 0 && !several ? top : row);
+  if (schedule_ && row_->edged && nest.walked.empty()) beginEdges(row.bound == 0 && !several ? top : row);
   if (pack > 1) printPacks(nest, pack, unit, row);
   if (columns_) {
     printColumns(nest, row);
@@ -246,7 +257,10 @@ std::vector<PrintedKernel> printCuda(const Kernel& k, const CudaTarget& target, 
     if (rows != none) out.push_back(CudaEmitter(k, threads, rows).run());
   }
   if (out.size() < most) out.push_back(CudaEmitter(k, threads, none).run());
-  auto packed = [&](const Nest& nest) { return packOf(k, nest, planForThreads(k, nest)) > 1; };
+  auto packed = [&](const Nest& nest) {
+    const NestPlan plan = planForThreads(k, nest);
+    return packOf(k, nest, plan) > 1 || apartOf(k, nest, plan) > 1;
+  };
   if (!whole && out.size() < most && std::any_of(k.nests.begin(), k.nests.end(), packed))
     out.push_back(CudaEmitter(k, threads, none, false).run());
   return out;

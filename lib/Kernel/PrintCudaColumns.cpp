@@ -1,5 +1,6 @@
 // Reductions of columns (ColumnSchedule.h).
 #include "CudaEmitter.h"
+#include <utility>
 
 namespace dtc {
 
@@ -132,6 +133,7 @@ void CudaEmitter::printColumns(const Nest& nest, Scope& unit) {
 void CudaEmitter::beginColumns(Scope& unit) {
   walk_ = &unit;
   if (!columnsBegin()) return;
+  if (schedule_->placed) return placeColumns(unit);
   const bool shared = schedule_->columns == RowSchedule::Keep::Shared;
   std::deque<Scope> scopes;
   Scope& step = openStep(unit, scopes);
@@ -155,6 +157,28 @@ void CudaEmitter::beginColumns(Scope& unit) {
   endStep(unit, scopes);
 }
 
+// Shared memory has the columns by their place in the row: threads take turns at them from row to row.
+void CudaEmitter::placeColumns(Scope& unit) {
+  const int64_t places = columnStride(*row_) * row_->pack;
+  if (out_.sharedBytes == 0) line(unit, "extern __shared__ uint4 row_memory[];");
+  Scope place;
+  place.indent = unit.indent + 1;
+  for (const Store& s : nest_->stores) {
+    if (!isColumn(k_, *nest_, s)) continue;
+    const DType type = k_[s.value].type;
+    const std::string name = columnName(s), pointer = typeText(type) + "*";
+    line(unit, pointer + " const " + name + " = (" + pointer + ")((u8*)row_memory + " +
+                   text(out_.sharedBytes) + ");");
+    line(place, name + "[at] = " + identityText(k_[s.value].reduce, type) + ";");
+    out_.sharedBytes += static_cast<int>(places * dtypeBytes(type));
+  }
+  line(unit,
+       "for (i32 at = threadIdx.x; at < " + text(places) + "; at += " + text(schedule_->threads) + ") {");
+  unit.text += place.text;
+  line(unit, "}");
+  line(unit, barrier());
+}
+
 // A row's packs come from where the row before it had them read to, and the next row's are under way meanwhile.
 bool CudaEmitter::loadAhead(NodeId load, const std::string& to, Scope& step) {
   const Node& node = k_[load];
@@ -166,7 +190,16 @@ bool CudaEmitter::loadAhead(NodeId load, const std::string& to, Scope& step) {
     if (t.kind == AffineTerm::OfNode) return false;
   const std::string next = fresh("next"), place = arrayPlace(next, false), i = axisText(walked);
   line(*walk_, "dtc_pack<" + typeText(k_.buffers[node.buffer].dtype) + ", " + text(row_->pack) + "> " + next +
-                   "[" + text(schedule_->steps) + "];");
+                   "[" + text(schedule_->steps + schedule_->edged) + "];");
+  if (schedule_->edged) { // its packs begin elsewhere
+    line(*walk_, "{");
+    line(*walk_, "  const " + index_ + " " + i + " = 0;");
+    readEdged(*walk_, {{load, place}});
+    line(*walk_, "}");
+    line(step, to + " = " + place + ";");
+    nextRow_.emplace_back(load, place);
+    return true;
+  }
   std::deque<Scope> scopes;
   Scope& first = openStep(*walk_, scopes);
   line(first, "const " + index_ + " " + i + " = 0;");
@@ -178,7 +211,36 @@ bool CudaEmitter::loadAhead(NodeId load, const std::string& to, Scope& step) {
   return true;
 }
 
+// All packs and edges of a row, for each load to a place of its own.
+void CudaEmitter::readEdged(Scope& home, const std::vector<std::pair<NodeId, std::string>>& loads) {
+  Scope row;
+  row.parent = &home, row.bound = home.bound, row.indent = home.indent + 1;
+  beginEdges(row);
+  std::deque<Scope> scopes;
+  Scope& step = openStep(row, scopes);
+  for (const auto& [load, place] : loads) loadPack(load, place, step);
+  endStep(row, scopes);
+  home.text += row.text;
+}
+
+// Behind the present row's, when they have been taken from where the next ones go.
+void CudaEmitter::readNextRow(Scope& home) {
+  if (nextRow_.empty()) return;
+  const std::string i = axisText(nest_->walked[0]), next = "next_" + i;
+  line(home, "if (" + i + " + 1 < " + sizeText(k_.axes[nest_->walked[0]].extent) + ") {");
+  line(home, "  const " + index_ + " " + next + " = " + i + " + 1;");
+  line(home, "  {");
+  Scope inside;
+  inside.parent = &home, inside.bound = home.bound, inside.indent = home.indent + 1;
+  line(inside, "  const " + index_ + " " + i + " = " + next + ";");
+  readEdged(inside, std::exchange(nextRow_, {}));
+  home.text += inside.text;
+  line(home, "  }");
+  line(home, "}");
+}
+
 void CudaEmitter::enterRow(Scope& row) {
+  if (schedule_ && row_->edged) beginEdges(row);
   rowBound_ = row.bound;
   kept_.clear();
   rowPassSeen_ = false;
@@ -186,11 +248,13 @@ void CudaEmitter::enterRow(Scope& row) {
 
 // What a reduction across the threads has in shared memory is read before the next row's takes its place.
 void CudaEmitter::leaveRow(Scope& row) {
-  if (schedule_ && schedule_->threads > kWarp) line(row, "__syncthreads();");
+  if (schedule_ && (schedule_->threads > kWarp || schedule_->placed || schedule_->edged))
+    line(row, "__syncthreads();");
 }
 
 void CudaEmitter::endColumns(Scope& unit) {
   if (!columnsBegin()) return;
+  if (schedule_->placed) return writePlaced(unit);
   std::deque<Scope> scopes;
   Scope& step = openStep(unit, scopes);
   firstOfPack_ = row_->axes.back();
@@ -202,8 +266,26 @@ void CudaEmitter::endColumns(Scope& unit) {
   endStep(unit, scopes);
 }
 
+void CudaEmitter::writePlaced(Scope& unit) {
+  const AxisId lane = row_->axes.back();
+  const std::string i = axisText(lane);
+  Scope element;
+  element.parent = &unit, element.bound = unit.bound | AxisSet(1) << lane, element.indent = unit.indent + 1;
+  for (const Store& s : nest_->stores)
+    if (isColumn(k_, *nest_, s))
+      line(element, bufferText(s.buffer) + "[" + affineText(s.address, element) +
+                        "] = " + columnPlace(s, element) + ";");
+  line(unit, "for (" + index_ + " " + i + " = threadIdx.x; " + i + " < " + sizeText(row_->length) + "; " + i +
+                 " += " + text(schedule_->threads) + ") {");
+  unit.text += element.text;
+  line(unit, "}");
+}
+
 std::string CudaEmitter::columnPlace(const Store& store, Scope& body) {
   if (!columnsBegin()) return Emitter::columnPlace(store, body);
+  if (schedule_->placed)
+    return columnName(store) + "[dtc_column<" + text(row_->pack) + ", " + text(columnStride(*row_)) + ">(" +
+           axisText(row_->axes.back()) + ")]";
   return arrayPlace(columnName(store), schedule_->columns == RowSchedule::Keep::Shared) + ".at[" + lane_ +
          "]";
 }

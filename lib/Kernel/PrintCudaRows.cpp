@@ -245,7 +245,10 @@ void CudaEmitter::readFirst(const std::vector<NodeId>& loads, Scope& home, RowPa
   Scope& step = openStep(home, loop);
   for (const auto& [n, to] : first)
     if (!loadAhead(n, to, step)) loadPack(n, to, step);
-  if (!streamed) return endStep(home, loop);
+  if (!streamed) {
+    endStep(home, loop);
+    return readNextRow(home);
+  }
   pass.arrays = chunk.text;
   pass.loads = step.text;
 }
@@ -355,29 +358,41 @@ std::string CudaEmitter::passText(const RowPass& pass, const std::string& all, c
   return result + (s.edged ? edgeText(pass.arrays + pass.loads + one, indent) : "");
 }
 
+// A sum of exp(x - c) or of (x - c) * (x - c): x and c.
+static std::optional<std::pair<NodeId, NodeId>> relativeSum(const Kernel& k, const Node& sum) {
+  if (sum.reduce != ReduceKind::Sum || !isFloat(sum.type)) return std::nullopt;
+  auto isCall = [&](NodeId n, std::string_view function) {
+    return k[n].kind == NodeKind::Call && k[n].function == function;
+  };
+  const NodeId term = sum.args[0];
+  if (!isCall(term, "exp") && (!isCall(term, "mul") || k[term].args[0] != k[term].args[1]))
+    return std::nullopt;
+  const NodeId less = k[term].args[0];
+  if (!isCall(less, "sub")) return std::nullopt;
+  return std::pair(k[less].args[0], k[less].args[1]);
+}
+
 // Rows of which nothing is kept are read once less.
 std::vector<Emitter::OnlineSum> CudaEmitter::onlineSums(const std::vector<NodeId>& group, Scope& home) {
   std::vector<OnlineSum> found;
   if (!schedule_ || schedule_->keep != RowSchedule::Keep::Nothing || !isRowScope(home)) return found;
-  auto isCall = [&](NodeId n, const char* function) {
-    return k_[n].kind == NodeKind::Call && k_[n].function == function;
-  };
   for (NodeId sum : reductions_) {
     const Node& node = k_[sum];
-    if (node.reduce != ReduceKind::Sum || !isCall(node.args[0], "exp") || !isFloat(node.type)) continue;
-    const NodeId less = k_[node.args[0]].args[0];
-    if (!isCall(less, "sub") || (k_.dependsOn(sum) & ~home.bound) != 0) continue;
+    const auto relative = relativeSum(k_, node);
+    if (!relative || (k_.dependsOn(sum) & ~home.bound) != 0) continue;
+    const auto& [x, c] = *relative;
+    const bool squares = k_[node.args[0]].function == "mul";
     for (size_t i = 0; i < group.size(); ++i) {
-      const Node& greatest = k_[group[i]];
+      const Node& of = k_[group[i]];
       bool below = false;
-      forEachNode(k_, std::span(&k_[less].args[1], 1), [&](NodeId n) { below |= n == group[i]; });
-      below &= std::none_of(found.begin(), found.end(), [&](const OnlineSum& o) { return o.greatest == i; });
-      if (!below || greatest.reduce != ReduceKind::Max || greatest.args[0] != k_[less].args[0] ||
-          greatest.axes != node.axes || (k_.dependsOn(k_[less].args[1]) & row_->set) != 0)
+      forEachNode(k_, std::span(&c, 1), [&](NodeId n) { below |= n == group[i]; });
+      below &= std::none_of(found.begin(), found.end(), [&](const OnlineSum& o) { return o.of == i; });
+      if (!below || of.reduce != (squares ? ReduceKind::Sum : ReduceKind::Max) || of.args[0] != x ||
+          of.axes != node.axes || (k_.dependsOn(c) & row_->set) != 0)
         continue;
-      const std::string type = typeText(node.type), acc = fresh("sum");
-      line(home, type + " " + acc + " = 0;");
-      found.push_back({sum, i, acc, sizeText(row_->length) + " > 0"});
+      const std::string type = typeText(node.type), acc = fresh(squares ? "squares" : "sum");
+      line(home, squares ? "dtc_squares<" + type + "> " + acc + ";" : type + " " + acc + " = 0;");
+      found.push_back({sum, i, acc, sizeText(row_->length) + " > 0", squares, c});
       break;
     }
   }

@@ -18,8 +18,10 @@ constexpr int kThreadsPerProcessor = 2048; // 1,536 on some; only the model's ov
 constexpr int kBookkeeping = 34;     // registers of addresses, accumulators and what an exp needs meanwhile
 constexpr int kMostRegisters = 224;  // of 255, since the estimate may be low
 constexpr int64_t kMostValues = 128; // elements of a thread: unrolled, the text must stay short for NVRTC
-constexpr int64_t kSharedElements = 8192;  // shorter rows fit registers well
-constexpr double kWalkThreads = 1024;      // of a multiprocessor whose blocks walk over rows
+constexpr int64_t kSharedElements = 8192; // shorter rows fit registers well
+constexpr double kWalkThreads = 1024;     // of a multiprocessor whose blocks walk over rows
+// Bytes that a multiprocessor has to have under way: 4.8 TB/s for 650 ns of latency, by 132 (Little's law; the latency is assumed).
+constexpr double kUnderWay = 24 << 10;
 constexpr int64_t kClusterElements = 8192; // shorter rows are one block's
 constexpr int64_t kStreamedBytes = 128;    // of a thread, under way at a time
 constexpr double kThreadsUnknown = 256;    // of a row of any length
@@ -130,7 +132,8 @@ struct Contiguous {
   int64_t most = 1;
 };
 
-Contiguous contiguousOf(const Kernel& k, const Nest& nest, AxisId lane, AxisSet rows) {
+// `edged`: columns are no access of a row's (RowSchedule::placed).
+Contiguous contiguousOf(const Kernel& k, const Nest& nest, AxisId lane, AxisSet rows, bool edged) {
   int64_t narrowest = kAccessBytes, widest = 1;
   Contiguous c;
   auto access = [&](uint32_t buffer, AffineId address) {
@@ -143,7 +146,8 @@ Contiguous contiguousOf(const Kernel& k, const Nest& nest, AxisId lane, AxisSet 
     if (ofRows) narrowest = std::min(narrowest, bytes);
   };
   bool reduces = false;
-  for (const Store& s : nest.stores) access(s.buffer, s.address);
+  for (const Store& s : nest.stores)
+    if (!edged || !isColumn(k, nest, s)) access(s.buffer, s.address);
   forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
     if (k[n].kind == NodeKind::Load) access(k[n].buffer, k[n].affine);
     reduces |= k[n].kind == NodeKind::Reduce && (k.dependsOn(n) >> lane & 1) && k[n].axes != nest.walked;
@@ -236,13 +240,13 @@ std::optional<RowNest> rowNestOf(const Kernel& k, const Nest& nest, const NestPl
   row.several =
       !plan.grid.empty() && (row.count.isStatic() || (row.count.number == 1 && row.count.args.size() == 1));
   for (AxisId a : row.axes) row.length = row.length * k.axes[a].extent;
-  const Contiguous together = contiguousOf(k, nest, lane, plan.rows);
+  const Contiguous together = contiguousOf(k, nest, lane, plan.rows, edged);
   row.widest = together.most;
   row.pack = alignedPack(k, together, lane);
   if (edged) {
-    const std::optional<AffineId> origin = originFor(k, together, lane, row.widest, setOf(plan.grid));
-    if (row.pack == row.widest || row.axes.size() > 1 || !nest.walked.empty() || !origin || plan.blocked)
-      return std::nullopt;
+    const std::optional<AffineId> origin =
+        originFor(k, together, lane, row.widest, setOf(plan.grid) | setOf(nest.walked));
+    if (row.pack == row.widest || row.axes.size() > 1 || !origin || plan.blocked) return std::nullopt;
     row.edged = true, row.origin = *origin, row.pack = row.widest;
   }
   row.only = nest.walked.empty();
@@ -253,8 +257,10 @@ std::optional<RowNest> rowNestOf(const Kernel& k, const Nest& nest, const NestPl
       row.columnBytes += dtypeBytes(k.buffers[s.buffer].dtype);
     }
   // What is reduced anew for elements of the row is no sum of the block's: not all threads come to each.
-  forEachNode(k, rootsOf(k, nest),
-              [&](NodeId n) { fine &= k[n].kind != NodeKind::Reduce || (k.dependsOn(n) & row.set) == 0; });
+  forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+    fine &= k[n].kind != NodeKind::Reduce || (k.dependsOn(n) & row.set) == 0 ||
+            (!nest.walked.empty() && k[n].axes == nest.walked);
+  });
   if (!fine) return std::nullopt;
   std::vector<const Pass*> over;
   for (const Pass& p : passes) {
@@ -307,8 +313,11 @@ double costOf(const RowNest& row, const RowSchedule& s, int blocksAtOnce, const 
     blocksAtOnce = static_cast<int>(
         std::min<int64_t>(blocksAtOnce, (row.rows + target.multiprocessors - 1) / target.multiprocessors));
     cost += 0.1 * std::max(0.0, std::log2(kWalkThreads / (double(blocksAtOnce) * s.threads)));
+    const double read = static_cast<double>(row.elements * row.aheadBytes) * std::max(1, blocksAtOnce);
+    if (read > 0) cost += 0.3 * std::max(0.0, std::log2(kUnderWay / (s.ahead ? read : read / 3)));
   }
-  cost += blocksAtOnce <= 1 ? 0.35 : blocksAtOnce == 2 ? 0.1 : blocksAtOnce == 3 ? 0.03 : 0;
+  const double alone = s.ahead ? 0.3 : 1; // of the wait between a block's reads and its writes
+  cost += alone * (blocksAtOnce <= 1 ? 0.35 : blocksAtOnce == 2 ? 0.1 : blocksAtOnce == 3 ? 0.03 : 0);
   cost += 0.05 * std::log2(s.cluster) + (s.perRow > kWarp ? 0.01 * std::log2(s.perRow / kWarp) : 0);
   const double values = static_cast<double>(s.steps * s.pack);
   if (values > 32) cost += 0.05 * (values / 32 - 1);
@@ -326,7 +335,7 @@ double costOf(const RowNest& row, const RowSchedule& s, int blocksAtOnce, const 
   cost += 0.06 * std::log2(double(row.widest) / double(s.pack)) + (s.edged ? 0.03 : 0); // more accesses
   if (row.columnBytes > 0 && !s.ahead) cost += 0.1;
   if (row.columnBytes > 0 && s.columns != RowSchedule::Keep::Registers)
-    cost += s.columns == RowSchedule::Keep::Shared ? 0.05 : 0.5;
+    cost += s.placed ? 0.15 : s.columns == RowSchedule::Keep::Shared ? 0.05 : 0.5;
   return cost + (s.together ? 0 : 0.02) + (s.costly ? 0 : 0.1);
 }
 
@@ -359,6 +368,7 @@ public:
         s.costly = false;
         for (s.steps = 4; s.steps > 1 && s.steps * packBytes > kStreamedBytes;) s.steps /= 2;
         s.registers = static_cast<int>(kBookkeeping + (s.steps * packBytes + 3) / 4);
+        placeColumns(s, s.registers, 0);
         found_.push_back({s, streamedCost(s)});
       }
     return std::move(found_);
@@ -388,20 +398,30 @@ private:
     s.steps = (packs + s.rowThreads() - 1) / s.rowThreads();
     return s;
   }
-  // What a block has of its columns lies in registers, in shared memory, or where there is room for neither, where it ends up.
+  // What a block has of its columns lies in registers, in shared memory, or where there is room for neither, where it ends up. Where rows
+  // begin anywhere in a pack, and where packs of a thread are not kept, any thread adds to any column.
   void placeColumns(RowSchedule& s, int mostRegisters, int64_t shared) const {
     s.columns = RowSchedule::Keep::Nothing;
+    s.placed = s.ahead = false;
+    if (row_.columnBytes == 0) return;
+    const bool byElement = s.edged || s.keep == RowSchedule::Keep::Nothing;
     const int64_t bytes = s.steps * s.pack * row_.columnBytes;
-    if (bytes == 0) return;
-    if (s.registers + (bytes + 3) / 4 <= mostRegisters) {
+    const int64_t room = byElement ? placedBytes() : bytes * s.threads;
+    if (!byElement && s.registers + (bytes + 3) / 4 <= mostRegisters) {
       s.columns = RowSchedule::Keep::Registers;
       s.registers += static_cast<int>((bytes + 3) / 4);
-      const int next = static_cast<int>((s.steps * s.pack * row_.aheadBytes + 3) / 4);
-      s.ahead = s.keep == RowSchedule::Keep::Registers && next > 0 && s.registers + next <= mostRegisters;
-      if (s.ahead) s.registers += next;
-    } else if (bytes * s.threads + shared + 1024 <= target_.sharedBytes) {
+    } else if ((!byElement || row_.axes.size() == 1) && room + shared + 1024 <= target_.sharedBytes) {
       s.columns = RowSchedule::Keep::Shared;
+      s.placed = byElement;
     }
+    const int next = static_cast<int>(((s.steps + s.edged) * s.pack * row_.aheadBytes + 3) / 4);
+    s.ahead = s.keep == RowSchedule::Keep::Registers && next > 0 && s.registers + next <= mostRegisters;
+    if (s.ahead) s.registers += next;
+  }
+  [[nodiscard]] int64_t placedBytes() const { return columnStride(row_) * row_.pack * row_.columnBytes; }
+  [[nodiscard]] int64_t columnsShared(const RowSchedule& s) const {
+    if (s.columns != RowSchedule::Keep::Shared) return 0;
+    return s.placed ? placedBytes() : s.steps * s.pack * row_.columnBytes * s.threads;
   }
   void inRegisters(int perRow, int cluster) {
     RowSchedule s = shaped(perRow, cluster);
@@ -417,8 +437,9 @@ private:
       const int most = std::min(kMostRegisters, kRegisterFile / s.threads);
       if (s.registers > most) continue;
       placeColumns(s, most, 0);
-      const int atOnce = std::min(kThreadsPerProcessor / s.threads,
-                                  kRegisterFile / (s.threads * ((s.registers + 7) / 8 * 8)));
+      int atOnce = std::min(kThreadsPerProcessor / s.threads,
+                            kRegisterFile / (s.threads * ((s.registers + 7) / 8 * 8)));
+      atOnce = std::min(atOnce, static_cast<int>(target_.sharedBytes / (columnsShared(s) + 1024)));
       found_.push_back({s, costOf(row_, s, atOnce, target_)});
     }
   }
@@ -433,8 +454,8 @@ private:
       if (bytes == 0 || bytes + 1024 > target_.sharedBytes) continue;
       s.registers = kBookkeeping + 16;
       placeColumns(s, s.registers, bytes);
-      const int atOnce = static_cast<int>(
-          std::min<int64_t>(kThreadsPerProcessor / s.threads, target_.sharedBytes / (bytes + 1024)));
+      const int atOnce = static_cast<int>(std::min<int64_t>(
+          kThreadsPerProcessor / s.threads, target_.sharedBytes / (bytes + columnsShared(s) + 1024)));
       found_.push_back({s, costOf(row_, s, atOnce, target_)});
     }
   }
@@ -446,6 +467,12 @@ private:
 };
 
 } // namespace
+
+int64_t columnStride(const RowNest& row) {
+  constexpr int64_t apart =
+      4; // so that a pack's neighbours, which are written out together, are in other banks
+  return (row.elements / row.pack + kWarp - apart) / kWarp * kWarp + apart;
+}
 
 int64_t sharedBytes(const RowNest& row, const RowSchedule& s) {
   int64_t bytes = 0;
@@ -502,8 +529,7 @@ std::vector<RowSchedule> rowSchedules(const Kernel& k, const Nest& nest, const N
       for (const Costed& c : Candidates(row, target, threads).run()) found.push_back(c);
   const bool empty = !rows.empty() && std::any_of(rows[0].axes.begin(), rows[0].axes.end(),
                                                   [&](AxisId a) { return k.axes[a].extent.is(0); });
-  if (found.empty() && !rows.empty() && !empty && nest.walked.empty())
-    found = Candidates(rows.back(), target, threads).streamed();
+  if (found.empty() && !rows.empty() && !empty) found = Candidates(rows.back(), target, threads).streamed();
   for (size_t i = 0; i < found.size(); ++i) found[i].number = i;
   std::sort(found.begin(), found.end(), [](const Costed& a, const Costed& b) {
     return a.cost != b.cost ? a.cost < b.cost : a.number < b.number;

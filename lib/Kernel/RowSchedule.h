@@ -13,14 +13,16 @@ struct RowSchedule {
   enum class Keep : uint8_t { Registers, Shared, Nothing }; // Nothing: each pass reads global memory again
   Keep keep = Keep::Registers;
   Keep columns =
-      Keep::Nothing;  // where a block that walks rows has the columns so far; Nothing: in the result's memory
-  bool ahead = false; // where rows are walked: the next one is read while this one is computed
-  int threads = 128;  // of a block
-  int perRow = 128;   // of them on one row: all, or a power of two up to a warp with several rows a block
-  int cluster = 1;    // blocks that share a row, each with a part of it; their threads count on
-  int64_t pack = 1;   // neighbours that a thread takes at once
-  bool edged = false; // RowNest::edged
-  int64_t steps = 1;  // packs of a thread; Keep::Nothing: that are under way at a time
+      Keep::Nothing; // where a block that walks rows has the columns so far; Nothing: in the result's memory
+  bool placed =
+      false; // columns in shared memory by their place in the row, not by thread: where rows begin anywhere in a pack
+  bool ahead = false;   // where rows are walked: the next one is read while this one is computed
+  int threads = 128;    // of a block
+  int perRow = 128;     // of them on one row: all, or a power of two up to a warp with several rows a block
+  int cluster = 1;      // blocks that share a row, each with a part of it; their threads count on
+  int64_t pack = 1;     // neighbours that a thread takes at once
+  bool edged = false;   // RowNest::edged
+  int64_t steps = 1;    // packs of a thread; Keep::Nothing: that are under way at a time
   bool together = true; // what a single pass reads is read before it computes anything, not step by step
   bool costly = true;   // keep also what is dear to compute again
   int registers = 0;    // of a thread, as estimated
@@ -72,6 +74,9 @@ struct RowNest {
 // Is the node read in packs, and is it dear enough to be kept.
 [[nodiscard]] bool isRowPack(const loops::Kernel& k, const RowNest& row, loops::NodeId n);
 [[nodiscard]] bool isRowCostly(const loops::Kernel& k, const RowNest& row, loops::NodeId n);
+// Columns of which neighbours in a pack lie so far apart, where any thread adds to any (RowSchedule::placed): the same element of
+// neighbouring packs then is a neighbour in shared memory, wherever the row's packs begin.
+[[nodiscard]] int64_t columnStride(const RowNest& row);
 // Dynamic shared memory of a block under a schedule that keeps values there.
 [[nodiscard]] int64_t sharedBytes(const RowNest& row, const RowSchedule& s);
 // All that fit the target, the best (by a model, RowSchedule.cpp) first. `threads`: that a block has, 0: any number.

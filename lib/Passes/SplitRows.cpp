@@ -1,5 +1,6 @@
 // Before ops are grouped: scans and searches along few long rows, part by part.
 #include "SplitRows.h"
+#include "SplitNorms.h"
 #include "dtc/IR/Builder.h"
 #include "dtc/Ops/Scalar.h"
 #include "dtc/Passes/Clone.h"
@@ -334,7 +335,7 @@ void BlockSplitter::run(BlockId block) {
     b.loc = m_[o].loc;
     const int64_t k = m_.record(o).name == std::string_view("argsort") ? firstRead(o) : 0;
     std::vector<ValueId> results;
-    if (!RowSplitter(m_, o, b).run(results, k))
+    if (!RowSplitter(m_, o, b).run(results, k) && !splitNorm(m_, o, b, results))
       out.push_back(o);
     else if (k > 0)
       for (OpId slice : readers_[m_.result(o).index]) replace(m_.result(slice), results[1]);

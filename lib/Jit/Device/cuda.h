@@ -88,6 +88,10 @@ DTC_FN f32 dtc_exp2_fast(f32 x) {
   return y;
 }
 
+// Within 2 ulp, where b is below 2^126.
+DTC_FN f32 dtc_divide_fast(f32 a, f32 b) { return __fdividef(a, b); }
+DTC_FN f64 dtc_divide_fast(f64 a, f64 b) { return a / b; }
+
 // --- f32 to and from narrow floats (bf16: sm_80 and later; f8: sm_89) ---
 // Rounded to nearest, ties to even, subnormals too. NaN comes out as one pattern, and of an f8 what is too large as the greatest
 // number: ops.h (dtc_encode, dtc_decode) puts right what the IR has otherwise.

@@ -124,6 +124,13 @@ template <int N, class T> DTC_FN void dtc_store_pack(T* p, const dtc_pack<T, N>&
   else
     *(dtc_pack<T, N>*)p = x;
 }
+// Elements a warp apart from p on: where neighbouring threads begin at neighbours, each access is of whole lines.
+template <int N, class T> DTC_FN dtc_pack<T, N> dtc_load_apart(const T* p) {
+  dtc_pack<T, N> x;
+#pragma unroll
+  for (i32 lane = 0; lane < N; ++lane) x.at[lane] = p[lane * 32];
+  return x;
+}
 // A pack of a row, or of a row's edges: one element (lib/Kernel/RowSchedule.h, RowNest::edged).
 template <bool Edge, int N, class T> DTC_FN dtc_pack<T, N> dtc_load_row(const T* p) {
   if constexpr (Edge) {

@@ -115,6 +115,8 @@ DTC_FN f32 dtc_exp2_fast(f32 x) {
   const f32 y = dtc_exp2(x);
   return y < 0x1p-126f ? 0 : y;
 }
+DTC_FN f32 dtc_divide_fast(f32 a, f32 b) { return a / b; }
+DTC_FN f64 dtc_divide_fast(f64 a, f64 b) { return a / b; }
 
 // --- asynchronous copies: what is under way may not be touched (lib/Jit/EmuTensor.cpp) ---
 extern "C" void __emu_copy_async(void* to, const void* from, i32 bytes, i32 line, const char* place);

@@ -37,6 +37,13 @@ DTC_ROW_REDUCE(min, dtc_min)
 DTC_ROW_REDUCE(any, dtc_or)
 DTC_ROW_REDUCE(all, dtc_and)
 
+// Where shared memory has a column of rows that begin anywhere in a pack: columns of the same remainder lie together, and these runs
+// begin `Stride` apart, so that neighbouring threads, each at the same element of its pack, are in neighbouring banks.
+template <int Pack, int Stride> DTC_FN i32 dtc_column(i64 at) {
+  const u32 i = (u32)at;
+  return (i32)(i % Pack * Stride + i / Pack);
+}
+
 // Of the elements so far: the greatest, and the sum of exp(element - greatest), which is 0 where the greatest is -infinity.
 template <class T> DTC_FN void dtc_online(T& greatest, T& sum, T x) {
   if (x > greatest || x != x) {
@@ -44,6 +51,21 @@ template <class T> DTC_FN void dtc_online(T& greatest, T& sum, T x) {
     greatest = x;
   }
   if (greatest != -dtc_infinity<T>()) sum += dtc_exp(x - greatest);
+}
+// Of the elements so far: how many, their mean, and the sum of squares about it.
+template <class T> struct dtc_squares {
+  T count = 0, mean = 0, sum = 0;
+};
+template <class T> DTC_FN void dtc_add_square(dtc_squares<T>& s, T x) {
+  const T off = x - s.mean;
+  s.count += 1;
+  s.mean += dtc_divide_fast(off, s.count);
+  s.sum += off * (x - s.mean);
+}
+// Their sum of squares about c.
+template <class T> DTC_FN T dtc_squares_about(const dtc_squares<T>& s, T c) {
+  const T off = s.mean - c;
+  return s.count > 0 ? s.sum + s.count * (off * off) : (T)0;
 }
 // The sum of exp(element - c) of a thread's elements; `present`: the row has some.
 template <class T> DTC_FN T dtc_online_part(T greatest, T sum, T c, bool present) {
