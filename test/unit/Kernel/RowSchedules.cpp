@@ -43,35 +43,6 @@ TEST_P(Rows, EveryScheduleGivesTheReference) {
   cases.runOnEmulator();
 }
 
-// Rows that are walked, and the sums of their columns.
-TEST_P(Rows, EveryScheduleOfColumnsGivesTheReference) {
-  KernelOptions options;
-  options.cpp = false, options.cuda = options.otherSchedules = true;
-  KernelCases cases(options);
-  std::deque<Module> modules;
-  for (int64_t n : {33, 259, 520}) {
-    const std::string size = std::to_string(n), x = GetParam() + ("[260, " + size + "]"),
-                      w = GetParam() + ("[" + size + "]");
-    const std::string text = "spmd func @main(%x: " + x + ", %w: " + w + ") -> (" + x + ", " + w +
-                             ") {\n  %y = rms_norm %x, %w {dims = [1]}\n  %p = mul %y, %x\n"
-                             "  %s = sum %p {dims = [0]}\n  return %y, %s\n}\n";
-    Module& m = modules.emplace_back(standardOps());
-    Diagnostics diags;
-    ASSERT_TRUE(parseModule({"test.dt", text}, standardOps(), m, diags)) << text;
-    ASSERT_TRUE(fusePass(m, {}, diags));
-    cases.add(m, m.order.back(), randomArguments(m, m.order.back()), text);
-  }
-  std::string all;
-  for (const KernelSource& k : cases.kernels().kernels()) {
-    all += k.schedule + "\n";
-    for (const CudaSchedule& s : k.otherCuda) all += s.schedule + "\n";
-  }
-  for (const char* part : {"columns in registers, the next row read ahead",
-                           "an edge in registers, columns in shared memory, the next"})
-    EXPECT_NE(all.find(part), std::string::npos) << part << " is not among\n" << all;
-  cases.runOnEmulator();
-}
-
 INSTANTIATE_TEST_SUITE_P(DTypes, Rows, testing::Values("f32", "bf16"));
 
 } // namespace
