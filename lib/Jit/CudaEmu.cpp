@@ -18,6 +18,7 @@ thread_local EmuCluster* running = nullptr;
 extern "C" {
 const EmuThreadView* dtcEmuSelf() { return running->self(); }
 void* dtcEmuShared() { return running->shared(); }
+void dtcEmuInexact() { running->noteInexact(); }
 uint32_t dtcEmuActive() { return running->activeLanes(); }
 int32_t dtcEmuBarrier(int32_t kind, int32_t value, int32_t line, const char* place) {
   const int32_t result = running->barrier(static_cast<EmuBarrier>(kind), value, line, place);
@@ -68,6 +69,7 @@ const HostSymbol kHosts[] = {{emu::kSelf, reinterpret_cast<const void*>(&dtcEmuS
                              {emu::kAccess, reinterpret_cast<const void*>(&dtcEmuAccess)},
                              {emu::kFault, reinterpret_cast<const void*>(&dtcEmuFault)},
                              {"__emu_active", reinterpret_cast<const void*>(&dtcEmuActive)},
+                             {"__emu_inexact", reinterpret_cast<const void*>(&dtcEmuInexact)},
                              {"__emu_barrier", reinterpret_cast<const void*>(&dtcEmuBarrier)},
                              {"__emu_named_barrier", reinterpret_cast<const void*>(&dtcEmuNamedBarrier)},
                              {"__emu_cluster_barrier", reinterpret_cast<const void*>(&dtcEmuClusterBarrier)},
@@ -82,8 +84,13 @@ constexpr size_t kMostStatic = 48 << 10;  // of it, in variables of a size of th
 constexpr size_t kMostLocal = Fibre::kStackBytes - (16 << 10);
 constexpr uint32_t kMostBlocks = 8; // of a cluster, on every GPU that has them
 
-// "" or why a GPU would refuse the launch.
-std::string refuse(const EmuKernel& kernel, Dim3 grid, Dim3 block, size_t shared) {
+// "" or why a GPU would refuse the launch, or should.
+std::string refuse(const EmuKernel& kernel, const EmuLaunch& launch) {
+  const Dim3 grid = launch.grid, block = launch.block;
+  const size_t shared = kernel.sharedBytes + launch.sharedBytes;
+  if (launch.numArgs && launch.numArgs != kernel.numArgs)
+    return "it takes " + std::to_string(kernel.numArgs) + (kernel.numArgs == 1 ? " argument" : " arguments") +
+           ", and the launch has " + std::to_string(launch.numArgs);
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   const Dim3 c = kernel.cluster;
   if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
@@ -185,7 +192,7 @@ Result<std::string> EmuModule::Impl::run(EmuWorkspace& workspace, const EmuKerne
   }
   EmuGlobal forward(workspace.global[0], launch, kernel.granule),
       backward(workspace.global[1], launch, kernel.granule);
-  bool atomics = false;
+  bool inexact = false;
   for (EmuGlobal* global : {&forward, &backward}) {
     if (Status s = global->prepare(); !s) return s.error();
     EmuCluster cluster(workspace, kernel, launch, global->args(), global, global == &backward);
@@ -193,9 +200,9 @@ Result<std::string> EmuModule::Impl::run(EmuWorkspace& workspace, const EmuKerne
     std::string error = runGrid(cluster, global == &backward);
     if (error.empty()) error = global->unwritten();
     if (!error.empty()) return error;
-    atomics |= cluster.usedAtomics();
+    inexact |= cluster.inexact();
   }
-  if (!atomics)
+  if (!inexact)
     if (std::string difference = forward.differs(backward); !difference.empty()) return difference;
   forward.commit();
   return std::string();
@@ -207,9 +214,7 @@ Status EmuModule::launch(std::string_view name, const EmuLaunch& launch) const {
   };
   const EmuKernel* kernel = impl_->find(name);
   if (!kernel) return bug("there is no such kernel");
-  const size_t shared = kernel->sharedBytes + launch.sharedBytes;
-  if (const std::string why = refuse(*kernel, launch.grid, launch.block, shared); !why.empty())
-    return bug(why);
+  if (const std::string why = refuse(*kernel, launch); !why.empty()) return bug(why);
   auto workspace = impl_->borrow();
   auto error = impl_->run(*workspace, *kernel, launch);
   impl_->giveBack(std::move(workspace));
@@ -239,7 +244,9 @@ Result<EmuModule> CudaEmu::compile(std::span<const SourceUnit> units) const {
     unit.text += "\n#line 1 \"calls\"\n";
     for (const ScannedKernel& kernel : scanned.back())
       unit.text += "extern \"C\" void __emu_call_" + kernel.name +
-                   "(void* const* __emu_args) { __emu_invoke(" + kernel.name + ", __emu_args); }\n";
+                   "(void* const* __emu_args) { __emu_invoke(" + kernel.name + ", __emu_args); }\n" +
+                   "extern \"C\" constexpr u64 " + emu::kArityPrefix + kernel.name + " = __emu_arity(" +
+                   kernel.name + ");\n";
   }
   CompileMode mode{emuPrologue(), {"-fstack-clash-protection"}, {}, true, checks_};
   auto objects = jit_.impl().objects(extended, mode);
@@ -253,7 +260,7 @@ Result<EmuModule> CudaEmu::compile(std::span<const SourceUnit> units) const {
         if (known == name) return address;
       return nullptr;
     };
-    const auto number = [&](const char* name) {
+    const auto number = [&](const std::string& name) {
       const auto* value = static_cast<const uint64_t*>(symbol(name));
       return value ? static_cast<size_t>(*value) : 0;
     };
@@ -263,6 +270,7 @@ Result<EmuModule> CudaEmu::compile(std::span<const SourceUnit> units) const {
       kernel.name = scan.name, kernel.bound = scan.bound;
       kernel.cluster = {scan.cluster[0], scan.cluster[1], scan.cluster[2]};
       kernel.call = reinterpret_cast<EmuKernel::Call*>(symbol(emu::kCallPrefix + scan.name));
+      kernel.numArgs = number(emu::kArityPrefix + scan.name);
       DTC_CHECK(kernel.call && map, "a compiled kernel is not in its object");
       // Which of a unit's shared variables are whose is not known where it has several kernels: none is then too large.
       kernel.sharedBytes = scanned[i].size() == 1 ? number(emu::kSharedBytes) : 0;

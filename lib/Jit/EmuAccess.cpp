@@ -16,6 +16,7 @@ EmuActor EmuCluster::actor() const {
   const EmuThread& t = threads_[current_];
   return {number_,
           current_,
+          blockOf(current_) * perBlock_,
           perBlock_,
           t.clock,
           t.blockClock,
@@ -29,7 +30,6 @@ void EmuCluster::access(const void* p, uint64_t code, const char* place) {
   const Access a{p, static_cast<uint32_t>(code), 1u << (code >> 32 & 0xff),
                  static_cast<emu::AccessKind>(code >> 40), place};
   if (a.bytes == 0) return;
-  usedAtomics_ |= a.kind == emu::Update;
   if (a.kind == emu::Update || a.kind == emu::VolatileRead) {
     looks_ = a.at == watched_ ? looks_ + 1 : 0;
     watched_ = a.at;
@@ -72,6 +72,8 @@ void EmuCluster::failAt(const char* place, const std::string& text) {
 
 void EmuCluster::failConflict(const Access& a, const EmuConflict& c, const std::string& what) {
   const char* place = reinterpret_cast<const char*>(kernel_.call) + c.place; // placeNumber
+  if (c.foreign)
+    return failAccess(a, "(" + what + ") that another block has read, too: blocks have no order");
   const bool own = c.cluster == (number_ & 0xffffff);
   const uint32_t block = c.thread / perBlock_;
   std::string who = "thread " + emuTuple(threads_[c.thread].view.thread);
@@ -106,7 +108,7 @@ std::string EmuCluster::sharedText(size_t offset, uint32_t block) const {
   std::string text =
       best ? "shared variable '" + best->name + "', byte " + std::to_string(offset - best->offset)
            : "shared memory, byte " + std::to_string(offset);
-  if (block != current_ / perBlock_) text += " in block " + emuTuple(blocks_[block].index);
+  if (block != blockOf(current_)) text += " in block " + emuTuple(blocks_[block].index);
   return text;
 }
 
@@ -117,6 +119,12 @@ void EmuCluster::fault(emu::Fault what, int64_t number, const char* variable, co
                              std::to_string(number) + ")");
   case emu::LocalUnset:
     return failAt(place, std::string("reads what nothing has set of its own variable '") + variable + "'");
+  case emu::Overflow:
+    return failAt(place,
+                  "has a result that no signed integer of its type holds, which a GPU's compiler takes "
+                  "for impossible");
+  case emu::Shift:
+    return failAt(place, "shifts by " + std::to_string(number) + ", which is no less than the number's bits");
   case emu::Division: return failAt(place, "divides by zero, or the least number by -1");
   case emu::EndlessLoop:
     return failAt(place, "is in a loop that does not end (" + std::to_string(emu::kMostRounds) +
@@ -141,9 +149,9 @@ void EmuCluster::remoteAccess(const Access& a, uint32_t block) {
 
 void EmuCluster::sharedAccess(const Access& a) {
   const size_t from = number(a.at) - number(workspace_.shared.get());
-  const auto block = static_cast<uint32_t>(from / stride_);
-  const auto offset = static_cast<int64_t>(from % stride_) - static_cast<int64_t>(kSharedAlign);
-  if (block != current_ / perBlock_) remoteAccess(a, block);
+  const uint32_t block = numBlocks_ == 1 ? 0 : static_cast<uint32_t>(from / stride_);
+  const auto offset = static_cast<int64_t>(from - block * stride_) - static_cast<int64_t>(kSharedAlign);
+  if (block != blockOf(current_)) remoteAccess(a, block);
   if (failed()) return;
   if (offset < 0)
     return failAccess(a, "before the begin of shared memory (byte " + std::to_string(offset) + ")");
@@ -153,12 +161,12 @@ void EmuCluster::sharedAccess(const Access& a) {
   });
   if (!inside) return failAccess(a, "outside of shared memory's variables (" + sharedText(at, block) + ")");
   if (!aligned(a)) return failAlignment(a, sharedText(at, block));
-  const size_t g = kernel_.granule, perBlock = sharedSize_ / g + 1;
   const bool reads = a.kind != emu::Write && a.kind != emu::VolatileWrite;
   const EmuActor me = actor();
   const int32_t place = placeNumber(a.place);
-  for (size_t i = at / g; i <= (at + a.bytes - 1) / g; ++i) {
-    EmuCell& cell = workspace_.sharedCells[block * perBlock + i];
+  EmuCell* const cells = workspace_.sharedCells.data() + block * sharedCells_;
+  for (size_t i = at >> granuleShift_; i <= (at + a.bytes - 1) >> granuleShift_; ++i) {
+    EmuCell& cell = cells[i];
     if (cell.tag != workspace_.tag) cell = {}, cell.tag = workspace_.tag;
     if (cell.copier) return failCopier(a, cell, sharedText(at, block));
     if (reads && !cell.writer.any())
@@ -184,7 +192,8 @@ void EmuCluster::globalAccess(const Access& a) {
   const bool reads = a.kind != emu::Write && a.kind != emu::VolatileWrite;
   const bool writes = a.kind != emu::Read && a.kind != emu::VolatileRead;
   if (!global_) return trustedAccess(a, reads, writes);
-  const EmuGlobal::Region* r = global_->nearest(number(a.at));
+  if (!region_ || number(a.at) - region_->work >= region_->bytes) region_ = global_->nearest(number(a.at));
+  const EmuGlobal::Region* const r = region_;
   if (!r) return failAccess(a, "of global memory, but the launch has no buffers");
   const auto offset = static_cast<int64_t>(number(a.at) - r->work);
   auto what = [&] {
@@ -200,10 +209,10 @@ void EmuCluster::globalAccess(const Access& a) {
     return failAccess(a, "of a buffer that the kernel is only to read (" + what() + ")");
   if (!aligned(a)) return failAlignment(a, what());
   if (!r->written && r->defined) return; // reads alone do not race
-  const size_t g = global_->granule();
+  const size_t g = kernel_.granule;
   const EmuActor me = actor();
   const int32_t place = placeNumber(a.place);
-  for (size_t i = at / g; i <= (at + a.bytes - 1) / g; ++i) {
+  for (size_t i = at >> granuleShift_; i <= (at + a.bytes - 1) >> granuleShift_; ++i) {
     EmuCell& cell = r->cells[i];
     if (reads && !cell.writer.any() && !global_->defined(*r, i * g, std::min(g, r->bytes - i * g)))
       return failAccess(a, "that nothing has written (" + what() + ")");

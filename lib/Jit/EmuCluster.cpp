@@ -1,5 +1,6 @@
 #include "EmuCluster.h"
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
@@ -18,7 +19,9 @@ EmuCluster::EmuCluster(EmuWorkspace& workspace, const EmuKernel& kernel, const E
     : workspace_(workspace), kernel_(kernel), launch_(launch), args_(args), global_(global),
       reversed_(reversed), perBlock_(volume(launch.block)), numBlocks_(volume(kernel.cluster)),
       warpsPerBlock_((perBlock_ + 31) / 32), sharedSize_(kernel.sharedSpan + launch.sharedBytes),
-      threads_(workspace.threads), blocks_(numBlocks_), warps_(size_t{numBlocks_} * warpsPerBlock_) {
+      granuleShift_(static_cast<unsigned>(std::countr_zero(kernel.granule))),
+      sharedCells_((sharedSize_ >> granuleShift_) + 1), threads_(workspace.threads), blocks_(numBlocks_),
+      warps_(size_t{numBlocks_} * warpsPerBlock_) {
   threads_.clear();
   threads_.resize(size_t{numBlocks_} * perBlock_);
   for (uint32_t i = 0; i < threads_.size(); ++i) {
@@ -39,7 +42,7 @@ EmuCluster::EmuCluster(EmuWorkspace& workspace, const EmuKernel& kernel, const E
     if (!workspace_.shared) return;
   }
   if (kernel.checked && sharedSize_) {
-    const size_t cells = (sharedSize_ / kernel.granule + 1) * numBlocks_;
+    const size_t cells = sharedCells_ * numBlocks_;
     if (workspace_.sharedCells.size() < cells) workspace_.sharedCells.resize(cells);
   }
   stride_ = stride;
@@ -160,8 +163,7 @@ void EmuCluster::fail(uint32_t thread, const std::string& text) {
   error_ = "block " + emuTuple(blocks_[thread / perBlock_].index) + ": " + text;
 }
 
-void EmuCluster::abandonIfFailed() {
-  if (!failed()) return;
+void EmuCluster::abandon() {
   leave();
   std::abort();
 }
@@ -169,7 +171,7 @@ void EmuCluster::abandonIfFailed() {
 void EmuCluster::threadDone() {
   threads_[current_].state = EmuState::Done;
   ++done_;
-  Block& block = blocks_[current_ / perBlock_];
+  Block& block = blocks_[blockOf(current_)];
   if (++block.done == perBlock_ && block.used) {
     fail(block.user, "thread " + emuTuple(threads_[block.user].view.thread) + " at line " + block.userPlace +
                          " uses shared memory of block " + emuTuple(block.index) +

@@ -52,6 +52,8 @@ enum class EmuState : uint8_t {
 // 16 bytes on their way to shared memory.
 struct EmuCopy {
   uint8_t* to = nullptr;
+  const uint8_t* from = nullptr;
+  uint32_t count = 0; // bytes from there; the rest is zero
   std::array<uint8_t, 16> bytes{};
   const char* place = nullptr;
   uint32_t group = 0;
@@ -83,6 +85,7 @@ struct EmuKernel {
   };
   std::string name;
   Call* call = nullptr;
+  size_t numArgs = 0;
   size_t sharedBytes = 0;          // what its unit's static shared variables take on a GPU
   size_t sharedSpan = 0;           // and here, where they may lie apart; the dynamic part begins there
   std::vector<Variable> variables; // of its unit
@@ -120,7 +123,8 @@ public:
   // Runs cluster `number` of the grid; "" or what the kernel did wrong (without its name).
   [[nodiscard]] std::string run(uint32_t number);
   [[nodiscard]] uint64_t clusters() const;
-  [[nodiscard]] bool usedAtomics() const { return usedAtomics_; }
+  // Did it ask for atomics whose result depends on their order?
+  [[nodiscard]] bool inexact() const { return inexact_; }
 
   // Called from the running thread, through emu.h.
   int32_t barrier(EmuBarrier kind, int32_t value, int32_t line, const char* place);
@@ -135,11 +139,14 @@ public:
   void access(const void* p, uint64_t code, const char* place);
   void fault(emu::Fault what, int64_t number, const char* variable, const char* place);
   // Behind each of these: does not come back after an error, and nothing on the stack is destroyed.
-  void abandonIfFailed();
+  void abandonIfFailed() {
+    if (failed()) abandon();
+  }
   [[nodiscard]] bool failed() const { return !error_.empty(); }
   [[nodiscard]] uint32_t activeLanes() const { return warpOf(current_).present; }
   [[nodiscard]] const EmuThreadView* self() const { return &threads_[current_].view; }
-  [[nodiscard]] uint8_t* shared() const { return sharedOf(current_ / perBlock_); }
+  [[nodiscard]] uint8_t* shared() const { return sharedOf(blockOf(current_)); }
+  void noteInexact() { inexact_ = true; }
 
 private:
   struct Warp {
@@ -174,6 +181,7 @@ private:
   void wake(uint32_t thread);
   // What thread `thread` did wrong. The caller returns to generated code's call, which then leaves the cluster for good.
   void fail(uint32_t thread, const std::string& text);
+  [[noreturn]] void abandon();
   Fibre* newFibre();
   void threadDone();
 
@@ -190,14 +198,20 @@ private:
   void multiply(uint32_t begin, uint32_t lanes);        // dtc_mma of the warp that begins with thread `begin`
   void giveMatrices(uint32_t begin, uint32_t lanes);    // dtc_load_matrices likewise
   [[nodiscard]] bool wholeWarp(uint32_t begin, uint32_t lanes);
-  [[nodiscard]] EmuCell* sharedCell(const void* p); // null where nothing is checked
+  [[nodiscard]] EmuCell* sharedCell(const void* p);                 // null where nothing is checked
+  [[nodiscard]] bool inShared(const void* p, uint32_t block) const; // of that block
+  void noteCopier(uint8_t* to, uint32_t copier, const char* place);
+  [[nodiscard]] bool copySourceKept(const EmuCopy& copy); // else it has failed
+  // Of the cluster: mostly the only one, and every access asks.
+  [[nodiscard]] uint32_t blockOf(uint32_t thread) const { return numBlocks_ == 1 ? 0 : thread / perBlock_; }
   [[nodiscard]] Warp& warpOf(uint32_t thread) {
-    return warps_[thread / perBlock_ * warpsPerBlock_ + thread % perBlock_ / 32];
+    const uint32_t block = blockOf(thread);
+    return warps_[block * warpsPerBlock_ + (thread - block * perBlock_) / 32];
   }
   [[nodiscard]] const Warp& warpOf(uint32_t thread) const {
     return const_cast<EmuCluster*>(this)->warpOf(thread);
   }
-  [[nodiscard]] uint32_t laneOf(uint32_t thread) const { return thread % perBlock_ % 32; }
+  [[nodiscard]] uint32_t laneOf(uint32_t thread) const { return (thread - blockOf(thread) * perBlock_) % 32; }
   void failDeadlock();
   [[nodiscard]] std::string describe(uint32_t thread) const;
   [[nodiscard]] std::string lineOf(int32_t line, const char* place) const;
@@ -229,6 +243,8 @@ private:
   const bool reversed_;
   const uint32_t perBlock_, numBlocks_, warpsPerBlock_;
   size_t sharedSize_ = 0, stride_ = 0; // of a block's shared memory, and from block to block
+  unsigned granuleShift_ = 0;          // log2 of kernel_.granule
+  size_t sharedCells_ = 0;             // of a block
   std::vector<EmuThread>& threads_;    // of all blocks, one block after the other
   std::vector<Block> blocks_;
   std::vector<Warp> warps_;
@@ -238,7 +254,8 @@ private:
   size_t head_ = 0;
   uint32_t next_ = 0, current_ = 0, done_ = 0, atCluster_ = 0;
   uint32_t number_ = 0, clusterClock_ = 0;
-  bool usedAtomics_ = false;
+  bool inexact_ = false;
+  const EmuGlobal::Region* region_ = nullptr; // of the last access
   const void* watched_ = nullptr; // the place of the last atomic or volatile access, and how often in a row
   uint32_t looks_ = 0;
   std::string error_;

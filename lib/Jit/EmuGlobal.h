@@ -45,7 +45,6 @@ public:
   // The region that `p` lies in, or the nearest one (null where there is none).
   [[nodiscard]] const Region* nearest(uintptr_t p) const;
   [[nodiscard]] bool defined(const Region& region, size_t offset, size_t bytes) const;
-  [[nodiscard]] size_t granule() const { return granule_; }
 
   // "" or which part of a buffer that is to be written whole nothing was written to.
   [[nodiscard]] std::string unwritten() const;

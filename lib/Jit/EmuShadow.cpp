@@ -8,7 +8,7 @@ namespace {
 // Did an access of thread `t` of the actor's own cluster at `clock` come before what the actor does now?
 bool before(uint32_t t, uint32_t clock, const EmuActor& a) {
   if (t == a.thread) return true;
-  if (t / a.threadsPerBlock != a.block()) return clock < a.clusterClock;
+  if (!a.ownBlock(t)) return clock < a.clusterClock;
   if (clock < a.blockClock) return true;
   if (a.warpClocks && clock < a.warpClocks[a.warpOf(t)]) return true;
   return a.laneClocks && a.warpOf(t) == a.warpOf(a.thread) && clock < a.laneClocks[a.laneOf(t)];
@@ -33,8 +33,7 @@ bool readsBefore(const EmuCell& cell, const EmuActor& a) {
   if (!r.any()) return true;
   if (r.has(EmuStamp::Foreign) || !sameCluster(r, a)) return false;
   if (r.has(EmuStamp::Blocks)) return r.clock() < a.clusterClock;
-  if (r.has(EmuStamp::Warps))
-    return r.clock() < (r.thread() / a.threadsPerBlock == a.block() ? a.blockClock : a.clusterClock);
+  if (r.has(EmuStamp::Warps)) return r.clock() < (a.ownBlock(r.thread()) ? a.blockClock : a.clusterClock);
   return openLanes(cell, a) == 0;
 }
 
@@ -46,6 +45,7 @@ bool plainJustNow(EmuStamp s, const EmuActor& a) {
 
 void noteRead(EmuCell& cell, const EmuActor& a, bool atomic, int32_t place) {
   const EmuStamp old = cell.reader;
+  if (old.bits == EmuStamp::of(a, atomic).bits) return; // once more what is noted
   atomic = atomic && !plainJustNow(old, a);
   const EmuStamp now = EmuStamp::of(a, atomic);
   const uint32_t lane = 1u << a.laneOf(a.thread);
@@ -54,9 +54,8 @@ void noteRead(EmuCell& cell, const EmuActor& a, bool atomic, int32_t place) {
     cell.readerLanes = lane, cell.readerPlace = place;
     return;
   }
-  const uint64_t foreign = old.bits & EmuStamp::Foreign;
   if (!old.any() || readsBefore(cell, a)) {
-    cell.reader = {now.bits | foreign};
+    cell.reader = now;
     cell.readerLanes = lane, cell.readerPlace = place;
     return;
   }
@@ -66,7 +65,7 @@ void noteRead(EmuCell& cell, const EmuActor& a, bool atomic, int32_t place) {
   latest.clock = std::max(a.clock, old.clock());
   const uint64_t kept = old.bits & (EmuStamp::Warps | EmuStamp::Blocks | EmuStamp::Foreign);
   uint64_t spread = 0;
-  if (old.thread() / a.threadsPerBlock != a.block())
+  if (!a.ownBlock(old.thread()))
     spread = EmuStamp::Blocks;
   else if (a.warpOf(old.thread()) != a.warpOf(a.thread))
     spread = EmuStamp::Warps;
@@ -84,14 +83,14 @@ std::optional<EmuConflict> touch(EmuCell& cell, const EmuActor& a, emu::AccessKi
   const EmuStamp w = cell.writer;
   if (w.any() && !(atomic && w.has(EmuStamp::Atomic)) &&
       !(sameCluster(w, a) && before(w.thread(), w.clock(), a)))
-    return EmuConflict{w.thread(), w.cluster(), true, false, cell.writerPlace};
+    return EmuConflict{w.thread(), w.cluster(), true, false, false, cell.writerPlace};
   if (!writes) {
     noteRead(cell, a, atomic, place);
     return std::nullopt;
   }
   const EmuStamp r = cell.reader;
   if (!(atomic && r.has(EmuStamp::Atomic)) && !readsBefore(cell, a)) {
-    EmuConflict c{r.thread(), r.cluster(), false, false, cell.readerPlace};
+    EmuConflict c{r.thread(), r.cluster(), false, false, r.has(EmuStamp::Foreign), cell.readerPlace};
     c.several = (r.bits & (EmuStamp::Warps | EmuStamp::Blocks | EmuStamp::Foreign)) != 0;
     if (!c.several && sameCluster(r, a))
       c.thread =

@@ -12,18 +12,22 @@ namespace dtc {
 
 // A thread at the moment of an access.
 struct EmuActor {
-  uint32_t cluster = 0; // number within the launch
-  uint32_t thread = 0;  // number within the cluster
-  uint32_t threadsPerBlock = 1;
+  uint32_t cluster = 0;                         // number within the launch
+  uint32_t thread = 0;                          // number within the cluster
+  uint32_t blockBegin = 0, threadsPerBlock = 1; // of its block: the first thread, and how many there are
   uint32_t clock = 1;
   uint32_t blockClock = 0, clusterClock = 0; // of the last barrier of its block, of its cluster
   const uint32_t* laneClocks =
       nullptr; // [lane] of its warp: accesses below came before this thread; null: none
   const uint32_t* warpClocks = nullptr; // [warp] of its block, likewise
 
-  [[nodiscard]] uint32_t block() const { return thread / threadsPerBlock; }
-  [[nodiscard]] uint32_t warpOf(uint32_t t) const { return t % threadsPerBlock / 32; }
-  [[nodiscard]] uint32_t laneOf(uint32_t t) const { return t % threadsPerBlock % 32; }
+  [[nodiscard]] bool ownBlock(uint32_t t) const { return t - blockBegin < threadsPerBlock; }
+  // Within its block. (Every access asks: a division would be most of the cost.)
+  [[nodiscard]] uint32_t inBlock(uint32_t t) const {
+    return ownBlock(t) ? t - blockBegin : t % threadsPerBlock;
+  }
+  [[nodiscard]] uint32_t warpOf(uint32_t t) const { return inBlock(t) / 32; }
+  [[nodiscard]] uint32_t laneOf(uint32_t t) const { return inBlock(t) % 32; }
 };
 
 inline constexpr uint32_t kMostClock = (1u << 21) - 1;
@@ -61,6 +65,7 @@ struct EmuConflict {
   uint32_t thread = 0, cluster = 0; // whose it was (the cluster's number modulo 2^24)
   bool wrote = false;               // the earlier one did; else it read
   bool several = false;             // several threads read: `thread` is any of them, perhaps the actor
+  bool foreign = false;             // of them some of another cluster
   int32_t place = 0;
 };
 

@@ -10,6 +10,7 @@ inline constexpr const char* kShared = "__emu_shared";
 inline constexpr const char* kAccess = "__emu_access"; // (pointer, access code | bytes, place)
 inline constexpr const char* kFault = "__emu_fault";   // (fault, what it is about, place)
 inline constexpr const char* kCallPrefix = "__emu_call_";
+inline constexpr const char* kArityPrefix = "__emu_arity_"; // u64: how many parameters a kernel has
 // Functions whose last argument is the place of the call, null where it is not told.
 inline constexpr const char* kPlaced[] = {"__emu_barrier",  "__emu_named_barrier", "__emu_cluster_barrier",
                                           "__emu_warp",     "__emu_map_shared",    "__emu_copy_async",
@@ -24,7 +25,7 @@ inline constexpr const char* kLocalBytes =
     "__emu_local_bytes"; // u64: what a thread's own variables take at most
 
 // What compiled code finds wrong itself, with a number: LocalBounds, how many bytes from the begin of a thread's own variable.
-enum Fault : int32_t { LocalBounds, Division, EndlessLoop, LocalUnset };
+enum Fault : int32_t { LocalBounds, Division, EndlessLoop, LocalUnset, Overflow, Shift };
 inline constexpr int64_t kMostRounds = int64_t{1} << 26; // of a thread's loops, those of known length aside
 inline constexpr uint32_t kMostLooks = 1u << 20;         // at one place, while no other thread runs
 

@@ -7,6 +7,8 @@
 namespace dtc {
 namespace {
 
+constexpr const char* kTooManyBarriers = "more barriers than the checks can count (2^21)";
+
 const char* opName(int32_t op) {
   constexpr const char* names[] = {"__syncwarp",       "__shfl_sync",       "__shfl_up_sync",
                                    "__shfl_down_sync", "__shfl_xor_sync",   "__ballot_sync",
@@ -42,7 +44,7 @@ bool samePlace(const EmuThread& a, const EmuThread& b) {
 // --- barriers ---
 
 int32_t EmuCluster::barrier(EmuBarrier kind, int32_t value, int32_t line, const char* place) {
-  const uint32_t me = current_, block = me / perBlock_;
+  const uint32_t me = current_, block = blockOf(me);
   EmuThread& thread = threads_[me];
   thread.kind = static_cast<int32_t>(kind), thread.value = static_cast<uint64_t>(value);
   thread.line = line, thread.place = place;
@@ -59,7 +61,7 @@ int32_t EmuCluster::barrier(EmuBarrier kind, int32_t value, int32_t line, const 
 uint32_t EmuCluster::nextClock(uint32_t begin, uint32_t end) {
   uint32_t clock = 0;
   for (uint32_t i = begin; i < end; ++i) clock = std::max(clock, threads_[i].clock);
-  if (clock + 1 >= kMostClock) fail(current_, "more barriers than the checks can count (2^21)");
+  if (clock + 1 >= kMostClock) fail(current_, kTooManyBarriers);
   return clock + 1;
 }
 
@@ -86,19 +88,21 @@ void EmuCluster::releaseBarrier(uint32_t block) {
 }
 
 void EmuCluster::namedBarrier(uint32_t id, uint32_t count, int32_t line, const char* place) {
-  const uint32_t me = current_, block = me / perBlock_;
+  const uint32_t me = current_, block = blockOf(me);
   EmuThread& thread = threads_[me];
   thread.kind = static_cast<int32_t>(id), thread.value = count, thread.line = line, thread.place = place;
-  const std::string who = "thread " + emuTuple(thread.view.thread) + " at line " + lineOf(line, place) + ": ";
+  const auto refuse = [&](const std::string& why) {
+    fail(me, "thread " + emuTuple(thread.view.thread) + " at line " + lineOf(line, place) + ": " + why);
+  };
   if (id == 0 || id > 15)
-    return fail(me, who + "there is no barrier number " + std::to_string(id) + ": they are 1 to 15");
+    return refuse("there is no barrier number " + std::to_string(id) + ": they are 1 to 15");
   if (count == 0 || count % 32 || count > warpsPerBlock_ * 32)
-    return fail(me, who + "a barrier's count is a multiple of 32 up to the block's threads, not " +
-                        std::to_string(count));
+    return refuse("a barrier's count is a multiple of 32 up to the block's threads, not " +
+                  std::to_string(count));
   Named& named = blocks_[block].named[id];
   if (named.arrived && named.count != count)
-    return fail(me, who + "barrier " + std::to_string(id) + " is waited for with a count of " +
-                        std::to_string(count) + " here and of " + std::to_string(named.count) + " elsewhere");
+    return refuse("barrier " + std::to_string(id) + " is waited for with a count of " +
+                  std::to_string(count) + " here and of " + std::to_string(named.count) + " elsewhere");
   named.count = count;
   if (++named.arrived == count) {
     thread.state = EmuState::AtNamedBarrier;
@@ -124,7 +128,7 @@ void EmuCluster::releaseNamed(uint32_t block, uint32_t id) {
     for (size_t w = 0; w < 32 && threads_[i].warpClocks; ++w)
       known[w] = std::max(known[w], (*threads_[i].warpClocks)[w]);
   }
-  ++clock;
+  if (++clock >= kMostClock) return fail(current_, kTooManyBarriers);
   for (uint32_t w = 0; w < 32; ++w)
     if (warps >> w & 1) known[w] = clock;
   for (uint32_t i = begin; i < end; ++i) {
@@ -175,14 +179,14 @@ bool EmuCluster::tryReleaseCluster() {
 void* EmuCluster::mapShared(const void* p, uint32_t rank, int32_t line, const char* place) {
   const uint8_t* begin = shared();
   const auto* at = static_cast<const uint8_t*>(p);
-  const std::string who =
-      "thread " + emuTuple(threads_[current_].view.thread) + " at line " + lineOf(line, place) + ": ";
+  const auto refuse = [&](const std::string& why) {
+    fail(current_, "thread " + emuTuple(threads_[current_].view.thread) + " at line " + lineOf(line, place) +
+                       ": " + why);
+  };
   if (rank >= numBlocks_)
-    fail(current_, who + "the cluster has " + std::to_string(numBlocks_) + " blocks, none of rank " +
-                       std::to_string(rank));
-  else if (at < begin - kSharedAlign || at >= begin + stride_)
-    fail(current_,
-         who + "an address of another block's memory is asked for, by one that is not of shared memory");
+    refuse("the cluster has " + std::to_string(numBlocks_) + " blocks, none of rank " + std::to_string(rank));
+  else if (!inShared(p, blockOf(current_)))
+    refuse("an address of another block's memory is asked for, by one that is not of shared memory");
   return failed() ? nullptr : sharedOf(rank) + (at - begin);
 }
 
@@ -300,7 +304,7 @@ void EmuCluster::orderLanes(uint32_t begin, uint32_t lanes) {
     for (size_t lane = 0; lane < 32 && t.laneClocks; ++lane)
       known[lane] = std::max(known[lane], (*t.laneClocks)[lane]);
   }
-  if (++clock >= kMostClock) fail(current_, "more barriers than the checks can count (2^21)");
+  if (++clock >= kMostClock) fail(current_, kTooManyBarriers);
   for (uint32_t rest = lanes; rest; rest &= rest - 1)
     known[static_cast<size_t>(std::countr_zero(rest))] = clock;
   for (uint32_t rest = lanes; rest; rest &= rest - 1) {

@@ -15,6 +15,7 @@ struct MmaRegisters { // `__emu_mma` of emu.h
 struct alignas(16) MatrixRegisters { // `__emu_matrices`
   uint16_t row[8];
   uint32_t x[4];
+  const void* from; // where `row` was read
 };
 
 template <class T> T& registersOf(const EmuThread& t) { return *std::bit_cast<T*>(t.value); }
@@ -65,6 +66,9 @@ void EmuCluster::multiply(uint32_t begin, uint32_t lanes) {
 void EmuCluster::giveMatrices(uint32_t begin, uint32_t lanes) {
   if (!wholeWarp(begin, lanes)) return;
   const bool turned = threads_[begin].kind == static_cast<int32_t>(EmuWarpOp::MatricesTurned);
+  for (uint32_t i = begin; i < begin + 32; ++i)
+    if (!inShared(registersOf<MatrixRegisters>(threads_[i]).from, blockOf(i)))
+      return fail(i, describe(i) + ", and its row is not in the block's shared memory");
   for (uint32_t lane = 0; lane < 32; ++lane) {
     auto& own = registersOf<MatrixRegisters>(threads_[begin + lane]);
     for (uint32_t m = 0; m < 4; ++m) {
@@ -82,35 +86,61 @@ void EmuCluster::giveMatrices(uint32_t begin, uint32_t lanes) {
 EmuCell* EmuCluster::sharedCell(const void* p) {
   if (!kernel_.checked) return nullptr;
   const auto from = static_cast<size_t>(static_cast<const uint8_t*>(p) - workspace_.shared.get());
-  const size_t g = kernel_.granule, perBlock = sharedSize_ / g + 1;
-  return &workspace_.sharedCells[from / stride_ * perBlock + (from % stride_ - kSharedAlign) / g];
+  const size_t block = numBlocks_ == 1 ? 0 : from / stride_;
+  return &workspace_
+              .sharedCells[block * sharedCells_ + ((from - block * stride_ - kSharedAlign) >> granuleShift_)];
+}
+
+// With the room around it, which the checks of an access tell from it.
+bool EmuCluster::inShared(const void* p, uint32_t block) const {
+  const auto* at = static_cast<const uint8_t*>(p);
+  return at >= sharedOf(block) - kSharedAlign && at < sharedOf(block) + stride_ - kSharedAlign;
+}
+
+void EmuCluster::noteCopier(uint8_t* to, uint32_t copier, const char* place) {
+  for (uint32_t i = 0; i < 16; i += static_cast<uint32_t>(kernel_.granule)) {
+    EmuCell* const cell = sharedCell(to + i);
+    cell->copier = copier;
+    if (copier) cell->copierPlace = placeNumber(place);
+  }
 }
 
 // Begins: the source is read, and nobody may touch the destination until the thread has waited.
 void EmuCluster::copyAsync(void* to, const void* from, int32_t bytes, const char* place) {
   EmuThread& thread = threads_[current_];
   const auto count = static_cast<uint32_t>(bytes);
-  const std::string who = "thread " + emuTuple(thread.view.thread) + " at line " + lineOf(0, place) + ": ";
-  if (count > 16) return fail(current_, who + "a copy of 16 bytes reads " + std::to_string(bytes));
+  const auto refuse = [&](const std::string& why) {
+    fail(current_, "thread " + emuTuple(thread.view.thread) + " at line " + lineOf(0, place) + ": " + why);
+  };
+  if (count > 16) return refuse("a copy of 16 bytes reads " + std::to_string(bytes));
   auto* begin = static_cast<uint8_t*>(to);
-  if (begin < shared() - kSharedAlign || begin >= shared() + stride_ - kSharedAlign)
-    return fail(current_, who + "an asynchronous copy to memory that is not the block's shared memory");
+  if (!inShared(begin, blockOf(current_)))
+    return refuse("an asynchronous copy to memory that is not the block's shared memory");
+  const auto* source = static_cast<const uint8_t*>(from);
+  if (running_->holds(source) || static_cast<size_t>(source - workspace_.shared.get()) < stride_ * numBlocks_)
+    return refuse("an asynchronous copy from memory that is not global");
   if (kernel_.checked) {
     access(from, emu::accessCode(4, emu::Read) | count, place);
     if (!failed()) access(to, emu::accessCode(4, emu::Write) | 16, place);
     if (failed()) return;
-    for (uint32_t i = 0; i < 16; i += static_cast<uint32_t>(kernel_.granule)) {
-      EmuCell* const cell = sharedCell(begin + i);
-      cell->copier = current_ + 1, cell->copierPlace = placeNumber(place);
-    }
+    noteCopier(begin, current_ + 1, place);
   }
   EmuCopy& copy = thread.copies.emplace_back();
   copy.to = begin, copy.place = place, copy.group = thread.copyGroup;
+  copy.from = source, copy.count = count;
   std::memcpy(copy.bytes.data(), from, count);
   std::memset(begin, 0xff, 16); // where nothing is checked, NaN shows
 }
 
 void EmuCluster::copyCommit() { ++threads_[current_].copyGroup; }
+
+// It may be read at any time until the thread has waited.
+bool EmuCluster::copySourceKept(const EmuCopy& copy) {
+  if (std::memcmp(copy.from, copy.bytes.data(), copy.count) == 0) return true;
+  fail(current_, "thread " + emuTuple(threads_[current_].view.thread) + " at line " + lineOf(0, copy.place) +
+                     ": what is copied has changed before the thread has waited for the copy");
+  return false;
+}
 
 void EmuCluster::copyWait(int32_t left, const char* /*place*/) {
   EmuThread& thread = threads_[current_];
@@ -118,11 +148,11 @@ void EmuCluster::copyWait(int32_t left, const char* /*place*/) {
   for (const EmuCopy& copy : thread.copies) {
     if (copy.group + static_cast<uint32_t>(left) >= thread.copyGroup) break;
     ++done;
-    for (uint32_t i = 0; kernel_.checked && i < 16; i += static_cast<uint32_t>(kernel_.granule))
-      sharedCell(copy.to + i)->copier = 0;
-    if (kernel_.checked)
+    if (kernel_.checked) {
+      noteCopier(copy.to, 0, copy.place);
       access(copy.to, emu::accessCode(4, emu::Write) | 16, copy.place); // by the thread, now
-    if (failed()) return;
+    }
+    if (failed() || !copySourceKept(copy)) return;
     std::memcpy(copy.to, copy.bytes.data(), 16);
   }
   thread.copies.erase(thread.copies.begin(), thread.copies.begin() + static_cast<std::ptrdiff_t>(done));

@@ -65,9 +65,10 @@ public:
   // one that is not aligned, a write to a buffer that is only read; a read of what nothing has written; two accesses of the
   // same place by two threads, one a write and not both atomic, without a barrier between them (in global memory: by two
   // blocks); shared memory of a block of the cluster that may not have begun or may have ended; results that depend on the
-  // order of threads, of a kernel without atomics; an index outside of a thread's own array; a division by zero; a loop that
-  // does not end; a part of a `whole` buffer that no thread has written. The message names kernel, block, thread and line. Nothing is written to
-  // the buffers then.
+  // order of threads, of a kernel without atomic sums of floats and compare-and-swap; an index outside of a thread's own array,
+  // a value there that it has not set; a division by zero, a signed overflow, a shift by too much; a loop that does not end; a
+  // part of a `whole` buffer that no thread has written; another number of arguments than the kernel has. The message names
+  // kernel, block, thread and line. Nothing is written to the buffers then.
   [[nodiscard]] Status launch(std::string_view kernel, const EmuLaunch&) const;
   [[nodiscard]] Status launch(std::string_view kernel, Dim3 grid, Dim3 block, uint32_t sharedBytes,
                               void* const* args) const {

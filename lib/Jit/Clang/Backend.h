@@ -8,6 +8,7 @@
 #include <vector>
 
 namespace llvm {
+class FunctionCallee;
 class Instruction;
 class Module;
 class Value;
@@ -37,12 +38,16 @@ void inlineAll(llvm::Module&);
 // inlineAll.
 void checkAccesses(llvm::Module&);
 
-// Calls of __emu_fault where a thread leaves an array of its own, divides by zero, or stays in a loop (LocalChecks.cpp).
+// Calls of __emu_fault where a thread leaves an array of its own, divides by zero, overflows, shifts too far, or stays in a loop
+// (LocalChecks.cpp).
 // `place`: the text of where an instruction stands.
 using PlaceOf = llvm::function_ref<llvm::Value*(llvm::Instruction&)>;
 void checkLocally(llvm::Module&, PlaceOf place);
+[[nodiscard]] llvm::FunctionCallee faultFunction(llvm::Module&); // __emu_fault
 // And where one reads what it has not set in a variable of its own (LocalValues.cpp). `fault`: __emu_fault.
 void checkLocalValues(llvm::Function&, llvm::FunctionCallee fault, PlaceOf place);
+// The same of variables that will be registers, while they still have a place in memory.
+void checkScalars(llvm::Function&, llvm::FunctionCallee fault, PlaceOf place);
 
 // Defines what the variables of a thread take once all is optimised.
 void tellLocalBytes(llvm::Module&);

@@ -49,10 +49,26 @@ std::string placeText(const llvm::DILocation* at) {
   return text;
 }
 
+// The text of where an instruction stands, once for each.
+class Places {
+public:
+  explicit Places(llvm::Module& module) : module_(module) {}
+  llvm::Value* of(llvm::Instruction& at) {
+    const std::string text = placeText(at.getDebugLoc().get());
+    llvm::Value*& known = known_[text];
+    if (!known) known = llvm::IRBuilder<>(&at).CreateGlobalString(text, "place", 0, &module_);
+    return known;
+  }
+
+private:
+  llvm::Module& module_;
+  llvm::StringMap<llvm::Value*> known_;
+};
+
 class Instrumenter {
 public:
   explicit Instrumenter(llvm::Module& module)
-      : module_(module), pointer_(llvm::PointerType::getUnqual(module.getContext())),
+      : module_(module), places_(module), pointer_(llvm::PointerType::getUnqual(module.getContext())),
         i64_(llvm::Type::getInt64Ty(module.getContext())) {
     auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(module.getContext()),
                                          {pointer_, i64_, pointer_}, false);
@@ -70,7 +86,7 @@ public:
     for (llvm::Instruction* instruction : all) visit(*instruction);
     new llvm::GlobalVariable(module_, i64_, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
                              llvm::ConstantInt::get(i64_, granule_), emu::kGranule);
-    checkLocally(module_, [this](llvm::Instruction& at) { return where(at); });
+    checkLocally(module_, [this](llvm::Instruction& at) { return places_.of(at); });
   }
 
 private:
@@ -111,7 +127,7 @@ private:
     llvm::IRBuilder<> builder(&at);
     llvm::Value* what =
         builder.CreateOr(builder.CreateZExtOrTrunc(bytes, i64_), emu::accessCode(llvm::Log2(align), kind));
-    builder.CreateCall(access_, {pointer, what, where(at)});
+    builder.CreateCall(access_, {pointer, what, places_.of(at)});
   }
 
   // The last argument of what takes a place: null in the header.
@@ -119,22 +135,15 @@ private:
     const llvm::Function* callee = call.getCalledFunction();
     if (!callee) return;
     for (const char* name : emu::kPlaced)
-      if (callee->getName() == name) call.setArgOperand(call.arg_size() - 1, where(call));
-  }
-
-  llvm::Value* where(llvm::Instruction& at) {
-    const std::string text = placeText(at.getDebugLoc().get());
-    llvm::Value*& known = places_[text];
-    if (!known) known = llvm::IRBuilder<>(&at).CreateGlobalString(text, "place", 0, &module_);
-    return known;
+      if (callee->getName() == name) call.setArgOperand(call.arg_size() - 1, places_.of(call));
   }
 
   llvm::Module& module_;
+  Places places_;
   llvm::PointerType* pointer_;
   llvm::Type* i64_;
   llvm::FunctionCallee access_;
   uint64_t granule_ = 16; // no access is smaller: what shadow memory counts in
-  llvm::StringMap<llvm::Value*> places_;
 };
 
 } // namespace
@@ -146,10 +155,18 @@ void inlineAll(llvm::Module& module) {
     function.addFnAttr(llvm::Attribute::AlwaysInline);
   }
   Analyses analyses;
-  llvm::ModulePassManager passes;
-  passes.addPass(llvm::AlwaysInlinerPass());
-  passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::PromotePass()));
-  passes.run(module, analyses.modules);
+  llvm::ModulePassManager inlining, promotion;
+  inlining.addPass(llvm::AlwaysInlinerPass());
+  promotion.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::PromotePass()));
+  inlining.run(module, analyses.modules);
+  Places places(module);
+  const llvm::FunctionCallee fault = faultFunction(module);
+  for (llvm::Function& function : module)
+    if (!function.isDeclaration() && !function.getName().starts_with(emu::kCallPrefix))
+      checkScalars(function, fault, [&](llvm::Instruction& at) { return places.of(at); });
+  analyses.modules.clear();
+  analyses.functions.clear();
+  promotion.run(module, analyses.modules);
 }
 
 void checkAccesses(llvm::Module& module) {

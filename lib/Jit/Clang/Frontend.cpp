@@ -40,15 +40,17 @@ std::vector<const char*> arguments(const DtcClangRequest& request, const char* t
       "-pic-is-pie",
       "-mframe-pointer=none",
       "-ffp-contract=fast",
-      "-fwrapv",
       "-fno-rtti",
       "-fno-threadsafe-statics",
       "-fdeprecated-macro", //
   };
   args.push_back(request.optLevel == 0 ? "-O0" : request.optLevel == 1 ? "-O1" : "-O3");
   if (request.optLevel >= 2) args.insert(args.end(), {"-vectorize-loops", "-vectorize-slp"});
-  // Lines are all that is wanted of debug information; what stays unset shows as NaN.
-  if (request.checkAccesses)
+  // Lines are all that is wanted of debug information; what stays unset shows as NaN. A signed sum that overflows is as wrong as
+  // it is for a GPU's compiler, which knows no -fwrapv: LocalChecks.cpp looks for it.
+  if (!request.checkAccesses)
+    args.push_back("-fwrapv");
+  else
     args.insert(args.end(), {"-debug-info-kind=line-tables-only", "-ftrivial-auto-var-init=pattern",
                              "-fno-finite-loops", "-relaxed-aliasing"});
   args.insert(args.end(), request.flags, request.flags + request.flagCount);

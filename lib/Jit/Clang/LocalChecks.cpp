@@ -1,11 +1,12 @@
-// cuda-emu's checks of what a thread does by itself: indices of its own arrays, divisions, loops that do not end. Written into
-// the code as comparisons, since most of them are known to hold once loops are unrolled.
+// cuda-emu's checks of what a thread does by itself: indices of its own arrays, divisions, signed
+// overflow, shifts, loops that do not end. Written into the code as comparisons, since most of them are known to hold once loops are unrolled.
 #include "../EmuSymbols.h"
 #include "Analyses.h"
 #include "Backend.h"
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/ScalarEvolution.h>
 #include <llvm/Analysis/Utils/Local.h>
+#include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
@@ -17,18 +18,15 @@
 namespace dtc::clangjit {
 namespace {
 
-constexpr unsigned kShort = 1 << 20; // rounds of a loop that certainly ends
+constexpr unsigned kShort = 1 << 20;     // rounds of a loop that certainly ends
+constexpr uint64_t kSmallStep = 1 << 16; // what loops count by; nothing that runs here overflows by it
 
 class LocalChecker {
 public:
   LocalChecker(llvm::Module& module, PlaceOf place)
       : module_(module), place_(place), i32_(llvm::Type::getInt32Ty(module.getContext())),
         i64_(llvm::Type::getInt64Ty(module.getContext())) {
-    auto* pointer = llvm::PointerType::getUnqual(module.getContext());
-    auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(module.getContext()),
-                                         {i32_, i64_, pointer, pointer}, false);
-    fault_ = module.getOrInsertFunction(emu::kFault, type);
-    llvm::cast<llvm::Function>(fault_.getCallee())->setDoesNotThrow();
+    fault_ = faultFunction(module);
   }
 
   // Loops first: their analyses hold for code that nothing has been added to.
@@ -61,8 +59,13 @@ private:
     else if (auto* store = llvm::dyn_cast<llvm::StoreInst>(&at))
       bounds(at, store->getPointerOperand(),
              layout.getTypeStoreSize(store->getValueOperand()->getType()).getFixedValue());
-    else if (auto* division = llvm::dyn_cast<llvm::BinaryOperator>(&at))
-      divides(*division);
+    else if (auto* step = llvm::dyn_cast<llvm::GetElementPtrInst>(&at))
+      step->setIsInBounds(false); // which nothing is to be made of
+    else if (auto* operation = llvm::dyn_cast<llvm::BinaryOperator>(&at)) {
+      divides(*operation);
+      overflows(*operation);
+      shifts(*operation);
+    }
   }
 
   // Only of addresses that are sums on a variable of known size: all that an index makes.
@@ -106,6 +109,39 @@ private:
     faultIf(wrong, at, emu::Division, builder.getInt64(0), "");
   }
 
+  // math.h and emu.h stand in for what a GPU has: there sums wrap.
+  static bool mayWrap(const llvm::Instruction& at) {
+    const llvm::DILocation* where = at.getDebugLoc().get();
+    return where && (where->getFilename().ends_with("math.h") || where->getFilename().ends_with("emu.h"));
+  }
+
+  void overflows(llvm::BinaryOperator& at) {
+    const auto code = at.getOpcode();
+    const auto check = code == llvm::Instruction::Add   ? llvm::Intrinsic::sadd_with_overflow
+                       : code == llvm::Instruction::Sub ? llvm::Intrinsic::ssub_with_overflow
+                       : code == llvm::Instruction::Mul ? llvm::Intrinsic::smul_with_overflow
+                                                        : llvm::Intrinsic::not_intrinsic;
+    if (check == llvm::Intrinsic::not_intrinsic || !at.hasNoSignedWrap()) return;
+    at.setHasNoSignedWrap(false);
+    const auto* known = llvm::dyn_cast<llvm::ConstantInt>(at.getOperand(1));
+    const bool step = known && code != llvm::Instruction::Mul && known->getValue().abs().ult(kSmallStep);
+    if (!at.getType()->isIntegerTy() || step || mayWrap(at)) return;
+    llvm::IRBuilder<> builder(&at);
+    llvm::Value* both = builder.CreateBinaryIntrinsic(check, at.getOperand(0), at.getOperand(1));
+    faultIf(builder.CreateExtractValue(both, 1), at, emu::Overflow, builder.getInt64(0), "");
+  }
+
+  void shifts(llvm::BinaryOperator& at) {
+    auto* type = llvm::dyn_cast<llvm::IntegerType>(at.getType());
+    const auto* known = llvm::dyn_cast<llvm::ConstantInt>(at.getOperand(1));
+    if (!at.isShift() || !type || (known && known->getValue().ult(type->getBitWidth())) || mayWrap(at))
+      return;
+    llvm::IRBuilder<> builder(&at);
+    llvm::Value* by = at.getOperand(1);
+    faultIf(builder.CreateICmpUGE(by, llvm::ConstantInt::get(type, type->getBitWidth())), at, emu::Shift,
+            builder.CreateSExtOrTrunc(by, i64_), "");
+  }
+
   void count(llvm::Instruction& latch, llvm::AllocaInst& rounds) {
     llvm::IRBuilder<> builder(&latch);
     llvm::Value* now = builder.CreateAdd(builder.CreateLoad(i64_, &rounds), builder.getInt64(1));
@@ -131,6 +167,17 @@ private:
 };
 
 } // namespace
+
+llvm::FunctionCallee faultFunction(llvm::Module& module) {
+  llvm::LLVMContext& context = module.getContext();
+  auto* pointer = llvm::PointerType::getUnqual(context);
+  auto* type = llvm::FunctionType::get(
+      llvm::Type::getVoidTy(context),
+      {llvm::Type::getInt32Ty(context), llvm::Type::getInt64Ty(context), pointer, pointer}, false);
+  auto fault = module.getOrInsertFunction(emu::kFault, type);
+  llvm::cast<llvm::Function>(fault.getCallee())->setDoesNotThrow();
+  return fault;
+}
 
 void checkLocally(llvm::Module& module, PlaceOf place) {
   Analyses analyses;

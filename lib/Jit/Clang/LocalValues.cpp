@@ -11,6 +11,7 @@
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Operator.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
+#include <llvm/Transforms/Utils/PromoteMemToReg.h>
 #include <vector>
 
 namespace dtc::clangjit {
@@ -27,6 +28,18 @@ bool beginsUnset(const llvm::Instruction& at) {
         text && text->getString() == "auto-init")
       return true;
   return false;
+}
+
+// Calls __emu_fault before `at` where `unset` holds.
+void faultIfUnset(llvm::Value* unset, llvm::Instruction& at, const llvm::AllocaInst& variable,
+                  llvm::FunctionCallee fault, PlaceOf place) {
+  llvm::Module& module = *at.getModule();
+  llvm::Value* where = place(at);
+  llvm::Instruction* then = llvm::SplitBlockAndInsertIfThen(
+      unset, &at, /*Unreachable=*/false, llvm::MDBuilder(at.getContext()).createUnlikelyBranchWeights());
+  llvm::IRBuilder<> builder(then);
+  llvm::Value* name = builder.CreateGlobalString(variable.getName().split('.').first, "variable", 0, &module);
+  builder.CreateCall(fault, {builder.getInt32(emu::LocalUnset), builder.getInt64(0), name, where});
 }
 
 class LocalValues {
@@ -127,14 +140,7 @@ private:
     llvm::ConstantInt* all = pattern(builder, bytes, true);
     llvm::Value* is =
         builder.CreateAlignedLoad(all->getType(), shadowAt(builder, v, pointer), llvm::Align(1));
-    llvm::Value* place = place_(at);
-    llvm::Instruction* then =
-        llvm::SplitBlockAndInsertIfThen(builder.CreateICmpNE(is, all), &at, /*Unreachable=*/false,
-                                        llvm::MDBuilder(at.getContext()).createUnlikelyBranchWeights());
-    builder.SetInsertPoint(then);
-    llvm::Value* name =
-        builder.CreateGlobalString(v.own->getName().split('.').first, "variable", 0, function_.getParent());
-    builder.CreateCall(fault_, {builder.getInt32(emu::LocalUnset), builder.getInt64(0), name, place});
+    faultIfUnset(builder.CreateICmpNE(is, all), at, *v.own, fault_, place_);
   }
 
   void instrument(const Use& use) {
@@ -185,6 +191,35 @@ private:
 };
 
 } // namespace
+
+void checkScalars(llvm::Function& function, llvm::FunctionCallee fault, PlaceOf place) {
+  llvm::SmallVector<llvm::AllocaInst*, 32> variables;
+  for (llvm::BasicBlock& block : function)
+    for (llvm::Instruction& at : block)
+      if (auto* variable = llvm::dyn_cast<llvm::AllocaInst>(&at);
+          variable && llvm::isAllocaPromotable(variable) &&
+          llvm::any_of(variable->users(), [](const llvm::User* user) {
+            const auto* store = llvm::dyn_cast<llvm::StoreInst>(user);
+            return store && beginsUnset(*store);
+          }))
+        variables.push_back(variable);
+  for (llvm::AllocaInst* variable : variables) {
+    llvm::SmallVector<llvm::User*, 16> users(variable->users());
+    llvm::IRBuilder<> builder(variable->getNextNode());
+    llvm::AllocaInst* set = builder.CreateAlloca(builder.getInt1Ty(), nullptr, variable->getName() + ".set");
+    builder.CreateStore(builder.getInt1(false), set);
+    for (llvm::User* user : users) {
+      if (auto* store = llvm::dyn_cast<llvm::StoreInst>(user)) {
+        builder.SetInsertPoint(store);
+        builder.CreateStore(builder.getInt1(!beginsUnset(*store)), set);
+      } else if (auto* load = llvm::dyn_cast<llvm::LoadInst>(user)) {
+        builder.SetInsertPoint(load);
+        faultIfUnset(builder.CreateNot(builder.CreateLoad(builder.getInt1Ty(), set)), *load, *variable, fault,
+                     place);
+      }
+    }
+  }
+}
 
 void checkLocalValues(llvm::Function& function, llvm::FunctionCallee fault, PlaceOf place) {
   LocalValues(function, fault, place).run();

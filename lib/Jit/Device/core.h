@@ -49,7 +49,7 @@ DTC_COMPARE(ge, >=)
     else                                                                                                     \
       return (T)(dtc_uint<T>)((dtc_uint<T>)a op(dtc_uint<T>) b);                                             \
   }
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(DTC_EMULATED)
 DTC_ARITHMETIC(add, +)
 DTC_ARITHMETIC(sub, -)
 // u16 operands are promoted to int, whose product overflows: hence u32.

@@ -95,6 +95,7 @@ struct __emu_mma {
 struct __emu_matrices {
   uint4 row;
   u32 x[4];
+  const void* from;
 };
 template <class T> DTC_FN void dtc_mma(f32* c, const u32* a, u32 b0, u32 b1) {
   __emu_mma m = {{a[0], a[1], a[2], a[3]}, {b0, b1}, {c[0], c[1], c[2], c[3]}};
@@ -102,7 +103,7 @@ template <class T> DTC_FN void dtc_mma(f32* c, const u32* a, u32 b0, u32 b1) {
   for (int i = 0; i < 4; ++i) c[i] = m.c[i];
 }
 DTC_FN void __emu_load_matrices(i32 kind, u32* x, const void* row) {
-  __emu_matrices m = {*(const uint4*)row, {}}; // an access of this thread, checked as any other
+  __emu_matrices m = {*(const uint4*)row, {}, row}; // an access of this thread, checked as any other
   __emu_warp(kind, 0xffffffffu, (u64)&m, 0, 32, __LINE__, nullptr);
   for (int i = 0; i < 4; ++i) x[i] = m.x[i];
 }
@@ -129,6 +130,7 @@ DTC_FN void dtc_copy_commit() { __emu_copy_commit(); }
 template <int Left> DTC_FN void dtc_copy_wait() { __emu_copy_wait(Left, __LINE__, nullptr); }
 
 // --- atomics: they return the old value ---
+extern "C" void __emu_inexact(); // says that the order of atomics shows in the result: sums of floats round
 template <class T, class F> DTC_FN T __emu_update(T* p, F f) {
   T old;
   __atomic_load(p, &old, __ATOMIC_RELAXED);
@@ -138,9 +140,11 @@ template <class T, class F> DTC_FN T __emu_update(T* p, F f) {
   }
 }
 template <class T> DTC_FN T atomicAdd(T* p, dtc_elem<T> v) {
+  if constexpr (dtc_is_float<T>) __emu_inexact();
   return __emu_update(p, [=](T a) { return (T)(a + v); });
 }
 template <class T> DTC_FN T atomicSub(T* p, dtc_elem<T> v) {
+  if constexpr (dtc_is_float<T>) __emu_inexact();
   return __emu_update(p, [=](T a) { return (T)(a - v); });
 }
 template <class T> DTC_FN T atomicMax(T* p, dtc_elem<T> v) {
@@ -162,6 +166,7 @@ template <class T> DTC_FN T atomicExch(T* p, dtc_elem<T> v) {
   return __emu_update(p, [=](T) { return v; });
 }
 template <class T> DTC_FN T atomicCAS(T* p, dtc_elem<T> expected, dtc_elem<T> v) {
+  __emu_inexact(); // what it is used for is not known
   return __emu_update(p, [=](T a) { return a == expected ? v : a; });
 }
 
@@ -189,6 +194,7 @@ template <class... A, int... I>
 static void __emu_apply(void (*kernel)(A...), void* const* arguments, __emu_sequence<int, I...>) {
   kernel(*(A*)arguments[I]...);
 }
+template <class... A> constexpr u64 __emu_arity(void (*)(A...)) { return sizeof...(A); }
 template <class... A> static void __emu_invoke(void (*kernel)(A...), void* const* arguments) {
   __emu_apply(kernel, arguments, __make_integer_seq<__emu_sequence, int, sizeof...(A)>());
 }

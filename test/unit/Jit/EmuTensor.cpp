@@ -131,7 +131,7 @@ const Fault kFaults[] = {
             "  dtc_copy_wait<1>();\n  __syncthreads();\n  out[t] = s[t];\n}",
      COPIES "  if (t < 8) dtc_copy_async(s + 4 * t, in + 4 * t, 16);\n  dtc_copy_commit();\n"
             "  if (t < 8) dtc_copy_async(s + 32 + 4 * t, in + 32 + 4 * t, 16);\n  dtc_copy_commit();\n"
-            "  dtc_copy_wait<1>();\n  __syncthreads();\n  out[t] = s[t % 32];\n}",
+            "  dtc_copy_wait<1>();\n  __syncthreads();\n  out[t] = s[t % 32];\n  dtc_copy_wait<0>();\n}",
      "thread (63, 0, 0) at line 10 reads 4 bytes (shared variable 's', byte 252) that an asynchronous copy "
      "of "
      "thread (7, 0, 0) at line 6 is under way to"},
@@ -144,11 +144,12 @@ const Fault kFaults[] = {
     {"MisalignedCopy",
      COPIES
      "  if (t < 15) dtc_copy_async(s + 4 * t, in + 4 * t + 1, 16);\n  dtc_copy_wait<0>();\n  out[t] = 0;\n}",
-     COPIES
-     "  if (t < 15) dtc_copy_async(s + 4 * t, in + 4 * t + 4, 16);\n  dtc_copy_wait<0>();\n  out[t] = 0;\n}",
+     COPIES "  if (t < 15) dtc_copy_async(s + 4 * t, in + 4 * t + 4, 16);\n  dtc_copy_commit();\n  "
+            "dtc_copy_wait<0>();\n  out[t] = 0;\n}",
      "reads 16 bytes at an address that is no multiple of 16"},
     {"ReadsPastTheEndUnlessToldHowMuch",
-     COPIES "  if (t < 17) dtc_copy_async(s + 4 * (t % 16), in + 4 * t, 16);\n  out[t] = 0;\n}",
+     COPIES "  if (t < 17) dtc_copy_async(s + 4 * (t % 16), in + 4 * t, 16);\n  dtc_copy_commit();\n"
+            "  dtc_copy_wait<0>();\n  out[t] = 0;\n}",
      COPIES
      "  if (t < 16) dtc_copy_async(s + 4 * t, in + 4 * t + 4, t < 15 ? 16 : 0);\n  dtc_copy_commit();\n"
      "  dtc_copy_wait<0>();\n  __syncthreads();\n  out[t] = s[t];\n}",
@@ -165,6 +166,49 @@ const Fault kFaults[] = {
      COPIES "  s[t] = in[t];\n  __syncthreads();\n  u32 x[4];\n  dtc_load_matrices(x, s + t % 2 * 4);\n"
             "  out[t] = (f32)x[0];\n}",
      "reads 16 bytes at an address that is no multiple of 16 (shared variable 's', byte 8)"},
+    {"MatrixRowsInGlobalMemory",
+     COPIES "  s[t] = in[t];\n  __syncthreads();\n  u32 x[4];\n  dtc_load_matrices(x, in + t % 2 * 4);\n"
+            "  out[t] = (f32)x[0];\n}",
+     COPIES "  s[t] = in[t];\n  __syncthreads();\n  u32 x[4];\n  dtc_load_matrices(x, s + t % 2 * 4);\n"
+            "  out[t] = (f32)x[0];\n}",
+     "thread (0, 0, 0) is in dtc_load_matrices of line 7 with mask 0xffffffff, and its row is not in the "
+     "block's shared memory"},
+    {"CopyFromSharedMemory",
+     COPIES
+     "  s[t] = in[t];\n  __syncthreads();\n  if (t < 8) dtc_copy_async(s + 4 * t, s + 32 + 4 * t, 16);\n"
+     "  dtc_copy_commit();\n  dtc_copy_wait<0>();\n  __syncthreads();\n  out[t] = s[t];\n}",
+     COPIES
+     "  s[t] = in[t];\n  __syncthreads();\n  if (t < 8) dtc_copy_async(s + 4 * t, in + 32 + 4 * t, 16);\n"
+     "  dtc_copy_commit();\n  dtc_copy_wait<0>();\n  __syncthreads();\n  out[t] = s[t];\n}",
+     "thread (0, 0, 0) at line 6: an asynchronous copy from memory that is not global"},
+    {"BarrierBeforeTheWaitAlone",
+     COPIES START
+     "  dtc_copy_commit();\n  __syncthreads();\n  dtc_copy_wait<0>();\n  if (t < 63) out[t] = s[0];\n}",
+     COPIES START
+     "  dtc_copy_commit();\n  dtc_copy_wait<0>();\n  __syncthreads();\n  if (t < 63) out[t] = s[0];\n}",
+     "thread (1, 0, 0) at line 8 reads 4 bytes (shared variable 's', byte 0) that thread (0, 0, 0) has "
+     "written at "
+     "line 4, without a barrier between the two"},
+    {"CopyToGlobalMemory",
+     COPIES
+     "  s[t] = in[t];\n  if (t < 16) dtc_copy_async(out + 4 * t, in + 4 * t, 16);\n  dtc_copy_wait<0>();\n}",
+     COPIES "  if (t < 16) dtc_copy_async(s + 4 * t, in + 4 * t, 16);\n  dtc_copy_commit();\n  "
+            "dtc_copy_wait<0>();\n  out[t] = 0;\n}",
+     "thread (0, 0, 0) at line 5: an asynchronous copy to memory that is not the block's shared memory"},
+    {"CopyOfTooMuch",
+     COPIES
+     "  if (t < 8) dtc_copy_async(s + 8 * t, in + 8 * t, 32);\n  dtc_copy_wait<0>();\n  out[t] = 0;\n}",
+     COPIES "  if (t < 8) dtc_copy_async(s + 8 * t, in + 8 * t, 16);\n  dtc_copy_commit();\n  "
+            "dtc_copy_wait<0>();\n  out[t] = 0;\n}",
+     "thread (0, 0, 0) at line 4: a copy of 16 bytes reads 32"},
+    {"CopyOfWhatChanges",
+     COPIES
+     "  out[t] = in[t];\n  __syncthreads();\n  if (t < 16) dtc_copy_async(s + 4 * t, out + 4 * t, 16);\n"
+     "  dtc_copy_commit();\n  __syncthreads();\n  out[t] = 7;\n  dtc_copy_wait<0>();\n}",
+     COPIES
+     "  out[t] = in[t];\n  __syncthreads();\n  if (t < 16) dtc_copy_async(s + 4 * t, out + 4 * t, 16);\n"
+     "  dtc_copy_commit();\n  dtc_copy_wait<0>();\n  __syncthreads();\n  out[t] = 7;\n}",
+     "at line 6: what is copied has changed before the thread has waited for the copy"},
 };
 
 class EmuTensorFault : public testing::TestWithParam<Fault> {
