@@ -76,6 +76,7 @@ public:
   void copy(size_t, std::span<const Node>, Node) override { lacks("an order"); }
   Node running(Running, Node, Node, bool) override { return lacks("an order"); }
   void sortOrder(size_t, size_t, bool) override { lacks("an order"); }
+  void sortDigit(int, bool) override { lacks("an order"); }
 
 private:
   // Narrow floats are computed in f32, and rounded where they are converted.

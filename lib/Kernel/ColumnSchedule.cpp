@@ -23,7 +23,7 @@ int64_t extentOf(const Kernel& k, AxisId a) {
 // The reductions, if all are over the same axes and none needs another.
 std::vector<NodeId> reductionsOf(const Kernel& k, const Nest& nest) {
   std::vector<NodeId> found;
-  bool fine = nest.ordered == 0 && !nest.sort && nest.walked.empty();
+  bool fine = nest.ordered == 0 && !nest.sorts() && nest.walked.empty();
   const std::vector<NodeId> roots = rootsOf(k, nest);
   forEachNode(k, roots, [&](NodeId n) {
     fine &= k[n].kind != NodeKind::Running;

@@ -55,7 +55,7 @@ bool fitsWalk(const Kernel& k, const Nest& nest) {
     reduces = true;
     fits &= (k.dependsOn(n) & walked) == walked && (setOf(k[n].axes) & walked) == 0;
   });
-  return fits && reduces && nest.ordered == 0 && !nest.sort;
+  return fits && reduces && nest.ordered == 0 && !nest.sorts();
 }
 
 } // namespace

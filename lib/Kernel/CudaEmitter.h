@@ -185,6 +185,7 @@ private:
            std::to_string(threads_) + ", " + std::to_string(sortRoom(k_, sort)) + ", " +
            std::to_string(sorters_) + ">";
   }
+  std::string sortDigitCall() const override { return "dtc_block_sort_"; }
   std::string barrier() const; // of the threads of a row
 
   // All threads read such an input, and one writes: in place, it must be the last.

@@ -65,7 +65,7 @@ bool liesTogether(const Kernel& k, AffineId address, AxisId lane) {
 // May a thread take `count` elements of a nest without reductions at once, those that it stores in packs or each by itself?
 static bool takesSeveral(const Kernel& k, const Nest& nest, const NestPlan& plan, int64_t count,
                          bool inPacks) {
-  if (!plan.vector || plan.inner.size() != 1 || nest.ordered != 0 || nest.sort) return false;
+  if (!plan.vector || plan.inner.size() != 1 || nest.ordered != 0 || nest.sorts()) return false;
   const Size& extent = k.axes[*plan.vector].extent;
   bool fine = count > 1 && (!extent.isStatic() || extent.number >= (inPacks ? 2 : kMostThreads) * count);
   const AxisSet walked = plan.rows | AxisSet(1)
@@ -94,7 +94,7 @@ int64_t apartOf(const Kernel& k, const Nest& nest, const NestPlan& plan) {
 NestPlan planForThreads(const Kernel& k, const Nest& nest) {
   const int64_t unit = std::max(kUnitElements, kMostThreads * elementsOfAccess(k, nest));
   NestPlan plan = planNest(k, nest, kWarp, nest.ordered != 0 ? kStepElements : unit, true);
-  if (plan.vector || nest.ordered != 0 || nest.sort) return plan;
+  if (plan.vector || nest.ordered != 0 || nest.sorts()) return plan;
   const Reductions r = reductionsOf(k, nest, plan.rows);
   const std::optional<AxisId> lane = mostContiguous(k, nest, plan.grid);
   if (!lane || r.storesInside || (r.longest > kShortReduction && !r.reuse)) return plan;
@@ -108,6 +108,7 @@ int threadsFor(const Kernel& k) {
     int64_t elements = plan.vector ? kUnitElements : reductionsOf(k, nest, plan.rows).longest;
     if (plan.vector && nest.ordered != 0) elements = kStepElements;
     if (nest.sort) elements = nest.sort->extent.isStatic() ? 2 * nest.sort->extent.number : kUnitElements;
+    if (nest.sortDigit) elements = kUnitElements;
     for (const Store& s : nest.stores)
       for (AxisId a = 0; a < k.axes.size(); ++a)
         if (!plan.vector && ((k.dependsOn(s.address) & ~plan.rows) >> a & 1))
@@ -168,6 +169,9 @@ bool smallIndices(const Kernel& k) {
     if (const Node& node = k[NodeId(n)]; node.affine.valid() && !fits32(k, node.affine)) return false;
   for (const Nest& nest : k.nests) {
     if (nest.sort && (!fits32(k, nest.sort->keysAt) || !fits32(k, nest.sort->indicesAt))) return false;
+    if (nest.sortDigit)
+      for (AffineId a : {nest.sortDigit->keysAt, nest.sortDigit->resultAt})
+        if (!fits32(k, a)) return false;
     for (const Store& s : nest.stores)
       if (!fits32(k, s.address)) return false;
   }

@@ -87,7 +87,10 @@ protected:
                      std::vector<AxisId> axes, bool last, Scope& rows);
   // What runs over the steps of the loops that `body` is in: declared before them, brought up to this step in them.
   void emitRunning(std::span<const loops::Store* const> stores, Scope& rows, Scope& body);
-  void emitSort(const loops::SortRow& sort, Scope& row);
+  void emitSort(const loops::Nest& nest, Scope& row);
+  void emitSortRow(const loops::SortRow& sort, Scope& row);
+  void emitSortDigit(const loops::SortDigit& sort, Scope& tile);
+  std::string bufferAt(uint32_t buffer, AffineId at, Scope& s);
   // Opens loops over `axes` in `home` (deque: addresses stay), the cooperative one, if any, innermost.
   Scope& openLoops(Scope& home, std::vector<AxisId> axes, std::optional<AxisId> lanes,
                    std::deque<Scope>& scopes);
@@ -170,6 +173,7 @@ protected:
   virtual std::string
   sortCall(const loops::SortRow& sort) = 0; // "dtc_…<…", to which (keys, order, stride, n are added
   virtual std::string sortScratch() const { return ""; }
+  [[nodiscard]] virtual std::string sortDigitCall() const = 0; // "dtc_…sort_", to which "counts" or "digit" is added
   // `body`: the innermost of the loops around stores that were just opened; `last`: no loop over the row comes after it.
   virtual void enterStores(Scope& body, bool last) { (void)body, (void)last; }
   virtual std::string keepText(const std::string& x, const std::string& identity) const {

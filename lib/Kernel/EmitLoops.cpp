@@ -1,5 +1,6 @@
 // Loops: reductions that share one, stores that share one.
 #include "Emit.h"
+#include "dtc/IR/Element.h"
 #include <algorithm>
 
 namespace dtc {
@@ -281,14 +282,30 @@ void Emitter::emitRunning(std::span<const Store* const> stores, Scope& rows, Sco
   });
 }
 
-void Emitter::emitSort(const SortRow& sort, Scope& row) {
-  auto pointer = [&](uint32_t buffer, AffineId at) {
-    const std::string offset = affineText(at, row);
-    return bufferText(buffer) + (offset == "0" ? "" : " + " + offset);
-  };
-  line(row, sortCall(sort) + "(" + pointer(sort.keys, sort.keysAt) + ", " +
-                pointer(sort.indices, sort.indicesAt) + ", " + sizeText(sort.stride) + ", " +
+std::string Emitter::bufferAt(uint32_t buffer, AffineId at, Scope& s) {
+  const std::string offset = affineText(at, s);
+  return bufferText(buffer) + (offset == "0" ? "" : " + " + offset);
+}
+
+void Emitter::emitSort(const Nest& nest, Scope& row) {
+  if (nest.sort)
+    emitSortRow(*nest.sort, row);
+  else
+    emitSortDigit(*nest.sortDigit, row);
+}
+
+void Emitter::emitSortRow(const SortRow& sort, Scope& row) {
+  line(row, sortCall(sort) + "(" + bufferAt(sort.keys, sort.keysAt, row) + ", " +
+                bufferAt(sort.indices, sort.indicesAt, row) + ", " + sizeText(sort.stride) + ", " +
                 sizeText(sort.extent) + sortScratch() + ");");
+}
+
+void Emitter::emitSortDigit(const SortDigit& sort, Scope& tile) {
+  const std::string upto = sort.upto ? bufferAt(*sort.upto, sort.uptoAt, tile) + ", " : "";
+  line(tile, sortDigitCall() + (sort.upto ? "digit<" : "counts<") + (sort.descending ? "true, " : "false, ") +
+                 std::to_string(kSortTile) + ">(" + bufferAt(sort.keys, sort.keysAt, tile) + ", " + upto +
+                 bufferAt(sort.result, sort.resultAt, tile) + ", " + std::to_string(sort.extent) + ", " +
+                 affineText(sort.tile, tile) + ", " + std::to_string(sort.digit) + ");");
 }
 
 } // namespace dtc

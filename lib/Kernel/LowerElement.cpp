@@ -137,6 +137,31 @@ public:
     sort.extent = l_.sizes_.of(type.dims[dim]);
     k_.nests.back().sort = sort;
   }
+  void sortDigit(int digit, bool descending) override {
+    begin();
+    const ValueId x = l_.m_.operand(op_, 0), y = l_.m_.result(op_);
+    const Type &type = l_.m_.typeOf(x), &made = l_.m_.typeOf(y);
+    SortDigit sort{.keys = l_.bufferOf_.at(x),
+                   .result = l_.outputOf(y),
+                   .extent = type.dims.back().value(),
+                   .digit = digit,
+                   .descending = descending};
+    RegionLowering::Index row, tile;
+    for (size_t d = 0; d + 1 < type.rank(); ++d) row.push_back(affine(axis(type.dims[d])));
+    tile = row;
+    sort.tile = affine(axis(Dim((sort.extent + kSortTile - 1) / kSortTile)));
+    tile.insert(tile.end(), {sort.tile, k_.constant(0)});
+    row.push_back(k_.constant(0));
+    sort.keysAt = l_.addressOf(type, row);
+    sort.resultAt = l_.addressOf(made, made.rank() == tile.size() ? tile : row);
+    if (l_.m_[op_].numOperands > 1) {
+      const ValueId upto = l_.m_.operand(op_, 1);
+      sort.upto = l_.bufferOf_.at(upto);
+      tile[tile.size() - 2] = k_.constant(0);
+      sort.uptoAt = l_.addressOf(l_.m_.typeOf(upto), tile);
+    }
+    k_.nests.back().sortDigit = sort;
+  }
 
 private:
   Node over(std::span<const Node> loops, Node body, ReduceKind kind) {

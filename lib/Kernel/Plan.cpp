@@ -86,7 +86,7 @@ static NestPlan planInOrder(const Kernel& k, const Nest& nest, int64_t lanes, in
 
 NestPlan planNest(const Kernel& k, const Nest& nest, int64_t lanes, int64_t unit, bool independent) {
   NestPlan plan;
-  if (nest.sort) {
+  if (nest.sorts()) {
     plan.grid = nest.domain;
     return plan;
   }

@@ -1,4 +1,5 @@
 #include "PrintCpp.h"
+#include "dtc/IR/Element.h"
 #include <algorithm>
 #include <map>
 #include <set>
@@ -117,6 +118,7 @@ private:
     return std::string("dtc_sort_order<") + (sort.descending ? "true" : "false") + ">";
   }
   std::string sortScratch() const override { return ", scratch"; }
+  std::string sortDigitCall() const override { return "dtc_sort_"; }
   std::string acrossLanes(ReduceKind kind, const std::string& acc, const Scope&) override {
     return std::string("dtc_reduce_") + reduceName(kind) + "(" + acc + ")";
   }
@@ -494,6 +496,7 @@ void CppEmitter::countUnits(const Nest& nest) {
   }
   if (nest.sort)
     for (const SizeFormula::Factor& f : factorsOf(nest.sort->extent)) elements.push_back(f);
+  if (nest.sortDigit) elements.push_back({kSortTile, -1, 1});
   for (size_t a = 0; a < k_.axes.size(); ++a)
     if (inside >> a & 1)
       for (const SizeFormula::Factor& f : factorsOf(k_.axes[a].extent)) elements.push_back(f);
@@ -530,8 +533,8 @@ void CppEmitter::printNest(const Nest& nest, Scope& top) {
   std::deque<Scope> scopes;
   Scope& inner = openLoops(row, plan_.inner, plan_.vector, scopes);
   inner.axes.clear();
-  if (nest.sort)
-    emitSort(*nest.sort, inner);
+  if (nest.sorts())
+    emitSort(nest, inner);
   else
     emitUnit(nest, inner);
   closeLoops(row, scopes);

@@ -2,6 +2,7 @@
 
 #include "AttentionGradient.h"
 #include "CudaEmitter.h"
+#include "dtc/IR/Element.h"
 
 namespace dtc {
 
@@ -151,6 +152,8 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
     out_.schedule = (sorters_ > 1 ? std::to_string(sorters_) + " blocks of " : "") +
                     std::to_string(threads_) + " threads a row, tiles of " +
                     std::to_string(sortRoom(k_, *nest.sort)) + " in shared memory";
+  if (nest.sortDigit)
+    out_.schedule = std::to_string(threads_) + " threads a tile of " + std::to_string(kSortTile);
   const int64_t apart = packs_ && !columns_ && !schedule_ ? apartOf(k_, nest, plan_) : 1;
   apart_ = apart > 1;
   const int64_t pack = apart_   ? apart
@@ -185,8 +188,8 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
     std::deque<Scope> scopes;
     Scope& inner = openLoops(row, plan_.inner, plan_.vector, scopes);
     inner.axes.clear();
-    if (nest.sort)
-      emitSort(*nest.sort, inner);
+    if (nest.sorts())
+      emitSort(nest, inner);
     else
       emitUnit(nest, inner);
     closeLoops(row, scopes);

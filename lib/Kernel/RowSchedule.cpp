@@ -219,7 +219,7 @@ bool isRowCostly(const Kernel& k, const RowNest& row, NodeId n) {
 }
 
 std::optional<RowNest> rowNestOf(const Kernel& k, const Nest& nest, const NestPlan& plan, bool edged) {
-  if (plan.vector || nest.ordered != 0 || nest.sort || k.fixedOrder || k.inOrder) return std::nullopt;
+  if (plan.vector || nest.ordered != 0 || nest.sorts() || k.fixedOrder || k.inOrder) return std::nullopt;
   bool fine = true;
   for (const Store& s : nest.stores) fine &= !s.copied && s.combine.empty();
   forEachNode(k, rootsOf(k, nest), [&](NodeId n) { fine &= k[n].kind != NodeKind::Running; });

@@ -316,6 +316,7 @@ void addIndexOps(OpRegistry& ops) {
   oneHot.samples = "i32[5] in 0..4 {depth = 4, dtype = T}\nu8[2, 3] in 0..5 {depth = 5, dtype = T}";
   ops.add(std::move(oneHot));
   addSortOps(ops);
+  addSortDigitOps(ops);
   addIndexSliceOps(ops);
 }
 

@@ -6,6 +6,7 @@
 namespace dtc {
 
 void addSortOps(OpRegistry&);       // sort argsort topk
+void addSortDigitOps(OpRegistry&);  // sort_counts sort_digit
 void addScatterOps(OpRegistry&);    // scatter
 void addIndexSliceOps(OpRegistry&); // gather_slices scatter_slices
 

@@ -1,5 +1,6 @@
 // Before ops are grouped: scans and searches along few long rows, part by part.
 #include "SplitRows.h"
+#include "SortRows.h"
 #include "SplitNorms.h"
 #include "dtc/IR/Builder.h"
 #include "dtc/Ops/Scalar.h"
@@ -21,6 +22,8 @@ constexpr int64_t kLeastTogether = 1 << 12, kLeastApart = 1 << 7, kBeside = 32;
 constexpr int64_t kLeastParts = 4;
 // What a block of a GPU orders in shared memory, and how many of the first it may pass on.
 constexpr int64_t kOrdered = 1 << 12, kMostOfOrdered = kOrdered / 8;
+// Rows of more elements than a cluster's eight blocks order in shared memory are sorted by all blocks.
+constexpr int64_t kSortedTogether = 8 * kOrdered;
 
 // x[.., n, ..] as [.., parts, length, ..], filled up before or behind the row.
 struct RowParts {
@@ -45,6 +48,7 @@ private:
   void extremes(std::vector<ValueId>& results);
   void place(std::vector<ValueId>& results);
   void first(int64_t k, std::vector<ValueId>& results);
+  bool order(bool descending, std::vector<ValueId>& results);
 
   // --- the rows as parts, and back ---
   ValueId parted(ValueId x, ScalarValue fill) {
@@ -241,19 +245,57 @@ void RowSplitter::first(int64_t k, std::vector<ValueId>& results) {
   results[1] = b_.value("gather", {indices, results[1]}, {{"dim", b_.integer(dim())}});
 }
 
+// A scan whose row is cut into parts where it is long.
+ValueId splitScan(Builder& b, OpId scan) {
+  std::vector<ValueId> parts;
+  if (!RowSplitter(b.module, scan, b).run(parts)) return b.module.result(scan);
+  std::erase(b.out, scan);
+  return parts[0];
+}
+
+// The whole order of long rows, beside each other as [rows, n].
+bool RowSplitter::order(bool descending, std::vector<ValueId>& results) {
+  const int64_t n = shape_[p_.dim];
+  if (n <= kSortedTogether || n > INT32_MAX / 2 || isComplex(dtype_)) return false;
+  std::vector<int64_t> perm, back(shape_.size()), moved;
+  for (size_t d = 0; d < shape_.size(); ++d)
+    if (d != p_.dim) perm.push_back(static_cast<int64_t>(d));
+  perm.push_back(dim());
+  int64_t rows = 1;
+  for (size_t d = 0; d < perm.size(); ++d) {
+    back[static_cast<size_t>(perm[d])] = static_cast<int64_t>(d);
+    moved.push_back(shape_[static_cast<size_t>(perm[d])]);
+    rows *= moved.back();
+  }
+  if (rows == 0) return false;
+  const bool behind = p_.dim + 1 < shape_.size();
+  ValueId x = behind ? b_.value("transpose", {x_}, {{"perm", b_.ints(perm)}}) : x_;
+  x = RowSorter(b_, descending, splitScan).order(reshaped(x, {rows / n, n}));
+  x = reshaped(x, moved);
+  results.push_back(behind ? b_.value("transpose", {x}, {{"perm", b_.ints(back)}}) : x);
+  return true;
+}
+
 bool RowSplitter::run(std::vector<ValueId>& results, int64_t k) {
   const bool extreme = name_ == "cummax" || name_ == "cummin", sum = name_ == "cumsum" || name_ == "cumprod",
              logarithm = name_ == "logcumsumexp", argument = name_ == "argmax" || name_ == "argmin";
   const Type type = m_.typeOf(x_);
-  const bool order = name_ == "topk" || (name_ == "argsort" && k > 0);
-  if ((!extreme && !sum && !logarithm && !argument && !order) || !type.isStatic() || isComplex(dtype_) ||
+  const bool few = name_ == "topk" || (name_ == "argsort" && k > 0);
+  if (name_ == "argsort" && k == 0 && type.isStatic() && type.rank() > 0) {
+    Diagnostics none;
+    const OpQuery q = queryOf(m_, o_, none);
+    shape_ = type.staticShape();
+    p_.dim = static_cast<size_t>(*q.dimAttr("dim", shape_.size()));
+    return order(q.boolAttr("descending"), results);
+  }
+  if ((!extreme && !sum && !logarithm && !argument && !few) || !type.isStatic() || isComplex(dtype_) ||
       isBool(dtype_) || dtype_ == DType::U64) // what fills up rows of u64 has no literal
     return false;
   Diagnostics none;
   const OpQuery q = queryOf(m_, o_, none);
   shape_ = type.staticShape();
   p_.dim = static_cast<size_t>(*q.dimAttr("dim", shape_.size()));
-  if (order) {
+  if (few) {
     const int64_t n = shape_[p_.dim];
     if (name_ == "topk") k = q.intAttr("k");
     if (k == 0 || k > kMostOfOrdered || n <= kLeastParts * kOrdered || n > INT32_MAX / 2) return false;
@@ -335,12 +377,12 @@ void BlockSplitter::run(BlockId block) {
     b.loc = m_[o].loc;
     const int64_t k = m_.record(o).name == std::string_view("argsort") ? firstRead(o) : 0;
     std::vector<ValueId> results;
-    if (!RowSplitter(m_, o, b).run(results, k) && !splitNorm(m_, o, b, results))
-      out.push_back(o);
-    else if (k > 0)
+    if (k > 0 && RowSplitter(m_, o, b).run(results, k))
       for (OpId slice : readers_[m_.result(o).index]) replace(m_.result(slice), results[1]);
-    else
+    else if (RowSplitter(m_, o, b).run(results) || splitNorm(m_, o, b, results))
       for (uint32_t r = 0; r < results.size(); ++r) replace(m_.result(o, r), results[r]);
+    else
+      out.push_back(o);
   }
   m_[block].ops = std::move(out);
   for (ValueId& v : m_[block].yields) v = map_(v);

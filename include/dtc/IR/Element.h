@@ -9,6 +9,9 @@ namespace dtc {
 // What OpRecord::element returns where rule and scalar say it after all, for these attributes.
 inline constexpr uint32_t kElementByRule = 0xffffffffu;
 
+// A pass of a radix sort goes by a byte of the keys; so many elements of a row are one unit of it.
+inline constexpr int64_t kSortDigits = 256, kSortTile = 4096;
+
 class ElementBuilder {
 public:
   using Node = uint32_t;
@@ -62,6 +65,9 @@ public:
   virtual Node running(Running combine, Node x, Node steps, bool exclusive = false) = 0;
   // Result 0 (i32): along `dim`, the order of the operand's elements, NaN greatest, the first of equals first.
   virtual void sortOrder(size_t operand, size_t dim, bool descending) = 0;
+  // Result 0: a pass of a radix sort over tiles of rows, the last dim of operand 0; with one operand the first half of it, the
+  // counts, with two the second (lib/Ops/SortDigits.cpp).
+  virtual void sortDigit(int digit, bool descending) = 0;
 };
 
 } // namespace dtc

@@ -98,6 +98,18 @@ struct SortRow {
   bool descending = false;
 };
 
+// A pass of a radix sort over a tile of a row: how often each value of a byte of the keys occurs in it, or (with `upto`) its elements
+// moved to where they stand in the order of that byte (lib/Ops/SortDigits.cpp).
+struct SortDigit {
+  uint32_t keys = 0, result = 0; // buffers
+  std::optional<uint32_t> upto;
+  AffineId keysAt, uptoAt, resultAt; // where the row begins; of counts, where the tile's do
+  AffineId tile;
+  int64_t extent = 0; // of the row
+  int digit = 0;
+  bool descending = false;
+};
+
 // Loops around stores that share their outer axes. `domain` lists all axes of the fullest store, outermost first.
 struct Nest {
   std::vector<AxisId> domain;
@@ -106,7 +118,10 @@ struct Nest {
   // the value of a store, which is brought up to date as each row goes by (Schedule.h, walkRows).
   std::vector<AxisId> walked;
   AxisSet ordered = 0;         // axes that are walked in order, one step after the other; the stores then too
-  std::optional<SortRow> sort; // the row of each point of the domain; there are no stores
+  // The row, or the tile of one, of each point of the domain; there are no stores.
+  std::optional<SortRow> sort;
+  std::optional<SortDigit> sortDigit;
+  [[nodiscard]] bool sorts() const { return sort || sortDigit; }
 };
 
 // A nest that is softmax(scores) times values, of scores that are products of queries and keys: one kernel that walks over the

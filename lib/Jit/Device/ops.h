@@ -436,3 +436,22 @@ template <bool Descending, class T> DTC_FN auto dtc_sort_key(const T* p) {
     key = (U)x;
   return Descending ? (U)~key : key;
 }
+// The same of up to four bytes, in as many bits as they have.
+template <bool Descending, class T> DTC_FN u32 dtc_digit_key(const T* p) {
+  if constexpr (dtc_is_narrow<T>) {
+    typedef decltype(p->bits) U;
+    constexpr U top = (U)((U)1 << (8 * sizeof(U) - 1));
+    const U bits = p->bits;
+    const f32 x = dtc_load(p);
+    const U key = x != x ? (U) ~(U)0 : x == 0 ? top : (bits & top) ? (U)~bits : (U)(bits | top);
+    return Descending ? (U)~key : key;
+  } else
+    return dtc_sort_key<Descending>(p);
+}
+// Element i of a row as it travels through the passes of a radix sort: its key over i, if it is no such word already.
+template <bool Descending, class T> DTC_FN u64 dtc_digit_word(const T* row, i64 i) {
+  if constexpr (dtc_same<T, i64>)
+    return (u64)row[i];
+  else
+    return (u64)dtc_digit_key<Descending>(row + i) << 32 | (u32)i;
+}

@@ -36,3 +36,38 @@ static void dtc_sort_order(const T* keys, i32* order, i64 stride, i64 n, void* s
   }
   for (i64 i = 0; i < n; ++i) order[i * stride] = at[i];
 }
+
+// --- passes of a radix sort, tile by tile (lib/Ops/SortDigits.cpp) ---
+
+// counts[d]: how often digit d occurs in the tile.
+template <bool Descending, int Tile, class T>
+static void dtc_sort_counts(const T* row, i32* counts, i64 n, i64 tile, int digit) {
+  const i64 end = dtc_least((tile + 1) * Tile, n);
+  const int shift = 32 + 8 * digit;
+  i32 even[256] = {}, odd[256] = {}; // runs of one digit do not wait for themselves
+  i64 i = tile * Tile;
+  for (; i + 1 < end; i += 2) {
+    ++even[dtc_digit_word<Descending>(row, i) >> shift & 255];
+    ++odd[dtc_digit_word<Descending>(row, i + 1) >> shift & 255];
+  }
+  if (i < end) ++even[dtc_digit_word<Descending>(row, i) >> shift & 255];
+  for (int d = 0; d < 256; ++d) counts[d] = even[d] + odd[d];
+}
+
+// upto[t * 256 + d]: how often digit d occurs in the tiles of the row up to t.
+template <bool Descending, int Tile, class T, class Y>
+static void dtc_sort_digit(const T* row, const i32* upto, Y* y, i64 n, i64 tile, int digit) {
+  const i64 end = dtc_least((tile + 1) * Tile, n);
+  const int shift = 32 + 8 * digit;
+  const i32* const all = upto + ((n + Tile - 1) / Tile - 1) * 256;
+  i64 next[256], less = 0;
+  for (int d = 0; d < 256; ++d) {
+    next[d] = less + (tile == 0 ? 0 : upto[(tile - 1) * 256 + d]);
+    less += all[d];
+  }
+  for (i64 i = tile * Tile; i < end; ++i) {
+    const u64 word = dtc_digit_word<Descending>(row, i);
+    const i64 place = next[word >> shift & 255]++;
+    if ((u64)place < (u64)n) y[place] = (Y)word;
+  }
+}

@@ -117,3 +117,93 @@ static __device__ void dtc_block_sort_order(const T* keys, i32* order, i64 strid
     if constexpr (Blocks > 1) wait();
   }
 }
+
+// --- passes of a radix sort, a tile a block (lib/Ops/SortDigits.cpp) ---
+
+// counts[d]: how often digit d occurs in the tile.
+template <bool Descending, int Tile, class T>
+static __device__ void dtc_block_sort_counts(const T* row, i32* counts, i64 n, i64 tile, int digit) {
+  __shared__ i32 count[256];
+  count[threadIdx.x] = 0;
+  __syncthreads();
+  const i64 begin = tile * Tile;
+  const i32 here = (i32)dtc_least(n - begin, (i64)Tile), shift = 32 + 8 * digit;
+#pragma unroll 8
+  for (i32 i = threadIdx.x; i < here; i += 256)
+    atomicAdd(&count[dtc_digit_word<Descending>(row, begin + i) >> shift & 255], 1);
+  __syncthreads();
+  counts[threadIdx.x] = count[threadIdx.x];
+}
+
+// Which lanes of the warp are there and have this lane's digit (Ashkiani et al. 2016, GPU Multisplit).
+DTC_FN u32 dtc_lanes_of_digit(u32 digit, bool there) {
+  u32 lanes = __ballot_sync(0xffffffffu, there);
+#pragma unroll
+  for (i32 bit = 0; bit < 8; ++bit) {
+    const bool set = digit >> bit & 1;
+    const u32 with = __ballot_sync(0xffffffffu, set);
+    lanes &= set ? with : ~with;
+  }
+  return lanes;
+}
+
+// upto[t * 256 + d]: how often digit d occurs in the tiles of the row up to t. Each warp has neighbours, and counts the digits of what
+// it has gone over; the tile is put in order in shared memory, so that neighbours in it are stored side by side.
+template <bool Descending, int Tile, class T, class Y>
+static __device__ void dtc_block_sort_digit(const T* row, const i32* upto, Y* y, i64 n, i64 tile, int digit) {
+  constexpr i32 each = Tile / 256, digits = 256;
+  __shared__ u64 words[Tile];
+  __shared__ u32 counts[8][digits];
+  __shared__ i32 places[digits];
+  __shared__ u64 sums[8];
+  const i32 thread = threadIdx.x, warp = thread / 32, lane = thread % 32, shift = 32 + 8 * digit;
+  const i64 begin = tile * Tile;
+  const i32 here = (i32)dtc_least(n - begin, (i64)Tile), first = warp * 32 * each + lane;
+  u64 word[each];
+  u32 rank[each];
+#pragma unroll
+  for (i32 i = 0; i < each; ++i)
+    word[i] = first + i * 32 < here ? dtc_digit_word<Descending>(row, begin + first + i * 32) : 0;
+  for (i32 w = 0; w < 8; ++w) counts[w][thread] = 0;
+  __syncthreads();
+#pragma unroll
+  for (i32 i = 0; i < each; ++i) {
+    const u32 d = word[i] >> shift & 255;
+    const bool there = first + i * 32 < here;
+    const u32 same = dtc_lanes_of_digit(d, there);
+    const u32 below = __popc(same & ((1u << lane) - 1)), before = counts[warp][d];
+    __syncwarp();
+    if (there && below == 0) counts[warp][d] = before + __popc(same);
+    __syncwarp();
+    rank[i] = before + below;
+  }
+  __syncthreads();
+  // From here on a digit a thread. The row's less digits and the tile's are summed together, over and under.
+  const i32 before = tile == 0 ? 0 : upto[(tile - 1) * digits + thread];
+  u64 total = (u64)(u32)upto[((n + Tile - 1) / Tile - 1) * digits + thread] << 32;
+  u32 own = 0;
+  for (i32 w = 0; w < 8; ++w) {
+    const u32 count = counts[w][thread];
+    counts[w][thread] = own;
+    own += count;
+  }
+  total |= own;
+  u64 less = 0, all = 0;
+  less = dtc_lanes_before_sum(total, all);
+  if (lane == 31) sums[warp] = all;
+  __syncthreads();
+  for (i32 w = 0; w < warp; ++w) less += sums[w];
+  places[thread] = (i32)(less >> 32) + before - (i32)(u32)less;
+  for (i32 w = 0; w < 8; ++w) counts[w][thread] += (u32)less;
+  __syncthreads();
+#pragma unroll
+  for (i32 i = 0; i < each; ++i)
+    if (first + i * 32 < here) words[counts[warp][word[i] >> shift & 255] + rank[i]] = word[i];
+  __syncthreads();
+#pragma unroll 4
+  for (i32 i = thread; i < here; i += 256) {
+    const u64 moved = words[i];
+    const i32 place = places[moved >> shift & 255] + i;
+    if ((u32)place < (u32)n) y[place] = (Y)moved;
+  }
+}
