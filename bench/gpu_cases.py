@@ -206,6 +206,8 @@ def scans_and_sorts(elements):
     yield of("argmax", "argmax %x {dim = 1}", [("i", "i32", [0])], wide, 90)
     yield of("topk", f"topk %x {{k = {many}, dim = 1}}", [("z", "f32", [0, many]), ("i", "i32", [0, many])], wide, k=many)
     yield of("sort", "sort %x {dim = 1}", [("z", "f32", [0, 4096]), ("i", "i32", [0, 4096])], 4096)
+    long = min(1 << 20, elements)
+    yield of("sort-long", "sort %x {dim = 1}", [("z", "f32", [0, long]), ("i", "i32", [0, long])], long)
 
 
 def op_rows(tiny):

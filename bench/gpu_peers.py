@@ -69,7 +69,7 @@ class Torch:
         if kind.startswith("attention"):
             return lambda q, k, v: f.scaled_dot_product_attention(q, k, v, is_causal=True), [tensor(s["batch"], s["heads"], s["seq"], s["size"]) for _ in "qkv"]
         return {"cumsum": lambda x: x.cumsum(1), "cumsum-columns": lambda x: x.cumsum(0), "argmax": lambda x: x.argmax(1),
-                "topk": lambda x: torch.topk(x, s.get("k", 1), 1), "sort": lambda x: torch.sort(x, 1)}[kind], [tensor(s["rows"], s["width"])]
+                "topk": lambda x: torch.topk(x, s.get("k", 1), 1), "sort": lambda x: torch.sort(x, 1)}[kind.removesuffix("-long")], [tensor(s["rows"], s["width"])]
 
     def model(self, o):
         torch, f, bf16 = self.torch, self.torch.nn.functional, self.torch.bfloat16
@@ -243,7 +243,7 @@ class Jax:
             return (attention, given) if kind == "attention" else (lambda *a: jax.vjp(attention, *a)[1](a[0]), given)
         return {"cumsum": lambda x: jnp.cumsum(x, 1), "cumsum-columns": lambda x: jnp.cumsum(x, 0), "argmax": lambda x: jnp.argmax(x, 1),
                 "topk": lambda x: jax.lax.top_k(x, s.get("k", 1)), "sort": lambda x: jax.lax.sort_key_val(x, jax.lax.broadcasted_iota(jnp.int32, x.shape, 1))
-                }[kind], [tensor(s["rows"], s["width"])]
+                }[kind.removesuffix("-long")], [tensor(s["rows"], s["width"])]
 
     def milliseconds(self, once, repeat):
         times = []
