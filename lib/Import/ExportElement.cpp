@@ -74,7 +74,7 @@ public:
   Node steps(Dim) override { return lacks("an order"); }
   void store(size_t, std::span<const Node>, Node, Node, const char*) override { lacks("an order"); }
   void copy(size_t, std::span<const Node>, Node) override { lacks("an order"); }
-  Node running(Running, Node, Node, bool) override { return lacks("an order"); }
+  Node running(Running, Node, Node, bool, Node) override { return lacks("an order"); }
   void sortOrder(size_t, size_t, bool) override { lacks("an order"); }
   void sortDigit(int, bool) override { lacks("an order"); }
 

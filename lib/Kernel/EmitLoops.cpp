@@ -265,7 +265,9 @@ void Emitter::emitRunning(std::span<const Store* const> stores, Scope& rows, Sco
     std::string first = index ? "-1" : identityText(node.reduce, type);
     if (node.reduce == ReduceKind::Sum && node.integer) first = "0"; // what stands before the first step
     const std::string acc = fresh(reduceName(node.reduce));
-    line(rows, typed(made) + " " + acc + " = (" + typed(made) + ")" + first + ";");
+    first = "(" + typed(made) + ")" + first;
+    if (node.args.size() > 1) first = splat(emit(node.args[1], rows), type, vector);
+    line(rows, typed(made) + " " + acc + " = " + first + ";");
     const std::string x = splat(emit(node.args[0], body), type, vector);
     std::string value = acc;
     if (node.integer) {

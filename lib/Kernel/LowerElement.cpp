@@ -109,17 +109,19 @@ public:
     auto buffer = l_.bufferOf_.find(l_.m_.operand(op_, operand));
     if (buffer != l_.bufferOf_.end()) k_.nests.back().stores.back().copied = buffer->second;
   }
-  Node running(Running combine, Node x, Node steps, bool exclusive) override {
+  Node running(Running combine, Node x, Node steps, bool exclusive, Node first) override {
     static constexpr ReduceKind kinds[] = {ReduceKind::Sum, ReduceKind::Prod,      ReduceKind::Max,
                                            ReduceKind::Min, ReduceKind::LogAddExp, ReduceKind::Last};
-    if (k_[NodeId(steps)].kind == NodeKind::Number) return oneStep(combine, x, exclusive);
+    if (k_[NodeId(steps)].kind == NodeKind::Number) return oneStep(combine, x, exclusive, first);
+    std::vector<NodeId> args = {NodeId(x)};
+    if (first != kAlways) args.push_back(k_.convert(NodeId(first), k_[args[0]].type));
     const AxisId axis = static_cast<AxisId>(k_[k_[NodeId(steps)].affine].terms[0].id);
     return k_
         .add(loops::Node{.kind = NodeKind::Running,
                          .type = combine == Running::LastWhere ? DType::I32 : k_[NodeId(x)].type,
                          .reduce = kinds[static_cast<size_t>(combine)],
                          .integer = exclusive,
-                         .args = {NodeId(x)},
+                         .args = std::move(args),
                          .axes = {axis}})
         .index;
   }
@@ -179,7 +181,10 @@ private:
         .index;
   }
   // A loop of one step has no axis.
-  Node oneStep(Running combine, Node x, bool exclusive) {
+  Node oneStep(Running combine, Node x, bool exclusive, Node first) {
+    static constexpr const char* intrinsics[] = {"add", "mul", "max", "min", "log_add_exp"};
+    if (first != kAlways)
+      return exclusive ? first : call(intrinsics[static_cast<size_t>(combine)], {first, x});
     if (combine == Running::LastWhere)
       return k_.call("select", DType::I32, {NodeId(x), k_.integer(0, DType::I32), k_.integer(-1, DType::I32)})
           .index;

@@ -108,7 +108,8 @@ void CudaEmitter::printRunning(NodeId running, Scope& top, Scope& chunk, Scope& 
     return "dtc_select(" + x + ", (i32)" + axisText(scan_->axis) + ", -1)";
   };
   const std::string run = alone ? name + "_carry" : name + "_run";
-  line(top, t + " " + name + "_carry = (" + t + ")" + first + ";");
+  line(top, t + " " + name + "_carry = " +
+                (node.args.size() > 1 ? emit(node.args[1], top).text : "(" + t + ")" + first) + ";");
   if (!alone) {
     line(chunk, t + " " + name + "_all = (" + t + ")" + identity + ";");
     if (!scan_->across) line(chunk, t + " " + name + "_before[" + steps + "];");
@@ -192,9 +193,10 @@ void CudaEmitter::beginScan(Scope& top) {
   if (!s.rows.empty()) decode(top, "unit");
   for (AxisId a : s.rows) top.bound |= AxisSet(1) << a;
   if (s.across) {
-    const std::string a = axisText(*s.across);
-    line(top, "const " + index_ + " " + a + " = " + a + "_begin + threadIdx.x % " + text(s.lanes) + ";");
-    if (scanGuarded()) line(top, "const bool there = " + a + " < " + a + "_end;");
+    const std::string a = axisText(*s.across), at = a + "_begin + threadIdx.x % " + text(s.lanes);
+    if (scanGuarded()) line(top, "const bool there = " + at + " < " + a + "_end;");
+    line(top, "const " + index_ + " " + a + " = " +
+                  (scanGuarded() ? "dtc_least(" + at + ", " + a + "_end - 1)" : at) + ";");
     return line(top, "const i32 first = threadIdx.x / " + text(s.lanes) + " * " + text(s.steps) + ";");
   }
   const std::string thread = warps ? "threadIdx.x % 32" : "threadIdx.x";

@@ -29,9 +29,13 @@ constexpr ScanKind kScans[] = {
     {"logcumsumexp", "log of the sum of exp(x) up to each element along `dim`", Running::LogAddExp},
 };
 
+// scan_part: a scan that goes on from what stands before its rows.
+bool isPart(const OpQuery& q) { return std::string_view(q.record->name) == "scan_part"; }
+
 const ScanKind& kindOf(const OpQuery& q) {
+  const std::string_view name = isPart(q) ? q.textAttr("scan") : q.record->name;
   for (const ScanKind& k : kScans)
-    if (std::string_view(k.name) == q.record->name) return k;
+    if (name == k.name) return k;
   return kScans[0];
 }
 
@@ -43,6 +47,16 @@ bool scanRule(const OpQuery& q, Rule& rule) {
   rule.factors[rule.operands[0].dims[at].terms[0].factor].kind = FactorKind::Prefix;
   rule.operands[0].dims[at].form = DimMap::Free;
   rule.results.assign(kindOf(q).indices ? 2 : 1, rule.operands[0]);
+  if (!isPart(q)) return true;
+  TensorMap row = rule.operands[0];
+  row.dims[at] = freeDim(addWhole(rule, Dim(1), "one"));
+  for (size_t i = 1; i < q.operandTypes.size(); ++i) {
+    const std::vector<Dim>& dims = q.type(i).dims;
+    bool fits = dims.size() == row.dims.size();
+    for (size_t d = 0; fits && d < dims.size(); ++d) fits = dims[d] == (d == at ? Dim(1) : q.type(0).dims[d]);
+    if (!fits) return reportShape(q, "takes one element a row of what stands before it");
+    rule.operands.push_back(row);
+  }
   return true;
 }
 
@@ -99,10 +113,9 @@ struct IntState {
   DType dtype;
 };
 
-template <class State, class Get, class Set>
-void scanRow(const OpQuery& q, const State& state, int64_t n, Get&& get, Set&& set) {
+template <class State, class A, class Get, class Set>
+void scanRow(const OpQuery& q, const State& state, A acc, int64_t n, Get&& get, Set&& set) {
   const bool reverse = q.boolAttr("reverse"), exclusive = q.boolAttr("exclusive");
-  auto acc = state.initial();
   int64_t where = -1;
   for (int64_t step = 0; step < n; ++step) {
     const int64_t i = reverse ? n - 1 - step : step;
@@ -121,15 +134,19 @@ bool scanEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Ten
   const int64_t n = rows[dim], stride = x.strides()[dim];
   rows[dim] = 1;
   const ScanKind& kind = kindOf(q);
-  forEachElement(rows, [&](std::span<const int64_t> at, int64_t) {
+  const Tensor* const start =
+      in.size() > 1 ? in[1] : nullptr; // one element a row, in the rows' order, as all behind it
+  forEachElement(rows, [&](std::span<const int64_t> at, int64_t row) {
     const int64_t base = flatten(at, x.strides());
     auto setIndex = [&](int64_t i, int64_t where) {
+      if (start && kind.indices) where = where < 0 ? in[2]->getInt(row) : where + in[3]->getInt(row);
       if (kind.indices) out[1]->setInt(base + i * stride, where);
     };
     auto floats = [&](auto state) {
       using A = decltype(state.initial());
       scanRow(
-          q, state, n, [&](int64_t i) { return static_cast<A>(x.getFloat(base + i * stride)); },
+          q, state, start ? static_cast<A>(start->getFloat(row)) : state.initial(), n,
+          [&](int64_t i) { return static_cast<A>(x.getFloat(base + i * stride)); },
           [&](int64_t i, A v, int64_t where) {
             out[0]->setFloat(base + i * stride, static_cast<double>(v));
             setIndex(i, where);
@@ -143,13 +160,36 @@ bool scanEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Ten
       floats(FloatState<double>{kind.running});
     else
       scanRow(
-          q, IntState{kind.running, x.dtype()}, n, [&](int64_t i) { return x.getInt(base + i * stride); },
+          q, IntState{kind.running, x.dtype()},
+          start ? start->getInt(row) : IntState{kind.running, x.dtype()}.initial(), n,
+          [&](int64_t i) { return x.getInt(base + i * stride); },
           [&](int64_t i, int64_t v, int64_t where) {
             out[0]->setInt(base + i * stride, v);
             setIndex(i, where);
           });
   });
   return true;
+}
+
+bool scanPartInfer(const OpQuery& q, std::vector<TypeId>& results) {
+  Rule rule;
+  if (!ruleOf(q, rule)) return false;
+  results = {q.operandTypes[0]};
+  if (kindOf(q).indices) results.push_back(q.module->tensorType(DType::I32, q.type(0).dims));
+  return true;
+}
+
+bool scanPartVerify(const OpQuery& q) {
+  const ScanKind& kind = kindOf(q);
+  if (kind.name != q.textAttr("scan")) return reportShape(q, "knows no such scan");
+  const DType x = q.type(0).dtype, start = q.type(1).dtype;
+  if (start != x && start != accumulationType(x)) return reportShape(q, "takes starts of another dtype");
+  if (kind.running == Running::LogAddExp && !isFloat(x)) return reportShape(q, "takes logarithms of floats");
+  if (q.operandTypes.size() != (kind.indices ? 4 : 2))
+    return reportShape(q, kind.indices ? "takes where each row's start stood, and where it begins"
+                                       : "takes a start alone");
+  const Dim n = q.type(0).dims[static_cast<size_t>(*q.dimAttr("dim", q.type(0).rank()))];
+  return (n.isStatic() && n.value() > 1) || reportShape(q, "takes rows of more than one element");
 }
 
 bool scanStores(const OpQuery& q, ElementBuilder& b) {
@@ -167,18 +207,25 @@ bool scanStores(const OpQuery& q, ElementBuilder& b) {
     if (reverse) at[d] = b.sub(b.sub(b.size(x.dims[d]), b.index(1)), step);
   }
   const ElementNode element = b.load(0, at, true);
-  b.store(0, at, b.running(kind.running, element, step, exclusive));
+  std::vector<ElementNode> row = at; // of what stands before
+  row[dim] = b.index(0);
+  const ElementNode first = isPart(q) ? b.load(1, row, true) : ElementBuilder::kAlways;
+  b.store(0, at, b.running(kind.running, element, step, exclusive, first));
   if (!kind.indices) return true;
-  ElementNode same = b.call("eq", {element, b.running(kind.running, element, step)});
+  ElementNode same = b.call("eq", {element, b.running(kind.running, element, step, false, first)});
   if (isFloat(x.dtype)) same = b.call("or", {same, b.call("is_nan", {element})});
   ElementNode index = b.running(Running::LastWhere, same, step, exclusive);
   if (reverse) {
     const ElementNode last = b.convert(b.sub(b.size(x.dims[dim]), b.index(1)), DType::I32);
     const ElementNode turned = b.call("sub", {last, index});
     const ElementNode none = b.number(-1, DType::I32);
-    index =
-        exclusive ? b.call("select", {b.call("lt", {index, b.number(0, DType::I32)}), none, turned}) : turned;
+    index = exclusive || isPart(q)
+                ? b.call("select", {b.call("lt", {index, b.number(0, DType::I32)}), none, turned})
+                : turned;
   }
+  if (isPart(q))
+    index = b.call("select", {b.call("lt", {index, b.number(0, DType::I32)}), b.load(2, row, true),
+                              b.call("add", {index, b.load(3, row, true)})});
   b.store(1, at, index);
   return true;
 }
@@ -266,7 +313,38 @@ bool logGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Value
 
 } // namespace
 
+void addScanPartOp(OpRegistry& ops) {
+  OpRecord r{.name = "scan_part",
+             .family = "scan",
+             .summary =
+                 "a scan of x that goes on from `start`, what stands before each row, kept along `dim` with "
+                 "size 1; of cummax "
+                 "and cummin also from `place`, where that stood, with each row's first element at `begin`"};
+  r.operands = "x, start, place?, begin?";
+  r.results = "y, indices?";
+  r.operandTypes = "T, any, i32, i32";
+  r.operandClasses = kNumbers;
+  r.attrs = {{"scan", AttrType::String, nullptr, "the op's name"},
+             {"dim", AttrType::Dim},
+             {"reverse", AttrType::Bool, "false", "from the last to the first"},
+             {"exclusive", AttrType::Bool, "false", "without the element itself"}};
+  r.rule = scanRule;
+  r.resultType = OpRecord::ResultType::Custom;
+  r.infer = scanPartInfer;
+  r.verify = scanPartVerify;
+  r.eval = scanEval;
+  r.stores = scanStores;
+  r.gradNone = true; // it is made of what has its gradient already
+  r.throughNone = true;
+  r.samples =
+      "T[2, 5, 3], T[2, 1, 3] {scan = \"cumsum\", dim = 1}\n"
+      "f32[4, 5], f32[4, 1] {scan = \"logcumsumexp\", dim = 1, reverse = true}\n"
+      "T[4, 5], T[1, 5], i32[1, 5] in 0..9, i32[1, 5] in 0..9 {scan = \"cummax\", dim = 0, reverse = true}";
+  ops.add(std::move(r));
+}
+
 void addScanOps(OpRegistry& ops) {
+  addScanPartOp(ops);
   for (const ScanKind& kind : kScans) {
     OpRecord r{.name = kind.name, .family = "scan", .summary = kind.summary};
     r.operandClasses = kind.running == Running::LogAddExp ? kFloats : kNumbers;

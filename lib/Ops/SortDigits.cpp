@@ -107,7 +107,8 @@ bool placesEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<T
       return tile < 0 ? 0 : in[1]->getInt((r * of.tiles + tile) * kSortDigits + d);
     };
     int64_t less = 0;
-    for (int64_t d = 0; d < kSortDigits; less += upto(of.tiles - 1, d++)) first[static_cast<size_t>(d)] = less;
+    for (int64_t d = 0; d < kSortDigits; less += upto(of.tiles - 1, d++))
+      first[static_cast<size_t>(d)] = less;
     for (int64_t i = 0; i < of.n; ++i) {
       if (i % kSortTile == 0)
         for (int64_t d = 0; d < kSortDigits; ++d)

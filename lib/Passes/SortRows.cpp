@@ -35,12 +35,11 @@ ValueId RowSorter::wide(ValueId x) {
   if (!isFloat(own)) return bits(x, DType::I64);
   const ValueId raw = bits(x, DType::I64);
   const ValueId negative = b_.value("shr", {raw, number(63)});
-  const ValueId turned = b_.value(
-      "xor", {raw, b_.value("and", {negative, number(std::numeric_limits<int64_t>::max())})});
+  const ValueId turned =
+      b_.value("xor", {raw, b_.value("and", {negative, number(std::numeric_limits<int64_t>::max())})});
   const ValueId zero = b_.value("eq", {x, b_.literal(0, own)});
   const ValueId key = b_.value("select", {zero, number(0), turned});
-  return b_.value(
-      "select", {b_.value("is_nan", {x}), number(std::numeric_limits<int64_t>::max()), key});
+  return b_.value("select", {b_.value("is_nan", {x}), number(std::numeric_limits<int64_t>::max()), key});
 }
 
 // By the lower half of the keys, then by the upper one.

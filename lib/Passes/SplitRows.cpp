@@ -43,6 +43,7 @@ public:
 private:
   bool cut(int64_t least);
   void cutEvenly(int64_t n, int64_t wanted);
+  void continued(std::initializer_list<ValueId> operands, std::vector<ValueId>& results);
   void sums(std::vector<ValueId>& results);
   void logarithms(std::vector<ValueId>& results);
   void extremes(std::vector<ValueId>& results);
@@ -156,9 +157,25 @@ bool RowSplitter::cut(int64_t least) {
   return true;
 }
 
+// The parts' own scans, each from what stands before it.
+void RowSplitter::continued(std::initializer_list<ValueId> operands, std::vector<ValueId>& results) {
+  const std::vector<ValueId> in(operands);
+  const OpId own = b_.op("scan_part", in,
+                         {{"scan", b_.module.attrs.string(b_.module.strings.intern(name_))},
+                          {"dim", b_.integer(along())},
+                          {"reverse", b_.boolean(reverse_)},
+                          {"exclusive", b_.boolean(exclusive_)}});
+  for (uint32_t r = 0; r < m_[own].numResults; ++r) results.push_back(whole(m_.result(own, r)));
+}
+
 // Each part by itself, and what stands before it.
 void RowSplitter::sums(std::vector<ValueId>& results) {
   const bool product = name_ == "cumprod";
+  if (!uneven()) {
+    const ValueId x = parted(x_, {});
+    const ValueId totals = over(product ? "prod" : "sum", convert(x, accumulationType(dtype_)), along());
+    return continued({x, m_.result(scan(totals, dim(), true))}, results);
+  }
   const ValueId x =
       convert(parted(x_, neutral(product ? PendingKind::Prod : PendingKind::Sum)), accumulationType(dtype_));
   const ValueId totals = over(product ? "prod" : "sum", x, along());
@@ -168,6 +185,11 @@ void RowSplitter::sums(std::vector<ValueId>& results) {
 }
 
 void RowSplitter::logarithms(std::vector<ValueId>& results) {
+  if (!uneven()) {
+    const ValueId x = parted(x_, {});
+    const ValueId totals = over("logsumexp", convert(x, accumulationType(dtype_)), along());
+    return continued({x, m_.result(scan(totals, dim(), true))}, results);
+  }
   const ValueId x = convert(parted(x_, {-INFINITY, 0}), accumulationType(dtype_));
   const ValueId before = inRow(m_.result(scan(over("logsumexp", x, along()), dim(), true))),
                 own = inRow(m_.result(scan(x, along(), exclusive_)));
@@ -192,11 +214,20 @@ void RowSplitter::extremes(std::vector<ValueId>& results) {
   const ValueId last =
       over(reverse_ ? "min" : "max", b_.value("select", {same(x, total), places, nowhere}), along());
   // Of the parts before: the last that has the best value.
-  const OpId before = scan(total, dim(), true), own = scan(x, along(), exclusive_);
+  const OpId before = scan(total, dim(), true);
   const ValueId part = m_.result(before, 1), started = b_.value("ge", {part, integer(0)});
   const ValueId at =
       b_.value("gather", {last, b_.value("max", {part, integer(0)})}, {{"dim", b_.integer(dim())}});
-  const ValueId placeBefore = inRow(b_.value("select", {started, at, none}));
+  const ValueId stood = b_.value("select", {started, at, none});
+  if (!uneven()) {
+    std::vector<int64_t> rows = shape_; // one a part, of each row
+    rows[p_.dim] = 1;
+    rows.insert(rows.begin() + dim(), p_.parts);
+    const ValueId begin = b_.value("broadcast", {begins()}, {{"shape", b_.ints(rows)}});
+    return continued({x, m_.result(before), stood, begin}, results);
+  }
+  const OpId own = scan(x, along(), exclusive_);
+  const ValueId placeBefore = inRow(stood);
   const ValueId mine = inRow(m_.result(own)), found = inRow(m_.result(own, 1));
   const ValueId value = b_.value(best, {inRow(m_.result(before)), mine});
   const ValueId here = b_.value("and", {same(mine, value), b_.value("ge", {found, integer(0)})});

@@ -60,9 +60,10 @@ public:
                      const char* combine = nullptr) = 0;
   // The operand's element to the same place of result 0; nothing is done where both lie in the same memory.
   virtual void copy(size_t operand, std::span<const Node> at, Node when = kAlways) = 0;
-  // What `combine` makes of x at all steps so far, this one included unless `exclusive`.
+  // What `combine` makes of x at all steps so far, this one included unless `exclusive`, and of `first` before them, if it is given
+  // (not of LastWhere).
   enum class Running : uint8_t { Sum, Prod, Max, Min, LogAddExp, LastWhere };
-  virtual Node running(Running combine, Node x, Node steps, bool exclusive = false) = 0;
+  virtual Node running(Running combine, Node x, Node steps, bool exclusive = false, Node first = kAlways) = 0;
   // Result 0 (i32): along `dim`, the order of the operand's elements, NaN greatest, the first of equals first.
   virtual void sortOrder(size_t operand, size_t dim, bool descending) = 0;
   // Result 0: a pass of a radix sort over tiles of rows, the last dim of operand 0; with one operand the first half of it, the

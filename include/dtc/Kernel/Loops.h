@@ -61,7 +61,9 @@ enum class NodeKind : uint8_t {
   Load,     // buffer[affine]; args[0], if any, is a bool: false reads 0 instead
   Call,     // dtc_<function>(args…); with `function` "convert": to the dtype `target`
   Reduce, // args[0] combined over `axes`, in order; ArgMax, ArgMin, Last (where it holds): the first axis' coordinate (i32), or -1
-  Running, // args[0] combined over the steps so far of axes[0], an ordered axis that it depends on; `integer` 1: before this step
+  // args[0] combined over the steps so far of axes[0], an ordered axis that it depends on; `integer` 1: before this step; args[1], if
+  // any, stands before the first
+  Running,
 };
 
 struct Node {
@@ -117,7 +119,7 @@ struct Nest {
   // Axes that one unit walks around its rows, outermost first: the rows of a part. A reduction over exactly these is a column's:
   // the value of a store, which is brought up to date as each row goes by (Schedule.h, walkRows).
   std::vector<AxisId> walked;
-  AxisSet ordered = 0;         // axes that are walked in order, one step after the other; the stores then too
+  AxisSet ordered = 0; // axes that are walked in order, one step after the other; the stores then too
   // The row, or the tile of one, of each point of the domain; there are no stores.
   std::optional<SortRow> sort;
   std::optional<SortDigit> sortDigit;
