@@ -173,7 +173,8 @@ protected:
   virtual std::string
   sortCall(const loops::SortRow& sort) = 0; // "dtc_…<…", to which (keys, order, stride, n are added
   virtual std::string sortScratch() const { return ""; }
-  [[nodiscard]] virtual std::string sortDigitCall() const = 0; // "dtc_…sort_", to which "counts" or "digit" is added
+  [[nodiscard]] virtual std::string
+  sortDigitCall() const = 0; // "dtc_…sort_", to which "counts" or "digit" is added
   // `body`: the innermost of the loops around stores that were just opened; `last`: no loop over the row comes after it.
   virtual void enterStores(Scope& body, bool last) { (void)body, (void)last; }
   virtual std::string keepText(const std::string& x, const std::string& identity) const {

@@ -198,7 +198,7 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
   const AttrId order = fixed ? m.attrs.string(m.strings.intern("fixed")) : AttrId();
   for (FuncId f : m.order) {
     if (!m[f].spmd) continue;
-    if (limit > 1 && !fixed) splitRows(m, m[f].body, diags);
+    if (limit > 1 && !fixed) splitRows(m, m[f].body, whole, diags);
     if (!decomposeNeeded(m, m[f].body, diags, whole && !fixed)) return false;
     if (limit > 1 && !wholeGroups && !blockGroups(m, m[f].body, diags)) return false;
     if (limit > 1 && whole && !fixed) splitAttention(m, m[f].body, diags);

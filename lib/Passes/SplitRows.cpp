@@ -22,7 +22,8 @@ constexpr int64_t kLeastTogether = 1 << 12, kLeastApart = 1 << 7, kBeside = 32;
 constexpr int64_t kLeastParts = 4;
 // What a block of a GPU orders in shared memory, and how many of the first it may pass on.
 constexpr int64_t kOrdered = 1 << 12, kMostOfOrdered = kOrdered / 8;
-// Rows of more elements than a cluster's eight blocks order in shared memory are sorted by all blocks.
+// Rows of more elements than a cluster's eight blocks order in shared memory are sorted by all blocks. Cores have a row each where there
+// are several, and read it from their caches.
 constexpr int64_t kSortedTogether = 8 * kOrdered;
 
 // x[.., n, ..] as [.., parts, length, ..], filled up before or behind the row.
@@ -38,7 +39,8 @@ public:
 
   // False: the op stays as it is. Else the values that take the place of its results; of an argsort of which only the first `k` are
   // read, those of topk.
-  bool run(std::vector<ValueId>& results, int64_t k = 0);
+  // `blocks`: the rows are a GPU's, and orders of several are worth splitting, too.
+  bool run(std::vector<ValueId>& results, int64_t k = 0, bool blocks = false);
 
 private:
   bool cut(int64_t least);
@@ -49,7 +51,7 @@ private:
   void extremes(std::vector<ValueId>& results);
   void place(std::vector<ValueId>& results);
   void first(int64_t k, std::vector<ValueId>& results);
-  bool order(bool descending, std::vector<ValueId>& results);
+  bool order(bool descending, bool several, std::vector<ValueId>& results);
 
   // --- the rows as parts, and back ---
   ValueId parted(ValueId x, ScalarValue fill) {
@@ -285,7 +287,7 @@ ValueId splitScan(Builder& b, OpId scan) {
 }
 
 // The whole order of long rows, beside each other as [rows, n].
-bool RowSplitter::order(bool descending, std::vector<ValueId>& results) {
+bool RowSplitter::order(bool descending, bool several, std::vector<ValueId>& results) {
   const int64_t n = shape_[p_.dim];
   if (n <= kSortedTogether || n > INT32_MAX / 2 || isComplex(dtype_)) return false;
   std::vector<int64_t> perm, back(shape_.size()), moved;
@@ -298,7 +300,7 @@ bool RowSplitter::order(bool descending, std::vector<ValueId>& results) {
     moved.push_back(shape_[static_cast<size_t>(perm[d])]);
     rows *= moved.back();
   }
-  if (rows == 0) return false;
+  if (rows == 0 || (rows > n && !several)) return false;
   const bool behind = p_.dim + 1 < shape_.size();
   ValueId x = behind ? b_.value("transpose", {x_}, {{"perm", b_.ints(perm)}}) : x_;
   x = RowSorter(b_, descending, splitScan).order(reshaped(x, {rows / n, n}));
@@ -307,7 +309,7 @@ bool RowSplitter::order(bool descending, std::vector<ValueId>& results) {
   return true;
 }
 
-bool RowSplitter::run(std::vector<ValueId>& results, int64_t k) {
+bool RowSplitter::run(std::vector<ValueId>& results, int64_t k, bool blocks) {
   const bool extreme = name_ == "cummax" || name_ == "cummin", sum = name_ == "cumsum" || name_ == "cumprod",
              logarithm = name_ == "logcumsumexp", argument = name_ == "argmax" || name_ == "argmin";
   const Type type = m_.typeOf(x_);
@@ -317,7 +319,7 @@ bool RowSplitter::run(std::vector<ValueId>& results, int64_t k) {
     const OpQuery q = queryOf(m_, o_, none);
     shape_ = type.staticShape();
     p_.dim = static_cast<size_t>(*q.dimAttr("dim", shape_.size()));
-    return order(q.boolAttr("descending"), results);
+    return order(q.boolAttr("descending"), blocks, results);
   }
   if ((!extreme && !sum && !logarithm && !argument && !few) || !type.isStatic() || isComplex(dtype_) ||
       isBool(dtype_) || dtype_ == DType::U64) // what fills up rows of u64 has no literal
@@ -350,7 +352,7 @@ namespace {
 
 class BlockSplitter {
 public:
-  BlockSplitter(Module& m, Diagnostics& diags) : m_(m), diags_(diags) {}
+  BlockSplitter(Module& m, Diagnostics& diags, bool blocks) : m_(m), diags_(diags), blocks_(blocks) {}
   void run(BlockId block);
   void countReaders(BlockId block);
 
@@ -358,6 +360,7 @@ private:
   [[nodiscard]] int64_t firstRead(OpId argsort);
   Module& m_;
   Diagnostics& diags_;
+  bool blocks_;
   ValueMap map_;
   std::unordered_map<uint32_t, std::vector<OpId>> readers_; // by value; invalid: what ends a block
 };
@@ -410,7 +413,7 @@ void BlockSplitter::run(BlockId block) {
     std::vector<ValueId> results;
     if (k > 0 && RowSplitter(m_, o, b).run(results, k))
       for (OpId slice : readers_[m_.result(o).index]) replace(m_.result(slice), results[1]);
-    else if (RowSplitter(m_, o, b).run(results) || splitNorm(m_, o, b, results))
+    else if (RowSplitter(m_, o, b).run(results, 0, blocks_) || splitNorm(m_, o, b, results))
       for (uint32_t r = 0; r < results.size(); ++r) replace(m_.result(o, r), results[r]);
     else
       out.push_back(o);
@@ -421,8 +424,8 @@ void BlockSplitter::run(BlockId block) {
 
 } // namespace
 
-void splitRows(Module& m, BlockId block, Diagnostics& diags) {
-  BlockSplitter splitter(m, diags);
+void splitRows(Module& m, BlockId block, bool blocks, Diagnostics& diags) {
+  BlockSplitter splitter(m, diags, blocks);
   splitter.countReaders(block);
   splitter.run(block);
 }

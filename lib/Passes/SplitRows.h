@@ -6,6 +6,7 @@
 
 namespace dtc {
 
-void splitRows(Module& m, BlockId block, Diagnostics& diags);
+// `blocks`: for a GPU, where orders of several long rows are found together, too; a CPU's cores take a row each.
+void splitRows(Module& m, BlockId block, bool blocks, Diagnostics& diags);
 
 } // namespace dtc
