@@ -180,9 +180,11 @@ def products(size, tokens, groups):
 def attentions(batch, heads, seq, size):
     shape = [batch, heads, seq, size]
     flops = 2 * batch * heads * seq * seq * size  # two products, of which a causal mask leaves half; the gradient computes them again, and five more
-    for kind, made, times in (("attention", [], 1), ("attention-grad", ["q", "k", "v"], 3.5)):
+    both = [(name + end, made, times, flags) for name, flags in (("attention", ""), ("attention-own", "--no-cudnn"))
+            for end, made, times in (("", [], 1), ("-grad", ["q", "k", "v"], 3.5))]
+    for kind, made, times, flags in both:
         row = table.Row([(n, "bf16", shape) for n in "qkv"], "  %z = attention %q, %k, %v {causal = true}\n", [("z", "bf16", shape)], "copy", made)
-        yield OpRow(kind, "bf16", {"batch": batch, "heads": heads, "seq": seq, "size": size}, row, flops=int(times * flops))
+        yield OpRow(kind, "bf16", {"batch": batch, "heads": heads, "seq": seq, "size": size}, row, flops=int(times * flops), flags=flags)
 
 
 def decodes(batch, heads, key_heads, seq, size):

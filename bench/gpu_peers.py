@@ -149,7 +149,7 @@ class Torch:
             g.requires_grad_()
         y = run(*given)
         dy = torch.rand_like(y)
-        if kind == "attention-grad":  # dtc's row computes forward, too: it needs the log-sum-exp
+        if kind.startswith("attention"):  # dtc's row computes forward, too: it needs the log-sum-exp
             return lambda: torch.autograd.grad(run(*given), given, dy)
         # What is measured is the backward pass alone, as the bytes of the row count it.
         return lambda: torch.autograd.grad(y, given, dy, retain_graph=True)
@@ -240,7 +240,7 @@ class Jax:
             def attention(q, k, v):
                 return jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation="cudnn" if jax.default_backend() == "gpu" else "xla")
             given = [tensor(s["batch"], s["seq"], s["heads"], s["size"]) for _ in "qkv"]
-            return (attention, given) if kind == "attention" else (lambda *a: jax.vjp(attention, *a)[1](a[0]), given)
+            return (attention, given) if not kind.endswith("-grad") else (lambda *a: jax.vjp(attention, *a)[1](a[0]), given)
         return {"cumsum": lambda x: jnp.cumsum(x, 1), "cumsum-columns": lambda x: jnp.cumsum(x, 0), "argmax": lambda x: jnp.argmax(x, 1),
                 "topk": lambda x: jax.lax.top_k(x, s.get("k", 1)), "sort": lambda x: jax.lax.sort_key_val(x, jax.lax.broadcasted_iota(jnp.int32, x.shape, 1))
                 }[kind.removesuffix("-long")], [tensor(s["rows"], s["width"])]

@@ -1,6 +1,6 @@
 #include "dtc/Jit/Cudnn.h"
 #include "CudaLibrary.h"
-#include "CudnnTable.h"
+#include "CudnnLibrary.h"
 #include <algorithm>
 #include <climits>
 #include <numeric>
@@ -17,13 +17,6 @@ int cudnnType(DType dtype) {
   }
 }
 
-// 91300 is 9.13.0; before 9, 8906 is 8.9.6.
-std::string dotted(size_t number) {
-  const size_t major = number >= 90000 ? 10000 : 1000;
-  return std::to_string(number / major) + "." + std::to_string(number % major / 100) + "." +
-         std::to_string(number % 100);
-}
-
 std::string describe(const CudnnConv& c) {
   constexpr const char* kMade[] = {"convolution", "convolution's gradient of the image",
                                    "convolution's gradient of the window"};
@@ -37,18 +30,11 @@ std::string describe(const CudnnConv& c) {
 
 } // namespace
 
-struct Cudnn::Impl {
-  CudnnTable table;
-  CudaDevice device;
-  void* handle = nullptr;
-  explicit Impl(CudaDevice d) : device(std::move(d)) {}
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
-  ~Impl() {
-    if (handle && device.makeCurrent().ok()) table.destroy(handle);
-  }
-  [[nodiscard]] std::string text(int status) const { return table.errorText(status); }
-};
+std::string cudnnVersionText(size_t number) {
+  const size_t major = number >= 90000 ? 10000 : 1000;
+  return std::to_string(number / major) + "." + std::to_string(number % major / 100) + "." +
+         std::to_string(number % 100);
+}
 
 struct CudnnPlan::Impl {
   std::shared_ptr<const Cudnn::Impl> library;
@@ -72,7 +58,7 @@ bool Cudnn::found() { return !findCudaLibrary("cudnn").empty(); }
 std::string Cudnn::howToInstall() {
   return "install the package cudnn9-cuda-13, or `pip install nvidia-cudnn-cu13`";
 }
-std::string Cudnn::version() const { return dotted(impl_->table.version()); }
+std::string Cudnn::version() const { return cudnnVersionText(impl_->table.version()); }
 
 Result<Cudnn> Cudnn::open(const CudaDevice& device) {
   const std::string path = findCudaLibrary("cudnn");
@@ -95,7 +81,7 @@ Result<Cudnn> Cudnn::open(const CudaDevice& device) {
   if (!missing.empty())
     return machineError(path + " has no " + missing + ": it is too old or too new; " + howToInstall());
   if (impl->table.version() < 8000)
-    return machineError(path + " is cuDNN " + dotted(impl->table.version()) + ", older than 8; " +
+    return machineError(path + " is cuDNN " + cudnnVersionText(impl->table.version()) + ", older than 8; " +
                         howToInstall());
   if (auto s = device.makeCurrent(); !s) return s.error();
   if (int status = impl->table.create(&impl->handle)) {

@@ -1,7 +1,7 @@
 #pragma once
-// cuDNN's functions and numbers that dtc uses (its convolutions of version 7's interface, which versions 8 and 9 have), declared here so
-// that dtc builds without its headers; a test compares them with cudnn.h where that is installed. Source: "cuDNN API reference",
-// libraries cudnn_graph, cudnn_ops and cudnn_cnn.
+// cuDNN's functions and numbers that dtc uses (its convolutions of version 7's interface, which versions 8 and 9 have, and what runs graphs
+// of operations), declared here so that dtc builds without its headers; a test compares them with cudnn.h where that is installed. Source:
+// "cuDNN API reference", libraries cudnn_graph, cudnn_ops and cudnn_cnn.
 #include <cstddef>
 #include <cstdint>
 
@@ -73,7 +73,13 @@ enum CudnnNumbers {
   X(window, cudnnConvolutionBackwardFilter,                                                                  \
     (void*, const void*, void*, const void*, void*, const void*, void*, int, void*, size_t, const void*,     \
      void*, void*))                                                                                          \
-  X(add, cudnnAddTensor, (void*, const void*, void*, const void*, const void*, void*, void*))
+  X(add, cudnnAddTensor, (void*, const void*, void*, const void*, const void*, void*, void*))                \
+  X(descriptorCreate, cudnnBackendCreateDescriptor, (int, void**))                                           \
+  X(descriptorDestroy, cudnnBackendDestroyDescriptor, (void*))                                               \
+  X(descriptorSet, cudnnBackendSetAttribute, (void*, int, int, int64_t, const void*))                        \
+  X(descriptorGet, cudnnBackendGetAttribute, (void*, int, int, int64_t, int64_t*, void*))                    \
+  X(descriptorFinalize, cudnnBackendFinalize, (void*))                                                       \
+  X(execute, cudnnBackendExecute, (void*, void*, void*))
 
 struct CudnnTable {
 #define DTC_MEMBER(member, symbol, parameters)                                                               \

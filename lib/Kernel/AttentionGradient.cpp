@@ -72,9 +72,9 @@ public:
     Diagnostics quiet;
     const OpQuery q = queryOf(m_, op_, quiet);
     readSizes(q);
-    for (uint32_t i = 0; i < block_.args.size(); ++i)
-      addBuffer(block_.args[i], false), l_.inputs.push_back(i);
-    l_.kernel.numInputs = static_cast<uint32_t>(block_.args.size());
+    for (uint32_t i = 0; i < block_.args.size(); ++i) // but for what only a library reads
+      if (reads(block_.args[i])) addBuffer(block_.args[i], false), l_.inputs.push_back(i);
+    l_.kernel.numInputs = static_cast<uint32_t>(l_.inputs.size());
     for (uint32_t i = 0; i < 3; ++i) {
       if (block_.yields.size() != 3 || block_.yields[i] != m_.result(op_, i)) return {};
       addBuffer(block_.yields[i], true), l_.outputs.push_back(i);
@@ -96,9 +96,13 @@ public:
 
 private:
   void addBuffer(ValueId v, bool output) { l_.kernel.buffers.push_back({m_.typeOf(v).dtype, output}); }
+  [[nodiscard]] bool reads(ValueId arg) const {
+    const auto operands = m_.operands(op_);
+    return std::find(operands.begin(), operands.end(), arg) != operands.end();
+  }
   std::optional<uint32_t> bufferOf(ValueId v) const {
-    for (uint32_t i = 0; i < block_.args.size(); ++i)
-      if (block_.args[i] == v) return i;
+    for (uint32_t i = 0; i < l_.inputs.size(); ++i)
+      if (block_.args[l_.inputs[i]] == v) return i;
     return {};
   }
   void readSizes(const OpQuery& q) {
@@ -215,6 +219,43 @@ std::vector<SizeFormula::Factor> product(std::initializer_list<std::vector<SizeF
 
 std::optional<Lowered> matchAttentionGradient(Module& m, OpId fused) {
   return GradientMatcher(m, fused).run();
+}
+
+std::optional<AttentionCall> attentionGradientCall(const Module& m, OpId fused, const Lowered& lowered,
+                                                   uint32_t dtypes) {
+  const AttentionGradient& g = *lowered.kernel.attentionGradient;
+  AttentionCall call;
+  call.gradient = true;
+  call.dtype = lowered.kernel.buffers[g.operands[0]].dtype;
+  if (!(dtypes >> static_cast<int>(call.dtype) & 1) || g.mask >= 0 || g.window != 0) return std::nullopt;
+  if (lowered.kernel.buffers[g.operands[3]].dtype != DType::F32) return std::nullopt;
+  if (g.causal && (g.offset >= 0 || g.offsetNumber != 0)) return std::nullopt;
+  call.causal = g.causal, call.scale = g.scale;
+  const auto size = [](const Size& s) { return s.is(0) ? SizeFormula{} : SizeFormula{{factorsOf(s)}}; };
+  const Size depth{g.depth, {}}, width{g.width, {}}, one;
+  call.batch = size(g.batch), call.heads = size(g.heads), call.keyHeads = size(g.keyHeads);
+  call.rows = size(g.rows), call.keys = size(g.keys), call.depth = size(depth), call.width = size(width);
+  call.sizes = lowered.sizes;
+  const auto put = [&](AttentionCall::Which which, bool result, uint32_t number, const Size& heads,
+                       const Size& rows, const Size& columns) {
+    AttentionCall::Tensor& t = call.tensors[which];
+    t.used = true, t.result = result, t.number = number;
+    t.strides = {size(heads * rows * columns), size(rows * columns), size(columns), size(one)};
+  };
+  const auto operand = [&](size_t i) { return lowered.inputs[g.operands[i]]; };
+  put(AttentionCall::Q, false, operand(0), g.heads, g.rows, depth);
+  put(AttentionCall::K, false, operand(1), g.keyHeads, g.keys, depth);
+  put(AttentionCall::V, false, operand(2), g.keyHeads, g.keys, width);
+  put(AttentionCall::Lse, false, operand(3), g.heads, g.rows, one);
+  put(AttentionCall::DY, false, operand(5), g.heads, g.rows, width);
+  put(AttentionCall::DQ, true, 0, g.heads, g.rows, depth);
+  put(AttentionCall::DK, true, 1, g.keyHeads, g.keys, depth);
+  put(AttentionCall::DV, true, 2, g.keyHeads, g.keys, width);
+  // What no op of the region reads is y (lib/Passes/AttentionResult.cpp).
+  for (uint32_t i = 0; i < m[fused].numOperands; ++i)
+    if (std::find(lowered.inputs.begin(), lowered.inputs.end(), i) == lowered.inputs.end())
+      put(AttentionCall::Y, false, i, g.heads, g.rows, width);
+  return call;
 }
 
 std::vector<PrintedKernel> printAttentionGradient(const Kernel& k, size_t most) {

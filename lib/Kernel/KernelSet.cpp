@@ -1,4 +1,5 @@
 #include "Attention.h"
+#include "AttentionCall.h"
 #include "AttentionGradient.h"
 #include "Convolution.h"
 #include "Gemm.h"
@@ -219,7 +220,11 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
         kernels_[number].flops.terms.push_back(flopsOf(*gradient->kernel.attentionGradient));
       }
       KernelCall call{number, gradient->inputs, gradient->outputs, gradient->sizes};
-      return byRegion_.emplace(key, std::move(call)).first->second;
+      auto library = attentionGradientCall(m, fused, *gradient, options_.attentionDTypes);
+      kernels_[number].standby = library && (made || kernels_[number].standby);
+      if (!library) return byRegion_.emplace(key, std::move(call)).first->second;
+      library->own = std::move(call);
+      return byRegion_.emplace(key, std::move(*library)).first->second;
     }
   Result<Lowered> lowered = RegionLowering(m, fused).run();
   if (!lowered) return lowered.error();
@@ -259,7 +264,9 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   const auto [number, made] = keep(k, baseName(m, fused, false), [&] { return commentsOf(m, fused); });
   std::optional<ConvCall> conv;
   if (!k.fixedOrder) conv = matchConvolution(m, fused, options_.convDTypes);
-  kernels_[number].standby = conv && (made || kernels_[number].standby);
+  std::optional<AttentionCall> attention;
+  if (!k.fixedOrder) attention = attentionCall(*lowered, options_.attentionDTypes);
+  kernels_[number].standby = (conv || attention) && (made || kernels_[number].standby);
   if (made) {
     countWork(m, fused, *lowered, nullptr, kernels_[number].bytes, kernels_[number].flops);
     if (k.attention) countAttention(k, *k.attention, kernels_[number].flops);
@@ -268,6 +275,10 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   if (conv) {
     conv->own = std::move(call);
     return byRegion_.emplace(key, std::move(*conv)).first->second;
+  }
+  if (attention) {
+    attention->own = std::move(call);
+    return byRegion_.emplace(key, std::move(*attention)).first->second;
   }
   return byRegion_.emplace(key, std::move(call)).first->second;
 }

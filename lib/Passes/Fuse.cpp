@@ -1,4 +1,5 @@
 #include "dtc/Passes/Fuse.h"
+#include "AttentionResult.h"
 #include "BlockGroups.h"
 #include "FusionGroups.h"
 #include "SplitAttention.h"
@@ -205,6 +206,7 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
     if (limit > 1 && !fixed) splitReductions(m, m[f].body, diags);
     ValueMap map;
     BlockFuser(m, m[f].body, limit, order, map, options.remarks).run();
+    if (limit > 1 && whole && !fixed) readAttentionResult(m, m[f].body);
   }
   return !diags.hasErrors();
 }
@@ -255,7 +257,8 @@ spmd func @main(%x: f32[8, 64], %b: f32[64]) -> (%y: f32[8, 64]) {
            "op, for targets that have a kernel for it"},
           {"whole", "false",
            "true: ops that the target has a kernel of stay, though no CPU has (attention's gradient in bf16 "
-           "and f16 on a GPU); and attention of few queries is made of parts of its keys, so that all of a "
+           "and f16 on a GPU, with its y beside it, which a library reads); and attention of few queries is "
+           "made of parts of its keys, so that all of a "
            "GPU has one"}}};
 }
 

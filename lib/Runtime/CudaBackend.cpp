@@ -1,5 +1,6 @@
 #include "dtc/Runtime/CudaBackend.h"
 
+#include "CudaAttention.h"
 #include "CudaConv.h"
 #include "CudaDecisions.h"
 #include "CudaGemm.h"
@@ -32,7 +33,8 @@ struct Product {
   int64_t place = 0;
   CudaGemm gemm;
   std::vector<CudaPack> packs, after;
-  std::optional<CudaConv> conv;     // it is a convolution
+  std::optional<CudaConv> conv; // it is a convolution
+  std::optional<CudaAttention> attention;
   bool empty = false;               // it is nothing but
   std::optional<uint32_t> epilogue; // the launch that follows it
 };
@@ -42,7 +44,7 @@ public:
   CudaBackend(const Nvrtc& nvrtc, std::unique_ptr<CudaPlaces> places, std::string about,
               const CudaOptions& options)
       : places_(std::move(places)), about_(std::move(about)), deterministic_(options.deterministic),
-        tf32_(options.tf32), decisions_(*places_),
+        tf32_(options.tf32), useCudnn_(options.cudnn), decisions_(*places_),
         schedules_(nvrtc, *places_, options.measureSchedules && !options.deterministic),
         firstMark_(static_cast<size_t>(places_->count())) {}
   // Error (Machine): as NcclCommunicator::make.
@@ -63,9 +65,11 @@ public:
     o.cuda = true;
     o.otherSchedules = true;
     o.gemmEpilogues = true;
-    if (Cudnn::found())
+    if (useCudnn_ && Cudnn::found()) {
+      for (DType d : {DType::F16, DType::BF16}) o.attentionDTypes |= 1u << static_cast<int>(d);
       for (DType d : {DType::F16, DType::BF16, DType::F32, DType::F64})
         o.convDTypes |= 1u << static_cast<int>(d);
+    }
     o.gemmDTypes = 0;
     const CudaDeviceInfo& gpu = places_->device(0).info();
     o.target = cudaTargetOf(gpu.arch());
@@ -96,6 +100,7 @@ public:
   Result<Placed> place(int64_t place, const PlacedKernel& kernel) override;
   Result<Placed> place(int64_t place, const PlacedGemm& gemm) override;
   Result<Placed> place(int64_t place, const PlacedConv& conv) override;
+  Result<Placed> place(int64_t place, const PlacedAttention& attention) override;
   std::vector<std::string> notes() const override { return notes_; }
   Status runKernel(uint32_t step, uint32_t, int) override {
     Launch& l = *launches_[step];
@@ -194,6 +199,7 @@ private:
   Result<const CublasLt*> library(size_t gpu, int64_t place);
   Result<const Cudnn*> cudnn(int64_t place);
   Status growScratch(int64_t place, size_t bytes);
+  Result<Placed> instead(Product product, const PlacedKernel& own, const Error& why);
   void note(std::string line) {
     if (std::find(notes_.begin(), notes_.end(), line) == notes_.end()) notes_.push_back(std::move(line));
   }
@@ -217,7 +223,7 @@ private:
 
   std::unique_ptr<CudaPlaces> places_;
   std::string about_;
-  bool deterministic_, tf32_;
+  bool deterministic_, tf32_, useCudnn_;
   CudaDecisions decisions_;
   std::unique_ptr<Communicator> comm_;
   NcclCommunicator* nccl_ = nullptr; // the same, where it is that
@@ -228,7 +234,7 @@ private:
   std::vector<Product> products_;
   std::map<size_t, CublasLt> libraries_;  // by GPU
   std::map<size_t, Result<Cudnn>> cudnn_; // the same
-  std::map<int64_t, CudaMemory> scratch_; // of convolutions, by place
+  std::map<int64_t, CudaMemory> scratch_; // of convolutions and attention, by place
   std::vector<std::string> notes_;
   std::vector<CudaPlaces::Graph> graphs_;
   std::map<std::pair<int64_t, const std::byte*>, int32_t>
@@ -382,7 +388,6 @@ Result<const Cudnn*> CudaBackend::cudnn(int64_t place) {
     const auto begin = std::chrono::steady_clock::now();
     at = cudnn_.emplace(gpu, Cudnn::open(places_->device(place))).first;
     took("open cuDNN", begin);
-    if (at->second) note("convolutions by cuDNN " + at->second->version());
   }
   if (!at->second) return at->second.error();
   return &*at->second;
@@ -400,27 +405,44 @@ Status CudaBackend::growScratch(int64_t place, size_t bytes) {
 Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedConv& c) {
   Product product;
   product.place = place;
-  product.empty = true;
-  Placed placed{0, 1};
   auto opened = cudnn(place);
   Result<CudaConv> conv = opened ? CudaConv::plan(**opened, *places_, c, deterministic_, tf32_)
                                  : Result<CudaConv>(opened.error());
-  if (!conv && conv.error().kind != Error::Machine) return conv.error();
-  if (conv) {
-    if (Status s = growScratch(place, conv->scratchBytes()); !s) return s.error();
-    product.conv = std::move(*conv);
-    noteTf32(c.dtype);
-  } else {
-    note("a generated kernel, because " + conv.error().message);
-    auto kernel = this->place(place, c.own);
-    if (!kernel) return kernel.error();
-    product.epilogue = kernel->step;
-    placed.parts = kernel->parts;
-    placed.plain = true;
-  }
-  placed.step = static_cast<uint32_t>(products_.size());
+  if (!conv) return instead(std::move(product), c.own, conv.error());
+  if (Status s = growScratch(place, conv->scratchBytes()); !s) return s.error();
+  note("convolutions by cuDNN " + (*opened)->version());
+  product.conv = std::move(*conv);
+  noteTf32(c.dtype);
   products_.push_back(std::move(product));
-  return placed;
+  return Placed{static_cast<uint32_t>(products_.size() - 1), 1};
+}
+
+Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedAttention& a) {
+  Product product;
+  product.place = place;
+  auto opened = cudnn(place);
+  const auto begin = std::chrono::steady_clock::now();
+  Result<CudaAttention> attention =
+      opened ? CudaAttention::plan(**opened, a, deterministic_) : Result<CudaAttention>(opened.error());
+  took("plan attention", begin);
+  if (!attention) return instead(std::move(product), a.own, attention.error());
+  if (Status s = growScratch(place, attention->scratchBytes()); !s) return s.error();
+  note("attention by cuDNN " + (*opened)->version());
+  product.attention = std::move(*attention);
+  products_.push_back(std::move(product));
+  return Placed{static_cast<uint32_t>(products_.size() - 1), 1};
+}
+
+// The generated kernel of what cuDNN does not take.
+Result<Backend::Placed> CudaBackend::instead(Product product, const PlacedKernel& own, const Error& why) {
+  if (why.kind != Error::Machine) return why;
+  note("a generated kernel, because " + why.message);
+  auto kernel = this->place(product.place, own);
+  if (!kernel) return kernel.error();
+  product.empty = true;
+  product.epilogue = kernel->step;
+  products_.push_back(std::move(product));
+  return Placed{static_cast<uint32_t>(products_.size() - 1), kernel->parts, true};
 }
 
 // Gives an operand that cuBLASLt does not take dense memory of its own, and the product the copies into it: one for each of the
@@ -486,6 +508,8 @@ Status CudaBackend::runGemm(uint32_t step, uint32_t, int worker) {
   const Product& p = products_[step];
   if (p.conv)
     return p.conv->run(*cudnn_.at(places_->gpuOf(p.place)), *places_, p.place, scratch_[p.place].get);
+  if (p.attention)
+    return p.attention->run(*cudnn_.at(places_->gpuOf(p.place)), *places_, p.place, scratch_[p.place].get);
   if (p.empty) return p.epilogue ? runKernel(*p.epilogue, 0, worker) : Status(Ok{});
   for (const CudaPack& one : p.packs)
     if (Status s = pack(p.place, one); !s) return s;
@@ -518,10 +542,6 @@ Result<int64_t> CudaBackend::reached(uint32_t mark) const {
   return static_cast<int64_t>(static_cast<double>(*ms) * 1e6);
 }
 
-std::string countText(int64_t n, const char* what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
-
 Result<std::vector<CudaDevice>> openGpus(const CudaDriver& driver, size_t count) {
   std::vector<CudaDevice> out;
   for (size_t i = 0; i < count; ++i) {
@@ -530,22 +550,6 @@ Result<std::vector<CudaDevice>> openGpus(const CudaDriver& driver, size_t count)
     out.push_back(*device);
   }
   return out;
-}
-
-// "8 devices on 2 GPUs (NVIDIA H200; devices 0-3, 4-7)".
-std::string layoutText(const CudaPlaces& places) {
-  std::string text = countText(places.count(), "device") + " on " +
-                     countText(static_cast<int64_t>(places.numGpus()), "GPU") + " (" +
-                     places.device(0).info().name;
-  if (places.numGpus() == 1 || places.numGpus() == static_cast<size_t>(places.count())) return text + ")";
-  text += "; devices ";
-  for (int64_t p = 0, first = 0; p < places.count(); ++p) {
-    const bool last = p + 1 == places.count();
-    if (!last && places.gpuOf(p + 1) == places.gpuOf(p)) continue;
-    text += std::to_string(first) + (first < p ? "-" + std::to_string(p) : "") + (last ? ")" : ", ");
-    first = p + 1;
-  }
-  return text;
 }
 
 } // namespace
@@ -572,7 +576,7 @@ Result<std::unique_ptr<Backend>> makeCudaBackend(const Nvrtc& nvrtc, const CudaO
   if (!devices) return devices.error();
   auto places = CudaPlaces::make(std::move(*devices), o.places, nvrtc);
   if (!places) return places.error();
-  std::string about = layoutText(**places) + ", collectives by ";
+  std::string about = (*places)->layoutText() + ", collectives by ";
   if (library) {
     const bool amd = library->path().find("librccl") != std::string::npos;
     about += (amd ? "RCCL " : "NCCL ") + library->version() + " (--comm nccl)";

@@ -291,4 +291,22 @@ Result<CudaEvent> CudaPlaces::mark(int64_t place) {
   return event;
 }
 
+static std::string countText(int64_t n, const char* what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+std::string CudaPlaces::layoutText() const {
+  std::string text = countText(count(), "device") + " on " +
+                     countText(static_cast<int64_t>(numGpus()), "GPU") + " (" + device(0).info().name;
+  if (numGpus() == 1 || numGpus() == static_cast<size_t>(count())) return text + ")";
+  text += "; devices ";
+  for (int64_t p = 0, first = 0; p < count(); ++p) {
+    const bool last = p + 1 == count();
+    if (!last && gpuOf(p + 1) == gpuOf(p)) continue;
+    text += std::to_string(first) + (first < p ? "-" + std::to_string(p) : "") + (last ? ")" : ", ");
+    first = p + 1;
+  }
+  return text;
+}
+
 } // namespace dtc

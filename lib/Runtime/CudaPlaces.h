@@ -15,6 +15,8 @@ public:
   // Places lie on GPUs in equal stretches: p of n on gpus[p * gpus.size() / n]. `nvrtc` outlives it.
   [[nodiscard]] static Result<std::unique_ptr<CudaPlaces>> make(std::vector<CudaDevice> gpus, int64_t places,
                                                                 const Nvrtc& nvrtc);
+  // "8 devices on 2 GPUs (NVIDIA H200; devices 0-3, 4-7)".
+  [[nodiscard]] std::string layoutText() const;
   [[nodiscard]] int64_t count() const { return static_cast<int64_t>(places_.size()); }
   [[nodiscard]] size_t numGpus() const { return gpus_.size(); }
   [[nodiscard]] const CudaDevice& device(int64_t place) const { return gpus_[at(place).gpu]; }

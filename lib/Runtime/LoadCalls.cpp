@@ -132,6 +132,38 @@ Status Loader::placeConv(const FusedStep& step, PlacedStep& out) {
   return Ok{};
 }
 
+PlacedAttention Loader::attentionAt(OpId o, const AttentionCall& call, int64_t p) {
+  const std::vector<int64_t> sizes = sizesAt(m_, call.sizes, program_.mesh, p);
+  PlacedAttention a;
+  a.gradient = call.gradient, a.dtype = call.dtype, a.scale = call.scale, a.causal = call.causal;
+  a.batch = call.batch(sizes), a.heads = call.heads(sizes), a.keyHeads = call.keyHeads(sizes);
+  a.rows = call.rows(sizes), a.keys = call.keys(sizes), a.depth = call.depth(sizes),
+  a.width = call.width(sizes);
+  for (size_t i = 0; i < call.tensors.size(); ++i) {
+    const AttentionCall::Tensor& t = call.tensors[i];
+    if (!t.used) continue;
+    const ValueId v = t.result ? m_.result(o, t.number) : m_.operand(o, t.number);
+    a.tensors[i].at = addressOf(p, *offsetOf(v)) + t.offset(sizes) * dtypeBytes(m_.typeOf(v).dtype);
+    for (size_t d = 0; d < t.strides.size(); ++d) a.tensors[i].strides[d] = t.strides[d](sizes);
+  }
+  a.own = kernelAt(o, call.own, p);
+  return a;
+}
+
+Status Loader::placeAttention(const FusedStep& step, PlacedStep& out) {
+  const auto& call = std::get<AttentionCall>(step.call);
+  for (int64_t p = 0; p < program_.places(); ++p) {
+    auto placed = backend_.place(p, attentionAt(step.op, call, p));
+    if (!placed) return at(step.op, placed.error());
+    if (placed->plain) {
+      program_.infos[step.info].name = kernels_.kernels()[call.own.kernel].name;
+      program_.infos[step.info].what = "kernel";
+    }
+    out.at.push_back(*placed);
+  }
+  return Ok{};
+}
+
 Status Loader::placeMeeting(MeetingStep& step) {
   if (step.host) return Ok{};
   if (Status s = backend_.communicator().prepare(step.plan); !s) return at(step.op, s.error());
@@ -156,10 +188,12 @@ void Loader::countWork() {
     program_.infos[s.info].flops = kernels_.kernels()[call.kernel].flops(sizes);
   }
   for (const FusedStep& s : gemmSteps_) {
-    if (const auto* conv = std::get_if<ConvCall>(&s.call)) {
-      std::vector<int64_t> sizes = sizesAt(m_, conv->own.sizes, program_.mesh, 0);
-      program_.infos[s.info].bytes = kernels_.kernels()[conv->own.kernel].bytes(sizes);
-      program_.infos[s.info].flops = kernels_.kernels()[conv->own.kernel].flops(sizes);
+    const auto* conv = std::get_if<ConvCall>(&s.call);
+    const auto* attention = std::get_if<AttentionCall>(&s.call);
+    if (const KernelCall* own = conv ? &conv->own : attention ? &attention->own : nullptr) {
+      std::vector<int64_t> sizes = sizesAt(m_, own->sizes, program_.mesh, 0);
+      program_.infos[s.info].bytes = kernels_.kernels()[own->kernel].bytes(sizes);
+      program_.infos[s.info].flops = kernels_.kernels()[own->kernel].flops(sizes);
       continue;
     }
     const auto& call = std::get<GemmCall>(s.call);
@@ -174,7 +208,9 @@ Status Loader::placeAll() {
     if (Status done = placeKernel(s, program_.kernels.emplace_back()); !done) return done;
   for (const FusedStep& s : gemmSteps_) {
     PlacedStep& out = program_.gemms.emplace_back();
-    Status done = std::holds_alternative<ConvCall>(s.call) ? placeConv(s, out) : placeGemm(s, out);
+    Status done = std::holds_alternative<ConvCall>(s.call)        ? placeConv(s, out)
+                  : std::holds_alternative<AttentionCall>(s.call) ? placeAttention(s, out)
+                                                                  : placeGemm(s, out);
     if (!done) return done;
   }
   for (MeetingStep& s : program_.meetings)

@@ -160,12 +160,14 @@ Status Loader::fused(OpId o, StepList& out) {
   for (ValueId v : m_.operands(o))
     if (auto offset = offsetOf(v); !offset) return at(o, offset.error());
   const auto* conv = std::get_if<ConvCall>(&*call);
-  const bool gemm = conv || std::holds_alternative<GemmCall>(*call);
+  const auto* attention = std::get_if<AttentionCall>(&*call);
+  const bool gemm = conv || attention || std::holds_alternative<GemmCall>(*call);
   std::vector<FusedStep>& table = gemm ? gemmSteps_ : kernelSteps_;
   constexpr const char* kConv[] = {"conv", "conv, image", "conv, window"};
-  std::string name = conv   ? kConv[static_cast<size_t>(conv->kind)]
-                     : gemm ? nameOf(std::get<GemmCall>(*call))
-                            : kernels_.kernels()[std::get<KernelCall>(*call).kernel].name;
+  std::string name = conv        ? kConv[static_cast<size_t>(conv->kind)]
+                     : attention ? attention->gradient ? "attention, gradient" : "attention"
+                     : gemm      ? nameOf(std::get<GemmCall>(*call))
+                                 : kernels_.kernels()[std::get<KernelCall>(*call).kernel].name;
   uint32_t number = info(o, std::move(name), gemm ? "library" : "kernel");
   out.push_back({gemm ? StepKind::Gemm : StepKind::Kernel, static_cast<uint32_t>(table.size()), number});
   table.push_back({o, std::move(*call), number});

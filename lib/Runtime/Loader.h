@@ -51,7 +51,9 @@ private:
   Status placeKernel(const FusedStep& step, PlacedStep& out);
   Status placeGemm(const FusedStep& step, PlacedStep& out);
   Status placeConv(const FusedStep& step, PlacedStep& out);
+  Status placeAttention(const FusedStep& step, PlacedStep& out);
   PlacedKernel kernelAt(OpId o, const KernelCall& call, int64_t place);
+  PlacedAttention attentionAt(OpId o, const AttentionCall& call, int64_t place);
   PlacedGemm gemmAt(OpId o, const GemmCall& call, int64_t place);
   std::string nameOf(const GemmCall& call) const; // "matmul, residual + k_relu"
   Status placeMeeting(MeetingStep& step);

@@ -2,14 +2,12 @@
 // forbids is refused: descriptors that are not set, sizes that do not fit each other, fewer than two spatial dims, memory that is not the
 // device's. It offers algorithms as cuDNN does, the ones that dtc must not take first: a transform, then one that is not deterministic
 // (dtc takes it unless asked for the same bits). Grouped images of three spatial dims it does not take.
-#include "Streams.h"
+#include "CudnnStub.h"
 
 #include "../../lib/Jit/CudnnTable.h"
-#include "dtc/Support/DType.h"
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <optional>
 
 using namespace dtc;
@@ -31,10 +29,7 @@ struct How {
   Numbers pad, stride, dilation;
   int type = -1, groups = 1, math = 0;
 };
-struct Handle {
-  stub::Device* device = nullptr;
-  stub::Stream* stream = nullptr;
-};
+using Handle = stub::CudnnHandle;
 
 std::optional<DType> typeOf(int number) {
   switch (number) {
@@ -44,31 +39,6 @@ std::optional<DType> typeOf(int number) {
   case kCudnnBf16: return DType::BF16;
   default: return std::nullopt;
   }
-}
-
-double load(DType d, const void* base, int64_t i) {
-  const char* p = static_cast<const char*>(base) + i * dtypeBytes(d);
-  uint16_t narrow;
-  float single;
-  double wide;
-  switch (d) {
-  case DType::F16: return std::memcpy(&narrow, p, 2), f16ToFloat(narrow);
-  case DType::BF16: return std::memcpy(&narrow, p, 2), bf16ToFloat(narrow);
-  case DType::F32: return std::memcpy(&single, p, 4), single;
-  default: return std::memcpy(&wide, p, 8), wide;
-  }
-}
-
-void store(DType d, void* base, int64_t i, double v) {
-  char* p = static_cast<char*>(base) + i * dtypeBytes(d);
-  const uint16_t narrow = d == DType::F16 ? doubleToF16(v) : doubleToBf16(v);
-  const auto single = static_cast<float>(v);
-  if (d == DType::F32)
-    std::memcpy(p, &single, 4);
-  else if (d == DType::F64)
-    std::memcpy(p, &v, 8);
-  else
-    std::memcpy(p, &narrow, 2);
 }
 
 int64_t at(const Tensor& t, const Numbers& index) {
@@ -143,14 +113,14 @@ struct Convolution {
       addAt(p, type, sums);
     } while (next(p, y.dims));
     do {
-      store(type, to, at(out, counted), sums[static_cast<size_t>(at(out, counted))]);
+      stub::storeNumber(type, to, at(out, counted), sums[static_cast<size_t>(at(out, counted))]);
     } while (next(counted, out.dims));
     return "";
   }
 
   // What tensor cores read of an f32 that may be cut to tf32: all but its last 13 bits.
   [[nodiscard]] double factor(DType type, const void* from, int64_t i) const {
-    const double v = load(type, from, i);
+    const double v = stub::loadNumber(type, from, i);
     if (type != DType::F32 || how.math != kCudnnDefaultMath) return v;
     return static_cast<double>(
         std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(v)) & ~uint32_t{0x1fff}));
@@ -218,7 +188,7 @@ STUB_DNN cudnnSetStream(void* h, void* stream) {
   static_cast<Handle*>(h)->stream = static_cast<std::shared_ptr<stub::Stream>*>(stream)->get();
   return 0;
 }
-extern "C" STUB_API size_t cudnnGetVersion() { return 91300; }
+extern "C" STUB_API size_t cudnnGetVersion() { return 91900; }
 extern "C" STUB_API const char* cudnnGetErrorString(int status) {
   return status == kCudnnNotSupported   ? "CUDNN_STATUS_NOT_SUPPORTED"
          : status == kCudnnBadParameter ? "CUDNN_STATUS_BAD_PARAM"
@@ -338,7 +308,8 @@ STUB_DNN cudnnAddTensor(void* h, const void*, void* ad, const void* a, const voi
       Numbers from = i;
       for (size_t d = 0; d < from.size(); ++d)
         if (added.dims[d] == 1) from[d] = 0;
-      store(type, c, at(to, i), load(type, c, at(to, i)) + load(type, a, at(added, from)));
+      stub::storeNumber(type, c, at(to, i),
+                        stub::loadNumber(type, c, at(to, i)) + stub::loadNumber(type, a, at(added, from)));
     } while (next(i, to.dims));
     return "";
   };

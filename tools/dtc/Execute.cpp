@@ -206,6 +206,7 @@ Status Execution::makeBackend(std::unique_ptr<Backend>& out) {
                                           .dump = o_.commDump,
                                           .deterministic = o_.deterministic,
                                           .tf32 = o_.matmulPrecision == "tf32",
+                                          .cudnn = !o_.noCudnn,
                                           .measureSchedules = o_.optLevel >= 3});
     if (!cuda) return cuda.error();
     out = std::move(*cuda);

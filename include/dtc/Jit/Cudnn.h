@@ -1,7 +1,9 @@
 #pragma once
-// Convolutions on the GPU by cuDNN, which is opened when the first one is planned: only where a GPU is.
+// Convolutions and attention on the GPU by cuDNN, which is opened when the first one is planned: only where a GPU is.
 #include "dtc/Jit/CudaDriver.h"
 #include "dtc/Support/DType.h"
+#include <array>
+#include <compare>
 #include <memory>
 
 namespace dtc {
@@ -20,6 +22,33 @@ struct CudnnConv {
   bool bias = false;            // of what is made, one for each of its channels (not for a window)
   bool tf32 = false;            // operands of f32 may be cut to tf32
   bool deterministic = false;   // the same bits in every run
+};
+
+// softmax(scale q kT) v of [batch, heads, rows or keys, depth or width], or its gradient. Heads share keys in order: heads / keyHeads
+// queries' heads each. Where `causal`, row i sees keys 0 … i. Strides are in elements, of batch, head, row and column; those of Lse,
+// Delta and WideDQ (f32, [batch, heads, rows], and as dq) are dense and row-major. Sizes are at least 1.
+struct CudnnAttention {
+  enum Tensor : uint8_t { Q, K, V, Y, Lse, DY, DQ, DK, DV, Delta, WideDQ, kTensors };
+  bool gradient = false;     // dq, dk, dv from q, k, v, y, lse, dy; else y, and lse if asked for
+  DType dtype = DType::BF16; // bf16 or f16, of all but what is f32
+  int64_t batch = 1, heads = 1, keyHeads = 1, rows = 1, keys = 1, depth = 1, width = 1;
+  std::array<std::array<int64_t, 4>, kTensors> strides = {};
+  double scale = 1;
+  bool causal = false, lse = false;
+  bool deterministic = false; // the same bits in every run
+  friend auto operator<=>(const CudnnAttention&, const CudnnAttention&) = default;
+};
+
+// Attention with its engine chosen. Copies share it, and so do equal ones of one library.
+class CudnnAttentionPlan {
+public:
+  [[nodiscard]] size_t workspaceBytes() const;
+  struct Impl;
+  explicit CudnnAttentionPlan(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  [[nodiscard]] Impl& impl() const { return *impl_; }
+
+private:
+  std::shared_ptr<Impl> impl_;
 };
 
 // A convolution with its algorithm chosen. Copies share it.
@@ -48,6 +77,13 @@ public:
   // In stream order. Pointers are of the device; `workspace` has the plan's workspaceBytes, 256-byte aligned.
   [[nodiscard]] Status run(const CudnnPlan& plan, void* image, void* window, void* result, const void* bias,
                            void* workspace, const CudaStream& stream) const;
+
+  // Error (Machine): it has no engine for this within `workspaceBytes`, or is older than 9.11.
+  [[nodiscard]] Result<CudnnAttentionPlan> plan(const CudnnAttention& attention, size_t workspaceBytes) const;
+  // As above; `tensors` by CudnnAttention::Tensor, 16-byte aligned, null what there is not.
+  [[nodiscard]] Status run(const CudnnAttentionPlan& plan,
+                           const std::array<void*, CudnnAttention::kTensors>& tensors, void* workspace,
+                           const CudaStream& stream) const;
 
   struct Impl;
 

@@ -3,6 +3,7 @@
 // nothing but another view of the same bytes. All that a runtime needs to launch it is data here; it never reads the text.
 #include "dtc/IR/Module.h"
 #include "dtc/Support/Result.h"
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -155,6 +156,28 @@ struct ConvCall {
   KernelCall own;         // the generated kernel, for where the library does not take it
 };
 
+// Attention as a library makes it: y[b, h, i] = sum over j of softmax(scale q[b, h, i] k[b, h', j]) v[b, h', j], h' the head of keys that
+// `heads / keyHeads` heads of queries in a row share; where `causal`, row i sees keys 0 … i. Or the gradient of that.
+struct AttentionCall {
+  // Y and Lse are results, and of a gradient operands; DY is an operand. A gradient's Y may be unknown.
+  enum Which : uint8_t { Q, K, V, Y, Lse, DY, DQ, DK, DV, kTensors };
+  bool gradient = false;
+  DType dtype = DType::BF16; // of all but lse, which is f32
+  double scale = 1;
+  bool causal = false;
+  SizeFormula batch, heads, keyHeads, rows, keys, depth, width;
+  struct Tensor {
+    bool used = false;
+    bool result = false; // `number` counts the fused op's results, else its operands
+    uint32_t number = 0;
+    SizeFormula offset;                 // where it begins in its buffer, in elements
+    std::array<SizeFormula, 4> strides; // of batch, head, row and column
+  };
+  std::array<Tensor, kTensors> tensors;
+  std::vector<Dim> sizes; // what the formulas' sizes are
+  KernelCall own;         // the generated kernel, for where the library does not take it
+};
+
 // Result 0 has the same bytes as an operand, in the same order (reshape, expand_dims): alias it, or copy.
 struct ViewCall {
   uint32_t operand = 0;
@@ -162,7 +185,7 @@ struct ViewCall {
   SizeFormula bytes;
 };
 
-using FusedCall = std::variant<KernelCall, GemmCall, ConvCall, ViewCall>;
+using FusedCall = std::variant<KernelCall, GemmCall, ConvCall, AttentionCall, ViewCall>;
 
 // What a CUDA kernel may ask for.
 struct CudaTarget {
@@ -181,8 +204,9 @@ struct KernelOptions {
   bool otherSchedules = false;   // fill KernelSource::otherCpp and otherCuda, for a backend that chooses
   // Which dtypes the device's matmul library takes (bit dtype); other contractions become loops.
   uint32_t gemmDTypes = (1u << static_cast<int>(DType::F32)) | (1u << static_cast<int>(DType::BF16));
-  uint32_t convDTypes = 0;    // the same of its convolutions
-  bool gemmEpilogues = false; // the library adds a residual and applies gelu's tanh form
+  uint32_t convDTypes = 0;      // the same of its convolutions
+  uint32_t attentionDTypes = 0; // and of its attention
+  bool gemmEpilogues = false;   // the library adds a residual and applies gelu's tanh form
 };
 
 // The kernels of one program. Names are distinct within a set and depend on the program alone.

@@ -77,6 +77,21 @@ struct PlacedConv {
   PlacedKernel own; // for where the library does not take it
 };
 
+// Attention on one device, all numbers known (AttentionCall says what they mean).
+struct PlacedAttention {
+  bool gradient = false;
+  DType dtype = DType::BF16;
+  double scale = 1;
+  bool causal = false;
+  int64_t batch = 0, heads = 0, keyHeads = 0, rows = 0, keys = 0, depth = 0, width = 0;
+  struct Tensor {
+    std::byte* at = nullptr; // null: there is none
+    std::array<int64_t, 4> strides = {};
+  };
+  std::array<Tensor, AttentionCall::kTensors> tensors;
+  PlacedKernel own; // for where the library does not take it
+};
+
 // What a backend has beside that where it can keep work and start it again without the host (CUDA graphs).
 class GraphBackend {
 public:
@@ -155,13 +170,17 @@ public:
   struct Placed {
     uint32_t step = 0;
     uint32_t parts = 1;
-    bool plain = false; // the library did not take it whole: PlacedGemm::plain or PlacedConv::own runs
+    bool plain = false; // the library did not take it whole: PlacedGemm::plain or the `own` of others runs
   };
   [[nodiscard]] virtual Result<Placed> place(int64_t place, const PlacedKernel& kernel) = 0;
   [[nodiscard]] virtual Result<Placed> place(int64_t place, const PlacedGemm& gemm) = 0;
   // Only asked of a backend whose kernelOptions() have convDTypes; runs as a matrix product does.
   [[nodiscard]] virtual Result<Placed> place(int64_t, const PlacedConv&) {
     return Error{Error::Bug, "this backend has no library for convolutions"};
+  }
+  // The same of attentionDTypes.
+  [[nodiscard]] virtual Result<Placed> place(int64_t, const PlacedAttention&) {
+    return Error{Error::Bug, "this backend has no library for attention"};
   }
   // Does part `part` of a step; `worker` is the number of the pool's worker that calls.
   [[nodiscard]] virtual Status runKernel(uint32_t step, uint32_t part, int worker) = 0;

@@ -17,6 +17,7 @@ struct CudaOptions {
   std::string driver = "libcuda.so.1"; // tests name another
   bool deterministic = false;          // the same bits in every run
   bool tf32 = false;                   // libraries may cut the operands of f32 products to tf32
+  bool cudnn = true;                   // false: generated kernels make convolutions and attention
   bool measureSchedules = false;       // -O3: the fastest of a few for each kernel, once
 };
 

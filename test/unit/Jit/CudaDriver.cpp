@@ -1,6 +1,7 @@
 // The CUDA driver and cuBLASLt: their declarations against NVIDIA's headers, and, where a GPU is, that they work.
 #include "../../../lib/Jit/CublasTable.h"
 #include "../../../lib/Jit/CudaTable.h"
+#include "../../../lib/Jit/CudnnGraphTable.h"
 #include "../../../lib/Jit/CudnnTable.h"
 #include "../../../lib/Jit/NcclTable.h"
 #include "dtc/Jit/CublasLt.h"
@@ -132,6 +133,86 @@ static_assert(int(kCudnnForwardDirect) == ((1 << CUDNN_CONVOLUTION_FWD_ALGO_FFT)
               int(kCudnnWindowDirect) ==
                   (1 << CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 | 1 << CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 |
                    1 << CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3));
+static_assert(int(kCudnnI32) == CUDNN_DATA_INT32);
+static_assert(int(kCudnnBool) == CUDNN_DATA_BOOLEAN);
+static_assert(int(kCudnnPointwise) == CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+static_assert(int(kCudnnEngine) == CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+static_assert(int(kCudnnEngineConfig) == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+static_assert(int(kCudnnHeuristics) == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+static_assert(int(kCudnnExecutionPlan) == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+static_assert(int(kCudnnPointwiseOp) == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+static_assert(int(kCudnnOperationGraph) == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+static_assert(int(kCudnnVariantPack) == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+static_assert(int(kCudnnTensor) == CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+static_assert(int(kCudnnMatmul) == CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+static_assert(int(kCudnnMatmulOp) == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+static_assert(int(kCudnnReduction) == CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+static_assert(int(kCudnnReductionOp) == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+static_assert(int(kCudnnReshapeOp) == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+static_assert(int(kCudnnTypeHandle) == CUDNN_TYPE_HANDLE);
+static_assert(int(kCudnnTypeDataType) == CUDNN_TYPE_DATA_TYPE);
+static_assert(int(kCudnnTypeBoolean) == CUDNN_TYPE_BOOLEAN);
+static_assert(int(kCudnnTypeI64) == CUDNN_TYPE_INT64);
+static_assert(int(kCudnnTypePointer) == CUDNN_TYPE_VOID_PTR);
+static_assert(int(kCudnnTypeHeuristic) == CUDNN_TYPE_HEUR_MODE);
+static_assert(int(kCudnnTypeNumericalNote) == CUDNN_TYPE_NUMERICAL_NOTE);
+static_assert(int(kCudnnTypePointwise) == CUDNN_TYPE_POINTWISE_MODE);
+static_assert(int(kCudnnTypeDescriptor) == CUDNN_TYPE_BACKEND_DESCRIPTOR);
+static_assert(int(kCudnnTypeReduction) == CUDNN_TYPE_REDUCTION_OPERATOR_TYPE);
+static_assert(int(kCudnnAdd) == CUDNN_POINTWISE_ADD);
+static_assert(int(kCudnnMul) == CUDNN_POINTWISE_MUL);
+static_assert(int(kCudnnDiv) == CUDNN_POINTWISE_DIV);
+static_assert(int(kCudnnSub) == CUDNN_POINTWISE_SUB);
+static_assert(int(kCudnnExp) == CUDNN_POINTWISE_EXP);
+static_assert(int(kCudnnLog) == CUDNN_POINTWISE_LOG);
+static_assert(int(kCudnnIdentity) == CUDNN_POINTWISE_IDENTITY);
+static_assert(int(kCudnnGreaterEqual) == CUDNN_POINTWISE_CMP_GE);
+static_assert(int(kCudnnGenIndex) == CUDNN_POINTWISE_GEN_INDEX);
+static_assert(int(kCudnnSelect) == CUDNN_POINTWISE_BINARY_SELECT);
+static_assert(int(kCudnnReduceAdd) == CUDNN_REDUCE_TENSOR_ADD);
+static_assert(int(kCudnnReduceMax) == CUDNN_REDUCE_TENSOR_MAX);
+static_assert(int(kCudnnHeuristicA) == CUDNN_HEUR_MODE_A);
+static_assert(int(kCudnnNoteNondeterministic) == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+static_assert(int(kCudnnPointwiseMode) == CUDNN_ATTR_POINTWISE_MODE);
+static_assert(int(kCudnnPointwiseMath) == CUDNN_ATTR_POINTWISE_MATH_PREC);
+static_assert(int(kCudnnPointwiseAxis) == CUDNN_ATTR_POINTWISE_AXIS);
+static_assert(int(kCudnnHeuristicMode) == CUDNN_ATTR_ENGINEHEUR_MODE);
+static_assert(int(kCudnnHeuristicGraph) == CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+static_assert(int(kCudnnHeuristicResults) == CUDNN_ATTR_ENGINEHEUR_RESULTS);
+static_assert(int(kCudnnConfigEngine) == CUDNN_ATTR_ENGINECFG_ENGINE);
+static_assert(int(kCudnnPlanHandle) == CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
+static_assert(int(kCudnnPlanConfig) == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+static_assert(int(kCudnnPlanWorkspace) == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+static_assert(int(kCudnnPointwiseOpHow) == CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+static_assert(int(kCudnnPointwiseOpX) == CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+static_assert(int(kCudnnPointwiseOpB) == CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+static_assert(int(kCudnnPointwiseOpY) == CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+static_assert(int(kCudnnPointwiseOpT) == CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
+static_assert(int(kCudnnGraphHandle) == CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
+static_assert(int(kCudnnGraphOps) == CUDNN_ATTR_OPERATIONGRAPH_OPS);
+static_assert(int(kCudnnTensorAlignment) == CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+static_assert(int(kCudnnTensorType) == CUDNN_ATTR_TENSOR_DATA_TYPE);
+static_assert(int(kCudnnTensorDims) == CUDNN_ATTR_TENSOR_DIMENSIONS);
+static_assert(int(kCudnnTensorStrides) == CUDNN_ATTR_TENSOR_STRIDES);
+static_assert(int(kCudnnTensorId) == CUDNN_ATTR_TENSOR_UNIQUE_ID);
+static_assert(int(kCudnnTensorVirtual) == CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+static_assert(int(kCudnnTensorByValue) == CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+static_assert(int(kCudnnPackIds) == CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+static_assert(int(kCudnnPackPointers) == CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+static_assert(int(kCudnnPackWorkspace) == CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+static_assert(int(kCudnnEngineNotes) == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE);
+static_assert(int(kCudnnMatmulMath) == CUDNN_ATTR_MATMUL_COMP_TYPE);
+static_assert(int(kCudnnMatmulOpA) == CUDNN_ATTR_OPERATION_MATMUL_ADESC);
+static_assert(int(kCudnnMatmulOpB) == CUDNN_ATTR_OPERATION_MATMUL_BDESC);
+static_assert(int(kCudnnMatmulOpC) == CUDNN_ATTR_OPERATION_MATMUL_CDESC);
+static_assert(int(kCudnnMatmulOpHow) == CUDNN_ATTR_OPERATION_MATMUL_DESC);
+static_assert(int(kCudnnReductionKind) == CUDNN_ATTR_REDUCTION_OPERATOR);
+static_assert(int(kCudnnReductionMath) == CUDNN_ATTR_REDUCTION_COMP_TYPE);
+static_assert(int(kCudnnReductionOpX) == CUDNN_ATTR_OPERATION_REDUCTION_XDESC);
+static_assert(int(kCudnnReductionOpY) == CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
+static_assert(int(kCudnnReductionOpHow) == CUDNN_ATTR_OPERATION_REDUCTION_DESC);
+static_assert(int(kCudnnReshapeOpX) == CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
+static_assert(int(kCudnnReshapeOpY) == CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
 #pragma clang diagnostic pop
 #endif
 static_assert(sizeof(CublasHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t));

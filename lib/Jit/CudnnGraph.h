@@ -1,0 +1,80 @@
+#pragma once
+// A graph of operations as cuDNN's backend interface takes it, and the plan of an engine for it (private to lib/Jit). Calls that fail
+// leave their status behind: the first that does is kept, and what comes after it does nothing.
+#include "CudnnGraphTable.h"
+#include "CudnnTable.h"
+#include <array>
+#include <deque>
+#include <span>
+#include <vector>
+
+namespace dtc {
+
+// Four dims, in elements: dense where no strides are given.
+struct CudnnLayout {
+  std::array<int64_t, 4> dims = {1, 1, 1, 1}, strides = {};
+  int type = kCudnnF32;
+  [[nodiscard]] CudnnLayout dense() const;
+  [[nodiscard]] CudnnLayout as(int dtype) const;
+  // With the last two dims in the other order; the same elements.
+  [[nodiscard]] CudnnLayout transposed() const;
+};
+
+class CudnnGraph {
+public:
+  using Tensor = void*; // a descriptor; of the graph
+  explicit CudnnGraph(const CudnnTable& table) : t_(table) {}
+  CudnnGraph(const CudnnGraph&) = delete;
+  CudnnGraph& operator=(const CudnnGraph&) = delete;
+  ~CudnnGraph();
+
+  // In memory, 16-byte aligned; its place is pointers[number] of run().
+  [[nodiscard]] Tensor memory(size_t number, const CudnnLayout& layout);
+  [[nodiscard]] Tensor between(const CudnnLayout& layout); // from one operation to others, in no memory
+  [[nodiscard]] Tensor number(float value);
+
+  // y = mode(x), mode(x, b), or, of `t` (bools), x where they hold, else b. Computed in `math`.
+  void pointwise(int mode, Tensor x, Tensor y, Tensor b = nullptr, Tensor t = nullptr, int math = kCudnnF32);
+  void index(Tensor like, Tensor y, int64_t dim); // the coordinate along a dim
+  void reduce(int kind, Tensor x, Tensor y);      // along the dims in which y has one element
+  void matmul(Tensor a, Tensor b, Tensor c);      // of the last two dims; sums in f32
+  void reshape(Tensor x, Tensor y);
+
+  // What the plan is made for: a handle, or (without a GPU) a finalized descriptor of a device's properties.
+  struct For {
+    void *handle = nullptr, *device = nullptr;
+  };
+  // The first engine, in the order of cuDNN's estimate, that takes the graph within `workspaceBytes`. Returns a status.
+  [[nodiscard]] int plan(For target, size_t workspaceBytes, bool deterministic);
+  [[nodiscard]] size_t workspaceBytes() const { return static_cast<size_t>(workspace_); }
+  // In the order of the handle's stream. Returns a status.
+  [[nodiscard]] int run(void* handle, std::span<void* const> pointers, void* workspace);
+
+private:
+  [[nodiscard]] void* create(int type);
+  void set(void* descriptor, int attribute, int type, int64_t count, const void* values);
+  void set(void* descriptor, int attribute, int type, int value) {
+    set(descriptor, attribute, type, 1, &value);
+  }
+  void set(void* descriptor, int attribute, void* other) {
+    set(descriptor, attribute, kCudnnTypeDescriptor, 1, &other);
+  }
+  void finalize(void* descriptor);
+  void add(void* operation);
+  [[nodiscard]] Tensor tensor(int64_t id, const CudnnLayout& layout, bool isVirtual, bool byValue);
+  [[nodiscard]] bool repeats(void* config);
+  [[nodiscard]] std::vector<void*> engines(void* graph, For target);
+
+  const CudnnTable& t_;
+  int status_ = 0;
+  int64_t nextVirtual_ = 1000; // above every tensor in memory
+  int64_t workspace_ = 0;
+  void* plan_ = nullptr;
+  std::vector<void*> made_, operations_; // made_: all, to be destroyed
+  std::vector<int64_t> ids_;             // of what is in memory or a number
+  std::vector<size_t> numbers_;          // of what is in memory, by id: which of run()'s pointers
+  std::deque<float> values_;
+  std::vector<int64_t> valueIds_;
+};
+
+} // namespace dtc
