@@ -42,8 +42,8 @@ std::vector<CudaLibraryInfo> cudaLibraries() {
   out.push_back(
       numbered("cuBLASLt", "matrix products", "cublasLt", "cublasLtGetVersion",
                "install the CUDA toolkit's package libcublas-13-0, or `pip install nvidia-cublas`"));
-  out.push_back(numbered("cuDNN", "convolutions and attention by the vendor's kernels", "cudnn", "cudnnGetVersion",
-                         Cudnn::howToInstall().c_str()));
+  out.push_back(numbered("cuDNN", "convolutions and attention by the vendor's kernels", "cudnn",
+                         "cudnnGetVersion", Cudnn::howToInstall().c_str()));
   auto nccl = Nccl::open();
   out.push_back({"NCCL", "collectives between GPUs", nccl ? nccl->path() : findCudaLibrary({"nccl", "rccl"}),
                  nccl ? nccl->version() : "", nccl ? "" : nccl.error().message});

@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kDelta = 4, kDy = 5; // operands of attention_grad
 
-// y, where `delta` is the sum of y and `dy` along their last dim and made by a region of nothing else; else invalid.
+// y, where a region makes `delta` as the sum of y and `dy` along their last dim and reads y from memory; else invalid.
 class ResultFinder {
 public:
   ResultFinder(Module& m, ValueId delta, ValueId dy) : m_(m), delta_(delta), dy_(dy) {}
@@ -21,8 +21,8 @@ public:
     if (!sum.valid() || !alongLast(sum)) return {};
     const OpId product = named(m_.operand(sum, 0), "mul");
     if (!product.valid()) return {};
-    const ValueId a = read(m_.operand(product, 0)), b = read(m_.operand(product, 1));
-    const ValueId y = a == dy_ ? b : b == dy_ ? a : ValueId();
+    const ValueId a = narrow(m_.operand(product, 0)), b = narrow(m_.operand(product, 1));
+    const ValueId y = isDy(a) ? read(b) : isDy(b) ? read(a) : ValueId();
     return y.valid() && m_.typeOf(y) == m_.typeOf(dy_) ? y : ValueId();
   }
 
@@ -38,12 +38,22 @@ private:
     const auto last = static_cast<int64_t>(m_.typeOf(m_.operand(sum, 0)).rank()) - 1;
     return dims.size() == 1 && (dims[0] == -1 || dims[0] == last);
   }
-  // What the region reads for it, exactly: itself, or made wider.
+  // Before it was made wider.
+  [[nodiscard]] ValueId narrow(ValueId v) const {
+    const OpId wide = named(v, "convert");
+    return wide.valid() ? m_.operand(wide, 0) : v;
+  }
+  // What the region reads it from, where it is an argument.
   [[nodiscard]] ValueId read(ValueId v) const {
-    if (const OpId wide = named(v, "convert"); wide.valid()) v = m_.operand(wide, 0);
     const std::vector<ValueId>& args = m_[m_.region(region_)].args;
     const auto at = std::find(args.begin(), args.end(), v);
     return at == args.end() ? ValueId() : m_.operand(region_, static_cast<size_t>(at - args.begin()));
+  }
+  // Read, or made by the same region.
+  [[nodiscard]] bool isDy(ValueId v) const {
+    if (m_[dy_].kind == ValueKind::OpResult && OpId(m_[dy_].owner) == region_)
+      return m_[m_.region(region_)].yields[m_[dy_].position] == v;
+    return read(v) == dy_;
   }
 
   Module& m_;

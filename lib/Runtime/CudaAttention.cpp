@@ -69,8 +69,7 @@ public:
             "cuDNN takes attention of heads of multiples of 8 elements up to 256, and these have " +
             std::to_string(n));
     if (a_.gradient && !a_.tensors[AttentionCall::Y].at)
-      return machineError("cuDNN takes a gradient of attention where delta is the sum of y dy alone, and "
-                          "made for nothing else");
+      return machineError("cuDNN takes a gradient of attention where delta is the sum of y dy alone");
     for (const auto& [from, to, name] : kTensors) {
       const PlacedAttention::Tensor& t = a_.tensors[from];
       if (!t.at) continue;
