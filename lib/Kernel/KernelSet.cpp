@@ -206,26 +206,32 @@ static bool isKind(const Module& m, OpId fused, std::string_view name) {
   return kind.valid() && m.strings[m.attrs[kind].text] == name;
 }
 
+// The gradient of attention, which is one kernel.
+std::optional<FusedCall> KernelSet::addGradient(Module& m, OpId fused) {
+  std::optional<Lowered> gradient = matchAttentionGradient(m, fused);
+  if (!gradient) return std::nullopt;
+  const auto [number, made] =
+      keep(gradient->kernel, baseName(m, fused, false), [&] { return commentsOf(m, fused); });
+  if (made) {
+    countWork(m, fused, *gradient, nullptr, kernels_[number].bytes, kernels_[number].flops);
+    kernels_[number].flops.terms.push_back(flopsOf(*gradient->kernel.attentionGradient));
+  }
+  KernelCall call{number, gradient->inputs, gradient->outputs, gradient->sizes};
+  std::optional<AttentionCall> library = attentionGradientCall(m, fused, *gradient, options_.attentionDTypes);
+  kernels_[number].standby = library && (made || kernels_[number].standby);
+  if (!library) return call;
+  library->own = std::move(call);
+  return std::move(*library);
+}
+
 Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   if (module_ != &m) byRegion_.clear();
   module_ = &m;
   const std::string key = regionKey(m, fused);
   if (auto it = byRegion_.find(key); it != byRegion_.end()) return it->second;
   if (options_.cuda && !options_.cpp && isKind(m, fused, "whole"))
-    if (std::optional<Lowered> gradient = matchAttentionGradient(m, fused)) {
-      const auto [number, made] =
-          keep(gradient->kernel, baseName(m, fused, false), [&] { return commentsOf(m, fused); });
-      if (made) {
-        countWork(m, fused, *gradient, nullptr, kernels_[number].bytes, kernels_[number].flops);
-        kernels_[number].flops.terms.push_back(flopsOf(*gradient->kernel.attentionGradient));
-      }
-      KernelCall call{number, gradient->inputs, gradient->outputs, gradient->sizes};
-      auto library = attentionGradientCall(m, fused, *gradient, options_.attentionDTypes);
-      kernels_[number].standby = library && (made || kernels_[number].standby);
-      if (!library) return byRegion_.emplace(key, std::move(call)).first->second;
-      library->own = std::move(call);
-      return byRegion_.emplace(key, std::move(*library)).first->second;
-    }
+    if (std::optional<FusedCall> gradient = addGradient(m, fused))
+      return byRegion_.emplace(key, std::move(*gradient)).first->second;
   Result<Lowered> lowered = RegionLowering(m, fused).run();
   if (!lowered) return lowered.error();
   Kernel& k = lowered->kernel;

@@ -220,6 +220,7 @@ public:
   [[nodiscard]] const KernelOptions& options() const { return options_; }
 
 private:
+  std::optional<FusedCall> addGradient(Module&, OpId fused);
   std::pair<uint32_t, bool> keep(const loops::Kernel&, const std::string& base,
                                  const std::function<std::string()>& comments);
   KernelOptions options_;
