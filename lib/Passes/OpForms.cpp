@@ -71,6 +71,17 @@ public:
     return {formOf(factors), best.price, best.moved, 0};
   }
 
+  std::optional<OpForm> asWritten() {
+    std::optional<OpForm> found;
+    forEachCombination([&](const std::vector<PartList>& current) {
+      bool possible = !found;
+      if (!possible) return;
+      OpForm form = formOf(current, &possible);
+      if (possible && isWritten(form) && hasProgram(current)) found = std::move(form);
+    });
+    return found;
+  }
+
   std::vector<PricedForm> all() {
     std::vector<PricedForm> forms;
     std::vector<double> ties; // by order
@@ -413,6 +424,28 @@ private:
     return out;
   }
 
+  // Can an op that communicates along its cut factors do so for these?
+  bool hasProgram(const std::vector<PartList>& factors) const {
+    return !rel_.op.valid() || !communicates(rel_.rule, factors) ||
+           s_.cutPrograms.price(rel_.op, rel_.rule, factors, meshId()).possible;
+  }
+
+  // Is every tensor cut as its variable says, and no result pending that the variable does not have so?
+  bool isWritten(const OpForm& form) const {
+    const size_t n = form.operands.size();
+    for (size_t t = 0; t < rel_.tensors.size(); ++t) {
+      if (rel_.tensors[t] == kNoVar) continue;
+      const ShardingVar& var = s_.vars[rel_.tensors[t]];
+      const std::vector<DimSharding>& dims = t < n ? form.operands[t] : form.results[t - n];
+      for (size_t d = 0; d < dims.size(); ++d)
+        if (dims[d].parts != var.dims[d].parts) return false;
+      if (t < n) continue;
+      for (const PendingAxis& a : form.reducedOn[t - n])
+        if (std::ranges::find(var.pending, a) == var.pending.end()) return false;
+    }
+    return true;
+  }
+
   // Clears `fits` where a tensor cannot be cut so.
   OpForm formOf(std::vector<PartList> factors, bool* fits = nullptr) const {
     OpForm form;
@@ -454,6 +487,10 @@ OpForm chooseForm(const PropagationState& s, const Relation& rel, const FormPric
 
 PricedForm cheapestForm(const PropagationState& s, const Relation& rel, const FormPricing& pricing) {
   return FormChooser(s, rel, pricing).cheapest();
+}
+
+std::optional<OpForm> formAsWritten(const PropagationState& s, const Relation& rel) {
+  return FormChooser(s, rel, {}).asWritten();
 }
 
 std::vector<PricedForm> pricedForms(const PropagationState& s, const Relation& rel,

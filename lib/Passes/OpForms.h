@@ -50,6 +50,9 @@ void takeOpenDims(Sharding& held, const Sharding& given, const Mesh&);
 // votes.
 [[nodiscard]] OpForm chooseForm(const PropagationState&, const Relation&, const FormPricing&);
 
+// The form in which every tensor of the relation has the sharding that its variable has; nothing where there is none.
+[[nodiscard]] std::optional<OpForm> formAsWritten(const PropagationState&, const Relation&);
+
 // All forms (at most 64), the cheapest first; those of one price in the order in which chooseForm prefers them.
 [[nodiscard]] std::vector<PricedForm> pricedForms(const PropagationState&, const Relation&,
                                                   const FormPricing&);

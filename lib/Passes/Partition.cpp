@@ -22,10 +22,6 @@ constexpr DiagKind kStridedPlace{
     "'{0}' counts along a dim that is cut into blocks ({1}): put `shard` with a plain cut on "
     "its result"};
 
-constexpr DiagKind kCutUnknown{
-    "partition-cut",
-    "'{0}' cannot run on pieces cut so: put `shard` on its operands, with the dim that it works along whole"};
-
 // What stands on the op and goes to all that it becomes.
 AttrList commonAttrs(const Module& m, OpId o) {
   AttrList out;
@@ -248,10 +244,8 @@ private:
     CutOp cut(b, whole.query, rule_, operands, types, cuts.value_or(std::vector<CutFactor>(cuts_.size())));
     cut.reduceDType = plans_.reduceDType;
     cut.received = &received_;
-    if (!cuts || !writeCut(cut, results)) {
-      diags_.error(kCutUnknown, m_[o].loc, whole.query.record->name);
-      return false;
-    }
+    const bool written = cuts && writeCut(cut, results);
+    DTC_CHECK(written, "an op has no local program for cuts that were found to fit it");
     b.common.clear();
     for (uint32_t r = 0; r < m_[o].numResults; ++r) replace(m_.result(o, r), results[r]);
     return true;

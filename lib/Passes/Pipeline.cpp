@@ -2,6 +2,7 @@
 
 #include "dtc/IR/Text.h"
 #include "dtc/Passes/CommContracts.h"
+#include "dtc/Passes/Propagate.h"
 
 #include <algorithm>
 #include <chrono>
@@ -74,6 +75,19 @@ Status checkLevel(const Module& m, const PassStep& step) {
   return inputError(std::move(message));
 }
 
+// Text with all shardings written that no propagate made: what an op needs and does not get would go unseen.
+Status checkFit(const Module& m, const PassStep& step) {
+  const auto misfit = firstMisfit(m);
+  if (!misfit) return Ok{};
+  std::string what = "the ops";
+  if (misfit->valid())
+    what = "'" + std::string(m.record(*misfit).name) + "' at " + m.source.name + ":" +
+           std::to_string(lineColumn(m.source.text, m[*misfit].loc.begin).line);
+  return inputError("pass '" + std::string(step.pass->name) +
+                    "' takes propagated text, but here the shardings that are written do not fit " + what +
+                    "; run 'propagate' before it");
+}
+
 } // namespace
 
 std::string_view levelName(Level level) {
@@ -113,8 +127,12 @@ Status runPipeline(Module& m, const std::vector<PassStep>& steps, Diagnostics& d
                    const PipelineHooks& hooks) {
   std::optional<Module> before; // propagate, for the reasons of what breaks a contract
   Unpropagated unpropagated;
+  bool propagated = false; // here, so that each op's shardings fit it
   for (const PassStep& step : steps) {
     if (auto fits = checkLevel(m, step); !fits) return fits.error();
+    if (!propagated && step.pass->needs == Level::Propagated && levelOf(m) == Level::Propagated)
+      if (auto fits = checkFit(m, step); !fits) return fits.error();
+    propagated = propagated || step.pass->gives == Level::Propagated;
     if (hooks.progress)
       hooks.progress(step.pass->name, static_cast<size_t>(&step - steps.data()), steps.size());
     auto start = std::chrono::steady_clock::now();

@@ -67,11 +67,8 @@ static std::vector<OpForm> chooseForms(PropagationState& state, const PropagateO
   return forms;
 }
 
-bool propagate(Module& m, Diagnostics& diags, PropagationReport* report, const PropagateOptions& options) {
+static bool solve(Module& m, Diagnostics& diags, PropagationReport* report, const PropagateOptions& options) {
   PropagationReport unused;
-  bool anyGlobal = false;
-  for (FuncId f : m.order) anyGlobal = anyGlobal || levelOf(m, f) == Level::Global;
-  if (!anyGlobal) return true; // closed already: left as it is
   if (!refuseLeftovers(m, diags)) return false;
   ensureMesh(m);
   const ConstantCopies constants = splitConstants(m);
@@ -86,6 +83,36 @@ bool propagate(Module& m, Diagnostics& diags, PropagationReport* report, const P
   insertReshards(state, forms, decision);
   mergeConstants(m, constants);
   return !diags.hasErrors();
+}
+
+std::optional<OpId> firstMisfit(const Module& m) {
+  Module tried = m;
+  Diagnostics quiet;
+  PropagationReport report;
+  PropagationState state(tried, quiet, report);
+  if (!refuseLeftovers(tried, quiet) || !state.build() || !state.solve({})) return OpId();
+  std::vector<OpForm> forms;
+  for (const Relation& r : state.relations) {
+    const bool runs = r.op.valid() && !r.inner && m.record(r.op).constraint == Constraint::None;
+    std::optional<OpForm> form = r.inner ? OpForm() : chooseForm(state, r, {});
+    if (runs) form = formAsWritten(state, r);
+    if (!form) return r.op;
+    forms.push_back(std::move(*form));
+  }
+  const PendingDecision decision = decidePending(state, forms, true);
+  insertReshards(state, forms, decision);
+  if (report.reshards.empty()) return std::nullopt;
+  const ReshardReason& why = report.reshards.front();
+  for (OpId o : {why.kind == ReshardReason::Operand ? why.needs : why.cause, why.needs})
+    if (o.valid() && o.index < m.ops.size() && m[o].loc.valid()) return o;
+  return OpId();
+}
+
+bool propagate(Module& m, Diagnostics& diags, PropagationReport* report, const PropagateOptions& options) {
+  bool anyGlobal = false;
+  for (FuncId f : m.order) anyGlobal = anyGlobal || levelOf(m, f) == Level::Global;
+  if (!anyGlobal && !firstMisfit(m)) return true; // done already: left as it is
+  return solve(m, diags, report, options);
 }
 
 bool propagatePass(Module& m, const PassOptions& options, Diagnostics& diags) {

@@ -13,6 +13,8 @@ bool hasOption(const PassInfo& p, std::string_view name) {
 bool needed(const PassInfo& p, Level from) {
   if (p.anyLevel) return true;
   if (p.needs == p.gives) return p.needs >= from;
+  if (p.gives == Level::Propagated)
+    return p.gives >= from; // people may have written shardings that do not fit
   return p.gives > from;
 }
 
@@ -34,7 +36,7 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     if (options.gpu && !options.fixedReductionOrder) give("whole", "true");
     give("policy", options.policy);
     give("reduce-dtype", options.reduceDType);
-    if (options.fixedReductionOrder && p.gives == Level::Propagated)
+    if (options.fixedReductionOrder && p.gives == Level::Propagated && from < p.gives)
       pipeline.propagate.push_back({findPass("fix-reduction-order"), {}});
     bool isReference = p.gives == Level::Global && name != "canonicalize";
     (isReference                    ? pipeline.reference

@@ -162,7 +162,7 @@ int explainFile(Environment& env, Options& o) {
         "program"));
   PropagateOptions options;
   if (Status s = chosenPolicy(o, options); !s) return env.fail(s.error());
-  if (levelOf(m, *entry) == Level::Propagated)
+  if (levelOf(m, *entry) == Level::Propagated && !firstMisfit(m))
     env.err("note: this text is propagated already; the reasons were found when it was, and are not in it\n");
   return name.empty() ? explainWhole(env, o, m, *entry, options)
                       : explainValueOf(env, o, m, *entry, name, options);

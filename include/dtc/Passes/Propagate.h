@@ -83,6 +83,9 @@ struct PropagationReport {
 
 [[nodiscard]] bool propagate(Module&, Diagnostics&, PropagationReport* report = nullptr,
                              const PropagateOptions& = {});
+// Of text in which every value has a closed sharding: the first op that cannot run on what is written (people may write
+// any shardings), invalid where it is not known which; nothing where each can, as propagate leaves text.
+[[nodiscard]] std::optional<OpId> firstMisfit(const Module&);
 [[nodiscard]] bool propagatePass(Module&, const PassOptions&, Diagnostics&);
 [[nodiscard]] PassInfo propagateInfo();
 
