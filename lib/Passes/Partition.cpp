@@ -141,7 +141,8 @@ private:
       for (uint32_t r = 0; r < m_[o].numRegions; ++r)
         if (rec.regions != RegionKind::Fused && !partitionRegion(m_.region(o, r))) return false;
     } else if (cutFactorsOf(o, before)) {
-      return cutOp(o, before, b);
+      cutOp(o, before, b);
+      return true;
     } else if (!localiseOp(o, before, b)) {
       return false;
     }
@@ -232,7 +233,7 @@ private:
   }
 
   // The op becomes its local program.
-  bool cutOp(OpId o, std::span<const ValueId> before, Builder& b) {
+  void cutOp(OpId o, std::span<const ValueId> before, Builder& b) {
     const Whole whole = wholeOf(o, before);
     const auto cuts = cutFactors(rule_, cuts_, m_.shardings.mesh(mesh_));
     std::vector<TypeId> types;
@@ -248,7 +249,6 @@ private:
     DTC_CHECK(written, "an op has no local program for cuts that were found to fit it");
     b.common.clear();
     for (uint32_t r = 0; r < m_[o].numResults; ++r) replace(m_.result(o, r), results[r]);
-    return true;
   }
 
   // Attributes that carry sizes, and the offsets of pieces that the op counts along.
