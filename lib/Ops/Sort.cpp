@@ -93,7 +93,12 @@ bool sortDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
   const int64_t dim = *q.dimAttr("dim", type.rank());
   ValueId order =
       b.value("argsort", {x}, {{"dim", b.integer(dim)}, {"descending", b.boolean(q.boolAttr("descending"))}});
-  if (q.has("k")) {
+  if (q.has("k") &&
+      !type.dims[static_cast<size_t>(dim)].isStatic()) { // no slice of an uneven piece is as long everywhere
+    const TypeId numbers = m.tensorType(DType::I32, std::array{Dim(q.intAttr("k"))});
+    const ValueId first = m.result(b.op("iota", {}, {{"dim", b.integer(0)}}, std::array{numbers}));
+    order = b.value("index_select", {order, first}, {{"dim", b.integer(dim)}});
+  } else if (q.has("k")) {
     const std::vector<int64_t> start(type.rank());
     std::vector<Dim> limit = type.dims;
     limit[static_cast<size_t>(dim)] = Dim(q.intAttr("k"));

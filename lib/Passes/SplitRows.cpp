@@ -408,6 +408,10 @@ void BlockSplitter::run(BlockId block) {
     for (ValueId& v : m_.operands(o)) v = map_(v);
     for (uint32_t r = 0; r < m_[o].numRegions; ++r)
       if (m_.record(o).regions != RegionKind::Fused) run(m_.region(o, r));
+    if (m_[o].numOperands == 0) { // has no rows
+      out.push_back(o);
+      continue;
+    }
     b.loc = m_[o].loc;
     const int64_t k = m_.record(o).name == std::string_view("argsort") ? firstRead(o) : 0;
     std::vector<ValueId> results;
