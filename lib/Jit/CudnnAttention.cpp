@@ -176,7 +176,7 @@ Result<CudnnAttentionPlan> Cudnn::plan(const CudnnAttention& attention, size_t w
   if (auto s = impl_->device.makeCurrent(); !s) return s.error();
   auto plan = std::make_shared<CudnnAttentionPlan::Impl>(attention, impl_->table);
   writeAttention(plan->graph, attention);
-  const int status = plan->graph.plan({.handle = impl_->handle}, workspaceBytes, attention.deterministic);
+  const int status = plan->graph.plan(impl_->handle, workspaceBytes, attention.deterministic);
   Result<CudnnAttentionPlan> result = CudnnAttentionPlan(std::move(plan));
   if (status)
     result = machineError("cuDNN does not take " + describe(attention) + ": " + impl_->text(status));

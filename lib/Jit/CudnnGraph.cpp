@@ -138,11 +138,10 @@ void CudnnGraph::reshape(Tensor x, Tensor y) {
   add(op);
 }
 
-std::vector<void*> CudnnGraph::engines(void* graph, For target) {
+std::vector<void*> CudnnGraph::engines(void* graph) {
   void* heuristics = create(kCudnnHeuristics);
   set(heuristics, kCudnnHeuristicGraph, graph);
   set(heuristics, kCudnnHeuristicMode, kCudnnTypeHeuristic, kCudnnHeuristicA);
-  if (target.device) set(heuristics, kCudnnHeuristicDevice, target.device);
   finalize(heuristics);
   int64_t count = 0;
   if (!status_)
@@ -168,18 +167,17 @@ bool CudnnGraph::repeats(void* config) {
   return std::find(notes, notes + known, int{kCudnnNoteNondeterministic}) == notes + known;
 }
 
-int CudnnGraph::plan(For target, size_t workspaceBytes, bool deterministic) {
+int CudnnGraph::plan(void* handle, size_t workspaceBytes, bool deterministic) {
   void* graph = create(kCudnnOperationGraph);
   set(graph, kCudnnGraphOps, kCudnnTypeDescriptor, static_cast<int64_t>(operations_.size()),
       operations_.data());
-  if (target.handle) set(graph, kCudnnGraphHandle, kCudnnTypeHandle, 1, &target.handle);
+  set(graph, kCudnnGraphHandle, kCudnnTypeHandle, 1, &handle);
   finalize(graph);
   int refused = kCudnnNotSupported;
-  for (void* config : engines(graph, target)) {
+  for (void* config : engines(graph)) {
     if (deterministic && !repeats(config)) continue;
     void* plan = create(kCudnnExecutionPlan);
-    if (target.handle) set(plan, kCudnnPlanHandle, kCudnnTypeHandle, 1, &target.handle);
-    if (target.device) set(plan, kCudnnPlanDevice, target.device);
+    set(plan, kCudnnPlanHandle, kCudnnTypeHandle, 1, &handle);
     set(plan, kCudnnPlanConfig, config);
     finalize(plan);
     int64_t count = 0;

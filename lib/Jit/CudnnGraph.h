@@ -40,12 +40,9 @@ public:
   void matmul(Tensor a, Tensor b, Tensor c);      // of the last two dims; sums in f32
   void reshape(Tensor x, Tensor y);
 
-  // What the plan is made for: a handle, or (without a GPU) a finalized descriptor of a device's properties.
-  struct For {
-    void *handle = nullptr, *device = nullptr;
-  };
-  // The first engine, in the order of cuDNN's estimate, that takes the graph within `workspaceBytes`. Returns a status.
-  [[nodiscard]] int plan(For target, size_t workspaceBytes, bool deterministic);
+  // The first engine, in the order of cuDNN's estimate, that takes the graph within `workspaceBytes`, for the handle's GPU. Returns a
+  // status.
+  [[nodiscard]] int plan(void* handle, size_t workspaceBytes, bool deterministic);
   [[nodiscard]] size_t workspaceBytes() const { return static_cast<size_t>(workspace_); }
   // In the order of the handle's stream. Returns a status.
   [[nodiscard]] int run(void* handle, std::span<void* const> pointers, void* workspace);
@@ -63,7 +60,7 @@ private:
   void add(void* operation);
   [[nodiscard]] Tensor tensor(int64_t id, const CudnnLayout& layout, bool isVirtual, bool byValue);
   [[nodiscard]] bool repeats(void* config);
-  [[nodiscard]] std::vector<void*> engines(void* graph, For target);
+  [[nodiscard]] std::vector<void*> engines(void* graph);
 
   const CudnnTable& t_;
   int status_ = 0;

@@ -23,7 +23,6 @@ enum CudnnGraphNumbers {
   kCudnnReduction = 21,
   kCudnnReductionOp = 22,
   kCudnnReshapeOp = 31,
-  kCudnnDeviceProperties = 38,
   // cudnnBackendAttributeType_t
   kCudnnTypeHandle = 0,
   kCudnnTypeDataType = 1,
@@ -61,12 +60,10 @@ enum CudnnGraphNumbers {
   kCudnnHeuristicMode = 200,
   kCudnnHeuristicGraph = 201,
   kCudnnHeuristicResults = 202,
-  kCudnnHeuristicDevice = 204,
   kCudnnConfigEngine = 300,
   kCudnnPlanHandle = 400,
   kCudnnPlanConfig = 401,
   kCudnnPlanWorkspace = 402,
-  kCudnnPlanDevice = 407,
   kCudnnPointwiseOpHow = 750,
   kCudnnPointwiseOpX = 751,
   kCudnnPointwiseOpB = 752,
@@ -97,7 +94,6 @@ enum CudnnGraphNumbers {
   kCudnnReductionOpHow = 1612,
   kCudnnReshapeOpX = 2200,
   kCudnnReshapeOpY = 2201,
-  kCudnnDeviceJson = 2702,
 };
 
 } // namespace dtc
