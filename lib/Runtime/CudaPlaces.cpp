@@ -155,9 +155,23 @@ Status CudaPlaces::waitFor(int64_t place, std::span<const int64_t> others) {
   for (int64_t o : others) {
     if (o == place) continue;
     if (Status s = recordNow(at(o)); !s) return s;
-    // Not start(): what the others wait for is work, and this is none. Each waits for all whose work it needs.
     if (Status s = device(place).wait(stream(place), at(o).now().event); !s) return s;
+    // Who waits for `place` next, in another group perhaps, waits for `o`, too: it may write what `o` reads of `place`.
+    at(place).now().recorded = false;
   }
+  return Ok{};
+}
+
+// All are recorded before any waits, so that none waits for another's waiting.
+Status CudaPlaces::meet(std::span<const int64_t> places) {
+  for (int64_t p : places)
+    if (Status s = recordNow(at(p)); !s) return s;
+  for (int64_t p : places)
+    for (int64_t o : places)
+      if (o != p)
+        if (Status s = device(p).wait(stream(p), at(o).now().event); !s) return s;
+  if (places.size() > 1)
+    for (int64_t p : places) at(p).now().recorded = false;
   return Ok{};
 }
 

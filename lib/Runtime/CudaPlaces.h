@@ -85,11 +85,12 @@ public:
   std::byte* reserved(int64_t place) override { return static_cast<std::byte*>(at(place).room.get); }
   Status clear(int64_t place, std::byte* to, int64_t bytes) override;
   Status waitFor(int64_t place, std::span<const int64_t> others) override;
+  Status meet(std::span<const int64_t> places) override;
 
 private:
   struct Lane {
     CudaStream stream;
-    CudaEvent event;       // after all that was started, where
+    CudaEvent event;       // after all that was started or waited for, where
     bool recorded = false; // is true
   };
   struct Place {

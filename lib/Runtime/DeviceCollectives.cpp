@@ -69,9 +69,7 @@ public:
   }
 
   Status settle(const CollectivePlan&, const CollectiveGroup& group) override {
-    for (int64_t p : group.places)
-      if (Status s = queue_.waitFor(p, group.places); !s) return s;
-    return Ok{};
+    return queue_.meet(group.places);
   }
 
 private:

@@ -38,8 +38,14 @@ public:
   [[nodiscard]] virtual Status reserve(int64_t, int64_t) { return Ok{}; }
   [[nodiscard]] virtual std::byte* reserved(int64_t) { return nullptr; }
   [[nodiscard]] virtual Status clear(int64_t place, std::byte* to, int64_t bytes) = 0;
-  // What `place` starts from here on runs after everything that `others` have started so far.
+  // What `place` starts from here on runs after everything that `others` have started, and have waited for, so far.
   [[nodiscard]] virtual Status waitFor(int64_t place, std::span<const int64_t> others) = 0;
+  // What each of `places` starts from here on runs after all that they have started, and have waited for, so far.
+  [[nodiscard]] virtual Status meet(std::span<const int64_t> places) {
+    for (int64_t p : places)
+      if (Status s = waitFor(p, places); !s) return s;
+    return Ok{};
+  }
 };
 
 // `queue` outlives it. Groups have at most 128 members.
