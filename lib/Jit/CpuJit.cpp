@@ -1,7 +1,6 @@
 #include "dtc/Jit/CpuJit.h"
 #include "CpuJitImpl.h"
 #include "ParallelFor.h"
-#include "Prologue.h"
 #include "Sha256.h"
 #include "UnitName.h"
 #include <algorithm>
@@ -97,13 +96,16 @@ Result<std::vector<std::string>> CpuJit::Impl::run(std::span<const SourceUnit* c
   std::vector<std::string> names;
   std::vector<DtcClangUnit> inputs;
   names.reserve(units.size());
+  std::vector<std::string_view> texts;
   for (const SourceUnit* unit : units) {
+    texts.emplace_back(unit->text);
     names.push_back(safeUnitName(unit->name));
     inputs.push_back({names.back().c_str(), unit->text.data(), unit->text.size()});
   }
+  const std::string prologue = mode.prologue.of(texts);
   DtcClangRequest request{};
   request.units = inputs.data(), request.unitCount = inputs.size();
-  request.prologue = mode.prologue.data(), request.prologueSize = mode.prologue.size();
+  request.prologue = prologue.data(), request.prologueSize = prologue.size();
   request.flags = mode.flags.data(), request.flagCount = mode.flags.size();
   request.cpu = llvmCpuName(mode.options.level);
   request.optLevel = mode.options.optLevel;
@@ -126,7 +128,7 @@ Result<std::vector<std::string>> CpuJit::Impl::objects(std::span<const SourceUni
                                                        const CompileMode& mode, size_t* numCompiled) const {
   std::vector<std::string> out(units.size()), keys(units.size());
   std::vector<size_t> missing;
-  const std::string prologue = toHex(Sha256().field(mode.prologue).finish());
+  const std::string prologue = toHex(Sha256().field(mode.prologue.whole()).finish());
   for (size_t i = 0; i < units.size(); ++i) {
     keys[i] = cacheKey(units[i], mode, prologue, clang.identity());
     if (auto cached = clang.identity().empty() ? std::nullopt : cache.load(keys[i]))

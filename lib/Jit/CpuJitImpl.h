@@ -2,6 +2,7 @@
 // What CpuJit and CudaEmu share: cached compilation of units to loaded objects.
 #include "ClangLibrary.h"
 #include "ElfLoader.h"
+#include "Prologue.h"
 #include "dtc/Jit/CpuJit.h"
 #include "dtc/Jit/KernelCache.h"
 
@@ -9,7 +10,7 @@ namespace dtc {
 
 // One way of compiling: the prologue and flags that all units of a call share.
 struct CompileMode {
-  std::string prologue;
+  const Prologue& prologue;
   std::vector<const char*> flags;
   CpuCompileOptions options;
   bool sharedAsOffsets = false, checkAccesses = false;

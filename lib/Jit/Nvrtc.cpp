@@ -145,9 +145,11 @@ std::optional<CudaBinary> unpack(const std::string& bytes) {
 
 // Units as one program: what the prologue costs is paid once. One image holds the kernels of all.
 Result<CudaBinary> compileProgram(const Table& table, std::span<const SourceUnit* const> units,
-                                  const std::string& prologue, std::string_view arch, CudaImage image) {
+                                  std::string_view arch, CudaImage image) {
   const std::string name = safeUnitName(units[0]->name);
-  std::string source = prologue;
+  std::vector<std::string_view> texts;
+  for (const SourceUnit* unit : units) texts.emplace_back(unit->text);
+  std::string source = cudaPrologue().of(texts);
   for (const SourceUnit* unit : units)
     source += "\n#line 1 \"" + safeUnitName(unit->name) + "\"\n" + unit->text;
   const std::string target =
@@ -191,17 +193,16 @@ CudaBinary partOf(const CudaBinary& program, const SourceUnit& unit) {
 
 // One binary per unit. Where a program of several fails, each of its units is compiled alone, and names its own error.
 std::vector<Result<CudaBinary>> compileBatch(const Table& table, std::span<const SourceUnit* const> units,
-                                             const std::string& prologue, std::string_view arch,
-                                             CudaImage image) {
+                                             std::string_view arch, CudaImage image) {
   std::vector<Result<CudaBinary>> out;
-  auto program = compileProgram(table, units, prologue, arch, image);
+  auto program = compileProgram(table, units, arch, image);
   if (program)
     for (const SourceUnit* unit : units) out.emplace_back(partOf(*program, *unit));
   else if (units.size() == 1)
     out.emplace_back(program.error());
   else
     for (size_t i = 0; i < units.size(); ++i)
-      out.push_back(std::move(compileBatch(table, units.subspan(i, 1), prologue, arch, image)[0]));
+      out.push_back(std::move(compileBatch(table, units.subspan(i, 1), arch, image)[0]));
   return out;
 }
 
@@ -231,7 +232,6 @@ struct Nvrtc::Impl {
   JitConfig config;
   std::string path, identity;
   KernelCache cache;
-  std::string prologue = cudaPrologue();
   mutable std::mutex mutex;
   mutable std::optional<Result<Table>> opened;
 };
@@ -283,7 +283,7 @@ Result<CudaCode> Nvrtc::codeFor(int major, int minor) const {
 Result<std::vector<CudaBinary>> Nvrtc::compile(std::span<const SourceUnit> units, std::string_view arch,
                                                CudaImage image) const {
   if (!isCudaArch(arch)) return usageError("'" + std::string(arch) + "' is not a CUDA target that dtc knows");
-  const std::string prologue = toHex(Sha256().field(impl_->prologue).finish());
+  const std::string prologue = toHex(Sha256().field(cudaPrologue().whole()).finish());
   std::vector<std::string> keys(units.size());
   std::map<std::string, std::optional<Result<CudaBinary>>> byKey;
   for (size_t i = 0; i < units.size(); ++i) {
@@ -321,7 +321,7 @@ Result<std::vector<CudaBinary>> Nvrtc::compile(std::span<const SourceUnit> units
       const size_t begin = missing.size() * b / batches, end = missing.size() * (b + 1) / batches;
       std::vector<const SourceUnit*> batch;
       for (size_t m = begin; m < end; ++m) batch.push_back(&units[missing[m]]);
-      auto made = compileBatch(**table, batch, impl_->prologue, arch, image);
+      auto made = compileBatch(**table, batch, arch, image);
       for (size_t m = begin; m < end; ++m) {
         slots[m]->emplace(std::move(made[m - begin]));
         if (**slots[m]) impl_->cache.store(keys[missing[m]], pack(***slots[m]));

@@ -1,40 +1,119 @@
 #include "Prologue.h"
 #include "dtc/Support/Result.h"
-#include <initializer_list>
+#include <algorithm>
+#include <cctype>
+#include <iterator>
 
 namespace dtc {
 namespace {
 
-std::string join(std::initializer_list<std::string_view> names) {
-  std::string out;
-  for (std::string_view name : names) {
-    bool found = false;
-    for (const DeviceFile& file : deviceFiles())
-      if (file.name == name) {
-        out.append("#line 1 \"").append(name).append("\"\n").append(file.text);
-        found = true;
-      }
-    DTC_CHECK(found, "a device header is not embedded");
+// Headers of one family of kernels each. (special.h makes names of `dtc_##name`, which are not in its text.)
+constexpr std::string_view kWhenUsed[] = {"rows.h",
+                                          "columns.h",
+                                          "scan.h",
+                                          "attention.h",
+                                          "sort.h",
+                                          "attention_block.h",
+                                          "attention_tensor.h",
+                                          "attention_gradient.h",
+                                          "attention_gradient_block.h",
+                                          "grouped_block.h",
+                                          "sort_block.h"};
+
+bool isNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+// All names that begin with dtc_ or DTC_, outside of comments.
+std::set<std::string_view> namesIn(std::string_view text) {
+  std::set<std::string_view> out;
+  for (size_t at = 0; at < text.size();) {
+    if (text.substr(at, 2) == "//") {
+      at = std::min(text.find('\n', at), text.size());
+    } else if (isNameChar(text[at])) {
+      const size_t begin = at;
+      while (at < text.size() && isNameChar(text[at])) ++at;
+      const std::string_view name = text.substr(begin, at - begin);
+      if (name.starts_with("dtc_") || name.starts_with("DTC_")) out.insert(name);
+    } else {
+      ++at;
+    }
   }
   return out;
 }
 
+// A macro makes names of their beginnings: `dtc_row_##name`.
+bool isUsed(std::string_view given, const std::set<std::string_view>& names) {
+  const auto at = names.lower_bound(given);
+  return at != names.end() && (given.ends_with('_') ? at->starts_with(given) : *at == given);
+}
+
 } // namespace
 
-std::string cpuPrologue() {
-  return join({"types.h", "core.h", "math.h", "ops.h", "special.h", "cpu.h", "planes.h", "lanes.h",
-               "attention.h", "sort.h"});
+Prologue::Prologue(std::string_view begin, std::initializer_list<std::string_view> files) : begin_(begin) {
+  Names known;
+  for (std::string_view name : files) {
+    const auto all = deviceFiles();
+    const auto file =
+        std::find_if(all.begin(), all.end(), [&](const DeviceFile& f) { return f.name == name; });
+    DTC_CHECK(file != all.end(), "a device header is not embedded");
+    Part part{name,
+              file->text,
+              std::find(std::begin(kWhenUsed), std::end(kWhenUsed), name) == std::end(kWhenUsed),
+              namesIn(file->text),
+              {}};
+    std::set_difference(part.uses.begin(), part.uses.end(), known.begin(), known.end(),
+                        std::inserter(part.gives, part.gives.end()));
+    DTC_CHECK(part.always || !part.uses.contains("dtc_"),
+              "a device header that is read when used makes names up");
+    known.insert(part.gives.begin(), part.gives.end());
+    parts_.push_back(std::move(part));
+  }
 }
-std::string cudaPrologue() {
-  return join({"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h", "rows.h", "columns.h",
-               "scan.h", "attention_block.h", "attention_tensor.h", "attention_gradient.h",
-               "attention_gradient_block.h", "grouped_block.h", "sort_block.h"});
+
+std::string Prologue::whole() const {
+  std::string out(begin_);
+  for (const Part& part : parts_) out.append("#line 1 \"").append(part.name).append("\"\n").append(part.text);
+  return out;
 }
-std::string emuPrologue() {
-  return "#define DTC_EMULATED\n" +
-         join({"types.h", "core.h", "math.h", "ops.h", "special.h", "emu.h", "device.h", "rows.h",
-               "columns.h", "scan.h", "attention_block.h", "attention_tensor.h", "attention_gradient.h",
-               "attention_gradient_block.h", "grouped_block.h", "sort_block.h"});
+
+std::string Prologue::of(std::span<const std::string_view> units) const {
+  Names wanted;
+  for (std::string_view unit : units) wanted.merge(namesIn(unit));
+  // A header uses those before it, so the last is decided first.
+  std::vector<const Part*> taken;
+  for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
+    if (!part->always && std::none_of(part->gives.begin(), part->gives.end(),
+                                      [&](std::string_view given) { return isUsed(given, wanted); }))
+      continue;
+    taken.push_back(&*part);
+    wanted.insert(part->uses.begin(), part->uses.end());
+  }
+  std::string out(begin_);
+  for (auto part = taken.rbegin(); part != taken.rend(); ++part)
+    out.append("#line 1 \"").append((*part)->name).append("\"\n").append((*part)->text);
+  return out;
+}
+
+const Prologue& cpuPrologue() {
+  static const Prologue prologue("", {"types.h", "core.h", "math.h", "ops.h", "special.h", "cpu.h",
+                                      "planes.h", "lanes.h", "attention.h", "sort.h"});
+  return prologue;
+}
+
+const Prologue& cudaPrologue() {
+  static const Prologue prologue("", {"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h",
+                                      "rows.h", "columns.h", "scan.h", "attention_block.h",
+                                      "attention_tensor.h", "attention_gradient.h",
+                                      "attention_gradient_block.h", "grouped_block.h", "sort_block.h"});
+  return prologue;
+}
+
+const Prologue& emuPrologue() {
+  static const Prologue prologue("#define DTC_EMULATED\n",
+                                 {"types.h", "core.h", "math.h", "ops.h", "special.h", "emu.h", "device.h",
+                                  "rows.h", "columns.h", "scan.h", "attention_block.h", "attention_tensor.h",
+                                  "attention_gradient.h", "attention_gradient_block.h", "grouped_block.h",
+                                  "sort_block.h"});
+  return prologue;
 }
 
 } // namespace dtc
