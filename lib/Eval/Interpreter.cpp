@@ -223,6 +223,7 @@ static Tensor nudged(const Tensor& t, uint64_t state) {
 
 // What a GPU may make of an f32 factor.
 static Tensor cutToTf32(const Tensor& t) {
+  if (isComplex(t.dtype())) return Tensor::fromParts(cutToTf32(t.parts()));
   Tensor cut = t;
   for (int64_t i = 0; i < t.numElements(); ++i) {
     const auto bits = std::bit_cast<uint32_t>(static_cast<float>(t.getFloat(i)));
@@ -253,7 +254,7 @@ Result<std::vector<Tensor>> Interpreter::runOn(const OpRun& run, const PreparedO
   }
   if (options_.tf32 && !r64()) {
     for (size_t i = 0; i < operands.size(); ++i)
-      if (operands.size() > 1 && operands[i]->dtype() == DType::F32 && isFactor(p.query, i))
+      if (operands.size() > 1 && partType(operands[i]->dtype()) == DType::F32 && isFactor(p.query, i))
         operands[i] = &moved.emplace_back(cutToTf32(*operands[i]));
   }
   Env env = envOf(run.context, device);
