@@ -81,6 +81,13 @@ bool supports(const Table& table, std::string_view arch) {
   return std::find(archs.begin(), archs.end(), std::atoi(arch.data() + 3)) != archs.end();
 }
 
+std::string archsText(const Table& table) {
+  std::string text;
+  for (int arch : archsOf(table))
+    if (arch >= kOldestGpu) text += (text.empty() ? "sm_" : ", sm_") + std::to_string(arch);
+  return text;
+}
+
 std::string readLog(const Table& table, Program program) {
   size_t size = 0;
   if (table.logSize(program, &size) != 0 || size == 0) return {};
@@ -311,7 +318,8 @@ Result<std::vector<CudaBinary>> Nvrtc::compile(std::span<const SourceUnit> units
     if (!table) return table.error();
     if (!supports(**table, arch))
       return machineError("NVRTC " + std::to_string((*table)->major) + "." + std::to_string((*table)->minor) +
-                          " (" + impl_->path + ") cannot compile for " + std::string(arch));
+                          " (" + impl_->path + ") cannot compile for " + std::string(arch) + ": it knows " +
+                          archsText(**table));
     std::vector<std::optional<Result<CudaBinary>>*> slots;
     for (size_t i : missing) slots.push_back(&byKey[keys[i]]);
     // Enough programs for all threads, none so long that the last is late.

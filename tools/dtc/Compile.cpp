@@ -344,7 +344,9 @@ int run(Environment& env, const Options& o) {
   const bool cuda = o.target != "cpu";
   if (cuda && !isCudaArch(o.target))
     return env.fail(
-        usageError("'" + o.target + "' is no target; there are cpu, sm_80, sm_90, sm_90a, sm_100, sm_100a"));
+        usageError("'" + o.target +
+                   "' is no target; there are cpu, sm_80, sm_90, sm_90a, sm_100, sm_100a, and others from "
+                   "sm_80 on that NVRTC compiles for"));
   if (cuda && (o.emit == "llvm" || o.emit == "asm"))
     return env.fail(usageError("--emit " + o.emit + " is of CPUs; for " + o.target +
                                " there are kernels, ptx and cubin"));

@@ -10,6 +10,14 @@ namespace dtc {
 
 namespace {
 
+// "", or what is wrong with it.
+std::string isSeconds(const std::string& text) {
+  constexpr double most = 1e9;
+  double seconds = 0;
+  if (CLI::detail::lexical_cast(text, seconds) && seconds > 0 && seconds <= most) return {};
+  return "'" + text + "' is no number of seconds, more than 0 and at most 1e9";
+}
+
 // What carries bytes between devices, and how their work is started.
 void addDeviceOptions(CLI::App& app, RunOptions& o) {
   app.add_option("--comm", o.comm,
@@ -17,7 +25,7 @@ void addDeviceOptions(CLI::App& app, RunOptions& o) {
       ->type_name("local|nccl|mpi");
   app.add_option("--comm-timeout", o.commTimeout, "end a run whose devices wait so long for each other (600)")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(isSeconds);
   app.add_option("--comm-dump", o.commDump, "where such a run writes the last collectives of each device")
       ->type_name("FILE.json");
   app.add_flag("--deterministic", o.deterministic, "the same bits in every run (on CPUs always)");
