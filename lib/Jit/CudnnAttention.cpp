@@ -16,7 +16,7 @@ public:
                       v = layout(CudnnAttention::V);
     Graph::Tensor query = g_.memory(CudnnAttention::Q, q);
     Graph::Tensor scores = scored(query, g_.memory(CudnnAttention::K, k.transposed()));
-    if (a_.causal) scores = masked(scores);
+    scores = banded(scores);
     const Graph::Tensor greatest = g_.between(rows()), shifted = g_.between(pairs()), e = g_.between(pairs()),
                         sum = g_.between(rows());
     g_.reduce(kCudnnReduceMax, scores, greatest);
@@ -52,7 +52,7 @@ public:
     const Graph::Tensor shifted = g_.between(pairs());
     g_.pointwise(kCudnnSub, scores, shifted, lse);
     const Graph::Tensor weights = g_.between(pairs());
-    g_.pointwise(kCudnnExp, a_.causal ? masked(shifted) : shifted, weights);
+    g_.pointwise(kCudnnExp, banded(shifted), weights);
     overKeys(weights, dy, A::DV, a_.width);
     // The cotangents of the scores, and dk and dq.
     const Graph::Tensor dp = g_.between(pairs()), less = g_.between(pairs()), ds = g_.between(pairs()),
@@ -93,13 +93,41 @@ private:
     g_.pointwise(kCudnnMul, products, scores, g_.number(static_cast<float>(a_.scale)));
     return scores;
   }
-  // Row i sees keys 0 … i.
-  Graph::Tensor masked(Graph::Tensor scores) {
-    const Graph::Tensor row = g_.between(pairs(kCudnnI32)), key = g_.between(pairs(kCudnnI32)),
-                        seen = g_.between(pairs(kCudnnBool)), out = g_.between(pairs());
+  // -inf for keys that a row does not see: the bound above first, each with indices of its own (cudnn-frontend, attn_score_modifiers.h).
+  // Where the last row sees the last key, rows are counted from the keys' end, as there ("bottom right").
+  Graph::Tensor banded(Graph::Tensor scores) {
+    if (a_.after != CudnnAttention::kAll) scores = boundAbove(scores);
+    return a_.before != CudnnAttention::kAll ? boundBelow(scores) : scores;
+  }
+  Graph::Tensor boundAbove(Graph::Tensor scores) {
+    Graph::Tensor row = g_.between(pairs(kCudnnI32));
+    const Graph::Tensor key = g_.between(pairs(kCudnnI32));
     g_.index(scores, row, 2);
     g_.index(scores, key, 3);
-    g_.pointwise(kCudnnGreaterEqual, row, seen, key, nullptr, kCudnnBool);
+    int64_t after = a_.after;
+    if (const int64_t last = a_.keys - a_.rows; last > 0 && after >= last) {
+      row = moved(moved(row, kCudnnAdd, a_.keys), kCudnnSub, a_.rows);
+      after -= last;
+    }
+    if (after != 0) row = moved(row, kCudnnAdd, after);
+    return seenWhere(kCudnnGreaterEqual, row, key, scores);
+  }
+  Graph::Tensor moved(Graph::Tensor index, int mode, int64_t by) {
+    const Graph::Tensor out = g_.between(pairs(kCudnnI32));
+    g_.pointwise(mode, index, out, g_.integer(static_cast<int32_t>(by)), nullptr, kCudnnI32);
+    return out;
+  }
+  Graph::Tensor boundBelow(Graph::Tensor scores) {
+    const Graph::Tensor row = g_.between(pairs(kCudnnI32)), key = g_.between(pairs(kCudnnI32)),
+                        reach = g_.between(pairs());
+    g_.index(scores, row, 2);
+    g_.index(scores, key, 3);
+    g_.pointwise(kCudnnAdd, key, reach, g_.number(static_cast<float>(a_.before + 1)));
+    return seenWhere(kCudnnGreater, reach, row, scores);
+  }
+  Graph::Tensor seenWhere(int comparison, Graph::Tensor a, Graph::Tensor b, Graph::Tensor scores) {
+    const Graph::Tensor seen = g_.between(pairs(kCudnnBool)), out = g_.between(pairs());
+    g_.pointwise(comparison, a, seen, b, nullptr, kCudnnBool);
     g_.pointwise(kCudnnSelect, scores, out, g_.number(-std::numeric_limits<float>::infinity()), seen);
     return out;
   }
@@ -141,6 +169,9 @@ constexpr size_t kFirstVersion = 91100;
 // Up to here the gradient needs a mask of its own behind keys that are no multiple of so many (the same source).
 constexpr size_t kLastWithMask = 91500;
 constexpr int64_t kMaskedKeys = 128;
+// This one is known to be wrong in windows over more keys than these, where they are not causal (the same source).
+constexpr size_t kWrongWindows = 91400;
+constexpr int64_t kKeysRight = 1024;
 // From here on an engine that repeats its bits is to be named with its knobs, which differ from version to version (the same source).
 constexpr int kBlackwell = 10;
 
@@ -148,7 +179,9 @@ std::string describe(const CudnnAttention& a) {
   const auto n = [](int64_t v) { return std::to_string(v); };
   std::string text = a.gradient ? "the gradient of " : "";
   text += a.dtype == DType::F16 ? "f16 attention" : "bf16 attention";
-  if (a.causal) text += ", causal";
+  if (a.after != CudnnAttention::kAll)
+    text += a.after == 0 ? ", causal" : ", up to " + n(a.after) + " keys behind its own";
+  if (a.before != CudnnAttention::kAll) text += ", from " + n(a.before) + " keys before its own";
   text += ", " + n(a.batch) + " x " + n(a.heads) + " heads on " + n(a.keyHeads) + ", " + n(a.rows) +
           " queries and " + n(a.keys) + " keys of " + n(a.depth);
   return a.width == a.depth ? text : text + " and " + n(a.width);
@@ -168,6 +201,9 @@ Result<CudnnAttentionPlan> Cudnn::plan(const CudnnAttention& attention, size_t w
   if (attention.gradient && attention.rows == 1 &&
       attention.keys == 1) // refused by cudnn-frontend, the same source
     return machineError("cuDNN makes no gradient of attention of one query on one key");
+  if (version == kWrongWindows && attention.before != CudnnAttention::kAll && attention.keys > kKeysRight)
+    return machineError("cuDNN " + cudnnVersionText(version) + " has a fault in windows over more than " +
+                        std::to_string(kKeysRight) + " keys");
   if (attention.gradient && attention.deterministic && impl_->device.info().major >= kBlackwell)
     return machineError("cuDNN's gradient of attention is not known to repeat its bits on " +
                         impl_->device.info().name);

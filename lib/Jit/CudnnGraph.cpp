@@ -1,5 +1,6 @@
 #include "CudnnGraph.h"
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace dtc {
@@ -76,8 +77,14 @@ CudnnGraph::Tensor CudnnGraph::between(const CudnnLayout& layout) {
 
 CudnnGraph::Tensor CudnnGraph::number(float value) {
   valueIds_.push_back(nextVirtual_);
-  values_.push_back(value);
+  values_.push_back(std::bit_cast<std::array<std::byte, 4>>(value));
   return tensor(nextVirtual_++, {}, false, true);
+}
+
+CudnnGraph::Tensor CudnnGraph::integer(int32_t value) {
+  valueIds_.push_back(nextVirtual_);
+  values_.push_back(std::bit_cast<std::array<std::byte, 4>>(value));
+  return tensor(nextVirtual_++, CudnnLayout{}.as(kCudnnI32), false, true);
 }
 
 void CudnnGraph::pointwise(int mode, Tensor x, Tensor y, Tensor b, Tensor t, int math) {
@@ -198,7 +205,7 @@ int CudnnGraph::run(void* handle, std::span<void* const> pointers, void* workspa
   std::vector<void*> at;
   for (size_t number : numbers_) at.push_back(pointers[number]);
   ids.insert(ids.end(), valueIds_.begin(), valueIds_.end());
-  for (float& v : values_) at.push_back(&v);
+  for (auto& v : values_) at.push_back(v.data());
   void* pack = nullptr;
   int status = t_.descriptorCreate(kCudnnVariantPack, &pack);
   if (status) return status;

@@ -32,6 +32,7 @@ public:
   [[nodiscard]] Tensor memory(size_t number, const CudnnLayout& layout);
   [[nodiscard]] Tensor between(const CudnnLayout& layout); // from one operation to others, in no memory
   [[nodiscard]] Tensor number(float value);
+  [[nodiscard]] Tensor integer(int32_t value);
 
   // y = mode(x), mode(x, b), or, of `t` (bools), x where they hold, else b. Computed in `math`.
   void pointwise(int mode, Tensor x, Tensor y, Tensor b = nullptr, Tensor t = nullptr, int math = kCudnnF32);
@@ -70,7 +71,7 @@ private:
   std::vector<void*> made_, operations_; // made_: all, to be destroyed
   std::vector<int64_t> ids_;             // of what is in memory or a number
   std::vector<size_t> numbers_;          // of what is in memory, by id: which of run()'s pointers
-  std::deque<float> values_;
+  std::deque<std::array<std::byte, 4>> values_;
   std::vector<int64_t> valueIds_;
 };
 

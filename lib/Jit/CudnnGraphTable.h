@@ -43,6 +43,7 @@ enum CudnnGraphNumbers {
   kCudnnExp = 13,
   kCudnnLog = 15,
   kCudnnIdentity = 21,
+  kCudnnGreater = 302,
   kCudnnGreaterEqual = 303,
   kCudnnGenIndex = 501,
   kCudnnSelect = 601,

@@ -49,21 +49,31 @@ private:
     return true;
   }
   bool bounds() {
-    if (!a_.begins.empty() || a_.ends.size() > 1) return false;
-    call_.causal = !a_.ends.empty();
-    if (!call_.causal) return true;
-    if (!a_.row) return false;
-    int64_t seen = 0, slope = 0;
-    for (const AffineTerm& t : k_[a_.ends[0]].terms) {
-      if (!t.coefficient.isStatic()) return false;
+    for (AffineId b : a_.begins) {
+      const std::optional<int64_t> first = besideRow(b);
+      if (!first) return false;
+      call_.before = std::min(call_.before, -*first);
+    }
+    for (AffineId e : a_.ends) {
+      const std::optional<int64_t> end = besideRow(e);
+      if (!end) return false;
+      call_.after = std::min(call_.after, *end - 1);
+    }
+    return true;
+  }
+  // Of row + number, the number.
+  [[nodiscard]] std::optional<int64_t> besideRow(AffineId bound) const {
+    int64_t number = 0, slope = 0;
+    for (const AffineTerm& t : k_[bound].terms) {
+      if (!t.coefficient.isStatic()) return std::nullopt;
       if (t.kind == AffineTerm::One)
-        seen = t.coefficient.number;
-      else if (t.kind == AffineTerm::OfAxis && t.id == *a_.row)
+        number = t.coefficient.number;
+      else if (t.kind == AffineTerm::OfAxis && a_.row && t.id == *a_.row)
         slope = t.coefficient.number;
       else
-        return false;
+        return std::nullopt;
     }
-    return seen == 1 && slope == 1;
+    return slope == 1 ? std::optional(number) : std::nullopt;
   }
 
   // The axes around are a batch, heads of keys, and the query's heads that share one of these. The last two are one dim of the query's

@@ -227,10 +227,12 @@ std::optional<AttentionCall> attentionGradientCall(const Module& m, OpId fused, 
   AttentionCall call;
   call.gradient = true;
   call.dtype = lowered.kernel.buffers[g.operands[0]].dtype;
-  if (!(dtypes >> static_cast<int>(call.dtype) & 1) || g.mask >= 0 || g.window != 0) return std::nullopt;
+  if (!(dtypes >> static_cast<int>(call.dtype) & 1) || g.mask >= 0) return std::nullopt;
   if (lowered.kernel.buffers[g.operands[3]].dtype != DType::F32) return std::nullopt;
-  if (g.causal && (g.offset >= 0 || g.offsetNumber != 0)) return std::nullopt;
-  call.causal = g.causal, call.scale = g.scale;
+  if ((g.causal || g.window) && g.offset >= 0) return std::nullopt;
+  if (g.window) call.before = g.window - 1 - g.offsetNumber, call.after = g.window - 1 + g.offsetNumber;
+  if (g.causal) call.after = g.offsetNumber;
+  call.scale = g.scale;
   const auto size = [](const Size& s) { return s.is(0) ? SizeFormula{} : SizeFormula{{factorsOf(s)}}; };
   const Size depth{g.depth, {}}, width{g.width, {}}, one;
   call.batch = size(g.batch), call.heads = size(g.heads), call.keyHeads = size(g.keyHeads);

@@ -50,14 +50,26 @@ bool dense(const PlacedAttention::Tensor& t, const std::array<int64_t, 4>& dims)
   return true;
 }
 
+// Why cuDNN does not take the band of keys that the rows see, or "" (cudnn-frontend, sdpa_support_surface.h).
+std::string whyNotSeen(const CudnnAttention& a) {
+  constexpr int64_t kAll = CudnnAttention::kAll;
+  const int64_t last = a.keys - a.rows;
+  if (a.after < 0 || (a.before != kAll && -a.before > last) ||
+      (a.before != kAll && a.after != kAll && a.before + a.after < 0))
+    return "whose queries may see no key";
+  if (a.before != kAll && last < 0) return "with a window of more queries than keys";
+  const bool fromFirst = a.after != kAll && a.after < std::max<int64_t>(last, 0);
+  if (a.before < 0 && fromFirst) return "with a window of queries that stand amid the keys";
+  return "";
+}
+
 class Planner {
 public:
   explicit Planner(const PlacedAttention& a) : a_(a) {}
 
   Result<CudnnAttention> run(bool deterministic) {
     CudnnAttention out;
-    out.gradient = a_.gradient, out.dtype = a_.dtype, out.scale = a_.scale, out.causal = a_.causal,
-    out.deterministic = deterministic;
+    out.gradient = a_.gradient, out.dtype = a_.dtype, out.scale = a_.scale, out.deterministic = deterministic;
     out.batch = a_.batch, out.heads = a_.heads, out.keyHeads = a_.keyHeads, out.rows = a_.rows,
     out.keys = a_.keys;
     out.depth = a_.depth, out.width = a_.width;
@@ -68,6 +80,10 @@ public:
         return machineError(
             "cuDNN takes attention of heads of multiples of 8 elements up to 256, and these have " +
             std::to_string(n));
+    out.before = a_.before < a_.rows - 1 ? a_.before : CudnnAttention::kAll;
+    out.after = a_.after < a_.keys - 1 ? a_.after : CudnnAttention::kAll;
+    if (const std::string why = whyNotSeen(out); !why.empty())
+      return machineError("cuDNN takes no attention " + why);
     if (a_.gradient && !a_.tensors[AttentionCall::Y].at)
       return machineError("cuDNN takes a gradient of attention where delta is the sum of y dy alone");
     for (const auto& [from, to, name] : kTensors) {

@@ -135,7 +135,8 @@ Status Loader::placeConv(const FusedStep& step, PlacedStep& out) {
 PlacedAttention Loader::attentionAt(OpId o, const AttentionCall& call, int64_t p) {
   const std::vector<int64_t> sizes = sizesAt(m_, call.sizes, program_.mesh, p);
   PlacedAttention a;
-  a.gradient = call.gradient, a.dtype = call.dtype, a.scale = call.scale, a.causal = call.causal;
+  a.gradient = call.gradient, a.dtype = call.dtype, a.scale = call.scale;
+  a.before = call.before, a.after = call.after;
   a.batch = call.batch(sizes), a.heads = call.heads(sizes), a.keyHeads = call.keyHeads(sizes);
   a.rows = call.rows(sizes), a.keys = call.keys(sizes), a.depth = call.depth(sizes),
   a.width = call.width(sizes);

@@ -7,6 +7,7 @@
 #include "CudnnGraph.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 
@@ -119,6 +120,8 @@ bool spreads(const CudnnTensor& t, const CudnnTensor& of) {
   return true;
 }
 
+bool compares(int mode) { return mode == kCudnnGreaterEqual || mode == kCudnnGreater; }
+
 int finalizePointwise(const Descriptor& d, CudnnOperation& op) {
   const Descriptor& how = *d.others.at(kCudnnPointwiseOpHow)[0];
   if (how.type != kCudnnPointwise) return kCudnnBadParameter;
@@ -128,14 +131,16 @@ int finalizePointwise(const Descriptor& d, CudnnOperation& op) {
   op.t = tensorOf(d, kCudnnPointwiseOpT), op.y = tensorOf(d, kCudnnPointwiseOpY);
   if (!op.x || !op.y || !spreads(*op.x, *op.y)) return kCudnnBadParameter;
   const bool two = op.mode == kCudnnAdd || op.mode == kCudnnMul || op.mode == kCudnnDiv ||
-                   op.mode == kCudnnSub || op.mode == kCudnnGreaterEqual || op.mode == kCudnnSelect;
+                   op.mode == kCudnnSub || compares(op.mode) || op.mode == kCudnnSelect;
   if (two != op.b.has_value() || (op.mode == kCudnnSelect) != op.t.has_value()) return kCudnnBadParameter;
   if ((op.b && !spreads(*op.b, *op.y)) || (op.t && (op.t->dims != op.y->dims || op.t->type != kCudnnBool)))
     return kCudnnBadParameter;
   if ((op.mode == kCudnnGenIndex) != (op.axis >= 0 && op.axis < 4)) return kCudnnBadParameter;
   const int64_t math = how.number(kCudnnPointwiseMath);
-  if ((op.mode == kCudnnGreaterEqual) != (op.y->type == kCudnnBool)) return kCudnnBadParameter;
-  const int wanted = op.mode == kCudnnGreaterEqual ? int{kCudnnBool} : int{kCudnnF32};
+  if (compares(op.mode) != (op.y->type == kCudnnBool)) return kCudnnBadParameter;
+  const bool integers = two && op.y->type == kCudnnI32;
+  if (integers && (op.x->type != kCudnnI32 || op.b->type != kCudnnI32)) return kCudnnBadParameter;
+  const int wanted = compares(op.mode) ? int{kCudnnBool} : integers ? int{kCudnnI32} : int{kCudnnF32};
   return math == wanted ? 0 : int{kCudnnNotSupported};
 }
 
@@ -273,16 +278,26 @@ int get(const Descriptor& d, int name, int type, int64_t wanted, int64_t* count,
 
 // The order in which cuDNN's engines look for the operations (cudnn-frontend, scaled_dot_product_flash_attention.h), and layouts.
 int stub::checkCudnnGraph(std::span<const CudnnOperation> operations) {
-  const std::string p = patternOf(operations), mask = "501 501 303 601 ";
-  const std::string rest = "> 9 13 + 15 0 6 m ";
-  const bool forward = p == "m 1 " + rest || p == "m 1 " + mask + rest;
-  bool gradient = false;
-  for (const char* hidden : {"", mask.c_str()})
-    for (const char* groups : {"", "+ "})
-      for (const char* wide : {"", "21 "})
-        gradient |= p == std::string("1 + 1 m 1 9 ") + hidden + "13 t m " + groups + "m 9 1 1 t m " + groups +
-                             "t m " + wide;
+  const std::string p = patternOf(operations);
+  // What bounds the keys above, from the first row's place or from the last one's, and below.
+  const char *above[] = {"", "501 501 303 601 ", "501 501 0 303 601 ", "501 501 0 9 303 601 ",
+                         "501 501 0 9 0 303 601 "},
+             *below[] = {"", "501 501 0 302 601 "};
+  bool forward = false, gradient = false;
+  for (const char* a : above)
+    for (const char* b : below) {
+      const std::string hidden = std::string(a) + b;
+      forward |= p == "m 1 " + hidden + "> 9 13 + 15 0 6 m ";
+      for (const char* groups : {"", "+ "})
+        for (const char* wide : {"", "21 "})
+          gradient |=
+              p == "1 + 1 m 1 9 " + hidden + "13 t m " + groups + "m 9 1 1 t m " + groups + "t m " + wide;
+    }
   if (!forward && !gradient) return kCudnnNotSupported;
+  for (const CudnnOperation& op :
+       operations) // wrong where there are more queries than keys: the caller is to see to it
+    if (op.mode == kCudnnGreater && op.kind == CudnnOperation::Pointwise && op.y->dims[2] > op.y->dims[3])
+      return kCudnnBadParameter;
   for (const CudnnOperation& op : operations)
     for (const auto* t : {&op.x, &op.b, &op.t, &op.y}) {
       if (!*t || (*t)->isVirtual || (*t)->byValue) continue;
@@ -373,7 +388,9 @@ STUB_DNN cudnnBackendExecute(void* handle, void* plan, void* pack) {
     const CudnnTensor& t = at->second;
     CudnnPlace place{ids[i], v.pointers[i]};
     if (t.byValue) {
-      std::memcpy(&place.number, v.pointers[i], sizeof place.number);
+      int32_t integer = 0;
+      std::memcpy(&integer, place.at, sizeof integer);
+      place.number = t.type == kCudnnI32 ? integer : static_cast<double>(std::bit_cast<float>(integer));
     } else {
       const int64_t last = t.at({t.dims[0] - 1, t.dims[1] - 1, t.dims[2] - 1, t.dims[3] - 1});
       const int64_t bytes = (last + 1) * (t.type == kCudnnF32 ? 4 : 2);

@@ -39,7 +39,7 @@ int checkCudnnGraph(std::span<const CudnnOperation> operations);
 struct CudnnPlace {
   int64_t id = 0;
   void* at = nullptr;
-  float number = 0;
+  double number = 0;
 };
 std::string runCudnnGraph(std::span<const CudnnOperation> operations, std::span<const CudnnPlace> places);
 

@@ -82,6 +82,7 @@ private:
       case kCudnnLog: y[i] = std::log(u); break;
       case kCudnnIdentity: y[i] = u; break;
       case kCudnnGreaterEqual: y[i] = u >= v ? 1 : 0; break;
+      case kCudnnGreater: y[i] = u > v ? 1 : 0; break;
       case kCudnnGenIndex: y[i] = static_cast<double>(at[static_cast<size_t>(op.axis)]); break;
       default: y[i] = element(t, *op.t, at, op.y->dims) != 0 ? u : v; // kCudnnSelect
       }
@@ -127,7 +128,7 @@ private:
   std::vector<double> read(const CudnnTensor& t) {
     if (const auto made = made_.find(t.id); made != made_.end()) return made->second;
     const CudnnPlace& p = places_.at(t.id);
-    if (t.byValue) return {static_cast<double>(p.number)};
+    if (t.byValue) return {p.number};
     std::vector<double> v;
     Index at = {};
     do {

@@ -25,8 +25,8 @@ struct CudnnConv {
 };
 
 // softmax(scale q kT) v of [batch, heads, rows or keys, depth or width], or its gradient. Heads share keys in order: heads / keyHeads
-// queries' heads each. Where `causal`, row i sees keys 0 … i. Strides are in elements, of batch, head, row and column; those of Lse,
-// Delta and WideDQ (f32, [batch, heads, rows], and as dq) are dense and row-major. Sizes are at least 1.
+// queries' heads each. Row i sees keys i - before … i + after, and at least one. Strides are in elements, of batch, head, row and column;
+// those of Lse, Delta and WideDQ (f32, [batch, heads, rows], and as dq) are dense and row-major. Sizes are at least 1.
 struct CudnnAttention {
   enum Tensor : uint8_t { Q, K, V, Y, Lse, DY, DQ, DK, DV, Delta, WideDQ, kTensors };
   bool gradient = false;     // dq, dk, dv from q, k, v, y, lse, dy; else y, and lse if asked for
@@ -34,7 +34,9 @@ struct CudnnAttention {
   int64_t batch = 1, heads = 1, keyHeads = 1, rows = 1, keys = 1, depth = 1, width = 1;
   std::array<std::array<int64_t, 4>, kTensors> strides = {};
   double scale = 1;
-  bool causal = false, lse = false;
+  static constexpr int64_t kAll = INT64_MAX; // a bound that there is not
+  int64_t before = kAll, after = kAll;
+  bool lse = false;
   bool deterministic = false; // the same bits in every run
   friend auto operator<=>(const CudnnAttention&, const CudnnAttention&) = default;
 };

@@ -164,7 +164,9 @@ struct AttentionCall {
   bool gradient = false;
   DType dtype = DType::BF16; // of all but lse, which is f32
   double scale = 1;
-  bool causal = false;
+  // Row i sees keys i - before … i + after; kAll: no bound.
+  static constexpr int64_t kAll = INT64_MAX;
+  int64_t before = kAll, after = kAll;
   SizeFormula batch, heads, keyHeads, rows, keys, depth, width;
   struct Tensor {
     bool used = false;

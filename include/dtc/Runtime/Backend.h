@@ -82,7 +82,7 @@ struct PlacedAttention {
   bool gradient = false;
   DType dtype = DType::BF16;
   double scale = 1;
-  bool causal = false;
+  int64_t before = AttentionCall::kAll, after = AttentionCall::kAll;
   int64_t batch = 0, heads = 0, keyHeads = 0, rows = 0, keys = 0, depth = 0, width = 0;
   struct Tensor {
     std::byte* at = nullptr; // null: there is none

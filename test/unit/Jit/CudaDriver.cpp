@@ -166,6 +166,7 @@ static_assert(int(kCudnnSub) == CUDNN_POINTWISE_SUB);
 static_assert(int(kCudnnExp) == CUDNN_POINTWISE_EXP);
 static_assert(int(kCudnnLog) == CUDNN_POINTWISE_LOG);
 static_assert(int(kCudnnIdentity) == CUDNN_POINTWISE_IDENTITY);
+static_assert(int(kCudnnGreater) == CUDNN_POINTWISE_CMP_GT);
 static_assert(int(kCudnnGreaterEqual) == CUDNN_POINTWISE_CMP_GE);
 static_assert(int(kCudnnGenIndex) == CUDNN_POINTWISE_GEN_INDEX);
 static_assert(int(kCudnnSelect) == CUDNN_POINTWISE_BINARY_SELECT);
