@@ -222,17 +222,20 @@ Status GraphSchedule::runDirect(const Step& s, const Places& active, int64_t tri
 Status GraphSchedule::runCollective(const MeetingStep& m, const Places& active) {
   for (size_t g = 0; g < m.plan.groups.size(); ++g) {
     const CollectiveGroup& group = m.plan.groups[g];
-    size_t here = 0;
-    for (int64_t p : group.places) here += std::ranges::binary_search(active, p) ? 1 : 0;
+    const auto isHere = [&](int64_t p) { return std::ranges::binary_search(active, p); };
+    const auto here = static_cast<size_t>(std::ranges::count_if(group.places, isHere));
     if (here == 0) continue;
-    // Collectives within a region have one leader, so the devices of a group are there together, or not at all.
-    DTC_CHECK(here == group.places.size(), "the devices of a collective's group have parted");
+    // Those who meet within a region have one leader, and so are there together, or not at all; who takes a piece of its own is by itself.
+    DTC_CHECK(here == group.places.size() || !m.plan.meets(),
+              "the devices of a collective's group have parted");
     for (int64_t p : group.places)
       if (m.aside)
         if (Status s = backend_.overlap()->beginAside(p); !s) return s;
-    for (size_t member = 0; member < group.places.size(); ++member)
+    for (size_t member = 0; member < group.places.size(); ++member) {
+      if (!isHere(group.places[member])) continue;
       if (Status s = backend_.communicator().share(m.plan, group, member, m.operands[g], m.results[g]); !s)
         return s;
+    }
     if (!m.plan.meets()) continue;
     if (Status s = backend_.communicator().settle(m.plan, group); !s) return s;
     for (int64_t p : group.places)
