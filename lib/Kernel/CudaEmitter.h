@@ -161,8 +161,7 @@ private:
     if (isPackedStore(store, s)) beginPack(store);
     if (packing_ || isPackedStore(store, s)) {
       const std::string to = packText(store);
-      return line(s, isNarrowFloat(dtype) ? "dtc_store(" + to + ".at + " + lane_ + ", " + x.text + ");"
-                                          : to + ".at[" + lane_ + "] = " + x.text + ";");
+      return line(s, to + ".at[" + lane_ + "] = " + x.text + ";");
     }
     const std::string at = affineText(store.address, s), to = bufferText(store.buffer) + " + " + at;
     std::string value = x.text;
@@ -200,6 +199,20 @@ private:
 
   std::string packText(const Store& store) const {
     return "packed" + std::to_string(&store - nest_->stores.data());
+  }
+  // A pack of what is stored, as computed (narrow floats: in f32), and what of it goes to memory.
+  std::string packType(const Store& store, int64_t n) const {
+    const DType dtype = k_.buffers[store.buffer].dtype;
+    return "dtc_pack<" + typeText(isNarrowFloat(dtype) ? DType::F32 : dtype) + ", " + std::to_string(n) + ">";
+  }
+  std::string packResult(const Store& store) const {
+    const DType dtype = k_.buffers[store.buffer].dtype;
+    if (!isNarrowFloat(dtype)) return packText(store);
+    return "dtc_round_pack<" + typeText(dtype) + ">(" + packText(store) + ")";
+  }
+  // Element `lane` of a pack that was loaded, to compute with.
+  static std::string laneText(DType dtype, const std::string& pack, const std::string& lane) {
+    return isNarrowFloat(dtype) ? "dtc_lane(" + pack + ", " + lane + ")" : pack + ".at[" + lane + "]";
   }
 
   bool packs_;

@@ -116,16 +116,17 @@ void CudaEmitter::printPacks(const Nest& nest, int64_t count, const std::string&
     const std::string x = fresh("pack");
     line(pack, "const auto " + x + (apart_ ? " = dtc_load_apart<" : " = dtc_load_pack<") + n + ">(" +
                    bufferText(load.buffer) + " + " + affineText(load.affine, pack) + ");");
-    const bool narrow = isNarrowFloat(k_.buffers[load.buffer].dtype);
-    inner.names[node.index] = {narrow ? "dtc_load(" + x + ".at + lane)" : x + ".at[lane]", false, true};
+    const DType dtype = k_.buffers[load.buffer].dtype;
+    inner.names[node.index] = {apart_ && isNarrowFloat(dtype) ? "dtc_load(" + x + ".at + lane)"
+                                                              : laneText(dtype, x, "lane"),
+                               false, true};
   });
   std::string stores;
   for (const Store& s : nest.stores) {
     if (apart_) break;
-    const std::string type = typeText(k_.buffers[s.buffer].dtype);
-    line(pack, "dtc_pack<" + type + ", " + n + "> " + packText(s) + ";");
+    line(pack, packType(s, count) + " " + packText(s) + ";");
     stores += indentText(pack.indent) + "dtc_store_pack(" + bufferText(s.buffer) + " + " +
-              affineText(s.address, pack) + ", " + packText(s) + ");\n";
+              affineText(s.address, pack) + ", " + packResult(s) + ");\n";
   }
   firstOfPack_.reset();
   packing_ = !apart_;

@@ -41,8 +41,7 @@ void CudaEmitter::loadColumns(Scope& row, Scope& element) {
     if (!load.args.empty())
       x = wrapped(emit(load.args[0], row)) + " ? " + x + " : dtc_pack<" + type + ", " + text(c.pack) + ">{}";
     line(row, "const auto " + pack + " = " + x + ";");
-    const bool narrow = isNarrowFloat(k_.buffers[load.buffer].dtype);
-    element.names[n.index] = {narrow ? "dtc_load(" + pack + ".at + lane)" : pack + ".at[lane]", false, true};
+    element.names[n.index] = {laneText(k_.buffers[load.buffer].dtype, pack, "lane"), false, true};
   });
 }
 
@@ -53,11 +52,10 @@ std::string CudaEmitter::storeRow(const Nest& nest, Scope& row, Scope& element) 
     if (!columnStore(s)) continue;
     packing_ = columns_->pack > 1 && liesInPacks(k_, s.address, columns_->lane, columns_->pack);
     if (packing_) {
-      line(row, "dtc_pack<" + typeText(k_.buffers[s.buffer].dtype) + ", " + std::to_string(columns_->pack) +
-                    "> " + packText(s) + ";");
+      line(row, packType(s, columns_->pack) + " " + packText(s) + ";");
       firstOfPack_ = columns_->lane;
       text += indentText(row.indent) + "dtc_store_pack(" + bufferText(s.buffer) + " + " +
-              affineText(s.address, row) + ", " + packText(s) + ");\n";
+              affineText(s.address, row) + ", " + packResult(s) + ");\n";
       firstOfPack_.reset();
     }
     storeText(s, element);

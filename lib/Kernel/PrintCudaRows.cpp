@@ -1,5 +1,6 @@
 // Rows: passes over elements that a thread keeps from one pass to the next (RowSchedule.h).
 #include "CudaEmitter.h"
+#include <utility>
 
 namespace dtc {
 
@@ -303,14 +304,13 @@ void CudaEmitter::nameLoads(const std::vector<NodeId>& loads, Scope& step, Scope
       pack = fresh("pack");
       loadPack(n, "const auto " + pack, step);
     }
-    const bool narrow = isNarrowFloat(k_.buffers[k_[n].buffer].dtype);
-    if (narrow) {
-      const std::string x = fresh("x");
-      line(element, "const f32 " + x + " = dtc_load(" + pack + ".at + " + lane_ + ");");
-      element.names[n.index] = {x, false, true};
-    } else {
-      element.names[n.index] = {pack + ".at[" + lane_ + "]", false, true};
+    const DType dtype = k_.buffers[k_[n].buffer].dtype;
+    std::string x = laneText(dtype, pack, lane_);
+    if (isNarrowFloat(dtype)) {
+      const std::string read = std::exchange(x, fresh("x"));
+      line(element, "const f32 " + x + " = " + read + ";");
     }
+    element.names[n.index] = {x, false, true};
   }
 }
 
@@ -329,7 +329,8 @@ void CudaEmitter::closePass(Scope& home, std::deque<Scope>& scopes) {
   firstOfPack_ = row_->axes.back();
   for (const Store* s : pass.packed)
     line(step, (row_->edged ? "dtc_store_row<edge>(" : "dtc_store_pack(") + bufferText(s->buffer) + " + " +
-                   affineText(s->address, step) + ", " + packText(*s) + ");");
+                   affineText(s->address, step) + ", " + (row_->edged ? packText(*s) : packResult(*s)) +
+                   ");");
   firstOfPack_.reset();
   for (const std::string& statement : pass.finished) line(step, statement);
   const std::string one = before + (index.empty() ? "" : index + ";\n") + element.text + step.text;
@@ -433,8 +434,7 @@ void CudaEmitter::computed(NodeId n, Scope& s, const Value& v) {
 
 void CudaEmitter::beginPack(const Store& store) {
   passes_.back().packed.push_back(&store);
-  line(*passes_.back().step, "dtc_pack<" + typeText(k_.buffers[store.buffer].dtype) + ", " +
-                                 text(row_->pack) + "> " + packText(store) + ";");
+  line(*passes_.back().step, packType(store, row_->pack) + " " + packText(store) + ";");
 }
 
 bool CudaEmitter::isPackedStore(const Store& store, const Scope& s) const {

@@ -83,9 +83,7 @@ void CudaEmitter::loadScan(const Nest& nest, Scope& chunk, Scope& names) {
     line(pass.inside, x + "[step] = dtc_load_pack<" + text(scan_->pack) + ">(" +
                           scanPackAt(load.buffer, load.affine, pass.inside) + ");");
     const std::string lane = scanLane(load.affine);
-    names.names[n.index] = isNarrowFloat(dtype)
-                               ? Value{"dtc_load(" + x + "[step].at + " + lane + ")", false, true}
-                               : Value{x + "[step].at[" + lane + "]", false, true};
+    names.names[n.index] = {laneText(dtype, x + "[step]", lane), false, true};
   });
   closeScanPass(chunk, pass, "");
 }
@@ -157,10 +155,9 @@ void CudaEmitter::storeScan(const Nest& nest, Scope& chunk, const Scope& names) 
   std::string stores;
   packing_ = true;
   for (const Store& s : nest.stores) {
-    line(pass.inside, "dtc_pack<" + typeText(k_.buffers[s.buffer].dtype) + ", " + text(scan_->pack) + "> " +
-                          packText(s) + ";");
+    line(pass.inside, packType(s, scan_->pack) + " " + packText(s) + ";");
     stores += indentText(pass.inside.indent) + "dtc_store_pack(" +
-              scanPackAt(s.buffer, s.address, pass.inside) + ", " + packText(s) + ");\n";
+              scanPackAt(s.buffer, s.address, pass.inside) + ", " + packResult(s) + ");\n";
     lane_ = scanLane(s.address);
     storeText(s, pass.element);
   }

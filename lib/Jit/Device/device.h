@@ -124,6 +124,40 @@ template <int N, class T> DTC_FN void dtc_store_pack(T* p, const dtc_pack<T, N>&
   else
     *(dtc_pack<T, N>*)p = x;
 }
+// Element `lane` of a pack, in its compute type. Of bf16 by words, so that each is one shift or mask.
+template <int N, class T> DTC_FN dtc_compute<T> dtc_lane(const dtc_pack<T, N>& x, i32 lane) {
+#ifndef DTC_EMULATED // which looks at each access of an array's element
+  if constexpr (dtc_same<T, bf16> && N % 2 == 0) {
+    u32 word;
+    memcpy(&word, x.at + (lane & ~1), sizeof word);
+    return dtc_bitcast<f32>(lane & 1 ? word & 0xffff0000u : word << 16);
+  }
+#endif
+  return dtc_load(x.at + lane);
+}
+// Numbers rounded to narrow floats. Two of them take one instruction, which has one NaN only: where there is any, all are done anew.
+template <class T, int N> DTC_FN dtc_pack<T, N> dtc_round_pack(const dtc_pack<f32, N>& x) {
+  if constexpr ((dtc_same<T, bf16> || dtc_same<T, f16>) && N % 2 == 0) {
+    dtc_pack<u32, N / 2> words;
+    bool numbers = true;
+#pragma unroll
+    for (i32 i = 0; i < N; i += 2) {
+      numbers &= x.at[i] < x.at[i + 1] || x.at[i] >= x.at[i + 1];
+      words.at[i / 2] = dtc_pair<T>(x.at[i], x.at[i + 1]);
+    }
+    if (__builtin_expect(!numbers, false)) {
+#pragma unroll
+      for (i32 i = 0; i < N; i += 2)
+        words.at[i / 2] = dtc_encode<T>(x.at[i]) | dtc_encode<T>(x.at[i + 1]) << 16;
+    }
+    return dtc_bitcast<dtc_pack<T, N>>(words);
+  } else {
+    dtc_pack<T, N> y;
+#pragma unroll
+    for (i32 i = 0; i < N; ++i) y.at[i] = dtc_to_memory<T>(x.at[i]);
+    return y;
+  }
+}
 // Elements a warp apart from p on: where neighbouring threads begin at neighbours, each access is of whole lines.
 template <int N, class T> DTC_FN dtc_pack<T, N> dtc_load_apart(const T* p) {
   dtc_pack<T, N> x;
@@ -140,9 +174,11 @@ template <bool Edge, int N, class T> DTC_FN dtc_pack<T, N> dtc_load_row(const T*
   } else
     return dtc_load_pack<N>(p);
 }
-template <bool Edge, int N, class T> DTC_FN void dtc_store_row(T* p, const dtc_pack<T, N>& x) {
+template <bool Edge, int N, class T> DTC_FN void dtc_store_row(T* p, const dtc_pack<dtc_compute<T>, N>& x) {
   if constexpr (Edge)
-    *p = x.at[0];
+    dtc_store(p, x.at[0]);
+  else if constexpr (dtc_is_narrow<T>)
+    dtc_store_pack(p, dtc_round_pack<T>(x));
   else
     dtc_store_pack(p, x);
 }

@@ -110,7 +110,10 @@ DTC_FN void __emu_load_matrices(i32 kind, u32* x, const void* row) {
 DTC_FN void dtc_load_matrices(u32* x, const void* row) { __emu_load_matrices(10, x, row); }
 DTC_FN void dtc_load_turned(u32* x, const void* row) { __emu_load_matrices(11, x, row); }
 template <class T> DTC_FN u32 dtc_pair(f32 first, f32 second) {
-  return dtc_encode<T>(first) | dtc_encode<T>(second) << 16;
+  if constexpr (dtc_same<T, bf16>)
+    return dtc_round_bf16(first) | dtc_round_bf16(second) << 16;
+  else
+    return dtc_round_f16(first) | dtc_round_f16(second) << 16;
 }
 DTC_FN f32 dtc_exp2_fast(f32 x) {
   const f32 y = dtc_exp2(x);
