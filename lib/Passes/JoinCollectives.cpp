@@ -4,10 +4,12 @@
 #include "Within.h"
 #include "dtc/IR/Homomorphism.h"
 #include "dtc/IR/LocalShape.h"
+#include "dtc/IR/Varying.h"
 #include "dtc/Passes/Clone.h"
 #include "dtc/Sharding/Projection.h"
 #include "dtc/Support/Result.h"
 #include <algorithm>
+#include <optional>
 
 namespace dtc {
 
@@ -22,7 +24,10 @@ public:
 
   bool run(FuncId f) {
     mesh_ = meshOfFunction(m_, f);
-    return mesh_.valid() && runBlock(m_[f].body);
+    if (!mesh_.valid()) return false;
+    varying_.emplace(m_, f);
+    known_ = m_.values.size();
+    return runBlock(m_[f].body);
   }
 
 private:
@@ -159,7 +164,13 @@ private:
 
   bool sameAttr(OpId a, OpId b, std::string_view name) const { return m_.attr(a, name) == m_.attr(b, name); }
 
-  // A gather and the slice that undoes it, or the other way round: the value that was there before.
+  // A value that this round made may differ, too: the next round knows.
+  bool isEqualAlong(ValueId v, OpId collective) const {
+    return v.index < known_ && !((*varying_)(v)&varying_->ofAttr(collective, false));
+  }
+
+  // A gather and the slice that undoes it: the value that was there before. The other way round, too, where those who cut have the
+  // same value: else each takes its piece of a value of its own.
   ValueId undone(OpId p, OpId o) const {
     const OpKind first = m_[p].kind, second = m_[o].kind;
     const bool opposite = (first == kinds_.allSlice && second == kinds_.allGather) ||
@@ -167,6 +178,7 @@ private:
     if (!opposite || dimOf(m_, p) != dimOf(m_, o) || !sameAttr(p, o, "axes")) return {};
     if (m_.attr(p, "wire") || m_.attr(o, "wire")) return {};
     const ValueId before = m_.operand(p, 0);
+    if (first == kinds_.allSlice && !isEqualAlong(before, p)) return {};
     return m_[before].type == m_[m_.result(o)].type ? before : ValueId();
   }
 
@@ -340,8 +352,10 @@ private:
   Diagnostics& diags_;
   CollectiveKinds kinds_;
   MeshId mesh_;
-  std::vector<uint32_t> uses_; // by value; a replaced value's uses count for what stands for it
-  std::vector<bool> gone_;     // by op
+  std::optional<Varying> varying_; // of the function
+  size_t known_ = 0;               // the values that were there before
+  std::vector<uint32_t> uses_;     // by value; a replaced value's uses count for what stands for it
+  std::vector<bool> gone_;         // by op
   std::unordered_multimap<size_t, OpId> seen_;
   ValueMap map_;
 };
