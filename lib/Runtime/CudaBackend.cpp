@@ -459,8 +459,7 @@ Status CudaBackend::packOperands(int64_t place, PlacedGemm& g, Product& product)
     auto to = room(place, bytes);
     if (!to) return to.error();
     const DType bits = bitsOf(width);
-    const SourceUnit unit =
-        row.index ? lookupKernel(bits) : combineKernel(bits, bits, PendingKind::None, 1, 1);
+    const SourceUnit unit = row.index ? lookupKernel(bits) : copyKernel(bits);
     if (!places_->has(unit.name))
       if (Status s = places_->compile(unit); !s) return s;
     for (CudaPack& pack : packsOf(g, second, *to, width)) {

@@ -78,7 +78,7 @@ std::string whyNotF8(const CudaDeviceInfo& gpu, const PlacedGemm& g) {
   return fits ? "" : "sizes and strides are no multiples of 16";
 }
 
-// With the arguments of combineKernel of one source and target.
+// With the arguments of copyKernel.
 static SourceUnit convertKernel(DType to, DType from) {
   const std::string target(dtypeName(to)), source(dtypeName(from)), name = "dtc_" + source + "_to_" + target;
   return {name, "extern \"C\" __global__ void __launch_bounds__(256) " + name + "(" + target + "* t, const " +

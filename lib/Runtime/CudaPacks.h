@@ -15,7 +15,7 @@ struct CudaPack {
   int64_t rows = 0, columns = 0, rowStride = 0, columnStride = 0;
   int64_t toRowStride = 0, toColumnStride = 1;
   PlacedGemm::Row row;
-  std::string kernel; // convertBy's, lookupKernel or combineKernel
+  std::string kernel; // convertBy's, lookupKernel or copyKernel
 };
 
 // Elements of one operand, each of its matrices once.

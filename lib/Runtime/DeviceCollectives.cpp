@@ -1,6 +1,9 @@
 #include "DeviceCollectives.h"
+#include "BlockKernel.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 namespace dtc {
 namespace {
@@ -26,6 +29,25 @@ const char* stepOf(PendingKind op) {
   }
 }
 
+// Combines `sources` operands element by element, rounded to `wire` before and after, and writes the result to all targets.
+BlockKernel combineBlocks(DType dtype, DType wire, PendingKind op, size_t sources, size_t targets) {
+  const std::string type(dtypeName(dtype)), narrow(dtypeName(wire));
+  const bool ordered = isFloat(dtype) && (op == PendingKind::Max || op == PendingKind::Min);
+  const auto rounded = [&](const std::string& x) {
+    return wire == dtype ? x : "dtc_convert<" + type + ">(dtc_convert<" + narrow + ">(" + x + "))";
+  };
+  const auto operand = [&](size_t k) {
+    const std::string x = rounded("x" + std::to_string(k));
+    return ordered ? "dtc_ordered(" + x + (op == PendingKind::Max ? ", true)" : ", false)") : x;
+  };
+  std::string lines = "    auto x = " + operand(0) + ";\n";
+  for (size_t k = 1; k < sources; ++k)
+    lines += "    x = " + std::string(stepOf(op)) + "(x, " + operand(k) + ");\n";
+  if (op == PendingKind::Avg) lines += "    x = x / " + std::to_string(sources) + ";\n";
+  lines += "    const auto y = " + (ordered ? std::string("dtc_of_ordered(x)") : rounded("x")) + ";\n";
+  return {kernelName(dtype, wire, op, sources, targets), dtype, dtype, targets, sources, lines};
+}
+
 class DeviceCommunicator final : public Communicator {
 public:
   explicit DeviceCommunicator(DeviceQueue& queue) : queue_(queue) {}
@@ -45,7 +67,7 @@ public:
                std::span<const std::byte* const> operands, std::span<std::byte* const> results) override {
     int64_t place = group.places[member];
     if (plan.meets())
-      if (Status s = queue_.waitFor(place, group.places); !s) return s;
+      if (Status s = begin(group); !s) return s;
     const CollectiveMember& me = group.members[member];
     for (uint32_t k : me.zeroResults)
       if (Status s = queue_.clear(place, results[member * plan.numOperands + k],
@@ -73,26 +95,29 @@ public:
   }
 
 private:
-  struct Kernel {
-    DType dtype, wire;
-    PendingKind op;
-    size_t sources, targets;
-  };
+  // The first share of a group has all members wait for each other's operands. Were each to wait by itself, a later one would wait for
+  // the work of the shares before it, and the members' kernels would run one behind the other.
+  Status begin(const CollectiveGroup& group) {
+    const std::lock_guard lock(mutex_);
+    size_t& shares = begun_[&group];
+    const bool first = shares == 0;
+    shares = (shares + 1) % group.places.size();
+    return first ? queue_.meet(group.places) : Status(Ok{});
+  }
   // The one kernel that a collective needs.
-  static Kernel kernelOf(const CollectivePlan& plan, const CollectiveGroup& g) {
+  static BlockKernel kernelOf(const CollectivePlan& plan, const CollectiveGroup& g) {
     const bool converts = plan.rounds();
     DType wire = converts ? plan.wire : plan.dtype;
     if (plan.kind == CollectiveKind::AllReduce)
-      return {plan.dtype, wire, plan.op, g.places.size(), g.places.size()};
-    if (plan.kind == CollectiveKind::ReduceScatter) return {plan.dtype, wire, plan.op, g.places.size(), 1};
-    if (converts) return {plan.dtype, wire, PendingKind::None, 1, 1};
-    const DType bits = bitsOf(dtypeBytes(plan.dtype));
-    return {bits, bits, PendingKind::None, 1, 1};
+      return combineBlocks(plan.dtype, wire, plan.op, g.places.size(), g.places.size());
+    if (plan.kind == CollectiveKind::ReduceScatter)
+      return combineBlocks(plan.dtype, wire, plan.op, g.places.size(), 1);
+    if (converts) return combineBlocks(plan.dtype, wire, PendingKind::None, 1, 1);
+    return moveBlocks(dtypeBytes(plan.dtype));
   }
-  Status ensure(const Kernel& k) {
-    std::string name = kernelName(k.dtype, k.wire, k.op, k.sources, k.targets);
-    if (!compiled_.insert(name).second) return Ok{};
-    return queue_.compile(combineKernel(k.dtype, k.wire, k.op, k.sources, k.targets));
+  Status ensure(const BlockKernel& k) {
+    if (!compiled_.insert(k.name).second) return Ok{};
+    return queue_.compile(k.unit());
   }
 
   struct Source {
@@ -118,7 +143,8 @@ private:
       if (away == 0) continue;
       for (const BlockCopy& c : g.members[m].blocks) most = std::max(most, sourceSpan(c));
       if (plan.kind == CollectiveKind::AllReduce)
-        most = std::max(most, g.members[m].resultElements[0] / static_cast<int64_t>(g.places.size()) + 1);
+        most = std::max(most, g.members[m].resultElements[0] / static_cast<int64_t>(g.places.size()) + 1 +
+                                  kernelOf(plan, g).pack());
       if (Status s = queue_.reserve(g.places[m], 2 * away * alignedBytes(most * width)); !s) return s;
     }
     return Ok{};
@@ -129,38 +155,26 @@ private:
     if (c.elements() == 0) return Ok{};
     const int64_t width = dtypeBytes(plan.dtype), bytes = sourceSpan(c) * width;
     std::byte* room = queue_.reserved(place);
-    std::vector<const std::byte*> pointers;
+    std::vector<std::byte*> to;
+    std::vector<const std::byte*> from;
     std::vector<std::pair<const Target*, const std::byte*>> away; // written here first: pieces in one stretch
     for (const Target& t : targets) {
       const bool reached = queue_.reaches(place, t.place);
-      pointers.push_back(reached ? t.at + c.target * width : room);
+      to.push_back(reached ? t.at + c.target * width : room);
       if (reached) continue;
       away.emplace_back(&t, room);
       room += alignedBytes(c.elements() * width);
     }
     for (const Source& s : sources) {
       const bool reached = queue_.reaches(place, s.place);
-      pointers.push_back(reached ? s.at + c.source * width : room);
+      from.push_back(reached ? s.at + c.source * width : room);
       if (reached) continue;
       if (Status done = queue_.copyBetween(place, room, place, s.at + c.source * width, s.place, bytes);
           !done)
         return done;
       room += alignedBytes(bytes);
     }
-    int64_t numbers[] = {c.elements(), c.length,     c.rows,      c.sourceRow,
-                         c.targetRow,  c.sourceSlab, c.targetSlab};
-    std::vector<void*> arguments;
-    std::vector<DeviceBuffer> buffers;
-    for (const std::byte*& p : pointers) {
-      const bool written = arguments.size() < targets.size();
-      buffers.push_back({p, written, c.length * width, c.rows, (written ? c.targetRow : c.sourceRow) * width,
-                         c.slabs, (written ? c.targetSlab : c.sourceSlab) * width});
-      arguments.push_back(&p);
-    }
-    for (int64_t& n : numbers) arguments.push_back(&n);
-    Kernel k = kernelOf(plan, group);
-    Status done = queue_.launch(place, kernelName(k.dtype, k.wire, k.op, k.sources, k.targets), c.elements(),
-                                arguments, buffers);
+    Status done = launch(kernelOf(plan, group), place, c, to, from);
     for (const auto& [target, from] : away)
       if (done)
         done = queue_.copyBetween(place, target->at + c.target * width, target->place, from, place,
@@ -168,14 +182,36 @@ private:
     return done;
   }
 
-  // Each member combines its part of the elements and writes it to all.
+  Status launch(const BlockKernel& kernel, int64_t place, const BlockCopy& c, std::span<std::byte*> targets,
+                std::span<const std::byte*> sources) {
+    BlockLaunch how =
+        launchOf(kernel, {c.length, c.rows, c.sourceRow, c.targetRow, c.slabs, c.sourceSlab, c.targetSlab},
+                 targets, sources);
+    const int64_t from = dtypeBytes(kernel.from), to = dtypeBytes(kernel.to);
+    std::vector<void*> arguments;
+    std::vector<DeviceBuffer> buffers;
+    for (std::byte*& p : targets) {
+      buffers.push_back({p, true, c.length * to, c.rows, c.targetRow * to, c.slabs, c.targetSlab * to});
+      arguments.push_back(static_cast<void*>(&p));
+    }
+    for (const std::byte*& p : sources) {
+      buffers.push_back(
+          {p, false, c.length * from, c.rows, c.sourceRow * from, c.slabs, c.sourceSlab * from});
+      arguments.push_back(static_cast<void*>(&p));
+    }
+    for (int64_t& n : how.numbers) arguments.push_back(&n);
+    return queue_.launch(place, kernel.name, how.threads, arguments, buffers);
+  }
+
+  // Each member combines its part of the elements, whole packs of them, and writes it to all.
   Status allReduce(const CollectivePlan& plan, const CollectiveGroup& group, size_t member,
                    std::span<const std::byte* const> operands, std::span<std::byte* const> results) {
-    Interval part = piece(group.members[member].resultElements[0], static_cast<int64_t>(group.places.size()),
-                          static_cast<int64_t>(member));
+    const int64_t elements = group.members[member].resultElements[0], pack = kernelOf(plan, group).pack();
+    const Interval part = piece((elements + pack - 1) / pack, static_cast<int64_t>(group.places.size()),
+                                static_cast<int64_t>(member));
     BlockCopy c;
-    c.source = c.target = part.begin;
-    c.length = part.size();
+    c.source = c.target = std::min(part.begin * pack, elements);
+    c.length = std::min(part.end * pack, elements) - c.source;
     std::vector<Source> sources;
     std::vector<Target> targets;
     for (size_t i = 0; i < group.places.size(); ++i) {
@@ -198,39 +234,29 @@ private:
 
   DeviceQueue& queue_;
   std::set<std::string> compiled_;
+  std::mutex mutex_;
+  std::map<const CollectiveGroup*, size_t> begun_; // shares of the collective under way
 };
 
 } // namespace
 
-SourceUnit combineKernel(DType dtype, DType wire, PendingKind op, size_t sources, size_t targets) {
-  std::string type(dtypeName(dtype)), name = kernelName(dtype, wire, op, sources, targets);
-  std::string text = "extern \"C\" __global__ void __launch_bounds__(256) " + name + "(";
-  for (size_t i = 0; i < targets; ++i) text += type + "* t" + std::to_string(i) + ", ";
-  for (size_t i = 0; i < sources; ++i) text += "const " + type + "* s" + std::to_string(i) + ", ";
-  text += "long long n, long long length, long long rows, long long sourceRow, long long targetRow, "
-          "long long sourceSlab, long long targetSlab) {\n"
-          "  const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;\n"
-          "  if (i >= n) return;\n"
-          "  const i64 row = i / length, column = i % length;\n"
-          "  const i64 from = row / rows * sourceSlab + row % rows * sourceRow + column;\n"
-          "  const i64 to = row / rows * targetSlab + row % rows * targetRow + column;\n";
-  const bool ordered = isFloat(dtype) && (op == PendingKind::Max || op == PendingKind::Min);
-  auto load = [&](size_t k) {
-    std::string value = "dtc_load(s" + std::to_string(k) + " + from)";
-    if (wire != dtype)
-      value = "dtc_convert<" + type + ">(dtc_convert<" + std::string(dtypeName(wire)) + ">(" + value + "))";
-    if (ordered) value = "dtc_ordered(" + value + (op == PendingKind::Max ? ", true)" : ", false)");
-    return value;
-  };
-  text += "  auto x = " + load(0) + ";\n";
-  for (size_t k = 1; k < sources; ++k) text += "  x = " + std::string(stepOf(op)) + "(x, " + load(k) + ");\n";
-  if (op == PendingKind::Avg) text += "  x = x / " + std::to_string(sources) + ";\n";
-  if (ordered) text += "  auto y = dtc_of_ordered(x);\n";
-  if (wire != dtype && !ordered)
-    text += "  x = dtc_convert<" + type + ">(dtc_convert<" + std::string(dtypeName(wire)) + ">(x));\n";
-  for (size_t k = 0; k < targets; ++k)
-    text += "  dtc_store(t" + std::to_string(k) + " + to, " + (ordered ? "y" : "x") + ");\n";
-  return {name, text + "}\n"};
+BlockKernel moveBlocks(int64_t bytes) {
+  const DType bits = bitsOf(bytes);
+  return combineBlocks(bits, bits, PendingKind::None, 1, 1);
+}
+
+SourceUnit copyKernel(DType bits) {
+  const std::string type(dtypeName(bits)), name = "dtc_copy_" + type;
+  return {name, "extern \"C\" __global__ void __launch_bounds__(256) " + name + "(" + type + "* t, const " +
+                    type +
+                    "* s, long long n, long long length, long long rows, long long sourceRow, "
+                    "long long targetRow, long long sourceSlab, long long targetSlab) {\n"
+                    "  const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;\n"
+                    "  if (i >= n) return;\n"
+                    "  const i64 row = i / length, column = i % length;\n"
+                    "  t[row / rows * targetSlab + row % rows * targetRow + column] =\n"
+                    "      s[row / rows * sourceSlab + row % rows * sourceRow + column];\n"
+                    "}\n"};
 }
 
 SourceUnit lookupKernel(DType bits) {

@@ -1,6 +1,7 @@
 #pragma once
 // Collectives between logical devices of one GPU (or of its emulator), or of several GPUs: generated CUDA kernels that read all
 // members' operands and write their results, and plain copies. What a GPU's kernels cannot reach is copied to it first.
+#include "BlockKernel.h"
 #include "dtc/Jit/Source.h"
 #include "dtc/Runtime/Communicator.h"
 
@@ -51,12 +52,12 @@ public:
 // `queue` outlives it. Groups have at most 128 members.
 [[nodiscard]] std::unique_ptr<Communicator> makeDeviceCommunicator(DeviceQueue& queue);
 
-// The text of the kernel that combines `sources` operands element by element and writes the result to `targets` places.
-[[nodiscard]] SourceUnit combineKernel(DType dtype, DType wire, PendingKind op, size_t sources,
-                                       size_t targets);
+// Moves elements of 1, 2, 4 or 8 bytes as they are.
+[[nodiscard]] BlockKernel moveBlocks(int64_t bytes);
 
-// The same copy of one operand, from row `*index` of a stack of `count` (zeros where there is no such row), and the copy of n
-// elements to row `*index - first`. The index is an i32, or an i64 where `wide`.
+// A copy of n elements, by rows and slabs. The same copy of one operand, from row `*index` of a stack of `count` (zeros where there is
+// no such row), and the copy of n elements to row `*index - first`. The index is an i32, or an i64 where `wide`.
+[[nodiscard]] SourceUnit copyKernel(DType bits);
 [[nodiscard]] SourceUnit lookupKernel(DType bits);
 [[nodiscard]] SourceUnit stackKernel(DType bits);
 // An unsigned integer of so many bytes: what is only moved is moved as bits.

@@ -32,58 +32,36 @@ std::string kernelName(const char* what, const CollectivePlan& plan, const NcclW
     name += "_avg" + std::to_string(plan.groups[0].places.size());
   return name;
 }
-std::string packName(const CollectivePlan& p, const NcclWire& w) { return kernelName("dtc_pack", p, w); }
-std::string unpackName(const CollectivePlan& p, const NcclWire& w) { return kernelName("dtc_unpack", p, w); }
-
-std::string moveName(int64_t bytes) {
-  const DType bits = bitsOf(bytes);
-  return combineKernel(bits, bits, PendingKind::None, 1, 1).name;
-}
-
-// `lines` make of `x`, an element of `from`, the one of `to` that is stored.
-SourceUnit elementKernel(const std::string& name, DType from, DType to, const std::string& lines) {
-  const std::string source(dtypeName(from)), target(dtypeName(to));
-  return {name,
-          "extern \"C\" __global__ void __launch_bounds__(256) " + name + "(" + target + "* t, const " +
-              source +
-              "* s, long long n, long long length, long long rows, long long sourceRow, long long targetRow, "
-              "long long sourceSlab, long long targetSlab) {\n"
-              "  const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;\n"
-              "  if (i >= n) return;\n"
-              "  const i64 row = i / length, column = i % length;\n"
-              "  auto x = dtc_load(s + row / rows * sourceSlab + row % rows * sourceRow + column);\n" +
-              lines + "  dtc_store(t + row / rows * targetSlab + row % rows * targetRow + column, y);\n}\n"};
-}
-
 // x as it is after the way: rounded to a narrower float.
 std::string rounding(const CollectivePlan& plan) {
   if (!plan.rounds()) return "";
   const std::string type(dtypeName(plan.dtype)), narrow(dtypeName(plan.wire));
-  return "  x = dtc_convert<" + type + ">(dtc_convert<" + narrow + ">(x));\n";
+  return "    x = dtc_convert<" + type + ">(dtc_convert<" + narrow + ">(x));\n";
 }
 
-SourceUnit packKernel(const CollectivePlan& plan, const NcclWire& wire) {
+BlockKernel packKernel(const CollectivePlan& plan, const NcclWire& wire) {
   const std::string to(dtypeName(wire.type));
-  std::string lines = rounding(plan);
-  lines += wire.ordered ? std::string("  auto y = dtc_ordered(x, ") +
+  std::string lines = "    auto x = x0;\n" + rounding(plan);
+  lines += wire.ordered ? std::string("    const auto y = dtc_ordered(x, ") +
                               (plan.op == PendingKind::Max ? "true" : "false") + ");\n"
-                        : "  auto y = dtc_convert<" + to + ">(x);\n";
-  return elementKernel(packName(plan, wire), plan.dtype, wire.type, lines);
+                        : "    const auto y = dtc_convert<" + to + ">(x);\n";
+  return {kernelName("dtc_pack", plan, wire), wire.type, plan.dtype, 1, 1, lines};
 }
 
-SourceUnit unpackKernel(const CollectivePlan& plan, const NcclWire& wire) {
+BlockKernel unpackKernel(const CollectivePlan& plan, const NcclWire& wire) {
   const std::string to(dtypeName(plan.dtype));
-  std::string lines;
+  std::string lines = "    auto x = x0;\n";
   if (wire.ordered) {
-    lines = "  auto y = dtc_of_ordered(x);\n";
+    lines += "    const auto y = dtc_of_ordered(x);\n";
   } else {
     if (plan.op == PendingKind::Avg && reduces(plan))
-      lines = "  x = x / " + std::to_string(plan.groups[0].places.size()) + ";\n";
-    lines += "  auto y = dtc_convert<" + to + ">(x);\n";
+      lines += "    x = x / " + std::to_string(plan.groups[0].places.size()) + ";\n";
+    lines += "    auto y = dtc_convert<" + to + ">(x);\n";
     if (plan.rounds() && reduces(plan))
-      lines += "  y = dtc_convert<" + to + ">(dtc_convert<" + std::string(dtypeName(plan.wire)) + ">(y));\n";
+      lines +=
+          "    y = dtc_convert<" + to + ">(dtc_convert<" + std::string(dtypeName(plan.wire)) + ">(y));\n";
   }
-  return elementKernel(unpackName(plan, wire), wire.type, plan.dtype, lines);
+  return {kernelName("dtc_unpack", plan, wire), plan.dtype, wire.type, 1, 1, lines};
 }
 
 // Do the rows of a block lie one after the other?
@@ -128,14 +106,11 @@ NcclWire ncclWire(const CollectivePlan& plan) {
 std::vector<SourceUnit> ncclKernels(const CollectivePlan& plan) {
   std::vector<SourceUnit> out;
   const NcclWire wire = ncclWire(plan);
-  if (wire.packs) out.push_back(packKernel(plan, wire));
-  if (wire.unpacks) out.push_back(unpackKernel(plan, wire));
+  if (wire.packs) out.push_back(packKernel(plan, wire).unit());
+  if (wire.unpacks) out.push_back(unpackKernel(plan, wire).unit());
   std::vector<int64_t> widths = plan.widths;
   if (reduces(plan)) widths.push_back(dtypeBytes(wire.type));
-  for (int64_t width : widths) {
-    const DType bits = bitsOf(width);
-    out.push_back(combineKernel(bits, bits, PendingKind::None, 1, 1));
-  }
+  for (int64_t width : widths) out.push_back(moveBlocks(width).unit());
   return out;
 }
 
@@ -175,20 +150,22 @@ template <class Call> Status NcclExchange::inGroup(const Call& call) {
   return done ? ended : done;
 }
 
-Status NcclExchange::rearrange(size_t member, const std::string& kernel, std::byte* to, const std::byte* from,
+Status NcclExchange::rearrange(size_t member, const BlockKernel& kernel, std::byte* to, const std::byte* from,
                                const BlockCopy& b) {
   if (b.elements() == 0) return Ok{};
-  int64_t numbers[] = {b.elements(), b.length, b.rows, b.sourceRow, b.targetRow, b.sourceSlab, b.targetSlab};
+  BlockLaunch how =
+      launchOf(kernel, {b.length, b.rows, b.sourceRow, b.targetRow, b.slabs, b.sourceSlab, b.targetSlab},
+               {&to, 1}, {&from, 1});
   std::vector<void*> arguments = {static_cast<void*>(&to), static_cast<void*>(&from)};
-  for (int64_t& n : numbers) arguments.push_back(&n);
-  return places_.launch(place(member), kernel, b.elements(), arguments);
+  for (int64_t& n : how.numbers) arguments.push_back(&n);
+  return places_.launch(place(member), kernel.name, how.threads, arguments);
 }
 
 Status NcclExchange::pack(size_t member, const BlockCopy& b, std::byte* to) {
   BlockCopy packed = b;
   packed.targetRow = b.length, packed.targetSlab = b.rows * b.length;
   const int64_t width = plan_.widths[b.operand];
-  return rearrange(member, wire_.packs ? packName(plan_, wire_) : moveName(width), to,
+  return rearrange(member, wire_.packs ? packKernel(plan_, wire_) : moveBlocks(width), to,
                    operand(b) + b.source * width, packed);
 }
 
@@ -196,7 +173,7 @@ Status NcclExchange::unpack(size_t member, const BlockCopy& b, const std::byte* 
   BlockCopy packed = b;
   packed.sourceRow = b.length, packed.sourceSlab = b.rows * b.length;
   const int64_t width = plan_.widths[b.operand];
-  return rearrange(member, wire_.unpacks ? unpackName(plan_, wire_) : moveName(width),
+  return rearrange(member, wire_.unpacks ? unpackKernel(plan_, wire_) : moveBlocks(width),
                    result(member, b) + b.target * width, from, packed);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // One group's collective as NCCL calls: operands are packed where NCCL cannot take them as they lie (strided or uneven pieces, and
 // values that are something else on the wire), calls are made in one group, results unpacked. All in the order of the streams.
+#include "BlockKernel.h"
 #include "CudaPlaces.h"
 #include "dtc/Jit/Nccl.h"
 #include "dtc/Runtime/Collective.h"
@@ -46,7 +47,7 @@ private:
   template <class Call> [[nodiscard]] Status inGroup(const Call& call);
   [[nodiscard]] Status pack(size_t member, const BlockCopy& block, std::byte* to);
   [[nodiscard]] Status unpack(size_t member, const BlockCopy& block, const std::byte* from);
-  [[nodiscard]] Status rearrange(size_t member, const std::string& kernel, std::byte* to,
+  [[nodiscard]] Status rearrange(size_t member, const BlockKernel& kernel, std::byte* to,
                                  const std::byte* from, const BlockCopy& block);
   [[nodiscard]] size_t members() const { return group_.places.size(); }
   [[nodiscard]] int64_t place(size_t member) const { return group_.places[member]; }

@@ -61,6 +61,10 @@ template <class T> DTC_FN T* dtc_map_shared(T* p, u32 rank) {
 
 DTC_FN i64 dtc_least(i64 a, i64 b) { return a < b ? a : b; }
 DTC_FN i64 dtc_blocks(i64 n, i64 per) { return (n + per - 1) / per; } // runs of at most `per` elements
+// a / b, neither above `most`, which all threads have alike: a division of 64 bits takes several times as long as one of 32.
+DTC_FN i64 dtc_quotient(i64 a, i64 b, i64 most) {
+  return b == most ? a == most : most <= 0xffffffffll ? (i64)((u32)a / (u32)b) : a / b;
+}
 
 // --- across the threads of a block: all of them call it; every thread gets the result, combined in one order always ---
 template <class T> DTC_FN T dtc_shuffle_xor(T x, i32 lanes, u32 present = 0xffffffffu) {

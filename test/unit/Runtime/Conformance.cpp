@@ -163,6 +163,11 @@ const Case kMoves[] = {
      "broadcast_from %x {axes = [b], root = 1}", "T[2]"},
     {"[a=3]", "T[2] of T[6] @m{a}", "T[2] of T[6] @m{a}",
      "p2p %x {sends = [[0, 0, 2], [0, 2, 1]], axes = [a]}", "T[2]"},
+    // Rows of whole 16 bytes.
+    {"[a=2]", "T[3, 96/a] of T[3, 96] @m{_, a}", "T[3, 96]", "all_gather %x {axes = [a], dim = 1}",
+     "T[3, 96]"},
+    {"[a=2]", "T[6/a, 2, 32] of T[6, 2, 32] @m{a, _, _}", "T[6, 2, 32/a] of T[6, 2, 32] @m{_, _, a}",
+     "all_to_all %x {axes = [a], split_dim = 2, concat_dim = 0}", "T[6, 2, 32/a]"},
 };
 
 } // namespace
@@ -186,6 +191,13 @@ TEST_P(Conformance, ReductionsOfEveryDTypeAndKind) {
             dtype);
       check({"[a=3]", "T[7, 2] of T[21, 2] @m{a, _}", "T[7/a, 2] of T[7, 2] @m{a, _}", scatter.c_str(),
              "T[7/a, 2]"},
+            dtype);
+      // Whole 16 bytes at a time, and what is left over.
+      check({"[a=3]", "T[7, 11] of T[21, 11] @m{a, _}", "T[7, 11] of T[21, 11] @m{a, _}", reduce.c_str(),
+             "T[7, 11]"},
+            dtype);
+      check({"[a=3]", "T[6, 80] of T[18, 80] @m{a, _}", "T[6/a, 80] of T[6, 80] @m{a, _}", scatter.c_str(),
+             "T[6/a, 80]"},
             dtype);
     }
 }
