@@ -16,6 +16,8 @@ import pathlib
 import platform
 import random
 import re
+import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -24,6 +26,7 @@ import time
 
 import gpu_cases
 import gpu_copy
+import gpu_diagnosis
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 
@@ -39,18 +42,31 @@ class Dtc:
             self.environment["LD_LIBRARY_PATH"] = f"{os.environ.get('LD_LIBRARY_PATH', '')}:{carried}".strip(":")
 
     def run(self, command, limit):
-        """(code, stdout, stderr) of a shell command in which %dtc is the binary; 137 where the limit struck."""
-        try:
-            done = subprocess.run(["bash", "-o", "pipefail", "-c", command.replace("%dtc", f"'{self.path}'")], env=self.environment,
-                                  capture_output=True, text=True, errors="replace", timeout=limit)
-        except subprocess.TimeoutExpired:
-            return 137, "", f"stopped after {limit:.0f} s"
-        return done.returncode, done.stdout, done.stderr
+        """(code, stdout, stderr) of a shell command in which %dtc is the binary; 137 where the limit struck: then all of its processes are ended, for
+        a kernel that hangs would keep the GPU from the others."""
+        shell = ["bash", "-o", "pipefail", "-c", command.replace("%dtc", f"'{self.path}'")]
+        with subprocess.Popen(shell, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                              start_new_session=True) as process:
+            try:
+                out, err = process.communicate(timeout=limit)
+                return process.returncode, out, err
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                try:
+                    out, err = process.communicate(timeout=10)
+                except subprocess.TimeoutExpired:  # a process that the driver does not let go
+                    return 137, "", f"stopped after {limit:.0f} s, and does not end"
+                return 137, out, f"{err}\nerror: stopped after {limit:.0f} s"
+
+    def timed(self, command, limit):
+        """The same, and how many seconds it took."""
+        begin = time.monotonic()
+        return *self.run(command, limit), time.monotonic() - begin
 
     def json(self, command, limit=120):
         code, out, err = self.run(command, limit)
         if code:
-            raise RuntimeError(err.strip().splitlines()[-1] if err.strip() else f"exit code {code}")
+            raise RuntimeError(" | ".join(gpu_diagnosis.error_lines("", err)) or f"exit code {code}")
         return json.loads(out)
 
 
@@ -65,9 +81,33 @@ class Clock:
         return self.seconds - self.spent()
 
 
+class Report:
+    """What is known so far, on the disk: whoever ends this script leaves that."""
+
+    def __init__(self, folder):
+        self.folder, self.found, self.begin = pathlib.Path(folder), {}, time.monotonic()
+
+    def write(self, **parts):
+        self.found.update(parts)
+        if self.found.get("backend") != "cuda":
+            return
+        self.found["seconds"] = time.monotonic() - self.begin
+        self.folder.mkdir(parents=True, exist_ok=True)
+        new = self.folder / "gpu.json.new"
+        new.write_text(json.dumps(self.found, indent=1) + "\n")
+        new.replace(self.folder / "gpu.json")
+
+
 def machine(dtc):
-    found = {"system": platform.platform(), "cores": os.cpu_count(), "dtc": dtc.run("%dtc --version", 20)[1].strip()}
+    code, version, err = dtc.run("%dtc --version", 20)
+    if code:
+        sys.exit(f"gpu.sh: {dtc.path} does not start here: {err.strip()}")
+    found = {"system": platform.platform(), "cores": os.cpu_count(), "python": sys.version.split()[0], "dtc": version.strip(),
+             "compute_sanitizer": shutil.which("compute-sanitizer")}
     found["devices"] = dtc.json("%dtc devices --json", 60)
+    if shutil.which("nvidia-smi"):
+        found["nvidia_smi"] = dtc.run("nvidia-smi --query-gpu=name,driver_version,memory.total,memory.used,compute_mode,mig.mode.current,clocks.max.sm "
+                                      "--format=csv,noheader", 20)[1].strip()
     return found
 
 
@@ -77,38 +117,58 @@ def cuda_of(about):
 
 # --- right ---
 
-def check_one(dtc, case, clock):
-    limit = min(90, max(5, clock.left()))
-    code, out, err = dtc.run(case.command, limit)
-    lines = [line for line in (out + err).splitlines() if line.startswith(("check ", "error", "note"))]
-    found = {"case": case.name, "command": case.command.replace("%dtc", "dtc"), "code": code}
-    if code == 0 and not any(line.startswith("check ") for line in lines):
-        found["code"], lines = -1, ["no result was checked"]
+def check_one(dtc, case, clock, hung):
+    """`hung`: the programs that were stopped so far; after some, less time is given to one that may."""
+    limit = min(60 if len(hung) < 8 else 15, max(5, clock.left()))
+    code, out, err, seconds = dtc.timed(case.command, limit)
+    found = {"case": case.name, "command": case.command.replace("%dtc", "dtc"), "shell": case.command, "code": code, "seconds": seconds}
+    if code == 0 and not any(line.startswith("check ") for line in out.splitlines()):
+        found["code"], out, err = -1, "error: no result was checked", ""
+    if code == 137:
+        hung.append(case.name)
     if found["code"]:
-        found["why"] = "\n".join((lines or err.splitlines())[-6:])[-1500:]
+        found["why"] = "\n".join(gpu_diagnosis.error_lines(out, err)[:8])[:1500]
     return found
 
 
-def right(dtc, cases, clock, workers):
-    """Runs all; says which failed. What there was no time for is named so, and is no success."""
-    results, skipped = [], 0
+ALIKE = 24  # programs that fail of one cause, and none that passes: the others would fail, too
+
+
+def right(dtc, cases, clock, workers, report):
+    """Runs all; says which failed, each cause in full once. What there was no time for is named so, and is no success."""
+    results, skipped, hung, told = [], [], [], set()
+
+    def hopeless():
+        return len(results) >= ALIKE and all(r["code"] for r in results) and len(gpu_diagnosis.causes(results)) == 1
+
+    def so_far():
+        failed = [r for r in results if r["code"]]
+        return {"passed": len(results) - len(failed), "failed": failed, "no_time": sorted(skipped), "seconds": clock.spent(),
+                "slowest": [[r["case"], round(r["seconds"], 1)] for r in sorted(results, key=lambda r: -r["seconds"])[:8]],
+                "cases": sorted(r["case"] for r in results)}
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         waiting = {}
         for case in cases:
-            waiting[pool.submit(lambda c=case: check_one(dtc, c, clock) if clock.left() > 5 else None)] = case
+            waiting[pool.submit(lambda c=case: check_one(dtc, c, clock, hung) if clock.left() > 5 and not hopeless() else None)] = case
         for done in concurrent.futures.as_completed(waiting):
             found = done.result()
             if found is None:
-                skipped += 1
+                skipped.append(waiting[done].name)
                 continue
             results.append(found)
             if len(results) % 25 == 0:
                 print(f"right: {len(results)} of {len(cases)} ({clock.spent():.0f} s)", flush=True)
-            if found["code"]:
-                print(f"FAIL {found['case']}\n  {found['command']}\n  " + found["why"].replace("\n", "\n  "), flush=True)
-    failed = [r for r in results if r["code"]]
-    print(f"right: {len(results) - len(failed)} passed, {len(failed)} failed, {skipped} had no time ({clock.spent():.0f} s)", flush=True)
-    return {"passed": len(results) - len(failed), "failed": failed, "no_time": skipped, "cases": sorted(r["case"] for r in results)}
+                report.write(right=so_far())
+            cause = gpu_diagnosis.cause(found["why"]) if found["code"] else ""
+            if found["code"] and cause not in told and len(told) < 8:
+                print(f"FAIL {found['case']}\n  {found['command']}\n  " + found["why"][:500].replace("\n", "\n  "), flush=True)
+            told.add(cause)
+    out = so_far()
+    print(f"right: {out['passed']} passed, {len(out['failed'])} failed, {len(skipped)} had no time ({clock.spent():.0f} s)", flush=True)
+    if hopeless():
+        print(f"right: the first {len(results)} failed alike, so that the others were not run", flush=True)
+    report.write(right=out)
+    return out
 
 
 def try_nccl(dtc, gpus):
@@ -116,8 +176,8 @@ def try_nccl(dtc, gpus):
     found = {}
     command = f"%dtc run {TOP}/examples/mlp.dt --backend cuda --comm nccl --input '*=uniform(1,-0.5,0.5)' --check -O2 --repeat 3"
     for ranks in sorted({1, 2, gpus}):
-        code, out, err = dtc.run(command + f" --mesh pod=dp:1,tp:{ranks} | grep ^check", 120)
-        why = next((line for line in err.splitlines() if line.startswith("error")), "")
+        code, out, err = dtc.run(command + f" --mesh pod=dp:1,tp:{ranks} | grep ^check", 45)
+        why = " | ".join(gpu_diagnosis.error_lines("", err)[:2])
         must = ranks <= gpus
         found[f"{ranks} ranks"] = "right" if code == 0 else ("FAILED: " if must else "not with this NCCL: ") + why
         print(f"NCCL, {ranks} rank{'s' if ranks > 1 else ''} on {gpus} GPU{'s' if gpus > 1 else ''}: {found[f'{ranks} ranks']}", flush=True)
@@ -158,12 +218,31 @@ def kernel_row(dtc, row, copy_rate, folder, numbers):
     file = pathlib.Path(folder) / (re.sub(r"\W+", "-", row.name) + ".dt")
     file.write_text(text)
     given = " ".join(f"--input {name}=raw:{numbers.file(dtype, math.prod(shape))}" for name, dtype, shape in arguments)
-    report = dtc.json(f"%dtc run {file} --backend cuda -O1 {row.flags} {given} --warmup 3 --repeat 9 --stats --json", 120)["stats"]
+    report = dtc.json(f"%dtc run {file} --backend cuda -O1 {row.flags} {given} --warmup 3 --repeat 9 --stats --json", 40)["stats"]
     runs = len(report["run_ms"])
     milliseconds = sum(s["ns"] for s in report["steps"]) / runs / 1e6
     return {"row": row.name, "bytes": moved, "flops": row.flops, "ms": milliseconds, "gb_per_s": moved / milliseconds / 1e6,
             "percent_of_copy": 100 * moved / milliseconds / 1e6 / copy_rate if copy_rate else None, "kernels": len(report["steps"]),
             "steps": [s["name"] for s in report["steps"]], "target": row.target, "tflop_per_s": row.flops / milliseconds / 1e9}
+
+
+def peer_lines(command, orders, seconds):
+    """What a peer has printed when its time is over, line by line; its compilers end with it."""
+    with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        given.write(orders)
+        given.seek(0)
+        with subprocess.Popen([*command, str(int(seconds))], stdin=given, stdout=out, stderr=err, start_new_session=True) as process:
+            try:
+                process.wait(seconds + 15)
+            except subprocess.TimeoutExpired:
+                pass
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        for file in (out, err):
+            file.seek(0)
+        return [line for line in out.read().splitlines() if line.startswith("{")], err.read().strip()
 
 
 def peers_rows(rows, clock, python):
@@ -174,16 +253,14 @@ def peers_rows(rows, clock, python):
         if clock.left() < 30:
             versions[peer] = "no time was left"
             continue
-        orders = "\n".join(json.dumps(row.order()) for row in rows)
-        try:
-            done = subprocess.run([python, str(script), peer, str(int(clock.left() / (2 if peer == "torch.compile" else 1)))], input=orders,
-                                  capture_output=True, text=True, timeout=clock.left() + 20)
-            lines = done.stdout.splitlines()
-        except subprocess.TimeoutExpired as e:
-            lines = (e.stdout or b"").decode(errors="replace").splitlines() if isinstance(e.stdout, bytes) else []
-        versions[peer] = json.loads(lines[0]).get("version") if lines else "it does not import, or sees no GPU"
+        lines, err = peer_lines([python, str(script), peer], "\n".join(json.dumps(row.order()) for row in rows),
+                                clock.left() / (2 if peer == "torch.compile" else 1))
+        versions[peer] = json.loads(lines[0]).get("version") if lines else "it does not import, or sees no GPU: " + (err.splitlines() or [""])[-1][:200]
         for line in lines[1:]:
-            answer = json.loads(line)
+            try:
+                answer = json.loads(line)
+            except ValueError:  # the last one, half written
+                continue
             if "ms" in answer:
                 found.setdefault(answer["row"], {})[peer] = answer["ms"]
             else:
@@ -194,7 +271,7 @@ def peers_rows(rows, clock, python):
 def model_row(dtc, model):
     """Milliseconds of a training step as a graph, and what the host costs."""
     report = dtc.json(f"%dtc model {model.arguments} | %dtc run - --backend cuda -O2 --input '*=randn(1,0.02)' --warmup 3 --repeat 8 --stats --json "
-                      "--print loss", 240)["stats"]
+                      "--print loss", 100)["stats"]
     launched = max(1, report.get("device_steps", 1))
     return {"row": model.name, "ms": statistics.median(report["run_ms"]), "host_us": report.get("host_ns", 0) / 1e3,
             "host_us_per_kernel": report.get("host_ns", 0) / 1e3 / launched, "device_steps": launched, "graphs": report.get("graphs_started"),
@@ -210,13 +287,16 @@ def measured_copy(mebibytes):
         return 0, str(e)
 
 
-def fast(dtc, options, clock):
+STOPPED = 4  # rows that were stopped at their limit: no more are begun
+
+
+def fast(dtc, options, clock, report):
     copy_rate, why = measured_copy(1 if options.tiny else 2048)
     print(f"FAIL the copy on the device: {why}" if why else f"a copy on the device: {copy_rate:.0f} GB/s, read and written", flush=True)
     kernels, models = ([row for row in make(options.quick, options.tiny) if re.search(options.match, row.name)]
                        for make in (gpu_cases.kernel_rows, gpu_cases.model_rows))
     found = {"copy_gb_per_s": copy_rate, "kernels": [], "models": [], "failed": [{"row": "copy", "why": why}] if why else []}
-    total, count = len(models) + len(kernels), 0
+    total, count, stopped = len(models) + len(kernels), 0, 0
     with tempfile.TemporaryDirectory() as folder:
         numbers = Numbers(folder)
         # A third of what is left is for the peers.
@@ -224,18 +304,21 @@ def fast(dtc, options, clock):
         for make, rows, least in ((lambda r: model_row(dtc, r), models, 60), (lambda r: kernel_row(dtc, r, copy_rate, folder, numbers), kernels, 10)):
             for row in rows:
                 count += 1
-                if clock.left() < max(least, until if options.peers != "none" else 0):
-                    found["failed"].append({"row": row.name, "why": "no time was left"})
+                if clock.left() < max(least, until if options.peers != "none" else 0) or stopped >= STOPPED:
+                    found["failed"].append({"row": row.name, "why": "no time was left" if stopped < STOPPED else "others were stopped"})
                     continue
                 print(f"{count} of {total}: {row.name} ({clock.spent():.0f} s)", flush=True)
                 try:
                     found["models" if rows is models else "kernels"].append(make(row))
                 except (RuntimeError, ValueError, KeyError, OSError) as e:
-                    found["failed"].append({"row": row.name, "why": str(e)[-500:]})
-                    print(f"FAIL {row.name}: {str(e)[-500:]}", flush=True)
+                    found["failed"].append({"row": row.name, "why": str(e)[:700]})
+                    stopped += "stopped after" in str(e)
+                    print(f"FAIL {row.name}: {str(e)[:700]}", flush=True)
+                report.write(speed=found)
     if options.peers != "none":
         measured = {r["row"] for r in found["kernels"] + found["models"]}
         asked = [r for r in models + kernels if r.name in measured]
+        print(table(found), flush=True)  # once more with the peers, if this script is not ended before
         times, found["peers"] = peers_rows(asked, clock, options.peers or sys.executable)
         for row in found["kernels"] + found["models"]:
             row["times_faster_than"] = {p: ms / row["ms"] for p, ms in times.get(row["row"], {}).items()}
@@ -264,7 +347,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", required=True)
     parser.add_argument("--dtc", help="the binary (build/release/bin/dtc, then carry/dtc)")
-    parser.add_argument("--only", choices=["right", "speed"])
+    parser.add_argument("--only", choices=["layers", "right", "speed"])
     parser.add_argument("--quick", action="store_true", help="fewer rows")
     parser.add_argument("--tiny", action="store_true", help="sizes that say nothing: to try this script itself")
     parser.add_argument("--match", default="", help="only programs and rows whose name has this regular expression")
@@ -276,30 +359,41 @@ def main():
     about = machine(dtc)
     cuda = cuda_of(about)
     backend = "cuda" if cuda["available"] else "cuda-emu"
-    report = {"machine": about, "command": " ".join(["bench/gpu.sh", *sys.argv[3:]]), "backend": backend}
+    report = Report(options.out)
+    report.write(machine=about, command=" ".join(["bench/gpu.sh", *sys.argv[3:]]), backend=backend)
     if backend == "cuda":
         print(f"{len(cuda['gpus'])} x {cuda['gpus'][0]['name']}, driver {cuda['driver']}", flush=True)
+        print(dtc.run("%dtc devices", 60)[1] + about.get("nvidia_smi", ""), flush=True)
+        if options.only == "layers" or not options.match:
+            with concurrent.futures.ThreadPoolExecutor(options.workers) as pool:
+                report.write(layers=gpu_diagnosis.layers(dtc, pool))
     else:
         print(f"There is no GPU here ({cuda['why_not'].splitlines()[0]}): the emulator runs the programs, and no speed is measured.", flush=True)
-    if options.only != "speed":
+    if options.only not in ("layers", "speed"):
         # About two seconds of processor time each: the driver, libraries, NVRTC.
         cases = [c for c in gpu_cases.cases(TOP, backend, options.quick) if re.search(options.match, c.name)]
         print(f"right: {len(cases)} programs, {options.workers} at a time", flush=True)
         share = Clock(options.seconds * (0.5 if backend == "cuda" and not options.only else 0.95))
-        report["right"] = right(dtc, cases, share, options.workers)
+        failed = right(dtc, cases, share, options.workers, report)["failed"]
         if backend == "cuda":
-            report["nccl"] = try_nccl(dtc, len(cuda["gpus"]))
-    if backend == "cuda" and options.only != "right":
-        report["speed"] = fast(dtc, options, clock)
-        print(table(report["speed"]))
-    report["seconds"] = clock.spent()
+            report.write(nccl=try_nccl(dtc, len(cuda["gpus"])))
+        if failed:
+            report.write(causes=gpu_diagnosis.explain(dtc, failed, clock))
+    if backend == "cuda" and options.only not in ("layers", "right"):
+        report.write(speed=fast(dtc, options, clock, report))
+        print(table(report.found["speed"]))
+        # Once more, for who sees the end alone.
+        for one in report.found.get("causes", [])[:4]:
+            print(f"CAUSE of {one['count']}: {one['cause']}: {one['command']}: {one['why'][:200]}")
+    report.write()
     if backend == "cuda":
-        out = pathlib.Path(options.out)
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "gpu.json").write_text(json.dumps(report, indent=1) + "\n")
-        print(f"written: {out / 'gpu.json'} ({report['seconds']:.0f} s)")
-    wrong = bool(report.get("right", {}).get("failed")) or any(str(v).startswith("FAILED") for v in report.get("nccl", {}).values())
-    sys.exit(1 if wrong else 0)
+        print(f"written: {report.folder / 'gpu.json'} ({clock.spent():.0f} s)")
+    sys.exit(1 if is_wrong(report.found) else 0)
+
+
+def is_wrong(found):
+    wrong = [str(v) for part in ("layers", "nccl") for v in found.get(part, {}).values()]
+    return bool(found.get("right", {}).get("failed")) or any(v.startswith(("FAILED", "WRONG")) for v in wrong)
 
 
 if __name__ == "__main__":

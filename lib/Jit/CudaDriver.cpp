@@ -359,15 +359,20 @@ Status CudaDevice::beginCapture(const CudaStream& stream) const {
                      int{kCaptureThreadLocal});
 }
 
-Result<CudaGraph> CudaDevice::endCapture(const CudaStream& stream) const {
-  void* captured = nullptr;
-  if (auto s = impl_->call("cuStreamEndCapture", impl_->table->captureEnd, stream.get, &captured); !s)
+Result<CudaCapture> CudaDevice::endCapture(const CudaStream& stream) const {
+  CudaCapture captured;
+  if (auto s = impl_->call("cuStreamEndCapture", impl_->table->captureEnd, stream.get, &captured.get); !s)
     return s.error();
+  own(captured, impl_, impl_->table->graphDestroy, captured.get);
+  return captured;
+}
+
+Result<CudaGraph> CudaDevice::instantiate(const CudaCapture& captured, const CudaStream& stream) const {
   CudaGraph graph;
-  auto instantiated = impl_->call("cuGraphInstantiate", impl_->table->graphInstantiate, &graph.get, captured,
-                                  static_cast<unsigned long long>(kGraphNodePriorities));
-  impl_->table->graphDestroy(captured);
-  if (!instantiated) return instantiated.error();
+  if (auto s = impl_->call("cuGraphInstantiate", impl_->table->graphInstantiate, &graph.get, captured.get,
+                           static_cast<unsigned long long>(kGraphNodePriorities));
+      !s)
+    return s.error();
   own(graph, impl_, impl_->table->graphExecDestroy, graph.get);
   // What it needs on the device is made now: at its first launch the kernels of another GPU may already be waiting for it.
   if (auto s = impl_->call("cuGraphUpload", impl_->table->graphUpload, graph.get, stream.get); !s)

@@ -44,12 +44,23 @@ std::vector<std::string> foldersOf(const char* name) {
   return out;
 }
 
-// The environment that `python3` of the shell belongs to: its wheels are the ones that a person has just installed.
-std::string pythonOnPath() {
+// The environments that `python3` of the shell may belong to: its wheels are the ones that a person has just installed. A link may
+// lead to an environment's python3, and that one to the system's, so each is looked at.
+std::vector<std::string> pythonsOnPath() {
   std::error_code error;
-  for (const std::string& folder : foldersOf("PATH"))
-    if (fs::exists(folder + "/python3", error)) return fs::path(folder).parent_path().string();
-  return {};
+  std::vector<std::string> out;
+  for (const std::string& folder : foldersOf("PATH")) {
+    fs::path python = folder + "/python3";
+    if (!fs::exists(python, error)) continue;
+    for (int links = 0; links < 8; ++links) {
+      out.push_back(python.parent_path().parent_path().string());
+      const fs::path to = fs::read_symlink(python, error);
+      if (error) break;
+      python = (python.parent_path() / to).lexically_normal();
+    }
+    break;
+  }
+  return out;
 }
 
 std::vector<std::string> searchFolders() {
@@ -57,12 +68,13 @@ std::vector<std::string> searchFolders() {
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
     if (std::string root = environment(name); !root.empty())
       out.push_back(root + "/lib64"), out.push_back(root + "/lib");
-  for (const std::string& root : foldersLike("/usr/local", "cuda")) out.push_back(root + "/lib64");
+  for (const std::string& root : foldersLike("/usr/local", "cuda"))
+    out.push_back(root + "/lib64"), out.push_back(root + "/lib");
   for (const char* folder :
        {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib/cuda/lib64"})
     out.emplace_back(folder);
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) addWheels(environment(name), out);
-  addWheels(pythonOnPath(), out);
+  for (const std::string& root : pythonsOnPath()) addWheels(root, out);
   if (const std::string home = environment("HOME"); !home.empty()) addWheels(home + "/.local", out);
   addWheels("/usr/local", out), addWheels("/usr", out);
   return out;

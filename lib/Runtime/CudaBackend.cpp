@@ -47,11 +47,18 @@ public:
         tf32_(options.tf32), useCudnn_(options.cudnn), decisions_(*places_),
         schedules_(nvrtc, *places_, options.measureSchedules && !options.deterministic),
         firstMark_(static_cast<size_t>(places_->count())) {}
+  CudaBackend(const CudaBackend&) = delete;
+  CudaBackend& operator=(const CudaBackend&) = delete;
+  // A communicator waits for the graphs that captured its collectives to be gone, and may know of buffers that they used.
+  ~CudaBackend() override { graphs_.clear(), comm_.reset(); }
   // Error (Machine): as NcclCommunicator::make.
   Status useNccl(const Nccl& library, const CudaOptions& options) {
     auto nccl = NcclCommunicator::make(library, *places_, {options.timeoutSeconds, options.dump});
     if (!nccl) return nccl.error();
     nccl_ = nccl->get();
+    nccl_->dropGraphsBy([this] {
+      for (CudaPlaces::Graph& graph : graphs_) graph.parts.clear();
+    });
     comm_ = std::move(*nccl);
     return Ok{};
   }
@@ -89,6 +96,9 @@ public:
     });
   }
   Status read(int64_t place, std::span<std::byte> to, const std::byte* from) override {
+    // What stands before it may be a collective that does not end.
+    if (nccl_)
+      if (Status s = nccl_->finish(place); !s) return s;
     return onStream(place, true, [&](const CudaDevice& d, const CudaStream& s) {
       return d.copyOut(to.data(), from, to.size(), s);
     });
@@ -146,6 +156,8 @@ private:
     return static_cast<uint32_t>(graphs_.size() - 1);
   }
   Status runGraph(uint32_t graph) override {
+    if (graphs_[graph].parts.empty())
+      return machineError("the communicator was aborted, and the graphs are gone");
     if (nccl_) nccl_->recorder().replayed(graph);
     return places_->launch(graphs_[graph]);
   }
@@ -539,16 +551,6 @@ Result<int64_t> CudaBackend::reached(uint32_t mark) const {
   auto ms = places_->device(place).milliseconds(first, event);
   if (!ms) return ms.error();
   return static_cast<int64_t>(static_cast<double>(*ms) * 1e6);
-}
-
-Result<std::vector<CudaDevice>> openGpus(const CudaDriver& driver, size_t count) {
-  std::vector<CudaDevice> out;
-  for (size_t i = 0; i < count; ++i) {
-    auto device = CudaDevice::open(driver, static_cast<int>(i));
-    if (!device) return device.error();
-    out.push_back(*device);
-  }
-  return out;
 }
 
 } // namespace

@@ -22,6 +22,16 @@ Result<std::unique_ptr<CudaPlaces>> CudaPlaces::make(std::vector<CudaDevice> gpu
   return made;
 }
 
+Result<std::vector<CudaDevice>> openGpus(const CudaDriver& driver, size_t count) {
+  std::vector<CudaDevice> out;
+  for (size_t i = 0; i < count; ++i) {
+    auto device = CudaDevice::open(driver, static_cast<int>(i));
+    if (!device) return device.error();
+    out.push_back(*device);
+  }
+  return out;
+}
+
 Result<CudaPlaces::Lane> CudaPlaces::lane(size_t gpu, bool aside) const {
   auto stream = gpus_[gpu].stream(aside);
   if (!stream) return stream.error();
@@ -274,15 +284,22 @@ Result<CudaPlaces::Graph> CudaPlaces::endCapture(bool together) {
   // Each capture is ended, whatever went wrong: a stream that is captured is of no use.
   std::optional<Error> wrong;
   if (!joined) wrong = joined.error();
+  std::vector<CudaCapture> captured;
   for (int64_t p = 0; p < (together ? 1 : count()); ++p) {
     auto part = device(p).endCapture(stream(p));
     if (part)
-      graph.parts.push_back(*part);
+      captured.push_back(*part);
     else if (!wrong)
       wrong = part.error();
   }
   for (Place& p : places_) p.now().recorded = false;
   if (wrong) return *wrong;
+  for (size_t i = 0; i < captured.size(); ++i) {
+    const auto place = static_cast<int64_t>(i);
+    auto part = device(place).instantiate(captured[i], stream(place));
+    if (!part) return part.error();
+    graph.parts.push_back(*part);
+  }
   return graph;
 }
 

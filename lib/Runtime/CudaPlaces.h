@@ -9,6 +9,9 @@
 
 namespace dtc {
 
+// The first `count` GPUs of the driver.
+[[nodiscard]] Result<std::vector<CudaDevice>> openGpus(const CudaDriver& driver, size_t count);
+
 // Used by one thread at a time.
 class CudaPlaces final : public DeviceQueue {
 public:

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <numeric>
 #include <thread>
 
 namespace dtc {
@@ -148,12 +149,21 @@ void NcclCommunicator::abandon() {
   if (!broken_) (void)broken("the run was ended");
 }
 
+// All in one group: an abort waits for the streams that its communicator has work in, where another communicator's collective may
+// stand before it, which ends only when that one is aborted, too. In a group all are told to end before any is waited for.
+void NcclCommunicator::abortAll() {
+  if (dropGraphs_) dropGraphs_();
+  const bool grouped = nccl_.beginGroup().ok();
+  for (const Communicators& c : communicators_)
+    for (const NcclRank& rank : c.ranks) nccl_.abort(rank);
+  if (grouped) (void)nccl_.endGroup(); // there is nothing to be done where even this fails
+}
+
 Error NcclCommunicator::broken(const std::string& why) {
   const auto words = readWords();
   std::string text = why;
   if (words) text += ": " + recorder_.diagnosis(*words);
-  for (const Communicators& c : communicators_)
-    for (const NcclRank& rank : c.ranks) nccl_.abort(rank);
+  abortAll();
   text += "; the communicator was aborted";
   if (words && !options_.dump.empty()) {
     const std::string json = recorder_.json(*words, nccl_.version(), options_.timeoutSeconds);
@@ -166,9 +176,9 @@ Error NcclCommunicator::broken(const std::string& why) {
 }
 
 // Looks at all places each time: none is kept from going on by another that stands still.
-Result<bool> NcclCommunicator::isIdle() {
+Result<bool> NcclCommunicator::isIdle(std::span<const int64_t> places) {
   bool all = true;
-  for (int64_t p = 0; p < places_.count(); ++p) {
+  for (int64_t p : places) {
     auto idle = places_.idle(p);
     if (!idle) return idle;
     all = all && *idle;
@@ -177,12 +187,20 @@ Result<bool> NcclCommunicator::isIdle() {
 }
 
 Status NcclCommunicator::finish() {
+  std::vector<int64_t> all(static_cast<size_t>(places_.count()));
+  std::iota(all.begin(), all.end(), 0);
+  return waitFor(all);
+}
+
+Status NcclCommunicator::finish(int64_t place) { return waitFor({&place, 1}); }
+
+Status NcclCommunicator::waitFor(std::span<const int64_t> places) {
   if (broken_) return *broken_;
   const Clock::time_point begin = Clock::now();
   Clock::time_point looked = begin, moved = begin;
   std::vector<uint32_t> last;
   while (true) {
-    auto idle = isIdle();
+    auto idle = isIdle(places);
     if (!idle) return broken(idle.error().message);
     if (*idle) return Ok{};
     const Clock::time_point now = Clock::now();

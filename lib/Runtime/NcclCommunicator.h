@@ -4,6 +4,7 @@
 #include "FlightRecorder.h"
 #include "NcclExchange.h"
 #include "dtc/Runtime/Communicator.h"
+#include <functional>
 #include <map>
 
 namespace dtc {
@@ -25,8 +26,12 @@ public:
   [[nodiscard]] Status settle(const CollectivePlan& plan, const CollectiveGroup& group) override;
   // Waits for the work of all places, and for no longer than it goes on.
   [[nodiscard]] Status finish();
+  // The same for one place.
+  [[nodiscard]] Status finish(int64_t place);
   // Ends what has been started: some device may wait for one that did not come to it.
   void abandon();
+  // What drops all graphs: NCCL waits, aborted or not, until those that captured its collectives are gone.
+  void dropGraphsBy(std::function<void()> drop) { dropGraphs_ = std::move(drop); }
   [[nodiscard]] FlightRecorder& recorder() { return recorder_; }
 
 private:
@@ -52,7 +57,9 @@ private:
   [[nodiscard]] Status begin(const CollectivePlan& plan, const CollectiveGroup& group,
                              const Waiting& waiting);
   [[nodiscard]] Status tell(int64_t place, uint32_t word);
-  [[nodiscard]] Result<bool> isIdle(); // all places
+  [[nodiscard]] Result<bool> isIdle(std::span<const int64_t> places);
+  [[nodiscard]] Status waitFor(std::span<const int64_t> places);
+  void abortAll();
   [[nodiscard]] Result<std::vector<uint32_t>> readWords() const;
   // Aborts all and says why.
   [[nodiscard]] Error broken(const std::string& why);
@@ -69,6 +76,7 @@ private:
   int64_t stageBytes_ = 0;        // of each of the two
   std::vector<CudaMemory> words_; // by place: how far it is (FlightRecorder::arrivedWord)
   std::vector<CudaStream> watch_; // by place: on which the words are read
+  std::function<void()> dropGraphs_;
   std::optional<Error> broken_;
 };
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <dlfcn.h>
 #include <map>
 #include <set>
 
@@ -227,6 +228,8 @@ const std::vector<CudnnOperation>& graphOf(const Descriptor& config) {
 }
 
 int finalizePlan(Descriptor& d) {
+  // Engines of attention are compiled by NVRTC, which is opened by its name alone: a folder of Python's wheels is not among those searched.
+  if (!dlopen("libnvrtc.so.13", RTLD_NOW | RTLD_NOLOAD)) return kCudnnNotSupported;
   const Descriptor& config = *d.others[kCudnnPlanConfig][0];
   if (config.type != kCudnnEngineConfig) return kCudnnBadParameter;
   d.graph = graphOf(config);

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -57,13 +58,16 @@ struct World {
   std::map<size_t, Split> splits;
   std::vector<std::weak_ptr<Point>> points;
   bool aborted = false;
+  size_t left = 0; // ranks that were destroyed or aborted: the last one waits for all
 };
 
 struct Comm {
   std::shared_ptr<World> world;
   int rank = 0, device = 0;
   size_t calls = 0, splits = 0;
-  std::map<int, size_t> sends, receives; // by peer
+  std::map<int, size_t> sends, receives;                  // by peer
+  std::map<std::shared_ptr<Stream>, uint64_t> used;       // the streams that it has work in, up to which node
+  std::shared_ptr<int> graphs = std::make_shared<int>(0); // held by each graph that captured work of it
 };
 
 struct PendingMove {
@@ -75,6 +79,7 @@ struct PendingMove {
 thread_local int groupDepth = 0;
 thread_local std::vector<Comm*> groupNew; // made in this group; they wait for the others at its end
 thread_local std::vector<PendingMove> groupMoves;
+thread_local std::vector<std::shared_ptr<World>> groupGone; // aborted in this group; waited for at its end
 thread_local std::string lastError;
 
 int wrong(int code, const std::string& text) {
@@ -168,9 +173,39 @@ int post(Comm& comm, void* stream, std::vector<stub::Arrival> meets) {
   for (const stub::Arrival& a : meets) comm.world->points.push_back(a.point);
   stub::Op op;
   op.meets = std::move(meets);
-  if (stub::enqueue(**static_cast<std::shared_ptr<Stream>*>(stream), std::move(op)))
-    return wrong(kUnhandledCuda, stub::lastProblem());
+  const auto& to = *static_cast<std::shared_ptr<Stream>*>(stream);
+  if (stub::enqueue(*to, std::move(op))) return wrong(kUnhandledCuda, stub::lastProblem());
+  if (to->capture)
+    to->capture->users.push_back(comm.graphs);
+  else
+    comm.used[to] = to->end();
   return kOk;
+}
+
+[[noreturn]] void hangs(const char* why) {
+  std::fprintf(stderr, "stub of NCCL: this never returns: %s\n", why);
+  std::abort();
+}
+
+// What NCCL does when the last rank of this process has gone (commDestroySync of src/init.cc): it waits for the streams that the communicator
+// has work in, and until no graph is left that captured work of it.
+void waitForGone(const World& world) {
+  for (Comm* comm : world.members) {
+    if (!comm) continue;
+    for (const auto& [stream, end] : comm->used)
+      if (stub::drain(*stream, std::min(end, stream->end()), false) == stub::kNotReady)
+        hangs("its stream waits for a collective, of this or another communicator, that is not aborted");
+    if (comm->graphs.use_count() > 1)
+      hangs("a graph that captured collectives of the communicator is still there");
+  }
+}
+
+void leave(const std::shared_ptr<World>& world) {
+  if (++world->left < static_cast<size_t>(world->ranks)) return;
+  if (groupDepth)
+    groupGone.push_back(world);
+  else
+    waitForGone(*world);
 }
 
 using Body = std::function<void(const std::vector<const char*>&, const std::vector<char*>&)>;
@@ -340,13 +375,21 @@ STUB_NCCL ncclCommSplit(Comm* comm, int color, int key, Comm** out, void*) {
   guard.unlock();
   return child ? made(child) : int{kOk};
 }
-STUB_NCCL ncclCommDestroy(Comm* comm) { return delete comm, kOk; }
+STUB_NCCL ncclCommDestroy(Comm* comm) {
+  std::lock_guard guard(stub::lock());
+  const std::shared_ptr<World> world = comm->world; // ranks are freed by the last of them
+  leave(world);
+  if (world->left == static_cast<size_t>(world->ranks))
+    for (Comm*& member : world->members) delete member, member = nullptr;
+  return kOk;
+}
 STUB_NCCL ncclCommAbort(Comm* comm) {
   std::lock_guard guard(stub::lock());
   comm->world->aborted = true;
   for (auto& weak : comm->world->points)
     if (auto point = weak.lock()) point->cancelled = true;
   stub::wake();
+  leave(comm->world);
   return kOk;
 }
 STUB_NCCL ncclCommGetAsyncError(Comm* comm, int* out) {
@@ -364,7 +407,12 @@ STUB_NCCL ncclGroupEnd() {
   if (--groupDepth) return kOk;
   std::vector<PendingMove> moves = std::move(groupMoves);
   std::vector<Comm*> fresh = std::move(groupNew);
-  groupMoves.clear(), groupNew.clear();
+  const std::vector<std::shared_ptr<World>> gone = std::move(groupGone);
+  groupMoves.clear(), groupNew.clear(), groupGone.clear();
+  {
+    std::lock_guard guard(stub::lock());
+    for (const auto& world : gone) waitForGone(*world);
+  }
   stub::Device* const before = stub::current();
   for (PendingMove& m : moves) {
     stub::current() = const_cast<stub::Device*>((**static_cast<std::shared_ptr<Stream>*>(m.stream)).device);

@@ -114,6 +114,8 @@ struct Graph {
   std::vector<std::unique_ptr<void*>> bodyHandles;
   std::vector<void*> dependencies; // of the stream that was asked about last
   bool isBody = false;
+  std::vector<std::shared_ptr<int>>
+      users; // communicators whose collectives it has: each counts who holds its mark
 };
 
 struct Stream : std::enable_shared_from_this<Stream> {
@@ -132,6 +134,8 @@ struct Stream : std::enable_shared_from_this<Stream> {
 };
 
 struct Event {
+  const Device* device = nullptr;
+  bool timed = true;
   Position at;
   std::weak_ptr<Graph> graph; // of an event that was recorded while its stream was captured
   size_t track = 0;

@@ -53,6 +53,7 @@ struct CudaHandle {
 struct CudaStream : CudaHandle {};
 struct CudaEvent : CudaHandle {};
 struct CudaModule : CudaHandle {};
+struct CudaCapture : CudaHandle {};  // a graph that was captured
 struct CudaGraph : CudaHandle {};    // instantiated
 struct CudaFunction : CudaHandle {}; // lives as long as its module, which it holds
 struct CudaMemory : CudaHandle {
@@ -107,7 +108,9 @@ public:
 
   // What is started on `stream` (and on streams that wait for it) between these two becomes a graph instead of running.
   [[nodiscard]] Status beginCapture(const CudaStream& stream) const;
-  [[nodiscard]] Result<CudaGraph> endCapture(const CudaStream& stream) const;
+  [[nodiscard]] Result<CudaCapture> endCapture(const CudaStream& stream) const;
+  // Not before this thread has ended all its captures: what is made here needs memory on the device.
+  [[nodiscard]] Result<CudaGraph> instantiate(const CudaCapture& captured, const CudaStream& stream) const;
   [[nodiscard]] Status launch(const CudaGraph& graph, const CudaStream& stream) const;
 
   // Conditional nodes of a graph that is captured (drivers of CUDA 12.4 and later). A handle belongs to the graph that `stream` is

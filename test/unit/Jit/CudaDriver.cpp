@@ -294,7 +294,7 @@ TEST_F(Gpu, AKernelRunsByItselfAndInAGraph) {
   ASSERT_TRUE(device_->launch(twice, {8}, {128}, 0, args, stream).ok());
   ASSERT_TRUE(device_->beginCapture(stream).ok());
   ASSERT_TRUE(device_->launch(twice, {8}, {128}, 0, args, stream).ok());
-  const CudaGraph graph = get(device_->endCapture(stream));
+  const CudaGraph graph = get(device_->instantiate(get(device_->endCapture(stream)), stream));
   ASSERT_TRUE(device_->launch(graph, stream).ok());
   ASSERT_TRUE(device_->copyOut(x.data(), p, bytes, stream).ok());
   ASSERT_TRUE(device_->synchronize(stream).ok());

@@ -30,6 +30,12 @@ protected:
     EXPECT_TRUE(gpus[0].synchronize(stream));
     return value;
   }
+  // What the first stream's capture became.
+  Result<CudaGraph> captured() {
+    auto ended = gpus[0].endCapture(streams[0]);
+    if (!ended) return ended.error();
+    return gpus[0].instantiate(*ended, streams[0]);
+  }
   StubGpus stub;
   std::vector<CudaDevice> gpus;
   std::vector<CudaStream> streams;
@@ -54,11 +60,38 @@ TEST_F(StubDriver, ACaptureMustBeJoined) {
   EXPECT_NE(graph.error().message.find("UNJOINED"), std::string::npos) << graph.error().message;
 }
 
+TEST_F(StubDriver, AGraphIsMadeWhenNothingIsCapturedAnyMore) {
+  ASSERT_TRUE(gpus[0].beginCapture(streams[0]) && gpus[0].beginCapture(streams[1]));
+  auto first = gpus[0].endCapture(streams[0]);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(gpus[0].instantiate(*first, streams[0]));
+  ASSERT_TRUE(gpus[0].endCapture(streams[1]));
+  EXPECT_TRUE(gpus[0].instantiate(*first, streams[0]));
+}
+
+TEST_F(StubDriver, AnEventIsOfItsStreamsGpuAndIsTimedWhenItIsOver) {
+  auto begin = gpus[0].event(true), end = gpus[0].event(true), plain = gpus[0].event();
+  ASSERT_TRUE(begin && end && plain && gpus[0].record(*begin, streams[0]) &&
+              gpus[0].record(*end, streams[0]));
+  EXPECT_FALSE(gpus[0].milliseconds(*begin, *end)); // nobody has waited
+  ASSERT_TRUE(gpus[0].synchronize(streams[0]) && gpus[0].record(*plain, streams[0]));
+  EXPECT_TRUE(gpus[0].milliseconds(*begin, *end));
+  ASSERT_TRUE(gpus[0].synchronize(streams[0]));
+  EXPECT_FALSE(gpus[0].milliseconds(*begin, *plain)); // made without times
+  auto driver = CudaDriver::open(stub.driver());
+  ASSERT_TRUE(driver);
+  auto other = CudaDevice::open(*driver, 1);
+  ASSERT_TRUE(other);
+  auto theirs = other->event();
+  ASSERT_TRUE(theirs);
+  EXPECT_FALSE(gpus[0].record(*theirs, streams[0]));
+}
+
 TEST_F(StubDriver, AGraphDoesAgainWhatWasCaptured) {
   ASSERT_TRUE(gpus[0].beginCapture(streams[0]));
   ASSERT_TRUE(gpus[0].fillWord(memory.get, 5, streams[0]));
   EXPECT_FALSE(gpus[0].allocate(8)); // not while a stream is captured
-  auto graph = gpus[0].endCapture(streams[0]);
+  auto graph = captured();
   ASSERT_TRUE(graph);
   EXPECT_EQ(read(streams[0]), -1);
   ASSERT_TRUE(gpus[0].launch(*graph, streams[0]));
@@ -85,7 +118,7 @@ TEST_F(StubDriver, ABodyRunsAsLongAsItsConditionSays) {
   auto body = gpus[0].addConditional(streams[0], *handle, true);
   ASSERT_TRUE(body && gpus[0].beginBody(streams[1], *body));
   ASSERT_TRUE(count(streams[1], 0) && gpus[0].endBody(streams[1]));
-  auto graph = gpus[0].endCapture(streams[0]);
+  auto graph = captured();
   ASSERT_TRUE(graph) << graph.error().message;
   for (int again = 0; again < 2; ++again) {
     ASSERT_TRUE(gpus[0].launch(*graph, streams[0]));
@@ -160,6 +193,8 @@ TEST_F(StubDriver, RanksThatCallDifferentCollectivesAreAnError) {
   auto other = nccl->allReduce((*ranks)[1], memory.get, memory.get, 8, DType::F32, NcclOp::Sum, streams[2]);
   ASSERT_FALSE(other);
   EXPECT_NE(other.error().message.find("where another calls"), std::string::npos) << other.error().message;
+  for (const NcclRank& rank : *ranks)
+    nccl->abort(rank); // the first rank's call waits for the others: a destroyed one would, too
 }
 
 } // namespace

@@ -1,0 +1,121 @@
+"""What bench/gpu.py makes of failures: a look at each layer before all else, failures of one cause as one, and what a cause depends on. A real GPU
+is rare: what is printed here has to be enough to mend things by."""
+
+import collections
+import re
+import shutil
+import tempfile
+import pathlib
+
+# One thing each, from the driver upwards: the first that fails says which layer is to blame.
+LAYERS = {
+    "a kernel": ("", "(%x: f32[1000]) -> (%y: f32[1000]) {\n  %y = exp %x\n"),
+    "a kernel over rows": ("", "(%x: bf16[300, 4096]) -> (%y: bf16[300, 4096]) {\n  %y = softmax %x {dims = [1]}\n"),
+    "a graph": ("-O2 --repeat 3", "(%x: f32[70, 1000]) -> (%y: f32[70, 1000]) {\n  %e = cumsum %x {dim = 1}\n  %y = cumsum %e {dim = 0}\n"),
+    "a product, f32": ("", "(%x: f32[96, 64], %w: f32[64, 80]) -> (%y: f32[96, 80]) {\n  %y = matmul %x, %w\n"),
+    "a product, bf16, with bias and gelu": ("", "(%x: bf16[96, 64], %w: bf16[80, 64], %b: bf16[80]) -> (%y: bf16[96, 80]) {\n"
+                                            "  %m = linear %x, %w, %b\n  %y = gelu %m {approximate = \"tanh\"}\n"),
+    "a product, f8": ("", "(%x: f8e4m3[96, 64], %w: f8e4m3[80, 64]) -> (%y: f8e4m3[96, 80]) {\n  %y = matmul %x, %w {transpose_b = true}\n"),
+    "a convolution": ("", "(%x: f32[2, 8, 9, 9], %w: f32[16, 8, 3, 3]) -> (%y: f32[2, 16, 7, 7]) {\n  %y = conv %x, %w\n"),
+    "attention": ("", "(%q: bf16[2, 4, 128, 64], %k: bf16[2, 4, 128, 64], %v: bf16[2, 4, 128, 64]) -> (%y: bf16[2, 4, 128, 64]) {\n"
+                  "  %y = attention %q, %k, %v {causal = true}\n"),
+    "a conditional node": ("-O2 --repeat 3", "(%x: f32[64]) -> (%n: i32[], %y: f32[64]) {\n  %n, %y = while (%i = 0 : i32[], %v = %x) {\n"
+                           "    %go = lt %i, 5\n    yield %go\n  } {\n    %w = tanh %v\n    %j = add %i, 1\n    yield %j, %w\n  }\n"),
+    "two devices on one GPU": ("-O2 --repeat 3 --comm local", "(%x: f32[64, 32] @m{_, a}, %w: f32[32, 16] @m{a, _}) -> (%y: f32[64, 16]) {\n  %y = matmul %x, %w\n"),
+}
+CUDA_FAULT = re.compile("ILLEGAL_ADDRESS|MISALIGNED|ILLEGAL_INSTRUCTION|LAUNCH_FAILED|HARDWARE_STACK|INVALID_PC|ASSERT")
+VARIANTS = (" --no-graphs", " --host-predicates", " --no-overlap", " --no-cudnn", " --reduction-order fixed")
+
+
+def layers(dtc, pool):
+    """{layer: "right (seconds)" or what was wrong}, printed as they are known."""
+    with tempfile.TemporaryDirectory() as folder:
+        def one(item):
+            number, (name, (flags, text)) = item
+            file = pathlib.Path(folder) / f"layer{number}.dt"
+            results = ", ".join(re.findall(r"(%\w+):", text.split("->")[1].split("{\n")[0]))
+            mesh = "mesh @m = [a=2]\n" if "@m" in text else ""
+            file.write_text(f"{mesh}func @main{text}  return {results}\n}}\n")
+            code, out, err, seconds = dtc.timed(f"%dtc run {file} --backend cuda --input '*=uniform(1,-0.5,0.5)' --check --stats {flags}", 60)
+            notes = [line for line in (out + err).splitlines() if "because" in line]
+            why = "" if code == 0 else " | ".join(line.strip() for line in error_lines(out, err)[:4])[:900] or f"exit code {code}"
+            return name, f"{'WRONG: ' + why if why else 'right'} ({seconds:.1f} s)" + (f"; {notes[0].strip()[:300]}" if notes else "")
+        found = {}
+        for name, said in pool.map(one, enumerate(LAYERS.items())):
+            found[name] = said
+            print(f"layer: {name}: {said}", flush=True)
+    return found
+
+
+def error_lines(out, err):
+    """What says most: errors, results that failed with their reasons, else the last lines."""
+    lines = (out + err).splitlines()
+    telling = [line for i, line in enumerate(lines) if line.startswith(("error", "internal error")) or ": FAILED" in line
+               or "first value that differs" in line or (i and ": FAILED" in lines[i - 1])]
+    return telling or [line for line in lines if line.strip()][-4:]
+
+
+def cause(why):
+    """Failures with the same are thought to be of one cause: the first line without what differs from program to program."""
+    first = why.strip().splitlines()[0] if why.strip() else "nothing was said"
+    first = re.sub(r"^check \w+: FAILED.*", "a wrong result", first)
+    first = re.sub(r"\S*/", "", re.sub(r"\S+\.(dt|mlir|test):[\d:]+", "PROGRAM:", first))
+    first = re.sub(r"0x[0-9a-f]+|-?\d+(\.\d+)?(e[+-]?\d+)?", "#", first)
+    return re.sub(r"'[^']*'", "'...'", first)[:160]
+
+
+def causes(failed):
+    """[(cause, its failures)], the most frequent first."""
+    by = collections.defaultdict(list)
+    for one in failed:
+        by[cause(one["why"])].append(one)
+    return sorted(by.items(), key=lambda item: -len(item[1]))
+
+
+def depends(dtc, command, limit):
+    """Which flag makes a failing command right."""
+    right, wrong = [], []
+    for flag in VARIANTS:
+        if flag in command or ("-O2" not in command and flag in (" --no-graphs", " --host-predicates")):
+            continue
+        code, out, _, _ = dtc.timed(command + flag, limit)
+        (right if code == 0 and "check " in out else wrong).append(flag.strip())
+    return ("right with " + ", ".join(right) + "; " if right else "") + ("wrong with " + ", ".join(wrong) if wrong else "")
+
+
+def sanitized(dtc, command, tool, limit):
+    """What compute-sanitizer says of a command, or ""."""
+    if not shutil.which("compute-sanitizer"):
+        return ""
+    code, out, err, seconds = dtc.timed(command.replace("%dtc run", f"compute-sanitizer --tool {tool} --print-limit 2 %dtc run"), limit)
+    lines = [line.removeprefix("========= ") for line in (out + err).splitlines() if line.startswith("=========")]
+    lines = [line for line in lines if "Host Frame" not in line and line.strip("= ")]
+    return f"compute-sanitizer {tool} ({seconds:.0f} s): " + (" | ".join(lines[1:12])[:900] if lines else f"exit code {code}, nothing said")
+
+
+def explain(dtc, failed, clock, seconds=70):
+    """Prints each cause with one command and what it depends on; gives the same for the report. The longest text goes last, where it is seen."""
+    found, end = [], clock.spent() + min(seconds, max(0, clock.left() - 20))
+    for name, members in causes(failed)[:8]:
+        first = min(members, key=lambda m: len(m["command"]))
+        entry = {"cause": name, "count": len(members), "example": first["case"], "command": first["command"], "why": first["why"]}
+        shell = first["shell"]
+        limit = lambda: max(1, min(25, end - clock.spent()))
+        if clock.spent() < end - 5 and first["code"] != 137:
+            entry["depends"] = depends(dtc, shell, limit())
+            code, out, err, _ = dtc.timed(shell + " --log-ops", limit())
+            steps = [line for line in err.splitlines() if line.startswith("device ")]
+            if code and not any(": FAILED" in line for line in out.splitlines()) and steps:
+                entry["last_step"] = steps[-1]
+            if clock.spent() < end - 5 and (CUDA_FAULT.search(first["why"]) or name == "a wrong result"):
+                entry["sanitizer"] = sanitized(dtc, shell, "memcheck", limit())
+        found.append(entry)
+    for e in found[::-1]:
+        print(f"CAUSE of {e['count']}: {e['cause']}\n  {e['example']}: {e['command']}\n  " + e["why"][:700].replace("\n", "\n  "), flush=True)
+        for key in ("depends", "last_step", "sanitizer"):
+            if e.get(key):
+                print(f"  {key.replace('_', ' ')}: {e[key]}", flush=True)
+        others = ", ".join(m["case"] for m in failed if cause(m["why"]) == e["cause"] and m["case"] != e["example"])
+        if others:
+            print(f"  also: {others[:500]}", flush=True)
+    return found
