@@ -57,8 +57,9 @@ public:
     for (const CollectiveGroup& g : plan.groups) {
       if (g.places.size() > kMaxMembers)
         return machineError("a collective among more than 128 devices is not supported");
+      kernels_.insert_or_assign(&plan, makeKernel(plan, g)); // the groups of one collective are of one size
       if (Status s = reserve(plan, g); !s) return s;
-      if (Status s = ensure(kernelOf(plan, g)); !s) return s;
+      if (Status s = ensure(kernelOf(plan)); !s) return s;
     }
     return Ok{};
   }
@@ -80,12 +81,12 @@ public:
       std::vector<Source> sources;
       for (const BlockCopy& c : me.blocks) sources.push_back({operands[c.from], group.places[c.from]});
       const Target target{results[member], place};
-      return combine(plan, group, place, sources, std::span(&target, 1), me.blocks[0]);
+      return combine(plan, place, sources, std::span(&target, 1), me.blocks[0]);
     }
     for (const BlockCopy& c : me.blocks) {
       const Source source{operands[c.from * plan.numOperands + c.operand], group.places[c.from]};
       std::byte* target = results[member * plan.numOperands + c.operand];
-      if (Status s = move(plan, group, place, source, target, c); !s) return s;
+      if (Status s = move(plan, place, source, target, c); !s) return s;
     }
     return Ok{};
   }
@@ -105,7 +106,7 @@ private:
     return first ? queue_.meet(group.places) : Status(Ok{});
   }
   // The one kernel that a collective needs.
-  static BlockKernel kernelOf(const CollectivePlan& plan, const CollectiveGroup& g) {
+  static BlockKernel makeKernel(const CollectivePlan& plan, const CollectiveGroup& g) {
     const bool converts = plan.rounds();
     DType wire = converts ? plan.wire : plan.dtype;
     if (plan.kind == CollectiveKind::AllReduce)
@@ -115,6 +116,7 @@ private:
     if (converts) return combineBlocks(plan.dtype, wire, PendingKind::None, 1, 1);
     return moveBlocks(dtypeBytes(plan.dtype));
   }
+  const BlockKernel& kernelOf(const CollectivePlan& plan) const { return kernels_.at(&plan); }
   Status ensure(const BlockKernel& k) {
     if (!compiled_.insert(k.name).second) return Ok{};
     return queue_.compile(k.unit());
@@ -144,14 +146,14 @@ private:
       for (const BlockCopy& c : g.members[m].blocks) most = std::max(most, sourceSpan(c));
       if (plan.kind == CollectiveKind::AllReduce)
         most = std::max(most, g.members[m].resultElements[0] / static_cast<int64_t>(g.places.size()) + 1 +
-                                  kernelOf(plan, g).pack());
+                                  kernelOf(plan).pack());
       if (Status s = queue_.reserve(g.places[m], 2 * away * alignedBytes(most * width)); !s) return s;
     }
     return Ok{};
   }
 
-  Status combine(const CollectivePlan& plan, const CollectiveGroup& group, int64_t place,
-                 std::span<const Source> sources, std::span<const Target> targets, const BlockCopy& c) {
+  Status combine(const CollectivePlan& plan, int64_t place, std::span<const Source> sources,
+                 std::span<const Target> targets, const BlockCopy& c) {
     if (c.elements() == 0) return Ok{};
     const int64_t width = dtypeBytes(plan.dtype), bytes = sourceSpan(c) * width;
     std::byte* room = queue_.reserved(place);
@@ -174,7 +176,7 @@ private:
         return done;
       room += alignedBytes(bytes);
     }
-    Status done = launch(kernelOf(plan, group), place, c, to, from);
+    Status done = launch(kernelOf(plan), place, c, to, from);
     for (const auto& [target, from] : away)
       if (done)
         done = queue_.copyBetween(place, target->at + c.target * width, target->place, from, place,
@@ -206,7 +208,7 @@ private:
   // Each member combines its part of the elements, whole packs of them, and writes it to all.
   Status allReduce(const CollectivePlan& plan, const CollectiveGroup& group, size_t member,
                    std::span<const std::byte* const> operands, std::span<std::byte* const> results) {
-    const int64_t elements = group.members[member].resultElements[0], pack = kernelOf(plan, group).pack();
+    const int64_t elements = group.members[member].resultElements[0], pack = kernelOf(plan).pack();
     const Interval part = piece((elements + pack - 1) / pack, static_cast<int64_t>(group.places.size()),
                                 static_cast<int64_t>(member));
     BlockCopy c;
@@ -218,22 +220,23 @@ private:
       sources.push_back({operands[i], group.places[i]});
       targets.push_back({results[i], group.places[i]});
     }
-    return combine(plan, group, group.places[member], sources, targets, c);
+    return combine(plan, group.places[member], sources, targets, c);
   }
 
-  Status move(const CollectivePlan& plan, const CollectiveGroup& group, int64_t place, const Source& source,
-              std::byte* target, const BlockCopy& c) {
+  Status move(const CollectivePlan& plan, int64_t place, const Source& source, std::byte* target,
+              const BlockCopy& c) {
     int64_t width = plan.widths[c.operand];
     const bool converts = plan.rounds();
     if (!converts && c.rows == 1 && c.slabs == 1)
       return queue_.copyBetween(place, target + c.target * width, place, source.at + c.source * width,
                                 source.place, c.length * width);
     const Target to{target, place};
-    return combine(plan, group, place, std::span(&source, 1), std::span(&to, 1), c);
+    return combine(plan, place, std::span(&source, 1), std::span(&to, 1), c);
   }
 
   DeviceQueue& queue_;
   std::set<std::string> compiled_;
+  std::map<const CollectivePlan*, BlockKernel> kernels_; // of all that are prepared
   std::mutex mutex_;
   std::map<const CollectiveGroup*, size_t> begun_; // shares of the collective under way
 };
