@@ -19,6 +19,24 @@ from cpu import machine
 GPT = ["gpt", "--layers", "12", "--hidden", "256", "--heads", "4", "--vocab", "1024", "--seq", "64", "--batch", "4", "--mode", "train"]
 
 
+ROW_OPS = ("softmax %x{i} {{dims = [1]}}", "log_softmax %x{i} {{dims = [1]}}", "rms_norm %x{i}, %w{i} {{dims = [1]}}",
+           "layer_norm %x{i}, %w{i}, %b{i} {{dims = [1]}}")
+
+
+def row_kernels():
+    """A program of 16 kernels over rows: four ops, rows of four lengths, f32 and bf16."""
+    arguments, lines, results = [], [], []
+    for i in range(16):
+        columns, op = 1024 << i // 4, ROW_OPS[i % 4]
+        dtype = ("f32", "bf16")[(i // 4 + i) % 2]
+        arguments.append(f"%x{i}: {dtype}[4096, {columns}]")
+        arguments += [f"%{name}{i}: {dtype}[{columns}]" for name in "wb" if f"%{name}" in op]
+        results.append(f"%y{i}: {dtype}[4096, {columns}]")
+        lines.append(f"  %y{i} = " + op.format(i=i))
+    lines.append("  return " + ", ".join(f"%y{i}" for i in range(16)))
+    return f"func @main({', '.join(arguments)}) -> ({', '.join(results)}) {{\n" + "\n".join(lines) + "\n}\n"
+
+
 class Compile:
     def __init__(self, options):
         self.options, self.dtc = options, str(pathlib.Path(options.build) / "bin/dtc")
@@ -42,6 +60,20 @@ class Compile:
             used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             best = tuple(min(a, b) for a, b in zip(best, (used, wall, after.ru_maxrss / 1024)))
         return best
+
+    def nvrtc_rows(self):
+        """Kernels for a GPU, which needs NVRTC and no GPU."""
+        path = pathlib.Path(self.folder.name) / "rows.dt"
+        path.write_text(row_kernels())
+        command = ["compile", str(path), "--target", "sm_90a", "--emit", "cubin", "-o", self.folder.name + "/cubins"]
+        first = subprocess.run([self.dtc, *command], env=dict(os.environ, XDG_CACHE_HOME=self.folder.name + "/nvrtc"), capture_output=True, text=True)
+        if first.returncode == 3:
+            print(f"kernels for a GPU: {first.stderr.strip()}")
+            return
+        warm = self.measure(*command, cache=self.folder.name + "/nvrtc")
+        cold = min(self.measure(*command, cache=f"{self.folder.name}/nvrtc{i}", runs=1)[0] for i in range(self.options.runs))
+        yield "a row kernel for sm_90a by NVRTC, no cache (16 of them, the library's opening in it)", 0.06, "s of processor", (cold - warm[0]) / 16
+        yield "the same from the cache: all of dtc, over 16 kernels", 0.005, "s of wall", warm[1] / 16
 
     def until_loaded(self, command):
         """Seconds of all phases of --timing up to where the kernels are loaded."""
@@ -68,6 +100,7 @@ class Compile:
         self.measure(*run, runs=1)
         yield "the same, kernels from the cache: passes, printing, loading", 0.1, "s of wall", min(self.until_loaded(run) for _ in range(self.options.runs))
         yield "and with the library's products made, the inputs and one run", None, "s of wall", self.measure(*run)[1]
+        yield from self.nvrtc_rows()
         big = ["llama", "--size", "405b", "--dtype", "bf16", "--mode", "train", "--parallel", "dp=16,fsdp=16,cp=8,tp=8,sp", "--layers"]
         times, memory = {}, 0
         for layers in (126, 378, 1260):
