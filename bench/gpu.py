@@ -38,7 +38,7 @@ class Dtc:
             sys.exit("gpu.sh: there is no dtc: build it (scripts/build.sh release), or bring carry/ (bench/carry.sh)")
         self.environment = dict(os.environ)
         carried = pathlib.Path(self.path).parent / "lib"
-        if carried.is_dir():
+        if carried.is_dir() and self.run("%dtc --version", 20)[0]:  # not where this machine has what it needs: other programs would get it, too
             self.environment["LD_LIBRARY_PATH"] = f"{os.environ.get('LD_LIBRARY_PATH', '')}:{carried}".strip(":")
 
     def run(self, command, limit):

@@ -80,6 +80,7 @@ Result<CublasLt> CublasLt::open(const CudaDevice& device) {
         "LD_LIBRARY_PATH, CUDA_HOME, "
         "/usr/local/cuda*, the system's folders or a Python environment; install the CUDA toolkit's "
         "package libcublas-13-0, or `pip install nvidia-cublas`");
+  keepNvrtcOpen();
   auto library = openLibrary(path);
   if (!library) return library.error();
   auto impl = std::make_shared<Impl>(device);

@@ -140,4 +140,9 @@ Result<void*> openLibrary(const std::string& path, std::string_view companion) {
   return machineError("cannot open " + path + ": " + dlerror());
 }
 
+void keepNvrtcOpen() {
+  if (const std::string path = findCudaLibrary("nvrtc"); !path.empty())
+    (void)openLibrary(path, "nvrtc-builtins"); // without it what needs it says so
+}
+
 } // namespace dtc

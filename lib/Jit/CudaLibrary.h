@@ -20,6 +20,10 @@ namespace dtc {
 // Opens `path` with its directory's lib<companion>* before it, if there is one (NVRTC looks for its builtins by name alone).
 [[nodiscard]] Result<void*> openLibrary(const std::string& path, std::string_view companion = {});
 
+// Opens NVRTC, where it is found. cuDNN and cuBLASLt open it by name alone when they compile a kernel, and find it so wherever it lies (a
+// folder of Python's wheels is not among those that are searched). Kernels of dtc's own that were cached have not opened it.
+void keepNvrtcOpen();
+
 // table.NAME = the library's symbol; the error names what is missing.
 template <class Function> [[nodiscard]] bool bindSymbol(void* library, const char* name, Function*& to);
 

@@ -66,10 +66,7 @@ Result<Cudnn> Cudnn::open(const CudaDevice& device) {
     return machineError("cuDNN (libcudnn.so.9) is not in LD_LIBRARY_PATH, CUDA_HOME, /usr/local/cuda*, the "
                         "system's folders or a Python environment; " +
                         howToInstall());
-  // It opens NVRTC, by name alone, when it compiles an engine; what is open already is found wherever it lies. Kernels that were cached
-  // have not opened it.
-  if (const std::string nvrtc = findCudaLibrary("nvrtc"); !nvrtc.empty())
-    (void)openLibrary(nvrtc, "nvrtc-builtins");
+  keepNvrtcOpen();
   auto library = openLibrary(path);
   if (!library) return library.error();
   auto impl = std::make_shared<Impl>(device);
