@@ -11,6 +11,8 @@ namespace {
 
 constexpr int kThreads = 128; // lib/Jit/Device/attention_gradient.h and attention_gradient_block.h
 constexpr size_t kMask = 6;   // the operand's number
+// Of the gradient of a mask, tiles of keys whose sums a block keeps in registers: each query is then read from memory once for all of them.
+constexpr int64_t kTensorTiles = 2, kPlainTiles = 2;
 
 // Blocks of `rows` rows, against `passing` others at a time.
 struct Cut {
@@ -66,17 +68,20 @@ public:
   GradientMatcher(Module& m, OpId fused) : m_(m), block_(m[m.region(fused)]), sizes_(m) {}
 
   std::optional<Lowered> run() {
-    if (block_.ops.size() != 1 || m_.record(block_.ops[0]).name != std::string_view("attention_grad"))
-      return {};
+    if (block_.ops.size() != 1) return {};
     op_ = block_.ops[0];
+    const std::string_view name = m_.record(op_).name;
+    g_.ofMask = name == "attention_grad_mask";
+    if (!g_.ofMask && name != "attention_grad") return {};
     Diagnostics quiet;
     const OpQuery q = queryOf(m_, op_, quiet);
     readSizes(q);
     for (uint32_t i = 0; i < block_.args.size(); ++i) // but for what only a library reads
       if (reads(block_.args[i])) addBuffer(block_.args[i], false), l_.inputs.push_back(i);
     l_.kernel.numInputs = static_cast<uint32_t>(l_.inputs.size());
-    for (uint32_t i = 0; i < 3; ++i) {
-      if (block_.yields.size() != 3 || block_.yields[i] != m_.result(op_, i)) return {};
+    const uint32_t results = g_.ofMask ? 1 : 3;
+    for (uint32_t i = 0; i < results; ++i) {
+      if (block_.yields.size() != results || block_.yields[i] != m_.result(op_, i)) return {};
       addBuffer(block_.yields[i], true), l_.outputs.push_back(i);
     }
     for (size_t i = 0; i < kMask; ++i) {
@@ -170,7 +175,7 @@ std::string lambda(const std::string& parameters, const std::string& text) {
 }
 
 // What a query sees and what sees a key, from the place of the first query on.
-std::string boundsText(const AttentionGradient& g, const std::string& offset) {
+std::string boundsText(const AttentionGradient& g, const std::string& offset, bool ofKeys) {
   const std::string w = number(g.window), rows = sizeText(g.rows), keys = sizeText(g.keys);
   const std::string from = g.window ? "dtc_greatest(i64(0), i + (" + offset + ") - " + w + " + 1)" : "i64(0)";
   std::string to = "i64(" + keys + ")", first = "i64(0)", last = "i64(" + rows + ")";
@@ -181,7 +186,8 @@ std::string boundsText(const AttentionGradient& g, const std::string& offset) {
     to = "dtc_least(i64(" + keys + "), i + (" + offset + ") + " + w + ")",
     first = "dtc_greatest(i64(0), j - (" + offset + ") - " + w + " + 1)";
   if (g.window) last = "dtc_least(i64(" + rows + "), j - (" + offset + ") + " + w + ")";
-  return lambda("i64 i", from) + lambda("i64 i", to) + lambda("i64 j", first) + lambda("i64 j", last);
+  const std::string ofRows = lambda("i64 i", from) + lambda("i64 i", to);
+  return ofKeys ? ofRows + lambda("i64 j", first) + lambda("i64 j", last) : ofRows;
 }
 
 std::string scoreText(const Kernel& k, const AttentionGradient& g, DType type) {
@@ -224,6 +230,7 @@ std::optional<Lowered> matchAttentionGradient(Module& m, OpId fused) {
 std::optional<AttentionCall> attentionGradientCall(const Module& m, OpId fused, const Lowered& lowered,
                                                    uint32_t dtypes) {
   const AttentionGradient& g = *lowered.kernel.attentionGradient;
+  if (g.ofMask) return std::nullopt;
   AttentionCall call;
   call.gradient = true;
   call.dtype = lowered.kernel.buffers[g.operands[0]].dtype;
@@ -280,25 +287,42 @@ std::vector<PrintedKernel> printAttentionGradient(const Kernel& k, size_t most) 
   out.body += "  extern __shared__ uint4 tiles[];\n  static_assert(dtc_" + plain + "gradient_cut" +
               parameters + "::bytes == " + number(cut.sharedBytes) + ");\n";
   const std::string groups = g.keyHeads.is(0) ? "1" : sizeText(g.heads) + " / " + sizeText(g.keyHeads);
-  out.body += "  dtc_" + plain + "attention_gradient" + parameters + "(tiles, " +
-              sizeText(g.batch * g.keyHeads) + ", " + groups + ", " + sizeText(g.rows) + ", " +
-              sizeText(g.keys) + ",\n    {" + operands + "}, out0, out1, out2, " + floatText(g.scale, wide) +
-              ",\n" + boundsText(g, offset) + scoreText(k, g, wide) + ");\n";
   out.threadsPerBlock = kThreads;
   out.sharedBytes = static_cast<int>(cut.sharedBytes);
-  out.schedule = number(cut.rows) + " queries or keys a block, " + number(cut.passing) +
-                 " pass at a time, in " + number((cut.sharedBytes + 1023) / 1024) + " KiB of shared memory";
-  out.blocks.terms = {product({factorsOf(g.batch * g.keyHeads), blocksOf(g.keys, cut.rows)}),
-                      product({factorsOf(g.batch * g.heads), blocksOf(g.rows, cut.rows)})};
-  if (cut.apart) out.blocks.terms.push_back(out.blocks.terms[0]);
+  if (g.ofMask) {
+    const int64_t tiles = cut.tensor ? kTensorTiles : kPlainTiles;
+    const Size* s = g.maskStrides;
+    const auto flag = [](const Size& stride) { return stride.is(0) ? std::string(", true") : ", false"; };
+    out.body += "  dtc_" + plain + "mask_gradient<dtc_" + plain + "gradient_cut" + parameters + ", " +
+                number(tiles) + flag(s[0]) + flag(s[1]) + ">(tiles, " + sizeText(g.batch) + ", " +
+                sizeText(g.heads) + ", " + groups + ", " + sizeText(g.rows) + ", " + sizeText(g.keys) +
+                ",\n    {" + operands + "}, out0, " + sizeText(s[0]) + ", " + sizeText(s[1]) + ",\n" +
+                boundsText(g, offset, false) + scoreText(k, g, wide) + ");\n";
+    out.schedule = number(cut.rows) + " queries and " + number(tiles * cut.passing) + " keys a block, in " +
+                   number((cut.sharedBytes + 1023) / 1024) + " KiB of shared memory";
+    out.blocks.terms = {product({factorsOf((s[0].is(0) ? Size{} : g.batch) * (s[1].is(0) ? Size{} : g.heads)),
+                                 blocksOf(g.rows, cut.rows), blocksOf(g.keys, tiles * cut.passing)})};
+  } else {
+    out.body += "  dtc_" + plain + "attention_gradient" + parameters + "(tiles, " +
+                sizeText(g.batch * g.keyHeads) + ", " + groups + ", " + sizeText(g.rows) + ", " +
+                sizeText(g.keys) + ",\n    {" + operands + "}, out0, out1, out2, " +
+                floatText(g.scale, wide) + ",\n" + boundsText(g, offset, true) + scoreText(k, g, wide) +
+                ");\n";
+    out.schedule = number(cut.rows) + " queries or keys a block, " + number(cut.passing) +
+                   " pass at a time, in " + number((cut.sharedBytes + 1023) / 1024) + " KiB of shared memory";
+    out.blocks.terms = {product({factorsOf(g.batch * g.keyHeads), blocksOf(g.keys, cut.rows)}),
+                        product({factorsOf(g.batch * g.heads), blocksOf(g.rows, cut.rows)})};
+    if (cut.apart) out.blocks.terms.push_back(out.blocks.terms[0]);
+  }
   out.units = out.blocks;
-  std::vector<PrintedKernel> ways(std::min<size_t>(most, 2), out);
-  ways.back().leastBlocks = most > 1;
+  std::vector<PrintedKernel> ways(std::min<size_t>(g.ofMask ? 1 : most, 2), out);
+  ways.back().leastBlocks = most > 1 || g.ofMask; // a mask's would spill to fit one more block
   return ways;
 }
 
 std::vector<SizeFormula::Factor> flopsOf(const AttentionGradient& g) {
-  return factorsOf(g.batch * g.heads * g.rows * g.keys * Size{6 * g.depth + 4 * g.width, {}});
+  const int64_t products = g.ofMask ? 2 * g.depth + 2 * g.width : 6 * g.depth + 4 * g.width;
+  return factorsOf(g.batch * g.heads * g.rows * g.keys * Size{products, {}});
 }
 
 } // namespace dtc

@@ -8,14 +8,15 @@ namespace dtc {
 
 namespace {
 
-// A mask's element at [b, h, i, j].
-double maskAt(const Tensor& mask, const int64_t (&at)[4]) {
+// Which of a mask's elements is that of [b, h, i, j].
+int64_t maskPlace(const Tensor& mask, const int64_t (&at)[4]) {
   std::vector<int64_t> strides = mask.strides();
   int64_t flat = 0;
   for (size_t k = 0; k < mask.rank(); ++k)
     if (mask.shape()[k] != 1) flat += strides[k] * at[4 - mask.rank() + k];
-  return mask.getFloat(flat);
+  return flat;
 }
+double maskAt(const Tensor& mask, const int64_t (&at)[4]) { return mask.getFloat(maskPlace(mask, at)); }
 
 template <class A> std::vector<A> widened(const Tensor& t) {
   std::vector<A> v(static_cast<size_t>(t.numElements()));
@@ -177,6 +178,33 @@ bool gradientIn(const OpQuery& q, std::span<const Tensor* const> in, std::span<T
   return true;
 }
 
+// ds as above, summed to the mask's shape.
+template <class A>
+bool maskGradientIn(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
+  AttentionRows<A> rows(q, in);
+  const std::vector<A> lse = widened<A>(*in[3]), delta = widened<A>(*in[4]), dy = widened<A>(*in[5]);
+  const DType dtype = q.type(0).dtype;
+  const bool rounds = !q.exact && dtypeBytes(dtype) == 2;
+  auto rounded = [&](A x) {
+    return rounds ? static_cast<A>(roundToFloat(dtype, static_cast<double>(x))) : x;
+  };
+  Tensor& to = *out[0];
+  std::vector<A> sums(static_cast<size_t>(to.numElements()));
+  rows.forEach([&](int64_t bh, int64_t i, int64_t kv, const std::vector<A>& x) {
+    const int64_t row = bh * rows.s + i;
+    for (int64_t j = 0; j < rows.t; ++j) {
+      if (x[j] == -std::numeric_limits<A>::infinity()) continue;
+      A dp = 0;
+      for (int64_t c = 0; c < rows.e; ++c)
+        dp += dy[row * rows.e + c] * rows.values[(kv * rows.t + j) * rows.e + c];
+      const A ds = std::exp(x[j] - lse[row]) * (rounded(dp) - delta[row]);
+      sums[static_cast<size_t>(maskPlace(to, {bh / rows.heads, bh % rows.heads, i, j}))] += rounded(ds);
+    }
+  });
+  for (size_t i = 0; i < sums.size(); ++i) to.setFloat(static_cast<int64_t>(i), static_cast<double>(sums[i]));
+  return true;
+}
+
 } // namespace
 
 bool attentionEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
@@ -192,6 +220,14 @@ bool attentionPartsEval(const OpQuery& q, std::span<const Tensor* const> in, std
 bool attentionGradEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
   if (q.exact && q.type(0).dtype == DType::F64) return gradientIn<long double>(q, in, out);
   return out[0]->dtype() == DType::F64 ? gradientIn<double>(q, in, out) : gradientIn<float>(q, in, out);
+}
+
+bool attentionGradMaskEval(const OpQuery& q, std::span<const Tensor* const> in,
+                           std::span<Tensor* const> out) {
+  const DType wide = accumulationType(q.type(0).dtype);
+  if (q.exact && wide == DType::F64) return maskGradientIn<long double>(q, in, out);
+  return wide == DType::F64 || q.exact ? maskGradientIn<double>(q, in, out)
+                                       : maskGradientIn<float>(q, in, out);
 }
 
 } // namespace dtc

@@ -2,6 +2,7 @@
 // is made of on one device is basic ops, written after `partition`.
 #include "AttentionParts.h"
 #include "Merge.h"
+#include <array>
 #include <limits>
 
 namespace dtc {
@@ -69,6 +70,74 @@ PairParts pairParts(Builder& b, AttentionParts& parts, ValueId lse, ValueId delt
   return {parts.widened(p), parts.widened(ds)};
 }
 
+// --- the gradient of an added mask: ds, summed along the dims that the mask repeats ---
+
+// Which of [batch, heads, s, t] it has.
+std::array<bool, 4> dimsOfMask(const OpQuery& q) {
+  const Type& mask = attentionMaskType(q);
+  std::array<bool, 4> has = {};
+  for (size_t k = 0; k < mask.rank(); ++k) has[4 - mask.rank() + k] = !isOneDim(mask.dims[k]);
+  return has;
+}
+
+bool maskGradRule(const OpQuery& q, Rule& rule) {
+  AttentionShape a;
+  if (!attentionShapeOf(q, a)) return false;
+  const AttentionFactors f = attentionFactors(rule, a);
+  const std::array<bool, 4> has = dimsOfMask(q);
+  const bool placed = q.boolAttr("causal") || q.intAttr("window") != 0;
+  auto sums = [&](uint16_t factor) {
+    rule.factors[factor].reduce = PendingKind::Sum, rule.factors[factor].kind = FactorKind::Reduce;
+  };
+  if (!has[0]) sums(f.b);
+  if (!has[1]) sums(f.h);
+  if (!has[1] && a.grouped()) sums(f.g);
+  if (has[2])
+    rule.factors[f.s].kind = placed ? FactorKind::Place : FactorKind::Pass;
+  else
+    placed ? void(rule.factors[f.s].kind = FactorKind::Whole) : sums(f.s);
+  // One offset says where queries begin; keys that are cut would need another.
+  rule.factors[f.t].kind = placed ? FactorKind::Whole : FactorKind::Pass;
+  if (!placed && !has[3]) sums(f.t);
+  rule.factors[f.e].kind = FactorKind::Whole;
+  rule.operands = {f.query, f.key, f.value, f.rows, f.rows, f.result};
+  const DimMap full[] = {plainDim(f.b), f.heads, plainDim(f.s), plainDim(f.t)};
+  TensorMap mask;
+  const size_t rank = attentionMaskType(q).rank();
+  for (size_t d = 4 - rank; d < 4; ++d) mask.dims.push_back(has[d] ? full[d] : oneDim());
+  rule.operands.push_back(mask);
+  if (hasAttentionOffset(q)) rule.operands.emplace_back();
+  rule.results = {std::move(mask)};
+  return true;
+}
+
+bool maskGradInfer(const OpQuery& q, std::vector<TypeId>& results) {
+  if (!gradInfer(q, results)) return false;
+  results.clear();
+  if (!hasAttentionMask(q) || !isFloat(attentionMaskType(q).dtype))
+    return reportShape(q, "needs a mask of floats, which is added");
+  results.push_back(q.operandTypes[attentionOperands(q)]);
+  return true;
+}
+
+bool maskGradDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
+  AttentionParts parts(b, op);
+  const AttentionShape& a = parts.shape();
+  const PairParts pair =
+      pairParts(b, parts, b.module.operand(op, 3), b.module.operand(op, 4), b.module.operand(op, 5));
+  const Type mask = attentionMaskType(parts.whole());
+  const std::array<bool, 4> has = dimsOfMask(parts.whole());
+  std::vector<int64_t> repeated;
+  for (int64_t d = 0; d < 4; ++d)
+    if (!has[static_cast<size_t>(d)]) repeated.push_back(d);
+  ValueId x = parts.join(pair.ds, a.s, a.t);
+  if (!repeated.empty()) x = b.value("sum", {x}, {{"dims", b.ints(repeated)}});
+  if (b.module.typeOf(x).dims != mask.dims)
+    x = b.value("reshape", {x}, {{"shape", sizesToAttr(b.module, mask.dims)}});
+  results = {parts.as(x, mask.dtype)};
+  return true;
+}
+
 bool gradDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
   AttentionParts parts(b, op);
   const AttentionShape& a = parts.shape();
@@ -116,11 +185,15 @@ bool attentionGradient(Builder& b, OpId op, std::span<const ValueId> dy, std::ve
                           {"ring", m.attr(op, "ring")}});
   for (uint32_t i = 0; i < 3; ++i) dx.push_back(m.result(grad, i));
   if (!masked) return true;
-  AttentionParts parts(b, op);
   const bool added = isFloat(m.typeOf(m.operand(op, 3)).dtype);
-  dx.push_back(added ? parts.narrowed(parts.join(pairParts(b, parts, lse, delta, dy[0]).ds, parts.shape().s,
-                                                 parts.shape().t))
-                     : ValueId());
+  if (!added) {
+    dx.emplace_back();
+    return true;
+  }
+  const OpId ofMask = b.op(
+      "attention_grad_mask", operands,
+      {{"causal", m.attr(op, "causal")}, {"scale", m.attr(op, "scale")}, {"window", m.attr(op, "window")}});
+  dx.push_back(m.result(ofMask));
   return true;
 }
 
@@ -135,7 +208,52 @@ static bool isOneKernel(const OpQuery& q) {
   return true;
 }
 
+// The same kernel's products, of a mask that says of each query what it says of each key: its sums are then along batch and heads.
+static bool isOneMaskKernel(const OpQuery& q) {
+  const std::array<bool, 4> has = dimsOfMask(q);
+  return isOneKernel(q) && has[2] && has[3];
+}
+
+static void addAttentionGradMaskOp(OpRegistry& ops) {
+  OpRecord grad{.name = "attention_grad_mask",
+                .family = "attention",
+                .summary =
+                    "the gradient of attention's mask that is added: the cotangents of the scores, summed "
+                    "along the dims that it repeats"};
+  grad.operands = "q, k, v, lse, delta, dy, mask, offset?";
+  grad.operandTypes = "T, T, T, any, any, T, any, i32";
+  grad.literal = OpRecord::LiteralType::Exponent;
+  grad.results = "dmask";
+  grad.operandClasses = kFloats;
+  grad.attrs = {{"causal", AttrType::Bool, "false", "query i sees keys 0 … i"},
+                {"scale", AttrType::Float, "", "1/sqrt(dim) if left out"},
+                {"window", AttrType::Int, "0", "only keys nearer than that are seen; 0: all"}};
+  grad.rule = maskGradRule;
+  grad.infer = maskGradInfer;
+  grad.eval = attentionGradMaskEval;
+  grad.decompose = maskGradDecompose;
+  grad.through = {linear(0b110000), linear(0b10100)}; // and affine in each of v, delta and dy
+  for (uint32_t operands : {0b100, 0b10000, 0b100000})
+    grad.through.push_back({ThroughRow::Linear, operands, false, ~0u, kindBit(PendingKind::Avg)});
+  grad.lowering = Lowering::Decompose;
+  grad.offsetOperand = 7;
+  grad.derive = [](const OpQuery& q, std::string_view name) -> std::optional<double> {
+    if (name == "one kernel") return isOneMaskKernel(q) ? 1 : 0;
+    return name == "flops per point" ? attentionFlops(q, 1, 1) : std::nullopt;
+  };
+  grad.samples =
+      "T[2, 2, 3, 4], T[2, 2, 5, 4], T[2, 2, 5, 3], T[2, 2, 3], T[2, 2, 3], T[2, 2, 3, 3], T[2, 3, 5]\n"
+      "T[2, 4, 5, 2], T[2, 2, 5, 2], T[2, 2, 5, 3], T[2, 4, 5], T[2, 4, 5], T[2, 4, 5, 3], T[5, 5] {causal = "
+      "true}\n"
+      "T[1, 2, 3, 2], T[1, 2, 7, 2], T[1, 2, 7, 2], T[1, 2, 3], T[1, 2, 3], T[1, 2, 3, 2], T[1, 1, 1, "
+      "7] {scale = 0.5}\n"
+      "T[2, 2, 7, 2], T[2, 1, 7, 2], T[2, 1, 7, 3], T[2, 2, 7], T[2, 2, 7], T[2, 2, 7, 3], T[2, 1, 7, 7] "
+      "{window = 3, scale = 0.1}";
+  ops.add(std::move(grad));
+}
+
 void addAttentionGradOp(OpRegistry& ops) {
+  addAttentionGradMaskOp(ops);
   OpRecord grad{.name = "attention_grad",
                 .family = "attention",
                 .summary = "the gradient of attention from its lse, the cotangent dy of y, and delta, the "

@@ -31,7 +31,7 @@ bool checkMask(const OpQuery& q, const AttentionShape& a) {
 } // namespace
 
 size_t attentionOperands(const OpQuery& q) {
-  return std::string_view(q.record->name) == "attention_grad" ? 6 : 3;
+  return std::string_view(q.record->name).starts_with("attention_grad") ? 6 : 3;
 }
 bool hasAttentionMask(const OpQuery& q) {
   const size_t first = attentionOperands(q);
@@ -70,7 +70,7 @@ bool attentionShapeOf(const OpQuery& q, AttentionShape& a) {
     if (!groups) return reportDims(q, "needs dim", "to divide it: dim", 0, 1, 1, 1);
     a.groups = *groups;
   }
-  if (!makesParts(q)) {
+  if (!makesParts(q) && q.record->name != std::string_view("attention_grad_mask")) {
     const std::string_view ring = q.textAttr("ring");
     if (ring != "priced" && ring != "ordered" && ring != "balanced")
       return reportShape(q, "has ring = \"priced\", \"ordered\" or \"balanced\"");

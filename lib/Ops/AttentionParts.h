@@ -11,7 +11,7 @@ struct AttentionShape {
   [[nodiscard]] bool grouped() const { return !(heads == kvHeads); }
 };
 
-// Of attention, attention_parts, and attention_grad, which has lse, delta and dy behind v. False with a diagnostic where
+// Of attention, attention_parts, and attention_grad and attention_grad_mask, which have lse, delta and dy behind v. False with a diagnostic where
 // q, k, v and the mask do not fit.
 [[nodiscard]] bool attentionShapeOf(const OpQuery&, AttentionShape&);
 
@@ -38,6 +38,8 @@ void addAttentionMask(const OpQuery&, Rule&, const AttentionFactors&);
                                  std::span<Tensor* const> results);
 [[nodiscard]] bool attentionGradEval(const OpQuery&, std::span<const Tensor* const> operands,
                                      std::span<Tensor* const> results);
+[[nodiscard]] bool attentionGradMaskEval(const OpQuery&, std::span<const Tensor* const> operands,
+                                         std::span<Tensor* const> results);
 
 struct AttentionVisible { // which keys a query sees, counted from the start of both
   bool causal;
@@ -114,7 +116,7 @@ private:
 };
 
 void addAttentionGradOp(OpRegistry&); // of the family `attention`
-// The gradient of attention, from its log-sum-exp: attention_grad, and that of a mask in basic ops.
+// The gradient of attention, from its log-sum-exp: attention_grad, and attention_grad_mask of an added mask.
 [[nodiscard]] bool attentionGradient(Builder&, OpId, std::span<const ValueId> dy, std::vector<ValueId>& dx);
 
 } // namespace dtc

@@ -50,8 +50,7 @@ bool decomposes(Module& m, OpId o, Which which) {
   if (which == Which::All || record.stores) return true; // what stores by itself: of some dtypes
   if (which == Which::NeededButWhole && mayStayWhole(m, o)) return false;
   const bool needed = which == Which::Needed || which == Which::NeededButWhole;
-  if (record.lowering == Lowering::Decompose)
-    return needed || !(goesRound(m, o) || (record.cut && mayStayWhole(m, o)));
+  if (record.lowering == Lowering::Decompose) return needed || !(goesRound(m, o) || mayStayWhole(m, o));
   if (needed) return false;
   Diagnostics quiet;
   Rule rule;

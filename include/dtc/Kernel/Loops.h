@@ -168,6 +168,8 @@ struct AttentionGradient {
   Size maskStrides[4];      // along batch, heads, rows, keys; 0 repeats
   int32_t offset = -1;      // a buffer of one number: where the rows begin; or -1
   int64_t offsetNumber = 0; // else this
+  bool ofMask =
+      false; // the result is the mask's gradient: summed along its dims whose stride is 0, batch and heads alone
 };
 
 struct Buffer {

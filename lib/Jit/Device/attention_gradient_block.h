@@ -201,3 +201,75 @@ DTC_FN void dtc_plain_attention_gradient(void* shared, i64 heads, i64 groups, i6
                                 first, rows, scale, begin, end,
                                 [&](A s, i64 i, i64 j) { return score(s, n, i, j); });
 }
+
+// As dtc_mask_gradient.
+template <class Cut, int Tiles, bool SummedBatch, bool SummedHeads, class M, class Begin, class End,
+          class Score>
+DTC_FN void dtc_plain_mask_gradient(void* shared, i64 batch, i64 heads, i64 groups, i64 rows, i64 keys,
+                                    dtc_gradient_head<typename Cut::T, typename Cut::A> all, M* out,
+                                    i64 ofBatch, i64 ofHead, Begin begin, End end, Score score) {
+  typedef typename Cut::T T;
+  typedef typename Cut::A A;
+  typedef typename Cut::OfD OfD;
+  typedef typename Cut::OfE OfE;
+  constexpr int N = Cut::N, R = Cut::R, K = Cut::K, Threads = Cut::Threads;
+  const auto u =
+      dtc_mask_unit_of<Cut::Rows, N * Tiles, SummedBatch, SummedHeads>(blockIdx.x, batch, heads, rows, keys);
+  if (!u.is) return;
+  A* const staysD = (A*)shared;
+  A *const staysE = staysD + Cut::Rows * OfD::QueryStride,
+           *const passesD = staysE + Cut::Rows * OfE::QueryStride,
+           *const passesE = passesD + N * OfD::QueryStride;
+  const int x = (i32)threadIdx.x % Cut::Wide, y = (i32)threadIdx.x / Cut::Wide * R;
+  const i64 first = u.row, last = dtc_least(first + Cut::Rows, rows) - 1, least = begin(first),
+            most = end(last);
+  A sums[Tiles][R][K];
+#pragma unroll
+  for (int n = 0; n < Tiles * R * K; ++n) sums[n / (R * K)][n / K % R][n % K] = 0;
+  const bool seen = u.key < most && u.key + N * Tiles > least;
+#pragma unroll 1
+  for (i64 b = u.firstBatch; seen && b < u.endBatch; ++b)
+#pragma unroll 1
+    for (i64 g = u.firstHead; g < u.endHead; ++g) {
+      const i64 n = b * heads + g;
+      const dtc_gradient_head<T, A> head = dtc_head_of<Cut::D, Cut::E>(all, n, n / groups, rows, keys);
+      __syncthreads(); // nobody needs the queries before
+      dtc_load_block<Threads, Cut::Rows, Cut::D>(staysD, OfD::QueryStride, first, rows,
+                                                 dtc_gradient_source<A, Cut::D>(head.q));
+      dtc_load_block<Threads, Cut::Rows, Cut::E>(staysE, OfE::QueryStride, first, rows,
+                                                 dtc_gradient_source<A, Cut::E>(head.dy));
+#pragma unroll
+      for (int tile = 0; tile < Tiles; ++tile) {
+        const i64 at = u.key + tile * N;
+        if (at >= most || at + N <= least) continue;
+        __syncthreads(); // nobody needs the keys before
+        dtc_load_block<Threads, N, Cut::D>(passesD, OfD::QueryStride, at, keys,
+                                           dtc_gradient_source<A, Cut::D>(head.k));
+        dtc_load_block<Threads, N, Cut::E>(passesE, OfE::QueryStride, at, keys,
+                                           dtc_gradient_source<A, Cut::E>(head.v));
+        dtc_copy_commit();
+        dtc_copy_wait<0>();
+        __syncthreads();
+        A s[R][K], dp[R][K];
+        dtc_plain_products<OfD>(s, staysD + y * OfD::QueryStride, passesD + x * OfD::QueryStride);
+        dtc_plain_products<OfE>(dp, staysE + y * OfE::QueryStride, passesE + x * OfE::QueryStride);
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+          const i64 i = dtc_least(first + y + r, last), from = begin(i), to = end(i);
+          const A lse = head.lse[i], delta = head.delta[i];
+#pragma unroll
+          for (int k = 0; k < K; ++k) {
+            const i64 j = at + x + k * Cut::Wide;
+            const A z = j >= from && j < to ? (A)score(s[r][k], n, i, j) : -dtc_infinity<A>();
+            sums[tile][r][k] += dtc_score_gradient(z, dtc_exp(z - lse), dp[r][k], delta);
+          }
+        }
+      }
+    }
+  M* const p = out + u.batch * ofBatch + u.head * ofHead;
+#pragma unroll
+  for (int e = 0; e < Tiles * R * K; ++e) {
+    const i64 i = first + y + e / K % R, j = u.key + e / (R * K) * N + x + e % K * Cut::Wide;
+    if (i < rows && j < keys) dtc_store(p + i * keys + j, sums[e / (R * K)][e / K % R][e % K]);
+  }
+}

@@ -122,6 +122,25 @@ TEST_P(Resources, NoGradientOfAttentionSpills) {
   expectNoSpills(nvrtc, text, {{{"whole", "true"}}}, std::size(heads), "attention_gradient", GetParam());
 }
 
+TEST_P(Resources, NoGradientOfAMaskSpills) {
+  Nvrtc nvrtc;
+  if (auto version = nvrtc.version(); !version) GTEST_SKIP() << version.error().message;
+  std::string text;
+  constexpr std::pair<const char*, int> heads[] = {{"bf16", 64}, {"f16", 80}, {"bf16", 128}, {"bf16", 192},
+                                                   {"f16", 256}, {"f32", 64}, {"f32", 128},  {"f32", 256},
+                                                   {"f64", 64},  {"f64", 128}};
+  for (const auto& [dtype, size] : heads) {
+    const std::string type = dtype, d = std::to_string(size), head = type + "[2, 8, 300, " + d + "]",
+                      keys = type + "[2, 2, 500, " + d + "]", mask = type + "[8, 300, 500]",
+                      rows = std::string(type == "f64" ? "f64" : "f32") + "[2, 8, 300]";
+    text += "spmd func @" + type + "_" + d + "(%q: " + head + ", %k: " + keys + ", %v: " + keys +
+            ", %l: " + rows + ", %e: " + rows + ", %y: " + head + ", %m: " + mask + ") -> (%a: " + mask +
+            ") {\n  %a = attention_grad_mask %q, %k, %v, %l, %e, %y, %m {causal = true, window = 100}\n"
+            "  return %a\n}\n";
+  }
+  expectNoSpills(nvrtc, text, {{{"whole", "true"}}}, std::size(heads), "mask_gradient", GetParam());
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, Resources, testing::Values("sm_80", "sm_90a", "sm_100"));
 
 } // namespace
