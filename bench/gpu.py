@@ -263,8 +263,8 @@ def peers_rows(rows, clock, python):
                 continue
             if "ms" in answer:
                 found.setdefault(answer["row"], {})[peer] = answer["ms"]
-            else:
-                print(f"{peer}: {answer['row']}: {answer['absent']}", flush=True)
+            elif answer["absent"] != "no time was left":
+                print(f"{peer}: {answer['row']}: {answer['absent'][:200]}", flush=True)
     return found, versions
 
 
@@ -287,6 +287,13 @@ def measured_copy(mebibytes):
         return 0, str(e)
 
 
+def short(row):
+    """A row's rate, while others are still measured: whoever ends this script sees no table."""
+    if row.get("flops"):
+        return f", {row['tflop_per_s']:.0f} TFLOP/s"
+    return f", {row['percent_of_copy']:.0f}% of copy" if row.get("percent_of_copy") is not None else ""
+
+
 STOPPED = 4  # rows that were stopped at their limit: no more are begun
 
 
@@ -307,18 +314,19 @@ def fast(dtc, options, clock, report):
                 if clock.left() < max(least, until if options.peers != "none" else 0) or stopped >= STOPPED:
                     found["failed"].append({"row": row.name, "why": "no time was left" if stopped < STOPPED else "others were stopped"})
                     continue
-                print(f"{count} of {total}: {row.name} ({clock.spent():.0f} s)", flush=True)
                 try:
-                    found["models" if rows is models else "kernels"].append(make(row))
+                    one = make(row)
+                    found["models" if rows is models else "kernels"].append(one)
+                    print(f"{count} of {total}: {row.name}: {one['ms']:.3f} ms{short(one)} ({clock.spent():.0f} s)", flush=True)
                 except (RuntimeError, ValueError, KeyError, OSError) as e:
+                    known = {gpu_diagnosis.cause(f["why"]) for f in found["failed"]}
                     found["failed"].append({"row": row.name, "why": str(e)[:700]})
                     stopped += "stopped after" in str(e)
-                    print(f"FAIL {row.name}: {str(e)[:700]}", flush=True)
+                    print(f"FAIL {row.name}: " + ("as before" if gpu_diagnosis.cause(str(e)[:700]) in known else str(e)[:700]), flush=True)
                 report.write(speed=found)
     if options.peers != "none":
         measured = {r["row"] for r in found["kernels"] + found["models"]}
         asked = [r for r in models + kernels if r.name in measured]
-        print(table(found), flush=True)  # once more with the peers, if this script is not ended before
         times, found["peers"] = peers_rows(asked, clock, options.peers or sys.executable)
         for row in found["kernels"] + found["models"]:
             row["times_faster_than"] = {p: ms / row["ms"] for p, ms in times.get(row["row"], {}).items()}
@@ -338,7 +346,8 @@ def table(found):
         ratios = "  ".join(f"{p} {v:.2f}" for p, v in r.get("times_faster_than", {}).items())
         out.append(f"{r['row']:42} {r['ms']:9.3f} ms a step; host {r['host_us']:.0f} us, {r['host_us_per_kernel']:.2f} us a kernel (target 1.3); "
                    f"memory {r['arena_bytes'] / max(1, r['arena_lower_bound']):.2f} x its bound  {ratios}")
-    out += [f"{f['row']:42} not measured: {f['why'].splitlines()[-1] if f['why'] else ''}" for f in found["failed"]]
+    for _, rows in gpu_diagnosis.causes(found["failed"]):
+        out.append(f"not measured: {', '.join(r['row'] for r in rows)}: {rows[0]['why'][:400]}")
     out += [f"peer {p}: {v}" for p, v in found.get("peers", {}).items()]
     return "\n".join(out)
 
@@ -383,6 +392,7 @@ def main():
         report.write(speed=fast(dtc, options, clock, report))
         print(table(report.found["speed"]))
         # Once more, for who sees the end alone.
+        print("".join(f"layer: {name}: {said[:200]}\n" for name, said in report.found.get("layers", {}).items() if said.startswith("WRONG")), end="")
         for one in report.found.get("causes", [])[:4]:
             print(f"CAUSE of {one['count']}: {one['cause']}: {one['command']}: {one['why'][:200]}")
     report.write()

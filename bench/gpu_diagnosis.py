@@ -59,7 +59,7 @@ def cause(why):
     """Failures with the same are thought to be of one cause: the first line without what differs from program to program."""
     first = why.strip().splitlines()[0] if why.strip() else "nothing was said"
     first = re.sub(r"^check \w+: FAILED.*", "a wrong result", first)
-    first = re.sub(r"\S*/", "", re.sub(r"\S+\.(dt|mlir|test):[\d:]+", "PROGRAM:", first))
+    first = re.sub(r"\S*/", "", re.sub(r"\S+(\.(dt|mlir|test)|stdin>):[\d:]+", "PROGRAM:", first))
     first = re.sub(r"0x[0-9a-f]+|-?\d+(\.\d+)?(e[+-]?\d+)?", "#", first)
     return re.sub(r"'[^']*'", "'...'", first)[:160]
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <type_traits>
 
 namespace dtc {
 namespace {
@@ -149,13 +150,16 @@ struct CudaDevice::Impl {
     return machineError(what + " on GPU " + std::to_string(device.ordinal) + " (" + device.name +
                         "): " + reason(*table, code));
   }
-  // Calls `function` with the context current.
-  template <class... P, class... A>
-  Status call(const std::string& what, CuResult (*function)(P...), A... arguments) const {
+  // Calls `function` with the context current. `what`: a text, or what makes it where it is needed.
+  template <class What, class... P, class... A>
+  Status call(const What& what, CuResult (*function)(P...), A... arguments) const {
     CuResult code = table->contextSet(context);
     if (!code) code = function(arguments...);
-    if (code) return error(what, code);
-    return Ok{};
+    if (!code) return Ok{};
+    if constexpr (std::is_invocable_v<What>)
+      return error(what(), code);
+    else
+      return error(what, code);
   }
 };
 
@@ -272,32 +276,34 @@ Result<CudaFunction> CudaDevice::function(const CudaModule& module, const std::s
         !s)
       return s.error();
   function.owner = module.owner;
+  function.name = name;
   return function;
 }
 
 Status CudaDevice::copyIn(void* device, const void* host, size_t bytes, const CudaStream& stream) const {
   if (!bytes) return Ok{};
-  return impl_->call("copying " + bytesText(bytes) + " to the device", impl_->table->copyIn, address(device),
-                     host, bytes, stream.get);
+  return impl_->call([&] { return "copying " + bytesText(bytes) + " to the device"; }, impl_->table->copyIn,
+                     address(device), host, bytes, stream.get);
 }
 
 Status CudaDevice::copyOut(void* host, const void* device, size_t bytes, const CudaStream& stream) const {
   if (!bytes) return Ok{};
-  return impl_->call("copying " + bytesText(bytes) + " from the device", impl_->table->copyOut, host,
-                     address(device), bytes, stream.get);
+  return impl_->call([&] { return "copying " + bytesText(bytes) + " from the device"; },
+                     impl_->table->copyOut, host, address(device), bytes, stream.get);
 }
 
 Status CudaDevice::copy(void* to, const void* from, size_t bytes, const CudaStream& stream) const {
   if (!bytes) return Ok{};
-  return impl_->call("copying " + bytesText(bytes) + " on the device", impl_->table->copy, address(to),
-                     address(from), bytes, stream.get);
+  return impl_->call([&] { return "copying " + bytesText(bytes) + " on the device"; }, impl_->table->copy,
+                     address(to), address(from), bytes, stream.get);
 }
 
 Status CudaDevice::copyPeer(void* to, const CudaDevice& toDevice, const void* from,
                             const CudaDevice& fromDevice, size_t bytes, const CudaStream& stream) const {
   if (!bytes) return Ok{};
-  return impl_->call("copying " + bytesText(bytes) + " between GPUs", impl_->table->copyPeer, address(to),
-                     toDevice.impl_->context, address(from), fromDevice.impl_->context, bytes, stream.get);
+  return impl_->call([&] { return "copying " + bytesText(bytes) + " between GPUs"; }, impl_->table->copyPeer,
+                     address(to), toDevice.impl_->context, address(from), fromDevice.impl_->context, bytes,
+                     stream.get);
 }
 
 Status CudaDevice::reach(const CudaDevice& other) const {
@@ -309,8 +315,8 @@ Status CudaDevice::reach(const CudaDevice& other) const {
 
 Status CudaDevice::fill(void* device, uint8_t byte, size_t bytes, const CudaStream& stream) const {
   if (!bytes) return Ok{};
-  return impl_->call("filling " + bytesText(bytes), impl_->table->fill, address(device), byte, bytes,
-                     stream.get);
+  return impl_->call([&] { return "filling " + bytesText(bytes); }, impl_->table->fill, address(device), byte,
+                     bytes, stream.get);
 }
 
 Status CudaDevice::fillWord(void* device, uint32_t word, const CudaStream& stream) const {
@@ -320,8 +326,9 @@ Status CudaDevice::fillWord(void* device, uint32_t word, const CudaStream& strea
 
 Status CudaDevice::launch(const CudaFunction& function, CudaDim grid, CudaDim block, uint32_t sharedBytes,
                           void** args, const CudaStream& stream) const {
-  return impl_->call("launching a kernel", impl_->table->launch, function.get, grid.x, grid.y, grid.z,
-                     block.x, block.y, block.z, sharedBytes, stream.get, args, static_cast<void**>(nullptr));
+  return impl_->call([&] { return "launching kernel '" + function.name + "'"; }, impl_->table->launch,
+                     function.get, grid.x, grid.y, grid.z, block.x, block.y, block.z, sharedBytes, stream.get,
+                     args, static_cast<void**>(nullptr));
 }
 
 Status CudaDevice::record(const CudaEvent& event, const CudaStream& stream) const {

@@ -53,9 +53,11 @@ struct CudaHandle {
 struct CudaStream : CudaHandle {};
 struct CudaEvent : CudaHandle {};
 struct CudaModule : CudaHandle {};
-struct CudaCapture : CudaHandle {};  // a graph that was captured
-struct CudaGraph : CudaHandle {};    // instantiated
-struct CudaFunction : CudaHandle {}; // lives as long as its module, which it holds
+struct CudaCapture : CudaHandle {}; // a graph that was captured
+struct CudaGraph : CudaHandle {};   // instantiated
+struct CudaFunction : CudaHandle {
+  std::string name;
+}; // lives as long as its module, which it holds
 struct CudaMemory : CudaHandle {
   size_t bytes = 0;
 }; // of the device
