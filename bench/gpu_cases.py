@@ -170,6 +170,12 @@ def products(size, tokens, groups):
         body = "  %z = matmul %x, %w {transpose_b = true}\n"
         row = table.Row([("x", dtype, square), ("w", dtype, square)], body, [("z", dtype, square)], "copy")
         yield OpRow(kind, dtype, {"m": size, "k": size, "n": size}, row, flops=2 * size ** 3, flags=flags)
+    # Scaled as torch._scaled_mm does: one call of the library, with the result in bf16.
+    body = ("  %0 = convert %x {dtype = bf16}\n  %1 = convert %s {dtype = bf16}\n  %2 = mul %0, %1\n  %3 = convert %w {dtype = bf16}\n"
+            "  %4 = convert %t {dtype = bf16}\n  %5 = mul %3, %4\n  %z = matmul %2, %5 {transpose_b = true}\n")
+    row = table.Row([("x", "f8e4m3", [size, size]), ("w", "f8e4m3", [size, size]), ("s", "f32", []), ("t", "f32", [])], body,
+                    [("z", "bf16", [size, size])], "copy")
+    yield OpRow("matmul-scaled", "f8e4m3", {"m": size, "k": size, "n": size}, row, flops=2 * size ** 3)
     k = n = size // 2
     ends = [tokens * (i + 1) // groups for i in range(groups)]
     body = f"  %ends = constant {{value = {ends}}} : i32[{groups}]\n  %z = grouped_matmul %x, %w, %ends\n"

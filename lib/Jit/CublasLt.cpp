@@ -33,10 +33,12 @@ int cudaType(DType dtype) {
 }
 
 std::string describe(const CublasGemm& g) {
-  return std::string(dtypeName(g.dtype)) + (g.tf32 && g.dtype == DType::F32 ? " (tf32) " : " ") +
-         std::to_string(g.batch) + " x [" + std::to_string(g.m) + ", " + std::to_string(g.k) + "] x [" +
-         std::to_string(g.k) + ", " + std::to_string(g.n) + "]" + (g.bias ? " with bias" : "") +
-         (g.residual ? " with residual" : "") + (g.gelu ? " with gelu" : "");
+  return std::string(dtypeName(g.dtype)) +
+         (g.second && *g.second != g.dtype ? " by " + std::string(dtypeName(*g.second)) : "") +
+         (g.tf32 && g.dtype == DType::F32 ? " (tf32) " : " ") + std::to_string(g.batch) + " x [" +
+         std::to_string(g.m) + ", " + std::to_string(g.k) + "] x [" + std::to_string(g.k) + ", " +
+         std::to_string(g.n) + "]" + (g.aScale || g.bScale || g.alpha.alpha ? " with scales" : "") +
+         (g.bias ? " with bias" : "") + (g.residual ? " with residual" : "") + (g.gelu ? " with gelu" : "");
 }
 
 } // namespace
@@ -123,16 +125,30 @@ public:
     const bool wide = g.dtype == DType::F64;
     const int compute = wide ? kComputeF64 : g.tf32 && g.dtype == DType::F32 ? kComputeTf32 : kComputeF32;
     int status = t_.descCreate(&p_.desc, compute, wide ? kCudaF64 : kCudaF32);
-    const int32_t transposed = kTransposed, type = cudaType(g.dtype);
+    const int32_t transposed = kTransposed, type = cudaType(g.result.value_or(g.dtype));
     const int32_t epilogue = g.gelu ? g.bias ? kEpilogueGeluBias : kEpilogueGelu : kEpilogueBias;
     if (!status && g.b.transposed) status = t_.descSet(p_.desc, kDescTransA, &transposed, sizeof transposed);
     if (!status && g.a.transposed) status = t_.descSet(p_.desc, kDescTransB, &transposed, sizeof transposed);
+    if (!status) status = scales();
     if (!status && (g.bias || g.gelu))
       status = t_.descSet(p_.desc, kDescEpilogue, &epilogue, sizeof epilogue);
     if (!status && g.bias) status = t_.descSet(p_.desc, kDescBiasType, &type, sizeof type);
     // Where it lies says what alignment an algorithm may expect of it.
     if (!status && g.bias)
       status = t_.descSet(p_.desc, kDescBias, static_cast<const void*>(&g.bias), sizeof g.bias);
+    return status;
+  }
+
+  // Theirs is the product of the transposed: `a` is b.
+  int scales() {
+    const CublasGemm& g = p_.gemm;
+    int status = 0;
+    if (g.bScale)
+      status = t_.descSet(p_.desc, kDescScaleA, static_cast<const void*>(&g.bScale), sizeof g.bScale);
+    if (!status && g.aScale)
+      status = t_.descSet(p_.desc, kDescScaleB, static_cast<const void*>(&g.aScale), sizeof g.aScale);
+    const int32_t device = kPointersOfDevice;
+    if (!status && g.alpha.alpha) status = t_.descSet(p_.desc, kDescPointerMode, &device, sizeof device);
     return status;
   }
 
@@ -170,7 +186,7 @@ Result<CublasPlan> CublasLt::plan(const CublasGemm& gemm, size_t workspaceBytes)
   Planner planner(impl_->table, *plan);
   const DType made = gemm.result.value_or(gemm.dtype);
   int status = planner.describe();
-  if (!status) status = planner.layout(plan->left, gemm.dtype, gemm.b, gemm.k, gemm.n);
+  if (!status) status = planner.layout(plan->left, gemm.second.value_or(gemm.dtype), gemm.b, gemm.k, gemm.n);
   if (!status) status = planner.layout(plan->right, gemm.dtype, gemm.a, gemm.m, gemm.k);
   if (!status) status = planner.layout(plan->out, made, gemm.y, gemm.m, gemm.n);
   if (!status && gemm.residual) status = planner.layout(plan->added, made, *gemm.residual, gemm.m, gemm.n);
@@ -187,13 +203,15 @@ Status CublasLt::run(const CublasPlan& plan, const void* a, const void* b, const
   const double one64 = 1, zero64 = 0;
   const float one32 = 1, zero32 = 0;
   const bool wide = p.gemm.dtype == DType::F64;
-  const void* one = wide ? static_cast<const void*>(&one64) : &one32;
-  const void* zero = wide ? static_cast<const void*>(&zero64) : &zero32;
+  const CublasGemm::Alpha& given = p.gemm.alpha;
+  const void* one = given.alpha ? given.one : wide ? static_cast<const void*>(&one64) : &one32;
+  const void* zero = given.alpha ? given.zero : wide ? static_cast<const void*>(&zero64) : &zero32;
+  const void* alpha = given.alpha ? given.alpha : one;
   const int status =
       p.added
-          ? impl_->table.matmul(impl_->handle, p.desc, one, b, p.left, a, p.right, one, residual, p.added, y,
-                                p.out, &p.chosen.algorithm, workspace, p.chosen.workspaceBytes, stream.get)
-          : impl_->table.matmul(impl_->handle, p.desc, one, b, p.left, a, p.right, zero, y, p.out, y, p.out,
+          ? impl_->table.matmul(impl_->handle, p.desc, alpha, b, p.left, a, p.right, one, residual, p.added,
+                                y, p.out, &p.chosen.algorithm, workspace, p.chosen.workspaceBytes, stream.get)
+          : impl_->table.matmul(impl_->handle, p.desc, alpha, b, p.left, a, p.right, zero, y, p.out, y, p.out,
                                 &p.chosen.algorithm, workspace, p.chosen.workspaceBytes, stream.get);
   if (status)
     return machineError("cuBLASLt failed to compute " + describe(p.gemm) + " on " +

@@ -26,11 +26,14 @@ enum CublasNumbers {
   kCudaF8E5M2 = 29,
   kComputeF32 = 68,
   kComputeF64 = 70,
-  kComputeTf32 = 77, // of f32 operands, cut to tf32; sums in f32
+  kComputeTf32 = 77,    // of f32 operands, cut to tf32; sums in f32
+  kDescPointerMode = 2, // of alpha and beta
   kDescTransA = 3,
   kDescTransB = 4,
   kDescEpilogue = 7,
   kDescBias = 8,
+  kDescScaleA = 17, // f32 of the device
+  kDescScaleB = 18,
   kDescBiasType = 26,
   kLayoutBatch = 5,
   kLayoutBatchStride = 6,
@@ -43,6 +46,7 @@ enum CublasNumbers {
   kEpilogueGelu = 32,
   kEpilogueGeluBias = 36,
   kTransposed = 1,
+  kPointersOfDevice = 1,
 };
 
 #define DTC_CUBLAS_FUNCTIONS(X)                                                                              \

@@ -101,9 +101,11 @@ bool findSum(const Lowered& l, Product& p) {
   if (!p.sum.valid() || !only || k[p.sum].reduce != ReduceKind::Sum) return false;
   const Node& product = k[k[p.sum].args[0]];
   if (product.kind != NodeKind::Call || product.function != "mul") return false;
-  p.a = stridedLoad(k, product.args[0], l, p.aBegin);
-  p.b = stridedLoad(k, product.args[1], l, p.bBegin);
-  return p.a && p.b;
+  p.a = stridedLoad(k, unscaled(k, product.args[0], p.aScales), l, p.aBegin);
+  p.b = stridedLoad(k, unscaled(k, product.args[1], p.bScales), l, p.bBegin);
+  if (!p.a || !p.b) return false;
+  findScales(k, p);
+  return p.narrow || (p.aScales.empty() && p.bScales.empty());
 }
 
 // Along an axis of the second operand alone, and only that.
@@ -121,29 +123,25 @@ bool isF8(DType dtype) { return dtype == DType::F8E4M3 || dtype == DType::F8E5M2
 
 // A vector along n that is added before anything else happens to the sum.
 void findBias(const Kernel& k, Product& p, const KernelOptions& options) {
-  p.value = p.sum;
-  // cuBLASLt has no epilogue in f64, and none that rounds to f8.
-  const DType dtype = k.buffers[p.a->buffer].dtype;
-  if ((options.gemmEpilogues && dtype == DType::F64) || isF8(dtype)) return;
-  NodeId reader;
-  size_t readers = 0;
-  forEachNode(k, rootsOf(k, k.nests[0]), [&](NodeId n) {
-    for (NodeId a : k[n].args)
-      if (a == p.sum) reader = n, ++readers;
-  });
-  for (const Store& s : k.nests[0].stores) readers += s.value == p.sum;
-  if (readers != 1 || !reader.valid() || k[reader].kind != NodeKind::Call || k[reader].function != "add")
+  p.value = p.scaled;
+  // cuBLASLt has no epilogue in f64, none that rounds to f8, and of f8 none that adds f32.
+  if ((options.gemmEpilogues && p.dtype == DType::F64) || isF8(p.dtype) ||
+      (p.narrow && p.dtype == DType::F32))
     return;
-  const Node* bias = plainLoad(k, k[reader].args[k[reader].args[0] == p.sum ? 1 : 0]);
-  if (!bias || k.buffers[bias->buffer].dtype != k.buffers[p.a->buffer].dtype || !biasLies(k, p, *bias))
-    return;
+  NodeId sum = p.scaled, reader = onlyReader(k, sum);
+  // `linear` rounds before it adds; cuBLASLt adds first, and rounds once.
+  if (options.gemmEpilogues && reader.valid() && k[reader].function == "convert" &&
+      k[reader].target == p.dtype)
+    sum = reader, reader = onlyReader(k, sum);
+  if (!reader.valid() || k[reader].kind != NodeKind::Call || k[reader].function != "add") return;
+  const Node* bias = plainLoad(k, k[reader].args[k[reader].args[0] == sum ? 1 : 0]);
+  if (!bias || k.buffers[bias->buffer].dtype != p.dtype || !biasLies(k, p, *bias)) return;
   p.bias = bias;
   p.value = reader;
 }
 
 // The store of the product, or one whose place it can be made in.
 bool findPlace(const Kernel& k, Product& p) {
-  const DType dtype = k.buffers[p.a->buffer].dtype;
   const Store* best = nullptr;
   AxisSet axes = 0;
   for (const Store& s : k.nests[0].stores) {
@@ -151,7 +149,7 @@ bool findPlace(const Kernel& k, Product& p) {
       if (t.kind != AffineTerm::OfAxis) return false;
     if (axes != 0 && axes != k.dependsOn(s.address)) return false;
     axes = k.dependsOn(s.address);
-    if (k.buffers[s.buffer].dtype != dtype || (best && best->value == p.value)) continue;
+    if (k.buffers[s.buffer].dtype != p.dtype || (best && best->value == p.value)) continue;
     if (!best || s.value == p.value) best = &s;
   }
   if (!best) return false;
@@ -199,13 +197,14 @@ std::optional<Axes> axesOf(const Kernel& k, const Product& p) {
 
 // The library's matrices are rows whose elements lie side by side: y's are those of n, and a bias runs along them.
 void orient(const Kernel& k, Product& p) {
-  p.value = p.sum;
+  p.value = p.scaled;
   if (!findPlace(k, p)) return;
   for (AxisId a = 0; a < k.axes.size(); ++a)
     if (k.strideOf(p.at.address, a).size.is(1) && !k.strideOf(p.a->affine, a).size.is(0) &&
         k.strideOf(p.b->affine, a).size.is(0)) {
       std::swap(p.a, p.b);
       std::swap(p.aBegin, p.bBegin);
+      std::swap(p.aScales, p.bScales);
       return;
     }
 }
@@ -223,8 +222,7 @@ std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
   const bool extended = p.residual || p.activation != GemmActivation::None;
   if (!findPlace(k, p)) return std::nullopt;
   // A sum may be more than f8 has, where what is stored is not.
-  if (isF8(k.buffers[p.a->buffer].dtype) &&
-      (p.at.value != p.sum || p.aBegin.index >= 0 || p.bBegin.index >= 0))
+  if (isF8(p.dtype) && (p.at.value != p.sum || p.aBegin.index >= 0 || p.bBegin.index >= 0))
     return std::nullopt;
   std::optional<Axes> axes = axesOf(k, p);
   // A bias that the library cannot add is added behind: one that lies otherwise, or to a product that lies by columns (which
@@ -233,14 +231,15 @@ std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
   if (extended && (byColumns || (axes && p.residual && !residualLies(*axes)))) return std::nullopt;
   if (p.bias && !extended && (!axes || byColumns)) {
     p.bias = nullptr;
-    p.value = p.sum;
+    p.value = p.scaled;
     if (!findPlace(k, p)) return std::nullopt;
     axes = axesOf(k, p);
   }
   if (!axes) return std::nullopt;
   GemmMatch match;
   GemmCall& call = match.call;
-  call.dtype = k.buffers[p.a->buffer].dtype;
+  call.dtype = p.dtype;
+  if (p.narrow) describeScales(l, p, match);
   std::vector<GemmAxis> windows = axes->batch;
   auto only = [](const std::vector<GemmAxis>& v) { return v.empty() ? GemmAxis{} : v[0]; };
   windows.push_back(only(axes->m)), windows.push_back(only(axes->n));
@@ -277,15 +276,15 @@ std::optional<GemmMatch> matchGemm(const Lowered& l, const KernelOptions& option
   const Kernel& k = l.kernel;
   Product p;
   if (k.nests.size() != 1 || !findSum(l, p)) return std::nullopt;
-  const DType dtype = k.buffers[p.a->buffer].dtype;
-  if (!(options.gemmDTypes >> static_cast<int>(dtype) & 1) || k.buffers[p.b->buffer].dtype != dtype)
-    return std::nullopt;
+  for (const DType d : {k.buffers[p.a->buffer].dtype, k.buffers[p.b->buffer].dtype, p.dtype})
+    if (!(options.gemmDTypes >> static_cast<int>(d) & 1)) return std::nullopt;
+  if (!p.narrow && k.buffers[p.b->buffer].dtype != p.dtype) return std::nullopt;
   if (options.gemmEpilogues) orient(k, p);
   findBias(k, p, options);
   std::optional<GemmMatch> match = matchProduct(l, p);
   const bool lookedUp =
       p.aBegin.index >= 0 || p.bBegin.index >= 0; // may be no row at all: then there is no product
-  if (!match || !options.gemmEpilogues || lookedUp || dtype == DType::F64 || isF8(dtype) ||
+  if (!match || !options.gemmEpilogues || lookedUp || p.dtype == DType::F64 || isF8(p.dtype) ||
       !extendProduct(k, p))
     return match;
   std::optional<GemmMatch> more = matchProduct(l, p);

@@ -75,7 +75,7 @@ template <class Fits> NodeId findNode(const Kernel& k, const Fits& fits) {
 }
 
 void addResidual(const Kernel& k, GemmProduct& p) {
-  const DType dtype = k.buffers[p.a->buffer].dtype;
+  const DType dtype = p.dtype;
   const auto residualOf = [&](NodeId n) -> const Node* {
     const Node& node = k[n];
     if (node.kind != NodeKind::Call || node.function != "add") return nullptr;
@@ -96,8 +96,7 @@ void addResidual(const Kernel& k, GemmProduct& p) {
 bool extendProduct(const Kernel& k, GemmProduct& p) {
   addResidual(k, p);
   // What cuBLASLt's gelu is exact to is not written anywhere: it is asked for where the rounding of the result hides it.
-  const DType dtype = k.buffers[p.a->buffer].dtype;
-  if (dtype == DType::BF16 || dtype == DType::F16) {
+  if (p.dtype == DType::BF16 || p.dtype == DType::F16) {
     const Form form(k, p.value);
     const NodeId gelu = findNode(k, [&](NodeId n) { return form.isGelu(n) && onlyThrough(k, p.value, n); });
     if (gelu.valid()) p.value = gelu, p.activation = GemmActivation::GeluTanh;

@@ -97,7 +97,8 @@ std::string commentsOf(const Module& m, OpId fused) {
 
 // The bytes of an operand of a product that it reads: no more than its view of the buffer.
 std::vector<SizeFormula::Factor> viewedBytes(const GemmCall& g, SizeFormula GemmCall::Axis::* stride) {
-  std::vector<SizeFormula::Factor> bytes = {{dtypeBytes(g.dtype), -1, 1}};
+  const DType dtype = !g.narrow ? g.dtype : stride == &GemmCall::Axis::a ? g.narrow->a : g.narrow->b;
+  std::vector<SizeFormula::Factor> bytes = {{dtypeBytes(dtype), -1, 1}};
   std::vector<GemmCall::Axis> axes = g.batch;
   axes.insert(axes.end(), {g.m, g.n, g.k});
   for (const GemmCall::Axis& a : axes) {
@@ -249,6 +250,11 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
     if (std::optional<GemmMatch> gemm = matchGemm(*lowered, options_)) {
       auto finish = [&](GemmMatch& match, bool standby) {
         countWork(m, fused, *lowered, &match.call, match.call.bytes, match.call.flops);
+        if (match.scales) {
+          const auto [number, made] = keep(*match.scales, "k_scales", [] { return std::string(); });
+          kernels_[number].standby = made || kernels_[number].standby; // a library may take them as they lie
+          match.call.narrow->scales = KernelCall{number, match.scaleInputs, {}, lowered->sizes};
+        }
         if (!match.epilogue) return;
         const auto [number, made] =
             keep(*match.epilogue, baseName(m, fused, true), [&] { return commentsOf(m, fused); });

@@ -20,10 +20,10 @@ namespace {
 class BlockFuser {
 public:
   // `order`: what the regions that reduce say of their order, or invalid.
-  BlockFuser(Module& m, BlockId block, size_t limit, AttrId order, ValueMap& outer,
+  BlockFuser(Module& m, BlockId block, size_t limit, bool narrow, AttrId order, ValueMap& outer,
              std::vector<PassRemark>* remarks)
-      : m_(m), block_(block), limit_(limit), order_(order), groups_(m, block, limit), outer_(outer),
-        remarks_(remarks) {}
+      : m_(m), block_(block), limit_(limit), narrow_(narrow), order_(order), groups_(m, block, limit, narrow),
+        outer_(outer), remarks_(remarks) {}
 
   void run() {
     groups_.run();
@@ -94,7 +94,7 @@ private:
     for (size_t i = 0; i < m_[o].numOperands; ++i) m_.operands(o)[i] = outer_(m_.operand(o, i));
     const bool already = m_.record(o).regions == RegionKind::Fused;
     for (uint32_t r = 0; r < m_[o].numRegions && !already; ++r)
-      BlockFuser(m_, m_.region(o, r), limit_, order_, outer_, remarks_).run();
+      BlockFuser(m_, m_.region(o, r), limit_, narrow_, order_, outer_, remarks_).run();
     out.push_back(o);
   }
 
@@ -110,7 +110,7 @@ private:
     starts_.clear();
     inner_.clear();
     body_.clear();
-    for (OpId o : ops) copy(o, o);
+    for (OpId o : needed(g, results)) copy(o, o);
     AttrList attrs;
     attrs.push_back({m_.strings.intern("kind"), m_.attrs.string(m_.strings.intern(groups_.group(g).kind))});
     if (order_.valid() && groups_.group(g).kind != "pointwise" && groups_.group(g).kind != "view")
@@ -133,6 +133,32 @@ private:
       outer_.set(results[i], made);
     }
     out.push_back(fused);
+  }
+
+  // A group's ops without those whose only readers fold them.
+  std::vector<OpId> needed(uint32_t g, const std::vector<ValueId>& results) const {
+    std::unordered_map<uint32_t, bool> read;
+    for (ValueId v : results) read[v.index] = true;
+    std::vector<OpId> ops = groups_.group(g).ops;
+    for (size_t i = ops.size(); i-- > 0;) {
+      const OpId o = ops[i];
+      bool any = false;
+      for (uint32_t r = 0; r < m_[o].numResults; ++r) any |= read[m_.result(o, r).index];
+      if (!any) {
+        ops.erase(ops.begin() + static_cast<std::ptrdiff_t>(i));
+        continue;
+      }
+      std::vector<ValueId> work;
+      collect(o, work);
+      while (!work.empty()) {
+        const ValueId v = work.back();
+        work.pop_back();
+        read[v.index] = true;
+        if (m_[v].kind == ValueKind::OpResult && groups_.folds(o, OpId(m_[v].owner)))
+          for (ValueId next : m_.operands(OpId(m_[v].owner))) work.push_back(next);
+      }
+    }
+    return ops;
   }
 
   // The value inside of the region that is being made: copied with it, or an argument.
@@ -165,6 +191,7 @@ private:
   Module& m_;
   BlockId block_;
   size_t limit_;
+  bool narrow_;
   AttrId order_;
   FusionGroups groups_;
   ValueMap& outer_;
@@ -196,6 +223,8 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
   }
   auto kept = options.values.find("whole");
   const bool whole = kept != options.values.end() && kept->second == "true";
+  auto widened = options.values.find("narrow");
+  const bool narrow = widened != options.values.end() && widened->second == "true" && !fixed;
   const AttrId order = fixed ? m.attrs.string(m.strings.intern("fixed")) : AttrId();
   for (FuncId f : m.order) {
     if (!m[f].spmd) continue;
@@ -205,7 +234,7 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
     if (limit > 1 && whole && !fixed) splitAttention(m, m[f].body, diags);
     if (limit > 1 && !fixed) splitReductions(m, m[f].body, diags);
     ValueMap map;
-    BlockFuser(m, m[f].body, limit, order, map, options.remarks).run();
+    BlockFuser(m, m[f].body, limit, narrow, order, map, options.remarks).run();
     if (limit > 1 && whole && !fixed) readAttentionResult(m, m[f].body);
   }
   return !diags.hasErrors();
@@ -259,7 +288,10 @@ spmd func @main(%x: f32[8, 64], %b: f32[64]) -> (%y: f32[8, 64]) {
            "true: ops that the target has a kernel of stay, though no CPU has (attention's gradient in bf16 "
            "and f16 on a GPU, with its y beside it, which a library reads); and attention of few queries is "
            "made of parts of its keys, so that all of a "
-           "GPU has one"}}};
+           "GPU has one"},
+          {"narrow", "false",
+           "true: matrix products of f8 that is converted to f16, bf16 or f32 first, and multiplied by one "
+           "number (or divided), take both in, for targets whose library multiplies f8"}}};
 }
 
 } // namespace dtc

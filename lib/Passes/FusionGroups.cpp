@@ -5,7 +5,8 @@
 
 namespace dtc {
 
-FusionGroups::FusionGroups(Module& m, BlockId block, size_t limit) : m_(m), block_(block), limit_(limit) {
+FusionGroups::FusionGroups(Module& m, BlockId block, size_t limit, bool narrow)
+    : m_(m), block_(block), limit_(limit), narrow_(narrow) {
   state_.reserve(m[block].ops.size());
   uses_.reserve(m[block].ops.size());
   position_.reserve(m[block].ops.size());
@@ -213,11 +214,14 @@ void FusionGroups::contract(OpId o) {
   const auto reads = [&](ValueId v) {
     return form.library || form.attention ? strided(v, form.library) : form.window && permuted(v);
   };
-  for (ValueId v : std::vector<ValueId>(m_.operands(o).begin(), m_.operands(o).end()))
-    if (limit_ <= 1 || !reads(v)) store(v);
+  NarrowFactor narrow;
+  const bool takes = narrow_ && form.library && limit_ > 1 && takesNarrow(o, narrow);
+  for (size_t i = takes ? 2 : 0; i < m_[o].numOperands; ++i)
+    if (limit_ <= 1 || !reads(m_.operand(o, i))) store(m_.operand(o, i));
+  for (ValueId v : narrow.scales) store(v);
   state_[o.index].placed = now_++; // it reads what was just stored from memory
-  for (ValueId v : m_.operands(o))
-    note(o, v,
+  for (size_t i = takes ? 2 : 0; i < m_[o].numOperands; ++i)
+    note(o, m_.operand(o, i),
          form.library   ? "a library reads its operands from memory"
          : form.ordered ? "an op that stores in an order of its own reads its operands from memory"
                         : "a contraction reads its operands many times: from memory");
@@ -237,6 +241,7 @@ void FusionGroups::contract(OpId o) {
   const uint32_t g = newGroup(o, true, kind);
   groups_[g].closed = true;
   state_[o.index].stored = 0;
+  if (takes) foldFactors(o, narrow);
 }
 
 FusionGroups::Shape FusionGroups::shapeBeside(const FusionGroup& g, const Type& t) {
@@ -472,6 +477,8 @@ void FusionGroups::store(ValueId v) {
 bool FusionGroups::folds(OpId reader, OpId op) const {
   auto it = state_.find(op.index);
   if (it == state_.end()) return false;
+  if (auto f = factors_.find(reader.index); f != factors_.end())
+    if (std::find(f->second.begin(), f->second.end(), op) != f->second.end()) return true;
   if (it->second.again) return it->second.group != state_.at(reader.index).group;
   if (!it->second.form.move) return false;
   if (it->second.group < 0) return true;

@@ -38,7 +38,8 @@ struct KeptApart {
 
 class FusionGroups {
 public:
-  FusionGroups(Module& m, BlockId block, size_t limit);
+  // `narrow`: products of f8 that is made wider and scaled first take in what does that.
+  FusionGroups(Module& m, BlockId block, size_t limit, bool narrow);
   void run();
 
   // Groups in an order in which all that one reads stands before it.
@@ -81,6 +82,16 @@ private:
   [[nodiscard]] Readings readings() const;
   bool takeIn(uint32_t g, uint32_t reader, ValueId product, const Readings& readings);
   [[nodiscard]] bool elementwiseBeside(const FusionGroup& g, const Type& product) const;
+  // Before a matrix product (FusionFactors.cpp).
+  struct NarrowFactor {
+    std::vector<OpId> through;   // conversions and products with one number, which the product folds
+    std::vector<ValueId> scales; // the numbers, where they lie in memory
+  };
+  [[nodiscard]] bool takesNarrow(OpId product, NarrowFactor& both);
+  [[nodiscard]] bool isNarrow(ValueId operand, NarrowFactor& factor);
+  [[nodiscard]] int widened(OpId o, NarrowFactor& factor) const;
+  [[nodiscard]] ValueId oneNumber(ValueId v) const;
+  void foldFactors(OpId product, const NarrowFactor& both);
   void store(ValueId v); // a folded move that must be in memory
   bool joinMove(OpId o, std::string_view& kind);
   // Why the op cannot join the group that makes one of its operands; "" where it can.
@@ -122,7 +133,9 @@ private:
   Module& m_;
   BlockId block_;
   size_t limit_;
+  bool narrow_;
   std::vector<FusionGroup> groups_;
+  std::unordered_map<uint32_t, std::vector<OpId>> factors_;    // by product: what it folds of NarrowFactor
   std::unordered_map<uint32_t, OpState> state_;                // by op of this block
   std::unordered_map<uint32_t, uint32_t> uses_;                // by value, in this block
   std::unordered_map<uint32_t, std::vector<OpId>> rowReaders_; // by value: ops placed so far that read it

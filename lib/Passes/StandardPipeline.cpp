@@ -33,7 +33,7 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     if (options.optLevel == 0 || options.fixedReductionOrder) give("limit", "1");
     if (options.fixedReductionOrder) give("order", "fixed");
     if (options.gpu) give("groups", "whole");
-    if (options.gpu && !options.fixedReductionOrder) give("whole", "true");
+    if (options.gpu && !options.fixedReductionOrder) give("whole", "true"), give("narrow", "true");
     give("policy", options.policy);
     give("reduce-dtype", options.reduceDType);
     if (options.fixedReductionOrder && p.gives == Level::Propagated && from < p.gives)

@@ -4,7 +4,7 @@
 #include "CudaConv.h"
 #include "CudaDecisions.h"
 #include "CudaGemm.h"
-#include "CudaPacks.h"
+#include "CudaNarrow.h"
 #include "CudaPlaces.h"
 #include "CudaSchedules.h"
 #include "NcclCommunicator.h"
@@ -25,15 +25,12 @@ struct Launch {
   std::vector<void*> arguments; // of the two above, as cuLaunchKernel takes them
 };
 
-// A row of the index of a loop is known to the host, which can start the product where it lies; it is copied where that costs the
-// device less than starting the product outside of a graph costs the host (some microseconds). Reasoned, not measured.
-constexpr int64_t kCopiedRow = 4 << 20;
-
 struct Product {
   int64_t place = 0;
   CudaGemm gemm;
   std::vector<CudaPack> packs, after;
-  std::optional<CudaConv> conv; // it is a convolution
+  std::optional<uint32_t> scales; // the launch that makes its scales
+  std::optional<CudaConv> conv;   // it is a convolution
   std::optional<CudaAttention> attention;
   bool empty = false;               // it is nothing but
   std::optional<uint32_t> epilogue; // the launch that follows it
@@ -77,13 +74,11 @@ public:
       for (DType d : {DType::F16, DType::BF16, DType::F32, DType::F64})
         o.convDTypes |= 1u << static_cast<int>(d);
     }
-    o.gemmDTypes = 0;
+    o.gemmDTypes = kCublasDTypes;
     const CudaDeviceInfo& gpu = places_->device(0).info();
     o.target = cudaTargetOf(gpu.arch());
     if (gpu.sharedPerBlock > 0) o.target.sharedBytes = std::min(o.target.sharedBytes, gpu.sharedPerBlock);
     if (gpu.multiprocessors > 0) o.target.multiprocessors = gpu.multiprocessors;
-    for (DType d : {DType::F8E4M3, DType::F8E5M2, DType::F16, DType::BF16, DType::F32, DType::F64})
-      o.gemmDTypes |= 1u << static_cast<int>(d);
     return o;
   }
 
@@ -221,8 +216,6 @@ private:
   }
   Result<Placed> placeNarrow(int64_t place, const PlacedGemm& gemm, const CublasLt& lt);
   Result<std::byte*> room(int64_t place, int64_t bytes);
-  Status packOperands(int64_t place, PlacedGemm& g, Product& product);
-  Status pack(int64_t place, CudaPack pack);
   void took(const char* phase, std::chrono::steady_clock::time_point begin) {
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
     for (Phase& p : phases)
@@ -319,11 +312,13 @@ Result<Backend::Placed> CudaBackend::place(int64_t place, const PlacedGemm& g) {
   }
   auto opened = library(places_->gpuOf(place), place);
   if (!opened) return opened.error();
-  if (g.dtype == DType::F8E4M3 || g.dtype == DType::F8E5M2) return placeNarrow(place, g, **opened);
+  if (g.narrow || g.dtype == DType::F8E4M3 || g.dtype == DType::F8E5M2)
+    return placeNarrow(place, g, **opened);
   Product product;
   product.place = place;
   PlacedGemm taken = g;
-  if (Status s = packOperands(place, taken, product); !s) return s.error();
+  const CudaRoom room = [&](int64_t bytes) { return this->room(place, bytes); };
+  if (Status s = packOperands(*places_, room, taken, false, product.packs); !s) return s.error();
   auto gemm = CudaGemm::plan(**opened, places_->device(place), taken, deterministic_, tf32_);
   if (!gemm && g.plain && gemm.error().kind == Error::Machine) {
     auto plain = this->place(place, *g.plain);
@@ -349,48 +344,25 @@ Result<std::byte*> CudaBackend::room(int64_t place, int64_t bytes) {
   return static_cast<std::byte*>(memory->get);
 }
 
-// A product of f8 by cuBLASLt: the sums in f32, which a kernel rounds, because cuBLASLt makes the largest number of what overflows. What
-// it does not take as f8, it takes as bf16, which holds every f8.
 Result<Backend::Placed> CudaBackend::placeNarrow(int64_t place, const PlacedGemm& g, const CublasLt& lt) {
+  auto made =
+      planNarrow({*places_, place, lt, deterministic_, [&](int64_t bytes) { return room(place, bytes); }}, g);
+  if (!made) return made.error();
+  if (!made->note.empty()) note(made->note);
   Product product;
   product.place = place;
-  PlacedGemm wide = g;
-  int64_t elements = g.m.extent * g.n.extent;
-  for (const PlacedGemm::Axis& axis : g.batch) elements *= axis.extent;
-  auto sums = room(place, elements * dtypeBytes(DType::F32));
-  if (!sums) return sums.error();
-  product.after = widenResult(wide, *sums);
-  if (Status s = convertBy(*places_, g.dtype, DType::F32, product.after); !s) return s.error();
-  Result<CudaGemm> gemm = machineError("");
-  std::string why = g.k.extent == 0 ? "" : whyNotF8(places_->device(place).info(), wide);
-  if (why.empty()) {
-    gemm = CudaGemm::plan(lt, places_->device(place), wide, deterministic_, false);
-    if (!gemm) why = gemm.error().message;
-  }
-  if (!gemm) {
-    for (const bool second : {false, true}) {
-      const int64_t width = dtypeBytes(DType::BF16);
-      auto copy = room(place, denseElements(wide, second) * width);
-      if (!copy) return copy.error();
-      std::vector<CudaPack> packs = packsOf(wide, second, *copy, width);
-      if (Status s = convertBy(*places_, DType::BF16, g.dtype, packs); !s) return s.error();
-      product.packs.insert(product.packs.end(), packs.begin(), packs.end());
-      (second ? wide.b : wide.a) = *copy;
-    }
-    wide.dtype = DType::BF16;
-    gemm = CudaGemm::plan(lt, places_->device(place), wide, deterministic_, false);
-    if (!gemm) return gemm.error();
-  }
-  note("products of " + std::string(dtypeName(g.dtype)) +
-       (why.empty() ? " on tensor cores of f8" : " as bf16, because " + why));
-  product.gemm = std::move(*gemm);
-  if (g.epilogue) {
-    auto kernel = this->place(place, *g.epilogue);
-    if (!kernel) return kernel.error();
-    product.epilogue = kernel->step;
+  product.gemm = std::move(made->gemm);
+  product.packs = std::move(made->packs), product.after = std::move(made->after);
+  std::optional<PlacedKernel> epilogue = made->plain ? g.plain->epilogue : g.epilogue;
+  for (const auto& [kernel, launch] :
+       {std::pair(&made->scales, &product.scales), std::pair(&epilogue, &product.epilogue)}) {
+    if (!*kernel) continue;
+    auto placed = this->place(place, **kernel);
+    if (!placed) return placed.error();
+    *launch = placed->step;
   }
   products_.push_back(std::move(product));
-  return Placed{static_cast<uint32_t>(products_.size() - 1), 1};
+  return Placed{static_cast<uint32_t>(products_.size() - 1), 1, made->plain};
 }
 
 Result<const Cudnn*> CudaBackend::cudnn(int64_t place) {
@@ -457,45 +429,6 @@ Result<Backend::Placed> CudaBackend::instead(Product product, const PlacedKernel
   return Placed{static_cast<uint32_t>(products_.size() - 1), kernel->parts, true};
 }
 
-// Gives an operand that cuBLASLt does not take dense memory of its own, and the product the copies into it: one for each of the
-// operand's matrices.
-Status CudaBackend::packOperands(int64_t place, PlacedGemm& g, Product& product) {
-  for (const bool second : {false, true}) {
-    const PlacedGemm::Axis &rows = second ? g.k : g.m, &columns = second ? g.n : g.k;
-    PlacedGemm::Row& row = second ? g.bRow : g.aRow;
-    const int64_t width = dtypeBytes(g.dtype), bytes = denseElements(g, second) * width;
-    const bool lies = second ? CudaGemm::takes(rows.extent, columns.extent, rows.b, columns.b)
-                             : CudaGemm::takes(rows.extent, columns.extent, rows.a, columns.a);
-    const bool copied = row.index && (!row.trip || !lies || bytes <= kCopiedRow);
-    if (g.k.extent == 0 || (lies && !copied)) continue;
-    auto to = room(place, bytes);
-    if (!to) return to.error();
-    const DType bits = bitsOf(width);
-    const SourceUnit unit = row.index ? lookupKernel(bits) : copyKernel(bits);
-    if (!places_->has(unit.name))
-      if (Status s = places_->compile(unit); !s) return s;
-    for (CudaPack& pack : packsOf(g, second, *to, width)) {
-      pack.row = row, pack.kernel = unit.name;
-      product.packs.push_back(std::move(pack));
-    }
-    (second ? g.b : g.a) = *to;
-    row = {};
-  }
-  return Ok{};
-}
-
-Status CudaBackend::pack(int64_t place, CudaPack pack) {
-  int64_t numbers[] = {
-      pack.rows * pack.columns, 1, pack.columns, pack.columnStride, pack.toColumnStride, pack.rowStride,
-      pack.toRowStride};
-  int64_t wide = pack.row.dtype == DType::I64, count = pack.row.rows, stride = pack.row.stride;
-  std::vector<void*> arguments = {static_cast<void*>(&pack.to), static_cast<void*>(&pack.from)};
-  if (pack.row.index)
-    arguments.insert(arguments.end(), {static_cast<void*>(&pack.row.index), &wide, &count, &stride});
-  for (int64_t& n : numbers) arguments.push_back(&n);
-  return places_->launch(place, pack.kernel, numbers[0], arguments);
-}
-
 Result<uint32_t> CudaBackend::placeStackedCopy(int64_t place, const StackedCopy& copy) {
   int64_t width = 8;
   while (copy.bytes % width != 0) width /= 2;
@@ -522,8 +455,10 @@ Status CudaBackend::runGemm(uint32_t step, uint32_t, int worker) {
   if (p.attention)
     return p.attention->run(*cudnn_.at(places_->gpuOf(p.place)), *places_, p.place, scratch_[p.place].get);
   if (p.empty) return p.epilogue ? runKernel(*p.epilogue, 0, worker) : Status(Ok{});
+  if (p.scales)
+    if (Status s = runKernel(*p.scales, 0, worker); !s) return s;
   for (const CudaPack& one : p.packs)
-    if (Status s = pack(p.place, one); !s) return s;
+    if (Status s = runPack(*places_, p.place, one); !s) return s;
   auto a = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().aRow);
   auto b = rowBegin(p.place, p.gemm.gemm(), p.gemm.gemm().bRow);
   if (!a || !b) return (a ? b : a).error();
@@ -531,7 +466,7 @@ Status CudaBackend::runGemm(uint32_t step, uint32_t, int worker) {
   Status done = places_->start(
       p.place, [&](const CudaDevice& d, const CudaStream& s) { return p.gemm.run(lt, d, s, *a, *b); });
   for (const CudaPack& one : p.after)
-    if (done) done = pack(p.place, one);
+    if (done) done = runPack(*places_, p.place, one);
   return done && p.epilogue ? runKernel(*p.epilogue, 0, worker) : done;
 }
 

@@ -24,6 +24,9 @@ Error unfit(const char* which) {
 PlacedGemm turned(const PlacedGemm& g) {
   PlacedGemm t = g;
   std::swap(t.a, t.b), std::swap(t.aRow, t.bRow);
+  if (t.narrow)
+    t.narrow->turned = !t.narrow->turned, std::swap(t.narrow->a, t.narrow->b),
+    std::swap(t.narrow->aScale, t.narrow->bScale), std::swap(t.narrow->aScaled, t.narrow->bScaled);
   for (PlacedGemm::Axis& axis : t.batch) std::swap(axis.a, axis.b);
   t.m = {g.n.extent, g.n.b, g.n.a, g.n.y, g.n.residual};
   t.n = {g.m.extent, g.m.b, g.m.a, g.m.y, g.m.residual};
@@ -40,16 +43,19 @@ bool CudaGemm::takes(int64_t rows, int64_t columns, int64_t rowStride, int64_t c
   return matrixOf(rows, columns, rowStride, columnStride, 0).has_value();
 }
 
+PlacedGemm CudaGemm::oriented(const PlacedGemm& g) { return isTurned(g) ? turned(g) : g; }
+
 // All batch axes but the innermost become calls.
 void CudaGemm::makeCalls() {
   const PlacedGemm& g = gemm_;
   const int64_t width = dtypeBytes(g.dtype), made = dtypeBytes(g.result.value_or(g.dtype));
+  const int64_t a = dtypeBytes(g.operandType(false)), b = dtypeBytes(g.operandType(true));
   calls_ = {{g.a, g.b, g.y, g.residual}};
   for (size_t axis = 0; axis + 1 < g.batch.size(); ++axis) {
     std::vector<Call> wider;
     for (const Call& call : calls_)
       for (int64_t i = 0; i < g.batch[axis].extent; ++i)
-        wider.push_back({call.a + i * g.batch[axis].a * width, call.b + i * g.batch[axis].b * width,
+        wider.push_back({call.a + i * g.batch[axis].a * a, call.b + i * g.batch[axis].b * b,
                          call.y + i * g.batch[axis].y * made,
                          call.residual ? call.residual + i * g.batch[axis].residual * width : nullptr});
     calls_ = std::move(wider);
@@ -61,13 +67,14 @@ uint32_t CudaGemm::alignment() const {
   for (const Call& c : calls_)
     for (const std::byte* at : {c.a, c.b, static_cast<const std::byte*>(c.y), c.residual})
       places |= reinterpret_cast<uintptr_t>(at);
-  places |= static_cast<uint64_t>((gemm_.aRow.stride | gemm_.bRow.stride) * dtypeBytes(gemm_.dtype));
+  places |= static_cast<uint64_t>(gemm_.aRow.stride * dtypeBytes(gemm_.operandType(false))) |
+            static_cast<uint64_t>(gemm_.bRow.stride * dtypeBytes(gemm_.operandType(true)));
   return static_cast<uint32_t>(places & (~places + 1));
 }
 
 Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& device, const PlacedGemm& given,
-                                bool deterministic, bool tf32) {
-  const PlacedGemm g = isTurned(given) ? turned(given) : given;
+                                bool deterministic, bool tf32, const CublasGemm::Alpha& alpha) {
+  const PlacedGemm g = oriented(given);
   if (isTurned(given) && (given.bias || given.residual))
     return Error{
         Error::Bug,
@@ -78,7 +85,7 @@ Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& devic
   if (g.k.extent == 0 && given.plain) return machineError("cuBLASLt makes no product over no elements");
   if (g.k.extent == 0) return out;
   const PlacedGemm::Axis batch = g.batch.empty() ? PlacedGemm::Axis{1, 0, 0, 0} : g.batch.back();
-  CublasGemm gemm{g.dtype, batch.extent, g.m.extent, g.n.extent, g.k.extent, {}, {}, {}};
+  CublasGemm gemm{g.operandType(false), batch.extent, g.m.extent, g.n.extent, g.k.extent, {}, {}, {}};
   auto a = matrixOf(g.m.extent, g.k.extent, g.m.a, g.k.a, batch.a);
   auto b = matrixOf(g.k.extent, g.n.extent, g.k.b, g.n.b, batch.b);
   auto y = matrixOf(g.m.extent, g.n.extent, g.m.y, g.n.y, batch.y);
@@ -86,7 +93,9 @@ Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& devic
   if (!b) return unfit("second operand");
   if (!y || y->transposed) return unfit("result, row by row,");
   gemm.a = *a, gemm.b = *b, gemm.y = *y;
-  gemm.result = g.result;
+  gemm.result = g.narrow ? g.dtype : g.result;
+  if (g.narrow) gemm.second = g.narrow->b, gemm.aScale = g.narrow->aScale, gemm.bScale = g.narrow->bScale;
+  gemm.alpha = alpha;
   gemm.bias = g.bias;
   gemm.gelu = g.activation == GemmActivation::GeluTanh;
   gemm.deterministic = deterministic;

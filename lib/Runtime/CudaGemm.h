@@ -11,9 +11,12 @@ public:
   // Does cuBLASLt take a matrix with these strides? One of them must be 1.
   [[nodiscard]] static bool takes(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStride);
   // Error (Bug): a matrix that it does not take. Error (Machine): as CublasLt::plan.
-  // `deterministic`: the same bits in every run. `tf32`: operands of f32 may be cut to tf32.
+  // `deterministic`: the same bits in every run. `tf32`: operands of f32 may be cut to tf32. `alpha`: CublasGemm's.
   [[nodiscard]] static Result<CudaGemm> plan(const CublasLt& library, const CudaDevice& device,
-                                             const PlacedGemm& gemm, bool deterministic, bool tf32);
+                                             const PlacedGemm& gemm, bool deterministic, bool tf32,
+                                             const CublasGemm::Alpha& alpha = {});
+  // The same product with y's rows side by side, as plan() takes it: the operands may change places.
+  [[nodiscard]] static PlacedGemm oriented(const PlacedGemm& gemm);
   // `aRow`, `bRow`: where the operands' rows begin (PlacedGemm::Row), in bytes; nothing: an operand is all zeros.
   [[nodiscard]] Status run(const CublasLt& library, const CudaDevice& device, const CudaStream& stream,
                            std::optional<int64_t> aRow, std::optional<int64_t> bRow) const;

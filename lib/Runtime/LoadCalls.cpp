@@ -68,15 +68,23 @@ PlacedGemm Loader::gemmAt(OpId o, const GemmCall& call, int64_t p) {
   g.n = axisAt(call.n, sizes);
   g.k = axisAt(call.k, sizes);
   auto operand = [&](uint32_t i) { return addressOf(p, *offsetOf(m_.operand(o, i))); };
-  auto begin = [&](const GemmCall::Begin& from, PlacedGemm::Row& row) {
+  if (call.narrow) {
+    PlacedNarrow& narrow = g.narrow.emplace();
+    narrow.a = call.narrow->a, narrow.b = call.narrow->b;
+    narrow.aScaled = call.narrow->aScaled, narrow.bScaled = call.narrow->bScaled;
+    if (call.narrow->aScale >= 0) narrow.aScale = operand(static_cast<uint32_t>(call.narrow->aScale));
+    if (call.narrow->bScale >= 0) narrow.bScale = operand(static_cast<uint32_t>(call.narrow->bScale));
+    if (call.narrow->scales) narrow.scales = kernelAt(o, *call.narrow->scales, p);
+  }
+  auto begin = [&](const GemmCall::Begin& from, PlacedGemm::Row& row, bool second) {
     if (from.index >= 0)
       row = {operand(static_cast<uint32_t>(from.index)),
              m_.typeOf(m_.operand(o, static_cast<size_t>(from.index))).dtype, from.stride(sizes), from.rows,
              isTripIndex(m_, m_.operand(o, static_cast<size_t>(from.index)))};
-    return from.offset(sizes) * dtypeBytes(call.dtype);
+    return from.offset(sizes) * dtypeBytes(g.operandType(second));
   };
-  g.a = operand(call.a) + begin(call.aBegin, g.aRow);
-  g.b = operand(call.b) + begin(call.bBegin, g.bRow);
+  g.a = operand(call.a) + begin(call.aBegin, g.aRow, false);
+  g.b = operand(call.b) + begin(call.bBegin, g.bRow, true);
   if (call.bias >= 0) g.bias = operand(static_cast<uint32_t>(call.bias));
   g.biasStride = call.biasStride(sizes);
   if (call.residual >= 0) g.residual = operand(static_cast<uint32_t>(call.residual));

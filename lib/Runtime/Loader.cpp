@@ -175,7 +175,7 @@ Status Loader::fused(OpId o, StepList& out) {
 }
 
 std::string Loader::nameOf(const GemmCall& call) const {
-  std::string name = "matmul";
+  std::string name = call.narrow && call.narrow->scales ? "matmul, scaled" : "matmul";
   if (call.residual >= 0) name += ", residual";
   if (call.activation == GemmActivation::GeluTanh) name += ", gelu";
   return call.epilogue ? name + " + " + kernels_.kernels()[call.epilogue->kernel].name : name;

@@ -83,16 +83,25 @@ void store(DType d, char* base, int64_t i, double v) {
     std::memcpy(p, &narrow, 2);
 }
 
-// Of f8 operands: not both e5m2, the first transposed and the second not, sizes and strides of whole 16 bytes, and never an f8 result here.
+// Of f8 operands: not both e5m2, the first transposed and the second not, sizes and strides of whole 16 bytes but for the columns (as PyTorch
+// relies on), and never an f8 result here.
 bool takesF8(const Layout& a, const Layout& b, const Layout& d, bool transA, bool transB) {
   const auto narrow = [](const Layout& l) { return l.type == kCudaF8E4M3 || l.type == kCudaF8E5M2; };
   if (narrow(d)) return false;
   if (!narrow(a) && !narrow(b)) return true;
   bool whole =
       narrow(a) && narrow(b) && transA && !transB && (a.type == kCudaF8E4M3 || b.type == kCudaF8E4M3);
-  for (const int64_t n : {a.rows, a.columns, a.lead, b.rows, b.columns, b.lead, d.rows, d.columns})
-    whole &= n % 16 == 0;
+  for (const int64_t n : {a.rows, a.columns, a.lead, b.rows, b.lead, d.rows}) whole &= n % 16 == 0;
   return whole && d.type != kCudaF64;
+}
+
+// Scales are of f8 alone, and a bias beside f8 is of the result's dtype, bf16 or f16.
+bool takesScales(const Description& what, const Layout& a, const Layout& d) {
+  const bool narrow = a.type == kCudaF8E4M3 || a.type == kCudaF8E5M2;
+  const bool biased = what.get<int32_t>(kDescEpilogue, kEpilogueDefault) & kEpilogueBias;
+  if (biased && what.get<int32_t>(kDescBiasType, d.type) != d.type) return false;
+  if (narrow) return !biased || d.type == kCudaBf16 || d.type == kCudaF16;
+  return !what.set.contains(kDescScaleA) && !what.set.contains(kDescScaleB);
 }
 
 // Of an epilogue's number: which there are here.
@@ -111,6 +120,8 @@ double cutToTf32(double v) {
 struct Product {
   Layout a, b, c, d;
   bool transA = false, transB = false, wide = false, gelu = false, tf32 = false;
+  const float *alpha = nullptr, *scaleA = nullptr, *scaleB = nullptr,
+              *beta = nullptr; // of the device: read when it runs
   const char *pa = nullptr, *pb = nullptr, *bias = nullptr, *pc = nullptr;
   char* pd = nullptr;
 
@@ -126,8 +137,11 @@ struct Product {
       if (tf32) x = cutToTf32(x), y = cutToTf32(y);
       sum = wide ? sum + x * y : static_cast<double>(static_cast<float>(sum + x * y));
     }
+    for (const float* by : {scaleA, scaleB, alpha})
+      if (by) sum *= static_cast<double>(*by);
     if (bias) sum += load(type, bias, i);
-    if (pc) sum += load(type, pc, batch * c.get<int64_t>(kLayoutBatchStride, 0) + j * c.lead + i);
+    if (pc && (!beta || *beta != 0))
+      sum += load(type, pc, batch * c.get<int64_t>(kLayoutBatchStride, 0) + j * c.lead + i);
     if (gelu) sum *= 0.5 * (1 + std::tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)));
     store(type, pd, batch * d.get<int64_t>(kLayoutBatchStride, 0) + j * d.lead + i, sum);
   }
@@ -156,7 +170,14 @@ STUB_LT cublasLtMatmulDescCreate(void** out, int compute, int scale) {
 STUB_LT cublasLtMatmulDescDestroy(void* d) { return delete static_cast<Description*>(d), 0; }
 STUB_LT cublasLtMatmulDescSetAttribute(void* d, int key, const void* value, size_t bytes) {
   return put(*static_cast<Description*>(d), key, value, bytes,
-             {{kDescTransA, 4}, {kDescTransB, 4}, {kDescEpilogue, 4}, {kDescBias, 8}, {kDescBiasType, 4}});
+             {{kDescPointerMode, 4},
+              {kDescTransA, 4},
+              {kDescTransB, 4},
+              {kDescEpilogue, 4},
+              {kDescBias, 8},
+              {kDescBiasType, 4},
+              {kDescScaleA, 8},
+              {kDescScaleB, 8}});
 }
 STUB_LT cublasLtMatrixLayoutCreate(void** out, int type, uint64_t rows, uint64_t columns, int64_t lead) {
   auto* made = new Layout();
@@ -184,6 +205,7 @@ STUB_LT cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, void
   const bool ta = what.get<int32_t>(kDescTransA, 0) == kTransposed,
              tb = what.get<int32_t>(kDescTransB, 0) == kTransposed;
   const auto& added = *static_cast<Layout*>(c);
+  if (!takesScales(what, left, result)) return kInvalid;
   for (const Layout* l : {&left, &right, &added, &result})
     if (!typeOf(l->type)) return kNotSupported;
   const int epilogue = what.get<int32_t>(kDescEpilogue, kEpilogueDefault);
@@ -231,10 +253,21 @@ STUB_LT cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* 
   p.transB = what.get<int32_t>(kDescTransB, 0) == kTransposed;
   p.wide = what.compute == kComputeF64;
   p.tf32 = what.compute == kComputeTf32;
-  const double scale =
-      p.wide ? *static_cast<const double*>(alpha) : static_cast<double>(*static_cast<const float*>(alpha));
-  const double keep =
-      p.wide ? *static_cast<const double*>(beta) : static_cast<double>(*static_cast<const float*>(beta));
+  p.scaleA = what.get<const float*>(kDescScaleA, nullptr);
+  p.scaleB = what.get<const float*>(kDescScaleB, nullptr);
+  for (const float* scale : {p.scaleA, p.scaleB})
+    if (scale && !stub::isDeviceMemory(scale, sizeof *scale)) return kInvalid;
+  const bool onDevice = what.get<int32_t>(kDescPointerMode, 0) == kPointersOfDevice;
+  double scale = 1, keep = 0;
+  if (onDevice) {
+    if (p.wide || !stub::isDeviceMemory(alpha, 4) || !stub::isDeviceMemory(beta, 4)) return kInvalid;
+    p.alpha = static_cast<const float*>(alpha), p.beta = static_cast<const float*>(beta);
+    keep = 1;
+  } else {
+    scale =
+        p.wide ? *static_cast<const double*>(alpha) : static_cast<double>(*static_cast<const float*>(alpha));
+    keep = p.wide ? *static_cast<const double*>(beta) : static_cast<double>(*static_cast<const float*>(beta));
+  }
   if (scale != 1 || (keep != 0 && keep != 1)) return kNotSupported;
   p.c = *static_cast<Layout*>(lc);
   if (keep == 1) p.pc = static_cast<const char*>(c);

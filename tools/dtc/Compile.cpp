@@ -108,6 +108,7 @@ private:
                    .cuda = true,
                    .target = cudaTargetOf(o_.target),
                    .otherSchedules = true,
+                   .gemmDTypes = kCublasDTypes,
                    .gemmEpilogues = true});
     for (OpId o : fusedOps())
       if (auto call = set.add(m_, o); !call) return call.error();
@@ -152,6 +153,7 @@ private:
     options.cpp = !cuda();
     options.cuda = cuda();
     options.gemmEpilogues = cuda();
+    if (cuda()) options.gemmDTypes = kCublasDTypes;
     options.comments = true;
     if (cuda()) options.target = cudaTargetOf(o_.target), options.otherSchedules = true;
     options.vectorBytes = vectorBytes(hostCpuLevel());
@@ -193,6 +195,7 @@ private:
     options.cpp = !cuda(), options.cuda = cuda();
     options.vectorBytes = vectorBytes(hostCpuLevel());
     options.gemmEpilogues = cuda();
+    if (cuda()) options.gemmDTypes = kCublasDTypes;
     if (cuda()) options.target = cudaTargetOf(o_.target);
     KernelSet set(options);
     std::vector<WorkRow> rows;

@@ -7,7 +7,8 @@
 
 namespace dtc {
 
-// y[b, i, j] = f(sum over k of a[b, i, k] * c[b, k, j] (+ bias[j]) (+ residual[b, i, j])), all in `dtype` (f16 bf16 f32 f64, f8 too where y is of a wider `result`);
+// y[b, i, j] = f((scales) * sum over k of a[b, i, k] * c[b, k, j] (+ bias[j]) (+ residual[b, i, j])), all in `dtype` (f16 bf16 f32 f64; a and c in
+// `dtype` and `second`, f8 too, where the rest is of a wider `result`);
 // sums are in f32, for f64 in f64 (and without bias: cuBLASLt has no epilogue in f64), and rounded once. f32 is cut to tf32 where `tf32` says so. Strides are in elements. A matrix is stored row by row, or, where it is transposed,
 // column by column: `lead` is the distance of its rows (columns). `batchStride` may be 0 for operands.
 struct CublasGemm {
@@ -25,7 +26,14 @@ struct CublasGemm {
   uint32_t alignment = 256;       // of a, b, y and residual, in bytes: a power of two
   bool tf32 = false;              // operands of f32 may be cut to tf32
   bool deterministic = false;     // only algorithms that add up in one sequence: the same bits in every run
-  std::optional<DType> result;    // of y and the residual, where it is another
+  std::optional<DType> second;    // of c, where it is another
+  std::optional<DType> result;    // of y, bias and residual, where it is another
+  // What the sum is multiplied by: f32 on the device, each or both null. Of f8 alone.
+  const void *aScale = nullptr, *bScale = nullptr;
+  // The same of any dtype but f64: one f32 for both, then 0 and 1, all on the device; or null.
+  struct Alpha {
+    const void *alpha = nullptr, *zero = nullptr, *one = nullptr;
+  } alpha;
 };
 
 // A product with its algorithm chosen. Copies share it.

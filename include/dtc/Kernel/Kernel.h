@@ -99,10 +99,20 @@ struct GemmEpilogue {
 
 enum class GemmActivation : uint8_t { None, GeluTanh };
 
+// Operands of f8 whose products are multiplied by numbers before anything is added: what programs write as convert and mul.
+struct NarrowFactors {
+  DType a = DType::F8E4M3, b = DType::F8E4M3;
+  bool aScaled = false, bScaled = false;
+  int32_t aScale = -1, bScale = -1; // operand numbers of the f32[] that they are; -1: `scales` makes it
+  // A kernel that stores three f32: what a is multiplied by, b, and both. Its results are memory of the library's.
+  std::optional<KernelCall> scales;
+};
+
 // y[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n], plus bias[n] where there is one. Everything is in
 // elements; a stride of 0 repeats. Sums are in f32 (f64 for f64).
 struct GemmCall {
-  DType dtype = DType::F32; // of a, b, bias, residual and y
+  DType dtype = DType::F32;            // of a, b, bias, residual and y
+  std::optional<NarrowFactors> narrow; // a and b are of these dtypes instead
   struct Axis {
     SizeFormula extent, a, b, y, residual; // the strides in a, b, y and what is added
   };
@@ -198,13 +208,20 @@ struct CudaTarget {
 // Of "sm_90a" and the like (Nvrtc.h, isCudaArch), with the processors of the largest such GPU.
 [[nodiscard]] CudaTarget cudaTargetOf(std::string_view arch);
 
+// What cuBLASLt takes, some of it by way of copies.
+inline constexpr uint32_t kCublasDTypes =
+    1u << static_cast<int>(DType::F8E4M3) | 1u << static_cast<int>(DType::F8E5M2) |
+    1u << static_cast<int>(DType::F16) | 1u << static_cast<int>(DType::BF16) |
+    1u << static_cast<int>(DType::F32) | 1u << static_cast<int>(DType::F64);
+
 struct KernelOptions {
   bool cpp = true, cuda = false; // which texts to print
   int vectorBytes = 32;          // of the C++ text: 16, 32 or 64 (CpuJit.h, vectorBytes)
   CudaTarget target = {};        // of the CUDA text
   bool comments = false;         // the statements and their source lines, for people
   bool otherSchedules = false;   // fill KernelSource::otherCpp and otherCuda, for a backend that chooses
-  // Which dtypes the device's matmul library takes (bit dtype); other contractions become loops.
+  // Which dtypes the device's matmul library takes (bit dtype), f8 operands of wider results among them (GemmCall::narrow); other
+  // contractions become loops.
   uint32_t gemmDTypes = (1u << static_cast<int>(DType::F32)) | (1u << static_cast<int>(DType::BF16));
   uint32_t convDTypes = 0;      // the same of its convolutions
   uint32_t attentionDTypes = 0; // and of its attention

@@ -17,7 +17,7 @@ struct StandardPipelineOptions {
   std::string policy;               // propagate's; empty: as it is without
   std::string reduceDType;          // propagate's and partition's; empty: as they are without
   bool fixedReductionOrder = false; // fix-reduction-order before propagate, and each op a kernel of its own
-  // The target is a GPU, which has kernels of ops that are otherwise made of others: fuse{groups=whole,whole=true}.
+  // The target is a GPU, which has kernels of ops that are otherwise made of others: fuse{groups=whole,whole=true,narrow=true}.
   bool gpu = false;
 };
 

@@ -18,10 +18,23 @@ struct PlacedKernel {
   std::vector<int64_t> sizes;
 };
 
+// Operands of other dtypes than y: NarrowFactors says what these are. `scales` lacks its three results.
+struct PlacedNarrow {
+  DType a = DType::F8E4M3, b = DType::F8E4M3;
+  bool aScaled = false, bScaled = false;
+  bool turned = false; // a and b have changed places since
+  const std::byte *aScale = nullptr, *bScale = nullptr;
+  std::optional<PlacedKernel> scales;
+};
+
 // A matrix product on one device, all numbers known (GemmCall says what they mean).
 struct PlacedGemm {
   DType dtype = DType::F32;
   std::optional<DType> result; // of y, where a backend has it made in another dtype
+  std::optional<PlacedNarrow> narrow;
+  [[nodiscard]] DType operandType(bool second) const {
+    return !narrow ? dtype : second ? narrow->b : narrow->a;
+  }
   struct Axis {
     int64_t extent = 1, a = 0, b = 0, y = 0, residual = 0;
   };

@@ -231,6 +231,10 @@ static_assert(int(kDescEpilogue) == CUBLASLT_MATMUL_DESC_EPILOGUE &&
               int(kDescBias) == CUBLASLT_MATMUL_DESC_BIAS_POINTER);
 static_assert(int(kDescBiasType) == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE &&
               int(kEpilogueBias) == CUBLASLT_EPILOGUE_BIAS);
+static_assert(int(kDescPointerMode) == CUBLASLT_MATMUL_DESC_POINTER_MODE &&
+              int(kPointersOfDevice) == CUBLASLT_POINTER_MODE_DEVICE &&
+              int(kDescScaleA) == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER &&
+              int(kDescScaleB) == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
 static_assert(int(kEpilogueDefault) == CUBLASLT_EPILOGUE_DEFAULT &&
               int(kEpilogueGelu) == CUBLASLT_EPILOGUE_GELU &&
               int(kEpilogueGeluBias) == CUBLASLT_EPILOGUE_GELU_BIAS &&
