@@ -114,6 +114,7 @@ private:
   int64_t flatUnit(int64_t count) const { return threads_ * count; }
   std::string openPacks(int64_t count, const std::string& unit, Scope& row, Scope& pack);
   void printPacks(const Nest& nest, int64_t count, const std::string& unit, Scope& row);
+  void drawPacks(const Nest& nest, int64_t count, Scope& pack, Scope& inner);
   void decode(Scope& row, const std::string& unit);
   std::string countOf(AxisId a) const; // how many units the axis is cut into
   void countUnits();
@@ -140,6 +141,25 @@ private:
     return "for (" + index_ + " " + i + " = " + (first == "0" ? "" : first + " + ") + thread_ + "; " + i +
            " < " + bound(a, true) + "; " + i +
            " += " + std::to_string(schedule_ ? schedule_->perRow : threads_) + ") {";
+  }
+  bool dividesByExp(const Node& div) const {
+    const Node& by = k_[div.args[1]];
+    return by.kind == loops::NodeKind::Call && by.function == "add" &&
+           std::any_of(by.args.begin(), by.args.end(), [&](NodeId a) {
+             return k_[a].kind == loops::NodeKind::Call && k_[a].function == "exp";
+           });
+  }
+  // The op's own result is rounded to a narrow float wherever it is kept: then device.h has it in few instructions, which is what
+  // kernels of 2 bytes an element are short of.
+  std::string nearFunction(const Node& call) const override {
+    if (!isNarrowFloat(call.target) || call.type != DType::F32) return "";
+    // A quotient may be a whole number, of which something else asks whether it is one: only one by a sum with exp is none.
+    if (call.function == "div" && !dividesByExp(call)) return "";
+    const Node& x = k_[call.args[0]];
+    const bool below = call.function == "exp" && x.kind == loops::NodeKind::Call && x.function == "sub" &&
+                       k_[x.args[1]].kind == loops::NodeKind::Reduce &&
+                       k_[x.args[1]].reduce == loops::ReduceKind::Max;
+    return "near_" + call.function + (below ? "_below" : "");
   }
   Value loadText(const Node& node, Scope& s, bool) override {
     const loops::Buffer& buffer = k_.buffers[node.buffer];

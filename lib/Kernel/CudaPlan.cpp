@@ -44,12 +44,13 @@ Reductions reductionsOf(const Kernel& k, const Nest& nest, AxisSet rows) {
   return r;
 }
 
-// Elements that fit the widest access, of the widest buffer that the nest stores to or loads from.
+// Elements that fit the widest access, of the widest buffer that the nest stores to or loads from; what all elements read (a seed) is
+// none of it.
 int64_t elementsOfAccess(const Kernel& k, const Nest& nest) {
   int64_t bytes = 1;
   for (const Store& s : nest.stores) bytes = std::max<int64_t>(bytes, dtypeBytes(k.buffers[s.buffer].dtype));
   forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
-    if (k[n].kind == NodeKind::Load)
+    if (k[n].kind == NodeKind::Load && k.dependsOn(k[n].affine) != 0)
       bytes = std::max<int64_t>(bytes, dtypeBytes(k.buffers[k[n].buffer].dtype));
   });
   return kAccessBytes / bytes;

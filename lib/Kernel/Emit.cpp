@@ -208,10 +208,11 @@ Emitter::Value Emitter::callText(const Node& node, Scope& s, bool vector) {
     return {"dtc_reinterpret<" + typeText(node.target) + ", " + typeText(node.source) + ">(" + args[0].text +
                 ")",
             vector, true};
+  std::string name = nearFunction(node);
   const Intrinsic* fn = findIntrinsic(node.function);
-  if (fn && fn->infix && isFloat(node.type)) // of floats: C++ means the same
+  if (name.empty() && fn && fn->infix && isFloat(node.type)) // of floats: C++ means the same
     return {wrapped(args[0]) + " " + fn->infix + " " + wrapped(args[1]), vector, false};
-  std::string name = node.function;
+  if (name.empty()) name = node.function;
   if (name == "pow" && !isFloat(node.type)) name = "pow_int";
   std::string text = "dtc_" + name + "(";
   for (size_t i = 0; i < args.size(); ++i)

@@ -155,6 +155,11 @@ protected:
   virtual std::string lanesLoop(AxisId a) = 0;  // of a cooperative axis inside of a row
   virtual std::string lanesClose() const { return "}"; }
   virtual bool cooperative() const = 0; // may loops inside of a row be spread over lanes
+  // The function that stands for a call whose result is a narrow float, or "".
+  virtual std::string nearFunction(const loops::Node& call) const {
+    (void)call;
+    return "";
+  }
   virtual Value loadText(const loops::Node& node, Scope& s, bool vector) = 0;
   virtual void storeText(const loops::Store& store, Scope& s) = 0;
   // Where a column's value stands while the unit walks its rows; made before the walk, and stored after it.

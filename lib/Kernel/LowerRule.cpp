@@ -186,6 +186,11 @@ NodeId RegionLowering::power(NodeId base, NodeId exponent) {
   return inverse ? k_.call("div", type, {k_.number(1, type), product}) : product;
 }
 
+// Functions that a target may compute less exactly where their result is a narrow float: nodes say so by Node::target.
+static bool mayBeNear(std::string_view function) {
+  return function == "exp" || function == "div" || function == "erfc";
+}
+
 // The typed tree over values of this point. Narrow floats are computed in f32 and rounded where they are stored.
 NodeId RegionLowering::apply(const ScalarExpr& e, std::span<const NodeId> operands, const Index& at,
                              NodeId acc, DType result) {
@@ -215,7 +220,11 @@ NodeId RegionLowering::apply(const ScalarExpr& e, std::span<const NodeId> operan
       else if (n.fn->result == Intrinsic::First && isFloat(k_[args[0]].type))
         made[i] = power(args[0], args[1]);
       else
-        made[i] = k_.call(n.fn->name, computeType(n.dtype), std::move(args));
+        made[i] = k_.add(Node{.kind = NodeKind::Call,
+                              .type = computeType(n.dtype),
+                              .target = mayBeNear(n.fn->name) ? n.dtype : computeType(n.dtype),
+                              .function = n.fn->name,
+                              .args = std::move(args)});
       break;
     }
     }

@@ -98,6 +98,24 @@ std::string CudaEmitter::openPacks(int64_t count, const std::string& unit, Scope
   return loop(i + "_at", first, last);
 }
 
+// Random numbers whose places in the whole tensor are a pack's come four of one block of their generator.
+void CudaEmitter::drawPacks(const Nest& nest, int64_t count, Scope& pack, Scope& inner) {
+  const AxisId lane = *plan_.vector;
+  forEachNode(k_, rootsOf(k_, nest), [&](NodeId n) {
+    const Node& draw = k_[n];
+    if (draw.kind != NodeKind::Call || draw.function != "random32") return;
+    NodeId place = draw.args[0];
+    while (k_[place].kind == NodeKind::Call && k_[place].function == "convert") place = k_[place].args[0];
+    if (k_[place].kind != NodeKind::Index || !liesInPacks(k_, k_[place].affine, lane, count)) return;
+    if (((k_.dependsOn(draw.args[1]) | k_.dependsOn(draw.args[2])) >> lane & 1) != 0) return;
+    const std::string key = emit(draw.args[1], pack).text, upper = emit(draw.args[2], pack).text,
+                      words = fresh("words");
+    line(pack, "const auto " + words + " = dtc_random_pack<" + std::to_string(count) + ">((u64)(" +
+                   affineText(k_[place].affine, pack) + "), " + key + ", " + upper + ");");
+    inner.names[n.index] = {"(u64)" + words + ".at[lane]", false, false};
+  });
+}
+
 // A loop over packs: each is loaded at once, computed element by element, and stored at once.
 void CudaEmitter::printPacks(const Nest& nest, int64_t count, const std::string& unit, Scope& row) {
   const AxisId lane = *plan_.vector;
@@ -121,6 +139,7 @@ void CudaEmitter::printPacks(const Nest& nest, int64_t count, const std::string&
                                                               : laneText(dtype, x, "lane"),
                                false, true};
   });
+  if (!apart_ && count % 4 == 0) drawPacks(nest, count, pack, inner);
   std::string stores;
   for (const Store& s : nest.stores) {
     if (apart_) break;
@@ -201,7 +220,7 @@ void CudaEmitter::printNest(const Nest& nest, Scope& top) {
   top.text += row.text;
   if (several || !guard.empty()) line(top, "}");
   if (schedule_ && schedule_->cluster > 1)
-    line(top, "dtc_cluster_sync(); // the other blocks read this one's shared memory");
+    line(top, "dtc_cluster_end(); // the other blocks read this one's shared memory");
   unitsBefore_ += (unitsBefore_.empty() ? "" : " + ") + size;
 }
 

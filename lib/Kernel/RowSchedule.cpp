@@ -321,7 +321,10 @@ double costOf(const RowNest& row, const RowSchedule& s, int blocksAtOnce, const 
   cost += 0.05 * std::log2(s.cluster) + (s.perRow > kWarp ? 0.01 * std::log2(s.perRow / kWarp) : 0);
   const double values = static_cast<double>(s.steps * s.pack);
   if (values > 32) cost += 0.05 * (values / 32 - 1);
-  if (values < 16 && s.perRow > 1) cost += 0.02 * (16 / values - 1);
+  // What a thread does once a row (sums across threads, barriers) is some 40 instructions a reduction: with 8 elements of bf16 and two
+  // reductions as much as all else.
+  const bool walksPacks = row.columnBytes > 0 && row.pack > 1 && !row.edged;
+  if (values < 16 && s.perRow > 1) cost += (walksPacks ? 0.15 : 0.02) * (16 / values - 1);
   const auto elements = static_cast<double>(row.elements);
   cost += 0.2 * (values * static_cast<double>(s.rowThreads()) / elements - 1); // threads without elements
   if (s.rows() > 1) {

@@ -68,8 +68,9 @@ enum class NodeKind : uint8_t {
 
 struct Node {
   NodeKind kind = NodeKind::Number;
-  DType type = DType::F32;   // what it is computed in: bool, an integer type, f32 or f64
-  DType target = DType::F32; // of convert and bitcast: the (perhaps narrow) dtype made
+  DType type = DType::F32; // what it is computed in: bool, an integer type, f32 or f64
+  DType target = DType::
+      F32; // of convert and bitcast: the (perhaps narrow) dtype made; of a call: narrow where it may be less exact
   DType source = DType::F32; // of bitcast: the dtype whose bits are meant
   ReduceKind reduce = ReduceKind::Sum;
   uint32_t buffer = 0;

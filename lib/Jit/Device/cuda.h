@@ -34,6 +34,11 @@ DTC_FN u32 dtc_cluster_size() {
 DTC_FN void dtc_cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+// The last of them, before which no block ends: what others read here has been used by then, so that nothing has to be ordered, and
+// a block does not wait for its stores (PTX ISA, barrier.cluster: an arrive is a release, with a fence, where nothing is said).
+DTC_FN void dtc_cluster_end() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
 // Where the block of that rank has what lies at `p` in the shared memory of this one.
 DTC_FN const void* dtc_map_shared_address(const void* p, u32 rank) {
   u64 mapped;
@@ -85,6 +90,24 @@ template <class T> DTC_FN u32 dtc_pair(f32 first, f32 second) {
 DTC_FN f32 dtc_exp2_fast(f32 x) {
   f32 y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// The same with subnormal results.
+DTC_FN f32 dtc_exp2_near(f32 x) {
+  f32 y;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// 1 / x within 1 ulp, where x is from 1 to 2^126, or infinite or NaN.
+DTC_FN f32 dtc_reciprocal_fast(f32 x) {
+  f32 y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// a / b within 2 ulp.
+DTC_FN f32 dtc_near_div(f32 a, f32 b) {
+  f32 y;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
 }
 

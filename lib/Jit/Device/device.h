@@ -59,6 +59,24 @@ template <class T> DTC_FN T* dtc_map_shared(T* p, u32 rank) {
   return (T*)dtc_map_shared_address((const void*)p, rank);
 }
 
+// --- functions of what is rounded to a narrow float: within 2^-16 of the exact result, a sixteenth of what rounding to f16 may lose, and
+// in few instructions (lib/Kernel/CudaEmitter.h says where) ---
+DTC_FN f32 dtc_near_exp(f32 x) { return dtc_exp2_near(x * 1.4426950408889634f); }
+// What is below the least normal number is 0: beside the 1 of the greatest.
+DTC_FN f32 dtc_near_exp_below(f32 x) { return dtc_exp2_fast(x * 1.4426950408889634f); }
+// exp(x²) erfc(x) is a polynomial in t = 1 / (1 + 0.44 x), times t; fitted with relative error 6e-6 from 0 to 10.5.
+DTC_FN f32 dtc_near_erfc(f32 x) {
+  const f32 z = dtc_abs(x), t = dtc_reciprocal_fast(dtc_fma(0.44f, z, 1.0f));
+  f32 y = -0.146106493f;
+  y = dtc_fma(y, t, 0.350654955f);
+  y = dtc_fma(y, t, 0.0407282735f);
+  y = dtc_fma(y, t, 0.263587936f);
+  y = dtc_fma(y, t, 0.242569107f);
+  y = dtc_fma(y, t, 0.248561055f);
+  y = y * t * dtc_exp2_fast(z * z * -1.4426950408889634f);
+  return x < 0 ? 2.0f - y : y;
+}
+
 DTC_FN i64 dtc_least(i64 a, i64 b) { return a < b ? a : b; }
 DTC_FN i64 dtc_blocks(i64 n, i64 per) { return (n + per - 1) / per; } // runs of at most `per` elements
 // a / b, neither above `most`, which all threads have alike: a division of 64 bits takes several times as long as one of 32.
@@ -127,6 +145,16 @@ template <int N, class T> DTC_FN void dtc_store_pack(T* p, const dtc_pack<T, N>&
     *(uint2*)p = dtc_bitcast<uint2>(x);
   else
     *(dtc_pack<T, N>*)p = x;
+}
+// dtc_random32 of N places from `first` on, a multiple of N.
+template <int N> DTC_FN dtc_pack<u32, N> dtc_random_pack(u64 first, u64 key, u64 upper) {
+  dtc_pack<u32, N> x;
+#pragma unroll
+  for (i32 i = 0; i < N; i += 4) {
+    const dtc_words<u64> w = dtc_philox(first / 4 + i / 4, key, upper);
+    x.at[i] = w.w0, x.at[i + 1] = w.w1, x.at[i + 2] = w.w2, x.at[i + 3] = w.w3;
+  }
+  return x;
 }
 // Element `lane` of a pack, in its compute type. Of bf16 by words, so that each is one shift or mask.
 template <int N, class T> DTC_FN dtc_compute<T> dtc_lane(const dtc_pack<T, N>& x, i32 lane) {

@@ -61,6 +61,7 @@ extern "C" void* __emu_map_shared(const void* p, u32 rank, i32 line, const char*
 DTC_FN u32 dtc_cluster_rank() { return __emu_self()->clusterRank; }
 DTC_FN u32 dtc_cluster_size() { return __emu_self()->clusterSize; }
 DTC_FN void dtc_cluster_sync() { __emu_cluster_barrier(__LINE__, nullptr); }
+DTC_FN void dtc_cluster_end() { __emu_cluster_barrier(__LINE__, nullptr); }
 DTC_FN const void* dtc_map_shared_address(const void* p, u32 rank) {
   return __emu_map_shared(p, rank, __LINE__, nullptr);
 }
@@ -119,6 +120,9 @@ DTC_FN f32 dtc_exp2_fast(f32 x) {
   const f32 y = dtc_exp2(x);
   return y < 0x1p-126f ? 0 : y;
 }
+DTC_FN f32 dtc_exp2_near(f32 x) { return dtc_exp2(x); }
+DTC_FN f32 dtc_reciprocal_fast(f32 x) { return 1 / x; }
+DTC_FN f32 dtc_near_div(f32 a, f32 b) { return a / b; }
 DTC_FN f32 dtc_divide_fast(f32 a, f32 b) { return a / b; }
 DTC_FN f64 dtc_divide_fast(f64 a, f64 b) { return a / b; }
 
