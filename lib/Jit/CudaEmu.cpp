@@ -58,6 +58,12 @@ void dtcEmuFault(int32_t what, int64_t number, const char* variable, const char*
   running->fault(static_cast<emu::Fault>(what), number, variable, place);
   running->abandonIfFailed();
 }
+void dtcEmuLeaves() { running->leaves(); }
+void dtcEmuOwn(const emu::OwnVariable* variables, uint64_t count) { running->own(variables, count); }
+void dtcEmuEnter(const void* frame, const char* place) {
+  running->enter(frame, place);
+  running->abandonIfFailed();
+}
 void dtcEmuAccess(const void* p, uint64_t code, const char* place) {
   running->access(p, code, place);
   running->abandonIfFailed();
@@ -68,6 +74,9 @@ const HostSymbol kHosts[] = {{emu::kSelf, reinterpret_cast<const void*>(&dtcEmuS
                              {emu::kShared, reinterpret_cast<const void*>(&dtcEmuShared)},
                              {emu::kAccess, reinterpret_cast<const void*>(&dtcEmuAccess)},
                              {emu::kFault, reinterpret_cast<const void*>(&dtcEmuFault)},
+                             {emu::kLeaves, reinterpret_cast<const void*>(&dtcEmuLeaves)},
+                             {emu::kOwn, reinterpret_cast<const void*>(&dtcEmuOwn)},
+                             {emu::kEnter, reinterpret_cast<const void*>(&dtcEmuEnter)},
                              {"__emu_active", reinterpret_cast<const void*>(&dtcEmuActive)},
                              {"__emu_inexact", reinterpret_cast<const void*>(&dtcEmuInexact)},
                              {"__emu_barrier", reinterpret_cast<const void*>(&dtcEmuBarrier)},
@@ -279,6 +288,7 @@ Result<EmuModule> CudaEmu::compile(std::span<const SourceUnit> units) const {
       kernel.checked = checks_, kernel.granule = std::max<size_t>(number(emu::kGranule), 1);
       kernel.localBytes = number(emu::kLocalBytes);
       kernel.lines = splitLines(units[i].text);
+      kernel.object = *loaded;
     }
     impl->objects.push_back(std::move(*loaded));
   }

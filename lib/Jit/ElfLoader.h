@@ -27,6 +27,10 @@ public:
   // Global functions and objects that the object defines.
   [[nodiscard]] const std::vector<std::pair<std::string, void*>>& symbols() const { return symbols_; }
   [[nodiscard]] size_t bytes() const { return size_; }
+  // Does `p` lie in its code or data?
+  [[nodiscard]] bool holds(const void* p) const {
+    return static_cast<size_t>(static_cast<const char*>(p) - static_cast<const char*>(base_)) < size_;
+  }
 
 private:
   LoadedObject() = default;

@@ -10,6 +10,9 @@ std::string bytesText(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte"
 
 uintptr_t number(const void* p) { return reinterpret_cast<uintptr_t>(p); }
 
+constexpr size_t kFrameRoom = size_t{16}
+                              << 10; // what is left of a stack for a function's variables and for the checks
+
 } // namespace
 
 EmuActor EmuCluster::actor() const {
@@ -26,10 +29,10 @@ EmuActor EmuCluster::actor() const {
 }
 
 void EmuCluster::access(const void* p, uint64_t code, const char* place) {
-  if (running_->holds(p)) return; // a variable of the thread's own
   const Access a{p, static_cast<uint32_t>(code), 1u << (code >> 32 & 0xff),
                  static_cast<emu::AccessKind>(code >> 40), place};
   if (a.bytes == 0) return;
+  if (running_->holds(p)) return ownAccess(a);
   if (a.kind == emu::Update || a.kind == emu::VolatileRead) {
     looks_ = a.at == watched_ ? looks_ + 1 : 0;
     watched_ = a.at;
@@ -123,6 +126,8 @@ void EmuCluster::fault(emu::Fault what, int64_t number, const char* variable, co
     return failAt(place,
                   "has a result that no signed integer of its type holds, which a GPU's compiler takes "
                   "for impossible");
+  case emu::ArrayBounds:
+    return failAt(place, "points at element " + std::to_string(number) + " of an array of " + variable);
   case emu::Shift:
     return failAt(place, "shifts by " + std::to_string(number) + ", which is no less than the number's bits");
   case emu::Division: return failAt(place, "divides by zero, or the least number by -1");
@@ -130,6 +135,30 @@ void EmuCluster::fault(emu::Fault what, int64_t number, const char* variable, co
     return failAt(place, "is in a loop that does not end (" + std::to_string(emu::kMostRounds) +
                              " rounds): what it waits for may never come");
   }
+}
+
+// --- a thread's own memory ---
+
+void EmuCluster::ownAccess(const Access& a) {
+  const EmuThread& thread = threads_[current_];
+  if (!thread.own) return; // nothing is known of it
+  const emu::OwnVariable* nearest = nullptr;
+  int64_t byte = 0;
+  for (const emu::OwnVariable* v = thread.own; v != thread.own + thread.numOwn; ++v) {
+    const auto offset = static_cast<int64_t>(number(a.at) - number(v->at));
+    if (offset >= 0 && static_cast<uint64_t>(offset) + a.bytes <= v->bytes) {
+      if (!aligned(a)) failAlignment(a, std::string("its own variable '") + v->name + "'");
+      return;
+    }
+    if (!nearest || std::abs(offset) < std::abs(byte)) nearest = v, byte = offset;
+  }
+  failAccess(a, std::string("outside of its own variables (variable '") + nearest->name + "', byte " +
+                    std::to_string(byte) + " of " + std::to_string(nearest->bytes) + ")");
+}
+
+void EmuCluster::enter(const void* frame, const char* place) {
+  if (running_->roomBelow(frame) < kFrameRoom)
+    failAt(place, "calls itself too often: there is no room for its variables");
 }
 
 // --- shared memory ---
@@ -196,6 +225,8 @@ void EmuCluster::globalAccess(const Access& a) {
   const EmuGlobal::Region* const r = region_;
   if (!r) return failAccess(a, "of global memory, but the launch has no buffers");
   const auto offset = static_cast<int64_t>(number(a.at) - r->work);
+  const auto within = [&] { return number(a.at) - r->work < r->bytes; };
+  if (!within() && !writes && kernel_.object->holds(a.at)) return; // a constant
   auto what = [&] {
     return "argument " + std::to_string(r->argument) + ", byte " + std::to_string(offset) + " of " +
            std::to_string(r->bytes);

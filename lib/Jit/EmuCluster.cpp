@@ -76,6 +76,7 @@ void EmuCluster::begin(uint32_t number) {
     thread.clock = 1, thread.blockClock = 0, thread.mask = 0;
     thread.laneClocks.reset(), thread.warpClocks.reset();
     thread.copies.clear(), thread.copyGroup = 0;
+    thread.own = nullptr, thread.leaves = false;
   }
   ready_.clear();
   head_ = next_ = done_ = atCluster_ = clusterClock_ = 0;
@@ -169,6 +170,11 @@ void EmuCluster::abandon() {
 }
 
 void EmuCluster::threadDone() {
+  if (!threads_[current_].copies.empty())
+    return fail(current_, "thread " + emuTuple(threads_[current_].view.thread) +
+                              " ends while its asynchronous copy of line " +
+                              lineOf(0, threads_[current_].copies.front().place) +
+                              " is under way: it has not waited for it");
   threads_[current_].state = EmuState::Done;
   ++done_;
   Block& block = blocks_[blockOf(current_)];

@@ -5,6 +5,7 @@
 // A fibre runs threads one after the other; it gets stuck with one where that thread waits, and another fibre takes the
 // threads that have not begun. A kernel without barriers so runs on one stack without a switch. Who waits is woken by the
 // arrival that completes a barrier or a warp's mask; where nobody can run and somebody waits, the kernel is wrong.
+#include "ElfLoader.h"
 #include "EmuGlobal.h"
 #include "EmuShadow.h"
 #include "Fibre.h"
@@ -73,7 +74,10 @@ struct EmuThread {
   uint32_t clock = 1, blockClock = 0;
   std::unique_ptr<std::array<uint32_t, 32>> laneClocks, warpClocks; // where the kernel uses such barriers
   std::vector<EmuCopy> copies;                                      // in the order they were started
-  uint32_t copyGroup = 0;                                           // of those that are not committed
+  const emu::OwnVariable* own = nullptr;                            // what it points at of its own
+  uint64_t numOwn = 0;
+  bool leaves = false;    // by a `return` before the kernel's end
+  uint32_t copyGroup = 0; // of those that are not committed
 };
 
 // A compiled kernel.
@@ -91,6 +95,7 @@ struct EmuKernel {
   std::vector<Variable> variables; // of its unit
   uint32_t bound = 1024;           // __launch_bounds__, 1024 where there is none
   Dim3 cluster;
+  std::shared_ptr<const LoadedObject> object; // of its code and constants
   bool checked = false;
   size_t granule = 1;             // no access is smaller
   size_t localBytes = 0;          // of a thread's own variables
@@ -137,6 +142,11 @@ public:
   void copyCommit();
   void copyWait(int32_t left, const char* place);
   void access(const void* p, uint64_t code, const char* place);
+  void own(const emu::OwnVariable* variables, uint64_t count) {
+    threads_[current_].own = variables, threads_[current_].numOwn = count;
+  }
+  void enter(const void* frame, const char* place); // a function that is called anew by itself
+  void leaves() { threads_[current_].leaves = true; }
   void fault(emu::Fault what, int64_t number, const char* variable, const char* place);
   // Behind each of these: does not come back after an error, and nothing on the stack is destroyed.
   void abandonIfFailed() {
@@ -221,6 +231,7 @@ private:
   [[nodiscard]] uint8_t* sharedOf(uint32_t block) const {
     return workspace_.shared.get() + block * stride_ + kSharedAlign;
   }
+  void ownAccess(const Access& a); // where only the run tells which variable of the thread's own it is
   void sharedAccess(const Access& a);
   void remoteAccess(const Access& a, uint32_t block);
   void trustedAccess(const Access& a, bool reads, bool writes); // of a launch without buffers

@@ -123,7 +123,7 @@ std::string EmuGlobal::unwritten() const {
     if (!b.whole || b.bytes == 0) continue;
     const uintptr_t p = begin(launch_, b);
     for (const Region& r : regions_) {
-      if (p < r.real || p >= r.real + r.bytes || r.read) continue; // in place, what is not written stays
+      if (p < r.real || p >= r.real + r.bytes) continue;
       for (size_t at = p - r.real; at < p - r.real + b.bytes; at = (at / granule_ + 1) * granule_)
         if (r.strips.holds(at, 1) && !r.cells[at / granule_].writer.any())
           return "no thread has written byte " + std::to_string(at - (p - r.real)) + " of " +

@@ -9,6 +9,11 @@ inline constexpr const char* kSelf = "__emu_self";
 inline constexpr const char* kShared = "__emu_shared";
 inline constexpr const char* kAccess = "__emu_access"; // (pointer, access code | bytes, place)
 inline constexpr const char* kFault = "__emu_fault";   // (fault, what it is about, place)
+inline constexpr const char* kLeaves = "__emu_leaves"; // (): at each `return` of a kernel
+inline constexpr const char* kOwn =
+    "__emu_own"; // (OwnVariable[], count): what a thread may point at of its own
+inline constexpr const char* kEnter =
+    "__emu_enter"; // (frame, place): a function that is called anew by itself
 inline constexpr const char* kCallPrefix = "__emu_call_";
 inline constexpr const char* kArityPrefix = "__emu_arity_"; // u64: how many parameters a kernel has
 // Functions whose last argument is the place of the call, null where it is not told.
@@ -25,7 +30,13 @@ inline constexpr const char* kLocalBytes =
     "__emu_local_bytes"; // u64: what a thread's own variables take at most
 
 // What compiled code finds wrong itself, with a number: LocalBounds, how many bytes from the begin of a thread's own variable.
-enum Fault : int32_t { LocalBounds, Division, EndlessLoop, LocalUnset, Overflow, Shift };
+// ArrayBounds: an element's number. Overflow, Division, EndlessLoop, LocalUnset: 0.
+enum Fault : int32_t { LocalBounds, Division, EndlessLoop, LocalUnset, Overflow, Shift, ArrayBounds };
+struct OwnVariable { // that is pointed at
+  const void* at;
+  uint64_t bytes;
+  const char* name;
+};
 inline constexpr int64_t kMostRounds = int64_t{1} << 26; // of a thread's loops, those of known length aside
 inline constexpr uint32_t kMostLooks = 1u << 20;         // at one place, while no other thread runs
 

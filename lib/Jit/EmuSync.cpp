@@ -2,7 +2,6 @@
 #include "EmuCluster.h"
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 namespace dtc {
 namespace {
@@ -35,8 +34,8 @@ int sourceLane(const EmuThread& t, int lane) {
 }
 
 bool samePlace(const EmuThread& a, const EmuThread& b) {
-  if (a.line != b.line) return false;
-  return a.place == b.place || (a.place && b.place && std::strcmp(a.place, b.place) == 0);
+  return a.line == b.line &&
+         a.place == b.place; // each barrier or operation in the text has a place of its own
 }
 
 } // namespace
@@ -159,7 +158,16 @@ void EmuCluster::clusterBarrier(int32_t line, const char* place) {
 bool EmuCluster::tryReleaseCluster() {
   if (atCluster_ == 0 || atCluster_ + done_ < threads_.size()) return false;
   for (uint32_t i = 0; i < threads_.size(); ++i)
-    if (const Warp& warp = warpOf(i); threads_[i].state == EmuState::Done && warp.present) {
+    if (kernel_.checked && threads_[i].state == EmuState::Done && !threads_[i].leaves) {
+      const auto waits = static_cast<uint32_t>(
+          std::find_if(threads_.begin(), threads_.end(),
+                       [](const EmuThread& t) { return t.state == EmuState::AtClusterBarrier; }) -
+          threads_.begin());
+      fail(waits, "a cluster barrier that not all threads reach: " + describe(waits) + ", but thread " +
+                      emuTuple(threads_[i].view.thread) + " of block " + emuTuple(blocks_[blockOf(i)].index) +
+                      " has come to the kernel's end without it");
+      return false;
+    } else if (const Warp& warp = warpOf(i); threads_[i].state == EmuState::Done && warp.present) {
       uint32_t waits = i - laneOf(i) + static_cast<uint32_t>(std::countr_zero(warp.present));
       fail(waits, "a cluster barrier that not all lanes of a warp reach: " + describe(waits) + ", but " +
                       describe(i));
@@ -203,6 +211,11 @@ uint64_t EmuCluster::warp(EmuWarpOp op, uint32_t mask, uint64_t value, int32_t a
   if (!(mask >> laneOf(me) & 1)) fail(me, describe(me) + ", which does not name the thread itself");
   if (width < 1 || width > 32 || !std::has_single_bit(static_cast<uint32_t>(width)))
     fail(me, describe(me) + " and width " + std::to_string(width) + ", which is no power of two up to 32");
+  // CUDA says what lanes out of range give, the instruction has five bits: of those that are not the same.
+  const bool far = op == EmuWarpOp::Xor                           ? argument < 0 || argument > 31
+                   : op == EmuWarpOp::Up || op == EmuWarpOp::Down ? argument < 0 || argument > 32
+                                                                  : false;
+  if (far) fail(me, describe(me) + " and goes " + std::to_string(argument) + " lanes, out of its warp");
   if (failed()) return 0;
   warpOf(me).waiting |= 1u << laneOf(me);
   if (tryWarpOp(me))
@@ -245,6 +258,11 @@ bool EmuCluster::sameMasks(uint32_t begin, uint32_t lanes) {
     const uint32_t i = begin + static_cast<uint32_t>(std::countr_zero(rest));
     if (i / perBlock_ != me / perBlock_ || i >= threads_.size()) continue;
     const EmuThread& other = threads_[i];
+    if (kernel_.checked && !other.leaves) {
+      fail(me, describe(me) + ", but thread " + emuTuple(other.view.thread) +
+                   " has come to the kernel's end without it");
+      return false;
+    }
     if (other.state != EmuState::Done || other.mask == 0 || other.mask == t.mask || other.kind != t.kind ||
         !samePlace(other, t))
       continue;

@@ -23,6 +23,11 @@ public:
            static_cast<const char*>(p) < static_cast<const char*>(bottom_) + size_;
   }
 
+  // Of what it holds, how much lies below `p`.
+  [[nodiscard]] size_t roomBelow(const void* p) const {
+    return static_cast<size_t>(static_cast<const char*>(p) - static_cast<const char*>(bottom_));
+  }
+
   // The next switch to it calls entry(argument), which never returns.
   void start(void (*entry)(void*), void* argument);
 

@@ -302,6 +302,9 @@ std::pair<uint32_t, bool> KernelSet::keep(const Kernel& k, const std::string& ba
   std::string text;
   for (const Buffer& b : k.buffers)
     source.buffers.push_back({b.dtype, b.output}), text += dtypeName(b.dtype), text += ' ';
+  for (const Nest& nest : k.nests)
+    for (const Store& store : nest.stores)
+      if (store.copied) source.buffers[store.buffer].updates = store.copied;
   source.numInputs = k.numInputs;
   source.numSizes = k.numSizes;
   if (options_.cpp) {

@@ -176,7 +176,9 @@ public:
     for (uint32_t i = 0; i < l.buffers.size(); ++i) {
       const bool output = i >= source.numInputs;
       const auto bytes = static_cast<size_t>(k.bytes[i]);
-      l.ranges.push_back({i, bytes, !output, output, output});
+      const auto updates = source.buffers[i].updates;
+      const bool inPlace = updates && k.buffers[*updates] == k.buffers[i];
+      l.ranges.push_back({i, bytes, !output, output, output && !inPlace});
       (output ? l.writes : l.reads).push_back({static_cast<const std::byte*>(k.buffers[i]), bytes});
     }
     for (void*& b : l.buffers) l.arguments.push_back(&b);

@@ -34,6 +34,8 @@ struct SizeFormula {
 struct KernelBuffer {
   DType dtype = DType::F32;
   bool output = false;
+  // Of an output: the input that it is, but for some elements. In its place, only those are written.
+  std::optional<uint32_t> updates = std::nullopt;
 };
 
 // Another way to lay out a CUDA kernel: what KernelSource says of the first.

@@ -2,6 +2,7 @@
 #include "Analyses.h"
 #include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
@@ -42,10 +43,23 @@ void optimise(const DtcClangRequest& request, llvm::Module& module, llvm::Target
   passes.run(module, analyses.modules);
 }
 
+// What stands at a place of one of the units.
+llvm::StringRef textAt(const DtcClangRequest& request, const llvm::DILocation& place) {
+  for (size_t i = 0; i < request.unitCount; ++i) {
+    if (place.getFilename() != request.units[i].name) continue;
+    llvm::StringRef text(request.units[i].text, request.units[i].textSize);
+    for (unsigned line = 1; line < place.getLine() && !text.empty(); ++line) text = text.split('\n').second;
+    return text.split('\n').first.drop_front(
+        std::min<size_t>(place.getColumn() - 1, text.split('\n').first.size()));
+  }
+  return {};
+}
+
 // All that stands between a module as it was parsed and its code.
 void prepare(const DtcClangRequest& request, llvm::Module& module, llvm::TargetMachine& target) {
   if (request.sharedAsOffsets) lowerSharedVariables(module, request.checkAccesses);
-  if (request.checkAccesses) checkAccesses(module);
+  if (request.checkAccesses)
+    checkAccesses(module, [&](const llvm::DILocation& place) { return textAt(request, place); });
   optimise(request, module, target);
   if (request.checkAccesses) tellLocalBytes(module);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 namespace llvm {
+class DILocation;
 class FunctionCallee;
 class Instruction;
 class Module;
@@ -36,7 +37,9 @@ void inlineAll(llvm::Module&);
 
 // Calls of __emu_access before all accesses of memory that is not the thread's own (DtcClangRequest::checkAccesses), behind
 // inlineAll.
-void checkAccesses(llvm::Module&);
+// `textAt`: the source from that line and column on.
+using TextAt = llvm::function_ref<llvm::StringRef(const llvm::DILocation&)>;
+void checkAccesses(llvm::Module&, TextAt textAt);
 
 // Calls of __emu_fault where a thread leaves an array of its own, divides by zero, overflows, shifts too far, or stays in a loop
 // (LocalChecks.cpp).
@@ -48,6 +51,11 @@ void checkLocally(llvm::Module&, PlaceOf place);
 void checkLocalValues(llvm::Function&, llvm::FunctionCallee fault, PlaceOf place);
 // The same of variables that will be registers, while they still have a place in memory.
 void checkScalars(llvm::Function&, llvm::FunctionCallee fault, PlaceOf place);
+
+// Tells the emulator of the variables that a thread points at by what is known only when it runs (OwnVariables.cpp), and asks it
+// whether there is room where a function is called anew by itself. Last: they keep LLVM from seeing through such variables.
+void registerOwnVariables(llvm::Module&);
+void checkRecursion(llvm::Module&, PlaceOf place);
 
 // Defines what the variables of a thread take once all is optimised.
 void tellLocalBytes(llvm::Module&);

@@ -59,16 +59,25 @@ public:
     if (!known) known = llvm::IRBuilder<>(&at).CreateGlobalString(text, "place", 0, &module_);
     return known;
   }
+  // The same text, but a place of its own: two barriers of one line are two. (The number behind the text's end keeps LLVM from
+  // making them one.)
+  llvm::Value* ofCall(llvm::Instruction& at) {
+    std::string text = placeText(at.getDebugLoc().get());
+    text += '\0';
+    return llvm::IRBuilder<>(&at).CreateGlobalString(text + std::to_string(++calls_), "place", 0, &module_);
+  }
 
 private:
   llvm::Module& module_;
   llvm::StringMap<llvm::Value*> known_;
+  unsigned calls_ = 0;
 };
 
 class Instrumenter {
 public:
-  explicit Instrumenter(llvm::Module& module)
-      : module_(module), places_(module), pointer_(llvm::PointerType::getUnqual(module.getContext())),
+  Instrumenter(llvm::Module& module, TextAt textAt)
+      : module_(module), textAt_(textAt), places_(module),
+        pointer_(llvm::PointerType::getUnqual(module.getContext())),
         i64_(llvm::Type::getInt64Ty(module.getContext())) {
     auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(module.getContext()),
                                          {pointer_, i64_, pointer_}, false);
@@ -110,6 +119,8 @@ private:
       access(at, fill->getRawDest(), fill->getLength(), fill->getDestAlign().valueOrOne(), emu::Write);
     else if (auto* call = llvm::dyn_cast<llvm::CallInst>(&at))
       place(*call);
+    else if (llvm::isa<llvm::BranchInst>(at))
+      leaves(at);
   }
 
   void access(llvm::Instruction& at, llvm::Value* pointer, llvm::Type* type, llvm::Align align,
@@ -135,10 +146,19 @@ private:
     const llvm::Function* callee = call.getCalledFunction();
     if (!callee) return;
     for (const char* name : emu::kPlaced)
-      if (callee->getName() == name) call.setArgOperand(call.arg_size() - 1, places_.of(call));
+      if (callee->getName() == name) call.setArgOperand(call.arg_size() - 1, places_.ofCall(call));
+  }
+
+  // Who returns from a kernel early has left it; who comes to its end without an operation of his warp has missed that.
+  void leaves(llvm::Instruction& branch) {
+    const llvm::DILocation* where = branch.getDebugLoc().get();
+    if (!where || where->getInlinedAt() || !textAt_(*where).starts_with("return")) return;
+    llvm::IRBuilder<> builder(&branch);
+    builder.CreateCall(module_.getOrInsertFunction(emu::kLeaves, builder.getVoidTy()));
   }
 
   llvm::Module& module_;
+  TextAt textAt_;
   Places places_;
   llvm::PointerType* pointer_;
   llvm::Type* i64_;
@@ -169,8 +189,10 @@ void inlineAll(llvm::Module& module) {
   promotion.run(module, analyses.modules);
 }
 
-void checkAccesses(llvm::Module& module) {
-  Instrumenter(module).run();
+void checkAccesses(llvm::Module& module, TextAt textAt) {
+  Instrumenter(module, textAt).run();
+  registerOwnVariables(module);
+  checkRecursion(module, [](llvm::Instruction& at) { return Places(*at.getModule()).of(at); });
   llvm::StripDebugInfo(module);
 }
 

@@ -18,8 +18,7 @@
 namespace dtc::clangjit {
 namespace {
 
-constexpr unsigned kShort = 1 << 20;     // rounds of a loop that certainly ends
-constexpr uint64_t kSmallStep = 1 << 16; // what loops count by; nothing that runs here overflows by it
+constexpr unsigned kShort = 1 << 20; // rounds of a loop that certainly ends
 
 class LocalChecker {
 public:
@@ -60,7 +59,7 @@ private:
       bounds(at, store->getPointerOperand(),
              layout.getTypeStoreSize(store->getValueOperand()->getType()).getFixedValue());
     else if (auto* step = llvm::dyn_cast<llvm::GetElementPtrInst>(&at))
-      step->setIsInBounds(false); // which nothing is to be made of
+      elements(*step);
     else if (auto* operation = llvm::dyn_cast<llvm::BinaryOperator>(&at)) {
       divides(*operation);
       overflows(*operation);
@@ -75,19 +74,53 @@ private:
       steps.push_back(step);
       pointer = step->getPointerOperand();
     }
-    auto* variable = llvm::dyn_cast<llvm::AllocaInst>(pointer);
-    if (!variable || steps.empty()) return;
-    const auto size = variable->getAllocationSize(module_.getDataLayout());
-    if (!size || size->isScalable()) return;
+    const auto size = knownSize(*pointer);
+    if (!size || steps.empty()) return;
     llvm::IRBuilder<> builder(&at);
     llvm::Value* offset = builder.getInt64(0);
     for (llvm::GEPOperator* step : steps)
       offset = builder.CreateAdd(offset, llvm::emitGEPOffset(&builder, module_.getDataLayout(), step, true));
-    const uint64_t most = size->getFixedValue() - std::min(bytes, size->getFixedValue());
+    const uint64_t most = *size - std::min(bytes, *size);
     if (const auto* known = llvm::dyn_cast<llvm::ConstantInt>(offset); known && known->getZExtValue() <= most)
       return;
-    const llvm::StringRef name = variable->getName().split('.').first;
+    const llvm::StringRef name = pointer->getName().split('.').first;
     faultIf(builder.CreateICmpUGT(offset, builder.getInt64(most)), at, emu::LocalBounds, offset, name);
+  }
+
+  // Of a variable of the thread's own, or a constant.
+  [[nodiscard]] std::optional<uint64_t> knownSize(const llvm::Value& object) const {
+    const llvm::DataLayout& layout = module_.getDataLayout();
+    if (const auto* constant = llvm::dyn_cast<llvm::GlobalVariable>(&object))
+      return constant->isConstant()
+                 ? std::optional(layout.getTypeAllocSize(constant->getValueType()).getFixedValue())
+                 : std::nullopt;
+    const auto* variable = llvm::dyn_cast<llvm::AllocaInst>(&object);
+    const auto size = variable ? variable->getAllocationSize(layout) : std::nullopt;
+    if (!size || size->isScalable()) return std::nullopt;
+    return size->getFixedValue();
+  }
+
+  // Of an array within a variable: a row's end is no way to the next row. One past the end may be pointed at.
+  void elements(llvm::GetElementPtrInst& step) {
+    step.setIsInBounds(false); // which nothing is to be made of
+    llvm::Type* type = step.getSourceElementType();
+    const bool used = llvm::all_of(step.users(), [&](const llvm::User* user) {
+      return llvm::getLoadStorePointerOperand(user) == &step;
+    });
+    for (unsigned i = 2; i < step.getNumOperands(); ++i) {
+      llvm::Value* index = step.getOperand(i);
+      auto* array = llvm::dyn_cast<llvm::ArrayType>(type);
+      type = llvm::GetElementPtrInst::getTypeAtIndex(type, index);
+      const uint64_t count = array ? array->getNumElements() : 0; // 0: of no known length
+      if (count == 0) continue;
+      const uint64_t most = used || i + 1 < step.getNumOperands() ? count - 1 : count;
+      const auto* known = llvm::dyn_cast<llvm::ConstantInt>(index);
+      if (known && known->getSExtValue() >= 0 && known->getZExtValue() <= most) continue;
+      llvm::IRBuilder<> builder(&step);
+      llvm::Value* wide = builder.CreateSExtOrTrunc(index, i64_);
+      faultIf(builder.CreateICmpUGT(wide, builder.getInt64(most)), step, emu::ArrayBounds, wide,
+              std::to_string(count));
+    }
   }
 
   void divides(llvm::BinaryOperator& at) {
@@ -123,9 +156,7 @@ private:
                                                         : llvm::Intrinsic::not_intrinsic;
     if (check == llvm::Intrinsic::not_intrinsic || !at.hasNoSignedWrap()) return;
     at.setHasNoSignedWrap(false);
-    const auto* known = llvm::dyn_cast<llvm::ConstantInt>(at.getOperand(1));
-    const bool step = known && code != llvm::Instruction::Mul && known->getValue().abs().ult(kSmallStep);
-    if (!at.getType()->isIntegerTy() || step || mayWrap(at)) return;
+    if (!at.getType()->isIntegerTy() || mayWrap(at)) return;
     llvm::IRBuilder<> builder(&at);
     llvm::Value* both = builder.CreateBinaryIntrinsic(check, at.getOperand(0), at.getOperand(1));
     faultIf(builder.CreateExtractValue(both, 1), at, emu::Overflow, builder.getInt64(0), "");

@@ -60,6 +60,15 @@ std::string plainName(const llvm::GlobalVariable& variable) {
   return at == std::string::npos ? name : name.substr(at + 2);
 }
 
+// `extern __shared__ T name[]` is reached through a function that would first run its initialiser, if there were one.
+void dropInitialisers(llvm::Module& module) {
+  for (llvm::Function& function : llvm::make_early_inc_range(module))
+    if (function.isDeclaration() && function.getName().starts_with("_ZTH")) {
+      function.replaceAllUsesWith(llvm::ConstantPointerNull::get(function.getType()));
+      function.eraseFromParent();
+    }
+}
+
 void define(llvm::Module& module, const char* name, llvm::Constant* value) {
   new llvm::GlobalVariable(module, value->getType(), /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
                            value, name);
@@ -68,6 +77,7 @@ void define(llvm::Module& module, const char* name, llvm::Constant* value) {
 } // namespace
 
 void lowerSharedVariables(llvm::Module& module, bool apart) {
+  dropInitialisers(module);
   llvm::LLVMContext& context = module.getContext();
   auto* pointer = llvm::PointerType::getUnqual(context);
   auto getter = module.getOrInsertFunction(emu::kShared, llvm::FunctionType::get(pointer, false));

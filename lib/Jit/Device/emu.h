@@ -11,7 +11,7 @@
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
 // Becomes an offset into the block's shared memory (lib/Jit/Clang/SharedVariables.cpp). With `extern` and `[]`: its dynamic part.
-#define __shared__ constinit thread_local
+#define __shared__ thread_local
 
 // --- vector types ---
 #define DTC_CUDA_VECTORS(T, name, align2, align4)                                                            \

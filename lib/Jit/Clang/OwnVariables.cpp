@@ -1,0 +1,136 @@
+// cuda-emu's checks of a thread's own variables where only a run can tell which of them an address is in, and of the room for
+// functions that are called anew by themselves.
+#include "../EmuSymbols.h"
+#include "Backend.h"
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/Module.h>
+
+namespace dtc::clangjit {
+namespace {
+
+constexpr uint64_t kRoom = 64; // before and behind such a variable: nothing
+
+bool isKernelsOwn(const llvm::Function& function) {
+  return !function.isDeclaration() && !function.getName().starts_with(emu::kCallPrefix);
+}
+
+bool toldToEmulator(const llvm::User& user) {
+  const auto* call = llvm::dyn_cast<llvm::CallInst>(&user);
+  return call && call->getCalledFunction() && call->getCalledFunction()->getName().starts_with("__emu_");
+}
+
+// Is an address in it chosen among several, or kept?
+bool isPointedAt(llvm::AllocaInst& variable) {
+  llvm::SmallVector<llvm::Value*, 16> pointers = {&variable};
+  while (!pointers.empty()) {
+    llvm::Value* pointer = pointers.pop_back_val();
+    for (llvm::User* user : pointer->users()) {
+      if (llvm::isa<llvm::GetElementPtrInst>(user)) {
+        pointers.push_back(user);
+        continue;
+      }
+      const auto* store = llvm::dyn_cast<llvm::StoreInst>(user);
+      const bool known =
+          llvm::isa<llvm::LoadInst, llvm::IntrinsicInst, llvm::ICmpInst>(user) ||
+          (store && store->getValueOperand() != pointer) || toldToEmulator(*user) ||
+          (llvm::isa<llvm::PtrToIntInst>(user) &&
+           llvm::all_of(user->users(), [](const llvm::User* of) { return toldToEmulator(*of); }));
+      if (!known) return true;
+    }
+  }
+  return false;
+}
+
+// The variable, with room around it.
+llvm::Value* widen(llvm::AllocaInst& variable, uint64_t bytes) {
+  llvm::IRBuilder<> builder(&variable);
+  const uint64_t before = std::max(kRoom, variable.getAlign().value());
+  llvm::AllocaInst* wide =
+      builder.CreateAlloca(llvm::ArrayType::get(builder.getInt8Ty(), before + bytes + kRoom), nullptr);
+  wide->setAlignment(variable.getAlign());
+  wide->takeName(&variable);
+  for (llvm::User* user : llvm::make_early_inc_range(variable.users()))
+    if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(user); call && call->isLifetimeStartOrEnd())
+      call->eraseFromParent();
+  llvm::Value* inner = builder.CreateConstGEP1_64(builder.getInt8Ty(), wide, before);
+  variable.replaceAllUsesWith(inner);
+  variable.eraseFromParent();
+  return inner;
+}
+
+// Behind all variables of the function.
+llvm::Instruction* firstBehindVariables(llvm::Function& function) {
+  llvm::Instruction* last = nullptr;
+  for (llvm::Instruction& at : function.getEntryBlock())
+    if (llvm::isa<llvm::AllocaInst>(at)) last = &at;
+  return last ? last->getNextNode() : &*function.getEntryBlock().getFirstInsertionPt();
+}
+
+void tell(llvm::Function& function, llvm::ArrayRef<llvm::AllocaInst*> variables) {
+  llvm::Module& module = *function.getParent();
+  llvm::IRBuilder<> builder(firstBehindVariables(function));
+  auto* pointer = builder.getPtrTy();
+  auto* entry = llvm::StructType::get(pointer, builder.getInt64Ty(), pointer); // OwnVariable
+  auto* type = llvm::ArrayType::get(entry, variables.size());
+  llvm::AllocaInst* table = llvm::IRBuilder<>(&function.getEntryBlock().front()).CreateAlloca(type);
+  for (unsigned i = 0; i < variables.size(); ++i) {
+    llvm::AllocaInst* variable = variables[i];
+    const uint64_t bytes = variable->getAllocationSize(module.getDataLayout())->getFixedValue();
+    llvm::Value* name =
+        builder.CreateGlobalString(variable->getName().split('.').first, "variable", 0, &module);
+    llvm::Value* fields[] = {widen(*variable, bytes), builder.getInt64(bytes), name};
+    for (unsigned field = 0; field < 3; ++field)
+      builder.CreateStore(fields[field],
+                          builder.CreateConstInBoundsGEP2_32(
+                              entry, builder.CreateConstInBoundsGEP2_32(type, table, 0, i), 0, field));
+  }
+  auto* kind = llvm::FunctionType::get(builder.getVoidTy(), {pointer, builder.getInt64Ty()}, false);
+  builder.CreateCall(module.getOrInsertFunction(emu::kOwn, kind),
+                     {table, builder.getInt64(variables.size())});
+}
+
+} // namespace
+
+void registerOwnVariables(llvm::Module& module) {
+  // The variables of other functions, and what is passed by value, would have to be told, too.
+  for (llvm::Function& function : module)
+    if (isKernelsOwn(function) &&
+        (!function.hasExternalLinkage() ||
+         llvm::any_of(function.args(), [](const llvm::Argument& a) { return a.hasByValAttr(); })))
+      return;
+  for (llvm::Function& function : module) {
+    if (!isKernelsOwn(function)) continue;
+    llvm::SmallVector<llvm::AllocaInst*, 16> variables;
+    bool known = true;
+    for (llvm::BasicBlock& block : function)
+      for (llvm::Instruction& at : block)
+        if (auto* variable = llvm::dyn_cast<llvm::AllocaInst>(&at)) {
+          const auto size = variable->getAllocationSize(module.getDataLayout());
+          known &= variable->isStaticAlloca() && size && !size->isScalable();
+          if (known && isPointedAt(*variable)) variables.push_back(variable);
+        }
+    if (known && !variables.empty()) tell(function, variables);
+  }
+}
+
+void checkRecursion(llvm::Module& module, PlaceOf place) {
+  for (llvm::Function& function : module) {
+    if (!isKernelsOwn(function) || function.hasExternalLinkage()) continue;
+    llvm::Instruction* first = nullptr;
+    for (llvm::BasicBlock& block : function)
+      for (llvm::Instruction& at : block)
+        if (!first && at.getDebugLoc()) first = &at;
+    llvm::IRBuilder<> builder(firstBehindVariables(function));
+    llvm::Value* frame =
+        builder.CreateIntrinsic(llvm::Intrinsic::frameaddress, {builder.getPtrTy()}, {builder.getInt32(0)});
+    auto* kind =
+        llvm::FunctionType::get(builder.getVoidTy(), {builder.getPtrTy(), builder.getPtrTy()}, false);
+    llvm::Value* where = place(first ? *first : *builder.GetInsertPoint());
+    builder.CreateCall(module.getOrInsertFunction(emu::kEnter, kind), {frame, where});
+  }
+}
+
+} // namespace dtc::clangjit
