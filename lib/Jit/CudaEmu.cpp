@@ -58,6 +58,10 @@ void dtcEmuFault(int32_t what, int64_t number, const char* variable, const char*
   running->fault(static_cast<emu::Fault>(what), number, variable, place);
   running->abandonIfFailed();
 }
+void dtcEmuFence(int32_t blocks) {
+  running->fence(blocks != 0);
+  running->abandonIfFailed();
+}
 void dtcEmuLeaves() { running->leaves(); }
 void dtcEmuOwn(const emu::OwnVariable* variables, uint64_t count) { running->own(variables, count); }
 void dtcEmuEnter(const void* frame, const char* place) {
@@ -78,6 +82,7 @@ const HostSymbol kHosts[] = {{emu::kSelf, reinterpret_cast<const void*>(&dtcEmuS
                              {emu::kOwn, reinterpret_cast<const void*>(&dtcEmuOwn)},
                              {emu::kEnter, reinterpret_cast<const void*>(&dtcEmuEnter)},
                              {"__emu_active", reinterpret_cast<const void*>(&dtcEmuActive)},
+                             {"__emu_fence", reinterpret_cast<const void*>(&dtcEmuFence)},
                              {"__emu_inexact", reinterpret_cast<const void*>(&dtcEmuInexact)},
                              {"__emu_barrier", reinterpret_cast<const void*>(&dtcEmuBarrier)},
                              {"__emu_named_barrier", reinterpret_cast<const void*>(&dtcEmuNamedBarrier)},

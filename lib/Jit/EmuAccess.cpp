@@ -25,7 +25,8 @@ EmuActor EmuCluster::actor() const {
           t.blockClock,
           clusterClock_,
           t.laneClocks ? t.laneClocks->data() : nullptr,
-          t.warpClocks ? t.warpClocks->data() : nullptr};
+          t.warpClocks ? t.warpClocks->data() : nullptr,
+          t.known.get()};
 }
 
 void EmuCluster::access(const void* p, uint64_t code, const char* place) {
@@ -36,7 +37,9 @@ void EmuCluster::access(const void* p, uint64_t code, const char* place) {
   if (a.kind == emu::Update || a.kind == emu::VolatileRead) {
     looks_ = a.at == watched_ ? looks_ + 1 : 0;
     watched_ = a.at;
-    if (looks_ > emu::kMostLooks)
+    if (looks_ > emu::kLooksAtOnce && (head_ < ready_.size() || next_ < threads_.size())) yield();
+    if (failed()) return;
+    if (looks_ > emu::kMostLooks || yields_ > emu::kMostLooks / emu::kLooksAtOnce)
       return failAccess(a,
                         std::to_string(emu::kMostLooks) +
                             " times at one place while no other thread runs: what it waits for never comes");
@@ -45,6 +48,7 @@ void EmuCluster::access(const void* p, uint64_t code, const char* place) {
     sharedAccess(a);
   else
     globalAccess(a);
+  if (!failed() && a.kind != emu::Read && a.kind != emu::Write) publish(a.at, a.kind);
 }
 
 // Constants of one loaded object lie within 2 GiB of its code.
@@ -200,7 +204,8 @@ void EmuCluster::sharedAccess(const Access& a) {
     if (cell.copier) return failCopier(a, cell, sharedText(at, block));
     if (reads && !cell.writer.any())
       return failAccess(a, "that nothing has written (" + sharedText(at, block) + ")");
-    if (const auto conflict = touch(cell, me, a.kind, place))
+    const auto kind = a.kind == emu::VolatileWrite ? emu::Write : a.kind; // no flag for others to wait for
+    if (const auto conflict = touch(cell, me, kind, place))
       return failConflict(a, *conflict, sharedText(at, block));
   }
 }

@@ -77,9 +77,10 @@ void EmuCluster::begin(uint32_t number) {
     thread.laneClocks.reset(), thread.warpClocks.reset();
     thread.copies.clear(), thread.copyGroup = 0;
     thread.own = nullptr, thread.leaves = false;
+    thread.known.reset(), thread.seen.reset(), thread.released.reset();
   }
   ready_.clear();
-  head_ = next_ = done_ = atCluster_ = clusterClock_ = 0;
+  head_ = next_ = done_ = atCluster_ = clusterClock_ = yields_ = 0;
   ++workspace_.tag;
   for (Warp& warp : warps_) warp = {};
   for (uint32_t i = 0; i < threads_.size(); ++i) warpOf(i).present |= 1u << laneOf(i);
@@ -128,10 +129,10 @@ void EmuCluster::runThreads() {
 
 // Leaves the running fibre for the next that can run: a thread that was woken, else one that has not begun, else the
 // launch itself, because the cluster is done or stuck.
-void EmuCluster::leave() {
+void EmuCluster::leave(bool toNew) {
   Fibre* to = &main_;
   if (failed()) {
-  } else if (head_ < ready_.size()) {
+  } else if (head_ < ready_.size() && !toNew) {
     current_ = ready_[head_++];
     if (head_ == ready_.size()) ready_.clear(), head_ = 0;
     threads_[current_].state = EmuState::Running;

@@ -76,6 +76,8 @@ struct EmuThread {
   std::vector<EmuCopy> copies;                                      // in the order they were started
   const emu::OwnVariable* own = nullptr;                            // what it points at of its own
   uint64_t numOwn = 0;
+  // By fences: what it knows; what it has seen and knows behind the next fence or barrier; what its writes publish.
+  EmuKnowledge known, seen, released;
   bool leaves = false;    // by a `return` before the kernel's end
   uint32_t copyGroup = 0; // of those that are not committed
 };
@@ -145,6 +147,7 @@ public:
   void own(const emu::OwnVariable* variables, uint64_t count) {
     threads_[current_].own = variables, threads_[current_].numOwn = count;
   }
+  void fence(bool blocks);
   void enter(const void* frame, const char* place); // a function that is called anew by itself
   void leaves() { threads_[current_].leaves = true; }
   void fault(emu::Fault what, int64_t number, const char* variable, const char* place);
@@ -186,7 +189,10 @@ private:
   static void fibreEntry(void* cluster);
   void begin(uint32_t number);
   void runThreads();
-  void leave();
+  void leave(bool toNew = false); // `toNew`: a thread that has not begun before those that were woken
+  void yield();
+  void publish(const void* at, emu::AccessKind kind);
+  void shareKnowledge(uint32_t begin, uint32_t end);
   void wait(EmuState state);
   void wake(uint32_t thread);
   // What thread `thread` did wrong. The caller returns to generated code's call, which then leaves the cluster for good.
@@ -268,7 +274,8 @@ private:
   bool inexact_ = false;
   const EmuGlobal::Region* region_ = nullptr; // of the last access
   const void* watched_ = nullptr; // the place of the last atomic or volatile access, and how often in a row
-  uint32_t looks_ = 0;
+  uint32_t looks_ = 0, yields_ = 0;
+  std::unordered_map<const void*, EmuKnowledge> published_; // by all clusters of the launch
   std::string error_;
 };
 

@@ -6,9 +6,44 @@
 #include "EmuSymbols.h"
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <unordered_map>
 
 namespace dtc {
+
+// What threads have published by a fence and an atomic or volatile write behind it, and what others know who have read that and
+// then come to a fence or barrier: accesses up to a thread's clock, and those of a block or cluster below a barrier's.
+class EmuKnown {
+public:
+  void add(const EmuKnown& other);
+  void addThread(uint32_t cluster, uint32_t thread, uint32_t last) {
+    raise(threads_[key(cluster, thread)], last + 1);
+  }
+  void addBlock(uint32_t cluster, uint32_t blockBegin, uint32_t clock) {
+    raise(blocks_[key(cluster, blockBegin)], clock);
+  }
+  void addCluster(uint32_t cluster, uint32_t clock) { raise(clusters_[cluster & 0xffffff], clock); }
+  [[nodiscard]] bool has(uint32_t cluster, uint32_t thread, uint32_t blockBegin, uint32_t clock) const;
+  [[nodiscard]] bool hasBlock(uint32_t cluster, uint32_t blockBegin, uint32_t clock) const;
+  [[nodiscard]] bool hasCluster(uint32_t cluster, uint32_t clock) const {
+    return clock < find(clusters_, cluster & 0xffffff);
+  }
+
+private:
+  using Clocks = std::unordered_map<uint64_t, uint32_t>; // what lies below came before
+  static uint64_t key(uint32_t cluster, uint32_t thread) {
+    return uint64_t{cluster & 0xffffff} << 16 | thread;
+  }
+  static void raise(uint32_t& clock, uint32_t to) { clock = clock < to ? to : clock; }
+  static uint32_t find(const Clocks& clocks, uint64_t key) {
+    const auto at = clocks.find(key);
+    return at == clocks.end() ? 0 : at->second;
+  }
+  Clocks threads_, blocks_, clusters_;
+};
+using EmuKnowledge = std::shared_ptr<const EmuKnown>;
+[[nodiscard]] EmuKnowledge both(const EmuKnowledge& a, const EmuKnowledge& b); // null: nothing
 
 // A thread at the moment of an access.
 struct EmuActor {
@@ -20,6 +55,7 @@ struct EmuActor {
   const uint32_t* laneClocks =
       nullptr; // [lane] of its warp: accesses below came before this thread; null: none
   const uint32_t* warpClocks = nullptr; // [warp] of its block, likewise
+  const EmuKnown* known = nullptr;      // by fences; null: nothing
 
   [[nodiscard]] bool ownBlock(uint32_t t) const { return t - blockBegin < threadsPerBlock; }
   // Within its block. (Every access asks: a division would be most of the cost.)

@@ -38,6 +38,7 @@ struct OwnVariable { // that is pointed at
   const char* name;
 };
 inline constexpr int64_t kMostRounds = int64_t{1} << 26; // of a thread's loops, those of known length aside
+inline constexpr uint32_t kLooksAtOnce = 64;             // before others get a turn
 inline constexpr uint32_t kMostLooks = 1u << 20;         // at one place, while no other thread runs
 
 enum AccessKind : uint64_t { Read, Write, Update, VolatileRead, VolatileWrite };

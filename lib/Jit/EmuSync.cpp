@@ -78,6 +78,7 @@ void EmuCluster::releaseBarrier(uint32_t block) {
                           : kind == EmuBarrier::Or ? count != 0
                                                    : count;
   blocks_[block].atBarrier = 0;
+  shareKnowledge(begin, end);
   const uint32_t clock = nextClock(begin, end);
   for (uint32_t i = begin; i < end; ++i) {
     threads_[i].clock = threads_[i].blockClock = clock;
@@ -157,25 +158,26 @@ void EmuCluster::clusterBarrier(int32_t line, const char* place) {
 // It waits for the threads that have not returned.
 bool EmuCluster::tryReleaseCluster() {
   if (atCluster_ == 0 || atCluster_ + done_ < threads_.size()) return false;
-  for (uint32_t i = 0; i < threads_.size(); ++i)
-    if (kernel_.checked && threads_[i].state == EmuState::Done && !threads_[i].leaves) {
-      const auto waits = static_cast<uint32_t>(
-          std::find_if(threads_.begin(), threads_.end(),
-                       [](const EmuThread& t) { return t.state == EmuState::AtClusterBarrier; }) -
-          threads_.begin());
+  for (uint32_t i = 0; i < threads_.size(); ++i) {
+    if (threads_[i].state != EmuState::Done) continue;
+    const auto first = std::find_if(threads_.begin(), threads_.end(),
+                                    [](const EmuThread& t) { return t.state == EmuState::AtClusterBarrier; });
+    auto waits = static_cast<uint32_t>(first - threads_.begin());
+    if (const Warp& warp = warpOf(i); warp.present) {
+      waits = i - laneOf(i) + static_cast<uint32_t>(std::countr_zero(warp.present));
+      fail(waits, "a cluster barrier that not all lanes of a warp reach: " + describe(waits) + ", but " +
+                      describe(i));
+    } else if (kernel_.checked && !threads_[i].leaves) {
       fail(waits, "a cluster barrier that not all threads reach: " + describe(waits) + ", but thread " +
                       emuTuple(threads_[i].view.thread) + " of block " + emuTuple(blocks_[blockOf(i)].index) +
                       " has come to the kernel's end without it");
-      return false;
-    } else if (const Warp& warp = warpOf(i); threads_[i].state == EmuState::Done && warp.present) {
-      uint32_t waits = i - laneOf(i) + static_cast<uint32_t>(std::countr_zero(warp.present));
-      fail(waits, "a cluster barrier that not all lanes of a warp reach: " + describe(waits) + ", but " +
-                      describe(i));
-      return false;
     }
+    if (failed()) return false;
+  }
   atCluster_ = 0;
   clusterClock_ = nextClock(0, static_cast<uint32_t>(threads_.size()));
   for (Block& block : blocks_) block.used = false;
+  shareKnowledge(0, static_cast<uint32_t>(threads_.size()));
   for (uint32_t i = 0; i < threads_.size(); ++i) {
     if (threads_[i].state != EmuState::AtClusterBarrier) continue;
     threads_[i].clock = threads_[i].blockClock = clusterClock_;
@@ -258,16 +260,15 @@ bool EmuCluster::sameMasks(uint32_t begin, uint32_t lanes) {
     const uint32_t i = begin + static_cast<uint32_t>(std::countr_zero(rest));
     if (i / perBlock_ != me / perBlock_ || i >= threads_.size()) continue;
     const EmuThread& other = threads_[i];
-    if (kernel_.checked && !other.leaves) {
+    if (other.state != EmuState::Done) continue;
+    if (other.mask != 0 && other.mask != t.mask && other.kind == t.kind && samePlace(other, t))
+      fail(me, describe(me) + ", but thread " + emuTuple(other.view.thread) + " was there with mask " +
+                   hex(other.mask));
+    else if (kernel_.checked && !other.leaves)
       fail(me, describe(me) + ", but thread " + emuTuple(other.view.thread) +
                    " has come to the kernel's end without it");
-      return false;
-    }
-    if (other.state != EmuState::Done || other.mask == 0 || other.mask == t.mask || other.kind != t.kind ||
-        !samePlace(other, t))
+    else
       continue;
-    fail(me, describe(me) + ", but thread " + emuTuple(other.view.thread) + " was there with mask " +
-                 hex(other.mask));
     return false;
   }
   return true;

@@ -170,7 +170,10 @@ private:
 
 void inlineAll(llvm::Module& module) {
   for (llvm::Function& function : module) {
-    if (function.isDeclaration() || function.hasExternalLinkage()) continue;
+    if (function.isDeclaration() || function.getName().starts_with(emu::kCallPrefix) ||
+        module.getFunction((emu::kCallPrefix + function.getName()).str()))
+      continue;
+    function.setLinkage(llvm::GlobalValue::InternalLinkage); // no kernel
     function.removeFnAttr(llvm::Attribute::NoInline);
     function.addFnAttr(llvm::Attribute::AlwaysInline);
   }

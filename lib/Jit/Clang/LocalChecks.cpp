@@ -105,14 +105,19 @@ private:
     step.setIsInBounds(false); // which nothing is to be made of
     llvm::Type* type = step.getSourceElementType();
     const bool used = llvm::all_of(step.users(), [&](const llvm::User* user) {
-      return llvm::getLoadStorePointerOperand(user) == &step;
+      const auto* call = llvm::dyn_cast<llvm::CallInst>(user); // __emu_access
+      return llvm::getLoadStorePointerOperand(user) == &step ||
+             (call && call->getCalledFunction() && call->getCalledFunction()->getName() == emu::kAccess);
     });
+    // An outermost array's bounds are the variable's, which is asked for where there is an access.
+    const auto* outer = llvm::dyn_cast<llvm::GEPOperator>(step.getPointerOperand());
+    const bool outermost = !outer || !outer->getSourceElementType()->isAggregateType();
     for (unsigned i = 2; i < step.getNumOperands(); ++i) {
       llvm::Value* index = step.getOperand(i);
       auto* array = llvm::dyn_cast<llvm::ArrayType>(type);
       type = llvm::GetElementPtrInst::getTypeAtIndex(type, index);
       const uint64_t count = array ? array->getNumElements() : 0; // 0: of no known length
-      if (count == 0) continue;
+      if (count == 0 || (outermost && i == 2)) continue;
       const uint64_t most = used || i + 1 < step.getNumOperands() ? count - 1 : count;
       const auto* known = llvm::dyn_cast<llvm::ConstantInt>(index);
       if (known && known->getSExtValue() >= 0 && known->getZExtValue() <= most) continue;

@@ -7,6 +7,8 @@
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Module.h>
+#include <string>
+#include <vector>
 
 namespace dtc::clangjit {
 namespace {
@@ -61,35 +63,45 @@ llvm::Value* widen(llvm::AllocaInst& variable, uint64_t bytes) {
   return inner;
 }
 
-// Behind all variables of the function.
+// Behind all variables of the function, and what widen() has put there.
 llvm::Instruction* firstBehindVariables(llvm::Function& function) {
   llvm::Instruction* last = nullptr;
   for (llvm::Instruction& at : function.getEntryBlock())
-    if (llvm::isa<llvm::AllocaInst>(at)) last = &at;
+    if (llvm::isa<llvm::AllocaInst>(at) ||
+        (last && llvm::isa<llvm::GetElementPtrInst>(at) && llvm::isa<llvm::AllocaInst>(at.getOperand(0)) &&
+         last->getNextNode() == &at))
+      last = &at;
   return last ? last->getNextNode() : &*function.getEntryBlock().getFirstInsertionPt();
 }
 
 void tell(llvm::Function& function, llvm::ArrayRef<llvm::AllocaInst*> variables) {
   llvm::Module& module = *function.getParent();
+  struct Entry {
+    llvm::Value* at = nullptr;
+    uint64_t bytes = 0;
+    std::string name;
+  };
+  std::vector<Entry> entries;
+  for (llvm::AllocaInst* variable : variables) {
+    Entry& entry = entries.emplace_back();
+    entry.bytes = variable->getAllocationSize(module.getDataLayout())->getFixedValue();
+    entry.name = variable->getName().split('.').first;
+    entry.at = widen(*variable, entry.bytes);
+  }
   llvm::IRBuilder<> builder(firstBehindVariables(function));
   auto* pointer = builder.getPtrTy();
   auto* entry = llvm::StructType::get(pointer, builder.getInt64Ty(), pointer); // OwnVariable
-  auto* type = llvm::ArrayType::get(entry, variables.size());
-  llvm::AllocaInst* table = llvm::IRBuilder<>(&function.getEntryBlock().front()).CreateAlloca(type);
-  for (unsigned i = 0; i < variables.size(); ++i) {
-    llvm::AllocaInst* variable = variables[i];
-    const uint64_t bytes = variable->getAllocationSize(module.getDataLayout())->getFixedValue();
-    llvm::Value* name =
-        builder.CreateGlobalString(variable->getName().split('.').first, "variable", 0, &module);
-    llvm::Value* fields[] = {widen(*variable, bytes), builder.getInt64(bytes), name};
+  auto* type = llvm::ArrayType::get(entry, entries.size());
+  llvm::AllocaInst* table = builder.CreateAlloca(type);
+  for (unsigned i = 0; i < entries.size(); ++i) {
+    llvm::Value* fields[] = {entries[i].at, builder.getInt64(entries[i].bytes),
+                             builder.CreateGlobalString(entries[i].name, "variable", 0, &module)};
+    llvm::Value* row = builder.CreateConstInBoundsGEP2_32(type, table, 0, i);
     for (unsigned field = 0; field < 3; ++field)
-      builder.CreateStore(fields[field],
-                          builder.CreateConstInBoundsGEP2_32(
-                              entry, builder.CreateConstInBoundsGEP2_32(type, table, 0, i), 0, field));
+      builder.CreateStore(fields[field], builder.CreateConstInBoundsGEP2_32(entry, row, 0, field));
   }
   auto* kind = llvm::FunctionType::get(builder.getVoidTy(), {pointer, builder.getInt64Ty()}, false);
-  builder.CreateCall(module.getOrInsertFunction(emu::kOwn, kind),
-                     {table, builder.getInt64(variables.size())});
+  builder.CreateCall(module.getOrInsertFunction(emu::kOwn, kind), {table, builder.getInt64(entries.size())});
 }
 
 } // namespace

@@ -214,6 +214,7 @@ DTC_FN void dtc_attention(i64 first, i64 rows, i64 keys, Query query, Key key, V
     __syncthreads();
     dtc_block_values<Cut>(out, p + y * Cut::WeightStride, kv, x);
   }
+  dtc_copy_commit(); // where no key is seen, the queries have not been waited for
   dtc_copy_wait<0>();
   dtc_block_store<Cut>(out, state, x, first + y, last, keys == 0, store, rowSum);
 }

@@ -176,6 +176,7 @@ DTC_FN void dtc_query_gradient(dtc_gradient_tiles<Cut> t, dtc_gradient_head<T, f
     }
     dtc_tile_sums<T, N, Cut::StepsD>(sums, s, t.passesD);
   }
+  dtc_copy_commit(); // where the loop had no round
   dtc_copy_wait<0>();
   dtc_store_sums<T, Cut::ColumnsD, Cut::D>(dq, first + own, rows, sums, scale);
 }
@@ -232,6 +233,7 @@ DTC_FN void dtc_key_gradient(dtc_gradient_tiles<Cut> t, i64 groups, Head head, T
       if constexpr (Keys) dtc_tile_sums<T, N, Cut::StepsD>(sumsK, dp, t.passesD);
     }
   }
+  dtc_copy_commit(); // where the loop had no round
   dtc_copy_wait<0>();
   if constexpr (Keys) dtc_store_sums<T, Cut::ColumnsD, Cut::D>(dk, first + own, keys, sumsK, scale);
   if constexpr (Values) dtc_store_sums<T, Cut::ColumnsE, Cut::E>(dv, first + own, keys, sumsV, 1);

@@ -106,6 +106,7 @@ DTC_FN void dtc_plain_query_gradient(dtc_plain_gradient_tiles<A> t, dtc_gradient
     }
     dtc_plain_sums<OfD>(sums, t.weights + y * OfD::WeightStride, s, t.passesD, x);
   }
+  dtc_copy_commit(); // where the loop had no round
   dtc_copy_wait<0>();
   dtc_plain_store<OfD>(dq, first + y, rows, sums, scale, x);
 }
@@ -166,6 +167,7 @@ DTC_FN void dtc_plain_key_gradient(dtc_plain_gradient_tiles<A> t, i64 groups, He
       dtc_plain_sums<OfD>(sumsK, t.weights + y * OfD::WeightStride, ds, t.passesD, x);
     }
   }
+  dtc_copy_commit(); // where the loop had no round
   dtc_copy_wait<0>();
   dtc_plain_store<OfD>(dk, first + y, keys, sumsK, scale, x);
   dtc_plain_store<OfE>(dv, first + y, keys, sumsV, A(1), x);

@@ -178,8 +178,10 @@ template <class T> DTC_FN T atomicCAS(T* p, dtc_elem<T> expected, dtc_elem<T> v)
 }
 
 // --- memory ---
-DTC_FN void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-DTC_FN void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+extern "C" void __emu_fence(i32 blocks); // 0: among the threads of the block alone
+DTC_FN void __threadfence() { __emu_fence(1); }
+DTC_FN void __threadfence_system() { __emu_fence(1); }
+DTC_FN void __threadfence_block() { __emu_fence(0); }
 template <class T> DTC_FN T __ldg(const T* p) { return *p; }
 template <class T> DTC_FN T __ldcs(const T* p) { return *p; }
 template <class T> DTC_FN T __ldcg(const T* p) { return *p; }

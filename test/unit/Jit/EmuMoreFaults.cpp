@@ -103,9 +103,9 @@ const Fault kMoreFaults[] = {
             "    out[33] = 2;\n"
             "  }\n"
             "}",
-     "block (1, 0, 0): thread (0, 0, 0) at line 7 reads 4 bytes (argument 0, byte 128 of 256) that thread "
+     "block (1, 0, 0): thread (0, 0, 0) at line 8 reads 4 bytes (argument 0, byte 0 of 256) that thread "
      "(0, 0, 0) "
-     "of block (0, 0, 0) has written at line 6: blocks have no order",
+     "of block (0, 0, 0) has written at line 4: blocks have no order",
      {2, 1, 1},
      {32, 1, 1},
      64,
