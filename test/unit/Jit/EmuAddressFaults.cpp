@@ -60,7 +60,7 @@ const Fault kAddressFaults[] = {
             "  if (threadIdx.x < 16) s[threadIdx.x] = ((const float4*)in)[threadIdx.x];\n"
             "  __syncthreads();\n"
             "  out[threadIdx.x] = s[threadIdx.x / 4].x;\n}",
-     "block (0, 0, 0): thread (60, 0, 0) at line 5 reads 4 bytes that nothing has written (shared variable "
+     "block (0, 0, 0): thread (63, 0, 0) at line 5 reads 4 bytes that nothing has written (shared variable "
      "'s', byte 240)"},
     {"StepThatOverflows",
      KERNEL "  i32 x = 2147483640 + n / 64;\n"
