@@ -38,7 +38,8 @@ std::string describe(const CublasGemm& g) {
          (g.tf32 && g.dtype == DType::F32 ? " (tf32) " : " ") + std::to_string(g.batch) + " x [" +
          std::to_string(g.m) + ", " + std::to_string(g.k) + "] x [" + std::to_string(g.k) + ", " +
          std::to_string(g.n) + "]" + (g.aScale || g.bScale || g.alpha.alpha ? " with scales" : "") +
-         (g.bias ? " with bias" : "") + (g.residual ? " with residual" : "") + (g.gelu ? " with gelu" : "");
+         (g.bias ? " with bias" : "") + (g.residual ? " with residual" : "") + (g.gelu ? " with gelu" : "") +
+         (g.relu ? " with relu" : "");
 }
 
 } // namespace
@@ -126,12 +127,12 @@ public:
     const int compute = wide ? kComputeF64 : g.tf32 && g.dtype == DType::F32 ? kComputeTf32 : kComputeF32;
     int status = t_.descCreate(&p_.desc, compute, wide ? kCudaF64 : kCudaF32);
     const int32_t transposed = kTransposed, type = cudaType(g.result.value_or(g.dtype));
-    const int32_t epilogue = g.gelu ? g.bias ? kEpilogueGeluBias : kEpilogueGelu : kEpilogueBias;
+    const int32_t activation = g.gelu ? kEpilogueGelu : g.relu ? kEpilogueRelu : 0;
+    const int32_t epilogue = activation | (g.bias ? kEpilogueBias : 0); // they are bits
     if (!status && g.b.transposed) status = t_.descSet(p_.desc, kDescTransA, &transposed, sizeof transposed);
     if (!status && g.a.transposed) status = t_.descSet(p_.desc, kDescTransB, &transposed, sizeof transposed);
     if (!status) status = scales();
-    if (!status && (g.bias || g.gelu))
-      status = t_.descSet(p_.desc, kDescEpilogue, &epilogue, sizeof epilogue);
+    if (!status && epilogue) status = t_.descSet(p_.desc, kDescEpilogue, &epilogue, sizeof epilogue);
     if (!status && g.bias) status = t_.descSet(p_.desc, kDescBiasType, &type, sizeof type);
     // Where it lies says what alignment an algorithm may expect of it.
     if (!status && g.bias)

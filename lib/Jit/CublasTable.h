@@ -42,9 +42,9 @@ enum CublasNumbers {
   kPreferAlignmentA = 5, // of the four matrices, A to D
   kPreferAlignmentD = 8,
   kEpilogueDefault = 1,
+  kEpilogueRelu = 2,
   kEpilogueBias = 4,
   kEpilogueGelu = 32,
-  kEpilogueGeluBias = 36,
   kTransposed = 1,
   kPointersOfDevice = 1,
 };

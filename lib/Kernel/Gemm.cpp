@@ -285,7 +285,7 @@ std::optional<GemmMatch> matchGemm(const Lowered& l, const KernelOptions& option
   const bool lookedUp =
       p.aBegin.index >= 0 || p.bBegin.index >= 0; // may be no row at all: then there is no product
   if (!match || !options.gemmEpilogues || lookedUp || p.dtype == DType::F64 || isF8(p.dtype) ||
-      !extendProduct(k, p))
+      !extendProduct(k, options, p))
     return match;
   std::optional<GemmMatch> more = matchProduct(l, p);
   if (!more) return match;

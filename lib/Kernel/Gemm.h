@@ -45,9 +45,9 @@ struct GemmProduct {
 };
 // An unguarded load whose place is strides times axes.
 [[nodiscard]] const loops::Node* plainLoad(const loops::Kernel&, loops::NodeId);
-// Moves `value` on over what cuBLASLt does beside a product: an addition of a residual, then gelu's tanh form (of bf16 and f16). False
-// where there is neither.
-[[nodiscard]] bool extendProduct(const loops::Kernel&, GemmProduct&);
+// Moves `value` on over what cuBLASLt does beside a product: an addition of a residual, then gelu's tanh form (of bf16 and f16) or relu
+// (where it is asked for). False where there is none of them.
+[[nodiscard]] bool extendProduct(const loops::Kernel&, const KernelOptions&, GemmProduct&);
 
 // Takes conversions and scales off a factor, where what is left is a load of f8: that load, else the factor as it is.
 [[nodiscard]] loops::NodeId unscaled(const loops::Kernel&, loops::NodeId factor,

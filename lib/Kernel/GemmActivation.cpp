@@ -32,6 +32,11 @@ public:
     });
   }
 
+  // max(x, 0), by whatever op.
+  [[nodiscard]] bool isRelu(NodeId n) const {
+    return pair(n, "max", [&](NodeId x, NodeId zero) { return x == x_ && number(zero, 0); });
+  }
+
 private:
   [[nodiscard]] bool is(NodeId n, std::string_view function) const {
     return k_[n].kind == NodeKind::Call && k_[n].function == function;
@@ -93,13 +98,17 @@ void addResidual(const Kernel& k, GemmProduct& p) {
 
 } // namespace
 
-bool extendProduct(const Kernel& k, GemmProduct& p) {
+bool extendProduct(const Kernel& k, const KernelOptions& options, GemmProduct& p) {
   addResidual(k, p);
+  const Form form(k, p.value);
   // What cuBLASLt's gelu is exact to is not written anywhere: it is asked for where the rounding of the result hides it.
   if (p.dtype == DType::BF16 || p.dtype == DType::F16) {
-    const Form form(k, p.value);
     const NodeId gelu = findNode(k, [&](NodeId n) { return form.isGelu(n) && onlyThrough(k, p.value, n); });
     if (gelu.valid()) p.value = gelu, p.activation = GemmActivation::GeluTanh;
+  }
+  if (options.gemmRelu && p.activation == GemmActivation::None) {
+    const NodeId relu = findNode(k, [&](NodeId n) { return form.isRelu(n) && onlyThrough(k, p.value, n); });
+    if (relu.valid()) p.value = relu, p.activation = GemmActivation::Relu;
   }
   return p.residual || p.activation != GemmActivation::None;
 }

@@ -41,7 +41,7 @@ public:
   CudaBackend(const Nvrtc& nvrtc, std::unique_ptr<CudaPlaces> places, std::string about,
               const CudaOptions& options)
       : places_(std::move(places)), about_(std::move(about)), deterministic_(options.deterministic),
-        tf32_(options.tf32), useCudnn_(options.cudnn), decisions_(*places_),
+        tf32_(options.tf32), useCudnn_(options.cudnn), relu_(options.relu), decisions_(*places_),
         schedules_(nvrtc, *places_, options.measureSchedules && !options.deterministic),
         firstMark_(static_cast<size_t>(places_->count())) {}
   CudaBackend(const CudaBackend&) = delete;
@@ -69,6 +69,7 @@ public:
     o.cuda = true;
     o.otherSchedules = true;
     o.gemmEpilogues = true;
+    o.gemmRelu = relu_;
     if (useCudnn_ && Cudnn::found()) {
       for (DType d : {DType::F16, DType::BF16}) o.attentionDTypes |= 1u << static_cast<int>(d);
       for (DType d : {DType::F16, DType::BF16, DType::F32, DType::F64})
@@ -228,7 +229,7 @@ private:
 
   std::unique_ptr<CudaPlaces> places_;
   std::string about_;
-  bool deterministic_, tf32_, useCudnn_;
+  bool deterministic_, tf32_, useCudnn_, relu_;
   CudaDecisions decisions_;
   std::unique_ptr<Communicator> comm_;
   NcclCommunicator* nccl_ = nullptr; // the same, where it is that

@@ -98,6 +98,7 @@ Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& devic
   gemm.alpha = alpha;
   gemm.bias = g.bias;
   gemm.gelu = g.activation == GemmActivation::GeluTanh;
+  gemm.relu = g.activation == GemmActivation::Relu;
   gemm.deterministic = deterministic;
   gemm.tf32 = tf32;
   gemm.alignment = out.alignment();

@@ -178,6 +178,7 @@ std::string Loader::nameOf(const GemmCall& call) const {
   std::string name = call.narrow && call.narrow->scales ? "matmul, scaled" : "matmul";
   if (call.residual >= 0) name += ", residual";
   if (call.activation == GemmActivation::GeluTanh) name += ", gelu";
+  if (call.activation == GemmActivation::Relu) name += ", relu";
   return call.epilogue ? name + " + " + kernels_.kernels()[call.epilogue->kernel].name : name;
 }
 

@@ -106,8 +106,9 @@ bool takesScales(const Description& what, const Layout& a, const Layout& d) {
 
 // Of an epilogue's number: which there are here.
 bool knownEpilogue(int number) {
-  return number == kEpilogueDefault || number == kEpilogueBias || number == kEpilogueGelu ||
-         number == kEpilogueGeluBias;
+  const int activation = number & ~kEpilogueBias;
+  return number == kEpilogueDefault || number == kEpilogueBias || activation == kEpilogueGelu ||
+         activation == kEpilogueRelu;
 }
 
 // What tensor cores read of an f32: all but its last 13 bits.
@@ -119,7 +120,7 @@ double cutToTf32(double v) {
 // Column-major: d = f(op(a) op(b) (+ a bias for each row) (+ c)).
 struct Product {
   Layout a, b, c, d;
-  bool transA = false, transB = false, wide = false, gelu = false, tf32 = false;
+  bool transA = false, transB = false, wide = false, gelu = false, relu = false, tf32 = false;
   const float *alpha = nullptr, *scaleA = nullptr, *scaleB = nullptr,
               *beta = nullptr; // of the device: read when it runs
   const char *pa = nullptr, *pb = nullptr, *bias = nullptr, *pc = nullptr;
@@ -143,6 +144,7 @@ struct Product {
     if (pc && (!beta || *beta != 0))
       sum += load(type, pc, batch * c.get<int64_t>(kLayoutBatchStride, 0) + j * c.lead + i);
     if (gelu) sum *= 0.5 * (1 + std::tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)));
+    if (relu) sum = sum > 0 ? sum : 0; // of NaN, too
     store(type, pd, batch * d.get<int64_t>(kLayoutBatchStride, 0) + j * d.lead + i, sum);
   }
   std::string run() const {
@@ -275,6 +277,7 @@ STUB_LT cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* 
   p.pa = static_cast<const char*>(a), p.pb = static_cast<const char*>(b), p.pd = static_cast<char*>(d);
   const int epilogue = what.get<int32_t>(kDescEpilogue, kEpilogueDefault);
   p.gelu = epilogue >= kEpilogueGelu;
+  p.relu = (epilogue & ~kEpilogueBias) == kEpilogueRelu;
   if (epilogue & kEpilogueBias) p.bias = what.get<const char*>(kDescBias, nullptr);
   if (reinterpret_cast<uintptr_t>(p.bias) % 16) return kInvalid; // a GPU faults
   stub::Op op;

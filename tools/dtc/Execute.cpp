@@ -207,6 +207,7 @@ Status Execution::makeBackend(std::unique_ptr<Backend>& out) {
                                           .deterministic = o_.deterministic,
                                           .tf32 = o_.matmulPrecision == "tf32",
                                           .cudnn = !o_.noCudnn,
+                                          .relu = o_.libraryRelu,
                                           .measureSchedules = o_.optLevel >= 3});
     if (!cuda) return cuda.error();
     out = std::move(*cuda);
@@ -504,6 +505,8 @@ int executeProgram(Environment& env, const RunOptions& o) {
   if (o.matmulPrecision == "tf32" && o.backend != "cuda")
     env.err("note: --matmul-precision tf32 changes nothing on " + o.backend +
             ": its products of f32 are computed in f32\n");
+  if (o.libraryRelu && o.backend != "cuda")
+    env.err("note: --library-relu changes nothing on " + o.backend + "\n");
   ThreadPool pool(o.threads);
   CpuJit jit;
   std::string json;

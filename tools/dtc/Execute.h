@@ -13,7 +13,8 @@ struct RunOptions {
   double commTimeout = 600;                           // seconds
   int threads = 0;                                    // 0: as many as there are cores
   std::vector<std::string> later;                     // flags of the plan that this version does not have
-  bool deterministic = false, noGraphs = false, hostPredicates = false, noOverlap = false, noCudnn = false;
+  bool deterministic = false, noGraphs = false, hostPredicates = false, noOverlap = false, noCudnn = false,
+       libraryRelu = false;
   bool noEmuChecks = false;
   bool check = false, stats = false, logOps = false, timing = false, json = false;
 };

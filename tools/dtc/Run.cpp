@@ -40,6 +40,8 @@ void addDeviceOptions(CLI::App& app, RunOptions& o) {
   app.add_flag("--host-predicates", o.hostPredicates,
                "the host reads the predicates of while and cond, not CUDA graphs themselves");
   app.add_flag("--no-cudnn", o.noCudnn, "on cuda: generated kernels make convolutions and attention");
+  app.add_flag("--library-relu", o.libraryRelu,
+               "on cuda: cuBLASLt applies relu behind a product, which makes 0 of NaN");
   app.add_flag("--no-overlap", o.noOverlap, "on cuda: no collective runs beside kernels");
   app.add_flag("--no-emu-checks", o.noEmuChecks,
                "on cuda-emu: do not look at the accesses of kernels, and run each in one order only");

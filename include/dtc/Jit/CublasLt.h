@@ -23,6 +23,7 @@ struct CublasGemm {
   const void* bias = nullptr;     // n elements, equal for all rows and batches
   std::optional<Matrix> residual; // not transposed
   bool gelu = false;              // f is gelu's tanh form
+  bool relu = false;              // f is max(x, 0), and 0 of NaN
   uint32_t alignment = 256;       // of a, b, y and residual, in bytes: a power of two
   bool tf32 = false;              // operands of f32 may be cut to tf32
   bool deterministic = false;     // only algorithms that add up in one sequence: the same bits in every run

@@ -99,7 +99,7 @@ struct GemmEpilogue {
   // each batch axis, m and n.
 };
 
-enum class GemmActivation : uint8_t { None, GeluTanh };
+enum class GemmActivation : uint8_t { None, GeluTanh, Relu };
 
 // Operands of f8 whose products are multiplied by numbers before anything is added: what programs write as convert and mul.
 struct NarrowFactors {
@@ -228,6 +228,7 @@ struct KernelOptions {
   uint32_t convDTypes = 0;      // the same of its convolutions
   uint32_t attentionDTypes = 0; // and of its attention
   bool gemmEpilogues = false;   // the library adds a residual and applies gelu's tanh form
+  bool gemmRelu = false;        // and relu, of which it makes 0 of NaN
 };
 
 // The kernels of one program. Names are distinct within a set and depend on the program alone.

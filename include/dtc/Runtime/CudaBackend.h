@@ -18,6 +18,7 @@ struct CudaOptions {
   bool deterministic = false;          // the same bits in every run
   bool tf32 = false;                   // libraries may cut the operands of f32 products to tf32
   bool cudnn = true;                   // false: generated kernels make convolutions and attention
+  bool relu = false;                   // cuBLASLt applies relu to products, which makes 0 of NaN
   bool measureSchedules = false;       // -O3: the fastest of a few for each kernel, once
 };
 

@@ -237,7 +237,9 @@ static_assert(int(kDescPointerMode) == CUBLASLT_MATMUL_DESC_POINTER_MODE &&
               int(kDescScaleB) == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
 static_assert(int(kEpilogueDefault) == CUBLASLT_EPILOGUE_DEFAULT &&
               int(kEpilogueGelu) == CUBLASLT_EPILOGUE_GELU &&
-              int(kEpilogueGeluBias) == CUBLASLT_EPILOGUE_GELU_BIAS &&
+              int(kEpilogueGelu | kEpilogueBias) == CUBLASLT_EPILOGUE_GELU_BIAS &&
+              int(kEpilogueRelu) == CUBLASLT_EPILOGUE_RELU &&
+              int(kEpilogueRelu | kEpilogueBias) == CUBLASLT_EPILOGUE_RELU_BIAS &&
               int(kPreferReductions) == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
 static_assert(int(kLayoutBatch) == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
               int(kLayoutBatchStride) == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
