@@ -77,7 +77,7 @@ void EmuCluster::begin(uint32_t number) {
     thread.laneClocks.reset(), thread.warpClocks.reset();
     thread.copies.clear(), thread.copyGroup = 0;
     thread.own = nullptr, thread.leaves = false;
-    thread.known.reset(), thread.seen.reset(), thread.released.reset();
+    if (fenced_) thread.known.reset(), thread.seen.reset(), thread.released.reset();
   }
   ready_.clear();
   head_ = next_ = done_ = atCluster_ = clusterClock_ = yields_ = 0;

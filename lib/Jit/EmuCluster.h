@@ -276,6 +276,7 @@ private:
   const void* watched_ = nullptr; // the place of the last atomic or volatile access, and how often in a row
   uint32_t looks_ = 0, yields_ = 0;
   std::unordered_map<const void*, EmuKnowledge> published_; // by all clusters of the launch
+  bool fenced_ = false;                                     // has any thread of the launch come to a fence?
   std::string error_;
 };
 

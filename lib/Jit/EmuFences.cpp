@@ -27,6 +27,7 @@ EmuKnowledge both(const EmuKnowledge& a, const EmuKnowledge& b) {
 
 void EmuCluster::fence(bool blocks) {
   if (!kernel_.checked || !blocks) return;
+  fenced_ = true;
   EmuThread& thread = threads_[current_];
   const uint32_t begin = blockOf(current_) * perBlock_;
   thread.known = both(thread.known, thread.seen);
@@ -57,6 +58,7 @@ void EmuCluster::publish(const void* at, emu::AccessKind kind) {
 
 // At a barrier of all these threads: what one knows, all do.
 void EmuCluster::shareKnowledge(uint32_t begin, uint32_t end) {
+  if (!fenced_) return; // mostly: every barrier asks
   EmuKnowledge all, released;
   for (uint32_t i = begin; i < end; ++i) {
     all = both(all, both(threads_[i].known, threads_[i].seen));
