@@ -77,8 +77,10 @@ private:
 
 class Placer {
 public:
+  // `bound`: the plan's lower bound without what lives throughout.
   Placer(const MemoryPlan& plan, std::vector<Item> items, int64_t bound)
-      : plan_(plan), items_(std::move(items)), bound_(bound) {}
+      : plan_(plan), items_(std::move(items)), bound_(bound),
+        enough_(bound + (items_.size() > kLarge ? plan.lowerBound / 50 : 0)) {}
 
   Placing run() {
     sweeps();
@@ -87,13 +89,14 @@ public:
   }
 
 private:
-  // What one run of the search may cost: pairs of buffers that live at one time.
-  static constexpr size_t kMostPairs = 2'000'000, kSearchWork = 40'000'000, kLarge = 100;
+  // What the search may cost: pairs of buffers that live at one time, each looked at once a round.
+  static constexpr size_t kMostPairs = 2'000'000, kSearchWork = 8'000'000, kLarge = 100;
 
-  // True where there is no need to go on: at the bound, or for larger programs within half a percent of it.
+  // True where there is no need to go on: at the bound, or for larger programs within 2 % of it: a round costs as long as all
+  // other passes together, and gains a few tenths of a percent.
   bool keep(Placing p) {
     if (p.end < best_.end) best_ = std::move(p);
-    return best_.end <= bound_ + (items_.size() > kLarge ? bound_ / 200 : 0);
+    return best_.end <= enough_;
   }
 
   // Buffers in the order of time (or against it) into the free places; those that live at most `brief` positions from above.
@@ -226,7 +229,8 @@ private:
     for (const std::vector<uint32_t>& o : orders)
       for (bool tight : {false, true})
         if (keep(stack(o, tight))) return;
-    const size_t rounds = std::min<size_t>(200, kSearchWork / (6 * (pairs_ + items_.size() + 1)));
+    const size_t rounds =
+        std::min<size_t>(200, kSearchWork / (std::size(orders) * 2 * (pairs_ + items_.size() + 1)));
     for (const std::vector<uint32_t>& o : orders)
       for (bool tight : {false, true})
         if (improve(o, tight, rounds)) return;
@@ -234,7 +238,7 @@ private:
 
   const MemoryPlan& plan_;
   std::vector<Item> items_;
-  int64_t bound_;
+  int64_t bound_, enough_; // enough: where the search ends
   Placing best_;
   std::vector<std::vector<uint32_t>> with_; // by item
   size_t pairs_ = 0;
