@@ -60,11 +60,11 @@ class EmuModule {
 public:
   // Returns when the grid is done. Safe from several threads. The cluster's shape is the kernel's __cluster_dims__.
   // Errors (Bug): no such kernel; a grid, block, cluster or shared size that a GPU would refuse; a barrier that not all
-  // threads reach, or not at the same line, or with a wrong count; a shuffle or vote whose mask names a thread that does not
+  // threads reach, or not at the same place of the text, or with a wrong count; a shuffle or vote whose mask names a thread that does not
   // come, or that reads a lane that is not there. With checks also: an access outside of the buffers or of a shared variable,
   // one that is not aligned, a write to a buffer that is only read; a read of what nothing has written; two accesses of the
-  // same place by two threads, one a write and not both atomic, without a barrier between them (in global memory: by two
-  // blocks); shared memory of a block of the cluster that may not have begun or may have ended; results that depend on the
+  // same place by two threads, one a write and not both atomic, that neither a barrier nor fences order (in global memory:
+  // by two blocks); shared memory of a block of the cluster that may not have begun or may have ended; results that depend on the
   // order of threads, of a kernel without atomic sums of floats and compare-and-swap; an index outside of a thread's own array,
   // a value there that it has not set; a division by zero, a signed overflow, a shift by too much; a loop that does not end; a
   // part of a `whole` buffer that no thread has written; another number of arguments than the kernel has. The message names
