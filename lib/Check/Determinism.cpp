@@ -75,8 +75,11 @@ private:
     options.optLevel = options_.optLevel;
     options.fixedReductionOrder = options_.fixedOrder;
     StandardPipeline pipeline = standardPipeline(levelOf(m, f), options);
+    PipelineState state;
+    PipelineHooks hooks;
+    hooks.state = &state;
     for (const auto* steps : {&pipeline.reference, &pipeline.propagate, &pipeline.lower})
-      if (Status s = runPipeline(m, *steps, diags_); !s) return s;
+      if (Status s = runPipeline(m, *steps, diags_, hooks); !s) return s;
     return diags_.hasErrors() ? Status(inputError("")) : Status(Ok{});
   }
 

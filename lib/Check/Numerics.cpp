@@ -30,10 +30,11 @@ std::string_view kindName(NumericsSection::Kind k) {
 }
 
 // The passes that text of this level needs, up to the program of one device.
-bool runPasses(Module& m, const std::vector<PassStep>& steps, Diagnostics& diags) {
-  return std::all_of(steps.begin(), steps.end(), [&](const PassStep& s) {
-    return s.pass->gives == Level::Scheduled || s.pass->run(m, s.options, diags);
-  });
+Status runPasses(Module& m, std::vector<PassStep> steps, Diagnostics& diags, PipelineState& state) {
+  std::erase_if(steps, [](const PassStep& s) { return s.pass->gives == Level::Scheduled; });
+  PipelineHooks hooks;
+  hooks.state = &state;
+  return runPipeline(m, steps, diags, hooks);
 }
 
 NumericsRow rowOf(const ResultCheck& r) {
@@ -72,10 +73,11 @@ Status compareSharded(const Module& m, FuncId f, NumericsReport& report, Diagnos
   const StandardPipeline pipeline = standardPipeline(levelOf(m, f), 1, "");
   Module whole = m;
   keepReached(whole, f); // inlined into others it would be gone
-  if (!runPasses(whole, pipeline.reference, diags)) return inputError("");
+  PipelineState state;
+  if (Status s = runPasses(whole, pipeline.reference, diags, state); !s) return s;
   Module local = whole;
-  if (!runPasses(local, pipeline.propagate, diags) || !runPasses(local, pipeline.lower, diags))
-    return inputError("");
+  if (Status s = runPasses(local, pipeline.propagate, diags, state); !s) return s;
+  if (Status s = runPasses(local, pipeline.lower, diags, state); !s) return s;
   const FuncId global = whole.findFunction(name), cut = local.findFunction(name);
   auto args = randomArguments(whole, global);
   if (!args) return args.error();

@@ -62,14 +62,16 @@ std::optional<std::vector<int64_t>> shapeAt(const Module& m, TypeId type, const 
   return shapeWith(m, type, [&](Dim d) { return dimAt(m, d, mesh, place); });
 }
 
+std::optional<int64_t> largestDim(const Module& m, Dim d, const Mesh& mesh) {
+  if (d.isStatic()) return d.value();
+  const DimExpr& e = m.dims.dynamic(d);
+  if (!e.symbols.empty()) return std::nullopt;
+  const int64_t k = mesh.sizeOf(e.cut);
+  return e.coefficient / k + (e.coefficient % k != 0);
+}
+
 std::optional<std::vector<int64_t>> largestShape(const Module& m, TypeId type, const Mesh& mesh) {
-  return shapeWith(m, type, [&](Dim d) -> std::optional<int64_t> {
-    if (d.isStatic()) return d.value();
-    const DimExpr& e = m.dims.dynamic(d);
-    if (!e.symbols.empty()) return std::nullopt;
-    int64_t k = mesh.sizeOf(e.cut);
-    return e.coefficient / k + (e.coefficient % k != 0);
-  });
+  return shapeWith(m, type, [&](Dim d) { return largestDim(m, d, mesh); });
 }
 
 std::optional<int64_t> largestBytes(const Module& m, TypeId type, const Mesh& mesh) {

@@ -1,4 +1,5 @@
 #include "OpForms.h"
+#include "dtc/Passes/OpWork.h"
 #include "dtc/Sharding/ReshardBytes.h"
 #include <algorithm>
 #include <functional>
@@ -306,7 +307,8 @@ private:
 
   Cost costOf(const std::vector<PartList>& factors) const {
     Cost cost;
-    double seconds = 0, touched = 0;
+    double seconds = 0;
+    std::vector<std::vector<DimSharding>> local(rel_.tensors.size()); // empty: not cut
     const std::vector<PendingAxis> reduced = reducedAxes(factors);
     for (size_t t = 0; t < rel_.tensors.size(); ++t) {
       if (rel_.tensors[t] == kNoVar) continue;
@@ -324,13 +326,10 @@ private:
                                                          : estimateReshardBytes(held, wanted, *mesh_, bytes);
       cost.moved += moved;
       if (moved > 0) seconds += messageSeconds(moved);
-      double local = static_cast<double>(bytes);
-      for (const DimSharding& d : wanted.dims) local /= static_cast<double>(partsProduct(d.parts, *mesh_));
-      touched += local;
+      local[t] = std::move(wanted.dims);
     }
     const int ring = ringOf(factors);
-    double work =
-        rel_.op.valid() ? std::max(touched / machine().memoryBytesPerSecond, workSeconds(factors)) : 0;
+    double work = rel_.op.valid() ? workSeconds(factors, local) : 0;
     if (rel_.op.valid() && communicates(rel_.rule, factors)) {
       const CutPrice own = s_.cutPrograms.price(rel_.op, rel_.rule, factors, meshId());
       if (!own.possible) return {INT64_MAX, 0, 0};
@@ -388,21 +387,32 @@ private:
            static_cast<double>(bytes) / machine().link.bytesPerSecond;
   }
 
-  // What one device computes.
-  double workSeconds(const std::vector<PartList>& factors) const {
-    Diagnostics quiet;
-    const OpRecord& record = s_.m.record(rel_.op);
-    const auto derived =
-        record.derive ? record.derive(queryOf(s_.m, rel_.op, quiet), "flops per point") : std::nullopt;
-    double points = derived.value_or(record.flopsPerPoint);
+  // What one device computes, reads and writes.
+  double workSeconds(const std::vector<PartList>& factors,
+                     const std::vector<std::vector<DimSharding>>& local) const {
     const int ring = ringOf(factors);
-    for (size_t f = 0; f < factors.size(); ++f) {
-      const Dim size = rel_.rule.factors[f].size;
-      points *= static_cast<double>(size.isStatic() ? size.value() : kNominalSize);
-      if (static_cast<int>(f) == ring) continue; // each device works on all of it
-      points /= static_cast<double>(partsProduct(factors[f], *mesh_));
-    }
-    return points / machine().flopsPerSecond;
+    auto nominal = [](Dim d) { return static_cast<double>(d.isStatic() ? d.value() : kNominalSize); };
+    const OpSizes sizes{
+        [&](size_t f) {
+          double n = nominal(rel_.rule.factors[f].size);
+          if (static_cast<int>(f) != ring) // each device works on all of it
+            n /= static_cast<double>(partsProduct(factors[f], *mesh_));
+          return std::optional(n);
+        },
+        [&](size_t t, size_t d) {
+          double n = nominal(s_.m.typeOf(rel_.values[t]).dims[d]);
+          if (!local[t].empty()) n /= static_cast<double>(partsProduct(local[t][d].parts, *mesh_));
+          return std::optional(n);
+        }};
+    return workModel().at(sizes)->seconds(machine());
+  }
+
+  const OpWorkModel& workModel() const {
+    if (model_) return *model_;
+    std::vector<TypeId> results;
+    for (uint32_t r = 0; r < s_.m[rel_.op].numResults; ++r)
+      results.push_back(s_.m[s_.m.result(rel_.op, r)].type);
+    return model_.emplace(queryOf(s_.m, rel_.op, quiet_), rel_.rule, results);
   }
 
   std::vector<PendingAxis> reducedAxes(const std::vector<PartList>& factors) const {
@@ -477,6 +487,8 @@ private:
   std::vector<std::vector<Candidate>> candidates_; // by factor
   std::vector<TensorProjection> projections_;      // by tensor
   size_t combinations_ = 1;
+  mutable std::optional<OpWorkModel> model_;
+  mutable Diagnostics quiet_;
 };
 
 } // namespace

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 
 namespace dtc {
 
@@ -125,33 +124,32 @@ Result<std::vector<PassStep>> parsePipeline(std::string_view text) {
 
 Status runPipeline(Module& m, const std::vector<PassStep>& steps, Diagnostics& diags,
                    const PipelineHooks& hooks) {
-  std::optional<Module> before; // propagate, for the reasons of what breaks a contract
-  Unpropagated unpropagated;
-  bool propagated = false; // here, so that each op's shardings fit it
+  PipelineState own;
+  PipelineState& state = hooks.state ? *hooks.state : own;
   for (const PassStep& step : steps) {
     if (auto fits = checkLevel(m, step); !fits) return fits.error();
-    if (!propagated && step.pass->needs == Level::Propagated && levelOf(m) == Level::Propagated)
+    if (!state.propagated && step.pass->needs == Level::Propagated && levelOf(m) == Level::Propagated)
       if (auto fits = checkFit(m, step); !fits) return fits.error();
-    propagated = propagated || step.pass->gives == Level::Propagated;
+    state.propagated = state.propagated || step.pass->gives == Level::Propagated;
     if (hooks.progress)
       hooks.progress(step.pass->name, static_cast<size_t>(&step - steps.data()), steps.size());
     auto start = std::chrono::steady_clock::now();
     PassOptions options = step.options;
     if (hooks.remarks) options.remarks = hooks.remarks;
     if (step.pass->gives == Level::Propagated && hasCommContracts(m)) {
-      before = m;
-      unpropagated.module = &*before;
-      if (auto it = options.values.find("policy"); it != options.values.end())
-        unpropagated.policy = it->second;
+      state.beforePropagate = m;
+      auto it = options.values.find("policy");
+      state.policy = it != options.values.end() ? it->second : "";
     }
-    options.unpropagated = before ? &unpropagated : nullptr;
+    const Unpropagated unpropagated{state.beforePropagate ? &*state.beforePropagate : nullptr, state.policy};
+    options.unpropagated = unpropagated.module ? &unpropagated : nullptr;
     if (!step.pass->run(m, options, diags)) return inputError("");
     std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     if (hooks.after) hooks.after(step, m, took.count());
-    Diagnostics own;
-    if (hooks.verifyEach && !verifyModule(m, own)) {
+    Diagnostics wrong;
+    if (hooks.verifyEach && !verifyModule(m, wrong)) {
       std::string what = "pass '" + std::string(step.pass->name) + "' left a module that does not verify";
-      for (const Diagnostic& d : own.all()) what += "\n  " + d.message();
+      for (const Diagnostic& d : wrong.all()) what += "\n  " + d.message();
       return Error{Error::Bug, std::move(what)};
     }
   }

@@ -58,6 +58,59 @@ std::string typeText(const std::string& labels) {
   return out + "]";
 }
 
+// What is wrong, without places in a program that nobody wrote.
+std::string messagesOf(const Diagnostics& diags) {
+  std::string out;
+  for (const Diagnostic& d : diags.all()) out += (out.empty() ? "" : "; ") + d.message();
+  return out;
+}
+
+bool isLetter(char c) { return std::isalpha(static_cast<unsigned char>(c)); }
+
+// A term of the equation: index letters, each once.
+Status checkTerm(const std::string& what, const std::string& labels) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const std::string letter(1, labels[i]);
+    if (!isLetter(labels[i]))
+      return usageError("the equation's " + what + " '" + labels + "' contains '" + letter +
+                        "': write its index letters side by side, as in 'bi,oi->bo'");
+    if (labels.find(labels[i]) < i)
+      return usageError("the equation's " + what + " '" + labels + "' has the index '" + letter +
+                        "' twice: a diagonal has no sharding that this could explain");
+  }
+  return Ok{};
+}
+
+Status checkResult(const std::string& output, const std::vector<Operand>& operands) {
+  if (Status s = checkTerm("result", output); !s) return s;
+  for (char c : output)
+    if (std::ranges::none_of(operands,
+                             [&](const Operand& t) { return t.labels.find(c) != std::string::npos; }))
+      return usageError("the equation's result '" + output + "' has the index '" + std::string(1, c) +
+                        "', which no operand has");
+  return Ok{};
+}
+
+// The sharding that is written for one operand, on a mesh of the axes that the command line names.
+Status checkSharding(const Operand& t, const std::vector<std::string>& axes, const OpRegistry& registry) {
+  Module m(registry);
+  Mesh mesh;
+  mesh.name = m.strings.intern("m");
+  for (const std::string& a : axes) mesh.axes.push_back({m.strings.intern(a), kAxisSize});
+  const MeshId id = m.shardings.addMesh(std::move(mesh));
+  const std::string written = "'" + t.name + " " + t.sharding + "'";
+  Diagnostics diags;
+  Sharding sharding;
+  if (!parseSharding(t.sharding, m, id, sharding, diags)) return usageError(written + ": " + messagesOf(diags));
+  if (sharding.dims.size() != t.labels.size())
+    return usageError(written + " has " + std::to_string(sharding.dims.size()) +
+                      (sharding.dims.size() == 1 ? " dim" : " dims") + ", but '" + t.labels +
+                      "' in the equation has " + std::to_string(t.labels.size()));
+  const std::vector<Dim> sizes(t.labels.size(), Dim(kDimSize));
+  const std::string problem = shardingProblem(sharding, m.shardings.mesh(id), sizes, m.dims, m.strings);
+  return problem.empty() ? Status(Ok{}) : Status(usageError(written + ": " + problem));
+}
+
 class EquationExplainer {
 public:
   EquationExplainer(std::vector<Operand> operands, std::string output, std::vector<std::string> axes,
@@ -116,13 +169,13 @@ private:
     }
     line.equation += "->" + output;
     text += "]\nfunc @f(" + args + ") -> (%" + name + ": " + typeText(output) +
-            (wanted.empty() ? "" : " @m" + wanted) + ") {\n  %r = einsum " + values + " {equation = \"" +
-            line.equation + "\"}\n  return %r\n}\n";
+            (wanted.empty() ? "" : " @m" + wanted) + ") {\n  %0 = einsum " + values + " {equation = \"" +
+            line.equation + "\"}\n  return %0\n}\n";
     Module m(registry_);
     Diagnostics diags;
     SourceText source{"<equation>", text};
     if (!parseModule(source, registry_, m, diags) || !verifyModule(m, diags) || !propagate(m, diags))
-      return inputError(renderDiagnostics(diags, source, false));
+      return inputError("'" + line.equation + "': " + messagesOf(diags));
     fill(m, line, reducedTo);
     return line;
   }
@@ -234,16 +287,23 @@ Result<std::string> explainEquation(std::string_view equation, const std::vector
     t.sharding = trim(std::string_view(text).substr(brace));
     bool named = !t.name.empty() && std::all_of(t.name.begin(), t.name.end(), isWordChar);
     if (!named) return usageError("'" + text + "' must begin with a name, as in 'w {tp, _}'");
-    if (!std::all_of(t.labels.begin(), t.labels.end(),
-                     [](char c) { return std::isalpha(static_cast<unsigned char>(c)); }))
-      return usageError("'" + t.labels + "' is not a list of index letters");
+    if (Status s = checkTerm("operand", t.labels); !s) return s.error();
+    for (const Operand& other : terms)
+      if (other.name == t.name) return usageError("two operands have the name '" + t.name + "'");
+    if (t.name == "dy" || t.name == "y")
+      return usageError("'" + t.name + "' is the name of the result" +
+                        (t.name == "y" ? "" : "'s gradient") + ": give the operand another name");
     collectAxes(t.sharding, axes);
     terms.push_back(std::move(t));
   }
   if (terms.size() != operands.size())
     return usageError("the equation has " + std::to_string(terms.size()) +
                       " operands, the command line gives " + std::to_string(operands.size()));
-  EquationExplainer explainer(std::move(terms), trim(equation.substr(arrow + 2)), axes, registry);
+  const std::string output = trim(equation.substr(arrow + 2));
+  if (Status s = checkResult(output, terms); !s) return s.error();
+  for (const Operand& t : terms)
+    if (Status s = checkSharding(t, axes, registry); !s) return s.error();
+  EquationExplainer explainer(std::move(terms), output, axes, registry);
   auto lines = explainer.run();
   if (!lines) return lines.error();
   return json ? renderJson(*lines) : renderText(*lines);

@@ -3,6 +3,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Region.h"
+#include "dtc/Passes/OpWork.h"
 
 #include <algorithm>
 
@@ -87,8 +88,8 @@ private:
         out_.complete = false;
     }
     const double before = s.now;
-    for (uint32_t r = 0; r < m_[o].numRegions; ++r) block(m_.region(o, r), times * trips, s);
-    s.now = before + trips * (s.now - before);
+    for (uint32_t r = 0; r < m_[o].numRegions; ++r) block(m_.region(o, r), boundedProduct(times, trips), s);
+    s.now = before + boundedProduct(trips, s.now - before);
   }
 
   void message(const TracedCollective& c, double times, State& s) {
@@ -102,8 +103,8 @@ private:
     for (const AxisRef& a : axes) {
       AxisCost& cost = axisOf(a.name);
       const double share = times / static_cast<double>(axes.size());
-      cost.count += static_cast<int64_t>(times);
-      cost.bytesReceived += static_cast<int64_t>(share * static_cast<double>(price.bytesReceived));
+      cost.count += whole(times);
+      cost.bytesReceived += whole(share * static_cast<double>(price.bytesReceived));
       cost.seconds += share * price.seconds;
       cost.latencySeconds += share * price.latencySeconds;
       s.free[a.name] = start + price.seconds;
@@ -115,29 +116,53 @@ private:
     }
   }
 
+  // Counts of loops in loops pass 2^63; a sum of a few hundred of these does not.
+  static int64_t whole(double n) { return static_cast<int64_t>(std::min(n, 1e15)); }
+
   double compute(OpId o) {
     const OpRecord& rec = m_.record(o);
     if (rec.isCall || rec.isCollective() || rec.lowering == Lowering::Annotation) return 0;
-    double bytes = 0, points = 1;
-    auto add = [&](ValueId v) {
-      if (auto b = largestBytes(m_, m_[v].type, mesh_))
-        bytes += static_cast<double>(*b);
-      else
-        out_.complete = false;
-    };
-    for (ValueId v : m_.operands(o)) add(v);
-    for (uint32_t r = 0; r < m_[o].numResults; ++r) add(m_.result(o, r));
+    std::vector<TypeId> results;
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) results.push_back(m_[m_.result(o, r)].type);
     Diagnostics quiet;
-    OpQuery q = queryOf(m_, o, quiet);
+    const OpQuery q = queryOf(m_, o, quiet);
     Rule rule;
-    if (ruleOf(q, rule)) {
-      for (const Factor& f : rule.factors) {
-        const auto n = dimAt(m_, f.size, mesh_, mesh_.numDevices() - 1);
-        points *= n ? static_cast<double>(*n) : 1;
-      }
-    }
-    return std::max(points * rec.flopsPerPoint / machine_.flopsPerSecond,
-                    bytes / machine_.memoryBytesPerSecond);
+    const auto work = ruleOf(q, rule) ? OpWorkModel(q, rule, results).at(sizesOf(q, rule, results))
+                                      : trafficOnly(o);
+    if (work) return work->seconds(machine_);
+    out_.complete = false;
+    return 0;
+  }
+
+  // On the device that has the least of each dim that is sharded unevenly, as far as arithmetic goes; buffers are as large as
+  // the largest.
+  OpSizes sizesOf(const OpQuery& q, const Rule& rule, const std::vector<TypeId>& results) const {
+    auto number = [](std::optional<int64_t> n) {
+      return n ? std::optional(static_cast<double>(*n)) : std::nullopt;
+    };
+    return {[this, &rule, number](size_t f) {
+              return number(dimAt(m_, rule.factors[f].size, mesh_, mesh_.numDevices() - 1));
+            },
+            [this, &q, &results, number](size_t tensor, size_t d) {
+              const size_t operands = q.operandTypes.size();
+              const TypeId t = tensor < operands ? q.operandTypes[tensor] : results[tensor - operands];
+              return number(largestDim(m_, m_.types[t].dims[d], mesh_));
+            }};
+  }
+
+  // An op without a rule (linear algebra, ops of the runtime's) is priced by its operands and results.
+  std::optional<OpWork> trafficOnly(OpId o) const {
+    OpWork work;
+    auto add = [&](ValueId v) {
+      const auto bytes = largestBytes(m_, m_[v].type, mesh_);
+      if (bytes) work.bytes += static_cast<double>(*bytes);
+      return bytes.has_value();
+    };
+    for (ValueId v : m_.operands(o))
+      if (!add(v)) return std::nullopt;
+    for (uint32_t r = 0; r < m_[o].numResults; ++r)
+      if (!add(m_.result(o, r))) return std::nullopt;
+    return work;
   }
 
   Module& m_;

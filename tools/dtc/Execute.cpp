@@ -71,6 +71,7 @@ private:
   ThreadPool& pool_;
   const CpuJit& jit_;
   Module scheduled_;
+  PipelineState passState_;
   FuncId func_;
   std::optional<Module> reference_, propagated_;
   bool diagnosed_ = false;            // what is wrong has been printed
@@ -147,6 +148,7 @@ Status Execution::passes(const std::vector<PassStep>& steps) {
   };
   if (o_.stats) hooks.remarks = &stats_.remarks;
   hooks.progress = env_.status.progress();
+  hooks.state = &passState_;
   Status done = runPipeline(scheduled_, steps, diags, hooks);
   diagnosed_ = env_.report(diags, scheduled_.source) != 0;
   if (!done) return done;

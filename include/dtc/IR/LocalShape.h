@@ -21,6 +21,7 @@ namespace dtc {
 // The same with ceil(n/k) for every piece: what a buffer is allocated for.
 [[nodiscard]] std::optional<std::vector<int64_t>> largestShape(const Module& m, TypeId type,
                                                                const Mesh& mesh);
+[[nodiscard]] std::optional<int64_t> largestDim(const Module& m, Dim d, const Mesh& mesh);
 // The bytes of that shape; nothing also where they pass 2^63-1.
 [[nodiscard]] std::optional<int64_t> largestBytes(const Module& m, TypeId type, const Mesh& mesh);
 

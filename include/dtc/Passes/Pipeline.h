@@ -4,6 +4,7 @@
 #include "dtc/Support/Progress.h"
 #include "dtc/Support/Result.h"
 #include <functional>
+#include <optional>
 
 namespace dtc {
 
@@ -19,11 +20,19 @@ struct PassStep {
 [[nodiscard]] Level levelOf(const Module&);
 [[nodiscard]] std::string_view levelName(Level); // "global"
 
+// What passes of one program know of each other, also where they are run in several parts.
+struct PipelineState {
+  std::optional<Module> beforePropagate; // where functions have communication contracts
+  std::string policy;                    // of propagate, as written
+  bool propagated = false;               // here, so that each op's shardings fit it
+};
+
 struct PipelineHooks {
   std::function<void(const PassStep&, const Module&, double milliseconds)> after; // each pass that went well
   Progress progress;                                                              // before each pass
   bool verifyEach = false;
   std::vector<PassRemark>* remarks = nullptr; // of all passes, in order
+  PipelineState* state = nullptr; // of the parts that ran before; where one is given, this run goes on from it
 };
 
 // Runs the steps until one fails. What is wrong with the program is in `diags` (the error's message is then empty); a step
