@@ -4,6 +4,7 @@
 #include "dtc/Check/RunCheck.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Text.h"
+#include "dtc/Passes/Specialize.h"
 #include "dtc/Passes/Inline.h"
 #include "dtc/Passes/StandardPipeline.h"
 #include "dtc/Support/Json.h"
@@ -144,8 +145,11 @@ std::string NumericsReport::json() const {
   return out + "]}\n";
 }
 
-Result<NumericsReport> checkNumerics(const Module& m, std::span<const FuncId> entries, Diagnostics& diags) {
+Result<NumericsReport> checkNumerics(const Module& program, std::span<const FuncId> entries,
+                                     Diagnostics& diags) {
   NumericsReport report;
+  Module m = program; // each copy of a function has numbers of its own
+  if (!specialize(m, diags, entries)) return inputError("");
   for (FuncId f : entries)
     if (Status s = compareSharded(m, f, report, diags); !s) return s.error();
   if (Status s = checkGradients(m, report, diags); !s) return s.error();

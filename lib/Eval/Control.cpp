@@ -1,5 +1,6 @@
 // Regions and calls. Devices whose predicates or bounds differ run a block as a smaller set.
 #include "Interpreter.h"
+#include "dtc/IR/CallSizes.h"
 
 #include <cstring>
 
@@ -19,6 +20,7 @@ public:
   Status call();
 
 private:
+  Status callSizes(FuncId callee, std::vector<std::pair<StrId, int64_t>>& sizes);
   [[nodiscard]] int64_t scalar(ValueId v, int64_t device) const { return in_.value(v, device)->getInt(0); }
   // Moves values to other names at once: what is written may also be read.
   void assign(std::span<const ValueId> to, std::span<const ValueId> from, const DeviceSet& devices) {
@@ -195,10 +197,33 @@ Status Control::call() {
                            std::string(record.name) + ")");
   std::vector<ValueId> args;
   for (const FuncArg& a : m_[callee].args) args.push_back(a.value);
+  std::vector<std::pair<StrId, int64_t>> sizes;
+  if (Status s = callSizes(callee, sizes); !s) return s;
   assign(args, operands(), run_.devices);
   BlockId body = m_[callee].body;
-  if (Status s = in_.runBlock(run_.context, body, run_.devices); !s) return s;
+  const auto callers = in_.swapSizes(std::move(sizes));
+  Status ran = in_.runBlock(run_.context, body, run_.devices);
+  in_.swapSizes(callers);
+  if (!ran) return ran;
   assign(results(), m_[body].yields, run_.devices);
+  return Ok{};
+}
+
+// The caller's sizes, and of the callee's own names what this call binds them to.
+Status Control::callSizes(FuncId callee, std::vector<std::pair<StrId, int64_t>>& sizes) {
+  const Env env = in_.envOf(run_.context, run_.devices[0]);
+  sizes = env.symbols;
+  std::vector<TypeId> given;
+  for (ValueId v : operands()) given.push_back(m_[v].type);
+  SizeMismatch mismatch;
+  const auto binding = bindSizes(m_, m_[callee], given, mismatch);
+  if (!binding) return in_.errorAt(run_.op, "the sizes of its operands do not fit the function");
+  for (const auto& [name, size] : binding->sizes) {
+    const auto n = env.sizeOf(size);
+    if (!n) return in_.errorAt(run_.op, "a size that it uses is not bound; bind symbols with --dim NAME=SIZE");
+    std::erase_if(sizes, [&](const auto& s) { return s.first == name; });
+    sizes.emplace_back(name, *n);
+  }
   return Ok{};
 }
 

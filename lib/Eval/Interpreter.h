@@ -47,6 +47,10 @@ public:
   void setValue(ValueId v, int64_t device, TensorRef t);
   [[nodiscard]] Env envOf(const Context& c, int64_t device) const;
   [[nodiscard]] Status runBlock(const Context&, BlockId, const DeviceSet&);
+  // Makes these the sizes that symbols have; gives those that they had.
+  std::vector<std::pair<StrId, int64_t>> swapSizes(std::vector<std::pair<StrId, int64_t>> sizes) {
+    return std::exchange(symbols_, std::move(sizes));
+  }
   [[nodiscard]] Status bindFunction(FuncId f, const Context&, const DeviceSet&);
   [[nodiscard]] Error errorAt(OpId op, std::string_view what) const;
   [[nodiscard]] DType heldDType(DType d) const { return dtc::heldDType(d, options_.precision); }

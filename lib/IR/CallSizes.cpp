@@ -21,6 +21,7 @@ Dim symbolDim(DimTable& dims, StrId name) { return dims.intern({1, {name}, {}});
 std::optional<Dim> rootOf(DimTable& dims, Dim d, size_t k) {
   if (k == 1) return d;
   const DimExpr e = dims.expr(d);
+  if (e.coefficient == 0) return d;
   if (!e.cut.empty() || e.symbols.size() % k != 0) return std::nullopt;
   DimExpr root{0, {}, {}};
   for (int64_t n = 1;; ++n) {
@@ -69,10 +70,7 @@ private:
 
   bool addArgument(size_t i, TypeId given) {
     const TypeId written = m_[callee_.args[i].value].type;
-    if (!written.valid() || !given.valid() || written == given) {
-      // The same text may still mean other sizes: it is an equation like any other.
-      if (!written.valid() || !given.valid()) return true;
-    }
+    if (!written.valid() || !given.valid()) return true;
     const Type w = m_.types[written], g = m_.types[given];
     out_ = {};
     out_.argument = i;

@@ -123,9 +123,7 @@ AttrId Parser::adapted(AttrId id, AttrType type) {
                                       : static_cast<double>(a.i));
   case AttrType::Size:
     if (a.kind != Attr::Word) return id;
-    if (options_.symbols) options_.symbols->emplace(m_.strings[a.text]);
-    for (const auto& [symbol, value] : options_.sizes)
-      if (m_.strings[a.text] == symbol) return m_.attrs.integer(value);
+    if (const auto bound = boundSize(a.text)) return m_.attrs.integer(*bound);
     return id;
   case AttrType::Sizes:
   case AttrType::Ints:

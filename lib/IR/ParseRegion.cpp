@@ -2,6 +2,7 @@
 #include "Parser.h"
 #include "Verifier.h"
 
+#include "dtc/IR/CallSizes.h"
 #include "dtc/Support/Result.h"
 
 #include <algorithm>
@@ -11,6 +12,9 @@ namespace dtc {
 namespace {
 
 constexpr DiagKind kUnknownFunction{"unknown-function", "there is no function @{0}{1}"};
+constexpr DiagKind kCallType{"argument-type", "argument {0} of @{1}: expected {2}, found {3}, which is {4}"};
+constexpr DiagKind kCallSize{"call-size", "{0}"};
+constexpr DiagKind kResultSize{"call-size", "@{0} gives {1}, which has no size in this call"};
 constexpr DiagKind kArgumentCount{"argument-count", "@{0} takes {1} arguments, but {2} are given"};
 constexpr DiagKind kNotALoss{
     "not-a-loss", "value_and_grad needs a function whose first result is a float scalar; @{0} gives {1}"};
@@ -69,12 +73,24 @@ bool Parser::callStatement(BlockId id, Statement& s) {
         .note(f.loc, "@" + std::string(m_.strings[f.name]) + " is defined here");
     return false;
   }
-  std::vector<TypeId> types;
+  std::vector<TypeId> types, given;
   for (size_t i = 0; i < f.args.size(); ++i) {
     TypeId type = m_[f.args[i].value].type;
     if (type.valid() && !typeLiteral(s.operands[i].value, m_.types[type].dtype, "")) return false;
+    given.push_back(m_[s.operands[i].value].type);
   }
-  for (const FuncResult& r : f.results) types.push_back(r.type);
+  if (anyPoisoned(s) && !ownSizes(m_, f).empty()) { // the sizes of its results cannot be told
+    definePoisoned(s.names);
+    return true;
+  }
+  SizeMismatch mismatch;
+  const auto binding = bindSizes(m_, f, given, mismatch);
+  if (!binding) return misfit(s, f, mismatch);
+  for (const FuncResult& r : f.results) {
+    types.push_back(typeInCall(m_, r.type, *binding, meshOfCall(m_, f)));
+    if (r.type.valid() && !types.back().valid())
+      return error(kResultSize, s.callee.range, m_.strings[f.name], printType(m_, r.type));
+  }
   if (takesGradients(*s.record) && !gradientTypes(s, f, types)) return false;
   OpId op = makeOp(id, s, 0);
   if (!giveResults(s, op, types)) return false;
@@ -82,10 +98,39 @@ bool Parser::callStatement(BlockId id, Statement& s) {
   return true;
 }
 
+// What is wrong with one argument, at that argument.
+bool Parser::misfit(const Statement& s, const Function& f, const SizeMismatch& mismatch) {
+  if (suppressed()) return error(kCallSize, {}, "");
+  auto written = [&](size_t i) { return std::string(src_.substr(s.operands[i].range.begin,
+                                                                s.operands[i].range.end - s.operands[i].range.begin)); };
+  auto declared = [&](size_t i) {
+    const Value& v = m_[f.args[i].value];
+    return "%" + std::string(m_.strings[v.name]) + " is " + printType(m_, v.type);
+  };
+  const size_t at = mismatch.argument;
+  const ValueId given = s.operands[at].value;
+  if (!mismatch.first && mismatch.why.empty()) {
+    report(kCallType, s.operands[at].range, at, m_.strings[f.name], printType(m_, m_[f.args[at].value].type),
+           written(at), printType(m_, m_[given].type))
+        .note(m_[f.args[at].value].loc, "the argument is declared here");
+    return false;
+  }
+  Diagnostic& d = report(kCallSize, s.operands[at].range, mismatchText(m_, f, mismatch, written));
+  if (mismatch.first) {
+    d.alsoAt(s.operands[*mismatch.first].range);
+    d.note(m_[f.args[*mismatch.first].value].loc, declared(*mismatch.first));
+  }
+  d.note(m_[f.args[at].value].loc, declared(at));
+  return false;
+}
+
 // value_and_grad: after the results of the function, the gradients of the arguments `wrt`, each of its argument's type.
 bool Parser::gradientTypes(Statement& s, const Function& f, std::vector<TypeId>& types) {
   std::string_view name = m_.strings[f.name];
-  auto typeOf = [&](size_t arg) { return m_[f.args[arg].value].type; };
+  auto typeOf = [&](size_t arg) { // as it is given: with the call's sizes
+    const TypeId given = m_[s.operands[arg].value].type;
+    return given.valid() ? given : m_[f.args[arg].value].type;
+  };
   auto isFloatArg = [&](size_t arg) {
     return !typeOf(arg).valid() || isFloat(partType(m_.types[typeOf(arg)].dtype));
   };

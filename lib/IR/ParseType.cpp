@@ -101,14 +101,11 @@ bool Parser::size(DimExpr& e) {
     if (value.i < 0) return error(kNegativeSize, tok().range(), value.i);
     n = value.i;
   } else if (atName()) {
-    std::string_view symbol = text(tok());
-    if (options_.symbols) options_.symbols->emplace(symbol);
-    auto bound = std::find_if(options_.sizes.begin(), options_.sizes.end(),
-                              [&](const auto& s) { return s.first == symbol; });
-    if (bound != options_.sizes.end())
-      n = bound->second;
+    const StrId symbol = m_.strings.intern(text(tok()));
+    if (const auto bound = boundSize(symbol))
+      n = *bound;
     else
-      e.symbols.push_back(m_.strings.intern(symbol));
+      e.symbols.push_back(symbol);
   } else {
     return unexpected("a size");
   }

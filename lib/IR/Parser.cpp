@@ -100,6 +100,7 @@ void Parser::skipElement(Tok close, size_t start) {
 bool Parser::module() {
   src_ = m_.source.text;
   if (!lex(src_, lexed_, diags_)) return false;
+  if (!options_.sizes.empty()) scanCalls();
   meshes();
   functionHeads();
   for (const Body& b : bodies_) {
@@ -107,7 +108,7 @@ bool Parser::module() {
     size_t before = diags_.numErrors();
     localMesh_ = b.mesh;
     quiet_ = false;
-    functionBody(b.func, b.firstToken);
+    functionBody(b);
     if (b.sound && !quiet_ && diags_.numErrors() == before) sound_.push_back(b.func);
   }
   if (diags_.hasErrors()) verifySoundFunctions();
@@ -223,7 +224,12 @@ void Parser::functionHeads() {
       pos_ = it->second;
     } else if (atWord("func") || atWord("spmd")) {
       size_t first = pos_;
-      if (!functionHead()) skipToTopLevel();
+      if (inSkippedFunction()) {
+        pos_ += atWord("spmd") ? 2 : 1;
+        skipToTopLevel();
+      } else if (!functionHead()) {
+        skipToTopLevel();
+      }
       if (pos_ == first) ++pos_;
     } else {
       unexpected("'mesh', 'func' or 'spmd func'");
@@ -248,6 +254,7 @@ bool Parser::functionHead() {
   m_[f.body].parentFunc = id;
   size_t errors = diags_.numErrors();
   quiet_ = false;
+  keepSizes_ = called_.contains(f.name);
   bool ok = expect(Tok::LParen, "'(' and the arguments") &&
             commaList(Tok::RParen, "')'", [&] { return argument(f); }) &&
             expect(Tok::Arrow, "'->' and the results, '-> ()' if there are none") &&
@@ -260,6 +267,8 @@ bool Parser::functionHead() {
   if (ok && atAttrs())
     ok = attrs(written) &&
          fitAttrs(written, kOwn, {}, "function @" + std::string(m_.strings[f.name]), f.attrs);
+  Body body{id, 0, localMesh_, false};
+  if (std::exchange(keepSizes_, false)) bindModuleSizes(f, body);
   auto [before, isNew] = functions_.try_emplace(f.name, id);
   if (!isNew && !suppressed()) {
     report(kFunctionTwice, f.loc, m_.strings[f.name]).note(m_[before->second].loc, "it is defined here");
@@ -272,7 +281,9 @@ bool Parser::functionHead() {
     while (!at(Tok::End) && !at(Tok::LBrace) && !atWord("func") && !atWord("spmd")) ++pos_;
     if (!at(Tok::LBrace)) return true;
   }
-  if (isNew) bodies_.push_back({id, pos_, localMesh_, ok && !quiet_ && diags_.numErrors() == errors});
+  body.firstToken = pos_;
+  body.sound = ok && !quiet_ && diags_.numErrors() == errors;
+  if (isNew) bodies_.push_back(std::move(body));
   step();
   return true;
 }
@@ -354,9 +365,11 @@ bool Parser::result(Function& f) {
   return finishSharding(sharding, global.id.valid() ? global.id : type.id, r.sharding);
 }
 
-void Parser::functionBody(FuncId id, size_t firstToken) {
-  pos_ = firstToken;
+void Parser::functionBody(const Body& b) {
+  const FuncId id = b.func;
+  pos_ = b.firstToken;
   func_ = id;
+  ownSizes_ = &b.own;
   leaveScope({0, 0}); // what an earlier function has left
   for (const FuncArg& a : m_[id].args) define({m_[a.value].name, m_[a.value].loc}, a.value);
   block(m_[id].body, true);

@@ -10,6 +10,7 @@
 #include "dtc/IR/Text.h"
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace dtc {
 
@@ -54,6 +55,8 @@ struct ParsedAttr {
   SourceRange valueRange;
   size_t firstToken = 0; // of the value
 };
+
+struct SizeMismatch; // dtc/IR/CallSizes.h
 
 struct Statement {
   std::vector<ParsedName> names;
@@ -149,7 +152,12 @@ private:
       ++pos_;
     }
   }
-  void functionBody(FuncId, size_t firstToken);
+  struct Body;
+  void functionBody(const Body&);
+  void scanCalls();
+  bool inSkippedFunction() const;
+  std::optional<int64_t> boundSize(StrId);
+  void bindModuleSizes(Function&, Body&);
   MeshId meshOfHead(size_t firstToken) const;
   void step();
   void skipToTopLevel();
@@ -245,6 +253,7 @@ private:
   // --- ops with blocks and calls (ParseRegion.cpp) ---
   bool calleeOperands(BlockId, Statement&);
   bool callStatement(BlockId, Statement&);
+  bool misfit(const Statement&, const Function&, const SizeMismatch&);
   bool gradientTypes(Statement&, const Function&, std::vector<TypeId>&);
   bool loopBounds(BlockId, Statement&);
   bool bound(BlockId, ParsedOperand&);
@@ -269,7 +278,8 @@ private:
     FuncId func;
     size_t firstToken;
     MeshId mesh;
-    bool sound; // its head has no error
+    bool sound;                  // its head has no error
+    std::vector<StrId> own = {}; // sizes that each call binds, so that the command line does not
   };
   std::vector<Body> bodies_;
   std::vector<FuncId> sound_; // bodies without an error
@@ -277,6 +287,10 @@ private:
   std::unordered_map<StrId, SourceRange> meshRanges_;
   std::unordered_map<size_t, size_t> meshEnds_; // first word of a mesh -> the word after it
   std::unordered_set<std::string> unknownOps_;
+  // Where the command line gives sizes: functions that others call, and those that call the entry.
+  std::unordered_set<StrId> called_, skipped_;
+  const std::vector<StrId>* ownSizes_ = nullptr; // of the function that is being read
+  bool keepSizes_ = false;                       // while the head of a called function is read
   FuncId func_;
   MeshId localMesh_;    // of the spmd function or `local` block that is being read
   size_t blockEnd_ = 0; // index of the "}" of the block that is being read

@@ -1,5 +1,6 @@
 #include "Verifier.h"
 
+#include "dtc/IR/CallSizes.h"
 #include "dtc/IR/CommContract.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Text.h"
@@ -215,7 +216,16 @@ void Verifier::gradientSignature(const Function& f, const Function& g) {
   for (const FuncResult& r : g.results) gives.push_back(r.type);
   if (has.size() > args.size() + cotangents.size()) args.insert(args.end(), results.begin(), results.end());
   args.insert(args.end(), cotangents.begin(), cotangents.end());
-  if (has == args && gives == gradients) return;
+  // Its sizes are its own: those that the function's types bind.
+  SizeMismatch mismatch;
+  if (has.size() == args.size())
+    if (const auto binding = bindSizes(m_, g, args, mismatch)) {
+      for (TypeId& t : gives)
+        if (const TypeId in = typeInCall(m_, t, *binding, {}); in.valid()) t = in;
+      if (gives == gradients) return;
+      gives.clear();
+      for (const FuncResult& r : g.results) gives.push_back(r.type);
+    }
   auto text = [&](const std::vector<TypeId>& from, const std::vector<TypeId>& to) {
     auto list = [&](const std::vector<TypeId>& types) {
       std::string out;

@@ -1,6 +1,7 @@
 // Ops with blocks, and calls (ir.md §2.5).
 #include "Verifier.h"
 
+#include "dtc/IR/CallSizes.h"
 #include "dtc/IR/Text.h"
 
 #include <algorithm>
@@ -29,6 +30,7 @@ constexpr DiagKind kCalleeGone{"unknown-function", "there is no function @{0}"};
 constexpr DiagKind kCallKind{"call-kind", "@{0} is {1}: {2} calls only functions of its own kind"};
 constexpr DiagKind kCallCount{"argument-count", "@{0} takes {1} arguments, but {2} are given"};
 constexpr DiagKind kCallType{"argument-type", "argument {0} of @{1}: expected {2}, found {3}, which is {4}"};
+constexpr DiagKind kCallSize{"call-size", "{0}"};
 constexpr DiagKind kGradInLocal{"gradient-in-local",
                                 "'{0}' belongs to global text: gradients are made before the program is cut"};
 
@@ -240,21 +242,32 @@ void Verifier::call(OpId o) {
     error(kCallCount, m_[o].loc, callee, f.args.size(), given.size()).note(f.loc, "it is defined here");
     return;
   }
-  for (size_t i = 0; i < given.size(); ++i) {
-    TypeId wanted = m_[f.args[i].value].type;
-    if (wanted.valid() && m_[given[i]].type != wanted) // an untyped one is of a function that does not parse
-      error(kCallType, m_[o].loc, i, callee, typeName(wanted), name(given[i]), typeName(m_[given[i]].type))
-          .note(m_[f.args[i].value].loc, "the argument is declared here");
+  std::vector<TypeId> givenTypes;
+  for (ValueId v : given) givenTypes.push_back(m_[v].type);
+  SizeMismatch mismatch;
+  const auto binding = bindSizes(m_, f, givenTypes, mismatch); // an untyped one is of a function that does not parse
+  if (!binding) {
+    const size_t i = mismatch.argument;
+    const bool ofTypes = !mismatch.first && mismatch.why.empty();
+    Diagnostic& d =
+        ofTypes ? error(kCallType, m_[o].loc, i, callee, typeName(m_[f.args[i].value].type), name(given[i]),
+                        typeName(givenTypes[i]))
+                : error(kCallSize, m_[o].loc,
+                        mismatchText(m_, f, mismatch, [&](size_t k) { return name(given[k]); }));
+    d.note(m_[f.args[i].value].loc, "the argument is declared here");
+    return;
   }
   std::vector<TypeId> types = resultTypes(o);
   if (types.size() < f.results.size() || (!gradient && types.size() != f.results.size())) {
     error(kRegionResults, m_[o].loc, m_.record(o).name, types.size(), values(f.results.size()));
     return;
   }
-  for (size_t i = 0; i < f.results.size(); ++i)
-    if (f.results[i].type.valid() && types[i] != f.results[i].type)
-      error(kRegionResultType, m_[o].loc, m_.record(o).name, typeName(f.results[i].type),
-            name(m_.result(o, i)), typeName(types[i]));
+  for (size_t i = 0; i < f.results.size(); ++i) {
+    const TypeId gives = typeInCall(m_, f.results[i].type, *binding, meshOfCall(m_, f));
+    if (f.results[i].type.valid() && types[i] != gives)
+      error(kRegionResultType, m_[o].loc, m_.record(o).name,
+            typeName(gives.valid() ? gives : f.results[i].type), name(m_.result(o, i)), typeName(types[i]));
+  }
 }
 
 } // namespace dtc

@@ -5,6 +5,7 @@
 #include "dtc/IR/RuleText.h"
 #include "dtc/Passes/Autodiff.h"
 #include "dtc/Passes/Inline.h"
+#include "dtc/Passes/Specialize.h"
 #include "dtc/Passes/SplitComplex.h"
 #include <algorithm>
 
@@ -326,6 +327,7 @@ private:
 
 // Gradients are made first: StableHLO has none. Of complex numbers only what goes in and out is left.
 bool prepared(Module& m, Diagnostics& diags) {
+  if (!specialize(m, diags)) return false; // sizes are numbers there
   bool asked = false,
        local = false; // is there a call of what one device does? Functions take and give global values
   for (FuncId f : m.order)

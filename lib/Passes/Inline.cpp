@@ -4,6 +4,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/PlainLiterals.h"
 #include "dtc/Passes/Clone.h"
+#include "dtc/Passes/Specialize.h"
 #include <unordered_set>
 
 namespace dtc {
@@ -147,6 +148,7 @@ private:
 } // namespace
 
 bool inlinePass(Module& m, const PassOptions&, Diagnostics& diags) {
+  if (!specialize(m, diags)) return false;
   Inliner(m).run();
   return !diags.hasErrors();
 }

@@ -11,6 +11,7 @@
 #include "dtc/Passes/Partition.h"
 #include "dtc/Passes/PlanMemory.h"
 #include "dtc/Passes/Propagate.h"
+#include "dtc/Passes/Specialize.h"
 #include "dtc/Passes/SplitComplex.h"
 #include "dtc/Passes/Unroll.h"
 
@@ -30,6 +31,7 @@ const std::vector<PassInfo>& passTable() {
       fuseInfo(),
       planMemoryInfo(),
       // Outside the pipeline.
+      specializeInfo(),
       unrollInfo(),
       ifToSelectInfo(),
       fixReductionOrderInfo(),

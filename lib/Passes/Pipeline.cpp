@@ -1,8 +1,11 @@
 #include "dtc/Passes/Pipeline.h"
 
 #include "dtc/IR/Text.h"
+#include "dtc/Passes/Autodiff.h"
 #include "dtc/Passes/CommContracts.h"
+#include "dtc/Passes/Inline.h"
 #include "dtc/Passes/Propagate.h"
+#include "dtc/Passes/Specialize.h"
 
 #include <algorithm>
 #include <chrono>
@@ -74,6 +77,15 @@ Status checkLevel(const Module& m, const PassStep& step) {
   return inputError(std::move(message));
 }
 
+// All but those that make it so take a program in which caller and callee speak of the same sizes.
+Status checkSizes(Module& m, const PassStep& step) {
+  const auto run = step.pass->run;
+  if (run == inlinePass || run == autodiffPass || run == specializePass || !bindsSizes(m)) return Ok{};
+  return inputError("pass '" + std::string(step.pass->name) +
+                    "' takes a program in which no call binds sizes of the function; run 'inline' before it, or "
+                    "'specialize' where the calls are to stay");
+}
+
 // Text with all shardings written that no propagate made: what an op needs and does not get would go unseen.
 Status checkFit(const Module& m, const PassStep& step) {
   const auto misfit = firstMisfit(m);
@@ -128,6 +140,7 @@ Status runPipeline(Module& m, const std::vector<PassStep>& steps, Diagnostics& d
   PipelineState& state = hooks.state ? *hooks.state : own;
   for (const PassStep& step : steps) {
     if (auto fits = checkLevel(m, step); !fits) return fits.error();
+    if (auto fits = checkSizes(m, step); !fits) return fits.error();
     if (!state.propagated && step.pass->needs == Level::Propagated && levelOf(m) == Level::Propagated)
       if (auto fits = checkFit(m, step); !fits) return fits.error();
     state.propagated = state.propagated || step.pass->gives == Level::Propagated;

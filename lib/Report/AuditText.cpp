@@ -67,7 +67,7 @@ std::string auditText(const AuditReport& r) {
   out += "\n";
   for (const AuditFinding& f : r.findings) out += findingText(r, f);
   if (r.findings.empty()) out += "nothing that dtc would do otherwise shows in the program\n";
-  return out + "in all: " + std::to_string(r.collectives.size()) +
+  return out + "total: " + std::to_string(r.collectives.size()) +
          (r.collectives.size() == 1 ? " collective" : " collectives") + " on " + std::to_string(r.devices) +
          " devices, " + bytesText(bytes) + " received per device, " + timeText(seconds) +
          (complete ? "\n" : "; what is in loops of unknown length counts once\n") +

@@ -1,6 +1,7 @@
 #include "dtc/Report/ExplainProgram.h"
 
 #include "ChangeSearch.h"
+#include "ExplainGroups.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Text.h"
 #include "dtc/IR/UserPlace.h"
@@ -28,19 +29,42 @@ public:
     out.complete = time.complete;
     for (const ContractCount& c : countContracts(t_))
       out.contracts.push_back({c.of, c.contract, placeText(c.place), c.limit, c.found, c.exactly});
-    std::optional<ChangeSearch> changes;
-    if (options_.changes && prepare_) changes.emplace(prepared_, t_, reasons_, options_, prepare_);
+    double bytes = 0;
     for (const TracedCollective& c : t_.collectives) {
-      if (options_.progress)
-        options_.progress("explaining collectives", out.collectives.size(), t_.collectives.size());
-      ProgramCollective& e = out.collectives.emplace_back(describe(c));
-      if (c.price) out.bytesReceived += c.price->bytesReceived * c.count.value_or(1);
-      if (changes) changes->search(c, e);
+      out.collectives.push_back(describe(c));
+      if (c.price)
+        bytes += static_cast<double>(c.price->bytesReceived) * static_cast<double>(c.count.value_or(1));
     }
+    out.bytesReceived = static_cast<int64_t>(std::min(bytes, 9e18));
+    groupCollectives(out);
+    if (options_.changes && prepare_) findChanges(out);
     return out;
   }
 
 private:
+  // Of one collective of each group, the groups that take longest first: what has to be tried is bounded.
+  void findChanges(ProgramReport& out) {
+    ChangeSearch changes(prepared_, t_, reasons_, options_, prepare_);
+    std::vector<size_t> order;
+    for (size_t i = 0; i < out.groups.size(); ++i) order.push_back(i);
+    const bool bounded = static_cast<int64_t>(prepared_.ops.size() * out.groups.size()) > options_.work;
+    if (bounded && !options_.full)
+      std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return out.groups[i].total.seconds; });
+    size_t done = 0;
+    for (size_t i : order)
+      for (size_t member : out.groups[i].members) {
+        if (options_.progress)
+          options_.progress("explaining collectives", done, out.collectives.size());
+        ++done;
+        ProgramCollective& c = out.collectives[member];
+        const size_t first = out.groups[i].members[0];
+        if (options_.full || isSmall(out) || member == first)
+          changes.search(t_.collectives[member], c);
+        else
+          c.noChange = "equal to collective " + std::to_string(first + 1) + ", for which changes were tried";
+      }
+  }
+
   ProgramCollective describe(const TracedCollective& c) {
     ProgramCollective e;
     e.kind = collectiveName(t_.local, c.op);
@@ -58,15 +82,21 @@ private:
       const ExplainReshard& r = reshards_[it->second];
       const bool pending = !m.shardings[m[m.operand(source, 0)].sharding].pending.empty();
       const bool byCause = !r.cause.empty() && (pending || r.needs.empty());
-      return {byCause           ? r.cause
-              : r.needs.empty() ? "return"
-                                : r.needs,
-              byCause ? r.causePlace : r.needsPlace, r.why, r.chain};
+      ProgramCollective::Source s;
+      s.op = byCause ? r.cause : r.needs.empty() ? "return" : r.needs;
+      s.place = byCause ? r.causePlace : r.needsPlace;
+      s.why = r.why;
+      s.chain = r.chain;
+      const ReshardReason& reason = t_.report.reshards[it->second];
+      const OpId op = byCause ? reason.cause : reason.needs;
+      if (op.valid()) nameStatement(s, op);
+      return s;
     }
     ProgramCollective::Source s;
     s.op = m.record(source).name;
     const std::string user = userPlace(m, source);
     s.place = user.empty() ? placeText(m[source].loc) : user;
+    nameStatement(s, source);
     if (m.record(source).isCollective() || m.record(source).constraint != Constraint::None) {
       s.why = "the program says so";
       return s;
@@ -82,6 +112,23 @@ private:
             if (a.name == wanted.name && s.chain.empty()) s.chain = chains_(v, d);
     }
     return s;
+  }
+
+  // The name that stands before the op in the text: of what gradients and decompositions made, that of the statement it was
+  // made for.
+  void nameStatement(ProgramCollective::Source& s, OpId o) const {
+    const Module& m = t_.propagated;
+    s.userPlaced = !userPlace(m, o).empty();
+    const SourceRange at = m[o].loc;
+    const std::string& text = m.source.text;
+    if (!at.valid() || at.end > text.size()) return;
+    size_t begin = at.begin;
+    while (begin > 0 && text[begin - 1] != '\n' && text[begin - 1] != '{') --begin;
+    begin = text.find('%', begin);
+    if (begin >= at.begin) return;
+    size_t end = ++begin;
+    while (end < at.begin && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) ++end;
+    s.statement = text.substr(begin, end - begin);
   }
 
   std::string placeText(SourceRange r) const {

@@ -1,8 +1,11 @@
 // The report of a whole program, for people and for other programs.
+#include "ExplainGroups.h"
 #include "ReportText.h"
 #include "dtc/Report/ExplainProgram.h"
 #include "dtc/Support/Units.h"
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace dtc {
@@ -45,6 +48,8 @@ std::string neededBy(const ProgramCollective& c) {
   return out;
 }
 
+constexpr size_t kTopGroups = 8, kTopDecisions = 3; // of a large program, where nothing else is asked for
+
 Row rowOf(const ProgramCollective& c) {
   return {c.kind,
           axesText(c),
@@ -53,6 +58,42 @@ Row rowOf(const ProgramCollective& c) {
           c.price ? timeText(c.price->seconds * static_cast<double>(c.count.value_or(1))) : "unknown",
           c.value,
           neededBy(c)};
+}
+
+// One row for all that are equal, with what they take together.
+Row rowOf(const CollectiveGroup& g, const ProgramReport& r) {
+  const ProgramCollective& first = r.collectives[g.members[0]];
+  Row row = rowOf(first);
+  if (g.members.size() == 1) return row;
+  const bool known = first.count && first.price;
+  row[3] = first.count ? std::to_string(g.total.count) : "unknown";
+  row[4] = known ? timeText(g.total.seconds) : "unknown";
+  row[5] = g.value;
+  if (first.sources.size() <= 1) row[6] += " and " + std::to_string(g.members.size() - 1) + " more";
+  return row;
+}
+
+std::string bytesOf(const SummaryRow& r) { return bytesText(static_cast<int64_t>(std::min(r.bytes, 9e18))); }
+
+std::string summaryTable(const char* head, const std::vector<SummaryRow>& summary) {
+  std::vector<Row> rows = {{head, "messages", "received", "time"}};
+  for (const SummaryRow& s : summary) {
+    std::string count = std::to_string(s.count);
+    if (s.layers > 1) count += ", " + std::to_string(s.count / static_cast<int64_t>(s.layers)) + " a layer";
+    rows.push_back({s.label, count, bytesOf(s), timeText(s.seconds)});
+  }
+  return table(rows) + "\n";
+}
+
+std::string totalText(const ProgramReport& r) {
+  return std::to_string(r.collectives.size()) +
+         (r.collectives.size() == 1 ? " collective, " : " collectives, ") + bytesText(r.bytesReceived) +
+         " received per device, " + timeText(r.commSeconds) + " on the nominal machine; computing " +
+         timeText(r.computeSeconds) + "\n";
+}
+
+std::string unknownText(const ProgramReport& r) {
+  return r.complete ? "" : "what is unknown before the run is not in these sums\n";
 }
 
 std::string changeText(const ProgramCollective& c, const ProgramReport& r, const std::string& indent) {
@@ -74,6 +115,64 @@ std::string detailText(const ProgramCollective& c, const ProgramReport& r, size_
   return out + changeText(c, r, "  ");
 }
 
+// Of a chain its two ends.
+std::vector<ExplainStep> endsOf(const std::vector<ExplainStep>& chain) {
+  return chain.size() <= 2 ? chain : std::vector<ExplainStep>{chain.front(), chain.back()};
+}
+
+std::string groupText(const CollectiveGroup& g, const ProgramReport& r, size_t number) {
+  const ProgramCollective& c = r.collectives[g.members[0]];
+  std::string out = std::to_string(number) + ". " + c.kind + " over " + axesText(c);
+  if (g.members.size() > 1) out += ", x" + std::to_string(g.members.size());
+  if (!g.value.empty()) out += ": " + g.value;
+  if (!g.layer.empty()) out += "  (" + g.layer + ")";
+  out += "\n";
+  if (!c.sources.empty()) {
+    const ProgramCollective::Source& s = c.sources[0];
+    out += "  because " + s.why + "\n" + stepsText(endsOf(s.chain), "    ");
+    if (s.chain.size() > 2)
+      out += "    (" + std::to_string(s.chain.size() - 2) + " steps between these two)\n";
+    if (c.sources.size() > 1)
+      out += "  and for " + std::to_string(c.sources.size() - 1) + " more that one message does for\n";
+  }
+  return out + changeText(c, r, "  ");
+}
+
+// Equal ops of equal layers, told once; of each what it does and the next best.
+std::string decisionsText(const std::vector<ExplainDecision>& decisions, size_t top) {
+  struct Kind {
+    const ExplainDecision* first = nullptr;
+    size_t count = 0;
+    double seconds = 0;
+  };
+  std::vector<Kind> kinds;
+  std::map<std::string, size_t> byKey;
+  for (const ExplainDecision& d : decisions) {
+    std::string key = d.op;
+    double taken = 0;
+    for (const FormChoice& c : d.choices) {
+      key += "|" + c.cuts + "|" + patternOf(c.moves).text + "|" + std::to_string(c.bytes) + (c.taken ? "!" : "");
+      if (c.taken) taken = c.seconds;
+    }
+    auto [it, isNew] = byKey.try_emplace(key, kinds.size());
+    if (isNew) kinds.push_back({&d});
+    ++kinds[it->second].count;
+    kinds[it->second].seconds += taken;
+  }
+  if (kinds.empty()) return "";
+  std::ranges::stable_sort(kinds, std::greater(), &Kind::seconds);
+  std::string out = std::to_string(decisions.size()) + " ops could not run on their tensors as they were";
+  if (kinds.size() > top) out += "; of " + std::to_string(kinds.size()) + " kinds the costliest";
+  out += ":\n";
+  for (size_t i = 0; i < std::min(top, kinds.size()); ++i) {
+    ExplainDecision shown = *kinds[i].first;
+    if (shown.choices.size() > 2) shown.choices.resize(2);
+    if (kinds[i].count > 1) shown.place += ", x" + std::to_string(kinds[i].count);
+    out += decisionText(shown, "");
+  }
+  return out;
+}
+
 std::string contractsText(const std::vector<ProgramContract>& contracts) {
   if (contracts.empty()) return "";
   std::string out = "contracts, all of which hold:\n";
@@ -87,6 +186,12 @@ nlohmann::ordered_json orNull(std::optional<int64_t> v) {
   return v ? nlohmann::ordered_json(*v) : nlohmann::ordered_json(nullptr);
 }
 
+void addSums(nlohmann::ordered_json& out, const SummaryRow& row) {
+  out["count"] = row.count;
+  out["bytes_received"] = row.bytes;
+  out["seconds"] = row.seconds;
+}
+
 nlohmann::ordered_json json(const ProgramCollective& c) {
   auto sources = nlohmann::ordered_json::array(), change = nlohmann::ordered_json::array();
   for (const ProgramCollective::Source& s : c.sources)
@@ -98,7 +203,7 @@ nlohmann::ordered_json json(const ProgramCollective& c) {
                       {"end", e.end},
                       {"before", e.before},
                       {"after", e.after}});
-  nlohmann::ordered_json out = {{"kind", c.kind}, {"axes", c.axes}, {"value", c.value}};
+  nlohmann::ordered_json out = {{"kind", c.kind}, {"axes", c.axes}, {"value", c.value}, {"group", c.group}};
   out["bytes_received"] = c.price ? nlohmann::ordered_json(c.price->bytesReceived) : nullptr;
   out["count"] = orNull(c.count);
   out["seconds"] = c.price ? nlohmann::ordered_json(c.price->seconds) : nullptr;
@@ -118,24 +223,64 @@ nlohmann::ordered_json json(const ProgramCollective& c) {
 
 } // namespace
 
-std::string collectivesText(const ProgramReport& r, const std::vector<ExplainDecision>& decisions) {
-  if (r.collectives.empty()) return "the program does not communicate\n" + contractsText(r.contracts);
-  std::vector<Row> rows = {{"collective", "over", "received", "times", "takes", "gives", "needed by"}};
+namespace {
+
+std::string wholeText(const ProgramReport& r, const std::vector<ExplainDecision>& decisions) {
+  std::vector<Row> rows = {{"collective", "over", "received", "count", "time", "result", "needed by"}};
   for (const ProgramCollective& c : r.collectives) rows.push_back(rowOf(c));
   std::string out = table(rows) + "\n";
   for (size_t i = 0; i < r.collectives.size(); ++i) out += detailText(r.collectives[i], r, i + 1);
-  out += explainText(decisions);
-  out += contractsText(r.contracts);
-  out += "in all: " + std::to_string(r.collectives.size()) +
-         (r.collectives.size() == 1 ? " collective, " : " collectives, ") + bytesText(r.bytesReceived) +
-         " received per device, " + timeText(r.commSeconds) + " on the nominal machine; computing " +
-         timeText(r.computeSeconds) + "\n";
-  return r.complete ? out : out + "what is unknown before the run is not in these sums\n";
+  return out + explainText(decisions) + contractsText(r.contracts) + "total: " + totalText(r) +
+         unknownText(r);
+}
+
+std::string groupsText(const ProgramReport& r, const std::vector<ExplainDecision>& decisions, size_t top) {
+  std::string out = totalText(r) + unknownText(r) + "\n";
+  out += summaryTable("over", r.summary.axes) + summaryTable("collective", r.summary.kinds);
+  if (r.summary.layers.size() > 1) out += summaryTable("layer", r.summary.layers);
+  const size_t most = top > 0 ? top : kTopGroups;
+  std::vector<size_t> order;
+  for (size_t i = 0; i < r.groups.size(); ++i) order.push_back(i);
+  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return r.groups[i].total.seconds; });
+  std::vector<Row> rows = {{"", "collective", "over", "received", "count", "time", "result", "needed by"}};
+  SummaryRow rest;
+  std::string details;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const CollectiveGroup& g = r.groups[order[i]];
+    if (i >= most) {
+      rest.count += g.total.count, rest.bytes += g.total.bytes, rest.seconds += g.total.seconds;
+      continue;
+    }
+    Row row = rowOf(g, r);
+    row.insert(row.begin(), std::to_string(i + 1) + ".");
+    rows.push_back(std::move(row));
+    details += groupText(g, r, i + 1);
+  }
+  const size_t shown = std::min(most, order.size()), left = order.size() - shown;
+  if (left > 0)
+    out += "the " + std::to_string(shown) + " of " + std::to_string(order.size()) +
+           " groups of equal collectives that take longest:\n";
+  out += table(rows);
+  if (left > 0)
+    out += "and " + std::to_string(left) + (left == 1 ? " more group: " : " more groups: ") +
+           std::to_string(rest.count) + (rest.count == 1 ? " message, " : " messages, ") + bytesOf(rest) + ", " +
+           timeText(rest.seconds) + "  (--top N shows N groups, --full every collective)\n";
+  out += "\n" + details + decisionsText(decisions, top > 0 ? top : kTopDecisions);
+  return out + contractsText(r.contracts);
+}
+
+} // namespace
+
+std::string collectivesText(const ProgramReport& r, const std::vector<ExplainDecision>& decisions,
+                            const ExplainTextOptions& options) {
+  if (r.collectives.empty()) return "the program does not communicate\n" + contractsText(r.contracts);
+  if (options.full || (isSmall(r) && options.top == 0)) return wholeText(r, decisions);
+  return groupsText(r, decisions, options.top);
 }
 
 std::string limitsText(const ProgramReport& r) {
   if (r.axes.empty()) return "the program does not communicate\n";
-  std::vector<Row> rows = {{"axis", "messages", "received", "takes", "latency floor", "exposed at least"}};
+  std::vector<Row> rows = {{"axis", "messages", "received", "time", "latency floor", "exposed at least"}};
   for (const AxisCost& a : r.axes)
     rows.push_back({a.axis, std::to_string(a.count), bytesText(a.bytesReceived), timeText(a.seconds),
                     timeText(a.latencySeconds), timeText(a.exposedSeconds)});
@@ -144,7 +289,7 @@ std::string limitsText(const ProgramReport& r) {
       "latency floor: what the messages would take without a byte in them; exposed: what computing (" +
       timeText(r.computeSeconds) +
       ") waits,\nif each message began when its operand is there and ran beside all that does not need it\n";
-  return r.complete ? out : out + "what is unknown before the run is not in these sums\n";
+  return out + unknownText(r);
 }
 
 std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard>& reshards,
@@ -152,6 +297,22 @@ std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard
   nlohmann::ordered_json out;
   out["collectives"] = nlohmann::ordered_json::array();
   for (const ProgramCollective& c : r.collectives) out["collectives"].push_back(json(c));
+  out["groups"] = nlohmann::ordered_json::array();
+  for (const CollectiveGroup& g : r.groups) {
+    nlohmann::ordered_json one = {{"members", g.members}, {"values", g.value}, {"layer", g.layer}};
+    addSums(one, g.total);
+    out["groups"].push_back(std::move(one));
+  }
+  for (const auto& [name, rows] : {std::pair("axes", &r.summary.axes), std::pair("kinds", &r.summary.kinds),
+                                   std::pair("layers", &r.summary.layers)}) {
+    auto list = nlohmann::ordered_json::array();
+    for (const SummaryRow& row : *rows) {
+      nlohmann::ordered_json one = {{"label", row.label}, {"layers", row.layers}};
+      addSums(one, row);
+      list.push_back(std::move(one));
+    }
+    out["summary"][name] = std::move(list);
+  }
   out["limits"] = nlohmann::ordered_json::array();
   for (const AxisCost& a : r.axes)
     out["limits"].push_back({{"axis", a.axis},

@@ -65,7 +65,7 @@ Verb auditVerb() {
   v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
     auto o = std::make_shared<Options>();
     addProgramOptions(app, o->program);
-    app.add_flag("--json", o->json, "for other programs");
+    app.add_flag("--json", o->json, "print the report as JSON");
     return [o](Environment& env) { return run(env, *o); };
   };
   return v;

@@ -283,7 +283,7 @@ Verb checkVerb() {
         ->allow_extra_args(false)
         ->check(CLI::IsMember({"evaluator", "cpu", "cuda-emu", "cuda"}));
     app.add_option("--keep", o->keep, "write those that fail to files in this folder")->type_name("FOLDER");
-    app.add_flag("--json", o->json, "for tools");
+    app.add_flag("--json", o->json, "print the report as JSON");
     return [o](Environment& env) { return run(env, *o); };
   };
   return v;

@@ -362,7 +362,7 @@ int run(Environment& env, const Options& o) {
   auto entry = entryOf(*m, o.program.entry);
   if (!entry) return env.fail(entry.error());
   if (o.emit != "ir") // which may keep its symbols
-    if (Status s = requireSizes(*m); !s) return env.fail(s.error());
+    if (Status s = requireSizes(*m, *entry); !s) return env.fail(s.error());
   Compilation compilation(env, o, *m, *entry);
   compilation.timing.add("parse", clock.lap());
   return compilation.run();

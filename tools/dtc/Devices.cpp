@@ -108,7 +108,7 @@ Verb devicesVerb() {
   v.examples = "  dtc devices\n  dtc devices --json | jq '.[] | select(.available)'";
   v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
     auto json = std::make_shared<bool>(false);
-    app.add_flag("--json", *json, "for other programs");
+    app.add_flag("--json", *json, "print the report as JSON");
     return [json](Environment& env) {
       Json all = report();
       env.out(*json ? all.dump(2) + "\n" : reportText(all));

@@ -463,6 +463,7 @@ std::optional<Module> withSizes(Environment& env, const RunOptions& o, const Mod
   }
   if (sizes->empty()) return m;
   options->sizes.insert(options->sizes.end(), sizes->begin(), sizes->end());
+  options->entry = m.strings[m[f].name];
   return loadText(env, m.source, *options, code);
 }
 
@@ -515,10 +516,12 @@ int executeProgram(Environment& env, const RunOptions& o) {
   for (FuncId f : entries) {
     auto one = withSizes(env, o, *m, f, code);
     if (!one) return code;
-    keepReached(*one, f);
-    if (Status s = requireSizes(*one); !s) return env.fail(s.error());
-    if (entries.size() > 1) env.err("// @" + std::string(m->strings[(*m)[f].name]) + "\n");
-    Execution x(env, o, std::move(*one), f, pool, jit);
+    const std::string_view name = m->strings[(*m)[f].name];
+    const FuncId function = one->findFunction(name);
+    keepReached(*one, function);
+    if (Status s = requireSizes(*one, function); !s) return env.fail(s.error());
+    if (entries.size() > 1) env.err("// @" + std::string(name) + "\n");
+    Execution x(env, o, std::move(*one), function, pool, jit);
     x.took("parse", parseMs);
     code = std::max(code, x.run());
     json += x.json + (x.json.empty() ? "" : "\n");

@@ -21,7 +21,8 @@ struct Options {
   ProgramOptions program; // its file may be an equation
   std::vector<std::string> rest;
   std::string policy, reduceDType;
-  bool json = false, limits = false;
+  bool json = false, limits = false, full = false;
+  size_t top = 0;
 };
 
 // All values of a function that have the name, those in regions included; a result's label means what is returned there.
@@ -39,6 +40,24 @@ std::vector<ValueId> valuesNamed(const Module& m, FuncId f, std::string_view nam
   for (size_t r = 0; r < m[f].results.size() && out.empty(); ++r)
     if (m[f].results[r].label.valid() && "%" + std::string(m.strings[m[f].results[r].label]) == name)
       out.push_back(m[m[f].body].yields[r]);
+  return out;
+}
+
+// The values that stand at these places: what a function's values have become where it was inlined, once for each call.
+std::vector<ValueId> valuesAt(const Module& m, const std::vector<SourceRange>& places) {
+  std::vector<ValueId> out;
+  auto look = [&](ValueId v) {
+    const SourceRange at = m[v].loc;
+    const bool there = std::ranges::any_of(
+        places, [&](SourceRange p) { return p.begin == at.begin && p.end == at.end; });
+    if (at.valid() && there) out.push_back(v);
+  };
+  for (FuncId f : m.order)
+    forEachOp(m, m[f].body, [&](OpId o) {
+      for (uint32_t r = 0; r < m[o].numResults; ++r) look(m.result(o, r));
+      for (uint32_t k = 0; k < m[o].numRegions; ++k)
+        for (ValueId a : m[m.region(o, k)].args) look(a);
+    });
   return out;
 }
 
@@ -74,10 +93,13 @@ int explainValueOf(Environment& env, const Options& o, Module& m, FuncId entry, 
                    const PropagateOptions& options) {
   Diagnostics diags;
   PropagationReport report;
+  std::vector<SourceRange> written;
+  for (ValueId v : valuesNamed(m, entry, name)) written.push_back(m[v].loc);
   const bool ok = autodiffPass(m, {}, diags) && decomposePass(m, {}, diags) &&
                   canonicalizePass(m, {}, diags) && propagate(m, diags, &report, options);
   if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
-  std::vector<ValueId> values = valuesNamed(m, entry, name);
+  const bool inlined = std::ranges::find(m.order, entry) == m.order.end();
+  std::vector<ValueId> values = inlined ? valuesAt(m, written) : valuesNamed(m, entry, name);
   if (values.empty()) return env.fail(inputError(noSuchValue(m, entry, name)));
   for (ValueId v : values) {
     ExplainValue e = explainValue(m, report, v);
@@ -121,6 +143,7 @@ int explainWhole(Environment& env, const Options& o, Module& m, FuncId entry,
   if (int failed = env.report(diags, m.source); failed || !trace) return kExitInput;
   ExplainOptions how;
   how.propagation = options;
+  how.full = o.full;
   how.progress = env.status.progress();
   how.changes = !o.limits && levelOf(m, m.findFunction(name)) == Level::Global;
   auto parse = parseOptionsOf(o.program);
@@ -139,7 +162,7 @@ int explainWhole(Environment& env, const Options& o, Module& m, FuncId entry,
   if (o.json)
     env.out(programJson(report, explainProgram(trace->propagated, trace->report), decisions));
   else
-    env.out(o.limits ? limitsText(report) : collectivesText(report, decisions));
+    env.out(o.limits ? limitsText(report) : collectivesText(report, decisions, {o.full, o.top}));
   return kExitDone;
 }
 
@@ -202,7 +225,11 @@ Verb explainVerb() {
         ->type_name("DTYPE");
     app.add_flag("--limits", o->limits,
                  "of the whole program, per axis: what stays exposed, the latency floor");
-    app.add_flag("--json", o->json, "for other programs");
+    app.add_option("--top", o->top, "of a large program, the groups of collectives that are shown (8)")
+        ->type_name("N")
+        ->check(CLI::PositiveNumber);
+    app.add_flag("--full", o->full, "every collective by itself, however many there are");
+    app.add_flag("--json", o->json, "print the report as JSON");
     return [o](Environment& env) { return run(env, *o); };
   };
   return v;

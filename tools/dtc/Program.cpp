@@ -89,6 +89,7 @@ Result<ParseOptions> parseOptionsOf(const ProgramOptions& o) {
       if (!size) return usageError("--dim " + std::string(text) + ": expected NAME=NUMBER, as in --dim B=64");
       options.sizes.emplace_back(one.substr(0, equal), *size);
     }
+  options.entry = o.entry.starts_with('@') ? o.entry.substr(1) : o.entry;
   if (!options.sizes.empty()) options.symbols = std::make_shared<std::set<std::string, std::less<>>>();
   return options;
 }

@@ -1,5 +1,6 @@
 #include "Sizes.h"
 
+#include "dtc/IR/CallSizes.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Symbols.h"
 #include "dtc/IR/Text.h"
@@ -8,7 +9,9 @@
 #include "dtc/Runtime/TensorFiles.h"
 
 #include <fstream>
+#include <algorithm>
 #include <map>
+#include <unordered_set>
 
 namespace dtc {
 
@@ -118,10 +121,21 @@ Result<std::vector<std::pair<std::string, int64_t>>> sizesFromInputs(const Modul
   return finder.sizes();
 }
 
-Status requireSizes(const Module& m) {
+Status requireSizes(const Module& m, FuncId entry) {
   std::string list;
+  std::unordered_set<StrId> called;
+  for (FuncId f : m.order) {
+    forEachOp(m, m[f].body, [&](OpId o) {
+      if (m.record(o).isCall) called.insert(m[o].callee);
+    });
+    if (const AttrId a = findAttr(m[f].attrs, m.strings.find("grad")); a.valid())
+      called.insert(m.attrs[a].text);
+  }
   for (FuncId f : m.order)
     for (const SymbolUse& use : symbolsOf(m, f)) {
+      const std::vector<StrId> own = ownSizes(m, m[f]); // bound by each call
+      const bool byCalls = f != entry && called.contains(m[f].name);
+      if (byCalls && std::ranges::find(own, use.name) != own.end()) continue;
       list += "\n  " + std::string(m.strings[use.name]);
       if (use.where.valid())
         list += ", first in " + m.source.name + ":" +

@@ -16,6 +16,6 @@ namespace dtc {
 sizesFromInputs(const Module&, FuncId, std::span<const std::string> inputs);
 
 // An error (Usage) that names every size of the module's functions that has no value, and where it stands.
-[[nodiscard]] Status requireSizes(const Module&);
+[[nodiscard]] Status requireSizes(const Module&, FuncId entry);
 
 } // namespace dtc

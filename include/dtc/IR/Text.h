@@ -14,7 +14,10 @@ struct ParseOptions {
   };
   std::vector<MeshSizes> meshes;
   std::vector<std::pair<std::string, int64_t>> sizes; // --dim B=64: the symbol is read as this number
-  // Where set: gets the names of the symbolic sizes that stand in the text, those in `sizes` too.
+  // Where set: the function that `sizes` are for. Functions that call it are not read then: each call would bind its sizes
+  // otherwise. Else they are for all functions that no other calls.
+  std::string entry = {};
+  // Where set: gets the names of the symbolic sizes that can be bound, those in `sizes` too.
   std::shared_ptr<std::set<std::string, std::less<>>> symbols = nullptr;
 };
 

@@ -26,6 +26,8 @@ struct ProgramCollective {
   // Why, for each thing that the message is for: several where it is a bucket.
   struct Source {
     std::string op, place, why; // of the op that needs it
+    bool userPlaced = false;    // the place is in the user's own program, before the text that was read
+    std::string statement;      // the name that the text gives to what that op makes: "blocks_0_h"
     std::vector<ExplainStep> chain;
   };
   std::vector<Source> sources;
@@ -34,6 +36,29 @@ struct ProgramCollective {
   std::string noChange;
   double secondsAfter = 0;     // of the whole program then
   size_t collectivesAfter = 0; // that it then has
+  size_t group = 0;            // of ProgramReport::groups
+};
+
+// Messages of one kind, over one run.
+struct SummaryRow {
+  std::string label;         // "tp", "all_reduce", "blocks_{0..125}"
+  int64_t count = 0;         // a loop's times its trips
+  double bytes = 0;          // received per device
+  double seconds = 0;        // on the nominal machine, one after the other
+  size_t layers = 1;         // that the label stands for
+};
+
+// Collectives that are equal but for the layer that they belong to.
+struct CollectiveGroup {
+  std::vector<size_t> members; // in program order; the first is the one that is explained
+  std::string value;           // what they give: "%blocks_{0..125}_attn_out"; "" where their names differ in more
+  std::string layer;           // "blocks_{0..125}"; "" where they are of no layer
+  SummaryRow total;            // without a label
+};
+
+struct ProgramSummary {
+  std::vector<SummaryRow> axes, kinds; // the longest first
+  std::vector<SummaryRow> layers;      // in program order
 };
 
 // What the collectives of one axis cost in one call, and the least that could be left of it.
@@ -56,6 +81,8 @@ struct ProgramContract {
 
 struct ProgramReport {
   std::vector<ProgramCollective> collectives; // in program order
+  std::vector<CollectiveGroup> groups;        // in the order of their first members
+  ProgramSummary summary;
   std::vector<ProgramContract> contracts;     // they hold
   std::vector<AxisCost> axes;                 // in the mesh's order, those that are used
   double computeSeconds = 0, commSeconds = 0; // of one device, on the nominal machine
@@ -69,7 +96,8 @@ using PrepareProgram = std::function<std::optional<Module>(SourceText)>;
 struct ExplainOptions {
   PropagateOptions propagation;
   bool changes = true;   // look for them
-  int64_t work = 200000; // ops propagated to try changes, at most
+  bool full = false;     // for each collective, not only for one of each group
+  int64_t work = 100000; // ops propagated to try changes, at most
   Progress progress;     // told of each collective for which they are looked for; may be empty
 };
 
@@ -77,7 +105,12 @@ struct ExplainOptions {
 [[nodiscard]] ProgramReport explainCollectives(const Module& prepared, CollectiveTrace& trace,
                                                const ExplainOptions&, const PrepareProgram&);
 
-[[nodiscard]] std::string collectivesText(const ProgramReport&, const std::vector<ExplainDecision>&);
+struct ExplainTextOptions {
+  bool full = false; // every collective and decision
+  size_t top = 0;    // only so many groups, those that take longest; 0: all of a small program, few of a large one
+};
+[[nodiscard]] std::string collectivesText(const ProgramReport&, const std::vector<ExplainDecision>&,
+                                          const ExplainTextOptions& = {});
 [[nodiscard]] std::string limitsText(const ProgramReport&);
 // One JSON document: docs/cli.md says what is in it.
 [[nodiscard]] std::string programJson(const ProgramReport&, const std::vector<ExplainReshard>&,

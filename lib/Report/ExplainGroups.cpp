@@ -1,0 +1,193 @@
+#include "ExplainGroups.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace dtc {
+
+namespace {
+
+constexpr size_t kMostDigits = 18; // longer ones are no count of layers
+
+bool isDigit(char c) { return c >= '0' && c <= '9'; }
+
+bool isNumber(std::string_view s) { return std::ranges::all_of(s, isDigit); }
+
+// What is equal of equal collectives.
+std::string keyOf(const ProgramCollective& c) {
+  std::string key = c.kind;
+  for (const std::string& a : c.axes) key += " " + a;
+  key += "|" + std::to_string(c.price ? c.price->bytesReceived : -1) + "|" +
+         std::to_string(c.count.value_or(-1)) + "|" + std::to_string(c.sources.size());
+  if (c.sources.empty()) return key + "|" + c.value;
+  const ProgramCollective::Source& s = c.sources[0];
+  key += "|" + s.op + "|" + patternOf(s.why).text + "|";
+  if (s.userPlaced) return key + s.place;
+  return key + (isNumber(s.statement) ? s.statement : patternOf(s.statement).text);
+}
+
+// The first number in which names differ, or -1.
+int firstDifference(const std::vector<NamePattern>& names) {
+  for (size_t i = 0; i < names[0].numbers.size(); ++i)
+    for (const NamePattern& n : names)
+      if (n.numbers[i] != names[0].numbers[i]) return static_cast<int>(i);
+  return -1;
+}
+
+// The pattern up to and with number `last`: "blocks_#".
+std::string prefixOf(const std::string& pattern, int last) {
+  size_t at = 0;
+  for (int seen = -1; at < pattern.size(); ++at)
+    if (pattern[at] == '#' && ++seen == last) return pattern.substr(0, at + 1);
+  return pattern;
+}
+
+class Grouper {
+public:
+  explicit Grouper(ProgramReport& r) : r_(r) {}
+
+  void run() {
+    std::map<std::string, size_t> byKey;
+    for (size_t i = 0; i < r_.collectives.size(); ++i) {
+      auto [it, isNew] = byKey.try_emplace(keyOf(r_.collectives[i]), r_.groups.size());
+      if (isNew) r_.groups.emplace_back();
+      r_.groups[it->second].members.push_back(i);
+      r_.collectives[i].group = it->second;
+    }
+    for (CollectiveGroup& g : r_.groups) describe(g);
+    nameLayers();
+    summarise();
+  }
+
+private:
+  const ProgramCollective& at(size_t i) const { return r_.collectives[i]; }
+
+  std::vector<NamePattern> statements(const CollectiveGroup& g) const {
+    std::vector<NamePattern> out;
+    for (size_t i : g.members)
+      if (!at(i).sources.empty()) out.push_back(patternOf(at(i).sources[0].statement));
+    return out;
+  }
+
+  // The range of the names that the members have; "" where those are of different forms.
+  std::string namesOf(const CollectiveGroup& g) const {
+    std::vector<NamePattern> names;
+    for (size_t i : g.members) {
+      names.push_back(patternOf(at(i).value));
+      if (names.back().text != names[0].text) return "";
+    }
+    return rangeText(names);
+  }
+
+  void describe(CollectiveGroup& g) {
+    for (size_t i : g.members) add(g.total, at(i));
+    g.value = namesOf(g);
+    const std::vector<NamePattern> names = statements(g);
+    if (names.size() != g.members.size() || at(g.members[0]).sources[0].userPlaced) return;
+    if (const int layer = firstDifference(names); layer >= 0)
+      layerAt_.emplace(prefixOf(names[0].text, layer), layer);
+  }
+
+  // Every collective whose statement is one of a layer counts for that layer, also where it is the only one of its form.
+  void nameLayers() {
+    std::vector<std::string> layerOf(r_.collectives.size());
+    for (size_t i = 0; i < r_.collectives.size(); ++i) {
+      if (at(i).sources.empty() || at(i).sources[0].userPlaced) continue;
+      const NamePattern name = patternOf(at(i).sources[0].statement);
+      for (const auto& [prefix, number] : layerAt_)
+        if (name.text.starts_with(prefix)) {
+          layerOf[i] = prefix;
+          numbers_[prefix].insert(name.numbers[static_cast<size_t>(number)]);
+          break;
+        }
+    }
+    for (size_t i = 0; i < r_.collectives.size(); ++i) {
+      SummaryRow& row = rowOf(r_.summary.layers, layerOf[i].empty() ? "elsewhere" : layerText(layerOf[i]));
+      add(row, at(i));
+      row.layers = layerOf[i].empty() ? 1 : numbers_[layerOf[i]].size();
+    }
+    for (CollectiveGroup& g : r_.groups)
+      if (const std::string& layer = layerOf[g.members[0]]; !layer.empty()) g.layer = layerText(layer);
+  }
+
+  std::string layerText(const std::string& prefix) const {
+    const std::set<int64_t>& numbers = numbers_.at(prefix);
+    std::vector<NamePattern> ends = {patternOf(prefix), patternOf(prefix)};
+    ends[0].text = ends[1].text = prefix.substr(prefix.rfind('#'));
+    ends[0].numbers = {*numbers.begin()}, ends[1].numbers = {*numbers.rbegin()};
+    return prefix.substr(0, prefix.rfind('#')) + rangeText(ends);
+  }
+
+  void summarise() {
+    for (const ProgramCollective& c : r_.collectives) {
+      std::string axes;
+      for (const std::string& a : c.axes) axes += (axes.empty() ? "" : ", ") + a;
+      add(rowOf(r_.summary.axes, axes), c);
+      add(rowOf(r_.summary.kinds, c.kind), c);
+    }
+    for (auto* rows : {&r_.summary.axes, &r_.summary.kinds})
+      std::ranges::stable_sort(*rows, std::greater(), &SummaryRow::seconds);
+  }
+
+  static SummaryRow& rowOf(std::vector<SummaryRow>& rows, const std::string& label) {
+    for (SummaryRow& r : rows)
+      if (r.label == label) return r;
+    rows.emplace_back().label = label;
+    return rows.back();
+  }
+
+  // What is not known counts as one message of no bytes.
+  static void add(SummaryRow& row, const ProgramCollective& c) {
+    const int64_t n = c.count.value_or(1);
+    row.count += n;
+    if (!c.price) return;
+    row.bytes += static_cast<double>(n) * static_cast<double>(c.price->bytesReceived);
+    row.seconds += static_cast<double>(n) * c.price->seconds;
+  }
+
+  ProgramReport& r_;
+  std::map<std::string, int> layerAt_;               // by prefix: which of a name's numbers is the layer's
+  std::map<std::string, std::set<int64_t>> numbers_; // by prefix: the layers that there are
+};
+
+} // namespace
+
+NamePattern patternOf(std::string_view name) {
+  NamePattern out;
+  for (size_t i = 0; i < name.size();) {
+    size_t end = i;
+    while (end < name.size() && isDigit(name[end])) ++end;
+    if (end == i || end - i > kMostDigits) {
+      out.text += name[i];
+      ++i;
+      continue;
+    }
+    out.text += '#';
+    out.numbers.push_back(std::stoll(std::string(name.substr(i, end - i))));
+    i = end;
+  }
+  return out;
+}
+
+std::string rangeText(const std::vector<NamePattern>& names) {
+  std::string out;
+  size_t number = 0;
+  for (char c : names[0].text) {
+    if (c != '#' || number >= names[0].numbers.size()) {
+      out += c;
+      continue;
+    }
+    int64_t least = names[0].numbers[number], most = least;
+    for (const NamePattern& n : names)
+      least = std::min(least, n.numbers[number]), most = std::max(most, n.numbers[number]);
+    out += least == most ? std::to_string(least)
+                         : "{" + std::to_string(least) + ".." + std::to_string(most) + "}";
+    ++number;
+  }
+  return out;
+}
+
+void groupCollectives(ProgramReport& r) { Grouper(r).run(); }
+
+} // namespace dtc
