@@ -127,7 +127,9 @@ private:
       add(rowOf(r_.summary.kinds, c.kind), c);
     }
     for (auto* rows : {&r_.summary.axes, &r_.summary.kinds})
-      std::ranges::stable_sort(*rows, std::greater(), &SummaryRow::seconds);
+      std::ranges::sort(*rows, [](const SummaryRow& a, const SummaryRow& b) {
+        return std::pair(-a.seconds, a.label) < std::pair(-b.seconds, b.label);
+      });
   }
 
   static SummaryRow& rowOf(std::vector<SummaryRow>& rows, const std::string& label) {
@@ -186,6 +188,13 @@ std::string rangeText(const std::vector<NamePattern>& names) {
     ++number;
   }
   return out;
+}
+
+std::vector<size_t> byTime(const std::vector<CollectiveGroup>& groups) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < groups.size(); ++i) order.push_back(i);
+  std::ranges::sort(order, {}, [&](size_t i) { return std::pair(-groups[i].total.seconds, i); });
+  return order;
 }
 
 void groupCollectives(ProgramReport& r) { Grouper(r).run(); }

@@ -10,6 +10,9 @@ void groupCollectives(ProgramReport&);
 // Is every collective told by itself, where nothing else is asked for?
 [[nodiscard]] inline bool isSmall(const ProgramReport& r) { return r.collectives.size() <= 30; }
 
+// The numbers of the groups, those that take longest first.
+[[nodiscard]] std::vector<size_t> byTime(const std::vector<CollectiveGroup>&);
+
 // A text with every number written as '#', and the numbers.
 struct NamePattern {
   std::string text;

@@ -48,8 +48,7 @@ private:
     std::vector<size_t> order;
     for (size_t i = 0; i < out.groups.size(); ++i) order.push_back(i);
     const bool bounded = static_cast<int64_t>(prepared_.ops.size() * out.groups.size()) > options_.work;
-    if (bounded && !options_.full)
-      std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return out.groups[i].total.seconds; });
+    if (bounded && !options_.full) order = byTime(out.groups);
     size_t done = 0;
     for (size_t i : order)
       for (size_t member : out.groups[i].members) {

@@ -142,7 +142,7 @@ std::string groupText(const CollectiveGroup& g, const ProgramReport& r, size_t n
 std::string decisionsText(const std::vector<ExplainDecision>& decisions, size_t top) {
   struct Kind {
     const ExplainDecision* first = nullptr;
-    size_t count = 0;
+    size_t count = 0, index = 0;
     double seconds = 0;
   };
   std::vector<Kind> kinds;
@@ -155,12 +155,12 @@ std::string decisionsText(const std::vector<ExplainDecision>& decisions, size_t 
       if (c.taken) taken = c.seconds;
     }
     auto [it, isNew] = byKey.try_emplace(key, kinds.size());
-    if (isNew) kinds.push_back({&d});
+    if (isNew) kinds.push_back({&d, 0, kinds.size()});
     ++kinds[it->second].count;
     kinds[it->second].seconds += taken;
   }
   if (kinds.empty()) return "";
-  std::ranges::stable_sort(kinds, std::greater(), &Kind::seconds);
+  std::ranges::sort(kinds, {}, [](const Kind& k) { return std::pair(-k.seconds, k.index); });
   std::string out = std::to_string(decisions.size()) + " ops could not run on their tensors as they were";
   if (kinds.size() > top) out += "; of " + std::to_string(kinds.size()) + " kinds the costliest";
   out += ":\n";
@@ -239,9 +239,7 @@ std::string groupsText(const ProgramReport& r, const std::vector<ExplainDecision
   out += summaryTable("over", r.summary.axes) + summaryTable("collective", r.summary.kinds);
   if (r.summary.layers.size() > 1) out += summaryTable("layer", r.summary.layers);
   const size_t most = top > 0 ? top : kTopGroups;
-  std::vector<size_t> order;
-  for (size_t i = 0; i < r.groups.size(); ++i) order.push_back(i);
-  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return r.groups[i].total.seconds; });
+  const std::vector<size_t> order = byTime(r.groups);
   std::vector<Row> rows = {{"", "collective", "over", "received", "count", "time", "result", "needed by"}};
   SummaryRow rest;
   std::string details;
