@@ -4,8 +4,8 @@
 #include "dtc/Check/RunCheck.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Text.h"
-#include "dtc/Passes/Specialize.h"
 #include "dtc/Passes/Inline.h"
+#include "dtc/Passes/Specialize.h"
 #include "dtc/Passes/StandardPipeline.h"
 #include "dtc/Support/Json.h"
 #include <algorithm>

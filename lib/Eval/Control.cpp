@@ -220,7 +220,8 @@ Status Control::callSizes(FuncId callee, std::vector<std::pair<StrId, int64_t>>&
   if (!binding) return in_.errorAt(run_.op, "the sizes of its operands do not fit the function");
   for (const auto& [name, size] : binding->sizes) {
     const auto n = env.sizeOf(size);
-    if (!n) return in_.errorAt(run_.op, "a size that it uses is not bound; bind symbols with --dim NAME=SIZE");
+    if (!n)
+      return in_.errorAt(run_.op, "a size that it uses is not bound; bind symbols with --dim NAME=SIZE");
     std::erase_if(sizes, [&](const auto& s) { return s.first == name; });
     sizes.emplace_back(name, *n);
   }

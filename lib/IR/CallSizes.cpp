@@ -122,7 +122,7 @@ private:
       e.solved = true;
       return *known == given || conflict(e, w, *known, given);
     }
-    if (unknown.front() != unknown.back()) return true; // sorted: more than one name
+    if (unknown.front() != unknown.back()) return true;   // sorted: more than one name
     if (*known == Dim(0) && given == Dim(0)) return true; // any size does
     const auto quotient = m_.dims.divExact(given, *known);
     const auto size = quotient ? rootOf(m_.dims, *quotient, unknown.size()) : std::nullopt;

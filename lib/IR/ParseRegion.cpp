@@ -101,8 +101,10 @@ bool Parser::callStatement(BlockId id, Statement& s) {
 // What is wrong with one argument, at that argument.
 bool Parser::misfit(const Statement& s, const Function& f, const SizeMismatch& mismatch) {
   if (suppressed()) return error(kCallSize, {}, "");
-  auto written = [&](size_t i) { return std::string(src_.substr(s.operands[i].range.begin,
-                                                                s.operands[i].range.end - s.operands[i].range.begin)); };
+  auto written = [&](size_t i) {
+    return std::string(
+        src_.substr(s.operands[i].range.begin, s.operands[i].range.end - s.operands[i].range.begin));
+  };
   auto declared = [&](size_t i) {
     const Value& v = m_[f.args[i].value];
     return "%" + std::string(m_.strings[v.name]) + " is " + printType(m_, v.type);

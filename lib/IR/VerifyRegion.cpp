@@ -245,15 +245,15 @@ void Verifier::call(OpId o) {
   std::vector<TypeId> givenTypes;
   for (ValueId v : given) givenTypes.push_back(m_[v].type);
   SizeMismatch mismatch;
-  const auto binding = bindSizes(m_, f, givenTypes, mismatch); // an untyped one is of a function that does not parse
+  const auto binding =
+      bindSizes(m_, f, givenTypes, mismatch); // an untyped one is of a function that does not parse
   if (!binding) {
     const size_t i = mismatch.argument;
     const bool ofTypes = !mismatch.first && mismatch.why.empty();
-    Diagnostic& d =
-        ofTypes ? error(kCallType, m_[o].loc, i, callee, typeName(m_[f.args[i].value].type), name(given[i]),
-                        typeName(givenTypes[i]))
-                : error(kCallSize, m_[o].loc,
-                        mismatchText(m_, f, mismatch, [&](size_t k) { return name(given[k]); }));
+    Diagnostic& d = ofTypes ? error(kCallType, m_[o].loc, i, callee, typeName(m_[f.args[i].value].type),
+                                    name(given[i]), typeName(givenTypes[i]))
+                            : error(kCallSize, m_[o].loc,
+                                    mismatchText(m_, f, mismatch, [&](size_t k) { return name(given[k]); }));
     d.note(m_[f.args[i].value].loc, "the argument is declared here");
     return;
   }

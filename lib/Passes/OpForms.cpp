@@ -392,18 +392,18 @@ private:
                      const std::vector<std::vector<DimSharding>>& local) const {
     const int ring = ringOf(factors);
     auto nominal = [](Dim d) { return static_cast<double>(d.isStatic() ? d.value() : kNominalSize); };
-    const OpSizes sizes{
-        [&](size_t f) {
-          double n = nominal(rel_.rule.factors[f].size);
-          if (static_cast<int>(f) != ring) // each device works on all of it
-            n /= static_cast<double>(partsProduct(factors[f], *mesh_));
-          return std::optional(n);
-        },
-        [&](size_t t, size_t d) {
-          double n = nominal(s_.m.typeOf(rel_.values[t]).dims[d]);
-          if (!local[t].empty()) n /= static_cast<double>(partsProduct(local[t][d].parts, *mesh_));
-          return std::optional(n);
-        }};
+    const OpSizes sizes{[&](size_t f) {
+                          double n = nominal(rel_.rule.factors[f].size);
+                          if (static_cast<int>(f) != ring) // each device works on all of it
+                            n /= static_cast<double>(partsProduct(factors[f], *mesh_));
+                          return std::optional(n);
+                        },
+                        [&](size_t t, size_t d) {
+                          double n = nominal(s_.m.typeOf(rel_.values[t]).dims[d]);
+                          if (!local[t].empty())
+                            n /= static_cast<double>(partsProduct(local[t][d].parts, *mesh_));
+                          return std::optional(n);
+                        }};
     return workModel().at(sizes)->seconds(machine());
   }
 

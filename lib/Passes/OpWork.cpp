@@ -43,8 +43,7 @@ OpWorkModel::OpWorkModel(const OpQuery& q, const Rule& rule, std::span<const Typ
   };
   numOperands_ = std::min(q.operandTypes.size(), rule.operands.size());
   for (size_t i = 0; i < numOperands_; ++i) add(rule.operands[i], q.operandTypes[i]);
-  for (size_t r = 0; r < std::min(results.size(), rule.results.size()); ++r)
-    add(rule.results[r], results[r]);
+  for (size_t r = 0; r < std::min(results.size(), rule.results.size()); ++r) add(rule.results[r], results[r]);
   const auto derived = q.record->derive ? q.record->derive(q, "flops per point") : std::optional<double>();
   flopsPerPoint_ = derived.value_or(q.record->flopsPerPoint);
   for (size_t f = 0; flopsPerPoint_ > 0 && f < rule.factors.size(); ++f)

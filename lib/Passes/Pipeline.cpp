@@ -81,9 +81,10 @@ Status checkLevel(const Module& m, const PassStep& step) {
 Status checkSizes(Module& m, const PassStep& step) {
   const auto run = step.pass->run;
   if (run == inlinePass || run == autodiffPass || run == specializePass || !bindsSizes(m)) return Ok{};
-  return inputError("pass '" + std::string(step.pass->name) +
-                    "' takes a program in which no call binds sizes of the function; run 'inline' before it, or "
-                    "'specialize' where the calls are to stay");
+  return inputError(
+      "pass '" + std::string(step.pass->name) +
+      "' takes a program in which no call binds sizes of the function; run 'inline' before it, or "
+      "'specialize' where the calls are to stay");
 }
 
 // Text with all shardings written that no propagate made: what an op needs and does not get would go unseen.

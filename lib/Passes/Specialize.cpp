@@ -278,8 +278,10 @@ bool specializePass(Module& m, const PassOptions&, Diagnostics& diags) { return 
 PassInfo specializeInfo() {
   return {.name = "specialize",
           .summary = "makes a copy of each called function for each binding of its sizes",
-          .why = "The names in a function's types are its own, and each call binds them by what it gives. Inline does "
-                 "the same first; where calls are to stay, every other pass needs it before. Functions that are called "
+          .why = "The names in a function's types are its own, and each call binds them by what it gives. "
+                 "Inline does "
+                 "the same first; where calls are to stay, every other pass needs it before. Functions that "
+                 "are called "
                  "no longer are removed.",
           .needs = Level::Global,
           .gives = Level::Global,

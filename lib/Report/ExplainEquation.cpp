@@ -101,7 +101,8 @@ Status checkSharding(const Operand& t, const std::vector<std::string>& axes, con
   const std::string written = "'" + t.name + " " + t.sharding + "'";
   Diagnostics diags;
   Sharding sharding;
-  if (!parseSharding(t.sharding, m, id, sharding, diags)) return usageError(written + ": " + messagesOf(diags));
+  if (!parseSharding(t.sharding, m, id, sharding, diags))
+    return usageError(written + ": " + messagesOf(diags));
   if (sharding.dims.size() != t.labels.size())
     return usageError(written + " has " + std::to_string(sharding.dims.size()) +
                       (sharding.dims.size() == 1 ? " dim" : " dims") + ", but '" + t.labels +
@@ -291,8 +292,8 @@ Result<std::string> explainEquation(std::string_view equation, const std::vector
     for (const Operand& other : terms)
       if (other.name == t.name) return usageError("two operands have the name '" + t.name + "'");
     if (t.name == "dy" || t.name == "y")
-      return usageError("'" + t.name + "' is the name of the result" +
-                        (t.name == "y" ? "" : "'s gradient") + ": give the operand another name");
+      return usageError("'" + t.name + "' is the name of the result" + (t.name == "y" ? "" : "'s gradient") +
+                        ": give the operand another name");
     collectAxes(t.sharding, axes);
     terms.push_back(std::move(t));
   }

@@ -52,8 +52,7 @@ private:
     size_t done = 0;
     for (size_t i : order)
       for (size_t member : out.groups[i].members) {
-        if (options_.progress)
-          options_.progress("explaining collectives", done, out.collectives.size());
+        if (options_.progress) options_.progress("explaining collectives", done, out.collectives.size());
         ++done;
         ProgramCollective& c = out.collectives[member];
         const size_t first = out.groups[i].members[0];

@@ -151,7 +151,8 @@ std::string decisionsText(const std::vector<ExplainDecision>& decisions, size_t 
     std::string key = d.op;
     double taken = 0;
     for (const FormChoice& c : d.choices) {
-      key += "|" + c.cuts + "|" + patternOf(c.moves).text + "|" + std::to_string(c.bytes) + (c.taken ? "!" : "");
+      key +=
+          "|" + c.cuts + "|" + patternOf(c.moves).text + "|" + std::to_string(c.bytes) + (c.taken ? "!" : "");
       if (c.taken) taken = c.seconds;
     }
     auto [it, isNew] = byKey.try_emplace(key, kinds.size());
@@ -261,8 +262,8 @@ std::string groupsText(const ProgramReport& r, const std::vector<ExplainDecision
   out += table(rows);
   if (left > 0)
     out += "and " + std::to_string(left) + (left == 1 ? " more group: " : " more groups: ") +
-           std::to_string(rest.count) + (rest.count == 1 ? " message, " : " messages, ") + bytesOf(rest) + ", " +
-           timeText(rest.seconds) + "  (--top N shows N groups, --full every collective)\n";
+           std::to_string(rest.count) + (rest.count == 1 ? " message, " : " messages, ") + bytesOf(rest) +
+           ", " + timeText(rest.seconds) + "  (--top N shows N groups, --full every collective)\n";
   out += "\n" + details + decisionsText(decisions, top > 0 ? top : kTopDecisions);
   return out + contractsText(r.contracts);
 }

@@ -127,8 +127,8 @@ private:
     Diagnostics quiet;
     const OpQuery q = queryOf(m_, o, quiet);
     Rule rule;
-    const auto work = ruleOf(q, rule) ? OpWorkModel(q, rule, results).at(sizesOf(q, rule, results))
-                                      : trafficOnly(o);
+    const auto work =
+        ruleOf(q, rule) ? OpWorkModel(q, rule, results).at(sizesOf(q, rule, results)) : trafficOnly(o);
     if (work) return work->seconds(machine_);
     out_.complete = false;
     return 0;

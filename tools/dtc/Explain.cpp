@@ -48,8 +48,8 @@ std::vector<ValueId> valuesAt(const Module& m, const std::vector<SourceRange>& p
   std::vector<ValueId> out;
   auto look = [&](ValueId v) {
     const SourceRange at = m[v].loc;
-    const bool there = std::ranges::any_of(
-        places, [&](SourceRange p) { return p.begin == at.begin && p.end == at.end; });
+    const bool there =
+        std::ranges::any_of(places, [&](SourceRange p) { return p.begin == at.begin && p.end == at.end; });
     if (at.valid() && there) out.push_back(v);
   };
   for (FuncId f : m.order)

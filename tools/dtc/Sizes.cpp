@@ -8,8 +8,8 @@
 #include "dtc/Runtime/TensorArchive.h"
 #include "dtc/Runtime/TensorFiles.h"
 
-#include <fstream>
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <unordered_set>
 

@@ -32,7 +32,8 @@ struct PipelineHooks {
   Progress progress;                                                              // before each pass
   bool verifyEach = false;
   std::vector<PassRemark>* remarks = nullptr; // of all passes, in order
-  PipelineState* state = nullptr; // of the parts that ran before; where one is given, this run goes on from it
+  PipelineState* state =
+      nullptr; // of the parts that ran before; where one is given, this run goes on from it
 };
 
 // Runs the steps until one fails. What is wrong with the program is in `diags` (the error's message is then empty); a step

@@ -41,19 +41,19 @@ struct ProgramCollective {
 
 // Messages of one kind, over one run.
 struct SummaryRow {
-  std::string label;         // "tp", "all_reduce", "blocks_{0..125}"
-  int64_t count = 0;         // a loop's times its trips
-  double bytes = 0;          // received per device
-  double seconds = 0;        // on the nominal machine, one after the other
-  size_t layers = 1;         // that the label stands for
+  std::string label;  // "tp", "all_reduce", "blocks_{0..125}"
+  int64_t count = 0;  // a loop's times its trips
+  double bytes = 0;   // received per device
+  double seconds = 0; // on the nominal machine, one after the other
+  size_t layers = 1;  // that the label stands for
 };
 
 // Collectives that are equal but for the layer that they belong to.
 struct CollectiveGroup {
   std::vector<size_t> members; // in program order; the first is the one that is explained
-  std::string value;           // what they give: "%blocks_{0..125}_attn_out"; "" where their names differ in more
-  std::string layer;           // "blocks_{0..125}"; "" where they are of no layer
-  SummaryRow total;            // without a label
+  std::string value; // what they give: "%blocks_{0..125}_attn_out"; "" where their names differ in more
+  std::string layer; // "blocks_{0..125}"; "" where they are of no layer
+  SummaryRow total;  // without a label
 };
 
 struct ProgramSummary {
@@ -107,7 +107,8 @@ struct ExplainOptions {
 
 struct ExplainTextOptions {
   bool full = false; // every collective and decision
-  size_t top = 0;    // only so many groups, those that take longest; 0: all of a small program, few of a large one
+  size_t top =
+      0; // only so many groups, those that take longest; 0: all of a small program, few of a large one
 };
 [[nodiscard]] std::string collectivesText(const ProgramReport&, const std::vector<ExplainDecision>&,
                                           const ExplainTextOptions& = {});
