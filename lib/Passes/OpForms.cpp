@@ -307,8 +307,11 @@ private:
 
   Cost costOf(const std::vector<PartList>& factors) const {
     Cost cost;
+    const bool rings =
+        std::ranges::any_of(rel_.rule.factors, [](const Factor& f) { return f.alongside >= 0; });
+    const bool timed = pricing_.machine || rings; // else bytes decide alone
     double seconds = 0;
-    std::vector<std::vector<DimSharding>> local(rel_.tensors.size()); // empty: not cut
+    std::vector<std::vector<DimSharding>> local(timed ? rel_.tensors.size() : 0); // empty: not cut
     const std::vector<PendingAxis> reduced = reducedAxes(factors);
     for (size_t t = 0; t < rel_.tensors.size(); ++t) {
       if (rel_.tensors[t] == kNoVar) continue;
@@ -326,10 +329,10 @@ private:
                                                          : estimateReshardBytes(held, wanted, *mesh_, bytes);
       cost.moved += moved;
       if (moved > 0) seconds += messageSeconds(moved);
-      local[t] = std::move(wanted.dims);
+      if (timed) local[t] = std::move(wanted.dims);
     }
     const int ring = ringOf(factors);
-    double work = rel_.op.valid() ? workSeconds(factors, local) : 0;
+    double work = rel_.op.valid() && timed ? workSeconds(factors, local) : 0;
     if (rel_.op.valid() && communicates(rel_.rule, factors)) {
       const CutPrice own = s_.cutPrograms.price(rel_.op, rel_.rule, factors, meshId());
       if (!own.possible) return {INT64_MAX, 0, 0};
@@ -339,8 +342,7 @@ private:
       work = own.withWork > 0 ? own.withWork : ring >= 0 ? std::max(own.seconds, work) : own.seconds + work;
     }
     cost.price = cost.moved;
-    if (std::ranges::any_of(rel_.rule.factors, [](const Factor& f) { return f.alongside >= 0; }))
-      cost.tie = seconds + work;
+    if (rings) cost.tie = seconds + work;
     if (pricing_.machine) cost.price = static_cast<int64_t>(std::min((seconds + work) * 1e12, 1e18));
     return cost;
   }
