@@ -117,15 +117,15 @@ private:
   }
 
   std::string why(OpId source, const ReshardReason* r) const {
-    if (!r) return name(source) + " communicates by itself here";
+    if (!r) return name(source) + " communicates itself here";
     const ValueId operand = m_.operand(source, 0);
     const Sharding& from = m_.shardings[m_[operand].sharding];
     const std::string value = printValueName(m_, reasons_.shown(reasons_.source(operand)));
     if (!from.pending.empty()) {
       std::vector<AxisRef> axes;
       for (const PendingAxis& p : from.pending) axes.push_back(p.axis);
-      return (r->cause.valid() ? name(r->cause) + " leaves " : "") + value + " a " +
-             std::string(pendingName(from.pendingKind())) + " pending over " + axesText(m_, axes);
+      return (r->cause.valid() ? name(r->cause) + " leaves " : "") + value + " a partial " +
+             std::string(pendingName(from.pendingKind())) + " over " + axesText(m_, axes);
     }
     const std::string has = printSharding(m_, m_[operand].sharding),
                       wants = printSharding(m_, m_[m_.result(source)].sharding);
@@ -136,8 +136,8 @@ private:
 
   std::string annotation(const AnnotationUse& use) const {
     const std::vector<AxisRef> axes = DimSharding{use.parts}.axes();
-    return (use.ofResult ? "because the result is" : "because " + written(use.value) + " is") + " cut over " +
-           axesText(m_, axes) + " along dim " + std::to_string(use.dim) + " here";
+    return (use.ofResult ? "because the result is" : "because " + written(use.value) + " is") + " sharded along " +
+           axesText(m_, axes) + " in dim " + std::to_string(use.dim) + " here";
   }
 
   // As the text has it: a constraint that inlining put in a call's place has no name of its own.

@@ -185,7 +185,7 @@ void ChangeSearch::search(const TracedCollective& c, ProgramCollective& out) {
   std::vector<Edits> single, all;
   if (!c.sources.empty()) candidates(c, single);
   if (single.empty()) {
-    out.noChange = "no annotation decided it";
+    out.noChange = "no annotation causes it";
     return;
   }
   if (best(c, single, out)) return;
@@ -200,7 +200,7 @@ void ChangeSearch::search(const TracedCollective& c, ProgramCollective& out) {
   if (every.size() > 2) all.push_back(every);
   if (best(c, all, out)) return;
   out.noChange = exhausted_ ? "the program is too large to try more changes"
-                            : "no change of the annotations that decide it removes it";
+                            : "no change of the annotations that cause it removes it";
 }
 
 } // namespace dtc

@@ -133,13 +133,13 @@ private:
         e.needs.empty() ? "the function's result" : "'" + e.needs + "' (" + e.needsPlace + ")";
     switch (r.kind) {
     case ReshardReason::Reduce: {
-      std::string text = cause + " leaves a " + std::string(pendingName(from.pendingKind())) +
-                         " pending over " + axesText(from.pending) + ", because a dim that it merges is cut";
+      std::string text = cause + " leaves a partial " + std::string(pendingName(from.pendingKind())) +
+                         " over " + axesText(from.pending) + ", because a dim that it reduces is sharded";
       return e.needs.empty() ? text : text + "; " + wants + " needs it reduced";
     }
-    case ReshardReason::Operand: return wants + " runs on this operand cut otherwise";
+    case ReshardReason::Operand: return wants + " needs this operand with another sharding";
     case ReshardReason::Result:
-      return cause + " gives its result cut otherwise than it was annotated or found";
+      return cause + " gives its result with another sharding than the one annotated or inferred";
     case ReshardReason::Boundary: return wants + " asks for this sharding";
     }
     return "";

@@ -99,7 +99,7 @@ private:
       s.why = "the program says so";
       return s;
     }
-    s.why = "'" + s.op + "' communicates by itself, because a dim that it merges or shifts is cut";
+    s.why = "'" + s.op + "' communicates itself, because a dim that it reduces or shifts along is sharded";
     const std::vector<AxisRef> axes = collectiveAxes(t_.local, c.op);
     for (ValueId v : m.operands(source)) {
       if (!m[v].sharding.valid() || !s.chain.empty()) continue;

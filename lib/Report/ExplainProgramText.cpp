@@ -162,7 +162,7 @@ std::string decisionsText(const std::vector<ExplainDecision>& decisions, size_t 
   }
   if (kinds.empty()) return "";
   std::ranges::sort(kinds, {}, [](const Kind& k) { return std::pair(-k.seconds, k.index); });
-  std::string out = std::to_string(decisions.size()) + " ops could not run on their tensors as they were";
+  std::string out = std::to_string(decisions.size()) + " ops could not run with the shardings of their tensors";
   if (kinds.size() > top) out += "; of " + std::to_string(kinds.size()) + " kinds the costliest";
   out += ":\n";
   for (size_t i = 0; i < std::min(top, kinds.size()); ++i) {

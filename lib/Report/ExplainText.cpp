@@ -23,7 +23,7 @@ std::string stepsText(const std::vector<ExplainStep>& chain, const std::string& 
     switch (s.kind) {
     case ExplainStep::Annotation: out += ": annotated"; break;
     case ExplainStep::ResultAnnotation: out += ": annotated on the function's result"; break;
-    case ExplainStep::Boundary: out += ": carried across a boundary"; break;
+    case ExplainStep::Boundary: out += ": passed into or out of a block or function"; break;
     case ExplainStep::Through:
       out += ": through '" + s.via + "'" + (s.factor.empty() ? "" : ", factor " + s.factor);
       break;
@@ -57,7 +57,7 @@ static std::string reshardText(const ExplainReshard& r, const std::string& inden
 
 std::string decisionText(const ExplainDecision& d, const std::string& indent) {
   std::string out = indent + "'" + d.op + "'" + (d.place.empty() ? "" : " (" + d.place + ")") +
-                    " cannot run on its tensors as they are:\n";
+                    " cannot run with the shardings of its tensors:\n";
   for (const FormChoice& c : d.choices) {
     out += indent + (c.taken ? "  it runs with " : "  instead of ") + c.cuts + ": ";
     out += c.moves.empty() ? "nothing moves\n"
@@ -73,7 +73,7 @@ std::string explainText(const ExplainValue& v) {
   out += "\n";
   for (size_t d = 0; d < v.dims.size(); ++d) {
     out += "  dim " + std::to_string(d) + " (" + v.dims[d].size + ") is ";
-    out += v.dims[d].parts.empty() ? "whole: nothing cuts it\n" : "cut over " + v.dims[d].parts + ":\n";
+    out += v.dims[d].parts.empty() ? "unsharded\n" : "sharded along " + v.dims[d].parts + ":\n";
     out += stepsText(v.dims[d].chain, "    ");
   }
   out += v.reshards.empty() ? "  no communication here\n" : "  communication:\n";

@@ -4,6 +4,7 @@
 #include "Verbs.h"
 #include "dtc/IR/Naming.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/Passes/Inline.h"
 #include "dtc/Passes/StandardPipeline.h"
 #include <CLI/CLI.hpp>
 #include <cstdlib>
@@ -93,6 +94,7 @@ private:
   // Runs what of the standard pipeline the text still needs to come to this level.
   bool lower(Level to) {
     if (levelOf(m_, func_) >= to) return true;
+    keepReached(m_, func_); // inlined into others it would be gone
     StandardPipeline pipeline = standardPipeline(levelOf(m_, func_), 1, "");
     std::vector<PassStep> steps = pipeline.reference;
     steps.insert(steps.end(), pipeline.propagate.begin(), pipeline.propagate.end());
