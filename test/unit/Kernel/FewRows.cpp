@@ -13,7 +13,7 @@ struct FewRows : testing::TestWithParam<DType> {};
 ProgramRun program(DType dtype, int64_t rows) {
   static constexpr const char* kOps[] = {"softmax %g {dims = [1]}",    "log_softmax %g {dims = [1]}",
                                          "layer_norm %g {dims = [1]}", "rms_norm %g {dims = [1]}",
-                                         "cumsum %g {dim = 1}",        "sort %g {dim = 1}",
+                                         "cumsum %g {dim = 1}",        "cumprod %g {dim = 1}",
                                          "softmax %g {dims = [0, 1]}", "softmax %g {dims = [0]}"};
   static constexpr const char* kChains[] = {"%s = sum %g {dims = [1], keepdim = true}\n  %r = div %g, %s",
                                             "%s = max %g {dims = [1], keepdim = true}\n  %r = sub %g, %s"};
