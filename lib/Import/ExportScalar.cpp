@@ -118,25 +118,28 @@ private:
     const ExportValue r = w_.binary("remainder", a, b), zero = number(0, a);
     const ExportValue other = w_.binary("xor", w_.compare("LT", r, zero), w_.compare("LT", b, zero));
     const ExportValue moved = w_.binary("and", w_.compare("NE", r, zero), other);
-    return w_.select(moved, w_.binary("add", r, b), r);
+    const ExportValue m = w_.select(moved, w_.binary("add", r, b), r);
+    if (!isFloat(a.dtype)) return m;
+    const ExportValue signedZero = w_.binary("multiply", zero, w_.unary("sign", b));
+    return w_.select(w_.compare("EQ", r, zero), signedZero, m);
   }
 
-  // Of floats the quotient of what mod leaves, to the nearest whole number below; of integers `div`, and one less where
-  // there is a remainder and the signs differ.
+  // Of floats the quotient of what `rem` leaves; of integers `div`. One less where there is a remainder and the signs differ.
   ExportValue floorDiv(const ExportValue& a, const ExportValue& b) {
     if (isUnsignedInt(a.dtype)) return w_.binary("divide", a, b);
-    if (isFloat(a.dtype)) {
-      const ExportValue q = w_.binary("divide", w_.binary("subtract", a, mod(a, b)), b),
-                        down = w_.unary("floor", q);
-      const ExportValue more = w_.compare("GT", w_.binary("subtract", q, down), number(0.5, a));
-      const ExportValue whole = w_.select(more, w_.binary("add", down, number(1, a)), down);
-      return w_.select(w_.compare("EQ", b, number(0, a)), w_.unary("floor", w_.binary("divide", a, b)),
-                       whole);
-    }
-    const ExportValue q = w_.binary("divide", a, b), r = w_.binary("remainder", a, b), zero = number(0, a);
+    const ExportValue r = w_.binary("remainder", a, b), zero = number(0, a), one = number(1, a);
     const ExportValue other = w_.binary("xor", w_.compare("LT", a, zero), w_.compare("LT", b, zero));
     const ExportValue moved = w_.binary("and", w_.compare("NE", r, zero), other);
-    return w_.select(moved, w_.binary("subtract", q, number(1, a)), q);
+    const ExportValue quotient = w_.binary("divide", a, b);
+    const ExportValue q = isFloat(a.dtype) ? w_.binary("divide", w_.binary("subtract", a, r), b) : quotient;
+    const ExportValue below = w_.select(moved, w_.binary("subtract", q, one), q);
+    if (!isFloat(a.dtype)) return below;
+    const ExportValue down = w_.unary("floor", below);
+    const ExportValue more = w_.compare("GT", w_.binary("subtract", below, down), number(0.5, a));
+    const ExportValue rounded = w_.select(more, w_.binary("add", down, one), down);
+    const ExportValue y = // a quotient of 0 has the sign of a / b
+        w_.select(w_.compare("EQ", below, zero), w_.binary("multiply", zero, quotient), rounded);
+    return w_.select(w_.compare("EQ", b, zero), quotient, y);
   }
 
   // --- Philox4x32-10 (lib/Ops/Random.cpp) on u64, each word in the lower half ---

@@ -13,6 +13,8 @@ constexpr std::string_view kWhenUsed[] = {"rows.h",
                                           "scan.h",
                                           "attention.h",
                                           "sort.h",
+                                          "join.h",
+                                          "join_block.h",
                                           "attention_block.h",
                                           "attention_tensor.h",
                                           "attention_gradient.h",
@@ -95,15 +97,15 @@ std::string Prologue::of(std::span<const std::string_view> units) const {
 
 const Prologue& cpuPrologue() {
   static const Prologue prologue("", {"types.h", "core.h", "math.h", "ops.h", "special.h", "cpu.h",
-                                      "planes.h", "lanes.h", "attention.h", "sort.h"});
+                                      "planes.h", "lanes.h", "attention.h", "sort.h", "join.h"});
   return prologue;
 }
 
 const Prologue& cudaPrologue() {
-  static const Prologue prologue("", {"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h",
-                                      "rows.h", "columns.h", "scan.h", "attention_block.h",
-                                      "attention_tensor.h", "attention_gradient.h",
-                                      "attention_gradient_block.h", "grouped_block.h", "sort_block.h"});
+  static const Prologue prologue(
+      "", {"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h", "rows.h", "columns.h", "scan.h",
+           "attention_block.h", "attention_tensor.h", "attention_gradient.h", "attention_gradient_block.h",
+           "grouped_block.h", "sort_block.h", "join_block.h"});
   return prologue;
 }
 
@@ -112,7 +114,7 @@ const Prologue& emuPrologue() {
                                  {"types.h", "core.h", "math.h", "ops.h", "special.h", "emu.h", "device.h",
                                   "rows.h", "columns.h", "scan.h", "attention_block.h", "attention_tensor.h",
                                   "attention_gradient.h", "attention_gradient_block.h", "grouped_block.h",
-                                  "sort_block.h"});
+                                  "sort_block.h", "join_block.h"});
   return prologue;
 }
 

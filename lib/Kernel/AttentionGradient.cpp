@@ -65,7 +65,7 @@ Cut cutOf(const Kernel& k, const AttentionGradient& g) {
 
 class GradientMatcher {
 public:
-  GradientMatcher(Module& m, OpId fused) : m_(m), block_(m[m.region(fused)]), sizes_(m) {}
+  GradientMatcher(Module& m, OpId fused) : m_(m), block_(m[m.region(fused)]), sizes_(m, fused) {}
 
   std::optional<Lowered> run() {
     if (block_.ops.size() != 1) return {};

@@ -15,7 +15,7 @@ SizeFormula formula(const Size& s) { return s.is(0) ? SizeFormula{} : SizeFormul
 
 class ConvMatcher {
 public:
-  ConvMatcher(Module& m, OpId fused) : m_(m), block_(m[m.region(fused)]), sizes_(m) {}
+  ConvMatcher(Module& m, OpId fused) : m_(m), block_(m[m.region(fused)]), sizes_(m, fused) {}
 
   std::optional<ConvCall> run(uint32_t dtypes) {
     if (block_.yields.size() != 1) return std::nullopt;

@@ -82,8 +82,7 @@ std::string Emitter::literalText(const Node& n) {
 std::string Emitter::identityText(ReduceKind kind, DType type) {
   const std::string t = typeText(type);
   switch (kind) {
-  case ReduceKind::Sum:
-    return literalText(isFloat(type) ? Node{.type = type, .number = -0.0} : Node{.type = type});
+  case ReduceKind::Sum: return literalText(Node{.type = type});
   case ReduceKind::Prod:
     return literalText(isFloat(type) ? Node{.type = type, .number = 1} : Node{.type = type, .integer = 1});
   case ReduceKind::Last:
@@ -100,6 +99,11 @@ std::string Emitter::identityText(ReduceKind kind, DType type) {
     return literalText(Node{.type = type, .integer = isBool(type) ? 1 : intMax(type)});
   }
   return "0";
+}
+
+std::string Emitter::neutralText(ReduceKind kind, DType type) {
+  if (kind != ReduceKind::Sum || !isFloat(type)) return identityText(kind, type);
+  return literalText(Node{.type = type, .number = -0.0});
 }
 
 std::string Emitter::splat(const Value& v, DType type, bool wanted) const {

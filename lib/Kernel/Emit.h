@@ -63,7 +63,10 @@ protected:
   Value indexValue(AffineId a, Scope& s);
   std::string sizeText(const loops::Size& s) const;
   static std::string literalText(const loops::Node& n);
+  // What an accumulator is before the first element: of a sum 0, as is a sum of no elements.
   static std::string identityText(loops::ReduceKind kind, DType type);
+  // What changes no value when combined with it: of sums -0.0, as 0.0 would make 0.0 of -0.0.
+  static std::string neutralText(loops::ReduceKind kind, DType type);
   static std::string typeText(DType d) { return std::string(dtypeName(d)); }
   std::string bufferText(uint32_t b) const;
   std::string axisText(AxisId a) const { return "i" + std::to_string(a) + (firstOfPack_ == a ? "_at" : ""); }
@@ -142,6 +145,7 @@ protected:
   std::string attentionStore(const loops::Attention& a, size_t number, Scope& unit);
   // A grouped product, by CUDA blocks (Grouped.cpp).
   void emitGrouped(Scope& top, PrintedKernel& out);
+  void emitJoin(Scope& top, PrintedKernel& out, bool blocks); // `blocks`: the CUDA form
   std::string attentionAxis(std::optional<AxisId> a) const { return a ? axisText(*a) : "none"; }
   void emitArg(NodeId n, Scope& home, const std::vector<AxisId>& axes);
   std::string firstOfThreads(const loops::Node& node, DType type, const std::string& best,

@@ -37,14 +37,16 @@ std::string Emitter::columnPlace(const Store& store, Scope& body) {
   return bufferText(store.buffer) + (at == "0" ? "" : " + " + at);
 }
 
-// Where nothing stands yet, the first row's value stands by itself.
+// Where nothing stands yet, the first row's value stands by itself; a sum begins with 0 as all do, which tells for -0.0.
 void Emitter::emitColumn(const Store& store, Scope& body) {
   const Node& node = k_[store.value];
   const bool vector = lanes() > 1 && body.vector >= 0;
   const std::string x = splat(emit(node.args[0], body), node.type, vector);
   std::string first;
   for (AxisId a : nest_->walked) first += (first.empty() ? "" : " + ") + axisText(a);
-  first = columnsBegin() ? "" : first + " == 0 ? " + x + " : ";
+  const bool sum = node.reduce == ReduceKind::Sum && isFloat(node.type);
+  const std::string alone = sum ? "(" + x + ") + " + identityText(node.reduce, node.type) : x;
+  first = columnsBegin() ? "" : first + " == 0 ? " + alone + " : ";
   if (!vector) {
     const std::string place = columnPlace(store, body);
     if (first.empty()) return line(body, accumulated(node.reduce, node.type, place, x));

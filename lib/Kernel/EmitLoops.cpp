@@ -211,8 +211,15 @@ void Emitter::emitStores(const Nest& nest, Scope& rows) {
     return axes;
   };
   // The passes over a row in their order, whichever the stores ask for first.
+  bool serial = false;
   for (NodeId r : reductions_)
-    if ((k_.dependsOn(r) & ~rows.bound) == 0) emit(r, rows);
+    if ((k_.dependsOn(r) & ~rows.bound) == 0) {
+      emit(r, rows);
+      serial |= k_.fixedOrder || isBool(k_[k_[r].args[0]].type);
+    }
+  // Each thread reads the row for itself where no sum of all threads makes them wait: a result in its place must not be
+  // written before all have read.
+  if (serial) betweenStores(rows);
   std::vector<bool> done(nest.stores.size());
   for (size_t i = 0; i < nest.stores.size(); ++i) {
     if (done[i]) continue;
@@ -262,7 +269,7 @@ void Emitter::emitRunning(std::span<const Store* const> stores, Scope& rows, Sco
     auto typed = [&](DType d) { return vector ? vectorType(d) : typeText(d); };
     const bool index = node.reduce == ReduceKind::Last;
     const DType made = index ? DType::I32 : type;
-    std::string first = index ? "-1" : identityText(node.reduce, type);
+    std::string first = index ? "-1" : neutralText(node.reduce, type);
     if (node.reduce == ReduceKind::Sum && node.integer) first = "0"; // what stands before the first step
     const std::string acc = fresh(reduceName(node.reduce));
     first = "(" + typed(made) + ")" + first;

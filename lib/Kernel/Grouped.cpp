@@ -40,7 +40,7 @@ std::optional<GroupedProduct> matchGrouped(Module& m, OpId fused, const Lowered&
   if (m[op].numOperands > 4) g.firstGroup = static_cast<int32_t>(*numbers[4]);
   g.gathered = w.rank() == 2;
   g.x = *numbers[0], g.w = *numbers[1], g.ends = *numbers[2], g.y = l.kernel.numInputs;
-  SizeArgs args(m);
+  SizeArgs args(m, fused);
   args.list = l.sizes;
   g.rows = args.of(x.dims[g.gathered ? 1 : 0]);
   g.depth = args.of(x.dims[g.gathered ? 0 : 1]);

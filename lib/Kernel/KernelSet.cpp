@@ -4,6 +4,7 @@
 #include "Convolution.h"
 #include "Gemm.h"
 #include "Grouped.h"
+#include "Join.h"
 #include "Lower.h"
 #include "PrintCpp.h"
 #include "PrintCuda.h"
@@ -112,7 +113,7 @@ std::vector<SizeFormula::Factor> viewedBytes(const GemmCall& g, SizeFormula Gemm
 // Operations as the records count them: per point of each op's iteration space. `gemm`: the product that it is, or null.
 void countWork(Module& m, OpId fused, const Lowered& l, const GemmCall* gemm, SizeFormula& bytes,
                SizeFormula& flops) {
-  SizeArgs args(m);
+  SizeArgs args(m, fused);
   args.list = l.sizes;
   auto elements = [&](const Type& t, int64_t times) {
     Size s{times, {}};
@@ -225,6 +226,16 @@ std::optional<FusedCall> KernelSet::addGradient(Module& m, OpId fused) {
   return std::move(*library);
 }
 
+// A concatenation that copies and computes nothing.
+std::optional<FusedCall> KernelSet::addJoined(Module& m, OpId fused) {
+  const std::optional<Lowered> joined = matchJoin(m, fused);
+  if (!joined) return std::nullopt;
+  const auto [number, made] =
+      keep(joined->kernel, baseName(m, fused, false), [&] { return commentsOf(m, fused); });
+  if (made) countWork(m, fused, *joined, nullptr, kernels_[number].bytes, kernels_[number].flops);
+  return KernelCall{number, joined->inputs, joined->outputs, joined->sizes};
+}
+
 Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   if (module_ != &m) byRegion_.clear();
   module_ = &m;
@@ -233,6 +244,8 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   if (options_.cuda && !options_.cpp && isKind(m, fused, "whole"))
     if (std::optional<FusedCall> gradient = addGradient(m, fused))
       return byRegion_.emplace(key, std::move(*gradient)).first->second;
+  if (std::optional<FusedCall> joined = addJoined(m, fused))
+    return byRegion_.emplace(key, std::move(*joined)).first->second;
   Result<Lowered> lowered = RegionLowering(m, fused).run();
   if (!lowered) return lowered.error();
   Kernel& k = lowered->kernel;

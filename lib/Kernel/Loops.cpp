@@ -127,16 +127,21 @@ AffineId Kernel::sum(AffineId a, AffineId b) {
 // d * floor(n / d) + n mod d is n: a reshape undone by another, with a slice between them.
 AffineId Kernel::rejoined(AffineId a) {
   const Affine& form = (*this)[a];
+  const auto isNode = [](const AffineTerm& t) { return t.kind == AffineTerm::OfNode; };
+  if (std::count_if(form.terms.begin(), form.terms.end(), isNode) < 2) return a;
+  std::vector<std::optional<Division>> divisions;
+  for (const AffineTerm& t : form.terms)
+    divisions.push_back(t.kind == AffineTerm::OfNode ? divisionOf(NodeId(t.id)) : std::nullopt);
   for (const AffineTerm& whole : form.terms) {
-    if (whole.kind != AffineTerm::OfNode || nodes_[whole.id].kind != NodeKind::FloorDiv) continue;
+    const std::optional<Division>& q = divisions[static_cast<size_t>(&whole - form.terms.data())];
+    if (!q || q->rest) continue;
     for (const AffineTerm& rest : form.terms) {
-      if (rest.kind != AffineTerm::OfNode || nodes_[rest.id].kind != NodeKind::Mod) continue;
-      const Node &q = nodes_[whole.id], &m = nodes_[rest.id];
-      if (q.args != m.args || q.integer != m.integer ||
-          whole.coefficient != rest.coefficient * Size{q.integer, {}})
+      const std::optional<Division>& m = divisions[static_cast<size_t>(&rest - form.terms.data())];
+      if (!m || !m->rest || q->number != m->number || q->divisor != m->divisor ||
+          whole.coefficient != rest.coefficient * q->divisor)
         continue;
       const Size by = rest.coefficient;
-      const NodeId n = q.args[0];
+      const NodeId n = q->number;
       Affine left;
       for (const AffineTerm& t : form.terms)
         if (&t != &whole && &t != &rest) left.terms.push_back(t);
@@ -222,6 +227,78 @@ AffineId Kernel::mod(AffineId a, int64_t divisor) {
   const AffineId r = add(std::move(rest));
   if (within) return r;
   return ofNode(add(Node{.kind = NodeKind::Mod, .type = DType::I64, .integer = divisor, .args = {index(r)}}));
+}
+
+std::optional<Kernel::Division> Kernel::divisionOf(NodeId n) const {
+  const Node& node = nodes_[n.index];
+  if (node.kind == NodeKind::FloorDiv || node.kind == NodeKind::Mod)
+    return Division{node.args[0], {node.integer, {}}, node.kind == NodeKind::Mod};
+  const bool rest = node.function == "mod";
+  if (node.kind != NodeKind::Call || node.type != DType::I64 || (!rest && node.function != "floor_div"))
+    return std::nullopt;
+  const Node& by = nodes_[node.args[1].index];
+  if (by.kind != NodeKind::Index) return std::nullopt;
+  const std::vector<AffineTerm>& terms = affines_[by.affine.index].terms;
+  if (terms.size() != 1 || terms[0].kind != AffineTerm::One) return std::nullopt;
+  return Division{node.args[0], terms[0].coefficient, rest};
+}
+
+// The size without the divisor's factors, where it has them all.
+static std::optional<Size> dividedExactly(const Size& size, const Size& divisor) {
+  if (divisor.number == 0 || size.number % divisor.number != 0 ||
+      !std::includes(size.args.begin(), size.args.end(), divisor.args.begin(), divisor.args.end()))
+    return std::nullopt;
+  Size r{size.number / divisor.number, {}};
+  std::set_difference(size.args.begin(), size.args.end(), divisor.args.begin(), divisor.args.end(),
+                      std::back_inserter(r.args));
+  return r;
+}
+
+void Kernel::splitTerms(AffineId a, const Size& divisor, Affine& quotient, Affine& rest) const {
+  for (AffineTerm t : (*this)[a].terms) {
+    const std::optional<Size> q = dividedExactly(t.coefficient, divisor);
+    if (q) t.coefficient = *q;
+    (q ? quotient : rest).terms.push_back(std::move(t));
+  }
+}
+
+// Mixed-radix digits: each coefficient is a multiple of what the axes before it reach together, and the bound is, too.
+bool Kernel::staysBelow(const Affine& rest, const Size& bound) const {
+  std::vector<const AffineTerm*> left;
+  for (const AffineTerm& t : rest.terms) {
+    if (t.kind != AffineTerm::OfAxis || t.coefficient.number < 1) return false;
+    left.push_back(&t);
+  }
+  Size reach;
+  while (!left.empty()) {
+    const auto next = std::find_if(left.begin(), left.end(), [&](const AffineTerm* t) {
+      return dividedExactly(t->coefficient, reach).has_value();
+    });
+    if (next == left.end()) return false;
+    reach = (*next)->coefficient * axes[(*next)->id].extent;
+    left.erase(next);
+  }
+  return dividedExactly(bound, reach).has_value();
+}
+
+AffineId Kernel::floorDiv(AffineId a, const Size& divisor) {
+  if (divisor.isStatic()) return floorDiv(a, std::max<int64_t>(divisor.number, 1));
+  Affine quotient, rest;
+  splitTerms(a, divisor, quotient, rest);
+  const AffineId q = add(std::move(quotient));
+  if (staysBelow(rest, divisor)) return q;
+  const NodeId of = index(add(std::move(rest)));
+  return sum(q, ofNode(call("floor_div", DType::I64, {of, index(size(divisor))})));
+}
+
+AffineId Kernel::mod(AffineId a, const Size& divisor) {
+  if (divisor.isStatic()) return mod(a, std::max<int64_t>(divisor.number, 1));
+  Affine quotient, rest;
+  splitTerms(a, divisor, quotient, rest);
+  const bool below = staysBelow(rest, divisor);
+  const AffineId r = add(std::move(rest));
+  if (below) return r;
+  return ofNode(call("mod", DType::I64, {index(r), index(size(divisor))}));
 }
 
 NodeId Kernel::number(double v, DType type) {

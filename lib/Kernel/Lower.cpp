@@ -9,6 +9,7 @@ namespace dtc {
 using namespace loops;
 
 Size SizeArgs::of(Dim d) {
+  if (mesh_.valid()) d = normalPiece(d, m_.shardings.mesh(mesh_), m_.dims);
   if (d.isStatic()) return {d.value(), {}};
   const DimExpr e = m_.dims.expr(d);
   if (!e.cut.empty()) return {1, {argument(d)}};

@@ -1,5 +1,6 @@
 #pragma once
 // A fused region -> loop IR: pulls every output's element through the region's rules (private to lib/Kernel).
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Kernel/Loops.h"
 #include "dtc/Ops/Scalar.h"
@@ -15,22 +16,24 @@ struct Lowered {
   std::vector<Dim> sizes;        // by size argument
 };
 
-// The size arguments of a kernel or library call: one per symbol or piece that stands in a dim.
+// The size arguments of a kernel or library call: one per symbol or shard size in a dim. Dims that are equal on every device
+// of the op's mesh (6/(a, b) and 3/b where a has 2) are one argument.
 class SizeArgs {
 public:
-  explicit SizeArgs(Module& m) : m_(m) {}
+  SizeArgs(Module& m, OpId fused) : m_(m), mesh_(meshOfBlock(m, m[fused].parent)) {}
   [[nodiscard]] loops::Size of(Dim d);
   std::vector<Dim> list;
 
 private:
   uint32_t argument(Dim d);
   Module& m_;
+  MeshId mesh_;
 };
 
 class RegionLowering {
 public:
   using Index = std::vector<loops::AffineId>;
-  RegionLowering(Module& m, OpId fused) : m_(m), fused_(fused), sizes_(m) {}
+  RegionLowering(Module& m, OpId fused) : m_(m), fused_(fused), sizes_(m, fused) {}
   // Error (Bug): an op of the region has no loops; the message names it.
   [[nodiscard]] Result<Lowered> run();
 

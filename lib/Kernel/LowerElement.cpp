@@ -22,8 +22,9 @@ public:
   }
   Node mul(Node a, int64_t by) override { return k_.index(k_.scaled(affine(a), {by, {}})).index; }
   Node mul(Node a, Dim by) override { return k_.index(k_.scaled(affine(a), l_.sizes_.of(by))).index; }
-  Node floorDiv(Node a, int64_t by) override { return k_.index(k_.floorDiv(affine(a), by)).index; }
-  Node mod(Node a, int64_t by) override { return k_.index(k_.mod(affine(a), by)).index; }
+  using ElementBuilder::floorDiv, ElementBuilder::mod;
+  Node floorDiv(Node a, Dim by) override { return k_.index(k_.floorDiv(affine(a), l_.sizes_.of(by))).index; }
+  Node mod(Node a, Dim by) override { return k_.index(k_.mod(affine(a), l_.sizes_.of(by))).index; }
 
   Node load(size_t operand, std::span<const Node> at, bool inside) override {
     RegionLowering::Index where;

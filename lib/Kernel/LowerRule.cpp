@@ -46,10 +46,8 @@ bool RegionLowering::factorCoordinates(const Rule& rule, const TensorMap& map, c
         continue;
       }
       const Size size = sizes_.of(rule.factors[f].size);
-      if (!size.isStatic()) return false;
-      const int64_t n = std::max<int64_t>(size.number, 1); // an empty tensor has no elements to ask for
-      out[f] = k_.mod(rest, n);
-      rest = k_.floorDiv(rest, n);
+      out[f] = k_.mod(rest, size);
+      rest = k_.floorDiv(rest, size);
     }
   }
   return true;
@@ -114,6 +112,13 @@ bool RegionLowering::operandIndex(const Rule& rule, const TensorMap& map, const 
   return true;
 }
 
+// A sum over dims of 1 is its only element, but for the sign of -0.0: of two elements it is 0.0, also where two devices have one
+// of them each, and a fixed order promises the same bits.
+static bool sumsOne(const Rule& rule) {
+  return !contracts(rule) && std::any_of(rule.factors.begin(), rule.factors.end(),
+                                         [](const Factor& f) { return f.reduce == PendingKind::Sum; });
+}
+
 std::vector<NodeId> RegionLowering::operandValues(OpId op, const Rule& rule, const ScalarExpr& e,
                                                   const Coordinates& coords, NodeId guard) {
   const std::vector<ValueId> operands(m_.operands(op).begin(), m_.operands(op).end());
@@ -158,7 +163,10 @@ NodeId RegionLowering::byRule(OpId op, uint32_t result, const Index& at, NodeId 
   const DType dtype = m_.typeOf(m_.result(op, result)).dtype;
   std::vector<AxisId> axes = reduceAxes(info.rule, coords, at, guard);
   NodeId x = apply(info.scalar, operandValues(op, info.rule, info.scalar, coords, guard), at, {}, dtype);
-  if (!axes.empty()) x = reduced(op, info.rule, k_.convert(x, computeType(dtype)), std::move(axes), dtype);
+  if (!axes.empty())
+    x = reduced(op, info.rule, k_.convert(x, computeType(dtype)), std::move(axes), dtype);
+  else if (m_.attr(fused_, "order").valid() && sumsOne(info.rule) && isFloat(k_[x].type))
+    x = k_.call("add", k_[x].type, {x, k_.number(0, k_[x].type)});
   if (info.hasFinish)
     x = apply(info.finish, operandValues(op, info.rule, info.finish, coords, guard), at, x, dtype);
   if (k_[x].kind == NodeKind::Call && k_[x].function == "add") { // an absent bias reads as 0

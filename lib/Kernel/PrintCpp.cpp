@@ -23,6 +23,8 @@ public:
     Scope top;
     if (k_.attention) {
       emitAttention(top, out_);
+    } else if (k_.joined) {
+      emitJoin(top, out_, false);
     } else {
       columnLanes_ = columnFactor();
       lanes_ *= columnLanes_;

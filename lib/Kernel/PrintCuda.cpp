@@ -232,6 +232,11 @@ PrintedKernel CudaEmitter::run() {
     out_.blocks = out_.units;
     return std::move(out_);
   }
+  if (k_.joined) {
+    emitJoin(top, out_, true);
+    out_.body = top.text;
+    return std::move(out_);
+  }
   if (k_.grouped) {
     emitGrouped(top, out_);
     out_.body = top.text;
@@ -258,6 +263,7 @@ PrintedKernel CudaEmitter::run() {
 // The schedules of the only nest, if it walks rows. Several nests share a block's threads, so that each has one schedule.
 std::vector<PrintedKernel> printCuda(const Kernel& k, const CudaTarget& target, size_t most) {
   if (k.attentionGradient) return printAttentionGradient(k, most);
+  if (k.joined) return {CudaEmitter(k, 0, {}).run()};
   const int threads = threadsFor(k);
   std::vector<std::optional<RowSchedule>> none(k.nests.size());
   std::vector<PrintedKernel> out;

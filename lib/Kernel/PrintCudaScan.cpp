@@ -95,7 +95,7 @@ void CudaEmitter::printRunning(NodeId running, Scope& top, Scope& chunk, Scope& 
   const bool last = node.reduce == ReduceKind::Last, alone = scan_->perRow == 1;
   const DType from = k_[node.args[0]].type, type = last ? DType::I32 : from;
   const ReduceKind kind = last ? ReduceKind::Max : node.reduce; // the last place is the greatest
-  const std::string t = typeText(type), identity = last ? "-1" : identityText(node.reduce, from);
+  const std::string t = typeText(type), identity = last ? "-1" : neutralText(node.reduce, from);
   // What stands before the first step.
   const std::string first = node.reduce == ReduceKind::Sum && node.integer ? "0" : identity;
   const std::string name = fresh(reduceName(node.reduce)), steps = text(scan_->steps);

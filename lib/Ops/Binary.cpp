@@ -164,11 +164,11 @@ const Row kRows[] = {
      scaleWhen,
      kByLiteral},
     {"floor_div",
-     "a / b, rounded down",
+     "a / b, rounded down; b * floor_div + mod is a",
      kNumbers,
      "floor_div(a, b)",
      "yield none, none",
-     {monotone(kNumbers, false, 0b01), monotone(kNumbers, true, 0b01)},
+     {monotone(kInts, false, 0b01), monotone(kInts, true, 0b01)}, // of infinite floats it is NaN, as in NumPy
      scaleWhen,
      kByLiteral},
     {"rem", "remainder with the dividend's sign", kNumbers, "rem(a, b)",

@@ -30,9 +30,14 @@ double floorMod(double a, double b) {
   if (m == 0) return std::copysign(0.0, b);
   return (m < 0) != (b < 0) ? m + b : m;
 }
+// NumPy's, PyTorch's and JAX's: b * floorDiv + floorMod is a.
 double floorDiv(double a, double b) {
-  if (b == 0 || !std::isfinite(a) || !std::isfinite(b)) return std::floor(a / b);
-  double q = (a - floorMod(a, b)) / b, f = std::floor(q);
+  if (b == 0) return a / b;
+  const double r = std::fmod(a, b);
+  double q = (a - r) / b;
+  if (r != 0 && (r < 0) != (b < 0)) q -= 1;
+  if (q == 0) return std::copysign(0.0, a / b);
+  const double f = std::floor(q);
   return q - f > 0.5 ? f + 1 : f;
 }
 

@@ -1,6 +1,7 @@
 // concat stack split slice pad: dims put together, taken apart, cut and lengthened.
 #include "PieceDims.h"
 #include "Window.h"
+#include "dtc/Ops/Join.h"
 
 #include <algorithm>
 
@@ -131,6 +132,18 @@ uint32_t stackElement(const OpQuery& q, ElementBuilder& b, size_t) {
   }
   return value;
 }
+
+} // namespace
+
+std::optional<JoinedDim> joinOf(const OpQuery& q) {
+  const bool adds = q.record->element == stackElement;
+  if ((!adds && q.record->element != concatElement) || q.operandTypes.empty()) return std::nullopt;
+  const auto dim = q.dimAttr("dim", q.type(0).rank() + adds);
+  if (!dim) return std::nullopt;
+  return JoinedDim{static_cast<size_t>(*dim), adds};
+}
+
+namespace {
 
 bool concatGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
   Diagnostics none;

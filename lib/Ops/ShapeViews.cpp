@@ -175,20 +175,70 @@ bool copyAll(const OpQuery&, std::span<const Tensor* const> in, std::span<Tensor
   return true;
 }
 
-// Where no factors say it: through the row-major number of the element. Sizes are numbers then.
-uint32_t reshapeElement(const OpQuery& q, ElementBuilder& b, size_t) {
-  std::vector<Dim> out;
-  if (!reshapedDims(q, out)) return 0;
-  const std::vector<Dim> in = q.type(0).dims;
-  ElementNode number = b.index(0);
-  for (size_t d = 0; d < out.size(); ++d) number = b.add(b.mul(number, out[d]), b.at(d));
-  std::vector<ElementNode> at(in.size());
-  for (size_t d = in.size(); d-- > 0;) {
-    int64_t n = in[d].isStatic() ? std::max<int64_t>(in[d].value(), 1) : 1;
-    at[d] = d == 0 ? number : b.mod(number, n);
-    number = b.floorDiv(number, n);
+// The coordinates of an operand's element from those of the result's, by the factors of reshapeRule. A factor that both have
+// passes through. Between two such, the dims of either side number the same elements in row-major order: their coordinates go
+// by way of that number, which no size outside of them enters.
+class ReshapeElement {
+public:
+  ReshapeElement(ElementBuilder& b, const Rule& rule)
+      : b_(b), rule_(rule), coordinates_(rule.factors.size()) {}
+
+  std::vector<ElementNode> run() {
+    const TensorMap &in = rule_.operands[0], &out = rule_.results[0];
+    for (size_t d = 0; d < out.dims.size(); ++d) split(factorsOf(out.dims[d]), b_.at(d));
+    const std::vector<uint16_t> from = factorsOf(out), to = factorsOf(in);
+    auto shared = [](const std::vector<uint16_t>& other) {
+      return [&](uint16_t f) { return std::ranges::find(other, f) != other.end(); };
+    };
+    auto i = from.begin();
+    auto j = to.begin();
+    while (i != from.end() || j != to.end()) {
+      const auto iEnd = std::find_if(i, from.end(), shared(to)),
+                 jEnd = std::find_if(j, to.end(), shared(from));
+      if (j != jEnd) split({j, jEnd}, joined({i, iEnd}));
+      i = iEnd == from.end() ? iEnd : iEnd + 1;
+      j = jEnd == to.end() ? jEnd : jEnd + 1;
+    }
+    std::vector<ElementNode> at;
+    for (const DimMap& d : in.dims) at.push_back(joined(factorsOf(d)));
+    return at;
   }
-  return b.load(0, at, true);
+
+private:
+  static std::vector<uint16_t> factorsOf(const DimMap& d) {
+    std::vector<uint16_t> factors;
+    for (const Term& t : d.terms) factors.push_back(t.factor);
+    return factors;
+  }
+  static std::vector<uint16_t> factorsOf(const TensorMap& map) {
+    std::vector<uint16_t> factors;
+    for (const DimMap& d : map.dims)
+      for (const Term& t : d.terms) factors.push_back(t.factor);
+    return factors;
+  }
+  // A row-major number over the factors as the coordinates of each, and back.
+  void split(const std::vector<uint16_t>& factors, ElementNode number) {
+    for (size_t i = factors.size(); i-- > 0;) {
+      const Dim size = rule_.factors[factors[i]].size;
+      coordinates_[factors[i]] = i == 0 ? number : b_.mod(number, size);
+      if (i > 0) number = b_.floorDiv(number, size);
+    }
+  }
+  ElementNode joined(const std::vector<uint16_t>& factors) {
+    ElementNode number = b_.index(0);
+    for (uint16_t f : factors) number = b_.add(b_.mul(number, rule_.factors[f].size), coordinates_[f]);
+    return number;
+  }
+
+  ElementBuilder& b_;
+  const Rule& rule_;
+  std::vector<ElementNode> coordinates_; // by factor
+};
+
+uint32_t reshapeElement(const OpQuery& q, ElementBuilder& b, size_t) {
+  Rule rule;
+  if (!reshapeRule(q, rule)) return 0;
+  return b.load(0, ReshapeElement(b, rule).run(), true);
 }
 
 bool reshapeGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {

@@ -1,5 +1,6 @@
 #include "FusionForm.h"
 #include "dtc/Ops/Convolution.h"
+#include "dtc/Ops/Join.h"
 #include "dtc/Passes/Decompose.h"
 #include <algorithm>
 #include <cmath>
@@ -111,6 +112,13 @@ bool isLargeZeros(const Module& m, OpId o) {
   return (a.kind == Attr::Int && a.i == 0) || (a.kind == Attr::Float && a.f == 0 && !std::signbit(a.f));
 }
 
+// A loop over the elements asks for each which operand it is of; of a few that costs less than a pass of its own.
+bool joinsMany(Module& m, OpId o) {
+  constexpr uint32_t kFew = 4;
+  Diagnostics quiet;
+  return m[o].numOperands > kFew && joinOf(queryOf(m, o, quiet)).has_value();
+}
+
 } // namespace
 
 FusionForm fusionFormOf(Module& m, OpId o) {
@@ -131,6 +139,7 @@ FusionForm fusionFormOf(Module& m, OpId o) {
   Diagnostics quiet;
   if (!ruleOf(queryOf(m, o, quiet), form.rule) || form.rule.results.empty()) return form;
   form.loops = true;
+  form.joins = joinsMany(m, o);
   form.ordered = record.stores != nullptr;
   if (form.ordered) return form;
   form.library = record.lowering == Lowering::Library && isFloat(m.typeOf(m.result(o)).dtype);

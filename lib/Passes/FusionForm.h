@@ -19,6 +19,7 @@ struct FusionForm {
   bool window = false;    // of those, a convolution of floats
   bool alone = false;     // is otherwise made of others: a kernel by itself, of a target that has it
   bool ordered = false;   // stores its results in an order of its own (OpRecord::stores): a kernel by itself
+  bool joins = false;     // many operands one after the other: copied by a kernel that does nothing else
   bool indexed = false;   // reads operands where data or irregular rules say: they must lie in memory
   std::vector<bool> reduced; // of `reduces`: the dims of operand 0
   Rule rule;

@@ -42,7 +42,7 @@ void FusionGroups::run() {
       stay(o);
     else if (s.form.move && limit_ > 1)
       continue;
-    else if (s.form.contracts || s.form.ordered || s.form.alone || limit_ <= 1)
+    else if (s.form.contracts || s.form.ordered || s.form.alone || s.form.joins || limit_ <= 1)
       contract(o);
     else if (madeOfNothing(o))
       s.form.move = true, s.form.compound = false;
@@ -207,11 +207,26 @@ bool FusionGroups::permuted(ValueId v) const {
   return true;
 }
 
+// The same bytes in the same order as what lies in memory?
+bool FusionGroups::viewed(ValueId v) const {
+  std::vector<const Rule*> moves;
+  for (const OpState* s = stateOf(v); s && s->form.move && s->group < 0; s = stateOf(v)) {
+    if (!s->form.compound) return false;
+    moves.push_back(&s->form.rule);
+    v = m_.operand(OpId(m_[v].owner), 0);
+  }
+  StridedView view(m_, m_.typeOf(v));
+  for (; !moves.empty(); moves.pop_back())
+    if (!view.apply(*moves.back())) return false;
+  return view.identity();
+}
+
 // A loop nest of its own; a library and attention read views that strides can say, a convolution (whose gradient swaps images and
-// channels) permuted ones; all else lies in memory.
+// channels) permuted ones, a concatenation the same bytes in another shape; all else lies in memory.
 void FusionGroups::contract(OpId o) {
   const FusionForm& form = state_[o.index].form;
   const auto reads = [&](ValueId v) {
+    if (form.joins) return viewed(v);
     return form.library || form.attention ? strided(v, form.library) : form.window && permuted(v);
   };
   NarrowFactor narrow;
@@ -223,12 +238,14 @@ void FusionGroups::contract(OpId o) {
   for (size_t i = takes ? 2 : 0; i < m_[o].numOperands; ++i)
     note(o, m_.operand(o, i),
          form.library   ? "a library reads its operands from memory"
+         : form.joins   ? "a concatenation of many operands copies them from memory"
          : form.ordered ? "an op that stores in an order of its own reads its operands from memory"
                         : "a contraction reads its operands many times: from memory");
   std::string_view kind = form.library                     ? "gemm"
                           : form.attention                 ? "attention"
                           : form.ordered                   ? "ordered"
                           : form.alone                     ? "whole"
+                          : form.joins                     ? "copy"
                           : form.contracts || form.reduces ? "reduce"
                                                            : "pointwise";
   if (form.move) {

@@ -126,6 +126,7 @@ private:
   [[nodiscard]] std::vector<ValueId> valuesReadBy(OpId o) const; // in its regions too
   [[nodiscard]] ElementCount elementsOf(const Type& t) const;
   [[nodiscard]] bool strided(ValueId v, bool lookups);
+  [[nodiscard]] bool viewed(ValueId v) const;
   [[nodiscard]] bool permuted(ValueId v) const; // in memory but for the order of its dims
   [[nodiscard]] OpState* stateOf(ValueId v);
   [[nodiscard]] const OpState* stateOf(ValueId v) const;

@@ -25,8 +25,10 @@ public:
   virtual Node sub(Node a, Node b) = 0;
   virtual Node mul(Node a, int64_t by) = 0;
   virtual Node mul(Node a, Dim by) = 0;
-  virtual Node floorDiv(Node a, int64_t by) = 0; // by > 0, as in mod
-  virtual Node mod(Node a, int64_t by) = 0;
+  virtual Node floorDiv(Node a, Dim by) = 0; // by > 0, as in mod; of a tensor without elements by may be 0
+  virtual Node mod(Node a, Dim by) = 0;
+  Node floorDiv(Node a, int64_t by) { return floorDiv(a, Dim(by)); }
+  Node mod(Node a, int64_t by) { return mod(a, Dim(by)); }
 
   // --- values ---
   // Operand `operand` at these coordinates. `inside` says that they are always within its shape; else what lies outside

@@ -243,6 +243,7 @@ public:
 
 private:
   std::optional<FusedCall> addGradient(Module&, OpId fused);
+  std::optional<FusedCall> addJoined(Module&, OpId fused);
   std::pair<uint32_t, bool> keep(const loops::Kernel&, const std::string& base,
                                  const std::function<std::string()>& comments);
   KernelOptions options_;

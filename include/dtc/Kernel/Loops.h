@@ -156,6 +156,17 @@ struct GroupedProduct {
   Size rows, depth, width, groups, numEnds;
 };
 
+// A concatenation as one kernel without nests: `outer` rows that consist of one run of each part, `run` times `inner` elements,
+// inner a product of arguments. A part is a buffer that holds its runs of all rows.
+struct Joined {
+  struct Part {
+    uint32_t buffer = 0;
+    int64_t run = 0;
+  };
+  Size outer, inner;
+  std::vector<Part> parts;
+};
+
 // The gradient of attention as one kernel without nests: q, k, v, lse, delta, dy are buffers by number, dense and row-major
 // ([batch, heads, rows or keys, …]); the results are dq, dk, dv (lib/Kernel/AttentionGradient.h).
 struct AttentionGradient {
@@ -187,6 +198,7 @@ public:
   std::optional<Attention> attention;                 // what nests[0], then the only one, is
   std::optional<GroupedProduct> grouped;              // the same; the CUDA form alone is made so
   std::optional<AttentionGradient> attentionGradient; // there are no nests
+  std::optional<Joined> joined;                       // the same
   bool fixedOrder =
       false; // each element's reductions are walked in order, by one lane: the same bits whatever the sizes
   bool inOrder = false; // an op's own stores (OpRecord::stores): the nests stay as they are
@@ -212,6 +224,9 @@ public:
   // otherwise a node.
   AffineId floorDiv(AffineId a, int64_t divisor);
   AffineId mod(AffineId a, int64_t divisor);
+  // The same by a size that may be an argument. 0 is the size of a tensor without elements, whose index nothing asks for.
+  AffineId floorDiv(AffineId a, const Size& divisor);
+  AffineId mod(AffineId a, const Size& divisor);
   // Least and greatest value where every axis in it is static, and every node in it is a quotient or a rest of such.
   struct Range {
     bool known = false;
@@ -243,6 +258,15 @@ private:
   std::unordered_multimap<size_t, uint32_t> nodesByHash_, affinesByHash_;
   AffineId rejoined(AffineId a);
   [[nodiscard]] bool splitTerms(AffineId a, int64_t divisor, Affine& quotient, Affine& rest);
+  void splitTerms(AffineId a, const Size& divisor, Affine& quotient, Affine& rest) const;
+  [[nodiscard]] bool staysBelow(const Affine& rest, const Size& bound) const;
+  // A node that is floor(number / divisor) or, with `rest`, what is left.
+  struct Division {
+    NodeId number;
+    Size divisor;
+    bool rest = false;
+  };
+  [[nodiscard]] std::optional<Division> divisionOf(NodeId n) const;
 };
 
 // What values of a dtype are computed in: f32 for the narrow floats.

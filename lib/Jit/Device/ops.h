@@ -31,14 +31,29 @@ template <class T> DTC_FN T dtc_mod(T a, T b) { // the divisor's sign
   const T r = dtc_rem(a, b);
   if constexpr (dtc_is_float<T> || dtc_is_signed<T>) {
     const auto wrong = dtc_lt(r, zero) ^ dtc_lt(b, zero);
-    return dtc_select(dtc_ne(r, zero) & wrong, dtc_add(r, b), r);
+    const T m = dtc_select(dtc_ne(r, zero) & wrong, dtc_add(r, b), r);
+    if constexpr (dtc_is_float<T>)
+      return dtc_select(dtc_eq(r, zero), dtc_copysign(zero, b), m);
+    else
+      return m;
   } else {
     return r;
   }
 }
+// Of floats by way of the remainder, which is exact: floor(a / b) may be one too large, where the quotient is rounded up.
+template <class T> DTC_FN T dtc_floor_div_float(T a, T b) {
+  const T zero = (T)(dtc_elem<T>)0, one = (T)(dtc_elem<T>)1, r = dtc_rem(a, b), quotient = a / b;
+  const auto below = dtc_ne(r, zero) & (dtc_lt(r, zero) ^ dtc_lt(b, zero));
+  T q = (a - r) / b;
+  q = dtc_select(below, q - one, q);
+  const T down = dtc_floor(q);
+  T y = dtc_select(dtc_gt(q - down, (T)(dtc_elem<T>)0.5), down + one, down);
+  y = dtc_select(dtc_eq(q, zero), dtc_copysign(zero, quotient), y);
+  return dtc_select(dtc_eq(b, zero), quotient, y);
+}
 template <class T> DTC_FN T dtc_floor_div(T a, T b) {
   if constexpr (dtc_is_float<T>)
-    return dtc_floor(a / b);
+    return dtc_floor_div_float(a, b);
   else if constexpr (dtc_is_signed<T>) {
     const T zero = (T)(dtc_elem<T>)0, q = dtc_div(a, b), r = dtc_rem(a, b);
     return dtc_select(dtc_ne(r, zero) & (dtc_lt(r, zero) ^ dtc_lt(b, zero)), dtc_sub(q, (T)(dtc_elem<T>)1),
