@@ -10,14 +10,20 @@
 namespace dtc {
 namespace {
 
-constexpr std::string_view kMeshes[] = {"[a=2]",      "[a=2]",      "[a=3]",           "[a=2, b=2]",
-                                        "[a=2, b=3]", "[a=1, b=4]", "[a=2, b=2, c=2]", "[a=5]"};
+constexpr std::string_view kMeshes[] = {"[a=2]",           "[a=2]",           "[a=3]",      "[a=2, b=2]",
+                                        "[a=2, b=3]",      "[a=1, b=4]",      "[a=5]",      "[a=2, b=2, c=2]",
+                                        "[a=2, b=1, c=3]", "[a=1, b=2, c=1]", "[a=4, b=2]", "[a=6]"};
+
+struct Axis {
+  std::string name;
+  int64_t size = 1;
+};
 
 // The axes of a mesh's text, in order.
-std::vector<std::string> axesOf(std::string_view mesh) {
-  std::vector<std::string> axes;
-  for (size_t i = 0; i + 1 < mesh.size(); ++i)
-    if (mesh[i + 1] == '=') axes.emplace_back(1, mesh[i]);
+std::vector<Axis> axesOf(std::string_view mesh) {
+  std::vector<Axis> axes;
+  for (size_t i = 0; i + 2 < mesh.size(); ++i)
+    if (mesh[i + 1] == '=') axes.push_back({std::string(1, mesh[i]), mesh[i + 2] - '0'});
   return axes;
 }
 
@@ -69,28 +75,50 @@ private:
       statements_.undo(mark);
   }
 
-  // Of a value of this rank: some dims cut, some closed, some open; no axis twice.
-  std::string sharding(size_t rank, bool pending = false) {
-    std::vector<std::string> left = axes_;
+  // The axes, some of them as two sub-axes.
+  std::vector<Axis> parts() {
+    std::vector<Axis> out;
+    for (const Axis& a : axes_) {
+      if (a.size % 2 != 0 || a.size < 4 || draw_.below(2)) {
+        out.push_back(a);
+        continue;
+      }
+      const std::string half = std::to_string(a.size / 2);
+      out.push_back({a.name + ":(1)2", 2});
+      out.push_back({a.name + ":(2)" + half, a.size / 2});
+    }
+    return out;
+  }
+  Axis taken(std::vector<Axis>& left) {
+    const auto i = static_cast<ptrdiff_t>(draw_.below(static_cast<int>(left.size())));
+    Axis axis = left[static_cast<size_t>(i)];
+    left.erase(left.begin() + i);
+    return axis;
+  }
+
+  // Of a value of this shape: some dims cut, in blocks where those divide it, some closed, some open; no axis twice.
+  std::string sharding(std::span<const int64_t> shape, bool pending = false) {
+    std::vector<Axis> left = parts();
     std::string text;
-    for (size_t d = 0; d < rank; ++d) {
+    for (size_t d = 0; d < shape.size(); ++d) {
       std::string dim = draw_.below(3) ? "_" : "?";
       if (!left.empty() && draw_.below(2)) {
-        size_t i = static_cast<size_t>(draw_.below(static_cast<int>(left.size())));
-        dim = left[i];
-        left.erase(left.begin() + static_cast<ptrdiff_t>(i));
-        if (!left.empty() && draw_.below(6) == 0) {
-          dim = "(" + dim + ", " + left.back() + ")";
-          left.pop_back();
-        }
+        const Axis first = taken(left);
+        dim = first.name;
+        if (!left.empty() && draw_.below(4) == 0)
+          dim = "(" + dim + ", " + taken(left).name + ")";
+        else if (draw_.below(6) == 0 && shape[d] % (2 * first.size) == 0)
+          dim = "(2, " + dim + ")";
       }
       text += (d ? ", " : "") + dim;
     }
-    if (pending && !left.empty()) text += " | sum(" + left[0] + ")";
+    if (pending && !left.empty()) text += " | sum(" + left[0].name + ")";
     return "@m{" + text + "}";
   }
   RandomStatements::Sharding sharding() {
-    return {this, [](void* self, size_t rank) { return static_cast<Generator*>(self)->sharding(rank); }};
+    return {this, [](void* self, std::span<const int64_t> shape) {
+              return static_cast<Generator*>(self)->sharding(shape);
+            }};
   }
 
   // Annotations are drawn from the names alone, so that they stay as they are while the program grows.
@@ -100,7 +128,7 @@ private:
     std::swap(own, draw_);
     const bool pending =
         salt == 1 && isFloat(v.dtype) && draw_.below(5) == 0; // results may stay partial sums
-    std::string text = draw_.below(4) ? " " + sharding(v.shape.size(), pending) : "";
+    std::string text = draw_.below(4) ? " " + sharding(v.shape, pending) : "";
     std::swap(own, draw_);
     return text;
   }
@@ -126,7 +154,7 @@ private:
   Draw draw_;
   RandomStatements statements_;
   std::string_view mesh_;
-  std::vector<std::string> axes_;
+  std::vector<Axis> axes_;
   int made_ = 0;
 };
 

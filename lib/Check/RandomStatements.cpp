@@ -423,8 +423,7 @@ bool RandomStatements::shard(Sharding sharding) {
   const RandomValue* v = any(false);
   if (!v) return false;
   const RandomValue x = *v;
-  add("shard " + operandText(x) + " : " + sharding.of(sharding.self, x.shape.size()), x.dtype, x.shape,
-      x.exact);
+  add("shard " + operandText(x) + " : " + sharding.of(sharding.self, x.shape), x.dtype, x.shape, x.exact);
   return true;
 }
 

@@ -2,6 +2,7 @@
 // Statements by chance (private to lib/Check): what RandomProgram.cpp puts together.
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Ops/Samples.h"
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -42,10 +43,10 @@ class RandomStatements {
 public:
   RandomStatements(const OpRegistry& ops, Draw& draw);
 
-  // A sharding's text for a rank, by whoever knows the mesh.
+  // A sharding's text for a shape, by whoever knows the mesh.
   struct Sharding {
     void* self;
-    std::string (*of)(void* self, size_t rank);
+    std::string (*of)(void* self, std::span<const int64_t> shape);
   };
   // The state before a statement, to go back to.
   struct Mark {

@@ -217,18 +217,6 @@ std::optional<Dim> sizeOfMap(const Rule& rule, const DimMap& map, DimTable& dims
   return size;
 }
 
-Dim normalDim(const OpQuery& q, Dim d) {
-  DimTable& dims = q.module->dims;
-  if (d.isStatic() || d.value() <= INT64_MIN + 1 || dims.dynamic(d).cut.empty()) return d;
-  const ShardingTable& table = q.module->shardings;
-  for (uint32_t i = q.mesh ? q.mesh.index : 0; i < table.numMeshes(); ++i) {
-    const Mesh& mesh = table.mesh(MeshId(i));
-    auto has = [&](const AxisRef& a) { return mesh.axisIndex(a.name) >= 0; };
-    if (std::ranges::all_of(dims.dynamic(d).cut, has)) return normalPiece(d, mesh, dims);
-  }
-  return d;
-}
-
 std::string typeText(const Module& m, TypeId id) {
   const Type& t = m.types[id];
   std::string text(dtypeName(t.dtype));
@@ -271,23 +259,11 @@ bool ruleOf(const OpQuery& q, Rule& rule) {
   return true;
 }
 
-// Pieces that are written differently (3/b of a view, 6/(a, b) of what it is a view of): as written, where that is the same.
-static void takeWrittenPieces(const OpQuery& q, std::vector<TypeId>& results) {
-  for (size_t i = 0; i < std::min(results.size(), q.writtenTypes.size()); ++i) {
-    if (results[i] == q.writtenTypes[i] || !q.writtenTypes[i].valid() || !results[i].valid()) continue;
-    const Type &a = q.module->types[results[i]], &b = q.module->types[q.writtenTypes[i]];
-    bool same = a.dtype == b.dtype && a.rank() == b.rank();
-    for (size_t d = 0; same && d < a.rank(); ++d) same = normalDim(q, a.dims[d]) == normalDim(q, b.dims[d]);
-    if (same) results[i] = q.writtenTypes[i];
-  }
-}
-
 bool inferResultTypes(const OpQuery& q, std::vector<TypeId>& results) {
   DTC_CHECK(q.diags, "inference needs somewhere to report to");
   results.clear();
   if (!checkCount(q) || !checkAttrs(q) || !checkDTypes(q)) return false;
   if (q.record->infer ? !q.record->infer(q, results) : !typesFromRule(q, results)) return false;
-  takeWrittenPieces(q, results);
   for (TypeId t : results) {
     const DType d = q.module->types[t].dtype;
     if (!isComplex(d) || (q.record->operandClasses & 8)) continue;

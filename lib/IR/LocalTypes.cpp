@@ -1,5 +1,7 @@
 #include "LocalTypes.h"
 #include "dtc/IR/Homomorphism.h"
+#include "dtc/Sharding/Canonical.h"
+#include "dtc/Sharding/Projection.h"
 #include <algorithm>
 
 namespace dtc {
@@ -207,12 +209,16 @@ void LocalTypes::cutsOfCollective(OpId o) {
     const int64_t written = m_.attrs[dim].i;
     std::vector<AxisRef>& cut =
         cuts[static_cast<size_t>(written < 0 ? written + static_cast<int64_t>(cuts.size()) : written)];
-    if (!uniform)
-      cut.insert(cut.end(), axes.begin(), axes.end());
-    else if (cut.size() >= axes.size() && std::equal(axes.rbegin(), axes.rend(), cut.rbegin()))
-      cut.resize(cut.size() - axes.size());
-    else
-      return;
+    const Mesh& mesh = m_.shardings.mesh(varying_.mesh());
+    for (size_t i = axes.size(); uniform && i-- > 0;)
+      if (!takeMinor(cut, axes[i], mesh)) return;
+    if (!uniform) {
+      PartList parts;
+      for (const AxisRef& a : cut) parts.push_back({a, 0});
+      for (const AxisRef& a : axes) parts.push_back({a, 0});
+      canonicalizeParts(parts, mesh);
+      cut = DimSharding{std::move(parts)}.axes();
+    }
   }
   cuts_[m_.result(o)] = std::move(cuts);
 }

@@ -2,6 +2,7 @@
 #include "AttrTypes.h"
 #include "FloatText.h"
 #include "Parser.h"
+#include "dtc/Sharding/Canonical.h"
 
 #include <algorithm>
 #include <cmath>
@@ -176,11 +177,12 @@ bool Parser::opAttrs(Statement& s) {
   if (!atAttrs()) return true;
   return attrs(s.attrs) &&
          fitAttrs(s.attrs, s.record->attrs, kCommon, "'" + std::string(s.opName) + "'", s.attrList) &&
-         axesExist(s);
+         localAxes(s);
 }
 
-// Mesh axes that an attribute names: of the mesh that the local text is on; in other text there are none to speak of.
-bool Parser::axesExist(const Statement& s) {
+// Mesh axes that an attribute names: of the mesh that the local text is on; in other text there are none to speak of. Those of size 1 are
+// left out, as they are of shardings.
+bool Parser::localAxes(Statement& s) {
   if (!localMesh_.valid()) return true;
   const Mesh& mesh = m_.shardings.mesh(localMesh_);
   for (const ParsedAttr& a : s.attrs) {
@@ -188,11 +190,18 @@ bool Parser::axesExist(const Statement& s) {
       return x.type == AttrType::Axes && m_.strings[a.name.name] == x.name;
     };
     if (std::none_of(s.record->attrs.begin(), s.record->attrs.end(), isAxes)) continue;
-    for (AttrId e : m_.attrs[a.value].list) {
+    Attr kept;
+    kept.kind = Attr::List;
+    const Attr list = m_.attrs[a.value];
+    for (AttrId e : list.list) {
       const Attr& axis = m_.attrs[e];
-      if (!checkAxis(axis.kind == Attr::Axis ? axis.axis : AxisRef{axis.text}, mesh, a.valueRange))
-        return false;
+      const AxisRef ref = axis.kind == Attr::Axis ? axis.axis : AxisRef{axis.text};
+      if (!checkAxis(ref, mesh, a.valueRange)) return false;
+      if (!isUnit(ref, mesh)) kept.list.push_back(e);
     }
+    const AttrId value = m_.attrs.intern(std::move(kept));
+    for (NamedAttr& x : s.attrList)
+      if (x.name == a.name.name) x.value = value;
   }
   return true;
 }

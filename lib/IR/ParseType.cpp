@@ -128,11 +128,14 @@ bool Parser::cut(DimExpr& e, SourceRange range) {
   if (!localMesh_.valid()) return true;
   const Mesh& mesh = m_.shardings.mesh(localMesh_);
   DimSharding s;
+  std::unordered_map<StrId, std::vector<AxisRef>> seen; // by name
   for (AxisRef& a : e.cut) {
     if (!checkAxis(a, mesh, range)) return false;
     a = mesh.canonical(a);
-    for (const DimPart& before : s.parts)
-      if (overlaps(before.axis, a, mesh)) return error(kCutTwice, range, m_.strings[a.name]);
+    std::vector<AxisRef>& before = seen[a.name];
+    for (const AxisRef& b : before)
+      if (overlaps(a, b, mesh)) return error(kCutTwice, range, m_.strings[a.name]);
+    before.push_back(a);
     s.parts.push_back({a, 0});
   }
   DimExpr whole = e;

@@ -148,7 +148,8 @@ bool Parser::mesh() {
     return false;
   }
   if (!expect(Tok::Equal, "'='") || !expect(Tok::LBracket, "'[' and the mesh's axes")) return false;
-  if (!commaList(Tok::RBracket, "']'", [&] { return meshAxis(mesh); })) return false;
+  std::unordered_set<StrId> seen;
+  if (!commaList(Tok::RBracket, "']'", [&] { return meshAxis(mesh, seen); })) return false;
   if (!overrideSizes(mesh, nameRange)) return false;
   std::optional<int64_t> devices = 1;
   for (const MeshAxis& a : mesh.axes) devices = devices ? checkedMul(*devices, a.size) : devices;
@@ -158,7 +159,7 @@ bool Parser::mesh() {
   return true;
 }
 
-bool Parser::meshAxis(Mesh& mesh) {
+bool Parser::meshAxis(Mesh& mesh, std::unordered_set<StrId>& seen) {
   ParsedName name;
   if (!expectName("the name of a mesh axis", name) || !expect(Tok::Equal, "'=' and the axis's size"))
     return false;
@@ -167,7 +168,7 @@ bool Parser::meshAxis(Mesh& mesh) {
   Attr value;
   if (!number(tok(), DType::I64, value)) return false;
   if (value.i < 1) return error(kAxisSize, tok().range(), m_.strings[name.name], digits);
-  if (mesh.axisIndex(name.name) >= 0)
+  if (!seen.insert(name.name).second)
     return error(kAxisTwice, name.range, m_.strings[mesh.name], m_.strings[name.name]);
   ++pos_;
   mesh.axes.push_back({name.name, value.i});

@@ -123,7 +123,7 @@ private:
   // --- meshes and functions (Parser.cpp) ---
   void meshes();
   bool mesh();
-  bool meshAxis(Mesh&);
+  bool meshAxis(Mesh&, std::unordered_set<StrId>& seen);
   bool meshDevices(Mesh&, SourceRange nameRange);
   bool overrideSizes(Mesh&, SourceRange nameRange);
   void functionHeads();
@@ -212,7 +212,7 @@ private:
   bool fitAttrs(std::vector<ParsedAttr>&, std::span<const AttrSpec>, std::span<const AttrSpec> common,
                 std::string_view owner, AttrList& out);
   AttrId adapted(AttrId, AttrType);
-  bool axesExist(const Statement&);
+  bool localAxes(Statement&);
   bool typeValueAttrs(Statement&, OpId, TypeId);
 
   // --- literals (ParseLiteral.cpp) ---

@@ -1,6 +1,7 @@
 #include "dtc/IR/Varying.h"
 
 #include "dtc/IR/LocalShape.h"
+#include "dtc/Support/Result.h"
 
 #include <algorithm>
 
@@ -52,6 +53,7 @@ void Varying::makeParts() {
   std::vector<std::vector<int64_t>> borders(mesh.axes.size());
   for (BlockId b : roots_) addBorders(b, borders);
   for (size_t a = 0; a < mesh.axes.size(); ++a) {
+    if (mesh.axes[a].size == 1) continue; // nothing varies along it
     std::vector<int64_t>& cuts = borders[a];
     cuts.push_back(1);
     cuts.push_back(mesh.axes[a].size);
@@ -59,12 +61,11 @@ void Varying::makeParts() {
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     bool nested = cuts.front() == 1 && cuts.back() == mesh.axes[a].size;
     for (size_t i = 1; i < cuts.size(); ++i) nested &= cuts[i] % cuts[i - 1] == 0;
-    // Sub-axes that do not fit into each other, or too many of them: the axis stays one part, which only the whole ends.
-    if (!nested || parts_.size() + cuts.size() > 60 - mesh.axes.size()) cuts = {1, mesh.axes[a].size};
-    if (cuts.size() == 1) cuts.push_back(1); // one device
-    for (size_t i = 1; i < cuts.size() && parts_.size() < 64; ++i)
-      parts_.push_back({a, cuts[i - 1], cuts[i]});
+    // Sub-axes that do not fit into each other: the axis stays one part, which only the whole ends.
+    if (!nested) cuts = {1, mesh.axes[a].size};
+    for (size_t i = 1; i < cuts.size(); ++i) parts_.push_back({a, cuts[i - 1], cuts[i]});
   }
+  DTC_CHECK(parts_.size() <= 64, "parts are of 2 or more, and a mesh has at most 2^31-1 devices");
 }
 
 // The parts within an axis (wholly) or that it touches.

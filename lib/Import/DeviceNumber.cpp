@@ -57,7 +57,8 @@ private:
     const uint32_t result = m_.result(o).index;
     if (name == "axis_index") {
       const AttrId axes = m_.attr(o, "axes");
-      if (axes.valid() && m_.attrs[axes].list.size() == mesh_.axes.size()) numbers_[result] = {1, devices_};
+      const auto all = std::ranges::count_if(mesh_.axes, [](const MeshAxis& a) { return a.size > 1; });
+      if (axes.valid() && std::ssize(m_.attrs[axes].list) == all) numbers_[result] = {1, devices_};
     } else if (name == "constant") {
       const AttrId value = m_.attr(o, "value");
       if (value.valid() && m_.attrs[value].kind == Attr::Int && m_.typeOf(m_.result(o)).rank() == 0)
@@ -82,8 +83,7 @@ private:
     else
       d.size = std::min(d.size, by->second);
     numbers_[m_.result(o).index] = d;
-    const std::vector<AxisRef> axes = axesOfDigits({devices_ / (d.stride * d.size), d.size}, mesh_);
-    if (!axes.empty()) replace(o, axes, b, out);
+    replace(o, axesOfDigits({devices_ / (d.stride * d.size), d.size}, mesh_), b, out); // along none: 0
   }
 
   // The op becomes a conversion of the index along `axes`, made before it.

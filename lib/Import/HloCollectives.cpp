@@ -91,13 +91,13 @@ using Pairs = std::vector<std::array<int64_t, 2>>; // from, to
 std::vector<AxisRef> axesOfPairs(Pairs& pairs, const Mesh& mesh) {
   std::vector<AxisRef> all, moved, fixed;
   for (const MeshAxis& a : mesh.axes) {
+    if (a.size == 1) continue;
     const AxisRef axis{a.name};
     const bool moves = std::ranges::any_of(
         pairs, [&](auto& p) { return mesh.indexAlong(axis, p[0]) != mesh.indexAlong(axis, p[1]); });
     (moves ? moved : fixed).push_back(axis);
     all.push_back(axis);
   }
-  if (moved.empty()) return all;
   std::vector<Pairs> groups(static_cast<size_t>(mesh.sizeOf(fixed)));
   for (const auto& p : pairs)
     groups[static_cast<size_t>(mesh.indexAlong(fixed, p[0]))].push_back(
@@ -120,6 +120,7 @@ bool permute(HloContext& c) {
     pairs.push_back({g[0], g[1]});
   }
   const std::vector<AxisRef> axes = axesOfPairs(pairs, mesh);
+  if (axes.empty() && !pairs.empty()) return c.give(x); // each device sends to itself
   std::vector<AttrId> list;
   for (const auto& p : pairs) list.push_back(c.intsAttr(p));
   return c.give(c.emit("permute", {x}, {{"axes", axesAttr(c, axes)}, {"pairs", c.listAttr(list)}}));
@@ -165,7 +166,8 @@ bool giveNumber(HloContext& c, std::span<const AxisRef> axes) {
 std::vector<AxisRef> axesFrom(HloContext& c, size_t first, size_t end) {
   std::vector<AxisRef> axes;
   const Mesh& mesh = c.module.shardings.mesh(c.importer.shardy.manualMesh());
-  for (size_t i = first; i < std::min(end, mesh.axes.size()); ++i) axes.push_back({mesh.axes[i].name});
+  for (size_t i = first; i < std::min(end, mesh.axes.size()); ++i)
+    if (mesh.axes[i].size > 1) axes.push_back({mesh.axes[i].name});
   return axes;
 }
 

@@ -200,7 +200,8 @@ std::optional<std::vector<AxisRef>> axesOfGroups(HloContext& c, const HloGroups&
   const int64_t all = mesh.numDevices();
   std::vector<AxisRef> axes;
   if (groups.empty() || groups[0].empty()) {
-    for (const MeshAxis& a : mesh.axes) axes.push_back({a.name});
+    for (const MeshAxis& a : mesh.axes)
+      if (a.size > 1) axes.push_back({a.name});
     return axes;
   }
   auto bad = [&](const char* why) {

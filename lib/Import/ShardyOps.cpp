@@ -264,7 +264,8 @@ AttrId freeAxes(HloContext& c, const Manual& manual) {
   const Mesh& mesh = c.module.shardings.mesh(manual.mesh);
   std::vector<AttrId> free;
   for (const MeshAxis& a : mesh.axes)
-    if (std::ranges::none_of(manual.axes, [&](const AxisRef& m) { return overlaps(m, {a.name}, mesh); }))
+    if (a.size > 1 &&
+        std::ranges::none_of(manual.axes, [&](const AxisRef& m) { return overlaps(m, {a.name}, mesh); }))
       free.push_back(c.wordAttr(c.module.strings[a.name]));
   return free.empty() ? AttrId() : c.listAttr(free);
 }

@@ -3,6 +3,7 @@
 #include "dtc/IR/Element.h"
 #include "dtc/IR/Homomorphism.h"
 #include "dtc/IR/LocalShape.h"
+#include "dtc/Sharding/Canonical.h"
 #include <algorithm>
 
 namespace dtc {
@@ -18,7 +19,8 @@ inline constexpr DiagKind kCollectiveOpType{"collective-op-dtype",
                                             "'{0}': op = \"{1}\" is not defined on {2}"};
 inline constexpr DiagKind kGatherCut{"collective-cut",
                                      "'{0}': dim {1} of {2} is {3}: its cut does not end in {4}"};
-inline constexpr DiagKind kSliceCut{"collective-slice", "'{0}' cannot cut dim {1} of {2} along {3}"};
+inline constexpr DiagKind kTooLong{"collective-size",
+                                   "'{0}': dim {1} of {2}, gathered along {3}, is longer than 2^63-1"};
 inline constexpr DiagKind kWrittenType{"collective-type", "'{0}' gives {1}, but {2} is written"};
 inline constexpr DiagKind kPairs{"collective-pairs", "'{0}': {1}"};
 inline constexpr DiagKind kWireType{
@@ -78,6 +80,7 @@ std::optional<Group> groupOf(const OpQuery& q) {
         q.diags->error(kAxisTwice, q.loc, q.record->name, printAxis(g.axes[i], q.module->strings));
         return std::nullopt;
       }
+  std::erase_if(g.axes, [&](const AxisRef& a) { return isUnit(a, *g.mesh); });
   for (AxisRef& a : g.axes) a = g.mesh->canonical(a);
   g.size = g.mesh->sizeOf(g.axes);
   return g;
@@ -90,52 +93,52 @@ DimSharding cutBy(std::span<const AxisRef> axes) {
 }
 
 // A local dim cut further along the group's axes.
-std::optional<Dim> sliced(const OpQuery& q, const Group& g, size_t operand, size_t dim) {
+Dim sliced(const OpQuery& q, const Group& g, size_t operand, size_t dim) {
   DimTable& dims = q.module->dims;
-  Dim d = q.type(operand).dims[dim];
-  std::vector<AxisRef> cut = dims.expr(d).cut;
-  cut.insert(cut.end(), g.axes.begin(), g.axes.end());
-  auto result = localDim(cutBy(cut), *g.mesh, dims.uncut(d), dims);
-  if (!result)
-    q.diags->error(kSliceCut, q.loc, q.record->name, dim, q.operandText(operand), axesText(q, g.axes));
-  return result;
+  DimExpr e = dims.expr(q.type(operand).dims[dim]);
+  divideOut(e, *g.mesh);
+  e.cut.insert(e.cut.end(), g.axes.begin(), g.axes.end());
+  return canonicalPiece(std::move(e), *g.mesh, dims);
 }
 
-// Takes the group's axes off the end of a cut; where it ends in a longer axis, that axis's major part stays.
-bool takeTail(std::vector<AxisRef>& cut, const Group& g) {
+// Takes the group's axes off the end of a piece's cut; axes of the group that are major to all that is cut put pieces of one size together.
+bool takeTail(DimExpr& e, const Group& g, bool& overflow) {
   for (size_t i = g.axes.size(); i-- > 0;) {
+    divideOut(e, *g.mesh);
     const AxisRef& a = g.axes[i];
-    if (g.mesh->axisSize(a) == 1) continue; // not in the type
-    if (cut.empty() || cut.back().name != a.name) return false;
-    AxisRef& last = cut.back();
-    int64_t size = g.mesh->axisSize(a), have = g.mesh->axisSize(last);
-    if (a.pre * size != last.pre * have || have % size != 0) return false;
-    last = g.mesh->canonical({last.name, last.pre, have / size});
-    if (have == size) cut.pop_back();
+    if (!e.cut.empty() && takeMinor(e.cut, a, *g.mesh)) continue;
+    int64_t grows = g.mesh->axisSize(a);
+    if (!e.cut.empty()) { // n/a:(p)s is n*p/a:(1)ps, of which a minor part of the axis is taken
+      const AxisRef last = e.cut.back();
+      if (e.cut.size() > 1 || last.name != a.name || a.pre * grows != last.pre * g.mesh->axisSize(last))
+        return false;
+      e.cut = {{a.name, 1, a.pre}};
+      grows = last.pre;
+    }
+    const auto grown = checkedMul(e.coefficient, grows);
+    overflow = !grown;
+    if (overflow) return false;
+    e.coefficient = *grown;
   }
   return true;
 }
 
-// The minor axes of a cut taken away; where the size is a number, that many times as large.
+// The minor axes of a cut taken away; past the cut, as many times as large.
 std::optional<Dim> gathered(const OpQuery& q, const Group& g, size_t operand, size_t dim) {
   DimTable& dims = q.module->dims;
-  Dim d = q.type(operand).dims[dim];
-  std::vector<AxisRef> cut = dims.expr(d).cut;
-  if (cut.empty()) {
-    auto result = dims.mul(d, Dim(g.size));
-    if (!result)
-      q.diags->error(kSliceCut, q.loc, q.record->name, dim, q.operandText(operand), axesText(q, g.axes));
-    return result;
-  }
-  if (!takeTail(cut, g)) {
+  const Dim d = q.type(operand).dims[dim];
+  DimExpr e = dims.expr(d);
+  bool overflow = false;
+  if (takeTail(e, g, overflow)) return canonicalPiece(std::move(e), *g.mesh, dims);
+  if (overflow)
+    q.diags->error(kTooLong, q.loc, q.record->name, dim, q.operandText(operand), axesText(q, g.axes));
+  else
     q.diags->error(kGatherCut, q.loc, q.record->name, dim, q.operandText(operand),
                    printDim(d, dims, q.module->strings), axesText(q, g.axes));
-    return std::nullopt;
-  }
-  return localDim(cutBy(cut), *g.mesh, dims.uncut(d), dims);
+  return std::nullopt;
 }
 
-// The same size on every device, though written differently (6/b is 12/(a, b) where a halves 12).
+// The same size on every device, though of other axes (1/(a, b) and 1/(b, a)).
 bool sameSizes(const OpQuery& q, const Mesh& mesh, TypeId a, TypeId b) {
   constexpr int64_t kMostPlaces = 1 << 16;
   const Module& m = *q.module;
@@ -202,7 +205,7 @@ template <Shape S, bool Reduces> bool inferCollective(const OpQuery& q, std::vec
     auto dim = dimOf("dim");
     if (!dim) return false;
     size_t d = static_cast<size_t>(*dim);
-    auto size = S == Shape::Gather ? gathered(q, *g, 0, d) : sliced(q, *g, 0, d);
+    const std::optional<Dim> size = S == Shape::Gather ? gathered(q, *g, 0, d) : sliced(q, *g, 0, d);
     if (!size) return false;
     t.dims[d] = *size;
   }
@@ -213,10 +216,9 @@ template <Shape S, bool Reduces> bool inferCollective(const OpQuery& q, std::vec
       q.diags->error(kPairs, q.loc, q.record->name, "split_dim and concat_dim must differ");
       return false;
     }
-    auto less = sliced(q, *g, 0, static_cast<size_t>(*split)),
-         more = gathered(q, *g, 0, static_cast<size_t>(*concat));
-    if (!less || !more) return false;
-    t.dims[static_cast<size_t>(*split)] = *less;
+    const std::optional<Dim> more = gathered(q, *g, 0, static_cast<size_t>(*concat));
+    if (!more) return false;
+    t.dims[static_cast<size_t>(*split)] = sliced(q, *g, 0, static_cast<size_t>(*split));
     t.dims[static_cast<size_t>(*concat)] = *more;
   }
   return give(q, *g->mesh, std::move(t), results);
@@ -264,8 +266,9 @@ bool checkSends(const OpQuery& q, const char* attr, int64_t numDevices, bool nam
 // first; along others all of the group have pieces of one size.
 bool checkEqualSizes(const OpQuery& q, const Group& g) {
   auto varies = [&](Dim d) {
-    const std::vector<AxisRef> cut = q.module->dims.expr(d).cut;
-    return std::any_of(cut.begin(), cut.end(), [&](const AxisRef& a) {
+    DimExpr e = q.module->dims.expr(d);
+    divideOut(e, *g.mesh);
+    return std::any_of(e.cut.begin(), e.cut.end(), [&](const AxisRef& a) {
       return std::any_of(g.axes.begin(), g.axes.end(),
                          [&](const AxisRef& b) { return overlaps(a, b, *g.mesh); });
     });

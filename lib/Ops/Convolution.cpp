@@ -78,8 +78,7 @@ bool shapeOf(const OpQuery& q, Shape& s) {
   if (s.groups < 1) return reportShape(q, "needs at least one group");
   if (!readWindows(q, s)) return false;
   // x's channels meet w's dim 1 within a group; transposed, they are w's dim 0.
-  const Dim channels = normalDim(q, x.dims[1]), own = normalDim(q, w.dims[s.transposed ? 0 : 1]),
-            grouped = w.dims[0];
+  const Dim channels = x.dims[1], own = w.dims[s.transposed ? 0 : 1], grouped = w.dims[0];
   bool fits = s.groups == 1 || s.transposed ? channels == own : false;
   if (s.groups > 1) {
     if (!channels.isStatic() || !own.isStatic() || !grouped.isStatic())

@@ -9,18 +9,12 @@ namespace {
 
 // --- reshape ---
 
-// 6/(a, b) is the 3/b that a view of it leaves.
-std::vector<Dim> normalDims(const OpQuery& q, std::vector<Dim> dims) {
-  for (Dim& d : dims) d = normalDim(q, d);
-  return dims;
-}
-
 // The written shape with its -1 worked out. Dims that stand on both sides cancel before anything is multiplied, so that
 // pieces and symbols pass through.
 bool reshapedDims(const OpQuery& q, std::vector<Dim>& out) {
   out = *sizesAttr(q, "shape");
   DimTable& dims = q.module->dims;
-  std::vector<Dim> in = normalDims(q, q.type(0).dims), rest;
+  std::vector<Dim> in = q.type(0).dims, rest;
   size_t unknown = out.size();
   for (size_t j = 0; j < out.size(); ++j) {
     if (out[j] == kInferred && unknown == out.size()) {
@@ -28,11 +22,10 @@ bool reshapedDims(const OpQuery& q, std::vector<Dim>& out) {
       continue;
     }
     if (!isSize(out[j])) return reportShape(q, "takes one -1 in its shape, and no other negative size");
-    const Dim size = normalDim(q, out[j]);
-    if (auto same = std::find(in.begin(), in.end(), size); same != in.end())
+    if (auto same = std::find(in.begin(), in.end(), out[j]); same != in.end())
       in.erase(same);
     else
-      rest.push_back(size);
+      rest.push_back(out[j]);
   }
   std::optional<Dim> numerator = Dim(1), denominator = Dim(1);
   if (in.size() == 1)
@@ -158,7 +151,7 @@ private:
 bool reshapeRule(const OpQuery& q, Rule& rule) {
   std::vector<Dim> out;
   if (!reshapedDims(q, out)) return false;
-  ViewFactors(q, rule, normalDims(q, q.type(0).dims), normalDims(q, std::move(out))).run();
+  ViewFactors(q, rule, q.type(0).dims, std::move(out)).run();
   return true;
 }
 
@@ -395,7 +388,7 @@ void tileLocalise(const OpQuery& q, std::span<const TypeId> operands, std::span<
   std::vector<Dim> repeats = *sizesAttr(q, "repeats");
   const std::vector<Dim> in = q.module->types[operands[0]].dims, out = q.module->types[results[0]].dims;
   for (size_t d = 0; d < repeats.size(); ++d) {
-    if (normalDim(q, out[d]) == normalDim(q, in[d])) {
+    if (out[d] == in[d]) {
       if (!(in[d] == Dim(0))) repeats[d] = Dim(1);
     } else if (isOneDim(in[d])) {
       repeats[d] = out[d];

@@ -3,7 +3,9 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/RuleText.h"
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <unordered_map>
 
 namespace dtc {
 
@@ -93,28 +95,32 @@ void WindowFetch::plan() {
       if (source.length == 0) source.length = source.size;
       planSource(r, s);
     }
-  for (size_t r = 0; r < reads_.size(); ++r) mergeEqual(r);
+  std::vector<std::vector<Part>> byRead(reads_.size());
+  for (Part& p : parts_) byRead[p.read].push_back(std::move(p));
+  parts_.clear();
+  for (size_t r = 0; r < reads_.size(); ++r) {
+    mergeEqual(r, byRead[r]);
+    std::move(byRead[r].begin(), byRead[r].end(), std::back_inserter(parts_));
+  }
 }
 
 // Where the parts tile the buffer once those that are taken and written alike are one (what a roll takes from the next device,
 // and the last from the first), they are.
-void WindowFetch::mergeEqual(size_t read) {
-  std::vector<Part> merged, others;
-  for (const Part& p : parts_) {
-    if (p.read != read) {
-      others.push_back(p);
-      continue;
-    }
-    auto same = std::find_if(merged.begin(), merged.end(), [&](const Part& q) { return mayBeOne(p, q); });
-    if (same == merged.end())
+void WindowFetch::mergeEqual(size_t read, std::vector<Part>& parts) const {
+  std::vector<Part> merged;
+  std::unordered_map<int64_t, std::vector<size_t>> written; // of those merged, by where they are written
+  for (const Part& p : parts) {
+    std::vector<size_t>& beside = written[p.at];
+    const auto same = std::ranges::find_if(beside, [&](size_t q) { return mayBeOne(p, merged[q]); });
+    if (same == beside.end()) {
+      beside.push_back(merged.size());
       merged.push_back(p);
-    else
-      same->pairs.insert(same->pairs.end(), p.pairs.begin(), p.pairs.end());
+    } else {
+      merged[*same].pairs.insert(merged[*same].pairs.end(), p.pairs.begin(), p.pairs.end());
+    }
   }
   std::sort(merged.begin(), merged.end(), [](const Part& p, const Part& q) { return p.at < q.at; });
-  if (!tiles(merged, rows(read))) return;
-  others.insert(others.end(), merged.begin(), merged.end());
-  parts_ = std::move(others);
+  if (tiles(merged, rows(read))) parts = std::move(merged);
 }
 
 bool WindowFetch::mayBeOne(const Part& p, const Part& q) const {

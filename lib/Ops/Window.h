@@ -85,7 +85,7 @@ private:
   // Says which rows come, of one value that is cut along `dim`; of reads of several values, nothing.
   [[nodiscard]] std::vector<int64_t> asked(size_t dim) const;
   void repeatRows(std::vector<ValueId>& values);
-  void mergeEqual(size_t read);
+  void mergeEqual(size_t read, std::vector<Part>& parts) const;
   [[nodiscard]] bool mayBeOne(const Part&, const Part&) const;
   [[nodiscard]] static bool tiles(std::span<const Part>, int64_t rows);
   [[nodiscard]] int64_t hostPlace(const Part&, int64_t device) const;

@@ -25,7 +25,7 @@ struct CollectiveKinds {
 [[nodiscard]] int64_t mostReceived(const Module&, OpId, std::span<const int64_t> operandBytes);
 
 // Moves collectives whose operands no trip changes before the loop, and the reduction of what a loop adds up after it.
-void hoistCollectives(Module&, FuncId, Diagnostics&);
+void hoistCollectives(Module&, std::span<const FuncId> functions, Diagnostics&);
 // One round of dropping, sharing and joining; true where something changed. Each round leaves fewer or cheaper ones.
 [[nodiscard]] bool joinCollectives(Module&, std::span<const FuncId>, Diagnostics&);
 // Many small messages become one, where the fixed costs saved are more than the copies.

@@ -13,13 +13,18 @@ namespace {
 
 class Hoister {
 public:
-  Hoister(Module& m, FuncId f, Diagnostics& diags) : m_(m), diags_(diags), kinds_(*m.registry) {
-    mesh_ = meshOfFunction(m, f);
+  Hoister(Module& m, Diagnostics& diags) : m_(m), diags_(diags), kinds_(*m.registry) {
     const UseCounts uses(m);
     for (uint32_t v = 0; v < m.values.size(); ++v) uses_.push_back(uses[ValueId(v)]);
     varies_.assign(m.values.size(), false);
   }
 
+  void run(FuncId f) {
+    mesh_ = meshOfFunction(m_, f);
+    if (mesh_.valid()) run(m_[f].body);
+  }
+
+private:
   // Inner loops first, so that what leaves one may leave the next.
   void run(BlockId block) {
     std::vector<OpId> out;
@@ -41,7 +46,6 @@ public:
     remap(m_[block].yields);
   }
 
-private:
   void remap(std::span<ValueId> values) {
     for (ValueId& v : values) v = map_(v);
   }
@@ -227,8 +231,9 @@ private:
 
 } // namespace
 
-void hoistCollectives(Module& m, FuncId f, Diagnostics& diags) {
-  if (meshOfFunction(m, f).valid()) Hoister(m, f, diags).run(m[f].body);
+void hoistCollectives(Module& m, std::span<const FuncId> functions, Diagnostics& diags) {
+  Hoister hoister(m, diags); // uses are counted once
+  for (FuncId f : functions) hoister.run(f);
 }
 
 } // namespace dtc

@@ -94,19 +94,11 @@ private:
       for (const AxisRef& a : local_.varying.axes(local_.pending(args[i])))
         pending.push_back({a, PendingKind::Sum});
       s.pending.insert(s.pending.end(), pending.begin(), pending.end());
-      sortPending(s);
       yields_.push_back(d);
       to_.push_back(m_.operand(op_, i));
       types_.push_back(m_[to_.back()].type);
       shardings_.push_back(m_.shardings.intern(std::move(s)));
     }
-  }
-
-  void sortPending(Sharding& s) const {
-    std::sort(s.pending.begin(), s.pending.end(), [&](const PendingAxis& a, const PendingAxis& b) {
-      const int x = mesh_.axisIndex(a.axis.name), y = mesh_.axisIndex(b.axis.name);
-      return x != y ? x < y : a.axis.pre < b.axis.pre;
-    });
   }
 
   // How a value of the forward region is handed over: what is alike everywhere as it is; what varies as its device's row

@@ -1,5 +1,6 @@
 #include "OpForms.h"
 #include "dtc/Passes/OpWork.h"
+#include "dtc/Sharding/Canonical.h"
 #include "dtc/Sharding/ReshardBytes.h"
 #include <algorithm>
 #include <functional>
@@ -425,7 +426,7 @@ private:
     return out;
   }
 
-  // Those of the axes that do not cut these dims.
+  // Those of the axes that do not cut these dims, in canonical form: sub-axes may cut a factor in any order.
   std::vector<PendingAxis> notCutting(const std::vector<DimSharding>& dims,
                                       const std::vector<PendingAxis>& axes) const {
     std::vector<PendingAxis> out;
@@ -433,6 +434,7 @@ private:
       if (std::ranges::all_of(
               dims, [&](const DimSharding& d) { return disjoint(d.parts, PartList{{a.axis, 0}}, *mesh_); }))
         out.push_back(a);
+    canonicalizePending(out, *mesh_);
     return out;
   }
 
@@ -461,7 +463,9 @@ private:
   // Clears `fits` where a tensor cannot be cut so.
   OpForm formOf(std::vector<PartList> factors, bool* fits = nullptr) const {
     OpForm form;
-    form.reduced = reducedAxes(factors);
+    const std::vector<PendingAxis> reduced = reducedAxes(factors);
+    form.reduced = reduced;
+    canonicalizePending(form.reduced, *mesh_);
     size_t n = rel_.rule.operands.size();
     for (size_t t = 0; t < rel_.tensors.size(); ++t) {
       std::vector<DimSharding> dims(map(t).dims.size());
@@ -471,7 +475,7 @@ private:
         else if (fits)
           *fits = false;
       }
-      if (t >= n) form.reducedOn.push_back(notCutting(dims, form.reduced));
+      if (t >= n) form.reducedOn.push_back(notCutting(dims, reduced));
       (t < n ? form.operands : form.results).push_back(std::move(dims));
     }
     form.joins.assign(n, false);

@@ -47,8 +47,7 @@ bool optimizeCollectives(Module& m, Diagnostics& diags, const OptimizeCollective
   std::vector<FuncId> functions;
   for (FuncId f : m.order)
     if (m[f].spmd) functions.push_back(f);
-  if (options.hoist)
-    for (FuncId f : functions) hoistCollectives(m, f, diags);
+  if (options.hoist) hoistCollectives(m, functions, diags);
   while (joinCollectives(m, functions, diags)) {}
   if (options.bucket)
     for (FuncId f : functions) bucketCollectives(m, f, options, diags);

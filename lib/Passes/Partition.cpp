@@ -227,8 +227,7 @@ private:
     const Whole whole = wholeOf(o, before);
     rule_ = {};
     if (!ruleOf(whole.query, rule_)) return false;
-    cuts_.assign(rule_.factors.size(), {});
-    for (uint16_t f = 0; f < cuts_.size(); ++f) cuts_[f] = cutOf(rule_, f, o, before);
+    cuts_ = cutsOf(rule_, o, before);
     return communicates(rule_, cuts_);
   }
 
@@ -271,20 +270,19 @@ private:
     return rec.offsetOperand < 0 || addOffsets(o, q, before, b);
   }
 
-  // How factor `f` is cut, as any operand or result of the op says.
-  PartList cutOf(const Rule& rule, uint16_t f, OpId o, std::span<const ValueId> before) const {
-    auto look = [&](const TensorMap& map, ValueId v) -> PartList {
-      if (!sharding_[v.index]) return {};
+  // How each factor is cut, as any operand or result of the op says.
+  std::vector<PartList> cutsOf(const Rule& rule, OpId o, std::span<const ValueId> before) const {
+    std::vector<PartList> cuts(rule.factors.size());
+    auto look = [&](const TensorMap& map, ValueId v) {
+      if (!sharding_[v.index]) return;
       const Sharding& s = shardingOf(sharding_[v.index]);
-      const TensorProjection p = projectDims(map, rule, s.dims, m_.shardings.mesh(s.mesh));
-      const FactorEntry* e = p.find(f);
-      return e ? e->parts : PartList();
+      for (FactorEntry& e : projectDims(map, rule, s.dims, m_.shardings.mesh(s.mesh)).entries)
+        if (cuts[e.factor].empty()) cuts[e.factor] = std::move(e.parts);
     };
-    for (size_t i = 0; i < before.size() && i < rule.operands.size(); ++i)
-      if (PartList parts = look(rule.operands[i], before[i]); !parts.empty()) return parts;
+    for (size_t i = 0; i < before.size() && i < rule.operands.size(); ++i) look(rule.operands[i], before[i]);
     for (uint32_t r = 0; r < m_[o].numResults && r < rule.results.size(); ++r)
-      if (PartList parts = look(rule.results[r], m_.result(o, r)); !parts.empty()) return parts;
-    return {};
+      look(rule.results[r], m_.result(o, r));
+    return cuts;
   }
 
   bool addOffsets(OpId o, const OpQuery& q, std::span<const ValueId> before, Builder& b) {
@@ -292,10 +290,11 @@ private:
     if (!ruleOf(q, rule)) return false;
     std::vector<ValueId> offsets;
     size_t used = 0;
-    for (size_t f = 0; f < rule.factors.size(); ++f) {
+    const bool placed = std::ranges::any_of(rule.factors, &Factor::needsOffset);
+    const std::vector<PartList> cuts = placed ? cutsOf(rule, o, before) : std::vector<PartList>();
+    for (size_t f = 0; f < cuts.size(); ++f) {
       if (!rule.factors[f].needsOffset()) continue;
-      const PartList parts = cutOf(rule, static_cast<uint16_t>(f), o, before);
-      DimSharding cut{parts};
+      DimSharding cut{cuts[f]};
       if (m_.shardings.mesh(mesh_).sizeOf(cut.axes()) == 1) {
         offsets.push_back(b.literal(0, DType::I32));
         continue;

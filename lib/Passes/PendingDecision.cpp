@@ -268,14 +268,8 @@ private:
     if (form.reduced.empty()) {
       tryPass(o, form, relation);
     } else {
-      auto sort = [](Signature& s) {
-        std::sort(s.begin(), s.end(), [](auto& a, auto& b) { return a.axis < b.axis; });
-      };
-      sort(form.reduced);
-      for (uint32_t r = 0; r < m_[o].numResults; ++r) {
-        sort(form.reducedOn[r]);
+      for (uint32_t r = 0; r < m_[o].numResults; ++r)
         if (!form.reducedOn[r].empty()) addNode(m_.result(o, r), form.reducedOn[r], true);
-      }
     }
     for (uint32_t i = 0; i < m_[o].numOperands; ++i) {
       uint32_t n = nodeAt(m_.operand(o, i));

@@ -14,6 +14,9 @@ namespace dtc {
 
 namespace {
 
+constexpr DiagKind kUnfit{"unfit-shardings",
+                          "{0}: run 'propagate' before '{1}', or write the shardings that fit"};
+
 std::string nearest(std::string_view word, const std::vector<std::string_view>& known) {
   std::string_view near = nearestWord(word, known);
   return near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?";
@@ -88,16 +91,10 @@ Status checkSizes(Module& m, const PassStep& step) {
 }
 
 // Text with all shardings written that no propagate made: what an op needs and does not get would go unseen.
-Status checkFit(const Module& m, const PassStep& step) {
+bool checkFit(const Module& m, const PassStep& step, Diagnostics& diags) {
   const auto misfit = firstMisfit(m);
-  if (!misfit) return Ok{};
-  std::string what = "the ops";
-  if (misfit->valid())
-    what = "'" + std::string(m.record(*misfit).name) + "' at " + m.source.name + ":" +
-           std::to_string(lineColumn(m.source.text, m[*misfit].loc.begin).line);
-  return inputError("pass '" + std::string(step.pass->name) +
-                    "' takes propagated text, but here the shardings that are written do not fit " + what +
-                    "; run 'propagate' before it");
+  if (misfit) diags.error(kUnfit, misfit->loc, misfit->what, step.pass->name);
+  return !misfit;
 }
 
 } // namespace
@@ -143,7 +140,7 @@ Status runPipeline(Module& m, const std::vector<PassStep>& steps, Diagnostics& d
     if (auto fits = checkLevel(m, step); !fits) return fits.error();
     if (auto fits = checkSizes(m, step); !fits) return fits.error();
     if (!state.propagated && step.pass->needs == Level::Propagated && levelOf(m) == Level::Propagated)
-      if (auto fits = checkFit(m, step); !fits) return fits.error();
+      if (!checkFit(m, step, diags)) return inputError("");
     state.propagated = state.propagated || step.pass->gives == Level::Propagated;
     if (hooks.progress)
       hooks.progress(step.pass->name, static_cast<size_t>(&step - steps.data()), steps.size());

@@ -4,6 +4,7 @@
 #include "Policies.h"
 #include "ReduceDType.h"
 #include "dtc/Passes/PlanMemory.h"
+#include "dtc/IR/Text.h"
 
 namespace dtc {
 
@@ -95,27 +96,62 @@ static bool solve(Module& m, Diagnostics& diags, PropagationReport* report, cons
   return !diags.hasErrors();
 }
 
-std::optional<OpId> firstMisfit(const Module& m) {
+// "%x @m{a}, %w @m{_, b} -> %y @m{a, b}"
+static std::string writtenOn(const Module& m, OpId o) {
+  std::string text;
+  auto add = [&](ValueId v, bool first, std::string_view before) {
+    if (!m[v].sharding.valid()) return;
+    text += first ? before : ", ";
+    text += printValueName(m, v) + " " + printSharding(m, m[v].sharding);
+  };
+  for (uint32_t i = 0; i < m[o].numOperands; ++i) add(m.operand(o, i), text.empty(), "");
+  for (uint32_t r = 0; r < m[o].numResults; ++r) add(m.result(o, r), r == 0, text.empty() ? "" : " -> ");
+  return text;
+}
+
+// What propagation would have to add before the text fits. `tried` is `m` with all that it would add.
+static Misfit describe(const Module& m, const Module& tried, const ReshardReason& why) {
+  const ValueId from = tried.operand(why.reshard, 0), to = tried.result(why.reshard);
+  const std::string given = printSharding(tried, tried[from].sharding),
+                    wanted = printSharding(tried, tried[to].sharding);
+  auto known = [&](OpId o) { return o.valid() && o.index < m.ops.size(); };
+  const bool isResult = why.kind == ReshardReason::Result || !known(why.needs);
+  const bool isOp = why.kind != ReshardReason::Boundary;
+  const std::string value = from.index < m.values.size() ? printValueName(m, from) : "a value";
+  const OpId o = isResult ? why.cause : why.needs;
+  auto name = [&] { return "'" + std::string(m.record(o).name) + "'"; };
+  if (isOp && known(o))
+    return {m[o].loc, isResult
+                          ? name() + " gives " + value + " as " + given + ", but " + wanted + " is written"
+                          : name() + " takes " + value + " as " + wanted + ", but " + given + " is written"};
+  const SourceRange loc = known(why.needs)               ? m[why.needs].loc
+                          : from.index < m.values.size() ? m[from].loc
+                                                         : SourceRange{};
+  return {loc, value + " is " + given + ", but where it goes " + wanted + " is written"};
+}
+
+std::optional<Misfit> firstMisfit(const Module& m) {
   Module tried = m;
   Diagnostics quiet;
   PropagationReport report;
   PropagationState state(tried, quiet, report);
-  if (!refuseLeftovers(tried, quiet) || !state.build() || !state.solve({})) return OpId();
+  if (!refuseLeftovers(tried, quiet) || !state.build() || !state.solve({}))
+    return Misfit{{}, quiet.all().empty() ? "no op fits" : quiet.all().front().message()};
   std::vector<OpForm> forms;
+  OpId unfit; // the first op that has no form for what is written
   for (const Relation& r : state.relations) {
     const bool runs = r.op.valid() && !r.inner && m.record(r.op).constraint == Constraint::None;
-    std::optional<OpForm> form = r.inner ? OpForm() : chooseForm(state, r, {});
-    if (runs) form = formAsWritten(state, r);
-    if (!form) return r.op;
-    forms.push_back(std::move(*form));
+    std::optional<OpForm> form = runs ? formAsWritten(state, r) : std::nullopt;
+    if (runs && !form && !unfit.valid()) unfit = r.op;
+    forms.push_back(form ? std::move(*form) : r.inner ? OpForm() : chooseForm(state, r, {}));
   }
   const PendingDecision decision = decidePending(state, forms, true);
   insertReshards(state, forms, decision);
-  if (report.reshards.empty()) return std::nullopt;
-  const ReshardReason& why = report.reshards.front();
-  for (OpId o : {why.kind == ReshardReason::Operand ? why.needs : why.cause, why.needs})
-    if (o.valid() && o.index < m.ops.size() && m[o].loc.valid()) return o;
-  return OpId();
+  for (const ReshardReason& why : report.reshards)
+    if (!unfit.valid() || why.needs == unfit || why.cause == unfit) return describe(m, tried, why);
+  if (!unfit.valid()) return std::nullopt;
+  return Misfit{m[unfit].loc, "'" + std::string(m.record(unfit).name) +
+                                  "' cannot run as it is sharded here: " + writtenOn(m, unfit)};
 }
 
 bool propagate(Module& m, Diagnostics& diags, PropagationReport* report, const PropagateOptions& options) {

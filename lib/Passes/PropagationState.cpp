@@ -430,7 +430,7 @@ bool PropagationState::buildFree(OpId o, MeshId mesh, AttrId free) {
   std::vector<AxisRef> manual;
   for (const MeshAxis& axis : m.shardings.mesh(mesh).axes) {
     auto isFree = [&](AttrId a) { return m.attrs[a].kind == Attr::Word && m.attrs[a].text == axis.name; };
-    if (!std::ranges::any_of(m.attrs[free].list, isFree)) manual.push_back({axis.name});
+    if (axis.size > 1 && !std::ranges::any_of(m.attrs[free].list, isFree)) manual.push_back({axis.name});
   }
   for (size_t v = firstVar; v < vars.size(); ++v)
     vars[v].replicated.insert(vars[v].replicated.end(), manual.begin(), manual.end());

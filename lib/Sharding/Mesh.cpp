@@ -1,5 +1,6 @@
-#include "dtc/Sharding/Sharding.h"
+#include "dtc/Sharding/Canonical.h"
 #include <algorithm>
+#include <unordered_map>
 
 namespace dtc {
 namespace {
@@ -23,6 +24,24 @@ Digit digitOf(const Mesh& m, const AxisRef& a) {
   return {stride * (whole / (a.pre * a.size)), a.size};
 }
 
+// Where the axis of that name stands, by an index of the axes that this thread looked into last; -1 where that does not know it. An index
+// of axes that have changed since gives nothing wrong: what it says is looked at.
+int remembered(const std::vector<MeshAxis>& axes, StrId name) {
+  struct Index {
+    const MeshAxis* of = nullptr;
+    size_t size = 0;
+    std::unordered_map<StrId, size_t> at;
+  };
+  static thread_local Index index;
+  if (index.of != axes.data() || index.size != axes.size()) {
+    index = {axes.data(), axes.size(), {}};
+    for (size_t i = 0; i < axes.size(); ++i) index.at.emplace(axes[i].name, i);
+  }
+  const auto found = index.at.find(name);
+  const bool holds = found != index.at.end() && axes[found->second].name == name;
+  return holds ? static_cast<int>(found->second) : -1;
+}
+
 } // namespace
 
 int64_t Mesh::numDevices() const {
@@ -32,6 +51,9 @@ int64_t Mesh::numDevices() const {
 }
 
 int Mesh::axisIndex(StrId axisName) const {
+  constexpr size_t kFew = 16; // found as fast one by one
+  if (axes.size() > kFew)
+    if (const int at = remembered(axes, axisName); at >= 0) return at;
   for (size_t i = 0; i < axes.size(); ++i)
     if (axes[i].name == axisName) return static_cast<int>(i);
   return -1;
@@ -75,6 +97,12 @@ std::vector<int64_t> Mesh::groupOf(std::span<const AxisRef> list, int64_t place)
     group[i] = p;
   }
   return group;
+}
+
+bool isUnit(const AxisRef& a, const Mesh& mesh) {
+  if (!a.whole()) return a.size == 1;
+  const int i = mesh.axisIndex(a.name);
+  return i >= 0 && mesh.axes[static_cast<size_t>(i)].size == 1;
 }
 
 AxisRef Mesh::canonical(AxisRef a) const {

@@ -1,5 +1,6 @@
 #include "dtc/Sharding/MeshView.h"
 
+#include "dtc/Sharding/Canonical.h"
 #include "dtc/Sharding/Projection.h"
 #include <algorithm>
 #include <numeric>
@@ -182,7 +183,6 @@ std::optional<Sharding> throughView(const Sharding& s, const Mesh& seen, const M
       if (!axes) return std::nullopt;
       for (const AxisRef& a : *axes) dim.parts.push_back({a, 0});
     }
-    canonicalizeParts(dim.parts, onMesh);
     out.dims.push_back(std::move(dim));
   }
   for (const PendingAxis& p : s.pending) {
@@ -195,6 +195,7 @@ std::optional<Sharding> throughView(const Sharding& s, const Mesh& seen, const M
     if (!axes) return std::nullopt;
     out.replicated.insert(out.replicated.end(), axes->begin(), axes->end());
   }
+  canonicalize(out, onMesh);
   return out;
 }
 

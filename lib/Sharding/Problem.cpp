@@ -1,5 +1,6 @@
 // What is wrong with a sharding, in words.
 #include "dtc/Sharding/Sharding.h"
+#include <unordered_map>
 
 namespace dtc {
 namespace {
@@ -40,13 +41,16 @@ std::vector<AxisRef> allAxes(const Sharding& s) {
 }
 
 std::string repeatedAxis(const Sharding& s, const Mesh& mesh, const StringTable& strings) {
-  const std::vector<AxisRef> axes = allAxes(s);
-  for (size_t i = 0; i < axes.size(); ++i)
-    for (size_t j = 0; j < i; ++j) {
-      if (!overlaps(axes[i], axes[j], mesh)) continue;
-      if (axes[i] == axes[j]) return "axis '" + printAxis(axes[i], strings) + "' stands in it twice";
-      return "'" + printAxis(axes[j], strings) + "' and '" + printAxis(axes[i], strings) + "' overlap";
+  std::unordered_map<StrId, std::vector<AxisRef>> seen; // by name
+  for (const AxisRef& a : allAxes(s)) {
+    std::vector<AxisRef>& before = seen[a.name];
+    for (const AxisRef& b : before) {
+      if (!overlaps(a, b, mesh)) continue;
+      if (a == b) return "axis '" + printAxis(a, strings) + "' stands in it twice";
+      return "'" + printAxis(b, strings) + "' and '" + printAxis(a, strings) + "' overlap";
     }
+    before.push_back(a);
+  }
   return "";
 }
 

@@ -1,4 +1,5 @@
 #include "dtc/Sharding/Projection.h"
+#include "dtc/Sharding/Canonical.h"
 #include <algorithm>
 
 namespace dtc {
@@ -28,6 +29,8 @@ void canonicalizeParts(PartList& parts, const Mesh& mesh) {
         out.back().blocks *= p.blocks;
         continue;
       }
+    } else if (isUnit(p.axis, mesh)) {
+      continue;
     } else if (!out.empty() && out.back().isAxis() && out.back().axis.name == p.axis.name &&
                !p.axis.whole()) {
       AxisRef& last = out.back().axis;
@@ -71,6 +74,18 @@ PartList commonPrefix(const PartList& a, const PartList& b, const Mesh& mesh) {
     break;
   }
   return out;
+}
+
+bool takeMinor(std::vector<AxisRef>& list, const AxisRef& a, const Mesh& mesh) {
+  const int64_t size = mesh.axisSize(a);
+  if (size == 1) return true;
+  if (list.empty()) return false;
+  AxisRef& last = list.back();
+  const int64_t have = mesh.axisSize(last);
+  if (last.name != a.name || a.pre * size != last.pre * have || have % size != 0) return false;
+  last = mesh.canonical({last.name, last.pre, have / size});
+  if (have == size) list.pop_back();
+  return true;
 }
 
 bool isPrefix(const PartList& prefix, const PartList& whole, const Mesh& mesh) {

@@ -97,11 +97,9 @@ std::vector<AxisRef> commonAtoms(const Sharding& from, const Sharding& to, const
       }
     }
   std::vector<AxisRef> atoms;
-  for (const Cuts& c : r.axes) {
-    if (c.size == 1) atoms.push_back({c.name});
+  for (const Cuts& c : r.axes) // of an axis of size 1 there are none
     for (size_t i = 0; i + 1 < c.at.size(); ++i)
       atoms.push_back(mesh.canonical({c.name, c.at[i], c.at[i + 1] / c.at[i]}));
-  }
   return atoms;
 }
 

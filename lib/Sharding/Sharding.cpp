@@ -1,4 +1,4 @@
-#include "dtc/Sharding/Sharding.h"
+#include "dtc/Sharding/Canonical.h"
 #include "dtc/Sharding/Projection.h"
 #include <algorithm>
 #include <array>
@@ -25,34 +25,27 @@ bool joins(const AxisRef& a, const AxisRef& b) {
   return a.name == b.name && !a.whole() && !b.whole() && a.pre * a.size == b.pre;
 }
 
-void canonicalize(Sharding& s, const Mesh& mesh) {
-  for (DimSharding& d : s.dims) canonicalizeParts(d.parts, mesh);
-  std::vector<PendingAxis> pending;
-  for (PendingAxis& p : s.pending) p.axis = mesh.canonical(p.axis);
-  std::sort(s.pending.begin(), s.pending.end(),
-            [&](auto& a, auto& b) { return meshOrder(a.axis, b.axis, mesh); });
-  for (const PendingAxis& p : s.pending) {
-    if (!pending.empty() && pending.back().kind == p.kind && joins(pending.back().axis, p.axis)) {
-      AxisRef& last = pending.back().axis;
-      last = mesh.canonical({last.name, last.pre, last.size * p.axis.size});
+AxisRef& axisOf(AxisRef& a) { return a; }
+AxisRef& axisOf(PendingAxis& p) { return p.axis; }
+bool sameKind(const AxisRef&, const AxisRef&) { return true; }
+bool sameKind(const PendingAxis& a, const PendingAxis& b) { return a.kind == b.kind; }
+
+// In the order of the mesh, with joined sub-axes and without axes of size 1. `Entry`: AxisRef or PendingAxis.
+template <class Entry> void canonicalizeAxes(std::vector<Entry>& list, const Mesh& mesh) {
+  std::erase_if(list, [&](Entry& e) { return isUnit(axisOf(e), mesh); });
+  for (Entry& e : list) axisOf(e) = mesh.canonical(axisOf(e));
+  std::sort(list.begin(), list.end(),
+            [&](Entry a, Entry b) { return meshOrder(axisOf(a), axisOf(b), mesh); });
+  std::vector<Entry> out;
+  for (Entry& e : list) {
+    if (!out.empty() && sameKind(out.back(), e) && joins(axisOf(out.back()), axisOf(e))) {
+      AxisRef& last = axisOf(out.back());
+      last = mesh.canonical({last.name, last.pre, last.size * axisOf(e).size});
     } else {
-      pending.push_back(p);
+      out.push_back(e);
     }
   }
-  s.pending = std::move(pending);
-  std::vector<AxisRef> replicated;
-  for (AxisRef& a : s.replicated) a = mesh.canonical(a);
-  std::sort(s.replicated.begin(), s.replicated.end(),
-            [&](auto& a, auto& b) { return meshOrder(a, b, mesh); });
-  for (const AxisRef& a : s.replicated) {
-    if (!replicated.empty() && joins(replicated.back(), a)) {
-      AxisRef& last = replicated.back();
-      last = mesh.canonical({last.name, last.pre, last.size * a.size});
-    } else {
-      replicated.push_back(a);
-    }
-  }
-  s.replicated = std::move(replicated);
+  list = std::move(out);
 }
 
 size_t hashOf(const Sharding& s) {
@@ -70,6 +63,19 @@ size_t hashOf(const Sharding& s) {
 }
 
 } // namespace
+
+void canonicalizePending(std::vector<PendingAxis>& pending, const Mesh& mesh) {
+  canonicalizeAxes(pending, mesh);
+}
+
+void canonicalize(Sharding& s, const Mesh& mesh) {
+  for (DimSharding& d : s.dims) {
+    canonicalizeParts(d.parts, mesh);
+    if (!d.cut() && !d.open) d.priority = -1; // it was of axes of size 1
+  }
+  canonicalizeAxes(s.pending, mesh);
+  canonicalizeAxes(s.replicated, mesh);
+}
 
 std::string_view pendingName(PendingKind k) { return kPendingNames[static_cast<size_t>(k)]; }
 
@@ -149,34 +155,51 @@ std::optional<Dim> localDim(const DimSharding& d, const Mesh& mesh, Dim global, 
   if (!d.cut()) return global;
   DimExpr e = dims.expr(global);
   if (!e.cut.empty()) return std::nullopt; // a piece is cut no further
-  PartList parts;
-  for (const AxisRef& a : d.axes())
-    if (mesh.axisSize(a) != 1) parts.push_back({a, 0}); // else it cuts nothing: not in the type
-  canonicalizeParts(parts, mesh);
-  const std::vector<AxisRef> axes = DimSharding{std::move(parts)}.axes();
-  const int64_t devices = mesh.sizeOf(axes);
-  if (d.strided() && e.coefficient % partsProduct(d.parts, mesh) != 0) return std::nullopt;
-  if (e.coefficient % devices == 0)
-    e.coefficient /= devices;
-  else
-    e.cut = axes;
-  return dims.intern(std::move(e));
+  if (d.strided()) {
+    if (e.coefficient % partsProduct(d.parts, mesh) != 0) return std::nullopt;
+    e.coefficient /= mesh.sizeOf(d.axes());
+    return dims.intern(std::move(e));
+  }
+  e.cut = d.axes();
+  return canonicalPiece(std::move(e), mesh, dims);
 }
 
 // Exact for every n: floor(i*n/(k*m)) at i = p*m + j is p*(n/k) + floor(j*(n/k)/m) where k divides n.
-Dim normalPiece(Dim local, const Mesh& mesh, DimTable& dims) {
-  if (local.isStatic() || dims.dynamic(local).cut.empty()) return local;
-  DimExpr e = dims.dynamic(local);
-  PartList rest;
-  bool even = true; // all that is major to this axis cut evenly
-  for (const AxisRef& a : e.cut) {
-    const int64_t size = mesh.axisSize(a), part = even ? std::gcd(e.coefficient, size) : 1;
+void divideOut(DimExpr& e, const Mesh& mesh) {
+  PartList cut;
+  for (const AxisRef& a : e.cut) cut.push_back({a, 0});
+  canonicalizeParts(
+      cut, mesh); // a factor may divide two sub-axes that continue each other where it divides neither
+  e.cut = DimSharding{std::move(cut)}.axes();
+  size_t even = 0; // so many axes are cut evenly
+  for (; even < e.cut.size(); ++even) {
+    AxisRef& a = e.cut[even];
+    const int64_t size = mesh.axisSize(a), part = std::gcd(e.coefficient, size);
     e.coefficient /= part;
-    even = part == size;
-    if (!even) rest.push_back({mesh.canonical({a.name, a.pre * part, size / part}), 0});
+    if (part == size) continue;
+    a = mesh.canonical({a.name, a.pre * part, size / part});
+    break;
   }
-  canonicalizeParts(rest, mesh);
-  e.cut = DimSharding{std::move(rest)}.axes();
+  e.cut.erase(e.cut.begin(), e.cut.begin() + static_cast<ptrdiff_t>(even));
+}
+
+Dim canonicalPiece(DimExpr e, const Mesh& mesh, DimTable& dims) {
+  divideOut(e, mesh);
+  if (e.cut.empty() || e.cut[0].pre == 1) return dims.intern(std::move(e));
+  // 3/a:(2)2 is 6/a, in the words of who cut 6 along a; unless the rest names the major part of the axis.
+  const AxisRef first = e.cut[0], major{first.name, 1, first.pre};
+  const bool free = std::none_of(e.cut.begin() + 1, e.cut.end(),
+                                 [&](const AxisRef& a) { return overlaps(a, major, mesh); });
+  if (const auto whole = checkedMul(e.coefficient, first.pre); whole && free) {
+    e.coefficient = *whole;
+    e.cut[0] = mesh.canonical({first.name, 1, first.pre * first.size});
+  }
+  return dims.intern(std::move(e));
+}
+
+Dim normalPiece(Dim local, const Mesh& mesh, DimTable& dims) {
+  DimExpr e = dims.expr(local);
+  divideOut(e, mesh);
   return dims.intern(std::move(e));
 }
 

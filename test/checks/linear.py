@@ -20,6 +20,31 @@ def chain(ops):
     return "\n".join(lines) + "\n"
 
 
+def axes(count):
+    """A mesh of so many axes, along all of which a dim is sharded and a sum is pending."""
+    names = [f"a{i}" for i in range(count)]
+    half = count // 2
+    return (f"mesh @m = [{', '.join(f'{a}=1' for a in names)}, b=2]\n"
+            f"func @main(%x: f32[8] @m{{({', '.join(names[:half])}, b) | sum({', '.join(names[half:])})}}) -> (f32[8]) {{\n"
+            f"  %y = local (%p = %x @m{{({', '.join(reversed(names[:half]))}, b)}}) {{\n"
+            f"    %q = all_gather %p {{axes = [{', '.join(names)}, b], dim = 0}}\n    yield %q\n  }} : f32[8] @m{{_}}\n"
+            "  return %y\n}\n")
+
+
+def functions(count):
+    """So many functions that no other calls."""
+    return "mesh @m = [a=2]\n" + "".join(
+        f"func @f{i}(%x: f32[8] @m{{a}}) -> (f32[]) {{\n  %s = sum %x\n  return %s\n}}\n" for i in range(count))
+
+
+def pieces(count):
+    """One op of so many operands and one of so many results, along a dim that is sharded."""
+    results = ", ".join(f"%r{i}" for i in range(count))
+    return (f"mesh @m = [a=2]\nfunc @main(%x: f32[8] @m{{a}}, %z: f32[{count}, 8] @m{{_, a}}) -> (f32[], f32[1, 8]) {{\n"
+            f"  %c = concat {', '.join(['%x'] * count)} {{dim = 0}}\n  %s = sum %c\n"
+            f"  {results} = split %z {{sizes = [{', '.join(['1'] * count)}], dim = 0}}\n  return %s, %r0\n}}\n")
+
+
 def llama(context, layers):
     """A training step on a mesh of 16,384 devices."""
     made = context.run(context.dtc, "model", "llama", "--size", "405b", "--layers", layers, "--mode", "train",
@@ -45,7 +70,11 @@ def complaint(times, small, large, name):
 
 
 def check(context):
+    local = ["opt", "-p", "propagate,partition,optimize-collectives"]
     cases = [
+        ("axes", local, axes(3000), axes(30000), "3,000 axes", "30,000 axes"),
+        ("functions", local, functions(300), functions(3000), "300 functions", "3,000 functions"),
+        ("pieces", local, pieces(150), pieces(1500), "150 operands and results", "1,500 operands and results"),
         ("autodiff", ["opt", "-p", "autodiff"], chain(3000), chain(30000), "3,000 ops", "30,000 ops"),
         ("text to schedule", ["compile", "--emit", "schedule"], llama(context, 15), llama(context, 150), "15 layers", "150 layers"),
         ("parse and print", ["opt"], llama(context, 60), llama(context, 600), "60 layers", "600 layers"),

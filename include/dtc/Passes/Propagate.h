@@ -83,9 +83,14 @@ struct PropagationReport {
 
 [[nodiscard]] bool propagate(Module&, Diagnostics&, PropagationReport* report = nullptr,
                              const PropagateOptions& = {});
+// An op that cannot run on the shardings that are written.
+struct Misfit {
+  SourceRange loc;  // of the op; else of the value that is returned or yielded otherwise
+  std::string what; // "'sum' takes %x as @m{_}, but @m{a} is written"
+};
 // Of text in which every value has a closed sharding: the first op that cannot run on what is written (people may write
-// any shardings), invalid where it is not known which; nothing where each can, as propagate leaves text.
-[[nodiscard]] std::optional<OpId> firstMisfit(const Module&);
+// any shardings); nothing where each can, as propagate leaves text.
+[[nodiscard]] std::optional<Misfit> firstMisfit(const Module&);
 [[nodiscard]] bool propagatePass(Module&, const PassOptions&, Diagnostics&);
 [[nodiscard]] PassInfo propagateInfo();
 

@@ -1,4 +1,5 @@
 #include "Support.h"
+#include "dtc/Sharding/Canonical.h"
 #include <gtest/gtest.h>
 #include <numeric>
 
@@ -130,14 +131,13 @@ TEST(DimTable, ProductsAndQuotients) {
   EXPECT_EQ(w.dims.uncut(cut), Dim(11));
 }
 
-// Dividing out what cuts evenly leaves the same piece on every device; every n.
-TEST(LocalDim, NormalPiecesAreTheSame) {
+// The canonical form is the same piece on every device; every n.
+TEST(LocalDim, CanonicalPiecesAreTheSame) {
   World w({4, 6});
   for (int64_t n = 1; n <= 64; ++n)
     for (std::string_view cut : {"a", "b", "ab", "ba"}) {
       const DimSharding d = w.dim(cut);
-      const Dim local = w.dims.intern({n, {}, d.axes()});
-      const DimExpr normal = w.dims.expr(normalPiece(local, w.mesh(), w.dims));
+      const DimExpr normal = w.dims.expr(canonicalPiece({n, {}, d.axes()}, w.mesh(), w.dims));
       for (int64_t p = 0; p < 24; ++p) {
         const int64_t k = w.mesh().sizeOf(normal.cut);
         EXPECT_EQ(piece(normal.coefficient, k, w.mesh().indexAlong(normal.cut, p)).size(),
@@ -145,4 +145,40 @@ TEST(LocalDim, NormalPiecesAreTheSame) {
             << n << " " << cut;
       }
     }
+}
+
+// A dim that is cut in steps is the piece that it is when it is cut at once: one form, whatever divides what.
+TEST(LocalDim, CutInStepsIsTheSamePiece) {
+  World w({4, 6});
+  const std::vector<std::vector<AxisRef>> lists = {
+      {w.axis('a'), w.axis('b')},
+      {w.axis('b'), w.axis('a')},
+      {w.axis('a', 1, 2), w.axis('a', 2, 2), w.axis('b')},
+      {w.axis('a', 2, 2), w.axis('a', 1, 2)},
+      {w.axis('b', 1, 2), w.axis('b', 2, 3), w.axis('a')},
+      {w.axis('b', 1, 3), w.axis('a', 1, 2), w.axis('b', 3, 2), w.axis('a', 2, 2)},
+      {w.axis('b', 3, 2), w.axis('b', 1, 3)},
+  };
+  auto dimOf = [](std::span<const AxisRef> axes) {
+    DimSharding d;
+    for (const AxisRef& a : axes) d.parts.push_back({a, 0});
+    return d;
+  };
+  for (int64_t n = 1; n <= 72; ++n)
+    for (const std::vector<AxisRef>& list : lists) {
+      const Dim whole = *localDim(dimOf(list), w.mesh(), Dim(n), w.dims);
+      for (size_t first = 0; first <= list.size(); ++first) {
+        DimExpr e = w.dims.expr(*localDim(dimOf(std::span(list).first(first)), w.mesh(), Dim(n), w.dims));
+        divideOut(e, w.mesh());
+        e.cut.insert(e.cut.end(), list.begin() + static_cast<ptrdiff_t>(first), list.end());
+        EXPECT_EQ(canonicalPiece(e, w.mesh(), w.dims), whole) << n << " after " << first;
+      }
+    }
+}
+
+TEST(LocalDim, AxesOfOneDeviceCutNothing) {
+  World w({1, 4, 1});
+  EXPECT_EQ(localDim(w.dim("a"), w.mesh(), Dim(7), w.dims), Dim(7));
+  EXPECT_EQ(localDim(w.dim("abc"), w.mesh(), Dim(7), w.dims), localDim(w.dim("b"), w.mesh(), Dim(7), w.dims));
+  EXPECT_EQ(localDim(w.dim("cba"), w.mesh(), Dim(8), w.dims), Dim(2));
 }
