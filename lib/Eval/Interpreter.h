@@ -47,6 +47,7 @@ public:
   void setValue(ValueId v, int64_t device, TensorRef t);
   [[nodiscard]] Env envOf(const Context& c, int64_t device) const;
   [[nodiscard]] Status runBlock(const Context&, BlockId, const DeviceSet&);
+  [[nodiscard]] Status runAlone(const OpRun& run); // its operands are set
   [[nodiscard]] Status bindFunction(FuncId f, const Context&, const DeviceSet&);
   [[nodiscard]] Error errorAt(OpId op, std::string_view what) const;
   [[nodiscard]] DType heldDType(DType d) const { return dtc::heldDType(d, options_.precision); }

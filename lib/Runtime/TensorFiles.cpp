@@ -2,6 +2,7 @@
 
 #include "Npy.h"
 #include "dtc/Support/Checked.h"
+#include "dtc/Support/OutOfMemory.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -145,6 +146,7 @@ Status writeFileAtomically(const std::string& path, std::string_view bytes) {
   std::string temporary = path + ".XXXXXX";
   int fd = mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) return machineError("cannot write " + quoted(path) + ": " + std::strerror(errno));
+  PendingFile pending(temporary);
   mode_t mask = umask(0);
   umask(mask);
   Status s = writeAll(fd, bytes, path);
@@ -153,7 +155,7 @@ Status writeFileAtomically(const std::string& path, std::string_view bytes) {
   if (close(fd) != 0 && s) s = machineError("cannot write " + quoted(path) + ": " + std::strerror(errno));
   if (s && rename(temporary.c_str(), path.c_str()) != 0)
     s = machineError("cannot write " + quoted(path) + ": " + std::strerror(errno));
-  if (!s) unlink(temporary.c_str());
+  if (s) pending.keep();
   return s;
 }
 

@@ -35,6 +35,9 @@ inline constexpr const char* kOptLevelHelp = "0: op by op, compiled quickly; 1: 
 // Reads .dt text, or imports MLIR text; not verified.
 [[nodiscard]] bool readText(SourceText, const ParseOptions&, Module&, Diagnostics&);
 
+// --policy and --reduce-dtype, each "" where it is not given: a wrong value is an error of the command line.
+[[nodiscard]] Status checkChoices(const std::string& policy, const std::string& reduceDType);
+
 // Do --mesh's meshes exist, and is the program one whose sizes may be changed?
 [[nodiscard]] Status checkOverrides(const Module&, const ParseOptions&);
 
