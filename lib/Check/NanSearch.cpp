@@ -13,7 +13,7 @@
 namespace dtc {
 namespace {
 
-constexpr DiagKind kNanMade{"nan-made", "'{0}' makes the first NaN: {1}{2} on device {3}{4}"};
+constexpr DiagKind kNanMade{"nan-made", "'{0}' makes the first NaN: {1} on device {2}{3}"};
 constexpr DiagKind kNanGiven{"nan-given", "{0} has {1} NaN of {2} elements, the first at {3}{4}"};
 
 // In the place of a NaN: a number that no op is undefined at.
@@ -119,8 +119,12 @@ std::string operandText(const std::string& name, const Tensor& t,
   return infinite ? text + ", " + std::to_string(infinite) + " infinite" : text;
 }
 
-std::string namedValue(const Module& m, ValueId v) {
-  return m[v].kind == ValueKind::Literal ? "the literal" : printValueName(m, v);
+// Values within kernels have lost their names: an operand has that of the op's record then.
+std::string operandNameOf(const Module& m, OpId op, size_t operand) {
+  const ValueId v = m.operand(op, static_cast<uint32_t>(operand));
+  if (m[v].name) return printValueName(m, v);
+  const std::string_view name = operandName(m.record(op), operand);
+  return name.empty() ? "operand " + std::to_string(operand) : std::string(name);
 }
 
 std::string lineText(const Module& m, OpId op) {
@@ -189,7 +193,8 @@ NanSearch::Found NanSearch::describe(OpId op, size_t result, const Tensor& value
   const NonFinite n = countNonFinite(value);
   Found f;
   f.op = op;
-  f.value = printValueName(m_, m_.result(op, static_cast<uint32_t>(result)));
+  const ValueId made = m_.result(op, static_cast<uint32_t>(result));
+  f.value = m_[made].name ? printValueName(m_, made) : "its result";
   f.element = value.rank() == 0 ? "" : indexText(n.firstNan, value.shape());
   f.nan = n.nan, f.elements = value.numElements();
   Rule rule;
@@ -200,7 +205,7 @@ NanSearch::Found NanSearch::describe(OpId op, size_t result, const Tensor& value
   const auto ids = m_.operands(op);
   for (size_t i = 0; i < operands.size() && i < ids.size(); ++i)
     f.operands.push_back(
-        operandText(namedValue(m_, ids[i]), operands[i], read(rule, i, result, at, operands[i].rank())));
+        operandText(operandNameOf(m_, op, i), operands[i], read(rule, i, result, at, operands[i].rank())));
   return f;
 }
 
@@ -300,12 +305,13 @@ bool NanSearch::report(Diagnostics& diags) const {
   if (!found_) return false;
   const Found& f = *found_;
   Diagnostic& d =
-      diags.error(kNanMade, m_[f.op].loc, m_.record(f.op).name, f.value, f.element,
+      diags.error(kNanMade, m_[f.op].loc, m_.record(f.op).name,
+                  (f.element.empty() ? "" : "element " + f.element + " of ") + f.value,
                   deviceText(mesh, m_.strings, f.place), f.iteration.empty() ? "" : ", in " + f.iteration);
-  for (const std::string& text : f.operands) d.note({}, text);
-  d.note({}, std::to_string(f.nan) + " of the " + std::to_string(f.elements) + " elements of " + f.value +
-                 " on this device are NaN" +
-                 (f.evaluated ? "" : "; the reference evaluator makes none of the same operands"));
+  for (const std::string& text : f.operands) d.note(m_[f.op].loc, text);
+  d.note(m_[f.op].loc, std::to_string(f.nan) + " of the " + std::to_string(f.elements) + " elements of " +
+                           f.value + " on this device are NaN" +
+                           (f.evaluated ? "" : "; the reference evaluator makes none of the same operands"));
   return true;
 }
 

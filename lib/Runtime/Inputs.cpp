@@ -2,7 +2,7 @@
 
 #include "dtc/Runtime/TensorArchive.h"
 #include "dtc/Runtime/TensorFiles.h"
-#include "dtc/Support/Checked.h"
+#include "dtc/Support/ElementCount.h"
 #include "dtc/Support/Diagnostics.h"
 
 #include <map>
@@ -77,7 +77,7 @@ Result<TensorSource> fromArchive(TensorArchive& archive, const InputBinding& b, 
 
 Result<TensorSource> valueOf(const InputBinding& b, const InputArgument& arg, size_t position,
                              Archives& archives) {
-  auto count = checkedProduct(arg.shape);
+  auto count = elementCount(arg.shape);
   auto bytes = count ? checkedMul(*count, dtypeBytes(arg.dtype)) : std::nullopt;
   std::string tooLarge =
       "not enough memory for argument %" + arg.name + ", " + typeText(arg.dtype, arg.shape);

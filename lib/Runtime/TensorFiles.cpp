@@ -1,7 +1,7 @@
 #include "dtc/Runtime/TensorFiles.h"
 
 #include "Npy.h"
-#include "dtc/Support/Checked.h"
+#include "dtc/Support/ElementCount.h"
 #include "dtc/Support/OutOfMemory.h"
 
 #include <algorithm>
@@ -76,7 +76,7 @@ Result<DType> planNpy(const NpyHeader& header, int64_t size, std::optional<DType
     return inputError(what + " holds " + (header.raw ? "raw " : "") + std::string(dtypeName(bits)) +
                       ", the program asks for " + std::string(dtypeName(*want)));
   const int64_t bytes =
-      *checkedProduct(header.shape) * dtypeBytes(bits); // parseNpyHeader checked that it fits
+      *elementCount(header.shape) * dtypeBytes(bits); // parseNpyHeader checked that it fits
   const int64_t held = size - static_cast<int64_t>(header.dataOffset);
   if (bytes != held)
     return inputError(what + " is damaged: its shape asks for " + std::to_string(bytes) +
@@ -111,7 +111,7 @@ Result<TensorSource> openNpy(InputFile file, std::optional<DType> want) {
 }
 
 Result<TensorSource> openRaw(InputFile file, DType dtype, std::vector<int64_t> shape) {
-  auto count = checkedProduct(shape);
+  auto count = elementCount(shape);
   auto bytes = count ? checkedMul(*count, dtypeBytes(dtype)) : std::nullopt;
   if (!bytes) return inputError("the argument is too large to read from " + quoted(file.path()));
   if (file.size() < *bytes)

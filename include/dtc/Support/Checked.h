@@ -18,11 +18,9 @@ namespace dtc {
   int64_t r;
   return __builtin_sub_overflow(a, b, &r) ? std::nullopt : std::optional(r);
 }
-// The product of all of `values` (1 for none, 0 where one is 0), or nothing where it passes 2^63-1.
+// The product of all of `values` (1 for none), or nothing where it passes 2^63-1.
 [[nodiscard]] inline std::optional<int64_t> checkedProduct(std::span<const int64_t> values) {
   int64_t r = 1;
-  for (int64_t v : values)
-    if (v == 0) return 0;
   for (int64_t v : values)
     if (__builtin_mul_overflow(r, v, &r)) return std::nullopt;
   return r;
