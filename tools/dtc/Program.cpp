@@ -104,9 +104,7 @@ static Status partitionedAlready(const Module& m, const ParseOptions& options) {
   return Ok{};
 }
 
-// An error of the text that is one of the command line: --mesh names an axis that the mesh does not have, or asks for more
-// devices than there can be.
-static Status overrideProblem(const Module& m, const ParseOptions& options, const Diagnostics& diags) {
+Status overrideProblem(const Module& m, const ParseOptions& options, const Diagnostics& diags) {
   if (options.meshes.empty()) return Ok{};
   for (const Diagnostic& d : diags.all())
     if (d.severity == Severity::Error && d.kind &&
