@@ -2,8 +2,8 @@
 
 #include "dtc/Runtime/TensorArchive.h"
 #include "dtc/Runtime/TensorFiles.h"
-#include "dtc/Support/ElementCount.h"
 #include "dtc/Support/Diagnostics.h"
+#include "dtc/Support/ElementCount.h"
 
 #include <map>
 #include <new>

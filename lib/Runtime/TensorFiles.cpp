@@ -75,8 +75,7 @@ Result<DType> planNpy(const NpyHeader& header, int64_t size, std::optional<DType
   if (want && !isBits && (bits != *want || header.raw))
     return inputError(what + " holds " + (header.raw ? "raw " : "") + std::string(dtypeName(bits)) +
                       ", the program asks for " + std::string(dtypeName(*want)));
-  const int64_t bytes =
-      *elementCount(header.shape) * dtypeBytes(bits); // parseNpyHeader checked that it fits
+  const int64_t bytes = *elementCount(header.shape) * dtypeBytes(bits); // parseNpyHeader checked that it fits
   const int64_t held = size - static_cast<int64_t>(header.dataOffset);
   if (bytes != held)
     return inputError(what + " is damaged: its shape asks for " + std::to_string(bytes) +

@@ -356,11 +356,10 @@ Status Execution::write(const std::string& text) const {
 
 // Does an op look elements up by numbers that are data? Kernels read 0 where there is none; the reference says so.
 static bool looksUp(const Module& m) {
-  return anyOp(m, [&](OpId o) {
-    return m.record(o).eval && std::ranges::any_of(m.operands(o), [&](ValueId v) {
-             return m[v].kind != ValueKind::Literal && isInteger(m.typeOf(v).dtype);
-           });
-  });
+  const auto isIndex = [&](ValueId v) {
+    return m[v].kind != ValueKind::Literal && isInteger(m.typeOf(v).dtype);
+  };
+  return anyOp(m, [&](OpId o) { return m.record(o).eval && std::ranges::any_of(m.operands(o), isIndex); });
 }
 
 Status Execution::checkIndices() {
