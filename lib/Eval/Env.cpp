@@ -1,4 +1,5 @@
 #include "Env.h"
+#include "dtc/Support/ElementCount.h"
 
 namespace dtc {
 
@@ -36,7 +37,7 @@ std::optional<std::vector<int64_t>> Env::shapeOf(const Type& t) const {
 }
 
 bool fitsInMemory(DType dtype, std::span<const int64_t> shape) {
-  auto count = checkedProduct(shape);
+  auto count = elementCount(shape);
   auto bytes = count ? checkedMul(*count, dtypeBytes(dtype)) : std::nullopt;
   return bytes && *bytes <= kMaxTensorBytes;
 }

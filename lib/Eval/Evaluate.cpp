@@ -68,6 +68,20 @@ evaluateSpmd(Module& m, FuncId f, std::span<const std::vector<Tensor>> args, con
   return out;
 }
 
+Result<std::vector<Tensor>> evaluateOpAt(Module& m, OpId op, const Mesh& mesh, int64_t place,
+                                         std::span<const Tensor> operands, const EvalOptions& options) {
+  Interpreter interpreter(m, options);
+  const Context context{&mesh, mesh.numDevices()};
+  const DeviceSet one{place};
+  for (size_t i = 0; i < operands.size(); ++i)
+    interpreter.setValue(m.operand(op, static_cast<uint32_t>(i)), place, interpreter.hold(operands[i]));
+  if (Status s = interpreter.runAlone({context, op, one}); !s) return s.error();
+  std::vector<Tensor> results;
+  for (uint32_t r = 0; r < m[op].numResults; ++r)
+    results.push_back(*interpreter.value(m.result(op, r), place));
+  return results;
+}
+
 Result<std::vector<Tensor>> evaluateOp(const OpQuery& query, std::span<const Tensor> operands,
                                        const EvalOptions& options) {
   auto failure = [&](const Diagnostics& diags, std::string_view otherwise) {

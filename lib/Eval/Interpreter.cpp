@@ -155,6 +155,12 @@ Status Interpreter::runOp(const OpRun& run) {
   return runPlain(run);
 }
 
+Status Interpreter::runAlone(const OpRun& run) {
+  if (Status s = runOp(run); !s) return s;
+  trace(run);
+  return Ok{};
+}
+
 Result<const PreparedOp*> Interpreter::prepare(OpId op) {
   auto& slot = prepared_[op];
   if (slot) return slot.get();

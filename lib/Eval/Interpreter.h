@@ -51,6 +51,7 @@ public:
   std::vector<std::pair<StrId, int64_t>> swapSizes(std::vector<std::pair<StrId, int64_t>> sizes) {
     return std::exchange(symbols_, std::move(sizes));
   }
+  [[nodiscard]] Status runAlone(const OpRun& run); // its operands are set
   [[nodiscard]] Status bindFunction(FuncId f, const Context&, const DeviceSet&);
   [[nodiscard]] Error errorAt(OpId op, std::string_view what) const;
   [[nodiscard]] DType heldDType(DType d) const { return dtc::heldDType(d, options_.precision); }

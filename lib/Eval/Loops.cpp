@@ -30,6 +30,7 @@ template <class Fn> void forEachColumn(const Nest& nest, std::span<const Tensor*
   std::vector<int64_t> sizes = nest.sizes, strides;
   std::vector<const LinearForm*> forms = formsOf(nest);
   int64_t inner = sizes.empty() ? 1 : sizes.back();
+  if (inner == 0) return; // however many points there are outside
   for (const LinearForm* f : forms) strides.push_back(sizes.empty() ? 0 : f->coefficients.back());
   if (!sizes.empty()) sizes.pop_back();
   size_t numOperands = nest.operands.size(), numIndices = nest.indices.size();

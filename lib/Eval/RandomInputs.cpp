@@ -98,6 +98,36 @@ Error malformed(std::string_view text, const Form* f) {
   return usageError("'" + std::string(text) + "' does not make an input; expected " + wanted);
 }
 
+// An integer of 64 bits, signed or not.
+void readWhole(std::string_view word, InputSpec& spec) {
+  const char *begin = word.data(), *end = begin + word.size();
+  int64_t n = 0;
+  if (auto [at, failure] = std::from_chars(begin, end, n); failure == std::errc() && at == end) {
+    spec.whole = n;
+    return;
+  }
+  uint64_t u = 0;
+  if (auto [at, failure] = std::from_chars(begin, end, u); failure == std::errc() && at == end)
+    spec.whole = static_cast<int64_t>(u), spec.beyondI64 = true;
+}
+
+// What the numbers themselves must be, whatever the dtype.
+Status checkSpec(const InputSpec& spec) {
+  auto wrong = [&](const std::string& why) { return usageError("'" + spec.text + "': " + why); };
+  const bool finite = std::isfinite(spec.a) && std::isfinite(spec.b);
+  if (spec.kind == InputSpec::Randn && (!finite || spec.a < 0))
+    return wrong("the standard deviation must be a finite number, at least 0");
+  if (spec.kind == InputSpec::Uniform && (!finite || spec.a > spec.b))
+    return wrong("lo and hi must be finite numbers with lo <= hi");
+  if (spec.kind == InputSpec::Uniform && !std::isfinite(spec.b - spec.a))
+    return wrong("hi - lo is past the largest f64");
+  if (spec.kind == InputSpec::Randint &&
+      (!(spec.a < spec.b) || std::abs(spec.a) > 0x1p53 || std::abs(spec.b) > 0x1p53 ||
+       spec.a != std::trunc(spec.a) || spec.b != std::trunc(spec.b)))
+    return wrong("lo and hi must be integers with lo < hi, at most 2^53 in magnitude");
+  return Ok{};
+}
+
 bool isInputNumber(std::string_view word, double& value) {
   auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), value);
   return failure == std::errc() && end == word.data() + word.size();
@@ -124,6 +154,7 @@ Result<InputSpec> parseInputSpec(std::string_view text) {
   }
   if (words.size() < form->least || words.size() > form->most) return malformed(text, form);
   InputSpec spec{form->kind, 0, form->kind == InputSpec::Randn ? 1.0 : 0.0, 0};
+  spec.text = text;
   size_t next = 0;
   if (form->least > 0 && form->kind != InputSpec::Const) {
     std::string_view seed = words[next++];
@@ -132,10 +163,8 @@ Result<InputSpec> parseInputSpec(std::string_view text) {
   }
   for (double* value : {&spec.a, &spec.b})
     if (next < words.size() && !isInputNumber(words[next++], *value)) return malformed(text, form);
-  if (form->kind == InputSpec::Randint &&
-      (!(spec.a < spec.b) || std::abs(spec.a) > 0x1p53 || std::abs(spec.b) > 0x1p53 ||
-       spec.a != std::trunc(spec.a) || spec.b != std::trunc(spec.b)))
-    return usageError("'" + std::string(text) + "': lo and hi must be integers with lo < hi");
+  if (form->kind == InputSpec::Const) readWhole(words[0], spec);
+  if (Status s = checkSpec(spec); !s) return s.error();
   return spec;
 }
 
@@ -175,7 +204,12 @@ Tensor makeInput(const InputSpec& spec, DType dtype, std::vector<int64_t> shape,
     case InputSpec::Randint: store(i, spec.a + below(i, spec.b - spec.a)); break;
     case InputSpec::Zeros: break;
     case InputSpec::Iota: store(i, static_cast<double>(i)); break;
-    case InputSpec::Const: store(i, spec.a); break;
+    case InputSpec::Const:
+      if (spec.whole && isInteger(dtype))
+        t.setInt(i, *spec.whole);
+      else
+        store(i, spec.a);
+      break;
     }
   }
   return t;

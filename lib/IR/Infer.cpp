@@ -176,14 +176,18 @@ bool typesFromRule(const OpQuery& q, std::vector<TypeId>& results) {
     }
     Type t{*dtype, {}};
     __int128 bytes = dtypeBytes(*dtype);
+    bool fits = true, empty = false;
     for (const DimMap& m : rule.results[i].dims) {
       auto size = sizeOfMap(rule, m, q.module->dims);
-      if (size && size->isStatic() && bytes != 0) bytes *= size->value();
-      if (!size || bytes > INT64_MAX) {
-        q.diags->error(kBroadcastMemory, q.loc, q.record->name);
-        return false;
-      }
+      fits = fits && size;
+      if (!fits) break;
+      empty = empty || *size == Dim(0);
+      if (size->isStatic() && bytes <= INT64_MAX) bytes *= std::max<int64_t>(size->value(), 1);
       t.dims.push_back(*size);
+    }
+    if (!fits || (bytes > INT64_MAX && !empty)) {
+      q.diags->error(kBroadcastMemory, q.loc, q.record->name);
+      return false;
     }
     results.push_back(q.module->types.intern(std::move(t)));
   }

@@ -1,7 +1,7 @@
 #include "dtc/IR/LocalShape.h"
 
 #include "dtc/IR/OpRecord.h"
-#include "dtc/Support/Checked.h"
+#include "dtc/Support/ElementCount.h"
 #include "dtc/Support/Result.h"
 
 namespace dtc {
@@ -76,7 +76,7 @@ std::optional<std::vector<int64_t>> largestShape(const Module& m, TypeId type, c
 
 std::optional<int64_t> largestBytes(const Module& m, TypeId type, const Mesh& mesh) {
   auto shape = largestShape(m, type, mesh);
-  auto count = shape ? checkedProduct(*shape) : std::nullopt;
+  auto count = shape ? elementCount(*shape) : std::nullopt;
   return count ? checkedMul(*count, dtypeBytes(m.types[type].dtype)) : std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 #include "dtc/IR/Module.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/Support/ElementCount.h"
 
 #include <algorithm>
 
@@ -11,7 +12,7 @@ bool Type::isStatic() const {
   return std::all_of(dims.begin(), dims.end(), [](Dim d) { return d.isStatic(); });
 }
 
-std::optional<int64_t> Type::numElements() const { return checkedProduct(staticShape()); }
+std::optional<int64_t> Type::numElements() const { return elementCount(staticShape()); }
 
 std::vector<int64_t> Type::staticShape() const {
   std::vector<int64_t> shape;

@@ -366,9 +366,12 @@ bool Parser::stackedType(const Statement& s, OpId op, TypeId element, TypeId& ou
   Type t = m_.types[element];
   t.dims.insert(t.dims.begin(), *trips);
   __int128 bytes = dtypeBytes(t.dtype);
-  for (Dim d : t.dims)
+  bool empty = false;
+  for (Dim d : t.dims) {
+    empty = empty || d == Dim(0);
     if (bytes <= INT64_MAX) bytes *= d.isStatic() ? std::max<int64_t>(d.value(), 1) : 1;
-  if (bytes > INT64_MAX) return error(kStackedSize, s.opRange);
+  }
+  if (bytes > INT64_MAX && !empty) return error(kStackedSize, s.opRange);
   out = m_.types.intern(std::move(t));
   return true;
 }

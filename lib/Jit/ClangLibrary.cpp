@@ -1,5 +1,6 @@
 #include "ClangLibrary.h"
 #include "CudaLibrary.h"
+#include "dtc/Support/OutOfMemory.h"
 #include <dlfcn.h>
 #include <filesystem>
 #include <vector>
@@ -40,7 +41,8 @@ Result<const DtcClangTable*> ClangLibrary::table() const {
           std::string("compiling kernels needs the plugin ") + kFile + ", which is not in " + searched_ +
           "; build the target dtc-jit-clang (with LLVM and Clang 18 or 19 installed), or install dtc whole");
     void* library = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) return machineError(std::string("cannot open the plugin ") + path_ + ": " + dlerror());
+    if (!library)
+      return machineError(std::string("cannot open the plugin ") + path_ + ": " + whyNotOpened(dlerror()));
     auto entry = reinterpret_cast<DtcClangEntry>(dlsym(library, "dtcClangTable"));
     if (!entry || entry()->abi != kDtcClangAbi)
       return machineError("the plugin " + path_ +

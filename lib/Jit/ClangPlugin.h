@@ -29,6 +29,10 @@ struct DtcClangRequest {
   // Thread-local variables become offsets into a block that the function __emu_shared() returns (CUDA's
   // __shared__); the object then defines what EmuSymbols.h says.
   int sharedAsOffsets;
+  // Called, from any thread, where memory runs out within Clang; and where it gives up, with its reason. Neither returns: LLVM
+  // is not built to be left by an exception.
+  void (*outOfMemory)(void);
+  void (*failed)(const char* reason);
   int checkAccesses; // with it: every access of memory that other threads see is told to __emu_access before
 };
 
@@ -51,4 +55,4 @@ struct DtcClangTable {
 typedef const DtcClangTable* (*DtcClangEntry)(void); // the plugin exports `dtcClangTable`
 }
 
-inline constexpr uint32_t kDtcClangAbi = 3;
+inline constexpr uint32_t kDtcClangAbi = 4;

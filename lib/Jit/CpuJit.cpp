@@ -3,6 +3,7 @@
 #include "ParallelFor.h"
 #include "Sha256.h"
 #include "UnitName.h"
+#include "dtc/Support/OutOfMemory.h"
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -21,6 +22,11 @@ std::string cacheKey(const SourceUnit& unit, const CompileMode& mode, const std:
   for (const char* flag : mode.flags) hash.field(flag);
   hash.field(mode.checkAccesses ? "checked" : mode.sharedAsOffsets ? "shared" : "");
   return toHex(hash.field(safeUnitName(unit.name)).field(unit.text).finish());
+}
+
+// "cpu-avx2", "cuda-emu": what `dtc cache ls` counts an entry as.
+std::string cacheTarget(const CompileMode& mode) {
+  return mode.sharedAsOffsets ? "cuda-emu" : "cpu-" + std::string(cpuLevelName(mode.options.level));
 }
 
 } // namespace
@@ -112,6 +118,8 @@ Result<std::vector<std::string>> CpuJit::Impl::run(std::span<const SourceUnit* c
   request.output = output;
   request.sharedAsOffsets = mode.sharedAsOffsets;
   request.checkAccesses = mode.checkAccesses;
+  request.outOfMemory = [] { endOutOfMemory(); };
+  request.failed = [](const char* reason) { bugAt(__FILE__, __LINE__, reason); };
   DtcClangReply reply{};
   (*table)->compile(&request, &reply);
   std::vector<std::string> data;
@@ -131,7 +139,7 @@ Result<std::vector<std::string>> CpuJit::Impl::objects(std::span<const SourceUni
   const std::string prologue = toHex(Sha256().field(mode.prologue.whole()).finish());
   for (size_t i = 0; i < units.size(); ++i) {
     keys[i] = cacheKey(units[i], mode, prologue, clang.identity());
-    if (auto cached = clang.identity().empty() ? std::nullopt : cache.load(keys[i]))
+    if (auto cached = clang.identity().empty() ? std::nullopt : cache.load(keys[i], cacheTarget(mode)))
       out[i] = std::move(*cached);
     else
       missing.push_back(i);
@@ -166,7 +174,7 @@ std::optional<Error> CpuJit::Impl::compileBatch(std::span<const SourceUnit> unit
   }
   if (!objects) return objects.error();
   for (size_t i = 0; i < which.size(); ++i) {
-    cache.store(keys[which[i]], (*objects)[i]);
+    cache.store(keys[which[i]], (*objects)[i], cacheTarget(mode));
     out[which[i]] = std::move((*objects)[i]);
   }
   return std::nullopt;

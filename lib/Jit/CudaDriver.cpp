@@ -1,6 +1,7 @@
 #include "dtc/Jit/CudaDriver.h"
 #include "CudaLibrary.h"
 #include "CudaTable.h"
+#include "dtc/Support/OutOfMemory.h"
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -55,9 +56,9 @@ std::string advice(CuResult code) {
 Result<std::shared_ptr<const CudaTable>> bind(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    return machineError(
-        "no GPU can be used: the NVIDIA driver's " + path +
-        " cannot be opened (it comes with the driver, not with the CUDA toolkit): " + dlerror());
+    return machineError("no GPU can be used: the NVIDIA driver's " + path +
+                        " cannot be opened (it comes with the driver, not with the CUDA toolkit): " +
+                        whyNotOpened(dlerror()));
   auto table = std::make_shared<CudaTable>();
   std::string missing;
 #define DTC_BIND(member, symbol, parameters)                                                                 \

@@ -199,10 +199,12 @@ struct EmuModule::Impl {
 Result<std::string> EmuModule::Impl::run(EmuWorkspace& workspace, const EmuKernel& kernel,
                                          const EmuLaunch& launch) const {
   const Error noMemory{Error::Machine, "no memory for the shared memory of a block"};
+  const Error noStack{Error::Machine, "no memory for the stack of an emulated thread"};
   if (!kernel.checked || launch.buffers.empty()) {
     EmuCluster cluster(workspace, kernel, launch, launch.args, nullptr, false);
     if (!cluster.ok()) return noMemory;
-    return runGrid(cluster, false);
+    std::string error = runGrid(cluster, false);
+    return cluster.noStack() ? Result<std::string>(noStack) : Result<std::string>(std::move(error));
   }
   EmuGlobal forward(workspace.global[0], launch, kernel.granule),
       backward(workspace.global[1], launch, kernel.granule);
@@ -212,6 +214,7 @@ Result<std::string> EmuModule::Impl::run(EmuWorkspace& workspace, const EmuKerne
     EmuCluster cluster(workspace, kernel, launch, global->args(), global, global == &backward);
     if (!cluster.ok()) return noMemory;
     std::string error = runGrid(cluster, global == &backward);
+    if (cluster.noStack()) return noStack;
     if (error.empty()) error = global->unwritten();
     if (!error.empty()) return error;
     inexact |= cluster.inexact();

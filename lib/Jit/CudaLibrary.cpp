@@ -1,4 +1,5 @@
 #include "CudaLibrary.h"
+#include "dtc/Support/OutOfMemory.h"
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -137,7 +138,7 @@ Result<void*> openLibrary(const std::string& path, std::string_view companion) {
     for (const std::string& file : foldersLike(folder.string(), "lib" + std::string(companion) + ".so."))
       if (dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) break;
   if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-  return machineError("cannot open " + path + ": " + dlerror());
+  return machineError("cannot open " + path + ": " + whyNotOpened(dlerror()));
 }
 
 void keepNvrtcOpen() {

@@ -1,6 +1,7 @@
 #include "ElfLoader.h"
 #include "HostSymbols.h"
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <elf.h>
 #include <optional>
@@ -250,8 +251,9 @@ Status Loader::protect() {
   for (int segment = Code; segment < kSegments; ++segment) {
     const uint64_t size = start_[segment + 1] - start_[segment];
     if (size && mprotect(base_ + start_[segment], size, access[segment]) != 0)
-      return machineError(std::string("the system does not let compiled code be run: ") +
-                          std::strerror(errno));
+      return machineError(errno == ENOMEM ? "no memory to make compiled code executable"
+                                          : std::string("the system does not let compiled code be run: ") +
+                                                std::strerror(errno));
   }
   return Ok{};
 }

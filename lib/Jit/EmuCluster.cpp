@@ -139,7 +139,7 @@ void EmuCluster::leave(bool toNew) {
     to = threads_[current_].fibre;
   } else if (next_ < threads_.size()) {
     to = newFibre();
-    if (!to) to = &main_, error_ = "no memory for the stack of a thread";
+    if (!to) to = &main_, noStack_ = true, error_ = "no memory for the stack of a thread";
   } else if (done_ < threads_.size()) {
     failDeadlock();
   }

@@ -132,6 +132,7 @@ public:
   [[nodiscard]] uint64_t clusters() const;
   // Did it ask for atomics whose result depends on their order?
   [[nodiscard]] bool inexact() const { return inexact_; }
+  [[nodiscard]] bool noStack() const { return noStack_; } // no memory for one
 
   // Called from the running thread, through emu.h.
   int32_t barrier(EmuBarrier kind, int32_t value, int32_t line, const char* place);
@@ -278,6 +279,7 @@ private:
   std::unordered_map<const void*, EmuKnowledge> published_; // by all clusters of the launch
   bool fenced_ = false;                                     // has any thread of the launch come to a fence?
   std::string error_;
+  bool noStack_ = false;
 };
 
 [[nodiscard]] std::string emuTuple(const Dim3& d); // "(1, 2, 3)"

@@ -1,8 +1,16 @@
 #include "dtc/Jit/KernelCache.h"
 #include "Sha256.h"
+#include "dtc/Support/Checked.h"
+#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <charconv>
 #include <cstdlib>
+#include <ctime>
+#include <dirent.h>
 #include <fcntl.h>
+#include <memory>
+#include <new>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,12 +24,10 @@ constexpr std::string_view kMagic = "dtc kernel 1\n";
 constexpr size_t kHead = kMagic.size() + 32;
 constexpr off_t kLargest = off_t{256} << 20;
 
-std::string defaultFolder() {
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && xdg[0] == '/') return std::string(xdg) + "/dtc";
-  if (const char* home = std::getenv("HOME"); home && home[0] == '/')
-    return std::string(home) + "/.cache/dtc";
-  return {};
-}
+constexpr int64_t kUsedPrecision = 3600;     // seconds: an entry is not marked as used more often
+constexpr int64_t kOldTemporary = 24 * 3600; // seconds: the process that wrote it is gone
+
+int64_t nowSeconds() { return static_cast<int64_t>(std::time(nullptr)); }
 
 void makeFolders(const std::string& path) {
   for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
@@ -50,7 +56,23 @@ std::string temporaryName() {
   return name;
 }
 
-std::string entryName(std::string_view key) { return toHex(Sha256().field(key).finish()); }
+std::string entryName(std::string_view key, std::string_view target) {
+  std::string name = toHex(Sha256().field(key).finish());
+  return target.empty() ? name : name + "." + std::string(target);
+}
+
+// Is it a name that entryName makes? Other files of the folder are left alone.
+bool isEntryName(std::string_view name) {
+  auto isHex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return name.size() >= 64 && std::all_of(name.begin(), name.begin() + 64, isHex) &&
+         (name.size() == 64 || name[64] == '.');
+}
+
+int64_t total(const std::vector<CacheEntry>& entries) {
+  int64_t bytes = 0;
+  for (const CacheEntry& e : entries) bytes += e.bytes;
+  return bytes;
+}
 
 std::string_view bytesOf(const std::array<uint8_t, 32>& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
@@ -76,6 +98,36 @@ bool writeAll(int file, std::string_view bytes) {
 
 } // namespace
 
+std::optional<int64_t> parseBytes(std::string_view text) {
+  int64_t n = 0;
+  auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (bad != std::errc() || n < 0) return std::nullopt;
+  const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  constexpr std::pair<std::string_view, int64_t> kUnits[] = {
+      {"", 1}, {"B", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", int64_t{1} << 40}};
+  for (auto [name, bytes] : kUnits)
+    if (unit == name) return checkedMul(n, bytes);
+  return std::nullopt;
+}
+
+int64_t cacheMaxBytes() {
+  const char* wish = std::getenv(kCacheMaxVariable);
+  return (wish ? parseBytes(wish) : std::nullopt).value_or(kDefaultCacheMax);
+}
+
+std::string KernelCache::defaultFolder() {
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && xdg[0] == '/') return std::string(xdg) + "/dtc";
+  if (const char* home = std::getenv("HOME"); home && home[0] == '/')
+    return std::string(home) + "/.cache/dtc";
+  return {};
+}
+
+KernelCache KernelCache::existing(const std::string& dir) {
+  KernelCache cache;
+  if (!dir.empty()) cache.folder_ = openFolder(dir);
+  return cache;
+}
+
 KernelCache::KernelCache(const std::string& dir) {
   const std::string path = dir.empty() ? defaultFolder() : dir;
   if (path.empty()) return;
@@ -86,19 +138,69 @@ KernelCache::KernelCache(const std::string& dir) {
 }
 
 KernelCache::~KernelCache() {
-  if (folder_ >= 0) close(folder_);
+  if (folder_ < 0) return;
+  try { // to nine tenths, so that not every process has something to remove
+    if (const int64_t most = cacheMaxBytes(); stored_ && total(entries()) > most) shrinkTo(most / 10 * 9);
+  } catch (const std::bad_alloc&) {} // another process will do it
+  close(folder_);
 }
 
-KernelCache::KernelCache(KernelCache&& other) noexcept : folder_(std::exchange(other.folder_, -1)) {}
+KernelCache::KernelCache(KernelCache&& other) noexcept
+    : folder_(std::exchange(other.folder_, -1)), stored_(other.stored_.exchange(false)) {}
 
 KernelCache& KernelCache::operator=(KernelCache&& other) noexcept {
   std::swap(folder_, other.folder_);
+  stored_ = other.stored_.exchange(stored_);
   return *this;
 }
 
-std::optional<std::string> KernelCache::load(std::string_view key) const {
+std::vector<CacheEntry> KernelCache::entries() const {
+  std::vector<CacheEntry> found;
+  const int again = folder_ < 0 ? -1 : openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* listing = again < 0 ? nullptr : fdopendir(again);
+  if (!listing) {
+    if (again >= 0) close(again);
+    return found;
+  }
+  const std::unique_ptr<DIR, int (*)(DIR*)> closes(listing, &closedir);
+  while (const dirent* e = readdir(listing)) {
+    const std::string_view name = e->d_name;
+    const bool temporary = name.starts_with("tmp.");
+    struct stat info;
+    if ((!temporary && !isEntryName(name)) || fstatat(folder_, e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(info.st_mode))
+      continue;
+    const auto used = static_cast<int64_t>(info.st_mtim.tv_sec);
+    if (!temporary)
+      found.push_back({std::string(name), std::string(name.substr(std::min<size_t>(65, name.size()))),
+                       static_cast<int64_t>(info.st_size), used});
+    else if (used < nowSeconds() - kOldTemporary)
+      unlinkat(folder_, e->d_name, 0);
+  }
+  std::sort(found.begin(), found.end(), [](const CacheEntry& a, const CacheEntry& b) {
+    return a.used != b.used ? a.used > b.used : a.name < b.name;
+  });
+  return found;
+}
+
+bool KernelCache::remove(const CacheEntry& entry) const {
+  return folder_ >= 0 && (unlinkat(folder_, entry.name.c_str(), 0) == 0 || errno == ENOENT);
+}
+
+std::vector<CacheEntry> KernelCache::shrinkTo(int64_t bytes) const {
+  std::vector<CacheEntry> removed;
+  int64_t kept = 0;
+  for (CacheEntry& e : entries()) {
+    kept += e.bytes;
+    if (kept > bytes && remove(e)) removed.push_back(std::move(e));
+  }
+  return removed;
+}
+
+std::optional<std::string> KernelCache::load(std::string_view key, std::string_view target) const {
   if (folder_ < 0) return std::nullopt;
-  const int file = openat(folder_, entryName(key).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  const int file =
+      openat(folder_, entryName(key, target).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return std::nullopt;
   std::string bytes;
   struct stat info;
@@ -107,6 +209,7 @@ std::optional<std::string> KernelCache::load(std::string_view key) const {
   if (whole) {
     bytes.resize(static_cast<size_t>(info.st_size));
     whole = readAll(file, bytes.data(), bytes.size());
+    if (info.st_mtim.tv_sec < nowSeconds() - kUsedPrecision) (void)futimens(file, nullptr);
   }
   close(file);
   if (!whole || std::string_view(bytes).substr(0, kMagic.size()) != kMagic) return std::nullopt;
@@ -116,9 +219,10 @@ std::optional<std::string> KernelCache::load(std::string_view key) const {
   return bytes;
 }
 
-void KernelCache::store(std::string_view key, std::string_view content) const {
-  if (folder_ < 0) return;
-  const std::string name = entryName(key);
+void KernelCache::store(std::string_view key, std::string_view content, std::string_view target) const {
+  if (folder_ < 0 || static_cast<int64_t>(kHead + content.size()) > cacheMaxBytes()) return;
+  stored_ = true;
+  const std::string name = entryName(key, target);
   const std::string temporary = temporaryName();
   if (temporary.empty()) return;
   const int file =

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -18,6 +19,9 @@ namespace {
 
 constexpr size_t kLongestBatch = 8;             // units of one program
 constexpr int kOldestGpu = 80, kOldestOwn = 90; // the first with instructions of its own ("sm_90a")
+
+// The GPUs that there are (of sm_101 and sm_110 each name is of another CUDA); what NVRTC knows of them it says itself.
+constexpr int kArchs[] = {80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121};
 
 // NVRTC's C interface, declared here: the compiler must build where no CUDA header is.
 using Program = void*;
@@ -221,7 +225,19 @@ bool isCudaArch(std::string_view arch) {
   const std::string digits(arch.substr(3, arch.size() - 3 - (own ? 1 : 0)));
   if (digits.size() < 2 || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos)
     return false;
-  return digits[0] != '0' && std::stoi(digits) >= (own ? kOldestOwn : kOldestGpu);
+  if (digits[0] == '0') return false;
+  const int number = std::stoi(digits);
+  if (number > std::end(kArchs)[-1]) return true; // a later GPU, which its NVRTC knows
+  return number >= (own ? kOldestOwn : kOldestGpu) && std::ranges::find(kArchs, number) != std::end(kArchs);
+}
+
+std::string cudaArchList() {
+  std::string text;
+  for (int number : kArchs) {
+    text += (text.empty() ? "sm_" : ", sm_") + std::to_string(number);
+    if (number >= kOldestOwn) text += ", sm_" + std::to_string(number) + "a";
+  }
+  return text;
 }
 
 struct Nvrtc::Impl {
@@ -305,7 +321,7 @@ Result<std::vector<CudaBinary>> Nvrtc::compile(std::span<const SourceUnit> units
                         .finish());
     auto& entry = byKey[keys[i]];
     if (entry) continue;
-    if (auto bytes = impl_->cache.load(keys[i]))
+    if (auto bytes = impl_->cache.load(keys[i], arch))
       if (auto binary = unpack(*bytes)) entry.emplace(partOf(*binary, units[i]));
   }
   std::vector<size_t> missing;
@@ -332,7 +348,7 @@ Result<std::vector<CudaBinary>> Nvrtc::compile(std::span<const SourceUnit> units
       auto made = compileBatch(**table, batch, arch, image);
       for (size_t m = begin; m < end; ++m) {
         slots[m]->emplace(std::move(made[m - begin]));
-        if (**slots[m]) impl_->cache.store(keys[missing[m]], pack(***slots[m]));
+        if (**slots[m]) impl_->cache.store(keys[missing[m]], pack(***slots[m]), arch);
       }
     });
   }

@@ -1,6 +1,10 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -11,18 +15,32 @@ inline size_t threadCount(int threads) {
   return threads > 0 ? static_cast<size_t>(threads) : std::max(1u, std::thread::hardware_concurrency());
 }
 
-// work(i) for i in [0, n), in any order, on up to `threads` threads (0: one per core), this one among them. Compiles are
-// milliseconds long, so threads are made for the call.
+// work(i) for i in [0, n), in any order, on up to `threads` threads (0: one per core), this one among them; on fewer where
+// the machine does not give so many. Compiles are milliseconds long, so threads are made for the call. The first exception
+// that is thrown is passed on when all have ended.
 template <class Work> void parallelFor(size_t n, int threads, const Work& work) {
   const size_t wanted = threadCount(threads);
   std::atomic<size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr thrown;
   auto loop = [&] {
-    for (size_t i = next++; i < n; i = next++) work(i);
+    try {
+      for (size_t i = next++; i < n; i = next++) work(i);
+    } catch (...) {
+      next = n;
+      std::lock_guard lock(mutex);
+      if (!thrown) thrown = std::current_exception();
+    }
   };
   std::vector<std::thread> others;
-  for (size_t t = 1; t < std::min(wanted, n); ++t) others.emplace_back(loop);
+  others.reserve(std::min(wanted, n));
+  try {
+    for (size_t t = 1; t < std::min(wanted, n); ++t) others.emplace_back(loop);
+  } catch (const std::system_error&) {
+  } catch (const std::bad_alloc&) {}
   loop();
   for (std::thread& other : others) other.join();
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 } // namespace dtc

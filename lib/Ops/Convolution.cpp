@@ -18,9 +18,14 @@ bool readWindows(const OpQuery& q, Shape& s) {
   auto list = [&](const char* name, int64_t fallback, int64_t least) -> std::optional<std::vector<int64_t>> {
     if (!q.rawAttr(name).valid()) return std::vector<int64_t>(count, fallback);
     std::vector<int64_t> v = q.intsAttr(name);
-    const bool fits = v.size() == count &&
-                      std::all_of(v.begin(), v.end(), [&](int64_t n) { return n >= least && n < kLargest; });
-    if (fits) return v;
+    const auto wrong =
+        std::find_if(v.begin(), v.end(), [&](int64_t n) { return n < least || n >= kLargest; });
+    if (v.size() == count && wrong == v.end()) return v;
+    if (v.size() == count) {
+      reportShape(q, "has " + std::string(name) + " = " + std::to_string(*wrong) + ": expected " +
+                         std::to_string(least) + " to " + std::to_string(kLargest - 1));
+      return std::nullopt;
+    }
     reportShape(q, std::string("needs a ") + name + " of at least " + std::to_string(least) +
                        " for each of " + std::to_string(count) + " spatial dims");
     return std::nullopt;

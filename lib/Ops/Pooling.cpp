@@ -27,9 +27,11 @@ bool readPoolSizes(const OpQuery& q, Pools& pools) {
 bool readPoolList(const OpQuery& q, const char* name, int64_t least, Pools& pools, int64_t Pool::* member) {
   if (!q.rawAttr(name).valid()) return true;
   const std::vector<int64_t> v = q.intsAttr(name);
-  const bool fits = v.size() == pools.size() &&
-                    std::all_of(v.begin(), v.end(), [&](int64_t n) { return n >= least && n < kLargest; });
-  if (!fits)
+  const auto wrong = std::find_if(v.begin(), v.end(), [&](int64_t n) { return n < least || n >= kLargest; });
+  if (v.size() == pools.size() && wrong != v.end())
+    return reportShape(q, "has " + std::string(name) + " = " + std::to_string(*wrong) + ": expected " +
+                              std::to_string(least) + " to " + std::to_string(kLargest - 1));
+  if (v.size() != pools.size())
     return reportShape(q, "needs " + std::string(name) + " = [...] with a number of at least " +
                               std::to_string(least) + " for each of " + std::to_string(pools.size()) +
                               " spatial dims");

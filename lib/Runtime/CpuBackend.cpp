@@ -99,7 +99,8 @@ public:
     s.parts =
         static_cast<uint32_t>(std::clamp<int64_t>(std::min(elements / kPartElements, s.units), 1, maxParts_));
     if (s.units == 0) s.parts = 0;
-    growScratch(static_cast<size_t>(source.scratchBytes(k.sizes)));
+    if (Status grown = growScratch(static_cast<size_t>(source.scratchBytes(k.sizes))); !grown)
+      return grown.error();
     if (auto others = others_.find(source.name); others != others_.end() && elements >= kWorthMeasuring) {
       s.function = functions_[k.kernel] = fastest(s, others->second);
       others_.erase(others);
@@ -115,7 +116,8 @@ public:
     }
     if (!g.epilogue) return gemms_.place(g, nullptr, nullptr, maxParts_);
     const KernelSource& source = (*kernels_)[g.epilogue->kernel];
-    growScratch(static_cast<size_t>(source.scratchBytes(g.epilogue->sizes)));
+    if (Status grown = growScratch(static_cast<size_t>(source.scratchBytes(g.epilogue->sizes))); !grown)
+      return grown.error();
     return gemms_.place(g, functions_[g.epilogue->kernel], &source, maxParts_);
   }
 
@@ -136,11 +138,15 @@ private:
   struct Scratch {
     void* data = nullptr;
   };
-  void growScratch(size_t bytes) {
-    if (bytes <= scratchBytes_) return;
+  Status growScratch(size_t bytes) {
+    if (bytes <= scratchBytes_) return Ok{};
+    for (Scratch& s : scratch_) {
+      auto p = allocate(0, static_cast<int64_t>(bytes));
+      if (!p) return p.error();
+      s.data = *p;
+    }
     scratchBytes_ = bytes;
-    for (Scratch& s : scratch_)
-      if (auto p = allocate(0, static_cast<int64_t>(bytes)); p) s.data = *p;
+    return Ok{};
   }
   void runOnAll(const KernelStep& s, KernelFunction* function); // as a run does it, on all workers
   KernelFunction* fastest(const KernelStep& s, const std::vector<KernelFunction*>& others);

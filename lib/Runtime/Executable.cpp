@@ -179,6 +179,10 @@ Result<Tensor> Executable::result(size_t i) const {
   return assemble(pieces, x.m.shardings[r.sharding], x.program.mesh, x.m.types[r.globalType].staticShape());
 }
 
+std::vector<Executable::Iteration> Executable::iterations(int64_t place) const {
+  return impl_->runner->iterations(place);
+}
+
 const std::vector<StepInfo>& Executable::steps() const { return impl_->program.infos; }
 const std::vector<StepInfo>& Executable::loadTimeSteps() const { return impl_->program.loadTime; }
 const std::vector<StepEvent>& Executable::events() const { return impl_->events; }

@@ -100,10 +100,15 @@ Status FixedSchedule::start(const Task& t, int worker) {
 
 void FixedSchedule::perform(const Task& t, int worker) {
   if (failed_.load(std::memory_order_relaxed)) return; // the rest is counted only
-  Status done = start(t, worker);
-  if (done) return;
-  std::lock_guard lock(errors_);
-  if (!error_) error_ = located(m_, program_.infos[t.info].id, done.error());
+  try {
+    Status done = start(t, worker);
+    if (done) return;
+    std::lock_guard lock(errors_);
+    if (!error_) error_ = located(m_, program_.infos[t.info].id, done.error());
+  } catch (...) { // no memory; the others must not wait for this task
+    std::lock_guard lock(errors_);
+    if (!thrown_) thrown_ = std::current_exception();
+  }
   failed_.store(true, std::memory_order_relaxed);
 }
 
@@ -129,12 +134,14 @@ Status FixedSchedule::run() {
   done_ = 0;
   failed_ = false;
   error_.reset();
+  thrown_ = nullptr;
   if (serial_ || backend_.asynchronous())
     work(0);
   else
     pool_.runOnAll(&FixedSchedule::workerBody, this);
-  if (!error_) return backend_.finish();
+  if (!error_ && !thrown_) return backend_.finish();
   backend_.abandon();
+  if (thrown_) std::rethrow_exception(thrown_);
   return *error_;
 }
 

@@ -50,6 +50,7 @@ private:
   std::atomic<bool> failed_{false};
   std::mutex errors_;
   std::optional<Error> error_;
+  std::exception_ptr thrown_; // no memory
 };
 
 } // namespace dtc

@@ -1,5 +1,7 @@
 #include "dtc/Runtime/InputFile.h"
 
+#include "dtc/Support/OutOfMemory.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -15,6 +17,11 @@ std::string quoted(const std::string& path) { return "'" + path + "'"; }
 
 Error cannotRead(const std::string& path, const std::string& why) {
   return inputError("cannot read " + quoted(path) + ": " + why);
+}
+
+Error cannotRead(const std::string& path, int number) {
+  return {isMachineErrno(number) ? Error::Machine : Error::Input,
+          "cannot read " + quoted(path) + ": " + std::strerror(number)};
 }
 
 // O_NONBLOCK: a pipe that somebody put there must not make us wait.
@@ -64,7 +71,7 @@ Result<InputFile> InputFile::opened(int fd, std::string path) {
 
 Result<InputFile> InputFile::open(const std::string& path) {
   int fd = ::open(path.c_str(), kFlags);
-  if (fd < 0) return cannotRead(path, std::strerror(errno));
+  if (fd < 0) return cannotRead(path, errno);
   return opened(fd, path);
 }
 
@@ -72,14 +79,14 @@ Result<InputFile> InputFile::openBeneath(const std::string& folder, const std::s
   const std::string path = folder.empty() ? name : folder + "/" + name;
   if (name.empty() || name.find('\0') != std::string::npos) return cannotRead(path, "that is no file's name");
   int at = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (at < 0) return cannotRead(folder, std::strerror(errno));
+  if (at < 0) return cannotRead(folder, errno);
   int fd = openBelow(at, name);
   const int failure = errno;
   close(at);
   if (fd < 0 && (failure == EXDEV || failure == ELOOP))
     return cannotRead(path, failure == EXDEV ? "the name leaves the folder of the file that gives it"
                                              : "it is a symbolic link, or in a folder that is one");
-  if (fd < 0) return cannotRead(path, std::strerror(failure));
+  if (fd < 0) return cannotRead(path, failure);
   auto file = opened(fd, path);
   struct stat info;
   if (file && fstat(fd, &info) == 0 && info.st_nlink > 1)

@@ -2,8 +2,8 @@
 
 #include "dtc/Runtime/TensorArchive.h"
 #include "dtc/Runtime/TensorFiles.h"
-#include "dtc/Support/Checked.h"
 #include "dtc/Support/Diagnostics.h"
+#include "dtc/Support/ElementCount.h"
 
 #include <map>
 #include <new>
@@ -77,7 +77,7 @@ Result<TensorSource> fromArchive(TensorArchive& archive, const InputBinding& b, 
 
 Result<TensorSource> valueOf(const InputBinding& b, const InputArgument& arg, size_t position,
                              Archives& archives) {
-  auto count = checkedProduct(arg.shape);
+  auto count = elementCount(arg.shape);
   auto bytes = count ? checkedMul(*count, dtypeBytes(arg.dtype)) : std::nullopt;
   std::string tooLarge =
       "not enough memory for argument %" + arg.name + ", " + typeText(arg.dtype, arg.shape);
@@ -87,7 +87,11 @@ Result<TensorSource> valueOf(const InputBinding& b, const InputArgument& arg, si
     case InputBinding::Npy: return fromNpy(b.path, arg);
     case InputBinding::Raw: return fromRaw(b.path, arg);
     case InputBinding::Archive: return fromArchive(*archives.at(b.path), b, arg);
-    case InputBinding::Made: return TensorSource(makeInput(b.spec, arg.dtype, arg.shape, position));
+    case InputBinding::Made:
+      if (Status fits = checkInputRange(b.spec, arg.dtype, *count); !fits)
+        return usageError("--input " + fits.error().message + " (argument %" + arg.name + " is " +
+                          typeText(arg.dtype, arg.shape) + ")");
+      return TensorSource(makeInput(b.spec, arg.dtype, arg.shape, position));
     }
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {}
@@ -132,7 +136,7 @@ struct Binder {
     for (const InputArgument& a : arguments) names.push_back(a.name);
     std::string_view nearest = nearestWord(name, names);
     return "--input names '" + name + "', but no argument has that name" +
-           (nearest.empty() ? "" : "; did you mean '" + std::string(nearest) + "'?") +
+           (nearest.empty() ? "." : "; did you mean '" + std::string(nearest) + "'?") +
            " The arguments are:" + listArguments();
   }
 

@@ -3,7 +3,7 @@
 
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/Support/Checked.h"
+#include "dtc/Support/ElementCount.h"
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ Status Loader::copyStep(int64_t from, int64_t to, TypeId type, bool stacked, OpI
   for (int64_t p = 0; p < program_.mesh.numDevices(); ++p) {
     auto shape = shapeAt(m_, type, program_.mesh, p);
     if (!shape) return at(o, "a symbolic size has no value: bind it with --dim NAME=SIZE");
-    copy.bytes.push_back(*checkedProduct(*shape) *
+    copy.bytes.push_back(*elementCount(*shape) *
                          dtypeBytes(m_.types[type].dtype)); // the plan checked the largest
   }
   out.push_back({StepKind::Copy, static_cast<uint32_t>(program_.copies.size()),

@@ -33,8 +33,10 @@ std::string whereText(const Module& m, OpId op) {
   if (!op.valid()) return "between two steps";
   std::string text;
   SourceRange loc = m[op].loc;
-  if (loc.valid() && !m.source.name.empty())
-    text = m.source.name + ":" + std::to_string(lineColumn(m.source.text, loc.begin).line) + ": ";
+  if (loc.valid() && !m.source.name.empty()) {
+    const LineCol at = lineColumn(m.source.text, loc.begin);
+    text = m.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
+  }
   std::string user = userPlace(m, op);
   return text + "'" + m.record(op).name + "'" + (user.empty() ? "" : " from " + user);
 }

@@ -1,7 +1,7 @@
 // The header of a .npy file: a Python dict literal with three keys, parsed as exactly that and nothing more.
 #include "dtc/Runtime/TensorFiles.h"
 
-#include "dtc/Support/Checked.h"
+#include "dtc/Support/ElementCount.h"
 
 namespace dtc {
 namespace {
@@ -137,7 +137,7 @@ Result<NpyHeader> parseNpyHeader(std::string_view bytes, std::string_view what) 
   header.dataOffset = 8 + lengthBytes + length;
   std::string why = parseDict(bytes.substr(8 + lengthBytes, length), header);
   if (!why.empty()) return fail(why);
-  auto count = checkedProduct(header.shape);
+  auto count = elementCount(header.shape);
   if (!count || !checkedMul(*count, dtypeBytes(header.dtype)))
     return fail("its shape has more than 2^63-1 bytes");
   return header;

@@ -1,5 +1,7 @@
 #include "OneDnnLibrary.h"
 
+#include "dtc/Support/OutOfMemory.h"
+
 #include <dlfcn.h>
 #include <filesystem>
 #include <vector>
@@ -20,7 +22,7 @@ Result<const DtcOneDnnTable*> openOneDnn(const JitConfig& config) {
     std::string path = (folder / "dtc-onednn.so").string();
     if (!std::filesystem::exists(path, error)) continue;
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) return machineError("cannot open the plugin " + path + ": " + dlerror());
+    if (!library) return machineError("cannot open the plugin " + path + ": " + whyNotOpened(dlerror()));
     auto entry = reinterpret_cast<DtcOneDnnEntry>(dlsym(library, "dtcOneDnnTable"));
     if (!entry || entry()->abi != kDtcOneDnnAbi)
       return machineError("the plugin " + path +

@@ -96,7 +96,7 @@ struct ForTrips {
 [[nodiscard]] Status performHostOp(Module& m, const Program& program, Backend& backend,
                                    const MeetingStep& step, const RunHooks& hooks);
 
-// "gpt.dt:12: `all_reduce`": how errors name an op.
+// "gpt.dt:12:8: 'all_reduce'": how errors name an op; the driver shows the line with a caret.
 [[nodiscard]] std::string whereText(const Module& m, OpId op);
 // The error with its op named, unless its message begins with a place already.
 [[nodiscard]] Error located(const Module& m, OpId op, const Error& e);

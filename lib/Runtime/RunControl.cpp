@@ -74,6 +74,7 @@ bool Runner::enter(int64_t place, const Step& s) {
     bounds[i] = *read;
   }
   f.kind = Frame::ForBody;
+  f.step = &s;
   f.list = &loop.body;
   auto trips = tripsOf(loop, bounds[0], bounds[1]);
   if (!trips) return fail(trips.error(), &s), false;
@@ -82,6 +83,13 @@ bool Runner::enter(int64_t place, const Step& s) {
   if (f.trips == 0) return true;
   d.frames.push_back(f);
   return startTrip(place, d.frames.back());
+}
+
+std::vector<Executable::Iteration> Runner::iterations(int64_t place) const {
+  std::vector<Executable::Iteration> out;
+  for (const Frame& f : devices_[static_cast<size_t>(place)]->frames)
+    if (f.step) out.push_back({program_.infos[f.step->info].id, f.lo + f.trip});
+  return out;
 }
 
 bool Runner::startTrip(int64_t place, Frame& f) {

@@ -132,6 +132,12 @@ void Runner::fail(const Error& e, const Step* s) {
   wake_.notify_all();
 }
 
+void Runner::stop() {
+  std::lock_guard lock(mutex_);
+  over_ = true;
+  wake_.notify_all();
+}
+
 std::string Runner::standstill() const {
   std::string text = "the devices wait for each other and none can go on:";
   for (size_t p = 0; p < devices_.size(); ++p)

@@ -16,13 +16,14 @@ public:
   // `steps`: Program::steps, or its carrySteps.
   [[nodiscard]] Status run(const StepList& steps, const RunHooks& hooks, std::vector<StepEvent>& events);
   [[nodiscard]] const HostCost& cost() const { return cost_; } // of the last run
+  [[nodiscard]] std::vector<Executable::Iteration> iterations(int64_t place) const;
 
 private:
   // A list of steps that a device is within; what happens at its end depends on whose list it is.
   struct Frame {
     enum Kind : uint8_t { Body, Condition, WhileBody, ForBody } kind = Body;
     const StepList* list = nullptr;
-    const Step* step = nullptr; // the while
+    const Step* step = nullptr; // the loop
     uint32_t next = 0;
     uint32_t control = 0;        // index of the WhileStep or ForStep
     int64_t trip = 0, trips = 0; // counted from 0
@@ -90,7 +91,16 @@ private:
     return done;
   }
 
-  static void workerBody(void* self, int worker) { static_cast<Runner*>(self)->work(worker); }
+  static void workerBody(void* self, int worker) {
+    auto& runner = *static_cast<Runner*>(self);
+    try {
+      runner.work(worker);
+    } catch (...) { // no memory: the other workers wait for nothing any more
+      runner.stop();
+      throw;
+    }
+  }
+  void stop();
   void work(int worker);
   void advance(int64_t place, int worker);
   // Runs one step; false where the device has to wait (or failed), so that whoever ends the wait goes on with it.

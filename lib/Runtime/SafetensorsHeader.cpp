@@ -1,6 +1,6 @@
 #include "SafetensorsHeader.h"
 
-#include "dtc/Support/Checked.h"
+#include "dtc/Support/ElementCount.h"
 #include "dtc/Support/Json.h"
 
 #include <algorithm>
@@ -208,7 +208,7 @@ std::string tiling(std::vector<SafetensorsEntry>& entries, int64_t dataBytes) {
 }
 
 std::string sizes(const SafetensorsEntry& e) {
-  const auto count = checkedProduct(e.shape);
+  const auto count = elementCount(e.shape);
   if (!count) return "gives " + jsonString(e.name) + " more than 2^63-1 elements";
   if (!e.dtype) return "";
   const auto bytes = checkedMul(*count, dtypeBytes(*e.dtype));

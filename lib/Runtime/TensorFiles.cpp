@@ -1,7 +1,8 @@
 #include "dtc/Runtime/TensorFiles.h"
 
 #include "Npy.h"
-#include "dtc/Support/Checked.h"
+#include "dtc/Support/ElementCount.h"
+#include "dtc/Support/OutOfMemory.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -74,8 +75,7 @@ Result<DType> planNpy(const NpyHeader& header, int64_t size, std::optional<DType
   if (want && !isBits && (bits != *want || header.raw))
     return inputError(what + " holds " + (header.raw ? "raw " : "") + std::string(dtypeName(bits)) +
                       ", the program asks for " + std::string(dtypeName(*want)));
-  const int64_t bytes =
-      *checkedProduct(header.shape) * dtypeBytes(bits); // parseNpyHeader checked that it fits
+  const int64_t bytes = *elementCount(header.shape) * dtypeBytes(bits); // parseNpyHeader checked that it fits
   const int64_t held = size - static_cast<int64_t>(header.dataOffset);
   if (bytes != held)
     return inputError(what + " is damaged: its shape asks for " + std::to_string(bytes) +
@@ -110,7 +110,7 @@ Result<TensorSource> openNpy(InputFile file, std::optional<DType> want) {
 }
 
 Result<TensorSource> openRaw(InputFile file, DType dtype, std::vector<int64_t> shape) {
-  auto count = checkedProduct(shape);
+  auto count = elementCount(shape);
   auto bytes = count ? checkedMul(*count, dtypeBytes(dtype)) : std::nullopt;
   if (!bytes) return inputError("the argument is too large to read from " + quoted(file.path()));
   if (file.size() < *bytes)
@@ -145,6 +145,7 @@ Status writeFileAtomically(const std::string& path, std::string_view bytes) {
   std::string temporary = path + ".XXXXXX";
   int fd = mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) return machineError("cannot write " + quoted(path) + ": " + std::strerror(errno));
+  PendingFile pending(temporary);
   mode_t mask = umask(0);
   umask(mask);
   Status s = writeAll(fd, bytes, path);
@@ -153,7 +154,7 @@ Status writeFileAtomically(const std::string& path, std::string_view bytes) {
   if (close(fd) != 0 && s) s = machineError("cannot write " + quoted(path) + ": " + std::strerror(errno));
   if (s && rename(temporary.c_str(), path.c_str()) != 0)
     s = machineError("cannot write " + quoted(path) + ": " + std::strerror(errno));
-  if (!s) unlink(temporary.c_str());
+  if (s) pending.keep();
   return s;
 }
 

@@ -2,6 +2,7 @@
 
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Text.h"
+#include "dtc/Support/Checked.h"
 
 #include <algorithm>
 #include <cmath>
@@ -143,7 +144,11 @@ std::string elementText(const Tensor& t, int64_t i) {
 
 std::string tensorText(const Tensor& t, const TensorTextOptions& options) {
   if (t.rank() == 0) return elementText(t, 0);
-  Drawer drawer{t, options, t.numElements() > options.whole};
+  // Of a tensor without elements the dims before the empty one are still drawn.
+  int64_t lists = 1;
+  for (size_t d = 0; d + 1 < t.rank() && lists <= options.whole; ++d)
+    lists = checkedMul(lists, std::max<int64_t>(t.shape()[d], 1)).value_or(INT64_MAX);
+  Drawer drawer{t, options, t.numElements() > options.whole || lists > options.whole};
   drawer.measure(0, 0);
   std::string out;
   size_t next = 0;

@@ -1,5 +1,5 @@
 #include "dtc/Support/Tensor.h"
-#include "dtc/Support/Checked.h"
+#include "dtc/Support/ElementCount.h"
 #include "dtc/Support/Result.h"
 #include <cstring>
 
@@ -18,7 +18,7 @@ template <class T> void store(std::span<std::byte> data, int64_t i, T v) {
 } // namespace
 
 Tensor::Tensor(DType dtype, std::vector<int64_t> shape) : dtype_(dtype), shape_(std::move(shape)) {
-  auto count = checkedProduct(shape_);
+  auto count = elementCount(shape_);
   auto bytes = count ? checkedMul(*count, dtypeBytes(dtype)) : std::nullopt;
   DTC_CHECK(bytes && *bytes >= 0, "the size of a tensor was not checked before it was made");
   count_ = *count;
@@ -140,12 +140,13 @@ Tensor Tensor::fromPlanes(const Tensor& real, const Tensor& imaginary) {
 
 std::vector<int64_t> Tensor::strides() const {
   std::vector<int64_t> s(shape_.size(), 1);
-  for (size_t d = shape_.size(); d-- > 1;) s[d - 1] = s[d] * shape_[d];
+  for (size_t d = shape_.size(); d-- > 1;) // past 2^63 only where there are no elements
+    s[d - 1] = checkedMul(s[d], shape_[d]).value_or(INT64_MAX);
   return s;
 }
 
 Tensor Tensor::reshaped(std::vector<int64_t> shape) const {
-  DTC_CHECK(checkedProduct(shape) == count_, "a tensor was reshaped to another number of elements");
+  DTC_CHECK(elementCount(shape) == count_, "a tensor was reshaped to another number of elements");
   Tensor t = *this;
   t.shape_ = std::move(shape);
   return t;

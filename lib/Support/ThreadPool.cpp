@@ -1,16 +1,22 @@
 #include "dtc/Support/ThreadPool.h"
 
+#include <algorithm>
+#include <exception>
+#include <new>
 #include <system_error>
+#include <utility>
 
 namespace dtc {
 
 ThreadPool::ThreadPool(int workers) {
   if (workers <= 0) workers = static_cast<int>(std::thread::hardware_concurrency());
+  // Where the machine gives no more threads the work is done by those that there are. (An exception that left this
+  // constructor would find threads that nobody joins.)
   try {
+    threads_.reserve(static_cast<size_t>(std::max(workers, 1)));
     for (int i = 1; i < workers; ++i) threads_.emplace_back([this, i] { workerMain(i); });
   } catch (const std::system_error&) {
-    // The machine gives no more threads: the work is done by those that there are.
-  }
+  } catch (const std::bad_alloc&) {}
 }
 
 ThreadPool::~ThreadPool() {
@@ -20,6 +26,15 @@ ThreadPool::~ThreadPool() {
   }
   start_.notify_all();
   for (std::thread& t : threads_) t.join();
+}
+
+void ThreadPool::runBody(void (*body)(void*, int), void* self, int worker) noexcept {
+  try {
+    body(self, worker);
+  } catch (...) {
+    std::lock_guard lock(mutex_);
+    if (!thrown_) thrown_ = std::current_exception();
+  }
 }
 
 void ThreadPool::runOnAll(void (*body)(void*, int), void* self) {
@@ -32,9 +47,10 @@ void ThreadPool::runOnAll(void (*body)(void*, int), void* self) {
     ++round_;
   }
   start_.notify_all();
-  body(self, 0);
+  runBody(body, self, 0);
   std::unique_lock lock(mutex_);
   done_.wait(lock, [this] { return running_ == 0; });
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
 void ThreadPool::workerMain(int worker) {
@@ -47,7 +63,7 @@ void ThreadPool::workerMain(int worker) {
     auto* body = body_;
     void* self = self_;
     lock.unlock();
-    body(self, worker);
+    runBody(body, self, worker);
     lock.lock();
     if (--running_ == 0) done_.notify_one();
   }

@@ -1,6 +1,6 @@
 """The checks can fail: each is shown something wrong, and must say so."""
 
-from . import coverage, docs, layers, linear, ptx, roundtrip, size
+from . import coverage, docs, layers, linear, memory, ptx, roundtrip, size
 
 LONG = ["Result<int> Thing::read(int a,", "                       int b) const {", *["  a = 1;"] * 90, "}", "", "int f() { return 1; }"]
 
@@ -27,6 +27,12 @@ def cases():
     yield "roundtrip: none expected", not roundtrip.wrong_on_purpose("// RUN: %dtc opt %s | FileCheck %s")
     yield "linear: quadratic time", linear.complaint([[0.1, 5.0], [0.1, 4.0]], "10", "100", "x")
     yield "linear: linear time", linear.complaint([[0.1, 5.0], [0.09, 1.1]], "10", "100", "x") is None
+    whole = {"y.npz": 100}
+    yield "memory: an abort", memory.complaint(-6, "error: out of memory", {}, whole)
+    yield "memory: no sentence", memory.complaint(3, "", {}, whole)
+    yield "memory: half a file", memory.complaint(3, "error: out of memory", {"y.npz": 99}, whole)
+    yield "memory: a temporary file", memory.complaint(3, "error: out of memory", {"y.npz.XyZ123": 100}, whole)
+    yield "memory: nothing left", memory.complaint(3, "error: out of memory", {}, whole) == ""
     with_asm = 'DTC_FN f32 dtc_f(f32 a) {\n  asm("x;" : : "f"(a));\n  return a;\n}\n'
     yield "ptx: no twin", list(ptx.complaints(with_asm, ["DTC_FN f32 dtc_f(f32 a, f32 b) { return a; }\n"], {}))
     yield "ptx: a twin", not list(ptx.complaints(with_asm, ["template <class T> DTC_FN T dtc_f(T a) { return a; }\n"], {}))

@@ -346,15 +346,13 @@ int run(Environment& env, const Options& o) {
     return env.fail(usageError("--stats is of the schedule, which --emit ir stops before"));
   const bool cuda = o.target != "cpu";
   if (cuda && !isCudaArch(o.target))
-    return env.fail(
-        usageError("'" + o.target +
-                   "' is no target; there are cpu, sm_80, sm_90, sm_90a, sm_100, sm_100a, and others from "
-                   "sm_80 on that NVRTC compiles for"));
+    return env.fail(usageError("'" + o.target + "' is not a target; there are cpu, " + cudaArchList()));
   if (cuda && (o.emit == "llvm" || o.emit == "asm"))
     return env.fail(usageError("--emit " + o.emit + " is of CPUs; for " + o.target +
                                " there are kernels, ptx and cubin"));
   if (!cuda && (o.emit == "ptx" || o.emit == "cubin"))
     return env.fail(usageError("--emit " + o.emit + " needs a GPU's target, as --target sm_90"));
+  if (Status s = checkChoices(o.policy, o.reduceDType); !s) return env.fail(s.error());
   int code = kExitDone;
   LapClock clock;
   auto m = loadProgram(env, o.program, code);

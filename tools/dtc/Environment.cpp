@@ -1,6 +1,11 @@
 #include "Environment.h"
 
+#include "dtc/Support/OutOfMemory.h"
+
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -31,6 +36,35 @@ std::string readAll(std::FILE* file, size_t limit) {
   return text;
 }
 
+Error cannotRead(const std::string& path, int number) {
+  return {isMachineErrno(number) ? Error::Machine : Error::Input,
+          "cannot read " + path + ": " + std::strerror(number)};
+}
+
+int exitCodeOf(const Error& error) {
+  switch (error.kind) {
+  case Error::Input: return kExitInput;
+  case Error::Usage: return kExitUsage;
+  case Error::Machine: return kExitMachine;
+  case Error::Bug: return kExitBug;
+  }
+  return kExitBug;
+}
+
+// The byte at a line and column (in characters), both from 1.
+std::optional<uint32_t> offsetOf(std::string_view text, LineCol at) {
+  size_t begin = 0;
+  for (uint32_t line = 1; line < at.line; ++line) {
+    begin = text.find('\n', begin);
+    if (begin == std::string_view::npos) return std::nullopt;
+    ++begin;
+  }
+  for (uint32_t column = 1; column < at.column && begin < text.size(); ++column) do
+      ++begin;
+    while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80);
+  return static_cast<uint32_t>(std::min(begin, text.size()));
+}
+
 } // namespace
 
 Environment::Environment() : color(wantsColor()), status(canRewriteLines()) {}
@@ -55,16 +89,41 @@ void Environment::err(std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
+// Errors of a run name their op as "gpt.dt:12:8: …": they are shown as those of the text are.
+static std::optional<Diagnostic> atItsPlace(const Error& error, const SourceText& source) {
+  static constexpr DiagKind kRun{"run-time", "{0}"};
+  std::string_view rest = error.message;
+  if (source.name.empty() || !rest.starts_with(source.name + ":")) return std::nullopt;
+  rest.remove_prefix(source.name.size() + 1);
+  LineCol at;
+  for (uint32_t* number : {&at.line, &at.column}) {
+    auto [end, bad] = std::from_chars(rest.data(), rest.data() + rest.size(), *number);
+    if (bad != std::errc() || end == rest.data() + rest.size() || *end != ':') return std::nullopt;
+    rest.remove_prefix(static_cast<size_t>(end - rest.data()) + 1);
+  }
+  const auto offset = offsetOf(source.text, at);
+  if (!offset || !rest.starts_with(" ")) return std::nullopt;
+  uint32_t end = *offset;
+  auto isWord = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; };
+  while (end < source.text.size() && isWord(source.text[end])) ++end;
+  Diagnostic d;
+  d.kind = &kRun;
+  d.range = {*offset, std::max(end, *offset + 1)};
+  d.args = {std::string(rest.substr(1))};
+  return d;
+}
+
 int Environment::fail(const Error& error) {
+  const int code = exitCodeOf(error);
+  if (auto d = atItsPlace(error, currentSource)) {
+    Diagnostics diags;
+    diags.error(*d->kind, d->range, d->args[0]);
+    report(diags, currentSource);
+    return code;
+  }
   std::string_view red = color ? "\x1b[1;31m" : "", reset = color ? "\x1b[0m" : "";
   err(std::string(red) + "error: " + std::string(reset) + error.message + "\n");
-  switch (error.kind) {
-  case Error::Input: return kExitInput;
-  case Error::Usage: return kExitUsage;
-  case Error::Machine: return kExitMachine;
-  case Error::Bug: return kExitBug;
-  }
-  return kExitBug;
+  return code;
 }
 
 int Environment::report(const Diagnostics& diags, const SourceText& source) {
@@ -77,16 +136,20 @@ Result<SourceText> Environment::read(const std::string& path, size_t limit) {
     if (inMemory_) return SourceText{"<stdin>", input_};
     std::optional<StatusLine::Writing> typing;
     if (isatty(STDIN_FILENO)) typing.emplace(status); // nothing is written between the lines of who types it
-    return SourceText{"<stdin>", readAll(stdin, limit)};
+    errno = 0;
+    SourceText source{"<stdin>", readAll(stdin, limit)};
+    if (std::ferror(stdin))
+      return machineError(std::string("cannot read standard input: ") + std::strerror(errno));
+    return source;
   }
   std::FILE* file = std::fopen(path.c_str(), "rb");
-  if (!file) return inputError("cannot read " + path + ": " + std::strerror(errno));
+  if (!file) return cannotRead(path, errno);
   errno = 0;
   SourceText source{path, readAll(file, limit)};
   bool failed = std::ferror(file) != 0;
   int why = errno;
   std::fclose(file);
-  if (failed) return inputError("cannot read " + path + ": " + std::strerror(why));
+  if (failed) return cannotRead(path, why);
   return source;
 }
 

@@ -2,6 +2,7 @@
 #include "Sizes.h"
 #include "Timing.h"
 
+#include "dtc/Check/NanSearch.h"
 #include "dtc/Check/RunCheck.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Import/Import.h"
@@ -41,7 +42,7 @@ public:
   void took(const char* phase, double ms) { phases_.push_back({phase, ms}); }
 
   std::string json;   // of this entry, where asked for
-  bool passed = true; // --check
+  bool passed = true; // --check and --nan
 
 private:
   Status names();
@@ -56,7 +57,10 @@ private:
   Status runOnce(bool counts, bool last);
   Status collect();
   [[nodiscard]] Status write(const std::string& output) const;
+  Status checkIndices();
   Status checkRun();
+  void reportNans();
+  [[nodiscard]] bool wantsReference() const { return o_.check || o_.nan; }
   Status report();
   std::string resultJson(size_t i) const;
   [[nodiscard]] bool printed(size_t i) const;
@@ -89,6 +93,8 @@ private:
   RunStats stats_;
   std::vector<Backend::Phase> phases_;
   CheckReport check_;
+  std::optional<NanSearch> nans_;
+  std::vector<NonFinite> nonFinite_; // by result
 };
 
 Status Execution::names() {
@@ -111,6 +117,10 @@ Status Execution::names() {
     if (Status s = known("--print", name); !s) return s;
   for (const std::string& text : o_.outputs) {
     size_t equals = text.find('=');
+    if (text == "-" || (equals != std::string::npos && text.substr(equals + 1) == "-"))
+      return usageError("--output '" + text +
+                        "': tensor files are binary and are not written to standard output; "
+                        "name a .npy, .npz or .safetensors file, or print numbers with --print or --json");
     if (equals == std::string::npos && isTensorArchive(text)) continue; // all results
     if (equals == std::string::npos || equals == 0 || (!text.ends_with(".npy") && !isTensorArchive(text)))
       return usageError("--output '" + text + "' is not NAME=FILE.npy, FILE.npz or FILE.safetensors");
@@ -172,7 +182,7 @@ Status Execution::bind() {
   if (!values) return values.error();
   sources_ = std::move(*values);
   for (TensorSource& source : sources_) {
-    if (!o_.check) break;
+    if (!wantsReference()) break;
     auto t = source.whole();
     if (!t) return t.error();
     inputs_.push_back(std::move(*t));
@@ -221,10 +231,10 @@ Status Execution::compile() {
   if (o_.reductionOrder == "fixed" && levelOf(scheduled_, func_) != Level::Global)
     return inputError("--reduction-order fixed: this text is propagated already; give the global program");
   // Complex numbers are checked against what the evaluator knows of them itself, where no gradient is asked for.
-  const bool native = o_.check && hasComplexNumbers(scheduled_) && !takesGradients(scheduled_);
+  const bool native = wantsReference() && hasComplexNumbers(scheduled_) && !takesGradients(scheduled_);
   if (native) reference_ = scheduled_;
   if (Status s = passes(pipeline.reference); !s) return s;
-  if (o_.check && !native) reference_ = scheduled_;
+  if (wantsReference() && !native) reference_ = scheduled_;
   if (Status s = passes(pipeline.propagate); !s) return s;
   if (o_.check && !scheduled_[func_].spmd) propagated_ = scheduled_;
   if (Status s = passes(pipeline.lower); !s) return s;
@@ -268,7 +278,8 @@ void Execution::printHook(void* self, const std::string& text) {
 
 void Execution::stepHook(void* self, uint32_t step, int64_t place) {
   auto& x = *static_cast<Execution*>(self);
-  x.logStep(x.executable_->steps()[step], place);
+  if (x.o_.logOps) x.logStep(x.executable_->steps()[step], place);
+  if (x.nans_) x.nans_->afterStep(step, place);
 }
 
 // "device d=0: %sum = all_reduce(d), sends 6 B -> 6"
@@ -296,7 +307,7 @@ Status Execution::runOnce(bool counts, bool last) {
   hooks.time = counts && (o_.stats || !o_.trace.empty()) && (last || !executable_->hasGraphs());
   hooks.print = &printHook;
   hooks.printSelf = this;
-  if (o_.logOps) hooks.afterStep = &stepHook;
+  if (o_.logOps || nans_) hooks.afterStep = &stepHook;
   hooks.self = this;
   auto begin = Clock::now();
   if (Status s = executable_->run(hooks); !s) return s;
@@ -318,7 +329,7 @@ Status Execution::setArguments(bool first) {
     for (size_t r = 0; r < resultNames_.size(); ++r)
       carried = carried || carriedArgument(scheduled_, func_, r) == i;
     if (!first && (executable_->keepsArgument(i) || (carried && o_.loop))) continue;
-    const bool held = o_.check && !sources_[i].inFile();
+    const bool held = wantsReference() && !sources_[i].inFile();
     Status s = held ? executable_->setArgument(i, inputs_[i]) : executable_->setArgument(i, sources_[i]);
     if (!s) return s;
   }
@@ -329,7 +340,8 @@ Status Execution::execute() {
   if (Status s = makeBackend(backend_); !s) return s;
   env_.status.at("compiling kernels");
   auto loaded = Executable::load(scheduled_, func_, *backend_, pool_,
-                                 {.fixedSchedule = o_.optLevel >= 2,
+                                 {.reuseMemory = !o_.nan, // operands are looked at after their last use
+                                  .fixedSchedule = o_.optLevel >= 2 && !o_.nan,
                                   .graphs = !o_.noGraphs,
                                   .hostPredicates = o_.hostPredicates,
                                   .overlap = !o_.noOverlap});
@@ -343,6 +355,7 @@ Status Execution::execute() {
   if (o_.logOps)
     for (const StepInfo& s : executable_->loadTimeSteps())
       for (int64_t p = 0; p < executable_->mesh().numDevices(); ++p) logStep(s, p);
+  if (o_.nan) nans_.emplace(scheduled_, func_, *executable_);
   const int runs = o_.loop ? o_.loop : o_.warmup + o_.repeat;
   for (int i = 0; i < runs; ++i) {
     env_.status.at("running", static_cast<size_t>(i), static_cast<size_t>(runs));
@@ -382,6 +395,41 @@ Status Execution::write(const std::string& text) const {
                                : writeNpy(path, results_[i]);
 }
 
+// Does an op look elements up by numbers that are data? Kernels read 0 where there is none; the reference says so.
+static bool looksUp(const Module& m) {
+  const auto isIndex = [&](ValueId v) {
+    return m[v].kind != ValueKind::Literal && isInteger(m.typeOf(v).dtype);
+  };
+  return anyOp(m, [&](OpId o) { return m.record(o).eval && std::ranges::any_of(m.operands(o), isIndex); });
+}
+
+Status Execution::checkIndices() {
+  if (!o_.nan || o_.check || !looksUp(*reference_)) return Ok{};
+  env_.status.at("looking for indices out of range");
+  FuncId f = reference_->findFunction(scheduled_.strings[scheduled_[func_].name]);
+  auto reference = runReference(*reference_, f, inputs_, std::max(1, o_.loop));
+  return reference ? Status(Ok{}) : Status(reference.error());
+}
+
+// NaNs are numbers like others to a program, but rarely to a person.
+void Execution::reportNans() {
+  for (size_t i = 0; i < results_.size(); ++i) {
+    const NonFinite& n = nonFinite_.emplace_back(countNonFinite(results_[i]));
+    if (n.nan == 0) continue;
+    env_.err("note: " + resultNames_[i] + ": " + std::to_string(n.nan) + " of " +
+             std::to_string(results_[i].numElements()) + " elements are NaN" +
+             (n.infinite ? ", " + std::to_string(n.infinite) + " are infinite" : "") +
+             (o_.nan ? "" : " (--nan finds the op that makes the first)") + "\n");
+  }
+  if (!nans_) return;
+  Diagnostics diags;
+  if (nans_->report(diags)) passed = false;
+  env_.report(diags, scheduled_.source);
+  const bool any = std::ranges::any_of(nonFinite_, [](const NonFinite& n) { return n.nan > 0; });
+  if (passed && diags.all().empty())
+    env_.err(any ? "note: no op makes the NaN: it is written in the program\n" : "note: no NaN was made\n");
+}
+
 Status Execution::checkRun() {
   FuncId f = reference_->findFunction(scheduled_.strings[scheduled_[func_].name]);
   const int steps = std::max(1, o_.loop);
@@ -408,7 +456,7 @@ Status Execution::checkRun() {
 }
 
 bool Execution::printed(size_t i) const {
-  if (o_.prints.empty()) return !o_.json || !(o_.stats || o_.check);
+  if (o_.prints.empty()) return o_.outputs.empty() && (!o_.json || !(o_.stats || o_.check));
   return std::any_of(o_.prints.begin(), o_.prints.end(),
                      [&](std::string_view name) { return resultNamed(name) == i; });
 }
@@ -452,6 +500,14 @@ Status Execution::report() {
     for (size_t i = 0; i < results_.size(); ++i)
       if (printed(i)) list += (list.empty() ? "\n " : ",\n ") + resultJson(i);
     if (!list.empty()) json += ",\n\"results\": {" + list + "}";
+    std::string nonFinite;
+    for (size_t i = 0; i < results_.size(); ++i)
+      if (nonFinite_[i].nan + nonFinite_[i].infinite > 0)
+        nonFinite += (nonFinite.empty() ? "" : ", ") + jsonString(resultNames_[i]) +
+                     ": {\"nan\": " + std::to_string(nonFinite_[i].nan) +
+                     ", \"infinite\": " + std::to_string(nonFinite_[i].infinite) + "}";
+    if (!nonFinite.empty()) json += ",\n\"nonfinite\": {" + nonFinite + "}";
+    if (nans_) json += ",\n\"nan\": " + nans_->json();
     if (o_.check) json += ",\n\"check\": " + check_.json();
     if (o_.stats) json += ",\n\"stats\": " + stats_.json(*executable_, scheduled_);
     json += "}";
@@ -480,6 +536,7 @@ Status Execution::report() {
 int Execution::run() {
   Status (Execution::* const stages[])() = {&Execution::names,   &Execution::loopCarries,
                                             &Execution::bind,    &Execution::compile,
+                                            &Execution::checkIndices,
                                             &Execution::execute, &Execution::collect};
   for (auto stage : stages)
     if (Status s = (this->*stage)(); !s) {
@@ -488,6 +545,7 @@ int Execution::run() {
     }
   if (o_.check)
     if (Status s = checkRun(); !s) return env_.fail(s.error());
+  reportNans();
   if (Status s = report(); !s) return env_.fail(s.error());
   return passed ? kExitDone : kExitInput;
 }
@@ -508,27 +566,8 @@ std::optional<Module> withSizes(Environment& env, const RunOptions& o, const Mod
 
 } // namespace
 
-// What is asked for and cannot be had is refused, never ignored.
-static Status supported(const RunOptions& o) {
-  if (!o.later.empty()) return usageError(o.later[0] + " is not there yet in this version of dtc");
-  if (o.comm == "mpi")
-    return machineError(
-        "this dtc has no communicator 'mpi' yet: --comm local runs all devices in one process");
-  if (!o.comm.empty() && o.comm != "local" && o.comm != "nccl")
-    return usageError("--comm " + o.comm + ": there are local, nccl and mpi");
-  if (o.comm == "nccl" && o.backend != "cuda")
-    return usageError("--comm nccl is for --backend cuda: the devices of " + o.backend +
-                      " are in one memory (--comm local)");
-  return Ok{};
-}
-
 int executeProgram(Environment& env, const RunOptions& o) {
-  if (Status s = supported(o); !s) return env.fail(s.error());
-  if (o.trace == "-" && o.json)
-    return env.fail(usageError("--trace - and --json both write to standard output: choose one"));
-  if (o.loop && (o.repeat > 1 || o.warmup))
-    return env.fail(
-        usageError("--loop runs steps one after the other, --repeat the same step again: choose one"));
+  if (Status s = checkFlags(o); !s) return env.fail(s.error());
   int code = kExitDone;
   LapClock clock;
   auto m = loadProgram(env, o.program, code);
@@ -544,11 +583,7 @@ int executeProgram(Environment& env, const RunOptions& o) {
     if (!one) return env.fail(one.error());
     entries = {*one};
   }
-  if (o.matmulPrecision == "tf32" && o.backend != "cuda")
-    env.err("note: --matmul-precision tf32 changes nothing on " + o.backend +
-            ": its products of f32 are computed in f32\n");
-  if (o.libraryRelu && o.backend != "cuda")
-    env.err("note: --library-relu changes nothing on " + o.backend + "\n");
+  noteUnusedFlags(env, o);
   ThreadPool pool(o.threads);
   CpuJit jit;
   std::string json;

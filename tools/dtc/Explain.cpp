@@ -74,18 +74,9 @@ std::string noSuchValue(const Module& m, FuncId f, const std::string& name) {
 }
 
 Status chosenPolicy(const Options& o, PropagateOptions& options) {
-  if (!o.reduceDType.empty()) {
-    options.reduceDType = parseDType(o.reduceDType);
-    if (!options.reduceDType || !isFloat(*options.reduceDType))
-      return usageError("--reduce-dtype takes a float dtype such as bf16 or f32, not '" + o.reduceDType +
-                        "'");
-  }
-  if (o.policy.empty()) return Ok{};
-  auto policy = parsePolicy(o.policy);
-  if (!policy)
-    return usageError("--policy: " +
-                      unknownWord("policy", o.policy, {"shardy", "dtensor", "cost", "explicit"}));
-  options.policy = *policy;
+  if (Status s = checkChoices(o.policy, o.reduceDType); !s) return s;
+  options.reduceDType = parseDType(o.reduceDType);
+  if (auto policy = parsePolicy(o.policy)) options.policy = *policy;
   return Ok{};
 }
 

@@ -96,6 +96,7 @@ public:
     time("parse", clock.lap());
     good = good && verifyModule(m, diags);
     time("verify", clock.lap());
+    if (Status s = overrideProblem(m, parse_, diags); !s) return env_.fail(s.error());
     int code = good ? kExitDone : kExitInput;
     if (auto fits = checkOverrides(m, parse_); good && !fits) code = env_.fail(fits.error());
     if (code == kExitDone && !o_.program.entry.empty()) code = keepEntry(m);

@@ -5,6 +5,7 @@
 #include "dtc/Import/Import.h"
 #include "dtc/Import/XlaHlo.h"
 #include "dtc/Ops/Ops.h"
+#include "dtc/Passes/Propagate.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -96,6 +97,35 @@ Result<ParseOptions> parseOptionsOf(const ProgramOptions& o) {
   return options;
 }
 
+// --mesh changes the sizes of a global program; the types of an spmd function already have the mesh's sizes in them.
+static Status partitionedAlready(const Module& m, const ParseOptions& options) {
+  if (options.meshes.empty()) return Ok{};
+  for (FuncId f : m.order)
+    if (m[f].spmd)
+      return usageError("--mesh takes a global program; this one is partitioned (" + nameOf(m, f) +
+                        " is an spmd function): give the text that it was made from");
+  return Ok{};
+}
+
+Status overrideProblem(const Module& m, const ParseOptions& options, const Diagnostics& diags) {
+  if (options.meshes.empty()) return Ok{};
+  for (const Diagnostic& d : diags.all())
+    if (d.severity == Severity::Error && d.kind &&
+        (std::string_view(d.kind->id) == "mesh-override" || std::string_view(d.kind->id) == "mesh-too-large"))
+      return usageError("--mesh: " + d.message());
+  return partitionedAlready(m, options);
+}
+
+Status checkChoices(const std::string& policy, const std::string& reduceDType) {
+  if (!policy.empty() && !parsePolicy(policy))
+    return usageError("--policy: " +
+                      unknownWord("policy", policy, {"shardy", "dtensor", "cost", "explicit"}));
+  const auto dtype = parseDType(reduceDType);
+  if (!reduceDType.empty() && (!dtype || !isFloat(*dtype)))
+    return usageError("--reduce-dtype takes a float dtype such as bf16 or f32, not '" + reduceDType + "'");
+  return Ok{};
+}
+
 Status checkOverrides(const Module& m, const ParseOptions& options) {
   for (const auto& [name, size] : options.sizes)
     if (options.symbols && !options.symbols->contains(name)) {
@@ -109,11 +139,7 @@ Status checkOverrides(const Module& m, const ParseOptions& options) {
   for (const ParseOptions::MeshSizes& o : options.meshes)
     if (std::find(known.begin(), known.end(), o.mesh) == known.end())
       return usageError("--mesh: " + unknownWord("mesh", o.mesh, known));
-  for (FuncId f : m.order)
-    if (m[f].spmd)
-      return usageError("--mesh: " + nameOf(m, f) +
-                        " is an spmd function, whose types already have the mesh's sizes in them");
-  return Ok{};
+  return partitionedAlready(m, options);
 }
 
 bool readText(SourceText source, const ParseOptions& options, Module& m, Diagnostics& diags) {
@@ -128,8 +154,13 @@ bool readText(SourceText source, const ParseOptions& options, Module& m, Diagnos
 
 namespace {
 
-std::optional<Module> verified(Environment& env, bool good, Module& m, Diagnostics& diags, int& exitCode) {
+std::optional<Module> verified(Environment& env, bool good, Module& m, Diagnostics& diags,
+                               const ParseOptions& options, int& exitCode) {
   good = good && verifyModule(m, diags);
+  if (Status s = overrideProblem(m, options, diags); !s) {
+    exitCode = env.fail(s.error());
+    return std::nullopt;
+  }
   exitCode = env.report(diags, m.source);
   if (good && !exitCode) return std::move(m);
   exitCode = kExitInput;
@@ -144,7 +175,7 @@ std::optional<Module> loadText(Environment& env, SourceText source, const ParseO
   Module m(standardOps());
   Diagnostics diags;
   bool good = readText(std::move(source), options, m, diags);
-  std::optional<Module> read = verified(env, good, m, diags, exitCode);
+  std::optional<Module> read = verified(env, good, m, diags, options, exitCode);
   if (!read) return read;
   if (auto fits = checkOverrides(*read, options); !fits) {
     exitCode = env.fail(fits.error());
@@ -158,7 +189,7 @@ std::optional<Module> loadImported(Environment& env, SourceText source, int& exi
   Module m(standardOps());
   Diagnostics diags;
   bool good = importMlir(std::move(source), standardOps(), m, diags);
-  return verified(env, good, m, diags, exitCode);
+  return verified(env, good, m, diags, {}, exitCode);
 }
 
 std::optional<SourceText> readProgram(Environment& env, const ProgramOptions& o, int& exitCode, bool hlo) {

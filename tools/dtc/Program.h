@@ -36,6 +36,12 @@ inline constexpr const char* kOptLevelHelp = "0: op by op, compiled quickly; 1: 
 // Reads .dt text, or imports MLIR text; not verified.
 [[nodiscard]] bool readText(SourceText, const ParseOptions&, Module&, Diagnostics&);
 
+// --policy and --reduce-dtype, each "" where it is not given: a wrong value is an error of the command line.
+[[nodiscard]] Status checkChoices(const std::string& policy, const std::string& reduceDType);
+
+// An error of the text that is one of the command line: --mesh names an axis that the mesh does not have, asks for more
+// devices than there can be, or is given with a partitioned program.
+[[nodiscard]] Status overrideProblem(const Module&, const ParseOptions&, const Diagnostics&);
 // Do --mesh's meshes exist, and is the program one whose sizes may be changed?
 [[nodiscard]] Status checkOverrides(const Module&, const ParseOptions&);
 

@@ -25,7 +25,8 @@ void addDeviceOptions(CLI::App& app, RunOptions& o) {
       ->type_name("local|nccl|mpi");
   app.add_option("--comm-timeout", o.commTimeout, "end a run whose devices wait so long for each other (600)")
       ->type_name("SECONDS")
-      ->check(isSeconds);
+      ->check(isSeconds)
+      ->each([&o](const std::string&) { o.commTimeoutGiven = true; });
   app.add_option("--comm-dump", o.commDump, "where such a run writes the last collectives of each device")
       ->type_name("FILE.json");
   app.add_flag("--deterministic", o.deterministic, "the same bits in every run (on CPUs always)");
@@ -81,6 +82,8 @@ Verb runVerb() {
     app.add_option("--reduce-dtype", o->reduceDType, "the float dtype that sums between devices travel in")
         ->type_name("DTYPE");
     app.add_flag("--check", o->check, "compare with the unsharded reference evaluator");
+    app.add_flag("--nan", o->nan,
+                 "find the op, device and element that makes the first NaN, and indices out of range");
     app.add_option("--repeat", o->repeat, "run so often")->type_name("N")->check(CLI::Range(1, 1000000));
     app.add_option("--warmup", o->warmup, "runs before those that count")
         ->type_name("N")

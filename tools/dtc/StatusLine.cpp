@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <sys/ioctl.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace dtc {
@@ -39,7 +40,11 @@ void StatusLine::at(std::string_view what) {
   what_ = what;
   if (thread_.joinable()) return;
   began_ = Clock::now();
-  thread_ = std::thread([this] { loop(); });
+  try {
+    thread_ = std::thread([this] { loop(); });
+  } catch (const std::system_error&) { // the machine gives no thread: then nothing is shown
+    terminal_ = false;
+  }
 }
 
 void StatusLine::at(std::string_view what, size_t done, size_t of) {

@@ -44,7 +44,7 @@ private:
   void erase(); // with the lock
   void loop();
 
-  const bool terminal_;
+  bool terminal_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::thread thread_; // begun by the first at()

@@ -1,17 +1,22 @@
 #include "Verbs.h"
 
+#include "dtc/Runtime/TensorArchive.h"
 #include "dtc/Support/Bug.h"
+#include "dtc/Support/OutOfMemory.h"
 #include "dtc/Version.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <new>
+#include <stdexcept>
+#include <system_error>
 #include <unistd.h>
 
 namespace dtc {
 
 // One row a verb; each is made in the file of its name (Opt.cpp, …).
 Verb auditVerb();
+Verb cacheVerb();
 Verb checkVerb();
 Verb compileVerb();
 Verb devicesVerb();
@@ -26,7 +31,7 @@ Verb viewVerb();
 const std::vector<Verb>& verbTable() {
   static const std::vector<Verb> table = {
       optVerb(),   compileVerb(), runVerb(),    explainVerb(), viewVerb(),    checkVerb(),
-      modelVerb(), importVerb(),  exportVerb(), auditVerb(),   devicesVerb(),
+      modelVerb(), importVerb(),  exportVerb(), auditVerb(),   devicesVerb(), cacheVerb(),
   };
   return table;
 }
@@ -124,6 +129,24 @@ private:
   const Verb& verb_;
 };
 
+// `--input x=iota w=zeros params.npz FILE`: several values behind one flag, each of which has a '=' or is a tensor file. What
+// else stands there is the program.
+void spreadInputs(const CLI::App& app, std::vector<std::string>& words) {
+  if (!app.get_option_no_throw("--input")) return;
+  std::vector<std::string> out;
+  bool more = false; // a further value may follow
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const bool value =
+        !word.starts_with("-") && (word.find('=') != std::string::npos || isTensorArchive(word));
+    if (more && value) out.emplace_back("--input");
+    more = (more && value) || word.starts_with("--input=");
+    out.push_back(word);
+    if (word == "--input" && i + 1 < words.size()) out.push_back(words[++i]), more = true;
+  }
+  words = std::move(out);
+}
+
 int parseAndRun(Environment& env, const Verb& verb, std::vector<std::string> words) {
   CLI::App app(verb.summary, std::string("dtc ") + verb.name);
   app.allow_extras();
@@ -131,6 +154,7 @@ int parseAndRun(Environment& env, const Verb& verb, std::vector<std::string> wor
   app.set_help_flag("-h,--help", "this text");
   auto action = verb.declare(app);
   app.footer(std::string("examples:\n") + verb.examples);
+  spreadInputs(app, words);
   std::reverse(words.begin(), words.end()); // as CLI11 takes them
   try {
     app.parse(std::move(words));
@@ -185,7 +209,12 @@ int runDtc(Environment& env) {
   try {
     code = dispatch(env);
   } catch (const std::bad_alloc&) {
-    code = env.fail(machineError("out of memory"));
+    code = env.fail(machineError(kOutOfMemory));
+  } catch (const std::length_error&) { // a size that no memory holds
+    code = env.fail(machineError(kOutOfMemory));
+  } catch (const std::system_error& e) {
+    if (!isMachineErrno(e.code().value())) bugAt(__FILE__, __LINE__, e.what());
+    code = env.fail(machineError(std::string("the machine could not do it: ") + e.what()));
   }
   if (!env.finish() && code == kExitDone)
     code = env.fail(machineError("standard output could not be written"));

@@ -49,6 +49,11 @@ takePiece(DType, std::span<const int64_t> globalShape, const Sharding&, const Me
 [[nodiscard]] Tensor assemble(std::span<const Tensor> pieces, const Sharding&, const Mesh&,
                               std::span<const int64_t> globalShape);
 
+// One op of a local program on the device at `place`, its region with it, which sees what `operands` are; not a collective.
+// options.trace is called for each op within.
+[[nodiscard]] Result<std::vector<Tensor>> evaluateOpAt(Module&, OpId, const Mesh&, int64_t place,
+                                                       std::span<const Tensor> operands, const EvalOptions&);
+
 // One op by itself on host tensors (the prover's, and the constant folder's).
 [[nodiscard]] Result<std::vector<Tensor>> evaluateOp(const OpQuery&, std::span<const Tensor> operands,
                                                      const EvalOptions&);

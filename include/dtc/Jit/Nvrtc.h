@@ -33,6 +33,7 @@ struct CudaBinary {
 // Is `arch` a target that dtc compiles for: sm_80 and later numbers, from sm_90 on also with an "a" (instructions of that GPU alone).
 // Whether the installed NVRTC knows it, is another question.
 [[nodiscard]] bool isCudaArch(std::string_view arch);
+[[nodiscard]] std::string cudaArchList(); // "sm_80, sm_86, …"
 
 // What the kernels of a GPU are compiled to.
 struct CudaCode {

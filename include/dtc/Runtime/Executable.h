@@ -90,6 +90,14 @@ public:
   // A value as the device at `place` holds it; without reuseMemory right for all values outside loops.
   [[nodiscard]] Result<Tensor> value(ValueId v, int64_t place) const;
 
+  // Which iterations of loops a device is in, the outermost first: within RunHooks::afterStep. A `for` is counted by its index,
+  // a `while` from 0.
+  struct Iteration {
+    OpId loop;
+    int64_t number = 0;
+  };
+  [[nodiscard]] std::vector<Iteration> iterations(int64_t place) const;
+
   // True where a run that is neither timed nor logged starts graphs.
   [[nodiscard]] bool hasGraphs() const;
   [[nodiscard]] const HostCost& hostCost() const; // of the last run; zeros where steps do not only start work

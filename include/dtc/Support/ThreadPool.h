@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -22,10 +23,11 @@ public:
   [[nodiscard]] int size() const { return static_cast<int>(threads_.size()) + 1; }
 
   // Calls body(self, worker) once on each worker, the caller being worker 0; returns when all have returned. One at a
-  // time: a body must not call it again.
+  // time: a body must not call it again. Of the exceptions that leave bodies the first is thrown then; a body that others
+  // wait for must let them go before it throws.
   void runOnAll(void (*body)(void* self, int worker), void* self);
 
-  // Calls fn(i) for each i in [0, n), each once, on all workers; returns when all are done. No exceptions.
+  // Calls fn(i) for each i in [0, n), each once, on all workers; returns when all are done.
   template <class Fn> void parallelFor(int64_t n, Fn&& fn) {
     Loop<Fn> loop{&fn, n};
     if (n <= 1 || size() == 1) {
@@ -46,6 +48,7 @@ private:
     }
   };
   void workerMain(int worker);
+  void runBody(void (*body)(void*, int), void* self, int worker) noexcept;
 
   std::mutex callers_; // serialises runOnAll
   std::mutex mutex_;
@@ -55,6 +58,7 @@ private:
   uint64_t round_ = 0; // counts runOnAll calls; a worker runs each round once
   int running_ = 0;
   bool stop_ = false;
+  std::exception_ptr thrown_; // of this round
   std::vector<std::thread> threads_;
 };
 

@@ -7,14 +7,41 @@
 #include <llvm/Config/llvm-config.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
+#include <llvm/Support/ErrorHandling.h>
+#include <mutex>
+#include <new>
 #include <string>
 
 namespace {
 
+// What the first request says; LLVM has one handler of each kind for the process.
+void (*outOfMemory)(void) = nullptr;
+void (*failed)(const char*) = nullptr;
+
+// Where operator new fails within Clang the process ends: an exception would run destructors of what Clang was changing.
+thread_local bool inClang = false;
+std::new_handler elsewhere = nullptr;
+void onNewFailed() { inClang || !elsewhere ? outOfMemory() : elsewhere(); }
+
+void installHandlers(const DtcClangRequest& request) {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    outOfMemory = request.outOfMemory;
+    failed = request.failed;
+    elsewhere = std::set_new_handler(&onNewFailed);
+    llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { outOfMemory(); });
+    llvm::install_fatal_error_handler([](void*, const char* reason, bool) {
+      const llvm::StringRef text(reason);
+      if (text.contains_insensitive("memory")) outOfMemory();
+      failed(reason);
+    });
+  });
+}
+
 char* copyOut(llvm::StringRef bytes, size_t& size) {
   size = bytes.size();
   char* copy = static_cast<char*>(std::malloc(size + 1));
-  if (!copy) std::abort();
+  if (!copy) outOfMemory();
   std::memcpy(copy, bytes.data(), size);
   copy[size] = 0;
   return copy;
@@ -22,11 +49,11 @@ char* copyOut(llvm::StringRef bytes, size_t& size) {
 
 template <class T> T* array(size_t count) {
   T* out = static_cast<T*>(std::calloc(count ? count : 1, sizeof(T)));
-  if (!out) std::abort();
+  if (!out) outOfMemory();
   return out;
 }
 
-void compile(const DtcClangRequest* request, DtcClangReply* reply) {
+void compileUnits(const DtcClangRequest* request, DtcClangReply* reply) {
   dtc::clangjit::initializeTargets();
   dtc::clangjit::Output output;
   llvm::LLVMContext context;
@@ -39,6 +66,13 @@ void compile(const DtcClangRequest* request, DtcClangReply* reply) {
   for (size_t i = 0; i < output.data.size(); ++i)
     reply->data[i] = copyOut({output.data[i].data(), output.data[i].size()}, reply->dataSizes[i]);
   reply->log = copyOut(output.log, reply->logSize);
+}
+
+void compile(const DtcClangRequest* request, DtcClangReply* reply) {
+  installHandlers(*request);
+  inClang = true;
+  compileUnits(request, reply);
+  inClang = false;
 }
 
 void release(DtcClangReply* reply) {

@@ -63,10 +63,14 @@ void* create(const DtcGemm* g, char* error, size_t errorSize) {
     gemm->scratch.resize(chosen.scratchpad_desc().get_size());
     bind(DNNL_ARG_SCRATCHPAD, chosen.scratchpad_desc(), gemm->scratch.data());
     return gemm;
+  } catch (const dnnl::error& e) {
+    std::snprintf(error, errorSize, "%s", e.status == dnnl_out_of_memory ? "not enough memory" : e.what());
+  } catch (const std::bad_alloc&) {
+    std::snprintf(error, errorSize, "not enough memory");
   } catch (const std::exception& e) {
     std::snprintf(error, errorSize, "%s", e.what());
-    return nullptr;
   }
+  return nullptr;
 }
 
 void move(memory& argument, const void* from, int64_t bytes, int64_t& moved) {

@@ -2,6 +2,10 @@
 // nothing is believed that was not stored under its key.
 #include "dtc/Jit/KernelCache.h"
 #include "dtc/Jit/CpuJit.h"
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -161,6 +165,90 @@ TEST_F(KernelCacheTest, ManyMayStoreTheSameEntry) {
     });
   for (std::thread& t : writers) t.join();
   (void)only();
+}
+
+class KernelCacheSizeTest : public KernelCacheTest {
+protected:
+  static constexpr size_t kContent = 1000;
+  // Entries "0", "1", …, each an hour younger than the one before, the last one of now.
+  void fill(int count) const {
+    const KernelCache cache(folder());
+    for (int i = 0; i < count; ++i) {
+      cache.store(std::to_string(i), std::string(kContent, 'x'), i % 2 ? "sm_90" : "cpu-avx2");
+      for (const CacheEntry& e : cache.entries())
+        if (e.used > now() - 60) age(e.name, count - 1 - i);
+    }
+  }
+  void age(const std::string& name, int hours) const {
+    fs::last_write_time(fs::path(folder()) / name,
+                        fs::file_time_type::clock::now() - std::chrono::hours(2 * hours));
+  }
+  static int64_t now() { return static_cast<int64_t>(std::time(nullptr)); }
+};
+
+TEST_F(KernelCacheSizeTest, ListsEntriesByUseWithTheirTargets) {
+  fill(3);
+  std::ofstream(fs::path(folder()) / "notes.txt") << "not the cache's";
+  const std::vector<CacheEntry> entries = KernelCache::existing(folder()).entries();
+  ASSERT_EQ(entries.size(), 3u);
+  EXPECT_EQ(entries[0].target, "cpu-avx2");
+  EXPECT_EQ(entries[1].target, "sm_90");
+  EXPECT_GT(entries[0].used, entries[1].used);
+  EXPECT_GT(entries[1].used, entries[2].used);
+  EXPECT_GT(entries[0].bytes, int64_t{kContent});
+}
+
+TEST_F(KernelCacheSizeTest, RemovesWhatWasNotUsedForTheLongestTime) {
+  fill(4);
+  const KernelCache cache(folder());
+  EXPECT_TRUE(cache.load("0", "cpu-avx2")); // the oldest, and now the youngest
+  const int64_t one = cache.entries()[0].bytes;
+  EXPECT_EQ(cache.shrinkTo(2 * one + 10).size(), 2u);
+  EXPECT_TRUE(cache.load("0", "cpu-avx2"));
+  EXPECT_FALSE(cache.load("1", "sm_90"));
+  EXPECT_FALSE(cache.load("2", "cpu-avx2"));
+  EXPECT_TRUE(cache.load("3", "sm_90"));
+}
+
+TEST_F(KernelCacheSizeTest, KeepsToItsLargestSize) {
+  setenv(kCacheMaxVariable, "10KiB", 1);
+  for (int i = 0; i < 30; ++i) KernelCache(folder()).store(std::to_string(i), std::string(kContent, 'x'));
+  KernelCache(folder()).store("too large", std::string(20 << 10, 'x'));
+  int64_t bytes = 0;
+  const KernelCache cache(folder());
+  for (const CacheEntry& e : cache.entries()) bytes += e.bytes;
+  EXPECT_LE(bytes, 10 << 10);
+  EXPECT_GT(bytes, 5 << 10);
+  EXPECT_FALSE(cache.load("too large"));
+  unsetenv(kCacheMaxVariable);
+}
+
+TEST_F(KernelCacheSizeTest, WhatIsReadIsWholeWhileOthersRemove) {
+  const std::string content(kContent, 'x');
+  std::atomic<int> damaged = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      const KernelCache cache(folder());
+      for (int i = 0; i < 50; ++i) {
+        cache.store(std::to_string(i % 7), content);
+        if (auto read = cache.load(std::to_string((i + t) % 7)); read && *read != content) ++damaged;
+        if (i % 5 == t) cache.shrinkTo(2500);
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(damaged, 0);
+  const KernelCache cache(folder());
+  cache.shrinkTo(0);
+  EXPECT_TRUE(cache.entries().empty());
+}
+
+TEST(ParseBytes, TakesUnitsAndNothingElse) {
+  EXPECT_EQ(parseBytes("100"), 100);
+  EXPECT_EQ(parseBytes("2KiB"), 2048);
+  EXPECT_EQ(parseBytes("3GiB"), int64_t{3} << 30);
+  for (const char* wrong : {"", "-1", "MiB", "1.5GiB", "1 GiB", "1GB", "9223372036854775807KiB"})
+    EXPECT_FALSE(parseBytes(wrong)) << wrong;
 }
 
 } // namespace

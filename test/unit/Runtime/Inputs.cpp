@@ -101,3 +101,50 @@ TEST(Inputs, Patterns) {
   EXPECT_FALSE(matchesPattern("a*c", "abcd"));
   EXPECT_FALSE(matchesPattern("?", ""));
 }
+
+TEST(Inputs, ValuesThatTheDtypeDoesNotHaveAreRefused) {
+  auto fits = [](const char* value, DType dtype, int64_t elements = 4) {
+    auto v = bind({(std::string("x=") + value).c_str()}, {{"x", "", dtype, {elements}}});
+    if (!v) EXPECT_EQ(v.error().kind, Error::Usage) << value;
+    if (!v)
+      EXPECT_NE(v.error().message.find("argument %x is " + std::string(dtypeName(dtype))), std::string::npos);
+    return v.ok();
+  };
+  EXPECT_FALSE(fits("const(3000000000)", DType::I32));
+  EXPECT_TRUE(fits("const(3000000000)", DType::U32));
+  EXPECT_TRUE(fits("const(-2147483648)", DType::I32));
+  EXPECT_FALSE(fits("const(-1)", DType::U8));
+  EXPECT_TRUE(fits("const(18446744073709551615)", DType::U64));
+  EXPECT_FALSE(fits("const(9223372036854775808)", DType::I64));
+  EXPECT_FALSE(fits("const(1.5)", DType::I64));
+  EXPECT_TRUE(fits("const(2e3)", DType::I16));
+  EXPECT_FALSE(fits("const(nan)", DType::I8));
+  EXPECT_FALSE(fits("const(inf)", DType::U16));
+  EXPECT_TRUE(fits("const(nan)", DType::F8E4M3));
+  EXPECT_FALSE(fits("const(inf)", DType::F8E4M3)); // it has no infinity
+  EXPECT_TRUE(fits("const(-inf)", DType::F8E5M2));
+  EXPECT_FALSE(fits("const(1e5)", DType::F16));
+  EXPECT_TRUE(fits("const(0.1)", DType::BF16)); // rounding is allowed
+  EXPECT_FALSE(fits("const(1e300)", DType::C64));
+  EXPECT_TRUE(fits("const(7)", DType::Bool));
+  EXPECT_FALSE(fits("randn(1,1e38)", DType::F32));
+  EXPECT_TRUE(fits("randn(1,1e38)", DType::I32)); // 0 … 7, whatever the deviation
+  EXPECT_FALSE(fits("uniform(1,-1,1)", DType::U8));
+  EXPECT_FALSE(fits("randint(1,0,257)", DType::U8));
+  EXPECT_TRUE(fits("randint(1,0,256)", DType::U8));
+  EXPECT_FALSE(fits("iota", DType::I8, 129));
+  EXPECT_TRUE(fits("iota", DType::I8, 128));
+  EXPECT_FALSE(fits("iota", DType::F16, 70000));
+  auto exact = bind({"x=const(9007199254740993)"}, {{"x", "", DType::I64, {1}}});
+  ASSERT_TRUE(exact);
+  EXPECT_EQ((*exact)[0].getInt(0), 9007199254740993);
+}
+
+TEST(Inputs, RangesOfNumbersAreChecked) {
+  for (const char* wrong :
+       {"x=uniform(1,5,2)", "x=uniform(1,nan,inf)", "x=uniform(1,-1e308,1e308)", "x=randn(1,-1)",
+        "x=randn(1,nan)", "x=randn(1,inf)", "x=randint(1,5,2)", "x=randint(1,0,1e300)"})
+    EXPECT_FALSE(parseInputBinding(wrong)) << wrong;
+  EXPECT_TRUE(parseInputBinding("x=uniform(1,2,2)"));
+  EXPECT_TRUE(parseInputBinding("x=randn(1,0)"));
+}

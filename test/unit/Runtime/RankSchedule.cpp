@@ -106,6 +106,6 @@ spmd func @main(%x: f32[4] of f32[8] @m{a}) -> (%y: f32[4] of f32[8] @m{a}) {
   ASSERT_FALSE(loaded);
   EXPECT_EQ(
       loaded.error().message,
-      "part.dt:5: 'cond': %p may send device 0 and device 1 different ways, but they meet in part.dt:6: "
+      "part.dt:5:8: 'cond': %p may send device 0 and device 1 different ways, but they meet in part.dt:6:10: "
       "'all_reduce': one would wait forever");
 }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <gtest/gtest.h>
+#include <new>
 #include <vector>
 
 using namespace dtc;
@@ -23,4 +24,22 @@ TEST(ThreadPool, EachWorkerRunsTheBodyOnce) {
     pool.runOnAll([](void* s, int w) { ++(*static_cast<decltype(seen)*>(s))[static_cast<size_t>(w)]; },
                   &seen);
   for (auto& s : seen) EXPECT_EQ(s, 50);
+}
+
+TEST(ThreadPool, AnExceptionReachesTheCallerWhenAllWorkersAreBack) {
+  ThreadPool pool(4);
+  for (int worker = 0; worker < pool.size(); ++worker) {
+    struct Round {
+      int thrower;
+      std::atomic<int> back{0};
+    } round{worker};
+    auto body = [](void* self, int w) {
+      auto& r = *static_cast<Round*>(self);
+      ++r.back;
+      if (w == r.thrower) throw std::bad_alloc();
+    };
+    EXPECT_THROW(pool.runOnAll(body, &round), std::bad_alloc);
+    EXPECT_EQ(round.back, pool.size());
+  }
+  pool.parallelFor(10, [](int64_t) {}); // and the pool goes on
 }

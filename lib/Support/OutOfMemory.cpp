@@ -1,0 +1,117 @@
+#include "dtc/Support/OutOfMemory.h"
+
+#include "dtc/Support/Result.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+#include <unistd.h>
+
+namespace dtc {
+namespace {
+
+// Process-wide, as the hooks of the C++ library are that read them.
+constexpr int kMostPending = 16;
+std::atomic<const char*> pending[kMostPending];
+std::atomic<bool> ranOut = false;  // operator new failed at least once
+std::atomic<bool> returns = false; // main() has returned: exit() is its own
+
+void say(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = write(STDERR_FILENO, text.data(), text.size());
+    if (n <= 0) return;
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+[[noreturn]] void onNewFailed() {
+  ranOut = true;
+  throw std::bad_alloc();
+}
+
+[[noreturn]] void onTerminate() {
+  const std::exception_ptr thrown = std::current_exception();
+  if (!thrown && ranOut) endOutOfMemory(); // there was not even room for the exception
+  try {
+    if (thrown) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    endOutOfMemory();
+  } catch (const std::length_error&) { // a size that no memory holds
+    endOutOfMemory();
+  } catch (const std::system_error& e) {
+    if (isMachineErrno(e.code().value())) endOutOfMemory();
+    bugAt(__FILE__, __LINE__, e.what());
+  } catch (const std::exception& e) {
+    bugAt(__FILE__, __LINE__, e.what());
+  } catch (...) {}
+  bugAt(__FILE__, __LINE__, "std::terminate was called");
+}
+
+void onExit() {
+  if (!returns) endOutOfMemory();
+}
+
+} // namespace
+
+void endOutOfMemory() noexcept {
+  if (isatty(STDERR_FILENO)) say("\r\x1b[K"); // the status line, if there is one
+  say("error: ");
+  say(kOutOfMemory);
+  say("\n");
+  for (std::atomic<const char*>& slot : pending)
+    if (const char* path = slot.exchange(nullptr)) unlink(path);
+  _exit(kMachineExitCode);
+}
+
+void installTerminateHandler() {
+  std::set_new_handler(&onNewFailed);
+  std::set_terminate(&onTerminate);
+  std::atexit(&onExit);
+}
+
+void returnsFromMain() { returns = true; }
+
+PendingFile::PendingFile(const std::string& path) : path_(path.c_str()) {
+  for (int i = 0; i < kMostPending && slot_ < 0; ++i) {
+    const char* none = nullptr;
+    if (pending[i].compare_exchange_strong(none, path_)) slot_ = i;
+  }
+}
+
+PendingFile::~PendingFile() {
+  if (slot_ >= 0) pending[slot_] = nullptr;
+  if (!keep_) unlink(path_);
+}
+
+bool saysOutOfMemory(const char* message) {
+  if (!message) return true;
+  const std::string_view text = message;
+  for (std::string_view sign : {"Cannot allocate memory", "cannot allocate memory", "out of memory"})
+    if (text.find(sign) != std::string_view::npos) return true;
+  return false;
+}
+
+std::string whyNotOpened(const char* message) {
+  return saysOutOfMemory(message) ? "not enough memory (`ulimit -v` limits it)" : message;
+}
+
+bool isMachineErrno(int number) {
+  switch (number) {
+  case ENOMEM:
+  case EAGAIN:
+  case EMFILE:
+  case ENFILE:
+  case EIO:
+  case EBADF:
+  case ENOSPC: return true;
+  default: return false;
+  }
+}
+
+} // namespace dtc
