@@ -21,7 +21,7 @@ struct Options {
   ProgramOptions program; // its file may be an equation
   std::vector<std::string> rest;
   std::string policy, reduceDType;
-  bool json = false, limits = false;
+  bool json = false, limits = false, strictNonFinite = false;
 };
 
 // All values of a function that have the name, those in regions included; a result's label means what is returned there.
@@ -61,6 +61,7 @@ Status chosenPolicy(const Options& o, PropagateOptions& options) {
       return usageError("--reduce-dtype takes a float dtype such as bf16 or f32, not '" + o.reduceDType +
                         "'");
   }
+  if (o.strictNonFinite) options.nonFinite = NonFinite::Strict;
   if (o.policy.empty()) return Ok{};
   auto policy = parsePolicy(o.policy);
   if (!policy)
@@ -100,9 +101,10 @@ bool prepare(Module& m, FuncId entry, Diagnostics& diags) {
 bool contractsHold(const Module& prepared, const Options& o, Diagnostics& diags) {
   Module m = prepared;
   const std::string wire = o.reduceDType.empty() ? "" : "reduce-dtype=" + o.reduceDType;
-  const std::string policy = o.policy.empty() ? "" : "policy=" + o.policy;
-  const std::string both = policy + (policy.empty() || wire.empty() ? "" : ",") + wire;
-  auto steps = parsePipeline("propagate" + (both.empty() ? "" : "{" + both + "}") + ",partition" +
+  std::string all = wire;
+  if (!o.policy.empty()) all += (all.empty() ? "" : ",") + ("policy=" + o.policy);
+  if (o.strictNonFinite) all += all.empty() ? "strict-nonfinite=true" : ",strict-nonfinite=true";
+  auto steps = parsePipeline("propagate" + (all.empty() ? "" : "{" + all + "}") + ",partition" +
                              (wire.empty() ? "" : "{" + wire + "}") + ",optimize-collectives");
   return steps && runPipeline(m, *steps, diags).ok();
 }
@@ -200,6 +202,9 @@ Verb explainVerb() {
         ->type_name("shardy|dtensor|cost|explicit");
     app.add_option("--reduce-dtype", o->reduceDType, "the float dtype that sums between devices travel in")
         ->type_name("DTYPE");
+    app.add_flag("--strict-nonfinite", o->strictNonFinite,
+                 "infinities and NaN are those of the unsharded program: no rule that holds for finite "
+                 "values alone");
     app.add_flag("--limits", o->limits,
                  "of the whole program, per axis: what stays exposed, the latency floor");
     app.add_flag("--json", o->json, "for other programs");

@@ -80,6 +80,9 @@ Verb runVerb() {
         ->type_name("shardy|dtensor|cost|explicit");
     app.add_option("--reduce-dtype", o->reduceDType, "the float dtype that sums between devices travel in")
         ->type_name("DTYPE");
+    app.add_flag("--strict-nonfinite", o->strictNonFinite,
+                 "infinities and NaN are those of the unsharded program: no rule that holds for finite "
+                 "values alone");
     app.add_flag("--check", o->check, "compare with the unsharded reference evaluator");
     app.add_option("--repeat", o->repeat, "run so often")->type_name("N")->check(CLI::Range(1, 1000000));
     app.add_option("--warmup", o->warmup, "runs before those that count")
