@@ -110,7 +110,9 @@ private:
             if ((set >> i) & 1) kinds[i] = k;
           for (uint32_t r = 0; r < s.sample.module[s.sample.op].numResults; ++r) {
             const auto kind = passThrough(q, kinds, r);
-            out += kind ? static_cast<char>('1' + static_cast<int>(*kind)) : '-';
+            const DType given = s.sample.module.typeOf(s.sample.module.result(s.sample.op, r)).dtype;
+            out +=
+                kind && hasPendingKind(given, *kind) ? static_cast<char>('1' + static_cast<int>(*kind)) : '-';
           }
         }
     }
@@ -170,12 +172,13 @@ private:
   }
 
   // Can a tensor be cut along the factor?
+  static bool hasFactor(const TensorMap& map, size_t f) {
+    return std::ranges::any_of(map.dims, [&](const DimMap& d) {
+      return std::ranges::any_of(d.sharded(), [&](const Term& t) { return t.factor == f; });
+    });
+  }
   static bool isCut(const Rule& r, size_t f) {
-    auto has = [&](const TensorMap& map) {
-      return std::ranges::any_of(map.dims, [&](const DimMap& d) {
-        return std::ranges::any_of(d.sharded(), [&](const Term& t) { return t.factor == f; });
-      });
-    };
+    auto has = [&](const TensorMap& map) { return hasFactor(map, f); };
     return f < r.factors.size() &&
            (std::ranges::any_of(r.operands, has) || std::ranges::any_of(r.results, has));
   }
@@ -202,6 +205,9 @@ private:
       if (!exists) continue;
       judgeRule(which + "reduced by " + std::string(pendingName(k)), [=](Rule& r) {
         if (!isCut(r, f) || (r.factors[f].kind == FactorKind::Reduce && r.factors[f].reduce == k))
+          return false;
+        const bool passes = claimsOf(r.factors[f].kind) == claimsOf(FactorKind::Pass);
+        if (passes && std::ranges::all_of(r.results, [&](const TensorMap& m) { return hasFactor(m, f); }))
           return false;
         r.factors[f].kind = FactorKind::Reduce;
         r.factors[f].reduce = k;

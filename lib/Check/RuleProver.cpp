@@ -163,7 +163,9 @@ private:
   }
 
   void combination(OpSample& s, std::span<const TrialMesh> meshes, const std::vector<Placement>& operands) {
-    Candidates all = resultChoices(s);
+    // Of the strict rules none is missing: they are those of the others that hold for all values.
+    const bool strict = options_.nonFinite == NonFinite::Strict;
+    Candidates all = strict ? Candidates() : resultChoices(s);
     bool ran = false;
     for (const TrialMesh& mesh : meshes) {
       const std::vector<ResultClaim> claims =
@@ -171,7 +173,7 @@ private:
       for (Candidate& c : all) c.claimedHere = std::ranges::find(claims, c.results) != claims.end();
       for (const ResultClaim& claim : claims) // strided, or of some of several results: not among the choices
         if (std::ranges::none_of(all, [&](const Candidate& c) { return c.results == claim; }) &&
-            (strided(claim) || claim.size() > 1))
+            (strict || strided(claim) || claim.size() > 1))
           all.push_back({claim, true, true});
       tryAll(s, mesh, operands, all, ran);
       for (Candidate& c : all) c.claimed = c.claimed && c.claimedHere;

@@ -56,7 +56,7 @@ RuleTrial::RuleTrial(OpSample& s, const TrialMesh& mesh, std::span<const Placeme
       operandPlacements_.push_back({});
       continue;
     }
-    makeOperand(argument, operands[argument], mixed(seed * 1000 + argument));
+    makeOperand(argument, operands[argument], mixed(seed * 1000 + argument), seed);
     ++argument;
   }
   auto want = evaluateOp(query_, globals_, {});
@@ -92,8 +92,19 @@ Sharding RuleTrial::shardingOf(const Placement& p, size_t rank) const {
   return s ? *s : Sharding{mesh_.id, std::vector<DimSharding>(rank), {}, {}};
 }
 
+// Infinities, zeros and NaN of one device's part beside those of what is replicated, in every combination: what is replicated
+// changes with each element, the part with every fourth.
+static void putSpecial(Tensor& t, bool part, uint64_t shift) {
+  constexpr double replicated[] = {INFINITY, -INFINITY, 0}, parts[] = {INFINITY, -INFINITY, 0, NAN};
+  for (int64_t i = 0; i < t.numElements(); ++i) {
+    const uint64_t at = static_cast<uint64_t>(part ? i / 4 : i) + shift;
+    if (part && at % 5 < 4) t.setFloat(i, parts[at % 5]);
+    if (!part && at % 4 < 3) t.setFloat(i, replicated[at % 4]);
+  }
+}
+
 // Pending: the devices' values are made up, and the whole value is what they combine to; else the pieces of a whole value.
-void RuleTrial::makeOperand(size_t argument, const Placement& p, uint64_t seed) {
+void RuleTrial::makeOperand(size_t argument, const Placement& p, uint64_t seed, uint64_t trial) {
   const Type type = m_.typeOf(m_[s_.func].args[argument].value);
   const std::vector<int64_t> shape = type.staticShape();
   const int64_t n = mesh_.mesh.numDevices();
@@ -101,7 +112,9 @@ void RuleTrial::makeOperand(size_t argument, const Placement& p, uint64_t seed) 
   const bool special = values_ == TrialValues::Special;
   const bool plain =
       special && isFloat(partType(type.dtype)) && mixed(seed) % (p.kind == Placement::R ? 3 : 8) == 0;
-  const TrialFill how{plain ? TrialValues::Small : values_, s_.ranges[argument], near_};
+  // Every other such trial has them beside each other on purpose; `trial` is the same for all operands.
+  const bool beside = special && mixed(trial) % 2 && isFloat(type.dtype) && !plain;
+  const TrialFill how{plain || beside ? TrialValues::Small : values_, s_.ranges[argument], near_};
   Sharding sharding = shardingOf(p, shape.size());
   Tensors local;
   if (p.kind == Placement::P) {
@@ -109,15 +122,18 @@ void RuleTrial::makeOperand(size_t argument, const Placement& p, uint64_t seed) 
       local.emplace_back(type.dtype, shape);
       fillTrialTensor(local.back(), mixed(seed + static_cast<uint64_t>(d)), how);
       // Infinities of both signs meet: a NaN that no device has.
-      for (int64_t i = 3; special && !plain && mixed(seed ^ 1) % 2 == 0 && isFloat(type.dtype) &&
+      for (int64_t i = 3; special && !plain && !beside && mixed(seed ^ 1) % 2 == 0 && isFloat(type.dtype) &&
                           i < local.back().numElements();
            i += 8)
         local.back().setFloat(i, d % 2 ? -INFINITY : INFINITY);
+      if (beside && static_cast<uint64_t>(d) == mixed(trial + 1) % static_cast<uint64_t>(n))
+        putSpecial(local.back(), true, mixed(seed + 2) % 5);
     }
     globals_.push_back(assemble(local, sharding, mesh_.mesh, shape));
   } else {
     Tensor whole(type.dtype, shape);
     fillTrialTensor(whole, seed, how);
+    if (beside) putSpecial(whole, p.kind == Placement::S, mixed(seed + 2) % 20);
     for (int64_t d = 0; d < n; ++d) local.push_back(takePiece(whole, sharding, mesh_.mesh, d));
     globals_.push_back(std::move(whole));
   }
@@ -226,8 +242,7 @@ double RuleTrial::reassociation(size_t result) const {
   // Equal values are rounded to one side, as often as there are terms, in what narrow floats are accumulated in. Of few bits a
   // quarter is the most that is allowed.
   int64_t terms = 16;
-  for (const Tensor& t : globals_)
-    for (int64_t n : t.shape()) terms = std::max(terms, n);
+  for (const Tensor& t : globals_) terms = std::max(terms, std::min<int64_t>(t.numElements(), 1024));
   const double sums =
       static_cast<double>(terms) / 4 * std::ldexp(1.0, -std::max(bits, mantissaBits(DType::F32)));
   const double ends = (small ? 4 : 64) * std::ldexp(1.0, -bits);
@@ -278,6 +293,7 @@ bool RuleTrial::overflows(size_t result, const Placement& p, int64_t device, int
   for (size_t k = 0; k < locals_.size(); ++k) {
     const DType from = m_.types[query_.operandTypes[k]].dtype;
     // What overflows is the convert. To bf16 only what rounding up would make of the greatest f32 does.
+    if (!isFloat(partType(from)) && operandPlacements_[k].kind != Placement::R) return false;
     const bool narrows = isFloat(partType(from)) && greatestOf(partType(to)) < greatestOf(partType(from));
     if (narrows && !(partType(from) == DType::F32 && to == DType::BF16)) return false;
     prod = prod || operandPlacements_[k].pending == PendingKind::Prod;
@@ -285,13 +301,16 @@ bool RuleTrial::overflows(size_t result, const Placement& p, int64_t device, int
       if (!isFinite(t)) return false;
   }
   if (finite && !prod) return false;
-  if (partType(to) == DType::F64) return true; // there is nothing wider to tell by
+  if (partType(to) == DType::F64) return !finite; // there is nothing wider to tell by
   if (!exactly_) exactly_.reset(new RuleTrial(*this, Precision::R64));
   if (!exactly_->runs_ || !exactly_->runDevices(gotFor_).empty()) return false;
   const Tensor got = exactly_->heldBy(result, p, device, false),
                want = exactly_->heldBy(result, p, device, true);
+  int64_t terms = 0;
+  for (const Tensor& t : globals_)
+    terms = std::max(terms, t.numElements() / std::max<int64_t>(1, want.numElements()));
   auto lost = [&](const Tensor& t) { // a long product is too large or too small for f64, too
-    return isFloat(t.dtype()) && (!std::isfinite(t.getFloat(i)) || t.getFloat(i) == 0);
+    return terms >= 8 && isFloat(t.dtype()) && (!std::isfinite(t.getFloat(i)) || t.getFloat(i) == 0);
   };
   return agreesAt(got, want, i, exactly_->reassociation(result)) || (prod && (lost(got) || lost(want)));
 }

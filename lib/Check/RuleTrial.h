@@ -38,7 +38,7 @@ public:
 private:
   RuleTrial(const RuleTrial& of, Precision); // the same values, computed in f64
   using Tensors = std::vector<Tensor>;
-  void makeOperand(size_t argument, const Placement&, uint64_t seed);
+  void makeOperand(size_t argument, const Placement&, uint64_t seed, uint64_t trial);
   using ResultPlacements = std::vector<Placement>;
   [[nodiscard]] std::string runDevices(const ResultPlacements&);
   [[nodiscard]] Result<Tensors> runLocal(int64_t device, const ResultPlacements&);

@@ -27,7 +27,7 @@ struct RuleOptions {
   std::vector<std::string> only; // names of ops; empty: all
   Progress progress = {};        // told of each op; may be empty
   // Promised: rows are held to what docs/sharding.md promises of infinities and NaN. Strict: only rows that hold for all values
-  // count, and they are held to the same infinities and NaN as the whole op's.
+  // count, and they are held to the same infinities and NaN as the whole op's; none is missing there.
   NonFinite nonFinite = NonFinite::Promised;
   bool mutate =
       false; // change every rule in each way that it can be changed, and see whether the prover reports it
