@@ -237,6 +237,12 @@ private:
     });
   }
 
+  // Does a placement along the dim claim anything? What communicates is proved by its local program instead (CutTrial.h).
+  static bool speaks(const Rule& r, const DimMap& d) {
+    return std::ranges::any_of(d.sharded(), [&](const Term& t) {
+      return claimsOf(r.factors[t.factor].kind) != claimsOf(FactorKind::Merge);
+    });
+  }
   // Operands first, then results: two dims exchanged, one without its factors, the factors of one in another order.
   void changeMap(size_t at) {
     auto mapOf = [this, at](Rule& r) -> TensorMap* {
@@ -254,19 +260,19 @@ private:
                   [=](Rule& r) {
                     TensorMap* t = mapOf(r);
                     if (!t || e >= t->dims.size()) return false;
-                    if (t->dims[d].sharded().empty() && t->dims[e].sharded().empty()) return false;
+                    if (!speaks(r, t->dims[d]) && !speaks(r, t->dims[e])) return false;
                     std::swap(t->dims[d], t->dims[e]);
                     return true;
                   });
       judgeRule(which + "dim " + std::to_string(d) + " without factors", [=](Rule& r) {
         TensorMap* t = mapOf(r);
-        if (!t || d >= t->dims.size() || t->dims[d].sharded().empty()) return false;
+        if (!t || d >= t->dims.size() || !speaks(r, t->dims[d])) return false;
         t->dims[d] = {};
         return true;
       });
       judgeRule(which + "factors of dim " + std::to_string(d) + " exchanged", [=](Rule& r) {
         TensorMap* t = mapOf(r);
-        if (!t || d >= t->dims.size() || t->dims[d].terms.size() < 2) return false;
+        if (!t || d >= t->dims.size() || t->dims[d].terms.size() < 2 || !speaks(r, t->dims[d])) return false;
         std::swap(t->dims[d].terms[0], t->dims[d].terms[1]);
         return true;
       });
