@@ -94,6 +94,17 @@ private:
     if (answers_.empty()) answers_ = answers(record_);
     return answers_;
   }
+  // As the prover does: neither literals nor indices are pending.
+  static bool isTried(OpSample& s, uint32_t set) {
+    size_t argument = 0;
+    for (uint32_t i = 0; i < s.module[s.op].numOperands; ++i) {
+      const bool literal = s.module[s.module.operand(s.op, i)].kind == ValueKind::Literal;
+      const OpSample::Range range = literal ? OpSample::Range{} : s.ranges[argument++];
+      if (!((set >> i) & 1)) continue;
+      if (literal || range.hi > range.lo) return false;
+    }
+    return true;
+  }
   // What the rows answer to all questions about the samples, whatever attributes and literals allow.
   std::string answers(OpRecord record) {
     record.throughWhen = nullptr;
@@ -106,6 +117,7 @@ private:
       for (PendingKind k : kKinds)
         for (uint32_t set = 1; set < (1u << n); ++set) {
           std::vector<PendingKind> kinds(q.operandTypes.size(), PendingKind::None);
+          if (!isTried(s.sample, set)) continue;
           for (size_t i = 0; i < n; ++i)
             if ((set >> i) & 1) kinds[i] = k;
           for (uint32_t r = 0; r < s.sample.module[s.sample.op].numResults; ++r) {
@@ -351,9 +363,9 @@ private:
   // Of claims that the table does not have: as the prover tries what a record claims.
   bool holds(TableSample& s, const TrialMesh& mesh, const std::vector<Placement>& operands,
              const ResultClaim& claim) {
-    for (uint64_t trials = 0; trials < 28; ++trials) {
-      const TrialKey key = trialKey(trials);
-      if (!isTried(s.dtype, key.values)) continue;
+    for (uint64_t trials = 0; trials < 176; ++trials) {
+      const TrialKey key = trialKey(trials < 112 ? trials : kOrderedTrials + trials - 112);
+      if (!dtc::isTried(s.dtype, key.values)) continue;
       RuleTrial trial(s.sample, mesh, operands, key.values, key.seed, {options_.nonFinite});
       if (trial.runs() && !trial.check(claim).empty()) return false;
     }

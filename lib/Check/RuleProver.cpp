@@ -14,7 +14,7 @@ constexpr PendingKind kKinds[] = {PendingKind::Sum, PendingKind::Avg, PendingKin
                                   PendingKind::Min, PendingKind::Any, PendingKind::All};
 
 // A claim is tried on so many sets of values, what nobody claims on so many, so that it does not hold by luck.
-constexpr uint64_t kTrials = 16, kTrialsOfLuck = 112;
+constexpr uint64_t kTrials = 16, kTrialsOfLuck = 112, kTrialsOfMoreLuck = 64;
 constexpr double kMostCombinations = 50'000; // of placements of one sample's operands
 
 // What holds and yet is no rule, each with its reason. An op's name and `operands -> result`; "*" is any of those.
@@ -185,8 +185,9 @@ private:
   // has to hold on many more, so that it does not by luck.
   void tryAll(OpSample& s, const TrialMesh& mesh, const std::vector<Placement>& operands, Candidates& all,
               bool& ran) {
-    for (uint64_t trials = 0; trials < kTrialsOfLuck; ++trials) {
-      const TrialKey key = trialKey(trials);
+    for (uint64_t trials = 0; trials < kTrialsOfLuck + kTrialsOfMoreLuck; ++trials) {
+      const TrialKey key =
+          trialKey(trials < kTrialsOfLuck ? trials : kOrderedTrials + trials - kTrialsOfLuck);
       if (!isTried(dtype_, key.values)) continue;
       bool open = std::any_of(all.begin(), all.end(), [&](const Candidate& c) {
         return trials < kTrials || !(c.claimedHere || implied(c, all));

@@ -30,7 +30,9 @@ struct TrialKey {
   TrialValues values;
   uint64_t seed;
 };
+inline constexpr uint64_t kOrderedTrials = 2048; // then special values alone
 [[nodiscard]] inline TrialKey trialKey(uint64_t number) {
+  if (number >= kOrderedTrials) return {TrialValues::Special, number + 1};
   return {kTrialOrder[number % std::size(kTrialOrder)], number + 1};
 }
 // An infinite part of a complex number makes NaN of the other in a product: nothing is promised there, nor where it overflows.

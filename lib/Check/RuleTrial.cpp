@@ -293,7 +293,7 @@ bool RuleTrial::overflows(size_t result, const Placement& p, int64_t device, int
   for (size_t k = 0; k < locals_.size(); ++k) {
     const DType from = m_.types[query_.operandTypes[k]].dtype;
     // What overflows is the convert. To bf16 only what rounding up would make of the greatest f32 does.
-    if (!isFloat(partType(from)) && operandPlacements_[k].kind != Placement::R) return false;
+    if (!isFloat(partType(from)) && operandPlacements_[k].kind == Placement::P) return false;
     const bool narrows = isFloat(partType(from)) && greatestOf(partType(to)) < greatestOf(partType(from));
     if (narrows && !(partType(from) == DType::F32 && to == DType::BF16)) return false;
     prod = prod || operandPlacements_[k].pending == PendingKind::Prod;
