@@ -233,7 +233,7 @@ double RuleTrial::reassociation(size_t result) const {
   }
   // Where all results are next to nothing (the neighbours of 0) nothing cancels.
   if (small && most > std::ldexp(given, -60)) most = std::max(most, std::min(1.0, given));
-  if (!small) most = std::max(most, std::min(given * factor, greatestOf(DType::F32)));
+  if (!small) most = std::max(most, given * factor);
   int bits = mantissaBits(m_.typeOf(m_.result(s_.op, static_cast<uint32_t>(result))).dtype);
   for (TypeId t : query_.operandTypes)
     if (isFloat(partType(m_.types[t].dtype))) bits = std::min(bits, mantissaBits(m_.types[t].dtype));
