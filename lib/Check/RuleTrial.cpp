@@ -221,19 +221,18 @@ Result<RuleTrial::Tensors> RuleTrial::runLocal(int64_t device, const ResultPlace
 // rounded, and the greatest terms may cancel.
 double RuleTrial::reassociation(size_t result) const {
   const bool small = values_ == TrialValues::Small || values_ == TrialValues::Sparse;
-  double most = greatestFinite(want_[result]), given = 0, factor = 1;
+  double most = greatestFinite(want_[result]), given = 0, pending = 1, factor = 1;
   for (const Tensors& t : got_) most = std::max(most, greatestFinite(t[result]));
   for (size_t i = 0; i < locals_.size(); ++i) {
     double operand = 0;
     for (const Tensor& t : locals_[i]) operand = std::max(operand, greatestFinite(t));
-    if (operandPlacements_[i].kind != Placement::R)
-      given = std::max(given, operand);
-    else
-      factor *= std::max(1.0, operand);
+    if (operandPlacements_[i].kind != Placement::R) given = std::max(given, operand);
+    if (operandPlacements_[i].kind != Placement::P) factor *= std::max(1.0, operand);
+    if (operandPlacements_[i].kind == Placement::P) pending = std::max(pending, operand);
   }
   // Where all results are next to nothing (the neighbours of 0) nothing cancels.
   if (small && most > std::ldexp(given, -60)) most = std::max(most, std::min(1.0, given));
-  if (!small) most = std::max(most, given * factor);
+  if (!small) most = std::max(most, pending * factor);
   int bits = mantissaBits(m_.typeOf(m_.result(s_.op, static_cast<uint32_t>(result))).dtype);
   for (TypeId t : query_.operandTypes)
     if (isFloat(partType(m_.types[t].dtype))) bits = std::min(bits, mantissaBits(m_.types[t].dtype));
