@@ -19,11 +19,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TEST = ROOT / "test"
 # In the order of cost: what fails fast fails first.
-CHECKS = ["itself", "layers", "ptx", "size", "format", "roundtrip", "unitaxes", "docs", "generated", "coverage", "linear", "memory", "tidy", "fuzz"]
+CHECKS = ["itself", "layers", "ptx", "size", "format", "roundtrip", "unitaxes", "docs", "generated", "coverage", "linear", "memory", "mutation", "tidy", "fuzz"]
 # Areas that are no folder: what they take of lit and of the unit tests, as paths under test/ and test/unit/.
 GROUPS = {
     "sharding": {  # the rules and their proof, propagation, partitioning, changes of sharding; under five minutes
-        "lit": ["Check/rules.test", "Check/claims.test", "Check/claims-outside.test", "Passes/propagate", "Passes/partition",
+        "lit": ["Check/rules.test", "Check/claims.test", "Check/claims-outside.test",
+                "Check/claims-samples.test", "Check/claims-nonfinite.test", "Check/nonfinite", "Passes/propagate", "Passes/partition",
                 "Passes/optimize-collectives", "IR/shardings-dim-style.dt", "IR/shardings-mesh-style.dt",
                 "IR/errors-shardings.dt", "Report"],
         "unit": ["Sharding/", "Ops/HomomorphismTest.cpp", "Check/RuleProverTest.cpp", "Passes/PartitionTest.cpp",

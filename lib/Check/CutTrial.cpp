@@ -119,7 +119,8 @@ private:
       }
       const Type type = m_.typeOf(v);
       Tensor t(type.dtype, type.staticShape());
-      fillTrialTensor(t, mixed(seed * 1000 + argument), special, s_.ranges[argument]);
+      fillTrialTensor(t, mixed(seed * 1000 + argument),
+                      {special ? TrialValues::Special : TrialValues::Small, s_.ranges[argument]});
       const Sharding& sharding = cut.shardings[cut[f.args[argument].value].sharding];
       for (size_t d = 0; d < local.size(); ++d)
         local[d].push_back(takePiece(t, sharding, mesh, static_cast<int64_t>(d)));

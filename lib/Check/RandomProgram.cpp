@@ -40,6 +40,11 @@ public:
   RandomProgram run(uint64_t seed) {
     statements_.begin();
     for (int tries = 0; tries < 6 * options_.statements && made_ < options_.statements; ++tries) tryOne();
+    if (!axes_.empty() && options_.notFinite && draw_.fork(77).below(4) == 0) {
+      const RandomStatements::Mark mark = statements_.mark();
+      statements_.notFinite();
+      if (!valid(module(false))) statements_.undo(mark);
+    }
     RandomProgram p;
     p.seed = seed;
     p.text = module(true);

@@ -381,6 +381,35 @@ bool RandomStatements::reduced(const RandomValue& v) {
   return true;
 }
 
+void RandomStatements::notFinite() {
+  const std::vector<int64_t> shape = {1 + draw_.below(5), 2 + draw_.below(7)};
+  RandomValue x = argument(DType::F32, shape);
+  const bool sums = draw_.below(2);
+  if (!sums && draw_.below(2)) { // of what is negative -inf
+    x = add("relu " + operandText(x), DType::F32, shape, false);
+    x = add("log " + operandText(x), DType::F32, shape, false);
+  }
+  RandomValue s;
+  if (sums && draw_.below(2)) {
+    const RandomValue w = argument(DType::F32, {shape[1], shape[0]});
+    s = add("matmul " + operandText(x) + ", " + operandText(w), DType::F32, {shape[0], shape[0]}, false);
+  } else {
+    const char* reduce = sums ? "sum" : draw_.below(2) ? "max" : "min";
+    s = add(reduce + (" " + operandText(x)) + " {dims = [1]}", DType::F32, {shape[0]}, false);
+  }
+  RandomValue other = argument(DType::F32, s.shape);
+  static constexpr const char* kInputs[] = {"zeros", "const(inf)", "const(-inf)", "const(2)", "const(nan)"};
+  arguments_.back().input = kInputs[draw_.below(5)];
+  const char* op = sums ? draw_.below(2) ? "div " : "mul " : draw_.below(2) ? "add " : "sub ";
+  const bool first = draw_.below(3);
+  const std::string a = operandText(s), b = operandText(other);
+  const RandomValue y = add(op + (first ? a + ", " + b : b + ", " + a), DType::F32, s.shape, false);
+  std::string start, limit; // less of it: worth to reduce afterwards
+  for (size_t d = 0; d < y.shape.size(); ++d) start += d ? ", 0" : "0", limit += d ? ", 1" : "1";
+  add("slice " + operandText(y) + " {start = [" + start + "], limit = [" + limit + "]}", DType::F32,
+      std::vector<int64_t>(y.shape.size(), 1), false);
+}
+
 bool RandomStatements::multiplied(const RandomValue& v) {
   if (!isFloat(v.dtype) || v.shape.size() < 2) return false;
   const RandomValue x = tamed(v, "matmul", 0);

@@ -58,6 +58,9 @@ public:
   bool fromSample(); // an op of the registry, as one of its samples has it
   bool fromShapes(); // an op that takes any shape
   bool shard(Sharding sharding);
+  // Sums and maxima that may stay pending, with what makes infinities and NaN of them: a divisor of 0, an infinite factor or
+  // addend, a row without a finite element.
+  void notFinite();
   bool control(int kind); // 0: for, 1: while, 2: cond, 3: call or value_and_grad
 
   [[nodiscard]] Mark mark() const;

@@ -9,32 +9,34 @@ namespace {
 
 class Claims {
 public:
-  Claims(OpSample& s, const TrialMesh& mesh, std::span<const Placement> arguments)
-      : m_(s.module), mesh_(mesh), q_(queryOf(s.module, s.op, quiet_)) {
+  Claims(OpSample& s, const TrialMesh& mesh, std::span<const Placement> arguments, const ClaimSource& source)
+      : m_(s.module), mesh_(mesh), q_(queryOf(s.module, s.op, quiet_)), nonFinite_(source.nonFinite) {
+    if (source.record) q_.record = source.record;
+    known_ = source.rule ? (rule_ = *source.rule, true) : ruleOf(q_, rule_);
     size_t argument = 0;
     for (ValueId v : q_.operands)
       operands_.push_back(m_[v].kind == ValueKind::Literal ? Placement{} : arguments[argument++]);
   }
 
-  std::optional<Placement> result() {
-    if (!ruleOf(q_, rule_)) return std::nullopt;
+  std::vector<ResultClaim> results() {
+    if (!known_) return {};
     lists_.assign(rule_.factors.size(), {});
     bool pending = false;
     for (size_t i = 0; i < operands_.size(); ++i) {
       pending |= operands_[i].kind == Placement::P;
-      if (operands_[i].kind == Placement::S && !cut(i)) return std::nullopt;
+      if (operands_[i].kind == Placement::S && !cut(i)) return {};
     }
     int factor = cutFactor();
-    if (factor == -1) return pending ? passed() : Placement{};
-    return agreed(factor) ? ofFactor(factor) : std::nullopt;
+    if (factor == -1) return pending ? passed() : replicated();
+    return agreed(factor) ? ofFactor(factor) : std::vector<ResultClaim>();
   }
 
   // Dims that no operand has (iota's, broadcast's new ones) may be made in pieces, where the operands are replicated.
-  std::vector<Placement> made() {
-    std::vector<Placement> out;
+  std::vector<ResultClaim> made() {
+    std::vector<ResultClaim> out;
     bool replicated = std::all_of(operands_.begin(), operands_.end(),
                                   [](const Placement& p) { return p.kind == Placement::R; });
-    if (!replicated || !ruleOf(q_, rule_) || rule_.results.size() != 1) return out;
+    if (!replicated || !known_ || rule_.results.size() != 1) return out;
     for (size_t f = 0; f < rule_.factors.size(); ++f) {
       const int factor = static_cast<int>(f);
       if (std::any_of(rule_.operands.begin(), rule_.operands.end(),
@@ -42,7 +44,8 @@ public:
         continue;
       lists_.assign(rule_.factors.size(), {});
       lists_[f] = {{{mesh_.mesh.axes[0].name}, 0}};
-      if (auto p = ofFactor(factor); p && p->kind == Placement::S) out.push_back(*p);
+      for (const ResultClaim& c : ofFactor(factor))
+        if (c.front() && c.front()->kind == Placement::S) out.push_back(c);
     }
     return out;
   }
@@ -98,65 +101,94 @@ private:
     }
     return true;
   }
-  std::optional<Placement> ofFactor(int factor) const {
-    const Factor& f = rule_.factors[static_cast<size_t>(factor)];
-    if (f.kind == FactorKind::Reduce &&
-        std::ranges::any_of(rule_.results, [&](const TensorMap& r) { return has(r, factor); }))
-      return std::nullopt; // some results are pending, some cut
-    if (f.kind == FactorKind::Reduce) return Placement{Placement::P, 0, 1, f.reduce};
-    if (f.kind != FactorKind::Pass && f.kind != FactorKind::Place) return std::nullopt;
-    std::optional<Placement> all;
-    for (const TensorMap& map : rule_.results) {
-      auto dims = unprojectDims(map, rule_, lists_, mesh_.mesh);
-      if (!dims) return std::nullopt;
-      auto placements = toPlacements({mesh_.id, *dims, {}, {}}, mesh_.mesh);
-      if (!placements || placements->size() != 1 || (all && *all != placements->front())) return std::nullopt;
-      all = placements->front();
-    }
-    return all;
+  // All results together; where not all are claimed, each by itself.
+  static std::vector<ResultClaim> together(ResultClaim all) {
+    if (std::ranges::all_of(all, [](const auto& p) { return p.has_value(); })) return {std::move(all)};
+    std::vector<ResultClaim> out;
+    for (size_t r = 0; r < all.size(); ++r)
+      if (all[r]) {
+        out.emplace_back(all.size());
+        out.back()[r] = all[r];
+      }
+    return out;
   }
-  std::optional<Placement> passed() const {
+
+  std::vector<ResultClaim> ofFactor(int factor) const {
+    const Factor& f = rule_.factors[static_cast<size_t>(factor)];
+    if (f.kind != FactorKind::Pass && f.kind != FactorKind::Place && f.kind != FactorKind::Reduce) return {};
+    ResultClaim all;
+    for (const TensorMap& map : rule_.results) {
+      if (f.kind == FactorKind::Reduce && !has(map, factor)) {
+        all.push_back(Placement{Placement::P, 0, 1, f.reduce});
+        continue;
+      }
+      auto dims = unprojectDims(map, rule_, lists_, mesh_.mesh);
+      if (!dims) return {};
+      auto placements = toPlacements({mesh_.id, *dims, {}, {}}, mesh_.mesh);
+      if (!placements || placements->size() != 1) return {};
+      all.push_back(placements->front());
+    }
+    return together(std::move(all));
+  }
+  std::vector<ResultClaim> passed() const {
     std::vector<PendingKind> kinds;
     for (const Placement& p : operands_)
       kinds.push_back(p.kind == Placement::P ? p.pending : PendingKind::None);
-    std::optional<PendingKind> all;
+    ResultClaim all;
     for (size_t r = 0; r < rule_.results.size(); ++r) {
-      auto kind = passThrough(q_, kinds, r);
-      if (!kind || (all && *all != *kind)) return std::nullopt;
-      all = kind;
+      auto kind = passThrough(q_, kinds, r, nonFinite_);
+      all.push_back(kind ? std::optional(Placement{Placement::P, 0, 1, *kind}) : std::nullopt);
     }
-    return all ? std::optional(Placement{Placement::P, 0, 1, *all}) : std::nullopt;
+    return together(std::move(all));
+  }
+  std::vector<ResultClaim> replicated() const {
+    const size_t n = rule_.results.size();
+    std::vector<ResultClaim> out = together(ResultClaim(n, Placement{}));
+    for (PendingKind k :
+         {PendingKind::Avg, PendingKind::Max, PendingKind::Min, PendingKind::Any, PendingKind::All})
+      for (ResultClaim& c : together(ResultClaim(n, Placement{Placement::P, 0, 1, k}))) out.push_back(c);
+    return out;
   }
 
   Module& m_;
   const TrialMesh& mesh_;
   Diagnostics quiet_;
   OpQuery q_;
+  NonFinite nonFinite_;
   Rule rule_;
+  bool known_ = false;
   std::vector<Placement> operands_;
   std::vector<PartList> lists_;
 };
 
 } // namespace
 
-std::vector<Placement> claimedResults(OpSample& s, const TrialMesh& mesh,
-                                      std::span<const Placement> operands) {
-  std::vector<Placement> out = Claims(s, mesh, operands).made();
-  auto one = Claims(s, mesh, operands).result();
-  if (!one) return out;
-  out.push_back(*one);
-  if (one->kind != Placement::R) return out;
-  for (PendingKind k :
-       {PendingKind::Avg, PendingKind::Max, PendingKind::Min, PendingKind::Any, PendingKind::All})
-    if (hasPendingKind(s.module.typeOf(s.module.result(s.op)).dtype, k))
-      out.push_back({Placement::P, 0, 1, k});
+std::vector<ResultClaim> claimedResults(OpSample& s, const TrialMesh& mesh,
+                                        std::span<const Placement> operands, const ClaimSource& source) {
+  std::vector<ResultClaim> out = Claims(s, mesh, operands, source).made();
+  for (ResultClaim& c : Claims(s, mesh, operands, source).results()) {
+    const bool exists = [&] { // a kind that the dtypes have
+      for (size_t r = 0; r < c.size(); ++r)
+        if (c[r] && c[r]->kind == Placement::P &&
+            !hasPendingKind(s.module.typeOf(s.module.result(s.op, static_cast<uint32_t>(r))).dtype,
+                            c[r]->pending))
+          return false;
+      return true;
+    }();
+    if (exists) out.push_back(std::move(c));
+  }
   return out;
 }
 
-std::string claimText(const OpSample& s, std::span<const Placement> operands, const Placement& result) {
+std::string claimText(const OpSample& s, std::span<const Placement> operands, const ResultClaim& results) {
   std::string text = s.text + " | ";
   for (size_t i = 0; i < operands.size(); ++i) text += (i ? ", " : "") + placementText(operands[i]);
-  return text + (operands.empty() ? "-> " : " -> ") + placementText(result);
+  text += operands.empty() ? "-> " : " -> ";
+  if (std::ranges::all_of(results, [&](const auto& p) { return p && p == results.front(); }))
+    return text + placementText(*results.front());
+  for (size_t r = 0; r < results.size(); ++r)
+    text += (r ? ", " : "") + (results[r] ? placementText(*results[r]) : std::string("_"));
+  return text;
 }
 
 } // namespace dtc

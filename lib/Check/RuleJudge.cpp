@@ -1,5 +1,5 @@
 // Claims about sharding rules that come from outside.
-#include "RuleClaims.h"
+#include "RuleTable.h"
 #include "dtc/Check/RuleProver.h"
 #include "dtc/IR/Homomorphism.h"
 #include <algorithm>
@@ -72,7 +72,8 @@ struct Claim {
 
 class Judge {
 public:
-  Judge(std::string_view line, const OpRegistry& ops) : line_(line), ops_(ops) {}
+  Judge(std::string_view line, const OpRegistry& ops, NonFinite nonFinite)
+      : line_(line), ops_(ops), nonFinite_(nonFinite) {}
 
   // An error where the line is no claim.
   std::string parse() {
@@ -111,11 +112,9 @@ public:
     for (OpSample& s : opSamples(ops_, claim_.op, claim_.dtype, sampleLines())) {
       std::vector<Placement> placements;
       if (!fit(s, placements)) continue;
-      bool ran = false;
-      v.why = counterexample(s, placements, ran);
-      if (!ran && boundIntegers(s)) v.why = counterexample(s, placements, ran);
-      v.holds = v.why.empty();
+      v.why = impossible(s, placements);
       v.judged = true;
+      if (v.why.empty()) tryValues(s, placements, v);
       return v;
     }
     v.why = noSample();
@@ -222,7 +221,7 @@ private:
     return true;
   }
 
-  // Integers of a sample that says no range for them may be indices: 0 up to the least size around is valid for any dim.
+  // Integers of a sample may be indices: 0 up to the least size around is valid for any dim.
   static bool boundIntegers(OpSample& s) {
     Module& m = s.module;
     int64_t least = INT64_MAX;
@@ -231,14 +230,18 @@ private:
     bool any = false;
     for (size_t i = 0; i < s.ranges.size(); ++i) {
       OpSample::Range& r = s.ranges[i];
-      if (r.lo != r.hi || !isInteger(m.typeOf(m[s.func].args[i].value).dtype)) continue;
-      r = {0, least};
-      any = true;
+      if (!isInteger(m.typeOf(m[s.func].args[i].value).dtype)) continue;
+      const OpSample::Range bound = r.lo == r.hi
+                                        ? OpSample::Range{0, least}
+                                        : OpSample::Range{std::max<int64_t>(r.lo, 0), std::min(r.hi, least)};
+      any = any || bound.lo != r.lo || bound.hi != r.hi;
+      r = bound;
     }
     return any && least > 0 && least != INT64_MAX;
   }
 
-  std::string counterexample(OpSample& s, const std::vector<Placement>& placements, bool& ran) {
+  // "" or why no values can have these placements.
+  std::string impossible(OpSample& s, const std::vector<Placement>& placements) const {
     Module& m = s.module;
     for (size_t i = 0; i < placements.size(); ++i) {
       DType d = m.typeOf(m[s.func].args[i].value).dtype;
@@ -249,31 +252,84 @@ private:
       if (DType d = m.typeOf(m.result(s.op, r)).dtype;
           results_[r] && results_[r]->kind == Placement::P && !hasPendingKind(d, results_[r]->pending))
         return "a result of " + std::string(dtypeName(d)) + " is never " + placementText(*results_[r]);
-    for (int64_t n : {2, 3}) {
-      TrialMesh mesh = addTrialMesh(m, n);
-      for (TrialValues values : {TrialValues::Small, TrialValues::Special})
-        for (uint64_t seed = 1; seed <= 4; ++seed) {
-          RuleTrial trial(s, mesh, placements, values, seed);
-          if (!trial.runs()) continue;
-          ran = true;
-          std::string why = trial.check(results_);
-          if (!why.empty()) return s.text + ": " + why;
-        }
+    return "";
+  }
+
+  // Small tensors are tried often: each trial of one element is one chance to be refuted.
+  static uint64_t trialsOf(const OpSample& s) {
+    const Module& m = s.module;
+    int64_t elements = 1;
+    for (const FuncArg& a : m[s.func].args) {
+      int64_t n = 1;
+      for (int64_t d : m.typeOf(a.value).staticShape()) n *= std::max<int64_t>(d, 1);
+      elements += n;
     }
-    return ran ? ""
-               : "the op does not run on any values that were tried; say which integers make sense: i32[4] "
-                 "in 0..5";
+    return static_cast<uint64_t>(std::clamp<int64_t>(18'000 / elements, kLeastTrials, kMostTrials));
+  }
+  static constexpr int64_t kLeastTrials = 128, kMostTrials = 960;
+
+  void tryValues(OpSample& s, const std::vector<Placement>& placements, ClaimVerdict& v) {
+    TrialOptions options{nonFinite_};
+    Tried tried = counterexample(s, placements, options);
+    if (tried.runs < kLeastTrials && tried.why.empty() && boundIntegers(s)) {
+      const Tried bounded = counterexample(s, placements, options);
+      tried.why = bounded.why;
+      tried.runs += bounded.runs;
+    }
+    // The op as it is written, on the pieces: a mean of a piece, say, where ours is a part of the whole mean.
+    options.asWritten = true;
+    if (!tried.why.empty() && ops_[claim_.op].localise)
+      if (Tried written = counterexample(s, placements, options); written.runs && written.why.empty())
+        tried = written;
+    v.why = tried.why;
+    v.holds = v.why.empty();
+    if (tried.runs == 0) {
+      v.holds = v.judged = false;
+      v.why =
+          "the op does not run on any values that were tried; say which integers make sense: i32[4] in 0..5";
+    } else if (v.holds && tried.excepted) {
+      v.why =
+          "but for NaN where a replicated factor is infinite or a divisor 0 (docs/sharding.md, \"Infinities "
+          "and NaN\")";
+    }
+  }
+
+  struct Tried {
+    std::string why; // the counterexample
+    int64_t runs = 0;
+    bool excepted = false; // something passed because nothing is promised of it
+  };
+  Tried counterexample(OpSample& s, const std::vector<Placement>& placements, const TrialOptions& options) {
+    Tried tried;
+    const TrialMesh meshes[] = {addTrialMesh(s.module, 2), addTrialMesh(s.module, 3)};
+    const uint64_t trials = trialsOf(s);
+    for (uint64_t number = 0; number < trials; ++number)
+      for (const TrialMesh& mesh : meshes) {
+        const TrialKey key = trialKey(number);
+        if (!isTried(claim_.dtype, key.values)) continue;
+        RuleTrial trial(s, mesh, placements, key.values, key.seed, options);
+        if (!trial.runs()) continue;
+        ++tried.runs;
+        tried.why = trial.check(results_);
+        tried.excepted = tried.excepted || trial.usedTheException();
+        if (tried.why.empty()) continue;
+        tried.why = s.text + ": " + tried.why;
+        return tried;
+      }
+    return tried;
   }
 
   std::string_view line_, name_;
   const OpRegistry& ops_;
+  NonFinite nonFinite_;
   Claim claim_;
   std::vector<std::optional<Placement>> results_; // as claimed, for the sample at hand
 };
 
 } // namespace
 
-Result<std::vector<ClaimVerdict>> judgeClaims(std::string_view text, const OpRegistry& ops) {
+Result<std::vector<ClaimVerdict>> judgeClaims(std::string_view text, const OpRegistry& ops,
+                                              NonFinite nonFinite) {
   std::vector<ClaimVerdict> verdicts;
   size_t number = 0;
   for (size_t i = 0; i < text.size();) {
@@ -283,7 +339,7 @@ Result<std::vector<ClaimVerdict>> judgeClaims(std::string_view text, const OpReg
     ++number;
     line = trimmed(line.substr(0, std::min(line.find("//"), line.find('#'))));
     if (line.empty()) continue;
-    Judge judge(line, ops);
+    Judge judge(line, ops, nonFinite);
     if (std::string problem = judge.parse(); !problem.empty())
       return inputError("line " + std::to_string(number) + ": " + problem + ": `" + std::string(line) + "`");
     verdicts.push_back(judge.judge());

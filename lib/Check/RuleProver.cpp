@@ -1,7 +1,7 @@
 // Every combination of placements of every op: what holds against what the record claims.
 #include "dtc/Check/RuleProver.h"
 #include "CutTrial.h"
-#include "RuleClaims.h"
+#include "RuleTable.h"
 #include "dtc/IR/Homomorphism.h"
 #include <algorithm>
 #include <map>
@@ -13,7 +13,8 @@ namespace {
 constexpr PendingKind kKinds[] = {PendingKind::Sum, PendingKind::Avg, PendingKind::Prod, PendingKind::Max,
                                   PendingKind::Min, PendingKind::Any, PendingKind::All};
 
-constexpr uint64_t kSeeds = 2, kSeedsOfLuck = 40;
+// A claim is tried on so many sets of values, what nobody claims on so many, so that it does not hold by luck.
+constexpr uint64_t kTrials = 16, kTrialsOfLuck = 112, kTrialsOfMoreLuck = 64;
 constexpr double kMostCombinations = 50'000; // of placements of one sample's operands
 
 // What holds and yet is no rule, each with its reason. An op's name and `operands -> result`; "*" is any of those.
@@ -32,6 +33,10 @@ constexpr Reviewed kReviewed[] = {
     {"cholesky", "P(min) -> P(min)", "of 1 by 1 it is the root: as sqrt"},
     {"acosh", "P(min) -> P(min)", "defined on a part of the line: it holds through NaN alone"},
     {"zeta", "P(min) -> P(max)", "defined on a part of the line: it holds through NaN alone"},
+    {"leaky_relu", "P(min) -> P(min)", "of slope 0: it holds through NaN alone"},
+    {"next_after", "R, P(avg) -> P(avg)", "neighbours are equal within the tolerance"},
+    {"next_after", "R, P(avg) -> P(max)", "neighbours are equal within the tolerance"},
+    {"next_after", "R, P(avg) -> P(min)", "neighbours are equal within the tolerance"},
     {"next_after", "R, P(max) -> P(avg)", "neighbours are equal within the tolerance"},
     {"next_after", "R, P(min) -> P(avg)", "neighbours are equal within the tolerance"},
     {"is_finite", "P(sum) -> P(all)", "a sum of finite values may overflow"},
@@ -44,24 +49,22 @@ constexpr Reviewed kReviewed[] = {
     {"sort_digit", "*", "fuse makes it, behind propagation: nothing of it is pending"},
 };
 
-bool reviewed(std::string_view op, std::string_view combination) {
-  return std::any_of(std::begin(kReviewed), std::end(kReviewed), [&](const Reviewed& r) {
-    return op == r.op && (combination == r.combination || r.combination == std::string_view("*"));
-  });
-}
-
-// A placement of the result that has held so far.
+// A placement of the results that has held so far.
 struct Candidate {
-  Placement result;
+  ResultClaim results;
   bool claimed = true; // on all meshes
   bool claimedHere = false;
 };
 using Candidates = std::vector<Candidate>;
 
+bool strided(const ResultClaim& c) {
+  return std::ranges::any_of(c, [](const auto& p) { return p && p->blocks > 1; });
+}
+
 class OpProver {
 public:
-  OpProver(const OpRegistry& ops, OpKind kind, RuleReport& report)
-      : ops_(ops), kind_(kind), report_(report) {}
+  OpProver(const OpRegistry& ops, OpKind kind, const RuleOptions& options, RuleReport& report)
+      : ops_(ops), kind_(kind), options_(options), report_(report) {}
 
   void run() {
     static constexpr DType dtypes[] = {DType::F32,  DType::I32,  DType::U8,
@@ -70,18 +73,24 @@ public:
     for (DType t : dtypes) {
       if (t == DType::BF16 && !converts) continue;
       dtype_ = t;
-      for (OpSample& s : opSamples(ops_, kind_, t)) sample(s);
+      for (OpSample& s : opSamples(ops_, kind_, t)) {
+        if (s.module[s.op].numResults == 0) continue;
+        table_.samples.push_back({std::move(s), t, {}});
+        sample(table_.samples.back());
+      }
     }
     // A verdict is one of a dtype class: of the integers, what signed and unsigned ones both do.
     for (auto& [key, found] : missing_)
       if (!isInteger(found.dtype) || found.times > 1) report_.missing.push_back(std::move(found.finding));
+    if (options_.mutate) mutateRules(ops_, kind_, table_, options_, report_);
   }
 
 private:
-  void sample(OpSample& s) {
-    if (s.module[s.op].numResults == 0) return;
+  void sample(TableSample& table) {
+    OpSample& s = table.sample;
     proveCuts(s, report_);
-    const TrialMesh meshes[] = {addTrialMesh(s.module, 2), addTrialMesh(s.module, 3)};
+    table.meshes = {addTrialMesh(s.module, 2), addTrialMesh(s.module, 3)};
+    const std::vector<TrialMesh>& meshes = table.meshes;
     std::vector<std::vector<Placement>> choices;
     double all = 1;
     for (size_t i = 0; i < s.module[s.func].args.size(); ++i) {
@@ -141,86 +150,106 @@ private:
     return out;
   }
 
-  // What any placement of the results may be.
-  static std::vector<Placement> resultChoices(OpSample& s) {
+  // What any placement of the results may be, all alike.
+  static Candidates resultChoices(OpSample& s) {
+    const uint32_t n = s.module[s.op].numResults;
     const Type& t = s.module.typeOf(s.module.result(s.op));
-    std::vector<Placement> out{{}};
-    for (size_t d = 0; d < t.rank(); ++d) out.push_back({Placement::S, static_cast<int>(d)});
+    Candidates out{{ResultClaim(n, Placement{})}};
     for (PendingKind k : kKinds)
-      if (hasPendingKind(t.dtype, k)) out.push_back({Placement::P, 0, 1, k});
+      if (hasPendingKind(t.dtype, k)) out.push_back({ResultClaim(n, Placement{Placement::P, 0, 1, k})});
+    for (size_t d = 0; d < t.rank(); ++d)
+      out.push_back({ResultClaim(n, Placement{Placement::S, static_cast<int>(d)})});
     return out;
   }
 
   void combination(OpSample& s, std::span<const TrialMesh> meshes, const std::vector<Placement>& operands) {
-    Candidates all;
-    for (const Placement& p : resultChoices(s)) all.push_back({p, true});
+    // Of the strict rules none is missing: they are those of the others that hold for all values.
+    const bool strict = options_.nonFinite == NonFinite::Strict;
+    Candidates all = strict ? Candidates() : resultChoices(s);
     bool ran = false;
     for (const TrialMesh& mesh : meshes) {
-      std::vector<Placement> claims = claimedResults(s, mesh, operands);
-      for (Candidate& c : all)
-        c.claimedHere = std::find(claims.begin(), claims.end(), c.result) != claims.end();
-      for (const Placement& p : claims) // strided: not among the choices
-        if (std::none_of(all.begin(), all.end(), [&](const Candidate& c) { return c.result == p; }) &&
-            p.blocks > 1)
-          all.push_back({p, true, true});
+      const std::vector<ResultClaim> claims =
+          claimedResults(s, mesh, operands, {.nonFinite = options_.nonFinite});
+      for (Candidate& c : all) c.claimedHere = std::ranges::find(claims, c.results) != claims.end();
+      for (const ResultClaim& claim : claims) // strided, or of some of several results: not among the choices
+        if (std::ranges::none_of(all, [&](const Candidate& c) { return c.results == claim; }) &&
+            (strict || strided(claim) || claim.size() > 1))
+          all.push_back({claim, true, true});
       tryAll(s, mesh, operands, all, ran);
       for (Candidate& c : all) c.claimed = c.claimed && c.claimedHere;
     }
-    if (ran) reportMissing(s, operands, all);
+    if (ran) report(s, operands, all);
   }
 
   // Over several sets of values; what does not hold leaves the candidates. A claim that fails is wrong; what nobody claims
   // has to hold on many more, so that it does not by luck.
   void tryAll(OpSample& s, const TrialMesh& mesh, const std::vector<Placement>& operands, Candidates& all,
               bool& ran) {
-    for (TrialValues values : {TrialValues::Small, TrialValues::Special})
-      for (uint64_t seed = 1; seed <= kSeedsOfLuck; ++seed) {
-        // An infinite part makes NaN of the other in a product: nothing is promised there.
-        if (isComplex(dtype_) && values == TrialValues::Special) break;
-        bool open = std::any_of(all.begin(), all.end(), [&](const Candidate& c) {
-          return seed <= kSeeds || !(c.claimedHere || implied(c, all));
-        });
-        if (!open) break;
-        RuleTrial trial(s, mesh, operands, values, seed);
-        if (!trial.runs()) continue;
-        ran = true;
-        std::erase_if(all, [&](const Candidate& c) {
-          ++report_.cases;
-          std::string why = trial.check(c.result);
-          if (!why.empty() && c.claimedHere) report_.wrong.push_back({claimText(s, operands, c.result), why});
-          return !why.empty();
-        });
-      }
+    for (uint64_t trials = 0; trials < kTrialsOfLuck + kTrialsOfMoreLuck; ++trials) {
+      const TrialKey key =
+          trialKey(trials < kTrialsOfLuck ? trials : kOrderedTrials + trials - kTrialsOfLuck);
+      if (!isTried(dtype_, key.values)) continue;
+      bool open = std::any_of(all.begin(), all.end(), [&](const Candidate& c) {
+        return trials < kTrials || !(c.claimedHere || implied(c, all));
+      });
+      if (!open) break;
+      RuleTrial trial(s, mesh, operands, key.values, key.seed, {options_.nonFinite});
+      if (!trial.runs()) continue;
+      ran = true;
+      std::erase_if(all, [&](const Candidate& c) {
+        ++report_.cases;
+        std::string why = trial.check(c.results);
+        if (!why.empty() && c.claimedHere) report_.wrong.push_back({claimText(s, operands, c.results), why});
+        return !why.empty();
+      });
+    }
   }
 
   // Where R holds, that another placement does is a property of the values (0 and 1 are their own products).
   static bool implied(const Candidate& c, const Candidates& held) {
-    return c.result.kind == Placement::P && held.front().result.kind == Placement::R;
+    return std::ranges::any_of(held, [&](const Candidate& other) {
+      for (size_t r = 0; r < c.results.size(); ++r)
+        if (c.results[r].has_value() != other.results[r].has_value() ||
+            (c.results[r] && (c.results[r]->kind != Placement::P || other.results[r]->kind != Placement::R)))
+          return false;
+      return true;
+    });
   }
   // The pieces of a dim of size 1 are all or nothing: a rule has nothing to say of them.
-  static bool cutsOne(OpSample& s, const std::vector<Placement>& operands, const Placement& result) {
+  static bool cutsOne(OpSample& s, const std::vector<Placement>& operands, const ResultClaim& results) {
     auto one = [&](const Placement& p, ValueId v) {
       return p.kind == Placement::S && s.module.typeOf(v).dims[static_cast<size_t>(p.dim)] == Dim(1);
     };
-    bool any = one(result, s.module.result(s.op));
+    bool any = false;
+    for (size_t r = 0; r < results.size(); ++r)
+      any |= results[r] && one(*results[r], s.module.result(s.op, static_cast<uint32_t>(r)));
     for (size_t i = 0; i < operands.size(); ++i) any |= one(operands[i], s.module[s.func].args[i].value);
     return any;
   }
 
-  void reportMissing(OpSample& s, const std::vector<Placement>& operands, const Candidates& held) {
+  void report(OpSample& s, const std::vector<Placement>& operands, const Candidates& held) {
+    TableCase entry{table_.samples.size() - 1, operands, {}, {}};
     for (const Candidate& c : held) {
-      if (c.claimed || c.result.blocks > 1 || implied(c, held) || cutsOne(s, operands, c.result)) continue;
+      if (options_.mutate) entry.holds.push_back(c.results);
+      if (strided(c.results) || implied(c, held) || cutsOne(s, operands, c.results)) continue;
       // What overflows in the narrow parts of a converted complex number is not tried.
-      if (isComplex(dtype_) && !isComplex(s.module.typeOf(s.module.result(s.op)).dtype)) continue;
-      std::string combination = claimText(s, operands, c.result).substr(s.text.size() + 3);
-      if (reviewed(ops_[kind_].name, combination)) continue;
-      std::string dtypeClass = isInteger(dtype_) ? "integers" : std::string(dtypeName(dtype_));
-      Missing& found = missing_[s.pattern + " | " + dtypeClass + " | " + combination];
-      found.finding = {s.text + " | " + combination,
-                       "it holds on meshes of 2 and 3, and the record does not say so"};
-      found.dtype = dtype_;
-      ++found.times;
+      const bool converts = ops_[kind_].resultType == OpRecord::ResultType::AttrDType;
+      if (converts && isComplex(dtype_) && !isComplex(s.module.typeOf(s.module.result(s.op)).dtype)) continue;
+      if (c.claimed && options_.mutate) entry.required.push_back(c.results);
+      if (!c.claimed) missing(s, operands, c.results);
     }
+    if (options_.mutate) table_.cases.push_back(std::move(entry));
+  }
+
+  void missing(OpSample& s, const std::vector<Placement>& operands, const ResultClaim& results) {
+    std::string combination = claimText(s, operands, results).substr(s.text.size() + 3);
+    if (isReviewed(ops_[kind_].name, combination)) return;
+    std::string dtypeClass = isInteger(dtype_) ? "integers" : std::string(dtypeName(dtype_));
+    Missing& found = missing_[s.pattern + " | " + dtypeClass + " | " + combination];
+    found.finding = {s.text + " | " + combination,
+                     "it holds on meshes of 2 and 3, and the record does not say so"};
+    found.dtype = dtype_;
+    ++found.times;
   }
 
   struct Missing {
@@ -231,12 +260,20 @@ private:
 
   const OpRegistry& ops_;
   OpKind kind_;
+  const RuleOptions& options_;
   RuleReport& report_;
+  RuleTable table_;
   DType dtype_ = DType::F32;
   std::map<std::string, Missing> missing_;
 };
 
 } // namespace
+
+bool isReviewed(std::string_view op, std::string_view combination) {
+  return std::any_of(std::begin(kReviewed), std::end(kReviewed), [&](const Reviewed& r) {
+    return op == r.op && (combination == r.combination || r.combination == std::string_view("*"));
+  });
+}
 
 RuleReport proveRules(const OpRegistry& ops, const RuleOptions& options) {
   RuleReport report;
@@ -248,7 +285,7 @@ RuleReport proveRules(const OpRegistry& ops, const RuleOptions& options) {
       continue;
     if (options.progress) options.progress(r.name, k, ops.size());
     ++report.ops;
-    OpProver(ops, static_cast<OpKind>(k), report).run();
+    OpProver(ops, static_cast<OpKind>(k), options, report).run();
   }
   return report;
 }

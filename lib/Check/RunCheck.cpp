@@ -1,5 +1,7 @@
 #include "dtc/Check/RunCheck.h"
 
+#include "Promise.h"
+
 #include "dtc/Eval/Eval.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
@@ -85,6 +87,19 @@ Status addNudged(Reference& reference, Module& m, FuncId f, std::span<const Tens
   return Ok{};
 }
 
+Status addUnpromised(Reference& reference, Module& propagated, FuncId f, std::span<const Tensor> args,
+                     int steps, bool tf32) {
+  if (!passesFiniteAlone(propagated)) return Ok{};
+  UnpromisedValues values(propagated);
+  EvalOptions options;
+  options.tf32 = tf32;
+  values.attach(options);
+  auto results = runSteps(propagated, f, args, steps, options);
+  if (!results) return results.error();
+  reference.unpromised = std::move(*results);
+  return Ok{};
+}
+
 CheckReport checkResults(const Reference& reference, std::span<const Tensor> got,
                          const std::vector<std::string>& names, std::span<const CompareOptions> options) {
   CheckReport report;
@@ -92,8 +107,12 @@ CheckReport checkResults(const Reference& reference, std::span<const Tensor> got
   for (size_t i = 0; i < got.size(); ++i) {
     ResultCheck r{names[i], got[i].shape(),
                   compareTensors(got[i], reference.r64[i], reference.rd[i], options[i])};
+    CompareOptions within = options[i];
+    if (i < reference.unpromised.size()) within.unpromised = &reference.unpromised[i];
+    if (!r.report.pass && within.unpromised)
+      r.report = compareTensors(got[i], reference.r64[i], reference.rd[i], within);
     for (size_t k = 0; k < reference.nudged.size() && !r.report.pass; ++k) {
-      CompareReport beside = compareTensors(got[i], reference.r64[i], reference.nudged[k][i], options[i]);
+      CompareReport beside = compareTensors(got[i], reference.r64[i], reference.nudged[k][i], within);
       if (beside.pass) r.report = beside, r.byNudged = true;
     }
     report.pass = report.pass && r.report.pass;
@@ -114,8 +133,13 @@ std::string CheckReport::text() const {
       if (c.whereRel >= 0) out += ", relative " + number(c.maxRel) + " at " + indexText(c.whereRel, r.shape);
       out += ", rms " + number(c.rms) + " (allowed " + number(c.allowedRms) + ")";
     } else if (c.pass) {
-      out += ", equal in all " + std::to_string(c.elements) + (c.elements == 1 ? " element" : " elements");
+      const int64_t equal = c.elements - c.unpromised;
+      out += ", equal in " + (c.unpromised ? std::to_string(equal) + " of " : "all ") +
+             std::to_string(c.elements) + (c.elements == 1 ? " element" : " elements");
     }
+    if (c.unpromised)
+      out += "; nothing is promised of " + std::to_string(c.unpromised) +
+             ", made of an infinite factor or a divisor of 0 (docs/sharding.md, \"Infinities and NaN\")";
     out += "\n";
     if (!c.pass) out += "  " + c.reason + "\n";
   }
@@ -133,6 +157,7 @@ std::string CheckReport::json() const {
     const CompareReport& c = results[i].report;
     out += std::string(i ? ",\n " : "\n ") + "{\"name\": " + jsonString(results[i].name) +
            ", \"pass\": " + (c.pass ? "true" : "false") + (results[i].byNudged ? ", \"nudged\": true" : "") +
+           (c.unpromised ? ", \"unpromised\": " + std::to_string(c.unpromised) : "") +
            ", \"max_abs\": " + jsonNumber(c.maxAbs) + ", \"max_rel\": " + jsonNumber(c.maxRel) +
            ", \"rms\": " + jsonNumber(c.rms) + ", \"allowed_max\": " + jsonNumber(c.allowedMax) +
            ", \"allowed_rms\": " + jsonNumber(c.allowedRms) +

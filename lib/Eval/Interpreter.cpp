@@ -196,6 +196,11 @@ Status Interpreter::runPlain(const OpRun& run) {
     }
     auto results = runOn(run, **prepared, device);
     if (!results) return errorAt(run.op, results.error().message);
+    if (options_.amend) {
+      std::vector<const Tensor*> operands;
+      for (ValueId v : ids) operands.push_back(value(v, device).get());
+      options_.amend(options_.amendSelf, run.op, operands, *results);
+    }
     for (uint32_t r = 0; r < m_[run.op].numResults; ++r)
       setValue(m_.result(run.op, r), device, std::make_shared<const Tensor>(std::move((*results)[r])));
     done.push_back(device);

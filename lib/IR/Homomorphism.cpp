@@ -2,6 +2,7 @@
 #include "dtc/IR/Homomorphism.h"
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 namespace dtc {
 
@@ -41,9 +42,7 @@ Answer rowPasses(const Through& t, uint32_t named, Pending p, DType dtype) {
   case ThroughRow::Linear: return keep(all && isAdditive(p.kind), p.kind);
   case ThroughRow::Bilinear: return keep(inside && p.one() && isAdditive(p.kind), p.kind);
   case ThroughRow::Affine:
-    if (!inside || !p.one() || !isFloat(partType(dtype))) return std::nullopt;
-    if (isExtreme(p.kind)) return t.swap ? swapped(p.kind) : p.kind;
-    return keep(p.kind == PendingKind::Avg, p.kind);
+    return keep(inside && p.one() && isFloat(partType(dtype)) && p.kind == PendingKind::Avg, p.kind);
   case ThroughRow::Monotone:
     if (!inside || !p.one()) return std::nullopt;
     return keep(isExtreme(p.kind) || isLogical(p.kind), t.swap ? swapped(p.kind) : p.kind);
@@ -105,7 +104,52 @@ bool isLiteral(const OpQuery& q, size_t i) {
   return k == ValueKind::Literal || k == ValueKind::Symbol;
 }
 
+// A row that multiplies what is pending by a replicated operand, or divides it: 0 * inf is NaN on a device whose part is 0, and
+// so is 0 / 0. A literal factor that is finite and not 0 harms no part.
+bool holdsForFiniteAlone(const OpQuery& q, const Through& t, const Pending& p) {
+  if (t.row != ThroughRow::Linear && t.row != ThroughRow::Bilinear) return false;
+  for (size_t i = 0; i < q.operandTypes.size() && i < 32; ++i) {
+    if ((p.set >> i) & 1 || !isFloat(partType(q.type(i).dtype))) continue;
+    if (i < q.operands.size() && (*q.module)[q.operands[i]].kind == ValueKind::Symbol) continue;
+    const auto literal = finiteLiteral(q, i);
+    if (!literal || *literal == 0) return true;
+  }
+  return false;
+}
+
+// The first row that lets the pending operands through.
+struct PassedRow {
+  const Through* row = nullptr;
+  PendingKind result = PendingKind::None;
+};
+PassedRow findRow(const OpQuery& q, const Pending& p, size_t result, NonFinite mode) {
+  const size_t n = std::min<size_t>(q.operandTypes.size(), 32);
+  const uint32_t present = n == 32 ? ~0u : (1u << n) - 1;
+  const DType dtype = q.type(static_cast<size_t>(std::countr_zero(p.set))).dtype;
+  for (const Through& t : q.record->through) {
+    if (result < 32 && !((t.results >> result) & 1)) continue;
+    if (t.kinds && !(t.kinds & kindBit(p.kind))) continue;
+    if (!(classesOf(t) & classOf(dtype))) continue;
+    auto passed = rowPasses(t, t.operands & present, p, dtype);
+    if (!passed || (q.record->throughWhen && !q.record->throughWhen(q, t))) continue;
+    if (mode == NonFinite::Promised || !holdsForFiniteAlone(q, t, p)) return {&t, *passed};
+  }
+  return {};
+}
+
 } // namespace
+
+std::optional<double> finiteLiteral(const OpQuery& q, size_t operand) {
+  if (operand >= q.operands.size()) return std::nullopt;
+  const Value& v = (*q.module)[q.operands[operand]];
+  if (v.kind != ValueKind::Literal) return std::nullopt;
+  const Attr& a = q.module->attrs[v.literal];
+  double number = a.kind == Attr::Float ? a.f
+                  : a.isUnsigned        ? static_cast<double>(static_cast<uint64_t>(a.i))
+                                        : static_cast<double>(a.i);
+  if (isFloat(q.type(operand).dtype)) number = roundToFloat(q.type(operand).dtype, number);
+  return std::isfinite(number) ? std::optional(number) : std::nullopt;
+}
 
 bool hasPendingKind(DType d, PendingKind k) {
   if (k == PendingKind::None) return true;
@@ -114,22 +158,20 @@ bool hasPendingKind(DType d, PendingKind k) {
   return !isBool(d) && (k != PendingKind::Avg || isFloat(d));
 }
 
-std::optional<PendingKind> passThrough(const OpQuery& q, std::span<const PendingKind> operands,
-                                       size_t result) {
+std::optional<PendingKind> passThrough(const OpQuery& q, std::span<const PendingKind> operands, size_t result,
+                                       NonFinite mode) {
   auto pending = pendingOf(q, operands);
   if (!pending) return std::nullopt;
   if (!pending->set) return PendingKind::None;
-  size_t n = std::min<size_t>(operands.size(), 32);
-  uint32_t present = n == 32 ? ~0u : (1u << n) - 1;
-  DType dtype = q.type(static_cast<size_t>(std::countr_zero(pending->set))).dtype;
-  for (const Through& t : q.record->through) {
-    if (result < 32 && !((t.results >> result) & 1)) continue;
-    if (t.kinds && !(t.kinds & kindBit(pending->kind))) continue;
-    if (!(classesOf(t) & classOf(dtype))) continue;
-    auto passed = rowPasses(t, t.operands & present, *pending, dtype);
-    if (passed && (!q.record->throughWhen || q.record->throughWhen(q, t))) return passed;
-  }
-  return std::nullopt;
+  const PassedRow passed = findRow(q, *pending, result, mode);
+  return passed.row ? std::optional(passed.result) : std::nullopt;
+}
+
+bool passesFiniteAlone(const OpQuery& q, std::span<const PendingKind> operands, size_t result) {
+  auto pending = pendingOf(q, operands);
+  if (!pending || !pending->set) return false;
+  return findRow(q, *pending, result, NonFinite::Promised).row &&
+         !findRow(q, *pending, result, NonFinite::Strict).row;
 }
 
 std::optional<Passed> passThroughMaking(const OpQuery& q, std::span<const PendingKind> operands,

@@ -10,10 +10,22 @@ namespace {
 
 constexpr Through kBoth{ThroughRow::Linear, 0b11};
 
+std::optional<double> otherLiteral(const OpQuery& q, const Through& t) {
+  return literalOperand(q, t.operands == 0b01 ? 1 : 0);
+}
+
+// A finite literal may be added to a maximum that is pending. What is no literal may be inf, and a part -inf: their sum is NaN,
+// where the sum with the maximum of all parts is not.
+bool addWhen(const OpQuery& q, const Through& t) {
+  return t.row != ThroughRow::Monotone || otherLiteral(q, t).has_value();
+}
+
 // A row scaled by a literal: Monotone of the operand in `operands` where the *other* one is a literal of the right sign.
 bool scaleWhen(const OpQuery& q, const Through& t) {
+  auto factor = otherLiteral(q, t);
+  if (t.row == ThroughRow::Linear) // div: of parts that are 0 a divisor of 0 makes NaN
+    return factor != 0.0 || isComplex(q.type(0).dtype);
   if (t.row != ThroughRow::Monotone) return true;
-  auto factor = literalOperand(q, t.operands == 0b01 ? 1 : 0);
   if (factor && isInteger(q.type(0).dtype) && *factor == -1) return false; // INT_MIN / -1 wraps
   return factor && (t.swap ? *factor < 0 : *factor > 0);
 }
@@ -128,16 +140,16 @@ const Row kRows[] = {
      kNumbers,
      "a + b",
      "yield %dy, %dy",
-     {kBoth, {ThroughRow::Affine, 0b11}},
-     nullptr,
-     "T[5, 3], 2"},
+     {kBoth, {ThroughRow::Affine, 0b11}, monotone(kFloats, false, 0b01), monotone(kFloats, false, 0b10)},
+     addWhen,
+     "T[5, 3], 2\n2, T[5, 3]"},
     {"sub",
      "a - b",
      kNumbers,
      "a - b",
      "%db = neg %dy\nyield %dy, %db",
-     {kBoth, {ThroughRow::Affine, 0b01}, {ThroughRow::Affine, 0b10, true}},
-     nullptr,
+     {kBoth, {ThroughRow::Affine, 0b11}, monotone(kFloats, false, 0b01), monotone(kFloats, true, 0b10)},
+     addWhen,
      "T[5, 3], 2\n2, T[5, 3]"},
     {"mul",
      "a * b",
@@ -151,7 +163,7 @@ const Row kRows[] = {
       monotone(kFloats, false, 0b10),
       monotone(kFloats, true, 0b10)},
      scaleWhen,
-     "T[5, 3], 2\nT[5, 3], -3\n2, T[5, 3]"},
+     "T[5, 3], 2\nT[5, 3], -3\n2, T[5, 3]\n-3, T[5, 3]"},
     {"div",
      "a / b; integers truncate",
      kNumbers,

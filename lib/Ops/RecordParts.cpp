@@ -1,18 +1,9 @@
 #include "RecordParts.h"
-#include <cmath>
+#include "dtc/IR/Homomorphism.h"
 
 namespace dtc {
 
-std::optional<double> literalOperand(const OpQuery& q, size_t operand) {
-  if (operand >= q.operands.size()) return std::nullopt;
-  const Value& v = (*q.module)[q.operands[operand]];
-  if (v.kind != ValueKind::Literal) return std::nullopt;
-  const Attr& a = q.module->attrs[v.literal];
-  double number = a.kind == Attr::Float ? a.f
-                  : a.isUnsigned        ? static_cast<double>(static_cast<uint64_t>(a.i))
-                                        : static_cast<double>(a.i);
-  return std::isfinite(number) ? std::optional(number) : std::nullopt;
-}
+std::optional<double> literalOperand(const OpQuery& q, size_t operand) { return finiteLiteral(q, operand); }
 
 bool operandsAlikeRule(const OpQuery& q, Rule& rule) {
   for (size_t i = 1; i < q.operandTypes.size(); ++i) {

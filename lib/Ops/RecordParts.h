@@ -18,7 +18,7 @@ inline constexpr uint8_t kNumbers = kInts | kFloats, kBits = kBools | kInts, kAn
 }
 [[nodiscard]] constexpr Through moving(uint32_t operands = 1) { return {ThroughRow::Moving, operands}; }
 
-// The finite value of a literal operand, or nothing where it is none (or there is no op to look at).
+// finiteLiteral (Homomorphism.h).
 [[nodiscard]] std::optional<double> literalOperand(const OpQuery&, size_t operand);
 
 // One operand, one result, the same dims: a rule for annotations and checks without results.

@@ -537,6 +537,7 @@ static void addSlices(OpRegistry& ops) {
   pad.samples = "T[5, 3] {low = [0, 1], high = [0, 2]}\n"
                 "T[5, 3], T[] {low = [1, 0], high = [-2, 0]}\n"
                 "T[5, 3], 2.0 {low = [0, 1], high = [0, 0], interior = [0, 1]}\n"
+                "T[5, 3], 0.0 {low = [0, 1], high = [1, 0]}\nT[5, 3], 1.0 {low = [1, 0], high = [0, 2]}\n"
                 "T[5, 4] {low = [0, 2], high = [0, 3], mode = \"reflect\"}\n"
                 "T[5, 3] {low = [2, 0], high = [1, 0], mode = \"replicate\"}\n"
                 "T[5, 3] {low = [3, 0], high = [5, 0], mode = \"circular\"}";

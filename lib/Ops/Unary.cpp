@@ -191,7 +191,19 @@ std::optional<double> geluNumbers(const OpQuery& q, std::string_view name) {
   return std::nullopt;
 }
 
-bool leakyWhen(const OpQuery& q, const Through&) { return q.floatAttr("slope") >= 0; }
+// An attribute as the op's dtype has it.
+double roundedAttr(const OpQuery& q, std::string_view name) {
+  return roundToFloat(q.type(0).dtype, q.floatAttr(name));
+}
+// By a slope of 0 the infinity below becomes NaN.
+bool leakyWhen(const OpQuery& q, const Through&) {
+  const double slope = roundedAttr(q, "slope");
+  return slope > 0 && std::isfinite(slope);
+}
+bool softplusWhen(const OpQuery& q, const Through&) {
+  const double beta = roundedAttr(q, "beta");
+  return beta != 0 && std::isfinite(beta);
+}
 
 void addWithAttributes(OpRegistry& ops) {
   OpRecord gelu{.name = "gelu", .family = "unary", .summary = "x times the normal distribution up to x"};
@@ -216,7 +228,7 @@ void addWithAttributes(OpRegistry& ops) {
   leaky.through = {monotone()};
   leaky.throughWhen = leakyWhen;
   leaky.scalar = "select(a > 0, a, $slope * a)";
-  leaky.samples = "T[5, 3] {slope = -0.5}";
+  leaky.samples = "T[5, 3] {slope = -0.5}\nT[5, 3] {slope = 0.0}";
   leaky.grad = "%p = gt %x, 0.0\n%s = mul %dy, $slope\n%dx = select %p, %dy, %s\nyield %dx";
   ops.add(std::move(leaky));
 
@@ -225,7 +237,7 @@ void addWithAttributes(OpRegistry& ops) {
   softplus.ruleText = "pointwise";
   softplus.operandClasses = kFloats;
   softplus.through = {monotone()};
-  softplus.throughWhen = [](const OpQuery& q, const Through&) { return q.floatAttr("beta") != 0; };
+  softplus.throughWhen = softplusWhen;
   softplus.scalar = "(max($beta * a, 0) + log1p(exp(-abs($beta * a)))) / $beta";
   softplus.grad = "%t = mul %x, $beta\n%s = sigmoid %t\n%dx = mul %dy, %s\nyield %dx";
   softplus.flopsPerPoint = 4;

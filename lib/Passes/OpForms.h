@@ -1,6 +1,7 @@
 #pragma once
 // How each op runs once the sharding variables are solved: how its factors are cut, and which values stay pending.
 #include "PropagationState.h"
+#include "dtc/IR/Homomorphism.h"
 #include "dtc/Sharding/Machine.h"
 
 namespace dtc {
@@ -64,9 +65,13 @@ void takeOpenDims(Sharding& held, const Sharding& given, const Mesh&);
 struct PendingDecision {
   std::vector<bool> keepPending, needsReduced; // by value
 };
-// `late`: instead of the minimum cut, whatever an op can take pending it takes so.
-[[nodiscard]] PendingDecision decidePending(PropagationState&, std::vector<OpForm>& forms, bool late = false,
-                                            std::optional<DType> reduceDType = {});
+struct PendingOptions {
+  bool late = false; // instead of the minimum cut, whatever an op can take pending it takes so
+  std::optional<DType> reduceDType;
+  NonFinite nonFinite = NonFinite::Promised;
+};
+[[nodiscard]] PendingDecision decidePending(PropagationState&, std::vector<OpForm>& forms,
+                                            const PendingOptions& = {});
 
 [[nodiscard]] int64_t globalBytes(const Module&, ValueId); // a symbolic size counts as 128
 

@@ -23,8 +23,8 @@ constexpr uint32_t kMostMade = 4;
 
 class PendingDecider {
 public:
-  PendingDecider(PropagationState& s, std::vector<OpForm>& forms, bool late, std::optional<DType> reduceDType)
-      : s_(s), m_(s.m), forms_(forms), late_(late), reduceDType_(reduceDType) {
+  PendingDecider(PropagationState& s, std::vector<OpForm>& forms, const PendingOptions& options)
+      : s_(s), m_(s.m), forms_(forms), options_(options) {
     decision_.keepPending.assign(m_.values.size(), false);
     decision_.needsReduced.assign(m_.values.size(), false);
   }
@@ -344,14 +344,14 @@ private:
     Diagnostics quiet;
     OpQuery q = queryOf(m_, o, quiet);
     // A sum is moved into a narrower dtype only where that is asked for.
-    if (narrowsFloats(q) && q.dtypeAttr("dtype") != reduceDType_) return std::nullopt;
+    if (narrowsFloats(q) && q.dtypeAttr("dtype") != options_.reduceDType) return std::nullopt;
     std::vector<Signature> given(m_[o].numResults, signature);
     for (size_t p = 0; p < signature.size(); ++p) {
       std::vector<PendingKind> kinds(choice.size(), PendingKind::None);
       for (size_t i = 0; i < choice.size(); ++i)
         if (choice[i]) kinds[i] = signature[p].kind;
       for (uint32_t r = 0; r < m_[o].numResults; ++r) {
-        const auto kind = passThrough(q, kinds, r);
+        const auto kind = passThrough(q, kinds, r, options_.nonFinite);
         if (!kind || *kind == PendingKind::None) return std::nullopt;
         given[r][p].kind = *kind;
       }
@@ -387,7 +387,7 @@ private:
         for (uint32_t& u : cut.back().users) u = local[u];
         for (uint32_t& x : cut.back().operands) x = local[x];
       }
-      std::vector<bool> pending = late_ ? pendingWhereverPossible(cut) : pendingByMinimumCut(cut);
+      std::vector<bool> pending = options_.late ? pendingWhereverPossible(cut) : pendingByMinimumCut(cut);
       for (uint32_t i = 0; i < members.size(); ++i) record(nodes_[members[i]], cut[i], pending, i);
     }
     for (OpForm& form : forms_) dropUndecided(form);
@@ -416,8 +416,7 @@ private:
   PropagationState& s_;
   Module& m_;
   std::vector<OpForm>& forms_;
-  bool late_;
-  std::optional<DType> reduceDType_;
+  PendingOptions options_;
   std::vector<uint32_t> nodeOf_; // by value
   std::vector<Node> nodes_;
   int64_t trips_ = 1;                               // how often the block that is being collected runs
@@ -431,9 +430,9 @@ private:
 
 } // namespace
 
-PendingDecision decidePending(PropagationState& s, std::vector<OpForm>& forms, bool late,
-                              std::optional<DType> reduceDType) {
-  return PendingDecider(s, forms, late, reduceDType).run();
+PendingDecision decidePending(PropagationState& s, std::vector<OpForm>& forms,
+                              const PendingOptions& options) {
+  return PendingDecider(s, forms, options).run();
 }
 
 } // namespace dtc

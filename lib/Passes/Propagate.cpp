@@ -27,6 +27,20 @@ std::optional<PropagationPolicy> parsePolicy(std::string_view name) {
   return std::nullopt;
 }
 
+static constexpr DiagKind kStrictNonFinite{"strict-nonfinite",
+                                           "strict-nonfinite takes true or false, not '{0}'"};
+static bool readStrictNonFinite(const PassOptions& options, NonFinite& out, Diagnostics& diags) {
+  const auto written = options.values.find("strict-nonfinite");
+  if (written == options.values.end()) return true;
+  const std::string& value = written->second;
+  if (value != "true" && value != "false") {
+    diags.error(kStrictNonFinite, {}, value);
+    return false;
+  }
+  out = value == "true" ? NonFinite::Strict : NonFinite::Promised;
+  return true;
+}
+
 // A program without a mesh runs on a mesh of one device: said in the text, as everything is.
 static void ensureMesh(Module& m) {
   if (m.shardings.numMeshes() == 0) m.shardings.addMesh({m.strings.intern("one"), {}, {}});
@@ -89,8 +103,8 @@ static bool solve(Module& m, Diagnostics& diags, PropagationReport* report, cons
   tieCarried(state);
   state.report.variable = state.varOf;
   std::vector<OpForm> forms = chooseForms(state, options, report != nullptr);
-  PendingDecision decision =
-      decidePending(state, forms, options.policy == PropagationPolicy::Dtensor, options.reduceDType);
+  PendingDecision decision = decidePending(
+      state, forms, {options.policy == PropagationPolicy::Dtensor, options.reduceDType, options.nonFinite});
   insertReshards(state, forms, decision);
   mergeConstants(m, constants);
   return !diags.hasErrors();
@@ -145,7 +159,7 @@ std::optional<Misfit> firstMisfit(const Module& m) {
     if (runs && !form && !unfit.valid()) unfit = r.op;
     forms.push_back(form ? std::move(*form) : r.inner ? OpForm() : chooseForm(state, r, {}));
   }
-  const PendingDecision decision = decidePending(state, forms, true);
+  const PendingDecision decision = decidePending(state, forms, {.late = true});
   insertReshards(state, forms, decision);
   for (const ReshardReason& why : report.reshards)
     if (!unfit.valid() || why.needs == unfit || why.cause == unfit) return describe(m, tried, why);
@@ -164,6 +178,7 @@ bool propagate(Module& m, Diagnostics& diags, PropagationReport* report, const P
 bool propagatePass(Module& m, const PassOptions& options, Diagnostics& diags) {
   PropagateOptions chosen;
   if (!readReduceDType(options, chosen.reduceDType, diags)) return false;
+  if (!readStrictNonFinite(options, chosen.nonFinite, diags)) return false;
   auto written = options.values.find("policy");
   if (written == options.values.end()) return propagate(m, diags, nullptr, chosen);
   auto policy = parsePolicy(written->second);
@@ -209,7 +224,10 @@ func @main(%x: f32[8, 64] @pod{_, tp}, %w: f32[64, 16] @pod{tp, _}) -> (%y: f32[
           .options = {{"policy", "shardy",
                        "how conflicts are settled: shardy; dtensor: forward only, op by op; cost: then by "
                        "price, within two ops; explicit: an error that lists the choices"},
-                      kReduceDTypeOption}};
+                      kReduceDTypeOption,
+                      {"strict-nonfinite", "false",
+                       "leave out the rules for pending values that hold for finite factors and divisors "
+                       "alone: infinities and NaN are then those of the unsharded program"}}};
 }
 
 } // namespace dtc

@@ -36,6 +36,7 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     if (options.gpu && !options.fixedReductionOrder) give("whole", "true"), give("narrow", "true");
     give("policy", options.policy);
     give("reduce-dtype", options.reduceDType);
+    if (options.strictNonFinite) give("strict-nonfinite", "true");
     if (options.fixedReductionOrder && p.gives == Level::Propagated && from < p.gives)
       pipeline.propagate.push_back({findPass("fix-reduction-order"), {}});
     bool isReference = p.gives == Level::Global && name != "canonicalize";

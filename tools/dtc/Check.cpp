@@ -20,6 +20,10 @@ namespace {
 struct Options {
   ProgramOptions program;
   bool rules = false, numerics = false, determinism = false, json = false;
+  bool mutate = false, strictNonFinite = false;
+  [[nodiscard]] NonFinite nonFinite() const {
+    return strictNonFinite ? NonFinite::Strict : NonFinite::Promised;
+  }
   std::string reductionOrder = "any";
   std::string claims, keep;
   int64_t random = 0;
@@ -40,6 +44,21 @@ std::string plural(size_t n, const char* what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 
+std::string mutantsJson(const RuleReport& r, const Options& o) {
+  if (!o.mutate) return "";
+  return ", \"mutants\": " + std::to_string(r.mutants) + ", \"caught\": " + std::to_string(r.caught) +
+         ", \"silent\": " + findingsJson(r.silent) + ", \"sound\": " + findingsJson(r.sound);
+}
+
+std::string mutantsText(const RuleReport& r) {
+  std::string out;
+  for (const RuleFinding& f : r.silent) out += "changes no claim: " + f.text + ": " + f.why + "\n";
+  for (const RuleFinding& f : r.sound) out += "claims what holds: " + f.text + ": " + f.why + "\n";
+  return out + plural(static_cast<size_t>(r.mutants), "changed rule") + ": " + std::to_string(r.caught) +
+         " reported, " + std::to_string(r.silent.size()) + " change no claim, " +
+         std::to_string(r.sound.size()) + " claim what holds\n";
+}
+
 int runRules(Environment& env, const Options& o) {
   for (const std::string& name : o.ops)
     if (standardOps().find(name) == kNoOpKind) {
@@ -48,11 +67,11 @@ int runRules(Environment& env, const Options& o) {
         known.emplace_back(standardOps()[static_cast<OpKind>(k)].name);
       return env.fail(usageError(unknownWord("op", name, known)));
     }
-  RuleReport report = proveRules(standardOps(), {o.ops, env.status.progress()});
+  RuleReport report = proveRules(standardOps(), {o.ops, env.status.progress(), o.nonFinite(), o.mutate});
   if (o.json) {
     env.out("{\"wrong\": " + findingsJson(report.wrong) + ", \"missing\": " + findingsJson(report.missing) +
             ", \"ops\": " + std::to_string(report.ops) + ", \"cases\": " + std::to_string(report.cases) +
-            "}\n");
+            mutantsJson(report, o) + "}\n");
   } else {
     for (const RuleFinding& f : report.wrong) env.out("wrong: " + f.text + "\n  " + f.why + "\n");
     for (const RuleFinding& f : report.missing) env.out("missing: " + f.text + "\n");
@@ -60,6 +79,7 @@ int runRules(Environment& env, const Options& o) {
             plural(static_cast<size_t>(report.cases), "case") + ": " +
             plural(report.wrong.size(), "wrong rule") + ", " + plural(report.missing.size(), "missing rule") +
             "\n");
+    if (o.mutate) env.out(mutantsText(report));
   }
   return report.wrong.empty() && report.missing.empty() ? kExitDone : kExitInput;
 }
@@ -69,7 +89,7 @@ constexpr size_t kMostClaimBytes = 16 << 20;
 int runClaims(Environment& env, const Options& o) {
   auto text = env.read(o.claims, kMostClaimBytes);
   if (!text.ok()) return env.fail(text.error());
-  auto verdicts = judgeClaims(text->text, standardOps());
+  auto verdicts = judgeClaims(text->text, standardOps(), o.nonFinite());
   if (!verdicts.ok()) return env.fail(verdicts.error());
   size_t failed = 0, unjudged = 0;
   std::string out;
@@ -268,6 +288,10 @@ Verb checkVerb() {
         ->type_name("any|fixed")
         ->check(CLI::IsMember({"any", "fixed"}));
     app.add_flag("--rules", o->rules, "every op's rule, on meshes of 2 and 3 with every placement");
+    app.add_flag("--mutate", o->mutate,
+                 "change every rule in each way that it can be changed: would --rules report it?");
+    app.add_flag("--strict-nonfinite", o->strictNonFinite,
+                 "hold --rules and --claims to the same infinities and NaN everywhere");
     app.add_option("--op", o->ops, "only this op's")->type_name("NAME")->allow_extra_args(false);
     app.add_option("--claims", o->claims, "judge claims instead, one a line: neg | P(max) -> P(min)")
         ->type_name("FILE");

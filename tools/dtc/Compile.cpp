@@ -27,7 +27,7 @@ struct Options {
   ProgramOptions program;
   std::string emit = "schedule", target = "cpu", out, policy, reduceDType, reductionOrder = "any";
   int optLevel = 1;
-  bool timing = false, stats = false, json = false;
+  bool timing = false, stats = false, json = false, strictNonFinite = false;
 };
 
 // What goes to one file, or to standard output.
@@ -120,8 +120,9 @@ private:
   }
 
   Status lower() {
-    StandardPipeline pipeline = standardPipeline(
-        levelOf(m_, func_), {o_.optLevel, o_.policy, o_.reduceDType, o_.reductionOrder == "fixed", cuda()});
+    StandardPipeline pipeline =
+        standardPipeline(levelOf(m_, func_), {o_.optLevel, o_.policy, o_.reduceDType,
+                                              o_.reductionOrder == "fixed", cuda(), o_.strictNonFinite});
     if (o_.reductionOrder == "fixed" && levelOf(m_, func_) != Level::Global)
       return inputError("--reduction-order fixed: this text is propagated already; give the global program");
     std::vector<PassStep> steps = pipeline.reference;
@@ -392,6 +393,9 @@ Verb compileVerb() {
         ->type_name("shardy|dtensor|cost|explicit");
     app.add_option("--reduce-dtype", o->reduceDType, "the float dtype that sums between devices travel in")
         ->type_name("DTYPE");
+    app.add_flag("--strict-nonfinite", o->strictNonFinite,
+                 "infinities and NaN are those of the unsharded program: no rule that holds for finite "
+                 "values alone");
     app.add_option("--reduction-order", o->reductionOrder, "fixed: the same bits on every mesh too")
         ->type_name("any|fixed")
         ->check(CLI::IsMember({"any", "fixed"}));

@@ -225,9 +225,9 @@ static bool takesGradients(const Module& m) {
 }
 
 Status Execution::compile() {
-  StandardPipeline pipeline =
-      standardPipeline(levelOf(scheduled_, func_), {o_.optLevel, o_.policy, o_.reduceDType,
-                                                    o_.reductionOrder == "fixed", o_.backend != "cpu"});
+  StandardPipeline pipeline = standardPipeline(
+      levelOf(scheduled_, func_), {o_.optLevel, o_.policy, o_.reduceDType, o_.reductionOrder == "fixed",
+                                   o_.backend != "cpu", o_.strictNonFinite});
   if (o_.reductionOrder == "fixed" && levelOf(scheduled_, func_) != Level::Global)
     return inputError("--reduction-order fixed: this text is propagated already; give the global program");
   // Complex numbers are checked against what the evaluator knows of them itself, where no gradient is asked for.
@@ -438,6 +438,12 @@ Status Execution::checkRun() {
   if (!reference) return reference.error();
   const WireRounding wire(scheduled_, func_, steps);
   check_ = checkResults(*reference, results_, resultNames_, wire.ofResults());
+  if (!check_.pass && propagated_) {
+    const FuncId global = propagated_->findFunction(scheduled_.strings[scheduled_[func_].name]);
+    if (Status s = addUnpromised(*reference, *propagated_, global, inputs_, steps, cutsToTf32()); !s)
+      return s;
+    check_ = checkResults(*reference, results_, resultNames_, wire.ofResults());
+  }
   passed = check_.pass;
   if (passed || !propagated_ || steps > 1) return Ok{};
   // Once more, every value in a place of its own, to see where it goes wrong.

@@ -16,7 +16,7 @@ struct RunOptions {
   std::vector<std::string> later; // flags of the plan that this version does not have
   bool deterministic = false, noGraphs = false, hostPredicates = false, noOverlap = false, noCudnn = false,
        libraryRelu = false;
-  bool noEmuChecks = false;
+  bool noEmuChecks = false, strictNonFinite = false;
   bool nan = false; // look for the op that makes the first NaN
   bool check = false, stats = false, logOps = false, timing = false, json = false;
 };

@@ -21,7 +21,7 @@ struct Options {
   ProgramOptions program; // its file may be an equation
   std::vector<std::string> rest;
   std::string policy, reduceDType;
-  bool json = false, limits = false, full = false;
+  bool json = false, limits = false, full = false, strictNonFinite = false;
   size_t top = 0;
 };
 
@@ -77,6 +77,7 @@ Status chosenPolicy(const Options& o, PropagateOptions& options) {
   if (Status s = checkChoices(o.policy, o.reduceDType); !s) return s;
   options.reduceDType = parseDType(o.reduceDType);
   if (auto policy = parsePolicy(o.policy)) options.policy = *policy;
+  if (o.strictNonFinite) options.nonFinite = NonFinite::Strict;
   return Ok{};
 }
 
@@ -113,9 +114,10 @@ bool prepare(Module& m, FuncId entry, Diagnostics& diags) {
 bool contractsHold(const Module& prepared, const Options& o, Diagnostics& diags) {
   Module m = prepared;
   const std::string wire = o.reduceDType.empty() ? "" : "reduce-dtype=" + o.reduceDType;
-  const std::string policy = o.policy.empty() ? "" : "policy=" + o.policy;
-  const std::string both = policy + (policy.empty() || wire.empty() ? "" : ",") + wire;
-  auto steps = parsePipeline("propagate" + (both.empty() ? "" : "{" + both + "}") + ",partition" +
+  std::string all = wire;
+  if (!o.policy.empty()) all += (all.empty() ? "" : ",") + ("policy=" + o.policy);
+  if (o.strictNonFinite) all += all.empty() ? "strict-nonfinite=true" : ",strict-nonfinite=true";
+  auto steps = parsePipeline("propagate" + (all.empty() ? "" : "{" + all + "}") + ",partition" +
                              (wire.empty() ? "" : "{" + wire + "}") + ",optimize-collectives");
   return steps && runPipeline(m, *steps, diags).ok();
 }
@@ -214,6 +216,9 @@ Verb explainVerb() {
         ->type_name("shardy|dtensor|cost|explicit");
     app.add_option("--reduce-dtype", o->reduceDType, "the float dtype that sums between devices travel in")
         ->type_name("DTYPE");
+    app.add_flag("--strict-nonfinite", o->strictNonFinite,
+                 "infinities and NaN are those of the unsharded program: no rule that holds for finite "
+                 "values alone");
     app.add_flag("--limits", o->limits,
                  "of the whole program, per axis: what stays exposed, the latency floor");
     app.add_option("--top", o->top, "of a large program, the groups of collectives that are shown (8)")

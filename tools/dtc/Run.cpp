@@ -81,6 +81,9 @@ Verb runVerb() {
         ->type_name("shardy|dtensor|cost|explicit");
     app.add_option("--reduce-dtype", o->reduceDType, "the float dtype that sums between devices travel in")
         ->type_name("DTYPE");
+    app.add_flag("--strict-nonfinite", o->strictNonFinite,
+                 "infinities and NaN are those of the unsharded program: no rule that holds for finite "
+                 "values alone");
     app.add_flag("--check", o->check, "compare with the unsharded reference evaluator");
     app.add_flag("--nan", o->nan,
                  "find the op, device and element that makes the first NaN, and indices out of range");

@@ -14,12 +14,16 @@ struct WireHops {
 };
 struct CompareOptions {
   std::vector<WireHops> wire; // one per dtype
+  // rd as it may be where nothing is promised of infinities and NaN (docs/sharding.md, "Infinities and NaN"); may be null. Where
+  // it differs from rd an element may be NaN, or of the kind that either has; the others are held to the rule.
+  const Tensor* unpromised = nullptr;
 };
 
 struct CompareReport {
   bool pass = true;
   std::string reason;            // "" where it passes; else what is wrong, with the element and both values
   int64_t elements = 0;          // compared
+  int64_t unpromised = 0;        // of these, that differ where nothing is promised
   double maxAbs = 0, maxRel = 0; // largest errors against R64, over elements that are finite in both
   int64_t whereAbs = -1, whereRel = -1; // their row-major indices; -1: no element differs
   double rms = 0;                       // of the error

@@ -20,6 +20,8 @@ struct RandomProgramOptions {
   int statements = 10; // about so many
   bool mesh = true;    // false: one device
   bool control = true; // for, while, cond, call and value_and_grad too
+  bool notFinite =
+      true; // with a mesh: sums and maxima that meet 0, infinities and NaN, in one program of four
 };
 
 // Steered away from what no two implementations need agree on: logarithms get positive operands, narrow floats small ones,

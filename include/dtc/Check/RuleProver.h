@@ -2,6 +2,7 @@
 // Rules are proved, not trusted (sharding.md §2): each op of the registry is run on 1-D meshes of 2 and 3 devices with every
 // combination of placements of its operands, over the samples of its record; each device's result is compared with the piece
 // that a placement of the result assigns to it. What holds is compared with what the record claims.
+#include "dtc/IR/Homomorphism.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Support/Progress.h"
 #include "dtc/Support/Result.h"
@@ -16,11 +17,20 @@ struct RuleReport {
   std::vector<RuleFinding> wrong;   // the record claims it, and it does not hold
   std::vector<RuleFinding> missing; // it holds on all samples, and the record does not claim it
   int64_t ops = 0, cases = 0;       // a case: one combination on one sample, mesh and set of values
+  // Of changed rules (RuleOptions::mutate): how many there are; of how many the prover would report something; which change no claim
+  // about a sample; which change claims and yet are not reported, as all that they claim holds.
+  int64_t mutants = 0, caught = 0;
+  std::vector<RuleFinding> silent, sound;
 };
 
 struct RuleOptions {
   std::vector<std::string> only; // names of ops; empty: all
   Progress progress = {};        // told of each op; may be empty
+  // Promised: rows are held to what docs/sharding.md promises of infinities and NaN. Strict: only rows that hold for all values
+  // count, and they are held to the same infinities and NaN as the whole op's; none is missing there.
+  NonFinite nonFinite = NonFinite::Promised;
+  bool mutate =
+      false; // change every rule in each way that it can be changed, and see whether the prover reports it
 };
 [[nodiscard]] RuleReport proveRules(const OpRegistry&, const RuleOptions& = {});
 
@@ -33,8 +43,10 @@ struct ClaimVerdict {
   std::string claim;
   bool holds = false;
   bool judged = false; // false: no sample could be made (no such op, operands, dims or attributes)
-  std::string why;     // judged: a counterexample where it does not hold; else what is wrong with the claim
+  // Judged: a counterexample where it does not hold, or what it holds but for. Else what is wrong with the claim.
+  std::string why;
 };
-[[nodiscard]] Result<std::vector<ClaimVerdict>> judgeClaims(std::string_view text, const OpRegistry&);
+[[nodiscard]] Result<std::vector<ClaimVerdict>> judgeClaims(std::string_view text, const OpRegistry&,
+                                                            NonFinite = NonFinite::Promised);
 
 } // namespace dtc

@@ -14,6 +14,8 @@ struct Reference {
   std::vector<Tensor> r64, rd; // global values of the results
   std::vector<std::vector<Tensor>>
       nudged; // rd again, where addNudged was called: each result as one nudged evaluation has it
+  std::vector<Tensor>
+      unpromised; // rd with NaN where nothing is promised, where addUnpromised found such elements
   bool manyDevices = false;
 };
 [[nodiscard]] Result<Reference> runReference(Module& m, FuncId f, std::span<const Tensor> args, int steps = 1,
@@ -25,6 +27,11 @@ struct Reference {
 // tolerance but its rule.
 [[nodiscard]] Status addNudged(Reference& reference, Module& m, FuncId f, std::span<const Tensor> args,
                                int steps = 1);
+
+// Once more as rd, with NaN in place of what docs/sharding.md, "Infinities and NaN", does not promise of `propagated`, the same
+// program with its shardings. Does nothing where all is promised.
+[[nodiscard]] Status addUnpromised(Reference& reference, Module& propagated, FuncId f,
+                                   std::span<const Tensor> args, int steps = 1, bool tf32 = false);
 
 struct ResultCheck {
   std::string name;

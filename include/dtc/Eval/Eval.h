@@ -26,6 +26,10 @@ struct EvalOptions {
   // `place` is 0 in a global program. May be null.
   void (*trace)(void* self, OpId op, int64_t place, std::span<const Tensor> results) = nullptr;
   void* traceSelf = nullptr;
+  // Called after each op that computes; may change its results there, as they are held. May be null.
+  void (*amend)(void* self, OpId op, std::span<const Tensor* const> operands,
+                std::span<Tensor> results) = nullptr;
+  void* amendSelf = nullptr;
 };
 
 // Runs a global function as if on one device: shardings mean nothing. Arguments and results are global tensors; with R64

@@ -4,11 +4,21 @@
 
 namespace dtc {
 
+// Which rows of the table count (sharding.md, "Infinities and NaN"). Promised: all. Strict: those alone that hold for infinite
+// and NaN operands, too; a row that multiplies a pending value by a replicated one, or divides it, is none of them.
+enum class NonFinite : uint8_t { Promised, Strict };
+
 // What result `result` is when the operands are pending as `operands` says on one mesh axis (one kind per operand; None is
 // replicated there, as literals always are): None where no operand is pending, the result's kind where the op is a
 // homomorphism of it, nothing where something must be reduced first.
 [[nodiscard]] std::optional<PendingKind> passThrough(const OpQuery&, std::span<const PendingKind> operands,
-                                                     size_t result);
+                                                     size_t result, NonFinite = NonFinite::Promised);
+
+// Does what lets these operands through hold for finite factors and divisors other than 0 alone? False where nothing does.
+[[nodiscard]] bool passesFiniteAlone(const OpQuery&, std::span<const PendingKind> operands, size_t result);
+
+// The value of a literal operand in the operand's dtype; nothing where it is no literal, or not finite there.
+[[nodiscard]] std::optional<double> finiteLiteral(const OpQuery&, size_t operand);
 
 // The same where replicated operands may be made pending first (sharding.md §2: for sum kept on index 0 of the axis and -0.0
 // elsewhere, for prod 1 elsewhere): the fewest operands that let it through.

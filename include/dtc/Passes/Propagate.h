@@ -5,6 +5,7 @@
 // basic before aggressive, as in Shardy, https://openxla.org/shardy/propagation), decides where pending values are reduced
 // by a minimum cut over bytes (PendingCut.h), and puts a `reshard` wherever what an op gives differs from what is wanted.
 // Runs after autodiff, so that gradients get their shardings from the same rules, and before partition, which needs them.
+#include "dtc/IR/Homomorphism.h"
 #include "dtc/Passes/Pass.h"
 #include "dtc/Sharding/Machine.h"
 #include "dtc/Sharding/Projection.h"
@@ -25,6 +26,7 @@ struct PropagateOptions {
   NominalMachine machine; // of Cost
   std::optional<DType>
       reduceDType; // a sum may be moved past a convert to this narrower dtype, and past no other
+  NonFinite nonFinite = NonFinite::Promised; // which rows let pending values through
 };
 
 // Why a dim of a value is cut: the axes came from `from` through factor `factor` of op `via`; or from an annotation.

@@ -19,6 +19,7 @@ struct StandardPipelineOptions {
   bool fixedReductionOrder = false; // fix-reduction-order before propagate, and each op a kernel of its own
   // The target is a GPU, which has kernels of ops that are otherwise made of others: fuse{groups=whole,whole=true,narrow=true}.
   bool gpu = false;
+  bool strictNonFinite = false; // propagate's
 };
 
 // The rows of passTable() that text of this level still needs, in order. A fixed order of reductions asks for global text.

@@ -36,6 +36,21 @@ TEST(Compare, TheRootMeanSquareIsBoundToo) {
   EXPECT_NE(r.reason.find("root mean square"), std::string::npos);
 }
 
+TEST(Compare, WhatIsNotPromisedMayBeNaN) {
+  const Tensor exact = made(DType::F64, {kInf, 1, kInf}), rounded = made(DType::F32, {kInf, 1, kInf}),
+               unpromised = made(DType::F32, {NAN, 1, kInf}), got = made(DType::F32, {NAN, 1, kInf});
+  CompareOptions within;
+  within.unpromised = &unpromised;
+  EXPECT_FALSE(compareTensors(got, exact, rounded).pass);
+  const CompareReport r = compareTensors(got, exact, rounded, within);
+  EXPECT_TRUE(r.pass);
+  EXPECT_EQ(r.unpromised, 1);
+  // Of the other elements all is, and of this one that it is no other infinity.
+  EXPECT_FALSE(compareTensors(made(DType::F32, {NAN, 1, NAN}), exact, rounded, within).pass);
+  EXPECT_FALSE(compareTensors(made(DType::F32, {NAN, NAN, kInf}), exact, rounded, within).pass);
+  EXPECT_FALSE(compareTensors(made(DType::F32, {-kInf, 1, kInf}), exact, rounded, within).pass);
+}
+
 TEST(Compare, HopsOnTheWireCount) {
   Tensor exact = made(DType::F64, {1}), rounded = made(DType::F32, {1}),
          got = made(DType::F32, {1 + 7 * kUlp});

@@ -61,8 +61,49 @@ TEST(RuleProver, FindsADecreasingFunctionThatIsSaidToIncrease) {
   EXPECT_TRUE(speaksOf(proveRules(ops, {{"neg"}}).wrong, "neg f32[5, 3] | P(max) -> P(max)"));
 }
 
-std::string judged(std::string_view claim) {
-  auto v = judgeClaims(claim, standardOps());
+TEST(RuleProver, FindsAMaximumThatMeetsInfinities) {
+  OpRegistry ops = with("add", [](OpRecord& r) {
+    r.through.push_back({ThroughRow::Monotone, 0b01});
+    r.throughWhen = nullptr;
+  });
+  EXPECT_TRUE(speaksOf(proveRules(ops, {{"add"}}).wrong, "add f32[5, 3], f32[5, 3] | P(max), R -> P(max)"));
+}
+
+TEST(RuleProver, FindsARowOfOneOfSeveralResults) {
+  OpRegistry ops = with("cummax", [](OpRecord& r) { r.through = {{ThroughRow::LatticeMin, 1, false, 1u}}; });
+  const RuleReport report = proveRules(ops, {{"cummax"}});
+  EXPECT_TRUE(std::ranges::any_of(report.wrong, [](const RuleFinding& f) {
+    return f.text.find("P(min) -> P(min), _") != std::string::npos;
+  }));
+}
+
+TEST(RuleProver, OfStrictInfinities) {
+  const RuleReport strict = proveRules(standardOps(), {.only = {"mul"}, .nonFinite = NonFinite::Strict});
+  EXPECT_TRUE(strict.wrong.empty() && strict.missing.empty());
+  // A row that holds for finite factors alone is wrong there, if it is said to be of another kind.
+  OpRegistry ops = with("mul", [](OpRecord& r) {
+    for (Through& t : r.through)
+      if (t.row == ThroughRow::Bilinear) t.row = ThroughRow::Choosing;
+  });
+  EXPECT_FALSE(proveRules(ops, {.only = {"mul"}, .nonFinite = NonFinite::Strict}).wrong.empty());
+}
+
+TEST(RuleMutation, ChangesAreReported) {
+  for (const char* op : {"sub", "sum", "linear", "cummax"}) {
+    const RuleReport report = proveRules(standardOps(), {.only = {op}, .mutate = true});
+    EXPECT_GT(report.mutants, 40) << op;
+    EXPECT_EQ(report.mutants,
+              report.caught + static_cast<int64_t>(report.silent.size() + report.sound.size()));
+    for (const auto* list : {&report.silent, &report.sound})
+      for (const RuleFinding& f : *list)
+        EXPECT_TRUE(f.why.find("left out") == std::string::npos &&
+                    f.why.find("without join") == std::string::npos)
+            << op << ": " << f.why;
+  }
+}
+
+std::string judged(std::string_view claim, NonFinite nonFinite = NonFinite::Promised) {
+  auto v = judgeClaims(claim, standardOps(), nonFinite);
   if (!v.ok()) return v.error().message;
   return v->size() != 1 ? "no claim" : v->front().holds ? "true" : "false";
 }
@@ -78,6 +119,14 @@ TEST(RuleClaims, AreJudged) {
   EXPECT_EQ(judged("no_such_op | R -> R"), "false");
   EXPECT_EQ(judged("neg | Q -> R"),
             "line 1: 'Q' is no placement: R, S(0), S(0, 2) or P(sum): `neg | Q -> R`");
+}
+
+TEST(RuleClaims, OfInfinities) {
+  EXPECT_EQ(judged("mul f32[4], f32[4] | P(sum), R -> P(sum)"), "true");
+  EXPECT_EQ(judged("mul f32[4], f32[4] | P(sum), R -> P(sum)", NonFinite::Strict), "false");
+  EXPECT_EQ(judged("mul f32[4], 2.0 | P(sum) -> P(sum)", NonFinite::Strict), "true");
+  EXPECT_EQ(judged("add f32[4], f32[4] | P(max), R -> P(max)"), "false");
+  EXPECT_EQ(judged("div f32[3], 0.0 | P(max) -> P(sum)"), "false"); // the exception is of sums
 }
 
 } // namespace
