@@ -1,4 +1,5 @@
 #include "PrintCpp.h"
+#include "CpuLanes.h"
 #include "dtc/IR/Element.h"
 #include <algorithm>
 #include <map>
@@ -11,13 +12,14 @@ using namespace loops;
 namespace {
 
 constexpr int64_t kUnitElements = 8192; // a unit's work outweighs the cost of finding out where it lies
-// Rows of fewer bytes the processor fetches ahead by itself; of longer ones the next would push out the present one.
-constexpr int64_t kShortRow = 512, kLongRow = int64_t(1) << 18;
+// Rows of fewer bytes the processor prefetches by itself; of longer ones the next would push out the present one, from the first
+// cache already where it is longer than kNearRow.
+constexpr int64_t kShortRow = 2048, kNearRow = 4096, kLongRow = int64_t(1) << 18;
 
 class CppEmitter final : public Emitter {
 public:
   CppEmitter(const Kernel& k, int vectorBytes, const CpuSchedule& schedule)
-      : Emitter(k), lanes_(vectorBytes / widest(k)), schedule_(schedule) {}
+      : Emitter(k), vectorBytes_(vectorBytes), lanes_(vectorBytes / widest(k)), schedule_(schedule) {}
 
   PrintedKernel run() {
     Scope top;
@@ -26,8 +28,8 @@ public:
     } else if (k_.joined) {
       emitJoin(top, out_, false);
     } else {
-      columnLanes_ = columnFactor();
-      lanes_ *= columnLanes_;
+      columnLanes_ = columnRegisters(k_, lanes_);
+      lanes_ *= columnLanes_ > 1 ? columnLanes_ : rowRegisters(k_, lanes_, vectorBytes_);
       for (size_t i = 0; i < k_.nests.size(); ++i) printNest(k_.nests[i], top);
     }
     std::string header;
@@ -66,6 +68,8 @@ private:
   void decode(const NestPlan& plan, Scope& row, bool offset);
   void findScratch(const Nest& nest);
   void countUnits(const Nest& nest);
+  void planTranspose(const Nest& nest, const CpuTranspose& t);
+  void emitTranspose(const Nest& nest, const CpuTranspose& t, Scope& unit);
   std::string unitsText() const;
 
   int lanes() const override { return lanes_; }
@@ -101,14 +105,13 @@ private:
   void storeText(const Store& store, Scope& s) override;
   void plainStore(const Store& store, Scope& s, const std::string& value, bool contiguous);
   static std::string conditionText(const Value& v) { return v.vector ? "" : "(" + v.text + ")"; }
-  void enterStores(Scope& body, bool) override { enterPass(body); }
+  void enterStores(Scope& body, bool) override { enterPass(body, true); }
   void enterReduce(Scope& body) override;
-  void enterPass(Scope& body);
+  void enterPass(Scope& body, bool stores);
+  size_t fetchingPass(size_t reader) const;
   void noteLoad(const Node& node, Scope& s);
   void finishRow(std::string& text);
   static std::string passMark(size_t pass) { return "\1" + std::to_string(pass) + "\n"; }
-  int columnFactor() const;
-  bool drawsWords() const;
   bool streams(const Store& store, const Scope& s) const;
   std::string keepText(const std::string& x, const std::string& identity) const override {
     return "lanes.keep(" + x + ", " + identity + ")";
@@ -128,7 +131,7 @@ private:
   void computed(NodeId n, Scope& s, const Value& v) override;
   std::string scratchPlace(NodeId n, Scope& s);
 
-  int lanes_;
+  int vectorBytes_, lanes_;
   int columnLanes_ = 1; // how many registers a lanes value takes
   CpuSchedule schedule_;
   NestPlan plan_;
@@ -147,8 +150,13 @@ private:
     return s.vector >= 0 && s.axes == x.axes &&
            std::find(x.axes.begin(), x.axes.end(), static_cast<AxisId>(s.vector)) != x.axes.end();
   }
-  std::unordered_map<uint32_t, Scratch> scratch_;   // of the present nest
-  std::vector<int> passes_;                         // over a row: how far each is indented
+  std::unordered_map<uint32_t, Scratch> scratch_; // of the present nest
+  struct Pass {
+    int indent, vector;
+    std::vector<AxisId> axes;
+    bool stores;
+  };
+  std::vector<Pass> passes_;                        // over a row
   std::unordered_map<const Scope*, size_t> passOf_; // by the body of its loop
   std::map<std::string, size_t> lastPass_; // what fetches a row's numbers -> the last pass that reads them
 };
@@ -232,70 +240,26 @@ void CppEmitter::plainStore(const Store& store, Scope& s, const std::string& val
 // Is the output so large that it goes past the caches, and does every vector of it begin on a vector's boundary?
 bool CppEmitter::streams(const Store& store, const Scope& s) const {
   constexpr int64_t kMostBytes = int64_t(1) << 40; // more is as good, and its products would not fit
-  int64_t bytes = dtypeBytes(k_.buffers[store.buffer].dtype);
+  const int64_t width = dtypeBytes(k_.buffers[store.buffer].dtype);
+  const int64_t aligned = std::min<int64_t>(vectorBytes_, lanes_ * width);
+  int64_t bytes = width;
   for (const AffineTerm& t : k_[store.address].terms) {
     const bool lane = t.kind == AffineTerm::OfAxis && static_cast<int>(t.id) == s.vector;
     if (t.kind == AffineTerm::OfNode || !t.coefficient.isStatic()) return false;
-    if (!lane && t.coefficient.number % lanes_ != 0) return false;
+    if (!lane && t.coefficient.number * width % aligned != 0) return false;
     if (t.kind != AffineTerm::OfAxis) continue;
     const Size& extent = k_.axes[t.id].extent;
     if (!extent.isStatic()) return false;
     bytes *= std::min(extent.number, kMostBytes);
     bytes = std::min(bytes, kMostBytes);
   }
-  return bytes >= schedule_.streamBytes && lanes_ * dtypeBytes(k_.buffers[store.buffer].dtype) >= 32;
-}
-
-// Random words of consecutive elements, and no reductions: they come in blocks, of which several at a time keep the
-// multipliers busy.
-bool CppEmitter::drawsWords() const {
-  bool draws = false, reduces = false;
-  for (const Nest& nest : k_.nests)
-    forEachNode(k_, rootsOf(k_, nest), [&](NodeId n) {
-      draws = draws || (k_[n].kind == NodeKind::Call && k_[n].function == "random32");
-      reduces = reduces || k_[n].kind == NodeKind::Reduce;
-    });
-  return draws && !reduces;
-}
-
-// Reductions of columns: each row gives a vector's width, then the next row is far away. So several registers' width are
-// taken from each, one accumulator in each register: how many, a power of two.
-int CppEmitter::columnFactor() const {
-  constexpr int kRegisters = 16;
-  int factor = kRegisters;
-  if (drawsWords()) return lanes_ == 8 || lanes_ == 16 ? 4 : 1;
-  for (const Nest& nest : k_.nests) {
-    const NestPlan plan = planNest(k_, nest, lanes_, 4 * lanes_);
-    if (!plan.vector) return 1;
-    int reductions = 0, calls = 0;
-    bool fits = true;
-    forEachNode(k_, rootsOf(k_, nest), [&](NodeId n) {
-      const Node& node = k_[n];
-      if (node.kind == NodeKind::Reduce) {
-        ++reductions;
-        fits = fits && node.reduce < ReduceKind::ArgMax;
-      }
-      if (node.kind == NodeKind::Call) {
-        ++calls;
-        fits = fits && !isCostly(node.function);
-      }
-      if (node.kind != NodeKind::Load) return;
-      const Kernel::Stride lane = k_.strideOf(node.affine, *plan.vector);
-      fits = fits && !lane.mixed && (lane.size.is(0) || lane.size.is(1)) && node.args.empty();
-    });
-    const Size& extent = k_.axes[*plan.vector].extent;
-    if (!fits || reductions == 0 || !extent.isStatic()) return 1;
-    while (factor > 1 && (factor * reductions > kRegisters || factor * calls > 8 * kRegisters ||
-                          extent.number < 4 * factor * lanes_))
-      factor /= 2;
-  }
-  return factor;
+  return bytes >= schedule_.streamBytes && aligned >= 32;
 }
 
 // The processor does not foresee rows that lie far apart.
 void CppEmitter::enterReduce(Scope& body) {
   constexpr int64_t kFar = 2048, kAhead = 8; // bytes, rows
-  enterPass(body);
+  enterPass(body, false);
   if (columnLanes_ == 1 || body.vector < 0 || body.axes.empty()) return;
   std::set<std::string> lines;
   for (NodeId r : reductions_)
@@ -308,19 +272,20 @@ void CppEmitter::enterReduce(Scope& body) {
       if (lane.mixed || !lane.size.is(1) || next.mixed || !next.size.isStatic() || bytes < kFar) return;
       for (const AffineTerm& t : k_[node.affine].terms)
         if (t.kind == AffineTerm::OfNode) return;
-      lines.insert("lanes.prefetch(" + pointer(node.buffer, affineText(node.affine, body)) + " + " +
+      lines.insert("lanes.prefetch_far(" + pointer(node.buffer, affineText(node.affine, body)) + " + " +
                    sizeText(next.size * Size{kAhead, {}}) + ");");
     });
   for (const std::string& text : lines) line(body, text);
 }
 
-// A row's numbers are fetched for the next one in the last pass that reads them: they are not needed again, and no pass leaves the
-// memory idle. Which pass that is shows when all are written: each begins with a mark, which finishRow replaces.
-void CppEmitter::enterPass(Scope& body) {
+// Each row prefetches the next one in a pass that stores nothing: stores that miss and prefetches wait for the same buffers of the
+// processor, and a row would take up to twice as long. Which pass that is shows when all are written: each begins with a mark,
+// which finishRow replaces.
+void CppEmitter::enterPass(Scope& body, bool stores) {
   if (!schedule_.prefetch || body.vector < 0 || plan_.vector || plan_.grid.empty()) return;
   passOf_[&body] = passes_.size();
   body.text += passMark(passes_.size());
-  passes_.push_back(body.indent);
+  passes_.push_back({body.indent, body.vector, body.axes, stores});
 }
 
 void CppEmitter::noteLoad(const Node& node, Scope& s) {
@@ -337,16 +302,25 @@ void CppEmitter::noteLoad(const Node& node, Scope& s) {
   for (const AffineTerm& t : k_[node.affine].terms)
     if (t.kind == AffineTerm::OfNode) return;
   if (bytes < kShortRow || bytes > kLongRow || next.mixed || next.size.is(0)) return;
-  const std::string text = "lanes.prefetch(" + pointer(node.buffer, affineText(node.affine, s)) + " + " +
-                           sizeText(next.size) + ");";
+  const std::string text = std::string(bytes > kNearRow ? "lanes.prefetch_far(" : "lanes.prefetch(") +
+                           pointer(node.buffer, affineText(node.affine, s)) + " + " + sizeText(next.size) +
+                           ");";
   lastPass_[text] = pass->second;
+}
+
+// The last pass over the same axes that stores nothing; else the last that reads what is prefetched.
+size_t CppEmitter::fetchingPass(size_t reader) const {
+  const Pass& pass = passes_[reader];
+  for (size_t i = passes_.size(); i-- > 0;)
+    if (!passes_[i].stores && passes_[i].vector == pass.vector && passes_[i].axes == pass.axes) return i;
+  return reader;
 }
 
 void CppEmitter::finishRow(std::string& text) {
   for (size_t i = 0; i < passes_.size(); ++i) {
     std::string lines;
     for (const auto& [fetch, pass] : lastPass_)
-      if (pass == i) lines += indentText(passes_[i]) + fetch + "\n";
+      if (fetchingPass(pass) == i) lines += indentText(passes_[i].indent) + fetch + "\n";
     const std::string mark = passMark(i);
     if (const size_t at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), lines);
   }
@@ -517,13 +491,42 @@ std::string CppEmitter::unitsText() const {
   return text.empty() ? "1" : text;
 }
 
+void CppEmitter::planTranspose(const Nest& nest, const CpuTranspose& t) {
+  plan_ = {};
+  const AxisSet all = k_.dependsOn(nest.stores[0].address);
+  for (AxisId a = 0; a < k_.axes.size(); ++a)
+    if ((all >> a & 1) && a != t.read && a != t.written) plan_.grid.push_back(a);
+  plan_.rows = all;
+  plan_.grid.push_back(t.blocked);
+  plan_.blocked = t.blocked;
+  plan_.block = kTransposedBlock;
+}
+
+void CppEmitter::emitTranspose(const Nest& nest, const CpuTranspose& t, Scope& unit) {
+  const Store& store = nest.stores[0];
+  const Node& load = k_[store.value];
+  for (AxisId a : {t.read, t.written}) {
+    line(unit, "const i64 " + axisText(a) + " = " + bound(a, false) + ";");
+    unit.bound |= AxisSet(1) << a;
+  }
+  auto count = [&](AxisId a) { return bound(a, true) + " - " + axisText(a); };
+  line(unit, "dtc_transpose(" + pointer(store.buffer, affineText(store.address, unit)) + ", " +
+                 pointer(load.buffer, affineText(load.affine, unit)) + ", " + count(t.read) + ", " +
+                 count(t.written) + ", " + sizeText(k_.strideOf(store.address, t.read).size) + ", " +
+                 sizeText(k_.strideOf(load.affine, t.written).size) + ");");
+}
+
 void CppEmitter::printNest(const Nest& nest, Scope& top) {
   countUses(nest);
   const int64_t unit = reductions_.empty() && nest.ordered == 0 ? kUnitElements
                        : columnLanes_ > 1                       ? lanes_
                                                                 : 4 * lanes_;
   plan_ = planNest(k_, nest, lanes_, unit);
-  if (!plan_.vector) findScratch(nest);
+  const std::optional<CpuTranspose> transpose = transposeOf(k_, nest);
+  if (transpose)
+    planTranspose(nest, *transpose);
+  else if (!plan_.vector)
+    findScratch(nest);
   countUnits(nest);
   const bool offset = k_.nests.size() > 1;
   Scope row;
@@ -535,7 +538,9 @@ void CppEmitter::printNest(const Nest& nest, Scope& top) {
   std::deque<Scope> scopes;
   Scope& inner = openLoops(row, plan_.inner, plan_.vector, scopes);
   inner.axes.clear();
-  if (nest.sorts())
+  if (transpose)
+    emitTranspose(nest, *transpose, inner);
+  else if (nest.sorts())
     emitSort(nest, inner);
   else
     emitUnit(nest, inner);

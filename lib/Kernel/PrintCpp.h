@@ -6,9 +6,9 @@ namespace dtc {
 
 // The body of the C++ form (Kernel.h). `vectorBytes` is the width of a register.
 struct CpuSchedule {
-  bool prefetch = true; // the next row, during the last pass over the present one
+  bool prefetch = true; // the next row, during a pass over the present one
   // Outputs of at least so many bytes go past the caches: nothing of them would be left there for who reads them.
-  int64_t streamBytes = int64_t(32) << 20;
+  int64_t streamBytes = int64_t(16) << 20;
 };
 [[nodiscard]] PrintedKernel printCpp(const loops::Kernel&, int vectorBytes, const CpuSchedule& = {});
 

@@ -72,6 +72,13 @@ DTC_FN Vec<dtc_compute<T>, N> dtc_load_part(const T* p, i64 n, dtc_compute<T> fi
         __builtin_ia32_loadups512_mask((const f32*)p, __builtin_bit_cast(F, rest), (u16)((1u << n) - 1)));
   }
 #endif
+  if constexpr (N > dtc_lanes<dtc_compute<T>>) { // several registers, the first of them whole but for one
+    constexpr int half = N / 2;
+    Vec<dtc_compute<T>, N> x;
+    x.lo = dtc_load_part<half>(p, n < half ? n : half, fill);
+    x.hi = dtc_load_part<half>(p + half, n < half ? 0 : n - half, fill);
+    return x;
+  }
   T few[N];
   const T other = dtc_to_memory<T>(fill);
   for (int i = 0; i < N; ++i) few[i] = other;
@@ -86,6 +93,12 @@ template <int N, class T> DTC_FN void dtc_store_part(T* p, Vec<dtc_compute<T>, N
     return;
   }
 #endif
+  if constexpr (N > dtc_lanes<dtc_compute<T>>) {
+    constexpr int half = N / 2;
+    dtc_store_part<half>(p, (Vec<dtc_compute<T>, half>)x.lo, n < half ? n : half);
+    dtc_store_part<half>(p + half, (Vec<dtc_compute<T>, half>)x.hi, n < half ? 0 : n - half);
+    return;
+  }
   T few[N];
   dtc_store<N>(few, x);
   __builtin_memcpy(p, few, sizeof(T) * n);
@@ -97,6 +110,7 @@ template <class T, int N> DTC_FN Vec<dtc_compute<T>, N> dtc_gather(const T* p, V
   return x;
 }
 DTC_FN void dtc_prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
+DTC_FN void dtc_prefetch_far(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 // --- across lanes: halves onto halves, the same order always ---
 // Hides from the optimiser what a vector of integers was made of: LLVM 19 comes to no end over the halves of a select under an

@@ -22,6 +22,11 @@ template <int N> struct dtc_full {
 #pragma unroll
     for (int i = 0; i < N; i += 64 / (int)sizeof(T)) dtc_prefetch(p + i);
   }
+  // Into the second cache: the first has no room for both rows.
+  template <class T> DTC_INLINE void prefetch_far(const T* p) const {
+#pragma unroll
+    for (int i = 0; i < N; i += 64 / (int)sizeof(T)) dtc_prefetch_far(p + i);
+  }
   template <class V> DTC_INLINE V keep(V x, V) const { return x; }
   DTC_INLINE int count() const { return N; }
 };
@@ -39,6 +44,7 @@ template <int N> struct dtc_part {
   DTC_INLINE void store(c64* p, dtc_planes<f32, N> x, bool = false) const { dtc_store_planes<N>(p, x, n); }
   DTC_INLINE void store(c128* p, dtc_planes<f64, N> x, bool = false) const { dtc_store_planes<N>(p, x, n); }
   template <class T> DTC_INLINE void prefetch(const T*) const {}
+  template <class T> DTC_INLINE void prefetch_far(const T*) const {}
   // Lanes past the end become `other`: what a reduction starts with.
   template <class V> DTC_INLINE V keep(V x, V other) const {
     return dtc_select(dtc_lt(dtc_iota<dtc_with<V, i32>>(), (dtc_with<V, i32>)(i32)n), x, other);
@@ -90,6 +96,46 @@ DTC_FN void dtc_scatter_if(L lanes, T* p, Vec<i64, N> offset, Vec<dtc_compute<T>
 #pragma unroll
   for (int i = 0; i < N; ++i)
     if (i < lanes.count() && guard[i]) dtc_store(p + offset[i], (dtc_compute<T>)x[i]);
+}
+
+// The tile whose rows are these vectors, transposed: blocks off the diagonal change places, ever smaller ones.
+template <class I, I... Lane> struct dtc_swapped {
+  template <int D, class V> static DTC_INLINE void of(V& a, V& b) {
+    const V low = __builtin_shufflevector(a, b, ((Lane & D) ? (int)sizeof...(Lane) + Lane - D : Lane)...);
+    b = __builtin_shufflevector(a, b, ((Lane & D) ? (int)sizeof...(Lane) + Lane : Lane + D)...);
+    a = low;
+  }
+};
+template <int N, int D, class V> DTC_FN void dtc_transpose_tile(V (&rows)[N]) {
+  if constexpr (D > 0) {
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      if ((i & D) == 0) __make_integer_seq<dtc_swapped, int, N>::template of<D>(rows[i], rows[i + D]);
+    dtc_transpose_tile<N, D / 2>(rows);
+  }
+}
+// out[i * to + k] = in[k * from + i] for i < n, k < m: in tiles whose lines are read and written whole.
+template <class T> DTC_FN void dtc_transpose(T* target, const T* source, i64 n, i64 m, i64 to, i64 from) {
+  typedef typename dtc_int_of<sizeof(T)>::U U;
+  constexpr int N = sizeof(T) == 8 ? 8 : 16;
+  U* const out = (U*)target;
+  const U* const in = (const U*)source;
+  i64 i = 0;
+  for (; i + N <= n; i += N) {
+    i64 k = 0;
+    for (; k + N <= m; k += N) {
+      Vec<U, N> rows[N];
+#pragma unroll
+      for (int r = 0; r < N; ++r) rows[r] = dtc_load<N>(in + (k + r) * from + i);
+      dtc_transpose_tile<N, N / 2>(rows);
+#pragma unroll
+      for (int r = 0; r < N; ++r) dtc_store<N>(out + (i + r) * to + k, rows[r]);
+    }
+    for (; k < m; ++k)
+      for (int r = 0; r < N; ++r) out[(i + r) * to + k] = in[k * from + i + r];
+  }
+  for (; i < n; ++i)
+    for (i64 k = 0; k < m; ++k) out[i * to + k] = in[k * from + i];
 }
 
 DTC_FN i64 dtc_least(i64 a, i64 b) { return a < b ? a : b; }

@@ -140,18 +140,24 @@ template <class T> DTC_FN T dtc_nearest(T x, dtc_sint<T>& n) {
 template <class T> DTC_FN T dtc_power_of_two(dtc_sint<T> n) { // -126 <= n <= 127
   return dtc_bitcast<T>((n + (dtc_sint<T>)127) << (dtc_sint<T>)23);
 }
-// x * 2^n, rounded once, for |n| <= 250.
-template <class T> DTC_FN T dtc_scale(T x, dtc_sint<T> n) {
-  const dtc_sint<T> half = n >> (dtc_sint<T>)1;
-  return x * dtc_power_of_two<T>(half) * dtc_power_of_two<T>(n - half);
-}
+// x * 2^n, rounded once, for |n| <= 250; `k` is n as a float.
+template <class T> DTC_FN T dtc_scale(T x, dtc_sint<T> n, T k) {
 #ifdef __AVX512F__
-DTC_FN Vec<f32, 16> dtc_scale(Vec<f32, 16> x, Vec<i32, 16> n) {
   typedef float F __attribute__((vector_size(64)));
-  return (Vec<f32, 16>)__builtin_ia32_scalefps512_mask((F)x, (F) __builtin_convertvector(n, Vec<f32, 16>),
-                                                       (F)x, (unsigned short)-1, 4);
-}
+  if constexpr (dtc_type<T>::lanes == 16)
+    return (T)__builtin_ia32_scalefps512_mask((F)x, (F)k, (F)x, (unsigned short)-1, 4);
+  else if constexpr (dtc_type<T>::lanes > 16) {
+    typedef Vec<f32, dtc_type<T>::lanes / 2> Half;
+    T y;
+    y.lo = dtc_scale<Half>(x.lo, n.lo, k.lo), y.hi = dtc_scale<Half>(x.hi, n.hi, k.hi);
+    return y;
+  } else
 #endif
+  {
+    const dtc_sint<T> half = n >> (dtc_sint<T>)1;
+    return x * dtc_power_of_two<T>(half) * dtc_power_of_two<T>(n - half);
+  }
+}
 // (e^r - 1 - r) / r^2 for |r| <= ln(2)/2.
 template <class T> DTC_FN T dtc_exp_tail(T r) {
   T q = DTC_F(0x1.6d11b6p-10f);
@@ -161,8 +167,8 @@ template <class T> DTC_FN T dtc_exp_tail(T r) {
   return q * r + DTC_F(0.5f);
 }
 // x = n ln(2) + r. The high part has few bits: n times it is exact.
-template <class T> DTC_FN T dtc_exp_reduce(T x, dtc_sint<T>& n) {
-  const T k = dtc_nearest(x * DTC_F(1.44269504f), n);
+template <class T> DTC_FN T dtc_exp_reduce(T x, dtc_sint<T>& n, T& k) {
+  k = dtc_nearest(x * DTC_F(1.44269504f), n);
   const T r = x - k * DTC_F(0x1.62e400p-1f);
   return r - k * DTC_F(0x1.7f7d1cp-20f);
 }
@@ -177,8 +183,9 @@ template <class T> DTC_FN T dtc_exp(T x) {
     return dtc_lanes_exp(x);
   else {
     dtc_sint<T> n;
-    const T r = dtc_exp_reduce(dtc_limit(x, -104.0f, 89.0f), n);
-    return dtc_scale(r * r * dtc_exp_tail(r) + r + DTC_F(1), n);
+    T k;
+    const T r = dtc_exp_reduce(dtc_limit(x, -104.0f, 89.0f), n, k);
+    return dtc_scale(r * r * dtc_exp_tail(r) + r + DTC_F(1), n, k);
   }
 }
 template <class T> DTC_FN T dtc_exp2(T x) {
@@ -187,8 +194,8 @@ template <class T> DTC_FN T dtc_exp2(T x) {
   else {
     dtc_sint<T> n;
     const T limited = dtc_limit(x, -151.0f, 129.0f);
-    const T f = limited - dtc_nearest(limited, n), r = f * DTC_F(0.693147180559945f);
-    return dtc_scale(r * r * dtc_exp_tail(r) + r + DTC_F(1), n);
+    const T k = dtc_nearest(limited, n), r = (limited - k) * DTC_F(0.693147180559945f);
+    return dtc_scale(r * r * dtc_exp_tail(r) + r + DTC_F(1), n, k);
   }
 }
 template <class T> DTC_FN T dtc_expm1(T x) {
@@ -196,7 +203,8 @@ template <class T> DTC_FN T dtc_expm1(T x) {
     return dtc_lanes_expm1(x);
   else {
     dtc_sint<T> n;
-    const T r = dtc_exp_reduce(dtc_limit(x, -18.0f, 89.0f), n);
+    T k;
+    const T r = dtc_exp_reduce(dtc_limit(x, -18.0f, 89.0f), n, k);
     T q = DTC_F(0x1.a125aap-13f);
     q = q * r + DTC_F(0x1.6d43f4p-10f);
     q = q * r + DTC_F(0x1.1110e0p-7f);
@@ -325,8 +333,9 @@ template <class T> DTC_FN T dtc_erf(T x) {
 template <class T> DTC_FN T dtc_exp_square(T a, T by) {
   const T upper = dtc_bitcast<T>(dtc_bits(a) & (dtc_uint<T>)0xfffff000u);
   dtc_sint<T> n;
-  const T r = dtc_exp_reduce(-(upper * upper), n) - (a - upper) * (a + upper);
-  return dtc_scale((r * r * dtc_exp_tail(r) + r) * by + by, n);
+  T k;
+  const T r = dtc_exp_reduce(-(upper * upper), n, k) - (a - upper) * (a + upper);
+  return dtc_scale((r * r * dtc_exp_tail(r) + r) * by + by, n, k);
 }
 // Below 0.45 by 1 - erf; above as exp(-a²) times a polynomial in t = 1 / (1 + 13/32 a), whose error is made good to first order.
 template <class T> DTC_FN T dtc_erfc(T x) {
