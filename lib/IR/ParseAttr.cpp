@@ -11,8 +11,8 @@ namespace dtc {
 namespace {
 
 constexpr DiagKind kUnknownAttr{"unknown-attribute", "{0} has no attribute '{1}'{2}"};
-constexpr DiagKind kAttrTwice{"attribute-twice", "attribute '{0}' stands here twice"};
-constexpr DiagKind kAttrType{"attribute-type", "attribute '{0}' of {1} is {2}"};
+constexpr DiagKind kAttrTwice{"duplicate-attribute", "attribute '{0}' is given twice"};
+constexpr DiagKind kAttrType{"attribute-type", "attribute '{0}' of {1} takes {2}"};
 
 } // namespace
 
@@ -156,8 +156,12 @@ bool Parser::fitAttrs(std::vector<ParsedAttr>& written, std::span<const AttrSpec
       if (spec == common.end()) {
         std::vector<std::string_view> known;
         for (const AttrSpec& s : specs) known.emplace_back(s.name);
-        for (const AttrSpec& s : common) known.emplace_back(s.name);
-        ok = error(kUnknownAttr, a.name.range, owner, name, didYouMean(name, known));
+        std::string hint = suggestion(Vocabulary::Attribute, name, known);
+        for (const AttrSpec& s : common) known.emplace_back(s.name); // not worth listing
+        if (hint.empty() || hint.starts_with("; there"))
+          if (std::string_view near = nearestWord(name, known); !near.empty())
+            hint = "; did you mean '" + std::string(near) + "'?";
+        ok = error(kUnknownAttr, a.name.range, owner, name, hint);
         continue;
       }
     }
@@ -175,6 +179,8 @@ bool Parser::opAttrs(Statement& s) {
       {"stage", AttrType::Int, "", ""},   {"stream", AttrType::Int, "", ""},
       {"at", AttrType::Ints, "", ""},     {"within", AttrType::Strings, "", ""},
       {"name", AttrType::String, "", ""}, {"loc", AttrType::String, "", ""}};
+  if (at(Tok::LBrace) && at(Tok::Word, 1) && at(Tok::Colon, 2) && s.record->regions == RegionKind::None)
+    return misplacedAttributes(), false;
   if (!atAttrs()) return true;
   return attrs(s.attrs) &&
          fitAttrs(s.attrs, s.record->attrs, kCommon, "'" + std::string(s.opName) + "'", s.attrList) &&

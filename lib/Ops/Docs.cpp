@@ -1,5 +1,5 @@
 // docs/ops.md, written from the records.
-#include "dtc/Ops/Ops.h"
+#include "dtc/Ops/OpText.h"
 #include "dtc/Ops/Samples.h"
 #include <algorithm>
 
@@ -184,6 +184,14 @@ std::string recordText(const OpRegistry& ops, OpKind kind) {
 }
 
 } // namespace
+
+std::string opMarkdown(const OpRegistry& ops, OpKind kind) { return recordText(ops, kind); }
+
+std::string opExample(const OpRegistry& ops, OpKind kind) {
+  for (DType d : {DType::F32, DType::I32, DType::Bool, DType::C64})
+    for (OpSample& s : opSamples(ops, kind, d)) return printModule(s.module);
+  return "";
+}
 
 std::string opsMarkdown(const OpRegistry& ops) {
   std::string text =

@@ -7,7 +7,7 @@
 namespace dtc {
 
 static constexpr DiagKind kLocalPending{
-    "local-pending-gradient",
+    "pending-gradient",
     "'{0}' cannot be differentiated: a result of it is pending {1}, and only sums and averages "
     "have a gradient"};
 

@@ -6,13 +6,14 @@
 namespace dtc {
 
 static constexpr DiagKind kLoopBounds{
-    "loop-bounds",
+    "unbounded-loop",
     "'{0}' cannot be differentiated: its gradient reads values of each trip ({1} of them), and only bounds "
     "that are numbers, or 0 and a symbol, or {max_trips = N}, say how many trips to keep them of"};
 
-static constexpr DiagKind kMaxTrips{"max-trips", "'{0}' cannot be differentiated without {max_trips = N}: "
-                                                 "its gradient keeps values of each trip, and must "
-                                                 "know for how many there is to be room"};
+static constexpr DiagKind kMaxTrips{"unbounded-loop",
+                                    "'{0}' cannot be differentiated without {max_trips = N}: "
+                                    "its gradient keeps values of each trip, and must "
+                                    "know for how many there is to be room"};
 
 namespace {
 

@@ -14,11 +14,11 @@ namespace dtc {
 
 namespace {
 
-constexpr DiagKind kNotPropagated{"partition-open",
+constexpr DiagKind kNotPropagated{"needs-propagate",
                                   "'partition' needs every value of @{0} with a closed sharding: run the "
                                   "pass `propagate` before it"};
 constexpr DiagKind kStridedPlace{
-    "partition-strided-place",
+    "partition-strided-index",
     "'{0}' counts along a dim that is cut into blocks ({1}): put `shard` with a plain cut on "
     "its result"};
 

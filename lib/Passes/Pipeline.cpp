@@ -3,6 +3,7 @@
 #include "dtc/IR/Text.h"
 #include "dtc/Passes/CommContracts.h"
 #include "dtc/Passes/Propagate.h"
+#include "dtc/Support/Suggest.h"
 
 #include <algorithm>
 #include <chrono>
@@ -13,8 +14,7 @@ namespace dtc {
 namespace {
 
 std::string nearest(std::string_view word, const std::vector<std::string_view>& known) {
-  std::string_view near = nearestWord(word, known);
-  return near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?";
+  return suggestion(Vocabulary::Plain, word, known);
 }
 
 std::string_view trimmed(std::string_view s) {

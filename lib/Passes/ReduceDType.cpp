@@ -3,7 +3,7 @@
 namespace dtc {
 
 namespace {
-constexpr DiagKind kReduceDType{"reduce-dtype",
+constexpr DiagKind kReduceDType{"pass-option",
                                 "reduce-dtype takes a float dtype such as bf16 or f32, not '{0}'"};
 } // namespace
 

@@ -44,7 +44,8 @@ std::string repeatedAxis(const Sharding& s, const Mesh& mesh, const StringTable&
   for (size_t i = 0; i < axes.size(); ++i)
     for (size_t j = 0; j < i; ++j) {
       if (!overlaps(axes[i], axes[j], mesh)) continue;
-      if (axes[i] == axes[j]) return "axis '" + printAxis(axes[i], strings) + "' stands in it twice";
+      if (axes[i] == axes[j])
+        return "axis '" + printAxis(axes[i], strings) + "' is used twice in this sharding";
       return "'" + printAxis(axes[j], strings) + "' and '" + printAxis(axes[i], strings) + "' overlap";
     }
   return "";
@@ -70,9 +71,9 @@ std::string strideProblem(const DimSharding& d, size_t index, Dim size, const Me
   if (!d.strided()) return "";
   const DimExpr e = dims.expr(size);
   if (grid && e.coefficient % *grid == 0) return "";
-  return "dim " + std::to_string(index) + " is cut into " +
-         (grid ? std::to_string(*grid) : "more than 2^63") + " equal blocks, which do not divide its size " +
-         printDim(size, dims, strings);
+  return "dim " + std::to_string(index) + " is sharded in " +
+         (grid ? std::to_string(*grid) : "more than 2^63") +
+         " equal blocks, but they do not divide its size " + printDim(size, dims, strings);
 }
 
 } // namespace
