@@ -58,7 +58,10 @@ bool Parser::mistypedTerminator(bool isFunction) {
 
 // Where "an op" or "'=' and an op" is expected and something else stands.
 bool Parser::noOpHere(std::string_view expected) {
-  if (at(Tok::Word) && at(Tok::Equal, 1)) return error(kValueName, tok().range(), text(tok()));
+  if (at(Tok::Word) && at(Tok::Equal, 1)) {
+    definePoisoned({{m_.strings.intern(text(tok())), tok().range()}}); // said once
+    return error(kValueName, tok().range(), text(tok()));
+  }
   const bool afterEqual = pos_ > 0 && tokens()[pos_ - 1].kind == Tok::Equal;
   std::string hint;
   if (!afterEqual && at(Tok::Colon))

@@ -28,6 +28,11 @@ std::string typeOf(const CLI::Option& option) {
   return name;
 }
 
+// A flag takes no value.
+bool isFlag(const CLI::Option& option) {
+  return option.get_expected_max() == 0 || option.get_type_size() == 0;
+}
+
 class HelpFormatter : public CLI::Formatter {
 public:
   HelpFormatter(const Verb& verb, bool all) : verb_(verb), all_(all) { column_width(30); }
@@ -39,7 +44,7 @@ public:
            (all_ ? make_groups(app, mode) : commonGroup(app)) + '\n' + make_footer(app);
   }
   std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_type_size() == 0) return "";
+    if (isFlag(*option)) return "";
     std::string name = typeOf(*option);
     const bool many = option->get_expected_max() == CLI::detail::expected_max_vector_size;
     return (name.empty() ? "" : " " + name) + (many ? " ..." : "");
@@ -94,7 +99,7 @@ std::string unknownChoice(const std::string& name, const std::vector<std::string
 std::string wrongValue(const CLI::Option& option, const std::string& text) {
   const std::string name = option.get_name(), type = typeOf(option);
   const std::string value = option.results().empty() ? "" : option.results().back();
-  if (option.get_type_size() == 0) return name + " takes no value, got '" + value + "'";
+  if (isFlag(option)) return name + " takes no value, got '" + value + "'";
   const std::vector<std::string_view> choices = partsOf(type, '|');
   if (choices.size() > 1 || text.find(" not in {") != std::string::npos)
     return unknownChoice(name, choices, value);
@@ -112,7 +117,7 @@ std::string wrongValue(const CLI::Option& option, const std::string& text) {
 std::string wrongCount(const CLI::Option& option) {
   const std::string name = option.get_name(), type = typeOf(option);
   const size_t given = option.results().size();
-  if (option.get_type_size() == 0) return name + " takes no value";
+  if (isFlag(option)) return name + " takes no value";
   if (given < 2) return name + " needs a value" + (type.empty() ? "" : ": " + name + " " + type);
   std::string text = name + " is given " + std::to_string(given) + " times, but it takes one value";
   if (name == "--passes") text += "; separate passes by commas: -p a,b";
@@ -185,7 +190,7 @@ std::optional<Error> flagWithValue(const Verb& verb, const CLI::App& app,
     const size_t equal = word.find('=');
     if (!word.starts_with("--") || equal == std::string::npos) continue;
     const CLI::Option* option = app.get_option_no_throw(word.substr(0, equal));
-    if (option && option->get_type_size() == 0)
+    if (option && isFlag(*option))
       return usageError(word.substr(0, equal) + " takes no value, got '" + word.substr(equal + 1) +
                         "'; see `dtc " + verb.name + " --help`");
   }

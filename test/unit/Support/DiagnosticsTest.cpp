@@ -22,11 +22,12 @@ TEST(Diagnostics, RendersAsTheManualShows) {
       .alsoAt(rangeOf(s, "%x"))
       .alsoAt(rangeOf(s, "%w1"))
       .note(rangeOf(s, "f32[1024"), "%w1 is f32[1024, 2048]");
-  EXPECT_EQ(renderDiagnostics(d, s, false),
-            "mlp.dt:9:8: error: 'matmul' contracts dim 1 of %x (512) with dim 0 of %w1 (1024) [contract-mismatch]\n"
-            "  %h = matmul %x, %w1\n"
-            "       ^~~~~~ ~~  ~~~\n"
-            "mlp.dt:5:16: note: %w1 is f32[1024, 2048]\n");
+  EXPECT_EQ(
+      renderDiagnostics(d, s, false),
+      "mlp.dt:9:8: error: 'matmul' contracts dim 1 of %x (512) with dim 0 of %w1 (1024) [contract-mismatch]\n"
+      "  %h = matmul %x, %w1\n"
+      "       ^~~~~~ ~~  ~~~\n"
+      "mlp.dt:5:16: note: %w1 is f32[1024, 2048]\n");
 }
 
 TEST(Diagnostics, LongLinesAreCutAroundTheCaret) {
