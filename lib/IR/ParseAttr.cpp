@@ -12,7 +12,24 @@ namespace {
 
 constexpr DiagKind kUnknownAttr{"unknown-attribute", "{0} has no attribute '{1}'{2}"};
 constexpr DiagKind kAttrTwice{"duplicate-attribute", "attribute '{0}' is given twice"};
-constexpr DiagKind kAttrType{"attribute-type", "attribute '{0}' of {1} takes {2}"};
+constexpr DiagKind kAttrType{"attribute-type", "attribute '{0}' of {1} takes {2}{3}"};
+
+// What may have been meant by a value of the wrong type.
+std::string valueHint(const Module& m, AttrId value, AttrType type) {
+  const Attr& a = m.attrs[value];
+  if (type == AttrType::String && a.kind == Attr::Word)
+    return "; write \"" + std::string(m.strings[a.text]) + "\"";
+  if (type == AttrType::Bool && a.kind == Attr::Word) {
+    std::string_view word = m.strings[a.text];
+    return word == "True" ? "; write true" : word == "False" ? "; write false" : "";
+  }
+  if (type != AttrType::DTypeName || (a.kind != Attr::Word && a.kind != Attr::String)) return "";
+  std::string_view word = m.strings[a.text];
+  if (a.kind == Attr::String && parseDType(word)) return "; write " + std::string(word) + " without quotes";
+  std::vector<std::string_view> known;
+  for (int d = 0; d < kNumDTypes; ++d) known.push_back(dtypeName(static_cast<DType>(d)));
+  return suggestion(Vocabulary::DType, word, known);
+}
 
 } // namespace
 
@@ -56,6 +73,7 @@ bool Parser::attr(AttrId& out) {
     ++pos_;
     return true;
   }
+  case Tok::LParen: return unexpected("a value", "; a list is written with brackets, as in [1, 2]");
   default: return unexpected("a value: a number, a word, a string, '@name' or a list");
   }
 }
@@ -167,7 +185,8 @@ bool Parser::fitAttrs(std::vector<ParsedAttr>& written, std::span<const AttrSpec
     }
     a.value = adapted(a.value, spec->type);
     if (!attrFits(m_, a.value, spec->type))
-      ok = error(kAttrType, a.valueRange, name, owner, attrTypeWords(spec->type));
+      ok = error(kAttrType, a.valueRange, name, owner, attrTypeWords(spec->type),
+                 valueHint(m_, a.value, spec->type));
     else
       out.push_back({a.name.name, a.value});
   }

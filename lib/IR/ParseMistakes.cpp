@@ -11,6 +11,8 @@ constexpr DiagKind kKeyword{"unknown-keyword", "unknown keyword '{0}'{1}"};
 constexpr DiagKind kNoOp{"syntax", "expected {0}, found {1}{2}"};
 constexpr DiagKind kValueName{"value-name", "the name of a value begins with '%': write '%{0} = …'"};
 constexpr DiagKind kParentheses{"operand-parentheses", "operands are written without parentheses: {0} {1}"};
+constexpr DiagKind kNested{"operand-parentheses",
+                           "an operand is a value: write '%1 = {0} …' on a line before, and %1 here"};
 constexpr DiagKind kBraces{"attribute-braces",
                            "attributes are written in braces after the operands: {{0} = …}"};
 constexpr DiagKind kComma{"missing-comma", "expected ',' before '{0}'"};
@@ -84,7 +86,10 @@ bool Parser::operandsInParentheses(const Statement& s) {
   const Token& open = tok();
   const size_t first = pos_ + 1, end = std::max<size_t>(open.match, first);
   SourceRange range{open.begin, tokens()[std::min(end, tokens().size() - 1)].end};
-  error(kParentheses, range, s.opName, lineText(first, end));
+  if (at(Tok::Word, 1) && m_.registry->find(text(tok(1))) != kNoOpKind)
+    error(kNested, range, text(tok(1)));
+  else
+    error(kParentheses, range, s.opName, lineText(first, end));
   step();
   return false;
 }
@@ -100,6 +105,13 @@ bool Parser::missingComma() {
   if (tok().firstOnLine || pos_ >= blockEnd_ || inSnippet_) return false;
   if (!(at(Tok::Value) && !atStatement(0)) && !(atLiteral() && !atWord("true") && !atWord("false")))
     return false;
+  error(kComma, tok().range(), text(tok()));
+  return true;
+}
+
+// `%x: f32[4] %w: f32[4]` in a function's head.
+bool Parser::commaBeforeArgument() {
+  if (!at(Tok::Value) || !at(Tok::Colon, 1)) return false;
   error(kComma, tok().range(), text(tok()));
   return true;
 }

@@ -134,6 +134,7 @@ private:
   bool noOpHere(std::string_view expected);
   bool operandsInParentheses(const Statement&);
   bool missingComma();
+  bool commaBeforeArgument();
   bool misplacedAttributes();
   std::string operandHint() const;
   std::string blockHint() const;
@@ -163,6 +164,10 @@ private:
       }
       if (accept(close)) return ok;
       if (!at(Tok::Comma)) {
+        if (close == Tok::RParen && commaBeforeArgument()) {
+          ok = false;
+          continue;
+        }
         unexpected("',' or " + std::string(closeText));
         ok = false;
         skipElement(close, start);

@@ -113,7 +113,7 @@ void Verifier::cond(OpId o) {
   for (uint32_t r = 0; r < 2; ++r) {
     argTypes(o, m_.region(o, r), 0, 1);
     regionBlock(o, r, 0);
-    yieldTypes(o, m_.region(o, r), resultTypes(o), r ? ", as the first one" : "");
+    yieldTypes(o, m_.region(o, r), resultTypes(o), r ? ", as the first block yields" : "");
   }
 }
 
@@ -123,10 +123,10 @@ void Verifier::whileLoop(OpId o) {
     regionBlock(o, r, 0);
   }
   TypeId scalar[] = {m_.tensorType(DType::Bool, std::initializer_list<int64_t>{})};
-  yieldTypes(o, m_.region(o, 0), scalar, ", whether to go on");
+  yieldTypes(o, m_.region(o, 0), scalar, ", the condition");
   std::vector<TypeId> carried;
   for (ValueId a : m_[m_.region(o, 1)].args) carried.push_back(m_[a].type);
-  yieldTypes(o, m_.region(o, 1), carried, ", what it carries");
+  yieldTypes(o, m_.region(o, 1), carried, ", which the loop carries");
   if (resultTypes(o) != carried)
     error(kRegionResults, m_[o].loc, "while", m_[o].numResults,
           values(carried.size()) + " of the types that it carries");
@@ -145,7 +145,7 @@ void Verifier::forLoop(OpId o) {
   const std::vector<ValueId>& yields = m_[b].yields;
   if (yields.size() < carried || yields.size() != m_[o].numResults) {
     error(kYieldCount, m_[b].terminatorLoc, "for", values(yields.size()), "at least " + values(carried),
-          ", what it carries");
+          ", which the loop carries");
     return;
   }
   for (size_t i = 0; i < yields.size(); ++i) {
@@ -154,7 +154,7 @@ void Verifier::forLoop(OpId o) {
       TypeId arg = m_[m_[b].args[i + 1]].type;
       if (yielded != arg)
         error(kYieldType, m_[b].terminatorLoc, "for", name(yields[i]), typeName(yielded), typeName(arg),
-              ", what it carries");
+              ", which the loop carries");
       yielded = arg;
     } else if (auto trips = tripCount(m_, o)) {
       Type t = m_.types[yielded];

@@ -4,7 +4,7 @@ namespace dtc {
 
 namespace {
 constexpr DiagKind kReduceDType{"pass-option",
-                                "reduce-dtype takes a float dtype such as bf16 or f32, not '{0}'"};
+                                "reduce-dtype: expected a float dtype such as bf16 or f32, got '{0}'"};
 } // namespace
 
 const PassOption kReduceDTypeOption{
