@@ -1,5 +1,6 @@
 // Are an op's attributes known, of the right type, and none missing?
 #include "AttrTypes.h"
+#include "dtc/Support/Suggest.h"
 #include <algorithm>
 
 namespace dtc {
@@ -8,7 +9,7 @@ namespace {
 
 inline constexpr DiagKind kUnknownAttr{"unknown-attribute", "'{0}' has no attribute '{1}'{2}"};
 inline constexpr DiagKind kMissingAttr{"missing-attribute", "'{0}' needs the attribute '{1}' ({2})"};
-inline constexpr DiagKind kAttrType{"attribute-type", "attribute '{1}' of '{0}' is {2}"};
+inline constexpr DiagKind kAttrType{"attribute-type", "attribute '{1}' of '{0}' takes {2}"};
 
 // Attributes that belong to no op (ir.md §2.6) and those of the later stages.
 bool isCommon(std::string_view name) {
@@ -106,9 +107,8 @@ bool checkAttrs(const OpQuery& q) {
       if (!spec) {
         std::vector<std::string_view> known;
         for (const AttrSpec& s : q.record->attrs) known.emplace_back(s.name);
-        std::string_view near = nearestWord(name, known);
         q.diags->error(kUnknownAttr, q.loc, q.record->name, name,
-                       near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?");
+                       suggestion(Vocabulary::Attribute, name, known));
         ok = false;
       } else if (!Checker(m).fits(a.value, spec->type)) {
         q.diags->error(kAttrType, q.loc, q.record->name, name, attrTypeWords(spec->type));

@@ -7,6 +7,7 @@ namespace dtc {
 
 namespace {
 
+inline constexpr DiagKind kContractMismatch{"contract-mismatch", "'{0}' {1}"};
 inline constexpr DiagKind kOperandCount{"operand-count", "'{0}' takes {1}, but {2} given"};
 inline constexpr DiagKind kOperandDType{"operand-dtype", "'{0}' takes {1} for {2}, but it is {3}"};
 inline constexpr DiagKind kDTypeMismatch{
@@ -237,7 +238,8 @@ bool reportDims(const OpQuery& q, std::string_view how, std::string_view with, s
   };
   std::string text(how);
   text += " " + dimText(operandA, dimA) + " " + std::string(with) + " " + dimText(operandB, dimB);
-  Diagnostic& d = q.diags->error(kDimMismatch, q.loc, q.record->name, text);
+  Diagnostic& d = q.diags->error(how.starts_with("contracts") ? kContractMismatch : kDimMismatch, q.loc,
+                                 q.record->name, text);
   d.alsoAt(operandLoc(q, operandA)).alsoAt(operandLoc(q, operandB));
   noteOperand(d, q, operandB);
   return false;

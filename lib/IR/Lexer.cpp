@@ -1,4 +1,6 @@
 #include "Lexer.h"
+#include "dtc/Support/DType.h"
+#include "dtc/Support/Suggest.h"
 #include "dtc/Support/Utf8.h"
 
 #include <algorithm>
@@ -10,13 +12,13 @@ namespace dtc {
 namespace {
 
 constexpr DiagKind kTextTooLong{"text-too-long", "the text has {0} bytes; dtc reads at most {1}"};
-constexpr DiagKind kTooManyWords{"too-many-words",
+constexpr DiagKind kTooManyWords{"text-too-long",
                                  "the text has more than {0} words, which is all that dtc reads"};
 constexpr DiagKind kTooDeep{"too-deep", "brackets nest more than {0} deep here"};
-constexpr DiagKind kByteOrderMark{"byte-order-mark",
+constexpr DiagKind kByteOrderMark{"encoding",
                                   "the text begins with a byte-order mark; save it as UTF-8 without one"};
-constexpr DiagKind kNotUtf8{"not-utf8", "this is not UTF-8 (byte 0x{0})"};
-constexpr DiagKind kBadCharacter{"bad-character", "unexpected character {0}"};
+constexpr DiagKind kNotUtf8{"encoding", "this is not UTF-8 (byte 0x{0})"};
+constexpr DiagKind kBadCharacter{"bad-character", "unexpected character {0}{1}"};
 constexpr DiagKind kUnclosedString{"unclosed-string", "the string is not closed on its line"};
 constexpr DiagKind kBadEscape{"bad-escape", "unknown escape '{0}'; there are \\\" \\\\ \\n \\t and \\xHH"};
 constexpr DiagKind kUnclosed{"unclosed-bracket", "'{0}' is not closed before {1}"};
@@ -25,9 +27,11 @@ constexpr DiagKind kLetterAfterNumber{"letter-after-number",
                                       "a number ends before '{0}'; put a space between them"};
 constexpr DiagKind kIntRange{"int-range", "{0} does not fit in 64 bits (-2^63 to 2^64-1)"};
 constexpr DiagKind kDigitAfterPoint{"digit-after-point", "expected a digit after the point of '{0}'"};
-constexpr DiagKind kEmptyName{"empty-name", "expected a name after '{0}'"};
+constexpr DiagKind kEmptyName{"empty-name", "expected a name after '{0}'{1}"};
 constexpr DiagKind kDigitAfterAt{"digit-after-at",
                                  "the name of a mesh or function does not begin with a digit"};
+constexpr DiagKind kMlirType{"mlir-type", "'{0}' is how MLIR writes a type; write {1}"};
+constexpr DiagKind kSizesJoined{"letter-after-number", "sizes are separated by commas: write {0}"};
 constexpr DiagKind kFloatForm{"float-form",
                               "'{0}' is not a number; floats are written as 1.5, 1e-5 or 0x1.8p3"};
 
@@ -40,6 +44,45 @@ std::string hexByte(char c) {
   constexpr std::string_view digits = "0123456789abcdef";
   auto b = static_cast<unsigned char>(c);
   return {digits[b >> 4], digits[b & 15]};
+}
+
+// What to write instead of a character of Python, C or MLIR.
+std::string_view hintFor(char c) {
+  switch (c) {
+  case '+': return ": there are no infix operators; write 'add %a, %b'";
+  case '-': return ": there are no infix operators; write 'sub %a, %b' or 'neg %a'";
+  case '<':
+  case '>': return ": comparisons are ops, such as 'lt %a, %b'; types are written f32[2, 3]";
+  case '&': return ": write 'and %a, %b'";
+  case '!': return ": write 'not %a'";
+  case '^': return ": write 'pow %a, %b', or 'xor %a, %b'";
+  case ';': return ": a statement ends where the next one begins";
+  case '#': return ": comments begin with '//'";
+  case '\'': return ": strings are written with double quotes";
+  case '.': return ": names have letters, digits and '_'; ops have no prefix, as in 'matmul %a, %b'";
+  default: return "";
+  }
+}
+
+// "4x6xf32" of MLIR's tensor<4x6xf32> as "f32[4, 6]"; a dynamic size becomes a symbol. Empty where it is none.
+std::string typeOfMlir(std::string_view shape) {
+  std::string sizes;
+  char symbol = 'N';
+  for (size_t x = shape.find('x'); x != std::string_view::npos; x = shape.find('x')) {
+    std::string_view size = shape.substr(0, x);
+    const bool digits = !size.empty() && std::all_of(size.begin(), size.end(), isDigit);
+    if (!digits && size != "?") break;
+    if (sizes.size() > 100) return "";
+    sizes += (sizes.empty() ? "" : ", ") + (digits ? std::string(size) : std::string(1, symbol++));
+    shape.remove_prefix(x + 1);
+  }
+  for (int d = 0; d < kNumDTypes; ++d) {
+    std::string_view name = dtypeName(static_cast<DType>(d));
+    const std::string called = "; dtc calls it '" + std::string(name) + "'";
+    if (shape == name || suggestion(Vocabulary::DType, shape, {name}) == called)
+      return std::string(name) + "[" + sizes + "]";
+  }
+  return "";
 }
 
 class Lexer {
@@ -103,7 +146,7 @@ private:
     if (length == 0) {
       diags_.error(kNotUtf8, rangeFrom(at_, at_ + 1), hexByte(c));
     } else if (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\r') {
-      diags_.error(kBadCharacter, rangeFrom(at_, at_ + 1), "0x" + hexByte(c));
+      diags_.error(kBadCharacter, rangeFrom(at_, at_ + 1), "0x" + hexByte(c), "");
     } else {
       at_ += length;
       return true;
@@ -172,10 +215,10 @@ private:
     if (length == 0)
       diags_.error(kNotUtf8, rangeFrom(at_, at_ + 1), hexByte(c));
     else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      diags_.error(kBadCharacter, rangeFrom(at_, at_ + 1), "0x" + hexByte(c));
-    else
+      diags_.error(kBadCharacter, rangeFrom(at_, at_ + 1), "0x" + hexByte(c), "");
+    else if (!lineIsBroken())
       diags_.error(kBadCharacter, rangeFrom(at_, at_ + length),
-                   "'" + std::string(text_.substr(at_, length)) + "'");
+                   "'" + std::string(text_.substr(at_, length)) + "'", hintFor(c));
     constexpr std::string_view kKnown = "%@\"-{}[](),=:|*/?. \t\r\n";
     do begin += std::max<size_t>(1, utf8Length(text_, begin));
     while (begin < text_.size() && !isWordChar(text_[begin]) &&
@@ -192,17 +235,45 @@ private:
       emit(Tok::Float, end);
       return true;
     }
+    if (w == "tensor" && end < text_.size() && text_[end] == '<') return mlirType();
     // No bracket is open where a function begins.
     if (w == "func" || w == "spmd") closeAll(w == "func" ? "'func'" : "'spmd'");
     emit(Tok::Word, end);
     return true;
   }
 
+  // `tensor<4x6xf32>`, as one word that has been reported.
+  bool mlirType() {
+    size_t end = at_, depth = 0;
+    for (; end < text_.size() && text_[end] != '\n'; ++end) {
+      depth += text_[end] == '<';
+      if (text_[end] == '>' && --depth == 0) break;
+    }
+    end = std::min(end + 1, text_.size());
+    std::string_view type = text_.substr(at_, end - at_);
+    constexpr size_t kHead = 7; // "tensor<"
+    std::string here = type.size() > kHead ? typeOfMlir(type.substr(kHead, type.size() - kHead - 1)) : "";
+    diags_.error(kMlirType, rangeFrom(at_, end), shortened(type), here.empty() ? "f32[2, 3]" : here);
+    emit(Tok::Broken, end);
+    return true;
+  }
+
+  // Has a character of this line been reported already?
+  bool lineIsBroken() const {
+    if (newLine_) return false;
+    for (size_t i = out_.tokens.size(); i-- > 0;) {
+      if (out_.tokens[i].kind == Tok::Broken) return true;
+      if (out_.tokens[i].firstOnLine) break;
+    }
+    return false;
+  }
+
   bool prefixed(Tok kind) {
     size_t end = at_ + 1;
     while (end < text_.size() && isWordChar(text_[end])) ++end;
     if (end == at_ + 1) {
-      diags_.error(kEmptyName, rangeFrom(at_, end), text_.substr(at_, 1));
+      diags_.error(kEmptyName, rangeFrom(at_, end), text_.substr(at_, 1),
+                   kind == Tok::Symbol ? "; a matrix product is written 'matmul %a, %b'" : "");
       kind = Tok::Broken;
     } else if (kind == Tok::Symbol && isDigit(text_[at_ + 1])) {
       diags_.error(kDigitAfterAt, rangeFrom(at_, end));
@@ -309,9 +380,26 @@ private:
   bool letterAfter(size_t end) {
     size_t last = end;
     while (last < text_.size() && isWordChar(text_[last])) ++last;
-    diags_.error(kLetterAfterNumber, rangeFrom(at_, last), shortened(text_.substr(end, last - end)));
+    if (std::string sizes = joinedSizes(text_.substr(at_, last - at_)); !sizes.empty())
+      diags_.error(kSizesJoined, rangeFrom(at_, last), sizes);
+    else
+      diags_.error(kLetterAfterNumber, rangeFrom(at_, last), shortened(text_.substr(end, last - end)));
     emit(Tok::Broken, last);
     return true;
+  }
+
+  // "4x6" as "4, 6"; empty where the word is anything else.
+  static std::string joinedSizes(std::string_view word) {
+    std::string out;
+    for (size_t i = 0; i < word.size() && out.size() < 100; ++i) {
+      if (isDigit(word[i]))
+        out += word[i];
+      else if (word[i] == 'x' && i > 0 && i + 1 < word.size() && isDigit(word[i - 1]) && isDigit(word[i + 1]))
+        out += ", ";
+      else
+        return "";
+    }
+    return out;
   }
 
   bool malformed(size_t end) {

@@ -12,8 +12,25 @@ namespace dtc {
 namespace {
 
 constexpr DiagKind kUnknownAttr{"unknown-attribute", "{0} has no attribute '{1}'{2}"};
-constexpr DiagKind kAttrTwice{"attribute-twice", "attribute '{0}' stands here twice"};
-constexpr DiagKind kAttrType{"attribute-type", "attribute '{0}' of {1} is {2}"};
+constexpr DiagKind kAttrTwice{"duplicate-attribute", "attribute '{0}' is given twice"};
+constexpr DiagKind kAttrType{"attribute-type", "attribute '{0}' of {1} takes {2}{3}"};
+
+// What may have been meant by a value of the wrong type.
+std::string valueHint(const Module& m, AttrId value, AttrType type) {
+  const Attr& a = m.attrs[value];
+  if (type == AttrType::String && a.kind == Attr::Word)
+    return "; write \"" + std::string(m.strings[a.text]) + "\"";
+  if (type == AttrType::Bool && a.kind == Attr::Word) {
+    std::string_view word = m.strings[a.text];
+    return word == "True" ? "; write true" : word == "False" ? "; write false" : "";
+  }
+  if (type != AttrType::DTypeName || (a.kind != Attr::Word && a.kind != Attr::String)) return "";
+  std::string_view word = m.strings[a.text];
+  if (a.kind == Attr::String && parseDType(word)) return "; write " + std::string(word) + " without quotes";
+  std::vector<std::string_view> known;
+  for (int d = 0; d < kNumDTypes; ++d) known.push_back(dtypeName(static_cast<DType>(d)));
+  return suggestion(Vocabulary::DType, word, known);
+}
 
 } // namespace
 
@@ -57,6 +74,7 @@ bool Parser::attr(AttrId& out) {
     ++pos_;
     return true;
   }
+  case Tok::LParen: return unexpected("a value", "; a list is written with brackets, as in [1, 2]");
   default: return unexpected("a value: a number, a word, a string, '@name' or a list");
   }
 }
@@ -155,14 +173,19 @@ bool Parser::fitAttrs(std::vector<ParsedAttr>& written, std::span<const AttrSpec
       if (spec == common.end()) {
         std::vector<std::string_view> known;
         for (const AttrSpec& s : specs) known.emplace_back(s.name);
-        for (const AttrSpec& s : common) known.emplace_back(s.name);
-        ok = error(kUnknownAttr, a.name.range, owner, name, didYouMean(name, known));
+        std::string hint = suggestion(Vocabulary::Attribute, name, known);
+        for (const AttrSpec& s : common) known.emplace_back(s.name); // not worth listing
+        if (hint.empty() || hint.starts_with("; there"))
+          if (std::string_view near = nearestWord(name, known); !near.empty())
+            hint = "; did you mean '" + std::string(near) + "'?";
+        ok = error(kUnknownAttr, a.name.range, owner, name, hint);
         continue;
       }
     }
     a.value = adapted(a.value, spec->type);
     if (!attrFits(m_, a.value, spec->type))
-      ok = error(kAttrType, a.valueRange, name, owner, attrTypeWords(spec->type));
+      ok = error(kAttrType, a.valueRange, name, owner, attrTypeWords(spec->type),
+                 valueHint(m_, a.value, spec->type));
     else
       out.push_back({a.name.name, a.value});
   }
@@ -174,6 +197,8 @@ bool Parser::opAttrs(Statement& s) {
       {"stage", AttrType::Int, "", ""},   {"stream", AttrType::Int, "", ""},
       {"at", AttrType::Ints, "", ""},     {"within", AttrType::Strings, "", ""},
       {"name", AttrType::String, "", ""}, {"loc", AttrType::String, "", ""}};
+  if (at(Tok::LBrace) && at(Tok::Word, 1) && at(Tok::Colon, 2) && s.record->regions == RegionKind::None)
+    return misplacedAttributes(), false;
   if (!atAttrs()) return true;
   return attrs(s.attrs) &&
          fitAttrs(s.attrs, s.record->attrs, kCommon, "'" + std::string(s.opName) + "'", s.attrList) &&

@@ -9,9 +9,9 @@ namespace dtc {
 
 namespace {
 
-constexpr DiagKind kLiteralKind{"literal-kind", "{0} cannot stand for {1}{2}"};
+constexpr DiagKind kLiteralKind{"literal-kind", "{0} cannot be used as {1}{2}"};
 constexpr DiagKind kLiteralRange{"literal-range", "{0} does not fit in {1}"};
-constexpr DiagKind kLiteralType{"literal-type", "this number needs a dtype: {0}"};
+constexpr DiagKind kLiteralType{"literal-needs-type", "this number needs a dtype: {0}"};
 
 std::string article(DType d) {
   std::string name(dtypeName(d));
@@ -74,7 +74,8 @@ bool Parser::number(std::string_view word, const Token& t, DType d, Attr& out) {
     out.kind = Attr::Float;
     return readFloat(word, d, out.f) || error(kLiteralRange, t.range(), found(t), dtypeName(d));
   }
-  if (t.kind == Tok::Float) return error(kLiteralKind, t.range(), found(t), article(d), ": it is an integer");
+  if (t.kind == Tok::Float)
+    return error(kLiteralKind, t.range(), found(t), article(d), ", which is an integer dtype");
   out.i = integerOf(word, out.isUnsigned);
   return fitsInteger(d, out.i, out.isUnsigned) || error(kLiteralRange, t.range(), found(t), dtypeName(d));
 }

@@ -1,6 +1,7 @@
 // Ops with blocks and calls (ir.md §2.5).
 #include "Parser.h"
 #include "Verifier.h"
+#include "dtc/Support/Counted.h"
 
 #include "dtc/IR/CallSizes.h"
 #include "dtc/Support/Result.h"
@@ -15,30 +16,32 @@ constexpr DiagKind kUnknownFunction{"unknown-function", "there is no function @{
 constexpr DiagKind kCallType{"argument-type", "argument {0} of @{1}: expected {2}, found {3}, which is {4}"};
 constexpr DiagKind kCallSize{"call-size", "{0}"};
 constexpr DiagKind kResultSize{"call-size", "@{0} gives {1}, which has no size in this call"};
-constexpr DiagKind kArgumentCount{"argument-count", "@{0} takes {1} arguments, but {2} are given"};
+constexpr DiagKind kArgumentCount{"argument-count", "@{0} takes {1}, but {2} given"};
 constexpr DiagKind kNotALoss{
     "not-a-loss", "value_and_grad needs a function whose first result is a float scalar; @{0} gives {1}"};
 constexpr DiagKind kWrtRange{"wrt-range",
-                             "'wrt' names argument {0}, but @{1} has {2} arguments (the first is 0)"};
-constexpr DiagKind kWrtTwice{"wrt-twice", "'wrt' names argument {0} twice"};
+                             "'wrt' names argument {0}, but @{1} has {2} arguments, which count from 0"};
+constexpr DiagKind kWrtTwice{"duplicate-wrt", "'wrt' names argument {0} twice"};
 constexpr DiagKind kWrtFloat{"wrt-float",
                              "'wrt' names argument {0} of @{1}, which is {2}: only floats have gradients"};
 constexpr DiagKind kLiteralBind{"literal-needs-type",
                                 "a number that starts %{0} needs its type, as in '%{0} = 0 : i32[]'"};
-constexpr DiagKind kBindType{"bind-type", "%{0} starts from {1}: expected {1}, found {2}"};
-constexpr DiagKind kBindSharding{"bind-sharding",
-                                 "dim {0} of this sharding has no local piece of its own: {1}"};
+constexpr DiagKind kBindType{"bind-type", "%{0} starts from a value of type {1}, but {2} is written"};
+constexpr DiagKind kBindSharding{"bind-sharding", "dim {0} of this sharding has no shard of its own: {1}"};
 constexpr DiagKind kOpenBind{
-    "open-bind", "what a 'local' block is given has a closed sharding: write '_' or an axis in place of '?'"};
-constexpr DiagKind kCondOperand{"cond-operand", "'cond' takes one operand, its predicate"};
+    "open-sharding",
+    "an argument of a 'local' block needs a closed sharding: write '_' or an axis in place of '?'"};
+constexpr DiagKind kCondOperand{"operand-count", "'cond' takes one operand, its predicate"};
 constexpr DiagKind kLocalTypes{
-    "local-types", "the results of 'local' need their global types and shardings written after the block"};
-constexpr DiagKind kYieldLiteral{"yield-literal",
+    "result-type-missing",
+    "the results of 'local' need their global types and shardings written after the block"};
+constexpr DiagKind kYieldLiteral{"literal-needs-type",
                                  "this number needs a dtype: write the type of the result after the block"};
 constexpr DiagKind kStackedBound{
     "stacked-bound",
-    "what a 'for' stacks needs a size: bounds that are numbers, or 0 and a symbol, not a value"};
-constexpr DiagKind kStackedSize{"stacked-size", "what this 'for' stacks would have more than 2^63-1 bytes"};
+    "'for' stacks one row for each iteration, so its bounds must be numbers, or 0 and a symbol, not values"};
+constexpr DiagKind kStackedSize{"type-too-large",
+                                "the stacked result of this 'for' has more than 2^63-1 bytes"};
 
 std::string typeList(const Module& m, const std::vector<FuncResult>& results) {
   if (results.empty()) return "nothing";
@@ -65,11 +68,12 @@ bool Parser::callStatement(BlockId id, Statement& s) {
     for (const auto& [name, f] : functions_) known.push_back(m_.strings[name]);
     std::sort(known.begin(), known.end());
     std::string_view name = m_.strings[s.callee.name];
-    return error(kUnknownFunction, s.callee.range, name, didYouMean(name, known));
+    return error(kUnknownFunction, s.callee.range, name, suggestion(Vocabulary::Plain, name, known, "@"));
   }
   const Function& f = m_[it->second];
   if (f.args.size() != s.operands.size()) {
-    report(kArgumentCount, s.callee.range, m_.strings[f.name], f.args.size(), s.operands.size())
+    report(kArgumentCount, s.callee.range, m_.strings[f.name], counted(f.args.size(), "argument"),
+           std::to_string(s.operands.size()) + (s.operands.size() == 1 ? " is" : " are"))
         .note(f.loc, "@" + std::string(m_.strings[f.name]) + " is defined here");
     return false;
   }
@@ -175,6 +179,8 @@ bool Parser::loopBounds(BlockId id, Statement& s) {
 bool Parser::bound(BlockId id, ParsedOperand& out) {
   if (!at(Tok::Int) && !at(Tok::Value) && !atName())
     return unexpected("a bound: a number, a size or a value");
+  if (atWord("range") && at(Tok::LParen, 1))
+    return unexpected("the loop's bounds", ": write '0..N', as in 'for %i in 0..8'");
   return operand(id, out) && typeLiteral(out.value, DType::I32, "");
 }
 
@@ -289,7 +295,7 @@ bool Parser::regionBlocks(Statement& s, OpId op, const std::vector<TypeId>& type
       m_[arg].sharding = shardings[i];
       define(s.binds[i].name, arg);
     }
-    ok = at(Tok::LBrace) ? (block(b, false), true) : unexpected("'{' and a block");
+    ok = at(Tok::LBrace) ? (block(b, false), true) : unexpected("'{' and a block", blockHint());
     leaveScope(scope);
   }
   localMesh_ = outerMesh;

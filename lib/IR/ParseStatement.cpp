@@ -1,5 +1,6 @@
 // Blocks and statements.
 #include "Parser.h"
+#include "dtc/Support/Counted.h"
 
 #include <algorithm>
 
@@ -9,17 +10,13 @@ namespace {
 
 constexpr DiagKind kUnknownOp{"unknown-op", "unknown op '{0}'{1}"};
 constexpr DiagKind kUnknownValue{"unknown-value", "unknown value %{0}{1}"};
+constexpr DiagKind kNoPercent{"value-name", "'{0}' is the name of a size; the value is %{0}"};
 constexpr DiagKind kNoIndexOp{"no-index-op", "'%x[%i]' needs the op index_select"};
-constexpr DiagKind kResultCount{"result-count", "'{0}' gives {1}, but {2} before it"};
-constexpr DiagKind kResultNeedsName{"result-needs-name",
-                                    "'{0}' gives {1}: name what it gives, as in '%y = {0} …'"};
-constexpr DiagKind kWrittenCount{"written-count", "'{0}' gives {1}, but {2} written after it"};
-constexpr DiagKind kResultType{"result-type", "'{0}' gives {1}: expected {1}, found {2}"};
-constexpr DiagKind kTerminator{"terminator", "a {0} ends with '{1}', not with '{2}'"};
-
-std::string counted(size_t n, std::string_view word) {
-  return std::to_string(n) + " " + std::string(word) + (n == 1 ? "" : "s");
-}
+constexpr DiagKind kResultCount{"result-count", "'{0}' has {1}, but {2} before it"};
+constexpr DiagKind kResultNeedsName{"result-needs-name", "'{0}' has {1}: name it, as in '%y = {0} …'"};
+constexpr DiagKind kWrittenCount{"result-count", "'{0}' has {1}, but {2} written after it"};
+constexpr DiagKind kResultType{"result-type", "'{0}' gives {1}, but {2} is written"};
+constexpr DiagKind kTerminator{"wrong-terminator", "a {0} ends with '{1}', not with '{2}'"};
 
 } // namespace
 
@@ -32,7 +29,7 @@ bool Parser::block(BlockId id, bool isFunction) {
   ++pos_;
   bool ended = false;
   while (!ended && pos_ < blockEnd_ && !diags_.full()) {
-    if (atWord("return") || atWord("yield")) {
+    if (atWord("return") || atWord("yield") || mistypedTerminator(isFunction)) {
       terminator(id, isFunction);
       ended = true;
     } else {
@@ -51,7 +48,8 @@ bool Parser::block(BlockId id, bool isFunction) {
 
 bool Parser::terminator(BlockId id, bool isFunction) {
   std::string_view word = text(tok()), wanted = isFunction ? "return" : "yield";
-  if (word != wanted) error(kTerminator, tok().range(), isFunction ? "function" : "block", wanted, word);
+  if (word != wanted && keywordAt(pos_).empty())
+    error(kTerminator, tok().range(), isFunction ? "function" : "block", wanted, word);
   size_t first = pos_++;
   std::vector<ParsedOperand> values;
   bool ok = true;
@@ -132,11 +130,13 @@ bool Parser::resultNames(Statement& s) {
     s.names.push_back({m_.strings.intern(text(tok()).substr(1)), tok().range()});
     ++pos_;
   } while (accept(Tok::Comma));
-  return expect(Tok::Equal, "'=' and an op");
+  if (!at(Tok::Equal)) return noOpHere("'=' and an op");
+  ++pos_;
+  return true;
 }
 
 bool Parser::findRecord(Statement& s) {
-  if (!at(Tok::Word)) return unexpected("an op");
+  if (!at(Tok::Word) || (at(Tok::Equal, 1) && s.names.empty())) return noOpHere("an op");
   s.opName = text(tok());
   s.opRange = tok().range();
   s.kind = m_.registry->find(s.opName);
@@ -146,7 +146,7 @@ bool Parser::findRecord(Statement& s) {
     std::vector<std::string_view> known;
     for (size_t k = 0; k < m_.registry->size(); ++k)
       known.emplace_back((*m_.registry)[static_cast<OpKind>(k)].name);
-    return error(kUnknownOp, s.opRange, s.opName, didYouMean(s.opName, known));
+    return error(kUnknownOp, s.opRange, s.opName, suggestion(Vocabulary::Op, s.opName, known));
   }
   s.record = &(*m_.registry)[s.kind];
   ++pos_;
@@ -162,6 +162,7 @@ bool Parser::atOperand(const Statement& s) const {
 
 bool Parser::operands(BlockId id, Statement& s) {
   if (at(Tok::Broken)) return false;
+  if (at(Tok::LParen)) return operandsInParentheses(s);
   if (!atOperand(s)) return true;
   if (!operandList(id, s.operands)) return false;
   s.kind = m_.registry->find(s.opName, s.operands.size());
@@ -175,8 +176,8 @@ bool Parser::operandList(BlockId id, std::vector<ParsedOperand>& out) {
       out.pop_back();
       return false;
     }
-  while (accept(Tok::Comma));
-  return true;
+  while (accept(Tok::Comma) || missingComma());
+  return !misplacedAttributes();
 }
 
 bool Parser::operand(BlockId id, ParsedOperand& out) {
@@ -186,7 +187,7 @@ bool Parser::operand(BlockId id, ParsedOperand& out) {
     StrId name = m_.strings.intern(word);
     out.value = lookup(name);
     if (!out.value.valid()) {
-      error(kUnknownValue, tok().range(), word, nearest(word, visibleNames()));
+      error(kUnknownValue, tok().range(), word, suggestion(Vocabulary::Plain, word, visibleNames(), "%"));
       definePoisoned({{name, tok().range()}}); // said once
       out.value = lookup(name);
     }
@@ -196,6 +197,9 @@ bool Parser::operand(BlockId id, ParsedOperand& out) {
       if (!indexed(id, out)) return false;
     return true;
   }
+  if (atName() && !inSnippet_)
+    if (StrId name = m_.strings.find(text(tok())); name.valid() && lookup(name).valid())
+      return error(kNoPercent, tok().range(), text(tok()));
   bool sized = (at(Tok::Int) && (at(Tok::Star, 1) || at(Tok::Slash, 1))) ||
                (atName() && !(inSnippet_ && atWord("none")));
   Value v;
@@ -214,7 +218,7 @@ bool Parser::operand(BlockId id, ParsedOperand& out) {
     out = {};
     return true;
   } else {
-    return unexpected("a value or a number");
+    return unexpected("a value or a number", operandHint());
   }
   out.range = v.loc = since(first);
   out.value = ValueId(static_cast<uint32_t>(m_.values.size()));
@@ -333,7 +337,7 @@ bool Parser::giveResults(Statement& s, OpId op, const std::vector<TypeId>& types
   if (s.names.empty() && n > 0) return error(kResultNeedsName, s.opRange, s.opName, counted(n, "result"));
   if (s.names.size() != n) {
     SourceRange names{s.names.front().range.begin, s.names.back().range.end};
-    std::string given = counted(s.names.size(), "name") + (s.names.size() == 1 ? " stands" : " stand");
+    std::string given = counted(s.names.size(), "name") + (s.names.size() == 1 ? " is" : " are");
     return error(kResultCount, names, s.opName, counted(n, "result"), given);
   }
   if (!s.results.empty() && s.results.size() != n) {

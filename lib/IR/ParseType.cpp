@@ -2,6 +2,7 @@
 #include "Parser.h"
 
 #include "dtc/Support/Checked.h"
+#include "dtc/Support/Counted.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,26 +12,27 @@ namespace dtc {
 namespace {
 
 constexpr DiagKind kDType{"unknown-dtype", "unknown dtype '{0}'{1}"};
-constexpr DiagKind kTypeTooLarge{"type-bytes", "this type has more than 2^63-1 bytes"};
-constexpr DiagKind kNegativeSize{"negative-size", "a size is not negative, found {0}"};
-constexpr DiagKind kSizeTooLarge{"size-too-large", "this size is more than 2^63-1"};
+constexpr DiagKind kTypeTooLarge{"type-too-large", "this type has more than 2^63-1 bytes"};
+constexpr DiagKind kNegativeSize{"negative-size", "expected a size of at least 0, found {0}"};
+constexpr DiagKind kSizeTooLarge{"type-too-large", "this size is more than 2^63-1"};
 constexpr DiagKind kUnknownAxis{"unknown-axis", "mesh @{0} has no axis '{1}'{2}"};
-constexpr DiagKind kCutTwice{"cut-twice", "axis '{0}' cuts this dim twice"};
-constexpr DiagKind kUnknownMesh{"unknown-mesh", "there is no mesh @{0}{1}"};
-constexpr DiagKind kWhichMesh{"which-mesh", "the module has {0} meshes: write which one, as in '@{1}{2}'"};
+constexpr DiagKind kCutTwice{"duplicate-axis", "axis '{0}' is used twice in this size"};
+constexpr DiagKind kAxisTwice{"duplicate-axis", "axis '{0}' is used twice in this sharding"};
+constexpr DiagKind kUnknownMesh{"unknown-mesh", "unknown mesh @{0}{1}"};
+constexpr DiagKind kWhichMesh{"ambiguous-mesh",
+                              "the module has {0} meshes: write which one, as in '@{1}{2}'"};
 constexpr DiagKind kNoMesh{
-    "no-mesh", "a sharding needs a mesh, and the module has none; write one, as in 'mesh @m = [dp=2]'"};
-constexpr DiagKind kSharding{"sharding", "{0}"};
-constexpr DiagKind kPriorityOnClosed{"priority-on-closed",
-                                     "'_' is closed: there is nothing that '{0}' could prefer"};
-constexpr DiagKind kPendingWord{"pending-kind",
-                                "unknown clause '{0}'{1}; there are sum avg prod max min any all and rep"};
-constexpr DiagKind kPlacementWord{"placement", "expected a placement 'R', 'S(dim)' or 'P(kind)', found {0}"};
-constexpr DiagKind kPlacementCount{"placement-count",
-                                   "mesh @{0} has {1} axes, but the sharding has {2} placements"};
-constexpr DiagKind kPlacementDim{"placement-dim",
-                                 "'S({0})' cuts a dim that the tensor does not have (it has {1})"};
-constexpr DiagKind kPlacementFit{"placement-fit",
+    "missing-mesh", "a sharding needs a mesh, and the module has none; write one, as in 'mesh @m = [dp=2]'"};
+constexpr DiagKind kSharding{"invalid-sharding", "{0}"};
+constexpr DiagKind kPriorityOnClosed{
+    "priority-on-closed",
+    "'_' is closed, so the priority '{0}' has no meaning: write '?{0}' or leave it out"};
+constexpr DiagKind kPendingWord{"unknown-pending-kind", "unknown clause '{0}'{1}"};
+constexpr DiagKind kPlacementWord{"placement-syntax",
+                                  "expected a placement 'R', 'S(dim)' or 'P(kind)', found {0}{1}"};
+constexpr DiagKind kPlacementCount{"placement-count", "mesh @{0} has {1} axes, but the sharding has {2}"};
+constexpr DiagKind kPlacementDim{"dim-out-of-range", "'S({0})' shards dim {0}, but the tensor has {1}"};
+constexpr DiagKind kPlacementFit{"invalid-sharding",
                                  "the blocks of this sharding do not fit together with the axes"};
 
 // "p3": a user priority.
@@ -54,7 +56,7 @@ bool Parser::type(ParsedType& out, bool required) {
     std::vector<std::string_view> known;
     for (int d = 0; d < kNumDTypes; ++d) known.push_back(dtypeName(static_cast<DType>(d)));
     if (!atName()) return unexpected("a type, such as 'f32[2, 3]'");
-    return error(kDType, tok().range(), word, didYouMean(word, known));
+    return error(kDType, tok().range(), word, suggestion(Vocabulary::DType, word, known));
   }
   ++pos_;
   if (!at(Tok::LBracket)) return unexpected("'[' and the dims ('" + std::string(word) + "[]' is a scalar)");
@@ -147,11 +149,14 @@ bool Parser::cut(DimExpr& e, SourceRange range) {
 // --- axes ---
 
 bool Parser::axis(AxisRef& out) {
+  const size_t first = pos_;
   ParsedName name;
   if (!expectName("the name of a mesh axis", name)) return false;
   out = {};
   out.name = name.name;
-  return !at(Tok::Colon) || !at(Tok::LParen, 1) || axisSizes(out);
+  if (at(Tok::Colon) && at(Tok::LParen, 1) && !axisSizes(out)) return false;
+  if (axes_) axes_->push_back({out, since(first)});
+  return true;
 }
 
 // ":(pre)size"
@@ -188,7 +193,8 @@ bool Parser::checkAxis(const AxisRef& a, const Mesh& mesh, SourceRange range) {
     std::vector<std::string_view> known;
     for (const MeshAxis& axis : mesh.axes) known.push_back(m_.strings[axis.name]);
     return error(kUnknownAxis, range, m_.strings[mesh.name], m_.strings[a.name],
-                 didYouMean(m_.strings[a.name], known));
+                 m_.strings[a.name] == "None" ? "; a dim that is not sharded is written '_'"
+                                              : suggestion(Vocabulary::Plain, m_.strings[a.name], known));
   }
   if (a.whole()) return true;
   auto product = checkedMul(a.pre, a.size);
@@ -219,7 +225,9 @@ bool Parser::sharding(ParsedSharding& out) {
       for (uint32_t i = 0; i < table.numMeshes(); ++i)
         known.push_back(m_.strings[table.mesh(MeshId(i)).name]);
       if (!meshRanges_.contains(m_.strings.intern(name))) // else its own line is what is wrong
-        error(kUnknownMesh, tok().range(), name, didYouMean(name, known));
+        error(kUnknownMesh, tok().range(), name,
+              known.empty() ? ": the module declares none; write one, as in 'mesh @m = [dp=2]'"
+                            : suggestion(Vocabulary::Plain, name, known, "@"));
       return false;
     }
     ++pos_;
@@ -232,8 +240,10 @@ bool Parser::sharding(ParsedSharding& out) {
                  text(tok()));
   }
   out.meshStyle = at(Tok::LBracket);
+  axes_ = &out.axes;
   bool ok = out.meshStyle ? meshStyle(out) : dimStyle(out.sharding);
   if (ok) out.range = since(first);
+  axes_ = nullptr;
   return ok;
 }
 
@@ -286,8 +296,9 @@ bool Parser::clauses(Sharding& s) {
     std::string_view word = text(tok());
     auto kind = parsePendingKind(word);
     if (!kind && word != "rep")
-      return error(kPendingWord, tok().range(), word,
-                   didYouMean(word, {"sum", "avg", "prod", "max", "min", "any", "all", "rep"}));
+      return error(
+          kPendingWord, tok().range(), word,
+          suggestion(Vocabulary::Plain, word, {"sum", "avg", "prod", "max", "min", "any", "all", "rep"}));
     ++pos_;
     std::vector<AxisRef> axes;
     if (!expect(Tok::LParen, "'(' and mesh axes") || !axisList(axes)) return false;
@@ -316,7 +327,14 @@ bool Parser::placement(Placement& p) {
     if (accept(Tok::Comma) && !sub(p.blocks, "a number of blocks", 1)) return false;
     return expect(Tok::RParen, "')'");
   }
-  if (!acceptWord("P")) return error(kPlacementWord, tok().range(), found(tok()));
+  if (!acceptWord("P")) {
+    std::string_view word = text(tok());
+    std::string_view hint = word == "Shard"       ? "; write 'S(0)' for Shard(0)"
+                            : word == "Replicate" ? "; write 'R' for Replicate()"
+                            : word == "Partial"   ? "; write 'P(sum)' for Partial()"
+                                                  : "";
+    return error(kPlacementWord, tok().range(), found(tok()), hint);
+  }
   p.kind = Placement::P;
   if (!expect(Tok::LParen, "'(' and a pending kind, as in 'P(sum)'")) return false;
   auto kind = at(Tok::Word) ? parsePendingKind(text(tok())) : std::nullopt;
@@ -324,6 +342,22 @@ bool Parser::placement(Placement& p) {
   p.pending = *kind;
   ++pos_;
   return expect(Tok::RParen, "')'");
+}
+
+// Does the mesh have the axes of a sharding, each used once? All that it lacks are reported.
+bool Parser::checkAxes(const ParsedSharding& written, const Mesh& mesh) {
+  bool ok = true;
+  for (const ParsedAxis& a : written.axes) ok &= checkAxis(a.axis, mesh, a.range);
+  if (!ok) return false;
+  for (size_t i = 0; i < written.axes.size(); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      const ParsedAxis &first = written.axes[j], &second = written.axes[i];
+      if (!(first.axis == second.axis)) continue; // parts that overlap: shardingProblem
+      if (!suppressed())
+        report(kAxisTwice, second.range, printAxis(second.axis, m_.strings)).alsoAt(first.range);
+      return false;
+    }
+  return true;
 }
 
 // Understands a sharding on a tensor of this global type, and says what is wrong with it.
@@ -335,23 +369,15 @@ bool Parser::finishSharding(const ParsedSharding& written, TypeId globalType, Sh
   if (written.meshStyle) {
     if (written.placements.size() != mesh.axes.size())
       return error(kPlacementCount, written.range, m_.strings[mesh.name], mesh.axes.size(),
-                   written.placements.size());
+                   counted(written.placements.size(), "placement"));
     for (const Placement& p : written.placements)
       if (p.kind == Placement::S && static_cast<size_t>(p.dim) >= shape.size())
-        return error(kPlacementDim, written.range, p.dim, shape.size());
+        return error(kPlacementDim, written.range, p.dim, counted(shape.size(), "dim"));
     auto made = fromPlacements(written.placements, written.sharding.mesh, mesh, shape.size());
     if (!made) return error(kPlacementFit, written.range);
     s = std::move(*made);
   }
-  auto checkAll = [&](std::span<const AxisRef> axes) {
-    return std::all_of(axes.begin(), axes.end(),
-                       [&](const AxisRef& a) { return checkAxis(a, mesh, written.range); });
-  };
-  for (const DimSharding& d : s.dims)
-    if (!checkAll(d.axes())) return false;
-  for (const PendingAxis& p : s.pending)
-    if (!checkAll({&p.axis, 1})) return false;
-  if (!checkAll(s.replicated)) return false;
+  if (!checkAxes(written, mesh)) return false;
   std::string problem = shardingProblem(s, mesh, shape, m_.dims, m_.strings);
   if (!problem.empty()) return error(kSharding, written.range, problem);
   out = m_.shardings.intern(std::move(s));
@@ -378,7 +404,7 @@ bool Parser::lonelySharding(std::string_view source, MeshId mesh, Sharding& out)
                           : std::nullopt;
     if (!made)
       return error(kPlacementCount, {0, static_cast<uint32_t>(source.size())}, m_.strings[m.name],
-                   m.axes.size(), s.placements.size());
+                   m.axes.size(), counted(s.placements.size(), "placement"));
     out = std::move(*made);
   } else {
     out = std::move(s.sharding);

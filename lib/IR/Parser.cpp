@@ -10,7 +10,7 @@ namespace dtc {
 
 namespace {
 
-constexpr DiagKind kExpected{"expected", "expected {0}, found {1}"};
+constexpr DiagKind kExpected{"syntax", "expected {0}, found {1}{2}"};
 constexpr DiagKind kMeshTwice{"redefined-mesh", "mesh @{0} is already defined"};
 constexpr DiagKind kAxisTwice{"redefined-axis", "mesh @{0} already has an axis '{1}'"};
 constexpr DiagKind kAxisSize{"axis-size", "the size of mesh axis '{0}' is at least 1, found {1}"};
@@ -49,27 +49,16 @@ std::string Parser::found(const Token& t) const {
   return "'" + std::string(word) + "'";
 }
 
+// A line that the lexer has reported, and brackets that do not match: nothing more is said about them.
 bool Parser::suppressed() const {
-  if (at(Tok::Broken)) return true;
+  for (size_t i = pos_; i < tokens().size() && (i == pos_ || !tokens()[i].firstOnLine); ++i)
+    if (tokens()[i].kind == Tok::Broken) return true;
   return std::any_of(lexed_.broken.begin(), lexed_.broken.end(),
                      [&](auto r) { return pos_ >= r.first && pos_ <= r.second; });
 }
 
-bool Parser::unexpected(std::string_view what) { return error(kExpected, tok().range(), what, found(tok())); }
-
-std::string Parser::nearest(std::string_view word, const std::vector<std::string_view>& known) const {
-  std::string_view near = nearestWord(word, known);
-  return near.empty() ? std::string() : "; did you mean %" + std::string(near) + "?";
-}
-
-std::string Parser::didYouMean(std::string_view word, const std::vector<std::string_view>& known) const {
-  std::string_view near = nearestWord(word, known);
-  if (!near.empty()) return "; did you mean '" + std::string(near) + "'?";
-  constexpr size_t kFew = 8;
-  std::string list;
-  for (std::string_view k : known) list += (list.empty() ? "" : ", ") + std::string(k);
-  if (known.empty() || known.size() > kFew || list.size() > 80) return "";
-  return (known.size() == 1 ? "; there is only " : "; there are ") + list;
+bool Parser::unexpected(std::string_view what, std::string_view hint) {
+  return error(kExpected, tok().range(), what, found(tok()), hint);
 }
 
 // Over one word, or a pair of brackets with all that is in it.
@@ -101,6 +90,7 @@ bool Parser::module() {
   src_ = m_.source.text;
   if (!lex(src_, lexed_, diags_)) return false;
   if (!options_.sizes.empty()) scanCalls();
+  mistypedKeywords();
   meshes();
   functionHeads();
   for (const Body& b : bodies_) {
@@ -161,8 +151,10 @@ bool Parser::mesh() {
 
 bool Parser::meshAxis(Mesh& mesh, std::unordered_set<StrId>& seen) {
   ParsedName name;
-  if (!expectName("the name of a mesh axis", name) || !expect(Tok::Equal, "'=' and the axis's size"))
-    return false;
+  if (!expectName("the name of a mesh axis", name)) return false;
+  if (at(Tok::Colon))
+    return unexpected("'=' and the axis's size", "; write '" + std::string(m_.strings[name.name]) + "=2'");
+  if (!expect(Tok::Equal, "'=' and the axis's size")) return false;
   if (!at(Tok::Int)) return unexpected("the axis's size");
   std::string_view digits = text(tok());
   Attr value;
@@ -184,7 +176,8 @@ bool Parser::overrideSizes(Mesh& mesh, SourceRange nameRange) {
       if (index < 0) {
         std::vector<std::string_view> known;
         for (const MeshAxis& a : mesh.axes) known.push_back(m_.strings[a.name]);
-        return error(kMeshOverride, nameRange, m_.strings[mesh.name], axis, didYouMean(axis, known));
+        return error(kMeshOverride, nameRange, m_.strings[mesh.name], axis,
+                     suggestion(Vocabulary::Plain, axis, known));
       }
       mesh.axes[static_cast<size_t>(index)].size = size;
     }
@@ -233,7 +226,8 @@ void Parser::functionHeads() {
       }
       if (pos_ == first) ++pos_;
     } else {
-      unexpected("'mesh', 'func' or 'spmd func'");
+      unexpected("'mesh', 'func' or 'spmd func'",
+                 suggestion(Vocabulary::Keyword, text(tok()), {"func", "mesh", "spmd"}));
       step();
       skipToTopLevel();
     }
@@ -265,7 +259,11 @@ bool Parser::functionHead() {
                                   {"arena", AttrType::Int, "", ""},    {"grad", AttrType::Callee, "", ""},
                                   {"name", AttrType::String, "", ""},  {"loc", AttrType::String, "", ""}};
   std::vector<ParsedAttr> written;
-  if (ok && atAttrs())
+  // A body may begin with a word and '=' by mistake, on a line of its own.
+  const bool isOwn = std::any_of(std::begin(kOwn), std::end(kOwn), [&](const AttrSpec& a) {
+    return at(Tok::Word, 1) && text(tok(1)) == a.name;
+  });
+  if (ok && atAttrs() && (isOwn || !tok(1).firstOnLine))
     ok = attrs(written) &&
          fitAttrs(written, kOwn, {}, "function @" + std::string(m_.strings[f.name]), f.attrs);
   Body body{id, 0, localMesh_, false};

@@ -1,13 +1,14 @@
 #pragma once
 // The parser of lib/IR. One class over several files: Parser.cpp (meshes, functions, names), ParseType.cpp (types,
 // shardings), ParseAttr.cpp (attributes), ParseLiteral.cpp (numbers and their dtypes), ParseStatement.cpp (ops),
-// ParseRegion.cpp (ops with blocks, calls).
+// ParseRegion.cpp (ops with blocks, calls), ParseMistakes.cpp (what newcomers write instead).
 //
 // Three walks over the words: meshes, function heads, bodies; so that a name may be used before its line. Whatever is wrong
 // is reported where it stands, and the values that it should have defined become *poisoned* (no type): nothing more is
 // said about them.
 #include "Lexer.h"
 #include "dtc/IR/Text.h"
+#include "dtc/Support/Suggest.h"
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -19,12 +20,18 @@ struct ParsedType {
   SourceRange range;
 };
 
+struct ParsedAxis {
+  AxisRef axis;
+  SourceRange range;
+};
+
 // A sharding as written. In mesh style it can be understood only where the rank is known.
 struct ParsedSharding {
   bool present = false, meshStyle = false;
   SourceRange range;
   Sharding sharding; // its mesh; in dim style all of it
   std::vector<Placement> placements;
+  std::vector<ParsedAxis> axes; // every axis that it names, in the order written
 };
 
 struct ParsedResult {
@@ -94,14 +101,20 @@ private:
   std::string_view text(const Token& t) const { return src_.substr(t.begin, t.end - t.begin); }
   bool at(Tok kind, size_t ahead = 0) const { return tok(ahead).kind == kind; }
   bool atWord(std::string_view word, size_t ahead = 0) const {
-    return at(Tok::Word, ahead) && text(tok(ahead)) == word;
+    return at(Tok::Word, ahead) && (text(tok(ahead)) == word || keywordAt(pos_ + ahead) == word);
+  }
+  // What a mistyped keyword at this index stands for; it has been reported.
+  std::string_view keywordAt(size_t index) const {
+    if (mistyped_.empty()) return {};
+    auto it = mistyped_.find(index);
+    return it == mistyped_.end() ? std::string_view() : it->second;
   }
   bool accept(Tok kind) { return at(kind) ? ++pos_, true : false; }
   bool acceptWord(std::string_view word) { return atWord(word) ? ++pos_, true : false; }
   bool expect(Tok kind, std::string_view what);
   bool atName(size_t ahead = 0) const; // a Word that is no reserved one
   bool expectName(std::string_view what, ParsedName& out);
-  bool unexpected(std::string_view what); // always false
+  bool unexpected(std::string_view what, std::string_view hint = {}); // always false
   std::string found(const Token&) const;
   bool suppressed() const;
   SourceRange since(size_t firstToken) const {
@@ -117,8 +130,19 @@ private:
   Diagnostic& report(const DiagKind& kind, SourceRange range, auto&&... args) {
     return diags_.error(kind, range, args...);
   }
-  std::string nearest(std::string_view word, const std::vector<std::string_view>& known) const; // of values
-  std::string didYouMean(std::string_view word, const std::vector<std::string_view>& known) const;
+
+  // --- what newcomers write instead (ParseMistakes.cpp); each reports and is false, or true where it can go on ---
+  void mistypedKeywords();
+  bool mistypedTerminator(bool isFunction);
+  bool noOpHere(std::string_view expected);
+  bool operandsInParentheses(const Statement&);
+  bool missingComma();
+  bool commaBeforeArgument();
+  bool misplacedAttributes();
+  std::string operandHint() const;
+  std::string blockHint() const;
+  bool atStatement(size_t ahead) const;
+  std::string lineText(size_t first, size_t end) const;
 
   // --- meshes and functions (Parser.cpp) ---
   void meshes();
@@ -143,6 +167,10 @@ private:
       }
       if (accept(close)) return ok;
       if (!at(Tok::Comma)) {
+        if (close == Tok::RParen && commaBeforeArgument()) {
+          ok = false;
+          continue;
+        }
         unexpected("',' or " + std::string(closeText));
         ok = false;
         skipElement(close, start);
@@ -200,6 +228,7 @@ private:
   bool sub(int64_t& out, std::string_view what, int64_t least);
   bool finishSharding(const ParsedSharding&, TypeId globalType, ShardingId&);
   bool checkAxis(const AxisRef&, const Mesh&, SourceRange);
+  bool checkAxes(const ParsedSharding&, const Mesh&);
 
   // --- attributes (ParseAttr.cpp) ---
   bool atAttrs() const;
@@ -291,11 +320,13 @@ private:
   std::unordered_set<StrId> called_, skipped_;
   const std::vector<StrId>* ownSizes_ = nullptr; // of the function that is being read
   bool keepSizes_ = false;                       // while the head of a called function is read
+  std::unordered_map<size_t, std::string_view> mistyped_; // index of a word -> the keyword that it stands for
   FuncId func_;
   MeshId localMesh_;    // of the spmd function or `local` block that is being read
   size_t blockEnd_ = 0; // index of the "}" of the block that is being read
   bool inSnippet_ = false;
-  bool quiet_ = false;               // something was wrong that had been said already
+  std::vector<ParsedAxis>* axes_ = nullptr; // where those of the sharding go that is being read
+  bool quiet_ = false;                      // something was wrong that had been said already
   std::optional<DType> elementType_; // while the value of a `constant` is read: what its numbers become
   std::vector<Binding> scope_;       // by StrId
   std::vector<std::pair<StrId, Binding>>

@@ -6,9 +6,16 @@ namespace dtc {
 
 namespace {
 
-inline constexpr DiagKind kDimRange{"dim-out-of-range",
-                                    "'{0}': {1} = {2} is not a dim of {3}, which has {4} dims"};
-inline constexpr DiagKind kDimTwice{"dim-twice", "'{0}': dim {2} stands twice in {1}"};
+inline constexpr DiagKind kDimRange{"dim-out-of-range", "'{0}': {1} = {2} is not a dim of {3}{4}"};
+inline constexpr DiagKind kDimTwice{"duplicate-dim", "'{0}': dim {2} is listed twice in {1}"};
+
+// ", whose 2 dims go from -2 to 1"
+std::string rangeText(int64_t rank) {
+  if (rank == 0) return ", which is a scalar and has no dims";
+  if (rank == 1) return ", whose only dim is 0 (or -1)";
+  return ", whose " + std::to_string(rank) + " dims go from " + std::to_string(-rank) + " to " +
+         std::to_string(rank - 1);
+}
 
 } // namespace
 
@@ -24,7 +31,7 @@ Dim OpQuery::sizeAttr(std::string_view name) const {
 std::optional<int64_t> OpQuery::dimAttr(std::string_view name, size_t rank) const {
   int64_t d = intAttr(name), n = static_cast<int64_t>(rank);
   if (d >= -n && d < n) return d < 0 ? d + n : d;
-  if (diags) diags->error(kDimRange, loc, record->name, name, d, operandText(0), n);
+  if (diags) diags->error(kDimRange, loc, record->name, name, d, operandText(0), rangeText(n));
   return std::nullopt;
 }
 
@@ -38,7 +45,7 @@ std::optional<std::vector<int64_t>> OpQuery::dimsAttr(std::string_view name, siz
   }
   for (int64_t d : intsAttr(name)) {
     if (d < -n || d >= n) {
-      if (diags) diags->error(kDimRange, loc, record->name, name, d, operandText(0), n);
+      if (diags) diags->error(kDimRange, loc, record->name, name, d, operandText(0), rangeText(n));
       return std::nullopt;
     }
     dims.push_back(d < 0 ? d + n : d);

@@ -70,7 +70,10 @@ void Parser::definePoisoned(const std::vector<ParsedName>& names) {
 
 std::vector<std::string_view> Parser::visibleNames() const {
   std::vector<std::string_view> names;
-  for (size_t i = visibleFrom_; i < undo_.size(); ++i) names.push_back(m_.strings[undo_[i].first]);
+  for (size_t i = visibleFrom_; i < undo_.size(); ++i) {
+    const ValueId value = lookup(undo_[i].first);
+    if (!value.valid() || !poisoned(value)) names.push_back(m_.strings[undo_[i].first]);
+  }
   return names;
 }
 

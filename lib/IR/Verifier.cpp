@@ -5,6 +5,8 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Text.h"
 
+#include "dtc/Support/Counted.h"
+#include "dtc/Support/Suggest.h"
 #include <algorithm>
 
 namespace dtc {
@@ -13,34 +15,37 @@ namespace {
 
 constexpr DiagKind kNotVisible{"value-not-visible", "{0} is not defined where it is used"};
 constexpr DiagKind kResultType{"result-type", "'{0}' gives {1}, but {2} is {3}"};
-constexpr DiagKind kResultCount{"result-count", "'{0}' gives {1} results, but {2} are there"};
-constexpr DiagKind kSharding{"sharding", "{0}: {1}"};
+constexpr DiagKind kResultCount{"result-count", "'{0}' has {1} results, but {2} are named"};
+constexpr DiagKind kSharding{"invalid-sharding", "{0}: {1}"};
 constexpr DiagKind kReshardNeeds{"reshard-needs-sharding",
                                  "'{0}' changes a sharding: write the new one after the type of its result"};
-constexpr DiagKind kMeshes{"operand-meshes",
+constexpr DiagKind kMeshes{"mixed-meshes",
                            "'{0}' has {1} on mesh @{2} and {3} on mesh @{4}: put a 'reshard' before it"};
-constexpr DiagKind kCutInGlobal{"cut-in-global", "{0} is {1}: only local text has pieces such as 'n/axis'"};
-constexpr DiagKind kLabelTwice{"label-twice", "two results are called %{0}"};
-constexpr DiagKind kCarry{"carry", "'carry' needs an argument %{0} of the same type and sharding"};
-constexpr DiagKind kNoFunction{"attribute-function", "'{0}' of @{1} names @{2}, which is no function here"};
-constexpr DiagKind kNoMesh{"attribute-mesh", "'mesh' of @{0} names @{1}, which is no mesh here"};
-constexpr DiagKind kTwoMeshes{"two-meshes",
+constexpr DiagKind kCutInGlobal{"shard-size-in-global",
+                                "{0} is {1}: only local text has sizes of shards such as 'n/axis'"};
+constexpr DiagKind kLabelTwice{"duplicate-result-name", "two results are named %{0}"};
+constexpr DiagKind kCarry{"carry-mismatch", "'carry' needs an argument %{0} of the same type and sharding"};
+constexpr DiagKind kNoFunction{"unknown-function",
+                               "'{0}' of @{1} names @{2}, which is not a function of this module"};
+constexpr DiagKind kNoMesh{"unknown-mesh", "'mesh' of @{0} names @{1}, which is not a mesh of this module"};
+constexpr DiagKind kTwoMeshes{"mixed-meshes",
                               "the spmd function @{0} is on one mesh, but its shardings name @{1} and @{2}"};
-constexpr DiagKind kReturnCount{"return-count", "@{0} has {1} results, but {2} values are returned"};
+constexpr DiagKind kReturnCount{"return-count", "@{0} has {1}, but {2} returned"};
 constexpr DiagKind kReturnType{"return-type", "result {0} of @{1}: expected {2}, found {3}, which is {4}"};
-constexpr DiagKind kOfInGlobal{"of-in-global", "{0} is a piece ('of'), but only an spmd function has pieces"};
-constexpr DiagKind kOfNeeds{"of-needs-sharding", "{0} is a piece of {1}: write its sharding after it"};
-constexpr DiagKind kPiece{"piece", "{0}: the piece of {1} is {2}, found {3}"};
+constexpr DiagKind kOfInGlobal{"shard-in-global",
+                               "{0} is a shard ('of'), but only spmd functions have shards"};
+constexpr DiagKind kOfNeeds{"of-needs-sharding", "{0} is a shard of {1}: write its sharding after it"};
+constexpr DiagKind kPiece{"shard-type", "{0}: a shard of {1} is {2}, found {3}"};
 constexpr DiagKind kNeedsOf{
-    "needs-of", "{0} of an spmd function has a sharding: write what it is a piece of, as in '{1} of …'"};
+    "needs-of", "{0} of an spmd function has a sharding: write the tensor that is sharded, as in '{1} of …'"};
 constexpr DiagKind kGradientSignature{"gradient-signature",
                                       "@{0} is the gradient of @{1}: expected {2}, found {3}"};
 constexpr DiagKind kLocalGradient{"local-gradient",
                                   "@{0} has the gradient @{1}: both are to be global functions, as "
                                   "gradients are made before the program is cut"};
-constexpr DiagKind kContract{"comm-contract", "this is no communication contract: {0}"};
-constexpr DiagKind kContractWhat{"comm-contract-what", "there is no collective '{0}'{1}"};
-constexpr DiagKind kContractAxis{"comm-contract-axis", "no mesh here has an axis '{0}'{1}"};
+constexpr DiagKind kContract{"contract-syntax", "this is not a communication contract: {0}"};
+constexpr DiagKind kContractWhat{"unknown-collective", "there is no collective '{0}'{1}"};
+constexpr DiagKind kContractAxis{"unknown-axis", "no mesh of this module has an axis '{0}'{1}"};
 constexpr DiagKind kRecursion{"recursion", "@{0} calls itself{1}"};
 
 } // namespace
@@ -179,9 +184,8 @@ void Verifier::contract(const WrittenContract& written) {
       for (size_t k = 0; k < m_.registry->size(); ++k)
         if (const OpRecord& r = (*m_.registry)[static_cast<OpKind>(k)]; isContractCollective(r))
           known.emplace_back(r.name);
-      std::string_view near = nearestWord(contract->what, known);
       error(kContractWhat, written.range(contract->whatBegin, contract->whatEnd), contract->what,
-            near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?");
+            suggestion(Vocabulary::Op, contract->what, known));
     }
   }
   for (const CommContract::Axis& axis : contract->axes) {
@@ -189,9 +193,8 @@ void Verifier::contract(const WrittenContract& written) {
     for (uint32_t i = 0; i < m_.shardings.numMeshes(); ++i)
       for (const MeshAxis& a : m_.shardings.mesh(MeshId(i)).axes) known.push_back(m_.strings[a.name]);
     if (std::find(known.begin(), known.end(), axis.name) != known.end()) continue;
-    std::string_view near = nearestWord(axis.name, known);
     error(kContractAxis, written.range(axis.begin, axis.end), axis.name,
-          near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?");
+          suggestion(Vocabulary::Plain, axis.name, known));
   }
 }
 
@@ -256,7 +259,8 @@ void Verifier::oneMesh(const Function& f) {
 void Verifier::returned(const Function& f) {
   const Block& b = m_[f.body];
   if (b.yields.size() != f.results.size()) {
-    error(kReturnCount, b.terminatorLoc, m_.strings[f.name], f.results.size(), b.yields.size())
+    error(kReturnCount, b.terminatorLoc, m_.strings[f.name], counted(f.results.size(), "result"),
+          counted(b.yields.size(), "value") + (b.yields.size() == 1 ? " is" : " are"))
         .note(f.loc, functionName(func_) + " is declared here");
     return;
   }

@@ -10,13 +10,14 @@ namespace dtc {
 namespace {
 
 constexpr DiagKind kOpenPiece{
-    "open-piece", "{0} is open, and only a closed sharding has pieces: write '_' or an axis in place of '?'"};
+    "open-sharding",
+    "{0} is open, and only a closed sharding has shards: write '_' or an axis in place of '?'"};
 constexpr DiagKind kShardingInLocal{
     "sharding-in-local", "{0} is local: only arguments and results of an spmd function have shardings"};
 constexpr DiagKind kOnlyLocal{"only-local", "'{0}' belongs to local text: write it in an spmd function or a "
                                             "'local' block, or let 'propagate' and 'partition' find it"};
 constexpr DiagKind kOnlyGlobal{"only-global",
-                               "'{0}' belongs to global text: in local text a collective says it"};
+                               "'{0}' belongs to global text: in local text write a collective"};
 constexpr DiagKind kVaryingPredicate{"varying-predicate",
                                      "{0} may differ between devices along {1}, but {3} in this "
                                      "'{2}' needs all of them: some would wait forever"};
@@ -25,9 +26,9 @@ constexpr DiagKind kVaryingResult{
 constexpr DiagKind kVaryingArgument{
     "varying-argument",
     "argument {0} of @{1} has no 'of' and so is equal on all devices, but {2} may differ along {3}"};
-constexpr DiagKind kYieldVaries{
-    "local-yield-varies", "'local' gives {0} as the same along {1}, but it varies there: end that with a "
-                          "collective, or cut the result along {1}"};
+constexpr DiagKind kYieldVaries{"local-yield-varies",
+                                "'local' gives {0} as the same along {1}, but it varies there: insert a "
+                                "collective, or shard the result along {1}"};
 constexpr DiagKind kYieldPending{"local-yield-pending",
                                  "'local' gives {0} as reduced along {2}, but it is a {1} pending there: put "
                                  "'all_reduce' before, or write '| {1}({2})' in the result's sharding"};
@@ -37,14 +38,19 @@ constexpr DiagKind kYieldSame{
     "local-yield-same", "'local' gives {0} as pending along {1}, but it is the same there: the {2} would "
                         "count it {3} times"};
 constexpr DiagKind kPendingLost{
-    "pending-lost", "'{0}' reads {1} otherwise than as the {3} that it is, pending along {2}: put "
-                    "'all_reduce' before it"};
+    "pending-lost", "'{0}' {4}, but {1} is a partial {3} over {2}: insert an all_reduce before it"};
 constexpr DiagKind kHandleUse{"handle-use", "{0} is a handle of '{1}': only 'done' may use it"};
-constexpr DiagKind kHandleTwice{"handle-twice", "the handle {0} is waited for twice"};
+constexpr DiagKind kHandleTwice{"duplicate-done", "the handle {0} is waited for twice"};
 constexpr DiagKind kHandleUnused{"handle-unused",
                                  "the handle {0} of '{1}' is never waited for: 'done' gives its result"};
 constexpr DiagKind kNotAHandle{"not-a-handle",
                                "'done' waits for what a …_start began, but {0} is no such handle"};
+
+// Why an op cannot be applied to the parts of a reduction of this kind.
+std::string whyLost(PendingKind k) {
+  if (k == PendingKind::Sum || k == PendingKind::Avg) return "is not linear";
+  return "does not commute with " + std::string(pendingName(k));
+}
 
 } // namespace
 
@@ -114,7 +120,7 @@ void Verifier::varying(const Varying& v, BlockId b) {
 void Verifier::localYields(OpId o, const LocalTypes& types) {
   for (const LocalTypes::Lost& l : types.lost())
     error(kPendingLost, m_[l.op].loc, m_.record(l.op).name, name(l.value), types.varying().text(l.axes),
-          pendingName(types.pending(l.value).kind));
+          pendingName(types.pending(l.value).kind), whyLost(types.pending(l.value).kind));
   for (uint32_t r = 0; r < m_[o].numResults; ++r)
     for (AxisSet part : types.varying().allParts()) localYield(o, types, r, part);
 }

@@ -10,29 +10,31 @@ namespace dtc {
 
 namespace {
 
-constexpr DiagKind kPredicate{"predicate", "the predicate of '{0}' is bool[], found {1}, which is {2}"};
+constexpr DiagKind kPredicate{"predicate-type", "the predicate of '{0}' must be bool[], but {1} is {2}"};
 constexpr DiagKind kBlockArgs{"block-arguments", "a block of '{0}' has {1} arguments, but {2} are given"};
-constexpr DiagKind kBlockArgType{"block-argument-type", "{0} starts from {1}: expected {2}, found {3}"};
+constexpr DiagKind kBlockArgType{"block-argument-type",
+                                 "{0} starts from {1}, which is {2}, but its type is {3}"};
 constexpr DiagKind kYieldCount{"yield-count", "this block of '{0}' yields {1}: expected {2}{3}"};
 constexpr DiagKind kYieldType{"yield-type", "this block of '{0}' yields {1}, which is {2}: expected {3}{4}"};
-constexpr DiagKind kRegionResults{"region-results", "'{0}' gives {1} results: expected {2}"};
-constexpr DiagKind kRegionResultType{"region-result-type", "'{0}' gives {1}, but {2} is {3}"};
-constexpr DiagKind kBoundType{"bound-type", "the bounds of 'for' are i32[], found {0}, which is {1}"};
+constexpr DiagKind kRegionResults{"result-count", "'{0}' has {1} results, but {2} expected"};
+constexpr DiagKind kRegionResultType{"result-type", "'{0}' gives {1}, but {2} is {3}"};
+constexpr DiagKind kBoundType{"bound-type", "the bounds of 'for' must be i32[], but {0} is {1}"};
 constexpr DiagKind kStackedBound{
     "stacked-bound",
-    "what a 'for' stacks needs a size: bounds that are numbers, or 0 and a symbol, not a value"};
-constexpr DiagKind kLocalInLocal{"local-in-local",
-                                 "'local' stands in local text: everything is per device here already"};
-constexpr DiagKind kLocalResult{"local-result", "a result of 'local' needs its closed sharding written"};
-constexpr DiagKind kLocalMesh{"local-mesh",
+    "'for' stacks one row for each iteration, so its bounds must be numbers, or 0 and a symbol, not values"};
+constexpr DiagKind kLocalInLocal{
+    "local-in-local", "'local' cannot be used in local text, where every value is per device already"};
+constexpr DiagKind kLocalResult{"open-sharding", "a result of 'local' needs its closed sharding written"};
+constexpr DiagKind kLocalMesh{"mixed-meshes",
                               "a 'local' block is on one mesh, but its shardings name @{0} and @{1}"};
 constexpr DiagKind kCalleeGone{"unknown-function", "there is no function @{0}"};
 constexpr DiagKind kCallKind{"call-kind", "@{0} is {1}: {2} calls only functions of its own kind"};
-constexpr DiagKind kCallCount{"argument-count", "@{0} takes {1} arguments, but {2} are given"};
+constexpr DiagKind kCallCount{"argument-count", "@{0} takes {1} arguments, but it is given {2}"};
 constexpr DiagKind kCallType{"argument-type", "argument {0} of @{1}: expected {2}, found {3}, which is {4}"};
 constexpr DiagKind kCallSize{"call-size", "{0}"};
-constexpr DiagKind kGradInLocal{"gradient-in-local",
-                                "'{0}' belongs to global text: gradients are made before the program is cut"};
+constexpr DiagKind kGradInLocal{
+    "gradient-in-local",
+    "'{0}' belongs to global text: gradients are made before the program is partitioned"};
 
 std::string values(size_t n) { return std::to_string(n) + (n == 1 ? " value" : " values"); }
 
@@ -113,7 +115,7 @@ void Verifier::cond(OpId o) {
   for (uint32_t r = 0; r < 2; ++r) {
     argTypes(o, m_.region(o, r), 0, 1);
     regionBlock(o, r, 0);
-    yieldTypes(o, m_.region(o, r), resultTypes(o), r ? ", as the first one" : "");
+    yieldTypes(o, m_.region(o, r), resultTypes(o), r ? ", as the first block yields" : "");
   }
 }
 
@@ -123,10 +125,10 @@ void Verifier::whileLoop(OpId o) {
     regionBlock(o, r, 0);
   }
   TypeId scalar[] = {m_.tensorType(DType::Bool, std::initializer_list<int64_t>{})};
-  yieldTypes(o, m_.region(o, 0), scalar, ", whether to go on");
+  yieldTypes(o, m_.region(o, 0), scalar, ", the condition");
   std::vector<TypeId> carried;
   for (ValueId a : m_[m_.region(o, 1)].args) carried.push_back(m_[a].type);
-  yieldTypes(o, m_.region(o, 1), carried, ", what it carries");
+  yieldTypes(o, m_.region(o, 1), carried, ", which the loop carries");
   if (resultTypes(o) != carried)
     error(kRegionResults, m_[o].loc, "while", m_[o].numResults,
           values(carried.size()) + " of the types that it carries");
@@ -145,7 +147,7 @@ void Verifier::forLoop(OpId o) {
   const std::vector<ValueId>& yields = m_[b].yields;
   if (yields.size() < carried || yields.size() != m_[o].numResults) {
     error(kYieldCount, m_[b].terminatorLoc, "for", values(yields.size()), "at least " + values(carried),
-          ", what it carries");
+          ", which the loop carries");
     return;
   }
   for (size_t i = 0; i < yields.size(); ++i) {
@@ -154,7 +156,7 @@ void Verifier::forLoop(OpId o) {
       TypeId arg = m_[m_[b].args[i + 1]].type;
       if (yielded != arg)
         error(kYieldType, m_[b].terminatorLoc, "for", name(yields[i]), typeName(yielded), typeName(arg),
-              ", what it carries");
+              ", which the loop carries");
       yielded = arg;
     } else if (auto trips = tripCount(m_, o)) {
       Type t = m_.types[yielded];

@@ -16,7 +16,7 @@ static constexpr DiagKind kExportOp{"export-op", "'{0}' cannot be written as Sta
 static constexpr DiagKind kExportSize{
     "export-size", "StableHLO has no symbolic sizes: {0} must be a number; bind each with --dim NAME=SIZE"};
 static constexpr DiagKind kExportPiece{
-    "export-piece",
+    "export-uneven",
     "the devices' pieces of {0} differ in size, which StableHLO cannot say: export the program before "
     "it is partitioned, or choose sizes that the mesh divides"};
 
@@ -340,7 +340,7 @@ private:
   }
 
   bool refuse(const Function& f) {
-    static constexpr DiagKind kSpmd{"export-spmd",
+    static constexpr DiagKind kSpmd{"export-shard",
                                     "@{0} says not of each argument and result what it is a piece of"};
     if (!diags_.hasErrors()) diags_.error(kSpmd, f.loc, m_.strings[f.name]);
     return false;

@@ -4,7 +4,7 @@
 
 namespace dtc {
 
-static constexpr DiagKind kGspmdText{"gspmd-text", "this sharding cannot be read: {0}"};
+static constexpr DiagKind kGspmdText{"gspmd-syntax", "this sharding cannot be read: {0}"};
 static constexpr int64_t kMostDevices = 1 << 24;
 
 std::vector<Digit> digitsOf(const std::vector<int64_t>& numbers) {

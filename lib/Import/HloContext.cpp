@@ -13,7 +13,7 @@ namespace dtc {
 
 namespace {
 
-constexpr DiagKind kImport{"import", "'{0}' does not import: it {1}"};
+constexpr DiagKind kImport{"import-unsupported", "'{0}' does not import: it {1}"};
 // Constants of at most so many elements are written as lists, others as bytes.
 constexpr int64_t kListedElements = 32;
 

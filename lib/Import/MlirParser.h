@@ -117,9 +117,9 @@ private:
 // What a pretty form calls otherwise than the generic form does, and what stands there without a name (MlirNames.cpp).
 void normalisePretty(MlirOp& op);
 
-inline constexpr DiagKind kMlirUnexpected{"mlir-unexpected", "expected {0}, found {1}"};
-inline constexpr DiagKind kMlirDeep{"mlir-too-deep", "this is nested too deep (more than {0} levels)"};
-inline constexpr DiagKind kMlirLong{"mlir-too-long", "this text has too many parts to be read"};
-inline constexpr DiagKind kMlirText{"mlir-text", "this cannot be read: {0}"};
+inline constexpr DiagKind kMlirUnexpected{"mlir-syntax", "expected {0}, found {1}"};
+inline constexpr DiagKind kMlirDeep{"too-deep", "this is nested too deep (more than {0} levels)"};
+inline constexpr DiagKind kMlirLong{"text-too-long", "this text has too many parts to be read"};
+inline constexpr DiagKind kMlirText{"mlir-syntax", "this cannot be read: {0}"};
 
 } // namespace dtc

@@ -155,7 +155,7 @@ struct Manual {
 };
 
 // In what was made of GSPMD's calls (GspmdManual.h): an error at the one that it is about.
-constexpr DiagKind kCall{"gspmd-manual-call", "in the code of one device this {0}"};
+constexpr DiagKind kCall{"gspmd-manual", "in the code of one device this {0}"};
 constexpr const char* kOtherPiece =
     "has a piece that is not what its sharding's manual axes cut of the whole";
 bool failCall(HloContext& c, SourceRange where, const std::string& why) {

@@ -2,7 +2,7 @@
 
 namespace dtc {
 
-static constexpr DiagKind kShardyText{"shardy-text", "expected {0} in this sharding, found {1}"};
+static constexpr DiagKind kShardyText{"shardy-syntax", "expected {0} in this sharding, found {1}"};
 static constexpr size_t kMostParts = 1u << 16; // axes, dims and devices of one attribute
 
 bool ShardyReader::unexpected(std::string_view wanted) {

@@ -11,11 +11,11 @@ namespace dtc {
 namespace {
 
 constexpr DiagKind kSyntax{"hlo-syntax", "expected {0}"};
-constexpr DiagKind kNoInstruction{"hlo-operand",
+constexpr DiagKind kNoInstruction{"hlo-unknown-operand",
                                   "no instruction '{0}' stands before this one in its computation"};
 constexpr DiagKind kNoComputation{"hlo-empty", "the HLO text has no computation"};
-constexpr DiagKind kTooLarge{"hlo-size", "a shape of more than 2^63-1 bytes"};
-constexpr DiagKind kTwice{"hlo-twice", "there are two instructions '{0}' in this computation"};
+constexpr DiagKind kTooLarge{"type-too-large", "a shape of more than 2^63-1 bytes"};
+constexpr DiagKind kTwice{"hlo-redefined", "there are two instructions '{0}' in this computation"};
 
 constexpr DiagKind kDevices{"hlo-devices", "at most {0} devices can be looked at"};
 

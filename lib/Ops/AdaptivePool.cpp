@@ -9,7 +9,7 @@ bool poolSharesOf(const OpQuery& q, std::vector<PoolShare>& shares) {
   Pools pools;
   if (!readPoolSizes(q, pools) || !readPoolList(q, "output_size", 1, pools, &Pool::result)) return false;
   for (const Pool& p : pools) {
-    if (p.size == 0) return reportShape(q, "has nothing to average along a spatial dim of size 0");
+    if (p.size == 0) return reportShape(q, "cannot average a spatial dim of size 0");
     shares.push_back({p.size, p.result});
   }
   return true;

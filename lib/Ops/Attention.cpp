@@ -54,7 +54,7 @@ bool ropeRule(const OpQuery& q, Rule& rule) {
   if (!ruleFromText(q, "[.. s d], [.. s] -> [.. s d]; d: whole", rule)) return false;
   Dim d = q.type(0).dims.back();
   if (d.isStatic() && d.value() % 2 == 0) return true;
-  return reportShape(q, "turns pairs: the last dim must be even, and it is " + dimText(q, d));
+  return reportShape(q, "rotates pairs, so the last dim must be even, but it is " + dimText(q, d));
 }
 
 // Element j of a row turns with its partner: (i, i + d/2), or (2i, 2i + 1) where interleaved; the angle is

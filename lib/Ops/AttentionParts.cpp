@@ -73,11 +73,13 @@ bool attentionShapeOf(const OpQuery& q, AttentionShape& a) {
   if (!makesParts(q) && q.record->name != std::string_view("attention_grad_mask")) {
     const std::string_view ring = q.textAttr("ring");
     if (ring != "priced" && ring != "ordered" && ring != "balanced")
-      return reportShape(q, "has ring = \"priced\", \"ordered\" or \"balanced\"");
+      return reportShape(q, "takes ring = \"priced\", \"ordered\" or \"balanced\", not \"" +
+                                std::string(q.textAttr("ring")) + "\"");
   }
-  if (q.intAttr("window") < 0) return reportShape(q, "takes no negative window");
+  if (q.intAttr("window") < 0)
+    return reportShape(q, "takes a window of at least 0, not " + std::to_string(q.intAttr("window")));
   if (!q.rawAttr("scale").valid() && !a.d.isStatic())
-    return reportShape(q, "needs its scale written where the head size is no number");
+    return reportShape(q, "needs the attribute 'scale' where the head size is not a number");
   return checkMask(q, a);
 }
 

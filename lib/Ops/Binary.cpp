@@ -40,7 +40,7 @@ bool powWhen(const OpQuery& q, const Through& t) {
 inline constexpr DiagKind kPowTypes{"pow-dtypes",
                                     "'pow' of {0} takes an exponent of {0} or of an integer dtype, not {1}"};
 inline constexpr DiagKind kPowNegative{
-    "pow-negative", "'pow' of an integer to the power {0} is no integer: convert the base to a float"};
+    "pow-negative", "an integer to the power {0} is not an integer: convert the base to a float"};
 bool powVerify(const OpQuery& q) {
   DType base = q.type(0).dtype, exponent = q.type(1).dtype;
   if (isBool(base) || isBool(exponent) || (base != exponent && !isInteger(exponent))) {

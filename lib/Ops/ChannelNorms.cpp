@@ -53,8 +53,8 @@ bool groupRule(const OpQuery& q, Rule& rule) {
   const Dim groups = q.sizeAttr("num_groups"), channels = x.dims[1];
   const auto each = channelsOfGroup(groups, channels);
   if (!each)
-    return reportShape(q, "cannot make " + dimText(q, groups) + " groups of " + dimText(q, channels) +
-                              " channels, all of one size");
+    return reportShape(q, "cannot divide " + dimText(q, channels) + " channels into " + dimText(q, groups) +
+                              " equal groups");
   DimMap c{DimMap::Compound, {}, 0};
   const uint16_t n = addFactor(rule, x.dims[0], "n");
   if (!isOneDim(groups)) c.terms.push_back({addFactor(rule, groups, "g"), 1});
@@ -107,10 +107,10 @@ bool groupEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Te
 
 // --- batch_norm ---
 
-static constexpr DiagKind kBatchOperands{"batch-norm-operands",
-                                         "'batch_norm' takes x, weight, bias, mean and var, or with training "
-                                         "= true, which finds mean and var, x and "
-                                         "perhaps weight and bias; but {0} are given"};
+static constexpr DiagKind kBatchOperands{"operand-count",
+                                         "'batch_norm' takes x, weight, bias, mean and var, or with "
+                                         "{training = true} x alone or x, weight and bias; it is given "
+                                         "{0} operands"};
 bool batchForm(const OpQuery& q) {
   const size_t n = q.operandTypes.size();
   if (q.boolAttr("training") ? n <= 3 : n == 5) return true;

@@ -10,22 +10,24 @@ namespace dtc {
 
 namespace {
 
-inline constexpr DiagKind kNoMesh{"collective-mesh", "'{0}' finds no mesh with the axes {1}"};
-inline constexpr DiagKind kAxisTwice{"collective-axis-twice", "'{0}': axis {1} stands twice in axes"};
+inline constexpr DiagKind kNoMesh{"collective-mesh", "'{0}': no mesh has the axes {1}"};
+inline constexpr DiagKind kAxisTwice{"duplicate-axis", "'{0}': axis {1} is listed twice in axes"};
 inline constexpr DiagKind kCollectiveOp{
-    "collective-op",
+    "attribute-value",
     "'{0}' takes op = \"sum\", \"avg\", \"prod\", \"max\", \"min\", \"any\" or \"all\", not \"{1}\""};
 inline constexpr DiagKind kCollectiveOpType{"collective-op-dtype",
                                             "'{0}': op = \"{1}\" is not defined on {2}"};
-inline constexpr DiagKind kGatherCut{"collective-cut",
-                                     "'{0}': dim {1} of {2} is {3}: its cut does not end in {4}"};
+inline constexpr DiagKind kGatherCut{"collective-sharding",
+                                     "'{0}': dim {1} of {2} is {3}, which is not sharded last along {4}"};
 inline constexpr DiagKind kTooLong{"collective-size",
                                    "'{0}': dim {1} of {2}, gathered along {3}, is longer than 2^63-1"};
-inline constexpr DiagKind kWrittenType{"collective-type", "'{0}' gives {1}, but {2} is written"};
+inline constexpr DiagKind kWrittenType{"result-type", "'{0}' gives {1}, but {2} is written"};
 inline constexpr DiagKind kPairs{"collective-pairs", "'{0}': {1}"};
 inline constexpr DiagKind kWireType{
-    "collective-wire", "'{0}': {1} cannot travel as {2}: floats travel as floats, all else as it is"};
-inline constexpr DiagKind kRoot{"collective-root", "'{0}': root = {1}, but there are {2} devices along axes"};
+    "communication-dtype",
+    "'{0}': {1} cannot be sent as {2}: only floats can change dtype, to another float"};
+inline constexpr DiagKind kRoot{
+    "attribute-value", "'{0}': root = {1} is not one of the {2} devices along axes, which count from 0"};
 
 std::vector<AxisRef> axesOf(const OpQuery& q) {
   std::vector<AxisRef> axes;

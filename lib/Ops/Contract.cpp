@@ -12,7 +12,7 @@ bool matmulRule(const OpQuery& q, Rule& rule) {
   return ruleFromText(q, a + b + " -> [.. m n]", rule);
 }
 
-inline constexpr DiagKind kEinsum{"einsum-equation", "'einsum': {0} in \"{1}\""};
+inline constexpr DiagKind kEinsum{"einsum-equation", "'einsum' has the equation \"{1}\": {0}"};
 
 // The equation as rule text: "bi,oi->bo" is "[b i], [o i] -> [b o]".
 class Equation {
@@ -21,14 +21,15 @@ public:
 
   bool toRule(Rule& rule) {
     size_t arrow = text_.find("->");
-    if (arrow == std::string_view::npos) return report("expected -> and the result's letters");
+    if (arrow == std::string_view::npos) return report("expected '->' and the letters of the result");
     std::string out;
     if (!side(text_.substr(0, arrow), out, true)) return false;
     size_t count =
         1 + static_cast<size_t>(std::count(text_.begin(), text_.begin() + static_cast<long>(arrow), ','));
     if (count != q_.operandTypes.size())
-      return report(std::to_string(count) + " operands, but " + std::to_string(q_.operandTypes.size()) +
-                    " are given,");
+      return report("it is for " + std::to_string(count) + (count == 1 ? " operand" : " operands") +
+                    ", but " + std::to_string(q_.operandTypes.size()) +
+                    (q_.operandTypes.size() == 1 ? " is given" : " are given"));
     out += " -> ";
     if (!side(text_.substr(arrow + 2), out, false)) return false;
     if (!ruleFromText(q_, out, rule)) return false;
@@ -65,21 +66,21 @@ private:
         here.clear();
       } else if (letters.substr(i, 3) == "...") {
         if (here.find('.') != std::string::npos || !here.empty())
-          return report("`...` anywhere but first, once,");
+          return report("'...' comes first in an operand or result, and once");
         out += ".. ";
         here += '.';
         i += 2;
       } else if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
         if (!operands && here.find(c) != std::string::npos)
-          return report(std::string("the letter ") + c + " twice in the result");
+          return report(std::string("the letter '") + c + "' is used twice in the result");
         if (!operands && known_.find(c) == std::string::npos)
-          return report(std::string("the result's letter ") + c + ", which no operand has,");
+          return report(std::string("the letter '") + c + "' of the result is in no operand");
         here += c;
         known_ += c;
         out += c;
         out += ' ';
       } else {
-        return report(std::string("unexpected '") + c + "'");
+        return report(std::string("unexpected character '") + c + "'; dims are single letters");
       }
     }
     out += ']';
@@ -92,7 +93,7 @@ private:
 
 bool einsumRule(const OpQuery& q, Rule& rule) { return Equation(q).toRule(rule); }
 
-inline constexpr DiagKind kEinsumOperands{"einsum-operands",
+inline constexpr DiagKind kEinsumOperands{"operand-count",
                                           "'einsum' takes at most 8 operands, but {0} are given"};
 bool einsumVerify(const OpQuery& q) {
   if (q.operandTypes.size() <= 8) return true;

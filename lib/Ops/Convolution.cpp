@@ -2,6 +2,7 @@
 #include "Convolution.h"
 #include "Window.h"
 #include "dtc/Support/Checked.h"
+#include "dtc/Support/Counted.h"
 #include <algorithm>
 
 namespace dtc {
@@ -27,7 +28,7 @@ bool readWindows(const OpQuery& q, Shape& s) {
       return std::nullopt;
     }
     reportShape(q, std::string("needs a ") + name + " of at least " + std::to_string(least) +
-                       " for each of " + std::to_string(count) + " spatial dims");
+                       " for each of " + counted(count, "spatial dim"));
     return std::nullopt;
   };
   auto stride = list("stride", 1, 1), dilation = list("dilation", 1, 1), extra = list("output_padding", 0, 0);
@@ -37,7 +38,7 @@ bool readWindows(const OpQuery& q, Shape& s) {
     s.windows[i].stride = (*stride)[i], s.windows[i].dilation = (*dilation)[i],
     s.windows[i].extra = (*extra)[i];
   if (!s.transposed && q.rawAttr("output_padding").valid())
-    return reportShape(q, "has an output_padding where it is transposed only");
+    return reportShape(q, "takes output_padding only with transposed = true");
   const AttrId padding = q.rawAttr("padding");
   if (!padding.valid()) return true;
   const AttrTable& attrs = q.module->attrs;
@@ -57,10 +58,10 @@ bool resultSizes(const OpQuery& q, Shape& s) {
     Window& w = s.windows[i];
     const Dim size = q.type(0).dims[i + 2], length = q.type(1).dims[i + 2];
     if (!size.isStatic() || !length.isStatic())
-      return reportShape(q, "slides along sizes that are numbers only, not along " + dimText(q, size));
+      return reportShape(q, "needs spatial sizes that are numbers, not " + dimText(q, size));
     w.size = size.value(), w.length = length.value();
     if (w.size >= kLargest || w.length >= kLargest)
-      return reportShape(q, "has a spatial dim that is too long");
+      return reportShape(q, "has a spatial dim of more than 2^31 elements");
     const int64_t reach = w.length == 0 ? 0 : w.dilation * (w.length - 1) + 1; // below 2^62
     if (s.transposed) {
       const int64_t covered = w.size == 0 ? 0 : w.stride * (w.size - 1) + reach;
@@ -80,20 +81,20 @@ bool shapeOf(const OpQuery& q, Shape& s) {
   if (w.rank() != x.rank()) return reportRank(q, 1, std::to_string(x.rank()));
   s.transposed = q.boolAttr("transposed");
   s.groups = q.intAttr("groups");
-  if (s.groups < 1) return reportShape(q, "needs at least one group");
+  if (s.groups < 1) return reportShape(q, "needs at least 1 group, not " + std::to_string(s.groups) + "");
   if (!readWindows(q, s)) return false;
   // x's channels meet w's dim 1 within a group; transposed, they are w's dim 0.
   const Dim channels = x.dims[1], own = w.dims[s.transposed ? 0 : 1], grouped = w.dims[0];
   bool fits = s.groups == 1 || s.transposed ? channels == own : false;
   if (s.groups > 1) {
     if (!channels.isStatic() || !own.isStatic() || !grouped.isStatic())
-      return reportShape(q, "has groups of channels where these are numbers only");
+      return reportShape(q, "takes groups only where the channels are numbers");
     const auto whole = s.transposed ? std::optional(own.value()) : checkedMul(own.value(), s.groups);
     fits = whole == channels.value() && grouped.value() % s.groups == 0;
   }
   if (!fits)
     return reportShape(q, "has " + dimText(q, channels) + " channels in " + std::to_string(s.groups) +
-                              " group(s), which do not fit a window of " +
+                              (s.groups == 1 ? " group" : " groups") + ", which do not fit a window of " +
                               typeText(*q.module, q.operandTypes[1]));
   return resultSizes(q, s);
 }

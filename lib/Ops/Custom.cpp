@@ -5,9 +5,9 @@
 namespace dtc {
 namespace {
 
-inline constexpr DiagKind kCustom{"custom-call",
-                                  "@{0} is a call of something outside of this program: it has no "
-                                  "meaning here, and nothing can be computed with it"};
+inline constexpr DiagKind kCustom{"opaque-call",
+                                  "the custom call @{0} cannot be computed: dtc does not know what "
+                                  "it does"};
 
 bool infer(const OpQuery& q, std::vector<TypeId>& results) {
   results.assign(q.writtenTypes.begin(), q.writtenTypes.end());

@@ -1,5 +1,5 @@
 // docs/ops.md, written from the records.
-#include "dtc/Ops/Ops.h"
+#include "dtc/Ops/OpText.h"
 #include "dtc/Ops/Samples.h"
 #include <algorithm>
 
@@ -134,13 +134,45 @@ const char* loweringText(const OpRecord& r) {
   return words[static_cast<size_t>(r.lowering)];
 }
 
+// What an attribute of this name means wherever its record does not say more.
+std::string_view usualMeaning(std::string_view name) {
+  static constexpr std::pair<std::string_view, std::string_view> meanings[] = {
+      {"dim", "the dim that the op works along"},
+      {"dims", "the dims that the op works along"},
+      {"eps", "added to the variance, so that its square root is not 0"},
+      {"sizes", "the size of each piece, or of each dim of the window"},
+      {"shape", "the sizes of the result"},
+      {"low", "padding before each dim"},
+      {"high", "padding after each dim"},
+      {"descending", "largest first"},
+      {"start", "the first index of each dim"},
+      {"limit", "the index past the last of each dim"},
+      {"shifts", "how far each of `dims` is rolled"},
+      {"repeats", "how many copies along each dim"},
+      {"reach", "how far a window reaches along each dim"},
+      {"perm", "for each dim of the result, the dim of x"},
+      {"p", "the order of the norm"},
+      {"mode", "`constant`, `reflect`, `replicate` or `circular`"},
+      {"label_smoothing", "the weight that is spread over all classes"},
+      {"k", "how many elements are kept"},
+      {"ignore_index", "rows with this label do not count"},
+      {"dtype", "the dtype of the result"},
+      {"depth", "the number of classes"},
+      {"base", "the base of the frequencies"},
+  };
+  for (const auto& [known, meaning] : meanings)
+    if (known == name) return meaning;
+  return "";
+}
+
 std::string attributesText(const OpRecord& r) {
   std::string text;
   for (const AttrSpec& a : r.attrs) {
     std::string fallback = !a.fallback   ? "required"
                            : *a.fallback ? "default `" + std::string(a.fallback) + "`"
                                          : "optional";
-    text += "- `" + std::string(a.name) + "` (" + typeWord(a.type) + ", " + fallback + "): " + a.doc + "\n";
+    text += "- `" + std::string(a.name) + "` (" + typeWord(a.type) + ", " + fallback +
+            "): " + std::string(*a.doc ? std::string_view(a.doc) : usualMeaning(a.name)) + "\n";
   }
   return text;
 }
@@ -184,6 +216,14 @@ std::string recordText(const OpRegistry& ops, OpKind kind) {
 }
 
 } // namespace
+
+std::string opMarkdown(const OpRegistry& ops, OpKind kind) { return recordText(ops, kind); }
+
+std::string opExample(const OpRegistry& ops, OpKind kind) {
+  for (DType d : {DType::F32, DType::I32, DType::Bool, DType::C64})
+    for (OpSample& s : opSamples(ops, kind, d)) return printModule(s.module);
+  return "";
+}
 
 std::string opsMarkdown(const OpRegistry& ops) {
   std::string text =

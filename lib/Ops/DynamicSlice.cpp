@@ -1,4 +1,5 @@
 // dynamic_slice, dynamic_update_slice: a window whose place is data.
+#include "Entries.h"
 #include "ShapeParts.h"
 #include "dtc/IR/CutOp.h"
 #include "dtc/Support/Result.h"
@@ -33,20 +34,24 @@ bool windowOf(const OpQuery& q, Window& w) {
   if (std::string_view(q.record->name) == "dynamic_slice") {
     w.sizes = *sizesAttr(q, "sizes");
     if (w.sizes.size() != w.rank || !std::all_of(w.sizes.begin(), w.sizes.end(), isSize))
-      return reportShape(q, "needs one size per dim, " + std::to_string(w.rank) + " in all");
+      return w.sizes.size() != w.rank ? reportEntries(q, "sizes", w.sizes.size(), w.rank)
+                                      : reportShape(q, "takes no negative size");
   } else {
     w.firstStart = 2;
     if (q.type(1).rank() != w.rank) return reportRank(q, 1, std::to_string(w.rank));
     w.sizes = q.type(1).dims;
     if (std::vector<Dim> limits = sizesAttr(q, "limits").value_or(std::vector<Dim>()); !limits.empty()) {
       if (limits.size() != w.rank || !std::all_of(limits.begin(), limits.end(), isSize))
-        return reportShape(q, "needs one limit per dim, " + std::to_string(w.rank) + " in all");
+        return limits.size() != w.rank ? reportEntries(q, "limits", limits.size(), w.rank)
+                                       : reportShape(q, "takes no negative limit");
       w.whole = std::move(limits);
     }
   }
   const size_t given = q.operandTypes.size() - std::min(q.operandTypes.size(), w.firstStart);
   if (given < w.rank || given > 2 * w.rank)
-    return reportShape(q, "needs one start per dim, " + std::to_string(w.rank) + " in all");
+    return reportShape(q, "needs " + std::to_string(w.rank) + " starts, one for each dim of " +
+                              q.operandText(0) + ", but " + std::to_string(given) +
+                              (given == 1 ? " is given" : " are given"));
   for (size_t i = w.firstStart; i < q.operandTypes.size(); ++i)
     if (q.type(i).rank() != 0) return reportRank(q, i, "0");
   for (size_t d = 0; d < w.rank; ++d)

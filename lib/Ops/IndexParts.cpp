@@ -5,7 +5,7 @@ namespace dtc {
 namespace {
 
 inline constexpr DiagKind kIndexRange{"index-out-of-range",
-                                      "'{0}': index {1} is out of range: there are {2}, from 0"};
+                                      "'{0}': index {1} is out of range for {2} entries, which count from 0"};
 
 constexpr ScatterKind kScatterKinds[] = {
     {"set", PendingKind::None, nullptr, "set"}, {"sum", PendingKind::Sum, "add", "sum"},
@@ -45,7 +45,7 @@ std::span<const ScatterKind> scatterKinds() { return kScatterKinds; }
 bool combinesComplex(const OpQuery& q, const ScatterKind& kind) {
   const bool planes = (kind.reduce == PendingKind::None && !kind.combine) || kind.reduce == PendingKind::Sum;
   if (planes || !isComplex(q.type(0).dtype)) return true;
-  return reportShape(q, "of complex numbers has reduce = \"set\" or \"sum\"");
+  return reportShape(q, "of complex numbers takes reduce = \"set\" or \"sum\"");
 }
 
 const ScatterKind* scatterKind(const OpQuery& q, bool bits) {
@@ -57,8 +57,9 @@ const ScatterKind* scatterKind(const OpQuery& q, bool bits) {
     return &k;
   }
   if (q.diags)
-    reportShape(q, std::string("has reduce = \"set\", and of numbers \"sum\", \"prod\", \"max\" or \"min\"") +
-                       (bits ? ", of integers and bools \"or\", \"and\" and \"xor\"" : ""));
+    reportShape(q,
+                std::string("takes reduce = \"set\", and of numbers \"sum\", \"prod\", \"max\" or \"min\"") +
+                    (bits ? ", of integers and bools \"or\", \"and\" and \"xor\"" : ""));
   return nullptr;
 }
 

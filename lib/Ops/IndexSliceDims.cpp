@@ -56,8 +56,8 @@ bool operandRoles(const OpQuery& q, const Names& names, SliceDims& s, std::vecto
   const Dim components =
       static_cast<size_t>(s.vector) < indicesRank ? q.type(1).dims[static_cast<size_t>(s.vector)] : Dim(1);
   if (!(components == Dim(static_cast<int64_t>(map.size()))))
-    return reportShape(q, std::string("needs one index component per dim of ") + names.map + ", " +
-                              std::to_string(map.size()) + " in all");
+    return reportShape(q, std::string("needs ") + std::to_string(map.size()) +
+                              " index components, one for each dim of " + names.map);
   return true;
 }
 
@@ -69,8 +69,7 @@ bool windowSizes(const OpQuery& q, const std::vector<int64_t>& window, const std
   if (gather) {
     sizes = *sizesAttr(q, "slice_sizes");
     if (sizes.size() != s.operand.size() || !std::all_of(sizes.begin(), sizes.end(), isSize))
-      return reportShape(q,
-                         "needs one of slice_sizes per dim, " + std::to_string(s.operand.size()) + " in all");
+      return reportShape(q, "needs " + std::to_string(s.operand.size()) + " slice_sizes, one for each dim");
   }
   size_t next = 0;
   for (size_t d = 0; d < s.operand.size(); ++d) {

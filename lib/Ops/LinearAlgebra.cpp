@@ -49,7 +49,7 @@ bool squareMatrix(const OpQuery& q, size_t i) {
   if (t.rank() < 2) return reportRank(q, i, "2 or more");
   const Dim n = t.dims[t.rank() - 1];
   if (n == t.dims[t.rank() - 2] && n.isStatic()) return true;
-  return reportShape(q, "takes square matrices of a size that is a number, not " +
+  return reportShape(q, "takes square matrices whose size is a number, not " +
                             typeText(*q.module, q.operandTypes[i]));
 }
 

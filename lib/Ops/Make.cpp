@@ -60,7 +60,7 @@ bool constantRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
-inline constexpr DiagKind kConstantShape{"constant-shape",
+inline constexpr DiagKind kConstantShape{"shape-mismatch",
                                          "'constant': the value does not have the shape {0}"};
 inline constexpr DiagKind kConstantElement{"constant-element", "'constant': {0} cannot hold {1}"};
 inline constexpr DiagKind kConstantBytes{

@@ -125,7 +125,7 @@ NormKind normKind(const OpQuery& q) {
   return p == 0 ? NormKind::Count : p == 1 ? NormKind::Sum : p == 2 ? NormKind::Square : NormKind::Power;
 }
 
-static constexpr DiagKind kNormPower{"norm-power",
+static constexpr DiagKind kNormPower{"attribute-value",
                                      "'norm' takes a number for p, which may be infinite, not nan"};
 bool normVerify(const OpQuery& q) {
   if (!std::isnan(q.floatAttr("p"))) return true;

@@ -152,7 +152,7 @@ bool normEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Ten
 }
 
 inline constexpr DiagKind kLabelRange{"label-out-of-range",
-                                      "'{0}': label {1} is out of range: there are {2} classes, from 0"};
+                                      "'{0}': label {1} is out of range for {2} classes, which count from 0"};
 
 template <class A>
 bool crossEntropyIn(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
@@ -401,7 +401,7 @@ OpRecord normOp(const char* name, const char* summary) {
   return r;
 }
 
-inline constexpr DiagKind kSmoothing{"label-smoothing", "'{0}' takes a label_smoothing from 0 to 1"};
+inline constexpr DiagKind kSmoothing{"attribute-value", "'{0}' takes a label_smoothing from 0 to 1"};
 bool smoothingVerify(const OpQuery& q) {
   double s = q.floatAttr("label_smoothing");
   if (s >= 0 && s <= 1) return true;

@@ -4,6 +4,7 @@
 #include "Window.h"
 #include "dtc/Ops/Scalar.h"
 #include "dtc/Support/Checked.h"
+#include "dtc/Support/Counted.h"
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +18,7 @@ bool readPoolSizes(const OpQuery& q, Pools& pools) {
   for (size_t i = 0; i < pools.size(); ++i) {
     const Dim size = q.type(0).dims[i + 2];
     if (!size.isStatic())
-      return reportShape(q, "slides along sizes that are numbers only, not along " + dimText(q, size));
+      return reportShape(q, "needs spatial sizes that are numbers, not " + dimText(q, size));
     if (size.value() >= kLargest) return reportShape(q, "has a spatial dim that is too long");
     pools[i].size = size.value();
   }
@@ -33,8 +34,7 @@ bool readPoolList(const OpQuery& q, const char* name, int64_t least, Pools& pool
                               std::to_string(least) + " to " + std::to_string(kLargest - 1));
   if (v.size() != pools.size())
     return reportShape(q, "needs " + std::string(name) + " = [...] with a number of at least " +
-                              std::to_string(least) + " for each of " + std::to_string(pools.size()) +
-                              " spatial dims");
+                              std::to_string(least) + " for each of " + counted(pools.size(), "spatial dim"));
   for (size_t i = 0; i < v.size(); ++i) pools[i].*member = v[i];
   return true;
 }
@@ -52,7 +52,7 @@ static bool readPadding(const OpQuery& q, Pools& pools) {
     if (fits) pools[i].low = attrs[pair[0]].i, pools[i].high = attrs[pair[1]].i;
   }
   return fits || reportShape(q, "needs a padding [low, high] of at least 0 for each of " +
-                                    std::to_string(pools.size()) + " spatial dims");
+                                    counted(pools.size(), "spatial dim"));
 }
 
 // `ceil`: a last window that passes the end counts, if it begins before it.

@@ -15,14 +15,14 @@ namespace dtc {
 namespace {
 
 inline constexpr DiagKind kSeedType{"random-seed", "'{0}' takes a seed of type u64[2], but {1} is {2}"};
-inline constexpr DiagKind kRandomType{"random-type", "'{0}' gives {1}, but its result type is {2}"};
+inline constexpr DiagKind kRandomType{"result-type", "'{0}' gives {1}, but its result type is {2}"};
 inline constexpr DiagKind kRandomShape{
-    "random-shape", "'{0}': `shape` is the whole tensor's: {1} sizes, but the result has {2} dims"};
+    "shape-mismatch", "'{0}': `shape` is the whole tensor's: {1} sizes, but the result has {2} dims"};
 inline constexpr DiagKind kUniformRange{
-    "uniform-range", "'random_uniform' needs finite low < high that are different numbers in {0}"};
-inline constexpr DiagKind kNormalRange{"normal-range",
+    "attribute-value", "'random_uniform' needs finite low < high that are different numbers in {0}"};
+inline constexpr DiagKind kNormalRange{"attribute-value",
                                        "'random_normal' needs a finite mean and a finite std >= 0"};
-inline constexpr DiagKind kDropoutRange{"dropout-p", "'dropout' takes a p from 0 to 1"};
+inline constexpr DiagKind kDropoutRange{"attribute-value", "'dropout' takes a p from 0 to 1"};
 
 // --- what the four ops share ---
 

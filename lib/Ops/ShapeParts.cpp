@@ -1,9 +1,9 @@
-#include "ShapeParts.h"
+#include "Entries.h"
 
 namespace dtc {
 namespace {
 
-inline constexpr DiagKind kShapeProblem{"shape-problem", "'{0}' {1}"};
+inline constexpr DiagKind kShapeProblem{"shape-mismatch", "'{0}' {1}"};
 
 } // namespace
 
@@ -14,6 +14,13 @@ bool reportShape(const OpQuery& q, std::string_view what) {
     d.note((*q.module)[q.operands[0]].loc,
            q.operandText(0) + " is " + typeText(*q.module, q.operandTypes[0]));
   return false;
+}
+
+bool reportEntries(const OpQuery& q, std::string_view attribute, size_t given, size_t wanted,
+                   std::string_view each) {
+  return reportShape(q, "needs " + std::to_string(wanted) + (wanted == 1 ? " entry" : " entries") + " in '" +
+                            std::string(attribute) + "', one for each " + std::string(each) + ", but " +
+                            std::to_string(given) + (given == 1 ? " is given" : " are given"));
 }
 
 std::optional<std::vector<Dim>> sizesAttr(const OpQuery& q, std::string_view name) {

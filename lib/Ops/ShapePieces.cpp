@@ -192,8 +192,9 @@ bool splitRule(const OpQuery& q, Rule& rule) {
   }
   if (sizes.empty()) return reportShape(q, "needs at least one size");
   if (total && *total == own) return true;
-  return reportShape(q, "needs sizes that add up to " + dimText(q, own) + ", the size of dim " +
-                            std::to_string(at) + (total ? ", not to " + dimText(q, *total) : std::string()));
+  return reportShape(q, (total ? "has sizes that add up to " + dimText(q, *total) + ", but dim "
+                               : std::string("needs sizes that add up to the size of dim ")) +
+                            std::to_string(at) + " has " + dimText(q, own));
 }
 
 bool splitEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Tensor* const> out) {
@@ -302,8 +303,8 @@ bool padRule(const OpQuery& q, Rule& rule) {
     auto inner = between ? checkedAdd(*between, p.size) : std::nullopt;
     auto longer = inner ? checkedAdd(*inner, p.low + p.high) : std::nullopt;
     if (!longer || *longer < 0)
-      return reportShape(q, longer ? "takes away more than there is in dim " + std::to_string(d)
-                                   : "makes a dim that is too long");
+      return reportShape(q, longer ? "removes more elements than dim " + std::to_string(d) + " has"
+                                   : "makes a dim of more than 2^63-1 elements");
     const uint16_t own = addWhole(rule, Dim(p.size), name),
                    o = addWindow(rule, Dim(*longer), "o" + std::to_string(d));
     x.dims.push_back(windowDim(freeDim(own), o));

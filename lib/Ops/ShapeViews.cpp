@@ -1,4 +1,5 @@
 // reshape transpose broadcast expand_dims squeeze tile: what an index rule says by itself.
+#include "Entries.h"
 #include "ShapeParts.h"
 
 #include <algorithm>
@@ -21,7 +22,8 @@ bool reshapedDims(const OpQuery& q, std::vector<Dim>& out) {
       unknown = j;
       continue;
     }
-    if (!isSize(out[j])) return reportShape(q, "takes one -1 in its shape, and no other negative size");
+    if (!isSize(out[j]))
+      return reportShape(q, "takes at most one -1 in its shape, and no other negative size");
     if (auto same = std::find(in.begin(), in.end(), out[j]); same != in.end())
       in.erase(same);
     else
@@ -35,12 +37,18 @@ bool reshapedDims(const OpQuery& q, std::vector<Dim>& out) {
       if (numerator) numerator = dims.mul(*numerator, d);
   for (Dim d : rest)
     if (denominator) denominator = dims.mul(*denominator, d);
+  auto counted = [&](const std::optional<Dim>& n) { // "the 24 elements of "
+    return n ? "the " + dimText(q, *n) + (*n == Dim(1) ? " element of " : " elements of ") : std::string();
+  };
   auto sizeOf = [&] { return typeText(*q.module, q.operandTypes[0]); };
   if (unknown < out.size()) {
     std::optional<Dim> quotient = numerator;
     if (!denominator) quotient.reset();
     if (quotient && !isOneDim(*denominator)) quotient = dims.divExact(*quotient, *denominator);
-    if (!quotient) return reportShape(q, "cannot work out the -1 of its shape from " + sizeOf());
+    if (!quotient)
+      return reportShape(q, "cannot infer the -1 of its shape: " + counted(numerator) + sizeOf() +
+                                " cannot be divided by " +
+                                (denominator ? dimText(q, *denominator) : "the other sizes"));
     out[unknown] = *quotient;
     return true;
   }
@@ -48,7 +56,7 @@ bool reshapedDims(const OpQuery& q, std::vector<Dim>& out) {
   auto empty = [](const std::vector<Dim>& all) { return std::ranges::find(all, Dim(0)) != all.end(); };
   if (empty(q.type(0).dims) && empty(out)) return true; // the others mean nothing then
   Type wanted{q.type(0).dtype, out};
-  return reportShape(q, "needs as many elements as there are: " + sizeOf() + " is not of the size of " +
+  return reportShape(q, "cannot reshape " + counted(numerator) + sizeOf() + " to " + counted(denominator) +
                             typeText(*q.module, q.module->types.intern(wanted)));
 }
 
@@ -252,7 +260,9 @@ std::optional<std::vector<int64_t>> permOf(const OpQuery& q) {
     if (!ok) break;
   }
   if (ok) return perm;
-  if (q.diags) reportShape(q, "needs a perm that names each of the " + std::to_string(rank) + " dims once");
+  if (q.diags)
+    reportShape(q, "needs a perm that names each of the " + std::to_string(rank) + " dims from 0 to " +
+                       std::to_string(static_cast<int64_t>(rank) - 1) + " once");
   return std::nullopt;
 }
 
@@ -282,7 +292,9 @@ bool transposeGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector
 bool broadcastRule(const OpQuery& q, Rule& rule) {
   std::vector<Dim> shape = *sizesAttr(q, "shape");
   const std::vector<Dim> in = q.type(0).dims;
-  if (in.size() > shape.size()) return reportShape(q, "cannot take away dims; it has more than its shape");
+  if (in.size() > shape.size())
+    return reportShape(q, "cannot remove dims: " + std::to_string(in.size()) +
+                              " dims do not fit a shape of " + std::to_string(shape.size()) + "");
   size_t lead = shape.size() - in.size();
   TensorMap x, y;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -296,8 +308,8 @@ bool broadcastRule(const OpQuery& q, Rule& rule) {
     else if (isOneDim(own))
       x.dims.push_back(oneDim());
     else
-      return reportShape(q, "cannot make dim " + std::to_string(d - lead) + " of size " + dimText(q, own) +
-                                " one of " + dimText(q, shape[d]));
+      return reportShape(q, "cannot broadcast dim " + std::to_string(d - lead) + " of size " +
+                                dimText(q, own) + " to " + dimText(q, shape[d]) + ": only size 1 broadcasts");
   }
   rule.operands.push_back(std::move(x));
   rule.results.push_back(std::move(y));
@@ -347,7 +359,7 @@ bool squeezeRule(const OpQuery& q, Rule& rule) {
     } else if (isOneDim(size)) {
       x.dims.push_back(oneDim());
     } else {
-      return reportShape(q, "takes away dims of size 1 only, and dim " + std::to_string(d) + " has size " +
+      return reportShape(q, "removes dims of size 1 only, but dim " + std::to_string(d) + " has size " +
                                 dimText(q, size));
     }
   }
@@ -362,7 +374,7 @@ bool squeezeRule(const OpQuery& q, Rule& rule) {
 bool tileRule(const OpQuery& q, Rule& rule) {
   std::vector<Dim> repeats = *sizesAttr(q, "repeats");
   if (repeats.size() != q.type(0).rank())
-    return reportShape(q, "needs one repeat per dim, " + std::to_string(q.type(0).rank()) + " in all");
+    return reportEntries(q, "repeats", repeats.size(), q.type(0).rank());
   TensorMap x, y;
   for (size_t d = 0; d < repeats.size(); ++d) {
     if (!isSize(repeats[d])) return reportShape(q, "takes no negative repeat");

@@ -39,7 +39,7 @@ OpRecord annotation(const char* name, const char* summary, Constraint constraint
 }
 
 inline constexpr DiagKind kDirection{
-    "barrier-direction", "'barrier' takes direction = \"forward\", \"backward\" or \"both\", not \"{0}\""};
+    "attribute-value", "'barrier' takes direction = \"forward\", \"backward\" or \"both\", not \"{0}\""};
 inline constexpr DiagKind kBarrierRule{"barrier-rule",
                                        "'barrier' takes more than one operand with a `rule` only"};
 

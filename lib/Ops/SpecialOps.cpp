@@ -181,7 +181,7 @@ bool nextAfterDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
 }
 
 inline constexpr DiagKind kPrecision{
-    "reduce-precision",
+    "attribute-value",
     "'reduce_precision' takes exponent_bits from 1 and mantissa_bits from 0, not {0} and {1}"};
 bool precisionVerify(const OpQuery& q) {
   const int64_t e = q.intAttr("exponent_bits"), m = q.intAttr("mantissa_bits");

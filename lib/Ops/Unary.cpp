@@ -178,7 +178,7 @@ bool geluGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Valu
   return b.inlineText(q.textAttr("approximate") == "tanh" ? kGeluTanhGrad : kGeluGrad, bindings, out);
 }
 
-inline constexpr DiagKind kGeluApproximate{"gelu-approximate",
+inline constexpr DiagKind kGeluApproximate{"attribute-value",
                                            "'gelu' takes approximate = \"none\" or \"tanh\", not \"{0}\""};
 bool geluVerify(const OpQuery& q) {
   std::string_view a = q.textAttr("approximate");
@@ -318,7 +318,7 @@ bool convertPlanes(Builder& b, OpId op, std::span<const ValueId> planes, std::ve
 }
 
 inline constexpr DiagKind kBitcastSize{"bitcast-size",
-                                       "'bitcast' keeps the bits: {0} has {1} bytes, {2} has {3}"};
+                                       "'bitcast' keeps the bits, but {0} has {1} bytes and {2} has {3}"};
 bool bitcastVerify(const OpQuery& q) {
   DType from = q.type(0).dtype, to = q.dtypeAttr("dtype").value_or(from);
   if (dtypeBytes(from) == dtypeBytes(to) && isBool(from) == isBool(to) && !isComplex(to)) return true;

@@ -11,7 +11,7 @@
 
 namespace dtc {
 
-static constexpr DiagKind kBroken{"comm-contract-broken", "@{0}{1} promises '{2}', but {3}"};
+static constexpr DiagKind kBroken{"communication-contract", "@{0}{1} promises '{2}', but {3}"};
 static constexpr const char* kNoReasons =
     "the reasons of a collective are found where propagate runs, and this text came propagated";
 

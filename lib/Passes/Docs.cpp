@@ -1,4 +1,5 @@
 // docs/passes.md, from the pass table.
+#include "dtc/Passes/PassText.h"
 #include "dtc/Passes/Pipeline.h"
 
 namespace dtc {
@@ -30,7 +31,32 @@ std::string passSection(const PassInfo& pass) {
   return text;
 }
 
+std::string indented(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    out += (end > 1 ? "    " : "") + std::string(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+  return out;
+}
+
 } // namespace
+
+std::string passText(const PassInfo& p) {
+  std::string text = std::string(p.name) + ": " + p.summary + "\n\n" + p.why + "\n\ntakes " +
+                     std::string(levelName(p.needs)) + " text, leaves " + std::string(levelName(p.gives)) +
+                     " text\n";
+  if (!p.options.empty()) text += "\noptions:\n";
+  for (const PassOption& o : p.options)
+    text += "  " + std::string(o.name) + "=" + o.fallback + "  " + o.doc + "\n";
+  if (p.before && *p.before)
+    text += "\nbefore:\n" + indented(p.before) + "\nafter `dtc opt -p " + p.name + "`:\n" + indented(p.after);
+  for (const PassExample& e : p.more)
+    text += "\n" + std::string(e.title) + ".\n\nbefore:\n" + indented(e.before) + "\nafter:\n" +
+            indented(e.after);
+  return text;
+}
 
 std::string passesMarkdown() {
   std::string text =

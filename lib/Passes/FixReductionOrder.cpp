@@ -15,17 +15,14 @@ namespace {
 
 constexpr DiagKind kCollective{
     "fixed-order-collective",
-    "'{0}' combines floats of devices in the order of this mesh: it cannot be given "
-    "the same bits on every mesh"};
+    "'{0}' adds floats in the order of this mesh: the result cannot have the same bits on every mesh"};
 constexpr DiagKind kPending{
     "fixed-order-pending",
-    "{0} is a {1} of what the devices hold, which is another on another mesh: it cannot be "
-    "given the same bits"};
-constexpr DiagKind kMeshes{"fixed-order-meshes", "a fixed order of reductions is for programs with one mesh"};
+    "{0} is a partial {1}, which depends on the mesh: the result cannot have the same bits on every mesh"};
+constexpr DiagKind kMeshes{"fixed-order-meshes", "a fixed order of reductions needs a program with one mesh"};
 constexpr DiagKind kLocal{
     "fixed-order-local",
-    "@{0} is the program of one device, whose reductions are cut already: a fixed order is "
-    "for programs of all devices"};
+    "@{0} is partitioned already, and so are its reductions: a fixed order needs the global program"};
 
 bool dependsOnOrder(PendingKind k) {
   return k == PendingKind::Sum || k == PendingKind::Avg || k == PendingKind::Prod;

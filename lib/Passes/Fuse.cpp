@@ -11,8 +11,8 @@
 
 namespace dtc {
 
-static constexpr DiagKind kOrder{"fuse-order", "fuse: order is {0}, not any or fixed"};
-static constexpr DiagKind kGroups{"fuse-groups", "fuse: groups is {0}, not blocks or whole"};
+static constexpr DiagKind kOrder{"pass-option", "fuse: expected order = any or fixed, got '{0}'"};
+static constexpr DiagKind kGroups{"pass-option", "fuse: expected groups = blocks or whole, got '{0}'"};
 
 namespace {
 

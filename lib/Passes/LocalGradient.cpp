@@ -7,9 +7,8 @@
 namespace dtc {
 
 static constexpr DiagKind kLocalPending{
-    "local-pending-gradient",
-    "'{0}' cannot be differentiated: a result of it is pending {1}, and only sums and averages "
-    "have a gradient"};
+    "pending-gradient",
+    "'{0}' has no gradient: a result of it is a partial {1}, and only partial sums and averages have one"};
 
 namespace {
 

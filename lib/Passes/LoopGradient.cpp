@@ -2,17 +2,17 @@
 #include "GradientResiduals.h"
 #include "RegionGradient.h"
 #include "dtc/IR/Region.h"
+#include "dtc/Support/Counted.h"
 
 namespace dtc {
 
 static constexpr DiagKind kLoopBounds{
-    "loop-bounds",
-    "'{0}' cannot be differentiated: its gradient reads values of each trip ({1} of them), and only bounds "
-    "that are numbers, or 0 and a symbol, or {max_trips = N}, say how many trips to keep them of"};
+    "unbounded-loop", "the number of iterations of '{0}' is not known, and its gradient reads {1} of each "
+                      "iteration: write bounds that are numbers, or 0 and a symbol, or add {max_trips = N}"};
 
-static constexpr DiagKind kMaxTrips{"max-trips", "'{0}' cannot be differentiated without {max_trips = N}: "
-                                                 "its gradient keeps values of each trip, and must "
-                                                 "know for how many there is to be room"};
+static constexpr DiagKind kMaxTrips{"unbounded-loop",
+                                    "the number of iterations of '{0}' is unbounded: add {max_trips = N} so "
+                                    "that its gradient can keep values of each iteration"};
 
 namespace {
 
@@ -129,7 +129,7 @@ private:
     residuals.collect(inner_.out, yields_, forwardIndex);
     const std::vector<ValueId>& kept = residuals.kept();
     if (!kept.empty() && !trips_ && !m_.attr(op_, "max_trips").valid()) {
-      s_.shared.diags.error(kLoopBounds, m_[op_].loc, m_.record(op_).name, kept.size());
+      s_.shared.diags.error(kLoopBounds, m_[op_].loc, m_.record(op_).name, counted(kept.size(), "value"));
       return false;
     }
     if (isFor_ && trips_) {

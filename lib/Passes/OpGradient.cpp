@@ -5,9 +5,9 @@
 
 namespace dtc {
 
-static constexpr DiagKind kNoGradient{
-    "no-gradient", "'{0}' cannot be differentiated: what the gradient is asked for depends on "
-                   "it; put a `stop_gradient` before it if no gradient should flow here"};
+static constexpr DiagKind kNoGradient{"no-gradient",
+                                      "'{0}' has no gradient, but the gradient that is asked for passes "
+                                      "through it; put a 'stop_gradient' before it if none should"};
 
 namespace {
 

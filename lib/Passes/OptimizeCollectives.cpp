@@ -7,8 +7,7 @@
 
 namespace dtc {
 
-static constexpr DiagKind kBadOption{"optimize-collectives-option",
-                                     "optimize-collectives: {0} is {1}, not {2}"};
+static constexpr DiagKind kBadOption{"pass-option", "optimize-collectives: expected {0} to be {2}, got {1}"};
 
 int64_t mostReceived(const Module& m, OpId o, std::span<const int64_t> operandBytes) {
   const AttrId sends = m.attr(o, "sends");

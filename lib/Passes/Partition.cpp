@@ -14,13 +14,12 @@ namespace dtc {
 
 namespace {
 
-constexpr DiagKind kNotPropagated{"partition-open",
-                                  "'partition' needs every value of @{0} with a closed sharding: run the "
-                                  "pass `propagate` before it"};
-constexpr DiagKind kStridedPlace{
-    "partition-strided-place",
-    "'{0}' counts along a dim that is cut into blocks ({1}): put `shard` with a plain cut on "
-    "its result"};
+constexpr DiagKind kNotPropagated{
+    "needs-propagate",
+    "'partition' needs a closed sharding on every value of @{0}: run the pass 'propagate' before it"};
+constexpr DiagKind kStridedPlace{"partition-strided-index",
+                                 "'{0}' counts along a dim that is sharded in blocks ({1}): put 'shard' with "
+                                 "a plain sharding on its result"};
 
 // What stands on the op and goes to all that it becomes.
 AttrList commonAttrs(const Module& m, OpId o) {

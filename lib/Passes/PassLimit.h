@@ -5,7 +5,7 @@
 
 namespace dtc {
 
-inline constexpr DiagKind kBadLimit{"pass-limit", "'{0}': limit is a number, 0 or more; found '{1}'"};
+inline constexpr DiagKind kBadLimit{"pass-option", "'{0}': limit is a number, 0 or more; found '{1}'"};
 
 // Its value, or `fallback` where it is not given. Nothing, with a diagnostic, where it is no such number.
 [[nodiscard]] inline std::optional<int64_t> limitOption(const PassOptions& options, const char* pass,

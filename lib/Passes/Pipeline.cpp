@@ -6,6 +6,7 @@
 #include "dtc/Passes/Inline.h"
 #include "dtc/Passes/Propagate.h"
 #include "dtc/Passes/Specialize.h"
+#include "dtc/Support/Suggest.h"
 
 #include <algorithm>
 #include <chrono>
@@ -18,8 +19,7 @@ constexpr DiagKind kUnfit{"unfit-shardings",
                           "{0}: run 'propagate' before '{1}', or write the shardings that fit"};
 
 std::string nearest(std::string_view word, const std::vector<std::string_view>& known) {
-  std::string_view near = nearestWord(word, known);
-  return near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?";
+  return suggestion(Vocabulary::Plain, word, known);
 }
 
 std::string_view trimmed(std::string_view s) {

@@ -9,7 +9,7 @@
 namespace dtc {
 namespace {
 
-inline constexpr DiagKind kTooLarge{"memory-too-large", "the buffers of @{0} pass 2^61-1 bytes"};
+inline constexpr DiagKind kTooLarge{"type-too-large", "the buffers of @{0} pass 2^61-1 bytes"};
 
 struct Writer {
   Module& m;

@@ -9,9 +9,10 @@
 namespace dtc {
 
 static constexpr DiagKind kConflict{
-    "explicit-conflict", "the shardings around '{0}' conflict, and policy 'explicit' chooses none of them"};
+    "explicit-conflict",
+    "the shardings around '{0}' conflict, and policy 'explicit' does not choose between them"};
 static constexpr DiagKind kBoundary{
-    "explicit-boundary", "{0} is {1} here, but {2} is wanted, and policy 'explicit' moves nothing"};
+    "explicit-boundary", "{0} is {1} here, but {2} is needed, and policy 'explicit' inserts no reshard"};
 
 static constexpr size_t kShown = 6; // choices
 

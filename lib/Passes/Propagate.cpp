@@ -5,15 +5,15 @@
 #include "ReduceDType.h"
 #include "dtc/Passes/PlanMemory.h"
 #include "dtc/IR/Text.h"
+#include "dtc/Support/Suggest.h"
 
 namespace dtc {
 
 static constexpr DiagKind kNotDifferentiated{
-    "value-and-grad-left", "'value_and_grad' must be differentiated first: run the pass `autodiff` before "
-                           "`propagate`"};
+    "needs-autodiff", "'value_and_grad' must be differentiated first: run the pass `autodiff` before "
+                      "`propagate`"};
 
-static constexpr DiagKind kUnknownPolicy{
-    "unknown-policy", "there is no policy '{0}'{1}; there are shardy, dtensor, cost and explicit"};
+static constexpr DiagKind kUnknownPolicy{"unknown-policy", "unknown policy '{0}'{1}"};
 
 static constexpr std::pair<std::string_view, PropagationPolicy> kPolicies[] = {
     {"shardy", PropagationPolicy::Shardy},
@@ -185,9 +185,7 @@ bool propagatePass(Module& m, const PassOptions& options, Diagnostics& diags) {
   if (!policy) {
     std::vector<std::string_view> known;
     for (auto [name, value] : kPolicies) known.push_back(name);
-    const std::string_view near = nearestWord(written->second, known);
-    diags.error(kUnknownPolicy, {}, written->second,
-                near.empty() ? std::string() : " (did you mean '" + std::string(near) + "'?)");
+    diags.error(kUnknownPolicy, {}, written->second, suggestion(Vocabulary::Choice, written->second, known));
     return false;
   }
   chosen.policy = *policy;

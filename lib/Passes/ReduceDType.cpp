@@ -3,8 +3,8 @@
 namespace dtc {
 
 namespace {
-constexpr DiagKind kReduceDType{"reduce-dtype",
-                                "reduce-dtype takes a float dtype such as bf16 or f32, not '{0}'"};
+constexpr DiagKind kReduceDType{"pass-option",
+                                "reduce-dtype: expected a float dtype such as bf16 or f32, got '{0}'"};
 } // namespace
 
 const PassOption kReduceDTypeOption{

@@ -9,7 +9,7 @@
 namespace dtc {
 
 static constexpr DiagKind kRegionGradient{
-    "region-gradient", "'{0}' cannot be differentiated: what the gradient is asked for depends on it"};
+    "no-gradient", "'{0}' has no gradient, but the gradient that is asked for passes through it"};
 
 bool regionGradient(GradientSweep& s, OpId& op, std::span<const ValueId> results) {
   switch (s.m.record(op).regions) {

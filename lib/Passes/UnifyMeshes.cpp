@@ -10,12 +10,10 @@ namespace dtc {
 
 namespace {
 
-constexpr DiagKind kOtherDevices{
-    "partition-meshes",
-    "mesh @{0} is not over the devices of mesh @{1}, which @{2} begins on: the program of a "
-    "device has one set of devices to talk to"};
+constexpr DiagKind kOtherDevices{"mesh-devices", "mesh @{0} is not over the devices of mesh @{1}, on which "
+                                                 "@{2} begins: a function runs on one set of devices"};
 constexpr DiagKind kWithinDigit{
-    "mesh-view", "a sub-axis of mesh @{0} ends within a sub-axis of mesh @{1}: use whole axes"};
+    "mesh-sub-axes", "a sub-axis of mesh @{0} ends within a sub-axis of mesh @{1}: use whole axes"};
 
 class MeshUnifier {
 public:

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMostListed = 1 << 20;
 
 constexpr DiagKind kGroups{"hlo-groups", "'{0}' of '{1}' does not read as {2} of {3} devices"};
-constexpr DiagKind kRecursion{"hlo-recursion", "computations call each other more than {0} deep here"};
+constexpr DiagKind kRecursion{"too-deep", "computations call each other more than {0} deep here"};
 constexpr size_t kDeepest = 256;
 
 struct Known {

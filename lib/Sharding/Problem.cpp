@@ -46,7 +46,7 @@ std::string repeatedAxis(const Sharding& s, const Mesh& mesh, const StringTable&
     std::vector<AxisRef>& before = seen[a.name];
     for (const AxisRef& b : before) {
       if (!overlaps(a, b, mesh)) continue;
-      if (a == b) return "axis '" + printAxis(a, strings) + "' stands in it twice";
+      if (a == b) return "axis '" + printAxis(a, strings) + "' is used twice in this sharding";
       return "'" + printAxis(b, strings) + "' and '" + printAxis(a, strings) + "' overlap";
     }
     before.push_back(a);
@@ -74,9 +74,9 @@ std::string strideProblem(const DimSharding& d, size_t index, Dim size, const Me
   if (!d.strided()) return "";
   const DimExpr e = dims.expr(size);
   if (grid && e.coefficient % *grid == 0) return "";
-  return "dim " + std::to_string(index) + " is cut into " +
-         (grid ? std::to_string(*grid) : "more than 2^63") + " equal blocks, which do not divide its size " +
-         printDim(size, dims, strings);
+  return "dim " + std::to_string(index) + " is sharded in " +
+         (grid ? std::to_string(*grid) : "more than 2^63") +
+         " equal blocks, but they do not divide its size " + printDim(size, dims, strings);
 }
 
 } // namespace

@@ -96,7 +96,7 @@ std::string underline(SourceRange range, const std::vector<SourceRange>& also, c
 }
 
 void renderHead(std::string& out, const SourceText& source, SourceRange range, Severity severity,
-                std::string_view message, bool color) {
+                std::string_view message, const DiagKind* kind, bool color) {
   if (color) out += kBold;
   out += source.name;
   if (range.valid()) {
@@ -108,8 +108,12 @@ void renderHead(std::string& out, const SourceText& source, SourceRange range, S
   out += severity == Severity::Error ? "error: " : severity == Severity::Warning ? "warning: " : "note: ";
   if (color) out += kReset;
   if (color && severity != Severity::Note) out += kBold;
-  out += message;
+  // The kind ends the first line: what follows it, if the message has more lines, is detail.
+  const size_t lineEnd = std::min(message.find('\n'), message.size());
+  out += message.substr(0, lineEnd);
   if (color && severity != Severity::Note) out += kReset;
+  if (kind) out += std::string(" [") + kind->id + ']';
+  out += message.substr(lineEnd);
   out += '\n';
 }
 
@@ -166,10 +170,10 @@ LineCol lineColumn(std::string_view text, uint32_t offset) {
 std::string renderDiagnostics(const Diagnostics& diagnostics, const SourceText& source, bool color) {
   std::string out;
   for (const Diagnostic& d : diagnostics.all()) {
-    renderHead(out, source, d.range, d.severity, d.message(), color);
+    renderHead(out, source, d.range, d.severity, d.message(), d.kind, color);
     renderLine(out, source, d.range, d.also, color);
     for (const Note& n : d.notes) {
-      renderHead(out, source, n.range, Severity::Note, n.message, color);
+      renderHead(out, source, n.range, Severity::Note, n.message, nullptr, color);
       if (n.shown) renderLine(out, source, n.range, {}, color);
     }
   }

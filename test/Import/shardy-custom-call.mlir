@@ -20,4 +20,4 @@ func.func @main(%x: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@m, [{"a"}, {"
 // CHECK-NEXT:   return %0, %1
 // CHECK-NEXT: }
 
-// CHECK-RESULT: error: {{.*}}:4:8: 'custom': @product is a call of something outside of this program: it has no meaning here, and nothing can be computed with it
+// CHECK-RESULT: error: {{.*}}:4:8: 'custom': the custom call @product cannot be computed: dtc does not know what it does

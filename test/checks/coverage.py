@@ -1,7 +1,6 @@
 """Every op, pass, kind of diagnostic and flag stands in some test; exceptions are listed with a reason.
 
-test/coverage-exceptions.txt holds them, one a line: `op NAME: reason`, `pass NAME: …`, `diagnostic ID: …`,
-`flag VERB --NAME: …`. An exception that is no longer needed is an error, too."""
+test/coverage-exceptions.txt holds them, one a line: `op NAME: reason`, `pass NAME: …`, `flag VERB --NAME: …`. An exception that is no longer needed is an error, too."""
 
 import re
 
@@ -44,6 +43,9 @@ def pieces(text):
 
 
 def diagnostics(context, tests, unit):
+    """By an expectation in a test, or by its page: the example, which the check `kinds` runs, or why there is none."""
+    page = context.run(context.dtc, "help", "errors-page").stdout
+    shown = {re.match(r"`([^`]+)`", part)[1] for part in re.split(r"^## ", page, flags=re.M)[1:] if "```text" in part or "No example:" in part}
     expected = re.findall(r"(?:expected-\w+\S*\s*\{\{|CHECK[\w-]*:\s*)(.*)$", tests, re.M)
     expected = [p for line in expected for p in pieces(line.replace("}}", " ").strip())]
     everything = "\n".join(expected)
@@ -53,7 +55,7 @@ def diagnostics(context, tests, unit):
         for name, identity, literal in kinds:
             form = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literal)).replace('\\"', '"')
             own = pieces(form) or [form]
-            seen = (any(p in everything for p in own) or any(e in form for e in expected if len(e) >= 12)
+            seen = (identity in shown or any(p in everything for p in own) or any(e in form for e in expected if len(e) >= 12)
                     or re.search(rf"\b{name}\b", unit) or f'"{identity}"' in tests)
             yield f"diagnostic {identity}", bool(seen)
 
@@ -61,11 +63,11 @@ def diagnostics(context, tests, unit):
 def flags(context, runs):
     top = context.run(context.dtc, "--help").stdout
     for verb in sorted(set(re.findall(r"^\s+(?:dtc )?([a-z]{3,})\b", top, re.M))):
-        shown = context.run(context.dtc, verb, "--help")
+        shown = context.run(context.dtc, verb, "--help-all")
         if shown.returncode:
             continue
         used = "\n".join(line for line in runs.splitlines() if re.search(rf"%dtc(-opt\b| {verb}\b)", line))
-        for flag in sorted(set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", shown.stdout)) - {"--help"}):
+        for flag in sorted(set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", shown.stdout)) - {"--help", "--help-all", "--diagnostics"}):
             yield f"flag {verb} {flag}", bool(re.search(rf"(?<![\w-]){flag}\b(?!-)", used))
 
 

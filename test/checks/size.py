@@ -37,7 +37,10 @@ def functions(lines):
 def check(context):
     for path in context.files("lib/*.cpp", "lib/*.h", "include/dtc/*.h", "tools/*.cpp", "tools/*.h", "test/*.py",
                               "test/unit/*.cpp", "scripts/*"):
-        lines = (context.root / path).read_text(errors="replace").splitlines()
+        text = (context.root / path).read_text(errors="replace")
+        # A raw string, of IR for example, is no function.
+        text = re.sub(r'R"\((.*?)\)"', lambda m: '""' + "\n" * m[1].count("\n"), text, flags=re.S)
+        lines = text.splitlines()
         fails = []
         if len(lines) > FILE_FAILS:
             fails.append(f"{len(lines)} lines")

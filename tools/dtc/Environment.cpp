@@ -1,6 +1,7 @@
 #include "Environment.h"
 
 #include "dtc/Support/OutOfMemory.h"
+#include "dtc/Version.h"
 
 #include <algorithm>
 #include <cctype>
@@ -23,6 +24,27 @@ bool canRewriteLines() {
 bool wantsColor() {
   const char* no = std::getenv("NO_COLOR");
   return canRewriteLines() && !(no && *no);
+}
+
+int exitCodeOf(const Error& error) {
+  switch (error.kind) {
+  case Error::Input: return kExitInput;
+  case Error::Usage: return kExitUsage;
+  case Error::Machine: return kExitMachine;
+  case Error::Bug: return kExitBug;
+  }
+  return kExitBug;
+}
+
+// The kind of an error that has no place in a text.
+const char* kindOf(const Error& error) {
+  switch (error.kind) {
+  case Error::Input: return "input";
+  case Error::Usage: return "command-line";
+  case Error::Machine: return "machine";
+  case Error::Bug: return "bug";
+  }
+  return "bug";
 }
 
 std::string readAll(std::FILE* file, size_t limit) {
@@ -81,6 +103,36 @@ void Environment::out(std::string_view text) {
 }
 
 void Environment::err(std::string_view text) {
+  if (diagnostics == DiagnosticsFormat::Text)
+    writeErr(text);
+  else
+    writeErr(keepDiagnostics(text));
+}
+
+std::string Environment::keepDiagnostics(std::string_view text) {
+  std::string rest;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end);
+    bool kept = false;
+    for (auto [word, severity] :
+         {std::pair("error: ", Severity::Error), std::pair("warning: ", Severity::Warning),
+          std::pair("note: ", Severity::Note)}) {
+      if (!line.starts_with(word)) continue;
+      line.remove_prefix(std::string_view(word).size());
+      while (line.ends_with('\n')) line.remove_suffix(1);
+      told_.push_back({.severity = severity, .kind = "general", .message = std::string(line)});
+      kept = true;
+      break;
+    }
+    if (!kept) rest += line;
+  }
+  return rest;
+}
+
+void Environment::writeErr(std::string_view text) {
+  if (text.empty()) return;
   StatusLine::Writing writing(status);
   if (!text.empty()) writing.endsLine(text.back() == '\n');
   if (inMemory_)
@@ -114,20 +166,31 @@ static std::optional<Diagnostic> atItsPlace(const Error& error, const SourceText
 }
 
 int Environment::fail(const Error& error) {
-  const int code = exitCodeOf(error);
   if (auto d = atItsPlace(error, currentSource)) {
     Diagnostics diags;
     diags.error(*d->kind, d->range, d->args[0]);
     report(diags, currentSource);
-    return code;
+    return exitCodeOf(error);
+  }
+  const std::string kind = kindOf(error);
+  if (diagnostics != DiagnosticsFormat::Text) {
+    told_.push_back({.kind = kind, .message = error.message});
+    return exitCodeOf(error);
   }
   std::string_view red = color ? "\x1b[1;31m" : "", reset = color ? "\x1b[0m" : "";
-  err(std::string(red) + "error: " + std::string(reset) + error.message + "\n");
-  return code;
+  const size_t lineEnd = std::min(error.message.find('\n'), error.message.size());
+  const bool rendered = error.message.substr(0, lineEnd).ends_with(']') && lineEnd < error.message.size();
+  err(std::string(red) + "error: " + std::string(reset) + error.message.substr(0, lineEnd) +
+      (rendered ? "" : " [" + kind + "]") + error.message.substr(lineEnd) +
+      (error.message.ends_with('\n') ? "" : "\n"));
+  return exitCodeOf(error);
 }
 
 int Environment::report(const Diagnostics& diags, const SourceText& source) {
-  err(renderDiagnostics(diags, source, color));
+  if (diagnostics == DiagnosticsFormat::Text)
+    err(renderDiagnostics(diags, source, color));
+  else
+    for (DiagnosticRecord& r : recordsOf(diags, source)) told_.push_back(std::move(r));
   return diags.hasErrors() ? kExitInput : kExitDone;
 }
 
@@ -151,6 +214,11 @@ Result<SourceText> Environment::read(const std::string& path, size_t limit) {
   std::fclose(file);
   if (failed) return cannotRead(path, why);
   return source;
+}
+
+void Environment::writeDocument() {
+  if (diagnostics == DiagnosticsFormat::Json) writeErr(diagnosticsJson(told_));
+  if (diagnostics == DiagnosticsFormat::Sarif) writeErr(diagnosticsSarif(told_, DTC_VERSION));
 }
 
 bool Environment::finish() {

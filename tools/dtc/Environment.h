@@ -2,7 +2,7 @@
 // What a run of dtc has instead of globals: its streams, its command line, where it is. Tests make one whose streams are
 // strings, and so run the whole compiler in process.
 #include "StatusLine.h"
-#include "dtc/Support/Diagnostics.h"
+#include "dtc/Support/DiagnosticsJson.h"
 #include "dtc/Support/Result.h"
 #include <cstdio>
 #include <string>
@@ -14,6 +14,9 @@ namespace dtc {
 // Exit codes (docs/cli.md).
 inline constexpr int kExitDone = 0, kExitInput = 1, kExitUsage = 2, kExitMachine = 3, kExitBug = 70;
 
+// --diagnostics: as people read them, or for tools as one document at the end.
+enum class DiagnosticsFormat : unsigned char { Text, Json, Sarif };
+
 class Environment {
 public:
   // The process's own streams.
@@ -24,6 +27,7 @@ public:
   std::vector<std::string> commandLine; // with the program's name
   bool color = false;                   // of standard error
   std::string outText, errText;
+  DiagnosticsFormat diagnostics = DiagnosticsFormat::Text;
   // What a bug report needs: the text that is being compiled.
   SourceText currentSource;
   // What is being done, for a person who waits; nobody sees it where standard error is no terminal.
@@ -40,8 +44,15 @@ public:
   Result<SourceText> read(const std::string& path, size_t limit);
   // Flushes; false where standard output did not take everything.
   [[nodiscard]] bool finish();
+  // The document of --diagnostics json or sarif, to standard error; nothing for text.
+  void writeDocument();
 
 private:
+  // Keeps the lines "error: …", "warning: …" and "note: …" for the document; what remains is for people.
+  std::string keepDiagnostics(std::string_view text);
+  void writeErr(std::string_view text);
+  std::vector<DiagnosticRecord> told_; // where `diagnostics` is not Text
+
   bool inMemory_ = false;
   std::string input_;
   bool outFailed_ = false;

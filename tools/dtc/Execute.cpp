@@ -19,6 +19,7 @@
 #include "dtc/Runtime/TensorText.h"
 #include "dtc/Runtime/Trace.h"
 #include "dtc/Support/Json.h"
+#include "dtc/Support/Suggest.h"
 
 #include <algorithm>
 #include <chrono>
@@ -109,9 +110,9 @@ Status Execution::names() {
   auto known = [&](std::string_view flag, std::string_view name) -> Status {
     if (name.starts_with('%')) name.remove_prefix(1);
     if (resultNamed(name)) return Ok{};
-    std::string list;
-    for (const std::string& n : resultNames_) list += (list.empty() ? "" : ", ") + n;
-    return usageError(std::string(flag) + " names '" + std::string(name) + "', but the results are: " + list);
+    const std::vector<std::string_view> names(resultNames_.begin(), resultNames_.end());
+    return usageError(std::string(flag) + ": unknown result '" + std::string(name) + "'" +
+                      suggestion(Vocabulary::Plain, name, names));
   };
   for (const std::string& name : o_.prints)
     if (Status s = known("--print", name); !s) return s;

@@ -8,6 +8,7 @@
 #include "dtc/IR/Text.h"
 #include "dtc/Ops/Ops.h"
 #include "dtc/Passes/Inline.h"
+#include "dtc/Passes/PassText.h"
 #include "dtc/Passes/Pipeline.h"
 
 #include <CLI/CLI.hpp>
@@ -42,40 +43,12 @@ int listOps(Environment& env) {
   return kExitDone;
 }
 
-std::string indented(std::string_view text) {
-  std::string out;
-  for (bool more = true; more;) {
-    size_t end = text.find('\n');
-    more = end != std::string_view::npos;
-    std::string_view line = text.substr(0, end);
-    if (!line.empty()) out += "    " + std::string(line);
-    if (!line.empty() || more) out += "\n";
-    if (more) text.remove_prefix(end + 1);
-  }
-  return out;
-}
-
 int helpPass(Environment& env, const std::string& name) {
   const PassInfo* p = findPass(name);
-  if (!p) {
-    std::vector<std::string_view> known;
-    for (const PassInfo& other : passTable()) known.emplace_back(other.name);
-    return env.fail(usageError("--help-pass: " + unknownWord("pass", name, known)));
-  }
-  std::string text = std::string(p->name) + ": " + p->summary + "\n\n" + p->why + "\n\ntakes " +
-                     std::string(levelName(p->needs)) + " text, leaves " + std::string(levelName(p->gives)) +
-                     " text\n";
-  if (!p->options.empty()) text += "\noptions:\n";
-  for (const PassOption& o : p->options)
-    text += "  " + std::string(o.name) + "=" + o.fallback + "  " + o.doc + "\n";
-  if (p->before && *p->before)
-    text +=
-        "\nbefore:\n" + indented(p->before) + "\nafter `dtc opt -p " + p->name + "`:\n" + indented(p->after);
-  for (const PassExample& e : p->more)
-    text += "\n" + std::string(e.title) + ".\n\nbefore:\n" + indented(e.before) + "\nafter:\n" +
-            indented(e.after);
-  env.out(text);
-  return kExitDone;
+  if (p) return env.out(passText(*p)), kExitDone;
+  std::vector<std::string_view> known;
+  for (const PassInfo& other : passTable()) known.emplace_back(other.name);
+  return env.fail(usageError("--help-pass: " + unknownWord("pass", name, known)));
 }
 
 class OptRun {
@@ -247,11 +220,14 @@ Verb optVerb() {
         ->type_name("dim|mesh")
         ->check(CLI::IsMember({"dim", "mesh"}));
     app.add_flag("--types", o->types, "say of each local value along which axes it varies");
-    app.add_flag("--split-input", o->splitInput, "the file holds several modules, cut at // -----");
-    app.add_flag("--verify-diagnostics", o->verifyDiagnostics, "expect what // expected-error@+1 {{…}} says");
+    app.add_flag("--split-input", o->splitInput, "the file holds several modules, separated by // -----")
+        ->group("Testing");
+    app.add_flag("--verify-diagnostics", o->verifyDiagnostics,
+                 "expect the errors that // expected-error@+1 {{…}} names")
+        ->group("Testing");
     app.add_flag("--list-passes", o->listPasses, "the passes, in the order of the pipeline");
     app.add_option("--help-pass", o->helpPass, "what a pass does, and an example")->type_name("PASS");
-    app.add_flag("--list-ops", o->listOps)->group("");
+    app.add_flag("--list-ops", o->listOps, "the names of all ops; `dtc help OP` explains one");
     app.add_flag("--ops-page", o->opsPage)->group("");       // docs/ops.md
     app.add_flag("--passes-page", o->passesPage)->group(""); // docs/passes.md
     // For the tests: %dtc-opt (test/lit.cfg.py).

@@ -10,42 +10,53 @@ namespace dtc {
 
 namespace {
 
+// Groups of flags that --help leaves to --help-all.
+constexpr const char *kDevices = "Devices", *kGpus = "GPUs", *kReports = "Reports";
+
 // "", or what is wrong with it.
 std::string isSeconds(const std::string& text) {
   constexpr double most = 1e9;
   double seconds = 0;
   if (CLI::detail::lexical_cast(text, seconds) && seconds > 0 && seconds <= most) return {};
-  return "'" + text + "' is no number of seconds, more than 0 and at most 1e9";
+  return "expected seconds in (0, 1e9], got '" + text + "'";
 }
 
 // What carries bytes between devices, and how their work is started.
 void addDeviceOptions(CLI::App& app, RunOptions& o) {
-  app.add_option("--comm", o.comm,
-                 "what carries bytes between devices (nccl where each has a GPU, else local)")
-      ->type_name("local|nccl|mpi");
-  app.add_option("--comm-timeout", o.commTimeout, "end a run whose devices wait so long for each other (600)")
+  app.add_option("--comm", o.comm, "how devices communicate (nccl where each has a GPU, else local)")
+      ->type_name("local|nccl|mpi")
+      ->group(kDevices);
+  app.add_option("--comm-timeout", o.commTimeout,
+                 "end a run whose devices wait for each other this long (600)")
       ->type_name("SECONDS")
       ->check(isSeconds)
-      ->each([&o](const std::string&) { o.commTimeoutGiven = true; });
+      ->each([&o](const std::string&) { o.commTimeoutGiven = true; })
+      ->group(kDevices);
   app.add_option("--comm-dump", o.commDump, "where such a run writes the last collectives of each device")
-      ->type_name("FILE.json");
-  app.add_flag("--deterministic", o.deterministic, "the same bits in every run (on CPUs always)");
+      ->type_name("FILE.json")
+      ->group(kDevices);
+  app.add_flag("--deterministic", o.deterministic, "the same bits in every run (on CPUs always)")
+      ->group(kDevices);
   app.add_option("--reduction-order", o.reductionOrder, "fixed: the same bits on every mesh too")
       ->type_name("any|fixed")
-      ->check(CLI::IsMember({"any", "fixed"}));
+      ->check(CLI::IsMember({"any", "fixed"}))
+      ->group(kDevices);
   app.add_option("--matmul-precision", o.matmulPrecision,
-                 "tf32: a GPU may cut the factors of f32 products to ten bits (highest)")
+                 "tf32: GPUs may round the factors of f32 matmuls to ten bits (highest)")
       ->type_name("highest|tf32")
-      ->check(CLI::IsMember({"highest", "tf32"}));
-  app.add_flag("--no-graphs", o.noGraphs, "launch every kernel by itself, without a CUDA graph");
+      ->check(CLI::IsMember({"highest", "tf32"}))
+      ->group(kGpus);
+  app.add_flag("--no-graphs", o.noGraphs, "launch each kernel separately, without CUDA graphs")->group(kGpus);
   app.add_flag("--host-predicates", o.hostPredicates,
-               "the host reads the predicates of while and cond, not CUDA graphs themselves");
-  app.add_flag("--no-cudnn", o.noCudnn, "on cuda: generated kernels make convolutions and attention");
-  app.add_flag("--library-relu", o.libraryRelu,
-               "on cuda: cuBLASLt applies relu behind a product, which makes 0 of NaN");
-  app.add_flag("--no-overlap", o.noOverlap, "on cuda: no collective runs beside kernels");
+               "the host reads the predicates of while and cond, not CUDA graphs themselves")
+      ->group(kGpus);
+  app.add_flag("--no-cudnn", o.noCudnn, "use generated kernels for convolution and attention")->group(kGpus);
+  app.add_flag("--library-relu", o.libraryRelu, "fuse relu into the cuBLASLt epilogue (NaN becomes 0)")
+      ->group(kGpus);
+  app.add_flag("--no-overlap", o.noOverlap, "do not overlap collectives with kernels")->group(kGpus);
   app.add_flag("--no-emu-checks", o.noEmuChecks,
-               "on cuda-emu: do not look at the accesses of kernels, and run each in one order only");
+               "on cuda-emu: do not check memory accesses, and run each kernel in one order only")
+      ->group(kGpus);
 }
 
 } // namespace
@@ -87,13 +98,17 @@ Verb runVerb() {
     app.add_flag("--check", o->check, "compare with the unsharded reference evaluator");
     app.add_flag("--nan", o->nan,
                  "find the op, device and element that makes the first NaN, and indices out of range");
-    app.add_option("--repeat", o->repeat, "run so often")->type_name("N")->check(CLI::Range(1, 1000000));
-    app.add_option("--warmup", o->warmup, "runs before those that count")
+    app.add_option("--repeat", o->repeat, "run N times and report the median")
         ->type_name("N")
-        ->check(CLI::Range(0, 1000000));
+        ->check(CLI::Range(1, 1000000));
+    app.add_option("--warmup", o->warmup, "runs before those that are timed")
+        ->type_name("N")
+        ->check(CLI::Range(0, 1000000))
+        ->group(kReports);
     app.add_option("--threads", o->threads, "CPU threads (as many as there are cores)")
         ->type_name("N")
-        ->check(CLI::Range(1, 1024));
+        ->check(CLI::Range(1, 1024))
+        ->group(kDevices);
     app.add_option("--loop", o->loop,
                    "run N steps; results that say {carry = true} become the next one's arguments")
         ->type_name("N")
@@ -102,8 +117,8 @@ Verb runVerb() {
         ->type_name("T.json");
     app.add_flag("--stats", o->stats,
                  "time, bytes and rates of each step, and what is alive at the peak of memory");
-    app.add_flag("--log-ops", o->logOps, "show each step of each device, to stderr");
-    app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr");
+    app.add_flag("--log-ops", o->logOps, "show each step of each device, to stderr")->group(kReports);
+    app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr")->group(kReports);
     addDeviceOptions(app, *o);
     for (const char* name : {"--data", "--checkpoint", "--checkpoint-every", "--log"})
       app.add_option_function<std::string>(name,

@@ -1,8 +1,11 @@
 #include "Verbs.h"
 
+#include "CommandLine.h"
+#include "Help.h"
 #include "dtc/Runtime/TensorArchive.h"
 #include "dtc/Support/Bug.h"
 #include "dtc/Support/OutOfMemory.h"
+#include "dtc/Support/Suggest.h"
 #include "dtc/Version.h"
 
 #include <CLI/CLI.hpp>
@@ -38,13 +41,8 @@ const std::vector<Verb>& verbTable() {
 
 std::string unknownWord(std::string_view kind, std::string_view word,
                         const std::vector<std::string_view>& known) {
-  std::string_view near = nearestWord(word, known);
-  std::string text = "unknown " + std::string(kind) + " '" + std::string(word) + "'";
-  if (!near.empty()) return text + "; did you mean '" + std::string(near) + "'?";
-  if (known.empty() || known.size() > 12) return text;
-  text += "; there " + std::string(known.size() == 1 ? "is" : "are");
-  for (size_t i = 0; i < known.size(); ++i) text += (i ? ", " : " ") + std::string(known[i]);
-  return text;
+  return "unknown " + std::string(kind) + " '" + std::string(word) + "'" +
+         suggestion(kind == "op" ? Vocabulary::Op : Vocabulary::Choice, word, known);
 }
 
 namespace {
@@ -57,10 +55,14 @@ std::string overview() {
     text += "  " + name + std::string(name.size() < 10 ? 10 - name.size() : 1, ' ') + v.summary + "\n";
   }
   return text + "\nflags:\n"
-                "  --help    this text; `dtc VERB --help` says more of a verb\n"
-                "  --version the version\n\nexamples:\n"
+                "  --help    this text; `dtc VERB --help` describes a verb, `--help-all` all its flags\n"
+                "  --version the version\n\n"
+                "`dtc help NAME` explains a verb, an op, a pass, or the kind of a diagnostic, such as the\n"
+                "unknown-op of an error that ends with [unknown-op]; `dtc help ops`, `passes` and `kinds` "
+                "list them.\n\n"
+                "examples:\n"
                 "  dtc opt examples/mlp.dt -p propagate\n"
-                "  dtc opt --list-passes\n";
+                "  dtc help softmax\n";
 }
 
 // The file that a bug report can be made of: the text and the command line.
@@ -90,43 +92,10 @@ struct Reproducer {
     env->err("error: this is a bug in dtc, not in your program: " + std::string(what) + "\n");
     env->err(written.empty() ? "note: a file that shows it could not be written\n"
                              : "note: " + written + " has what is needed to report it\n");
+    env->writeDocument();
   }
 
   static std::string baseName(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
-};
-
-// "'--pases' is no flag of `dtc opt`; did you mean '--passes'?"
-int badWord(Environment& env, const Verb& verb, const CLI::App& app, const std::string& word) {
-  std::vector<std::string> flags;
-  for (const CLI::Option* o : app.get_options())
-    for (const std::string& name : o->get_lnames()) flags.push_back("--" + name);
-  std::vector<std::string_view> known(flags.begin(), flags.end());
-  std::string_view bare = std::string_view(word).substr(0, word.find('='));
-  std::string usage = " (`dtc " + std::string(verb.name) + " --help` lists them)";
-  if (!bare.starts_with('-') || bare == "-")
-    return env.fail(usageError("there is one word too many: '" + word + "'"));
-  std::string_view near = nearestWord(bare, known);
-  return env.fail(usageError("unknown flag '" + std::string(bare) + "' of `dtc " + verb.name + "`" +
-                             (near.empty() ? usage : "; did you mean '" + std::string(near) + "'?")));
-}
-
-class HelpFormatter : public CLI::Formatter {
-public:
-  explicit HelpFormatter(const Verb& verb) : verb_(verb) { column_width(30); }
-  std::string make_usage(const CLI::App*, std::string) const override {
-    return std::string("usage: dtc ") + verb_.name + " " + verb_.usage + "\n";
-  }
-  // Without what CLI11 adds of its checks: `type_name` says it already.
-  std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_type_size() == 0) return "";
-    std::string name = option->get_type_name();
-    name.resize(std::min(name.find(':'), name.size()));
-    const bool many = option->get_expected_max() == CLI::detail::expected_max_vector_size;
-    return (name.empty() ? "" : " " + name) + (many ? " ..." : "");
-  }
-
-private:
-  const Verb& verb_;
 };
 
 // `--input x=iota w=zeros params.npz FILE`: several values behind one flag, each of which has a '=' or is a tensor file. What
@@ -150,23 +119,26 @@ void spreadInputs(const CLI::App& app, std::vector<std::string>& words) {
 int parseAndRun(Environment& env, const Verb& verb, std::vector<std::string> words) {
   CLI::App app(verb.summary, std::string("dtc ") + verb.name);
   app.allow_extras();
-  app.formatter(std::make_shared<HelpFormatter>(verb));
-  app.set_help_flag("-h,--help", "this text");
   auto action = verb.declare(app);
+  addCommonOptions(app);
   app.footer(std::string("examples:\n") + verb.examples);
   spreadInputs(app, words);
+  if (auto wrong = flagWithValue(verb, app, words)) return env.fail(*wrong);
   std::reverse(words.begin(), words.end()); // as CLI11 takes them
   try {
     app.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {
-    env.out(app.help());
+    env.out(verbHelp(verb, app, false));
+    return kExitDone;
+  } catch (const CLI::CallForAllHelp&) {
+    env.out(verbHelp(verb, app, true));
     return kExitDone;
   } catch (const CLI::ParseError& e) {
     for (const std::string& word : app.remaining())
-      if (word.starts_with("-")) return badWord(env, verb, app, word);
-    return env.fail(usageError(std::string(e.what()) + "; see `dtc " + verb.name + " --help`"));
+      if (word.starts_with("-")) return env.fail(unexpectedWord(verb, app, word));
+    return env.fail(commandLineError(verb, app, e));
   }
-  if (!app.remaining().empty()) return badWord(env, verb, app, app.remaining().front());
+  if (!app.remaining().empty()) return env.fail(unexpectedWord(verb, app, app.remaining().front()));
   env.status.at(verb.name);
   return action(env);
 }
@@ -179,9 +151,15 @@ int dispatch(Environment& env) {
   }
   std::string first = words.front();
   words.erase(words.begin());
+  env.diagnostics = diagnosticsFormatOf(words);
   if (first == "help" && !words.empty()) {
-    first = words.front();
-    words = {"--help"};
+    if (std::any_of(verbTable().begin(), verbTable().end(),
+                    [&](const Verb& v) { return words.front() == v.name; })) {
+      first = words.front();
+      words = {"--help"};
+    } else {
+      return helpOn(env, words.front());
+    }
   }
   if (first == "--version") {
     env.out("dtc " DTC_VERSION "\n");
@@ -196,7 +174,12 @@ int dispatch(Environment& env) {
     if (first == v.name) return parseAndRun(env, v, std::move(words));
     known.emplace_back(v.name);
   }
-  return env.fail(usageError(unknownWord(first.starts_with("-") ? "flag" : "verb", first, known)));
+  if (first.starts_with("-"))
+    return env.fail(usageError(unknownWord("flag", first, {"--help", "--version"})));
+  if (first.find_first_of("./") != std::string::npos)
+    return env.fail(usageError("unknown verb '" + first + "'; to run a program: dtc run " + first));
+  known.emplace_back("help");
+  return env.fail(usageError(unknownWord("verb", first, known)));
 }
 
 } // namespace
@@ -218,6 +201,7 @@ int runDtc(Environment& env) {
   }
   if (!env.finish() && code == kExitDone)
     code = env.fail(machineError("standard output could not be written"));
+  env.writeDocument();
   return code;
 }
 

@@ -41,7 +41,7 @@ TEST(Infer, EinsumReadsItsEquation) {
             "f32[4, 8]");
   EXPECT_EQ(OpCase("einsum", {{F, {2, 3, 3}}}).withText("equation", "...ii->...i").infer(), "f32[2, 3]");
   EXPECT_EQ(OpCase("einsum", {{F, {4, 6}}}).withText("equation", "bi->bz").infer(),
-            "'einsum': the result's letter z, which no operand has, in \"bi->bz\"");
+            "'einsum' has the equation \"bi->bz\": the letter 'z' of the result is in no operand");
 }
 
 TEST(Infer, ReductionsDropOrKeepDims) {
@@ -51,7 +51,7 @@ TEST(Infer, ReductionsDropOrKeepDims) {
   keep.withInts("dims", {-1, 0}).with("keepdim", keep.m.attrs.boolean(true));
   EXPECT_EQ(keep.infer(), "f32[1, 3, 1]");
   EXPECT_EQ(OpCase("sum", {{F, {2}}}).withInts("dims", {1}).infer(),
-            "'sum': dims = 1 is not a dim of x, which has 1 dims");
+            "'sum': dims = 1 is not a dim of x, whose only dim is 0 (or -1)");
 }
 
 TEST(Infer, SymbolsAndPiecesAreEqualOnlyToThemselves) {
@@ -77,7 +77,7 @@ TEST(Infer, AttributesAreChecked) {
   EXPECT_EQ(OpCase("argmax", {{F, {2}}}).infer(),
             "'argmax' needs the attribute 'dim' (a dim, counted from 0, negative ones from the end)");
   EXPECT_EQ(OpCase("sum", {{F, {2}}}).withText("dims", "x").infer(),
-            "attribute 'dims' of 'sum' is a list of dims such as [0, 1]");
+            "attribute 'dims' of 'sum' takes a list of dims such as [0, 1]");
 }
 
 TEST(Infer, CollectivesKnowPieces) {

@@ -259,5 +259,5 @@ TEST(Partition, RefusesOpenShardings) {
   ASSERT_EQ(d.all().size(), 1u);
   EXPECT_EQ(
       d.all()[0].message(),
-      "'partition' needs every value of @main with a closed sharding: run the pass `propagate` before it");
+      "'partition' needs a closed sharding on every value of @main: run the pass 'propagate' before it");
 }

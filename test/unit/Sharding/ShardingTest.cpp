@@ -106,8 +106,8 @@ TEST(Problems, SaidInWords) {
   EXPECT_EQ(problem(w.sharding({"a", "b"})), "");
   EXPECT_EQ(problem(w.sharding({"a"})), "the sharding has 1 entry, the tensor has 2 dims");
   EXPECT_EQ(problem(w.sharding({"x", ""})), "mesh @m has no axis 'x': its axes are a, b");
-  EXPECT_EQ(problem(w.sharding({"a", "a"})), "axis 'a' stands in it twice");
-  EXPECT_EQ(problem(w.sharding({"a", "b"}, "b")), "axis 'b' stands in it twice");
+  EXPECT_EQ(problem(w.sharding({"a", "a"})), "axis 'a' is used twice in this sharding");
+  EXPECT_EQ(problem(w.sharding({"a", "b"}, "b")), "axis 'b' is used twice in this sharding");
   EXPECT_EQ(problem(w.sharding({"", "4a"})),
             "dim 1 is cut into 8 equal blocks, which do not divide its size 6");
   EXPECT_EQ(problem(w.sharding({"4a", ""})), "");

@@ -22,11 +22,12 @@ TEST(Diagnostics, RendersAsTheManualShows) {
       .alsoAt(rangeOf(s, "%x"))
       .alsoAt(rangeOf(s, "%w1"))
       .note(rangeOf(s, "f32[1024"), "%w1 is f32[1024, 2048]");
-  EXPECT_EQ(renderDiagnostics(d, s, false),
-            "mlp.dt:9:8: error: 'matmul' contracts dim 1 of %x (512) with dim 0 of %w1 (1024)\n"
-            "  %h = matmul %x, %w1\n"
-            "       ^~~~~~ ~~  ~~~\n"
-            "mlp.dt:5:16: note: %w1 is f32[1024, 2048]\n");
+  EXPECT_EQ(
+      renderDiagnostics(d, s, false),
+      "mlp.dt:9:8: error: 'matmul' contracts dim 1 of %x (512) with dim 0 of %w1 (1024) [contract-mismatch]\n"
+      "  %h = matmul %x, %w1\n"
+      "       ^~~~~~ ~~  ~~~\n"
+      "mlp.dt:5:16: note: %w1 is f32[1024, 2048]\n");
 }
 
 TEST(Diagnostics, LongLinesAreCutAroundTheCaret) {
@@ -43,7 +44,7 @@ TEST(Diagnostics, ColumnsCountCharacters) {
   SourceText s{"a", "\t\"häß\" BAD\r\nnext"};
   Diagnostics d;
   d.error(kPlain, rangeOf(s, "BAD"));
-  EXPECT_EQ(renderDiagnostics(d, s, false), "a:1:8: error: no\n \"häß\" BAD\n       ^~~\n");
+  EXPECT_EQ(renderDiagnostics(d, s, false), "a:1:8: error: no [plain]\n \"häß\" BAD\n       ^~~\n");
 }
 
 TEST(Diagnostics, PlacesAtTheEndsOfTheText) {
@@ -51,8 +52,8 @@ TEST(Diagnostics, PlacesAtTheEndsOfTheText) {
   Diagnostics d;
   d.error(kPlain, SourceRange{1, 1});
   d.error(kPlain, SourceRange{});
-  EXPECT_EQ(renderDiagnostics(d, s, false), "a:1:2: error: no\nx\n ^\na: error: no\n");
-  EXPECT_EQ(renderDiagnostics(d, {"b", ""}, false), "b:1:1: error: no\n\n\nb: error: no\n");
+  EXPECT_EQ(renderDiagnostics(d, s, false), "a:1:2: error: no [plain]\nx\n ^\na: error: no [plain]\n");
+  EXPECT_EQ(renderDiagnostics(d, {"b", ""}, false), "b:1:1: error: no [plain]\n\n\nb: error: no [plain]\n");
 }
 
 TEST(Diagnostics, ReportsAtMostTwenty) {

@@ -1,0 +1,147 @@
+// What people write who come from Python or MLIR, each answered once, with the form that dtc reads.
+#include "Parser.h"
+
+#include <algorithm>
+
+namespace dtc {
+
+namespace {
+
+constexpr DiagKind kKeyword{"unknown-keyword", "unknown keyword '{0}'{1}"};
+constexpr DiagKind kNoOp{"syntax", "expected {0}, found {1}{2}"};
+constexpr DiagKind kValueName{"value-name", "the name of a value begins with '%': write '%{0} = …'"};
+constexpr DiagKind kParentheses{"operand-parentheses", "operands are written without parentheses: {0} {1}"};
+constexpr DiagKind kNested{"operand-parentheses",
+                           "an operand is a value: write '%1 = {0} …' on a line before, and %1 here"};
+constexpr DiagKind kBraces{"attribute-braces",
+                           "attributes are written in braces after the operands: {{0} = …}"};
+constexpr DiagKind kComma{"missing-comma", "expected ',' before '{0}'"};
+
+} // namespace
+
+// The words between two tokens as they are written, on one line and shortened.
+std::string Parser::lineText(size_t first, size_t end) const {
+  std::string out;
+  constexpr size_t kShown = 60;
+  for (size_t i = first; i < end && i < tokens().size(); ++i) {
+    bool apart = i > first && tokens()[i].begin > tokens()[i - 1].end;
+    out += (apart ? " " : "") + std::string(text(tokens()[i]));
+    if (out.size() > kShown) return out.substr(0, kShown) + "…";
+  }
+  return out;
+}
+
+// A word before "@name", outside of all brackets, is a keyword: `mseh @m = …`, `fun @main(…)`.
+void Parser::mistypedKeywords() {
+  for (pos_ = 0; !at(Tok::End) && !diags_.full(); step()) {
+    if (!atName() || !at(Tok::Symbol, 1)) continue;
+    std::string_view wanted = at(Tok::Equal, 2) ? "mesh" : at(Tok::LParen, 2) ? "func" : "";
+    if (wanted.empty()) continue;
+    std::string_view word = text(tok());
+    std::string hint = suggestion(Vocabulary::Keyword, word, {wanted});
+    diags_.error(kKeyword, tok().range(), word, hint);
+    mistyped_[pos_] = wanted;
+  }
+}
+
+// `retrun %y`: reported, and read as what it means.
+bool Parser::mistypedTerminator(bool isFunction) {
+  if (!atName() || m_.registry->find(text(tok())) != kNoOpKind || at(Tok::Equal, 1)) return false;
+  std::string_view word = text(tok()), wanted = isFunction ? "return" : "yield";
+  std::vector<std::string_view> known = {wanted};
+  for (size_t k = 0; k < m_.registry->size(); ++k)
+    known.emplace_back((*m_.registry)[static_cast<OpKind>(k)].name);
+  std::string hint = suggestion(Vocabulary::Keyword, word, {wanted});
+  if (nearestWord(word, known) != wanted && !hint.starts_with("; dtc calls it")) return false;
+  error(kKeyword, tok().range(), word, hint);
+  mistyped_[pos_] = wanted;
+  return true;
+}
+
+// Where "an op" or "'=' and an op" is expected and something else stands.
+bool Parser::noOpHere(std::string_view expected) {
+  if (at(Tok::Word) && at(Tok::Equal, 1)) {
+    definePoisoned({{m_.strings.intern(text(tok())), tok().range()}}); // said once
+    return error(kValueName, tok().range(), text(tok()));
+  }
+  const bool afterEqual = pos_ > 0 && tokens()[pos_ - 1].kind == Tok::Equal;
+  std::string hint;
+  if (!afterEqual && at(Tok::Colon))
+    hint = "; the type of a result is written after its op, as in '%y = relu %x : f32[2]'";
+  else if (at(Tok::Arrow))
+    hint = "; the types of results are written after ':'";
+  else if (afterEqual && at(Tok::Symbol))
+    hint = "; write 'call " + std::string(text(tok())) + "(…)'";
+  else if (afterEqual && at(Tok::Value) && at(Tok::LBracket, 1))
+    hint = "; an index is part of an operand, as in 'relu %x[0]', or an op: index_select, slice";
+  else if (afterEqual && at(Tok::Value))
+    hint = "; a value is not copied: use " + std::string(text(tok())) + " itself";
+  else if (afterEqual && (atLiteral() || at(Tok::LBracket)))
+    hint = "; write a number as an operand, or as 'constant {value = …} : f32[2]'";
+  return error(kNoOp, tok().range(), expected, found(tok()), hint);
+}
+
+// `matmul(%x, %w)`
+bool Parser::operandsInParentheses(const Statement& s) {
+  const Token& open = tok();
+  const size_t first = pos_ + 1, end = std::max<size_t>(open.match, first);
+  SourceRange range{open.begin, tokens()[std::min(end, tokens().size() - 1)].end};
+  if (at(Tok::Word, 1) && m_.registry->find(text(tok(1))) != kNoOpKind)
+    error(kNested, range, text(tok(1)));
+  else
+    error(kParentheses, range, s.opName, lineText(first, end));
+  step();
+  return false;
+}
+
+// Does a statement begin here: `%a, %b = …`?
+bool Parser::atStatement(size_t ahead) const {
+  while (at(Tok::Value, ahead) && at(Tok::Comma, ahead + 1)) ahead += 2;
+  return at(Tok::Value, ahead) && at(Tok::Equal, ahead + 1);
+}
+
+// `matmul %x %w`: reported, and read as if the comma were there.
+bool Parser::missingComma() {
+  if (tok().firstOnLine || pos_ >= blockEnd_ || inSnippet_) return false;
+  if (!(at(Tok::Value) && !atStatement(0)) && !(atLiteral() && !atWord("true") && !atWord("false")))
+    return false;
+  error(kComma, tok().range(), text(tok()));
+  return true;
+}
+
+// `%x: f32[4] %w: f32[4]` in a function's head.
+bool Parser::commaBeforeArgument() {
+  if (!at(Tok::Value) || !at(Tok::Colon, 1)) return false;
+  error(kComma, tok().range(), text(tok()));
+  return true;
+}
+
+// `softmax %x, dim = 1`, `softmax %x (dim = 1)`, `softmax %x {dim: 1}`: at the word, or at the bracket before it.
+bool Parser::misplacedAttributes() {
+  const size_t bracket = at(Tok::LParen) || at(Tok::LBrace) ? 1 : 0;
+  const bool bare = at(Tok::Equal) && pos_ > 0 && tokens()[pos_ - 1].kind == Tok::Word;
+  const bool inParentheses = at(Tok::LParen) && at(Tok::Word, 1) && at(Tok::Equal, 2);
+  const bool withColon = at(Tok::LBrace) && at(Tok::Word, 1) && at(Tok::Colon, 2) && !at(Tok::LParen, 3);
+  if (tok().firstOnLine || !(bare || inParentheses || withColon)) return false;
+  const Token& name = bare ? tokens()[pos_ - 1] : tok(bracket);
+  error(kBraces, name.range(), text(name));
+  return true;
+}
+
+// What may have been meant where an operand is expected.
+std::string Parser::operandHint() const {
+  if (at(Tok::LBracket)) return "; a list is an attribute, as in '{shape = [2, 3]}'";
+  if (at(Tok::LParen)) return "; operands and results are written without parentheses";
+  if (at(Tok::String)) return "; a string is an attribute, as in '{equation = \"ij,jk->ik\"}'";
+  if (at(Tok::Symbol)) return "; a function is called by a statement of its own, 'call @f(…)'";
+  return "";
+}
+
+// What may have been meant where a block is expected.
+std::string Parser::blockHint() const {
+  if (atWord("else")) return "; the second block follows the first with no word between";
+  if (atWord("do")) return "; the body follows the condition with no word between";
+  return "";
+}
+
+} // namespace dtc

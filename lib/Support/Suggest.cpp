@@ -1,0 +1,73 @@
+#include "dtc/Support/Suggest.h"
+
+#include "dtc/Support/Diagnostics.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace dtc {
+
+namespace {
+
+std::string lowered(std::string_view word) {
+  std::string out(word);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
+  return out;
+}
+
+// Without what other frameworks put before a name: "stablehlo.dot" is "dot".
+std::string_view bare(std::string_view word) {
+  for (std::string_view prefix : {"stablehlo.", "mhlo.", "chlo.", "aten.", "torch.", "jnp.", "lax."})
+    if (word.starts_with(prefix)) return word.substr(prefix.size());
+  return word;
+}
+
+// "'mul'", "%x"
+std::string shown(std::string_view prefix, std::string_view name) {
+  if (!prefix.empty()) return std::string(prefix) + std::string(name);
+  return "'" + std::string(name) + "'";
+}
+
+bool isKnown(std::string_view name, const std::vector<std::string_view>& known) {
+  return std::find(known.begin(), known.end(), name) != known.end();
+}
+
+// The first of "dims|dim" that is known; nothing where none is.
+std::string_view firstKnown(std::string_view names, const std::vector<std::string_view>& known) {
+  while (!names.empty()) {
+    const size_t end = std::min(names.find('|'), names.size());
+    if (std::string_view name = names.substr(0, end); isKnown(name, known)) return name;
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return {};
+}
+
+std::string translated(Vocabulary vocabulary, std::string_view word,
+                       const std::vector<std::string_view>& known, std::string_view prefix) {
+  const std::string wanted = lowered(bare(word));
+  for (const Alias& a : aliasTable()) {
+    if (a.vocabulary != vocabulary || wanted != a.elsewhere) continue;
+    std::string_view here = firstKnown(a.here, known);
+    if (here.empty() && *a.here) continue;
+    if (*a.how) return std::string("; write ") + a.how;
+    return "; dtc calls it " + shown(prefix, here);
+  }
+  if (wanted != word && isKnown(wanted, known)) return "; dtc calls it " + shown(prefix, wanted);
+  return "";
+}
+
+} // namespace
+
+std::string suggestion(Vocabulary vocabulary, std::string_view word,
+                       const std::vector<std::string_view>& known, std::string_view prefix) {
+  if (std::string text = translated(vocabulary, word, known, prefix); !text.empty()) return text;
+  if (std::string_view near = nearestWord(word, known); !near.empty())
+    return "; did you mean " + shown(prefix, near) + "?";
+  constexpr size_t kFew = 12, kShown = 100;
+  std::string list;
+  for (std::string_view k : known) list += (list.empty() ? "" : ", ") + std::string(prefix) + std::string(k);
+  if (known.empty() || known.size() > kFew || list.size() > kShown) return "";
+  return (known.size() == 1 ? "; there is only " : "; there are ") + list;
+}
+
+} // namespace dtc
