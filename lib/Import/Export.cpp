@@ -5,6 +5,7 @@
 #include "dtc/IR/RuleText.h"
 #include "dtc/Passes/Autodiff.h"
 #include "dtc/Passes/Inline.h"
+#include "dtc/Passes/PlanMemory.h"
 #include "dtc/Passes/SplitComplex.h"
 #include <algorithm>
 
@@ -99,7 +100,8 @@ bool ExportContext::decomposed(OpId o) {
   Builder b(m, m[o].parent, parts, diags);
   b.loc = m[o].loc;
   const OpId wide = widened(m, o, b);
-  if (!m.record(o).decompose(b, wide, results)) return refuse(o, "it has no form for these attributes");
+  if (!m.record(o).decompose(b, wide, results))
+    return refuse(o, "StableHLO cannot say it with these attributes");
   if (results.empty()) return false; // it stays as it is
   for (OpId part : parts)
     if (!op(part)) return false;
@@ -110,8 +112,8 @@ bool ExportContext::decomposed(OpId o) {
 static const ExportRow* rowOf(std::string_view op) {
   static const auto table = [] {
     std::unordered_map<std::string_view, const ExportRow*> t;
-    for (auto family : {exportsOfShapes(), exportsOfIndices(), exportsOfConvolutions(), exportsOfControl(),
-                        exportsOfCollectives()})
+    for (auto family : {exportsOfShapes(), exportsOfIndices(), exportsOfConvolutions(), exportsOfPooling(),
+                        exportsOfControl(), exportsOfCollectives()})
       for (const ExportRow& r : family) t.emplace(r.op, &r);
     return t;
   }();
@@ -133,7 +135,8 @@ bool ExportContext::op(OpId o) {
     if (record.element ? byElement(o) : (record.scalar || record.scalarFor) && byRule(o)) return sharded(o);
     if (diags.hasErrors()) return false;
   }
-  return refuse(o, "nothing there does the same");
+  return refuse(o, record.sideEffect ? "it has no such op: take it out before the export"
+                                     : "it has no such op, and dtc has no decomposition of this one");
 }
 
 bool ExportContext::ops(BlockId block) {
@@ -147,12 +150,25 @@ bool ExportContext::ops(BlockId block) {
 
 namespace {
 
+std::string quotedMlir(std::string_view text) {
+  static constexpr char digits[] = "0123456789ABCDEF";
+  std::string out = "\"";
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\' || byte < 32)
+      out += {'\\', digits[byte >> 4], digits[byte & 15]};
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
 class ModuleExport {
 public:
-  ModuleExport(Module& m, Diagnostics& diags) : m_(m), diags_(diags) {}
+  ModuleExport(Module& m, Diagnostics& diags, FuncId entry) : m_(m), diags_(diags), entry_(entry) {}
 
-  std::string run() {
-    text_ = "module @" + entryName() + " {\n";
+  std::string run(const std::string& name) {
+    text_ = "module @" + name + " {\n";
     for (uint32_t i = 0; i < m_.shardings.numMeshes(); ++i)
       text_ += "  " + exportMesh(m_, m_.shardings.mesh(MeshId(i))) + "\n";
     for (FuncId f : m_.order)
@@ -161,10 +177,6 @@ public:
   }
 
 private:
-  std::string entryName() {
-    return m_.order.empty() ? "empty" : std::string(m_.strings[m_[m_.order.back()].name]);
-  }
-
   // `{sdy.sharding = …, jax.buffer_donor = true}`, or "".
   std::optional<std::string> attributes(ShardingId s, std::vector<std::string> more, SourceRange loc) {
     if (s.valid()) {
@@ -180,6 +192,20 @@ private:
   [[nodiscard]] bool flag(const AttrList& attrs, std::string_view name) const {
     const AttrId a = findAttr(attrs, m_.strings.find(name));
     return a.valid() && m_.attrs[a].i != 0;
+  }
+
+  [[nodiscard]] std::string textOf(const AttrList& attrs, std::string_view name) const {
+    const AttrId a = findAttr(attrs, m_.strings.find(name));
+    return a.valid() ? std::string(m_.strings[m_.attrs[a].text]) : std::string();
+  }
+
+  // An argument that a result becomes shares its buffer; one that is only given away may share any.
+  [[nodiscard]] std::vector<std::string> donation(FuncId f, size_t argument) const {
+    for (size_t r = 0; r < m_[f].results.size(); ++r)
+      if (carriedArgument(m_, f, r) == argument)
+        return {"tf.aliasing_output = " + std::to_string(r) + " : i32"};
+    if (flag(m_[f].args[argument].attrs, "donate")) return {"jax.buffer_donor = true"};
+    return {};
   }
 
   // Numbers are given anew in the body, and so none is an argument's name.
@@ -201,13 +227,11 @@ private:
       const auto shape = c.shapeOf(type, f.loc);
       if (!shape) return;
       ExportValue v{w.fresh(argumentName(c.nameOf(a.value))), m_.types[type].dtype, *shape};
-      const auto attrs =
-          attributes(m_[a.value].sharding,
-                     flag(a.attrs, "donate") ? std::vector<std::string>{"jax.buffer_donor = true"}
-                                             : std::vector<std::string>(),
-                     f.loc);
+      const auto attrs = attributes(m_[a.value].sharding, donation(id, i), f.loc);
       if (!attrs) return;
-      head += (i ? ", " : "") + v.name + ": " + hloType(v) + *attrs;
+      const std::string user = textOf(a.attrs, "name");
+      head += (i ? ", " : "") + v.name + ": " + hloType(v) + *attrs +
+              (user.empty() ? "" : " loc(" + quotedMlir(user) + ")");
       c.define(a.value, std::move(v));
     }
     const auto results = resultsText(c, f);
@@ -217,6 +241,7 @@ private:
   }
 
   [[nodiscard]] bool isEntry(FuncId id) const {
+    if (entry_.valid()) return id == entry_;
     for (FuncId f : m_.order) {
       bool calls = false;
       if (m_[f].body.valid())
@@ -234,8 +259,9 @@ private:
       const TypeId type = result.globalType.valid() ? result.globalType : result.type;
       const auto shape = c.shapeOf(type, f.loc);
       std::vector<std::string> more;
-      if (result.label.valid())
-        more.push_back("jax.result_info = \"" + std::string(m_.strings[result.label]) + "\"");
+      const std::string user = textOf(result.attrs, "name");
+      if (!user.empty() || result.label.valid())
+        more.push_back("jax.result_info = " + quotedMlir(user.empty() ? m_.strings[result.label] : user));
       const auto attrs = attributes(result.sharding, std::move(more), f.loc);
       if (!shape || !attrs) return std::nullopt;
       text += (r ? ", " : "") + hloType(m_.types[type].dtype, *shape) + *attrs;
@@ -321,6 +347,7 @@ private:
 
   Module& m_;
   Diagnostics& diags_;
+  FuncId entry_;
   std::string text_;
 };
 
@@ -340,9 +367,32 @@ bool prepared(Module& m, Diagnostics& diags) {
 
 } // namespace
 
-std::string exportStablehlo(Module m, Diagnostics& diags) {
+static void rename(Module& m, FuncId f, const std::string& name) {
+  const StrId from = m[f].name, to = m.strings.intern(name);
+  for (FuncId g : m.order)
+    if (m[g].body.valid())
+      forEachOp(m, m[g].body, [&](OpId o) {
+        if (m[o].callee == from) m[o].callee = to;
+      });
+  m[f].name = to;
+}
+
+static void nameMain(Module& m, FuncId entry) {
+  if (const FuncId other = m.findFunction("main"); other.valid() && other != entry) {
+    std::string name = "main_1";
+    for (int n = 2; m.findFunction(name).valid(); ++n) name = "main_" + std::to_string(n);
+    rename(m, other, name);
+  }
+  rename(m, entry, "main");
+}
+
+std::string exportStablehlo(Module m, Diagnostics& diags, FuncId entry) {
   if (!prepared(m, diags)) return "";
-  return ModuleExport(m, diags).run();
+  const std::string name(entry.valid()     ? m.strings[m[entry].name]
+                         : m.order.empty() ? "empty"
+                                           : m.strings[m[m.order.back()].name]);
+  if (entry.valid()) nameMain(m, entry);
+  return ModuleExport(m, diags, entry).run(name);
 }
 
 } // namespace dtc

@@ -14,8 +14,10 @@ public:
         mesh_(c.manual.valid() ? c.m.shardings.mesh(c.manual) : Mesh{}) {}
 
   bool run() {
-    if (!c_.manual.valid()) return c_.refuse(op_, "it is not in per-device text");
-    if (!mesh_.devices.empty()) return c_.refuse(op_, "its mesh has a device order of its own");
+    if (!c_.manual.valid())
+      return c_.refuse(op_, "a collective needs per-device text: an spmd function, or a 'local' region");
+    if (!mesh_.devices.empty())
+      return c_.refuse(op_, "its mesh orders its devices, which replica groups cannot refer to");
     const std::string_view name = c_.m.record(op_).name;
     if (name == "axis_index") return c_.give(op_, index());
     if (name == "piece_offset") return c_.give(op_, offset(q_.sizeAttr("size").value()));

@@ -1,6 +1,7 @@
 #pragma once
 // What the exporters of single ops share: the module, the text so far, and the text's name of each value. Private to lib/Import.
 #include "ExportWriter.h"
+#include "IndexRanges.h"
 #include "dtc/IR/OpRecord.h"
 #include <optional>
 #include <unordered_map>
@@ -10,12 +11,13 @@ namespace dtc {
 class ExportContext {
 public:
   ExportContext(Module& module, Diagnostics& diagnostics, ExportWriter& writer)
-      : m(module), diags(diagnostics), w(writer) {}
+      : m(module), diags(diagnostics), w(writer), ranges(module) {}
 
   Module& m;
   Diagnostics& diags;
   ExportWriter& w;
-  MeshId manual; // the mesh of the per-device text that is being written; invalid in global text
+  IndexRanges ranges; // of what is written, to see which indices cannot leave a tensor
+  MeshId manual;      // the mesh of the per-device text that is being written; invalid in global text
 
   // A value of the text; a literal operand becomes a constant. In `whole` it is a splat of that shape.
   [[nodiscard]] ExportValue value(ValueId v);
@@ -59,6 +61,7 @@ struct ExportRow {
 [[nodiscard]] std::span<const ExportRow> exportsOfShapes();
 [[nodiscard]] std::span<const ExportRow> exportsOfIndices();
 [[nodiscard]] std::span<const ExportRow> exportsOfConvolutions();
+[[nodiscard]] std::span<const ExportRow> exportsOfPooling();
 [[nodiscard]] std::span<const ExportRow> exportsOfControl();
 [[nodiscard]] std::span<const ExportRow> exportsOfCollectives();
 

@@ -97,6 +97,7 @@ public:
   bool run() {
     ExportWriter& w = c_.w;
     const ExportValue lo = c_.operand(op_, 0), hi = c_.operand(op_, 1);
+    c_.ranges.knowIndex(op_);
     std::vector<ExportValue> starts = {lo};
     for (size_t i = 0; i < carried_; ++i) starts.push_back(c_.operand(op_, i + 2));
     for (size_t r = carried_; r < c_.m[op_].numResults; ++r)
@@ -189,7 +190,7 @@ bool local(ExportContext& c, OpId o) {
   for (const auto& list : {args, results})
     for (ValueId v : list)
       if (m[v].sharding.valid()) mesh = m.shardings[m[v].sharding].mesh;
-  if (!mesh.valid()) return c.refuse(o, "nothing says which mesh it is on");
+  if (!mesh.valid()) return c.refuse(o, "no sharding of its operands and results names its mesh");
   const auto in = shardings(c, args, argTypes, mesh, m[o].loc),
              out = shardings(c, results, resultTypes, mesh, m[o].loc);
   if (!in || !out) return false;
@@ -296,7 +297,7 @@ bool expectClose(ExportContext& c, OpId o) {
   const double atol = q.floatAttr("atol"), rtol = q.floatAttr("rtol");
   const double unit = std::ldexp(1.0, 1 - mantissaBits(c.m.typeOf(c.m.operand(o, 0)).dtype));
   if (q.has("atol") && atol > 0 && q.has("rtol") && rtol > 0)
-    return c.refuse(o, "a relative and an absolute tolerance at once have no form there");
+    return c.refuse(o, "StableHLO's checks have either a relative or an absolute tolerance; this has both");
   if (q.has("atol") && atol > 0) {
     char number[32];
     std::snprintf(number, sizeof number, "%.9e", atol);

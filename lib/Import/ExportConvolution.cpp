@@ -1,4 +1,4 @@
-// conv as stablehlo.convolution.
+// conv as stablehlo.convolution, and grouped_matmul.
 #include "ExportContext.h"
 
 namespace dtc {
@@ -79,10 +79,52 @@ private:
 
 bool convolution(ExportContext& c, OpId o) { return ConvolutionExport(c, o).run(); }
 
+// Does row t belong to group g? [g, t]. A row's group is the number of ends that are not beyond it; a local op is told where its
+// rows and its groups begin.
+ExportValue membership(ExportContext& c, OpId o, int64_t groups, int64_t rows) {
+  ExportWriter& w = c.w;
+  const ExportValue ends = w.convert(c.operand(o, 2), DType::I64);
+  const Dims all = {ends.shape[0], rows};
+  ExportValue row = w.iota(1, DType::I64, all);
+  if (c.m[o].numOperands > 3)
+    row = w.binary("add", row, w.broadcast(w.convert(c.operand(o, 3), DType::I64), {}, all));
+  const ExportValue before = w.convert(w.compare("LE", w.broadcast(ends, {0}, all), row), DType::I64);
+  ExportValue group = w.reduce(before, w.splat(0, DType::I64, {}), "add", {0});
+  if (c.m[o].numOperands > 4)
+    group = w.binary("subtract", group, w.broadcast(w.convert(c.operand(o, 4), DType::I64), {}, {rows}));
+  const Dims each = {groups, rows};
+  return w.compare("EQ", w.iota(0, DType::I64, each), w.broadcast(group, {1}, each));
+}
+
+// A product for each group of all rows, those of other groups left out. XLA runs chlo.ragged_dot on few devices.
+bool groupedMatmul(ExportContext& c, OpId o) {
+  ExportWriter& w = c.w;
+  const ExportValue x = c.operand(o, 0), m = c.operand(o, 1);
+  const bool spread = m.rank() == 3;
+  const Dims result = c.resultShape(o);
+  const int64_t groups = spread ? m.shape[0] : result[0], rows = x.shape[spread ? 0 : 1];
+  const ExportValue mine = membership(c, o, groups, rows);
+  auto ofGroup = [&](const ExportValue& v, const Dims& shape, int64_t rowDim) {
+    return w.select(w.broadcast(mine, {0, rowDim}, shape), v, w.splat(0, v.dtype, shape));
+  };
+  const std::string how = ", batching_dims = [0] x [0], contracting_dims = [2] x [1]";
+  const Dims left = {groups, x.shape[0], x.shape[1]};
+  const ExportValue lhs = w.broadcast(x, {1, 2}, left);
+  if (!spread) {
+    const Dims right = {groups, m.shape[0], m.shape[1]};
+    const ExportValue both[] = {ofGroup(lhs, left, 2), ofGroup(w.broadcast(m, {1, 2}, right), right, 1)};
+    return c.give(o, w.typed("dot_general", both, how, x.dtype, result));
+  }
+  const ExportValue both[] = {lhs, m};
+  const Dims each = {groups, rows, m.shape[2]};
+  const ExportValue products = ofGroup(w.typed("dot_general", both, how, x.dtype, each), each, 1);
+  return c.give(o, w.reduce(products, w.splat(0, x.dtype, {}), "add", {0}));
+}
+
 } // namespace
 
 std::span<const ExportRow> exportsOfConvolutions() {
-  static constexpr ExportRow rows[] = {{"conv", convolution}};
+  static constexpr ExportRow rows[] = {{"grouped_matmul", groupedMatmul}, {"conv", convolution}};
   return rows;
 }
 

@@ -7,12 +7,14 @@ namespace dtc {
 
 namespace {
 
+constexpr const char* kNoOp = "it has no such op, and dtc has no decomposition of this one";
+
 class ElementExport final : public ElementBuilder {
 public:
   ElementExport(ExportContext& c, OpId o, size_t result)
       : c_(c), w_(c.w), op_(o), space_(c.resultShape(o, result)) {}
 
-  // Nothing where the element needs what StableHLO has not; `missing` then names it.
+  // Nothing where the element needs what StableHLO has not; `missing` then says what.
   std::optional<ExportValue> run(size_t result, std::string& missing) {
     const Node n = c_.m.record(op_).element(c_.query(op_), *this, result);
     if (n == kElementByRule) return std::nullopt;
@@ -62,21 +64,21 @@ public:
   Node number(double v, DType dtype) override { return keep(w_.splat(v, dtype, space_)); }
   Node convert(Node x, DType dtype) override { return keep(w_.convert(nodes_[x], dtype)); }
   Node call(const char* name, std::initializer_list<Node> args) override { return intrinsic(name, args); }
-  Node loop(Dim) override { return lacks("a search"); }
-  Node sum(std::span<const Node>, Node) override { return lacks("a sum"); }
-  Node greatest(std::span<const Node>, Node) override { return lacks("a search"); }
-  Node lastWhere(Node, Node) override { return lacks("a search"); }
-  Node argReduce(bool, size_t, std::span<const Node>, size_t) override { return lacks("a search"); }
+  Node loop(Dim) override { return lacks(kNoOp); }
+  Node sum(std::span<const Node>, Node) override { return lacks(kNoOp); }
+  Node greatest(std::span<const Node>, Node) override { return lacks(kNoOp); }
+  Node lastWhere(Node, Node) override { return lacks(kNoOp); }
+  Node argReduce(bool, size_t, std::span<const Node>, size_t) override { return lacks(kNoOp); }
 
   // Ops that store their results in an order have rows of their own.
   void begin() override {}
-  Node axis(Dim) override { return lacks("an order"); }
-  Node steps(Dim) override { return lacks("an order"); }
-  void store(size_t, std::span<const Node>, Node, Node, const char*) override { lacks("an order"); }
-  void copy(size_t, std::span<const Node>, Node) override { lacks("an order"); }
-  Node running(Running, Node, Node, bool, Node) override { return lacks("an order"); }
-  void sortOrder(size_t, size_t, bool) override { lacks("an order"); }
-  void sortDigit(int, bool) override { lacks("an order"); }
+  Node axis(Dim) override { return lacks(kNoOp); }
+  Node steps(Dim) override { return lacks(kNoOp); }
+  void store(size_t, std::span<const Node>, Node, Node, const char*) override { lacks(kNoOp); }
+  void copy(size_t, std::span<const Node>, Node) override { lacks(kNoOp); }
+  Node running(Running, Node, Node, bool, Node) override { return lacks(kNoOp); }
+  void sortOrder(size_t, size_t, bool) override { lacks(kNoOp); }
+  void sortDigit(int, bool) override { lacks(kNoOp); }
 
 private:
   // Narrow floats are computed in f32, and rounded where they are converted.
@@ -84,8 +86,8 @@ private:
     nodes_.push_back(isNarrowFloat(v.dtype) ? w_.convert(v, DType::F32) : v);
     return static_cast<Node>(nodes_.size() - 1);
   }
-  Node lacks(const char* what) {
-    missing_ = what;
+  Node lacks(std::string why) {
+    missing_ = std::move(why);
     return index(0);
   }
   Node binary(const char* op, Node a, Node b) { return keep(w_.binary(op, nodes_[a], nodes_[b])); }
@@ -93,7 +95,7 @@ private:
     std::vector<ExportValue> values;
     for (Node n : args) values.push_back(nodes_[n]);
     const auto v = exportIntrinsic(w_, name, values, values[0].dtype);
-    return v ? keep(*v) : lacks(name);
+    return v ? keep(*v) : lacks(noFunction(name));
   }
 
   // The operand itself: of the result's shape, read where the result stands.
@@ -134,7 +136,7 @@ bool ExportContext::byElement(OpId o) {
   for (uint32_t r = 0; r < m[o].numResults; ++r) {
     const auto v = ElementExport(*this, o, r).run(r, missing);
     if (!v && missing.empty()) return byRule(o);
-    if (!v) return refuse(o, "it has no counterpart of '" + missing + "'");
+    if (!v) return refuse(o, missing);
     give(o, r, *v);
   }
   return true;

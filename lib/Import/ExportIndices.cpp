@@ -37,37 +37,42 @@ ExportValue rows(ExportContext& c, const ExportValue& x, const ExportValue& indi
                      x.dtype, shape);
 }
 
-// A local op is told where its piece of the dim begins: indices count from there.
-ExportValue fromPiece(ExportContext& c, OpId o, size_t offset, const ExportValue& indices) {
+// The indices of operand i, in 32 bits or more: with them go coordinates along other dims, and where a piece begins. A local op
+// is told where its piece of the dim begins: indices count from there.
+ExportValue indicesOf(ExportContext& c, OpId o, size_t i, size_t offset) {
+  ExportValue indices = c.operand(o, i);
+  if (dtypeBytes(indices.dtype) < 4) indices = c.w.convert(indices, DType::I32);
   if (c.m[o].numOperands <= offset) return indices;
   const ExportValue begin = c.w.convert(c.operand(o, offset), indices.dtype);
   return c.w.binary("subtract", indices, c.w.broadcast(begin, {}, indices.shape));
 }
 
-// What was looked up where the index lies within 0 … n-1 of the piece, zeros elsewhere; dim i of the indices is dim dims[i] of
-// what was found. Of a whole dim indices outside are errors.
-ExportValue withinPiece(ExportContext& c, OpId o, size_t offset, const ExportValue& indices, int64_t n,
-                        const Dims& dims, const ExportValue& found) {
-  if (c.m[o].numOperands <= offset) return found;
+// What was looked up where the index lies within 0 … n-1, zeros elsewhere, where StableHLO's gather clamps; dim i of the indices
+// (operand `at`) is dim dims[i] of what was found.
+ExportValue zerosOutside(ExportContext& c, OpId o, size_t at, size_t offset, const ExportValue& indices,
+                         int64_t n, const Dims& dims, const ExportValue& found) {
+  const auto range = c.m[o].numOperands <= offset ? c.ranges(c.m.operand(o, at)) : std::nullopt;
+  if (range && range->lo >= 0 && range->hi < n) return found;
   auto number = [&](int64_t v) { return c.w.splat(static_cast<double>(v), indices.dtype, indices.shape); };
   const ExportValue inside =
       c.w.binary("and", c.w.compare("GE", indices, number(0)), c.w.compare("LT", indices, number(n)));
   return c.w.select(c.w.broadcast(inside, dims, found.shape), found, c.w.splat(0, found.dtype, found.shape));
 }
 
-bool lookUp(ExportContext& c, OpId o, const ExportValue& x, const ExportValue& given, size_t dim) {
-  const ExportValue indices = fromPiece(c, o, 2, given);
+// Operand `of` at the indices that operand `at` is.
+bool lookUp(ExportContext& c, OpId o, size_t of, size_t at, size_t dim) {
+  const ExportValue x = c.operand(o, of), indices = indicesOf(c, o, at, 2);
+  if (x.shape[dim] == 0) return c.give(o, c.w.splat(0, x.dtype, c.resultShape(o)));
   Dims dims(indices.rank());
   for (size_t i = 0; i < dims.size(); ++i) dims[i] = static_cast<int64_t>(dim + i);
-  return c.give(o, withinPiece(c, o, 2, indices, x.shape[dim], dims, rows(c, x, indices, dim)));
+  return c.give(o, zerosOutside(c, o, at, 2, indices, x.shape[dim], dims, rows(c, x, indices, dim)));
 }
 
 bool indexSelect(ExportContext& c, OpId o) {
-  const ExportValue x = c.operand(o, 0);
-  return lookUp(c, o, x, c.operand(o, 1), static_cast<size_t>(*c.query(o).dimAttr("dim", x.rank())));
+  return lookUp(c, o, 0, 1, static_cast<size_t>(*c.query(o).dimAttr("dim", c.operand(o, 0).rank())));
 }
 
-bool embedding(ExportContext& c, OpId o) { return lookUp(c, o, c.operand(o, 1), c.operand(o, 0), 0); }
+bool embedding(ExportContext& c, OpId o) { return lookUp(c, o, 1, 0, 0); }
 
 // The whole coordinates that torch's gather and scatter mean: an index for each dim, of which one is looked up.
 ExportValue coordinates(ExportContext& c, const ExportValue& indices, size_t dim) {
@@ -82,8 +87,9 @@ ExportValue coordinates(ExportContext& c, const ExportValue& indices, size_t dim
 }
 
 bool gather(ExportContext& c, OpId o) {
-  const ExportValue x = c.operand(o, 0), indices = fromPiece(c, o, 2, c.operand(o, 1));
+  const ExportValue x = c.operand(o, 0), indices = indicesOf(c, o, 1, 2);
   const auto dim = static_cast<size_t>(*c.query(o).dimAttr("dim", x.rank()));
+  if (x.shape[dim] == 0) return c.give(o, c.w.splat(0, x.dtype, c.resultShape(o)));
   const std::string all = hloList(counted(x.rank()));
   const ExportValue both[] = {x, coordinates(c, indices, dim)};
   const ExportValue found = c.w.generic(
@@ -92,7 +98,7 @@ bool gather(ExportContext& c, OpId o) {
           ", index_vector_dim = " + std::to_string(indices.rank()) +
           ">, indices_are_sorted = false, slice_sizes = " + array(Dims(x.rank(), 1)),
       x.dtype, indices.shape);
-  return c.give(o, withinPiece(c, o, 2, indices, x.shape[dim], counted(x.rank()), found));
+  return c.give(o, zerosOutside(c, o, 1, 2, indices, x.shape[dim], counted(x.rank()), found));
 }
 
 // The list attributes of the op as they stand in #stablehlo.gather<…>, those that are not empty.
@@ -137,8 +143,7 @@ std::vector<std::string> combiner(std::string_view reduce, DType d) {
 
 bool scatter(ExportContext& c, OpId o) {
   const OpQuery q = c.query(o);
-  const ExportValue x = c.operand(o, 0), indices = fromPiece(c, o, 3, c.operand(o, 1)),
-                    updates = c.operand(o, 2);
+  const ExportValue x = c.operand(o, 0), indices = indicesOf(c, o, 1, 3), updates = c.operand(o, 2);
   const auto dim = static_cast<size_t>(*q.dimAttr("dim", x.rank()));
   const std::string all = hloList(counted(x.rank()));
   const ExportValue operands[] = {x, coordinates(c, indices, dim), updates};
@@ -256,7 +261,9 @@ bool dynamicSlice(ExportContext& c, OpId o) {
 }
 
 bool dynamicUpdateSlice(ExportContext& c, OpId o) {
-  if (c.query(o).has("limits")) return c.refuse(o, "it writes to a piece of a cut value");
+  if (c.query(o).has("limits"))
+    return c.refuse(
+        o, "it writes to one device's shard of a value; export the program before it is partitioned");
   std::vector<ExportValue> all;
   for (uint32_t i = 0; i < c.m[o].numOperands; ++i) all.push_back(c.operand(o, i));
   return c.give(o, c.w.typed("dynamic_update_slice", all, "", all[0].dtype, all[0].shape));

@@ -267,7 +267,7 @@ bool ExportContext::byRule(OpId o) {
   std::string missing;
   const auto v = RuleExport(*this, o).run(missing);
   if (v) return give(o, *v);
-  if (!missing.empty()) refuse(o, "it has no counterpart of '" + missing + "'");
+  if (!missing.empty()) refuse(o, noFunction(missing));
   return false;
 }
 

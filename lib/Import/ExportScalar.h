@@ -18,4 +18,9 @@ namespace dtc {
 [[nodiscard]] std::optional<ExportValue> exportIntrinsic(ExportWriter&, std::string_view name,
                                                          std::span<const ExportValue> args, DType result);
 
+// Why an op cannot be written that needs this function.
+[[nodiscard]] inline std::string noFunction(std::string_view name) {
+  return "it has no function '" + std::string(name) + "', and dtc has no decomposition of it";
+}
+
 } // namespace dtc

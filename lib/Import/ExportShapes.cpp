@@ -200,7 +200,7 @@ bool padded(ExportContext& c, OpId o) {
     return c.give(o, c.w.pad(x, value, low, high, interior));
   }
   if (mode != "reflect" && mode != "replicate" && mode != "circular")
-    return c.refuse(o, "its mode '" + mode + "' has no form there");
+    return c.refuse(o, "StableHLO has no padding of mode '" + mode + "'");
   for (size_t d = 0; d < x.rank(); ++d) {
     const int64_t size = x.shape[d], cut = std::max<int64_t>(0, -low[d]),
                   end = size - std::max<int64_t>(0, -high[d]);

@@ -1,5 +1,6 @@
 #include "HloImporter.h"
 #include "GspmdManual.h"
+#include "HloCarry.h"
 #include "PerDevice.h"
 
 #include "HloTable.h"
@@ -41,6 +42,7 @@ const MlirAttr* find(const std::vector<MlirNamedAttr>& attrs, std::string_view n
 std::string unknownHint(std::string_view name) {
   if (name.starts_with("vhlo."))
     return ": it is StableHLO's storage form; print the program as stablehlo first";
+  if (isPythonCallback(name)) return std::string(": ") + kPythonCallback;
   size_t point = name.find('.');
   std::string_view dialect = name.substr(0, point == std::string_view::npos ? 0 : point + 1);
   std::vector<std::string_view> known;
@@ -242,12 +244,14 @@ bool HloImporter::declare(const MlirOp& op) {
   made.loc = op.nameRange;
   made.body = module.makeBlock();
   module[made.body].parentFunc = f;
-  bool ok =
-      declareArgs(op, f) && declareResults(op, f) && (perDevice_.valid() || shardy.annotateFunction(op, f));
+  std::vector<DonatedArgument> donated;
+  bool ok = declareArgs(op, f, donated) && declareResults(op, f, donated) &&
+            (perDevice_.valid() || shardy.annotateFunction(op, f));
   if (!ok) {
     module.functions.pop_back();
     return false;
   }
+  carryDonated(module, f, donated);
   module.order.push_back(f);
   functions_[symbol] = f;
   functionText_[symbol] = &op;
@@ -262,7 +266,7 @@ StrId HloImporter::freshLabel(const std::string& wanted, Labels& taken) {
   return module.strings.intern(name);
 }
 
-bool HloImporter::declareArgs(const MlirOp& op, FuncId f) {
+bool HloImporter::declareArgs(const MlirOp& op, FuncId f, std::vector<DonatedArgument>& donated) {
   Labels taken;
   for (const MlirArg& a : op.regions[0].args) {
     std::vector<TypeId> types;
@@ -279,16 +283,31 @@ bool HloImporter::declareArgs(const MlirOp& op, FuncId f) {
       module[arg.value].loc = a.range;
       arg.attrs = placeOf(a.loc);
       const MlirAttr* donor = find(a.attrs, "jax.buffer_donor");
-      bool donated =
-          find(a.attrs, "tf.aliasing_output") || (donor && (donor->kind == MlirAttr::Unit || donor->integer));
-      if (donated) arg.attrs.push_back({module.strings.intern("donate"), module.attrs.boolean(true)});
+      const MlirAttr* aliased = find(a.attrs, "tf.aliasing_output");
+      if (!aliased && !(donor && (donor->kind == MlirAttr::Unit || donor->integer))) continue;
+      arg.attrs.push_back({module.strings.intern("donate"), module.attrs.boolean(true)});
+      if (types.size() > 1) continue; // a tuple's parts are not paired
+      DonatedArgument& d = donated.emplace_back();
+      d.argument = module[f].args.size() - 1;
+      if (aliased && aliased->integer >= 0) d.aliased = static_cast<size_t>(aliased->integer);
     }
   }
   return true;
 }
 
-bool HloImporter::declareResults(const MlirOp& op, FuncId f) {
+// "result['loss']", "result.loss", "['loss']", "result[0]['m']", "[1]", "result": what follows `result` is the name, behind
+// `result_` where it begins with a number.
+std::string HloImporter::resultName(std::string_view info) const {
+  std::string_view path = info;
+  if (path.starts_with("result[") || path.starts_with("result.")) path.remove_prefix(6);
+  std::string name = validName(path);
+  return !name.empty() && name[0] >= '0' && name[0] <= '9' ? "result_" + name : name;
+}
+
+// `donated` names results by their numbers in the text; on return, by those in the function.
+bool HloImporter::declareResults(const MlirOp& op, FuncId f, std::vector<DonatedArgument>& donated) {
   Labels taken;
+  std::vector<std::optional<size_t>> numbers; // of results that are one tensor
   for (size_t k = 0; k < op.resultTypes.size(); ++k) {
     SourceRange range = k < op.resultRanges.size() ? op.resultRanges[k] : op.nameRange;
     std::vector<TypeId> types;
@@ -296,13 +315,8 @@ bool HloImporter::declareResults(const MlirOp& op, FuncId f) {
     std::string info;
     if (k < op.resultAttrs.size())
       if (const MlirAttr* a = find(op.resultAttrs[k], "jax.result_info")) info = unescapeMlir(a->text);
-    // "result['loss']", "result.loss", "['loss']", "[0]", "result": what follows `result` is the name.
-    std::string_view path = info;
-    if (path.starts_with("result") && path.size() > 6) path.remove_prefix(6);
-    std::string name = validName(path);
-    // "[1]" is called by its number; "[1]['w']" has more to say.
-    bool digits = !name.empty() && name[0] >= '0' && name[0] <= '9';
-    if (digits) name = name.find_first_not_of("0123456789") == std::string::npos ? "" : "result_" + name;
+    const std::string name = resultName(info);
+    numbers.push_back(types.size() == 1 ? std::optional(module[f].results.size()) : std::nullopt);
     for (size_t i = 0; i < types.size(); ++i) {
       FuncResult& r = module[f].results.emplace_back();
       std::string own = types.size() == 1 || name.empty() ? name : name + "_" + std::to_string(i);
@@ -313,6 +327,8 @@ bool HloImporter::declareResults(const MlirOp& op, FuncId f) {
         r.attrs.push_back({module.strings.intern("name"), module.attrs.string(module.strings.intern(info))});
     }
   }
+  for (DonatedArgument& d : donated)
+    if (d.aliased) d.aliased = *d.aliased < numbers.size() ? numbers[*d.aliased] : std::nullopt;
   return true;
 }
 
@@ -539,55 +555,6 @@ OpId HloImporter::appendOp(std::string_view name, std::span<const ValueId> opera
   for (uint32_t r = 0; r < regions; ++r) module[module.region(id, r)].parentFunc = module[block_].parentFunc;
   module[block_].ops.push_back(id);
   return id;
-}
-
-// --- the entrance ---
-
-namespace {
-
-bool importInto(const MlirTree& tree, Module& module, Diagnostics& diags,
-                std::vector<ImportProblem>* problems) {
-  HloImporter importer(tree, module, diags);
-  importer.problems = problems;
-  if (importer.run()) return true;
-  if (!problems && !diags.hasErrors())
-    diags.error(kImportFunction, SourceRange{0, 0}, "the text is not whole");
-  return false;
-}
-
-} // namespace
-
-bool importMlir(SourceText source, const OpRegistry& registry, Module& out, Diagnostics& diags) {
-  out = Module(registry);
-  out.source = std::move(source);
-  MlirTree tree;
-  return parseMlir(out.source.text, tree, diags) && formManualComputations(tree, diags) &&
-         importInto(tree, out, diags, nullptr);
-}
-
-bool reportMlir(SourceText source, const OpRegistry& registry, std::vector<ImportProblem>& problems,
-                Diagnostics& diags) {
-  Module scratch(registry);
-  scratch.source = std::move(source);
-  MlirTree tree;
-  if (!parseMlir(scratch.source.text, tree, diags)) return false;
-  if (!formManualComputations(tree, diags)) { // its calls stay as they are, and are reported where they stand
-    for (const Diagnostic& d : diags.all())
-      problems.push_back({"stablehlo.custom_call", d.range, d.message()});
-    diags.clear();
-  }
-  return importInto(tree, scratch, diags, &problems) && problems.empty() && !diags.hasErrors();
-}
-
-bool looksLikeMlir(std::string_view text) {
-  MlirLexer lex(text.substr(0, std::min<size_t>(text.size(), 1u << 16)));
-  const MlirToken& t = lex.peek();
-  if (t.kind == MlirTok::Hash || t.kind == MlirTok::Bang || t.kind == MlirTok::String || t.is('{'))
-    return true;
-  if (t.kind == MlirTok::Word && t.text == "func")
-    return lex.second().kind == MlirTok::Word; // func private @f
-  return t.isWord("module") || t.isWord("builtin.module") || t.isWord("func.func") ||
-         (t.kind == MlirTok::Word && t.text.find('.') != std::string_view::npos);
 }
 
 } // namespace dtc

@@ -1,5 +1,6 @@
 #pragma once
 // Functions and regions of the text as ours; ops by the table of converters. Private to lib/Import.
+#include "HloCarry.h"
 #include "HloContext.h"
 #include "PerDevice.h"
 #include "Shardy.h"
@@ -13,6 +14,16 @@ namespace dtc {
 struct HloDevices {
   int64_t replicas = 1, partitions = 1;
 };
+
+// Is this the target of a call back into Python?
+[[nodiscard]] inline bool isPythonCallback(std::string_view target) {
+  return target.find("python_") != std::string_view::npos &&
+         target.find("_callback") != std::string_view::npos;
+}
+inline constexpr const char* kPythonCallback =
+    "it calls a Python function (jax.debug.print, jax.pure_callback, io_callback), of which the text has "
+    "only a number; "
+    "take it out of the program, or return what it shows as a result";
 
 class HloImporter {
 public:
@@ -66,8 +77,9 @@ public:
 private:
   bool enterPerDevice();
   bool declare(const MlirOp& op);
-  bool declareArgs(const MlirOp& op, FuncId f);
-  bool declareResults(const MlirOp& op, FuncId f);
+  bool declareArgs(const MlirOp& op, FuncId f, std::vector<DonatedArgument>& donated);
+  bool declareResults(const MlirOp& op, FuncId f, std::vector<DonatedArgument>& donated);
+  [[nodiscard]] std::string resultName(std::string_view info) const;
   bool body(const MlirOp& op, FuncId f);
   std::optional<std::vector<ValueId>> ops(const MlirRegion& region);
   bool convert(const MlirOp& op);

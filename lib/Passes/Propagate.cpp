@@ -3,6 +3,7 @@
 #include "InsertReshards.h"
 #include "Policies.h"
 #include "ReduceDType.h"
+#include "dtc/Passes/PlanMemory.h"
 
 namespace dtc {
 
@@ -67,6 +68,14 @@ static std::vector<OpForm> chooseForms(PropagationState& state, const PropagateO
   return forms;
 }
 
+// A result that says {carry = true} has the sharding of the argument that it becomes.
+static void tieCarried(PropagationState& state) {
+  for (FuncId f : state.m.order)
+    for (size_t r = 0; r < state.resultVars[f.index].size(); ++r)
+      if (auto a = carriedArgument(state.m, f, r))
+        state.resultVars[f.index][r] = state.varOf[state.m[f].args[*a].value.index];
+}
+
 static bool solve(Module& m, Diagnostics& diags, PropagationReport* report, const PropagateOptions& options) {
   PropagationReport unused;
   if (!refuseLeftovers(m, diags)) return false;
@@ -76,6 +85,7 @@ static bool solve(Module& m, Diagnostics& diags, PropagationReport* report, cons
   state.cutPrograms.reduceDType = options.reduceDType;
   if (!state.build()) return false;
   if (!state.solve(options)) return false;
+  tieCarried(state);
   state.report.variable = state.varOf;
   std::vector<OpForm> forms = chooseForms(state, options, report != nullptr);
   PendingDecision decision =

@@ -1,5 +1,6 @@
 // Variables and relations of a module: what is to be solved. The solving is in PropagateSolve.cpp.
 #include "PropagationState.h"
+#include "dtc/Passes/PlanMemory.h"
 #include <algorithm>
 
 namespace dtc {
@@ -151,7 +152,12 @@ static MeshId functionMesh(Module& m, const Function& f) {
 // Arguments and results first, for all functions, so that calls find them.
 void PropagationState::buildBoundary(FuncId f) {
   MeshId mesh = functionMesh(m, m[f]);
-  for (const FuncArg& a : m[f].args) addVar(a.value, mesh, m[a.value].sharding);
+  std::vector<ShardingId> written;
+  for (const FuncArg& a : m[f].args) written.push_back(m[a.value].sharding);
+  for (size_t r = 0; r < m[f].results.size();
+       ++r) // an argument has the sharding of the result that becomes it
+    if (auto a = carriedArgument(m, f, r); a && !written[*a].valid()) written[*a] = m[f].results[r].sharding;
+  for (size_t i = 0; i < written.size(); ++i) addVar(m[f].args[i].value, mesh, written[i]);
   const Block& body = m[m[f].body];
   for (size_t r = 0; r < m[f].results.size(); ++r) {
     resultVars[f.index].push_back(

@@ -22,8 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)dtc::looksLikeMlir(source.text);
   dtc::Diagnostics diagnostics, listed;
   dtc::Module module(dtc::standardOps());
-  std::vector<dtc::ImportProblem> problems;
-  bool whole = dtc::reportMlir(source, dtc::standardOps(), problems, listed);
+  std::vector<dtc::ImportProblem> problems, kept;
+  bool whole = dtc::reportMlir(source, dtc::standardOps(), problems, kept, listed);
   if (!dtc::importMlir(source, dtc::standardOps(), module, diagnostics)) {
     std::string said = dtc::renderDiagnostics(diagnostics, source, false);
     if (said.empty()) fail("rejected without a word", source.text, said);

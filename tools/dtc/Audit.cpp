@@ -41,7 +41,7 @@ int auditProgram(Environment& env, const Options& o, SourceText source) {
 
 int run(Environment& env, const Options& o) {
   int code = kExitDone;
-  auto source = readProgram(env, o.program, code);
+  auto source = readProgram(env, o.program, code, true);
   if (!source) return code;
   if (!looksLikeXlaHlo(source->text)) return auditProgram(env, o, std::move(*source));
   env.currentSource = *source;

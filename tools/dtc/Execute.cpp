@@ -4,8 +4,10 @@
 
 #include "dtc/Check/RunCheck.h"
 #include "dtc/IR/LocalShape.h"
+#include "dtc/Import/Import.h"
 #include "dtc/Ops/Ops.h"
 #include "dtc/Passes/Inline.h"
+#include "dtc/Passes/PlanMemory.h"
 #include "dtc/Passes/StandardPipeline.h"
 #include "dtc/Runtime/CpuBackend.h"
 #include "dtc/Runtime/CudaBackend.h"
@@ -43,6 +45,8 @@ public:
 
 private:
   Status names();
+  [[nodiscard]] std::optional<size_t> resultNamed(std::string_view name) const;
+  Status loopCarries();
   Status bind();
   Status passes(const std::vector<PassStep>& steps);
   Status compile();
@@ -77,7 +81,7 @@ private:
   std::vector<TensorSource> sources_; // of the arguments
   std::vector<Tensor> inputs_;        // the same in memory, where the reference needs them
   std::vector<Tensor> results_;
-  std::vector<std::string> resultNames_;
+  std::vector<std::string> resultNames_, userResultNames_;
   std::unique_ptr<Nvrtc> nvrtc_; // outlives the backend
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executable> executable_;
@@ -88,12 +92,16 @@ private:
 
 Status Execution::names() {
   const Function& f = scheduled_[func_];
-  for (size_t i = 0; i < f.results.size(); ++i)
+  const StrId nameAttr = scheduled_.strings.find("name");
+  for (size_t i = 0; i < f.results.size(); ++i) {
     resultNames_.push_back(f.results[i].label ? std::string(scheduled_.strings[f.results[i].label])
                                               : std::to_string(i));
+    const AttrId user = nameAttr ? findAttr(f.results[i].attrs, nameAttr) : AttrId();
+    userResultNames_.emplace_back(user ? scheduled_.strings[scheduled_.attrs[user].text] : "");
+  }
   auto known = [&](std::string_view flag, std::string_view name) -> Status {
     if (name.starts_with('%')) name.remove_prefix(1);
-    if (std::find(resultNames_.begin(), resultNames_.end(), name) != resultNames_.end()) return Ok{};
+    if (resultNamed(name)) return Ok{};
     std::string list;
     for (const std::string& n : resultNames_) list += (list.empty() ? "" : ", ") + n;
     return usageError(std::string(flag) + " names '" + std::string(name) + "', but the results are: " + list);
@@ -107,6 +115,39 @@ Status Execution::names() {
       return usageError("--output '" + text + "' is not NAME=FILE.npy, FILE.npz or FILE.safetensors");
     if (Status s = known("--output", std::string_view(text).substr(0, equals)); !s) return s;
   }
+  return Ok{};
+}
+
+// By its name in the program, or by the user's own spelling of it ({name = "result['loss']"}).
+std::optional<size_t> Execution::resultNamed(std::string_view name) const {
+  if (name.starts_with('%')) name.remove_prefix(1);
+  for (const std::vector<std::string>* names : {&resultNames_, &userResultNames_})
+    if (auto found = std::find(names->begin(), names->end(), name); found != names->end() && !name.empty())
+      return static_cast<size_t>(found - names->begin());
+  return std::nullopt;
+}
+
+// What one step gives the next; without it --loop would run one step again and again.
+Status Execution::loopCarries() {
+  if (o_.loop < 2) return Ok{};
+  std::vector<std::string> carried;
+  for (size_t r = 0; r < resultNames_.size(); ++r)
+    if (auto a = carriedArgument(scheduled_, func_, r))
+      carried.push_back((userResultNames_[r].empty() ? resultNames_[r] : userResultNames_[r]) + " into %" +
+                        std::string(scheduled_.strings[scheduled_[scheduled_[func_].args[*a].value].name]));
+  const std::string n = std::to_string(o_.loop);
+  if (carried.empty())
+    return usageError("--loop " + n + " would run the same step " + n + " times: no result of @" +
+                      std::string(scheduled_.strings[scheduled_[func_].name]) +
+                      " carries into an argument\n  in .dt, write {carry = true} on each result that is the "
+                      "next step's argument of the same name\n  in JAX, donate the state: jax.jit(step, "
+                      "donate_argnums=...)\n  --repeat " +
+                      n + " times the same step");
+  if (!looksLikeMlir(scheduled_.source.text)) return Ok{};
+  std::string list; // the import has paired them: let the user see how
+  for (size_t i = 0; i < std::min<size_t>(carried.size(), 4); ++i) list += (i ? ", " : "") + carried[i];
+  if (carried.size() > 4) list += " and " + std::to_string(carried.size() - 4) + " more";
+  env_.err("note: --loop carries " + list + ", as the donated arguments say\n");
   return Ok{};
 }
 
@@ -333,11 +374,9 @@ Status Execution::write(const std::string& text) const {
     for (size_t i = 0; i < results_.size(); ++i) all.emplace_back(resultNames_[i], &results_[i]);
     return writeTensorArchive(text, all);
   }
-  std::string name = text.substr(text.starts_with('%') ? 1 : 0, equals - (text.starts_with('%') ? 1 : 0));
-  size_t i =
-      static_cast<size_t>(std::find(resultNames_.begin(), resultNames_.end(), name) - resultNames_.begin());
+  const size_t i = *resultNamed(std::string_view(text).substr(0, equals));
   const std::string path = text.substr(equals + 1);
-  return isTensorArchive(path) ? writeTensorArchive(path, {{name, &results_[i]}})
+  return isTensorArchive(path) ? writeTensorArchive(path, {{resultNames_[i], &results_[i]}})
                                : writeNpy(path, results_[i]);
 }
 
@@ -368,9 +407,8 @@ Status Execution::checkRun() {
 
 bool Execution::printed(size_t i) const {
   if (o_.prints.empty()) return !o_.json || !(o_.stats || o_.check);
-  return std::find_if(o_.prints.begin(), o_.prints.end(), [&](std::string_view name) {
-           return (name.starts_with('%') ? name.substr(1) : name) == resultNames_[i];
-         }) != o_.prints.end();
+  return std::any_of(o_.prints.begin(), o_.prints.end(),
+                     [&](std::string_view name) { return resultNamed(name) == i; });
 }
 
 // A complex number is the list of its two parts.
@@ -438,7 +476,8 @@ Status Execution::report() {
 }
 
 int Execution::run() {
-  Status (Execution::* const stages[])() = {&Execution::names, &Execution::bind, &Execution::compile,
+  Status (Execution::* const stages[])() = {&Execution::names,   &Execution::loopCarries,
+                                            &Execution::bind,    &Execution::compile,
                                             &Execution::execute, &Execution::collect};
   for (auto stage : stages)
     if (Status s = (this->*stage)(); !s) {

@@ -2,6 +2,7 @@
 #include "dtc/Import/Export.h"
 #include "Program.h"
 #include "Verbs.h"
+#include "dtc/Passes/Inline.h"
 #include "dtc/Runtime/TensorFiles.h"
 #include <CLI/CLI.hpp>
 
@@ -19,8 +20,19 @@ int run(Environment& env, const Options& o) {
   auto m = loadProgram(env, o.program, code);
   if (!m) return code;
   const SourceText source = m->source;
+  auto entries = entriesOf(*m, o.program.entry);
+  if (!entries) return env.fail(entries.error());
+  FuncId entry;
+  if (entries->size() == 1) {
+    entry = entries->front();
+    if (!o.program.entry.empty()) keepReached(*m, entry);
+  } else {
+    env.err("note: several functions are called by no other, and none is @main, which JAX and XLA start "
+            "from; choose one "
+            "with --entry\n");
+  }
   Diagnostics diags;
-  const std::string text = exportStablehlo(std::move(*m), diags);
+  const std::string text = exportStablehlo(std::move(*m), diags, entry);
   code = env.report(diags, source);
   if (text.empty() || code) return kExitInput;
   if (o.output == "-") {

@@ -21,33 +21,58 @@ struct Options {
   bool report = false, json = false;
 };
 
-// One line per op that does not import: where it stands, which it is, why.
-std::string problemText(const SourceText& source, const std::vector<ImportProblem>& problems, bool json) {
-  LineTable lines(source.text);
-  std::string out = json ? "{\"problems\": [" : "";
-  for (size_t i = 0; i < problems.size(); ++i) {
-    const ImportProblem& p = problems[i];
-    LineCol at = lines.at(p.range.valid() ? p.range.begin : 0);
-    if (json)
-      out += std::string(i ? ",\n  " : "\n  ") + "{\"line\": " + std::to_string(at.line) +
-             ", \"column\": " + std::to_string(at.column) + ", \"op\": " + jsonString(p.op) +
-             ", \"message\": " + jsonString(p.message) + "}";
-    else
-      out += source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " +
-             p.message + "\n";
+// What the import says of single ops: those that do not import, and those that are kept and cannot run.
+struct Report {
+  std::vector<ImportProblem> problems, kept;
+};
+
+std::string problemsJson(const LineTable& lines, const std::vector<ImportProblem>& problems) {
+  std::string out = "[";
+  for (const ImportProblem& p : problems) {
+    const LineCol at = lines.at(p.range.valid() ? p.range.begin : 0);
+    out += std::string(out.size() > 1 ? ",\n  " : "\n  ") + "{\"line\": " + std::to_string(at.line) +
+           ", \"column\": " + std::to_string(at.column) +
+           ", \"op\": " + (p.op.empty() ? "null" : jsonString(p.op)) +
+           ", \"message\": " + jsonString(p.message) + "}";
   }
-  if (json) return out + (problems.empty() ? "]}\n" : "\n]}\n");
-  if (problems.empty()) return "all of " + source.name + " imports\n";
-  return out + std::to_string(problems.size()) + (problems.size() == 1 ? " op does" : " ops do") +
-         " not import\n";
+  return out + (problems.empty() ? "]" : "\n]");
 }
 
-int report(Environment& env, SourceText source, bool json) {
-  std::vector<ImportProblem> problems;
+std::string opCount(size_t n, const char* one, const char* many) {
+  return std::to_string(n) + (n == 1 ? " op " : " ops ") + (n == 1 ? one : many);
+}
+
+std::string reportText(const SourceText& source, const Report& r) {
+  LineTable lines(source.text);
+  std::string out;
+  for (const auto* list : {&r.problems, &r.kept})
+    for (const ImportProblem& p : *list) {
+      const LineCol at = lines.at(p.range.valid() ? p.range.begin : 0);
+      out += source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " +
+             p.message + "\n";
+    }
+  if (!r.problems.empty()) out += opCount(r.problems.size(), "does not import", "do not import") + "\n";
+  if (r.problems.empty() && r.kept.empty()) out += "all of " + source.name + " imports\n";
+  if (!r.kept.empty())
+    out += opCount(r.kept.size(), "is kept", "are kept") +
+           " as 'custom': `dtc explain` and `dtc opt` work on the program, `dtc run` does not\n";
+  return out;
+}
+
+// As JSON, a text that cannot be parsed is a report, too.
+int report(Environment& env, const SourceText& source, bool json) {
+  Report r;
   Diagnostics diags;
-  bool whole = reportMlir(source, standardOps(), problems, diags);
-  if (int code = env.report(diags, source)) return code;
-  env.out(problemText(source, problems, json));
+  const bool whole = reportMlir(source, standardOps(), r.problems, r.kept, diags);
+  if (!json) {
+    if (int code = env.report(diags, source)) return code;
+    env.out(reportText(source, r));
+    return whole ? kExitDone : kExitInput;
+  }
+  for (const Diagnostic& d : diags.all()) r.problems.push_back({"", d.range, d.message()});
+  LineTable lines(source.text);
+  env.out("{\"problems\": " + problemsJson(lines, r.problems) + ", \"kept\": " + problemsJson(lines, r.kept) +
+          "}\n");
   return whole ? kExitDone : kExitInput;
 }
 
@@ -59,7 +84,7 @@ int run(Environment& env, const Options& o) {
     return env.fail(inputError(source->name +
                                " does not look like StableHLO text (it begins with neither a module nor a "
                                "func.func); --format stablehlo reads it as that all the same"));
-  if (o.report) return report(env, std::move(*source), o.json);
+  if (o.report) return report(env, *source, o.json);
   auto m = loadImported(env, std::move(*source), code);
   if (!m) return code;
   std::string text = printModule(*m);

@@ -1,7 +1,9 @@
 #include "Program.h"
 
 #include "Verbs.h"
+#include "dtc/Import/FileFormat.h"
 #include "dtc/Import/Import.h"
+#include "dtc/Import/XlaHlo.h"
 #include "dtc/Ops/Ops.h"
 
 #include <CLI/CLI.hpp>
@@ -158,15 +160,22 @@ std::optional<Module> loadImported(Environment& env, SourceText source, int& exi
   return verified(env, good, m, diags, exitCode);
 }
 
-std::optional<SourceText> readProgram(Environment& env, const ProgramOptions& o, int& exitCode) {
+std::optional<SourceText> readProgram(Environment& env, const ProgramOptions& o, int& exitCode, bool hlo) {
   if (o.file.empty()) {
     exitCode = env.fail(usageError("which program? Name a .dt file, or - for standard input"));
     return std::nullopt;
   }
   auto source = env.read(o.file, kMaxFileBytes);
-  if (source) return std::move(*source);
-  exitCode = env.fail(source.error());
-  return std::nullopt;
+  if (!source) {
+    exitCode = env.fail(source.error());
+    return std::nullopt;
+  }
+  if (hlo && looksLikeXlaHlo(source->text)) return std::move(*source);
+  if (const std::string format = foreignFormat(source->text); !format.empty()) {
+    exitCode = env.fail(inputError(source->name + " is " + format));
+    return std::nullopt;
+  }
+  return std::move(*source);
 }
 
 std::optional<Module> loadProgram(Environment& env, const ProgramOptions& o, int& exitCode) {

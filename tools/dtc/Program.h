@@ -22,8 +22,9 @@ void addProgramOptions(CLI::App&, ProgramOptions&);
 // --mesh and --dim as the parser takes them.
 [[nodiscard]] Result<ParseOptions> parseOptionsOf(const ProgramOptions&);
 
-// The text of FILE. Nothing after having said what is wrong.
-[[nodiscard]] std::optional<SourceText> readProgram(Environment&, const ProgramOptions&, int& exitCode);
+// The text of FILE. Nothing after having said what is wrong: of another format, which it is. `hlo`: XLA's text is taken, too.
+[[nodiscard]] std::optional<SourceText> readProgram(Environment&, const ProgramOptions&, int& exitCode,
+                                                    bool hlo = false);
 // Reads, parses and verifies. Nothing after having said what is wrong; `exitCode` then says how.
 inline constexpr const char* kOptLevelHelp = "0: op by op, compiled quickly; 1: fused; 2: and no host work "
                                              "between steps; 3: and the fastest of some schedules";

@@ -20,9 +20,9 @@ struct ImportProblem {
 // memory are bounded (docs/security.md). The module is not verified yet.
 [[nodiscard]] bool importMlir(SourceText source, const OpRegistry&, Module& out, Diagnostics& diags);
 
-// Goes on after each op that does not import and lists them all; errors of the text's form are reported to `diags`, and
-// end it.
+// Goes on after each op that does not import and lists them all in `problems`; in `kept`, those that import as `custom`, which
+// cannot be run. Errors of the text's form are reported to `diags`, and end it.
 [[nodiscard]] bool reportMlir(SourceText source, const OpRegistry&, std::vector<ImportProblem>& problems,
-                              Diagnostics& diags);
+                              std::vector<ImportProblem>& kept, Diagnostics& diags);
 
 } // namespace dtc
