@@ -75,7 +75,8 @@ private:
     if (m_.record(o).name != std::string_view("ne") || !isBool(m_.typeOf(m_.operand(o, 0)).dtype)) return {};
     for (size_t side : {0, 1}) {
       OpId c = m_.definingOp(m_.operand(o, side));
-      while (c.valid() && m_.record(c).name == std::string_view("broadcast")) c = m_.definingOp(m_.operand(c, 0));
+      while (c.valid() && m_.record(c).name == std::string_view("broadcast"))
+        c = m_.definingOp(m_.operand(c, 0));
       if (!c.valid() || m_.record(c).name != std::string_view("constant")) continue;
       const Attr& value = m_.attrs[m_.attr(c, "value")];
       if (value.kind == Attr::Bool && value.i == 0) return m_.operand(o, 1 - side);
