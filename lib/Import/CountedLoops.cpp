@@ -49,7 +49,7 @@ private:
         m_.setAttr(o, "max_trips", m_.attrs.integer(std::max<int64_t>(*count->trips, 1)));
     }
     for (uint32_t k = 0; k < m_[o].numRegions; ++k) block(m_.region(o, k), counted);
-    if (counted && selectRow(o, b, out)) return;
+    if (counted && (selectRow(o, b, out) || takeOperand(o))) return;
     out.push_back(o);
   }
 
@@ -272,6 +272,7 @@ private:
 
   ValueId named(ValueId v, ValueId as) {
     m_[v].name = m_[as].name;
+    starts_.push_back(v); // few programs read it
     return v;
   }
 
@@ -340,6 +341,16 @@ private:
     m_[v].name = m_[m_.result(o)].name;
     m_[v].sharding = m_[m_.result(o)].sharding;
     map_.set(m_.result(o), v);
+    return true;
+  }
+
+  // An index that is not negative where it is asked whether it is.
+  bool takeOperand(OpId o) {
+    if (m_.record(o).name != std::string_view("select") || m_[m_.result(o)].sharding.valid()) return false;
+    const size_t which = ranges_.taken(o);
+    if (which == 0 || m_[m_.operand(o, which)].type != m_[m_.result(o)].type) return false;
+    map_.set(m_.result(o), m_.operand(o, which));
+    starts_.push_back(m_.operand(o, 0));
     return true;
   }
 

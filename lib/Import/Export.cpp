@@ -136,8 +136,8 @@ bool ExportContext::op(OpId o) {
     if (record.element ? byElement(o) : (record.scalar || record.scalarFor) && byRule(o)) return sharded(o);
     if (diags.hasErrors()) return false;
   }
-  return refuse(o, record.sideEffect ? "StableHLO has no such op: take it out before the export"
-                                     : "StableHLO has no such op, and dtc has no decomposition of it");
+  return refuse(o, record.sideEffect ? "it has no such op: take it out before the export"
+                                     : "it has no such op, and dtc has no decomposition of this one");
 }
 
 bool ExportContext::ops(BlockId block) {

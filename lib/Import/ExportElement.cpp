@@ -7,7 +7,7 @@ namespace dtc {
 
 namespace {
 
-constexpr const char* kNoOp = "StableHLO has no such op, and dtc has no decomposition of it";
+constexpr const char* kNoOp = "it has no such op, and dtc has no decomposition of this one";
 
 class ElementExport final : public ElementBuilder {
 public:
@@ -34,11 +34,8 @@ public:
   Node sub(Node a, Node b) override { return binary("subtract", a, b); }
   Node mul(Node a, int64_t by) override { return by == 1 ? a : binary("multiply", a, index(by)); }
   Node mul(Node a, Dim by) override { return mul(a, by.value()); }
-  using ElementBuilder::floorDiv, ElementBuilder::mod;
-  Node floorDiv(Node a, Dim by) override {
-    return by == Dim(1) ? a : intrinsic("floor_div", {a, index(by.value())});
-  }
-  Node mod(Node a, Dim by) override { return intrinsic("mod", {a, index(by.value())}); }
+  Node floorDiv(Node a, int64_t by) override { return by == 1 ? a : intrinsic("floor_div", {a, index(by)}); }
+  Node mod(Node a, int64_t by) override { return intrinsic("mod", {a, index(by)}); }
 
   Node load(size_t operand, std::span<const Node> at, bool inside) override {
     const ExportValue x = c_.operand(op_, operand);

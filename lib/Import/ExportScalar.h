@@ -20,7 +20,7 @@ namespace dtc {
 
 // Why an op cannot be written that needs this function.
 [[nodiscard]] inline std::string noFunction(std::string_view name) {
-  return "StableHLO has no function '" + std::string(name) + "', and dtc has no decomposition of it";
+  return "it has no function '" + std::string(name) + "', and dtc has no decomposition of it";
 }
 
 } // namespace dtc

@@ -149,13 +149,16 @@ struct IndexRanges::Query {
     return positions(t, static_cast<size_t>(at < 0 ? at + static_cast<int64_t>(t.rank()) : at));
   }
 
-  Maybe selected(OpId o, int depth) {
+  size_t taken(OpId o, int depth) {
     const OpId p = m.definingOp(m.operand(o, 0));
-    if (p.valid() && m[p].numOperands == 2) {
-      Maybe a = of(m.operand(p, 0), depth), b = of(m.operand(p, 1), depth);
-      if (auto decided = a && b ? compared(m.record(p).name, *a, *b) : std::nullopt)
-        return of(m.operand(o, *decided ? 1 : 2), depth);
-    }
+    if (!p.valid() || m[p].numOperands != 2) return 0;
+    Maybe a = of(m.operand(p, 0), depth), b = of(m.operand(p, 1), depth);
+    auto decided = a && b ? compared(m.record(p).name, *a, *b) : std::nullopt;
+    return !decided ? 0 : *decided ? 1 : 2;
+  }
+
+  Maybe selected(OpId o, int depth) {
+    if (const size_t which = taken(o, depth)) return of(m.operand(o, which), depth);
     Maybe x = of(m.operand(o, 1), depth), y = of(m.operand(o, 2), depth);
     if (!x || !y) return std::nullopt;
     return IndexRange{std::min(x->lo, y->lo), std::max(x->hi, y->hi), {}, 0, 0};
@@ -169,6 +172,8 @@ void IndexRanges::knowIndex(OpId loop) {
 }
 
 std::optional<IndexRange> IndexRanges::operator()(ValueId v) const { return Query{*this, m_}.of(v, 0); }
+
+size_t IndexRanges::taken(OpId select) const { return Query{*this, m_}.taken(select, 0); }
 
 std::optional<int64_t> IndexRanges::number(ValueId v) const {
   auto r = (*this)(v);

@@ -26,6 +26,9 @@ public:
   // The number that a value is.
   [[nodiscard]] std::optional<int64_t> number(ValueId v) const;
 
+  // The operand that a `select` always takes, 1 or 2; 0 where that is not known.
+  [[nodiscard]] size_t taken(OpId select) const;
+
 private:
   struct Query;
   const Module& m_;

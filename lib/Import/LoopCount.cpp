@@ -47,23 +47,43 @@ public:
         return std::nullopt;
     std::vector<ValueId> parts = {m_[test_].yields[0]};
     std::optional<LoopCount> best;
+    bool conjunction = false;
     for (size_t i = 0; i < parts.size() && parts.size() < 64; ++i) {
       const OpId o = m_.definingOp(parts[i]);
       if (!o.valid()) continue;
       if (m_.record(o).name == std::string_view("and")) {
         parts.push_back(m_.operand(o, 0));
         parts.push_back(m_.operand(o, 1));
+        conjunction = true;
+        continue;
+      }
+      if (const ValueId same = isNotFalse(o); same.valid()) {
+        parts.push_back(same);
         continue;
       }
       auto found = compared(o);
       if (found && (!best || (found->trips && (!best->trips || *found->trips < *best->trips)))) best = found;
     }
-    if (!best || parts.size() == 1) return best;
+    if (!best || !conjunction) return best;
     best->onlyBound = true;
     return best->trips ? best : std::nullopt;
   }
 
 private:
+  // What `p != false` is, which JAX makes of Python's `&`: p.
+  [[nodiscard]] ValueId isNotFalse(OpId o) const {
+    if (m_.record(o).name != std::string_view("ne") || !isBool(m_.typeOf(m_.operand(o, 0)).dtype)) return {};
+    for (size_t side : {0, 1}) {
+      OpId c = m_.definingOp(m_.operand(o, side));
+      while (c.valid() && m_.record(c).name == std::string_view("broadcast"))
+        c = m_.definingOp(m_.operand(c, 0));
+      if (!c.valid() || m_.record(c).name != std::string_view("constant")) continue;
+      const Attr& value = m_.attrs[m_.attr(c, "value")];
+      if (value.kind == Attr::Bool && value.i == 0) return m_.operand(o, 1 - side);
+    }
+    return {};
+  }
+
   [[nodiscard]] std::optional<size_t> carriedIn(BlockId b, ValueId v) const {
     const std::vector<ValueId>& args = m_[b].args;
     auto at = std::find(args.begin(), args.end(), v);

@@ -68,8 +68,8 @@ ValueId rowOf(Module& m, Builder& b, const StackedRows& rows) {
   const Type& window = m.typeOf(update);
   const std::vector<Dim> shape(window.dims.begin() + 1, window.dims.end());
   const OpId o = m.definingOp(update);
-  if ((isOp(m, o, "reshape") || isOp(m, o, "unsqueeze")) && m.typeOf(m.operand(o, 0)).dims == shape)
-    return m.operand(o, 0);
+  const bool widened = isOp(m, o, "reshape") || isOp(m, o, "broadcast") || isOp(m, o, "expand_dims");
+  if (widened && m.typeOf(m.operand(o, 0)).dims == shape) return m.operand(o, 0);
   std::vector<AttrId> sizes;
   for (const Dim& d : shape) sizes.push_back(m.attrs.integer(d.value()));
   Attr list;

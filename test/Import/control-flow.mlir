@@ -35,27 +35,23 @@ func.func private @double(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // CHECK:      func @main(%k: i32[], %v: f32[2]) -> (f32[2]) {
 // CHECK-NEXT:   %c = constant {value = 3} : i32[]
-// CHECK-NEXT:   %0_0, %0_1 = while (%iterArg = %k, %iterArg_0 = %v) {
-// CHECK-NEXT:     %1 = lt %iterArg, %c : bool[]
-// CHECK-NEXT:     yield %1
-// CHECK-NEXT:   } {
-// CHECK-NEXT:     %one = constant {value = 1} : i32[]
-// CHECK-NEXT:     %1 = add %iterArg, %one : i32[]
+// CHECK-NEXT:   %0_1 = for %i in %k..%c (%iterArg_0 = %v) {
 // CHECK-NEXT:     %2 = call @double(%iterArg_0) : f32[2]
-// CHECK-NEXT:     yield %1, %2
-// CHECK-NEXT:   } : i32[], f32[2]
+// CHECK-NEXT:     yield %2
+// CHECK-NEXT:   } : f32[2]
+// CHECK-NEXT:   %0_0 = max %c, %k : i32[]
 // CHECK-NEXT:   %0 = eq %0_0, 0 : bool[]
 // CHECK-NEXT:   %3 = cond %0 {
 // CHECK-NEXT:     yield %v
 // CHECK-NEXT:   } {
-// CHECK-NEXT:     %5 = eq %0_0, 1 : bool[]
-// CHECK-NEXT:     %6 = cond %5 {
+// CHECK-NEXT:     %1 = eq %0_0, 1 : bool[]
+// CHECK-NEXT:     %5 = cond %1 {
 // CHECK-NEXT:       %4 = neg %v : f32[2]
 // CHECK-NEXT:       yield %4
 // CHECK-NEXT:     } {
 // CHECK-NEXT:       yield %0_1
 // CHECK-NEXT:     } : f32[2]
-// CHECK-NEXT:     yield %6
+// CHECK-NEXT:     yield %5
 // CHECK-NEXT:   } : f32[2]
 // CHECK-NEXT:   return %3
 // CHECK-NEXT: }

@@ -162,3 +162,143 @@ func.func private @bounded(%x: tensor<f32>) -> tensor<f32> {
   }
   return %0#1 : tensor<f32>
 }
+
+// CHECK:      func @main() -> () {
+// CHECK-NEXT:   %x = constant {value = 2.0} : f32[]
+// CHECK-NEXT:   %a_0, %a_1, %a_2 = call @up(%x) : i32[], i32[], f32[]
+// CHECK-NEXT:   %0 = constant {value = 8} : i32[]
+// CHECK-NEXT:   expect_eq %a_0, %0
+// CHECK-NEXT:   %1 = constant {value = 10} : i32[]
+// CHECK-NEXT:   expect_eq %a_1, %1
+// CHECK-NEXT:   %2 = constant {value = 54.0} : f32[]
+// CHECK-NEXT:   expect_eq %a_2, %2
+// CHECK-NEXT:   %b_0, %b_1 = call @down(%x) : i64[], f32[]
+// CHECK-NEXT:   %3 = constant {value = -1} : i64[]
+// CHECK-NEXT:   expect_eq %b_0, %3
+// CHECK-NEXT:   %4 = constant {value = 27.0} : f32[]
+// CHECK-NEXT:   expect_eq %b_1, %4
+// CHECK-NEXT:   %c_0, %c_1 = call @unsigned(%x) : u32[], f32[]
+// CHECK-NEXT:   %5 = constant {value = 0} : u32[]
+// CHECK-NEXT:   expect_eq %c_0, %5
+// CHECK-NEXT:   %6 = constant {value = 30.0} : f32[]
+// CHECK-NEXT:   expect_eq %c_1, %6
+// CHECK-NEXT:   %d = call @narrow(%x) : f32[]
+// CHECK-NEXT:   %7 = constant {value = -31.5} : f32[]
+// CHECK-NEXT:   expect_eq %d, %7
+// CHECK-NEXT:   %n = constant {value = 5} : i32[]
+// CHECK-NEXT:   %e_0, %e_1 = call @until(%x, %n) : i32[], f32[]
+// CHECK-NEXT:   %8 = constant {value = 5} : i32[]
+// CHECK-NEXT:   expect_eq %e_0, %8
+// CHECK-NEXT:   %9 = constant {value = 11.0} : f32[]
+// CHECK-NEXT:   expect_eq %e_1, %9
+// CHECK-NEXT:   %m = constant {value = 1} : i32[]
+// CHECK-NEXT:   %f_0, %f_1 = call @until(%x, %m) : i32[], f32[]
+// CHECK-NEXT:   %10 = constant {value = 2} : i32[]
+// CHECK-NEXT:   expect_eq %f_0, %10
+// CHECK-NEXT:   %11 = constant {value = 2.0} : f32[]
+// CHECK-NEXT:   expect_eq %f_1, %11
+// CHECK-NEXT:   %g = call @wraps(%x) : f32[]
+// CHECK-NEXT:   %12 = constant {value = 5.0} : f32[]
+// CHECK-NEXT:   expect_eq %g, %12
+// CHECK-NEXT:   %h = call @bounded(%x) : f32[]
+// CHECK-NEXT:   %13 = constant {value = 128.0} : f32[]
+// CHECK-NEXT:   expect_eq %h, %13
+// CHECK-NEXT:   return
+// CHECK-NEXT: }
+// CHECK-EMPTY:
+// CHECK-NEXT: func @up(%x: f32[]) -> (i32[], i32[], f32[]) {
+// CHECK-NEXT:   %0_2 = for %i in 2..10 (%s = %x) {
+// CHECK-NEXT:     %0 = convert %i {dtype = f32} : f32[]
+// CHECK-NEXT:     %1 = constant {value = 1.0} : f32[]
+// CHECK-NEXT:     %2 = add %0, %1 : f32[]
+// CHECK-NEXT:     %1_1 = add %s, %2 : f32[]
+// CHECK-NEXT:     yield %1_1
+// CHECK-NEXT:   } : f32[]
+// CHECK-NEXT:   %0_0 = constant {value = 8} : i32[]
+// CHECK-NEXT:   %0_1 = constant {value = 10} : i32[]
+// CHECK-NEXT:   return %0_0, %0_1, %0_2
+// CHECK-NEXT: }
+// CHECK-EMPTY:
+// CHECK-NEXT: func @down(%x: f32[]) -> (i64[], f32[]) {
+// CHECK-NEXT:   %0_1 = for %i in 0..5 (%s = %x) {
+// CHECK-NEXT:     %0 = convert %i {dtype = i64} : i64[]
+// CHECK-NEXT:     %1 = mul %0, 2 : i64[]
+// CHECK-NEXT:     %4 = sub 9, %1 : i64[]
+// CHECK-NEXT:     %2 = convert %4 {dtype = f32} : f32[]
+// CHECK-NEXT:     %3 = add %s, %2 : f32[]
+// CHECK-NEXT:     yield %3
+// CHECK-NEXT:   } : f32[]
+// CHECK-NEXT:   %0_0 = constant {value = -1} : i64[]
+// CHECK-NEXT:   return %0_0, %0_1
+// CHECK-NEXT: }
+// CHECK-EMPTY:
+// CHECK-NEXT: func @unsigned(%x: f32[]) -> (u32[], f32[]) {
+// CHECK-NEXT:   %0_1 = for %i in 0..7 (%s = %x) {
+// CHECK-NEXT:     %0 = convert %i {dtype = u32} : u32[]
+// CHECK-NEXT:     %1 = sub 7, %0 : u32[]
+// CHECK-NEXT:     %2 = convert %1 {dtype = f32} : f32[]
+// CHECK-NEXT:     %3 = add %s, %2 : f32[]
+// CHECK-NEXT:     yield %3
+// CHECK-NEXT:   } : f32[]
+// CHECK-NEXT:   %0_0 = constant {value = 0} : u32[]
+// CHECK-NEXT:   return %0_0, %0_1
+// CHECK-NEXT: }
+// CHECK-EMPTY:
+// CHECK-NEXT: func @narrow(%x: f32[]) -> (f32[]) {
+// CHECK-NEXT:   %0_1 = for %i in 0..67 (%s = %x) {
+// CHECK-NEXT:     %0 = mul %i, 3 : i32[]
+// CHECK-NEXT:     %1 = add %0, -100 : i32[]
+// CHECK-NEXT:     %5 = convert %1 {dtype = i8} : i8[]
+// CHECK-NEXT:     %2 = convert %5 {dtype = f32} : f32[]
+// CHECK-NEXT:     %half = constant {value = 0.5} : f32[]
+// CHECK-NEXT:     %3 = mul %2, %half : f32[]
+// CHECK-NEXT:     %4 = add %s, %3 : f32[]
+// CHECK-NEXT:     yield %4
+// CHECK-NEXT:   } : f32[]
+// CHECK-NEXT:   return %0_1
+// CHECK-NEXT: }
+// CHECK-EMPTY:
+// CHECK-NEXT: func @until(%x: f32[], %n: i32[]) -> (i32[], f32[]) {
+// CHECK-NEXT:   %two = constant {value = 2} : i32[]
+// CHECK-NEXT:   %0_2 = for %i in 2..%n (%s = %x) {
+// CHECK-NEXT:     %2 = convert %i {dtype = f32} : f32[]
+// CHECK-NEXT:     %3 = add %s, %2 : f32[]
+// CHECK-NEXT:     yield %3
+// CHECK-NEXT:   } : f32[]
+// CHECK-NEXT:   %0_0 = max %n, %two : i32[]
+// CHECK-NEXT:   return %0_0, %0_2
+// CHECK-NEXT: }
+// CHECK-EMPTY:
+// CHECK-NEXT: func @wraps(%x: f32[]) -> (f32[]) {
+// CHECK-NEXT:   %start = constant {value = 3} : i8[]
+// CHECK-NEXT:   %0_0, %0_1 = while (%i = %start, %s = %x) {
+// CHECK-NEXT:     %c = constant {value = 0} : i8[]
+// CHECK-NEXT:     %1 = ge %i, %c : bool[]
+// CHECK-NEXT:     yield %1
+// CHECK-NEXT:   } {
+// CHECK-NEXT:     %by = constant {value = 50} : i8[]
+// CHECK-NEXT:     %1 = add %i, %by : i8[]
+// CHECK-NEXT:     %one = constant {value = 1.0} : f32[]
+// CHECK-NEXT:     %2 = add %s, %one : f32[]
+// CHECK-NEXT:     yield %1, %2
+// CHECK-NEXT:   } : i8[], f32[]
+// CHECK-NEXT:   return %0_1
+// CHECK-NEXT: }
+// CHECK-EMPTY:
+// CHECK-NEXT: func @bounded(%x: f32[]) -> (f32[]) {
+// CHECK-NEXT:   %zero = constant {value = 0} : i32[]
+// CHECK-NEXT:   %0_0, %0_1 = while (%i = %zero, %s = %x) {max_trips = 20} {
+// CHECK-NEXT:     %c = constant {value = 20} : i32[]
+// CHECK-NEXT:     %most = constant {value = 100.0} : f32[]
+// CHECK-NEXT:     %1 = lt %i, %c : bool[]
+// CHECK-NEXT:     %2 = lt %s, %most : bool[]
+// CHECK-NEXT:     %3 = and %1, %2 : bool[]
+// CHECK-NEXT:     yield %3
+// CHECK-NEXT:   } {
+// CHECK-NEXT:     %one = constant {value = 1} : i32[]
+// CHECK-NEXT:     %1 = add %i, %one : i32[]
+// CHECK-NEXT:     %2 = add %s, %s : f32[]
+// CHECK-NEXT:     yield %1, %2
+// CHECK-NEXT:   } : i32[], f32[]
+// CHECK-NEXT:   return %0_1
+// CHECK-NEXT: }

@@ -1,11 +1,11 @@
 // Donated arguments carry: paired by the names of the pytree, else as JAX aliases buffers; --loop steps them.
 // RUN: %dtc import %s | FileCheck %s
-// RUN: %dtc run %s --entry aliased --loop 3 --input 'arg0=const(1)' --input 'arg1=const(2)' --check 2>&1 | FileCheck %s --check-prefix=ALIASED
-// RUN: %dtc run %s --entry main --loop 3 --input "state['w']=const(1)" --input "state['m']=zeros" --input 'x=const(1)' --print "result[1]['w']" --print 'result[0]' --check 2>&1 | FileCheck %s --check-prefix=NAMED
-// RUN: %dtc run %s --entry swapped --loop 2 --backend cuda-emu --input 'a=const(2)' --input 'b=const(3)' 2>&1 | FileCheck %s --check-prefix=SWAPPED
-// RUN: not %dtc run %s --entry nothing --loop 5 --input '*=const(1)' 2>&1 | FileCheck %s --check-prefix=NOTHING
+// RUN: %dtc run %s --entry aliased --loop 3 --input 'arg0=const(1)' --input 'arg1=const(2)' --check | FileCheck %s --check-prefix=ALIASED
+// RUN: %dtc run %s --entry main --loop 3 --input "state['w']=const(1)" --input "state['m']=zeros" --input 'x=const(1)' --print "result[1]['w']" --print 'result[0]' --check | FileCheck %s --check-prefix=NAMED
+// RUN: %dtc run %s --entry swapped --loop 2 --backend cuda-emu --input 'a=const(2)' --input 'b=const(3)' | FileCheck %s --check-prefix=SWAPPED
 // RUN: %dtc run %s --entry nothing --loop 1 --input '*=const(1)' --print result_1 --print 'result[1]' | FileCheck %s --check-prefix=ONCE
 // RUN: %dtc export %s --entry main | %dtc import - | FileCheck %s --check-prefix=AGAIN
+// RUN: not --exit 2 %dtc run %s --entry nothing --loop 5 --input '*=const(1)' 2>&1 | FileCheck %s --check-prefix=NOTHING
 // (CHECK lines written by scripts/dtc-update-tests)
 module @jit_step {
   // JAX aliases the first donated buffer with the first result of its type: the gradient. The names of the tree say otherwise.
@@ -35,3 +35,76 @@ module @jit_step {
     return %arg0, %0 : tensor<f32>, tensor<f32>
   }
 }
+
+// CHECK:      func @main(%state_m: f32[2] {name = "state['m']", donate = true},
+// CHECK-NEXT:            %state_w: f32[2] {name = "state['w']", donate = true},
+// CHECK-NEXT:            %x:       f32[2] {name = "x"})
+// CHECK-NEXT:     -> (%result_0: f32[2] {name = "result[0]"},
+// CHECK-NEXT:         %state_m:  f32[2] {carry = true, name = "result[1]['m']"},
+// CHECK-NEXT:         %state_w:  f32[2] {carry = true, name = "result[1]['w']"}) {
+// CHECK-NEXT:   %0 = add %state_m, %x : f32[2]
+// CHECK-NEXT:   %1 = sub %state_w, %0 : f32[2]
+// CHECK-NEXT:   return %x, %0, %1
+// CHECK-NEXT: }
+// CHECK-EMPTY:
+// CHECK-NEXT: func @aliased(%arg0: f32[] {donate = true},
+// CHECK-NEXT:               %arg1: f32[] {donate = true})
+// CHECK-NEXT:     -> (%arg1: f32[] {carry = true}, %arg0: f32[] {carry = true, name = "result[1]"}) {
+// CHECK-NEXT:   %0 = mul %arg1, %arg1 : f32[]
+// CHECK-NEXT:   %1 = add %arg0, %arg1 : f32[]
+// CHECK-NEXT:   return %0, %1
+// CHECK-NEXT: }
+// CHECK-EMPTY:
+// CHECK-NEXT: func @swapped(%a: f32[] {name = "a", donate = true},
+// CHECK-NEXT:               %b: f32[] {name = "b", donate = true})
+// CHECK-NEXT:     -> (%b: f32[] {carry = true, name = "result['b']"}, %a: f32[] {carry = true, name = "result['a']"}) {
+// CHECK-NEXT:   %0 = add %a, %b : f32[]
+// CHECK-NEXT:   return %a, %0
+// CHECK-NEXT: }
+// CHECK-EMPTY:
+// CHECK-NEXT: func @taken(%w: f32[3] {name = "w", donate = true},
+// CHECK-NEXT:             %v: f32[4] {name = "v", donate = true})
+// CHECK-NEXT:     -> (%result_0: f32[3] {name = "result[0]"},
+// CHECK-NEXT:         %w:        f32[3] {carry = true, name = "result['w']['old']['w']"},
+// CHECK-NEXT:         %w_1:      f32[]  {name = "result.w"}) {
+// CHECK-NEXT:   %0 = constant {value = 1.0} : f32[]
+// CHECK-NEXT:   return %w, %w, %0
+// CHECK-NEXT: }
+// CHECK-EMPTY:
+// CHECK-NEXT: func @nothing(%arg0: f32[])
+// CHECK-NEXT:     -> (%result_0: f32[] {name = "result[0]"}, %result_1: f32[] {name = "result[1]"}) {
+// CHECK-NEXT:   %0 = add %arg0, %arg0 : f32[]
+// CHECK-NEXT:   return %arg0, %0
+// CHECK-NEXT: }
+
+// ALIASED:      arg1 = 256.0
+// ALIASED-NEXT: arg0 = 23.0
+// ALIASED-NEXT: check arg1: ok, equal in all 1 element
+// ALIASED-NEXT: check arg0: ok, equal in all 1 element
+
+// NAMED:      result_0 = [1, 1]
+// NAMED-NEXT: state_w = [-5, -5]
+// NAMED-NEXT: check result_0: ok, equal in all 2 elements
+// NAMED-NEXT: check state_m: ok, equal in all 2 elements
+// NAMED-NEXT: check state_w: ok, equal in all 2 elements
+
+// SWAPPED:      b = 5.0
+// SWAPPED-NEXT: a = 7.0
+
+// ONCE:      result_1 = 2.0
+
+// AGAIN:      func @main(%state_m: f32[2] {name = "state['m']", donate = true},
+// AGAIN-NEXT:            %state_w: f32[2] {name = "state['w']", donate = true},
+// AGAIN-NEXT:            %x:       f32[2] {name = "x"})
+// AGAIN-NEXT:     -> (%result_0: f32[2] {name = "result[0]"},
+// AGAIN-NEXT:         %state_m:  f32[2] {carry = true, name = "result[1]['m']"},
+// AGAIN-NEXT:         %state_w:  f32[2] {carry = true, name = "result[1]['w']"}) {
+// AGAIN-NEXT:   %0 = add %state_m, %x : f32[2]
+// AGAIN-NEXT:   %1 = sub %state_w, %0 : f32[2]
+// AGAIN-NEXT:   return %x, %0, %1
+// AGAIN-NEXT: }
+
+// NOTHING:      error: --loop 5 would run the same step 5 times: no result of @nothing carries into an argument
+// NOTHING-NEXT:   in .dt, write {carry = true} on each result that is the next step's argument of the same name
+// NOTHING-NEXT:   in JAX, donate the state: jax.jit(step, donate_argnums=...)
+// NOTHING-NEXT:   --repeat 5 times the same step

@@ -73,14 +73,7 @@ module attributes {mhlo.num_partitions = 2 : i32} {
 // CHECK-NEXT: }
 // CHECK-EMPTY:
 // CHECK-NEXT: func @loop(%x: f32[4]) -> (f32[4]) {
-// CHECK-NEXT:   %zero = constant {value = 0} : i32[]
-// CHECK-NEXT:   %0_0, %0_1 = while (%i = %zero, %v = %x) {
-// CHECK-NEXT:     %three = constant {value = 3} : i32[]
-// CHECK-NEXT:     %1 = lt %i, %three : bool[]
-// CHECK-NEXT:     yield %1
-// CHECK-NEXT:   } {
-// CHECK-NEXT:     %one = constant {value = 1} : i32[]
-// CHECK-NEXT:     %1 = add %i, %one : i32[]
+// CHECK-NEXT:   %0_1 = for %i in 0..3 (%v = %x) {
 // CHECK-NEXT:     %f = convert %i {dtype = f32} : f32[]
 // CHECK-NEXT:     %g = broadcast %f {shape = [2]} : f32[2]
 // CHECK-NEXT:     %6 = local (%3 = %v : f32[4] @mesh{x}, %g = %g : f32[2] @mesh{_}) {
@@ -88,8 +81,8 @@ module attributes {mhlo.num_partitions = 2 : i32} {
 // CHECK-NEXT:       %5 = add %4, %g : f32[2]
 // CHECK-NEXT:       yield %5
 // CHECK-NEXT:     } : f32[4] @mesh{x}
-// CHECK-NEXT:     yield %1, %6
-// CHECK-NEXT:   } : i32[], f32[4]
+// CHECK-NEXT:     yield %6
+// CHECK-NEXT:   } : f32[4]
 // CHECK-NEXT:   return %0_1
 // CHECK-NEXT: }
 // CHECK-EMPTY:

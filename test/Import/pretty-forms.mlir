@@ -29,7 +29,7 @@ module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 :
 
 // CHECK:      func @main(%x:    f32[3, 4] {name = "x", donate = true},
 // CHECK-NEXT:            %arg1: f32[4]    {donate = true})
-// CHECK-NEXT:     -> (%y: f32[3, 4] {name = "result['y']"}, f32[5, 8] {name = "[1]"}) {
+// CHECK-NEXT:     -> (%x: f32[3, 4] {carry = true, name = "result['y']"}, %result_1: f32[5, 8] {name = "[1]"}) {
 // CHECK-NEXT:   %0 = broadcast %arg1 {shape = [3, 4]} : f32[3, 4]
 // CHECK-NEXT:   %1 = add %x, %0 {name = "jit(f)/add", loc = "model.py:12:9"} : f32[3, 4]
 // CHECK-NEXT:   %cst = constant {value = 0.0} : f32[]

@@ -27,18 +27,12 @@ func.func @main(%x: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@m, [{"a"}, {?
 // CHECK-NEXT: func @main(%x: f32[4, 6] @m{a, _},
 // CHECK-NEXT:            %y: f32[4, 6] @m{_, b},
 // CHECK-NEXT:            %p: i32[]     @m{}) -> (f32[4, 6] @m{a, _}, f32[4, 6] @m{_, b}) {
-// CHECK-NEXT:   %zero = constant {value = 0} : i32[] @m{}
 // CHECK-NEXT:   %two = constant {value = 2.0} : f32[4, 6] @m{a, _}
 // CHECK-NEXT:   %0 = constant {value = 2.0} : f32[4, 6] @m{_, b}
-// CHECK-NEXT:   %0_0, %0_1 = while (%i = %zero : i32[] @m{}, %v = %x : f32[4, 6] @m{a, _}) {
-// CHECK-NEXT:     %1 = lt %i, %p : bool[] @m{}
-// CHECK-NEXT:     yield %1
-// CHECK-NEXT:   } {
-// CHECK-NEXT:     %one = constant {value = 1} : i32[] @m{}
-// CHECK-NEXT:     %2 = add %i, %one : i32[] @m{}
+// CHECK-NEXT:   %0_1 = for %i in 0..%p (%v = %x : f32[4, 6] @m{a, _}) {
 // CHECK-NEXT:     %3 = mul %v, %two : f32[4, 6] @m{a, _}
-// CHECK-NEXT:     yield %2, %3
-// CHECK-NEXT:   } : i32[] @m{}, f32[4, 6] @m{a, _}
+// CHECK-NEXT:     yield %3
+// CHECK-NEXT:   } : f32[4, 6] @m{a, _}
 // CHECK-NEXT:   %5 = div %y, %0 : f32[4, 6] @m{_, b}
 // CHECK-NEXT:   return %0_1, %5
 // CHECK-NEXT: }
