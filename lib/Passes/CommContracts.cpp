@@ -136,8 +136,8 @@ private:
 
   std::string annotation(const AnnotationUse& use) const {
     const std::vector<AxisRef> axes = DimSharding{use.parts}.axes();
-    return (use.ofResult ? "because the result is" : "because " + written(use.value) + " is") + " sharded along " +
-           axesText(m_, axes) + " in dim " + std::to_string(use.dim) + " here";
+    return (use.ofResult ? "because the result is" : "because " + written(use.value) + " is") +
+           " sharded along " + axesText(m_, axes) + " in dim " + std::to_string(use.dim) + " here";
   }
 
   // As the text has it: a constraint that inlining put in a call's place has no name of its own.

@@ -77,7 +77,7 @@ private:
       names.push_back(patternOf(at(i).value));
       if (names.back().text != names[0].text) return "";
     }
-    return rangeText(names);
+    return names.size() > 1 && names[0].text == "%#" ? "" : rangeText(names); // unnamed
   }
 
   void describe(CollectiveGroup& g) {
@@ -103,13 +103,18 @@ private:
         }
     }
     for (size_t i = 0; i < r_.collectives.size(); ++i) {
-      SummaryRow& row = rowOf(r_.summary.layers, layerOf[i].empty() ? "elsewhere" : layerText(layerOf[i]));
+      SummaryRow& row = rowOf(r_.summary.layers, layerOf[i].empty() ? kElsewhere : layerText(layerOf[i]));
       add(row, at(i));
       row.layers = layerOf[i].empty() ? 1 : numbers_[layerOf[i]].size();
     }
+    auto& layers = r_.summary.layers;
+    if (auto it = std::ranges::find(layers, kElsewhere, &SummaryRow::label); it != layers.end())
+      std::rotate(it, it + 1, layers.end());
     for (CollectiveGroup& g : r_.groups)
       if (const std::string& layer = layerOf[g.members[0]]; !layer.empty()) g.layer = layerText(layer);
   }
+
+  static constexpr const char* kElsewhere = "elsewhere";
 
   std::string layerText(const std::string& prefix) const {
     const std::set<int64_t>& numbers = numbers_.at(prefix);

@@ -130,10 +130,10 @@ std::string groupText(const CollectiveGroup& g, const ProgramReport& r, size_t n
   if (!c.sources.empty()) {
     const ProgramCollective::Source& s = c.sources[0];
     out += "  because " + s.why + "\n" + stepsText(endsOf(s.chain), "    ");
-    if (s.chain.size() > 2)
-      out += "    (" + std::to_string(s.chain.size() - 2) + " steps between these two)\n";
+    if (const size_t left = s.chain.size() - std::min<size_t>(s.chain.size(), 2); left > 0)
+      out += "    (" + std::to_string(left) + (left == 1 ? " step" : " steps") + " between these two)\n";
     if (c.sources.size() > 1)
-      out += "  and for " + std::to_string(c.sources.size() - 1) + " more that one message does for\n";
+      out += "  the same message does for " + std::to_string(c.sources.size() - 1) + " more\n";
   }
   return out + changeText(c, r, "  ");
 }
@@ -162,7 +162,8 @@ std::string decisionsText(const std::vector<ExplainDecision>& decisions, size_t 
   }
   if (kinds.empty()) return "";
   std::ranges::sort(kinds, {}, [](const Kind& k) { return std::pair(-k.seconds, k.index); });
-  std::string out = std::to_string(decisions.size()) + " ops could not run with the shardings of their tensors";
+  std::string out =
+      std::to_string(decisions.size()) + " ops could not run with the shardings of their tensors";
   if (kinds.size() > top) out += "; of " + std::to_string(kinds.size()) + " kinds the costliest";
   out += ":\n";
   for (size_t i = 0; i < std::min(top, kinds.size()); ++i) {
@@ -189,7 +190,7 @@ nlohmann::ordered_json orNull(std::optional<int64_t> v) {
 
 void addSums(nlohmann::ordered_json& out, const SummaryRow& row) {
   out["count"] = row.count;
-  out["bytes_received"] = row.bytes;
+  out["bytes_received"] = static_cast<int64_t>(std::min(row.bytes, 9e18));
   out["seconds"] = row.seconds;
 }
 
