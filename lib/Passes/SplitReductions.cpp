@@ -161,7 +161,11 @@ std::optional<Split> splitOf(Module& m, OpId o, RowSearch& rows, bool gpu) {
   const int64_t parted = gpu || results < kColumns
                              ? kLeastParted
                              : std::clamp(*x.numElements() / results / kCpuParted, kLeastParted, kCpuParted);
-  const bool found = chooseCut(s, wanted, walked ? kLeastWalked : parted, stored && !walked);
+  bool found = chooseCut(s, wanted, walked ? kLeastWalked : parted, stored && !walked);
+  // Of fewer parts the columns' kernel would read the rows again (FusionColumns.cpp): an extent without a divisor near by.
+  if (const int64_t rows = *x.numElements() / results;
+      walked && !gpu && found && rows / s.length < kLeastCpuWalks)
+    found = chooseCut(s, walksOf(rows, results, true), kLeastWalked, false);
   return found ? std::optional(s) : std::nullopt;
 }
 
