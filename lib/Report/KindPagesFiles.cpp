@@ -226,6 +226,14 @@ ENTRY %main (x: f32[4]) -> f32[4] {
      "custom call that cannot be computed.",
      "", "", "", "",
      "see the ops expect_eq and expect_close"},
+    {"nan-given",
+     "--nan finds that an argument has NaN before the first op runs.",
+     "", "", "", "",
+     "it depends on the values that are given"},
+    {"nan-made",
+     "--nan finds the first op that makes a NaN of operands that have none.",
+     "", "", "", "",
+     "it depends on the values that are given"},
 };
 // clang-format on
 

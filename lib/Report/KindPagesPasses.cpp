@@ -206,6 +206,15 @@ spmd func @main(%x: f32[2] of f32[4] @m{a}) -> (%y: f32[2] of f32[4] @m{a}) {
   return %y
 }
 )", "", "opt - --dim B=64 -p inline,propagate,partition,fuse,plan-memory"},
+    {"strict-nonfinite",
+     "The option strict-nonfinite of propagate takes true or false.",
+     "", "", "", "",
+     "see pass-option"},
+    {"unfit-shardings",
+     "A pass takes propagated text, and the shardings that are written around an op leave it "
+     "no way to run.",
+     "", "", "", "",
+     "propagate writes none that do not fit"},
 };
 // clang-format on
 

@@ -239,6 +239,11 @@ spmd func @main(%x: f32[]) -> () {
   return
 }
 )", "  %l, %d = value_and_grad @loss(%x)", "  %l = call @loss(%x)"},
+    {"call-size",
+     "A call does not fit the symbolic sizes of the function: one symbol would have two sizes, "
+     "or none. Each call binds the symbols of the function that it calls.",
+     "", "", "", "",
+     "docs/ir.md shows functions with symbolic sizes"},
 };
 // clang-format on
 

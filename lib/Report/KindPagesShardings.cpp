@@ -392,6 +392,10 @@ spmd func @main(%x: f32[4] of f32[8] @m{a}) -> () {
 }
 )", "%y = done %x", R"(%h = all_reduce_start %x {axes = [a]}
   %y = done %h)"},
+    {"collective-size",
+     "A collective makes a dim of more than 2^63-1 elements.",
+     "", "", "", "",
+     "it takes sizes near 2^63"},
 };
 // clang-format on
 

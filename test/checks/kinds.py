@@ -6,8 +6,9 @@ import re
 import shlex
 
 DECLARED = r'DiagKind\s+\w+\s*(?:=\s*)?\{\s*"([^"]+)"'
-# Kinds of errors that are no DiagKind: Environment::fail and --diagnostics give them.
-OTHERS = {"command-line", "input", "machine", "bug", "general", "run-time"}
+# Kinds without a DiagKind (Environment::fail and --diagnostics give them), and those whose page may come before them.
+OTHERS = {"command-line", "input", "machine", "bug", "general", "run-time", "call-size", "nan-given", "nan-made",
+          "strict-nonfinite", "unfit-shardings", "collective-size"}
 
 
 def declared(context):
