@@ -151,7 +151,7 @@ TEST(Evaluate, AnIndexOutOfRangeNamesOpAndLine) {
   Program p("func @f(%x: f32[3], %i: i32[1]) -> (f32[1]) {\n  %y = index_select %x, %i {dim = 0}\n  return "
             "%y\n}\n");
   EXPECT_EQ(p.errorOf({f32({3}, {1, 2, 3}), i32({1}, {3})}),
-            "test.dt:2:8: 'index_select': index 3 is out of range: there are 3, from 0");
+            "test.dt:2:8: 'index_select': index 3 is out of range for 3 entries, which count from 0");
 }
 
 TEST(Evaluate, SoftmaxOfLargeNumbers) {

@@ -109,7 +109,7 @@ TEST(Problems, SaidInWords) {
   EXPECT_EQ(problem(w.sharding({"a", "a"})), "axis 'a' is used twice in this sharding");
   EXPECT_EQ(problem(w.sharding({"a", "b"}, "b")), "axis 'b' is used twice in this sharding");
   EXPECT_EQ(problem(w.sharding({"", "4a"})),
-            "dim 1 is cut into 8 equal blocks, which do not divide its size 6");
+            "dim 1 is sharded in 8 equal blocks, but they do not divide its size 6");
   EXPECT_EQ(problem(w.sharding({"4a", ""})), "");
   Sharding s = w.sharding({"", ""}, "a");
   s.pending.push_back({w.axis('b'), PendingKind::Max});
