@@ -1,5 +1,5 @@
 """clang-tidy (.clang-tidy) finds nothing. What was clean stays so until it, a header under it or the configuration changes
-(remembered in the build folder); a whole run gives it a bounded time, changed files first; `test.sh tidy` and CI (CI=true) take all that it needs."""
+(remembered in ~/.cache/dtc-tidy, or under $DTC_TIDY_CACHE, so that a second clone has it, too); a whole run gives it a bounded time, changed files first; `test.sh tidy` and CI (CI=true) take all that it needs."""
 
 import hashlib
 import os
@@ -7,16 +7,18 @@ import re
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+CACHE = Path(os.environ.get("DTC_TIDY_CACHE") or Path.home() / ".cache")
 SECONDS = float(os.environ.get("DTC_TIDY_SECONDS", "inf" if os.environ.get("CI") else "90"))
 
 
 class Sources:
     """Hashes of source files together with the tree's headers that they reach."""
 
-    def __init__(self, root):
+    def __init__(self, root, version):
         self.root, self.memory = root, {}
-        self.configuration = (root / ".clang-tidy").read_bytes()
+        self.configuration = version.encode() + (root / ".clang-tidy").read_bytes()
 
     def reached(self, path, seen):
         if path in seen or not (self.root / path).is_file():
@@ -52,8 +54,8 @@ def check(context):
     commands = context.build / "compile_commands.json"
     compiled = commands.read_text() if commands.exists() else ""
     paths = [p for p in context.files("lib/*.cpp", "tools/*.cpp") if f'"{context.root / p}"' in compiled]
-    sources, clean = Sources(context.root), context.build / "tidy"
-    clean.mkdir(exist_ok=True)
+    sources, clean = Sources(context.root, context.run(tool, "--version").stdout), CACHE / "dtc-tidy"
+    clean.mkdir(parents=True, exist_ok=True)
     keys = {p: sources.key(p) for p in paths}
     left = in_order(context, [p for p in paths if not (clean / keys[p]).exists()])
     context.passed(len(paths) - len(left))
