@@ -34,8 +34,11 @@ public:
   Node sub(Node a, Node b) override { return binary("subtract", a, b); }
   Node mul(Node a, int64_t by) override { return by == 1 ? a : binary("multiply", a, index(by)); }
   Node mul(Node a, Dim by) override { return mul(a, by.value()); }
-  Node floorDiv(Node a, int64_t by) override { return by == 1 ? a : intrinsic("floor_div", {a, index(by)}); }
-  Node mod(Node a, int64_t by) override { return intrinsic("mod", {a, index(by)}); }
+  using ElementBuilder::floorDiv, ElementBuilder::mod;
+  Node floorDiv(Node a, Dim by) override {
+    return by == Dim(1) ? a : intrinsic("floor_div", {a, index(by.value())});
+  }
+  Node mod(Node a, Dim by) override { return intrinsic("mod", {a, index(by.value())}); }
 
   Node load(size_t operand, std::span<const Node> at, bool inside) override {
     const ExportValue x = c_.operand(op_, operand);
