@@ -232,7 +232,7 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
     if (!decomposeNeeded(m, m[f].body, diags, whole && !fixed)) return false;
     if (limit > 1 && !wholeGroups && !blockGroups(m, m[f].body, diags)) return false;
     if (limit > 1 && whole && !fixed) splitAttention(m, m[f].body, diags);
-    if (limit > 1 && !fixed) splitReductions(m, m[f].body, diags);
+    if (limit > 1 && !fixed) splitReductions(m, m[f].body, whole, diags);
     ValueMap map;
     BlockFuser(m, m[f].body, limit, narrow, order, map, options.remarks).run();
     if (limit > 1 && whole && !fixed) readAttentionResult(m, m[f].body);

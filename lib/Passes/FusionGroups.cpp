@@ -182,23 +182,6 @@ void FusionGroups::stay(OpId o) {
   noteUses(o, groups_[g].level, g);
 }
 
-bool FusionGroups::strided(ValueId v, bool lookups) {
-  std::vector<const Rule*> moves;
-  ValueId base = v;
-  for (const OpState* s = stateOf(base); s && s->form.move && s->group < 0; s = stateOf(base)) {
-    if (s->form.lookup ? !lookups : !s->form.compound && !s->form.slices) return false;
-    lookups &= !s->form.lookup; // one at most
-    moves.push_back(&s->form.rule);
-    base = m_.operand(OpId(m_[base].owner), 0);
-  }
-  StridedView view(m_, m_.typeOf(base));
-  while (!moves.empty()) {
-    if (!view.apply(*moves.back())) return false;
-    moves.pop_back();
-  }
-  return view.strided();
-}
-
 bool FusionGroups::permuted(ValueId v) const {
   for (const OpState* s = stateOf(v); s && s->form.move && s->group < 0; s = stateOf(v)) {
     if (!permutesAllButLast(s->form)) return false;
@@ -218,6 +201,7 @@ void FusionGroups::contract(OpId o) {
   const bool takes = narrow_ && form.library && limit_ > 1 && takesNarrow(o, narrow);
   for (size_t i = takes ? 2 : 0; i < m_[o].numOperands; ++i)
     if (limit_ <= 1 || !reads(m_.operand(o, i))) store(m_.operand(o, i));
+  if (limit_ > 1 && form.library && !takes) storeForOneWalk(o);
   for (ValueId v : narrow.scales) store(v);
   state_[o.index].placed = now_++; // it reads what was just stored from memory
   for (size_t i = takes ? 2 : 0; i < m_[o].numOperands; ++i)

@@ -126,6 +126,8 @@ private:
   [[nodiscard]] std::vector<ValueId> valuesReadBy(OpId o) const; // in its regions too
   [[nodiscard]] ElementCount elementsOf(const Type& t) const;
   [[nodiscard]] bool strided(ValueId v, bool lookups);
+  [[nodiscard]] std::optional<StridedView> viewOf(ValueId v, bool lookups);
+  void storeForOneWalk(OpId o);
   [[nodiscard]] bool permuted(ValueId v) const; // in memory but for the order of its dims
   [[nodiscard]] OpState* stateOf(ValueId v);
   [[nodiscard]] const OpState* stateOf(ValueId v) const;

@@ -1,7 +1,7 @@
 // In which order a value lies in memory, by bytes. It is written once. Where a kernel reads it through a move (a transpose), one of
 // the two strides: the reader, or, if the value is stored moved, the writer. So a value that nothing but one move of it reads is stored
 // moved as soon as more bytes are read so than are written. A library's product and attention read strides at no cost; they do not
-// count.
+// count. A product also writes either order at no cost: a single reader is enough.
 #include "FusionGroups.h"
 #include <algorithm>
 
@@ -38,7 +38,7 @@ void FusionGroups::chooseLayouts() {
       if (apart && !free && std::find(kernels.begin(), kernels.end(), g) == kernels.end())
         kernels.push_back(g);
     }
-    if (!apart || kernels.size() < 2) continue;
+    if (!apart || kernels.size() < (groups_[maker].kind == "gemm" ? 1U : 2U)) continue;
     store(moved);
     s.chosen = true;
     for (const Reading& r : it->second)

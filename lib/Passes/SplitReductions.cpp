@@ -23,6 +23,8 @@ constexpr int64_t kMostColumns = 1 << 17, kColumns = 1 << 10, kColumnBlocks = 1 
 constexpr int64_t kWalks = 1 << 8, kLeastWalked = 4;
 // More where rows are short, so that a processor has enough of them at a time, if each walk remains this long.
 constexpr int64_t kWalkedAtOnce = 1 << 20, kLongWalk = 32;
+// A CPU has fewer cores than a GPU has blocks at a time: fewer and longer walks and parts, so that storing these takes little time.
+constexpr int64_t kCpuWalks = 1 << 7, kLeastCpuWalks = 1 << 6, kCpuWalk = 16, kCpuParted = 32;
 
 // x[.., n, ..] as x[.., parts, n / parts, ..], where that is worth it. Of several reduced dims those before the one that is cut
 // are parts as they stand.
@@ -114,7 +116,14 @@ bool isStored(const Module& m, ValueId v) {
          (value.kind == ValueKind::OpResult && m.record(OpId(value.owner)).isCollective());
 }
 
-std::optional<Split> splitOf(Module& m, OpId o, RowSearch& rows) {
+// Parts of `rows` rows of `results` elements, of which each is a walk.
+int64_t walksOf(int64_t rows, int64_t results, bool gpu) {
+  if (!gpu) return std::clamp(rows / kCpuWalk, kLeastCpuWalks, kCpuWalks);
+  return std::max(kWalks, std::min(kWalkedAtOnce / results, rows / kLongWalk));
+}
+
+// `gpu`: the regions are for a GPU's blocks.
+std::optional<Split> splitOf(Module& m, OpId o, RowSearch& rows, bool gpu) {
   const OpRecord& record = m.record(o);
   const bool plain = record.scalar && record.scalar == std::string_view("a"); // of the elements as they are
   Split s;
@@ -147,10 +156,16 @@ std::optional<Split> splitOf(Module& m, OpId o, RowSearch& rows) {
     return found ? std::optional(s) : std::nullopt;
   }
   const bool walked = rows.beside(m.operand(o, 0));
-  const int64_t walks =
-      std::max(kWalks, std::min(kWalkedAtOnce / results, *x.numElements() / results / kLongWalk));
-  const int64_t wanted = walked ? walks : kColumnBlocks / ((results + kColumns - 1) / kColumns);
-  const bool found = chooseCut(s, wanted, walked ? kLeastWalked : kLeastParted, stored && !walked);
+  const int64_t wanted = walked ? walksOf(*x.numElements() / results, results, gpu)
+                                : kColumnBlocks / ((results + kColumns - 1) / kColumns);
+  const int64_t parted = gpu || results < kColumns
+                             ? kLeastParted
+                             : std::clamp(*x.numElements() / results / kCpuParted, kLeastParted, kCpuParted);
+  bool found = chooseCut(s, wanted, walked ? kLeastWalked : parted, stored && !walked);
+  // Of fewer parts the columns' kernel would read the rows again (FusionColumns.cpp): an extent without a divisor near by.
+  if (const int64_t rows = *x.numElements() / results;
+      walked && !gpu && found && rows / s.length < kLeastCpuWalks)
+    found = chooseCut(s, walksOf(rows, results, true), kLeastWalked, false);
   return found ? std::optional(s) : std::nullopt;
 }
 
@@ -212,15 +227,15 @@ void apply(Module& m, OpId o, const Split& s, Builder& b) {
 
 } // namespace
 
-void splitReductions(Module& m, BlockId block, Diagnostics& diags) {
+void splitReductions(Module& m, BlockId block, bool gpu, Diagnostics& diags) {
   std::vector<OpId> out;
   Builder b(m, block, out, diags);
   RowSearch rows(m, block);
   for (OpId o : std::vector<OpId>(m[block].ops)) {
     for (uint32_t r = 0; r < m[o].numRegions; ++r)
-      if (m.record(o).regions != RegionKind::Fused) splitReductions(m, m.region(o, r), diags);
+      if (m.record(o).regions != RegionKind::Fused) splitReductions(m, m.region(o, r), gpu, diags);
     b.loc = m[o].loc;
-    if (const std::optional<Split> s = splitOf(m, o, rows)) apply(m, o, *s, b);
+    if (const std::optional<Split> s = splitOf(m, o, rows, gpu)) apply(m, o, *s, b);
     out.push_back(o);
   }
   m[block].ops = std::move(out);
