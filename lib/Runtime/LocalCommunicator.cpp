@@ -98,9 +98,40 @@ struct Sources {
   }
 };
 
-// Combines `n` elements of each source into `target`, a block at a time.
+// Where a reduction's result goes, in each from the same byte on.
+struct Targets {
+  std::span<std::byte* const> results;
+  int64_t offset = 0;
+  // `write` makes a block in the first; the others copy it while it lies in the cache.
+  template <class Fn> void put(int64_t at, int64_t bytes, Fn&& write) const {
+    std::byte* first = results[0] + offset + at;
+    write(first);
+    for (size_t i = 1; i < results.size(); ++i)
+      std::memcpy(results[i] + offset + at, first, static_cast<size_t>(bytes));
+  }
+};
+
+// Sums of floats as they are, without a copy of each source. The order is that of reduceRun.
+template <class T> void sumRun(const Sources& sources, const Targets& targets, int64_t n) {
+  T acc[kBlock];
+  const auto from = [&](size_t i, int64_t at) { return reinterpret_cast<const T*>(sources[i]) + at; };
+  for (int64_t at = 0; at < n; at += kBlock) {
+    const int64_t count = std::min(kBlock, n - at);
+    const T *a = from(0, at), *b = from(1, at);
+    for (int64_t k = 0; k < count; ++k) acc[k] = a[k] + b[k];
+    for (size_t i = 2; i < sources.size(); ++i) {
+      const T* c = from(i, at);
+      for (int64_t k = 0; k < count; ++k) acc[k] += c[k];
+    }
+    const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
+    targets.put(at * static_cast<int64_t>(sizeof(T)), bytes,
+                [&](std::byte* to) { std::memcpy(to, acc, static_cast<size_t>(bytes)); });
+  }
+}
+
+// Combines `n` elements of each source, a block at a time.
 template <class A>
-void reduceRun(const CollectivePlan& plan, const Sources& sources, std::byte* target, int64_t n) {
+void reduceRun(const CollectivePlan& plan, const Sources& sources, const Targets& targets, int64_t n) {
   A acc[kBlock], next[kBlock];
   int64_t width = dtypeBytes(plan.dtype);
   for (int64_t at = 0; at < n; at += kBlock) {
@@ -116,13 +147,13 @@ void reduceRun(const CollectivePlan& plan, const Sources& sources, std::byte* ta
       if (plan.op == PendingKind::Avg)
         for (int64_t i = 0; i < count; ++i) acc[i] /= static_cast<A>(sources.size());
     onTheWire(plan, acc, count);
-    narrow(plan.dtype, acc, target + at * width, count);
+    targets.put(at * width, count * width, [&](std::byte* to) { narrow(plan.dtype, acc, to, count); });
   }
 }
 
 // Greatest and least of floats: as the integers that stand for them on the wire. A NaN of any device wins.
 template <class Float, class Int>
-void reduceOrdered(const CollectivePlan& plan, const Sources& sources, std::byte* target, int64_t n) {
+void reduceOrdered(const CollectivePlan& plan, const Sources& sources, const Targets& targets, int64_t n) {
   Float values[kBlock];
   Int acc[kBlock], next[kBlock];
   const int64_t width = dtypeBytes(plan.dtype);
@@ -137,13 +168,16 @@ void reduceOrdered(const CollectivePlan& plan, const Sources& sources, std::byte
       if (i) combine(plan.op, acc, next, count);
     }
     for (int64_t k = 0; k < count; ++k) values[k] = floatOfOrdered<Float>(acc[k]);
-    narrow(plan.dtype, values, target + at * width, count);
+    targets.put(at * width, count * width, [&](std::byte* to) { narrow(plan.dtype, values, to, count); });
   }
 }
 
 // Floats of up to 32 bits are combined in f32, all integers in 64 bits, which wrap to the same bits as in their own width.
-void reduce(const CollectivePlan& plan, const Sources& sources, std::byte* target, int64_t n) {
+void reduce(const CollectivePlan& plan, const Sources& sources, const Targets& target, int64_t n) {
   const bool ordered = plan.op == PendingKind::Max || plan.op == PendingKind::Min;
+  const bool sums = (plan.op == PendingKind::Sum || plan.op == PendingKind::None) && !plan.rounds();
+  if (sums && sources.size() > 1 && plan.dtype == DType::F32) return sumRun<float>(sources, target, n);
+  if (sums && sources.size() > 1 && plan.dtype == DType::F64) return sumRun<double>(sources, target, n);
   if (plan.dtype == DType::F64)
     return ordered ? reduceOrdered<double, int64_t>(plan, sources, target, n)
                    : reduceRun<double>(plan, sources, target, n);
@@ -159,7 +193,7 @@ void copyRow(const CollectivePlan& plan, const BlockCopy& c, const std::byte* so
     std::memcpy(target, source, static_cast<size_t>(c.length * plan.widths[c.operand]));
     return;
   }
-  reduce(plan, {std::span(&source, 1), {}}, target, c.length);
+  reduce(plan, {std::span(&source, 1), {}}, {std::span(&target, 1)}, c.length);
 }
 
 // Calls fn(offset in source, offset in target) in bytes for each contiguous row of a block.
@@ -204,11 +238,7 @@ private:
     int64_t width = dtypeBytes(plan.dtype);
     Interval part = piece(group.members[member].resultElements[0], static_cast<int64_t>(group.places.size()),
                           static_cast<int64_t>(member));
-    std::byte* mine = results[member] + part.begin * width;
-    reduce(plan, {operands, {}, part.begin * width}, mine, part.size());
-    for (size_t i = 0; i < results.size(); ++i)
-      if (i != member && part.size() > 0)
-        std::memcpy(results[i] + part.begin * width, mine, static_cast<size_t>(part.size() * width));
+    reduce(plan, {operands, {}, part.begin * width}, {results, part.begin * width}, part.size());
   }
 
   static void reduceScatter(const CollectivePlan& plan, const CollectiveMember& me,
@@ -216,7 +246,7 @@ private:
     if (me.blocks.empty()) return; // an empty piece
     int64_t width = dtypeBytes(plan.dtype);
     forEachRow(me.blocks[0], width, [&](int64_t from, int64_t to) {
-      reduce(plan, {operands, me.blocks, from}, result + to, me.blocks[0].length);
+      reduce(plan, {operands, me.blocks, from}, {std::span(&result, 1), to}, me.blocks[0].length);
     });
   }
 };
