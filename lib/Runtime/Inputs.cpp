@@ -75,6 +75,8 @@ Result<TensorSource> fromArchive(TensorArchive& archive, const InputBinding& b, 
                     (near.empty() ? "" : "; it has '" + std::string(near) + "'"));
 }
 
+bool isPattern(std::string_view p) { return p.find_first_of("*?") != std::string_view::npos; }
+
 Result<TensorSource> valueOf(const InputBinding& b, const InputArgument& arg, size_t position,
                              Archives& archives) {
   auto count = elementCount(arg.shape);
@@ -88,7 +90,9 @@ Result<TensorSource> valueOf(const InputBinding& b, const InputArgument& arg, si
     case InputBinding::Raw: return fromRaw(b.path, arg);
     case InputBinding::Archive: return fromArchive(*archives.at(b.path), b, arg);
     case InputBinding::Made:
-      if (Status fits = checkInputRange(b.spec, arg.dtype, *count); !fits)
+      // A pattern stands for arguments of several dtypes: numbers that are drawn or counted are cut to each one's range.
+      if (Status fits = checkInputRange(b.spec, arg.dtype, *count);
+          !fits && (b.spec.kind == InputSpec::Const || !isPattern(b.pattern)))
         return usageError("--input " + fits.error().message + " (argument %" + arg.name + " is " +
                           typeText(arg.dtype, arg.shape) + ")");
       return TensorSource(makeInput(b.spec, arg.dtype, arg.shape, position));
@@ -97,8 +101,6 @@ Result<TensorSource> valueOf(const InputBinding& b, const InputArgument& arg, si
   } catch (const std::length_error&) {}
   return machineError(tooLarge);
 }
-
-bool isPattern(std::string_view p) { return p.find_first_of("*?") != std::string_view::npos; }
 
 // Which binding each argument gets, or -1.
 struct Binder {
