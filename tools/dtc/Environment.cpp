@@ -63,16 +63,6 @@ Error cannotRead(const std::string& path, int number) {
           "cannot read " + path + ": " + std::strerror(number)};
 }
 
-int exitCodeOf(const Error& error) {
-  switch (error.kind) {
-  case Error::Input: return kExitInput;
-  case Error::Usage: return kExitUsage;
-  case Error::Machine: return kExitMachine;
-  case Error::Bug: return kExitBug;
-  }
-  return kExitBug;
-}
-
 // The byte at a line and column (in characters), both from 1.
 std::optional<uint32_t> offsetOf(std::string_view text, LineCol at) {
   size_t begin = 0;
