@@ -318,8 +318,8 @@ private:
   std::unordered_set<std::string> unknownOps_;
   // Where the command line gives sizes: functions that others call, and those that call the entry.
   std::unordered_set<StrId> called_, skipped_;
-  const std::vector<StrId>* ownSizes_ = nullptr; // of the function that is being read
-  bool keepSizes_ = false;                       // while the head of a called function is read
+  const std::vector<StrId>* ownSizes_ = nullptr;          // of the function that is being read
+  bool keepSizes_ = false;                                // while the head of a called function is read
   std::unordered_map<size_t, std::string_view> mistyped_; // index of a word -> the keyword that it stands for
   FuncId func_;
   MeshId localMesh_;    // of the spmd function or `local` block that is being read

@@ -3,8 +3,8 @@
 #include "InsertReshards.h"
 #include "Policies.h"
 #include "ReduceDType.h"
-#include "dtc/Passes/PlanMemory.h"
 #include "dtc/IR/Text.h"
+#include "dtc/Passes/PlanMemory.h"
 #include "dtc/Support/Suggest.h"
 
 namespace dtc {

@@ -541,10 +541,9 @@ Status Execution::report() {
 }
 
 int Execution::run() {
-  Status (Execution::* const stages[])() = {&Execution::names,   &Execution::loopCarries,
-                                            &Execution::bind,    &Execution::compile,
-                                            &Execution::checkIndices,
-                                            &Execution::execute, &Execution::collect};
+  Status (Execution::* const stages[])() = {
+      &Execution::names,        &Execution::loopCarries, &Execution::bind,   &Execution::compile,
+      &Execution::checkIndices, &Execution::execute,     &Execution::collect};
   for (auto stage : stages)
     if (Status s = (this->*stage)(); !s) {
       if (s.error().kind == Error::Bug) bugAt(__FILE__, __LINE__, s.error().message.c_str());
