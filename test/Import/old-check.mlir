@@ -18,4 +18,4 @@ module @jit_testcase {
   }
 }
 
-// CHECK:      error: {{.*}}old-check.mlir:8:10: 'expect_close': element [1] is 2 where 3 is expected
+// CHECK:      {{.*}}old-check.mlir:8:10: error: 'expect_close': element [1] is 2 where 3 is expected
