@@ -349,14 +349,17 @@ bool Parser::checkAxes(const ParsedSharding& written, const Mesh& mesh) {
   bool ok = true;
   for (const ParsedAxis& a : written.axes) ok &= checkAxis(a.axis, mesh, a.range);
   if (!ok) return false;
-  for (size_t i = 0; i < written.axes.size(); ++i)
-    for (size_t j = 0; j < i; ++j) {
-      const ParsedAxis &first = written.axes[j], &second = written.axes[i];
-      if (!(first.axis == second.axis)) continue; // parts that overlap: shardingProblem
+  std::unordered_map<StrId, std::vector<const ParsedAxis*>> seen; // by name
+  for (const ParsedAxis& second : written.axes) {
+    std::vector<const ParsedAxis*>& before = seen[second.axis.name];
+    for (const ParsedAxis* first : before) {
+      if (!(first->axis == second.axis)) continue; // parts that overlap: shardingProblem
       if (!suppressed())
-        report(kAxisTwice, second.range, printAxis(second.axis, m_.strings)).alsoAt(first.range);
+        report(kAxisTwice, second.range, printAxis(second.axis, m_.strings)).alsoAt(first->range);
       return false;
     }
+    before.push_back(&second);
+  }
   return true;
 }
 

@@ -182,7 +182,7 @@ const Row kRows[] = {
      "yield none, none",
      {monotone(kInts, false, 0b01), monotone(kInts, true, 0b01)}, // of infinite floats it is NaN, as in NumPy
      scaleWhen,
-     kByLiteral},
+     "T[5, 3], 2\nT[5, 3], -3\n-3, T[5, 3]"},
     {"rem", "remainder with the dividend's sign", kNumbers, "rem(a, b)",
      "%q = div %a, %b\n%t = trunc %q\n%u = mul %dy, %t\n%db = neg %u\nyield %dy, %db"},
     {"mod", "remainder with the divisor's sign", kNumbers, "mod(a, b)",
