@@ -50,7 +50,7 @@ def layers(dtc, pool):
 def error_lines(out, err):
     """What says most: errors, results that failed with their reasons, else the last lines."""
     lines = (out + err).splitlines()
-    telling = [line for i, line in enumerate(lines) if line.startswith(("error", "internal error")) or ": FAILED" in line
+    telling = [line for i, line in enumerate(lines) if line.startswith(("error", "internal error")) or ": error: " in line or ": FAILED" in line
                or "first value that differs" in line or (i and ": FAILED" in lines[i - 1])]
     return telling or [line for line in lines if line.strip()][-4:]
 

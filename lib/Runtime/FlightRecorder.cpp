@@ -18,9 +18,17 @@ std::string listText(const std::vector<int64_t>& places) { // "devices 0, 1 and 
 
 // The file and line of "gpt.dt:12: 'all_reduce'".
 std::pair<std::string, int> fileAndLine(const std::string& where) {
-  const size_t end = where.find(": "), colon = where.rfind(':', end == std::string::npos ? end : end - 1);
-  if (end == std::string::npos || colon == std::string::npos || colon >= end) return {where, 0};
-  return {where.substr(0, colon), std::atoi(where.c_str() + colon + 1)};
+  std::string file = where.substr(0, where.find(": "));
+  int line = 0;
+  for (int fields = 0; fields < 2; ++fields) { // the column, then the line
+    const size_t colon = file.rfind(':');
+    if (colon == std::string::npos || colon + 1 == file.size() ||
+        file.find_first_not_of("0123456789", colon + 1) != std::string::npos)
+      break;
+    line = std::atoi(file.c_str() + colon + 1);
+    file.resize(colon);
+  }
+  return line > 0 ? std::pair(file, line) : std::pair(where, 0);
 }
 
 } // namespace
