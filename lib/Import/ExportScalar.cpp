@@ -118,7 +118,7 @@ private:
     const ExportValue r = w_.binary("remainder", a, b), zero = number(0, a);
     const ExportValue other = w_.binary("xor", w_.compare("LT", r, zero), w_.compare("LT", b, zero));
     const ExportValue moved = w_.binary("and", w_.compare("NE", r, zero), other);
-    const ExportValue m = w_.select(moved, w_.binary("add", r, b), r);
+    ExportValue m = w_.select(moved, w_.binary("add", r, b), r);
     if (!isFloat(a.dtype)) return m;
     const ExportValue signedZero = w_.binary("multiply", zero, w_.unary("sign", b));
     return w_.select(w_.compare("EQ", r, zero), signedZero, m);
@@ -132,7 +132,7 @@ private:
     const ExportValue moved = w_.binary("and", w_.compare("NE", r, zero), other);
     const ExportValue quotient = w_.binary("divide", a, b);
     const ExportValue q = isFloat(a.dtype) ? w_.binary("divide", w_.binary("subtract", a, r), b) : quotient;
-    const ExportValue below = w_.select(moved, w_.binary("subtract", q, one), q);
+    ExportValue below = w_.select(moved, w_.binary("subtract", q, one), q);
     if (!isFloat(a.dtype)) return below;
     const ExportValue down = w_.unary("floor", below);
     const ExportValue more = w_.compare("GT", w_.binary("subtract", below, down), number(0.5, a));
