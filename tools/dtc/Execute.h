@@ -12,8 +12,7 @@ struct RunOptions {
   int optLevel = 1, repeat = 1, warmup = 0, loop = 0; // loop: 0 where it was not asked for
   double commTimeout = 600;                           // seconds
   bool commTimeoutGiven = false;
-  int threads = 0;                // 0: as many as there are cores
-  std::vector<std::string> later; // flags of the plan that this version does not have
+  int threads = 0; // 0: as many as there are cores
   bool deterministic = false, noGraphs = false, hostPredicates = false, noOverlap = false, noCudnn = false,
        libraryRelu = false;
   bool noEmuChecks = false, strictNonFinite = false;

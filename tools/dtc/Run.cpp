@@ -24,7 +24,7 @@ std::string isSeconds(const std::string& text) {
 // What carries bytes between devices, and how their work is started.
 void addDeviceOptions(CLI::App& app, RunOptions& o) {
   app.add_option("--comm", o.comm, "how devices communicate (nccl where each has a GPU, else local)")
-      ->type_name("local|nccl|mpi")
+      ->type_name("local|nccl")
       ->group(kDevices);
   app.add_option("--comm-timeout", o.commTimeout,
                  "end a run whose devices wait for each other this long (600)")
@@ -120,11 +120,6 @@ Verb runVerb() {
     app.add_flag("--log-ops", o->logOps, "show each step of each device, to stderr")->group(kReports);
     app.add_flag("--timing", o->timing, "time of each pass and phase, to stderr")->group(kReports);
     addDeviceOptions(app, *o);
-    for (const char* name : {"--data", "--checkpoint", "--checkpoint-every", "--log"})
-      app.add_option_function<std::string>(name,
-                                           [o, name](const std::string&) { o->later.emplace_back(name); })
-          ->group(""); // known, and not there yet: Execute.cpp says so
-    app.add_flag_callback("--resume", [o] { o->later.emplace_back("--resume"); })->group("");
     app.add_flag("--json", o->json, "results and reports as JSON");
     return [o](Environment& env) { return executeProgram(env, *o); };
   };

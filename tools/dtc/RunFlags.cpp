@@ -5,12 +5,8 @@ namespace dtc {
 
 // What is asked for and cannot be had is refused, never ignored.
 Status checkFlags(const RunOptions& o) {
-  if (!o.later.empty()) return usageError(o.later[0] + " is not there yet in this version of dtc");
-  if (o.comm == "mpi")
-    return machineError(
-        "this dtc has no communicator 'mpi' yet: --comm local runs all devices in one process");
   if (!o.comm.empty() && o.comm != "local" && o.comm != "nccl")
-    return usageError("--comm " + o.comm + ": there are local, nccl and mpi");
+    return usageError("unknown communicator '" + o.comm + "'; expected local or nccl");
   if (o.comm == "nccl" && o.backend != "cuda")
     return usageError("--comm nccl is for --backend cuda: the devices of " + o.backend +
                       " are in one memory (--comm local)");
