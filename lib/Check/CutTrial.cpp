@@ -165,7 +165,7 @@ private:
   // Sums in another order, of values that were rounded once.
   static double tolerance(const Tensor& want, const std::vector<Tensor>& whole) {
     if (!isFloat(partType(want.dtype()))) return 0;
-    double most = std::max(1.0, greatestFinite(want));
+    double most = std::max(1.0, maxFiniteMagnitude(want));
     int bits = mantissaBits(want.dtype());
     for (const Tensor& t : whole)
       if (isFloat(partType(t.dtype()))) bits = std::min(bits, mantissaBits(t.dtype()));

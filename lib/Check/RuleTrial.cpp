@@ -33,7 +33,7 @@ static std::vector<double> numbersOf(const OpQuery& q) {
   for (const AttrSpec& a : q.record->attrs)
     if (a.type == AttrType::Float) out.push_back(q.floatAttr(a.name));
   if (auto to = q.dtypeAttr("dtype"); to && !q.operandTypes.empty()) {
-    if (isFloat(*to) && dtypeBytes(*to) < dtypeBytes(q.type(0).dtype)) out.push_back(greatestOf(*to));
+    if (isFloat(*to) && dtypeBytes(*to) < dtypeBytes(q.type(0).dtype)) out.push_back(maxFinite(*to));
     if (isInteger(*to) && *to != q.type(0).dtype)
       out.insert(out.end(), {static_cast<double>(intMin(*to)), static_cast<double>(intMax(*to))});
   }
@@ -217,15 +217,15 @@ Result<RuleTrial::Tensors> RuleTrial::runLocal(int64_t device, const ResultPlace
 }
 
 // How far two orders of the same sums may lie apart: a few units of the coarsest dtype that a value was rounded to, at the
-// size of the greatest value on the way. Small values are exact but for what the op itself rounds; of wide ones every term is
-// rounded, and the greatest terms may cancel.
+// magnitude of the largest intermediate value. Small values are exact but for what the op itself rounds; of wide ones every term is
+// rounded, and the largest terms may cancel.
 double RuleTrial::reassociation(size_t result) const {
   const bool small = values_ == TrialValues::Small || values_ == TrialValues::Sparse;
-  double most = greatestFinite(want_[result]), given = 0, pending = 1, factor = 1;
-  for (const Tensors& t : got_) most = std::max(most, greatestFinite(t[result]));
+  double most = maxFiniteMagnitude(want_[result]), given = 0, pending = 1, factor = 1;
+  for (const Tensors& t : got_) most = std::max(most, maxFiniteMagnitude(t[result]));
   for (size_t i = 0; i < locals_.size(); ++i) {
     double operand = 0;
-    for (const Tensor& t : locals_[i]) operand = std::max(operand, greatestFinite(t));
+    for (const Tensor& t : locals_[i]) operand = std::max(operand, maxFiniteMagnitude(t));
     if (operandPlacements_[i].kind != Placement::R) given = std::max(given, operand);
     if (operandPlacements_[i].kind != Placement::P) factor *= std::max(1.0, operand);
     if (operandPlacements_[i].kind == Placement::P) pending = std::max(pending, operand);
@@ -291,9 +291,9 @@ bool RuleTrial::overflows(size_t result, const Placement& p, int64_t device, int
   bool prod = p.pending == PendingKind::Prod;
   for (size_t k = 0; k < locals_.size(); ++k) {
     const DType from = m_.types[query_.operandTypes[k]].dtype;
-    // What overflows is the convert. To bf16 only what rounding up would make of the greatest f32 does.
+    // What overflows is the convert. Only f32 values that round up past the bf16 maximum overflow there.
     if (!isFloat(partType(from)) && operandPlacements_[k].kind == Placement::P) return false;
-    const bool narrows = isFloat(partType(from)) && greatestOf(partType(to)) < greatestOf(partType(from));
+    const bool narrows = isFloat(partType(from)) && maxFinite(partType(to)) < maxFinite(partType(from));
     if (narrows && !(partType(from) == DType::F32 && to == DType::BF16)) return false;
     prod = prod || operandPlacements_[k].pending == PendingKind::Prod;
     for (const Tensor& t : locals_[k])

@@ -13,7 +13,7 @@ uint64_t mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-double greatestOf(DType d) {
+double maxFinite(DType d) {
   switch (d) {
   case DType::F64: return std::numeric_limits<double>::max();
   case DType::BF16: return 0x1.fep127;
@@ -47,7 +47,7 @@ double wideFloat(DType d, uint64_t r) {
 double largeFloat(DType d, uint64_t r) {
   constexpr double parts[] = {1, -1, 0.5, -0.5, 0.75, -0.75, 1, 0};
   const double part = oneOf(parts, r >> 8);
-  return part == 0 ? smallFloat(r >> 16) : part * greatestOf(d);
+  return part == 0 ? smallFloat(r >> 16) : part * maxFinite(d);
 }
 
 double nearFloat(std::span<const double> near, uint64_t r) {
@@ -194,8 +194,8 @@ bool isFinite(const Tensor& t) {
   return true;
 }
 
-double greatestFinite(const Tensor& t) {
-  if (isComplex(t.dtype())) return greatestFinite(t.parts());
+double maxFiniteMagnitude(const Tensor& t) {
+  if (isComplex(t.dtype())) return maxFiniteMagnitude(t.parts());
   double most = 0;
   for (int64_t i = 0; isFloat(t.dtype()) && i < t.numElements(); ++i)
     if (std::isfinite(t.getFloat(i))) most = std::max(most, std::fabs(t.getFloat(i)));

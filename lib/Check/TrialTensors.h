@@ -12,7 +12,7 @@ enum class TrialValues : uint8_t {
   Sparse, // one value and few others among it, zeros and ones too: what one piece alone has, an extreme or a false among trues
   Near,  // numbers of the op (literals, attributes, the end of a narrower dtype), their halves and neighbours
   Wide,  // powers of two of very different size; odd integers, of which no product vanishes
-  Large, // the greatest values of the dtype: sums and products overflow
+  Large, // near the maximum of the dtype: sums and products overflow
   Special, // NaN, infinities and zeros of both signs among small values; the whole range of integers
 };
 // In the order in which they are tried; what is special and what is sparse have most to meet in other tensors.
@@ -31,9 +31,9 @@ struct TrialFill {
 void fillTrialTensor(Tensor&, uint64_t stream, const TrialFill&);
 [[nodiscard]] Tensor literalTensor(const Module&, const Value&);
 
-[[nodiscard]] double greatestOf(DType);             // the greatest finite value of a float dtype
-[[nodiscard]] double greatestFinite(const Tensor&); // in size; 0 where there is none
-[[nodiscard]] bool isFinite(const Tensor&);         // all of its elements
+[[nodiscard]] double maxFinite(DType);                  // the largest finite value of a float dtype
+[[nodiscard]] double maxFiniteMagnitude(const Tensor&); // in size; 0 where there is none
+[[nodiscard]] bool isFinite(const Tensor&);             // all of its elements
 // NaN to NaN, inf to inf, finite values up to the tolerance (0: equal), at one row-major index.
 [[nodiscard]] bool agreesAt(const Tensor& got, const Tensor& want, int64_t i, double tolerance);
 // The first element that differs so, or -1.

@@ -117,7 +117,7 @@ private:
     return out;
   }
 
-  // Does a counter have all its values, and the one after the last trip, without wrapping around?
+  // Does a counter reach all its values, and the one after the last iteration, without overflow?
   [[nodiscard]] bool staysWithin(ValueId arg, int64_t start, int64_t step, int64_t trips) const {
     constexpr int64_t most = int64_t(1) << 31; // so that no product here overflows
     const IndexRange all = rangeOf(m_.typeOf(arg).dtype);

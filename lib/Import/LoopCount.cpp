@@ -90,7 +90,7 @@ private:
     return at == args.end() ? std::nullopt : std::optional(static_cast<size_t>(at - args.begin()));
   }
 
-  // A value of the condition, if each trip finds the same there: from outside of the loop, or carried unchanged.
+  // A value of the condition, if it is loop-invariant: defined outside the loop, or carried unchanged.
   [[nodiscard]] ValueId unchanged(ValueId v) const {
     if (auto k = carriedIn(test_, v))
       return m_[body_].yields[*k] == m_[body_].args[*k] ? m_.operand(loop_, *k) : ValueId();

@@ -9,10 +9,10 @@ struct LoopCount {
   size_t counter = 0;           // of what is carried
   std::optional<int64_t> trips; // known; else the counter runs from its start by one to `limit`, an i32
   ValueId limit;                // not changed by the loop
-  bool onlyBound = false;       // the condition has other parts: at most so many trips
+  bool onlyBound = false;       // the condition has other terms: `trips` is an upper bound
 };
 
-// The carried integer k of a `while` that each trip adds a constant to: the constant. `body` is the loop's second block.
+// The constant that each iteration adds to the carried integer k of a `while`. `body` is the loop's second block.
 [[nodiscard]] std::optional<int64_t> stepOf(const Module&, const IndexRanges&, OpId loop, size_t k);
 
 // Nothing where the loop does not count so.

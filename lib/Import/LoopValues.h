@@ -29,7 +29,7 @@ struct LoopIndex {
   int64_t first = 0, trips = 0;
 };
 
-// A carried tensor of which each trip writes one row, and all trips together all rows.
+// A carried tensor of which each iteration writes one row, and the loop as a whole every row.
 struct StackedRows {
   OpId write; // the dynamic_update_slice
   bool backwards = false;

@@ -42,7 +42,7 @@ struct ProgramCollective {
 // Messages of one kind, over one run.
 struct SummaryRow {
   std::string label;  // "tp", "all_reduce", "blocks_{0..125}"
-  int64_t count = 0;  // a loop's times its trips
+  int64_t count = 0;  // executions: multiplied by the trip counts of enclosing loops
   double bytes = 0;   // received per device
   double seconds = 0; // on the nominal machine, one after the other
   size_t layers = 1;  // that the label stands for
