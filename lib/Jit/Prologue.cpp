@@ -96,7 +96,7 @@ std::string Prologue::of(std::span<const std::string_view> units) const {
 }
 
 const Prologue& cpuPrologue() {
-  static const Prologue prologue("", {"types.h", "core.h", "math.h", "ops.h", "special.h", "cpu.h",
+  static const Prologue prologue("", {"types.h", "core.h", "math.h", "erf.h", "ops.h", "special.h", "cpu.h",
                                       "planes.h", "lanes.h", "attention.h", "sort.h", "join.h"});
   return prologue;
 }
@@ -111,10 +111,10 @@ const Prologue& cudaPrologue() {
 
 const Prologue& emuPrologue() {
   static const Prologue prologue("#define DTC_EMULATED\n",
-                                 {"types.h", "core.h", "math.h", "ops.h", "special.h", "emu.h", "device.h",
-                                  "rows.h", "columns.h", "scan.h", "attention_block.h", "attention_tensor.h",
-                                  "attention_gradient.h", "attention_gradient_block.h", "grouped_block.h",
-                                  "sort_block.h", "join_block.h"});
+                                 {"types.h", "core.h", "math.h", "erf.h", "ops.h", "special.h", "emu.h",
+                                  "device.h", "rows.h", "columns.h", "scan.h", "attention_block.h",
+                                  "attention_tensor.h", "attention_gradient.h", "attention_gradient_block.h",
+                                  "grouped_block.h", "sort_block.h", "join_block.h"});
   return prologue;
 }
 

@@ -288,7 +288,7 @@ template <class T> DTC_FN T dtc_log1p(T x) {
   }
 }
 
-// --- tanh, erf ---
+// --- tanh ---
 template <class T> DTC_FN T dtc_tanh(T x) {
   if constexpr (dtc_is_f64<T>)
     return dtc_lanes_tanh(x);
@@ -302,70 +302,6 @@ template <class T> DTC_FN T dtc_tanh(T x) {
     const T small = p * s * a + a;
     const T large = DTC_F(1) - DTC_F(2) / (dtc_exp(a + a) + DTC_F(1));
     return dtc_copysign(dtc_select(dtc_lt(a, DTC_F(0.6f)), small, large), x);
-  }
-}
-template <class T> DTC_FN T dtc_erf(T x) {
-  if constexpr (dtc_is_f64<T>)
-    return dtc_lanes_erf(x);
-  else {
-    const T t = dtc_abs(x), s = x * x;
-    T r = DTC_F(-1.72853470e-5f) * t + DTC_F(3.83197126e-4f);
-    const T u = DTC_F(-3.88396438e-3f) * t + DTC_F(2.42546219e-2f);
-    r = r * s + u;
-    r = r * t + DTC_F(-1.06777877e-1f);
-    r = r * t + DTC_F(-6.34846687e-1f);
-    r = r * t + DTC_F(-1.28717512e-1f);
-    r = r * t - t;
-    const T large = dtc_copysign(DTC_F(1) - dtc_exp(r), x);
-    T q = DTC_F(-5.96761703e-4f);
-    q = q * s + DTC_F(4.99119423e-3f);
-    q = q * s + DTC_F(-2.67681349e-2f);
-    q = q * s + DTC_F(1.12819925e-1f);
-    q = q * s + DTC_F(-3.76125336e-1f);
-    q = q * s + DTC_F(1.28379166e-1f);
-    const T y = dtc_select(dtc_gt(t, DTC_F(0.927734375f)), large, q * x + x);
-    return dtc_select(dtc_is_nan(x), x, y);
-  }
-}
-
-// exp(-a * a), for 0 <= a <= 10.25, times `by`. The square of the upper half of a's digits is exact; what it lacks is added to
-// what the exponent's reduction leaves, which may pass ln(2)/2 a little.
-template <class T> DTC_FN T dtc_exp_square(T a, T by) {
-  const T upper = dtc_bitcast<T>(dtc_bits(a) & (dtc_uint<T>)0xfffff000u);
-  dtc_sint<T> n;
-  T k;
-  const T r = dtc_exp_reduce(-(upper * upper), n, k) - (a - upper) * (a + upper);
-  return dtc_scale((r * r * dtc_exp_tail(r) + r) * by + by, n, k);
-}
-// Below 0.45 by 1 - erf; above as exp(-a²) times a polynomial in t = 1 / (1 + 13/32 a), whose error is made good to first order.
-template <class T> DTC_FN T dtc_erfc(T x) {
-  if constexpr (dtc_is_f64<T>)
-    return dtc_lanes_erfc(x);
-  else {
-    const T a = dtc_limit(dtc_abs(x), 0.0f, 10.25f), s = x * x;
-    const T d = DTC_F(0.40625f) * a + DTC_F(1), t = DTC_F(1) / d, u = t - DTC_F(0.5f);
-    const T lost = DTC_F(0.40625f) * a - (d - DTC_F(1)), wrong = (DTC_F(1) - d * t) - lost * t;
-    T q = DTC_F(-0x1.93d026p-6f);
-    q = q * u + DTC_F(0x1.e0262ep-5f);
-    q = q * u + DTC_F(0x1.3c2f5ap-5f);
-    q = q * u + DTC_F(-0x1.ca47d4p-4f);
-    q = q * u + DTC_F(-0x1.fb77a6p-4f);
-    q = q * u + DTC_F(0x1.2dcbfcp-3f);
-    q = q * u + DTC_F(0x1.0ace82p-1f);
-    q = q * u + DTC_F(0x1.6fa4d0p-1f);
-    q = q * u + DTC_F(0x1.4ba524p-1f);
-    q = q * u + DTC_F(0x1.b5aa0ap-2f);
-    q = q + q * (wrong * (DTC_F(1.947f) * t + DTC_F(0.85f)));
-    const T tail = dtc_exp_square(a, q * t);
-    const T large = dtc_select(dtc_lt(x, DTC_F(0)), DTC_F(2) - tail, tail);
-    T p = DTC_F(-0x1.7fb17ap-11f);
-    p = p * s + DTC_F(0x1.531894p-8f);
-    p = p * s + DTC_F(-0x1.b8055ap-6f);
-    p = p * s + DTC_F(0x1.ce2e48p-4f);
-    p = p * s + DTC_F(-0x1.812744p-2f);
-    p = p * s + DTC_F(0x1.06eba8p-3f);
-    const T small = DTC_F(1) - (p * x + x);
-    return dtc_select(dtc_is_nan(x), x, dtc_select(dtc_lt(a, DTC_F(0.45f)), small, large));
   }
 }
 
