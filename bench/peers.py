@@ -1,6 +1,6 @@
 """One peer, as a process that waits for orders: python bench/peers.py torch|torch.compile|jax|onnxruntime THREADS
 
-A line on standard input is JSON {"row": NAME, "rows": N, "repeat": K}; the answer is a line of JSON, {"ms": [...]} or {"absent": WHY}.
+A line on standard input is JSON {"row": NAME, "rows": N, "columns": C, "dtype": "f32", "repeat": K}; the answer is a line of JSON, {"ms": [...]} or {"absent": WHY}.
 Inputs, shapes and results are those of bench/rows.py; each time ends when the result is there. The first line is the peer's version."""
 
 import json
@@ -15,16 +15,15 @@ import rows as table
 NAME, THREADS = sys.argv[1], int(sys.argv[2])
 
 
-def inputs(row, rows):
-    """The row's arguments, and dy where it is a gradient."""
+def inputs(row, size):
+    """The row's arguments, and dy where it is a gradient; f32 where a peer has a narrower dtype, which casts them."""
     random = np.random.default_rng(1)
     given = list(row.arguments)
     if row.differentiated:
         given.append(("dy", *row.results[0][1:]))
     out = []
-    for name, dtype, shape in given:
-        shape = [rows if s == "rows" else s for s in shape]
-        if dtype == "f32":
+    for _, dtype, shape in size.of(given):
+        if dtype == size.dtype:
             out.append(random.uniform(-1, 1, shape).astype(np.float32))
         else:
             out.append(random.integers(0, 8, shape).astype(np.int32 if dtype == "i32" else np.uint64))
@@ -84,7 +83,7 @@ class Jax:
             return jax.vjp(only, *[given[i] for i in places])[1](dy)
         return gradient
 
-    def prepare(self, name, rows):
+    def prepare(self, name, size):
         jax, jnp = self.jax, self.jnp
         if name == "adamw":
             def step(a):
@@ -95,13 +94,15 @@ class Jax:
                     out += [p - 0.001 * (m * 1.1 / (jnp.sqrt(v * 1.01) + 1e-8) + 0.01 * p), g, m, v]
                 return out
             run = jax.jit(step, donate_argnums=0)
-            state = [run([jnp.asarray(a) for a in adamw_arrays(rows)])]
+            state = [run([jnp.asarray(a) for a in adamw_arrays(size.rows)])]
 
             def once():
                 state[0] = run(state[0])
                 jax.block_until_ready(state[0])
             return once
-        run, given = jax.jit(self.function(name)), [jnp.asarray(a) for a in inputs(table.ROWS[name], rows)]
+        narrow = {"f32": jnp.float32, "bf16": jnp.bfloat16}[size.dtype]
+        given = [jnp.asarray(a, narrow if a.dtype == np.float32 else None) for a in inputs(table.ROWS[name], size)]
+        run = jax.jit(self.function(name))
         return lambda: jax.block_until_ready(run(*given))
 
 
@@ -118,24 +119,25 @@ class Torch:
             "bias-gelu-residual": lambda x, y, b: f.gelu(x + b) + y,
             "softmax": lambda x: f.softmax(x, -1), "log_softmax": lambda x: f.log_softmax(x, -1),
             "gelu": lambda x: f.gelu(x, approximate="tanh"),
-            "layer_norm": lambda x, w, b: f.layer_norm(x, (table.COLUMNS,), w, b),
-            "rms_norm": lambda x, w: f.rms_norm(x, (table.COLUMNS,), w, 1e-5),
+            "layer_norm": lambda x, w, b: f.layer_norm(x, x.shape[-1:], w, b),
+            "rms_norm": lambda x, w: f.rms_norm(x, x.shape[-1:], w, 1e-5),
             "cross_entropy": lambda x, l: f.cross_entropy(x, l, reduction="none"),
             "column-sum": lambda x: torch.sum(x, 0), "dropout": lambda seed, x: f.dropout(x, 0.1),
             "attention": lambda q, k, v: f.scaled_dot_product_attention(q, k, v, is_causal=True),
         }[name.removesuffix("-grad")]
 
-    def prepare(self, name, rows):
+    def prepare(self, name, size):
         torch = self.torch
         if name == "adamw":
-            arrays = [torch.from_numpy(a) for a in adamw_arrays(rows)]
+            arrays = [torch.from_numpy(a) for a in adamw_arrays(size.rows)]
             parameters = arrays[0::4]
             for p, g in zip(parameters, arrays[1::4]):
                 p.grad = g
             optimiser = torch.optim.AdamW(parameters, lr=0.001, fused=True)
             return optimiser.step
         row = table.ROWS[name]
-        given = [torch.from_numpy(a.astype(np.int64) if a.dtype != np.float32 else a) for a in inputs(row, rows)]
+        narrow = {"f32": torch.float32, "bf16": torch.bfloat16}[size.dtype]
+        given = [torch.from_numpy(a).to(narrow if a.dtype == np.float32 else torch.int64) for a in inputs(row, size)]
         run = self.function(name)
         if self.compiled:
             run = torch.compile(run)
@@ -159,11 +161,13 @@ class OnnxRuntime:
         import onnxruntime
         self.onnx, self.ort, self.version = onnx, onnxruntime, onnxruntime.__version__
 
-    def prepare(self, name, rows):
+    def prepare(self, name, size):
+        if size.dtype != "f32":
+            raise LookupError(f"its operators are not measured in {size.dtype}")
         operator, attributes = self.GRAPHS[name]
         helper, kind = self.onnx.helper, self.onnx.TensorProto.FLOAT
         row = table.ROWS[name]
-        shaped = [helper.make_tensor_value_info(a[0], kind, [rows if s == "rows" else s for s in a[2]]) for a in row.arguments]
+        shaped = [helper.make_tensor_value_info(a[0], kind, shape) for a, (_, _, shape) in zip(row.arguments, size.of(row.arguments))]
         names, constants = [a[0] for a in row.arguments], []
         if name == "column-sum":
             names.append("axes")
@@ -175,9 +179,9 @@ class OnnxRuntime:
         options.intra_op_num_threads = THREADS
         session = self.ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         binding = session.io_binding()
-        for a, value in zip(row.arguments, inputs(row, rows)):
+        for a, value in zip(row.arguments, inputs(row, size)):
             binding.bind_cpu_input(a[0], value)
-        shape = [rows if s == "rows" else s for s in row.results[0][2]]
+        shape = size.of(row.results)[0][2]
         binding.bind_ortvalue_output("z", self.ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, np.float32)))
         return lambda: session.run_with_iobinding(binding)
 
@@ -188,7 +192,7 @@ def main():
     print(json.dumps({"version": peer.version}), flush=True)
     for line in sys.stdin:
         order = json.loads(line)
-        key = (order["row"], order["rows"])
+        key = (order["row"], table.Size(order["rows"], order["columns"], order["dtype"]))
         try:
             if key not in ready:
                 ready.clear()  # the arrays of one row at a time

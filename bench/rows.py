@@ -1,23 +1,36 @@
-"""The programs that bench/cpu.py measures: name -> Row. Peers (bench/peers.py) have a function of the same name for each."""
+"""The programs that bench/cpu.py measures: name -> Row. Peers (bench/peers.py) have a function of the same name for each.
+
+Sizes and the float dtype are a Size's: "rows" and "columns" in a shape, "float" as a dtype stand for them."""
 
 import dataclasses
 
-COLUMNS = 4096
 ADAMW_SHAPES = [(1024, 1024), (1024,), (4096,), (1024, 256), (256,)]  # of the tensors that it updates, over and over
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    rows: int
+    columns: int = 4096
+    dtype: str = "f32"
+
+    def of(self, values):
+        """(name, dtype, shape) of each value, with this size's numbers."""
+        names = {"rows": self.rows, "columns": self.columns}
+        return [(n, self.dtype if d == "float" else d, [names.get(s, s) for s in shape]) for n, d, shape in values]
 
 
 @dataclasses.dataclass
 class Row:
-    arguments: list  # (name, dtype, shape); `rows` in a shape stands for the row count
+    arguments: list  # (name, dtype, shape)
     body: str
     results: list  # (name, dtype, shape)
     stream: str  # the mixture of reads and writes that its ceiling has (bench/streams.cpp)
     differentiated: list = dataclasses.field(default_factory=list)  # arguments whose gradients are the result
     memory_bound: bool = True
 
-    def text(self, rows):
+    def text(self, size):
         def types(values):
-            return ", ".join(f"%{n}: {d}[{', '.join(str(rows if s == 'rows' else s) for s in shape)}]" for n, d, shape in values)
+            return ", ".join(f"%{n}: {d}[{', '.join(map(str, shape))}]" for n, d, shape in size.of(values))
 
         if not self.differentiated:
             returned = ", ".join("%" + n for n, _, _ in self.results)
@@ -29,15 +42,15 @@ class Row:
         gradients = [(f"d_{n}", *next(a[1:] for a in self.arguments if a[0] == n)) for n in self.differentiated]
         arguments = self.arguments + [("dy", dtype, shape)]
         given = ", ".join("%" + n for n, _, _ in arguments)
-        inner = f"func @f({types(arguments)}) -> (%s: f32[]) {{\n{self.body}  %weighted = mul %{name}, %dy\n  %s = sum %weighted\n  return %s\n}}\n"
+        inner = f"func @f({types(arguments)}) -> (%s: {size.dtype}[]) {{\n{self.body}  %weighted = mul %{name}, %dy\n  %s = sum %weighted\n  return %s\n}}\n"
         taken = ", ".join("%" + n for n, _, _ in gradients)
         return inner + (f"\nfunc @main({types(arguments)}) -> ({types(gradients)}) {{\n"
                         f"  %s, {taken} = value_and_grad @f({given}) {{wrt = {wrt}}}\n  return {taken}\n}}\n")
 
 
-WIDE, VECTOR = ["rows", COLUMNS], [COLUMNS]
-X, Y, W, B = ("x", "f32", WIDE), ("y", "f32", WIDE), ("w", "f32", VECTOR), ("b", "f32", VECTOR)
-Z = [("z", "f32", WIDE)]
+WIDE, VECTOR = ["rows", "columns"], ["columns"]
+X, Y, W, B = ("x", "float", WIDE), ("y", "float", WIDE), ("w", "float", VECTOR), ("b", "float", VECTOR)
+Z = [("z", "float", WIDE)]
 SIMPLE = {
     "softmax": ([X], "  %z = softmax %x {dims = [1]}\n"),
     "log_softmax": ([X], "  %z = log_softmax %x {dims = [1]}\n"),
@@ -50,13 +63,13 @@ ROWS = {
     "pointwise": Row([X, Y], "  %a = add %x, %y\n  %c = mul %a, 0.5\n  %d = sub %c, %x\n  %z = max %d, %y\n", Z, "triad"),
     "bias-gelu-residual": Row([X, Y, B], "  %a = add %x, %b\n  %g = gelu %a\n  %z = add %g, %y\n", Z, "triad"),
     **{name: Row(args, body, Z, "copy") for name, (args, body) in SIMPLE.items()},
-    "cross_entropy": Row([X, ("l", "i32", ["rows"])], "  %z = cross_entropy %x, %l\n", [("z", "f32", ["rows"])], "read"),
-    "column-sum": Row([X], "  %z = sum %x {dims = [0]}\n", [("z", "f32", VECTOR)], "read"),
+    "cross_entropy": Row([X, ("l", "i32", ["rows"])], "  %z = cross_entropy %x, %l\n", [("z", "float", ["rows"])], "read"),
+    "column-sum": Row([X], "  %z = sum %x {dims = [0]}\n", [("z", "float", VECTOR)], "read"),
     "dropout": Row([("seed", "u64", [2]), X], "  %z = dropout %seed, %x {p = 0.1}\n", Z, "copy"),
     **{f"{name}-grad": Row(args, body, Z, "triad", [a[0] for a in args]) for name, (args, body) in SIMPLE.items()},
-    "cross_entropy-grad": Row([X, ("l", "i32", ["rows"])], "  %z = cross_entropy %x, %l\n", [("z", "f32", ["rows"])], "copy", ["x"]),
-    "attention": Row([(n, "f32", [2, 8, "rows", 64]) for n in "qkv"], "  %z = attention %q, %k, %v {causal = true}\n",
-                     [("z", "f32", [2, 8, "rows", 64])], "copy", memory_bound=False),
+    "cross_entropy-grad": Row([X, ("l", "i32", ["rows"])], "  %z = cross_entropy %x, %l\n", [("z", "float", ["rows"])], "copy", ["x"]),
+    "attention": Row([(n, "float", [2, 8, "rows", 64]) for n in "qkv"], "  %z = attention %q, %k, %v {causal = true}\n",
+                     [("z", "float", [2, 8, "rows", 64])], "copy", memory_bound=False),
 }
 
 

@@ -187,7 +187,7 @@ void CpuBackend::runOnAll(const KernelStep& s, KernelFunction* function) {
   if (s.parts <= 1)
     Round::work(&round, 0);
   else
-    pool_.runOnAll(&Round::work, &round);
+    pool_.runOnWorkers(&Round::work, &round);
 }
 
 // The schedule of a kernel that is done first, on the buffers that it will run on: the best of a few runs each, taking

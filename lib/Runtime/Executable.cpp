@@ -139,7 +139,8 @@ Status Executable::run(const RunHooks& hooks) {
     x.cost = x.graphs->cost();
     return done;
   }
-  if (x.fixed && plain) return x.fixed->run();
+  if (x.fixed && !hooks.afterStep && !(hooks.time && x.backend.asynchronous()))
+    return x.fixed->run(hooks.time ? &x.events : nullptr);
   Status done = x.runner->run(x.program.steps, hooks, x.events);
   if (x.backend.asynchronous()) x.cost = x.runner->cost();
   return done;

@@ -1,11 +1,19 @@
 #include "FixedSchedule.h"
 
+#include <algorithm>
+#include <chrono>
 #include <thread>
 
 namespace dtc {
 namespace {
 
 constexpr int kSpins = 5000; // looks at a counter: some microseconds, about what waking a thread takes
+
+int64_t clockNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 } // namespace
 
@@ -98,10 +106,13 @@ Status FixedSchedule::start(const Task& t, int worker) {
   return Ok{};
 }
 
-void FixedSchedule::perform(const Task& t, int worker) {
+void FixedSchedule::perform(size_t i, int worker) {
   if (failed_.load(std::memory_order_relaxed)) return; // the rest is counted only
+  const Task& t = tasks_[i];
   try {
+    if (timed_) spans_[i].begin = clockNs();
     Status done = start(t, worker);
+    if (timed_) spans_[i].end = clockNs();
     if (done) return;
     std::lock_guard lock(errors_);
     if (!error_) error_ = located(m_, program_.infos[t.info].id, done.error());
@@ -124,12 +135,49 @@ void FixedSchedule::work(int worker) {
     }
     if (!next_.compare_exchange_weak(i, i + 1, std::memory_order_relaxed)) continue;
     idle = 0;
-    perform(tasks_[i], worker);
+    perform(i, worker);
     done_.fetch_add(1, std::memory_order_acq_rel);
   }
 }
 
-Status FixedSchedule::run() {
+// One event of a step on a device, from its first part's begin to its last part's end. Of a collective the device's own share:
+// nobody waits for others there, since a phase begins when the one before is done.
+std::vector<StepEvent> FixedSchedule::eventsOfRun() const {
+  std::vector<StepEvent> events;
+  int64_t start = spans_.empty() ? 0 : spans_[0].begin;
+  for (const Span& s : spans_) start = std::min(start, s.begin);
+  struct Last {
+    size_t event = 0;
+    uint32_t after = ~uint32_t(0); // of the phase that the event is of
+  };
+  std::vector<Last> last(program_.places());
+  uint64_t meetings = 0;
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    const Task& t = tasks_[i];
+    if (t.kind == Task::Settle) {
+      ++meetings;
+      for (int64_t place : program_.meetings[t.index].plan.groups[t.part].places) {
+        StepEvent& e = events[last[static_cast<size_t>(place)].event];
+        e.meeting = meetings, e.workNs = e.beginNs;
+      }
+      continue;
+    }
+    const Span span{spans_[i].begin - start, spans_[i].end - start};
+    Last& of = last[static_cast<size_t>(t.place)];
+    if (of.after == t.after) {
+      StepEvent& e = events[of.event];
+      e.beginNs = std::min(e.beginNs, span.begin), e.endNs = std::max(e.endNs, span.end);
+      continue;
+    }
+    of = {events.size(), t.after};
+    events.push_back({t.info, t.place, span.begin, span.end});
+  }
+  return events;
+}
+
+Status FixedSchedule::run(std::vector<StepEvent>* events) {
+  timed_ = events != nullptr;
+  if (timed_) spans_.resize(tasks_.size());
   next_ = 0;
   done_ = 0;
   failed_ = false;
@@ -138,8 +186,11 @@ Status FixedSchedule::run() {
   if (serial_ || backend_.asynchronous())
     work(0);
   else
-    pool_.runOnAll(&FixedSchedule::workerBody, this);
-  if (!error_ && !thrown_) return backend_.finish();
+    pool_.runOnWorkers(&FixedSchedule::workerBody, this);
+  if (!error_ && !thrown_) {
+    if (timed_) *events = eventsOfRun();
+    return backend_.finish();
+  }
   backend_.abandon();
   if (thrown_) std::rethrow_exception(thrown_);
   return *error_;

@@ -4,6 +4,7 @@
 // workers take the tasks in order, each when all that it needs is done. A worker holds nothing but what it works at, so that one
 // whose core is taken away keeps nobody waiting.
 #include "Program.h"
+#include "dtc/Runtime/Executable.h"
 
 #include <atomic>
 
@@ -14,7 +15,8 @@ public:
   // Nothing where the order of the steps is not known before the run (control flow, ops of the host).
   [[nodiscard]] static std::unique_ptr<FixedSchedule> make(Module& m, const Program& program,
                                                            Backend& backend, ThreadPool& pool);
-  [[nodiscard]] Status run();
+  // `events`: filled, where given, with when each step of each device ran, on a backend whose steps are done when they return.
+  [[nodiscard]] Status run(std::vector<StepEvent>* events);
   // Groups of tasks of which each waits for all of the one before.
   [[nodiscard]] size_t numPhases() const { return phases_; }
 
@@ -33,9 +35,10 @@ private:
   bool add(const Step& step);
   void addPhase(const std::vector<Task>& tasks);
   void addPhaseOfAll(Task::Kind kind, uint32_t index, uint32_t info); // a task for each device
+  [[nodiscard]] std::vector<StepEvent> eventsOfRun() const;
   static void workerBody(void* self, int worker) { static_cast<FixedSchedule*>(self)->work(worker); }
   void work(int worker);
-  void perform(const Task& task, int worker);
+  void perform(size_t i, int worker);
   [[nodiscard]] Status start(const Task& task, int worker);
 
   Module& m_;
@@ -43,6 +46,11 @@ private:
   Backend& backend_;
   ThreadPool& pool_;
   std::vector<Task> tasks_;
+  struct Span {
+    int64_t begin = 0, end = 0; // ns on the steady clock
+  };
+  std::vector<Span> spans_; // of each task, in a run that is timed
+  bool timed_ = false;
   size_t phases_ = 0;
   bool serial_ = true; // no phase has two tasks
   alignas(64) std::atomic<uint32_t> next_{0};

@@ -53,7 +53,7 @@ Status Runner::run(const StepList& steps, const RunHooks& hooks, std::vector<Ste
   if (workers_ == 1)
     work(0);
   else
-    pool_.runOnAll(&Runner::workerBody, this);
+    pool_.runOnWorkers(&Runner::workerBody, this);
   cost_.ns = now() - cost_.waitNs;
   if (error_)
     backend_.abandon();

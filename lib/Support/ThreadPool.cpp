@@ -1,6 +1,7 @@
 #include "dtc/Support/ThreadPool.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <new>
 #include <system_error>
@@ -8,8 +9,37 @@
 
 namespace dtc {
 
+namespace {
+
+// How long a worker looks for the next round, and the caller for the end of one, before it sleeps: about ten times what waking
+// a thread takes, so that the steps of a loop find all workers awake.
+constexpr auto kSpinTime = std::chrono::microseconds(100);
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+template <class Fn> bool spinUntil(Fn&& holds) {
+  const auto end = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (holds()) return true;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+} // namespace
+
 ThreadPool::ThreadPool(int workers) {
-  if (workers <= 0) workers = static_cast<int>(std::thread::hardware_concurrency());
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (workers <= 0) workers = cores;
+  spins_ = workers <= cores;
   // Where the machine gives no more threads the work is done by those that there are. (An exception that left this
   // constructor would find threads that nobody joins.)
   try {
@@ -37,35 +67,57 @@ void ThreadPool::runBody(void (*body)(void*, int), void* self, int worker) noexc
   }
 }
 
-void ThreadPool::runOnAll(void (*body)(void*, int), void* self) {
+void ThreadPool::runOnWorkers(void (*body)(void*, int), void* self) {
   std::lock_guard one(callers_);
-  {
+  body_ = body;
+  self_ = self;
+  state_ = (state_.load(std::memory_order_relaxed) / kRound + 1) * kRound | kOpen;
+  if (asleep_ > 0) { // a worker counts itself before it looks at state_ for the last time
     std::lock_guard lock(mutex_);
-    body_ = body;
-    self_ = self;
-    running_ = static_cast<int>(threads_.size());
-    ++round_;
+    start_.notify_all();
   }
-  start_.notify_all();
   runBody(body, self, 0);
-  std::unique_lock lock(mutex_);
-  done_.wait(lock, [this] { return running_ == 0; });
+  state_ &= ~kOpen;
+  const auto left = [this] { return (state_.load() & kInside) == 0; };
+  if (!(spins_ && spinUntil(left))) {
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, left);
+  }
   if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+}
+
+bool ThreadPool::awaitRound(uint64_t seen) {
+  const auto begun = [this, seen] { return stop_ || state_.load() / kRound != seen; };
+  if (!(spins_ && spinUntil(begun))) {
+    std::unique_lock lock(mutex_);
+    ++asleep_;
+    start_.wait(lock, begun);
+    --asleep_;
+  }
+  return !stop_;
+}
+
+bool ThreadPool::enter(uint64_t round) {
+  uint64_t now = state_.load();
+  while (now / kRound == round && (now & kOpen))
+    if (state_.compare_exchange_weak(now, now + 1)) return true;
+  return false;
+}
+
+void ThreadPool::leave() {
+  const uint64_t now = --state_;
+  if ((now & (kInside | kOpen)) != 0) return;
+  { std::lock_guard lock(mutex_); } // the caller looks again, or sleeps and is woken
+  done_.notify_one();
 }
 
 void ThreadPool::workerMain(int worker) {
   uint64_t seen = 0;
-  std::unique_lock lock(mutex_);
-  while (true) {
-    start_.wait(lock, [&] { return stop_ || round_ != seen; });
-    if (stop_) return;
-    seen = round_;
-    auto* body = body_;
-    void* self = self_;
-    lock.unlock();
-    runBody(body, self, worker);
-    lock.lock();
-    if (--running_ == 0) done_.notify_one();
+  while (awaitRound(seen)) {
+    seen = state_.load() / kRound;
+    if (!enter(seen)) continue;
+    runBody(body_, self_, worker);
+    leave();
   }
 }
 

@@ -22,10 +22,11 @@ public:
 
   [[nodiscard]] int size() const { return static_cast<int>(threads_.size()) + 1; }
 
-  // Calls body(self, worker) once on each worker, the caller being worker 0; returns when all have returned. One at a
-  // time: a body must not call it again. Of the exceptions that leave bodies the first is thrown then; a body that others
-  // wait for must let them go before it throws.
-  void runOnAll(void (*body)(void* self, int worker), void* self);
+  // Calls body(self, 0) here and body(self, worker) on each other worker that is awake before that call returns, once each;
+  // returns when all that began have returned. So the bodies must share the work among as many as come: a worker that sleeps is
+  // woken, but not waited for. One call at a time: a body must not call it again. Of the exceptions that leave bodies the first
+  // is thrown then; a body that others wait for must let them go before it throws.
+  void runOnWorkers(void (*body)(void* self, int worker), void* self);
 
   // Calls fn(i) for each i in [0, n), each once, on all workers; returns when all are done.
   template <class Fn> void parallelFor(int64_t n, Fn&& fn) {
@@ -34,7 +35,7 @@ public:
       Loop<Fn>::run(&loop, 0);
       return;
     }
-    runOnAll(&Loop<Fn>::run, &loop);
+    runOnWorkers(&Loop<Fn>::run, &loop);
   }
 
 private:
@@ -48,16 +49,24 @@ private:
     }
   };
   void workerMain(int worker);
+  [[nodiscard]] bool awaitRound(uint64_t seen); // false: the pool ends
+  [[nodiscard]] bool enter(uint64_t round);     // false: the round has ended without this worker
+  void leave();
   void runBody(void (*body)(void*, int), void* self, int worker) noexcept;
 
-  std::mutex callers_; // serialises runOnAll
-  std::mutex mutex_;
-  std::condition_variable start_, done_;
+  // The round's number, whether it is open for workers, and how many are in it: one word, so that a worker enters or finds the
+  // round closed, never in between.
+  static constexpr uint64_t kInside = (uint64_t(1) << 16) - 1, kOpen = uint64_t(1) << 16,
+                            kRound = uint64_t(1) << 17;
+  alignas(64) std::atomic<uint64_t> state_{0};
+  alignas(64) std::atomic<int> asleep_{0}; // workers that wait for start_, or the caller for done_
+  std::atomic<bool> stop_{false};
+  bool spins_ = true; // each worker has a core of its own
   void (*body_)(void*, int) = nullptr;
   void* self_ = nullptr;
-  uint64_t round_ = 0; // counts runOnAll calls; a worker runs each round once
-  int running_ = 0;
-  bool stop_ = false;
+  std::mutex callers_; // serialises runOnWorkers
+  std::mutex mutex_;   // for sleeping, and thrown_
+  std::condition_variable start_, done_;
   std::exception_ptr thrown_; // of this round
   std::vector<std::thread> threads_;
 };

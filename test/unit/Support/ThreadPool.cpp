@@ -2,8 +2,10 @@
 #include "dtc/Support/ThreadPool.h"
 
 #include <atomic>
+#include <chrono>
 #include <gtest/gtest.h>
 #include <new>
+#include <thread>
 #include <vector>
 
 using namespace dtc;
@@ -17,28 +19,64 @@ TEST(ThreadPool, EachIndexIsDoneOnce) {
   }
 }
 
-TEST(ThreadPool, EachWorkerRunsTheBodyOnce) {
+// Whoever is awake comes; a body that waits for the others finds them all, since they are woken.
+TEST(ThreadPool, EachWorkerRunsTheBodyAtMostOnce) {
+  for (int workers : {1, 2, 4, 40}) {
+    ThreadPool pool(workers);
+    std::vector<std::atomic<int>> seen(static_cast<size_t>(pool.size()));
+    for (int round = 1; round <= 50; ++round) {
+      pool.runOnWorkers([](void* s, int w) { ++(*static_cast<decltype(seen)*>(s))[static_cast<size_t>(w)]; },
+                        &seen);
+      EXPECT_EQ(seen[0], round);
+    }
+    for (auto& s : seen) EXPECT_LE(s, 50);
+  }
+}
+
+TEST(ThreadPool, SleepingWorkersAreWoken) {
   ThreadPool pool(4);
-  std::vector<std::atomic<int>> seen(static_cast<size_t>(pool.size()));
-  for (int round = 0; round < 50; ++round)
-    pool.runOnAll([](void* s, int w) { ++(*static_cast<decltype(seen)*>(s))[static_cast<size_t>(w)]; },
-                  &seen);
-  for (auto& s : seen) EXPECT_EQ(s, 50);
+  for (int round = 0; round < 3; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5)); // longer than a worker spins
+    std::atomic<int> here{0};
+    struct Round {
+      std::atomic<int>& here;
+      int all;
+    } r{here, pool.size()};
+    pool.runOnWorkers(
+        [](void* self, int) {
+          auto& [count, all] = *static_cast<Round*>(self);
+          for (++count; count < all;) std::this_thread::yield();
+        },
+        &r);
+    EXPECT_EQ(here, pool.size());
+  }
+}
+
+// Rounds so short that workers come while they end: none may touch the next round's body with this one's data.
+TEST(ThreadPool, ShortRoundsFollowEachOther) {
+  ThreadPool pool(4);
+  for (int round = 0; round < 20000; ++round) {
+    std::atomic<int> inside{0};
+    pool.runOnWorkers([](void* self, int) { ++*static_cast<std::atomic<int>*>(self); }, &inside);
+    EXPECT_GE(inside, 1);
+    EXPECT_LE(inside, pool.size());
+  }
 }
 
 TEST(ThreadPool, AnExceptionReachesTheCallerWhenAllWorkersAreBack) {
   ThreadPool pool(4);
   for (int worker = 0; worker < pool.size(); ++worker) {
     struct Round {
-      int thrower;
-      std::atomic<int> back{0};
-    } round{worker};
+      int thrower, all;
+      std::atomic<int> here{0}, back{0};
+    } round{worker, pool.size()};
     auto body = [](void* self, int w) {
       auto& r = *static_cast<Round*>(self);
+      for (++r.here; r.here < r.all;) std::this_thread::yield();
       ++r.back;
       if (w == r.thrower) throw std::bad_alloc();
     };
-    EXPECT_THROW(pool.runOnAll(body, &round), std::bad_alloc);
+    EXPECT_THROW(pool.runOnWorkers(body, &round), std::bad_alloc);
     EXPECT_EQ(round.back, pool.size());
   }
   pool.parallelFor(10, [](int64_t) {}); // and the pool goes on
