@@ -52,6 +52,7 @@ Emitter::Scope& Emitter::openLoops(Scope& home, std::vector<AxisId> axes, std::o
   }
   Scope* at = &home;
   for (AxisId a : axes) {
+    DTC_CHECK(!(at->bound >> a & 1), "a kernel loops over an axis within a loop over the same axis");
     const bool vector = lane && a == *lane;
     Scope inner;
     inner.parent = at;

@@ -160,7 +160,9 @@ bool joinOnce(Kernel& k) {
   return false;
 }
 
-// The axes that are reduced alone, those that are looped over alone, and which never stand in one expression.
+// The axes that are reduced alone, those that are looped over alone, and which never stand in one expression. A reduction within
+// another one, on whose axis it depends, runs inside of the loops of the stores: its axes are neither, since they cannot be a loop
+// of the store as well.
 struct AxisUses {
   AxisSet reduced = 0, looped = 0;
   std::vector<AxisSet> together;
@@ -170,18 +172,24 @@ AxisUses usesOf(const Kernel& k) {
   AxisUses uses;
   uses.together.resize(k.axes.size());
   auto loops = [&](AxisSet set) { uses.looped |= set; };
+  AxisSet within = 0;
+  for (const Nest& nest : k.nests)
+    forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+      for (AxisId a : k[n].axes) uses.reduced |= AxisSet(1) << a;
+    });
   for (const Nest& nest : k.nests) {
     for (AxisId a : nest.domain) loops(AxisSet(1) << a);
     for (const Store& s : nest.stores)
       loops(k.dependsOn(s.address) | (s.when.valid() ? k.dependsOn(s.when) : 0));
     forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
-      for (AxisId a : k[n].axes) uses.reduced |= AxisSet(1) << a;
+      if (k.dependsOn(n) & uses.reduced)
+        for (AxisId a : k[n].axes) within |= AxisSet(1) << a;
       for (AxisId a = 0; a < k.axes.size(); ++a)
         if (k.dependsOn(n) >> a & 1) uses.together[a] |= k.dependsOn(n);
     });
   }
   const AxisSet both = uses.reduced & uses.looped;
-  uses.reduced &= ~both, uses.looped &= ~both;
+  uses.reduced &= ~(both | within), uses.looped &= ~both;
   return uses;
 }
 

@@ -100,11 +100,12 @@ private:
 
   void emit(uint32_t g, std::vector<OpId>& out) {
     const std::vector<OpId> ops = groups_.group(g).ops;
+    const bool all =
+        groups_.group(g).kind == "ordered" || groups_.group(g).kind == "whole"; // one kernel makes them
     std::vector<ValueId> results;
     for (OpId o : ops)
       for (uint32_t r = 0; r < m_[o].numResults; ++r)
-        if (read_[m_.result(o, r).index] || groups_.group(g).kind == "ordered")
-          results.push_back(m_.result(o, r));
+        if (read_[m_.result(o, r).index] || all) results.push_back(m_.result(o, r));
     if (results.empty()) return;
     region_ = m_.makeBlock();
     starts_.clear();
