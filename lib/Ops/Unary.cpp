@@ -164,13 +164,11 @@ constexpr const char* kGeluGrad =
     "%s = mul %x, 0.7071067811865476\n%e = erf %s\n%c = add %e, 1.0\n%h = mul %c, 0.5\n"
     "%q = mul %s, %s\n%n = neg %q\n%g = exp %n\n%d = mul %g, 0.3989422804014327\n"
     "%p = mul %x, %d\n%t = add %h, %p\n%dx = mul %dy, %t\nyield %dx";
+// x s(z), where s is the logistic function and z = x (c + 0.044715 c x²), c = 2 sqrt(2 / pi): s (1 + x z' (1 - s)).
 constexpr const char* kGeluTanhGrad =
-    "%q = mul %x, %x\n%a = mul %q, 0.044715\n%b = add %a, 1.0\n%c = mul %x, %b\n%i = mul %c, "
-    "0.7978845608028654\n"
-    "%t = tanh %i\n%u = add %t, 1.0\n%h = mul %u, 0.5\n%s = mul %t, %t\n%v = sub 1.0, %s\n%w = mul %q, "
-    "0.134145\n"
-    "%k = add %w, 1.0\n%m = mul %k, 0.3989422804014327\n%n = mul %x, %m\n%o = mul %n, %v\n%r = add %h, %o\n"
-    "%dx = mul %dy, %r\nyield %dx";
+    "%q = mul %x, %x\n%a = mul %q, 0.0713548162726009\n%b = add %a, 1.5957691216057308\n%z = mul %x, %b\n"
+    "%s = sigmoid %z\n%c = mul %q, 0.2140644488178027\n%d = add %c, 1.5957691216057308\n%e = mul %x, %d\n"
+    "%r = sub 1.0, %s\n%f = mul %e, %r\n%g = add %f, 1.0\n%h = mul %s, %g\n%dx = mul %dy, %h\nyield %dx";
 
 bool geluGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& out) {
   OpQuery q = queryOf(b.module, op, b.diags);
