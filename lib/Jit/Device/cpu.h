@@ -120,18 +120,44 @@ template <class T, int N> DTC_FN void dtc_hide(Vec<T, N>& x) {
   if constexpr (!dtc_is_float<T> && (sizeof(x) == 32 || sizeof(x) == 64)) __asm__("" : "+v"(x));
 #endif
 }
-#define DTC_REDUCE(name, combine)                                                                            \
-  template <class T, int N> DTC_FN T dtc_reduce_##name(Vec<T, N> x) {                                        \
+#define DTC_FOLD(name, combine)                                                                              \
+  template <class T, int N> DTC_FN T name(Vec<T, N> x) {                                                     \
     if constexpr (N == 2) {                                                                                  \
       return combine((T)x[0], (T)x[1]);                                                                      \
     } else {                                                                                                 \
       dtc_hide<T, N>(x);                                                                                     \
-      return dtc_reduce_##name<T, N / 2>(combine((Vec<T, N / 2>)x.lo, (Vec<T, N / 2>)x.hi));                 \
+      return name<T, N / 2>(combine((Vec<T, N / 2>)x.lo, (Vec<T, N / 2>)x.hi));                              \
     }                                                                                                        \
   }
-DTC_REDUCE(sum, dtc_add)
-DTC_REDUCE(prod, dtc_mul)
-DTC_REDUCE(max, dtc_max)
-DTC_REDUCE(min, dtc_min)
+DTC_FOLD(dtc_reduce_sum, dtc_add)
+DTC_FOLD(dtc_reduce_prod, dtc_mul)
+DTC_FOLD(dtc_fold_max, dtc_max)
+DTC_FOLD(dtc_fold_min, dtc_min)
+// The largest (smallest) of numbers, in one instruction a step: which of two is NaN is not asked.
+template <bool Max, class T, int N> DTC_FN T dtc_reduce_numbers(Vec<T, N> x) {
+  if constexpr (N == 2) {
+    const Vec<T, 2> y = __builtin_shufflevector(x, x, 1, 0);
+    return (Max ? (x > y ? x : y) : (x < y ? x : y))[0];
+  } else {
+    const Vec<T, N / 2> a = x.lo, b = x.hi;
+    return dtc_reduce_numbers<Max, T, N / 2>(Max ? (a > b ? a : b) : (a < b ? a : b));
+  }
+}
+template <bool Max, class T, int N> DTC_FN T dtc_reduce_floats(Vec<T, N> x) {
+  const T y = dtc_reduce_numbers<Max, T, N>(x);
+  return dtc_any(dtc_is_nan(x)) ? dtc_quiet_nan<T>() : y;
+}
+template <class T, int N> DTC_FN T dtc_reduce_max(Vec<T, N> x) {
+  if constexpr (dtc_is_float<T>)
+    return dtc_reduce_floats<true, T, N>(x);
+  else
+    return dtc_fold_max<T, N>(x);
+}
+template <class T, int N> DTC_FN T dtc_reduce_min(Vec<T, N> x) {
+  if constexpr (dtc_is_float<T>)
+    return dtc_reduce_floats<false, T, N>(x);
+  else
+    return dtc_fold_min<T, N>(x);
+}
 template <int N> DTC_FN bool dtc_reduce_any(Vec<bool, N> x) { return dtc_any(x); }
 template <int N> DTC_FN bool dtc_reduce_all(Vec<bool, N> x) { return !dtc_any(~x); }
