@@ -16,7 +16,9 @@ namespace {
 // again costs a few percent of the bytes.
 constexpr int64_t kLeastElements = 1 << 18, kLeastParts = 4;
 // Rows that lie together are work for as many cores, and run in one kernel with what stands around them, which parts would break up.
-constexpr int64_t kMostRows = 1 << 8, kRowBlocks = 1 << 10, kLeastRow = 1 << 12;
+// A CPU's few cores find work enough in few rows, and keep a row of this length in the second cache.
+constexpr int64_t kMostRows = 1 << 8, kMostCpuRows = 1 << 4, kRowBlocks = 1 << 10, kLeastRow = 1 << 12,
+                  kLongCpuRow = 1 << 17;
 // Columns: threads lie along them, 1,024 columns a block.
 constexpr int64_t kMostColumns = 1 << 17, kColumns = 1 << 10, kColumnBlocks = 1 << 9, kLeastParted = 8;
 // Columns of values whose rows are reduced too: each part is a block that walks over whole rows (Nest::walked).
@@ -145,8 +147,9 @@ std::optional<Split> splitOf(Module& m, OpId o, RowSearch& rows, bool gpu) {
     else
       results *= s.shape[d];
   }
-  const bool columns = !form.reduced.back();
-  if (s.dims.empty() || results > (columns ? kMostColumns : kMostRows)) return std::nullopt;
+  const bool columns = !form.reduced.back(), shortRows = *x.numElements() / results <= kLongCpuRow;
+  if (s.dims.empty() || results > (columns ? kMostColumns : !gpu && shortRows ? kMostCpuRows : kMostRows))
+    return std::nullopt;
   for (const Factor& f : form.rule.factors)
     if (f.reduce != PendingKind::None) s.kind = f.reduce == PendingKind::Avg ? PendingKind::Sum : f.reduce;
   s.wide = isNarrowFloat(x.dtype) && s.kind != PendingKind::Max && s.kind != PendingKind::Min;
