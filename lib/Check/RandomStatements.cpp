@@ -123,7 +123,8 @@ RandomValue RandomStatements::argument(DType d, std::vector<int64_t> shape, int6
 }
 
 void RandomStatements::begin() {
-  const std::vector<int64_t> shape = {1 + draw_.below(9), 1 + draw_.below(40)};
+  std::vector<int64_t> shape = {1 + draw_.below(9), 1 + draw_.below(40)};
+  if (draw_.below(4) == 0) shape[1] = shape[0]; // dims of one size are told apart by their place alone
   RandomValue x = argument(DType::F32, shape);
   if (draw_.below(2)) argument(anyDType(), {shape[1]});
   add("neg " + operandText(x), DType::F32, shape, true);
@@ -376,8 +377,14 @@ bool RandomStatements::reduced(const RandomValue& v) {
   else
     shape.erase(shape.begin() + static_cast<ptrdiff_t>(d));
   const RandomValue x = tamed(v, op, 0);
-  add(op + (" " + operandText(x) + dims) + (keep ? ", keepdim = true}" : "}"), v.dtype, shape,
-      x.exact && keepsExact(ops_[ops_.find(op, 1)]));
+  const RandomValue y = add(op + (" " + operandText(x) + dims) + (keep ? ", keepdim = true}" : "}"), v.dtype,
+                            shape, x.exact && keepsExact(ops_[ops_.find(op, 1)]));
+  if (keep || draw_.below(2)) return true;
+  // What was reduced, as a result and beside what it was reduced from: two results of one kernel.
+  add("neg " + operandText(y), y.dtype, y.shape, y.exact);
+  shape.insert(shape.begin() + static_cast<ptrdiff_t>(d), 1);
+  const RandomValue wide = add("expand_dims " + operandText(y) + dims + "}", y.dtype, shape, y.exact);
+  add("add " + operandText(x) + ", " + operandText(wide), v.dtype, v.shape, x.exact && y.exact);
   return true;
 }
 

@@ -122,13 +122,29 @@ bool RegionLowering::shareNest(ValueId v, AffineId& address, NodeId& node, size_
     }
   for (nest = 0; nest < domains_.size(); ++nest) {
     Index at;
-    if (!alignWith(domains_[nest].at, m_.types[domains_[nest].type], type, at)) continue;
-    nest_ = nest;
-    address = addressOf(type, at);
-    node = value(v, at, {});
-    return true;
+    if (alignWith(domains_[nest].at, m_.types[domains_[nest].type], type, at) &&
+        joinNest(v, at, nest, address, node))
+      return true;
   }
   return columns_ && shareWalked(v, address, node, nest);
+}
+
+// Evaluates an output at these coordinates of a nest. False, and nothing is kept, where its reductions and those of the nest do
+// not run in the same rows: the sum of a square's columns as an output beside the square, whose first dim is as long.
+bool RegionLowering::joinNest(ValueId v, const Index& at, size_t nest, AffineId& address, NodeId& node) {
+  const NestAxes before = nestAxes_[nest];
+  std::unordered_map<ValueId, size_t> known;
+  for (const auto& [u, found] : memo_) known[u] = found.size();
+  nest_ = nest;
+  crowded_ = false;
+  address = addressOf(m_.typeOf(v), at);
+  node = value(v, at, {});
+  AxisSet stored = 0;
+  for (AffineId a : at) stored |= k_.dependsOn(a);
+  if (columns_ || (!crowded_ && (nestAxes_[nest].needed & ~stored) == 0)) return true;
+  nestAxes_[nest] = before;
+  for (auto& [u, found] : memo_) found.resize(known.contains(u) ? known[u] : 0);
+  return false;
 }
 
 bool RegionLowering::reducesColumns(ValueId v) {

@@ -59,6 +59,7 @@ private:
   bool bijective(const Index& at, const Type& type, loops::AxisSet& axes);
   bool shareWalked(ValueId v, loops::AffineId& address, loops::NodeId& node, size_t& nest);
   bool reducesColumns(ValueId v); // keeps the last of its operand's dims
+  bool joinNest(ValueId v, const Index& at, size_t nest, loops::AffineId& address, loops::NodeId& node);
   bool alignWith(const Index& domain, const Type& domainType, const Type& type, Index& at);
 
   loops::NodeId value(ValueId v, const Index& at, loops::NodeId guard);
@@ -109,8 +110,15 @@ private:
   };
   std::vector<Domain> domains_; // by nest
   size_t nest_ = 0;             // that is being built
-  bool columns_ = false;        // rows, and reductions of their columns: one nest
-  std::vector<OpId> scratch_;   // ops made by decompositions
+  // The axes of a nest that its reductions run over, and those that they depend on. What depends on an axis that is reduced
+  // somewhere runs inside of that axis's loop, so the two must not meet: see reduceAxes().
+  struct NestAxes {
+    loops::AxisSet reduced = 0, needed = 0;
+  };
+  std::unordered_map<size_t, NestAxes> nestAxes_;
+  bool crowded_ = false;      // a reduction found no axis of the nest that it could have run over
+  bool columns_ = false;      // rows, and reductions of their columns: one nest
+  std::vector<OpId> scratch_; // ops made by decompositions
 };
 
 } // namespace dtc

@@ -67,11 +67,16 @@ static bool contracts(const Rule& rule) {
 
 // An axis for each factor that the result lacks: of a row's pass one that already runs over as many, where the result does not
 // depend on it, so that the passes and the output share their loops; else a new one. A contraction may stand inside of another
-// loop over the axis that it would borrow.
+// loop over the axis that it would borrow, and so may what depends on an axis that is reduced; nor may an axis be reduced that
+// another reduction depends on.
 std::vector<AxisId> RegionLowering::reduceAxes(const Rule& rule, Coordinates& coords, const Index& at,
                                                NodeId guard) {
   AxisSet taken = guard.valid() ? k_.dependsOn(guard) : 0;
   for (AffineId a : at) taken |= k_.dependsOn(a);
+  NestAxes& nest = nestAxes_[nest_];
+  const AxisSet depends = taken;
+  const bool within = !columns_ && (depends & nest.reduced) != 0, alone = contracts(rule) || within;
+  const AxisSet kept = columns_ ? 0 : nest.needed;
   std::vector<AxisId> axes;
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     if (coords[f].valid() || rule.factors[f].reduce == PendingKind::None) continue;
@@ -80,13 +85,22 @@ std::vector<AxisId> RegionLowering::reduceAxes(const Rule& rule, Coordinates& co
       coords[f] = k_.constant(0);
       continue;
     }
-    size_t axis = contracts(rule) ? k_.axes.size() : 0;
-    while (axis < k_.axes.size() && ((taken >> axis & 1) || k_.axes[axis].extent != extent)) ++axis;
+    auto borrowed = [&](AxisSet refused) {
+      size_t axis = 0;
+      while (axis < k_.axes.size() && ((refused >> axis & 1) || k_.axes[axis].extent != extent)) ++axis;
+      return axis;
+    };
+    const size_t could = borrowed(taken);
+    size_t axis = alone ? k_.axes.size() : borrowed(taken | kept);
+    crowded_ |= !contracts(rule) && axis != could;
     if (axis == k_.axes.size()) axis = k_.addAxis(extent, AxisRole::Reduce);
     taken |= AxisSet(1) << axis;
     axes.push_back(static_cast<AxisId>(axis));
     coords[f] = k_.axis(static_cast<AxisId>(axis));
   }
+  if (axes.empty()) return axes;
+  nest.needed |= depends;
+  nest.reduced |= taken & ~depends;
   return axes;
 }
 
