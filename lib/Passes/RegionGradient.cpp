@@ -145,7 +145,7 @@ private:
           open[type].pop_back();
           continue;
         }
-        open[type].push_back(slots.values.size());
+        if (k == 0) open[type].push_back(slots.values.size());
         slots.values.emplace_back()[k] = v;
         slots.types.push_back(type);
       }
