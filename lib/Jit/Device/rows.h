@@ -50,7 +50,7 @@ template <class T> DTC_FN void dtc_online(T& greatest, T& sum, T x) {
     if (sum != 0) sum *= dtc_exp(greatest - x);
     greatest = x;
   }
-  if (greatest != -dtc_infinity<T>()) sum += dtc_exp(x - greatest);
+  if (greatest != -dtc_infinity<T>()) sum += x == greatest ? (T)1 : dtc_exp(x - greatest); // of infinity too
 }
 // Of the elements so far: how many, their mean, and the sum of squares about it.
 template <class T> struct dtc_squares {
