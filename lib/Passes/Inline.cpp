@@ -5,23 +5,33 @@
 #include "dtc/IR/PlainLiterals.h"
 #include "dtc/Passes/Clone.h"
 #include "dtc/Passes/Specialize.h"
+#include <algorithm>
 #include <unordered_set>
 
 namespace dtc {
 
 namespace {
 
+constexpr int64_t kMostOps = 1 << 22; // that one function may become
+constexpr DiagKind kInlinedOps{
+    "inlined-ops",
+    "@{0} becomes more than {1} ops when its calls are written out; call the function in a 'for' loop"};
+
 class Inliner {
 public:
-  explicit Inliner(Module& m) : m_(m), call_(m.registry->find("call")), shard_(m.registry->find("shard")) {}
+  Inliner(Module& m, Diagnostics& diags)
+      : m_(m), diags_(diags), call_(m.registry->find("call")), shard_(m.registry->find("shard")) {}
 
-  void run() {
+  [[nodiscard]] bool run() {
     std::unordered_set<uint32_t> wereCalled = calledFunctions(), stillCalled;
     keepsOwnGradients_ = takesGradients();
-    for (FuncId f : std::vector<FuncId>(m_.order)) inlineInto(f);
+    const std::vector<FuncId> order = calleesFirst();
+    if (!bounded(order)) return false;
+    for (FuncId f : order) inlineInto(f);
     do stillCalled = calledFunctions();
     while (std::erase_if(
         m_.order, [&](FuncId f) { return wereCalled.contains(f.index) && !stillCalled.contains(f.index); }));
+    return true;
   }
 
 private:
@@ -51,9 +61,61 @@ private:
     return out;
   }
 
-  // Callees first: each body is copied only once it is free of calls.
+  std::vector<FuncId> calleesOf(FuncId f) const {
+    std::vector<FuncId> out;
+    forEachOp(m_, m_[f].body, [&](OpId o) {
+      if (m_[o].kind == call_) out.push_back(m_.findFunction(m_.strings[m_[o].callee]));
+    });
+    return out;
+  }
+
+  // Each body is copied only once it is free of calls. Without recursion: a chain of calls may be of any length.
+  std::vector<FuncId> calleesFirst() const {
+    struct Entry {
+      FuncId f;
+      std::vector<FuncId> left; // callees to be looked at
+    };
+    std::vector<FuncId> out;
+    std::unordered_set<uint32_t> seen;
+    std::vector<Entry> path;
+    auto enter = [&](FuncId f) {
+      if (!seen.insert(f.index).second) return;
+      std::vector<FuncId> callees = calleesOf(f);
+      std::reverse(callees.begin(), callees.end());
+      path.push_back({f, std::move(callees)});
+    };
+    for (FuncId root : m_.order) {
+      enter(root);
+      while (!path.empty()) {
+        Entry& e = path.back();
+        if (e.left.empty()) {
+          out.push_back(e.f);
+          path.pop_back();
+          continue;
+        }
+        const FuncId next = e.left.back();
+        e.left.pop_back();
+        enter(next);
+      }
+    }
+    return out;
+  }
+
+  // Functions that call each other twice, and so on, are soon more ops than any machine holds.
+  bool bounded(std::span<const FuncId> order) {
+    std::unordered_map<uint32_t, int64_t> ops;
+    for (FuncId f : order) {
+      int64_t& sum = ops[f.index];
+      forEachOp(m_, m_[f].body, [&](OpId) { ++sum; });
+      for (FuncId c : calleesOf(f)) sum = std::min(sum + ops[c.index], kMostOps + 1);
+      if (sum <= kMostOps) continue;
+      diags_.error(kInlinedOps, m_[f].loc, m_.strings[m_[f].name], kMostOps);
+      return false;
+    }
+    return true;
+  }
+
   void inlineInto(FuncId f) {
-    if (!done_.insert(f.index).second) return;
     std::unordered_map<std::string, bool> names;
     for (const FuncArg& a : m_[f].args) takeName(a.value, names);
     forEachOp(m_, m_[f].body, [&](OpId o) {
@@ -61,12 +123,6 @@ private:
       for (uint32_t k = 0; k < m_[o].numRegions; ++k)
         for (ValueId a : m_[m_.region(o, k)].args) takeName(a, names);
     });
-    names_ = nullptr;
-    std::vector<FuncId> callees;
-    forEachOp(m_, m_[f].body, [&](OpId o) {
-      if (m_[o].kind == call_) callees.push_back(m_.findFunction(m_.strings[m_[o].callee]));
-    });
-    for (FuncId c : callees) inlineInto(c);
     names_ = &names;
     ValueMap map;
     inlineBlock(m_[f].body, map);
@@ -138,9 +194,9 @@ private:
   }
 
   Module& m_;
+  Diagnostics& diags_;
   OpKind call_, shard_;
   bool keepsOwnGradients_ = false; // as long as gradients are left to be made
-  std::unordered_set<uint32_t> done_;
   std::unordered_set<uint32_t> named_;
   std::unordered_map<std::string, bool>* names_ = nullptr;
 };
@@ -149,8 +205,7 @@ private:
 
 bool inlinePass(Module& m, const PassOptions&, Diagnostics& diags) {
   if (!specialize(m, diags)) return false;
-  Inliner(m).run();
-  return !diags.hasErrors();
+  return Inliner(m, diags).run() && !diags.hasErrors();
 }
 
 void keepReached(Module& m, FuncId entry) {

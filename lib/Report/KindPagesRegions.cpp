@@ -45,6 +45,11 @@ constexpr KindPage kPages[] = {
   return %y
 }
 )", "call @main(%x)", "relu %x"},
+    {"inlined-ops",
+     "Calls are written out before a program is compiled. Functions that each call the next several times become more ops than "
+     "dtc takes (4,194,304). Call the function in a 'for' loop instead.",
+     "", "", "", "",
+     "the text would have to have twenty functions"},
     {"argument-count",
      "A call passes another number of arguments than the function takes.",
      "opt -", R"(func @f(%a: f32[4], %b: f32[4]) -> (f32[4]) {
