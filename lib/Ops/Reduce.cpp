@@ -44,6 +44,16 @@ std::optional<double> meanNumbers(const OpQuery& q, std::string_view name) {
   return static_cast<double>(count->value());
 }
 
+inline constexpr DiagKind kMeanCount{"attribute-value", "'mean' divides by count: {0} is not at least 1"};
+bool meanVerify(const OpQuery& q) {
+  const auto elements = q.type(0).numElements();
+  if (!q.has("count") || (elements && *elements == 0)) return true; // a piece of an empty tensor
+  const Dim count = q.sizeAttr("count");
+  if (!count.isStatic() || count.value() >= 1) return true;
+  q.diags->error(kMeanCount, q.loc, count.value());
+  return false;
+}
+
 void meanLocalise(const OpQuery& global, std::span<const TypeId> localOperands, std::span<const TypeId>,
                   AttrList& attrs) {
   Module& m = *global.module;
@@ -286,6 +296,7 @@ void addSums(OpRegistry& ops) {
   mean.attrs.push_back(
       {"count", AttrType::Size, "", "divide by this instead (a piece of a cut tensor: the global number)"});
   mean.rule = meanRule;
+  mean.verify = meanVerify;
   mean.through = {linear(1, kFloats | kComplex)};
   mean.finish = "acc / $count";
   mean.derive = meanNumbers;

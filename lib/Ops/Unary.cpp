@@ -193,6 +193,13 @@ std::optional<double> geluNumbers(const OpQuery& q, std::string_view name) {
 double roundedAttr(const OpQuery& q, std::string_view name) {
   return roundToFloat(q.type(0).dtype, q.floatAttr(name));
 }
+inline constexpr DiagKind kSoftplusBeta{"attribute-value",
+                                        "'softplus' divides by beta: it cannot be 0 in {0}"};
+bool softplusVerify(const OpQuery& q) {
+  if (roundedAttr(q, "beta") != 0) return true;
+  q.diags->error(kSoftplusBeta, q.loc, dtypeName(q.type(0).dtype));
+  return false;
+}
 // By a slope of 0 the infinity below becomes NaN.
 bool leakyWhen(const OpQuery& q, const Through&) {
   const double slope = roundedAttr(q, "slope");
@@ -231,9 +238,10 @@ void addWithAttributes(OpRegistry& ops) {
   ops.add(std::move(leaky));
 
   OpRecord softplus{.name = "softplus", .family = "unary", .summary = "log(1 + exp(beta * x)) / beta"};
-  softplus.attrs = {{"beta", AttrType::Float, "1.0", "steepness, above 0"}};
+  softplus.attrs = {{"beta", AttrType::Float, "1.0", "steepness, not 0"}};
   softplus.ruleText = "pointwise";
   softplus.operandClasses = kFloats;
+  softplus.verify = softplusVerify;
   softplus.through = {monotone()};
   softplus.throughWhen = softplusWhen;
   softplus.scalar = "(max($beta * a, 0) + log1p(exp(-abs($beta * a)))) / $beta";
