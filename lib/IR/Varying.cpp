@@ -200,6 +200,8 @@ void Varying::op(OpId o, AxisSet predicate) {
   for (ValueId v : m_.operands(o)) set |= (*this)(v);
   if (record.uniform)
     set &= ~ofAttr(o, true);
+  else if (m_.attr(o, "pairs").valid())
+    set = predicate | ofPairs(o, set);
   else
     set |= ofAttr(o, false);
   if (record.isCall) {
@@ -211,6 +213,45 @@ void Varying::op(OpId o, AxisSet predicate) {
     return;
   }
   results(o, set);
+}
+
+AxisSet Varying::ofPairs(OpId o, AxisSet operand) const {
+  struct Digit { // of a device's number along the axes
+    size_t part;
+    int64_t stride, size;
+  };
+  const AxisSet within = ofAttr(o, true);
+  if (within != ofAttr(o, false)) return operand | ofAttr(o, false);
+  const std::vector<AxisRef> refs = axesOf(m_, o);
+  std::vector<Digit> digits;
+  int64_t devices = 1;
+  for (size_t i = refs.size(); i-- > 0;) { // the last axis counts fastest
+    const AxisSet parts = covered(refs[i], true);
+    int64_t size = 1;
+    for (size_t p = parts_.size(); p-- > 0;) {
+      if (!(parts >> p & 1)) continue;
+      digits.push_back({p, devices * size, parts_[p].end / parts_[p].begin});
+      size *= digits.back().size;
+    }
+    devices *= size;
+  }
+  // By receiver: the sender as far as the operand tells senders apart; -1: nothing comes, and it has zeros.
+  std::vector<int64_t> from(static_cast<size_t>(devices), -1);
+  for (AttrId pair : m_.attrs[m_.attr(o, "pairs")].list) {
+    const std::vector<AttrId>& ends = m_.attrs[pair].list;
+    int64_t sender = m_.attrs[ends[0]].i;
+    const int64_t receiver = m_.attrs[ends[1]].i;
+    if (sender < 0 || sender >= devices || receiver < 0 || receiver >= devices) return operand | within;
+    for (const Digit& d : digits)
+      if (!(operand >> d.part & 1)) sender -= sender / d.stride % d.size * d.stride;
+    from[static_cast<size_t>(receiver)] = sender;
+  }
+  AxisSet set = operand & ~within;
+  for (const Digit& d : digits)
+    for (int64_t i = 0; i < devices && !(set >> d.part & 1); ++i)
+      if (from[static_cast<size_t>(i)] != from[static_cast<size_t>(i - i / d.stride % d.size * d.stride)])
+        set |= AxisSet(1) << d.part;
+  return set;
 }
 
 void Varying::carried(OpId o, BlockId body, size_t firstArg, size_t firstStart, AxisSet predicate) {

@@ -26,6 +26,9 @@ public:
   [[nodiscard]] AxisSet ofAxis(const AxisRef& a) const { return covered(a, false); }
   [[nodiscard]] static std::vector<AxisRef> axesOf(const Module&, OpId); // of its Axes attribute
   // Of the op's `axes`; `wholly`: only the parts within them.
+  // What the result of an op that sends pieces between devices, `pairs` of [from, to], varies along, where its operand varies
+  // along `operand`: nothing where they end up the same.
+  [[nodiscard]] AxisSet ofPairs(OpId o, AxisSet operand) const;
   [[nodiscard]] AxisSet ofAttr(OpId, bool wholly) const;
   [[nodiscard]] std::string text(AxisSet) const;          // "dp, tp"
   [[nodiscard]] int64_t sizeOf(AxisSet) const;            // devices along all of them
