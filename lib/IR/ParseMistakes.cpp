@@ -9,6 +9,7 @@ namespace {
 
 constexpr DiagKind kKeyword{"unknown-keyword", "unknown keyword '{0}'{1}"};
 constexpr DiagKind kNoOp{"syntax", "expected {0}, found {1}{2}"};
+constexpr DiagKind kMissing{"syntax", "expected {0} after {1}, found the end of the statement"};
 constexpr DiagKind kValueName{"value-name", "the name of a value begins with '%': write '%{0} = …'"};
 constexpr DiagKind kParentheses{"operand-parentheses", "operands are written without parentheses: {0} {1}"};
 constexpr DiagKind kNested{"operand-parentheses",
@@ -34,7 +35,7 @@ std::string Parser::lineText(size_t first, size_t end) const {
 // A word before "@name", outside of all brackets, is a keyword: `mseh @m = …`, `fun @main(…)`.
 void Parser::mistypedKeywords() {
   for (pos_ = 0; !at(Tok::End) && !diags_.full(); step()) {
-    if (!atName() || !at(Tok::Symbol, 1)) continue;
+    if ((!atName() && !atDotted()) || !at(Tok::Symbol, 1)) continue;
     std::string_view wanted = at(Tok::Equal, 2) ? "mesh" : at(Tok::LParen, 2) ? "func" : "";
     if (wanted.empty()) continue;
     std::string_view word = text(tok());
@@ -58,12 +59,31 @@ bool Parser::mistypedTerminator(bool isFunction) {
   return true;
 }
 
+// Is this the start of another statement, or the end of the block? `%a, %b =`, `return`, `yield`, an op on a line of its own.
+bool Parser::atNextStatement() const {
+  if (pos_ >= blockEnd_ && !inSnippet_) return true;
+  if (at(Tok::RBrace) || atWord("return") || atWord("yield")) return true;
+  if (atStatement(0)) { // not `%x, %x,` with `%r =` on the next line
+    size_t names = 0;
+    while (!at(Tok::Equal, names) && (names == 0 || !tok(names).firstOnLine)) ++names;
+    if (tok().firstOnLine || at(Tok::Equal, names)) return true;
+  }
+  return tok().firstOnLine && at(Tok::Word) && m_.registry->find(text(tok())) != kNoOpKind;
+}
+
+// Something is missing at the end of a statement: reported at its last word, for the next statement is right.
+bool Parser::missingBefore(std::string_view what) {
+  const Token& last = tokens()[pos_ - 1];
+  return error(kMissing, last.range(), what, found(last));
+}
+
 // Where "an op" or "'=' and an op" is expected and something else stands.
 bool Parser::noOpHere(std::string_view expected) {
   if (at(Tok::Word) && at(Tok::Equal, 1)) {
     definePoisoned({{m_.strings.intern(text(tok())), tok().range()}}); // said once
     return error(kValueName, tok().range(), text(tok()));
   }
+  if (pos_ > 0 && tok().firstOnLine && atNextStatement()) return missingBefore(expected);
   const bool afterEqual = pos_ > 0 && tokens()[pos_ - 1].kind == Tok::Equal;
   std::string hint;
   if (!afterEqual && at(Tok::Colon))

@@ -141,7 +141,7 @@ bool Parser::findRecord(Statement& s) {
   s.opRange = tok().range();
   s.kind = m_.registry->find(s.opName);
   if (s.kind == kNoOpKind) {
-    if (!atName()) return unexpected("an op");
+    if (!atName() && !atDotted()) return unexpected("an op");
     if (!unknownOps_.insert(std::string(s.opName)).second) return false; // said once
     std::vector<std::string_view> known;
     for (size_t k = 0; k < m_.registry->size(); ++k)
@@ -154,6 +154,7 @@ bool Parser::findRecord(Statement& s) {
 }
 
 bool Parser::atOperand(const Statement& s) const {
+  if (atNextStatement()) return false;
   if (at(Tok::Value) || atLiteral()) return true;
   // A size by name; on a line of its own it may as well be the next op.
   return atName() && operandArity(*s.record).max > 0 &&
@@ -172,7 +173,9 @@ bool Parser::operands(BlockId id, Statement& s) {
 
 bool Parser::operandList(BlockId id, std::vector<ParsedOperand>& out) {
   do
-    if (!operand(id, out.emplace_back())) {
+    if (atNextStatement())
+      return missingBefore("a value or a number");
+    else if (!operand(id, out.emplace_back())) {
       out.pop_back();
       return false;
     }
@@ -271,6 +274,7 @@ bool Parser::resultTypes(Statement& s) {
   if (!at(Tok::Colon)) return true;
   size_t first = ++pos_;
   do {
+    if (atNextStatement()) return missingBefore("a type, such as 'f32[2, 3]'");
     ParsedResult& r = s.results.emplace_back();
     bool sharded = atSharding();
     if (!sharded && !type(r.type, true)) return false;
