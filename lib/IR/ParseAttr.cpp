@@ -104,7 +104,7 @@ bool Parser::attrNumber(AttrId& out) {
 
 bool Parser::attrWord(AttrId& out) {
   if (atWord("true") || atWord("false")) return attrNumber(out);
-  if (!atName()) return unexpected("a value");
+  if (!atName() && !atDotted()) return unexpected("a value");
   if (at(Tok::Star, 1) || at(Tok::Slash, 1)) return attrSize(out);
   if (at(Tok::Colon, 1) && at(Tok::LParen, 2)) {
     Attr a;
@@ -183,7 +183,10 @@ bool Parser::fitAttrs(std::vector<ParsedAttr>& written, std::span<const AttrSpec
       }
     }
     a.value = adapted(a.value, spec->type);
-    if (!attrFits(m_, a.value, spec->type))
+    const Attr& value = m_.attrs[a.value];
+    const bool dotted =
+        value.kind == Attr::Word && m_.strings[value.text].find('.') != std::string_view::npos;
+    if (dotted || !attrFits(m_, a.value, spec->type))
       ok = error(kAttrType, a.valueRange, name, owner, attrTypeWords(spec->type),
                  valueHint(m_, a.value, spec->type));
     else
