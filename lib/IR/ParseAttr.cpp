@@ -16,10 +16,15 @@ constexpr DiagKind kAttrTwice{"duplicate-attribute", "attribute '{0}' is given t
 constexpr DiagKind kAttrType{"attribute-type", "attribute '{0}' of {1} takes {2}{3}"};
 
 // What may have been meant by a value of the wrong type.
-std::string valueHint(const Module& m, AttrId value, AttrType type) {
+std::string valueHint(const Module& m, AttrId value, AttrType type, std::string_view doc) {
   const Attr& a = m.attrs[value];
-  if (type == AttrType::String && a.kind == Attr::Word)
-    return "; write \"" + std::string(m.strings[a.text]) + "\"";
+  if (type == AttrType::String && a.kind == Attr::Word) {
+    const std::string word(m.strings[a.text]), quoted = '"' + word + '"';
+    // A doc that lists strings lists those that there are.
+    const bool listed = doc.find('"') != doc.npos || doc.find('`') != doc.npos || doc.starts_with("sum avg");
+    if (!listed || doc.find(word) != doc.npos) return "; write " + quoted;
+    return "; it is one of: " + std::string(doc);
+  }
   if (type == AttrType::Bool && a.kind == Attr::Word) {
     std::string_view word = m.strings[a.text];
     return word == "True" ? "; write true" : word == "False" ? "; write false" : "";
@@ -188,7 +193,7 @@ bool Parser::fitAttrs(std::vector<ParsedAttr>& written, std::span<const AttrSpec
         value.kind == Attr::Word && m_.strings[value.text].find('.') != std::string_view::npos;
     if (dotted || !attrFits(m_, a.value, spec->type))
       ok = error(kAttrType, a.valueRange, name, owner, attrTypeWords(spec->type),
-                 valueHint(m_, a.value, spec->type));
+                 valueHint(m_, a.value, spec->type, spec->doc));
     else
       out.push_back({a.name.name, a.value});
   }

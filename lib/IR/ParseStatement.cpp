@@ -105,6 +105,7 @@ bool Parser::statementBody(BlockId id, Statement& s) {
   if (regions > RegionKind::Cond && (at(Tok::LParen) || regions != RegionKind::For) && !binds(id, s))
     return false;
   if (!opAttrs(s)) return false;
+  if (regions == RegionKind::None && shardingWithoutColon()) return false;
   if (regions != RegionKind::None) return regionStatement(id, s);
   if (!resultTypes(s)) return false;
   if (s.record->isCall) return callStatement(id, s);
@@ -163,7 +164,7 @@ bool Parser::atOperand(const Statement& s) const {
 
 bool Parser::operands(BlockId id, Statement& s) {
   if (at(Tok::Broken)) return false;
-  if (at(Tok::LParen)) return operandsInParentheses(s);
+  if (at(Tok::LParen) || (at(Tok::LBracket) && !tok().firstOnLine)) return operandsInParentheses(s);
   if (!atOperand(s)) return true;
   if (!operandList(id, s.operands)) return false;
   s.kind = m_.registry->find(s.opName, s.operands.size());
@@ -190,7 +191,10 @@ bool Parser::operand(BlockId id, ParsedOperand& out) {
     StrId name = m_.strings.intern(word);
     out.value = lookup(name);
     if (!out.value.valid()) {
-      error(kUnknownValue, tok().range(), word, suggestion(Vocabulary::Plain, word, visibleNames(), "%"));
+      error(kUnknownValue, tok().range(), word,
+            isOutside(name) ? "; this block sees its own arguments alone: bind it, as in '(%p = %" +
+                                  std::string(word) + ")'"
+                            : suggestion(Vocabulary::Plain, word, visibleNames(), "%"));
       definePoisoned({{name, tok().range()}}); // said once
       out.value = lookup(name);
     }
@@ -203,6 +207,7 @@ bool Parser::operand(BlockId id, ParsedOperand& out) {
   if (atName() && !inSnippet_)
     if (StrId name = m_.strings.find(text(tok())); name.valid() && lookup(name).valid())
       return error(kNoPercent, tok().range(), text(tok()));
+  if (dtypeAsOperand()) return false;
   bool sized = (at(Tok::Int) && (at(Tok::Star, 1) || at(Tok::Slash, 1))) ||
                (atName() && !(inSnippet_ && atWord("none")));
   Value v;

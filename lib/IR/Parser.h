@@ -142,6 +142,8 @@ private:
   bool missingComma();
   bool commaBeforeArgument();
   bool misplacedAttributes();
+  bool shardingWithoutColon();
+  bool dtypeAsOperand();
   std::string operandHint() const;
   std::string blockHint() const;
   bool atStatement(size_t ahead) const;
@@ -219,6 +221,7 @@ private:
   void leaveScope(Scope);
   Binding& slot(StrId); // valid until the next call
   ValueId lookup(StrId) const;
+  bool isOutside(StrId) const;
   bool define(const ParsedName&, ValueId);
   void definePoisoned(const std::vector<ParsedName>&);
   std::vector<std::string_view> visibleNames() const;
