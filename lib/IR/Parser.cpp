@@ -209,7 +209,7 @@ bool Parser::meshDevices(Mesh& mesh, SourceRange nameRange) {
                                 [&](const auto& o) { return o.mesh == m_.strings[mesh.name]; });
   bool fits = static_cast<int64_t>(sorted.size()) == mesh.numDevices();
   if (overridden && !fits) mesh.devices.clear(); // the list was for other sizes
-  std::string problem = twice                                          ? "a list in which one stands twice"
+  std::string problem = twice                                          ? "a list with one device twice"
                         : !sorted.empty() && sorted.front() < 0        ? "a list with a negative number"
                         : !sorted.empty() && sorted.back() > INT32_MAX ? "a list with a number above 2^31-1"
                         : !fits && !overridden ? "a list of " + std::to_string(sorted.size())
