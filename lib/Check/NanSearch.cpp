@@ -119,12 +119,28 @@ std::string operandText(const std::string& name, const Tensor& t,
   return infinite ? text + ", " + std::to_string(infinite) + " infinite" : text;
 }
 
-// Values within kernels have lost their names: an operand has that of the op's record then.
+// The name that the value has in the user's text. Values within kernels have lost theirs, but not the place where they are
+// defined; an argument of a kernel is what is passed for it. Empty for what passes have made.
+std::string userName(const Module& m, ValueId v) {
+  if (m[v].kind == ValueKind::BlockArg) {
+    const OpId kernel = m[BlockId(m[v].owner)].parentOp;
+    if (kernel.valid() && m.record(kernel).regions == RegionKind::Fused &&
+        m[v].position < m[kernel].numOperands)
+      return userName(m, m.operand(kernel, m[v].position));
+  }
+  if (m[v].name) return printValueName(m, v);
+  const std::string_view text = m.source.text;
+  const SourceRange at = m[v].loc;
+  if (m[v].kind != ValueKind::OpResult || !at.valid() || at.end > text.size() || text[at.begin] != '%')
+    return "";
+  return std::string(text.substr(at.begin, at.end - at.begin));
+}
+
 std::string operandNameOf(const Module& m, OpId op, size_t operand) {
   const ValueId v = m.operand(op, static_cast<uint32_t>(operand));
-  if (m[v].name) return printValueName(m, v);
+  if (std::string name = userName(m, v); !name.empty()) return name;
   const std::string_view name = operandName(m.record(op), operand);
-  return name.empty() ? "operand " + std::to_string(operand) : std::string(name);
+  return "operand " + (name.empty() ? std::to_string(operand) : std::string(name));
 }
 
 std::string lineText(const Module& m, OpId op) {
@@ -194,7 +210,8 @@ NanSearch::Found NanSearch::describe(OpId op, size_t result, const Tensor& value
   Found f;
   f.op = op;
   const ValueId made = m_.result(op, static_cast<uint32_t>(result));
-  f.value = m_[made].name ? printValueName(m_, made) : "its result";
+  f.value = userName(m_, made);
+  if (f.value.empty()) f.value = "its result";
   f.element = value.rank() == 0 ? "" : indexText(n.firstNan, value.shape());
   f.nan = n.nan, f.elements = value.numElements();
   Rule rule;

@@ -2,6 +2,7 @@
 #include "dtc/Check/Equivalence.h"
 #include "dtc/Eval/Eval.h"
 #include "dtc/Eval/RandomInputs.h"
+#include "dtc/IR/Symbols.h"
 #include "dtc/Support/Checked.h"
 #include <cmath>
 
@@ -16,14 +17,26 @@ struct Ranges {
 constexpr Ranges kTries[] = {{-1.1, 1.3, 8}, {-1.1, 1.3, 2}, {-1.1, 1.3, 1},
                              {0.2, 0.9, 8},  {0.2, 0.9, 2},  {0.2, 0.9, 1}};
 
+// "@main has sizes that are not bound: B, L; bind them with --dim B=4,L=4"
+Error unboundSizes(const Module& m, FuncId f) {
+  std::string names, flag;
+  size_t count = 0;
+  for (const SymbolUse& use : symbolsOf(m, f)) {
+    const std::string name(m.strings[use.name]);
+    names += (count ? ", " : "") + name;
+    flag += (count++ ? "," : "") + name + "=4";
+  }
+  return inputError("@" + std::string(m.strings[m[f].name]) +
+                    (count == 1 ? " has a size that is not bound: " : " has sizes that are not bound: ") +
+                    names + "; bind " + (count == 1 ? "it" : "them") + ", as in --dim " + flag);
+}
+
 Result<std::vector<Tensor>> argumentsIn(const Module& m, FuncId f, const Ranges& ranges) {
   std::vector<Tensor> args;
   int64_t total = 0;
   for (const FuncArg& a : m[f].args) {
     const Type& type = m.types[a.globalType.valid() ? a.globalType : m[a.value].type];
-    if (!type.isStatic())
-      return inputError("@" + std::string(m.strings[m[f].name]) +
-                        " has a size that is not bound: bind it with --dim NAME=SIZE");
+    if (!type.isStatic()) return unboundSizes(m, f);
     total += std::min(type.numElements().value_or(kMaxEquivalenceElements), kMaxEquivalenceElements);
     if (total >= kMaxEquivalenceElements)
       return inputError("@" + std::string(m.strings[m[f].name]) + " has more than " +

@@ -87,7 +87,7 @@ public:
     for (std::string_view w : words(line_.substr(bar + 1, arrow - bar - 1))) {
       bool literal = (w[0] >= '0' && w[0] <= '9') || w[0] == '-' || w == "true" || w == "false";
       auto p = literal ? std::optional(Placement{}) : parsePlacement(w);
-      if (!p) return "'" + std::string(w) + "' is no placement: R, S(0), S(0, 2) or P(sum)";
+      if (!p) return notPlacement(w);
       claim_.operands.push_back(*p);
       claim_.literals.emplace_back(literal ? w : std::string_view());
     }
@@ -95,12 +95,15 @@ public:
     if (results.empty()) return "expected the result's placement after ->";
     for (std::string_view w : results) {
       auto p = parsePlacement(w);
-      if (!p && w != "_") return "'" + std::string(w) + "' is no placement: R, S(0), S(0, 2) or P(sum)";
+      if (!p && w != "_") return notPlacement(w);
       claim_.results.push_back(p);
     }
     claim_.op = ops_.find(name_, claim_.operands.size());
     return "";
   }
+
+  // The words that are wrong where parse() gives an error.
+  [[nodiscard]] std::string_view wrong() const { return wrong_.empty() ? line_ : wrong_; }
 
   ClaimVerdict judge() {
     ClaimVerdict v{std::string(line_)};
@@ -122,6 +125,10 @@ public:
   }
 
 private:
+  std::string notPlacement(std::string_view word) {
+    wrong_ = word;
+    return "'" + std::string(word) + "' is not a placement: R, S(0), S(0, 2) or P(sum)";
+  }
   std::string unknownOp() const {
     std::vector<std::string_view> names;
     for (size_t i = 0; i < ops_.size(); ++i) names.emplace_back(ops_[OpKind(i)].name);
@@ -319,7 +326,7 @@ private:
     return tried;
   }
 
-  std::string_view line_, name_;
+  std::string_view line_, name_, wrong_;
   const OpRegistry& ops_;
   NonFinite nonFinite_;
   Claim claim_;
@@ -328,21 +335,20 @@ private:
 
 } // namespace
 
-Result<std::vector<ClaimVerdict>> judgeClaims(std::string_view text, const OpRegistry& ops,
-                                              NonFinite nonFinite) {
+std::vector<ClaimVerdict> judgeClaims(std::string_view text, const OpRegistry& ops, NonFinite nonFinite) {
   std::vector<ClaimVerdict> verdicts;
-  size_t number = 0;
+  auto offset = [&](std::string_view part) { return static_cast<size_t>(part.data() - text.data()); };
   for (size_t i = 0; i < text.size();) {
     size_t end = std::min(text.find('\n', i), text.size());
     std::string_view line = text.substr(i, end - i);
     i = end + 1;
-    ++number;
     line = trimmed(line.substr(0, std::min(line.find("//"), line.find('#'))));
     if (line.empty()) continue;
     Judge judge(line, ops, nonFinite);
     if (std::string problem = judge.parse(); !problem.empty())
-      return inputError("line " + std::to_string(number) + ": " + problem + ": `" + std::string(line) + "`");
-    verdicts.push_back(judge.judge());
+      verdicts.push_back({std::string(line), false, offset(judge.wrong()), false, true, problem});
+    else
+      verdicts.push_back(judge.judge()), verdicts.back().begin = offset(line);
   }
   return verdicts;
 }

@@ -8,7 +8,7 @@ namespace dtc {
 namespace {
 
 inline constexpr DiagKind kContractMismatch{"contract-mismatch", "'{0}' {1}"};
-inline constexpr DiagKind kOperandCount{"operand-count", "'{0}' takes {1}, but {2} given"};
+inline constexpr DiagKind kOperandCount{"operand-count", "'{0}' takes {1}, but {2} given{3}"};
 inline constexpr DiagKind kOperandDType{"operand-dtype", "'{0}' takes {1} for {2}, but it is {3}"};
 inline constexpr DiagKind kDTypeMismatch{
     "dtype-mismatch",
@@ -112,6 +112,13 @@ bool checkDTypes(const OpQuery& q) {
   const OpRecord& r = *q.record;
   int giver = -1;
   bool ok = true;
+  // A literal's dtype is that of the other operands, so that an error of theirs is its, too; %x, %x is one error.
+  auto saidBefore = [&](size_t i) {
+    if (i >= q.operands.size()) return false;
+    const bool literal = (*q.module)[q.operands[i]].kind == ValueKind::Literal;
+    return !ok &&
+           (literal || std::ranges::find(q.operands.first(i), q.operands[i]) != q.operands.begin() + i);
+  };
   for (size_t i = 0; i < q.operandTypes.size(); ++i) {
     DType d = q.type(i).dtype;
     std::string_view word = dtypeWord(r, i);
@@ -120,11 +127,13 @@ bool checkDTypes(const OpQuery& q) {
         : word == "int"   ? !isInteger(d)
         : word == "float" ? !isFloat(d)
                           : false) {
+      if (saidBefore(i)) continue;
       ok = reportDType(q, i, word == "int" ? "an integer dtype" : word == "float" ? "a float dtype" : word);
       continue;
     }
     if (word != "T" && r.operandTypes) continue;
     if (!(classBit(d) & r.operandClasses)) {
+      if (saidBefore(i)) continue;
       ok = reportDType(q, i, classNames(r.operandClasses));
       continue;
     }
@@ -142,7 +151,8 @@ bool checkCount(const OpQuery& q) {
   size_t n = q.operandTypes.size();
   if (n >= a.min && n <= a.max) return true;
   q.diags->error(kOperandCount, q.loc, q.record->name, countText(a),
-                 n == 1 ? "1 is" : std::to_string(n) + " are");
+                 n == 1 ? "1 is" : std::to_string(n) + " are",
+                 a.max > 1 && *q.record->operands ? ": " + std::string(q.record->operands) : "");
   return false;
 }
 

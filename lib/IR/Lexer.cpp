@@ -230,6 +230,9 @@ private:
   bool word() {
     size_t end = at_;
     while (end < text_.size() && isWordChar(text_[end])) ++end;
+    // "torch.relu" is one word, so that its name can be translated; the parser takes it for no name.
+    while (end + 1 < text_.size() && text_[end] == '.' && isLetter(text_[end + 1]))
+      for (++end; end < text_.size() && isWordChar(text_[end]);) ++end;
     std::string_view w = text_.substr(at_, end - at_);
     if ((w == "inf" || w == "nan")) {
       emit(Tok::Float, end);

@@ -16,10 +16,15 @@ constexpr DiagKind kAttrTwice{"duplicate-attribute", "attribute '{0}' is given t
 constexpr DiagKind kAttrType{"attribute-type", "attribute '{0}' of {1} takes {2}{3}"};
 
 // What may have been meant by a value of the wrong type.
-std::string valueHint(const Module& m, AttrId value, AttrType type) {
+std::string valueHint(const Module& m, AttrId value, AttrType type, std::string_view doc) {
   const Attr& a = m.attrs[value];
-  if (type == AttrType::String && a.kind == Attr::Word)
-    return "; write \"" + std::string(m.strings[a.text]) + "\"";
+  if (type == AttrType::String && a.kind == Attr::Word) {
+    const std::string word(m.strings[a.text]), quoted = '"' + word + '"';
+    // A doc that lists strings lists those that there are.
+    const bool listed = doc.find('"') != doc.npos || doc.find('`') != doc.npos || doc.starts_with("sum avg");
+    if (!listed || doc.find(word) != doc.npos) return "; write " + quoted;
+    return "; it is one of: " + std::string(doc);
+  }
   if (type == AttrType::Bool && a.kind == Attr::Word) {
     std::string_view word = m.strings[a.text];
     return word == "True" ? "; write true" : word == "False" ? "; write false" : "";
@@ -104,7 +109,7 @@ bool Parser::attrNumber(AttrId& out) {
 
 bool Parser::attrWord(AttrId& out) {
   if (atWord("true") || atWord("false")) return attrNumber(out);
-  if (!atName()) return unexpected("a value");
+  if (!atName() && !atDotted()) return unexpected("a value");
   if (at(Tok::Star, 1) || at(Tok::Slash, 1)) return attrSize(out);
   if (at(Tok::Colon, 1) && at(Tok::LParen, 2)) {
     Attr a;
@@ -183,9 +188,12 @@ bool Parser::fitAttrs(std::vector<ParsedAttr>& written, std::span<const AttrSpec
       }
     }
     a.value = adapted(a.value, spec->type);
-    if (!attrFits(m_, a.value, spec->type))
+    const Attr& value = m_.attrs[a.value];
+    const bool dotted =
+        value.kind == Attr::Word && m_.strings[value.text].find('.') != std::string_view::npos;
+    if (dotted || !attrFits(m_, a.value, spec->type))
       ok = error(kAttrType, a.valueRange, name, owner, attrTypeWords(spec->type),
-                 valueHint(m_, a.value, spec->type));
+                 valueHint(m_, a.value, spec->type, spec->doc));
     else
       out.push_back({a.name.name, a.value});
   }

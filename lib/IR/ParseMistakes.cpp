@@ -9,12 +9,16 @@ namespace {
 
 constexpr DiagKind kKeyword{"unknown-keyword", "unknown keyword '{0}'{1}"};
 constexpr DiagKind kNoOp{"syntax", "expected {0}, found {1}{2}"};
+constexpr DiagKind kMissing{"syntax", "expected {0} after {1}, found the end of the statement"};
 constexpr DiagKind kValueName{"value-name", "the name of a value begins with '%': write '%{0} = …'"};
-constexpr DiagKind kParentheses{"operand-parentheses", "operands are written without parentheses: {0} {1}"};
+constexpr DiagKind kParentheses{"operand-parentheses", "operands are written without {2}: {0} {1}"};
 constexpr DiagKind kNested{"operand-parentheses",
                            "an operand is a value: write '%1 = {0} …' on a line before, and %1 here"};
 constexpr DiagKind kBraces{"attribute-braces",
                            "attributes are written in braces after the operands: {{0} = …}"};
+constexpr DiagKind kShardingColon{"syntax", "the sharding of a result is written after ':'; write ': {0}'"};
+constexpr DiagKind kDTypeOperand{"value-name",
+                                 "'{0}' is a dtype, not a value: write {dtype = {0}} after the operands"};
 constexpr DiagKind kComma{"missing-comma", "expected ',' before '{0}'"};
 
 } // namespace
@@ -34,7 +38,7 @@ std::string Parser::lineText(size_t first, size_t end) const {
 // A word before "@name", outside of all brackets, is a keyword: `mseh @m = …`, `fun @main(…)`.
 void Parser::mistypedKeywords() {
   for (pos_ = 0; !at(Tok::End) && !diags_.full(); step()) {
-    if (!atName() || !at(Tok::Symbol, 1)) continue;
+    if ((!atName() && !atDotted()) || !at(Tok::Symbol, 1)) continue;
     std::string_view wanted = at(Tok::Equal, 2) ? "mesh" : at(Tok::LParen, 2) ? "func" : "";
     if (wanted.empty()) continue;
     std::string_view word = text(tok());
@@ -58,12 +62,31 @@ bool Parser::mistypedTerminator(bool isFunction) {
   return true;
 }
 
+// Is this the start of another statement, or the end of the block? `%a, %b =`, `return`, `yield`, an op on a line of its own.
+bool Parser::atNextStatement() const {
+  if (pos_ >= blockEnd_ && !inSnippet_) return true;
+  if (at(Tok::RBrace) || atWord("return") || atWord("yield")) return true;
+  if (atStatement(0)) { // not `%x, %x,` with `%r =` on the next line
+    size_t names = 0;
+    while (!at(Tok::Equal, names) && (names == 0 || !tok(names).firstOnLine)) ++names;
+    if (tok().firstOnLine || at(Tok::Equal, names)) return true;
+  }
+  return tok().firstOnLine && at(Tok::Word) && m_.registry->find(text(tok())) != kNoOpKind;
+}
+
+// Something is missing at the end of a statement: reported at its last word, for the next statement is right.
+bool Parser::missingBefore(std::string_view what) {
+  const Token& last = tokens()[pos_ - 1];
+  return error(kMissing, last.range(), what, found(last));
+}
+
 // Where "an op" or "'=' and an op" is expected and something else stands.
 bool Parser::noOpHere(std::string_view expected) {
   if (at(Tok::Word) && at(Tok::Equal, 1)) {
     definePoisoned({{m_.strings.intern(text(tok())), tok().range()}}); // said once
     return error(kValueName, tok().range(), text(tok()));
   }
+  if (pos_ > 0 && tok().firstOnLine && atNextStatement()) return missingBefore(expected);
   const bool afterEqual = pos_ > 0 && tokens()[pos_ - 1].kind == Tok::Equal;
   std::string hint;
   if (!afterEqual && at(Tok::Colon))
@@ -81,7 +104,7 @@ bool Parser::noOpHere(std::string_view expected) {
   return error(kNoOp, tok().range(), expected, found(tok()), hint);
 }
 
-// `matmul(%x, %w)`
+// `matmul(%x, %w)`, `concat [%x, %w]`
 bool Parser::operandsInParentheses(const Statement& s) {
   const Token& open = tok();
   const size_t first = pos_ + 1, end = std::max<size_t>(open.match, first);
@@ -89,7 +112,8 @@ bool Parser::operandsInParentheses(const Statement& s) {
   if (at(Tok::Word, 1) && m_.registry->find(text(tok(1))) != kNoOpKind)
     error(kNested, range, text(tok(1)));
   else
-    error(kParentheses, range, s.opName, lineText(first, end));
+    error(kParentheses, range, s.opName, lineText(first, end),
+          open.kind == Tok::LBracket ? "brackets" : "parentheses");
   step();
   return false;
 }
@@ -106,6 +130,33 @@ bool Parser::missingComma() {
   if (!(at(Tok::Value) && !atStatement(0)) && !(atLiteral() && !atWord("true") && !atWord("false")))
     return false;
   error(kComma, tok().range(), text(tok()));
+  return true;
+}
+
+// `convert %x, bf16`
+bool Parser::dtypeAsOperand() {
+  if (!at(Tok::Word) || at(Tok::LBracket, 1)) return false;
+  std::string_view word = text(tok());
+  std::vector<std::string_view> known;
+  for (int d = 0; d < kNumDTypes; ++d) known.push_back(dtypeName(static_cast<DType>(d)));
+  std::string_view name = word.substr(word.rfind('.') + 1);
+  if (!parseDType(name)) {
+    if (!atDotted()) return false;
+    const std::string hint = suggestion(Vocabulary::DType, name, known);
+    const size_t quote = hint.find('\'');
+    if (!hint.starts_with("; dtc calls it ") || quote == std::string::npos) return false;
+    return error(kDTypeOperand, tok().range(), hint.substr(quote + 1, hint.size() - quote - 2)), true;
+  }
+  return error(kDTypeOperand, tok().range(), name), true;
+}
+
+// `shard %x @m{a, _}`, `shard %x {a, _}`
+bool Parser::shardingWithoutColon() {
+  if (tok().firstOnLine || !atSharding()) return false;
+  const size_t first = pos_, open = pos_ + (at(Tok::Symbol) ? 1 : 0);
+  pos_ = std::max<size_t>(tokens()[open].match, open) + 1;
+  const std::string written = lineText(first, pos_);
+  error(kShardingColon, since(first), written);
   return true;
 }
 

@@ -19,8 +19,7 @@ constexpr DiagKind kResultSize{"call-size", "@{0} gives {1}, which has no size i
 constexpr DiagKind kArgumentCount{"argument-count", "@{0} takes {1}, but {2} given"};
 constexpr DiagKind kNotALoss{
     "not-a-loss", "value_and_grad needs a function whose first result is a float scalar; @{0} gives {1}"};
-constexpr DiagKind kWrtRange{"wrt-range",
-                             "'wrt' names argument {0}, but @{1} has {2} arguments, which count from 0"};
+constexpr DiagKind kWrtRange{"wrt-range", "'wrt' names argument {0}, but @{1} has {2}, counted from 0"};
 constexpr DiagKind kWrtTwice{"duplicate-wrt", "'wrt' names argument {0} twice"};
 constexpr DiagKind kWrtFloat{"wrt-float",
                              "'wrt' names argument {0} of @{1}, which is {2}: only floats have gradients"};
@@ -31,6 +30,8 @@ constexpr DiagKind kBindSharding{"bind-sharding", "dim {0} of this sharding has 
 constexpr DiagKind kOpenBind{
     "open-sharding",
     "an argument of a 'local' block needs a closed sharding: write '_' or an axis in place of '?'"};
+constexpr DiagKind kSecondBlock{
+    "syntax", "'{0}' needs two blocks, the second right after the first; only one is given"};
 constexpr DiagKind kCondOperand{"operand-count", "'cond' takes one operand, its predicate"};
 constexpr DiagKind kLocalTypes{
     "result-type-missing",
@@ -155,7 +156,7 @@ bool Parser::gradientTypes(Statement& s, const Function& f, std::vector<TypeId>&
   for (AttrId e : m_.attrs[written->value].list) {
     int64_t i = m_.attrs[e].i;
     if (i < 0 || static_cast<size_t>(i) >= f.args.size())
-      return error(kWrtRange, written->valueRange, i, name, f.args.size());
+      return error(kWrtRange, written->valueRange, i, name, counted(f.args.size(), "argument"));
     if (std::find(seen.begin(), seen.end(), i) != seen.end()) return error(kWrtTwice, written->valueRange, i);
     seen.push_back(i);
     auto arg = static_cast<size_t>(i);
@@ -295,7 +296,9 @@ bool Parser::regionBlocks(Statement& s, OpId op, const std::vector<TypeId>& type
       m_[arg].sharding = shardings[i];
       define(s.binds[i].name, arg);
     }
-    ok = at(Tok::LBrace) ? (block(b, false), true) : unexpected("'{' and a block", blockHint());
+    ok = at(Tok::LBrace)                ? (block(b, false), true)
+         : r > 0 && blockHint().empty() ? error(kSecondBlock, s.opRange, s.opName)
+                                        : unexpected("'{' and a block", blockHint());
     leaveScope(scope);
   }
   localMesh_ = outerMesh;

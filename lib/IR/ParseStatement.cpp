@@ -105,6 +105,7 @@ bool Parser::statementBody(BlockId id, Statement& s) {
   if (regions > RegionKind::Cond && (at(Tok::LParen) || regions != RegionKind::For) && !binds(id, s))
     return false;
   if (!opAttrs(s)) return false;
+  if (regions == RegionKind::None && shardingWithoutColon()) return false;
   if (regions != RegionKind::None) return regionStatement(id, s);
   if (!resultTypes(s)) return false;
   if (s.record->isCall) return callStatement(id, s);
@@ -141,7 +142,7 @@ bool Parser::findRecord(Statement& s) {
   s.opRange = tok().range();
   s.kind = m_.registry->find(s.opName);
   if (s.kind == kNoOpKind) {
-    if (!atName()) return unexpected("an op");
+    if (!atName() && !atDotted()) return unexpected("an op");
     if (!unknownOps_.insert(std::string(s.opName)).second) return false; // said once
     std::vector<std::string_view> known;
     for (size_t k = 0; k < m_.registry->size(); ++k)
@@ -154,6 +155,7 @@ bool Parser::findRecord(Statement& s) {
 }
 
 bool Parser::atOperand(const Statement& s) const {
+  if (atNextStatement()) return false;
   if (at(Tok::Value) || atLiteral()) return true;
   // A size by name; on a line of its own it may as well be the next op.
   return atName() && operandArity(*s.record).max > 0 &&
@@ -162,7 +164,7 @@ bool Parser::atOperand(const Statement& s) const {
 
 bool Parser::operands(BlockId id, Statement& s) {
   if (at(Tok::Broken)) return false;
-  if (at(Tok::LParen)) return operandsInParentheses(s);
+  if (at(Tok::LParen) || (at(Tok::LBracket) && !tok().firstOnLine)) return operandsInParentheses(s);
   if (!atOperand(s)) return true;
   if (!operandList(id, s.operands)) return false;
   s.kind = m_.registry->find(s.opName, s.operands.size());
@@ -172,7 +174,9 @@ bool Parser::operands(BlockId id, Statement& s) {
 
 bool Parser::operandList(BlockId id, std::vector<ParsedOperand>& out) {
   do
-    if (!operand(id, out.emplace_back())) {
+    if (atNextStatement())
+      return missingBefore("a value or a number");
+    else if (!operand(id, out.emplace_back())) {
       out.pop_back();
       return false;
     }
@@ -187,7 +191,10 @@ bool Parser::operand(BlockId id, ParsedOperand& out) {
     StrId name = m_.strings.intern(word);
     out.value = lookup(name);
     if (!out.value.valid()) {
-      error(kUnknownValue, tok().range(), word, suggestion(Vocabulary::Plain, word, visibleNames(), "%"));
+      error(kUnknownValue, tok().range(), word,
+            isOutside(name) ? "; this block sees its own arguments alone: bind it, as in '(%p = %" +
+                                  std::string(word) + ")'"
+                            : suggestion(Vocabulary::Plain, word, visibleNames(), "%"));
       definePoisoned({{name, tok().range()}}); // said once
       out.value = lookup(name);
     }
@@ -200,6 +207,7 @@ bool Parser::operand(BlockId id, ParsedOperand& out) {
   if (atName() && !inSnippet_)
     if (StrId name = m_.strings.find(text(tok())); name.valid() && lookup(name).valid())
       return error(kNoPercent, tok().range(), text(tok()));
+  if (dtypeAsOperand()) return false;
   bool sized = (at(Tok::Int) && (at(Tok::Star, 1) || at(Tok::Slash, 1))) ||
                (atName() && !(inSnippet_ && atWord("none")));
   Value v;
@@ -271,6 +279,7 @@ bool Parser::resultTypes(Statement& s) {
   if (!at(Tok::Colon)) return true;
   size_t first = ++pos_;
   do {
+    if (atNextStatement()) return missingBefore("a type, such as 'f32[2, 3]'");
     ParsedResult& r = s.results.emplace_back();
     bool sharded = atSharding();
     if (!sharded && !type(r.type, true)) return false;

@@ -55,7 +55,7 @@ bool Parser::type(ParsedType& out, bool required) {
   if (!dtype) {
     std::vector<std::string_view> known;
     for (int d = 0; d < kNumDTypes; ++d) known.push_back(dtypeName(static_cast<DType>(d)));
-    if (!atName()) return unexpected("a type, such as 'f32[2, 3]'");
+    if (!atName() && !atDotted()) return unexpected("a type, such as 'f32[2, 3]'");
     return error(kDType, tok().range(), word, suggestion(Vocabulary::DType, word, known));
   }
   ++pos_;
@@ -228,12 +228,14 @@ bool Parser::sharding(ParsedSharding& out) {
         error(kUnknownMesh, tok().range(), name,
               known.empty() ? ": the module declares none; write one, as in 'mesh @m = [dp=2]'"
                             : suggestion(Vocabulary::Plain, name, known, "@"));
+      quiet_ = true;
       return false;
     }
     ++pos_;
   } else if (table.numMeshes() == 1) {
     out.sharding.mesh = MeshId(0);
   } else if (table.numMeshes() == 0) {
+    quiet_ = true;
     return meshRanges_.empty() ? error(kNoMesh, tok().range()) : false;
   } else {
     return error(kWhichMesh, tok().range(), table.numMeshes(), m_.strings[table.mesh(MeshId(0)).name],

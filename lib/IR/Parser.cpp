@@ -29,6 +29,7 @@ constexpr std::string_view kReserved[] = {"mesh",   "func",  "spmd", "of",    "i
 bool Parser::atName(size_t ahead) const {
   if (!at(Tok::Word, ahead)) return false;
   std::string_view w = text(tok(ahead));
+  if (w.find('.') != std::string_view::npos) return false;
   return std::find(std::begin(kReserved), std::end(kReserved), w) == std::end(kReserved);
 }
 
@@ -58,6 +59,7 @@ bool Parser::suppressed() const {
 }
 
 bool Parser::unexpected(std::string_view what, std::string_view hint) {
+  if (hint.empty() && atDotted()) hint = "; names have letters, digits and '_'";
   return error(kExpected, tok().range(), what, found(tok()), hint);
 }
 
@@ -127,10 +129,17 @@ void Parser::meshes() {
 
 bool Parser::mesh() {
   ++pos_;
-  if (!at(Tok::Symbol)) return unexpected("the mesh's name, such as '@pod'");
   Mesh mesh;
   SourceRange nameRange = tok().range();
-  mesh.name = m_.strings.intern(text(tok()).substr(1));
+  if (atName() && at(Tok::Equal, 1)) { // read as if it had its '@'
+    std::string_view name = text(tok());
+    unexpected("the mesh's name, such as '@pod'", "; write '@" + std::string(name) + "'");
+    mesh.name = m_.strings.intern(name);
+  } else if (!at(Tok::Symbol)) {
+    return unexpected("the mesh's name, such as '@pod'");
+  } else {
+    mesh.name = m_.strings.intern(text(tok()).substr(1));
+  }
   ++pos_;
   auto [before, isNew] = meshRanges_.try_emplace(mesh.name, nameRange);
   if (!isNew) {
@@ -200,7 +209,7 @@ bool Parser::meshDevices(Mesh& mesh, SourceRange nameRange) {
                                 [&](const auto& o) { return o.mesh == m_.strings[mesh.name]; });
   bool fits = static_cast<int64_t>(sorted.size()) == mesh.numDevices();
   if (overridden && !fits) mesh.devices.clear(); // the list was for other sizes
-  std::string problem = twice                                          ? "a list in which one stands twice"
+  std::string problem = twice                                          ? "a list with one device twice"
                         : !sorted.empty() && sorted.front() < 0        ? "a list with a negative number"
                         : !sorted.empty() && sorted.back() > INT32_MAX ? "a list with a number above 2^31-1"
                         : !fits && !overridden ? "a list of " + std::to_string(sorted.size())
@@ -234,6 +243,14 @@ void Parser::functionHeads() {
   }
 }
 
+// To the last block before the next function: the braces before it are shardings and attributes.
+void Parser::skipToBody() {
+  std::optional<size_t> body;
+  for (; !at(Tok::End) && !atWord("mesh") && !atWord("func") && !atWord("spmd"); step())
+    if (at(Tok::LBrace)) body = pos_;
+  if (body) pos_ = *body;
+}
+
 bool Parser::functionHead() {
   size_t first = pos_;
   Function f;
@@ -250,11 +267,9 @@ bool Parser::functionHead() {
   size_t errors = diags_.numErrors();
   quiet_ = false;
   keepSizes_ = called_.contains(f.name);
-  bool ok = expect(Tok::LParen, "'(' and the arguments") &&
-            commaList(Tok::RParen, "')'", [&] { return argument(f); }) &&
+  bool ok = signatureList("'(' and the arguments", [&] { return argument(f); }) &&
             expect(Tok::Arrow, "'->' and the results, '-> ()' if there are none") &&
-            expect(Tok::LParen, "'(' and the results") &&
-            commaList(Tok::RParen, "')'", [&] { return result(f); });
+            signatureList("'(' and the results", [&] { return result(f); });
   static const AttrSpec kOwn[] = {{"comm", AttrType::Strings, "", ""}, {"mesh", AttrType::Callee, "", ""},
                                   {"arena", AttrType::Int, "", ""},    {"grad", AttrType::Callee, "", ""},
                                   {"name", AttrType::String, "", ""},  {"loc", AttrType::String, "", ""}};
@@ -277,7 +292,7 @@ bool Parser::functionHead() {
   m_.order.push_back(id);
   if (ok && !at(Tok::LBrace)) ok = unexpected("'{' and the function's body");
   if (!ok) {
-    while (!at(Tok::End) && !at(Tok::LBrace) && !atWord("func") && !atWord("spmd")) ++pos_;
+    skipToBody();
     if (!at(Tok::LBrace)) return true;
   }
   body.firstToken = pos_;

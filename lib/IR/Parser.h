@@ -113,6 +113,7 @@ private:
   bool acceptWord(std::string_view word) { return atWord(word) ? ++pos_, true : false; }
   bool expect(Tok kind, std::string_view what);
   bool atName(size_t ahead = 0) const; // a Word that is no reserved one
+  bool atDotted() const { return at(Tok::Word) && text(tok()).find('.') != std::string_view::npos; }
   bool expectName(std::string_view what, ParsedName& out);
   bool unexpected(std::string_view what, std::string_view hint = {}); // always false
   std::string found(const Token&) const;
@@ -134,11 +135,15 @@ private:
   // --- what newcomers write instead (ParseMistakes.cpp); each reports and is false, or true where it can go on ---
   void mistypedKeywords();
   bool mistypedTerminator(bool isFunction);
+  bool atNextStatement() const;
+  bool missingBefore(std::string_view what);
   bool noOpHere(std::string_view expected);
   bool operandsInParentheses(const Statement&);
   bool missingComma();
   bool commaBeforeArgument();
   bool misplacedAttributes();
+  bool shardingWithoutColon();
+  bool dtypeAsOperand();
   std::string operandHint() const;
   std::string blockHint() const;
   bool atStatement(size_t ahead) const;
@@ -154,6 +159,7 @@ private:
   bool functionHead();
   bool argument(Function&);
   bool result(Function&);
+  void skipToBody();
   void skipElement(Tok close, size_t start);
   // element { "," element } close, after the opening bracket; an element that fails is stepped over.
   template <class Fn> bool commaList(Tok close, std::string_view closeText, Fn&& element) {
@@ -180,6 +186,18 @@ private:
       ++pos_;
     }
   }
+  // "(" element { "," element } ")" of a function's head. After an element that fails it goes on behind the ")", so that
+  // the rest of the head and the body are read as usual; false where there is no such bracket.
+  template <class Fn> bool signatureList(std::string_view what, Fn&& element) {
+    const size_t close = tok().match;
+    if (!expect(Tok::LParen, what)) return false;
+    const size_t first = pos_;
+    if (commaList(Tok::RParen, "')'", element)) return true;
+    quiet_ = true;
+    if (close < first || tokens()[close].kind != Tok::RParen) return false;
+    pos_ = close + 1;
+    return true;
+  }
   struct Body;
   void functionBody(const Body&);
   void scanCalls();
@@ -203,6 +221,7 @@ private:
   void leaveScope(Scope);
   Binding& slot(StrId); // valid until the next call
   ValueId lookup(StrId) const;
+  bool isOutside(StrId) const;
   bool define(const ParsedName&, ValueId);
   void definePoisoned(const std::vector<ParsedName>&);
   std::vector<std::string_view> visibleNames() const;

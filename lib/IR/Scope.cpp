@@ -42,6 +42,12 @@ ValueId Parser::lookup(StrId name) const {
   return b.value.valid() && b.serial >= visibleFrom_ ? b.value : ValueId();
 }
 
+// Is it a value around a block that sees only its own arguments?
+bool Parser::isOutside(StrId name) const {
+  return !inSnippet_ && name.index < scope_.size() && scope_[name.index].value.valid() &&
+         !lookup(name).valid();
+}
+
 bool Parser::define(const ParsedName& name, ValueId value) {
   if (!name.name.valid()) return true;
   if (ValueId before = lookup(name.name); before.valid()) {

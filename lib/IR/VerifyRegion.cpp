@@ -3,6 +3,7 @@
 
 #include "dtc/IR/CallSizes.h"
 #include "dtc/IR/Text.h"
+#include "dtc/Support/Counted.h"
 
 #include <algorithm>
 
@@ -11,7 +12,8 @@ namespace dtc {
 namespace {
 
 constexpr DiagKind kPredicate{"predicate-type", "the predicate of '{0}' must be bool[], but {1} is {2}"};
-constexpr DiagKind kBlockArgs{"block-arguments", "a block of '{0}' has {1} arguments, but {2} are given"};
+constexpr DiagKind kBlockArgs{"block-arguments",
+                              "a block of '{0}' has {1}, but the number of values given is {2}"};
 constexpr DiagKind kBlockArgType{"block-argument-type",
                                  "{0} starts from {1}, which is {2}, but its type is {3}"};
 constexpr DiagKind kYieldCount{"yield-count", "this block of '{0}' yields {1}: expected {2}{3}"};
@@ -29,7 +31,7 @@ constexpr DiagKind kLocalMesh{"mixed-meshes",
                               "a 'local' block is on one mesh, but its shardings name @{0} and @{1}"};
 constexpr DiagKind kCalleeGone{"unknown-function", "there is no function @{0}"};
 constexpr DiagKind kCallKind{"call-kind", "@{0} is {1}: {2} calls only functions of its own kind"};
-constexpr DiagKind kCallCount{"argument-count", "@{0} takes {1} arguments, but it is given {2}"};
+constexpr DiagKind kCallCount{"argument-count", "@{0} takes {1}, but it is given {2}"};
 constexpr DiagKind kCallType{"argument-type", "argument {0} of @{1}: expected {2}, found {3}, which is {4}"};
 constexpr DiagKind kCallSize{"call-size", "{0}"};
 constexpr DiagKind kGradInLocal{
@@ -79,8 +81,8 @@ void Verifier::regionBlock(OpId o, uint32_t region, size_t firstArg) {
 void Verifier::argTypes(OpId o, BlockId b, size_t firstArg, size_t firstStart) {
   std::span<const ValueId> starts = m_.operands(o).subspan(std::min<size_t>(firstStart, m_[o].numOperands));
   if (m_[b].args.size() != starts.size() + firstArg) {
-    error(kBlockArgs, m_[o].loc, m_.record(o).name, m_[b].args.size() - std::min(firstArg, m_[b].args.size()),
-          starts.size());
+    error(kBlockArgs, m_[o].loc, m_.record(o).name,
+          counted(m_[b].args.size() - std::min(firstArg, m_[b].args.size()), "argument"), starts.size());
     return;
   }
   for (size_t i = 0; i < starts.size(); ++i) {
@@ -186,7 +188,7 @@ void Verifier::localRegion(OpId o) {
   };
   std::span<const ValueId> starts = m_.operands(o);
   if (m_[b].args.size() != starts.size()) {
-    error(kBlockArgs, m_[o].loc, "local", m_[b].args.size(), starts.size());
+    error(kBlockArgs, m_[o].loc, "local", counted(m_[b].args.size(), "argument"), starts.size());
     return;
   }
   size_t before = diags_.numErrors();
@@ -241,7 +243,8 @@ void Verifier::call(OpId o) {
         .note(f.loc, "it is defined here");
   std::span<const ValueId> given = m_.operands(o);
   if (given.size() != f.args.size()) {
-    error(kCallCount, m_[o].loc, callee, f.args.size(), given.size()).note(f.loc, "it is defined here");
+    error(kCallCount, m_[o].loc, callee, counted(f.args.size(), "argument"), given.size())
+        .note(f.loc, "it is defined here");
     return;
   }
   std::vector<TypeId> givenTypes;

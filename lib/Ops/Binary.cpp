@@ -176,7 +176,7 @@ const Row kRows[] = {
      scaleWhen,
      kByLiteral},
     {"floor_div",
-     "a / b, rounded down; b * floor_div + mod is a",
+     "a / b, rounded down; b * floor_div + mod is a where b is not 0",
      kNumbers,
      "floor_div(a, b)",
      "yield none, none",

@@ -37,7 +37,7 @@ void addControlOps(OpRegistry& ops) {
   OpRecord whileLoop =
       control("while", "the second block as long as the first yields true", RegionKind::While);
   whileLoop.operands = "starts...";
-  whileLoop.attrs = {{"max_trips", AttrType::Int, "", "more trips than that are an error"}};
+  whileLoop.attrs = {{"max_trips", AttrType::Int, "", "more iterations than that are an error"}};
   ops.add(std::move(whileLoop));
 
   OpRecord forLoop =
@@ -45,7 +45,7 @@ void addControlOps(OpRegistry& ops) {
               RegionKind::For);
   forLoop.operands = "lo, hi, starts...";
   forLoop.operandTypes = "i32, i32, any";
-  forLoop.attrs = {{"max_trips", AttrType::Int, "", "more trips than that are an error"}};
+  forLoop.attrs = {{"max_trips", AttrType::Int, "", "more iterations than that are an error"}};
   ops.add(std::move(forLoop));
 
   OpRecord local =

@@ -236,7 +236,7 @@ bool normGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Valu
 
 void addNorm(OpRegistry& ops) {
   OpRecord r =
-      reduction("norm", "the p-th root of the sum of |x|^p; p = inf: the greatest |x|, -inf: the least, "
+      reduction("norm", "the p-th root of the sum of |x|^p; p = inf: the largest |x|, -inf: the smallest, "
                         "0: how many are not 0; of none 0 (p < 0: inf)");
   r.attrs.push_back({"p", AttrType::Float, "2.0"});
   r.operandClasses = kFloats;

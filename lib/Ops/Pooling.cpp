@@ -416,11 +416,11 @@ void addPoolingOps(OpRegistry& ops) {
 
   OpRecord greatest = pooling(
       "max_pool",
-      "greatest of each window of x [n, c, spatial…], NaN before all; of none -inf or the least integer");
+      "maximum of each window of x [n, c, spatial…], NaN before all; of none -inf or the least integer");
   greatest.results = "y, indices?";
   greatest.attrs.push_back(
       {"indices", AttrType::Bool, "false",
-       "give where it stands, too: flat over the spatial dims, the first of equals, -1 of none"});
+       "give its index, too: flat over the spatial dims, the first of equals, -1 of none"});
   greatest.resultType = OpRecord::ResultType::Custom;
   greatest.infer = maxInfer;
   greatest.through = {{ThroughRow::LatticeMax, 1, false, 1u}};

@@ -341,7 +341,7 @@ void addRandomOps(OpRegistry& ops) {
 
   OpRecord uniform = randomOp("random_uniform", "random numbers in [low, high), evenly spread", 12);
   uniform.attrs = {{"low", AttrType::Float, "0.0", "the least"},
-                   {"high", AttrType::Float, "1.0", "above the greatest"},
+                   {"high", AttrType::Float, "1.0", "above the largest"},
                    shapeSpec()};
   uniform.operandClasses = kFloats;
   uniform.verify = uniformVerify;

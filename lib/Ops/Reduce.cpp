@@ -329,13 +329,14 @@ void addSums(OpRegistry& ops) {
 
 void addExtremes(OpRegistry& ops) {
   OpRecord max = reduction(
-      "max", "greatest; NaN stays; of none -inf or the least integer (f8e4m3, which has no infinity: -448)");
+      "max",
+      "maximum; NaN stays; of none -inf or the smallest integer (f8e4m3, which has no infinity: -448)");
   max.rule = reduceRule<PendingKind::Max>;
   max.through = {{ThroughRow::LatticeMax}};
   max.gradFn = extremeGrad;
   ops.add(std::move(max));
 
-  OpRecord min = reduction("min", "least; NaN stays; of none inf or the greatest integer (f8e4m3: 448)");
+  OpRecord min = reduction("min", "minimum; NaN stays; of none inf or the largest integer (f8e4m3: 448)");
   min.rule = reduceRule<PendingKind::Min>;
   min.through = {{ThroughRow::LatticeMin}};
   min.gradFn = extremeGrad;
@@ -357,7 +358,7 @@ void addExtremes(OpRegistry& ops) {
 }
 
 void addArgs(OpRegistry& ops) {
-  static constexpr const char* summaries[] = {"index of the greatest, the first of equals; NaN is greatest",
+  static constexpr const char* summaries[] = {"index of the maximum, the first of equals; NaN is the largest",
                                               "index of the least, the first of equals; NaN is least"};
   for (int i = 0; i < 2; ++i) {
     OpRecord r = reduction(i ? "argmin" : "argmax", summaries[i]);

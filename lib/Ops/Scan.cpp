@@ -22,9 +22,9 @@ struct ScanKind {
 constexpr ScanKind kScans[] = {
     {"cumsum", "the sum of x up to each element along `dim`", Running::Sum},
     {"cumprod", "the product of x up to each element along `dim`", Running::Prod},
-    {"cummax", "the greatest of x up to each element along `dim`, and where the last of them stands",
+    {"cummax", "the maximum of x up to each element along `dim`, and the index of the last of them",
      Running::Max, true},
-    {"cummin", "the least of x up to each element along `dim`, and where the last of them stands",
+    {"cummin", "the minimum of x up to each element along `dim`, and the index of the last of them",
      Running::Min, true},
     {"logcumsumexp", "log of the sum of exp(x) up to each element along `dim`", Running::LogAddExp},
 };

@@ -154,10 +154,10 @@ ValueId takeAlong(Builder& b, ValueId x, ValueId indices, int64_t dim) {
 }
 
 void addSortOps(OpRegistry& ops) {
-  ops.add(sorting("sort", "x in order along `dim`, and where each element stood; NaN is the greatest"));
+  ops.add(sorting("sort", "x in order along `dim`, and the index that each element had; NaN is the largest"));
 
   OpRecord argsort =
-      sorting("argsort", "where the elements of x in order along `dim` stand; NaN is the greatest");
+      sorting("argsort", "the indices of the elements of x in order along `dim`; NaN is the largest");
   argsort.results = "indices";
   argsort.operandClasses = kAnyDType;
   argsort.decompose = nullptr;
@@ -167,7 +167,7 @@ void addSortOps(OpRegistry& ops) {
   argsort.gradNone = true;
   ops.add(std::move(argsort));
 
-  OpRecord topk = sorting("topk", "the k greatest (least) of x along `dim` in order, and where they stand");
+  OpRecord topk = sorting("topk", "the k largest (smallest) of x along `dim` in order, and their indices");
   topk.cut = cutTopk;
   topk.attrs = {{"k", AttrType::Int},
                 {"dim", AttrType::Dim, "-1"},

@@ -119,8 +119,8 @@ const Row kRows[] = {
      "%s = mul %x, %x\n%t = neg %s\n%e = exp %t\n%u = mul %e, -1.1283791670955126\n%dx = mul %dy, %u\nyield "
      "%dx",
      {monotone(kFloats, true)}},
-    {"floor", "greatest whole number that is not above x", kFloats, "floor(a)", "yield none", {monotone()}},
-    {"ceil", "least whole number that is not below x", kFloats, "ceil(a)", "yield none", {monotone()}},
+    {"floor", "largest whole number that is not above x", kFloats, "floor(a)", "yield none", {monotone()}},
+    {"ceil", "smallest whole number that is not below x", kFloats, "ceil(a)", "yield none", {monotone()}},
     {"round", "nearest whole number, halves to even", kFloats, "round(a)", "yield none", {monotone()}},
     {"trunc", "whole part", kFloats, "trunc(a)", "yield none", {monotone()}},
     {"not", "logical on bool, bitwise on integers", kBits, "not(a)", nullptr, {monotone(kBits, true)}},

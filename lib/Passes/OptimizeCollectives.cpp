@@ -83,22 +83,23 @@ PassInfo optimizeCollectivesInfo() {
   return {
       .name = "optimize-collectives",
       .summary = "joins, shares, moves and drops collectives, so that fewer and smaller messages travel",
-      .why = "After partition, which plans each change of sharding by itself; before fuse, so that kernels "
-             "are built "
-             "around what really travels, and before communication contracts are counted. First what a loop "
-             "repeats "
-             "for nothing leaves it: collectives that no trip changes go before it, the reduction of a sum "
-             "that it "
-             "adds up goes after it. Then equal collectives become one, a slice of a reduction a "
-             "reduce_scatter, a "
-             "gather of a reduce_scatter an all_reduce, a slice of a gather an all_to_all or nothing, "
-             "neighbours of "
-             "one kind one, a sum of reduced values the reduction of a sum, a gathered constant a constant. "
-             "Last, small messages of one kind become one where the messages saved cost more "
-             "than the "
-             "copies, on the nominal machine; the message goes where the last of them stood, and nothing "
-             "that reads "
-             "one of them waits longer than it did.",
+      .why =
+          "After partition, which plans each change of sharding by itself; before fuse, so that kernels "
+          "are built "
+          "around what really travels, and before communication contracts are counted. First what a loop "
+          "repeats "
+          "for nothing leaves it: collectives that no iteration changes go before it, the reduction of a sum "
+          "that it "
+          "adds up goes after it. Then equal collectives become one, a slice of a reduction a "
+          "reduce_scatter, a "
+          "gather of a reduce_scatter an all_reduce, a slice of a gather an all_to_all or nothing, "
+          "neighbours of "
+          "one kind one, a sum of reduced values the reduction of a sum, a gathered constant a constant. "
+          "Last, small messages of one kind become one where the messages saved cost more "
+          "than the "
+          "copies, on the nominal machine; the message goes where the last of them stood, and nothing "
+          "that reads "
+          "one of them waits longer than it did.",
       .needs = Level::Local,
       .gives = Level::Local,
       .run = optimizeCollectivesPass,

@@ -54,7 +54,7 @@ spmd func @main(%a: f32[8, 3] of f32[8, 3] @pod{_, _ | sum(dp)},
 }
 
 std::vector<PassExample> loops() {
-  return {{"What no trip of a loop changes goes before it",
+  return {{"What no iteration of a loop changes goes before it",
            R"(mesh @pod = [dp=4]
 
 spmd func @main(%w: f32[2, 8] of f32[8, 8] @pod{dp, _}, %x: f32[4, 8] of f32[16, 8] @pod{dp, _})

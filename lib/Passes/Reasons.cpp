@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <unordered_set>
 
 namespace dtc {
 
@@ -11,12 +12,14 @@ namespace {
 
 constexpr size_t kLongestChain = 64; // a longer one is a story nobody reads
 
-bool cutsSame(const DimPart& a, const DimPart& b) {
-  return a.isAxis() && b.isAxis() && a.axis.name == b.axis.name;
+// Do the two shard along the same devices? Sub-axes of one axis may be apart.
+bool sameDevices(const AxisRef& a, const AxisRef& b, const Mesh& mesh) {
+  return a.name == b.name && (mesh.axisIndex(a.name) < 0 || overlaps(a, b, mesh));
 }
 
-bool isOneOf(const AxisRef& axis, std::span<const AxisRef> axes) {
-  return axes.empty() || std::ranges::any_of(axes, [&](const AxisRef& a) { return a.name == axis.name; });
+bool isOneOf(const AxisRef& axis, std::span<const AxisRef> axes, const Mesh& mesh) {
+  return axes.empty() ||
+         std::ranges::any_of(axes, [&](const AxisRef& a) { return sameDevices(a, axis, mesh); });
 }
 
 // Axes that one of the two has and the other has not, or has elsewhere.
@@ -86,10 +89,11 @@ uint16_t Reasons::sourceDim(const ShardingReason& r) const {
   const ShardingId s = m_[r.from].sharding;
   if (!s.valid()) return 0;
   const Sharding& sharding = m_.shardings[s];
+  const Mesh& mesh = m_.shardings.mesh(sharding.mesh);
   for (uint16_t d = 0; d < sharding.dims.size(); ++d)
     for (const DimPart& p : sharding.dims[d].parts)
       for (const DimPart& wanted : r.parts)
-        if (cutsSame(p, wanted)) return d;
+        if (p.isAxis() && wanted.isAxis() && sameDevices(p.axis, wanted.axis, mesh)) return d;
   return r.dim;
 }
 
@@ -108,25 +112,75 @@ std::vector<ReasonStep> Reasons::chain(ValueId v, uint16_t d) const {
   return out;
 }
 
-std::vector<ReasonStep> Reasons::pendingChain(const ReshardReason& r) const {
-  const Sharding& from = m_.shardings[m_[m_.operand(r.reshard, 0)].sharding];
-  if (from.pending.empty() || !r.cause.valid()) return {};
-  const AxisRef axis = from.pending.front().axis;
-  for (ValueId v : m_.operands(r.cause)) {
-    if (!m_[v].sharding.valid()) continue;
+// The values that v may be, one step earlier: an op's operands; of a region's results what it yields and starts with; of a
+// region's argument what is passed for it, and what the iteration before yields.
+std::vector<ValueId> Reasons::readFor(ValueId v) const {
+  std::vector<ValueId> out;
+  const bool isArg = m_[v].kind == ValueKind::BlockArg;
+  const OpId o = isArg ? m_[BlockId(m_[v].owner)].parentOp : m_.definingOp(v);
+  if (!o.valid()) return out;
+  const auto operands = m_.operands(o);
+  if (m_[o].numRegions == 0) return {operands.begin(), operands.end()};
+  const Block& body = m_[m_.region(o, m_[o].numRegions - 1)];
+  const size_t args = body.args.size(), position = m_[v].position;
+  const size_t index =
+      m_.record(o).regions == RegionKind::For ? 1 : 0; // the loop's index is its first argument
+  const size_t arg = isArg ? position : position + index;
+  if (arg >= index && arg < args && operands.size() + arg >= args)
+    out.push_back(operands[operands.size() + arg - args]);
+  for (uint32_t r = 0; r < m_[o].numRegions; ++r)
+    if (const auto& yields = m_[m_.region(o, r)].yields; arg >= index && arg - index < yields.size())
+      out.push_back(yields[arg - index]);
+  return out;
+}
+
+std::vector<PendingOrigin> Reasons::pendingOrigins(ValueId start, std::span<const AxisRef> axes) const {
+  auto isPending = [&](ValueId v) {
+    if (!m_[v].sharding.valid()) return false;
     const Sharding& s = m_.shardings[m_[v].sharding];
-    for (uint16_t d = 0; d < s.dims.size(); ++d)
-      for (const DimPart& p : s.dims[d].parts)
-        if (p.isAxis() && p.axis.name == axis.name)
-          if (auto found = chain(source(v), d); !found.empty()) return found;
+    return std::ranges::any_of(
+        s.pending, [&](const PendingAxis& p) { return isOneOf(p.axis, axes, m_.shardings.mesh(s.mesh)); });
+  };
+  std::vector<PendingOrigin> out;
+  std::vector<ValueId> todo = {start};
+  std::unordered_set<ValueId> seen;
+  while (!todo.empty()) {
+    const ValueId v = todo.back();
+    todo.pop_back();
+    if (!isPending(v) || !seen.insert(v).second) continue;
+    std::vector<ValueId> before = readFor(v);
+    const OpId o = m_.definingOp(v);
+    if (m_[v].kind == ValueKind::BlockArg && !m_[BlockId(m_[v].owner)].parentOp.valid()) {
+      out.push_back({{}, v});
+      continue;
+    }
+    std::erase_if(before, [&](ValueId b) { return !isPending(b); });
+    if (before.empty() && o.valid() && !reshards_.contains(o)) out.push_back({o, v});
+    todo.insert(todo.end(), before.rbegin(), before.rend());
+  }
+  return out;
+}
+
+std::vector<ReasonStep> Reasons::pendingChain(const ReshardReason& r) const {
+  const ValueId operand = m_.operand(r.reshard, 0);
+  const Sharding& from = m_.shardings[m_[operand].sharding];
+  if (from.pending.empty()) return {};
+  const AxisRef axis = from.pending.front().axis;
+  for (const PendingOrigin& origin : pendingOrigins(operand, {&axis, 1})) {
+    if (!origin.op.valid()) continue;
+    for (ValueId v : m_.operands(origin.op)) {
+      if (!m_[v].sharding.valid()) continue;
+      const Sharding& s = m_.shardings[m_[v].sharding];
+      for (uint16_t d = 0; d < s.dims.size(); ++d)
+        for (const DimPart& p : s.dims[d].parts)
+          if (p.isAxis() && sameDevices(p.axis, axis, m_.shardings.mesh(s.mesh)))
+            if (auto found = chain(source(v), d); !found.empty()) return found;
+    }
   }
   return {};
 }
 
-void Reasons::addEnd(const std::vector<ReasonStep>& steps, Uses& out) const {
-  if (steps.empty()) return;
-  const ShardingReason& r = *steps.back().reason;
-  if (r.kind != ShardingReason::Annotation && r.kind != ShardingReason::ResultAnnotation) return;
+AnnotationUse Reasons::annotation(const ShardingReason& r) const {
   AnnotationUse use{r.value, r.dim, r.kind == ShardingReason::ResultAnnotation, 0, r.parts, m_[r.value].loc};
   if (use.ofResult)
     for (FuncId f : m_.order) {
@@ -136,6 +190,24 @@ void Reasons::addEnd(const std::vector<ReasonStep>& steps, Uses& out) const {
           use.range = m_[f].results[k].loc, use.result = static_cast<uint32_t>(k);
     }
   use.range = shardingRange(m_.source, use.range);
+  return use;
+}
+
+SourceRange Reasons::annotationPlace(const ShardingReason& r) const { return annotation(r).range; }
+
+void Reasons::addEnd(const std::vector<ReasonStep>& steps, Uses& out) const {
+  if (steps.empty()) return;
+  const ShardingReason& r = *steps.back().reason;
+  if (r.kind != ShardingReason::Annotation && r.kind != ShardingReason::ResultAnnotation) return;
+  const AnnotationUse use = annotation(r);
+  if (std::ranges::find(out, use) == out.end()) out.push_back(use);
+}
+
+// What left the value pending: the annotations that shard what an op reads, or that of an argument.
+void Reasons::addOrigin(const PendingOrigin& origin, std::span<const AxisRef> axes, Uses& out) const {
+  if (origin.op.valid()) return addOp(origin.op, axes, out);
+  const SourceRange range = shardingRange(m_.source, m_[origin.value].loc);
+  const AnnotationUse use{origin.value, 0, false, 0, {}, range};
   if (std::ranges::find(out, use) == out.end()) out.push_back(use);
 }
 
@@ -146,7 +218,7 @@ void Reasons::addTensor(ValueId v, std::span<const AxisRef> axes, Uses& out) con
   const Sharding& s = m_.shardings[m_[v].sharding];
   for (uint16_t d = 0; d < s.dims.size(); ++d)
     for (const DimPart& p : s.dims[d].parts)
-      if (p.isAxis() && isOneOf(p.axis, axes)) {
+      if (p.isAxis() && isOneOf(p.axis, axes, m_.shardings.mesh(s.mesh))) {
         addEnd(chain(v, d), out);
         break;
       }
@@ -171,9 +243,11 @@ std::vector<AnnotationUse> Reasons::annotations(const ReshardReason& r) const {
   const std::vector<AxisRef> axes = axesBetween(from, to);
   Uses out;
   addTensor(operand, axes, out);
-  // A sum is pending because of what its op read; a change of cuts stands because of what asks for it, which is cut
-  // otherwise.
-  if (!from.pending.empty()) addOp(r.cause, axes, out);
+  // A sum is pending because of what its op reads; another change of sharding is there because of what asks for it.
+  std::vector<AxisRef> pending;
+  for (const PendingAxis& p : from.pending) pending.push_back(p.axis);
+  if (!pending.empty())
+    for (const PendingOrigin& origin : pendingOrigins(operand, pending)) addOrigin(origin, pending, out);
   if (r.kind == ReshardReason::Operand) addOp(r.needs, axes, out);
   if (r.kind == ReshardReason::Result) addOp(r.cause, axes, out);
   if (r.kind == ReshardReason::Boundary && r.needs.valid()) addTensor(m_.result(r.needs), axes, out);

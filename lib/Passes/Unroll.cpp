@@ -200,12 +200,15 @@ bool unrollPass(Module& m, const PassOptions& options, Diagnostics& diags) {
 PassInfo unrollInfo() {
   return {
       .name = "unroll",
-      .summary = "replaces a `for` of few trips by its block, once per trip",
-      .why = "Outside the standard pipeline, anywhere before fuse: a loop's kernels are compiled once, "
-             "however often they run, and most loops should stay loops. It pays where the trips differ: the "
-             "index becomes a number, bounds of inner loops that depend on it too, and what the first trip "
-             "starts from can be seen. Bounds must be numbers; loops of more trips than the limit, and those "
-             "whose copies would pass 65,536 ops, stay.",
+      .summary = "replaces a `for` of few iterations by its block, once per iteration",
+      .why =
+          "Outside the standard pipeline, anywhere before fuse: a loop's kernels are compiled once, "
+          "however often they run, and most loops should stay loops. It pays where the iterations differ: "
+          "the "
+          "index becomes a number, bounds of inner loops that depend on it too, and what the first iteration "
+          "starts from can be seen. Bounds must be numbers; loops of more iterations than the limit, and "
+          "those "
+          "whose copies would pass 65,536 ops, stay.",
       .needs = Level::Global,
       .gives = Level::Global,
       .run = unrollPass,
@@ -227,7 +230,7 @@ PassInfo unrollInfo() {
   return %y, %ys
 }
 )",
-      .options = {{"limit", "8", "how many trips a loop may make"}},
+      .options = {{"limit", "8", "the most iterations of a loop that is unrolled"}},
       .standard = false};
 }
 

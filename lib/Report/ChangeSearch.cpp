@@ -160,6 +160,9 @@ void ChangeSearch::candidates(const TracedCollective& c, std::vector<Edits>& out
             kept.push_back(p);
         if (kept.size() != d.parts.size()) d.parts = DimSharding{kept}.strided() ? PartList() : kept;
       }
+      std::erase_if(without.pending, [&](const PendingAxis& p) {
+        return std::ranges::any_of(axes, [&](const AxisRef& a) { return a.name == p.axis.name; });
+      });
       addEdit(use, without, out);
       if (!r) continue;
       for (ValueId side : {m.operand(source, 0), m.result(source)})

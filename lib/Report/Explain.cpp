@@ -114,7 +114,9 @@ private:
       if (r.via.valid()) step.via = m_.record(r.via).name;
       step.factor = r.factor;
       step.secondsBefore = r.secondsBefore, step.secondsAfter = r.secondsAfter;
-      step.place = r.via.valid() ? place(r.via) : place(r.value);
+      step.place = r.via.valid()                                ? place(r.via)
+                   : r.kind == ShardingReason::ResultAnnotation ? place(reasons_.annotationPlace(r))
+                                                                : place(r.value);
       out.push_back(std::move(step));
     }
     return out;
@@ -126,6 +128,35 @@ private:
     return partsText(parts);
   }
 
+  // "'add' (f.dt:4:8) passes on a partial sum over a, which 'einsum' (f.dt:5:8) leaves, because a dim that it reduces is
+  // sharded", "argument %g (f.dt:2:12) is annotated as a partial sum over dp".
+  std::string pendingText(const ReshardReason& r, const std::string& cause, const std::string& partial,
+                          const Sharding& from) const {
+    std::vector<AxisRef> axes;
+    for (const PendingAxis& p : from.pending) axes.push_back(p.axis);
+    constexpr size_t kShown = 3;
+    std::string ops, arguments;
+    size_t numOps = 0, numArguments = 0;
+    bool itself = false;
+    for (const PendingOrigin& o : reasons_.pendingOrigins(m_.operand(r.reshard, 0), axes)) {
+      std::string& list = o.op.valid() ? ops : arguments;
+      size_t& count = o.op.valid() ? numOps : numArguments;
+      itself |= o.op.valid() && o.op == r.cause;
+      if (++count > kShown) continue;
+      list += count == 1 ? "" : " and ";
+      list += o.op.valid() ? "'" + std::string(m_.record(o.op).name) + "' (" + place(o.op) + ")"
+                           : reasons_.name(o.value) + " (" + place(o.value) + ")";
+    }
+    if (itself || numOps + numArguments == 0)
+      return cause + " leaves a " + partial + ", because a dim that it reduces is sharded";
+    const std::string annotated = (numArguments > 1 ? "arguments " : "argument ") + arguments +
+                                  (numArguments > 1 ? " are" : " is") + " annotated as a " + partial;
+    const std::string left = ops + (numOps > 1 ? " leave" : " leaves") + " a " + partial +
+                             ", because a dim that " + (numOps > 1 ? "each" : "it") + " reduces is sharded";
+    const std::string why = !numArguments ? left : !numOps ? annotated : left + ", and " + annotated;
+    return r.cause.valid() ? why + "; " + cause + " passes it on" : why;
+  }
+
   std::string sentence(const ReshardReason& r, const ExplainReshard& e) const {
     const Sharding& from = m_.shardings[m_[m_.operand(r.reshard, 0)].sharding];
     std::string cause = e.cause.empty() ? "an argument" : "'" + e.cause + "' (" + e.causePlace + ")";
@@ -133,8 +164,9 @@ private:
         e.needs.empty() ? "the function's result" : "'" + e.needs + "' (" + e.needsPlace + ")";
     switch (r.kind) {
     case ReshardReason::Reduce: {
-      std::string text = cause + " leaves a partial " + std::string(pendingName(from.pendingKind())) +
-                         " over " + axesText(from.pending) + ", because a dim that it reduces is sharded";
+      const std::string partial =
+          "partial " + std::string(pendingName(from.pendingKind())) + " over " + axesText(from.pending);
+      const std::string text = pendingText(r, cause, partial, from);
       return e.needs.empty() ? text : text + "; " + wants + " needs it reduced";
     }
     case ReshardReason::Operand: return wants + " needs this operand with another sharding";

@@ -110,8 +110,13 @@ std::string changeText(const ProgramCollective& c, const ProgramReport& r, const
 std::string detailText(const ProgramCollective& c, const ProgramReport& r, size_t number) {
   std::string out = std::to_string(number) + ". " + c.kind + " over " + axesText(c) +
                     (c.value.empty() ? "" : ": " + c.value) + "\n";
-  for (const ProgramCollective::Source& s : c.sources)
-    out += "  because " + s.why + "\n" + stepsText(s.chain, "    ");
+  std::vector<std::string> said; // sources that joined one message may have one reason
+  for (const ProgramCollective::Source& s : c.sources) {
+    std::string why = "  because " + s.why + "\n" + stepsText(s.chain, "    ");
+    if (std::ranges::find(said, why) != said.end()) continue;
+    out += why;
+    said.push_back(std::move(why));
+  }
   return out + changeText(c, r, "  ");
 }
 

@@ -63,8 +63,8 @@ func @main(%x: f32[4]) -> (%y: f32[4]) {
 }
 )", "@f(%x)", "@f(%x, %x)"},
     {"argument-type",
-     "A call passes a value of another type than the function takes. The sizes of a function "
-     "are numbers, or symbols of the whole module.",
+     "A call passes a value of another type than the function takes. The names in a "
+     "function's argument types are bound by each call; numbers must be the same.",
      "opt -", R"(func @f(%a: f32[4]) -> (f32[4]) {
   return %a
 }

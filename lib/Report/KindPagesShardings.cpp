@@ -236,7 +236,7 @@ spmd func @main(%x: f32[4] of f32[4] @m{_}) -> () {
 }
 )", "  %y = local (%p = %x) { yield %p } : f32[4] @m{_}", "  %y = relu %x"},
     {"varying-predicate",
-     "A collective stands in a branch or loop whose predicate may differ between the devices "
+     "A collective is in a branch or loop whose predicate may differ between the devices "
      "that meet in it: some would wait forever.",
      "opt -", R"(mesh @m = [b=3]
 

@@ -110,7 +110,7 @@ func @main(%x: f32[4, 6]) -> (%y: f32[4, 6]) {
 }
 )", "tensor<4x6xf32>", "f32[4, 6]"},
     {"unknown-keyword",
-     "A word stands where a keyword is expected: mesh, func or spmd func at the top, return or "
+     "There is another word where a keyword is expected: mesh, func or spmd func at the top, return or "
      "yield at the end of a block.",
      "opt -", R"(fun @main(%x: f32[4, 6]) -> (%y: f32[4, 6]) {
   %y = relu %x

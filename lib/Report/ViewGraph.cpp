@@ -24,10 +24,10 @@ public:
     g_.title = "func @" + std::string(m_.strings[m_[f_].name]);
     for (const FuncArg& a : m_[f_].args) {
       nodeOf_[a.value] = g_.nodes.size();
-      g_.nodes.push_back({"argument", names_(a.value), typeOf(m_, a.value), 0, {}});
+      g_.nodes.push_back({"argument", names_(a.value), typeOf(m_, a.value), 0, {}, {}});
     }
     for (OpId o : m_[m_[f_].body].ops) op(o);
-    ViewGraph::Node end{"return", "", "", 0, {}};
+    ViewGraph::Node end{"return", "", "", 0, {}, {}};
     for (ValueId v : m_[m_[f_].body].yields) read(v, end);
     add(std::move(end));
     return std::move(g_);
@@ -35,7 +35,7 @@ public:
 
 private:
   void op(OpId o) {
-    ViewGraph::Node node{std::string(m_.record(o).name), "", "", 0, {}};
+    ViewGraph::Node node{std::string(m_.record(o).name), "", "", 0, {}, {}};
     for (ValueId v : m_.operands(o)) read(v, node);
     for (uint32_t r = 0; r < m_[o].numRegions; ++r) readInside(m_.region(o, r), node);
     for (uint32_t r = 0; r < m_[o].numResults; ++r) {
@@ -52,14 +52,19 @@ private:
     if (it == nodeOf_.end()) return; // a literal, or a value of a region
     if (std::find(node.from.begin(), node.from.end(), it->second) == node.from.end())
       node.from.push_back(it->second);
+    node.reads.push_back(names_(v));
   }
+  // What a region reads of the outside, each value once.
   void readInside(BlockId b, ViewGraph::Node& node) {
+    auto once = [&](ValueId v) {
+      if (nodeOf_.contains(v) && std::ranges::find(node.reads, names_(v)) == node.reads.end()) read(v, node);
+    };
     forEachOp(m_, b, [&](OpId o) {
-      for (ValueId v : m_.operands(o)) read(v, node);
+      for (ValueId v : m_.operands(o)) once(v);
       for (uint32_t r = 0; r < m_[o].numRegions; ++r)
-        for (ValueId v : m_[m_.region(o, r)].yields) read(v, node);
+        for (ValueId v : m_[m_.region(o, r)].yields) once(v);
     });
-    for (ValueId v : m_[b].yields) read(v, node);
+    for (ValueId v : m_[b].yields) once(v);
   }
   void add(ViewGraph::Node node) {
     for (size_t n : node.from) node.layer = std::max(node.layer, g_.nodes[n].layer + 1);
@@ -83,11 +88,11 @@ std::vector<std::vector<size_t>> layersOf(const ViewGraph& g) {
 }
 
 // "%h = matmul %x, %w1", "argument %x", "return %y".
-std::string statement(const ViewGraph& g, const ViewGraph::Node& n) {
+std::string statement(const ViewGraph::Node& n) {
   std::string text = n.op == "argument" || n.op == "return" ? n.op + " " + n.result
                      : n.result.empty()                     ? n.op + " "
                                                             : n.result + " = " + n.op + " ";
-  for (size_t i = 0; i < n.from.size(); ++i) text += (i ? ", " : "") + g.nodes[n.from[i]].result;
+  for (size_t i = 0; i < n.reads.size(); ++i) text += (i ? ", " : "") + n.reads[i];
   return text;
 }
 
@@ -108,7 +113,7 @@ std::string graphText(const ViewGraph& g, size_t columns) {
   std::string text = g.title + "\nlayer  statement\n";
   for (const auto& layer : layersOf(g))
     for (size_t n : layer) {
-      std::string number = std::to_string(g.nodes[n].layer), line = statement(g, g.nodes[n]);
+      std::string number = std::to_string(g.nodes[n].layer), line = statement(g.nodes[n]);
       line = std::string(5 - std::min<size_t>(5, number.size()), ' ') + number + "  " + line;
       if (!g.nodes[n].type.empty()) line += " : " + g.nodes[n].type;
       text += shortened(line, std::max<size_t>(columns, 20)) + "\n";
@@ -144,7 +149,7 @@ std::string graphSvg(const ViewGraph& g) {
                         second = shortened(node.type, kMost);
       const size_t width = (std::max(first.size(), second.size()) + 2) * kLetterWidth;
       for (size_t from : node.from) svg.line(middle[from], top[from] + kHeight, x + width / 2, y);
-      svg.box(x, y, width, kHeight, "cell", statement(g, node) + "\n" + node.type);
+      svg.box(x, y, width, kHeight, "cell", statement(node) + "\n" + node.type);
       svg.text(x + kLetterWidth, y + 17, first);
       svg.text(x + kLetterWidth, y + 35, second, "fact");
       middle[n] = x + width / 2;

@@ -175,6 +175,12 @@ struct Binder {
     };
     for (size_t i = 0; i < bindings.size(); ++i) {
       const std::string& p = bindings[i].pattern;
+      if (!isPattern(p) && !isWeights(bindings[i])) continue;
+      for (size_t before = 0; before < i; ++before)
+        if (bindings[before].pattern == p) return "--input binds '" + p + "' twice";
+    }
+    for (size_t i = 0; i < bindings.size(); ++i) {
+      const std::string& p = bindings[i].pattern;
       if (!isPattern(p) || p == "*") continue;
       if (!anyNamed(p))
         return "--input '" + p + "=…' matches no argument. The arguments are:" + listArguments();
@@ -223,6 +229,19 @@ std::string inputForms() {
          "  --input '*=randn(1)'             every argument that is left\n";
 }
 
+// What other libraries call a rule: "; write x=const(1)".
+static std::string ruleHint(std::string_view value) {
+  const std::string_view name = value.substr(0, value.find('('));
+  const std::string_view given = name.size() < value.size() ? value.substr(name.size()) : "(1)";
+  if (name == "ones") return "; write const(1)";
+  if (name == "full" || name == "constant" || name == "fill") return "; write const" + std::string(given);
+  if (name == "normal" || name == "random" || name == "rand" || name == "random_normal" || name == "gaussian")
+    return "; write randn" + std::string(given);
+  if (name == "random_uniform") return "; write uniform" + std::string(given == "(1)" ? "(1,0,1)" : given);
+  if (name == "arange" || name == "range") return "; write iota";
+  return "";
+}
+
 Result<InputBinding> parseInputBinding(std::string_view text) {
   size_t equals = text.find('=');
   if (equals == std::string_view::npos && isTensorArchive(text)) {
@@ -250,10 +269,9 @@ Result<InputBinding> parseInputBinding(std::string_view text) {
     return b;
   }
   if (!value.ends_with(".npy") && !isTensorArchive(value))
-    return usageError(
-        "--input '" + std::string(text) + "': '" + std::string(value) +
-        "' is neither a .npy, .npz or .safetensors file nor one of the rules. The forms are:\n" +
-        inputForms());
+    return usageError("--input '" + std::string(text) + "': '" + std::string(value) +
+                      "' is neither a .npy, .npz or .safetensors file nor one of the rules" +
+                      ruleHint(value) + ". The forms are:\n" + inputForms());
   b.kind = isTensorArchive(value) ? InputBinding::Archive : InputBinding::Npy;
   b.path = value;
   return b;

@@ -125,8 +125,8 @@ Status Loader::forLoop(OpId o, StepList& out) {
     const Dim trips = m_.typeOf(m_.result(o, i)).dims[0];
     if (!trips.isStatic() ||
         (lo->offset < 0 && hi->offset < 0 && trips.value() != std::max<int64_t>(0, hi->number - lo->number)))
-      return at(o,
-                "a stacked result that is cut along its trips cannot be executed yet; let its dim 0 be `_`");
+      return at(o, "a stacked result that is sharded along its iterations cannot be executed yet; let its "
+                   "dim 0 be `_`");
     step.stacked = trips.value();
     again.push_back({m_[body].yields[i], m_.result(o, i), true});
   }

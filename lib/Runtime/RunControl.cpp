@@ -19,8 +19,8 @@ Result<ForTrips> tripsOf(const ForStep& loop, int64_t lo, int64_t hi) {
   if (trips <= 0) return ForTrips{lo, 0};
   if (loop.maxTrips >= 0 && trips > loop.maxTrips) return tooManyTrips(loop.maxTrips);
   if (loop.stacked >= 0 && trips != loop.stacked)
-    return inputError("it makes " + std::to_string(trips) + " trips, but its stacked results have room for " +
-                      std::to_string(loop.stacked));
+    return inputError("it makes " + std::to_string(trips) +
+                      " iterations, but its stacked results have room for " + std::to_string(loop.stacked));
   return ForTrips{lo, trips};
 }
 

@@ -1,4 +1,4 @@
-#include "dtc/Support/Diagnostics.h"
+#include "DiagnosticOrder.h"
 #include <algorithm>
 
 namespace dtc {
@@ -167,9 +167,18 @@ LineCol lineColumn(std::string_view text, uint32_t offset) {
   return {static_cast<uint32_t>(lines + 1), static_cast<uint32_t>(countCharacters(text.substr(begin)) + 1)};
 }
 
+std::vector<const Diagnostic*> byPlace(const Diagnostics& diagnostics) {
+  std::vector<const Diagnostic*> out;
+  for (const Diagnostic& d : diagnostics.all()) out.push_back(&d);
+  // kNone is the largest. Of one place, in the order of the list.
+  std::ranges::sort(out, {}, [](const Diagnostic* d) { return std::pair(d->range.begin, d); });
+  return out;
+}
+
 std::string renderDiagnostics(const Diagnostics& diagnostics, const SourceText& source, bool color) {
   std::string out;
-  for (const Diagnostic& d : diagnostics.all()) {
+  for (const Diagnostic* shown : byPlace(diagnostics)) {
+    const Diagnostic& d = *shown;
     renderHead(out, source, d.range, d.severity, d.message(), d.kind, color);
     renderLine(out, source, d.range, d.also, color);
     for (const Note& n : d.notes) {

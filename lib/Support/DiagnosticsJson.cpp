@@ -1,5 +1,6 @@
 #include "dtc/Support/DiagnosticsJson.h"
 
+#include "DiagnosticOrder.h"
 #include "dtc/Support/Json.h"
 
 #include <algorithm>
@@ -95,7 +96,8 @@ std::string resultSarif(const DiagnosticRecord& d, size_t rule) {
 
 std::vector<DiagnosticRecord> recordsOf(const Diagnostics& diags, const SourceText& source) {
   std::vector<DiagnosticRecord> out;
-  for (const Diagnostic& d : diags.all()) {
+  for (const Diagnostic* shown : byPlace(diags)) {
+    const Diagnostic& d = *shown;
     DiagnosticRecord& r = out.emplace_back();
     r.severity = d.severity;
     r.kind = d.kind ? d.kind->id : "";

@@ -15,11 +15,34 @@ std::string lowered(std::string_view word) {
   return out;
 }
 
-// Without what other frameworks put before a name: "stablehlo.dot" is "dot".
+// Frameworks by the names that their modules are imported under, where one has an alias of its own in the table.
+struct Framework {
+  std::string_view prefix, name;
+};
+constexpr Framework kFrameworks[] = {{"jax.numpy", "jnp"},
+                                     {"np", "jnp"},
+                                     {"numpy", "jnp"},
+                                     {"jax.lax", "lax"},
+                                     {"mhlo", "stablehlo"},
+                                     {"aten", "torch"},
+                                     {"f", "torch"},
+                                     {"functional", "torch"},
+                                     {"torch.nn.functional", "torch"},
+                                     {"nn.functional", "torch"}};
+
+// "jax.numpy.var" as "jnp.var".
+std::string qualified(std::string_view word) {
+  const size_t dot = word.rfind('.');
+  if (dot == std::string_view::npos) return std::string(word);
+  for (const Framework& f : kFrameworks)
+    if (f.prefix == word.substr(0, dot)) return std::string(f.name) + std::string(word.substr(dot));
+  return std::string(word);
+}
+
+// The name behind the last dot: "stablehlo.dot" is "dot".
 std::string_view bare(std::string_view word) {
-  for (std::string_view prefix : {"stablehlo.", "mhlo.", "chlo.", "aten.", "torch.", "jnp.", "lax."})
-    if (word.starts_with(prefix)) return word.substr(prefix.size());
-  return word;
+  const size_t dot = word.rfind('.');
+  return dot == std::string_view::npos ? word : word.substr(dot + 1);
 }
 
 // "'mul'", "%x"
@@ -44,13 +67,17 @@ std::string_view firstKnown(std::string_view names, const std::vector<std::strin
 
 std::string translated(Vocabulary vocabulary, std::string_view word,
                        const std::vector<std::string_view>& known, std::string_view prefix) {
-  const std::string wanted = lowered(bare(word));
-  for (const Alias& a : aliasTable()) {
-    if (a.vocabulary != vocabulary || wanted != a.elsewhere) continue;
-    std::string_view here = firstKnown(a.here, known);
-    if (here.empty() && *a.here) continue;
-    if (*a.how) return std::string("; write ") + a.how;
-    return "; dtc calls it " + shown(prefix, here);
+  // A framework's own row counts before one of the bare name: torch.permute is not what others call permute.
+  const std::string full = qualified(lowered(word)), wanted(bare(full));
+  for (const std::string& name : {full, wanted}) {
+    for (const Alias& a : aliasTable()) {
+      if (a.vocabulary != vocabulary || name != a.elsewhere) continue;
+      std::string_view here = firstKnown(a.here, known);
+      if (here.empty() && *a.here) continue;
+      if (*a.how) return std::string("; write ") + a.how;
+      return "; dtc calls it " + shown(prefix, here);
+    }
+    if (name == wanted) break;
   }
   if (wanted != word && isKnown(wanted, known)) return "; dtc calls it " + shown(prefix, wanted);
   return "";
@@ -61,7 +88,7 @@ std::string translated(Vocabulary vocabulary, std::string_view word,
 std::string suggestion(Vocabulary vocabulary, std::string_view word,
                        const std::vector<std::string_view>& known, std::string_view prefix) {
   if (std::string text = translated(vocabulary, word, known, prefix); !text.empty()) return text;
-  if (std::string_view near = nearestWord(word, known); !near.empty())
+  if (std::string_view near = nearestWord(bare(word), known); !near.empty())
     return "; did you mean " + shown(prefix, near) + "?";
   constexpr size_t kFew = 12, kShown = 100;
   std::string list;

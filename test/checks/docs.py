@@ -1,7 +1,11 @@
-"""What README.md and docs/ show is true: every block of IR parses, every `dtc` command of a `sh` block runs.
+"""What README.md and docs/ show is true: every block of IR parses, every `dtc` command of a `sh` block runs, and
+quoted diagnostics are what dtc prints.
 
 A fenced block is IR if it is labelled `dt`; `dt error` must be rejected. A block without a label may not look like IR, so
 that none escapes; `dt part` holds statements without their function: they are not parsed, and there may be few.
+
+A `text` block that begins as a diagnostic does, `NAME.dt:1:2: error:`, follows the `dt error` block that it is printed for, and is
+all of it, line by line.
 
 In blocks labelled `sh`, each line that begins with `dtc ` (or `$ dtc `, or pipes into dtc) must end with code 0, in a folder
 that has the tree's examples, and each whole block that the paragraph before it calls `NAME.dt`. Passed over are `sh part`
@@ -36,6 +40,16 @@ def ir_complaint(context, label, body):
     return f"exit code {done.returncode}\n{done.stderr[-2000:]}" if done.returncode else None
 
 
+def quote_complaint(context, folder, body, program):
+    """Of a quoted diagnostic; `program`: the `dt error` block before it, or None."""
+    name = re.match(r"([\w-]+\.dt):\d+:\d+: ", body)[1]
+    if program is None:
+        return "quotes a diagnostic, but no `dt error` block is right before it"
+    (folder / name).write_text(program)
+    printed = context.run(context.dtc, "opt", name, cwd=folder).stderr
+    return None if printed.strip() == body.strip() else f"dtc prints:\n{printed}"
+
+
 def commands(context, body):
     for line in body.replace("\\\n", " ").splitlines():
         line = re.sub(r"^\s*\$ ", "", line).strip()
@@ -66,7 +80,14 @@ def check(context):
     folder = scratch_folder(context)
     shell = f'set -o pipefail; PATH="{context.build / "bin"}:$PATH"; '
     for path in context.files("README.md", "docs/*.md"):
+        program = None
         for line, label, body, name in blocks((context.root / path).read_text()):
+            if label == "text" and re.match(r"[\w-]+\.dt:\d+:\d+: ", body):
+                if why := quote_complaint(context, folder, body, program):
+                    context.failed(f"docs {path}:{line}", why)
+                else:
+                    context.passed()
+            program = body if label == "dt error" else None
             whole += label in ("dt", "dt error")
             partial += label == "dt part"
             if label == "dt" and name:

@@ -90,26 +90,31 @@ int runClaims(Environment& env, const Options& o) {
   auto text = env.read(o.claims, kMostClaimBytes);
   if (!text.ok()) return env.fail(text.error());
   auto verdicts = judgeClaims(text->text, standardOps(), o.nonFinite());
-  if (!verdicts.ok()) return env.fail(verdicts.error());
   size_t failed = 0, unjudged = 0;
   std::string out;
-  for (const ClaimVerdict& v : *verdicts) {
+  for (const ClaimVerdict& v : verdicts) {
+    const LineCol at = lineColumn(text->text, static_cast<uint32_t>(v.begin));
+    const std::string place =
+        text->name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
     failed += v.judged && !v.holds;
     unjudged += !v.judged;
     if (o.json)
       out += (out.empty() ? "" : ", ") + ("{\"claim\": " + jsonString(v.claim)) +
              ", \"holds\": " + (v.holds ? "true" : "false") +
-             ", \"judged\": " + (v.judged ? "true" : "false") + ", \"why\": " + jsonString(v.why) + "}";
+             ", \"judged\": " + (v.judged ? "true" : "false") + ", \"why\": " + jsonString(v.why) +
+             ", \"line\": " + std::to_string(at.line) + ", \"column\": " + std::to_string(at.column) + "}";
     else
-      out += std::string(!v.judged ? "unjudged: "
-                         : v.holds ? "true:  "
-                                   : "false: ") +
-             v.claim + "\n" + (v.why.empty() ? "" : "       " + v.why + "\n");
+      out +=
+          std::string(!v.judged ? "unjudged: "
+                      : v.holds ? "true:  "
+                                : "false: ") +
+          v.claim + "\n" +
+          (v.why.empty() ? "" : "       " + (v.malformed ? place + "error: " : std::string()) + v.why + "\n");
   }
   if (o.json)
     env.out("{\"claims\": [" + out + "]}\n");
   else
-    env.out(out + plural(verdicts->size(), "claim") + ", " + std::to_string(failed) + " false" +
+    env.out(out + plural(verdicts.size(), "claim") + ", " + std::to_string(failed) + " false" +
             (unjudged ? ", " + std::to_string(unjudged) + " not judged" : "") + "\n");
   return failed + unjudged ? kExitInput : kExitDone;
 }
@@ -245,18 +250,60 @@ int runDeterminism(Environment& env, const Options& o) {
   return pass ? kExitDone : kExitInput;
 }
 
+// Flags that only one kind of check reads, and are given to another.
+std::optional<Error> idleFlag(const Options& o) {
+  struct Use {
+    bool given;
+    const char* flag;
+    bool read;
+    const char* by;
+  };
+  const bool rules = o.rules && o.claims.empty();
+  const Use uses[] = {
+      {o.reductionOrder != "any", "--reduction-order", o.determinism, "--determinism"},
+      {o.mutate, "--mutate", rules, "--rules"},
+      {o.strictNonFinite, "--strict-nonfinite", o.rules || !o.claims.empty(), "--rules and --claims"},
+      {!o.ops.empty(), "--op", rules, "--rules"},
+      {o.seed != 1, "--seed", o.random > 0, "--random"},
+      {!o.keep.empty(), "--keep", o.random > 0, "--random"},
+      {!o.backends.empty(), "--backend", o.random > 0 || o.determinism, "--random and --determinism"},
+      {!o.program.meshes.empty(), "--mesh", o.numerics || o.determinism, "--numerics and --determinism"},
+      {!o.program.dims.empty(), "--dim", o.numerics || o.determinism, "--numerics and --determinism"},
+      {!o.program.entry.empty(), "--entry", o.numerics || o.determinism, "--numerics and --determinism"},
+  };
+  for (const Use& u : uses)
+    if (u.given && !u.read)
+      return usageError(std::string(u.flag) + " is a flag of " + u.by + ", and does nothing here");
+  const bool ofFile = o.numerics || o.determinism, ofRules = o.rules || !o.claims.empty();
+  if (ofFile + ofRules + (o.random > 0) > 1)
+    return usageError(
+        "checks of a program (--numerics, --determinism), of the rules (--rules, --claims) and of "
+        "random programs (--random) are separate commands");
+  return std::nullopt;
+}
+
+// Both checks of a program, where both are asked for; the report of each.
+int runFile(Environment& env, const Options& o) {
+  if (o.json && o.numerics && o.determinism)
+    return env.fail(usageError("--json prints one report: give --numerics or --determinism"));
+  const int first = o.numerics ? runNumerics(env, o) : kExitDone;
+  if (first != kExitDone && first != kExitInput) return first;
+  const int second = o.determinism ? runDeterminism(env, o) : kExitDone;
+  return second == kExitDone ? first : second;
+}
+
 int run(Environment& env, const Options& o) {
   if (o.random && std::ranges::find(o.backends, "cuda") != o.backends.end())
     return env.fail(
         usageError("--random runs on evaluator, cpu and cuda-emu; --backend cuda is for --determinism"));
   if (o.determinism && o.program.file.empty())
     return env.fail(usageError("--determinism checks a program: dtc check FILE --determinism"));
-  if (o.determinism) return runDeterminism(env, o);
   if (o.numerics && o.program.file.empty())
     return env.fail(usageError("--numerics checks a program: dtc check FILE --numerics"));
-  if (!o.numerics && !o.program.file.empty())
+  if (!o.numerics && !o.determinism && !o.program.file.empty())
     return env.fail(usageError("say what to check of '" + o.program.file + "': --numerics or --determinism"));
-  if (o.numerics) return runNumerics(env, o);
+  if (auto idle = idleFlag(o)) return env.fail(std::move(*idle));
+  if (o.numerics || o.determinism) return runFile(env, o);
   if (o.random > 0) return runRandom(env, o);
   if (!o.claims.empty()) return runClaims(env, o);
   if (o.rules) return runRules(env, o);

@@ -80,6 +80,8 @@ int run(Environment& env, const Options& o) {
   int code = kExitDone;
   auto source = readProgram(env, o.program, code);
   if (!source) return code;
+  if (o.format.empty() && source->name.ends_with(".dt"))
+    return env.fail(inputError(source->name + " is a .dt program already: every verb reads it as it is"));
   if (o.format.empty() && !looksLikeMlir(source->text))
     return env.fail(inputError(source->name +
                                " does not look like StableHLO text (it begins with neither a module nor a "

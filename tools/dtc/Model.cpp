@@ -10,7 +10,7 @@ namespace {
 
 struct Options {
   ModelSpec spec;
-  std::string size, parallel, dtype = "f32", mode = "forward";
+  std::string size, parallel, dtype = "f32", mode = "forward", out = "-";
 };
 
 int run(Environment& env, Options& o) {
@@ -26,8 +26,7 @@ int run(Environment& env, Options& o) {
   int code = kExitDone;
   auto m = loadText(env, {"<" + spec->family + ">", modelText(*spec)}, {}, code);
   if (!m) return code;
-  env.out(printModule(*m));
-  return kExitDone;
+  return writeOut(env, o.out, printModule(*m));
 }
 
 std::string familiesHelp() {
@@ -82,6 +81,7 @@ Verb modelVerb() {
         ->type_name("forward|loss|train")
         ->check(CLI::IsMember({"forward", "loss", "train"}).description(""));
     app.add_option("--parallel", o->parallel, "how it is spread: dp=2,tp=4,sp")->type_name("AXES");
+    app.add_option("-o", o->out, "where the .dt text goes; - is standard output")->type_name("OUT");
     app.add_flag("--loop", o->spec.loop,
                  "one `for` over stacked weights, not a copy of the block for each layer");
     return [o](Environment& env) { return run(env, *o); };

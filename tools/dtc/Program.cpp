@@ -6,6 +6,7 @@
 #include "dtc/Import/XlaHlo.h"
 #include "dtc/Ops/Ops.h"
 #include "dtc/Passes/Propagate.h"
+#include "dtc/Runtime/TensorFiles.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -48,7 +49,10 @@ Result<ParseOptions::MeshSizes> meshSizes(std::string_view text) {
     size_t colon = axis.find(':');
     if (colon == std::string_view::npos || colon == 0) return malformed;
     auto size = positive(axis.substr(colon + 1));
-    if (!size || *size < 1 || *size > INT32_MAX) return malformed;
+    if (!size || *size < 1 || *size > INT32_MAX)
+      return usageError("--mesh " + std::string(text) + ": expected a size of axis '" +
+                        std::string(axis.substr(0, colon)) + "' in [1, 2147483647], got '" +
+                        std::string(axis.substr(colon + 1)) + "'");
     sizes.axes.emplace_back(axis.substr(0, colon), *size);
   }
   return sizes;
@@ -65,6 +69,15 @@ void collectCalled(const Module& m, std::unordered_set<StrId>& called) {
 std::string nameOf(const Module& m, FuncId f) { return "@" + std::string(m.strings[m[f].name]); }
 
 } // namespace
+
+int writeOut(Environment& env, const std::string& path, const std::string& text) {
+  if (path == "-") {
+    env.out(text);
+    return kExitDone;
+  }
+  Status written = writeFileAtomically(path, text);
+  return written ? kExitDone : env.fail(written.error());
+}
 
 void addProgramOptions(CLI::App& app, ProgramOptions& o) {
   app.add_option("FILE", o.file, "the program, a .dt file; - is standard input")->type_name("");

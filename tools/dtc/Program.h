@@ -16,6 +16,9 @@ struct ProgramOptions {
   std::vector<std::string> meshes, dims;
 };
 
+// Text of a verb: to the file of -o, or to standard output where that is "-". The verb's exit code.
+[[nodiscard]] int writeOut(Environment&, const std::string& path, const std::string& text);
+
 // FILE --entry --mesh --dim
 void addProgramOptions(CLI::App&, ProgramOptions&);
 

@@ -18,7 +18,7 @@ namespace {
 struct Options {
   ProgramOptions program;
   std::vector<std::string> values, named;
-  std::string what = "sharding", format = "text", out;
+  std::string what = "sharding", format = "text", out = "-";
 };
 
 // The terminal's, else $COLUMNS, else 80.
@@ -54,8 +54,7 @@ private:
 
   int finish(std::string_view title, std::string drawing) {
     if (o_.format == "html") drawing = htmlPage(title, drawing);
-    env_.out(drawing);
-    return kExitDone;
+    return writeOut(env_, o_.out, drawing);
   }
 
   int grids(const std::vector<ViewGrid>& list) {
@@ -120,8 +119,7 @@ private:
     if (o_.what == "layout") {
       std::string all;
       for (const Shown& s : chosen) all += layoutView(m_, s.name, s.global, s.sharding);
-      env_.out(all);
-      return kExitDone;
+      return writeOut(env_, o_.out, all);
     }
     std::vector<ViewGrid> list;
     for (const Shown& s : chosen) list.push_back(shardingGrid(m_, s.name, s.global, s.sharding));
@@ -233,6 +231,7 @@ Verb viewVerb() {
     app.add_option("--what", o->what, "what is drawn")
         ->type_name("sharding|mesh|layout|graph|schedule")
         ->check(CLI::IsMember({"sharding", "mesh", "layout", "graph", "schedule"}).description(""));
+    app.add_option("-o", o->out, "where the drawing goes; - is standard output")->type_name("OUT");
     app.add_option("--format", o->format, "as what; svg and html are one file that needs no other")
         ->type_name("text|svg|html|dot")
         ->check(CLI::IsMember({"text", "svg", "html", "dot"}).description(""));

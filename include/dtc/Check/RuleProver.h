@@ -42,11 +42,13 @@ struct RuleOptions {
 struct ClaimVerdict {
   std::string claim;
   bool holds = false;
-  bool judged = false; // false: no sample could be made (no such op, operands, dims or attributes)
+  size_t begin = 0;       // byte offset in the text: of the claim; malformed: of what is wrong in it
+  bool judged = false;    // false: no sample could be made (no such op, operands, dims or attributes)
+  bool malformed = false; // not a claim at all
   // Judged: a counterexample where it does not hold, or what it holds but for. Else what is wrong with the claim.
   std::string why;
 };
-[[nodiscard]] Result<std::vector<ClaimVerdict>> judgeClaims(std::string_view text, const OpRegistry&,
-                                                            NonFinite = NonFinite::Promised);
+[[nodiscard]] std::vector<ClaimVerdict> judgeClaims(std::string_view text, const OpRegistry&,
+                                                    NonFinite = NonFinite::Promised);
 
 } // namespace dtc

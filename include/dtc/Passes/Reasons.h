@@ -26,6 +26,12 @@ struct AnnotationUse {
   }
 };
 
+// Where a pending value comes from: an op that reduces a sharded dim, or an argument that is annotated as pending.
+struct PendingOrigin {
+  OpId op;       // else invalid
+  ValueId value; // the op's pending result, or the argument
+};
+
 class Reasons {
 public:
   // `m` has been propagated, and `report` is what that left.
@@ -42,7 +48,12 @@ public:
   [[nodiscard]] const ReshardReason* reshard(OpId) const;
   // Why dim `dim` of the value is cut, back to an annotation; empty where it is whole. At most 64 steps.
   [[nodiscard]] std::vector<ReasonStep> chain(ValueId, uint16_t dim) const;
-  // Why there is something to reduce: the chain of the operand dim, of the op that left the value pending, that is cut.
+  // Where what `v` is pending along `axes` (all where empty) comes from, through all ops, loops and branches that pass pending
+  // values on. In the order they are found, each once.
+  [[nodiscard]] std::vector<PendingOrigin> pendingOrigins(ValueId v, std::span<const AxisRef> axes) const;
+  // Where the annotation stands that a chain ends at; of what it is written on where the text does not have it.
+  [[nodiscard]] SourceRange annotationPlace(const ShardingReason&) const;
+  // Why there is something to reduce: the chain of the operand dim, of the op that left the value pending, that is sharded.
   [[nodiscard]] std::vector<ReasonStep> pendingChain(const ReshardReason&) const;
   // Every annotation that has a part in the change of sharding, in the order of the text.
   [[nodiscard]] std::vector<AnnotationUse> annotations(const ReshardReason&) const;
@@ -54,6 +65,9 @@ private:
   [[nodiscard]] uint32_t variable(ValueId) const;
   [[nodiscard]] const ShardingReason* last(ValueId, uint16_t dim, const ShardingReason* before) const;
   [[nodiscard]] uint16_t sourceDim(const ShardingReason&) const;
+  [[nodiscard]] std::vector<ValueId> readFor(ValueId) const;
+  [[nodiscard]] AnnotationUse annotation(const ShardingReason&) const;
+  void addOrigin(const PendingOrigin&, std::span<const AxisRef> axes, Uses&) const;
   void addEnd(const std::vector<ReasonStep>&, Uses&) const;
   void addTensor(ValueId, std::span<const AxisRef> axes, Uses&) const;
   void addOp(OpId, std::span<const AxisRef> axes, Uses&) const;

@@ -38,6 +38,8 @@ struct ViewGraph {
     std::string op, result, type; // "matmul", "%h", "f32[64, 512] @pod{dp, tp}"
     size_t layer = 0;
     std::vector<size_t> from; // nodes that it reads, in the order of its operands
+    std::vector<std::string>
+        reads; // the values of them: its operands, then what its regions read of the outside
   };
   std::string title;
   std::vector<Node> nodes;
