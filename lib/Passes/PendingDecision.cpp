@@ -7,6 +7,7 @@
 #include "PendingCut.h"
 #include "dtc/IR/Homomorphism.h"
 #include <algorithm>
+#include <array>
 #include <map>
 #include <unordered_set>
 
@@ -90,12 +91,9 @@ private:
       case RegionKind::Cond: collectCond(o); break;
       case RegionKind::While:
       case RegionKind::For: collectLoop(o); break;
+      case RegionKind::Recompute: collectRecompute(o); break;
       default: useOther(o);
       }
-      if (m_.record(o).regions != RegionKind::Recompute) continue;
-      collect(m_.region(o));
-      for (uint32_t r = 0; r < m_[o].numResults; ++r)
-        use(m_[m_.region(o)].yields[r], writtenOn(m_.result(o, r)));
     }
   }
 
@@ -142,16 +140,32 @@ private:
     use(m_.operand(o, 0), {});
     collect(m_.region(o, 0));
     collect(m_.region(o, 1));
-    for (uint32_t r = 0; r < m_[o].numResults; ++r) {
-      const ValueId result = m_.result(o, r);
-      const ValueId yields[] = {m_[m_.region(o, 0)].yields[r], m_[m_.region(o, 1)].yields[r]};
-      Signature signature = writtenOn(result);
-      const bool written = !signature.empty();
-      for (ValueId v : yields)
-        if (signature.empty() && canBeAs(result, v)) signature = nodes_[nodeAt(v)].signature;
-      const uint32_t node = signature.empty() ? kNone : addNode(result, signature, written);
-      for (ValueId v : yields) node == kNone ? use(v, {}) : feed(v, result, signature, node, true);
+    for (uint32_t r = 0; r < m_[o].numResults; ++r)
+      collectPlace(m_.result(o, r), std::array{m_[m_.region(o, 0)].yields[r], m_[m_.region(o, 1)].yields[r]});
+  }
+
+  // A block that runs once, where it stands: its arguments are pending with the operands, its results with what it yields.
+  void collectRecompute(OpId o) {
+    const BlockId body = m_.region(o);
+    for (uint32_t i = 0; i < m_[o].numOperands; ++i) {
+      const ValueId given = m_.operand(o, i), arg = m_[body].args[i];
+      // Each of several blocks that are given a value would reduce it: worth it only where bytes are counted.
+      options_.late ? use(given, writtenOn(arg)) : collectPlace(arg, std::array{given});
     }
+    collect(body);
+    for (uint32_t r = 0; r < m_[o].numResults; ++r)
+      collectPlace(m_.result(o, r), std::array{m_[body].yields[r]});
+  }
+
+  // An argument or a result of blocks that are no loop's: pending as written, or as one of the values `given` to it is, and
+  // then only if all of them are.
+  void collectPlace(ValueId place, std::span<const ValueId> given) {
+    Signature signature = writtenOn(place);
+    const bool written = !signature.empty();
+    for (ValueId v : given)
+      if (signature.empty() && canBeAs(place, v)) signature = nodes_[nodeAt(v)].signature;
+    const uint32_t node = signature.empty() ? kNone : addNode(place, signature, written);
+    for (ValueId v : given) node == kNone ? use(v, {}) : feed(v, place, signature, node, true);
   }
 
   int64_t tripsOf(OpId o) const {
@@ -400,7 +414,7 @@ private:
     for (uint32_t u : cut.users) reduce = reduce || !pending[u];
     decision_.needsReduced[node.value.index] = reduce;
     const OpId made = m_.definingOp(node.value);
-    if (made.valid() && m_.record(made).regions != RegionKind::None)
+    if (!made.valid() || m_.record(made).regions != RegionKind::None)
       s_.vars[s_.varOf[node.value.index]].pending = node.signature; // of its arguments and starts, too
   }
 
