@@ -29,6 +29,7 @@ bool computesComplex(const Module& m, OpId o) {
 
 std::optional<Unlowered> firstUnlowered(const Module& m, FuncId f) {
   std::optional<Unlowered> found;
+  if (!m[f].body.valid()) return found;
   forEachOp(m, m[f].body, [&](OpId o) {
     if (found) return;
     const std::string name = "'" + std::string(m.record(o).name) + "'";
