@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TEST = ROOT / "test"
 # In the order of cost: what fails fast fails first.
-CHECKS = ["itself", "layers", "ptx", "size", "format", "roundtrip", "unitaxes", "docs", "generated", "kinds", "options", "coverage", "linear", "memory", "mutation", "tidy", "fuzz"]
+CHECKS = ["itself", "layers", "ptx", "size", "format", "roundtrip", "unitaxes", "docs", "generated", "kinds", "options", "sequences", "coverage", "linear", "memory", "mutation", "tidy", "fuzz"]
 # Areas that are no folder: what they take of lit and of the unit tests, as paths under test/ and test/unit/.
 GROUPS = {
     "sharding": {  # the rules and their proof, propagation, partitioning, changes of sharding; under five minutes

@@ -57,14 +57,20 @@ void judge(CompareReport& r, const Sums& s, const Tensor& got, const Tensor& r64
            const CompareOptions& options) {
   if (s.count == 0) return;
   auto n = static_cast<double>(s.count);
-  auto slack = [&](double scale) {
-    double all = 4 * ulpAt(got.dtype(), scale);
-    for (const WireHops& w : options.wire) all += static_cast<double>(w.hops) * ulpAt(w.dtype, scale);
-    return all;
+  auto slack = [&](double scale, double WireErrors::* measured) {
+    const double own = ulpAt(got.dtype(), scale);
+    double all = 4 * own, coarse = 0;
+    for (const WireHops& w : options.wire) {
+      const double ulp = ulpAt(w.dtype, scale);
+      (ulp > own ? coarse : all) += static_cast<double>(w.hops) * ulp;
+    }
+    if (options.measured) coarse = std::min(coarse, *options.measured.*measured);
+    return options.coarseHops ? all + coarse : all;
   };
   r.rms = std::sqrt(s.errorSquares / n);
-  r.allowedMax = 4 * s.maxReferenceError + slack(s.maxValue);
-  r.allowedRms = 4 * std::sqrt(s.referenceErrorSquares / n) + slack(std::sqrt(s.valueSquares / n));
+  r.allowedMax = 4 * s.maxReferenceError + slack(s.maxValue, &WireErrors::max);
+  r.allowedRms =
+      4 * std::sqrt(s.referenceErrorSquares / n) + slack(std::sqrt(s.valueSquares / n), &WireErrors::rms);
   if (r.maxAbs > r.allowedMax)
     fail(r, r.whereAbs,
          "element " + indexText(r.whereAbs, got.shape()) + " is " + numberText(got.getFloat(r.whereAbs)) +

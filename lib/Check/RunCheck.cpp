@@ -9,6 +9,8 @@
 #include "dtc/Support/Json.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdio>
 
 namespace dtc {
@@ -87,6 +89,66 @@ Status addNudged(Reference& reference, Module& m, FuncId f, std::span<const Tens
   return Ok{};
 }
 
+namespace {
+
+// Adds to what collectives give.
+struct WireNoise {
+  const WireRounding& wire;
+  uint64_t seed;
+
+  static void amend(void* self, OpId op, std::span<const Tensor* const>, std::span<Tensor> results) {
+    const auto& noise = *static_cast<WireNoise*>(self);
+    const WireHops* hops = noise.wire.hopsOf(op);
+    for (Tensor& t : results)
+      if (hops && isFloat(t.dtype())) noise.add(*hops, t);
+  }
+
+  // Equal values move alike, so that what is the same on several devices stays so.
+  void add(const WireHops& hops, Tensor& t) const {
+    double largest = 0;
+    for (int64_t i = 0; i < t.numElements(); ++i)
+      if (const double v = std::abs(t.getFloat(i)); std::isfinite(v)) largest = std::max(largest, v);
+    const double off = static_cast<double>(hops.hops) * ulpAt(hops.dtype, largest);
+    for (int64_t i = 0; i < t.numElements(); ++i) {
+      const double v = t.getFloat(i);
+      uint64_t bits = std::bit_cast<uint64_t>(v) ^ (static_cast<uint64_t>(i) + seed) * 0x9E3779B97F4A7C15ull;
+      bits = (bits ^ bits >> 31) * 0xD6E8FEB86659FD93ull;
+      t.setFloat(i, v + (bits >> 63 ? off : -off));
+    }
+  }
+};
+
+void widen(WireErrors& e, const Tensor& a, const Tensor& b) {
+  double largest = 0, squares = 0;
+  const int64_t n = a.numElements();
+  for (int64_t i = 0; isFloat(a.dtype()) && i < n; ++i)
+    if (const double d = std::abs(a.getFloat(i) - b.getFloat(i)); std::isfinite(d))
+      largest = std::max(largest, d), squares += d * d;
+  e.max = std::max(e.max, 2 * largest);
+  e.rms = std::max(e.rms, 2 * std::sqrt(squares / static_cast<double>(std::max<int64_t>(n, 1))));
+}
+
+} // namespace
+
+Status addWireErrors(Reference& reference, Module& scheduled, FuncId f, std::span<const Tensor> args,
+                     int steps, const WireRounding& wire) {
+  EvalOptions options;
+  options.precision = Precision::R64;
+  auto still = runSteps(scheduled, f, args, steps, options);
+  if (!still) return still.error();
+  std::vector<WireErrors> errors(still->size());
+  for (uint64_t seed : {1, 2}) {
+    WireNoise noise{wire, seed};
+    options.amend = &WireNoise::amend;
+    options.amendSelf = &noise;
+    auto moved = runSteps(scheduled, f, args, steps, options);
+    if (!moved) return moved.error();
+    for (size_t i = 0; i < errors.size(); ++i) widen(errors[i], (*still)[i], (*moved)[i]);
+  }
+  reference.wire = std::move(errors);
+  return Ok{};
+}
+
 Status addUnpromised(Reference& reference, Module& propagated, FuncId f, std::span<const Tensor> args,
                      int steps, bool tf32) {
   if (!passesFiniteAlone(propagated)) return Ok{};
@@ -105,9 +167,16 @@ CheckReport checkResults(const Reference& reference, std::span<const Tensor> got
   CheckReport report;
   report.manyDevices = reference.manyDevices;
   for (size_t i = 0; i < got.size(); ++i) {
-    ResultCheck r{names[i], got[i].shape(),
-                  compareTensors(got[i], reference.r64[i], reference.rd[i], options[i])};
     CompareOptions within = options[i];
+    within.coarseHops = false;
+    ResultCheck r{names[i], got[i].shape(),
+                  compareTensors(got[i], reference.r64[i], reference.rd[i], within)};
+    within.coarseHops = true;
+    if (i < reference.wire.size()) within.measured = reference.wire[i];
+    if (!r.report.pass) {
+      r.report = compareTensors(got[i], reference.r64[i], reference.rd[i], within);
+      r.byWire = r.report.pass && !within.measured;
+    }
     if (i < reference.unpromised.size()) within.unpromised = &reference.unpromised[i];
     if (!r.report.pass && within.unpromised)
       r.report = compareTensors(got[i], reference.r64[i], reference.rd[i], within);

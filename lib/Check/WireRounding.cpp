@@ -9,7 +9,7 @@
 
 namespace dtc {
 
-WireRounding::WireRounding(Module& m, FuncId f, int64_t runs) : m_(m), func_(f) {
+WireRounding::WireRounding(Module& m, FuncId f, int64_t runs) : m_(m), func_(f), runs_(runs) {
   const Mesh mesh = meshValueOf(m, f);
   forEachOp(m, m[f].body, [&](OpId op) {
     const auto kind = parseCollectiveKind(m.record(op).name);
@@ -19,7 +19,7 @@ WireRounding::WireRounding(Module& m, FuncId f, int64_t runs) : m_(m), func_(f) 
     const bool reduces = *kind == CollectiveKind::AllReduce || *kind == CollectiveKind::ReduceScatter;
     const bool narrows = isFloat(spec->dtype) && !holdsAll(spec->wire, spec->dtype);
     const int64_t hops = (reduces ? mesh.sizeOf(spec->axes) - 1 : 0) + (narrows ? 1 : 0);
-    if (hops) at_[op] = {hops * runs, spec->wire};
+    if (hops) at_[op] = {hops, spec->wire};
   });
 }
 
@@ -36,16 +36,19 @@ CompareOptions WireRounding::of(ValueId v) const {
     open.pop_back();
     if (auto at = at_.find(o); at != at_.end()) {
       auto known = std::ranges::find(options.wire, at->second.dtype, &WireHops::dtype);
-      if (known == options.wire.end())
-        options.wire.push_back(at->second);
-      else
-        known->hops += at->second.hops;
+      if (known == options.wire.end()) known = options.wire.insert(known, {0, at->second.dtype});
+      known->hops += at->second.hops * runs_;
     }
     for (ValueId read : m_.operands(o)) add(m_.definingOp(read));
     // What a block gives may depend on all that is in it.
     for (uint32_t r = 0; r < m_[o].numRegions; ++r) forEachOp(m_, m_.region(o, r), add);
   }
   return options;
+}
+
+const WireHops* WireRounding::hopsOf(OpId op) const {
+  const auto found = at_.find(op);
+  return found == at_.end() ? nullptr : &found->second;
 }
 
 std::vector<CompareOptions> WireRounding::ofResults() const {

@@ -146,13 +146,39 @@ Status Interpreter::makeSize(const OpRun& run, ValueId v) {
 Status Interpreter::runOp(const OpRun& run) {
   const OpRecord& record = m_.record(run.op);
   if (record.regions != RegionKind::None || record.isCall) return runControl(*this, run);
-  if (record.isCollective()) return runCollective(*this, run);
+  if (record.isCollective()) {
+    if (Status s = runCollective(*this, run); !s) return s;
+    amendCollective(run);
+    return Ok{};
+  }
   if (record.lowering == Lowering::Annotation) { // shard, reshard, stop_gradient: the value itself
     for (uint32_t r = 0; r < m_[run.op].numResults; ++r)
       for (int64_t d : run.devices) setValue(m_.result(run.op, r), d, value(m_.operand(run.op, r), d));
     return Ok{};
   }
   return runPlain(run);
+}
+
+// A result that devices share stays shared.
+void Interpreter::amendCollective(const OpRun& run) {
+  if (!options_.amend) return;
+  for (uint32_t r = 0; r < m_[run.op].numResults; ++r) {
+    const ValueId v = m_.result(run.op, r);
+    std::unordered_map<const Tensor*, TensorRef> amended;
+    for (int64_t d : run.devices) {
+      const TensorRef was = value(v, d);
+      if (!was) continue;
+      TensorRef& now = amended[was.get()];
+      if (!now) {
+        std::vector<const Tensor*> operands;
+        for (ValueId o : m_.operands(run.op)) operands.push_back(value(o, d).get());
+        Tensor changed = *was;
+        options_.amend(options_.amendSelf, run.op, operands, std::span(&changed, 1));
+        now = std::make_shared<const Tensor>(std::move(changed));
+      }
+      setValue(v, d, now);
+    }
+  }
 }
 
 Status Interpreter::runAlone(const OpRun& run) {

@@ -70,6 +70,7 @@ private:
   void planReleases(BlockId block);
   void release(BlockId block, size_t position);
   void trace(const OpRun&) const;
+  void amendCollective(const OpRun&);
 
   Module& m_;
   const EvalOptions& options_;

@@ -16,6 +16,7 @@ namespace {
 constexpr DiagKind kUnknownValue{"mlir-unknown-value", "%{0} is not defined here"};
 constexpr DiagKind kNoConverter{"import-unknown-op", "'{0}' has no meaning here{1}"};
 constexpr DiagKind kImportType{"import-type", "'{0}' has the type {1}: {2}"};
+constexpr DiagKind kStatedType{"import-type", "'{0}' has %{1} as {2}, but that is {3}"};
 constexpr DiagKind kPerDevice{"per-device", "code of one device cannot be imported for {0}"};
 constexpr int64_t kMostDevices = int64_t(1) << 20;
 constexpr DiagKind kImportFunction{"import-function", "this does not import: {0}"};
@@ -51,6 +52,20 @@ std::string unknownHint(std::string_view name) {
   std::string_view near = nearestWord(name.substr(dialect.size()), known);
   if (near.empty()) return ": write it with ops that StableHLO has, or compute it outside and pass it in";
   return "; did you mean '" + std::string(dialect) + std::string(near) + "'?";
+}
+
+std::string_view textOf(const Module& m, const MlirType* t) {
+  return std::string_view(m.source.text).substr(t->range.begin, t->range.end - t->range.begin).substr(0, 80);
+}
+
+// Of the text alone: what has no shape is not compared.
+bool sameType(const MlirType* a, const MlirType* b) {
+  if (!a || !b || a == b) return true;
+  if (a->kind == MlirType::Other || b->kind == MlirType::Other) return true;
+  if (a->kind != b->kind || a->element != b->element || a->dims != b->dims || a->unranked != b->unranked)
+    return false;
+  if (a->kind != MlirType::Tuple) return true;
+  return std::ranges::equal(a->inputs, b->inputs, sameType);
 }
 
 } // namespace
@@ -115,9 +130,7 @@ bool HloImporter::enterPerDevice() {
 TypeId HloImporter::typeFrom(const MlirType* t, SourceRange where, std::string_view opName) {
   if (!t) return {};
   auto bad = [&](const char* why) {
-    std::string_view text =
-        std::string_view(module.source.text).substr(t->range.begin, t->range.end - t->range.begin);
-    diags.error(kImportType, where.valid() ? where : t->range, opName, text.substr(0, 80), why);
+    diags.error(kImportType, where.valid() ? where : t->range, opName, textOf(module, t), why);
     return TypeId();
   };
   if (t->kind != MlirType::Tensor && t->kind != MlirType::Element)
@@ -362,7 +375,11 @@ std::optional<std::vector<ValueId>> HloImporter::regionInto(const MlirRegion& re
   block_ = block;
   if (outer.valid() && !module[block].parentFunc.valid()) module[block].parentFunc = module[outer].parentFunc;
   size_t mark = defined_.size();
-  for (size_t i = 0; i < region.args.size() && i < args.size(); ++i) define(region.args[i].name, {args[i]});
+  for (size_t i = 0; i < region.args.size() && i < args.size(); ++i) {
+    const MlirArg& a = region.args[i];
+    define(a.name, {{a.type ? a.type : args[i].type,
+                     args[i].parts}}); // as the text has it: a piece, where that is of one
+  }
   auto out = ops(region);
   for (; defined_.size() > mark; defined_.pop_back()) names_[defined_.back()].pop_back();
   block_ = outer;
@@ -401,11 +418,14 @@ std::optional<std::vector<ValueId>> HloImporter::ops(const MlirRegion& region) {
   for (const MlirOp& op : region.ops) {
     if (isTerminator(op.name)) {
       std::vector<ValueId> out;
+      std::vector<HloValue> operands;
       for (const MlirUse& u : op.operands) {
         const HloValue* v = lookup(u);
         if (!v) return std::nullopt;
+        operands.push_back(*v);
         out.insert(out.end(), v->parts.begin(), v->parts.end());
       }
+      if (!operandsAsStated(op, operands)) return std::nullopt;
       if (!ok && !problems) return std::nullopt;
       return out;
     }
@@ -438,6 +458,26 @@ bool HloImporter::convert(const MlirOp& op) {
   return false;
 }
 
+// Whether an op's operands have the types that it states of them: one each, or the last for all others and the result.
+bool HloImporter::operandsAsStated(const MlirOp& op, std::span<const HloValue> operands) {
+  const std::vector<const MlirType*>& stated = op.operandTypes;
+  const bool shared = !stated.empty() && stated.size() < operands.size() && op.resultTypes.size() == 1 &&
+                      op.resultTypes[0] == stated.back() && stated.back()->kind == MlirType::Tensor;
+  if (!shared && stated.size() != operands.size()) return true;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const bool last = shared && i + 1 >= stated.size();
+    const MlirType *want = last ? stated.back() : stated[i], *is = operands[i].type;
+    // The dtype of the result need not be that of its operands (complex).
+    const bool same =
+        last && is && is->kind == MlirType::Tensor ? is->dims == want->dims : sameType(want, is);
+    if (same) continue;
+    diags.error(kStatedType, op.operands[i].range, op.name, op.operands[i].name, textOf(module, want),
+                textOf(module, is));
+    return false;
+  }
+  return true;
+}
+
 bool HloImporter::convertRow(const MlirOp& op) {
   std::string_view name = op.name;
   std::string synonym;
@@ -465,6 +505,7 @@ bool HloImporter::convertRow(const MlirOp& op) {
     if (!v) return false;
     c.operands_.push_back(*v);
   }
+  if (!operandsAsStated(op, c.operands_)) return false;
   const auto fresh = static_cast<uint32_t>(module.values.size());
   if (!row->convert(c)) {
     if (!diags.hasErrors()) c.fail("could not be imported");

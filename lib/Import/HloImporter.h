@@ -83,6 +83,7 @@ private:
   bool body(const MlirOp& op, FuncId f);
   std::optional<std::vector<ValueId>> ops(const MlirRegion& region);
   bool convert(const MlirOp& op);
+  bool operandsAsStated(const MlirOp& op, std::span<const HloValue> operands);
   bool convertRow(const MlirOp& op);
   bool followOperands(HloContext& c, std::string_view name);
   void standIn(const MlirOp& op);

@@ -2,6 +2,8 @@
 // answers for its own numbers, and the others give nothing (a masked sum).
 #include "Exchange.h"
 #include "IndexParts.h"
+#include "ShapeParts.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Ops/Scalar.h"
 
 #include <algorithm>
@@ -19,18 +21,39 @@ uint16_t addLookedUp(const OpQuery& q, Rule& rule, Dim size, DType dtype) {
   return f;
 }
 
-// What a device that does not have the row adds to a sum: -0.0, so that the sum is the row bit for bit.
-void clearElement(Tensor& t, int64_t i) {
-  if (isFloat(t.dtype())) t.setFloat(i, -0.0);
+// What a device that does not have the row adds to a sum: -0.0, so that the sum is the row bit for bit. An index outside of the
+// whole dim, whose size is on the op that looks into a piece, is no device's, and reads 0.0.
+void clearElement(const OpQuery& q, Tensor& t, int64_t i, int64_t index) {
+  if (!isFloat(t.dtype())) return;
+  const Dim whole = q.sizeAttr("size");
+  const bool nobodys = q.has("size") && whole.isStatic() && (index < 0 || index >= whole.value());
+  t.setFloat(i, nobodys ? 0.0 : -0.0);
 }
 
+ElementNode within(ElementBuilder& b, ElementNode index, Dim size) {
+  return b.call("and", {b.call("ge", {index, b.index(0)}), b.call("lt", {index, b.size(size)})});
+}
+
+// `index` as written; `at` with the row that it is here.
 ElementNode maskedLoad(const OpQuery& q, ElementBuilder& b, size_t operand, std::span<const ElementNode> at,
-                       ElementNode row, Dim size) {
+                       size_t dim, ElementNode index) {
   ElementNode x = b.load(operand, at);
-  DType dtype = q.type(operand).dtype;
+  const DType dtype = q.type(operand).dtype;
   if (q.operandTypes.size() <= static_cast<size_t>(q.record->offsetOperand) || !isFloat(dtype)) return x;
-  ElementNode inside = b.call("and", {b.call("ge", {row, b.index(0)}), b.call("lt", {row, b.size(size)})});
-  return b.call("select", {inside, x, b.number(-0.0, dtype)});
+  ElementNode absent = b.number(-0.0, dtype);
+  if (q.has("size"))
+    absent = b.call("select", {within(b, b.convert(index, DType::I64), q.sizeAttr("size")), absent,
+                               b.number(0.0, dtype)});
+  return b.call("select", {within(b, at[dim], q.type(operand).dims[dim]), x, absent});
+}
+
+// The op on a piece of what is looked into says how large the whole is.
+void localiseLookUp(const OpQuery& q, size_t source, size_t dim, std::span<const TypeId> pieces,
+                    AttrList& attrs) {
+  const Dim size = q.type(source).dims[dim];
+  if (q.has("size") || !isFloat(q.type(source).dtype) || q.module->types[pieces[source]].dims[dim] == size)
+    return;
+  setListed(attrs, q.module->strings.intern("size"), sizeAttr(*q.module, size));
 }
 
 // --- index_select, embedding: dim `dim` of x is replaced by the dims of the indices ---
@@ -99,7 +122,7 @@ bool selectEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<T
       for (int64_t i = 0; i < inner; ++i) {
         int64_t to = (o * count + k) * inner + i;
         if (row < 0)
-          clearElement(*out[0], to);
+          clearElement(q, *out[0], to, n.getInt(k));
         else
           copyElement(*out[0], to, x, (o * size + row) * inner + i);
       }
@@ -113,11 +136,16 @@ uint32_t selectElement(const OpQuery& q, ElementBuilder& b, size_t) {
   size_t k = q.type(s.indices).rank();
   std::vector<ElementNode> own = ownCoordinates(b, source.rank() - 1 + k);
   auto first = own.begin() + static_cast<ptrdiff_t>(s.dim), last = first + static_cast<ptrdiff_t>(k);
-  ElementNode row = rowNode(q, b, b.load(s.indices, std::vector<ElementNode>(first, last), true));
+  const ElementNode index = b.load(s.indices, std::vector<ElementNode>(first, last), true);
   std::vector<ElementNode> at(own.begin(), first);
-  at.push_back(row);
+  at.push_back(rowNode(q, b, index));
   at.insert(at.end(), last, own.end());
-  return maskedLoad(q, b, s.source, at, row, source.dims[s.dim]);
+  return maskedLoad(q, b, s.source, at, s.dim, index);
+}
+
+void selectLocalise(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId>,
+                    AttrList& attrs) {
+  if (auto s = selectionOf(q)) localiseLookUp(q, s->source, s->dim, operands, attrs);
 }
 
 // Sums the cotangents of every use of a row.
@@ -186,7 +214,7 @@ bool gatherEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<T
     ok = ok && rowOf(q, in[1]->getInt(i), in[0]->shape()[dim], offset, from[dim]);
     if (!ok) return;
     if (from[dim] < 0)
-      clearElement(*out[0], i);
+      clearElement(q, *out[0], i, in[1]->getInt(i));
     else
       copyElement(*out[0], i, *in[0], flatten(from, strides));
   });
@@ -196,9 +224,15 @@ bool gatherEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<T
 uint32_t gatherElement(const OpQuery& q, ElementBuilder& b, size_t) {
   auto dim = static_cast<size_t>(*q.dimAttr("dim", q.type(0).rank()));
   std::vector<ElementNode> at = ownCoordinates(b, q.type(0).rank());
-  ElementNode row = rowNode(q, b, b.load(1, at, true));
-  at[dim] = row;
-  return maskedLoad(q, b, 0, at, row, q.type(0).dims[dim]);
+  const ElementNode index = b.load(1, at, true);
+  at[dim] = rowNode(q, b, index);
+  return maskedLoad(q, b, 0, at, dim, index);
+}
+
+void gatherLocalise(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId>,
+                    AttrList& attrs) {
+  if (auto dim = q.dimAttr("dim", q.type(0).rank()))
+    localiseLookUp(q, 0, static_cast<size_t>(*dim), operands, attrs);
 }
 
 bool gatherGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
@@ -246,12 +280,15 @@ std::optional<double> oneHotNumbers(const OpQuery& q, std::string_view name) {
   return std::nullopt;
 }
 
+constexpr AttrSpec kWholeSize{"size", AttrType::Size, "",
+                              "of a piece: the size of the whole dim, outside of which an index reads 0"};
+
 OpRecord lookUp(const char* name, const char* summary) {
   OpRecord r{.name = name, .family = "index", .summary = summary};
   r.complex = OpRecord::ComplexForm::Planes;
   r.operands = "x, indices, offset?";
   r.operandTypes = "T, int, i32";
-  r.attrs = {{"dim", AttrType::Dim}};
+  r.attrs = {{"dim", AttrType::Dim}, kWholeSize};
   r.offsetOperand = 2;
   r.through = {moving()};
   r.flopsPerPoint = 0;
@@ -265,6 +302,7 @@ void addIndexOps(OpRegistry& ops) {
   gather.rule = gatherRule;
   gather.eval = gatherEval;
   gather.element = gatherElement;
+  gather.localise = gatherLocalise;
   gather.gradFn = gatherGrad;
   gather.samples = "T[5, 3], i32[4, 3] in 0..5 {dim = 0}\n"
                    "T[5, 3], i64[5, 2] in 0..3 {dim = 1}";
@@ -277,6 +315,7 @@ void addIndexOps(OpRegistry& ops) {
   select.rule = selectRule;
   select.eval = selectEval;
   select.element = selectElement;
+  select.localise = selectLocalise;
   select.cut = selectCut;
   select.gradFn = selectGrad;
   select.samples = "T[5, 3], i32[4] in 0..5 {dim = 0}\n"
@@ -288,11 +327,12 @@ void addIndexOps(OpRegistry& ops) {
   OpRecord embedding = lookUp("embedding", "rows of the table, one per index");
   embedding.operands = "indices, table, offset?";
   embedding.operandTypes = "int, T, i32";
-  embedding.attrs = {};
+  embedding.attrs = {kWholeSize};
   embedding.rule = selectRule;
   embedding.through = {moving(0b010)};
   embedding.eval = selectEval;
   embedding.element = selectElement;
+  embedding.localise = selectLocalise;
   embedding.cut = selectCut;
   embedding.gradFn = selectGrad;
   embedding.samples = "i32[5] in 0..6, T[6, 3]\n"

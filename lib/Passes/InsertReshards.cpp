@@ -3,6 +3,7 @@
 #include "Within.h"
 #include "dtc/IR/Builder.h"
 #include "dtc/Sharding/ReshardBytes.h"
+#include <algorithm>
 #include <unordered_set>
 
 namespace dtc {
@@ -236,8 +237,17 @@ private:
       FuncId callee = m_.findFunction(m_.strings[m_[o].callee]);
       return s_.shardingOf(s_.varOf[m_[callee].args[i].value.index]);
     }
-    if (rec.constraint == Constraint::Reshard) return available_[m_.operand(o, i).index].front().sharding;
+    if (rec.constraint == Constraint::Reshard) return cheapestFor(o);
     return s_.shardingOf(s_.varOf[m_.result(o).index]);
+  }
+
+  // The form at hand that a reshard that is written starts from: reduced, where another use needs it so anyway.
+  ShardingId cheapestFor(OpId reshard) const {
+    const ValueId v = m_.operand(reshard, 0);
+    const ShardingId to = s_.shardingOf(s_.varOf[m_.result(reshard).index]);
+    const std::vector<AtHand>& forms = available_[v.index];
+    return std::ranges::min_element(forms, {}, [&](const AtHand& a) { return estimate(v, a.sharding, to); })
+        ->sharding;
   }
 
   void rewriteRegionOp(OpId o, RegionKind kind) {

@@ -6,7 +6,9 @@
 #include "OpForms.h"
 #include "PendingCut.h"
 #include "dtc/IR/Homomorphism.h"
+#include "dtc/Sharding/ReshardBytes.h"
 #include <algorithm>
+#include <array>
 #include <map>
 #include <unordered_set>
 
@@ -48,7 +50,7 @@ public:
 private:
   static constexpr uint32_t kNone = ~0u;
   struct Node {
-    ValueId value;
+    ValueId value; // none: the reduction in a reshard that is written
     Signature signature;
     PendingNode cut;
   };
@@ -90,12 +92,9 @@ private:
       case RegionKind::Cond: collectCond(o); break;
       case RegionKind::While:
       case RegionKind::For: collectLoop(o); break;
+      case RegionKind::Recompute: collectRecompute(o); break;
       default: useOther(o);
       }
-      if (m_.record(o).regions != RegionKind::Recompute) continue;
-      collect(m_.region(o));
-      for (uint32_t r = 0; r < m_[o].numResults; ++r)
-        use(m_[m_.region(o)].yields[r], writtenOn(m_.result(o, r)));
     }
   }
 
@@ -142,16 +141,32 @@ private:
     use(m_.operand(o, 0), {});
     collect(m_.region(o, 0));
     collect(m_.region(o, 1));
-    for (uint32_t r = 0; r < m_[o].numResults; ++r) {
-      const ValueId result = m_.result(o, r);
-      const ValueId yields[] = {m_[m_.region(o, 0)].yields[r], m_[m_.region(o, 1)].yields[r]};
-      Signature signature = writtenOn(result);
-      const bool written = !signature.empty();
-      for (ValueId v : yields)
-        if (signature.empty() && canBeAs(result, v)) signature = nodes_[nodeAt(v)].signature;
-      const uint32_t node = signature.empty() ? kNone : addNode(result, signature, written);
-      for (ValueId v : yields) node == kNone ? use(v, {}) : feed(v, result, signature, node, true);
+    for (uint32_t r = 0; r < m_[o].numResults; ++r)
+      collectPlace(m_.result(o, r), std::array{m_[m_.region(o, 0)].yields[r], m_[m_.region(o, 1)].yields[r]});
+  }
+
+  // A block that runs once, where it stands: its arguments are pending with the operands, its results with what it yields.
+  void collectRecompute(OpId o) {
+    const BlockId body = m_.region(o);
+    for (uint32_t i = 0; i < m_[o].numOperands; ++i) {
+      const ValueId given = m_.operand(o, i), arg = m_[body].args[i];
+      // Each of several blocks that are given a value would reduce it: worth it only where bytes are counted.
+      options_.late ? use(given, writtenOn(arg)) : collectPlace(arg, std::array{given});
     }
+    collect(body);
+    for (uint32_t r = 0; r < m_[o].numResults; ++r)
+      collectPlace(m_.result(o, r), std::array{m_[body].yields[r]});
+  }
+
+  // An argument or a result of blocks that are no loop's: pending as written, or as one of the values `given` to it is, and
+  // then only if all of them are.
+  void collectPlace(ValueId place, std::span<const ValueId> given) {
+    Signature signature = writtenOn(place);
+    const bool written = !signature.empty();
+    for (ValueId v : given)
+      if (signature.empty() && canBeAs(place, v)) signature = nodes_[nodeAt(v)].signature;
+    const uint32_t node = signature.empty() ? kNone : addNode(place, signature, written);
+    for (ValueId v : given) node == kNone ? use(v, {}) : feed(v, place, signature, node, true);
   }
 
   int64_t tripsOf(OpId o) const {
@@ -247,11 +262,37 @@ private:
   }
   void useOther(OpId o) {
     const Constraint constraint = m_.record(o).constraint; // of one operand; a reshard takes anything
+    if (constraint == Constraint::Reshard) reduceInReshard(o);
     const size_t count = constraint == Constraint::Reshard ? 0
                          : constraint == Constraint::None  ? m_[o].numOperands
                                                            : 1;
     for (size_t i = 0; i < count; ++i) use(m_.operand(o, i), placePending(o, i));
     for (uint32_t r = 0; r < m_[o].numResults; ++r) addAnnotated(m_.result(o, r));
+  }
+  // A reshard that is written takes what is pending, too: a node of its own, which costs the share of reducing the operand
+  // first that reducing it on the way does (half, to shards along the pending axes).
+  void reduceInReshard(OpId o) {
+    const ValueId v = m_.operand(o, 0);
+    const uint32_t n = nodeAt(v);
+    if (n == kNone) return;
+    const Sharding to = m_.shardings[s_.shardingOf(s_.varOf[m_.result(o).index])];
+    const ShardingVar& var = s_.vars[s_.varOf[v.index]];
+    Node node{ValueId(), nodes_[n].signature, {}};
+    node.cut.bytes = nodes_[n].cut.bytes;
+    if (to.mesh == var.mesh) {
+      const Sharding reduced{var.mesh, var.dims, {}, {}}, pending{var.mesh, var.dims, node.signature, {}};
+      const Mesh& mesh = m_.shardings.mesh(var.mesh);
+      const int64_t bytes = globalBytes(m_, v);
+      const auto before = static_cast<double>(estimateReshardBytes(pending, reduced, mesh, bytes));
+      const auto onTheWay = static_cast<double>(estimateReshardBytes(pending, to, mesh, bytes) -
+                                                estimateReshardBytes(reduced, to, mesh, bytes));
+      const double share = before > 0 ? std::clamp(onTheWay / before, 0.0, 1.0) : 1.0;
+      node.cut.bytes = static_cast<int64_t>(share * static_cast<double>(node.cut.bytes));
+    }
+    node.cut.mustReduce = true;
+    node.cut.operands.push_back(n);
+    nodes_[n].cut.users.push_back(static_cast<uint32_t>(nodes_.size()));
+    nodes_.push_back(std::move(node));
   }
   // What is pending where operand i of a constraint, a call or a `local` region goes.
   Signature placePending(OpId o, size_t i) const {
@@ -394,13 +435,13 @@ private:
   }
 
   void record(const Node& node, const PendingNode& cut, const std::vector<bool>& pending, uint32_t i) {
-    if (!pending[i]) return;
+    if (!pending[i] || !node.value.valid()) return;
     decision_.keepPending[node.value.index] = true;
     bool reduce = cut.mustReduce;
     for (uint32_t u : cut.users) reduce = reduce || !pending[u];
     decision_.needsReduced[node.value.index] = reduce;
     const OpId made = m_.definingOp(node.value);
-    if (made.valid() && m_.record(made).regions != RegionKind::None)
+    if (!made.valid() || m_.record(made).regions != RegionKind::None)
       s_.vars[s_.varOf[node.value.index]].pending = node.signature; // of its arguments and starts, too
   }
 

@@ -15,6 +15,7 @@ namespace dtc {
 
 namespace {
 
+constexpr DiagKind kPassOrder{"pass-order", "{0}: run '{1}' before '{2}'"};
 constexpr DiagKind kUnfit{"unfit-shardings",
                           "{0}: run 'propagate' before '{1}', or write the shardings that fit"};
 
@@ -97,6 +98,17 @@ bool checkFit(const Module& m, const PassStep& step, Diagnostics& diags) {
   return !misfit;
 }
 
+// What makes scheduled text takes what the passes for local text have rewritten.
+bool checkLowered(const Module& m, const PassStep& step, Diagnostics& diags) {
+  if (step.pass->gives != Level::Scheduled) return true;
+  for (FuncId f : m.order)
+    if (const auto found = firstUnlowered(m, f)) {
+      diags.error(kPassOrder, m[found->op].loc, found->what, found->pass, step.pass->name);
+      return false;
+    }
+  return true;
+}
+
 } // namespace
 
 std::string_view levelName(Level level) {
@@ -141,6 +153,7 @@ Status runPipeline(Module& m, const std::vector<PassStep>& steps, Diagnostics& d
     if (auto fits = checkSizes(m, step); !fits) return fits.error();
     if (!state.propagated && step.pass->needs == Level::Propagated && levelOf(m) == Level::Propagated)
       if (!checkFit(m, step, diags)) return inputError("");
+    if (!checkLowered(m, step, diags)) return inputError("");
     state.propagated = state.propagated || step.pass->gives == Level::Propagated;
     if (hooks.progress)
       hooks.progress(step.pass->name, static_cast<size_t>(&step - steps.data()), steps.size());

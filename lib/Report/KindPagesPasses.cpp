@@ -210,6 +210,17 @@ spmd func @main(%x: f32[2] of f32[4] @m{a}) -> (%y: f32[2] of f32[4] @m{a}) {
      "The option strict-nonfinite of propagate takes true or false.",
      "", "", "", "",
      "see pass-option"},
+    {"pass-order",
+     "A pass takes a program that an earlier one has rewritten: kernels hold neither the block of a "
+     "recompute nor complex arithmetic.",
+     "opt - -p propagate,partition,fuse", R"(func @main(%x: f32[4]) -> (%y: f32[4]) {
+  %y = recompute (%a = %x) {
+    %t = tanh %a
+    yield %t
+  }
+  return %y
+}
+)", "", "opt - -p propagate,partition,inline-recompute,fuse"},
     {"unfit-shardings",
      "A pass takes propagated text, and the shardings that are written around an op leave it "
      "no way to run.",

@@ -6,6 +6,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Text.h"
 #include "dtc/IR/UserPlace.h"
+#include "dtc/Passes/Pipeline.h"
 
 #include <chrono>
 #include <cstring>
@@ -115,7 +116,10 @@ Status Loader::op(OpId o, StepList& out) {
   case RegionKind::For: return forLoop(o, out);
   case RegionKind::Local:
   case RegionKind::Recompute:
-    return at(o, "this op is gone after 'partition' and 'fuse'; it cannot be executed", Error::Bug);
+    return at(o,
+              "a scheduled program cannot hold this op: run the passes 'partition' and 'inline-recompute' "
+              "before 'fuse'",
+              Error::Input);
   case RegionKind::None: break;
   }
   if (isLoadTimeOp(m_, o)) return loadTime(o);
@@ -240,6 +244,7 @@ Status Loader::planArena(bool reuseMemory, bool overlaps) {
 }
 
 Status Loader::load(bool reuseMemory, bool overlaps) {
+  if (Status s = checkLowered(m_, func_); !s) return s;
   program_.func = func_;
   program_.mesh = meshValueOf(m_, func_);
   OverlapBackend* overlap = overlaps ? backend_.overlap() : nullptr;

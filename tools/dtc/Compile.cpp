@@ -142,7 +142,7 @@ private:
     auto entry = entriesOf(m_, "@" + std::string(m_.strings[m_[func_].name]));
     if (!entry) return entry.error();
     func_ = entry->front();
-    return Ok{};
+    return o_.emit == "ir" || o_.emit == "schedule" ? Status(Ok{}) : checkLowered(m_, func_);
   }
 
   void note(const std::string& phase, double ms) { timing.add(phase, ms); }

@@ -3,6 +3,7 @@
 // largest error and in the root mean square, plus 4 ulp of its dtype and one ulp of the wire's dtype a hop. There is no
 // other tolerance.
 #include "dtc/Support/Tensor.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,16 @@ struct WireHops {
   int64_t hops = 0;         // how often what this value is made of was rounded on its way between devices …
   DType dtype = DType::F32; // … and to what
 };
+// How far a result moves where every collective on the way to it is off by what its hops round (addWireErrors).
+struct WireErrors {
+  double max = 0, rms = 0;
+};
 struct CompareOptions {
   std::vector<WireHops> wire; // one per dtype
+  // Hops in a dtype coarser than the result's round values that may be far larger or smaller than the result: not counted, or with
+  // `measured` at most these.
+  bool coarseHops = true;
+  std::optional<WireErrors> measured;
   // rd as it may be where nothing is promised of infinities and NaN (docs/sharding.md, "Infinities and NaN"); may be null. Where
   // it differs from rd an element may be NaN, or of the kind that either has; the others are held to the rule.
   const Tensor* unpromised = nullptr;

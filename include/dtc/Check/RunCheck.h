@@ -16,6 +16,7 @@ struct Reference {
       nudged; // rd again, where addNudged was called: each result as one nudged evaluation has it
   std::vector<Tensor>
       unpromised; // rd with NaN where nothing is promised, where addUnpromised found such elements
+  std::vector<WireErrors> wire; // by result, where addWireErrors was called
   bool manyDevices = false;
 };
 [[nodiscard]] Result<Reference> runReference(Module& m, FuncId f, std::span<const Tensor> args, int steps = 1,
@@ -33,11 +34,19 @@ struct Reference {
 [[nodiscard]] Status addUnpromised(Reference& reference, Module& propagated, FuncId f,
                                    std::span<const Tensor> args, int steps = 1, bool tf32 = false);
 
+// How far each result of the local program moves on the many-device evaluator (R64) where every collective's result is off by one
+// unit in the last place of the wire's dtype a hop, at the collective's largest value and up or down at random; twice the largest
+// of two such evaluations (Monte Carlo arithmetic, as addNudged's).
+[[nodiscard]] Status addWireErrors(Reference& reference, Module& scheduled, FuncId f,
+                                   std::span<const Tensor> args, int steps, const WireRounding& wire);
+
 struct ResultCheck {
   std::string name;
   std::vector<int64_t> shape;
   CompareReport report;
   bool byNudged = false; // it passes beside a nudged evaluation
+  bool byWire =
+      false; // it passes by hops in a coarser dtype, counted at its own size: addWireErrors knows better
 };
 struct CheckReport {
   bool pass = true;

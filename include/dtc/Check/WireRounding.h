@@ -13,11 +13,14 @@ public:
   // dtype.
   [[nodiscard]] CompareOptions of(ValueId v) const;
   [[nodiscard]] std::vector<CompareOptions> ofResults() const;
+  // The hops of one run of this op, or null.
+  [[nodiscard]] const WireHops* hopsOf(OpId op) const;
 
 private:
   const Module& m_;
   FuncId func_;
-  std::unordered_map<OpId, WireHops> at_;
+  int64_t runs_;
+  std::unordered_map<OpId, WireHops> at_; // of one run
 };
 
 } // namespace dtc

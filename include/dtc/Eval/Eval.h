@@ -26,7 +26,8 @@ struct EvalOptions {
   // `place` is 0 in a global program. May be null.
   void (*trace)(void* self, OpId op, int64_t place, std::span<const Tensor> results) = nullptr;
   void* traceSelf = nullptr;
-  // Called after each op that computes; may change its results there, as they are held. May be null.
+  // Called after each op that computes, and for each result of a collective; may change its results there, as they are held. May be
+  // null.
   void (*amend)(void* self, OpId op, std::span<const Tensor* const> operands,
                 std::span<Tensor> results) = nullptr;
   void* amendSelf = nullptr;

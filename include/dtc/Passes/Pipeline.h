@@ -27,6 +27,16 @@ struct PipelineState {
   bool propagated = false;               // here, so that each op's shardings fit it
 };
 
+// What fused text cannot hold, and the pass that rewrites it: a `recompute` block, an op that computes with complex numbers.
+struct Unlowered {
+  OpId op;
+  std::string what;
+  const char* pass;
+};
+[[nodiscard]] std::optional<Unlowered> firstUnlowered(const Module&, FuncId);
+// Error (Input), with the op's line: text that is scheduled already holds such an op.
+[[nodiscard]] Status checkLowered(const Module&, FuncId);
+
 struct PipelineHooks {
   std::function<void(const PassStep&, const Module&, double milliseconds)> after; // each pass that went well
   Progress progress;                                                              // before each pass

@@ -58,6 +58,21 @@ TEST(Compare, HopsOnTheWireCount) {
   EXPECT_TRUE(compareTensors(got, exact, rounded, {.wire = {{3, DType::F32}}}).pass);
 }
 
+TEST(Compare, CoarseHopsCountAtTheSizeThatWasMeasured) {
+  const double off = 0x1p-9; // of 1: below the 7 units of bf16 that are allowed at the result's size
+  Tensor exact = made(DType::F64, {1}), rounded = made(DType::F32, {1}), got = made(DType::F32, {1 + off});
+  CompareOptions options{.wire = {{7, DType::BF16}}};
+  EXPECT_TRUE(compareTensors(got, exact, rounded, options).pass);
+  options.measured = WireErrors{off / 2, off / 2};
+  EXPECT_FALSE(compareTensors(got, exact, rounded, options).pass);
+  options.measured = WireErrors{2 * off, 2 * off};
+  EXPECT_TRUE(compareTensors(got, exact, rounded, options).pass);
+  options.measured = WireErrors{100, 100}; // never more than at the result's size
+  EXPECT_LT(compareTensors(got, exact, rounded, options).allowedMax, 0.06);
+  options.coarseHops = false;
+  EXPECT_FALSE(compareTensors(got, exact, rounded, options).pass);
+}
+
 TEST(Compare, ANaNThatNoReferenceHasNeverPasses) {
   Tensor exact = made(DType::F64, {1, NAN}), rounded = made(DType::F32, {1, NAN});
   EXPECT_TRUE(compareTensors(made(DType::F32, {1, NAN}), exact, rounded).pass);
