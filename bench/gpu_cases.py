@@ -84,13 +84,13 @@ ELEMENTS = 1 << 26  # of each wide tensor: 128 MiB in bf16, past every cache
 SIZE = {"f8e4m3": 1, "bf16": 2, "f32": 4, "i32": 4}
 
 
-def bytes_of(row, rows=0):
+def bytes_of(row):
     """What must be moved: each argument read once, each result written once."""
     moved = 0
     for name, dtype, shape in row.arguments + row.results:
         size = SIZE[dtype]
         for s in shape:
-            size *= rows if s == "rows" else s
+            size *= s
         moved += size * (2 if name in row.differentiated else 1)  # the argument, and its gradient; of a result: it or its gradient
     return moved
 
@@ -109,25 +109,18 @@ class KernelRow:
     def name(self):
         return f"{self.kind} {self.dtype} [{self.rows}, {self.width}]"
 
-    def sized(self):
-        base = table.ROWS[self.kind]
-
-        def of(values):
-            return [(n, self.dtype if d == "f32" else d, [self.width if s == table.COLUMNS else s for s in shape]) for n, d, shape in values]
-        return table.Row(of(base.arguments), base.body, of(base.results), base.stream, base.differentiated)
-
     def program(self):
         """(its text, its arguments as (name, dtype, number of elements), the bytes that must be moved)"""
-        row = self.sized()
-        text = row.text(self.rows).replace("-> (%s: f32[])", f"-> (%s: {self.dtype}[])")
-        return text, arguments_of(row, self.rows), bytes_of(row, self.rows)
+        base, size = table.ROWS[self.kind], table.Size(self.rows, self.width, self.dtype)
+        row = table.Row(size.of(base.arguments), base.body, size.of(base.results), base.stream, base.differentiated)
+        return base.text(size), arguments_of(row), bytes_of(row)
 
     def order(self):
         return {"row": self.name, "kind": self.kind, "rows": self.rows, "width": self.width, "dtype": self.dtype}
 
 
-def arguments_of(row, rows=0):
-    found = [(name, dtype, [rows if s == "rows" else s for s in shape]) for name, dtype, shape in row.arguments]
+def arguments_of(row):
+    found = [(name, dtype, shape) for name, dtype, shape in row.arguments]
     if row.differentiated:
         name, dtype, shape = row.results[0]
         found.append(("dy", dtype, [rows if s == "rows" else s for s in shape]))
@@ -150,7 +143,7 @@ class OpRow:
         return f"{self.kind} {self.dtype} [{', '.join(str(s) for s in self.sizes.values())}]"
 
     def program(self):
-        text = self.row.text(0).replace("-> (%s: f32[])", f"-> (%s: {self.row.results[0][1]}[])")
+        text = self.row.text(table.Size(0, dtype=self.row.results[0][1]))
         return text, arguments_of(self.row), bytes_of(self.row)
 
     def order(self):

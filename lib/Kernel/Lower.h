@@ -110,8 +110,8 @@ private:
   };
   std::vector<Domain> domains_; // by nest
   size_t nest_ = 0;             // that is being built
-  // The axes of a nest that its reductions run over, and those that they depend on. What depends on an axis that is reduced
-  // somewhere runs inside of that axis's loop, so the two must not meet: see reduceAxes().
+  // The axes of a nest that its reductions run over, and those that reductions depend on which share their loops. What depends on
+  // an axis that is reduced somewhere runs inside of that axis's loop, so the two must not meet: see reduceAxes().
   struct NestAxes {
     loops::AxisSet reduced = 0, needed = 0;
   };

@@ -78,6 +78,7 @@ std::vector<AxisId> RegionLowering::reduceAxes(const Rule& rule, Coordinates& co
   const bool within = !columns_ && (depends & nest.reduced) != 0, alone = contracts(rule) || within;
   const AxisSet kept = columns_ ? 0 : nest.needed;
   std::vector<AxisId> axes;
+  bool shares = false;
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     if (coords[f].valid() || rule.factors[f].reduce == PendingKind::None) continue;
     const Size extent = sizes_.of(rule.factors[f].size);
@@ -93,13 +94,14 @@ std::vector<AxisId> RegionLowering::reduceAxes(const Rule& rule, Coordinates& co
     const size_t could = borrowed(taken);
     size_t axis = alone ? k_.axes.size() : borrowed(taken | kept);
     crowded_ |= !contracts(rule) && axis != could;
+    shares |= axis != k_.axes.size();
     if (axis == k_.axes.size()) axis = k_.addAxis(extent, AxisRole::Reduce);
     taken |= AxisSet(1) << axis;
     axes.push_back(static_cast<AxisId>(axis));
     coords[f] = k_.axis(static_cast<AxisId>(axis));
   }
   if (axes.empty()) return axes;
-  nest.needed |= depends;
+  if (shares) nest.needed |= depends;
   nest.reduced |= taken & ~depends;
   return axes;
 }

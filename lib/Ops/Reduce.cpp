@@ -23,7 +23,9 @@ template <PendingKind Kind> bool reduceRule(const OpQuery& q, Rule& rule) {
 // A mean is P(sum) times the global 1/count; of integers the quotient truncates, so that nothing may be cut.
 bool meanRule(const OpQuery& q, Rule& rule) {
   auto dims = q.dimsAttr("dims", q.type(0).rank());
-  FactorKind kind = isFloat(partType(q.type(0).dtype)) ? FactorKind::Reduce : FactorKind::Whole;
+  // Divided by 0 the parts of a sum are NaN where they are 0, though the sum is not: it is made first, as that of integers.
+  const bool byZero = q.has("count") && q.sizeAttr("count") == Dim(0);
+  FactorKind kind = isFloat(partType(q.type(0).dtype)) && !byZero ? FactorKind::Reduce : FactorKind::Whole;
   return dims && reduceRuleOf(q, rule, *dims, kind, PendingKind::Sum);
 }
 
@@ -42,16 +44,6 @@ std::optional<double> meanNumbers(const OpQuery& q, std::string_view name) {
   auto count = elementsReduced(q);
   if (!count || !count->isStatic()) return std::nullopt;
   return static_cast<double>(count->value());
-}
-
-inline constexpr DiagKind kMeanCount{"attribute-value", "'mean' divides by count: {0} is not at least 1"};
-bool meanVerify(const OpQuery& q) {
-  const auto elements = q.type(0).numElements();
-  if (!q.has("count") || (elements && *elements == 0)) return true; // a piece of an empty tensor
-  const Dim count = q.sizeAttr("count");
-  if (!count.isStatic() || count.value() >= 1) return true;
-  q.diags->error(kMeanCount, q.loc, count.value());
-  return false;
 }
 
 void meanLocalise(const OpQuery& global, std::span<const TypeId> localOperands, std::span<const TypeId>,
@@ -296,7 +288,6 @@ void addSums(OpRegistry& ops) {
   mean.attrs.push_back(
       {"count", AttrType::Size, "", "divide by this instead (a piece of a cut tensor: the global number)"});
   mean.rule = meanRule;
-  mean.verify = meanVerify;
   mean.through = {linear(1, kFloats | kComplex)};
   mean.finish = "acc / $count";
   mean.derive = meanNumbers;

@@ -9,8 +9,8 @@ namespace {
 
 bool isComplexValue(const Module& m, ValueId v) { return m[v].type.valid() && isComplex(m.typeOf(v).dtype); }
 
-// Whether the op computes with complex numbers: kernels and communicators only move them, take them apart and put them
-// together (the family `complex`).
+// Whether the op computes with complex numbers: kernels and communicators only move them, choose between them, take them apart
+// and put them together (the family `complex`).
 bool computesComplex(const Module& m, OpId o) {
   const OpRecord& record = m.record(o);
   bool complex = std::ranges::any_of(m.operands(o), [&](ValueId v) { return isComplexValue(m, v); });
@@ -18,7 +18,9 @@ bool computesComplex(const Module& m, OpId o) {
   if (!complex || record.isCollective() || record.regions != RegionKind::None || record.isCall ||
       record.family == std::string_view("complex"))
     return false;
-  const auto moves = [](const Through& t) { return t.row == ThroughRow::Moving; };
+  const auto moves = [](const Through& t) {
+    return t.row == ThroughRow::Moving || t.row == ThroughRow::Choosing;
+  };
   if (std::ranges::any_of(record.through, moves)) return false;
   using Form = OpRecord::ComplexForm;
   return record.complexFn || record.complex == Form::Planes || record.complex == Form::Product ||

@@ -66,9 +66,13 @@ def outcome(command, folder, fresh, extra=None, limit=None):
 
 def complaint(code, stderr, files, whole, loads=False):
     """What is wrong with a run that may have had too little memory; `whole`: the files of one that had enough, or ""."""
+    # The loader makes the thread-local data of a library that was opened late when a thread first asks for it, and ends the process
+    # where there is no room, whatever the program does.
+    if code == LOADER and "cannot allocate memory for thread-local data" in stderr:
+        code = 3
     if code not in (0, 3) and not (loads and code in (LOADER, -9, -11)):
         return f"exit code {code}: {stderr.strip()[-300:]}"
-    if code == 3 and "error: " not in stderr:
+    if code == 3 and "error: " not in stderr and "thread-local data" not in stderr:
         return f"exit code 3 without a sentence: {stderr.strip()[-300:]!r}"
     if code == 0 and files != whole:
         return f"exit code 0, but it left {files}, not {whole}"

@@ -302,7 +302,7 @@ int run(Environment& env, const Options& o) {
     return env.fail(usageError("--numerics checks a program: dtc check FILE --numerics"));
   if (!o.numerics && !o.determinism && !o.program.file.empty())
     return env.fail(usageError("say what to check of '" + o.program.file + "': --numerics or --determinism"));
-  if (auto idle = idleFlag(o)) return env.fail(std::move(*idle));
+  if (const auto idle = idleFlag(o)) return env.fail(*idle);
   if (o.numerics || o.determinism) return runFile(env, o);
   if (o.random > 0) return runRandom(env, o);
   if (!o.claims.empty()) return runClaims(env, o);
