@@ -13,7 +13,7 @@ lld-19 lld-18                      | links dtc in a second instead of ten
 llvm-19-dev llvm-18-dev            | LLVM, which turns CPU kernels into machine code while a program runs
 libclang-19-dev libclang-18-dev    | Clang as a library, which reads the CPU kernels that dtc writes
 libclang-cpp19-dev libclang-cpp18-dev | the shared library of it, which the plugin links
-libdnnl-dev                        | oneDNN: matrix products on the CPU
+libdnnl-dev                        | oneDNN: matrix products and convolutions on the CPU
 libcli11-dev                       | CLI11: reads the command line
 nlohmann-json3-dev                 | JSON: reports, traces, machine files
 zlib1g-dev                         | zlib: inflates the parts of .npz files

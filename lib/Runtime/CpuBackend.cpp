@@ -1,5 +1,6 @@
 #include "dtc/Runtime/CpuBackend.h"
 
+#include "CpuConv.h"
 #include "CpuGemm.h"
 #include "HostMemory.h"
 
@@ -7,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 
 namespace dtc {
 namespace {
@@ -45,37 +47,17 @@ public:
     o.otherSchedules = optLevel_ >= 3;
     // oneDNN multiplies bf16 on AVX-512 alone; elsewhere such products are loops of ours.
     if (hostCpuLevel() != CpuLevel::Avx512) o.gemmDTypes &= ~(1u << static_cast<int>(DType::BF16));
+    o.convDTypes = o.gemmDTypes;
     return o;
   }
 
   Status compile(const std::vector<KernelSource>& kernels) override {
-    auto begin = std::chrono::steady_clock::now();
-    std::vector<SourceUnit> units;
-    for (const KernelSource& k : kernels) {
-      units.push_back({k.name, k.cpp});
-      for (size_t i = 0; i < k.otherCpp.size(); ++i)
-        units.push_back({k.name + "_" + std::to_string(i + 1), k.otherCpp[i]});
-    }
     kernels_ = &kernels;
-    if (units.empty()) return Ok{};
-    CpuCompileOptions options;
-    options.optLevel = std::min(optLevel_, 1);
-    CpuCompileReport report;
-    auto module = jit_.compile(units, options, &report);
-    if (!module) return module.error();
-    module_.emplace(std::move(*module));
-    for (const KernelSource& k : kernels) {
-      functions_.push_back(module_->function<KernelFunction>(k.name));
-      if (!functions_.back())
-        return Error{Error::Bug, "the compiled code of kernel '" + k.name + "' lacks its function"};
-      for (size_t i = 0; i < k.otherCpp.size(); ++i)
-        others_[k.name].push_back(module_->function<KernelFunction>(k.name + "_" + std::to_string(i + 1)));
-    }
-    phases.push_back({"compile kernels (" + std::to_string(report.compiled) + ", and " +
-                          std::to_string(report.units - report.compiled) + " from the cache)",
-                      report.compileMs});
-    phases.push_back({"load kernels", sinceMs(begin) - report.compileMs});
-    return Ok{};
+    functions_.resize(kernels.size());
+    std::vector<size_t> needed;
+    for (size_t i = 0; i < kernels.size(); ++i)
+      if (!kernels[i].standby) needed.push_back(i);
+    return compile(needed);
   }
 
   Result<std::byte*> allocate(int64_t, int64_t bytes) override { return memory_.allocate(bytes); }
@@ -93,6 +75,7 @@ public:
   }
 
   Result<Placed> place(int64_t, const PlacedKernel& k) override {
+    if (Status compiled = ensureCompiled(k.kernel); !compiled) return compiled.error();
     const KernelSource& source = (*kernels_)[k.kernel];
     KernelStep s{functions_[k.kernel], k.buffers, k.sizes, source.units(k.sizes), 1};
     int64_t elements = s.units * source.unitElements(k.sizes);
@@ -109,16 +92,30 @@ public:
     return Placed{static_cast<uint32_t>(steps_.size() - 1), steps_.back().parts};
   }
   Result<Placed> place(int64_t, const PlacedGemm& g) override {
-    if (!gemms_.isOpen()) {
-      auto begin = std::chrono::steady_clock::now();
-      if (Status opened = gemms_.open(); !opened) return opened.error();
-      phases.push_back({"open oneDNN", sinceMs(begin)});
-    }
-    if (!g.epilogue) return gemms_.place(g, nullptr, nullptr, maxParts_);
+    if (Status opened = openLibrary(); !opened) return opened.error();
+    if (!g.epilogue) return library(LibraryStep::Gemm, gemms_.place(g, nullptr, nullptr, maxParts_));
     const KernelSource& source = (*kernels_)[g.epilogue->kernel];
     if (Status grown = growScratch(static_cast<size_t>(source.scratchBytes(g.epilogue->sizes))); !grown)
       return grown.error();
-    return gemms_.place(g, functions_[g.epilogue->kernel], &source, maxParts_);
+    return library(LibraryStep::Gemm, gemms_.place(g, functions_[g.epilogue->kernel], &source, maxParts_));
+  }
+  Result<Placed> place(int64_t place, const PlacedConv& c) override {
+    if (Status opened = openLibrary(); !opened) return opened.error();
+    // A part per worker: each reorders what it shares with others.
+    auto conv = convs_->place(c, (maxParts_ + 1) / 2);
+    if (!conv) return conv.error();
+    if (*conv) {
+      const KernelSource& source = (*kernels_)[c.own.kernel];
+      for (size_t bytes : {convs_->scratchBytes(), static_cast<size_t>(source.scratchBytes(c.own.sizes))})
+        if (Status grown = growScratch(bytes); !grown) return grown.error();
+      auto placed = library(LibraryStep::Conv, **conv);
+      librarySteps_.back().own = c.own, librarySteps_.back().parts = placed->parts;
+      standby_.emplace(c.own.kernel, source);
+      return placed;
+    }
+    auto own = library(LibraryStep::Kernel, this->place(place, c.own));
+    if (own) own->plain = true;
+    return own;
   }
 
   Status runKernel(uint32_t step, uint32_t part, int worker) override {
@@ -129,7 +126,18 @@ public:
     return Ok{};
   }
   Status runGemm(uint32_t step, uint32_t part, int worker) override {
-    return gemms_.run(step, part, scratch_[static_cast<size_t>(worker)].data);
+    const LibraryStep& s = librarySteps_[step];
+    void* scratch = scratch_[static_cast<size_t>(worker)].data;
+    if (s.kind == LibraryStep::Kernel) return runKernel(s.number, part, worker);
+    if (s.kind == LibraryStep::Gemm) return gemms_.run(s.number, part, scratch);
+    if (!convs_->paddingMatters(s.number)) return convs_->run(s.number, part, scratch);
+    {
+      const std::lock_guard lock(compiling_);
+      if (Status compiled = ensureCompiled(s.own.kernel); !compiled) return compiled;
+    }
+    const Interval units = piece(standby_.at(s.own.kernel).units(s.own.sizes), s.parts, part);
+    functions_[s.own.kernel](s.own.buffers.data(), s.own.sizes.data(), units.begin, units.end, scratch);
+    return Ok{};
   }
   Communicator& communicator() override { return *comm_; }
   Status finish() override { return Ok{}; }
@@ -138,6 +146,33 @@ private:
   struct Scratch {
     void* data = nullptr;
   };
+  struct LibraryStep {
+    enum Kind : uint8_t { Gemm, Conv, Kernel } kind;
+    uint32_t number;
+    PlacedKernel own = {}; // of a convolution, in so many parts, where the library's result would differ
+    uint32_t parts = 0;
+  };
+  Result<Placed> library(LibraryStep::Kind kind, Result<Placed> placed) {
+    if (!placed) return placed;
+    librarySteps_.push_back({kind, placed->step});
+    placed->step = static_cast<uint32_t>(librarySteps_.size() - 1);
+    return placed;
+  }
+  Status openLibrary() {
+    if (gemms_.isOpen()) return Ok{};
+    auto begin = std::chrono::steady_clock::now();
+    if (Status opened = gemms_.open(); !opened) return opened;
+    convs_.emplace(gemms_.oneDnn());
+    phases.push_back({"open oneDNN", sinceMs(begin)});
+    return Ok{};
+  }
+  Status compile(const std::vector<size_t>& kernels);
+  const KernelSource& sourceOf(size_t kernel) const {
+    const auto kept = standby_.find(kernel);
+    return kept == standby_.end() ? (*kernels_)[kernel] : kept->second;
+  }
+  // Kernels on standby are compiled when they are needed.
+  Status ensureCompiled(size_t kernel) { return functions_[kernel] ? Status(Ok{}) : compile({kernel}); }
   Status growScratch(size_t bytes) {
     if (bytes <= scratchBytes_) return Ok{};
     for (Scratch& s : scratch_) {
@@ -155,19 +190,55 @@ private:
   ThreadPool& pool_;
   JitConfig config_;
   int optLevel_;
-  const std::vector<KernelSource>* kernels_ = nullptr;
-  std::optional<CpuModule> module_;
-  std::vector<KernelFunction*> functions_;
+  const std::vector<KernelSource>* kernels_ = nullptr; // until the program is loaded
+  std::unordered_map<size_t, KernelSource> standby_;   // those that a run may still need
+  std::vector<CpuModule> modules_;
+  std::vector<KernelFunction*> functions_; // by kernel; null: not compiled
   std::unordered_map<std::string, std::vector<KernelFunction*>>
       others_; // schedules not yet measured, by kernel
   std::vector<KernelStep> steps_;
   CpuGemms gemms_;
+  std::optional<CpuConvs> convs_; // once the plugin is open
+  std::vector<LibraryStep> librarySteps_;
+  std::mutex compiling_; // while steps run
   HostMemory memory_;
   std::vector<Scratch> scratch_; // by worker
   size_t scratchBytes_ = 0;
   int64_t maxParts_;
   std::unique_ptr<Communicator> comm_;
 };
+
+// These kernels of the set.
+Status CpuBackend::compile(const std::vector<size_t>& kernels) {
+  auto begin = std::chrono::steady_clock::now();
+  std::vector<SourceUnit> units;
+  const auto other = [](const KernelSource& k, size_t i) { return k.name + "_" + std::to_string(i + 1); };
+  for (size_t number : kernels) {
+    const KernelSource& k = sourceOf(number);
+    units.push_back({k.name, k.cpp});
+    for (size_t i = 0; i < k.otherCpp.size(); ++i) units.push_back({other(k, i), k.otherCpp[i]});
+  }
+  if (units.empty()) return Ok{};
+  CpuCompileOptions options;
+  options.optLevel = std::min(optLevel_, 1);
+  CpuCompileReport report;
+  auto module = jit_.compile(units, options, &report);
+  if (!module) return module.error();
+  for (size_t number : kernels) {
+    const KernelSource& k = sourceOf(number);
+    functions_[number] = module->function<KernelFunction>(k.name);
+    if (!functions_[number])
+      return Error{Error::Bug, "the compiled code of kernel '" + k.name + "' lacks its function"};
+    for (size_t i = 0; i < k.otherCpp.size(); ++i)
+      others_[k.name].push_back(module->function<KernelFunction>(other(k, i)));
+  }
+  modules_.push_back(std::move(*module));
+  phases.push_back({"compile kernels (" + std::to_string(report.compiled) + ", and " +
+                        std::to_string(report.units - report.compiled) + " from the cache)",
+                    report.compileMs});
+  phases.push_back({"load kernels", sinceMs(begin) - report.compileMs});
+  return Ok{};
+}
 
 void CpuBackend::runOnAll(const KernelStep& s, KernelFunction* function) {
   struct Round {

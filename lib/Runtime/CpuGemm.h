@@ -20,6 +20,7 @@ public:
   [[nodiscard]] bool isOpen() const { return oneDnn_ != nullptr; }
   // Error (Machine): the plugin is not there.
   [[nodiscard]] Status open();
+  [[nodiscard]] const DtcOneDnnTable& oneDnn() const { return *oneDnn_; } // once open
   // `function`, `source`: of the epilogue, null where there is none. Cut into at most `maxParts` parts.
   [[nodiscard]] Result<Backend::Placed> place(const PlacedGemm&, CpuKernelFunction* function,
                                               const KernelSource* source, int64_t maxParts);

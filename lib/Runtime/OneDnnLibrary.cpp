@@ -30,7 +30,7 @@ Result<const DtcOneDnnTable*> openOneDnn(const JitConfig& config) {
     return entry();
   }
   return machineError(
-      "matrix products need the plugin dtc-onednn.so, which is not in " + searched +
+      "matrix products and convolutions need the plugin dtc-onednn.so, which is not in " + searched +
       "; build the target dtc-onednn (with oneDNN installed: libdnnl-dev), or install dtc whole");
 }
 

@@ -1,23 +1,33 @@
 // oneDNN's matmul behind a table of C functions. Each product is set up once (primitive, memory objects, scratchpad) and
 // then only executed, on the thread that asks: the parallelism is the caller's.
-#include "../OneDnnPlugin.h"
+#include "Engine.h"
 
-#include <cstdio>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
 #include <vector>
 
 // oneDNN's own OpenMP run-time library comes with it; where it was built without, there is nothing to set.
 extern "C" __attribute__((weak)) void omp_set_num_threads(int);
 
-namespace {
+namespace dtc::onednn {
 
 using dnnl::memory;
 
-dnnl::engine& engine() {
-  static dnnl::engine one(dnnl::engine::kind::cpu, 0);
-  return one;
+void useOneThread() {
+  thread_local bool single = false;
+  if (!single && omp_set_num_threads) omp_set_num_threads(1);
+  single = true;
 }
+
+memory::desc describe(memory::data_type type, const memory::dims& sizes, memory::dims strides) {
+  int64_t dense = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] == 1) strides[i] = dense;
+    if (strides[i] * sizes[i] > dense) dense = strides[i] * sizes[i];
+  }
+  return {sizes, type, strides};
+}
+
+namespace {
 
 struct Gemm {
   dnnl::matmul primitive;
@@ -27,19 +37,9 @@ struct Gemm {
   int64_t aMoved = 0, bMoved = 0;        // how far behind these the arguments are now
 };
 
-// oneDNN wants plausible strides also along dims of one element.
-memory::desc describe(memory::data_type type, memory::dims sizes, memory::dims strides) {
-  int64_t dense = 1;
-  for (size_t i = sizes.size(); i-- > 0;) {
-    if (sizes[i] == 1) strides[i] = dense;
-    if (strides[i] * sizes[i] > dense) dense = strides[i] * sizes[i];
-  }
-  return {sizes, type, strides};
-}
-
 void* create(const DtcGemm* g, char* error, size_t errorSize) {
-  try {
-    auto type = g->type == DtcGemmBf16 ? memory::data_type::bf16 : memory::data_type::f32;
+  return guarded(error, errorSize, dnnl_success, [&] {
+    const memory::data_type type = dataType(g->type);
     bool batched = g->batch > 1;
     auto dims = [&](int64_t batch, int64_t rows, int64_t columns) {
       return batched ? memory::dims{batch, rows, columns} : memory::dims{rows, columns};
@@ -63,14 +63,7 @@ void* create(const DtcGemm* g, char* error, size_t errorSize) {
     gemm->scratch.resize(chosen.scratchpad_desc().get_size());
     bind(DNNL_ARG_SCRATCHPAD, chosen.scratchpad_desc(), gemm->scratch.data());
     return gemm;
-  } catch (const dnnl::error& e) {
-    std::snprintf(error, errorSize, "%s", e.status == dnnl_out_of_memory ? "not enough memory" : e.what());
-  } catch (const std::bad_alloc&) {
-    std::snprintf(error, errorSize, "not enough memory");
-  } catch (const std::exception& e) {
-    std::snprintf(error, errorSize, "%s", e.what());
-  }
-  return nullptr;
+  });
 }
 
 void move(memory& argument, const void* from, int64_t bytes, int64_t& moved) {
@@ -80,9 +73,7 @@ void move(memory& argument, const void* from, int64_t bytes, int64_t& moved) {
 }
 
 int run(void* gemm, int64_t a, int64_t b) {
-  thread_local bool single = false;
-  if (!single && omp_set_num_threads) omp_set_num_threads(1);
-  single = true;
+  useOneThread();
   try {
     thread_local dnnl::stream stream(engine());
     auto* g = static_cast<Gemm*>(gemm);
@@ -98,8 +89,13 @@ int run(void* gemm, int64_t a, int64_t b) {
 
 void destroy(void* gemm) { delete static_cast<Gemm*>(gemm); }
 
-constexpr DtcOneDnnTable kTable = {kDtcOneDnnAbi, create, run, destroy};
+constexpr DtcOneDnnTable kTable = {kDtcOneDnnAbi, create,           run,     destroy,
+                                   createConv,    convScratchBytes, runConv, destroyConv};
 
 } // namespace
 
-extern "C" __attribute__((visibility("default"))) const DtcOneDnnTable* dtcOneDnnTable() { return &kTable; }
+} // namespace dtc::onednn
+
+extern "C" __attribute__((visibility("default"))) const DtcOneDnnTable* dtcOneDnnTable() {
+  return &dtc::onednn::kTable;
+}
