@@ -1,6 +1,6 @@
 #!/bin/sh
-# Puts what bench/gpu.sh needs of a build into a folder (carry/, which git ignores), stripped, so that it runs on an x86-64 machine that has a
-# GPU and cannot build: bench/carry.sh [FOLDER]. Take it there together with the tree. Needs a build (scripts/build.sh release).
+# Copies the parts of a build that bench/gpu.sh needs into a folder (carry/, ignored by git), stripped, for an x86-64 machine
+# that has a GPU and cannot build: bench/carry.sh [FOLDER]. Copy it there with the tree. Needs a build (scripts/build.sh release).
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 to=${1:-$top/carry}
@@ -8,7 +8,7 @@ mkdir -p "$to/lib"
 for file in dtc dtc-jit-clang.so dtc-onednn.so; do
   [ -e "$top/build/release/bin/$file" ] && strip -o "$to/$file" "$top/build/release/bin/$file"
 done
-# The C++ library and zlib of this machine, which are no newer than the binary asks for: `dtc` finds them through LD_LIBRARY_PATH.
+# The C++ library and zlib of this machine; `dtc` finds them through LD_LIBRARY_PATH.
 ldd "$to/dtc" | awk '/libstdc\+\+|libgcc_s|libz\./ { print $3 }' | while read -r library; do cp -L "$library" "$to/lib/"; done
 size=$(du -sm "$to" | cut -f1)
 echo "$to: $size MiB; $("$to/dtc" --version)"

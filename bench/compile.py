@@ -1,6 +1,7 @@
-"""How long compiling takes: the rows of the compile table, against peers that compile the same model (bench/compile.sh).
+"""Compile times: the rows of the compile table, against peers that compile the same model (bench/compile.sh).
 
-Processor time (user + system) of the whole process where one thread does the work, wall time where several do; the least of some runs.
+Processor time (user + system) of the process where one thread does the work, wall time where several do; the minimum of
+several runs.
 Peers: the same GPT written in JAX (lower + compile) and PyTorch (torch.compile, the first call less a later one), forward and gradients."""
 
 import argparse
@@ -24,7 +25,7 @@ ROW_OPS = ("softmax %x{i} {{dims = [1]}}", "log_softmax %x{i} {{dims = [1]}}", "
 
 
 def row_kernels():
-    """A program of 16 kernels over rows: four ops, rows of four lengths, f32 and bf16."""
+    """A program of 16 row kernels: four ops, four row lengths, f32 and bf16."""
     arguments, lines, results = [], [], []
     for i in range(16):
         columns, op = 1024 << i // 4, ROW_OPS[i % 4]
@@ -48,7 +49,7 @@ class Compile:
         return str(path)
 
     def measure(self, *command, cache=None, runs=None):
-        """(processor seconds, wall seconds, MiB), each the least of the runs."""
+        """(processor seconds, wall seconds, MiB), each the minimum of the runs."""
         environment = dict(os.environ, XDG_CACHE_HOME=cache or self.folder.name)
         best = (1e9, 1e9, 1e9)
         for _ in range(runs or self.options.runs):
@@ -62,7 +63,7 @@ class Compile:
         return best
 
     def nvrtc_rows(self):
-        """Kernels for a GPU, which needs NVRTC and no GPU."""
+        """Kernels for a GPU; needs NVRTC, but no GPU."""
         path = pathlib.Path(self.folder.name) / "rows.dt"
         path.write_text(row_kernels())
         command = ["compile", str(path), "--target", "sm_90a", "--emit", "cubin", "-o", self.folder.name + "/cubins"]
@@ -76,7 +77,7 @@ class Compile:
         yield "the same from the cache: all of dtc, over 16 kernels", 0.005, "s of wall", warm[1] / 16
 
     def until_loaded(self, command):
-        """Seconds of all phases of --timing up to where the kernels are loaded."""
+        """Seconds of all phases of --timing up to the loading of kernels."""
         environment = dict(os.environ, XDG_CACHE_HOME=self.folder.name)
         shown = subprocess.run([self.dtc, *command, "--timing"], env=environment, capture_output=True, text=True).stderr
         milliseconds = 0.0
@@ -91,7 +92,7 @@ class Compile:
     def rows(self):
         gpt = self.model(*GPT, "--parallel", "dp=2,tp=4")
         alone = self.model(*GPT)
-        yield "GPT, 12 layers, dp=2,tp=4: text to schedule", 0.05, "s of processor", self.measure("compile", gpt, "--emit", "schedule")[0]
+        yield "GPT, 12 layers, dp=2,tp=4: text to schedule", 0.04, "s of processor", self.measure("compile", gpt, "--emit", "schedule")[0]
         cold = []
         for i in range(self.options.runs):
             cold.append(self.measure("compile", alone, "--emit", "asm", "-o", self.folder.name + f"/asm{i}", cache=f"{self.folder.name}/cold{i}", runs=1)[1])
@@ -109,7 +110,7 @@ class Compile:
             if layers == 126:
                 schedule = subprocess.run([self.dtc, "compile", program, "--emit", "schedule"], check=True, capture_output=True, text=True).stdout
                 ops = sum(line.lstrip().startswith("%") for line in schedule.splitlines())
-        yield f"Llama train step, 126 layers (the 405B shape; {ops} ops in the schedule), 16,384 devices: text to schedule", 1.5, "s of processor", times[126]
+        yield f"Llama train step, 126 layers (the 405B shape; {ops} ops in the schedule), 16,384 devices: text to schedule", 1.0, "s of processor", times[126]
         yield "the same: memory at most", 1024, "MiB", memory[126]
         yield "1260 layers over 126", 12, "times", times[1260] / times[126]
         text = self.model(*big, "1260")
@@ -192,7 +193,7 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--peers", help="the python that has them, or none (build/peers)")
+    parser.add_argument("--peers", help="the python with the peers, or none (build/peers)")
     options = parser.parse_args()
     bench, about, rows = Compile(options), machine(), []
     for what, target, unit, value in bench.rows():
@@ -207,7 +208,7 @@ def main():
         if taken is None:
             print(f"peer {peer} is absent, or could not compile the model")
             continue
-        print(f"{taken:10.3f} {'s of wall':24} {peer}: {taken / cold:.1f} times as long as dtc to CPU code, no cache")
+        print(f"{taken:10.3f} {'s of wall':24} {peer}: {taken / cold:.1f} times as long as dtc to CPU code, without cache")
         rows.append({"what": f"{peer} compiles the same model", "value": taken, "unit": "s of wall", "times_dtc": taken / cold})
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# How long compiling takes, on this machine and beside peers: bench/compile.sh [--runs 5]. Writes bench/results/compile.json.
+# Compile times, on this machine and compared with peers: bench/compile.sh [--runs 5]. Writes bench/results/compile.json.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 exec python3 "$top/bench/compile.py" --build "$top/build/release" --out "$top/bench/results" "$@"

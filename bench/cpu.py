@@ -1,12 +1,12 @@
-"""dtc's CPU kernels against what this machine can do, and against peers.
+"""dtc's CPU kernels against this machine's roofline, and against peers.
 
-The floor of a row is the larger of two times: its bytes (every kernel's inputs read once, its outputs written once) over the bandwidth of
-a stream with the same mixture of reads and writes (bench/streams.cpp, arrays as large as the row's), and its bytes over the rate that
-the same kernels reach on data in the second cache: one thread, the least time of many runs, the difference of two sizes so that what a
-step costs whatever its size falls out, times the threads. Stream, dtc and every peer take turns for some rounds. Percent of floor is the
-best run of all rounds against the best stream of all rounds: other work on the machine slows single runs by factors, and what is left then
-is noise in neither. Ratios to peers are of each round's best runs, with a 95 % interval. Peers that are not installed are named and left
-out."""
+The roofline of a row is the larger of two times: its bytes (every kernel's inputs read once, its outputs written once) over
+the bandwidth of a stream with the same mixture of reads and writes (bench/streams.cpp, arrays as large as the row's), and its
+bytes over the rate of the same kernels on data in the second-level cache: one thread, the minimum of many runs, the difference
+of two sizes so that the fixed cost of a step cancels, times the threads. Stream, dtc and every peer take turns for several
+rounds. Percent of roofline is the best run of all rounds against the best stream of all rounds: other work on the machine slows
+single runs by factors, and the minima exclude it. Ratios to peers are of each round's best runs, with a 95 % interval. Peers
+that are not installed are reported and excluded."""
 
 import argparse
 import dataclasses
@@ -24,7 +24,7 @@ import tempfile
 import rows as table
 
 PEERS = ("jax", "torch", "torch.compile", "onnxruntime")
-CACHED = {"attention": (64, 128), "adamw": (0, 0)}  # two numbers of rows whose data lie in the second cache, where they are not...
+CACHED = {"attention": (64, 128), "adamw": (0, 0)}  # two numbers of rows whose data fit the second-level cache, if they are not...
 CACHED_ELEMENTS = (24 << 10, 72 << 10)  # ...these numbers of elements
 
 
@@ -68,7 +68,7 @@ class Bench:
         return table.Size(rows, self.options.columns, self.options.dtype)
 
     def run(self, name, rows, repeat, threads):
-        """Milliseconds of each run, and the bytes that the kernels of one touch."""
+        """Milliseconds of each run, and the bytes accessed by its kernels."""
         text = table.adamw(rows) if name == "adamw" else table.ROWS[name].text(self.size(rows))
         file = pathlib.Path(self.folder.name) / f"{name}-{rows}.dt"
         file.write_text(text)
@@ -84,7 +84,7 @@ class Bench:
         return times, sum(s["bytes"] * s["calls"] for s in stats["steps"]) / counted
 
     def cache_rate(self, name):
-        """GB/s of all threads, of the same kernels on data in the second cache; 0 where the row has no small form."""
+        """GB/s of all threads, for the same kernels on data in the second-level cache; 0 where the row has no small form."""
         few, many = CACHED.get(name, tuple(n // self.options.columns for n in CACHED_ELEMENTS))
         if not few:
             return 0
@@ -113,8 +113,8 @@ class Bench:
         found = {"row": name, **dataclasses.asdict(self.size(rows)), "bytes": moved, "ms": best["dtc"], "median_ms": statistics.median(r["dtc"] for r in rounds),
                  "stream": kind, "stream_gb_per_s": best["stream"], "cache_gb_per_s": cache, "rounds": rounds}
         if memory_bound:
-            floor = max(moved / (best["stream"] * 1e6), moved / (cache * 1e6) if cache else 0)
-            found["percent_of_floor"] = 100 * floor / best["dtc"]
+            roofline = max(moved / (best["stream"] * 1e6), moved / (cache * 1e6) if cache else 0)
+            found["percent_of_roofline"] = 100 * roofline / best["dtc"]
         found["best_times_faster_than"] = {p.name: round(best[p.name] / best["dtc"], 3) for p in peers if p.name in best}
         best_peer = min((best[p.name] for p in peers if p.name in best), default=None)
         found["past_the_caches"] = moved > last_cache()
@@ -132,7 +132,7 @@ def interval(ratios):
 
 
 def last_cache():
-    """Bytes of the last cache."""
+    """Bytes of the last-level cache."""
     sizes = [p.read_text().strip() for p in pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
     return max((int(s[:-1]) << {"K": 10, "M": 20}[s[-1]] for s in sizes), default=32 << 20)
 
@@ -143,7 +143,7 @@ def machine():
 
 
 def find_peers(options):
-    """(the peers that run, lines about those that do not)"""
+    """(the peers that run, messages about those that do not)"""
     python = options.peers or str(pathlib.Path(options.build).parent / "peers/bin/python")
     found, absent = [], []
     for name in PEERS if options.peers != "none" else ():
@@ -159,7 +159,7 @@ def find_peers(options):
 
 
 def shown(r, peers):
-    percent = r.get("percent_of_floor")
+    percent = r.get("percent_of_roofline")
     line = (f"{r['row']:20} {r['ms']:9.3f} {r['bytes'] / r['ms'] / 1e6:7.1f} {r['stream_gb_per_s']:7.1f} {r['cache_gb_per_s']:9.1f} "
             + (f"{percent:10.0f}%" if percent else f"{'':11}"))
     for p in peers:
@@ -177,19 +177,19 @@ def shown(r, peers):
 
 def main():
     names = [*table.ROWS, "adamw"]
-    apart = ("attention", "adamw")  # they have sizes of their own, and no other dtype
+    apart = ("attention", "adamw")  # their sizes and dtype are fixed
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", required=True)
     parser.add_argument("--out", required=True)
-    parser.add_argument("--rows", help="which, separated by commas (all; with another size or dtype all that have it)")
+    parser.add_argument("--rows", help="rows, separated by commas (default: all; with another size or dtype all that support it)")
     parser.add_argument("--columns", type=int, default=4096, help="the length of a row")
     parser.add_argument("--elements", type=int, help="of a wide tensor (2^24)")
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--level", default="2", help="-O level: 2, or 3, which measures schedules")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--repeat", type=int, default=9, help="runs in a round, the best of which counts")
-    parser.add_argument("--peers", help="the python that has them, or none (build/peers)")
+    parser.add_argument("--repeat", type=int, default=9, help="runs per round; the best one counts")
+    parser.add_argument("--peers", help="the python with the peers, or none (build/peers)")
     parser.add_argument("--quick", action="store_true", help="wide tensors of 2^22 elements")
     options = parser.parse_args()
     options.elements = options.elements or (1 << 22 if options.quick else 1 << 24)
@@ -201,7 +201,7 @@ def main():
     bench, about = Bench(options), machine()
     peers, absent = find_peers(options)
     version = subprocess.run([bench.dtc, "--version"], capture_output=True, text=True).stdout.strip()
-    print(f"{'row':20} {'ms':>9} {'GB/s':>7} {'stream':>7} {'in cache':>9} {'of floor':>11}" + "".join(f" {'x ' + p.name:>21}" for p in peers))
+    print(f"{'row':20} {'ms':>9} {'GB/s':>7} {'stream':>7} {'in cache':>9} {'of roofline':>11}" + "".join(f" {'x ' + p.name:>21}" for p in peers))
     results = []
     for name in chosen:
         results.append(bench.row(name, peers))
@@ -211,10 +211,10 @@ def main():
         if ratios:
             print(f"geometric mean over {len(ratios)} rows: {math.exp(statistics.fmean(map(math.log, ratios))):.2f} times as fast as {p.name} {p.version}")
         p.close()
-    print("\n".join(absent) or "all peers are there")
+    print("\n".join(absent) or "all peers are present")
     load, cores = os.getloadavg()[0], os.cpu_count()
     if load > 1.5 * cores:
-        print(f"this machine does other work (load {load:.1f} on {cores} cores): single figures say little, ratios within a round something")
+        print(f"this machine is busy (load {load:.1f} on {cores} cores): absolute times are unreliable, ratios within a round less so")
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     report = {"machine": about, "load_after": list(os.getloadavg()), "dtc": version, "peers": {p.name: p.version for p in peers}, "absent": absent,

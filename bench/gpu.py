@@ -1,10 +1,10 @@
-"""dtc on the GPU of this machine: first whether it is right, then how fast it is (bench/gpu.sh).
+"""Checks the correctness of dtc on the GPU of this machine, then measures its speed (bench/gpu.sh).
 
 Right: every program of the tests that runs under cuda-emu, the examples and the models, each against the reference evaluator (`run --check`), step
 by step (-O1) and as CUDA graphs (-O2, three runs), on 1, 2, 4 and 8 logical devices; NCCL with one rank, and with two where the NCCL of this
-machine lets them share a GPU. Fast: a training step of GPT and Llama in bf16, what the host costs, memory-bound kernels against a device-to-device copy
-measured in the same run (bytes are what must be moved: each argument read once, each result written once), convolutions, products, attention,
-scans and sorts; torch.compile and JAX beside them where they are there. The sum of it is bench/results/gpu.json, and the table that is printed."""
+machine lets them share a GPU. Fast: a training step of GPT and Llama in bf16, the host overhead, memory-bound kernels against a device-to-device copy
+measured in the same run (counting the necessary bytes: each argument read once, each result written once), convolutions, matrix products, attention,
+scans and sorts; compared with torch.compile and JAX where they are installed. The results are bench/results/gpu.json, and the printed table."""
 
 import argparse
 import array
@@ -35,15 +35,15 @@ class Dtc:
     def __init__(self, options):
         self.path = options.dtc or next((str(p) for p in (TOP / "build/release/bin/dtc", TOP / "carry/dtc") if p.exists()), None)
         if not self.path:
-            sys.exit("gpu.sh: there is no dtc: build it (scripts/build.sh release), or bring carry/ (bench/carry.sh)")
+            sys.exit("gpu.sh: no dtc binary: build it (scripts/build.sh release), or copy carry/ (bench/carry.sh) here")
         self.environment = dict(os.environ)
         carried = pathlib.Path(self.path).parent / "lib"
-        if carried.is_dir() and self.run("%dtc --version", 20)[0]:  # not where this machine has what it needs: other programs would get it, too
+        if carried.is_dir() and self.run("%dtc --version", 20)[0]:  # only if this machine lacks the libraries: other programs would get them, too
             self.environment["LD_LIBRARY_PATH"] = f"{os.environ.get('LD_LIBRARY_PATH', '')}:{carried}".strip(":")
 
     def run(self, command, limit):
-        """(code, stdout, stderr) of a shell command in which %dtc is the binary; 137 where the limit struck: then all of its processes are ended, for
-        a kernel that hangs would keep the GPU from the others."""
+        """(code, stdout, stderr) of a shell command in which %dtc is the binary; 137 at the time limit: then all of its processes are killed, since
+        a hanging kernel would block the GPU for the others."""
         shell = ["bash", "-o", "pipefail", "-c", command.replace("%dtc", f"'{self.path}'")]
         with subprocess.Popen(shell, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
                               start_new_session=True) as process:
@@ -54,12 +54,12 @@ class Dtc:
                 os.killpg(process.pid, signal.SIGKILL)
                 try:
                     out, err = process.communicate(timeout=10)
-                except subprocess.TimeoutExpired:  # a process that the driver does not let go
+                except subprocess.TimeoutExpired:  # a process blocked in the driver
                     return 137, "", f"stopped after {limit:.0f} s, and does not end"
                 return 137, out, f"{err}\nerror: stopped after {limit:.0f} s"
 
     def timed(self, command, limit):
-        """The same, and how many seconds it took."""
+        """The same, with the elapsed seconds."""
         begin = time.monotonic()
         return *self.run(command, limit), time.monotonic() - begin
 
@@ -82,7 +82,7 @@ class Clock:
 
 
 class Report:
-    """What is known so far, on the disk: whoever ends this script leaves that."""
+    """The results so far, on disk, in case this script is killed."""
 
     def __init__(self, folder):
         self.folder, self.found, self.begin = pathlib.Path(folder), {}, time.monotonic()
@@ -101,7 +101,7 @@ class Report:
 def machine(dtc):
     code, version, err = dtc.run("%dtc --version", 20)
     if code:
-        sys.exit(f"gpu.sh: {dtc.path} does not start here: {err.strip()}")
+        sys.exit(f"gpu.sh: {dtc.path} does not start on this machine: {err.strip()}")
     found = {"system": platform.platform(), "cores": os.cpu_count(), "python": sys.version.split()[0], "dtc": version.strip(),
              "compute_sanitizer": shutil.which("compute-sanitizer")}
     found["devices"] = dtc.json("%dtc devices --json", 60)
@@ -118,12 +118,12 @@ def cuda_of(about):
 # --- right ---
 
 def check_one(dtc, case, clock, hung):
-    """`hung`: the programs that were stopped so far; after some, less time is given to one that may."""
+    """`hung`: the programs stopped so far; after some, the limit of further ones is reduced."""
     whole = 60 if len(hung) < 8 else 15
     limit = min(whole, max(5, clock.left()))
     code, out, err, seconds = dtc.timed(case.command, limit)
     if code == 137 and limit < whole:
-        return None  # it had no time; nobody knows whether it hangs
+        return None  # not started for lack of time
     found = {"case": case.name, "command": case.command.replace("%dtc", "dtc"), "shell": case.command, "code": code, "seconds": seconds}
     if code == 0 and not any(line.startswith("check ") for line in out.splitlines()):
         found["code"], out, err = -1, "error: no result was checked", ""
@@ -134,11 +134,11 @@ def check_one(dtc, case, clock, hung):
     return found
 
 
-ALIKE = 24  # programs that fail of one cause, and none that passes: the others would fail, too
+ALIKE = 24  # failures with one cause and no success: the others would fail, too
 
 
 def right(dtc, cases, clock, workers, report):
-    """Runs all; says which failed, each cause in full once. What there was no time for is named so, and is no success."""
+    """Runs all; reports failures, each cause in full once. Cases skipped for lack of time are reported and do not count as passed."""
     results, skipped, hung, told = [], [], [], set()
 
     def hopeless():
@@ -167,15 +167,15 @@ def right(dtc, cases, clock, workers, report):
                 print(f"FAIL {found['case']}\n  {found['command']}\n  " + found["why"][:500].replace("\n", "\n  "), flush=True)
             told.add(cause)
     out = so_far()
-    print(f"right: {out['passed']} passed, {len(out['failed'])} failed, {len(skipped)} had no time ({clock.spent():.0f} s)", flush=True)
+    print(f"right: {out['passed']} passed, {len(out['failed'])} failed, {len(skipped)} skipped for lack of time ({clock.spent():.0f} s)", flush=True)
     if hopeless():
-        print(f"right: the first {len(results)} failed alike, so that the others were not run", flush=True)
+        print(f"right: the first {len(results)} failed with one cause; the others were not run", flush=True)
     report.write(right=out)
     return out
 
 
 def try_nccl(dtc, gpus):
-    """One rank, and as many as there are GPUs, must work; two on one GPU only where NCCL lets them."""
+    """One rank, and one per GPU, must work; two on one GPU only where NCCL supports it."""
     found = {}
     command = f"%dtc run {TOP}/examples/mlp.dt --backend cuda --comm nccl --input '*=uniform(1,-0.5,0.5)' --check -O2 --repeat 3"
     for ranks in sorted({1, 2, gpus}):
@@ -190,7 +190,7 @@ def try_nccl(dtc, gpus):
 # --- fast ---
 
 class Numbers:
-    """Files of numbers that arguments are read from: drawing them anew for each row would take longer than the row. From 0.1 to 1."""
+    """Files with random arguments: generating them for each row would take longer than the row. From 0.1 to 1."""
 
     def __init__(self, folder):
         self.folder, self.files = pathlib.Path(folder), {}
@@ -230,7 +230,7 @@ def kernel_row(dtc, row, copy_rate, folder, numbers):
 
 
 def peer_lines(command, orders, seconds):
-    """What a peer has printed when its time is over, line by line; its compilers end with it."""
+    """A peer's output up to its time limit, line by line; its compiler processes are killed with it."""
     with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         given.write(orders)
         given.seek(0)
@@ -249,7 +249,7 @@ def peer_lines(command, orders, seconds):
 
 
 def peers_rows(rows, clock, python):
-    """{row: {peer: ms}} of the peers that import; asked in one process, which answers a line for each."""
+    """{row: {peer: ms}} of the peers that import; one process per peer answers one line per row."""
     script = pathlib.Path(__file__).parent / "gpu_peers.py"
     found, versions = {}, {}
     for peer in ("torch.compile", "jax"):
@@ -258,11 +258,11 @@ def peers_rows(rows, clock, python):
             continue
         lines, err = peer_lines([python, str(script), peer], "\n".join(json.dumps(row.order()) for row in rows),
                                 clock.left() / (2 if peer == "torch.compile" else 1))
-        versions[peer] = json.loads(lines[0]).get("version") if lines else "it does not import, or sees no GPU: " + (err.splitlines() or [""])[-1][:200]
+        versions[peer] = json.loads(lines[0]).get("version") if lines else "it does not import, or finds no GPU: " + (err.splitlines() or [""])[-1][:200]
         for line in lines[1:]:
             try:
                 answer = json.loads(line)
-            except ValueError:  # the last one, half written
+            except ValueError:  # the last one, incomplete
                 continue
             if "ms" in answer:
                 found.setdefault(answer["row"], {})[peer] = answer["ms"]
@@ -272,7 +272,7 @@ def peers_rows(rows, clock, python):
 
 
 def model_row(dtc, model):
-    """Milliseconds of a training step as a graph, and what the host costs."""
+    """Milliseconds of a training step as a graph, and the host overhead."""
     report = dtc.json(f"%dtc model {model.arguments} | %dtc run - --backend cuda -O2 --input '*=randn(1,0.02)' --warmup 3 --repeat 8 --stats --json "
                       "--print loss", 100)["stats"]
     launched = max(1, report.get("device_steps", 1))
@@ -283,7 +283,7 @@ def model_row(dtc, model):
 
 
 def measured_copy(mebibytes):
-    """GB/s, or 0 and why not."""
+    """GB/s, or 0 and the reason."""
     try:
         return gpu_copy.gb_per_s(mebibytes), ""
     except (OSError, RuntimeError, AttributeError, statistics.StatisticsError, ZeroDivisionError) as e:
@@ -291,13 +291,13 @@ def measured_copy(mebibytes):
 
 
 def short(row):
-    """A row's rate, while others are still measured: whoever ends this script sees no table."""
+    """A row's rate, printed immediately in case this script is killed before the table."""
     if row.get("flops"):
         return f", {row['tflop_per_s']:.0f} TFLOP/s"
     return f", {row['percent_of_copy']:.0f}% of copy" if row.get("percent_of_copy") is not None else ""
 
 
-STOPPED = 4  # rows that were stopped at their limit: no more are begun
+STOPPED = 4  # rows stopped at their limit, after which no more are started
 
 
 def fast(dtc, options, clock, report):
@@ -309,7 +309,7 @@ def fast(dtc, options, clock, report):
     total, count, stopped = len(models) + len(kernels), 0, 0
     with tempfile.TemporaryDirectory() as folder:
         numbers = Numbers(folder)
-        # A third of what is left is for the peers.
+        # A third of the remaining time is for the peers.
         until = clock.left() * (1 if options.peers == "none" else 1 / 3)
         for make, rows, least in ((lambda r: model_row(dtc, r), models, 60), (lambda r: kernel_row(dtc, r, copy_rate, folder, numbers), kernels, 10)):
             for row in rows:
@@ -361,11 +361,11 @@ def main():
     parser.add_argument("--dtc", help="the binary (build/release/bin/dtc, then carry/dtc)")
     parser.add_argument("--only", choices=["layers", "right", "speed"])
     parser.add_argument("--quick", action="store_true", help="fewer rows")
-    parser.add_argument("--tiny", action="store_true", help="sizes that say nothing: to try this script itself")
-    parser.add_argument("--match", default="", help="only programs and rows whose name has this regular expression")
-    parser.add_argument("--seconds", type=float, default=470, help="what all of it may take")
-    parser.add_argument("--workers", type=int, default=max(1, min(8, (os.cpu_count() or 2) // 2)), help="programs that are checked at a time")
-    parser.add_argument("--peers", help="the python that has torch and jax, or none (this one)")
+    parser.add_argument("--tiny", action="store_true", help="tiny sizes, to test this script itself")
+    parser.add_argument("--match", default="", help="only programs and rows whose name matches this regular expression")
+    parser.add_argument("--seconds", type=float, default=470, help="total time limit")
+    parser.add_argument("--workers", type=int, default=max(1, min(8, (os.cpu_count() or 2) // 2)), help="programs checked concurrently")
+    parser.add_argument("--peers", help="the python with torch and jax, or none (default: this one)")
     options = parser.parse_args()
     dtc, clock = Dtc(options), Clock(options.seconds)
     about = machine(dtc)
@@ -380,7 +380,7 @@ def main():
             with concurrent.futures.ThreadPoolExecutor(options.workers) as pool:
                 report.write(layers=gpu_diagnosis.layers(dtc, pool))
     else:
-        print(f"There is no GPU here ({cuda['why_not'].splitlines()[0]}): the emulator runs the programs, and no speed is measured.", flush=True)
+        print(f"No GPU ({cuda['why_not'].splitlines()[0]}): the programs run on the emulator, and no speed is measured.", flush=True)
     if options.only not in ("layers", "speed"):
         # About two seconds of processor time each: the driver, libraries, NVRTC.
         cases = [c for c in gpu_cases.cases(TOP, backend, options.quick) if re.search(options.match, c.name)]
@@ -394,7 +394,7 @@ def main():
     if backend == "cuda" and options.only not in ("layers", "right"):
         report.write(speed=fast(dtc, options, clock, report))
         print(table(report.found["speed"]))
-        # Once more, for who sees the end alone.
+        # Repeated at the end, where it is most visible.
         print("".join(f"layer: {name}: {said[:200]}\n" for name, said in report.found.get("layers", {}).items() if said.startswith("WRONG")), end="")
         for one in report.found.get("causes", [])[:4]:
             print(f"CAUSE of {one['count']}: {one['cause']}: {one['command']}: {one['why'][:200]}")

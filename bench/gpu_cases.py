@@ -1,4 +1,4 @@
-"""What bench/gpu.py runs: programs that must be right, and rows that are measured."""
+"""The cases of bench/gpu.py: programs to check, and rows to measure."""
 
 import dataclasses
 import re
@@ -64,12 +64,12 @@ def models(backend):
 
 
 def control_flow(top, backend):
-    """Loops and branches as conditional nodes of graphs, and with the host that reads the predicates."""
+    """Loops and branches as conditional nodes of graphs, and with predicates read by the host."""
     programs = {"cuda-graphs.dt": ("@loops", ("m=a:1,b:1", "m=a:3,b:2")), "cuda-conditionals.dt": ("@nested", ("m=a:1", "m=a:2"))}
     for name, (entry, meshes) in programs.items() if backend == "cuda" else ():
         for mesh in meshes:
             for how, flags in (("conditional nodes", ""), ("host predicates", "--host-predicates")):
-                # Local functions have the mesh's sizes in them, and go.
+                # Local functions contain the mesh's sizes, so they are dropped.
                 yield Case(f"{name} {mesh} {how}", f"sed '/^spmd/,/^}}/d' {top}/test/Runtime/{name} | %dtc run - --entry {entry} --backend cuda --comm local -O2 --repeat 3 {flags} "
                                                    f"--input '*=randn(1)' --check --mesh {mesh}")
 
@@ -80,18 +80,18 @@ def cases(top, backend, quick):
 
 
 WIDTHS = (1024, 4096, 16384, 65536, 262144)
-ELEMENTS = 1 << 26  # of each wide tensor: 128 MiB in bf16, past every cache
+ELEMENTS = 1 << 26  # per wide tensor: 128 MiB in bf16, larger than every cache
 SIZE = {"f8e4m3": 1, "bf16": 2, "f32": 4, "i32": 4}
 
 
 def bytes_of(row):
-    """What must be moved: each argument read once, each result written once."""
+    """The necessary bytes: each argument read once, each result written once."""
     moved = 0
     for name, dtype, shape in row.arguments + row.results:
         size = SIZE[dtype]
         for s in shape:
             size *= s
-        moved += size * (2 if name in row.differentiated else 1)  # the argument, and its gradient; of a result: it or its gradient
+        moved += size * (2 if name in row.differentiated else 1)  # an argument and its gradient; a result or its gradient
     return moved
 
 
@@ -102,7 +102,7 @@ class KernelRow:
     dtype: str
     target: int  # percent of a copy
     rows: int
-    flops: int = 0  # the bytes are what counts
+    flops: int = 0  # bound by bytes
     flags: str = ""
 
     @property
@@ -110,7 +110,7 @@ class KernelRow:
         return f"{self.kind} {self.dtype} [{self.rows}, {self.width}]"
 
     def program(self):
-        """(its text, its arguments as (name, dtype, number of elements), the bytes that must be moved)"""
+        """(its text, its arguments as (name, dtype, number of elements), the necessary bytes)"""
         base, size = table.ROWS[self.kind], table.Size(self.rows, self.width, self.dtype)
         row = table.Row(size.of(base.arguments), base.body, size.of(base.results), base.stream, base.differentiated)
         return base.text(size), arguments_of(row), bytes_of(row)
@@ -129,13 +129,13 @@ def arguments_of(row):
 
 @dataclasses.dataclass
 class OpRow:
-    """One op at one size: convolutions, products, attention, scans, sorts."""
+    """One op at one size: convolutions, matrix products, attention, scans, sorts."""
     kind: str
     dtype: str
     sizes: dict  # for the peers
     row: table.Row
-    target: int = 0  # percent of a copy; 0: the plan has none
-    flops: int = 0   # 0: the bytes are what counts
+    target: int = 0  # percent of a copy; 0: no target
+    flops: int = 0   # 0: bound by bytes
     flags: str = ""  # of `dtc run`
 
     @property
@@ -163,7 +163,7 @@ def products(size, tokens, groups):
         body = "  %z = matmul %x, %w {transpose_b = true}\n"
         row = table.Row([("x", dtype, square), ("w", dtype, square)], body, [("z", dtype, square)], "copy")
         yield OpRow(kind, dtype, {"m": size, "k": size, "n": size}, row, flops=2 * size ** 3, flags=flags)
-    # Scaled as torch._scaled_mm does: one call of the library, with the result in bf16.
+    # Scaled as in torch._scaled_mm: one library call, with the result in bf16.
     body = ("  %0 = convert %x {dtype = bf16}\n  %1 = convert %s {dtype = bf16}\n  %2 = mul %0, %1\n  %3 = convert %w {dtype = bf16}\n"
             "  %4 = convert %t {dtype = bf16}\n  %5 = mul %3, %4\n  %z = matmul %2, %5 {transpose_b = true}\n")
     row = table.Row([("x", "f8e4m3", [size, size]), ("w", "f8e4m3", [size, size]), ("s", "f32", []), ("t", "f32", [])], body,
@@ -178,7 +178,7 @@ def products(size, tokens, groups):
 
 def attentions(batch, heads, seq, size):
     shape = [batch, heads, seq, size]
-    flops = 2 * batch * heads * seq * seq * size  # two products, of which a causal mask leaves half; the gradient computes them again, and five more
+    flops = 2 * batch * heads * seq * seq * size  # two matrix products, halved by a causal mask; the gradient recomputes them, and computes five more
     both = [(name + end, made, times, flags) for name, flags in (("attention", ""), ("attention-own", "--no-cudnn"))
             for end, made, times in (("", [], 1), ("-grad", ["q", "k", "v"], 3.5))]
     for kind, made, times, flags in both:
@@ -187,7 +187,7 @@ def attentions(batch, heads, seq, size):
 
 
 def decodes(batch, heads, key_heads, seq, size):
-    """One query a sequence, against a cache of keys: its bytes are what counts."""
+    """One query per sequence, against a cache of keys: bound by bytes."""
     q, keys = [batch, heads, 1, size], [batch, key_heads, seq, size]
     row = table.Row([("q", "bf16", q), ("k", "bf16", keys), ("v", "bf16", keys)], "  %z = attention %q, %k, %v\n", [("z", "bf16", q)], "copy")
     yield OpRow("decode", "bf16", {"batch": batch, "heads": heads, "key_heads": key_heads, "seq": seq, "size": size}, row)
@@ -219,7 +219,7 @@ def op_rows(tiny):
 
 
 def kernel_rows(quick, tiny=False):
-    """The most telling ones first: time may end."""
+    """The most informative ones first, since time may run out."""
     elements, widths = (1 << 13, (64, 128)) if tiny else (ELEMENTS, WIDTHS[1:2] if quick else WIDTHS)
 
     def row(kind, width, dtype, target):

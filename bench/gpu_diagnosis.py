@@ -1,5 +1,5 @@
-"""What bench/gpu.py makes of failures: a look at each layer before all else, failures of one cause as one, and what a cause depends on. A real GPU
-is rare: what is printed here has to be enough to mend things by."""
+"""Diagnosis of failures in bench/gpu.py: a test of each layer first, failures grouped by cause, and the conditions of each cause.
+Access to a GPU is rare: the output must suffice to fix the failures."""
 
 import collections
 import re
@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import pathlib
 
-# One thing each, from the driver upwards: the first that fails says which layer is to blame.
+# One test per layer, from the driver upwards: the first failure identifies the layer.
 LAYERS = {
     "a kernel": ("", "(%x: f32[1000]) -> (%y: f32[1000]) {\n  %y = exp %x\n"),
     "a kernel over rows": ("", "(%x: bf16[300, 4096]) -> (%y: bf16[300, 4096]) {\n  %y = softmax %x {dims = [1]}\n"),
@@ -28,7 +28,7 @@ VARIANTS = (" --no-graphs", " --host-predicates", " --no-overlap", " --no-cudnn"
 
 
 def layers(dtc, pool):
-    """{layer: "right (seconds)" or what was wrong}, printed as they are known."""
+    """{layer: "right (seconds)" or the error}, printed as they finish."""
     with tempfile.TemporaryDirectory() as folder:
         def one(item):
             number, (name, (flags, text)) = item
@@ -48,7 +48,7 @@ def layers(dtc, pool):
 
 
 def error_lines(out, err):
-    """What says most: errors, results that failed with their reasons, else the last lines."""
+    """The most informative lines: errors, failed results with their reasons, else the last lines."""
     lines = (out + err).splitlines()
     telling = [line for i, line in enumerate(lines) if line.startswith(("error", "internal error")) or ": error: " in line or ": FAILED" in line
                or "first value that differs" in line or (i and ": FAILED" in lines[i - 1])]
@@ -56,7 +56,7 @@ def error_lines(out, err):
 
 
 def cause(why):
-    """Failures with the same are thought to be of one cause: the first line without what differs from program to program."""
+    """The key of a cause: the first line without program-specific parts."""
     first = why.strip().splitlines()[0] if why.strip() else "nothing was said"
     first = re.sub(r"^check \w+: FAILED.*", "a wrong result", first)
     first = re.sub(r"\S*/", "", re.sub(r"\S+(\.(dt|mlir|test)|stdin>):[\d:]+", "PROGRAM:", first))
@@ -73,7 +73,7 @@ def causes(failed):
 
 
 def depends(dtc, command, limit):
-    """Which flag makes a failing command right."""
+    """The flag that makes a failing command pass."""
     right, wrong = [], []
     for flag in VARIANTS:
         if flag in command or ("-O2" not in command and flag in (" --no-graphs", " --host-predicates")):
@@ -84,7 +84,7 @@ def depends(dtc, command, limit):
 
 
 def sanitized(dtc, command, tool, limit):
-    """What compute-sanitizer says of a command, or ""."""
+    """The output of compute-sanitizer for a command, or ""."""
     if not shutil.which("compute-sanitizer"):
         return ""
     code, out, err, seconds = dtc.timed(command.replace("%dtc run", f"compute-sanitizer --tool {tool} --print-limit 2 %dtc run"), limit)
@@ -94,7 +94,7 @@ def sanitized(dtc, command, tool, limit):
 
 
 def explain(dtc, failed, clock, seconds=70):
-    """Prints each cause with one command and what it depends on; gives the same for the report. The longest text goes last, where it is seen."""
+    """Prints each cause with one command and its conditions; returns the same for the report. The longest text goes last, where it is visible."""
     found, end = [], clock.spent() + min(seconds, max(0, clock.left() - 20))
     for name, members in causes(failed)[:8]:
         first = min(members, key=lambda m: len(m["command"]))

@@ -3,7 +3,7 @@
 `cpu`: on the CPU, to try this script itself.
 
 Lines on standard input are orders of bench/gpu_cases.py; answers are lines of JSON, {"row", "ms"} or {"row", "absent"}; the first line is the
-peer's version. A time is the median of some runs, between events on the device (torch) or around a run that is waited for (jax)."""
+peer's version. A time is the median of several runs, between events on the device (torch) or around a synchronized run (jax)."""
 
 import json
 import statistics
@@ -17,7 +17,7 @@ class Torch:
         if device == "cuda" and not torch.cuda.is_available():
             sys.exit(1)
         import torch._functorch.config
-        torch._functorch.config.donated_buffer = False  # a backward pass is run again and again
+        torch._functorch.config.donated_buffer = False  # a backward pass is run repeatedly
         self.torch, self.version, self.device = torch, torch.__version__, device
 
     def kernel(self, kind, order):
@@ -134,7 +134,7 @@ class Torch:
 
     def prepare(self, o):
         torch = self.torch
-        torch._dynamo.reset()  # else the same function of a second shape is compiled for any shape
+        torch._dynamo.reset()  # otherwise a second shape would compile the function for dynamic shapes
         if "layers" in o:
             return self.model(o)
         kind = o["kind"]
@@ -151,7 +151,7 @@ class Torch:
         dy = torch.rand_like(y)
         if kind.startswith("attention"):  # dtc's row computes forward, too: it needs the log-sum-exp
             return lambda: torch.autograd.grad(run(*given), given, dy)
-        # What is measured is the backward pass alone, as the bytes of the row count it.
+        # Measures the backward pass alone, as in the byte count of the row.
         return lambda: torch.autograd.grad(y, given, dy, retain_graph=True)
 
     def milliseconds(self, once, repeat):
@@ -263,11 +263,11 @@ def main():
     for line in sys.stdin:
         order = json.loads(line)
         if time.monotonic() > end:
-            print(json.dumps({"row": order["row"], "absent": "no time was left"}), flush=True)
+            print(json.dumps({"row": order["row"], "absent": "skipped for lack of time"}), flush=True)
             continue
         try:
             answer = {"row": order["row"], "ms": peer.milliseconds(peer.prepare(order), 9)}
-        except Exception as e:  # whatever a peer raises, the row is absent and the next one is tried
+        except Exception as e:  # any exception of a peer makes the row absent, and the next one is tried
             answer = {"row": order["row"], "absent": f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"[:300]}
         print(json.dumps(answer), flush=True)
 

@@ -1,7 +1,7 @@
-"""One peer, as a process that waits for orders: python bench/peers.py torch|torch.compile|jax|onnxruntime THREADS
+"""One peer, as a process that reads requests: python bench/peers.py torch|torch.compile|jax|onnxruntime THREADS
 
 A line on standard input is JSON {"row": NAME, "rows": N, "columns": C, "dtype": "f32", "repeat": K}; the answer is a line of JSON, {"ms": [...]} or {"absent": WHY}.
-Inputs, shapes and results are those of bench/rows.py; each time ends when the result is there. The first line is the peer's version."""
+Inputs, shapes and results are those of bench/rows.py; each time includes synchronization. The first line is the peer's version."""
 
 import json
 import os
@@ -16,7 +16,7 @@ NAME, THREADS = sys.argv[1], int(sys.argv[2])
 
 
 def inputs(row, size):
-    """The row's arguments, and dy where it is a gradient; f32 where a peer has a narrower dtype, which casts them."""
+    """The row's arguments, and dy where it is a gradient; f32 where a peer uses a narrower dtype, to which it casts."""
     random = np.random.default_rng(1)
     given = list(row.arguments)
     if row.differentiated:
@@ -152,7 +152,7 @@ class Torch:
 
 
 class OnnxRuntime:
-    """Its operators, one for each row that has one."""
+    """Its operators, one for each supported row."""
     GRAPHS = {"softmax": ("Softmax", {"axis": -1}), "log_softmax": ("LogSoftmax", {"axis": -1}), "gelu": ("Gelu", {"approximate": "tanh"}),
               "layer_norm": ("LayerNormalization", {"axis": -1, "epsilon": 1e-5}), "column-sum": ("ReduceSum", {"keepdims": 0})}
 
@@ -205,7 +205,7 @@ def main():
                 ready[key]()
                 times.append((time.perf_counter() - begin) * 1e3)
             print(json.dumps({"ms": times}), flush=True)
-        except Exception as why:  # a row that this peer has not, or cannot
+        except Exception as why:  # a row that this peer lacks or cannot run
             print(json.dumps({"absent": f"{type(why).__name__}: {why}"[:200]}), flush=True)
 
 

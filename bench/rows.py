@@ -1,10 +1,10 @@
 """The programs that bench/cpu.py measures: name -> Row. Peers (bench/peers.py) have a function of the same name for each.
 
-Sizes and the float dtype are a Size's: "rows" and "columns" in a shape, "float" as a dtype stand for them."""
+Sizes and the float dtype come from a Size: placeholders are "rows" and "columns" in a shape, and "float" as a dtype."""
 
 import dataclasses
 
-ADAMW_SHAPES = [(1024, 1024), (1024,), (4096,), (1024, 256), (256,)]  # of the tensors that it updates, over and over
+ADAMW_SHAPES = [(1024, 1024), (1024,), (4096,), (1024, 256), (256,)]  # of the updated tensors, repeated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Row:
     arguments: list  # (name, dtype, shape)
     body: str
     results: list  # (name, dtype, shape)
-    stream: str  # the mixture of reads and writes that its ceiling has (bench/streams.cpp)
+    stream: str  # the mixture of reads and writes of its bandwidth limit (bench/streams.cpp)
     differentiated: list = dataclasses.field(default_factory=list)  # arguments whose gradients are the result
     memory_bound: bool = True
 
@@ -35,7 +35,7 @@ class Row:
         if not self.differentiated:
             returned = ", ".join("%" + n for n, _, _ in self.results)
             return f"func @main({types(self.arguments)}) -> ({types(self.results)}) {{\n{self.body}  return {returned}\n}}\n"
-        # sum(f(x) * dy), whose gradient at x is what a backward pass is given dy for
+        # sum(f(x) * dy), whose gradient at x is the backward pass with cotangent dy
         name, dtype, shape = self.results[0]
         names = [n for n, _, _ in self.arguments]
         wrt = [names.index(n) for n in self.differentiated]

@@ -1,4 +1,4 @@
-"""One peer of a training step, as a process that waits for orders: python bench/step_peers.py KIND MODEL quick|full THREADS
+"""One peer of a training step, as a process that reads requests: python bench/step_peers.py KIND MODEL quick|full THREADS
 
 KIND is jax, jax-8 (8 host devices, dp=2, tp=4), torch, torch.compile, dtensor (8 processes over gloo, dp=2, tp=4), or lower or
 lower-8, which print the step as StableHLO. A line on standard input is JSON {"repeat": K}; the answer is {"ms": [...]} or

@@ -1,8 +1,8 @@
-"""Training steps of whole models beside peers: bench/blocks.sh on one device, bench/sharded.sh on 8 logical devices (dp=2, tp=4).
+"""Training steps of complete models, compared with peers: bench/blocks.sh on one device, bench/sharded.sh on 8 logical devices (dp=2, tp=4).
 
 The step is written in JAX (bench/models), lowered to StableHLO and imported, so without JAX there is nothing to run. dtc and the
-peers take turns for some rounds; ratios are of the rounds' best runs, with a 95 % interval. A peer that is not installed, or that
-does not have the step, is named and left out. ONNX Runtime runs no training step."""
+peers take turns for several rounds; ratios are of the rounds' best runs, with a 95 % interval. A peer that is not installed, or that
+does not support the step, is reported and excluded. ONNX Runtime runs no training step."""
 
 import argparse
 import json
@@ -33,7 +33,7 @@ class Peer:
             self.absent = "it does not start"
 
     def best(self, repeat):
-        """The least milliseconds of `repeat` runs; None where the peer does not have the step."""
+        """The minimum milliseconds of `repeat` runs; None where the peer does not support the step."""
         if self.absent:
             return None
         try:
@@ -46,7 +46,7 @@ class Peer:
         return min(answer["ms"]) if "ms" in answer else None
 
     def close(self):
-        self.process.stdin.close()  # it ends by itself, and what it started with it
+        self.process.stdin.close()  # it ends by itself, with its child processes
         try:
             self.process.wait(timeout=30)
         except subprocess.TimeoutExpired:
@@ -65,7 +65,7 @@ def lowered(options, model, folder, kind):
 
 
 def dtc_run(options, file):
-    """Milliseconds of each run, and what the steps of one take by kind."""
+    """Milliseconds of each run, and of its steps by kind."""
     command = [options.dtc, "run", file, f"-O{options.level}", "--threads", options.threads, "--input", "*=uniform(1,0.01,0.1)",
                "--stats", "--json", "--warmup", "1", "--repeat", options.repeat]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
@@ -118,13 +118,13 @@ def main():
     parser.add_argument("suite", choices=SUITES)
     parser.add_argument("--build", required=True)
     parser.add_argument("--out", required=True)
-    parser.add_argument("--models", help="which, separated by commas")
+    parser.add_argument("--models", help="models, separated by commas")
     parser.add_argument("--level", default="2", help="-O level")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--repeat", type=int, default=3, help="runs in a round, the best of which counts")
-    parser.add_argument("--peers", help="the python that has them (build/peers)")
-    parser.add_argument("--without", default="", help="peers to leave out, separated by commas")
+    parser.add_argument("--repeat", type=int, default=3, help="runs per round; the best one counts")
+    parser.add_argument("--peers", help="the python with the peers (build/peers)")
+    parser.add_argument("--without", default="", help="peers to exclude, separated by commas")
     parser.add_argument("--quick", action="store_true", help="small models")
     options = parser.parse_args()
     models, kinds = SUITES[options.suite]
@@ -132,7 +132,7 @@ def main():
     options.kinds = [k for k in kinds if k not in options.without.split(",")]
     options.peers = options.peers or str(pathlib.Path(options.build).parent / "peers/bin/python")
     if not shutil.which(options.peers):
-        sys.exit(f"the steps are written in JAX: bench/setup-peers.sh installs it ({options.peers} is not there)")
+        sys.exit(f"the steps are written in JAX: bench/setup-peers.sh installs it ({options.peers} does not exist)")
     chosen = options.models.split(",") if options.models else list(models)
     if unknown := [m for m in chosen if m not in models]:
         parser.error(f"there is no model {unknown[0]} in {options.suite}; expected {', '.join(models)}")

@@ -1,11 +1,11 @@
-// What memory gives on this CPU, for each mixture of reads and writes that a kernel may have; the ceiling of bench/cpu.py.
+// The memory bandwidth of this CPU, for each mixture of reads and writes of a kernel; the roofline of bench/cpu.py.
 //   read    s += a[i]                 1 word read
 //   copy    a[i] = s * b[i]           1 read, 1 written
 //   triad   a[i] = b[i] + s * c[i]    2 read, 1 written
 //   update  a[i] = s * a[i] + b[i]    2 read, 1 of them written in place
 // Arguments: kind, MiB of all arrays together, rounds, threads. Prints the best GB/s of the rounds, the better of plain and
-// streaming stores. Words count once where they are read and once where they are written, as a
-// program asks for them, not as the caches move them.
+// streaming stores. Words count once where they are read and once where they are written, as the
+// program requests them, not as the caches transfer them.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -42,7 +42,7 @@ template <Kind K, bool Stream> Line part(Line* a, Line* b, Line* c, size_t begin
   return all;
 }
 
-// Threads that wait for the next round in a loop: no round pays for waking them.
+// Threads that spin until the next round, so that no round includes the time to wake them.
 class Team {
 public:
   explicit Team(size_t threads) : count_(threads) {
@@ -67,7 +67,7 @@ public:
 private:
   static void wait() {
 #if defined(__x86_64__)
-    __builtin_ia32_pause(); // the core is not given away: the rounds are short
+    __builtin_ia32_pause(); // does not yield the core: the rounds are short
 #else
     std::this_thread::yield();
 #endif

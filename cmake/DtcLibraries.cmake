@@ -1,10 +1,10 @@
-# What a folder of the tree becomes: a static library per floor, a shared module per plugin, and the outside
-# libraries that they use, each found or explained.
+# Targets of the tree: a static library per floor, a shared module per plugin, and the external libraries that they
+# use, each found or reported.
 
 find_package(Threads REQUIRED)
 
-# LLVM and Clang: only the JIT's plugin sees them. The shared libraries alone are looked for, since their CMake
-# packages ask for a dozen development packages that we do not need.
+# LLVM and Clang: used by the JIT's plugin only. Only the shared libraries are looked up, since their CMake packages
+# require a dozen development packages that dtc does not need.
 foreach(version 19 18)
   find_path(DTC_LLVM_INCLUDE NAMES llvm/ExecutionEngine/Orc/LLJIT.h PATHS /usr/lib/llvm-${version}/include
             NO_DEFAULT_PATH)
@@ -32,13 +32,13 @@ if(DTC_DNNL_INCLUDE AND DTC_DNNL_LIBRARY)
   target_link_libraries(dtcDnnl INTERFACE "${DTC_DNNL_LIBRARY}")
 endif()
 
-# zlib: the parts of .npz files are deflated.
+# zlib: for compressed .npz files.
 find_package(ZLIB)
 if(NOT ZLIB_FOUND)
   message(FATAL_ERROR "zlib with its header was not found. scripts/setup.sh installs what is missing.")
 endif()
 
-# CUDA's headers give types and constants; every CUDA library is opened at run time, none is linked.
+# CUDA's headers provide types and constants; every CUDA library is opened at run time, none is linked.
 find_path(DTC_CUDA_INCLUDE NAMES cuda_runtime_api.h HINTS /usr/local/cuda/include $ENV{CUDA_HOME}/include)
 add_library(dtcCudaHeaders INTERFACE)
 if(DTC_CUDA_INCLUDE)
@@ -46,44 +46,97 @@ if(DTC_CUDA_INCLUDE)
   target_compile_definitions(dtcCudaHeaders INTERFACE DTC_HAVE_CUDA_HEADERS=1)
 endif()
 
-add_library(dtcAll INTERFACE) # every floor that exists
+add_library(dtcAll INTERFACE) # all floors
 
-# lib/NAME/*.cpp (and its subfolders that are no plugins) -> the static library dtcNAME over all earlier floors.
+# Folders whose sources are separate plugins.
+set(DTC_PLUGIN_FOLDERS "/Clang/|/OneDnn/")
+
+# Several sources of a folder are one translation unit, because most of the time of a compiler or of clang-tidy is
+# spent on the headers of a file. With DTC_UNITY=OFF each file is a translation unit.
+set(DTC_UNITY_BATCH 16)
+function(dtc_unity target sources)
+  if(NOT DTC_UNITY)
+    return()
+  endif()
+  set(folders)
+  foreach(source IN LISTS sources)
+    get_filename_component(folder "${source}" DIRECTORY)
+    file(RELATIVE_PATH folder "${CMAKE_SOURCE_DIR}" "${folder}")
+    string(MAKE_C_IDENTIFIER "${folder}" group)
+    list(APPEND folders ${group})
+    list(APPEND of_${group} "${source}")
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(group IN LISTS folders)
+    list(LENGTH of_${group} count)
+    math(EXPR units "(${count} + ${DTC_UNITY_BATCH} - 1) / ${DTC_UNITY_BATCH}")
+    set(number 0)
+    foreach(source IN LISTS of_${group})
+      math(EXPR unit "${number} * ${units} / ${count}")
+      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}_${unit}")
+      math(EXPR number "${number} + 1")
+    endforeach()
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP
+                        UNITY_BUILD_CODE_BEFORE_INCLUDE "// NOLINTNEXTLINE(bugprone-suspicious-include)")
+endfunction()
+
+# The headers that nearly every source from lib/IR up includes are parsed once, into one precompiled header.
+function(dtc_precompiled target)
+  if(NOT DTC_PRECOMPILED)
+    return()
+  endif()
+  if(NOT TARGET dtcPrecompiled)
+    file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/precompiled.cpp" CONTENT "")
+    add_library(dtcPrecompiled OBJECT "${CMAKE_BINARY_DIR}/precompiled.cpp")
+    target_include_directories(dtcPrecompiled PRIVATE "${CMAKE_SOURCE_DIR}/include" "${CMAKE_BINARY_DIR}/include")
+    target_precompile_headers(dtcPrecompiled PRIVATE "${CMAKE_SOURCE_DIR}/cmake/Precompiled.h")
+  endif()
+  target_precompile_headers(${target} REUSE_FROM dtcPrecompiled)
+endfunction()
+
+# lib/NAME/**.cpp without the plugins' -> the static library dtcNAME over all earlier floors.
 function(dtc_floor name)
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/lib/${name}/*.cpp")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/lib/${name}/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "${DTC_PLUGIN_FOLDERS}")
   if(NOT sources)
     return()
   endif()
   add_library(dtc${name} STATIC ${sources})
+  dtc_unity(dtc${name} "${sources}")
+  if(NOT name MATCHES "^(Support|Target|Sharding|Files)$")
+    dtc_precompiled(dtc${name})
+  endif()
+  if(name MATCHES "^(Target|Files|StableHlo|Kernel|Jit|Cuda|Session|Model|Check|Report)$")
+    target_compile_options(dtc${name} PRIVATE ${DTC_SELDOM_RUN})
+  endif()
   target_include_directories(dtc${name} PUBLIC "${CMAKE_SOURCE_DIR}/include" "${CMAKE_BINARY_DIR}/include"
                              PRIVATE "${CMAKE_SOURCE_DIR}/lib/${name}")
   get_property(below GLOBAL PROPERTY DTC_FLOORS)
   target_link_libraries(dtc${name} PUBLIC ${below} Threads::Threads ${CMAKE_DL_LIBS})
-  if(name MATCHES "^(Jit|Runtime)$")
+  if(name MATCHES "^(Cuda|Runtime)$")
     target_link_libraries(dtc${name} PUBLIC dtcCudaHeaders)
   endif()
-  if(name STREQUAL "Runtime")
+  if(name STREQUAL "Files")
     target_link_libraries(dtc${name} PUBLIC ZLIB::ZLIB)
   endif()
   target_link_libraries(dtcAll INTERFACE dtc${name})
-  set_property(GLOBAL PROPERTY DTC_FLOORS dtc${name} ${below}) # the highest first, as the linker wants them
+  set_property(GLOBAL PROPERTY DTC_FLOORS dtc${name} ${below}) # the highest first, in link order
 endfunction()
 
-# FOLDER/*.h -> embedded as text in the floor dtcNAME (lib/NAME/Prologue.h says how they are reached).
-function(dtc_embed name folder)
-  if(NOT TARGET dtc${name})
-    return()
-  endif()
-  file(GLOB files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*.h")
+# The files that match the pattern -> embedded as text in the floor dtcNAME, whose FUNCTION returns them
+# (EmbeddedFile.h).
+function(dtc_embed name function pattern)
+  file(GLOB files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${pattern}")
   list(JOIN files "|" joined)
   set(out "${CMAKE_BINARY_DIR}/embedded/${name}.cpp")
   set(script "${CMAKE_SOURCE_DIR}/cmake/DtcEmbed.cmake")
-  add_custom_command(OUTPUT "${out}" COMMAND "${CMAKE_COMMAND}" -DOUT=${out} "-DFILES=${joined}" -P "${script}"
+  add_custom_command(OUTPUT "${out}" COMMAND "${CMAKE_COMMAND}" -DOUT=${out} -DFUNCTION=${function} "-DFILES=${joined}" -P "${script}"
                      DEPENDS ${files} "${script}" VERBATIM)
   target_sources(dtc${name} PRIVATE "${out}")
 endfunction()
 
-# FOLDER/*.cpp -> the plugin NAME.so, which the binary opens with dlopen; OUTSIDE is what it is a door to.
+# FOLDER/*.cpp -> the plugin NAME.so, which the binary opens with dlopen; OUTSIDE is the library that it wraps.
 function(dtc_module name folder outside)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*.cpp")
   if(NOT sources)
@@ -94,7 +147,9 @@ function(dtc_module name folder outside)
     return()
   endif()
   add_library(${name} MODULE ${sources})
+  dtc_unity(${name} "${sources}")
   set_target_properties(${name} PROPERTIES PREFIX "")
+  target_compile_options(${name} PRIVATE ${DTC_SELDOM_RUN})
   target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/include" "${CMAKE_BINARY_DIR}/include"
                              "${CMAKE_SOURCE_DIR}/${folder}")
   target_link_libraries(${name} PRIVATE ${outside} Threads::Threads)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh machine to numbers: sets up, builds, and runs a small GPT, written for one device, on a mesh of eight.
+# From a fresh machine to a result: sets up, builds, and runs a small GPT, written for one device, on a mesh of eight.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/setup.sh
@@ -20,4 +20,4 @@ shown run examples/gpt.dt --input tokens=raw:examples/data/text.txt --input 'wei
 
 say "The trace is $PWD/gpt.json: open it at https://ui.perfetto.dev (it stays on your machine)."
 echo "The program is examples/gpt.dt; \`$dtc opt examples/gpt.dt -p propagate\` shows how each value is sharded,"
-echo "\`$dtc explain examples/mlp.dt %y\` why. README.md goes on from here."
+echo "\`$dtc explain examples/mlp.dt %y\` explains why. Continue with README.md."

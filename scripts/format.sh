@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lays out C++ files as .clang-format says:  scripts/format.sh [FILE...]  (none named: all of the tree's)
+# Formats C++ files with clang-format:  scripts/format.sh [FILE...]  (default: all files of the tree)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 [ $# -gt 0 ] || mapfile -t files < <(git ls-files -co --exclude-standard '*.cpp' '*.h')

@@ -1,35 +1,36 @@
 #!/usr/bin/env bash
-# Installs what building and testing dtc needs, with apt, on Debian 12 and Ubuntu 24.04; says what and why first.
-#   scripts/setup.sh           install what is missing
-#   scripts/setup.sh --list    only say what is missing (exit 1 if anything is)
+# Installs the packages for building and testing dtc, with apt, on Debian 12 and Ubuntu 24.04; lists them first.
+#   scripts/setup.sh           install the missing packages
+#   scripts/setup.sh --list    only list the missing packages (exit 1 if there are any)
 set -euo pipefail
 
-# package(s, the first that apt knows is taken) | what dtc wants it for
+# package (alternatives: the first that apt knows) | purpose
 read -r -d '' packages <<'TABLE' || true
 cmake                              | configures the build (3.25 or later)
 ninja-build                        | runs the build
 clang-19 clang-18                  | compiles dtc (C++20); its own headers serve the CPU kernels
 lld-19 lld-18                      | links dtc in a second instead of ten
-llvm-19-dev llvm-18-dev            | LLVM, which turns CPU kernels into machine code while a program runs
-libclang-19-dev libclang-18-dev    | Clang as a library, which reads the CPU kernels that dtc writes
-libclang-cpp19-dev libclang-cpp18-dev | the shared library of it, which the plugin links
+llvm-19-dev llvm-18-dev            | LLVM: compiles CPU kernels to machine code at run time
+libclang-19-dev libclang-18-dev    | Clang as a library: parses the generated CPU kernels
+libclang-cpp19-dev libclang-cpp18-dev | its shared library, linked by the plugin
 libdnnl-dev                        | oneDNN: matrix products and convolutions on the CPU
-libcli11-dev                       | CLI11: reads the command line
+liblapack3 libopenblas0            | LAPACK: matrix factorizations on the CPU, opened at run time
+libcli11-dev                       | CLI11: parses the command line
 nlohmann-json3-dev                 | JSON: reports, traces, machine files
-zlib1g-dev                         | zlib: inflates the parts of .npz files
+zlib1g-dev                         | zlib: decompresses .npz files
 libgtest-dev                       | GoogleTest: the unit tests
 llvm-19-tools llvm-18-tools        | lit and FileCheck: the tests in test/
-clang-format-19 clang-format-18    | scripts/test.sh checks the layout of the code
-clang-tidy-19 clang-tidy-18        | scripts/test.sh looks for bugs in the code
+clang-format-19 clang-format-18    | scripts/test.sh checks the formatting
+clang-tidy-19 clang-tidy-18        | scripts/test.sh runs static analysis
 libclang-rt-19-dev libclang-rt-18-dev | sanitizers and fuzzing
 python3                            | the test runner
-git                                | scripts/test.sh asks it which files are the tree's
-ccache                             | a second build takes seconds
+git                                | scripts/test.sh lists the tree's files
+ccache                             | makes a second build take seconds
 TABLE
 
 by_hand() {
   cat >&2 <<'TEXT'
-By hand, on any system: a C++20 compiler (Clang 19 is what is tested), CMake 3.25, Ninja, the LLVM and Clang 19 or 18
+Manual setup, on any system: a C++20 compiler (tested: Clang 19), CMake 3.25, Ninja, the LLVM and Clang 19 or 18
 shared libraries with headers (under /usr/lib/llvm-19, or -DDTC_LLVM_INCLUDE=…/include), oneDNN, CLI11, nlohmann/json,
 zlib and GoogleTest with headers, lit and FileCheck, Python 3.8. Then: scripts/build.sh
 TEXT
@@ -39,9 +40,9 @@ installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = i
 known() { [ -n "$(apt-cache madison "$1" 2>/dev/null)" ]; }
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-  echo "setup: this system has no apt; scripts/setup.sh knows Debian 12 and Ubuntu 24.04." >&2
+  echo "setup: this system has no apt; scripts/setup.sh supports Debian 12 and Ubuntu 24.04." >&2
   by_hand
-  exit 0 # the build says itself what it lacks
+  exit 0 # the build reports missing dependencies itself
 fi
 
 missing=()
@@ -66,24 +67,24 @@ if [ "$(id -u)" != 0 ]; then
   if command -v sudo >/dev/null; then
     as_root=(sudo)
   else
-    echo "setup: packages are missing, and installing them needs root or sudo:" >&2
+    echo "setup: packages are missing; installing them needs root or sudo:" >&2
     for entry in "${missing[@]}"; do printf '  %-40s%s\n' "${entry%%|*}" "${entry#*|}" >&2; done
     by_hand
     exit 3
   fi
 fi
 
-echo "setup: refreshing apt's list of packages"
-"${as_root[@]}" apt-get update -qq || echo "setup: apt-get update failed; going on with the lists that are here" >&2
+echo "setup: updating apt's package lists"
+"${as_root[@]}" apt-get update -qq || echo "setup: apt-get update failed; continuing with the existing package lists" >&2
 
 chosen=()
-echo "setup: installing what is missing:"
+echo "setup: installing the missing packages:"
 for entry in "${missing[@]}"; do
   read -ra names <<<"${entry%%|*}"
   pick=
   for name in "${names[@]}"; do known "$name" && pick=$name && break; done
   if [ -z "$pick" ]; then
-    echo "setup: apt knows none of: ${names[*]} (for:${entry#*|})" >&2
+    echo "setup: apt has none of: ${names[*]} (purpose:${entry#*|})" >&2
     by_hand
     exit 3
   fi
@@ -93,7 +94,7 @@ done
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${chosen[@]}" \
   >/tmp/dtc-setup.$$.log 2>&1 || {
   tail -n 20 /tmp/dtc-setup.$$.log >&2
-  echo "setup: apt-get install failed; its whole output is in /tmp/dtc-setup.$$.log" >&2
+  echo "setup: apt-get install failed; the complete output is in /tmp/dtc-setup.$$.log" >&2
   exit 3
 }
 rm -f /tmp/dtc-setup.$$.log

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the tests of a build: the checks over the tree (test/checks), the unit tests, lit, and a little fuzzing.
 
-With AREA arguments, only those: a check's name, `unit`, `lit`, or a folder of test/ or test/unit in any case.
+With arguments, only those: an area (a check's name, `unit`, `lit`, or a folder of test/ or test/unit in any case), or the
+path of a test or of a folder of tests.
 The last line is `N passed, N failed`; the exit code is 0 only if nothing failed."""
 
 import argparse
@@ -19,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TEST = ROOT / "test"
 # In the order of cost: what fails fast fails first.
-CHECKS = ["itself", "layers", "ptx", "size", "format", "roundtrip", "unitaxes", "docs", "generated", "kinds", "options", "sequences", "coverage", "linear", "memory", "mutation", "tidy", "fuzz"]
+CHECKS = ["itself", "layers", "opnames", "ptx", "size", "format", "roundtrip", "levels", "unitaxes", "docs", "generated", "kinds", "options", "sequences", "edited", "coverage", "linear", "memory", "mutation", "tidy", "fuzz"]
 # Areas that are no folder: what they take of lit and of the unit tests, as paths under test/ and test/unit/.
 GROUPS = {
     "sharding": {  # the rules and their proof, propagation, partitioning, changes of sharding; under five minutes
@@ -31,7 +32,7 @@ GROUPS = {
                  "Passes/PendingCutTest.cpp", "Passes/PoliciesTest.cpp"],
     },
 }
-BEFORE_LIT = ["itself", "layers", "ptx", "size", "format"]
+BEFORE_LIT = ["itself", "layers", "opnames", "ptx", "size", "format"]
 
 
 class Context:
@@ -148,6 +149,28 @@ def run_check(context, name):
     importlib.import_module(f"checks.{name}").check(context)
 
 
+def path_stage(context, path):
+    """(title, action, unit tests?) of a path below test/, or nothing where there is no such test."""
+    full = next((p.resolve() for p in (Path.cwd() / path, ROOT / path) if p.exists()), None)
+    if "/" not in path or not full or not full.is_relative_to(TEST):
+        return None
+    name = str(full.relative_to(TEST))
+    if name.startswith("unit/"):
+        part = name.removeprefix("unit/") + ("/" if full.is_dir() else "")
+        return path, lambda: run_unit(context, (part,)), True
+    if name.startswith("checks/"):
+        return path, lambda: run_check(context, full.stem), False
+    return path, lambda: run_lit(context, (name,)), False
+
+
+def targets(areas):
+    """What has to be built for them; nothing stands for everything."""
+    stages = [path_stage(None, a) for a in areas]
+    if not areas or not all(stages):
+        return []
+    return ["dtc", "dtc-stubs"] + ["dtc-unit"] * any(unit for _, _, unit in stages)
+
+
 def stages(context, areas):
     """(title, action) in the order in which they run."""
     lit, unit = folders_of(TEST), folders_of(TEST / "unit") if (TEST / "unit").is_dir() else {}
@@ -160,8 +183,11 @@ def stages(context, areas):
             if name not in BEFORE_LIT:
                 yield name, lambda name=name: run_check(context, name)
         return
-    for area in (a.lower() for a in areas):
-        if area in GROUPS:
+    for given in areas:
+        area = given.lower()
+        if stage := path_stage(context, given):
+            yield stage[:2]
+        elif area in GROUPS:
             group = GROUPS[area]
             yield f"unit {area}", lambda group=group: run_unit(context, group["unit"])
             yield f"lit {area}", lambda group=group: run_lit(context, group["lit"])
@@ -178,14 +204,15 @@ def stages(context, areas):
                 yield f"lit {lit[area]}", lambda area=area: run_lit(context, (lit[area],))
         else:
             known = sorted({*CHECKS, *GROUPS, "unit", "lit", *lit, *unit})
-            sys.exit(f"test.sh: there is no area '{area}'; there are: {' '.join(known)}")
+            sys.exit(f"test.sh: '{given}' is neither a path below test/ nor an area; the areas are: {' '.join(known)}")
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--build", type=Path, default=ROOT / "build/release")
     options.add_argument("--list", action="store_true", help="name the areas")
-    options.add_argument("areas", nargs="*")
+    options.add_argument("--targets", action="store_true", help="name what has to be built for these tests")
+    options.add_argument("areas", nargs="*", metavar="AREA|PATH")
     given = options.parse_args()
     sys.path.insert(0, str(TEST))
     sys.dont_write_bytecode = True
@@ -193,7 +220,11 @@ def main():
         unit = folders_of(TEST / "unit") if (TEST / "unit").is_dir() else {}
         print("\n".join(sorted({*CHECKS, *GROUPS, "unit", "lit", *folders_of(TEST), *unit})))
         return 0
+    if given.targets:
+        print(" ".join(targets(given.areas)))
+        return 0
     os.environ.setdefault("XDG_CACHE_HOME", str((ROOT / given.build / "test/cache").resolve()))
+    begun = time.monotonic()
     context = Context((ROOT / given.build).resolve(), only=bool(given.areas))
     for title, action in stages(context, given.areas):
         print(f"== {title}", flush=True)
@@ -201,6 +232,7 @@ def main():
         action()
         passes, failures = context.passes - before[0], context.failures - before[1]
         print(f"      {passes} passed, {failures} failed ({time.monotonic() - start:.1f} s)", flush=True)
+    print(f"{time.monotonic() - begun:.0f} s")
     print(f"{context.passes} passed, {context.failures} failed")
     return 1 if context.failures or not context.passes else 0
 

@@ -1,7 +1,8 @@
-// What collectives mean: each takes the tensors of all devices of a group and gives each device its own (ir.md §3).
+// The semantics of collectives: each takes the tensors of all devices of a group and returns one for each
+// device (ir.md).
 #include "Interpreter.h"
 #include "Runs.h"
-#include "dtc/Sharding/Wire.h"
+#include "dtc/Sharding/CommDType.h"
 
 #include <algorithm>
 #include <cstring>
@@ -28,27 +29,27 @@ public:
   [[nodiscard]] Status broadcastFrom(const std::vector<int64_t>& group);
   [[nodiscard]] Status pointToPoint(const std::vector<int64_t>& group);
   [[nodiscard]] Status axisIndex(int64_t device);
-  [[nodiscard]] Status pieceOffset(int64_t device);
-  [[nodiscard]] Status pieceSize(int64_t device);
-  [[nodiscard]] Status fillPiece(int64_t device);
-  [[nodiscard]] Status trimPiece(int64_t device);
+  [[nodiscard]] Status shardOffset(int64_t device);
+  [[nodiscard]] Status shardSize(int64_t device);
+  [[nodiscard]] Status fillShard(int64_t device);
+  [[nodiscard]] Status trimShard(int64_t device);
   [[nodiscard]] Status done(int64_t device);
 
 private:
   [[nodiscard]] const TensorRef& operand(int64_t device, size_t i = 0) const {
     return in_.value(m_.operand(run_.op, i), device);
   }
-  [[nodiscard]] Status give(int64_t device, Tensor t, size_t result = 0);
-  [[nodiscard]] Status give(int64_t device, TensorRef t, size_t result = 0);
+  [[nodiscard]] Status setResult(int64_t device, Tensor t, size_t result = 0);
+  [[nodiscard]] Status setResult(int64_t device, TensorRef t, size_t result = 0);
   [[nodiscard]] Error error(std::string_view what) const { return in_.errorAt(run_.op, what); }
-  [[nodiscard]] std::optional<DType> narrowWire(DType held) const;
+  [[nodiscard]] std::optional<DType> narrowCommDType(DType held) const;
   [[nodiscard]] TensorRef sent(int64_t device) const;
   [[nodiscard]] Result<Tensor> reduced(const std::vector<int64_t>& group);
   [[nodiscard]] Result<Tensor> concatenated(std::span<const TensorRef> parts, int64_t dim);
   [[nodiscard]] Interval sliceOf(int64_t dim, int64_t device, int64_t size) const;
   [[nodiscard]] Result<int64_t> dimOf(const char* name);
   [[nodiscard]] Result<TensorRef> zerosFor(int64_t device, size_t result);
-  [[nodiscard]] std::optional<Interval> pieceOfAttr(int64_t device) const;
+  [[nodiscard]] std::optional<Interval> shardOfAttr(int64_t device) const;
 
   Interpreter& in_;
   const Run& run_;
@@ -75,7 +76,7 @@ Tensor sliceAlong(const Tensor& t, int64_t dim, Interval part) {
 Status Collective::readAxes() {
   AttrId list = query_.rawAttr("axes");
   if (!list.valid()) return Ok{};
-  if (!run_.context.mesh) return error("only runs on the devices of a mesh; this program has one device");
+  if (!run_.context.mesh) return error("needs a mesh, but this program runs on one device");
   for (AttrId a : m_.attrs[list].list) {
     const Attr& attr = m_.attrs[a];
     AxisRef ref = attr.kind == Attr::Axis ? attr.axis : AxisRef{attr.text};
@@ -94,7 +95,7 @@ Status Collective::perGroup(Status (Collective::*body)(const std::vector<int64_t
     std::vector<int64_t> group =
         run_.context.mesh ? run_.context.mesh->groupOf(axes_, d) : std::vector<int64_t>{d};
     for (int64_t member : group) {
-      if (!active[member]) return error("the devices of a group do not all arrive at it");
+      if (!active[member]) return error("some devices of a group do not reach it");
       seen[member] = true;
     }
     if (Status s = (this->*body)(group); !s) return s;
@@ -108,23 +109,23 @@ Status Collective::perDevice(Status (Collective::*body)(int64_t)) {
   return Ok{};
 }
 
-// A result must have the shape of its type on the device: a wrong piece would show far from here.
-Status Collective::give(int64_t device, TensorRef t, size_t result) {
+// A result must have the shape of its type on the device; a wrong shard would otherwise be noticed much
+// later.
+Status Collective::setResult(int64_t device, TensorRef t, size_t result) {
   ValueId v = m_.result(run_.op, result);
-  auto shape = in_.shapeOn(run_.op, v, run_.context, device);
-  if (!shape) return shape.error();
-  if (*shape != t->shape()) {
+  DTC_TRY(auto shape, in_.shapeOn(run_.op, v, run_.context, device));
+  if (shape != t->shape()) {
     std::string got, want;
     for (int64_t n : t->shape()) got += (got.empty() ? "" : ", ") + std::to_string(n);
-    for (int64_t n : *shape) want += (want.empty() ? "" : ", ") + std::to_string(n);
-    return error("the device at place " + std::to_string(device) + " gets a piece of shape [" + got +
-                 "], the type says [" + want + "]");
+    for (int64_t n : shape) want += (want.empty() ? "" : ", ") + std::to_string(n);
+    return error("device " + std::to_string(device) + " gets a shard of shape [" + got + "], expected [" +
+                 want + "]");
   }
   in_.setValue(v, device, std::move(t));
   return Ok{};
 }
-Status Collective::give(int64_t device, Tensor t, size_t result) {
-  return give(device, std::make_shared<const Tensor>(std::move(t)), result);
+Status Collective::setResult(int64_t device, Tensor t, size_t result) {
+  return setResult(device, std::make_shared<const Tensor>(std::move(t)), result);
 }
 
 Result<int64_t> Collective::dimOf(const char* name) {
@@ -136,14 +137,14 @@ Result<int64_t> Collective::dimOf(const char* name) {
 Result<Tensor> Collective::reduced(const std::vector<int64_t>& group) {
   auto kind = parsePendingKind(query_.has("op") ? query_.textAttr("op") : "sum");
   if (!kind || *kind == PendingKind::None) return error("its op is not one of sum avg prod max min any all");
-  std::vector<TensorRef> terms; // of complex numbers their parts
+  std::vector<TensorRef> terms; // for complex numbers their parts
   for (int64_t device : group) {
     const TensorRef& t = operand(device);
     terms.push_back(isComplex(t->dtype()) ? std::make_shared<const Tensor>(t->parts()) : t);
   }
   Tensor sum = *terms[0];
   const bool floats = isFloat(sum.dtype());
-  const auto wire = floats ? narrowWire(sum.dtype()) : std::nullopt;
+  const auto commDType = floats ? narrowCommDType(sum.dtype()) : std::nullopt;
   int64_t n = sum.numElements();
   std::vector<double> real(floats ? static_cast<size_t>(n) : 0);
   for (size_t g = 0; g < group.size(); ++g) {
@@ -154,10 +155,10 @@ Result<Tensor> Collective::reduced(const std::vector<int64_t>& group) {
         if (g) sum.setInt(i, combineInt(sum.dtype(), *kind, sum.getInt(i), t.getInt(i)));
         continue;
       }
-      // Each partial sum is rounded where it is passed on.
-      const double v = wire ? roundToFloat(*wire, t.getFloat(i)) : t.getFloat(i);
+      // Each partial sum is rounded where it is sent.
+      const double v = commDType ? roundToFloat(*commDType, t.getFloat(i)) : t.getFloat(i);
       real[i] = g ? combineFloat(*kind, real[i], v) : v;
-      if (wire) real[i] = roundToFloat(*wire, real[i]);
+      if (commDType) real[i] = roundToFloat(*commDType, real[i]);
     }
   }
   double divisor = *kind == PendingKind::Avg ? static_cast<double>(group.size()) : 1;
@@ -166,22 +167,24 @@ Result<Tensor> Collective::reduced(const std::vector<int64_t>& group) {
   return sum;
 }
 
-// What values are rounded to on their way, where that is less than they have.
-std::optional<DType> Collective::narrowWire(DType held) const {
-  auto wire = query_.dtypeAttr("wire");
-  if (!wire || in_.r64() || !isFloat(held) || !isFloat(*wire) || holdsAll(*wire, held)) return std::nullopt;
-  return wire;
+// The dtype to which values are rounded when sent, if it is narrower than their own.
+std::optional<DType> Collective::narrowCommDType(DType held) const {
+  auto commDType = query_.dtypeAttr("wire");
+  if (!commDType || in_.r64() || !isFloat(held) || !isFloat(*commDType) || holdsAll(*commDType, held))
+    return std::nullopt;
+  return commDType;
 }
 
-// What a device sends. A collective that only moves rounds all of it, also what stays: where all get the same, it is the same.
+// What a device sends. A data-movement collective also rounds the data that stays, so that all devices have
+// the same values.
 TensorRef Collective::sent(int64_t device) const {
   const TensorRef& t = operand(device);
-  const auto wire = narrowWire(partType(t->dtype()));
-  if (!wire) return t;
+  const auto commDType = narrowCommDType(partType(t->dtype()));
+  if (!commDType) return t;
   const bool complex = isComplex(t->dtype());
   Tensor rounded = complex ? t->parts() : *t;
   for (int64_t i = 0; i < rounded.numElements(); ++i)
-    rounded.setFloat(i, roundToFloat(*wire, rounded.getFloat(i)));
+    rounded.setFloat(i, roundToFloat(*commDType, rounded.getFloat(i)));
   return std::make_shared<const Tensor>(complex ? Tensor::fromParts(rounded) : std::move(rounded));
 }
 
@@ -193,7 +196,7 @@ Result<Tensor> Collective::concatenated(std::span<const TensorRef> parts, int64_
     std::vector<int64_t> other = t->shape();
     shape[d] += other[d];
     other[d] = shape[d];
-    if (other != shape) return error("the pieces that it puts together differ in another dim");
+    if (other != shape) return error("the gathered shards differ in another dim");
   }
   Tensor result(parts[0]->dtype(), shape);
   auto bytes = static_cast<size_t>(dtypeBytes(result.dtype()));
@@ -210,66 +213,59 @@ Result<Tensor> Collective::concatenated(std::span<const TensorRef> parts, int64_
   return result;
 }
 
-// The part of a dim (of local size `size`) that a device keeps when the dim is cut further along the op's axes. The types
-// say what the dim is a piece of: the cut is that of the whole dim, not of the local piece.
+// The part of a dim (of local size `size`) that a device keeps when the dim is further sharded along the op's
+// axes. The types determine the global dim that is sharded, not the local one.
 Interval Collective::sliceOf(int64_t dim, int64_t device, int64_t size) const {
   const Mesh& mesh = *run_.context.mesh;
   Env env = in_.envOf(run_.context, device);
-  // By the operand's cut alone: the result's may write the same axes joined (a for a:(1)2, a:(2)2).
+  // Uses only the operand's axes: the result's may have the same axes joined (a for a:(1)2, a:(2)2).
   const DimExpr coarse = m_.dims.expr(m_.typeOf(m_.operand(run_.op, 0)).dims[static_cast<size_t>(dim)]);
-  if (coarse.cut.empty()) return piece(size, mesh.sizeOf(axes_), mesh.indexAlong(axes_, device));
+  if (coarse.axes.empty()) return shardInterval(size, mesh.sizeOf(axes_), mesh.indexAlong(axes_, device));
   DimExpr fine = coarse;
-  fine.cut.insert(fine.cut.end(), axes_.begin(), axes_.end());
+  fine.axes.insert(fine.axes.end(), axes_.begin(), axes_.end());
   auto outer = env.intervalOf(coarse), inner = env.intervalOf(fine);
   if (!outer || !inner) return {0, 0};
   return {inner->begin - outer->begin, inner->end - outer->begin};
 }
 
 Status Collective::allReduce(const std::vector<int64_t>& group) {
-  auto sum = reduced(group);
-  if (!sum) return sum.error();
-  auto shared = std::make_shared<const Tensor>(std::move(*sum));
+  DTC_TRY(auto sum, reduced(group));
+  auto shared = std::make_shared<const Tensor>(std::move(sum));
   for (int64_t d : group)
-    if (Status s = give(d, shared); !s) return s;
+    if (Status s = setResult(d, shared); !s) return s;
   return Ok{};
 }
 
 Status Collective::allGather(const std::vector<int64_t>& group) {
-  auto dim = dimOf("dim");
-  if (!dim) return dim.error();
+  DTC_TRY(auto dim, dimOf("dim"));
   std::vector<TensorRef> parts;
   for (int64_t d : group) parts.push_back(sent(d));
-  auto whole = concatenated(parts, *dim);
-  if (!whole) return whole.error();
-  auto shared = std::make_shared<const Tensor>(std::move(*whole));
+  DTC_TRY(auto joined, concatenated(parts, dim));
+  auto shared = std::make_shared<const Tensor>(std::move(joined));
   for (int64_t d : group)
-    if (Status s = give(d, shared); !s) return s;
+    if (Status s = setResult(d, shared); !s) return s;
   return Ok{};
 }
 
 Status Collective::allSlice(const std::vector<int64_t>& group) {
-  auto dim = dimOf("dim");
-  if (!dim) return dim.error();
+  DTC_TRY(auto dim, dimOf("dim"));
   for (int64_t d : group) {
     const Tensor& t = *operand(d);
-    Interval part = sliceOf(*dim, d, t.shape()[static_cast<size_t>(*dim)]);
-    if (part.end > t.shape()[static_cast<size_t>(*dim)])
-      return error("its operand is shorter than its type says");
-    if (Status s = give(d, sliceAlong(t, *dim, part)); !s) return s;
+    Interval part = sliceOf(dim, d, t.shape()[static_cast<size_t>(dim)]);
+    if (part.end > t.shape()[static_cast<size_t>(dim)]) return error("its operand is shorter than its type");
+    if (Status s = setResult(d, sliceAlong(t, dim, part)); !s) return s;
   }
   return Ok{};
 }
 
 Status Collective::reduceScatter(const std::vector<int64_t>& group) {
-  auto dim = dimOf("dim");
-  if (!dim) return dim.error();
-  auto sum = reduced(group);
-  if (!sum) return sum.error();
+  DTC_TRY(auto dim, dimOf("dim"));
+  DTC_TRY(auto sum, reduced(group));
   for (int64_t d : group) {
-    Interval part = sliceOf(*dim, d, sum->shape()[static_cast<size_t>(*dim)]);
-    if (part.end > sum->shape()[static_cast<size_t>(*dim)])
-      return error("its operand is shorter than its type says");
-    if (Status s = give(d, sliceAlong(*sum, *dim, part)); !s) return s;
+    Interval part = sliceOf(dim, d, sum.shape()[static_cast<size_t>(dim)]);
+    if (part.end > sum.shape()[static_cast<size_t>(dim)])
+      return error("its operand is shorter than its type");
+    if (Status s = setResult(d, sliceAlong(sum, dim, part)); !s) return s;
   }
   return Ok{};
 }
@@ -285,21 +281,19 @@ Status Collective::allToAll(const std::vector<int64_t>& group) {
       const Tensor& t = *all;
       Interval part = sliceOf(*split, d, t.shape()[static_cast<size_t>(*split)]);
       if (part.end > t.shape()[static_cast<size_t>(*split)])
-        return error("its operand is shorter than its type says");
+        return error("its operand is shorter than its type");
       parts.push_back(std::make_shared<const Tensor>(sliceAlong(t, *split, part)));
     }
-    auto whole = concatenated(parts, *concat);
-    if (!whole) return whole.error();
-    if (Status s = give(d, std::move(*whole)); !s) return s;
+    DTC_TRY(auto joined, concatenated(parts, *concat));
+    if (Status s = setResult(d, std::move(joined)); !s) return s;
   }
   return Ok{};
 }
 
 Result<TensorRef> Collective::zerosFor(int64_t device, size_t result) {
   ValueId v = m_.result(run_.op, result);
-  auto shape = in_.shapeOn(run_.op, v, run_.context, device);
-  if (!shape) return shape.error();
-  return TensorRef(std::make_shared<const Tensor>(Tensor(in_.heldDType(m_.typeOf(v).dtype), *shape)));
+  DTC_TRY(auto shape, in_.shapeOn(run_.op, v, run_.context, device));
+  return TensorRef(std::make_shared<const Tensor>(Tensor(in_.heldDType(m_.typeOf(v).dtype), shape)));
 }
 
 // The integers of one entry of a list of lists.
@@ -326,11 +320,9 @@ Status Collective::permute(const std::vector<int64_t>& group) {
     if (source[i] >= 0) {
       t = sent(group[source[i]]);
     } else {
-      auto zeros = zerosFor(group[i], 0);
-      if (!zeros) return zeros.error();
-      t = *zeros;
+      DTC_TRY(t, zerosFor(group[i], 0));
     }
-    if (Status s = give(group[i], std::move(t)); !s) return s;
+    if (Status s = setResult(group[i], std::move(t)); !s) return s;
   }
   return Ok{};
 }
@@ -340,7 +332,7 @@ Status Collective::broadcastFrom(const std::vector<int64_t>& group) {
   if (root < 0 || root >= static_cast<int64_t>(group.size()))
     return error("its root is not an index along its axes");
   for (int64_t d : group)
-    if (Status s = give(d, sent(group[root])); !s) return s;
+    if (Status s = setResult(d, sent(group[root])); !s) return s;
   return Ok{};
 }
 
@@ -364,17 +356,15 @@ Status Collective::pointToPoint(const std::vector<int64_t>& group) {
       if (source[k][i] >= 0) {
         t = operand(group[source[k][i]], k);
       } else {
-        auto zeros = zerosFor(group[i], k);
-        if (!zeros) return zeros.error();
-        t = *zeros;
+        DTC_TRY(t, zerosFor(group[i], k));
       }
-      if (Status s = give(group[i], std::move(t), k); !s) return s;
+      if (Status s = setResult(group[i], std::move(t), k); !s) return s;
     }
   }
   return Ok{};
 }
 
-Status giveInteger(Interpreter& in, const Run& run, int64_t device, int64_t value) {
+Status setInteger(Interpreter& in, const Run& run, int64_t device, int64_t value) {
   Tensor t(DType::I32, {});
   t.setInt(0, value);
   in.setValue(in.module().result(run.op), device, in.hold(std::move(t)));
@@ -382,36 +372,34 @@ Status giveInteger(Interpreter& in, const Run& run, int64_t device, int64_t valu
 }
 
 Status Collective::axisIndex(int64_t device) {
-  return giveInteger(in_, run_, device, run_.context.mesh->indexAlong(axes_, device));
+  return setInteger(in_, run_, device, run_.context.mesh->indexAlong(axes_, device));
 }
 
-// The piece of attribute `size` that a device holds along the op's axes.
-std::optional<Interval> Collective::pieceOfAttr(int64_t device) const {
+// The shard of attribute `size` on a device along the op's axes.
+std::optional<Interval> Collective::shardOfAttr(int64_t device) const {
   auto n = in_.envOf(run_.context, device).sizeOf(query_.sizeAttr("size"));
   if (!n) return std::nullopt;
-  return piece(*n, run_.context.mesh->sizeOf(axes_), run_.context.mesh->indexAlong(axes_, device));
+  return shardInterval(*n, run_.context.mesh->sizeOf(axes_), run_.context.mesh->indexAlong(axes_, device));
 }
 
-Status Collective::pieceOffset(int64_t device) {
-  auto part = pieceOfAttr(device);
-  return part ? giveInteger(in_, run_, device, part->begin) : Status(error("its size is not bound"));
+Status Collective::shardOffset(int64_t device) {
+  auto part = shardOfAttr(device);
+  return part ? setInteger(in_, run_, device, part->begin) : Status(error("its size is unbound"));
 }
 
-Status Collective::pieceSize(int64_t device) {
-  auto part = pieceOfAttr(device);
-  return part ? giveInteger(in_, run_, device, part->size()) : Status(error("its size is not bound"));
+Status Collective::shardSize(int64_t device) {
+  auto part = shardOfAttr(device);
+  return part ? setInteger(in_, run_, device, part->size()) : Status(error("its size is unbound"));
 }
 
-Status Collective::fillPiece(int64_t device) {
-  auto dim = dimOf("dim");
-  if (!dim) return dim.error();
-  auto d = static_cast<size_t>(*dim);
-  auto shape = in_.shapeOn(run_.op, m_.result(run_.op), run_.context, device);
-  if (!shape) return shape.error();
+Status Collective::fillShard(int64_t device) {
+  DTC_TRY(auto dim, dimOf("dim"));
+  auto d = static_cast<size_t>(dim);
+  DTC_TRY(auto shape, in_.shapeOn(run_.op, m_.result(run_.op), run_.context, device));
   const TensorRef& t = operand(device);
-  if ((*shape)[d] < t->shape()[d]) return error("its result is shorter than its operand");
+  if (shape[d] < t->shape()[d]) return error("its result is shorter than its operand");
   std::vector<int64_t> tail = t->shape();
-  tail[d] = (*shape)[d] - tail[d];
+  tail[d] = shape[d] - tail[d];
   Tensor rest(t->dtype(), tail);
   AttrId value = query_.rawAttr("value");
   for (int64_t i = 0; value.valid() && i < rest.numElements(); ++i) {
@@ -422,60 +410,54 @@ Status Collective::fillPiece(int64_t device) {
       rest.setInt(i, a.i);
   }
   TensorRef parts[] = {t, std::make_shared<const Tensor>(std::move(rest))};
-  auto whole = concatenated(parts, *dim);
-  return whole ? give(device, std::move(*whole)) : Status(whole.error());
+  auto joined = concatenated(parts, dim);
+  return joined ? setResult(device, std::move(*joined)) : Status(joined.error());
 }
 
-Status Collective::trimPiece(int64_t device) {
-  auto dim = dimOf("dim");
-  if (!dim) return dim.error();
-  auto part = pieceOfAttr(device);
-  if (!part) return error("its size is not bound");
+Status Collective::trimShard(int64_t device) {
+  DTC_TRY(auto dim, dimOf("dim"));
+  auto part = shardOfAttr(device);
+  if (!part) return error("its size is unbound");
   const Tensor& t = *operand(device);
-  if (part->size() > t.shape()[static_cast<size_t>(*dim)])
-    return error("its operand is shorter than the piece");
-  return give(device, sliceAlong(t, *dim, {0, part->size()}));
+  if (part->size() > t.shape()[static_cast<size_t>(dim)])
+    return error("its operand is shorter than the shard");
+  return setResult(device, sliceAlong(t, dim, {0, part->size()}));
 }
 
-// `NAME_start` has moved the data already: nothing here runs while something else does.
+// `NAME_start` has moved the data already: the evaluator overlaps nothing.
 Status Collective::done(int64_t device) {
   for (uint32_t r = 0; r < m_[run_.op].numResults; ++r)
-    if (Status s = give(device, operand(device, r), r); !s) return s;
+    if (Status s = setResult(device, operand(device, r), r); !s) return s;
   return Ok{};
 }
 
-struct Meaning {
-  std::string_view name;
-  Status (Collective::*group)(const std::vector<int64_t>&);
-  Status (Collective::*device)(int64_t);
-};
-constexpr Meaning kMeanings[] = {{"all_reduce", &Collective::allReduce, nullptr},
-                                 {"all_gather", &Collective::allGather, nullptr},
-                                 {"all_slice", &Collective::allSlice, nullptr},
-                                 {"reduce_scatter", &Collective::reduceScatter, nullptr},
-                                 {"all_to_all", &Collective::allToAll, nullptr},
-                                 {"permute", &Collective::permute, nullptr},
-                                 {"broadcast_from", &Collective::broadcastFrom, nullptr},
-                                 {"p2p", &Collective::pointToPoint, nullptr},
-                                 {"axis_index", nullptr, &Collective::axisIndex},
-                                 {"piece_offset", nullptr, &Collective::pieceOffset},
-                                 {"piece_size", nullptr, &Collective::pieceSize},
-                                 {"fill_piece", nullptr, &Collective::fillPiece},
-                                 {"trim_piece", nullptr, &Collective::trimPiece},
-                                 {"done", nullptr, &Collective::done}};
+using PerGroup = Status (Collective::*)(const std::vector<int64_t>&);
+using PerDevice = Status (Collective::*)(int64_t);
+
+// By CollectiveKind.
+constexpr PerGroup kPerGroup[] = {nullptr,
+                                  &Collective::allReduce,
+                                  &Collective::allGather,
+                                  &Collective::allSlice,
+                                  &Collective::reduceScatter,
+                                  &Collective::allToAll,
+                                  &Collective::permute,
+                                  &Collective::broadcastFrom,
+                                  &Collective::pointToPoint};
+constexpr PerDevice kPerDevice[] = {&Collective::axisIndex, &Collective::shardOffset, &Collective::shardSize,
+                                    &Collective::fillShard, &Collective::trimShard};
 
 } // namespace
 
 Status runCollective(Interpreter& interpreter, const Interpreter::OpRun& run) {
-  std::string_view name = interpreter.module().record(run.op).name;
-  if (name.ends_with("_start")) name.remove_suffix(6);
-  for (const Meaning& meaning : kMeanings) {
-    if (meaning.name != name) continue;
-    Collective collective(interpreter, run);
-    if (Status s = collective.readAxes(); !s) return s;
-    return meaning.group ? collective.perGroup(meaning.group) : collective.perDevice(meaning.device);
-  }
-  return interpreter.errorAt(run.op, "the evaluator does not know this collective");
+  const OpRecord& record = interpreter.module().record(run.op);
+  const auto kind = static_cast<size_t>(record.collective);
+  Collective collective(interpreter, run);
+  if (Status s = collective.readAxes(); !s) return s;
+  if (record.async == AsyncForm::Done) return collective.perDevice(&Collective::done);
+  if (hasGroups(record.collective)) return collective.perGroup(kPerGroup[kind]);
+  DTC_CHECK(kind != 0, "an op without devices");
+  return collective.perDevice(kPerDevice[kind - std::size(kPerGroup)]);
 }
 
 } // namespace dtc

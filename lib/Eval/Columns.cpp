@@ -51,14 +51,15 @@ void storeColumn(Tensor& t, int64_t offset, int64_t stride, int64_t n, DType fro
 ColumnProgram::ColumnProgram(const ScalarExpr& expr) : expr_(expr) {
   floats_.resize(expr.nodes.size() * kColumn);
   ints_.resize(expr.nodes.size() * kColumn);
+  static const Intrinsic* const neg = findIntrinsic("neg");
   for (const ScalarNode& n : expr.nodes) {
-    std::string_view name = n.fn ? n.fn->name : "";
-    codes_.push_back(name == "add"   ? Code::Add
-                     : name == "sub" ? Code::Sub
-                     : name == "mul" ? Code::Mul
-                     : name == "div" ? Code::Div
-                     : name == "neg" ? Code::Neg
-                                     : Code::Other);
+    const std::string_view infix = n.fn && n.fn->infix ? n.fn->infix : "";
+    codes_.push_back(infix == "+"   ? Code::Add
+                     : infix == "-" ? Code::Sub
+                     : infix == "*" ? Code::Mul
+                     : infix == "/" ? Code::Div
+                     : n.fn == neg  ? Code::Neg
+                                    : Code::Other);
   }
 }
 
@@ -115,7 +116,7 @@ void ColumnProgram::runFloatCall(size_t node, int64_t n) {
   }
 }
 
-// Integers and what mixes dtypes go by evalScalar's own rules, one element at a time.
+// Integers and mixed dtypes use evalScalar, one element at a time.
 void ColumnProgram::runIntCall(size_t node, int64_t n) {
   const ScalarNode& s = expr_.nodes[node];
   ScalarExpr one;

@@ -36,7 +36,7 @@ Result<std::vector<Tensor>> evaluatePlane(const OpQuery& query, std::span<const 
   return evaluateLoops(plane, rule, operands, results, env, precision);
 }
 
-// Both planes of each complex operand; one that is not complex stands for both.
+// Both planes of each complex operand; a real one is used for both.
 struct Planes {
   std::vector<std::array<Tensor, 2>> owned;
   std::vector<std::array<const Tensor*, 2>> of;
@@ -52,8 +52,8 @@ struct Planes {
   }
 };
 
-void putTogether(std::vector<Tensor>& results, const std::vector<Tensor>& real,
-                 const std::vector<Tensor>& imaginary) {
+void joinParts(std::vector<Tensor>& results, const std::vector<Tensor>& real,
+               const std::vector<Tensor>& imaginary) {
   for (size_t r = 0; r < results.size(); ++r)
     results[r] = isComplex(results[r].dtype()) ? Tensor::fromPlanes(real[r], imaginary[r]) : real[r];
 }
@@ -63,8 +63,8 @@ void add(Tensor& sum, const Tensor& term, bool negative) {
     sum.setFloat(i, sum.getFloat(i) + (negative ? -term.getFloat(i) : term.getFloat(i)));
 }
 
-// Every choice of one plane per factor is a term: real where the number of imaginary ones is even, negative where that is
-// 2 or 3 more than a multiple of 4. What joins additively is part of the first term of its plane.
+// Every choice of one plane per factor is a term: real if the number of imaginary ones is even, negative if
+// it is 2 or 3 modulo 4. An additive operand is part of the first term of its plane.
 Result<std::vector<Tensor>> product(const OpQuery& query, std::span<const Tensor* const> operands,
                                     std::span<const TypeId> resultTypes, const Env& env, Precision precision,
                                     std::vector<Tensor> results) {
@@ -73,7 +73,7 @@ Result<std::vector<Tensor>> product(const OpQuery& query, std::span<const Tensor
   OpQuery own = query;
   own.diags = &diags;
   if (!ruleOf(own, rule)) return inputError(reasonOf(diags));
-  size_t factors = operands.size(); // what joins comes last
+  size_t factors = operands.size(); // additive operands come last
   for (const Join& j : rule.joins) factors = std::min<size_t>(factors, j.operand);
   Planes planes(operands);
   Tensor sums[2];
@@ -84,18 +84,17 @@ Result<std::vector<Tensor>> product(const OpQuery& query, std::span<const Tensor
     for (size_t i = 0; i < factors; ++i) chosen.push_back(planes.of[i][choice >> i & 1]);
     if (first)
       for (size_t i = factors; i < operands.size(); ++i) chosen.push_back(planes.of[i][part]);
-    auto term = evaluatePlane(query, chosen, resultTypes, env, precision);
-    if (!term) return term.error();
+    DTC_TRY(auto term, evaluatePlane(query, chosen, resultTypes, env, precision));
     if (first)
-      sums[part] = std::move((*term)[0]);
+      sums[part] = std::move(term[0]);
     else
-      add(sums[part], (*term)[0], imaginary % 4 >= 2);
+      add(sums[part], term[0], imaginary % 4 >= 2);
   }
   results[0] = Tensor::fromPlanes(sums[0], sums[1]);
   return results;
 }
 
-// Element by element, operands of size 1 broadcast.
+// Elementwise, with operands of size 1 broadcast.
 void function(const OpQuery& query, std::span<const Tensor* const> operands, Tensor& result) {
   const std::vector<int64_t>& shape = result.shape();
   std::vector<std::vector<int64_t>> strides;
@@ -157,13 +156,11 @@ Result<std::vector<Tensor>> evaluateComplex(const OpQuery& query, std::span<cons
     const bool number = scaled && query.module->values[query.operands[i].index].kind != ValueKind::OpResult &&
                         query.module->values[query.operands[i].index].kind != ValueKind::BlockArg;
     chosen[0].push_back(planes.of[i][0]);
-    chosen[1].push_back(planes.of[i][number ? 0 : 1]); // a number is real
+    chosen[1].push_back(planes.of[i][number ? 0 : 1]); // a literal is real
   }
-  auto real = evaluatePlane(query, chosen[0], resultTypes, env, precision);
-  if (!real) return real.error();
-  auto imaginary = evaluatePlane(query, chosen[1], resultTypes, env, precision);
-  if (!imaginary) return imaginary.error();
-  putTogether(results, *real, *imaginary);
+  DTC_TRY(auto real, evaluatePlane(query, chosen[0], resultTypes, env, precision));
+  DTC_TRY(auto imaginary, evaluatePlane(query, chosen[1], resultTypes, env, precision));
+  joinParts(results, real, imaginary);
   return results;
 }
 

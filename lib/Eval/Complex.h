@@ -1,14 +1,14 @@
 #pragma once
-// Ops on complex tensors, as OpRecord::complex defines them: the planes by themselves, or the elements natively.
-#include "Loops.h"
+// Ops on complex tensors, as defined by OpRecord::complex: plane by plane, or natively by element.
+#include "EvaluateRule.h"
 
 namespace dtc {
 
-// Does the op work on complex numbers, in another way than by its own `eval`?
+// Whether the op supports complex numbers by other means than its own `eval`.
 [[nodiscard]] bool isComplexOp(const OpQuery&, std::span<const TypeId> resultTypes);
 // The record's own evaluation for these dtypes, or null.
 [[nodiscard]] decltype(OpRecord::eval) evalOf(const OpQuery&, std::span<const TypeId> resultTypes);
-// As evaluateLoops. `results` come as zeros of their shapes in the dtypes that they are held in.
+// As evaluateLoops. `results` are zeros of their shapes in the stored dtypes.
 [[nodiscard]] Result<std::vector<Tensor>> evaluateComplex(const OpQuery&,
                                                           std::span<const Tensor* const> operands,
                                                           std::span<const TypeId> resultTypes, const Env&,

@@ -1,5 +1,5 @@
-// Sums of products as matrix products: operands packed to f64, loops blocked for the cache, each sum in the order of its
-// terms, so that the speed does not show in the numbers.
+// Contractions as matrix products: operands packed to f64, loops blocked for the cache, each sum in term
+// order, so that the optimization does not change the results.
 #include "Contract.h"
 
 #include "Columns.h"
@@ -100,7 +100,7 @@ bool isContraction(const Nest& nest, const ScalarExpr& scalar) {
   const auto& nodes = scalar.nodes;
   bool product = nodes.size() == 3 && nodes[0].kind == ScalarNode::Operand &&
                  nodes[1].kind == ScalarNode::Operand && nodes[0].position == 0 && nodes[1].position == 1 &&
-                 nodes[2].kind == ScalarNode::Call && std::string_view(nodes[2].fn->name) == "mul" &&
+                 nodes[2].kind == ScalarNode::Call && nodes[2].fn->infix && *nodes[2].fn->infix == '*' &&
                  isFloat(nodes[0].dtype) && isFloat(nodes[1].dtype);
   if (!product) return false;
   for (size_t l = 0; l < nest.sizes.size(); ++l) {

@@ -1,4 +1,4 @@
-// Regions and calls. Devices whose predicates or bounds differ run a block as a smaller set.
+// Regions and calls. Devices whose predicates or bounds differ run a block as a subset.
 #include "Interpreter.h"
 #include "dtc/IR/CallSizes.h"
 
@@ -22,7 +22,7 @@ public:
 private:
   Status callSizes(FuncId callee, std::vector<std::pair<StrId, int64_t>>& sizes);
   [[nodiscard]] int64_t scalar(ValueId v, int64_t device) const { return in_.value(v, device)->getInt(0); }
-  // Moves values to other names at once: what is written may also be read.
+  // Assigns values to other names simultaneously: a target may also be a source.
   void assign(std::span<const ValueId> to, std::span<const ValueId> from, const DeviceSet& devices) {
     for (int64_t d : devices) {
       std::vector<TensorRef> held;
@@ -39,14 +39,13 @@ private:
     auto o = m_.operands(run_.op);
     return {o.begin(), o.end()};
   }
-  // Another trip after so many: what max_trips says of it.
-  [[nodiscard]] Status withinBound(int64_t trips) const {
+  // Checks max_trips before another iteration.
+  [[nodiscard]] Status withinBound(int64_t iterations) const {
     const AttrId bound = m_.attr(run_.op, "max_trips");
-    if (!bound.valid() || trips < m_.attrs[bound].i) return Ok{};
-    return in_.errorAt(run_.op,
-                       "it runs more often than its max_trips, " + std::to_string(m_.attrs[bound].i));
+    if (!bound.valid() || iterations < m_.attrs[bound].i) return Ok{};
+    return in_.errorAt(run_.op, "it exceeds its max_trips, " + std::to_string(m_.attrs[bound].i));
   }
-  Status stack(ValueId result, std::span<const TensorRef> trips, int64_t device);
+  Status stack(ValueId result, std::span<const TensorRef> iterations, int64_t device);
 
   Interpreter& in_;
   const Run& run_;
@@ -70,7 +69,7 @@ Status Control::whileLoop() {
   std::vector<ValueId> carried = results();
   assign(carried, operands(), run_.devices);
   DeviceSet active = run_.devices;
-  for (int64_t trip = 0; !active.empty(); ++trip) {
+  for (int64_t iteration = 0; !active.empty(); ++iteration) {
     assign(m_[condition].args, carried, active);
     if (Status s = in_.runBlock(run_.context, condition, active); !s) return s;
     DeviceSet going;
@@ -78,7 +77,7 @@ Status Control::whileLoop() {
       if (scalar(m_[condition].yields[0], d)) going.push_back(d);
     active = std::move(going);
     if (active.empty()) break;
-    if (Status s = withinBound(trip); !s) return s;
+    if (Status s = withinBound(iteration); !s) return s;
     assign(m_[body].args, carried, active);
     if (Status s = in_.runBlock(run_.context, body, active); !s) return s;
     assign(carried, m_[body].yields, active);
@@ -86,14 +85,13 @@ Status Control::whileLoop() {
   return Ok{};
 }
 
-// The trips' values along a new dim 0.
-Status Control::stack(ValueId result, std::span<const TensorRef> trips, int64_t device) {
-  auto shape = in_.shapeOn(run_.op, result, run_.context, device);
-  if (!shape) return shape.error();
-  (*shape)[0] = static_cast<int64_t>(trips.size());
-  Tensor stacked(in_.heldDType(m_.typeOf(result).dtype), *shape);
+// The values of the iterations along a new dim 0.
+Status Control::stack(ValueId result, std::span<const TensorRef> iterations, int64_t device) {
+  DTC_TRY(auto shape, in_.shapeOn(run_.op, result, run_.context, device));
+  shape[0] = static_cast<int64_t>(iterations.size());
+  Tensor stacked(in_.heldDType(m_.typeOf(result).dtype), shape);
   size_t at = 0;
-  for (const TensorRef& t : trips) {
+  for (const TensorRef& t : iterations) {
     std::memcpy(stacked.bytes().data() + at, t->bytes().data(), t->bytes().size());
     at += t->bytes().size();
   }
@@ -110,16 +108,16 @@ Status Control::forLoop() {
   std::vector<std::vector<std::vector<TensorRef>>> stacks(
       outs.size() - numCarried,
       std::vector<std::vector<TensorRef>>(static_cast<size_t>(run_.context.numDevices)));
-  for (int64_t trip = 0;; ++trip) {
+  for (int64_t iteration = 0;; ++iteration) {
     DeviceSet active;
     for (int64_t d : run_.devices)
-      if (scalar(all[0], d) + trip < scalar(all[1], d)) active.push_back(d);
+      if (scalar(all[0], d) + iteration < scalar(all[1], d)) active.push_back(d);
     if (active.empty()) break;
-    if (Status s = withinBound(trip); !s) return s;
+    if (Status s = withinBound(iteration); !s) return s;
     const auto& args = m_[body].args;
     for (int64_t d : active) {
       Tensor i(DType::I32, {});
-      i.setInt(0, scalar(all[0], d) + trip);
+      i.setInt(0, scalar(all[0], d) + iteration);
       in_.setValue(args[0], d, in_.hold(std::move(i)));
     }
     assign(std::span(args).subspan(1), carried, active);
@@ -157,29 +155,28 @@ Status Control::local() {
   for (int64_t d = 0; d < inner.numDevices; ++d) devices.push_back(d);
   std::vector<ValueId> starts = operands();
   for (size_t i = 0; i < starts.size(); ++i) {
-    TensorRef whole = in_.value(starts[i], run_.devices[0]);
+    TensorRef global = in_.value(starts[i], run_.devices[0]);
     ShardingId s = m_[m_[body].args[i]].sharding;
     for (int64_t d : devices)
       in_.setValue(m_[body].args[i], d,
-                   s.valid() ? std::make_shared<const Tensor>(takePiece(*whole, m_.shardings[s], mesh, d))
-                             : whole);
+                   s.valid() ? std::make_shared<const Tensor>(takeShard(*global, m_.shardings[s], mesh, d))
+                             : global);
   }
   if (Status s = in_.runBlock(inner, body, devices); !s) return s;
   std::vector<ValueId> outs = results();
   for (size_t r = 0; r < outs.size(); ++r) {
     ValueId yielded = m_[body].yields[r];
-    auto shape = in_.shapeOn(run_.op, outs[r], run_.context, run_.devices[0]);
-    if (!shape) return shape.error();
+    DTC_TRY(auto shape, in_.shapeOn(run_.op, outs[r], run_.context, run_.devices[0]));
     ShardingId s = m_[outs[r]].sharding;
     TensorRef global = in_.value(yielded, 0);
     if (s.valid()) {
-      std::vector<Tensor> pieces;
+      std::vector<Tensor> shards;
       for (int64_t d : devices) {
-        pieces.push_back(*in_.value(yielded, d));
-        if (pieces.back().shape() != localShape(m_.shardings[s], mesh, *shape, d))
-          return in_.errorAt(run_.op, "what it yields is not the piece that its result's sharding says");
+        shards.push_back(*in_.value(yielded, d));
+        if (shards.back().shape() != localShape(m_.shardings[s], mesh, shape, d))
+          return in_.errorAt(run_.op, "the yielded value is not the shard of its result's sharding");
       }
-      global = std::make_shared<const Tensor>(assemble(pieces, m_.shardings[s], mesh, *shape));
+      global = std::make_shared<const Tensor>(assemble(shards, m_.shardings[s], mesh, shape));
     }
     for (int64_t d : run_.devices) in_.setValue(outs[r], d, global);
   }
@@ -191,10 +188,9 @@ Status Control::call() {
   FuncId callee = m_.findFunction(m_.strings[m_[run_.op].callee]);
   if (!callee.valid()) return in_.errorAt(run_.op, "the function that it calls is not in the module");
   if (m_[run_.op].numResults != m_[callee].results.size())
-    return in_.errorAt(run_.op,
-                       "gradients are not evaluated by themselves; run the pass 'autodiff' first (it "
-                       "replaces " +
-                           std::string(record.name) + ")");
+    return in_.errorAt(run_.op, "the evaluator does not compute gradients; run the pass 'autodiff' first (it "
+                                "replaces " +
+                                    std::string(record.name) + ")");
   std::vector<ValueId> args;
   for (const FuncArg& a : m_[callee].args) args.push_back(a.value);
   std::vector<std::pair<StrId, int64_t>> sizes;
@@ -209,7 +205,7 @@ Status Control::call() {
   return Ok{};
 }
 
-// The caller's sizes, and of the callee's own names what this call binds them to.
+// The caller's sizes, and the bindings of the callee's own names.
 Status Control::callSizes(FuncId callee, std::vector<std::pair<StrId, int64_t>>& sizes) {
   const Env env = in_.envOf(run_.context, run_.devices[0]);
   sizes = env.symbols;
@@ -220,8 +216,7 @@ Status Control::callSizes(FuncId callee, std::vector<std::pair<StrId, int64_t>>&
   if (!binding) return in_.errorAt(run_.op, "the sizes of its operands do not fit the function");
   for (const auto& [name, size] : binding->sizes) {
     const auto n = env.sizeOf(size);
-    if (!n)
-      return in_.errorAt(run_.op, "a size that it uses is not bound; bind symbols with --dim NAME=SIZE");
+    if (!n) return in_.errorAt(run_.op, "it uses an unbound size; bind symbols with --dim NAME=SIZE");
     std::erase_if(sizes, [&](const auto& s) { return s.first == name; });
     sizes.emplace_back(name, *n);
   }

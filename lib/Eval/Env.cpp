@@ -14,9 +14,9 @@ std::optional<Interval> Env::intervalOf(const DimExpr& e) const {
     if (!product) return std::nullopt;
     n = *product;
   }
-  if (e.cut.empty()) return Interval{0, n};
+  if (e.axes.empty()) return Interval{0, n};
   if (!mesh) return std::nullopt;
-  return piece(n, mesh->sizeOf(e.cut), mesh->indexAlong(e.cut, place));
+  return shardInterval(n, mesh->sizeOf(e.axes), mesh->indexAlong(e.axes, coordinate));
 }
 
 std::optional<int64_t> Env::sizeOf(Dim d) const {

@@ -1,6 +1,5 @@
 #pragma once
-// What a size means on one device: the values of symbols, and the mesh and place that cuts are resolved with.
-#include "dtc/IR/OpRecord.h"
+// The values of sizes on one device: symbols, and the mesh and device coordinate that determine shards.
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Tensor.h"
 
@@ -10,21 +9,21 @@ struct Env {
   const Module* module = nullptr;
   std::vector<std::pair<StrId, int64_t>> symbols;
   const Mesh* mesh = nullptr; // null in a global program
-  int64_t place = 0;
+  int64_t coordinate = 0;
 
-  // Nothing where a symbol is not bound, a product overflows or a cut has no mesh.
+  // Empty if a symbol is unbound, a product overflows, or a sharded size has no mesh.
   [[nodiscard]] std::optional<int64_t> sizeOf(Dim d) const;
   [[nodiscard]] std::optional<std::vector<int64_t>> shapeOf(const Type& t) const;
-  // The interval of the uncut dim that this place holds: [0, n) where nothing is cut.
+  // The interval of the unsharded dim that this device holds: [0, n) if it is not sharded.
   [[nodiscard]] std::optional<Interval> intervalOf(const DimExpr& e) const;
 };
 
-// The largest tensor the evaluator makes; what is larger is an error, not an allocation.
+// The max tensor size of the evaluator; a larger one is an error, not an allocation.
 inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 35;
-// Does a tensor of this shape fit?
+// Whether a tensor of this shape fits.
 [[nodiscard]] bool fitsInMemory(DType, std::span<const int64_t> shape);
 
-// "mlp.dt:9:8: 'gather': what", for an op of the module's text; without a place where there is none.
+// "mlp.dt:9:8: 'gather': what", for an op of the module's text; without a location if there is none.
 [[nodiscard]] Error opError(const Module&, SourceRange loc, std::string_view op, std::string_view what);
 
 } // namespace dtc

@@ -1,13 +1,12 @@
-// The two evaluators' doors: a global function on one device, an spmd function on all of its mesh.
-#include "Interpreter.h"
+// The entry points of both evaluators: a global function on one device, an spmd function on its mesh.
+#include "DeviceFunctions.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace dtc {
-namespace {
-
 // The mesh of an spmd function: that of its shardings, else {mesh = @m}, else the module's only one.
-const Mesh* meshOf(const Module& m, const Function& f) {
+static const Mesh* meshOf(const Module& m, const Function& f) {
   for (const FuncArg& a : f.args)
     if (m[a.value].sharding.valid()) return &m.shardings.meshOf(m[a.value].sharding);
   for (const FuncResult& r : f.results)
@@ -19,23 +18,21 @@ const Mesh* meshOf(const Module& m, const Function& f) {
   return m.shardings.numMeshes() > 0 ? &m.shardings.mesh(MeshId(0)) : nullptr;
 }
 
-std::vector<Tensor> released(std::vector<TensorRef>& refs) {
+static std::vector<Tensor> released(std::vector<TensorRef>& refs) {
   std::vector<Tensor> out;
   for (TensorRef& t : refs) out.push_back(*t);
   return out;
 }
 
-} // namespace
-
 Result<std::vector<Tensor>> evaluate(Module& m, FuncId f, std::span<const Tensor> args,
                                      const EvalOptions& options) {
   if (m[f].spmd)
     return usageError("@" + std::string(m.strings[m[f].name]) +
-                      " is an spmd function: it has no meaning on one device");
+                      " is an spmd function, which cannot run on one device");
   Interpreter interpreter(m, options);
   std::vector<std::vector<TensorRef>> held(1), results;
   for (const Tensor& t : args) held[0].push_back(interpreter.hold(t));
-  Status s = interpreter.runFunction(f, Context{}, held, results);
+  Status s = interpreter.runFunction(f, Context{}, {0}, held, results);
   if (!s) return s.error();
   return released(results[0]);
 }
@@ -52,7 +49,7 @@ evaluateSpmd(Module& m, FuncId f, std::span<const std::vector<Tensor>> args, con
   std::vector<std::vector<TensorRef>> held(args.size()), results;
   for (size_t d = 0; d < args.size(); ++d) {
     for (size_t i = 0; i < args[d].size(); ++i) {
-      // Devices that are given equal tensors share one, and what is computed of it.
+      // Devices with equal tensors share one, and what is computed from it.
       auto equal =
           std::find_if(args.begin(), args.begin() + static_cast<ptrdiff_t>(d),
                        [&](const auto& other) { return i < other.size() && other[i] == args[d][i]; });
@@ -61,24 +58,81 @@ evaluateSpmd(Module& m, FuncId f, std::span<const std::vector<Tensor>> args, con
                             : held[static_cast<size_t>(equal - args.begin())][i]);
     }
   }
-  Status s = interpreter.runFunction(f, context, held, results);
+  DevicePrograms programs = programsOf(m, f);
+  DeviceSet all(held.size());
+  std::iota(all.begin(), all.end(), 0);
+  Status s = programs.differ() ? DeviceFunctions(m, *mesh, std::move(programs), options).run(held, results)
+                               : interpreter.runFunction(f, context, all, held, results);
   if (!s) return s.error();
   std::vector<std::vector<Tensor>> out;
   for (auto& perDevice : results) out.push_back(released(perDevice));
   return out;
 }
 
-Result<std::vector<Tensor>> evaluateOpAt(Module& m, OpId op, const Mesh& mesh, int64_t place,
+// Result r of an spmd function from its value on every device.
+static Result<Tensor> globalResult(const Module& m, FuncId f, size_t r, const Mesh& mesh,
+                                   std::span<const Tensor> shards, const EvalOptions& options) {
+  const FuncResult& result = m[f].results[r];
+  Sharding sharding; // without `of`: equal on all devices
+  sharding.dims.resize(shards[0].rank());
+  std::vector<int64_t> shape = shards[0].shape();
+  if (result.globalType && result.sharding) {
+    sharding = m.shardings[result.sharding];
+    Env env{&m, {}, &mesh};
+    for (const auto& [name, size] : options.symbols) env.symbols.emplace_back(m.strings.find(name), size);
+    auto bound = env.shapeOf(m.types[result.globalType]);
+    if (!bound)
+      return inputError("result " + std::to_string(r) + " of @" + std::string(m.strings[m[f].name]) +
+                        " has an unbound size; bind symbols with --dim NAME=SIZE");
+    shape = std::move(*bound);
+  }
+  if (options.amend) return assemble(shards, sharding, mesh, shape);
+  std::vector<Replica> replicas = assembleReplicas(shards, sharding, mesh, shape);
+  if (replicas.size() == 1) return std::move(replicas[0].value);
+  return inputError("result " +
+                    (result.label ? "%" + std::string(m.strings[result.label]) : std::to_string(r)) +
+                    " of @" + std::string(m.strings[m[f].name]) + " differs on device " +
+                    std::to_string(replicas[1].coordinate) + ", but its sharding makes it a replica");
+}
+
+Result<std::vector<Tensor>> evaluateGlobal(Module& m, FuncId f, std::span<const Tensor> args,
+                                           const EvalOptions& options) {
+  const Mesh* mesh = m[f].spmd ? meshOf(m, m[f]) : nullptr;
+  if (!m[f].spmd) return evaluate(m, f, args, options);
+  if (!mesh) return usageError("@" + std::string(m.strings[m[f].name]) + " has no mesh to run on");
+  std::vector<std::vector<Tensor>> locals(static_cast<size_t>(mesh->numDevices()));
+  for (size_t coordinate = 0; coordinate < locals.size(); ++coordinate)
+    for (size_t i = 0; i < args.size(); ++i) {
+      const FuncArg& a = m[f].args[i];
+      const ShardingId s = m[a.value].sharding;
+      locals[coordinate].push_back(
+          a.globalType && s ? takeShard(args[i], m.shardings[s], *mesh, static_cast<int64_t>(coordinate))
+                            : args[i]);
+    }
+  auto values = evaluateSpmd(m, f, locals, options);
+  if (!values) return values.error();
+  std::vector<Tensor> results;
+  for (size_t r = 0; r < m[f].results.size(); ++r) {
+    std::vector<Tensor> shards;
+    for (auto& device : *values) shards.push_back(std::move(device[r]));
+    auto result = globalResult(m, f, r, *mesh, shards, options);
+    if (!result) return result.error();
+    results.push_back(std::move(*result));
+  }
+  return results;
+}
+
+Result<std::vector<Tensor>> evaluateOpAt(Module& m, OpId op, const Mesh& mesh, int64_t coordinate,
                                          std::span<const Tensor> operands, const EvalOptions& options) {
   Interpreter interpreter(m, options);
   const Context context{&mesh, mesh.numDevices()};
-  const DeviceSet one{place};
+  const DeviceSet one{coordinate};
   for (size_t i = 0; i < operands.size(); ++i)
-    interpreter.setValue(m.operand(op, static_cast<uint32_t>(i)), place, interpreter.hold(operands[i]));
+    interpreter.setValue(m.operand(op, static_cast<uint32_t>(i)), coordinate, interpreter.hold(operands[i]));
   if (Status s = interpreter.runAlone({context, op, one}); !s) return s.error();
   std::vector<Tensor> results;
   for (uint32_t r = 0; r < m[op].numResults; ++r)
-    results.push_back(*interpreter.value(m.result(op, r), place));
+    results.push_back(*interpreter.value(m.result(op, r), coordinate));
   return results;
 }
 

@@ -1,4 +1,4 @@
-// Whether a dtype has the numbers that `--input x=const(300)` and its kin make.
+// Whether a dtype can represent the values of `--input x=const(300)` and similar rules.
 #include "dtc/Eval/RandomInputs.h"
 
 #include <cmath>
@@ -7,11 +7,11 @@
 namespace dtc {
 namespace {
 
-constexpr double kMostSigmas = 9; // normal() gives no more: 53 bits hold no smaller probability
+constexpr double kMaxSigmas = 9; // the range of normal(): 53 bits cannot express a smaller probability
 
 std::string rangeText(DType d) {
   if (isFloat(d)) {
-    // The largest finite value: one unit in the last place below the power of two that is past it.
+    // The max finite value: one unit in the last place below the next power of two.
     int exponent = 0;
     for (; std::isfinite(roundToFloat(d, std::ldexp(1.0, exponent))) && exponent < 1024;) ++exponent;
     double largest = std::ldexp(2.0 - std::ldexp(1.0, 1 - mantissaBits(d)), exponent - 1);
@@ -20,8 +20,8 @@ std::string rangeText(DType d) {
     std::snprintf(text, sizeof text, "%.6g", largest);
     return std::string(dtypeName(d)) + ", whose largest finite value is " + text;
   }
-  const std::string most = d == DType::U64 ? std::to_string(UINT64_MAX) : std::to_string(intMax(d));
-  return std::string(dtypeName(d)) + ", which goes from " + std::to_string(intMin(d)) + " to " + most;
+  const std::string maxText = d == DType::U64 ? std::to_string(UINT64_MAX) : std::to_string(intMax(d));
+  return std::string(dtypeName(d)) + ", which goes from " + std::to_string(intMin(d)) + " to " + maxText;
 }
 
 Error outside(const InputSpec& spec, const std::string& what, DType d) {
@@ -54,8 +54,8 @@ Status checkConst(const InputSpec& spec, DType d) {
       return usageError("'" + spec.text + "': " + std::string(dtypeName(d)) + " has no infinity");
     return Ok{};
   }
-  if (spec.whole) {
-    const int64_t n = *spec.whole;
+  if (spec.integer) {
+    const int64_t n = *spec.integer;
     const bool fits =
         d == DType::U64 ? spec.beyondI64 || n >= 0 : !spec.beyondI64 && n >= intMin(d) && n <= intMax(d);
     return fits ? Status(Ok{}) : outside(spec, spec.beyondI64 ? numberText(spec.a) : std::to_string(n), d);
@@ -75,8 +75,8 @@ Status checkInputRange(const InputSpec& spec, DType dtype, int64_t elements) {
   case InputSpec::Zeros: return Ok{};
   case InputSpec::Const: return checkConst(spec, d);
   case InputSpec::Randn:
-    if (isFloat(d) && !holds(d, kMostSigmas * spec.a))
-      return outside(spec, numberText(kMostSigmas) + " standard deviations of " + numberText(spec.a), d);
+    if (isFloat(d) && !holds(d, kMaxSigmas * spec.a))
+      return outside(spec, numberText(kMaxSigmas) + " standard deviations of " + numberText(spec.a), d);
     return Ok{};
   case InputSpec::Uniform:
   case InputSpec::Randint: {

@@ -1,30 +1,26 @@
 #include "Interpreter.h"
 
-#include "dtc/Ops/Convolution.h"
+#include "dtc/IR/verify/RankSchedule.h"
+#include "dtc/Ops/window/Convolution.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 namespace dtc {
-namespace {
-
-// Whether the op's results can differ between devices that are given the same tensors.
-bool dependsOnPlace(const Module& m, OpId op) {
+// Whether the op's results can differ between devices with equal operands.
+static bool dependsOnDevice(const Module& m, OpId op) {
   for (uint32_t i = 0; i < m[op].numResults; ++i)
     for (Dim d : m.typeOf(m.result(op, i)).dims)
       if (!d.isStatic()) return true;
   return false;
 }
 
-std::string diagnosticText(const Diagnostics& diags) {
+static std::string diagnosticText(const Diagnostics& diags) {
   for (const Diagnostic& d : diags.all())
     if (d.severity == Severity::Error) return d.message();
   return "its operands do not fit";
 }
-
-} // namespace
 
 Interpreter::Interpreter(Module& m, const EvalOptions& options) : m_(m), options_(options) {
   for (const auto& [name, value] : options.symbols) symbols_.emplace_back(m.strings.intern(name), value);
@@ -54,13 +50,13 @@ Error Interpreter::errorAt(OpId op, std::string_view what) const {
 Result<std::vector<int64_t>> Interpreter::shapeOn(OpId op, ValueId v, const Context& c,
                                                   int64_t device) const {
   auto shape = envOf(c, device).shapeOf(m_.typeOf(v));
-  if (!shape) return errorAt(op, "a size of its result is not bound; bind symbols with --dim NAME=SIZE");
+  if (!shape) return errorAt(op, "its result has an unbound size; bind symbols with --dim NAME=SIZE");
   if (!fitsInMemory(heldDType(m_.typeOf(v).dtype), *shape))
     return errorAt(op, "its result is too large to evaluate");
   return *shape;
 }
 
-// Which values of the block are used for the last time by which of its ops: they are let go of there.
+// The values whose last use in the block is each op: they are released there.
 void Interpreter::planReleases(BlockId block) {
   auto [entry, isNew] = releases_.try_emplace(block);
   if (!isNew) return;
@@ -99,14 +95,14 @@ void Interpreter::release(BlockId block, size_t position) {
 
 Status Interpreter::runBlock(const Context& context, BlockId block, const DeviceSet& devices) {
   planReleases(block);
-  bool whole = static_cast<int64_t>(devices.size()) == context.numDevices;
+  bool allDevices = static_cast<int64_t>(devices.size()) == context.numRunning;
   for (size_t i = 0; i < m_[block].ops.size(); ++i) {
     OpRun run{context, m_[block].ops[i], devices};
     for (ValueId v : m_.operands(run.op))
       if (Status s = makeOperand(run, v); !s) return s;
     if (Status s = runOp(run); !s) return s;
     trace(run);
-    if (whole) release(block, i);
+    if (allDevices) release(block, i);
   }
   // Literals may be yielded too.
   for (ValueId v : m_[block].yields)
@@ -115,27 +111,33 @@ Status Interpreter::runBlock(const Context& context, BlockId block, const Device
   return Ok{};
 }
 
-// Literals and symbolic sizes become scalars where they are used; everything else was computed before.
+Tensor literalTensor(const Module& m, ValueId literal) {
+  Tensor t(m.typeOf(literal).dtype, {});
+  const Attr& a = m.attrs[m[literal].literal];
+  if (a.kind == Attr::Float)
+    t.setFloat(0, a.f);
+  else if (a.isUnsigned && !isInteger(t.dtype()))
+    t.setFloat(0, static_cast<double>(static_cast<uint64_t>(a.i)));
+  else
+    t.setInt(0, a.i);
+  return t;
+}
+
+// Literals and symbolic sizes become scalars at their uses; other values have been computed before.
 Status Interpreter::makeOperand(const OpRun& run, ValueId v) {
   const Value& value = m_[v];
   if (value.kind != ValueKind::Literal && value.kind != ValueKind::Symbol) return Ok{};
   if (value.kind == ValueKind::Symbol) return makeSize(run, v);
-  Tensor scalar(m_.typeOf(v).dtype, {});
-  const Attr& a = m_.attrs[value.literal];
-  if (a.kind == Attr::Float)
-    scalar.setFloat(0, a.f);
-  else
-    scalar.setInt(0, a.i);
-  TensorRef held = hold(std::move(scalar));
+  TensorRef held = hold(literalTensor(m_, v));
   for (int64_t d : run.devices) setValue(v, d, held);
   return Ok{};
 }
 
-// A size that is a piece's is each device's own: `11/x`.
+// The size of a shard differs by device: `11/x`.
 Status Interpreter::makeSize(const OpRun& run, ValueId v) {
   for (int64_t d : run.devices) {
     auto size = envOf(run.context, d).sizeOf(m_[v].symbol);
-    if (!size) return errorAt(run.op, "a size that it uses is not bound; bind symbols with --dim NAME=SIZE");
+    if (!size) return errorAt(run.op, "it uses an unbound size; bind symbols with --dim NAME=SIZE");
     Tensor scalar(m_.typeOf(v).dtype, {});
     scalar.setInt(0, *size);
     setValue(v, d, hold(std::move(scalar)));
@@ -146,17 +148,20 @@ Status Interpreter::makeSize(const OpRun& run, ValueId v) {
 Status Interpreter::runOp(const OpRun& run) {
   const OpRecord& record = m_.record(run.op);
   if (record.regions != RegionKind::None || record.isCall) return runControl(*this, run);
-  if (record.isCollective()) {
-    if (Status s = runCollective(*this, run); !s) return s;
-    amendCollective(run);
-    return Ok{};
-  }
+  if (record.isCollective())
+    return collective && isRendezvous(record) ? collective(run) : runCollectiveHere(run);
   if (record.lowering == Lowering::Annotation) { // shard, reshard, stop_gradient: the value itself
     for (uint32_t r = 0; r < m_[run.op].numResults; ++r)
       for (int64_t d : run.devices) setValue(m_.result(run.op, r), d, value(m_.operand(run.op, r), d));
     return Ok{};
   }
   return runPlain(run);
+}
+
+Status Interpreter::runCollectiveHere(const OpRun& run) {
+  if (Status s = runCollective(*this, run); !s) return s;
+  amendCollective(run);
+  return Ok{};
 }
 
 // A result that devices share stays shared.
@@ -197,30 +202,28 @@ Result<const PreparedOp*> Interpreter::prepare(OpId op) {
   made->concrete = isConcrete(made->query, made->resultTypes);
   if (made->concrete && !prepareRule(made->query, made->resultTypes, made->rule))
     return errorAt(op, diagnosticText(diags));
-  made->query.diags = nullptr; // evaluation gives its own
+  made->query.diags = nullptr; // the evaluation sets its own
   slot = std::move(made);
   return slot.get();
 }
 
 Status Interpreter::runPlain(const OpRun& run) {
-  auto prepared = prepare(run.op);
-  if (!prepared) return prepared.error();
-  bool alike = !dependsOnPlace(m_, run.op);
+  DTC_TRY(auto prepared, prepare(run.op));
+  bool alike = !dependsOnDevice(m_, run.op);
   auto operandIds = m_.operands(run.op);
   std::vector<ValueId> ids(operandIds.begin(), operandIds.end());
   std::vector<int64_t> done;
   for (int64_t device : run.devices) {
     auto sameOperands = [&](int64_t other) {
-      return std::all_of(ids.begin(), ids.end(),
-                         [&](ValueId v) { return value(v, other) == value(v, device); });
+      return std::ranges::all_of(ids, [&](ValueId v) { return value(v, other) == value(v, device); });
     };
-    auto twin = alike ? std::find_if(done.begin(), done.end(), sameOperands) : done.end();
+    auto twin = alike ? std::ranges::find_if(done, sameOperands) : done.end();
     if (twin != done.end()) {
       for (uint32_t r = 0; r < m_[run.op].numResults; ++r)
         setValue(m_.result(run.op, r), device, value(m_.result(run.op, r), *twin));
       continue;
     }
-    auto results = runOn(run, **prepared, device);
+    auto results = runOn(run, *prepared, device);
     if (!results) return errorAt(run.op, results.error().message);
     if (options_.amend) {
       std::vector<const Tensor*> operands;
@@ -234,9 +237,9 @@ Status Interpreter::runPlain(const OpRun& run) {
   return Ok{};
 }
 
-// Ops that only choose or move elements round nothing, and equal elements stay equal through them.
+// Ops that only select or move elements do not round, and preserve equality.
 static bool rounds(const OpRecord& r) {
-  return std::none_of(r.through.begin(), r.through.end(), [](const Through& t) {
+  return std::ranges::none_of(r.through, [](const Through& t) {
     return t.row == ThroughRow::Moving || t.row == ThroughRow::Choosing;
   });
 }
@@ -258,23 +261,23 @@ static Tensor nudged(const Tensor& t, uint64_t state) {
   return moved;
 }
 
-// What a GPU may make of an f32 factor.
-static Tensor cutToTf32(const Tensor& t) {
-  if (isComplex(t.dtype())) return Tensor::fromParts(cutToTf32(t.parts()));
-  Tensor cut = t;
+// The truncation of an f32 factor on a GPU.
+static Tensor truncateToTf32(const Tensor& t) {
+  if (isComplex(t.dtype())) return Tensor::fromParts(truncateToTf32(t.parts()));
+  Tensor truncated = t;
   for (int64_t i = 0; i < t.numElements(); ++i) {
     const auto bits = std::bit_cast<uint32_t>(static_cast<float>(t.getFloat(i)));
-    if (std::isfinite(t.getFloat(i))) cut.setFloat(i, std::bit_cast<float>(bits & ~0x1fffu));
+    if (std::isfinite(t.getFloat(i))) truncated.setFloat(i, std::bit_cast<float>(bits & ~0x1fffu));
   }
-  return cut;
+  return truncated;
 }
 
-// Is the operand a factor of products that a library makes? What is added behind them (a bias) is none.
+// Whether the operand is a factor of library matmuls; an operand added in the epilogue (a bias) is not.
 static bool isFactor(const OpQuery& q, size_t operand) {
   const OpRecord& r = *q.record;
   const bool conv = isConvolution(r);
-  if (conv || r.lowering == Lowering::Library) return operand < 2 || (!conv && !r.finish);
-  // The gradient of attention, where no kernel of its own takes it: not its row sums.
+  if (conv || (r.lowering == Lowering::Library && !r.decompose)) return operand < 2 || (!conv && !r.finish);
+  // The gradient of attention, if it has no kernel of its own; except its row sums.
   const bool madeOfProducts = r.derive && r.derive(q, "one kernel") == 0;
   return madeOfProducts && operand != 3 && operand != 4;
 }
@@ -292,12 +295,12 @@ Result<std::vector<Tensor>> Interpreter::runOn(const OpRun& run, const PreparedO
   if (options_.tf32 && !r64()) {
     for (size_t i = 0; i < operands.size(); ++i)
       if (operands.size() > 1 && partType(operands[i]->dtype()) == DType::F32 && isFactor(p.query, i))
-        operands[i] = &moved.emplace_back(cutToTf32(*operands[i]));
+        operands[i] = &moved.emplace_back(truncateToTf32(*operands[i]));
   }
   Env env = envOf(run.context, device);
   if (p.concrete) return evaluateLoops(p.query, p.rule, operands, p.resultTypes, env, options_.precision);
   auto c = makeConcrete(p.query, operands, p.resultTypes, env);
-  if (!c) return inputError("has a size that is not bound; bind symbols with --dim NAME=SIZE");
+  if (!c) return inputError("has an unbound size; bind symbols with --dim NAME=SIZE");
   Diagnostics diags;
   c->query.diags = &diags;
   PreparedRule rule;
@@ -315,26 +318,25 @@ void Interpreter::trace(const OpRun& run) const {
   }
 }
 
-// Takes the sizes of symbols that no one gave from the shapes that arguments have.
+// Binds symbols that were not given from the shapes of the arguments.
 static Status bindSymbols(const Module& m, std::vector<std::pair<StrId, int64_t>>& symbols, const Type& type,
                           const Tensor& t, std::string_view name) {
   auto mismatch = [&](size_t d) {
     return inputError("argument %" + std::string(name) + " has size " + std::to_string(t.shape()[d]) +
-                      " in dim " + std::to_string(d) + ", its type says " +
+                      " in dim " + std::to_string(d) + ", expected " +
                       printDim(type.dims[d], m.dims, m.strings));
   };
   if (t.rank() != type.rank())
     return inputError("argument %" + std::string(name) + " has " + std::to_string(t.rank()) +
-                      " dims, its type " + std::to_string(type.rank()));
+                      " dims, expected " + std::to_string(type.rank()));
   for (size_t d = 0; d < type.rank(); ++d) {
     if (type.dims[d].isStatic()) {
       if (type.dims[d].value() != t.shape()[d]) return mismatch(d);
       continue;
     }
     const DimExpr& e = m.dims.dynamic(type.dims[d]);
-    if (!e.cut.empty() || e.symbols.size() != 1) continue;
-    auto known =
-        std::find_if(symbols.begin(), symbols.end(), [&](const auto& s) { return s.first == e.symbols[0]; });
+    if (!e.axes.empty() || e.symbols.size() != 1) continue;
+    auto known = std::ranges::find_if(symbols, [&](const auto& s) { return s.first == e.symbols[0]; });
     if (t.shape()[d] % e.coefficient != 0) return mismatch(d);
     int64_t size = t.shape()[d] / e.coefficient;
     if (known == symbols.end())
@@ -345,16 +347,10 @@ static Status bindSymbols(const Module& m, std::vector<std::pair<StrId, int64_t>
   return Ok{};
 }
 
-Status Interpreter::bindFunction(FuncId f, const Context& context, const DeviceSet& devices) {
-  return runBlock(context, m_[f].body, devices);
-}
-
-Status Interpreter::runFunction(FuncId f, const Context& context,
+Status Interpreter::runFunction(FuncId f, const Context& context, const DeviceSet& devices,
                                 std::span<const std::vector<TensorRef>> args,
                                 std::vector<std::vector<TensorRef>>& results) {
   const Function& function = m_[f];
-  DeviceSet devices(static_cast<size_t>(context.numDevices));
-  for (size_t d = 0; d < devices.size(); ++d) devices[d] = static_cast<int64_t>(d);
   for (int64_t d : devices) {
     if (args[d].size() != function.args.size())
       return usageError("@" + std::string(m_.strings[function.name]) + " takes " +
@@ -363,17 +359,17 @@ Status Interpreter::runFunction(FuncId f, const Context& context,
     for (size_t i = 0; i < function.args.size(); ++i) {
       ValueId v = function.args[i].value;
       std::string_view name = m_.strings[m_[v].name];
-      if (d == 0)
+      if (d == devices[0])
         if (Status s = bindSymbols(m_, symbols_, m_.typeOf(v), *args[d][i], name); !s) return s;
       auto shape = envOf(context, d).shapeOf(m_.typeOf(v));
       if (!shape || *shape != args[d][i]->shape())
-        return inputError("argument %" + std::string(name) + " does not have the shape that its type says" +
-                          (context.mesh ? " on the device at place " + std::to_string(d) : ""));
+        return inputError("argument %" + std::string(name) + " does not have the shape of its type" +
+                          (context.mesh ? " on device " + std::to_string(d) : ""));
       setValue(v, d, args[d][i]);
     }
   }
   if (Status s = runBlock(context, function.body, devices); !s) return s;
-  results.assign(devices.size(), {});
+  results.resize(static_cast<size_t>(context.numDevices));
   for (int64_t d : devices)
     for (ValueId v : m_[m_[f].body].yields) results[d].push_back(value(v, d));
   return Ok{};

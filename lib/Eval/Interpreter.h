@@ -1,28 +1,29 @@
 #pragma once
-// The interpreter of both evaluators: every op runs on every device of a context before the next one does. A global program
-// has one device and no mesh; `local` opens a context of its own.
+// The interpreter of both evaluators: every op runs on every device of a context before the next op does. A
+// global program has one device and no mesh; `local` opens its own context.
 #include "dtc/Eval/Eval.h"
 
 #include "Env.h"
-#include "Loops.h"
+#include "EvaluateRule.h"
 
 #include <unordered_map>
 
 namespace dtc {
 
-using TensorRef = std::shared_ptr<const Tensor>; // devices that hold equal values share them
+using TensorRef = std::shared_ptr<const Tensor>; // devices with equal values share them
 
 struct Context {
   const Mesh* mesh = nullptr;
   int64_t numDevices = 1;
+  int64_t numRunning = numDevices; // those that run the function
 };
-using DeviceSet = std::vector<int64_t>; // places, ascending: those that run the present block
+using DeviceSet = std::vector<int64_t>; // device coordinates, ascending: those that run the current block
 
-// An op with what is the same on all devices and in all rounds of a loop.
+// An op with everything that is the same on all devices and in all iterations of a loop.
 struct PreparedOp {
   OpQuery query;
   std::vector<TypeId> resultTypes;
-  bool concrete = true; // else `rule` is not set: sizes must be known first
+  bool concrete = true; // otherwise `rule` is not set: sizes must be bound first
   PreparedRule rule;
 };
 
@@ -30,10 +31,11 @@ class Interpreter {
 public:
   Interpreter(Module& m, const EvalOptions& options);
 
-  // Binds symbols from the shapes of the arguments; args[d][i].
-  [[nodiscard]] Status runFunction(FuncId f, const Context&, std::span<const std::vector<TensorRef>> args,
+  // Binds symbols from the shapes of the arguments; args[d][i]. Sets the results of `devices`.
+  [[nodiscard]] Status runFunction(FuncId f, const Context&, const DeviceSet& devices,
+                                   std::span<const std::vector<TensorRef>> args,
                                    std::vector<std::vector<TensorRef>>& results);
-  // A tensor as the evaluator holds it: with R64, floats as f64.
+  // A tensor as stored by the evaluator: with R64, floats as f64.
   [[nodiscard]] TensorRef hold(Tensor t) const;
 
   // --- for Control.cpp and Collectives.cpp ---
@@ -47,12 +49,14 @@ public:
   void setValue(ValueId v, int64_t device, TensorRef t);
   [[nodiscard]] Env envOf(const Context& c, int64_t device) const;
   [[nodiscard]] Status runBlock(const Context&, BlockId, const DeviceSet&);
-  // Makes these the sizes that symbols have; gives those that they had.
+  // Sets the values of symbols; returns the previous ones.
   std::vector<std::pair<StrId, int64_t>> swapSizes(std::vector<std::pair<StrId, int64_t>> sizes) {
     return std::exchange(symbols_, std::move(sizes));
   }
-  [[nodiscard]] Status runAlone(const OpRun& run); // its operands are set
-  [[nodiscard]] Status bindFunction(FuncId f, const Context&, const DeviceSet&);
+  [[nodiscard]] Status runAlone(const OpRun& run);          // the operands are set
+  [[nodiscard]] Status runCollectiveHere(const OpRun& run); // on these devices, which are all of its groups
+  // Called for each collective that sends, if set: other functions may share it.
+  std::function<Status(const OpRun&)> collective;
   [[nodiscard]] Error errorAt(OpId op, std::string_view what) const;
   [[nodiscard]] DType heldDType(DType d) const { return dtc::heldDType(d, options_.precision); }
   [[nodiscard]] bool r64() const { return options_.precision == Precision::R64; }
@@ -77,14 +81,14 @@ private:
   std::vector<std::pair<StrId, int64_t>> symbols_;
   std::vector<std::vector<TensorRef>> values_; // [value][device]
   std::unordered_map<OpId, std::unique_ptr<PreparedOp>> prepared_;
-  uint64_t nudges_ = 0; // tensors that were nudged so far
-  std::unordered_map<BlockId, std::vector<std::vector<ValueId>>>
-      releases_; // values whose last use is op i of the block
+  uint64_t nudges_ = 0; // number of perturbed tensors so far
+  // values whose last use is op i of the block
+  std::unordered_map<BlockId, std::vector<std::vector<ValueId>>> releases_;
 };
 
 // Control flow and calls (Control.cpp).
 [[nodiscard]] Status runControl(Interpreter&, const Interpreter::OpRun&);
-// Collectives and the ops that tell a device where it is (Collectives.cpp).
+// Collectives and ops that return the device coordinate (Collectives.cpp).
 [[nodiscard]] Status runCollective(Interpreter&, const Interpreter::OpRun&);
 
 } // namespace dtc

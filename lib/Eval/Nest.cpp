@@ -3,12 +3,10 @@
 #include <algorithm>
 
 namespace dtc {
-namespace {
-
-// Adds what one dim of a tensor contributes. `size` is the tensor's own along it.
-Status addDim(LinearForm& form, const DimMap& map, int64_t size, int64_t stride,
-              std::span<const int64_t> factorSizes) {
-  if (map.form == DimMap::Free) return inputError("has no loops for a dim that is its own business");
+// Adds the contribution of one dim of a tensor. `size` is the tensor's own size along it.
+static Status addDim(LinearForm& form, const DimMap& map, int64_t size, int64_t stride,
+                     std::span<const int64_t> factorSizes) {
+  if (map.form == DimMap::Free) return inputError("has no loops for a dim that the op handles itself");
   if (map.form == DimMap::Affine) {
     int64_t low = map.offset, high = map.offset;
     bool empty = false;
@@ -27,12 +25,12 @@ Status addDim(LinearForm& form, const DimMap& map, int64_t size, int64_t stride,
     form.coefficients[map.terms[i].factor] += stride * radix;
     radix *= factorSizes[map.terms[i].factor];
   }
-  if (radix != size) return inputError("has an operand of another size than its rule says");
+  if (radix != size) return inputError("has an operand whose size differs from its rule");
   return Ok{};
 }
 
-Result<LinearForm> formOf(const TensorMap& map, std::span<const int64_t> shape,
-                          std::span<const int64_t> factorSizes) {
+static Result<LinearForm> formOf(const TensorMap& map, std::span<const int64_t> shape,
+                                 std::span<const int64_t> factorSizes) {
   LinearForm form;
   form.coefficients.assign(factorSizes.size(), 0);
   int64_t stride = 1;
@@ -42,8 +40,6 @@ Result<LinearForm> formOf(const TensorMap& map, std::span<const int64_t> shape,
   }
   return form;
 }
-
-} // namespace
 
 int64_t Nest::count(size_t from, size_t to) const {
   int64_t n = 1;
@@ -81,9 +77,8 @@ void Nest::coalesce(size_t from, size_t to) {
     if (sizes[l] == 1) erase(l);
   for (size_t l = to; l-- > from + 1;) {
     size_t outer = l - 1;
-    bool one = std::all_of(forms.begin(), forms.end(), [&](LinearForm* f) {
-      return f->coefficients[outer] == f->coefficients[l] * sizes[l];
-    });
+    bool one = std::ranges::all_of(
+        forms, [&](LinearForm* f) { return f->coefficients[outer] == f->coefficients[l] * sizes[l]; });
     if (!one) continue;
     sizes[outer] *= sizes[l];
     for (LinearForm* f : forms) f->coefficients[outer] = f->coefficients[l];
@@ -96,19 +91,16 @@ Result<Nest> buildNest(const Rule& rule, std::span<const Tensor* const> operands
   std::vector<int64_t> factorSizes;
   for (const Factor& f : rule.factors) {
     auto size = env.sizeOf(f.size);
-    if (!size) return inputError("has a size that is not bound; bind symbols with --dim NAME=SIZE");
+    if (!size) return inputError("has an unbound size; bind symbols with --dim NAME=SIZE");
     factorSizes.push_back(*size);
   }
   Nest all;
   all.sizes = factorSizes;
   for (size_t i = 0; i < rule.operands.size() && i < operands.size(); ++i) {
-    auto form = formOf(rule.operands[i], operands[i]->shape(), factorSizes);
-    if (!form) return form.error();
-    all.operands.push_back(std::move(*form));
+    DTC_TRY(auto form, formOf(rule.operands[i], operands[i]->shape(), factorSizes));
+    all.operands.push_back(std::move(form));
   }
-  auto form = formOf(rule.results[0], resultShape, factorSizes);
-  if (!form) return form.error();
-  all.result = std::move(*form);
+  DTC_TRY(all.result, formOf(rule.results[0], resultShape, factorSizes));
   std::vector<size_t> order;
   std::vector<bool> placed(rule.factors.size());
   for (size_t d = 0; d < resultShape.size(); ++d) {
@@ -122,11 +114,11 @@ Result<Nest> buildNest(const Rule& rule, std::span<const Tensor* const> operands
   size_t outer = order.size();
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     if (placed[f]) continue;
-    if (rule.factors[f].reduce !=
-        PendingKind::None) // also of factors that may not be cut: a mean of integers
+    // also for factors that must be unsharded: a mean of integers
+    if (rule.factors[f].reduce != PendingKind::None)
       all.reduce = rule.factors[f].reduce;
     else if (factorSizes[f] != 1)
-      return inputError("has a dim that neither its result has nor a reduction takes");
+      return inputError("has a dim that is neither in its result nor reduced");
     order.push_back(f);
   }
   return all.reordered(order, outer);

@@ -1,5 +1,6 @@
 #pragma once
-// The loop nest of an op: one loop per factor; every tensor's element is a linear function of the loops' coordinates.
+// The loop nest of an op: one loop per factor; the element offset of every tensor is a linear function of the
+// loop coordinates.
 #include "Env.h"
 
 namespace dtc {
@@ -11,8 +12,8 @@ struct LinearForm {
 };
 
 struct Nest {
-  std::vector<int64_t> sizes; // of the loops, outer first: the results' factors, then the reduced ones
-  size_t numOuter = 0;        // how many of them the results have
+  std::vector<int64_t> sizes; // of the loops, outer first: the factors of the results, then the reduced ones
+  size_t numOuter = 0;        // the number of loops over the results
   std::vector<LinearForm> operands;
   LinearForm result;
   std::vector<LinearForm> indices;       // the result's coordinate along each of its dims
@@ -21,15 +22,17 @@ struct Nest {
   [[nodiscard]] int64_t count(size_t from, size_t to) const; // product of sizes
   // Loops `order[0]`, `order[1]`, … of this nest, in that order.
   [[nodiscard]] Nest reordered(std::span<const size_t> order, size_t outer) const;
-  // Neighbouring loops [from, to) that all forms walk as one become one.
+  // Merges adjacent loops of [from, to) that are contiguous in all forms.
   void coalesce(size_t from, size_t to);
 };
 
-// Of an op whose first result is given by rule and scalar. Fails where sizes do not fit or a map is the op's own business.
+// For an op whose first result is defined by rule and scalar. Fails if sizes do not match or the op handles a
+// map itself.
 [[nodiscard]] Result<Nest> buildNest(const Rule&, std::span<const Tensor* const> operands,
                                      std::span<const int64_t> resultShape, const Env&);
 
-// Calls fn(offsets…) for each point of loops [0, outer) of the nest, in order; `forms` give the running offsets.
+// Calls fn(offsets…) for each point of loops [0, outer) of the nest, in order; `forms` give the running
+// offsets.
 template <class Fn>
 void forEachPoint(std::span<const int64_t> sizes, std::span<const LinearForm* const> forms, Fn&& fn) {
   std::vector<int64_t> at(sizes.size()), offsets;

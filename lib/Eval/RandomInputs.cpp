@@ -1,10 +1,10 @@
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) and Box-Muller, with a logarithm
-// and a sine of our own: libm's differ between platforms in the last bit.
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) and Box-Muller, with
+// our own logarithm and sine, because the last bit of libm's differs between platforms.
 #include "dtc/Eval/RandomInputs.h"
+#include "dtc/Support/Words.h"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 
 namespace dtc {
@@ -65,53 +65,42 @@ double normal(uint64_t seed, uint64_t stream, uint64_t i) {
   return radius * (i % 2 ? sine : cosine);
 }
 
-struct Form {
+struct InputForm { // NAME(ARGUMENTS) on the command line
   const char* name;
   InputSpec::Kind kind;
-  size_t least, most; // arguments, the seed among them
+  size_t minWords, maxWords; // arguments, including the seed
   const char* usage;
 };
-constexpr Form kForms[] = {{"randn", InputSpec::Randn, 1, 2, "randn(seed) or randn(seed,std)"},
-                           {"uniform", InputSpec::Uniform, 3, 3, "uniform(seed,lo,hi)"},
-                           {"randint", InputSpec::Randint, 3, 3, "randint(seed,lo,hi)"},
-                           {"zeros", InputSpec::Zeros, 0, 0, "zeros"},
-                           {"iota", InputSpec::Iota, 0, 0, "iota"},
-                           {"const", InputSpec::Const, 1, 1, "const(v)"}};
+constexpr InputForm kForms[] = {{"randn", InputSpec::Randn, 1, 2, "randn(seed) or randn(seed,std)"},
+                                {"uniform", InputSpec::Uniform, 3, 3, "uniform(seed,lo,hi)"},
+                                {"randint", InputSpec::Randint, 3, 3, "randint(seed,lo,hi)"},
+                                {"zeros", InputSpec::Zeros, 0, 0, "zeros"},
+                                {"iota", InputSpec::Iota, 0, 0, "iota"},
+                                {"const", InputSpec::Const, 1, 1, "const(v)"}};
 
-std::string_view trim(std::string_view s) {
-  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
-  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
-  return s;
-}
-
-const Form* formOf(std::string_view text) {
-  std::string_view name = trim(text.substr(0, text.find('(')));
-  for (const Form& f : kForms)
+const InputForm* formOf(std::string_view text) {
+  std::string_view name = trimmed(text.substr(0, text.find('(')));
+  for (const InputForm& f : kForms)
     if (name == f.name) return &f;
   return nullptr;
 }
 
-Error malformed(std::string_view text, const Form* f) {
+Error malformed(std::string_view text, const InputForm* f) {
   std::string wanted;
-  for (const Form& any : kForms)
+  for (const InputForm& any : kForms)
     if (!f || f == &any) wanted += (wanted.empty() ? "" : ", ") + std::string(any.usage);
-  return usageError("'" + std::string(text) + "' does not make an input; expected " + wanted);
+  return usageError("'" + std::string(text) + "' is not a valid input; expected " + wanted);
 }
 
 // An integer of 64 bits, signed or not.
-void readWhole(std::string_view word, InputSpec& spec) {
-  const char *begin = word.data(), *end = begin + word.size();
-  int64_t n = 0;
-  if (auto [at, failure] = std::from_chars(begin, end, n); failure == std::errc() && at == end) {
-    spec.whole = n;
-    return;
-  }
-  uint64_t u = 0;
-  if (auto [at, failure] = std::from_chars(begin, end, u); failure == std::errc() && at == end)
-    spec.whole = static_cast<int64_t>(u), spec.beyondI64 = true;
+void readInteger(std::string_view word, InputSpec& spec) {
+  if (const auto n = parseNumber<int64_t>(word))
+    spec.integer = *n;
+  else if (const auto u = parseNumber<uint64_t>(word))
+    spec.integer = static_cast<int64_t>(*u), spec.beyondI64 = true;
 }
 
-// What the numbers themselves must be, whatever the dtype.
+// Conditions on the arguments that do not depend on the dtype.
 Status checkSpec(const InputSpec& spec) {
   auto wrong = [&](const std::string& why) { return usageError("'" + spec.text + "': " + why); };
   const bool finite = std::isfinite(spec.a) && std::isfinite(spec.b);
@@ -129,8 +118,9 @@ Status checkSpec(const InputSpec& spec) {
 }
 
 bool isInputNumber(std::string_view word, double& value) {
-  auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return failure == std::errc() && end == word.data() + word.size();
+  const auto n = parseNumber<double>(word);
+  value = n.value_or(value);
+  return n.has_value();
 }
 
 } // namespace
@@ -138,38 +128,38 @@ bool isInputNumber(std::string_view word, double& value) {
 bool isInputSpec(std::string_view text) { return formOf(text) != nullptr; }
 
 Result<InputSpec> parseInputSpec(std::string_view text) {
-  const Form* form = formOf(text);
+  const InputForm* form = formOf(text);
   if (!form) return malformed(text, nullptr);
   std::vector<std::string_view> words;
   size_t open = text.find('(');
   if (open != std::string_view::npos) {
-    std::string_view rest = trim(text.substr(open + 1));
+    std::string_view rest = trimmed(text.substr(open + 1));
     if (rest.empty() || rest.back() != ')') return malformed(text, form);
     rest.remove_suffix(1);
-    while (!trim(rest).empty()) {
+    while (!trimmed(rest).empty()) {
       size_t comma = rest.find(',');
-      words.push_back(trim(rest.substr(0, comma)));
+      words.push_back(trimmed(rest.substr(0, comma)));
       rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
     }
   }
-  if (words.size() < form->least || words.size() > form->most) return malformed(text, form);
+  if (words.size() < form->minWords || words.size() > form->maxWords) return malformed(text, form);
   InputSpec spec{form->kind, 0, form->kind == InputSpec::Randn ? 1.0 : 0.0, 0};
   spec.text = text;
   size_t next = 0;
-  if (form->least > 0 && form->kind != InputSpec::Const) {
-    std::string_view seed = words[next++];
-    auto [end, failure] = std::from_chars(seed.data(), seed.data() + seed.size(), spec.seed);
-    if (failure != std::errc() || end != seed.data() + seed.size()) return malformed(text, form);
+  if (form->minWords > 0 && form->kind != InputSpec::Const) {
+    const auto seed = parseNumber<uint64_t>(words[next++]);
+    if (!seed) return malformed(text, form);
+    spec.seed = *seed;
   }
   for (double* value : {&spec.a, &spec.b})
     if (next < words.size() && !isInputNumber(words[next++], *value)) return malformed(text, form);
-  if (form->kind == InputSpec::Const) readWhole(words[0], spec);
+  if (form->kind == InputSpec::Const) readInteger(words[0], spec);
   if (Status s = checkSpec(spec); !s) return s.error();
   return spec;
 }
 
 Tensor makeInput(const InputSpec& spec, DType dtype, std::vector<int64_t> shape, uint64_t stream) {
-  if (isComplex(dtype)) { // numbers that are drawn are drawn for both parts, others are real
+  if (isComplex(dtype)) { // random numbers are drawn for both parts, others are real
     const bool drawn =
         spec.kind == InputSpec::Randn || spec.kind == InputSpec::Uniform || spec.kind == InputSpec::Randint;
     if (drawn) shape.push_back(2);
@@ -185,7 +175,7 @@ Tensor makeInput(const InputSpec& spec, DType dtype, std::vector<int64_t> shape,
     else
       t.setInt(i, floatToInt(dtype, v));
   };
-  // The high half of a 64x64-bit product picks below `range` without a modulo's bias that anyone could see.
+  // The high half of a 64x64-bit product picks below `range` without the noticeable bias of a modulo.
   auto below = [&](int64_t i, double range) {
     auto product =
         static_cast<unsigned __int128>(randomBits(spec.seed, stream, i)) * static_cast<uint64_t>(range);
@@ -205,8 +195,8 @@ Tensor makeInput(const InputSpec& spec, DType dtype, std::vector<int64_t> shape,
     case InputSpec::Zeros: break;
     case InputSpec::Iota: store(i, static_cast<double>(i)); break;
     case InputSpec::Const:
-      if (spec.whole && isInteger(dtype))
-        t.setInt(i, *spec.whole);
+      if (spec.integer && isInteger(dtype))
+        t.setInt(i, *spec.integer);
       else
         store(i, spec.a);
       break;

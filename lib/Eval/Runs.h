@@ -1,18 +1,19 @@
 #pragma once
-// Shared by the evaluator's files: runs of contiguous elements of a strided piece, and how two values of a pending axis or
-// a reduction combine.
+// Shared by the evaluator: runs of contiguous elements of a strided shard, and how two values of a pending
+// axis or a reduction combine.
 #include "dtc/Sharding/Sharding.h"
 #include "dtc/Support/DType.h"
 
 namespace dtc {
 
-// a ⊕ b in f64. max and min keep NaN, and order -0.0 before +0.0, so that the order of devices does not show; Avg adds.
+// a ⊕ b in f64. max and min propagate NaN, and order -0.0 before +0.0, so that the order of devices does not
+// matter; Avg adds.
 [[nodiscard]] double combineFloat(PendingKind kind, double a, double b);
 // The same on integers and bool, wrapped to `dtype`.
 [[nodiscard]] int64_t combineInt(DType dtype, PendingKind kind, int64_t a, int64_t b);
 
-// Calls fn(globalOffset, localOffset, length), in elements, for each run of consecutive elements of the block that
-// `intervals` (one list per dim, in local order) cuts out of a row-major tensor of `shape`.
+// Calls fn(globalOffset, localOffset, length), in elements, for each contiguous run of the block that
+// `intervals` (one list per dim, in local order) selects from a row-major tensor of `shape`.
 template <class Fn>
 void forEachRun(std::span<const int64_t> shape, const std::vector<std::vector<Interval>>& intervals,
                 Fn&& fn) {

@@ -4,11 +4,11 @@
 
 namespace dtc {
 
-namespace {
+static void mix(size_t& hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15ull + (hash >> 29);
+}
 
-void mix(size_t& hash, uint64_t value) { hash = (hash ^ value) * 0x9E3779B97F4A7C15ull + (hash >> 29); }
-
-size_t hashOf(const Attr& a) {
+static size_t hashOf(const Attr& a) {
   size_t hash = a.kind * 2 + a.isUnsigned;
   mix(hash, static_cast<uint64_t>(a.i));
   mix(hash, std::bit_cast<uint64_t>(a.f));
@@ -20,14 +20,6 @@ size_t hashOf(const Attr& a) {
   for (AttrId e : a.list) mix(hash, e.index);
   return hash;
 }
-
-Attr made(Attr::Kind kind) {
-  Attr a;
-  a.kind = kind;
-  return a;
-}
-
-} // namespace
 
 bool operator==(const Attr& a, const Attr& b) {
   return a.kind == b.kind && a.isUnsigned == b.isUnsigned && a.i == b.i &&
@@ -46,41 +38,23 @@ AttrId AttrTable::intern(Attr a) {
   return AttrId(index);
 }
 
-AttrId AttrTable::integer(int64_t v) {
-  Attr a = made(Attr::Int);
-  a.i = v;
-  return intern(std::move(a));
+AttrId AttrTable::integer(int64_t v) { return intern({.i = v}); }
+AttrId AttrTable::real(double v) { return intern({.kind = Attr::Float, .f = v}); }
+AttrId AttrTable::boolean(bool v) { return intern({.kind = Attr::Bool, .i = v}); }
+AttrId AttrTable::string(StrId s) { return intern({.kind = Attr::String, .text = s}); }
+AttrId AttrTable::word(StrId s) { return intern({.kind = Attr::Word, .text = s}); }
+AttrId AttrTable::symbol(StrId name) { return intern({.kind = Attr::Symbol, .text = name}); }
+AttrId AttrTable::axis(const AxisRef& axis) {
+  return axis.isFullAxis() ? word(axis.name) : intern({.kind = Attr::Axis, .axis = axis});
 }
-
-AttrId AttrTable::real(double v) {
-  Attr a = made(Attr::Float);
-  a.f = v;
-  return intern(std::move(a));
-}
-
-AttrId AttrTable::boolean(bool v) {
-  Attr a = made(Attr::Bool);
-  a.i = v;
-  return intern(std::move(a));
-}
-
-AttrId AttrTable::string(StrId s) {
-  Attr a = made(Attr::String);
-  a.text = s;
-  return intern(std::move(a));
-}
-
-AttrId AttrTable::word(StrId s) {
-  Attr a = made(Attr::Word);
-  a.text = s;
-  return intern(std::move(a));
+AttrId AttrTable::list(std::vector<AttrId> elements) {
+  return intern({.kind = Attr::List, .list = std::move(elements)});
 }
 
 AttrId AttrTable::integers(std::span<const int64_t> v) {
-  Attr a = made(Attr::List);
-  a.list.reserve(v.size());
-  for (int64_t e : v) a.list.push_back(integer(e));
-  return intern(std::move(a));
+  std::vector<AttrId> elements;
+  for (int64_t e : v) elements.push_back(integer(e));
+  return list(std::move(elements));
 }
 
 AttrId findAttr(const AttrList& attrs, StrId name) {

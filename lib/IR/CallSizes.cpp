@@ -1,6 +1,6 @@
 #include "dtc/IR/CallSizes.h"
 
-#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/verify/LocalShape.h"
 #include "dtc/Support/Checked.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@ std::optional<Dim> boundTo(const SizeBinding& b, StrId name) {
 
 Dim symbolDim(DimTable& dims, StrId name) { return dims.intern({1, {name}, {}}); }
 
-// The k-th root of a size where it is exact.
+// The k-th root of a size, if it is exact.
 std::optional<Dim> rootOf(DimTable& dims, Dim d, size_t k) {
   if (k == 1) return d;
   const DimExpr e = dims.expr(d);
   if (e.coefficient == 0) return d;
-  if (!e.cut.empty() || e.symbols.size() % k != 0) return std::nullopt;
+  if (!e.axes.empty() || e.symbols.size() % k != 0) return std::nullopt;
   DimExpr root{0, {}, {}};
   for (int64_t n = 1;; ++n) {
     std::optional<int64_t> power = 1;
@@ -32,14 +32,14 @@ std::optional<Dim> rootOf(DimTable& dims, Dim d, size_t k) {
     root.coefficient = n;
     break;
   }
-  for (size_t i = 0; i < e.symbols.size(); i += k) { // sorted: equal ones stand together
+  for (size_t i = 0; i < e.symbols.size(); i += k) { // sorted: equal symbols are adjacent
     if (e.symbols[i] != e.symbols[i + k - 1]) return std::nullopt;
     root.symbols.push_back(e.symbols[i]);
   }
   return dims.intern(std::move(root));
 }
 
-// Solves size by size: whatever has one unknown name left tells that name.
+// Solves the equations one at a time: an equation with a single unknown name determines that name.
 class Binder {
 public:
   Binder(Module& m, const Function& callee, SizeMismatch& out)
@@ -84,21 +84,22 @@ private:
     return true;
   }
 
-  // Both without the cut that they share; what is written as a piece may be given as its size, where it is even.
-  bool uncut(Dim& written, Dim& given) {
+  // Removes the axes that shard both sizes. A size written as a shard's may be given as a plain size if it
+  // divides evenly.
+  bool unsharded(Dim& written, Dim& given) {
     const DimExpr w = m_.dims.expr(written), g = m_.dims.expr(given);
-    if (w.cut.empty()) return true;
-    if (g.cut.empty()) {
+    if (w.axes.empty()) return true;
+    if (g.axes.empty()) {
       if (!mesh_.valid()) return false;
-      const auto all = m_.dims.mul(given, Dim(m_.shardings.mesh(mesh_).sizeOf(w.cut)));
+      const auto all = m_.dims.mul(given, Dim(m_.shardings.mesh(mesh_).sizeOf(w.axes)));
       if (!all) return false;
       given = *all;
-    } else if (g.cut == w.cut) {
-      given = m_.dims.uncut(given);
+    } else if (g.axes == w.axes) {
+      given = m_.dims.unsharded(given);
     } else {
       return false;
     }
-    written = m_.dims.uncut(written);
+    written = m_.dims.unsharded(written);
     return true;
   }
 
@@ -106,7 +107,7 @@ private:
     Dim written = e.written, given = e.given;
     out_ = {};
     out_.argument = e.argument;
-    if (!uncut(written, given)) return false;
+    if (!unsharded(written, given)) return false;
     const DimExpr w = m_.dims.expr(written);
     std::optional<Dim> known = Dim(w.coefficient);
     std::vector<StrId> unknown;
@@ -122,8 +123,8 @@ private:
       e.solved = true;
       return *known == given || conflict(e, w, *known, given);
     }
-    if (unknown.front() != unknown.back()) return true;   // sorted: more than one name
-    if (*known == Dim(0) && given == Dim(0)) return true; // any size does
+    if (unknown.front() != unknown.back()) return true;   // sorted: more than one unknown name
+    if (*known == Dim(0) && given == Dim(0)) return true; // any size is a solution
     const auto quotient = m_.dims.divExact(given, *known);
     const auto size = quotient ? rootOf(m_.dims, *quotient, unknown.size()) : std::nullopt;
     if (!size) return noSize(written, *known, given, unknown.size());
@@ -166,11 +167,11 @@ private:
   }
 
   bool overflow(Dim written) {
-    out_.why = text(written) + " has no size there" + bindingText(m_.dims.expr(written));
+    out_.why = text(written) + " overflows there" + bindingText(m_.dims.expr(written));
     return false;
   }
 
-  // Names that no argument tells are the module's: the size must be what is written.
+  // Names that no argument determines belong to the module: the size must match as written.
   bool holdsAsWritten(const Equation& e) {
     const auto size = sizeInCall(m_, e.written, binding_, mesh_);
     if (size && *size == e.given) return true;
@@ -180,7 +181,7 @@ private:
     for (StrId s : m_.dims.expr(e.written).symbols)
       if (!boundTo(binding_, s) && names.find(m_.strings[s]) == std::string::npos)
         names += (names.empty() ? "" : " and ") + std::string(m_.strings[s]);
-    out_.why = names + " cannot be told from " + text(e.written) + " = " + text(e.given) + " alone";
+    out_.why = names + " cannot be inferred from " + text(e.written) + " = " + text(e.given) + " alone";
     return false;
   }
 
@@ -192,7 +193,7 @@ private:
   SizeMismatch& out_;
   std::vector<Equation> equations_;
   SizeBinding binding_;
-  std::vector<size_t> from_; // which argument told each size of the binding
+  std::vector<size_t> from_; // the argument that determined each size of the binding
 };
 
 } // namespace
@@ -237,11 +238,11 @@ std::optional<Dim> sizeInCall(Module& m, Dim d, const SizeBinding& binding, Mesh
     const auto bound = boundTo(binding, s);
     size = size ? m.dims.mul(*size, bound ? *bound : symbolDim(m.dims, s)) : size;
   }
-  if (!size || e.cut.empty()) return size;
+  if (!size || e.axes.empty()) return size;
   if (!mesh.valid()) return std::nullopt;
-  DimSharding cut;
-  for (const AxisRef& a : e.cut) cut.parts.push_back({a, 0});
-  return localDim(cut, m.shardings.mesh(mesh), *size, m.dims);
+  DimSharding dimSharding;
+  for (const AxisRef& a : e.axes) dimSharding.parts.push_back({a, 0});
+  return localDim(dimSharding, m.shardings.mesh(mesh), *size, m.dims);
 }
 
 TypeId typeInCall(Module& m, TypeId type, const SizeBinding& binding, MeshId mesh) {

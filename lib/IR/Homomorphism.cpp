@@ -1,4 +1,4 @@
-// One function per row of the homomorphism table: which kinds of which operand sets it lets through.
+// One function per row of the homomorphism table: which pending kinds pass, and for which sets of operands.
 #include "dtc/IR/Homomorphism.h"
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,7 @@ namespace dtc {
 
 namespace {
 
-// The pending operands of a question: one kind, and the set.
+// A query: the pending operands and their common kind.
 struct Pending {
   PendingKind kind = PendingKind::None;
   uint32_t set = 0;
@@ -29,7 +29,7 @@ PendingKind swapped(PendingKind k) {
 bool isExtreme(PendingKind k) { return k == PendingKind::Max || k == PendingKind::Min; }
 bool isLogical(PendingKind k) { return k == PendingKind::Any || k == PendingKind::All; }
 bool isAdditive(PendingKind k) { return k == PendingKind::Sum || k == PendingKind::Avg; }
-// A replicated value is already a pending one of these kinds.
+// The kinds for which a replicated value is also a valid pending one.
 bool isIdempotent(PendingKind k) { return k != PendingKind::Sum && k != PendingKind::Prod; }
 
 using Answer = std::optional<PendingKind>;
@@ -64,7 +64,8 @@ Answer rowPasses(const Through& t, uint32_t named, Pending p, DType dtype) {
   return std::nullopt;
 }
 
-// Rows that hold for the dtypes of numbers say nothing of bool, and P(max), P(min) of integers only as the row's classes say.
+// Rows for numeric dtypes do not apply to bool, and P(max), P(min) of integers pass only if the row's classes
+// allow them.
 uint8_t classesOf(const Through& t) {
   if (t.classes) return t.classes;
   switch (t.row) {
@@ -104,8 +105,8 @@ bool isLiteral(const OpQuery& q, size_t i) {
   return k == ValueKind::Literal || k == ValueKind::Symbol;
 }
 
-// A row that multiplies what is pending by a replicated operand, or divides it: 0 * inf is NaN on a device whose part is 0, and
-// so is 0 / 0. A literal factor that is finite and not 0 harms no part.
+// Rows that multiply or divide a pending value by a replicated operand are not strict: 0 * inf and 0 / 0 are
+// NaN on a device whose part is 0. A finite nonzero literal is safe.
 bool holdsForFiniteAlone(const OpQuery& q, const Through& t, const Pending& p) {
   if (t.row != ThroughRow::Linear && t.row != ThroughRow::Bilinear) return false;
   for (size_t i = 0; i < q.operandTypes.size() && i < 32; ++i) {
@@ -117,7 +118,7 @@ bool holdsForFiniteAlone(const OpQuery& q, const Through& t, const Pending& p) {
   return false;
 }
 
-// The first row that lets the pending operands through.
+// The first row that passes the pending operands.
 struct PassedRow {
   const Through* row = nullptr;
   PendingKind result = PendingKind::None;
@@ -172,59 +173,6 @@ bool passesFiniteAlone(const OpQuery& q, std::span<const PendingKind> operands, 
   if (!pending || !pending->set) return false;
   return findRow(q, *pending, result, NonFinite::Promised).row &&
          !findRow(q, *pending, result, NonFinite::Strict).row;
-}
-
-std::optional<Passed> passThroughMaking(const OpQuery& q, std::span<const PendingKind> operands,
-                                        size_t result) {
-  if (auto kind = passThrough(q, operands, result)) return Passed{*kind, 0};
-  auto pending = pendingOf(q, operands);
-  if (!pending) return std::nullopt;
-  std::vector<uint32_t> candidates;
-  for (uint32_t i = 0; i < operands.size() && i < 32; ++i)
-    if (operands[i] == PendingKind::None && !isLiteral(q, i) &&
-        hasPendingKind(q.type(i).dtype, pending->kind))
-      candidates.push_back(i);
-  auto tryMaking = [&](uint32_t chosen) -> std::optional<Passed> {
-    std::vector<PendingKind> kinds(operands.begin(), operands.end());
-    uint32_t set = 0;
-    for (size_t c = 0; c < candidates.size(); ++c)
-      if ((chosen >> c) & 1) {
-        kinds[candidates[c]] = pending->kind;
-        set |= 1u << candidates[c];
-      }
-    auto kind = passThrough(q, kinds, result);
-    return kind ? std::optional(Passed{*kind, set}) : std::nullopt;
-  };
-  // One, then all: no op of the table needs a set between.
-  for (size_t c = 0; c < candidates.size(); ++c)
-    if (auto p = tryMaking(1u << c)) return p;
-  if (candidates.size() > 1 && candidates.size() < 32) return tryMaking((1u << candidates.size()) - 1);
-  return std::nullopt;
-}
-
-std::vector<std::vector<PendingKind>> pendingOperandsFor(const OpQuery& q, PendingKind kind, size_t result) {
-  static constexpr PendingKind kinds[] = {PendingKind::Sum, PendingKind::Avg, PendingKind::Prod,
-                                          PendingKind::Max, PendingKind::Min, PendingKind::Any,
-                                          PendingKind::All};
-  std::vector<std::vector<PendingKind>> ways;
-  size_t n = std::min<size_t>(q.operandTypes.size(), 8);
-  std::vector<uint32_t> sets;
-  for (uint32_t set = 1; set < (1u << n); ++set) sets.push_back(set);
-  std::sort(sets.begin(), sets.end(), [](uint32_t a, uint32_t b) {
-    return std::pair(std::popcount(a), a) < std::pair(std::popcount(b), b);
-  });
-  for (uint32_t set : sets)
-    for (PendingKind k : kinds) {
-      std::vector<PendingKind> operands(q.operandTypes.size(), PendingKind::None);
-      bool possible = true;
-      for (size_t i = 0; i < n; ++i)
-        if ((set >> i) & 1) {
-          operands[i] = k;
-          possible &= !isLiteral(q, i);
-        }
-      if (possible && passThrough(q, operands, result) == kind) ways.push_back(std::move(operands));
-    }
-  return ways;
 }
 
 bool narrowsFloats(const OpQuery& q) {

@@ -6,10 +6,28 @@
 
 namespace dtc {
 
+// Defined here because each of them instantiates the containers of all tables.
+Module::Module(const OpRegistry& registry) : registry(&registry) {}
+Module::Module(const Module&) = default;
+Module::Module(Module&&) noexcept = default;
+Module& Module::operator=(const Module&) = default;
+Module& Module::operator=(Module&&) noexcept = default;
+Module::~Module() = default;
+
+Module tablesOf(const Module& m) {
+  Module out(*m.registry);
+  out.strings = m.strings;
+  out.dims = m.dims;
+  out.shardings = m.shardings;
+  out.types = m.types;
+  out.attrs = m.attrs;
+  return out;
+}
+
 // --- types ---
 
 bool Type::isStatic() const {
-  return std::all_of(dims.begin(), dims.end(), [](Dim d) { return d.isStatic(); });
+  return std::ranges::all_of(dims, [](Dim d) { return d.isStatic(); });
 }
 
 std::optional<int64_t> Type::numElements() const { return elementCount(staticShape()); }
@@ -61,12 +79,12 @@ AttrId Module::attr(OpId o, std::string_view name) const {
   return findAttr((*this)[o].attrs, strings.find(name));
 }
 
-// --- making things ---
+// --- creation ---
 
 void Module::setAttr(OpId o, std::string_view name, AttrId value) {
   AttrList& attrs = (*this)[o].attrs;
   StrId id = strings.intern(name);
-  auto it = std::find_if(attrs.begin(), attrs.end(), [&](const NamedAttr& a) { return a.name == id; });
+  auto it = std::ranges::find_if(attrs, [&](const NamedAttr& a) { return a.name == id; });
   if (it != attrs.end())
     it->value = value;
   else
@@ -77,9 +95,9 @@ void Module::setAttr(OpId o, std::string_view name, AttrId value) {
 void Module::setOperands(OpId o, std::span<const ValueId> operands) {
   Op& op = (*this)[o];
   if (operands.size() <= op.numOperands) {
-    std::copy(operands.begin(), operands.end(), operandPool.begin() + op.firstOperand);
+    std::ranges::copy(operands, operandPool.begin() + op.firstOperand);
   } else {
-    // `operands` may point into the pool, which is about to grow.
+    // `operands` may point into the pool, which is about to be reallocated.
     std::vector<ValueId> copy(operands.begin(), operands.end());
     op.firstOperand = static_cast<uint32_t>(operandPool.size());
     operandPool.insert(operandPool.end(), copy.begin(), copy.end());
@@ -96,18 +114,24 @@ OpId Module::makeOp(OpKind kind, std::span<const ValueId> operands, uint32_t num
   op.attrs = std::move(attrs);
   normaliseAttrs(*this, kind, op.attrs);
   setOperands(id, operands);
-  op.numResults = numResults;
-  op.firstResult = ValueId(static_cast<uint32_t>(values.size()));
-  for (uint32_t i = 0; i < numResults; ++i) {
-    Value& v = values.emplace_back();
-    v.owner = id.index;
-    v.position = i;
-    v.loc = loc;
-  }
+  makeResults(id, std::vector<TypeId>(numResults));
   op.numRegions = numRegions;
   op.firstRegion = BlockId(static_cast<uint32_t>(blocks.size()));
   for (uint32_t i = 0; i < numRegions; ++i) blocks.emplace_back().parentOp = id;
   return id;
+}
+
+void Module::makeResults(OpId id, std::span<const TypeId> types) {
+  Op& op = (*this)[id];
+  op.numResults = static_cast<uint32_t>(types.size());
+  op.firstResult = ValueId(static_cast<uint32_t>(values.size()));
+  for (uint32_t i = 0; i < op.numResults; ++i) {
+    Value& v = values.emplace_back();
+    v.owner = id.index;
+    v.position = i;
+    v.type = types[i];
+    v.loc = op.loc;
+  }
 }
 
 ValueId Module::makeBlockArg(BlockId block, TypeId type, StrId name) {
@@ -164,9 +188,9 @@ bool closedSharding(const Module& m, ValueId v) {
   return s.valid() && m.shardings[s].closed();
 }
 
-// Does every value of the block, and of the regions that share its view of the mesh, have a closed sharding?
+// Whether every value of the block, and of regions on the same mesh, has a closed sharding.
 bool allClosed(const Module& m, BlockId b) {
-  // The index of a `for` is what every device counts.
+  // The index of a `for` is replicated.
   OpId around = m[b].parentOp;
   size_t first = around.valid() && m.record(around).regions == RegionKind::For;
   for (size_t i = first; i < m[b].args.size(); ++i)
@@ -181,7 +205,7 @@ bool allClosed(const Module& m, BlockId b) {
   return true;
 }
 
-// The same cuts and pending axes; priorities and `rep` are wishes to propagation, which has been.
+// Compares shard and pending axes only: priorities and `rep` are hints to propagation, which has already run.
 bool sameSharding(const Module& m, ShardingId a, ShardingId b) {
   if (a == b || !a.valid() || !b.valid()) return a == b;
   const Sharding &x = m.shardings[a], &y = m.shardings[b];
@@ -190,7 +214,7 @@ bool sameSharding(const Module& m, ShardingId a, ShardingId b) {
          std::equal(x.dims.begin(), x.dims.end(), y.dims.begin(), y.dims.end(), sameParts);
 }
 
-// A number is what every device has: it fits any sharding that leaves a scalar whole.
+// A literal is replicated: it matches any sharding that leaves a scalar unsharded.
 bool agrees(const Module& m, ValueId v, ShardingId s) {
   return m[v].kind == ValueKind::Literal || m[v].kind == ValueKind::Symbol ||
          sameSharding(m, m[v].sharding, s);
@@ -198,20 +222,21 @@ bool agrees(const Module& m, ValueId v, ShardingId s) {
 
 bool edgesAgree(const Module& m, BlockId b);
 
-// Do what goes into an op's blocks or callee, and what comes out, have the shardings that are declared there?
+// Whether the operands and results of an op's blocks or callee have the shardings declared there.
 bool edgesAgree(const Module& m, OpId o) {
   RegionKind kind = m.record(o).regions;
   std::span<const ValueId> operands = m.operands(o);
   if (m.record(o).isCall) {
     FuncId f = m.findFunction(m.strings[m[o].callee]);
-    if (!f.valid() || m[o].numResults > m[f].results.size()) return false; // gradients are to be made yet
+    if (!f.valid() || m[o].numResults > m[f].results.size()) return false; // gradients do not exist yet
     for (size_t i = 0; i < operands.size() && i < m[f].args.size(); ++i)
       if (!agrees(m, operands[i], m[m[f].args[i].value].sharding)) return false;
     for (size_t i = 0; i < m[o].numResults && i < m[f].results.size(); ++i)
       if (!agrees(m, m.result(o, i), m[f].results[i].sharding)) return false;
     return true;
   }
-  if (kind == RegionKind::None || kind == RegionKind::Local) return true; // `local` declares its own
+  // `local` declares its own shardings
+  if (kind == RegionKind::None || kind == RegionKind::Local) return true;
   size_t firstStart = kind == RegionKind::Cond  ? 1
                       : kind == RegionKind::For ? 2
                                                 : 0,
@@ -231,10 +256,10 @@ bool edgesAgree(const Module& m, OpId o) {
 }
 
 bool edgesAgree(const Module& m, BlockId b) {
-  return std::all_of(m[b].ops.begin(), m[b].ops.end(), [&](OpId o) { return edgesAgree(m, o); });
+  return std::ranges::all_of(m[b].ops, [&](OpId o) { return edgesAgree(m, o); });
 }
 
-// Are the values of all functions closed that this one calls, and of those that they call?
+// Whether all values of the functions called from this one are closed, transitively.
 bool calleesClosed(const Module& m, FuncId id, std::vector<bool>& seen) {
   if (seen[id.index]) return true;
   seen[id.index] = true;
@@ -248,34 +273,55 @@ bool calleesClosed(const Module& m, FuncId id, std::vector<bool>& seen) {
   return closed;
 }
 
-bool hasPlacement(const Module& m, const Function& f) {
-  StrId at = m.strings.find("at");
-  if (at.valid())
-    for (const FuncArg& a : f.args)
-      if (findAttr(a.attrs, at).valid()) return true;
-  bool found = false;
+// The level of a local function: placed if the text has offsets, fused if kernels compute all of its ops.
+Level localLevel(const Module& m, const Function& f) {
+  const StrId at = m.strings.find("at");
+  const auto placed = [&](const AttrList& attrs) { return at.valid() && findAttr(attrs, at).valid(); };
+  if (std::ranges::any_of(f.args, [&](const FuncArg& a) { return placed(a.attrs); })) return Level::Placed;
+  const StrId streams = m.strings.find("streams");
+  const bool scheduled = streams.valid() && findAttr(f.attrs, streams).valid();
+  const StrId target = m.strings.find("target");
+  const bool split = target.valid() && findAttr(f.attrs, target).valid();
+  bool offsets = false, regions = false, plain = false;
   forEachOp(m, f.body, [&](OpId o) {
-    found |= m.record(o).regions == RegionKind::Fused || findAttr(m[o].attrs, at).valid();
+    offsets = offsets || placed(m[o].attrs);
+    regions = regions || m.record(o).regions == RegionKind::Fused;
+    plain = plain || needsRegion(m, o);
   });
-  return found;
+  if (offsets || scheduled) return offsets ? Level::Placed : Level::Scheduled;
+  if ((regions || split) && !plain) return Level::Fused;
+  return split ? Level::Split : Level::Local;
 }
 
 } // namespace
+
+bool needsRegion(const Module& m, OpId o) {
+  const OpRecord& record = m.record(o);
+  if (record.regions != RegionKind::None || record.isCall || m[o].numOperands == 0) return false;
+  if (record.isCollective() || record.async != AsyncForm::None || record.lowering == Lowering::Host)
+    return false;
+  const OpId parent = m[m[o].parent].parentOp;
+  return !parent.valid() || m.record(parent).regions != RegionKind::Fused;
+}
 
 UseCounts::UseCounts(const Module& m) : counts_(m.values.size()) {
   for (FuncId f : m.order)
     if (m[f].body.valid()) countBlock(m, m[f].body, counts_);
 }
 
+FuncId ownGradient(const Module& m, FuncId f) {
+  const AttrId a = findAttr(m[f].attrs, m.strings.find("grad"));
+  return a.valid() ? m.findFunction(m.strings[m.attrs[a].text]) : FuncId();
+}
+
 Level levelOf(const Module& m, FuncId id) {
   const Function& f = m[id];
-  if (f.spmd) return hasPlacement(m, f) ? Level::Scheduled : Level::Local;
-  bool closed = std::all_of(f.results.begin(), f.results.end(), [&](const FuncResult& r) {
-    return r.sharding.valid() && m.shardings[r.sharding].closed();
-  });
+  if (f.spmd) return localLevel(m, f);
+  bool closed = std::ranges::all_of(
+      f.results, [&](const FuncResult& r) { return r.sharding.valid() && m.shardings[r.sharding].closed(); });
   if (!closed || !allClosed(m, f.body) || !edgesAgree(m, f.body)) return Level::Global;
   std::vector<bool> seen(m.functions.size());
-  if (!calleesClosed(m, id, seen)) return Level::Global; // one may be without a value of its own
+  if (!calleesClosed(m, id, seen)) return Level::Global; // a callee may have no values of its own
   const std::vector<ValueId>& returned = m[f.body].yields;
   for (size_t i = 0; i < returned.size() && i < f.results.size(); ++i)
     if (!agrees(m, returned[i], f.results[i].sharding)) return Level::Global;

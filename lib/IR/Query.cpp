@@ -1,5 +1,5 @@
-// What the columns' functions ask an op: attributes with their defaults, dims counted from either end.
-#include "dtc/IR/OpRecord.h"
+// OpQuery: attributes with their defaults, and dims normalized to be non-negative.
+#include "AttrTypes.h"
 #include <algorithm>
 
 namespace dtc {
@@ -18,6 +18,57 @@ std::string rangeText(int64_t rank) {
 }
 
 } // namespace
+
+const AttrSpec* findSpec(std::span<const AttrSpec> specs, std::string_view name) {
+  for (const AttrSpec& spec : specs)
+    if (name == spec.name) return &spec;
+  return nullptr;
+}
+
+AttrId OpQuery::rawAttr(std::string_view name) const {
+  if (AttrId written = findAttr(*attrs, module->strings.find(name)); written.valid()) return written;
+  const AttrSpec* spec = findSpec(record->attrs, name);
+  return spec ? defaultAttr(module->strings, module->attrs, *spec) : AttrId();
+}
+
+bool OpQuery::has(std::string_view name) const {
+  return findAttr(*attrs, module->strings.find(name)).valid();
+}
+
+int64_t OpQuery::intAttr(std::string_view name) const {
+  AttrId id = rawAttr(name);
+  return id.valid() ? module->attrs[id].i : 0;
+}
+
+double OpQuery::floatAttr(std::string_view name) const {
+  AttrId id = rawAttr(name);
+  if (!id.valid()) return 0;
+  const Attr& a = module->attrs[id];
+  if (a.kind == Attr::Float) return a.f;
+  return a.isUnsigned ? static_cast<double>(static_cast<uint64_t>(a.i)) : static_cast<double>(a.i);
+}
+
+bool OpQuery::boolAttr(std::string_view name) const { return intAttr(name) != 0; }
+
+std::string_view OpQuery::textAttr(std::string_view name) const {
+  AttrId id = rawAttr(name);
+  return id.valid() ? module->strings[module->attrs[id].text] : std::string_view();
+}
+
+std::vector<int64_t> OpQuery::intsAttr(std::string_view name) const {
+  std::vector<int64_t> out;
+  AttrId id = rawAttr(name);
+  if (id.valid()) {
+    const Attr& a = module->attrs[id];
+    if (a.kind != Attr::List) return {a.i};
+    for (AttrId e : a.list) out.push_back(module->attrs[e].i);
+    return out;
+  }
+  const AttrSpec* spec = findSpec(record->attrs, name);
+  if (spec && spec->fallback && std::string_view(spec->fallback) == "all" && !operandTypes.empty())
+    for (size_t i = 0; i < type(0).rank(); ++i) out.push_back(static_cast<int64_t>(i));
+  return out;
+}
 
 Dim OpQuery::sizeAttr(std::string_view name) const {
   AttrId id = rawAttr(name);

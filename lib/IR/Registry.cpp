@@ -1,26 +1,44 @@
-#include "dtc/IR/LocalShape.h"
-#include "dtc/IR/OpRecord.h"
+// The table of op records, and what follows from a record: arity, dtypes and literals of operands.
+#include "AttrTypes.h"
+#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/Support/Words.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 
 namespace dtc {
 
 // --- the registry ---
 
-OpKind OpRegistry::add(OpRecord r) {
-  auto kind = static_cast<OpKind>(records_.size());
-  if (r.complex != OpRecord::ComplexForm::None) r.operandClasses |= 8;
+OpRecord& OpRegistry::add(OpRecord r) {
   records_.push_back(std::move(r));
-  byName_.emplace(records_.back().name, kind); // of two records with one name, the first
-  return kind;
+  OpRecord& added = records_.back();
+  byName_.emplace(added.name, static_cast<OpKind>(records_.size() - 1)); // if two share a name, the first
+  return added;
+}
+
+void OpRegistry::complete() {
+  for (OpRecord& r : records_)
+    if (r.isComposite() && r.lowering == Lowering::Loops) r.lowering = Lowering::Decompose;
 }
 
 OpKind OpRegistry::find(std::string_view name) const {
   auto it = byName_.find(name);
   return it == byName_.end() ? kNoOpKind : it->second;
+}
+
+template <class Holds> static OpKind firstThat(const std::deque<OpRecord>& records, const Holds& holds) {
+  const auto it = std::ranges::find_if(records, holds);
+  return it == records.end() ? kNoOpKind : static_cast<OpKind>(it - records.begin());
+}
+OpKind OpRegistry::find(CollectiveKind kind, AsyncForm form) const {
+  return firstThat(records_, [&](const OpRecord& r) { return r.collective == kind && r.async == form; });
+}
+OpKind OpRegistry::find(RegionKind kind) const {
+  return firstThat(records_, [&](const OpRecord& r) { return r.regions == kind; });
+}
+OpKind OpRegistry::find(Constraint kind) const {
+  return firstThat(records_, [&](const OpRecord& r) { return r.constraint == kind; });
 }
 
 OpKind OpRegistry::find(std::string_view name, size_t numOperands) const {
@@ -36,11 +54,26 @@ OpKind OpRegistry::find(std::string_view name, size_t numOperands) const {
   return first;
 }
 
+bool takesGradients(const Module& m) {
+  bool found = false;
+  for (FuncId f : m.order)
+    if (m[f].body.valid())
+      forEachOp(m, m[f].body, [&](OpId o) { found = found || m.record(o).differentiates; });
+  return found;
+}
+
+const Attr* splatOf(const Module& m, ValueId v) {
+  const OpId o = m.definingOp(v);
+  if (!o.valid() || !m.record(o).isConstant) return nullptr;
+  const Attr& value = m.attrs[m.attr(o, "value")];
+  return value.kind == Attr::List || value.kind == Attr::String ? nullptr : &value;
+}
+
 // --- defaults ---
 
 namespace {
 
-// A default as the records write it: a number, a word, or a flat list of numbers.
+// A default as written in a record: a number, a word, or a flat list of numbers.
 class DefaultReader {
 public:
   DefaultReader(StringTable& strings, AttrTable& attrs, std::string_view text)
@@ -54,17 +87,16 @@ public:
 private:
   AttrId list(AttrType type) {
     if (text_.back() != ']') return {};
-    Attr a;
-    a.kind = Attr::List;
+    std::vector<AttrId> elements;
     std::string_view rest = text_.substr(1, text_.size() - 2);
     while (!rest.empty()) {
       size_t comma = std::min(rest.find(','), rest.size());
       AttrId element = scalar(trimmed(rest.substr(0, comma)), type);
       if (!element.valid()) return {};
-      a.list.push_back(element);
+      elements.push_back(element);
       rest.remove_prefix(std::min(comma + 1, rest.size()));
     }
-    return attrs_.intern(std::move(a));
+    return attrs_.list(std::move(elements));
   }
 
   AttrId scalar(std::string_view word, AttrType type) {
@@ -75,32 +107,16 @@ private:
     if (word == "true" || word == "false") return attrs_.boolean(word == "true");
     if (type == AttrType::DTypeName || type == AttrType::Axes) return attrs_.word(strings_.intern(word));
     if (word == "inf" || word == "-inf") return attrs_.real(word == "inf" ? INFINITY : -INFINITY);
-    const char* end = word.data() + word.size();
-    int64_t integer = 0;
-    if (auto r = std::from_chars(word.data(), end, integer); r.ec == std::errc() && r.ptr == end)
-      return type == AttrType::Float ? attrs_.real(static_cast<double>(integer)) : attrs_.integer(integer);
-    double real = 0;
-    if (auto r = std::from_chars(word.data(), end, real); r.ec == std::errc() && r.ptr == end)
-      return attrs_.real(real);
-    return {}; // "all", "1/sqrt(dim)": the op's own reading
-  }
-
-  static std::string_view trimmed(std::string_view s) {
-    while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
-    while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
-    return s;
+    if (const auto integer = parseNumber<int64_t>(word))
+      return type == AttrType::Float ? attrs_.real(static_cast<double>(*integer)) : attrs_.integer(*integer);
+    if (const auto real = parseNumber<double>(word)) return attrs_.real(*real);
+    return {}; // "all", "1/sqrt(dim)": interpreted by the op
   }
 
   StringTable& strings_;
   AttrTable& attrs_;
   std::string_view text_;
 };
-
-const AttrSpec* findSpec(const OpRecord& record, std::string_view name) {
-  for (const AttrSpec& spec : record.attrs)
-    if (name == spec.name) return &spec;
-  return nullptr;
-}
 
 } // namespace
 
@@ -111,22 +127,22 @@ AttrId defaultAttr(StringTable& strings, AttrTable& attrs, const AttrSpec& spec)
 
 void normaliseAttrs(Module& m, OpKind kind, AttrList& attrs) {
   if (attrs.empty()) return;
-  static constexpr std::array<std::string_view, 6> kCommon{"stage", "stream", "at", "within", "name", "loc"};
   const OpRecord& record = (*m.registry)[kind];
-  auto place = [&](StrId id) -> size_t {
+  auto positionOf = [&](StrId id) -> size_t {
     std::string_view name = m.strings[id];
-    for (size_t i = 0; i < record.attrs.size(); ++i)
-      if (name == record.attrs[i].name) return i;
-    auto it = std::find(kCommon.begin(), kCommon.end(), name);
-    return record.attrs.size() + static_cast<size_t>(it - kCommon.begin());
+    if (const AttrSpec* own = findSpec(record.attrs, name))
+      return static_cast<size_t>(own - record.attrs.data());
+    const AttrSpec* common = findSpec(kCommonAttrs, name);
+    return record.attrs.size() +
+           (common ? static_cast<size_t>(common - kCommonAttrs) : std::size(kCommonAttrs));
   };
   std::erase_if(attrs, [&](const NamedAttr& a) {
-    const AttrSpec* spec = findSpec(record, m.strings[a.name]);
+    const AttrSpec* spec = findSpec(record.attrs, m.strings[a.name]);
     return spec && defaultAttr(m.strings, m.attrs, *spec) == a.value;
   });
-  // A handful of attributes: insertion keeps equal places as they were.
+  // Insertion sort: there are few attributes, and it is stable.
   for (size_t i = 1; i < attrs.size(); ++i)
-    for (size_t j = i; j > 0 && place(attrs[j].name) < place(attrs[j - 1].name); --j)
+    for (size_t j = i; j > 0 && positionOf(attrs[j].name) < positionOf(attrs[j - 1].name); --j)
       std::swap(attrs[j], attrs[j - 1]);
 }
 
@@ -134,7 +150,7 @@ void normaliseAttrs(Module& m, OpKind kind, AttrList& attrs) {
 
 namespace {
 
-struct QueryStorage { // copies: a query outlives what a Builder appends to the module
+struct QueryStorage { // copies, because a query outlives what a Builder appends to the module
   AttrList attrs;
   std::vector<ValueId> operands;
   std::vector<TypeId> operandTypes, writtenTypes;
@@ -167,51 +183,6 @@ OpQuery queryOf(Module& m, OpId o, Diagnostics& diags) {
   q.writtenTypes = storage->writtenTypes;
   q.storage = std::move(storage);
   return q;
-}
-
-AttrId OpQuery::rawAttr(std::string_view name) const {
-  if (AttrId written = findAttr(*attrs, module->strings.find(name)); written.valid()) return written;
-  const AttrSpec* spec = findSpec(*record, name);
-  return spec ? defaultAttr(module->strings, module->attrs, *spec) : AttrId();
-}
-
-bool OpQuery::has(std::string_view name) const {
-  return findAttr(*attrs, module->strings.find(name)).valid();
-}
-
-int64_t OpQuery::intAttr(std::string_view name) const {
-  AttrId id = rawAttr(name);
-  return id.valid() ? module->attrs[id].i : 0;
-}
-
-double OpQuery::floatAttr(std::string_view name) const {
-  AttrId id = rawAttr(name);
-  if (!id.valid()) return 0;
-  const Attr& a = module->attrs[id];
-  if (a.kind == Attr::Float) return a.f;
-  return a.isUnsigned ? static_cast<double>(static_cast<uint64_t>(a.i)) : static_cast<double>(a.i);
-}
-
-bool OpQuery::boolAttr(std::string_view name) const { return intAttr(name) != 0; }
-
-std::string_view OpQuery::textAttr(std::string_view name) const {
-  AttrId id = rawAttr(name);
-  return id.valid() ? module->strings[module->attrs[id].text] : std::string_view();
-}
-
-std::vector<int64_t> OpQuery::intsAttr(std::string_view name) const {
-  std::vector<int64_t> out;
-  AttrId id = rawAttr(name);
-  if (id.valid()) {
-    const Attr& a = module->attrs[id];
-    if (a.kind != Attr::List) return {a.i};
-    for (AttrId e : a.list) out.push_back(module->attrs[e].i);
-    return out;
-  }
-  const AttrSpec* spec = findSpec(*record, name);
-  if (spec && spec->fallback && std::string_view(spec->fallback) == "all" && !operandTypes.empty())
-    for (size_t i = 0; i < type(0).rank(); ++i) out.push_back(static_cast<int64_t>(i));
-  return out;
 }
 
 } // namespace dtc

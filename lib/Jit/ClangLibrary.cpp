@@ -1,16 +1,14 @@
-#include "ClangLibrary.h"
-#include "CudaLibrary.h"
+#include "dtc/Jit/ClangLibrary.h"
+#include "dtc/Support/LibraryIdentity.h"
 #include "dtc/Support/OutOfMemory.h"
 #include <dlfcn.h>
 #include <filesystem>
 #include <vector>
 
 namespace dtc {
-namespace {
-
 constexpr const char* kFile = "dtc-jit-clang.so";
 
-std::vector<std::string> folders(const JitConfig& config) {
+static std::vector<std::string> folders(const JitConfig& config) {
   if (!config.pluginDir.empty()) return {config.pluginDir};
   std::error_code error;
   const auto binary = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -18,8 +16,6 @@ std::vector<std::string> folders(const JitConfig& config) {
   const auto folder = binary.parent_path();
   return {folder.string(), (folder / "../lib/dtc").lexically_normal().string()};
 }
-
-} // namespace
 
 ClangLibrary::ClangLibrary(const JitConfig& config) {
   for (const std::string& folder : folders(config)) {
@@ -39,7 +35,7 @@ Result<const DtcClangTable*> ClangLibrary::table() const {
     if (path_.empty())
       return machineError(
           std::string("compiling kernels needs the plugin ") + kFile + ", which is not in " + searched_ +
-          "; build the target dtc-jit-clang (with LLVM and Clang 18 or 19 installed), or install dtc whole");
+          "; build the target dtc-jit-clang (with LLVM and Clang 18 or 19 installed), or install all of dtc");
     void* library = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library)
       return machineError(std::string("cannot open the plugin ") + path_ + ": " + whyNotOpened(dlerror()));

@@ -1,21 +1,19 @@
 #include "dtc/Jit/CpuJit.h"
-#include "CpuJitImpl.h"
-#include "ParallelFor.h"
-#include "Sha256.h"
-#include "UnitName.h"
+#include "dtc/Jit/CpuJitImpl.h"
+#include "dtc/Jit/UnitName.h"
 #include "dtc/Support/OutOfMemory.h"
+#include "dtc/Support/ParallelFor.h"
+#include "dtc/Support/Sha256.h"
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 
 namespace dtc {
-namespace {
-
 constexpr size_t kLongestBatch = 8; // units in one translation unit
 constexpr std::string_view kLevelNames[] = {"generic", "avx2", "avx512"};
 
-std::string cacheKey(const SourceUnit& unit, const CompileMode& mode, const std::string& prologueDigest,
-                     const std::string& compiler) {
+static std::string cacheKey(const SourceUnit& unit, const CompileMode& mode,
+                            const std::string& prologueDigest, const std::string& compiler) {
   Sha256 hash;
   hash.field("cpu object 1").field(compiler).field(prologueDigest);
   hash.field(llvmCpuName(mode.options.level)).field(std::to_string(mode.options.optLevel));
@@ -24,12 +22,10 @@ std::string cacheKey(const SourceUnit& unit, const CompileMode& mode, const std:
   return toHex(hash.field(safeUnitName(unit.name)).field(unit.text).finish());
 }
 
-// "cpu-avx2", "cuda-emu": what `dtc cache ls` counts an entry as.
-std::string cacheTarget(const CompileMode& mode) {
+// "cpu-avx2", "cuda-emu": the target of an entry in `dtc cache ls`.
+static std::string cacheTarget(const CompileMode& mode) {
   return mode.sharedAsOffsets ? "cuda-emu" : "cpu-" + std::string(cpuLevelName(mode.options.level));
 }
-
-} // namespace
 
 static CpuLevel supportedLevel() {
 #if defined(__x86_64__)
@@ -76,12 +72,6 @@ void* CpuModule::find(std::string_view name) const {
   return at != all.end() && at->first == name ? at->second : nullptr;
 }
 
-size_t CpuModule::codeBytes() const {
-  size_t sum = 0;
-  for (const auto& object : impl_->objects) sum += object->bytes();
-  return sum;
-}
-
 Result<CpuModule> linkObjects(std::span<const std::string> objects, std::span<const SourceUnit> units,
                               std::span<const HostSymbol> hosts) {
   auto module = std::make_shared<CpuModule::Impl>();
@@ -97,8 +87,7 @@ Result<CpuModule> linkObjects(std::span<const std::string> objects, std::span<co
 
 Result<std::vector<std::string>> CpuJit::Impl::run(std::span<const SourceUnit* const> units,
                                                    const CompileMode& mode, DtcClangOutput output) const {
-  auto table = clang.table();
-  if (!table) return table.error();
+  DTC_TRY(auto table, clang.table());
   std::vector<std::string> names;
   std::vector<DtcClangUnit> inputs;
   names.reserve(units.size());
@@ -121,12 +110,12 @@ Result<std::vector<std::string>> CpuJit::Impl::run(std::span<const SourceUnit* c
   request.outOfMemory = [] { endOutOfMemory(); };
   request.failed = [](const char* reason) { bugAt(__FILE__, __LINE__, reason); };
   DtcClangReply reply{};
-  (*table)->compile(&request, &reply);
+  table->compile(&request, &reply);
   std::vector<std::string> data;
   for (size_t i = 0; i < reply.dataCount; ++i) data.emplace_back(reply.data[i], reply.dataSizes[i]);
   const std::string log(reply.log, reply.logSize);
   const bool ok = reply.ok;
-  (*table)->release(&reply);
+  table->release(&reply);
   if (ok) return data;
   return Error{Error::Bug, "the generated source of '" + names[0] + "' does not compile:\n" + log +
                                "\n--- source of " + names[0] + " ---\n" + units[0]->text};
@@ -136,7 +125,7 @@ Result<std::vector<std::string>> CpuJit::Impl::objects(std::span<const SourceUni
                                                        const CompileMode& mode, size_t* numCompiled) const {
   std::vector<std::string> out(units.size()), keys(units.size());
   std::vector<size_t> missing;
-  const std::string prologue = toHex(Sha256().field(mode.prologue.whole()).finish());
+  const std::string prologue = toHex(Sha256().field(mode.prologue.complete()).finish());
   for (size_t i = 0; i < units.size(); ++i) {
     keys[i] = cacheKey(units[i], mode, prologue, clang.identity());
     if (auto cached = clang.identity().empty() ? std::nullopt : cache.load(keys[i], cacheTarget(mode)))
@@ -145,7 +134,8 @@ Result<std::vector<std::string>> CpuJit::Impl::objects(std::span<const SourceUni
       missing.push_back(i);
   }
   if (numCompiled) *numCompiled = missing.size();
-  // Runs of neighbours in one translation unit each: enough of them for all threads, none so long that the last is late.
+  // Consecutive units grouped into translation units: enough groups for all threads, each short enough for
+  // good load balance.
   const size_t batches = std::max((missing.size() + kLongestBatch - 1) / kLongestBatch,
                                   std::min(missing.size(), threadCount(config.threads)));
   std::vector<std::optional<Error>> errors(batches);
@@ -165,7 +155,7 @@ std::optional<Error> CpuJit::Impl::compileBatch(std::span<const SourceUnit> unit
   std::vector<const SourceUnit*> batch;
   for (size_t i : which) batch.push_back(&units[i]);
   auto objects = run(batch, mode, DtcClangObject);
-  if (!objects && which.size() > 1) { // find the unit at fault, and spare the others
+  if (!objects && which.size() > 1) { // finds the failing unit, and compiles the others
     std::optional<Error> first;
     for (size_t i = 0; i < which.size(); ++i)
       if (auto error = compileBatch(units, which.subspan(i, 1), mode, keys, out); error && !first)
@@ -190,12 +180,10 @@ Result<CpuModule> CpuJit::compile(std::span<const SourceUnit> units, const CpuCo
   const Clock::time_point begin = Clock::now();
   CpuCompileReport own;
   own.units = units.size();
-  auto objects = impl_->objects(units, mode, &own.compiled);
-  if (!objects) return objects.error();
+  DTC_TRY(auto objects, impl_->objects(units, mode, &own.compiled));
   const Clock::time_point compiled = Clock::now();
-  auto module = linkObjects(*objects, units, {});
+  auto module = linkObjects(objects, units, {});
   own.compileMs = std::chrono::duration<double, std::milli>(compiled - begin).count();
-  own.loadMs = std::chrono::duration<double, std::milli>(Clock::now() - compiled).count();
   if (report) *report = own;
   return module;
 }
@@ -204,9 +192,8 @@ Result<std::string> CpuJit::emit(const SourceUnit& unit, CpuText what,
                                  const CpuCompileOptions& options) const {
   const CompileMode mode{cpuPrologue(), cpuFlags(), options};
   const SourceUnit* const one[] = {&unit};
-  auto text = impl_->run(one, mode, what == CpuText::Llvm ? DtcClangLlvm : DtcClangAsm);
-  if (!text) return text.error();
-  return std::move(text->front());
+  DTC_TRY(auto text, impl_->run(one, mode, what == CpuText::Llvm ? DtcClangLlvm : DtcClangAsm));
+  return std::move(text.front());
 }
 
 } // namespace dtc

@@ -1,5 +1,5 @@
-#include "ElfLoader.h"
-#include "HostSymbols.h"
+#include "dtc/Jit/ElfLoader.h"
+#include "dtc/Jit/HostSymbols.h"
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -15,13 +15,13 @@ Error bad(const std::string& what) { return {Error::Bug, "cannot load the compil
 
 enum Segment { Code, Constant, Data, kSegments };
 
-// What is needed of an external symbol: a jump to it, a pointer to it.
+// The entries that an external symbol needs: a jump to it, a pointer to it.
 struct External {
   uint64_t address = 0;
   size_t slot = 0; // index in the table of pointers and of jumps
 };
 
-constexpr size_t kJumpBytes = 8; // jmp *[rip+disp32], two bytes to spare
+constexpr size_t kJumpBytes = 8; // jmp *[rip+disp32], two bytes of padding
 
 class Loader {
 public:
@@ -46,7 +46,7 @@ private:
     return s.sh_offset <= object_.size() && s.sh_size <= object_.size() - s.sh_offset;
   }
   [[nodiscard]] bool loaded(uint32_t section) const {
-    return section < sections_.size() && place_[section] != kNowhere;
+    return section < sections_.size() && offset_[section] != kNowhere;
   }
   [[nodiscard]] std::string_view nameOf(const Elf64_Sym& symbol) const;
   [[nodiscard]] const void* lookUp(std::string_view name) const;
@@ -58,7 +58,7 @@ private:
   std::string_view object_;
   std::span<const HostSymbol> hosts_;
   std::vector<Elf64_Shdr> sections_;
-  std::vector<uint64_t> place_; // of each section, from the base
+  std::vector<uint64_t> offset_; // of each section, from the base
   std::vector<Elf64_Sym> symbols_;
   std::vector<uint64_t> address_; // of each symbol; 0 where it has none
   std::vector<size_t> slot_;      // of each symbol: in the tables of jumps and pointers
@@ -78,9 +78,9 @@ Status Loader::readHeaders() {
     return bad("it is not a relocatable x86-64 object");
   for (uint32_t i = 0; i < header->e_shnum; ++i) {
     auto section = read<Elf64_Shdr>(header->e_shoff + uint64_t{i} * sizeof(Elf64_Shdr));
-    if (!section) return bad("its section table is cut off");
+    if (!section) return bad("its section table is truncated");
     if (section->sh_type != SHT_NOBITS && section->sh_type != SHT_NULL && !inObject(*section))
-      return bad("a section is cut off");
+      return bad("a section is truncated");
     sections_.push_back(*section);
   }
   for (const Elf64_Shdr& section : sections_) {
@@ -101,9 +101,9 @@ std::string_view Loader::nameOf(const Elf64_Sym& symbol) const {
 }
 
 Status Loader::layOut() {
-  constexpr uint64_t kMost = uint64_t{1}
-                             << 30; // keeps every 32-bit displacement in range, and all sums here too
-  place_.assign(sections_.size(), kNowhere);
+  constexpr uint64_t kMaxBytes = uint64_t{1}
+                                 << 30; // keeps every 32-bit displacement and all sums here in range
+  offset_.assign(sections_.size(), kNowhere);
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   uint64_t at = 0;
   for (int segment = Code; segment < kSegments; ++segment) {
@@ -115,12 +115,12 @@ Status Loader::layOut() {
       if (its != segment) continue;
       if (s.sh_flags & SHF_TLS) return bad("it has thread-local variables");
       const uint64_t align = s.sh_addralign ? s.sh_addralign : 1;
-      if ((align & (align - 1)) || align > page || s.sh_size > kMost)
+      if ((align & (align - 1)) || align > page || s.sh_size > kMaxBytes)
         return bad("a section's size or alignment is wrong");
       at = alignUp(at, align);
-      place_[i] = at;
+      offset_[i] = at;
       at += s.sh_size;
-      if (at > kMost) return bad("it is larger than 1 GiB");
+      if (at > kMaxBytes) return bad("it is larger than 1 GiB");
     }
     if (segment == Code) jumps_ = at = alignUp(at, 16), at += symbols_.size() * kJumpBytes;
     if (segment == Constant) pointers_ = at = alignUp(at, 16), at += symbols_.size() * sizeof(void*);
@@ -143,8 +143,8 @@ Status Loader::map(void*& base, size_t& size) {
 
 Status Loader::copy() {
   for (size_t i = 0; i < sections_.size(); ++i)
-    if (place_[i] != kNowhere && sections_[i].sh_type != SHT_NOBITS)
-      std::memcpy(base_ + place_[i], object_.data() + sections_[i].sh_offset, sections_[i].sh_size);
+    if (offset_[i] != kNowhere && sections_[i].sh_type != SHT_NOBITS)
+      std::memcpy(base_ + offset_[i], object_.data() + sections_[i].sh_offset, sections_[i].sh_size);
   return Ok{};
 }
 
@@ -167,12 +167,12 @@ Status Loader::resolve() {
       address_[i] = symbol.st_value;
     } else if (loaded(symbol.st_shndx)) {
       if (symbol.st_value > sections_[symbol.st_shndx].sh_size)
-        return bad("a symbol lies outside its section");
-      address_[i] = reinterpret_cast<uint64_t>(base_) + place_[symbol.st_shndx] + symbol.st_value;
+        return bad("a symbol is outside of its section");
+      address_[i] = reinterpret_cast<uint64_t>(base_) + offset_[symbol.st_shndx] + symbol.st_value;
     } else {
       continue;
     }
-    // A jump and a pointer for each: the processor reads only those that relocations ask for.
+    // A jump and a pointer for each: only those used by relocations are ever read.
     uint8_t* jump = base_ + jumps_ + i * kJumpBytes;
     uint8_t* pointer = base_ + pointers_ + i * sizeof(void*);
     const auto distance = static_cast<int32_t>(pointer - (jump + 6));
@@ -198,9 +198,9 @@ Status Loader::apply(const Elf64_Rela& entry, const Elf64_Shdr& target, uint8_t*
   if (type == R_X86_64_NONE) return Ok{};
   const uint64_t width = type == R_X86_64_64 || type == R_X86_64_PC64 ? 8 : 4;
   if (index >= symbols_.size() || entry.r_offset > target.sh_size || target.sh_size - entry.r_offset < width)
-    return bad("a relocation lies outside its section");
-  const bool placed = address_[index] != 0 || symbols_[index].st_shndx == SHN_ABS;
-  if (!placed) return bad("a relocation refers to a section that is not loaded");
+    return bad("a relocation is outside of its section");
+  const bool defined = address_[index] != 0 || symbols_[index].st_shndx == SHN_ABS;
+  if (!defined) return bad("a relocation refers to a section that is not loaded");
   uint8_t* where = targetBase + entry.r_offset;
   const auto here = reinterpret_cast<int64_t>(where);
   const auto value = static_cast<int64_t>(address_[index]) + entry.r_addend;
@@ -223,7 +223,7 @@ Status Loader::apply(const Elf64_Rela& entry, const Elf64_Shdr& target, uint8_t*
   case R_X86_64_REX_GOTPCRELX: return store32(where, pointer - here, true);
   case R_X86_64_32: return store32(where, value, false);
   case R_X86_64_32S: return store32(where, value, true);
-  default: return bad("it has a relocation of kind " + std::to_string(type));
+  default: return bad("it has an unsupported relocation of kind " + std::to_string(type));
   }
 }
 
@@ -231,7 +231,7 @@ Status Loader::relocateSection(const Elf64_Shdr& table) {
   if (!loaded(table.sh_info)) return Ok{}; // of debug or unwinding sections
   const Elf64_Shdr& target = sections_[table.sh_info];
   for (uint64_t at = 0; at + sizeof(Elf64_Rela) <= table.sh_size; at += sizeof(Elf64_Rela))
-    if (auto done = apply(*read<Elf64_Rela>(table.sh_offset + at), target, base_ + place_[table.sh_info]);
+    if (auto done = apply(*read<Elf64_Rela>(table.sh_offset + at), target, base_ + offset_[table.sh_info]);
         !done)
       return done;
   return Ok{};
@@ -251,9 +251,10 @@ Status Loader::protect() {
   for (int segment = Code; segment < kSegments; ++segment) {
     const uint64_t size = start_[segment + 1] - start_[segment];
     if (size && mprotect(base_ + start_[segment], size, access[segment]) != 0)
-      return machineError(errno == ENOMEM ? "no memory to make compiled code executable"
-                                          : std::string("the system does not let compiled code be run: ") +
-                                                std::strerror(errno));
+      return machineError(errno == ENOMEM
+                              ? "no memory to make compiled code executable"
+                              : std::string("the system does not allow compiled code to be executed: ") +
+                                    std::strerror(errno));
   }
   return Ok{};
 }
@@ -297,7 +298,7 @@ Result<std::shared_ptr<const LoadedObject>> loadObject(std::string_view object,
 #if defined(__x86_64__)
   return ElfLoader::load(object, hosts);
 #else
-  return machineError("compiled kernels are loaded on x86-64 only, so far");
+  return machineError("compiled kernels can be loaded on x86-64 only");
 #endif
 }
 

@@ -1,4 +1,4 @@
-#include "HostSymbols.h"
+#include "dtc/Jit/HostSymbols.h"
 #include <cmath>
 #include <cstring>
 
@@ -37,7 +37,8 @@ const void* find(std::string_view name) {
       {"memmove", addressOf(static_cast<void* (*)(void*, const void*, size_t)>(::memmove))},
       {"memset", addressOf(static_cast<void* (*)(void*, int, size_t)>(::memset))},
       {"memcmp", addressOf(static_cast<int (*)(const void*, const void*, size_t)>(::memcmp))},
-      // What LLVM makes of the above: sin and cos of one number, products with powers of two, comparisons with 0.
+      // Calls that LLVM creates from the above: sin and cos of one number, multiplications with powers of
+      // two, comparisons with 0.
       {"bcmp", addressOf(static_cast<int (*)(const void*, const void*, size_t)>(::memcmp))},
       {"sincos", addressOf(sinAndCos<double>)},
       {"sincosf", addressOf(sinAndCos<float>)},
@@ -90,7 +91,7 @@ const void* find(std::string_view name) {
   return nullptr;
 }
 
-// x86-64 below SSE4.1 has no instruction for it, and older C libraries no function under this name.
+// x86-64 below SSE4.1 has no instruction for it, and older C libraries no function of this name.
 double roundEven(double v) { return __builtin_nearbyint(v); }
 float roundEvenF(float v) { return __builtin_nearbyintf(v); }
 

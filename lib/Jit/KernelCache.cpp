@@ -1,10 +1,10 @@
 #include "dtc/Jit/KernelCache.h"
-#include "Sha256.h"
 #include "dtc/Support/Checked.h"
+#include "dtc/Support/Sha256.h"
+#include "dtc/Support/Words.h"
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <ctime>
 #include <dirent.h>
@@ -19,13 +19,14 @@
 namespace dtc {
 namespace {
 
-// An entry: kMagic, the digest of key and content, the content. The key is in the file's name as its own digest.
+// An entry: kMagic, the digest of key and content, the content. The file's name contains the key's own
+// digest.
 constexpr std::string_view kMagic = "dtc kernel 1\n";
 constexpr size_t kHead = kMagic.size() + 32;
 constexpr off_t kLargest = off_t{256} << 20;
 
-constexpr int64_t kUsedPrecision = 3600;     // seconds: an entry is not marked as used more often
-constexpr int64_t kOldTemporary = 24 * 3600; // seconds: the process that wrote it is gone
+constexpr int64_t kUsedPrecision = 3600;     // seconds: an entry's time of last use is not updated more often
+constexpr int64_t kOldTemporary = 24 * 3600; // seconds: the process that wrote it has ended
 
 int64_t nowSeconds() { return static_cast<int64_t>(std::time(nullptr)); }
 
@@ -35,7 +36,7 @@ void makeFolders(const std::string& path) {
   mkdir(path.c_str(), 0700);
 }
 
-// A folder that others can write to is not used, whatever is in it; one that they can read is closed to them.
+// A folder that others can write to is not used; one that they can read is made private.
 int openFolder(const std::string& path) {
   const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat info;
@@ -46,7 +47,7 @@ int openFolder(const std::string& path) {
   return -1;
 }
 
-// A name that nobody else writes to: neither another thread or process, nor one that was killed at it.
+// A file name that no other thread or process uses, including one that was killed.
 std::string temporaryName() {
   std::array<uint8_t, 16> bits{};
   if (getrandom(bits.data(), bits.size(), 0) != static_cast<ssize_t>(bits.size())) return {};
@@ -61,7 +62,7 @@ std::string entryName(std::string_view key, std::string_view target) {
   return target.empty() ? name : name + "." + std::string(target);
 }
 
-// Is it a name that entryName makes? Other files of the folder are left alone.
+// True if it is a name made by entryName. Other files of the folder are left alone.
 bool isEntryName(std::string_view name) {
   auto isHex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
   return name.size() >= 64 && std::all_of(name.begin(), name.begin() + 64, isHex) &&
@@ -99,14 +100,12 @@ bool writeAll(int file, std::string_view bytes) {
 } // namespace
 
 std::optional<int64_t> parseBytes(std::string_view text) {
-  int64_t n = 0;
-  auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (bad != std::errc() || n < 0) return std::nullopt;
-  const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  const auto n = takeNumber<int64_t>(text);
+  if (!n || *n < 0) return std::nullopt;
   constexpr std::pair<std::string_view, int64_t> kUnits[] = {
       {"", 1}, {"B", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", int64_t{1} << 40}};
   for (auto [name, bytes] : kUnits)
-    if (unit == name) return checkedMul(n, bytes);
+    if (text == name) return checkedMul(*n, bytes);
   return std::nullopt;
 }
 
@@ -139,8 +138,9 @@ KernelCache::KernelCache(const std::string& dir) {
 
 KernelCache::~KernelCache() {
   if (folder_ < 0) return;
-  try { // to nine tenths, so that not every process has something to remove
-    if (const int64_t most = cacheMaxBytes(); stored_ && total(entries()) > most) shrinkTo(most / 10 * 9);
+  try { // down to nine tenths, so that not every process has to remove entries
+    if (const int64_t maxBytes = cacheMaxBytes(); stored_ && total(entries()) > maxBytes)
+      shrinkTo(maxBytes / 10 * 9);
   } catch (const std::bad_alloc&) {} // another process will do it
   close(folder_);
 }
@@ -204,15 +204,15 @@ std::optional<std::string> KernelCache::load(std::string_view key, std::string_v
   if (file < 0) return std::nullopt;
   std::string bytes;
   struct stat info;
-  bool whole = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+  bool valid = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
                info.st_size >= static_cast<off_t>(kHead) && info.st_size <= kLargest;
-  if (whole) {
+  if (valid) {
     bytes.resize(static_cast<size_t>(info.st_size));
-    whole = readAll(file, bytes.data(), bytes.size());
+    valid = readAll(file, bytes.data(), bytes.size());
     if (info.st_mtim.tv_sec < nowSeconds() - kUsedPrecision) (void)futimens(file, nullptr);
   }
   close(file);
-  if (!whole || std::string_view(bytes).substr(0, kMagic.size()) != kMagic) return std::nullopt;
+  if (!valid || std::string_view(bytes).substr(0, kMagic.size()) != kMagic) return std::nullopt;
   const auto digest = Sha256().field(key).field(std::string_view(bytes).substr(kHead)).finish();
   if (std::string_view(bytes).substr(kMagic.size(), 32) != bytesOf(digest)) return std::nullopt;
   bytes.erase(0, kHead);

@@ -1,4 +1,4 @@
-#include "KernelScan.h"
+#include "dtc/Jit/KernelScan.h"
 #include <algorithm>
 #include <cstdlib>
 
@@ -12,7 +12,7 @@ bool isWord(char c) {
 class Words {
 public:
   explicit Words(std::string_view text) : text_(text) {}
-  // The next word or single character; "" at the end. Comments, strings and blanks are passed over.
+  // The next word or single character; "" at the end. Skips comments, strings and blanks.
   std::string_view next() {
     for (;;) {
       if (at_ >= text_.size()) return {};
@@ -48,7 +48,8 @@ private:
   size_t at_ = 0;
 };
 
-// After "__global__": words up to the one that the parameters' parenthesis follows; attributes have parentheses too.
+// After "__global__": skips words until the one before the parameters' parenthesis; attributes have
+// parentheses too.
 ScannedKernel readKernel(Words& words) {
   ScannedKernel kernel;
   std::string_view previous;

@@ -1,4 +1,4 @@
-#include "Prologue.h"
+#include "dtc/Jit/Prologue.h"
 #include "dtc/Support/Result.h"
 #include <algorithm>
 #include <cctype>
@@ -7,7 +7,8 @@
 namespace dtc {
 namespace {
 
-// Headers of one family of kernels each. (special.h makes names of `dtc_##name`, which are not in its text.)
+// Headers with one family of kernels each. (special.h generates names by `dtc_##name`, which do not occur in
+// its text.)
 constexpr std::string_view kWhenUsed[] = {"rows.h",
                                           "columns.h",
                                           "scan.h",
@@ -42,7 +43,7 @@ std::set<std::string_view> namesIn(std::string_view text) {
   return out;
 }
 
-// A macro makes names of their beginnings: `dtc_row_##name`.
+// A macro generates names from prefixes: `dtc_row_##name`.
 bool isUsed(std::string_view given, const std::set<std::string_view>& names) {
   const auto at = names.lower_bound(given);
   return at != names.end() && (given.ends_with('_') ? at->starts_with(given) : *at == given);
@@ -54,8 +55,7 @@ Prologue::Prologue(std::string_view begin, std::initializer_list<std::string_vie
   Names known;
   for (std::string_view name : files) {
     const auto all = deviceFiles();
-    const auto file =
-        std::find_if(all.begin(), all.end(), [&](const DeviceFile& f) { return f.name == name; });
+    const auto file = std::ranges::find_if(all, [&](const EmbeddedFile& f) { return f.name == name; });
     DTC_CHECK(file != all.end(), "a device header is not embedded");
     Part part{name,
               file->text,
@@ -63,15 +63,15 @@ Prologue::Prologue(std::string_view begin, std::initializer_list<std::string_vie
               namesIn(file->text),
               {}};
     std::set_difference(part.uses.begin(), part.uses.end(), known.begin(), known.end(),
-                        std::inserter(part.gives, part.gives.end()));
+                        std::inserter(part.produces, part.produces.end()));
     DTC_CHECK(part.always || !part.uses.contains("dtc_"),
-              "a device header that is read when used makes names up");
-    known.insert(part.gives.begin(), part.gives.end());
+              "a device header that is included on demand generates names by a macro");
+    known.insert(part.produces.begin(), part.produces.end());
     parts_.push_back(std::move(part));
   }
 }
 
-std::string Prologue::whole() const {
+std::string Prologue::complete() const {
   std::string out(begin_);
   for (const Part& part : parts_) out.append("#line 1 \"").append(part.name).append("\"\n").append(part.text);
   return out;
@@ -83,8 +83,8 @@ std::string Prologue::of(std::span<const std::string_view> units) const {
   // A header uses those before it, so the last is decided first.
   std::vector<const Part*> taken;
   for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
-    if (!part->always && std::none_of(part->gives.begin(), part->gives.end(),
-                                      [&](std::string_view given) { return isUsed(given, wanted); }))
+    if (!part->always &&
+        std::ranges::none_of(part->produces, [&](std::string_view given) { return isUsed(given, wanted); }))
       continue;
     taken.push_back(&*part);
     wanted.insert(part->uses.begin(), part->uses.end());

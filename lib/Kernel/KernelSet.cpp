@@ -1,15 +1,19 @@
-#include "Attention.h"
-#include "AttentionCall.h"
-#include "AttentionGradient.h"
-#include "Convolution.h"
-#include "Gemm.h"
-#include "Grouped.h"
-#include "Join.h"
-#include "Lower.h"
-#include "PrintCpp.h"
-#include "PrintCuda.h"
-#include "dtc/IR/Text.h"
+// Lowers each `fused` region: to a library call where one matches, else to loops, which are scheduled and printed.
+#include "dtc/IR/text/Text.h"
 #include "dtc/Kernel/Kernel.h"
+#include "dtc/Kernel/schedule/Schedule.h"
+#include "dtc/Ops/attention/AttentionKeys.h"
+#include "lower/Grouped.h"
+#include "lower/Join.h"
+#include "lower/Lower.h"
+#include "match/Attention.h"
+#include "match/AttentionCall.h"
+#include "match/AttentionGradient.h"
+#include "match/Convolution.h"
+#include "match/Gemm.h"
+#include "print/PrintCpp.h"
+#include "print/PrintCuda.h"
+#include "print/Text.h"
 #include <algorithm>
 
 namespace dtc {
@@ -18,7 +22,7 @@ using namespace loops;
 
 namespace {
 
-// The region as bytes: equal where the same ops stand on the same types in the same wiring.
+// The region as bytes: equal for regions with the same ops, types and operands.
 std::string regionKey(const Module& m, OpId fused) {
   std::string key;
   auto put = [&](uint64_t v) { key.append(reinterpret_cast<const char*>(&v), sizeof v); };
@@ -56,13 +60,13 @@ std::string regionKey(const Module& m, OpId fused) {
   return key;
 }
 
-// Named after the ops that compute something, else after those that move: "k_exp_mul".
-// `behind`: of what stands behind a product, without it.
-std::string baseName(const Module& m, OpId fused, bool behind) {
+// Named after the ops that compute something, else after the data-movement ops: "k_exp_mul". `epilogue`: the
+// epilogue of a matrix product, without the product.
+std::string baseName(const Module& m, OpId fused, bool epilogue) {
   std::vector<std::string_view> computing, moving;
   for (OpId o : m[m.region(fused)].ops) {
     const OpRecord& r = m.record(o);
-    if (behind && r.lowering == Lowering::Library) continue;
+    if (epilogue && r.lowering == Lowering::Library) continue;
     std::vector<std::string_view>& list =
         r.scalar || r.lowering != Lowering::Loops || r.element ? computing : moving;
     if (std::find(list.begin(), list.end(), r.name) == list.end()) list.push_back(r.name);
@@ -74,7 +78,7 @@ std::string baseName(const Module& m, OpId fused, bool behind) {
   return names.empty() ? "k_copy" : name;
 }
 
-// What is safe behind `//`: no line ends, no backslash that would join lines.
+// Makes a text safe within a `//` comment: no line ends, no backslash that would join lines.
 std::string commentText(std::string_view text) {
   std::string r;
   for (char c : text.substr(0, 160)) r += (static_cast<unsigned char>(c) < 32 || c == '\\') ? '?' : c;
@@ -96,7 +100,7 @@ std::string commentsOf(const Module& m, OpId fused) {
   return text;
 }
 
-// The bytes of an operand of a product that it reads: no more than its view of the buffer.
+// The bytes of a matmul operand that are read: no more than its view of the buffer.
 std::vector<SizeFormula::Factor> viewedBytes(const GemmCall& g, SizeFormula GemmCall::Axis::* stride) {
   const DType dtype = !g.narrow ? g.dtype : stride == &GemmCall::Axis::a ? g.narrow->a : g.narrow->b;
   std::vector<SizeFormula::Factor> bytes = {{dtypeBytes(dtype), -1, 1}};
@@ -110,7 +114,8 @@ std::vector<SizeFormula::Factor> viewedBytes(const GemmCall& g, SizeFormula Gemm
   return bytes;
 }
 
-// Operations as the records count them: per point of each op's iteration space. `gemm`: the product that it is, or null.
+// Operations as the records count them: per point of each op's iteration space. `gemm`: the matched matrix
+// product, or null.
 void countWork(Module& m, OpId fused, const Lowered& l, const GemmCall* gemm, SizeFormula& bytes,
                SizeFormula& flops) {
   SizeArgs args(m, fused);
@@ -140,7 +145,8 @@ void countWork(Module& m, OpId fused, const Lowered& l, const GemmCall* gemm, Si
     for (const Factor& f : rule.factors) s = s * args.of(f.size);
     flops.terms.push_back(factorsOf(s));
   }
-  DTC_CHECK(args.list.size() == l.sizes.size(), "a kernel's work depends on a size that it does not have");
+  DTC_CHECK(args.list.size() == l.sizes.size(),
+            "a kernel's work depends on a size that is not one of its arguments");
 }
 
 std::string cppSignature(const Kernel& k, const std::string& name) {
@@ -162,7 +168,7 @@ std::string cppSignature(const Kernel& k, const std::string& name) {
 std::string cudaSignature(const Kernel& k, const std::string& name, const PrintedKernel& printed) {
   std::string text = "extern \"C\" __global__ void __launch_bounds__(" +
                      std::to_string(printed.threadsPerBlock) +
-                     (printed.leastBlocks ? ", " + std::to_string(printed.leastBlocks) : "") + ")";
+                     (printed.minBlocks ? ", " + std::to_string(printed.minBlocks) : "") + ")";
   if (printed.cluster > 1) text += " __cluster_dims__(" + std::to_string(printed.cluster) + ", 1, 1)";
   text += "\n" + name + "(";
   for (uint32_t b = 0; b < k.buffers.size(); ++b) {
@@ -175,9 +181,9 @@ std::string cudaSignature(const Kernel& k, const std::string& name, const Printe
   return text + ") {\n";
 }
 
-constexpr size_t kCudaSchedules = 6; // what a run at -O3 measures, and what there is to fall back to
+constexpr size_t kCudaSchedules = 6; // for the measurement of a run at -O3, and for fallbacks
 
-// Before `source.cpp` gets its signature.
+// The statements before `source.cpp`, which still lacks its signature.
 void addOtherSchedules(const Kernel& k, int vectorBytes, KernelSource& source) {
   constexpr CpuSchedule schedules[] = {
       {.prefetch = false}, {.streamBytes = INT64_MAX}, {.streamBytes = int64_t(1) << 20}};
@@ -208,6 +214,21 @@ static bool isKind(const Module& m, OpId fused, std::string_view name) {
   return kind.valid() && m.strings[m.attrs[kind].text] == name;
 }
 
+// A region of one op that a library computes in its own layout.
+static std::optional<FactorizationCall> factorizationCall(Module& m, OpId fused) {
+  const Block& block = m[m.region(fused)];
+  if (block.ops.size() != 1) return std::nullopt;
+  Diagnostics quiet;
+  const OpQuery q = queryOf(m, block.ops[0], quiet);
+  const std::optional<Factorization> what = factorizationOf(q);
+  if (!what) return std::nullopt;
+  SizeArgs sizes(m, fused);
+  Size batch;
+  for (size_t d = 0; d + (what->complex() ? 3 : 2) < q.type(0).rank(); ++d)
+    batch = batch * sizes.of(q.type(0).dims[d]);
+  return FactorizationCall{*what, formula(batch), sizes.list};
+}
+
 // The gradient of attention, which is one kernel.
 std::optional<FusedCall> KernelSet::addGradient(Module& m, OpId fused) {
   std::optional<Lowered> gradient = matchAttentionGradient(m, fused);
@@ -219,14 +240,15 @@ std::optional<FusedCall> KernelSet::addGradient(Module& m, OpId fused) {
     kernels_[number].flops.terms.push_back(flopsOf(*gradient->kernel.attentionGradient));
   }
   KernelCall call{number, gradient->inputs, gradient->outputs, gradient->sizes};
-  std::optional<AttentionCall> library = attentionGradientCall(m, fused, *gradient, options_.attentionDTypes);
+  std::optional<AttentionCall> library =
+      attentionGradientCall(m, fused, *gradient, options_.target.attentionDTypes);
   kernels_[number].standby = library && (made || kernels_[number].standby);
   if (!library) return call;
   library->own = std::move(call);
   return std::move(*library);
 }
 
-// A concatenation that copies and computes nothing.
+// A concatenation that copies without computing.
 std::optional<FusedCall> KernelSet::addJoined(Module& m, OpId fused) {
   const std::optional<Lowered> joined = matchJoin(m, fused);
   if (!joined) return std::nullopt;
@@ -241,7 +263,9 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   module_ = &m;
   const std::string key = regionKey(m, fused);
   if (auto it = byRegion_.find(key); it != byRegion_.end()) return it->second;
-  if (options_.cuda && !options_.cpp && isKind(m, fused, "whole"))
+  if (std::optional<FactorizationCall> factors = factorizationCall(m, fused))
+    return byRegion_.emplace(key, std::move(*factors)).first->second;
+  if (options_.target.gpu && isKind(m, fused, "whole"))
     if (std::optional<FusedCall> gradient = addGradient(m, fused))
       return byRegion_.emplace(key, std::move(*gradient)).first->second;
   if (std::optional<FusedCall> joined = addJoined(m, fused))
@@ -253,19 +277,19 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   if (isKind(m, fused, "attention")) k.attention = matchAttention(*lowered);
   if (k.attention)
     for (OpId o : m[m.region(fused)].ops)
-      k.attention->parts |= m.record(o).name == std::string_view("attention_parts");
-  if (!k.attention && !options_.cpp) shareAxes(k); // the C++ form has not been tried with it
+      k.attention->parts |= attentionForm(m.record(o)) == AttentionForm::Parts;
+  if (!k.attention && options_.target.gpu) shareAxes(k); // the C++ form has not been tested with it
   if (!k.attention) joinAxes(k);
   if (isKind(m, fused, "columns")) walkRows(k);
   k.fixedOrder = m.attr(fused, "order").valid();
-  if (options_.cuda && !k.fixedOrder) k.grouped = matchGrouped(m, fused, *lowered);
-  if (isKind(m, fused, "gemm") && !k.fixedOrder) // a library has an order of its own
+  if (options_.target.gpu && !k.fixedOrder) k.grouped = matchGrouped(m, fused, *lowered);
+  if (isKind(m, fused, "gemm") && !k.fixedOrder) // a library has its own order of summation
     if (std::optional<GemmMatch> gemm = matchGemm(*lowered, options_)) {
       auto finish = [&](GemmMatch& match, bool standby) {
         countWork(m, fused, *lowered, &match.call, match.call.bytes, match.call.flops);
         if (match.scales) {
           const auto [number, made] = keep(*match.scales, "k_scales", [] { return std::string(); });
-          kernels_[number].standby = made || kernels_[number].standby; // a library may take them as they lie
+          kernels_[number].standby = made || kernels_[number].standby; // a library may read them as they are
           match.call.narrow->scales = KernelCall{number, match.scaleInputs, {}, lowered->sizes};
         }
         if (!match.epilogue) return;
@@ -288,9 +312,9 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   }
   const auto [number, made] = keep(k, baseName(m, fused, false), [&] { return commentsOf(m, fused); });
   std::optional<ConvCall> conv;
-  if (!k.fixedOrder) conv = matchConvolution(m, fused, options_.convDTypes);
+  if (!k.fixedOrder) conv = matchConvolution(m, fused, options_.target.convDTypes);
   std::optional<AttentionCall> attention;
-  if (!k.fixedOrder) attention = attentionCall(*lowered, options_.attentionDTypes);
+  if (!k.fixedOrder) attention = attentionCall(*lowered, options_.target.attentionDTypes);
   kernels_[number].standby = (conv || attention) && (made || kernels_[number].standby);
   if (made) {
     countWork(m, fused, *lowered, nullptr, kernels_[number].bytes, kernels_[number].flops);
@@ -308,7 +332,7 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   return byRegion_.emplace(key, std::move(call)).first->second;
 }
 
-// The kernel's number in the set, and whether it is new there.
+// The kernel's number in the set, and whether it is new.
 std::pair<uint32_t, bool> KernelSet::keep(const Kernel& k, const std::string& base,
                                           const std::function<std::string()>& comments) {
   KernelSource source;
@@ -320,20 +344,20 @@ std::pair<uint32_t, bool> KernelSet::keep(const Kernel& k, const std::string& ba
       if (store.copied) source.buffers[store.buffer].updates = store.copied;
   source.numInputs = k.numInputs;
   source.numSizes = k.numSizes;
-  if (options_.cpp) {
-    PrintedKernel printed = printCpp(k, options_.vectorBytes);
+  if (!options_.target.gpu) {
+    PrintedKernel printed = printCpp(k, options_.target.vectorBytes);
     source.units = printed.units, source.unitElements = printed.unitElements,
     source.scratchBytes = printed.scratchBytes;
     source.cpp = printed.body;
     text += printed.body;
   }
   std::vector<PrintedKernel> cuda;
-  if (options_.cuda) {
+  if (options_.target.gpu) {
     cuda = printCuda(k, options_.target, options_.otherSchedules ? kCudaSchedules : 1);
     source.blocks = cuda[0].blocks, source.threadsPerBlock = cuda[0].threadsPerBlock;
     text += cuda[0].body;
   }
-  // The same text over another number of rows is another kernel: how often it runs is part of what it is.
+  // The same text over another number of rows is another kernel: its execution count is part of its key.
   for (const SizeFormula* f : {&source.units, &source.unitElements, &source.scratchBytes, &source.blocks})
     text += formulaKey(*f);
   text += std::to_string(source.threadsPerBlock);
@@ -342,8 +366,9 @@ std::pair<uint32_t, bool> KernelSet::keep(const Kernel& k, const std::string& ba
   const uint32_t count = ++nameCount_[base];
   source.name = count == 1 ? base : base + "_" + std::to_string(count);
   const std::string said = options_.comments ? comments() : "";
-  if (options_.cpp && options_.otherSchedules) addOtherSchedules(k, options_.vectorBytes, source);
-  if (options_.cpp) source.cpp = said + cppSignature(k, source.name) + source.cpp + "}\n";
+  if (!options_.target.gpu && options_.otherSchedules)
+    addOtherSchedules(k, options_.target.vectorBytes, source);
+  if (!options_.target.gpu) source.cpp = said + cppSignature(k, source.name) + source.cpp + "}\n";
   for (size_t i = 0; i < cuda.size(); ++i) {
     const PrintedKernel& p = cuda[i];
     std::string all = said + cudaSignature(k, source.name, p) + p.body + "}\n";

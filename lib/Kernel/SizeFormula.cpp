@@ -1,3 +1,4 @@
+// Sizes of buffers and launches as formulas over the symbolic sizes, evaluated when these are bound.
 #include "dtc/Kernel/Kernel.h"
 #include "dtc/Support/Checked.h"
 
@@ -10,11 +11,11 @@ int64_t SizeFormula::operator()(std::span<const int64_t> sizes) const {
     for (const Factor& f : term) {
       int64_t extent = f.size < 0 ? f.number : sizes[static_cast<size_t>(f.size)];
       std::optional<int64_t> next = checkedMul(product, extent / f.per + (extent % f.per != 0));
-      DTC_CHECK(next, "a kernel's size passes 2^63");
+      DTC_CHECK(next, "a kernel's size exceeds 2^63");
       product = *next;
     }
     std::optional<int64_t> next = checkedAdd(sum, product);
-    DTC_CHECK(next, "a kernel's size passes 2^63");
+    DTC_CHECK(next, "a kernel's size exceeds 2^63");
     sum = *next;
   }
   return sum;

@@ -3,55 +3,46 @@
 #include "ModelWriter.h"
 
 namespace dtc {
-namespace {
-
-std::string norm(ModelWriter& p, const std::string& name, const std::string& x) {
-  const ModelSpec& s = p.spec();
-  std::string w = p.weight(name + "_w", {s.hidden}, {"_"}), b = p.weight(name + "_b", {s.hidden}, {"_"});
-  return allPositions(p, name + "_all",
-                      p.op(name, "layer_norm " + x + ", " + w + ", " + b + " {dims = [-1]}"));
+static Expr norm(ModelWriter& p, const std::string& name, Expr x) {
+  const int64_t n = p.spec().hidden;
+  const Expr w = p.weight(name + "_w", {n}, {{}}), b = p.weight(name + "_b", {n}, {{}});
+  return allPositions(p, name + "_all", p.named(name, layer_norm(x, {.weight = w, .bias = b, .dims = {-1}})));
 }
 
-// x w + b, with the columns of w cut (what follows is cut as they are), or its rows (what follows is a sum).
-std::string columns(ModelWriter& p, const std::string& name, const std::string& x, int64_t from, int64_t to) {
-  std::string w = p.weight(name + "_w", {from, to}, {"_", p.tpCut()}),
-              b = p.weight(name + "_b", {to}, {p.tpCut()});
-  return p.op(name, "add " + p.op(name + "_product", "matmul " + x + ", " + w) + ", " + b);
+// x w + b, with the columns of w sharded (and so the activations after it), or its rows (a partial sum after
+// it).
+static Expr linear(ModelWriter& p, const std::string& name, Expr x, int64_t from, int64_t to, bool columns) {
+  const Axes tp = p.tpAxes(), rows = columns ? Axes() : tp, across = columns ? tp : Axes();
+  const Expr w = p.weight(name + "_w", {from, to}, {rows, across}), b = p.weight(name + "_b", {to}, {across});
+  return p.named(name, p.named(name + "_product", matmul(x, w)) + b);
 }
 
-std::string rows(ModelWriter& p, const std::string& name, const std::string& x, int64_t from, int64_t to) {
-  std::string w = p.weight(name + "_w", {from, to}, {p.tpCut(), "_"}), b = p.weight(name + "_b", {to}, {"_"});
-  return p.op(name, "add " + p.op(name + "_product", "matmul " + x + ", " + w) + ", " + b);
-}
-
-std::string attention(ModelWriter& p, const std::string& n) {
+static Expr attention(ModelWriter& p, Expr n) {
   const ModelSpec& s = p.spec();
   auto project = [&](const std::string& name) {
-    return splitHeads(p, name, columns(p, name, n, s.hidden, s.hidden), s.heads);
+    return splitHeads(p, name, linear(p, name, n, s.hidden, s.hidden, true), s.heads);
   };
-  std::string q = project("attn_q"), k = project("attn_k"), v = project("attn_v");
-  std::string a = p.op("attn_a", "attention " + q + ", " + k + ", " + v + " {causal = true}");
-  return rows(p, "attn_out", joinHeads(p, "attn_a", a), s.hidden, s.hidden);
+  const Expr q = project("attn_q"), k = project("attn_k"), v = project("attn_v");
+  const Expr a = p.named("attn_a", attention(q, k, v, {.causal = true})[0]);
+  return linear(p, "attn_out", joinHeads(p, "attn_a", a), s.hidden, s.hidden, false);
 }
 
-} // namespace
-
-std::string gptModule(ModelWriter p) {
+Module gptModule(ModelWriter& p) {
   const ModelSpec& s = p.spec();
-  std::string tokens = tokenInputs(p), table = p.weight("tok_emb", {s.vocab, s.hidden}, {p.tpCut(), "_"});
-  std::string positions = p.weight("pos_emb", {s.seq, s.hidden}, {p.cut({"cp"}), "_"});
-  std::string embedded = p.op("embedded", "embedding " + tokens + ", " + table);
-  std::string x = cutPositions(p, "x0", p.op("positioned", "add " + embedded + ", " + positions));
-  x = p.layers(x, [&](const std::string& in) {
-    std::string a =
-        cutPositions(p, "x_attn", p.op("attn_sum", "add " + in + ", " + attention(p, norm(p, "ln1", in))));
-    std::string h = p.op("mlp_gelu", "gelu " + columns(p, "mlp_up", norm(p, "ln2", a), s.hidden, s.ffn) +
-                                         " {approximate = \"tanh\"}");
-    std::string m = rows(p, "mlp_down", h, s.ffn, s.hidden);
-    return cutPositions(p, "x_mlp", p.op("mlp_sum", "add " + a + ", " + m));
+  const auto [tokens, labels] = tokenInputs(p);
+  const Expr table = p.weight("tok_emb", {s.vocab, s.hidden}, {p.tpAxes(), {}});
+  const Expr positions = p.weight("pos_emb", {s.seq, s.hidden}, {p.axes({"cp"}), {}});
+  const Expr embedded = p.named("embedded", embedding(tokens, table));
+  Expr x = shardPositions(p, "x0", p.named("positioned", embedded + positions));
+  x = p.layers(x, [&](Expr in) {
+    const Expr a = shardPositions(p, "x_attn", p.named("attn_sum", in + attention(p, norm(p, "ln1", in))));
+    const Expr up = linear(p, "mlp_up", norm(p, "ln2", a), s.hidden, s.ffn, true);
+    const Expr h = p.named("mlp_gelu", gelu(up, {.approximate = "tanh"}));
+    const Expr m = linear(p, "mlp_down", h, s.ffn, s.hidden, false);
+    return shardPositions(p, "x_mlp", p.named("mlp_sum", a + m));
   });
-  std::string n = norm(p, "ln", x);
-  return languageModule(p, p.op("logits", "matmul " + n + ", " + table + " {transpose_b = true}"));
+  const Expr n = norm(p, "ln", x);
+  return languageModule(p, p.named("logits", matmul(n, table, {.transpose_b = true})), labels);
 }
 
 } // namespace dtc

@@ -1,45 +1,41 @@
-// What the language models share: tokens in, heads, logits or loss out.
+// Shared by the language models: tokens, heads, logits and loss.
 #include "ModelWriter.h"
 
 namespace dtc {
 
-std::string tokenInputs(ModelWriter& p) {
+TokenInputs tokenInputs(ModelWriter& p) {
   const ModelSpec& s = p.spec();
-  const Cuts cuts = {p.batchCut(), p.cut({"cp"})};
-  std::string tokens = p.input("tokens", "i32", {s.batch, s.seq}, cuts);
-  if (s.mode != ModelMode::Forward) p.input("labels", "i32", {s.batch, s.seq}, cuts);
-  return tokens;
+  const ShardAxes axes = {p.batchAxes(), p.axes({"cp"})};
+  const Expr tokens = p.input("tokens", DType::I32, {s.batch, s.seq}, axes);
+  if (s.mode == ModelMode::Forward) return {tokens, {}};
+  return {tokens, p.input("labels", DType::I32, {s.batch, s.seq}, axes)};
 }
 
-std::string cutPositions(ModelWriter& p, const std::string& name, const std::string& x) {
-  return p.withSequenceCuts(name, x, {p.batchCut(), p.cut({"cp", "tp"}), "_"});
+Expr shardPositions(ModelWriter& p, const std::string& name, Expr x) {
+  return p.withSequenceSharding(name, x, {p.batchAxes(), p.axes({"cp", "tp"}), {}});
 }
 
-std::string allPositions(ModelWriter& p, const std::string& name, const std::string& x) {
-  return p.withSequenceCuts(name, x, {p.batchCut(), p.cut({"cp"}), "_"});
+Expr allPositions(ModelWriter& p, const std::string& name, Expr x) {
+  return p.withSequenceSharding(name, x, {p.batchAxes(), p.axes({"cp"}), {}});
 }
 
-std::string splitHeads(ModelWriter& p, const std::string& name, const std::string& x, int64_t heads) {
+Expr splitHeads(ModelWriter& p, const std::string& name, Expr x, int64_t heads) {
   const ModelSpec& s = p.spec();
-  std::string split =
-      p.op(name + "_split",
-           "reshape " + x + " {shape = " + listText({s.batch, s.seq, heads, s.hidden / s.heads}) + "}");
-  return p.op(name + "_heads", "transpose " + split + " {perm = [0, 2, 1, 3]}");
+  const Expr split =
+      p.named(name + "_split", reshape(x, {Dim(s.batch), Dim(s.seq), Dim(heads), Dim(s.hidden / s.heads)}));
+  return p.named(name + "_heads", transpose(split, {0, 2, 1, 3}));
 }
 
-std::string joinHeads(ModelWriter& p, const std::string& name, const std::string& x) {
+Expr joinHeads(ModelWriter& p, const std::string& name, Expr x) {
   const ModelSpec& s = p.spec();
-  std::string rows = p.op(name + "_rows", "transpose " + x + " {perm = [0, 2, 1, 3]}");
-  return p.op(name + "_joined",
-              "reshape " + rows + " {shape = " + listText({s.batch, s.seq, s.hidden}) + "}");
+  const Expr rows = p.named(name + "_rows", transpose(x, {0, 2, 1, 3}));
+  return p.named(name + "_joined", reshape(rows, {Dim(s.batch), Dim(s.seq), Dim(s.hidden)}));
 }
 
-std::string languageModule(ModelWriter& p, const std::string& logits) {
-  const ModelSpec& s = p.spec();
-  if (s.mode == ModelMode::Forward)
-    return p.module(logits, "logits", typeText(dtypeName(s.dtype), {s.batch, s.seq, s.vocab}));
-  std::string losses = p.op("losses", "cross_entropy " + widened(p, "logits", logits) + ", %labels");
-  return p.module(p.op("loss", "mean " + losses), "loss", typeText(lossDType(s), {}));
+Module languageModule(ModelWriter& p, Expr logits, Expr labels) {
+  if (p.spec().mode == ModelMode::Forward) return p.module(logits, "logits");
+  const Expr losses = p.named("losses", cross_entropy(widened(p, "logits", logits), labels));
+  return p.module(p.named("loss", mean(losses)), "loss");
 }
 
 } // namespace dtc

@@ -1,25 +1,24 @@
-// Feed-forward blocks alone, with a residual around each: x + gelu(x w1) w2. Its rows stand for sequences and positions alike.
+// Feed-forward blocks with residuals: x + gelu(x w1) w2. Rows are both sequences and positions.
 #include "ModelWriter.h"
 
 namespace dtc {
 
-std::string mlpModule(ModelWriter p) {
+Module mlpModule(ModelWriter& p) {
   const ModelSpec& s = p.spec();
-  const std::string dtype(dtypeName(s.dtype));
-  const Cuts whole = {p.cut({"dp", "fsdp", "cp"}), "_"}, cut = {p.cut({"dp", "fsdp", "cp", "tp"}), "_"};
-  std::string x = p.input("x", dtype, {s.batch, s.hidden}, whole);
-  if (s.mode != ModelMode::Forward) p.input("target", dtype, {s.batch, s.hidden}, whole);
-  x = p.layers(p.withSequenceCuts("x0", x, cut), [&](const std::string& in) {
-    std::string w1 = p.weight("w1", {s.hidden, s.ffn}, {"_", p.tpCut()});
-    std::string w2 = p.weight("w2", {s.ffn, s.hidden}, {p.tpCut(), "_"});
-    std::string h = p.op("h", "matmul " + p.withSequenceCuts("in", in, whole) + ", " + w1);
-    std::string y = p.op("y", "matmul " + p.op("a", "gelu " + h + " {approximate = \"tanh\"}") + ", " + w2);
-    return p.withSequenceCuts("out", p.op("sum", "add " + in + ", " + y), cut);
+  const ShardAxes unsharded = {p.axes({"dp", "fsdp", "cp"}), {}},
+                  sharded = {p.axes({"dp", "fsdp", "cp", "tp"}), {}};
+  Expr x = p.input("x", s.dtype, {s.batch, s.hidden}, unsharded), target;
+  if (s.mode != ModelMode::Forward) target = p.input("target", s.dtype, {s.batch, s.hidden}, unsharded);
+  x = p.layers(p.withSequenceSharding("x0", x, sharded), [&](Expr in) {
+    const Expr w1 = p.weight("w1", {s.hidden, s.ffn}, {{}, p.tpAxes()});
+    const Expr w2 = p.weight("w2", {s.ffn, s.hidden}, {p.tpAxes(), {}});
+    const Expr h = p.named("h", matmul(p.withSequenceSharding("in", in, unsharded), w1));
+    const Expr y = p.named("y", matmul(p.named("a", gelu(h, {.approximate = "tanh"})), w2));
+    return p.withSequenceSharding("out", p.named("sum", in + y), sharded);
   });
-  if (s.mode == ModelMode::Forward) return p.module(x, "y", typeText(dtype, {s.batch, s.hidden}));
-  std::string error = widened(p, "error", p.op("error", "sub " + x + ", %target"));
-  return p.module(p.op("loss", "mean " + p.op("squares", "square " + error)), "loss",
-                  typeText(lossDType(s), {}));
+  if (s.mode == ModelMode::Forward) return p.module(x, "y");
+  const Expr error = widened(p, "error", p.named("error", x - target));
+  return p.module(p.named("loss", mean(p.named("squares", square(error)))), "loss");
 }
 
 } // namespace dtc

@@ -1,158 +1,186 @@
 #include "ModelWriter.h"
-
+#include "dtc/Ops/Loop.h"
+#include "dtc/Ops/OpName.h"
+#include "dtc/Ops/record/Ops.h"
 #include <algorithm>
 #include <numeric>
 
 namespace dtc {
 
-std::string typeText(std::string_view dtype, const std::vector<int64_t>& dims) {
-  std::string text = std::string(dtype) + "[";
-  for (size_t i = 0; i < dims.size(); ++i) text += (i ? ", " : "") + std::to_string(dims[i]);
-  return text + "]";
+Expr widened(ModelWriter& p, const std::string& name, Expr x) {
+  const DType to = accumulationType(x.dtype());
+  return x.dtype() == to ? x : p.named(name + "_" + std::string(dtypeName(to)), x.as(to));
 }
 
-std::string listText(std::initializer_list<int64_t> numbers) { return typeText("", numbers); }
-
-std::string lossDType(const ModelSpec& spec) { return std::string(dtypeName(accumulationType(spec.dtype))); }
-
-std::string widened(ModelWriter& p, const std::string& name, const std::string& x) {
-  std::string to = lossDType(p.spec());
-  return to == dtypeName(p.spec().dtype) ? x
-                                         : p.op(name + "_" + to, "convert " + x + " {dtype = " + to + "}");
+ModelWriter::ModelWriter(const ModelSpec& spec)
+    : spec_(spec), m_(standardOps()), func_(function(spec.mode == ModelMode::Train ? "loss" : "main")),
+      body_(m_, m_[func_].body, ops_, diags_) {
+  Mesh mesh{id("pod"), {}, {}};
+  for (const ModelParallel::Axis& a : spec.parallel.axes) mesh.axes.push_back({id(a.name), a.size});
+  if (!mesh.axes.empty()) mesh_ = m_.shardings.addMesh(std::move(mesh));
+  setStage(0);
 }
 
-std::string ModelWriter::cut(std::initializer_list<std::string_view> axes) const {
-  std::string text;
-  size_t count = 0;
-  for (std::string_view a : axes)
-    if (spec_.parallel.has(a)) text += (count++ ? ", " : "") + std::string(a);
-  return count == 0 ? "_" : count == 1 ? text : "(" + text + ")";
+// --- shardings ---
+
+Axes ModelWriter::axes(std::initializer_list<std::string_view> names) {
+  Axes out;
+  for (std::string_view a : names)
+    if (spec_.parallel.has(a)) out.push_back({id(a)});
+  return out;
 }
 
-std::string ModelWriter::kvCut() const {
+Axes ModelWriter::kvAxes() {
   const int64_t devices = spec_.parallel.size("tp"), heads = spec_.kvHeads;
-  if (heads >= devices) return tpCut();
+  if (heads >= devices) return tpAxes();
   const int64_t groups = std::gcd(devices, heads);
-  return groups == 1 ? "_" : "tp:(1)" + std::to_string(groups);
+  return groups == 1 ? Axes() : Axes{{id("tp"), 1, groups}};
 }
 
-std::string ModelWriter::shardingText(const Cuts& cuts) const {
-  if (spec_.parallel.axes.empty()) return "";
-  std::string text = "@pod{";
-  for (size_t i = 0; i < cuts.size(); ++i) text += (i ? ", " : "") + cuts[i];
-  return text + "}";
-}
-
-std::string ModelWriter::input(const std::string& name, std::string_view dtype,
-                               const std::vector<int64_t>& dims, const Cuts& cuts) {
-  args_.push_back({"%" + name, typeText(dtype, dims), shardingText(cuts)});
-  return "%" + name;
-}
-
-std::string ModelWriter::weight(const std::string& name, const std::vector<int64_t>& dims, const Cuts& cuts) {
-  Cuts kept = cuts;
-  // A vector is too small to be worth a gather.
-  auto whole = std::find(kept.begin(), kept.end(), "_");
-  const bool gathered = spec_.parallel.has("fsdp") && dims.size() > 1 && whole != kept.end();
-  if (gathered) *whole = "fsdp";
-  std::vector<int64_t> stored = dims;
-  if (inLoop_) {
-    kept.insert(kept.begin(), "_");
-    stored.insert(stored.begin(), spec_.layers);
+ShardingId ModelWriter::shardingOf(const ShardAxes& axes) {
+  if (!mesh_.valid()) return {};
+  Sharding s;
+  s.mesh = mesh_;
+  for (const Axes& dim : axes) {
+    s.dims.emplace_back();
+    for (const AxisRef& a : dim) s.dims.back().parts.push_back({a, 0});
   }
-  std::string full = (inLoop_ ? "blocks_" : prefix_) + name, value = "%" + full;
-  args_.push_back({value, typeText(dtypeName(spec_.dtype), stored), shardingText(kept), true});
-  if (inLoop_) value = op(name, "index_select " + value + ", %i {dim = 0}");
-  return gathered ? op(name + "_whole", "shard " + value, shardingText(cuts)) : value;
+  return m_.shardings.intern(std::move(s));
 }
 
-// With pipeline stages, every op says which it belongs to.
-void ModelWriter::mark(std::string& statement) const {
-  if (!spec_.parallel.has("pp")) return;
-  std::string stage = "stage = " + std::to_string(stage_) + "}";
-  if (statement.ends_with('}'))
-    statement.replace(statement.size() - 1, 1, ", " + stage);
-  else
-    statement += " {" + stage;
+Expr ModelWriter::shardedAs(Expr x, const ShardAxes& axes) {
+  const Expr y = shard(x);
+  m_[y].sharding = shardingOf(axes);
+  return y;
 }
 
-std::string ModelWriter::op(const std::string& name, const std::string& text, const std::string& typed) {
-  std::string value = "%" + prefix_ + name, statement = text;
-  mark(statement);
-  body_ += indent_ + value + " = " + statement + (typed.empty() ? "" : " : " + typed) + "\n";
-  return value;
+// --- functions and arguments ---
+
+FuncId ModelWriter::function(std::string_view name) {
+  const FuncId f(static_cast<uint32_t>(m_.functions.size()));
+  Function& made = m_.functions.emplace_back();
+  made.name = id(name);
+  made.body = m_.makeBlock();
+  m_[made.body].parentFunc = f;
+  m_.order.push_back(f);
+  return f;
 }
 
-std::string ModelWriter::withSequenceCuts(const std::string& name, const std::string& x, const Cuts& cuts) {
-  return spec_.parallel.sequence ? op(name, "shard " + x, shardingText(cuts)) : x;
+void ModelWriter::endFunction(FuncId f, std::vector<OpId> ops, std::vector<ValueId> returned) {
+  m_[m_[f].body].ops = std::move(ops);
+  m_[m_[f].body].yields = std::move(returned);
 }
 
-std::string ModelWriter::layers(const std::string& x,
-                                const std::function<std::string(const std::string&)>& block) {
+Expr ModelWriter::argument(const std::string& name, TypeId type, ShardingId sharding, bool isWeight) {
+  const ValueId v = m_.makeBlockArg(m_[func_].body, type, id(name));
+  m_[v].sharding = sharding;
+  m_[func_].args.emplace_back().value = v;
+  args_.push_back({v, isWeight});
+  return {*builder_, v};
+}
+
+Expr ModelWriter::input(const std::string& name, DType dtype, const std::vector<int64_t>& dims,
+                        const ShardAxes& axes) {
+  const std::vector<Dim> sizes(dims.begin(), dims.end());
+  return argument(name, m_.tensorType(dtype, sizes), shardingOf(axes), false);
+}
+
+Expr ModelWriter::weight(const std::string& name, std::vector<int64_t> dims, const ShardAxes& axes) {
+  ShardAxes kept = axes;
+  // A vector is too small for sharding to pay off.
+  const auto unsharded = std::ranges::find_if(kept, [](const Axes& a) { return a.empty(); });
+  const bool gathered = spec_.parallel.has("fsdp") && dims.size() > 1 && unsharded != kept.end();
+  if (gathered) *unsharded = this->axes({"fsdp"});
+  if (index_.valid()) {
+    kept.insert(kept.begin(), Axes());
+    dims.insert(dims.begin(), spec_.layers);
+  }
+  const std::vector<Dim> sizes(dims.begin(), dims.end());
+  Expr value = argument((index_.valid() ? "blocks_" : prefix_) + name, m_.tensorType(spec_.dtype, sizes),
+                        shardingOf(kept), true);
+  if (index_.valid()) value = named(name, index_select(value, index_, {.dim = 0}));
+  return gathered ? named(name + "_whole", shardedAs(value, axes)) : value;
+}
+
+// --- values ---
+
+Expr ModelWriter::named(const std::string& name, Expr v) {
+  m_[v].name = id(prefix_ + name);
+  return v;
+}
+
+Expr ModelWriter::withSequenceSharding(const std::string& name, Expr x, const ShardAxes& axes) {
+  return spec_.parallel.sequence ? named(name, shardedAs(x, axes)) : x;
+}
+
+// With pipeline stages, every op has its stage as an attribute.
+void ModelWriter::setStage(int64_t stage) {
+  if (spec_.parallel.has("pp")) body_.common = {{id("stage"), m_.attrs.integer(stage)}};
+}
+
+Expr ModelWriter::layers(Expr x, const std::function<Expr(Expr)>& block) {
   if (spec_.loop) {
-    body_ +=
-        indent_ + "%blocks = for %i in 0.." + std::to_string(spec_.layers) + " (%stream = " + x + ") {\n";
-    inLoop_ = true;
-    indent_ += "  ";
-    std::string out = block("%stream");
-    body_ += indent_ + "yield " + out + "\n";
-    indent_.resize(indent_.size() - 2);
-    inLoop_ = false;
-    body_ += indent_ + "}\n";
-    return "%blocks";
+    const Expr last = ops::forLoop(body_, 0, spec_.layers, {x}, [&](Builder& in, Expr i, auto stream) {
+      builder_ = &in, index_ = i;
+      m_[i].name = id("i"), m_[stream[0]].name = id("stream");
+      const ValueId out = block(Expr(in, stream[0]));
+      builder_ = &body_, index_ = {};
+      return std::vector{out};
+    })[0];
+    return named("blocks", last);
   }
-  std::string stream = x;
   for (int64_t i = 0; i < spec_.layers; ++i) {
     prefix_ = "blocks_" + std::to_string(i) + "_";
-    stage_ = i * spec_.parallel.size("pp") / spec_.layers;
-    stream = block(stream);
+    setStage(i * spec_.parallel.size("pp") / spec_.layers);
+    x = block(x);
   }
   prefix_.clear();
-  return stream;
+  return x;
 }
 
-std::string ModelWriter::function(const std::string& name, const std::string& results,
-                                  const std::string& body, const std::string& returned) const {
-  std::string text = "func @" + name + "(";
-  for (const Arg& a : args_)
-    text += (&a == &args_.front() ? "" : ", ") + a.name + ": " + a.type + " " + a.sharding;
-  return text + ") -> (" + results + ") {\n" + body + "  return " + returned + "\n}\n";
-}
+// --- the module ---
 
-// The loss and its gradients, then one step of gradient descent; the weights are there to be carried to the next step.
-std::string ModelWriter::trainStep() const {
-  std::string values = "%loss", results = "%loss: " + typeText(lossDType(spec_), {}), names, numbers, updates,
-              returned = "%loss";
-  for (size_t i = 0; i < args_.size(); ++i) {
-    const Arg& a = args_[i];
-    names += (i ? ", " : "") + a.name;
-    if (!a.isWeight) continue;
-    std::string bare = a.name.substr(1);
-    values += ", %d_" + bare;
-    numbers += (numbers.empty() ? "" : ", ") + std::to_string(i);
-    updates += "  %step_" + bare + " = mul %d_" + bare + ", 0.01\n";
-    updates += "  %new_" + bare + " = sub " + a.name + ", %step_" + bare + "\n";
-    results += ", " + a.name + ": " + a.type + " " + a.sharding + " {carry = true}";
-    returned += ", %new_" + bare;
+// The loss and its gradients, then one step of gradient descent; the updated weights are carried to the next
+// step.
+void ModelWriter::trainStep() {
+  const FuncId loss = func_;
+  const std::vector<Argument> losses = std::exchange(args_, {});
+  func_ = function("main");
+  std::vector<OpId> ops;
+  Builder b(m_, m_[func_].body, ops, diags_);
+  builder_ = &b;
+  std::vector<ValueId> args;
+  std::vector<int64_t> wrt;
+  std::vector<TypeId> types = {m_[loss].results[0].type};
+  for (const auto& [v, isWeight] : losses) {
+    const Value like = m_[v];
+    if (isWeight) wrt.push_back(static_cast<int64_t>(args.size())), types.push_back(like.type);
+    args.push_back(argument(std::string(m_.strings[like.name]), like.type, like.sharding, isWeight));
   }
-  return function("main", results,
-                  "  " + values + " = value_and_grad @loss(" + names + ") {wrt = [" + numbers + "]}\n" +
-                      updates,
-                  returned);
+  const OpId o = m_.makeOp(m_.registry->find(OpName("value_and_grad")), args, 0,
+                           {{id(AttributeName("wrt")), m_.attrs.integers(wrt)}});
+  m_[o].callee = m_[loss].name;
+  m_[o].parent = b.parent;
+  m_.makeResults(o, types);
+  ops.push_back(o);
+  std::vector<ValueId> returned = {named("loss", Expr(b, m_.result(o)))};
+  m_[func_].results.push_back({id("loss"), types[0], {}, {}, {}, {}});
+  for (size_t i = 0; i < wrt.size(); ++i) {
+    const Expr weight(b, args[static_cast<size_t>(wrt[i])]);
+    const std::string name(m_.strings[m_[weight].name]);
+    const Expr step = named("step_" + name, named("d_" + name, Expr(b, m_.result(o, i + 1))) * 0.01);
+    returned.push_back(named("new_" + name, weight - step));
+    m_[func_].results.push_back(
+        {id(name), types[i + 1], {}, m_[weight].sharding, {{id("carry"), m_.attrs.boolean(true)}}, {}});
+  }
+  endFunction(func_, std::move(ops), std::move(returned));
 }
 
-std::string ModelWriter::module(const std::string& value, const std::string& label,
-                                const std::string& type) const {
-  std::string text;
-  if (!spec_.parallel.axes.empty()) {
-    text = "mesh @pod = [";
-    for (const ModelParallel::Axis& a : spec_.parallel.axes)
-      text += (&a == &spec_.parallel.axes.front() ? "" : ", ") + a.name + "=" + std::to_string(a.size);
-    text += "]\n\n";
-  }
-  const bool train = spec_.mode == ModelMode::Train;
-  text += function(train ? "loss" : "main", "%" + label + ": " + type, body_, value);
-  return train ? text + "\n" + trainStep() : text;
+Module ModelWriter::module(Expr value, std::string_view label) {
+  m_[func_].results.push_back({id(label), value.typeId(), {}, {}, {}, {}});
+  endFunction(func_, std::move(ops_), {value});
+  if (spec_.mode == ModelMode::Train) trainStep();
+  return std::move(m_);
 }
 
 } // namespace dtc

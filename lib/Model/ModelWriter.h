@@ -1,91 +1,98 @@
 #pragma once
-// Writes a model as text: arguments with their shardings, statements with good names. What the families share.
+// Builds a model as a module: arguments with their shardings, and named values. Shared by the families.
 #include "dtc/Model/Model.h"
+#include "dtc/Ops/OpFunctions.h"
 #include <functional>
-#include <initializer_list>
 
 namespace dtc {
 
-using Cuts = std::vector<std::string>; // one per dim: "_", "tp", "(dp, fsdp)"
+using Axes = std::vector<AxisRef>;   // of one dim, major to minor; empty: not sharded
+using ShardAxes = std::vector<Axes>; // one per dim
 
 class ModelWriter {
 public:
-  explicit ModelWriter(const ModelSpec& spec) : spec_(spec) {}
+  explicit ModelWriter(const ModelSpec&);
+  ModelWriter(const ModelWriter&) = delete; // Builders refer to its members
+  ModelWriter& operator=(const ModelWriter&) = delete;
 
   [[nodiscard]] const ModelSpec& spec() const { return spec_; }
 
-  // --- how dims are cut ---
-  // By those of the axes that --parallel has: "(dp, fsdp)", "tp", or "_" where it has none.
-  [[nodiscard]] std::string cut(std::initializer_list<std::string_view> axes) const;
-  [[nodiscard]] std::string batchCut() const { return cut({"dp", "fsdp"}); }
-  [[nodiscard]] std::string tpCut() const { return cut({"tp"}); }
-  // Of the columns of key and value weights: where tp has more devices than there are heads, each head stands on several.
-  [[nodiscard]] std::string kvCut() const;
+  // --- how dims are sharded ---
+  // The given axes that --parallel has.
+  [[nodiscard]] Axes axes(std::initializer_list<std::string_view> names);
+  [[nodiscard]] Axes batchAxes() { return axes({"dp", "fsdp"}); }
+  [[nodiscard]] Axes tpAxes() { return axes({"tp"}); }
+  // The sharding of columns of key and value weights: if tp has more devices than heads, each head is
+  // replicated.
+  [[nodiscard]] Axes kvAxes();
 
   // --- arguments ---
-  // One that is no weight. Returns "%name".
-  std::string input(const std::string& name, std::string_view dtype, const std::vector<int64_t>& dims,
-                    const Cuts& cuts);
-  // A weight; while a block is written, of that block (in a loop: of all, stacked). Returns the value to use: where fsdp
-  // cuts the weight it is gathered first.
-  std::string weight(const std::string& name, const std::vector<int64_t>& dims, const Cuts& cuts);
+  // An argument that is not a weight.
+  Expr input(const std::string& name, DType, const std::vector<int64_t>& dims, const ShardAxes&);
+  // A weight; inside a block, of that block (in a loop: of all blocks, stacked). Returns the value to use,
+  // which is gathered if fsdp shards the weight.
+  Expr weight(const std::string& name, std::vector<int64_t> dims, const ShardAxes&);
 
-  // --- statements ---
-  // "%name = text"; returns "%name", with the block's prefix. `typed` goes behind the colon.
-  std::string op(const std::string& name, const std::string& text, const std::string& typed = {});
-  // x, constrained to these cuts where --parallel says sp.
-  std::string withSequenceCuts(const std::string& name, const std::string& x, const Cuts& cuts);
-  // All layers: `block` takes the stream and returns it. Unrolled, or as one `for`.
-  std::string layers(const std::string& x, const std::function<std::string(const std::string&)>& block);
+  // --- values ---
+  Builder& builder() { return *builder_; }
+  Expr named(const std::string& name, Expr); // with the block's prefix
+  // x, constrained to these shardings if --parallel has sp.
+  Expr withSequenceSharding(const std::string& name, Expr x, const ShardAxes&);
+  // All layers: `block` takes the residual stream and returns it. Unrolled, or as one `for`.
+  Expr layers(Expr x, const std::function<Expr(Expr)>& block);
 
-  // The module, in the form that the mode asks for; the statements end in `value`, and the result is called `label`.
-  [[nodiscard]] std::string module(const std::string& value, const std::string& label,
-                                   const std::string& type) const;
+  // The module for the mode; the function returns `value`, called `label`.
+  [[nodiscard]] Module module(Expr value, std::string_view label);
 
 private:
-  struct Arg {
-    std::string name, type, sharding;
+  struct Argument {
+    ValueId value;
     bool isWeight = false;
   };
 
-  [[nodiscard]] std::string shardingText(const Cuts& cuts) const;
-  void mark(std::string& statement) const;
-  [[nodiscard]] std::string function(const std::string& name, const std::string& results,
-                                     const std::string& body, const std::string& returned) const;
-  [[nodiscard]] std::string trainStep() const;
+  [[nodiscard]] StrId id(std::string_view name) { return m_.strings.intern(name); }
+  [[nodiscard]] ShardingId shardingOf(const ShardAxes&);
+  FuncId function(std::string_view name);
+  void endFunction(FuncId, std::vector<OpId> ops, std::vector<ValueId> returned);
+  Expr argument(const std::string& name, TypeId, ShardingId, bool isWeight);
+  Expr shardedAs(Expr x, const ShardAxes&);
+  void setStage(int64_t stage);
+  void trainStep();
 
   const ModelSpec& spec_;
-  std::vector<Arg> args_;
-  std::string body_, prefix_, indent_ = "  ";
-  int64_t stage_ = 0;   // of the ops that are written
-  bool inLoop_ = false; // weights are taken from stacks, by %i
+  Module m_;
+  Diagnostics diags_;
+  MeshId mesh_;
+  FuncId func_;
+  std::vector<OpId> ops_;
+  Builder body_, *builder_ = &body_; // of the function; of the block that is being built
+  std::vector<Argument> args_;
+  std::string prefix_;
+  Expr index_; // in a loop: weights are indexed from stacks
 };
 
-[[nodiscard]] std::string typeText(std::string_view dtype, const std::vector<int64_t>& dims); // "f32[4, 16]"
-[[nodiscard]] std::string listText(std::initializer_list<int64_t> numbers);                   // "[4, 16]"
+// `x` converted to the dtype of the loss: logarithms need more digits than the narrow dtypes have.
+[[nodiscard]] Expr widened(ModelWriter&, const std::string& name, Expr x);
 
-// The dtype that a loss is computed in: logarithms need more digits than the narrow types have.
-[[nodiscard]] std::string lossDType(const ModelSpec& spec);
-// `x` in it.
-[[nodiscard]] std::string widened(ModelWriter& p, const std::string& name, const std::string& x);
+// The families, one file each.
+[[nodiscard]] Module gptModule(ModelWriter&);
+[[nodiscard]] Module llamaModule(ModelWriter&);
+[[nodiscard]] Module mlpModule(ModelWriter&);
 
-// The families, a file each: their statements as a module.
-[[nodiscard]] std::string gptModule(ModelWriter p);
-[[nodiscard]] std::string llamaModule(ModelWriter p);
-[[nodiscard]] std::string mlpModule(ModelWriter p);
-
-// --- what the language models share ---
-// The arguments %tokens and, where there is a loss, %labels, both [batch, seq]. Returns the first.
-[[nodiscard]] std::string tokenInputs(ModelWriter& p);
-// The stream [batch, seq, hidden] between blocks, whose positions sp cuts over tp; and what a block's matrices take, which has
-// all of them. Without sp both are `x`.
-[[nodiscard]] std::string cutPositions(ModelWriter& p, const std::string& name, const std::string& x);
-[[nodiscard]] std::string allPositions(ModelWriter& p, const std::string& name, const std::string& x);
+// --- shared by the language models ---
+// The arguments %tokens and, if there is a loss, %labels, both [batch, seq].
+struct TokenInputs {
+  Expr tokens, labels;
+};
+[[nodiscard]] TokenInputs tokenInputs(ModelWriter&);
+// The residual stream [batch, seq, hidden] between blocks, whose positions sp shards over tp, and the input
+// of a block's matmuls, which has all positions. Without sp both are `x`.
+[[nodiscard]] Expr shardPositions(ModelWriter&, const std::string& name, Expr x);
+[[nodiscard]] Expr allPositions(ModelWriter&, const std::string& name, Expr x);
 // [batch, seq, heads * dim] to [batch, heads, seq, dim], and back.
-[[nodiscard]] std::string splitHeads(ModelWriter& p, const std::string& name, const std::string& x,
-                                     int64_t heads);
-[[nodiscard]] std::string joinHeads(ModelWriter& p, const std::string& name, const std::string& x);
-// The module that ends in the logits, or in their loss against the argument %labels.
-[[nodiscard]] std::string languageModule(ModelWriter& p, const std::string& logits);
+[[nodiscard]] Expr splitHeads(ModelWriter&, const std::string& name, Expr x, int64_t heads);
+[[nodiscard]] Expr joinHeads(ModelWriter&, const std::string& name, Expr x);
+// The module that returns the logits, or their loss against the labels.
+[[nodiscard]] Module languageModule(ModelWriter&, Expr logits, Expr labels);
 
 } // namespace dtc

@@ -1,20 +1,16 @@
-// What --parallel says, read.
+// Parses --parallel.
 #include "dtc/Model/Model.h"
 
 #include <algorithm>
 #include <charconv>
 
 namespace dtc {
-namespace {
-
 constexpr std::string_view kAxes[] = {"dp", "fsdp", "cp", "tp", "pp"};
 
-Error wrong(std::string_view text, const std::string& why) {
+static Error wrong(std::string_view text, const std::string& why) {
   return usageError("--parallel " + std::string(text) + ": " + why +
                     " (dp, fsdp, cp, tp and pp take a size, sp takes none: --parallel dp=2,tp=4,sp)");
 }
-
-} // namespace
 
 bool ModelParallel::has(std::string_view name) const {
   for (const Axis& a : axes)
@@ -39,8 +35,8 @@ Result<ModelParallel> parseModelParallel(std::string_view text) {
     }
     std::string name(one.substr(0, one.find('=')));
     if (std::find(std::begin(kAxes), std::end(kAxes), name) == std::end(kAxes))
-      return wrong(text, "'" + name + "' is no way to spread a model");
-    if (p.has(name)) return wrong(text, "'" + name + "' stands in it twice");
+      return wrong(text, "'" + name + "' is not a kind of parallelism");
+    if (p.has(name)) return wrong(text, "'" + name + "' is given twice");
     std::string_view digits = one.substr(std::min(one.size(), name.size() + 1));
     int64_t size = 0;
     auto [end, bad] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
@@ -49,7 +45,7 @@ Result<ModelParallel> parseModelParallel(std::string_view text) {
       return wrong(text, "'" + std::string(one) + "' is not " + name + "=SIZE");
     p.axes.push_back({name, size});
   }
-  if (p.sequence && !p.has("tp")) return wrong(text, "sp cuts positions over tp, which is not there");
+  if (p.sequence && !p.has("tp")) return wrong(text, "sp shards positions over tp, which is missing");
   return p;
 }
 

@@ -1,4 +1,4 @@
-// The published sizes, and whether the sizes of a model fit each other.
+// The published sizes, and the consistency checks.
 #include "dtc/Model/Model.h"
 
 #include <algorithm>
@@ -14,9 +14,10 @@ struct PublishedSize {
   double ropeBase = 10000.0;
 };
 
-// GPT: https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf (GPT-2) and
-// https://arxiv.org/abs/2005.14165 (GPT-3). Llama: https://arxiv.org/abs/2302.13971, https://arxiv.org/abs/2307.09288 (7b,
-// 13b: Llama 2) and https://arxiv.org/abs/2407.21783 (Llama 3). `tiny` is ours: small enough to be read and run anywhere.
+// GPT: https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
+// (GPT-2) and https://arxiv.org/abs/2005.14165 (GPT-3). Llama: https://arxiv.org/abs/2302.13971,
+// https://arxiv.org/abs/2307.09288 (7b, 13b: Llama 2) and https://arxiv.org/abs/2407.21783 (Llama 3). `tiny`
+// is ours: small enough to be read and run anywhere.
 constexpr std::array kSizes = {
     PublishedSize{"gpt", "tiny", 2, 64, 4, 4, 256, 256, 16, 4},
     PublishedSize{"gpt", "124m", 12, 768, 12, 12, 3072, 50257, 1024, 1},
@@ -48,11 +49,16 @@ std::string list(const std::vector<const char*>& words) {
   return text;
 }
 
-Error unfit(const std::string& what) { return usageError("this model cannot be: " + what); }
+Error unfit(const std::string& what) { return usageError("invalid model: " + what); }
 
 std::optional<Error> whatDoesNotFit(const ModelSpec& s) {
   if (s.loop && s.parallel.has("pp"))
-    return unfit("pp gives each layer its stage, and with --loop there is but one text for all of them");
+    return unfit("pp assigns a stage to each layer, but --loop has a single body for all layers");
+  // Bounds the elements of weights and activations.
+  const __int128 rows = std::max(s.hidden * (s.loop ? s.layers : 1), s.batch * std::max<int64_t>(s.seq, 1));
+  if (rows * std::max({s.hidden, s.ffn, s.vocab}) > int64_t(1) << 60)
+    return unfit(
+        "a tensor would have more than 2^60 elements; reduce --hidden, --ffn, --vocab, --batch or --seq");
   if (s.family == "mlp") return std::nullopt;
   auto text = [](int64_t n) { return std::to_string(n); };
   if (s.hidden % s.heads != 0)
@@ -60,9 +66,9 @@ std::optional<Error> whatDoesNotFit(const ModelSpec& s) {
   if (s.heads % s.kvHeads != 0)
     return unfit("--heads " + text(s.heads) + " cannot share --kv-heads " + text(s.kvHeads));
   if (s.family == "gpt" && s.heads != s.kvHeads)
-    return unfit("gpt has as many key heads as heads; leave --kv-heads out");
+    return unfit("gpt needs as many key heads as heads; omit --kv-heads");
   if (s.family == "llama" && s.hidden / s.heads % 2 != 0)
-    return unfit("rope turns pairs, and a head of " + text(s.hidden / s.heads) + " is odd");
+    return unfit("rope rotates pairs, but the head size " + text(s.hidden / s.heads) + " is odd");
   return std::nullopt;
 }
 
@@ -72,8 +78,8 @@ const std::vector<ModelFamily>& modelFamilies() {
   static const std::vector<ModelFamily> table = [] {
     std::vector<ModelFamily> families = {
         {"gpt", "learned positions, layer_norm with bias, gelu, head tied to the embedding", {}},
-        {"llama", "rope, rms_norm, grouped key heads, feed-forward gated by silu", {}},
-        {"mlp", "feed-forward blocks alone: matmul, gelu, matmul", {}},
+        {"llama", "rope, rms_norm, grouped key heads, silu-gated feed-forward", {}},
+        {"mlp", "feed-forward blocks only: matmul, gelu, matmul", {}},
     };
     for (ModelFamily& f : families)
       for (const PublishedSize& s : kSizes)
@@ -90,15 +96,15 @@ Result<ModelSpec> modelSpec(const ModelSpec& wanted, std::string_view size) {
     names.push_back(f.name);
     if (wanted.family == f.name) family = &f;
   }
-  if (!family) return usageError("unknown model '" + wanted.family + "'; there are " + list(names));
+  if (!family) return usageError("unknown model '" + wanted.family + "'; expected one of: " + list(names));
   const PublishedSize* p = find(wanted.family, size.empty() ? "tiny" : size);
   if (!p)
-    return usageError("unknown size '" + std::string(size) + "' of " + wanted.family + "; there are " +
+    return usageError("unknown size '" + std::string(size) + "' of " + wanted.family + "; expected one of: " +
                       list(family->sizes) + ", and --layers, --hidden, … for any other");
   ModelSpec s = wanted;
   auto fill = [](int64_t& field, int64_t published) { field = field ? field : published; };
   fill(s.layers, p->layers);
-  // Where the width is given, what hangs on it keeps its proportions, unless given too.
+  // If the width is given, dependent sizes keep their proportions, unless given too.
   const bool scaled = wanted.hidden != 0 && wanted.hidden != p->hidden;
   fill(s.hidden, p->hidden);
   fill(s.ffn, scaled ? std::max<int64_t>(1, p->ffn * s.hidden / p->hidden) : p->ffn);
@@ -108,7 +114,7 @@ Result<ModelSpec> modelSpec(const ModelSpec& wanted, std::string_view size) {
   fill(s.heads, p->heads);
   fill(s.vocab, p->vocab);
   fill(s.seq, p->seq);
-  // At least one sequence for each device that takes sequences of its own.
+  // At least one sequence per data-parallel device.
   fill(s.batch, std::max(p->batch, s.parallel.size("dp") * s.parallel.size("fsdp")));
   s.ropeBase = p->ropeBase;
   if (auto why = whatDoesNotFit(s)) return *why;

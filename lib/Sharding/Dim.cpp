@@ -3,13 +3,11 @@
 #include <algorithm>
 
 namespace dtc {
-namespace {
-
-size_t hashOf(const DimExpr& e) {
+static size_t hashOf(const DimExpr& e) {
   size_t h = std::hash<int64_t>()(e.coefficient);
   auto mix = [&](uint64_t v) { h = (h ^ v) * 0x9E3779B97F4A7C15ull; };
   for (StrId s : e.symbols) mix(s.index);
-  for (const AxisRef& a : e.cut) {
+  for (const AxisRef& a : e.axes) {
     mix(a.name.index);
     mix(static_cast<uint64_t>(a.pre));
     mix(static_cast<uint64_t>(a.size));
@@ -17,11 +15,9 @@ size_t hashOf(const DimExpr& e) {
   return h;
 }
 
-} // namespace
-
 Dim DimTable::intern(DimExpr expr) {
   if (expr.coefficient == 0) return Dim(0);
-  if (expr.symbols.empty() && expr.cut.empty()) return Dim(expr.coefficient);
+  if (expr.symbols.empty() && expr.axes.empty()) return Dim(expr.coefficient);
   std::sort(expr.symbols.begin(), expr.symbols.end());
   const size_t h = hashOf(expr);
   for (auto [it, end] = byHash_.equal_range(h); it != end; ++it)
@@ -38,10 +34,10 @@ DimExpr DimTable::expr(Dim d) const {
 }
 
 std::optional<Dim> DimTable::mul(Dim a, Dim b) {
-  if (a == Dim(1)) return b; // also of a cut piece
+  if (a == Dim(1)) return b; // also if b is sharded
   if (b == Dim(1)) return a;
   DimExpr x = expr(a), y = expr(b);
-  if (!x.cut.empty() || !y.cut.empty()) return std::nullopt;
+  if (!x.axes.empty() || !y.axes.empty()) return std::nullopt;
   auto c = checkedMul(x.coefficient, y.coefficient);
   if (!c) return std::nullopt;
   x.coefficient = *c;
@@ -54,7 +50,7 @@ std::optional<Dim> DimTable::divExact(Dim a, Dim b) {
   DimExpr x = expr(a), y = expr(b);
   if (y.coefficient == 0) return std::nullopt;
   if (a == b) return Dim(1);
-  if (!x.cut.empty() || !y.cut.empty() || x.coefficient % y.coefficient != 0) return std::nullopt;
+  if (!x.axes.empty() || !y.axes.empty() || x.coefficient % y.coefficient != 0) return std::nullopt;
   if (x.coefficient == 0) return Dim(0);
   DimExpr q{x.coefficient / y.coefficient, {}, {}};
   std::set_difference(x.symbols.begin(), x.symbols.end(), y.symbols.begin(), y.symbols.end(),
@@ -63,16 +59,16 @@ std::optional<Dim> DimTable::divExact(Dim a, Dim b) {
   return intern(std::move(q));
 }
 
-Dim DimTable::uncut(Dim d) {
-  if (d.isStatic() || dynamic(d).cut.empty()) return d;
+Dim DimTable::unsharded(Dim d) {
+  if (d.isStatic() || dynamic(d).axes.empty()) return d;
   DimExpr e = dynamic(d);
-  e.cut.clear();
+  e.axes.clear();
   return intern(std::move(e));
 }
 
 std::string printAxis(const AxisRef& a, const StringTable& strings) {
   std::string s(strings[a.name]);
-  if (!a.whole()) s += ":(" + std::to_string(a.pre) + ")" + std::to_string(a.size);
+  if (!a.isFullAxis()) s += ":(" + std::to_string(a.pre) + ")" + std::to_string(a.size);
   return s;
 }
 
@@ -85,14 +81,14 @@ std::string printDim(Dim d, const DimTable& dims, const StringTable& strings) {
     if (!s.empty()) s += '*';
     s += strings[symbol];
   }
-  if (e.cut.empty()) return s;
+  if (e.axes.empty()) return s;
   s += '/';
-  if (e.cut.size() > 1) s += '(';
-  for (size_t i = 0; i < e.cut.size(); ++i) {
+  if (e.axes.size() > 1) s += '(';
+  for (size_t i = 0; i < e.axes.size(); ++i) {
     if (i) s += ", ";
-    s += printAxis(e.cut[i], strings);
+    s += printAxis(e.axes[i], strings);
   }
-  if (e.cut.size() > 1) s += ')';
+  if (e.axes.size() > 1) s += ')';
   return s;
 }
 

@@ -8,8 +8,8 @@
 namespace dtc {
 namespace {
 
-// A sub-axis of the mesh that is looked through, of which one step is `stride` places of the mesh that is seen.
-struct Digit {
+// A sub-axis of the viewing mesh; one step along it is `stride` coordinates of the viewed mesh.
+struct AxisDigit {
   AxisRef axis;
   int64_t size = 1, stride = 1;
 };
@@ -23,11 +23,11 @@ std::vector<int64_t> devicesOf(const Mesh& m) {
 
 class Viewer {
 public:
-  Viewer(const Mesh& seen, const Mesh& on, std::vector<int64_t> placeOf)
-      : seen_(seen), on_(on), placeOf_(std::move(placeOf)) {}
+  Viewer(const Mesh& seen, const Mesh& on, std::vector<int64_t> coordinateOf)
+      : seen_(seen), on_(on), coordinateOf_(std::move(coordinateOf)) {}
 
   std::optional<MeshView> faithful() {
-    std::vector<Digit> digits;
+    std::vector<AxisDigit> digits;
     int64_t step = on_.numDevices();
     for (const MeshAxis& a : on_.axes) {
       step /= a.size;
@@ -38,31 +38,31 @@ public:
     for (const MeshAxis& a : seen_.axes) {
       const int64_t end = stride;
       stride /= a.size;
-      std::vector<Digit> own;
-      for (const Digit& d : digits)
+      std::vector<AxisDigit> own;
+      for (const AxisDigit& d : digits)
         if (d.stride >= stride && d.stride < end) own.push_back(d);
-      std::sort(own.begin(), own.end(), [](const Digit& x, const Digit& y) { return x.stride > y.stride; });
+      std::ranges::sort(own, [](const AxisDigit& x, const AxisDigit& y) { return x.stride > y.stride; });
       view.axes.push_back(joined(own));
     }
     return holds(view) ? std::optional(view) : std::nullopt;
   }
 
-  // Each prime factor of an axis in the place of an equal one.
+  // Replaces each prime factor of an axis by an equal one.
   MeshView relabelled() const {
-    std::vector<Digit> free;
+    std::vector<AxisDigit> free;
     for (const MeshAxis& a : on_.axes)
       for (int64_t pre = 1, rest = a.size; rest > 1;) {
-        const int64_t p = leastFactor(rest);
+        const int64_t p = smallestFactor(rest);
         free.push_back({{a.name, pre, p}, p, 0});
         pre *= p, rest /= p;
       }
     MeshView view;
     view.sameDevices = false;
     for (const MeshAxis& a : seen_.axes) {
-      std::vector<Digit> own;
+      std::vector<AxisDigit> own;
       for (int64_t rest = a.size; rest > 1;) {
-        const int64_t p = leastFactor(rest);
-        const auto at = std::find_if(free.begin(), free.end(), [&](const Digit& d) { return d.size == p; });
+        const int64_t p = smallestFactor(rest);
+        const auto at = std::ranges::find_if(free, [&](const AxisDigit& d) { return d.size == p; });
         own.push_back(*at);
         free.erase(at);
         rest /= p;
@@ -73,15 +73,16 @@ public:
   }
 
 private:
-  static int64_t leastFactor(int64_t n) {
+  static int64_t smallestFactor(int64_t n) {
     for (int64_t p = 2; p * p <= n; ++p)
       if (n % p == 0) return p;
     return n;
   }
 
-  // The digits of one axis, whose neighbours are `step` places apart: runs of even strides, none of which leaves an axis that is seen.
-  bool splitAxis(const MeshAxis& a, int64_t step, std::vector<Digit>& out) const {
-    auto seenAt = [&](int64_t i) { return placeOf_[static_cast<size_t>(i * step)] - placeOf_[0]; };
+  // The digits of one axis whose neighbours are `step` coordinates apart: runs of even strides, each within
+  // one axis of the viewed mesh.
+  bool splitAxis(const MeshAxis& a, int64_t step, std::vector<AxisDigit>& out) const {
+    auto seenAt = [&](int64_t i) { return coordinateOf_[static_cast<size_t>(i * step)] - coordinateOf_[0]; };
     for (int64_t minor = 1; minor < a.size;) {
       const int64_t stride = seenAt(minor);
       if (stride <= 0) return false;
@@ -95,7 +96,7 @@ private:
     }
     return true;
   }
-  // How many steps of this stride the axis that it belongs to has room for.
+  // The number of steps of this stride that fit in its axis.
   int64_t roomAbove(int64_t stride) const {
     int64_t end = seen_.numDevices();
     for (const MeshAxis& a : seen_.axes) {
@@ -106,9 +107,9 @@ private:
     return 0;
   }
 
-  std::vector<AxisRef> joined(const std::vector<Digit>& digits) const {
+  std::vector<AxisRef> joined(const std::vector<AxisDigit>& digits) const {
     PartList parts;
-    for (const Digit& d : digits) parts.push_back({on_.canonical(d.axis), 0});
+    for (const AxisDigit& d : digits) parts.push_back({on_.canonical(d.axis), 0});
     canonicalizeParts(parts, on_);
     return DimSharding{parts}.axes();
   }
@@ -116,16 +117,16 @@ private:
   bool holds(const MeshView& view) const {
     for (size_t a = 0; a < seen_.axes.size(); ++a) {
       if (on_.sizeOf(view.axes[a]) != seen_.axes[a].size) return false;
-      for (size_t p = 0; p < placeOf_.size(); ++p)
+      for (size_t p = 0; p < coordinateOf_.size(); ++p)
         if (on_.indexAlong(view.axes[a], static_cast<int64_t>(p)) !=
-            seen_.indexAlong(AxisRef{seen_.axes[a].name}, placeOf_[p]))
+            seen_.indexAlong(AxisRef{seen_.axes[a].name}, coordinateOf_[p]))
           return false;
     }
     return true;
   }
 
   const Mesh &seen_, &on_;
-  std::vector<int64_t> placeOf_; // by place of `on`: the place of the same device in `seen`
+  std::vector<int64_t> coordinateOf_; // by coordinate of `on`: the coordinate of the same device in `seen`
 };
 
 } // namespace
@@ -133,15 +134,15 @@ private:
 std::optional<MeshView> viewMesh(const Mesh& seen, const Mesh& on) {
   const std::vector<int64_t> theirs = devicesOf(seen), mine = devicesOf(on);
   if (theirs.size() != mine.size()) return std::nullopt;
-  std::unordered_map<int64_t, int64_t> placeInSeen;
-  for (size_t p = 0; p < theirs.size(); ++p) placeInSeen[theirs[p]] = static_cast<int64_t>(p);
-  std::vector<int64_t> placeOf;
+  std::unordered_map<int64_t, int64_t> coordinateInSeen;
+  for (size_t p = 0; p < theirs.size(); ++p) coordinateInSeen[theirs[p]] = static_cast<int64_t>(p);
+  std::vector<int64_t> coordinateOf;
   for (int64_t device : mine) {
-    const auto at = placeInSeen.find(device);
-    if (at == placeInSeen.end()) return std::nullopt;
-    placeOf.push_back(at->second);
+    const auto at = coordinateInSeen.find(device);
+    if (at == coordinateInSeen.end()) return std::nullopt;
+    coordinateOf.push_back(at->second);
   }
-  Viewer viewer(seen, on, std::move(placeOf));
+  Viewer viewer(seen, on, std::move(coordinateOf));
   auto view = viewer.faithful();
   return view ? view : viewer.relabelled();
 }
@@ -149,17 +150,17 @@ std::optional<MeshView> viewMesh(const Mesh& seen, const Mesh& on) {
 std::optional<std::vector<AxisRef>> throughView(const AxisRef& axis, const Mesh& seen, const MeshView& view,
                                                 const Mesh& onMesh) {
   const auto at = static_cast<size_t>(seen.axisIndex(axis.name));
-  if (axis.whole()) return view.axes[at];
-  // The parts of the axis's list between the digits that the sub-axis begins and ends at.
+  if (axis.isFullAxis()) return view.axes[at];
+  // The parts of the axis's list between the digits at which the sub-axis begins and ends.
   std::vector<AxisRef> out;
-  int64_t begin = 1; // how many blocks the parts before make
+  int64_t begin = 1; // the number of blocks of the parts before
   const int64_t first = axis.pre, last = axis.pre * axis.size;
   for (const AxisRef& a : view.axes[at]) {
     const int64_t size = onMesh.axisSize(a), end = begin * size;
     const int64_t from = std::max(begin, first), to = std::min(end, last);
     if (from < to) {
       if (from % begin != 0 || to % from != 0 || end % to != 0) return std::nullopt;
-      const int64_t pre = a.whole() ? 1 : a.pre;
+      const int64_t pre = a.isFullAxis() ? 1 : a.pre;
       out.push_back(onMesh.canonical({a.name, pre * (from / begin), to / from}));
     }
     begin = end;

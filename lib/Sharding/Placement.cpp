@@ -1,14 +1,13 @@
-// The mesh-dim view (PyTorch's placements) and the text of both views.
+// The per-axis view (PyTorch's placements) and the text form of both views.
 #include "dtc/Sharding/Projection.h"
 #include "dtc/Sharding/Sharding.h"
 #include <algorithm>
 
 namespace dtc {
-namespace {
-
-// Cuts one more axis into a dim's list: `blocks` blocks of the piece that is left, each cut by `axis`. What is left of the
-// dim, major to minor, is the list's factors and then all that follows the list. False where sizes do not fit together.
-bool applyShard(PartList& parts, int64_t blocks, const AxisRef& axis, const Mesh& mesh) {
+// Adds one more axis to a dim's list: `blocks` blocks of the remaining shard, each sharded by `axis`. What
+// remains of the dim, major to minor, is the list's factors and then everything after the list. False if the
+// sizes do not divide.
+static bool applyShard(PartList& parts, int64_t blocks, const AxisRef& axis, const Mesh& mesh) {
   PartList out;
   size_t i = 0;
   int64_t skip = blocks;
@@ -23,33 +22,33 @@ bool applyShard(PartList& parts, int64_t blocks, const AxisRef& axis, const Mesh
     out.push_back({{}, s});
     skip /= s;
     left /= s;
-    if (left > 1) break; // the axis begins within this factor
+    if (left > 1) break; // the axis begins inside this factor
   }
   if (skip > 1) out.push_back({{}, skip});
-  int64_t cut = mesh.axisSize(axis), done = 1;
+  int64_t remaining = mesh.axisSize(axis), done = 1;
   auto takeAxis = [&](int64_t size) {
     out.push_back({mesh.canonical({axis.name, done, size}), 0});
     done *= size;
-    cut /= size;
+    remaining /= size;
   };
-  for (; i < parts.size() && cut > 1; ++i) {
+  for (; i < parts.size() && remaining > 1; ++i) {
     if (parts[i].isAxis()) {
       out.push_back(parts[i]);
       continue;
     }
-    const int64_t left = parts[i].blocks, c = std::min(cut, left);
-    if (cut % c != 0 || left % c != 0) return false;
+    const int64_t left = parts[i].blocks, c = std::min(remaining, left);
+    if (remaining % c != 0 || left % c != 0) return false;
     takeAxis(c);
     if (left > c) out.push_back({{}, left / c});
   }
-  if (cut > 1 || done == 1) takeAxis(cut);
+  if (remaining > 1 || done == 1) takeAxis(remaining);
   out.insert(out.end(), parts.begin() + static_cast<ptrdiff_t>(i), parts.end());
   canonicalizeParts(out, mesh);
   parts = std::move(out);
   return true;
 }
 
-std::string printDimSharding(const DimSharding& d, const StringTable& strings) {
+static std::string printDimSharding(const DimSharding& d, const StringTable& strings) {
   std::string s;
   for (const DimPart& p : d.parts) {
     if (!s.empty()) s += ", ";
@@ -64,7 +63,7 @@ std::string printDimSharding(const DimSharding& d, const StringTable& strings) {
   return s;
 }
 
-std::string printDimStyle(const Sharding& s, const StringTable& strings) {
+static std::string printDimStyle(const Sharding& s, const StringTable& strings) {
   std::string out = "{";
   for (size_t i = 0; i < s.dims.size(); ++i) out += (i ? ", " : "") + printDimSharding(s.dims[i], strings);
   bool first = true;
@@ -85,8 +84,6 @@ std::string printDimStyle(const Sharding& s, const StringTable& strings) {
   clause("rep", s.replicated);
   return out + '}';
 }
-
-} // namespace
 
 std::optional<Sharding> fromPlacements(std::span<const Placement> placements, MeshId id, const Mesh& mesh,
                                        size_t rank) {
@@ -109,19 +106,19 @@ std::optional<std::vector<Placement>> toPlacements(const Sharding& s, const Mesh
   if (!s.replicated.empty()) return std::nullopt;
   std::vector<Placement> out(mesh.axes.size());
   for (const PendingAxis& p : s.pending) {
-    if (!p.axis.whole()) return std::nullopt;
-    Placement& place = out[static_cast<size_t>(mesh.axisIndex(p.axis.name))];
-    place.kind = Placement::P;
-    place.pending = p.kind;
+    if (!p.axis.isFullAxis()) return std::nullopt;
+    Placement& placement = out[static_cast<size_t>(mesh.axisIndex(p.axis.name))];
+    placement.kind = Placement::P;
+    placement.pending = p.kind;
   }
   for (size_t d = 0; d < s.dims.size(); ++d) {
     if (s.dims[d].open || s.dims[d].priority >= 0) return std::nullopt;
     const PartList& parts = s.dims[d].parts;
     for (size_t i = 0; i < parts.size(); ++i) {
       if (!parts[i].isAxis()) continue;
-      if (!parts[i].axis.whole()) return std::nullopt;
+      if (!parts[i].axis.isFullAxis()) return std::nullopt;
       const int mine = mesh.axisIndex(parts[i].axis.name);
-      // What is major to it and not cut yet when its turn comes: factors, and axes later in the mesh.
+      // Not yet sharded and major to it: factors, and axes that are later in the mesh.
       int64_t blocks = 1;
       for (size_t j = 0; j < i; ++j) {
         if (parts[j].isAxis() && mesh.axisIndex(parts[j].axis.name) < mine) continue;
@@ -129,10 +126,10 @@ std::optional<std::vector<Placement>> toPlacements(const Sharding& s, const Mesh
         if (!product) return std::nullopt;
         blocks = *product;
       }
-      Placement& place = out[static_cast<size_t>(mine)];
-      place.kind = Placement::S;
-      place.dim = static_cast<int>(d);
-      place.blocks = blocks;
+      Placement& placement = out[static_cast<size_t>(mine)];
+      placement.kind = Placement::S;
+      placement.dim = static_cast<int>(d);
+      placement.blocks = blocks;
     }
   }
   auto back = fromPlacements(out, s.mesh, mesh, s.dims.size());

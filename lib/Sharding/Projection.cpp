@@ -32,9 +32,9 @@ void canonicalizeParts(PartList& parts, const Mesh& mesh) {
     } else if (isUnit(p.axis, mesh)) {
       continue;
     } else if (!out.empty() && out.back().isAxis() && out.back().axis.name == p.axis.name &&
-               !p.axis.whole()) {
+               !p.axis.isFullAxis()) {
       AxisRef& last = out.back().axis;
-      if (!last.whole() && last.pre * last.size == p.axis.pre) { // a:(1)2, a:(2)2 -> a:(1)4
+      if (!last.isFullAxis() && last.pre * last.size == p.axis.pre) { // a:(1)2, a:(2)2 -> a:(1)4
         last = mesh.canonical({last.name, last.pre, last.size * p.axis.size});
         continue;
       }
@@ -42,7 +42,8 @@ void canonicalizeParts(PartList& parts, const Mesh& mesh) {
     out.push_back(p);
     if (p.isAxis()) out.back().axis = mesh.canonical(p.axis);
   }
-  while (!out.empty() && !out.back().isAxis()) out.pop_back(); // what nothing cuts further is no factor
+  // a factor that is not sharded further is dropped
+  while (!out.empty() && !out.back().isAxis()) out.pop_back();
   parts = std::move(out);
 }
 
@@ -53,7 +54,7 @@ bool disjoint(std::span<const DimPart> a, std::span<const DimPart> b, const Mesh
   return true;
 }
 
-// The axis that both begin with, where they are the same or one is a major sub-axis of the other.
+// The common leading axis, if both begin with the same axis or one with a major sub-axis of the other.
 static std::optional<AxisRef> commonMajor(const AxisRef& a, const AxisRef& b, const Mesh& mesh) {
   if (a.name != b.name || a.pre != b.pre) return std::nullopt;
   int64_t sa = mesh.axisSize(a), sb = mesh.axisSize(b);
@@ -88,12 +89,12 @@ bool takeMinor(std::vector<AxisRef>& list, const AxisRef& a, const Mesh& mesh) {
   return true;
 }
 
-bool isPrefix(const PartList& prefix, const PartList& whole, const Mesh& mesh) {
-  return commonPrefix(prefix, whole, mesh) == prefix;
+bool isPrefix(const PartList& prefix, const PartList& list, const Mesh& mesh) {
+  return commonPrefix(prefix, list, mesh) == prefix;
 }
 
-// Takes from the front of `rest` what factor-of-`size` `entry` can hold. The minor-most factor takes all. Returns false
-// where the next part straddles the factor's end and cannot be split.
+// Takes the parts from the front of `rest` that `entry`, a factor of size `size`, can hold. The minor-most
+// factor takes all. Returns false if the next part crosses the factor's end and cannot be split.
 static bool takeParts(FactorEntry& entry, int64_t size, PartList& rest, const Mesh& mesh) {
   int64_t left = size;
   size_t taken = 0;
@@ -116,7 +117,8 @@ static bool takeParts(FactorEntry& entry, int64_t size, PartList& rest, const Me
       fits = false;
       break;
     }
-    if (p.isAxis()) { // the axis is longer than the factor: its major part belongs here, the minor one to the next factor
+    // the axis is longer than the factor: its major part belongs here, its minor part to the next factor
+    if (p.isAxis()) {
       entry.parts.push_back({mesh.canonical({p.axis.name, p.axis.pre, left}), 0});
       p.axis = {p.axis.name, p.axis.pre * left, s / left};
     } else {
@@ -134,7 +136,7 @@ static void projectDim(const DimMap& map, uint16_t dim, const Rule& rule, const 
                        const Mesh& mesh, TensorProjection& out) {
   const std::span<const Term> terms = map.sharded();
   if (terms.empty()) {
-    if (sharding.cut()) out.overflow.push_back({dim, sharding.parts});
+    if (sharding.isSharded()) out.overflow.push_back({dim, sharding.parts});
     return;
   }
   PartList rest = sharding.parts;
@@ -149,17 +151,17 @@ static void projectDim(const DimMap& map, uint16_t dim, const Rule& rule, const 
     if (!blocked && !rest.empty()) {
       if (e.minorMost || size.isStatic()) {
         if (!takeParts(e, e.minorMost ? 1 : size.value(), rest, mesh)) blocked = true;
-      } else { // how much of the list a symbolic factor holds is not known
+      } else { // a symbolic factor: unknown how much of the list it holds
         blocked = true;
       }
     }
   }
   if (!rest.empty()) out.overflow.push_back({dim, rest});
-  // A factor may be cut further only while nothing minor to it is cut: the list is ordered.
-  bool minorCut = blocked || !rest.empty();
+  // A factor may be sharded further only while no minor factor is sharded: the list is ordered.
+  bool minorSharded = blocked || !rest.empty();
   for (size_t i = out.entries.size(); i-- > first;) {
-    out.entries[i].open = sharding.open && !minorCut;
-    minorCut = minorCut || !out.entries[i].parts.empty();
+    out.entries[i].open = sharding.open && !minorSharded;
+    minorSharded = minorSharded || !out.entries[i].parts.empty();
   }
 }
 
@@ -186,16 +188,16 @@ std::optional<std::vector<DimSharding>> unprojectDims(const TensorMap& map, cons
     for (size_t i = 0; i < terms.size(); ++i) {
       const PartList& mine = perFactor[terms[i].factor];
       parts.insert(parts.end(), mine.begin(), mine.end());
-      bool minorCut = false;
+      bool minorSharded = false;
       for (size_t j = i + 1; j < terms.size(); ++j)
-        minorCut = minorCut || !perFactor[terms[j].factor].empty();
+        minorSharded = minorSharded || !perFactor[terms[j].factor].empty();
       const Dim size = rule.factors[terms[i].factor].size;
       bool minorMost = i + 1 == terms.size();
-      if (minorMost || (mine.empty() && !minorCut)) continue;
+      if (minorMost || (mine.empty() && !minorSharded)) continue;
       if (!size.isStatic()) return std::nullopt;
       int64_t product = partsProduct(mine, mesh);
       if (size.value() % product != 0) return std::nullopt;
-      if (minorCut && size.value() > product) parts.push_back({{}, size.value() / product});
+      if (minorSharded && size.value() > product) parts.push_back({{}, size.value() / product});
     }
     canonicalizeParts(parts, mesh);
     // A strided list must divide the dim (Sharding.h, localDim).

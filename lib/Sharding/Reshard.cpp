@@ -9,7 +9,7 @@
 namespace dtc {
 namespace {
 
-constexpr int64_t kNominalSymbol = 1024; // a symbolic size counts as this much
+constexpr int64_t kNominalSymbol = 1024; // the assumed size of a symbol
 
 int64_t clampBytes(double b) {
   return b < 9e18 ? static_cast<int64_t>(b) : std::numeric_limits<int64_t>::max();
@@ -20,20 +20,20 @@ struct Node {
   double price = std::numeric_limits<double>::infinity();
   int steps = 0;
   int from = -1;
-  PlanMove move; // that led here; `next` is empty
+  PlanMove move; // the step that led here; `next` is empty
   bool done = false;
 };
 
 class Search {
 public:
-  // No state holds more than `limit` bytes or costs `bound` seconds or more.
+  // No state exceeds `limit` bytes, or costs `bound` seconds or more.
   Search(const PlanSpace& space, const PlanState& from, const PlanState& to, MoveSet set, int64_t limit,
          double bound = std::numeric_limits<double>::infinity())
       : space_(space), to_(to), set_(set), limit_(limit), bound_(bound) {
     reach(from, 0, 0, -1, nullptr);
   }
 
-  // The plan, or nothing where none is found below the bound; `exhausted`: because there were too many states.
+  // The plan, or nothing if there is none below the bound; `exhausted`: the search hit its limit of states.
   std::optional<ReshardPlan> run(int maxExpansions, bool& exhausted) {
     while (!queue_.empty()) {
       if (maxExpansions == 0) {
@@ -52,7 +52,7 @@ public:
     return std::nullopt;
   }
 
-  // Reduce and gather all that differs, then slice: always there, whatever the number of states.
+  // The fallback, which always exists: reduce and gather everything that differs, then slice.
   ReshardPlan greedy() {
     int id = 0;
     while (*nodes_[static_cast<size_t>(id)].state != to_) {
@@ -62,7 +62,7 @@ public:
       PlanMove* best = nullptr;
       for (PlanMove& m : moves_)
         if (greedyRank(state, m) > 0 && (!best || greedyRank(state, m) > greedyRank(state, *best))) best = &m;
-      DTC_CHECK(best, "a change of sharding has no plan");
+      DTC_CHECK(best, "no plan for this change of sharding");
       take(id, *best, space_.localBytes(state), space_.localBytes(best->next));
       id = ids_.find(best->next)->second;
     }
@@ -70,7 +70,8 @@ public:
   }
 
 private:
-  // Reductions before gathers before the rest, the most axes first; 0 for what leads nowhere by itself.
+  // Orders reductions before gathers before other steps, the largest first; 0 for steps that make no progress
+  // by themselves.
   [[nodiscard]] size_t greedyRank(const PlanState& state, const PlanMove& m) const {
     constexpr size_t kPhase = 1000;
     const size_t axes = std::min(m.run.size() + 1, kPhase - 1);
@@ -89,10 +90,10 @@ private:
   }
 
   struct Entry {
-    double price; // of the whole plan, at least
+    double price; // lower bound for the complete plan
     int steps;
     int id;
-    bool operator<(const Entry& o) const { // the queue gives the greatest first
+    bool operator<(const Entry& o) const { // the queue returns the max first
       return std::tuple(-price, -steps, -id) < std::tuple(-o.price, -o.steps, -o.id);
     }
   };
@@ -106,13 +107,13 @@ private:
       if (const int64_t out = space_.localBytes(m.next); out <= limit_) take(id, m, in, out);
   }
 
-  // `in` and `out`: what a device holds before and after the move.
+  // `in` and `out`: the bytes that a device holds before and after the step.
   void take(int id, PlanMove& m, int64_t in, int64_t out) {
     const Node& node = nodes_[static_cast<size_t>(id)];
     const double price = node.price + priceOfMove(m, in, out).seconds;
     const int steps = node.steps + 1;
     if (price >= bound_) return;
-    // The search over all moves is A*: what it cannot reach below the bound it does not look into.
+    // The exhaustive search is A*: states that cannot lead to a plan below the bound are not expanded.
     const double rest = set_ == MoveSet::All ? lowerBound(space_, m.next, to_) : 0;
     if (price + rest >= bound_) return;
     PlanState next = std::move(m.next);
@@ -123,8 +124,8 @@ private:
   [[nodiscard]] CollectivePrice priceOfMove(const PlanMove& m, int64_t in, int64_t out) const {
     axes_.clear();
     for (Part p : m.run) axes_.push_back(space_.atoms[static_cast<size_t>(p)]);
-    if (m.kind == StepKind::AllReduce || m.kind == StepKind::ReduceScatter) // as it travels
-      in = mulDiv(in, wireBytes(m.op, space_.dtype), dtypeBytes(space_.dtype));
+    if (m.kind == StepKind::AllReduce || m.kind == StepKind::ReduceScatter) // in the communication dtype
+      in = mulDiv(in, commBytes(m.op, space_.dtype), dtypeBytes(space_.dtype));
     return priceOf(m.kind, axes_, in, out, space_.mesh, space_.machine);
   }
 
@@ -135,7 +136,9 @@ private:
     Node& n = nodes_[static_cast<size_t>(it->second)];
     if (std::pair(price, steps) >= std::pair(n.price, n.steps)) return;
     if (n.done && set_ != MoveSet::All) return;
-    n.done = false; // the lower bound may fall by more than a step costs: then a state is looked into again
+    // the lower bound is not consistent: it may fall by more than the cost of a step, so states may be
+    // reopened
+    n.done = false;
     n.price = price;
     n.steps = steps;
     n.from = from;
@@ -162,7 +165,7 @@ private:
       plan.peakBytes = std::max(plan.peakBytes, clampBytes(held));
       plan.steps.push_back(std::move(step));
     }
-    std::reverse(plan.steps.begin(), plan.steps.end());
+    std::ranges::reverse(plan.steps);
     return plan;
   }
 
@@ -178,17 +181,15 @@ private:
   mutable std::vector<AxisRef> axes_;
 };
 
-// `from` with all that stands on the named axes gathered and reduced.
+// `from`, with everything on the named axes gathered and reduced.
 Sharding without(const Sharding& from, const std::vector<StrId>& names) {
   auto gone = [&](const AxisRef& a) { return std::find(names.begin(), names.end(), a.name) != names.end(); };
   Sharding s = from;
   for (DimSharding& d : s.dims) {
-    // A strided list that loses an axis is gathered whole: what would be left need not be expressible.
-    const bool hit =
-        std::any_of(d.parts.begin(), d.parts.end(), [&](auto& p) { return p.isAxis() && gone(p.axis); });
+    // A strided list that loses an axis is gathered completely: the remainder may not be expressible.
+    const bool hit = std::ranges::any_of(d.parts, [&](auto& p) { return p.isAxis() && gone(p.axis); });
     if (!hit) continue;
-    auto first =
-        std::find_if(d.parts.begin(), d.parts.end(), [&](auto& p) { return p.isAxis() && gone(p.axis); });
+    auto first = std::ranges::find_if(d.parts, [&](auto& p) { return p.isAxis() && gone(p.axis); });
     if (d.strided()) first = d.parts.begin();
     d.parts.erase(first, d.parts.end());
   }
@@ -228,19 +229,19 @@ std::vector<PlannedSize> plannedSizes(std::span<const Dim> globalShape, const Di
   return out;
 }
 
-std::vector<int64_t> viewCuts(const ReshardStep& step, int dim) {
-  std::vector<int64_t> cuts;
+std::vector<int64_t> viewSplits(const ReshardStep& step, int dim) {
+  std::vector<int64_t> splits;
   auto add = [&](const StepSlot& slot) {
     if (slot.dim != dim) return;
-    if (slot.before > 1) cuts.push_back(slot.before);
-    if (slot.blocks > 0) cuts.push_back(slot.before * slot.blocks);
+    if (slot.before > 1) splits.push_back(slot.before);
+    if (slot.blocks > 0) splits.push_back(slot.before * slot.blocks);
   };
   const StepKind k = step.kind;
   if (k == StepKind::AllGather || k == StepKind::AllToAll) add(step.concat);
   if (k == StepKind::AllSlice || k == StepKind::ReduceScatter || k == StepKind::AllToAll) add(step.split);
-  std::sort(cuts.begin(), cuts.end());
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  return cuts;
+  std::ranges::sort(splits);
+  splits.erase(std::unique(splits.begin(), splits.end()), splits.end());
+  return splits;
 }
 
 CollectivePrice priceOf(StepKind kind, std::span<const AxisRef> axes, int64_t inBytes, int64_t outBytes,
@@ -250,7 +251,7 @@ CollectivePrice priceOf(StepKind kind, std::span<const AxisRef> axes, int64_t in
   if (k <= 1) return {};
   const auto in = static_cast<double>(inBytes), out = static_cast<double>(outBytes);
   double bytes = in;
-  int rounds = 1; // messages that follow each other
+  int rounds = 1; // number of sequential messages
   for (double reach = 1; reach < k; reach *= 2) ++rounds;
   --rounds;
   switch (kind) {
@@ -273,14 +274,14 @@ CollectivePrice priceOf(StepKind kind, std::span<const AxisRef> axes, int64_t in
   return p;
 }
 
-// A cheaper plan that holds no more than `limit`, or the one given.
+// Returns a cheaper plan within `limit`, or the given one.
 static ReshardPlan improved(const PlanSpace& space, const PlanState& start, const PlanState& goal,
                             int64_t limit, ReshardPlan plan, const ReshardOptions& options) {
   const double bound = plan.price * (1 - 1e-9);
   if (lowerBound(space, start, goal) >= bound) return plan;
   bool exhausted = false;
   auto priced = [](const ReshardStep& s) { return s.price > 0; };
-  if (std::count_if(plan.steps.begin(), plan.steps.end(), priced) > 1)
+  if (std::ranges::count_if(plan.steps, priced) > 1)
     if (auto better =
             Search(space, start, goal, MoveSet::Detours, limit, bound).run(options.maxExpansions, exhausted))
       plan = *std::move(better);
@@ -296,7 +297,8 @@ ReshardPlan planReshard(const Sharding& from, const Sharding& to, const Mesh& me
   PlanSpace space{mesh, shape, dtype, machine, from.mesh, {}, {}, {}};
   std::vector<StrId> incompatible;
   space.atoms = commonAtoms(from, to, mesh, incompatible);
-  if (!incompatible.empty()) { // sub-axes that share no refinement meet only where neither is used
+  // sub-axes without a common refinement are only compatible where neither is used
+  if (!incompatible.empty()) {
     const Sharding middle = without(from, incompatible);
     ReshardPlan first = planReshard(from, middle, mesh, shape, dtype, machine, options);
     ReshardPlan second = planReshard(middle, to, mesh, shape, dtype, machine, options);

@@ -1,3 +1,4 @@
+// The moves of the search for a reshard plan: the collectives that lead from a sharding to others.
 #include "ReshardState.h"
 #include <algorithm>
 #include <array>
@@ -6,7 +7,8 @@
 namespace dtc {
 namespace {
 
-constexpr int64_t kMaxPairs = 1 << 16; // a permute writes its pairs down: none over more devices than this
+// a permute lists its pairs, so it is limited to this number of devices
+constexpr int64_t kMaxPairs = 1 << 16;
 
 bool isAtom(Part p) { return p >= 0; }
 
@@ -23,7 +25,8 @@ struct Moves {
       if (row[j] < 0) b *= -row[j];
     return b;
   }
-  // Where in the local dim the parts after position `i` begin: the next factor, or the rest of the dim.
+  // The position in the local dim where the parts after position `i` begin: the next factor, or the rest of
+  // the dim.
   [[nodiscard]] StepSlot slotAt(size_t dim, size_t i) const {
     const PartRow& row = at.dims[dim];
     size_t f = i;
@@ -37,15 +40,15 @@ struct Moves {
     out.push_back(std::move(move));
   }
 
-  // Calls fn(dim, begin, end) for every run of neighbouring atoms of `rows`.
+  // Calls fn(dim, begin, end) for every run of adjacent atoms of `rows`.
   template <class Fn> static void forRuns(const std::vector<PartRow>& rows, Fn&& fn) {
     for (size_t d = 0; d < rows.size(); ++d)
       for (size_t i = 0; i < rows[d].size(); ++i)
         for (size_t j = i; j < rows[d].size() && isAtom(rows[d][j]); ++j) fn(d, i, j + 1);
   }
 
-  [[nodiscard]] bool inPlace(size_t d, size_t i,
-                             size_t j) const { // is the list as wanted up to the end of this run?
+  // whether the list matches the target up to the end of this run
+  [[nodiscard]] bool inPlace(size_t d, size_t i, size_t j) const {
     const PartRow &row = at.dims[d], &want = to.dims[d];
     return j <= want.size() &&
            std::equal(row.begin(), row.begin() + static_cast<ptrdiff_t>(j), want.begin()) && i < j;
@@ -64,10 +67,12 @@ struct Moves {
     });
   }
 
-  // Calls fn(next, split slot) for every place in dim `d` where `run`, which `base` does not use there, may cut it. `base`
-  // is `at` but for the run's old place; positions in its list d equal those of `at` up to `limit`.
+  // Calls fn(next, split slot) for every position in dim `d` where `run`, which `base` does not use there,
+  // may be inserted. `base` is `at` without the run's old position; positions in its list d equal those of
+  // `at` up to `limit`.
   template <class Fn>
-  void forCuts(const PlanState& base, size_t d, std::span<const Part> run, int64_t wantPrefix, Fn&& fn) {
+  void forInsertions(const PlanState& base, size_t d, std::span<const Part> run, int64_t wantPrefix,
+                     Fn&& fn) {
     const PartRow& row = at.dims[d];
     const int64_t k = space.productOf(run);
     for (size_t i = 0; i <= row.size(); ++i) {
@@ -79,31 +84,31 @@ struct Moves {
       for (int64_t g : skips) {
         if (!rest && (-row[i] % g != 0 || -row[i] / g % k != 0)) continue;
         PlanState next = base;
-        PartRow& cut = next.dims[d];
+        PartRow& list = next.dims[d];
         PartRow insert = {-g};
         insert.insert(insert.end(), run.begin(), run.end());
-        const auto pos = cut.begin() + static_cast<ptrdiff_t>(i);
+        const auto pos = list.begin() + static_cast<ptrdiff_t>(i);
         if (rest) {
-          cut.insert(cut.end(), insert.begin(), insert.end());
+          list.insert(list.end(), insert.begin(), insert.end());
         } else {
           insert.push_back(row[i] / (g * k));
-          const auto where = cut.erase(pos);
-          cut.insert(where, insert.begin(), insert.end());
+          const auto where = list.erase(pos);
+          list.insert(where, insert.begin(), insert.end());
         }
         fn(std::move(next), StepSlot{static_cast<int>(d), blocksBefore(row, i) * g, rest ? 0 : -row[i] / g});
       }
     }
   }
 
-  // Runs of the wanted lists that are unused now (slice), pending (reduce_scatter) or elsewhere (all_to_all).
-  void cuts() {
+  // Runs of the target lists that are now unused (slice), pending (reduce_scatter) or in another dim
+  // (all_to_all).
+  void makeSharded() {
     forRuns(to.dims, [&](size_t d, size_t i, size_t j) {
       const std::span<const Part> run = std::span(to.dims[d]).subspan(i, j - i);
       const int64_t prefix = space.productOf(std::span(to.dims[d]).first(i));
-      const bool unused =
-          std::none_of(run.begin(), run.end(), [&](Part p) { return at.uses(static_cast<int>(p)); });
+      const bool unused = std::ranges::none_of(run, [&](Part p) { return at.uses(static_cast<int>(p)); });
       if (unused)
-        forCuts(at, d, run, prefix, [&](PlanState next, StepSlot split) {
+        forInsertions(at, d, run, prefix, [&](PlanState next, StepSlot split) {
           add({std::move(next), StepKind::AllSlice, PendingKind::None, {run.begin(), run.end()}, {}, split});
         });
       scatter(d, run, prefix);
@@ -126,23 +131,23 @@ struct Moves {
       ++taken;
     }
     if (taken != run.size()) return;
-    forCuts(base, d, run, prefix, [&](PlanState next, StepSlot split) {
+    forInsertions(base, d, run, prefix, [&](PlanState next, StepSlot split) {
       add({std::move(next), StepKind::ReduceScatter, kind, {run.begin(), run.end()}, {}, split});
     });
   }
 
-  // The run stands elsewhere as neighbours in this order: move it here.
+  // The run exists in another dim, adjacent and in this order: move it here.
   void exchange(size_t d, std::span<const Part> run, int64_t prefix) {
     for (size_t e = 0; e < at.dims.size(); ++e) {
       const PartRow& row = at.dims[e];
       const auto found = std::search(row.begin(), row.end(), run.begin(), run.end());
       if (found == row.end()) continue;
       const auto i = static_cast<size_t>(found - row.begin());
-      // A stand-in of one entry a part keeps the positions of list d while the cut is made.
+      // A placeholder of one entry per part keeps the positions of list d during the change.
       PlanState base = at;
       base.dims[e][i] = -space.productOf(run);
       for (size_t j = 1; j < run.size(); ++j) base.dims[e][i + j] = -1;
-      forCuts(base, d, run, prefix, [&](PlanState next, StepSlot split) {
+      forInsertions(base, d, run, prefix, [&](PlanState next, StepSlot split) {
         add({std::move(next),
              StepKind::AllToAll,
              PendingKind::None,
@@ -153,13 +158,13 @@ struct Moves {
     }
   }
 
-  // Runs whose atoms are to leave their dim may be set down at the end of another, where gathering them is cheaper.
+  // Runs whose atoms must leave their dim may be appended to another, where gathering them is cheaper.
   void park() {
     forRuns(at.dims, [&](size_t e, size_t i, size_t j) {
       const std::span<const Part> run = std::span(at.dims[e]).subspan(i, j - i);
       const PartRow& want = to.dims[e];
-      if (std::any_of(run.begin(), run.end(),
-                      [&](Part p) { return std::find(want.begin(), want.end(), p) != want.end(); }))
+      if (std::ranges::any_of(run,
+                              [&](Part p) { return std::find(want.begin(), want.end(), p) != want.end(); }))
         return;
       for (size_t d = 0; d < at.dims.size(); ++d)
         if (d != e) exchange(d, run, 1);
@@ -185,14 +190,14 @@ struct Moves {
         std::erase(next.pending, p);
         run.push_back(p.first);
       }
-      // Unwanted ones may also be scattered over any dim, to be gathered once that is smaller.
+      // Unwanted ones may also be scattered over any dim, and gathered when the tensor is smaller.
       if (set == MoveSet::Detours)
         for (size_t d = 0; d < at.dims.size(); ++d) scatter(d, run, 1);
       add({std::move(next), StepKind::AllReduce, kinds.front().second, std::move(run)});
     }
   }
 
-  // Last of all: nothing is gained by pending longer.
+  // Last: delaying a reduction has no benefit.
   void makePending() {
     if (at.dims != to.dims) return;
     auto group = [](PendingKind k) { return k == PendingKind::Avg ? PendingKind::Sum : k; };
@@ -207,15 +212,15 @@ struct Moves {
         run.push_back(p.first);
       }
       if (run.empty()) continue;
-      std::sort(next.pending.begin(), next.pending.end());
+      std::ranges::sort(next.pending);
       add({std::move(next), StepKind::MakePending, kind, std::move(run)});
     }
   }
 
   // --- permute ---
 
-  // A permute needs equal pieces, or pieces that can be filled to a known size: not those of a symbolic dim.
-  [[nodiscard]] bool equalPieces() const {
+  // A permute needs equal shards, or shards that can be padded to a known size, which excludes symbolic dims.
+  [[nodiscard]] bool equalShards() const {
     for (size_t d = 0; d < at.dims.size(); ++d) {
       const PlannedSize& n = space.shape[d];
       if (n.size != n.divisor && n.divisor % space.productOf(at.dims[d]) != 0) return false;
@@ -223,7 +228,7 @@ struct Moves {
     return true;
   }
 
-  // Products of the runs of atoms, and the factors (negative) between them: equal lists hold equal pieces.
+  // Products of the runs of atoms, and the factors (negative) between them: equal lists have equal shards.
   [[nodiscard]] PartRow skeleton(const PartRow& row) const {
     PartRow out;
     for (Part p : row) {
@@ -236,7 +241,7 @@ struct Moves {
   }
 
   void permuteTo(PlanState next) {
-    if (!equalPieces()) return;
+    if (!equalShards()) return;
     std::set<Part> all; // the atoms of the lists that change
     for (size_t d = 0; d < next.dims.size(); ++d) {
       if (next.dims[d] == at.dims[d]) continue;
@@ -252,7 +257,7 @@ struct Moves {
   void permutes() {
     for (size_t d = 0; d < at.dims.size(); ++d) {
       if (at.dims[d] == to.dims[d]) continue;
-      // Atoms that stay in this dim, in the wanted order, before those that leave it.
+      // The atoms that stay in this dim, in target order, before those that leave it.
       PlanState next = at;
       PartRow& row = next.dims[d];
       auto rank = [&](Part p) {
@@ -266,11 +271,11 @@ struct Moves {
         i = j + 1;
       }
       if (next != at) permuteTo(next);
-      // The wanted list itself, where its atoms are free.
+      // The target list itself, if its atoms are free.
       next = at;
       next.dims[d].clear();
-      const bool free = std::none_of(to.dims[d].begin(), to.dims[d].end(),
-                                     [&](Part p) { return isAtom(p) && next.uses(static_cast<int>(p)); });
+      const bool free = std::ranges::none_of(
+          to.dims[d], [&](Part p) { return isAtom(p) && next.uses(static_cast<int>(p)); });
       next.dims[d] = to.dims[d];
       if (free) permuteTo(std::move(next));
     }
@@ -283,7 +288,7 @@ struct Moves {
   }
 };
 
-// Every collective over usable atoms, whatever the goal is: with these a search finds the shortest path.
+// Every collective over usable atoms, whatever the target: with these the search is exhaustive.
 struct AllMoves : Moves {
   void run() {
     slices();
@@ -301,13 +306,13 @@ private:
       if (!space.usable[a] || at.uses(static_cast<int>(a))) continue;
       const std::array run = {static_cast<Part>(a)};
       for (size_t d = 0; d < at.dims.size(); ++d)
-        forCuts(at, d, run, 1, [&](PlanState next, StepSlot split) {
+        forInsertions(at, d, run, 1, [&](PlanState next, StepSlot split) {
           add({std::move(next), StepKind::AllSlice, PendingKind::None, {run.begin(), run.end()}, {}, split});
         });
     }
   }
 
-  // Pending atoms in every order, over every dim.
+  // Pending atoms in every order, scattered over every dim.
   void scatters(const std::vector<Part>& run, const std::vector<std::pair<int, PendingKind>>& left) {
     if (!run.empty())
       for (size_t d = 0; d < at.dims.size(); ++d) scatter(d, run, 1);
@@ -334,43 +339,43 @@ private:
     add({std::move(next), StepKind::AllReduce, kind, std::move(run)});
   }
 
-  // Other atoms of the same sizes in the places of those that cut: every way to fill them.
+  // Replaces the shard atoms by other atoms of the same sizes, in every way.
   void permuteAll() {
-    if (!equalPieces()) return;
+    if (!equalShards()) return;
     PlanState next = at;
-    std::vector<std::pair<size_t, size_t>> places; // dim, position of a run's product in its skeleton
+    std::vector<std::pair<size_t, size_t>> slots; // dim, position of a run's product in its skeleton
     for (size_t d = 0; d < at.dims.size(); ++d) {
       next.dims[d] = skeleton(at.dims[d]);
       for (size_t i = 0; i < next.dims[d].size(); ++i)
-        if (next.dims[d][i] > 0) places.push_back({d, i});
+        if (next.dims[d][i] > 0) slots.push_back({d, i});
     }
     if (std::find(space.atomSize.begin(), space.atomSize.end(), 1) != space.atomSize.end()) return;
     std::vector<bool> taken(space.atoms.size());
     for (auto& [atom, kind] : at.pending) taken[static_cast<size_t>(atom)] = true;
-    std::vector<std::vector<Part>> filled(places.size());
-    fill(next, places, filled, 0, taken);
+    std::vector<std::vector<Part>> filled(slots.size());
+    fill(next, slots, filled, 0, taken);
   }
-  void fill(const PlanState& skeletons, std::span<const std::pair<size_t, size_t>> places,
+  void fill(const PlanState& skeletons, std::span<const std::pair<size_t, size_t>> slots,
             std::vector<std::vector<Part>>& filled, size_t at0, std::vector<bool>& taken) {
-    if (at0 == places.size()) return permuteTo(filledIn(skeletons, places, filled));
-    const auto [d, i] = places[at0];
+    if (at0 == slots.size()) return permuteTo(filledIn(skeletons, slots, filled));
+    const auto [d, i] = slots[at0];
     const int64_t want = skeletons.dims[d][i], have = space.productOf(filled[at0]);
-    if (have == want) return fill(skeletons, places, filled, at0 + 1, taken);
+    if (have == want) return fill(skeletons, slots, filled, at0 + 1, taken);
     for (size_t a = 0; a < space.atoms.size(); ++a) {
       if (!space.usable[a] || taken[a] || want % (have * space.atomSize[a]) != 0) continue;
       taken[a] = true;
       filled[at0].push_back(static_cast<Part>(a));
-      fill(skeletons, places, filled, at0, taken);
+      fill(skeletons, slots, filled, at0, taken);
       filled[at0].pop_back();
       taken[a] = false;
     }
   }
   [[nodiscard]] static PlanState filledIn(const PlanState& skeletons,
-                                          std::span<const std::pair<size_t, size_t>> places,
+                                          std::span<const std::pair<size_t, size_t>> slots,
                                           const std::vector<std::vector<Part>>& filled) {
     PlanState next = skeletons;
-    for (size_t n = places.size(); n-- > 0;) {
-      const auto [d, i] = places[n];
+    for (size_t n = slots.size(); n-- > 0;) {
+      const auto [d, i] = slots[n];
       PartRow& row = next.dims[d];
       row.erase(row.begin() + static_cast<ptrdiff_t>(i));
       row.insert(row.begin() + static_cast<ptrdiff_t>(i), filled[n].begin(), filled[n].end());
@@ -379,7 +384,7 @@ private:
   }
 };
 
-// The device that is number n by the old lists sends to the one that is number n by the new ones.
+// The device with index n in the old lists sends to the device with index n in the new lists.
 std::vector<std::pair<int64_t, int64_t>> pairsOf(const PlanSpace& space, const PlanState& at,
                                                  const PlanMove& move) {
   const std::vector<Part>& axes = move.run;
@@ -388,12 +393,12 @@ std::vector<std::pair<int64_t, int64_t>> pairsOf(const PlanSpace& space, const P
     for (size_t d = 0; d < s.dims.size(); ++d)
       if (at.dims[d] != move.next.dims[d])
         std::copy_if(s.dims[d].begin(), s.dims[d].end(), std::back_inserter(list), isAtom);
-    // Atoms that only the other side cuts by follow, so that the list names every device once.
+    // Followed by the atoms that only the other side shards by, so that the list identifies every device.
     for (Part p : axes)
       if (std::find(list.begin(), list.end(), p) == list.end()) list.push_back(p);
     return list;
   };
-  auto place = [&](const std::vector<Part>& list, int64_t n) {
+  auto indexOf = [&](const std::vector<Part>& list, int64_t n) {
     std::vector<int64_t> coordinate(space.atoms.size());
     for (size_t i = list.size(); i-- > 0; n /= space.sizeOf(list[i]))
       coordinate[static_cast<size_t>(list[i])] = n % space.sizeOf(list[i]);
@@ -403,8 +408,9 @@ std::vector<std::pair<int64_t, int64_t>> pairsOf(const PlanSpace& space, const P
   };
   const std::vector<Part> source = order(at), target = order(move.next);
   std::vector<std::pair<int64_t, int64_t>> pairs;
-  for (int64_t n = 0; n < space.productOf(axes); ++n) pairs.push_back({place(source, n), place(target, n)});
-  std::sort(pairs.begin(), pairs.end());
+  for (int64_t n = 0; n < space.productOf(axes); ++n)
+    pairs.push_back({indexOf(source, n), indexOf(target, n)});
+  std::ranges::sort(pairs);
   return pairs;
 }
 
@@ -425,7 +431,7 @@ void collectMoves(const PlanSpace& space, const PlanState& at, const PlanState& 
                   std::vector<PlanMove>& out) {
   AllMoves m{{space, at, to, set, out}};
   m.makePending();
-  m.cuts();
+  m.makeSharded();
   m.reduces();
   if (set == MoveSet::Detours) m.park();
   m.permutes();

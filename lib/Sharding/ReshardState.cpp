@@ -7,13 +7,13 @@ namespace dtc {
 namespace {
 
 // Boundaries within one mesh axis, ascending, each dividing the next: 1, …, its size.
-struct Cuts {
+struct ShardAxes {
   StrId name;
   int64_t size = 1;
   std::vector<int64_t> at;
 
   [[nodiscard]] bool has(int64_t b) const { return std::find(at.begin(), at.end(), b) != at.end(); }
-  // Adds a boundary; false where it refines none of the present sub-axes.
+  // Adds a boundary; false if it refines none of the existing sub-axes.
   bool add(int64_t b) {
     auto it = std::lower_bound(at.begin(), at.end(), b);
     if (it != at.end() && *it == b) return true;
@@ -25,14 +25,14 @@ struct Cuts {
 
 struct Refiner {
   const Mesh& mesh;
-  std::vector<Cuts> axes;
+  std::vector<ShardAxes> axes;
 
-  Cuts& cutsOf(StrId name) { return axes[static_cast<size_t>(mesh.axisIndex(name))]; }
+  ShardAxes& shardAxesOf(StrId name) { return axes[static_cast<size_t>(mesh.axisIndex(name))]; }
   bool addAxis(const AxisRef& a) {
-    if (a.whole()) return true;
-    return cutsOf(a.name).add(a.pre) && cutsOf(a.name).add(a.pre * a.size);
+    if (a.isFullAxis()) return true;
+    return shardAxesOf(a.name).add(a.pre) && shardAxesOf(a.name).add(a.pre * a.size);
   }
-  // Splits axes of `mine` at the prefix products of `other`. True where something was added.
+  // Splits axes of `mine` at the prefix products of `other`. True if a boundary was added.
   bool splitAt(const PartList& mine, const PartList& other) {
     std::vector<int64_t> bounds;
     int64_t product = 1;
@@ -49,9 +49,9 @@ struct Refiner {
       if (!end) break;
       for (int64_t b : bounds) {
         if (!p.isAxis() || b <= product || b >= *end || b % product != 0 || *end % b != 0) continue;
-        Cuts& cuts = cutsOf(p.axis.name);
+        ShardAxes& divisions = shardAxesOf(p.axis.name);
         const int64_t at = p.axis.pre * (b / product);
-        if (!cuts.has(at) && cuts.add(at)) changed = true;
+        if (!divisions.has(at) && divisions.add(at)) changed = true;
       }
       product = *end;
     }
@@ -97,7 +97,7 @@ std::vector<AxisRef> commonAtoms(const Sharding& from, const Sharding& to, const
       }
     }
   std::vector<AxisRef> atoms;
-  for (const Cuts& c : r.axes) // of an axis of size 1 there are none
+  for (const ShardAxes& c : r.axes) // an axis of size 1 has none
     for (size_t i = 0; i + 1 < c.at.size(); ++i)
       atoms.push_back(mesh.canonical({c.name, c.at[i], c.at[i + 1] / c.at[i]}));
   return atoms;
@@ -138,8 +138,8 @@ int64_t PlanSpace::productOf(std::span<const Part> parts) const {
 PlanState PlanSpace::stateOf(const Sharding& s) const {
   auto within = [&](const AxisRef& atom, const AxisRef& axis) {
     if (atom.name != axis.name) return false;
-    if (axis.whole()) return true;
-    return !atom.whole() && atom.pre >= axis.pre && atom.pre * atom.size <= axis.pre * axis.size;
+    if (axis.isFullAxis()) return true;
+    return !atom.isFullAxis() && atom.pre >= axis.pre && atom.pre * atom.size <= axis.pre * axis.size;
   };
   PlanState out;
   for (const DimSharding& d : s.dims) {

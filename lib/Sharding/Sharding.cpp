@@ -14,15 +14,15 @@ int64_t sizeOfPart(const DimPart& p, const Mesh& mesh) {
   return p.isAxis() ? mesh.axisSize(p.axis) : p.blocks;
 }
 
-// The order of the mesh; sub-axes of one axis major first.
+// Mesh order; sub-axes of one axis major first.
 bool meshOrder(const AxisRef& a, const AxisRef& b, const Mesh& mesh) {
   const int i = mesh.axisIndex(a.name), j = mesh.axisIndex(b.name);
   return i != j ? i < j : a.pre < b.pre;
 }
 
-// Joins sub-axes that continue each other: a:(1)2, a:(2)2 -> a:(1)4.
+// Joins consecutive sub-axes: a:(1)2, a:(2)2 -> a:(1)4.
 bool joins(const AxisRef& a, const AxisRef& b) {
-  return a.name == b.name && !a.whole() && !b.whole() && a.pre * a.size == b.pre;
+  return a.name == b.name && !a.isFullAxis() && !b.isFullAxis() && a.pre * a.size == b.pre;
 }
 
 AxisRef& axisOf(AxisRef& a) { return a; }
@@ -30,12 +30,11 @@ AxisRef& axisOf(PendingAxis& p) { return p.axis; }
 bool sameKind(const AxisRef&, const AxisRef&) { return true; }
 bool sameKind(const PendingAxis& a, const PendingAxis& b) { return a.kind == b.kind; }
 
-// In the order of the mesh, with joined sub-axes and without axes of size 1. `Entry`: AxisRef or PendingAxis.
+// Sorts in mesh order, joins sub-axes, drops axes of size 1. `Entry`: AxisRef or PendingAxis.
 template <class Entry> void canonicalizeAxes(std::vector<Entry>& list, const Mesh& mesh) {
   std::erase_if(list, [&](Entry& e) { return isUnit(axisOf(e), mesh); });
   for (Entry& e : list) axisOf(e) = mesh.canonical(axisOf(e));
-  std::sort(list.begin(), list.end(),
-            [&](Entry a, Entry b) { return meshOrder(axisOf(a), axisOf(b), mesh); });
+  std::ranges::sort(list, [&](Entry a, Entry b) { return meshOrder(axisOf(a), axisOf(b), mesh); });
   std::vector<Entry> out;
   for (Entry& e : list) {
     if (!out.empty() && sameKind(out.back(), e) && joins(axisOf(out.back()), axisOf(e))) {
@@ -71,7 +70,7 @@ void canonicalizePending(std::vector<PendingAxis>& pending, const Mesh& mesh) {
 void canonicalize(Sharding& s, const Mesh& mesh) {
   for (DimSharding& d : s.dims) {
     canonicalizeParts(d.parts, mesh);
-    if (!d.cut() && !d.open) d.priority = -1; // it was of axes of size 1
+    if (!d.isSharded() && !d.open) d.priority = -1; // the priority was of axes of size 1
   }
   canonicalizeAxes(s.pending, mesh);
   canonicalizeAxes(s.replicated, mesh);
@@ -86,7 +85,7 @@ std::optional<PendingKind> parsePendingKind(std::string_view name) {
 }
 
 bool DimSharding::strided() const {
-  return std::any_of(parts.begin(), parts.end(), [](const DimPart& p) { return !p.isAxis(); });
+  return std::ranges::any_of(parts, [](const DimPart& p) { return !p.isAxis(); });
 }
 
 std::vector<AxisRef> DimSharding::axes() const {
@@ -97,17 +96,18 @@ std::vector<AxisRef> DimSharding::axes() const {
 }
 
 bool Sharding::closed() const {
-  return std::none_of(dims.begin(), dims.end(), [](const DimSharding& d) { return d.open; });
+  return std::ranges::none_of(dims, [](const DimSharding& d) { return d.open; });
 }
-bool Sharding::anyCut() const {
-  return std::any_of(dims.begin(), dims.end(), [](const DimSharding& d) { return d.cut(); });
+bool Sharding::anySharded() const {
+  return std::ranges::any_of(dims, [](const DimSharding& d) { return d.isSharded(); });
 }
 PendingKind Sharding::pendingKind() const {
   return pending.empty() ? PendingKind::None : pending.front().kind;
 }
 
-// The cells of the grid (product of axes and factors, row-major) that differ in the factors only, in row-major order.
-std::vector<Interval> dimPieces(const DimSharding& d, const Mesh& mesh, int64_t n, int64_t place) {
+// The cells of the grid (product of axes and factors, row-major) that differ only in the factors, in
+// row-major order.
+std::vector<Interval> dimShards(const DimSharding& d, const Mesh& mesh, int64_t n, int64_t coordinate) {
   int64_t grid = 1, blocks = 1;
   for (const DimPart& p : d.parts) {
     grid *= sizeOfPart(p, mesh);
@@ -119,20 +119,20 @@ std::vector<Interval> dimPieces(const DimSharding& d, const Mesh& mesh, int64_t 
     for (size_t i = d.parts.size(); i-- > 0;) {
       const DimPart& p = d.parts[i];
       const int64_t size = sizeOfPart(p, mesh);
-      cell += stride * (p.isAxis() ? mesh.indexAlong(p.axis, place) : rest % size);
+      cell += stride * (p.isAxis() ? mesh.indexAlong(p.axis, coordinate) : rest % size);
       if (!p.isAxis()) rest /= size;
       stride *= size;
     }
-    const Interval piece = dtc::piece(n, grid, cell);
-    if (!out.empty() && out.back().end == piece.begin)
-      out.back().end = piece.end;
+    const Interval shard = shardInterval(n, grid, cell);
+    if (!out.empty() && out.back().end == shard.begin)
+      out.back().end = shard.end;
     else
-      out.push_back(piece);
+      out.push_back(shard);
   }
   return out;
 }
 
-int64_t dimPieceSize(const DimSharding& d, const Mesh& mesh, int64_t n, int64_t place) {
+int64_t dimShardSize(const DimSharding& d, const Mesh& mesh, int64_t n, int64_t coordinate) {
   const int64_t grid = partsProduct(d.parts, mesh);
   if (n % grid == 0) {
     for (const DimPart& p : d.parts)
@@ -140,64 +140,64 @@ int64_t dimPieceSize(const DimSharding& d, const Mesh& mesh, int64_t n, int64_t 
     return n;
   }
   int64_t size = 0;
-  for (const Interval& i : dimPieces(d, mesh, n, place)) size += i.size();
+  for (const Interval& i : dimShards(d, mesh, n, coordinate)) size += i.size();
   return size;
 }
 
 std::vector<int64_t> localShape(const Sharding& s, const Mesh& mesh, std::span<const int64_t> globalShape,
-                                int64_t place) {
+                                int64_t coordinate) {
   std::vector<int64_t> shape(globalShape.size());
-  for (size_t i = 0; i < shape.size(); ++i) shape[i] = dimPieceSize(s.dims[i], mesh, globalShape[i], place);
+  for (size_t i = 0; i < shape.size(); ++i)
+    shape[i] = dimShardSize(s.dims[i], mesh, globalShape[i], coordinate);
   return shape;
 }
 
 std::optional<Dim> localDim(const DimSharding& d, const Mesh& mesh, Dim global, DimTable& dims) {
-  if (!d.cut()) return global;
+  if (!d.isSharded()) return global;
   DimExpr e = dims.expr(global);
-  if (!e.cut.empty()) return std::nullopt; // a piece is cut no further
+  if (!e.axes.empty()) return std::nullopt; // a shard is not sharded further
   if (d.strided()) {
     if (e.coefficient % partsProduct(d.parts, mesh) != 0) return std::nullopt;
     e.coefficient /= mesh.sizeOf(d.axes());
     return dims.intern(std::move(e));
   }
-  e.cut = d.axes();
-  return canonicalPiece(std::move(e), mesh, dims);
+  e.axes = d.axes();
+  return canonicalShard(std::move(e), mesh, dims);
 }
 
-// Exact for every n: floor(i*n/(k*m)) at i = p*m + j is p*(n/k) + floor(j*(n/k)/m) where k divides n.
+// Exact for every n: if k divides n, floor(i*n/(k*m)) at i = p*m + j is p*(n/k) + floor(j*(n/k)/m).
 void divideOut(DimExpr& e, const Mesh& mesh) {
-  PartList cut;
-  for (const AxisRef& a : e.cut) cut.push_back({a, 0});
-  canonicalizeParts(
-      cut, mesh); // a factor may divide two sub-axes that continue each other where it divides neither
-  e.cut = DimSharding{std::move(cut)}.axes();
-  size_t even = 0; // so many axes are cut evenly
-  for (; even < e.cut.size(); ++even) {
-    AxisRef& a = e.cut[even];
+  PartList parts;
+  for (const AxisRef& a : e.axes) parts.push_back({a, 0});
+  canonicalizeParts(parts, mesh); // a factor may divide two joined sub-axes although it divides neither
+  e.axes = DimSharding{std::move(parts)}.axes();
+  size_t even = 0; // the number of axes that shard evenly
+  for (; even < e.axes.size(); ++even) {
+    AxisRef& a = e.axes[even];
     const int64_t size = mesh.axisSize(a), part = std::gcd(e.coefficient, size);
     e.coefficient /= part;
     if (part == size) continue;
     a = mesh.canonical({a.name, a.pre * part, size / part});
     break;
   }
-  e.cut.erase(e.cut.begin(), e.cut.begin() + static_cast<ptrdiff_t>(even));
+  e.axes.erase(e.axes.begin(), e.axes.begin() + static_cast<ptrdiff_t>(even));
 }
 
-Dim canonicalPiece(DimExpr e, const Mesh& mesh, DimTable& dims) {
+Dim canonicalShard(DimExpr e, const Mesh& mesh, DimTable& dims) {
   divideOut(e, mesh);
-  if (e.cut.empty() || e.cut[0].pre == 1) return dims.intern(std::move(e));
-  // 3/a:(2)2 is 6/a, in the words of who cut 6 along a; unless the rest names the major part of the axis.
-  const AxisRef first = e.cut[0], major{first.name, 1, first.pre};
-  const bool free = std::none_of(e.cut.begin() + 1, e.cut.end(),
+  if (e.axes.empty() || e.axes[0].pre == 1) return dims.intern(std::move(e));
+  // 3/a:(2)2 is written as 6/a, sharded along a, unless the rest names the major part of the axis.
+  const AxisRef first = e.axes[0], major{first.name, 1, first.pre};
+  const bool free = std::none_of(e.axes.begin() + 1, e.axes.end(),
                                  [&](const AxisRef& a) { return overlaps(a, major, mesh); });
-  if (const auto whole = checkedMul(e.coefficient, first.pre); whole && free) {
-    e.coefficient = *whole;
-    e.cut[0] = mesh.canonical({first.name, 1, first.pre * first.size});
+  if (const auto global = checkedMul(e.coefficient, first.pre); global && free) {
+    e.coefficient = *global;
+    e.axes[0] = mesh.canonical({first.name, 1, first.pre * first.size});
   }
   return dims.intern(std::move(e));
 }
 
-Dim normalPiece(Dim local, const Mesh& mesh, DimTable& dims) {
+Dim canonicalShard(Dim local, const Mesh& mesh, DimTable& dims) {
   DimExpr e = dims.expr(local);
   divideOut(e, mesh);
   return dims.intern(std::move(e));

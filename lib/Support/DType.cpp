@@ -10,7 +10,7 @@ namespace {
 struct DTypeFacts {
   std::string_view name;
   uint8_t bytes;
-  uint8_t mantissa; // with the hidden bit
+  uint8_t mantissa; // with the implicit bit
 };
 constexpr std::array<DTypeFacts, kNumDTypes> kFacts = {{{"bool", 1, 0},
                                                         {"i8", 1, 0},
@@ -30,7 +30,8 @@ constexpr std::array<DTypeFacts, kNumDTypes> kFacts = {{{"bool", 1, 0},
                                                         {"c64", 8, 24},
                                                         {"c128", 16, 53}}};
 
-// A narrow binary float: sign, `exponent` bits, `mantissa` bits. `finite`: no infinity, only the all-ones pattern is NaN.
+// A narrow binary float: sign, `exponent` bits, `mantissa` bits. `finite`: no infinity, only the all-ones
+// pattern is NaN.
 struct Format {
   int exponent;
   int mantissa;
@@ -54,10 +55,10 @@ uint32_t encode(const Format& f, double v) {
   if (std::isinf(v)) return sign | (f.finite ? allOnes : f.infinity());
   const double a = std::fabs(v);
   if (a == 0) return sign;
-  const int least = 1 - f.bias();
-  const int e = std::max(std::ilogb(a), least);
+  const int minExponent = 1 - f.bias();
+  const int e = std::max(std::ilogb(a), minExponent);
   if (e > f.bias() + 1) return sign | (f.finite ? allOnes : f.infinity());
-  // a / 2^(e - mantissa) is exact; a carry out of the mantissa goes into the exponent by itself.
+  // a / 2^(e - mantissa) is exact; a carry out of the mantissa increments the exponent.
   const auto units = static_cast<uint32_t>(std::nearbyint(std::ldexp(a, f.mantissa - e)));
   const uint32_t hidden = 1u << f.mantissa;
   uint32_t r = units;
@@ -95,14 +96,6 @@ std::optional<DType> parseDType(std::string_view name) {
 int dtypeBytes(DType d) { return kFacts[static_cast<size_t>(d)].bytes; }
 int mantissaBits(DType d) { return kFacts[static_cast<size_t>(d)].mantissa; }
 
-uint16_t floatToBf16(float f) {
-  const auto bits = std::bit_cast<uint32_t>(f);
-  if (std::isnan(f)) {
-    const auto high = static_cast<uint16_t>(bits >> 16);
-    return (high & 0x7f) ? high : static_cast<uint16_t>(high | 0x40);
-  }
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
 float bf16ToFloat(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 uint16_t doubleToBf16(double v) { return static_cast<uint16_t>(encode(kBf16, v)); }
 uint16_t doubleToF16(double v) { return static_cast<uint16_t>(encode(kF16, v)); }
@@ -149,6 +142,12 @@ int64_t floatToInt(DType d, double v) {
   if (v <= static_cast<double>(intMin(d))) return intMin(d);
   if (v >= static_cast<double>(intMax(d))) return intMax(d);
   return static_cast<int64_t>(v);
+}
+
+bool fitsInteger(DType d, int64_t v, bool isUnsigned) {
+  if (d == DType::U64) return isUnsigned || v >= 0;
+  if (isUnsigned) return false;
+  return v >= intMin(d) && v <= intMax(d);
 }
 
 int64_t intMin(DType d) {

@@ -1,10 +1,10 @@
 #pragma once
-// The order in which diagnostics are shown: by place in the text, whatever order they were found in.
+// The display order of diagnostics: by location in the text.
 #include "dtc/Support/Diagnostics.h"
 
 namespace dtc {
 
-// Diagnostics of one place keep their order; those without a place come last.
-[[nodiscard]] std::vector<const Diagnostic*> byPlace(const Diagnostics&);
+// Diagnostics of the same location keep their order; those without a location are last.
+[[nodiscard]] std::vector<const Diagnostic*> byLocation(const Diagnostics&);
 
 } // namespace dtc

@@ -5,7 +5,7 @@ namespace dtc {
 namespace {
 
 constexpr size_t kMaxWarnings = 20;
-constexpr size_t kShownColumns = 160; // ir.md §2.1
+constexpr size_t kShownColumns = 160; // ir.md
 
 constexpr std::string_view kBold = "\x1b[1m", kRed = "\x1b[1;31m", kYellow = "\x1b[1;35m",
                            kCyan = "\x1b[1;36m", kGreen = "\x1b[1;32m", kReset = "\x1b[0m";
@@ -13,8 +13,7 @@ constexpr std::string_view kBold = "\x1b[1m", kRed = "\x1b[1;31m", kYellow = "\x
 bool continuesCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 size_t countCharacters(std::string_view s) {
-  return static_cast<size_t>(
-      std::count_if(s.begin(), s.end(), [](char c) { return !continuesCharacter(c); }));
+  return static_cast<size_t>(std::ranges::count_if(s, [](char c) { return !continuesCharacter(c); }));
 }
 
 struct Line {
@@ -31,7 +30,7 @@ Line lineAt(std::string_view text, size_t offset) {
   return {text.substr(begin, end - begin), begin};
 }
 
-// A window of the line in characters, so that a line of a gigabyte costs one pass and 160 columns.
+// A window of the line in characters, so that a line of a gigabyte costs one scan and 160 columns.
 struct Shown {
   std::string text;
   std::vector<size_t> offsets; // byte offset within the line of each shown column; one more for the end
@@ -108,7 +107,7 @@ void renderHead(std::string& out, const SourceText& source, SourceRange range, S
   out += severity == Severity::Error ? "error: " : severity == Severity::Warning ? "warning: " : "note: ";
   if (color) out += kReset;
   if (color && severity != Severity::Note) out += kBold;
-  // The kind ends the first line: what follows it, if the message has more lines, is detail.
+  // The kind is appended to the first line; further lines of the message are detail.
   const size_t lineEnd = std::min(message.find('\n'), message.size());
   out += message.substr(0, lineEnd);
   if (color && severity != Severity::Note) out += kReset;
@@ -117,7 +116,7 @@ void renderHead(std::string& out, const SourceText& source, SourceRange range, S
   out += '\n';
 }
 
-// The line that the range is on, with a caret range under it.
+// The line of the range, with a caret range under it.
 void renderLine(std::string& out, const SourceText& source, SourceRange range,
                 const std::vector<SourceRange>& also, bool color) {
   if (!range.valid()) return;
@@ -167,17 +166,17 @@ LineCol lineColumn(std::string_view text, uint32_t offset) {
   return {static_cast<uint32_t>(lines + 1), static_cast<uint32_t>(countCharacters(text.substr(begin)) + 1)};
 }
 
-std::vector<const Diagnostic*> byPlace(const Diagnostics& diagnostics) {
+std::vector<const Diagnostic*> byLocation(const Diagnostics& diagnostics) {
   std::vector<const Diagnostic*> out;
   for (const Diagnostic& d : diagnostics.all()) out.push_back(&d);
-  // kNone is the largest. Of one place, in the order of the list.
+  // kNone is the max. Diagnostics of the same location keep their order.
   std::ranges::sort(out, {}, [](const Diagnostic* d) { return std::pair(d->range.begin, d); });
   return out;
 }
 
 std::string renderDiagnostics(const Diagnostics& diagnostics, const SourceText& source, bool color) {
   std::string out;
-  for (const Diagnostic* shown : byPlace(diagnostics)) {
+  for (const Diagnostic* shown : byLocation(diagnostics)) {
     const Diagnostic& d = *shown;
     renderHead(out, source, d.range, d.severity, d.message(), d.kind, color);
     renderLine(out, source, d.range, d.also, color);
@@ -190,7 +189,7 @@ std::string renderDiagnostics(const Diagnostics& diagnostics, const SourceText& 
 }
 
 std::string_view nearestWord(std::string_view word, const std::vector<std::string_view>& candidates) {
-  constexpr size_t kLongest = 64; // longer words are no typing mistakes; bounds the work on hostile input
+  constexpr size_t kLongest = 64; // longer words are not typos; bounds the work on hostile input
   std::string_view best;
   if (word.size() > kLongest) return best;
   size_t bestDistance = word.size() / 3 + 1;

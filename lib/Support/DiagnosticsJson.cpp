@@ -9,14 +9,14 @@ namespace dtc {
 
 namespace {
 
-DiagnosticRecord::Place placeOf(const SourceText& source, SourceRange range) {
-  DiagnosticRecord::Place place;
-  place.file = source.name;
-  if (!range.valid()) return place;
-  place.hasLines = true;
-  place.begin = lineColumn(source.text, range.begin);
-  place.end = lineColumn(source.text, std::max(range.end, range.begin));
-  return place;
+DiagnosticRecord::Location locationOf(const SourceText& source, SourceRange range) {
+  DiagnosticRecord::Location location;
+  location.file = source.name;
+  if (!range.valid()) return location;
+  location.hasLines = true;
+  location.begin = lineColumn(source.text, range.begin);
+  location.end = lineColumn(source.text, std::max(range.end, range.begin));
+  return location;
 }
 
 std::string_view severityName(Severity s) {
@@ -28,7 +28,7 @@ std::string positionJson(LineCol at) {
 }
 
 // "file", "line", "column", "end"
-std::string placeJson(const DiagnosticRecord::Place& p) {
+std::string locationJson(const DiagnosticRecord::Location& p) {
   std::string out = "\"file\": " + (p.file.empty() ? "null" : jsonString(p.file));
   if (!p.hasLines) return out + ", \"line\": null, \"column\": null, \"end\": null";
   return out + ", \"line\": " + std::to_string(p.begin.line) +
@@ -38,17 +38,17 @@ std::string placeJson(const DiagnosticRecord::Place& p) {
 std::string recordJson(const DiagnosticRecord& d) {
   std::string out = "{\"severity\": \"" + std::string(severityName(d.severity)) +
                     "\", \"kind\": " + jsonString(d.kind) + ", \"message\": " + jsonString(d.message) + ", " +
-                    placeJson(d.place);
+                    locationJson(d.location);
   out += ", \"also\": [";
-  for (size_t i = 0; i < d.also.size(); ++i) out += (i ? ", {" : "{") + placeJson(d.also[i]) + "}";
+  for (size_t i = 0; i < d.also.size(); ++i) out += (i ? ", {" : "{") + locationJson(d.also[i]) + "}";
   out += "], \"notes\": [";
   for (size_t i = 0; i < d.notes.size(); ++i)
     out += (i ? ", " : "") + std::string("{\"message\": ") + jsonString(d.notes[i].message) + ", " +
-           placeJson(d.notes[i].place) + "}";
+           locationJson(d.notes[i].location) + "}";
   return out + "]}";
 }
 
-// A file's name as a relative or file URI: what is not allowed in a path is percent-encoded.
+// A file name as a relative or file URI: characters that are not allowed in a path are percent-encoded.
 std::string uriOf(std::string_view file) {
   if (file.starts_with('<') && file.ends_with('>')) file = file.substr(1, file.size() - 2); // <stdin>
   std::string out = file.starts_with('/') ? "file://" : "";
@@ -65,7 +65,7 @@ std::string uriOf(std::string_view file) {
   return out;
 }
 
-std::string locationSarif(const DiagnosticRecord::Place& p, std::string_view message) {
+std::string locationSarif(const DiagnosticRecord::Location& p, std::string_view message) {
   std::string out = "{";
   if (!p.file.empty()) {
     out += R"("physicalLocation": {"artifactLocation": {"uri": )" + jsonString(uriOf(p.file)) + "}";
@@ -85,10 +85,10 @@ std::string resultSarif(const DiagnosticRecord& d, size_t rule) {
   std::string out = "{\"ruleId\": " + jsonString(d.kind) + ", \"ruleIndex\": " + std::to_string(rule) +
                     ", \"level\": \"" + std::string(severityName(d.severity)) +
                     "\", \"message\": {\"text\": " + jsonString(d.message) + "}, \"locations\": [";
-  if (!d.place.file.empty()) out += locationSarif(d.place, "");
+  if (!d.location.file.empty()) out += locationSarif(d.location, "");
   out += "], \"relatedLocations\": [";
   for (size_t i = 0; i < d.notes.size(); ++i)
-    out += (i ? ", " : "") + locationSarif(d.notes[i].place, d.notes[i].message);
+    out += (i ? ", " : "") + locationSarif(d.notes[i].location, d.notes[i].message);
   return out + "]}";
 }
 
@@ -96,15 +96,15 @@ std::string resultSarif(const DiagnosticRecord& d, size_t rule) {
 
 std::vector<DiagnosticRecord> recordsOf(const Diagnostics& diags, const SourceText& source) {
   std::vector<DiagnosticRecord> out;
-  for (const Diagnostic* shown : byPlace(diags)) {
+  for (const Diagnostic* shown : byLocation(diags)) {
     const Diagnostic& d = *shown;
     DiagnosticRecord& r = out.emplace_back();
     r.severity = d.severity;
     r.kind = d.kind ? d.kind->id : "";
     r.message = d.message();
-    r.place = placeOf(source, d.range);
-    for (SourceRange range : d.also) r.also.push_back(placeOf(source, range));
-    for (const Note& n : d.notes) r.notes.push_back({placeOf(source, n.range), n.message});
+    r.location = locationOf(source, d.range);
+    for (SourceRange range : d.also) r.also.push_back(locationOf(source, range));
+    for (const Note& n : d.notes) r.notes.push_back({locationOf(source, n.range), n.message});
   }
   return out;
 }

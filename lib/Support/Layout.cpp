@@ -2,7 +2,6 @@
 #include "dtc/Support/Checked.h"
 #include "dtc/Support/Result.h"
 #include <algorithm>
-#include <numeric>
 
 namespace dtc {
 namespace {
@@ -13,12 +12,12 @@ struct Leaf {
 
 int64_t times(int64_t a, int64_t b) {
   std::optional<int64_t> r = checkedMul(a, b);
-  DTC_CHECK(r, "a layout passes 2^63");
+  DTC_CHECK(r, "a layout exceeds 2^63");
   return *r;
 }
 int64_t plus(int64_t a, int64_t b) {
   std::optional<int64_t> r = checkedAdd(a, b);
-  DTC_CHECK(r, "a layout passes 2^63");
+  DTC_CHECK(r, "a layout exceeds 2^63");
   return *r;
 }
 
@@ -32,7 +31,7 @@ std::vector<Leaf> leavesOf(const Layout& l) { // slowest first
   return leaves;
 }
 
-// Without modes of one element, and with neighbours of one walk joined; slowest first.
+// Removes modes of one element and merges contiguous neighbours; slowest first.
 std::vector<Leaf> coalescedLeaves(const Layout& l) {
   std::vector<Leaf> out;
   for (const Leaf& x : leavesOf(l)) {
@@ -54,7 +53,8 @@ Layout fromLeaves(std::span<const Leaf> leaves) { // slowest first
   return Layout(std::move(modes));
 }
 
-// Takes leaves of b out of the digits of a's linear index. A digit may be taken once: taken twice, it would carry.
+// Extracts leaves of b from the digits of a's linear index. A digit may be used once: used twice, it would
+// carry.
 class Composer {
 public:
   explicit Composer(const Layout& a) : a_(coalescedLeaves(a)), taken_(a_.size()) {
@@ -154,16 +154,6 @@ Layout rowMajor(std::span<const int64_t> shape) {
   return Layout(std::move(modes));
 }
 
-Layout colMajor(std::span<const int64_t> shape) {
-  std::vector<Layout> modes;
-  int64_t stride = 1;
-  for (int64_t n : shape) {
-    modes.emplace_back(n, stride);
-    stride = times(stride, std::max<int64_t>(n, 1));
-  }
-  return Layout(std::move(modes));
-}
-
 static std::string partText(const Layout& l, bool strides) {
   if (l.isLeaf()) return std::to_string(strides ? l.stride() : l.shape());
   std::string text = "(";
@@ -171,12 +161,6 @@ static std::string partText(const Layout& l, bool strides) {
   return text + ")";
 }
 std::string layoutText(const Layout& l) { return partText(l, false) + ":" + partText(l, true); }
-
-Layout flatten(const Layout& l) {
-  std::vector<Layout> modes;
-  for (const Leaf& x : leavesOf(l)) modes.emplace_back(x.shape, x.stride);
-  return Layout(std::move(modes));
-}
 
 Layout coalesce(const Layout& l) {
   if (empty(l)) return {0, 0};
@@ -191,75 +175,6 @@ std::optional<Layout> composition(const Layout& a, const Layout& b) {
   return Composer(a).compose(b);
 }
 
-std::optional<Layout> complement(const Layout& a, int64_t reach) {
-  if (empty(a)) return std::nullopt;
-  std::vector<Leaf> leaves = coalescedLeaves(a), out;
-  std::erase_if(leaves, [](const Leaf& x) { return x.stride == 0; });
-  std::sort(leaves.begin(), leaves.end(), [](const Leaf& x, const Leaf& y) { return x.stride < y.stride; });
-  int64_t covered = 1;
-  for (const Leaf& x : leaves) {
-    if (x.stride < covered || x.stride % covered != 0) return std::nullopt;
-    out.insert(out.begin(), {x.stride / covered, covered});
-    covered = times(x.stride, x.shape);
-  }
-  out.insert(out.begin(), {reach / covered + (reach % covered != 0), covered});
-  std::vector<Layout> modes;
-  for (const Leaf& x : out) modes.emplace_back(x.shape, x.stride);
-  return coalesce(Layout(std::move(modes)));
-}
-
-Layout rightInverse(const Layout& a) {
-  struct Digit {
-    Leaf leaf;
-    int64_t before; // how far one step of it is in a's linear index
-  };
-  std::vector<Leaf> leaves = coalescedLeaves(a);
-  std::vector<Digit> digits;
-  int64_t before = 1;
-  for (size_t i = leaves.size(); i-- > 0;) {
-    digits.push_back({leaves[i], before});
-    before = times(before, leaves[i].shape);
-  }
-  std::sort(digits.begin(), digits.end(),
-            [](const Digit& x, const Digit& y) { return x.leaf.stride < y.leaf.stride; });
-  std::vector<Leaf> out;
-  int64_t covered = 1;
-  for (const Digit& d : digits) {
-    if (d.leaf.stride != covered) continue;
-    out.insert(out.begin(), {d.leaf.shape, d.before});
-    covered = times(covered, d.leaf.shape);
-  }
-  return coalesce(fromLeaves(out));
-}
-
-std::optional<Layout> leftInverse(const Layout& a) {
-  for (const Leaf& x : leavesOf(a))
-    if (x.shape > 1 && x.stride <= 0) return std::nullopt;
-  std::optional<Layout> rest = complement(a, a.cosize());
-  if (!rest) return std::nullopt;
-  return rightInverse(Layout({*rest, a}));
-}
-
-std::optional<Layout> logicalDivide(const Layout& a, const Layout& b) {
-  std::optional<Layout> rest = complement(b, a.size());
-  if (!rest || times(rest->size(), b.size()) != a.size()) return std::nullopt;
-  return composition(a, Layout({*rest, b}));
-}
-
-std::optional<Layout> logicalProduct(const Layout& a, const Layout& b) {
-  std::optional<Layout> rest = complement(a, times(a.size(), b.cosize()));
-  if (!rest) return std::nullopt;
-  std::optional<Layout> outer = composition(*rest, b);
-  if (!outer) return std::nullopt;
-  return Layout({std::move(*outer), a});
-}
-
-Layout permuted(const Layout& l, std::span<const int64_t> perm) {
-  std::vector<Layout> modes;
-  for (int64_t p : perm) modes.push_back(l.mode(static_cast<size_t>(p)));
-  return Layout(std::move(modes));
-}
-
 std::optional<Layout> reshaped(const Layout& l, std::span<const int64_t> shape) {
   const Layout order = rowMajor(shape);
   if (order.size() != l.size()) return std::nullopt;
@@ -272,33 +187,22 @@ static Layout withMode(const Layout& l, size_t dim, Layout mode) {
   return Layout(std::move(modes));
 }
 
-Layout broadcastMode(const Layout& l, size_t dim, int64_t times) {
-  DTC_CHECK(l.mode(dim).size() == 1, "a broadcast mode has more than one element");
-  return withMode(l, dim, Layout(times, 0));
-}
-
-std::optional<LayoutPiece> pieceOf(const Layout& l, size_t dim, int64_t count, int64_t index) {
-  const int64_t n = l.mode(dim).size();
-  if (count <= 0 || n % count != 0) return std::nullopt;
-  return sliceOf(l, dim, index * (n / count), n / count, 1);
-}
-
-std::optional<LayoutPiece> sliceOf(const Layout& l, size_t dim, int64_t begin, int64_t count, int64_t step) {
+std::optional<LayoutPart> sliceOf(const Layout& l, size_t dim, int64_t begin, int64_t count, int64_t step) {
   const Layout& mode = l.mode(dim);
   if (begin < 0 || count < 0 || step <= 0) return std::nullopt;
-  if (count == 0) return LayoutPiece{withMode(l, dim, Layout(0, 0)), 0};
+  if (count == 0) return LayoutPart{withMode(l, dim, Layout(0, 0)), 0};
   if (plus(begin, times(count - 1, step)) >= mode.size()) return std::nullopt;
-  // A hierarchical mode is cut where its digits are: into runs of equal length, of which the slice is one.
+  // Splits a hierarchical mode at its digits into runs of equal length, of which the slice is one.
   const Layout flat = coalesce(mode);
   if (flat.isLeaf())
-    return LayoutPiece{withMode(l, dim, Layout(count, times(step, flat.stride()))),
-                       times(begin, flat.stride())};
+    return LayoutPart{withMode(l, dim, Layout(count, times(step, flat.stride()))),
+                      times(begin, flat.stride())};
   const int64_t run = times(count, step);
   if (mode.size() % run != 0 || begin % run != 0) return std::nullopt;
   std::optional<Layout> runs =
       composition(flat, Layout({Layout(mode.size() / run, run), Layout(count, step)}));
   if (!runs) return std::nullopt;
-  return LayoutPiece{withMode(l, dim, runs->mode(1)), flat(begin)};
+  return LayoutPart{withMode(l, dim, runs->mode(1)), flat(begin)};
 }
 
 } // namespace dtc

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -16,9 +15,9 @@
 namespace dtc {
 namespace {
 
-// Process-wide, as the hooks of the C++ library are that read them.
-constexpr int kMostPending = 16;
-std::atomic<const char*> pending[kMostPending];
+// Process-wide, like the C++ library hooks that read them.
+constexpr int kMaxPending = 16;
+std::atomic<const char*> pending[kMaxPending];
 std::atomic<bool> ranOut = false;  // operator new failed at least once
 std::atomic<bool> returns = false; // main() has returned: exit() is its own
 
@@ -37,12 +36,12 @@ void say(std::string_view text) {
 
 [[noreturn]] void onTerminate() {
   const std::exception_ptr thrown = std::current_exception();
-  if (!thrown && ranOut) endOutOfMemory(); // there was not even room for the exception
+  if (!thrown && ranOut) endOutOfMemory(); // there was not enough memory even for the exception
   try {
     if (thrown) std::rethrow_exception(thrown);
   } catch (const std::bad_alloc&) {
     endOutOfMemory();
-  } catch (const std::length_error&) { // a size that no memory holds
+  } catch (const std::length_error&) { // a size that exceeds any memory
     endOutOfMemory();
   } catch (const std::system_error& e) {
     if (isMachineErrno(e.code().value())) endOutOfMemory();
@@ -78,7 +77,7 @@ void installTerminateHandler() {
 void returnsFromMain() { returns = true; }
 
 PendingFile::PendingFile(const std::string& path) : path_(path.c_str()) {
-  for (int i = 0; i < kMostPending && slot_ < 0; ++i) {
+  for (int i = 0; i < kMaxPending && slot_ < 0; ++i) {
     const char* none = nullptr;
     if (pending[i].compare_exchange_strong(none, path_)) slot_ = i;
   }

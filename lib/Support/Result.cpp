@@ -6,7 +6,7 @@
 
 namespace dtc {
 namespace {
-// The one mutable global of dtc (see Bug.h for why).
+// The only mutable global of dtc (see Bug.h for the reason).
 std::atomic<const BugHandler*> bugHandler = nullptr;
 } // namespace
 
@@ -17,7 +17,7 @@ void bugAt(const char* file, int line, const char* what) {
   std::fflush(stdout);
   std::fprintf(stderr, "dtc: internal error: %s (%s:%d)\nThis is a bug of dtc, not of your program.\n", what,
                file, line);
-  // Taken, so that a check that fails inside the handler ends the process instead of calling it again.
+  // Cleared first, so that a check that fails inside the handler ends the process instead of recursing.
   if (const BugHandler* h = bugHandler.exchange(nullptr); h && h->run) h->run(h->self, file, line, what);
   std::fflush(stderr);
   std::_Exit(kBugExitCode); // other threads may still run: no destructors

@@ -1,6 +1,7 @@
 #include "dtc/Support/Suggest.h"
 
 #include "dtc/Support/Diagnostics.h"
+#include "dtc/Support/Words.h"
 
 #include <algorithm>
 #include <cctype>
@@ -15,7 +16,7 @@ std::string lowered(std::string_view word) {
   return out;
 }
 
-// Frameworks by the names that their modules are imported under, where one has an alias of its own in the table.
+// The import names of frameworks with aliases of their own in the table.
 struct Framework {
   std::string_view prefix, name;
 };
@@ -39,7 +40,7 @@ std::string qualified(std::string_view word) {
   return std::string(word);
 }
 
-// The name behind the last dot: "stablehlo.dot" is "dot".
+// The name after the last dot: "stablehlo.dot" is "dot".
 std::string_view bare(std::string_view word) {
   const size_t dot = word.rfind('.');
   return dot == std::string_view::npos ? word : word.substr(dot + 1);
@@ -55,7 +56,7 @@ bool isKnown(std::string_view name, const std::vector<std::string_view>& known) 
   return std::find(known.begin(), known.end(), name) != known.end();
 }
 
-// The first of "dims|dim" that is known; nothing where none is.
+// The first of "dims|dim" that is known; empty if none is.
 std::string_view firstKnown(std::string_view names, const std::vector<std::string_view>& known) {
   while (!names.empty()) {
     const size_t end = std::min(names.find('|'), names.size());
@@ -67,7 +68,7 @@ std::string_view firstKnown(std::string_view names, const std::vector<std::strin
 
 std::string translated(Vocabulary vocabulary, std::string_view word,
                        const std::vector<std::string_view>& known, std::string_view prefix) {
-  // A framework's own row counts before one of the bare name: torch.permute is not what others call permute.
+  // A framework's own row precedes one of the bare name: torch.permute differs from other permutes.
   const std::string full = qualified(lowered(word)), wanted(bare(full));
   for (const std::string& name : {full, wanted}) {
     for (const Alias& a : aliasTable()) {
@@ -83,6 +84,8 @@ std::string translated(Vocabulary vocabulary, std::string_view word,
   return "";
 }
 
+const std::string kOnly = "; the only one is ", kOneOf = "; expected one of: ";
+
 } // namespace
 
 std::string suggestion(Vocabulary vocabulary, std::string_view word,
@@ -91,10 +94,14 @@ std::string suggestion(Vocabulary vocabulary, std::string_view word,
   if (std::string_view near = nearestWord(bare(word), known); !near.empty())
     return "; did you mean " + shown(prefix, near) + "?";
   constexpr size_t kFew = 12, kShown = 100;
-  std::string list;
-  for (std::string_view k : known) list += (list.empty() ? "" : ", ") + std::string(prefix) + std::string(k);
+  const std::string list =
+      joined(known, ", ", [&](std::string_view k) { return std::string(prefix) + std::string(k); });
   if (known.empty() || known.size() > kFew || list.size() > kShown) return "";
-  return (known.size() == 1 ? "; there is only " : "; there are ") + list;
+  return (known.size() == 1 ? kOnly : kOneOf) + list;
+}
+
+bool listsWords(std::string_view suggestion) {
+  return suggestion.starts_with(kOnly) || suggestion.starts_with(kOneOf);
 }
 
 } // namespace dtc

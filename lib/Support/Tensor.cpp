@@ -52,7 +52,7 @@ double Tensor::getFloat(int64_t i) const {
   case DType::F64: return load<double>(d, i);
   case DType::U64: return static_cast<double>(load<uint64_t>(d, i));
   case DType::C64:
-  case DType::C128: DTC_CHECK(false, "a complex element was asked for as a real number"); return 0;
+  case DType::C128: DTC_CHECK(false, "a complex element was read as a real number"); return 0;
   default: return static_cast<double>(getInt(i));
   }
 }
@@ -93,7 +93,7 @@ std::complex<double> Tensor::getComplex(int64_t i) const {
 void Tensor::setComplex(int64_t i, std::complex<double> v) {
   if (dtype_ == DType::C64) return store(std::span(data_), i, std::complex<float>(v));
   if (dtype_ == DType::C128) return store(std::span(data_), i, v);
-  DTC_CHECK(v.imag() == 0, "a complex number was put into a real tensor");
+  DTC_CHECK(v.imag() == 0, "a complex number was written to a real tensor");
   setFloat(i, v.real());
 }
 
@@ -108,7 +108,8 @@ Tensor Tensor::parts() const {
 
 Tensor Tensor::fromParts(const Tensor& parts) {
   auto dtype = complexType(parts.dtype_);
-  DTC_CHECK(dtype && !parts.shape_.empty() && parts.shape_.back() == 2, "no parts of a complex tensor");
+  DTC_CHECK(dtype && !parts.shape_.empty() && parts.shape_.back() == 2,
+            "expected the parts of a complex tensor");
   Tensor t = parts;
   t.dtype_ = *dtype;
   t.shape_.pop_back();
@@ -128,7 +129,7 @@ Tensor Tensor::plane(int part) const {
 
 Tensor Tensor::fromPlanes(const Tensor& real, const Tensor& imaginary) {
   DTC_CHECK(real.dtype_ == imaginary.dtype_ && real.shape_ == imaginary.shape_ && complexType(real.dtype_),
-            "no planes of a complex tensor");
+            "expected the planes of a complex tensor");
   Tensor t(*complexType(real.dtype_), real.shape_);
   const auto width = static_cast<size_t>(dtypeBytes(real.dtype_));
   for (size_t i = 0; i < static_cast<size_t>(t.count_); ++i) {
@@ -140,13 +141,13 @@ Tensor Tensor::fromPlanes(const Tensor& real, const Tensor& imaginary) {
 
 std::vector<int64_t> Tensor::strides() const {
   std::vector<int64_t> s(shape_.size(), 1);
-  for (size_t d = shape_.size(); d-- > 1;) // past 2^63 only where there are no elements
+  for (size_t d = shape_.size(); d-- > 1;) // exceeds 2^63 only if there are no elements
     s[d - 1] = checkedMul(s[d], shape_[d]).value_or(INT64_MAX);
   return s;
 }
 
 Tensor Tensor::reshaped(std::vector<int64_t> shape) const {
-  DTC_CHECK(elementCount(shape) == count_, "a tensor was reshaped to another number of elements");
+  DTC_CHECK(elementCount(shape) == count_, "a tensor was reshaped to a different number of elements");
   Tensor t = *this;
   t.shape_ = std::move(shape);
   return t;

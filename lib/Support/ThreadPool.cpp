@@ -11,8 +11,8 @@ namespace dtc {
 
 namespace {
 
-// How long a worker looks for the next round, and the caller for the end of one, before it sleeps: about ten times what waking
-// a thread takes, so that the steps of a loop find all workers awake.
+// How long a worker spins for the next round, and the caller for the end of one, before it sleeps: about ten
+// times the wake-up latency of a thread, so that all workers are awake for the steps of a loop.
 constexpr auto kSpinTime = std::chrono::microseconds(100);
 
 void relax() {
@@ -40,8 +40,8 @@ ThreadPool::ThreadPool(int workers) {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   if (workers <= 0) workers = cores;
   spins_ = workers <= cores;
-  // Where the machine gives no more threads the work is done by those that there are. (An exception that left this
-  // constructor would find threads that nobody joins.)
+  // If the machine provides no more threads, the existing ones do the work. (An exception from this
+  // constructor would leave threads unjoined.)
   try {
     threads_.reserve(static_cast<size_t>(std::max(workers, 1)));
     for (int i = 1; i < workers; ++i) threads_.emplace_back([this, i] { workerMain(i); });
@@ -72,7 +72,7 @@ void ThreadPool::runOnWorkers(void (*body)(void*, int), void* self) {
   body_ = body;
   self_ = self;
   state_ = (state_.load(std::memory_order_relaxed) / kRound + 1) * kRound | kOpen;
-  if (asleep_ > 0) { // a worker counts itself before it looks at state_ for the last time
+  if (asleep_ > 0) { // a worker counts itself before it reads state_ for the last time
     std::lock_guard lock(mutex_);
     start_.notify_all();
   }
@@ -107,7 +107,7 @@ bool ThreadPool::enter(uint64_t round) {
 void ThreadPool::leave() {
   const uint64_t now = --state_;
   if ((now & (kInside | kOpen)) != 0) return;
-  { std::lock_guard lock(mutex_); } // the caller looks again, or sleeps and is woken
+  { std::lock_guard lock(mutex_); } // the caller checks again, or sleeps and is woken
   done_.notify_one();
 }
 

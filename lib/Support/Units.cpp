@@ -15,4 +15,10 @@ std::string bytesText(int64_t bytes) {
   return text;
 }
 
+std::string significant(double value, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*g", digits, value);
+  return text;
+}
+
 } // namespace dtc

@@ -13,11 +13,11 @@ module @jit_f {
   }
 }
 // CHECK: callbacks.mlir:10:5: @xla_ffi_python_cpu_callback is kept as 'custom', which `dtc run` cannot run: it calls a Python function (jax.debug.print, jax.pure_callback, io_callback), of which the text has only a number
-// CHECK-NEXT: 1 op is kept as 'custom': `dtc explain` and `dtc opt` work on the program, `dtc run` does not
+// CHECK-NEXT: 1 op is kept as 'custom': `dtc explain` and `dtc opt` accept the program, `dtc run` does not
 // JSON: {"problems": [], "kept": [
 // JSON-NEXT: {"line": 10, "column": 5, "op": "stablehlo.custom_call", "message": "@xla_ffi_python_cpu_callback is kept
 // JSON-NEXT: ]}
-// PLAIN: error: 'custom_call @xla_ffi_python_cpu_callback' has no meaning here: it calls a Python function
+// PLAIN: error: unsupported op 'custom_call @xla_ffi_python_cpu_callback': it calls a Python function
 // SYNTAX: {"problems": [
 // SYNTAX-NEXT: "op": null, "message":
 // SYNTAX: "kept": []}

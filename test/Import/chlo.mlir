@@ -30,5 +30,19 @@ func.func @main() {
   check.expect_eq_const %9, dense<[false, true, false]> : tensor<3xi1>
   %10 = chlo.next_after %inf, %inf : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
   check.expect_eq %10, %inf : tensor<3xf32>
+  // The forms of functions without rows of their own.
+  %11 = "mhlo.asinh"(%x) : (tensor<3xf64>) -> tensor<3xf64>
+  check.expect_eq %11, %5 : tensor<3xf64>
+  %12 = stablehlo.custom_call @mhlo.lgamma(%x) {mhlo.attributes = {}, mhlo.version = 1 : i64} : (tensor<3xf64>) -> tensor<3xf64>
+  check.expect_eq %12, %4 : tensor<3xf64>
+  %13 = chlo.broadcast_zeta %s, %q : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+  check.expect_eq %13, %1 : tensor<3xf64>
+  %14 = chlo.tan %x : tensor<3xf64> -> tensor<3xf64>
+  %15 = stablehlo.tan %x : tensor<3xf64>
+  %16 = stablehlo.custom_call @mhlo.tan(%x) {mhlo.attributes = {}, mhlo.version = 1 : i64} : (tensor<3xf64>) -> tensor<3xf64>
+  check.expect_eq %14, %15 : tensor<3xf64>
+  check.expect_eq %14, %16 : tensor<3xf64>
+  %17 = chlo.broadcast_divide %rows, %row : (tensor<3x2xi32>, tensor<2xi32>) -> tensor<3x2xi32>
+  check.expect_eq_const %17, dense<[[1, 1], [3, 2], [5, 3]]> : tensor<3x2xi32>
   return
 }

@@ -1,7 +1,7 @@
 // Loops, branches, calls, tuples.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input 'k=const(1)' --input 'v=iota' --print 0 | FileCheck %s --check-prefix=OUT
-// RUN: %dtc opt %s -p propagate,partition,fuse --split-input > %t
+// RUN: %dtc opt %s -p propagate,partition,split,fuse --split-input > %t
 // RUN: %dtc run %s --input 'k=const(7)' --input 'v=iota' --check
 // (CHECK lines written by scripts/dtc-update-tests)
 func.func @main(%k: tensor<i32>, %v: tensor<2xf32>) -> tensor<2xf32> {

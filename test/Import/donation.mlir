@@ -104,7 +104,7 @@ module @jit_step {
 // AGAIN-NEXT:   return %x, %0, %1
 // AGAIN-NEXT: }
 
-// NOTHING:      error: --loop 5 would run the same step 5 times: no result of @nothing carries into an argument
-// NOTHING-NEXT:   in .dt, write {carry = true} on each result that is the next step's argument of the same name
+// NOTHING:      error: --loop 5 would repeat the same step 5 times: no result of @nothing is carried into an argument
+// NOTHING-NEXT:   in .dt, add {carry = true} to each result that is the next step's argument of the same name
 // NOTHING-NEXT:   in JAX, donate the state: jax.jit(step, donate_argnums=...)
-// NOTHING-NEXT:   --repeat 5 times the same step
+// NOTHING-NEXT:   to time the same step, use --repeat 5

@@ -1,6 +1,7 @@
 // LU and QR by LAPACK's calls, as JAX prints them, with LAPACK's own signs.
 // RUN: %dtc run %s
 // RUN: %dtc run %s --check
+// RUN: %dtc run %s --backend cuda-emu
 
 // Rows are swapped for the greatest element, the first of equals; a column without a pivot is counted from 1.
 func.func private @lu() {

@@ -1,5 +1,6 @@
 // Eigenvalues and singular values by LAPACK's calls, as JAX prints them; vectors, whose signs are anyone's, by what they do.
 // RUN: %dtc run %s
+// RUN: %dtc run %s --backend cuda-emu
 // Only the lower triangle is read; A V = V diag(w), the least first.
 func.func private @eigh() {
   %a = stablehlo.constant dense<[[(2.0, 5.0), (9.0, 9.0), (9.0, 9.0)], [(0.0, 1.0), (2.0, 0.0), (9.0, 9.0)], [(0.0, 0.0), (0.0, 0.0), (-7.0, 0.0)]]> : tensor<3x3xcomplex<f64>>

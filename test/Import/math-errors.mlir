@@ -8,7 +8,7 @@ func.func @main(%a: tensor<3x3xf32>, %w: tensor<3x3xf32>) {
   return
 }
 
-// CHECK: math-errors.mlir:5:10: 'stablehlo.custom_call' does not import: it calls LAPACK, which no op of dtc does: compute it outside of the program and give the result as an argument
+// CHECK: math-errors.mlir:5:10: 'stablehlo.custom_call' does not import: it calls a LAPACK routine that dtc has no op for: compute it outside of the program and pass the result as an argument
 // CHECK: 'dimension_numbers', which do not name each of 2 dims once
 // CHECK: 'batch_group_count', which does not divide the batch
-// CHECK: 3 ops do not import
+// CHECK: 3 ops cannot be imported

@@ -13,16 +13,16 @@ func.func @main(%x: tensor<3x4xf32>) -> tensor<4x3xf32> {
   %6 = stablehlo.convert %x : (tensor<3x4xf32>) -> tensor<3x?xf32>
   return %0 : tensor<4x3xf32>
 }
-// CHECK: report.mlir:7:8: 'stablehlo.tranpose' has no meaning here; did you mean 'stablehlo.transpose'?
-// CHECK-NEXT: report.mlir:8:8: 'stablehlo.transpose' does not import: it gives f32[3, 4], but its type says f32[4, 3]
-// CHECK-NEXT: report.mlir:9:31: 'stablehlo.slice' does not import: it has the attribute 'start_indices', which has 1 numbers where 2 are asked for
-// CHECK-NEXT: report.mlir:10:{{[0-9]+}}: 'stablehlo.convert' has the type tensor<3x4xf8E8M0FNU>: there is no such dtype here
+// CHECK: report.mlir:7:8: unsupported op 'stablehlo.tranpose'; did you mean 'stablehlo.transpose'?
+// CHECK-NEXT: report.mlir:8:8: 'stablehlo.transpose' does not import: it computes f32[3, 4], but its declared type is f32[4, 3]
+// CHECK-NEXT: report.mlir:9:31: 'stablehlo.slice' does not import: it has the attribute 'start_indices', which has 1 elements, but expected 2
+// CHECK-NEXT: report.mlir:10:{{[0-9]+}}: 'stablehlo.convert' has the unsupported type tensor<3x4xf8E8M0FNU>: expected i1 to i64
 // CHECK-NEXT: report.mlir:11:22: %nowhere is not defined here
-// CHECK-NEXT: report.mlir:12:8: 'vhlo.abs_v1' has no meaning here: it is StableHLO's storage form
-// CHECK-NEXT: report.mlir:13:{{[0-9]+}}: 'stablehlo.convert' has the type tensor<3x?xf32>: only static shapes are imported
-// CHECK-NEXT: 7 ops do not import
+// CHECK-NEXT: report.mlir:12:8: unsupported op 'vhlo.abs_v1': it belongs to StableHLO's storage form
+// CHECK-NEXT: report.mlir:13:{{[0-9]+}}: 'stablehlo.convert' has the unsupported type tensor<3x?xf32>: only static shapes are imported
+// CHECK-NEXT: 7 ops cannot be imported
 // JSON: {"problems": [
-// JSON-NEXT: {"line": 7, "column": 8, "op": "stablehlo.tranpose", "message": "'stablehlo.tranpose' has no meaning here
-// STOP: <stdin>:7:8: error: 'stablehlo.tranpose' has no meaning here; did you mean 'stablehlo.transpose'?
+// JSON-NEXT: {"line": 7, "column": 8, "op": "stablehlo.tranpose", "message": "unsupported op 'stablehlo.tranpose'
+// STOP: <stdin>:7:8: error: unsupported op 'stablehlo.tranpose'; did you mean 'stablehlo.transpose'?
 // STOP-NEXT: %0 = stablehlo.tranpose %x
 // STOP-NEXT: {{^ +\^~~}}

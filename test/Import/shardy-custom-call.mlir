@@ -20,4 +20,4 @@ func.func @main(%x: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@m, [{"a"}, {"
 // CHECK-NEXT:   return %0, %1
 // CHECK-NEXT: }
 
-// CHECK-RESULT: :4:8: error: 'custom': the custom call @product cannot be computed: dtc does not know what it does
+// CHECK-RESULT: :4:8: error: 'custom': the custom call @product cannot be executed: dtc does not implement it

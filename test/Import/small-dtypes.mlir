@@ -2,7 +2,7 @@
 // RUN: %dtc run %s
 // RUN: %dtc run %s --backend cuda-emu
 // RUN: not %dtc import %S/Inputs/small-bits.mlir 2>&1 | FileCheck %s
-// CHECK: it takes or gives the bits of a dtype that is held in a wider one here
+// CHECK: it converts the bits of a dtype that dtc stores in a wider one
 func.func @main() {
   %a = stablehlo.constant dense<[7, -8, 3, -1]> : tensor<4xi4>
   %b = stablehlo.constant dense<[1, -1, 5, 2]> : tensor<4xi4>

@@ -1,6 +1,6 @@
-"""Every op, pass, kind of diagnostic and flag stands in some test; exceptions are listed with a reason.
+"""Every op, pass, kind of diagnostic and flag occurs in some test; exceptions are listed with a reason.
 
-test/coverage-exceptions.txt holds them, one a line: `op NAME: reason`, `pass NAME: …`, `flag VERB --NAME: …`. An exception that is no longer needed is an error, too."""
+test/coverage-exceptions.txt lists them, one per line: `op NAME: reason`, `pass NAME: …`, `flag VERB --NAME: …`. An unneeded exception is an error, too."""
 
 import re
 
@@ -37,24 +37,24 @@ def passes(context, runs):
         yield f"pass {name}", bool(re.search(rf"(-p|--passes)[= ]\S*\b{re.escape(name)}\b", runs))
 
 
-def pieces(text):
-    """The literal pieces of a diagnostic's format, or of what a test expects of one."""
+def parts_of(text):
+    """The literal parts of a diagnostic's format, or of a test's expectation."""
     return [p.strip() for p in re.split(r"\{\d+\}|\{\{.*?\}\}|\[\[.*?\]\]", text) if len(p.strip()) >= 8]
 
 
 def diagnostics(context, tests, unit):
-    """By an expectation in a test, or by its page: the example, which the check `kinds` runs, or why there is none."""
-    page = context.run(context.dtc, "help", "errors-page").stdout
+    """Covered by an expectation in a test, or by its page: the example, which the check `kinds` runs, or the reason why there is none."""
+    page = (context.root / "docs/errors.md").read_text()
     shown = {re.match(r"`([^`]+)`", part)[1] for part in re.split(r"^## ", page, flags=re.M)[1:] if "```text" in part or "No example:" in part}
     expected = re.findall(r"(?:expected-\w+\S*\s*\{\{|CHECK[\w-]*:\s*)(.*)$", tests, re.M)
-    expected = [p for line in expected for p in pieces(line.replace("}}", " ").strip())]
+    expected = [p for line in expected for p in parts_of(line.replace("}}", " ").strip())]
     everything = "\n".join(expected)
     for path in context.files("lib/*.cpp", "lib/*.h", "include/*.h", "tools/*.cpp", "tools/*.h"):
         text = re.sub(r"^\s*//.*$", "", (context.root / path).read_text(errors="replace"), flags=re.M)
         kinds = re.findall(r'DiagKind\s+(\w+)\s*(?:=\s*)?\{\s*"([^"]+)",\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\}', text)
         for name, identity, literal in kinds:
             form = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literal)).replace('\\"', '"')
-            own = pieces(form) or [form]
+            own = parts_of(form) or [form]
             seen = (identity in shown or any(p in everything for p in own) or any(e in form for e in expected if len(e) >= 12)
                     or re.search(rf"\b{name}\b", unit) or f'"{identity}"' in tests)
             yield f"diagnostic {identity}", bool(seen)
@@ -90,7 +90,7 @@ def check(context):
             elif covered or name in excused:
                 context.passed()
             else:
-                context.failed(f"coverage {name}", "stands in no test")
+                context.failed(f"coverage {name}", "occurs in no test")
     for name, line in excused.items():
         if name not in seen:
             context.failed(f"coverage {name}", f"does not exist; drop line {line} of {EXCEPTIONS}")

@@ -1,25 +1,102 @@
-"""What README.md and docs/ show is true: every block of IR parses, every `dtc` command of a `sh` block runs, and
-quoted diagnostics are what dtc prints.
+"""README.md and docs/ are correct: every block of IR parses, every `dtc` command of a `sh` block runs, and quoted
+diagnostics match the output of dtc.
 
-A fenced block is IR if it is labelled `dt`; `dt error` must be rejected. A block without a label may not look like IR, so
-that none escapes; `dt part` holds statements without their function: they are not parsed, and there may be few.
+A fenced block is IR if it is labelled `dt`; `dt error` must be rejected. A block without a label may not look like
+IR, so that none is missed; `dt part` contains statements without their function: they are not parsed, and their number is
+limited.
 
-A `text` block that begins as a diagnostic does, `NAME.dt:1:2: error:`, follows the `dt error` block that it is printed for, and is
-all of it, line by line.
+A `text` block that begins like a diagnostic, `NAME.dt:1:2: error:`, follows the `dt error` block that causes it, and must
+equal the complete output.
 
 In blocks labelled `sh`, each line that begins with `dtc ` (or `$ dtc `, or pipes into dtc) must end with code 0, in a folder
-that has the tree's examples, and each whole block that the paragraph before it calls `NAME.dt`. Passed over are `sh part`
-(the reader was asked to do something first), lines with an ellipsis, and what needs a GPU or NVRTC where there is none."""
+that contains the tree's examples, and each complete block that the paragraph before it names `NAME.dt`. Skipped are
+`sh part` (which needs a manual step first), lines with an ellipsis, and commands that need a GPU or NVRTC where there is none."""
 
 import os
 import re
 import shutil
 
+from . import generated
+
 MOST_PARTS = 0.5  # of all blocks
+COLUMNS = 110
+# Words that this project used for the field's terms, and the terms.
+TERMS = {
+    r"greatest": "maximum, largest",
+    r"(?<!round[- ])trips?": "iteration",
+    r"pieces?": "shard",
+    r"wires?": "communication dtype",
+    r"kept apart": "materialized",
+    r"looked up by number": "gather, index",
+    r"by rows|by columns": "row-major, column-major",
+    r"matrix products?": "matmul",
+    r"comes? together": "synchronize",
+}
+
+
+def headings(text):
+    """The anchors of a page, as GitHub makes them."""
+    plain = re.sub(r"^```.*?^```\s*$", "", text, flags=re.M | re.S)
+    for title in re.findall(r"^#+ +(.*)$", plain, re.M):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title.strip()).lower()
+        yield re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+
+
+def link_complaints(root, path, text):
+    """(line, why) of each broken link."""
+    prose = re.sub(r"^```.*?^```\s*$", lambda m: "\n" * m[0].count("\n"), text, flags=re.M | re.S)
+    for found in re.finditer(r"\]\(([^)\s]+)\)", prose):
+        target, _, anchor = found[1].partition("#")
+        line = prose.count("\n", 0, found.start()) + 1
+        if re.match(r"\w+:", target):
+            continue
+        file = (root / path).parent / target if target else root / path
+        if not file.exists():
+            yield line, f"links to {target}, which does not exist"
+        elif anchor and anchor not in set(headings(file.read_text())):
+            yield line, f"links to #{anchor}, which is no heading of {target or path}"
+
+
+def style_complaints(path, text):
+    """(line, why) of what a hand-written page should change."""
+    lines = text.splitlines()
+    if not next((line for line in lines[1:] if line.strip()), "").startswith("For "):
+        yield 1, "does not say in its first line whom it is for (`For users who ...`)"
+    label = None  # of the fenced block
+    for number, line in enumerate(lines, 1):
+        if line.startswith("```"):
+            label = line[3:].strip() if label is None else None
+            continue
+        if len(line) > COLUMNS and label not in ("text", "sh", "sh part"):
+            yield number, f"has {len(line)} columns; at most {COLUMNS}"
+        prose = re.sub(r"`[^`]*`|\]\([^)]*\)", "", line) if label is None else ""
+        for word, term in TERMS.items():
+            if found := re.search(rf"\b({word})\b", prose, re.I):
+                yield number, f"says '{found[0]}'; the term is: {term}"
+
+
+def decision_complaints(text):
+    """(line, why) of headings of docs/decisions.md that are not `## N. Title (YYYY-MM-DD)` with N counting up from 1."""
+    expected = 1
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.startswith("## "):
+            continue
+        found = re.fullmatch(r"## (\d+)\. .+ \(\d{4}-\d{2}-\d{2}\)", line)
+        if not found or int(found[1]) != expected:
+            yield number, f"expected `## {expected}. Title (YYYY-MM-DD)`"
+        expected += 1
+
+
+def page_complaints(root, path, text):
+    yield from link_complaints(root, path, text)
+    if path not in generated.PAGES:
+        yield from style_complaints(path, text)
+    if path == "docs/decisions.md":
+        yield from decision_complaints(text)
 
 
 def blocks(text):
-    """(line, label, body, file) of each fenced block; file: what the line before calls it (`first.dt`:), or ""."""
+    """(line, label, body, file) of each fenced block; file: its name in the line before (`first.dt`:), or ""."""
     for found in re.finditer(r"^```([^\n`]*)\n(.*?)^```\s*$", text, re.M | re.S):
         named = re.search(r"`([\w-]+\.dt)`:\s*$", text[: found.start()])
         yield text.count("\n", 0, found.start()) + 1, found[1].strip(), found[2], named[1] if named else ""
@@ -65,7 +142,7 @@ def commands(context, body):
 
 
 def scratch_folder(context):
-    """A folder in which a reader's commands find the examples, and whatever they write does not lie in the tree."""
+    """A folder outside of the tree with the examples, in which a reader's commands run."""
     folder = context.build / "test" / "docs"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -80,8 +157,13 @@ def check(context):
     folder = scratch_folder(context)
     shell = f'set -o pipefail; PATH="{context.build / "bin"}:$PATH"; '
     for path in context.files("README.md", "docs/*.md"):
-        program = None
-        for line, label, body, name in blocks((context.root / path).read_text()):
+        program, page = None, (context.root / path).read_text()
+        complaints = list(page_complaints(context.root, path, page))
+        for line, why in complaints:
+            context.failed(f"docs {path}:{line}", why)
+        if not complaints:
+            context.passed()
+        for line, label, body, name in blocks(page):
             if label == "text" and re.match(r"[\w-]+\.dt:\d+:\d+: ", body):
                 if why := quote_complaint(context, folder, body, program):
                     context.failed(f"docs {path}:{line}", why)
@@ -104,4 +186,4 @@ def check(context):
                 else:
                     context.passed()
     if partial > MOST_PARTS * (whole + partial):
-        context.failed("docs", f"{partial} of {whole + partial} blocks of IR are `dt part`, which nothing checks")
+        context.failed("docs", f"{partial} of {whole + partial} blocks of IR are `dt part`, which are not checked")

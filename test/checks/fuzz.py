@@ -1,8 +1,8 @@
-"""Each reader under libFuzzer for a bounded time (DTC_FUZZ_SECONDS each), from the tests' own texts as a corpus.
+"""Runs each parser under libFuzzer for a bounded time (DTC_FUZZ_SECONDS each), with the tests' texts as a corpus.
 
-Mutations begin from one seed, so that a commit and not luck decides; DTC_FUZZ_SEED=0 takes another each time, for the hunt.
+The seed is fixed, so that the result depends on the commit only; DTC_FUZZ_SEED=0 uses a random one.
 
-Another build (cmake --preset fuzz) with the sanitizers; it is made here, unless it cannot be (no Clang)."""
+Uses a separate build (cmake --preset fuzz) with the sanitizers, which is built here, unless Clang is missing."""
 
 import io
 import json
@@ -27,19 +27,19 @@ def modules(context):
 
 
 def imports(context):
-    """The programs that the importer's tests read."""
+    """The programs of the importer's tests."""
     for path in context.files("test/Import/*.mlir"):
         yield re.sub(r"^// .*\n", "", (context.root / path).read_text(), flags=re.M).encode()
 
 
 def audits(context):
-    """The HLO texts that the tests of audit read."""
+    """The HLO texts of the tests of audit."""
     for path in context.files("test/Audit/Inputs/*.hlo"):
         yield (context.root / path).read_bytes()
 
 
 def words(context, flag):
-    """What stands after a flag in the tests' RUN lines."""
+    """The values of a flag in the tests' RUN lines."""
     found = set()
     for path in context.files("test/*.dt", "test/*.test"):
         for run in re.findall(r"RUN:(.*)$", (context.root / path).read_text(errors="replace"), re.M):
@@ -78,14 +78,14 @@ def safetensors(_):
     yield json.dumps({"metadata": {"total_size": 8}, "weight_map": {"x": "a.safetensors"}}).encode()
 
 
-# By reader: what its corpus begins with, and the longest input that is tried.
+# By parser: its initial corpus, and the maximum input length.
 CORPORA = {"hlo": (audits, 4096), "ir": (modules, 4096), "mlir": (imports, 4096), "npy": (npys, 1024), "npz": (npzs, 2048), "safetensors": (safetensors, 1024),
            "inputs": (lambda context: words(context, "--input"), 256),
            "pipeline": (lambda context: words(context, "-p"), 256)}
 
 
 def fuzz(context, reader, build):
-    """libFuzzer adds what it finds to a folder that stays between runs."""
+    """libFuzzer adds its findings to a folder that is kept between runs."""
     seeds, found, crashes = build / f"seeds-{reader}", build / f"found-{reader}", build / f"crash-{reader}-"
     shutil.rmtree(seeds, ignore_errors=True)
     seeds.mkdir(parents=True)
@@ -111,7 +111,7 @@ def fuzz(context, reader, build):
 def check(context):
     readers = [p.split("fuzz-")[-1][:-4] for p in context.files("test/fuzz/fuzz-*.cpp")]
     if not (shutil.which("clang++-19") or shutil.which("clang++-18")):
-        context.note("fuzzing needs Clang, which is not here")
+        context.note("fuzzing needs Clang, which is not installed")
         return
     build = context.root / "build/fuzz"
     made = context.run("scripts/build.sh", "fuzz", "dtc-fuzz", limit=1200)

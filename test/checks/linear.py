@@ -1,7 +1,7 @@
-"""The compiler's time grows as the program does: ten times the ops take at most fourteen times the processor time.
+"""The compiler's time is linear in the program: ten times the ops take at most fourteen times the processor time.
 
-Processor time of the whole process, the least of some runs of each size: other work on the machine makes caches and memory
-slower, by tens of percent and not by factors. What is quadratic anywhere shows as a factor of thirty and more."""
+Uses the processor time of the process, the minimum of several runs per size: other work on the machine makes caches and memory
+slower by tens of percent, not by factors. Quadratic behavior shows as a factor of thirty or more."""
 
 import resource
 
@@ -10,7 +10,7 @@ TRIES = 3
 
 
 def chain(ops):
-    """A straight program of so many ops, differentiated."""
+    """A straight-line program with this many ops, differentiated."""
     lines = ["func @f(%x: f32[4, 8], %w: f32[4, 8]) -> (f32[]) {", "  %v0 = mul %x, %w"]
     for i in range(1, ops):
         lines.append(f"  %v{i} = " + (f"mul %v{i - 1}, %w", f"tanh %v{i - 1}", f"add %v{i - 1}, %x")[i % 3])
@@ -21,7 +21,7 @@ def chain(ops):
 
 
 def axes(count):
-    """A mesh of so many axes, along all of which a dim is sharded and a sum is pending."""
+    """A mesh with this many axes, along all of which a dim is sharded and a sum is pending."""
     names = [f"a{i}" for i in range(count)]
     half = count // 2
     return (f"mesh @m = [{', '.join(f'{a}=1' for a in names)}, b=2]\n"
@@ -32,13 +32,13 @@ def axes(count):
 
 
 def functions(count):
-    """So many functions that no other calls."""
+    """This many functions without callers."""
     return "mesh @m = [a=2]\n" + "".join(
         f"func @f{i}(%x: f32[8] @m{{a}}) -> (f32[]) {{\n  %s = sum %x\n  return %s\n}}\n" for i in range(count))
 
 
 def pieces(count):
-    """One op of so many operands and one of so many results, along a dim that is sharded."""
+    """One op with this many operands and one with this many results, along a sharded dim."""
     results = ", ".join(f"%r{i}" for i in range(count))
     return (f"mesh @m = [a=2]\nfunc @main(%x: f32[8] @m{{a}}, %z: f32[{count}, 8] @m{{_, a}}) -> (f32[], f32[1, 8]) {{\n"
             f"  %c = concat {', '.join(['%x'] * count)} {{dim = 0}}\n  %s = sum %c\n"
@@ -62,7 +62,7 @@ def seconds(context, command, text):
 
 
 def complaint(times, small, large, name):
-    """`times` of (small, large) so far; None where one pair of the least keeps the bound."""
+    """`times` of (small, large) so far; None if the ratio of the minima is within the bound."""
     ratio = min(t[1] for t in times) / max(min(t[0] for t in times), 1e-3)
     if ratio <= MOST:
         return None

@@ -1,6 +1,6 @@
-"""The prover reports every changed rule but for those that a reviewed list explains (test/mutants-reviewed.txt).
+"""The prover reports every mutated rule except those in a reviewed list (test/mutants-reviewed.txt).
 
-Every tenth op, or all of them where the check is named: `scripts/test.sh mutation`."""
+Every tenth op, or all of them if the check is named: `scripts/test.sh mutation`."""
 
 import fnmatch
 import json
@@ -9,7 +9,7 @@ REVIEWED = "test/mutants-reviewed.txt"
 
 
 def reviewed_patterns(context):
-    """(patterns of ops, pattern of the change) a line; the reason is the comment above."""
+    """(patterns of ops, pattern of the mutation) per line; the reason is in the comment above."""
     patterns = []
     for line in (context.root / REVIEWED).read_text().splitlines():
         if line and not line.startswith("#"):
@@ -43,11 +43,11 @@ def check(context):
     found = [(kind, s["claim"], s["why"]) for kind in ("silent", "sound") for s in report[kind]]
     new = [f"{op}: {text} ({kind})" for kind, op, text in found if not is_reviewed(op, text)]
     for text in new[:40]:
-        context.failed("mutation", f"a changed rule is not reported: {text}")
+        context.failed("mutation", f"a mutated rule is not reported: {text}")
     if context.only:
         for ops, pattern in patterns:
             if pattern not in used:
-                context.failed("mutation", f"{REVIEWED} has a pattern that nothing matches: {pattern}")
+                context.failed("mutation", f"{REVIEWED} has an unused pattern: {pattern}")
     if not new:
         context.passed(report["caught"])
-    context.note(f"{report['mutants']} changed rules: {report['caught']} reported, {len(found)} explained in {REVIEWED}")
+    context.note(f"{report['mutants']} mutated rules: {report['caught']} reported, {len(found)} explained in {REVIEWED}")

@@ -1,4 +1,4 @@
-"""Every verb answers each class of wrong option in our words: nothing of CLI11's own text, and exit code 2."""
+"""Every verb rejects each class of invalid option with dtc's own message, not CLI11's, and exit code 2."""
 
 import re
 

@@ -1,8 +1,8 @@
-"""Inline PTX stands in the CUDA device header alone, and each function that has some has a twin in the emulator's."""
+"""Inline PTX is allowed only in the CUDA device header, and each function with PTX has an equivalent in the emulator's."""
 
 import re
 
-HOME = "lib/Jit/Device/cuda.h"
+HOME = "lib/Kernel/device/cuda.h"
 ASM = re.compile(r"\basm\b(?:\s+volatile)?\s*\(")
 FUNCTION = re.compile(r"^(?:template\s*<[^>]*>\s*)?DTC_FN\s+[\w\s\*]+?\b(\w+)\(([^)]*)\)\s*\{", re.M)
 
@@ -23,13 +23,13 @@ def functions(text):
 
 
 def emulated(prologue):
-    """The headers that Prologue.cpp gives the emulator."""
+    """The headers that Prologue.cpp includes for the emulator."""
     body = re.search(r"emuPrologue\(\)\s*\{(.*?)\}\s*\)\s*;", prologue, re.S)
     return re.findall(r'"(\w+\.h)"', body[1])
 
 
 def complaints(header, twins, others):
-    """What is wrong: `header` is the text of cuda.h, `twins` the emulator's headers, `others` {path: text} without PTX."""
+    """The errors: `header` is the text of cuda.h, `twins` the emulator's headers, `others` {path: text} without PTX."""
     known = {(name, count) for text in twins for name, count, _ in functions(text)}
     with_asm = [(name, count) for name, count, body in functions(header) if ASM.search(body)]
     for name, count in with_asm:

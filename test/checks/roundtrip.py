@@ -1,13 +1,13 @@
-"""For every .dt of the tree, what dtc prints is canonical: print(parse(print(x))) == print(x).
+"""For every .dt of the tree, the printed form is canonical: print(parse(print(x))) == print(x).
 
-A file that does not parse must be one of the tests that say so (an expected error, or `not` in its RUN lines)."""
+A file that does not parse must be a test that expects this (an expected error, or `not` in its RUN lines)."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
 
 
 def parts(text):
-    """The modules of a file: tests may hold several, cut at `// -----`."""
+    """The modules of a file: tests may contain several, split at `// -----`."""
     return re.split(r"^// -----.*$", text, flags=re.M)
 
 
@@ -25,10 +25,10 @@ def complaint(context, path):
                 return f"{where}exit code {once.returncode}\n{once.stderr[-2000:]}"
             if wrong_on_purpose(text):
                 continue
-            return f"{where}does not parse, and no line of it says that it should not\n{once.stderr[-2000:]}"
+            return f"{where}does not parse, and is not marked as expected to fail\n{once.stderr[-2000:]}"
         twice = context.run(context.dtc, "opt", "-", text=once.stdout)
         if twice.returncode:
-            return f"{where}what dtc printed does not parse\n{twice.stderr[-2000:]}"
+            return f"{where}the printed text does not parse\n{twice.stderr[-2000:]}"
         if once.stdout != twice.stdout:
             pairs = zip(once.stdout.splitlines(), twice.stdout.splitlines())
             first = next(((a, b) for a, b in pairs if a != b), ("", "(more or fewer lines)"))

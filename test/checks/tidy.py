@@ -1,20 +1,20 @@
-"""clang-tidy (.clang-tidy) finds nothing. What was clean stays so until it, a header under it or the configuration changes
-(remembered in ~/.cache/dtc-tidy, or under $DTC_TIDY_CACHE, so that a second clone has it, too); a whole run gives it a bounded time, changed files first; `test.sh tidy` and CI (CI=true) take all that it needs."""
+"""clang-tidy (.clang-tidy) has no findings in lib and tools. It looks at the translation units of the build, several sources
+each, because it takes most of its time for headers. A clean unit is skipped until one of its sources, one of their headers
+or the configuration changes (recorded in ~/.cache/dtc-tidy, or under $DTC_TIDY_CACHE, shared by clones of the tree)."""
 
 import hashlib
+import json
 import os
 import re
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 CACHE = Path(os.environ.get("DTC_TIDY_CACHE") or Path.home() / ".cache")
-SECONDS = float(os.environ.get("DTC_TIDY_SECONDS", "inf" if os.environ.get("CI") else "90"))
 
 
 class Sources:
-    """Hashes of source files together with the tree's headers that they reach."""
+    """Hashes of source files together with the headers of the tree that they include."""
 
     def __init__(self, root, version):
         self.root, self.memory = root, {}
@@ -28,22 +28,29 @@ class Sources:
             text = (self.root / path).read_text(errors="replace")
             self.memory[path] = text, re.findall(r'^\s*#\s*include\s*"([^"]+)"', text, re.M)
         for header in self.memory[path][1]:
-            self.reached("include/" + header if header.startswith("dtc/") else os.path.dirname(path) + "/" + header, seen)
+            floor = "/".join(path.split("/")[:2])  # private headers are named from the root of their floor
+            for folder in ["include"] if header.startswith("dtc/") else [os.path.dirname(path), floor]:
+                self.reached(f"{folder}/{header}", seen)
         return seen
 
-    def key(self, path):
+    def key(self, paths):
         digest = hashlib.sha256(self.configuration)
-        for reached in sorted(self.reached(path, set())):
+        for reached in sorted(set().union(*(self.reached(path, set()) for path in paths))):
             digest.update(reached.encode() + b"\0" + self.memory[reached][0].encode() + b"\0")
         return digest.hexdigest()
 
 
-def in_order(context, paths):
-    """Changed files first, the others in an order that differs from commit to commit, so that all get their turn."""
-    changed = set(context.run("git", "diff", "--name-only", "HEAD~1").stdout.split())
-    changed |= set(context.files("lib", "tools")) - set(context.run("git", "ls-files", "lib", "tools").stdout.split())
-    head = context.run("git", "rev-parse", "HEAD").stdout
-    return sorted(paths, key=lambda p: (p not in changed, hashlib.sha256((head + p).encode()).digest()))
+def units(context, build):
+    """The translation units of the build: {file: its sources, as paths relative to the root}."""
+    found = {}
+    for command in json.loads((build / "compile_commands.json").read_text()):
+        file = Path(command["file"])
+        sources = re.findall(r'#include "(.*)"', file.read_text()) if file.suffix == ".cxx" else [str(file)]
+        own = [os.path.relpath(s, context.root) for s in sources if Path(s).is_relative_to(context.root)]
+        own = [s for s in own if s.startswith(("lib/", "tools/"))]
+        if own:
+            found[str(file)] = own
+    return found
 
 
 def check(context):
@@ -51,30 +58,29 @@ def check(context):
     if not tool:
         context.failed("tidy", "clang-tidy-19 is not installed; scripts/setup.sh installs it")
         return
-    commands = context.build / "compile_commands.json"
-    compiled = commands.read_text() if commands.exists() else ""
-    paths = [p for p in context.files("lib/*.cpp", "tools/*.cpp") if f'"{context.root / p}"' in compiled]
+    build = context.build.parent / "tidy"
+    done = context.run("cmake", "--preset", "release", "-B", build, "-DDTC_PRECOMPILED=OFF", "-DDTC_TESTS=OFF", limit=300)
+    if done.returncode:
+        context.failed("tidy", f"cmake: {done.stderr[-2000:]}")
+        return
     sources, clean = Sources(context.root, context.run(tool, "--version").stdout), CACHE / "dtc-tidy"
     clean.mkdir(parents=True, exist_ok=True)
-    keys = {p: sources.key(p) for p in paths}
-    left = in_order(context, [p for p in paths if not (clean / keys[p]).exists()])
-    context.passed(len(paths) - len(left))
-    deadline = time.monotonic() + (float("inf") if context.only else SECONDS)
+    found = units(context, build)
+    unseen = set(context.files("lib/*.cpp", "tools/*.cpp")) - set().union(*found.values())
+    for path in sorted(unseen):
+        context.failed(f"tidy {path}", "is in no translation unit of the build")
+    keys = {unit: sources.key(paths) for unit, paths in found.items()}
+    left = [unit for unit in found if not (clean / keys[unit]).exists()]
+    context.passed(sum(len(found[unit]) for unit in found if unit not in left))
 
-    def lint(path):
-        return context.run(tool, "--quiet", "-p", context.build, path, limit=300) if time.monotonic() < deadline else None
+    def lint(unit):
+        return context.run(tool, "--quiet", f"--config-file={context.root}/.clang-tidy", "-p", build, unit, limit=600)
 
-    unseen = 0
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-        for path, done in zip(left, pool.map(lint, left)):
-            if done is None:
-                unseen += 1
-            elif done.returncode:
+        for unit, done in zip(left, pool.map(lint, left)):
+            if done.returncode:
                 lines = [line for line in done.stdout.splitlines() if ": error:" in line or ": warning:" in line]
-                context.failed(f"tidy {path}", "\n".join(lines[:20]) or done.stderr[-2000:])
+                context.failed(f"tidy {Path(unit).stem}", "\n".join(lines[:20]) or done.stderr[-2000:])
             else:
-                (clean / keys[path]).touch()
-                context.passed()
-    if unseen:
-        context.note(f"{unseen} of {len(paths)} files were left for another run after {SECONDS:.0f} s; "
-                     "`scripts/test.sh tidy` looks at all")
+                (clean / keys[unit]).touch()
+                context.passed(len(found[unit]))

@@ -1,10 +1,11 @@
-"""An axis of size 1 is as good as none: every program of the tests means the same on a mesh with one more axis, of size 1.
+"""An axis of size 1 has no effect: every program of the tests is equivalent on a mesh with one more axis, of size 1.
 
-Each module that names a mesh is written again with an axis `one` of size 1 in each of its meshes, along which dims are sharded, sums are
-pending and collectives run. What `dtc opt` makes of both by the passes of the test's own RUN lines (or by the standard ones, where
-there are none) is the same text, but for the line of the mesh. Programs that a RUN line runs with --check are run so again.
+Each module with a mesh is rewritten with an axis `one` of size 1 in each of its meshes, along which dims are sharded, sums are
+pending and collectives run. For both, `dtc opt` with the passes of the test's own RUN lines (or with the standard ones, where
+there are none) must print the same text, except for the line of the mesh. Programs that a RUN line runs with --check are run
+the same way.
 
-The places are drawn from the file's name: DTC_UNITAXES_SEED=N draws others."""
+The positions are derived from the file's name: DTC_UNITAXES_SEED=N changes them."""
 
 import os
 import random
@@ -14,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 SEED = os.environ.get("DTC_UNITAXES_SEED", "1")
 STANDARD = [["opt", "-p", "propagate,partition,optimize-collectives"]]
-SKIPPED = ("--types", "--sharding-style", "--timing", "--verify-diagnostics")  # whose text names all axes, or times
-RUN_EVERY = 10  # of the programs that a test runs with --check
+SKIPPED = ("--types", "--sharding-style", "--timing", "--verify-diagnostics")  # whose output contains all axes, or times
+RUN_EVERY = 10  # of the programs run with --check by a test
 
 
 def inserted(draw, items, item):
@@ -24,7 +25,7 @@ def inserted(draw, items, item):
 
 
 def split(text):
-    """At commas that no bracket holds."""
+    """Splits at commas outside of brackets."""
     parts, depth, last = [], 0, ""
     for c in text:
         depth += (c in "([") - (c in ")]")
@@ -63,7 +64,7 @@ def dim_style(draw, body):
 
 def with_unit_axes(text, draw):
     text = re.sub(r"^\s*//.*\n|(?<=\S) +//.*$", "", text, flags=re.M)
-    at = {}  # by mesh: where `one` stands
+    at = {}  # by mesh: the position of `one`
 
     def mesh(found):
         axes = split(found[2])
@@ -91,7 +92,7 @@ def with_unit_axes(text, draw):
 
 
 def commands(text):
-    """(verb and flags) of the RUN lines that read the file alone, without what FileCheck and the shell do."""
+    """(verb and flags) of the RUN lines whose only input is the file, without FileCheck and shell syntax."""
     opts, runs = [], []
     text = re.sub(r"\\\n// RUN: *", "", text)
     for line in re.findall(r"^// RUN: (.*)$", text, re.M):

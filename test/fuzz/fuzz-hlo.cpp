@@ -1,6 +1,6 @@
 // The reader of XLA's HLO text, and what audit makes of it: no input may crash it, and what it refuses it says.
 
-#include "dtc/Report/Audit.h"
+#include "dtc/Report/audit/Audit.h"
 
 #include <cstdint>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // What stands after --input: no text may crash its reader, and a pattern must not take longer than its length asks for.
 
-#include "dtc/Runtime/Inputs.h"
+#include "dtc/Files/Inputs.h"
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // The reader of StableHLO text: no input may crash it, and what it accepts is a module that prints and reads back.
 
-#include "dtc/Import/Import.h"
-#include "dtc/Ops/Ops.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/StableHlo/import/Import.h"
 
 #include <cstdint>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // The reader of `.npy` files: no bytes may crash it or make it allocate what the file cannot hold.
 
-#include "dtc/Runtime/TensorFiles.h"
+#include "dtc/Files/TensorFiles.h"
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // The reader of `.npz` files: no bytes may crash it, and what it writes it must read back.
 
-#include "dtc/Runtime/TensorArchive.h"
+#include "dtc/Files/TensorArchive.h"
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // The text of -p: no text may crash its reader, and what is refused is refused with a reason.
 
-#include "dtc/Passes/Pipeline.h"
+#include "dtc/Passes/pipeline/Pipeline.h"
 
 #include <cstdint>
 #include <cstdlib>

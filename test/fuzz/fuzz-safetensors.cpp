@@ -1,6 +1,6 @@
 // The readers of `.safetensors` files and of their indices: no bytes may crash them, and what is written is read back.
 
-#include "dtc/Runtime/TensorArchive.h"
+#include "dtc/Files/TensorArchive.h"
 
 #include <cstdint>
 #include <cstdlib>

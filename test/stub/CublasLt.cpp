@@ -1,7 +1,7 @@
 // libcublasLt.so.13 of the tests: matrix products by three loops, in stream order, from the descriptors that dtc makes.
 #include "Streams.h"
 
-#include "../../lib/Jit/CublasTable.h"
+#include "../../lib/Cuda/CublasTable.h"
 #include "dtc/Support/DType.h"
 
 #include <bit>

@@ -5,8 +5,8 @@
 // stream for an event (from 1).
 #include "Streams.h"
 
-#include "../../lib/Jit/CudaTable.h"
-#include "dtc/Jit/CudaEmu.h"
+#include "../../lib/Cuda/CudaTable.h"
+#include "dtc/Emu/CudaEmu.h"
 
 #include <algorithm>
 #include <bit>
@@ -92,7 +92,7 @@ std::string set(uint64_t handle, bool value) {
   return "";
 }
 
-// The twins of lib/Jit/CudaConditions.cpp.
+// The twins of lib/Cuda/CudaConditions.cpp.
 std::string setCondition(const std::vector<std::string>& p) {
   auto* words = valueOf<uint32_t*>(p[3]);
   auto* trips = valueOf<uint32_t*>(p[4]);
@@ -283,10 +283,6 @@ STUB_CUDA cuMemFree_v2(uint64_t address) {
   std::free(at(address));
   return kSuccess;
 }
-STUB_CUDA cuMemHostAlloc(void** out, size_t bytes, unsigned) {
-  return *out = std::aligned_alloc(4096, (bytes + 4095) & ~size_t{4095}), kSuccess;
-}
-STUB_CUDA cuMemFreeHost(void* p) { return std::free(p), kSuccess; }
 
 STUB_CUDA cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
   if (fails("copy")) return problem(kIllegalAddress, "the copy was made to fail");
@@ -466,10 +462,6 @@ STUB_CUDA cuEventRecord(void* event, void* stream) {
     return problem(kInvalidHandle, "the event belongs to another device than the stream");
   return record(*static_cast<Event*>(event), streamOf(stream));
 }
-STUB_CUDA cuEventSynchronize(void* event) {
-  const Event& e = *static_cast<Event*>(event);
-  return e.at.stream ? drain(*e.at.stream, e.at.end, true) : int{kSuccess};
-}
 STUB_CUDA cuEventElapsedTime(float* out, void* begin, void* end) {
   for (void* e : {begin, end}) {
     const Event& one = *static_cast<Event*>(e);
@@ -531,8 +523,7 @@ STUB_CUDA cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, un
   if (fails("launch")) return problem(kLaunchFailed, "the launch was made to fail");
   if (!gx || !gy || !gz || gx > 0x7fffffffu || gy > 65535 || gz > 65535 || !bx || !by || !bz ||
       uint64_t{bx} * by * bz > 1024)
-    return problem(kInvalidValue,
-                   "kernel '" + function.kernel.name + "': no GPU takes the grid or the block");
+    return problem(kInvalidValue, "kernel '" + function.kernel.name + "': invalid grid or block");
   if (shared >
       std::max(function.dynamic, kSharedWithoutAsking - std::min(function.own, kSharedWithoutAsking)))
     return problem(kInvalidValue, "kernel '" + function.kernel.name + "' asks for " + std::to_string(shared) +

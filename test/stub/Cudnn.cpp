@@ -4,7 +4,7 @@
 // (dtc takes it unless asked for the same bits). Grouped images of three spatial dims it does not take.
 #include "CudnnStub.h"
 
-#include "../../lib/Jit/CudnnTable.h"
+#include "../../lib/Cuda/CudnnTable.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,7 @@
 #pragma once
 // Graphs of operations as the tests' libcudnn.so.9 keeps and computes them.
-#include "../../lib/Jit/CudnnGraphTable.h"
-#include "../../lib/Jit/CudnnTable.h"
+#include "../../lib/Cuda/CudnnGraphTable.h"
+#include "../../lib/Cuda/CudnnTable.h"
 #include "CudnnStub.h"
 
 #include <array>

@@ -215,7 +215,7 @@ int collective(Comm* comm, void* stream, const std::string& what, const void* fr
                const Body& body) {
   std::lock_guard guard(stub::lock());
   if (stub::fails("nccl")) return wrong(kSystem, "the call was made to fail");
-  if (!comm || !comm->world) return wrong(kInvalidArgument, "the communicator is not there");
+  if (!comm || !comm->world) return wrong(kInvalidArgument, "the communicator does not exist");
   World& world = *comm->world;
   if (world.aborted) return wrong(kRemote, "the communicator was aborted");
   const size_t number = comm->calls++;

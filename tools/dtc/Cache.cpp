@@ -1,10 +1,10 @@
-// dtc cache: what is in the kernel cache, and how to empty it.
+// dtc cache: lists and cleans the kernel cache.
 #include "Verbs.h"
 #include "dtc/Jit/KernelCache.h"
 #include "dtc/Support/Json.h"
 #include "dtc/Support/Units.h"
+#include "dtc/Support/Words.h"
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <ctime>
 #include <map>
 #include <memory>
@@ -13,20 +13,19 @@ namespace dtc {
 
 namespace {
 
-struct Options {
+struct CacheOptions {
   std::string action, olderThan, maxSize;
   bool json = false;
 };
 
-// "7d", "12h", "30m", "10s": seconds.
+// Parses "7d", "12h", "30m" or "10s" into seconds.
 std::optional<int64_t> parseAge(std::string_view text) {
-  int64_t n = 0;
-  auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (bad != std::errc() || n < 0 || end + 1 != text.data() + text.size()) return std::nullopt;
+  const auto n = takeNumber<int64_t>(text);
+  if (!n || *n < 0 || text.size() != 1) return std::nullopt;
   constexpr std::pair<char, int64_t> kUnits[] = {
       {'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 604800}};
   for (auto [unit, seconds] : kUnits)
-    if (*end == unit && n <= INT64_MAX / 2 / seconds) return n * seconds;
+    if (text[0] == unit && *n <= INT64_MAX / 2 / seconds) return *n * seconds;
   return std::nullopt;
 }
 
@@ -43,7 +42,8 @@ std::string sumJson(const Sum& s) {
   return "\"entries\": " + std::to_string(s.entries) + ", \"bytes\": " + std::to_string(s.bytes);
 }
 
-int list(Environment& env, const Options& o, const std::string& folder, const KernelCache& cache) {
+Result<int> list(Environment& env, const CacheOptions& o, const std::string& folder,
+                 const KernelCache& cache) {
   Sum all;
   std::map<std::string, Sum> byTarget;
   for (const CacheEntry& e : cache.entries()) {
@@ -65,43 +65,41 @@ int list(Environment& env, const Options& o, const std::string& folder, const Ke
   return kExitDone;
 }
 
-int clean(Environment& env, const Options& o, const KernelCache& cache) {
+Result<int> clean(Environment& env, const CacheOptions& o, const KernelCache& cache) {
   const auto age = parseAge(o.olderThan);
   if (!o.olderThan.empty() && !age)
-    return env.fail(
-        usageError("--older-than takes a time such as 7d, 12h or 30m, not '" + o.olderThan + "'"));
-  const auto most = parseBytes(o.maxSize);
-  if (!o.maxSize.empty() && !most)
-    return env.fail(usageError("--max-size takes a size such as 100MiB or 2GiB, not '" + o.maxSize + "'"));
+    return usageError("--older-than: expected a duration such as 7d, 12h or 30m, got '" + o.olderThan + "'");
+  const auto maxBytes = parseBytes(o.maxSize);
+  if (!o.maxSize.empty() && !maxBytes)
+    return usageError("--max-size: expected a size such as 100MiB or 2GiB, got '" + o.maxSize + "'");
   const int64_t oldest = age ? static_cast<int64_t>(std::time(nullptr)) - *age : 0;
   Sum removed, left;
   bool failed = false;
   for (const CacheEntry& e : cache.entries()) {
-    if (age ? e.used > oldest : most.has_value()) continue;
+    if (age ? e.used > oldest : maxBytes.has_value()) continue;
     const bool gone = cache.remove(e);
     failed = failed || !gone;
     if (gone) removed.add(e);
   }
-  if (most)
-    for (const CacheEntry& e : cache.shrinkTo(*most)) removed.add(e);
+  if (maxBytes)
+    for (const CacheEntry& e : cache.shrinkTo(*maxBytes)) removed.add(e);
   for (const CacheEntry& e : cache.entries()) left.add(e);
   env.out(o.json ? "{\"removed\": {" + sumJson(removed) + "}, \"left\": {" + sumJson(left) + "}}\n"
                  : "removed " + entriesText(removed) + "; left " + entriesText(left) + "\n");
-  return failed || (most && left.bytes > *most) ? env.fail(machineError("some entries could not be removed"))
-                                                : kExitDone;
+  return failed || (maxBytes && left.bytes > *maxBytes)
+             ? env.fail(machineError("some entries could not be removed"))
+             : kExitDone;
 }
 
-int run(Environment& env, const Options& o) {
+Result<int> runCache(Environment& env, const CacheOptions& o) {
   if (o.action != "ls" && o.action != "clean")
-    return env.fail(usageError(o.action.empty()
-                                   ? "which action? There are `dtc cache ls` and `dtc cache clean`"
-                                   : unknownWord("action", o.action, {"ls", "clean"})));
+    return usageError(o.action.empty() ? "missing action: use `dtc cache ls` or `dtc cache clean`"
+                                       : unknownWord("action", o.action, {"ls", "clean"}));
   if (o.action == "ls" && !(o.olderThan.empty() && o.maxSize.empty()))
-    return env.fail(usageError("--older-than and --max-size belong to `dtc cache clean`"));
+    return usageError("--older-than and --max-size are flags of `dtc cache clean`");
   const std::string folder = KernelCache::defaultFolder();
-  if (folder.empty())
-    return env.fail(machineError("there is no kernel cache: neither XDG_CACHE_HOME nor HOME names a folder"));
-  const KernelCache cache = KernelCache::existing(folder); // where there is none, one without entries
+  if (folder.empty()) return machineError("no kernel cache: set XDG_CACHE_HOME or HOME to a folder");
+  const KernelCache cache = KernelCache::existing(folder); // empty if the folder does not exist
   return o.action == "ls" ? list(env, o, folder, cache) : clean(env, o, cache);
 }
 
@@ -111,22 +109,23 @@ Verb cacheVerb() {
   Verb v;
   v.name = "cache";
   v.usage = "ls|clean [flags]";
-  v.summary = "what is in the kernel cache; empties it";
+  v.summary = "list or clean the kernel cache";
   v.examples = "  dtc cache ls\n"
                "  dtc cache clean                     (all of it)\n"
-               "  dtc cache clean --older-than 30d    (entries that were not used for so long)\n"
-               "  dtc cache clean --max-size 100MiB   (the least recently used ones)";
-  v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
-    auto o = std::make_shared<Options>();
+               "  dtc cache clean --older-than 30d    (entries unused for 30 days)\n"
+               "  dtc cache clean --max-size 100MiB   (evict the least recently used entries)";
+  v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
+    auto o = std::make_shared<CacheOptions>();
     app.add_option("ACTION", o->action,
-                   "ls: where it is, entries and bytes by target; clean: removes entries")
+                   "ls: print the folder, and entries and bytes by target; clean: remove entries")
         ->type_name("ls|clean");
-    app.add_option("--older-than", o->olderThan, "clean: only entries that were not used for so long")
+    app.add_option("--older-than", o->olderThan, "clean: remove only entries unused for this long")
         ->type_name("7d|12h|30m");
-    app.add_option("--max-size", o->maxSize, "clean: only until the others have no more bytes")
+    app.add_option("--max-size", o->maxSize,
+                   "clean: evict the least recently used entries until at most SIZE remains")
         ->type_name("SIZE");
     app.add_flag("--json", o->json, "print the report as JSON");
-    return [o](Environment& env) { return run(env, *o); };
+    return [o](Environment& env) { return runCache(env, *o); };
   };
   return v;
 }

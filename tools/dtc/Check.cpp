@@ -1,14 +1,16 @@
-// dtc check: prove what can be proved.
+// dtc check: checks programs, sharding rules and random programs.
 
 #include "Program.h"
 #include "Verbs.h"
-#include "dtc/Check/Determinism.h"
-#include "dtc/Check/Numerics.h"
-#include "dtc/Check/RandomCheck.h"
-#include "dtc/Check/RuleProver.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Runtime/TensorFiles.h"
+#include "dtc/Check/random/RandomCheck.h"
+#include "dtc/Check/rules/RuleProver.h"
+#include "dtc/Check/run/Determinism.h"
+#include "dtc/Check/run/Numerics.h"
+#include "dtc/Files/TensorFiles.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Session/Session.h"
 #include "dtc/Support/Json.h"
+#include "dtc/Support/Words.h"
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -17,7 +19,7 @@ namespace dtc {
 
 namespace {
 
-struct Options {
+struct CheckOptions {
   ProgramOptions program;
   bool rules = false, numerics = false, determinism = false, json = false;
   bool mutate = false, strictNonFinite = false;
@@ -33,18 +35,19 @@ struct Options {
 };
 
 std::string findingsJson(const std::vector<RuleFinding>& findings) {
-  std::string out = "[";
-  for (size_t i = 0; i < findings.size(); ++i)
-    out += (i ? ", " : "") + ("{\"claim\": " + jsonString(findings[i].text)) +
-           ", \"why\": " + jsonString(findings[i].why) + "}";
-  return out + "]";
+  return "[" +
+         joined(findings, ", ",
+                [](const RuleFinding& f) {
+                  return "{\"claim\": " + jsonString(f.text) + ", \"why\": " + jsonString(f.why) + "}";
+                }) +
+         "]";
 }
 
 std::string plural(size_t n, const char* what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 
-std::string mutantsJson(const RuleReport& r, const Options& o) {
+std::string mutantsJson(const RuleReport& r, const CheckOptions& o) {
   if (!o.mutate) return "";
   return ", \"mutants\": " + std::to_string(r.mutants) + ", \"caught\": " + std::to_string(r.caught) +
          ", \"silent\": " + findingsJson(r.silent) + ", \"sound\": " + findingsJson(r.sound);
@@ -52,20 +55,20 @@ std::string mutantsJson(const RuleReport& r, const Options& o) {
 
 std::string mutantsText(const RuleReport& r) {
   std::string out;
-  for (const RuleFinding& f : r.silent) out += "changes no claim: " + f.text + ": " + f.why + "\n";
-  for (const RuleFinding& f : r.sound) out += "claims what holds: " + f.text + ": " + f.why + "\n";
-  return out + plural(static_cast<size_t>(r.mutants), "changed rule") + ": " + std::to_string(r.caught) +
-         " reported, " + std::to_string(r.silent.size()) + " change no claim, " +
-         std::to_string(r.sound.size()) + " claim what holds\n";
+  for (const RuleFinding& f : r.silent) out += "equivalent mutant: " + f.text + ": " + f.why + "\n";
+  for (const RuleFinding& f : r.sound) out += "sound mutant: " + f.text + ": " + f.why + "\n";
+  return out + plural(static_cast<size_t>(r.mutants), "mutant") + ": " + std::to_string(r.caught) +
+         " killed, " + std::to_string(r.silent.size()) + " equivalent, " + std::to_string(r.sound.size()) +
+         " sound\n";
 }
 
-int runRules(Environment& env, const Options& o) {
+Result<int> runRules(Environment& env, const CheckOptions& o) {
   for (const std::string& name : o.ops)
     if (standardOps().find(name) == kNoOpKind) {
       std::vector<std::string_view> known;
       for (size_t k = 0; k < standardOps().size(); ++k)
         known.emplace_back(standardOps()[static_cast<OpKind>(k)].name);
-      return env.fail(usageError(unknownWord("op", name, known)));
+      return usageError(unknownWord("op", name, known));
     }
   RuleReport report = proveRules(standardOps(), {o.ops, env.status.progress(), o.nonFinite(), o.mutate});
   if (o.json) {
@@ -84,17 +87,17 @@ int runRules(Environment& env, const Options& o) {
   return report.wrong.empty() && report.missing.empty() ? kExitDone : kExitInput;
 }
 
-constexpr size_t kMostClaimBytes = 16 << 20;
+constexpr size_t kMaxClaimBytes = 16 << 20;
 
-int runClaims(Environment& env, const Options& o) {
-  auto text = env.read(o.claims, kMostClaimBytes);
-  if (!text.ok()) return env.fail(text.error());
+Result<int> runClaims(Environment& env, const CheckOptions& o) {
+  auto text = env.read(o.claims, kMaxClaimBytes);
+  if (!text.ok()) return text.error();
   auto verdicts = judgeClaims(text->text, standardOps(), o.nonFinite());
   size_t failed = 0, unjudged = 0;
   std::string out;
   for (const ClaimVerdict& v : verdicts) {
     const LineCol at = lineColumn(text->text, static_cast<uint32_t>(v.begin));
-    const std::string place =
+    const std::string location =
         text->name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
     failed += v.judged && !v.holds;
     unjudged += !v.judged;
@@ -109,7 +112,8 @@ int runClaims(Environment& env, const Options& o) {
                       : v.holds ? "true:  "
                                 : "false: ") +
           v.claim + "\n" +
-          (v.why.empty() ? "" : "       " + (v.malformed ? place + "error: " : std::string()) + v.why + "\n");
+          (v.why.empty() ? ""
+                         : "       " + (v.malformed ? location + "error: " : std::string()) + v.why + "\n");
   }
   if (o.json)
     env.out("{\"claims\": [" + out + "]}\n");
@@ -126,28 +130,26 @@ std::string indented(const std::string& text) {
   return out + "\n";
 }
 
-// Programs `seed`, `seed`+1, …, each run in every way that must give the same.
-int runRandom(Environment& env, const Options& o) {
+// Generates programs from `seed`, `seed`+1, …; all configurations of each must agree.
+Result<int> runRandom(Environment& env, const CheckOptions& o) {
   RandomCheckOptions options;
   if (!o.backends.empty()) {
     options.backends = o.backends;
     options.evaluator = std::erase(options.backends, "evaluator") > 0;
   }
-  ThreadPool pool;
-  CpuJit jit;
+  Machine machine;
   int64_t runs = 0, failed = 0;
   std::string list;
   for (int64_t i = 0; i < o.random; ++i) {
     env.status.at("random programs", static_cast<size_t>(i), static_cast<size_t>(o.random));
     RandomCheckReport r =
-        checkRandomProgram(o.seed + static_cast<uint64_t>(i), standardOps(), jit, pool, options);
+        checkRandomProgram(o.seed + static_cast<uint64_t>(i), standardOps(), machine, options);
     runs += r.runs;
     if (!r.failures.empty()) {
       ++failed;
       const std::string name = "random-" + std::to_string(r.program.seed) + ".dt";
       if (!o.keep.empty())
-        if (Status s = writeFileAtomically(o.keep + "/" + name, r.program.text); !s)
-          return env.fail(s.error());
+        if (Status s = writeFileAtomically(o.keep + "/" + name, r.program.text); !s) return s.error();
       if (!o.json)
         env.out("seed " + std::to_string(r.program.seed) +
                 (o.keep.empty() ? "" : ", " + o.keep + "/" + name) + ":\n");
@@ -167,21 +169,18 @@ int runRandom(Environment& env, const Options& o) {
   return failed ? kExitInput : kExitDone;
 }
 
-int runNumerics(Environment& env, const Options& o) {
-  int code = kExitDone;
-  auto loaded = loadProgram(env, o.program, code);
-  if (!loaded) return code;
-  auto entries = entriesOf(*loaded, o.program.entry);
-  if (!entries) return env.fail(entries.error());
+Result<int> runNumerics(Environment& env, const CheckOptions& o) {
+  DTC_TRY(auto loaded, loadProgram(env, o.program));
+  DTC_TRY(auto entries, entriesOf(loaded, o.program.entry));
   Diagnostics diags;
-  auto report = checkNumerics(*loaded, *entries, diags);
-  if (int failed = env.report(diags, loaded->source)) return failed;
-  if (!report) return env.fail(report.error());
+  auto report = checkNumerics(loaded, entries, diags);
+  if (int failed = env.report(diags, loaded.source)) return failed;
+  if (!report) return report.error();
   env.out(o.json ? report->json() : report->text());
   return report->pass() ? kExitDone : kExitInput;
 }
 
-// Sizes to try a program's meshes at: as written, nothing cut, and odd numbers of devices.
+// Mesh sizes to test besides those of the text: unsharded, and device counts that are not powers of two.
 std::vector<std::vector<ParseOptions::MeshSizes>> otherMeshes(const Module& m) {
   std::vector<std::vector<ParseOptions::MeshSizes>> out;
   for (auto size : {+[](size_t) -> int64_t { return 1; }, +[](size_t i) -> int64_t { return i == 0 ? 3 : 1; },
@@ -210,48 +209,41 @@ std::string meshesText(const std::vector<ParseOptions::MeshSizes>& sizes) {
   return out;
 }
 
-int runDeterminism(Environment& env, const Options& o) {
-  int code = kExitDone;
-  auto source = readProgram(env, o.program, code);
-  if (!source) return code;
-  auto parse = parseOptionsOf(o.program);
-  if (!parse) return env.fail(parse.error());
-  auto loaded = loadText(env, *source, *parse, code);
-  if (!loaded) return code;
-  auto entries = entriesOf(*loaded, o.program.entry);
-  if (!entries) return env.fail(entries.error());
+Result<int> runDeterminism(Environment& env, const CheckOptions& o) {
+  DTC_TRY(auto source, readProgram(env, o.program));
+  DTC_TRY(auto parse, parseOptionsOf(o.program));
+  DTC_TRY(auto loaded, loadText(env, source, parse));
+  DTC_TRY(auto entries, entriesOf(loaded, o.program.entry));
   DeterminismOptions options;
   options.fixedOrder = o.reductionOrder == "fixed";
   if (!o.backends.empty()) options.backends = o.backends;
-  const CpuJit jit;
   bool pass = true;
-  for (FuncId f : *entries) {
-    if (options.fixedOrder && levelOf(*loaded, f) != Level::Global)
-      return env.fail(
-          inputError("--reduction-order fixed: this text is propagated already; give the global program"));
+  for (FuncId f : entries) {
+    if (options.fixedOrder && levelOf(loaded, f) != Level::Global)
+      return inputError("--reduction-order fixed needs a global program, but this one is already " +
+                        std::string(levelName(levelOf(loaded, f))));
     std::vector<DeterminismVariant> variants;
-    variants.push_back({"", *loaded, f});
+    variants.push_back({"", loaded, f});
     for (auto& sizes :
-         options.fixedOrder ? otherMeshes(*loaded) : std::vector<std::vector<ParseOptions::MeshSizes>>()) {
-      ParseOptions other = *parse;
+         options.fixedOrder ? otherMeshes(loaded) : std::vector<std::vector<ParseOptions::MeshSizes>>()) {
+      ParseOptions other = parse;
       other.meshes = sizes;
-      auto m = loadText(env, *source, other, code);
-      if (!m) return code;
-      const FuncId same = m->findFunction(loaded->strings[(*loaded)[f].name]);
-      variants.push_back({meshesText(sizes), std::move(*m), same});
+      DTC_TRY(auto m, loadText(env, source, other));
+      const FuncId same = m.findFunction(loaded.strings[loaded[f].name]);
+      variants.push_back({meshesText(sizes), std::move(m), same});
     }
     Diagnostics diags;
-    auto report = checkDeterminism(std::move(variants), jit, options, diags);
-    if (int failed = env.report(diags, loaded->source)) return failed;
-    if (!report) return env.fail(report.error());
+    auto report = checkDeterminism(std::move(variants), options, diags);
+    if (int failed = env.report(diags, loaded.source)) return failed;
+    if (!report) return report.error();
     env.out(o.json ? report->json() : report->text());
     pass = pass && report->pass();
   }
   return pass ? kExitDone : kExitInput;
 }
 
-// Flags that only one kind of check reads, and are given to another.
-std::optional<Error> idleFlag(const Options& o) {
+// An error for a flag that the requested check does not read.
+std::optional<Error> idleFlag(const CheckOptions& o) {
   struct Use {
     bool given;
     const char* flag;
@@ -273,7 +265,7 @@ std::optional<Error> idleFlag(const Options& o) {
   };
   for (const Use& u : uses)
     if (u.given && !u.read)
-      return usageError(std::string(u.flag) + " is a flag of " + u.by + ", and does nothing here");
+      return usageError(std::string(u.flag) + " has no effect here: it is a flag of " + u.by);
   const bool ofFile = o.numerics || o.determinism, ofRules = o.rules || !o.claims.empty();
   if (ofFile + ofRules + (o.random > 0) > 1)
     return usageError(
@@ -282,33 +274,31 @@ std::optional<Error> idleFlag(const Options& o) {
   return std::nullopt;
 }
 
-// Both checks of a program, where both are asked for; the report of each.
-int runFile(Environment& env, const Options& o) {
+// Runs the requested checks of a program and prints the report of each.
+Result<int> runFile(Environment& env, const CheckOptions& o) {
   if (o.json && o.numerics && o.determinism)
-    return env.fail(usageError("--json prints one report: give --numerics or --determinism"));
-  const int first = o.numerics ? runNumerics(env, o) : kExitDone;
-  if (first != kExitDone && first != kExitInput) return first;
-  const int second = o.determinism ? runDeterminism(env, o) : kExitDone;
+    return usageError("--json prints one report: choose --numerics or --determinism");
+  DTC_TRY(const int first, o.numerics ? runNumerics(env, o) : kExitDone);
+  DTC_TRY(const int second, o.determinism ? runDeterminism(env, o) : kExitDone);
   return second == kExitDone ? first : second;
 }
 
-int run(Environment& env, const Options& o) {
+Result<int> runCheck(Environment& env, const CheckOptions& o) {
   if (o.random && std::ranges::find(o.backends, "cuda") != o.backends.end())
-    return env.fail(
-        usageError("--random runs on evaluator, cpu and cuda-emu; --backend cuda is for --determinism"));
+    return usageError("--random supports evaluator, cpu and cuda-emu; --backend cuda requires --determinism");
   if (o.determinism && o.program.file.empty())
-    return env.fail(usageError("--determinism checks a program: dtc check FILE --determinism"));
+    return usageError("--determinism needs a program: dtc check FILE --determinism");
   if (o.numerics && o.program.file.empty())
-    return env.fail(usageError("--numerics checks a program: dtc check FILE --numerics"));
+    return usageError("--numerics needs a program: dtc check FILE --numerics");
   if (!o.numerics && !o.determinism && !o.program.file.empty())
-    return env.fail(usageError("say what to check of '" + o.program.file + "': --numerics or --determinism"));
-  if (const auto idle = idleFlag(o)) return env.fail(*idle);
+    return usageError("choose a check of '" + o.program.file + "': --numerics or --determinism");
+  if (const auto idle = idleFlag(o)) return *idle;
   if (o.numerics || o.determinism) return runFile(env, o);
   if (o.random > 0) return runRandom(env, o);
   if (!o.claims.empty()) return runClaims(env, o);
   if (o.rules) return runRules(env, o);
-  return env.fail(usageError("say what to check: FILE --numerics, FILE --determinism, --rules, --rules "
-                             "--claims FILE, or --random N"));
+  return usageError("choose a check: FILE --numerics, FILE --determinism, --rules, --rules --claims FILE, "
+                    "or --random N");
 }
 
 } // namespace
@@ -317,45 +307,48 @@ Verb checkVerb() {
   Verb v;
   v.name = "check";
   v.usage = "FILE --numerics | FILE --determinism | --rules [--claims FILE] | --random N [flags]";
-  v.summary = "test a program's numbers and gradients; prove the sharding rules; test random programs";
+  v.summary = "test a program's results and gradients; prove sharding rules; test random programs";
   v.examples = "  dtc check examples/mlp-grad.dt --numerics --mesh pod=dp:3,tp:5\n"
                "  dtc check examples/mlp-grad.dt --determinism --reduction-order fixed\n"
                "  dtc check --rules\n"
                "  dtc check --rules --op matmul --op add\n"
                "  dtc check --rules --claims claims.txt\n"
                "  dtc check --random 100 --seed 1 --keep /tmp";
-  v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
-    auto o = std::make_shared<Options>();
+  v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
+    auto o = std::make_shared<CheckOptions>();
     addProgramOptions(app, o->program);
-    app.add_flag("--numerics", o->numerics,
-                 "FILE sharded against unsharded, its gradients against differences, on random inputs");
+    app.add_flag(
+        "--numerics", o->numerics,
+        "on random inputs, compare FILE sharded with unsharded and gradients with finite differences");
     app.add_flag("--determinism", o->determinism,
-                 "FILE gives the same bits in every run, after every load, on every number of threads");
-    app.add_option("--reduction-order", o->reductionOrder, "fixed: and on every mesh")
+                 "check that FILE is bitwise reproducible across runs, loads and thread counts");
+    app.add_option("--reduction-order", o->reductionOrder,
+                   "fixed: require the same bits on every mesh as well")
         ->type_name("any|fixed")
         ->check(CLI::IsMember({"any", "fixed"}));
-    app.add_flag("--rules", o->rules, "every op's rule, on meshes of 2 and 3 with every placement");
+    app.add_flag("--rules", o->rules,
+                 "prove each op's sharding rule on meshes of 2 and 3 devices, for all placements");
     app.add_flag("--mutate", o->mutate,
-                 "change every rule in each way that it can be changed: would --rules report it?");
+                 "mutation-test --rules: mutate each sharding rule and report mutants that survive");
     app.add_flag("--strict-nonfinite", o->strictNonFinite,
-                 "hold --rules and --claims to the same infinities and NaN everywhere");
-    app.add_option("--op", o->ops, "only this op's")->type_name("NAME")->allow_extra_args(false);
-    app.add_option("--claims", o->claims, "judge claims instead, one a line: neg | P(max) -> P(min)")
+                 "require --rules and --claims to hold for infinities and NaN too");
+    app.add_option("--op", o->ops, "check only this op's rule")->type_name("NAME")->allow_extra_args(false);
+    app.add_option("--claims", o->claims, "judge the claims in FILE, one per line: neg | P(max) -> P(min)")
         ->type_name("FILE");
     app.add_option("--random", o->random,
-                   "make N programs by chance and run each in every way that must give the same")
+                   "generate N random programs; each must give the same results in all configurations")
         ->type_name("N")
         ->check(CLI::Range(1, 1000000000));
-    app.add_option("--seed", o->seed, "of the first of them (1)")->type_name("SEED");
+    app.add_option("--seed", o->seed, "seed of the first random program (1)")->type_name("SEED");
     app.add_option("--backend", o->backends,
-                   "only these runs of --random and --determinism: evaluator, cpu, cuda-emu, and of "
-                   "--determinism cuda")
-        ->type_name("NAME")
+                   "restrict --random or --determinism to these: evaluator, cpu, cuda-emu; cuda with "
+                   "--determinism only")
+        ->type_name("evaluator|cpu|cuda-emu|cuda")
         ->allow_extra_args(false)
         ->check(CLI::IsMember({"evaluator", "cpu", "cuda-emu", "cuda"}));
-    app.add_option("--keep", o->keep, "write those that fail to files in this folder")->type_name("FOLDER");
+    app.add_option("--keep", o->keep, "write failing programs to this folder")->type_name("FOLDER");
     app.add_flag("--json", o->json, "print the report as JSON");
-    return [o](Environment& env) { return run(env, *o); };
+    return [o](Environment& env) { return runCheck(env, *o); };
   };
   return v;
 }

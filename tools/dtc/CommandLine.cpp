@@ -9,7 +9,7 @@ namespace dtc {
 
 namespace {
 
-constexpr const char* kCommonGroup = "Options"; // CLI11's name of the group of flags that name none
+constexpr const char* kCommonGroup = "Options"; // CLI11's group of flags without an explicit group
 
 std::vector<std::string_view> partsOf(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -21,7 +21,7 @@ std::vector<std::string_view> partsOf(std::string_view text, char separator) {
   }
 }
 
-// "cpu|cuda-emu|cuda": the type's name without what CLI11 adds of its checks.
+// "cpu|cuda-emu|cuda": the type name without the description of CLI11's checks.
 std::string typeOf(const CLI::Option& option) {
   std::string name = option.get_type_name();
   name.resize(std::min(name.find(':'), name.size()));
@@ -66,7 +66,7 @@ private:
   bool all_;
 };
 
-// The option that an error of CLI11 speaks of: the one with the longest name in its text.
+// The option that a CLI11 error refers to: the one with the longest name found in its text.
 const CLI::Option* optionOf(const CLI::App& app, const std::string& text) {
   const CLI::Option* found = nullptr;
   size_t length = 0;
@@ -78,14 +78,14 @@ const CLI::Option* optionOf(const CLI::App& app, const std::string& text) {
   return found;
 }
 
-// "1 to 1024" of "… not in range 1 to 1024"; empty where the text has no range.
+// "1 to 1024" in "… not in range 1 to 1024"; empty if the text has no range.
 std::string rangeIn(const std::string& text) {
   constexpr std::string_view kWords = "not in range ";
   const size_t at = text.find(kWords);
   return at == std::string::npos ? "" : text.substr(at + kWords.size());
 }
 
-// The value of `--backend gpu` is not one of the words that the flag's type lists.
+// The message for a value that is not among the flag's choices: `--backend gpu`.
 std::string unknownChoice(const std::string& name, const std::vector<std::string_view>& choices,
                           const std::string& value) {
   std::string noun = name.substr(std::min(name.find_first_not_of('-'), name.size()));
@@ -106,7 +106,8 @@ std::string wrongValue(const CLI::Option& option, const std::string& text) {
   if (std::string range = rangeIn(text); !range.empty())
     return name + " expects a number from " + range + ", got '" + value + "'";
   const std::string prefix = name + ": ";
-  if (text.starts_with(prefix) && text.find(value) != std::string::npos) return text; // a check of our own
+  if (text.starts_with(prefix) && text.find(value) != std::string::npos)
+    return text; // the message of a custom check
   return name + " expects " +
          (type.empty()  ? "a value"
           : type == "N" ? "a number"
@@ -119,13 +120,13 @@ std::string wrongCount(const CLI::Option& option) {
   const size_t given = option.results().size();
   if (isFlag(option)) return name + " takes no value";
   if (given < 2) return name + " needs a value" + (type.empty() ? "" : ": " + name + " " + type);
-  std::string text = name + " is given " + std::to_string(given) + " times, but it takes one value";
-  if (name == "--passes") text += "; separate passes by commas: -p a,b";
+  std::string text = name + " takes one value, but is given " + std::to_string(given) + " times";
+  if (name == "--passes") text += "; separate passes with commas: -p a,b";
   if (name == "FILE") text = "unexpected argument '" + option.results().back() + "'";
   return text;
 }
 
-// The verbs that have this flag: "run and compile".
+// The verbs that declare this flag: "dtc run, dtc compile".
 std::string verbsWith(const std::string& flag) {
   std::string out;
   for (const Verb& v : verbTable()) {
@@ -145,11 +146,11 @@ std::string verbHelp(const Verb& verb, const CLI::App& app, bool all) {
 }
 
 void addCommonOptions(CLI::App& app) {
-  app.set_help_flag("-h,--help", "this text");
-  app.set_help_all_flag("--help-all", "all flags");
-  static std::string format; // read by diagnosticsFormatOf; here only declared and checked
+  app.set_help_flag("-h,--help", "print this help");
+  app.set_help_all_flag("--help-all", "print all flags");
+  static std::string format; // declared and checked here; read by diagnosticsFormatOf
   app.add_option("--diagnostics", format,
-                 "the form of errors and warnings; for tools, one document on stderr")
+                 "format of errors and warnings; json and sarif write one document to stderr")
       ->type_name("text|json|sarif")
       ->check(CLI::IsMember({"text", "json", "sarif"}).description(""));
 }
@@ -211,7 +212,7 @@ Error unexpectedWord(const Verb& verb, const CLI::App& app, const std::string& w
   if (std::string_view near = nearestWord(bare, known); !near.empty())
     return usageError(unknown + "; did you mean '" + std::string(near) + "'?");
   if (std::string verbs = verbsWith(bare); !verbs.empty())
-    return usageError(unknown + "; it belongs to " + verbs);
+    return usageError(unknown + "; it is a flag of " + verbs);
   return usageError(unknown + " (`dtc " + verb.name + " --help-all` lists them)");
 }
 

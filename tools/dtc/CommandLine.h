@@ -1,5 +1,5 @@
 #pragma once
-// What stands between CLI11 and a person: its help as pages of ours, its errors in our words.
+// Formats CLI11's help pages and errors.
 #include "Verbs.h"
 #include <optional>
 
@@ -9,23 +9,24 @@ class ParseError;
 
 namespace dtc {
 
-// A page of a verb: the flags of no named group; with `all`, every group.
+// The help page of a verb: flags without a named group, or all groups with `all`.
 [[nodiscard]] std::string verbHelp(const Verb&, const CLI::App&, bool all);
 
-// Declares what every verb has: -h, --help, --help-all, --diagnostics.
+// Declares the flags of every verb: -h, --help, --help-all, --diagnostics.
 void addCommonOptions(CLI::App&);
 
-// The format that --diagnostics asks for, read before the other flags so that errors in those have it too.
+// The format given by --diagnostics, read first so that errors in other flags use it too.
 [[nodiscard]] DiagnosticsFormat diagnosticsFormatOf(const std::vector<std::string>& words);
 
-// What CLI11 refused, in our words: "unknown backend 'gpu'; did you mean 'cuda'?".
+// Translates a CLI11 error: "unknown backend 'gpu'; did you mean 'cuda'?".
 [[nodiscard]] Error commandLineError(const Verb&, const CLI::App&, const CLI::ParseError&);
 
-// A flag that takes no value and is given one, `--check=yes`: CLI11 takes many words for true or false.
+// An error for a value given to a flag that takes none, `--check=yes`. CLI11 would accept many spellings of
+// true and false.
 [[nodiscard]] std::optional<Error> flagWithValue(const Verb&, const CLI::App&,
                                                  const std::vector<std::string>& words);
 
-// A word that no option of the verb takes: an unknown flag, or one argument too many.
+// The error for an unknown flag or an unexpected argument.
 [[nodiscard]] Error unexpectedWord(const Verb&, const CLI::App&, const std::string& word);
 
 } // namespace dtc

@@ -1,8 +1,8 @@
-// dtc devices: what this machine can run on.
+// dtc devices: lists the backends, GPUs and libraries of this machine.
 #include "Verbs.h"
+#include "dtc/Cuda/CudaDriver.h"
+#include "dtc/Cuda/CudaLibraries.h"
 #include "dtc/Jit/CpuJit.h"
-#include "dtc/Jit/CudaDriver.h"
-#include "dtc/Jit/CudaLibraries.h"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -49,7 +49,7 @@ Json report() {
   out.push_back({{"backend", "cuda-emu"}, {"available", true}});
   out.push_back(cudaReport());
   for (const CudaLibraryInfo& library : cudaLibraries()) {
-    // NVRTC is named as the compiler that it is; the others are called.
+    // NVRTC is listed as a compiler, the others as libraries.
     Json entry = {
         {library.name == "NVRTC" ? "compiler" : "library", library.name == "NVRTC" ? "nvrtc" : library.name}};
     entry["available"] = !library.version.empty();
@@ -72,9 +72,9 @@ std::string gpuText(const Json& g) {
   return out + (peers.empty() ? "" : ", reaches " + peers) + "\n";
 }
 
-// What stands behind an entry's name.
+// The text after an entry's name.
 std::string entryText(const Json& entry, const std::string& name) {
-  if (!entry["available"].get<bool>()) return "not here: " + entry["why_not"].get<std::string>();
+  if (!entry["available"].get<bool>()) return "unavailable: " + entry["why_not"].get<std::string>();
   if (entry.contains("use"))
     return "version " + entry["version"].get<std::string>() + ": " + entry["use"].get<std::string>() + " (" +
            entry["path"].get<std::string>() + ")";
@@ -104,9 +104,9 @@ Verb devicesVerb() {
   Verb v;
   v.name = "devices";
   v.usage = "[--json]";
-  v.summary = "what this machine can run on";
+  v.summary = "list the backends, GPUs and libraries of this machine";
   v.examples = "  dtc devices\n  dtc devices --json | jq '.[] | select(.available)'";
-  v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
+  v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
     auto json = std::make_shared<bool>(false);
     app.add_flag("--json", *json, "print the report as JSON");
     return [json](Environment& env) {

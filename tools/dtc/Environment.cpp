@@ -1,12 +1,12 @@
 #include "Environment.h"
 
 #include "dtc/Support/OutOfMemory.h"
+#include "dtc/Support/Words.h"
 #include "dtc/Version.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -36,7 +36,7 @@ int exitCodeOf(const Error& error) {
   return kExitBug;
 }
 
-// The kind of an error that has no place in a text.
+// The kind of an error without a source location.
 const char* kindOf(const Error& error) {
   switch (error.kind) {
   case Error::Input: return "input";
@@ -63,7 +63,7 @@ Error cannotRead(const std::string& path, int number) {
           "cannot read " + path + ": " + std::strerror(number)};
 }
 
-// The byte at a line and column (in characters), both from 1.
+// The byte offset of a 1-based line and column (in characters).
 std::optional<uint32_t> offsetOf(std::string_view text, LineCol at) {
   size_t begin = 0;
   for (uint32_t line = 1; line < at.line; ++line) {
@@ -131,17 +131,18 @@ void Environment::writeErr(std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-// Errors of a run name their op as "gpt.dt:12:8: …": they are shown as those of the text are.
-static std::optional<Diagnostic> atItsPlace(const Error& error, const SourceText& source) {
+// Run-time errors begin with the location of their op, "gpt.dt:12:8: …"; they are rendered as diagnostics.
+static std::optional<Diagnostic> locatedDiagnostic(const Error& error, const SourceText& source) {
   static constexpr DiagKind kRun{"run-time", "{0}"};
   std::string_view rest = error.message;
   if (source.name.empty() || !rest.starts_with(source.name + ":")) return std::nullopt;
   rest.remove_prefix(source.name.size() + 1);
   LineCol at;
   for (uint32_t* number : {&at.line, &at.column}) {
-    auto [end, bad] = std::from_chars(rest.data(), rest.data() + rest.size(), *number);
-    if (bad != std::errc() || end == rest.data() + rest.size() || *end != ':') return std::nullopt;
-    rest.remove_prefix(static_cast<size_t>(end - rest.data()) + 1);
+    const auto n = takeNumber<uint32_t>(rest);
+    if (!n || !rest.starts_with(':')) return std::nullopt;
+    *number = *n;
+    rest.remove_prefix(1);
   }
   const auto offset = offsetOf(source.text, at);
   if (!offset || !rest.starts_with(" ")) return std::nullopt;
@@ -156,7 +157,8 @@ static std::optional<Diagnostic> atItsPlace(const Error& error, const SourceText
 }
 
 int Environment::fail(const Error& error) {
-  if (auto d = atItsPlace(error, currentSource)) {
+  if (error.message.empty()) return exitCodeOf(error);
+  if (auto d = locatedDiagnostic(error, currentSource)) {
     Diagnostics diags;
     diags.error(*d->kind, d->range, d->args[0]);
     report(diags, currentSource);
@@ -188,7 +190,7 @@ Result<SourceText> Environment::read(const std::string& path, size_t limit) {
   if (path == "-") {
     if (inMemory_) return SourceText{"<stdin>", input_};
     std::optional<StatusLine::Writing> typing;
-    if (isatty(STDIN_FILENO)) typing.emplace(status); // nothing is written between the lines of who types it
+    if (isatty(STDIN_FILENO)) typing.emplace(status); // no status line while the user types
     errno = 0;
     SourceText source{"<stdin>", readAll(stdin, limit)};
     if (std::ferror(stdin))

@@ -1,10 +1,9 @@
 #pragma once
-// What a run of dtc has instead of globals: its streams, its command line, where it is. Tests make one whose streams are
-// strings, and so run the whole compiler in process.
+// The state of one run of dtc, instead of globals: streams, command line, status. Tests create one with
+// in-memory streams to run the whole compiler in process.
 #include "StatusLine.h"
 #include "dtc/Support/DiagnosticsJson.h"
 #include "dtc/Support/Result.h"
-#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,44 +13,45 @@ namespace dtc {
 // Exit codes (docs/cli.md).
 inline constexpr int kExitDone = 0, kExitInput = 1, kExitUsage = 2, kExitMachine = 3, kExitBug = 70;
 
-// --diagnostics: as people read them, or for tools as one document at the end.
+// --diagnostics: text for people, or one document for tools at exit.
 enum class DiagnosticsFormat : unsigned char { Text, Json, Sarif };
 
 class Environment {
 public:
-  // The process's own streams.
+  // Uses the streams of the process.
   Environment();
-  // Streams in memory: standard input reads as `input`; what is written is kept in outText and errText.
+  // Uses in-memory streams: standard input reads `input`; output goes to outText and errText.
   explicit Environment(std::string input);
 
-  std::vector<std::string> commandLine; // with the program's name
-  bool color = false;                   // of standard error
+  std::vector<std::string> commandLine; // including the program name
+  bool color = false;                   // whether standard error is colored
   std::string outText, errText;
   DiagnosticsFormat diagnostics = DiagnosticsFormat::Text;
-  // What a bug report needs: the text that is being compiled.
+  // The text being compiled, for bug reports.
   SourceText currentSource;
-  // What is being done, for a person who waits; nobody sees it where standard error is no terminal.
+  // The current phase, shown only if standard error is a terminal.
   StatusLine status;
 
   void out(std::string_view text); // results
-  void err(std::string_view text); // what is said to a person
-  // "error: …" on standard error; the exit code that belongs to the kind of error.
+  void err(std::string_view text); // messages
+  // Prints "error: …" to standard error, unless the error has no message, because it has been reported; returns
+  // the exit code for the kind of error.
   int fail(const Error&);
-  // Prints diagnostics; 1 if there are errors, else 0.
+  // Prints diagnostics; returns 1 if there are errors, else 0.
   int report(const Diagnostics&, const SourceText&);
-  // The text of a file, or of standard input for "-" (shown as <stdin>). At most `limit` bytes are read, and one more to
-  // tell that there are more.
+  // Reads a file, or standard input for "-" (named <stdin>). Stops soon after `limit` bytes: a longer text is
+  // how callers detect oversized input.
   Result<SourceText> read(const std::string& path, size_t limit);
-  // Flushes; false where standard output did not take everything.
+  // Flushes standard output; false if a write failed.
   [[nodiscard]] bool finish();
-  // The document of --diagnostics json or sarif, to standard error; nothing for text.
+  // Writes the document of --diagnostics json or sarif to standard error; nothing for text.
   void writeDocument();
 
 private:
-  // Keeps the lines "error: …", "warning: …" and "note: …" for the document; what remains is for people.
+  // Moves "error: …", "warning: …" and "note: …" lines to the document; returns the remaining text.
   std::string keepDiagnostics(std::string_view text);
   void writeErr(std::string_view text);
-  std::vector<DiagnosticRecord> told_; // where `diagnostics` is not Text
+  std::vector<DiagnosticRecord> told_; // if `diagnostics` is not Text
 
   bool inMemory_ = false;
   std::string input_;

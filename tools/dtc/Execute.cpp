@@ -1,25 +1,18 @@
 #include "Execute.h"
+#include "RunResults.h"
 #include "Sizes.h"
 #include "Timing.h"
 
-#include "dtc/Check/NanSearch.h"
-#include "dtc/Check/RunCheck.h"
-#include "dtc/IR/LocalShape.h"
-#include "dtc/Import/Import.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/Inline.h"
-#include "dtc/Passes/PlanMemory.h"
-#include "dtc/Passes/StandardPipeline.h"
-#include "dtc/Runtime/CpuBackend.h"
-#include "dtc/Runtime/CudaBackend.h"
-#include "dtc/Runtime/CudaEmuBackend.h"
-#include "dtc/Runtime/Inputs.h"
-#include "dtc/Runtime/TensorArchive.h"
-#include "dtc/Runtime/TensorFiles.h"
-#include "dtc/Runtime/TensorText.h"
-#include "dtc/Runtime/Trace.h"
+#include "dtc/Check/run/RunCheck.h"
+#include "dtc/Files/Inputs.h"
+#include "dtc/Files/TensorFiles.h"
+#include "dtc/Files/TensorText.h"
+#include "dtc/Passes/memory/PlanMemory.h"
+#include "dtc/Passes/simplify/Inline.h"
+#include "dtc/Runtime/trace/Trace.h"
+#include "dtc/Session/Session.h"
+#include "dtc/StableHlo/import/Import.h"
 #include "dtc/Support/Json.h"
-#include "dtc/Support/Suggest.h"
 
 #include <algorithm>
 #include <chrono>
@@ -33,178 +26,121 @@ double msSince(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-// One entry function, from its text to its results.
+// Compiles and runs one entry function.
 class Execution {
 public:
-  Execution(Environment& env, const RunOptions& o, Module m, FuncId f, ThreadPool& pool, const CpuJit& jit)
-      : env_(env), o_(o), pool_(pool), jit_(jit), scheduled_(std::move(m)), func_(f) {}
+  // `target`: the backend's target (targetOfBackend).
+  Execution(Environment& env, const RunOptions& o, Module m, FuncId f, Machine& machine, std::string target)
+      : env_(env), o_(o), machine_(machine),
+        session_(std::move(m), f, o.lowering.pipeline(std::move(target))), scheduled_(session_.module()),
+        results_(scheduled_, session_.entry()) {}
 
   int run();
   void took(const char* phase, double ms) { phases_.push_back({phase, ms}); }
 
-  std::string json;   // of this entry, where asked for
-  bool passed = true; // --check and --nan
+  std::string json;   // the entry's report with --json
+  bool passed = true; // the verdict of --check and --nan
 
 private:
-  Status names();
-  [[nodiscard]] std::optional<size_t> resultNamed(std::string_view name) const;
   Status loopCarries();
   Status bind();
-  Status passes(const std::vector<PassStep>& steps);
+  Status lower(Stage to);
   Status compile();
-  Status makeBackend(std::unique_ptr<Backend>& out);
+  Result<std::unique_ptr<Backend>> makeBackend();
+  [[nodiscard]] FuncId func() const { return session_.entry(); }
+  Status placeWithoutReuse();
   Status execute();
   Status setArguments(bool first);
   Status runOnce(bool counts, bool last);
   Status collect();
-  [[nodiscard]] Status write(const std::string& output) const;
   Status checkIndices();
   Status checkRun();
   void reportNans();
   [[nodiscard]] bool wantsReference() const { return o_.check || o_.nan; }
   Status report();
-  std::string resultJson(size_t i) const;
-  [[nodiscard]] bool printed(size_t i) const;
-  // On CPUs and the emulator f32 products are of f32, whatever is allowed.
-  [[nodiscard]] bool cutsToTf32() const { return o_.matmulPrecision == "tf32" && o_.backend == "cuda"; }
+  [[nodiscard]] std::vector<const RunResult*> printed() const;
+  // The CPU and the emulator always compute f32 matmuls in f32.
+  [[nodiscard]] bool roundsToTf32() const { return o_.matmulPrecision == "tf32" && o_.backend == "cuda"; }
   [[nodiscard]] bool quiet() const {
     return o_.json || o_.trace == "-";
-  } // standard output belongs to one document
+  } // standard output holds one document
 
   static void printHook(void* self, const std::string& text);
-  static void stepHook(void* self, uint32_t step, int64_t place);
-  void logStep(const StepInfo& s, int64_t place);
+  static void stepHook(void* self, uint32_t step, int64_t coordinate);
+  void logStep(const StepInfo& s, int64_t coordinate);
 
   Environment& env_;
   const RunOptions& o_;
-  ThreadPool& pool_;
-  const CpuJit& jit_;
-  Module scheduled_;
-  PipelineState passState_;
-  FuncId func_;
+  Machine& machine_;
+  Session session_;
+  Module& scheduled_; // session_.module()
   std::optional<Module> reference_, propagated_;
-  bool diagnosed_ = false;            // what is wrong has been printed
-  std::vector<TensorSource> sources_; // of the arguments
-  std::vector<Tensor> inputs_;        // the same in memory, where the reference needs them
-  std::vector<Tensor> results_;
-  std::vector<std::string> resultNames_, userResultNames_;
-  std::unique_ptr<Nvrtc> nvrtc_; // outlives the backend
+  bool diagnosed_ = false;            // diagnostics have been printed
+  std::vector<TensorSource> sources_; // by argument
+  std::vector<Tensor> inputs_;        // the sources in memory, if the reference needs them
+  RunResults results_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executable> executable_;
   RunStats stats_;
   std::vector<Backend::Phase> phases_;
   CheckReport check_;
   std::optional<NanSearch> nans_;
-  std::vector<NonFinite> nonFinite_; // by result
 };
 
-Status Execution::names() {
-  const Function& f = scheduled_[func_];
-  const StrId nameAttr = scheduled_.strings.find("name");
-  for (size_t i = 0; i < f.results.size(); ++i) {
-    resultNames_.push_back(f.results[i].label ? std::string(scheduled_.strings[f.results[i].label])
-                                              : std::to_string(i));
-    const AttrId user = nameAttr ? findAttr(f.results[i].attrs, nameAttr) : AttrId();
-    userResultNames_.emplace_back(user ? scheduled_.strings[scheduled_.attrs[user].text] : "");
-  }
-  auto known = [&](std::string_view flag, std::string_view name) -> Status {
-    if (name.starts_with('%')) name.remove_prefix(1);
-    if (resultNamed(name)) return Ok{};
-    const std::vector<std::string_view> names(resultNames_.begin(), resultNames_.end());
-    return usageError(std::string(flag) + ": unknown result '" + std::string(name) + "'" +
-                      suggestion(Vocabulary::Plain, name, names));
-  };
-  for (const std::string& name : o_.prints)
-    if (Status s = known("--print", name); !s) return s;
-  for (const std::string& text : o_.outputs) {
-    size_t equals = text.find('=');
-    if (text == "-" || (equals != std::string::npos && text.substr(equals + 1) == "-"))
-      return usageError("--output '" + text +
-                        "': tensor files are binary and are not written to standard output; "
-                        "name a .npy, .npz or .safetensors file, or print numbers with --print or --json");
-    if (equals == std::string::npos && isTensorArchive(text)) continue; // all results
-    if (equals == std::string::npos || equals == 0 || (!text.ends_with(".npy") && !isTensorArchive(text)))
-      return usageError("--output '" + text + "' is not NAME=FILE.npy, FILE.npz or FILE.safetensors");
-    if (Status s = known("--output", std::string_view(text).substr(0, equals)); !s) return s;
-  }
-  return Ok{};
-}
-
-// By its name in the program, or by the user's own spelling of it ({name = "result['loss']"}).
-std::optional<size_t> Execution::resultNamed(std::string_view name) const {
-  if (name.starts_with('%')) name.remove_prefix(1);
-  for (const std::vector<std::string>* names : {&resultNames_, &userResultNames_})
-    if (auto found = std::find(names->begin(), names->end(), name); found != names->end() && !name.empty())
-      return static_cast<size_t>(found - names->begin());
-  return std::nullopt;
-}
-
-// What one step gives the next; without it --loop would run one step again and again.
+// --loop needs at least one carried result; else each iteration would repeat the same step.
 Status Execution::loopCarries() {
   if (o_.loop < 2) return Ok{};
   std::vector<std::string> carried;
-  for (size_t r = 0; r < resultNames_.size(); ++r)
-    if (auto a = carriedArgument(scheduled_, func_, r))
-      carried.push_back((userResultNames_[r].empty() ? resultNames_[r] : userResultNames_[r]) + " into %" +
-                        std::string(scheduled_.strings[scheduled_[scheduled_[func_].args[*a].value].name]));
+  for (auto [r, argument] : carriedResults(scheduled_, func()))
+    carried.push_back(
+        (results_.all[r].userName.empty() ? results_.all[r].name : results_.all[r].userName) + " into %" +
+        std::string(scheduled_.strings[scheduled_[scheduled_[func()].args[argument].value].name]));
   const std::string n = std::to_string(o_.loop);
   if (carried.empty())
-    return usageError("--loop " + n + " would run the same step " + n + " times: no result of @" +
-                      std::string(scheduled_.strings[scheduled_[func_].name]) +
-                      " carries into an argument\n  in .dt, write {carry = true} on each result that is the "
+    return usageError("--loop " + n + " would repeat the same step " + n + " times: no result of @" +
+                      std::string(scheduled_.strings[scheduled_[func()].name]) +
+                      " is carried into an argument\n  in .dt, add {carry = true} to each result that is the "
                       "next step's argument of the same name\n  in JAX, donate the state: jax.jit(step, "
-                      "donate_argnums=...)\n  --repeat " +
-                      n + " times the same step");
+                      "donate_argnums=...)\n  to time the same step, use --repeat " +
+                      n);
   if (!looksLikeMlir(scheduled_.source.text)) return Ok{};
-  std::string list; // the import has paired them: let the user see how
+  std::string list; // the importer paired them: show the pairs
   for (size_t i = 0; i < std::min<size_t>(carried.size(), 4); ++i) list += (i ? ", " : "") + carried[i];
   if (carried.size() > 4) list += " and " + std::to_string(carried.size() - 4) + " more";
-  env_.err("note: --loop carries " + list + ", as the donated arguments say\n");
+  env_.err("note: --loop carries " + list + " (from the donated arguments)\n");
   return Ok{};
 }
 
 Status Execution::bind() {
   std::vector<InputBinding> bindings;
   for (const std::string& text : o_.inputs) {
-    auto b = parseInputBinding(text);
-    if (!b) return b.error();
-    bindings.push_back(std::move(*b));
+    DTC_TRY(auto b, parseInputBinding(text));
+    bindings.push_back(std::move(b));
   }
   std::vector<InputArgument> arguments;
   StrId nameAttr = scheduled_.strings.find("name");
-  for (const FuncArg& a : scheduled_[func_].args) {
+  for (const FuncArg& a : scheduled_[func()].args) {
     const Type& type = scheduled_.types[a.globalType ? a.globalType : scheduled_[a.value].type];
     std::string name(scheduled_.strings[scheduled_[a.value].name]);
     AttrId user = nameAttr ? findAttr(a.attrs, nameAttr) : AttrId();
     arguments.push_back({name, user ? std::string(scheduled_.strings[scheduled_.attrs[user].text]) : "",
                          type.dtype, type.staticShape()});
   }
-  auto values = bindInputs(bindings, arguments);
-  if (!values) return values.error();
-  sources_ = std::move(*values);
+  DTC_TRY(sources_, bindInputs(bindings, arguments));
   for (TensorSource& source : sources_) {
     if (!wantsReference()) break;
-    auto t = source.whole();
-    if (!t) return t.error();
-    inputs_.push_back(std::move(*t));
-    if (!source.inFile()) source = {}; // once is enough
+    DTC_TRY(auto t, source.tensor());
+    inputs_.push_back(std::move(t));
+    if (!source.inFile()) source = {}; // held once
   }
   return Ok{};
 }
 
-Status Execution::passes(const std::vector<PassStep>& steps) {
+Status Execution::lower(Stage to) {
   Diagnostics diags;
-  PipelineHooks hooks;
-  hooks.after = [&](const PassStep& step, const Module&, double ms) {
-    phases_.push_back({step.pass->name, ms});
-  };
-  if (o_.stats) hooks.remarks = &stats_.remarks;
-  hooks.progress = env_.status.progress();
-  hooks.state = &passState_;
-  Status done = runPipeline(scheduled_, steps, diags, hooks);
+  const Status done = session_.lower(to, diags);
   diagnosed_ = env_.report(diags, scheduled_.source) != 0;
-  if (!done) return done;
-  return diagnosed_ ? Status(inputError("")) : Status(Ok{});
+  return done;
 }
 
 static bool anyOp(const Module& m, auto&& holds) {
@@ -221,55 +157,38 @@ static bool hasComplexNumbers(const Module& m) {
   });
 }
 
-static bool takesGradients(const Module& m) {
-  return anyOp(m, [&](OpId o) { return m.record(o).isCall && m.record(o).name != std::string_view("call"); });
-}
-
 Status Execution::compile() {
-  StandardPipeline pipeline = standardPipeline(
-      levelOf(scheduled_, func_), {o_.optLevel, o_.policy, o_.reduceDType, o_.reductionOrder == "fixed",
-                                   o_.backend != "cpu", o_.strictNonFinite});
-  if (o_.reductionOrder == "fixed" && levelOf(scheduled_, func_) != Level::Global)
-    return inputError("--reduction-order fixed: this text is propagated already; give the global program");
-  // Complex numbers are checked against what the evaluator knows of them itself, where no gradient is asked for.
+  session_.hooks.after = [&](const PassStep& step, const Module&, double ms) {
+    phases_.push_back({step.pass->name, ms});
+  };
+  if (o_.stats) session_.hooks.remarks = &stats_.remarks;
+  session_.hooks.progress = env_.status.progress();
+  // Complex programs without gradients are checked against the evaluator's native complex arithmetic.
   const bool native = wantsReference() && hasComplexNumbers(scheduled_) && !takesGradients(scheduled_);
   if (native) reference_ = scheduled_;
-  if (Status s = passes(pipeline.reference); !s) return s;
+  if (Status s = lower(Stage::Reference); !s) return s;
   if (wantsReference() && !native) reference_ = scheduled_;
-  if (Status s = passes(pipeline.propagate); !s) return s;
-  if (o_.check && !scheduled_[func_].spmd) propagated_ = scheduled_;
-  if (Status s = passes(pipeline.lower); !s) return s;
-  auto entry = entriesOf(scheduled_, "@" + std::string(scheduled_.strings[scheduled_[func_].name]));
-  if (!entry) return entry.error();
-  func_ = entry->front();
-  if (!scheduled_[func_].spmd) return Error{Error::Bug, "the pipeline left a function that is not local"};
-  return Ok{};
+  if (Status s = lower(Stage::Propagated); !s) return s;
+  if (o_.check && !scheduled_[func()].spmd) propagated_ = scheduled_;
+  return lower(Stage::Placed);
 }
 
-Status Execution::makeBackend(std::unique_ptr<Backend>& out) {
-  int64_t places = meshValueOf(scheduled_, func_).numDevices();
-  if (o_.backend == "cuda-emu") {
-    out = makeCudaEmuBackend(jit_, !o_.noEmuChecks);
-    return Ok{};
-  }
-  if (o_.backend == "cuda") {
-    if (!nvrtc_) nvrtc_ = std::make_unique<Nvrtc>();
-    auto cuda = makeCudaBackend(*nvrtc_, {.places = places,
-                                          .comm = o_.comm,
-                                          .timeoutSeconds = o_.commTimeout,
-                                          .dump = o_.commDump,
-                                          .deterministic = o_.deterministic,
-                                          .tf32 = o_.matmulPrecision == "tf32",
-                                          .cudnn = !o_.noCudnn,
-                                          .relu = o_.libraryRelu,
-                                          .measureSchedules = o_.optLevel >= 3});
-    if (!cuda) return cuda.error();
-    out = std::move(*cuda);
-    if (places > 1) env_.err("note: " + out->describe() + "\n");
-    return Ok{};
-  }
-  out = makeCpuBackend(jit_, pool_, places, {}, o_.optLevel);
-  return Ok{};
+Result<std::unique_ptr<Backend>> Execution::makeBackend() {
+  auto backend = machine_.backend({.name = o_.backend,
+                                   .optLevel = o_.lowering.optLevel,
+                                   .emulatorChecks = !o_.noEmuChecks,
+                                   .cuda = {.comm = o_.comm,
+                                            .timeoutSeconds = o_.commTimeout,
+                                            .dump = o_.commDump,
+                                            .deterministic = o_.deterministic,
+                                            .tf32 = o_.matmulPrecision == "tf32",
+                                            .cudnn = !o_.noCudnn,
+                                            .relu = o_.libraryRelu,
+                                            .measureSchedules = o_.lowering.optLevel >= 3}},
+                                  session_.numDevices());
+  if (backend && o_.backend == "cuda" && session_.numDevices() > 1)
+    env_.err("note: " + (*backend)->describe() + "\n");
+  return backend;
 }
 
 void Execution::printHook(void* self, const std::string& text) {
@@ -277,22 +196,22 @@ void Execution::printHook(void* self, const std::string& text) {
   x.quiet() ? x.env_.err(text) : x.env_.out(text);
 }
 
-void Execution::stepHook(void* self, uint32_t step, int64_t place) {
+void Execution::stepHook(void* self, uint32_t step, int64_t coordinate) {
   auto& x = *static_cast<Execution*>(self);
-  if (x.o_.logOps) x.logStep(x.executable_->steps()[step], place);
-  if (x.nans_) x.nans_->afterStep(step, place);
+  if (x.o_.logOps) x.logStep(x.executable_->steps()[step], coordinate);
+  if (x.nans_) x.nans_->afterStep(step, coordinate);
 }
 
 // "device d=0: %sum = all_reduce(d), sends 6 B -> 6"
-void Execution::logStep(const StepInfo& s, int64_t place) {
-  std::string line = "device " + deviceText(executable_->mesh(), scheduled_.strings, place) + ": ";
+void Execution::logStep(const StepInfo& s, int64_t coordinate) {
+  std::string line = "device " + deviceText(executable_->mesh(), scheduled_.strings, coordinate) + ": ";
   size_t equals = s.op.rfind(" = ");
   line += (equals == std::string::npos ? "" : s.op.substr(0, equals + 3)) + s.name;
   if (s.what == "kernel" || s.what == "library") line += " (" + s.what + ")";
   if (s.bytes) line += (s.what == "collective" ? ", sends " : ", ") + bytesText(s.bytes);
   bool first = true;
   for (ValueId v : s.results)
-    if (auto t = executable_->value(v, place); t) {
+    if (auto t = executable_->value(v, coordinate); t) {
       line += first ? " -> " : ", ";
       first = false;
       line += t->numElements() <= 16 ? tensorText(*t) : std::to_string(t->numElements()) + " elements";
@@ -302,7 +221,7 @@ void Execution::logStep(const StepInfo& s, int64_t place) {
   env_.err(line + "\n");
 }
 
-// Steps that are timed one by one are no graph: with graphs only the last run is timed so, the others as a whole.
+// Steps inside a CUDA graph cannot be timed one by one: with graphs, only the last run is timed per step.
 Status Execution::runOnce(bool counts, bool last) {
   RunHooks hooks;
   hooks.time = counts && (o_.stats || !o_.trace.empty()) && (last || !executable_->hasGraphs());
@@ -320,16 +239,19 @@ Status Execution::runOnce(bool counts, bool last) {
   return Ok{};
 }
 
-// Before the first run all; before a later one those whose buffers the run before it may have used. In a loop carried
-// results take the place of their arguments.
+// Sets all arguments before the first run; later, only those whose buffers the last run may have overwritten.
+// With --loop, carried results become their arguments.
 Status Execution::setArguments(bool first) {
   if (!first && o_.loop)
     if (Status s = executable_->carryOver(); !s) return s;
+  std::vector<bool> keeps(sources_.size());
+  if (!first) {
+    keeps = executable_->keptArguments();
+    if (o_.loop)
+      for (auto [result, argument] : carriedResults(scheduled_, func())) keeps[argument] = true;
+  }
   for (size_t i = 0; i < sources_.size(); ++i) {
-    bool carried = false;
-    for (size_t r = 0; r < resultNames_.size(); ++r)
-      carried = carried || carriedArgument(scheduled_, func_, r) == i;
-    if (!first && (executable_->keepsArgument(i) || (carried && o_.loop))) continue;
+    if (keeps[i]) continue;
     const bool held = wantsReference() && !sources_[i].inFile();
     Status s = held ? executable_->setArgument(i, inputs_[i]) : executable_->setArgument(i, sources_[i]);
     if (!s) return s;
@@ -337,17 +259,22 @@ Status Execution::setArguments(bool first) {
   return Ok{};
 }
 
+// Gives each value its own buffer, so that it can be inspected after the run.
+Status Execution::placeWithoutReuse() {
+  Diagnostics diags;
+  if (planWithoutReuse(scheduled_, diags)) return Ok{};
+  return inputError(diags.all()[0].message());
+}
+
 Status Execution::execute() {
-  if (Status s = makeBackend(backend_); !s) return s;
+  DTC_TRY(backend_, makeBackend());
   env_.status.at("compiling kernels");
-  auto loaded = Executable::load(scheduled_, func_, *backend_, pool_,
-                                 {.reuseMemory = !o_.nan, // operands are looked at after their last use
-                                  .fixedSchedule = o_.optLevel >= 2 && !o_.nan,
-                                  .graphs = !o_.noGraphs,
-                                  .hostPredicates = o_.hostPredicates,
-                                  .overlap = !o_.noOverlap});
-  if (!loaded) return loaded.error();
-  executable_ = std::move(*loaded);
+  if (o_.nan) // operands are inspected after their last use
+    if (Status s = placeWithoutReuse(); !s) return s;
+  DTC_TRY(executable_, session_.load(*backend_, machine_.pool,
+                                     {.fixedSchedule = o_.lowering.optLevel >= 2 && !o_.nan,
+                                      .graphs = !o_.noGraphs,
+                                      .hostPredicates = o_.hostPredicates}));
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
   env_.status.at("reading and placing inputs");
   auto begin = Clock::now();
@@ -355,8 +282,9 @@ Status Execution::execute() {
   phases_.push_back({"inputs", msSince(begin)});
   if (o_.logOps)
     for (const StepInfo& s : executable_->loadTimeSteps())
-      for (int64_t p = 0; p < executable_->mesh().numDevices(); ++p) logStep(s, p);
-  if (o_.nan) nans_.emplace(scheduled_, func_, *executable_);
+      for (int64_t p = 0; p < executable_->mesh().numDevices(); ++p)
+        if (executable_->functionAt(p) == s.function) logStep(s, p);
+  if (o_.nan) nans_.emplace(scheduled_, func(), *executable_);
   const int runs = o_.loop ? o_.loop : o_.warmup + o_.repeat;
   for (int i = 0; i < runs; ++i) {
     env_.status.at("running", static_cast<size_t>(i), static_cast<size_t>(runs));
@@ -364,7 +292,7 @@ Status Execution::execute() {
       if (Status s = setArguments(false); !s) return s;
     if (Status s = runOnce(i >= o_.warmup, i + 1 == runs); !s) return s;
   }
-  if (o_.stats && backend_->name() == "cpu") stats_.rate = measureHost(pool_);
+  if (o_.stats && backend_->name() == "cpu") stats_.rate = measureHost(machine_.pool);
   stats_.phases = phases_;
   stats_.about = backend_->describe();
   for (const std::string& note : backend_->notes()) stats_.about += (stats_.about.empty() ? "" : "\n") + note;
@@ -372,32 +300,18 @@ Status Execution::execute() {
 }
 
 Status Execution::collect() {
-  for (size_t i = 0; i < resultNames_.size(); ++i) {
-    auto t = executable_->result(i);
-    if (!t) return t.error();
-    results_.push_back(std::move(*t));
+  for (size_t i = 0; i < results_.all.size(); ++i) {
+    DTC_TRY(auto t, executable_->result(i));
+    results_.all[i].value = std::move(t);
   }
   for (const std::string& text : o_.outputs)
-    if (Status s = write(text); !s) return s;
+    if (Status s = results_.write(text); !s) return s;
   return Ok{};
 }
 
-// One --output: NAME=FILE, or an archive of all results.
-Status Execution::write(const std::string& text) const {
-  size_t equals = text.find('=');
-  if (equals == std::string::npos) {
-    NamedTensors all;
-    for (size_t i = 0; i < results_.size(); ++i) all.emplace_back(resultNames_[i], &results_[i]);
-    return writeTensorArchive(text, all);
-  }
-  const size_t i = *resultNamed(std::string_view(text).substr(0, equals));
-  const std::string path = text.substr(equals + 1);
-  return isTensorArchive(path) ? writeTensorArchive(path, {{resultNames_[i], &results_[i]}})
-                               : writeNpy(path, results_[i]);
-}
-
-// Does an op look elements up by numbers that are data? Kernels read 0 where there is none; the reference says so.
-static bool looksUp(const Module& m) {
+// Whether some op gathers or scatters by indices that are data. Kernels read 0 for an index out of range; the
+// reference evaluator reports it.
+static bool usesDataIndices(const Module& m) {
   const auto isIndex = [&](ValueId v) {
     return m[v].kind != ValueKind::Literal && isInteger(m.typeOf(v).dtype);
   };
@@ -405,89 +319,75 @@ static bool looksUp(const Module& m) {
 }
 
 Status Execution::checkIndices() {
-  if (!o_.nan || o_.check || !looksUp(*reference_)) return Ok{};
+  if (!o_.nan || o_.check || !usesDataIndices(*reference_)) return Ok{};
   env_.status.at("looking for indices out of range");
-  FuncId f = reference_->findFunction(scheduled_.strings[scheduled_[func_].name]);
+  FuncId f = reference_->findFunction(scheduled_.strings[scheduled_[func()].name]);
   auto reference = runReference(*reference_, f, inputs_, std::max(1, o_.loop));
   return reference ? Status(Ok{}) : Status(reference.error());
 }
 
-// NaNs are numbers like others to a program, but rarely to a person.
+// NaNs are legal results, but rarely intended: reports them as notes.
 void Execution::reportNans() {
-  for (size_t i = 0; i < results_.size(); ++i) {
-    const NonFinite& n = nonFinite_.emplace_back(countNonFinite(results_[i]));
+  for (RunResult& r : results_.all) {
+    const NonFiniteCount& n = r.nonFinite = countNonFinite(r.value);
     if (n.nan == 0) continue;
-    env_.err("note: " + resultNames_[i] + ": " + std::to_string(n.nan) + " of " +
-             std::to_string(results_[i].numElements()) + " elements are NaN" +
+    env_.err("note: " + r.name + ": " + std::to_string(n.nan) + " of " +
+             std::to_string(r.value.numElements()) + " elements are NaN" +
              (n.infinite ? ", " + std::to_string(n.infinite) + " are infinite" : "") +
-             (o_.nan ? "" : " (--nan finds the op that makes the first)") + "\n");
+             (o_.nan ? "" : " (--nan finds the op that produces the first)") + "\n");
   }
   if (!nans_) return;
   Diagnostics diags;
   if (nans_->report(diags)) passed = false;
   env_.report(diags, scheduled_.source);
-  const bool any = std::ranges::any_of(nonFinite_, [](const NonFinite& n) { return n.nan > 0; });
+  const bool any = std::ranges::any_of(results_.all, [](const RunResult& r) { return r.nonFinite.nan > 0; });
   if (passed && diags.all().empty())
-    env_.err(any ? "note: no op makes the NaN: it is written in the program\n" : "note: no NaN was made\n");
+    env_.err(any ? "note: no op produces the NaN: it is a constant of the program\n"
+                 : "note: no NaN found\n");
 }
 
 Status Execution::checkRun() {
-  FuncId f = reference_->findFunction(scheduled_.strings[scheduled_[func_].name]);
+  FuncId f = reference_->findFunction(scheduled_.strings[scheduled_[func()].name]);
   const int steps = std::max(1, o_.loop);
   env_.status.at("evaluating the reference");
-  auto reference = runReference(*reference_, f, inputs_, steps, cutsToTf32());
-  if (!reference) return reference.error();
-  const WireRounding wire(scheduled_, func_, steps);
-  check_ = checkResults(*reference, results_, resultNames_, wire.ofResults());
+  DTC_TRY(auto reference, runReference(*reference_, f, inputs_, steps, roundsToTf32()));
+  const CommRounding rounding(scheduled_, func(), steps);
+  const auto compare = [&] {
+    check_ = checkResults(reference, results_.values(), rounding.ofResults(), executable_.get());
+  };
+  compare();
   if (!check_.pass && propagated_) {
-    const FuncId global = propagated_->findFunction(scheduled_.strings[scheduled_[func_].name]);
-    if (Status s = addUnpromised(*reference, *propagated_, global, inputs_, steps, cutsToTf32()); !s)
+    const FuncId global = propagated_->findFunction(scheduled_.strings[scheduled_[func()].name]);
+    if (Status s = addUnpromised(reference, *propagated_, global, inputs_, steps, roundsToTf32()); !s)
       return s;
-    check_ = checkResults(*reference, results_, resultNames_, wire.ofResults());
+    compare();
   }
-  // Sizes of rounded values are measured only where they decide; what the evaluator cannot run keeps the bound at the result's size.
-  if (std::ranges::any_of(check_.results, &ResultCheck::byWire) &&
-      addWireErrors(*reference, scheduled_, func_, inputs_, steps, wire))
-    check_ = checkResults(*reference, results_, resultNames_, wire.ofResults());
+  // Magnitudes of rounded values are measured only if they decide the verdict. A program that the evaluator
+  // cannot run keeps the bound derived from the result's magnitude.
+  if (std::ranges::any_of(check_.results, &ResultCheck::byCommRounding) &&
+      addCommErrors(reference, scheduled_, func(), inputs_, steps, rounding))
+    compare();
   passed = check_.pass;
   if (passed || !propagated_ || steps > 1) return Ok{};
-  // Once more, every value in a place of its own, to see where it goes wrong.
-  env_.status.at("looking for where it differs first");
-  std::unique_ptr<Backend> backend;
-  if (Status s = makeBackend(backend); !s) return s;
-  auto again = Executable::load(scheduled_, func_, *backend, pool_, {.reuseMemory = false});
-  if (!again) return again.error();
+  // Runs again without buffer reuse to find the first value that differs.
+  env_.status.at("looking for the first difference");
+  DTC_TRY(auto backend, makeBackend());
+  if (Status s = placeWithoutReuse(); !s) return s;
+  DTC_TRY(auto again, session_.load(*backend, machine_.pool));
   for (size_t i = 0; i < inputs_.size(); ++i)
-    if (Status s = (*again)->setArgument(i, inputs_[i]); !s) return s;
-  if (Status s = (*again)->run(); !s) return s;
-  FuncId global = propagated_->findFunction(scheduled_.strings[scheduled_[func_].name]);
-  check_.firstDifference =
-      findFirstDifference(*propagated_, global, inputs_, scheduled_, func_, **again, wire, cutsToTf32());
+    if (Status s = again->setArgument(i, inputs_[i]); !s) return s;
+  if (Status s = again->run(); !s) return s;
+  FuncId global = propagated_->findFunction(scheduled_.strings[scheduled_[func()].name]);
+  check_.firstDifference = findFirstDifference(*propagated_, global, inputs_, scheduled_, func(), *again,
+                                               rounding, roundsToTf32());
   return Ok{};
 }
 
-bool Execution::printed(size_t i) const {
-  if (o_.prints.empty()) return o_.outputs.empty() && (!o_.json || !(o_.stats || o_.check));
-  return std::any_of(o_.prints.begin(), o_.prints.end(),
-                     [&](std::string_view name) { return resultNamed(name) == i; });
-}
-
-// A complex number is the list of its two parts.
-static std::string elementJson(const Tensor& t, int64_t k) {
-  if (isComplex(t.dtype())) {
-    const Tensor parts = t.parts();
-    return "[" + elementJson(parts, 2 * k) + ", " + elementJson(parts, 2 * k + 1) + "]";
-  }
-  return isFloat(t.dtype()) && !std::isfinite(t.getFloat(k)) ? jsonNumber(t.getFloat(k)) : elementText(t, k);
-}
-
-std::string Execution::resultJson(size_t i) const {
-  const Tensor& t = results_[i];
-  std::string shape, values;
-  for (int64_t n : t.shape()) shape += (shape.empty() ? "" : ", ") + std::to_string(n);
-  for (int64_t k = 0; k < t.numElements(); ++k) values += (k ? ", " : "") + elementJson(t, k);
-  return jsonString(resultNames_[i]) + ": {\"dtype\": " + jsonString(dtypeName(t.dtype())) +
-         ", \"shape\": [" + shape + "], \"values\": [" + values + "]}";
+// Empty where results are written to files, or only reports are asked for.
+std::vector<const RunResult*> Execution::printed() const {
+  const bool reports = !o_.outputs.empty() || (o_.json && (o_.stats || o_.check));
+  if (o_.prints.empty() && reports) return {};
+  return results_.chosen(o_.prints);
 }
 
 Status Execution::report() {
@@ -505,19 +405,13 @@ Status Execution::report() {
   }
   if (o_.json) {
     json = "{\"program\": " + jsonString(scheduled_.source.name) +
-           ", \"entry\": " + jsonString(scheduled_.strings[scheduled_[func_].name]) +
+           ", \"entry\": " + jsonString(scheduled_.strings[scheduled_[func()].name]) +
            ", \"backend\": " + jsonString(o_.backend);
     std::string list;
-    for (size_t i = 0; i < results_.size(); ++i)
-      if (printed(i)) list += (list.empty() ? "\n " : ",\n ") + resultJson(i);
+    for (const RunResult* r : printed()) list += (list.empty() ? "\n " : ",\n ") + resultJson(*r);
     if (!list.empty()) json += ",\n\"results\": {" + list + "}";
-    std::string nonFinite;
-    for (size_t i = 0; i < results_.size(); ++i)
-      if (nonFinite_[i].nan + nonFinite_[i].infinite > 0)
-        nonFinite += (nonFinite.empty() ? "" : ", ") + jsonString(resultNames_[i]) +
-                     ": {\"nan\": " + std::to_string(nonFinite_[i].nan) +
-                     ", \"infinite\": " + std::to_string(nonFinite_[i].infinite) + "}";
-    if (!nonFinite.empty()) json += ",\n\"nonfinite\": {" + nonFinite + "}";
+    if (const std::string nonFinite = results_.nonFiniteJson(); !nonFinite.empty())
+      json += ",\n\"nonfinite\": {" + nonFinite + "}";
     if (nans_) json += ",\n\"nan\": " + nans_->json();
     if (o_.check) json += ",\n\"check\": " + check_.json();
     if (o_.stats) json += ",\n\"stats\": " + stats_.json(*executable_, scheduled_);
@@ -525,19 +419,15 @@ Status Execution::report() {
     return Ok{};
   }
   std::string text;
-  for (size_t i = 0; i < results_.size(); ++i) {
-    if (!printed(i)) continue;
-    std::string value = tensorText(results_[i]);
-    text += resultNames_[i] + (value.find('\n') == std::string::npos ? " = " : " =\n") + value + "\n";
-  }
+  for (const RunResult* r : printed()) text += resultText(*r);
   if (o_.stats) text += stats_.text(*executable_, scheduled_);
   if (o_.check) text += check_.text();
   quiet() ? env_.err(text) : env_.out(text);
   if (stats_.runMs.size() > 1 && !o_.stats) {
     char line[96];
     std::vector<double> sorted = stats_.runMs;
-    std::sort(sorted.begin(), sorted.end());
-    std::snprintf(line, sizeof line, "%zu runs: median %.3f ms, least %.3f ms\n", sorted.size(),
+    std::ranges::sort(sorted);
+    std::snprintf(line, sizeof line, "%zu runs: median %.3f ms, min %.3f ms\n", sorted.size(),
                   sorted[sorted.size() / 2], sorted[0]);
     env_.err(line);
   }
@@ -545,9 +435,10 @@ Status Execution::report() {
 }
 
 int Execution::run() {
-  Status (Execution::* const stages[])() = {
-      &Execution::names,        &Execution::loopCarries, &Execution::bind,   &Execution::compile,
-      &Execution::checkIndices, &Execution::execute,     &Execution::collect};
+  Status (Execution::* const stages[])() = {&Execution::loopCarries, &Execution::bind,
+                                            &Execution::compile,     &Execution::checkIndices,
+                                            &Execution::execute,     &Execution::collect};
+  if (Status s = results_.validate(o_.prints, o_.outputs); !s) return env_.fail(s.error());
   for (auto stage : stages)
     if (Status s = (this->*stage)(); !s) {
       if (s.error().kind == Error::Bug) bugAt(__FILE__, __LINE__, s.error().message.c_str());
@@ -560,52 +451,44 @@ int Execution::run() {
   return passed ? kExitDone : kExitInput;
 }
 
-// The module with the sizes that the inputs give read as numbers. Nothing after having said what is wrong.
-std::optional<Module> withSizes(Environment& env, const RunOptions& o, const Module& m, FuncId f, int& code) {
-  auto sizes = sizesFromInputs(m, f, o.inputs);
-  auto options = parseOptionsOf(o.program);
-  if (!sizes || !options) {
-    code = env.fail(sizes ? options.error() : sizes.error());
-    return std::nullopt;
-  }
-  if (sizes->empty()) return m;
-  options->sizes.insert(options->sizes.end(), sizes->begin(), sizes->end());
-  options->entry = m.strings[m[f].name];
-  return loadText(env, m.source, *options, code);
+// The module with symbolic sizes bound to those of the inputs.
+Result<Module> withSizes(Environment& env, const RunOptions& o, const Module& m, FuncId f) {
+  DTC_TRY(auto sizes, sizesFromInputs(m, f, o.inputs));
+  DTC_TRY(auto options, parseOptionsOf(o.program));
+  if (sizes.empty()) return m;
+  options.sizes.insert(options.sizes.end(), sizes.begin(), sizes.end());
+  options.entry = m.strings[m[f].name];
+  return loadText(env, m.source, options);
 }
 
 } // namespace
 
-int executeProgram(Environment& env, const RunOptions& o) {
-  if (Status s = checkFlags(o); !s) return env.fail(s.error());
+Result<int> executeProgram(Environment& env, const RunOptions& o) {
+  if (Status s = checkFlags(o); !s) return s.error();
   int code = kExitDone;
   LapClock clock;
-  auto m = loadProgram(env, o.program, code);
-  if (!m) return code;
+  DTC_TRY(auto m, loadProgram(env, o.program));
   const double parseMs = clock.lap();
   std::vector<FuncId> entries;
   if (o.check) {
-    auto all = entriesOf(*m, o.program.entry);
-    if (!all) return env.fail(all.error());
-    entries = std::move(*all);
+    DTC_TRY(entries, entriesOf(m, o.program.entry));
   } else {
-    auto one = entryOf(*m, o.program.entry);
-    if (!one) return env.fail(one.error());
-    entries = {*one};
+    DTC_TRY(auto one, entryOf(m, o.program.entry));
+    entries = {one};
   }
   noteUnusedFlags(env, o);
-  ThreadPool pool(o.threads);
-  CpuJit jit;
+  Machine machine(o.threads);
+  DTC_TRY(auto target, targetOfBackend(o.backend));
   std::string json;
   for (FuncId f : entries) {
-    auto one = withSizes(env, o, *m, f, code);
-    if (!one) return code;
-    const std::string_view name = m->strings[(*m)[f].name];
-    const FuncId function = one->findFunction(name);
-    keepReached(*one, function);
-    if (Status s = requireSizes(*one, function); !s) return env.fail(s.error());
+    DTC_TRY(auto one, withSizes(env, o, m, f));
+    const std::string_view name = m.strings[m[f].name];
+    const FuncId function = one.findFunction(name);
+    removeUnreachable(one, function);
+    if (Status s = requireSizes(one, function); !s) return s.error();
     if (entries.size() > 1) env.err("// @" + std::string(name) + "\n");
-    Execution x(env, o, std::move(*one), function, pool, jit);
+    noteIdleFlags(env, o.lowering, levelOf(one, function));
+    Execution x(env, o, std::move(one), function, machine, target);
     x.took("parse", parseMs);
     code = std::max(code, x.run());
     json += x.json + (x.json.empty() ? "" : "\n");

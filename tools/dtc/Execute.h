@@ -1,5 +1,5 @@
 #pragma once
-// What `dtc run` does, step by step.
+// The implementation of `dtc run`.
 #include "Program.h"
 
 namespace dtc {
@@ -7,23 +7,22 @@ namespace dtc {
 struct RunOptions {
   ProgramOptions program;
   std::vector<std::string> inputs, outputs, prints;
-  std::string backend = "cpu", policy, reduceDType, trace, comm, commDump, reductionOrder = "any",
-              matmulPrecision = "highest";
-  int optLevel = 1, repeat = 1, warmup = 0, loop = 0; // loop: 0 where it was not asked for
-  double commTimeout = 600;                           // seconds
+  LoweringFlags lowering;
+  std::string backend = "cpu", trace, comm, commDump, matmulPrecision = "highest";
+  int repeat = 1, warmup = 0, loop = 0; // loop: 0 if not given
+  double commTimeout = 600;             // seconds
   bool commTimeoutGiven = false;
-  int threads = 0; // 0: as many as there are cores
-  bool deterministic = false, noGraphs = false, hostPredicates = false, noOverlap = false, noCudnn = false,
-       libraryRelu = false;
-  bool noEmuChecks = false, strictNonFinite = false;
-  bool nan = false; // look for the op that makes the first NaN
+  int threads = 0; // 0: one per core
+  bool deterministic = false, noGraphs = false, hostPredicates = false, noCudnn = false, libraryRelu = false;
+  bool noEmuChecks = false;
+  bool nan = false; // search for the op that produces the first NaN
   bool check = false, stats = false, logOps = false, timing = false, json = false;
 };
 
-// Flags that contradict each other, have wrong values, or ask for what this version does not have.
+// Errors (Usage): contradictory flags and invalid values.
 [[nodiscard]] Status checkFlags(const RunOptions& o);
-// Says on standard error which flags change nothing on the backend that runs the program.
+// Prints a note for each flag that has no effect on the selected backend.
 void noteUnusedFlags(Environment& env, const RunOptions& o);
-[[nodiscard]] int executeProgram(Environment& env, const RunOptions& o);
+[[nodiscard]] Result<int> executeProgram(Environment& env, const RunOptions& o);
 
 } // namespace dtc

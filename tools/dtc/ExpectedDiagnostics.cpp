@@ -1,6 +1,5 @@
 #include "ExpectedDiagnostics.h"
-
-#include <charconv>
+#include "dtc/Support/Words.h"
 
 namespace dtc {
 
@@ -8,8 +7,8 @@ namespace {
 
 struct Expected {
   Severity severity = Severity::Error;
-  uint32_t line = 0; // that the diagnostic must be on; 0 for anywhere
-  uint32_t from = 0; // where it is asked for
+  uint32_t line = 0; // line of the diagnostic; 0: any
+  uint32_t from = 0; // line of the expectation
   std::string text;
   bool met = false;
 };
@@ -18,7 +17,7 @@ std::string_view severityName(Severity s) {
   return s == Severity::Error ? "error" : s == Severity::Warning ? "warning" : "note";
 }
 
-// The words of a line after "expected-": "error@+1 {{…}}".
+// Parses an expectation after "expected-": "error@+1 {{…}}".
 bool readExpected(std::string_view& rest, uint32_t line, Expected& out) {
   out.from = out.line = line;
   bool known = false;
@@ -35,12 +34,10 @@ bool readExpected(std::string_view& rest, uint32_t line, Expected& out) {
     rest.remove_prefix(8);
   } else if (rest.starts_with("@")) {
     rest.remove_prefix(1);
-    int32_t offset = 0;
-    const char* begin = rest.data() + (rest.starts_with("+") ? 1 : 0);
-    auto [end, bad] = std::from_chars(begin, rest.data() + rest.size(), offset);
-    if (bad != std::errc()) return false;
-    rest.remove_prefix(static_cast<size_t>(end - rest.data()));
-    out.line = static_cast<uint32_t>(static_cast<int32_t>(line) + offset);
+    if (rest.starts_with("+")) rest.remove_prefix(1);
+    const auto offset = takeNumber<int32_t>(rest);
+    if (!offset) return false;
+    out.line = static_cast<uint32_t>(static_cast<int32_t>(line) + *offset);
   }
   size_t open = rest.find("{{"), close = rest.find("}}");
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) return false;
@@ -66,7 +63,7 @@ std::vector<Expected> expectations(std::string_view text) {
   return all;
 }
 
-bool meet(std::vector<Expected>& all, Severity severity, uint32_t line, std::string_view message) {
+bool matchExpected(std::vector<Expected>& all, Severity severity, uint32_t line, std::string_view message) {
   for (Expected& e : all) {
     if (e.met || e.severity != severity || (e.line && e.line != line)) continue;
     if (message.find(e.text) == std::string_view::npos) continue;
@@ -88,15 +85,15 @@ std::string unexpectedDiagnostics(const Diagnostics& diags, const SourceText& so
   auto lineOf = [&](SourceRange r) { return r.valid() ? lineColumn(source.text, r.begin).line : 0; };
   for (const Diagnostic& d : diags.all()) {
     uint32_t line = lineOf(d.range);
-    if (!meet(all, d.severity, line, d.message()))
+    if (!matchExpected(all, d.severity, line, d.message()))
       problems += at(source, line) + "unexpected " + std::string(severityName(d.severity)) + ": " +
                   d.message() + "\n";
-    for (const Note& n : d.notes) meet(all, Severity::Note, lineOf(n.range), n.message);
+    for (const Note& n : d.notes) matchExpected(all, Severity::Note, lineOf(n.range), n.message);
   }
   for (const Expected& e : all)
     if (!e.met)
       problems += at(source, e.from) + "expected " + std::string(severityName(e.severity)) + " \"" + e.text +
-                  "\" did not come\n";
+                  "\" was not produced\n";
   return problems;
 }
 

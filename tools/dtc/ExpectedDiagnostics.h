@@ -1,5 +1,5 @@
 #pragma once
-// --verify-diagnostics: a text says which diagnostics it must give.
+// --verify-diagnostics: checks the diagnostics of a text against expectations in its comments.
 //
 //   // expected-error@+1 {{part of the message}}      on the next line; @-1, or nothing for this line
 //   // expected-warning {{…}}   expected-note {{…}}   notes need not be expected
@@ -7,7 +7,7 @@
 
 namespace dtc {
 
-// What was expected and did not come, and the errors and warnings that came unexpected: text for a person, or "".
+// Describes expected diagnostics that were not produced, and unexpected errors and warnings; "" if all match.
 [[nodiscard]] std::string unexpectedDiagnostics(const Diagnostics&, const SourceText&);
 
 } // namespace dtc

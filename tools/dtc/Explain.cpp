@@ -1,31 +1,30 @@
-// dtc explain: why a value is sharded so, why a collective stands where it stands, what it costs.
-#include "dtc/Report/Explain.h"
+// dtc explain: the reason for a sharding or a collective, and its cost.
+#include "dtc/Report/explain/Explain.h"
 #include "Program.h"
 #include "Verbs.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/Autodiff.h"
-#include "dtc/Passes/Canonicalize.h"
-#include "dtc/Passes/CommContracts.h"
-#include "dtc/Passes/Decompose.h"
-#include "dtc/Passes/Inline.h"
-#include "dtc/Passes/StandardPipeline.h"
-#include "dtc/Report/ExplainProgram.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/autodiff/Autodiff.h"
+#include "dtc/Passes/collectives/CommContracts.h"
+#include "dtc/Passes/simplify/Canonicalize.h"
+#include "dtc/Passes/split/Decompose.h"
+#include "dtc/Report/explain/ExplainProgram.h"
+#include "dtc/Session/Session.h"
 #include <CLI/CLI.hpp>
 
 namespace dtc {
 
 namespace {
 
-struct Options {
-  ProgramOptions program; // its file may be an equation
+struct ExplainFlags {
+  ProgramOptions program; // program.file may be an equation
   std::vector<std::string> rest;
-  std::string policy, reduceDType;
-  bool json = false, limits = false, full = false, strictNonFinite = false;
+  LoweringFlags lowering; // only the propagation flags are used
+  bool json = false, limits = false, full = false;
   size_t top = 0;
 };
 
-// All values of a function that have the name, those in regions included; a result's label means what is returned there.
+// All values of a function with this name, also in regions. A result's label selects the yielded value.
 std::vector<ValueId> valuesNamed(const Module& m, FuncId f, std::string_view name) {
   std::vector<ValueId> out;
   auto look = [&](ValueId v) {
@@ -43,13 +42,13 @@ std::vector<ValueId> valuesNamed(const Module& m, FuncId f, std::string_view nam
   return out;
 }
 
-// The values that stand at these places: what a function's values have become where it was inlined, once for each call.
-std::vector<ValueId> valuesAt(const Module& m, const std::vector<SourceRange>& places) {
+// The values with these source locations: the copies of a function's values after inlining, one per call.
+std::vector<ValueId> valuesAt(const Module& m, const std::vector<SourceRange>& locations) {
   std::vector<ValueId> out;
   auto look = [&](ValueId v) {
     const SourceRange at = m[v].loc;
     const bool there =
-        std::ranges::any_of(places, [&](SourceRange p) { return p.begin == at.begin && p.end == at.end; });
+        std::ranges::any_of(locations, [&](SourceRange p) { return p.begin == at.begin && p.end == at.end; });
     if (at.valid() && there) out.push_back(v);
   };
   for (FuncId f : m.order)
@@ -69,20 +68,20 @@ std::string noSuchValue(const Module& m, FuncId f, const std::string& name) {
   });
   std::vector<std::string_view> known(texts.begin(), texts.end());
   std::string_view near = nearestWord(name, known);
-  return "function @" + std::string(m.strings[m[f].name]) + " has no value '" + name +
-         "' once it is propagated" + (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?");
+  return "function @" + std::string(m.strings[m[f].name]) + " has no value '" + name + "' after propagation" +
+         (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?");
 }
 
-Status chosenPolicy(const Options& o, PropagateOptions& options) {
-  if (Status s = checkChoices(o.policy, o.reduceDType); !s) return s;
-  options.reduceDType = parseDType(o.reduceDType);
-  if (auto policy = parsePolicy(o.policy)) options.policy = *policy;
-  if (o.strictNonFinite) options.nonFinite = NonFinite::Strict;
+Status chosenPolicy(const ExplainFlags& o, PropagateOptions& options) {
+  if (Status s = checkChoices(o.lowering); !s) return s;
+  options.reduceDType = parseDType(o.lowering.reduceDType);
+  if (auto policy = parsePolicy(o.lowering.policy)) options.policy = *policy;
+  if (o.lowering.strictNonFinite) options.nonFinite = NonFinite::Strict;
   return Ok{};
 }
 
-int explainValueOf(Environment& env, const Options& o, Module& m, FuncId entry, const std::string& name,
-                   const PropagateOptions& options) {
+Result<int> explainValueOf(Environment& env, const ExplainFlags& o, Module& m, FuncId entry,
+                           const std::string& name, const PropagateOptions& options) {
   Diagnostics diags;
   PropagationReport report;
   std::vector<SourceRange> written;
@@ -92,7 +91,7 @@ int explainValueOf(Environment& env, const Options& o, Module& m, FuncId entry, 
   if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
   const bool inlined = std::ranges::find(m.order, entry) == m.order.end();
   std::vector<ValueId> values = inlined ? valuesAt(m, written) : valuesNamed(m, entry, name);
-  if (values.empty()) return env.fail(inputError(noSuchValue(m, entry, name)));
+  if (values.empty()) return inputError(noSuchValue(m, entry, name));
   for (ValueId v : values) {
     ExplainValue e = explainValue(m, report, v);
     env.out(o.json ? explainJson(e) : explainText(e));
@@ -100,36 +99,27 @@ int explainValueOf(Environment& env, const Options& o, Module& m, FuncId entry, 
   return kExitDone;
 }
 
-// The entry, and what it calls, as propagate takes it.
+// Lowers the entry and its callees to the input of propagate.
 bool prepare(Module& m, FuncId entry, Diagnostics& diags) {
-  keepReached(m, entry);
-  const StandardPipeline pipeline = standardPipeline(levelOf(m, entry), 1, "");
-  std::vector<PassStep> steps = pipeline.reference;
-  for (const PassStep& step : pipeline.propagate)
-    if (step.pass->gives != Level::Propagated) steps.push_back(step);
-  return runPipeline(m, steps, diags).ok();
+  Session session(m, entry);
+  const bool done = session.lower(Stage::Closed, diags).ok();
+  m = std::move(session.module());
+  return done;
 }
 
-// The same passes up to where contracts are checked.
-bool contractsHold(const Module& prepared, const Options& o, Diagnostics& diags) {
-  Module m = prepared;
-  const std::string wire = o.reduceDType.empty() ? "" : "reduce-dtype=" + o.reduceDType;
-  std::string all = wire;
-  if (!o.policy.empty()) all += (all.empty() ? "" : ",") + ("policy=" + o.policy);
-  if (o.strictNonFinite) all += all.empty() ? "strict-nonfinite=true" : ",strict-nonfinite=true";
-  auto steps = parsePipeline("propagate" + (all.empty() ? "" : "{" + all + "}") + ",partition" +
-                             (wire.empty() ? "" : "{" + wire + "}") + ",optimize-collectives");
-  return steps && runPipeline(m, *steps, diags).ok();
+// Lowers up to the pass that checks communication contracts.
+bool contractsHold(const Module& prepared, FuncId entry, const ExplainFlags& o, Diagnostics& diags) {
+  return Session(prepared, entry, o.lowering.pipeline()).lower(Stage::Local, diags).ok();
 }
 
-int explainWhole(Environment& env, const Options& o, Module& m, FuncId entry,
-                 const PropagateOptions& options) {
+Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, FuncId entry,
+                         const PropagateOptions& options) {
   Diagnostics diags;
   const std::string name(m.strings[m[entry].name]);
   bool ok = prepare(m, entry, diags);
   if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
   if (hasCommContracts(m)) {
-    ok = contractsHold(m, o, diags);
+    ok = contractsHold(m, m.findFunction(name), o, diags);
     if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
   }
   auto trace = traceCollectives(m, options, {}, diags);
@@ -139,13 +129,11 @@ int explainWhole(Environment& env, const Options& o, Module& m, FuncId entry,
   how.full = o.full;
   how.progress = env.status.progress();
   how.changes = !o.limits && levelOf(m, m.findFunction(name)) == Level::Global;
-  auto parse = parseOptionsOf(o.program);
-  if (!parse) return env.fail(parse.error());
+  DTC_TRY(auto parse, parseOptionsOf(o.program));
   const PrepareProgram again = [&](SourceText text) -> std::optional<Module> {
     Module edited(standardOps());
     Diagnostics quiet;
-    if (!readText(std::move(text), *parse, edited, quiet) || !verifyModule(edited, quiet))
-      return std::nullopt;
+    if (!readText(std::move(text), parse, edited, quiet) || !verifyModule(edited, quiet)) return std::nullopt;
     const FuncId f = edited.findFunction(name);
     if (!f.valid() || !prepare(edited, f, quiet)) return std::nullopt;
     return edited;
@@ -159,40 +147,56 @@ int explainWhole(Environment& env, const Options& o, Module& m, FuncId entry,
   return kExitDone;
 }
 
-int explainFile(Environment& env, Options& o) {
-  int code = kExitDone;
-  auto loaded = loadProgram(env, o.program, code);
-  if (!loaded) return code;
-  Module& m = *loaded;
+Result<int> explainFile(Environment& env, ExplainFlags& o) {
+  DTC_TRY(auto m, loadProgram(env, o.program));
   std::string name = o.rest.empty() ? "" : o.rest[0];
   if (size_t colon = name.find(':'); name.starts_with("@") && colon != std::string::npos) {
     o.program.entry = name.substr(0, colon);
     name = name.substr(colon + 1);
   }
   if (!name.empty() && !name.starts_with("%")) name = "%" + name;
-  auto entry = entryOf(m, o.program.entry);
-  if (!entry) return env.fail(entry.error());
-  if (levelOf(m, *entry) >= Level::Local)
-    return env.fail(inputError(
-        "this is the program of one device, which has no shardings left to explain: give the global "
-        "program"));
+  DTC_TRY(auto entry, entryOf(m, o.program.entry));
+  if (levelOf(m, entry) >= Level::Local)
+    return inputError(
+        "explain needs a global program, but this one is partitioned and has no shardings left");
   PropagateOptions options;
-  if (Status s = chosenPolicy(o, options); !s) return env.fail(s.error());
-  if (levelOf(m, *entry) == Level::Propagated && !firstMisfit(m))
-    env.err("note: this text is propagated already; the reasons were found when it was, and are not in it\n");
-  return name.empty() ? explainWhole(env, o, m, *entry, options)
-                      : explainValueOf(env, o, m, *entry, name, options);
+  if (Status s = chosenPolicy(o, options); !s) return s.error();
+  if (levelOf(m, entry) == Level::Propagated && !firstMisfit(m))
+    env.err(
+        "note: this program is already propagated; its text does not record the reasons for its shardings\n");
+  return name.empty() ? explainWhole(env, o, m, entry, options)
+                      : explainValueOf(env, o, m, entry, name, options);
 }
 
-int run(Environment& env, Options& o) {
-  if (o.program.file.find("->") != std::string::npos) {
-    auto answer = explainEquation(o.program.file, o.rest, standardOps(), o.json);
-    if (!answer) return env.fail(answer.error());
-    env.out(*answer);
+// An error for a flag that reports of whole programs read, given with something else.
+std::optional<Error> idleFlag(const ExplainFlags& o, bool equation) {
+  const bool value = !o.rest.empty();
+  const std::pair<bool, const char*> ofPrograms[] = {
+      {o.limits, "--limits"}, {o.full, "--full"}, {o.top > 0, "--top"}};
+  for (const auto& [given, flag] : ofPrograms)
+    if (given && (value || equation))
+      return usageError(std::string(flag) + " has no effect here: it is a flag of `dtc explain FILE`");
+  const ProgramOptions& p = o.program;
+  const bool ofFile =
+      !p.meshes.empty() || !p.dims.empty() || !p.entry.empty() || !(o.lowering == LoweringFlags());
+  if (equation && ofFile)
+    return usageError(
+        "--mesh, --dim, --entry, --policy, --reduce-dtype and --strict-nonfinite have no effect on "
+        "an equation: they are flags of `dtc explain FILE`");
+  return std::nullopt;
+}
+
+Result<int> runExplain(Environment& env, ExplainFlags& o) {
+  const bool equation = o.program.file.find("->") != std::string::npos;
+  if (const auto idle = idleFlag(o, equation)) return *idle;
+  if (equation) {
+    DTC_TRY(auto answer, explainEquation(o.program.file, o.rest, standardOps(), o.json));
+    env.out(answer);
     return kExitDone;
   }
   if (o.rest.size() > 1)
-    return env.fail(usageError("explain takes one value, as %y or @f:%y; '" + o.rest[1] + "' is one more"));
+    return usageError("unexpected argument '" + o.rest[1] +
+                      "': explain takes one value, such as %y or @f:%y");
   return explainFile(env, o);
 }
 
@@ -202,31 +206,24 @@ Verb explainVerb() {
   Verb v;
   v.name = "explain";
   v.usage = "FILE [@f:%v] | 'EQUATION' 'NAME {SHARDING}'…";
-  v.summary = "why a value is sharded so, why a collective is there, what it costs";
+  v.summary = "explain why a value is sharded, why a collective is needed, and what it costs";
   v.examples =
       "  dtc explain examples/mlp.dt %y\n"
-      "  dtc explain examples/mlp.dt                      (every collective, and what would remove it)\n"
-      "  dtc explain examples/mlp.dt --limits             (per axis: time, latency floor, what is exposed)\n"
-      "  dtc explain 'bi,oi->bo' 'x {_, _}' 'w {tp, _}'   (one product, and its gradients)";
-  v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
-    auto o = std::make_shared<Options>();
+      "  dtc explain examples/mlp.dt                      (all collectives and how to avoid them)\n"
+      "  dtc explain examples/mlp.dt --limits             (per axis: time, latency bound, exposed time)\n"
+      "  dtc explain 'bi,oi->bo' 'x {_, _}' 'w {tp, _}'   (one matmul and its gradients)";
+  v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
+    auto o = std::make_shared<ExplainFlags>();
     addProgramOptions(app, o->program);
-    app.add_option("VALUE", o->rest, "%v or @f:%v; of an equation, its operands with their shardings");
-    app.add_option("--policy", o->policy, "how conflicts of shardings are settled")
-        ->type_name("shardy|dtensor|cost|explicit");
-    app.add_option("--reduce-dtype", o->reduceDType, "the float dtype that sums between devices travel in")
-        ->type_name("DTYPE");
-    app.add_flag("--strict-nonfinite", o->strictNonFinite,
-                 "infinities and NaN are those of the unsharded program: no rule that holds for finite "
-                 "values alone");
-    app.add_flag("--limits", o->limits,
-                 "of the whole program, per axis: what stays exposed, the latency floor");
-    app.add_option("--top", o->top, "of a large program, the groups of collectives that are shown (8)")
+    app.add_option("VALUE", o->rest, "%v or @f:%v; for an equation, its operands with their shardings");
+    addPropagationOptions(app, o->lowering);
+    app.add_flag("--limits", o->limits, "for the whole program, per axis: exposed time and latency bound");
+    app.add_option("--top", o->top, "show the N most expensive groups of collectives of a large program (8)")
         ->type_name("N")
-        ->check(CLI::PositiveNumber);
-    app.add_flag("--full", o->full, "every collective by itself, however many there are");
+        ->check(CLI::Range(1, 1000000));
+    app.add_flag("--full", o->full, "list each collective separately");
     app.add_flag("--json", o->json, "print the report as JSON");
-    return [o](Environment& env) { return run(env, *o); };
+    return [o](Environment& env) { return runExplain(env, *o); };
   };
   return v;
 }

@@ -1,46 +1,36 @@
-// dtc export: programs as other compilers read them.
-#include "dtc/Import/Export.h"
+// dtc export: prints programs as StableHLO and Shardy text.
+#include "dtc/StableHlo/export/Export.h"
 #include "Program.h"
 #include "Verbs.h"
-#include "dtc/Passes/Inline.h"
-#include "dtc/Runtime/TensorFiles.h"
+#include "dtc/Passes/simplify/Inline.h"
 #include <CLI/CLI.hpp>
 
 namespace dtc {
 
 namespace {
 
-struct Options {
+struct ExportOptions {
   ProgramOptions program;
   std::string to = "stablehlo", output = "-";
 };
 
-int run(Environment& env, const Options& o) {
-  int code = kExitDone;
-  auto m = loadProgram(env, o.program, code);
-  if (!m) return code;
-  const SourceText source = m->source;
-  auto entries = entriesOf(*m, o.program.entry);
-  if (!entries) return env.fail(entries.error());
+Result<int> runExport(Environment& env, const ExportOptions& o) {
+  DTC_TRY(auto m, loadProgram(env, o.program));
+  const SourceText source = m.source;
+  DTC_TRY(auto entries, entriesOf(m, o.program.entry));
   FuncId entry;
-  if (entries->size() == 1) {
-    entry = entries->front();
-    if (!o.program.entry.empty()) keepReached(*m, entry);
+  if (entries.size() == 1) {
+    entry = entries.front();
+    if (!o.program.entry.empty()) removeUnreachable(m, entry);
   } else {
-    env.err("note: several functions are called by no other, and none is @main, which JAX and XLA start "
-            "from; choose one "
-            "with --entry\n");
+    env.err("note: the module has several uncalled functions and no @main, which JAX and XLA expect; choose "
+            "one with --entry\n");
   }
+  if (Status s = runsOnAllDevices(m, "export"); !s) return s.error();
   Diagnostics diags;
-  const std::string text = exportStablehlo(std::move(*m), diags, entry);
-  code = env.report(diags, source);
-  if (text.empty() || code) return kExitInput;
-  if (o.output == "-") {
-    env.out(text);
-    return kExitDone;
-  }
-  if (Status s = writeFileAtomically(o.output, text); !s) return env.fail(s.error());
-  return kExitDone;
+  const std::string text = exportStablehlo(std::move(m), diags, entry);
+  if (env.report(diags, source) || text.empty()) return kExitInput;
+  return writeOut(env, o.output, text);
 }
 
 } // namespace
@@ -53,14 +43,14 @@ Verb exportVerb() {
   v.examples = "  dtc export mlp.dt -o mlp.mlir\n"
                "  dtc opt mlp.dt -p inline,propagate,partition | dtc export - > one-device.mlir\n"
                "  dtc export mlp.dt | dtc import - | dtc run - --input '*=randn(1)'";
-  v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
-    auto o = std::make_shared<Options>();
+  v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
+    auto o = std::make_shared<ExportOptions>();
     addProgramOptions(app, o->program);
-    app.add_option("--to", o->to, "what to print")
+    app.add_option("--to", o->to, "output format")
         ->type_name("stablehlo")
         ->check(CLI::IsMember({"stablehlo"}));
-    app.add_option("-o,--output", o->output, "where the text goes; - is standard output")->type_name("OUT");
-    return [o](Environment& env) { return run(env, *o); };
+    app.add_option("-o,--output", o->output, "output file; - is standard output")->type_name("OUT");
+    return [o](Environment& env) { return runExport(env, *o); };
   };
   return v;
 }

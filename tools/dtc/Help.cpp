@@ -1,9 +1,9 @@
 #include "Help.h"
 
 #include "Verbs.h"
-#include "dtc/Ops/OpText.h"
-#include "dtc/Passes/PassText.h"
-#include "dtc/Report/KindPages.h"
+#include "dtc/Ops/record/OpText.h"
+#include "dtc/Passes/pipeline/PassText.h"
+#include "dtc/Report/kinds/KindPages.h"
 #include "dtc/Support/Suggest.h"
 
 #include <algorithm>
@@ -12,14 +12,17 @@ namespace dtc {
 
 namespace {
 
+// The entry of docs/ops.md without its marks.
 std::string opPage(const OpRegistry& ops, OpKind kind) {
-  std::string text = opMarkdown(ops, kind);
+  std::string text = opMarkdown(ops, kind).substr(4); // "### "
   if (std::string example = opExample(ops, kind); !example.empty())
     text += "Example:\n\n```dt\n" + example + "```\n";
+  text = terminalText(text);
+  std::erase(text, '`');
   return text;
 }
 
-// The words in columns of one width, as many as fit on a line.
+// Formats words in equally wide columns.
 std::string columns(const std::vector<std::string_view>& words) {
   constexpr size_t kLine = 100;
   size_t width = 0;
@@ -49,14 +52,14 @@ int unknownPage(Environment& env, const std::string& name, const Names& names) {
   if (std::string hint = suggestion(Vocabulary::Op, name, names.ops); hint.starts_with("; dtc calls it '")) {
     const std::string_view here = std::string_view(hint).substr(16);
     const std::string op(here.substr(0, here.find('\'')));
-    env.err("note: '" + name + "' is '" + op + "' in dtc\n");
+    env.err("note: '" + name + "' is called '" + op + "' in dtc\n");
     return helpOn(env, op);
   }
   std::vector<std::string_view> known = {"ops", "passes", "kinds"};
   for (const Verb& v : verbTable()) known.emplace_back(v.name);
   for (const auto* list : {&names.ops, &names.passes, &names.kinds})
     known.insert(known.end(), list->begin(), list->end());
-  return env.fail(usageError("no verb, op, pass or kind of diagnostic is called '" + name + "'" +
+  return env.fail(usageError("no verb, op, pass or diagnostic kind named '" + name + "'" +
                              suggestion(Vocabulary::Plain, name, known)));
 }
 
@@ -69,12 +72,12 @@ int helpOn(Environment& env, const std::string& name) {
   if (word == "ops") return env.out(columns(names.ops)), kExitDone;
   if (word == "passes") return env.out(columns(names.passes)), kExitDone;
   if (word == "kinds") return env.out(columns(names.kinds)), kExitDone;
-  if (word == "errors-page") return env.out(kindsMarkdown()), kExitDone; // docs/errors.md
   std::string text;
   const OpRegistry& ops = standardOps();
   if (OpKind kind = ops.find(word); kind != kNoOpKind) text += opPage(ops, kind);
   if (const PassInfo* pass = findPass(word)) text += (text.empty() ? "" : "\n") + passText(*pass);
-  if (const KindPage* page = findKindPage(word)) text += (text.empty() ? "" : "\n") + kindText(*page);
+  if (const KindPage* page = findKindPage(word))
+    text += (text.empty() ? "" : "\n") + word + "\n\n" + terminalText(page->markdown);
   if (text.empty()) return unknownPage(env, word, names);
   env.out(text);
   return kExitDone;

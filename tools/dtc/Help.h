@@ -1,10 +1,10 @@
 #pragma once
-// dtc help NAME: the page of an op, a pass, or a kind of diagnostic.
+// dtc help NAME: prints the page of an op, a pass or a diagnostic kind.
 #include "Environment.h"
 
 namespace dtc {
 
-// Also the lists: "ops", "passes", "kinds". A name that nothing has is an error with the nearest one.
+// Also prints the lists "ops", "passes" and "kinds". Error (Usage): unknown name, with the nearest one.
 [[nodiscard]] int helpOn(Environment&, const std::string& name);
 
 } // namespace dtc

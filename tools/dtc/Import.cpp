@@ -1,9 +1,8 @@
-// dtc import: programs of other compilers as .dt text.
-#include "dtc/Import/Import.h"
+// dtc import: translates StableHLO programs to .dt text.
+#include "dtc/StableHlo/import/Import.h"
 #include "Program.h"
 #include "Verbs.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Runtime/TensorFiles.h"
+#include "dtc/Ops/record/Ops.h"
 #include "dtc/Support/Json.h"
 #include "dtc/Support/Lines.h"
 
@@ -15,13 +14,13 @@ namespace dtc {
 
 namespace {
 
-struct Options {
+struct ImportOptions {
   ProgramOptions program;
   std::string out = "-", format;
   bool report = false, json = false;
 };
 
-// What the import says of single ops: those that do not import, and those that are kept and cannot run.
+// Import problems by op: ops that cannot be imported, and ops kept as 'custom'.
 struct Report {
   std::vector<ImportProblem> problems, kept;
 };
@@ -51,51 +50,43 @@ std::string reportText(const SourceText& source, const Report& r) {
       out += source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " +
              p.message + "\n";
     }
-  if (!r.problems.empty()) out += opCount(r.problems.size(), "does not import", "do not import") + "\n";
-  if (r.problems.empty() && r.kept.empty()) out += "all of " + source.name + " imports\n";
+  if (!r.problems.empty())
+    out += opCount(r.problems.size(), "cannot be imported", "cannot be imported") + "\n";
+  if (r.problems.empty() && r.kept.empty()) out += "all ops of " + source.name + " can be imported\n";
   if (!r.kept.empty())
     out += opCount(r.kept.size(), "is kept", "are kept") +
-           " as 'custom': `dtc explain` and `dtc opt` work on the program, `dtc run` does not\n";
+           " as 'custom': `dtc explain` and `dtc opt` accept the program, `dtc run` does not\n";
   return out;
 }
 
-// As JSON, a text that cannot be parsed is a report, too.
-int report(Environment& env, const SourceText& source, bool json) {
+// With --json, parse errors are part of the report.
+Result<int> report(Environment& env, const SourceText& source, bool json) {
   Report r;
   Diagnostics diags;
-  const bool whole = reportMlir(source, standardOps(), r.problems, r.kept, diags);
+  const bool complete = reportMlir(source, standardOps(), r.problems, r.kept, diags);
   if (!json) {
     if (int code = env.report(diags, source)) return code;
     env.out(reportText(source, r));
-    return whole ? kExitDone : kExitInput;
+    return complete ? kExitDone : kExitInput;
   }
   for (const Diagnostic& d : diags.all()) r.problems.push_back({"", d.range, d.message()});
   LineTable lines(source.text);
   env.out("{\"problems\": " + problemsJson(lines, r.problems) + ", \"kept\": " + problemsJson(lines, r.kept) +
           "}\n");
-  return whole ? kExitDone : kExitInput;
+  return complete ? kExitDone : kExitInput;
 }
 
-int run(Environment& env, const Options& o) {
-  int code = kExitDone;
-  auto source = readProgram(env, o.program, code);
-  if (!source) return code;
-  if (o.format.empty() && source->name.ends_with(".dt"))
-    return env.fail(inputError(source->name + " is a .dt program already: every verb reads it as it is"));
-  if (o.format.empty() && !looksLikeMlir(source->text))
-    return env.fail(inputError(source->name +
-                               " does not look like StableHLO text (it begins with neither a module nor a "
-                               "func.func); --format stablehlo reads it as that all the same"));
-  if (o.report) return report(env, *source, o.json);
-  auto m = loadImported(env, std::move(*source), code);
-  if (!m) return code;
-  std::string text = printModule(*m);
-  if (o.out == "-") {
-    env.out(text);
-    return kExitDone;
-  }
-  Status written = writeFileAtomically(o.out, text);
-  return written ? kExitDone : env.fail(written.error());
+Result<int> runImport(Environment& env, const ImportOptions& o) {
+  DTC_TRY(auto source, readProgram(env, o.program));
+  if (o.format.empty() && source.name.ends_with(".dt"))
+    return inputError(source.name + " is already a .dt program: all verbs read it directly");
+  if (o.format.empty() && !looksLikeMlir(source.text))
+    return inputError(source.name +
+                      " does not look like StableHLO text (expected `module` or `func.func` at its "
+                      "begin); --format stablehlo imports it anyway");
+  if (o.report) return report(env, source, o.json);
+  DTC_TRY(auto m, loadImported(env, std::move(source)));
+  return writeOut(env, o.out, printModule(m));
 }
 
 } // namespace
@@ -104,21 +95,20 @@ Verb importVerb() {
   Verb v;
   v.name = "import";
   v.usage = "FILE [flags]";
-  v.summary = "read a StableHLO program, as JAX prints it";
+  v.summary = "import a StableHLO program as printed by JAX";
   v.examples = "  dtc import step.mlir -o step.dt\n"
                "  dtc import step.mlir --report\n"
-               "verbs that read a program, such as run, import such a file themselves\n";
-  v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
-    auto o = std::make_shared<Options>();
-    app.add_option("FILE", o->program.file, "the program, StableHLO text; - is standard input")
-        ->type_name("");
-    app.add_option("-o", o->out, "where the .dt text goes; - is standard output")->type_name("OUT");
-    app.add_option("--format", o->format, "what FILE is; guessed from its content otherwise")
+               "other verbs, such as run, import such files on the fly\n";
+  v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
+    auto o = std::make_shared<ImportOptions>();
+    app.add_option("FILE", o->program.file, "StableHLO text; - is standard input")->type_name("");
+    app.add_option("-o", o->out, "output file for the .dt text; - is standard output")->type_name("OUT");
+    app.add_option("--format", o->format, "format of FILE (detected from its content)")
         ->type_name("stablehlo")
         ->check(CLI::IsMember({"stablehlo"}).description(""));
-    app.add_flag("--report", o->report, "list all that does not import, without stopping");
-    app.add_flag("--json", o->json, "the report as JSON");
-    return [o](Environment& env) { return run(env, *o); };
+    app.add_flag("--report", o->report, "list all ops that cannot be imported");
+    app.add_flag("--json", o->json, "print the report as JSON");
+    return [o](Environment& env) { return runImport(env, *o); };
   };
   return v;
 }

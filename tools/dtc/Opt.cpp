@@ -1,33 +1,39 @@
-// dtc opt: run passes, print the IR.
+// dtc opt: runs passes and prints the IR.
 
 #include "ExpectedDiagnostics.h"
 #include "Program.h"
 #include "Timing.h"
 #include "Verbs.h"
-#include "dtc/Check/Equivalence.h"
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/Inline.h"
-#include "dtc/Passes/PassText.h"
-#include "dtc/Passes/Pipeline.h"
+#include "dtc/Check/run/Equivalence.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/pipeline/PassText.h"
+#include "dtc/Passes/pipeline/Pipeline.h"
+#include "dtc/Passes/simplify/Inline.h"
+
+#include "dtc/Passes/split/Split.h"
+#include "dtc/Target/Target.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 namespace dtc {
 
 namespace {
 
-struct Options {
+struct OptOptions {
   ProgramOptions program;
-  std::string passes, helpPass, style = "dim";
+  LoweringFlags lowering;
+  std::string passes, helpPass, style = "dim", target;
+  bool pipeline = false;
   std::vector<std::string> printAfter;
   bool printAfterAll = false, verifyEach = false, timing = false, types = false, splitInput = false;
-  bool verifyDiagnostics = false, listPasses = false, listOps = false, opsPage = false, passesPage = false;
+  bool verifyDiagnostics = false, listPasses = false, listOps = false, opsPage = false, opFunctions = false;
   bool verifyEquivalence = false;
 };
 
-int listPasses(Environment& env) {
+Result<int> listPasses(Environment& env) {
   size_t width = 0;
   for (const PassInfo& p : passTable()) width = std::max(width, std::string_view(p.name).size());
   for (const PassInfo& p : passTable()) {
@@ -37,29 +43,34 @@ int listPasses(Environment& env) {
   return kExitDone;
 }
 
-int listOps(Environment& env) {
+Result<int> listOps(Environment& env) {
   const OpRegistry& ops = standardOps();
   for (size_t k = 0; k < ops.size(); ++k) env.out(std::string(ops[static_cast<OpKind>(k)].name) + "\n");
   return kExitDone;
 }
 
-int helpPass(Environment& env, const std::string& name) {
+std::vector<std::string_view> passNames() {
+  std::vector<std::string_view> names;
+  for (const PassInfo& p : passTable()) names.emplace_back(p.name);
+  return names;
+}
+
+Result<int> helpPass(Environment& env, const std::string& name) {
   const PassInfo* p = findPass(name);
   if (p) return env.out(passText(*p)), kExitDone;
-  std::vector<std::string_view> known;
-  for (const PassInfo& other : passTable()) known.emplace_back(other.name);
-  return env.fail(usageError("--help-pass: " + unknownWord("pass", name, known)));
+  return usageError("--help-pass: " + unknownWord("pass", name, passNames()) +
+                    " (`dtc opt --list-passes` lists them)");
 }
 
 class OptRun {
 public:
-  OptRun(Environment& env, const Options& o, const ParseOptions& parse, const std::vector<PassStep>& steps)
+  OptRun(Environment& env, const OptOptions& o, const ParseOptions& parse, const std::vector<PassStep>& steps)
       : env_(env), o_(o), parse_(parse), steps_(steps) {
     print_.style = o.style == "mesh" ? ShardingStyle::Mesh : ShardingStyle::Dim;
     print_.types = o.types;
   }
 
-  // One module; its text is appended to `printed`.
+  // Runs the passes on one module and appends its text to `printed`.
   int part(SourceText source, std::string& printed) {
     env_.currentSource = source;
     Module m(standardOps());
@@ -67,9 +78,9 @@ public:
     LapClock clock;
     bool good = readText(std::move(source), parse_, m, diags);
     time("parse", clock.lap());
-    good = good && verifyModule(m, diags);
+    good = good && verifyText(m, diags);
     time("verify", clock.lap());
-    if (Status s = overrideProblem(m, parse_, diags); !s) return env_.fail(s.error());
+    if (Status s = validateOverrides(m, parse_, diags); !s) return env_.fail(s.error());
     int code = good ? kExitDone : kExitInput;
     if (auto fits = checkOverrides(m, parse_); good && !fits) code = env_.fail(fits.error());
     if (code == kExitDone && !o_.program.entry.empty()) code = keepEntry(m);
@@ -98,11 +109,11 @@ private:
     return code ? code : reported;
   }
 
-  // Only the entry and what it calls.
+  // Removes all functions but the entry and its callees.
   int keepEntry(Module& m) {
     auto entry = entryOf(m, o_.program.entry);
     if (!entry) return env_.fail(entry.error());
-    keepReached(m, *entry);
+    removeUnreachable(m, *entry);
     return kExitDone;
   }
 
@@ -124,69 +135,99 @@ private:
     return env_.fail(done.error());
   }
 
-  // The passes, and whether the program still computes what it did.
+  // Runs the passes and checks that the program still computes the same results.
   int checkedPasses(Module& m, Diagnostics& diags) {
     Module before = m;
     if (int code = passes(m, diags)) return code;
     auto report = checkEquivalence(before, m);
     if (!report) return env_.fail(report.error());
     for (const std::string& difference : report->differences)
-      env_.err("error: the passes changed what the program computes: " + difference + "\n");
+      env_.err("error: the passes changed the results of the program: " + difference + "\n");
     return report->differences.empty() ? kExitDone : kExitInput;
   }
 
   Environment& env_;
-  const Options& o_;
+  const OptOptions& o_;
   const ParseOptions& parse_;
   const std::vector<PassStep>& steps_;
   PrintOptions print_;
 };
 
-// The parts of a text between lines `// -----`, each with the lines before it left empty, so that places stay right.
+// Splits a text at lines `// -----`. Each part is padded with empty lines so that line numbers stay the same.
 std::vector<std::string> splitInput(std::string_view text) {
   std::vector<std::string> parts(1);
   size_t line = 0;
   for (size_t at = 0; at < text.size(); ++line) {
     size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
-    std::string_view whole = text.substr(at, end - at);
-    if (whole.starts_with("// -----"))
+    std::string_view one = text.substr(at, end - at);
+    if (one.starts_with("// -----"))
       parts.emplace_back(line + 1, '\n');
     else
-      parts.back() += whole;
+      parts.back() += one;
     at = end;
   }
   return parts;
 }
 
-int run(Environment& env, const Options& o) {
+// Prints the pipeline of `dtc run` and `dtc compile` with these flags in -p syntax, from the level of FILE
+// (global if none is given).
+Result<int> printPipeline(Environment& env, const OptOptions& o) {
+  Level from = Level::Global;
+  if (!o.program.file.empty()) {
+    DTC_TRY(auto m, loadProgram(env, o.program));
+    DTC_TRY(auto entry, entryOf(m, o.program.entry));
+    from = levelOf(m, entry);
+  }
+  noteIdleFlags(env, o.lowering, from);
+  const std::string target = o.target.empty() ? "cpu" : o.target;
+  env.out(pipelineText(standardPipeline(from, o.lowering.pipeline(target)).all()) + "\n");
+  return kExitDone;
+}
+
+Result<int> runOpt(Environment& env, const OptOptions& o) {
   if (o.listPasses) return listPasses(env);
   if (o.listOps) return listOps(env);
   if (o.opsPage) {
     env.out(opsMarkdown(standardOps()));
     return kExitDone;
   }
-  if (o.passesPage) {
-    env.out(passesMarkdown());
+  if (o.opFunctions) {
+    env.out(opFunctions(standardOps()));
     return kExitDone;
   }
   if (!o.helpPass.empty()) return helpPass(env, o.helpPass);
   for (const std::string& name : o.printAfter)
-    if (!findPass(name)) return env.fail(parsePipeline(name).error());
-  auto steps = parsePipeline(o.passes);
-  if (!steps) return env.fail(steps.error());
-  int code = kExitDone;
-  auto source = readProgram(env, o.program, code);
-  if (!source) return code;
-  auto parse = parseOptionsOf(o.program);
-  if (!parse) return env.fail(parse.error());
-  OptRun runner(env, o, *parse, *steps);
+    if (!findPass(name)) return usageError("--print-after: " + unknownWord("pass", name, passNames()));
+  if (!o.target.empty())
+    if (auto target = targetNamed(o.target); !target) return target.error();
+  if (Status s = checkChoices(o.lowering); !s) return s.error();
+  if (o.pipeline && !o.passes.empty())
+    return usageError("--pipeline prints the pipeline of `dtc run`; it does not run the passes of -p");
+  if (o.pipeline) return printPipeline(env, o);
+  if (!(o.lowering == LoweringFlags()))
+    return usageError("-O, --policy, --reduce-dtype, --strict-nonfinite, --reduction-order and --no-overlap "
+                      "need --pipeline; with -p, use pass options instead: propagate{policy=cost}");
+  DTC_TRY(auto steps, parsePipeline(o.passes));
+  const auto runs = [&](auto&& holds) { return std::ranges::any_of(steps, holds); };
+  for (const std::string& name : o.printAfter)
+    if (!runs([&](const PassStep& s) { return s.pass->name == name; }))
+      return usageError("--print-after " + name + ": -p does not run this pass");
+  if (!o.target.empty() && !runs([](const PassStep& s) { return s.pass->run == splitPass; }))
+    env.err("note: --target has no effect: -p does not run 'split', which is the pass that reads it\n");
+  if (!o.target.empty())
+    for (PassStep& s : steps)
+      if (s.pass->run == splitPass) s.options.values.try_emplace("target", o.target);
+  DTC_TRY(auto source, readProgram(env, o.program));
+  DTC_TRY(auto parse, parseOptionsOf(o.program));
+  OptRun runner(env, o, parse, steps);
   std::string printed;
+  int code = kExitDone;
   if (!o.splitInput) {
-    code = runner.part(std::move(*source), printed);
+    code = runner.part(std::move(source), printed);
   } else {
-    for (std::string& text : splitInput(source->text)) {
+    for (std::string& text : splitInput(source.text)) {
       if (!printed.empty()) printed += "// -----\n";
-      code = std::max(code, runner.part({source->name, std::move(text)}, printed));
+      code = std::max(code, runner.part({source.name, std::move(text)}, printed));
     }
   }
   if (o.timing) env.err(runner.timing.table());
@@ -200,39 +241,43 @@ Verb optVerb() {
   Verb v;
   v.name = "opt";
   v.usage = "FILE [-p PASSES] [flags]";
-  v.summary = "run passes, print the IR";
+  v.summary = "run passes and print the IR";
   v.examples = "  dtc opt mlp.dt -p propagate\n"
                "  dtc opt mlp.dt -p 'propagate{policy=shardy},partition' --print-after propagate\n"
                "  cat mlp.dt | dtc opt - -p propagate | dtc opt - -p partition\n"
                "  dtc opt --help-pass propagate";
-  v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
-    auto o = std::make_shared<Options>();
+  v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
+    auto o = std::make_shared<OptOptions>();
     addProgramOptions(app, o->program);
-    app.add_option("-p,--passes", o->passes, "these passes, in this order: a,b{opt=v},c")
-        ->type_name("PASSES");
-    app.add_option("--print-after", o->printAfter, "print the IR after this pass, to stderr")
+    app.add_option("-p,--passes", o->passes, "passes to run, in order: a,b{opt=v},c")->type_name("PASSES");
+    app.add_option("--target", o->target, "target of passes that depend on it, such as split")
+        ->type_name("cpu|sm_80|sm_90|sm_90a|sm_100|sm_100a");
+    app.add_flag("--pipeline", o->pipeline, "print the pipeline of `dtc run` with these flags, in -p syntax");
+    addLoweringOptions(app, o->lowering);
+    app.add_option("--print-after", o->printAfter, "print the IR after these passes to stderr")
+        ->delimiter(',')
         ->type_name("PASS")
         ->allow_extra_args(false);
-    app.add_flag("--print-after-all", o->printAfterAll, "print the IR after each pass, to stderr");
+    app.add_flag("--print-after-all", o->printAfterAll, "print the IR after each pass to stderr");
     app.add_flag("--verify-each", o->verifyEach, "verify after each pass");
-    app.add_flag("--timing", o->timing, "time of each pass, to stderr");
-    app.add_option("--sharding-style", o->style, "{dp, _} or [S(0), R]")
+    app.add_flag("--timing", o->timing, "print the time of each pass to stderr");
+    app.add_option("--sharding-style", o->style, "print shardings as {dp, _} (dim) or [S(0), R] (mesh)")
         ->type_name("dim|mesh")
         ->check(CLI::IsMember({"dim", "mesh"}));
-    app.add_flag("--types", o->types, "say of each local value along which axes it varies");
-    app.add_flag("--split-input", o->splitInput, "the file holds several modules, separated by // -----")
+    app.add_flag("--types", o->types, "print the axes along which each local value varies");
+    app.add_flag("--split-input", o->splitInput, "FILE contains several modules separated by // -----")
         ->group("Testing");
     app.add_flag("--verify-diagnostics", o->verifyDiagnostics,
-                 "expect the errors that // expected-error@+1 {{…}} names")
+                 "check diagnostics against // expected-error@+1 {{…}} comments")
         ->group("Testing");
-    app.add_flag("--list-passes", o->listPasses, "the passes, in the order of the pipeline");
-    app.add_option("--help-pass", o->helpPass, "what a pass does, and an example")->type_name("PASS");
-    app.add_flag("--list-ops", o->listOps, "the names of all ops; `dtc help OP` explains one");
-    app.add_flag("--ops-page", o->opsPage)->group("");       // docs/ops.md
-    app.add_flag("--passes-page", o->passesPage)->group(""); // docs/passes.md
-    // For the tests: %dtc-opt (test/lit.cfg.py).
+    app.add_flag("--list-passes", o->listPasses, "list all passes in pipeline order");
+    app.add_option("--help-pass", o->helpPass, "describe a pass, with an example")->type_name("PASS");
+    app.add_flag("--list-ops", o->listOps, "list all ops; `dtc help OP` describes one");
+    app.add_flag("--ops-page", o->opsPage)->group("");         // docs/ops.md
+    app.add_flag("--op-functions", o->opFunctions)->group(""); // include/dtc/Ops/OpFunctions.h
+    // Used by tests: %dtc-opt (test/lit.cfg.py).
     app.add_flag("--verify-equivalence", o->verifyEquivalence)->group("");
-    return [o](Environment& env) { return run(env, *o); };
+    return [o](Environment& env) { return runOpt(env, *o); };
   };
   return v;
 }

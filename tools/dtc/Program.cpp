@@ -1,32 +1,32 @@
 #include "Program.h"
 
 #include "Verbs.h"
-#include "dtc/Import/FileFormat.h"
-#include "dtc/Import/Import.h"
-#include "dtc/Import/XlaHlo.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/Propagate.h"
-#include "dtc/Runtime/TensorFiles.h"
+#include "dtc/Files/TensorFiles.h"
+#include "dtc/IR/DevicePrograms.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/pipeline/Pipeline.h"
+#include "dtc/Passes/propagate/Propagate.h"
+#include "dtc/Report/FileFormat.h"
+#include "dtc/Report/audit/XlaHlo.h"
+#include "dtc/StableHlo/import/Import.h"
+#include "dtc/Support/Words.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <unordered_set>
 
 namespace dtc {
 
 namespace {
 
-constexpr size_t kMaxFileBytes = 256u << 20; // as much as the parser takes
+constexpr size_t kMaxFileBytes = 256u << 20; // the parser's limit
 
 std::optional<int64_t> positive(std::string_view text) {
-  int64_t n = 0;
-  auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (bad != std::errc() || end != text.data() + text.size() || n < 0) return std::nullopt;
-  return n;
+  const auto n = parseNumber<int64_t>(text);
+  return n && *n >= 0 ? n : std::nullopt;
 }
 
-std::vector<std::string_view> cutAt(std::string_view text, char separator) {
+std::vector<std::string_view> splitAt(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {
     size_t end = text.find(separator);
@@ -45,7 +45,7 @@ Result<ParseOptions::MeshSizes> meshSizes(std::string_view text) {
   ParseOptions::MeshSizes sizes;
   std::string_view name = text.substr(0, equal);
   sizes.mesh = name.starts_with('@') ? name.substr(1) : name;
-  for (std::string_view axis : cutAt(text.substr(equal + 1), ',')) {
+  for (std::string_view axis : splitAt(text.substr(equal + 1), ',')) {
     size_t colon = axis.find(':');
     if (colon == std::string_view::npos || colon == 0) return malformed;
     auto size = positive(axis.substr(colon + 1));
@@ -53,6 +53,10 @@ Result<ParseOptions::MeshSizes> meshSizes(std::string_view text) {
       return usageError("--mesh " + std::string(text) + ": expected a size of axis '" +
                         std::string(axis.substr(0, colon)) + "' in [1, 2147483647], got '" +
                         std::string(axis.substr(colon + 1)) + "'");
+    if (std::ranges::find(sizes.axes, axis.substr(0, colon), &std::pair<std::string, int64_t>::first) !=
+        sizes.axes.end())
+      return usageError("--mesh " + std::string(text) + " gives axis '" + std::string(axis.substr(0, colon)) +
+                        "' twice");
     sizes.axes.emplace_back(axis.substr(0, colon), *size);
   }
   return sizes;
@@ -80,47 +84,71 @@ int writeOut(Environment& env, const std::string& path, const std::string& text)
 }
 
 void addProgramOptions(CLI::App& app, ProgramOptions& o) {
-  app.add_option("FILE", o.file, "the program, a .dt file; - is standard input")->type_name("");
-  app.add_option("--entry", o.entry, "the function to work on")->type_name("@f");
-  app.add_option("--mesh", o.meshes, "other sizes for a mesh: pod=dp:4,tp:2")
+  app.add_option("FILE", o.file, "a .dt or StableHLO program; - is standard input")->type_name("");
+  app.add_option("--entry", o.entry, "entry function (default: @main, or the only uncalled function)")
+      ->type_name("@f");
+  app.add_option("--mesh", o.meshes, "override the sizes of a mesh: pod=dp:4,tp:2")
       ->type_name("SIZES")
       ->allow_extra_args(false);
-  app.add_option("--dim", o.dims, "a number for a symbolic size: B=64")
-      ->type_name("NAME=N")
-      ->allow_extra_args(false);
+  app.add_option("--dim", o.dims, "bind a symbolic size: B=64")->type_name("NAME=N")->allow_extra_args(false);
 }
 
 Result<ParseOptions> parseOptionsOf(const ProgramOptions& o) {
   ParseOptions options;
   for (const std::string& text : o.meshes) {
-    auto sizes = meshSizes(text);
-    if (!sizes) return sizes.error();
-    options.meshes.push_back(std::move(*sizes));
+    DTC_TRY(auto sizes, meshSizes(text));
+    if (std::ranges::find(options.meshes, sizes.mesh, &ParseOptions::MeshSizes::mesh) != options.meshes.end())
+      return usageError("--mesh gives mesh '" + sizes.mesh + "' twice");
+    options.meshes.push_back(std::move(sizes));
   }
   for (std::string_view text : o.dims)
-    for (std::string_view one : cutAt(text, ',')) {
+    for (std::string_view one : splitAt(text, ',')) {
       size_t equal = one.find('=');
       auto size =
           equal == std::string_view::npos || equal == 0 ? std::nullopt : positive(one.substr(equal + 1));
       if (!size) return usageError("--dim " + std::string(text) + ": expected NAME=NUMBER, as in --dim B=64");
-      options.sizes.emplace_back(one.substr(0, equal), *size);
+      const std::string name(one.substr(0, equal));
+      if (std::ranges::find(options.sizes, name, &std::pair<std::string, int64_t>::first) !=
+          options.sizes.end())
+        return usageError("--dim gives size '" + name + "' twice");
+      options.sizes.emplace_back(name, *size);
     }
   options.entry = o.entry.starts_with('@') ? o.entry.substr(1) : o.entry;
   if (!options.sizes.empty()) options.symbols = std::make_shared<std::set<std::string, std::less<>>>();
   return options;
 }
 
-// --mesh changes the sizes of a global program; the types of an spmd function already have the mesh's sizes in them.
-static Status partitionedAlready(const Module& m, const ParseOptions& options) {
-  if (options.meshes.empty()) return Ok{};
-  for (FuncId f : m.order)
-    if (m[f].spmd)
-      return usageError("--mesh takes a global program; this one is partitioned (" + nameOf(m, f) +
-                        " is an spmd function): give the text that it was made from");
-  return Ok{};
+static FuncId partitioned(const Module& m) {
+  const auto found = std::ranges::find_if(m.order, [&](FuncId f) { return m[f].spmd; });
+  return found == m.order.end() ? FuncId() : *found;
 }
 
-Status overrideProblem(const Module& m, const ParseOptions& options, const Diagnostics& diags) {
+// Whether the text itself has meshes of these sizes.
+static bool hasMeshes(const SourceText& source, const ParseOptions& options) {
+  Module m(standardOps());
+  Diagnostics quiet;
+  if (!parseModule(source, standardOps(), m, quiet)) return false;
+  for (const ParseOptions::MeshSizes& sizes : options.meshes) {
+    const MeshId id = m.shardings.findMesh(m.strings.find(sizes.mesh));
+    if (!id.valid()) return false;
+    const Mesh& mesh = m.shardings.mesh(id);
+    for (const auto& [name, size] : sizes.axes) {
+      const int i = mesh.axisIndex(m.strings.find(name));
+      if (i < 0 || mesh.axes[static_cast<size_t>(i)].size != size) return false;
+    }
+  }
+  return true;
+}
+
+// The local types of an spmd function depend on the mesh: --mesh may only repeat its sizes.
+static Status partitionedAlready(const Module& m, const ParseOptions& options) {
+  const FuncId f = options.meshes.empty() ? FuncId() : partitioned(m);
+  if (!f.valid() || hasMeshes(m.source, options)) return Ok{};
+  return usageError("--mesh needs a global program, but " + nameOf(m, f) +
+                    " is already partitioned (an spmd function) for other sizes");
+}
+
+Status validateOverrides(const Module& m, const ParseOptions& options, const Diagnostics& diags) {
   if (options.meshes.empty()) return Ok{};
   for (const Diagnostic& d : diags.all())
     if (d.severity == Severity::Error && d.kind &&
@@ -129,19 +157,74 @@ Status overrideProblem(const Module& m, const ParseOptions& options, const Diagn
   return partitionedAlready(m, options);
 }
 
-Status checkChoices(const std::string& policy, const std::string& reduceDType) {
-  if (!policy.empty() && !parsePolicy(policy))
+Status checkChoices(const LoweringFlags& o) {
+  if (!o.policy.empty() && !parsePolicy(o.policy))
     return usageError("--policy: " +
-                      unknownWord("policy", policy, {"shardy", "dtensor", "cost", "explicit"}));
-  const auto dtype = parseDType(reduceDType);
-  if (!reduceDType.empty() && (!dtype || !isFloat(*dtype)))
-    return usageError("--reduce-dtype takes a float dtype such as bf16 or f32, not '" + reduceDType + "'");
+                      unknownWord("policy", o.policy, {"shardy", "dtensor", "cost", "explicit"}));
+  const auto dtype = parseDType(o.reduceDType);
+  if (!o.reduceDType.empty() && (!dtype || !isFloat(*dtype)))
+    return usageError("--reduce-dtype: expected a float dtype such as bf16 or f32, got '" + o.reduceDType +
+                      "'");
   return Ok{};
+}
+
+StandardPipelineOptions LoweringFlags::pipeline(std::string target) const {
+  return {.optLevel = optLevel,
+          .policy = policy,
+          .reduceDType = reduceDType,
+          .fixedReductionOrder = reductionOrder == "fixed",
+          .target = std::move(target),
+          .strictNonFinite = strictNonFinite,
+          .overlap = !noOverlap};
+}
+
+void noteIdleFlags(Environment& env, const LoweringFlags& given, Level from) {
+  const LoweringFlags none;
+  const auto passes = [](Level level, const LoweringFlags& flags) {
+    return pipelineText(standardPipeline(level, flags.pipeline()).all());
+  };
+  const auto one = [&](const std::string& flag, auto LoweringFlags::* field) {
+    LoweringFlags alone;
+    alone.*field = given.*field;
+    if (passes(Level::Global, alone) != passes(Level::Global, none) &&
+        passes(from, alone) == passes(from, none))
+      env.err("note: " + flag + " does not change the text of this program, which is already " +
+              std::string(levelName(from)) + "\n");
+  };
+  one("-O" + std::to_string(given.optLevel), &LoweringFlags::optLevel);
+  one("--policy " + given.policy, &LoweringFlags::policy);
+  one("--reduce-dtype " + given.reduceDType, &LoweringFlags::reduceDType);
+  one("--strict-nonfinite", &LoweringFlags::strictNonFinite);
+  one("--no-overlap", &LoweringFlags::noOverlap);
+}
+
+void addPropagationOptions(CLI::App& app, LoweringFlags& o) {
+  app.add_option("--policy", o.policy, "how propagation resolves sharding conflicts")
+      ->type_name("shardy|dtensor|cost|explicit");
+  app.add_option("--reduce-dtype", o.reduceDType, "communication dtype of sums over devices, a float dtype")
+      ->type_name("DTYPE");
+  app.add_flag("--strict-nonfinite", o.strictNonFinite,
+               "use only sharding rules that preserve infinities and NaN");
+}
+
+void addLoweringOptions(CLI::App& app, LoweringFlags& o) {
+  app.add_option(
+         "-O", o.optLevel,
+         "0: no fusion, fast compilation; 1: fusion; 2: also a fixed schedule or CUDA graphs; 3: also "
+         "autotuned kernel schedules")
+      ->type_name("0..3")
+      ->check(CLI::Range(0, 3));
+  addPropagationOptions(app, o);
+  app.add_option("--reduction-order", o.reductionOrder, "fixed: bitwise reproducible across meshes")
+      ->type_name("any|fixed")
+      ->check(CLI::IsMember({"any", "fixed"}));
+  app.add_flag("--no-overlap", o.noOverlap, "do not overlap collectives with kernels");
 }
 
 Status checkOverrides(const Module& m, const ParseOptions& options) {
   for (const auto& [name, size] : options.sizes)
     if (options.symbols && !options.symbols->contains(name)) {
+      if (options.symbols->empty() && partitioned(m).valid()) continue; // bound when it was compiled
       const std::vector<std::string_view> symbols(options.symbols->begin(), options.symbols->end());
       return usageError("--dim: " + unknownWord("symbolic size", name, symbols));
     }
@@ -160,77 +243,53 @@ bool readText(SourceText source, const ParseOptions& options, Module& m, Diagnos
   if (!importMlir(std::move(source), standardOps(), m, diags)) return false;
   if (options.meshes.empty() && options.sizes.empty()) return true;
   if (!verifyModule(m, diags)) return false;
-  SourceText text{m.source.name + " (imported)", printModule(m)}; // sizes are bound where .dt text is read
+  SourceText text{m.source.name + " (imported)", printModule(m)}; // sizes are bound when .dt text is parsed
   m = Module(standardOps());
   return parseModule(std::move(text), standardOps(), m, diags, options);
 }
 
-namespace {
-
-std::optional<Module> verified(Environment& env, bool good, Module& m, Diagnostics& diags,
-                               const ParseOptions& options, int& exitCode) {
-  good = good && verifyModule(m, diags);
-  if (Status s = overrideProblem(m, options, diags); !s) {
-    exitCode = env.fail(s.error());
-    return std::nullopt;
-  }
-  exitCode = env.report(diags, m.source);
-  if (good && !exitCode) return std::move(m);
-  exitCode = kExitInput;
-  return std::nullopt;
+static Result<Module> verified(Environment& env, bool good, Module& m, Diagnostics& diags,
+                               const ParseOptions& options) {
+  good = good && verifyText(m, diags);
+  if (Status s = validateOverrides(m, options, diags); !s) return s.error();
+  const bool errors = env.report(diags, m.source) != kExitDone;
+  if (!good || errors) return inputError("");
+  return std::move(m);
 }
 
-} // namespace
-
-std::optional<Module> loadText(Environment& env, SourceText source, const ParseOptions& options,
-                               int& exitCode) {
+Result<Module> loadText(Environment& env, SourceText source, const ParseOptions& options) {
   env.currentSource = source;
   Module m(standardOps());
   Diagnostics diags;
   bool good = readText(std::move(source), options, m, diags);
-  std::optional<Module> read = verified(env, good, m, diags, options, exitCode);
-  if (!read) return read;
-  if (auto fits = checkOverrides(*read, options); !fits) {
-    exitCode = env.fail(fits.error());
-    return std::nullopt;
-  }
+  DTC_TRY(auto read, verified(env, good, m, diags, options));
+  if (auto fits = checkOverrides(read, options); !fits) return fits.error();
+  if (options.symbols && options.symbols->empty())
+    env.err("note: --dim does not change this program, whose sizes are bound already\n");
   return read;
 }
 
-std::optional<Module> loadImported(Environment& env, SourceText source, int& exitCode) {
+Result<Module> loadImported(Environment& env, SourceText source) {
   env.currentSource = source;
   Module m(standardOps());
   Diagnostics diags;
   bool good = importMlir(std::move(source), standardOps(), m, diags);
-  return verified(env, good, m, diags, {}, exitCode);
+  return verified(env, good, m, diags, {});
 }
 
-std::optional<SourceText> readProgram(Environment& env, const ProgramOptions& o, int& exitCode, bool hlo) {
-  if (o.file.empty()) {
-    exitCode = env.fail(usageError("which program? Name a .dt file, or - for standard input"));
-    return std::nullopt;
-  }
-  auto source = env.read(o.file, kMaxFileBytes);
-  if (!source) {
-    exitCode = env.fail(source.error());
-    return std::nullopt;
-  }
-  if (hlo && looksLikeXlaHlo(source->text)) return std::move(*source);
-  if (const std::string format = foreignFormat(source->text); !format.empty()) {
-    exitCode = env.fail(inputError(source->name + " is " + format));
-    return std::nullopt;
-  }
-  return std::move(*source);
+Result<SourceText> readProgram(Environment& env, const ProgramOptions& o, bool hlo) {
+  if (o.file.empty()) return usageError("missing program: name a .dt file, or - for standard input");
+  DTC_TRY(auto source, env.read(o.file, kMaxFileBytes));
+  if (hlo && looksLikeXlaHlo(source.text)) return source;
+  if (const std::string format = foreignFormat(source.text); !format.empty())
+    return inputError(source.name + " is " + format);
+  return source;
 }
 
-std::optional<Module> loadProgram(Environment& env, const ProgramOptions& o, int& exitCode) {
-  auto options = parseOptionsOf(o);
-  if (!options) {
-    exitCode = env.fail(options.error());
-    return std::nullopt;
-  }
-  auto source = readProgram(env, o, exitCode);
-  return source ? loadText(env, std::move(*source), *options, exitCode) : std::nullopt;
+Result<Module> loadProgram(Environment& env, const ProgramOptions& o) {
+  DTC_TRY(const auto options, parseOptionsOf(o));
+  DTC_TRY(auto source, readProgram(env, o));
+  return loadText(env, std::move(source), options);
 }
 
 Result<std::vector<FuncId>> entriesOf(const Module& m, const std::string& entry) {
@@ -240,7 +299,7 @@ Result<std::vector<FuncId>> entriesOf(const Module& m, const std::string& entry)
   if (!entry.empty()) {
     std::string_view name = entry;
     if (name.starts_with('@')) name.remove_prefix(1);
-    if (FuncId f = m.findFunction(name); f.valid()) return std::vector<FuncId>{f};
+    if (FuncId f = m.findFunction(name); f.valid()) return std::vector<FuncId>{entryOfProgram(m, f)};
     std::vector<std::string_view> known;
     for (FuncId f : all) known.push_back(m.strings[m[f].name]);
     return usageError("--entry: " + unknownWord("function", name, known));
@@ -250,19 +309,26 @@ Result<std::vector<FuncId>> entriesOf(const Module& m, const std::string& entry)
   collectCalled(m, called);
   std::vector<FuncId> roots;
   for (FuncId f : all)
-    if (!called.contains(m[f].name)) roots.push_back(f);
-  if (roots.empty()) return inputError("the module has no function to run");
+    if (!called.contains(m[f].name) && entryOfProgram(m, f) == f) roots.push_back(f);
+  if (m.source.text.find_first_not_of(" \t\r\n") == std::string::npos)
+    return inputError(m.source.name + " is empty; expected a program");
+  if (roots.empty()) return inputError(m.source.name + " has no function to run");
   return roots;
 }
 
+Status runsOnAllDevices(const Module& m, const std::string& verb) {
+  for (FuncId f : m.order)
+    if (const std::string devices = devicesText(m, f); !devices.empty())
+      return inputError(verb + " takes one function for all devices, but " + nameOf(m, f) + " runs on " +
+                        devices);
+  return Ok{};
+}
+
 Result<FuncId> entryOf(const Module& m, const std::string& entry) {
-  auto entries = entriesOf(m, entry);
-  if (!entries) return entries.error();
-  if (entries->size() == 1) return entries->front();
-  std::string names;
-  for (FuncId f : *entries) names += (names.empty() ? "" : ", ") + nameOf(m, f);
-  return usageError("the module has several functions that no other calls: " + names +
-                    "; choose one with --entry");
+  DTC_TRY(auto entries, entriesOf(m, entry));
+  if (entries.size() == 1) return entries.front();
+  const std::string names = joined(entries, ", ", [&](FuncId f) { return nameOf(m, f); });
+  return usageError("the module has several uncalled functions: " + names + "; choose one with --entry");
 }
 
 } // namespace dtc

@@ -1,7 +1,8 @@
 #pragma once
-// Reading a program: the options that every verb which takes one shares, and what they do.
+// Options shared by all verbs that read a program, and the functions that load it.
 #include "Environment.h"
-#include "dtc/IR/Text.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Passes/pipeline/StandardPipeline.h"
 #include <optional>
 
 namespace CLI {
@@ -12,45 +13,60 @@ namespace dtc {
 
 struct ProgramOptions {
   std::string file;
-  std::string entry; // "@f" or "f"; empty: none given
+  std::string entry; // "@f" or "f"; empty if not given
   std::vector<std::string> meshes, dims;
 };
 
-// Text of a verb: to the file of -o, or to standard output where that is "-". The verb's exit code.
+// Writes a verb's output to the file of -o, or to standard output for "-". Returns the exit code.
 [[nodiscard]] int writeOut(Environment&, const std::string& path, const std::string& text);
 
-// FILE --entry --mesh --dim
+// Declares FILE, --entry, --mesh and --dim.
 void addProgramOptions(CLI::App&, ProgramOptions&);
 
-// --mesh and --dim as the parser takes them.
+// Converts --mesh and --dim to parse options. Error (Usage): malformed values.
 [[nodiscard]] Result<ParseOptions> parseOptionsOf(const ProgramOptions&);
 
-// The text of FILE. Nothing after having said what is wrong: of another format, which it is. `hlo`: XLA's text is taken, too.
-[[nodiscard]] std::optional<SourceText> readProgram(Environment&, const ProgramOptions&, int& exitCode,
-                                                    bool hlo = false);
-// Reads, parses and verifies. Nothing after having said what is wrong; `exitCode` then says how.
-inline constexpr const char* kOptLevelHelp = "0: op by op, compiled quickly; 1: fused; 2: and no host work "
-                                             "between steps; 3: and the fastest of some schedules";
-[[nodiscard]] std::optional<Module> loadProgram(Environment&, const ProgramOptions&, int& exitCode);
-// The same for a text at hand; MLIR text is imported, to judge by how it begins.
-[[nodiscard]] std::optional<Module> loadText(Environment&, SourceText, const ParseOptions&, int& exitCode);
-// The same for text that is to be imported whatever it begins with.
-[[nodiscard]] std::optional<Module> loadImported(Environment&, SourceText, int& exitCode);
-// Reads .dt text, or imports MLIR text; not verified.
+// Reads the text of FILE. Error: for example an unsupported format. `hlo`: accept XLA's HLO text.
+[[nodiscard]] Result<SourceText> readProgram(Environment&, const ProgramOptions&, bool hlo = false);
+// Reads, parses and verifies FILE. Diagnostics are reported; the error then has no message.
+[[nodiscard]] Result<Module> loadProgram(Environment&, const ProgramOptions&);
+// The same for text in memory; text that looks like MLIR is imported.
+[[nodiscard]] Result<Module> loadText(Environment&, SourceText, const ParseOptions&);
+// The same, but always imports the text as MLIR.
+[[nodiscard]] Result<Module> loadImported(Environment&, SourceText);
+// Parses .dt text or imports MLIR text, without verification.
 [[nodiscard]] bool readText(SourceText, const ParseOptions&, Module&, Diagnostics&);
 
-// --policy and --reduce-dtype, each "" where it is not given: a wrong value is an error of the command line.
-[[nodiscard]] Status checkChoices(const std::string& policy, const std::string& reduceDType);
+// Lowering flags, shared by all verbs that lower a program.
+struct LoweringFlags {
+  int optLevel = 1;
+  std::string policy, reduceDType, reductionOrder = "any";
+  bool strictNonFinite = false, noOverlap = false;
+  friend bool operator==(const LoweringFlags&, const LoweringFlags&) = default;
+  [[nodiscard]] StandardPipelineOptions pipeline(std::string target = "cpu") const;
+};
+// Declares -O, --policy, --reduce-dtype, --strict-nonfinite, --reduction-order and --no-overlap.
+void addLoweringOptions(CLI::App&, LoweringFlags&);
+// Declares the propagation flags: --policy, --reduce-dtype and --strict-nonfinite.
+void addPropagationOptions(CLI::App&, LoweringFlags&);
+// Error (Usage): an invalid value of --policy or --reduce-dtype.
+[[nodiscard]] Status checkChoices(const LoweringFlags&);
 
-// An error of the text that is one of the command line: --mesh names an axis that the mesh does not have, asks for more
-// devices than there can be, or is given with a partitioned program.
-[[nodiscard]] Status overrideProblem(const Module&, const ParseOptions&, const Diagnostics&);
-// Do --mesh's meshes exist, and is the program one whose sizes may be changed?
+// Notes each flag that only passes of lower levels than the text's read.
+void noteIdleFlags(Environment&, const LoweringFlags&, Level from);
+
+// Error (Usage): --mesh names an unknown axis, exceeds the device limit, or contradicts a partitioned
+// program.
+[[nodiscard]] Status validateOverrides(const Module&, const ParseOptions&, const Diagnostics&);
+// Error (Usage): an unknown mesh or symbolic size, or --mesh that contradicts a partitioned
+// program. Sizes that a partitioned program no longer names are bound already.
 [[nodiscard]] Status checkOverrides(const Module&, const ParseOptions&);
 
-// The functions that --entry means: the one named; else @main; else the only one that no other calls; else all of those.
+// The entry functions: the one named by --entry; else @main; else all functions that no other function calls.
 [[nodiscard]] Result<std::vector<FuncId>> entriesOf(const Module&, const std::string& entry);
-// For verbs that take one: where several are left, an error that lists them.
+// The single entry function. Error (Usage): several candidates, which the message lists.
 [[nodiscard]] Result<FuncId> entryOf(const Module&, const std::string& entry);
+// Error: a function runs on a part of the devices, which the verb does not support.
+[[nodiscard]] Status runsOnAllDevices(const Module&, const std::string& verb);
 
 } // namespace dtc

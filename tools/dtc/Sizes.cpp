@@ -1,12 +1,12 @@
 #include "Sizes.h"
 
+#include "dtc/Files/Inputs.h"
+#include "dtc/Files/TensorArchive.h"
+#include "dtc/Files/TensorFiles.h"
 #include "dtc/IR/CallSizes.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Symbols.h"
-#include "dtc/IR/Text.h"
-#include "dtc/Runtime/Inputs.h"
-#include "dtc/Runtime/TensorArchive.h"
-#include "dtc/Runtime/TensorFiles.h"
+#include "dtc/IR/text/Text.h"
 
 #include <algorithm>
 #include <fstream>
@@ -17,7 +17,7 @@ namespace dtc {
 
 namespace {
 
-// The shape that a .npy file says, or nothing.
+// The shape in a .npy header; empty if it cannot be read.
 std::optional<std::vector<int64_t>> shapeInFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes(size_t{64} << 10, '\0');
@@ -36,7 +36,7 @@ public:
     std::unique_ptr<TensorArchive> archive;
     if (b.kind == InputBinding::Archive) {
       auto opened = openTensorArchive(b.path);
-      if (!opened) return Ok{}; // whoever binds it says what is wrong
+      if (!opened) return Ok{}; // reported when the input is bound
       archive = *std::move(opened);
     } else if (b.kind != InputBinding::Npy) {
       return Ok{};
@@ -87,7 +87,7 @@ private:
     return std::nullopt;
   }
 
-  // A product of several sizes says none of them.
+  // A dim that is a product of several symbols determines none of them.
   Status dim(Dim d, int64_t size, const std::string& path, ValueId v) {
     if (d.isStatic()) return Ok{};
     const DimExpr& e = m_.dims.dynamic(d);
@@ -96,13 +96,13 @@ private:
         "'" + path + "' (argument " + printValueName(m_, v) + ", " + printType(m_, m_[v].type) + ")";
     const std::string name(m_.strings[e.symbols[0]]);
     if (size % e.coefficient != 0)
-      return inputError(where + " has a dim of " + std::to_string(size) + ", which is no multiple of " +
+      return inputError(where + " has a dim of " + std::to_string(size) + ", which is not a multiple of " +
                         std::to_string(e.coefficient));
     const int64_t one = size / e.coefficient;
     auto [it, fresh] = found_.emplace(name, Found{one, where});
     if (fresh || it->second.size == one) return Ok{};
-    return inputError("size " + name + " is " + std::to_string(it->second.size) + " by " + it->second.where +
-                      ", but " + std::to_string(one) + " by " + where);
+    return inputError("conflicting values of size " + name + ": " + std::to_string(it->second.size) + " in " +
+                      it->second.where + ", but " + std::to_string(one) + " in " + where);
   }
 
   const Module& m_;
@@ -143,9 +143,10 @@ Status requireSizes(const Module& m, FuncId entry) {
       if (use.op.valid()) list += " ('" + std::string(m.record(use.op).name) + "')";
     }
   if (list.empty()) return Ok{};
-  return usageError("these sizes have no value; bind each with --dim NAME=SIZE, or by a file for an argument "
-                    "whose shape has it:" +
-                    list);
+  return usageError(
+      "unbound symbolic sizes: bind each with --dim NAME=SIZE, or with an input file for an argument "
+      "whose shape contains it:" +
+      list);
 }
 
 } // namespace dtc

@@ -1,5 +1,5 @@
 #pragma once
-// Symbolic sizes: what the inputs say of them, and what nothing says.
+// Symbolic sizes: inference from input files, and the check that all are bound.
 #include "dtc/IR/Module.h"
 #include "dtc/Support/Result.h"
 #include <span>
@@ -9,13 +9,13 @@
 
 namespace dtc {
 
-// The sizes that files bound to the function's arguments give (`--input x=FILE.npy`, an archive of tensors; `%x: f32[B, 512]`). Only headers are
-// read. Errors: Input for files that give one name two sizes, or a size that is no multiple of its factor; a file that
-// cannot be read, or whose rank is another's, is left for whoever binds it.
+// Infers symbolic sizes from the files bound to the function's arguments (`--input x=FILE.npy` or an archive,
+// for `%x: f32[B, 512]`). Reads only headers. Error (Input): conflicting sizes, or a dim that is not a
+// multiple of its factor. Unreadable files and rank mismatches are reported later, when inputs are bound.
 [[nodiscard]] Result<std::vector<std::pair<std::string, int64_t>>>
 sizesFromInputs(const Module&, FuncId, std::span<const std::string> inputs);
 
-// An error (Usage) that names every size of the module's functions that has no value, and where it stands.
+// Error (Usage): some symbolic sizes are unbound; the message lists each with its location.
 [[nodiscard]] Status requireSizes(const Module&, FuncId entry);
 
 } // namespace dtc

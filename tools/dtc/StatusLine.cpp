@@ -7,22 +7,18 @@
 
 namespace dtc {
 
-namespace {
-
 constexpr std::chrono::seconds kSilent(1);
 constexpr std::chrono::milliseconds kEvery(500);
 
-size_t terminalColumns() {
+static size_t terminalColumns() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-void write(std::string_view text) {
+static void write(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
 }
-
-} // namespace
 
 StatusLine::~StatusLine() {
   {
@@ -42,7 +38,7 @@ void StatusLine::at(std::string_view what) {
   began_ = Clock::now();
   try {
     thread_ = std::thread([this] { loop(); });
-  } catch (const std::system_error&) { // the machine gives no thread: then nothing is shown
+  } catch (const std::system_error&) { // no thread available: show nothing
     terminal_ = false;
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
-// What a task that takes longer than a second is at: one line at the end of standard error where that is a terminal, rewritten
-// in place twice a second, and gone before anything else is written.
+// A status line for tasks longer than a second: the last line of standard error if that is a terminal,
+// updated in place twice a second and erased before other output.
+#include "dtc/Support/NonCopyable.h"
 #include "dtc/Support/Progress.h"
 #include <chrono>
 #include <condition_variable>
@@ -11,23 +12,21 @@
 
 namespace dtc {
 
-class StatusLine {
+class StatusLine : NonCopyable {
 public:
   explicit StatusLine(bool terminal) : terminal_(terminal) {}
-  ~StatusLine(); // leaves no line behind
-  StatusLine(const StatusLine&) = delete;
-  StatusLine& operator=(const StatusLine&) = delete;
+  ~StatusLine(); // erases the line
 
-  // From now on it is at this. Cheap enough for a loop; nothing but a copy where there is no terminal.
+  // Sets the current phase. Cheap enough for a loop; a no-op without a terminal.
   void at(std::string_view what);
   // "what, 3 of 34"
   void at(std::string_view what, size_t done, size_t of);
-  // The same, for a task that knows nothing of terminals.
+  // The same as a callback, for code that does not depend on StatusLine.
   Progress progress() {
     if (!terminal_) return {};
     return [this](std::string_view what, size_t done, size_t of) { at(what, done, of); };
   }
-  // Whoever writes to the terminal holds this meanwhile, and says whether the cursor stands at a line's begin then.
+  // Held while other output is written; endsLine() records whether the cursor is then at the start of a line.
   class Writing {
   public:
     explicit Writing(StatusLine& line);
@@ -40,18 +39,18 @@ public:
 
 private:
   using Clock = std::chrono::steady_clock;
-  void show();  // with the lock
-  void erase(); // with the lock
+  void show();  // requires mutex_
+  void erase(); // requires mutex_
   void loop();
 
   bool terminal_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::thread thread_; // begun by the first at()
+  std::thread thread_; // started by the first at()
   bool end_ = false, shown_ = false;
-  bool free_ = true; // the cursor is at a line's begin: else what stands there is not ours to write over
+  bool free_ = true; // the cursor is at the start of a line; else the line must not be overwritten
   std::string what_;
-  Clock::time_point began_; // of the whole task
+  Clock::time_point began_; // start of the whole task
 };
 
 } // namespace dtc

@@ -1,5 +1,5 @@
 #pragma once
-// The table of `--timing`: how long each phase took, of all verbs alike.
+// The table of `--timing`: the duration of each phase.
 #include <chrono>
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@ namespace dtc {
 class Timing {
 public:
   void add(std::string phase, double milliseconds) { rows_.push_back({std::move(phase), milliseconds}); }
-  // "//     0.312 ms   4.1 %  parse", one line a phase in the order added, and the total.
+  // "//     0.312 ms   4.1 %  parse", one line per phase in the order added, then the total.
   [[nodiscard]] std::string table() const;
 
 private:
@@ -20,7 +20,7 @@ private:
   std::vector<Row> rows_;
 };
 
-// Milliseconds from one question to the next.
+// Milliseconds between successive calls of lap().
 class LapClock {
 public:
   double lap() {

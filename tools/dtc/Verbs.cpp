@@ -2,7 +2,7 @@
 
 #include "CommandLine.h"
 #include "Help.h"
-#include "dtc/Runtime/TensorArchive.h"
+#include "dtc/Files/TensorArchive.h"
 #include "dtc/Support/Bug.h"
 #include "dtc/Support/OutOfMemory.h"
 #include "dtc/Support/Suggest.h"
@@ -10,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -17,7 +18,7 @@
 
 namespace dtc {
 
-// One row a verb; each is made in the file of its name (Opt.cpp, …).
+// Each verb is defined in the file of its name (Opt.cpp, …).
 Verb auditVerb();
 Verb cacheVerb();
 Verb checkVerb();
@@ -48,24 +49,36 @@ std::string unknownWord(std::string_view kind, std::string_view word,
 namespace {
 
 std::string overview() {
-  std::string text = "dtc: a compiler for programs of tensors on meshes of devices.\n\n"
+  std::string text = "dtc: a compiler for tensor programs on device meshes.\n\n"
                      "usage: dtc VERB [options] [FILE]\n\nverbs:\n";
   for (const Verb& v : verbTable()) {
     std::string name = v.name;
     text += "  " + name + std::string(name.size() < 10 ? 10 - name.size() : 1, ' ') + v.summary + "\n";
   }
-  return text + "\nflags:\n"
-                "  --help    this text; `dtc VERB --help` describes a verb, `--help-all` all its flags\n"
-                "  --version the version\n\n"
-                "`dtc help NAME` explains a verb, an op, a pass, or the kind of a diagnostic, such as the\n"
-                "unknown-op of an error that ends with [unknown-op]; `dtc help ops`, `passes` and `kinds` "
-                "list them.\n\n"
-                "examples:\n"
-                "  dtc opt examples/mlp.dt -p propagate\n"
-                "  dtc help softmax\n";
+  return text +
+         "\nflags:\n"
+         "  --help    print this help; `dtc VERB --help` describes a verb, `--help-all` all its flags\n"
+         "  --version print the version\n\n"
+         "`dtc help NAME` describes a verb, an op, a pass, or a diagnostic kind, such as unknown-op for an\n"
+         "error that ends with [unknown-op]; `dtc help ops`, `passes` and `kinds` list them.\n\n"
+         "examples:\n"
+         "  dtc opt examples/mlp.dt -p propagate\n"
+         "  dtc help softmax\n";
 }
 
-// The file that a bug report can be made of: the text and the command line.
+// An argument as a shell reads it, on one line.
+std::string shellWord(std::string_view word) {
+  const auto plain = [](unsigned char c) {
+    return c >= 0x80 || std::isalnum(c) ||
+           std::string_view("_@%+=:,./-").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!word.empty() && std::ranges::all_of(word, plain)) return std::string(word);
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? "'\\''" : c == '\n' ? "'$'\\n''" : std::string(1, c);
+  return out + "'";
+}
+
+// Writes a reproducer for a bug report: the program text and the command line.
 struct Reproducer {
   Environment* env = nullptr;
 
@@ -74,9 +87,10 @@ struct Reproducer {
   }
 
   void writeNow(const char* file, int line, const char* what) const {
-    std::string head = "// A bug in dtc " DTC_VERSION ": " + std::string(what) + " (" + baseName(file) + ":" +
-                       std::to_string(line) + ")\n// Run:";
-    for (const std::string& word : env->commandLine) head += " " + word;
+    std::string head = "// A bug in dtc " DTC_VERSION ": ";
+    for (char c : std::string_view(what)) head += c == '\n' ? "\n// " : std::string(1, c);
+    head += " (" + baseName(file) + ":" + std::to_string(line) + ")\n// Run:";
+    for (const std::string& word : env->commandLine) head += " " + shellWord(word);
     head += "\n";
     std::string written;
     for (std::string folder : {".", "/tmp"}) {
@@ -89,17 +103,17 @@ struct Reproducer {
       if (good) written = path;
       if (good) break;
     }
-    env->err("error: this is a bug in dtc, not in your program: " + std::string(what) + "\n");
-    env->err(written.empty() ? "note: a file that shows it could not be written\n"
-                             : "note: " + written + " has what is needed to report it\n");
+    env->err("error: internal error (a bug in dtc, not in your program): " + std::string(what) + "\n");
+    env->err(written.empty() ? "note: a reproducer could not be written\n"
+                             : "note: " + written + " is a reproducer to attach to a bug report\n");
     env->writeDocument();
   }
 
   static std::string baseName(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 };
 
-// `--input x=iota w=zeros params.npz FILE`: several values behind one flag, each of which has a '=' or is a tensor file. What
-// else stands there is the program.
+// Expands `--input x=iota w=zeros params.npz FILE`: one flag with several values, each of which contains '='
+// or is a tensor file. Any other argument is the program.
 void spreadInputs(const CLI::App& app, std::vector<std::string>& words) {
   if (!app.get_option_no_throw("--input")) return;
   std::vector<std::string> out;
@@ -124,7 +138,7 @@ int parseAndRun(Environment& env, const Verb& verb, std::vector<std::string> wor
   app.footer(std::string("examples:\n") + verb.examples);
   spreadInputs(app, words);
   if (auto wrong = flagWithValue(verb, app, words)) return env.fail(*wrong);
-  std::reverse(words.begin(), words.end()); // as CLI11 takes them
+  std::ranges::reverse(words); // CLI11 expects reversed arguments
   try {
     app.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {
@@ -140,7 +154,8 @@ int parseAndRun(Environment& env, const Verb& verb, std::vector<std::string> wor
   }
   if (!app.remaining().empty()) return env.fail(unexpectedWord(verb, app, app.remaining().front()));
   env.status.at(verb.name);
-  return action(env);
+  const Result<int> code = action(env);
+  return code ? *code : env.fail(code.error());
 }
 
 int dispatch(Environment& env) {
@@ -152,9 +167,10 @@ int dispatch(Environment& env) {
   std::string first = words.front();
   words.erase(words.begin());
   env.diagnostics = diagnosticsFormatOf(words);
+  if (first == "help" && words.size() > 1)
+    return env.fail(usageError("unexpected argument '" + words[1] + "': `dtc help` takes one name"));
   if (first == "help" && !words.empty()) {
-    if (std::any_of(verbTable().begin(), verbTable().end(),
-                    [&](const Verb& v) { return words.front() == v.name; })) {
+    if (std::ranges::any_of(verbTable(), [&](const Verb& v) { return words.front() == v.name; })) {
       first = words.front();
       words = {"--help"};
     } else {
@@ -193,14 +209,13 @@ int runDtc(Environment& env) {
     code = dispatch(env);
   } catch (const std::bad_alloc&) {
     code = env.fail(machineError(kOutOfMemory));
-  } catch (const std::length_error&) { // a size that no memory holds
+  } catch (const std::length_error&) { // a size larger than any allocation
     code = env.fail(machineError(kOutOfMemory));
   } catch (const std::system_error& e) {
     if (!isMachineErrno(e.code().value())) bugAt(__FILE__, __LINE__, e.what());
-    code = env.fail(machineError(std::string("the machine could not do it: ") + e.what()));
+    code = env.fail(machineError(std::string("system error: ") + e.what()));
   }
-  if (!env.finish() && code == kExitDone)
-    code = env.fail(machineError("standard output could not be written"));
+  if (!env.finish() && code == kExitDone) code = env.fail(machineError("cannot write to standard output"));
   env.writeDocument();
   return code;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The verbs. A verb is one file: its options, their help and its action together; and one row of the table in Verbs.cpp.
+// The verbs. Each is one file with its options, help and action, and one row of the table in Verbs.cpp.
 #include "Environment.h"
 #include <functional>
 
@@ -14,13 +14,13 @@ struct Verb {
   const char* usage;    // after "dtc opt "
   const char* summary;  // one line of `dtc --help`
   const char* examples; // lines below the options in the verb's help
-  // Declares the options; what it returns is run once they are parsed, and gives the exit code.
-  std::function<int(Environment&)> (*declare)(CLI::App&);
+  // Declares the options. Returns the action, which runs after parsing and returns the exit code, or an error that is to be printed.
+  std::function<Result<int>(Environment&)> (*declare)(CLI::App&);
 };
 
 [[nodiscard]] const std::vector<Verb>& verbTable();
 
-// The whole program: env.commandLine to an exit code.
+// Runs env.commandLine; returns the exit code.
 [[nodiscard]] int runDtc(Environment& env);
 
 // "unknown pass 'propagat'; did you mean 'propagate'?"

@@ -1,11 +1,12 @@
-// dtc view: programs, meshes and shardings as drawings.
-#include "dtc/Report/View.h"
+// dtc view: draws programs, meshes, shardings and schedules.
+#include "dtc/Report/view/View.h"
 #include "Program.h"
 #include "Verbs.h"
-#include "dtc/IR/Naming.h"
+#include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/Passes/Inline.h"
-#include "dtc/Passes/StandardPipeline.h"
+#include "dtc/IR/text/Naming.h"
+#include "dtc/Session/Session.h"
+#include "dtc/Support/Words.h"
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <sys/ioctl.h>
@@ -15,13 +16,13 @@ namespace dtc {
 
 namespace {
 
-struct Options {
+struct ViewOptions {
   ProgramOptions program;
   std::vector<std::string> values, named;
   std::string what = "sharding", format = "text", out = "-";
 };
 
-// The terminal's, else $COLUMNS, else 80.
+// The terminal's width, else $COLUMNS, else 80.
 size_t columnsOfOutput() {
   winsize size{};
   if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
@@ -31,7 +32,7 @@ size_t columnsOfOutput() {
   return columns > 0 && columns < 10000 ? static_cast<size_t>(columns) : 80;
 }
 
-// What is drawn of a value: its name, and what it is a piece of.
+// A value to draw: its name, global type and sharding.
 struct Shown {
   std::string name;
   TypeId global;
@@ -40,7 +41,7 @@ struct Shown {
 
 class Viewer {
 public:
-  Viewer(Environment& env, const Options& o, Module& m, FuncId f) : env_(env), o_(o), m_(m), func_(f) {}
+  Viewer(Environment& env, const ViewOptions& o, Module& m, FuncId f) : env_(env), o_(o), m_(m), func_(f) {}
 
   int run() {
     if (o_.what == "mesh") return meshes();
@@ -59,14 +60,11 @@ private:
 
   int grids(const std::vector<ViewGrid>& list) {
     if (!text()) return finish(m_.source.name, gridsSvg(list));
-    std::string all;
-    for (const ViewGrid& g : list) all += (all.empty() ? "" : "\n") + gridText(g, columnsOfOutput());
-    return finish("", all);
+    return finish("", joined(list, "\n", [](const ViewGrid& g) { return gridText(g, columnsOfOutput()); }));
   }
 
   int meshes() {
-    if (m_.shardings.numMeshes() == 0)
-      return env_.fail(inputError("this program has no mesh: it is for one device"));
+    if (m_.shardings.numMeshes() == 0) return env_.fail(inputError("this program has no mesh"));
     std::vector<ViewGrid> list;
     for (uint32_t i = 0; i < m_.shardings.numMeshes(); ++i) list.push_back(meshGrid(m_, MeshId(i)));
     return grids(list);
@@ -74,46 +72,46 @@ private:
 
   int graph() {
     ViewGraph g = viewGraph(m_, func_);
-    constexpr size_t kMost = 2000;
-    if (o_.format != "dot" && !text() && g.nodes.size() > kMost)
-      return env_.fail(inputError("a drawing of " + std::to_string(g.nodes.size()) +
-                                  " ops would show nothing: take --format text or dot"));
+    constexpr size_t kMaxNodes = 2000;
+    if (o_.format != "dot" && !text() && g.nodes.size() > kMaxNodes)
+      return env_.fail(inputError("a graph of " + std::to_string(g.nodes.size()) +
+                                  " ops is too large to draw: use --format text or dot"));
     return finish(g.title, text()               ? graphText(g, columnsOfOutput())
                            : o_.format == "dot" ? graphDot(g)
                                                 : graphSvg(g));
   }
 
   int schedule() {
-    if (!lower(Level::Scheduled)) return kExitInput;
-    auto s = viewSchedule(m_, func_);
-    if (!s) return env_.fail(s.error());
-    return finish(s->title, text() ? scheduleText(*s, columnsOfOutput()) : scheduleSvg(*s));
+    if (!lower(Stage::Placed)) return kExitInput;
+    std::vector<ViewSchedule> functions;
+    std::string all;
+    for (FuncId f : functionsOfProgram(m_, func_)) {
+      auto s = viewSchedule(m_, f);
+      if (!s) return env_.fail(s.error());
+      all += (all.empty() ? "" : "\n") + scheduleText(*s, columnsOfOutput());
+      functions.push_back(*std::move(s));
+    }
+    return finish(functions[0].title, text() ? all : scheduleSvg(functions));
   }
 
-  // Runs what of the standard pipeline the text still needs to come to this level.
-  bool lower(Level to) {
-    if (levelOf(m_, func_) >= to) return true;
-    keepReached(m_, func_); // inlined into others it would be gone
-    StandardPipeline pipeline = standardPipeline(levelOf(m_, func_), 1, "");
-    std::vector<PassStep> steps = pipeline.reference;
-    steps.insert(steps.end(), pipeline.propagate.begin(), pipeline.propagate.end());
-    if (to == Level::Scheduled) steps.insert(steps.end(), pipeline.lower.begin(), pipeline.lower.end());
-    if (to == Level::Propagated) // as people wrote it: no op is taken apart to see how it is cut
-      std::erase_if(steps, [](const PassStep& s) {
-        return s.pass->gives == Level::Global && std::string_view(s.pass->name) != "autodiff";
-      });
+  // Runs the remaining passes of the standard pipeline up to this stage.
+  bool lower(Stage to) {
+    Session session(std::move(m_), func_);
+    if (to == Stage::Propagated) // show the program as written: ops are not decomposed
+      session.skips = [](const PassStep& s) {
+        return s.pass->produces == Level::Global && std::string_view(s.pass->name) != "autodiff";
+      };
     Diagnostics diags;
-    Status done = runPipeline(m_, steps, diags, {});
+    const Status done = session.lower(to, diags);
+    m_ = std::move(session.module());
+    func_ = session.entry();
     const bool diagnosed = env_.report(diags, m_.source) != 0;
     if (!done && !diagnosed) env_.fail(done.error());
-    if (!done || diagnosed) return false;
-    auto entry = entriesOf(m_, "@" + std::string(m_.strings[m_[func_].name]));
-    if (entry) func_ = entry->front();
-    return true;
+    return done && !diagnosed;
   }
 
   int values() {
-    if (!lower(Level::Propagated)) return kExitInput;
+    if (!lower(Stage::Propagated)) return kExitInput;
     std::vector<Shown> chosen;
     if (int code = choose(chosen)) return code;
     if (o_.what == "layout") {
@@ -126,7 +124,7 @@ private:
     return grids(list);
   }
 
-  // Arguments, results and, of propagated text, all values of the body.
+  // Collects arguments, results and all sharded values of the body.
   void collect(std::vector<Shown>& boundary, std::vector<Shown>& inside) {
     const Function& f = m_[func_];
     const Naming names(m_, func_);
@@ -157,7 +155,7 @@ private:
       chosen = std::move(boundary);
       if (!inside.empty())
         env_.err("note: " + std::to_string(inside.size()) +
-                 " values inside are not shown; name one (%h), or all with --value '*'\n");
+                 " values inside are not shown; name one (%h), or use --value '*' for all\n");
       return kExitDone;
     }
     std::vector<Shown> all = boundary;
@@ -186,26 +184,22 @@ private:
   }
 
   Environment& env_;
-  const Options& o_;
+  const ViewOptions& o_;
   Module& m_;
   FuncId func_;
 };
 
-int run(Environment& env, Options& o) {
-  if (o.format == "dot" && o.what != "graph")
-    return env.fail(usageError("--format dot draws graphs alone: --what graph"));
+Result<int> runView(Environment& env, ViewOptions& o) {
+  if (o.format == "dot" && o.what != "graph") return usageError("--format dot needs --what graph");
   if (o.what == "layout" && o.format != "text")
-    return env.fail(usageError("--what layout is text: --format " + o.format + " does not draw it"));
-  int code = kExitDone;
-  auto m = loadProgram(env, o.program, code);
-  if (!m) return code;
+    return usageError("--what layout supports --format text only, not " + o.format);
+  DTC_TRY(auto m, loadProgram(env, o.program));
   for (const auto* names : {&o.named, &o.values})
     for (const std::string& name : *names)
       if (size_t colon = name.find(':'); name.starts_with("@") && colon != std::string::npos)
         o.program.entry = name.substr(0, colon);
-  auto entry = entryOf(*m, o.program.entry);
-  if (!entry) return env.fail(entry.error());
-  return Viewer(env, o, *m, *entry).run();
+  DTC_TRY(auto entry, entryOf(m, o.program.entry));
+  return Viewer(env, o, m, entry).run();
 }
 
 } // namespace
@@ -214,28 +208,28 @@ Verb viewVerb() {
   Verb v;
   v.name = "view";
   v.usage = "FILE [%v] [--what WHAT] [--format FORMAT]";
-  v.summary = "draw the pieces of tensors, the mesh, the program, its schedule";
-  v.examples = "  dtc view examples/mlp.dt %h                         (which device holds which piece)\n"
-               "  dtc view examples/mlp.dt --value '*' --format svg > pieces.svg\n"
+  v.summary = "draw shards of tensors, the mesh, the program or its schedule";
+  v.examples = "  dtc view examples/mlp.dt %h                         (which device holds which shard)\n"
+               "  dtc view examples/mlp.dt --value '*' --format svg > shards.svg\n"
                "  dtc view examples/mlp.dt --what mesh\n"
                "  dtc view examples/mlp.dt --what graph --format dot | dot -Tpdf > graph.pdf\n"
                "  dtc view examples/gpt.dt --what schedule --format html > steps.html\n"
-               "text is as wide as the terminal, or $COLUMNS, or 80";
-  v.declare = [](CLI::App& app) -> std::function<int(Environment&)> {
-    auto o = std::make_shared<Options>();
+               "text is as wide as the terminal, else $COLUMNS, else 80";
+  v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
+    auto o = std::make_shared<ViewOptions>();
     addProgramOptions(app, o->program);
-    app.add_option("VALUE", o->named, "%v or @f:%v; arguments and results, where none is named");
-    app.add_option("--value", o->values, "likewise; '*' is all values")
+    app.add_option("VALUE", o->named, "%v or @f:%v (default: arguments and results)");
+    app.add_option("--value", o->values, "the same; '*' selects all values")
         ->type_name("%v")
         ->allow_extra_args(false);
-    app.add_option("--what", o->what, "what is drawn")
+    app.add_option("--what", o->what, "what to draw")
         ->type_name("sharding|mesh|layout|graph|schedule")
         ->check(CLI::IsMember({"sharding", "mesh", "layout", "graph", "schedule"}).description(""));
-    app.add_option("-o", o->out, "where the drawing goes; - is standard output")->type_name("OUT");
-    app.add_option("--format", o->format, "as what; svg and html are one file that needs no other")
+    app.add_option("-o", o->out, "output file; - is standard output")->type_name("OUT");
+    app.add_option("--format", o->format, "output format; svg and html are self-contained")
         ->type_name("text|svg|html|dot")
         ->check(CLI::IsMember({"text", "svg", "html", "dot"}).description(""));
-    return [o](Environment& env) { return run(env, *o); };
+    return [o](Environment& env) { return runView(env, *o); };
   };
   return v;
 }

@@ -2,14 +2,15 @@
 // Attribute values: interned, compared by id.
 #include "dtc/Sharding/Dim.h"
 #include <span>
-#include <variant>
 
 namespace dtc {
 
 struct Attr {
-  // Int:  value in `i` (and `isUnsigned` where it passes 2^63-1).
-  // Size: a symbolic size expression that is not a bare word (`4*B`); Word: a bare NAME (a dtype, an axis, a symbol: the
-  //       record's attribute type says which); Axis: a sub-axis a:(1)2; Symbol: @name.
+  // Int:    value in `i`, with `isUnsigned` if it exceeds 2^63-1
+  // Size:   a symbolic size expression other than a bare word (`4*B`)
+  // Word:   a bare NAME: a dtype, an axis or a symbol, depending on the attribute's type in the record
+  // Axis:   a sub-axis a:(1)2
+  // Symbol: @name
   enum Kind : uint8_t { Int, Float, Bool, String, Word, Size, Axis, Symbol, List } kind = Int;
   bool isUnsigned = false;
   int64_t i = 0; // Int, Bool (0/1)
@@ -30,6 +31,9 @@ public:
   AttrId boolean(bool v);
   AttrId string(StrId s);
   AttrId word(StrId s);
+  AttrId symbol(StrId name);
+  AttrId axis(const AxisRef& axis); // a word if it is not a sub-axis
+  AttrId list(std::vector<AttrId> elements);
   AttrId integers(std::span<const int64_t> v);
 
 private:

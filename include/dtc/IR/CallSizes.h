@@ -1,6 +1,7 @@
 #pragma once
-// The sizes of a function are its own: each call binds the names in the types of the callee's arguments, as N and M of
-// f32[N, M] by f32[32, 64]. A name that no argument determines is a size of the whole module.
+// Symbolic sizes are local to a function: each call binds the names in the types of the callee's arguments,
+// e.g. N and M of f32[N, M] to 32 and 64 for f32[32, 64]. A name that no argument determines is a size of the
+// module.
 #include "dtc/IR/Module.h"
 #include <functional>
 
@@ -8,34 +9,35 @@ namespace dtc {
 
 struct SizeBinding {
   std::vector<std::pair<StrId, Dim>> sizes; // in the order in which the arguments name them
-  // Each name stands for itself: caller and callee speak of the same sizes.
+  // Whether each name is bound to itself, so that caller and callee share their sizes.
   [[nodiscard]] bool isIdentity(const DimTable&) const;
 };
 
-// Why a call does not fit: at which argument, and for a size that two arguments tell differently also the first of them.
+// Why a call does not match its callee: the argument, and for a size with two conflicting bindings the
+// argument that bound it first.
 struct SizeMismatch {
   size_t argument = 0;
   std::optional<size_t> first;
-  StrId name;      // of that size …
-  Dim before, now; // … from `first` and from `argument`
-  std::string why; // of other mismatches of sizes: "7 is not a multiple of 2"; "" where the types differ
+  StrId name;      // of the conflicting size
+  Dim before, now; // bound by `first` and by `argument`
+  std::string why; // other size mismatches: "7 is not a multiple of 2"; "" if the types differ
 };
 
-// Binds the callee's own sizes; `given` is the type of each operand (an invalid one says nothing). Nothing where they do
-// not fit.
+// Binds the callee's own sizes. `given` holds the type of each operand; an invalid type is skipped. Empty if
+// they do not match.
 [[nodiscard]] std::optional<SizeBinding> bindSizes(Module&, const Function& callee,
                                                    std::span<const TypeId> given, SizeMismatch&);
-// The names that each call binds, in the order in which the arguments name them.
+// The names that each call binds, in argument order.
 [[nodiscard]] std::vector<StrId> ownSizes(const Module&, const Function&);
 
-// What a size or a type of the callee is in the call; nothing (invalid) where it has no such form: a product that
-// overflows, a multiple of a device's piece.
+// A size or a type of the callee in terms of the caller. Empty (invalid) if it cannot be expressed: the size
+// overflows, or is a multiple of a shard's size.
 [[nodiscard]] std::optional<Dim> sizeInCall(Module&, Dim, const SizeBinding&, MeshId);
 [[nodiscard]] TypeId typeInCall(Module&, TypeId, const SizeBinding&, MeshId);
 // The mesh of the callee's local types; invalid in global text.
 [[nodiscard]] MeshId meshOfCall(const Module&, const Function& callee);
 
-// "@adam's M is 64 from %w1 and 32 from %g1", where the mismatch is one of sizes; `operandText` names an operand.
+// "@adam's M is 64 from %w1 and 32 from %g1" for conflicting sizes; `operandText` names an operand.
 [[nodiscard]] std::string mismatchText(const Module&, const Function& callee, const SizeMismatch&,
                                        const std::function<std::string(size_t)>& operandText);
 

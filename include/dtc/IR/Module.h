@@ -1,6 +1,7 @@
 #pragma once
-// The module: meshes, functions, ops, values, types. All entities are 32-bit ids into tables of the module; there are no
-// use lists (a pass that needs uses counts them: UseCounts below). A pass edits by writing new op lists into blocks.
+// The module: meshes, functions, ops, values, types. Entities are 32-bit ids into tables of the module. There
+// are no use lists; a pass that needs uses counts them (UseCounts below). A pass edits a block by writing a
+// new op list.
 #include "dtc/IR/Attr.h"
 #include "dtc/Sharding/Sharding.h"
 #include "dtc/Support/DType.h"
@@ -18,8 +19,8 @@ struct Type {
   DType dtype = DType::F32;
   std::vector<Dim> dims;
   [[nodiscard]] size_t rank() const { return dims.size(); }
-  [[nodiscard]] bool isStatic() const;                      // all dims are numbers
-  [[nodiscard]] std::optional<int64_t> numElements() const; // of a static type; nothing on overflow
+  [[nodiscard]] bool isStatic() const;                      // no symbolic dims
+  [[nodiscard]] std::optional<int64_t> numElements() const; // of a static type; empty on overflow
   [[nodiscard]] std::vector<int64_t> staticShape() const;   // of a static type
   friend bool operator==(const Type&, const Type&) = default;
 };
@@ -37,8 +38,9 @@ private:
 enum class ValueKind : uint8_t {
   OpResult, // `owner` is an OpId, `position` the result number
   BlockArg, // `owner` is a BlockId, `position` the argument number
-  Literal,  // a literal operand; `literal` has it; its type is a scalar of the dtype that its place asked for
-  Symbol,   // a symbolic size as an operand; `symbol` is the Dim
+  // a literal operand with value `literal`; its type is a scalar of the dtype that its position requires
+  Literal,
+  Symbol, // a symbolic size as an operand; `symbol` is the Dim
 };
 
 struct Value {
@@ -46,8 +48,8 @@ struct Value {
   uint32_t owner = 0;
   uint32_t position = 0;
   TypeId type;         // invalid only between parsing and inference
-  ShardingId sharding; // invalid: none written
-  StrId name;          // without %; invalid: the printer picks the least free number
+  ShardingId sharding; // invalid: not written
+  StrId name;          // without %; invalid: the printer picks the lowest free number
   AttrId literal;      // Literal: Int, Float or Bool
   Dim symbol;          // Symbol
   SourceRange loc;
@@ -61,32 +63,34 @@ struct Op {
   uint32_t numRegions = 0;
   BlockId firstRegion; // blocks of the regions have consecutive ids
   AttrList
-      attrs; // in the record's order, defaults left out; then the common ones (stage, stream, at, name, loc)
+      // in the record's order, without defaults, followed by the common ones (stage, stream, at, name, loc)
+      attrs;
   StrId callee; // call, value_and_grad
   BlockId parent;
   SourceRange loc; // of the op's name, for diagnostics
 };
 
-// A region has exactly one block. For `while local recompute fused` the operands of the op are the binds' starts and the
-// block's arguments their names; `while` has two blocks with equal arguments; for `for` operands are [lo, hi, starts…] and
-// the block's arguments [i, carried…]. `cond` has operand p and two blocks without arguments.
+// A region has exactly one block. For `while`, `local`, `recompute` and `fused`, the op's operands are the
+// initial values of the block's arguments; `while` has two blocks with equal arguments. For `for`, the
+// operands are [lo, hi, inits…] and the block arguments [i, carried…]. `cond` has operand p and two blocks
+// without arguments.
 struct Block {
   std::vector<ValueId> args;
   std::vector<OpId> ops;
   std::vector<ValueId> yields; // operands of `return` or `yield`
   SourceRange terminatorLoc;
-  OpId parentOp;     // invalid for a function's body
-  FuncId parentFunc; // of the function whose body this is or is inside of
+  OpId parentOp;     // invalid for a function body
+  FuncId parentFunc; // the function that contains this block
 };
 
 struct FuncArg {
-  ValueId value;     // block argument of the body; its type is the local one in an spmd function
-  TypeId globalType; // `of` type; invalid where none is written
+  ValueId value;     // block argument of the body; in an spmd function its type is the local one
+  TypeId globalType; // the type after `of`; invalid if not written
   AttrList attrs;    // donate, name, loc, …
 };
 
 struct FuncResult {
-  StrId label; // invalid: called by its number
+  StrId label; // invalid: unnamed, identified by its index
   TypeId type;
   TypeId globalType;
   ShardingId sharding;
@@ -104,16 +108,17 @@ struct Function {
   SourceRange loc;
 };
 
-// What the levels of ir.md §1 require of the text; read off the module by levelOf.
-enum class Level : uint8_t { Global, Propagated, Local, Scheduled };
+// The levels of ir.md, computed from the module by levelOf.
+enum class Level : uint8_t { Global, Propagated, Local, Split, Fused, Scheduled, Placed };
 
 class Module {
 public:
-  explicit Module(const OpRegistry& registry) : registry(&registry) {}
-  Module(const Module&) = default; // a deep copy: everything is values
-  Module(Module&&) noexcept = default;
-  Module& operator=(const Module&) = default;
-  Module& operator=(Module&&) noexcept = default;
+  explicit Module(const OpRegistry&);
+  Module(const Module&); // a deep copy: all members are values
+  Module(Module&&) noexcept;
+  Module& operator=(const Module&);
+  Module& operator=(Module&&) noexcept;
+  ~Module();
 
   const OpRegistry* registry;
   StringTable strings;
@@ -125,7 +130,7 @@ public:
   std::vector<ValueId> operandPool;
   std::vector<Op> ops;
   std::vector<Block> blocks;
-  std::vector<Function> functions; // in the order read; a removed one has an invalid body
+  std::vector<Function> functions; // in parse order; a removed one has an invalid body
   std::vector<FuncId> order;       // printing order of functions
   SourceText source;               // what locs point into
 
@@ -160,9 +165,10 @@ public:
   [[nodiscard]] AttrId attr(OpId o, std::string_view name) const; // as written, no default; invalid if absent
   void setAttr(OpId o, std::string_view name, AttrId value); // adds or replaces; keeps the record's order
 
-  // --- making things (they stand in no block until a pass puts them there) ---
+  // --- creation (a new entity is in no block until a pass inserts it) ---
   OpId makeOp(OpKind kind, std::span<const ValueId> operands, uint32_t numResults, AttrList attrs = {},
               uint32_t numRegions = 0, SourceRange loc = {});
+  void makeResults(OpId, std::span<const TypeId> types); // replaces the results
   ValueId makeBlockArg(BlockId block, TypeId type, StrId name = {});
   ValueId makeLiteral(AttrId literal, DType dtype, SourceRange loc = {});
   ValueId makeSymbol(Dim symbol, DType dtype, SourceRange loc = {});
@@ -172,7 +178,7 @@ public:
   TypeId tensorType(DType dtype, std::initializer_list<int64_t> dims);
 };
 
-// How often each value is used as an operand or yielded, over one function or the whole module.
+// The number of uses of each value as an operand or in a yield, over one function or the whole module.
 class UseCounts {
 public:
   explicit UseCounts(const Module&);
@@ -182,9 +188,9 @@ private:
   std::vector<uint32_t> counts_;
 };
 
-// Calls `fn(OpId)` for each op of a block and of all regions inside, in program order.
+// Calls `fn(OpId)` for each op of a block and of nested regions, in program order.
 template <class Fn> void forEachOp(const Module& m, BlockId block, Fn&& fn) {
-  // Indexed loops: fn may append ops and blocks to the tables.
+  // Loops by index, because fn may append ops and blocks to the tables.
   for (size_t i = 0; i < m[block].ops.size(); ++i) {
     OpId o = m[block].ops[i];
     fn(o);
@@ -192,6 +198,13 @@ template <class Fn> void forEachOp(const Module& m, BlockId block, Fn&& fn) {
   }
 }
 
+// A module with m's tables (strings to attributes, so that their ids hold) and no functions.
+[[nodiscard]] Module tablesOf(const Module& m);
+// The function that {grad = @g} names; invalid where there is none.
+[[nodiscard]] FuncId ownGradient(const Module&, FuncId);
 [[nodiscard]] Level levelOf(const Module&, FuncId);
+// Whether only a `fused` region can run the op, and it is in none: compute, as opposed to communication,
+// control flow, and values that are known at load time.
+[[nodiscard]] bool needsRegion(const Module&, OpId);
 
 } // namespace dtc

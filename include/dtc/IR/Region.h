@@ -1,10 +1,11 @@
 #pragma once
-// Ops with blocks: what can be read off them.
+// Queries on ops with regions.
 #include "dtc/IR/Module.h"
 
 namespace dtc {
 
-// How many trips a `for` makes, where its bounds say it: numbers, or 0 and a symbol. Nothing where they are values.
-[[nodiscard]] std::optional<Dim> tripCount(const Module&, OpId);
+// The number of iterations of a `for`, if its bounds determine it: constants, or 0 and a symbol. Empty if
+// they are values.
+[[nodiscard]] std::optional<Dim> iterationCount(const Module&, OpId);
 
 } // namespace dtc

@@ -1,16 +1,16 @@
 #pragma once
-// The symbolic sizes of a program (ir.md §2.3: `f32[B, 512]`), which are bound before it is compiled.
+// The symbolic sizes of a program (ir.md: `f32[B, 512]`), which are bound before compilation.
 #include "dtc/IR/Module.h"
 
 namespace dtc {
 
 struct SymbolUse {
   StrId name;
-  SourceRange where; // the value or op that names it first
+  SourceRange where; // the value or op that first names it
   OpId op;           // invalid: an argument or a result of the function
 };
 
-// Those that a function's signature, values, operands and attributes name, each once, in the order of the text.
+// The symbols named by a function's signature, values, operands and attributes, each once, in program order.
 [[nodiscard]] std::vector<SymbolUse> symbolsOf(const Module&, FuncId);
 
 } // namespace dtc

@@ -1,5 +1,6 @@
 #pragma once
-// Sizes of tensor dims: a number, or a product of a number and symbols, possibly "this device's piece of it" (n/cut).
+// Sizes of tensor dims: a number, or a product of a number and symbols, possibly divided among devices
+// (n/axes).
 #include "dtc/Support/StringTable.h"
 #include <cstdint>
 #include <optional>
@@ -8,19 +9,19 @@
 
 namespace dtc {
 
-// A mesh axis by name, or a sub-axis a:(pre)size of it: with the whole axis of size pre*size*post, the index along the
-// sub-axis is (index / post) % size. A whole axis is kept as pre = 1, size = 0, whatever its size.
+// A mesh axis by name, or a sub-axis a:(pre)size of it: with the full axis of size pre*size*post, the index
+// along the sub-axis is (index / post) % size. A full axis has pre = 1 and size = 0, whatever its size.
 struct AxisRef {
   StrId name;
   int64_t pre = 1;
-  int64_t size = 0; // 0: the whole axis
-  [[nodiscard]] bool whole() const { return size == 0; }
+  int64_t size = 0; // 0: the full axis
+  [[nodiscard]] bool isFullAxis() const { return size == 0; }
   friend bool operator==(const AxisRef&, const AxisRef&) = default;
   friend auto operator<=>(const AxisRef&, const AxisRef&) = default;
 };
 
-// A dim. Static sizes are held in place; all else (symbols, pieces) is interned in a DimTable, so == is exact equality:
-// equal exactly where the number, the symbols and the cut are the same (ir.md §2.3).
+// A dim. Static sizes are stored inline; others (symbols, shards) are interned in a DimTable, so that == is
+// exact: true iff number, symbols and axes are the same (ir.md).
 class Dim {
 public:
   constexpr Dim() = default;
@@ -37,26 +38,27 @@ private:
   int64_t raw_ = 0;
 };
 
-// coefficient * product of symbols (sorted by id, repeats kept), cut along `cut` (major to minor; empty: whole).
+// coefficient * product of symbols (sorted by id, with repeats), sharded along `axes` (major to minor; empty:
+// unsharded).
 struct DimExpr {
   int64_t coefficient = 1;
   std::vector<StrId> symbols;
-  std::vector<AxisRef> cut;
+  std::vector<AxisRef> axes;
   friend bool operator==(const DimExpr&, const DimExpr&) = default;
 };
 
 class DimTable {
 public:
-  // Interns; static expressions come back as plain numbers. A coefficient of 0 drops the symbols.
+  // Interns; static expressions become plain numbers. A coefficient of 0 drops the symbols.
   Dim intern(DimExpr expr);
   [[nodiscard]] DimExpr expr(Dim d) const; // also of a static dim
   [[nodiscard]] const DimExpr& dynamic(Dim d) const { return exprs_[d.tableIndex()]; }
-  // a*b; nothing on overflow or where one of them is a cut piece (a local reshape neither merges nor splits those).
+  // a*b; empty on overflow or if either is sharded (a local reshape neither merges nor splits sharded dims).
   [[nodiscard]] std::optional<Dim> mul(Dim a, Dim b);
-  // a/b where it is exact: static by static, or symbols cancelled.
+  // a/b if exact: both static, or with symbols cancelled.
   [[nodiscard]] std::optional<Dim> divExact(Dim a, Dim b);
-  // The dim with its cut taken away: 11/b -> 11.
-  [[nodiscard]] Dim uncut(Dim d);
+  // The unsharded dim: 11/b -> 11.
+  [[nodiscard]] Dim unsharded(Dim d);
 
 private:
   std::vector<DimExpr> exprs_;

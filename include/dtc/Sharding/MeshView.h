@@ -1,24 +1,26 @@
 #pragma once
-// One mesh seen through the axes of another over the same devices: shardings on either are then shardings on one.
+// One mesh viewed through the axes of another mesh over the same devices, so that shardings on either can be
+// expressed on one.
 #include "dtc/Sharding/Sharding.h"
 
 namespace dtc {
 
 struct MeshView {
-  std::vector<std::vector<AxisRef>>
-      axes; // by axis of the mesh that is seen: its sub-axes on the other, major to minor
-  // Every device has the same index along an axis and along its sub-axes. False where no sub-axes say that ([2, 3] through [3, 2], or
-  // an order of devices that is no order of axes): then the places of the mesh are other devices'.
+  // for each axis of the viewed mesh, its sub-axes on the other mesh, major to minor
+  std::vector<std::vector<AxisRef>> axes;
+  // True if every device has the same index along an axis and along its sub-axes. False if there are no such
+  // sub-axes ([2, 3] viewed through [3, 2], or a device order that is not a permutation of axes): the device
+  // coordinates then refer to different devices.
   bool sameDevices = true;
 };
-// Nothing where the two are not over the same devices.
+// Empty if the two meshes have different devices.
 [[nodiscard]] std::optional<MeshView> viewMesh(const Mesh& seen, const Mesh& on);
 
-// The same cuts and pending axes on the mesh `on`, which `view` is of. Nothing where a sub-axis of the sharding ends within a
-// sub-axis of the view.
+// The same shard and pending axes on the mesh `on`, which `view` refers to. Empty if a sub-axis of the
+// sharding ends inside a sub-axis of the view.
 [[nodiscard]] std::optional<Sharding> throughView(const Sharding&, const Mesh& seen, const MeshView&,
                                                   MeshId on, const Mesh& onMesh);
-// Likewise of one axis or sub-axis.
+// The same for one axis or sub-axis.
 [[nodiscard]] std::optional<std::vector<AxisRef>> throughView(const AxisRef&, const Mesh& seen,
                                                               const MeshView&, const Mesh& onMesh);
 

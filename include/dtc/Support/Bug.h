@@ -1,22 +1,23 @@
 #pragma once
-// What happens when a DTC_CHECK fails: the driver's handler writes a reproducer, then the process exits 70.
+// DTC_CHECK failures: the driver's handler writes a reproducer, then the process exits with code 70.
+#include "dtc/Support/NonCopyable.h"
 
 namespace dtc {
 
-// Called once, on the thread that failed, before the process ends. It must not throw and should not allocate much.
+// Called once, on the failing thread, before the process ends. It must not throw and should not allocate
+// much.
 struct BugHandler {
   void (*run)(void* self, const char* file, int line, const char* what) = nullptr;
   void* self = nullptr;
 };
 
-// Sets the handler for the life of this object and puts the one before it back. The process has one: a check that fails
-// deep in a worker thread has no environment to ask. `handler` must outlive the scope.
-class BugHandlerScope {
+// Installs the handler for the lifetime of this object and then restores the previous one. The handler is
+// process-wide, because a check that fails in a worker thread has no access to an environment. `handler` must
+// outlive the scope.
+class BugHandlerScope : NonCopyable {
 public:
   explicit BugHandlerScope(const BugHandler& handler);
   ~BugHandlerScope();
-  BugHandlerScope(const BugHandlerScope&) = delete;
-  BugHandlerScope& operator=(const BugHandlerScope&) = delete;
 
 private:
   const BugHandler* before_;

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers of things, as people read them.
+// Counts as text.
 #include <string>
 #include <string_view>
 

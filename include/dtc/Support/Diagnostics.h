@@ -1,9 +1,10 @@
 #pragma once
-// Diagnostics are data: a kind (with its format), a place, typed arguments, notes; one renderer makes text of them.
-// An error of the *input* is reported here and the function returns false / nullopt; errors of the machine are Result
-// (Result.h); errors of dtc itself are DTC_CHECK.
+// Diagnostics are data: a kind (with its format), a location, typed arguments, notes; a single renderer
+// formats them. Errors of the *input* are reported here, and the function returns false / nullopt; errors of
+// the machine are Result (Result.h); bugs of dtc are DTC_CHECK.
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -11,14 +12,14 @@
 
 namespace dtc {
 
-// A range of byte offsets in the module's text; begin == end == kNone where there is none.
+// A range of byte offsets in the module's text; begin == end == kNone if there is none.
 struct SourceRange {
   static constexpr uint32_t kNone = 0xffffffffu;
   uint32_t begin = kNone, end = kNone;
   [[nodiscard]] bool valid() const { return begin != kNone; }
 };
 
-// One input text with its name as shown to people ("mlp.dt", "<stdin>").
+// An input text with its display name ("mlp.dt", "<stdin>").
 struct SourceText {
   std::string name;
   std::string text;
@@ -36,7 +37,7 @@ enum class Severity : uint8_t { Error, Warning, Note };
 struct Note {
   SourceRange range;
   std::string message;
-  bool shown = false; // with its line and a caret, as an error's place
+  bool shown = false; // with its line and a caret, like an error's location
 };
 
 struct Diagnostic {
@@ -52,7 +53,8 @@ struct Diagnostic {
     notes.push_back({r, std::move(text)});
     return *this;
   }
-  // A note whose line is shown, with a caret: for a place that the reader has to judge, such as an annotation.
+  // A note that shows its line with a caret, for a location that the user should look at, such as an
+  // annotation.
   Diagnostic& noteAt(SourceRange r, std::string text) {
     notes.push_back({r, std::move(text), true});
     return *this;
@@ -63,12 +65,23 @@ struct Diagnostic {
   }
 };
 
+// What a function returns after it has reported an error: false, or an empty optional.
+struct Failure {
+  template <std::same_as<bool> Bool> operator Bool() const { return false; }
+  template <class T> operator std::optional<T>() const { return std::nullopt; }
+};
+
 class Diagnostics {
 public:
-  static constexpr size_t kMaxErrors = 20; // ir.md §2.1: a run reports at most 20 errors
+  static constexpr size_t kMaxErrors = 20; // ir.md: a run reports at most 20 errors
 
   template <class... Args> Diagnostic& error(const DiagKind& kind, SourceRange range, const Args&... args) {
     return add(Severity::Error, kind, range, {toArg(args)...});
+  }
+  // `return diags.fail(kFoo, loc, …);`
+  template <class... Args> Failure fail(const DiagKind& kind, SourceRange range, const Args&... args) {
+    error(kind, range, args...);
+    return {};
   }
   template <class... Args> Diagnostic& warning(const DiagKind& kind, SourceRange range, const Args&... args) {
     return add(Severity::Warning, kind, range, {toArg(args)...});
@@ -86,21 +99,22 @@ private:
   template <std::integral T> static std::string toArg(T v) { return std::to_string(v); }
   Diagnostic& add(Severity s, const DiagKind& kind, SourceRange range, std::vector<std::string> args);
   std::vector<Diagnostic> list_;
-  Diagnostic overflow_; // where what comes after the 20th error goes
+  Diagnostic overflow_; // receives everything after the 20th error
   size_t errors_ = 0;
 };
 
-// The text of all diagnostics: "file:line:col: error: …", the line (cut to 160 columns around its caret), carets, notes.
-// `color` adds terminal escapes.
+// The text of all diagnostics: "file:line:col: error: …", the line (limited to 160 columns around its caret),
+// carets, notes. `color` adds terminal escapes.
 [[nodiscard]] std::string renderDiagnostics(const Diagnostics&, const SourceText&, bool color);
 
-// Line and column (both from 1, columns count characters) of a byte offset.
+// Line and column of a byte offset (both 1-based; columns count characters).
 struct LineCol {
   uint32_t line = 1, column = 1;
 };
 [[nodiscard]] LineCol lineColumn(std::string_view text, uint32_t offset);
 
-// The nearest of `candidates` to a mistyped `word` (Damerau-Levenshtein, at most a third of its length away), or "".
+// The nearest of `candidates` to a mistyped `word` (Damerau-Levenshtein, at most a third of its length away),
+// or "".
 [[nodiscard]] std::string_view nearestWord(std::string_view word,
                                            const std::vector<std::string_view>& candidates);
 

@@ -4,7 +4,8 @@
 
 namespace dtc {
 
-// The elements of a tensor: 0 where a size is 0, however large the others are; nothing where they pass 2^63-1.
+// The number of elements of a tensor: 0 if a size is 0, however large the others are; empty if it exceeds
+// 2^63-1.
 [[nodiscard]] inline std::optional<int64_t> elementCount(std::span<const int64_t> shape) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   return checkedProduct(shape);

@@ -1,5 +1,5 @@
 #pragma once
-// Strongly typed 32-bit indices: the only "pointers" of the IR. An Id is valid within the table that gave it.
+// Strongly typed 32-bit indices: the "pointers" of the IR. An Id is valid only in the table that issued it.
 #include <cstdint>
 #include <functional>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Lines and columns of many places of one text; of a single place: lineColumn.
+// Lines and columns of many locations in one text; for a single one use lineColumn.
 #include "dtc/Support/Diagnostics.h"
 #include <vector>
 
@@ -7,9 +7,9 @@ namespace dtc {
 
 class LineTable {
 public:
-  // `text` outlives it.
+  // `text` must outlive this object.
   explicit LineTable(std::string_view text);
-  // As lineColumn says it, in logarithmic time.
+  // As lineColumn, in logarithmic time.
   [[nodiscard]] LineCol at(uint32_t offset) const;
 
 private:

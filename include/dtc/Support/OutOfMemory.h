@@ -1,6 +1,7 @@
 #pragma once
-// Memory that runs out where no Result can say so: in a worker thread, in a destructor, in a library that does not unwind.
-// All of it ends as a process with exit code 3 and one sentence on standard error.
+// Out-of-memory conditions that cannot be returned as a Result: in a worker thread, in a destructor, in a
+// library that does not unwind. The process exits with code 3 and one sentence on standard error.
+#include "dtc/Support/NonCopyable.h"
 #include <string>
 
 namespace dtc {
@@ -9,21 +10,22 @@ inline constexpr int kMachineExitCode = 3; // as Error::Machine
 inline constexpr const char* kOutOfMemory =
     "out of memory: use smaller sizes or fewer devices, or raise the limit (`ulimit -v`)";
 
-// Ends the process: the sentence, exit code 3. Allocates nothing, runs no destructors, removes the PendingFiles.
+// Ends the process with this message and exit code 3. Does not allocate, runs no destructors, removes the
+// PendingFiles.
 [[noreturn]] void endOutOfMemory() noexcept;
 
-// From now on std::terminate ends the process so where memory ran out, and as a bug (exit code 70) otherwise. A library that
-// calls exit() ends it with exit code 3 until returnsFromMain() is called: libgomp does where it gets no memory.
+// Makes std::terminate exit this way after an allocation failure, and as a bug (exit code 70) otherwise. If a
+// library calls exit(), the exit code is 3 until returnsFromMain() is called: libgomp does that when it runs
+// out of memory.
 void installTerminateHandler();
 void returnsFromMain();
 
-// A temporary file until it has its final name: removed by the destructor, and where the process ends as above.
-class PendingFile {
+// A temporary file until it gets its final name: removed by the destructor, and if the process exits as
+// above.
+class PendingFile : NonCopyable {
 public:
   explicit PendingFile(const std::string& path); // must outlive this object
   ~PendingFile();                                // removes the file unless kept
-  PendingFile(const PendingFile&) = delete;
-  PendingFile& operator=(const PendingFile&) = delete;
   void keep() { keep_ = true; }
 
 private:
@@ -32,11 +34,11 @@ private:
   bool keep_ = false;
 };
 
-// Does a message of dlerror() (null: it had no memory for one) say that memory ran out?
+// Whether a message of dlerror() reports out of memory (null: there was no memory for the message).
 [[nodiscard]] bool saysOutOfMemory(const char* message);
-// Why a library could not be opened: dlerror's message, or that there is not enough memory.
+// The reason why a library could not be opened: dlerror's message, or out of memory.
 [[nodiscard]] std::string whyNotOpened(const char* message);
-// Is an errno the machine's doing (memory, descriptors, a broken disk) and not that of the name given?
+// Whether an errno is caused by the machine (memory, descriptors, a broken disk) and not by the given name.
 [[nodiscard]] bool isMachineErrno(int number);
 
 } // namespace dtc

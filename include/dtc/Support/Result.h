@@ -1,5 +1,5 @@
 #pragma once
-// Result: a value, or an error of the machine (a file that is not there, memory that ran out, a library that is missing).
+// Result: a value, or an error of the machine (a missing file, out of memory, a missing library).
 #include <string>
 #include <utility>
 #include <variant>
@@ -8,7 +8,7 @@ namespace dtc {
 
 struct Error {
   enum Kind { Input, Usage, Machine, Bug } kind = Machine; // exit codes 1, 2, 3, 70
-  std::string message; // says what was being done, for what, and what to do
+  std::string message; // states what was being done, for what, and what to do
 };
 
 template <class T> class [[nodiscard]] Result {
@@ -35,7 +35,18 @@ using Status = Result<Ok>;
 [[nodiscard]] inline Error inputError(std::string message) { return {Error::Input, std::move(message)}; }
 [[nodiscard]] inline Error usageError(std::string message) { return {Error::Usage, std::move(message)}; }
 
-// A check of dtc itself: prints where and exits 70 (the driver writes a reproducer first, see bugHandler).
+// Sets `target` to the value of a Result, or returns the Result's error:
+//   DTC_TRY(auto text, readFile(path));
+#define DTC_TRY(target, ...) DTC_TRY_AS(DTC_TRY_NAME(__LINE__), target, __VA_ARGS__)
+#define DTC_TRY_NAME(line) DTC_TRY_NAME_OF(line)
+#define DTC_TRY_NAME_OF(line) resultOfLine##line
+#define DTC_TRY_AS(result, target, ...)                                                                      \
+  auto result = __VA_ARGS__;                                                                                 \
+  if (!result) return result.error();                                                                        \
+  target = *std::move(result)
+
+// A check of dtc itself: prints the location and exits with 70 (after the driver's reproducer, see
+// bugHandler).
 [[noreturn]] void bugAt(const char* file, int line, const char* what);
 #define DTC_CHECK(cond, what)                                                                                \
   do {                                                                                                       \

@@ -1,6 +1,6 @@
 #pragma once
-// A vector that holds its first N elements in itself: for short lists that exist in great numbers (the axes of a dim, the
-// factors of a dim), where an allocation for each would be most of a pass's time. Trivially copyable elements only.
+// A vector that stores its first N elements inline: for short lists that exist in large numbers (the axes or
+// factors of a dim), whose allocations would dominate a pass. Trivially copyable elements only.
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
@@ -71,7 +71,7 @@ public:
     return to;
   }
   iterator erase(const_iterator at) { return erase(at, at + 1); }
-  // The range is not part of this vector.
+  // The range must not be part of this vector.
   template <class It> iterator insert(const_iterator at, It first, It last) {
     const size_t begin = static_cast<size_t>(at - data_),
                  count = static_cast<size_t>(std::distance(first, last));
@@ -106,7 +106,7 @@ private:
     std::copy(other.begin(), other.end(), data_);
     size_ = other.size_;
   }
-  // `this` owns nothing; `other` is empty afterwards.
+  // `this` owns no memory; `other` is empty afterwards.
   void take(SmallVector& other) {
     if (other.onHeap()) {
       data_ = other.data_;

@@ -1,5 +1,5 @@
 #pragma once
-// Interned strings: a StrId is equal exactly where the text is.
+// Interned strings: StrIds are equal iff the texts are.
 #include "dtc/Support/Id.h"
 #include <deque>
 #include <string>
@@ -13,7 +13,7 @@ public:
   StringTable() = default;
   StringTable(StringTable&&) noexcept = default;
   StringTable& operator=(StringTable&&) noexcept = default;
-  // The keys of a copy must point into its own texts.
+  // The keys of a copy must refer to its own texts.
   StringTable(const StringTable& other) : texts_(other.texts_) { index(); }
   StringTable& operator=(const StringTable& other) {
     texts_ = other.texts_;
@@ -29,7 +29,7 @@ public:
     ids_.emplace(texts_.back(), id);
     return id;
   }
-  // The id of `text` if it was interned before, else an invalid one.
+  // The id of `text` if it was interned, else an invalid one.
   [[nodiscard]] StrId find(std::string_view text) const {
     auto it = ids_.find(text);
     return it == ids_.end() ? StrId() : it->second;
@@ -43,7 +43,7 @@ private:
     ids_.clear();
     for (uint32_t i = 0; i < texts_.size(); ++i) ids_.emplace(texts_[i], StrId(i));
   }
-  std::deque<std::string> texts_; // stable addresses: ids_ keys point into it
+  std::deque<std::string> texts_; // stable addresses: the keys of ids_ refer to it
   std::unordered_map<std::string_view, StrId> ids_;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
-// "Did you mean": the one place that answers an unknown name. A name of torch, jnp, lax or StableHLO is translated by a
-// table (lib/Support/Aliases.cpp); any other is answered with the nearest known name, or with all where they are few.
+// "Did you mean": suggestions for unknown names. A name of PyTorch, jnp, lax or StableHLO is translated by a
+// table (lib/Support/Aliases.cpp); for any other the nearest known name is suggested, or all if there are
+// few.
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,30 +9,33 @@
 
 namespace dtc {
 
-// What a word is a name of.
+// The kind of name.
 enum class Vocabulary : unsigned char {
   Op,
   DType,
   Attribute, // of an op
-  Keyword,   // of the text
+  Keyword,   // of the language
   Choice,    // verbs and values of flags
-  Plain,     // names of the user's own
+  Plain,     // user-defined names
 };
 
-// One name that other frameworks use. `here` is what dtc calls it; several names are separated by '|', and the first that
-// is known where the word is used counts. `how`: what to write, where a name alone does not say it; may be empty.
+// A name used by other frameworks. `here` is dtc's name for it; alternatives are separated by '|', and the
+// first that is known in the context is used. `how`: the text to write, if a name is not enough; may be
+// empty.
 struct Alias {
   Vocabulary vocabulary;
-  const char* elsewhere;
+  std::string_view elsewhere;
   const char* here;
   const char* how;
 };
 [[nodiscard]] std::span<const Alias> aliasTable();
 
-// What follows "unknown op 'multiply'": "; dtc calls it 'mul'", "; did you mean 'relu'?", "; there are a, b", or
-// nothing. `prefix` is put before each name that is shown ("%", "@").
+// The suffix of "unknown op 'multiply'": "; dtc calls it 'mul'", "; did you mean 'relu'?", "; expected
+// one of: a, b", or nothing. `prefix` is prepended to each name ("%", "@").
 [[nodiscard]] std::string suggestion(Vocabulary, std::string_view word,
                                      const std::vector<std::string_view>& known,
                                      std::string_view prefix = "");
+// Whether this suggestion lists the known words.
+[[nodiscard]] bool listsWords(std::string_view suggestion);
 
 } // namespace dtc

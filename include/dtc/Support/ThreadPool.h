@@ -1,5 +1,6 @@
 #pragma once
-// The one pool of worker threads: made by the driver, handed down, as many workers as the machine has cores.
+// The pool of worker threads: created by the driver and passed down, by default with one worker per core.
+#include "dtc/Support/NonCopyable.h"
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -11,24 +12,22 @@
 
 namespace dtc {
 
-class ThreadPool {
+class ThreadPool : NonCopyable {
 public:
-  // `workers` threads in all, the caller's included; 0: as many as there are cores. Where the machine gives fewer
-  // threads, the pool has those.
+  // `workers` threads in total, including the caller; 0: one per core. Has fewer if the machine provides
+  // fewer.
   explicit ThreadPool(int workers = 0);
   ~ThreadPool();
-  ThreadPool(const ThreadPool&) = delete;
-  ThreadPool& operator=(const ThreadPool&) = delete;
 
   [[nodiscard]] int size() const { return static_cast<int>(threads_.size()) + 1; }
 
-  // Calls body(self, 0) here and body(self, worker) on each other worker that is awake before that call returns, once each;
-  // returns when all that began have returned. So the bodies must share the work among as many as come: a worker that sleeps is
-  // woken, but not waited for. One call at a time: a body must not call it again. Of the exceptions that leave bodies the first
-  // is thrown then; a body that others wait for must let them go before it throws.
+  // Calls body(self, 0) on this thread and body(self, worker) on each other worker that wakes up before that
+  // call returns, once each; returns when all of them have returned. Bodies must therefore share the work
+  // dynamically: a sleeping worker is woken, but not waited for. Not reentrant. The first exception of a body
+  // is rethrown at the end; a body that others wait for must release them before it throws.
   void runOnWorkers(void (*body)(void* self, int worker), void* self);
 
-  // Calls fn(i) for each i in [0, n), each once, on all workers; returns when all are done.
+  // Calls fn(i) once for each i in [0, n), on all workers; returns when all are done.
   template <class Fn> void parallelFor(int64_t n, Fn&& fn) {
     Loop<Fn> loop{&fn, n};
     if (n <= 1 || size() == 1) {
@@ -49,17 +48,18 @@ private:
     }
   };
   void workerMain(int worker);
-  [[nodiscard]] bool awaitRound(uint64_t seen); // false: the pool ends
+  [[nodiscard]] bool awaitRound(uint64_t seen); // false: the pool is shutting down
   [[nodiscard]] bool enter(uint64_t round);     // false: the round has ended without this worker
   void leave();
   void runBody(void (*body)(void*, int), void* self, int worker) noexcept;
 
-  // The round's number, whether it is open for workers, and how many are in it: one word, so that a worker enters or finds the
-  // round closed, never in between.
+  // The round's number, whether it accepts workers, and how many are in it: one atomic word, so that a worker
+  // either enters or finds the round closed.
   static constexpr uint64_t kInside = (uint64_t(1) << 16) - 1, kOpen = uint64_t(1) << 16,
                             kRound = uint64_t(1) << 17;
   alignas(64) std::atomic<uint64_t> state_{0};
-  alignas(64) std::atomic<int> asleep_{0}; // workers that wait for start_, or the caller for done_
+  // workers that wait for start_, and the caller if it waits for done_
+  alignas(64) std::atomic<int> asleep_{0};
   std::atomic<bool> stop_{false};
   bool spins_ = true; // each worker has a core of its own
   void (*body_)(void*, int) = nullptr;

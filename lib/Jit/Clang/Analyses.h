@@ -1,5 +1,5 @@
 #pragma once
-// The analyses that LLVM's passes ask for, ready to run some.
+// The analyses needed to run LLVM passes.
 #include <llvm/Passes/PassBuilder.h>
 
 namespace dtc::clangjit {

@@ -43,23 +43,24 @@ void optimise(const DtcClangRequest& request, llvm::Module& module, llvm::Target
   passes.run(module, analyses.modules);
 }
 
-// What stands at a place of one of the units.
-llvm::StringRef textAt(const DtcClangRequest& request, const llvm::DILocation& place) {
+// The text at a source location of one of the units.
+llvm::StringRef textAt(const DtcClangRequest& request, const llvm::DILocation& location) {
   for (size_t i = 0; i < request.unitCount; ++i) {
-    if (place.getFilename() != request.units[i].name) continue;
+    if (location.getFilename() != request.units[i].name) continue;
     llvm::StringRef text(request.units[i].text, request.units[i].textSize);
-    for (unsigned line = 1; line < place.getLine() && !text.empty(); ++line) text = text.split('\n').second;
+    for (unsigned line = 1; line < location.getLine() && !text.empty(); ++line)
+      text = text.split('\n').second;
     return text.split('\n').first.drop_front(
-        std::min<size_t>(place.getColumn() - 1, text.split('\n').first.size()));
+        std::min<size_t>(location.getColumn() - 1, text.split('\n').first.size()));
   }
   return {};
 }
 
-// All that stands between a module as it was parsed and its code.
+// The transformations between a parsed module and code generation.
 void prepare(const DtcClangRequest& request, llvm::Module& module, llvm::TargetMachine& target) {
   if (request.sharedAsOffsets) lowerSharedVariables(module, request.checkAccesses);
   if (request.checkAccesses)
-    checkAccesses(module, [&](const llvm::DILocation& place) { return textAt(request, place); });
+    checkAccesses(module, [&](const llvm::DILocation& location) { return textAt(request, location); });
   optimise(request, module, target);
   if (request.checkAccesses) tellLocalBytes(module);
 }
@@ -81,7 +82,7 @@ bool emit(const DtcClangRequest& request, llvm::TargetMachine& target, llvm::Mod
   return true;
 }
 
-// What unit number `unit` defines, with everything internal that it may use; what it does not use is dropped.
+// The definitions of unit number `unit`, with all internal ones that it may use; unused ones are dropped.
 std::unique_ptr<llvm::Module> extractUnit(const Parsed& parsed, unsigned unit) {
   llvm::ValueToValueMapTy map;
   auto part = llvm::CloneModule(*parsed.module, map, [&](const llvm::GlobalValue* value) {
@@ -115,13 +116,13 @@ bool generate(const DtcClangRequest& request, Parsed& parsed, Output& output) {
   if (!target) return false;
   module.setDataLayout(target->createDataLayout());
   if (request.checkAccesses) inlineAll(module);
-  // A unit's shared memory and the size of its smallest access are its own: what needs them looks at it alone.
-  const bool apart = request.sharedAsOffsets && request.unitCount > 1;
-  if (!apart) prepare(request, module, *target);
+  // A unit's shared memory and the size of its smallest access are its own: these passes run on it alone.
+  const bool separate = request.sharedAsOffsets && request.unitCount > 1;
+  if (!separate) prepare(request, module, *target);
   if (request.unitCount == 1) return emit(request, *target, module, output);
   for (unsigned unit = 0; unit < request.unitCount; ++unit) {
     auto part = extractUnit(parsed, unit);
-    if (apart) prepare(request, *part, *target);
+    if (separate) prepare(request, *part, *target);
     if (!emit(request, *target, *part, output)) return false;
   }
   return true;

@@ -1,7 +1,7 @@
 #pragma once
-// LLVM module -> optimised object, IR text or assembly.
-#include "../ClangPlugin.h"
+// LLVM module -> optimized object, IR text or assembly.
 #include "Frontend.h"
+#include "dtc/Jit/ClangPlugin.h"
 #include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/ADT/SmallVector.h>
 #include <string>
@@ -23,41 +23,42 @@ struct Output {
   std::string log;
 };
 
-// Before anything else, parsing included: Clang looks targets up in LLVM's registry, which another thread may be filling.
+// Called before anything else, parsing included: Clang looks up targets in LLVM's registry, which another
+// thread may be filling.
 void initializeTargets();
 
 bool generate(const DtcClangRequest&, Parsed&, Output&);
 
-// Rewrites thread-local variables into offsets from __emu_shared() (see DtcClangRequest::sharedAsOffsets), `apart` with room
-// between them.
-void lowerSharedVariables(llvm::Module&, bool apart);
+// Rewrites thread-local variables into offsets from __emu_shared() (see DtcClangRequest::sharedAsOffsets),
+// `padded` with padding between them.
+void lowerSharedVariables(llvm::Module&, bool padded);
 
-// Makes each kernel one function, so that what is a thread's own (its stack) is known from what is not.
+// Inlines each kernel into one function, so that its local variables (its stack) are distinguishable from
+// other memory.
 void inlineAll(llvm::Module&);
 
-// Calls of __emu_access before all accesses of memory that is not the thread's own (DtcClangRequest::checkAccesses), behind
-// inlineAll.
-// `textAt`: the source from that line and column on.
+// Inserts calls of __emu_access before all accesses of memory that is not the thread's own
+// (DtcClangRequest::checkAccesses), after inlineAll. `textAt`: the source from that line and column on.
 using TextAt = llvm::function_ref<llvm::StringRef(const llvm::DILocation&)>;
 void checkAccesses(llvm::Module&, TextAt textAt);
 
-// Calls of __emu_fault where a thread leaves an array of its own, divides by zero, overflows, shifts too far, or stays in a loop
-// (LocalChecks.cpp).
-// `place`: the text of where an instruction stands.
-using PlaceOf = llvm::function_ref<llvm::Value*(llvm::Instruction&)>;
-void checkLocally(llvm::Module&, PlaceOf place);
+// Inserts calls of __emu_fault where a thread leaves an array of its own, divides by zero, overflows, shifts
+// too far, or does not leave a loop (LocalChecks.cpp). `location`: the text of an instruction's location.
+using LocationOf = llvm::function_ref<llvm::Value*(llvm::Instruction&)>;
+void checkLocally(llvm::Module&, LocationOf location);
 [[nodiscard]] llvm::FunctionCallee faultFunction(llvm::Module&); // __emu_fault
-// And where one reads what it has not set in a variable of its own (LocalValues.cpp). `fault`: __emu_fault.
-void checkLocalValues(llvm::Function&, llvm::FunctionCallee fault, PlaceOf place);
-// The same of variables that will be registers, while they still have a place in memory.
-void checkScalars(llvm::Function&, llvm::FunctionCallee fault, PlaceOf place);
+// The same for reads of uninitialized local variables (LocalValues.cpp). `fault`: __emu_fault.
+void checkLocalValues(llvm::Function&, llvm::FunctionCallee fault, LocationOf location);
+// The same for variables that will be registers, while they are still in memory.
+void checkScalars(llvm::Function&, llvm::FunctionCallee fault, LocationOf location);
 
-// Tells the emulator of the variables that a thread points at by what is known only when it runs (OwnVariables.cpp), and asks it
-// whether there is room where a function is called anew by itself. Last: they keep LLVM from seeing through such variables.
+// Registers with the emulator the variables to which a thread points through values known only at run time
+// (OwnVariables.cpp), and checks the stack space of recursive functions. Last: it prevents LLVM from
+// optimizing such variables.
 void registerOwnVariables(llvm::Module&);
-void checkRecursion(llvm::Module&, PlaceOf place);
+void checkRecursion(llvm::Module&, LocationOf location);
 
-// Defines what the variables of a thread take once all is optimised.
+// Defines the size of a thread's local variables after all optimization.
 void tellLocalBytes(llvm::Module&);
 
 } // namespace dtc::clangjit

@@ -1,9 +1,9 @@
-// cuda-emu's checks: a call of __emu_access before each load, store and atomic of memory that other threads may see, as the
-// source has them: before anything is optimised, since that would merge, split and drop accesses. Barriers and warp
-// operations are told where they stand.
-#include "../EmuSymbols.h"
+// cuda-emu's checks: a call of __emu_access before each load, store and atomic of memory that other threads
+// may access, as written in the source: before any optimization, which would merge, split and drop accesses.
+// Calls of barriers and warp operations get their location.
 #include "Analyses.h"
 #include "Backend.h"
+#include "dtc/Jit/EmuSymbols.h"
 #include <llvm/Analysis/ValueTracking.h>
 #include <llvm/IR/DebugInfo.h>
 #include <llvm/IR/DebugInfoMetadata.h>
@@ -18,7 +18,8 @@
 namespace dtc::clangjit {
 namespace {
 
-// Can no other thread see what lies there? The stack, constants, what the emulator says of the thread itself.
+// True if no other thread can access the address: the stack, constants, the emulator's data about the thread
+// itself.
 bool isPrivate(const llvm::Value* pointer) {
   const llvm::Value* object = llvm::getUnderlyingObject(pointer, 0);
   if (llvm::isa<llvm::AllocaInst>(object)) return true;
@@ -31,8 +32,9 @@ bool isPrivate(const llvm::Value* pointer) {
 
 llvm::StringRef fileOf(const llvm::DILocation* at) { return llvm::sys::path::filename(at->getFilename()); }
 
-// "14", or where a function of the device header does it: "14 (device.h:73)". Lines are the unit's own.
-std::string placeText(const llvm::DILocation* at) {
+// "14", or within a function of the device header: "14 (device.h:73)". Lines are counted from the unit's
+// first.
+std::string locationText(const llvm::DILocation* at) {
   if (!at) return "?";
   const llvm::DILocation* outer = at;
   while (outer->getInlinedAt()) outer = outer->getInlinedAt();
@@ -49,22 +51,23 @@ std::string placeText(const llvm::DILocation* at) {
   return text;
 }
 
-// The text of where an instruction stands, once for each.
-class Places {
+// The text of an instruction's location, created once for each.
+class Locations {
 public:
-  explicit Places(llvm::Module& module) : module_(module) {}
+  explicit Locations(llvm::Module& module) : module_(module) {}
   llvm::Value* of(llvm::Instruction& at) {
-    const std::string text = placeText(at.getDebugLoc().get());
+    const std::string text = locationText(at.getDebugLoc().get());
     llvm::Value*& known = known_[text];
-    if (!known) known = llvm::IRBuilder<>(&at).CreateGlobalString(text, "place", 0, &module_);
+    if (!known) known = llvm::IRBuilder<>(&at).CreateGlobalString(text, "location", 0, &module_);
     return known;
   }
-  // The same text, but a place of its own: two barriers of one line are two. (The number behind the text's end keeps LLVM from
-  // making them one.)
+  // The same text, but a distinct address: two barriers of one line are two. (The number past the text's end
+  // keeps LLVM from merging them.)
   llvm::Value* ofCall(llvm::Instruction& at) {
-    std::string text = placeText(at.getDebugLoc().get());
+    std::string text = locationText(at.getDebugLoc().get());
     text += '\0';
-    return llvm::IRBuilder<>(&at).CreateGlobalString(text + std::to_string(++calls_), "place", 0, &module_);
+    return llvm::IRBuilder<>(&at).CreateGlobalString(text + std::to_string(++calls_), "location", 0,
+                                                     &module_);
   }
 
 private:
@@ -76,7 +79,7 @@ private:
 class Instrumenter {
 public:
   Instrumenter(llvm::Module& module, TextAt textAt)
-      : module_(module), textAt_(textAt), places_(module),
+      : module_(module), textAt_(textAt), locations_(module),
         pointer_(llvm::PointerType::getUnqual(module.getContext())),
         i64_(llvm::Type::getInt64Ty(module.getContext())) {
     auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(module.getContext()),
@@ -95,7 +98,7 @@ public:
     for (llvm::Instruction* instruction : all) visit(*instruction);
     new llvm::GlobalVariable(module_, i64_, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
                              llvm::ConstantInt::get(i64_, granule_), emu::kGranule);
-    checkLocally(module_, [this](llvm::Instruction& at) { return places_.of(at); });
+    checkLocally(module_, [this](llvm::Instruction& at) { return locations_.of(at); });
   }
 
 private:
@@ -118,7 +121,7 @@ private:
     } else if (auto* fill = llvm::dyn_cast<llvm::MemSetInst>(&at))
       access(at, fill->getRawDest(), fill->getLength(), fill->getDestAlign().valueOrOne(), emu::Write);
     else if (auto* call = llvm::dyn_cast<llvm::CallInst>(&at))
-      place(*call);
+      setLocation(*call);
     else if (llvm::isa<llvm::BranchInst>(at))
       leaves(at);
   }
@@ -138,18 +141,19 @@ private:
     llvm::IRBuilder<> builder(&at);
     llvm::Value* what =
         builder.CreateOr(builder.CreateZExtOrTrunc(bytes, i64_), emu::accessCode(llvm::Log2(align), kind));
-    builder.CreateCall(access_, {pointer, what, places_.of(at)});
+    builder.CreateCall(access_, {pointer, what, locations_.of(at)});
   }
 
-  // The last argument of what takes a place: null in the header.
-  void place(llvm::CallInst& call) {
+  // The last argument of calls that take a location: null in the header.
+  void setLocation(llvm::CallInst& call) {
     const llvm::Function* callee = call.getCalledFunction();
     if (!callee) return;
-    for (const char* name : emu::kPlaced)
-      if (callee->getName() == name) call.setArgOperand(call.arg_size() - 1, places_.ofCall(call));
+    for (const char* name : emu::kLocated)
+      if (callee->getName() == name) call.setArgOperand(call.arg_size() - 1, locations_.ofCall(call));
   }
 
-  // Who returns from a kernel early has left it; who comes to its end without an operation of his warp has missed that.
+  // A thread that returns early has left the kernel; one that reaches its end without an operation of its
+  // warp has missed that.
   void leaves(llvm::Instruction& branch) {
     const llvm::DILocation* where = branch.getDebugLoc().get();
     if (!where || where->getInlinedAt() || !textAt_(*where).starts_with("return")) return;
@@ -159,11 +163,11 @@ private:
 
   llvm::Module& module_;
   TextAt textAt_;
-  Places places_;
+  Locations locations_;
   llvm::PointerType* pointer_;
   llvm::Type* i64_;
   llvm::FunctionCallee access_;
-  uint64_t granule_ = 16; // no access is smaller: what shadow memory counts in
+  uint64_t granule_ = 16; // no access is smaller: the granule of shadow memory
 };
 
 } // namespace
@@ -173,7 +177,7 @@ void inlineAll(llvm::Module& module) {
     if (function.isDeclaration() || function.getName().starts_with(emu::kCallPrefix) ||
         module.getFunction((emu::kCallPrefix + function.getName()).str()))
       continue;
-    function.setLinkage(llvm::GlobalValue::InternalLinkage); // no kernel
+    function.setLinkage(llvm::GlobalValue::InternalLinkage); // not a kernel
     function.removeFnAttr(llvm::Attribute::NoInline);
     function.addFnAttr(llvm::Attribute::AlwaysInline);
   }
@@ -182,11 +186,11 @@ void inlineAll(llvm::Module& module) {
   inlining.addPass(llvm::AlwaysInlinerPass());
   promotion.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::PromotePass()));
   inlining.run(module, analyses.modules);
-  Places places(module);
+  Locations locations(module);
   const llvm::FunctionCallee fault = faultFunction(module);
   for (llvm::Function& function : module)
     if (!function.isDeclaration() && !function.getName().starts_with(emu::kCallPrefix))
-      checkScalars(function, fault, [&](llvm::Instruction& at) { return places.of(at); });
+      checkScalars(function, fault, [&](llvm::Instruction& at) { return locations.of(at); });
   analyses.modules.clear();
   analyses.functions.clear();
   promotion.run(module, analyses.modules);
@@ -195,7 +199,7 @@ void inlineAll(llvm::Module& module) {
 void checkAccesses(llvm::Module& module, TextAt textAt) {
   Instrumenter(module, textAt).run();
   registerOwnVariables(module);
-  checkRecursion(module, [](llvm::Instruction& at) { return Places(*at.getModule()).of(at); });
+  checkRecursion(module, [](llvm::Instruction& at) { return Locations(*at.getModule()).of(at); });
   llvm::StripDebugInfo(module);
 }
 

@@ -46,8 +46,8 @@ std::vector<const char*> arguments(const DtcClangRequest& request, const char* t
   };
   args.push_back(request.optLevel == 0 ? "-O0" : request.optLevel == 1 ? "-O1" : "-O3");
   if (request.optLevel >= 2) args.insert(args.end(), {"-vectorize-loops", "-vectorize-slp"});
-  // Lines are all that is wanted of debug information; what stays unset shows as NaN. A signed sum that overflows is as wrong as
-  // it is for a GPU's compiler, which knows no -fwrapv: LocalChecks.cpp looks for it.
+  // Only line numbers are needed of debug information; uninitialized variables are filled with NaN. A signed
+  // sum that overflows is undefined as for a GPU's compiler, which has no -fwrapv: LocalChecks.cpp checks it.
   if (!request.checkAccesses)
     args.push_back("-fwrapv");
   else
@@ -58,7 +58,7 @@ std::vector<const char*> arguments(const DtcClangRequest& request, const char* t
   return args;
 }
 
-// Each unit in a namespace of its own, what it defines marked with its number.
+// Each unit in a namespace of its own, with its definitions marked by its number.
 std::string joinUnits(const DtcClangRequest& request) {
   std::string source(request.prologue, request.prologueSize);
   const bool several = request.unitCount > 1;
@@ -78,7 +78,7 @@ std::string joinUnits(const DtcClangRequest& request) {
   return source;
 }
 
-// Takes the marks off again, since they would keep every helper function alive.
+// Removes the marks, which would keep every helper function alive.
 void collectUnits(Parsed& parsed) {
   llvm::GlobalVariable* marks = parsed.module->getNamedGlobal("llvm.global.annotations");
   if (!marks) return;
@@ -108,7 +108,7 @@ Parsed parse(const DtcClangRequest& request, llvm::LLVMContext& context, std::st
   if (request.checkAccesses)
     options->Warnings = {"no-everything", "uninitialized", "error"};
   else
-    options->IgnoreWarnings = true; // warnings are for people who can edit the text
+    options->IgnoreWarnings = true; // warnings would be for people who can edit the text
   clang::TextDiagnosticPrinter printer(stream, options.get());
   auto diagnostics =
       clang::CompilerInstance::createDiagnostics(options.get(), &printer, /*ShouldOwnClient=*/false);

@@ -1,6 +1,6 @@
 #pragma once
-// Source text -> LLVM module, not yet optimised.
-#include "../ClangPlugin.h"
+// Source text -> LLVM module, not yet optimized.
+#include "dtc/Jit/ClangPlugin.h"
 #include <llvm/ADT/StringMap.h>
 #include <llvm/IR/Module.h>
 #include <memory>
@@ -14,7 +14,7 @@ namespace dtc::clangjit {
 
 struct Parsed {
   std::unique_ptr<llvm::Module> module; // null where the source has errors
-  // Which unit defines an external function or variable; empty where there is one unit.
+  // The unit that defines an external function or variable; empty where there is one unit.
   llvm::StringMap<unsigned> unitOf;
 };
 

@@ -1,8 +1,8 @@
-// cuda-emu's checks of what a thread does by itself: indices of its own arrays, divisions, signed
-// overflow, shifts, loops that do not end. Written into the code as comparisons, since most of them are known to hold once loops are unrolled.
-#include "../EmuSymbols.h"
+// cuda-emu's checks of a thread's local behavior: indices of its own arrays, divisions, signed overflow,
+// shifts, endless loops. Inserted as comparisons, most of which are folded once loops are unrolled.
 #include "Analyses.h"
 #include "Backend.h"
+#include "dtc/Jit/EmuSymbols.h"
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/ScalarEvolution.h>
 #include <llvm/Analysis/Utils/Local.h>
@@ -18,22 +18,22 @@
 namespace dtc::clangjit {
 namespace {
 
-constexpr unsigned kShort = 1 << 20; // rounds of a loop that certainly ends
+constexpr unsigned kShort = 1 << 20; // iterations of a loop that certainly terminates
 
 class LocalChecker {
 public:
-  LocalChecker(llvm::Module& module, PlaceOf place)
-      : module_(module), place_(place), i32_(llvm::Type::getInt32Ty(module.getContext())),
+  LocalChecker(llvm::Module& module, LocationOf location)
+      : module_(module), location_(location), i32_(llvm::Type::getInt32Ty(module.getContext())),
         i64_(llvm::Type::getInt64Ty(module.getContext())) {
     fault_ = faultFunction(module);
   }
 
-  // Loops first: their analyses hold for code that nothing has been added to.
+  // Loops first: their analyses are valid for unmodified code.
   void run(llvm::Function& function, llvm::LoopInfo& loops, llvm::ScalarEvolution& lengths) {
     llvm::SmallVector<llvm::Instruction*, 16> latches;
     for (llvm::Loop* loop : loops.getLoopsInPreorder()) {
-      const unsigned most = lengths.getSmallConstantMaxTripCount(loop); // 0: not known
-      if (most != 0 && most <= kShort) continue;
+      const unsigned maxIterations = lengths.getSmallConstantMaxTripCount(loop); // 0: unknown
+      if (maxIterations != 0 && maxIterations <= kShort) continue;
       llvm::SmallVector<llvm::BasicBlock*, 4> blocks;
       loop->getLoopLatches(blocks);
       for (llvm::BasicBlock* block : blocks) latches.push_back(block->getTerminator());
@@ -42,7 +42,7 @@ public:
     for (llvm::BasicBlock& block : function)
       for (llvm::Instruction& instruction : block) all.push_back(&instruction);
     for (llvm::Instruction* instruction : all) visit(*instruction);
-    checkLocalValues(function, fault_, place_);
+    checkLocalValues(function, fault_, location_);
     if (latches.empty()) return;
     llvm::IRBuilder<> builder(&*function.getEntryBlock().getFirstInsertionPt());
     llvm::AllocaInst* rounds = builder.CreateAlloca(i64_, nullptr, "rounds");
@@ -67,7 +67,7 @@ private:
     }
   }
 
-  // Only of addresses that are sums on a variable of known size: all that an index makes.
+  // Only for addresses that are offsets from a variable of known size: the form of every index.
   void bounds(llvm::Instruction& at, llvm::Value* pointer, uint64_t bytes) {
     llvm::SmallVector<llvm::GEPOperator*, 4> steps;
     while (auto* step = llvm::dyn_cast<llvm::GEPOperator>(pointer)) {
@@ -80,14 +80,15 @@ private:
     llvm::Value* offset = builder.getInt64(0);
     for (llvm::GEPOperator* step : steps)
       offset = builder.CreateAdd(offset, llvm::emitGEPOffset(&builder, module_.getDataLayout(), step, true));
-    const uint64_t most = *size - std::min(bytes, *size);
-    if (const auto* known = llvm::dyn_cast<llvm::ConstantInt>(offset); known && known->getZExtValue() <= most)
+    const uint64_t limit = *size - std::min(bytes, *size);
+    if (const auto* known = llvm::dyn_cast<llvm::ConstantInt>(offset);
+        known && known->getZExtValue() <= limit)
       return;
     const llvm::StringRef name = pointer->getName().split('.').first;
-    faultIf(builder.CreateICmpUGT(offset, builder.getInt64(most)), at, emu::LocalBounds, offset, name);
+    faultIf(builder.CreateICmpUGT(offset, builder.getInt64(limit)), at, emu::LocalBounds, offset, name);
   }
 
-  // Of a variable of the thread's own, or a constant.
+  // A local variable of the thread, or a constant.
   [[nodiscard]] std::optional<uint64_t> knownSize(const llvm::Value& object) const {
     const llvm::DataLayout& layout = module_.getDataLayout();
     if (const auto* constant = llvm::dyn_cast<llvm::GlobalVariable>(&object))
@@ -100,30 +101,31 @@ private:
     return size->getFixedValue();
   }
 
-  // Of an array within a variable: a row's end is no way to the next row. One past the end may be pointed at.
+  // An array within a variable: its end must not be passed to reach the next row. A pointer one past the end
+  // is allowed.
   void elements(llvm::GetElementPtrInst& step) {
-    step.setIsInBounds(false); // which nothing is to be made of
+    step.setIsInBounds(false); // which must not be dereferenced
     llvm::Type* type = step.getSourceElementType();
     const bool used = llvm::all_of(step.users(), [&](const llvm::User* user) {
       const auto* call = llvm::dyn_cast<llvm::CallInst>(user); // __emu_access
       return llvm::getLoadStorePointerOperand(user) == &step ||
              (call && call->getCalledFunction() && call->getCalledFunction()->getName() == emu::kAccess);
     });
-    // An outermost array's bounds are the variable's, which is asked for where there is an access.
+    // An outermost array's bounds are the variable's, which is checked at accesses.
     const auto* outer = llvm::dyn_cast<llvm::GEPOperator>(step.getPointerOperand());
     const bool outermost = !outer || !outer->getSourceElementType()->isAggregateType();
     for (unsigned i = 2; i < step.getNumOperands(); ++i) {
       llvm::Value* index = step.getOperand(i);
       auto* array = llvm::dyn_cast<llvm::ArrayType>(type);
       type = llvm::GetElementPtrInst::getTypeAtIndex(type, index);
-      const uint64_t count = array ? array->getNumElements() : 0; // 0: of no known length
+      const uint64_t count = array ? array->getNumElements() : 0; // 0: of unknown length
       if (count == 0 || (outermost && i == 2)) continue;
-      const uint64_t most = used || i + 1 < step.getNumOperands() ? count - 1 : count;
+      const uint64_t limit = used || i + 1 < step.getNumOperands() ? count - 1 : count;
       const auto* known = llvm::dyn_cast<llvm::ConstantInt>(index);
-      if (known && known->getSExtValue() >= 0 && known->getZExtValue() <= most) continue;
+      if (known && known->getSExtValue() >= 0 && known->getZExtValue() <= limit) continue;
       llvm::IRBuilder<> builder(&step);
       llvm::Value* wide = builder.CreateSExtOrTrunc(index, i64_);
-      faultIf(builder.CreateICmpUGT(wide, builder.getInt64(most)), step, emu::ArrayBounds, wide,
+      faultIf(builder.CreateICmpUGT(wide, builder.getInt64(limit)), step, emu::ArrayBounds, wide,
               std::to_string(count));
     }
   }
@@ -139,15 +141,15 @@ private:
     llvm::IRBuilder<> builder(&at);
     llvm::Value* wrong = builder.CreateICmpEQ(divisor, llvm::ConstantInt::get(type, 0));
     if (isSigned) {
-      llvm::Value* least = llvm::ConstantInt::get(type, llvm::APInt::getSignedMinValue(type->getBitWidth()));
+      llvm::Value* lowest = llvm::ConstantInt::get(type, llvm::APInt::getSignedMinValue(type->getBitWidth()));
       wrong = builder.CreateOr(
           wrong, builder.CreateAnd(builder.CreateICmpEQ(divisor, llvm::Constant::getAllOnesValue(type)),
-                                   builder.CreateICmpEQ(at.getOperand(0), least)));
+                                   builder.CreateICmpEQ(at.getOperand(0), lowest)));
     }
     faultIf(wrong, at, emu::Division, builder.getInt64(0), "");
   }
 
-  // math.h and emu.h stand in for what a GPU has: there sums wrap.
+  // math.h and emu.h replace functions of a GPU: there sums wrap.
   static bool mayWrap(const llvm::Instruction& at) {
     const llvm::DILocation* where = at.getDebugLoc().get();
     return where && (where->getFilename().ends_with("math.h") || where->getFilename().ends_with("emu.h"));
@@ -182,22 +184,22 @@ private:
     llvm::IRBuilder<> builder(&latch);
     llvm::Value* now = builder.CreateAdd(builder.CreateLoad(i64_, &rounds), builder.getInt64(1));
     builder.CreateStore(now, &rounds);
-    faultIf(builder.CreateICmpUGT(now, builder.getInt64(emu::kMostRounds)), latch, emu::EndlessLoop, now, "");
+    faultIf(builder.CreateICmpUGT(now, builder.getInt64(emu::kMaxRounds)), latch, emu::EndlessLoop, now, "");
   }
 
   void faultIf(llvm::Value* wrong, llvm::Instruction& at, emu::Fault what, llvm::Value* number,
                llvm::StringRef variable) {
-    llvm::Value* place = place_(at);
+    llvm::Value* location = location_(at);
     llvm::Instruction* then =
         llvm::SplitBlockAndInsertIfThen(wrong, &at, /*Unreachable=*/false,
                                         llvm::MDBuilder(module_.getContext()).createUnlikelyBranchWeights());
     llvm::IRBuilder<> builder(then);
     builder.CreateCall(fault_, {builder.getInt32(static_cast<uint32_t>(what)), number,
-                                builder.CreateGlobalString(variable, "variable", 0, &module_), place});
+                                builder.CreateGlobalString(variable, "variable", 0, &module_), location});
   }
 
   llvm::Module& module_;
-  PlaceOf place_;
+  LocationOf location_;
   llvm::Type *i32_, *i64_;
   llvm::FunctionCallee fault_;
 };
@@ -215,9 +217,9 @@ llvm::FunctionCallee faultFunction(llvm::Module& module) {
   return fault;
 }
 
-void checkLocally(llvm::Module& module, PlaceOf place) {
+void checkLocally(llvm::Module& module, LocationOf location) {
   Analyses analyses;
-  LocalChecker checker(module, place);
+  LocalChecker checker(module, location);
   for (llvm::Function& function : module) {
     if (function.isDeclaration() || function.getName().starts_with(emu::kCallPrefix)) continue;
     checker.run(function, analyses.functions.getResult<llvm::LoopAnalysis>(function),
@@ -226,7 +228,7 @@ void checkLocally(llvm::Module& module, PlaceOf place) {
 }
 
 void tellLocalBytes(llvm::Module& module) {
-  uint64_t most = 0;
+  uint64_t maxBytes = 0;
   for (const llvm::Function& function : module) {
     uint64_t bytes = 0;
     for (const llvm::BasicBlock& block : function)
@@ -234,11 +236,11 @@ void tellLocalBytes(llvm::Module& module) {
         if (const auto* variable = llvm::dyn_cast<llvm::AllocaInst>(&instruction))
           if (const auto size = variable->getAllocationSize(module.getDataLayout()))
             bytes += size->getKnownMinValue();
-    most = std::max(most, bytes);
+    maxBytes = std::max(maxBytes, bytes);
   }
   auto* i64 = llvm::Type::getInt64Ty(module.getContext());
   new llvm::GlobalVariable(module, i64, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
-                           llvm::ConstantInt::get(i64, most), emu::kLocalBytes);
+                           llvm::ConstantInt::get(i64, maxBytes), emu::kLocalBytes);
 }
 
 } // namespace dtc::clangjit

@@ -1,6 +1,6 @@
-// cuda-emu's check of what a thread's own variables hold: next to each variable that begins unset lies one byte for each of its
-// bytes, which says whether it has been set since. Most of it vanishes once loops are unrolled.
-#include "../EmuSymbols.h"
+// cuda-emu's check for uninitialized local variables: each variable without an initializer gets a shadow with
+// one byte per byte, which tells whether it has been set since. Most of it is optimized away once loops are
+// unrolled.
 #include "Backend.h"
 #include <llvm/Analysis/Utils/Local.h>
 #include <llvm/Analysis/ValueTracking.h>
@@ -17,9 +17,10 @@
 namespace dtc::clangjit {
 namespace {
 
-constexpr uint64_t kMostAtOnce = 64; // bytes of one load or store
+constexpr uint64_t kMaxAtOnce = 64; // bytes of one load or store
 
-// Does it fill a variable that has no initialiser (-ftrivial-auto-var-init)? There the variable begins.
+// True if it fills a variable that has no initializer (-ftrivial-auto-var-init): the start of the variable's
+// lifetime.
 bool beginsUnset(const llvm::Instruction& at) {
   const llvm::MDNode* notes = at.getMetadata(llvm::LLVMContext::MD_annotation);
   if (!notes) return false;
@@ -30,11 +31,11 @@ bool beginsUnset(const llvm::Instruction& at) {
   return false;
 }
 
-// Calls __emu_fault before `at` where `unset` holds.
+// Calls __emu_fault before `at` if `unset` holds.
 void faultIfUnset(llvm::Value* unset, llvm::Instruction& at, const llvm::AllocaInst& variable,
-                  llvm::FunctionCallee fault, PlaceOf place) {
+                  llvm::FunctionCallee fault, LocationOf location) {
   llvm::Module& module = *at.getModule();
-  llvm::Value* where = place(at);
+  llvm::Value* where = location(at);
   llvm::Instruction* then = llvm::SplitBlockAndInsertIfThen(
       unset, &at, /*Unreachable=*/false, llvm::MDBuilder(at.getContext()).createUnlikelyBranchWeights());
   llvm::IRBuilder<> builder(then);
@@ -44,8 +45,9 @@ void faultIfUnset(llvm::Value* unset, llvm::Instruction& at, const llvm::AllocaI
 
 class LocalValues {
 public:
-  LocalValues(llvm::Function& function, llvm::FunctionCallee fault, PlaceOf place)
-      : function_(function), layout_(function.getParent()->getDataLayout()), fault_(fault), place_(place) {}
+  LocalValues(llvm::Function& function, llvm::FunctionCallee fault, LocationOf location)
+      : function_(function), layout_(function.getParent()->getDataLayout()), fault_(fault),
+        location_(location) {}
 
   void run() {
     llvm::SmallVector<llvm::AllocaInst*, 16> variables;
@@ -68,7 +70,8 @@ private:
     llvm::Value* pointer = nullptr; // into the variable
   };
 
-  // Notes all uses, where the variable begins unset, or is the copy of one, and all of its uses are of known kinds.
+  // Collects all uses, if the variable starts uninitialized, or is a copy of such a one, and all of its uses
+  // are of known kinds.
   void follow(llvm::AllocaInst& variable) {
     const auto size = variable.getAllocationSize(layout_);
     if (!size || size->isScalable() || size->getFixedValue() == 0) return;
@@ -113,7 +116,7 @@ private:
     return call && (llvm::isa<llvm::MemIntrinsic>(call) || call->isLifetimeStartOrEnd());
   }
 
-  // The same place of the shadow.
+  // The same offset in the shadow.
   llvm::Value* shadowAt(llvm::IRBuilder<>& builder, const Variable& v, llvm::Value* pointer) {
     llvm::Value* offset = builder.getInt64(0);
     for (; pointer != v.own; pointer = llvm::cast<llvm::GEPOperator>(pointer)->getPointerOperand())
@@ -123,7 +126,7 @@ private:
   }
 
   void set(llvm::IRBuilder<>& builder, llvm::Value* shadow, uint64_t bytes, bool value) {
-    if (bytes > kMostAtOnce) {
+    if (bytes > kMaxAtOnce) {
       builder.CreateMemSet(shadow, builder.getInt8(value), bytes, llvm::MaybeAlign(1));
       return;
     }
@@ -136,11 +139,11 @@ private:
 
   void expectSet(llvm::Instruction& at, const Variable& v, llvm::Value* pointer, uint64_t bytes) {
     llvm::IRBuilder<> builder(&at);
-    if (bytes == 0 || bytes > kMostAtOnce) return;
+    if (bytes == 0 || bytes > kMaxAtOnce) return;
     llvm::ConstantInt* all = pattern(builder, bytes, true);
     llvm::Value* is =
         builder.CreateAlignedLoad(all->getType(), shadowAt(builder, v, pointer), llvm::Align(1));
-    faultIfUnset(builder.CreateICmpNE(is, all), at, *v.own, fault_, place_);
+    faultIfUnset(builder.CreateICmpNE(is, all), at, *v.own, fault_, location_);
   }
 
   void instrument(const Use& use) {
@@ -163,7 +166,8 @@ private:
                          llvm::MaybeAlign(1));
   }
 
-  // From variable to variable what is unset stays so (padding is); anywhere else all of it is to be set.
+  // Copies between variables copy the shadow (padding is uninitialized); for all other uses all bytes must be
+  // set.
   void copiedFrom(const Use& use, const Variable& v, llvm::MemTransferInst& copy) {
     llvm::IRBuilder<> builder(&copy);
     const auto* length = llvm::dyn_cast<llvm::ConstantInt>(copy.getLength());
@@ -185,14 +189,14 @@ private:
   llvm::Function& function_;
   const llvm::DataLayout& layout_;
   llvm::FunctionCallee fault_;
-  PlaceOf place_;
+  LocationOf location_;
   std::vector<Variable> variables_;
   std::vector<Use> uses_;
 };
 
 } // namespace
 
-void checkScalars(llvm::Function& function, llvm::FunctionCallee fault, PlaceOf place) {
+void checkScalars(llvm::Function& function, llvm::FunctionCallee fault, LocationOf location) {
   llvm::SmallVector<llvm::AllocaInst*, 32> variables;
   for (llvm::BasicBlock& block : function)
     for (llvm::Instruction& at : block)
@@ -215,14 +219,14 @@ void checkScalars(llvm::Function& function, llvm::FunctionCallee fault, PlaceOf 
       } else if (auto* load = llvm::dyn_cast<llvm::LoadInst>(user)) {
         builder.SetInsertPoint(load);
         faultIfUnset(builder.CreateNot(builder.CreateLoad(builder.getInt1Ty(), set)), *load, *variable, fault,
-                     place);
+                     location);
       }
     }
   }
 }
 
-void checkLocalValues(llvm::Function& function, llvm::FunctionCallee fault, PlaceOf place) {
-  LocalValues(function, fault, place).run();
+void checkLocalValues(llvm::Function& function, llvm::FunctionCallee fault, LocationOf location) {
+  LocalValues(function, fault, location).run();
 }
 
 } // namespace dtc::clangjit

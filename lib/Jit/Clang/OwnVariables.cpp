@@ -1,7 +1,7 @@
-// cuda-emu's checks of a thread's own variables where only a run can tell which of them an address is in, and of the room for
-// functions that are called anew by themselves.
-#include "../EmuSymbols.h"
+// cuda-emu's checks of a thread's local variables where the variable of an address is known only at run time,
+// and of the stack space for recursive functions.
 #include "Backend.h"
+#include "dtc/Jit/EmuSymbols.h"
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Instructions.h>
@@ -13,7 +13,7 @@
 namespace dtc::clangjit {
 namespace {
 
-constexpr uint64_t kRoom = 64; // before and behind such a variable: nothing
+constexpr uint64_t kRoom = 64; // padding before and after such a variable
 
 bool isKernelsOwn(const llvm::Function& function) {
   return !function.isDeclaration() && !function.getName().starts_with(emu::kCallPrefix);
@@ -24,7 +24,7 @@ bool toldToEmulator(const llvm::User& user) {
   return call && call->getCalledFunction() && call->getCalledFunction()->getName().starts_with("__emu_");
 }
 
-// Is an address in it chosen among several, or kept?
+// True if an address in it is selected among several, or stored.
 bool isPointedAt(llvm::AllocaInst& variable) {
   llvm::SmallVector<llvm::Value*, 16> pointers = {&variable};
   while (!pointers.empty()) {
@@ -46,7 +46,7 @@ bool isPointedAt(llvm::AllocaInst& variable) {
   return false;
 }
 
-// The variable, with room around it.
+// The variable, with padding around it.
 llvm::Value* widen(llvm::AllocaInst& variable, uint64_t bytes) {
   llvm::IRBuilder<> builder(&variable);
   const uint64_t before = std::max(kRoom, variable.getAlign().value());
@@ -63,8 +63,8 @@ llvm::Value* widen(llvm::AllocaInst& variable, uint64_t bytes) {
   return inner;
 }
 
-// Behind all variables of the function, and what widen() has put there.
-llvm::Instruction* firstBehindVariables(llvm::Function& function) {
+// After all variables of the function, and the code added by widen().
+llvm::Instruction* firstAfterAllocas(llvm::Function& function) {
   llvm::Instruction* last = nullptr;
   for (llvm::Instruction& at : function.getEntryBlock())
     if (llvm::isa<llvm::AllocaInst>(at) ||
@@ -88,7 +88,7 @@ void tell(llvm::Function& function, llvm::ArrayRef<llvm::AllocaInst*> variables)
     entry.name = variable->getName().split('.').first;
     entry.at = widen(*variable, entry.bytes);
   }
-  llvm::IRBuilder<> builder(firstBehindVariables(function));
+  llvm::IRBuilder<> builder(firstAfterAllocas(function));
   auto* pointer = builder.getPtrTy();
   auto* entry = llvm::StructType::get(pointer, builder.getInt64Ty(), pointer); // OwnVariable
   auto* type = llvm::ArrayType::get(entry, entries.size());
@@ -107,7 +107,7 @@ void tell(llvm::Function& function, llvm::ArrayRef<llvm::AllocaInst*> variables)
 } // namespace
 
 void registerOwnVariables(llvm::Module& module) {
-  // The variables of other functions, and what is passed by value, would have to be told, too.
+  // The variables of other functions, and arguments passed by value, would have to be registered, too.
   for (llvm::Function& function : module)
     if (isKernelsOwn(function) &&
         (!function.hasExternalLinkage() ||
@@ -128,19 +128,19 @@ void registerOwnVariables(llvm::Module& module) {
   }
 }
 
-void checkRecursion(llvm::Module& module, PlaceOf place) {
+void checkRecursion(llvm::Module& module, LocationOf location) {
   for (llvm::Function& function : module) {
     if (!isKernelsOwn(function) || function.hasExternalLinkage()) continue;
     llvm::Instruction* first = nullptr;
     for (llvm::BasicBlock& block : function)
       for (llvm::Instruction& at : block)
         if (!first && at.getDebugLoc()) first = &at;
-    llvm::IRBuilder<> builder(firstBehindVariables(function));
+    llvm::IRBuilder<> builder(firstAfterAllocas(function));
     llvm::Value* frame =
         builder.CreateIntrinsic(llvm::Intrinsic::frameaddress, {builder.getPtrTy()}, {builder.getInt32(0)});
     auto* kind =
         llvm::FunctionType::get(builder.getVoidTy(), {builder.getPtrTy(), builder.getPtrTy()}, false);
-    llvm::Value* where = place(first ? *first : *builder.GetInsertPoint());
+    llvm::Value* where = location(first ? *first : *builder.GetInsertPoint());
     builder.CreateCall(module.getOrInsertFunction(emu::kEnter, kind), {frame, where});
   }
 }

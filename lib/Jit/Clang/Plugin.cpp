@@ -1,7 +1,7 @@
 // The plugin dtc-jit-clang: Clang and LLVM behind the table of ClangPlugin.h.
-#include "../ClangPlugin.h"
 #include "Backend.h"
 #include "Frontend.h"
+#include "dtc/Jit/ClangPlugin.h"
 #include <cstdlib>
 #include <cstring>
 #include <llvm/Config/llvm-config.h>
@@ -10,15 +10,15 @@
 #include <llvm/Support/ErrorHandling.h>
 #include <mutex>
 #include <new>
-#include <string>
 
 namespace {
 
-// What the first request says; LLVM has one handler of each kind for the process.
+// From the first request; LLVM has one handler of each kind per process.
 void (*outOfMemory)(void) = nullptr;
 void (*failed)(const char*) = nullptr;
 
-// Where operator new fails within Clang the process ends: an exception would run destructors of what Clang was changing.
+// Where operator new fails within Clang the process ends: an exception would run destructors of objects that
+// Clang was modifying.
 thread_local bool inClang = false;
 std::new_handler elsewhere = nullptr;
 void onNewFailed() { inClang || !elsewhere ? outOfMemory() : elsewhere(); }

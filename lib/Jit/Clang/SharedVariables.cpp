@@ -1,8 +1,9 @@
-// CUDA's __shared__ under the emulator. emu.h declares such variables thread_local, which accepts both the static form
-// and `extern __shared__ T name[]`; here they become addresses in the running block's shared memory, since code that we
-// load ourselves has no thread-local storage, and since a block's shared memory must not be its OS thread's.
-#include "../EmuSymbols.h"
+// CUDA's __shared__ under the emulator. emu.h declares such variables thread_local, which accepts both the
+// static form and `extern __shared__ T name[]`; here they become addresses in the running block's shared
+// memory, since loaded code has no thread-local storage, and since a block's shared memory must not be its OS
+// thread's.
 #include "Backend.h"
+#include "dtc/Jit/EmuSymbols.h"
 #include <llvm/Demangle/Demangle.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IRBuilder.h>
@@ -14,8 +15,8 @@
 namespace dtc::clangjit {
 namespace {
 
-constexpr uint64_t kAlign = 16; // of dynamic shared memory, which follows the static part
-constexpr uint64_t kApart = 64; // bytes of nothing between variables, so that running past one shows
+constexpr uint64_t kAlign = 16;   // of dynamic shared memory, which follows the static part
+constexpr uint64_t kPadding = 64; // padding between variables, so that an overrun is detected
 
 // The block's shared memory: one call at the head of each function that uses some.
 llvm::Value* sharedBase(llvm::Function& function, llvm::FunctionCallee getter,
@@ -60,7 +61,8 @@ std::string plainName(const llvm::GlobalVariable& variable) {
   return at == std::string::npos ? name : name.substr(at + 2);
 }
 
-// `extern __shared__ T name[]` is reached through a function that would first run its initialiser, if there were one.
+// `extern __shared__ T name[]` is accessed through a function that would first run its initializer, if there
+// were one.
 void dropInitialisers(llvm::Module& module) {
   for (llvm::Function& function : llvm::make_early_inc_range(module))
     if (function.isDeclaration() && function.getName().starts_with("_ZTH")) {
@@ -76,20 +78,20 @@ void define(llvm::Module& module, const char* name, llvm::Constant* value) {
 
 } // namespace
 
-void lowerSharedVariables(llvm::Module& module, bool apart) {
+void lowerSharedVariables(llvm::Module& module, bool padded) {
   dropInitialisers(module);
   llvm::LLVMContext& context = module.getContext();
   auto* pointer = llvm::PointerType::getUnqual(context);
   auto getter = module.getOrInsertFunction(emu::kShared, llvm::FunctionType::get(pointer, false));
   if (auto* function = llvm::dyn_cast<llvm::Function>(getter.getCallee())) {
-    function->setDoesNotAccessMemory(); // the same within one thread of a block
+    function->setDoesNotAccessMemory(); // constant within one thread of a block
     function->setDoesNotThrow();
     function->setWillReturn();
   }
   llvm::SmallVector<llvm::GlobalVariable*, 8> fixed, dynamic;
   for (llvm::GlobalVariable& variable : module.globals())
     if (variable.isThreadLocal()) (variable.isDeclaration() ? dynamic : fixed).push_back(&variable);
-  uint64_t size = 0, span = 0; // without and with what keeps variables apart
+  uint64_t size = 0, span = 0; // without and with padding between variables
   std::string map;
   llvm::DenseMap<llvm::Function*, llvm::Value*> bases;
   const llvm::DataLayout& layout = module.getDataLayout();
@@ -100,7 +102,7 @@ void lowerSharedVariables(llvm::Module& module, bool apart) {
     replaceUses(*variable, span, getter, bases);
     map += plainName(*variable) + " " + std::to_string(span) + " " + std::to_string(bytes) + "\n";
     size = llvm::alignTo(size, align) + bytes;
-    span += bytes + (apart ? kApart : 0);
+    span += bytes + (padded ? kPadding : 0);
   }
   size = llvm::alignTo(size, kAlign), span = llvm::alignTo(span, kAlign);
   for (llvm::GlobalVariable* variable : dynamic) {

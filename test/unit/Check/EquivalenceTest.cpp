@@ -1,7 +1,7 @@
 // checkEquivalence: equal programs pass on every level, and what differs is found.
-#include "dtc/Check/Equivalence.h"
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
+#include "dtc/Check/run/Equivalence.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Ops/record/Ops.h"
 
 #include <gtest/gtest.h>
 

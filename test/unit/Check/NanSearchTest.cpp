@@ -1,5 +1,5 @@
 // Counting what is not finite, in each kind of dtype. The search itself has tests in test/Driver/run-nan*.dt.
-#include "dtc/Check/NanSearch.h"
+#include "dtc/Check/run/NanSearch.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ TEST(NanSearch, CountsWhatIsNotFinite) {
     t.setFloat(3, INFINITY);
     t.setFloat(4, -NAN);
     t.setFloat(5, -INFINITY);
-    const NonFinite n = countNonFinite(t);
+    const NonFiniteCount n = countNonFinite(t);
     EXPECT_EQ(n.nan, 2) << dtypeName(d);
     EXPECT_EQ(n.infinite, 2) << dtypeName(d);
     EXPECT_EQ(n.firstNan, 2) << dtypeName(d);

@@ -1,7 +1,7 @@
 // The rule prover finds what is wrong and what is missing, and nothing else.
-#include "dtc/Check/RuleProver.h"
-#include "dtc/IR/RuleText.h"
-#include "dtc/Ops/Ops.h"
+#include "dtc/Check/rules/RuleProver.h"
+#include "dtc/IR/text/RuleText.h"
+#include "dtc/Ops/record/Ops.h"
 #include <algorithm>
 
 namespace dtc::test {
@@ -43,7 +43,7 @@ TEST(RuleProver, FindsALocalOpThatIsNotToldItsPlace) {
   EXPECT_FALSE(speaksOf(report.wrong, "iota {dim = 0} : f32[5, 3] | -> S(1)"));
 }
 
-TEST(RuleProver, FindsAMeanOverPiecesThatForgetsTheWhole) {
+TEST(RuleProver, FindsAMeanOverShardsWithoutTheGlobalCount) {
   OpRegistry ops = with("mean", [](OpRecord& r) { r.localise = nullptr; });
   EXPECT_TRUE(speaksOf(proveRules(ops, {{"mean"}}).wrong, "mean f32[5, 3] | S(0) -> P(sum)"));
 }

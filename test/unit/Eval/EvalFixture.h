@@ -1,8 +1,8 @@
 #pragma once
 // Programs as text, run by the reference evaluators.
 #include "dtc/Eval/Eval.h"
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Ops/record/Ops.h"
 
 namespace dtc::test {
 
@@ -42,15 +42,15 @@ struct Program {
     auto r = evaluate(m, main(), args, {});
     return r.ok() ? "no error" : r.error().message;
   }
-  // An spmd function on the pieces of global arguments; the pieces of its results put together again.
-  std::vector<Tensor> runSpmd(std::vector<Tensor> args, std::vector<std::vector<Tensor>>* pieces = nullptr) {
+  // An spmd function on the shards of global arguments; returns the assembled results.
+  std::vector<Tensor> runSpmd(std::vector<Tensor> args, std::vector<std::vector<Tensor>>* shards = nullptr) {
     const Function& f = m[main()];
     const Mesh& mesh = m.shardings.mesh(MeshId(0));
     std::vector<std::vector<Tensor>> local(static_cast<size_t>(mesh.numDevices()));
     for (size_t d = 0; d < local.size(); ++d)
       for (size_t i = 0; i < args.size(); ++i) {
         ShardingId s = m[f.args[i].value].sharding;
-        local[d].push_back(s.valid() ? takePiece(args[i], m.shardings[s], mesh, static_cast<int64_t>(d))
+        local[d].push_back(s.valid() ? takeShard(args[i], m.shardings[s], mesh, static_cast<int64_t>(d))
                                      : args[i]);
       }
     auto r = evaluateSpmd(m, main(), local, {});
@@ -65,7 +65,7 @@ struct Program {
                                                        m.types[result.globalType].staticShape())
                                             : parts[0]);
     }
-    if (pieces) *pieces = *r;
+    if (shards) *shards = *r;
     return out;
   }
 };

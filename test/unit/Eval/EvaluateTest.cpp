@@ -96,7 +96,7 @@ TEST(Evaluate, ReshapesThatNoFactorSaysKeepTheOrder) {
   EXPECT_EQ(valuesOf(y), (std::vector<double>{1, 4, 7, 10, -2, -5, -8, -11, 3, 6, 9, 12}));
 }
 
-TEST(Evaluate, PiecesOfTensors) {
+TEST(Evaluate, ShardsOfTensors) {
   Program p(
       "func @f(%x: i32[2, 3], %y: i32[2, 1]) -> (i32[2, 4], i32[2, 2, 3], i32[2, 2], i32[3, 6], i32[2, 3], "
       "i32[2, 3]) {\n"
@@ -241,7 +241,7 @@ TEST(Evaluate, SymbolsAreBoundByTheArguments) {
 
 TEST(Evaluate, ArgumentsOfAnotherShapeAreAnError) {
   Program p("func @f(%x: f32[3]) -> (f32[3]) {\n  return %x\n}\n");
-  EXPECT_EQ(p.errorOf({f32({4}, {1, 2, 3, 4})}), "argument %x has size 4 in dim 0, its type says 3");
+  EXPECT_EQ(p.errorOf({f32({4}, {1, 2, 3, 4})}), "argument %x has size 4 in dim 0, expected 3");
 }
 
 } // namespace

@@ -56,7 +56,7 @@ TEST(RandomInputs, SimpleForms) {
 TEST(RandomInputs, WhatIsMistypedIsAnsweredWithTheForm) {
   EXPECT_FALSE(isInputSpec("weights.npy"));
   EXPECT_EQ(parseInputSpec("randn(x)").error().message,
-            "'randn(x)' does not make an input; expected randn(seed) or randn(seed,std)");
+            "'randn(x)' is not a valid input; expected randn(seed) or randn(seed,std)");
   EXPECT_FALSE(parseInputSpec("uniform(1,2)").ok());
   EXPECT_FALSE(parseInputSpec("randint(1,5,5)").ok());
   EXPECT_FALSE(parseInputSpec("zeros(1)").ok());

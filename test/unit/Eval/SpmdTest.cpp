@@ -1,17 +1,17 @@
-// The many-device evaluator: collectives on pieces against what they mean for the whole.
+// The many-device evaluator: collectives on shards against their definition on global tensors.
 #include "EvalFixture.h"
 
 namespace dtc::test {
 namespace {
 
-// Gathers and slices the cut dim again, on any mesh and size.
+// Gathers and slices the sharded dim again, on any mesh and size.
 TEST(Spmd, GatherAndSliceUndoEachOther) {
   for (int64_t k : {1, 2, 3, 5})
     for (int64_t n : {1, 4, 7, 11}) {
       std::string mesh = "mesh @m = [b=" + std::to_string(k) + "]\n",
                   type = "f32[" + std::to_string(n) + ", 2]";
-      std::string piece = n % k == 0 ? std::to_string(n / k) : std::to_string(n) + "/b";
-      std::string local = "f32[" + piece + ", 2]";
+      std::string shard = n % k == 0 ? std::to_string(n / k) : std::to_string(n) + "/b";
+      std::string local = "f32[" + shard + ", 2]";
       Program p(mesh + "spmd func @f(%x: " + local + " of " + type + " {b, _}) -> (" + local + " of " + type +
                 " {b, _}, " + type + ") {\n  %g = all_gather %x {axes = [b], dim = 0} : " + type +
                 "\n  %s = all_slice %g {axes = [b], dim = 0} : " + local + "\n  return %s, %g\n}\n");
@@ -45,17 +45,17 @@ TEST(Spmd, EveryReductionCombinesTheDevices) {
   EXPECT_EQ(r[1].getInt(0), 0);
 }
 
-TEST(Spmd, ReduceScatterGivesUnevenPieces) {
+TEST(Spmd, ReduceScatterReturnsUnevenShards) {
   Program p("mesh @m = [b=3]\nspmd func @f(%x: f32[7] of f32[7] {_ | sum(b)}) -> (f32[7/b] of f32[7] {b}) {\n"
             "  %y = reduce_scatter %x {axes = [b], dim = 0} : f32[7/b]\n  return %y\n}\n");
   Tensor x = counted(DType::F32, {7});
-  std::vector<std::vector<Tensor>> pieces;
-  EXPECT_EQ(p.runSpmd({x}, &pieces)[0], x);
-  EXPECT_EQ(pieces[0][0].shape()[0], 2);
-  EXPECT_EQ(pieces[2][0].shape()[0], 3);
+  std::vector<std::vector<Tensor>> shards;
+  EXPECT_EQ(p.runSpmd({x}, &shards)[0], x);
+  EXPECT_EQ(shards[0][0].shape()[0], 2);
+  EXPECT_EQ(shards[2][0].shape()[0], 3);
 }
 
-TEST(Spmd, AllToAllMovesTheCut) {
+TEST(Spmd, AllToAllMovesTheSharding) {
   Program p(
       "mesh @m = [a=2, b=3]\n"
       "spmd func @f(%x: f32[4, 7/b] of f32[4, 7] {_, b}) -> (f32[4/b, 7] of f32[4, 7] {b, _}) {\n"
@@ -64,8 +64,8 @@ TEST(Spmd, AllToAllMovesTheCut) {
   EXPECT_EQ(p.runSpmd({x})[0], x);
 }
 
-TEST(Spmd, SlicingFurtherCutsTheWholeDimNotThePiece) {
-  // 4 over a=3 is 1, 1, 2; over (a, b) it is 0 1 0 1 1 1: the pieces of the pieces would be another cut.
+TEST(Spmd, SlicingFurtherShardsTheGlobalDim) {
+  // 4 over a=3 is 1, 1, 2; over (a, b) it is 0 1 0 1 1 1: shards of the shards would be different.
   Program p("mesh @m = [a=3, b=2]\nspmd func @f(%x: f32[4/a] of f32[4] {a}) -> (f32[4/(a, b)] of f32[4] {(a, "
             "b)}) {\n"
             "  %y = all_slice %x {axes = [b], dim = 0} : f32[4/(a, b)]\n  return %y\n}\n");
@@ -109,7 +109,7 @@ TEST(Spmd, DevicesKnowTheirPlace) {
   EXPECT_EQ(valuesOf(r[2]), (std::vector<double>{2, 2, 3}));
 }
 
-TEST(Spmd, FillAndTrimArePieceToBlockAndBack) {
+TEST(Spmd, FillAndTrimAreShardToBlockAndBack) {
   Program p("mesh @m = [b=3]\nspmd func @f(%x: f32[11/b] of f32[11] {b}) -> (f32[11/b] of f32[11] {b}, "
             "f32[4] of f32[12] {b}) {\n"
             "  %f = fill_piece %x {dim = 0, value = -1.0} : f32[4]\n"
@@ -125,10 +125,10 @@ TEST(Spmd, LocalInAGlobalProgramRunsPerDevice) {
       "mesh @m = [a=2, b=3]\nfunc @f(%x: f32[5, 11] @m{a, b}, %w: f32[11, 4] @m{b, _}) -> (f32[5, 4]) {\n"
       "  %y = local (%l = %x @m{a, b}, %r = %w @m{b, _}) {\n    %1 = matmul %l, %r\n"
       "    %2 = all_reduce %1 {axes = [b]}\n    yield %2\n  } : f32[5, 4] @m{a, _}\n  return %y\n}\n");
-  Program whole(
+  Program global(
       "func @f(%x: f32[5, 11], %w: f32[11, 4]) -> (f32[5, 4]) {\n  %y = matmul %x, %w\n  return %y\n}\n");
   Tensor x = counted(DType::F32, {5, 11}), w = counted(DType::F32, {11, 4}, 3);
-  EXPECT_EQ(p.run({x, w})[0], whole.run({x, w})[0]);
+  EXPECT_EQ(p.run({x, w})[0], global.run({x, w})[0]);
 }
 
 TEST(Spmd, BranchesMayDifferBetweenDevices) {

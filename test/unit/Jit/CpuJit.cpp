@@ -153,7 +153,7 @@ TEST(CpuJit, TheUnitOfABatchThatIsWrongIsNamed) {
   EXPECT_EQ(module.error().message.find("scale_3"), std::string::npos);
 }
 
-// Damage in the content, in the head, and a cut: each time the kernel is compiled anew and runs.
+// Damage in the content, in the head, and truncation: each time the kernel is compiled anew and runs.
 TEST(CpuJit, ADamagedCacheEntryIsCompiledAnew) {
   JitConfig config;
   config.cacheDir = temporaryFolder("damaged");

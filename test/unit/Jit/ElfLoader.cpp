@@ -1,7 +1,7 @@
 // The loader of compiled objects: an object from a file may hold anything, and still nothing outside of it is read.
-#include "../../../lib/Jit/ElfLoader.h"
-#include "../../../lib/Jit/CpuJitImpl.h"
-#include "../../../lib/Jit/Prologue.h"
+#include "dtc/Jit/ElfLoader.h"
+#include "dtc/Jit/CpuJitImpl.h"
+#include "dtc/Jit/Prologue.h"
 #include <memory>
 #include <random>
 
@@ -39,7 +39,7 @@ TEST(ElfLoader, AWholeObjectLoadsAndItsFunctionsRun) {
   FAIL() << "the function is not exported";
 }
 
-TEST(ElfLoader, ACutObjectIsAnError) {
+TEST(ElfLoader, ATruncatedObjectIsAnError) {
   const std::string object = exampleObject();
   for (size_t size = 0; size < object.size(); size += 7) EXPECT_FALSE(loads(object.substr(0, size))) << size;
 }

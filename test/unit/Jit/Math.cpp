@@ -1,8 +1,9 @@
 // The device header's functions on the CPU: the bounds of docs/math.md over samples of all floats, and the IR's edges.
 // DTC_FLOAT_STRIDE=1 tries every one of the 2^32 floats, DTC_FLOAT_FUNCTIONS=exp,log of these functions alone.
 #include "dtc/Jit/CpuJit.h"
-#include "dtc/Ops/Scalar.h"
+#include "dtc/Ops/elementwise/Scalar.h"
 #include "dtc/Support/DType.h"
+#include <algorithm>
 #include <bit>
 #include <cfloat>
 #include <cmath>
@@ -10,83 +11,46 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <map>
+#include <sstream>
 
 namespace dtc {
 namespace {
 
 struct Function {
-  const char* name;
-  double (*exact)(double);
+  std::string name;
+  double bound; // in ulp
+  size_t arity;
+  double (*exact)(double, double, double);
 };
 
-double rsqrtExact(double x) { return 1 / std::sqrt(x); }
-double sigmoidExact(double x) { return 1 / (1 + std::exp(-x)); }
+double sigmoidExact(double x, double, double) { return 1 / (1 + std::exp(-x)); }
 
-// As the evaluator has it, in long double and by other formulas than the kernels'.
-template <const auto& Name> double evaluated(double x) { return findIntrinsic(Name)->onFloats(x, 0, 0); }
-template <const auto& Name> double evaluated2(double x, double y) {
-  return findIntrinsic(Name)->onFloats(x, y, 0);
+std::string mathPage() {
+  std::ifstream page(DTC_SOURCE_DIR "/docs/math.md");
+  return {std::istreambuf_iterator<char>(page), {}};
 }
-constexpr char kErfInv[] = "erf_inv", kLgamma[] = "lgamma", kDigamma[] = "digamma", kZeta[] = "zeta",
-               kPolygamma[] = "polygamma", kI0e[] = "bessel_i0e", kI1e[] = "bessel_i1e";
 
-const Function kFunctions[] = {
-    {"asinh", std::asinh},
-    {"acosh", std::acosh},
-    {"atanh", std::atanh},
-    {"cbrt", std::cbrt},
-    {kErfInv, evaluated<kErfInv>},
-    {kLgamma, evaluated<kLgamma>},
-    {kDigamma, evaluated<kDigamma>},
-    {kI0e, evaluated<kI0e>},
-    {kI1e, evaluated<kI1e>},
-    {"exp", std::exp},
-    {"exp2", std::exp2},
-    {"expm1", std::expm1},
-    {"log", std::log},
-    {"log2", std::log2},
-    {"log1p", std::log1p},
-    {"tanh", std::tanh},
-    {"erf", std::erf},
-    {"sin", std::sin},
-    {"cos", std::cos},
-    {"tan", std::tan},
-    {"rsqrt", rsqrtExact},
-    {"sqrt", std::sqrt},
-    {"asin", std::asin},
-    {"acos", std::acos},
-    {"atan", std::atan},
-    {"sinh", std::sinh},
-    {"cosh", std::cosh},
-    {"erfc", std::erfc},
-    {"sigmoid", sigmoidExact},
-};
-
-struct Function2 {
-  const char* name;
-  double (*exact)(double, double);
-};
-const Function2 kFunctions2[] = {{"pow", std::pow},
-                                 {"atan2", std::atan2},
-                                 {kZeta, evaluated2<kZeta>},
-                                 {kPolygamma, evaluated2<kPolygamma>}};
-
-// The rows of the table in docs/math.md.
-double boundOf(const std::string& name) {
-  static const std::map<std::string, double> bounds = [] {
-    std::map<std::string, double> read;
-    std::ifstream page(DTC_SOURCE_DIR "/docs/math.md");
+// The rows of the table in docs/math.md. Results are compared with those of the evaluator, which computes the
+// special functions in long double and by formulas other than the kernels'.
+const std::vector<Function>& functions() {
+  static const std::vector<Function> rows = [] {
+    std::vector<Function> read;
+    std::istringstream page(mathPage());
     for (std::string line; std::getline(page, line);) {
-      char function[32];
-      double ulps = 0;
-      if (std::sscanf(line.c_str(), "| %31s | %lf |", function, &ulps) == 2) read[function] = ulps;
+      char name[32];
+      double bound = 0;
+      if (std::sscanf(line.c_str(), "| %31s | %lf |", name, &bound) != 2) continue;
+      const Intrinsic* f = findIntrinsic(name);
+      if (name == std::string_view("sigmoid"))
+        read.push_back({name, bound, 1, sigmoidExact});
+      else if (f && f->onFloats)
+        read.push_back({name, bound, f->arity, f->onFloats});
+      else
+        ADD_FAILURE() << "docs/math.md: " << name << " is not an intrinsic of floats";
     }
     return read;
   }();
-  auto it = bounds.find(name);
-  EXPECT_TRUE(it != bounds.end()) << "docs/math.md does not say how exact " << name << " is";
-  return it == bounds.end() ? 0 : it->second;
+  return rows;
 }
 
 // The distance of `got` from `exact` in units of the last place of the nearest float.
@@ -112,18 +76,16 @@ JitConfig uncached() {
 
 SourceUnit mapUnit() {
   SourceUnit unit{"functions", {}};
-  for (const Function& f : kFunctions) {
-    const std::string name(f.name);
-    unit.text += "extern \"C\" void map_" + name +
-                 "(const f32* x, f32* y, f32* one, i64 n) {\n  for (i64 i = 0; i < n; i += 16) {\n" +
-                 "    dtc_store<16>(y + i, dtc_" + name + "(dtc_load<16>(x + i)));\n    one[i] = dtc_" +
-                 name + "(x[i]);\n  }\n}\n";
-  }
-  for (const Function2& f : kFunctions2) {
-    const std::string name(f.name);
-    unit.text += "extern \"C\" void map_" + name + "(const f32* x, const f32* y, f32* r, i64 n) {\n" +
-                 "  for (i64 i = 0; i < n; i += 16)\n    dtc_store<16>(r + i, dtc_" + name +
-                 "(dtc_load<16>(x + i), dtc_load<16>(y + i)));\n}\n";
+  for (const Function& f : functions()) {
+    if (f.arity == 1)
+      unit.text += "extern \"C\" void map_" + f.name +
+                   "(const f32* x, f32* y, f32* one, i64 n) {\n  for (i64 i = 0; i < n; i += 16) {\n" +
+                   "    dtc_store<16>(y + i, dtc_" + f.name + "(dtc_load<16>(x + i)));\n    one[i] = dtc_" +
+                   f.name + "(x[i]);\n  }\n}\n";
+    else
+      unit.text += "extern \"C\" void map_" + f.name + "(const f32* x, const f32* y, f32* r, i64 n) {\n" +
+                   "  for (i64 i = 0; i < n; i += 16)\n    dtc_store<16>(r + i, dtc_" + f.name +
+                   "(dtc_load<16>(x + i), dtc_load<16>(y + i)));\n}\n";
   }
   return unit;
 }
@@ -164,7 +126,7 @@ void checkBound(const Function& f, Map* map, uint64_t stride, double factor) {
   auto check = [&] {
     map(x.data(), y.data(), one.data(), kChunk);
     for (size_t i = 0; i < kChunk; ++i) {
-      worst.see(x[i], y[i], f.exact(x[i]));
+      worst.see(x[i], y[i], f.exact(x[i], 0, 0));
       if (i % 16 == 0 && std::bit_cast<uint32_t>(y[i]) != std::bit_cast<uint32_t>(one[i]))
         EXPECT_TRUE(std::isnan(y[i]) && std::isnan(one[i]))
             << f.name << ": lane and number differ at " << x[i];
@@ -178,14 +140,14 @@ void checkBound(const Function& f, Map* map, uint64_t stride, double factor) {
     for (float& v : x) v = std::bit_cast<float>(static_cast<uint32_t>(at)), at += stride;
     check();
   }
-  EXPECT_LE(worst.ulps, boundOf(f.name) * factor)
+  EXPECT_LE(worst.ulps, f.bound * factor)
       << f.name << " at " << worst.at << " on " << std::hexfloat << worst.at;
   if (std::getenv("DTC_FLOAT_STRIDE"))
-    std::printf("%-8s %.3f ulp at %a\n", f.name, worst.ulps, static_cast<double>(worst.at));
+    std::printf("%-8s %.3f ulp at %a\n", f.name.c_str(), worst.ulps, static_cast<double>(worst.at));
 }
 
 // All pairs of special numbers, and pairs of which one has any exponent and the other a moderate one.
-void checkBound2(const Function2& f, Map2* map, uint64_t stride, double factor) {
+void checkBound2(const Function& f, Map2* map, uint64_t stride, double factor) {
   std::vector<float> x, y;
   for (float a : specialFloats())
     for (float b : specialFloats()) x.push_back(a), y.push_back(b);
@@ -205,13 +167,13 @@ void checkBound2(const Function2& f, Map2* map, uint64_t stride, double factor) 
   float other = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     const double before = worst.ulps;
-    worst.see(x[i], r[i], f.exact(x[i], y[i]));
+    worst.see(x[i], r[i], f.exact(x[i], y[i], 0));
     if (worst.ulps > before) other = y[i];
   }
-  EXPECT_LE(worst.ulps, boundOf(f.name) * factor)
+  EXPECT_LE(worst.ulps, f.bound * factor)
       << f.name << " of " << std::hexfloat << worst.at << " and " << other;
   if (std::getenv("DTC_FLOAT_STRIDE"))
-    std::printf("%-8s %.3f ulp at %a, %a\n", f.name, worst.ulps, static_cast<double>(worst.at),
+    std::printf("%-8s %.3f ulp at %a, %a\n", f.name.c_str(), worst.ulps, static_cast<double>(worst.at),
                 static_cast<double>(other));
 }
 
@@ -222,20 +184,32 @@ TEST_P(Math, FunctionsKeepTheirBounds) {
   const char* wish = std::getenv("DTC_FLOAT_STRIDE");
   const uint64_t stride = wish ? std::max<uint64_t>(1, std::strtoull(wish, nullptr, 10)) : 20011;
   const char* names = std::getenv("DTC_FLOAT_FUNCTIONS");
-  auto wanted = [&](const char* name) {
-    return !names ||
-           ("," + std::string(names) + ",").find("," + std::string(name) + ",") != std::string::npos;
+  auto wanted = [&](const std::string& name) {
+    return !names || ("," + std::string(names) + ",").find("," + name + ",") != std::string::npos;
   };
   const SourceUnit unit = mapUnit();
   auto module = CpuJit(uncached()).compile({&unit, 1}, {GetParam(), 1});
   ASSERT_TRUE(module.ok()) << module.error().message;
   const double factor = GetParam() == CpuLevel::Generic ? 2.0 : 1.0;
-  for (const Function& f : kFunctions)
-    if (wanted(f.name)) checkBound(f, module->function<Map>("map_" + std::string(f.name)), stride, factor);
-  for (const Function2& f : kFunctions2)
-    if (wanted(f.name))
-      checkBound2(f, module->function<Map2>("map_" + std::string(f.name)), std::max<uint64_t>(stride, 4099),
-                  factor);
+  for (const Function& f : functions()) {
+    if (!wanted(f.name)) continue;
+    if (f.arity == 1)
+      checkBound(f, module->function<Map>("map_" + f.name), stride, factor);
+    else
+      checkBound2(f, module->function<Map2>("map_" + f.name), std::max<uint64_t>(stride, 4099), factor);
+  }
+}
+
+TEST(MathPage, HasARowForEveryCostlyFunction) {
+  const std::string page = mathPage();
+  const size_t end = page.find("` are exact"), begin = page.rfind('`', end - 1) + 1;
+  const std::string exact = " " + page.substr(begin, end - begin) + " ";
+  for (const Intrinsic& f : intrinsics()) {
+    if (!f.onFloats || !f.costly || exact.find(" " + std::string(f.name) + " ") != std::string::npos)
+      continue;
+    EXPECT_TRUE(std::ranges::any_of(functions(), [&](const Function& row) { return row.name == f.name; }))
+        << "docs/math.md has no row for " << f.name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, Math, ::testing::Values(CpuLevel::Generic, CpuLevel::Avx2, CpuLevel::Avx512),

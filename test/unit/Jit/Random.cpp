@@ -1,6 +1,6 @@
 // The random words and numbers of the device header: the paper's answers, the evaluator's, and what chance looks like.
 #include "dtc/Jit/CpuJit.h"
-#include "dtc/Ops/Scalar.h"
+#include "dtc/Ops/elementwise/Scalar.h"
 #include "dtc/Support/DType.h"
 #include <array>
 #include <bit>

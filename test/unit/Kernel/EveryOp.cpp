@@ -1,6 +1,7 @@
 // Every op that has loops, by itself, in every dtype that it takes, against the evaluator.
 #include "KernelCases.h"
-#include "dtc/Ops/Samples.h"
+#include "dtc/Ops/record/Samples.h"
+#include "dtc/Passes/split/Split.h"
 
 namespace dtc {
 namespace {
@@ -39,7 +40,7 @@ struct EveryOp : testing::TestWithParam<DType> {
         Module& m = sample.module;
         m[sample.func].spmd = true;
         Diagnostics diags;
-        ASSERT_TRUE(fusePass(m, {{{"limit", "1"}}}, diags));
+        ASSERT_TRUE(splitPass(m, {{{"parts", "false"}}}, diags) && fusePass(m, {{{"limit", "1"}}}, diags));
         cases.add(m, sample.func, argumentsOf(sample), sample.text);
         if (differsByNameAlone(GetParam())) break;
       }
@@ -48,14 +49,14 @@ struct EveryOp : testing::TestWithParam<DType> {
 };
 
 TEST_P(EveryOp, OnCpu) {
-  KernelCases cases({.vectorBytes = vectorBytes(hostCpuLevel()), .gemmDTypes = 0});
+  KernelCases cases({.target = {.vectorBytes = vectorBytes(hostCpuLevel()), .gemmDTypes = 0}});
   collect(cases);
   cases.runOnCpu(3);
 }
 
 struct EveryOpInCuda : EveryOp {};
 TEST_P(EveryOpInCuda, OnTheEmulator) {
-  KernelCases cases({.cpp = false, .cuda = true, .gemmDTypes = 0});
+  KernelCases cases({.target = targetNamed("sm_90a")->withoutLibraries()});
   collect(cases);
   cases.runOnEmulator();
 }

@@ -122,21 +122,21 @@ private:
     case 1: // behind a transposition
     case 2: {
       const Shape perm = permutation(in.size());
-      Shape turned(in.size());
-      for (size_t d = 0; d < in.size(); ++d) turned[static_cast<size_t>(perm[d])] = in[d];
-      line(t + " = transpose " + argument(i, dtype, turned, sharding(turned)) + " {perm = [" + dims(perm) +
-           "]}");
+      Shape transposed(in.size());
+      for (size_t d = 0; d < in.size(); ++d) transposed[static_cast<size_t>(perm[d])] = in[d];
+      line(t + " = transpose " + argument(i, dtype, transposed, sharding(transposed)) + " {perm = [" +
+           dims(perm) + "]}");
       line(y + " = reshape " + t + reshape);
       return result(y, dtype, out);
     }
     case 3: { // before one
       const Shape perm = permutation(out.size());
-      Shape turned;
-      for (int64_t p : perm) turned.push_back(out[static_cast<size_t>(p)]);
+      Shape transposed;
+      for (int64_t p : perm) transposed.push_back(out[static_cast<size_t>(p)]);
       line(t + " = reshape " + argument(i, dtype, in, sharding(in)) + reshape);
       line(u + " = transpose " + t + " {perm = [" + dims(perm) + "]}");
       line(y + " = abs " + u);
-      return result(y, dtype, turned);
+      return result(y, dtype, transposed);
     }
     case 4: { // reduced along one of its dims
       const auto d = static_cast<size_t>(below(static_cast<int64_t>(out.size())));

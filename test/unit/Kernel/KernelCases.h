@@ -1,14 +1,14 @@
 #pragma once
 // Local functions whose regions are compiled one by one and run on the CPU, against the reference evaluator.
-#include "dtc/Check/Compare.h"
+#include "dtc/Check/run/Compare.h"
+#include "dtc/Emu/CudaEmu.h"
 #include "dtc/Eval/Eval.h"
 #include "dtc/Eval/RandomInputs.h"
-#include "dtc/IR/Text.h"
+#include "dtc/IR/text/Text.h"
 #include "dtc/Jit/CpuJit.h"
-#include "dtc/Jit/CudaEmu.h"
 #include "dtc/Kernel/Kernel.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/Fuse.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/fuse/Fuse.h"
 #include <deque>
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ struct KernelCase {
   std::string text; // for messages
   Module* module = nullptr;
   OpId fused;
-  std::vector<Tensor> inputs;  // one per operand of the region
-  std::vector<int64_t> places; // sizes that are no numbers: value of each Dim, by the order they are met
+  std::vector<Tensor> inputs;       // one per operand of the region
+  std::vector<int64_t> coordinates; // sizes that are no numbers: value of each Dim, by the order they are met
   std::vector<Tensor> r64, rd;
 };
 

@@ -1,6 +1,7 @@
 // What small samples do not reach in the CUDA form, on the emulator: rows of more elements than a block has threads, packs that
 // cross rows, ties in a sort.
 #include "KernelCases.h"
+#include "dtc/Passes/split/Split.h"
 
 namespace dtc {
 namespace {
@@ -11,7 +12,7 @@ void runs(const std::string& body, const std::string& signature) {
   Module m{standardOps()};
   Diagnostics diags;
   ASSERT_TRUE(parseModule({"test.dt", text}, standardOps(), m, diags)) << text;
-  ASSERT_TRUE(fusePass(m, {}, diags));
+  ASSERT_TRUE(splitPass(m, {}, diags) && fusePass(m, {}, diags));
   const FuncId f = m.order.back();
   std::vector<Tensor> args;
   for (const FuncArg& a : m[f].args) {
@@ -20,7 +21,7 @@ void runs(const std::string& body, const std::string& signature) {
     if (!isFloat(t.dtype)) spec = {InputSpec::Randint, 11, -2, 9};
     args.push_back(makeInput(spec, t.dtype, t.staticShape(), args.size()));
   }
-  KernelCases cases({.cpp = false, .cuda = true, .gemmDTypes = 0});
+  KernelCases cases({.target = targetNamed("sm_90a")->withoutLibraries()});
   cases.add(m, f, args, text);
   ASSERT_FALSE(cases.kernels().kernels().empty());
   cases.runOnEmulator();

@@ -1,12 +1,12 @@
 #include "ProgramRuns.h"
-#include "dtc/Check/Compare.h"
+#include "dtc/Check/run/Compare.h"
 #include "dtc/Eval/Eval.h"
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/StandardPipeline.h"
-#include "dtc/Runtime/CpuBackend.h"
-#include "dtc/Runtime/CudaEmuBackend.h"
-#include "dtc/Runtime/Executable.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/pipeline/StandardPipeline.h"
+#include "dtc/Runtime/backend/cpu/CpuBackend.h"
+#include "dtc/Runtime/backend/emu/CudaEmuBackend.h"
+#include "dtc/Runtime/program/Executable.h"
 #include <cstring>
 #include <gtest/gtest.h>
 
@@ -30,8 +30,9 @@ void expectLikeEvaluator(const ProgramRun& run, const std::string& name) {
   const SourceText source{"program.dt", run.text};
   ASSERT_TRUE(parseModule(source, standardOps(), m, diags) && verifyModule(m, diags))
       << renderDiagnostics(diags, source, false) << run.text;
-  StandardPipeline pipeline = standardPipeline(
-      levelOf(m), {.optLevel = run.optLevel, .fixedReductionOrder = run.fixedOrder, .gpu = name != "cpu"});
+  StandardPipeline pipeline = standardPipeline(levelOf(m), {.optLevel = run.optLevel,
+                                                            .fixedReductionOrder = run.fixedOrder,
+                                                            .target = name == "cpu" ? "cpu" : "sm_90a"});
   ASSERT_TRUE(runPipeline(m, pipeline.reference, diags))
       << renderDiagnostics(diags, source, false) << run.text;
   std::vector<std::vector<Tensor>> want;

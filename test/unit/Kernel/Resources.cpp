@@ -1,9 +1,10 @@
 // Every op's generated kernel compiles for the GPUs that dtc names, and keeps its numbers in registers. Skipped where NVRTC is
 // not installed; compiled kernels are kept in the cache, so that only changed ones cost.
 #include "KernelCases.h"
-#include "dtc/Jit/FitKernels.h"
-#include "dtc/Jit/Nvrtc.h"
-#include "dtc/Ops/Samples.h"
+#include "dtc/Cuda/FitKernels.h"
+#include "dtc/Cuda/Nvrtc.h"
+#include "dtc/Ops/record/Samples.h"
+#include "dtc/Passes/split/Split.h"
 
 namespace dtc {
 namespace {
@@ -15,11 +16,7 @@ TEST_P(Resources, NoKernelSpills) {
   if (auto version = nvrtc.version(); !version) GTEST_SKIP() << version.error().message;
   const OpRegistry& ops = standardOps();
   std::deque<OpSample> samples;
-  KernelSet set({.cpp = false,
-                 .cuda = true,
-                 .target = cudaTargetOf(GetParam()),
-                 .otherSchedules = true,
-                 .gemmDTypes = 0});
+  KernelSet set({.target = targetNamed(GetParam())->withoutLibraries(), .otherSchedules = true});
   const bool all = GetParam() == std::string_view("sm_90a"); // narrow ones differ by conversions alone
   for (DType dtype : all ? std::vector{DType::F32, DType::BF16} : std::vector{DType::F32})
     for (OpKind k = 0; k < ops.size(); ++k) {
@@ -30,7 +27,7 @@ TEST_P(Resources, NoKernelSpills) {
         const FuncId f = samples.back().func;
         m[f].spmd = true;
         Diagnostics diags;
-        ASSERT_TRUE(fusePass(m, {{{"limit", "1"}}}, diags));
+        ASSERT_TRUE(splitPass(m, {{{"parts", "false"}}}, diags) && fusePass(m, {{{"limit", "1"}}}, diags));
         for (OpId o : std::vector<OpId>(m[m[f].body].ops))
           if (m.record(o).regions == RegionKind::Fused)
             ASSERT_TRUE(set.add(m, o).ok()) << samples.back().text;
@@ -48,13 +45,13 @@ TEST_P(Resources, NoKernelSpills) {
 
 // The text's kernels, `count` of them, each with a call of `function`: none spills, and none has more shared memory
 // than a kernel gets unasked.
-void expectNoSpills(const Nvrtc& nvrtc, const std::string& text, const PassOptions& fusion, size_t count,
+void expectNoSpills(const Nvrtc& nvrtc, const std::string& text, const PassOptions& split, size_t count,
                     const char* function, const std::string& target) {
   Module m(standardOps());
   Diagnostics diags;
   ASSERT_TRUE(parseModule({"test.dt", "mesh @m = [a=1]\n" + text}, standardOps(), m, diags));
-  ASSERT_TRUE(fusePass(m, fusion, diags));
-  KernelSet set({.cpp = false, .cuda = true, .gemmDTypes = 0});
+  ASSERT_TRUE(splitPass(m, split, diags) && fusePass(m, {}, diags));
+  KernelSet set({.target = targetNamed("sm_90a")->withoutLibraries()});
   for (FuncId f : m.order)
     for (OpId o : std::vector<OpId>(m[m[f].body].ops))
       if (m.record(o).regions == RegionKind::Fused) ASSERT_TRUE(set.add(m, o).ok());
@@ -119,7 +116,7 @@ TEST_P(Resources, NoGradientOfAttentionSpills) {
             ") {\n  %a, %b, %c = attention_grad %q, %k, %v, %l, %e, %y, %m {causal = true, window = 100}\n"
             "  return %a, %b, %c\n}\n";
   }
-  expectNoSpills(nvrtc, text, {{{"whole", "true"}}}, std::size(heads), "attention_gradient", GetParam());
+  expectNoSpills(nvrtc, text, {{{"target", "sm_90a"}}}, std::size(heads), "attention_gradient", GetParam());
 }
 
 TEST_P(Resources, NoGradientOfAMaskSpills) {
@@ -138,7 +135,7 @@ TEST_P(Resources, NoGradientOfAMaskSpills) {
             ") {\n  %a = attention_grad_mask %q, %k, %v, %l, %e, %y, %m {causal = true, window = 100}\n"
             "  return %a\n}\n";
   }
-  expectNoSpills(nvrtc, text, {{{"whole", "true"}}}, std::size(heads), "mask_gradient", GetParam());
+  expectNoSpills(nvrtc, text, {{{"target", "sm_90a"}}}, std::size(heads), "mask_gradient", GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Resources, testing::Values("sm_80", "sm_90a", "sm_100"));

@@ -1,5 +1,6 @@
 // Rows on GPUs, under every schedule that there is for them: registers, shared memory, clusters, plain loops.
 #include "KernelCases.h"
+#include "dtc/Passes/split/Split.h"
 #include <set>
 
 namespace dtc {
@@ -17,9 +18,7 @@ std::string program(const std::string& dtype, const std::string& rows, int64_t n
 class Rows : public testing::TestWithParam<const char*> {};
 
 TEST_P(Rows, EveryScheduleGivesTheReference) {
-  KernelOptions options;
-  options.cpp = false, options.cuda = options.otherSchedules = true;
-  KernelCases cases(options);
+  KernelCases cases({.target = targetNamed("sm_90a")->withoutLibraries(), .otherSchedules = true});
   std::deque<Module> modules;
   std::set<std::string> words;
   for (const char* op : {"softmax", "layer_norm", "cross_entropy"})
@@ -29,7 +28,7 @@ TEST_P(Rows, EveryScheduleGivesTheReference) {
       Module& m = modules.emplace_back(standardOps());
       Diagnostics diags;
       ASSERT_TRUE(parseModule({"test.dt", text}, standardOps(), m, diags)) << text;
-      ASSERT_TRUE(fusePass(m, {}, diags));
+      ASSERT_TRUE(splitPass(m, {}, diags) && fusePass(m, {}, diags));
       cases.add(m, m.order.back(), randomArguments(m, m.order.back()), text);
     }
   for (const KernelSource& k : cases.kernels().kernels()) {
@@ -38,7 +37,7 @@ TEST_P(Rows, EveryScheduleGivesTheReference) {
   }
   std::string all;
   for (const std::string& w : words) all += w + "\n";
-  for (const char* part : {"rows a block", "blocks of", "in registers", "in shared memory"})
+  for (const char* part : {"rows per block", "blocks of", "in registers", "in shared memory"})
     EXPECT_NE(all.find(part), std::string::npos) << part << " is not among\n" << all;
   cases.runOnEmulator();
 }

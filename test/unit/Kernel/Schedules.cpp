@@ -1,9 +1,10 @@
 // The schedules that -O3 chooses from: each another text, all the same bits.
-#include "dtc/IR/Text.h"
+#include "dtc/IR/text/Text.h"
 #include "dtc/Jit/CpuJit.h"
 #include "dtc/Kernel/Kernel.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/Fuse.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/fuse/Fuse.h"
+#include "dtc/Passes/split/Split.h"
 #include <cstring>
 #include <gtest/gtest.h>
 
@@ -35,8 +36,8 @@ TEST(Schedules, AllGiveTheSameBits) {
     Module m{standardOps()};
     Diagnostics diags;
     ASSERT_TRUE(parseModule({"test.dt", text}, standardOps(), m, diags));
-    ASSERT_TRUE(fusePass(m, {}, diags));
-    KernelSet set({.vectorBytes = vectorBytes(hostCpuLevel()), .otherSchedules = true});
+    ASSERT_TRUE(splitPass(m, {}, diags) && fusePass(m, {}, diags));
+    KernelSet set({.target = {.vectorBytes = vectorBytes(hostCpuLevel())}, .otherSchedules = true});
     forEachOp(m, m[m.order.back()].body, [&](OpId o) {
       if (m.record(o).regions == RegionKind::Fused) ASSERT_TRUE(set.add(m, o).ok());
     });

@@ -15,9 +15,9 @@ TEST(Infer, ElementwiseBroadcasts) {
 }
 
 TEST(Infer, DTypesAreNeverPromoted) {
-  EXPECT_EQ(
-      OpCase("add", {{F, {2}}, {DType::BF16, {2}}}).infer(),
-      "'add' has a of f32 and b of bf16: there is no silent promotion; write `convert b {dtype = f32}`");
+  EXPECT_EQ(OpCase("add", {{F, {2}}, {DType::BF16, {2}}}).infer(),
+            "'add' has a of f32 and b of bf16: dtypes are not promoted implicitly; write `convert b {dtype = "
+            "f32}`");
   EXPECT_EQ(OpCase("exp", {{DType::I32, {2}}}).infer(),
             "'exp' takes a float or complex dtype for x, but it is i32[2]");
   EXPECT_EQ(OpCase("select", {{F, {2}}, {F, {2}}, {F, {2}}}).infer(),
@@ -54,10 +54,10 @@ TEST(Infer, ReductionsDropOrKeepDims) {
             "'sum': dims = 1 is not a dim of x, whose only dim is 0 (or -1)");
 }
 
-TEST(Infer, SymbolsAndPiecesAreEqualOnlyToThemselves) {
+TEST(Infer, SymbolsAndShardSizesAreEqualOnlyToThemselves) {
   OpCase c("add", {});
   Dim b = c.m.dims.intern({1, {c.m.strings.intern("B")}, {}});
-  Dim piece = c.m.dims.intern({11, {}, {{c.m.strings.intern("tp")}}});
+  Dim shard = c.m.dims.intern({11, {}, {{c.m.strings.intern("tp")}}});
   auto both = [&](Dim x, Dim y) {
     c.types = {c.m.tensorType(F, std::span<const Dim>(&x, 1)),
                c.m.tensorType(F, std::span<const Dim>(&y, 1))};
@@ -67,8 +67,8 @@ TEST(Infer, SymbolsAndPiecesAreEqualOnlyToThemselves) {
   };
   EXPECT_EQ(both(b, b), "f32[B]");
   EXPECT_EQ(both(b, 1), "f32[B]");
-  EXPECT_EQ(both(piece, piece), "f32[11/tp]");
-  EXPECT_EQ(both(piece, 11), "'add' needs equal sizes, or 1: dim 0 of a (11/tp) and dim 0 of b (11)");
+  EXPECT_EQ(both(shard, shard), "f32[11/tp]");
+  EXPECT_EQ(both(shard, 11), "'add' needs equal sizes, or 1: dim 0 of a (11/tp) and dim 0 of b (11)");
 }
 
 TEST(Infer, AttributesAreChecked) {
@@ -80,7 +80,7 @@ TEST(Infer, AttributesAreChecked) {
             "attribute 'dims' of 'sum' takes a list of dims such as [0, 1]");
 }
 
-TEST(Infer, CollectivesKnowPieces) {
+TEST(Infer, CollectivesKnowShardSizes) {
   auto make = [](std::string_view op, Dim d) {
     OpCase c(op, {{F, {d, 3}}});
     c.m.shardings.addMesh(

@@ -1,7 +1,7 @@
 #pragma once
 // An op asked by itself: types and attributes without a program around.
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Ops/record/Ops.h"
 
 namespace dtc::test {
 

@@ -1,6 +1,6 @@
 // Every op can be tried: its samples parse, and none is idle.
-#include "dtc/Ops/Samples.h"
-#include "dtc/Ops/Ops.h"
+#include "dtc/Ops/record/Samples.h"
+#include "dtc/Ops/record/Ops.h"
 #include <algorithm>
 #include <cstring>
 #include <set>

@@ -1,12 +1,16 @@
-// Each pass does to its example (`dtc opt --help-pass`, docs/passes.md) what its row of the table says.
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/Pass.h"
+// Each pass does to its examples (`dtc opt --help-pass`, docs/passes.md) what they say.
+#include "dtc/IR/text/Text.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Support/EmbeddedFile.h"
 
 #include <gtest/gtest.h>
 #include <ostream>
+#include <span>
 
 namespace dtc {
+
+std::span<const EmbeddedFile> passPages(); // generated: docs/passes.md
 
 void PrintTo(const PassInfo& pass, std::ostream* out) { *out << pass.name; }
 
@@ -14,7 +18,7 @@ namespace {
 
 class PassExampleTest : public testing::TestWithParam<PassInfo> {};
 
-std::string canonical(const char* text) {
+std::string canonical(const std::string& text) {
   Module module(standardOps());
   Diagnostics diagnostics;
   SourceText source{"example.dt", text};
@@ -23,7 +27,7 @@ std::string canonical(const char* text) {
   return diagnostics.hasErrors() ? "" : printModule(module);
 }
 
-void givesWhatItShows(const PassInfo& pass, const char* before, const char* after) {
+void givesWhatItShows(const PassInfo& pass, const std::string& before, const std::string& after) {
   Module module(standardOps());
   Diagnostics diagnostics;
   SourceText source{"before.dt", before};
@@ -37,10 +41,10 @@ void givesWhatItShows(const PassInfo& pass, const char* before, const char* afte
 
 TEST_P(PassExampleTest, GivesWhatItsRowSays) {
   const PassInfo& pass = GetParam();
-  givesWhatItShows(pass, pass.before, pass.after);
-  for (const PassExample& e : pass.more) {
+  EXPECT_FALSE(pass.examples.empty());
+  for (const PassExample& e : pass.examples) {
     SCOPED_TRACE(e.title);
-    givesWhatItShows(pass, e.before, e.after);
+    givesWhatItShows(pass, std::string(e.before), std::string(e.after));
   }
   EXPECT_EQ(findPass(pass.name),
             &*std::find_if(passTable().begin(), passTable().end(),
@@ -53,6 +57,19 @@ INSTANTIATE_TEST_SUITE_P(Table, PassExampleTest, testing::ValuesIn(passTable()),
     if (c == '-') c = '_';
   return name;
 });
+
+// The page lists the passes of the table, in its order.
+TEST(PassPage, HasASectionPerPass) {
+  std::string_view page = passPages().front().text;
+  constexpr std::string_view kHeading = "\n## `";
+  std::vector<std::string> titles, names;
+  for (size_t at = page.find(kHeading); at != page.npos; at = page.find(kHeading, at + 1)) {
+    const size_t name = at + kHeading.size();
+    titles.emplace_back(page.substr(name, page.find('`', name) - name));
+  }
+  for (const PassInfo& pass : passTable()) names.emplace_back(pass.name);
+  EXPECT_EQ(titles, names);
+}
 
 } // namespace
 } // namespace dtc

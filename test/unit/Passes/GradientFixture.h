@@ -2,9 +2,9 @@
 // Gradients of a program's @f against central differences in f64.
 #include "dtc/Eval/Eval.h"
 #include "dtc/Eval/RandomInputs.h"
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/Pass.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/pipeline/Pass.h"
 #include <cmath>
 #include <gtest/gtest.h>
 

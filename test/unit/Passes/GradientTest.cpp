@@ -1,27 +1,27 @@
 // Every op's gradient against central differences in f64, over the samples of its record.
 #include "dtc/Eval/Eval.h"
 #include "dtc/Eval/RandomInputs.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Ops/Samples.h"
-#include "dtc/Passes/Pass.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Ops/record/Samples.h"
+#include "dtc/Passes/pipeline/Pass.h"
 #include <cmath>
 
 namespace dtc::test {
 namespace {
 
 // @f is the op weighted by %w and summed; @main its value and gradients.
-struct Program {
+struct GradientProgram {
   std::string source;
   std::vector<size_t> floats; // positions of the arguments that gradients are asked for
 };
 
 std::string typeOf(const Module& m, ValueId v) { return printType(m, m[v].type); }
 
-std::optional<Program> programOf(OpSample& s) {
+std::optional<GradientProgram> programOf(OpSample& s) {
   Module& m = s.module;
   if (m[s.op].numResults == 0 || m.typeOf(m.result(s.op)).dtype != DType::F64)
     return std::nullopt; // differences need f64
-  Program p;
+  GradientProgram p;
   std::string args, names;
   for (size_t i = 0; i < m[s.func].args.size(); ++i) {
     ValueId v = m[s.func].args[i].value;
@@ -59,7 +59,7 @@ double lossAt(Module& m, FuncId f, std::span<const Tensor> args) {
 }
 
 // False where the values are not finite: the sample says nothing there.
-bool compareGradients(OpSample& s, const Program& p, double lo, double hi) {
+bool compareGradients(OpSample& s, const GradientProgram& p, double lo, double hi) {
   Diagnostics diags;
   Module m(standardOps());
   if (!parseModule({s.text, p.source}, standardOps(), m, diags)) {

@@ -1,8 +1,8 @@
 // Calls of many functions: chains of any length, and functions that would be written out too often.
-#include "dtc/Passes/Inline.h"
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/Pass.h"
+#include "dtc/Passes/simplify/Inline.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/pipeline/Pass.h"
 
 #include <gtest/gtest.h>
 

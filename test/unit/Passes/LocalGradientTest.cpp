@@ -4,7 +4,7 @@
 namespace dtc::test {
 namespace {
 
-// @f: a local region over x [6, 6] cut by `x`, w [6] the same on all devices, which yields %y of this type and sharding.
+// @f: a local region over x [6, 6] sharded by `x`, w [6] the same on all devices, which yields %y of this type and sharding.
 std::string region(const std::string& x, const std::string& body, const std::string& result) {
   return "mesh @m = [a=2, b=3]\n"
          "func @f(%x: f64[6, 6], %w: f64[6], %c: f64[6, 6]) -> (f64[]) {\n"
@@ -36,7 +36,7 @@ TEST(LocalGradient, AverageGreatestLeastAndProduct) {
                            "f64[6] @m{_}"));
 }
 
-TEST(LocalGradient, ReductionsOfWhichEachKeepsItsPiece) {
+TEST(LocalGradient, ReduceScatters) {
   for (const char* op : {"sum", "avg", "max", "min", "prod"})
     expectGradients(region("{_, b}",
                            R"(    %t = sin %p
@@ -189,7 +189,7 @@ TEST(LocalGradient, LoopsAndBranchesInside) {
                          "f64[6, 6] @m{_, b}"));
 }
 
-TEST(LocalGradient, UnevenPieces) {
+TEST(LocalGradient, UnevenShards) {
   expectGradients(R"(mesh @m = [b=3]
 func @f(%x: f64[7, 2], %w: f64[2]) -> (f64[]) {
   %y = local (%p = %x @m{b, _}, %q = %w) {

@@ -1,8 +1,8 @@
 // The memory plan of programs of many shapes: no two buffers that live together overlap, and the arena is at most 5 %
 // larger than the most that lives at once.
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/PlanMemory.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/memory/PlanMemory.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

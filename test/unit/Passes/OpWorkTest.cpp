@@ -1,8 +1,8 @@
 // What ops cost: finite for every op of the registry at every size, and in proportion to what is moved.
-#include "dtc/Passes/OpWork.h"
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Ops/Samples.h"
+#include "dtc/Passes/analysis/OpWork.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Ops/record/Samples.h"
 #include <cmath>
 #include <gtest/gtest.h>
 

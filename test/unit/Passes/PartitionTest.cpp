@@ -1,12 +1,12 @@
 // partition and optimize-collectives keep the meaning: programs on one device and on all, element by element, on meshes whose sizes divide nothing.
-#include "dtc/Passes/Partition.h"
+#include "dtc/Passes/partition/Partition.h"
 #include "dtc/Eval/Eval.h"
 #include "dtc/Eval/RandomInputs.h"
-#include "dtc/IR/LocalShape.h"
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/OptimizeCollectives.h"
-#include "dtc/Passes/Propagate.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/collectives/OptimizeCollectives.h"
+#include "dtc/Passes/propagate/Propagate.h"
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -74,13 +74,13 @@ private:
   void compare(FuncId f, const std::vector<Tensor>& args, const std::vector<Tensor>& want,
                const std::string& what) {
     const Mesh mesh = meshValueOf(m_, f);
-    std::vector<std::vector<Tensor>> pieces(static_cast<size_t>(mesh.numDevices()));
-    for (size_t p = 0; p < pieces.size(); ++p)
+    std::vector<std::vector<Tensor>> shards(static_cast<size_t>(mesh.numDevices()));
+    for (size_t p = 0; p < shards.size(); ++p)
       for (size_t i = 0; i < args.size(); ++i) {
         const Sharding& s = m_.shardings[m_[m_[f].args[i].value].sharding];
-        pieces[p].push_back(takePiece(args[i], s, mesh, static_cast<int64_t>(p)));
+        shards[p].push_back(takeShard(args[i], s, mesh, static_cast<int64_t>(p)));
       }
-    auto got = evaluateSpmd(m_, f, pieces, kExact);
+    auto got = evaluateSpmd(m_, f, shards, kExact);
     ASSERT_TRUE(got.ok()) << got.error().message << what;
     for (size_t r = 0; r < want.size(); ++r) {
       const Sharding& s = m_.shardings[m_[f].results[r].sharding];
@@ -88,15 +88,15 @@ private:
       for (auto& device : *got) parts.push_back(device[r]);
       for (size_t p = 0; p < parts.size(); ++p) // each device's own piece, not only their sum
         ASSERT_EQ(parts[p].shape(), localShape(s, mesh, want[r].shape(), static_cast<int64_t>(p))) << what;
-      const Tensor whole = assemble(parts, s, mesh, want[r].shape());
-      for (int64_t e = 0; e < whole.numElements(); ++e)
-        ASSERT_TRUE(close(whole.getFloat(e), want[r].getFloat(e)))
-            << "result " << r << " element " << e << "\n got " << valueText(whole) << "\nwant "
+      const Tensor global = assemble(parts, s, mesh, want[r].shape());
+      for (int64_t e = 0; e < global.numElements(); ++e)
+        ASSERT_TRUE(close(global.getFloat(e), want[r].getFloat(e)))
+            << "result " << r << " element " << e << "\n got " << valueText(global) << "\nwant "
             << valueText(want[r]) << "\n"
             << what;
       if (!s.pending.empty()) continue;
       for (size_t p = 0; p < parts.size(); ++p) {
-        const Tensor mine = takePiece(want[r], s, mesh, static_cast<int64_t>(p));
+        const Tensor mine = takeShard(want[r], s, mesh, static_cast<int64_t>(p));
         for (int64_t e = 0; e < mine.numElements(); ++e)
           ASSERT_TRUE(close(parts[p].getFloat(e), mine.getFloat(e))) << "device " << p << what;
       }

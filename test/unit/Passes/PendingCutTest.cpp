@@ -1,5 +1,5 @@
 // The minimum cut of pending values against enumeration of all closures, on random small graphs.
-#include "../../../lib/Passes/PendingCut.h"
+#include "../../../lib/Passes/propagate/PendingCut.h"
 #include <gtest/gtest.h>
 #include <random>
 

@@ -1,10 +1,10 @@
 // Every policy gives valid programs that compute what the program computed: random small ones.
-#include "dtc/Check/Equivalence.h"
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/OptimizeCollectives.h"
-#include "dtc/Passes/Partition.h"
-#include "dtc/Passes/Propagate.h"
+#include "dtc/Check/run/Equivalence.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/collectives/OptimizeCollectives.h"
+#include "dtc/Passes/partition/Partition.h"
+#include "dtc/Passes/propagate/Propagate.h"
 
 #include <gtest/gtest.h>
 #include <random>
@@ -34,10 +34,10 @@ private:
   std::string define() { return "%v" + std::to_string(values_++); }
   std::string value() { return "%v" + std::to_string(pick(values_)); }
   std::string sharding(bool pending) {
-    static const char* const cuts[] = {"{a, _}", "{_, a}", "{b, _}",      "{_, b}",      "{a, b}",
-                                       "{b, a}", "{_, _}", "{(a, b), _}", "{_, (a, b)}", "{?, a}"};
+    static const char* const shardings[] = {"{a, _}", "{_, a}", "{b, _}",      "{_, b}",      "{a, b}",
+                                            "{b, a}", "{_, _}", "{(a, b), _}", "{_, (a, b)}", "{?, a}"};
     static const char* const sums[] = {"{_, _ | sum(a)}", "{b, _ | sum(a)}", "{_, _ | max(b)}"};
-    return std::string(" @m") + (pending && pick(5) == 0 ? sums[pick(3)] : cuts[pick(10)]);
+    return std::string(" @m") + (pending && pick(5) == 0 ? sums[pick(3)] : shardings[pick(10)]);
   }
   std::string statement() {
     const std::string x = value(), y = value(), result = define();

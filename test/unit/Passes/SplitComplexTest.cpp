@@ -1,5 +1,5 @@
 // Functions over planes against their definition, near zeros, branch cuts, the unit circle and the ends of the range.
-#include "dtc/Passes/SplitComplex.h"
+#include "dtc/Passes/complex/SplitComplex.h"
 #include "Eval/EvalFixture.h"
 #include <cmath>
 

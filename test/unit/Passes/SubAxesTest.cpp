@@ -1,12 +1,12 @@
 // Sub-axes of one axis in any order, other axes between them, axes of size 1: the ops that merge dims, by every policy.
-#include "dtc/Check/Equivalence.h"
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/Autodiff.h"
-#include "dtc/Passes/OptimizeCollectives.h"
-#include "dtc/Passes/Partition.h"
-#include "dtc/Passes/Pass.h"
-#include "dtc/Passes/Propagate.h"
+#include "dtc/Check/run/Equivalence.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/autodiff/Autodiff.h"
+#include "dtc/Passes/collectives/OptimizeCollectives.h"
+#include "dtc/Passes/partition/Partition.h"
+#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/propagate/Propagate.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -15,12 +15,12 @@
 namespace dtc {
 namespace {
 
-struct Program {
+struct SubAxesProgram {
   const char* name;
   const char* text; // `$` stands for a sharding of rank 2
 };
 
-const Program kPrograms[] = {
+const SubAxesProgram kPrograms[] = {
     {"sum", "func @main(%x: f32[8, 12] $) -> (f32[]) {\n  %s = sum %x\n  return %s\n}"},
     {"max", "func @main(%x: f32[8, 12] $) -> (f32[8]) {\n  %s = max %x {dims = [1]}\n  return %s\n}"},
     {"mean", "func @main(%x: f32[7, 12] $) -> (f32[12]) {\n  %s = mean %x {dims = [0]}\n  return %s\n}"},
@@ -89,18 +89,18 @@ private:
   std::string mesh_;
 };
 
-std::string textOf(const Program& p, unsigned seed) {
+std::string textOf(const SubAxesProgram& p, unsigned seed) {
   Shardings shardings(seed);
   std::string text = "mesh @m = [" + shardings.mesh() + "]\n";
   for (const char c : std::string_view(p.text)) text += c == '$' ? shardings.next() : std::string(1, c);
   return text + "\n";
 }
 
-std::string said(const Diagnostics& diags, const std::string& text) {
+std::string saidOf(const Diagnostics& diags, const std::string& text) {
   return renderDiagnostics(diags, {"subaxes.dt", text}, false) + text;
 }
 
-class SubAxes : public testing::TestWithParam<std::tuple<Program, PropagationPolicy>> {};
+class SubAxes : public testing::TestWithParam<std::tuple<SubAxesProgram, PropagationPolicy>> {};
 
 TEST_P(SubAxes, AnyOrder) {
   const auto& [program, policy] = GetParam();
@@ -112,20 +112,20 @@ TEST_P(SubAxes, AnyOrder) {
     Module before(standardOps());
     ASSERT_TRUE(parseModule({"subaxes.dt", text}, standardOps(), before, diags) &&
                 verifyModule(before, diags))
-        << said(diags, text);
+        << saidOf(diags, text);
     Module after = before;
     ASSERT_TRUE(autodiffPass(after, {}, diags) && propagate(after, diags, nullptr, options))
-        << said(diags, text);
+        << saidOf(diags, text);
     const std::string propagated = printModule(after);
-    ASSERT_TRUE(verifyModule(after, diags)) << said(diags, text) << propagated;
+    ASSERT_TRUE(verifyModule(after, diags)) << saidOf(diags, text) << propagated;
     const auto misfit = firstMisfit(after);
     ASSERT_FALSE(misfit) << misfit->what << "\n" << text << propagated;
     Module again(standardOps());
     ASSERT_TRUE(parseModule({"again.dt", propagated}, standardOps(), again, diags))
-        << said(diags, propagated);
+        << saidOf(diags, propagated);
     ASSERT_EQ(printModule(again), propagated);
-    ASSERT_TRUE(partition(after, diags) && optimizeCollectives(after, diags)) << said(diags, propagated);
-    ASSERT_TRUE(verifyModule(after, diags)) << said(diags, text) << propagated << printModule(after);
+    ASSERT_TRUE(partition(after, diags) && optimizeCollectives(after, diags)) << saidOf(diags, propagated);
+    ASSERT_TRUE(verifyModule(after, diags)) << saidOf(diags, text) << propagated << printModule(after);
     auto report = checkEquivalence(before, after);
     ASSERT_TRUE(report) << report.error().message << text;
     EXPECT_TRUE(report->differences.empty()) << report->differences[0] << "\n" << text << printModule(after);

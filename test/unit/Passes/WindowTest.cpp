@@ -1,7 +1,7 @@
-// What each device receives for a window over a cut dim: the rows that it lacks, counted one by one, in one p2p.
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/Partition.h"
+// What each device receives for a window over a sharded dim: the rows that it lacks, counted one by one, in one p2p.
+#include "dtc/IR/text/Text.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/partition/Partition.h"
 #include <algorithm>
 #include <gtest/gtest.h>
 
@@ -70,7 +70,7 @@ std::string convText(const Reads& r, int64_t length, int64_t dilation, int64_t h
          "] @m{_, _, a}\n  return %y\n}\n";
 }
 
-// Whatever the sizes: uneven and empty pieces, several hops, strides, a result of another length. (Windows of one element that
+// Whatever the sizes: uneven and empty shards, several hops, strides, a result of another length. (Windows of one element that
 // skip some read less than what lies between the first and the last: a line of their own.)
 TEST(Window, EachDeviceReceivesTheRowsThatItLacks) {
   int64_t uneven = 0;
@@ -114,11 +114,11 @@ int64_t lackedByPadding(const std::string& mode, int64_t size, int64_t low, int6
     int64_t from = at - low;
     if (mode == "reflect") from = from < 0 ? -from : from >= size ? 2 * (size - 1) - from : from;
     if (mode == "circular") from = (from + size) % size;
-    const bool before = from < 0, behind = from >= size;
+    const bool before = from < 0, after = from >= size;
     if (mode == "replicate") from = std::clamp<int64_t>(from, 0, size - 1);
     if (from >= begin(size, device, devices) && from < begin(size, device + 1, devices)) continue;
-    if ((before && first) || (behind && last)) continue;
-    first = first || before, last = last || behind;
+    if ((before && first) || (after && last)) continue;
+    first = first || before, last = last || after;
     ++rows;
   }
   return rows;
@@ -156,7 +156,7 @@ template <class Needs> int64_t lacked(int64_t size, int64_t device, int64_t devi
 
 std::string number(int64_t v) { return std::to_string(v); }
 
-// The window is longer than the result, as in a weight's gradient: cut, and every result needs what a part of it sees.
+// The window is longer than the result, as in a weight's gradient: sharded, and every result needs what a part of it sees.
 TEST(Window, APartOfTheWindowReceivesTheRowsThatItSees) {
   for (int64_t devices : {2, 3, 5})
     for (int64_t length : {5, 9, 14})
@@ -183,7 +183,7 @@ TEST(Window, APartOfTheWindowReceivesTheRowsThatItSees) {
 }
 
 // As in the gradient of x: a row of the result needs the rows of x whose windows reach it.
-TEST(Window, ATransposedWindowReceivesTheRowsThatReachItsPiece) {
+TEST(Window, ATransposedWindowReceivesTheRowsThatReachItsShard) {
   for (int64_t devices : {2, 3, 5})
     for (int64_t size : {7, 12, 25})
       for (int64_t stride : {1, 2, 3})
@@ -207,7 +207,7 @@ TEST(Window, ATransposedWindowReceivesTheRowsThatReachItsPiece) {
           }
 }
 
-// Windows that differ in length, and the gradient of max_pool: cotangents and indices of the windows that see the piece.
+// Windows that differ in length, and the gradient of max_pool: cotangents and indices of the windows that see the shard.
 TEST(Window, AdaptiveMeansAndUnpoolingReceiveWhatTheyLack) {
   for (int64_t devices : {2, 3, 5})
     for (int64_t size : {7, 12, 25})

@@ -1,5 +1,5 @@
-// The local communicator by itself: uneven pieces, exact maxima, narrow sums, sub-axes, devices that receive nothing.
-#include "dtc/Runtime/Communicator.h"
+// The local communicator by itself: uneven shards, exact maxima, narrow sums, sub-axes, devices that receive nothing.
+#include "dtc/Runtime/comm/Communicator.h"
 #include "dtc/Support/Tensor.h"
 
 #include <cmath>
@@ -24,7 +24,7 @@ struct Setting {
   std::vector<Tensor> run(CollectiveSpec spec, const std::vector<Tensor>& in,
                           std::vector<std::vector<int64_t>> shapes) {
     spec.dtype = in[0].dtype();
-    if (spec.wire == DType::F32) spec.wire = spec.dtype;
+    if (spec.commDType == DType::F32) spec.commDType = spec.dtype;
     spec.operandShapes.emplace_back();
     for (const Tensor& t : in) spec.operandShapes[0].push_back(t.shape());
     spec.resultShapes = {shapes};
@@ -36,11 +36,11 @@ struct Setting {
     for (const CollectiveGroup& g : plan->groups) {
       std::vector<const std::byte*> from;
       std::vector<std::byte*> to;
-      for (int64_t p : g.places) {
+      for (int64_t p : g.coordinates) {
         from.push_back(in[size_t(p)].bytes().data());
         to.push_back(out[size_t(p)].bytes().data());
       }
-      for (size_t m = 0; m < g.places.size(); ++m) EXPECT_TRUE(comm->share(*plan, g, m, from, to));
+      for (size_t m = 0; m < g.coordinates.size(); ++m) EXPECT_TRUE(comm->share(*plan, g, m, from, to));
     }
     return out;
   }
@@ -99,7 +99,7 @@ TEST(Communicator, IntegersWrapAndNarrowSumsAreRoundedOnce) {
   EXPECT_EQ(s.run(spec, in, {{1}, {1}, {1}})[0].getFloat(0), 258);
 }
 
-TEST(Communicator, GatherAndScatterUnevenPieces) {
+TEST(Communicator, GatherAndScatterUnevenShards) {
   Setting s({{"b", 3}}); // pieces of 11: 3, 4, 4
   std::vector<Tensor> in;
   double next = 0;
@@ -112,16 +112,16 @@ TEST(Communicator, GatherAndScatterUnevenPieces) {
   gather.kind = CollectiveKind::AllGather;
   gather.axes = {s.axis("b")};
   gather.dim = 1;
-  auto whole = s.run(gather, in, {{2, 11}, {2, 11}, {2, 11}});
-  EXPECT_EQ(values(whole[0]), (std::vector<double>{0, 1, 2, 6,  7,  8,  9,  14, 15, 16, 17,
-                                                   3, 4, 5, 10, 11, 12, 13, 18, 19, 20, 21}));
-  EXPECT_EQ(whole[0], whole[2]);
+  auto gathered = s.run(gather, in, {{2, 11}, {2, 11}, {2, 11}});
+  EXPECT_EQ(values(gathered[0]), (std::vector<double>{0, 1, 2, 6,  7,  8,  9,  14, 15, 16, 17,
+                                                      3, 4, 5, 10, 11, 12, 13, 18, 19, 20, 21}));
+  EXPECT_EQ(gathered[0], gathered[2]);
   CollectiveSpec scatter = gather;
   scatter.kind = CollectiveKind::ReduceScatter;
-  auto sums = s.run(scatter, whole, {{2, 3}, {2, 4}, {2, 4}});
+  auto sums = s.run(scatter, gathered, {{2, 3}, {2, 4}, {2, 4}});
   CollectiveSpec slice = gather;
   slice.kind = CollectiveKind::AllSlice;
-  auto back = s.run(slice, whole, {{2, 3}, {2, 4}, {2, 4}});
+  auto back = s.run(slice, gathered, {{2, 3}, {2, 4}, {2, 4}});
   for (size_t p = 0; p < 3; ++p) {
     EXPECT_EQ(back[p], in[p]);
     for (int64_t i = 0; i < in[p].numElements(); ++i) EXPECT_EQ(sums[p].getFloat(i), 3 * in[p].getFloat(i));
@@ -142,11 +142,11 @@ TEST(Communicator, ExchangeIsItsOwnInverse) {
   there.axes = {s.axis("a")};
   there.dim = 1;
   there.concatDim = 0;
-  auto cut = s.run(there, in, {{5, 1, 2}, {5, 2, 2}});
-  EXPECT_EQ(values(cut[0]), (std::vector<double>{0, 1, 6, 7, 12, 13, 18, 19, 24, 25}));
+  auto sharded = s.run(there, in, {{5, 1, 2}, {5, 2, 2}});
+  EXPECT_EQ(values(sharded[0]), (std::vector<double>{0, 1, 6, 7, 12, 13, 18, 19, 24, 25}));
   CollectiveSpec back = there;
   std::swap(back.dim, back.concatDim);
-  auto again = s.run(back, cut, {{2, 3, 2}, {3, 3, 2}});
+  auto again = s.run(back, sharded, {{2, 3, 2}, {3, 3, 2}});
   EXPECT_EQ(again[0], in[0]);
   EXPECT_EQ(again[1], in[1]);
 }
@@ -176,7 +176,7 @@ TEST(Communicator, SubAxesMakeSmallerGroups) {
   EXPECT_EQ(out[3].getFloat(0), 10);
 }
 
-TEST(Communicator, PiecesThatDoNotFitAreAnError) {
+TEST(Communicator, ShardsThatDoNotFitAreAnError) {
   Setting s({{"a", 2}});
   CollectiveSpec spec;
   spec.kind = CollectiveKind::AllGather;

@@ -1,15 +1,16 @@
-// Every communicator against the many-device evaluator: all collectives, dtypes and reductions, on even and uneven pieces,
+// Every communicator against the many-device evaluator: all collectives, dtypes and reductions, on even and uneven shards,
 // over whole axes, several axes and sub-axes.
-#include "dtc/Check/Compare.h"
+#include "dtc/Check/run/Compare.h"
 #include "dtc/Eval/Eval.h"
 #include "dtc/Eval/RandomInputs.h"
-#include "dtc/IR/LocalShape.h"
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Runtime/CpuBackend.h"
-#include "dtc/Runtime/CudaBackend.h"
-#include "dtc/Runtime/CudaEmuBackend.h"
-#include "dtc/Runtime/Executable.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/memory/PlanMemory.h"
+#include "dtc/Runtime/backend/cpu/CpuBackend.h"
+#include "dtc/Runtime/backend/cuda/CudaBackend.h"
+#include "dtc/Runtime/backend/emu/CudaEmuBackend.h"
+#include "dtc/Runtime/program/Executable.h"
 
 #include "StubGpus.h"
 
@@ -70,12 +71,12 @@ protected:
     nvrtc = std::make_unique<Nvrtc>();
   }
   void TearDown() override { unsetenv("DTC_STUB_NO_PEERS"); }
-  std::unique_ptr<Backend> backend(int64_t places) {
+  std::unique_ptr<Backend> backend(int64_t numDevices) {
     const std::string_view name = GetParam();
-    if (name == "cpu") return makeCpuBackend(jit, pool, places, {}, 1);
+    if (name == "cpu") return makeCpuBackend(jit, pool, numDevices, {}, 1);
     if (name == "cuda-emu") return makeCudaEmuBackend(jit);
     CudaOptions options;
-    options.places = places;
+    options.numDevices = numDevices;
     options.comm = name == "stub-apart" ? "local" : name.substr(name.find('-') + 1);
     if (stub) options.driver = stub->driver();
     auto made = makeCudaBackend(*nvrtc, options);
@@ -108,14 +109,15 @@ protected:
       for (size_t i = 0; i < exact_->size(); ++i) global.setFloat(static_cast<int64_t>(i), (*exact_)[i]);
     }
 
+    ASSERT_TRUE(planWithoutReuse(m, diags));
     auto b = backend(mesh.numDevices());
     ASSERT_TRUE(b);
-    auto loaded = Executable::load(m, f, *b, pool, {.reuseMemory = false});
+    auto loaded = Executable::load(m, f, *b, pool, {});
     ASSERT_TRUE(loaded) << loaded.error().message;
-    std::vector<std::vector<Tensor>> pieces;
+    std::vector<std::vector<Tensor>> shards;
     for (int64_t p = 0; p < mesh.numDevices(); ++p) {
-      pieces.push_back(
-          {arg.globalType ? takePiece(global, m.shardings[m[arg.value].sharding], mesh, p) : global});
+      shards.push_back(
+          {arg.globalType ? takeShard(global, m.shardings[m[arg.value].sharding], mesh, p) : global});
     }
     ASSERT_TRUE((*loaded)->setArgument(0, global));
     Status ran = (*loaded)->run();
@@ -124,7 +126,7 @@ protected:
     for (Precision precision : {Precision::R64, Precision::Rd}) {
       EvalOptions options;
       options.precision = precision;
-      auto w = evaluateSpmd(m, f, pieces, options);
+      auto w = evaluateSpmd(m, f, shards, options);
       ASSERT_TRUE(w) << w.error().message;
       want[precision == Precision::Rd] = std::move(*w);
     }
@@ -202,7 +204,7 @@ TEST_P(Conformance, ReductionsOfEveryDTypeAndKind) {
     }
 }
 
-// All triples of what max and min are asked wrongly: NaN of both signs, infinities, both zeros, the least and greatest.
+// All triples of difficult values for max and min: NaN of both signs, infinities, both zeros, the min and max.
 TEST_P(Conformance, GreatestAndLeastAreExact) {
   for (const char* dtype : {"f8e4m3", "f8e5m2", "bf16", "f16", "f32", "f64"}) {
     const bool noInfinity = std::string_view(dtype) == "f8e4m3";
@@ -225,7 +227,7 @@ TEST_P(Conformance, GreatestAndLeastAreExact) {
 }
 
 // What is sent in a narrower dtype is rounded by all alike: what is equal on all devices stays so.
-TEST_P(Conformance, NarrowWires) {
+TEST_P(Conformance, NarrowCommDTypes) {
   for (const char* op :
        {"all_gather %x {axes = [a], dim = 0, wire = bf16}", "all_reduce %x {axes = [a], wire = f16}",
         "broadcast_from %x {axes = [a], root = 2, wire = f8e5m2}",
@@ -242,7 +244,7 @@ TEST_P(Conformance, NarrowWires) {
         "f32");
 }
 
-TEST_P(Conformance, SubAxesAndWires) {
+TEST_P(Conformance, SubAxesAndCommDTypes) {
   check({"[a=4]", "T[3] of T[12] @m{a}", "T[3] of T[12] @m{a}", "all_reduce %x {axes = [a:(1)2]}", "T[3]"},
         "f32");
   check({"[a=4]", "T[3] of T[12] @m{a}", "T[3] of T[12] @m{a}", "all_reduce %x {axes = [a:(2)2]}", "T[3]"},

@@ -1,7 +1,7 @@
 // Collectives by generated kernels: what is started, and how far a thread reaches.
-#include "../../../lib/Runtime/DeviceCollectives.h"
+#include "../../../lib/Runtime/backend/DeviceCollectives.h"
 
-#include "dtc/Jit/Nvrtc.h"
+#include "dtc/Cuda/Nvrtc.h"
 
 #include <gtest/gtest.h>
 
@@ -18,19 +18,19 @@ public:
     units.push_back(unit);
     return Ok{};
   }
-  Status launch(int64_t place, const std::string&, int64_t, std::span<void*>,
+  Status launch(int64_t coordinate, const std::string&, int64_t, std::span<void*>,
                 std::span<const DeviceBuffer>) override {
-    said += " kernel" + std::to_string(place);
+    said += " kernel" + std::to_string(coordinate);
     return Ok{};
   }
   Status copy(int64_t, std::byte*, const std::byte*, int64_t) override { return Ok{}; }
   Status clear(int64_t, std::byte*, int64_t) override { return Ok{}; }
-  Status waitFor(int64_t place, std::span<const int64_t>) override {
-    said += " wait" + std::to_string(place);
+  Status waitFor(int64_t coordinate, std::span<const int64_t>) override {
+    said += " wait" + std::to_string(coordinate);
     return Ok{};
   }
-  Status meet(std::span<const int64_t>) override {
-    said += " meet";
+  Status rendezvous(std::span<const int64_t>) override {
+    said += " rendezvous";
     return Ok{};
   }
 };
@@ -43,7 +43,7 @@ struct Sum {
     Mesh mesh;
     mesh.axes.push_back({strings.intern("a"), static_cast<int64_t>(devices)});
     CollectiveSpec spec;
-    spec.dtype = spec.wire = dtype;
+    spec.dtype = spec.commDType = dtype;
     spec.axes = {{strings.intern("a"), 1, 0}};
     spec.operandShapes = spec.resultShapes = {std::vector<std::vector<int64_t>>(devices, {1000})};
     auto made = planCollective(spec, mesh);
@@ -77,7 +77,7 @@ TEST(DeviceCollectives, MembersRunSideBySide) {
     for (size_t member : {size_t(1), size_t(0), size_t(2)})
       ASSERT_TRUE(comm->share(sum.plan, group, member, operands, results));
     ASSERT_TRUE(comm->settle(sum.plan, group));
-    EXPECT_EQ(queue.said, " meet kernel1 kernel0 kernel2 meet");
+    EXPECT_EQ(queue.said, " rendezvous kernel1 kernel0 kernel2 rendezvous");
   }
 }
 

@@ -1,5 +1,5 @@
 // Races between devices: what the order of waits says, whatever order the accesses came in.
-#include "../../../lib/Runtime/EmuOrder.h"
+#include "../../../lib/Runtime/backend/emu/EmuOrder.h"
 #include <array>
 #include <gtest/gtest.h>
 
@@ -11,13 +11,13 @@ struct Mesh2 {
   EmuOrder order;
   std::array<std::byte, 64> memory{};
   const std::array<int64_t, 2> both = {0, 1};
-  Mesh2() { order.addPlace(0), order.addPlace(1); }
+  Mesh2() { order.addDevice(0), order.addDevice(1); }
   EmuOrder::Range at(size_t begin, size_t bytes) { return {memory.data() + begin, bytes}; }
-  std::string reads(int64_t place, EmuOrder::Range r) {
-    return order.touch(place, "'r'", std::span(&r, 1), {});
+  std::string reads(int64_t coordinate, EmuOrder::Range r) {
+    return order.touch(coordinate, "'r'", std::span(&r, 1), {});
   }
-  std::string writes(int64_t place, EmuOrder::Range r) {
-    return order.touch(place, "'w'", {}, std::span(&r, 1));
+  std::string writes(int64_t coordinate, EmuOrder::Range r) {
+    return order.touch(coordinate, "'w'", {}, std::span(&r, 1));
   }
 };
 
@@ -30,7 +30,7 @@ TEST(EmuOrder, AReadOfWhatAnotherDeviceWroteWaitsForIt) {
   EXPECT_EQ(m.reads(1, m.at(0, 8)), "") << "beside it nobody wrote";
   EXPECT_EQ(m.reads(1, m.at(20, 40)),
             "'r' of device 1 reads 40 bytes, some of which 'w' of device 0 writes, and "
-            "neither device waits for the other's");
+            "neither device waits for the other");
   m.order.waitFor(1, m.both);
   EXPECT_EQ(m.reads(1, m.at(20, 40)), "");
 }
@@ -58,7 +58,7 @@ TEST(EmuOrder, WaitsOrderWhatWasStartedBeforeThem) {
 
 TEST(EmuOrder, WhatADeviceKnowsIsPassedOn) {
   EmuOrder order;
-  for (int64_t p : {0, 1, 2}) order.addPlace(p);
+  for (int64_t p : {0, 1, 2}) order.addDevice(p);
   std::array<std::byte, 4> memory{};
   const EmuOrder::Range range{memory.data(), 4};
   EXPECT_EQ(order.touch(0, "'w'", {}, std::span(&range, 1)), "");

@@ -1,5 +1,5 @@
 // What is said of devices that stand still in a collective.
-#include "../../../lib/Runtime/FlightRecorder.h"
+#include "../../../lib/Runtime/trace/FlightRecorder.h"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@ namespace {
 CollectivePlan plan(const std::string& where, std::vector<std::vector<int64_t>> groups) {
   CollectivePlan p;
   p.where = where;
-  for (auto& places : groups) {
+  for (auto& coordinates : groups) {
     CollectiveGroup& g = p.groups.emplace_back();
-    g.members.resize(places.size());
+    g.members.resize(coordinates.size());
     g.members[0].resultElements = {6};
-    g.places = std::move(places);
+    g.coordinates = std::move(coordinates);
   }
   return p;
 }
@@ -31,8 +31,8 @@ TEST(FlightRecorder, NamesWhoHasNotArrivedAndWhere) {
   EXPECT_EQ(r.diagnosis({before, before, early, 0}),
             "device 3 has not arrived at gpt.dt:12: 'all_reduce'; device 2 waits there");
   EXPECT_EQ(r.diagnosis({there, there, there, there}),
-            "all of devices 0, 1, 2 and 3 have arrived at gpt.dt:15: 'all_gather', and it does not end");
-  EXPECT_EQ(r.diagnosis({0, before, before, 0}), "no device waits in a collective");
+            "all of devices 0, 1, 2 and 3 have arrived at gpt.dt:15: 'all_gather', but it does not complete");
+  EXPECT_EQ(r.diagnosis({0, before, before, 0}), "no device is waiting in a collective");
 }
 
 TEST(FlightRecorder, AReplayedGraphCountsAsWhatItHolds) {

@@ -1,11 +1,11 @@
 // A step allocates nothing: kernels, collectives, copies and control flow run from what loading made ready. (oneDNN's own
 // bookkeeping in a matrix product is not ours to count.)
 #include "dtc/Eval/RandomInputs.h"
-#include "dtc/IR/Text.h"
-#include "dtc/Ops/Ops.h"
-#include "dtc/Passes/StandardPipeline.h"
-#include "dtc/Runtime/CpuBackend.h"
-#include "dtc/Runtime/Executable.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/pipeline/StandardPipeline.h"
+#include "dtc/Runtime/backend/cpu/CpuBackend.h"
+#include "dtc/Runtime/program/Executable.h"
 
 #include <atomic>
 #include <gtest/gtest.h>

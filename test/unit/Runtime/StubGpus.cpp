@@ -1,8 +1,8 @@
 // The stubs of test/stub find what they are there to find: forgotten waits, captures that are not joined, foreign streams.
 #include "StubGpus.h"
 
-#include "dtc/Jit/Nccl.h"
-#include "dtc/Jit/Nvrtc.h"
+#include "dtc/Cuda/Nccl.h"
+#include "dtc/Cuda/Nvrtc.h"
 
 #include <gtest/gtest.h>
 

@@ -119,7 +119,7 @@ TEST(MeshView, RandomMeshesOverTheSameDevices) {
   EXPECT_GT(faithful, 60);
 }
 
-// A device's piece of a tensor is the same by the sharding and by what it is seen as.
+// A device's shard of a tensor is the same by the sharding and by its view on another mesh.
 TEST(MeshView, PiecesStay) {
   Meshes w;
   const Mesh on = w.make('a', {2, 4}), seen = w.make('x', {4, 2});
@@ -133,7 +133,7 @@ TEST(MeshView, PiecesStay) {
     const auto t = throughView(s, seen, *v, MeshId(1), on);
     ASSERT_TRUE(t);
     for (int64_t p = 0; p < 8; ++p)
-      EXPECT_EQ(dimPieces(t->dims[0], on, 16, p), dimPieces(s.dims[0], seen, 16, p));
+      EXPECT_EQ(dimShards(t->dims[0], on, 16, p), dimShards(s.dims[0], seen, 16, p));
     EXPECT_EQ(t->pending.size(), 1u);
   }
 }

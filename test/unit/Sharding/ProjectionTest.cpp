@@ -1,4 +1,4 @@
-// Dims to factors and back: what a view may keep of a cut, and what it may not.
+// Dims to factors and back: which shardings a view keeps, and which it does not.
 #include "dtc/Sharding/Projection.h"
 #include <gtest/gtest.h>
 

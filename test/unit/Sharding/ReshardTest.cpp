@@ -36,13 +36,13 @@ Local part(const Local& x, size_t dim, int64_t begin, int64_t end) {
   return out;
 }
 
-Local concat(const std::vector<Local>& pieces, size_t dim) {
-  Local out{pieces[0].shape, {}};
+Local concat(const std::vector<Local>& shards, size_t dim) {
+  Local out{shards[0].shape, {}};
   out.shape[dim] = 0;
-  for (const Local& p : pieces) out.shape[dim] += p.shape[dim];
+  for (const Local& p : shards) out.shape[dim] += p.shape[dim];
   const int64_t outer = product(out.shape, 0, dim);
   for (int64_t o = 0; o < outer; ++o)
-    for (const Local& p : pieces) {
+    for (const Local& p : shards) {
       const int64_t row = product(p.shape, dim, p.shape.size());
       out.data.insert(out.data.end(), p.data.begin() + o * row, p.data.begin() + (o + 1) * row);
     }
@@ -63,22 +63,22 @@ struct Simulator {
   const std::vector<int64_t>& shape;
   std::vector<Local> devices = {};
 
-  // The interval that device `place` gets of a slot of its operand. Uneven dims: of the piece that it has and will have.
-  Interval cutOf(const ReshardStep& s, const Sharding& before, size_t place, int64_t slotSize,
-                 int64_t index) const {
+  // The interval of a slot of its operand that device `coordinate` gets. Uneven dims: of the shard that it has and will have.
+  Interval shardedOf(const ReshardStep& s, const Sharding& before, size_t coordinate, int64_t slotSize,
+                     int64_t index) const {
     const auto d = static_cast<size_t>(s.split.dim);
-    if (!viewCuts(s, s.split.dim).empty() || before.dims[d].strided())
-      return piece(slotSize, mesh.sizeOf(s.axes), index);
-    std::vector<Interval> mine = dimPieces(before.dims[d], mesh, shape[d], static_cast<int64_t>(place));
+    if (!viewSplits(s, s.split.dim).empty() || before.dims[d].strided())
+      return shardInterval(slotSize, mesh.sizeOf(s.axes), index);
+    std::vector<Interval> mine = dimShards(before.dims[d], mesh, shape[d], static_cast<int64_t>(coordinate));
     DimSharding finer = before.dims[d];
     for (const AxisRef& a : s.axes) {
-      // An axis that leaves this very dim cuts it again: only even dims do so, where pieces compose.
+      // An axis that leaves this dim shards it again: only for even dims, whose shards compose.
       for (const DimPart& p : finer.parts)
-        if (overlaps(p.axis, a, mesh)) return piece(slotSize, mesh.sizeOf(s.axes), index);
+        if (overlaps(p.axis, a, mesh)) return shardInterval(slotSize, mesh.sizeOf(s.axes), index);
     }
     for (const AxisRef& a : s.axes) finer.parts.push_back({a, 0});
-    const auto group = mesh.groupOf(s.axes, static_cast<int64_t>(place));
-    std::vector<Interval> wanted = dimPieces(finer, mesh, shape[d], group[static_cast<size_t>(index)]);
+    const auto group = mesh.groupOf(s.axes, static_cast<int64_t>(coordinate));
+    std::vector<Interval> wanted = dimShards(finer, mesh, shape[d], group[static_cast<size_t>(index)]);
     return {wanted[0].begin - mine[0].begin, wanted[0].end - mine[0].begin};
   }
 
@@ -87,10 +87,10 @@ struct Simulator {
     Local v{{}, x.data};
     for (size_t d = 0; d < x.shape.size(); ++d) {
       int64_t at = 1;
-      for (int64_t cut : viewCuts(s, static_cast<int>(d))) {
-        EXPECT_EQ(cut % at, 0);
-        v.shape.push_back(cut / at);
-        at = cut;
+      for (int64_t split : viewSplits(s, static_cast<int>(d))) {
+        EXPECT_EQ(split % at, 0);
+        v.shape.push_back(split / at);
+        at = split;
       }
       EXPECT_EQ(x.shape[d] % at, 0);
       v.shape.push_back(x.shape[d] / at);
@@ -99,8 +99,8 @@ struct Simulator {
   }
   static size_t slotDim(const ReshardStep& s, const StepSlot& slot) {
     size_t at = 0;
-    for (int d = 0; d < slot.dim; ++d) at += viewCuts(s, d).size() + 1;
-    for (int64_t cut : viewCuts(s, slot.dim)) at += cut <= slot.before;
+    for (int d = 0; d < slot.dim; ++d) at += viewSplits(s, d).size() + 1;
+    for (int64_t split : viewSplits(s, slot.dim)) at += split <= slot.before;
     return at;
   }
 
@@ -111,9 +111,9 @@ struct Simulator {
     for (size_t p = 0; p < in.size(); ++p) {
       const auto group = mesh.groupOf(s.axes, static_cast<int64_t>(p));
       const int64_t me = mesh.indexAlong(s.axes, static_cast<int64_t>(p));
-      auto cut = [&](const Local& x, size_t from, int64_t index) {
+      auto sliceOf = [&](const Local& x, size_t from, int64_t index) {
         const size_t dim = slotDim(s, s.split);
-        const Interval i = cutOf(s, before, from, x.shape[dim], index);
+        const Interval i = shardedOf(s, before, from, x.shape[dim], index);
         return part(x, dim, i.begin, i.end);
       };
       auto reduce = [&] {
@@ -123,19 +123,20 @@ struct Simulator {
             sum.data[e] = combine(s.op, sum.data[e], in[static_cast<size_t>(group[g])].data[e]);
         return sum;
       };
-      std::vector<Local> pieces;
+      std::vector<Local> shards;
       switch (s.kind) {
       case StepKind::AllGather:
-        for (int64_t g : group) pieces.push_back(in[static_cast<size_t>(g)]);
-        out[p] = concat(pieces, slotDim(s, s.concat));
+        for (int64_t g : group) shards.push_back(in[static_cast<size_t>(g)]);
+        out[p] = concat(shards, slotDim(s, s.concat));
         break;
-      case StepKind::AllSlice: out[p] = cut(in[p], p, me); break;
+      case StepKind::AllSlice: out[p] = sliceOf(in[p], p, me); break;
       case StepKind::AllToAll:
-        for (int64_t g : group) pieces.push_back(cut(in[static_cast<size_t>(g)], static_cast<size_t>(g), me));
-        out[p] = concat(pieces, slotDim(s, s.concat));
+        for (int64_t g : group)
+          shards.push_back(sliceOf(in[static_cast<size_t>(g)], static_cast<size_t>(g), me));
+        out[p] = concat(shards, slotDim(s, s.concat));
         break;
       case StepKind::AllReduce: out[p] = reduce(); break;
-      case StepKind::ReduceScatter: out[p] = cut(reduce(), p, me); break;
+      case StepKind::ReduceScatter: out[p] = sliceOf(reduce(), p, me); break;
       case StepKind::Permute:
         for (auto [from, to] : s.pairs)
           if (to == me) out[p] = in[static_cast<size_t>(group[static_cast<size_t>(from)])];
@@ -153,11 +154,11 @@ struct Simulator {
   }
 };
 
-Local pieceOf(const Local& global, const Sharding& s, const Mesh& mesh, int64_t place) {
+Local shardOf(const Local& global, const Sharding& s, const Mesh& mesh, int64_t coordinate) {
   Local x = global;
   for (size_t d = 0; d < s.dims.size(); ++d) {
     std::vector<Local> parts;
-    for (Interval i : dimPieces(s.dims[d], mesh, global.shape[d], place))
+    for (Interval i : dimShards(s.dims[d], mesh, global.shape[d], coordinate))
       parts.push_back(part(x, d, i.begin, i.end));
     x = concat(parts, d);
   }
@@ -198,11 +199,11 @@ Sharding randomSharding(World& w, const std::vector<int64_t>& shape, PendingKind
       }
     }
     s = w.table[w.table.intern(std::move(s))];
-    if (shardingProblem(s, w.mesh(), dims, w.dims, w.strings).empty()) return s;
+    if (validateSharding(s, w.mesh(), dims, w.dims, w.strings).empty()) return s;
   }
 }
 
-// Each device's piece of a random tensor that is `global` once its pending axes are reduced.
+// Each device's shard of a random tensor that is `global` once its pending axes are reduced.
 std::vector<Local> scatter(const Local& global, const Sharding& s, const Mesh& mesh, std::mt19937& rng) {
   const auto axes = pendingAxes(s);
   const PendingKind kind = s.pendingKind();
@@ -222,7 +223,7 @@ std::vector<Local> scatter(const Local& global, const Sharding& s, const Mesh& m
   }
   std::vector<Local> out;
   for (int64_t p = 0; p < mesh.numDevices(); ++p)
-    out.push_back(pieceOf(parts[static_cast<size_t>(mesh.indexAlong(axes, p))], s, mesh, p));
+    out.push_back(shardOf(parts[static_cast<size_t>(mesh.indexAlong(axes, p))], s, mesh, p));
   return out;
 }
 
@@ -231,7 +232,7 @@ void expectHolds(const std::vector<Local>& devices, const Local& global, const S
   const auto axes = pendingAxes(s);
   for (int64_t p = 0; p < mesh.numDevices(); ++p) {
     Local sum = devices[static_cast<size_t>(p)];
-    const Local want = pieceOf(global, s, mesh, p);
+    const Local want = shardOf(global, s, mesh, p);
     if (!axes.empty()) {
       const auto group = mesh.groupOf(axes, p);
       sum = devices[static_cast<size_t>(group[0])];
@@ -317,7 +318,7 @@ TEST(Reshard, PlansMoveTheRightElements) {
         const std::string what = planText(w, from, p);
         for (const ReshardStep& step : p.steps) {
           const std::vector<Dim> dims(shape.begin(), shape.end());
-          ASSERT_EQ(shardingProblem(step.result, w.mesh(), dims, w.dims, w.strings), "") << what;
+          ASSERT_EQ(validateSharding(step.result, w.mesh(), dims, w.dims, w.strings), "") << what;
           sim.run(step, at);
           at = step.result;
           expectHolds(sim.devices, global, at, w.mesh(), what + " at " + w.text(at));
@@ -394,20 +395,20 @@ TEST(Reshard, ReceivesNoMoreThanTheClosedForm) {
     auto sum = [&](std::initializer_list<std::string_view> dims, std::string_view pending) {
       return w.sharding(dims, pending);
     };
-    const Sharding whole = w.sharding({"", ""});
+    const Sharding replicated = w.sharding({"", ""});
     struct Known {
       Sharding from, to;
       double bytes;
     };
     for (const Known& known : {
-             Known{w.sharding({"b", ""}), whole, n * 3 / 4},                         // all_gather
-             Known{w.sharding({"ab", ""}), whole, n * 7 / 8},                        // over two axes
-             Known{w.sharding({"a", "b"}), whole, n * 7 / 8},                        // of two dims
+             Known{w.sharding({"b", ""}), replicated, n * 3 / 4},                    // all_gather
+             Known{w.sharding({"ab", ""}), replicated, n * 7 / 8},                   // over two axes
+             Known{w.sharding({"a", "b"}), replicated, n * 7 / 8},                   // of two dims
              Known{w.sharding({"abc", ""}), w.sharding({"a", ""}), n / 2 * 11 / 12}, // of the minor ones
-             Known{whole, w.sharding({"c", "a"}), 0},                                // slices
-             Known{whole, sum({"", ""}, "ab"), 0},                                   // made pending
-             Known{sum({"", ""}, "b"), whole, 2 * n * 3 / 4},                        // all_reduce
-             Known{sum({"", ""}, "abc"), whole, 2 * n * 23 / 24},                    // over three axes
+             Known{replicated, w.sharding({"c", "a"}), 0},                           // slices
+             Known{replicated, sum({"", ""}, "ab"), 0},                              // made pending
+             Known{sum({"", ""}, "b"), replicated, 2 * n * 3 / 4},                   // all_reduce
+             Known{sum({"", ""}, "abc"), replicated, 2 * n * 23 / 24},               // over three axes
              Known{sum({"", ""}, "b"), w.sharding({"b", ""}), n * 3 / 4},            // reduce_scatter
              Known{sum({"a", ""}, "b"), w.sharding({"a", "b"}), n / 2 * 3 / 4},      // of a piece
              Known{sum({"", ""}, "ab"), w.sharding({"a", "b"}), n * 7 / 8},        // of two axes, to two dims

@@ -6,9 +6,9 @@ using namespace dtc;
 using namespace dtc::test;
 
 namespace {
-std::vector<int64_t> held(const DimSharding& d, const Mesh& mesh, int64_t n, int64_t place) {
+std::vector<int64_t> held(const DimSharding& d, const Mesh& mesh, int64_t n, int64_t coordinate) {
   std::vector<int64_t> out;
-  for (Interval i : dimPieces(d, mesh, n, place))
+  for (Interval i : dimShards(d, mesh, n, coordinate))
     for (int64_t x = i.begin; x < i.end; ++x) out.push_back(x);
   return out;
 }
@@ -45,7 +45,7 @@ TEST(Sharding, InternedInCanonicalOrder) {
   EXPECT_NE(w.table.intern(s), w.table.intern(t));
 }
 
-// Applying the placements one mesh axis at a time, each to the piece left by those before, gives the elements that the
+// Applying the placements one mesh axis at a time, each to the shard left by those before, gives the elements that the
 // dim-style list gives: all lists of placements on one dim of 24 over a 2x3x2 mesh.
 TEST(Placements, MeanTheSamePieces) {
   World w({2, 3, 2});
@@ -63,13 +63,13 @@ TEST(Placements, MeanTheSamePieces) {
         auto s = fromPlacements(p, w.id, w.mesh(), 1);
         if (!s) continue;
         const int64_t n = 144 * 6; // divisible whatever the blocks
-        for (int64_t place = 0; place < 12; ++place) {
+        for (int64_t coordinate = 0; coordinate < 12; ++coordinate) {
           std::vector<int64_t> mine(static_cast<size_t>(n));
           for (size_t e = 0; e < mine.size(); ++e) mine[e] = static_cast<int64_t>(e);
           for (size_t a = 0; a < 3; ++a) {
             if (p[a].kind != Placement::S) continue;
             const int64_t k = w.mesh().axes[a].size,
-                          index = w.mesh().indexAlong(AxisRef{w.mesh().axes[a].name}, place);
+                          index = w.mesh().indexAlong(AxisRef{w.mesh().axes[a].name}, coordinate);
             std::vector<int64_t> next;
             const auto len = static_cast<int64_t>(mine.size()) / p[a].blocks;
             for (int64_t b = 0; b < p[a].blocks; ++b)
@@ -77,7 +77,7 @@ TEST(Placements, MeanTheSamePieces) {
                 next.push_back(mine[static_cast<size_t>(b * len + e)]);
             mine = std::move(next);
           }
-          EXPECT_EQ(held(s->dims[0], w.mesh(), n, place), mine) << w.text(*s);
+          EXPECT_EQ(held(s->dims[0], w.mesh(), n, coordinate), mine) << w.text(*s);
         }
         ++checked;
       }
@@ -99,10 +99,10 @@ TEST(Placements, RoundTrip) {
     }
 }
 
-TEST(Problems, SaidInWords) {
+TEST(Validate, SaidInWords) {
   World w({2, 4});
   const std::vector<Dim> shape = {Dim(8), Dim(6)};
-  auto problem = [&](Sharding s) { return shardingProblem(s, w.mesh(), shape, w.dims, w.strings); };
+  auto problem = [&](Sharding s) { return validateSharding(s, w.mesh(), shape, w.dims, w.strings); };
   EXPECT_EQ(problem(w.sharding({"a", "b"})), "");
   EXPECT_EQ(problem(w.sharding({"a"})), "the sharding has 1 entry, the tensor has 2 dims");
   EXPECT_EQ(problem(w.sharding({"x", ""})), "mesh @m has no axis 'x': its axes are a, b");
@@ -121,5 +121,6 @@ TEST(Problems, SaidInWords) {
   s.dims[1].parts = {{w.axis('b'), 0}};
   EXPECT_EQ(problem(s), "'b:(1)2' and 'b' overlap");
   s.dims[1].parts = {{w.axis('b', 1, 3), 0}};
-  EXPECT_EQ(problem(s), "sub-axis 'b:(1)3' does not fit: 1 * 3 does not divide the 4 devices of axis 'b'");
+  EXPECT_EQ(problem(s),
+            "sub-axis 'b:(1)3' does not divide its axis: 1 * 3 does not divide the 4 devices of axis 'b'");
 }

@@ -30,7 +30,7 @@ TEST(Diagnostics, RendersAsTheManualShows) {
       "mlp.dt:5:16: note: %w1 is f32[1024, 2048]\n");
 }
 
-TEST(Diagnostics, LongLinesAreCutAroundTheCaret) {
+TEST(Diagnostics, LongLinesAreShortenedAroundTheCaret) {
   SourceText s{"a", std::string(1000, 'x') + "BAD" + std::string(1000, 'y')};
   Diagnostics d;
   d.error(kPlain, rangeOf(s, "BAD"));

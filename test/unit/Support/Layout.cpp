@@ -4,7 +4,6 @@
 #include <array>
 #include <gtest/gtest.h>
 #include <random>
-#include <set>
 
 using namespace dtc;
 
@@ -44,6 +43,13 @@ std::vector<int64_t> offsets(const Layout& l) {
   return r;
 }
 
+size_t leavesOf(const Layout& l) {
+  if (l.isLeaf()) return 1;
+  size_t n = 0;
+  for (const Layout& mode : l.modes()) n += leavesOf(mode);
+  return n;
+}
+
 constexpr int kTrials = 1500;
 
 } // namespace
@@ -52,7 +58,6 @@ TEST(Layout, TextAndValues) {
   const int64_t shape[] = {4, 6};
   const Layout l = rowMajor(shape);
   EXPECT_EQ(layoutText(l), "(4, 6):(6, 1)");
-  EXPECT_EQ(layoutText(colMajor(shape)), "(4, 6):(1, 4)");
   EXPECT_EQ(layoutText(Layout({Layout(4, 6), Layout({Layout(2, 3), Layout(3, 1)})})),
             "(4, (2, 3)):(6, (3, 1))");
   EXPECT_EQ(layoutText(Layout(std::vector<Layout>{})), "():()");
@@ -69,9 +74,8 @@ TEST(Layout, CoalesceKeepsEveryOffset) {
   for (int t = 0; t < kTrials; ++t) {
     const Layout a = randomLayout(r, false), c = coalesce(a);
     EXPECT_EQ(offsets(a), offsets(c)) << layoutText(a);
-    EXPECT_EQ(offsets(a), offsets(flatten(a))) << layoutText(a);
     EXPECT_EQ(c, coalesce(c)) << layoutText(a);
-    EXPECT_LE(c.isLeaf() ? 1 : c.rank(), flatten(a).rank());
+    EXPECT_LE(leavesOf(c), leavesOf(a));
   }
 }
 
@@ -108,86 +112,9 @@ TEST(Layout, CompositionIsTotalWhereNothingCarries) {
   EXPECT_FALSE(composition(columns, Layout(7, 4)));                         // past the end
 }
 
-TEST(Layout, ComplementCoversTheRest) {
-  Random r(3);
-  int defined = 0;
-  for (int t = 0; t < kTrials; ++t) {
-    const Layout a = randomLayout(r, true);
-    const int64_t reach = pick(r, 1, 3 * a.cosize());
-    const std::optional<Layout> c = complement(a, reach);
-    if (!c) continue;
-    ++defined;
-    const std::vector<int64_t> both = offsets(Layout({*c, a}));
-    const std::set<int64_t> distinct(both.begin(), both.end());
-    EXPECT_EQ(distinct.size(), both.size()) << layoutText(a) << " and " << layoutText(*c); // disjoint
-    for (int64_t i = 0; i < reach; ++i)
-      ASSERT_TRUE(distinct.contains(i)) << i << ": " << layoutText(a) << ", " << layoutText(*c);
-    for (int64_t i = 1; i < c->size(); ++i) EXPECT_LT((*c)(i - 1), (*c)(i)); // ordered
-  }
-  EXPECT_GT(defined, kTrials / 2);
-  EXPECT_FALSE(complement(Layout({Layout(2, 1), Layout(2, 1)}), 8)); // not injective
-}
-
-TEST(Layout, Inverses) {
-  Random r(4);
-  int whole = 0;
-  for (int t = 0; t < kTrials; ++t) {
-    const Layout a = randomLayout(r, true), right = rightInverse(a);
-    for (int64_t i = 0; i < right.size(); ++i) ASSERT_EQ(a(right(i)), i) << layoutText(a);
-    if (a.cosize() == a.size()) {
-      ++whole;
-      EXPECT_EQ(right.size(), a.size()) << layoutText(a);
-    }
-    const std::optional<Layout> left = leftInverse(a);
-    if (!left) continue;
-    for (int64_t i = 0; i < a.size(); ++i)
-      ASSERT_EQ((*left)(a(i)), i) << layoutText(a) << ", " << layoutText(*left);
-  }
-  EXPECT_GT(whole, kTrials / 4);
-}
-
-TEST(Layout, DivisionIsATiling) {
-  Random r(5);
-  int defined = 0;
-  for (int t = 0; t < kTrials; ++t) {
-    const Layout a = randomLayout(r, true), b = randomLayout(r, true);
-    const std::optional<Layout> d = logicalDivide(a, b);
-    if (!d) continue;
-    ++defined;
-    ASSERT_EQ(d->rank(), 2u);
-    for (int64_t i = 0; i < b.size(); ++i) ASSERT_EQ(d->mode(1)(i), a(b(i))); // the first tile
-    std::vector<int64_t> all = offsets(a), tiled = offsets(*d);
-    std::sort(all.begin(), all.end());
-    std::sort(tiled.begin(), tiled.end());
-    EXPECT_EQ(all, tiled) << layoutText(a) << " / " << layoutText(b); // every element in one tile
-  }
-  EXPECT_GT(defined, 50);
-  const Layout by({Layout(3, 4), Layout(4, 1)});
-  EXPECT_EQ(layoutText(*logicalDivide(Layout(12, 5), Layout(4, 1))), "(3, 4):(20, 5)");
-  EXPECT_EQ(layoutText(*logicalDivide(by, Layout(3, 4))), "(4, 3):(1, 4)"); // tiles of a column
-}
-
-TEST(Layout, ProductRepeats) {
-  Random r(6);
-  int defined = 0;
-  for (int t = 0; t < kTrials; ++t) {
-    const Layout a = randomLayout(r, true), b = randomLayout(r, true);
-    const std::optional<Layout> p = logicalProduct(a, b);
-    if (!p) continue;
-    ++defined;
-    EXPECT_EQ(p->mode(1), a);
-    EXPECT_EQ(p->mode(0).size(), b.size());
-    const std::vector<int64_t> all = offsets(*p);
-    EXPECT_EQ(std::set<int64_t>(all.begin(), all.end()).size(), all.size()) << layoutText(*p);
-  }
-  EXPECT_GT(defined, 50);
-  EXPECT_EQ(layoutText(*logicalProduct(Layout(4, 1), Layout(3, 1))), "(3, 4):(4, 1)");
-}
-
 TEST(Layout, ViewsOfTensors) {
-  const int64_t shape[] = {2, 3, 4}, perm[] = {2, 0, 1}, joined[] = {6, 4}, split[] = {4, 3, 2},
-                half[] = {2, 2, 6};
-  const Layout l = rowMajor(shape), t = permuted(l, perm);
+  const int64_t shape[] = {2, 3, 4}, joined[] = {6, 4}, split[] = {4, 3, 2}, half[] = {2, 2, 6};
+  const Layout l = rowMajor(shape), t({l.mode(2), l.mode(0), l.mode(1)});
   EXPECT_EQ(layoutText(t), "(4, 2, 3):(1, 12, 4)");
   EXPECT_EQ(layoutText(*reshaped(l, joined)), "(6, 4):(4, 1)");
   const int64_t back[] = {4, 6};
@@ -196,12 +123,6 @@ TEST(Layout, ViewsOfTensors) {
   EXPECT_EQ(layoutText(*reshaped(t, half)), "(2, 2, 6):(2, 1, 4)");
   const int64_t no[] = {3, 8};
   EXPECT_FALSE(reshaped(t, no)); // needs a copy
-  EXPECT_EQ(layoutText(broadcastMode(Layout({Layout(1, 0), Layout(4, 1)}), 0, 7)), "(7, 4):(0, 1)");
-  const std::optional<LayoutPiece> piece = pieceOf(l, 2, 2, 1);
-  ASSERT_TRUE(piece);
-  EXPECT_EQ(layoutText(piece->layout), "(2, 3, 2):(12, 4, 1)");
-  EXPECT_EQ(piece->offset, 2);
-  EXPECT_FALSE(pieceOf(l, 1, 2, 0)); // uneven
 }
 
 TEST(Layout, SlicesAreSlices) {
@@ -212,7 +133,7 @@ TEST(Layout, SlicesAreSlices) {
     const size_t dim = static_cast<size_t>(pick(r, 0, static_cast<int64_t>(a.rank()) - 1));
     const int64_t n = a.mode(dim).size(), begin = pick(r, 0, n - 1), step = pick(r, 1, 3),
                   count = pick(r, 0, (n - 1 - begin) / step + 1);
-    const std::optional<LayoutPiece> s = sliceOf(a, dim, begin, count, step);
+    const std::optional<LayoutPart> s = sliceOf(a, dim, begin, count, step);
     if (!s) continue;
     ++defined;
     std::vector<int64_t> at(a.rank(), 0);

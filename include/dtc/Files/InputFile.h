@@ -1,0 +1,47 @@
+#pragma once
+// A random-access input file of known size. Files are untrusted: only regular files, whose size can be
+// checked, are accepted.
+#include "dtc/Support/Result.h"
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace dtc {
+
+// A path as messages show it: 'weights.npz'.
+[[nodiscard]] inline std::string quotedPath(const std::string& path) { return "'" + path + "'"; }
+
+class InputFile {
+public:
+  // Errors (Input) name the path: it does not exist, is not readable, or is not a regular file.
+  [[nodiscard]] static Result<InputFile> open(const std::string& path);
+  // A file named by another file in `folder` ("" is the working directory). `name` must stay below the folder
+  // without symbolic links (openat2 with RESOLVE_BENEATH), and the file must have no other hard links:
+  // otherwise an Input error.
+  [[nodiscard]] static Result<InputFile> openBeneath(const std::string& folder, const std::string& name);
+  // In-memory bytes that act as a file.
+  [[nodiscard]] static InputFile inMemory(std::string path, std::string_view bytes);
+
+  InputFile() = default;
+  InputFile(InputFile&&) noexcept;
+  InputFile& operator=(InputFile&&) noexcept;
+  ~InputFile();
+
+  [[nodiscard]] int64_t size() const { return size_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  // Fills `out` with the bytes from `offset` on. Errors: Machine if reading fails, Input if the file ends
+  // before.
+  [[nodiscard]] Status read(int64_t offset, std::span<std::byte> out) const;
+  // The same as text; the caller has checked the length against size().
+  [[nodiscard]] Result<std::string> text(int64_t offset, int64_t length) const;
+
+private:
+  [[nodiscard]] static Result<InputFile> opened(int fd, std::string path);
+  int fd_ = -1;
+  int64_t size_ = 0;
+  std::string path_;
+  std::string_view memory_;
+};
+
+} // namespace dtc

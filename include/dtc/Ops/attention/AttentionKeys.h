@@ -1,0 +1,17 @@
+#pragma once
+// The ops of attention, and the split of those with few queries and long keys over parts of the keys, to occupy
+// a whole GPU.
+#include "dtc/IR/Builder.h"
+
+namespace dtc {
+
+// attention, attention_parts, attention_grad and attention_grad_mask.
+enum class AttentionForm : uint8_t { None, Whole, Parts, Gradient, MaskGradient };
+[[nodiscard]] AttentionForm attentionForm(const OpRecord&);
+
+// Rewrites an op of the form Whole (on one device) as attention_parts and the ops that merge the parts; pushes
+// one value for each of its results. False, and nothing is written, if the op occupies a large GPU as it is.
+// The number of parts depends only on the shape.
+[[nodiscard]] bool splitAttentionKeys(Builder&, OpId attention, std::vector<ValueId>& results);
+
+} // namespace dtc

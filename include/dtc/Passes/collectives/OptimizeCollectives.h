@@ -1,0 +1,24 @@
+#pragma once
+// optimize-collectives: fewer and smaller messages with the same results.
+//
+// Needs local text. Runs after partition, which plans each reshard separately, and before fuse, so that
+// fusion and communication contracts see the final collectives. Three steps on every block: loop-invariant
+// collectives and accumulated reductions are hoisted out of loops; equal collectives are merged, neighbours
+// are combined or cancelled, and unused ones are erased; small collectives of one kind are bucketed. The
+// result is the same for all devices: no step depends on the device.
+#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Sharding/Machine.h"
+
+namespace dtc {
+
+struct OptimizeCollectivesOptions {
+  bool hoist = true;
+  bool bucket = true;
+  int64_t bucketBytes = 0; // size of a full bucket; 0: the size whose transfer takes 8 times the fixed cost
+  NominalMachine machine;
+};
+
+[[nodiscard]] bool optimizeCollectives(Module&, Diagnostics&, const OptimizeCollectivesOptions& = {});
+[[nodiscard]] bool optimizeCollectivesPass(Module&, const PassOptions&, Diagnostics&);
+
+} // namespace dtc

@@ -1,0 +1,79 @@
+#pragma once
+// explain: why a value has its sharding, what each collective costs and what caused it. Uses the reasons
+// recorded by propagate.
+#include "dtc/Passes/propagate/Propagate.h"
+#include "dtc/Support/Result.h"
+#include <functional>
+
+namespace dtc {
+
+// One step of a chain of reasons, from the value asked about back to an annotation.
+struct ExplainStep {
+  std::string value; // "%h"
+  uint16_t dim = 0;
+  std::string parts;    // "tp", "(dp, tp)"
+  std::string via;      // the op that carried it, or "" at an annotation
+  std::string factor;   // of that op's rule
+  std::string location; // "mlp.dt:9:8"
+  enum Kind : uint8_t { Annotation, ResultAnnotation, Through, Boundary, Cheapest, ByPrice } kind = Through;
+  double secondsBefore = 0, secondsAfter = 0; // ByPrice
+};
+
+// An op that could not run with the shardings of its tensors, and its options; the first is the chosen one.
+struct ExplainDecision {
+  std::string op, location;
+  std::vector<FormChoice> choices;
+};
+
+struct ExplainDim {
+  std::string size;  // "512"
+  std::string parts; // "" where unsharded
+  std::vector<ExplainStep> chain;
+};
+
+// One planned step of a reshard.
+struct ExplainCollective {
+  std::string kind;   // "all_reduce"
+  std::string axes;   // "tp"
+  int64_t bytes = 0;  // received per device
+  double seconds = 0; // on the nominal machine
+};
+
+struct ExplainReshard {
+  std::string value, from, to;      // "%y", "@pod{dp, _ | sum(tp)}", "@pod{dp, _}"
+  std::string cause, causeLocation; // the op whose result it reshards
+  std::string needs, needsLocation; // the op that requires it, or ""
+  std::string why;                  // a sentence
+  std::vector<ExplainStep> chain;   // why the reduced or gathered axis shards that op
+  std::vector<ExplainCollective> steps;
+};
+
+struct ExplainValue {
+  std::string value, type, sharding, location;
+  std::vector<ExplainDim> dims;
+  std::vector<ExplainReshard> reshards;   // that produce this value, and those that its users require
+  std::vector<ExplainDecision> decisions; // of the defining op, and of users that require a reshard
+};
+
+// `m` has been propagated and `report` is the result of that pass; `v` is a value of it.
+[[nodiscard]] ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v);
+// Every reshard of the program, in program order.
+[[nodiscard]] std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report);
+// Why dim `dim` of `v` is sharded, back to an annotation. Caches: for many queries about one unchanged
+// program.
+using ChainExplainer = std::function<std::vector<ExplainStep>(ValueId v, uint16_t dim)>;
+[[nodiscard]] ChainExplainer explainChains(Module& m, const PropagationReport& report);
+// Every decision of the program, in program order.
+[[nodiscard]] std::vector<ExplainDecision> explainDecisions(Module& m, const PropagationReport& report);
+
+[[nodiscard]] std::string explainText(const ExplainValue&);
+[[nodiscard]] std::string explainText(const std::vector<ExplainDecision>&);
+[[nodiscard]] std::string explainJson(const ExplainValue&);
+
+// `equation` as for einsum, one "NAME SHARDING" per operand ("w {tp, _}"). The answer gives the sharding and
+// the communication of the result and of the gradients. The named axes have a nominal size.
+[[nodiscard]] Result<std::string> explainEquation(std::string_view equation,
+                                                  const std::vector<std::string>& operands, const OpRegistry&,
+                                                  bool json);
+
+} // namespace dtc

@@ -1,0 +1,85 @@
+#pragma once
+// view: programs, meshes and shardings as drawings, as text for a terminal and as one self-contained SVG or
+// HTML file.
+#include "dtc/IR/Module.h"
+#include "dtc/Support/Result.h"
+#include <functional>
+#include <span>
+
+namespace dtc {
+
+// A sharded tensor, or a mesh, as a matrix of matrices: the last dim goes across, the one before it down, the
+// one before that across again, and so on. Dims may have too many segments to draw: they are requested one by
+// one.
+struct ViewGrid {
+  struct Dim {
+    std::string name; // "dim 0"; "" where the labels contain it
+    int64_t count = 1;
+    std::function<std::string(int64_t)> label; // "0..31"
+  };
+  std::string title;              // "%h: f32[64, 512] @pod{dp, _}"
+  std::vector<std::string> facts; // lines below it
+  std::vector<Dim> dims;
+  std::function<std::string(std::span<const int64_t>)> cell; // one index per dim
+  std::function<bool(std::span<const int64_t>)> marked;      // pending: drawn differently
+};
+
+// The shards of a value that has a sharding, and their device coordinates. `global` is the global type.
+[[nodiscard]] ViewGrid shardingGrid(const Module&, std::string_view name, TypeId global, ShardingId);
+// The devices of a mesh, by their coordinates.
+[[nodiscard]] ViewGrid meshGrid(const Module&, MeshId);
+
+// "dim 0: 0..31", above the matrices of one index.
+[[nodiscard]] std::string headingOf(const ViewGrid::Dim&, int64_t index);
+// Segments omitted for lack of space are shown as "...".
+[[nodiscard]] std::string gridText(const ViewGrid&, size_t columns);
+[[nodiscard]] std::string gridsSvg(std::span<const ViewGrid>);
+
+// The function's ops in layers, each below all of its operands. Regions are one node.
+struct ViewGraph {
+  struct Node {
+    std::string op, result, type; // "matmul", "%h", "f32[64, 512] @pod{dp, tp}"
+    size_t layer = 0;
+    std::vector<size_t> from;       // the nodes of its operands, in order
+    std::vector<std::string> reads; // their values: its operands, then those captured by its regions
+  };
+  std::string title;
+  std::vector<Node> nodes;
+};
+[[nodiscard]] ViewGraph viewGraph(const Module&, FuncId);
+[[nodiscard]] std::string graphText(const ViewGraph&, size_t columns);
+[[nodiscard]] std::string graphDot(const ViewGraph&);
+[[nodiscard]] std::string graphSvg(const ViewGraph&);
+
+// The steps of each device in order, and the buffers live at each.
+struct ViewSchedule {
+  struct Step {
+    std::string stream; // "compute", "comm tp"
+    std::string what;   // "gemm", "all_reduce"
+    std::string result; // "%h, %b"
+    int64_t live = 0;   // live bytes during the step
+  };
+  struct Buffer {
+    std::string value;
+    int64_t offset = 0, bytes = 0;
+    std::vector<std::pair<size_t, size_t>> live; // first and last step, inclusive
+  };
+  std::string title;
+  int64_t arena = 0;
+  std::vector<Step> steps;
+  std::vector<Buffer> buffers;
+};
+// For a placed function. Input errors: sizes that are not bound.
+[[nodiscard]] Result<ViewSchedule> viewSchedule(const Module&, FuncId);
+[[nodiscard]] std::string scheduleText(const ViewSchedule&, size_t columns);
+[[nodiscard]] std::string scheduleSvg(std::span<const ViewSchedule>);
+
+// The positions of a value's elements: maps from global coordinates to the device coordinate and to the
+// offset in its buffer, as layouts (Support/Layout.h) whose modes are the mesh axes and the rest of each dim.
+// In words where shards are uneven.
+[[nodiscard]] std::string layoutView(const Module&, std::string_view name, TypeId global, ShardingId);
+
+// An SVG as a standalone HTML page.
+[[nodiscard]] std::string htmlPage(std::string_view title, std::string_view svg);
+
+} // namespace dtc

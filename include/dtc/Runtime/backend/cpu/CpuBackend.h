@@ -1,0 +1,14 @@
+#pragma once
+// The CPU backend: logical devices, kernels compiled in process, matmuls by oneDNN on single threads.
+#include "dtc/Jit/CpuJit.h"
+#include "dtc/Runtime/backend/Backend.h"
+#include "dtc/Support/ThreadPool.h"
+
+namespace dtc {
+
+// `jit` and `pool` outlive it. `numDevices`: number of devices that share the pool (with fewer devices,
+// steps are split into more parts).
+[[nodiscard]] std::unique_ptr<Backend> makeCpuBackend(const CpuJit& jit, ThreadPool& pool, int64_t numDevices,
+                                                      const JitConfig& config, int optLevel);
+
+} // namespace dtc

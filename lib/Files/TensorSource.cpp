@@ -1,0 +1,78 @@
+#include "dtc/Files/TensorSource.h"
+
+#include "dtc/Eval/Eval.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+namespace dtc {
+namespace {
+
+constexpr int64_t kSmallGap = 4096;     // a page: reading it is as cheap as skipping it
+constexpr int64_t kWindow = 256 * 1024; // the size of a combined read, if runs are small and close
+
+// Reads the data of one tensor in ascending runs. Runs that are close share one read.
+class RunReader {
+public:
+  RunReader(const InputFile& file, int64_t offset, int64_t bytes)
+      : file_(file), offset_(offset), bytes_(bytes) {}
+
+  Status read(int64_t begin, std::span<std::byte> out) {
+    const auto length = static_cast<int64_t>(out.size());
+    const int64_t gap = begin - last_;
+    last_ = begin + length;
+    if (begin >= windowBegin_ && begin + length <= windowBegin_ + windowSize()) return copy(begin, out);
+    const bool near = gap > 0 && gap <= kSmallGap && length <= kSmallGap;
+    if (!near) return file_.read(offset_ + begin, out);
+    window_.resize(static_cast<size_t>(std::min(kWindow, bytes_ - begin)));
+    windowBegin_ = begin;
+    if (Status s = file_.read(offset_ + begin, window_); !s) return s;
+    return copy(begin, out);
+  }
+
+private:
+  int64_t windowSize() const { return static_cast<int64_t>(window_.size()); }
+  Status copy(int64_t begin, std::span<std::byte> out) {
+    std::memcpy(out.data(), window_.data() + (begin - windowBegin_), out.size());
+    return Ok{};
+  }
+
+  const InputFile& file_;
+  int64_t offset_, bytes_, last_ = INT64_MIN / 2, windowBegin_ = 0;
+  std::vector<std::byte> window_;
+};
+
+// Any bit pattern but 0 is true.
+void normaliseBools(Tensor& t) {
+  if (t.dtype() != DType::Bool) return;
+  for (std::byte& b : t.bytes()) b = std::byte(b != std::byte(0));
+}
+
+} // namespace
+
+Result<Tensor> TensorSource::tensor() const {
+  if (!file_) return tensor_;
+  try {
+    Tensor t(dtype_, shape_);
+    if (Status s = file_->read(offset_, t.bytes()); !s) return s.error();
+    normaliseBools(t);
+    return t;
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {}
+  return machineError("not enough memory to read a tensor of '" + file_->path() + "'");
+}
+
+Result<Tensor> TensorSource::shard(const Sharding& sharding, const Mesh& mesh, int64_t coordinate) const {
+  if (!file_) return takeShard(tensor_, sharding, mesh, coordinate);
+  int64_t bytes = dtypeBytes(dtype_);
+  for (int64_t n : shape_) bytes *= n;
+  RunReader reader(*file_, offset_, bytes);
+  auto t = takeShard(dtype_, shape_, sharding, mesh, coordinate,
+                     [&](int64_t begin, std::span<std::byte> out) { return reader.read(begin, out); });
+  if (t) normaliseBools(*t);
+  return t;
+}
+
+} // namespace dtc

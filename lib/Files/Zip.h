@@ -1,0 +1,52 @@
+#pragma once
+// The zip archives of `numpy.savez` and `savez_compressed`: stored and deflated entries, no encryption, not
+// multi-part, at most 4 GiB (PKWARE's APPNOTE.TXT 6.3.9, without zip64).
+#include "dtc/Files/InputFile.h"
+#include "dtc/Support/NonCopyable.h"
+#include <memory>
+#include <vector>
+
+namespace dtc {
+
+struct ZipEntry {
+  std::string name;
+  bool deflated = false;
+  uint32_t crc = 0;
+  int64_t stored = 0;           // bytes in the archive
+  int64_t size = 0;             // uncompressed size
+  int64_t header = 0, data = 0; // offsets of its local header and its data
+};
+
+// The entries, in directory order. Rejected (Input; the error completes a sentence): a directory that does
+// not end the file, duplicate names, overlapping entries, a local header that differs from the directory,
+// impossible sizes.
+[[nodiscard]] Result<std::vector<ZipEntry>> readZipDirectory(const InputFile&);
+
+// Reads the bytes of one entry in order, and verifies the checksum at the end.
+class ZipReader : NonCopyable {
+public:
+  ZipReader(const InputFile& file, const ZipEntry& entry);
+  ~ZipReader();
+  // Fills `out`, which must not exceed the entry's size.
+  [[nodiscard]] Status read(std::span<std::byte> out);
+  // Checks that nothing is left, and that the checksum is right.
+  [[nodiscard]] Status finish();
+
+private:
+  struct Inflater;
+  [[nodiscard]] Status refill();
+  const InputFile& file_;
+  const ZipEntry& entry_;
+  std::unique_ptr<Inflater> inflater_;
+  int64_t taken_ = 0; // of the stored bytes
+  int64_t given_ = 0;
+  uint32_t crc_ = 0;
+};
+
+struct ZipContent {
+  std::string name, bytes;
+};
+// An archive of stored entries without timestamps.
+[[nodiscard]] std::string zipBytes(const std::vector<ZipContent>&);
+
+} // namespace dtc

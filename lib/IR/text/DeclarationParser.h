@@ -1,0 +1,69 @@
+#pragma once
+// Parses the meshes of a module, and the signatures of its functions, before any body: names may be used before
+// their declaration.
+#include "text/AttrParser.h"
+#include "text/TypeInference.h"
+
+namespace dtc {
+
+class DeclarationParser : TokenReader {
+public:
+  DeclarationParser(const TokenReader& in, GivenSizes& sizes, TypeParser& types, AttrParser& attrs,
+                    FunctionNames& functions, const ParseOptions& options)
+      : TokenReader(in), sizes_(sizes), types_(types), attrs_(attrs), functions_(functions),
+        options_(options) {}
+
+  struct Body {
+    FuncId func;
+    size_t firstToken = 0;
+    MeshId mesh;
+    bool sound = false;     // its signature has no error
+    std::vector<StrId> own; // sizes that each call binds, which the command line therefore cannot
+  };
+  void meshes();     // of the whole text
+  void signatures(); // then those of all functions, except for those that the given sizes skip
+  [[nodiscard]] const std::vector<Body>& bodies() const { return bodies_; }
+
+private:
+  // Types, sharding and attributes of an argument or a result.
+  struct Typed {
+    TypeId type, globalType;
+    ShardingId sharding;
+    SourceRange range; // without attributes
+    AttrList attrs;
+  };
+  bool mesh();
+  bool meshAxis(Mesh&);
+  bool meshDevices(Mesh&, SourceRange nameRange);
+  bool overrideSizes(Mesh&, SourceRange nameRange);
+  bool signature();
+  bool argument(Function&);
+  bool result(Function&);
+  // `first`: its first token; `flag`: the attribute that only an argument or only a result has.
+  bool typed(size_t first, const char* flag, std::string_view owner, Typed&);
+  bool functionAttrs(Function&);
+  void skipToBody();
+  [[nodiscard]] MeshId meshOfHead(size_t firstToken) const;
+  // "(" element { "," element } ")". After an element that fails, continues after the ")", so that the rest of
+  // the signature and the body are parsed normally; false if there is no such bracket.
+  template <class Fn> bool list(std::string_view what, Fn&& element) {
+    const size_t close = tok().match;
+    if (!expect(Tok::LParen, what)) return false;
+    const size_t first = in_.pos;
+    if (commaList(Tok::RParen, "')'", element)) return true;
+    in_.quiet = true;
+    if (close < first || tokens()[close].kind != Tok::RParen) return false;
+    in_.pos = close + 1;
+    return true;
+  }
+
+  GivenSizes& sizes_;
+  TypeParser& types_;
+  AttrParser& attrs_;
+  FunctionNames& functions_;
+  const ParseOptions& options_;
+  std::unordered_map<size_t, size_t> meshEnds_; // first token of a mesh -> the token after it
+  std::vector<Body> bodies_;
+};
+
+} // namespace dtc

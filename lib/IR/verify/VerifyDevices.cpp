@@ -1,0 +1,196 @@
+// Programs whose devices differ: the functions of a program have disjoint sets of devices that cover the mesh,
+// one signature, and matching collectives.
+#include "verify/Verifier.h"
+
+#include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/verify/RankSchedule.h"
+
+#include <algorithm>
+
+namespace dtc {
+namespace {
+
+constexpr DiagKind kDeviceSet{"device-set", "@{0}: {1}"};
+constexpr DiagKind kProgramSignature{"program-signature",
+                                     "@{0} is @{1} on other devices, so that {2} must be {3}, but it is {4}"};
+constexpr DiagKind kCallOfPart{"call-of-part",
+                               "@{0} runs on a part of the devices and cannot be called by @{1}"};
+constexpr DiagKind kCollectivesDiffer{"collective-mismatch",
+                                      "@{0} on device {1} and @{2} on device {3} do not match: {4}"};
+constexpr DiagKind kNoPartner{"collective-deadlock",
+                              "@{0} would deadlock: device {1} waits in '{2}' for device {3}, but @{4} {5}"};
+constexpr DiagKind kUnmatchedControl{
+    "unmatched-control", "{0} may differ between @{1} and @{2}, whose devices share {3} in this '{4}': use "
+                         "the same constants or unsharded arguments in both"};
+
+class DeviceCheck {
+public:
+  DeviceCheck(const Module& m, FuncId entry, Diagnostics& diags)
+      : m_(m), entry_(entry), functions_(functionsOfProgram(m, entry)), mesh_(meshValueOf(m, entry)),
+        diags_(diags) {}
+
+  void run() {
+    const size_t before = diags_.numErrors();
+    sets();
+    for (FuncId f : functions_) signature(f);
+    if (diags_.numErrors() == before) collectives();
+  }
+
+private:
+  std::string_view name(FuncId f) const { return m_.strings[m_[f].name]; }
+  Diagnostic& setError(FuncId f, const std::string& why) {
+    return diags_.error(kDeviceSet, m_[f].loc, name(f), why);
+  }
+  int64_t deviceAt(int64_t coordinate) const {
+    return mesh_.devices.empty() ? coordinate : mesh_.devices[static_cast<size_t>(coordinate)];
+  }
+
+  void sets() {
+    const int64_t count = mesh_.numDevices();
+    std::map<int64_t, FuncId> runs; // by device
+    for (FuncId f : functions_)
+      for (int64_t device : devicesOf(m_, f)) {
+        const bool exists = mesh_.devices.empty()
+                                ? device >= 0 && device < count
+                                : std::ranges::find(mesh_.devices, device) != mesh_.devices.end();
+        const auto [at, isNew] = runs.try_emplace(device, f);
+        if (!exists)
+          setError(f, "the mesh has no device " + std::to_string(device));
+        else if (!isNew)
+          setError(f, "device " + std::to_string(device) + " also runs @" + std::string(name(at->second)))
+              .note(m_[at->second].loc, "it is listed here");
+      }
+    for (int64_t p = 0; p < count; ++p)
+      if (!runs.contains(deviceAt(p)))
+        return void(setError(entry_, "no function of this program runs on device " +
+                                         std::to_string(deviceAt(p)) + ": add {program = @" +
+                                         std::string(name(entry_)) + ", devices = [" +
+                                         std::to_string(deviceAt(p)) + "]} to one"));
+  }
+
+  // One argument or result, as callers see it.
+  std::string partText(StrId label, TypeId type, TypeId global, ShardingId sharding) const {
+    return (label.valid() ? "%" + std::string(m_.strings[label]) + ": " : "") + printType(m_, type) +
+           (global.valid() ? " of " + printType(m_, global) : "") +
+           (sharding.valid() ? " " + printSharding(m_, sharding) : "");
+  }
+  std::vector<std::string> partsOf(const Function& f) const {
+    std::vector<std::string> parts;
+    for (const FuncArg& a : f.args)
+      parts.push_back(partText(m_[a.value].name, m_[a.value].type, a.globalType, m_[a.value].sharding));
+    for (const FuncResult& r : f.results)
+      parts.push_back(partText(r.label, r.type, r.globalType, r.sharding));
+    return parts;
+  }
+  void signature(FuncId f) {
+    const auto differs = [&](const std::string& what, const std::string& wanted, const std::string& found) {
+      diags_.error(kProgramSignature, m_[f].loc, name(f), name(entry_), what, wanted, found)
+          .note(m_[entry_].loc, "@" + std::string(name(entry_)) + " is declared here");
+    };
+    const Function &own = m_[f], &wanted = m_[entry_];
+    const auto counts = [](const Function& of) {
+      return "(" + std::to_string(of.args.size()) + ", " + std::to_string(of.results.size()) + ")";
+    };
+    if (counts(own) != counts(wanted)) return differs("(arguments, results)", counts(wanted), counts(own));
+    if (const MeshId mesh = meshOfFunction(m_, f); mesh != meshOfFunction(m_, entry_))
+      return differs("its mesh", "that of @" + std::string(name(entry_)), "another one");
+    const std::vector<std::string> expected = partsOf(wanted), found = partsOf(own);
+    for (size_t i = 0; i < expected.size(); ++i)
+      if (expected[i] != found[i])
+        return differs((i < own.args.size() ? "argument " : "result ") +
+                           std::to_string(i < own.args.size() ? i : i - own.args.size()),
+                       expected[i], found[i]);
+  }
+
+  void collectives() {
+    RankReader reader(m_, entry_);
+    const DevicePrograms programs = programsOf(m_, entry_);
+    if (const auto d = reader.read()) {
+      diags_
+          .error(kUnmatchedControl, m_[d->control].loc, printValueName(m_, d->decides),
+                 name(programs.at(d->coordinates[0])), name(programs.at(d->coordinates[1])),
+                 "'" + std::string(m_.record(d->rendezvous).name) + "'", m_.record(d->control).name)
+          .note(m_[d->rendezvous].loc, "the devices wait for each other here");
+      return;
+    }
+    const auto problem = validateRanks(reader.ranks());
+    if (!problem) return;
+    const FuncId here = programs.at(problem->coordinate), there = programs.at(problem->other);
+    if (problem->kind == RankMismatch::Differs) {
+      diags_
+          .error(kCollectivesDiffer, m_[problem->op].loc, name(here), deviceAt(problem->coordinate),
+                 name(there), deviceAt(problem->other), difference(problem->op, problem->otherOp))
+          .note(m_[problem->otherOp].loc, "@" + std::string(name(there)) + " is here");
+      return;
+    }
+    const OpId at = problem->otherOp;
+    Diagnostic& error = diags_.error(
+        kNoPartner, m_[problem->op].loc, name(here), deviceAt(problem->coordinate),
+        m_.record(problem->op).name, deviceAt(problem->other), name(there),
+        at.valid() ? "waits in '" + std::string(m_.record(at).name) + "' there" : "has returned there");
+    if (at.valid()) error.note(m_[at].loc, "it waits here");
+  }
+
+  std::string opText(OpId o) const {
+    std::string text = "'" + std::string(m_.record(o).name) + "'";
+    if (m_[o].numRegions > 0) return text;
+    for (size_t i = 0; i < m_[o].numOperands; ++i)
+      text += (i ? ", " : " of ") + printType(m_, m_[m_.operand(o, i)].type);
+    for (uint32_t r = 0; r < m_[o].numResults; ++r)
+      text += (r ? ", " : " to ") + printType(m_, m_[m_.result(o, r)].type);
+    return text;
+  }
+  std::string difference(OpId a, OpId b) const {
+    if (opText(a) != opText(b)) return opText(a) + ", and " + opText(b);
+    for (const AttrSpec& spec : m_.record(a).attrs)
+      if (m_.attr(a, spec.name) != m_.attr(b, spec.name))
+        return "'" + std::string(m_.record(a).name) + "' with another '" + spec.name + "'";
+    return opText(a) +
+           (m_[a].numRegions > 0 ? " with other bounds or collectives" : " in other control flow");
+  }
+
+  const Module& m_;
+  FuncId entry_;
+  std::vector<FuncId> functions_;
+  Mesh mesh_;
+  Diagnostics& diags_;
+};
+
+} // namespace
+
+void verifyDevices(const Module& m, Diagnostics& diags) {
+  const size_t before = diags.numErrors();
+  const StrId program = m.strings.find("program");
+  for (FuncId f : m.order) {
+    if (!m[f].body.valid()) continue;
+    const auto fault = [&](const std::string& why) {
+      diags.error(kDeviceSet, m[f].loc, m.strings[m[f].name], why);
+    };
+    const FuncId entry = entryOfProgram(m, f);
+    const bool part = program.valid() && findAttr(m[f].attrs, program).valid();
+    const bool lists = !devicesOf(m, f).empty();
+    if ((part || lists) && !m[f].spmd)
+      fault("only a local function ('spmd') has devices of its own");
+    else if (part && !lists)
+      fault("its devices are not listed: add devices = […]");
+    else if (!entry.valid())
+      continue; // its name is unknown, which is reported already
+    else if (part && (entry == f || entryOfProgram(m, entry) != entry))
+      fault("'program' must name another function, the entry of the program");
+    else if (part && devicesOf(m, entry).empty())
+      fault("the devices of @" + std::string(m.strings[m[entry].name]) +
+            " are not listed: add devices = […] to it");
+    forEachOp(m, m[f].body, [&](OpId o) {
+      const FuncId callee = m[o].callee.valid() ? m.findFunction(m.strings[m[o].callee]) : FuncId();
+      if (callee.valid() && !devicesOf(m, callee).empty())
+        diags.error(kCallOfPart, m[o].loc, m.strings[m[callee].name], m.strings[m[f].name]);
+    });
+  }
+  if (diags.numErrors() != before) return;
+  for (FuncId f : m.order)
+    if (m[f].body.valid() && entryOfProgram(m, f) == f && !devicesOf(m, f).empty())
+      DeviceCheck(m, f, diags).run();
+}
+
+} // namespace dtc

@@ -1,0 +1,392 @@
+// Device header, the gradient of attention of bf16 and f16 on tensor cores, in CUDA and cuda-emu: weights and
+// their cotangents are recomputed from the log-sum-exp, tile by tile (T. Dao et al., "FlashAttention", 2022,
+// algorithm 4), and neither is materialized. Some blocks walk over the keys with 64 queries and compute dq,
+// the others over the queries with 64 keys and compute dk and dv: five matrix products become seven (eight
+// where dk and dv are computed separately), and there are no atomics, so that results are deterministic.
+
+// s = a bᵀ: of the warp's 16 rows of `a` from `row` on, with all N rows of `b`.
+template <class T, int N, int Steps, class A, class B>
+DTC_FN void dtc_tile_products(f32 (*s)[4], A a, int row, B b) {
+#pragma unroll
+  for (int n = 0; n < N / 2; ++n) s[n / 4][n % 4] = 0;
+#pragma unroll 2
+  for (int c = 0; c < Steps; ++c) {
+    u32 x[4];
+    dtc_left(x, a, row, c);
+#pragma unroll
+    for (int n = 0; n < N / 16; ++n) {
+      u32 y[4];
+      dtc_right_transposed(y, b, 16 * n, c);
+      dtc_mma<T>(s[2 * n], x, y[0], y[1]);
+      dtc_mma<T>(s[2 * n + 1], x, y[2], y[3]);
+    }
+  }
+}
+// out += p b, of the warp's 16 rows of p, which are rounded to T.
+template <class T, int N, int Steps, class B>
+DTC_FN void dtc_tile_sums(f32 (*out)[4], const f32 (*p)[4], B b) {
+#pragma unroll
+  for (int n = 0; n < N / 16; ++n) {
+    u32 x[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      x[e] = dtc_pair<T>(p[2 * n + e / 2][e % 2 * 2], p[2 * n + e / 2][e % 2 * 2 + 1]);
+#pragma unroll
+    for (int c = 0; c < Steps; ++c) {
+      u32 y[4];
+      dtc_right(y, b, 16 * n, c);
+      dtc_mma<T>(out[2 * c], x, y[0], y[1]);
+      dtc_mma<T>(out[2 * c + 1], x, y[2], y[3]);
+    }
+  }
+}
+// Stores a warp's 16 rows of sums, times `scale`, to rows [row, row + 16) of a matrix; rows from `rows` on do
+// not exist.
+template <class T, int Columns, int Width>
+DTC_FN void dtc_store_sums(T* p, i64 row, i64 rows, const f32 (*sums)[4], f32 scale) {
+  const int lane = (i32)threadIdx.x % 32;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const i64 i = row + lane / 4 + 8 * h;
+    if (i >= rows) continue;
+#pragma unroll
+    for (int n = 0; n < Columns; ++n) {
+      const int c = n * 8 + lane % 4 * 2;
+      const f32 x = sums[n][2 * h] * scale, y = sums[n][2 * h + 1] * scale;
+      if constexpr (Width % 2 == 0) {
+        if (c < Width) *(u32*)(p + i * Width + c) = dtc_pair<T>(x, y);
+      } else {
+        if (c < Width) dtc_store(p + i * Width + c, x);
+        if (c + 1 < Width) dtc_store(p + i * Width + c + 1, y);
+      }
+    }
+  }
+}
+// A weight from its score, 0 where the key is masked, and the cotangent of the score from that of the weight.
+DTC_FN f32 dtc_weight(f32 score, f32 lse) {
+  return score == -dtc_infinity<f32>() ? 0 : dtc_exp2_fast((score - lse) * 1.4426950408889634f);
+}
+template <class A> DTC_FN A dtc_score_gradient(A score, A weight, A dp, A delta) {
+  return score == -dtc_infinity<A>() ? A(0) : weight * (dp - delta);
+}
+
+// One head's matrices: q, dy and the statistics of each query, [rows][…]; k and v, [keys][…]; A is the
+// accumulation type.
+template <class T, class A> struct dtc_gradient_head {
+  const T *q, *k, *v;
+  const A *lse, *delta;
+  const T* dy;
+};
+// The matrices of query head n, with the key head `shared`.
+template <int D, int E, class T, class A>
+DTC_FN dtc_gradient_head<T, A> dtc_head_of(dtc_gradient_head<T, A> all, i64 n, i64 shared, i64 rows,
+                                           i64 keys) {
+  return {all.q + n * rows * D, all.k + shared * keys * D, all.v + shared * keys * E,
+          all.lse + n * rows,   all.delta + n * rows,      all.dy + n * rows * E};
+}
+// A contiguous matrix as a source of tiles of A: its rows where 16 bytes of them can be copied, else its
+// elements.
+template <class A, int Width, class T> DTC_FN auto dtc_gradient_source(const T* p) {
+  if constexpr (dtc_same<T, A> && Width * sizeof(T) % 16 == 0)
+    return dtc_rows<const T>{p, Width};
+  else
+    return [p](i64 i, i64 c) { return dtc_load(p + i * Width + c); };
+}
+// Copies the log-sum-exp and delta of the queries [at, at + N) to shared memory. A query that attends to no
+// key contributes nothing, and its y is NaN, so that often its dy is NaN too: returns whether there is one,
+// whose row must then be cleared in the tiles.
+template <int N, int Threads, class T, class A>
+DTC_FN bool dtc_load_passing(A* passing, dtc_gradient_head<T, A> head, i64 at, i64 rows) {
+  bool unseeing = false;
+  for (int n = (i32)threadIdx.x; n < N; n += Threads) {
+    const A lse = at + n < rows ? head.lse[at + n] : A(0);
+    passing[n] = lse;
+    passing[N + n] = at + n < rows ? head.delta[at + n] : A(0);
+    unseeing |= lse == -dtc_infinity<A>();
+  }
+  return unseeing;
+}
+template <int Threads, class T, int Rows, int Columns>
+DTC_FN void dtc_clear_unseeing(dtc_tile<T, Rows, Columns> tile, const f32* lse) {
+  constexpr int units = dtc_tile<T, Rows, Columns>::units;
+  for (int n = (i32)threadIdx.x; n < Rows * units; n += Threads)
+    if (lse[n / units] == -dtc_infinity<f32>())
+      *(uint4*)tile.unit(n / units, n % units) = make_uint4(0, 0, 0, 0);
+}
+
+// The tiling: 64 rows stay, N others pass. For heads over 128 elements the sums of dk and dv would not fit
+// the registers: they are computed by different blocks. (lib/Kernel/match/AttentionGradient.cpp computes the
+// same numbers of blocks and bytes of shared memory.)
+template <class T_, int D_, int E_> struct dtc_gradient_tiling {
+  typedef T_ T;
+  static constexpr int D = D_, E = E_, Longest = D > E ? D : E, Rows = 64, Threads = 128,
+                       N = Longest <= 192 ? 32 : 16;
+  static constexpr bool Apart = Longest > 128;
+  static constexpr int StepsD = (D + 15) / 16, StepsE = (E + 15) / 16, ColumnsD = 2 * StepsD,
+                       ColumnsE = 2 * StepsE;
+  typedef dtc_tile<T, Rows, D> StaysD;
+  typedef dtc_tile<T, Rows, E> StaysE;
+  typedef dtc_tile<T, N, D> PassesD;
+  typedef dtc_tile<T, N, E> PassesE;
+  static constexpr int bytes =
+      2 * (StaysD::elements + StaysE::elements + PassesD::elements + PassesE::elements) +
+      2 * N * (int)sizeof(f32);
+};
+template <class Tiling> struct dtc_gradient_tiles {
+  typename Tiling::StaysD staysD;
+  typename Tiling::StaysE staysE;
+  typename Tiling::PassesD passesD;
+  typename Tiling::PassesE passesE;
+  f32* passing; // [2][N]: the log-sum-exp and delta of the passing queries
+};
+
+// dq of the queries [first, first + 64).  begin(i), end(i): the keys that query i attends to; both are
+// monotonic in i.
+template <class Tiling, class T, class Begin, class End, class Score>
+DTC_FN void dtc_query_gradient(dtc_gradient_tiles<Tiling> t, dtc_gradient_head<T, f32> head, T* dq, i64 first,
+                               i64 rows, f32 scale, Begin begin, End end, Score score) {
+  constexpr int N = Tiling::N, Threads = Tiling::Threads;
+  const int lane = (i32)threadIdx.x % 32, own = (i32)threadIdx.x / 32 * 16;
+  const i64 last = dtc_index_min(first + Tiling::Rows, rows) - 1;
+  dtc_load_tile<Threads>(t.staysD, first, rows, dtc_gradient_source<T, Tiling::D>(head.q));
+  dtc_load_tile<Threads>(t.staysE, first, rows, dtc_gradient_source<T, Tiling::E>(head.dy));
+  f32 lse[2], delta[2], sums[Tiling::ColumnsD][4];
+  i32 from[2], to[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const i64 i = dtc_index_min(first + own + lane / 4 + 8 * h, last);
+    lse[h] = head.lse[i], delta[h] = head.delta[i], from[h] = (i32)begin(i), to[h] = (i32)end(i);
+  }
+#pragma unroll
+  for (int n = 0; n < 4 * Tiling::ColumnsD; ++n) sums[n / 4][n % 4] = 0;
+  const i64 seen = end(last);
+#pragma unroll 1
+  for (i64 at = begin(first); at < seen; at += N) {
+    __syncthreads(); // all threads are done with the previous keys
+    dtc_load_tile<Threads>(t.passesD, at, seen, dtc_gradient_source<T, Tiling::D>(head.k));
+    dtc_load_tile<Threads>(t.passesE, at, seen, dtc_gradient_source<T, Tiling::E>(head.v));
+    dtc_copy_commit();
+    dtc_copy_wait<0>();
+    __syncthreads();
+    f32 s[N / 8][4], dp[N / 8][4];
+    dtc_tile_products<T, N, Tiling::StepsD>(s, t.staysD, own, t.passesD);
+    dtc_tile_products<T, N, Tiling::StepsE>(dp, t.staysE, own, t.passesE);
+#pragma unroll
+    for (int n = 0; n < N / 2; ++n) {
+      const int h = n % 4 / 2;
+      f32& x = s[n / 4][n % 4];
+      const i32 j = (i32)at + n / 4 * 8 + lane % 4 * 2 + n % 2;
+      const i64 i = dtc_index_min(first + own + lane / 4 + 8 * h, last);
+      x = j >= from[h] && j < to[h] ? score(x, i, (i64)j) : -dtc_infinity<f32>();
+      x = dtc_score_gradient(x, dtc_weight(x, lse[h]), dp[n / 4][n % 4], delta[h]);
+    }
+    dtc_tile_sums<T, N, Tiling::StepsD>(sums, s, t.passesD);
+  }
+  dtc_copy_commit(); // if the loop had no iteration
+  dtc_copy_wait<0>();
+  dtc_store_sums<T, Tiling::ColumnsD, Tiling::D>(dq, first + own, rows, sums, scale);
+}
+
+// dk (if Keys) and dv (if Values) of the keys [first, first + 64), from the queries of `groups` heads.
+// firstOf(j), lastOf(j): the queries that attend to key j are in [firstOf(j), lastOf(j)), both monotonic in
+// j.  head(g): its matrices; score(s, g, i, j).
+template <class Tiling, bool Keys, bool Values, class T, class Head, class Begin, class End, class First,
+          class Last, class Score>
+DTC_FN void dtc_key_gradient(dtc_gradient_tiles<Tiling> t, i64 groups, Head head, T* dk, T* dv, i64 first,
+                             i64 rows, i64 keys, f32 scale, Begin begin, End end, First firstOf, Last lastOf,
+                             Score score) {
+  constexpr int N = Tiling::N, Threads = Tiling::Threads;
+  const int lane = (i32)threadIdx.x % 32, own = (i32)threadIdx.x / 32 * 16;
+  const i64 last = dtc_index_min(first + Tiling::Rows, keys) - 1;
+  dtc_load_tile<Threads>(t.staysD, first, keys, dtc_gradient_source<T, Tiling::D>(head(0).k));
+  if constexpr (Keys)
+    dtc_load_tile<Threads>(t.staysE, first, keys, dtc_gradient_source<T, Tiling::E>(head(0).v));
+  f32 sumsK[Tiling::ColumnsD][4], sumsV[Tiling::ColumnsE][4];
+#pragma unroll
+  for (int n = 0; n < 4 * Tiling::ColumnsD; ++n) sumsK[n / 4][n % 4] = 0;
+#pragma unroll
+  for (int n = 0; n < 4 * Tiling::ColumnsE; ++n) sumsV[n / 4][n % 4] = 0;
+  const i64 seen = lastOf(last);
+#pragma unroll 1
+  for (i64 g = 0; g < groups; ++g) {
+    const dtc_gradient_head<T, f32> h = head(g);
+#pragma unroll 1
+    for (i64 at = firstOf(first); at < seen; at += N) {
+      __syncthreads(); // all threads are done with the previous queries
+      dtc_load_tile<Threads>(t.passesD, at, seen, dtc_gradient_source<T, Tiling::D>(h.q));
+      dtc_load_tile<Threads>(t.passesE, at, seen, dtc_gradient_source<T, Tiling::E>(h.dy));
+      dtc_copy_commit();
+      const bool unseeing = dtc_load_passing<N, Threads>(t.passing, h, at, rows);
+      dtc_copy_wait<0>();
+      if (__syncthreads_or(unseeing)) {
+        dtc_clear_unseeing<Threads>(t.passesD, t.passing);
+        dtc_clear_unseeing<Threads>(t.passesE, t.passing);
+        __syncthreads();
+      }
+      f32 s[N / 8][4], dp[N / 8][4];
+      dtc_tile_products<T, N, Tiling::StepsD>(s, t.staysD, own, t.passesD);
+      if constexpr (Keys) dtc_tile_products<T, N, Tiling::StepsE>(dp, t.staysE, own, t.passesE);
+#pragma unroll
+      for (int n = 0; n < N / 2; ++n) {
+        f32 &x = s[n / 4][n % 4], &d = dp[n / 4][n % 4];
+        const int column = n / 4 * 8 + lane % 4 * 2 + n % 2;
+        const i64 i = at + column, j = first + own + lane / 4 + n % 4 / 2 * 8;
+        const bool is = i < rows && j <= last && j >= begin(i) && j < end(i);
+        const f32 y = is ? score(x, g, i, j) : -dtc_infinity<f32>();
+        x = dtc_weight(y, t.passing[column]);
+        if constexpr (Keys) d = dtc_score_gradient(y, x, d, t.passing[N + column]);
+      }
+      if constexpr (Values) dtc_tile_sums<T, N, Tiling::StepsE>(sumsV, s, t.passesE);
+      if constexpr (Keys) dtc_tile_sums<T, N, Tiling::StepsD>(sumsK, dp, t.passesD);
+    }
+  }
+  dtc_copy_commit(); // if the loop had no iteration
+  dtc_copy_wait<0>();
+  if constexpr (Keys) dtc_store_sums<T, Tiling::ColumnsD, Tiling::D>(dk, first + own, keys, sumsK, scale);
+  if constexpr (Values) dtc_store_sums<T, Tiling::ColumnsE, Tiling::E>(dv, first + own, keys, sumsV, 1);
+}
+
+// The gradients of all heads: q, dy, dq [heads * groups][rows][…]; k, v, dk, dv [heads][keys][…]; lse, delta
+// [heads * groups][rows]; `shared` is Tiling::bytes of shared memory. A shard of the heads may be empty: no
+// groups.
+//   begin(i), end(i), firstOf(j), lastOf(j) as above; score(s, n, i, j): of query head n.
+template <class T, int D, int E, class Begin, class End, class First, class Last, class Score>
+DTC_FN void dtc_attention_gradient(void* shared, i64 heads, i64 groups, i64 rows, i64 keys,
+                                   dtc_gradient_head<T, f32> all, T* dq, T* dk, T* dv, f32 scale, Begin begin,
+                                   End end, First firstOf, Last lastOf, Score score) {
+  typedef dtc_gradient_tiling<T, D, E> Tiling;
+  T* const memory = (T*)shared;
+  T *const second = memory + Tiling::StaysD::elements, *const third = second + Tiling::StaysE::elements,
+           *const fourth = third + Tiling::PassesD::elements;
+  const dtc_gradient_tiles<Tiling> tiles = {
+      {memory}, {second}, {third}, {fourth}, (f32*)(fourth + Tiling::PassesE::elements)};
+  const i64 keyBlocks = dtc_blocks(keys, Tiling::Rows), rowBlocks = dtc_blocks(rows, Tiling::Rows);
+  const i64 keyUnits = heads * keyBlocks;
+  i64 unit = blockIdx.x;
+  if (unit < keyUnits * (Tiling::Apart ? 2 : 1)) {
+    const i64 head = unit % keyUnits / keyBlocks, first = unit % keyBlocks * Tiling::Rows;
+    const auto headOf = [&](i64 g) { return dtc_head_of<D, E>(all, head * groups + g, head, rows, keys); };
+    const auto scoreOf = [&](f32 s, i64 g, i64 i, i64 j) { return score(s, head * groups + g, i, j); };
+    T *const k = dk + head * keys * D, *const v = dv + head * keys * E;
+    if constexpr (!Tiling::Apart)
+      dtc_key_gradient<Tiling, true, true>(tiles, groups, headOf, k, v, first, rows, keys, scale, begin, end,
+                                           firstOf, lastOf, scoreOf);
+    else if (unit < keyUnits)
+      dtc_key_gradient<Tiling, true, false>(tiles, groups, headOf, k, v, first, rows, keys, scale, begin, end,
+                                            firstOf, lastOf, scoreOf);
+    else
+      dtc_key_gradient<Tiling, false, true>(tiles, groups, headOf, k, v, first, rows, keys, scale, begin, end,
+                                            firstOf, lastOf, scoreOf);
+    return;
+  }
+  unit -= keyUnits * (Tiling::Apart ? 2 : 1);
+  if (unit >= heads * groups * rowBlocks) return;
+  const i64 n = unit / rowBlocks, first = (rowBlocks - 1 - unit % rowBlocks) * Tiling::Rows;
+  dtc_query_gradient(tiles, dtc_head_of<D, E>(all, n, n / groups, rows, keys), dq + n * rows * D, first, rows,
+                     scale, begin, end, [&](f32 s, i64 i, i64 j) { return score(s, n, i, j); });
+}
+
+// The gradient of a mask that is added to the scores: their cotangents, summed along batch and heads where
+// these are `Summed` (the mask is broadcast there), sequentially. A block has 64 queries against Tiles tiles
+// of keys, and keeps its sums in registers. The coordinates of a unit: the block of queries and the first
+// key, and its heads [head, end) of each of its batches.
+struct dtc_mask_unit {
+  i64 batch, head, row, key; // of its result
+  i64 firstBatch, endBatch, firstHead, endHead;
+  bool is;
+};
+template <int Rows, int Keys, bool SummedBatch, bool SummedHeads>
+DTC_FN dtc_mask_unit dtc_mask_unit_of(i64 unit, i64 batch, i64 heads, i64 rows, i64 keys) {
+  const i64 keyBlocks = dtc_blocks(keys, Keys), rowBlocks = dtc_blocks(rows, Rows);
+  const i64 ownHeads = SummedHeads ? 1 : heads, ownBatches = SummedBatch ? 1 : batch;
+  dtc_mask_unit u = {};
+  u.is = unit < ownBatches * ownHeads * rowBlocks * keyBlocks;
+  if (!u.is) return u;
+  u.key = unit % keyBlocks * Keys;
+  u.row = unit / keyBlocks % rowBlocks * Rows;
+  const i64 outer = unit / keyBlocks / rowBlocks;
+  u.head = outer % ownHeads, u.batch = outer / ownHeads;
+  u.firstBatch = SummedBatch ? 0 : u.batch, u.endBatch = SummedBatch ? batch : u.batch + 1;
+  u.firstHead = SummedHeads ? 0 : u.head, u.endHead = SummedHeads ? heads : u.head + 1;
+  return u;
+}
+
+// q, dy [batch, heads][rows][…]; k, v [batch, heads / groups][keys][…]; lse, delta [batch, heads][rows]; out:
+// rows of `keys` elements, with strides ofBatch and ofHead. begin(i), end(i), score(s, n, i, j) as above.
+template <class Tiling, int Tiles, bool SummedBatch, bool SummedHeads, class M, class Begin, class End,
+          class Score>
+DTC_FN void dtc_mask_gradient(void* shared, i64 batch, i64 heads, i64 groups, i64 rows, i64 keys,
+                              dtc_gradient_head<typename Tiling::T, f32> all, M* out, i64 ofBatch, i64 ofHead,
+                              Begin begin, End end, Score score) {
+  typedef typename Tiling::T T;
+  constexpr int N = Tiling::N, Threads = Tiling::Threads;
+  const auto u = dtc_mask_unit_of<Tiling::Rows, N * Tiles, SummedBatch, SummedHeads>(blockIdx.x, batch, heads,
+                                                                                     rows, keys);
+  if (!u.is) return;
+  T* const memory = (T*)shared;
+  T *const second = memory + Tiling::StaysD::elements, *const third = second + Tiling::StaysE::elements;
+  const typename Tiling::StaysD staysD = {memory};
+  const typename Tiling::StaysE staysE = {second};
+  const typename Tiling::PassesD passesD = {third};
+  const typename Tiling::PassesE passesE = {third + Tiling::PassesD::elements};
+  const int lane = (i32)threadIdx.x % 32, own = (i32)threadIdx.x / 32 * 16;
+  const i64 first = u.row, last = dtc_index_min(first + Tiling::Rows, rows) - 1, lowest = begin(first),
+            most = end(last);
+  f32 sums[Tiles][N / 8][4];
+#pragma unroll
+  for (int n = 0; n < Tiles * N / 2; ++n) sums[n / (N / 2)][n % (N / 2) / 4][n % 4] = 0;
+  i32 from[2], to[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const i64 i = dtc_index_min(first + own + lane / 4 + 8 * h, last);
+    from[h] = (i32)begin(i), to[h] = (i32)end(i);
+  }
+  const bool seen = u.key < most && u.key + N * Tiles > lowest; // whether there is any key
+#pragma unroll 1
+  for (i64 b = u.firstBatch; seen && b < u.endBatch; ++b)
+#pragma unroll 1
+    for (i64 g = u.firstHead; g < u.endHead; ++g) {
+      const i64 n = b * heads + g;
+      const dtc_gradient_head<T, f32> head =
+          dtc_head_of<Tiling::D, Tiling::E>(all, n, n / groups, rows, keys);
+      __syncthreads(); // all threads are done with the previous queries
+      dtc_load_tile<Threads>(staysD, first, rows, dtc_gradient_source<T, Tiling::D>(head.q));
+      dtc_load_tile<Threads>(staysE, first, rows, dtc_gradient_source<T, Tiling::E>(head.dy));
+      f32 lse[2], delta[2];
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const i64 i = dtc_index_min(first + own + lane / 4 + 8 * h, last);
+        lse[h] = head.lse[i], delta[h] = head.delta[i];
+      }
+#pragma unroll
+      for (int tile = 0; tile < Tiles; ++tile) {
+        const i64 at = u.key + tile * N;
+        if (at >= most || at + N <= lowest) continue;
+        __syncthreads(); // all threads are done with the previous keys
+        dtc_load_tile<Threads>(passesD, at, keys, dtc_gradient_source<T, Tiling::D>(head.k));
+        dtc_load_tile<Threads>(passesE, at, keys, dtc_gradient_source<T, Tiling::E>(head.v));
+        dtc_copy_commit();
+        dtc_copy_wait<0>();
+        __syncthreads();
+        f32 s[N / 8][4], dp[N / 8][4];
+        dtc_tile_products<T, N, Tiling::StepsD>(s, staysD, own, passesD);
+        dtc_tile_products<T, N, Tiling::StepsE>(dp, staysE, own, passesE);
+#pragma unroll
+        for (int e = 0; e < N / 2; ++e) {
+          const int h = e % 4 / 2;
+          const i32 j = (i32)at + e / 4 * 8 + lane % 4 * 2 + e % 2;
+          const i64 i = dtc_index_min(first + own + lane / 4 + 8 * h, last);
+          const f32 x =
+              j >= from[h] && j < to[h] ? score(s[e / 4][e % 4], n, i, (i64)j) : -dtc_infinity<f32>();
+          sums[tile][e / 4][e % 4] +=
+              dtc_score_gradient(x, dtc_weight(x, lse[h]), dp[e / 4][e % 4], delta[h]);
+        }
+      }
+    }
+  M* const p = out + u.batch * ofBatch + u.head * ofHead;
+#pragma unroll
+  for (int e = 0; e < Tiles * N / 2; ++e) {
+    const i64 i = first + own + lane / 4 + 8 * (e % 4 / 2), j = u.key + e / 4 * 8 + lane % 4 * 2 + e % 2;
+    if (i < rows && j < keys) dtc_store(p + i * keys + j, sums[e / (N / 2)][e % (N / 2) / 4][e % 4]);
+  }
+}

@@ -1,0 +1,12 @@
+#pragma once
+// Regions that are a grouped matrix product, computed tile by tile.
+#include "lower/Lower.h"
+#include "print/Text.h"
+
+namespace dtc {
+
+// A region of one grouped_matmul of floats, with as many groups as the device header supports.
+[[nodiscard]] std::optional<loops::GroupedProduct> matchGrouped(Module&, OpId fused, const Lowered&);
+[[nodiscard]] PrintedKernel printGrouped(const loops::Kernel& k); // by CUDA blocks
+
+} // namespace dtc

@@ -1,0 +1,188 @@
+#include "lower/Join.h"
+#include "dtc/Ops/shape/Join.h"
+#include "print/Text.h"
+#include <algorithm>
+
+namespace dtc {
+
+using namespace loops;
+
+namespace {
+
+constexpr size_t kFewParts = 4;         // maximum number of parts that a loop over elements distinguishes,
+constexpr int64_t kShortRunBytes = 128; // if the runs of a row are no longer than this
+constexpr int64_t kUnitBytes = 64 << 10;
+constexpr int64_t kThreads = 256, kPackBytes = 16;
+
+// The same elements in the same order: every factor passes, and none is added, dropped or transposed.
+bool isView(Module& m, OpId o) {
+  const OpRecord& record = m.record(o);
+  if (m[o].numOperands != 1 || m[o].numResults != 1 || record.scalar) return false;
+  const bool movesOnly = std::any_of(record.through.begin(), record.through.end(),
+                                     [](const Through& t) { return t.row == ThroughRow::Moving; });
+  Diagnostics diags;
+  Rule rule;
+  if (!movesOnly || !ruleOf(queryOf(m, o, diags), rule)) return false;
+  auto factors = [&](const TensorMap& map, std::vector<uint16_t>& list) {
+    for (const DimMap& d : map.dims) {
+      if (d.form != DimMap::Compound) return false;
+      for (const Term& t : d.terms) list.push_back(t.factor);
+    }
+    return true;
+  };
+  std::vector<uint16_t> in, out;
+  if (!factors(rule.operands[0], in) || !factors(rule.results[0], out) || in != out) return false;
+  return std::all_of(in.begin(), in.end(),
+                     [&](uint16_t f) { return rule.factors[f].kind == FactorKind::Pass; });
+}
+
+class JoinMatcher {
+public:
+  JoinMatcher(Module& m, OpId fused) : m_(m), block_(m[m.region(fused)]), sizes_(m, fused) {}
+
+  std::optional<Lowered> run() {
+    if (block_.yields.size() != 1 || m_[block_.yields[0]].kind != ValueKind::OpResult) return std::nullopt;
+    const OpId op(m_[block_.yields[0]].owner);
+    Diagnostics diags;
+    const std::optional<JoinedDim> join = joinOf(queryOf(m_, op, diags));
+    if (!join || !dims(op, *join)) return std::nullopt;
+    Kernel& k = lowered_.kernel;
+    for (ValueId v : std::vector<ValueId>(m_.operands(op).begin(), m_.operands(op).end()))
+      if (!part(v, *join)) return std::nullopt;
+    if (joined_.parts.empty() || shortRows()) return std::nullopt;
+    k.numInputs = static_cast<uint32_t>(k.buffers.size());
+    k.buffers.push_back({m_.typeOf(block_.yields[0]).dtype, true});
+    lowered_.outputs = {0};
+    lowered_.sizes = sizes_.list;
+    k.numSizes = static_cast<uint32_t>(sizes_.list.size());
+    k.joined = std::move(joined_);
+    return std::move(lowered_);
+  }
+
+private:
+  bool dims(OpId op, const JoinedDim& join) {
+    const Type& y = m_.typeOf(m_.result(op));
+    for (size_t d = 0; d < join.dim; ++d) joined_.outer = joined_.outer * sizes_.of(y.dims[d]);
+    Size inner;
+    for (size_t d = join.dim + 1; d < y.rank(); ++d) inner = inner * sizes_.of(y.dims[d]);
+    across_ = inner.number;
+    joined_.inner = {1, inner.args};
+    return joined_.outer.number != 0 && across_ != 0;
+  }
+  bool part(ValueId v, const JoinedDim& join) {
+    const Dim along = join.adds ? Dim(1) : m_.typeOf(v).dims[join.dim];
+    if (!along.isStatic()) return false;
+    while (m_[v].kind == ValueKind::OpResult) {
+      const OpId o(m_[v].owner);
+      if (!isView(m_, o)) return false;
+      v = m_.operand(o, 0);
+    }
+    const auto arg = std::find(block_.args.begin(), block_.args.end(), v);
+    if (arg == block_.args.end()) return false;
+    if (along.value() == 0) return true;
+    const auto number = static_cast<uint32_t>(arg - block_.args.begin());
+    auto at = std::find(lowered_.inputs.begin(), lowered_.inputs.end(), number);
+    if (at == lowered_.inputs.end()) {
+      at = lowered_.inputs.insert(at, number);
+      lowered_.kernel.buffers.push_back({m_.typeOf(v).dtype, false});
+    }
+    joined_.parts.push_back({static_cast<uint32_t>(at - lowered_.inputs.begin()), along.value() * across_});
+    return true;
+  }
+  [[nodiscard]] bool shortRows() const {
+    if (joined_.parts.size() > kFewParts || !joined_.inner.isStatic()) return false;
+    int64_t row = 0;
+    for (const Joined::Part& p : joined_.parts) row += p.run;
+    const int64_t bytes = row * dtypeBytes(lowered_.kernel.buffers[0].dtype);
+    return !joined_.outer.is(1) && bytes < kShortRunBytes * static_cast<int64_t>(joined_.parts.size());
+  }
+
+  Module& m_;
+  const Block& block_;
+  SizeArgs sizes_;
+  Lowered lowered_;
+  Joined joined_;
+  int64_t across_ = 1; // the first number after the dim
+};
+
+// Units of about `maxUnits` elements of the result each, and the exact number of elements. The number of units
+// depends on size arguments; units past the end do nothing.
+struct Units {
+  std::vector<SizeFormula::Factor> count;
+  std::string elements;
+  SizeFormula::Factor each;
+};
+
+Units unitsOf(const Size& total, int64_t maxUnits) {
+  Units u;
+  int64_t each = maxUnits, per = 1;
+  if (total.args.empty() || total.number >= maxUnits) {
+    u.count.push_back({total.number, -1, maxUnits});
+  } else {
+    per = std::max<int64_t>(maxUnits / total.number, 1);
+    each = total.number * per;
+  }
+  each = (each + 15) / 16 * 16; // complete packs
+  for (uint32_t a : total.args) {
+    u.count.push_back({1, static_cast<int32_t>(a), per});
+    per = 1; // one argument is split into runs
+  }
+  u.elements = std::to_string(each);
+  u.each = {each, -1, 1};
+  return u;
+}
+
+} // namespace
+
+std::optional<Lowered> matchJoin(Module& m, OpId fused) { return JoinMatcher(m, fused).run(); }
+
+PrintedKernel printJoin(const Kernel& k, bool blocks) {
+  PrintedKernel out;
+  Text top;
+  const Joined& joined = *k.joined;
+  const DType dtype = k.buffers.back().dtype;
+  const int bytes = std::min(dtypeBytes(dtype), 8), words = dtypeBytes(dtype) / bytes;
+  const std::string word = "u" + std::to_string(8 * bytes), count = std::to_string(joined.parts.size());
+  std::string parts, ends;
+  Size total = joined.outer * joined.inner, end{0, {}};
+  int64_t row = 0;
+  std::vector<std::string> pointers, partEnds;
+  for (const Joined::Part& p : joined.parts) {
+    row += p.run * words;
+    pointers.push_back("(const " + word + "*)" + bufferText(k, p.buffer));
+    partEnds.push_back(sizeText(Size{row, {}} * joined.inner));
+  }
+  total = total * Size{row, {}};
+  // per thread, to amortize the search for the parts
+  const int64_t packs = joined.parts.size() > 16 ? 16 : 4;
+  const Units units = unitsOf(total, (blocks ? kThreads * kPackBytes * packs : kUnitBytes) / bytes);
+  const std::string result = "(" + word + "*)" + bufferText(k, k.numInputs),
+                    all = "i64(" + sizeText(total) + ")";
+  out.units.terms = out.blocks.terms = {units.count};
+  out.unitElements.terms = {{units.each}};
+  if (!blocks) {
+    for (size_t i = 0; i < pointers.size(); ++i)
+      parts += (i ? ", " : "") + pointers[i], ends += (i ? ", " : "") + partEnds[i];
+    line(top, "const " + word + "* const parts[] = {" + parts + "};");
+    line(top, "const i64 ends[] = {" + ends + "};");
+    line(top, "dtc_join(" + result + ", parts, ends, " + count + ", dtc_index_min(begin * " + units.elements +
+                  ", " + all + "), dtc_index_min(end * " + units.elements + ", " + all + "));");
+    out.body = top.text;
+    return out;
+  }
+  line(top, "__shared__ const " + word + "* parts[" + count + "];");
+  line(top, "__shared__ i64 ends[" + count + "];");
+  for (size_t i = 0; i < pointers.size(); ++i) // by neighbouring threads: a warp's are one step
+    line(top, "if (threadIdx.x == " + std::to_string(i % kThreads) + ") parts[" + std::to_string(i) +
+                  "] = " + pointers[i] + ", ends[" + std::to_string(i) + "] = " + partEnds[i] + ";");
+  line(top, "__syncthreads();");
+  line(top, "const i64 first = (i64)blockIdx.x * " + units.elements + ";");
+  line(top, "dtc_join_block(" + result + ", parts, ends, " + count + ", first, dtc_index_min(first + " +
+                units.elements + ", " + all + "));");
+  out.threadsPerBlock = kThreads;
+  out.schedule = count + " parts, " + units.elements + " elements per block";
+  out.body = top.text;
+  return out;
+}
+
+} // namespace dtc

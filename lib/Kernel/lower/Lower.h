@@ -1,0 +1,124 @@
+#pragma once
+// Lowers a fused region to loop IR: expresses every output's element through the rules of the region's ops.
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/Kernel/LoopIr.h"
+#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Support/Result.h"
+
+namespace dtc {
+
+struct Lowered {
+  loops::Kernel kernel;
+  std::vector<uint32_t> inputs;  // operand numbers of the fused op, by input buffer
+  std::vector<uint32_t> outputs; // result numbers, by output buffer
+  std::vector<Dim> sizes;        // by size argument
+};
+
+// The size arguments of a kernel or library call: one per symbol or shard size in a dim. Dims that are equal
+// on every device of the op's mesh (6/(a, b) and 3/b where a has 2) share one argument.
+class SizeArgs {
+public:
+  SizeArgs(Module& m, OpId fused) : m_(m), mesh_(meshOfBlock(m, m[fused].parent)) {}
+  [[nodiscard]] loops::Size of(Dim d);
+  std::vector<Dim> list;
+
+private:
+  uint32_t argument(Dim d);
+  Module& m_;
+  MeshId mesh_;
+};
+
+class RegionLowering {
+public:
+  using Index = std::vector<loops::AffineId>;
+  RegionLowering(Module& m, OpId fused) : m_(m), fused_(fused), sizes_(m, fused) {}
+  // Error (Bug): an op of the region has no loops; the message names it.
+  [[nodiscard]] Result<Lowered> run();
+
+private:
+  friend class RegionElement;
+  // Facts about one op, queried once.
+  struct OpInfo {
+    bool ok = false;
+    Rule rule;
+    ScalarExpr scalar, finish;
+    bool hasFinish = false;
+    bool byElement = false;         // the record's element function instead of rule and scalar
+    std::vector<ValueId> expansion; // results of a Rows op's decomposition
+  };
+  // Coordinates of the rule's factors at one point of a result; invalid: not determined by the result.
+  using Coordinates = std::vector<loops::AffineId>;
+
+  void makeBuffers();
+  void addOutput(uint32_t result);
+  bool ownStores(); // of a region of one op that stores its own results
+  [[nodiscard]] uint32_t outputOf(ValueId v) const;
+  bool shareNest(ValueId v, loops::AffineId& address, loops::NodeId& node, size_t& nest);
+  bool bijective(const Index& at, const Type& type, loops::AxisSet& axes);
+  bool shareWalked(ValueId v, loops::AffineId& address, loops::NodeId& node, size_t& nest);
+  bool reducesColumns(ValueId v); // keeps the last of its operand's dims
+  bool joinNest(ValueId v, const Index& at, size_t nest, loops::AffineId& address, loops::NodeId& node);
+  bool alignWith(const Index& domain, const Type& domainType, const Type& type, Index& at);
+
+  loops::NodeId value(ValueId v, const Index& at, loops::NodeId guard);
+  loops::NodeId opValue(OpId op, uint32_t result, const Index& at, loops::NodeId guard);
+  loops::NodeId elementOf(OpId op, uint32_t result, const Index& at, loops::NodeId guard);
+  loops::NodeId byRule(OpId op, uint32_t result, const Index& at, loops::NodeId guard);
+  loops::NodeId literal(const Value& v);
+  loops::NodeId apply(const ScalarExpr& e, std::span<const loops::NodeId> operands, const Index& at,
+                      loops::NodeId acc, DType result);
+  OpInfo& infoOf(OpId op);
+  void expand(OpId op, OpInfo& info);
+  void readScalars(const OpQuery& query, OpInfo& info, DType result);
+  loops::NodeId power(loops::NodeId base, loops::NodeId exponent);
+
+  bool factorCoordinates(const Rule& rule, const TensorMap& map, const Index& at, Coordinates& out);
+  std::vector<loops::AxisId> reduceAxes(const Rule& rule, Coordinates& coords, const Index& at,
+                                        loops::NodeId guard);
+  bool operandIndex(const Rule& rule, const TensorMap& map, const Coordinates& coords, Index& at,
+                    bool& inside);
+  // One node per operand that `e` uses, at the factors' coordinates; the others stay invalid.
+  std::vector<loops::NodeId> operandValues(OpId op, const Rule& rule, const ScalarExpr& e,
+                                           const Coordinates& coords, loops::NodeId guard);
+  loops::NodeId reduced(OpId op, const Rule& rule, loops::NodeId body, std::vector<loops::AxisId> axes,
+                        DType dtype);
+  loops::NodeId guarded(ValueId v, const Index& at, loops::NodeId guard);
+  loops::NodeId insideOf(const Type& t, const Index& at);
+  loops::AffineId addressOf(const Type& t, const Index& at);
+  loops::NodeId fail(OpId op, const std::string& why);
+
+  Module& m_;
+  OpId fused_;
+  SizeArgs sizes_;
+  Lowered out_;
+  loops::Kernel& k_ = out_.kernel;
+  std::string error_;
+  Diagnostics diags_;
+  std::unordered_map<ValueId, uint32_t> bufferOf_;
+  std::unordered_map<uint32_t, OpInfo> infos_;
+  struct Evaluated {
+    Index at;
+    loops::NodeId guard, node;
+    size_t nest;
+  };
+  std::unordered_map<ValueId, std::vector<Evaluated>> memo_;
+  struct Domain {
+    Index at;
+    TypeId type;
+  };
+  std::vector<Domain> domains_; // by nest
+  size_t nest_ = 0;             // under construction
+  // The axes of a nest that its reductions run over, and the axes that those sharing their loops depend on. A
+  // value that depends on an axis that is reduced elsewhere runs inside of that axis's loop, so the two sets
+  // must be disjoint: see reduceAxes().
+  struct NestAxes {
+    loops::AxisSet reduced = 0, needed = 0;
+  };
+  std::unordered_map<size_t, NestAxes> nestAxes_;
+  bool crowded_ = false;      // a reduction could not share an axis of the nest
+  bool columns_ = false;      // rows, and reductions of their columns, in one nest
+  std::vector<OpId> scratch_; // ops created by decompositions
+};
+
+} // namespace dtc

@@ -1,0 +1,84 @@
+#pragma once
+// Recognizes matrix products that a library supports.
+#include "dtc/Kernel/Kernel.h"
+#include "lower/Lower.h"
+#include <memory>
+
+namespace dtc {
+
+// An axis of the matrix product: its extent, its strides in a, b and y, and the kernel's axes it consists of,
+// outermost first.
+struct GemmAxis {
+  loops::Size extent, a{0, {}}, b{0, {}}, y{0, {}}, residual{0, {}};
+  std::vector<loops::AxisId> parts;
+};
+
+struct GemmMatch {
+  GemmCall call;                         // without its epilogue and its plain form
+  std::optional<loops::Kernel> epilogue; // the epilogue: the rest of the kernel
+  std::vector<uint32_t> inputs, outputs; // of the epilogue: GemmEpilogue
+  std::shared_ptr<GemmMatch> plain;      // if the call has a residual or an activation
+  std::optional<loops::Kernel> scales;   // NarrowFactors::scales, which is not filled in
+  std::vector<uint32_t> scaleInputs;     // its operands
+};
+
+// The kernel as one library call: stores of elementwise functions of one sum of products of two views of
+// buffers (strides from an offset that is constant, or gathered by a row index), with or without a bias along
+// n. The matrix product itself is stored by one of them, or computed in the memory of a result of its dtype.
+// Works on loops, so that matmul, linear and einsum, with the transposes and reshapes around them, are one
+// case.
+[[nodiscard]] std::optional<GemmMatch> matchGemm(const Lowered&, const KernelOptions&);
+
+// One scalar by which a matrix product is multiplied, or divided.
+struct GemmScale {
+  loops::NodeId number; // a load whose address does not depend on axes, or a constant
+  bool divides = false;
+};
+
+// The matrix product of which all stores are functions, with the part of them that the library computes.
+struct GemmProduct {
+  loops::NodeId sum, scaled, value; // the sum, times its scales; value: the value that the library stores
+  bool narrow = false;              // of f8 operands, stored as `dtype`
+  DType dtype = DType::F32;         // of bias, residual and the result
+  std::vector<GemmScale> aScales, bScales; // of narrow matrix products; those of the sum itself are a's
+  const loops::Node *a = nullptr, *b = nullptr, *bias = nullptr, *residual = nullptr;
+  GemmActivation activation = GemmActivation::None;
+  GemmCall::Begin aBegin, bBegin;
+  loops::Store at; // where `value` is stored
+};
+// An unguarded load whose address is strides times axes.
+[[nodiscard]] const loops::Node* plainLoad(const loops::Kernel&, loops::NodeId);
+// Advances `value` over ops that cuBLASLt fuses: an addition of a residual, then gelu's tanh form (for bf16
+// and f16) or relu (if requested). False where there is none of them.
+[[nodiscard]] bool extendProduct(const loops::Kernel&, const KernelOptions&, GemmProduct&);
+
+// Strips conversions and scales from a factor, where the rest is a load of f8: that load, else the factor
+// unchanged.
+[[nodiscard]] loops::NodeId unscaled(const loops::Kernel&, loops::NodeId factor,
+                                     std::vector<GemmScale>& scales);
+// True if `p` is an f8 matrix product with a wider result. Advances `scaled` over multiplications by scalars,
+// and fills in the dtypes.
+void findScales(const loops::Kernel&, GemmProduct& p);
+// The kernel that computes the scales, and their operand numbers where nothing is to be computed.
+void describeScales(const Lowered&, const GemmProduct& p, GemmMatch& match);
+// The only user of a value, if nothing else reads it and it is not stored; else invalid.
+[[nodiscard]] loops::NodeId onlyReader(const loops::Kernel&, loops::NodeId value);
+
+// The rest of the kernel if `product` is already stored by `at`: a kernel over windows of the axes, with two
+// more size arguments, begin and count, for each. `inputs` and `outputs`: the old numbers of its buffers.
+struct EpilogueKernel {
+  loops::Kernel kernel;
+  std::vector<uint32_t> inputs, outputs;
+};
+// No rest: nothing.
+[[nodiscard]] std::optional<EpilogueKernel> epilogueOf(const loops::Kernel&, loops::NodeId product,
+                                                       const loops::Store& at,
+                                                       std::span<const GemmAxis> axes);
+// True if the axes, outermost first, can be windows of one axis of the epilogue.
+[[nodiscard]] bool joinsInEpilogue(const loops::Kernel&, loops::NodeId product,
+                                   const std::vector<loops::AxisId>& parts);
+
+// The kernel as a view of its only input.
+[[nodiscard]] std::optional<ViewCall> matchView(const Lowered&);
+
+} // namespace dtc

@@ -1,0 +1,100 @@
+#include "print/PrintCuda.h"
+
+#include "lower/Grouped.h"
+#include "lower/Join.h"
+#include "match/AttentionGradient.h"
+#include "print/CudaEmitter.h"
+#include "print/PrintAttention.h"
+#include <algorithm>
+
+namespace dtc {
+
+using namespace loops;
+
+namespace {
+
+using NestRows = std::vector<std::optional<RowSchedule>>; // of each nest; nothing: no row schedule
+
+void printNest(const Kernel& k, const Nest& nest, int threads, bool packs, int sorters, KernelText& out,
+               Emitter::Scope& top) {
+  if (threads == kMaxThreads)
+    if (const std::optional<ColumnSchedule> columns = columnScheduleOf(k, nest))
+      return printColumns(k, nest, threads, *columns, out, top);
+  if (packs && printPacks(k, nest, threads, out, top)) return;
+  if (nest.sort)
+    out.printed.schedule = (sorters > 1 ? std::to_string(sorters) + " blocks of " : "") +
+                           std::to_string(threads) + " threads per row, tiles of " +
+                           std::to_string(sortRoom(k, *nest.sort)) + " in shared memory";
+  if (nest.sortDigit)
+    out.printed.schedule = std::to_string(threads) + " threads per tile of " + std::to_string(kSortTile);
+  CudaEmitter(k, out, threads, sorters).print(nest, planForThreads(k, nest), top);
+}
+
+// `packs`: a thread may process several elements of a nest without reductions at once. `sorters`: the blocks
+// of a cluster, which share a row that is sorted.
+PrintedKernel printNests(const Kernel& k, int threads, const NestRows& rows, bool packs = true,
+                         int sorters = 1) {
+  KernelText out;
+  Emitter::Scope top;
+  out.printed.cluster = sorters;
+  if (std::none_of(rows.begin(), rows.end(),
+                   [](const auto& r) { return r && (r->rows() > 1 || r->cluster > 1); }))
+    line(top, std::string("const ") + (smallIndices(k) ? "i32" : "i64") + " unit = blockIdx.x" +
+                  (sorters > 1 ? " / " + std::to_string(sorters) : "") + ";");
+  for (size_t i = 0; i < k.nests.size(); ++i)
+    if (rows[i])
+      printRows(k, k.nests[i], threads, *rows[i], out, top);
+    else
+      printNest(k, k.nests[i], threads, packs, sorters, out, top);
+  out.printed.body = top.text;
+  out.printed.blocks = out.printed.units;
+  out.printed.threadsPerBlock = threads;
+  return std::move(out.printed);
+}
+
+} // namespace
+
+// The schedules of the only nest, if it has rows. Several nests share a block's threads, so each has one
+// schedule.
+std::vector<PrintedKernel> printCuda(const Kernel& k, const Target& target, size_t maxKernels) {
+  if (k.attentionGradient) return printAttentionGradient(k, maxKernels);
+  if (k.joined) return {printJoin(k, true)};
+  if (k.grouped) return {printGrouped(k)};
+  const int threads = threadsFor(k);
+  if (k.attention && hasAttentionTile(k)) {
+    KernelText out;
+    CudaEmitter emitter(k, out, threads);
+    printAttention(emitter, k, out.printed);
+    out.printed.blocks = out.printed.units;
+    return {std::move(out.printed)};
+  }
+  const NestRows none(k.nests.size());
+  std::vector<PrintedKernel> out;
+  for (const ScanSchedule& s : scanSchedules(k, target))
+    if (out.size() < maxKernels) out.push_back(printScan(k, s));
+  if (const int blocks = sortBlocks(k, target); blocks > 1)
+    out.push_back(printNests(k, threads, none, true, blocks));
+  if (k.nests.size() == 1) {
+    for (const RowSchedule& s :
+         severalOf(rowSchedules(k, k.nests[0], planForThreads(k, k.nests[0]), target, 0), maxKernels))
+      out.push_back(printNests(k, s.threads, {s}));
+  } else {
+    NestRows rows = none;
+    for (size_t i = 0; i < k.nests.size(); ++i)
+      if (const std::vector<RowSchedule> all =
+              rowSchedules(k, k.nests[i], planForThreads(k, k.nests[i]), target, threads);
+          !all.empty())
+        rows[i] = all.front();
+    if (rows != none) out.push_back(printNests(k, threads, rows));
+  }
+  if (out.size() < maxKernels) out.push_back(printNests(k, threads, none));
+  auto packed = [&](const Nest& nest) {
+    const NestPlan plan = planForThreads(k, nest);
+    return packOf(k, nest, plan) > 1 || stridedPack(k, nest, plan) > 1;
+  };
+  if (out.size() < maxKernels && std::any_of(k.nests.begin(), k.nests.end(), packed))
+    out.push_back(printNests(k, threads, none, false));
+  return out;
+}
+
+} // namespace dtc

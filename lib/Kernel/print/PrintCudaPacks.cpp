@@ -1,0 +1,173 @@
+// Nests without reductions whose threads process several elements at once.
+#include "print/CudaEmitter.h"
+
+namespace dtc {
+
+using namespace loops;
+
+namespace {
+
+class PackEmitter final : public CudaEmitter {
+public:
+  // `strided`: a thread's elements are strided by a warp (stridedPack); else they are neighbours.
+  PackEmitter(const Kernel& k, KernelText& out, int threads, const NestPlan& plan, int64_t count,
+              bool strided)
+      : CudaEmitter(k, out, threads), lane_(*plan.vector), count_(count), strided_(strided),
+        flat_(strided ? 0 : flatElements(plan)) {}
+
+private:
+  // Rows shorter than a block's share, walked as one: 0 where they cannot be, else the number of elements in
+  // all.
+  int64_t flatElements(const NestPlan& plan) const {
+    if (plan.blocked || plan.grid.empty()) return 0;
+    const Size& lane = k_.axes[lane_].extent;
+    if (!lane.isStatic() || lane.number % count_ != 0) return 0; // a pack is within one row
+    int64_t elements = lane.number;
+    for (AxisId a : plan.grid) {
+      const Size& extent = k_.axes[a].extent;
+      if (!extent.isStatic() || extent.number == 0 || elements > INT32_MAX / extent.number) return 0;
+      elements *= extent.number;
+    }
+    return elements;
+  }
+  int64_t flatUnit() const { return threads_ * count_; }
+
+  std::string countUnits() override {
+    if (!flat_) return CudaEmitter::countUnits();
+    out_.printed.units.terms.push_back({{flat_, -1, flatUnit()}});
+    return text((flat_ + flatUnit() - 1) / flatUnit());
+  }
+  std::string beginUnit(Scope& top, Scope& row, const std::string& unit) override {
+    return flat_ ? "" : CudaEmitter::beginUnit(top, row, unit);
+  }
+  std::string bound(AxisId a, bool last) const override {
+    return !last && !afterPacks_.empty() ? afterPacks_ : CudaEmitter::bound(a, last);
+  }
+
+  // The offset of a thread's packs: the head of the loop over them, in `row`, and the coordinates of each, in
+  // `pack`.
+  std::string openPacks(const std::string& unit, Scope& row, Scope& pack) {
+    const std::string i = axisText(lane_), n = text(count_), step = text(flatUnit());
+    const std::string own = strided_ ? "threadIdx.x / 32 * " + text(kWarp * count_) + " + threadIdx.x % 32"
+                                     : "threadIdx.x * " + n;
+    auto loop = [&](const std::string& at, const std::string& first, const std::string& last) {
+      return "for (" + index_ + " " + at + " = " + (first == "0" ? "" : first + " + ") + own + "; " + at +
+             " < " + last + "; " + at + " += " + step + ") {";
+    };
+    const Size& length = k_.axes[lane_].extent;
+    const std::string extent = sizeText(length);
+    if (flat_) {
+      line(row, "const " + index_ + " first = (" + unit + ") * " + step + ";");
+      line(row, "const " + index_ + " last = dtc_index_min(first + " + step + ", " + text(flat_) + ");");
+      line(pack, "const " + index_ + " " + i + "_at = at % " + extent + ";");
+      line(pack, index_ + " rest = at / " + extent + ";");
+      for (size_t a = plan_.grid.size(); a-- > 0;) {
+        const std::string size = sizeText(k_.axes[plan_.grid[a]].extent);
+        line(pack,
+             "const " + index_ + " " + axisText(plan_.grid[a]) + " = rest" + (a ? " % " + size : "") + ";");
+        if (a) line(pack, "rest /= " + size + ";");
+        pack.bound |= AxisSet(1) << plan_.grid[a];
+      }
+      return loop("at", "first", "last");
+    }
+    const std::string first = bound(lane_, false), end = bound(lane_, true);
+    std::string last = end;
+    const std::string share = text(strided_ ? kWarp * count_ : count_); // of a warp, or of a thread
+    if (strided_ || !length.isStatic() || length.number % count_ != 0) {
+      afterPacks_ = last = i + "_packed";
+      line(row, "const " + index_ + " " + last + " = " +
+                    (first == "0" ? "(" + end + ")" : first + " + (" + end + " - " + first + ")") + " / " +
+                    share + " * " + share + ";");
+    }
+    return loop(i + "_at", first, last);
+  }
+
+  // Random numbers whose global indices form a pack are four values of one block of their generator.
+  void drawPack(NodeId n, Scope& pack, Scope& inner) {
+    const Node& draw = k_[n];
+    NodeId index = draw.args[0];
+    while (k_[index].kind == NodeKind::Call && k_[index].function == "convert") index = k_[index].args[0];
+    if (k_[index].kind != NodeKind::Index || !isInPacks(k_, k_[index].affine, lane_, count_)) return;
+    if (((k_.dependsOn(draw.args[1]) | k_.dependsOn(draw.args[2])) >> lane_ & 1) != 0) return;
+    const std::string key = emit(draw.args[1], pack).text, upper = emit(draw.args[2], pack).text,
+                      words = fresh("words");
+    line(pack, "const auto " + words + " = dtc_random_pack<" + text(count_) + ">((u64)(" +
+                   affineText(k_[index].affine, pack) + "), " + key + ", " + upper + ");");
+    inner.names[n.index] = {"(u64)" + words + ".at[lane]", false, false};
+  }
+
+  void loadPack(NodeId n, Scope& pack, Scope& inner) {
+    const Node& load = k_[n];
+    if (!load.args.empty() ||
+        !(strided_ ? isContiguous(k_, load.affine, lane_) : isInPacks(k_, load.affine, lane_, count_)))
+      return;
+    const std::string x = fresh("pack");
+    line(pack, "const auto " + x + (strided_ ? " = dtc_load_strided<" : " = dtc_load_pack<") + text(count_) +
+                   ">(" + bufferText(load.buffer) + " + " + affineText(load.affine, pack) + ");");
+    const DType dtype = k_.buffers[load.buffer].dtype;
+    inner.names[n.index] = {strided_ && isNarrowFloat(dtype) ? "dtc_load(" + x + ".at + lane)"
+                                                             : laneText(dtype, x, "lane"),
+                            false, true};
+  }
+
+  // A loop over packs: each is loaded at once, computed element by element, and stored at once. Then the
+  // elements that no pack covers.
+  void printUnit(Scope& row, const std::string& unit) override {
+    const std::string i = axisText(lane_);
+    Scope pack, inner;
+    pack.parent = &row, pack.bound = row.bound, pack.indent = row.indent + 1;
+    const std::string head = openPacks(unit, row, pack);
+    inner.parent = &pack, inner.bound = pack.bound | AxisSet(1) << lane_, inner.vector = lane_;
+    inner.indent = pack.indent + 1;
+    firstOfPack_ = lane_;
+    auto eachNode = [&](auto fn) { forEachNode(k_, rootsOf(k_, *nest_), fn); };
+    eachNode([&](NodeId n) {
+      if (k_[n].kind == NodeKind::Load) loadPack(n, pack, inner);
+    });
+    if (!strided_ && count_ % 4 == 0)
+      eachNode([&](NodeId n) {
+        if (k_[n].kind == NodeKind::Call && k_[n].function == "random32") drawPack(n, pack, inner);
+      });
+    Text stores;
+    stores.indent = pack.indent;
+    for (const Store& s : nest_->stores) {
+      if (strided_) break;
+      declarePack(s, count_, pack);
+      line(stores, "dtc_store_pack(" + bufferText(s.buffer) + " + " + affineText(s.address, pack) + ", " +
+                       packResult(s) + ");");
+    }
+    firstOfPack_.reset();
+    packLane_ = strided_ ? "" : "lane";
+    emitStores(*nest_, inner);
+    packLane_.clear();
+    line(row, head);
+    append(row, pack);
+    row.text += "#pragma unroll\n";
+    line(row, "  for (i32 lane = 0; lane < " + text(count_) + "; ++lane) {");
+    if (inner.uses(i))
+      line(row, "    const " + index_ + " " + i + " = " + i + "_at + lane" + (strided_ ? " * 32;" : ";"));
+    append(row, inner);
+    line(row, "  }");
+    append(row, stores);
+    line(row, "}");
+    if (!afterPacks_.empty()) CudaEmitter::printUnit(row, unit);
+  }
+
+  AxisId lane_;
+  int64_t count_;
+  bool strided_;
+  int64_t flat_;           // 0, or the number of elements in all
+  std::string afterPacks_; // the offset of the elements that no pack covers
+};
+
+} // namespace
+
+bool printPacks(const Kernel& k, const Nest& nest, int threads, KernelText& out, Emitter::Scope& top) {
+  const NestPlan plan = planForThreads(k, nest);
+  const int64_t strided = stridedPack(k, nest, plan), count = strided > 1 ? strided : packOf(k, nest, plan);
+  if (count == 1) return false;
+  PackEmitter(k, out, threads, plan, count, strided > 1).print(nest, plan, top);
+  return true;
+}
+
+} // namespace dtc

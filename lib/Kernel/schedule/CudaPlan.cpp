@@ -1,0 +1,191 @@
+#include "schedule/CudaPlan.h"
+#include <algorithm>
+
+namespace dtc {
+
+using namespace loops;
+
+namespace {
+
+constexpr int64_t kUnitElements = 4 * kMaxThreads; // of a block without reductions
+constexpr int64_t kStepElements = 2 * kWarp;       // of a block whose threads walk in order
+constexpr int64_t kShortReduction = 64;            // a thread is faster than a block
+
+// The reductions of a nest if its stores do not depend on the reduced axes: then one thread may compute an
+// element completely.
+struct Reductions {
+  int64_t longest = 0; // elements; unknown sizes count as large
+  bool reuse =
+      false; // operands shared with other rows, as in a matrix product: none is contiguous along its own row
+  bool storesInside = false;
+};
+
+Reductions reductionsOf(const Kernel& k, const Nest& nest, AxisSet rows) {
+  Reductions r;
+  bool own = false;
+  for (const Store& s : nest.stores) r.storesInside |= (k.dependsOn(s.address) & ~rows) != 0;
+  forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+    const AxisSet axes = k.dependsOn(n);
+    if (k[n].kind == NodeKind::Load && (axes & ~rows) != 0) {
+      r.reuse |= (axes & rows) != rows;
+      for (AxisId a = 0; a < k.axes.size(); ++a)
+        own |= (axes & rows) == rows && (axes & ~rows) >> a & 1 && k.strideOf(k[n].affine, a).size.is(1);
+    }
+    if (k[n].kind != NodeKind::Reduce) return;
+    int64_t elements = 1;
+    for (AxisId a : k[n].axes) {
+      const Size& e = k.axes[a].extent;
+      elements *= std::min<int64_t>(e.isStatic() ? e.number : 1 << 20, 1 << 20);
+      elements = std::min<int64_t>(elements, 1 << 20);
+    }
+    r.longest = std::max(r.longest, elements);
+  });
+  r.reuse &= !own;
+  return r;
+}
+
+// Elements per widest access, for the widest buffer that the nest accesses; values shared by all elements (a
+// seed) are not counted.
+int64_t elementsOfAccess(const Kernel& k, const Nest& nest) {
+  int64_t bytes = 1;
+  for (const Store& s : nest.stores) bytes = std::max<int64_t>(bytes, dtypeBytes(k.buffers[s.buffer].dtype));
+  forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
+    if (k[n].kind == NodeKind::Load && k.dependsOn(k[n].affine) != 0)
+      bytes = std::max<int64_t>(bytes, dtypeBytes(k.buffers[k[n].buffer].dtype));
+  });
+  return kAccessBytes / bytes;
+}
+
+} // namespace
+
+bool isContiguous(const Kernel& k, AffineId address, AxisId lane) {
+  const Kernel::Stride stride = k.strideOf(address, lane);
+  return !stride.mixed && stride.size.is(1);
+}
+
+bool isInPacks(const Kernel& k, AffineId address, AxisId lane, int64_t count) {
+  return isContiguous(k, address, lane) &&
+         std::all_of(k[address].terms.begin(), k[address].terms.end(), [&](const AffineTerm& t) {
+           return (t.kind == AffineTerm::OfAxis && t.id == lane) ||
+                  (t.coefficient.isStatic() && t.coefficient.number % count == 0);
+         });
+}
+
+// True if a thread may process `count` elements of a nest without reductions at once, stored in packs or
+// individually.
+static bool takesSeveral(const Kernel& k, const Nest& nest, const NestPlan& plan, int64_t count,
+                         bool inPacks) {
+  if (!plan.vector || plan.inner.size() != 1 || nest.ordered != 0 || nest.sorts()) return false;
+  const Size& extent = k.axes[*plan.vector].extent;
+  bool fine = count > 1 && (!extent.isStatic() || extent.number >= (inPacks ? 2 : kMaxThreads) * count);
+  const AxisSet walked = plan.rows | AxisSet(1)
+                                         << *plan.vector; // a store along more axes has loops of its own
+  for (const Store& s : nest.stores)
+    fine &=
+        !s.when.valid() && s.combine.empty() && !s.copied && (k.dependsOn(s.address) & ~walked) == 0 &&
+        (inPacks ? isInPacks(k, s.address, *plan.vector, count) : isContiguous(k, s.address, *plan.vector));
+  forEachNode(k, rootsOf(k, nest),
+              [&](NodeId n) { fine &= k[n].kind != NodeKind::Reduce && k[n].kind != NodeKind::Running; });
+  return fine;
+}
+
+int64_t packOf(const Kernel& k, const Nest& nest, const NestPlan& plan) {
+  const int64_t count = elementsOfAccess(k, nest);
+  return takesSeveral(k, nest, plan, count, true) ? count : 1;
+}
+
+int64_t stridedPack(const Kernel& k, const Nest& nest, const NestPlan& plan) {
+  constexpr int64_t limit =
+      8; // number of accesses in flight: 2 bytes each load the memory as much as one pack does
+  const int64_t count = std::min(elementsOfAccess(k, nest), limit);
+  return packOf(k, nest, plan) == 1 && takesSeveral(k, nest, plan, count, false) ? count : 1;
+}
+
+NestPlan planForThreads(const Kernel& k, const Nest& nest) {
+  const int64_t unit = std::max(kUnitElements, kMaxThreads * elementsOfAccess(k, nest));
+  NestPlan plan = planNest(k, nest, kWarp, nest.ordered != 0 ? kStepElements : unit, true);
+  if (plan.vector || nest.ordered != 0 || nest.sorts()) return plan;
+  const Reductions r = reductionsOf(k, nest, plan.rows);
+  const std::optional<AxisId> lane = mostContiguous(k, nest, plan.grid);
+  if (!lane || r.storesInside || (r.longest > kShortReduction && !r.reuse)) return plan;
+  return planNestAlong(k, nest, *lane, kWarp, kUnitElements);
+}
+
+int threadsFor(const Kernel& k) {
+  int64_t threads = kWarp;
+  for (const Nest& nest : k.nests) {
+    const NestPlan plan = planForThreads(k, nest);
+    int64_t elements = plan.vector ? kUnitElements : reductionsOf(k, nest, plan.rows).longest;
+    if (plan.vector && nest.ordered != 0) elements = kStepElements;
+    if (nest.sort) elements = nest.sort->extent.isStatic() ? 2 * nest.sort->extent.number : kUnitElements;
+    if (nest.sortDigit) elements = kUnitElements;
+    for (const Store& s : nest.stores)
+      for (AxisId a = 0; a < k.axes.size(); ++a)
+        if (!plan.vector && ((k.dependsOn(s.address) & ~plan.rows) >> a & 1))
+          elements =
+              std::max(elements, k.axes[a].extent.isStatic() ? k.axes[a].extent.number : kUnitElements);
+    const int64_t limit = nest.sort ? 2 * kMaxThreads : kMaxThreads; // one block per row
+    while (threads < limit && threads * 4 < elements) threads *= 2;
+  }
+  return static_cast<int>(threads);
+}
+
+int64_t sortRoom(const Kernel& k, const SortRow& sort) {
+  // A key of up to 4 bytes is stored with its index in 8 bytes, a longer one in 16.
+  const int64_t limit = dtypeBytes(computeType(k.buffers[sort.keys].dtype)) <= 4 ? 4096 : 2048;
+  int64_t room = sort.extent.isStatic() ? 2 * kWarp : limit;
+  while (room < limit && room < sort.extent.number) room *= 2;
+  return room;
+}
+
+int sortBlocks(const Kernel& k, const Target& target) {
+  if (k.nests.size() != 1 || !k.nests[0].sort || !k.nests[0].sort->extent.isStatic()) return 1;
+  const SortRow& sort = *k.nests[0].sort;
+  int64_t rows = 1, blocks = 1;
+  for (AxisId a : k.nests[0].domain) {
+    if (!k.axes[a].extent.isStatic()) return 1;
+    rows *= std::min<int64_t>(k.axes[a].extent.number, target.multiprocessors);
+    rows = std::min<int64_t>(rows, target.multiprocessors);
+  }
+  while (blocks < target.clusterBlocks && 2 * blocks * sortRoom(k, sort) <= sort.extent.number &&
+         blocks * rows < target.multiprocessors)
+    blocks *= 2;
+  return static_cast<int>(blocks);
+}
+
+// True if the address and all its partial sums stay far enough below 2^31 for i32.
+static bool fits32(const Kernel& k, AffineId address) {
+  constexpr int64_t limit = (int64_t(1) << 31) - (1 << 20);
+  int64_t sum = 0;
+  for (const AffineTerm& t : k[address].terms) {
+    int64_t reach = 1;
+    if (t.kind == AffineTerm::OfNode || !t.coefficient.isStatic()) return false;
+    if (t.kind == AffineTerm::OfAxis) {
+      if (!k.axes[t.id].extent.isStatic()) return false;
+      reach = k.axes[t.id].extent.number;
+    }
+    const int64_t size = std::abs(t.coefficient.number);
+    if (reach > limit || size > limit) return false;
+    sum += std::min(reach * size, limit);
+    if (sum >= limit) return false;
+  }
+  return true;
+}
+
+bool smallIndices(const Kernel& k) {
+  for (const Axis& a : k.axes)
+    if (!a.extent.isStatic()) return false;
+  for (uint32_t n = 0; n < k.numNodes(); ++n)
+    if (const Node& node = k[NodeId(n)]; node.affine.valid() && !fits32(k, node.affine)) return false;
+  for (const Nest& nest : k.nests) {
+    if (nest.sort && (!fits32(k, nest.sort->keysAt) || !fits32(k, nest.sort->indicesAt))) return false;
+    if (nest.sortDigit)
+      for (AffineId a : {nest.sortDigit->keysAt, nest.sortDigit->resultAt})
+        if (!fits32(k, a)) return false;
+    for (const Store& s : nest.stores)
+      if (!fits32(k, s.address)) return false;
+  }
+  return true;
+}
+
+} // namespace dtc

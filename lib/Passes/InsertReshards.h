@@ -1,9 +1,0 @@
-#pragma once
-#include "OpForms.h"
-
-namespace dtc {
-
-// Writes every value's sharding, and a `reshard` before each use (or after each result) that needs another one.
-void insertReshards(PropagationState&, const std::vector<OpForm>& forms, const PendingDecision&);
-
-} // namespace dtc

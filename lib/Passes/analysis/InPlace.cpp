@@ -1,0 +1,172 @@
+// Which results of a region may overwrite which of its operands.
+#include "dtc/IR/OpRecord.h"
+#include "dtc/Passes/analysis/MemoryPlan.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace dtc {
+namespace {
+
+bool isElementwise(const OpRecord& r) {
+  return r.lowering == Lowering::Loops && r.ruleText && std::string_view(r.ruleText) == "pointwise";
+}
+
+// The values of a region that are connected to one of its arguments through ops. Values that are not
+// connected (fuse merges small updates of many tensors) have separate loops and buffers.
+class ConnectedValues {
+public:
+  ConnectedValues(const Module& m, const Block& body, ValueId arg) : m_(m) {
+    uint32_t high = low_ = arg.index;
+    auto see = [&](ValueId v) { low_ = std::min(low_, v.index), high = std::max(high, v.index); };
+    for (ValueId v : body.args) see(v);
+    for (OpId o : body.ops)
+      for (uint32_t r = 0; r < m[o].numResults; ++r) see(m.result(o, r));
+    connected_.resize(high - low_ + size_t{1});
+    connected_[arg.index - low_] = true;
+    for (bool grows = true; grows;) {
+      grows = false;
+      for (OpId o : body.ops) grows |= join(o);
+    }
+  }
+  [[nodiscard]] bool contains(ValueId v) const { return inside(v) && connected_[v.index - low_]; }
+
+private:
+  [[nodiscard]] bool inside(ValueId v) const { // literals may be outside, and connect nothing
+    return v.index >= low_ && v.index - low_ < connected_.size() && m_[v].kind != ValueKind::Literal &&
+           m_[v].kind != ValueKind::Symbol;
+  }
+  bool join(OpId o) { // true if a value is new
+    bool any = false, all = true;
+    auto each = [&](auto&& fn) {
+      for (ValueId v : m_.operands(o))
+        if (inside(v)) fn(v);
+      for (uint32_t r = 0; r < m_[o].numResults; ++r) fn(m_.result(o, r));
+    };
+    each([&](ValueId v) {
+      const bool here = connected_[v.index - low_];
+      any |= here, all &= here;
+    });
+    if (!any || all) return false;
+    each([&](ValueId v) { connected_[v.index - low_] = true; });
+    return true;
+  }
+
+  const Module& m_;
+  uint32_t low_ = 0;
+  std::vector<char> connected_; // by value, from low_ on
+};
+
+// An op on independent rows of its first operand: a reduction, softmax, a norm.
+bool isOfRows(const OpRecord& r) {
+  return r.lowering == Lowering::Rows || std::string_view(r.family) == "reduce";
+}
+
+// Tracks the values computed elementwise from one argument of the region.
+class Follower {
+public:
+  Follower(const Module& m, const Block& body, ValueId arg)
+      : m_(m), body_(body), dims_(m.typeOf(arg).dims), from_({arg}) {}
+
+  // False if an op reads the argument's elements at other indices than its loop stores.
+  bool run() {
+    return std::ranges::all_of(body_.ops, [&](OpId o) { return op(o); });
+  }
+  [[nodiscard]] bool reaches(ValueId v) const { return from_.contains(v); }
+
+private:
+  bool op(OpId o) {
+    std::span<const ValueId> operands = m_.operands(o);
+    const auto readers = std::ranges::count_if(operands, [&](ValueId v) { return from_.contains(v); });
+    if (readers == 0) return true;
+    const OpRecord& r = m_.record(o);
+    if (!isElementwise(r)) {
+      // The loop that stores reads the rows again, each row only for itself: safe if there is one such loop.
+      if (!isOfRows(r) || readers > 1 || !from_.contains(operands[0]) || body_.yields.size() > 1)
+        return false;
+      for (uint32_t k = 0; k < m_[o].numResults; ++k)
+        if (m_.typeOf(m_.result(o, k)).dims == dims_) from_.insert(m_.result(o, k));
+      return true;
+    }
+    for (uint32_t k = 0; k < m_[o].numResults; ++k) {
+      if (m_.typeOf(m_.result(o, k)).dims != dims_) return false;
+      from_.insert(m_.result(o, k));
+    }
+    return true;
+  }
+
+  const Module& m_;
+  const Block& body_;
+  const std::vector<Dim>& dims_;
+  std::unordered_set<ValueId> from_; // values of the argument's shape, computed from its elements
+};
+
+// An op with a store of its own declares which operand it may overwrite (OpRecord::rewrites).
+bool rewritesOperand(const Module& m, OpId fused, uint32_t operand, uint32_t result) {
+  const Block& body = m[m.region(fused)];
+  if (body.ops.size() != 1 || result != 0) return false;
+  const OpId op = body.ops[0];
+  const int rewrites = m.record(op).rewrites;
+  if (rewrites < 0 || m.operand(op, static_cast<size_t>(rewrites)) != body.args[operand]) return false;
+  if (m[body.args[operand]].type != m[body.yields[0]].type) return false;
+  std::span<const ValueId> operands = m.operands(op);
+  if (std::count(operands.begin(), operands.end(), body.args[operand]) != 1) return false;
+  std::span<const ValueId> given = m.operands(fused);
+  return std::count(given.begin(), given.end(), m.operand(fused, operand)) == 1;
+}
+
+} // namespace
+
+bool canWriteInPlace(const Module& m, OpId fused, uint32_t operand, uint32_t result) {
+  if (m.record(fused).regions != RegionKind::Fused) return false;
+  AttrId kind = m.attr(fused, "kind");
+  static constexpr std::string_view kLoops[] = {"pointwise", "row",
+                                                "reduce"}; // not library calls or attention
+  if (kind && m.strings[m.attrs[kind].text] == "ordered") return rewritesOperand(m, fused, operand, result);
+  if (!kind ||
+      std::find(std::begin(kLoops), std::end(kLoops), m.strings[m.attrs[kind].text]) == std::end(kLoops))
+    return false;
+  const Block& body = m[m.region(fused)];
+  const ValueId arg = body.args[operand], made = body.yields[result];
+  const TypeId type = m[arg].type;
+  if (m[made].type != type) return false;
+  Follower follower(m, body, arg);
+  if (made == arg || !follower.run() || !follower.reaches(made)) return false;
+  const ConnectedValues connected(m, body, arg);
+  for (ValueId y : body.yields) // another shape would have a loop of its own, after this one
+    if (connected.contains(y) && m.typeOf(y).dims != m.types[type].dims) return false;
+  for (size_t i = 0; i < m[fused].numOperands; ++i) // the same memory again, for loops of its own
+    if (i != operand && m.operand(fused, i) == m.operand(fused, operand) && !connected.contains(body.args[i]))
+      return false;
+  return true;
+}
+
+bool isViewRegion(const Module& m, OpId op) {
+  if (m.record(op).regions != RegionKind::Fused || m[op].numResults != 1 || m[op].numOperands != 1)
+    return false;
+  AttrId kind = m.attr(op, "kind");
+  return kind && m.strings[m.attrs[kind].text] == "view";
+}
+
+bool isLoadTimeOp(const Module& m, OpId op) {
+  return m[op].numOperands == 0 && m[op].numRegions == 0 && m[op].numResults > 0;
+}
+
+std::vector<CarriedResult> carriedResults(const Module& m, FuncId f) {
+  std::vector<CarriedResult> carried;
+  const StrId carry = m.strings.find("carry");
+  std::unordered_map<StrId, size_t> arguments; // by name; filled at the first result that needs it
+  for (size_t r = 0; carry && r < m[f].results.size(); ++r) {
+    const FuncResult& result = m[f].results[r];
+    const AttrId given = findAttr(result.attrs, carry);
+    if (!given || m.attrs[given].i == 0 || !result.label) continue;
+    if (arguments.empty())
+      for (size_t a = 0; a < m[f].args.size(); ++a) arguments.emplace(m[m[f].args[a].value].name, a);
+    if (auto a = arguments.find(result.label); a != arguments.end()) // else rejected by the verifier
+      carried.push_back({r, a->second});
+  }
+  return carried;
+}
+
+} // namespace dtc

@@ -1,0 +1,40 @@
+#pragma once
+// The steps that form the groups of a block, each a function over the table. groupOps runs them.
+#include "fuse/FusionGroups.h"
+
+namespace dtc {
+
+// Groups all ops. `narrow`: f8 matmuls fuse the conversions and scalings of their operands.
+void groupOps(FusionGroups& fusion, bool narrow, FusionTables& tables);
+
+// FusionRows.cpp: kernels with reductions.
+// Why the op cannot join the group that produces one of its operands; "" if it can. Not for matmuls.
+[[nodiscard]] std::string_view kernelObstacle(FusionGroups& fusion, OpId o, uint32_t g);
+[[nodiscard]] bool columnsOf(const FusionGroups& fusion, OpId o, const FusionGroup& g);
+void addTo(FusionGroups& fusion, OpId o, uint32_t g);
+
+// FusionEpilogue.cpp: ops on the result of a matmul.
+// Why the op cannot be an epilogue of the matmul that group `g` ends with; "" if it can.
+[[nodiscard]] std::string_view epilogueObstacle(FusionGroups& fusion, OpId o, uint32_t g);
+[[nodiscard]] bool joinEpilogue(FusionGroups& fusion, OpId o);
+void takeInReaders(FusionGroups& fusion);
+
+// FusionFactors.cpp: f8 operands of a matmul.
+struct NarrowFactor {
+  std::vector<OpId> through;   // conversions and scalings that the matmul folds
+  std::vector<ValueId> scales; // the scalars, as values in memory
+};
+[[nodiscard]] bool takesNarrow(const FusionGroups& fusion, OpId matmul, NarrowFactor& both);
+void foldFactors(FusionGroups& fusion, OpId matmul, const NarrowFactor& both);
+
+// FusionViews.cpp: operands of matmuls and concatenations as views.
+// The layout of a value in memory after data-movement ops; nothing if it is not strided.
+[[nodiscard]] std::optional<StridedView> viewOf(const FusionGroups& fusion, ValueId v, bool lookups);
+[[nodiscard]] bool permuted(const FusionGroups& fusion, ValueId v); // a permutation of a value in memory
+void storeForOneWalk(FusionGroups& fusion, OpId o);
+
+void chooseLayouts(FusionGroups& fusion); // FusionLayouts.cpp: of stored values
+void computeAgain(FusionGroups& fusion); // FusionBytes.cpp: producers that cost less to compute than to store
+void joinSmall(FusionGroups& fusion);    // FusionBytes.cpp: horizontal fusion of small independent kernels
+
+} // namespace dtc

@@ -1,0 +1,237 @@
+#include "fuse/FusionSteps.h"
+#include <algorithm>
+
+namespace dtc {
+
+namespace {
+
+// Greedy, in program order.
+class OpGrouper {
+public:
+  OpGrouper(FusionGroups& fusion, bool narrow, ScratchMap<RowReaders>& rowReaders)
+      : fusion_(fusion), narrow_(narrow), rowReaders_(rowReaders) {
+    rowReaders_.clear(fusion.m.values.size());
+  }
+  void run();
+
+private:
+  void stay(OpId o);
+  void contract(OpId o);
+  void place(OpId o);
+  [[nodiscard]] bool madeOfNothing(OpId o) const;
+  // A group that reads the value that `o` reduces, or -1.
+  [[nodiscard]] int rowKernelFor(OpId o, std::span<const uint32_t> join);
+
+  FusionGroups& fusion_;
+  bool narrow_;
+  ScratchMap<RowReaders>& rowReaders_; // FusionTables::rowReaders
+  struct Link {
+    OpId reader;
+    uint32_t next;
+  };
+  std::vector<Link> links_;
+  int64_t effectLevel_ = -1; // of the last op with side effects
+};
+
+std::string_view obstacle(FusionGroups& fusion, OpId o, uint32_t g) {
+  return fusion.group(g).kind == "gemm" ? epilogueObstacle(fusion, o, g) : kernelObstacle(fusion, o, g);
+}
+
+} // namespace
+
+void OpGrouper::run() {
+  for (OpId o : fusion_.m[fusion_.block].ops) {
+    FusionOp& s = fusion_.at(o);
+    s.form = &fusion_.forms.of(o);
+    s.placed = fusion_.tick();
+    if (!s.form->loops)
+      stay(o);
+    else if (s.form->move && fusion_.limit > 1)
+      continue;
+    else if (s.form->contracts || s.form->ordered || s.form->alone || s.form->joins || fusion_.limit <= 1)
+      contract(o);
+    else if (madeOfNothing(o))
+      s.form = &fusion_.forms.asMove(*s.form);
+    else if (!joinEpilogue(fusion_, o))
+      place(o);
+  }
+  for (ValueId v : fusion_.m[fusion_.block].yields) fusion_.store(v);
+  if (fusion_.limit <= 1) return;
+  chooseLayouts(fusion_);
+  takeInReaders(fusion_);
+  computeAgain(fusion_);
+  joinSmall(fusion_);
+  // A data-movement op that was stored late is after its readers in the same group until here.
+  for (uint32_t g = 0; g < fusion_.numGroups(); ++g) fusion_.sortOps(fusion_.group(g));
+}
+
+void OpGrouper::stay(OpId o) {
+  for (ValueId v : fusion_.valuesReadBy(o)) fusion_.store(v);
+  fusion_.at(o).placed = fusion_.tick(); // it reads the value just stored from memory
+  const uint32_t g = fusion_.newGroup(o, false, "");
+  const OpRecord& record = fusion_.m.record(o);
+  if (!record.sideEffect && !record.isCollective() && fusion_.m[o].numRegions == 0) return;
+  // Collectives run in the same order on every device, and prints in program order.
+  fusion_.group(g).level = std::max(fusion_.group(g).level, effectLevel_ + 1);
+  effectLevel_ = fusion_.group(g).level;
+  fusion_.noteUses(o, fusion_.group(g).level, g);
+}
+
+// Values computed from coordinates alone (a causal mask): cheaper to recompute in each reader than to read.
+bool OpGrouper::madeOfNothing(OpId o) const {
+  const FusionForm& form = fusion_.formOf(o);
+  if (form.reduces || form.indexed) return false;
+  for (ValueId v : fusion_.m.operands(o)) {
+    const ValueKind kind = fusion_.m[v].kind;
+    if (kind == ValueKind::Literal || kind == ValueKind::Symbol) continue;
+    const FusionSource s = fusion_.sourceOf(v);
+    const FusionOp* state = fusion_.stateOf(s.value);
+    if (!state || !state->form->move || state->group >= 0 ||
+        fusion_.m[OpId(fusion_.m[s.value].owner)].numOperands != 0)
+      return false;
+  }
+  return true;
+}
+
+// An op with loops of its own. A library call and attention read strided views, a convolution (whose gradient
+// swaps images and channels) permuted ones, a concatenation contiguous reshapes; all other operands must be
+// in memory.
+void OpGrouper::contract(OpId o) {
+  const FusionForm& form = fusion_.formOf(o);
+  const auto reads = [&](ValueId v) {
+    if (!form.joins && !form.library && !form.attention) return form.window && permuted(fusion_, v);
+    const std::optional<StridedView> view = viewOf(fusion_, v, form.library);
+    return view && (form.joins ? view->identity() : view->strided());
+  };
+  NarrowFactor narrow;
+  const bool takes = narrow_ && form.library && fusion_.limit > 1 && takesNarrow(fusion_, o, narrow);
+  for (size_t i = takes ? 2 : 0; i < fusion_.m[o].numOperands; ++i)
+    if (fusion_.limit <= 1 || !reads(fusion_.m.operand(o, i))) fusion_.store(fusion_.m.operand(o, i));
+  if (fusion_.limit > 1 && form.library && !takes) storeForOneWalk(fusion_, o);
+  for (ValueId v : narrow.scales) fusion_.store(v);
+  fusion_.at(o).placed = fusion_.tick(); // it reads the value just stored from memory
+  for (size_t i = takes ? 2 : 0; i < fusion_.m[o].numOperands; ++i)
+    fusion_.note(o, fusion_.m.operand(o, i),
+                 form.library   ? "a library reads its operands from memory"
+                 : form.joins   ? "a concatenation of many operands reads them from memory"
+                 : form.ordered ? "an op with its own store order reads its operands from memory"
+                                : "a contraction reads its operands repeatedly, from memory");
+  std::string_view kind = form.library                     ? "gemm"
+                          : form.attention                 ? "attention"
+                          : form.ordered                   ? "ordered"
+                          : form.alone                     ? "whole"
+                          : form.joins                     ? "copy"
+                          : form.contracts || form.reduces ? "reduce"
+                                                           : "pointwise";
+  if (form.move) {
+    kind = "copy";
+    if (form.compound) {
+      StridedView view(fusion_.m, fusion_.m.typeOf(fusion_.m.operand(o, 0)));
+      if (view.apply(form.rule) && view.identity()) kind = "view";
+    }
+  }
+  const uint32_t g = fusion_.newGroup(o, true, kind);
+  fusion_.group(g).closed = true;
+  fusion_.at(o).stored = 0;
+  if (takes) foldFactors(fusion_, o, narrow);
+}
+
+void OpGrouper::place(OpId o) {
+  std::vector<uint32_t> join;
+  for (ValueId v : fusion_.m.operands(o)) {
+    const int g = fusion_.sourceGroup(v);
+    const uint32_t gi = static_cast<uint32_t>(g);
+    if (g < 0 || std::find(join.begin(), join.end(), gi) != join.end()) continue;
+    if (std::string_view why = obstacle(fusion_, o, gi); !why.empty()) {
+      fusion_.note(o, v, why);
+      continue;
+    }
+    bool fits = true;
+    size_t ops = 1;
+    for (uint32_t other : join)
+      fits &= fusion_.mergeable(fusion_.group(other), fusion_.group(gi)),
+          ops += fusion_.group(other).ops.size();
+    if (fits && ops + fusion_.group(gi).ops.size() <= fusion_.limit)
+      join.push_back(gi);
+    else
+      fusion_.note(o, v,
+                   fits ? "the region would exceed the op limit"
+                        : "its other operands are produced with different rows");
+  }
+  const int rowKernel = rowKernelFor(o, join);
+  if (rowKernel >= 0 && (join.empty() || fusion_.mergeable(fusion_.group(join[0]), fusion_.group(rowKernel))))
+    join.push_back(static_cast<uint32_t>(rowKernel));
+  const std::vector<uint32_t> wanted = join;
+  // The level of the merged group; a group with an outside reader at or below that level cannot be raised to
+  // it.
+  int64_t level = 0;
+  for (bool again = true; again;) {
+    again = false;
+    level = 0;
+    for (uint32_t g : join) level = std::max(level, fusion_.group(g).level);
+    for (ValueId v : fusion_.m.operands(o)) {
+      const int g = fusion_.sourceGroup(v);
+      if (g < 0 || std::find(join.begin(), join.end(), static_cast<uint32_t>(g)) == join.end())
+        level = std::max(level, fusion_.levelOf(v) + 1);
+    }
+    again = std::erase_if(join, [&](uint32_t g) { return fusion_.group(g).minUser <= level; }) != 0;
+  }
+  for (ValueId v : fusion_.m.operands(o)) // a single operand may be unaligned with the rows of the others
+    if (rowKernel < 0 && join.size() > 1 && !fusion_.sourceOf(v).aligned) join.resize(1);
+  if (join.size() == 1) {
+    level = fusion_.group(join[0]).level;
+    for (ValueId v : fusion_.m.operands(o))
+      if (fusion_.sourceGroup(v) != static_cast<int>(join[0]))
+        level = std::max(level, fusion_.levelOf(v) + 1);
+    if (fusion_.group(join[0]).minUser <= level) join.clear();
+  }
+  for (ValueId v : fusion_.m.operands(o)) {
+    const int from = fusion_.sourceGroup(v);
+    const auto gi = static_cast<uint32_t>(from);
+    if (from >= 0 && std::find(wanted.begin(), wanted.end(), gi) != wanted.end() &&
+        std::find(join.begin(), join.end(), gi) == join.end())
+      fusion_.note(o, v, "fusing them would create a cycle, or their layouts differ");
+  }
+  const uint32_t g = join.empty() ? fusion_.newGroup(o, true, "pointwise") : join[0];
+  for (size_t i = 1; i < join.size(); ++i) fusion_.merge(g, join[i]);
+  if (!join.empty()) fusion_.group(g).level = level;
+  addTo(fusion_, o, g);
+  fusion_.noteUses(o, fusion_.group(g).level, g);
+  for (ValueId v : fusion_.m.operands(o)) {
+    RowReaders& readers = rowReaders_[fusion_.sourceOf(v).value.index];
+    links_.push_back({o, 0});
+    const auto link = static_cast<uint32_t>(links_.size());
+    (readers.last ? links_[readers.last - 1].next : readers.first) = link;
+    readers.last = link;
+  }
+}
+
+// A column reduction of a value from another kernel fuses with a row kernel that reads the value; with
+// `join`, if that kernel widens the value only for this reduction.
+int OpGrouper::rowKernelFor(OpId o, std::span<const uint32_t> join) {
+  const FusionOp& s = fusion_.at(o);
+  if (!s.form->reduces || fusion_.m[o].numOperands != 1 || join.size() > 1) return -1;
+  ValueId source = fusion_.sourceOf(fusion_.m.operand(o, 0)).value;
+  if (!join.empty()) {
+    const FusionGroup& own = fusion_.group(join[0]);
+    if (own.ops.size() != 1 || own.rows || fusion_.m[own.ops[0]].numOperands != 1) return -1;
+    const FusionSource origin = fusion_.sourceOf(fusion_.m.operand(own.ops[0], 0));
+    if (origin.moved) return -1;
+    source = origin.value;
+  }
+  for (uint32_t link = rowReaders_[source.index].first; link; link = links_[link - 1].next) {
+    const int g = fusion_.at(links_[link - 1].reader).group;
+    if (g < 0 || (!join.empty() && static_cast<uint32_t>(g) == join[0])) continue;
+    const FusionGroup& group = fusion_.group(g);
+    if (group.fusible && !group.closed && group.ops.size() + 2 <= fusion_.limit &&
+        columnsOf(fusion_, o, group))
+      return g;
+  }
+  return -1;
+}
+
+void groupOps(FusionGroups& fusion, bool narrow, FusionTables& tables) {
+  OpGrouper(fusion, narrow, tables.rowReaders).run();
+}
+
+} // namespace dtc

@@ -1,0 +1,205 @@
+#include "explain/ChangeSearch.h"
+
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/text/Text.h"
+
+#include <algorithm>
+
+namespace dtc {
+
+constexpr size_t kMaxAnnotations = 8; // of one collective that are tried
+
+static OpId neededBy(const Module& m, const Reasons& reasons, OpId source) {
+  const ReshardReason* r = reasons.reshard(source);
+  if (!r) return source;
+  const bool pending = !m.shardings[m[m.operand(source, 0)].sharding].pending.empty();
+  const OpId first = pending ? r->cause : r->needs, second = pending ? r->needs : r->cause;
+  return first.valid() ? first : second.valid() ? second : source;
+}
+
+static Sharding closed(Sharding s) {
+  for (DimSharding& d : s.dims) d.open = false, d.priority = -1;
+  s.pending.clear();
+  return s;
+}
+
+// The text with the edits applied.
+static std::string edited(const std::string& text, std::vector<AnnotationEdit> edits) {
+  std::ranges::sort(edits, std::greater(), &AnnotationEdit::begin);
+  std::string out = text;
+  for (const AnnotationEdit& e : edits) out.replace(e.begin, e.end - e.begin, e.after);
+  return out;
+}
+
+ChangeSearch::ChangeSearch(const Module& prepared, CollectiveTrace& trace, const Reasons& reasons,
+                           const ExplainOptions& options, const PrepareProgram& prepare)
+    : prepared_(prepared), trace_(trace), reasons_(reasons), options_(options), prepare_(prepare),
+      now_(judge(trace)) {}
+
+std::vector<ChangeSearch::Need> ChangeSearch::needsOf(const CollectiveTrace& t, const Reasons& reasons,
+                                                      const TracedCollective& c) {
+  std::vector<Need> out;
+  for (OpId source : c.sources) {
+    const OpId o = neededBy(t.propagated, reasons, source);
+    const SourceRange r = t.propagated[o].loc;
+    out.push_back({r.valid() ? reasons.at(r.begin).line : 0, t.propagated.record(o).name});
+  }
+  return out;
+}
+
+std::string ChangeSearch::keyOf(const CollectiveTrace& t, const Reasons& reasons, const TracedCollective& c) {
+  std::string key(collectiveName(t.local.record(c.op).collective));
+  for (const AxisRef& a : collectiveAxes(t.local, c.op)) key += " " + printAxis(a, t.local.strings);
+  for (const Need& n : needsOf(t, reasons, c)) key += " " + n.op + ":" + std::to_string(n.line);
+  for (OpId source : c.sources)
+    if (t.propagated[source].numOperands > 0)
+      key += " " + reasons.name(reasons.shown(reasons.source(t.propagated.operand(source, 0))));
+  return key;
+}
+
+ChangeSearch::Trial ChangeSearch::judge(CollectiveTrace& t) const {
+  Trial out;
+  const ProgramTime time = timeOf(t, options_.propagation.machine);
+  out.valid = true;
+  out.seconds = time.computeSeconds + time.commSeconds;
+  out.collectives = t.collectives.size();
+  const Reasons reasons(t.propagated, t.report);
+  for (const TracedCollective& c : t.collectives) {
+    for (const Need& n : needsOf(t, reasons, c))
+      for (const AxisRef& a : collectiveAxes(t.local, c.op))
+        ++out.needs[{n, std::string(t.local.strings[a.name])}];
+    out.keys.insert(keyOf(t, reasons, c));
+  }
+  return out;
+}
+
+const ChangeSearch::Trial* ChangeSearch::trial(const Edits& edits) {
+  std::string key;
+  for (const AnnotationEdit& e : edits) key += std::to_string(e.begin) + e.after + ";";
+  if (auto it = trials_.find(key); it != trials_.end()) return &it->second;
+  const auto cost = static_cast<int64_t>(prepared_.ops.size());
+  if (work_ + cost > options_.work) {
+    exhausted_ = true;
+    return nullptr;
+  }
+  work_ += cost;
+  Trial& out = trials_[key];
+  const SourceText& source = prepared_.source;
+  auto m = prepare_({source.name, edited(source.text, edits)});
+  Diagnostics quiet;
+  if (!m) return &out;
+  if (auto t = traceCollectives(*m, options_.propagation, {}, quiet)) out = judge(*t);
+  return &out;
+}
+
+bool ChangeSearch::isRemovedBy(const TracedCollective& c, const Trial& t) const {
+  if (!t.valid || t.keys.contains(keyOf(trace_, reasons_, c))) return false;
+  for (const Need& n : needsOf(trace_, reasons_, c))
+    for (const AxisRef& a : collectiveAxes(trace_.local, c.op)) {
+      const std::pair at(n, std::string(trace_.local.strings[a.name]));
+      auto before = now_.needs.find(at), after = t.needs.find(at);
+      if (after != t.needs.end() && after->second >= before->second) return false;
+    }
+  return true;
+}
+
+void ChangeSearch::addEdit(const AnnotationUse& use, const Sharding& wanted, std::vector<Edits>& out) const {
+  const std::string& text = prepared_.source.text;
+  const SourceRange r = use.range;
+  if (!r.valid() || r.end > text.size() || (text[r.begin] != '@' && text[r.begin] != '{')) return;
+  if (!scratch_) scratch_ = trace_.propagated;
+  Module& scratch = *scratch_; // copied once, since printing interns in it
+  AnnotationEdit e;
+  const SourceRange named = use.value.valid() && !use.ofResult ? scratch[use.value].loc : SourceRange();
+  e.of = use.ofResult ? "the result"
+         : named.valid() && text[named.begin] == '%'
+             ? text.substr(named.begin,
+                           std::min<size_t>(named.end, text.find_first_of(": ", named.begin)) - named.begin)
+             : reasons_.name(reasons_.shown(use.value));
+  const LineCol at = reasons_.at(r.begin);
+  e.location = prepared_.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+  e.begin = r.begin, e.end = r.end;
+  e.before = text.substr(r.begin, r.end - r.begin);
+  e.after = printSharding(scratch, scratch.shardings.intern(wanted));
+  if (text[r.begin] == '{') e.after = e.after.substr(e.after.find('{'));
+  if (e.after == e.before) return;
+  const Edits one = {e};
+  for (const Edits& known : out)
+    if (known[0].begin == e.begin && known[0].after == e.after) return;
+  out.push_back(one);
+}
+
+// For each annotation with a part in it: without the collective's axes, and as either side of the reshard.
+void ChangeSearch::candidates(const TracedCollective& c, std::vector<Edits>& out) const {
+  const Module& m = trace_.propagated;
+  const std::vector<AxisRef> axes = collectiveAxes(trace_.local, c.op);
+  for (OpId source : c.sources) {
+    const ReshardReason* r = reasons_.reshard(source);
+    auto uses = r ? reasons_.annotations(*r) : reasons_.annotations(source, axes);
+    if (uses.size() > kMaxAnnotations) uses.resize(kMaxAnnotations);
+    for (const AnnotationUse& use : uses) {
+      const size_t rank = m.typeOf(use.value).rank();
+      Sharding written = m.shardings[m[use.value].sharding];
+      if (use.value.index < prepared_.values.size() && prepared_[use.value].sharding.valid() && !use.ofResult)
+        written = prepared_.shardings[prepared_[use.value].sharding];
+      if (use.ofResult)
+        for (FuncId f : prepared_.order)
+          if (use.result < prepared_[f].results.size() && prepared_[f].results[use.result].sharding.valid() &&
+              prepared_.shardings[prepared_[f].results[use.result].sharding].dims.size() == rank)
+            written = prepared_.shardings[prepared_[f].results[use.result].sharding];
+      Sharding without = written;
+      for (DimSharding& d : without.dims) {
+        PartList kept;
+        for (const DimPart& p : d.parts)
+          if (!p.isAxis() ||
+              std::ranges::none_of(axes, [&](const AxisRef& a) { return a.name == p.axis.name; }))
+            kept.push_back(p);
+        if (kept.size() != d.parts.size()) d.parts = DimSharding{kept}.strided() ? PartList() : kept;
+      }
+      std::erase_if(without.pending, [&](const PendingAxis& p) {
+        return std::ranges::any_of(axes, [&](const AxisRef& a) { return a.name == p.axis.name; });
+      });
+      addEdit(use, without, out);
+      if (!r) continue;
+      for (ValueId side : {m.operand(source, 0), m.result(source)})
+        if (m.typeOf(side).rank() == rank) addEdit(use, closed(m.shardings[m[side].sharding]), out);
+    }
+  }
+}
+
+bool ChangeSearch::best(const TracedCollective& c, const std::vector<Edits>& tried, ProgramCollective& out) {
+  const Trial* cheapest = nullptr;
+  for (const Edits& edits : tried) {
+    const Trial* t = trial(edits);
+    if (!t || !isRemovedBy(c, *t) || (cheapest && t->seconds >= cheapest->seconds)) continue;
+    cheapest = t;
+    out.change = edits;
+    out.secondsAfter = t->seconds;
+    out.collectivesAfter = t->collectives;
+  }
+  return cheapest;
+}
+
+void ChangeSearch::search(const TracedCollective& c, ProgramCollective& out) {
+  std::vector<Edits> single, all;
+  if (!c.sources.empty()) candidates(c, single);
+  if (single.empty()) {
+    out.noChange = "no annotation causes it";
+    return;
+  }
+  if (best(c, single, out)) return;
+  // Two annotations that require the same are changed together; then all of them.
+  for (size_t i = 0; i < single.size() && single.size() <= kMaxAnnotations; ++i)
+    for (size_t j = i + 1; j < single.size(); ++j)
+      if (single[i][0].begin != single[j][0].begin) all.push_back({single[i][0], single[j][0]});
+  Edits every;
+  for (const Edits& e : single)
+    if (std::ranges::none_of(every, [&](const AnnotationEdit& x) { return x.begin == e[0].begin; }))
+      every.push_back(e[0]);
+  if (every.size() > 2) all.push_back(every);
+  if (best(c, all, out)) return;
+  out.noChange = exhausted_ ? "the program is too large to try more changes"
+                            : "no change of the annotations that cause it removes it";
+}
+
+} // namespace dtc

@@ -1,0 +1,57 @@
+#pragma once
+// Searches for the cheapest change of annotations that removes a collective: candidates are written into the
+// text and the passes run on it, so that every suggestion has been tried.
+#include "dtc/Passes/propagate/Reasons.h"
+#include "explain/ProgramTime.h"
+#include <map>
+#include <set>
+
+namespace dtc {
+
+class ChangeSearch {
+public:
+  ChangeSearch(const Module& prepared, CollectiveTrace& trace, const Reasons& reasons,
+               const ExplainOptions& options, const PrepareProgram& prepare);
+
+  // Fills `change` or `noChange`, and the fields after it.
+  void search(const TracedCollective&, ProgramCollective& out);
+
+private:
+  // Identifies a collective in both programs: edits do not change line numbers.
+  struct Need {
+    uint32_t line = 0;
+    std::string op;
+    auto operator<=>(const Need&) const = default;
+  };
+  struct Trial {
+    bool valid = false;
+    double seconds = 0; // computing and communicating
+    size_t collectives = 0;
+    std::map<std::pair<Need, std::string>, int> needs; // by axis: number of collectives
+    std::set<std::string> keys;
+  };
+  using Edits = std::vector<AnnotationEdit>;
+
+  void candidates(const TracedCollective&, std::vector<Edits>& single) const;
+  void addEdit(const AnnotationUse&, const Sharding& wanted, std::vector<Edits>& out) const;
+  const Trial* trial(const Edits&);
+  Trial judge(CollectiveTrace&) const;
+  [[nodiscard]] static std::vector<Need> needsOf(const CollectiveTrace&, const Reasons&,
+                                                 const TracedCollective&);
+  [[nodiscard]] static std::string keyOf(const CollectiveTrace&, const Reasons&, const TracedCollective&);
+  [[nodiscard]] bool isRemovedBy(const TracedCollective&, const Trial&) const;
+  bool best(const TracedCollective&, const std::vector<Edits>&, ProgramCollective& out);
+
+  const Module& prepared_;
+  CollectiveTrace& trace_;
+  const Reasons& reasons_;
+  const ExplainOptions& options_;
+  const PrepareProgram& prepare_;
+  mutable std::optional<Module> scratch_; // tables for shardings that are only printed
+  Trial now_;
+  int64_t work_ = 0;
+  bool exhausted_ = false;
+  std::map<std::string, Trial> trials_;
+};
+
+} // namespace dtc

@@ -1,0 +1,235 @@
+#include "dtc/Report/explain/Explain.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/IR/text/UserLocation.h"
+#include "dtc/Passes/propagate/Reasons.h"
+#include "dtc/Sharding/MeshView.h"
+#include "dtc/Sharding/Reshard.h"
+
+#include <memory>
+
+namespace dtc {
+
+namespace {
+
+class Explainer {
+public:
+  Explainer(Module& m, const PropagationReport& report) : m_(m), report_(report), reasons_(m, report) {}
+
+  std::vector<ExplainStep> chain(ValueId v, uint16_t d) const { return steps(reasons_.chain(v, d)); }
+  std::vector<ExplainStep> sourceChain(ValueId v, uint16_t d) const { return chain(reasons_.source(v), d); }
+
+  ExplainValue value(ValueId v) {
+    ExplainValue out;
+    out.value = reasons_.name(v);
+    out.type = printType(m_, m_[v].type);
+    out.sharding = m_[v].sharding.valid() ? printSharding(m_, m_[v].sharding) : "";
+    out.location = location(v);
+    const Type& t = m_.typeOf(v);
+    for (uint16_t d = 0; d < t.rank(); ++d) {
+      ExplainDim dim;
+      dim.size = printDim(t.dims[d], m_.dims, m_.strings);
+      if (m_[v].sharding.valid()) dim.parts = partsText(m_.shardings[m_[v].sharding].dims[d].parts);
+      if (!dim.parts.empty()) dim.chain = chain(reasons_.source(v), d);
+      out.dims.push_back(std::move(dim));
+    }
+    for (const ReshardReason& r : report_.reshards)
+      if (m_.result(r.reshard) == v || m_.operand(r.reshard, 0) == v) out.reshards.push_back(reshard(r));
+    for (const FormDecision& d : report_.decisions)
+      if (concerns(d, v)) out.decisions.push_back(decision(d));
+    return out;
+  }
+
+  ExplainReshard reshard(const ReshardReason& r) {
+    ExplainReshard out;
+    ValueId from = m_.operand(r.reshard, 0), to = m_.result(r.reshard);
+    out.value = reasons_.name(m_[to].name.valid() ? to : from);
+    out.from = printSharding(m_, m_[from].sharding);
+    out.to = printSharding(m_, m_[to].sharding);
+    if (r.cause.valid()) out.cause = m_.record(r.cause).name, out.causeLocation = location(r.cause);
+    if (r.needs.valid()) out.needs = m_.record(r.needs).name, out.needsLocation = location(r.needs);
+    out.why = sentence(r, out);
+    out.chain = steps(reasons_.pendingChain(r));
+    planSteps(from, to, out);
+    return out;
+  }
+
+  ExplainDecision decision(const FormDecision& d) const {
+    return {m_.record(d.op).name, location(d.op), d.choices};
+  }
+
+private:
+  // For the op that defines v, or for a user that needs a reshard of it.
+  bool concerns(const FormDecision& d, ValueId v) const {
+    if (m_.definingOp(reasons_.source(v)) == d.op) return true;
+    for (const ReshardReason& r : report_.reshards)
+      if (r.needs == d.op && (m_.operand(r.reshard, 0) == v || m_.result(r.reshard) == v)) return true;
+    return false;
+  }
+
+  // The location in the user's own program, where known.
+  std::string location(OpId o) const {
+    std::string user = userLocation(m_, o);
+    return user.empty() ? location(m_[o].loc) : user;
+  }
+  std::string location(ValueId v) const {
+    std::string user = userLocation(m_, m_.definingOp(v));
+    return user.empty() ? location(m_[v].loc) : user;
+  }
+  std::string location(SourceRange r) const {
+    if (!r.valid()) return "";
+    LineCol at = reasons_.at(r.begin);
+    return m_.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+  }
+
+  std::string partsText(const PartList& parts) const {
+    std::string out;
+    for (const DimPart& p : parts) {
+      if (!out.empty()) out += ", ";
+      out += p.isAxis() ? printAxis(p.axis, m_.strings) : std::to_string(p.blocks);
+    }
+    return parts.size() > 1 ? "(" + out + ")" : out;
+  }
+
+  static ExplainStep::Kind kindOf(const ShardingReason& r) {
+    switch (r.kind) {
+    case ShardingReason::Annotation: return ExplainStep::Annotation;
+    case ShardingReason::ResultAnnotation: return ExplainStep::ResultAnnotation;
+    case ShardingReason::Cheapest: return ExplainStep::Cheapest;
+    case ShardingReason::ByPrice: return ExplainStep::ByPrice;
+    case ShardingReason::Propagated: break;
+    }
+    return r.via.valid() ? ExplainStep::Through : ExplainStep::Boundary;
+  }
+
+  std::vector<ExplainStep> steps(const std::vector<ReasonStep>& reasons) const {
+    std::vector<ExplainStep> out;
+    for (const ReasonStep& at : reasons) {
+      const ShardingReason& r = *at.reason;
+      ExplainStep step;
+      step.value = reasons_.name(reasons_.shown(r.value));
+      step.dim = at.dim;
+      step.parts = partsText(r.parts);
+      step.kind = kindOf(r);
+      if (r.via.valid()) step.via = m_.record(r.via).name;
+      step.factor = r.factor;
+      step.secondsBefore = r.secondsBefore, step.secondsAfter = r.secondsAfter;
+      step.location = r.via.valid()                                ? location(r.via)
+                      : r.kind == ShardingReason::ResultAnnotation ? location(reasons_.annotationLocation(r))
+                                                                   : location(r.value);
+      out.push_back(std::move(step));
+    }
+    return out;
+  }
+
+  std::string axesText(const std::vector<PendingAxis>& pending) const {
+    PartList parts;
+    for (const PendingAxis& p : pending) parts.push_back({p.axis, 0});
+    return partsText(parts);
+  }
+
+  // "'add' (f.dt:4:8) passes on a partial sum over a, which 'einsum' (f.dt:5:8) produces, because a dim that
+  // it reduces is sharded", "argument %g (f.dt:2:12) is annotated as a partial sum over dp".
+  std::string pendingText(const ReshardReason& r, const std::string& cause, const std::string& partial,
+                          const Sharding& from) const {
+    std::vector<AxisRef> axes;
+    for (const PendingAxis& p : from.pending) axes.push_back(p.axis);
+    constexpr size_t kShown = 3;
+    std::string ops, arguments;
+    size_t numOps = 0, numArguments = 0;
+    bool itself = false;
+    for (const PendingOrigin& o : reasons_.pendingOrigins(m_.operand(r.reshard, 0), axes)) {
+      std::string& list = o.op.valid() ? ops : arguments;
+      size_t& count = o.op.valid() ? numOps : numArguments;
+      itself |= o.op.valid() && o.op == r.cause;
+      if (++count > kShown) continue;
+      list += count == 1 ? "" : " and ";
+      list += o.op.valid() ? "'" + std::string(m_.record(o.op).name) + "' (" + location(o.op) + ")"
+                           : reasons_.name(o.value) + " (" + location(o.value) + ")";
+    }
+    if (itself || numOps + numArguments == 0)
+      return cause + " produces a " + partial + ", because a dim that it reduces is sharded";
+    const std::string annotated = (numArguments > 1 ? "arguments " : "argument ") + arguments +
+                                  (numArguments > 1 ? " are" : " is") + " annotated as a " + partial;
+    const std::string left = ops + (numOps > 1 ? " produce" : " produces") + " a " + partial +
+                             ", because a dim that " + (numOps > 1 ? "each" : "it") + " reduces is sharded";
+    const std::string why = !numArguments ? left : !numOps ? annotated : left + ", and " + annotated;
+    return r.cause.valid() ? why + "; " + cause + " passes it on" : why;
+  }
+
+  std::string sentence(const ReshardReason& r, const ExplainReshard& e) const {
+    const Sharding& from = m_.shardings[m_[m_.operand(r.reshard, 0)].sharding];
+    std::string cause = e.cause.empty() ? "an argument" : "'" + e.cause + "' (" + e.causeLocation + ")";
+    std::string wants =
+        e.needs.empty() ? "the function's result" : "'" + e.needs + "' (" + e.needsLocation + ")";
+    switch (r.kind) {
+    case ReshardReason::Reduce: {
+      const std::string partial =
+          "partial " + std::string(pendingName(from.pendingKind())) + " over " + axesText(from.pending);
+      const std::string text = pendingText(r, cause, partial, from);
+      return e.needs.empty() ? text : text + "; " + wants + " needs it reduced";
+    }
+    case ReshardReason::Operand: return wants + " needs this operand with another sharding";
+    case ReshardReason::Result:
+      return cause + " produces its result with a sharding other than the one annotated or inferred";
+    case ReshardReason::Boundary: return wants + " requires this sharding";
+    }
+    return "";
+  }
+
+  // A sharding on another mesh, in terms of this mesh's axes.
+  std::optional<Sharding> seenFrom(MeshId mesh, const Sharding& s) const {
+    if (s.mesh == mesh) return s;
+    const Mesh &own = m_.shardings.mesh(mesh), &other = m_.shardings.mesh(s.mesh);
+    const auto view = viewMesh(other, own);
+    return view ? throughView(s, other, *view, mesh, own) : std::nullopt;
+  }
+
+  void planSteps(ValueId from, ValueId to, ExplainReshard& out) {
+    const Sharding& a = m_.shardings[m_[from].sharding];
+    const auto b = seenFrom(a.mesh, m_.shardings[m_[to].sharding]);
+    if (!b) return;
+    const Type& t = m_.typeOf(from);
+    auto [known, isNew] =
+        plans_.try_emplace({m_[from].sharding.index, m_[to].sharding.index, m_[from].type.index});
+    if (isNew)
+      known->second = planReshard(a, *b, m_.shardings.mesh(a.mesh), plannedSizes(t.dims, m_.dims), t.dtype);
+    for (const ReshardStep& s : known->second.steps) {
+      PartList axes;
+      for (const AxisRef& x : s.axes) axes.push_back({x, 0});
+      out.steps.push_back({std::string(stepName(s.kind)), partsText(axes), s.bytesReceived, s.price});
+    }
+  }
+
+  Module& m_;
+  const PropagationReport& report_;
+  Reasons reasons_;
+  std::map<std::array<uint32_t, 3>, ReshardPlan> plans_; // by from, to and type
+};
+
+} // namespace
+
+ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v) {
+  return Explainer(m, report).value(v);
+}
+
+ChainExplainer explainChains(Module& m, const PropagationReport& report) {
+  auto e = std::make_shared<Explainer>(m, report);
+  return [e](ValueId v, uint16_t dim) { return e->sourceChain(v, dim); };
+}
+
+std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report) {
+  Explainer e(m, report);
+  std::vector<ExplainReshard> out;
+  for (const ReshardReason& r : report.reshards) out.push_back(e.reshard(r));
+  return out;
+}
+
+std::vector<ExplainDecision> explainDecisions(Module& m, const PropagationReport& report) {
+  Explainer e(m, report);
+  std::vector<ExplainDecision> out;
+  for (const FormDecision& d : report.decisions) out.push_back(e.decision(d));
+  return out;
+}
+
+} // namespace dtc

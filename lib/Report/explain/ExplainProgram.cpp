@@ -1,0 +1,155 @@
+#include "dtc/Report/explain/ExplainProgram.h"
+
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/text/UserLocation.h"
+#include "dtc/Passes/collectives/CommContracts.h"
+#include "explain/ChangeSearch.h"
+#include "explain/ExplainGroups.h"
+
+namespace dtc {
+
+namespace {
+
+class ProgramExplainer {
+public:
+  ProgramExplainer(const Module& prepared, CollectiveTrace& t, const ExplainOptions& options,
+                   const PrepareProgram& prepare)
+      : prepared_(prepared), t_(t), options_(options), prepare_(prepare), reasons_(t.propagated, t.report),
+        localNames_(t.local), chains_(explainChains(t.propagated, t.report)) {
+    reshards_ = explainProgram(t.propagated, t.report);
+    for (size_t i = 0; i < t.report.reshards.size(); ++i) byOp_.emplace(t.report.reshards[i].reshard, i);
+  }
+
+  ProgramReport run() {
+    ProgramReport out;
+    const ProgramTime time = timeOf(t_, options_.propagation.machine);
+    out.axes = time.axes;
+    out.computeSeconds = time.computeSeconds, out.commSeconds = time.commSeconds;
+    out.complete = time.complete;
+    for (const ContractCount& c : countContracts(t_))
+      out.contracts.push_back({c.of, c.contract, locationText(c.location), c.limit, c.found, c.exactly});
+    double bytes = 0;
+    for (const TracedCollective& c : t_.collectives) {
+      out.collectives.push_back(describe(c));
+      if (c.price)
+        bytes += static_cast<double>(c.price->bytesReceived) * static_cast<double>(c.count.value_or(1));
+    }
+    out.bytesReceived = static_cast<int64_t>(std::min(bytes, 9e18));
+    groupCollectives(out);
+    if (options_.changes && prepare_) findChanges(out);
+    return out;
+  }
+
+private:
+  // Tries one collective of each group, in order of decreasing time: the number of trials is bounded.
+  void findChanges(ProgramReport& out) {
+    ChangeSearch changes(prepared_, t_, reasons_, options_, prepare_);
+    std::vector<size_t> order;
+    for (size_t i = 0; i < out.groups.size(); ++i) order.push_back(i);
+    const bool bounded = static_cast<int64_t>(prepared_.ops.size() * out.groups.size()) > options_.work;
+    if (bounded && !options_.full) order = byTime(out.groups);
+    size_t done = 0;
+    for (size_t i : order)
+      for (size_t member : out.groups[i].members) {
+        if (options_.progress) options_.progress("explaining collectives", done, out.collectives.size());
+        ++done;
+        ProgramCollective& c = out.collectives[member];
+        const size_t first = out.groups[i].members[0];
+        if (options_.full || isSmall(out) || member == first)
+          changes.search(t_.collectives[member], c);
+        else
+          c.noChange = "equal to collective " + std::to_string(first + 1) + ", for which changes were tried";
+      }
+  }
+
+  ProgramCollective describe(const TracedCollective& c) {
+    ProgramCollective e;
+    e.kind = collectiveName(t_.local.record(c.op).collective);
+    for (const AxisRef& a : collectiveAxes(t_.local, c.op)) e.axes.push_back(printAxis(a, t_.local.strings));
+    e.value = t_.local[c.op].numResults > 0 ? localNames_(t_.local.result(c.op)) : "";
+    e.count = c.count;
+    e.price = c.price;
+    for (OpId source : c.sources) e.sources.push_back(sourceOf(source, c));
+    return e;
+  }
+
+  ProgramCollective::Source sourceOf(OpId source, const TracedCollective& c) {
+    const Module& m = t_.propagated;
+    if (auto it = byOp_.find(source); it != byOp_.end()) {
+      const ExplainReshard& r = reshards_[it->second];
+      const bool pending = !m.shardings[m[m.operand(source, 0)].sharding].pending.empty();
+      const bool byCause = !r.cause.empty() && (pending || r.needs.empty());
+      ProgramCollective::Source s;
+      s.op = byCause ? r.cause : r.needs.empty() ? "return" : r.needs;
+      s.location = byCause ? r.causeLocation : r.needsLocation;
+      s.why = r.why;
+      s.chain = r.chain;
+      const ReshardReason& reason = t_.report.reshards[it->second];
+      const OpId op = byCause ? reason.cause : reason.needs;
+      if (op.valid()) nameStatement(s, op);
+      return s;
+    }
+    ProgramCollective::Source s;
+    s.op = m.record(source).name;
+    const std::string user = userLocation(m, source);
+    s.location = user.empty() ? locationText(m[source].loc) : user;
+    nameStatement(s, source);
+    if (m.record(source).isCollective() || m.record(source).constraint != Constraint::None) {
+      s.why = "it is written in the program";
+      return s;
+    }
+    s.why = "'" + s.op + "' communicates itself, because a dim that it reduces or shifts along is sharded";
+    const std::vector<AxisRef> axes = collectiveAxes(t_.local, c.op);
+    for (ValueId v : m.operands(source)) {
+      if (!m[v].sharding.valid() || !s.chain.empty()) continue;
+      const Sharding& sharding = m.shardings[m[v].sharding];
+      for (uint16_t d = 0; d < sharding.dims.size(); ++d)
+        for (const AxisRef& a : sharding.dims[d].axes())
+          for (const AxisRef& wanted : axes)
+            if (a.name == wanted.name && s.chain.empty()) s.chain = chains_(v, d);
+    }
+    return s;
+  }
+
+  // The name before the op in the text; for ops generated by gradients and decompositions, that of the
+  // statement they were generated for.
+  void nameStatement(ProgramCollective::Source& s, OpId o) const {
+    const Module& m = t_.propagated;
+    s.userLocated = !userLocation(m, o).empty();
+    const SourceRange at = m[o].loc;
+    const std::string& text = m.source.text;
+    if (!at.valid() || at.end > text.size()) return;
+    size_t begin = at.begin;
+    while (begin > 0 && text[begin - 1] != '\n' && text[begin - 1] != '{') --begin;
+    begin = text.find('%', begin);
+    if (begin >= at.begin) return;
+    size_t end = ++begin;
+    while (end < at.begin && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) ++end;
+    s.statement = text.substr(begin, end - begin);
+  }
+
+  std::string locationText(SourceRange r) const {
+    if (!r.valid()) return "";
+    const LineCol at = reasons_.at(r.begin);
+    return t_.propagated.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+  }
+
+  const Module& prepared_;
+  CollectiveTrace& t_;
+  const ExplainOptions& options_;
+  const PrepareProgram& prepare_;
+  Reasons reasons_;
+  ValueNames localNames_;
+  ChainExplainer chains_;
+  std::vector<ExplainReshard> reshards_;
+  std::unordered_map<OpId, size_t> byOp_;
+};
+
+} // namespace
+
+ProgramReport explainCollectives(const Module& prepared, CollectiveTrace& trace,
+                                 const ExplainOptions& options, const PrepareProgram& prepare) {
+  return ProgramExplainer(prepared, trace, options, prepare).run();
+}
+
+} // namespace dtc

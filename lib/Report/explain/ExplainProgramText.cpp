@@ -1,0 +1,342 @@
+// The report of a whole program, as text and as JSON.
+#include "dtc/Report/explain/ExplainProgram.h"
+#include "dtc/Support/Units.h"
+#include "dtc/Support/Words.h"
+#include "explain/ExplainGroups.h"
+#include "explain/ReportText.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace dtc {
+
+namespace {
+
+using Row = std::vector<std::string>;
+
+// Columns are separated by two blanks; the last one is not padded.
+std::string table(const std::vector<Row>& rows) {
+  std::vector<size_t> widths;
+  for (const Row& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (i == widths.size()) widths.push_back(0);
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  std::string out;
+  for (const Row& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line += std::string(widths[i] - row[i].size() + 2, ' ');
+    }
+    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return out;
+}
+
+std::string axesText(const ProgramCollective& c) { return joined(c.axes); }
+
+std::string neededBy(const ProgramCollective& c) {
+  if (c.sources.empty()) return "";
+  const ProgramCollective::Source& s = c.sources[0];
+  std::string out = "'" + s.op + "'" + (s.location.empty() ? "" : " " + s.location);
+  if (c.sources.size() > 1) out += " and " + std::to_string(c.sources.size() - 1) + " more";
+  return out;
+}
+
+constexpr size_t kTopGroups = 8, kTopDecisions = 3; // for a large program, by default
+
+Row rowOf(const ProgramCollective& c) {
+  return {c.kind,
+          axesText(c),
+          c.price ? bytesText(c.price->bytesReceived) : "unknown",
+          c.count ? std::to_string(*c.count) : "unknown",
+          c.price ? timeText(c.price->seconds * static_cast<double>(c.count.value_or(1))) : "unknown",
+          c.value,
+          neededBy(c)};
+}
+
+// One row for all equal collectives, with their total cost.
+Row rowOf(const ExplainGroup& g, const ProgramReport& r) {
+  const ProgramCollective& first = r.collectives[g.members[0]];
+  Row row = rowOf(first);
+  if (g.members.size() == 1) return row;
+  const bool known = first.count && first.price;
+  row[3] = first.count ? std::to_string(g.total.count) : "unknown";
+  row[4] = known ? timeText(g.total.seconds) : "unknown";
+  row[5] = g.value;
+  if (first.sources.size() <= 1) row[6] += " and " + std::to_string(g.members.size() - 1) + " more";
+  return row;
+}
+
+std::string bytesOf(const SummaryRow& r) { return bytesText(static_cast<int64_t>(std::min(r.bytes, 9e18))); }
+
+std::string summaryTable(const char* head, const std::vector<SummaryRow>& summary) {
+  std::vector<Row> rows = {{head, "messages", "received", "time"}};
+  for (const SummaryRow& s : summary) {
+    std::string count = std::to_string(s.count);
+    if (s.layers > 1) count += ", " + std::to_string(s.count / static_cast<int64_t>(s.layers)) + " a layer";
+    rows.push_back({s.label, count, bytesOf(s), timeText(s.seconds)});
+  }
+  return table(rows) + "\n";
+}
+
+std::string totalText(const ProgramReport& r) {
+  return std::to_string(r.collectives.size()) +
+         (r.collectives.size() == 1 ? " collective, " : " collectives, ") + bytesText(r.bytesReceived) +
+         " received per device, " + timeText(r.commSeconds) + " on the nominal machine; computation " +
+         timeText(r.computeSeconds) + "\n";
+}
+
+std::string unknownText(const ProgramReport& r) {
+  return r.complete ? "" : "sizes and iteration counts unknown before the run are not in these sums\n";
+}
+
+std::string changeText(const ProgramCollective& c, const ProgramReport& r, const std::string& indent) {
+  if (c.change.empty()) return c.noChange.empty() ? "" : indent + c.noChange + "\n";
+  std::string out;
+  for (const AnnotationEdit& e : c.change)
+    out += indent + (out.empty() ? "removed by writing " : "and ") + e.after + " for " + e.before + " on " +
+           e.of + "  (" + e.location + ")\n";
+  return out + indent + "  the program then takes " + timeText(c.secondsAfter) + " instead of " +
+         timeText(r.computeSeconds + r.commSeconds) + ", with " + std::to_string(c.collectivesAfter) +
+         (c.collectivesAfter == 1 ? " collective" : " collectives") + "\n";
+}
+
+std::string detailText(const ProgramCollective& c, const ProgramReport& r, size_t number) {
+  std::string out = std::to_string(number) + ". " + c.kind + " over " + axesText(c) +
+                    (c.value.empty() ? "" : ": " + c.value) + "\n";
+  std::vector<std::string> said; // sources fused into one message may have the same reason
+  for (const ProgramCollective::Source& s : c.sources) {
+    std::string why = "  because " + s.why + "\n" + stepsText(s.chain, "    ");
+    if (std::ranges::find(said, why) != said.end()) continue;
+    out += why;
+    said.push_back(std::move(why));
+  }
+  return out + changeText(c, r, "  ");
+}
+
+// The two ends of a chain.
+std::vector<ExplainStep> endsOf(const std::vector<ExplainStep>& chain) {
+  return chain.size() <= 2 ? chain : std::vector<ExplainStep>{chain.front(), chain.back()};
+}
+
+std::string groupText(const ExplainGroup& g, const ProgramReport& r, size_t number) {
+  const ProgramCollective& c = r.collectives[g.members[0]];
+  std::string out = std::to_string(number) + ". " + c.kind + " over " + axesText(c);
+  if (g.members.size() > 1) out += ", x" + std::to_string(g.members.size());
+  if (!g.value.empty()) out += ": " + g.value;
+  if (!g.layer.empty()) out += "  (" + g.layer + ")";
+  out += "\n";
+  if (!c.sources.empty()) {
+    const ProgramCollective::Source& s = c.sources[0];
+    out += "  because " + s.why + "\n" + stepsText(endsOf(s.chain), "    ");
+    if (const size_t left = s.chain.size() - std::min<size_t>(s.chain.size(), 2); left > 0)
+      out += "    (" + std::to_string(left) + (left == 1 ? " step" : " steps") + " between these two)\n";
+    if (c.sources.size() > 1)
+      out += "  the same message serves " + std::to_string(c.sources.size() - 1) + " more\n";
+  }
+  return out + changeText(c, r, "  ");
+}
+
+// Equal ops with equal shardings, printed once; for each its choice and the next best.
+std::string decisionsText(const std::vector<ExplainDecision>& decisions, size_t top) {
+  struct Kind {
+    const ExplainDecision* first = nullptr;
+    size_t count = 0, index = 0;
+    double seconds = 0;
+  };
+  std::vector<Kind> kinds;
+  std::map<std::string, size_t> byKey;
+  for (const ExplainDecision& d : decisions) {
+    std::string key = d.op;
+    double taken = 0;
+    for (const FormChoice& c : d.choices) {
+      key += "|" + c.shardings + "|" + patternOf(c.moves).text + "|" + std::to_string(c.bytes) +
+             (c.taken ? "!" : "");
+      if (c.taken) taken = c.seconds;
+    }
+    auto [it, isNew] = byKey.try_emplace(key, kinds.size());
+    if (isNew) kinds.push_back({&d, 0, kinds.size()});
+    ++kinds[it->second].count;
+    kinds[it->second].seconds += taken;
+  }
+  if (kinds.empty()) return "";
+  std::ranges::sort(kinds, {}, [](const Kind& k) { return std::pair(-k.seconds, k.index); });
+  std::string out =
+      std::to_string(decisions.size()) + " ops could not run with the shardings of their tensors";
+  if (kinds.size() > top) out += "; of " + std::to_string(kinds.size()) + " kinds the costliest";
+  out += ":\n";
+  for (size_t i = 0; i < std::min(top, kinds.size()); ++i) {
+    ExplainDecision shown = *kinds[i].first;
+    if (shown.choices.size() > 2) shown.choices.resize(2);
+    if (kinds[i].count > 1) shown.location += ", x" + std::to_string(kinds[i].count);
+    out += decisionText(shown, "");
+  }
+  return out;
+}
+
+std::string contractsText(const std::vector<ProgramContract>& contracts) {
+  if (contracts.empty()) return "";
+  std::string out = "contracts, all of which hold:\n";
+  for (const ProgramContract& c : contracts)
+    out += "  " + c.of + " promises '" + c.contract + "': there " + (c.found == 1 ? "is " : "are ") +
+           std::to_string(c.found) + (c.location.empty() ? "" : "  (" + c.location + ")") + "\n";
+  return out;
+}
+
+nlohmann::ordered_json orNull(std::optional<int64_t> v) {
+  return v ? nlohmann::ordered_json(*v) : nlohmann::ordered_json(nullptr);
+}
+
+void addSums(nlohmann::ordered_json& out, const SummaryRow& row) {
+  out["count"] = row.count;
+  out["bytes_received"] = static_cast<int64_t>(std::min(row.bytes, 9e18));
+  out["seconds"] = row.seconds;
+}
+
+nlohmann::ordered_json json(const ProgramCollective& c) {
+  auto sources = nlohmann::ordered_json::array(), change = nlohmann::ordered_json::array();
+  for (const ProgramCollective::Source& s : c.sources)
+    sources.push_back({{"op", s.op}, {"place", s.location}, {"why", s.why}, {"chain", chainJson(s.chain)}});
+  for (const AnnotationEdit& e : c.change)
+    change.push_back({{"of", e.of},
+                      {"place", e.location},
+                      {"begin", e.begin},
+                      {"end", e.end},
+                      {"before", e.before},
+                      {"after", e.after}});
+  nlohmann::ordered_json out = {{"kind", c.kind}, {"axes", c.axes}, {"value", c.value}, {"group", c.group}};
+  out["bytes_received"] = c.price ? nlohmann::ordered_json(c.price->bytesReceived) : nullptr;
+  out["count"] = orNull(c.count);
+  out["seconds"] = c.price ? nlohmann::ordered_json(c.price->seconds) : nullptr;
+  out["latency_seconds"] = c.price ? nlohmann::ordered_json(c.price->latencySeconds) : nullptr;
+  out["op"] = c.sources.empty() ? "" : c.sources[0].op;
+  out["place"] = c.sources.empty() ? "" : c.sources[0].location;
+  out["sources"] = sources;
+  out["change"] = change;
+  if (c.change.empty()) {
+    out["no_change"] = c.noChange;
+  } else {
+    out["seconds_after"] = c.secondsAfter;
+    out["collectives_after"] = c.collectivesAfter;
+  }
+  return out;
+}
+
+} // namespace
+
+static std::string fullText(const ProgramReport& r, const std::vector<ExplainDecision>& decisions) {
+  std::vector<Row> rows = {{"collective", "over", "received", "count", "time", "result", "needed by"}};
+  for (const ProgramCollective& c : r.collectives) rows.push_back(rowOf(c));
+  std::string out = table(rows) + "\n";
+  for (size_t i = 0; i < r.collectives.size(); ++i) out += detailText(r.collectives[i], r, i + 1);
+  return out + explainText(decisions) + contractsText(r.contracts) + "total: " + totalText(r) +
+         unknownText(r);
+}
+
+static std::string groupsText(const ProgramReport& r, const std::vector<ExplainDecision>& decisions,
+                              size_t top) {
+  std::string out = totalText(r) + unknownText(r) + "\n";
+  out += summaryTable("over", r.summary.axes) + summaryTable("collective", r.summary.kinds);
+  if (r.summary.layers.size() > 1) out += summaryTable("layer", r.summary.layers);
+  const size_t maxGroups = top > 0 ? top : kTopGroups;
+  const std::vector<size_t> order = byTime(r.groups);
+  std::vector<Row> rows = {{"", "collective", "over", "received", "count", "time", "result", "needed by"}};
+  SummaryRow rest;
+  std::string details;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const ExplainGroup& g = r.groups[order[i]];
+    if (i >= maxGroups) {
+      rest.count += g.total.count, rest.bytes += g.total.bytes, rest.seconds += g.total.seconds;
+      continue;
+    }
+    Row row = rowOf(g, r);
+    row.insert(row.begin(), std::to_string(i + 1) + ".");
+    rows.push_back(std::move(row));
+    details += groupText(g, r, i + 1);
+  }
+  const size_t shown = std::min(maxGroups, order.size()), left = order.size() - shown;
+  if (left > 0)
+    out += "the " + std::to_string(shown) + " of " + std::to_string(order.size()) +
+           " groups of equal collectives that take longest:\n";
+  out += table(rows);
+  if (left > 0)
+    out += "and " + std::to_string(left) + (left == 1 ? " more group: " : " more groups: ") +
+           std::to_string(rest.count) + (rest.count == 1 ? " message, " : " messages, ") + bytesOf(rest) +
+           ", " + timeText(rest.seconds) + "  (--top N shows N groups, --full every collective)\n";
+  out += "\n" + details + decisionsText(decisions, top > 0 ? top : kTopDecisions);
+  return out + contractsText(r.contracts);
+}
+
+std::string collectivesText(const ProgramReport& r, const std::vector<ExplainDecision>& decisions,
+                            const ExplainTextOptions& options) {
+  if (r.collectives.empty()) return "the program does not communicate\n" + contractsText(r.contracts);
+  if (options.full || (isSmall(r) && options.top == 0)) return fullText(r, decisions);
+  return groupsText(r, decisions, options.top);
+}
+
+std::string limitsText(const ProgramReport& r) {
+  if (r.axes.empty()) return "the program does not communicate\n";
+  std::vector<Row> rows = {{"axis", "messages", "received", "time", "latency bound", "exposed at least"}};
+  for (const AxisCost& a : r.axes)
+    rows.push_back({a.axis, std::to_string(a.count), bytesText(a.bytesReceived), timeText(a.seconds),
+                    timeText(a.latencySeconds), timeText(a.exposedSeconds)});
+  std::string out = table(rows);
+  out +=
+      "latency bound: the time of the messages with no payload; exposed: the time that computation (" +
+      timeText(r.computeSeconds) +
+      ") waits\nif each message starts when its operand is available and overlaps with all independent ops\n";
+  return out + unknownText(r);
+}
+
+std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard>& reshards,
+                        const std::vector<ExplainDecision>& decisions) {
+  nlohmann::ordered_json out;
+  out["collectives"] = nlohmann::ordered_json::array();
+  for (const ProgramCollective& c : r.collectives) out["collectives"].push_back(json(c));
+  out["groups"] = nlohmann::ordered_json::array();
+  for (const ExplainGroup& g : r.groups) {
+    nlohmann::ordered_json one = {{"members", g.members}, {"values", g.value}, {"layer", g.layer}};
+    addSums(one, g.total);
+    out["groups"].push_back(std::move(one));
+  }
+  for (const auto& [name, rows] : {std::pair("axes", &r.summary.axes), std::pair("kinds", &r.summary.kinds),
+                                   std::pair("layers", &r.summary.layers)}) {
+    auto list = nlohmann::ordered_json::array();
+    for (const SummaryRow& row : *rows) {
+      nlohmann::ordered_json one = {{"label", row.label}, {"layers", row.layers}};
+      addSums(one, row);
+      list.push_back(std::move(one));
+    }
+    out["summary"][name] = std::move(list);
+  }
+  out["limits"] = nlohmann::ordered_json::array();
+  for (const AxisCost& a : r.axes)
+    out["limits"].push_back({{"axis", a.axis},
+                             {"count", a.count},
+                             {"bytes_received", a.bytesReceived},
+                             {"seconds", a.seconds},
+                             {"latency_seconds", a.latencySeconds},
+                             {"exposed_seconds", a.exposedSeconds}});
+  out["total"] = {{"collectives", r.collectives.size()},
+                  {"bytes_received", r.bytesReceived},
+                  {"seconds", r.commSeconds},
+                  {"compute_seconds", r.computeSeconds},
+                  {"complete", r.complete}};
+  out["reshards"] = nlohmann::ordered_json::array();
+  for (const ExplainReshard& one : reshards) out["reshards"].push_back(reshardJson(one));
+  out["decisions"] = decisionsJson(decisions);
+  out["contracts"] = nlohmann::ordered_json::array();
+  for (const ProgramContract& c : r.contracts)
+    out["contracts"].push_back({{"of", c.of},
+                                {"contract", c.contract},
+                                {"place", c.location},
+                                {"limit", c.limit},
+                                {"exactly", c.exactly},
+                                {"found", c.found}});
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+} // namespace dtc

@@ -1,0 +1,145 @@
+#include "explain/ProgramTime.h"
+
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/Region.h"
+#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/Passes/analysis/OpWork.h"
+
+#include <algorithm>
+
+namespace dtc {
+
+namespace {
+
+// Simulates the program in order with two clocks: the device's, and one per axis for its messages. A message
+// starts when its operand is available and its axes are free; an op starts when its operands are available.
+// The time that the device waits for messages is exposed.
+class Clock {
+public:
+  Clock(CollectiveTrace& t, const NominalMachine& machine) : m_(t.local), machine_(machine) {
+    for (const TracedCollective& c : t.collectives) collectives_.emplace(c.op, &c);
+  }
+
+  ProgramTime run() {
+    for (FuncId f : m_.order) {
+      if (!m_[f].spmd) continue;
+      mesh_ = meshValueOf(m_, f);
+      func_ = f;
+      for (const MeshAxis& a : mesh_.axes) axisOf(a.name);
+      State s;
+      block(m_[f].body, 1, s);
+    }
+    std::erase_if(out_.axes, [](const AxisCost& a) { return a.count == 0; });
+    return std::move(out_);
+  }
+
+private:
+  struct State {
+    double now = 0;                            // the device's clock
+    std::unordered_map<StrId, double> free;    // by axis: when it is free
+    std::unordered_map<ValueId, double> ready; // when results of messages arrive
+    std::unordered_map<ValueId, OpId> bringer; // the message
+  };
+
+  AxisCost& axisOf(StrId name) {
+    for (size_t i = 0; i < names_.size(); ++i)
+      if (names_[i] == name) return out_.axes[i];
+    names_.push_back(name);
+    out_.axes.push_back({std::string(m_.strings[name])});
+    return out_.axes.back();
+  }
+
+  // The device needs `v` at this point.
+  void await(ValueId v, double times, State& s) {
+    auto it = s.ready.find(v);
+    if (it == s.ready.end() || it->second <= s.now) return;
+    const std::vector<AxisRef> axes = collectiveAxes(m_, s.bringer.at(v));
+    for (const AxisRef& a : axes)
+      axisOf(a.name).exposedSeconds += times * (it->second - s.now) / static_cast<double>(axes.size());
+    s.now = it->second;
+  }
+
+  void block(BlockId b, double times, State& s) {
+    for (OpId o : m_[b].ops) {
+      if (auto it = collectives_.find(o); it != collectives_.end()) {
+        message(*it->second, times, s);
+        continue;
+      }
+      for (ValueId v : m_.operands(o)) await(v, times, s);
+      if (m_[o].numRegions != 0) {
+        regions(o, times, s);
+        continue;
+      }
+      const double seconds = compute(o);
+      s.now += seconds;
+      out_.computeSeconds += times * seconds;
+    }
+    for (ValueId v : m_[b].yields) await(v, times, s);
+  }
+
+  void regions(OpId o, double times, State& s) {
+    double iterations = 1;
+    const RegionKind kind = m_.record(o).regions;
+    if (kind == RegionKind::For || kind == RegionKind::While) {
+      const std::optional<Dim> n = kind == RegionKind::For ? iterationCount(m_, o) : std::nullopt;
+      if (n && n->isStatic())
+        iterations = static_cast<double>(n->value());
+      else
+        out_.complete = false;
+    }
+    const double before = s.now;
+    for (uint32_t r = 0; r < m_[o].numRegions; ++r)
+      block(m_.region(o, r), boundedProduct(times, iterations), s);
+    s.now = before + boundedProduct(iterations, s.now - before);
+  }
+
+  void message(const TracedCollective& c, double times, State& s) {
+    const std::vector<AxisRef> axes = collectiveAxes(m_, c.op);
+    double start = s.now;
+    for (ValueId v : m_.operands(c.op))
+      if (auto it = s.ready.find(v); it != s.ready.end()) start = std::max(start, it->second);
+    for (const AxisRef& a : axes) start = std::max(start, s.free[a.name]);
+    if (!c.price) out_.complete = false;
+    const CollectivePrice price = c.price.value_or(CollectivePrice());
+    for (const AxisRef& a : axes) {
+      AxisCost& cost = axisOf(a.name);
+      const double share = times / static_cast<double>(axes.size());
+      cost.count += rounded(times);
+      cost.bytesReceived += rounded(share * static_cast<double>(price.bytesReceived));
+      cost.seconds += share * price.seconds;
+      cost.latencySeconds += share * price.latencySeconds;
+      s.free[a.name] = start + price.seconds;
+    }
+    out_.commSeconds += times * price.seconds;
+    for (uint32_t r = 0; r < m_[c.op].numResults; ++r) {
+      s.ready[m_.result(c.op, r)] = start + price.seconds;
+      s.bringer[m_.result(c.op, r)] = c.op;
+    }
+  }
+
+  // Counts of nested loops may exceed 2^63; a sum of a few hundred of these does not.
+  static int64_t rounded(double n) { return static_cast<int64_t>(std::min(n, 1e15)); }
+
+  double compute(OpId o) {
+    const OpRecord& rec = m_.record(o);
+    if (rec.isCall || rec.isCollective() || rec.lowering == Lowering::Annotation) return 0;
+    const auto work = localWork(m_, o, mesh_);
+    if (work) return work->seconds(machine_);
+    out_.complete = false;
+    return 0;
+  }
+
+  Module& m_;
+  const NominalMachine& machine_;
+  std::unordered_map<OpId, const TracedCollective*> collectives_;
+  FuncId func_;
+  Mesh mesh_;
+  std::vector<StrId> names_;
+  ProgramTime out_;
+};
+
+} // namespace
+
+ProgramTime timeOf(CollectiveTrace& t, const NominalMachine& machine) { return Clock(t, machine).run(); }
+
+} // namespace dtc

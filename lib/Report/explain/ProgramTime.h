@@ -1,0 +1,19 @@
+#pragma once
+// The time of a local program on the nominal machine, used to compare changes of annotations.
+#include "dtc/Passes/analysis/TraceCollectives.h"
+#include "dtc/Report/explain/ExplainProgram.h"
+
+namespace dtc {
+
+struct ProgramTime {
+  double computeSeconds = 0; // per op: the max of its arithmetic and its memory traffic
+  double commSeconds = 0;
+  bool complete =
+      // sizes and iteration counts are known; unknown sizes count as 0, an unknown loop as one iteration
+      true;
+  std::vector<AxisCost> axes;
+};
+
+[[nodiscard]] ProgramTime timeOf(CollectiveTrace&, const NominalMachine&);
+
+} // namespace dtc

@@ -1,0 +1,33 @@
+#pragma once
+// The primitives of drawings. All text is escaped here, and nothing is loaded from elsewhere: a file is
+// self-contained.
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace dtc {
+
+[[nodiscard]] std::string escapedXml(std::string_view text);
+
+class Svg {
+public:
+  void text(size_t x, size_t y, std::string_view what, std::string_view cls = {}); // y: the base line
+  // A box with a tooltip.
+  void box(size_t x, size_t y, size_t width, size_t height, std::string_view cls, std::string_view tip = {},
+           int hue = -1);
+  void line(size_t x1, size_t y1, size_t x2, size_t y2, std::string_view cls = "edge");
+  // The complete file.
+  [[nodiscard]] std::string finish() const;
+
+private:
+  void reach(size_t x, size_t y);
+  std::string body_;
+  size_t width_ = 0, height_ = 0;
+};
+
+// The width of a letter in the drawings' fixed-width font.
+inline constexpr size_t kLetterWidth = 8, kLineHeight = 18;
+// The first `maxLength` letters, and "..." where there are more.
+[[nodiscard]] std::string shortened(const std::string& text, size_t maxLength);
+
+} // namespace dtc

@@ -1,0 +1,164 @@
+// A function as a graph: ops in layers, each below all of its operands.
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/text/Naming.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Report/view/View.h"
+#include "view/Svg.h"
+
+#include <algorithm>
+
+namespace dtc {
+namespace {
+
+std::string typeOf(const Module& m, ValueId v) {
+  std::string text = printType(m, m[v].type);
+  if (m[v].sharding.valid()) text += " " + printSharding(m, m[v].sharding);
+  return text;
+}
+
+class GraphMaker {
+public:
+  GraphMaker(const Module& m, FuncId f) : m_(m), f_(f), names_(m, f) {}
+
+  ViewGraph make() {
+    g_.title = "func @" + std::string(m_.strings[m_[f_].name]);
+    for (const FuncArg& a : m_[f_].args) {
+      nodeOf_[a.value] = g_.nodes.size();
+      g_.nodes.push_back({"argument", names_(a.value), typeOf(m_, a.value), 0, {}, {}});
+    }
+    for (OpId o : m_[m_[f_].body].ops) op(o);
+    ViewGraph::Node end{"return", "", "", 0, {}, {}};
+    for (ValueId v : m_[m_[f_].body].yields) read(v, end);
+    add(std::move(end));
+    return std::move(g_);
+  }
+
+private:
+  void op(OpId o) {
+    ViewGraph::Node node{std::string(m_.record(o).name), "", "", 0, {}, {}};
+    for (ValueId v : m_.operands(o)) read(v, node);
+    for (uint32_t r = 0; r < m_[o].numRegions; ++r) readInside(m_.region(o, r), node);
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) {
+      const ValueId v = m_.result(o, r);
+      node.result += (r ? ", " : "") + names_(v);
+      node.type += (r ? ", " : "") + typeOf(m_, v);
+      nodeOf_[v] = g_.nodes.size();
+    }
+    add(std::move(node));
+  }
+
+  void read(ValueId v, ViewGraph::Node& node) {
+    auto it = nodeOf_.find(v);
+    if (it == nodeOf_.end()) return; // a literal, or a value of a region
+    if (std::find(node.from.begin(), node.from.end(), it->second) == node.from.end())
+      node.from.push_back(it->second);
+    node.reads.push_back(names_(v));
+  }
+  // The values that a region captures, each once.
+  void readInside(BlockId b, ViewGraph::Node& node) {
+    auto once = [&](ValueId v) {
+      if (nodeOf_.contains(v) && std::ranges::find(node.reads, names_(v)) == node.reads.end()) read(v, node);
+    };
+    forEachOp(m_, b, [&](OpId o) {
+      for (ValueId v : m_.operands(o)) once(v);
+      for (uint32_t r = 0; r < m_[o].numRegions; ++r)
+        for (ValueId v : m_[m_.region(o, r)].yields) once(v);
+    });
+    for (ValueId v : m_[b].yields) once(v);
+  }
+  void add(ViewGraph::Node node) {
+    for (size_t n : node.from) node.layer = std::max(node.layer, g_.nodes[n].layer + 1);
+    g_.nodes.push_back(std::move(node));
+  }
+
+  const Module& m_;
+  FuncId f_;
+  Naming names_;
+  ViewGraph g_;
+  std::unordered_map<ValueId, size_t> nodeOf_;
+};
+
+std::vector<std::vector<size_t>> layersOf(const ViewGraph& g) {
+  std::vector<std::vector<size_t>> layers;
+  for (size_t n = 0; n < g.nodes.size(); ++n) {
+    layers.resize(std::max(layers.size(), g.nodes[n].layer + 1));
+    layers[g.nodes[n].layer].push_back(n);
+  }
+  return layers;
+}
+
+// "%h = matmul %x, %w1", "argument %x", "return %y".
+std::string statement(const ViewGraph::Node& n) {
+  std::string text = n.op == "argument" || n.op == "return" ? n.op + " " + n.result
+                     : n.result.empty()                     ? n.op + " "
+                                                            : n.result + " = " + n.op + " ";
+  for (size_t i = 0; i < n.reads.size(); ++i) text += (i ? ", " : "") + n.reads[i];
+  return text;
+}
+
+std::string quotedDot(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+} // namespace
+
+ViewGraph viewGraph(const Module& m, FuncId f) { return GraphMaker(m, f).make(); }
+
+std::string graphText(const ViewGraph& g, size_t columns) {
+  std::string text = g.title + "\nlayer  statement\n";
+  for (const auto& layer : layersOf(g))
+    for (size_t n : layer) {
+      std::string number = std::to_string(g.nodes[n].layer), line = statement(g.nodes[n]);
+      line = std::string(5 - std::min<size_t>(5, number.size()), ' ') + number + "  " + line;
+      if (!g.nodes[n].type.empty()) line += " : " + g.nodes[n].type;
+      text += shortened(line, std::max<size_t>(columns, 20)) + "\n";
+    }
+  return text;
+}
+
+std::string graphDot(const ViewGraph& g) {
+  std::string text = "digraph " + quotedDot(g.title) + " {\n  node [shape=box, fontname=monospace];\n";
+  for (size_t n = 0; n < g.nodes.size(); ++n) {
+    const ViewGraph::Node& node = g.nodes[n];
+    std::string label = node.op + (node.result.empty() ? "" : " " + node.result) +
+                        (node.type.empty() ? "" : "\n" + node.type);
+    std::string quoted = quotedDot(label);
+    if (size_t at = quoted.find('\n'); at != std::string::npos) quoted.replace(at, 1, "\\n");
+    text += "  n" + std::to_string(n) + " [label=" + quoted + "];\n";
+    for (size_t from : node.from) text += "  n" + std::to_string(from) + " -> n" + std::to_string(n) + ";\n";
+  }
+  return text + "}\n";
+}
+
+std::string graphSvg(const ViewGraph& g) {
+  constexpr size_t kHeight = 44, kDown = 90, kMaxLetters = 36;
+  Svg svg;
+  svg.text(10, 20, g.title, "title");
+  std::vector<size_t> middle(g.nodes.size()), top(g.nodes.size());
+  size_t y = 40;
+  for (const auto& layer : layersOf(g)) {
+    size_t x = 10;
+    for (size_t n : layer) {
+      const ViewGraph::Node& node = g.nodes[n];
+      const std::string first = shortened(node.op + " " + node.result, kMaxLetters),
+                        second = shortened(node.type, kMaxLetters);
+      const size_t width = (std::max(first.size(), second.size()) + 2) * kLetterWidth;
+      for (size_t from : node.from) svg.line(middle[from], top[from] + kHeight, x + width / 2, y);
+      svg.box(x, y, width, kHeight, "cell", statement(node) + "\n" + node.type);
+      svg.text(x + kLetterWidth, y + 17, first);
+      svg.text(x + kLetterWidth, y + 35, second, "fact");
+      middle[n] = x + width / 2;
+      top[n] = y;
+      x += width + 20;
+    }
+    y += kDown;
+  }
+  return svg.finish();
+}
+
+} // namespace dtc

@@ -1,0 +1,44 @@
+#pragma once
+// Convolutions on the CPU: oneDNN primitives, split into parallel parts.
+#include "backend/cpu/OneDnnLibrary.h"
+#include "dtc/Runtime/backend/Backend.h"
+#include "dtc/Support/NonCopyable.h"
+
+namespace dtc {
+
+class CpuConvs : NonCopyable {
+public:
+  explicit CpuConvs(const DtcOneDnnTable& oneDnn) : oneDnn_(oneDnn) {}
+  ~CpuConvs();
+
+  // Empty if oneDNN does not support the convolution. Error (Machine): out of memory and similar. At most
+  // `maxParts` parts.
+  [[nodiscard]] Result<std::optional<Backend::Placed>> place(const PlacedConv&, int64_t maxParts);
+  // Scratch bytes of one part, 64-byte aligned.
+  [[nodiscard]] size_t scratchBytes() const { return scratchBytes_; }
+  // Whether an infinity or NaN is multiplied with zero padding: the result must be NaN, but oneDNN skips
+  // padding.
+  [[nodiscard]] bool paddingMatters(uint32_t step) const;
+  // Runs one part of a step; parts may run in parallel, each with its own scratch.
+  [[nodiscard]] Status run(uint32_t step, uint32_t part, void* scratch) const;
+
+private:
+  struct Part {
+    std::optional<PlacedConv>
+        filled;           // set to the bias or 0 first: elements that the convolution does not write
+    void* made = nullptr; // the plugin's primitive; null if empty
+    bool missing = false; // unsupported by oneDNN
+  };
+  struct Step {
+    std::vector<Part> parts;
+    std::span<const std::byte> factor; // the factor multiplied with padding; empty: no padding
+    DType dtype = DType::F32;
+  };
+  [[nodiscard]] Result<Part> partOf(const PlacedConv&);
+
+  const DtcOneDnnTable& oneDnn_;
+  std::vector<Step> steps_;
+  size_t scratchBytes_ = 0;
+};
+
+} // namespace dtc

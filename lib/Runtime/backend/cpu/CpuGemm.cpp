@@ -1,0 +1,186 @@
+#include "backend/cpu/CpuGemm.h"
+
+#include "dtc/Sharding/Sharding.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dtc {
+namespace {
+
+// Result bytes that stay in a core's cache until the epilogue reads them.
+constexpr int64_t kBlockBytes = 1 << 20;
+
+// The result of a matmul with k = 0: its bias, or zeros.
+void fillWithBias(const PlacedGemm& g, size_t axis, const std::byte* bias, std::byte* y) {
+  int64_t width = dtypeBytes(g.dtype);
+  size_t batches = g.batch.size();
+  if (axis == batches + 2) {
+    bias ? std::memcpy(y, bias, static_cast<size_t>(width)) : std::memset(y, 0, static_cast<size_t>(width));
+    return;
+  }
+  const PlacedGemm::Axis& a = axis < batches ? g.batch[axis] : axis == batches ? g.m : g.n;
+  for (int64_t i = 0; i < a.extent; ++i)
+    fillWithBias(g, axis + 1, bias && axis == batches + 1 ? bias + i * g.biasStride * width : bias,
+                 y + i * a.y * width);
+}
+
+// Axis numbering of the epilogue's windows: batch axes, m, n.
+PlacedGemm::Axis& axisOf(PlacedGemm& g, size_t axis) {
+  return axis < g.batch.size() ? g.batch[axis] : axis == g.batch.size() ? g.m : g.n;
+}
+
+// The matmul over [begin, begin + count) of an axis.
+void narrow(PlacedGemm& g, size_t axis, int64_t begin, int64_t count) {
+  PlacedGemm::Axis& a = axisOf(g, axis);
+  const int64_t width = dtypeBytes(g.dtype);
+  g.a += begin * a.a * width;
+  g.b += begin * a.b * width;
+  g.y += begin * a.y * width;
+  if (g.bias && axis == g.batch.size() + 1) g.bias += begin * g.biasStride * width;
+  a.extent = count;
+  if (!g.epilogue) return;
+  std::vector<int64_t>& sizes = g.epilogue->sizes;
+  const size_t at = sizes.size() - 2 * (g.batch.size() + 2 - axis);
+  sizes[at] += begin;
+  sizes[at + 1] = count;
+}
+
+// Computes a column-major result as the transposed, row-major matmul: oneDNN writes column-major results with
+// its reference loop only, about a thousand times slower. A bias along n is not supported in the transposed
+// matmul.
+bool hasColumnMajorResult(const PlacedGemm& g) {
+  return !g.bias && g.m.y == 1 && g.n.y != 1 && g.m.extent != 1;
+}
+PlacedGemm transposed(PlacedGemm g) {
+  std::swap(g.m, g.n);
+  std::swap(g.a, g.b);
+  for (PlacedGemm::Axis* axis : {&g.m, &g.n, &g.k}) std::swap(axis->a, axis->b);
+  for (PlacedGemm::Axis& axis : g.batch) std::swap(axis.a, axis.b);
+  return g;
+}
+
+} // namespace
+
+CpuGemms::~CpuGemms() {
+  for (const Step& s : steps_)
+    for (const auto& part : s.parts)
+      for (const Block& block : part)
+        for (const Product& p : block.products) oneDnn_->destroy(p.made);
+}
+
+Status CpuGemms::open() {
+  DTC_TRY(oneDnn_, openOneDnn(config_));
+  return Ok{};
+}
+
+// One oneDNN matmul, or several if its batch dim cannot represent the batch axes (more than one, or a
+// repeated operand).
+Status CpuGemms::products(const PlacedGemm& given, bool transposed, std::vector<Product>& out) {
+  const bool columns = hasColumnMajorResult(given);
+  const PlacedGemm g = columns ? dtc::transposed(given) : given;
+  transposed ^= columns;
+  if (g.batch.size() > 1 || (g.batch.size() == 1 && (g.batch[0].a == 0 || g.batch[0].b == 0))) {
+    for (int64_t i = 0; i < g.batch[0].extent; ++i) {
+      PlacedGemm inner = g;
+      inner.epilogue.reset();
+      narrow(inner, 0, i, 1);
+      inner.batch.erase(inner.batch.begin());
+      if (Status s = products(inner, transposed, out); !s) return s;
+    }
+    return Ok{};
+  }
+  PlacedGemm::Axis batch = g.batch.empty() ? PlacedGemm::Axis{1, 0, 0, 0} : g.batch[0];
+  DtcGemm d{g.dtype == DType::BF16 ? DtcGemmBf16 : DtcGemmF32,
+            batch.extent,
+            g.m.extent,
+            g.n.extent,
+            g.k.extent,
+            batch.a,
+            g.m.a,
+            g.k.a,
+            batch.b,
+            g.k.b,
+            g.n.b,
+            batch.y,
+            g.m.y,
+            g.n.y,
+            g.a,
+            g.b,
+            g.bias,
+            g.biasStride,
+            g.y};
+  char error[200] = "";
+  void* product = oneDnn_->create(&d, error, sizeof error);
+  if (!product) return machineError(std::string("oneDNN rejects the matmul: ") + error);
+  out.push_back({product, transposed});
+  return Ok{};
+}
+
+// Computes [begin, begin + count) of the axis along which parts are split. With an epilogue, in blocks that
+// stay in the cache: fewer batches or fewer columns, so that no operand is packed twice.
+Status CpuGemms::addPart(Step& step, const KernelSource* source, size_t axis, int64_t begin, int64_t count) {
+  PlacedGemm part = step.gemm;
+  narrow(part, axis, begin, count);
+  std::vector<Block>& blocks = step.parts.emplace_back();
+  size_t splitAxis = axis < part.batch.size() ? axis : part.batch.size() + 1;
+  int64_t bytes = dtypeBytes(part.dtype) * part.m.extent * part.n.extent;
+  for (const PlacedGemm::Axis& a : part.batch) bytes *= a.extent;
+  const int64_t extent = axisOf(part, splitAxis).extent;
+  int64_t number =
+      step.function ? std::clamp<int64_t>((bytes + kBlockBytes - 1) / kBlockBytes, 1, extent) : 1;
+  if (splitAxis == part.batch.size() + 1)
+    number = std::clamp<int64_t>(number, 1, std::max<int64_t>(extent / 256, 1));
+  for (int64_t i = 0; i < number; ++i) {
+    Interval within = shardInterval(extent, number, i);
+    PlacedGemm one = part;
+    narrow(one, splitAxis, within.begin, within.size());
+    Block& block = blocks.emplace_back();
+    if (one.aRow.index || one.bRow.index) block.gemm = one;
+    if (!step.empty)
+      if (Status s = products(one, false, block.products); !s) return s;
+    if (!step.function) continue;
+    block.sizes = one.epilogue->sizes;
+    block.units = source->units(block.sizes);
+  }
+  return Ok{};
+}
+
+Result<Backend::Placed> CpuGemms::place(const PlacedGemm& g, CpuKernelFunction* function,
+                                        const KernelSource* source, int64_t maxParts) {
+  const auto number = static_cast<uint32_t>(steps_.size());
+  Step& step = steps_.emplace_back();
+  step.gemm = g;
+  step.function = function;
+  int64_t points = g.m.extent * g.n.extent, flops = 2 * points * g.k.extent;
+  for (const PlacedGemm::Axis& a : g.batch) points *= a.extent, flops *= a.extent;
+  if (points == 0) return Backend::Placed{number, 0};
+  step.empty = g.k.extent == 0;
+  // Parts split the outermost batch axis, or the rows if there is none.
+  const size_t axis = !g.batch.empty() && g.batch[0].extent > 1 ? 0 : g.batch.size();
+  const int64_t extent = axisOf(step.gemm, axis).extent;
+  const int64_t parts =
+      step.empty ? 1 : std::clamp<int64_t>(std::min(flops / kPartFlops, extent), 1, maxParts);
+  for (int64_t i = 0; i < parts; ++i) {
+    Interval rows = shardInterval(extent, parts, i);
+    if (Status s = addPart(step, source, axis, rows.begin, rows.size()); !s) return s.error();
+  }
+  return Backend::Placed{number, static_cast<uint32_t>(parts)};
+}
+
+Status CpuGemms::run(uint32_t step, uint32_t part, void* scratch) const {
+  const Step& s = steps_[step];
+  if (s.empty) fillWithBias(s.gemm, 0, s.gemm.bias, s.gemm.y);
+  for (const Block& block : s.parts[part]) {
+    const std::optional<int64_t> a = s.gemm.aRow.begin(s.gemm.aRow.index, s.gemm.dtype),
+                                 b = s.gemm.bRow.begin(s.gemm.bRow.index, s.gemm.dtype);
+    if (!a || !b) fillWithBias(*block.gemm, 0, block.gemm->bias, block.gemm->y);
+    for (const Product& p : block.products)
+      if (a && b && oneDnn_->run(p.made, p.transposed ? *b : *a, p.transposed ? *a : *b) != 0)
+        return machineError("oneDNN could not execute the matmul");
+    if (s.function) s.function(s.gemm.epilogue->buffers.data(), block.sizes.data(), 0, block.units, scratch);
+  }
+  return Ok{};
+}
+
+} // namespace dtc

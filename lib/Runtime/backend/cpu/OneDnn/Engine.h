@@ -1,0 +1,49 @@
+#pragma once
+// Helpers shared by the plugin's primitives.
+#include "../OneDnnPlugin.h"
+
+#include <cstdio>
+#include <new>
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace dtc::onednn {
+
+inline dnnl::engine& engine() {
+  static dnnl::engine one(dnnl::engine::kind::cpu, 0);
+  return one;
+}
+
+// Restricts oneDNN to the calling thread, for planning and execution.
+void useOneThread();
+
+inline dnnl::memory::data_type dataType(int type) {
+  return type == DtcGemmBf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+// oneDNN requires plausible strides even for dims of size 1.
+dnnl::memory::desc describe(dnnl::memory::data_type type, const dnnl::memory::dims& sizes,
+                            dnnl::memory::dims strides);
+
+// The result of `make`, or null with a message. A dnnl::error with status `quiet` leaves the message empty.
+template <typename Make> void* guarded(char* error, size_t errorSize, dnnl_status_t quiet, Make make) {
+  *error = 0;
+  try {
+    useOneThread();
+    return make();
+  } catch (const dnnl::error& e) {
+    if (e.status != quiet)
+      std::snprintf(error, errorSize, "%s", e.status == dnnl_out_of_memory ? "not enough memory" : e.what());
+  } catch (const std::bad_alloc&) {
+    std::snprintf(error, errorSize, "not enough memory");
+  } catch (const std::exception& e) {
+    std::snprintf(error, errorSize, "%s", e.what());
+  }
+  return nullptr;
+}
+
+void* createConv(const DtcConv*, char* error, size_t errorSize);
+size_t convScratchBytes(void* conv);
+int runConv(void* conv, void* scratch);
+void destroyConv(void* conv);
+
+} // namespace dtc::onednn

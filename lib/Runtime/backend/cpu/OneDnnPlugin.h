@@ -1,0 +1,64 @@
+#pragma once
+// The interface of the plugin dtc-onednn: a table of C functions, so that no C++ types cross the boundary.
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+enum DtcGemmType { DtcGemmF32 = 0, DtcGemmBf16 = 1 };
+enum DtcConvKind { DtcConvForward = 0, DtcConvImage = 1, DtcConvWindow = 2 };
+enum { kDtcConvSpatial = 3 };
+
+// y[i, m, n] = sum over k of a[i, m, k] * b[i, k, n] (+ bias[n]), sums in f32. Extents are at least 1,
+// strides in elements.
+struct DtcGemm {
+  int type; // DtcGemmType of all tensors
+  int64_t batch, m, n, k;
+  int64_t aBatch, aM, aK;
+  int64_t bBatch, bK, bN;
+  int64_t yBatch, yM, yN;
+  const void *a, *b, *bias; // bias: null, or biasStride 0 or 1 along n
+  int64_t biasStride;
+  void* y;
+};
+
+// result[n, g o, p…] = sum over c and k of image[n, g c, stride p + dilation k - low, …] * window[g o, c, k,
+// …], with zero padding (+ bias[g o]); or the gradient with respect to image (+ bias[g c]) or window. Sums in
+// f32, strides in elements.
+struct DtcConv {
+  int type;                // DtcGemmType of all tensors
+  int kind;                // DtcConvKind
+  int spatial;             // number of spatial dims, 1 to kDtcConvSpatial
+  int64_t groups, n, c, o; // extents, at least 1; c and o per group
+  struct Spatial {
+    int64_t size, length, result; // of image, window and result
+    int64_t stride, dilation, low, high;
+  } dims[kDtcConvSpatial];
+  // Of image and result: image, group, channel, spatial dims; of the window: group, o, c, spatial dims.
+  int64_t imageStrides[3 + kDtcConvSpatial], windowStrides[3 + kDtcConvSpatial],
+      resultStrides[3 + kDtcConvSpatial];
+  void *image, *window, *result;
+  const void* bias; // dense, or null
+};
+
+struct DtcOneDnnTable {
+  uint32_t abi; // kDtcOneDnnAbi
+  // Prepares a matmul on these addresses; null with a message in `error` if oneDNN rejects it.
+  void* (*create)(const DtcGemm*, char* error, size_t errorSize);
+  // Runs with operands at these byte offsets from those addresses; returns 0 on success. Runs on the calling
+  // thread; calls for the same matmul must not overlap.
+  int (*run)(void* gemm, int64_t a, int64_t b);
+  void (*destroy)(void* gemm);
+  // The same for a convolution. Null with an empty `error` if oneDNN does not support it.
+  void* (*createConv)(const DtcConv*, char* error, size_t errorSize);
+  // Scratch bytes of a run.
+  size_t (*convScratchBytes)(void* conv);
+  // `scratch`: exclusive to this run, 64-byte aligned.
+  int (*runConv)(void* conv, void* scratch);
+  void (*destroyConv)(void* conv);
+};
+
+typedef const DtcOneDnnTable* (*DtcOneDnnEntry)(void); // the plugin exports `dtcOneDnnTable`
+}
+
+inline constexpr uint32_t kDtcOneDnnAbi = 3;

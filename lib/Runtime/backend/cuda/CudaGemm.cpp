@@ -1,0 +1,159 @@
+#include "backend/cuda/CudaGemm.h"
+
+#include <algorithm>
+
+namespace dtc {
+// Describes a matrix by its row and column strides. Strides of dims of size 1 are ignored.
+static std::optional<CublasGemm::Matrix> matrixOf(int64_t rows, int64_t columns, int64_t rowStride,
+                                                  int64_t columnStride, int64_t batchStride) {
+  if ((columnStride == 1 || columns == 1) && (rowStride >= columns || rows == 1))
+    return CublasGemm::Matrix{std::max(rows == 1 ? columns : rowStride, columns), batchStride, false};
+  if ((rowStride == 1 || rows == 1) && (columnStride >= rows || columns == 1))
+    return CublasGemm::Matrix{std::max(columns == 1 ? rows : columnStride, rows), batchStride, true};
+  return std::nullopt;
+}
+
+static Error unfit(const char* which) {
+  return {Error::Bug, std::string("cuBLASLt is given a matmul whose ") + which + " has no dim of stride 1"};
+}
+
+// The transposed matmul: exchanges the operands and writes the transposed result to the same memory.
+static PlacedGemm transposedGemm(const PlacedGemm& g) {
+  PlacedGemm t = g;
+  std::swap(t.a, t.b), std::swap(t.aRow, t.bRow);
+  if (t.narrow)
+    t.narrow->swapped = !t.narrow->swapped, std::swap(t.narrow->a, t.narrow->b),
+    std::swap(t.narrow->aScale, t.narrow->bScale), std::swap(t.narrow->aScaled, t.narrow->bScaled);
+  for (PlacedGemm::Axis& axis : t.batch) std::swap(axis.a, axis.b);
+  t.m = {g.n.extent, g.n.b, g.n.a, g.n.y, g.n.residual};
+  t.n = {g.m.extent, g.m.b, g.m.a, g.m.y, g.m.residual};
+  std::swap(t.k.a, t.k.b);
+  return t;
+}
+
+// Whether the result is column-major.
+static bool isColumnMajor(const PlacedGemm& g) {
+  return g.n.y != 1 && g.n.extent > 1 && (g.m.y == 1 || g.m.extent == 1);
+}
+
+bool CudaGemm::takes(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStride) {
+  return matrixOf(rows, columns, rowStride, columnStride, 0).has_value();
+}
+
+PlacedGemm CudaGemm::oriented(const PlacedGemm& g) { return isColumnMajor(g) ? transposedGemm(g) : g; }
+
+// One call per index of all batch axes but the innermost.
+void CudaGemm::makeCalls() {
+  const PlacedGemm& g = gemm_;
+  const int64_t width = dtypeBytes(g.dtype), made = dtypeBytes(g.result.value_or(g.dtype));
+  const int64_t a = dtypeBytes(g.operandType(false)), b = dtypeBytes(g.operandType(true));
+  calls_ = {{g.a, g.b, g.y, g.residual}};
+  for (size_t axis = 0; axis + 1 < g.batch.size(); ++axis) {
+    std::vector<Call> wider;
+    for (const Call& call : calls_)
+      for (int64_t i = 0; i < g.batch[axis].extent; ++i)
+        wider.push_back({call.a + i * g.batch[axis].a * a, call.b + i * g.batch[axis].b * b,
+                         call.y + i * g.batch[axis].y * made,
+                         call.residual ? call.residual + i * g.batch[axis].residual * width : nullptr});
+    calls_ = std::move(wider);
+  }
+}
+
+uint32_t CudaGemm::alignment() const {
+  uint64_t bits = 256; // the lowest set bit is the common alignment
+  for (const Call& c : calls_)
+    for (const std::byte* at : {c.a, c.b, static_cast<const std::byte*>(c.y), c.residual})
+      bits |= reinterpret_cast<uintptr_t>(at);
+  bits |= static_cast<uint64_t>(gemm_.aRow.stride * dtypeBytes(gemm_.operandType(false))) |
+          static_cast<uint64_t>(gemm_.bRow.stride * dtypeBytes(gemm_.operandType(true)));
+  return static_cast<uint32_t>(bits & (~bits + 1));
+}
+
+Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& device, const PlacedGemm& given,
+                                bool deterministic, bool tf32, const CublasGemm::Alpha& alpha) {
+  const PlacedGemm g = oriented(given);
+  if (isColumnMajor(given) && (given.bias || given.residual))
+    return Error{Error::Bug, "cuBLASLt is given a matmul with a bias or residual and a column-major result"};
+  CudaGemm out;
+  out.gemm_ = g;
+  out.makeCalls();
+  if (g.k.extent == 0 && given.plain) return machineError("cuBLASLt does not support k = 0");
+  if (g.k.extent == 0) return out;
+  const PlacedGemm::Axis batch = g.batch.empty() ? PlacedGemm::Axis{1, 0, 0, 0} : g.batch.back();
+  CublasGemm gemm{g.operandType(false), batch.extent, g.m.extent, g.n.extent, g.k.extent, {}, {}, {}};
+  auto a = matrixOf(g.m.extent, g.k.extent, g.m.a, g.k.a, batch.a);
+  auto b = matrixOf(g.k.extent, g.n.extent, g.k.b, g.n.b, batch.b);
+  auto y = matrixOf(g.m.extent, g.n.extent, g.m.y, g.n.y, batch.y);
+  if (!a) return unfit("first operand");
+  if (!b) return unfit("second operand");
+  if (!y || y->transposed) return unfit("row-major result");
+  gemm.a = *a, gemm.b = *b, gemm.y = *y;
+  gemm.result = g.narrow ? g.dtype : g.result;
+  if (g.narrow) gemm.second = g.narrow->b, gemm.aScale = g.narrow->aScale, gemm.bScale = g.narrow->bScale;
+  gemm.alpha = alpha;
+  gemm.bias = g.bias;
+  gemm.gelu = g.activation == GemmActivation::GeluTanh;
+  gemm.relu = g.activation == GemmActivation::Relu;
+  gemm.deterministic = deterministic;
+  gemm.tf32 = tf32;
+  gemm.alignment = out.alignment();
+  if (g.residual) {
+    gemm.residual = matrixOf(g.m.extent, g.n.extent, g.m.residual, g.n.residual, batch.residual);
+    if (!gemm.residual || gemm.residual->transposed) return unfit("row-major residual");
+  }
+  if (g.bias && g.biasStride == 0 && g.n.extent > 1) {
+    DTC_TRY(auto bias, device.allocate(static_cast<size_t>(g.n.extent * dtypeBytes(g.dtype))));
+    out.bias_ = bias;
+    gemm.bias = bias.get;
+  }
+  DTC_TRY(auto plan, library.plan(gemm));
+  out.plan_.push_back(plan);
+  DTC_TRY(out.workspace_, device.allocate(plan.workspaceBytes()));
+  return out;
+}
+
+// Broadcasts the bias by doubling, in about log2(n) copies.
+Status CudaGemm::spreadBias(const CudaDevice& device, const CudaStream& stream) const {
+  const auto width = static_cast<size_t>(dtypeBytes(gemm_.dtype));
+  auto* to = static_cast<std::byte*>(bias_.get);
+  if (auto s = device.copy(to, gemm_.bias, width, stream); !s) return s;
+  for (size_t done = width; done < bias_.bytes; done *= 2)
+    if (auto s = device.copy(to + done, to, std::min(done, bias_.bytes - done), stream); !s) return s;
+  return Ok{};
+}
+
+// k = 0: every element is the bias, or 0.
+Status CudaGemm::fillEmpty(const CudaDevice& device, const CudaStream& stream) const {
+  const PlacedGemm& g = gemm_;
+  const int64_t width = dtypeBytes(g.result.value_or(g.dtype)),
+                batch = g.batch.empty() ? 1 : g.batch.back().extent;
+  for (const Call& call : calls_)
+    for (int64_t i = 0; i < batch * g.m.extent; ++i) {
+      std::byte* row =
+          call.y +
+          ((i / g.m.extent) * (g.batch.empty() ? 0 : g.batch.back().y) + (i % g.m.extent) * g.m.y) * width;
+      for (int64_t j = 0; j < g.n.extent; ++j) {
+        std::byte* at = row + j * g.n.y * width;
+        auto s = g.bias
+                     ? device.copy(at, g.bias + j * g.biasStride * width, static_cast<size_t>(width), stream)
+                     : device.fill(at, 0, static_cast<size_t>(width), stream);
+        if (!s) return s;
+      }
+    }
+  return Ok{};
+}
+
+Status CudaGemm::run(const CublasLt& library, const CudaDevice& device, const CudaStream& stream,
+                     std::optional<int64_t> aRow, std::optional<int64_t> bRow) const {
+  if (plan_.empty() || !aRow || !bRow) return fillEmpty(device, stream);
+  if (bias_.get)
+    if (auto s = spreadBias(device, stream); !s) return s;
+  for (const Call& call : calls_)
+    if (auto s = library.run(plan_.front(), call.a + *aRow, call.b + *bRow, call.residual, call.y,
+                             workspace_.get, stream);
+        !s)
+      return s;
+  return Ok{};
+}
+
+} // namespace dtc

@@ -1,0 +1,87 @@
+#pragma once
+// Meshes and shardings of the text as dtc's: the Shardy dialect's attributes, and GSPMD's strings.
+#include "dtc/IR/Module.h"
+#include "mlir/MlirTree.h"
+#include "sharding/ShardyText.h"
+#include <string>
+#include <unordered_map>
+
+namespace dtc {
+
+class HloImporter;
+
+class Shardy {
+public:
+  explicit Shardy(HloImporter& importer) : im_(importer) {}
+
+  // The meshes of all sdy.mesh ops of the text, and the one that its GSPMD strings imply. False after a
+  // report.
+  bool declareMeshes();
+  // True if the text has meshes.
+  [[nodiscard]] bool used() const { return !meshes_.empty(); }
+  // The shardings that a function's attributes give its arguments and results; `parts`: the number of dtc
+  // values of each is one.
+  bool annotateFunction(const MlirOp& op, FuncId f);
+  // Applies the shardings in an op's attributes (sdy.sharding, mhlo.sharding) to its results. Values created
+  // since `fresh` take it as their annotation; older ones are constrained by a `shard`.
+  bool annotateResults(const MlirOp& op, std::span<ValueId* const> results, uint32_t fresh);
+  // The same for one value: a sharding's attribute, or a raw <@mesh, …>.
+  bool annotate(ValueId& v, ShardingId sharding, uint32_t fresh, uint32_t loc);
+
+  // The sharding of a text for a value of that rank. Nothing after a report.
+  std::optional<ShardingId> sharding(const ShardyText& text, TypeId type);
+  std::optional<ShardyText> read(const MlirAttr& attr);
+  std::optional<std::vector<ShardyText>> readAll(const MlirAttr& attr);
+  bool readAxes(const MlirAttr& attr, std::vector<ShardyAxis>& out);
+  // A GSPMD string on values of these types; invalid ids where it states nothing (manual). A value that is a
+  // shard along last_tile_dims={manual} gets a sharding only where shards are requested.
+  std::optional<std::vector<ShardingId>> gspmd(const MlirAttr& attr, std::span<const TypeId> types,
+                                               bool ofShards = false);
+  // The sharding that the attributes of a call @Sharding or a similar call give a value: replicated where
+  // they state none. Invalid where it is manual, or no string states the number of devices.
+  std::optional<ShardingId> gspmdOf(const std::vector<MlirNamedAttr>& attrs, TypeId type,
+                                    bool ofShards = false);
+  // The axes along which a string makes its value one device's shard, major to minor.
+  std::optional<std::vector<AxisRef>> gspmdManualAxes(const MlirAttr& attr, MeshId mesh);
+
+  // The device order of the mesh on which a function's argument or result is sharded; empty: row-major.
+  [[nodiscard]] std::vector<int64_t> devicesOf(const std::vector<MlirNamedAttr>& attrs);
+  // A mesh of this name, or with a suffix where the name is taken.
+  MeshId addMesh(const std::string& name, Mesh mesh);
+  // The mesh named in a text; invalid without a report where it has no axes.
+  bool meshOf(const ShardyText& text, MeshId& out);
+  std::optional<AxisRef> axisOf(const ShardyAxis& axis, MeshId mesh);
+  // The mesh of the enclosing per-device code (a manual computation, an spmd function); invalid outside.
+  [[nodiscard]] MeshId manualMesh() const { return manual_; }
+  // True if that code leaves axes free, along which its values may be annotated.
+  [[nodiscard]] bool freeAxes() const { return free_; }
+  void enterManual(MeshId mesh, bool free) {
+    manual_ = mesh;
+    free_ = free;
+  }
+  // Of the current function, for shardings that name no mesh.
+  [[nodiscard]] MeshId functionMesh() const { return functionMesh_; }
+  void enterFunction(const MlirOp& op);
+
+private:
+  struct Named {
+    MeshId mesh; // invalid: without axes
+    std::vector<std::pair<std::string, StrId>> axes;
+    std::vector<int64_t> devices; // the device order, if not row-major; else empty
+  };
+  bool declareGspmdMesh();
+  [[nodiscard]] static bool sameAxes(const Mesh& a, const Mesh& b);
+  // A mesh that differs from another only by its name.
+  [[nodiscard]] MeshId meshLike(const Mesh& mesh) const;
+  bool declare(const std::string& name, const ShardyMesh& text, SourceRange where);
+  const MlirAttr* firstSharding(const MlirOp& op) const;
+  void openUnspecified(const std::vector<MlirNamedAttr>& attrs, std::vector<ShardingId>& shardings);
+  bool annotateOne(const MlirAttr* attr, TypeId type, ShardingId& out);
+
+  HloImporter& im_;
+  std::unordered_map<std::string, Named> meshes_;
+  bool free_ = false;
+  MeshId manual_, functionMesh_, gspmdMesh_;
+};
+
+} // namespace dtc

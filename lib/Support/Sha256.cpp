@@ -1,0 +1,78 @@
+#include "dtc/Support/Sha256.h"
+#include <bit>
+#include <cstring>
+
+namespace dtc {
+constexpr uint32_t kRound[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+void Sha256::block(const uint8_t* p) {
+  using std::rotr;
+  uint32_t w[64];
+  for (int i = 0; i < 16; ++i)
+    w[i] =
+        uint32_t{p[4 * i]} << 24 | uint32_t{p[4 * i + 1]} << 16 | uint32_t{p[4 * i + 2]} << 8 | p[4 * i + 3];
+  for (int i = 16; i < 64; ++i)
+    w[i] = w[i - 16] + (rotr(w[i - 15], 7) ^ rotr(w[i - 15], 18) ^ (w[i - 15] >> 3)) + w[i - 7] +
+           (rotr(w[i - 2], 17) ^ rotr(w[i - 2], 19) ^ (w[i - 2] >> 10));
+  uint32_t s[8];
+  std::memcpy(s, h_, sizeof s);
+  for (int i = 0; i < 64; ++i) {
+    const uint32_t t1 = s[7] + (rotr(s[4], 6) ^ rotr(s[4], 11) ^ rotr(s[4], 25)) +
+                        ((s[4] & s[5]) ^ (~s[4] & s[6])) + kRound[i] + w[i];
+    const uint32_t t2 =
+        (rotr(s[0], 2) ^ rotr(s[0], 13) ^ rotr(s[0], 22)) + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
+    std::memmove(s + 1, s, 7 * sizeof s[0]);
+    s[4] += t1;
+    s[0] = t1 + t2;
+  }
+  for (int i = 0; i < 8; ++i) h_[i] += s[i];
+}
+
+Sha256& Sha256::add(std::string_view bytes) {
+  total_ += bytes.size();
+  while (!bytes.empty()) {
+    const size_t n = std::min(bytes.size(), sizeof pending_ - filled_);
+    std::memcpy(pending_ + filled_, bytes.data(), n);
+    filled_ += n;
+    bytes.remove_prefix(n);
+    if (filled_ == sizeof pending_) block(pending_), filled_ = 0;
+  }
+  return *this;
+}
+
+Sha256& Sha256::field(std::string_view bytes) {
+  const uint64_t size = bytes.size();
+  char length[8];
+  for (int i = 0; i < 8; ++i) length[i] = static_cast<char>(size >> (8 * i));
+  return add({length, 8}).add(bytes);
+}
+
+std::array<uint8_t, 32> Sha256::finish() {
+  const uint64_t bits = total_ * 8;
+  const char one = static_cast<char>(0x80), zero = 0;
+  add({&one, 1});
+  while (filled_ != 56) add({&zero, 1});
+  char length[8];
+  for (int i = 0; i < 8; ++i) length[i] = static_cast<char>(bits >> (56 - 8 * i));
+  add({length, 8});
+  std::array<uint8_t, 32> digest;
+  for (int i = 0; i < 32; ++i)
+    digest[static_cast<size_t>(i)] = static_cast<uint8_t>(h_[i / 4] >> (24 - 8 * (i % 4)));
+  return digest;
+}
+
+std::string toHex(const std::array<uint8_t, 32>& digest) {
+  std::string out;
+  for (uint8_t byte : digest) out += "0123456789abcdef"[byte >> 4], out += "0123456789abcdef"[byte & 15];
+  return out;
+}
+
+} // namespace dtc

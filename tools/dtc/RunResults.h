@@ -1,0 +1,39 @@
+#pragma once
+// The results of a run: their names, the files that --output writes, and their text.
+#include "dtc/Check/run/NanSearch.h"
+#include "dtc/Files/TensorArchive.h"
+#include <optional>
+
+namespace dtc {
+
+struct RunResult {
+  std::string name;     // in the program, or its position
+  std::string userName; // {name = "result['loss']"}; empty if none
+  Tensor value = {};
+  NonFiniteCount nonFinite = {};
+};
+
+class RunResults {
+public:
+  // The names of a function's results, whose values are set later.
+  RunResults(const Module&, FuncId);
+  // Error (Usage): --print or --output names an unknown result, or an unsupported file.
+  [[nodiscard]] Status validate(std::span<const std::string> prints,
+                                std::span<const std::string> outputs) const;
+  // Writes the file of one --output, NAME=FILE or an archive of all results.
+  [[nodiscard]] Status write(const std::string& output) const;
+  // Those of --print, or all if there is none; validated.
+  [[nodiscard]] std::vector<const RunResult*> chosen(std::span<const std::string> prints) const;
+  [[nodiscard]] NamedTensors values() const;
+  [[nodiscard]] std::string nonFiniteJson() const; // of results that have such elements; may be empty
+
+  std::vector<RunResult> all;
+
+private:
+  [[nodiscard]] const RunResult* find(std::string_view name) const; // by either name; null if unknown
+};
+
+[[nodiscard]] std::string resultText(const RunResult&); // "y = [1, 2]\n"
+[[nodiscard]] std::string resultJson(const RunResult&); // "\"y\": {\"dtype\": …}"
+
+} // namespace dtc
