@@ -95,7 +95,7 @@ Error malformed(std::string_view text, const InputForm* f) {
 // An integer of 64 bits, signed or not.
 void readInteger(std::string_view word, InputSpec& spec) {
   if (const auto n = parseNumber<int64_t>(word))
-    spec.integer = *n;
+    spec.integer = n;
   else if (const auto u = parseNumber<uint64_t>(word))
     spec.integer = static_cast<int64_t>(*u), spec.beyondI64 = true;
 }

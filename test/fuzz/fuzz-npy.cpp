@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (source.error().message.empty()) std::abort(); // rejected without a word
       continue;
     }
-    auto whole = source->whole();
+    auto whole = source->tensor();
     if (whole && whole->bytes().size() > size) std::abort(); // more than the file held
   }
   return 0;

@@ -15,7 +15,7 @@ static void check(dtc::Result<std::unique_ptr<dtc::TensorArchive>> archive, size
   for (const std::string& name : (*archive)->names()) {
     if (!(*archive)->has(name)) std::abort();
     auto source = (*archive)->tensor(name, {});
-    auto t = source ? source->whole() : dtc::Result<dtc::Tensor>(source.error());
+    auto t = source ? source->tensor() : dtc::Result<dtc::Tensor>(source.error());
     if (!t) continue;
     total += t->bytes().size();
     tensors.emplace_back(name, *std::move(t));
@@ -27,7 +27,7 @@ static void check(dtc::Result<std::unique_ptr<dtc::TensorArchive>> archive, size
   auto again = dtc::openSafetensors(dtc::InputFile::inMemory("again.safetensors", written));
   if (!again) std::abort();
   for (const auto& [name, t] : tensors)
-    if (!(*again)->has(name) || *(*again)->tensor(name, {})->whole() != t) std::abort();
+    if (!(*again)->has(name) || *(*again)->tensor(name, {})->tensor() != t) std::abort();
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

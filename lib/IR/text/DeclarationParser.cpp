@@ -49,7 +49,8 @@ bool DeclarationParser::mesh() {
     return false;
   }
   if (!expect(Tok::Equal, "'='") || !expect(Tok::LBracket, "'[' and the mesh's axes")) return false;
-  if (!commaList(Tok::RBracket, "']'", [&] { return meshAxis(mesh); })) return false;
+  std::unordered_set<StrId> names;
+  if (!commaList(Tok::RBracket, "']'", [&] { return meshAxis(mesh, names); })) return false;
   if (!overrideSizes(mesh, nameRange)) return false;
   std::optional<int64_t> devices = 1;
   for (const MeshAxis& a : mesh.axes) devices = devices ? checkedMul(*devices, a.size) : devices;
@@ -59,7 +60,7 @@ bool DeclarationParser::mesh() {
   return true;
 }
 
-bool DeclarationParser::meshAxis(Mesh& mesh) {
+bool DeclarationParser::meshAxis(Mesh& mesh, std::unordered_set<StrId>& names) {
   ParsedName name;
   if (!expectName("the name of a mesh axis", name)) return false;
   if (at(Tok::Colon))
@@ -70,7 +71,7 @@ bool DeclarationParser::meshAxis(Mesh& mesh) {
   Attr value;
   if (!number(tok(), DType::I64, value)) return false;
   if (value.i < 1) return error(kAxisSize, tok().range(), m_.strings[name.name], digits);
-  if (mesh.axisIndex(name.name) >= 0)
+  if (!names.insert(name.name).second)
     return error(kMeshAxisTwice, name.range, m_.strings[mesh.name], m_.strings[name.name]);
   ++in_.pos;
   mesh.axes.push_back({name.name, value.i});

@@ -3,6 +3,7 @@
 // their declaration.
 #include "text/AttrParser.h"
 #include "text/TypeInference.h"
+#include <unordered_set>
 
 namespace dtc {
 
@@ -33,7 +34,7 @@ private:
     AttrList attrs;
   };
   bool mesh();
-  bool meshAxis(Mesh&);
+  bool meshAxis(Mesh&, std::unordered_set<StrId>& names); // `names`: of the axes so far
   bool meshDevices(Mesh&, SourceRange nameRange);
   bool overrideSizes(Mesh&, SourceRange nameRange);
   bool signature();
