@@ -133,8 +133,8 @@ class Torch:
             parameters = arrays[0::4]
             for p, g in zip(parameters, arrays[1::4]):
                 p.grad = g
-            optimiser = torch.optim.AdamW(parameters, lr=0.001, fused=True)
-            return optimiser.step
+            optimizer = torch.optim.AdamW(parameters, lr=0.001, fused=True)
+            return optimizer.step
         row = table.ROWS[name]
         narrow = {"f32": torch.float32, "bf16": torch.bfloat16}[size.dtype]
         given = [torch.from_numpy(a).to(narrow if a.dtype == np.float32 else torch.int64) for a in inputs(row, size)]

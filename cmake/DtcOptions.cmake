@@ -24,7 +24,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 # For what runs once per command rather than once per op, step or element: two thirds of the time of a build are the
-# optimiser's, and it spends most of that on inlining templates of the standard library.
+# optimizer's, and it spends most of that on inlining templates of the standard library.
 set(DTC_SELDOM_RUN)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set(DTC_SELDOM_RUN "$<$<CONFIG:Release>:SHELL:-O1 -mllvm -inline-threshold=5>")

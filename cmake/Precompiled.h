@@ -1,6 +1,6 @@
 // What most sources include, parsed once for all of them (DtcLibraries.cmake). Each source still includes what it uses:
 // clang-tidy checks them without this header.
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 #include "dtc/Sharding/Rule.h"
 #include "dtc/Support/Tensor.h"
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 // Scalar expressions over columns: up to kColumn adjacent points of the innermost loop at a time.
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 
 namespace dtc {
 

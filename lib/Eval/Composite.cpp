@@ -1,7 +1,7 @@
 #include "Composite.h"
 
 #include "Interpreter.h"
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 
 namespace dtc {
 

@@ -1,7 +1,7 @@
 #pragma once
 // The fast path of matmul, linear and einsum of two operands.
 #include "Nest.h"
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 
 namespace dtc {
 

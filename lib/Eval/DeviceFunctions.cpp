@@ -1,6 +1,6 @@
 #include "DeviceFunctions.h"
 
-#include "dtc/IR/verify/Varying.h"
+#include "dtc/IR/infer/Varying.h"
 
 #include <algorithm>
 #include <thread>

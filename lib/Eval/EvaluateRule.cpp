@@ -4,7 +4,7 @@
 #include "Complex.h"
 #include "Composite.h"
 #include "Contract.h"
-#include "dtc/IR/text/RuleText.h"
+#include "dtc/IR/infer/RuleText.h"
 #include "dtc/Support/Words.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include "dtc/Eval/Eval.h"
 
 #include "Env.h"
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 
 namespace dtc {
 

@@ -45,7 +45,7 @@ private:
 };
 
 // Any bit pattern but 0 is true.
-void normaliseBools(Tensor& t) {
+void normalizeBools(Tensor& t) {
   if (t.dtype() != DType::Bool) return;
   for (std::byte& b : t.bytes()) b = std::byte(b != std::byte(0));
 }
@@ -57,7 +57,7 @@ Result<Tensor> TensorSource::tensor() const {
   try {
     Tensor t(dtype_, shape_);
     if (Status s = file_->read(offset_, t.bytes()); !s) return s.error();
-    normaliseBools(t);
+    normalizeBools(t);
     return t;
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {}
@@ -71,7 +71,7 @@ Result<Tensor> TensorSource::shard(const Sharding& sharding, const Mesh& mesh, i
   RunReader reader(*file_, offset_, bytes);
   auto t = takeShard(dtype_, shape_, sharding, mesh, coordinate,
                      [&](int64_t begin, std::span<std::byte> out) { return reader.read(begin, out); });
-  if (t) normaliseBools(*t);
+  if (t) normalizeBools(*t);
   return t;
 }
 

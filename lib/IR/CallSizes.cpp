@@ -1,6 +1,6 @@
 #include "dtc/IR/CallSizes.h"
 
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Support/Checked.h"
 
 #include <algorithm>

@@ -89,7 +89,7 @@ void Module::setAttr(OpId o, std::string_view name, AttrId value) {
     it->value = value;
   else
     attrs.push_back({id, value});
-  normaliseAttrs(*this, (*this)[o].kind, attrs);
+  normalizeAttrs(*this, (*this)[o].kind, attrs);
 }
 
 void Module::setOperands(OpId o, std::span<const ValueId> operands) {
@@ -112,7 +112,7 @@ OpId Module::makeOp(OpKind kind, std::span<const ValueId> operands, uint32_t num
   op.kind = kind;
   op.loc = loc;
   op.attrs = std::move(attrs);
-  normaliseAttrs(*this, kind, op.attrs);
+  normalizeAttrs(*this, kind, op.attrs);
   setOperands(id, operands);
   makeResults(id, std::vector<TypeId>(numResults));
   op.numRegions = numRegions;

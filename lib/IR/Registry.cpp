@@ -1,6 +1,6 @@
 // The table of op records, and what follows from a record: arity, dtypes and literals of operands.
 #include "AttrTypes.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Support/Words.h"
 
 #include <algorithm>
@@ -125,7 +125,7 @@ AttrId defaultAttr(StringTable& strings, AttrTable& attrs, const AttrSpec& spec)
   return DefaultReader(strings, attrs, spec.fallback).read(spec.type);
 }
 
-void normaliseAttrs(Module& m, OpKind kind, AttrList& attrs) {
+void normalizeAttrs(Module& m, OpKind kind, AttrList& attrs) {
   if (attrs.empty()) return;
   const OpRecord& record = (*m.registry)[kind];
   auto positionOf = [&](StrId id) -> size_t {

@@ -21,4 +21,12 @@ int64_t SizeFormula::operator()(std::span<const int64_t> sizes) const {
   return sum;
 }
 
+std::vector<SizeFormula::Factor> factorsOf(const loops::Size& s) {
+  std::vector<SizeFormula::Factor> r;
+  if (s.number != 1 || s.args.empty()) r.push_back({s.number, -1, 1});
+  for (uint32_t a : s.args) r.push_back({1, static_cast<int32_t>(a), 1});
+  return r;
+}
+SizeFormula formula(const loops::Size& s) { return s.is(0) ? SizeFormula{} : SizeFormula{{factorsOf(s)}}; }
+
 } // namespace dtc

@@ -1,5 +1,5 @@
 #include "dtc/Ops/Expr.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Support/Result.h"
 
 namespace dtc::ops {

@@ -1,9 +1,9 @@
 #include "dtc/Ops/ShardedOp.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/Ops/Reduce.h"
 #include "dtc/Sharding/CommDType.h"
 #include "dtc/Sharding/Reshard.h"
 #include "dtc/Support/Result.h"
-#include "reduce/ReduceParts.h"
 #include <algorithm>
 
 namespace dtc {

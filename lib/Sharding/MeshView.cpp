@@ -79,7 +79,7 @@ private:
     return n;
   }
 
-  // The digits of one axis whose neighbours are `step` coordinates apart: runs of even strides, each within
+  // The digits of one axis whose neighbors are `step` coordinates apart: runs of even strides, each within
   // one axis of the viewed mesh.
   bool splitAxis(const MeshAxis& a, int64_t step, std::vector<AxisDigit>& out) const {
     auto seenAt = [&](int64_t i) { return coordinateOf_[static_cast<size_t>(i * step)] - coordinateOf_[0]; };

@@ -172,7 +172,7 @@ constexpr Alias kAliases[] = {
     {Vocabulary::Op, "scaled_dot_product_attention|sdpa", "attention", ""},
     {Vocabulary::Op, "dot_product_attention", "attention", "`attention %q, %k, %v`, which are [batch, heads, seq, dim]: `transpose` [batch, seq, heads, dim]"},
     {Vocabulary::Op, "flash_attention", "attention", "`attention %q, %k, %v`, which are [batch, heads, seq, dim]"},
-    {Vocabulary::Op, "rotary_embedding|apply_rotary_emb", "rope", "`rope %x, %positions`; {interleaved = true} where neighbours are a pair"},
+    {Vocabulary::Op, "rotary_embedding|apply_rotary_emb", "rope", "`rope %x, %positions`; {interleaved = true} where neighbors are a pair"},
     {Vocabulary::Op, "mse_loss", "mean", "`mean` of `square` of the difference"},
     {Vocabulary::Op, "if", "cond", ""},
     {Vocabulary::Op, "case|switch", "cond", "`cond %p`, with one block for true and one for false, nested for more branches"},

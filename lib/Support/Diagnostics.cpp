@@ -196,7 +196,7 @@ std::string_view nearestWord(std::string_view word, const std::vector<std::strin
   std::vector<std::vector<size_t>> rows(3, std::vector<size_t>(kLongest + 1));
   for (std::string_view c : candidates) {
     if (c.size() > kLongest) continue;
-    // Optimal string alignment: insertions, deletions, substitutions, swaps of neighbours.
+    // Optimal string alignment: insertions, deletions, substitutions, swaps of neighbors.
     for (size_t j = 0; j <= c.size(); ++j) rows[0][j] = j;
     for (size_t i = 1; i <= word.size(); ++i) {
       auto &now = rows[i % 3], &one = rows[(i + 2) % 3], &two = rows[(i + 1) % 3];

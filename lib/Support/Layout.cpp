@@ -31,7 +31,7 @@ std::vector<Leaf> leavesOf(const Layout& l) { // slowest first
   return leaves;
 }
 
-// Removes modes of one element and merges contiguous neighbours; slowest first.
+// Removes modes of one element and merges contiguous neighbors; slowest first.
 std::vector<Leaf> coalescedLeaves(const Layout& l) {
   std::vector<Leaf> out;
   for (const Leaf& x : leavesOf(l)) {

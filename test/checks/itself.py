@@ -16,10 +16,15 @@ def cases():
     yield "layers: the same floor", layers.complaint("lib/IR/Module.cpp", '"', "dtc/IR/Attr.h") is None
     yield "layers: LLVM outside its plugin", layers.complaint("lib/Jit/CpuJit.cpp", "<", "llvm/IR/Module.h")
     yield "layers: LLVM in its plugin", layers.complaint("lib/Jit/Clang/Jit.cpp", "<", "llvm/IR/Module.h") is None
-    yield "layers: a neighbour's header", layers.complaint("lib/Jit/Clang/A.h", '"', "../../IR/Parser.h")
+    yield "layers: a neighbor's header", layers.complaint("lib/Jit/Clang/A.h", '"', "../../IR/Parser.h")
     yield "layers: the floor's own header", layers.complaint("lib/Jit/Clang/A.h", '"', "../ClangPlugin.h") is None
     yield "layers: another pass", layers.pass_complaint("lib/Passes/memory/A.cpp", "dtc/Passes/fuse/Fuse.h")
     yield "layers: a header shared by passes", layers.pass_complaint("lib/Passes/memory/A.cpp", "analysis/Clone.h") is None
+    yield "layers: a circle of folders", layers.cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == ["a", "b", "c", "a"]
+    yield "layers: no circle of folders", layers.cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) is None
+    known = {"include/dtc/IR/text/Text.h", "lib/IR/infer/Infer.h"}
+    yield "layers: folders included", list(layers.folders_included(
+        "lib/IR/verify/A.cpp", '#include "dtc/IR/text/Text.h"\n#include "infer/Infer.h"\n', known)) == ["lib/IR/text", "lib/IR/infer"]
     yield "layers: an unknown folder", layers.complaint("lib/Misc/A.cpp", '"', "dtc/IR/Attr.h")
     yield "size: a long function", [(first, length) for first, length, _ in size.functions(LONG)] == [(1, 93)]
     yield "size: a condition is not a function", [length for _, length, _ in size.functions(NOT_LONG)] == [3, 66]

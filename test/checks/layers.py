@@ -1,4 +1,5 @@
-"""A floor includes only floors below it, and each external library is included by one folder only."""
+"""A floor includes only floors below it, no folders include each other in a circle, and each external library is included by
+one folder only."""
 
 import os
 import re
@@ -56,40 +57,68 @@ def complaint(path, mark, header):
     return None
 
 
-# Folders of lib/Passes that every pass may use.
-SHARED_PASSES = ["analysis", "pipeline"]
-# What passes still include of each other, to be shrunk: (folder, header). PassTable.cpp lists all passes.
+# Folders of lib/Passes that are no passes: those that every pass may use, and those that use passes.
+BELOW_PASSES, ABOVE_PASSES = ["analysis"], ["trace", "pipeline"]
+# What passes include of each other: (folder, header). The gradient is defined for inlined, real programs.
 PASS_EXCEPTIONS = {
-    ("analysis", "collectives/OptimizeCollectives.h"),
-    ("analysis", "partition/Partition.h"),
-    ("analysis", "propagate/Propagate.h"),
     ("autodiff", "complex/SplitComplex.h"),
     ("autodiff", "simplify/Inline.h"),
-    ("collectives", "propagate/Reasons.h"),
-    ("pipeline", "collectives/CommContracts.h"),
-    ("pipeline", "propagate/Propagate.h"),
-    ("pipeline", "simplify/Specialize.h"),
 }
-
-
 USED = set()  # of the exceptions
 
 
 def pass_complaint(path, header):
-    """A pass includes of other passes only what is in the shared folders."""
+    """A pass includes nothing of other passes."""
     parts = path.replace("include/dtc/Passes/", "lib/Passes/").split("/")
-    if not path.startswith(("lib/Passes/", "include/dtc/Passes/")) or len(parts) < 4 or parts[3] == "PassTable.cpp":
+    if not path.startswith(("lib/Passes/", "include/dtc/Passes/")) or len(parts) < 4 or parts[2] in ABOVE_PASSES:
         return None
     other = header.removeprefix("dtc/Passes/").split("/")
     if len(other) < 2 or (header.startswith("dtc/") and not header.startswith("dtc/Passes/")):
         return None
     own = parts[2]
-    if other[0] in (own, *SHARED_PASSES):
+    if other[0] in (own, *BELOW_PASSES):
         return None
     if (own, "/".join(other)) in PASS_EXCEPTIONS:
         USED.add((own, "/".join(other)))
         return None
-    return f"includes {header}: passes may include headers of other passes only from {' and '.join(SHARED_PASSES)}"
+    return f"includes {header}: passes may include of other folders only headers of {' and '.join(BELOW_PASSES)}"
+
+
+def folder_of(path):
+    """The folder of a feature: lib/IR/text and include/dtc/IR/text are one."""
+    return os.path.dirname(path).replace("include/dtc/", "lib/")
+
+
+def folders_included(path, text, known):
+    """The folders of the same tree that a file includes. `known`: all files of the tree."""
+    floor = "/".join(path.replace("include/dtc/", "lib/").split("/")[:2])
+    for header in re.findall(r'^\s*#\s*include\s*"([^"]+)"', text, re.M):
+        for place in (f"include/{header}", f"{floor}/{header}", f"{os.path.dirname(path)}/{header}"):
+            if place in known and folder_of(place) != folder_of(path):
+                yield folder_of(place)
+                break
+
+
+def cycle(included):
+    """Folders that include each other in a circle, or nothing. `included`: folder -> the folders that it includes."""
+    state, path = {}, []
+
+    def visit(folder):
+        state[folder] = "open"
+        path.append(folder)
+        for other in sorted(included.get(folder, ())):
+            if state.get(other) == "open":
+                return path[path.index(other):] + [other]
+            if other not in state and (found := visit(other)):
+                return found
+        state[folder] = "done"
+        path.pop()
+        return None
+
+    for folder in sorted(included):
+        if folder not in state and (found := visit(folder)):
+            return found
+    return None
 
 
 def floors_in(text, pattern):
@@ -103,10 +132,15 @@ def check(context):
         context.failed("layers CMakeLists.txt", f"lists floors that differ from test/checks/layers.py: {' '.join(FLOORS)}")
     if floors_in(page, r"^lib/(\w+)/ ") != FLOORS[::-1]:
         context.failed("layers docs/architecture.md", f"lists floors that differ from test/checks/layers.py: {' '.join(FLOORS)}")
-    for path in context.files("lib/*.cpp", "lib/*.h", "include/dtc/*.h", "tools/*.cpp", "tools/*.h",
-                              "test/unit/*.cpp", "test/unit/*.h"):
+    paths = context.files("lib/*.cpp", "lib/*.h", "include/dtc/*.h", "tools/*.cpp", "tools/*.h",
+                          "test/unit/*.cpp", "test/unit/*.h")
+    known, included = set(paths), {}
+    for path in paths:
         found = []
-        for number, line in enumerate((context.root / path).read_text(errors="replace").splitlines(), 1):
+        text = (context.root / path).read_text(errors="replace")
+        if path.startswith(("lib/", "include/")):
+            included.setdefault(folder_of(path), set()).update(folders_included(path, text, known))
+        for number, line in enumerate(text.splitlines(), 1):
             include = re.match(r'\s*#\s*include\s*([<"])([^">]+)[">]', line)
             why = (complaint(path, include[1], include[2]) or pass_complaint(path, include[2])) if include else None
             if why:
@@ -115,5 +149,7 @@ def check(context):
             context.failed(f"layers {path}", "; ".join(found))
         else:
             context.passed()
+    if circle := cycle(included):
+        context.failed("layers", f"folders include each other in a circle: {' -> '.join(circle)}")
     for own, header in sorted(PASS_EXCEPTIONS - USED):
         context.failed("layers", f"nothing in lib/Passes/{own} includes {header} any more: remove the exception")

@@ -1,6 +1,7 @@
 // The reader of `.dt` text: no input may crash it, and what it accepts it must read back from its own print.
 
 #include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
 
 #include <cstdint>

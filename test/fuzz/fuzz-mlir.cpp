@@ -1,5 +1,6 @@
 // The reader of StableHLO text: no input may crash it, and what it accepts is a module that prints and reads back.
 
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/StableHlo/import/Import.h"
 

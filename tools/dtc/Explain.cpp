@@ -3,11 +3,12 @@
 #include "Program.h"
 #include "Verbs.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/autodiff/Autodiff.h"
-#include "dtc/Passes/collectives/CommContracts.h"
 #include "dtc/Passes/simplify/Canonicalize.h"
 #include "dtc/Passes/split/Decompose.h"
+#include "dtc/Passes/trace/CommContracts.h"
 #include "dtc/Report/explain/ExplainProgram.h"
 #include "dtc/Session/Session.h"
 #include <CLI/CLI.hpp>

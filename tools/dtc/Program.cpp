@@ -3,6 +3,7 @@
 #include "Verbs.h"
 #include "dtc/Files/TensorFiles.h"
 #include "dtc/IR/DevicePrograms.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/pipeline/Pipeline.h"
 #include "dtc/Passes/propagate/Propagate.h"
@@ -239,7 +240,12 @@ Status checkOverrides(const Module& m, const ParseOptions& options) {
 }
 
 bool readText(SourceText source, const ParseOptions& options, Module& m, Diagnostics& diags) {
-  if (!looksLikeMlir(source.text)) return parseModule(std::move(source), standardOps(), m, diags, options);
+  if (!looksLikeMlir(source.text)) {
+    std::vector<FuncId> sound;
+    const bool parsed = parseModule(std::move(source), standardOps(), m, diags, options, &sound);
+    if (!parsed) verifyFunctions(m, sound, diags);
+    return parsed;
+  }
   if (!importMlir(std::move(source), standardOps(), m, diags)) return false;
   if (options.meshes.empty() && options.sizes.empty()) return true;
   if (!verifyModule(m, diags)) return false;

@@ -282,7 +282,7 @@ struct OpRecord {
   std::optional<double> (*derive)(const OpQuery&, std::string_view name) = nullptr;
   // Attributes of the local op, if they hold sizes: `attrs` is passed as a copy of the global op's. Default:
   // unchanged. mean sets `count` to the global count, reshape its local shape.
-  void (*localise)(const OpQuery& global, std::span<const TypeId> localOperands,
+  void (*localize)(const OpQuery& global, std::span<const TypeId> localOperands,
                    std::span<const TypeId> localResults, AttrList& attrs) = nullptr;
   // The operand that takes the shard's offset along the rule's first factor with needsOffset() (i32[],
   // optional, default 0); offsets of further such factors follow in rule order. -1: none, or the offset is
@@ -425,7 +425,7 @@ struct Arity {
 [[nodiscard]] AttrId defaultAttr(StringTable&, AttrTable&, const AttrSpec&);
 // Sorts attributes into the record's order, the common ones (stage, stream, at, name, loc) last, and removes
 // defaults.
-void normaliseAttrs(Module&, OpKind, AttrList&);
+void normalizeAttrs(Module&, OpKind, AttrList&);
 
 // The op's rule (from rule or ruleText). False, with diagnostics, if the operands do not match it.
 [[nodiscard]] bool ruleOf(const OpQuery&, Rule&);

@@ -18,7 +18,8 @@ namespace dtc {
 
 namespace loops {
 class Kernel;
-}
+struct Size;
+} // namespace loops
 
 // A number that depends on a device's sizes: a sum of products of ceil(extent / per), extent a constant or a
 // size argument.
@@ -33,6 +34,9 @@ struct SizeFormula {
   [[nodiscard]] int64_t operator()(std::span<const int64_t> sizes) const;
   friend bool operator==(const SizeFormula&, const SizeFormula&) = default;
 };
+// Products of sizes as formulas.
+[[nodiscard]] std::vector<SizeFormula::Factor> factorsOf(const loops::Size&);
+[[nodiscard]] SizeFormula formula(const loops::Size&);
 
 // One buffer parameter: contiguous and row-major, as every buffer is.
 struct KernelBuffer {

@@ -7,7 +7,7 @@
 //
 // C++ does not define the order in which the operands of a call or an operator are evaluated. If two of them
 // append ops, name one of them first, so that every compiler lists the ops in the same order.
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 #include <array>
 #include <concepts>
 

@@ -1,10 +1,10 @@
 #pragma once
 // Lowers, loads and runs a program. Shared by `dtc run`, `compile`, `explain`, `view` and the checks.
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Jit/CpuJit.h"
 #include "dtc/Passes/pipeline/StandardPipeline.h"
 #include "dtc/Runtime/backend/cuda/CudaBackend.h"
-#include "dtc/Runtime/program/Executable.h"
+#include "dtc/Runtime/run/Executable.h"
 #include "dtc/Support/ThreadPool.h"
 #include <memory>
 #include <vector>

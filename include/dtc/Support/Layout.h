@@ -58,7 +58,7 @@ private:
 
 // --- equivalent layouts ---
 // The fewest leaves with the same offset for every linear index: modes of one element are removed, contiguous
-// neighbours are merged. A single leaf is returned as one.
+// neighbors are merged. A single leaf is returned as one.
 [[nodiscard]] Layout coalesce(const Layout&);
 
 // --- the algebra; empty if no layout expresses the result ---

@@ -64,7 +64,7 @@ private:
   bool spins_ = true; // each worker has a core of its own
   void (*body_)(void*, int) = nullptr;
   void* self_ = nullptr;
-  std::mutex callers_; // serialises runOnWorkers
+  std::mutex callers_; // serializes runOnWorkers
   std::mutex mutex_;   // for sleeping, and thrown_
   std::condition_variable start_, done_;
   std::exception_ptr thrown_; // of this round

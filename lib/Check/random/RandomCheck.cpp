@@ -1,4 +1,5 @@
 #include "dtc/Check/random/RandomCheck.h"
+#include "dtc/IR/verify/Verify.h"
 
 #include "dtc/Check/run/RunCheck.h"
 #include "dtc/Eval/Eval.h"

@@ -1,6 +1,7 @@
 // The generator: statements are drawn one at a time, written, and kept if the module still parses and
 // verifies.
 #include "dtc/Check/random/RandomProgram.h"
+#include "dtc/IR/verify/Verify.h"
 
 #include "random/StatementGenerator.h"
 

@@ -282,7 +282,7 @@ private:
     // The op as written, applied to the shards: for example the mean of a shard, where the rule's local op
     // uses the global size.
     options.asWritten = true;
-    if (!tried.why.empty() && ops_[claim_.op].localise)
+    if (!tried.why.empty() && ops_[claim_.op].localize)
       if (Tried written = counterexample(s, placements, options); written.runs && written.why.empty())
         tried = written;
     v.why = tried.why;

@@ -194,8 +194,8 @@ Result<RuleTrial::Tensors> RuleTrial::runLocal(int64_t device, const ResultPlace
     changed |= results[r] != global;
   }
   AttrList attrs = m_[s_.op].attrs;
-  if (changed && query_.record->localise && !options_.asWritten)
-    query_.record->localise(query_, types, results, attrs);
+  if (changed && query_.record->localize && !options_.asWritten)
+    query_.record->localize(query_, types, results, attrs);
   std::vector<ValueId> values(query_.operands.begin(), query_.operands.end());
   for (Tensor& t : offsetsFor(device, placements[0])) {
     types.resize(std::max(types.size(), static_cast<size_t>(query_.record->offsetOperand)));

@@ -2,6 +2,7 @@
 #include "dtc/Check/run/Compare.h"
 #include "dtc/Eval/Eval.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Passes/analysis/ShardedOpProgram.h"
 #include "rules/TrialTensors.h"
 #include <algorithm>

@@ -13,7 +13,7 @@ enum class TrialValues : uint8_t {
   // one value with few exceptions, zeros and ones too: what only one shard has, such as a maximum or a single
   // false
   Sparse,
-  // constants of the op (literals, attributes, the maximum of a narrower dtype), their halves and neighbours
+  // constants of the op (literals, attributes, the maximum of a narrower dtype), their halves and neighbors
   Near,
   Wide,    // powers of two of very different magnitude; odd integers, whose products never vanish
   Large,   // near the maximum of the dtype: sums and products overflow

@@ -1,8 +1,8 @@
 #include "dtc/Check/run/CommRounding.h"
 
 #include "dtc/IR/DevicePrograms.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/verify/LocalShape.h"
 #include "dtc/Runtime/comm/Collective.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include "dtc/Check/run/RunCheck.h"
 #include "dtc/Session/Session.h"
 #include "dtc/Support/Json.h"
-#include "random/RandomArguments.h"
+#include "run/RandomArguments.h"
 
 #include <algorithm>
 

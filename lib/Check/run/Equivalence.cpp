@@ -3,8 +3,8 @@
 #include "dtc/Eval/Eval.h"
 #include "dtc/Eval/RandomInputs.h"
 #include "dtc/IR/DevicePrograms.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/verify/LocalShape.h"
 #include "dtc/Passes/autodiff/Autodiff.h"
 
 #include <algorithm>

@@ -1,12 +1,12 @@
 #include "dtc/Check/run/Numerics.h"
 #include "dtc/Check/run/RunCheck.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Passes/simplify/Specialize.h"
 #include "dtc/Session/Session.h"
 #include "dtc/Support/Json.h"
 #include "dtc/Support/Units.h"
-#include "random/RandomArguments.h"
 #include "run/NumericsGradient.h"
+#include "run/RandomArguments.h"
 #include <algorithm>
 
 namespace dtc {

@@ -2,14 +2,14 @@
 #include "dtc/Check/run/Compare.h"
 #include "dtc/Eval/Eval.h"
 #include "dtc/Eval/RandomInputs.h"
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/Ops/OpName.h"
 #include "dtc/Passes/autodiff/Autodiff.h"
 #include "dtc/Passes/complex/SplitComplex.h"
 #include "dtc/Passes/simplify/Inline.h"
 #include "dtc/Support/Units.h"
-#include "random/RandomArguments.h"
+#include "run/RandomArguments.h"
 #include <algorithm>
 #include <cmath>
 #include <set>

@@ -3,8 +3,8 @@
 #include "run/NonFiniteGuarantees.h"
 
 #include "dtc/Eval/Eval.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/verify/LocalShape.h"
 #include "dtc/Support/Json.h"
 #include "dtc/Support/Units.h"
 

@@ -1,7 +1,7 @@
 #include "text/AttrParser.h"
 
 #include "AttrTypes.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Sharding/Canonical.h"
 
 #include <cmath>

@@ -4,7 +4,6 @@
 
 #include "text/DeclarationParser.h"
 #include "text/StatementParser.h"
-#include "verify/Verifier.h"
 
 namespace dtc {
 
@@ -30,7 +29,7 @@ struct Parser {
 } // namespace
 
 bool parseModule(SourceText source, const OpRegistry& registry, Module& out, Diagnostics& diags,
-                 const ParseOptions& options) {
+                 const ParseOptions& options, std::vector<FuncId>* sound) {
   out = Module(registry);
   out.source = std::move(source);
   Parser p(out, diags, options);
@@ -40,7 +39,6 @@ bool parseModule(SourceText source, const OpRegistry& registry, Module& out, Dia
   DeclarationParser declared(p.in, p.sizes, p.types, p.attrs, p.functions, options);
   declared.meshes();
   declared.signatures();
-  std::vector<FuncId> sound; // functions without an error
   for (const DeclarationParser::Body& b : declared.bodies()) {
     if (diags.full()) break;
     const size_t before = diags.numErrors();
@@ -49,15 +47,9 @@ bool parseModule(SourceText source, const OpRegistry& registry, Module& out, Dia
     p.stream.pos = b.firstToken;
     p.stream.quiet = false;
     p.statements.functionBody(b.func);
-    if (b.sound && !p.stream.quiet && diags.numErrors() == before) sound.push_back(b.func);
+    if (sound && b.sound && !p.stream.quiet && diags.numErrors() == before) sound->push_back(b.func);
   }
-  if (!diags.hasErrors()) return true;
-  // Checks that need the whole module (recursion) are left to verifyModule; other errors are reported in the
-  // same run.
-  Verifier verifier(out, diags);
-  for (FuncId f : sound)
-    if (!diags.full()) verifier.function(f);
-  return false;
+  return !diags.hasErrors();
 }
 
 bool parseSharding(std::string_view text, Module& m, MeshId defaultMesh, Sharding& out, Diagnostics& diags) {

@@ -3,7 +3,7 @@
 #include "dtc/IR/text/Naming.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/Support/Utf8.h"
-#include "verify/LocalTypes.h"
+#include "infer/LocalTypes.h"
 
 #include <algorithm>
 

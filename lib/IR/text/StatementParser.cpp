@@ -2,7 +2,6 @@
 
 #include "dtc/IR/Region.h"
 #include "dtc/Support/Counted.h"
-#include "verify/Verifier.h"
 
 #include <algorithm>
 

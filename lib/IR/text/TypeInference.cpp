@@ -1,8 +1,8 @@
 #include "text/TypeInference.h"
 
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Region.h"
 #include "dtc/IR/text/Text.h"
-#include "dtc/IR/verify/LocalShape.h"
 #include "dtc/Support/Counted.h"
 
 #include <algorithm>

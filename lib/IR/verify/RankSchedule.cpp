@@ -1,6 +1,6 @@
 #include "dtc/IR/verify/RankSchedule.h"
 
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,9 +1,10 @@
 #include "verify/Verifier.h"
 
 #include "dtc/IR/CallSizes.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/IR/verify/CommContract.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/verify/Verify.h"
 
 #include "dtc/Support/Counted.h"
 #include "dtc/Support/Suggest.h"
@@ -448,6 +449,12 @@ void Verifier::recursion() {
       }
     }
   }
+}
+
+void verifyFunctions(Module& m, std::span<const FuncId> functions, Diagnostics& diags) {
+  Verifier verifier(m, diags);
+  for (FuncId f : functions)
+    if (!diags.full()) verifier.function(f);
 }
 
 bool verifyModule(Module& m, Diagnostics& diags) {

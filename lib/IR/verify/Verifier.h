@@ -2,7 +2,7 @@
 // The verifier, in several files: Verifier.cpp (functions, names, types), VerifyRegion.cpp (ops with blocks,
 // calls), VerifyLocal.cpp (shards, varying values, handles).
 #include "dtc/IR/OpRecord.h"
-#include "verify/LocalTypes.h"
+#include "infer/LocalTypes.h"
 #include <functional>
 
 namespace dtc {

@@ -2,8 +2,8 @@
 // one signature, and matching collectives.
 #include "verify/Verifier.h"
 
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/text/Text.h"
-#include "dtc/IR/verify/LocalShape.h"
 #include "dtc/IR/verify/RankSchedule.h"
 
 #include <algorithm>

@@ -30,7 +30,7 @@ std::unique_ptr<llvm::TargetMachine> createTarget(const DtcClangRequest& request
       request.optLevel == 0 ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default));
 }
 
-void optimise(const DtcClangRequest& request, llvm::Module& module, llvm::TargetMachine& target) {
+void optimize(const DtcClangRequest& request, llvm::Module& module, llvm::TargetMachine& target) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving = request.optLevel >= 2;
   llvm::PassBuilder builder(&target, tuning);
@@ -61,7 +61,7 @@ void prepare(const DtcClangRequest& request, llvm::Module& module, llvm::TargetM
   if (request.sharedAsOffsets) lowerSharedVariables(module, request.checkAccesses);
   if (request.checkAccesses)
     checkAccesses(module, [&](const llvm::DILocation& location) { return textAt(request, location); });
-  optimise(request, module, target);
+  optimize(request, module, target);
   if (request.checkAccesses) tellLocalBytes(module);
 }
 

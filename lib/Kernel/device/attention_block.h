@@ -49,7 +49,7 @@ template <class T, int Rows_, int Keys_, int Depth, int Width_> struct dtc_block
   static constexpr int R = Rows / (Threads / Wide), K = Keys / Wide, Pieces = (Depth + L - 1) / L;
   static constexpr int V = Width % (Wide * L) == 0 ? L : Width % (Wide * 2) == 0 ? 2 : 1;
   static constexpr int E = (Width + Wide * V - 1) / (Wide * V);
-  // The row stride in shared memory: 16 bytes past a multiple of them, so that neighbouring rows are in
+  // The row stride in shared memory: 16 bytes past a multiple of them, so that neighboring rows are in
   // different banks.
   static constexpr int QueryStride = (Pieces + 1) * L, Columns = (Width + L - 1) / L * L,
                        ValueStride = Columns + L, WeightStride = Keys + L;

@@ -195,7 +195,7 @@ template <class T, int N> DTC_FN dtc_pack<T, N> dtc_round_pack(const dtc_pack<f3
     return y;
   }
 }
-// Elements with a stride of a warp from p on: where neighbouring threads start at neighbours, each access
+// Elements with a stride of a warp from p on: where neighboring threads start at neighbors, each access
 // covers complete lines.
 template <int N, class T> DTC_FN dtc_pack<T, N> dtc_load_strided(const T* p) {
   dtc_pack<T, N> x;

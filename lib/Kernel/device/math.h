@@ -508,7 +508,7 @@ template <class T> DTC_FN T dtc_quarter(const dtc_turn<T>& t, dtc_sint<T> quadra
   const T y = dtc_select(dtc_ne(quadrant & (I)(i64)1, (I)(i64)0), t.cosine, t.sine);
   return dtc_select(dtc_ne(quadrant & (I)(i64)2, (I)(i64)0), -y, y);
 }
-// Beyond 1e6 the C library's; a lane's value does not depend on its neighbours.
+// Beyond 1e6 the C library's; a lane's value does not depend on its neighbors.
 #define DTC_NEAR_OR_LIBRARY(name, x, near)                                                                   \
   const auto far = dtc_gt(dtc_abs(x), DTC_F(1e6f));                                                          \
   if (__builtin_expect(dtc_any(far), 0)) return dtc_select(far, dtc_lanes_##name(x), near);                  \

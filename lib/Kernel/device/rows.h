@@ -3,7 +3,7 @@
 // each has its own shared memory, and is executed once, so that one barrier is enough.
 
 #define DTC_ROW_REDUCE(name, combine)                                                                        \
-  /* of `Lanes` neighbours of a warp; `present`: the warp's lanes that come */                               \
+  /* of `Lanes` neighbors of a warp; `present`: the warp's lanes that come */                                \
   template <int Lanes, class T> DTC_FN T dtc_part_##name(T x, u32 present) {                                 \
     for (i32 lanes = Lanes / 2; lanes > 0; lanes >>= 1) x = combine(x, dtc_shuffle_xor(x, lanes, present));  \
     return x;                                                                                                \
@@ -38,8 +38,8 @@ DTC_ROW_REDUCE(any, dtc_or)
 DTC_ROW_REDUCE(all, dtc_and)
 
 // The shared-memory index of a column for rows with unaligned starts: columns of the same remainder are
-// contiguous, and these runs begin `Stride` apart, so that neighbouring threads, each at the same element of
-// its pack, are in neighbouring banks.
+// contiguous, and these runs begin `Stride` apart, so that neighboring threads, each at the same element of
+// its pack, are in neighboring banks.
 template <int Pack, int Stride> DTC_FN i32 dtc_column(i64 at) {
   const u32 i = (u32)at;
   return (i32)(i % Pack * Stride + i / Pack);

@@ -34,7 +34,7 @@ template <class I> DTC_FN void dtc_sort_pair(I k, I distance, bool mirrored, I& 
   high = mirrored ? 2 * (k - within) + 2 * distance - 1 - within : low + distance;
 }
 
-// A step of the network over the `count` elements of a tile in shared memory. 64 neighbours belong to one
+// A step of the network over the `count` elements of a tile in shared memory. 64 neighbors belong to one
 // warp: steps within them need no block barrier.
 template <int Threads, int Room, class E>
 DTC_FN void dtc_tile_step(E* tile, i32 count, i32 run, i32 distance, bool mirrored) {
@@ -151,7 +151,7 @@ DTC_FN u32 dtc_lanes_of_digit(u32 digit, bool there) {
 
 // upto[t * 256 + d]: the number of occurrences of digit d in the tiles of the row up to t. Each warp has a
 // contiguous part, and counts its digits as it goes; the tile is sorted in shared memory, so that its
-// neighbours are stored contiguously.
+// neighbors are stored contiguously.
 template <bool Descending, int Tile, class T, class Y>
 static __device__ void dtc_block_sort_digit(const T* row, const i32* upto, Y* y, i64 n, i64 tile, int digit) {
   constexpr i32 each = Tile / 256, digits = 256;

@@ -1,6 +1,6 @@
 #include "lower/Lower.h"
-#include "dtc/IR/Builder.h"
 #include "dtc/IR/Element.h"
+#include "dtc/IR/build/Builder.h"
 #include <algorithm>
 
 namespace dtc {

@@ -1,9 +1,9 @@
 #pragma once
 // Lowers a fused region to loop IR: expresses every output's element through the rules of the region's ops.
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/verify/LocalShape.h"
 #include "dtc/Kernel/LoopIr.h"
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "dtc/Support/Result.h"
 
 namespace dtc {

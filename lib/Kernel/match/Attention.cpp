@@ -1,6 +1,5 @@
 #include "match/Attention.h"
 #include "dtc/Kernel/schedule/Schedule.h"
-#include "print/Text.h"
 #include <algorithm>
 #include <limits>
 #include <map>

@@ -1,5 +1,4 @@
 #include "match/AttentionCall.h"
-#include "print/Text.h"
 #include <algorithm>
 
 namespace dtc {

@@ -2,7 +2,6 @@
 #include "dtc/Ops/attention/AttentionKeys.h"
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 namespace dtc {
 
@@ -10,61 +9,7 @@ using namespace loops;
 
 namespace {
 
-constexpr int kThreads = 128; // lib/Kernel/device/attention_gradient.h and attention_gradient_block.h
-constexpr size_t kMask = 6;   // the operand's number
-// For the gradient of a mask, tiles of keys whose sums a block keeps in registers: each query is then read
-// from memory once for all of them.
-constexpr int64_t kTensorTiles = 2, kPlainTiles = 2;
-
-// Blocks of `rows` rows, against tiles of `passing` others.
-struct Tiling {
-  bool tensor = false;
-  int64_t rows = 64, passing = 32;
-  bool separate = false; // dk and dv are computed by blocks of their own
-  int64_t sharedBytes = 0;
-};
-
-// The memory of a tile of 16-bit rows: an odd number of 16-byte units per row, except for the longest.
-int64_t tileBytes(int64_t rows, int64_t columns) {
-  const int64_t units = (columns + 15) / 16 * 2;
-  return rows * (units == 32 ? units : units | 1) * 16;
-}
-
-Tiling tensorTiling(int64_t depth, int64_t width) {
-  const int64_t longest = std::max(depth, width);
-  Tiling c{true, 64, longest <= 192 ? 32 : 16, longest > 128};
-  for (int64_t columns : {depth, width})
-    c.sharedBytes += tileBytes(c.rows, columns) + tileBytes(c.passing, columns);
-  c.sharedBytes += 2 * c.passing * 4;
-  return c;
-}
-
-// A thread has an eighth of the rows, and of each a sixteenth of the sums: more than 128 registers for these
-// would leave too few. (64 rows take nearly all of them with heads of 64, twice as many as 32 rows.) Three
-// blocks on a multiprocessor of 228 KiB, where rows are not too long for it; every GPU allows a block 96 KiB.
-Tiling plainTiling(int64_t depth, int64_t width, int64_t bytes) {
-  const int64_t unit = 16 / bytes;
-  auto stride = [&](int64_t n) { return (n + unit - 1) / unit * unit + unit; };
-  Tiling c;
-  for (const int64_t maxBytes : {72 << 10, 96 << 10})
-    for (const auto& [rows, passing] : {std::pair<int64_t, int64_t>{32, 64}, {32, 32}, {32, 16}, {16, 16}}) {
-      const int64_t sums = rows / 8 * ((depth + 15) / 16 + (width + 15) / 16) * (bytes / 4);
-      c.rows = rows, c.passing = passing;
-      c.sharedBytes =
-          ((rows + passing) * (stride(depth) + stride(width)) + rows * (passing + unit) + 2 * passing) *
-          bytes;
-      if (c.sharedBytes <= maxBytes && sums <= 128) return c;
-    }
-  return c;
-}
-
-Tiling tilingOf(const Kernel& k, const AttentionGradient& g) {
-  const DType dtype = k.buffers[g.operands[0]].dtype;
-  return dtype == DType::BF16 || dtype == DType::F16
-             ? tensorTiling(g.depth, g.width)
-             : plainTiling(g.depth, g.width, dtypeBytes(accumulationType(dtype)));
-}
-
+constexpr size_t kMask = 6; // the operand's number
 class GradientMatcher {
 public:
   GradientMatcher(Module& m, OpId fused) : m_(m), block_(m[m.region(fused)]), sizes_(m, fused) {}
@@ -156,72 +101,6 @@ private:
   Lowered l_;
 };
 
-std::string number(int64_t v) { return std::to_string(v); }
-
-std::string floatText(double v, DType type) {
-  char text[48];
-  std::snprintf(text, sizeof text, type == DType::F64 ? "%.17e" : "%.9ef", v);
-  return text;
-}
-
-// "(2 * n0)"
-std::string factorText(const Size& s) { return s.args.empty() ? sizeText(s) : "(" + sizeText(s) + ")"; }
-
-// "[&](i64 i) { return text; }"
-std::string lambda(const std::string& parameters, const std::string& text) {
-  return "    [&](" + parameters + ") { return " + text + "; },\n";
-}
-
-// The keys that a query attends to, and the queries that attend to a key, from the offset of the first query
-// on.
-std::string boundsText(const AttentionGradient& g, const std::string& offset, bool ofKeys) {
-  const std::string w = number(g.window), rows = factorText(g.rows), keys = factorText(g.keys);
-  const std::string from =
-      g.window ? "dtc_index_max(i64(0), i + (" + offset + ") - " + w + " + 1)" : "i64(0)";
-  std::string to = "i64(" + keys + ")", first = "i64(0)", last = "i64(" + rows + ")";
-  if (g.causal)
-    to = "dtc_index_min(i64(" + keys + "), i + (" + offset + ") + 1)",
-    first = "dtc_index_max(i64(0), j - (" + offset + "))";
-  else if (g.window)
-    to = "dtc_index_min(i64(" + keys + "), i + (" + offset + ") + " + w + ")",
-    first = "dtc_index_max(i64(0), j - (" + offset + ") - " + w + " + 1)";
-  if (g.window) last = "dtc_index_min(i64(" + rows + "), j - (" + offset + ") + " + w + ")";
-  const std::string ofRows = lambda("i64 i", from) + lambda("i64 i", to);
-  return ofKeys ? ofRows + lambda("i64 j", first) + lambda("i64 j", last) : ofRows;
-}
-
-std::string scoreText(const Kernel& k, const AttentionGradient& g, DType type) {
-  const std::string name(dtypeName(type));
-  std::string x = "s * " + floatText(g.scale, type);
-  if (g.mask >= 0) {
-    const std::string heads = factorText(g.heads);
-    const Size* s = g.maskStrides;
-    const std::string at = "in" + number(g.mask) + " + n / " + heads + " * " + factorText(s[0]) + " + n % " +
-                           heads + " * " + factorText(s[1]) + " + i * " + factorText(s[2]) + " + j * " +
-                           factorText(s[3]);
-    x = isFloat(k.buffers[static_cast<size_t>(g.mask)].dtype)
-            ? x + " + (" + name + ")dtc_load(" + at + ")"
-            : "dtc_load(" + at + ") ? " + x + " : -dtc_infinity<" + name + ">()";
-  }
-  return "    [&](" + name + " s, i64 n, i64 i, i64 j) { return " + x + "; }";
-}
-
-// Blocks of `per` rows, an upper bound of the count: the count of a product of sizes is not a product of
-// their counts.
-std::vector<SizeFormula::Factor> blocksOf(const Size& rows, int64_t per) {
-  std::vector<SizeFormula::Factor> factors = factorsOf(rows);
-  if (rows.args.size() == 1 && per % std::max<int64_t>(rows.number, 1) == 0)
-    return {{1, factors.back().size, per / std::max<int64_t>(rows.number, 1)}};
-  factors.back().per = per;
-  return factors;
-}
-
-std::vector<SizeFormula::Factor> product(std::initializer_list<std::vector<SizeFormula::Factor>> lists) {
-  std::vector<SizeFormula::Factor> all;
-  for (const auto& factors : lists) all.insert(all.end(), factors.begin(), factors.end());
-  return all;
-}
-
 } // namespace
 
 std::optional<Lowered> matchAttentionGradient(Module& m, OpId fused) {
@@ -266,60 +145,6 @@ std::optional<AttentionCall> attentionGradientCall(const Module& m, OpId fused, 
     if (std::find(lowered.inputs.begin(), lowered.inputs.end(), i) == lowered.inputs.end())
       put(AttentionCall::Y, false, i, g.heads, g.rows, width);
   return call;
-}
-
-std::vector<PrintedKernel> printAttentionGradient(const Kernel& k, size_t maxKernels) {
-  const AttentionGradient& g = *k.attentionGradient;
-  const Tiling tiling = tilingOf(k, g);
-  PrintedKernel out;
-  const DType dtype = k.buffers[g.operands[0]].dtype, wide = accumulationType(dtype);
-  const std::string type(dtypeName(dtype)), heads = number(g.depth) + ", " + number(g.width);
-  const std::string blocks = tiling.tensor ? type
-                                           : type + ", " + std::string(dtypeName(wide)) + ", " +
-                                                 number(tiling.rows) + ", " + number(tiling.passing);
-  const std::string parameters = "<" + blocks + ", " + heads + ">", plain = tiling.tensor ? "" : "plain_";
-  std::string operands;
-  for (uint32_t b : g.operands) operands += (operands.empty() ? "in" : ", in") + std::to_string(b);
-  std::string offset = number(g.offsetNumber);
-  if (g.offset >= 0) {
-    out.body += "  const i64 offset = in" + number(g.offset) + "[0];\n";
-    offset = "offset";
-  }
-  out.body += "  extern __shared__ uint4 tiles[];\n  static_assert(dtc_" + plain + "gradient_tiling" +
-              parameters + "::bytes == " + number(tiling.sharedBytes) + ");\n";
-  const std::string groups = g.keyHeads.is(0) ? "1" : factorText(g.heads) + " / " + factorText(g.keyHeads);
-  out.threadsPerBlock = kThreads;
-  out.sharedBytes = static_cast<int>(tiling.sharedBytes);
-  if (g.ofMask) {
-    const int64_t tiles = tiling.tensor ? kTensorTiles : kPlainTiles;
-    const Size* s = g.maskStrides;
-    const auto flag = [](const Size& stride) { return stride.is(0) ? std::string(", true") : ", false"; };
-    out.body += "  dtc_" + plain + "mask_gradient<dtc_" + plain + "gradient_tiling" + parameters + ", " +
-                number(tiles) + flag(s[0]) + flag(s[1]) + ">(tiles, " + factorText(g.batch) + ", " +
-                factorText(g.heads) + ", " + groups + ", " + factorText(g.rows) + ", " + factorText(g.keys) +
-                ",\n    {" + operands + "}, out0, " + factorText(s[0]) + ", " + factorText(s[1]) + ",\n" +
-                boundsText(g, offset, false) + scoreText(k, g, wide) + ");\n";
-    out.schedule = number(tiling.rows) + " queries and " + number(tiles * tiling.passing) +
-                   " keys per block, in " + number((tiling.sharedBytes + 1023) / 1024) +
-                   " KiB of shared memory";
-    out.blocks.terms = {product({factorsOf((s[0].is(0) ? Size{} : g.batch) * (s[1].is(0) ? Size{} : g.heads)),
-                                 blocksOf(g.rows, tiling.rows), blocksOf(g.keys, tiles * tiling.passing)})};
-  } else {
-    out.body += "  dtc_" + plain + "attention_gradient" + parameters + "(tiles, " +
-                factorText(g.batch * g.keyHeads) + ", " + groups + ", " + factorText(g.rows) + ", " +
-                factorText(g.keys) + ",\n    {" + operands + "}, out0, out1, out2, " +
-                floatText(g.scale, wide) + ",\n" + boundsText(g, offset, true) + scoreText(k, g, wide) +
-                ");\n";
-    out.schedule = number(tiling.rows) + " queries or keys per block, " + number(tiling.passing) +
-                   " at a time, in " + number((tiling.sharedBytes + 1023) / 1024) + " KiB of shared memory";
-    out.blocks.terms = {product({factorsOf(g.batch * g.keyHeads), blocksOf(g.keys, tiling.rows)}),
-                        product({factorsOf(g.batch * g.heads), blocksOf(g.rows, tiling.rows)})};
-    if (tiling.separate) out.blocks.terms.push_back(out.blocks.terms[0]);
-  }
-  out.units = out.blocks;
-  std::vector<PrintedKernel> ways(std::min<size_t>(g.ofMask ? 1 : maxKernels, 2), out);
-  ways.back().minBlocks = maxKernels > 1 || g.ofMask; // with a mask it would spill to fit one more block
-  return ways;
 }
 
 std::vector<SizeFormula::Factor> flopsOf(const AttentionGradient& g) {

@@ -2,7 +2,6 @@
 // The gradient of attention as one CUDA kernel: lib/Kernel/device/attention_gradient.h.
 #include "dtc/Kernel/Kernel.h"
 #include "lower/Lower.h"
-#include "print/PrintCuda.h"
 
 namespace dtc {
 
@@ -11,9 +10,6 @@ namespace dtc {
 // The same as a library call, like attentionCall() for attention; `fused` is the matched region.
 [[nodiscard]] std::optional<AttentionCall> attentionGradientCall(const Module&, OpId fused, const Lowered&,
                                                                  uint32_t dtypes);
-// Up to `maxKernels` variants, at most two: with the compiler's choice of registers, for which it may spill a few,
-// and with as many as it needs.
-[[nodiscard]] std::vector<PrintedKernel> printAttentionGradient(const loops::Kernel&, size_t maxKernels);
 // Seven products of each pair of a query and a key are computed; five of them count for the gradient.
 [[nodiscard]] std::vector<SizeFormula::Factor> flopsOf(const loops::AttentionGradient&);
 

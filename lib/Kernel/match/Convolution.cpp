@@ -1,7 +1,6 @@
 #include "match/Convolution.h"
 #include "dtc/Ops/window/Convolution.h"
 #include "lower/Lower.h"
-#include "print/Text.h"
 #include <algorithm>
 #include <numeric>
 

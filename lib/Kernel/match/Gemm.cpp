@@ -1,6 +1,5 @@
 #include "match/Gemm.h"
 #include "dtc/Kernel/schedule/Schedule.h"
-#include "print/Text.h"
 #include <algorithm>
 
 namespace dtc {

@@ -2,7 +2,7 @@
 #include "print/CpuLanes.h"
 
 #include "dtc/Kernel/schedule/Schedule.h"
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 
 namespace dtc {
 

@@ -9,7 +9,7 @@ namespace dtc {
 [[nodiscard]] int columnRegisters(const loops::Kernel& k, int lanes); // kernels that reduce columns
 [[nodiscard]] int rowRegisters(const loops::Kernel& k, int lanes, int vectorBytes); // or rows
 
-// A nest that copies elements whose neighbours in memory are along another axis than those of the result:
+// A nest that copies elements whose neighbors in memory are along another axis than those of the result:
 // both use complete cache lines if it proceeds by tiles. A unit is a run of kTransposedBlock elements of
 // `blocked`, the longer of the two.
 struct CpuTranspose {

@@ -49,7 +49,7 @@ protected:
   }
   virtual std::string barrier() const { return "__syncthreads();"; } // of the threads of a row
 
-  // --- packs: neighbours that a thread loads or stores at once ---
+  // --- packs: neighbors that a thread loads or stores at once ---
   // The element of a pack to which `s` stores, "": to memory.
   virtual std::string packElement(const Store& store, Scope& s);
   std::string packText(const Store& store) const {

@@ -2,7 +2,7 @@
 #include "print/Emitter.h"
 
 #include "dtc/IR/Element.h"
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 #include <algorithm>
 
 namespace dtc {

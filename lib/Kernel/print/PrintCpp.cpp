@@ -1,9 +1,9 @@
 #include "print/PrintCpp.h"
 #include "dtc/IR/Element.h"
-#include "dtc/Ops/elementwise/Scalar.h"
-#include "lower/Join.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "print/CpuLanes.h"
 #include "print/PrintAttention.h"
+#include "print/PrintCalls.h"
 #include <algorithm>
 #include <map>
 #include <set>

@@ -1,10 +1,8 @@
 #include "print/PrintCuda.h"
 
-#include "lower/Grouped.h"
-#include "lower/Join.h"
-#include "match/AttentionGradient.h"
 #include "print/CudaEmitter.h"
 #include "print/PrintAttention.h"
+#include "print/PrintCalls.h"
 #include <algorithm>
 
 namespace dtc {

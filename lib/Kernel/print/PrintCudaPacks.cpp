@@ -9,7 +9,7 @@ namespace {
 
 class PackEmitter final : public CudaEmitter {
 public:
-  // `strided`: a thread's elements are strided by a warp (stridedPack); else they are neighbours.
+  // `strided`: a thread's elements are strided by a warp (stridedPack); else they are neighbors.
   PackEmitter(const Kernel& k, KernelText& out, int threads, const NestPlan& plan, int64_t count,
               bool strided)
       : CudaEmitter(k, out, threads), lane_(*plan.vector), count_(count), strided_(strided),

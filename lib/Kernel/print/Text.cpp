@@ -108,12 +108,4 @@ std::string accumulated(ReduceKind kind, DType type, const std::string& acc, con
   return acc + " = " + combined(kind, type, acc, x) + ";";
 }
 
-std::vector<SizeFormula::Factor> factorsOf(const Size& s) {
-  std::vector<SizeFormula::Factor> r;
-  if (s.number != 1 || s.args.empty()) r.push_back({s.number, -1, 1});
-  for (uint32_t a : s.args) r.push_back({1, static_cast<int32_t>(a), 1});
-  return r;
-}
-SizeFormula formula(const Size& s) { return s.is(0) ? SizeFormula{} : SizeFormula{{factorsOf(s)}}; }
-
 } // namespace dtc

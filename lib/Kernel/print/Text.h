@@ -48,8 +48,4 @@ std::string use(Text& t, const std::string& name); // the name, now used by `t`
 [[nodiscard]] std::string accumulated(loops::ReduceKind kind, DType type, const std::string& acc,
                                       const std::string& x);
 
-// Products of sizes as formulas.
-[[nodiscard]] std::vector<SizeFormula::Factor> factorsOf(const loops::Size& s);
-[[nodiscard]] SizeFormula formula(const loops::Size& s);
-
 } // namespace dtc

@@ -35,7 +35,7 @@ static std::vector<NodeId> reductionsOf(const Kernel& k, const Nest& nest) {
   return found;
 }
 
-// Neighbours along the lane per access and operand: 16 bytes of the widest, or as many as the extents allow.
+// Neighbors along the lane per access and operand: 16 bytes of the widest, or as many as the extents allow.
 static int64_t packOf(const Kernel& k, std::span<const NodeId> reductions, AxisId lane) {
   int64_t widest = 1;
   std::vector<AffineId> addresses;

@@ -1,5 +1,5 @@
 #pragma once
-// How a CUDA block reduces columns: `across` threads cover the columns, each with a pack of neighbours in its
+// How a CUDA block reduces columns: `across` threads cover the columns, each with a pack of neighbors in its
 // own accumulators, and `down` such groups share the rows; they combine their results through shared memory.
 #include "dtc/Kernel/schedule/Schedule.h"
 

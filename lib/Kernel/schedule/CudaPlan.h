@@ -15,17 +15,17 @@ inline constexpr int64_t kAccessBytes = 16; // the widest access of a thread
 [[nodiscard]] int64_t sortRoom(const loops::Kernel& k, const loops::SortRow& sort);
 // The number of blocks of a cluster that sort a row together: 1 where it is short, or rows are many.
 [[nodiscard]] int sortBlocks(const loops::Kernel& k, const Target& target);
-// The number of neighbours along the threads' axis that one thread processes at once, so that each access has
+// The number of neighbors along the threads' axis that one thread processes at once, so that each access has
 // up to 16 bytes; 1: none. Only for elements that are computed independently.
 [[nodiscard]] int64_t packOf(const loops::Kernel& k, const loops::Nest& nest, const loops::NestPlan& plan);
-// True if neighbours along the lane are contiguous.
+// True if neighbors along the lane are contiguous.
 [[nodiscard]] bool isContiguous(const loops::Kernel& k, loops::AffineId address, loops::AxisId lane);
-// True if `count` neighbours along `lane` are contiguous, the first of them at a multiple of `count`, for all
+// True if `count` neighbors along `lane` are contiguous, the first of them at a multiple of `count`, for all
 // values of the other axes.
 [[nodiscard]] bool isInPacks(const loops::Kernel& k, loops::AffineId address, loops::AxisId lane,
                              int64_t count);
 // Elements that a thread processes at once where rows may start anywhere in a pack: strided by a warp, so
-// that neighbouring threads have neighbours, and all are read before the first is used. 1 where packs are
+// that neighboring threads have neighbors, and all are read before the first is used. 1 where packs are
 // possible, or where neither applies.
 [[nodiscard]] int64_t stridedPack(const loops::Kernel& k, const loops::Nest& nest,
                                   const loops::NestPlan& plan);

@@ -1,6 +1,6 @@
 #include "schedule/RowSchedule.h"
 
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "schedule/CudaPlan.h"
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@ constexpr double kUnderWay = 24 << 10;
 constexpr int64_t kClusterElements = 8192; // shorter rows are processed by one block
 constexpr int64_t kStreamedBytes = 128;    // per thread, in flight at a time
 constexpr double kThreadsUnknown = 256;    // for a row of any length
-constexpr int kLine = 128;                 // bytes that neighbouring lanes should read contiguously
+constexpr int kLine = 128;                 // bytes that neighboring lanes should read contiguously
 
 // A loop over the row: reductions of one level, or stores.
 struct Pass {
@@ -125,9 +125,9 @@ std::vector<RowValue> valuesOf(const Kernel& k, const RowNest& row, std::span<co
   return values;
 }
 
-// The contiguous accesses, with their bytes, and the maximum number of neighbours per thread: as many as 16
+// The contiguous accesses, with their bytes, and the maximum number of neighbors per thread: as many as 16
 // bytes of the narrowest buffer have; one, where each element is a loop over memory of its own, in which
-// neighbouring threads read neighbours.
+// neighboring threads read neighbors.
 struct Contiguous {
   std::vector<std::pair<AffineId, int64_t>> accesses;
   int64_t maxPack = 1;
@@ -477,7 +477,7 @@ private:
 } // namespace
 
 int64_t columnStride(const RowNest& row) {
-  // A pack's neighbours, which are written together, are in different banks.
+  // A pack's neighbors, which are written together, are in different banks.
   constexpr int64_t skew = 4;
   return (row.elements / row.pack + kWarp - skew) / kWarp * kWarp + skew;
 }

@@ -1,7 +1,7 @@
 #pragma once
 // Schedules of row kernels: nests whose reductions and stores run over one row of elements each.
 //
-// Every pass over the row gives a thread the same elements: packs of `pack` neighbours, so that an access has
+// Every pass over the row gives a thread the same elements: packs of `pack` neighbors, so that an access has
 // up to 16 bytes, `steps` times. So values that a thread reads or computes in one pass stay with it for the
 // next passes, without a barrier: in registers, or in shared memory where the row is too long for them.
 // Global memory is read once.
@@ -23,7 +23,7 @@ struct RowSchedule {
   int threads = 128;  // per block
   int perRow = 128;   // threads per row: all, or a power of two up to a warp with several rows per block
   int cluster = 1;    // blocks that share a row, each with a part of it; threads are numbered across them
-  int64_t pack = 1;   // neighbours that a thread processes at once
+  int64_t pack = 1;   // neighbors that a thread processes at once
   bool edged = false; // RowNest::edged
   int64_t steps = 1;  // packs per thread; Keep::Nothing: those in flight at a time
   // the reads of a single pass are issued before it computes anything, not step by step
@@ -56,7 +56,7 @@ struct RowNest {
     return count.isStatic() && count.number % rowsPerBlock == 0;
   }
   loops::Size length;           // length of a row, as text has it
-  int64_t pack = 1, widest = 1; // neighbours that a thread takes, and would take if rows were aligned
+  int64_t pack = 1, widest = 1; // neighbors that a thread takes, and would take if rows were aligned
   // Rows may start at any element of a pack: packs are those of `origin`, an address along the row, and the
   // elements before and after them, fewer than two packs, are edges, each handled by one thread. Only with
   // one axis.
@@ -80,8 +80,8 @@ struct RowNest {
 // True if the node is read in packs; true if it is expensive enough to be kept.
 [[nodiscard]] bool isRowPack(const loops::Kernel& k, const RowNest& row, loops::NodeId n);
 [[nodiscard]] bool isRowCostly(const loops::Kernel& k, const RowNest& row, loops::NodeId n);
-// For columns to which any thread adds (RowSchedule::placed), the distance between neighbours of a pack: the
-// same element of neighbouring packs then is a neighbour in shared memory, wherever the row's packs begin.
+// For columns to which any thread adds (RowSchedule::placed), the distance between neighbors of a pack: the
+// same element of neighboring packs then is a neighbor in shared memory, wherever the row's packs begin.
 [[nodiscard]] int64_t columnStride(const RowNest& row);
 // Dynamic shared memory of a block under a schedule that keeps values there.
 [[nodiscard]] int64_t sharedBytes(const RowNest& row, const RowSchedule& s);

@@ -10,7 +10,7 @@ using namespace loops;
 
 namespace {
 
-constexpr int64_t kLongTogether = 64; // of contiguous neighbours: a thread alone reads a cache line
+constexpr int64_t kLongTogether = 64; // of contiguous neighbors: a thread alone reads a cache line
 constexpr int64_t kLongStrided = 256; // of a row with a stride, where few rows are contiguous
 constexpr int64_t kLongAcross = 16;
 constexpr int64_t kFewAcross = 16;      // contiguous rows: lanes across fewer are idle

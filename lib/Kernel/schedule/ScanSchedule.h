@@ -5,8 +5,8 @@
 // - Lanes along the row, if it is contiguous: in a chunk each warp has a run of `steps` times 32 packs, each
 // lane one of the 32. The prefix of a pack is found by shuffles, the prefix of a warp through shared memory,
 // and all threads carry the prefix of the chunk.
-// - Lanes across rows, if neighbours of different rows are contiguous: in a chunk each thread has `steps`
-// neighbours of its own row, `groups` threads share a row, and the prefix of a thread is found through shared
+// - Lanes across rows, if neighbors of different rows are contiguous: in a chunk each thread has `steps`
+// neighbors of its own row, `groups` threads share a row, and the prefix of a thread is found through shared
 // memory.
 #include "dtc/Kernel/Kernel.h"
 
@@ -19,7 +19,7 @@ struct ScanSchedule {
   int lanes = 32;                      // this many rows, then
   int threads = 256;                   // per block
   int perRow = 256;                    // per row
-  int64_t pack = 1;                    // neighbours that a thread processes at once
+  int64_t pack = 1;                    // neighbors that a thread processes at once
   int64_t steps = 1;                   // packs per thread and chunk
   [[nodiscard]] int rowsOfBlock() const { return threads / perRow; }
   [[nodiscard]] int64_t chunk() const { return perRow * pack * steps; }
@@ -29,7 +29,7 @@ struct ScanSchedule {
 // row is short enough for one thread.
 [[nodiscard]] std::vector<ScanSchedule> scanSchedules(const loops::Kernel& k, const Target& target);
 
-// True if `count` neighbours along `lane` are contiguous in reverse, the last of them at a multiple of
+// True if `count` neighbors along `lane` are contiguous in reverse, the last of them at a multiple of
 // `count`.
 [[nodiscard]] bool isInReversedPacks(const loops::Kernel& k, loops::AffineId address, loops::AxisId lane,
                                      int64_t count);

@@ -1,8 +1,8 @@
 // attention and rope. attention becomes one kernel that loops over the keys (lib/Kernel/match/Attention.h).
 // Its decomposition into matmul, masks and softmax is the specification of that kernel.
 #include "attention/AttentionKeyParts.h"
+#include "record/CarriedSum.h"
 #include "reduce/Merge.h"
-#include "scan/CarriedSum.h"
 
 #include <algorithm>
 #include <cmath>

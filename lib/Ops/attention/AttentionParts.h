@@ -1,7 +1,7 @@
 #pragma once
 // Shared by attention and its gradient: operand checks, the factors of their rules, and their decomposition
 // into basic ops.
-#include "shape/ShapeParts.h"
+#include "record/ShapeParts.h"
 
 namespace dtc {
 

@@ -1,5 +1,5 @@
 #include "attention/AttentionRing.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Ops/Loop.h"
 #include "dtc/Sharding/Reshard.h"
 #include "record/RecordParts.h"

@@ -3,7 +3,7 @@
 // the same axes, one exchange merges the parts. Otherwise the keys circulate in a ring (AttentionRing.h).
 #include "attention/AttentionParts.h"
 #include "attention/AttentionRing.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Sharding/Reshard.h"
 #include <cmath>
 

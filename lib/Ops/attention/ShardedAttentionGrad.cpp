@@ -5,7 +5,7 @@
 // return to the owner of the keys.
 #include "attention/AttentionParts.h"
 #include "attention/AttentionRing.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include <cmath>
 
 namespace dtc {

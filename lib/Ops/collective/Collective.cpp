@@ -1,7 +1,7 @@
 // Collectives: local types with sharded dims (ir.md).
 #include "dtc/IR/Element.h"
 #include "dtc/IR/Homomorphism.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Sharding/Canonical.h"
 #include "dtc/Support/Words.h"
 #include "record/RecordParts.h"

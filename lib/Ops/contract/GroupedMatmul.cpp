@@ -1,6 +1,6 @@
 // grouped_matmul: rows that belong to groups, each with its own matrix (mixture of experts).
 #include "dtc/Ops/contract/GroupedMatmul.h"
-#include "collective/Exchange.h"
+#include "index/Exchange.h"
 #include "index/IndexParts.h"
 #include "reduce/ReduceParts.h"
 
@@ -57,7 +57,7 @@ bool groupedRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
-void groupedLocalise(const OpQuery& q, std::span<const TypeId>, std::span<const TypeId> results,
+void groupedLocalize(const OpQuery& q, std::span<const TypeId>, std::span<const TypeId> results,
                      AttrList& attrs) {
   Module& m = *q.module;
   if (formOf(q) == Form::Spread) return;
@@ -192,7 +192,7 @@ void addGroupedMatmulOps(OpRegistry& ops) {
   r.operandClasses = kNumbers;
   r.attrs = {{"groups", AttrType::Size, "", "set by partition: the number of matmuls in the unsharded op"}};
   r.rule = groupedRule;
-  r.localise = groupedLocalise;
+  r.localize = groupedLocalize;
   r.shard = shardGroupedMatmul;
   r.offsetOperand = static_cast<int>(kRowOffset);
   r.through = {{ThroughRow::Bilinear, 0b11}};

@@ -1,8 +1,8 @@
 // grouped_matmul with groups and rows sharded by the same axes (experts and their tokens): each device
 // multiplies the rows of its own groups; other rows are sent to the owners of their groups' matrices, and the
 // products come back. Rows are sorted by group, so that few rows are sent if groups have equal sizes.
-#include "collective/Exchange.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
+#include "index/Exchange.h"
 #include <array>
 
 namespace dtc {

@@ -1,5 +1,5 @@
 // The functions of the scalar language: their values on doubles and on wrapped integers (ir.md, "Edges").
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "elementwise/Special.h"
 #include <bit>
 #include <cmath>

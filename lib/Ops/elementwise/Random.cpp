@@ -5,9 +5,9 @@
 // The key is seed[0]. The counter's upper half is seed[1], its lower half the number of a block of four
 // 32-bit words. Element i of a dtype of at most 32 bits uses word i % 4 of block i / 4; a 64-bit element uses
 // half i % 2 of block i / 2.
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "dtc/Support/Result.h"
-#include "shape/ShapeParts.h"
+#include "record/ShapeParts.h"
 #include <cmath>
 #include <numbers>
 
@@ -310,7 +310,7 @@ OpRecord randomOp(const char* name, const char* summary, double flops) {
   r.infer = madeType;
   r.typeWritten = true;
   r.offsetOperand = 1;
-  r.localise = keepGlobalShape;
+  r.localize = keepGlobalShape;
   r.gradNone = true;
   r.flopsPerPoint = flops;
   return r;

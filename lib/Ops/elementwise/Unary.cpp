@@ -1,7 +1,7 @@
 // Elementwise functions of one operand.
 #include "dtc/Ops/OpFunctions.h"
-#include "dtc/Ops/elementwise/GradientText.h"
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/GradientText.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "dtc/Sharding/CommDType.h"
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Tensor.h"

@@ -2,7 +2,7 @@
 #include "dtc/Ops/ShardedOp.h"
 #include "dtc/Support/Result.h"
 #include "record/Entries.h"
-#include "shape/ShapeParts.h"
+#include "record/ShapeParts.h"
 
 #include <algorithm>
 #include <array>
@@ -89,12 +89,12 @@ bool windowRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
-void sliceLocalise(const OpQuery& q, std::span<const TypeId>, std::span<const TypeId> results,
+void sliceLocalize(const OpQuery& q, std::span<const TypeId>, std::span<const TypeId> results,
                    AttrList& attrs) {
   setListed(attrs, q.module->strings.intern("sizes"), sizesAttr(*q.module, q.module->types[results[0]].dims));
 }
 
-void updateLocalise(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId>,
+void updateLocalize(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId>,
                     AttrList& attrs) {
   Window w;
   if (!windowOf(q, w)) return;
@@ -301,7 +301,7 @@ void addDynamicSliceOps(OpRegistry& ops) {
   slice.attrs = {{"sizes", AttrType::Sizes}};
   slice.rule = windowRule;
   slice.follows = OpRecord::Follows::ForwardFirst;
-  slice.localise = sliceLocalise;
+  slice.localize = sliceLocalize;
   slice.eval = sliceEval;
   slice.shard = shardDynamicSlice;
   slice.element = sliceElement;
@@ -321,7 +321,7 @@ void addDynamicSliceOps(OpRegistry& ops) {
   update.rule = windowRule;
   update.follows = OpRecord::Follows::ForwardFirst;
   update.through = {{ThroughRow::Choosing, 0b11}};
-  update.localise = updateLocalise;
+  update.localize = updateLocalize;
   update.offsetOperand = 2; // after the starts
   update.eval = updateEval;
   update.element = updateElement;

@@ -1,10 +1,10 @@
 // gather index_select embedding one_hot: lookup by index. The looked-up dim may be sharded: each device
 // answers for the indices that it owns, and the others contribute nothing (a masked sum).
-#include "collective/Exchange.h"
-#include "dtc/IR/verify/LocalShape.h"
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/Ops/record/Scalar.h"
+#include "index/Exchange.h"
 #include "index/IndexParts.h"
-#include "shape/ShapeParts.h"
+#include "record/ShapeParts.h"
 
 #include <algorithm>
 #include <limits>
@@ -49,7 +49,7 @@ ElementNode maskedLoad(const OpQuery& q, ElementBuilder& b, size_t operand, std:
 }
 
 // The sharded op records the global size of the dim.
-void localiseLookup(const OpQuery& q, size_t source, size_t dim, std::span<const TypeId> localTypes,
+void localizeLookup(const OpQuery& q, size_t source, size_t dim, std::span<const TypeId> localTypes,
                     AttrList& attrs) {
   const Dim size = q.type(source).dims[dim];
   if (q.has("size") || !isFloat(q.type(source).dtype) ||
@@ -145,9 +145,9 @@ uint32_t selectElement(const OpQuery& q, ElementBuilder& b, size_t) {
   return maskedLoad(q, b, s.source, at, s.dim, index);
 }
 
-void selectLocalise(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId>,
+void selectLocalize(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId>,
                     AttrList& attrs) {
-  if (auto s = selectionOf(q)) localiseLookup(q, s->source, s->dim, operands, attrs);
+  if (auto s = selectionOf(q)) localizeLookup(q, s->source, s->dim, operands, attrs);
 }
 
 // Sums the cotangents over all uses of a row.
@@ -223,10 +223,10 @@ uint32_t gatherElement(const OpQuery& q, ElementBuilder& b, size_t) {
   return maskedLoad(q, b, 0, at, dim, index);
 }
 
-void gatherLocalise(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId>,
+void gatherLocalize(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId>,
                     AttrList& attrs) {
   if (auto dim = q.dimAttr("dim", q.type(0).rank()))
-    localiseLookup(q, 0, static_cast<size_t>(*dim), operands, attrs);
+    localizeLookup(q, 0, static_cast<size_t>(*dim), operands, attrs);
 }
 
 bool gatherGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
@@ -250,7 +250,7 @@ bool oneHotRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
-void oneHotLocalise(const OpQuery& q, std::span<const TypeId>, std::span<const TypeId> results,
+void oneHotLocalize(const OpQuery& q, std::span<const TypeId>, std::span<const TypeId> results,
                     AttrList& attrs) {
   Dim depth[] = {q.module->types[results[0]].dims.back()};
   AttrId list = sizesAttr(*q.module, depth);
@@ -292,7 +292,7 @@ void addIndexOps(OpRegistry& ops) {
   gather.rule = gatherRule;
   gather.eval = gatherEval;
   gather.element = gatherElement;
-  gather.localise = gatherLocalise;
+  gather.localize = gatherLocalize;
   gather.gradFn = gatherGrad;
   gather.samples = "T[5, 3], i32[4, 3] in 0..5 {dim = 0}\n"
                    "T[5, 3], i64[5, 2] in 0..3 {dim = 1}";
@@ -304,7 +304,7 @@ void addIndexOps(OpRegistry& ops) {
   select.rule = selectRule;
   select.eval = selectEval;
   select.element = selectElement;
-  select.localise = selectLocalise;
+  select.localize = selectLocalize;
   select.shard = shardIndexSelect;
   select.gradFn = selectGrad;
   select.samples = "T[5, 3], i32[4] in 0..5 {dim = 0}\n"
@@ -320,7 +320,7 @@ void addIndexOps(OpRegistry& ops) {
   embedding.through = {moving(0b010)};
   embedding.eval = selectEval;
   embedding.element = selectElement;
-  embedding.localise = selectLocalise;
+  embedding.localize = selectLocalize;
   embedding.shard = shardIndexSelect;
   embedding.gradFn = selectGrad;
   embedding.samples = "i32[5] in 0..6, T[6, 3]\n"
@@ -337,7 +337,7 @@ void addIndexOps(OpRegistry& ops) {
   oneHot.scalar = "select(a == index($last) + b, 1, 0)";
   oneHot.derive = oneHotNumbers;
   oneHot.eval = oneHotEval;
-  oneHot.localise = oneHotLocalise;
+  oneHot.localize = oneHotLocalize;
   oneHot.gradNone = true;
   oneHot.samples = "i32[5] in 0..4 {depth = 4, dtype = T}\nu8[2, 3] in 0..5 {depth = 5, dtype = T}";
   addSortOps(ops);

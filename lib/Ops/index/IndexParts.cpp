@@ -1,5 +1,5 @@
 #include "index/IndexParts.h"
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 
 namespace dtc {
 inline constexpr DiagKind kIndexRange{"index-out-of-range",

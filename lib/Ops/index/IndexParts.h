@@ -1,6 +1,6 @@
 #pragma once
 // Shared by the records of the family `index`.
-#include "shape/ShapeParts.h"
+#include "record/ShapeParts.h"
 #include <functional>
 
 namespace dtc {

@@ -1,6 +1,6 @@
 // gather_slices scatter_slices: windows at indices, with the semantics of StableHLO's gather and scatter.
 #include "index/IndexSlices.h"
-#include "collective/Exchange.h"
+#include "index/Exchange.h"
 
 #include <algorithm>
 #include <utility>
@@ -63,7 +63,7 @@ bool gatherSlicesRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
-void gatherSlicesLocalise(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId>,
+void gatherSlicesLocalize(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId>,
                           AttrList& attrs) {
   SliceDims s;
   if (!sliceDims(q, s)) return;
@@ -292,7 +292,7 @@ OpRecord gatherRecord() {
       {"index_vector_dim", AttrType::Int, nullptr, "the dim of the indices that holds the components"},
       {"slice_sizes", AttrType::Sizes, nullptr, "the windows' size in each dim of x"}};
   gather.rule = gatherSlicesRule;
-  gather.localise = gatherSlicesLocalise;
+  gather.localize = gatherSlicesLocalize;
   gather.eval = gatherSlicesEval;
   gather.complex = OpRecord::ComplexForm::Planes;
   gather.element = gatherSlicesElement;

@@ -64,7 +64,7 @@ private:
         b_.common.push_back({m_.strings.intern(pair[words]), a});
     const OpId op = b_.op(m_.registry->find(name), operands, {{m_.strings.intern(more), value}});
     b_.common = before;
-    normaliseAttrs(m_, m_[op].kind, m_[op].attrs);
+    normalizeAttrs(m_, m_[op].kind, m_[op].attrs);
     return Expr(b_, m_.result(op));
   }
 

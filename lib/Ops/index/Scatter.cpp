@@ -1,5 +1,5 @@
 // scatter: updates written, or combined with existing elements, at indices along a dim.
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "index/IndexParts.h"
 
 namespace dtc {

@@ -1,6 +1,6 @@
 #pragma once
 // Shared by the records of factorizations.
-#include "shape/ShapeParts.h"
+#include "record/ShapeParts.h"
 
 namespace dtc {
 

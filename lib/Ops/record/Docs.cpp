@@ -1,5 +1,5 @@
 // Generates docs/ops.md from the records.
-#include "dtc/Ops/elementwise/GradientText.h"
+#include "dtc/Ops/record/GradientText.h"
 #include "dtc/Ops/record/OpText.h"
 #include "dtc/Ops/record/Samples.h"
 #include "dtc/Support/Words.h"

@@ -1,6 +1,6 @@
 #pragma once
 // The diagnostic for a list attribute of the wrong length.
-#include "shape/ShapeParts.h"
+#include "record/ShapeParts.h"
 
 namespace dtc {
 

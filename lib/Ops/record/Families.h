@@ -1,7 +1,7 @@
 #pragma once
 // One function per family, which adds its records.
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/text/RuleText.h"
+#include "dtc/IR/infer/RuleText.h"
 
 namespace dtc {
 
@@ -17,7 +17,7 @@ void addGroupedMatmulOps(OpRegistry&); // of the family `contract`
 void addLinearAlgebraOps(OpRegistry&);
 void addReduceOps(OpRegistry&);
 void addCollectiveOps(OpRegistry&);
-void addNormaliseOps(OpRegistry&);
+void addNormalizeOps(OpRegistry&);
 void addConvolutionOps(OpRegistry&);
 void addShapeOps(OpRegistry&);
 void addScanOps(OpRegistry&);

@@ -17,7 +17,7 @@ constexpr OpFamily kFamilies[] = {
     {"linear algebra", "matrix factorizations and linear solvers", addLinearAlgebraOps},
     {"reduce", "reductions over some or all dims", addReduceOps},
     {"scan", "prefix scans along a dim", addScanOps},
-    {"normalise", "softmax, norms and the losses over them", addNormaliseOps},
+    {"normalize", "softmax, norms and the losses over them", addNormalizeOps},
     {"window", "convolution and pooling", addConvolutionOps},
     {"shape", "views and data movement", addShapeOps},
     {"index", "gather, scatter, sort and other indexed ops", addIndexOps},

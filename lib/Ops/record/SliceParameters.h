@@ -1,6 +1,6 @@
 #pragma once
 // The per-dim parameters of slice, pad and roll, from their attributes.
-#include "shape/ShapeParts.h"
+#include "record/ShapeParts.h"
 #include <algorithm>
 
 namespace dtc {

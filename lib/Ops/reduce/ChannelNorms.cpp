@@ -1,8 +1,8 @@
 // group_norm batch_norm: channels normalized to mean 0 and variance 1, with a weight and a bias each.
+#include "record/CarriedSum.h"
+#include "record/ShapeParts.h"
 #include "reduce/Merge.h"
 #include "reduce/ReduceParts.h"
-#include "scan/CarriedSum.h"
-#include "shape/ShapeParts.h"
 #include <cmath>
 
 namespace dtc {
@@ -69,7 +69,7 @@ bool groupRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
-void groupLocalise(const OpQuery& q, std::span<const TypeId> in, std::span<const TypeId>, AttrList& attrs) {
+void groupLocalize(const OpQuery& q, std::span<const TypeId> in, std::span<const TypeId>, AttrList& attrs) {
   Module& m = *q.module;
   const Dim local = m.types[in[0]].dims[1], groups = q.sizeAttr("num_groups");
   const auto each = channelsOfGroup(groups, q.type(0).dims[1]);
@@ -161,11 +161,11 @@ bool batchEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<Te
 
 // --- decompositions ---
 
-class Normaliser {
+class Normalizer {
 public:
-  Normaliser(Builder& b, OpId op) : Normaliser(b, queryOf(b.module, op, b.diags), operandsOf(b.module, op)) {}
+  Normalizer(Builder& b, OpId op) : Normalizer(b, queryOf(b.module, op, b.diags), operandsOf(b.module, op)) {}
   // `global` provides the attributes; the operands may be shards, `groupShards` of which make up a group.
-  Normaliser(Builder& b, const OpQuery& global, std::vector<ValueId> given, int64_t groupShards = 1)
+  Normalizer(Builder& b, const OpQuery& global, std::vector<ValueId> given, int64_t groupShards = 1)
       : b(b), m(b.module), operands(std::move(given)), x(b, operands[0]), type(x.type()) {
     grouped_ = std::string_view(global.record->name) == "group_norm";
     channel_ = grouped_ ? 1 : *global.dimAttr("dim", type.rank());
@@ -258,7 +258,7 @@ bool isTraining(Builder& b, OpId op) {
 }
 
 bool channelNormDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
-  const Normaliser n(b, op);
+  const Normalizer n(b, op);
   Module& m = b.module;
   const bool batch = m[op].numResults == 3 || m[op].numOperands == 5;
   Expr y;
@@ -267,7 +267,7 @@ bool channelNormDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
     const Expr centred = n.x - n.channels(Expr(b, m.operand(op, 3)));
     y = centred * n.channels(scale);
   } else {
-    const Normaliser::Rows rows = n.rows();
+    const Normalizer::Rows rows = n.rows();
     y = n.weighted(n.back(rows.y));
     if (batch) results = {y, n.perChannel(rows.mean), n.perChannel(rows.variance)};
   }
@@ -290,7 +290,7 @@ bool shardChannelNorm(ShardedOp& op, std::vector<ValueId>& results) {
   const Dim each =
       grouped ? *channelsOfGroup(op.global.sizeAttr("num_groups"), op.global.type(0).dims[1]) : Dim(1);
   if (within.isSharded() && (!each.isStatic() || each.value() % within.devices != 0)) return false;
-  const Normaliser n(op.b, op.global, shards, within.devices);
+  const Normalizer n(op.b, op.global, shards, within.devices);
   std::vector<RowDim> rows;
   if (n.grouped()) {
     for (int64_t d : n.rowsOfView()) { // dim 2 of the view is a group's channels
@@ -304,7 +304,7 @@ bool shardChannelNorm(ShardedOp& op, std::vector<ValueId>& results) {
   const auto [mean, squares] = mergeSquares(op, n.view(n.x), rows);
   const Expr variance = squares / globalCount(op, n.x, rows);
   const DType dtype = op.dtypeOf(op.operands[0]);
-  const Normaliser::Rows normal = n.rows(mean, variance);
+  const Normalizer::Rows normal = n.rows(mean, variance);
   results.push_back(op.convert(n.biased(n.weighted(n.back(normal.y))), dtype));
   if (n.grouped()) return true;
   results.push_back(op.convert(n.perChannel(mean), dtype));
@@ -314,10 +314,10 @@ bool shardChannelNorm(ShardedOp& op, std::vector<ValueId>& results) {
 
 // With g = dy * weight: dx = scale * (g - mean(g) - y * mean(g * y)), plus the cotangents of mean and var.
 bool channelNormGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
-  const Normaliser n(b, op);
+  const Normalizer n(b, op);
   const size_t count = b.module[op].numOperands;
   const bool saved = dy.size() == 3 && !isNarrowFloat(n.type.dtype); // mean and var as returned by the op
-  const Normaliser::Rows rows =
+  const Normalizer::Rows rows =
       saved ? n.rows(n.channels(Expr(b, b.module.result(op, 1))), n.channels(Expr(b, b.module.result(op, 2))))
             : n.rows();
   const Expr g = n.view(n.weighted(Expr(b, dy[0])));
@@ -336,7 +336,7 @@ bool channelNormGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vect
 
 // For given mean and var: y = (x - mean) * scale * weight + bias.
 bool givenGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
-  const Normaliser n(b, op);
+  const Normalizer n(b, op);
   Module& m = b.module;
   const Expr weight = Expr(b, m.operand(op, 1)), scale = n.scaleOf(Expr(b, m.operand(op, 4)));
   const Expr both = scale * weight, sum = n.summed(Expr(b, dy[0]));
@@ -355,7 +355,7 @@ bool batchGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Val
 }
 
 OpRecord channelNorm(const char* name, const char* summary) {
-  OpRecord r{.name = name, .family = "normalise", .summary = summary};
+  OpRecord r{.name = name, .family = "normalize", .summary = summary};
   r.operandClasses = kFloats;
   r.decompose = channelNormDecompose;
   r.shard = shardChannelNorm;
@@ -385,7 +385,7 @@ void addGroupNorm(OpRegistry& ops) {
                   "number of channel groups of equal size; 1: layer norm, c: instance norm"},
                  {"eps", AttrType::Float, "1e-5"}};
   group.rule = groupRule;
-  group.localise = groupLocalise;
+  group.localize = groupLocalize;
   group.through = {linear(0b110), averages(0b010), {ThroughRow::Affine, 0b100}};
   group.eval = groupEval;
   group.gradFn = channelNormGrad;

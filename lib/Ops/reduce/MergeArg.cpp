@@ -1,5 +1,5 @@
 // argmax, argmin and topk along a sharded dim: merges values with their indices.
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "reduce/Merge.h"
 #include <limits>
 #include <string_view>

@@ -1,9 +1,9 @@
 // var std norm: reductions over magnitudes.
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
+#include "record/CarriedSum.h"
 #include "reduce/Merge.h"
 #include "reduce/ReduceParts.h"
 #include "reduce/SplitNorms.h"
-#include "scan/CarriedSum.h"
 #include <cmath>
 
 namespace dtc {

@@ -1,13 +1,13 @@
 // Reductions.
 #include "dtc/IR/Element.h"
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Tensor.h"
+#include "record/CarriedSum.h"
 #include "reduce/Merge.h"
 #include "reduce/ReduceParts.h"
 #include "reduce/SplitNorms.h"
-#include "scan/CarriedSum.h"
-#include "scan/SplitRows.h"
+#include "rows/SplitRows.h"
 #include <algorithm>
 #include <cmath>
 
@@ -50,14 +50,14 @@ std::optional<double> meanNumbers(const OpQuery& q, std::string_view name) {
   return static_cast<double>(count->value());
 }
 
-void meanLocalise(const OpQuery& global, std::span<const TypeId> localOperands, std::span<const TypeId>,
+void meanLocalize(const OpQuery& global, std::span<const TypeId> localOperands, std::span<const TypeId>,
                   AttrList& attrs) {
   Module& m = *global.module;
   auto count = elementsReduced(global);
   if (global.has("count") || !count || localOperands[0] == global.operandTypes[0]) return;
   attrs.push_back({m.strings.intern("count"), sizeAttr(m, *count)});
   std::string_view name = global.record->name;
-  normaliseAttrs(m, m.registry->find(name, 1), attrs);
+  normalizeAttrs(m, m.registry->find(name, 1), attrs);
 }
 
 // --- gradients: broadcasts the cotangent over the reduced dims ---
@@ -275,7 +275,7 @@ void addSums(OpRegistry& ops) {
   mean.through = {linear(1, kFloats | kComplex)};
   mean.finish = "acc / $count";
   mean.derive = meanNumbers;
-  mean.localise = meanLocalise;
+  mean.localize = meanLocalize;
   mean.gradFn = meanGrad;
   mean.complex = OpRecord::ComplexForm::Planes;
 

@@ -72,17 +72,6 @@ Reduced reducedOf(Builder& b, OpId op, std::span<const ValueId> dy) {
           dy.empty() ? Expr() : Expr(b, dy[0]), *q.dimsAttr("dims", q.type(0).rank()), q.boolAttr("keepdim")};
 }
 
-Expr reduced(PendingKind kind, Expr x, const ops::SumArgs& args) {
-  switch (kind) {
-  case PendingKind::Prod: return prod(x, {.dims = args.dims, .keepdim = args.keepdim});
-  case PendingKind::Max: return max(x, {.dims = args.dims, .keepdim = args.keepdim});
-  case PendingKind::Min: return min(x, {.dims = args.dims, .keepdim = args.keepdim});
-  case PendingKind::Any: return any(x, {.dims = args.dims, .keepdim = args.keepdim});
-  case PendingKind::All: return all(x, {.dims = args.dims, .keepdim = args.keepdim});
-  default: return sum(x, args);
-  }
-}
-
 Expr withDims(const Reduced& r, Expr v) { return r.keepdim || r.dims.empty() ? v : expand_dims(v, r.dims); }
 
 Expr spread(const Reduced& r, Expr v) {

@@ -1,7 +1,7 @@
 #pragma once
 // Shared by the records of the family `reduce`.
-#include "dtc/IR/verify/LocalShape.h"
-#include "dtc/Ops/reduce/Reduce.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/Ops/Reduce.h"
 #include "dtc/Support/Tensor.h"
 #include "record/RecordParts.h"
 #include <algorithm>

@@ -1,8 +1,8 @@
 // sort and argsort along a sharded dim, by columnsort (Leighton, Tight bounds on the complexity of parallel
 // sorting, 1985). Each device is a column of `rows` elements: four local sorts, with two all_to_alls and an
-// exchange with both neighbours between them, for any data, so that no buffer can overflow. An element is
+// exchange with both neighbors between them, for any data, so that no buffer can overflow. An element is
 // sent as one i64, its key above its global index: no two are equal, and the sort is stable.
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "reduce/Merge.h"
 #include <algorithm>
 #include <limits>
@@ -32,7 +32,7 @@ public:
     Expr words = sorted(padded());
     words = sorted(dealt(words));
     words = sorted(collected(words));
-    words = ownShard(mergedWithNeighbours(words), longest);
+    words = ownShard(mergedWithNeighbors(words), longest);
     if (op_.results.size() == 2) results.push_back(trimmed(valueOf(words)));
     results.push_back(trimmed(indexOf(words)));
     return true;
@@ -152,7 +152,7 @@ private:
 
   // Remaining misplaced words are within half a column of a boundary: sorts the half before it with the half
   // after.
-  Expr mergedWithNeighbours(Expr words) {
+  Expr mergedWithNeighbors(Expr words) {
     const int64_t half = rows_ / 2;
     const Expr me = op_.index(axes_);
     const Expr first = part(words, 0, rows_ - half), last = part(words, rows_ - half, rows_);

@@ -1,9 +1,9 @@
 // cumsum cumprod cummax cummin logcumsumexp: prefix scans along a dim.
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
+#include "record/CarriedSum.h"
+#include "record/ShapeParts.h"
 #include "reduce/Merge.h"
-#include "scan/CarriedSum.h"
-#include "scan/SplitRows.h"
-#include "shape/ShapeParts.h"
+#include "rows/SplitRows.h"
 
 #include <cmath>
 #include <limits>

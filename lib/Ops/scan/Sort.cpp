@@ -1,7 +1,7 @@
 // sort argsort topk: stable; NaN is the max.
 #include "index/IndexParts.h"
 #include "reduce/Merge.h"
-#include "scan/SplitRows.h"
+#include "rows/SplitRows.h"
 
 #include <algorithm>
 #include <cmath>

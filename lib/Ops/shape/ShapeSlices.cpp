@@ -249,7 +249,7 @@ bool sliceRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
-void sliceLocalise(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId>,
+void sliceLocalize(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId>,
                    AttrList& attrs) {
   std::vector<SliceDim> dims;
   if (!sliceDims(q, dims)) return;
@@ -489,7 +489,7 @@ static void addSlices(OpRegistry& ops) {
   slice.rule = sliceRule;
   slice.follow = followByPosition;
   slice.shard = shardSlice;
-  slice.localise = sliceLocalise;
+  slice.localize = sliceLocalize;
   slice.gradFn = sliceGrad;
   slice.samples = "T[5, 6] {start = [0, 1], limit = [5, 5]}\n"
                   "T[7, 3] {start = [1, 0], limit = [7, 3], stride = [2, 1]}\n"

@@ -1,6 +1,6 @@
 // reshape transpose broadcast expand_dims squeeze tile: ops fully described by an index rule.
 #include "record/Entries.h"
-#include "shape/ShapeParts.h"
+#include "record/ShapeParts.h"
 
 #include <algorithm>
 #include <numeric>
@@ -394,7 +394,7 @@ bool tileRule(const OpQuery& q, Rule& rule) {
   return true;
 }
 
-void tileLocalise(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId> results,
+void tileLocalize(const OpQuery& q, std::span<const TypeId> operands, std::span<const TypeId> results,
                   AttrList& attrs) {
   std::vector<Dim> repeats = *sizesAttr(q, "repeats");
   const std::vector<Dim> in = q.module->types[operands[0]].dims, out = q.module->types[results[0]].dims;
@@ -444,7 +444,7 @@ void addViewOps(OpRegistry& ops) {
   reshape.infer = reshapeInfer;
   reshape.eval = copyAll;
   reshape.element = reshapeElement;
-  reshape.localise = localiseShape;
+  reshape.localize = localizeShape;
   reshape.gradFn = reshapeGrad;
   reshape.samples = "T[6, 4] {shape = [24]}\n"
                     "T[24] {shape = [4, 6]}\n"
@@ -467,7 +467,7 @@ void addViewOps(OpRegistry& ops) {
       ops.add(dataMovement("broadcast", "shape", "broadcasts x along new leading dims and dims of size 1"));
   broadcast.attrs = {{"shape", AttrType::Sizes}};
   broadcast.rule = broadcastRule;
-  broadcast.localise = localiseShape;
+  broadcast.localize = localizeShape;
   broadcast.gradFn = broadcastGrad;
   broadcast.samples = "T[3] {shape = [4, 3]}\n"
                       "T[5, 1] {shape = [5, 3]}\n"
@@ -495,7 +495,7 @@ void addViewOps(OpRegistry& ops) {
   OpRecord& tile = ops.add(dataMovement("tile", "shape", "repeats x along each dim `repeats` times"));
   tile.attrs = {{"repeats", AttrType::Sizes}};
   tile.rule = tileRule;
-  tile.localise = tileLocalise;
+  tile.localize = tileLocalize;
   tile.gradFn = tileGrad;
   tile.samples = "T[5, 3] {repeats = [2, 1]}\n"
                  "T[4, 1] {repeats = [2, 5]}\n"

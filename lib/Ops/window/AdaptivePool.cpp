@@ -1,5 +1,5 @@
 // adaptive_avg_pool: a given number of windows for any size.
-#include "scan/CarriedSum.h"
+#include "record/CarriedSum.h"
 #include "window/Pooling.h"
 #include "window/Window.h"
 

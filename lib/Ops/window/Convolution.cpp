@@ -166,7 +166,7 @@ bool convFollow(const OpQuery& q, Rule& rule) {
   return true;
 }
 
-void convLocalise(const OpQuery& q, std::span<const TypeId> in, std::span<const TypeId> out,
+void convLocalize(const OpQuery& q, std::span<const TypeId> in, std::span<const TypeId> out,
                   AttrList& attrs) {
   if (q.intAttr("groups") > 1)
     setListed(attrs, q.module->strings.intern("groups"), q.module->attrs.integer(localGroups(q, in, out)));
@@ -425,7 +425,7 @@ void addConvolutionOps(OpRegistry& ops) {
                {ThroughRow::Linear, 0b001, false, ~0u, kindBit(PendingKind::Avg)},
                {ThroughRow::Linear, 0b010, false, ~0u, kindBit(PendingKind::Avg)},
                {ThroughRow::Affine, 0b100}};
-  r.localise = convLocalise;
+  r.localize = convLocalize;
   r.eval = convEval;
   r.element = convElement;
   r.complex = OpRecord::ComplexForm::Product;

@@ -1,7 +1,7 @@
 #pragma once
 // Construction and sharding of convolutions.
 #include "dtc/Ops/window/Convolution.h"
-#include "shape/ShapeParts.h"
+#include "record/ShapeParts.h"
 #include <array>
 
 namespace dtc {

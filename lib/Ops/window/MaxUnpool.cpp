@@ -1,6 +1,6 @@
 // max_unpool: the gradient of max_pool. Adds each element at its index.
-#include "dtc/IR/verify/LocalShape.h"
-#include "scan/CarriedSum.h"
+#include "dtc/IR/LocalShape.h"
+#include "record/CarriedSum.h"
 #include "window/Pooling.h"
 #include "window/Window.h"
 

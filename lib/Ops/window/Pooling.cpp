@@ -1,9 +1,9 @@
 // avg_pool max_pool: reductions over the windows of an image.
 #include "window/Pooling.h"
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "dtc/Support/Checked.h"
 #include "dtc/Support/Counted.h"
-#include "scan/CarriedSum.h"
+#include "record/CarriedSum.h"
 #include "window/Window.h"
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #pragma once
 // The geometry of pooling along each spatial dim.
-#include "shape/ShapeParts.h"
+#include "record/ShapeParts.h"
 #include <algorithm>
 
 namespace dtc {

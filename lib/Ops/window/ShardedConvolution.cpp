@@ -1,6 +1,6 @@
 // conv along sharded dims: each device fetches the rows that its windows read, or computes a partial sum over
 // its part of the window.
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "window/Convolution.h"
 #include "window/Window.h"
 

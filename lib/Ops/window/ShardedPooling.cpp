@@ -1,7 +1,7 @@
 // avg_pool, max_pool and adaptive_avg_pool along sharded spatial dims: each device fetches the rows that its
 // windows read.
-#include "dtc/IR/verify/LocalShape.h"
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "window/Pooling.h"
 #include "window/Window.h"
 

@@ -1,6 +1,6 @@
-#include "dtc/IR/text/RuleText.h"
-#include "dtc/IR/verify/LocalShape.h"
-#include "shape/ShapeParts.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/infer/RuleText.h"
+#include "record/ShapeParts.h"
 #include "window/WindowMath.h"
 #include <algorithm>
 #include <iterator>

@@ -1,7 +1,7 @@
 #pragma once
 // Fetches an interval of a sharded dim: used by every op whose shard of the result reads other rows than
 // those of the device (slice, pad, concat, split, roll, flip, convolution, pooling). Rows come from all
-// neighbours that hold them, in one p2p.
+// neighbors that hold them, in one p2p.
 //
 // A read is described by a line of rows: its sources are placed on it one after the other, and device i reads
 // an interval that depends on the offset of its shard of the result. Which device holds which rows is
@@ -122,7 +122,7 @@ private:
 [[nodiscard]] Expr trimmed(Expr v, size_t dim, int64_t size, const ShardedFactor& factor);
 // ceil(size / devices).
 [[nodiscard]] int64_t largestShard(int64_t size, const ShardedFactor& factor);
-// A factor whose sharding requires communication with neighbours, and the map of a dim that is sharded like
+// A factor whose sharding requires communication with neighbors, and the map of a dim that is sharded like
 // it.
 uint16_t addWindow(Rule& rule, Dim size, std::string name, FactorKind kind = FactorKind::Window);
 [[nodiscard]] DimMap windowDim(DimMap own, uint16_t shardedAs);

@@ -1,6 +1,6 @@
 // Rows that an earlier op of the block has already received.
-#include "dtc/IR/verify/LocalShape.h"
-#include "shape/ShapeParts.h"
+#include "dtc/IR/LocalShape.h"
+#include "record/ShapeParts.h"
 #include "window/Window.h"
 #include <algorithm>
 

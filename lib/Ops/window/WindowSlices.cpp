@@ -1,5 +1,5 @@
 // slice, pad, concat, split, roll and flip along sharded dims.
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "record/SliceParameters.h"
 #include "window/Window.h"
 

@@ -1,7 +1,7 @@
 #include "analysis/MemoryLiveness.h"
 
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/verify/LocalShape.h"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ inline constexpr DiagKind kUnbound{"memory-unbound",
 
 // Ascending ranges, overlapping ones merged. Adjacent ranges are not merged: between a buffer's last reader
 // at t and its next writer at t+1 another value may use it, written in place at t and read in place at t+1.
-void normalise(std::vector<MemoryPlan::Range>& set) {
+void normalize(std::vector<MemoryPlan::Range>& set) {
   std::sort(set.begin(), set.end(), [](auto a, auto b) { return a.first < b.first; });
   size_t n = 0;
   for (size_t i = 0; i < set.size(); ++i) {
@@ -192,7 +192,7 @@ void MemoryLiveness::unite(uint32_t a, uint32_t b) {
   from.parent = a;
   to.bytes = std::max(to.bytes, from.bytes);
   to.set.insert(to.set.end(), from.set.begin(), from.set.end());
-  normalise(to.set);
+  normalize(to.set);
   from.set = {};
 }
 
@@ -203,7 +203,7 @@ void MemoryLiveness::buildSets() {
     l.set = {l.live};
   }
   for (const auto& [i, when] : occupied_) locals_[i].set.push_back(when);
-  for (const auto& [i, when] : occupied_) normalise(locals_[i].set);
+  for (const auto& [i, when] : occupied_) normalize(locals_[i].set);
   for (const auto& [a, b] : shared_) unite(a, b);
 }
 

@@ -1,6 +1,6 @@
 #include "dtc/Passes/analysis/OpWork.h"
 
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #pragma once
 // Emits one reshard as ops of the local program.
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 #include "dtc/Sharding/Reshard.h"
 #include <unordered_map>
 

@@ -1,7 +1,6 @@
 #include "dtc/Passes/analysis/ShardedOpProgram.h"
-#include "analysis/Collectives.h"
-#include "dtc/IR/verify/LocalShape.h"
-#include "dtc/Passes/analysis/TraceCollectives.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/Passes/analysis/Collectives.h"
 #include "dtc/Sharding/Projection.h"
 #include "dtc/Sharding/Reshard.h"
 #include <algorithm>

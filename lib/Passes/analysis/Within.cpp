@@ -1,5 +1,7 @@
 #include "analysis/Within.h"
 
+#include "dtc/IR/verify/CommContract.h"
+
 #include <algorithm>
 
 namespace dtc {

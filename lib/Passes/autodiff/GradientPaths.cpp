@@ -1,5 +1,5 @@
 #include "autodiff/GradientPaths.h"
-#include "dtc/Ops/elementwise/GradientText.h"
+#include "dtc/Ops/record/GradientText.h"
 
 namespace dtc {
 

@@ -2,7 +2,7 @@
 // The reverse sweep over one block of a forward program.
 #include "autodiff/GradientPaths.h"
 #include "autodiff/LocalGradient.h"
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 #include "dtc/Passes/analysis/Clone.h"
 
 namespace dtc {

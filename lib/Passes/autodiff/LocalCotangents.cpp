@@ -1,6 +1,6 @@
 #include "autodiff/GradientPaths.h"
 #include "autodiff/LocalGradient.h"
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 #include "dtc/Ops/OpFunctions.h"
 
 namespace dtc {

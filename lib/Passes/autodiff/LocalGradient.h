@@ -1,7 +1,7 @@
 #pragma once
 // Cotangents in local text.
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/verify/Varying.h"
+#include "dtc/IR/infer/Varying.h"
 
 namespace dtc {
 

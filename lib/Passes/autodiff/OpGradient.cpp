@@ -1,6 +1,6 @@
 #include "autodiff/OpGradient.h"
 #include "dtc/Ops/OpFunctions.h"
-#include "dtc/Ops/elementwise/GradientText.h"
+#include "dtc/Ops/record/GradientText.h"
 #include "dtc/Support/Words.h"
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #pragma once
 // The gradient of one op, from its record.
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 
 namespace dtc {
 

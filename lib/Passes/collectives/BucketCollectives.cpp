@@ -1,12 +1,11 @@
 // Buckets: merges small collectives of one kind into one (as DistributedDataParallel's gradient buckets, Li
 // et al. 2020), through a flat view of each and a concat.
-#include "analysis/Collectives.h"
 #include "analysis/PartitionReshard.h"
 #include "analysis/Within.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "collectives/CollectiveSteps.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Ops/OpFunctions.h"
 #include "dtc/Passes/analysis/Clone.h"
-#include "dtc/Passes/analysis/TraceCollectives.h"
 #include "dtc/Sharding/Reshard.h"
 #include <algorithm>
 

@@ -1,9 +1,9 @@
 // Hoists collectives out of loops: loop-invariant collectives move before the loop, and the reduction of an
 // accumulated sum moves after it.
-#include "analysis/Collectives.h"
 #include "analysis/PartitionReshard.h"
 #include "analysis/Within.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "collectives/CollectiveSteps.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Passes/analysis/Clone.h"
 #include <algorithm>
 

@@ -1,10 +1,10 @@
 // Merges equal collectives, and combines a collective with one that undoes or continues it.
-#include "analysis/Collectives.h"
 #include "analysis/PartitionReshard.h"
 #include "analysis/Within.h"
+#include "collectives/CollectiveSteps.h"
 #include "dtc/IR/Homomorphism.h"
-#include "dtc/IR/verify/LocalShape.h"
-#include "dtc/IR/verify/Varying.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/infer/Varying.h"
 #include "dtc/Ops/OpName.h"
 #include "dtc/Passes/analysis/Clone.h"
 #include "dtc/Sharding/Projection.h"
@@ -262,7 +262,7 @@ private:
                Builder& b) {
     const OpId o = m_.makeOp(kind, std::array{v}, 1, std::move(attrs), 0, b.loc);
     m_.setAttr(o, "axes", axesAttr(m_, axes));
-    normaliseAttrs(m_, kind, m_[o].attrs);
+    normalizeAttrs(m_, kind, m_[o].attrs);
     m_[o].parent = b.parent;
     Diagnostics quiet;
     OpQuery q = queryOf(m_, o, quiet);

@@ -226,7 +226,7 @@ private:
     for (const AttrSpec& spec : record_.attrs) // attribute defaults are real
       if (spec.type == AttrType::Value && m_.attr(made[1], spec.name).valid()) {
         m_.setAttr(made[1], spec.name, m_.attrs.integer(0));
-        normaliseAttrs(m_, m_[made[1]].kind, m_[made[1]].attrs);
+        normalizeAttrs(m_, m_[made[1]].kind, m_[made[1]].attrs);
       }
     for (uint32_t r = 0; r < m_[o_].numResults; ++r) {
       if (splits(r))

@@ -1,6 +1,6 @@
 #pragma once
 // split-complex for single ops: the planes of a complex value, and the real ops that replace an op.
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 #include "dtc/Passes/analysis/Clone.h"
 #include <array>
 #include <set>

@@ -1,7 +1,7 @@
 #include "dtc/Passes/partition/Partition.h"
 #include "analysis/PartitionReshard.h"
 #include "analysis/Within.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Ops/OpFunctions.h"
 #include "dtc/Ops/ShardedOp.h"
 #include "dtc/Passes/analysis/Clone.h"
@@ -77,7 +77,7 @@ private:
   const Sharding& shardingOf(ShardingId id) const { return m_.shardings[id]; }
 
   // A new value gets its local type and drops its sharding.
-  void localiseValue(ValueId v) {
+  void localizeValue(ValueId v) {
     if (!sharding_[v.index]) return;
     m_[v].type = localTypeOf(m_, globalType_[v.index], shardingOf(sharding_[v.index]));
     m_[v].sharding = {};
@@ -110,7 +110,7 @@ private:
     const OpId source = m_.definingOp(operand);
     if (from == to || !from || !to || !source.valid() || m_[source].numOperands != 0) return;
     const OpRecord& record = m_.record(source);
-    if (record.lowering != Lowering::Loops || record.localise || record.sideEffect ||
+    if (record.lowering != Lowering::Loops || record.localize || record.sideEffect ||
         m_[source].numResults != 1 || m_[operand].type != globalType_[operand.index])
       return;
     const Sharding& want = shardingOf(to);
@@ -140,7 +140,7 @@ private:
     } else if (hasShardedFactors(o, before)) {
       writeShardedOp(o, before, b);
       return true;
-    } else if (!localiseOp(o, before, b)) {
+    } else if (!localizeOp(o, before, b)) {
       return false;
     }
     b.out.push_back(o);
@@ -149,7 +149,7 @@ private:
   }
 
   bool partitionRegion(BlockId block) {
-    for (ValueId a : m_[block].args) localiseValue(a);
+    for (ValueId a : m_[block].args) localizeValue(a);
     return partitionBlock(block);
   }
 
@@ -158,7 +158,7 @@ private:
     const ValueId v = m_.result(o, r);
     const ShardingId want = sharding_[v.index];
     const bool stacked = m_.record(o).regions == RegionKind::For && r + 2 >= m_[o].numOperands;
-    if (!stacked || !want || !shardingOf(want).dims[0].isSharded()) return localiseValue(v);
+    if (!stacked || !want || !shardingOf(want).dims[0].isSharded()) return localizeValue(v);
     Sharding unsharded = shardingOf(want);
     unsharded.dims[0].parts.clear();
     m_[v].type = localTypeOf(m_, globalType_[v.index], unsharded);
@@ -249,9 +249,9 @@ private:
   }
 
   // Attributes that carry sizes, and the shard offsets of ops that compute indices.
-  bool localiseOp(OpId o, std::span<const ValueId> before, Builder& b) {
+  bool localizeOp(OpId o, std::span<const ValueId> before, Builder& b) {
     const OpRecord& rec = m_.record(o);
-    if (!rec.localise && rec.offsetOperand < 0) return true;
+    if (!rec.localize && rec.offsetOperand < 0) return true;
     std::vector<TypeId> locals, localResults;
     GlobalTypes global = globalTypesOf(o, before);
     for (ValueId v : m_.operands(o)) locals.push_back(m_[v].type);
@@ -260,9 +260,9 @@ private:
       localResults.push_back(s ? localTypeOf(m_, global.results[r], shardingOf(s)) : global.results[r]);
     }
     const OpQuery& q = global.query;
-    if (rec.localise) {
+    if (rec.localize) {
       AttrList attrs = *global.attrs;
-      rec.localise(q, locals, localResults, attrs);
+      rec.localize(q, locals, localResults, attrs);
       m_[o].attrs = std::move(attrs);
     }
     return rec.offsetOperand < 0 || addOffsets(o, q, before, b);

@@ -1,7 +1,7 @@
 #include "partition/UnifyMeshes.h"
 #include "analysis/PartitionReshard.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/verify/LocalShape.h"
 #include "dtc/Sharding/MeshView.h"
 #include "dtc/Sharding/Projection.h"
 #include "dtc/Support/Result.h"

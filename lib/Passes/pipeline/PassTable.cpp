@@ -3,8 +3,9 @@
 #include "analysis/FusedRegions.h"
 
 #include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/Verify.h"
+#include "dtc/Passes/Pass.h"
 #include "dtc/Passes/memory/PlanMemory.h"
-#include "dtc/Passes/pipeline/Pass.h"
 #include "dtc/Passes/pipeline/PassText.h"
 #include "dtc/Passes/pipeline/Pipeline.h"
 

@@ -1,9 +1,9 @@
 #include "dtc/Passes/pipeline/Pipeline.h"
 
 #include "dtc/IR/text/Text.h"
-#include "dtc/Passes/collectives/CommContracts.h"
 #include "dtc/Passes/propagate/Propagate.h"
 #include "dtc/Passes/simplify/Specialize.h"
+#include "dtc/Passes/trace/CommContracts.h"
 #include "dtc/Support/Suggest.h"
 #include "dtc/Support/Words.h"
 

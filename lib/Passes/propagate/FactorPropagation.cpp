@@ -350,7 +350,7 @@ private:
   }
 
   // `asResult`: no further than the results, now that they are updated. A replicated operand of an
-  // elementwise op gains nothing from its neighbour's axes if the result cannot have them.
+  // elementwise op gains nothing from its neighbor's axes if the result cannot have them.
   bool grow(size_t t, const std::vector<uint16_t>& order, bool asResult) {
     bool grown = false;
     for (uint16_t f : order) {

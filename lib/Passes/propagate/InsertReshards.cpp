@@ -2,7 +2,7 @@
 // from the required one.
 #include "propagate/InsertReshards.h"
 #include "analysis/Within.h"
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 #include "dtc/Ops/OpFunctions.h"
 #include "dtc/Sharding/ReshardBytes.h"
 #include <algorithm>

@@ -257,7 +257,7 @@ private:
       list.push_back({parts, 0, list.size()});
   }
 
-  // A blocked shard has no single offset to pass to the op, and no neighbours for a halo exchange.
+  // A blocked shard has no single offset to pass to the op, and no neighbors for a halo exchange.
   PartList usable(const FactorEntry& e) const {
     const Factor& f = rel_.rule.factors[e.factor];
     if (!f.needsOffset() && !f.communicates()) return e.parts;

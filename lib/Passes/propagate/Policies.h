@@ -8,7 +8,7 @@ namespace dtc {
 // its result takes the sharding of that form. All annotated dims have been revealed.
 void solveForward(PropagationState&);
 
-// cost: if an op's tensors cannot all keep their shardings, the forms of the op and its neighbours are
+// cost: if an op's tensors cannot all keep their shardings, the forms of the op and its neighbors are
 // enumerated, and the one with the lowest total price (transfers, memory, computation on the nominal machine)
 // is taken. One walk; the work per conflict is bounded.
 void improveByPrice(PropagationState&, const NominalMachine&);

@@ -89,16 +89,16 @@ private:
     return before - after;
   }
 
-  // The neighbours of the changed variables, each in its cheapest form, if its free tensors may follow.
-  Changes withNeighbours(uint32_t r, Changes changes) {
-    std::vector<uint32_t> neighbours = touched(changes);
+  // The neighbors of the changed variables, each in its cheapest form, if its free tensors may follow.
+  Changes withNeighbors(uint32_t r, Changes changes) {
+    std::vector<uint32_t> neighbors = touched(changes);
     std::vector<bool> follows = free_;
     for (const Change& c : changes) follows[c.var] = false;
     FormPricing pricing = pricing_;
     pricing.freeVars = &follows;
     apply(changes);
     Changes all = changes;
-    for (uint32_t q : neighbours)
+    for (uint32_t q : neighbors)
       if (q != r && onOneMesh(s_, s_.relations[q]))
         follow(q, cheapestForm(s_, s_.relations[q], pricing).form, all);
     takeBack(changes);
@@ -116,7 +116,7 @@ private:
       Changes near;
       follow(r, f.form, near);
       if (near.empty()) continue;
-      Changes far = withNeighbours(r, near);
+      Changes far = withNeighbors(r, near);
       for (Changes* changes : {&near, &far}) {
         int64_t before = 0;
         const int64_t saved = gain(*changes, before);

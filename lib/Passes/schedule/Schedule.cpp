@@ -11,13 +11,13 @@
 // Otherwise the order is that of the text. In both cases the function gets {streams = N}: the number of
 // streams per device. A function with that attribute is already scheduled, and unchanged.
 #include "dtc/IR/DevicePrograms.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/Passes/Pass.h"
+#include "dtc/Passes/analysis/Collectives.h"
 #include "dtc/Passes/analysis/MemoryPlan.h"
 #include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Passes/analysis/TargetOf.h"
-#include "dtc/Passes/analysis/TraceCollectives.h"
-#include "dtc/Passes/pipeline/Pass.h"
 #include "dtc/Support/Result.h"
 #include "schedule/OverlapOrder.h"
 

@@ -3,10 +3,10 @@
 // Takes text of every level before `fuse`, and keeps the level. The ops of the blocks can then fuse with the
 // surrounding ops, and the predicate is not read back to the host. Run it after `autodiff`: the gradient of a
 // `select` evaluates both sides, so that 0 times infinity on the side not taken would be NaN.
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 #include "dtc/Ops/OpFunctions.h"
+#include "dtc/Passes/Pass.h"
 #include "dtc/Passes/analysis/Clone.h"
-#include "dtc/Passes/pipeline/Pass.h"
 
 namespace dtc {
 

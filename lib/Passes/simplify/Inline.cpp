@@ -2,7 +2,7 @@
 #include "analysis/Within.h"
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/text/PlainLiterals.h"
+#include "dtc/IR/build/PlainLiterals.h"
 #include "dtc/Passes/analysis/Clone.h"
 #include "dtc/Passes/simplify/Specialize.h"
 #include <algorithm>

@@ -4,8 +4,8 @@
 // which groups adjacent ops. Until then the block prevents recomputed ops (collectives too) from being merged
 // with those of the forward pass.
 #include "dtc/IR/OpRecord.h"
+#include "dtc/Passes/Pass.h"
 #include "dtc/Passes/analysis/Clone.h"
-#include "dtc/Passes/pipeline/Pass.h"
 
 namespace dtc {
 

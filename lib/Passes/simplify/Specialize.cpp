@@ -1,10 +1,11 @@
 #include "dtc/Passes/simplify/Specialize.h"
+#include "dtc/IR/verify/Verify.h"
 
 #include "dtc/IR/CallSizes.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/text/PlainLiterals.h"
+#include "dtc/IR/build/PlainLiterals.h"
 #include "dtc/IR/text/Text.h"
-#include "dtc/IR/verify/LocalShape.h"
 #include "dtc/Passes/analysis/Clone.h"
 #include "dtc/Support/Tensor.h"
 

@@ -2,9 +2,9 @@
 // the device only.
 #include "dtc/Eval/Eval.h"
 #include "dtc/IR/DevicePrograms.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/Passes/Pass.h"
 #include "dtc/Passes/analysis/Clone.h"
-#include "dtc/Passes/pipeline/Pass.h"
 
 #include <map>
 #include <unordered_set>

@@ -3,10 +3,10 @@
 // Takes text of every level before `fuse`, and keeps the level. Outside the standard pipeline: a loop's
 // kernels are compiled once, and straight-line code is profitable only if iterations differ (an index that
 // becomes a constant, a special first iteration).
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 #include "dtc/Ops/OpFunctions.h"
+#include "dtc/Passes/Pass.h"
 #include "dtc/Passes/analysis/Clone.h"
-#include "dtc/Passes/pipeline/Pass.h"
 
 namespace dtc {
 

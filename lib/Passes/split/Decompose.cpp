@@ -2,8 +2,8 @@
 
 #include "analysis/FusionForm.h"
 #include "analysis/Within.h"
-#include "dtc/IR/Builder.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/IR/build/Builder.h"
 #include "dtc/Passes/analysis/Clone.h"
 
 namespace dtc {

@@ -1,5 +1,5 @@
 #include "split/ReductionChunks.h"
-#include "dtc/Ops/reduce/Reduce.h"
+#include "dtc/Ops/Reduce.h"
 
 #include "analysis/FusionForm.h"
 
@@ -46,7 +46,7 @@ private:
   ValueId convert(ValueId v, DType to) { return Expr(b_, v).as(to); }
   std::vector<int64_t> shapeOf(ValueId v) const { return m_.typeOf(v).staticShape(); }
 
-  // Dim `dim` holds one partial result per chunk: a tree combines neighbours, by the next radix at a time.
+  // Dim `dim` holds one partial result per chunk: a tree combines neighbors, by the next radix at a time.
   // Odd radices come first, so that the remaining ones are powers of two, like most meshes.
   ValueId tree(ValueId v, size_t dim, PendingKind by) {
     for (int64_t left = shapeOf(v)[dim]; left > 1;) {

@@ -1,7 +1,7 @@
 #pragma once
 // Sums of floats in a fixed number of chunks: the partial sum of each chunk, then a tree over the chunk
 // indices. Chunks depend on the shape alone, never on the mesh.
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 #include <functional>
 
 namespace dtc {

@@ -2,10 +2,10 @@
 #include "split/SplitReductions.h"
 #include "analysis/ByValue.h"
 #include "analysis/FusionForm.h"
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 #include "dtc/Ops/OpName.h"
-#include "dtc/Ops/elementwise/Scalar.h"
-#include "dtc/Ops/reduce/Reduce.h"
+#include "dtc/Ops/Reduce.h"
+#include "dtc/Ops/record/Scalar.h"
 #include <algorithm>
 #include <array>
 #include <unordered_set>

@@ -2,7 +2,7 @@
 // the ops on their parts; readers get the combined results.
 #include "split/SplitRows.h"
 #include "analysis/ByValue.h"
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 #include "dtc/Passes/analysis/Clone.h"
 
 namespace dtc {

@@ -1,6 +1,6 @@
 // The rewrites of optimize-collectives, matched in a program that audit does not rewrite.
 #include "audit/AuditGraph.h"
-#include "dtc/Passes/analysis/TraceCollectives.h"
+#include "dtc/Passes/trace/TraceCollectives.h"
 
 #include <algorithm>
 #include <map>

@@ -1,11 +1,11 @@
 // Builds the audit graph of local text.
 #include "audit/AuditGraph.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/IR/text/UserLocation.h"
 #include "dtc/IR/verify/CommContract.h"
-#include "dtc/IR/verify/LocalShape.h"
-#include "dtc/Passes/analysis/TraceCollectives.h"
+#include "dtc/Passes/trace/TraceCollectives.h"
 
 #include <algorithm>
 

@@ -2,6 +2,7 @@
 // propagates them, and reports the resulting shardings and communication.
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Report/explain/Explain.h"
 #include "dtc/Sharding/Reshard.h"
 #include "dtc/Support/Words.h"

@@ -58,7 +58,7 @@ public:
     }
     for (ExplainGroup& g : r_.groups) describe(g);
     nameLayers();
-    summarise();
+    summarize();
   }
 
 private:
@@ -126,7 +126,7 @@ private:
     return prefix.substr(0, prefix.rfind('#')) + rangeText(ends);
   }
 
-  void summarise() {
+  void summarize() {
     for (const ProgramCollective& c : r_.collectives) {
       const std::string axes = joined(c.axes);
       add(rowOf(r_.summary.axes, axes), c);

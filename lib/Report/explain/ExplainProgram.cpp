@@ -2,7 +2,7 @@
 
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/UserLocation.h"
-#include "dtc/Passes/collectives/CommContracts.h"
+#include "dtc/Passes/trace/CommContracts.h"
 #include "explain/ChangeSearch.h"
 #include "explain/ExplainGroups.h"
 

@@ -1,8 +1,8 @@
 #include "explain/ProgramTime.h"
 
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Region.h"
-#include "dtc/IR/verify/LocalShape.h"
 #include "dtc/Passes/analysis/OpWork.h"
 
 #include <algorithm>

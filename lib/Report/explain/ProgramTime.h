@@ -1,6 +1,6 @@
 #pragma once
 // The time of a local program on the nominal machine, used to compare changes of annotations.
-#include "dtc/Passes/analysis/TraceCollectives.h"
+#include "dtc/Passes/trace/TraceCollectives.h"
 #include "dtc/Report/explain/ExplainProgram.h"
 
 namespace dtc {

@@ -1,6 +1,6 @@
 // Reads the CollectiveSpec of a local op: its attributes, and the shapes on each device.
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/verify/LocalShape.h"
 #include "dtc/Runtime/comm/Collective.h"
 
 namespace dtc {

@@ -1,6 +1,6 @@
 #include "program/LoadCalls.h"
 
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 
 namespace dtc {
 static std::vector<int64_t> sizesAt(const Module& m, const std::vector<Dim>& sizes, const Mesh& mesh,

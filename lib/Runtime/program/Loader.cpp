@@ -1,10 +1,11 @@
 #include "program/Loader.h"
 
 #include "dtc/Eval/Eval.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/IR/text/UserLocation.h"
-#include "dtc/IR/verify/LocalShape.h"
 #include "dtc/IR/verify/RankSchedule.h"
+#include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Passes/pipeline/Pipeline.h"
 #include "dtc/Support/ElementCount.h"
 

@@ -2,8 +2,9 @@
 // A loaded program: flat lists of steps for each function of the program, and buffer addresses per device.
 // Built once by Loader, executed by Runner without lookups or allocations.
 #include "dtc/IR/DevicePrograms.h"
+#include "dtc/Passes/analysis/MemoryPlan.h"
 #include "dtc/Runtime/backend/Backend.h"
-#include "dtc/Runtime/program/Executable.h"
+#include "dtc/Runtime/program/StepInfo.h"
 
 namespace dtc {
 

@@ -3,7 +3,7 @@
 // computed once, at load time. A run takes no locks, wakes no threads between steps and allocates nothing:
 // workers take tasks in order, each when its dependencies are done. A worker owns only its current task, so a
 // preempted worker delays no others.
-#include "dtc/Runtime/program/Executable.h"
+#include "dtc/Runtime/run/Executable.h"
 #include "program/Program.h"
 
 #include <atomic>

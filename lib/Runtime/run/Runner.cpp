@@ -2,8 +2,8 @@
 
 #include "dtc/Eval/Eval.h"
 #include "dtc/Files/TensorText.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/verify/LocalShape.h"
 
 #include <chrono>
 #include <cstring>

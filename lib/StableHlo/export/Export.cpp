@@ -1,6 +1,6 @@
 // Export of a module: meshes, functions, and the dispatch of one op.
 #include "dtc/StableHlo/export/Export.h"
-#include "dtc/IR/text/RuleText.h"
+#include "dtc/IR/infer/RuleText.h"
 #include "dtc/Ops/Expr.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/analysis/MemoryPlan.h"

@@ -1,5 +1,5 @@
 // Per-device ops: collectives over replica groups, and the device's own index.
-#include "dtc/IR/verify/Varying.h"
+#include "dtc/IR/infer/Varying.h"
 #include "export/ExportContext.h"
 #include <algorithm>
 
@@ -58,7 +58,7 @@ private:
     const ExportValue id = w_.convert(partition(), DType::I32);
     ExportValue sum;
     for (const AxisRef& a : axes_) {
-      // The distance between the numbers of two devices that are neighbours along the axis.
+      // The distance between the numbers of two devices that are neighbors along the axis.
       int64_t stride = 1, size = mesh_.axisSize(a);
       for (int64_t device = 0; device < mesh_.numDevices(); ++device)
         if (mesh_.indexAlong(a, device) == 1) {

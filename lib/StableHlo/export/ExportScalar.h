@@ -1,6 +1,6 @@
 #pragma once
 // Scalar expressions (Ops/Scalar.h) as StableHLO ops on whole tensors.
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "export/ExportWriter.h"
 
 namespace dtc {

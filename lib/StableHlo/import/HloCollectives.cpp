@@ -1,5 +1,5 @@
 // Collectives in per-device code: replica groups become axes of the mesh.
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/LocalShape.h"
 #include "import/HloGroups.h"
 #include "import/HloImporter.h"
 #include "import/HloRegions.h"

@@ -4,8 +4,8 @@
 #include "dtc/StableHlo/import/Import.h"
 #include "import/HloCarry.h"
 #include "import/HloContext.h"
+#include "import/Shardy.h"
 #include "sharding/PerDevice.h"
-#include "sharding/Shardy.h"
 #include <unordered_map>
 #include <utility>
 

@@ -1,6 +1,6 @@
 // CHLO: ops that StableHLO leaves to producers to decompose, and XLA's own functions called by custom_call.
-#include "dtc/Ops/elementwise/Scalar.h"
 #include "dtc/Ops/record/Ops.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "import/HloTable.h"
 
 #include <algorithm>

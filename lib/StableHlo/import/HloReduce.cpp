@@ -80,7 +80,7 @@ ValueId rows(HloContext& c, ValueId x, int64_t start, int64_t limit, int64_t str
                 {{"start", c.intsAttr(from)}, {"limit", c.intsAttr(to)}, {"stride", c.intsAttr(by)}});
 }
 
-// Combines neighbours, which keeps the order: a tree of log2(n) levels. `xs` are [n, …] each.
+// Combines neighbors, which keeps the order: a tree of log2(n) levels. `xs` are [n, …] each.
 std::vector<ValueId> tree(HloContext& c, std::vector<ValueId> xs, int64_t n) {
   const MlirRegion& region = c.op.regions[0];
   while (n > 1) {

@@ -1,5 +1,5 @@
 #include "import/HloRegions.h"
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "import/HloImporter.h"
 
 #include <algorithm>

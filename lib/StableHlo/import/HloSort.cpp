@@ -2,7 +2,7 @@
 #include "import/HloImporter.h"
 #include "import/HloRegions.h"
 #include "import/HloTable.h"
-#include "sharding/ShardyFollow.h"
+#include "import/ShardyFollow.h"
 
 namespace dtc {
 

@@ -9,7 +9,7 @@ namespace {
 using Family = std::span<const HloRow> (*)();
 constexpr std::string_view kMhloCall = "custom_call @mhlo.";
 constexpr Family kFamilies[] = {
-    hloElementwiseRows, hloShapeRows,         hloContractRows, hloControlRows,    hloNormaliseRows,
+    hloElementwiseRows, hloShapeRows,         hloContractRows, hloControlRows,    hloNormalizeRows,
     hloCheckRows,       hloReduceRows,        hloWindowRows,   hloSortRows,       hloSliceRows,
     hloScatterRows,     hloComplexRows,       hloShardyRows,   hloCollectiveRows, hloMathRows,
     hloConvolutionRows, hloLinearAlgebraRows, hloRandomRows,   hloDynamicRows,    hloOlderRows,

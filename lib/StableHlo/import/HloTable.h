@@ -28,7 +28,7 @@ inline constexpr std::string_view kHloBroadcast = "chlo.broadcast_";
 [[nodiscard]] std::span<const HloRow> hloControlRows();     // HloControl.cpp
 [[nodiscard]] std::span<const HloRow> hloContractRows();    // HloContract.cpp
 [[nodiscard]] std::span<const HloRow> hloCheckRows();       // HloCheck.cpp
-[[nodiscard]] std::span<const HloRow> hloNormaliseRows();   // HloNormalise.cpp
+[[nodiscard]] std::span<const HloRow> hloNormalizeRows();   // HloNormalize.cpp
 [[nodiscard]] std::span<const HloRow> hloComplexRows();     // HloComplex.cpp
 [[nodiscard]] std::span<const HloRow> hloReduceRows();      // HloReduce.cpp
 [[nodiscard]] std::span<const HloRow> hloWindowRows();      // HloWindow.cpp

@@ -1,6 +1,6 @@
 #pragma once
 // Values that a counted loop slices and writes row by row.
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 #include "dtc/Passes/analysis/Clone.h"
 #include "import/IndexRanges.h"
 

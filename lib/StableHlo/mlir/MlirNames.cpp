@@ -146,7 +146,7 @@ void nameWindow(MlirOp& op) {
 
 } // namespace
 
-void normalisePretty(MlirOp& op) {
+void normalizePretty(MlirOp& op) {
   size_t point = op.name.rfind('.');
   std::string_view name = point == std::string_view::npos ? op.name : op.name.substr(point + 1);
   if (op.name.starts_with("sdy.") && op.name != "sdy.constant") return;

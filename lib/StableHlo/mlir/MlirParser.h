@@ -112,7 +112,7 @@ private:
 };
 
 // Maps the attribute names of the pretty form to the generic ones, and names unnamed ones (MlirNames.cpp).
-void normalisePretty(MlirOp& op);
+void normalizePretty(MlirOp& op);
 
 inline constexpr DiagKind kMlirUnexpected{"mlir-syntax", "expected {0}, found {1}"};
 inline constexpr DiagKind kMlirDeep{"too-deep", "nested too deep (more than {0} levels)"};

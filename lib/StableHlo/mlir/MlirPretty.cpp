@@ -1,5 +1,5 @@
 // Pretty forms. One grammar covers all ops: between an op's name and its types there is a sequence of items
-// (values, words, lists, `name = attribute`, parentheses, regions), which normalisePretty then names.
+// (values, words, lists, `name = attribute`, parentheses, regions), which normalizePretty then names.
 #include "mlir/MlirParser.h"
 
 namespace dtc {
@@ -22,7 +22,7 @@ bool MlirParser::prettyOp(MlirOp& op) {
   for (const MlirUse& u : inits_) op.operands.push_back(u);
   if (op.numResults() > 0 && !tok().is(':')) return unexpected("':' and the op's types");
   if (!signature(op, false)) return false;
-  normalisePretty(op);
+  normalizePretty(op);
   return true;
 }
 

@@ -1,6 +1,6 @@
 #include "sharding/DeviceNumber.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/verify/LocalShape.h"
 #include "dtc/Ops/OpName.h"
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // The rule prover finds what is wrong and what is missing, and nothing else.
 #include "dtc/Check/rules/RuleProver.h"
-#include "dtc/IR/text/RuleText.h"
+#include "dtc/IR/infer/RuleText.h"
 #include "dtc/Ops/record/Ops.h"
 #include <algorithm>
 
@@ -44,7 +44,7 @@ TEST(RuleProver, FindsALocalOpThatIsNotToldItsPlace) {
 }
 
 TEST(RuleProver, FindsAMeanOverShardsWithoutTheGlobalCount) {
-  OpRegistry ops = with("mean", [](OpRecord& r) { r.localise = nullptr; });
+  OpRegistry ops = with("mean", [](OpRecord& r) { r.localize = nullptr; });
   EXPECT_TRUE(speaksOf(proveRules(ops, {{"mean"}}).wrong, "mean f32[5, 3] | S(0) -> P(sum)"));
 }
 

@@ -103,7 +103,7 @@ const Fault kFaults[] = {
      KERNEL "  dtc_barrier(1, 64);\n  out[threadIdx.x] = 0;\n}",
      "block (0, 0, 0): thread (0, 0, 0) at line 2: a barrier's count must be a multiple of 32 up to the "
      "block's threads, not 48"},
-    {"UninitialisedShared",
+    {"UninitializedShared",
      KERNEL "  __shared__ f32 s[64];\n  const i32 t = threadIdx.x;\n  if (t < 40) s[t] = in[t];\n  "
             "__syncthreads();\n  out[t] = s[63 - t];\n}",
      KERNEL "  __shared__ f32 s[64];\n  const i32 t = threadIdx.x;\n  s[t] = in[t];\n  __syncthreads();\n  "
@@ -111,7 +111,7 @@ const Fault kFaults[] = {
      "block (0, 0, 0): thread (0, 0, 0) at line 6 reads 4 bytes that nothing has written (shared variable "
      "'s', "
      "byte 252)"},
-    {"UninitialisedGlobal", KERNEL "  out[threadIdx.x] += in[threadIdx.x];\n}",
+    {"UninitializedGlobal", KERNEL "  out[threadIdx.x] += in[threadIdx.x];\n}",
      KERNEL "  out[threadIdx.x] = in[threadIdx.x];\n}",
      "block (0, 0, 0): thread (0, 0, 0) at line 2 reads 4 bytes that nothing has written (argument 0, byte 0 "
      "of 256)"},

@@ -1,7 +1,7 @@
 // The device header's functions on the CPU: the bounds of docs/math.md over samples of all floats, and the IR's edges.
 // DTC_FLOAT_STRIDE=1 tries every one of the 2^32 floats, DTC_FLOAT_FUNCTIONS=exp,log of these functions alone.
 #include "dtc/Jit/CpuJit.h"
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "dtc/Support/DType.h"
 #include <algorithm>
 #include <bit>
@@ -58,7 +58,7 @@ double ulpsBetween(float got, double exact) {
   const auto nearest = static_cast<float>(exact);
   if (std::isnan(exact) || std::isnan(got)) return std::isnan(exact) && std::isnan(got) ? 0 : 1e30;
   if (std::isinf(got) || std::isinf(nearest)) {
-    // The largest float and infinity are neighbours.
+    // The largest float and infinity are neighbors.
     const double edge = 0x1p128;
     const double g = std::isinf(got) ? std::copysign(edge, got) : got,
                  e = std::fabs(exact) > edge ? std::copysign(edge, exact) : exact;
@@ -215,7 +215,7 @@ TEST(MathPage, HasARowForEveryCostlyFunction) {
 INSTANTIATE_TEST_SUITE_P(Levels, Math, ::testing::Values(CpuLevel::Generic, CpuLevel::Avx2, CpuLevel::Avx512),
                          [](const auto& level) { return std::string(cpuLevelName(level.param)); });
 
-// Every 16-bit pattern widened, and floats around every value of the format (and its neighbours' middle) narrowed.
+// Every 16-bit pattern widened, and floats around every value of the format (and its neighbors' middle) narrowed.
 template <class Bits> void checkNarrow(const char* type, float (*widen)(Bits), Bits (*narrow)(double)) {
   CpuJit jit(uncached());
   const std::string t(type);
@@ -243,7 +243,7 @@ template <class Bits> void checkNarrow(const char* type, float (*widen)(Bits), B
       ASSERT_TRUE(got == expected ? std::signbit(got) == std::signbit(expected)
                                   : std::isnan(got) && std::isnan(expected))
           << type << " " << code;
-    // Between this value and the next: the middle and its neighbours.
+    // Between this value and the next: the middle and its neighbors.
     const float next = widen(static_cast<Bits>(code + 1)),
                 middle = static_cast<float>((0.5 * expected) + (0.5 * next));
     const float around[] = {expected,

@@ -1,6 +1,6 @@
 // The random words and numbers of the device header: the paper's answers, the evaluator's, and what chance looks like.
 #include "dtc/Jit/CpuJit.h"
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "dtc/Support/DType.h"
 #include <array>
 #include <bit>
@@ -145,7 +145,7 @@ double pairs(const std::vector<uint64_t>& w, const std::vector<uint64_t>& other)
   return chiSquare(bins, static_cast<double>(w.size()));
 }
 
-TEST(Random, NeighboursAndSeedsAreIndependent) {
+TEST(Random, NeighborsAndSeedsAreIndependent) {
   const std::vector<uint64_t> w = words32(0, kMany, 42);
   for (uint64_t apart : {1, 2, 4, 256}) // in the tensor
     EXPECT_LT(std::fabs(pairs(w, words32(apart, kMany, 42))), kSigmas) << apart << " apart";
@@ -168,13 +168,13 @@ TEST(Random, SeedsSpread) {
 
 template <class T> void checkNormals(const std::vector<T>& x) {
   const auto n = static_cast<double>(x.size());
-  double mean = 0, variance = 0, skew = 0, tails = 0, neighbours = 0;
+  double mean = 0, variance = 0, skew = 0, tails = 0, neighbors = 0;
   std::vector<int64_t> bins(64);
   for (size_t i = 0; i < x.size(); ++i) {
     const double v = x[i];
     ASSERT_TRUE(std::isfinite(v));
     mean += v / n, variance += v * v / n, skew += v * v * v / n, tails += v * v * v * v / n;
-    neighbours += v * static_cast<double>(x[(i + 1) % x.size()]) / n;
+    neighbors += v * static_cast<double>(x[(i + 1) % x.size()]) / n;
     ++bins[std::min<size_t>(63, static_cast<size_t>(32 * std::erfc(-v / std::numbers::sqrt2)))];
   }
   const double sigma = kSigmas / std::sqrt(n);
@@ -182,7 +182,7 @@ template <class T> void checkNormals(const std::vector<T>& x) {
   EXPECT_NEAR(variance, 1, std::numbers::sqrt2 * sigma);
   EXPECT_NEAR(skew, 0, std::sqrt(15.0) * sigma);
   EXPECT_NEAR(tails, 3, std::sqrt(96.0) * sigma);
-  EXPECT_NEAR(neighbours, 0, sigma);
+  EXPECT_NEAR(neighbors, 0, sigma);
   EXPECT_LT(std::fabs(chiSquare(bins, n)), kSigmas);
 }
 

@@ -40,7 +40,7 @@ private:
     }
     return dims;
   }
-  // Neighbouring dims of different groups become one now and then.
+  // Neighboring dims of different groups become one now and then.
   void append(Shape& shape, const Shape& more) {
     for (size_t i = 0; i < more.size(); ++i)
       if (i == 0 && !shape.empty() && once(5))

@@ -2,11 +2,12 @@
 #include "dtc/Check/run/Compare.h"
 #include "dtc/Eval/Eval.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/pipeline/StandardPipeline.h"
 #include "dtc/Runtime/backend/cpu/CpuBackend.h"
 #include "dtc/Runtime/backend/emu/CudaEmuBackend.h"
-#include "dtc/Runtime/program/Executable.h"
+#include "dtc/Runtime/run/Executable.h"
 #include <cstring>
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // OpRecord::checks against the values of the ops, and columns that every record must state.
 #include "OpFixture.h"
 #include "dtc/Eval/Eval.h"
-#include "dtc/Ops/elementwise/Scalar.h"
 #include "dtc/Ops/record/Samples.h"
+#include "dtc/Ops/record/Scalar.h"
 #include <cmath>
 
 namespace dtc::test {

@@ -1,5 +1,5 @@
 // The scalar language and its edges (ir.md, "Edges").
-#include "dtc/Ops/elementwise/Scalar.h"
+#include "dtc/Ops/record/Scalar.h"
 #include "OpFixture.h"
 #include <cmath>
 

@@ -1,7 +1,8 @@
 // Each pass does to its examples (`dtc opt --help-pass`, docs/passes.md) what they say.
 #include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 #include "dtc/Support/EmbeddedFile.h"
 
 #include <gtest/gtest.h>

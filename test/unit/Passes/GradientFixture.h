@@ -3,8 +3,9 @@
 #include "dtc/Eval/Eval.h"
 #include "dtc/Eval/RandomInputs.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 #include <cmath>
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include "dtc/Eval/RandomInputs.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Ops/record/Samples.h"
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 #include <cmath>
 
 namespace dtc::test {

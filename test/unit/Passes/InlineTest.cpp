@@ -2,7 +2,7 @@
 #include "dtc/Passes/simplify/Inline.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/Ops/record/Ops.h"
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 // Every policy gives valid programs that compute what the program computed: random small ones.
 #include "dtc/Check/run/Equivalence.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/collectives/OptimizeCollectives.h"
 #include "dtc/Passes/partition/Partition.h"

@@ -1,6 +1,7 @@
 // Compile time grows as the program does, and not with the number of devices. Measured in the processor's time, which a busy
 // machine changes little, and with bounds that only another order of growth can pass.
 #include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Model/Model.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/pipeline/Pipeline.h"

@@ -1,11 +1,12 @@
 // Sub-axes of one axis in any order, other axes between them, axes of size 1: the ops that merge dims, by every policy.
 #include "dtc/Check/run/Equivalence.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/Pass.h"
 #include "dtc/Passes/autodiff/Autodiff.h"
 #include "dtc/Passes/collectives/OptimizeCollectives.h"
 #include "dtc/Passes/partition/Partition.h"
-#include "dtc/Passes/pipeline/Pass.h"
 #include "dtc/Passes/propagate/Propagate.h"
 
 #include <algorithm>

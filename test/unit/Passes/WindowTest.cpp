@@ -1,5 +1,6 @@
 // What each device receives for a window over a sharded dim: the rows that it lacks, counted one by one, in one p2p.
 #include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/partition/Partition.h"
 #include <algorithm>

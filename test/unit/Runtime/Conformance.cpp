@@ -3,14 +3,15 @@
 #include "dtc/Check/run/Compare.h"
 #include "dtc/Eval/Eval.h"
 #include "dtc/Eval/RandomInputs.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/text/Text.h"
-#include "dtc/IR/verify/LocalShape.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Runtime/backend/cpu/CpuBackend.h"
 #include "dtc/Runtime/backend/cuda/CudaBackend.h"
 #include "dtc/Runtime/backend/emu/CudaEmuBackend.h"
-#include "dtc/Runtime/program/Executable.h"
+#include "dtc/Runtime/run/Executable.h"
 
 #include "StubGpus.h"
 

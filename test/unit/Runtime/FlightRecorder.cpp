@@ -1,5 +1,5 @@
 // What is said of devices that stand still in a collective.
-#include "../../../lib/Runtime/trace/FlightRecorder.h"
+#include "../../../lib/Runtime/comm/FlightRecorder.h"
 
 #include <gtest/gtest.h>
 

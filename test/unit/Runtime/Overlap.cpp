@@ -3,6 +3,7 @@
 #include "../../../lib/Passes/schedule/OverlapOrder.h"
 #include "../../../lib/Runtime/program/Loader.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/pipeline/StandardPipeline.h"
 

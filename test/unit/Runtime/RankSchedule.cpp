@@ -5,7 +5,7 @@
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/pipeline/StandardPipeline.h"
 #include "dtc/Runtime/backend/cpu/CpuBackend.h"
-#include "dtc/Runtime/program/Executable.h"
+#include "dtc/Runtime/run/Executable.h"
 
 #include <gtest/gtest.h>
 

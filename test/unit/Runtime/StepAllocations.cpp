@@ -2,10 +2,11 @@
 // bookkeeping in a matrix product is not ours to count.)
 #include "dtc/Eval/RandomInputs.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/pipeline/StandardPipeline.h"
 #include "dtc/Runtime/backend/cpu/CpuBackend.h"
-#include "dtc/Runtime/program/Executable.h"
+#include "dtc/Runtime/run/Executable.h"
 
 #include <atomic>
 #include <gtest/gtest.h>

@@ -35,7 +35,7 @@ TEST(DType, EveryBitPatternRoundTrips) {
   roundTrip<uint8_t>(256, f8E5M2ToFloat, doubleToF8E5M2);
 }
 
-// Between two neighbours the middle goes to the even one, and a hair beyond it to the other.
+// Between two neighbors the middle goes to the even one, and a hair beyond it to the other.
 TEST(DType, TiesGoToEven) {
   auto check = [](uint32_t last, auto widen, auto narrow) {
     for (uint32_t i = 0; i < last; ++i) {

@@ -1,6 +1,6 @@
 #pragma once
 // `run --nan`: the op that produces the first NaN, with its device, element, iteration and operands.
-#include "dtc/Runtime/program/Executable.h"
+#include "dtc/Runtime/run/Executable.h"
 #include "dtc/Support/Diagnostics.h"
 
 #include <optional>

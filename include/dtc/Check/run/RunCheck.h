@@ -4,7 +4,7 @@
 #include "dtc/Check/run/CommRounding.h"
 #include "dtc/Files/TensorArchive.h"
 #include "dtc/IR/Module.h"
-#include "dtc/Runtime/program/Executable.h"
+#include "dtc/Runtime/run/Executable.h"
 #include "dtc/Support/Result.h"
 
 namespace dtc {

@@ -23,9 +23,9 @@ struct ParseOptions {
 
 // Parses and infers all types, including the dtypes of literals; reports as many errors as possible to
 // `diags`. The module is valid only if there were none. Bounded: nesting 256, memory proportional to the
-// text.
+// text. `sound` receives the functions without an error, for verifyFunctions().
 [[nodiscard]] bool parseModule(SourceText source, const OpRegistry&, Module& out, Diagnostics& diags,
-                               const ParseOptions& options = {});
+                               const ParseOptions& options = {}, std::vector<FuncId>* sound = nullptr);
 
 struct PrintOptions {
   ShardingStyle style = ShardingStyle::Dim;
@@ -46,9 +46,5 @@ struct PrintOptions {
 // A standalone sharding ("{dp, _ | sum(tp)}", "@pod[S(0), R]"), for command lines and equations.
 [[nodiscard]] bool parseSharding(std::string_view text, Module& m, MeshId defaultMesh, Sharding& out,
                                  Diagnostics& diags);
-
-// Checks everything that the module's level requires (ir.md, architecture.md). parseModule does not run
-// it; the driver does, and tests do after every pass.
-[[nodiscard]] bool verifyModule(Module&, Diagnostics& diags);
 
 } // namespace dtc

@@ -3,7 +3,7 @@
 // the same order would deadlock.
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/verify/Varying.h"
+#include "dtc/IR/infer/Varying.h"
 #include <map>
 #include <optional>
 #include <span>

@@ -8,7 +8,7 @@
 namespace dtc::loops {
 
 // Splits axes wherever an index divides by a factor of their extent, so that the index becomes affine: a
-// reshape or transpose fused into its neighbours then costs no arithmetic.
+// reshape or transpose fused into its neighbors then costs no arithmetic.
 void splitDividedAxes(Kernel&);
 // Gives a reduction the axis of the stores that read the same elements again along one of their own, so that
 // both are passes over one row (group_norm, whose channels are split into groups).

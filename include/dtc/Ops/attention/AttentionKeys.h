@@ -1,7 +1,7 @@
 #pragma once
 // The ops of attention, and the split of those with few queries and long keys over parts of the keys, to occupy
 // a whole GPU.
-#include "dtc/IR/Builder.h"
+#include "dtc/IR/build/Builder.h"
 
 namespace dtc {
 

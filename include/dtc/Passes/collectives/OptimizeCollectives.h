@@ -3,10 +3,10 @@
 //
 // Needs local text. Runs after partition, which plans each reshard separately, and before fuse, so that
 // fusion and communication contracts see the final collectives. Three steps on every block: loop-invariant
-// collectives and accumulated reductions are hoisted out of loops; equal collectives are merged, neighbours
+// collectives and accumulated reductions are hoisted out of loops; equal collectives are merged, neighbors
 // are combined or cancelled, and unused ones are erased; small collectives of one kind are bucketed. The
 // result is the same for all devices: no step depends on the device.
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 #include "dtc/Sharding/Machine.h"
 
 namespace dtc {
@@ -19,6 +19,6 @@ struct OptimizeCollectivesOptions {
 };
 
 [[nodiscard]] bool optimizeCollectives(Module&, Diagnostics&, const OptimizeCollectivesOptions& = {});
-[[nodiscard]] bool optimizeCollectivesPass(Module&, const PassOptions&, Diagnostics&);
+[[nodiscard]] OptimizeCollectivesOptions optimizeCollectivesOptions(const PassOptions&);
 
 } // namespace dtc

@@ -4,7 +4,7 @@
 // The op's record defines the replacement (OpRecord::complex). Arguments and results of the entry function
 // stay complex in memory, accessed by `real`, `imag` and `complex`, and so do the operands of `print` and of
 // checks. Called functions take planes.
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 
 namespace dtc {
 

@@ -1,6 +1,6 @@
 #pragma once
 // fuse: groups the ops of local functions into `fused` regions, one kernel or library call each (ir.md).
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 
 namespace dtc {
 

@@ -20,8 +20,8 @@
 // several quick sweeps over time (best fit, long-lived buffers from the bottom, short-lived ones from the
 // top); if none reaches the bound and the program is small enough, by a search over orders (largest first,
 // then buffers that did not fit move to the front).
+#include "dtc/Passes/Pass.h"
 #include "dtc/Passes/analysis/MemoryPlan.h"
-#include "dtc/Passes/pipeline/Pass.h"
 
 namespace dtc {
 

@@ -1,6 +1,6 @@
 #pragma once
 // The text of a pass: its section of docs/passes.md, which is part of the binary.
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 
 namespace dtc {
 

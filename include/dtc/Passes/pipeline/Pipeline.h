@@ -1,6 +1,6 @@
 #pragma once
 // Pass pipelines: the syntax of `-p 'a,b{opt=v},c'`, and running it.
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 #include "dtc/Support/Progress.h"
 #include "dtc/Support/Result.h"
 #include <functional>

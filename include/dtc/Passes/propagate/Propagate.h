@@ -8,7 +8,7 @@
 // `reshard` wherever a value's sharding differs from the required one. Runs after autodiff, so that gradients
 // get their shardings from the same rules, and before partition, which needs the shardings.
 #include "dtc/IR/Homomorphism.h"
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 #include "dtc/Sharding/Machine.h"
 #include "dtc/Sharding/Projection.h"
 
@@ -37,7 +37,7 @@ struct ShardingReason {
     ResultAnnotation, // written on the function's result that returns the value
     Propagated,
     Cheapest, // from the cheapest form of `via`, after two factors competed for an axis
-    ByPrice,  // policy cost: lowers the price of `via` and its neighbours together
+    ByPrice,  // policy cost: lowers the price of `via` and its neighbors together
   } kind = Propagated;
   ValueId value;
   uint16_t dim = 0;

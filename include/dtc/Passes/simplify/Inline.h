@@ -4,7 +4,7 @@
 // Runs first, so that every later pass sees one function without calls: sharding, gradients and fusion cross
 // function boundaries. Shardings annotated on the callee's arguments and results become constraints (`shard`)
 // at the call.
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 
 namespace dtc {
 

@@ -3,7 +3,7 @@
 //
 // Afterwards caller and callee use the same sizes, as every pass but inline requires. inline runs it first;
 // run separately it keeps the calls and shows the copies.
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 
 namespace dtc {
 

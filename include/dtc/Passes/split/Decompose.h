@@ -1,6 +1,6 @@
 #pragma once
 // decompose: replaces ops that have no kernel on any backend by the decomposition in their record.
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 
 namespace dtc {
 

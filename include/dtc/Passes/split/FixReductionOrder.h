@@ -10,7 +10,7 @@
 // Data-movement and elementwise ops, and reductions that are exact in every order (max, min, any, all,
 // integers), stay sharded. Runs before propagate, which completes the shardings; each op is then a kernel of
 // its own (fuse{limit=1}), because multiplications and additions within one kernel may be contracted to FMAs.
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 
 namespace dtc {
 

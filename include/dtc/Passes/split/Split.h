@@ -1,7 +1,7 @@
 #pragma once
 // split: rewrites ops of local functions that the target has no kernel for, and ops whose single kernel would
 // leave most of the device idle.
-#include "dtc/Passes/pipeline/Pass.h"
+#include "dtc/Passes/Pass.h"
 
 namespace dtc {
 

@@ -1,7 +1,7 @@
 #pragma once
 // explain for a whole program: each collective of the per-device program, its cost, the op and the line that
 // require it, and the cheapest change of annotations that would remove it.
-#include "dtc/Passes/analysis/TraceCollectives.h"
+#include "dtc/Passes/trace/TraceCollectives.h"
 #include "dtc/Report/explain/Explain.h"
 #include "dtc/Support/Progress.h"
 #include <functional>

@@ -1,7 +1,7 @@
 #pragma once
 // Reports of a run: a Perfetto trace, and statistics per step.
-#include "dtc/Passes/pipeline/Pass.h"
-#include "dtc/Runtime/program/Executable.h"
+#include "dtc/Passes/Pass.h"
+#include "dtc/Runtime/run/Executable.h"
 #include "dtc/Runtime/trace/Roofline.h"
 #include "dtc/Support/Units.h"
 

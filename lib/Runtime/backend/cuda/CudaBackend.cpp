@@ -8,7 +8,7 @@
 #include "backend/cuda/CudaGemm.h"
 #include "backend/cuda/CudaNarrow.h"
 #include "backend/cuda/CudaSchedules.h"
-#include "comm/NcclCommunicator.h"
+#include "backend/cuda/NcclCommunicator.h"
 
 #include <algorithm>
 #include <chrono>

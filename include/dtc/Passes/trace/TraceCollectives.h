@@ -1,0 +1,37 @@
+#pragma once
+// Traces the collectives of the local program back to the ops of the global program that need them.
+#include "dtc/Passes/analysis/Collectives.h"
+#include "dtc/Passes/collectives/OptimizeCollectives.h"
+#include "dtc/Passes/propagate/Propagate.h"
+
+namespace dtc {
+
+struct TracedCollective {
+  OpId op; // in `local`
+  FuncId function;
+  // The ops of `propagated` that it was created for: `reshard`s, or ops that communicate internally. Several
+  // if collectives were merged.
+  std::vector<OpId> sources;
+  // The executions per call of the function: 1, or the iteration count of the enclosing loops; nothing if
+  // that is unknown at compile time. In a branch: as if the branch is taken.
+  std::optional<int64_t> count;
+  // The cost of one execution, on the device that receives most. Nothing if a size is unknown.
+  std::optional<CollectivePrice> price;
+};
+
+struct CollectiveTrace {
+  Module propagated, local;                  // `local` after optimize-collectives
+  PropagationReport report;                  // empty if the input was already propagated
+  std::vector<TracedCollective> collectives; // in program order; without all_slice, which moves no bytes
+};
+
+// `global` is a global or propagated program without calls and gradients. Nothing after an error was
+// reported.
+[[nodiscard]] std::optional<CollectiveTrace> traceCollectives(const Module& global, const PropagateOptions&,
+                                                              const OptimizeCollectivesOptions&,
+                                                              Diagnostics&);
+
+// The collectives of local text alone: `sources` are empty.
+[[nodiscard]] std::vector<TracedCollective> collectivesOf(const Module& local, const NominalMachine&);
+
+} // namespace dtc

@@ -1,0 +1,99 @@
+#include "dtc/Passes/analysis/Collectives.h"
+
+#include "dtc/IR/LocalShape.h"
+#include "dtc/Sharding/CommDType.h"
+#include "dtc/Support/Checked.h"
+
+#include <map>
+#include <numeric>
+
+namespace dtc {
+
+int64_t maxReceivedBytes(const Module& m, OpId o, std::span<const int64_t> operandBytes) {
+  const AttrId sends = m.attr(o, "sends");
+  if (!sends.valid()) return std::reduce(operandBytes.begin(), operandBytes.end());
+  std::map<int64_t, int64_t> byDevice;
+  for (AttrId entry : m.attrs[sends].list) {
+    const std::vector<AttrId>& n = m.attrs[entry].list;
+    const int64_t from = m.attrs[n[1]].i, to = m.attrs[n[2]].i;
+    if (from != to) byDevice[to] += operandBytes[static_cast<size_t>(m.attrs[n[0]].i)];
+  }
+  int64_t max = 0;
+  for (auto [device, bytes] : byDevice) max = std::max(max, bytes);
+  return max;
+}
+
+std::vector<AxisRef> axesOf(const Module& m, OpId o) {
+  std::vector<AxisRef> axes;
+  for (AttrId id : m.attrs[m.attr(o, "axes")].list) {
+    const Attr& a = m.attrs[id];
+    axes.push_back(a.kind == Attr::Axis ? a.axis : AxisRef{a.text});
+  }
+  return axes;
+}
+
+int64_t dimOf(const Module& m, OpId o, std::string_view name) {
+  const int64_t d = m.attrs[m.attr(o, name)].i;
+  return d < 0 ? d + static_cast<int64_t>(m.typeOf(m.operand(o, 0)).rank()) : d;
+}
+
+AttrId reductionOf(Module& m, OpId o) {
+  const AttrId written = m.attr(o, "op");
+  return written ? written : m.attrs.string(m.strings.intern("sum"));
+}
+
+std::vector<AxisRef> collectiveAxes(const Module& m, OpId o) {
+  return m.attr(o, "axes").valid() ? axesOf(m, o) : std::vector<AxisRef>();
+}
+
+// Bytes of one element.
+static int64_t commElementBytes(const Module& m, OpId o, DType dtype) {
+  if (const AttrId commDType = m.attr(o, "wire"); commDType.valid())
+    if (const auto written = parseDType(m.strings[m.attrs[commDType].text]))
+      return dtypeBytes(*written) * (isComplex(dtype) ? 2 : 1);
+  if (!reduces(m.record(o).collective)) return commBytes(PendingKind::None, dtype);
+  const AttrId op = m.attr(o, "op");
+  const auto kind = op.valid() ? parsePendingKind(m.strings[m.attrs[op].text]) : PendingKind::Sum;
+  return commBytes(kind.value_or(PendingKind::Sum), dtype);
+}
+
+StepKind stepOf(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::AllReduce: return StepKind::AllReduce;
+  case CollectiveKind::AllGather: return StepKind::AllGather;
+  case CollectiveKind::AllSlice: return StepKind::AllSlice;
+  case CollectiveKind::ReduceScatter: return StepKind::ReduceScatter;
+  case CollectiveKind::AllToAll: return StepKind::AllToAll;
+  default: return StepKind::Permute;
+  }
+}
+
+std::optional<CollectivePrice> priceOfCollective(const Module& m, OpId o, const Mesh& mesh,
+                                                 const NominalMachine& machine) {
+  const StepKind kind = stepOf(m.record(o).collective);
+  int64_t in = 0, out = 0;
+  std::vector<int64_t> operands;
+  for (ValueId v : m.operands(o)) {
+    const std::optional<int64_t> bytes = largestBytes(m, m[v].type, mesh);
+    const std::optional<int64_t> sum = bytes ? checkedAdd(in, *bytes) : std::nullopt;
+    if (!sum) return std::nullopt;
+    in = *sum;
+    operands.push_back(*bytes);
+  }
+  if (m.record(o).collective == CollectiveKind::P2p) {
+    const int64_t received = maxReceivedBytes(m, o, operands);
+    return priceOf(kind, collectiveAxes(m, o), received, received, mesh, machine);
+  }
+  for (uint32_t r = 0; r < m[o].numResults; ++r) {
+    const std::optional<int64_t> bytes = largestBytes(m, m[m.result(o, r)].type, mesh);
+    const std::optional<int64_t> sum = bytes ? checkedAdd(out, *bytes) : std::nullopt;
+    if (!sum) return std::nullopt;
+    out = *sum;
+  }
+  const DType dtype = m.typeOf(m.operand(o, 0)).dtype;
+  const int64_t held = dtypeBytes(dtype), sent = commElementBytes(m, o, dtype);
+  in = in / held * sent, out = out / held * sent;
+  return priceOf(kind, collectiveAxes(m, o), in, out, mesh, machine);
+}
+
+} // namespace dtc

@@ -1,0 +1,108 @@
+#include "dtc/Passes/trace/TraceCollectives.h"
+
+#include "analysis/Within.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/Region.h"
+#include "dtc/IR/verify/CommContract.h"
+#include "dtc/Passes/partition/Partition.h"
+#include "dtc/Support/Checked.h"
+
+#include <charconv>
+
+namespace dtc {
+
+namespace {
+
+// A `within` path that identifies an op of the propagated program: "#17".
+constexpr char kOpMark = '#';
+
+void markOps(Module& m) {
+  const auto count = static_cast<uint32_t>(m.ops.size());
+  for (uint32_t i = 0; i < count; ++i) {
+    const OpId o(i);
+    std::vector<std::string> paths;
+    for (std::string_view p : withinPaths(m, o)) paths.emplace_back(p);
+    paths.push_back(kOpMark + std::to_string(i));
+    setWithin(m, o, paths);
+  }
+}
+
+std::vector<OpId> markedOps(const Module& m, OpId o) {
+  std::vector<OpId> out;
+  for (std::string_view p : withinPaths(m, o)) {
+    if (!p.starts_with(kOpMark)) continue;
+    uint32_t id = 0;
+    std::from_chars(p.data() + 1, p.data() + p.size(), id);
+    out.push_back(OpId(id));
+  }
+  std::ranges::sort(out, {}, &OpId::index);
+  return out;
+}
+
+// The execution count of an op's blocks.
+std::optional<int64_t> executionsOf(const Module& m, OpId loop) {
+  const RegionKind kind = m.record(loop).regions;
+  if (kind == RegionKind::For) {
+    const std::optional<Dim> iterations = iterationCount(m, loop);
+    return iterations && iterations->isStatic() ? std::optional(iterations->value()) : std::nullopt;
+  }
+  return kind == RegionKind::While ? std::nullopt : std::optional<int64_t>(1);
+}
+
+class CollectiveList {
+public:
+  CollectiveList(const Module& m, const NominalMachine& machine) : m_(m), machine_(machine) {}
+
+  std::vector<TracedCollective> run() {
+    for (FuncId f : m_.order) {
+      if (!m_[f].spmd) continue;
+      func_ = f;
+      mesh_ = meshValueOf(m_, f);
+      block(m_[f].body, 1);
+    }
+    return std::move(out_);
+  }
+
+private:
+  void block(BlockId b, std::optional<int64_t> times) {
+    for (OpId o : m_[b].ops) {
+      const OpRecord& rec = m_.record(o);
+      const bool moves = rec.async == AsyncForm::Start ||
+                         (isContractCollective(rec) && rec.collective != CollectiveKind::AllSlice);
+      if (moves)
+        out_.push_back({o, func_, markedOps(m_, o), times, priceOfCollective(m_, o, mesh_, machine_)});
+      for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
+        const std::optional<int64_t> iterations = executionsOf(m_, o);
+        block(m_.region(o, r), times && iterations ? checkedMul(*times, *iterations) : std::nullopt);
+      }
+    }
+  }
+
+  const Module& m_;
+  const NominalMachine& machine_;
+  FuncId func_;
+  Mesh mesh_;
+  std::vector<TracedCollective> out_;
+};
+
+} // namespace
+
+std::vector<TracedCollective> collectivesOf(const Module& local, const NominalMachine& machine) {
+  return CollectiveList(local, machine).run();
+}
+
+std::optional<CollectiveTrace> traceCollectives(const Module& global, const PropagateOptions& propagation,
+                                                const OptimizeCollectivesOptions& options,
+                                                Diagnostics& diags) {
+  CollectiveTrace trace{global, Module(*global.registry), {}, {}};
+  if (!propagate(trace.propagated, diags, &trace.report, propagation)) return std::nullopt;
+  trace.local = trace.propagated;
+  markOps(trace.local);
+  if (!partition(trace.local, diags, {propagation.reduceDType}) ||
+      !optimizeCollectives(trace.local, diags, options))
+    return std::nullopt;
+  trace.collectives = collectivesOf(trace.local, options.machine);
+  return trace;
+}
+
+} // namespace dtc

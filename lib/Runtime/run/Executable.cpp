@@ -1,0 +1,219 @@
+#include "dtc/Runtime/run/Executable.h"
+
+#include "program/Loader.h"
+#include "run/FixedSchedule.h"
+#include "run/GraphSchedule.h"
+#include "run/Runner.h"
+
+#include "dtc/Eval/Eval.h"
+#include "dtc/IR/LocalShape.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace dtc {
+
+struct Executable::Impl {
+  Module& m;
+  Backend& backend;
+  Program program;
+  std::unique_ptr<Runner> runner;
+  std::unique_ptr<GraphSchedule> graphs; // null if unsupported or disabled
+  HostCost cost;
+  std::unique_ptr<FixedSchedule> fixed; // null: dynamic scheduling
+  std::vector<StepEvent> events;
+  std::vector<int64_t> live;
+  std::vector<Backend::Phase> phases;
+
+  [[nodiscard]] const Function& entry() const { return m[program.programs[0].func]; }
+  const FuncArg& argument(size_t i) const { return entry().args[i]; }
+  // The sharding of argument i; null if unsharded.
+  const Sharding* shardedOf(size_t i) const {
+    const ShardingId sharding = m[argument(i).value].sharding;
+    return argument(i).globalType && sharding ? &m.shardings[sharding] : nullptr;
+  }
+  Status writeShard(size_t i, int64_t coordinate, const Tensor& shard) const {
+    const DeviceProgram& own = program.at(coordinate);
+    const ValueId v = m[own.func].args[i].value;
+    auto shape = shapeAt(m, m[v].type, program.mesh, coordinate);
+    if (!shape || shard.shape() != *shape || shard.dtype() != m.typeOf(v).dtype)
+      return inputError("the value of argument %" + std::string(m.strings[m[v].name]) +
+                        " has another type than the program declares");
+    return backend.write(coordinate, program.arenas[static_cast<size_t>(coordinate)] + *own.offsetOf(v),
+                         shard.bytes());
+  }
+};
+
+// Live bytes after each top-level step: buffers whose live range includes the op's last position.
+static std::vector<int64_t> liveBytesOf(const Program& program) {
+  std::vector<int64_t> live(program.infos.size(), -1);
+  for (const DeviceProgram& own : program.programs) {
+    std::vector<int64_t> change(own.plan.numPositions + 1, 0);
+    for (const MemoryPlan::Buffer& b : own.plan.buffers)
+      for (const MemoryPlan::Range& r : b.live) change[r.first] += b.bytes, change[r.last + 1] -= b.bytes;
+    for (size_t i = 1; i < change.size(); ++i) change[i] += change[i - 1];
+    for (const Step& s : own.steps)
+      if (auto it = own.plan.position.find(program.infos[s.info].id); it != own.plan.position.end())
+        live[s.info] = change[it->second[1]];
+  }
+  return live;
+}
+
+Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Executable::~Executable() = default;
+
+Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backend& backend, ThreadPool& pool,
+                                                     const Options& options) {
+  using Clock = std::chrono::steady_clock;
+  auto impl = std::unique_ptr<Impl>(new Impl{m, backend});
+  auto begin = Clock::now();
+  Loader loader(m, f, backend, impl->program);
+  if (Status s = loader.load(); !s) return s.error();
+  double total = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  impl->phases = backend.phases;
+  for (const Backend::Phase& p : backend.phases) total -= p.milliseconds;
+  impl->phases.insert(impl->phases.begin(), {"print kernels", loader.printMs});
+  impl->phases.push_back({"load", total - loader.printMs});
+  impl->runner = std::make_unique<Runner>(m, impl->program, backend, pool);
+  // Graphs and fixed schedules are one list of steps for all devices.
+  const bool alike = impl->program.programs.size() == 1;
+  if (options.fixedSchedule && options.graphs && alike) {
+    auto graphs = GraphSchedule::make(m, impl->program, backend, {options.hostPredicates});
+    if (!graphs) return graphs.error();
+    impl->graphs = std::move(*graphs);
+  }
+  if (options.fixedSchedule && !impl->graphs && alike) {
+    auto fixing = Clock::now();
+    impl->fixed = FixedSchedule::make(m, impl->program, backend, pool);
+    if (impl->fixed)
+      impl->phases.push_back({"fixed schedule of " + std::to_string(impl->fixed->numPhases()) + " phases",
+                              std::chrono::duration<double, std::milli>(Clock::now() - fixing).count()});
+  }
+  impl->live = liveBytesOf(impl->program);
+  return std::unique_ptr<Executable>(new Executable(std::move(impl)));
+}
+
+Status Executable::setArgument(size_t i, const Tensor& global) {
+  for (int64_t p = 0; p < impl_->program.numDevices(); ++p) {
+    const Sharding* sharding = impl_->shardedOf(i);
+    Status s = sharding ? impl_->writeShard(i, p, takeShard(global, *sharding, mesh(), p))
+                        : impl_->writeShard(i, p, global);
+    if (!s) return s;
+  }
+  return Ok{};
+}
+
+Status Executable::setArgument(size_t i, const TensorSource& global) {
+  const Sharding* sharding = impl_->shardedOf(i);
+  Result<Tensor> shard = Tensor();
+  for (int64_t p = 0; p < impl_->program.numDevices(); ++p) {
+    if (sharding || p == 0) shard = sharding ? global.shard(*sharding, mesh(), p) : global.tensor();
+    if (!shard) return shard.error();
+    if (Status s = impl_->writeShard(i, p, *shard); !s) return s;
+  }
+  return Ok{};
+}
+
+std::vector<bool> Executable::keptArguments() const {
+  const Impl& x = *impl_;
+  const StrId donate = x.m.strings.find("donate");
+  std::vector<bool> kept;
+  for (const FuncArg& a : x.entry().args) {
+    const AttrId given = donate ? findAttr(a.attrs, donate) : AttrId();
+    kept.push_back(!given || x.m.attrs[given].i == 0);
+  }
+  for (auto [result, argument] : carriedResults(x.m, x.program.programs[0].func)) kept[argument] = false;
+  return kept;
+}
+
+Status Executable::carryOver() {
+  const auto& programs = impl_->program.programs;
+  if (std::ranges::all_of(programs, [](const auto& p) { return p.carrySteps.empty(); })) return Ok{};
+  std::vector<StepEvent> none;
+  return impl_->runner->run(&DeviceProgram::carrySteps, {}, none);
+}
+
+Status Executable::run(const RunHooks& hooks) {
+  Impl& x = *impl_;
+  const bool plain = !hooks.time && !hooks.afterStep;
+  x.cost = {};
+  if (x.graphs && plain) {
+    Status done = x.graphs->run(hooks);
+    x.cost = x.graphs->cost();
+    return done;
+  }
+  if (x.fixed && !hooks.afterStep && !(hooks.time && x.backend.asynchronous()))
+    return x.fixed->run(hooks.time ? &x.events : nullptr);
+  Status done = x.runner->run(&DeviceProgram::steps, hooks, x.events);
+  if (x.backend.asynchronous()) x.cost = x.runner->cost();
+  return done;
+}
+
+bool Executable::hasGraphs() const { return impl_->graphs != nullptr; }
+const HostCost& Executable::hostCost() const { return impl_->cost; }
+
+Result<Tensor> Executable::value(ValueId v, int64_t coordinate) const {
+  const Impl& x = *impl_;
+  auto shape = shapeAt(x.m, x.m[v].type, x.program.mesh, coordinate);
+  const std::optional<int64_t> offset = x.program.at(coordinate).offsetOf(v);
+  if (!shape || !offset) return Error{Error::Bug, "the requested value has no buffer"};
+  Tensor t(x.m.typeOf(v).dtype, *shape);
+  Status s =
+      x.backend.read(coordinate, t.bytes(), x.program.arenas[static_cast<size_t>(coordinate)] + *offset);
+  if (!s) return s.error();
+  return t;
+}
+
+Result<std::vector<Replica>> Executable::replicas(size_t i) const {
+  const Impl& x = *impl_;
+  const FuncResult& r = x.entry().results[i];
+  std::vector<Tensor> shards;
+  for (int64_t p = 0; p < x.program.numDevices(); ++p) {
+    auto t = value(x.m[x.m[x.program.at(p).func].body].yields[i], p);
+    if (!t) return t.error();
+    shards.push_back(std::move(*t));
+  }
+  if (r.globalType && r.sharding)
+    return assembleReplicas(shards, x.m.shardings[r.sharding], x.program.mesh,
+                            x.m.types[r.globalType].staticShape());
+  Sharding equal; // on all devices
+  equal.dims.resize(shards[0].rank());
+  return assembleReplicas(shards, equal, x.program.mesh, shards[0].shape());
+}
+
+Result<Tensor> Executable::result(size_t i) const {
+  auto all = replicas(i);
+  if (!all) return all.error();
+  return std::move(all->front().value);
+}
+
+std::vector<Executable::Iteration> Executable::iterations(int64_t coordinate) const {
+  return impl_->runner->iterations(coordinate);
+}
+
+const std::vector<StepInfo>& Executable::steps() const { return impl_->program.infos; }
+size_t Executable::numResults() const { return impl_->entry().results.size(); }
+const std::vector<StepInfo>& Executable::loadTimeSteps() const { return impl_->program.loadTime; }
+const std::vector<StepEvent>& Executable::events() const { return impl_->events; }
+const Mesh& Executable::mesh() const { return impl_->program.mesh; }
+FuncId Executable::functionAt(int64_t coordinate) const { return impl_->program.at(coordinate).func; }
+int64_t Executable::arenaBytes() const {
+  int64_t max = 0;
+  for (const DeviceProgram& own : impl_->program.programs) max = std::max(max, own.arenaBytes);
+  return max;
+}
+int64_t Executable::memoryLowerBound() const {
+  int64_t max = 0;
+  for (const DeviceProgram& own : impl_->program.programs) max = std::max(max, own.plan.lowerBound);
+  return max;
+}
+std::vector<MemoryReport> Executable::memoryReports() const {
+  std::vector<MemoryReport> reports;
+  for (const DeviceProgram& own : impl_->program.programs)
+    reports.push_back(memoryReport(impl_->m, own.func, own.plan, own.arenaBytes));
+  return reports;
+}
+const std::vector<int64_t>& Executable::liveBytes() const { return impl_->live; }
+const std::vector<Backend::Phase>& Executable::phases() const { return impl_->phases; }
+
+} // namespace dtc
