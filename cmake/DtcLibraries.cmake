@@ -38,6 +38,12 @@ if(NOT ZLIB_FOUND)
   message(FATAL_ERROR "zlib with its header was not found. scripts/setup.sh installs what is missing.")
 endif()
 
+find_library(DTC_MIMALLOC NAMES mimalloc)
+if(NOT DTC_MIMALLOC)
+  message(WARNING "mimalloc was not found: dtc is built with the C library's slower allocator. "
+                  "scripts/setup.sh installs what is missing.")
+endif()
+
 # CUDA's headers provide types and constants; every CUDA library is opened at run time, none is linked.
 find_path(DTC_CUDA_INCLUDE NAMES cuda_runtime_api.h HINTS /usr/local/cuda/include $ENV{CUDA_HOME}/include)
 add_library(dtcCudaHeaders INTERFACE)

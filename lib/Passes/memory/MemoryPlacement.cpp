@@ -18,6 +18,7 @@ struct Item {
   uint32_t buffer = 0;
   int64_t bytes = 0;
   uint32_t first = 0, last = 0; // the hull of its live ranges
+  bool whole = false;           // it is live during all of it
 };
 
 struct Placing {
@@ -100,29 +101,34 @@ private:
     return best_.end <= enough_;
   }
 
+  // The items in the order of time, or its reverse, by their begins and by their ends.
+  struct TimeOrder {
+    TimeOrder(std::span<const Item> items, uint32_t numPositions, bool reversed)
+        : end(numPositions), backward(reversed), start(items.size()) {
+      std::iota(start.begin(), start.end(), 0u);
+      stop = start;
+      std::ranges::sort(start, {},
+                        [&](uint32_t i) { return std::tuple(begins(items[i]), -items[i].bytes, i); });
+      std::ranges::sort(stop, {}, [&](uint32_t i) { return std::pair(ends(items[i]), i); });
+    }
+    [[nodiscard]] uint32_t begins(const Item& i) const { return backward ? end - i.last : i.first; }
+    [[nodiscard]] uint32_t ends(const Item& i) const { return backward ? end - i.first : i.last; }
+
+    uint32_t end;
+    bool backward;
+    std::vector<uint32_t> start, stop;
+  };
+
   // Best fit in the order of time (or its reverse); buffers that are live for at most `brief` positions are
   // allocated from the top.
-  Placing sweep(bool backward, uint32_t brief) const {
-    const uint32_t end = plan_.numPositions;
-    auto begins = [&](const Item& i) { return backward ? end - i.last : i.first; };
-    auto ends = [&](const Item& i) { return backward ? end - i.first : i.last; };
-    std::vector<uint32_t> start(items_.size()), stop;
-    std::iota(start.begin(), start.end(), 0u);
-    stop = start;
-    std::sort(start.begin(), start.end(), [&](uint32_t a, uint32_t b) {
-      const Item &x = items_[a], &y = items_[b];
-      return std::tuple(begins(x), -x.bytes, a) < std::tuple(begins(y), -y.bytes, b);
-    });
-    std::sort(stop.begin(), stop.end(), [&](uint32_t a, uint32_t b) {
-      return std::pair(ends(items_[a]), a) < std::pair(ends(items_[b]), b);
-    });
+  Placing sweep(const TimeOrder& order, uint32_t brief) const {
     Placing p{std::vector<int64_t>(items_.size()), 0};
     FreeBlocks arena(bound_);
     size_t next = 0;
-    for (uint32_t i : start) {
+    for (uint32_t i : order.start) {
       const Item& item = items_[i];
-      for (; ends(items_[stop[next]]) < begins(item); ++next)
-        arena.release(p.offsets[stop[next]], items_[stop[next]].bytes);
+      for (; order.ends(items_[order.stop[next]]) < order.begins(item); ++next)
+        arena.release(p.offsets[order.stop[next]], items_[order.stop[next]].bytes);
       p.offsets[i] = item.last - item.first < brief ? arena.takeHigh(item.bytes) : arena.takeLow(item.bytes);
       p.end = std::max(p.end, p.offsets[i] + item.bytes);
     }
@@ -130,12 +136,15 @@ private:
   }
 
   void sweeps() {
+    const TimeOrder orders[] = {{items_, plan_.numPositions, false}, {items_, plan_.numPositions, true}};
     for (uint32_t brief : {0u, 4u, 16u, 64u, 256u, plan_.numPositions / 8, plan_.numPositions / 2})
-      for (bool backward : {false, true})
-        if (keep(sweep(backward, brief))) return;
+      for (const TimeOrder& order : orders)
+        if (keep(sweep(order, brief))) return;
   }
 
+  // Of two items whose hulls overlap.
   [[nodiscard]] bool together(uint32_t a, uint32_t b) const {
+    if (items_[a].whole && items_[b].whole) return true;
     const std::vector<Range>&x = plan_.buffers[items_[a].buffer].live,
           &y = plan_.buffers[items_[b].buffer].live;
     for (size_t i = 0, j = 0; i < x.size() && j < y.size();) {
@@ -158,9 +167,12 @@ private:
     });
     with_.resize(items_.size());
     for (uint32_t i : order) {
-      std::erase_if(alive, [&](uint32_t a) { return items_[a].last < items_[i].first; });
-      for (uint32_t a : alive)
-        if (together(a, i)) with_[a].push_back(i), with_[i].push_back(a), ++pairs_;
+      std::erase_if(alive, [&](uint32_t a) {
+        if (items_[a].last < items_[i].first) return true;
+        if (together(a, i)) with_[a].push_back(i), with_[i].push_back(a);
+        return false;
+      });
+      pairs_ += with_[i].size();
       alive.push_back(i);
       if (pairs_ > kMaxPairs || (alive.size() > 20'000)) return false;
     }
@@ -171,24 +183,30 @@ private:
   // already.
   Placing stack(std::span<const uint32_t> order, bool tight) {
     Placing p{std::vector<int64_t>(items_.size(), -1), 0};
-    struct Taken {
-      int64_t low, high;
-    };
-    std::vector<Taken> taken;
+    std::vector<uint32_t> placed, few;                      // by offset
+    std::vector<uint32_t> meets(items_.size(), UINT32_MAX); // the last item that was compared with this one
+    const auto offset = [&](uint32_t a) { return p.offsets[a]; };
     for (uint32_t i : order) {
-      taken.clear();
-      for (uint32_t a : with_[i])
-        if (p.offsets[a] >= 0) taken.push_back({p.offsets[a], p.offsets[a] + items_[a].bytes});
-      std::ranges::sort(taken, {}, &Taken::low); // most of the time of a search
+      for (uint32_t a : with_[i]) meets[a] = i;
+      // Most of the time of a search: of many items, all are visited in order; of few, these are sorted.
+      const bool sorts = with_[i].size() * 16 < placed.size();
+      if (sorts) {
+        few.clear();
+        std::ranges::copy_if(with_[i], std::back_inserter(few),
+                             [&](uint32_t a) { return p.offsets[a] >= 0; });
+        std::ranges::sort(few, {}, offset);
+      }
       int64_t at = 0, best = -1, room = INT64_MAX;
-      for (const auto& [low, high] : taken) {
-        const int64_t gap = low - at;
+      for (uint32_t a : sorts ? few : placed) {
+        if (meets[a] != i) continue;
+        const int64_t gap = p.offsets[a] - at;
         if (gap >= items_[i].bytes && gap < room) best = at, room = gap;
         if (best >= 0 && !tight) break;
-        at = std::max(at, high);
+        at = std::max(at, p.offsets[a] + items_[a].bytes);
       }
       p.offsets[i] = best >= 0 ? best : at;
       p.end = std::max(p.end, p.offsets[i] + items_[i].bytes);
+      placed.insert(std::ranges::upper_bound(placed, p.offsets[i], {}, offset), i);
     }
     return p;
   }
@@ -261,7 +279,7 @@ bool placeBuffers(MemoryPlan& plan) {
       b.offset = base;
       base += aligned(b.bytes);
     } else {
-      items.push_back({i, aligned(b.bytes), b.live.front().first, b.live.back().last});
+      items.push_back({i, aligned(b.bytes), b.live.front().first, b.live.back().last, b.live.size() == 1});
     }
   }
   const std::vector<Item> copy = items;
