@@ -80,7 +80,8 @@ def cases(top, backend, quick):
 
 
 WIDTHS = (1024, 4096, 16384, 65536, 262144)
-ELEMENTS = 1 << 26  # per wide tensor: 128 MiB in bf16, larger than every cache
+ELEMENTS = 1 << 28  # per wide tensor: 512 MiB in bf16, larger than every cache, and long enough to time
+SCANNED = 1 << 26   # per tensor of a scan or a sort
 SIZE = {"f8e4m3": 1, "bf16": 2, "f32": 4, "i32": 4}
 
 
@@ -215,7 +216,7 @@ def op_rows(tiny):
     if tiny:
         return [*convolutions(1, 8, 6), *products(32, 64, 4), *attentions(1, 2, 32, 16), *decodes(1, 4, 2, 600, 16), *scans_and_sorts(1 << 14)]
     return [*convolutions(32, 256, 56), *products(8192, 16384, 16), *attentions(4, 16, 4096, 128), *decodes(1, 32, 8, 65536, 128), *decodes(32, 32, 8, 4096, 128),
-            *scans_and_sorts(ELEMENTS)]
+            *scans_and_sorts(SCANNED)]
 
 
 def kernel_rows(quick, tiny=False):
@@ -239,6 +240,10 @@ class ModelRow:
     name: str
     arguments: str  # of `dtc model`
     shape: dict
+
+    def inputs(self):
+        """(argument, value) of `dtc run --input`: the same distributions as in gpu_peers.py."""
+        return [("*", "randn(1,0.02)"), ("tokens", f"randint(1,0,{self.shape['vocab']})"), ("labels", f"randint(2,0,{self.shape['vocab']})")]
 
     def order(self):
         return {"row": self.name, "kind": self.shape["kind"], **self.shape}

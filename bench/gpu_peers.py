@@ -1,9 +1,10 @@
-"""One peer on the GPU: python bench/gpu_peers.py torch.compile|jax SECONDS [cpu]
+"""One peer on the GPU: python bench/gpu_peers.py torch.compile|jax [max-autotune] [cpu]
 
 `cpu`: on the CPU, to try this script itself.
 
-Lines on standard input are orders of bench/gpu_cases.py; answers are lines of JSON, {"row", "ms"} or {"row", "absent"}; the first line is the
-peer's version. A time is the median of several runs, between events on the device (torch) or around a synchronized run (jax)."""
+Lines on standard input are orders of bench/gpu_cases.py; answers are lines of JSON, {"row", "ms", "how"} or {"row", "absent"}; the first line is the
+peer's version. A time is the median of several runs. Torch: between events on the device, after a memset that takes longer than the host needs to
+enqueue the run, which is a captured graph where it can be captured: otherwise the time would be the host's. JAX: ten runs, then one synchronization."""
 
 import json
 import statistics
@@ -11,14 +12,17 @@ import sys
 import time
 
 
+FLUSH = 128 << 20  # bytes; 50 us on an H100, and larger than L2
+
+
 class Torch:
-    def __init__(self, device):
+    def __init__(self, device, mode):
         import torch
         if device == "cuda" and not torch.cuda.is_available():
             sys.exit(1)
         import torch._functorch.config
         torch._functorch.config.donated_buffer = False  # a backward pass is run repeatedly
-        self.torch, self.version, self.device = torch, torch.__version__, device
+        self.torch, self.version, self.device, self.mode = torch, torch.__version__, device, mode
 
     def kernel(self, kind, order):
         torch, f, width = self.torch, self.torch.nn.functional, order.get("width")
@@ -89,8 +93,8 @@ class Torch:
                 weight(f"{i}{n}", *shape)
         weight("n", h)
         weight("nb", h)
-        tokens = torch.randint(0, 8, (o["batch"], o["seq"]), device=self.device)
-        labels = torch.randint(0, 8, (o["batch"] * o["seq"],), device=self.device)
+        tokens = torch.randint(0, o["vocab"], (o["batch"], o["seq"]), device=self.device)
+        labels = torch.randint(0, o["vocab"], (o["batch"] * o["seq"],), device=self.device)
         angles = torch.arange(o["seq"], device=self.device)[:, None] * 10000 ** (-torch.arange(0, size, 2, device=self.device) / size)
         sin, cos = torch.sin(angles), torch.cos(angles)
 
@@ -123,7 +127,7 @@ class Torch:
             x = norm(x, "n")
             logits = x @ (p["emb"].T if gpt else p["head"])
             return f.cross_entropy(logits.float().view(-1, o["vocab"]), labels)
-        compiled = torch.compile(loss, dynamic=False)
+        compiled = torch.compile(loss, dynamic=False, mode=self.mode)
         used = [w for n, w in p.items() if gpt or n != "nb"]
 
         def step():
@@ -139,7 +143,7 @@ class Torch:
             return self.model(o)
         kind = o["kind"]
         run, given = self.kernel(kind.removesuffix("-grad"), o)
-        run = torch.compile(run, dynamic=False)
+        run = torch.compile(run, dynamic=False, mode=self.mode)
         if not kind.endswith("-grad"):
             def once():
                 with torch.no_grad():
@@ -154,25 +158,52 @@ class Torch:
         # Measures the backward pass alone, as in the byte count of the row.
         return lambda: torch.autograd.grad(y, given, dy, retain_graph=True)
 
-    def milliseconds(self, once, repeat):
-        torch, times = self.torch, []
-        for _ in range(repeat + 3):
-            if self.device == "cpu":
+    def milliseconds(self, once, repeat, whole):
+        """(the median time, how it was measured). `whole`: a training step, which is long enough without a graph, as torch.compile's users run it."""
+        torch = self.torch
+        if self.device == "cpu":
+            times = []
+            for _ in range(repeat + 3):
                 begin = time.perf_counter()
                 once()
                 times.append((time.perf_counter() - begin) * 1000)
-                continue
+            return statistics.median(times[3:]), "on the CPU"
+        run, how = (once, "") if whole else self.captured(once)
+        flush, times = torch.empty(FLUSH * (1 if how == "graph" else 4), dtype=torch.uint8, device=self.device), []
+        for _ in range(repeat + 3):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            flush.zero_()
             begin.record()
-            once()
+            run()
             end.record()
             torch.cuda.synchronize()
             times.append(begin.elapsed_time(end))
-        return statistics.median(times[3:])
+        return statistics.median(times[3:]), how
+
+    def captured(self, once):
+        torch = self.torch
+        try:
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                for _ in range(3):
+                    once()
+            torch.cuda.current_stream().wait_stream(stream)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                once()
+            return graph.replay, "graph"
+        except Exception:  # what cannot be captured is timed as it is
+            torch.cuda.synchronize()
+            return once, "launches"
+
+    def forget(self):
+        if self.device == "cuda":
+            self.torch.cuda.empty_cache()
 
 
 class Jax:
-    def __init__(self, device):
+    def __init__(self, device, _):
         import jax
         import jax.numpy as jnp
         if jax.default_backend() != ("gpu" if device == "cuda" else "cpu"):
@@ -182,7 +213,7 @@ class Jax:
     def prepare(self, o):
         jax, jnp = self.jax, self.jnp
         if "layers" in o:
-            raise KeyError("this model is not written in JAX here")
+            return self.model(o)
         dtype = {"bf16": jnp.bfloat16, "f32": jnp.float32, "f8e4m3": jnp.float8_e4m3fn}[o["dtype"]]
         keys = iter(jax.random.split(jax.random.key(1), 8))
 
@@ -245,30 +276,94 @@ class Jax:
                 "topk": lambda x: jax.lax.top_k(x, s.get("k", 1)), "sort": lambda x: jax.lax.sort_key_val(x, jax.lax.broadcasted_iota(jnp.int32, x.shape, 1))
                 }[kind.removesuffix("-long")], [tensor(s["rows"], s["width"])]
 
-    def milliseconds(self, once, repeat):
-        times = []
+    def model(self, o):
+        jax, jnp, bf16 = self.jax, self.jnp, self.jnp.bfloat16
+        h, heads, kv, gpt = o["hidden"], o["heads"], o.get("kv_heads", o["heads"]), o["kind"] == "gpt"
+        size, keys, p = h // heads, iter(jax.random.split(jax.random.key(1), 1024)), {}
+
+        def weight(name, *shape):
+            p[name] = (jax.random.normal(next(keys), shape) * 0.02).astype(bf16)
+        weight("emb", o["vocab"], h)
+        weight("pos", o["seq"], h) if gpt else weight("head", h, o["vocab"])
+        inner = 4 * h if gpt else o["ffn"]
+        for i in range(o["layers"]):
+            for n, shape in (("n1", [h]), ("n2", [h]), ("q", [h, h]), ("k", [h, kv * size]), ("v", [h, kv * size]), ("o", [h, h]), ("up", [h, inner]), ("down", [inner, h])):
+                weight(f"{i}{n}", *shape)
+            for n, shape in (("n1b", [h]), ("n2b", [h]), ("qb", [h]), ("kb", [h]), ("vb", [h]), ("ob", [h]), ("upb", [inner]), ("downb", [h])) if gpt else (("gate", [h, inner]),):
+                weight(f"{i}{n}", *shape)
+        weight("n", h)
+        if gpt:
+            weight("nb", h)
+        tokens = jax.random.randint(next(keys), (o["batch"], o["seq"]), 0, o["vocab"])
+        labels = jax.random.randint(next(keys), (o["batch"], o["seq"]), 0, o["vocab"])
+        angles = jnp.arange(o["seq"])[:, None] * 10000.0 ** (-jnp.arange(0, size, 2) / size)
+        sin, cos = jnp.sin(angles)[:, None], jnp.cos(angles)[:, None]
+
+        def rope(x):
+            a, b = jnp.split(x.astype(jnp.float32), 2, -1)
+            return jnp.concatenate((a * cos - b * sin, b * cos + a * sin), -1).astype(bf16)
+
+        def norm(p, x, n):
+            wide = x.astype(jnp.float32)
+            c = wide - wide.mean(-1, keepdims=True) if gpt else wide
+            y = c * jax.lax.rsqrt((c * c).mean(-1, keepdims=True) + 1e-5) * p[n]
+            return (y + p[n + "b"] if gpt else y).astype(bf16)
+
+        def loss(p):
+            x = p["emb"][tokens]
+            x = x + p["pos"] if gpt else x
+            for i in range(o["layers"]):
+                n = norm(p, x, f"{i}n1")
+                q, k, v = (n @ p[f"{i}{w}"] + (p[f"{i}{w}b"] if gpt else 0) for w in "qkv")
+                q, k, v = (t.reshape(o["batch"], o["seq"], -1, size) for t in (q, k, v))
+                if not gpt:
+                    q, k = rope(q), rope(k)
+                how = "cudnn" if jax.default_backend() == "gpu" else "xla"
+                a = jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation=how).reshape(o["batch"], o["seq"], h) @ p[f"{i}o"]
+                x = x + (a + p[f"{i}ob"] if gpt else a)
+                n = norm(p, x, f"{i}n2")
+                up = n @ p[f"{i}up"]
+                up = jax.nn.gelu(up + p[f"{i}upb"], approximate=True) if gpt else jax.nn.silu(n @ p[f"{i}gate"]) * up
+                down = up @ p[f"{i}down"]
+                x = x + (down + p[f"{i}downb"] if gpt else down)
+            x = norm(p, x, "n")
+            logits = (x @ (p["emb"].T if gpt else p["head"])).astype(jnp.float32)
+            return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], -1).mean()
+        update = jax.jit(lambda p: jax.tree.map(lambda w, g: w - 0.01 * g, p, jax.grad(loss)(p)), donate_argnums=0)
+        state = [p]
+
+        def step():
+            state[0] = update(state[0])
+            return state[0]
+        return step
+
+    def milliseconds(self, once, repeat, whole):
+        times, count = [], 3 if whole else 10
         for _ in range(repeat + 3):
             begin = time.perf_counter()
-            for _ in range(10):
+            for _ in range(count):
                 out = once()
             self.jax.block_until_ready(out)
-            times.append((time.perf_counter() - begin) * 100)
-        return statistics.median(times[3:])
+            times.append((time.perf_counter() - begin) * 1000 / count)
+        return statistics.median(times[3:]), ""
+
+    def forget(self):
+        self.jax.clear_caches()
 
 
 def main():
-    device = "cpu" if sys.argv[3:] == ["cpu"] else "cuda"
-    peer, end = {"torch.compile": Torch, "jax": Jax}[sys.argv[1]](device), time.monotonic() + float(sys.argv[2])
+    given = sys.argv[1:]
+    device, mode = "cpu" if "cpu" in given else "cuda", "max-autotune" if "max-autotune" in given else None
+    peer = {"torch.compile": Torch, "jax": Jax}[given[0]](device, mode)
     print(json.dumps({"version": peer.version}), flush=True)
     for line in sys.stdin:
         order = json.loads(line)
-        if time.monotonic() > end:
-            print(json.dumps({"row": order["row"], "absent": "skipped for lack of time"}), flush=True)
-            continue
         try:
-            answer = {"row": order["row"], "ms": peer.milliseconds(peer.prepare(order), 9)}
+            milliseconds, how = peer.milliseconds(peer.prepare(order), 9, "layers" in order)
+            answer = {"row": order["row"], "ms": milliseconds, "how": how}
         except Exception as e:  # any exception of a peer makes the row absent, and the next one is tried
             answer = {"row": order["row"], "absent": f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"[:300]}
+        peer.forget()
         print(json.dumps(answer), flush=True)
 
 
