@@ -38,9 +38,9 @@ if(NOT ZLIB_FOUND)
   message(FATAL_ERROR "zlib with its header was not found. scripts/setup.sh installs what is missing.")
 endif()
 
-find_library(DTC_MIMALLOC NAMES mimalloc)
-if(NOT DTC_MIMALLOC)
-  message(WARNING "mimalloc was not found: dtc is built with the C library's slower allocator. "
+find_library(DTC_JEMALLOC NAMES jemalloc)
+if(NOT DTC_JEMALLOC)
+  message(WARNING "jemalloc was not found: dtc is built with the C library's slower allocator. "
                   "scripts/setup.sh installs what is missing.")
 endif()
 

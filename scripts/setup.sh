@@ -17,7 +17,7 @@ libdnnl-dev                        | oneDNN: matrix products and convolutions on
 liblapack3 libopenblas0            | LAPACK: matrix factorizations on the CPU, opened at run time
 libcli11-dev                       | CLI11: parses the command line
 nlohmann-json3-dev                 | JSON: reports, traces, machine files
-libmimalloc-dev                    | mimalloc: a faster allocator for the compiler
+libjemalloc-dev                    | jemalloc: a faster allocator for the compiler
 zlib1g-dev                         | zlib: decompresses .npz files
 libgtest-dev                       | GoogleTest: the unit tests
 llvm-19-tools llvm-18-tools        | lit and FileCheck: the tests in test/
@@ -33,7 +33,7 @@ by_hand() {
   cat >&2 <<'TEXT'
 Manual setup, on any system: a C++20 compiler (tested: Clang 19), CMake 3.25, Ninja, the LLVM and Clang 19 or 18
 shared libraries with headers (under /usr/lib/llvm-19, or -DDTC_LLVM_INCLUDE=…/include), oneDNN, CLI11, nlohmann/json,
-mimalloc, zlib and GoogleTest with headers, lit and FileCheck, Python 3.8. Then: scripts/build.sh
+jemalloc, zlib and GoogleTest with headers, lit and FileCheck, Python 3.8. Then: scripts/build.sh
 TEXT
 }
 
