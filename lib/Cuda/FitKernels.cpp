@@ -3,10 +3,16 @@
 #include <algorithm>
 
 namespace dtc {
-static int spilled(const KernelUsage& usage) { return usage.spillStoreBytes + usage.spillLoadBytes; }
+// How badly a schedule fits: the bytes that its registers spill; one with more shared memory than a block has, which
+// only the compiler knows exactly, cannot run at all.
+static int64_t misfit(const KernelUsage& usage, const CudaSchedule& schedule, const Target& target) {
+  const bool runs = usage.sharedBytes + schedule.sharedBytes <= target.sharedBytes;
+  return usage.spillStoreBytes + usage.spillLoadBytes + (runs ? 0 : INT32_MAX);
+}
 
 Result<std::vector<FittedKernel>> fitKernels(const Nvrtc& nvrtc, std::span<const KernelSource> kernels,
                                              std::string_view arch) {
+  DTC_TRY(auto target, targetNamed(arch));
   std::vector<FittedKernel> fitted(kernels.size());
   std::vector<size_t> open; // kernels whose next schedule is to be tried
   for (size_t i = 0; i < kernels.size(); ++i) {
@@ -23,9 +29,11 @@ Result<std::vector<FittedKernel>> fitKernels(const Nvrtc& nvrtc, std::span<const
       FittedKernel& best = fitted[open[u]];
       KernelUsage usage;
       if (!made[u].usage.empty()) usage = made[u].usage.front();
-      if (number == 0 || spilled(usage) < spilled(best.usage))
-        best = {number, kernel.cudaSchedule(number), usage};
-      if (spilled(best.usage) > 0 && number < kernel.otherCuda.size()) next.push_back(open[u]);
+      const CudaSchedule schedule = kernel.cudaSchedule(number);
+      if (number == 0 || misfit(usage, schedule, target) < misfit(best.usage, best.schedule, target))
+        best = {number, schedule, usage};
+      if (misfit(best.usage, best.schedule, target) > 0 && number < kernel.otherCuda.size())
+        next.push_back(open[u]);
     }
     open = std::move(next);
   }

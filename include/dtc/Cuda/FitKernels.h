@@ -1,6 +1,6 @@
 #pragma once
-// Selects the schedule of each kernel for a GPU: the first, in order of estimated speed, that does not spill
-// registers. The compiler's report decides, since an estimate may be wrong.
+// Selects the schedule of each kernel for a GPU: the first, in order of estimated speed, that has enough shared memory
+// and does not spill registers. The compiler's report decides, since an estimate may be wrong.
 #include "dtc/Cuda/Nvrtc.h"
 #include "dtc/Kernel/Kernel.h"
 

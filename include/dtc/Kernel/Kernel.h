@@ -102,13 +102,15 @@ struct KernelCall {
 };
 
 // The epilogue of a matrix product: a generated kernel over the elements that the product has just written,
-// run block by block while they are cached. It reads them in place, and may write its own result over them.
+// on a CPU block by block while they are cached. It reads them in place, and may write its own result over them.
 struct GemmEpilogue {
   uint32_t kernel = 0;          // index into KernelSet::kernels
   std::vector<uint32_t> inputs; // operand numbers of the fused op, in the order of the kernel's input buffers
   std::vector<uint32_t>
       outputs; // result numbers, in the order of its output buffers; the matrix product is one of them
-  // Its size arguments are the call's sizes, then a window: begin and count along each batch axis, m and n.
+  // Its size arguments are the call's sizes; if it computes windows of the product, then begin and count along each
+  // batch axis, m and n.
+  bool windows = false;
 };
 
 // f8 operands whose products are scaled before anything is added: written as convert and mul in programs.

@@ -176,7 +176,9 @@ std::optional<Axes> axesOf(const Kernel& k, const Product& p) {
       axes.biasStride = k.strideOf(p.bias->affine, a).size;
   }
   auto any = [](const std::vector<AxisId>&) { return true; };
-  auto fits = [&](const std::vector<AxisId>& parts) { return joinsInEpilogue(k, p.value, parts); };
+  auto fits = [&](const std::vector<AxisId>& parts) {
+    return p.range == EpilogueRange::All || joinsInEpilogue(k, p.value, parts);
+  };
   axes.m = joined(axes.m, &GemmAxis::y, fits), axes.n = joined(axes.n, &GemmAxis::y, fits);
   axes.contracted = joined(axes.contracted, &GemmAxis::a, any);
   // A bias covers all of n.
@@ -250,7 +252,7 @@ std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
   if (p.residual) call.residual = static_cast<int32_t>(l.inputs[p.residual->buffer]);
   call.activation = p.activation;
   call.sizes = l.sizes;
-  std::optional<EpilogueKernel> rest = epilogueOf(k, p.value, p.at, windows);
+  std::optional<EpilogueKernel> rest = epilogueOf(k, p.value, p.at, windows, p.range);
   if (!rest) return match;
   for (uint32_t b : rest->inputs) match.inputs.push_back(l.inputs[b]);
   for (uint32_t b : rest->outputs) match.outputs.push_back(l.outputs[b - k.numInputs]);
@@ -271,6 +273,7 @@ const Node* plainLoad(const Kernel& k, NodeId n) {
 std::optional<GemmMatch> matchGemm(const Lowered& l, const KernelOptions& options) {
   const Kernel& k = l.kernel;
   Product p;
+  if (options.target.gpu) p.range = EpilogueRange::All;
   if (k.nests.size() != 1 || !findSum(l, p)) return std::nullopt;
   for (const DType d : {k.buffers[p.a->buffer].dtype, k.buffers[p.b->buffer].dtype, p.dtype})
     if (!(options.target.gemmDTypes >> static_cast<int>(d) & 1)) return std::nullopt;

@@ -35,6 +35,12 @@ struct GemmScale {
   bool divides = false;
 };
 
+// The elements that a call of an epilogue computes.
+enum class EpilogueRange : uint8_t {
+  Windows, // of each axis: two more size arguments, begin and count
+  All,
+};
+
 // The matrix product of which all stores are functions, with the part of them that the library computes.
 struct GemmProduct {
   loops::NodeId sum, scaled, value; // the sum, times its scales; value: the value that the library stores
@@ -45,6 +51,9 @@ struct GemmProduct {
   GemmActivation activation = GemmActivation::None;
   GemmCall::Begin aBegin, bBegin;
   loops::Store at; // where `value` is stored
+  // A CPU computes the epilogue of a block of the product while it is cached, a GPU after all of the product: with
+  // constant extents, its indices are cheap and its accesses wide.
+  EpilogueRange range = EpilogueRange::Windows;
 };
 // An unguarded load whose address is strides times axes.
 [[nodiscard]] const loops::Node* plainLoad(const loops::Kernel&, loops::NodeId);
@@ -64,16 +73,16 @@ void describeScales(const Lowered&, const GemmProduct& p, GemmMatch& match);
 // The only user of a value, if nothing else reads it and it is not stored; else invalid.
 [[nodiscard]] loops::NodeId onlyReader(const loops::Kernel&, loops::NodeId value);
 
-// The rest of the kernel if `product` is already stored by `at`: a kernel over windows of the axes, with two
-// more size arguments, begin and count, for each. `inputs` and `outputs`: the old numbers of its buffers.
+// The rest of the kernel if `product` is already stored by `at`. `inputs` and `outputs`: the old numbers of its
+// buffers.
 struct EpilogueKernel {
   loops::Kernel kernel;
   std::vector<uint32_t> inputs, outputs;
 };
 // No rest: nothing.
 [[nodiscard]] std::optional<EpilogueKernel> epilogueOf(const loops::Kernel&, loops::NodeId product,
-                                                       const loops::Store& at,
-                                                       std::span<const GemmAxis> axes);
+                                                       const loops::Store& at, std::span<const GemmAxis> axes,
+                                                       EpilogueRange);
 // True if the axes, outermost first, can be windows of one axis of the epilogue.
 [[nodiscard]] bool joinsInEpilogue(const loops::Kernel&, loops::NodeId product,
                                    const std::vector<loops::AxisId>& parts);

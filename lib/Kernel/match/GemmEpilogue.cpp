@@ -1,4 +1,5 @@
-// The epilogue of a kernel's matrix product: the remaining expressions over a window of the product's axes.
+// The epilogue of a kernel's matrix product: the remaining expressions, over a window of the product's axes or over
+// all of them.
 #include "dtc/Kernel/schedule/Schedule.h"
 #include "match/Gemm.h"
 #include <algorithm>
@@ -30,8 +31,9 @@ bool oneWalk(const Kernel& k, AffineId a, const std::vector<AxisId>& axes) {
 // Rebuilds a kernel without its matrix product.
 class EpilogueBuilder {
 public:
-  EpilogueBuilder(const Kernel& from, NodeId product, const Store& at, std::span<const GemmAxis> axes)
-      : from_(from), product_(product), at_(at), axes_(axes) {}
+  EpilogueBuilder(const Kernel& from, NodeId product, const Store& at, std::span<const GemmAxis> axes,
+                  EpilogueRange range)
+      : from_(from), product_(product), at_(at), axes_(axes), range_(range) {}
 
   std::optional<EpilogueKernel> run() {
     Nest rest;
@@ -41,7 +43,11 @@ public:
     if (at_.value != product_) rest.stores.push_back(at_);
     if (rest.stores.empty()) return std::nullopt;
     makeBuffers(rest);
-    makeAxes();
+    to_.numSizes = from_.numSizes;
+    if (range_ == EpilogueRange::All)
+      makeAllAxes();
+    else
+      makeWindows();
     const std::vector<NodeId> roots = rootsOf(from_, rest);
     forEachNode(
         from_, roots, [&](NodeId n) { made_[n.index] = n == product_ ? loaded() : rebuilt(from_[n]); },
@@ -51,6 +57,7 @@ public:
     for (const Store& s : rest.stores)
       nest.stores.push_back({buffer_.at(s.buffer), affine(s.address), made_.at(s.value.index)});
     to_.nests.push_back(std::move(nest));
+    if (range_ == EpilogueRange::All) joinAxes(to_);
     return std::move(out_);
   }
 
@@ -74,9 +81,18 @@ private:
     to_.numInputs = static_cast<uint32_t>(out_.inputs.size());
   }
 
+  // The axes as they are, in the order of the product's elements in memory where that is known.
+  void makeAllAxes() {
+    std::vector<AxisId> parts;
+    for (const GemmAxis& g : axes_) parts.insert(parts.end(), g.parts.begin(), g.parts.end());
+    const auto stride = [&](AxisId a) { return from_.strideOf(at_.address, a).size; };
+    if (std::ranges::all_of(parts, [&](AxisId a) { return stride(a).isStatic(); }))
+      std::ranges::sort(parts, {}, [&](AxisId a) { return std::pair(-stride(a).number, a); });
+    for (AxisId a : parts) part_[a] = to_.axis(to_.addAxis(from_.axes[a].extent));
+  }
+
   // Each axis of the matrix product is one of the window, from `begin` on.
-  void makeAxes() {
-    to_.numSizes = from_.numSizes;
+  void makeWindows() {
     for (const GemmAxis& g : axes_) {
       const uint32_t begin = to_.numSizes++, count = to_.numSizes++;
       if (g.parts.empty()) continue;
@@ -133,6 +149,7 @@ private:
   NodeId product_;
   Store at_;
   std::span<const GemmAxis> axes_;
+  EpilogueRange range_;
   EpilogueKernel out_;
   Kernel& to_ = out_.kernel;
   std::unordered_map<uint32_t, uint32_t> buffer_;
@@ -160,8 +177,8 @@ bool joinsInEpilogue(const Kernel& k, NodeId product, const std::vector<AxisId>&
 }
 
 std::optional<EpilogueKernel> epilogueOf(const Kernel& k, NodeId product, const Store& at,
-                                         std::span<const GemmAxis> axes) {
-  return EpilogueBuilder(k, product, at, axes).run();
+                                         std::span<const GemmAxis> axes, EpilogueRange range) {
+  return EpilogueBuilder(k, product, at, axes, range).run();
 }
 
 } // namespace dtc

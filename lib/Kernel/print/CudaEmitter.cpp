@@ -133,9 +133,26 @@ static bool mayOverwriteItsOwn(const Kernel& k, const Nest& nest, const Store& s
   return found;
 }
 
+// True if a store writes the bits of an element of an input, which nothing else reads.
+bool CudaEmitter::isMove(const Store& store) const {
+  const Node& value = k_[store.value];
+  if (value.kind != NodeKind::Load || !value.args.empty() || store.when.valid() || !store.combine.empty() ||
+      store.copied || k_.buffers[value.buffer].dtype != k_.buffers[store.buffer].dtype)
+    return false;
+  size_t readers = 0;
+  forEachNode(k_, rootsOf(k_, *nest_),
+              [&](NodeId n) { readers += static_cast<size_t>(std::ranges::count(k_[n].args, store.value)); });
+  return readers == 0 && std::ranges::count(nest_->stores, store.value, &Store::value) == 1;
+}
+
 void CudaEmitter::storeText(const Store& store, Scope& s) {
   // A copied value is loaded only at its store: in place, the rest is for other blocks to write.
   const Node& copied = k_[store.value];
+  if (movesBits_ && packLane_.empty() && s.vector >= 0 && isMove(store)) {
+    const std::string from = affineText(copied.affine, s), to = affineText(store.address, s);
+    return line(s,
+                bufferText(store.buffer) + "[" + to + "] = " + bufferText(copied.buffer) + "[" + from + "];");
+  }
   const Value x =
       store.copied && copied.kind == NodeKind::Load ? loadText(copied, s, false) : emit(store.value, s);
   if (const std::string to = packElement(store, s); !to.empty()) return line(s, to + " = " + x.text + ";");

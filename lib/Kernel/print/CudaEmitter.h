@@ -39,6 +39,7 @@ protected:
   std::string nearFunction(const Node& call) const override;
   Value loadText(const Node& node, Scope& s, bool vector) override;
   void storeText(const Store& store, Scope& s) override;
+  [[nodiscard]] bool isMove(const Store& store) const;
   void betweenStores(Scope& rows) override {
     if (rows.vector < 0) line(rows, "__syncthreads();");
   }
@@ -71,6 +72,7 @@ protected:
   std::string index_;                  // the type of loop variables and addresses
   std::string thread_ = "threadIdx.x"; // among those of a row
   int rowThreads_ = threads_;          // of a block, that share a row
+  bool movesBits_ = true;              // stores of loaded elements skip conversions, and loads ahead
   std::string packLane_;               // the element of packs to which stores go; "": to memory
 };
 

@@ -1,5 +1,7 @@
-// Nests without reductions whose threads process several elements at once.
+// Nests whose threads process several elements at once, or whose rows are walked as one.
 #include "print/CudaEmitter.h"
+
+#include <set>
 
 namespace dtc {
 
@@ -9,27 +11,16 @@ namespace {
 
 class PackEmitter final : public CudaEmitter {
 public:
-  // `strided`: a thread's elements are strided by a warp (stridedPack); else they are neighbors.
+  // `strided`: a thread's elements are strided by a warp (stridedPack); else they are neighbors. A single one: a
+  // flat nest (isFlat).
   PackEmitter(const Kernel& k, KernelText& out, int threads, const NestPlan& plan, int64_t count,
               bool strided)
       : CudaEmitter(k, out, threads), lane_(*plan.vector), count_(count), strided_(strided),
-        flat_(strided ? 0 : flatElements(plan)) {}
+        flat_(strided ? 0 : flatElements(k, plan, count)) {
+    movesBits_ = !strided;
+  }
 
 private:
-  // Rows shorter than a block's share, walked as one: 0 where they cannot be, else the number of elements in
-  // all.
-  int64_t flatElements(const NestPlan& plan) const {
-    if (plan.blocked || plan.grid.empty()) return 0;
-    const Size& lane = k_.axes[lane_].extent;
-    if (!lane.isStatic() || lane.number % count_ != 0) return 0; // a pack is within one row
-    int64_t elements = lane.number;
-    for (AxisId a : plan.grid) {
-      const Size& extent = k_.axes[a].extent;
-      if (!extent.isStatic() || extent.number == 0 || elements > INT32_MAX / extent.number) return 0;
-      elements *= extent.number;
-    }
-    return elements;
-  }
   int64_t flatUnit() const { return threads_ * count_; }
 
   std::string countUnits() override {
@@ -49,7 +40,8 @@ private:
   std::string openPacks(const std::string& unit, Scope& row, Scope& pack) {
     const std::string i = axisText(lane_), n = text(count_), step = text(flatUnit());
     const std::string own = strided_ ? "threadIdx.x / 32 * " + text(kWarp * count_) + " + threadIdx.x % 32"
-                                     : "threadIdx.x * " + n;
+                            : count_ == 1 ? "threadIdx.x"
+                                          : "threadIdx.x * " + n;
     auto loop = [&](const std::string& at, const std::string& first, const std::string& last) {
       return "for (" + index_ + " " + at + " = " + (first == "0" ? "" : first + " + ") + own + "; " + at +
              " < " + last + "; " + at + " += " + step + ") {";
@@ -59,7 +51,7 @@ private:
     if (flat_) {
       line(row, "const " + index_ + " first = (" + unit + ") * " + step + ";");
       line(row, "const " + index_ + " last = dtc_index_min(first + " + step + ", " + text(flat_) + ");");
-      line(pack, "const " + index_ + " " + i + "_at = at % " + extent + ";");
+      line(pack, "const " + index_ + " " + i + (count_ > 1 ? "_at" : "") + " = at % " + extent + ";");
       line(pack, index_ + " rest = at / " + extent + ";");
       for (size_t a = plan_.grid.size(); a-- > 0;) {
         const std::string size = sizeText(k_.axes[plan_.grid[a]].extent);
@@ -80,6 +72,19 @@ private:
                     share + " * " + share + ";");
     }
     return loop(i + "_at", first, last);
+  }
+
+  // The loaded pack that a store writes as it is, without a conversion; "": there is none.
+  std::string movedPack(const Store& s, const Scope& inner) const {
+    const Node& value = k_[s.value];
+    const auto pack = packs_.find(s.value.index);
+    return value.kind == NodeKind::Load && pack != packs_.end() && inner.names.contains(s.value.index) &&
+                   k_.buffers[value.buffer].dtype == k_.buffers[s.buffer].dtype
+               ? pack->second
+               : "";
+  }
+  void storeText(const Store& store, Scope& s) override {
+    if (!moved_.contains(&store)) CudaEmitter::storeText(store, s);
   }
 
   // Random numbers whose global indices form a pack are four values of one block of their generator.
@@ -104,15 +109,29 @@ private:
     const std::string x = fresh("pack");
     line(pack, "const auto " + x + (strided_ ? " = dtc_load_strided<" : " = dtc_load_pack<") + text(count_) +
                    ">(" + bufferText(load.buffer) + " + " + affineText(load.affine, pack) + ");");
+    if (!strided_) packs_[n.index] = x;
     const DType dtype = k_.buffers[load.buffer].dtype;
     inner.names[n.index] = {strided_ && isNarrowFloat(dtype) ? "dtc_load(" + x + ".at + lane)"
                                                              : laneText(dtype, x, "lane"),
                             false, true};
   }
 
+  // A loop over elements.
+  void printFlat(Scope& row, const std::string& unit) {
+    Scope one;
+    one.parent = &row, one.bound = row.bound, one.indent = row.indent + 1;
+    const std::string head = openPacks(unit, row, one);
+    one.bound |= AxisSet(1) << lane_, one.vector = lane_;
+    emitUnit(*nest_, one);
+    line(row, head);
+    append(row, one);
+    line(row, "}");
+  }
+
   // A loop over packs: each is loaded at once, computed element by element, and stored at once. Then the
   // elements that no pack covers.
   void printUnit(Scope& row, const std::string& unit) override {
+    if (count_ == 1) return printFlat(row, unit);
     const std::string i = axisText(lane_);
     Scope pack, inner;
     pack.parent = &row, pack.bound = row.bound, pack.indent = row.indent + 1;
@@ -132,6 +151,12 @@ private:
     stores.indent = pack.indent;
     for (const Store& s : nest_->stores) {
       if (strided_) break;
+      if (const std::string moved = movedPack(s, inner); !moved.empty()) {
+        moved_.insert(&s);
+        line(stores, "dtc_store_pack(" + bufferText(s.buffer) + " + " + affineText(s.address, pack) + ", " +
+                         moved + ");");
+        continue;
+      }
       declarePack(s, count_, pack);
       line(stores, "dtc_store_pack(" + bufferText(s.buffer) + " + " + affineText(s.address, pack) + ", " +
                        packResult(s) + ");");
@@ -142,22 +167,27 @@ private:
     packLane_.clear();
     line(row, head);
     append(row, pack);
-    row.text += "#pragma unroll\n";
-    line(row, "  for (i32 lane = 0; lane < " + text(count_) + "; ++lane) {");
-    if (inner.uses(i))
-      line(row, "    const " + index_ + " " + i + " = " + i + "_at + lane" + (strided_ ? " * 32;" : ";"));
-    append(row, inner);
-    line(row, "  }");
+    if (!inner.text.empty()) {
+      row.text += "#pragma unroll\n";
+      line(row, "  for (i32 lane = 0; lane < " + text(count_) + "; ++lane) {");
+      if (inner.uses(i))
+        line(row, "    const " + index_ + " " + i + " = " + i + "_at + lane" + (strided_ ? " * 32;" : ";"));
+      append(row, inner);
+      line(row, "  }");
+    }
     append(row, stores);
     line(row, "}");
+    moved_.clear();
     if (!afterPacks_.empty()) CudaEmitter::printUnit(row, unit);
   }
 
   AxisId lane_;
   int64_t count_;
   bool strided_;
-  int64_t flat_;           // 0, or the number of elements in all
-  std::string afterPacks_; // the offset of the elements that no pack covers
+  int64_t flat_;                                    // 0, or the number of elements in all
+  std::unordered_map<uint32_t, std::string> packs_; // of loads
+  std::set<const Store*> moved_;                    // stores of packs as they are
+  std::string afterPacks_;                          // the offset of the elements that no pack covers
 };
 
 } // namespace
@@ -165,7 +195,7 @@ private:
 bool printPacks(const Kernel& k, const Nest& nest, int threads, KernelText& out, Emitter::Scope& top) {
   const NestPlan plan = planForThreads(k, nest);
   const int64_t strided = stridedPack(k, nest, plan), count = strided > 1 ? strided : packOf(k, nest, plan);
-  if (count == 1) return false;
+  if (count == 1 && !isFlat(k, nest, plan)) return false;
   PackEmitter(k, out, threads, plan, count, strided > 1).print(nest, plan, top);
   return true;
 }

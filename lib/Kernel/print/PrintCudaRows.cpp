@@ -20,6 +20,7 @@ public:
         along_(row.axes.back()), lane_(schedule.pack == 1 ? "0" : "lane") {
     thread_ = schedule.perRow == 1 ? "0" : "thread";
     rowThreads_ = schedule.perRow;
+    movesBits_ = false; // rows are read ahead
   }
 
 private:

@@ -10,6 +10,8 @@ namespace {
 constexpr int64_t kUnitElements = 4 * kMaxThreads; // of a block without reductions
 constexpr int64_t kStepElements = 2 * kWarp;       // of a block whose threads walk in order
 constexpr int64_t kShortReduction = 64;            // a thread is faster than a block
+constexpr int64_t kApartBytes =
+    64; // of rows that neighboring threads would read in different lines of memory
 
 // The reductions of a nest if its stores do not depend on the reduced axes: then one thread may compute an
 // element completely.
@@ -18,7 +20,25 @@ struct Reductions {
   bool reuse =
       false; // operands shared with other rows, as in a matrix product: none is contiguous along its own row
   bool storesInside = false;
+  bool apart = false; // rows of an operand are contiguous, disjoint, and not short
 };
+
+// True if a load's elements of one row are contiguous and apart from those of other rows.
+bool isApart(const Kernel& k, const Node& load, AxisSet rows) {
+  std::optional<AxisId> along;
+  for (AxisId a = 0; a < k.axes.size(); ++a)
+    if ((k.dependsOn(load.affine) & ~rows) >> a & 1) {
+      if (along) return false;
+      along = a;
+    }
+  if (!along || !k.axes[*along].extent.isStatic() || !isContiguous(k, load.affine, *along)) return false;
+  const int64_t length = k.axes[*along].extent.number;
+  if (length * dtypeBytes(k.buffers[load.buffer].dtype) < kApartBytes) return false;
+  for (AxisId a = 0; a < k.axes.size(); ++a)
+    if (const Kernel::Stride s = k.strideOf(load.affine, a); (rows >> a & 1) && !s.size.is(0))
+      if (s.mixed || !s.size.isStatic() || std::abs(s.size.number) < length) return false;
+  return true;
+}
 
 Reductions reductionsOf(const Kernel& k, const Nest& nest, AxisSet rows) {
   Reductions r;
@@ -27,6 +47,7 @@ Reductions reductionsOf(const Kernel& k, const Nest& nest, AxisSet rows) {
   forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
     const AxisSet axes = k.dependsOn(n);
     if (k[n].kind == NodeKind::Load && (axes & ~rows) != 0) {
+      r.apart |= (axes & rows) == rows && isApart(k, k[n], rows);
       r.reuse |= (axes & rows) != rows;
       for (AxisId a = 0; a < k.axes.size(); ++a)
         own |= (axes & rows) == rows && (axes & ~rows) >> a & 1 && k.strideOf(k[n].affine, a).size.is(1);
@@ -101,14 +122,50 @@ int64_t stridedPack(const Kernel& k, const Nest& nest, const NestPlan& plan) {
   return packOf(k, nest, plan) == 1 && takesSeveral(k, nest, plan, count, false) ? count : 1;
 }
 
+int64_t flatElements(const Kernel& k, const NestPlan& plan, int64_t count) {
+  if (!plan.vector || plan.inner.size() != 1 || plan.blocked || plan.grid.empty()) return 0;
+  const Size& lane = k.axes[*plan.vector].extent;
+  if (!lane.isStatic() || lane.number % count != 0) return 0;
+  int64_t elements = lane.number;
+  for (AxisId a : plan.grid) {
+    const Size& extent = k.axes[a].extent;
+    if (!extent.isStatic() || extent.number == 0 || elements > INT32_MAX / extent.number) return 0;
+    elements *= extent.number;
+  }
+  return elements;
+}
+
+bool isFlat(const Kernel& k, const Nest& nest, const NestPlan& plan) {
+  if (flatElements(k, plan, 1) == 0 || nest.ordered != 0 || nest.sorts() || !nest.walked.empty())
+    return false;
+  if (k.axes[*plan.vector].extent.number >= kMaxThreads) return false;
+  const AxisSet walked = plan.rows | AxisSet(1) << *plan.vector;
+  bool fine = std::ranges::all_of(nest.stores, [&](const Store& s) {
+    return s.combine.empty() && (k.dependsOn(s.address) & ~walked) == 0;
+  });
+  forEachNode(k, rootsOf(k, nest), [&](NodeId n) { fine &= k[n].kind != NodeKind::Running; });
+  return fine;
+}
+
+// The same elements without rows inside of a unit, if one index can walk over all of them: a loop over rows that are
+// shorter than a block would leave threads without work, and wait for memory in each row.
+static NestPlan flattened(const Kernel& k, const Nest& nest, const NestPlan& plan) {
+  if (!plan.vector || plan.inner.size() < 2) return plan;
+  NestPlan flat = plan;
+  flat.grid.insert(flat.grid.end(), plan.inner.begin(), plan.inner.end() - 1);
+  flat.inner = {*plan.vector};
+  const int64_t pack = packOf(k, nest, flat);
+  return (pack > 1 && flatElements(k, flat, pack) > 0) || isFlat(k, nest, flat) ? flat : plan;
+}
+
 NestPlan planForThreads(const Kernel& k, const Nest& nest) {
   const int64_t unit = std::max(kUnitElements, kMaxThreads * elementsOfAccess(k, nest));
   NestPlan plan = planNest(k, nest, kWarp, nest.ordered != 0 ? kStepElements : unit, true);
-  if (plan.vector || nest.ordered != 0 || nest.sorts()) return plan;
+  if (plan.vector || nest.ordered != 0 || nest.sorts()) return flattened(k, nest, plan);
   const Reductions r = reductionsOf(k, nest, plan.rows);
   const std::optional<AxisId> lane = mostContiguous(k, nest, plan.grid);
-  if (!lane || r.storesInside || (r.longest > kShortReduction && !r.reuse)) return plan;
-  return planNestAlong(k, nest, *lane, kWarp, kUnitElements);
+  if (!lane || r.storesInside || r.apart || (r.longest > kShortReduction && !r.reuse)) return plan;
+  return flattened(k, nest, planNestAlong(k, nest, *lane, kWarp, kUnitElements));
 }
 
 int threadsFor(const Kernel& k) {

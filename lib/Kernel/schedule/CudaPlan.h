@@ -18,6 +18,12 @@ inline constexpr int64_t kAccessBytes = 16; // the widest access of a thread
 // The number of neighbors along the threads' axis that one thread processes at once, so that each access has
 // up to 16 bytes; 1: none. Only for elements that are computed independently.
 [[nodiscard]] int64_t packOf(const loops::Kernel& k, const loops::Nest& nest, const loops::NestPlan& plan);
+// The number of elements of a nest if one index can walk over all of its rows: sizes are known, and the rows, as
+// the lane, consist of whole packs of `count`. Else 0.
+[[nodiscard]] int64_t flatElements(const loops::Kernel& k, const loops::NestPlan& plan, int64_t count);
+// True if each thread computes elements that one index over all rows numbers: rows are too short for the threads
+// of a block.
+[[nodiscard]] bool isFlat(const loops::Kernel& k, const loops::Nest& nest, const loops::NestPlan& plan);
 // True if neighbors along the lane are contiguous.
 [[nodiscard]] bool isContiguous(const loops::Kernel& k, loops::AffineId address, loops::AxisId lane);
 // True if `count` neighbors along `lane` are contiguous, the first of them at a multiple of `count`, for all

@@ -296,7 +296,7 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
         const auto [number, made] =
             keep(*match.epilogue, baseName(m, fused, true), [&] { return commentsOf(m, fused); });
         kernels_[number].standby = standby && (made || kernels_[number].standby);
-        match.call.epilogue = {number, match.inputs, match.outputs};
+        match.call.epilogue = {number, match.inputs, match.outputs, !options_.target.gpu};
       };
       finish(*gemm, false);
       if (gemm->plain) {

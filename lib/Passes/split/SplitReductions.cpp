@@ -28,8 +28,8 @@ constexpr int64_t kMaxColumns = 1 << 17, kColumns = 1 << 10, kColumnBlocks = 1 <
 // (Nest::walked).
 constexpr int64_t kWalks = 1 << 8, kMinWalked = 4;
 // More parts if rows are short, so that a processor has enough of them in flight, provided that each loop
-// remains this long.
-constexpr int64_t kWalkedAtOnce = 1 << 20, kLongWalk = 32;
+// remains this long. A block for rows this short has so few threads that eight parts share a processor.
+constexpr int64_t kWalkedAtOnce = 1 << 20, kLongWalk = 32, kShortRow = 1 << 11, kShortWalk = 8;
 // A CPU has fewer cores than a GPU has concurrent blocks: fewer, longer parts, so that storing partial
 // results takes little time.
 constexpr int64_t kCpuWalks = 1 << 7, kMinCpuWalks = 1 << 6, kCpuWalk = 16, kCpuParted = 32;
@@ -128,7 +128,8 @@ bool isStored(const Module& m, ValueId v) {
 // Parts of `rows` rows of `results` elements, one loop each.
 int64_t walksOf(int64_t rows, int64_t results, bool gpu) {
   if (!gpu) return std::clamp(rows / kCpuWalk, kMinCpuWalks, kCpuWalks);
-  return std::max(kWalks, std::min(kWalkedAtOnce / results, rows / kLongWalk));
+  return std::max(kWalks,
+                  std::min(kWalkedAtOnce / results, rows / (results < kShortRow ? kShortWalk : kLongWalk)));
 }
 
 // `gpu`: the target is a GPU.

@@ -88,8 +88,10 @@ PlacedGemm CallPlacer::bound(OpId o, const GemmCall& call, int64_t p) const {
     for (uint32_t i : call.epilogue->inputs) k.buffers.push_back(operand(i));
     for (uint32_t r : call.epilogue->outputs) k.buffers.push_back(addressOf(m_.result(o, r), p));
     k.sizes = std::move(sizes);
-    for (const PlacedGemm::Axis& a : g.batch) k.sizes.insert(k.sizes.end(), {0, a.extent});
-    k.sizes.insert(k.sizes.end(), {0, g.m.extent, 0, g.n.extent});
+    if (call.epilogue->windows) {
+      for (const PlacedGemm::Axis& a : g.batch) k.sizes.insert(k.sizes.end(), {0, a.extent});
+      k.sizes.insert(k.sizes.end(), {0, g.m.extent, 0, g.n.extent});
+    }
   }
   if (call.plain) g.plain = std::make_shared<PlacedGemm>(bound(o, *call.plain, p));
   return g;

@@ -125,7 +125,7 @@ public:
     uint32_t tooMany = 0; // 1 + the counter of a loop that was stopped at its limit; 0: none
   };
   // Whether these devices can share conditional nodes.
-  [[nodiscard]] virtual bool decides(std::span<const int64_t> coordinates) const = 0;
+  [[nodiscard]] virtual bool decides(std::span<const int64_t> coordinates) = 0;
   // Called before the first capture; `depth`: maximum nesting of conditional nodes.
   [[nodiscard]] virtual Status prepareDecisions(size_t depth, size_t counters) = 0;
   [[nodiscard]] virtual Status branch(std::span<const int64_t> coordinates, const std::byte* predicate,

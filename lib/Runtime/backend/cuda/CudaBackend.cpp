@@ -157,9 +157,12 @@ private:
     const PlacedGemm& g = products_[gemmStep].gemm.gemm();
     return !g.aRow.index && !g.bRow.index && !products_[gemmStep].factors; // cuSOLVER may wait
   }
-  bool decides(std::span<const int64_t> coordinates) const override {
-    return decisions_.possible(coordinates) &&
-           (!nccl_ || coordinates.size() == 1); // NCCL collectives cannot be captured in bodies
+  bool decides(std::span<const int64_t> coordinates) override {
+    if (nccl_ && coordinates.size() > 1) return false; // NCCL collectives cannot be captured in bodies
+    const bool possible = decisions_.possible(coordinates);
+    if (!decisions_.whyNot().empty())
+      note("the host reads the predicates of loops and branches, because " + decisions_.whyNot());
+    return possible;
   }
   Status prepareDecisions(size_t depth, size_t counters) override {
     return decisions_.prepare(depth, counters);
@@ -322,6 +325,7 @@ Result<Backend::Placed> CudaBackend::place(int64_t coordinate, const PlacedGemm&
   }
   if (!gemm) return gemm.error();
   product.gemm = std::move(*gemm);
+  if (Status s = growScratch(coordinate, product.gemm.workspaceBytes()); !s) return s.error();
   noteTf32(g.dtype);
   if (g.epilogue) {
     DTC_TRY(auto kernel, this->place(coordinate, *g.epilogue));
@@ -346,6 +350,7 @@ Result<Backend::Placed> CudaBackend::placeNarrow(int64_t coordinate, const Place
   Product product;
   product.coordinate = coordinate;
   product.gemm = std::move(made->gemm);
+  if (Status s = growScratch(coordinate, product.gemm.workspaceBytes()); !s) return s.error();
   product.packs = std::move(made->packs), product.after = std::move(made->after);
   std::optional<PlacedKernel> epilogue = made->plain ? g.plain->epilogue : g.epilogue;
   for (const auto& [kernel, launch] :
@@ -476,18 +481,21 @@ Status CudaBackend::runGemm(uint32_t step, uint32_t, int worker) {
   auto b = rowBegin(p.coordinate, p.gemm.gemm(), p.gemm.gemm().bRow);
   if (!a || !b) return (a ? b : a).error();
   const CublasLt& lt = libraries_.at(queue_->gpuOf(p.coordinate));
-  Status done = queue_->start(
-      p.coordinate, [&](const CudaDevice& d, const CudaStream& s) { return p.gemm.run(lt, d, s, *a, *b); });
+  Status done = queue_->start(p.coordinate, [&](const CudaDevice& d, const CudaStream& s) {
+    return p.gemm.run(lt, d, s, *a, *b, scratch_[p.coordinate].get);
+  });
   for (const CudaPack& one : p.after)
     if (done) done = runPack(*queue_, p.coordinate, one);
   return done && p.epilogue ? runKernel(*p.epilogue, 0, worker) : done;
 }
 
 Result<uint32_t> CudaBackend::mark(int64_t coordinate) {
+  auto& first = firstMark_[static_cast<size_t>(coordinate)];
+  if (!first)
+    if (Status s = queue_->occupy(coordinate); !s) return s.error();
   DTC_TRY(auto event, queue_->mark(coordinate));
   marks_.emplace_back(coordinate, event);
   const auto number = static_cast<uint32_t>(marks_.size() - 1);
-  auto& first = firstMark_[static_cast<size_t>(coordinate)];
   if (!first) first = number;
   return number;
 }

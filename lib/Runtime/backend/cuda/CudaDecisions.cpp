@@ -6,26 +6,41 @@ namespace dtc {
 constexpr size_t kCounters = 2; // words before the iteration counts
 constexpr uint32_t kNoLimit = UINT32_MAX;
 
-bool CudaDecisions::possible(Group coordinates) const {
-  return queue_.device(coordinates[0]).hasConditionals() && std::ranges::all_of(coordinates, [&](int64_t p) {
-           return queue_.gpuOf(p) == queue_.gpuOf(coordinates[0]);
-         });
+bool CudaDecisions::possible(Group coordinates) {
+  return queue_.device(coordinates[0]).hasConditionals() &&
+         std::ranges::all_of(coordinates,
+                             [&](int64_t p) { return queue_.gpuOf(p) == queue_.gpuOf(coordinates[0]); }) &&
+         load();
+}
+
+// The kernels are PTX, which the driver compiles with a library of its own; a container may lack that library.
+bool CudaDecisions::load() {
+  if (!gpus_.empty()) return whyNot_.empty();
+  gpus_.resize(queue_.numGpus());
+  for (int64_t p = 0; p < queue_.count() && whyNot_.empty(); ++p) {
+    Gpu& gpu = gpus_[queue_.gpuOf(p)];
+    if (gpu.module.get) continue;
+    const CudaDevice& d = queue_.device(p);
+    auto module = d.load(CudaDevice::conditionKernels());
+    if (!module) {
+      whyNot_ = module.error().message;
+      break;
+    }
+    auto set = d.function(*module, "dtc_set_condition"), next = d.function(*module, "dtc_next_trip");
+    if (!set || !next)
+      whyNot_ = (set ? next : set).error().message;
+    else
+      gpu = {*module, *set, *next};
+  }
+  return whyNot_.empty();
 }
 
 Status CudaDecisions::prepare(size_t depth, size_t counters) {
   if (!words_.empty()) return Ok{};
   if (Status s = queue_.reserveBodies(depth); !s) return s;
-  gpus_.resize(queue_.numGpus());
   const size_t bytes = (kCounters + counters) * sizeof(uint32_t);
   for (int64_t p = 0; p < queue_.count(); ++p) {
     const CudaDevice& d = queue_.device(p);
-    Gpu& gpu = gpus_[queue_.gpuOf(p)];
-    if (!gpu.module.get) {
-      DTC_TRY(auto module, d.load(CudaDevice::conditionKernels()));
-      auto set = d.function(module, "dtc_set_condition"), next = d.function(module, "dtc_next_trip");
-      if (!set || !next) return (set ? next : set).error();
-      gpu = {module, *set, *next};
-    }
     DTC_TRY(auto memory, d.allocate(bytes));
     words_.push_back(memory);
     if (Status s = queue_.clear(p, static_cast<std::byte*>(memory.get), static_cast<int64_t>(bytes)); !s)

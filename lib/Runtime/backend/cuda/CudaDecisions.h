@@ -10,8 +10,10 @@ class CudaDecisions {
 public:
   // `queue` must outlive it.
   explicit CudaDecisions(CudaDeviceQueue& queue) : queue_(queue) {}
-  // Whether these devices can share conditional nodes.
-  [[nodiscard]] bool possible(std::span<const int64_t> coordinates) const;
+  // Whether these devices can share conditional nodes. Loads their kernels.
+  [[nodiscard]] bool possible(std::span<const int64_t> coordinates);
+  // Why the driver, which supports conditional nodes, did not load their kernels; "" if it did.
+  [[nodiscard]] const std::string& whyNot() const { return whyNot_; }
   // Called before the first capture; see GraphBackend::prepareDecisions.
   [[nodiscard]] Status prepare(size_t depth, size_t counters);
   // See GraphBackend.
@@ -25,6 +27,7 @@ public:
 
 private:
   using Group = std::span<const int64_t>;
+  [[nodiscard]] bool load();
   struct Gpu {
     CudaModule module;
     CudaFunction set, next;
@@ -40,7 +43,8 @@ private:
   }
 
   CudaDeviceQueue& queue_;
-  std::vector<Gpu> gpus_;
+  std::vector<Gpu> gpus_; // empty before load()
+  std::string whyNot_;
   // By device: the number of decisions, the number of the loop that exceeded its limit (0: none), and the
   // iteration count of each loop.
   std::vector<CudaMemory> words_;

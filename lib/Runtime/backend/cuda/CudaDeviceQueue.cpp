@@ -301,6 +301,17 @@ Status CudaDeviceQueue::launch(const Graph& graph) {
   return graph.together ? spread(all_) : Status(Ok{});
 }
 
+Status CudaDeviceQueue::occupy(int64_t coordinate) {
+  constexpr size_t kMost = size_t{128} << 20, kLeast = size_t{1} << 20; // H100: 50 MiB of L2, 3 TB/s
+  occupied_.resize(gpus_.size());
+  CudaMemory& memory = occupied_[at(coordinate).gpu];
+  for (size_t bytes = kMost; !memory.get && bytes >= kLeast; bytes /= 2) // the program may need the rest
+    if (auto got = device(coordinate).allocate(bytes)) memory = *got;
+  return memory.get
+             ? clear(coordinate, static_cast<std::byte*>(memory.get), static_cast<int64_t>(memory.bytes))
+             : Ok{};
+}
+
 Result<CudaEvent> CudaDeviceQueue::mark(int64_t coordinate) {
   auto event = device(coordinate).event(true);
   if (!event) return event;

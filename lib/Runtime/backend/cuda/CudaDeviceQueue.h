@@ -80,6 +80,9 @@ public:
   // Whether a device has completed all enqueued work; does not wait.
   [[nodiscard]] Result<bool> idle(int64_t coordinate) const;
 
+  // Enqueues work that takes longer than enqueueing a few steps does, about 50 µs, and replaces what L2 holds. A
+  // mark on an idle device would be stamped when it arrives, and a kernel after it microseconds later.
+  [[nodiscard]] Status occupy(int64_t coordinate);
   // A mark in a device's work; its time is available when the work has completed.
   [[nodiscard]] Result<CudaEvent> mark(int64_t coordinate);
 
@@ -127,6 +130,7 @@ private:
   [[nodiscard]] Status recordNow(DeviceState& p);
 
   std::vector<CudaDevice> gpus_;
+  std::vector<CudaMemory> occupied_; // by GPU, allocated by the first occupy()
   const Nvrtc& nvrtc_;
   std::vector<DeviceState> devices_;
   std::set<std::pair<size_t, size_t>> reaches_; // pairs (a, b): kernels on GPU a can access memory of GPU b

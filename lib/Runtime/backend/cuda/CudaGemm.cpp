@@ -78,15 +78,15 @@ Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& devic
   out.gemm_ = g;
   out.makeCalls();
   if (g.k.extent == 0 && given.plain) return machineError("cuBLASLt does not support k = 0");
-  if (g.k.extent == 0) return out;
   const PlacedGemm::Axis batch = g.batch.empty() ? PlacedGemm::Axis{1, 0, 0, 0} : g.batch.back();
+  auto y = matrixOf(g.m.extent, g.n.extent, g.m.y, g.n.y, batch.y);
+  if (!y || y->transposed) return unfit("row-major result");
+  if (g.k.extent == 0) return out;
   CublasGemm gemm{g.operandType(false), batch.extent, g.m.extent, g.n.extent, g.k.extent, {}, {}, {}};
   auto a = matrixOf(g.m.extent, g.k.extent, g.m.a, g.k.a, batch.a);
   auto b = matrixOf(g.k.extent, g.n.extent, g.k.b, g.n.b, batch.b);
-  auto y = matrixOf(g.m.extent, g.n.extent, g.m.y, g.n.y, batch.y);
   if (!a) return unfit("first operand");
   if (!b) return unfit("second operand");
-  if (!y || y->transposed) return unfit("row-major result");
   gemm.a = *a, gemm.b = *b, gemm.y = *y;
   gemm.result = g.narrow ? g.dtype : g.result;
   if (g.narrow) gemm.second = g.narrow->b, gemm.aScale = g.narrow->aScale, gemm.bScale = g.narrow->bScale;
@@ -108,49 +108,56 @@ Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& devic
   }
   DTC_TRY(auto plan, library.plan(gemm));
   out.plan_.push_back(plan);
-  DTC_TRY(out.workspace_, device.allocate(plan.workspaceBytes()));
   return out;
 }
 
-// Broadcasts the bias by doubling, in about log2(n) copies.
+// Repeats the first `done` bytes by doubling, in about log2(bytes / done) copies.
+static Status repeat(const CudaDevice& device, const CudaStream& stream, std::byte* to, size_t done,
+                     size_t bytes) {
+  for (; done < bytes; done *= 2)
+    if (auto s = device.copy(to + done, to, std::min(done, bytes - done), stream); !s) return s;
+  return Ok{};
+}
+
+// Broadcasts the bias.
 Status CudaGemm::spreadBias(const CudaDevice& device, const CudaStream& stream) const {
   const auto width = static_cast<size_t>(dtypeBytes(gemm_.dtype));
   auto* to = static_cast<std::byte*>(bias_.get);
   if (auto s = device.copy(to, gemm_.bias, width, stream); !s) return s;
-  for (size_t done = width; done < bias_.bytes; done *= 2)
-    if (auto s = device.copy(to + done, to, std::min(done, bias_.bytes - done), stream); !s) return s;
-  return Ok{};
+  return repeat(device, stream, to, width, bias_.bytes);
 }
 
-// k = 0: every element is the bias, or 0.
+// k = 0: every element is the bias, or 0. Rows are contiguous; y may consist of several runs of them.
 Status CudaGemm::fillEmpty(const CudaDevice& device, const CudaStream& stream) const {
   const PlacedGemm& g = gemm_;
-  const int64_t width = dtypeBytes(g.result.value_or(g.dtype)),
-                batch = g.batch.empty() ? 1 : g.batch.back().extent;
+  const auto width = static_cast<size_t>(dtypeBytes(g.result.value_or(g.dtype)));
+  const auto n = static_cast<size_t>(g.n.extent), row = n * width;
+  const bool together = g.m.y == g.n.extent;
+  const PlacedGemm::Axis batch = g.batch.empty() ? PlacedGemm::Axis{1, 0, 0, 0} : g.batch.back();
+  const int64_t runs = together ? 1 : g.m.extent;
+  const size_t bytes = together ? static_cast<size_t>(g.m.extent) * row : row;
   for (const Call& call : calls_)
-    for (int64_t i = 0; i < batch * g.m.extent; ++i) {
-      std::byte* row =
-          call.y +
-          ((i / g.m.extent) * (g.batch.empty() ? 0 : g.batch.back().y) + (i % g.m.extent) * g.m.y) * width;
-      for (int64_t j = 0; j < g.n.extent; ++j) {
-        std::byte* at = row + j * g.n.y * width;
-        auto s = g.bias
-                     ? device.copy(at, g.bias + j * g.biasStride * width, static_cast<size_t>(width), stream)
-                     : device.fill(at, 0, static_cast<size_t>(width), stream);
-        if (!s) return s;
+    for (int64_t i = 0; i < batch.extent * runs; ++i) {
+      std::byte* to = call.y + (i / runs * batch.y + i % runs * g.m.y) * static_cast<int64_t>(width);
+      if (!g.bias) {
+        if (auto s = device.fill(to, 0, bytes, stream); !s) return s;
+        continue;
       }
+      const size_t given = g.biasStride == 1 ? row : width;
+      if (auto s = device.copy(to, g.bias, given, stream); !s) return s;
+      if (auto s = repeat(device, stream, to, given, bytes); !s) return s;
     }
   return Ok{};
 }
 
 Status CudaGemm::run(const CublasLt& library, const CudaDevice& device, const CudaStream& stream,
-                     std::optional<int64_t> aRow, std::optional<int64_t> bRow) const {
+                     std::optional<int64_t> aRow, std::optional<int64_t> bRow, void* workspace) const {
   if (plan_.empty() || !aRow || !bRow) return fillEmpty(device, stream);
   if (bias_.get)
     if (auto s = spreadBias(device, stream); !s) return s;
   for (const Call& call : calls_)
-    if (auto s = library.run(plan_.front(), call.a + *aRow, call.b + *bRow, call.residual, call.y,
-                             workspace_.get, stream);
+    if (auto s = library.run(plan_.front(), call.a + *aRow, call.b + *bRow, call.residual, call.y, workspace,
+                             stream);
         !s)
       return s;
   return Ok{};

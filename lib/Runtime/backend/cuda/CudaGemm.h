@@ -18,9 +18,11 @@ public:
                                              const CublasGemm::Alpha& alpha = {});
   // The matmul with row-major y, as required by plan(): may exchange the operands.
   [[nodiscard]] static PlacedGemm oriented(const PlacedGemm& gemm);
+  // The bytes of run()'s `workspace`, which the calls of a stream share.
+  [[nodiscard]] size_t workspaceBytes() const { return plan_.empty() ? 0 : plan_.front().workspaceBytes(); }
   // `aRow`, `bRow`: byte offsets of the operands' rows (PlacedGemm::Row); empty: the operand is all zeros.
   [[nodiscard]] Status run(const CublasLt& library, const CudaDevice& device, const CudaStream& stream,
-                           std::optional<int64_t> aRow, std::optional<int64_t> bRow) const;
+                           std::optional<int64_t> aRow, std::optional<int64_t> bRow, void* workspace) const;
   [[nodiscard]] const PlacedGemm& gemm() const { return gemm_; }
 
 private:
@@ -37,7 +39,7 @@ private:
   PlacedGemm gemm_;
   std::vector<Call> calls_;
   std::vector<CublasPlan> plan_; // one for all calls; none if k is 0
-  CudaMemory workspace_, bias_;  // bias_: n copies of a scalar bias
+  CudaMemory bias_;              // n copies of a scalar bias
 };
 
 } // namespace dtc
