@@ -177,16 +177,25 @@ struct Joined {
   std::vector<Part> parts;
 };
 
-// The gradient of attention as one kernel without nests: q, k, v, lse, delta, dy are buffers by number,
-// contiguous and row-major ([batch, heads, rows or keys, …]); the results are dq, dk, dv
-// (lib/Kernel/match/AttentionGradient.h).
+// The gradient of attention as one kernel without nests: q, k, v, lse, delta, dy are buffers by number; the
+// results are dq, dk, dv, or the mask's gradient (lib/Kernel/match/AttentionGradient.h). lse and delta are
+// contiguous and row-major ([batch, heads, rows]).
 struct AttentionGradient {
+  // A tensor as rows of contiguous elements, in elements of its buffer.
+  struct Rows {
+    std::vector<Size> offset; // their sum
+    Size batch, head, row;    // strides; 0 for a dim of one element
+    friend bool operator==(const Rows&, const Rows&) = default;
+  };
   Size batch, heads, keyHeads, rows, keys;
   int64_t depth = 0, width = 0;
   bool causal = false;
   int64_t window = 0; // 0: none
   double scale = 1;
   uint32_t operands[6] = {};
+  Rows q, k, v, dy, dq, dk, dv;
+  int32_t yOperand = -1; // the operand number of y, which only a library reads, or -1
+  Rows y;
   int32_t mask = -1;        // a buffer, or -1
   Size maskStrides[4];      // along batch, heads, rows, keys; 0 repeats
   int32_t offset = -1;      // a buffer of one number: the offset of the rows; or -1

@@ -40,24 +40,40 @@ DTC_FN void dtc_tile_sums(f32 (*out)[4], const f32 (*p)[4], B b) {
     }
   }
 }
+// A matrix in memory: row i has contiguous elements from p + i * stride on.
+template <class T> struct dtc_gradient_rows {
+  T* p;
+  i64 stride;
+};
+// The matrices of a tensor [batch][heads][rows or keys][…], its strides in elements.
+template <class T> struct dtc_gradient_tensor {
+  T* p;
+  i64 heads, batch, head, row;
+};
+template <class T> DTC_FN dtc_gradient_rows<T> dtc_matrix_of(dtc_gradient_tensor<T> all, i64 n) {
+  const i64 heads = dtc_index_max(all.heads, i64(1)); // of an empty shard, whose pointer is not used
+  return {all.p + n / heads * all.batch + n % heads * all.head, all.row};
+}
+
 // Stores a warp's 16 rows of sums, times `scale`, to rows [row, row + 16) of a matrix; rows from `rows` on do
-// not exist.
-template <class T, int Columns, int Width>
-DTC_FN void dtc_store_sums(T* p, i64 row, i64 rows, const f32 (*sums)[4], f32 scale) {
+// not exist.  Pairs: two elements can be stored at a time.
+template <class T, int Columns, int Width, bool Pairs>
+DTC_FN void dtc_store_sums(dtc_gradient_rows<T> to, i64 row, i64 rows, const f32 (*sums)[4], f32 scale) {
   const int lane = (i32)threadIdx.x % 32;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const i64 i = row + lane / 4 + 8 * h;
     if (i >= rows) continue;
+    T* const p = to.p + i * to.stride;
 #pragma unroll
     for (int n = 0; n < Columns; ++n) {
       const int c = n * 8 + lane % 4 * 2;
       const f32 x = sums[n][2 * h] * scale, y = sums[n][2 * h + 1] * scale;
-      if constexpr (Width % 2 == 0) {
-        if (c < Width) *(u32*)(p + i * Width + c) = dtc_pair<T>(x, y);
+      if constexpr (Width % 2 == 0 && Pairs) {
+        if (c < Width) *(u32*)(p + c) = dtc_pair<T>(x, y);
       } else {
-        if (c < Width) dtc_store(p + i * Width + c, x);
-        if (c + 1 < Width) dtc_store(p + i * Width + c + 1, y);
+        if (c < Width) dtc_store(p + c, x);
+        if (c + 1 < Width) dtc_store(p + c + 1, y);
       }
     }
   }
@@ -73,24 +89,29 @@ template <class A> DTC_FN A dtc_score_gradient(A score, A weight, A dp, A delta)
 // One head's matrices: q, dy and the statistics of each query, [rows][…]; k and v, [keys][…]; A is the
 // accumulation type.
 template <class T, class A> struct dtc_gradient_head {
-  const T *q, *k, *v;
+  dtc_gradient_rows<const T> q, k, v;
   const A *lse, *delta;
-  const T* dy;
+  dtc_gradient_rows<const T> dy;
+};
+// Those of all heads; lse and delta are contiguous, [batch][heads][rows].
+template <class T, class A> struct dtc_gradient_operands {
+  dtc_gradient_tensor<const T> q, k, v;
+  const A *lse, *delta;
+  dtc_gradient_tensor<const T> dy;
 };
 // The matrices of query head n, with the key head `shared`.
-template <int D, int E, class T, class A>
-DTC_FN dtc_gradient_head<T, A> dtc_head_of(dtc_gradient_head<T, A> all, i64 n, i64 shared, i64 rows,
-                                           i64 keys) {
-  return {all.q + n * rows * D, all.k + shared * keys * D, all.v + shared * keys * E,
-          all.lse + n * rows,   all.delta + n * rows,      all.dy + n * rows * E};
+template <class T, class A>
+DTC_FN dtc_gradient_head<T, A> dtc_head_of(dtc_gradient_operands<T, A> all, i64 n, i64 shared, i64 rows) {
+  return {dtc_matrix_of(all.q, n), dtc_matrix_of(all.k, shared), dtc_matrix_of(all.v, shared),
+          all.lse + n * rows,      all.delta + n * rows,         dtc_matrix_of(all.dy, n)};
 }
-// A contiguous matrix as a source of tiles of A: its rows where 16 bytes of them can be copied, else its
-// elements.
-template <class A, int Width, class T> DTC_FN auto dtc_gradient_source(const T* p) {
-  if constexpr (dtc_same<T, A> && Width * sizeof(T) % 16 == 0)
-    return dtc_rows<const T>{p, Width};
+// A matrix as a source of tiles of A: its rows where 16 bytes of them can be copied (Packs: each begins at a
+// multiple of 16 bytes), else its elements.
+template <class A, int Width, bool Packs, class T> DTC_FN auto dtc_gradient_source(dtc_gradient_rows<T> m) {
+  if constexpr (dtc_same<T, const A> && Packs && Width * sizeof(T) % 16 == 0)
+    return dtc_rows<T>{m.p, m.stride};
   else
-    return [p](i64 i, i64 c) { return dtc_load(p + i * Width + c); };
+    return [m](i64 i, i64 c) { return dtc_load(m.p + i * m.stride + c); };
 }
 // Copies the log-sum-exp and delta of the queries [at, at + N) to shared memory. A query that attends to no
 // key contributes nothing, and its y is NaN, so that often its dy is NaN too: returns whether there is one,
@@ -117,8 +138,9 @@ DTC_FN void dtc_clear_unseeing(dtc_tile<T, Rows, Columns> tile, const f32* lse) 
 // The tiling: 64 rows stay, N others pass. For heads over 128 elements the sums of dk and dv would not fit
 // the registers: they are computed by different blocks. (lib/Kernel/match/AttentionGradient.cpp computes the
 // same numbers of blocks and bytes of shared memory.)
-template <class T_, int D_, int E_> struct dtc_gradient_tiling {
+template <class T_, int D_, int E_, bool Packs_> struct dtc_gradient_tiling {
   typedef T_ T;
+  static constexpr bool Packs = Packs_; // see dtc_gradient_source; the results' rows likewise
   static constexpr int D = D_, E = E_, Longest = D > E ? D : E, Rows = 64, Threads = 128,
                        N = Longest <= 192 ? 32 : 16;
   static constexpr bool Apart = Longest > 128;
@@ -143,13 +165,14 @@ template <class Tiling> struct dtc_gradient_tiles {
 // dq of the queries [first, first + 64).  begin(i), end(i): the keys that query i attends to; both are
 // monotonic in i.
 template <class Tiling, class T, class Begin, class End, class Score>
-DTC_FN void dtc_query_gradient(dtc_gradient_tiles<Tiling> t, dtc_gradient_head<T, f32> head, T* dq, i64 first,
-                               i64 rows, f32 scale, Begin begin, End end, Score score) {
+DTC_FN void dtc_query_gradient(dtc_gradient_tiles<Tiling> t, dtc_gradient_head<T, f32> head,
+                               dtc_gradient_rows<T> dq, i64 first, i64 rows, f32 scale, Begin begin, End end,
+                               Score score) {
   constexpr int N = Tiling::N, Threads = Tiling::Threads;
   const int lane = (i32)threadIdx.x % 32, own = (i32)threadIdx.x / 32 * 16;
   const i64 last = dtc_index_min(first + Tiling::Rows, rows) - 1;
-  dtc_load_tile<Threads>(t.staysD, first, rows, dtc_gradient_source<T, Tiling::D>(head.q));
-  dtc_load_tile<Threads>(t.staysE, first, rows, dtc_gradient_source<T, Tiling::E>(head.dy));
+  dtc_load_tile<Threads>(t.staysD, first, rows, dtc_gradient_source<T, Tiling::D, Tiling::Packs>(head.q));
+  dtc_load_tile<Threads>(t.staysE, first, rows, dtc_gradient_source<T, Tiling::E, Tiling::Packs>(head.dy));
   f32 lse[2], delta[2], sums[Tiling::ColumnsD][4];
   i32 from[2], to[2];
 #pragma unroll
@@ -163,8 +186,8 @@ DTC_FN void dtc_query_gradient(dtc_gradient_tiles<Tiling> t, dtc_gradient_head<T
 #pragma unroll 1
   for (i64 at = begin(first); at < seen; at += N) {
     __syncthreads(); // all threads are done with the previous keys
-    dtc_load_tile<Threads>(t.passesD, at, seen, dtc_gradient_source<T, Tiling::D>(head.k));
-    dtc_load_tile<Threads>(t.passesE, at, seen, dtc_gradient_source<T, Tiling::E>(head.v));
+    dtc_load_tile<Threads>(t.passesD, at, seen, dtc_gradient_source<T, Tiling::D, Tiling::Packs>(head.k));
+    dtc_load_tile<Threads>(t.passesE, at, seen, dtc_gradient_source<T, Tiling::E, Tiling::Packs>(head.v));
     dtc_copy_commit();
     dtc_copy_wait<0>();
     __syncthreads();
@@ -184,7 +207,7 @@ DTC_FN void dtc_query_gradient(dtc_gradient_tiles<Tiling> t, dtc_gradient_head<T
   }
   dtc_copy_commit(); // if the loop had no iteration
   dtc_copy_wait<0>();
-  dtc_store_sums<T, Tiling::ColumnsD, Tiling::D>(dq, first + own, rows, sums, scale);
+  dtc_store_sums<T, Tiling::ColumnsD, Tiling::D, Tiling::Packs>(dq, first + own, rows, sums, scale);
 }
 
 // dk (if Keys) and dv (if Values) of the keys [first, first + 64), from the queries of `groups` heads.
@@ -192,15 +215,16 @@ DTC_FN void dtc_query_gradient(dtc_gradient_tiles<Tiling> t, dtc_gradient_head<T
 // j.  head(g): its matrices; score(s, g, i, j).
 template <class Tiling, bool Keys, bool Values, class T, class Head, class Begin, class End, class First,
           class Last, class Score>
-DTC_FN void dtc_key_gradient(dtc_gradient_tiles<Tiling> t, i64 groups, Head head, T* dk, T* dv, i64 first,
-                             i64 rows, i64 keys, f32 scale, Begin begin, End end, First firstOf, Last lastOf,
-                             Score score) {
+DTC_FN void dtc_key_gradient(dtc_gradient_tiles<Tiling> t, i64 groups, Head head, dtc_gradient_rows<T> dk,
+                             dtc_gradient_rows<T> dv, i64 first, i64 rows, i64 keys, f32 scale, Begin begin,
+                             End end, First firstOf, Last lastOf, Score score) {
   constexpr int N = Tiling::N, Threads = Tiling::Threads;
   const int lane = (i32)threadIdx.x % 32, own = (i32)threadIdx.x / 32 * 16;
   const i64 last = dtc_index_min(first + Tiling::Rows, keys) - 1;
-  dtc_load_tile<Threads>(t.staysD, first, keys, dtc_gradient_source<T, Tiling::D>(head(0).k));
+  dtc_load_tile<Threads>(t.staysD, first, keys, dtc_gradient_source<T, Tiling::D, Tiling::Packs>(head(0).k));
   if constexpr (Keys)
-    dtc_load_tile<Threads>(t.staysE, first, keys, dtc_gradient_source<T, Tiling::E>(head(0).v));
+    dtc_load_tile<Threads>(t.staysE, first, keys,
+                           dtc_gradient_source<T, Tiling::E, Tiling::Packs>(head(0).v));
   f32 sumsK[Tiling::ColumnsD][4], sumsV[Tiling::ColumnsE][4];
 #pragma unroll
   for (int n = 0; n < 4 * Tiling::ColumnsD; ++n) sumsK[n / 4][n % 4] = 0;
@@ -213,8 +237,8 @@ DTC_FN void dtc_key_gradient(dtc_gradient_tiles<Tiling> t, i64 groups, Head head
 #pragma unroll 1
     for (i64 at = firstOf(first); at < seen; at += N) {
       __syncthreads(); // all threads are done with the previous queries
-      dtc_load_tile<Threads>(t.passesD, at, seen, dtc_gradient_source<T, Tiling::D>(h.q));
-      dtc_load_tile<Threads>(t.passesE, at, seen, dtc_gradient_source<T, Tiling::E>(h.dy));
+      dtc_load_tile<Threads>(t.passesD, at, seen, dtc_gradient_source<T, Tiling::D, Tiling::Packs>(h.q));
+      dtc_load_tile<Threads>(t.passesE, at, seen, dtc_gradient_source<T, Tiling::E, Tiling::Packs>(h.dy));
       dtc_copy_commit();
       const bool unseeing = dtc_load_passing<N, Threads>(t.passing, h, at, rows);
       dtc_copy_wait<0>();
@@ -242,19 +266,21 @@ DTC_FN void dtc_key_gradient(dtc_gradient_tiles<Tiling> t, i64 groups, Head head
   }
   dtc_copy_commit(); // if the loop had no iteration
   dtc_copy_wait<0>();
-  if constexpr (Keys) dtc_store_sums<T, Tiling::ColumnsD, Tiling::D>(dk, first + own, keys, sumsK, scale);
-  if constexpr (Values) dtc_store_sums<T, Tiling::ColumnsE, Tiling::E>(dv, first + own, keys, sumsV, 1);
+  if constexpr (Keys)
+    dtc_store_sums<T, Tiling::ColumnsD, Tiling::D, Tiling::Packs>(dk, first + own, keys, sumsK, scale);
+  if constexpr (Values)
+    dtc_store_sums<T, Tiling::ColumnsE, Tiling::E, Tiling::Packs>(dv, first + own, keys, sumsV, 1);
 }
 
-// The gradients of all heads: q, dy, dq [heads * groups][rows][…]; k, v, dk, dv [heads][keys][…]; lse, delta
-// [heads * groups][rows]; `shared` is Tiling::bytes of shared memory. A shard of the heads may be empty: no
-// groups.
+// The gradients of all heads; `heads` key heads of all batches, each for `groups` query heads; `shared` is
+// Tiling::bytes of shared memory. A shard of the heads may be empty: no groups.
 //   begin(i), end(i), firstOf(j), lastOf(j) as above; score(s, n, i, j): of query head n.
-template <class T, int D, int E, class Begin, class End, class First, class Last, class Score>
+template <class T, int D, int E, bool Packs, class Begin, class End, class First, class Last, class Score>
 DTC_FN void dtc_attention_gradient(void* shared, i64 heads, i64 groups, i64 rows, i64 keys,
-                                   dtc_gradient_head<T, f32> all, T* dq, T* dk, T* dv, f32 scale, Begin begin,
-                                   End end, First firstOf, Last lastOf, Score score) {
-  typedef dtc_gradient_tiling<T, D, E> Tiling;
+                                   dtc_gradient_operands<T, f32> all, dtc_gradient_tensor<T> dq,
+                                   dtc_gradient_tensor<T> dk, dtc_gradient_tensor<T> dv, f32 scale,
+                                   Begin begin, End end, First firstOf, Last lastOf, Score score) {
+  typedef dtc_gradient_tiling<T, D, E, Packs> Tiling;
   T* const memory = (T*)shared;
   T *const second = memory + Tiling::StaysD::elements, *const third = second + Tiling::StaysE::elements,
            *const fourth = third + Tiling::PassesD::elements;
@@ -265,9 +291,9 @@ DTC_FN void dtc_attention_gradient(void* shared, i64 heads, i64 groups, i64 rows
   i64 unit = blockIdx.x;
   if (unit < keyUnits * (Tiling::Apart ? 2 : 1)) {
     const i64 head = unit % keyUnits / keyBlocks, first = unit % keyBlocks * Tiling::Rows;
-    const auto headOf = [&](i64 g) { return dtc_head_of<D, E>(all, head * groups + g, head, rows, keys); };
+    const auto headOf = [&](i64 g) { return dtc_head_of(all, head * groups + g, head, rows); };
     const auto scoreOf = [&](f32 s, i64 g, i64 i, i64 j) { return score(s, head * groups + g, i, j); };
-    T *const k = dk + head * keys * D, *const v = dv + head * keys * E;
+    const dtc_gradient_rows<T> k = dtc_matrix_of(dk, head), v = dtc_matrix_of(dv, head);
     if constexpr (!Tiling::Apart)
       dtc_key_gradient<Tiling, true, true>(tiles, groups, headOf, k, v, first, rows, keys, scale, begin, end,
                                            firstOf, lastOf, scoreOf);
@@ -282,8 +308,8 @@ DTC_FN void dtc_attention_gradient(void* shared, i64 heads, i64 groups, i64 rows
   unit -= keyUnits * (Tiling::Apart ? 2 : 1);
   if (unit >= heads * groups * rowBlocks) return;
   const i64 n = unit / rowBlocks, first = (rowBlocks - 1 - unit % rowBlocks) * Tiling::Rows;
-  dtc_query_gradient(tiles, dtc_head_of<D, E>(all, n, n / groups, rows, keys), dq + n * rows * D, first, rows,
-                     scale, begin, end, [&](f32 s, i64 i, i64 j) { return score(s, n, i, j); });
+  dtc_query_gradient(tiles, dtc_head_of(all, n, n / groups, rows), dtc_matrix_of(dq, n), first, rows, scale,
+                     begin, end, [&](f32 s, i64 i, i64 j) { return score(s, n, i, j); });
 }
 
 // The gradient of a mask that is added to the scores: their cotangents, summed along batch and heads where
@@ -311,13 +337,12 @@ DTC_FN dtc_mask_unit dtc_mask_unit_of(i64 unit, i64 batch, i64 heads, i64 rows, 
   return u;
 }
 
-// q, dy [batch, heads][rows][…]; k, v [batch, heads / groups][keys][…]; lse, delta [batch, heads][rows]; out:
-// rows of `keys` elements, with strides ofBatch and ofHead. begin(i), end(i), score(s, n, i, j) as above.
+// `all`: of `batch` times `heads` query heads, `groups` of which share a key head; out: rows of `keys` elements, with strides ofBatch and ofHead. begin(i), end(i), score(s, n, i, j) as above.
 template <class Tiling, int Tiles, bool SummedBatch, bool SummedHeads, class M, class Begin, class End,
           class Score>
 DTC_FN void dtc_mask_gradient(void* shared, i64 batch, i64 heads, i64 groups, i64 rows, i64 keys,
-                              dtc_gradient_head<typename Tiling::T, f32> all, M* out, i64 ofBatch, i64 ofHead,
-                              Begin begin, End end, Score score) {
+                              dtc_gradient_operands<typename Tiling::T, f32> all, M* out, i64 ofBatch,
+                              i64 ofHead, Begin begin, End end, Score score) {
   typedef typename Tiling::T T;
   constexpr int N = Tiling::N, Threads = Tiling::Threads;
   const auto u = dtc_mask_unit_of<Tiling::Rows, N * Tiles, SummedBatch, SummedHeads>(blockIdx.x, batch, heads,
@@ -347,11 +372,10 @@ DTC_FN void dtc_mask_gradient(void* shared, i64 batch, i64 heads, i64 groups, i6
 #pragma unroll 1
     for (i64 g = u.firstHead; g < u.endHead; ++g) {
       const i64 n = b * heads + g;
-      const dtc_gradient_head<T, f32> head =
-          dtc_head_of<Tiling::D, Tiling::E>(all, n, n / groups, rows, keys);
+      const dtc_gradient_head<T, f32> head = dtc_head_of(all, n, n / groups, rows);
       __syncthreads(); // all threads are done with the previous queries
-      dtc_load_tile<Threads>(staysD, first, rows, dtc_gradient_source<T, Tiling::D>(head.q));
-      dtc_load_tile<Threads>(staysE, first, rows, dtc_gradient_source<T, Tiling::E>(head.dy));
+      dtc_load_tile<Threads>(staysD, first, rows, dtc_gradient_source<T, Tiling::D, Tiling::Packs>(head.q));
+      dtc_load_tile<Threads>(staysE, first, rows, dtc_gradient_source<T, Tiling::E, Tiling::Packs>(head.dy));
       f32 lse[2], delta[2];
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
@@ -363,8 +387,8 @@ DTC_FN void dtc_mask_gradient(void* shared, i64 batch, i64 heads, i64 groups, i6
         const i64 at = u.key + tile * N;
         if (at >= most || at + N <= lowest) continue;
         __syncthreads(); // all threads are done with the previous keys
-        dtc_load_tile<Threads>(passesD, at, keys, dtc_gradient_source<T, Tiling::D>(head.k));
-        dtc_load_tile<Threads>(passesE, at, keys, dtc_gradient_source<T, Tiling::E>(head.v));
+        dtc_load_tile<Threads>(passesD, at, keys, dtc_gradient_source<T, Tiling::D, Tiling::Packs>(head.k));
+        dtc_load_tile<Threads>(passesE, at, keys, dtc_gradient_source<T, Tiling::E, Tiling::Packs>(head.v));
         dtc_copy_commit();
         dtc_copy_wait<0>();
         __syncthreads();

@@ -2,10 +2,12 @@
 // attention_gradient.h with the threads of attention_block.h. T is the type in memory, A (f32 or f64) the
 // compute type; Rows rows stay and N pass.
 
-template <class T_, class A_, int Rows_, int N_, int D_, int E_> struct dtc_plain_gradient_tiling {
+template <class T_, class A_, int Rows_, int N_, int D_, int E_, bool Packs_>
+struct dtc_plain_gradient_tiling {
   typedef T_ T;
   typedef A_ A;
   static constexpr int Rows = Rows_, N = N_, D = D_, E = E_;
+  static constexpr bool Packs = Packs_;
   typedef dtc_block_layout<A, Rows, N, D, D> OfD; // products along q and k, and sums of them
   typedef dtc_block_layout<A, Rows, N, E, E> OfE; // the same of v and dy
   static constexpr int Threads = OfD::Threads, Wide = OfD::Wide, R = OfD::R, K = OfD::K;
@@ -41,7 +43,8 @@ DTC_FN void dtc_plain_sums(A (*out)[Tiling::E][Tiling::V], A* weights, const A (
   dtc_block_values<Tiling>(out, weights, passes, column);
 }
 template <class Tiling, class T, class A>
-DTC_FN void dtc_plain_store(T* p, i64 row, i64 rows, const A (*sums)[Tiling::E][Tiling::V], A scale, int x) {
+DTC_FN void dtc_plain_store(dtc_gradient_rows<T> to, i64 row, i64 rows, const A (*sums)[Tiling::E][Tiling::V],
+                            A scale, int x) {
 #pragma unroll
   for (int r = 0; r < Tiling::R; ++r) {
     if (row + r >= rows) continue;
@@ -50,7 +53,7 @@ DTC_FN void dtc_plain_store(T* p, i64 row, i64 rows, const A (*sums)[Tiling::E][
       const int column = (x + e * Tiling::Wide) * Tiling::V;
       for (int v = 0; v < Tiling::V; ++v)
         if (column + v < Tiling::Width)
-          dtc_store(p + (row + r) * Tiling::Width + column + v, sums[r][e][v] * scale);
+          dtc_store(to.p + (row + r) * to.stride + column + v, sums[r][e][v] * scale);
     }
   }
 }
@@ -68,17 +71,18 @@ DTC_FN void dtc_plain_clear_unseeing(A* tile, const A* lse) {
 
 // See dtc_query_gradient.
 template <class Tiling, class T, class A, class Begin, class End, class Score>
-DTC_FN void dtc_plain_query_gradient(dtc_plain_gradient_tiles<A> t, dtc_gradient_head<T, A> head, T* dq,
-                                     i64 first, i64 rows, A scale, Begin begin, End end, Score score) {
+DTC_FN void dtc_plain_query_gradient(dtc_plain_gradient_tiles<A> t, dtc_gradient_head<T, A> head,
+                                     dtc_gradient_rows<T> dq, i64 first, i64 rows, A scale, Begin begin,
+                                     End end, Score score) {
   typedef typename Tiling::OfD OfD;
   typedef typename Tiling::OfE OfE;
   constexpr int N = Tiling::N, R = Tiling::R, K = Tiling::K, Threads = Tiling::Threads;
   const int x = (i32)threadIdx.x % Tiling::Wide, y = (i32)threadIdx.x / Tiling::Wide * R;
   const i64 last = dtc_index_min(first + Tiling::Rows, rows) - 1;
   dtc_load_block<Threads, Tiling::Rows, Tiling::D>(t.staysD, OfD::QueryStride, first, rows,
-                                                   dtc_gradient_source<A, Tiling::D>(head.q));
+                                                   dtc_gradient_source<A, Tiling::D, Tiling::Packs>(head.q));
   dtc_load_block<Threads, Tiling::Rows, Tiling::E>(t.staysE, OfE::QueryStride, first, rows,
-                                                   dtc_gradient_source<A, Tiling::E>(head.dy));
+                                                   dtc_gradient_source<A, Tiling::E, Tiling::Packs>(head.dy));
   A sums[R][OfD::E][OfD::V];
   dtc_plain_clear<OfD>(sums);
   const i64 seen = end(last);
@@ -86,9 +90,9 @@ DTC_FN void dtc_plain_query_gradient(dtc_plain_gradient_tiles<A> t, dtc_gradient
   for (i64 at = begin(first); at < seen; at += N) {
     __syncthreads(); // all threads are done with the previous keys
     dtc_load_block<Threads, N, Tiling::D>(t.passesD, OfD::QueryStride, at, seen,
-                                          dtc_gradient_source<A, Tiling::D>(head.k));
+                                          dtc_gradient_source<A, Tiling::D, Tiling::Packs>(head.k));
     dtc_load_block<Threads, N, Tiling::E>(t.passesE, OfE::QueryStride, at, seen,
-                                          dtc_gradient_source<A, Tiling::E>(head.v));
+                                          dtc_gradient_source<A, Tiling::E, Tiling::Packs>(head.v));
     dtc_copy_commit();
     dtc_copy_wait<0>();
     __syncthreads();
@@ -116,17 +120,18 @@ DTC_FN void dtc_plain_query_gradient(dtc_plain_gradient_tiles<A> t, dtc_gradient
 // See dtc_key_gradient.
 template <class Tiling, class T, class A, class Head, class Begin, class End, class First, class Last,
           class Score>
-DTC_FN void dtc_plain_key_gradient(dtc_plain_gradient_tiles<A> t, i64 groups, Head head, T* dk, T* dv,
-                                   i64 first, i64 rows, i64 keys, A scale, Begin begin, End end,
-                                   First firstOf, Last lastOf, Score score) {
+DTC_FN void dtc_plain_key_gradient(dtc_plain_gradient_tiles<A> t, i64 groups, Head head,
+                                   dtc_gradient_rows<T> dk, dtc_gradient_rows<T> dv, i64 first, i64 rows,
+                                   i64 keys, A scale, Begin begin, End end, First firstOf, Last lastOf,
+                                   Score score) {
   typedef typename Tiling::OfD OfD;
   typedef typename Tiling::OfE OfE;
   constexpr int N = Tiling::N, R = Tiling::R, K = Tiling::K, Threads = Tiling::Threads;
   const int x = (i32)threadIdx.x % Tiling::Wide, y = (i32)threadIdx.x / Tiling::Wide * R;
-  dtc_load_block<Threads, Tiling::Rows, Tiling::D>(t.staysD, OfD::QueryStride, first, keys,
-                                                   dtc_gradient_source<A, Tiling::D>(head(0).k));
-  dtc_load_block<Threads, Tiling::Rows, Tiling::E>(t.staysE, OfE::QueryStride, first, keys,
-                                                   dtc_gradient_source<A, Tiling::E>(head(0).v));
+  dtc_load_block<Threads, Tiling::Rows, Tiling::D>(
+      t.staysD, OfD::QueryStride, first, keys, dtc_gradient_source<A, Tiling::D, Tiling::Packs>(head(0).k));
+  dtc_load_block<Threads, Tiling::Rows, Tiling::E>(
+      t.staysE, OfE::QueryStride, first, keys, dtc_gradient_source<A, Tiling::E, Tiling::Packs>(head(0).v));
   A sumsK[R][OfD::E][OfD::V], sumsV[R][OfE::E][OfE::V];
   dtc_plain_clear<OfD>(sumsK), dtc_plain_clear<OfE>(sumsV);
   const i64 last = dtc_index_min(first + Tiling::Rows, keys) - 1, seen = lastOf(last);
@@ -137,9 +142,9 @@ DTC_FN void dtc_plain_key_gradient(dtc_plain_gradient_tiles<A> t, i64 groups, He
     for (i64 at = firstOf(first); at < seen; at += N) {
       __syncthreads(); // all threads are done with the previous queries
       dtc_load_block<Threads, N, Tiling::D>(t.passesD, OfD::QueryStride, at, seen,
-                                            dtc_gradient_source<A, Tiling::D>(h.q));
+                                            dtc_gradient_source<A, Tiling::D, Tiling::Packs>(h.q));
       dtc_load_block<Threads, N, Tiling::E>(t.passesE, OfE::QueryStride, at, seen,
-                                            dtc_gradient_source<A, Tiling::E>(h.dy));
+                                            dtc_gradient_source<A, Tiling::E, Tiling::Packs>(h.dy));
       dtc_copy_commit();
       const bool unseeing = dtc_load_passing<N, Threads>(t.passing, h, at, rows);
       dtc_copy_wait<0>();
@@ -176,12 +181,13 @@ DTC_FN void dtc_plain_key_gradient(dtc_plain_gradient_tiles<A> t, i64 groups, He
 }
 
 // See dtc_attention_gradient.
-template <class T, class A, int Rows, int N, int D, int E, class Begin, class End, class First, class Last,
-          class Score>
+template <class T, class A, int Rows, int N, int D, int E, bool Packs, class Begin, class End, class First,
+          class Last, class Score>
 DTC_FN void dtc_plain_attention_gradient(void* shared, i64 heads, i64 groups, i64 rows, i64 keys,
-                                         dtc_gradient_head<T, A> all, T* dq, T* dk, T* dv, A scale,
+                                         dtc_gradient_operands<T, A> all, dtc_gradient_tensor<T> dq,
+                                         dtc_gradient_tensor<T> dk, dtc_gradient_tensor<T> dv, A scale,
                                          Begin begin, End end, First firstOf, Last lastOf, Score score) {
-  typedef dtc_plain_gradient_tiling<T, A, Rows, N, D, E> Tiling;
+  typedef dtc_plain_gradient_tiling<T, A, Rows, N, D, E, Packs> Tiling;
   constexpr int ofD = Tiling::OfD::QueryStride, ofE = Tiling::OfE::QueryStride;
   A* const staysD = (A*)shared;
   A *const staysE = staysD + Rows * ofD, *const passesD = staysE + Rows * ofE,
@@ -193,16 +199,16 @@ DTC_FN void dtc_plain_attention_gradient(void* shared, i64 heads, i64 groups, i6
   if (unit < heads * keyBlocks) {
     const i64 head = unit / keyBlocks, first = unit % keyBlocks * Rows;
     dtc_plain_key_gradient<Tiling>(
-        tiles, groups, [&](i64 g) { return dtc_head_of<D, E>(all, head * groups + g, head, rows, keys); },
-        dk + head * keys * D, dv + head * keys * E, first, rows, keys, scale, begin, end, firstOf, lastOf,
-        [&](A s, i64 g, i64 i, i64 j) { return score(s, head * groups + g, i, j); });
+        tiles, groups, [&](i64 g) { return dtc_head_of(all, head * groups + g, head, rows); },
+        dtc_matrix_of(dk, head), dtc_matrix_of(dv, head), first, rows, keys, scale, begin, end, firstOf,
+        lastOf, [&](A s, i64 g, i64 i, i64 j) { return score(s, head * groups + g, i, j); });
     return;
   }
   unit -= heads * keyBlocks;
   if (unit >= heads * groups * rowBlocks) return;
   const i64 n = unit / rowBlocks, first = (rowBlocks - 1 - unit % rowBlocks) * Rows;
-  dtc_plain_query_gradient<Tiling>(tiles, dtc_head_of<D, E>(all, n, n / groups, rows, keys),
-                                   dq + n * rows * D, first, rows, scale, begin, end,
+  dtc_plain_query_gradient<Tiling>(tiles, dtc_head_of(all, n, n / groups, rows), dtc_matrix_of(dq, n), first,
+                                   rows, scale, begin, end,
                                    [&](A s, i64 i, i64 j) { return score(s, n, i, j); });
 }
 
@@ -210,7 +216,7 @@ DTC_FN void dtc_plain_attention_gradient(void* shared, i64 heads, i64 groups, i6
 template <class Tiling, int Tiles, bool SummedBatch, bool SummedHeads, class M, class Begin, class End,
           class Score>
 DTC_FN void dtc_plain_mask_gradient(void* shared, i64 batch, i64 heads, i64 groups, i64 rows, i64 keys,
-                                    dtc_gradient_head<typename Tiling::T, typename Tiling::A> all, M* out,
+                                    dtc_gradient_operands<typename Tiling::T, typename Tiling::A> all, M* out,
                                     i64 ofBatch, i64 ofHead, Begin begin, End end, Score score) {
   typedef typename Tiling::T T;
   typedef typename Tiling::A A;
@@ -236,21 +242,21 @@ DTC_FN void dtc_plain_mask_gradient(void* shared, i64 batch, i64 heads, i64 grou
 #pragma unroll 1
     for (i64 g = u.firstHead; g < u.endHead; ++g) {
       const i64 n = b * heads + g;
-      const dtc_gradient_head<T, A> head = dtc_head_of<Tiling::D, Tiling::E>(all, n, n / groups, rows, keys);
+      const dtc_gradient_head<T, A> head = dtc_head_of(all, n, n / groups, rows);
       __syncthreads(); // all threads are done with the previous queries
-      dtc_load_block<Threads, Tiling::Rows, Tiling::D>(staysD, OfD::QueryStride, first, rows,
-                                                       dtc_gradient_source<A, Tiling::D>(head.q));
-      dtc_load_block<Threads, Tiling::Rows, Tiling::E>(staysE, OfE::QueryStride, first, rows,
-                                                       dtc_gradient_source<A, Tiling::E>(head.dy));
+      dtc_load_block<Threads, Tiling::Rows, Tiling::D>(
+          staysD, OfD::QueryStride, first, rows, dtc_gradient_source<A, Tiling::D, Tiling::Packs>(head.q));
+      dtc_load_block<Threads, Tiling::Rows, Tiling::E>(
+          staysE, OfE::QueryStride, first, rows, dtc_gradient_source<A, Tiling::E, Tiling::Packs>(head.dy));
 #pragma unroll
       for (int tile = 0; tile < Tiles; ++tile) {
         const i64 at = u.key + tile * N;
         if (at >= most || at + N <= lowest) continue;
         __syncthreads(); // all threads are done with the previous keys
         dtc_load_block<Threads, N, Tiling::D>(passesD, OfD::QueryStride, at, keys,
-                                              dtc_gradient_source<A, Tiling::D>(head.k));
+                                              dtc_gradient_source<A, Tiling::D, Tiling::Packs>(head.k));
         dtc_load_block<Threads, N, Tiling::E>(passesE, OfE::QueryStride, at, keys,
-                                              dtc_gradient_source<A, Tiling::E>(head.v));
+                                              dtc_gradient_source<A, Tiling::E, Tiling::Packs>(head.v));
         dtc_copy_commit();
         dtc_copy_wait<0>();
         __syncthreads();

@@ -1,6 +1,7 @@
 #include "lower/Lower.h"
 #include "dtc/IR/Element.h"
 #include "dtc/IR/build/Builder.h"
+#include "dtc/Kernel/schedule/Schedule.h"
 #include <algorithm>
 
 namespace dtc {
@@ -90,23 +91,67 @@ void RegionLowering::addOutput(uint32_t result) {
   size_t nest = 0;
   if (!shareNest(v, address, node, nest)) {
     nest = k_.nests.size();
-    nest_ = nest;
-    k_.nests.emplace_back();
-    Index at;
-    for (Dim d : m_.typeOf(v).dims) {
-      if (d == Dim(1)) {
-        at.push_back(k_.constant(0));
-        continue;
-      }
-      const AxisId a = k_.addAxis(sizes_.of(d));
-      k_.nests[nest].domain.push_back(a);
-      at.push_back(k_.axis(a));
-    }
+    const Index at = addDomain(m_.typeOf(v));
     domains_.push_back({at, m_[v].type});
     address = addressOf(m_.typeOf(v), at);
     node = value(v, at, {});
   }
   if (error_.empty()) k_.nests[nest].stores.push_back({buffer, address, node});
+}
+
+RegionLowering::Index RegionLowering::addDomain(const Type& type) {
+  nest_ = k_.nests.size();
+  k_.nests.emplace_back();
+  Index at;
+  for (Dim d : type.dims) {
+    if (d == Dim(1)) {
+      at.push_back(k_.constant(0));
+      continue;
+    }
+    const AxisId a = k_.addAxis(sizes_.of(d));
+    k_.nests.back().domain.push_back(a);
+    at.push_back(k_.axis(a));
+  }
+  return at;
+}
+
+std::optional<Lowered> RegionLowering::around(OpId op, std::span<const ValueId> values) {
+  makeBuffers();
+  const auto first = static_cast<uint32_t>(k_.buffers.size());
+  const auto isResult = [&](ValueId v) {
+    return m_[v].kind == ValueKind::OpResult && OpId(m_[v].owner) == op;
+  };
+  const std::vector<ValueId> yields = m_[m_.region(fused_)].yields;
+  for (uint32_t i = 0; i < values.size(); ++i) {
+    if (isResult(values[i])) bufferOf_[values[i]] = first + i;
+    k_.buffers.push_back({m_.typeOf(values[i]).dtype, !isResult(values[i])});
+  }
+  for (uint32_t i = 0; i < values.size() && error_.empty(); ++i) {
+    memo_.clear(), domains_.clear(); // each a nest of its own
+    const ValueId v = values[i];
+    if (!isResult(v)) {
+      const Index at = addDomain(m_.typeOf(v));
+      k_.nests.back().stores.push_back({first + i, addressOf(m_.typeOf(v), at), value(v, at, {})});
+      continue;
+    }
+    const size_t before = k_.nests.size();
+    for (uint32_t r = 0; r < yields.size() && k_.nests.size() == before; ++r) {
+      ValueId from = yields[r];
+      while (from != v && m_[from].kind == ValueKind::OpResult && !isResult(from) &&
+             m_[OpId(m_[from].owner)].numOperands != 0)
+        from = m_.operand(OpId(m_[from].owner), 0);
+      if (from == v) addOutput(r);
+    }
+    if (k_.nests.size() == before) return std::nullopt;
+  }
+  splitDividedAxes(k_);
+  for (const Nest& n : k_.nests) {
+    const Node& node = k_[n.stores[0].value];
+    if (node.kind != NodeKind::Load || !node.args.empty()) return std::nullopt;
+  }
+  if (!error_.empty()) return std::nullopt;
+  out_.sizes = sizes_.list;
+  return std::move(out_);
 }
 
 bool RegionLowering::shareNest(ValueId v, AffineId& address, NodeId& node, size_t& nest) {
@@ -236,8 +281,8 @@ NodeId RegionLowering::value(ValueId v, const Index& at, NodeId guard) {
   if (!error_.empty()) return k_.integer(0, DType::I64);
   const Value& val = m_[v];
   if (val.kind == ValueKind::Literal || val.kind == ValueKind::Symbol) return literal(val);
-  if (val.kind == ValueKind::BlockArg) {
-    const NodeId x = k_.load(bufferOf_.at(v), addressOf(m_.typeOf(v), at), guard);
+  if (const auto buffer = bufferOf_.find(v); buffer != bufferOf_.end()) {
+    const NodeId x = k_.load(buffer->second, addressOf(m_.typeOf(v), at), guard);
     if (columns_) memo_[v].push_back({at, guard, x, nest_});
     return x;
   }

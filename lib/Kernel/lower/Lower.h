@@ -35,6 +35,11 @@ public:
   RegionLowering(Module& m, OpId fused) : m_(m), fused_(fused), sizes_(m, fused) {}
   // Error (Bug): an op of the region has no loops; the message names it.
   [[nodiscard]] Result<Lowered> run();
+  // The data movement around an op that is a kernel by itself: a nest of one store for each of `values`, which
+  // are operands of the op, or other values that the region only moves, and the op's results that it yields.
+  // A nest copies an operand from an input buffer to a contiguous tensor, a result from such a tensor to an
+  // output buffer; these tensors are the last buffers. Empty if some other op has a part in it.
+  [[nodiscard]] std::optional<Lowered> around(OpId op, std::span<const ValueId> values);
 
 private:
   friend class RegionElement;
@@ -52,7 +57,8 @@ private:
 
   void makeBuffers();
   void addOutput(uint32_t result);
-  bool ownStores(); // of a region of one op that stores its own results
+  Index addDomain(const Type&); // a new nest
+  bool ownStores();             // of a region of one op that stores its own results
   [[nodiscard]] uint32_t outputOf(ValueId v) const;
   bool shareNest(ValueId v, loops::AffineId& address, loops::NodeId& node, size_t& nest);
   bool bijective(const Index& at, const Type& type, loops::AxisSet& axes);

@@ -10,29 +10,62 @@ using namespace loops;
 namespace {
 
 constexpr size_t kMask = 6; // the operand's number
+
+// The layout of a tensor's rows in a buffer: `own` is its row-major address over the nest's axes, `at` that of
+// the same element in the buffer. Nothing if a dim has no single stride, or the rows are not contiguous.
+std::optional<AttentionGradient::Rows> rowsOf(const Kernel& k, AffineId own, AffineId at, const Type& t,
+                                              SizeArgs& sizes) {
+  AttentionGradient::Rows rows;
+  for (const AffineTerm& term : k[at].terms) {
+    if (term.kind == AffineTerm::OfNode) return std::nullopt;
+    if (term.kind == AffineTerm::One) rows.offset.push_back(term.coefficient);
+  }
+  Size* const strides[] = {&rows.batch, &rows.head, &rows.row};
+  Size inner; // elements of the dims behind
+  for (size_t d = t.rank(); d-- > 0;) {
+    const Size extent = sizes.of(t.dims[d]);
+    std::optional<Size> stride;
+    Size next;
+    for (Size covered; !extent.is(0) && covered != extent;) { // by one axis or several
+      AxisId a = 0;
+      while (a < k.axes.size() && (k.axes[a].extent.is(1) || k.strideOf(own, a).mixed ||
+                                   k.strideOf(own, a).size != inner * covered))
+        ++a;
+      if (a == k.axes.size()) return std::nullopt;
+      const Kernel::Stride s = k.strideOf(at, a);
+      if (s.mixed || (stride && s.size != next)) return std::nullopt;
+      if (!stride) stride = s.size;
+      next = s.size * k.axes[a].extent, covered = covered * k.axes[a].extent;
+    }
+    if (d == 3 && stride && !stride->is(1)) return std::nullopt;
+    if (d < 3) *strides[d] = stride.value_or(Size{0, {}});
+    if (!extent.is(0)) inner = inner * extent;
+  }
+  return rows;
+}
+
 class GradientMatcher {
 public:
-  GradientMatcher(Module& m, OpId fused) : m_(m), block_(m[m.region(fused)]), sizes_(m, fused) {}
+  GradientMatcher(Module& m, OpId fused)
+      : m_(m), fused_(fused), block_(m[m.region(fused)]), sizes_(m, fused) {}
 
   std::optional<Lowered> run() {
-    if (block_.ops.size() != 1) return {};
-    op_ = block_.ops[0];
-    const AttentionForm form = attentionForm(m_.record(op_));
-    g_.ofMask = form == AttentionForm::MaskGradient;
-    if (!g_.ofMask && form != AttentionForm::Gradient) return {};
+    for (OpId o : block_.ops)
+      if (const AttentionForm form = attentionForm(m_.record(o));
+          form == AttentionForm::Gradient || form == AttentionForm::MaskGradient)
+        op_ = o, g_.ofMask = form == AttentionForm::MaskGradient;
+    if (!op_.valid()) return {};
+    if (!readRows()) return {};
     Diagnostics quiet;
     const OpQuery q = queryOf(m_, op_, quiet);
     readSizes(q);
-    for (uint32_t i = 0; i < block_.args.size(); ++i) // except for operands that only a library reads
-      if (reads(block_.args[i])) addBuffer(block_.args[i], false), l_.inputs.push_back(i);
+    for (uint32_t i = 0; i < block_.args.size(); ++i) // except for y, which only a library reads
+      if (reads(block_.args[i]) || isRead_[i]) addBuffer(block_.args[i], false), l_.inputs.push_back(i);
     l_.kernel.numInputs = static_cast<uint32_t>(l_.inputs.size());
-    const uint32_t results = g_.ofMask ? 1 : 3;
-    for (uint32_t i = 0; i < results; ++i) {
-      if (block_.yields.size() != results || block_.yields[i] != m_.result(op_, i)) return {};
+    for (uint32_t i = 0; i < block_.yields.size(); ++i)
       addBuffer(block_.yields[i], true), l_.outputs.push_back(i);
-    }
     for (size_t i = 0; i < kMask; ++i) {
-      const auto number = bufferOf(m_.operand(op_, i));
+      const auto number = isRowsOperand(i) ? numberOf(arg_[i]) : bufferOf(m_.operand(op_, i));
       if (!number) return {};
       g_.operands[i] = *number;
     }
@@ -52,10 +85,77 @@ private:
     const auto operands = m_.operands(op_);
     return std::find(operands.begin(), operands.end(), arg) != operands.end();
   }
+  std::optional<uint32_t> numberOf(uint32_t arg) const {
+    const auto at = std::find(l_.inputs.begin(), l_.inputs.end(), arg);
+    return at == l_.inputs.end() ? std::nullopt
+                                 : std::optional(static_cast<uint32_t>(at - l_.inputs.begin()));
+  }
   std::optional<uint32_t> bufferOf(ValueId v) const {
-    for (uint32_t i = 0; i < l_.inputs.size(); ++i)
-      if (block_.args[l_.inputs[i]] == v) return i;
-    return {};
+    const auto at = std::find(block_.args.begin(), block_.args.end(), v);
+    if (at == block_.args.end()) return {};
+    return numberOf(static_cast<uint32_t>(at - block_.args.begin()));
+  }
+  // What no op reads: y (lib/Passes/fuse/AttentionResult.cpp), or nothing.
+  [[nodiscard]] ValueId unread() const {
+    std::vector<ValueId> values = block_.args;
+    for (OpId o : block_.ops)
+      if (o != op_) values.push_back(m_.result(o));
+    std::erase_if(values, [&](ValueId v) {
+      return std::find(block_.yields.begin(), block_.yields.end(), v) != block_.yields.end() ||
+             std::ranges::any_of(block_.ops, [&](OpId o) {
+               const auto operands = m_.operands(o);
+               return std::find(operands.begin(), operands.end(), v) != operands.end();
+             });
+    });
+    return values.size() == 1 ? values[0] : ValueId();
+  }
+  // The layouts of q, k, v, dy, y and the results.
+  bool readRows() {
+    std::vector<ValueId> values;
+    std::vector<AttentionGradient::Rows*> rows;
+    AttentionGradient::Rows* const operands[] = {&g_.q, &g_.k, &g_.v, nullptr, nullptr, &g_.dy};
+    for (size_t i = 0; i < kMask; ++i)
+      if (isRowsOperand(i)) values.push_back(m_.operand(op_, i)), rows.push_back(operands[i]);
+    const size_t numRead = values.size();
+    const ValueId y = unread();
+    const bool moved = y.valid() && m_[y].kind != ValueKind::BlockArg;
+    if (moved && !g_.ofMask) values.push_back(y), rows.push_back(&g_.y);
+    const size_t firstResult = values.size();
+    AttentionGradient::Rows* const results[] = {&g_.dq, &g_.dk, &g_.dv};
+    for (uint32_t r = 0; r < 3 && !g_.ofMask; ++r)
+      values.push_back(m_.result(op_, r)), rows.push_back(results[r]);
+    if (block_.yields.size() != m_[op_].numResults || (g_.ofMask && block_.yields[0] != m_.result(op_)))
+      return false;
+    const std::optional<Lowered> around = RegionLowering(m_, fused_).around(op_, values);
+    if (!around) return false;
+    sizes_.list = around->sizes;
+    isRead_.resize(block_.args.size());
+    const Kernel& k = around->kernel;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const Store& store = k.nests[i].stores[0];
+      const Node& load = k[store.value];
+      const bool result = i >= firstResult;
+      const auto found = result ? rowsOf(k, load.affine, store.address, m_.typeOf(values[i]), sizes_)
+                                : rowsOf(k, store.address, load.affine, m_.typeOf(values[i]), sizes_);
+      if (!found) return false;
+      *rows[i] = *found;
+      if (result) {
+        if (store.buffer != around->inputs.size() + (i - firstResult)) return false; // in their order
+        continue;
+      }
+      const uint32_t arg = around->inputs[load.buffer];
+      if (i >= numRead)
+        g_.yOperand = static_cast<int32_t>(arg);
+      else
+        arg_[i < 3 ? i : 5] = arg, isRead_[arg] = true;
+    }
+    if (y.valid() && !moved) {
+      const std::vector<Dim>& dims = m_.typeOf(y).dims;
+      const Size heads = sizes_.of(dims[1]), length = sizes_.of(dims[2]), width = sizes_.of(dims[3]);
+      g_.yOperand = static_cast<int32_t>(m_[y].position),
+      g_.y = {{}, heads * length * width, length * width, width};
+    }
+    return true;
   }
   void readSizes(const OpQuery& q) {
     auto size = [&](size_t operand, size_t dim) { return sizes_.of(q.type(operand).dims[dim]); };
@@ -94,9 +194,12 @@ private:
   }
 
   Module& m_;
+  OpId fused_;
   const Block& block_;
   SizeArgs sizes_;
   OpId op_;
+  uint32_t arg_[kMask] = {}; // by operand of the op, if it is rows: the region's argument that has it
+  std::vector<bool> isRead_; // by argument of the region: it has one of them
   AttentionGradient g_;
   Lowered l_;
 };
@@ -107,8 +210,7 @@ std::optional<Lowered> matchAttentionGradient(Module& m, OpId fused) {
   return GradientMatcher(m, fused).run();
 }
 
-std::optional<AttentionCall> attentionGradientCall(const Module& m, OpId fused, const Lowered& lowered,
-                                                   uint32_t dtypes) {
+std::optional<AttentionCall> attentionGradientCall(const Lowered& lowered, uint32_t dtypes) {
   const AttentionGradient& g = *lowered.kernel.attentionGradient;
   if (g.ofMask) return std::nullopt;
   AttentionCall call;
@@ -125,25 +227,23 @@ std::optional<AttentionCall> attentionGradientCall(const Module& m, OpId fused, 
   call.batch = size(g.batch), call.heads = size(g.heads), call.keyHeads = size(g.keyHeads);
   call.rows = size(g.rows), call.keys = size(g.keys), call.depth = size(depth), call.width = size(width);
   call.sizes = lowered.sizes;
-  const auto put = [&](AttentionCall::Which which, bool result, uint32_t number, const Size& heads,
-                       const Size& rows, const Size& columns) {
+  const auto put = [&](AttentionCall::Which which, bool result, uint32_t number,
+                       const AttentionGradient::Rows& rows) {
     AttentionCall::Tensor& t = call.tensors[which];
     t.used = true, t.result = result, t.number = number;
-    t.strides = {size(heads * rows * columns), size(rows * columns), size(columns), size(one)};
+    for (const Size& s : rows.offset) t.offset.terms.push_back(factorsOf(s));
+    t.strides = {size(rows.batch), size(rows.head), size(rows.row), size(one)};
   };
   const auto operand = [&](size_t i) { return lowered.inputs[g.operands[i]]; };
-  put(AttentionCall::Q, false, operand(0), g.heads, g.rows, depth);
-  put(AttentionCall::K, false, operand(1), g.keyHeads, g.keys, depth);
-  put(AttentionCall::V, false, operand(2), g.keyHeads, g.keys, width);
-  put(AttentionCall::Lse, false, operand(3), g.heads, g.rows, one);
-  put(AttentionCall::DY, false, operand(5), g.heads, g.rows, width);
-  put(AttentionCall::DQ, true, 0, g.heads, g.rows, depth);
-  put(AttentionCall::DK, true, 1, g.keyHeads, g.keys, depth);
-  put(AttentionCall::DV, true, 2, g.keyHeads, g.keys, width);
-  // The operand that no op of the region reads is y (lib/Passes/fuse/AttentionResult.cpp).
-  for (uint32_t i = 0; i < m[fused].numOperands; ++i)
-    if (std::find(lowered.inputs.begin(), lowered.inputs.end(), i) == lowered.inputs.end())
-      put(AttentionCall::Y, false, i, g.heads, g.rows, width);
+  put(AttentionCall::Q, false, operand(0), g.q);
+  put(AttentionCall::K, false, operand(1), g.k);
+  put(AttentionCall::V, false, operand(2), g.v);
+  put(AttentionCall::Lse, false, operand(3), {{}, g.heads * g.rows, g.rows, one});
+  put(AttentionCall::DY, false, operand(5), g.dy);
+  put(AttentionCall::DQ, true, 0, g.dq);
+  put(AttentionCall::DK, true, 1, g.dk);
+  put(AttentionCall::DV, true, 2, g.dv);
+  if (g.yOperand >= 0) put(AttentionCall::Y, false, static_cast<uint32_t>(g.yOperand), g.y);
   return call;
 }
 

@@ -5,11 +5,11 @@
 
 namespace dtc {
 
-// A region of one op whose record declares it one kernel, with nothing around it. Nothing for any other op.
+// A region of one op whose record declares it one kernel, perhaps with data movement of its operands and
+// results around it. Nothing for any other op, and for layouts that are not rows.
 [[nodiscard]] std::optional<Lowered> matchAttentionGradient(Module&, OpId fused);
-// The same as a library call, like attentionCall() for attention; `fused` is the matched region.
-[[nodiscard]] std::optional<AttentionCall> attentionGradientCall(const Module&, OpId fused, const Lowered&,
-                                                                 uint32_t dtypes);
+// The same as a library call, like attentionCall() for attention.
+[[nodiscard]] std::optional<AttentionCall> attentionGradientCall(const Lowered&, uint32_t dtypes);
 // Seven products of each pair of a query and a key are computed; five of them count for the gradient.
 [[nodiscard]] std::vector<SizeFormula::Factor> flopsOf(const loops::AttentionGradient&);
 

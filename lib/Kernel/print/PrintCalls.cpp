@@ -129,6 +129,21 @@ std::string boundsText(const AttentionGradient& g, const std::string& offset, bo
   return ofKeys ? ofRows + lambda("i64 j", first) + lambda("i64 j", last) : ofRows;
 }
 
+// "{in0 + 64, 12, 786432, 64, 768}": a dtc_gradient_tensor
+std::string tensorText(const std::string& buffer, const Size& heads, const AttentionGradient::Rows& rows) {
+  std::string text = "{" + buffer;
+  for (const Size& s : rows.offset) text += " + " + factorText(s);
+  for (const Size* s : {&heads, &rows.batch, &rows.head, &rows.row}) text += ", " + factorText(*s);
+  return text + "}";
+}
+
+// True if each row of a tensor begins at a multiple of 16 bytes.
+bool isPacked(const AttentionGradient::Rows& rows, int64_t bytes) {
+  const auto whole = [&](const Size& s) { return s.number * bytes % 16 == 0; };
+  return std::all_of(rows.offset.begin(), rows.offset.end(), whole) && whole(rows.batch) &&
+         whole(rows.head) && whole(rows.row);
+}
+
 std::string scoreText(const Kernel& k, const AttentionGradient& g, DType type) {
   const std::string name(dtypeName(type));
   std::string x = "s * " + floatText(g.scale, type);
@@ -256,9 +271,16 @@ std::vector<PrintedKernel> printAttentionGradient(const Kernel& k, size_t maxKer
   const std::string blocks = tiling.tensor ? type
                                            : type + ", " + std::string(dtypeName(wide)) + ", " +
                                                  number(tiling.rows) + ", " + number(tiling.passing);
-  const std::string parameters = "<" + blocks + ", " + heads + ">", plain = tiling.tensor ? "" : "plain_";
-  std::string operands;
-  for (uint32_t b : g.operands) operands += (operands.empty() ? "in" : ", in") + std::to_string(b);
+  std::vector<const AttentionGradient::Rows*> tensors = {&g.q, &g.k, &g.v, &g.dy};
+  if (!g.ofMask) tensors.insert(tensors.end(), {&g.dq, &g.dk, &g.dv});
+  const bool packs = std::all_of(tensors.begin(), tensors.end(),
+                                 [&](const auto* rows) { return isPacked(*rows, dtypeBytes(dtype)); });
+  const std::string parameters = "<" + blocks + ", " + heads + (packs ? ", true>" : ", false>"),
+                    plain = tiling.tensor ? "" : "plain_";
+  const auto in = [&](size_t i) { return "in" + number(g.operands[i]); };
+  const std::string operands = tensorText(in(0), g.heads, g.q) + ", " + tensorText(in(1), g.keyHeads, g.k) +
+                               ", " + tensorText(in(2), g.keyHeads, g.v) + ", " + in(3) + ", " + in(4) +
+                               ", " + tensorText(in(5), g.heads, g.dy);
   std::string offset = number(g.offsetNumber);
   if (g.offset >= 0) {
     out.body += "  const i64 offset = in" + number(g.offset) + "[0];\n";
@@ -286,9 +308,10 @@ std::vector<PrintedKernel> printAttentionGradient(const Kernel& k, size_t maxKer
   } else {
     out.body += "  dtc_" + plain + "attention_gradient" + parameters + "(tiles, " +
                 factorText(g.batch * g.keyHeads) + ", " + groups + ", " + factorText(g.rows) + ", " +
-                factorText(g.keys) + ",\n    {" + operands + "}, out0, out1, out2, " +
-                floatText(g.scale, wide) + ",\n" + boundsText(g, offset, true) + scoreText(k, g, wide) +
-                ");\n";
+                factorText(g.keys) + ",\n    {" + operands + "},\n    " + tensorText("out0", g.heads, g.dq) +
+                ", " + tensorText("out1", g.keyHeads, g.dk) + ", " + tensorText("out2", g.keyHeads, g.dv) +
+                ", " + floatText(g.scale, wide) + ",\n" + boundsText(g, offset, true) +
+                scoreText(k, g, wide) + ");\n";
     out.schedule = number(tiling.rows) + " queries or keys per block, " + number(tiling.passing) +
                    " at a time, in " + number((tiling.sharedBytes + 1023) / 1024) + " KiB of shared memory";
     out.blocks.terms = {product({factorsOf(g.batch * g.keyHeads), blocksOf(g.keys, tiling.rows)}),

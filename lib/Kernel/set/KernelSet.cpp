@@ -240,8 +240,7 @@ std::optional<FusedCall> KernelSet::addGradient(Module& m, OpId fused) {
     kernels_[number].flops.terms.push_back(flopsOf(*gradient->kernel.attentionGradient));
   }
   KernelCall call{number, gradient->inputs, gradient->outputs, gradient->sizes};
-  std::optional<AttentionCall> library =
-      attentionGradientCall(m, fused, *gradient, options_.target.attentionDTypes);
+  std::optional<AttentionCall> library = attentionGradientCall(*gradient, options_.target.attentionDTypes);
   kernels_[number].standby = library && (made || kernels_[number].standby);
   if (!library) return call;
   library->own = std::move(call);
@@ -265,9 +264,11 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   if (auto it = byRegion_.find(key); it != byRegion_.end()) return it->second;
   if (std::optional<FactorizationCall> factors = factorizationCall(m, fused))
     return byRegion_.emplace(key, std::move(*factors)).first->second;
-  if (options_.target.gpu && isKind(m, fused, "whole"))
-    if (std::optional<FusedCall> gradient = addGradient(m, fused))
-      return byRegion_.emplace(key, std::move(*gradient)).first->second;
+  if (options_.target.gpu && isKind(m, fused, "whole")) {
+    std::optional<FusedCall> gradient = addGradient(m, fused);
+    if (!gradient) return Error{Error::Bug, "a region of the kind 'whole' has no kernel"};
+    return byRegion_.emplace(key, std::move(*gradient)).first->second;
+  }
   if (std::optional<FusedCall> joined = addJoined(m, fused))
     return byRegion_.emplace(key, std::move(*joined)).first->second;
   Result<Lowered> lowered = RegionLowering(m, fused).run();

@@ -1,5 +1,6 @@
 #include "analysis/FusedRegions.h"
 #include "analysis/FusionForm.h"
+#include "dtc/Ops/attention/AttentionKeys.h"
 #include "dtc/Ops/linear_algebra/Factorization.h"
 #include "dtc/Support/Suggest.h"
 #include <algorithm>
@@ -75,16 +76,49 @@ private:
   // An op whose kernel has an order of its own makes all its results; a library also takes the region's operands
   // as its own.
   void alone(OpId o) {
-    if (body_.ops.size() != 1) return void(refuse(o, std::string("it is a kernel of its own") + kOwnRegion));
+    const FusionForm form = forms_.of(o);
+    for (OpId other : body_.ops)
+      if (other != o && !(form.readsRows && (forms_.of(other).compound || forms_.of(other).slices)))
+        return void(refuse(o, std::string("it is a kernel of its own") + kOwnRegion));
     const bool library = m_.record(o).lowering == Lowering::Library;
     bool same = body_.yields.size() == m_[o].numResults;
-    for (uint32_t r = 0; same && r < m_[o].numResults; ++r) same = body_.yields[r] == m_.result(o, r);
+    for (uint32_t r = 0; same && r < m_[o].numResults; ++r) {
+      const Path path = pathOf(body_.yields[r]);
+      same = path.origin == m_.result(o, r);
+      if (same && !path.ops.empty() && !(form.writesRows && path.view && path.view->storesRows()))
+        return void(refuse(o, "it cannot write its results in this layout"));
+    }
     if (!same) return void(refuse(o, "its region must yield all of its results, in their order"));
+    for (size_t i = 0; i < m_[o].numOperands; ++i)
+      if (const Path path = pathOf(m_.operand(o, i));
+          !path.ops.empty() && !(isRowsOperand(i) && path.view && path.view->isRows()))
+        return void(
+            refuse(o, "it cannot read '" + std::string(operandName(m_.record(o), i)) + "' in this layout"));
     Diagnostics quiet;
     if (library && !factorizationOf(queryOf(m_, o, quiet)))
       refuse(o, "a library takes it in a layout of its own; run 'decompose' before the op is in a 'fused'");
     else if (library && !std::ranges::equal(body_.args, m_.operands(o)))
       refuse(o, "its region must have its operands as arguments, in their order");
+  }
+
+  // Data movement from `origin` to a value of the region; no view if it has no strided layout.
+  struct Path {
+    ValueId origin;
+    std::vector<OpId> ops; // the last first
+    std::optional<StridedView> view;
+  };
+  Path pathOf(ValueId v) {
+    Path path;
+    for (path.origin = v; m_[path.origin].kind == ValueKind::OpResult;) {
+      const OpId o(m_[path.origin].owner);
+      if (!forms_.of(o).compound && !forms_.of(o).slices) break;
+      path.ops.push_back(o);
+      path.origin = m_.operand(o, 0);
+    }
+    path.view.emplace(m_, m_.typeOf(path.origin));
+    for (size_t i = path.ops.size(); i-- > 0 && path.view;)
+      if (!path.view->apply(forms_.of(path.ops[i]).rule)) path.view.reset();
+    return path;
   }
 
   // The loops of a contraction, or of reductions of the same rows.
@@ -115,7 +149,8 @@ private:
   // The kinds that describe the body; the first is that of `fuse`.
   std::vector<std::string_view> kindsOfBody() {
     if (body_.ops.size() == 1 && forms_.of(body_.ops[0]).ordered) return {"ordered"};
-    if (body_.ops.size() == 1 && forms_.of(body_.ops[0]).alone) return {"whole"};
+    for (OpId o : body_.ops)
+      if (forms_.of(o).alone) return {"whole"};
     if (walks_.size() > 1) return {"columns"};
     if (walks_.size() == 1) {
       const FusionForm& form = forms_.of(walks_[0]);

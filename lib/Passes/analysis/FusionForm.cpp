@@ -1,4 +1,5 @@
 #include "analysis/FusionForm.h"
+#include "dtc/Ops/attention/AttentionKeys.h"
 #include "dtc/Ops/shape/Join.h"
 #include "dtc/Ops/window/Convolution.h"
 #include <algorithm>
@@ -142,6 +143,9 @@ FusionForm fusionFormOf(Module& m, OpId o) {
   if (mayHaveKernel(m, o) || (record.lowering == Lowering::Library && record.decompose)) {
     Diagnostics quiet;
     form.loops = form.alone = ruleOf(queryOf(m, o, quiet), form.rule);
+    const AttentionForm attention = attentionForm(record);
+    form.writesRows = attention == AttentionForm::Gradient;
+    form.readsRows = form.writesRows || attention == AttentionForm::MaskGradient;
     return form;
   }
   if (!made || !said || record.sideEffect || m[o].numRegions != 0 || m[o].numResults == 0) return form;
@@ -239,10 +243,9 @@ std::optional<int64_t> columnParts(const std::vector<bool>& rowReduced, const st
 StridedView::StridedView(const Module& m, const Type& t) : m_(m) {
   for (Dim d : t.dims)
     known_.push_back(d.isStatic() ? d.value() : m.dims.expr(d).axes.empty() ? m.dims.expr(d).coefficient : 1);
-  std::vector<int64_t> sizes;
-  for (Dim d : t.dims) sizes.push_back(number(d));
+  for (Dim d : t.dims) sizes_.push_back(number(d));
   if (!fits_) return;
-  layout_ = rowMajor(sizes);
+  layout_ = rowMajor(sizes_);
   size_ = layout_.size();
 }
 
@@ -310,6 +313,44 @@ bool StridedView::strided() const {
   for (const Layout& mode : layout_.modes())
     if (!coalesce(mode).isLeaf()) return false;
   return true;
+}
+
+bool StridedView::isRows() const {
+  if (!strided() || layout_.rank() == 0) return false;
+  const Layout last = coalesce(layout_.modes().back());
+  return last.size() <= 1 || last.stride() == 1;
+}
+
+bool StridedView::storesRows() const {
+  if (!fits_ || !allCompound_ || layout_.size() != size_ || sizes_.empty()) return false;
+  struct Leaf {
+    int64_t size, in, out; // strides in the tensor and in the view
+  };
+  std::vector<Leaf> leaves; // the last first
+  int64_t out = 1;
+  const auto add = [&](const auto& self, const Layout& l) -> void {
+    if (!l.isLeaf()) {
+      for (size_t i = l.rank(); i-- > 0;) self(self, l.mode(i));
+      return;
+    }
+    if (l.shape() != 1) leaves.push_back({l.shape(), l.stride(), out});
+    out *= l.shape();
+  };
+  add(add, layout_);
+  std::sort(leaves.begin(), leaves.end(), [](const Leaf& a, const Leaf& b) { return a.in < b.in; });
+  size_t at = 0;
+  int64_t in = 1;
+  for (size_t d = sizes_.size(); d-- > 0;) {
+    const int64_t end = in * sizes_[d];
+    int64_t next = -1; // the dim's stride in the view, times the size so far
+    for (; in < end; ++at) {
+      if (at == leaves.size() || leaves[at].in != in || (next >= 0 && leaves[at].out != next)) return false;
+      if (next < 0 && d + 1 == sizes_.size() && leaves[at].out != 1) return false;
+      in *= leaves[at].size, next = leaves[at].out * leaves[at].size;
+    }
+    if (in != end) return false;
+  }
+  return at == leaves.size();
 }
 
 bool StridedView::identity() const {

@@ -19,8 +19,10 @@ struct FusionForm {
   bool library = false;   // a contraction that is a matrix product
   // a contraction that merges rows of one operand with rows of others, over which it loops
   bool attention = false;
-  bool window = false;       // a contraction that is a convolution of floats
-  bool alone = false;        // otherwise decomposed: a kernel by itself, on targets that have it
+  bool window = false; // a contraction that is a convolution of floats
+  bool alone = false;  // otherwise decomposed: a kernel by itself, on targets that have it
+  // `alone`, a gradient of attention: reads isRowsOperand() in any layout of rows, and writes its results so
+  bool readsRows = false, writesRows = false;
   bool ordered = false;      // has its own store order (OpRecord::stores): a kernel by itself
   bool joins = false;        // a concatenation of many operands: a copy kernel of its own
   bool indexed = false;      // reads operands at data-dependent or irregular indices: they must be in memory
@@ -71,6 +73,11 @@ public:
   [[nodiscard]] bool apply(const Rule& rule);
   // True if each dim has a single stride (possibly 0).
   [[nodiscard]] bool strided() const;
+  // The same, and the elements along the last dim are contiguous.
+  [[nodiscard]] bool isRows() const;
+  // True if it has each element of the tensor once, and the tensor is rows in the memory of the view, stored
+  // contiguously: a kernel that writes rows can write the view instead of the tensor.
+  [[nodiscard]] bool storesRows() const;
   // True if it has the same bytes in the same order.
   [[nodiscard]] bool identity() const;
   [[nodiscard]] const Layout& layout() const { return layout_; }
@@ -80,6 +87,7 @@ private:
   const Module& m_;
   std::unordered_map<int64_t, int64_t> primes_; // by symbol, or by dim
   std::vector<int64_t> known_;                  // the static sizes of the tensor
+  std::vector<int64_t> sizes_;                  // all its sizes
   bool fits_ = true;                            // the product of all sizes is below 2^62
   Layout layout_;
   int64_t size_ = 1;

@@ -5,8 +5,8 @@
 namespace dtc {
 
 // A library computes the gradient from y, but attention_grad only has delta: the row sums of y * dy. If a
-// region computes that sum from y in memory, unmodified, the region of attention_grad gets y as an
-// additional, otherwise unused operand. For fused blocks.
+// region computes that sum from y in memory, perhaps in another layout, the region of attention_grad gets y as
+// an additional operand, and in it the same data movement of y, which no op reads. For fused blocks.
 void readAttentionResult(Module& m, BlockId block);
 
 } // namespace dtc

@@ -22,6 +22,7 @@ public:
     tables_.read.resize(std::max(tables_.read.size(), m_.values.size()));
     tables_.needed.clear(m_.values.size());
     tables_.copies.clear(m_.values.size());
+    tables_.moved.clear(m_.values.size());
     groupOps(groups_, narrow_, tables_);
     if (remarks_) remark();
     const std::vector<uint32_t> order = groups_.order();
@@ -75,9 +76,12 @@ private:
     const bool all =
         groups_.group(g).kind == "ordered" || groups_.group(g).kind == "whole"; // computed by one kernel
     std::vector<ValueId> results;
+    if (all) findMoved(ops);
     for (OpId o : ops)
-      for (uint32_t r = 0; r < m_[o].numResults; ++r)
-        if (tables_.read[m_.result(o, r).index] || all) results.push_back(m_.result(o, r));
+      for (uint32_t r = 0; r < m_[o].numResults; ++r) {
+        const ValueId v = m_.result(o, r), moved = tables_.moved[v.index];
+        if (all ? o == ops[0] : tables_.read[v.index]) results.push_back(all && moved.valid() ? moved : v);
+      }
     if (results.empty()) return;
     region_ = m_.makeBlock();
     starts_.clear();
@@ -107,6 +111,13 @@ private:
       outer_.set(results[i], made);
     }
     out.push_back(fused);
+  }
+
+  // The data-movement ops of the group, by the result of its first op that they write elsewhere.
+  void findMoved(std::span<const OpId> ops) {
+    tables_.moved.clear(0);
+    for (OpId o : ops.subspan(1))
+      tables_.moved[groups_.sourceOf(m_.operand(o, 0)).value.index] = m_.result(o);
   }
 
   // The ops of a group, without those whose only readers fold them.

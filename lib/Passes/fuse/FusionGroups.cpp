@@ -202,11 +202,15 @@ bool FusionGroups::joinDataMovement(OpId o, std::string_view& kind) {
   const int g = groupOf(source.value);
   if (g < 0 || !source.near || !known) return false;
   FusionGroup& group = groups_[static_cast<size_t>(g)];
-  if (!group.fusible || group.ops.size() >= limit || elementsOf(m.typeOf(m.result(o))) != group.elements)
+  // A closed group may have results of several sizes.
+  const ElementCount written = group.closed ? elementsOf(m.typeOf(source.value)) : group.elements;
+  if (!group.fusible || group.ops.size() >= limit || elementsOf(m.typeOf(m.result(o))) != written)
     return false;
   if (group.closed) { // written once: in either layout
-    const bool window = formOf(group.ops[0]).window && permutesAllButLast(*s.form);
-    if (group.kind != "gemm" && group.kind != "attention" && !window) return false;
+    const FusionForm& form = formOf(group.ops[0]);
+    const bool window = form.window && permutesAllButLast(*s.form),
+               rows = form.writesRows && OpId(m[source.value].owner) == group.ops[0] && view.storesRows();
+    if (group.kind != "gemm" && group.kind != "attention" && !window && !rows) return false;
     for (ValueId v = m.operand(o, 0); v != source.value; v = m.operand(OpId(m[v].owner), 0))
       if (uses[v.index] != 1) return false;
   }

@@ -51,6 +51,7 @@ struct FusionTables {
   ScratchMap<RowReaders> rowReaders; // of OpGrouper
   std::vector<bool> read;            // from memory
   ScratchMap<bool> needed;           // in the group that is emitted
+  ScratchMap<ValueId> moved;         // of the group that is emitted: what is written instead
   ScratchMap<ValueId> copies;        // in the region under construction
 };
 

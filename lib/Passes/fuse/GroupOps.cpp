@@ -1,3 +1,4 @@
+#include "dtc/Ops/attention/AttentionKeys.h"
 #include "fuse/FusionSteps.h"
 #include <algorithm>
 
@@ -98,15 +99,18 @@ bool OpGrouper::madeOfNothing(OpId o) const {
 // in memory.
 void OpGrouper::contract(OpId o) {
   const FusionForm& form = fusion_.formOf(o);
-  const auto reads = [&](ValueId v) {
-    if (!form.joins && !form.library && !form.attention) return form.window && permuted(fusion_, v);
+  const auto reads = [&](size_t operand) {
+    const ValueId v = fusion_.m.operand(o, operand);
+    if (form.window) return permuted(fusion_, v);
+    const bool rows = form.readsRows && isRowsOperand(operand);
+    if (!form.joins && !form.library && !form.attention && !rows) return false;
     const std::optional<StridedView> view = viewOf(fusion_, v, form.library);
-    return view && (form.joins ? view->identity() : view->strided());
+    return view && (form.joins ? view->identity() : rows ? view->isRows() : view->strided());
   };
   NarrowFactor narrow;
   const bool takes = narrow_ && form.library && fusion_.limit > 1 && takesNarrow(fusion_, o, narrow);
   for (size_t i = takes ? 2 : 0; i < fusion_.m[o].numOperands; ++i)
-    if (fusion_.limit <= 1 || !reads(fusion_.m.operand(o, i))) fusion_.store(fusion_.m.operand(o, i));
+    if (fusion_.limit <= 1 || !reads(i)) fusion_.store(fusion_.m.operand(o, i));
   if (fusion_.limit > 1 && form.library && !takes) storeForOneWalk(fusion_, o);
   for (ValueId v : narrow.scales) fusion_.store(v);
   fusion_.at(o).placed = fusion_.tick(); // it reads the value just stored from memory

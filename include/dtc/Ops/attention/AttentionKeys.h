@@ -8,6 +8,8 @@ namespace dtc {
 // attention, attention_parts, attention_grad and attention_grad_mask.
 enum class AttentionForm : uint8_t { None, Whole, Parts, Gradient, MaskGradient };
 [[nodiscard]] AttentionForm attentionForm(const OpRecord&);
+// Of the two gradients: q, k, v and dy, of which a kernel reads rows of contiguous elements in any layout.
+[[nodiscard]] constexpr bool isRowsOperand(size_t operand) { return operand < 3 || operand == 5; }
 
 // Rewrites an op of the form Whole (on one device) as attention_parts and the ops that merge the parts; pushes
 // one value for each of its results. False, and nothing is written, if the op occupies a large GPU as it is.
