@@ -321,36 +321,63 @@ bool StridedView::isRows() const {
   return last.size() <= 1 || last.stride() == 1;
 }
 
-bool StridedView::storesRows() const {
-  if (!fits_ || !allCompound_ || layout_.size() != size_ || sizes_.empty()) return false;
-  struct Leaf {
-    int64_t size, in, out; // strides in the tensor and in the view
-  };
-  std::vector<Leaf> leaves; // the last first
+bool StridedView::keepsLines(DType dtype) const {
+  constexpr int64_t kLine = 64;
+  if (!fits_ || layout_.rank() == 0) return false;
+  const Layout last = coalesce(layout_.modes().back());
+  const Layout inner = last.rank() == 0 ? last : last.mode(last.rank() - 1);
+  return inner.isLeaf() && inner.stride() == 1 && inner.size() * dtypeBytes(dtype) >= kLine;
+}
+
+std::vector<StridedView::Run> StridedView::runs() const {
+  if (!fits_ || !allCompound_ || layout_.size() != size_) return {};
+  std::vector<Run> runs;
   int64_t out = 1;
   const auto add = [&](const auto& self, const Layout& l) -> void {
     if (!l.isLeaf()) {
       for (size_t i = l.rank(); i-- > 0;) self(self, l.mode(i));
       return;
     }
-    if (l.shape() != 1) leaves.push_back({l.shape(), l.stride(), out});
+    if (l.shape() != 1) runs.push_back({l.shape(), l.stride(), out});
     out *= l.shape();
   };
   add(add, layout_);
-  std::sort(leaves.begin(), leaves.end(), [](const Leaf& a, const Leaf& b) { return a.in < b.in; });
+  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.in < b.in; });
+  int64_t in = 1;
+  for (const Run& r : runs) {
+    if (r.in != in) return {};
+    in *= r.size;
+  }
+  return runs;
+}
+
+std::optional<std::vector<std::vector<StridedView::Run>>> StridedView::runsByDim() const {
+  std::vector<std::vector<Run>> dims(sizes_.size());
+  std::vector<Run> all = runs();
   size_t at = 0;
   int64_t in = 1;
   for (size_t d = sizes_.size(); d-- > 0;) {
     const int64_t end = in * sizes_[d];
-    int64_t next = -1; // the dim's stride in the view, times the size so far
-    for (; in < end; ++at) {
-      if (at == leaves.size() || leaves[at].in != in || (next >= 0 && leaves[at].out != next)) return false;
-      if (next < 0 && d + 1 == sizes_.size() && leaves[at].out != 1) return false;
-      in *= leaves[at].size, next = leaves[at].out * leaves[at].size;
+    while (in < end && at < all.size()) {
+      Run& run = all[at];
+      const int64_t size = std::min(run.size, end / in); // a run may cross dims
+      if (run.size % size != 0) return std::nullopt;
+      dims[d].push_back({size, run.in, run.out});
+      in *= size;
+      if ((run = {run.size / size, run.in * size, run.out * size}).size == 1) ++at;
     }
-    if (in != end) return false;
+    if (in != end) return std::nullopt; // or not each element once
   }
-  return at == leaves.size();
+  return dims;
+}
+
+bool StridedView::storesRows() const {
+  const auto dims = runsByDim();
+  if (!dims || dims->empty()) return false;
+  for (const std::vector<Run>& runs : *dims)
+    for (size_t i = 0; i + 1 < runs.size(); ++i)
+      if (runs[i + 1].out != runs[i].out * runs[i].size) return false;
+  return dims->back().empty() || dims->back()[0].out == 1;
 }
 
 bool StridedView::identity() const {

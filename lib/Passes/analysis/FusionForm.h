@@ -78,6 +78,16 @@ public:
   // True if it has each element of the tensor once, and the tensor is rows in the memory of the view, stored
   // contiguously: a kernel that writes rows can write the view instead of the tensor.
   [[nodiscard]] bool storesRows() const;
+  // True if rows of at least 64 bytes of the tensor are contiguous in it: a kernel reads whole lines of memory.
+  [[nodiscard]] bool keepsLines(DType) const;
+  // A run of elements with one stride in the tensor and one in the memory of the view, stored contiguously.
+  struct Run {
+    int64_t size, in, out;
+  };
+  // The whole tensor as runs, by increasing `in`; empty if the view does not have each element once.
+  [[nodiscard]] std::vector<Run> runs() const;
+  // The runs of each dim of the tensor.
+  [[nodiscard]] std::optional<std::vector<std::vector<Run>>> runsByDim() const;
   // True if it has the same bytes in the same order.
   [[nodiscard]] bool identity() const;
   [[nodiscard]] const Layout& layout() const { return layout_; }

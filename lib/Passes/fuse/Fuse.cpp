@@ -3,6 +3,7 @@
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "fuse/AttentionResult.h"
 #include "fuse/FusionSteps.h"
+#include "fuse/StoreOnce.h"
 #include <algorithm>
 
 namespace dtc {
@@ -190,7 +191,8 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
     if (!m[f].spmd) continue;
     const Target target = targetOf(m, f);
     ValueMap map;
-    FusionTables tables{.forms = FusionForms(m)};
+    FusionTables tables{.forms = FusionForms(m), .callsPerIndex = target.gpu};
+    if (limit > 1) storeOnce(m, m[f].body, tables.forms);
     BlockFuser(m, m[f].body, limit, target.multipliesF8() && !fixed, order, tables, map, options.remarks)
         .run();
     if (limit > 1 && target.gpu && !fixed) readAttentionResult(m, m[f].body);

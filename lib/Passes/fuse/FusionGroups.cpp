@@ -7,7 +7,7 @@ namespace dtc {
 
 FusionGroups::FusionGroups(Module& module, BlockId ofBlock, size_t opLimit, FusionTables& tables)
     : m(module), block(ofBlock), limit(opLimit), forms(tables.forms), uses(tables.uses),
-      positions_(tables.positions), ops_(module[ofBlock].ops.size()) {
+      callsPerIndex_(tables.callsPerIndex), positions_(tables.positions), ops_(module[ofBlock].ops.size()) {
   uses.clear(m.values.size());
   positions_.resize(std::max<size_t>(positions_.size(), m.ops.size()));
   for (uint32_t i = 0; i < ops_.size(); ++i) {
@@ -210,12 +210,45 @@ bool FusionGroups::joinDataMovement(OpId o, std::string_view& kind) {
     const FusionForm& form = formOf(group.ops[0]);
     const bool window = form.window && permutesAllButLast(*s.form),
                rows = form.writesRows && OpId(m[source.value].owner) == group.ops[0] && view.storesRows();
-    if (group.kind != "gemm" && group.kind != "attention" && !window && !rows) return false;
+    const bool product = group.kind == "gemm" && writesInOneCall(group, view);
+    if (!product && group.kind != "attention" && !window && !rows) return false;
     for (ValueId v = m.operand(o, 0); v != source.value; v = m.operand(OpId(m[v].owner), 0))
       if (uses[v.index] != 1) return false;
   }
   // The only reader of a value writes it elsewhere; another copy of it would be an additional output.
   return uses[source.value.index] == 1;
+}
+
+// The dims of the result's rows, those of its columns and those of the batch are walks of one stride each; a
+// walk that falls into several adds dims to the batch, and only one of these can be part of a call.
+bool FusionGroups::writesInOneCall(const FusionGroup& group, const StridedView& view) const {
+  if (!callsPerIndex_) return true;
+  const auto matmul = std::ranges::find_if(group.ops, [&](OpId o) { return formOf(o).library; });
+  const auto dims = view.runsByDim();
+  if (!dims || matmul == group.ops.end()) return false;
+  const Rule& rule = formOf(*matmul).rule;
+  if (dims->size() != rule.results[0].dims.size()) return false;
+  const auto reads = [&](size_t operand, int factor) {
+    for (size_t d = 0; d < rule.operands[operand].dims.size(); ++d)
+      if (rule.factorOf(rule.operands[operand], d) == factor) return true;
+    return false;
+  };
+  std::vector<StridedView::Run> walks[3]; // rows, columns, batch
+  for (size_t d = 0; d < dims->size(); ++d) {
+    const int factor = rule.factorOf(rule.results[0], d);
+    if (factor < 0) return false;
+    std::vector<StridedView::Run>& walk = walks[!reads(0, factor) ? 1 : reads(1, factor) ? 2 : 0];
+    walk.insert(walk.end(), (*dims)[d].begin(), (*dims)[d].end());
+  }
+  int64_t batches = 0;
+  for (std::vector<StridedView::Run>& walk : walks) {
+    std::sort(walk.begin(), walk.end(), [](const auto& a, const auto& b) { return a.out < b.out; });
+    int64_t pieces = walk.empty() ? 0 : 1;
+    for (size_t i = 0; i + 1 < walk.size(); ++i)
+      pieces += walk[i + 1].out != walk[i].out * walk[i].size || walk[i + 1].in != walk[i].in * walk[i].size;
+    batches += &walk == &walks[2] ? pieces : std::max<int64_t>(pieces - 1, 0);
+  }
+  return batches <= 1;
 }
 
 void FusionGroups::store(ValueId v) {

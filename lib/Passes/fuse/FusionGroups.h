@@ -45,6 +45,8 @@ struct RowReaders {
 // Shared by the blocks of a function, so that its size is paid once.
 struct FusionTables {
   FusionForms forms;
+  // A library multiplies matrices with a call for each index of a dim that is no dim of a matrix or a batch.
+  bool callsPerIndex = false;
   std::vector<uint32_t> positions; // by op: its position in its block; arbitrary for ops of other blocks
   // By value:
   ScratchMap<uint32_t> uses;         // in the block that is grouped
@@ -159,6 +161,10 @@ public:
   void foldInto(OpId matmul, std::vector<OpId> ops) { factors_[matmul.index] = std::move(ops); }
 
 private:
+  // True if a library writes the result of the group's matmul into a view of it in one call.
+  [[nodiscard]] bool writesInOneCall(const FusionGroup& group, const StridedView& view) const;
+
+  const bool callsPerIndex_;         // FusionTables::callsPerIndex
   std::vector<uint32_t>& positions_; // FusionTables::positions
   std::vector<FusionOp> ops_;        // by position
   std::vector<FusionGroup> groups_;

@@ -30,6 +30,10 @@ void chooseLayouts(FusionGroups& fusion) {
     const std::span<const FusionReading> readers = all.of(source);
     std::string_view kind;
     if (readers.empty() || !fusion.joinDataMovement(o, kind) || kind == "view") continue;
+    // Kernels read whole lines of it in its present layout.
+    if (const std::optional<StridedView> view = viewOf(fusion, moved, false);
+        view && view->keepsLines(fusion.m.typeOf(moved).dtype))
+      continue;
     const auto maker = static_cast<uint32_t>(fusion.groupOf(source));
     std::vector<uint32_t> kernels; // the kernels that read it so
     bool separate = true;
