@@ -166,10 +166,11 @@ bool RegionLowering::shareNest(ValueId v, AffineId& address, NodeId& node, size_
       return true;
     }
   for (nest = 0; nest < domains_.size(); ++nest) {
-    Index at;
+    Index at, rows;
     if (alignWith(domains_[nest].at, m_.types[domains_[nest].type], type, at) &&
         joinNest(v, at, nest, address, node))
       return true;
+    if (alignWithRows(nest, type, rows) && joinNest(v, rows, nest, address, node)) return true;
   }
   return columns_ && shareWalked(v, address, node, nest);
 }
@@ -261,6 +262,28 @@ bool RegionLowering::alignWith(const Index& domain, const Type& domainType, cons
       return false;
   }
   return type.rank() != 0 || domainType.rank() == 0;
+}
+
+// An output with whole rows where the nest has a result for each: its last dims are the axes over which the
+// nest reduces.
+bool RegionLowering::alignWithRows(size_t nest, const Type& type, Index& at) {
+  if (columns_) return false;
+  const Index& domain = domains_[nest].at;
+  const Type& domainType = m_.types[domains_[nest].type];
+  AxisSet free = nestAxes_[nest].reduced;
+  for (size_t d = 0; d < type.rank(); ++d) {
+    if (d < domainType.rank() && type.dims[d] == domainType.dims[d]) {
+      at.push_back(domain[d]);
+      continue;
+    }
+    if (d < domainType.rank() && domainType.dims[d] != Dim(1)) return false;
+    AxisId a = 0;
+    while (a < k_.axes.size() && (!(free >> a & 1) || k_.axes[a].extent != sizes_.of(type.dims[d]))) ++a;
+    if (a == k_.axes.size()) return false;
+    free &= ~(AxisSet(1) << a);
+    at.push_back(k_.axis(a));
+  }
+  return type.rank() >= domainType.rank();
 }
 
 NodeId RegionLowering::fail(OpId op, const std::string& why) {

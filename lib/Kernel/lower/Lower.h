@@ -66,6 +66,7 @@ private:
   bool reducesColumns(ValueId v); // keeps the last of its operand's dims
   bool joinNest(ValueId v, const Index& at, size_t nest, loops::AffineId& address, loops::NodeId& node);
   bool alignWith(const Index& domain, const Type& domainType, const Type& type, Index& at);
+  bool alignWithRows(size_t nest, const Type& type, Index& at);
 
   loops::NodeId value(ValueId v, const Index& at, loops::NodeId guard);
   loops::NodeId opValue(OpId op, uint32_t result, const Index& at, loops::NodeId guard);

@@ -113,12 +113,15 @@ private:
 
   // --- arrays of packs ---
 
-  // A part of the block's dynamic shared memory.
+  // A part of the block's dynamic shared memory. A block has rows of one nest, unless its warps have their own.
   void declareShared(Scope& s, const std::string& type, const std::string& name, int64_t bytes) {
-    int& begin = out_.printed.sharedBytes;
-    if (begin == 0) line(s, "extern __shared__ uint4 row_memory[];");
-    line(s, type + "* const " + name + " = (" + type + "*)((u8*)row_memory + " + text(begin) + ");");
-    begin += static_cast<int>(bytes);
+    if (!shared_) {
+      line(s, "extern __shared__ uint4 row_memory[];");
+      shared_ = schedule_.rows() > 1 ? out_.printed.sharedBytes : 0;
+    }
+    line(s, type + "* const " + name + " = (" + type + "*)((u8*)row_memory + " + text(*shared_) + ");");
+    *shared_ += static_cast<int>(bytes);
+    out_.printed.sharedBytes = std::max(out_.printed.sharedBytes, *shared_);
   }
   std::string packType(DType type) const {
     return "dtc_pack<" + typeText(type) + ", " + text(row_.pack) + ">";
@@ -577,6 +580,7 @@ private:
   std::unordered_map<uint32_t, std::string> passLoads_; // of the pass that is being opened: their arrays
   std::vector<std::pair<NodeId, std::string>> nextRow_; // prefetches of edged rows, and their arrays
   bool afterRowPass_ = false, rowPassSeen_ = false;
+  std::optional<int> shared_; // bytes of dynamic shared memory in use, once there are any
   Scope* walk_ = nullptr; // around the walked rows
 };
 
