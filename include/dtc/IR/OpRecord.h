@@ -337,6 +337,10 @@ struct OpRecord {
   bool gradNone = false;     // not differentiable, or integer results only
   bool gradFromRule = false; // contractions: derived from the index rule
 
+  // The op with its result transposed: dim i of the new result is dim perm[i] of the op's. Set where the op
+  // stores its result in any order of dims. False, with no effect, if the op cannot express it.
+  bool (*transposed)(Builder&, OpId op, std::span<const int64_t> perm, ValueId& result) = nullptr;
+
   // Decomposition into more basic ops, run by `decompose` before propagation (attention, …).
   bool (*decompose)(Builder&, OpId op, std::vector<ValueId>& results) = nullptr;
   // Nothing else defines the op: it is evaluated, differentiated and compiled as its decomposition.

@@ -1,4 +1,5 @@
 // Contractions: matmul, einsum, linear. Rule and gradient are derived from the index equation.
+#include "dtc/Ops/OpFunctions.h"
 #include "record/RecordParts.h"
 #include <algorithm>
 
@@ -111,6 +112,29 @@ std::string productOfOperands(const OpQuery& q) {
   return text;
 }
 
+// As an einsum, whose letters are the factors of the rule.
+bool transposedContraction(Builder& b, OpId op, std::span<const int64_t> perm, ValueId& result) {
+  Module& m = b.module;
+  Diagnostics none;
+  Rule rule;
+  if (!ruleOf(queryOf(m, op, none), rule) || rule.factors.size() > 26) return false;
+  std::string equation;
+  const auto append = [&](const DimMap& d) {
+    equation += static_cast<char>('a' + (d.plain() ? d.terms[0].factor : 0));
+    return d.plain();
+  };
+  for (const TensorMap& t : rule.operands) {
+    equation += equation.empty() ? "" : ",";
+    for (const DimMap& d : t.dims)
+      if (!append(d)) return false;
+  }
+  equation += "->";
+  for (const int64_t d : perm)
+    if (!append(rule.results[0].dims[static_cast<size_t>(d)])) return false;
+  result = ops::einsum(b, std::vector<ValueId>(m.operands(op).begin(), m.operands(op).end()), equation);
+  return true;
+}
+
 OpRecord contraction(const char* name, const char* summary) {
   OpRecord r{.name = name, .family = "contract", .summary = summary};
   r.complex = OpRecord::ComplexForm::Product;
@@ -131,6 +155,7 @@ void addContractOps(OpRegistry& ops) {
   matmul.attrs = {{"transpose_a", AttrType::Bool, "false", "a is [.., k, m]"},
                   {"transpose_b", AttrType::Bool, "false", "b is [.., n, k]"}};
   matmul.rule = matmulRule;
+  matmul.transposed = transposedContraction;
   matmul.through = {{ThroughRow::Bilinear, 0b11}};
   matmul.samples = "T[4, 3], T[3, 5]\nT[2, 4, 3], T[3, 5]\nT[2, 1, 4, 3], T[5, 3, 2]\n"
                    "T[3, 4], T[3, 5] {transpose_a = true}\nT[4, 3], T[5, 3] {transpose_b = true}";
@@ -142,6 +167,7 @@ void addContractOps(OpRegistry& ops) {
                    "letters per operand -> letters of the result; `...` for batch dims"}};
   einsum.rule = einsumRule;
   einsum.verify = einsumVerify;
+  einsum.transposed = transposedContraction;
   einsum.through = {{ThroughRow::Bilinear, 0xff}, {ThroughRow::Moving}};
   einsum.throughWhen = einsumWhen;
   einsum.scalarFor = productOfOperands;

@@ -1,5 +1,7 @@
 #include "index/IndexParts.h"
 #include "dtc/Ops/record/Scalar.h"
+#include <algorithm>
+#include <limits>
 
 namespace dtc {
 inline constexpr DiagKind kIndexRange{"index-out-of-range",
@@ -63,6 +65,37 @@ const ScatterKind* scatterKind(const OpQuery& q, bool bits) {
                 std::string("takes reduce = \"set\", and of numbers \"sum\", \"prod\", \"max\" or \"min\"") +
                     (bits ? ", of integers and bools \"or\", \"and\" and \"xor\"" : ""));
   return nullptr;
+}
+
+// A splat, also through data movement.
+static bool isSplat(const Module& m, ValueId v) {
+  while (!splatOf(m, v)) {
+    const OpId o = m.definingOp(v);
+    if (!o.valid()) return m[v].kind == ValueKind::Literal;
+    const OpRecord& record = m.record(o);
+    const bool moves = std::ranges::any_of(
+        record.through, [](const Through& t) { return t.row == ThroughRow::Moving && t.operands == 1; });
+    if (m[o].numOperands != 1 || m[o].numRegions != 0 || record.isCollective() || record.isCall || !moves)
+      return false;
+    v = m.operand(o, 0);
+  }
+  return true;
+}
+
+Expr scatteredChoice(Expr x, size_t dim, Expr index, Expr update, const ScatterKind& kind) {
+  Builder& b = x.builder();
+  if (!isSplat(b.module, x) || (kind.combine && kind.reduce == PendingKind::None)) return {};
+  Expr chosen = update;
+  if (kind.reduce == PendingKind::Sum) chosen = x + update;
+  if (kind.reduce == PendingKind::Prod) chosen = x * update;
+  if (kind.reduce == PendingKind::Max) chosen = max(x, update);
+  if (kind.reduce == PendingKind::Min) chosen = min(x, update);
+  // Compared in the indices' dtype if it has all positions.
+  const bool wide = index.dtype() == DType::U32 || index.dtype() == DType::I64 || index.dtype() == DType::U64 ||
+                    !x.dims()[dim].isStatic() || x.dims()[dim].value() > std::numeric_limits<int32_t>::max();
+  const DType dtype = wide ? DType::I64 : DType::I32;
+  const Expr at = ops::iota(b, b.module.types.intern({dtype, x.dims()}), {.dim = static_cast<int64_t>(dim)});
+  return select(eq(at, index.as(dtype)), chosen, x);
 }
 
 void combineInto(Tensor& y, int64_t i, const Tensor& updates, int64_t j, const ScatterKind& kind) {

@@ -258,11 +258,51 @@ bool scatterSlicesStores(const OpQuery& q, ElementBuilder& b) {
   return true;
 }
 
+// A scatter with one index for each element of the batch dims, as the gradient of a lookup in each row is.
+bool scatterOne(Builder& b, OpId op, const OpQuery& q, const ScatterKind& kind,
+                std::vector<ValueId>& results) {
+  Module& m = b.module;
+  const Expr x(b, m.operand(op, 0)), indices(b, m.operand(op, 1)), updates(b, m.operand(op, 2));
+  SliceDims s;
+  if (m[op].numOperands != 3 || !sliceDims(q, s)) return false;
+  std::vector<Dim> index(x.rank(), Dim(1)), update = x.dims();
+  std::optional<size_t> dim;
+  int lastBatch = -1, lastWindow = -1; // reshapes keep the order of elements
+  for (size_t d = 0; d < s.operand.size(); ++d) {
+    const SliceDims::OperandDim& o = s.operand[d];
+    const int window = o.batch >= 0 ? s.indices[static_cast<size_t>(o.batch)] : o.window;
+    if (o.batch < 0 && !o.full) {
+      if (dim || o.indexed < 0 || o.size != Dim(1)) return false;
+      dim = d;
+      update[d] = Dim(1);
+      continue;
+    }
+    if (o.batch >= 0) index[d] = x.dims()[d];
+    if (window <= lastWindow || (o.batch >= 0 && o.batch <= lastBatch)) return false;
+    lastWindow = window;
+    if (o.batch >= 0) lastBatch = o.batch;
+  }
+  if (!dim) return false;
+  const auto sizeOf = [](const std::vector<Dim>& dims) {
+    std::vector<Dim> known;
+    for (Dim n : dims)
+      if (n != Dim(1)) known.push_back(n);
+    return known;
+  };
+  if (sizeOf(indices.dims()) != sizeOf(index) || sizeOf(updates.dims()) != sizeOf(update)) return false;
+  const Expr chosen = scatteredChoice(x, *dim, reshape(indices, index), reshape(updates, update), kind);
+  if (!chosen.valid()) return false;
+  results.push_back(chosen);
+  return true;
+}
+
 // Sums and products of narrow floats are computed in f32, and rounded once.
 bool scatterDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
   Module& m = b.module;
   Diagnostics none;
-  const ScatterKind* kind = scatterKind(queryOf(m, op, none), true);
+  const OpQuery query = queryOf(m, op, none);
+  const ScatterKind* kind = scatterKind(query, true);
+  if (kind && scatterOne(b, op, query, *kind, results)) return true;
   const DType dtype = m.typeOf(m.operand(op, 0)).dtype;
   const bool rounds = kind && (kind->reduce == PendingKind::Sum || kind->reduce == PendingKind::Prod);
   if (!isNarrowFloat(dtype) || !rounds) return true;

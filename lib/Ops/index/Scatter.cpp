@@ -96,6 +96,19 @@ bool scatterStores(const OpQuery& q, ElementBuilder& b) {
   return true;
 }
 
+bool scatterAsChoice(Builder& b, OpId op, std::vector<ValueId>& results) {
+  Module& m = b.module;
+  Diagnostics none;
+  const OpQuery q = queryOf(m, op, none);
+  const ScatterKind* kind = scatterKind(q);
+  const auto dim = static_cast<size_t>(*q.dimAttr("dim", q.type(0).rank()));
+  if (!kind || m[op].numOperands != 3 || q.type(1).dims[dim] != Dim(1)) return true;
+  const Expr x(b, m.operand(op, 0)), index(b, m.operand(op, 1)), update(b, m.operand(op, 2));
+  const Expr chosen = scatteredChoice(x, dim, index, update, *kind);
+  if (chosen.valid()) results.push_back(chosen);
+  return true;
+}
+
 bool scatterGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<ValueId>& dx) {
   Module& m = b.module;
   Diagnostics none;
@@ -128,6 +141,7 @@ OpRecord scatterRecord() {
   scatter.element = scatterElement;
   scatter.stores = scatterStores;
   scatter.rewrites = 0;
+  scatter.decompose = scatterAsChoice;
   scatter.derive = scatterNumbers;
   scatter.scalar =
       "select(b == index($dim) + d, c, select($sum, 0, select($prod, 1, select($max, -inf, inf))))";

@@ -1,6 +1,7 @@
 #include "dtc/Passes/simplify/Canonicalize.h"
 #include "analysis/Within.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/IR/build/Builder.h"
 #include "dtc/Passes/analysis/Clone.h"
 
 namespace dtc {
@@ -67,7 +68,16 @@ private:
 
 class Simplifier {
 public:
-  explicit Simplifier(Module& m) : m_(m) {}
+  Simplifier(Module& m, Diagnostics& diags) : m_(m), diags_(diags), uses_(m.values.size(), 0) {
+    for (FuncId f : m.order) {
+      forEachOp(m_, m_[f].body, [&](OpId o) {
+        for (ValueId v : m_.operands(o)) ++uses_[v.index];
+        for (uint32_t k = 0; k < m_[o].numRegions; ++k)
+          for (ValueId v : m_[m_.region(o, k)].yields) ++uses_[v.index];
+      });
+      for (ValueId v : m_[m_[f].body].yields) ++uses_[v.index];
+    }
+  }
 
   void run(BlockId b) {
     std::vector<OpId> out;
@@ -82,7 +92,7 @@ public:
       if (isolated) std::swap(outer, seen_);
       if (sameAsOperand(o)) {
         replace(m_.result(o), m_.operand(o, 0));
-      } else if (takeBranch(o, b, out)) {
+      } else if (takeBranch(o, b, out) || storeTransposed(o, b, out)) {
         continue;
       } else if (OpId twin = findTwin(o); twin.valid()) {
         for (uint32_t r = 0; r < m_[o].numResults; ++r) replace(m_.result(o, r), m_.result(twin, r));
@@ -132,6 +142,47 @@ private:
     for (uint32_t r = 0; r < m_[o].numResults; ++r) replace(m_.result(o, r), m_[taken].yields[r]);
     m_[taken].ops.clear();
     return true;
+  }
+
+  // A transpose that is the only reader of an op that stores any order of dims (a matmul).
+  bool storeTransposed(OpId o, BlockId b, std::vector<OpId>& out) {
+    if (m_[o].numOperands != 1 || m_[o].numResults != 1) return false;
+    const ValueId x = m_.operand(o, 0);
+    const OpId maker = m_.definingOp(x);
+    if (!maker.valid() || !m_.record(maker).transposed || m_[maker].parent != b || uses_[x.index] != 1 ||
+        m_[x].sharding.valid())
+      return false;
+    const std::vector<int64_t> perm = permutationOf(o);
+    ValueId result;
+    Builder builder(m_, b, out, diags_);
+    builder.loc = m_[maker].loc;
+    builder.common = withinOf(m_, maker);
+    if (perm.empty() || !m_.record(maker).transposed(builder, maker, perm, result)) return false;
+    m_[result].sharding = m_[m_.result(o)].sharding; // an annotated sharding stays a constraint
+    replace(m_.result(o), result);
+    return true;
+  }
+
+  // For an op that only permutes dims: the operand's dim for each of the result's. Empty for other ops.
+  std::vector<int64_t> permutationOf(OpId o) {
+    Diagnostics none;
+    Rule rule;
+    const OpRecord& record = m_.record(o);
+    if (record.scalar || record.element || record.constraint != Constraint::None ||
+        !std::ranges::any_of(record.through, [](const Through& t) { return t.row == ThroughRow::Moving; }) ||
+        !ruleOf(queryOf(m_, o, none), rule) || rule.operands.size() != 1 || rule.results.size() != 1 ||
+        rule.operands[0].dims.size() != rule.results[0].dims.size() ||
+        !std::ranges::all_of(rule.factors, [](const Factor& f) { return f.kind == FactorKind::Pass; }))
+      return {};
+    std::vector<int64_t> perm;
+    for (const DimMap& to : rule.results[0].dims) {
+      const auto from = std::ranges::find_if(rule.operands[0].dims, [&](const DimMap& d) {
+        return d.plain() && to.plain() && d.terms[0].factor == to.terms[0].factor;
+      });
+      if (from == rule.operands[0].dims.end()) return {};
+      perm.push_back(from - rule.operands[0].dims.begin());
+    }
+    return std::ranges::is_sorted(perm) ? std::vector<int64_t>() : perm;
   }
 
   bool shareable(OpId o) const {
@@ -191,6 +242,8 @@ private:
   }
 
   Module& m_;
+  Diagnostics& diags_;
+  std::vector<int> uses_; // by value, as before the pass
   ValueMap map_;
   std::unordered_multimap<size_t, OpId> seen_;
 };
@@ -198,7 +251,7 @@ private:
 } // namespace
 
 bool canonicalizePass(Module& m, const PassOptions&, Diagnostics& diags) {
-  for (FuncId f : m.order) Simplifier(m).run(m[f].body);
+  for (FuncId f : m.order) Simplifier(m, diags).run(m[f].body);
   DeadCode dead(m);
   for (FuncId f : m.order) dead.run(m[f].body);
   return !diags.hasErrors();
