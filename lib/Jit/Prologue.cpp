@@ -21,7 +21,8 @@ constexpr std::string_view kWhenUsed[] = {"rows.h",
                                           "attention_gradient.h",
                                           "attention_gradient_block.h",
                                           "grouped_block.h",
-                                          "sort_block.h"};
+                                          "sort_block.h",
+                                          "scatter_block.h"};
 
 bool isNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
@@ -105,7 +106,7 @@ const Prologue& cudaPrologue() {
   static const Prologue prologue(
       "", {"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h", "rows.h", "columns.h", "scan.h",
            "attention_block.h", "attention_tensor.h", "attention_gradient.h", "attention_gradient_block.h",
-           "grouped_block.h", "sort_block.h", "join_block.h"});
+           "grouped_block.h", "sort_block.h", "scatter_block.h", "join_block.h"});
   return prologue;
 }
 
@@ -114,7 +115,7 @@ const Prologue& emuPrologue() {
                                  {"types.h", "core.h", "math.h", "erf.h", "ops.h", "special.h", "emu.h",
                                   "device.h", "rows.h", "columns.h", "scan.h", "attention_block.h",
                                   "attention_tensor.h", "attention_gradient.h", "attention_gradient_block.h",
-                                  "grouped_block.h", "sort_block.h", "join_block.h"});
+                                  "grouped_block.h", "sort_block.h", "scatter_block.h", "join_block.h"});
   return prologue;
 }
 

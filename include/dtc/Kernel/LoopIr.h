@@ -221,7 +221,7 @@ public:
   std::optional<Joined> joined;                       // the same
   bool fixedOrder =
       false;            // each element's reductions are sequential, by one lane: the same bits for all sizes
-  bool inOrder = false; // an op's own stores (OpRecord::stores): the nests stay unchanged
+  bool inOrder = false; // an op's own stores (OpRecord::stores): only axes are joined
 
   [[nodiscard]] const Node& operator[](NodeId n) const { return nodes_[n.index]; }
   [[nodiscard]] const Affine& operator[](AffineId a) const { return affines_[a.index]; }

@@ -20,6 +20,7 @@ public:
     to_.buffers = from.buffers;
     to_.numInputs = from.numInputs;
     to_.numSizes = from.numSizes;
+    to_.inOrder = from.inOrder;
     to_.axes = std::move(axes);
   }
   Kernel run() {
@@ -28,8 +29,12 @@ public:
       forEachNode(from_, roots, [&](NodeId n) { made_[n.index] = rebuilt(from_[n]); });
       Nest copy;
       copy.domain = loops(nest.domain);
+      for (AxisId a = 0; a < from_.axes.size(); ++a)
+        if (nest.ordered >> a & 1)
+          for (AxisId b : by_[a].loops) copy.ordered |= AxisSet(1) << b;
       for (const Store& s : nest.stores)
-        copy.stores.push_back({s.buffer, affine(s.address), made_.at(s.value.index)});
+        copy.stores.push_back({s.buffer, affine(s.address), made_.at(s.value.index),
+                               s.when.valid() ? made_.at(s.when.index) : NodeId(), s.combine, s.copied});
       to_.nests.push_back(std::move(copy));
     }
     return std::move(to_);
@@ -102,10 +107,14 @@ std::optional<std::pair<AxisId, int64_t>> wantedSplit(const Kernel& k) {
 }
 
 // True if `outer` and `inner` can be walked as one axis: they occur only together, outer with a step of
-// inner's extent. Axes of unknown size stay separate: a unit's number would have to be divided by their
-// products.
+// inner's extent. Axes of unknown size stay separate, unless they are walked in order: a unit's number would
+// have to be divided by their products.
 bool joinable(const Kernel& k, AxisId outer, AxisId inner) {
-  bool fine = k.axes[outer].extent.isStatic() && k.axes[inner].extent.isStatic();
+  AxisSet ordered = 0;
+  for (const Nest& nest : k.nests) ordered |= nest.ordered;
+  if ((ordered >> outer & 1) != (ordered >> inner & 1)) return false;
+  bool fine =
+      (ordered >> outer & 1) || (k.axes[outer].extent.isStatic() && k.axes[inner].extent.isStatic());
   auto affine = [&](AffineId a) {
     const Kernel::Stride so = k.strideOf(a, outer), si = k.strideOf(a, inner);
     AxisSet direct = 0;
@@ -265,7 +274,12 @@ void shareAxes(Kernel& k) {
 }
 
 void joinAxes(Kernel& k) {
-  if (k.inOrder) return;
+  for (const Nest& nest : k.nests) { // a sort's row and a scan's steps are dims of the tensor
+    if (nest.sorts()) return;
+    bool scans = false;
+    forEachNode(k, rootsOf(k, nest), [&](NodeId n) { scans |= k[n].kind == NodeKind::Running; });
+    if (scans) return;
+  }
   while (joinOnce(k)) {}
 }
 

@@ -6,6 +6,7 @@
 #include "schedule/CudaPlan.h"
 #include "schedule/RowSchedule.h"
 #include "schedule/ScanSchedule.h"
+#include "schedule/ScatterSchedule.h"
 
 namespace dtc {
 
@@ -87,5 +88,6 @@ void printRows(const loops::Kernel& k, const loops::Nest& nest, int threads, con
                KernelText& out, Emitter::Scope& top);
 // Of the only nest.
 [[nodiscard]] PrintedKernel printScan(const loops::Kernel& k, const ScanSchedule& scan);
+[[nodiscard]] PrintedKernel printScatter(const loops::Kernel& k, const ScatterSchedule& scatter);
 
 } // namespace dtc

@@ -58,6 +58,8 @@ std::vector<PrintedKernel> printCuda(const Kernel& k, const Target& target, size
   if (k.attentionGradient) return printAttentionGradient(k, maxKernels);
   if (k.joined) return {printJoin(k, true)};
   if (k.grouped) return {printGrouped(k)};
+  if (const std::optional<ScatterSchedule> scatter = scatterScheduleOf(k, target))
+    return {printScatter(k, *scatter)};
   const int threads = threadsFor(k);
   if (k.attention && hasAttentionTile(k)) {
     KernelText out;
