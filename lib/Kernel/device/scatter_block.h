@@ -29,6 +29,7 @@ static __device__ i32 dtc_scatter_collect(u64* words, i32* count, i64 row, i32 r
   __syncthreads(); // the words of the previous rows have been used
   if (threadIdx.x == 0) *count = 0;
   __syncthreads();
+#pragma unroll 1
   for (i64 piece = first + threadIdx.x; piece - threadIdx.x < end; piece += each * Threads) {
     i64 at[each];
     bool over = false;

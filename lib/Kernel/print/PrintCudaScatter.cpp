@@ -173,7 +173,7 @@ private:
     out.body = top.text;
     out.blocks = out.units;
     out.threadsPerBlock = threads_;
-    out.minBlocks = 4; // ScatterSchedule.cpp counts on them
+    out.minBlocks = s_.resident;
   }
 
   Kernel& own_;

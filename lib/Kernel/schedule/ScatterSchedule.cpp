@@ -101,9 +101,9 @@ int threadsAlong(int64_t packs, int64_t limit) {
   return static_cast<int>((each + kWarp - 1) / kWarp * kWarp);
 }
 
-// Fewer rows a block and narrower strips where there would be too few blocks; then ranges of rows such that there
-// are four blocks per multiprocessor, or two where rows are so short that looking through the list is most of
-// the work.
+// Fewer rows a block and narrower strips where there would be too few blocks; then as many ranges of rows as
+// make one wave of blocks, or half of one where rows are so short that looking through the list is most of the
+// work.
 void fillDevice(const Kernel& k, const Target& target, ScatterSchedule& s) {
   const int64_t processors = target.multiprocessors > 0 ? target.multiprocessors : 132;
   const int64_t lists = elementsOf(k, s.lists), rows = elementsOf(k, std::span(&s.row, 1)),
@@ -123,7 +123,9 @@ void fillDevice(const Kernel& k, const Target& target, ScatterSchedule& s) {
       break;
   }
   const bool known = std::ranges::all_of(s.lists, [&](AxisId a) { return k.axes[a].extent.isStatic(); });
-  const int64_t wanted = (s.across < kWarp ? 2 : 4) * processors, each = lists * strips();
+  const DType dtype = k[k.nests[0].stores[1].value].type;
+  s.resident = s.pack * dtypeBytes(dtype) <= kAccessBytes ? 4 : 3;
+  const int64_t wanted = (s.across < kWarp ? 2 : s.resident) * processors, each = lists * strips();
   s.ranges = known ? (wanted + each - 1) / each : kUnknownRanges;
   s.ranges = std::clamp<int64_t>(s.ranges, 1, std::max<int64_t>((rows + s.groups - 1) / s.groups, 1));
 }
