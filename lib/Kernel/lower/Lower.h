@@ -58,7 +58,7 @@ private:
   void makeBuffers();
   void addOutput(uint32_t result);
   Index addDomain(const Type&); // a new nest
-  bool ownStores();             // of a region of one op that stores its own results
+  bool ownStores();             // of a region whose last op stores the results itself
   [[nodiscard]] uint32_t outputOf(ValueId v) const;
   bool shareNest(ValueId v, loops::AffineId& address, loops::NodeId& node, size_t& nest);
   bool bijective(const Index& at, const Type& type, loops::AxisSet& axes);

@@ -212,8 +212,10 @@ private:
 
 bool RegionLowering::ownStores() {
   const Block& block = m_[m_.region(fused_)];
-  if (block.ops.size() != 1 || !m_.record(block.ops[0]).stores) return false;
-  const OpId op = block.ops[0];
+  if (block.ops.empty() || !m_.record(block.ops.back()).stores) return false;
+  const OpId op = block.ops.back(); // the others compute its operands
+  for (ValueId y : block.yields)
+    if (m_[y].kind != ValueKind::OpResult || OpId(m_[y].owner) != op) return false;
   const Index none;
   RegionElement builder(*this, op, none, {});
   const OpQuery query = queryOf(m_, op, diags_);

@@ -191,7 +191,7 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
     if (!m[f].spmd) continue;
     const Target target = targetOf(m, f);
     ValueMap map;
-    FusionTables tables{.forms = FusionForms(m), .callsPerIndex = target.gpu};
+    FusionTables tables{.forms = FusionForms(m), .callsPerIndex = target.gpu, .writesOnce = target.gpu};
     if (limit > 1) storeOnce(m, m[f].body, tables.forms);
     BlockFuser(m, m[f].body, limit, target.multipliesF8() && !fixed, order, tables, map, options.remarks)
         .run();

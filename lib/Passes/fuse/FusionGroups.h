@@ -47,6 +47,8 @@ struct FusionTables {
   FusionForms forms;
   // A library multiplies matrices with a call for each index of a dim that is no dim of a matrix or a batch.
   bool callsPerIndex = false;
+  // A kernel with its own store order writes each element once, so that it can compute what it begins with.
+  bool writesOnce = false;
   std::vector<uint32_t> positions; // by op: its position in its block; arbitrary for ops of other blocks
   // By value:
   ScratchMap<uint32_t> uses;         // in the block that is grouped
@@ -106,6 +108,7 @@ public:
   const size_t limit; // of ops in a group
   FusionForms& forms;
   ScratchMap<uint32_t>& uses; // FusionTables::uses
+  const bool writesOnce;      // FusionTables::writesOnce
 
   // The state of an op, or null if it is not in this block.
   [[nodiscard]] const FusionOp* find(OpId o) const {

@@ -20,6 +20,9 @@ private:
   void contract(OpId o);
   void place(OpId o);
   [[nodiscard]] bool madeOfNothing(OpId o) const;
+  [[nodiscard]] bool isOrigin(ValueId v) const;
+  [[nodiscard]] bool widens(ValueId v) const;
+  bool computesOperand(OpId o, size_t operand);
   // A group that reads the value that `o` reduces, or -1.
   [[nodiscard]] int rowKernelFor(OpId o, std::span<const uint32_t> join);
 
@@ -85,12 +88,46 @@ bool OpGrouper::madeOfNothing(OpId o) const {
   for (ValueId v : fusion_.m.operands(o)) {
     const ValueKind kind = fusion_.m[v].kind;
     if (kind == ValueKind::Literal || kind == ValueKind::Symbol) continue;
-    const FusionSource s = fusion_.sourceOf(v);
-    const FusionOp* state = fusion_.stateOf(s.value);
-    if (!state || !state->form->move || state->group >= 0 ||
-        fusion_.m[OpId(fusion_.m[s.value].owner)].numOperands != 0)
-      return false;
+    if (!isOrigin(v)) return false;
   }
+  return true;
+}
+
+// True if data-movement ops make the value of an op without operands, and nothing needs it in memory.
+bool OpGrouper::isOrigin(ValueId v) const {
+  const FusionSource s = fusion_.sourceOf(v);
+  const FusionOp* state = fusion_.stateOf(s.value);
+  return state && state->form->move && state->group < 0 &&
+         fusion_.m[OpId(fusion_.m[s.value].owner)].numOperands == 0;
+}
+
+// True if the value is computed from one that is in memory in any case and has fewer bytes, and is read once.
+bool OpGrouper::widens(ValueId v) const {
+  const Module& m = fusion_.m;
+  const FusionOp* made = fusion_.stateOf(v);
+  if (!made || made->group < 0 || made->again || fusion_.uses[v.index] != 1) return false;
+  const FusionGroup& group = fusion_.group(made->group);
+  const OpId o(m[v].owner);
+  if (!group.fusible || group.closed || made->form->move || made->form->reduces || made->form->indexed ||
+      !m.record(o).scalar || m.record(o).flopsPerPoint > 2 || m[o].numOperands != 1 || m[o].numResults != 1)
+    return false;
+  const ValueId x = m.operand(o, 0);
+  const FusionOp* from = fusion_.stateOf(x);
+  const bool stored = from ? from->group >= 0 && !from->again
+                           : m[x].kind != ValueKind::Literal && m[x].kind != ValueKind::Symbol;
+  return stored && m.typeOf(x).dims == m.typeOf(v).dims &&
+         dtypeBytes(m.typeOf(x).dtype) < dtypeBytes(m.typeOf(v).dtype);
+}
+
+// An op that updates an operand in its own order computes the operand where it is made of nothing, and widens
+// its other operands as it reads them.
+bool OpGrouper::computesOperand(OpId o, size_t operand) {
+  const int rewrites = fusion_.m.record(o).rewrites;
+  if (!fusion_.writesOnce || fusion_.limit <= 1 || rewrites < 0) return false;
+  const ValueId v = fusion_.m.operand(o, operand);
+  if (static_cast<size_t>(rewrites) == operand) return isOrigin(v);
+  if (!widens(v)) return false;
+  fusion_.stateOf(v)->again = true;
   return true;
 }
 
@@ -102,6 +139,7 @@ void OpGrouper::contract(OpId o) {
   const auto reads = [&](size_t operand) {
     const ValueId v = fusion_.m.operand(o, operand);
     if (form.window) return permuted(fusion_, v);
+    if (form.ordered) return computesOperand(o, operand);
     const bool rows = form.readsRows && isRowsOperand(operand);
     if (!form.joins && !form.library && !form.attention && !rows) return false;
     const std::optional<StridedView> view = viewOf(fusion_, v, form.library);
