@@ -82,6 +82,9 @@ protected:
 // Each prints one nest. A thread's packs of a nest without reductions; false where packs have no benefit.
 [[nodiscard]] bool printPacks(const loops::Kernel& k, const loops::Nest& nest, int threads, KernelText& out,
                               Emitter::Scope& top);
+// Tiles in shared memory; false where all accesses are contiguous along one axis.
+[[nodiscard]] bool printTile(const loops::Kernel& k, const loops::Nest& nest, KernelText& out,
+                             Emitter::Scope& top);
 void printColumns(const loops::Kernel& k, const loops::Nest& nest, int threads, const ColumnSchedule& columns,
                   KernelText& out, Emitter::Scope& top);
 void printRows(const loops::Kernel& k, const loops::Nest& nest, int threads, const RowSchedule& rows,

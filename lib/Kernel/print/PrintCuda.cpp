@@ -3,6 +3,7 @@
 #include "print/CudaEmitter.h"
 #include "print/PrintAttention.h"
 #include "print/PrintCalls.h"
+#include "schedule/TileSchedule.h"
 #include <algorithm>
 
 namespace dtc {
@@ -13,12 +14,20 @@ namespace {
 
 using NestRows = std::vector<std::optional<RowSchedule>>; // of each nest; nothing: no row schedule
 
-void printNest(const Kernel& k, const Nest& nest, int threads, bool packs, int sorters, KernelText& out,
+// How a thread processes the elements of a nest without reductions.
+enum class Elements : uint8_t {
+  Tiled,  // in packs, through shared memory where operands are contiguous along different axes
+  Packed, // in packs
+  Single,
+};
+
+void printNest(const Kernel& k, const Nest& nest, int threads, Elements elements, int sorters, KernelText& out,
                Emitter::Scope& top) {
+  if (threads == kMaxThreads && elements == Elements::Tiled && printTile(k, nest, out, top)) return;
   if (threads == kMaxThreads)
     if (const std::optional<ColumnSchedule> columns = columnScheduleOf(k, nest))
       return printColumns(k, nest, threads, *columns, out, top);
-  if (packs && printPacks(k, nest, threads, out, top)) return;
+  if (elements != Elements::Single && printPacks(k, nest, threads, out, top)) return;
   if (nest.sort)
     out.printed.schedule = (sorters > 1 ? std::to_string(sorters) + " blocks of " : "") +
                            std::to_string(threads) + " threads per row, tiles of " +
@@ -28,9 +37,8 @@ void printNest(const Kernel& k, const Nest& nest, int threads, bool packs, int s
   CudaEmitter(k, out, threads, sorters).print(nest, planForThreads(k, nest), top);
 }
 
-// `packs`: a thread may process several elements of a nest without reductions at once. `sorters`: the blocks
-// of a cluster, which share a row that is sorted.
-PrintedKernel printNests(const Kernel& k, int threads, const NestRows& rows, bool packs = true,
+// `sorters`: the blocks of a cluster, which share a row that is sorted.
+PrintedKernel printNests(const Kernel& k, int threads, const NestRows& rows, Elements elements = Elements::Tiled,
                          int sorters = 1) {
   KernelText out;
   Emitter::Scope top;
@@ -43,7 +51,7 @@ PrintedKernel printNests(const Kernel& k, int threads, const NestRows& rows, boo
     if (rows[i])
       printRows(k, k.nests[i], threads, *rows[i], out, top);
     else
-      printNest(k, k.nests[i], threads, packs, sorters, out, top);
+      printNest(k, k.nests[i], threads, elements, sorters, out, top);
   out.printed.body = top.text;
   out.printed.blocks = out.printed.units;
   out.printed.threadsPerBlock = threads;
@@ -73,7 +81,7 @@ std::vector<PrintedKernel> printCuda(const Kernel& k, const Target& target, size
   for (const ScanSchedule& s : scanSchedules(k, target))
     if (out.size() < maxKernels) out.push_back(printScan(k, s));
   if (const int blocks = sortBlocks(k, target); blocks > 1)
-    out.push_back(printNests(k, threads, none, true, blocks));
+    out.push_back(printNests(k, threads, none, Elements::Tiled, blocks));
   if (k.nests.size() == 1) {
     for (const RowSchedule& s :
          severalOf(rowSchedules(k, k.nests[0], planForThreads(k, k.nests[0]), target, 0), maxKernels))
@@ -92,8 +100,11 @@ std::vector<PrintedKernel> printCuda(const Kernel& k, const Target& target, size
     const NestPlan plan = planForThreads(k, nest);
     return packOf(k, nest, plan) > 1 || stridedPack(k, nest, plan) > 1;
   };
-  if (out.size() < maxKernels && std::any_of(k.nests.begin(), k.nests.end(), packed))
-    out.push_back(printNests(k, threads, none, false));
+  auto tiled = [&](const Nest& nest) { return tileScheduleOf(k, nest).has_value(); };
+  if (out.size() < maxKernels && threads == kMaxThreads && std::ranges::any_of(k.nests, tiled))
+    out.push_back(printNests(k, threads, none, Elements::Packed));
+  if (out.size() < maxKernels && std::ranges::any_of(k.nests, packed))
+    out.push_back(printNests(k, threads, none, Elements::Single));
   return out;
 }
 
