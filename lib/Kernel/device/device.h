@@ -197,7 +197,7 @@ template <class T, int N> DTC_FN dtc_pack<T, N> dtc_round_pack(const dtc_pack<f3
 }
 // Element `at` of a line of a tile in shared memory (lib/Kernel/schedule/TileSchedule.h): `Padding` elements follow
 // each `Lines` lines.
-template <int Length, int Lines, int Padding> DTC_FN i32 dtc_tile(i32 line, i32 at) {
+template <int Length, int Lines, int Padding> DTC_FN i32 dtc_staged(i32 line, i32 at) {
   return line * Length + line / Lines * Padding + at;
 }
 // Elements with a stride of a warp from p on: where neighboring threads start at neighbors, each access

@@ -21,8 +21,8 @@ enum class Elements : uint8_t {
   Single,
 };
 
-void printNest(const Kernel& k, const Nest& nest, int threads, Elements elements, int sorters, KernelText& out,
-               Emitter::Scope& top) {
+void printNest(const Kernel& k, const Nest& nest, int threads, Elements elements, int sorters,
+               KernelText& out, Emitter::Scope& top) {
   if (threads == kMaxThreads && elements == Elements::Tiled && printTile(k, nest, out, top)) return;
   if (threads == kMaxThreads)
     if (const std::optional<ColumnSchedule> columns = columnScheduleOf(k, nest))
@@ -38,8 +38,8 @@ void printNest(const Kernel& k, const Nest& nest, int threads, Elements elements
 }
 
 // `sorters`: the blocks of a cluster, which share a row that is sorted.
-PrintedKernel printNests(const Kernel& k, int threads, const NestRows& rows, Elements elements = Elements::Tiled,
-                         int sorters = 1) {
+PrintedKernel printNests(const Kernel& k, int threads, const NestRows& rows,
+                         Elements elements = Elements::Tiled, int sorters = 1) {
   KernelText out;
   Emitter::Scope top;
   out.printed.cluster = sorters;

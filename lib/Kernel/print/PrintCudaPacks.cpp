@@ -14,14 +14,15 @@ public:
   // `strided`: a thread's elements are strided by a warp (stridedPack); else they are neighbors. A single one: a
   // flat nest (isFlat).
   PackEmitter(const Kernel& k, KernelText& out, int threads, const NestPlan& plan, int64_t count,
-              bool strided)
-      : CudaEmitter(k, out, threads), lane_(*plan.vector), count_(count), strided_(strided),
+              bool strided, int64_t steps)
+      : CudaEmitter(k, out, threads), lane_(*plan.vector), count_(count), strided_(strided), steps_(steps),
         flat_(strided ? 0 : flatElements(k, plan, count)) {
     movesBits_ = !strided;
   }
 
 private:
-  int64_t flatUnit() const { return threads_ * count_; }
+  int64_t stride() const { return threads_ * count_; } // between packs of a thread
+  int64_t flatUnit() const { return stride() * steps_; }
 
   std::string countUnits() override {
     if (!flat_) return CudaEmitter::countUnits();
@@ -38,19 +39,23 @@ private:
   // The offset of a thread's packs: the head of the loop over them, in `row`, and the coordinates of each, in
   // `pack`.
   std::string openPacks(const std::string& unit, Scope& row, Scope& pack) {
-    const std::string i = axisText(lane_), n = text(count_), step = text(flatUnit());
+    const std::string i = axisText(lane_), n = text(count_), step = text(stride()), whole = text(flatUnit());
     const std::string own = strided_ ? "threadIdx.x / 32 * " + text(kWarp * count_) + " + threadIdx.x % 32"
                             : count_ == 1 ? "threadIdx.x"
                                           : "threadIdx.x * " + n;
     auto loop = [&](const std::string& at, const std::string& first, const std::string& last) {
+      if (steps_ > 1)
+        return "for (i32 step = 0; step < " + text(steps_) + "; ++step) if (const " + index_ + " " + at +
+               " = " + (first == "0" ? "" : first + " + ") + "step * " + step + " + " + own + "; " + at +
+               " < " + last + ") {";
       return "for (" + index_ + " " + at + " = " + (first == "0" ? "" : first + " + ") + own + "; " + at +
              " < " + last + "; " + at + " += " + step + ") {";
     };
     const Size& length = k_.axes[lane_].extent;
     const std::string extent = sizeText(length);
     if (flat_) {
-      line(row, "const " + index_ + " first = (" + unit + ") * " + step + ";");
-      line(row, "const " + index_ + " last = dtc_index_min(first + " + step + ", " + text(flat_) + ");");
+      line(row, "const " + index_ + " first = (" + unit + ") * " + whole + ";");
+      line(row, "const " + index_ + " last = dtc_index_min(first + " + whole + ", " + text(flat_) + ");");
       line(pack, "const " + index_ + " " + i + (count_ > 1 ? "_at" : "") + " = at % " + extent + ";");
       line(pack, index_ + " rest = at / " + extent + ";");
       for (size_t a = plan_.grid.size(); a-- > 0;) {
@@ -101,14 +106,23 @@ private:
     inner.names[n.index] = {"(u64)" + words + ".at[lane]", false, false};
   }
 
-  void loadPack(NodeId n, Scope& pack, Scope& inner) {
+  // Of several packs per thread, all are loaded in `fetch`, a loop of their own.
+  void loadPack(NodeId n, Scope& row, Scope& fetch, Scope& pack, Scope& inner) {
     const Node& load = k_[n];
     if (!load.args.empty() ||
         !(strided_ ? isContiguous(k_, load.affine, lane_) : isInPacks(k_, load.affine, lane_, count_)))
       return;
-    const std::string x = fresh("pack");
-    line(pack, "const auto " + x + (strided_ ? " = dtc_load_strided<" : " = dtc_load_pack<") + text(count_) +
-                   ">(" + bufferText(load.buffer) + " + " + affineText(load.affine, pack) + ");");
+    std::string x = fresh("pack");
+    if (steps_ > 1) {
+      line(row, "dtc_pack<" + typeText(k_.buffers[load.buffer].dtype) + ", " + text(count_) + "> " + x + "[" +
+                    text(steps_) + "];");
+      x += "[step]";
+      line(fetch, x + " = dtc_load_pack<" + text(count_) + ">(" + bufferText(load.buffer) + " + " +
+                      affineText(load.affine, fetch) + ");");
+    } else
+      line(pack, "const auto " + x + (strided_ ? " = dtc_load_strided<" : " = dtc_load_pack<") +
+                     text(count_) + ">(" + bufferText(load.buffer) + " + " + affineText(load.affine, pack) +
+                     ");");
     if (!strided_) packs_[n.index] = x;
     const DType dtype = k_.buffers[load.buffer].dtype;
     inner.names[n.index] = {strided_ && isNarrowFloat(dtype) ? "dtc_load(" + x + ".at + lane)"
@@ -136,13 +150,21 @@ private:
     Scope pack, inner;
     pack.parent = &row, pack.bound = row.bound, pack.indent = row.indent + 1;
     const std::string head = openPacks(unit, row, pack);
+    Scope fetch = pack; // the coordinates of a pack
     inner.parent = &pack, inner.bound = pack.bound | AxisSet(1) << lane_, inner.vector = lane_;
     inner.indent = pack.indent + 1;
     firstOfPack_ = lane_;
     auto eachNode = [&](auto fn) { forEachNode(k_, rootsOf(k_, *nest_), fn); };
     eachNode([&](NodeId n) {
-      if (k_[n].kind == NodeKind::Load) loadPack(n, pack, inner);
+      if (k_[n].kind == NodeKind::Load) loadPack(n, row, fetch, pack, inner);
     });
+    if (steps_ > 1) {
+      row.text += "#pragma unroll\n";
+      line(row, head);
+      append(row, fetch);
+      line(row, "}");
+      row.text += "#pragma unroll\n";
+    }
     if (!strided_ && count_ % 4 == 0)
       eachNode([&](NodeId n) {
         if (k_[n].kind == NodeKind::Call && k_[n].function == "random32") drawPack(n, pack, inner);
@@ -184,6 +206,7 @@ private:
   AxisId lane_;
   int64_t count_;
   bool strided_;
+  int64_t steps_;                                   // packs per thread and unit
   int64_t flat_;                                    // 0, or the number of elements in all
   std::unordered_map<uint32_t, std::string> packs_; // of loads
   std::set<const Store*> moved_;                    // stores of packs as they are
@@ -193,10 +216,12 @@ private:
 } // namespace
 
 bool printPacks(const Kernel& k, const Nest& nest, int threads, KernelText& out, Emitter::Scope& top) {
-  const NestPlan plan = planForThreads(k, nest);
+  NestPlan plan = planForThreads(k, nest);
   const int64_t strided = stridedPack(k, nest, plan), count = strided > 1 ? strided : packOf(k, nest, plan);
   if (count == 1 && !isFlat(k, nest, plan)) return false;
-  PackEmitter(k, out, threads, plan, count, strided > 1).print(nest, plan, top);
+  const int64_t steps = strided > 1 || count == 1 ? 1 : packSteps(k, nest, plan, count, threads);
+  if (steps > 1 && plan.blocked) plan.block = steps * count * threads;
+  PackEmitter(k, out, threads, plan, count, strided > 1, steps).print(nest, plan, top);
   return true;
 }
 

@@ -26,11 +26,15 @@ public:
     const std::string i = axisText(s.axis) + "_chunk";
     Scope chunk, names;
     chunk.parent = &top, chunk.bound = top.bound, chunk.indent = top.indent + 1;
-    load(chunk, names);
+    if (s.ahead)
+      loadAhead(top, chunk, names);
+    else
+      load(chunk, names);
     forEachNode(k_, rootsOf(k_, nest), [&](NodeId n) {
       if (k_[n].kind == NodeKind::Running) printRunning(n, top, chunk, names);
     });
     store(chunk, names);
+    if (s.ahead) advance(chunk);
     if (turns) line(chunk, "turn ^= 1;");
     line(top, "for (" + index_ + " " + i + " = 0; " + i + " < " + sizeText(k_.axes[s.axis].extent) + "; " +
                   i + " += " + text(s.chunk()) + ") {");
@@ -43,7 +47,8 @@ public:
                                     : text(s.threads) + " threads per row";
     PrintedKernel& out = out_.printed;
     out.schedule = threads + ", chunks of " + text(s.chunk()) + ", " + text(s.steps) +
-                   (s.steps == 1 ? " pack of " : " packs of ") + text(s.pack) + " per thread";
+                   (s.steps == 1 ? " pack of " : " packs of ") + text(s.pack) + " per thread" +
+                   (s.ahead ? ", the next chunk prefetched" : "");
     out.body = top.text;
     out.blocks = out.units;
     out.threadsPerBlock = threads_;
@@ -77,15 +82,16 @@ private:
     pass.element.indent = pass.inside.indent + (scan_.pack > 1);
   }
 
-  void close(Scope& chunk, Pass& pass, const Text& packsAfter = {}) const {
+  // `from`: the chunk's first position, "": of this one.
+  void close(Scope& chunk, Pass& pass, const Text& packsAfter = {}, const std::string& from = "") const {
     const ScanSchedule& s = scan_;
-    const std::string i = axisText(s.axis), n = text(s.pack);
+    const std::string i = axisText(s.axis), n = text(s.pack), begin = from.empty() ? i + "_chunk" : from;
     Scope &step = pass.step, &inside = pass.inside;
     line(chunk, "#pragma unroll");
     line(chunk, "for (i32 step = 0; step < " + text(s.steps) + "; ++step) {");
     const std::string position =
         s.across ? "first + step" : "(first + step * 32)" + (s.pack > 1 ? " * " + n : "");
-    line(chunk, "  const " + index_ + " " + i + "_at = " + i + "_chunk + " + position + ";");
+    line(chunk, "  const " + index_ + " " + i + "_at = " + begin + " + " + position + ";");
     if (!pass.element.text.empty()) {
       if (s.pack > 1) line(inside, "#pragma unroll");
       if (s.pack > 1) line(inside, "for (i32 lane = 0; lane < " + n + "; ++lane) {");
@@ -105,22 +111,43 @@ private:
     line(chunk, "}");
   }
 
-  // All loads of the chunk are issued before the first is used.
-  void load(Scope& chunk, Scope& names) {
+  template <class Fn> void forEachLoad(Fn&& fn) {
+    forEachNode(k_, rootsOf(k_, *nest_), [&](NodeId n) {
+      if (k_[n].kind == NodeKind::Load && (k_.dependsOn(n) >> scan_.axis & 1) != 0) fn(n, k_[n]);
+    });
+  }
+  // All loads of the chunk are issued before the first is used, into new arrays with names that begin with `base`.
+  std::vector<std::string> load(Scope& chunk, Scope& names, const std::string& base = "x",
+                                const std::string& from = "") {
     Pass pass;
     open(chunk, pass);
-    forEachNode(k_, rootsOf(k_, *nest_), [&](NodeId n) {
-      const Node& load = k_[n];
-      if (load.kind != NodeKind::Load || (k_.dependsOn(n) >> scan_.axis & 1) == 0) return;
+    std::vector<std::string> arrays;
+    forEachLoad([&](NodeId n, const Node& load) {
       const DType dtype = k_.buffers[load.buffer].dtype;
-      const std::string x = fresh("x");
+      const std::string x = fresh(base);
       line(chunk, "dtc_pack<" + typeText(dtype) + ", " + text(scan_.pack) + "> " + x + "[" +
                       text(scan_.steps) + "];");
       line(pass.inside, x + "[step] = dtc_load_pack<" + text(scan_.pack) + ">(" +
                             firstAt(load.buffer, load.affine, pass.inside) + ");");
       names.names[n.index] = {laneText(dtype, x + "[step]", laneOf(load.affine)), false, true};
+      arrays.push_back(x);
     });
-    close(chunk, pass);
+    close(chunk, pass, {}, from);
+    return arrays;
+  }
+  std::string nextChunk() const { return axisText(scan_.axis) + "_chunk + " + text(scan_.chunk()); }
+  // The first chunk before the loop, each other one during the one before it.
+  void loadAhead(Scope& top, Scope& chunk, Scope& names) {
+    Scope unnamed;
+    present_ = load(top, names, "x", "0");
+    next_ = load(chunk, unnamed, "next", nextChunk());
+  }
+  void advance(Scope& chunk) const {
+    Pass pass;
+    open(chunk, pass);
+    for (size_t i = 0; i < next_.size(); ++i)
+      line(pass.inside, present_[i] + "[step] = " + next_[i] + "[step];");
+    close(chunk, pass, {}, nextChunk());
   }
 
   // A scanned value: each thread's part, its prefix, and then the value at each element, which gets its name.
@@ -235,6 +262,7 @@ private:
   }
 
   const ScanSchedule& scan_;
+  std::vector<std::string> present_, next_; // arrays of loaded elements, of this chunk and the next one
 };
 
 } // namespace

@@ -87,7 +87,8 @@ private:
 
   int64_t piecesOf(const Staged& s) const { return tile_.rows * tile_.columns / (s.pack * kMaxThreads); }
   std::vector<std::string> pieceOf(const Staged& s) const {
-    const std::string perLine = text(tile_.rows / s.pack), row = axisName(tile_.row), column = axisName(tile_.column);
+    const std::string perLine = text(tile_.rows / s.pack), row = axisName(tile_.row),
+                      column = axisName(tile_.column);
     return {"const i32 piece = step * " + text(kMaxThreads) + " + threadIdx.x;",
             "const " + index_ + " " + column + " = " + column + "_begin + piece / " + perLine + ";",
             "const " + index_ + " " + row + "_at = " + row + "_begin + piece % " + perLine +
@@ -99,8 +100,8 @@ private:
   // Element `at` of a line of a staged tile.
   std::string element(size_t number, const std::string& lineOf, const std::string& at) const {
     const TileLayout layout = layoutOf(k_, tile_, tile_.staged[number]);
-    return "dtc_tile<" + text(layout.line) + ", " + text(layout.linesPerPad) + ", " + text(layout.padding) + ">(" +
-           lineOf + ", " + at + ")";
+    return "dtc_staged<" + text(layout.line) + ", " + text(layout.linesPerPad) + ", " + text(layout.padding) +
+           ">(" + lineOf + ", " + at + ")";
   }
   std::string typeOf(const Staged& s) const { return typeText(k_.buffers[s.buffer].dtype); }
   std::string nameOf(size_t number) const { return "tile" + text(static_cast<int64_t>(number)); }
@@ -109,7 +110,8 @@ private:
     for (size_t i = 0; i < tile_.staged.size(); ++i) {
       const Staged& s = tile_.staged[i];
       const std::string name = nameOf(i), type = typeOf(s);
-      line(unit, "__shared__ __align__(16) u8 " + name + "_bytes[" + text(layoutOf(k_, tile_, s).bytes) + "];");
+      line(unit,
+           "__shared__ __align__(16) u8 " + name + "_bytes[" + text(layoutOf(k_, tile_, s).bytes) + "];");
       line(unit, type + "* const " + name + " = (" + type + "*)" + name + "_bytes;");
     }
   }
@@ -117,7 +119,8 @@ private:
   // The reads of a staged load, all issued before the first is used. Where its condition is false, zeros.
   void fetch(Scope& unit, const Staged& s, const std::string& name) {
     const std::string pack = "dtc_pack<" + typeOf(s) + ", " + text(s.pack) + ">";
-    line(unit, pack + " " + name + "[" + text(piecesOf(s)) + "]" + (presence(tile_.row).empty() ? ";" : " = {};"));
+    line(unit,
+         pack + " " + name + "[" + text(piecesOf(s)) + "]" + (presence(tile_.row).empty() ? ";" : " = {};"));
     Scope inside = within(unit, of(tile_.row) | of(tile_.column));
     firstOfPack_ = tile_.row;
     const std::string x = "dtc_load_pack<" + text(s.pack) + ">(" + bufferText(s.buffer) + " + " +
@@ -132,7 +135,8 @@ private:
     line(unit, "for (i32 step = 0; step < " + text(piecesOf(s)) + "; ++step) {");
     line(unit, "  " + pieceOf(s)[0]);
     line(unit, "  dtc_store_pack(" + nameOf(number) + " + " +
-                   element(number, "piece / " + text(tile_.rows / s.pack), along(s)) + ", " + name + "[step]);");
+                   element(number, "piece / " + text(tile_.rows / s.pack), along(s)) + ", " + name +
+                   "[step]);");
     line(unit, "}");
   }
   // A staged store, from its tile.
@@ -151,11 +155,13 @@ private:
   // --- the computation: packs along `column` ---
 
   std::vector<std::string> positionOf() const {
-    const std::string row = axisName(tile_.row), column = axisName(tile_.column), across = text(tile_.across());
-    return {"const i32 line = step * " + text(kMaxThreads / tile_.across()) + " + threadIdx.x / " + across + ";",
-            "const i32 first = threadIdx.x % " + across + (tile_.pack > 1 ? " * " + text(tile_.pack) : "") + ";",
-            "const " + index_ + " " + row + " = " + row + "_begin + line;",
-            "const " + index_ + " " + column + "_at = " + column + "_begin + first;"};
+    const std::string row = axisName(tile_.row), column = axisName(tile_.column),
+                      across = text(tile_.across());
+    return {
+        "const i32 line = step * " + text(kMaxThreads / tile_.across()) + " + threadIdx.x / " + across + ";",
+        "const i32 first = threadIdx.x % " + across + (tile_.pack > 1 ? " * " + text(tile_.pack) : "") + ";",
+        "const " + index_ + " " + row + " = " + row + "_begin + line;",
+        "const " + index_ + " " + column + "_at = " + column + "_begin + first;"};
   }
   int64_t steps() const { return tile_.rows * tile_.across() / kMaxThreads; }
 
@@ -181,7 +187,8 @@ private:
       if (!s.load.valid()) continue;
       const std::string at = element(i, "first + " + lane_, "line"), bits = nameOf(i) + "[" + at + "]";
       nameElement(s.load, inner, bits,
-                  isNarrowFloat(k_.buffers[s.buffer].dtype) ? "dtc_load(" + nameOf(i) + " + " + at + ")" : bits);
+                  isNarrowFloat(k_.buffers[s.buffer].dtype) ? "dtc_load(" + nameOf(i) + " + " + at + ")"
+                                                            : bits);
     }
     for (size_t i = 0; i < tile_.ahead.size(); ++i) {
       const std::string pack = aheadName(i) + "[step]";
@@ -196,14 +203,16 @@ private:
       const std::string pack = fresh("pack"), x = "dtc_load_pack<" + text(tile_.pack) + ">(" +
                                                   packAt(load.buffer, load.affine, tile_.column, step) + ")";
       line(step, "const auto " + pack + " = " + loadedPack(load, x, tile_.pack, step) + ";");
-      nameElement(n, inner, pack + ".at[" + lane_ + "]", laneText(k_.buffers[load.buffer].dtype, pack, lane_));
+      nameElement(n, inner, pack + ".at[" + lane_ + "]",
+                  laneText(k_.buffers[load.buffer].dtype, pack, lane_));
     });
   }
   static std::string aheadName(size_t number) { return "ahead" + text(static_cast<int64_t>(number)); }
 
   // True if a store writes a loaded element's bits, which need no conversion.
   bool movesElement(const Store& s) const {
-    return bits_.contains(s.value.index) && k_.buffers[k_[s.value].buffer].dtype == k_.buffers[s.buffer].dtype;
+    return bits_.contains(s.value.index) &&
+           k_.buffers[k_[s.value].buffer].dtype == k_.buffers[s.buffer].dtype;
   }
   void storeText(const Store& store, Scope& s) override {
     if (!movesElement(store)) return CudaEmitter::storeText(store, s);
@@ -274,7 +283,7 @@ private:
   }
 
   const TileSchedule& tile_;
-  std::string lane_;     // of a thread's columns
+  std::string lane_; // of a thread's columns
   std::unordered_map<uint32_t, std::string> bits_;
 };
 

@@ -10,6 +10,8 @@ namespace {
 constexpr int64_t kUnitElements = 4 * kMaxThreads; // of a block without reductions
 constexpr int64_t kStepElements = 2 * kWarp;       // of a block whose threads walk in order
 constexpr int64_t kShortReduction = 64;            // a thread is faster than a block
+constexpr int64_t kManyBlocks = 4224;              // four waves of eight for each of 132 processors
+constexpr size_t kPrefetched = 4;                  // operands of which a thread has registers for two packs
 constexpr int64_t kApartBytes =
     64; // of rows that neighboring threads would read in different lines of memory
 
@@ -87,8 +89,7 @@ bool isContiguous(const Kernel& k, AffineId address, AxisId lane) {
 bool isInPacks(const Kernel& k, AffineId address, AxisId lane, int64_t count) {
   return isContiguous(k, address, lane) &&
          std::all_of(k[address].terms.begin(), k[address].terms.end(), [&](const AffineTerm& t) {
-           return (t.kind == AffineTerm::OfAxis && t.id == lane) ||
-                  (t.coefficient.isStatic() && t.coefficient.number % count == 0);
+           return (t.kind == AffineTerm::OfAxis && t.id == lane) || t.coefficient.number % count == 0;
          });
 }
 
@@ -120,6 +121,22 @@ int64_t stridedPack(const Kernel& k, const Nest& nest, const NestPlan& plan) {
       8; // number of accesses in flight: 2 bytes each load the memory as much as one pack does
   const int64_t count = std::min(elementsOfAccess(k, nest), limit);
   return packOf(k, nest, plan) == 1 && takesSeveral(k, nest, plan, count, false) ? count : 1;
+}
+
+int64_t packSteps(const Kernel& k, const Nest& nest, const NestPlan& plan, int64_t count, int threads) {
+  size_t loads = 0;
+  forEachNode(k, rootsOf(k, nest), [&](NodeId n) { loads += k[n].kind == NodeKind::Load; });
+  if (k.nests.size() != 1 || loads == 0 || loads > kPrefetched) return 1;
+  int64_t elements = 1;
+  for (AxisId a = 0; a < k.axes.size(); ++a) {
+    const Size& extent = k.axes[a].extent;
+    if (!(plan.rows >> a & 1)) continue;
+    if (!extent.isStatic() || extent.number == 0 || elements > INT64_MAX / extent.number) return 1;
+    elements *= extent.number;
+  }
+  const bool whole = plan.blocked == plan.vector && plan.block <= 2 * count * threads;
+  return (whole || flatElements(k, plan, count) > 0) && elements / (2 * count * threads) >= kManyBlocks ? 2
+                                                                                                        : 1;
 }
 
 int64_t flatElements(const Kernel& k, const NestPlan& plan, int64_t count) {

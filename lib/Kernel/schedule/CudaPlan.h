@@ -18,6 +18,10 @@ inline constexpr int64_t kAccessBytes = 16; // the widest access of a thread
 // The number of neighbors along the threads' axis that one thread processes at once, so that each access has
 // up to 16 bytes; 1: none. Only for elements that are computed independently.
 [[nodiscard]] int64_t packOf(const loops::Kernel& k, const loops::Nest& nest, const loops::NestPlan& plan);
+// The number of packs of a thread, whose reads are all issued before the first is used: 2 where that leaves
+// enough blocks for each processor.
+[[nodiscard]] int64_t packSteps(const loops::Kernel& k, const loops::Nest& nest, const loops::NestPlan& plan,
+                                int64_t count, int threads);
 // The number of elements of a nest if one index can walk over all of its rows: sizes are known, and the rows, as
 // the lane, consist of whole packs of `count`. Else 0.
 [[nodiscard]] int64_t flatElements(const loops::Kernel& k, const loops::NestPlan& plan, int64_t count);

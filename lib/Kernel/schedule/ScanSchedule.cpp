@@ -18,8 +18,12 @@ constexpr int64_t kWidestScanPack = 32; // bytes, as in RowSchedule.cpp
 constexpr int64_t kValues = 16;         // per thread and chunk, each in registers for all fused values
 constexpr int64_t kDearValues = 4;      // where one takes an exp and a log, and is unrolled this many times
 constexpr int64_t kMaxSteps = 8;
-constexpr int kFewRowsThreads = 512;   // of a block that has its processor to itself
-constexpr int kMaxGroups = 8;          // threads per row, lanes across rows
+constexpr int kFewRowsThreads = 512; // of a block that has its processor to itself
+constexpr int kMaxGroups = 8;        // threads per row, lanes across rows
+constexpr int64_t kFewColumns = 64;  // per processor: half as many lanes give twice as many blocks
+constexpr int64_t kSectorBytes = 32; // that the lanes access at least
+constexpr int64_t kAheadValues =
+    16; // loaded elements per thread and chunk that have registers for a second chunk
 constexpr int64_t kBusyThreads = 1024; // per processor
 
 struct Access {
@@ -90,12 +94,23 @@ void shapeAlong(ScanSchedule& s, int64_t n, int64_t rows, int64_t values, const 
   while (s.threads < 4 * kWarp && rows * kWarp / s.threads > target.multiprocessors) s.threads *= 2;
 }
 
-void shapeAcross(ScanSchedule& s, int64_t n, int64_t rows, int64_t values, const Target& target) {
+// Where columns are few, blocks are too, and read the next chunk while they scan one.
+void shapeAcross(const Kernel& k, std::span<const Access> accesses, ScanSchedule& s, int64_t n, int64_t rows,
+                 int64_t values, const Target& target) {
+  int64_t narrowest = kAccessBytes, loads = 0;
+  for (const Access& a : accesses) {
+    narrowest = std::min<int64_t>(narrowest, dtypeBytes(k.buffers[a.buffer].dtype));
+    loads += a.buffer < k.numInputs;
+  }
+  const bool few = rows < kFewColumns * target.multiprocessors;
   s.steps = values, s.perRow = 1, s.lanes = kWarp;
-  while (s.perRow < kMaxGroups && s.chunk() < n && rows * s.perRow < kBusyThreads * target.multiprocessors)
+  if (few && kWarp / 2 * narrowest >= kSectorBytes) s.lanes = kWarp / 2;
+  const int maxGroups = kMaxGroups * kWarp / s.lanes;
+  while (s.perRow < maxGroups && s.chunk() < n && rows * s.perRow < kBusyThreads * target.multiprocessors)
     s.perRow *= 2;
   if (s.perRow == 1) s.lanes = 2 * kWarp;
   s.threads = s.lanes * s.perRow;
+  s.ahead = few && s.perRow > 1 && s.chunk() < n && loads * s.steps <= kAheadValues;
 }
 
 // The last row axis, if it is contiguous in all reads and writes of the scan.
@@ -155,7 +170,7 @@ std::vector<ScanSchedule> scanSchedules(const Kernel& k, const Target& target) {
   });
   std::vector<ScanSchedule> found;
   for (int64_t values = dear ? kDearValues : kValues; values > 1; values /= 4) {
-    s.across ? shapeAcross(s, n, rows, values, target) : shapeAlong(s, n, rows, values, target);
+    s.across ? shapeAcross(k, *accesses, s, n, rows, values, target) : shapeAlong(s, n, rows, values, target);
     found.push_back(s);
   }
   return found;

@@ -21,6 +21,7 @@ struct ScanSchedule {
   int perRow = 256;                    // per row
   int64_t pack = 1;                    // neighbors that a thread processes at once
   int64_t steps = 1;                   // packs per thread and chunk
+  bool ahead = false;                  // the next chunk is loaded before this one is scanned
   [[nodiscard]] int rowsOfBlock() const { return threads / perRow; }
   [[nodiscard]] int64_t chunk() const { return perRow * pack * steps; }
 };

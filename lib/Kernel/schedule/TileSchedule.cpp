@@ -11,12 +11,12 @@ using namespace loops;
 
 namespace {
 
-constexpr int64_t kMinTileSide = 8;             // elements: shorter runs share cache lines with their neighbors' anyway
-constexpr int64_t kTileSteps = 16;           // accesses per thread and operand, all in flight
-constexpr int64_t kTileAheadSteps = 4;       // the same for loads that are not staged
-constexpr int64_t kTileAheadBytes = 256;     // registers of a thread for them
-constexpr int64_t kTileBytes = 48 << 10;    // static shared memory of a block
-constexpr int64_t kBankBytes = 4;           // of a bank
+constexpr int64_t kMinTileSide = 8; // elements: shorter runs share cache lines with their neighbors' anyway
+constexpr int64_t kTileSteps = 16;  // accesses per thread and operand, all in flight
+constexpr int64_t kTileAheadSteps = 4;   // the same for loads that are not staged
+constexpr int64_t kTileAheadBytes = 256; // registers of a thread for them
+constexpr int64_t kTileBytes = 48 << 10; // static shared memory of a block
+constexpr int64_t kBankBytes = 4;        // of a bank
 
 using Staged = TileSchedule::Staged;
 
@@ -93,7 +93,8 @@ int64_t packAlong(const Kernel& k, AffineId address, AxisId axis, int64_t pack) 
   return pack;
 }
 
-int64_t packOfThreads(const Kernel& k, std::span<const Staged> accesses, const TileSchedule& t, int64_t widest) {
+int64_t packOfThreads(const Kernel& k, std::span<const Staged> accesses, const TileSchedule& t,
+                      int64_t widest) {
   int64_t pack = kAccessBytes / widest;
   bool direct = false;
   for (const Staged& s : accesses) direct |= !s.load.valid() && isContiguous(k, s.address, t.column);
@@ -172,7 +173,8 @@ std::optional<TileSchedule> tileScheduleOf(const Kernel& k, const Nest& nest) {
   for (Staged s : accesses) {
     if (k.dependsOn(s.address) >> t.column & 1) widest = std::max(widest, widthOf(k, s.buffer));
     if (!isStaged(k, s, t.row, t.column)) continue;
-    const bool guarded = s.load.valid() && !k[s.load].args.empty() && (k.dependsOn(k[s.load].args[0]) >> t.row & 1);
+    const bool guarded =
+        s.load.valid() && !k[s.load].args.empty() && (k.dependsOn(k[s.load].args[0]) >> t.row & 1);
     s.pack = guarded ? 1 : packAlong(k, s.address, t.row, kAccessBytes / widthOf(k, s.buffer));
     t.staged.push_back(s);
   }
@@ -180,7 +182,8 @@ std::optional<TileSchedule> tileScheduleOf(const Kernel& k, const Nest& nest) {
   if (!chooseSides(k, t, widest)) return std::nullopt;
   while (sharedBytesOf(k, t) * static_cast<int64_t>(k.nests.size()) > kTileBytes) {
     (t.rows > t.columns ? t.rows : t.columns) /= 2;
-    if (std::min(t.rows, t.columns) < kMinTileSide || t.rows * t.columns < kMaxThreads * t.pack) return std::nullopt;
+    if (std::min(t.rows, t.columns) < kMinTileSide || t.rows * t.columns < kMaxThreads * t.pack)
+      return std::nullopt;
     for (const Staged& s : t.staged)
       if (t.rows * t.columns < kMaxThreads * s.pack || s.pack > t.rows) return std::nullopt;
   }
