@@ -9,7 +9,6 @@ import re
 EXCEPTIONS = [
     ("lib/IR/build/Builder.cpp", "constant", "the one op that code below lib/Ops makes"),
     ("lib/Passes/autodiff/GradientSweep.cpp", "scatter index_select", "matches ops that the sweep itself has made"),
-    ("lib/Passes/fuse/AttentionResult.cpp", "sum mul convert", "matches the sum of y * dy that the gradient of attention makes"),
     ("lib/Report/audit/AuditModule.cpp", "dynamic_slice", "a slice at a device's own offset is its shard, as for all_slice"),
     ("lib/StableHlo/import/CountedLoops.cpp", "select", "matches the wrapped index that JAX writes"),
     ("lib/StableHlo/import/HloConstants.cpp", "reshape concat convert", "folds the constants that say what another op does"),

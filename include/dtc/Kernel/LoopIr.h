@@ -192,10 +192,9 @@ struct AttentionGradient {
   bool causal = false;
   int64_t window = 0; // 0: none
   double scale = 1;
-  uint32_t operands[6] = {};
-  Rows q, k, v, dy, dq, dk, dv;
-  int32_t yOperand = -1; // the operand number of y, which only a library reads, or -1
-  Rows y;
+  uint32_t operands[6] = {}; // q, k, v, lse, delta, or y if the kernel computes delta from it, and dy
+  bool ofResult = false;     // it does
+  Rows q, k, v, y, dy, dq, dk, dv;
   int32_t mask = -1;        // a buffer, or -1
   Size maskStrides[4];      // along batch, heads, rows, keys; 0 repeats
   int32_t offset = -1;      // a buffer of one number: the offset of the rows; or -1

@@ -90,20 +90,23 @@ template <class A> DTC_FN A dtc_score_gradient(A score, A weight, A dp, A delta)
 // accumulation type.
 template <class T, class A> struct dtc_gradient_head {
   dtc_gradient_rows<const T> q, k, v;
-  const A *lse, *delta;
-  dtc_gradient_rows<const T> dy;
+  const A *lse, *delta; // no delta: computed from y and dy
+  dtc_gradient_rows<const T> y, dy;
 };
 // Those of all heads; lse and delta are contiguous, [batch][heads][rows].
 template <class T, class A> struct dtc_gradient_operands {
   dtc_gradient_tensor<const T> q, k, v;
   const A *lse, *delta;
-  dtc_gradient_tensor<const T> dy;
+  dtc_gradient_tensor<const T> y, dy;
 };
 // The matrices of query head n, with the key head `shared`.
 template <class T, class A>
 DTC_FN dtc_gradient_head<T, A> dtc_head_of(dtc_gradient_operands<T, A> all, i64 n, i64 shared, i64 rows) {
   return {dtc_matrix_of(all.q, n), dtc_matrix_of(all.k, shared), dtc_matrix_of(all.v, shared),
-          all.lse + n * rows,      all.delta + n * rows,         dtc_matrix_of(all.dy, n)};
+          all.lse + n * rows,
+          all.delta ? all.delta + n * rows : nullptr,
+          all.delta ? dtc_gradient_rows<const T>{} : dtc_matrix_of(all.y, n),
+          dtc_matrix_of(all.dy, n)};
 }
 // A matrix as a source of tiles of A: its rows where 16 bytes of them can be copied (Packs: each begins at a
 // multiple of 16 bytes), else its elements.
@@ -113,16 +116,40 @@ template <class A, int Width, bool Packs, class T> DTC_FN auto dtc_gradient_sour
   else
     return [m](i64 i, i64 c) { return dtc_load(m.p + i * m.stride + c); };
 }
+// delta of query i, if it exists, which four adjacent lanes share. All lanes of a warp call it.
+template <int E, bool Packs, class T, class A>
+DTC_FN A dtc_delta_of(dtc_gradient_head<T, A> head, i64 i, bool exists) {
+  if (head.delta) return exists ? head.delta[i] : A(0);
+  constexpr int N = Packs && E * sizeof(T) % 16 == 0 ? 16 / sizeof(T) : 1;
+  const T *const y = head.y.p + i * head.y.stride, *const dy = head.dy.p + i * head.dy.stride;
+  A sum = 0;
+#pragma unroll
+  for (int n = 0; n < (E + 4 * N - 1) / (4 * N); ++n) {
+    const int c = (n * 4 + (i32)threadIdx.x % 4) * N;
+    if (exists && c < E) {
+      const dtc_pack<T, N> a = dtc_load_pack<N>(y + c), b = dtc_load_pack<N>(dy + c);
+#pragma unroll
+      for (int e = 0; e < N; ++e) sum += (A)dtc_load(&a.at[e]) * (A)dtc_load(&b.at[e]);
+    }
+  }
+  sum += dtc_shuffle_xor(sum, 1);
+  return sum + dtc_shuffle_xor(sum, 2);
+}
 // Copies the log-sum-exp and delta of the queries [at, at + N) to shared memory. A query that attends to no
 // key contributes nothing, and its y is NaN, so that often its dy is NaN too: returns whether there is one,
 // whose row must then be cleared in the tiles.
-template <int N, int Threads, class T, class A>
+template <int N, int E, bool Packs, int Threads, class T, class A>
 DTC_FN bool dtc_load_passing(A* passing, dtc_gradient_head<T, A> head, i64 at, i64 rows) {
+  static_assert(N % 8 == 0); // whole warps
   bool unseeing = false;
-  for (int n = (i32)threadIdx.x; n < N; n += Threads) {
-    const A lse = at + n < rows ? head.lse[at + n] : A(0);
+#pragma unroll
+  for (int n = (i32)threadIdx.x / 4; n < N; n += Threads / 4) {
+    const bool exists = at + n < rows;
+    const A delta = dtc_delta_of<E, Packs>(head, at + n, exists);
+    if (threadIdx.x % 4 != 0) continue;
+    const A lse = exists ? head.lse[at + n] : A(0);
     passing[n] = lse;
-    passing[N + n] = at + n < rows ? head.delta[at + n] : A(0);
+    passing[N + n] = delta;
     unseeing |= lse == -dtc_infinity<A>();
   }
   return unseeing;
@@ -178,7 +205,8 @@ DTC_FN void dtc_query_gradient(dtc_gradient_tiles<Tiling> t, dtc_gradient_head<T
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const i64 i = dtc_index_min(first + own + lane / 4 + 8 * h, last);
-    lse[h] = head.lse[i], delta[h] = head.delta[i], from[h] = (i32)begin(i), to[h] = (i32)end(i);
+    lse[h] = head.lse[i], from[h] = (i32)begin(i), to[h] = (i32)end(i);
+    delta[h] = dtc_delta_of<Tiling::E, Tiling::Packs>(head, i, true);
   }
 #pragma unroll
   for (int n = 0; n < 4 * Tiling::ColumnsD; ++n) sums[n / 4][n % 4] = 0;
@@ -240,7 +268,7 @@ DTC_FN void dtc_key_gradient(dtc_gradient_tiles<Tiling> t, i64 groups, Head head
       dtc_load_tile<Threads>(t.passesD, at, seen, dtc_gradient_source<T, Tiling::D, Tiling::Packs>(h.q));
       dtc_load_tile<Threads>(t.passesE, at, seen, dtc_gradient_source<T, Tiling::E, Tiling::Packs>(h.dy));
       dtc_copy_commit();
-      const bool unseeing = dtc_load_passing<N, Threads>(t.passing, h, at, rows);
+      const bool unseeing = dtc_load_passing<N, Tiling::E, Tiling::Packs, Threads>(t.passing, h, at, rows);
       dtc_copy_wait<0>();
       if (__syncthreads_or(unseeing)) {
         dtc_clear_unseeing<Threads>(t.passesD, t.passing);

@@ -83,8 +83,11 @@ DTC_FN void dtc_plain_query_gradient(dtc_plain_gradient_tiles<A> t, dtc_gradient
                                                    dtc_gradient_source<A, Tiling::D, Tiling::Packs>(head.q));
   dtc_load_block<Threads, Tiling::Rows, Tiling::E>(t.staysE, OfE::QueryStride, first, rows,
                                                    dtc_gradient_source<A, Tiling::E, Tiling::Packs>(head.dy));
-  A sums[R][OfD::E][OfD::V];
+  A sums[R][OfD::E][OfD::V], deltas[R];
   dtc_plain_clear<OfD>(sums);
+#pragma unroll
+  for (int r = 0; r < R; ++r)
+    deltas[r] = dtc_delta_of<Tiling::E, Tiling::Packs>(head, dtc_index_min(first + y + r, last), true);
   const i64 seen = end(last);
 #pragma unroll 1
   for (i64 at = begin(first); at < seen; at += N) {
@@ -102,7 +105,7 @@ DTC_FN void dtc_plain_query_gradient(dtc_plain_gradient_tiles<A> t, dtc_gradient
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const i64 i = dtc_index_min(first + y + r, last), from = begin(i), to = end(i);
-      const A lse = head.lse[i], delta = head.delta[i];
+      const A lse = head.lse[i], delta = deltas[r];
 #pragma unroll
       for (int n = 0; n < K; ++n) {
         const i64 j = at + x + n * Tiling::Wide;
@@ -146,7 +149,7 @@ DTC_FN void dtc_plain_key_gradient(dtc_plain_gradient_tiles<A> t, i64 groups, He
       dtc_load_block<Threads, N, Tiling::E>(t.passesE, OfE::QueryStride, at, seen,
                                             dtc_gradient_source<A, Tiling::E, Tiling::Packs>(h.dy));
       dtc_copy_commit();
-      const bool unseeing = dtc_load_passing<N, Threads>(t.passing, h, at, rows);
+      const bool unseeing = dtc_load_passing<N, Tiling::E, Tiling::Packs, Threads>(t.passing, h, at, rows);
       dtc_copy_wait<0>();
       if (__syncthreads_or(unseeing)) {
         dtc_plain_clear_unseeing<Threads, N, OfD::QueryStride>(t.passesD, t.passing);

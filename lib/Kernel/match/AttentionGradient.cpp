@@ -9,7 +9,7 @@ using namespace loops;
 
 namespace {
 
-constexpr size_t kMask = 6; // the operand's number
+constexpr size_t kDelta = 4, kMask = 6; // operands of the op
 
 // The layout of a tensor's rows in a buffer: `own` is its row-major address over the nest's axes, `at` that of
 // the same element in the buffer. Nothing if a dim has no single stride, or the rows are not contiguous.
@@ -59,13 +59,16 @@ public:
     Diagnostics quiet;
     const OpQuery q = queryOf(m_, op_, quiet);
     readSizes(q);
-    for (uint32_t i = 0; i < block_.args.size(); ++i) // except for y, which only a library reads
-      if (reads(block_.args[i]) || isRead_[i]) addBuffer(block_.args[i], false), l_.inputs.push_back(i);
+    for (uint32_t i = 0; i < block_.args.size(); ++i) addBuffer(block_.args[i], false), l_.inputs.push_back(i);
     l_.kernel.numInputs = static_cast<uint32_t>(l_.inputs.size());
     for (uint32_t i = 0; i < block_.yields.size(); ++i)
       addBuffer(block_.yields[i], true), l_.outputs.push_back(i);
     for (size_t i = 0; i < kMask; ++i) {
-      const auto number = isRowsOperand(i) ? numberOf(arg_[i]) : bufferOf(m_.operand(op_, i));
+      if (isRowsOperand(i) || (i == kDelta && g_.ofResult)) {
+        g_.operands[i] = arg_[i];
+        continue;
+      }
+      const auto number = bufferOf(m_.operand(op_, i));
       if (!number) return {};
       g_.operands[i] = *number;
     }
@@ -81,45 +84,26 @@ public:
 
 private:
   void addBuffer(ValueId v, bool output) { l_.kernel.buffers.push_back({m_.typeOf(v).dtype, output}); }
-  [[nodiscard]] bool reads(ValueId arg) const {
-    const auto operands = m_.operands(op_);
-    return std::find(operands.begin(), operands.end(), arg) != operands.end();
-  }
-  std::optional<uint32_t> numberOf(uint32_t arg) const {
-    const auto at = std::find(l_.inputs.begin(), l_.inputs.end(), arg);
-    return at == l_.inputs.end() ? std::nullopt
-                                 : std::optional(static_cast<uint32_t>(at - l_.inputs.begin()));
-  }
   std::optional<uint32_t> bufferOf(ValueId v) const {
     const auto at = std::find(block_.args.begin(), block_.args.end(), v);
-    if (at == block_.args.end()) return {};
-    return numberOf(static_cast<uint32_t>(at - block_.args.begin()));
+    return at == block_.args.end() ? std::nullopt
+                                   : std::optional(static_cast<uint32_t>(at - block_.args.begin()));
   }
-  // What no op reads: y (lib/Passes/fuse/AttentionResult.cpp), or nothing.
-  [[nodiscard]] ValueId unread() const {
-    std::vector<ValueId> values = block_.args;
-    for (OpId o : block_.ops)
-      if (o != op_) values.push_back(m_.result(o));
-    std::erase_if(values, [&](ValueId v) {
-      return std::find(block_.yields.begin(), block_.yields.end(), v) != block_.yields.end() ||
-             std::ranges::any_of(block_.ops, [&](OpId o) {
-               const auto operands = m_.operands(o);
-               return std::find(operands.begin(), operands.end(), v) != operands.end();
-             });
-    });
-    return values.size() == 1 ? values[0] : ValueId();
-  }
-  // The layouts of q, k, v, dy, y and the results.
+  // The layouts of q, k, v, dy, perhaps y, and the results.
   bool readRows() {
     std::vector<ValueId> values;
     std::vector<AttentionGradient::Rows*> rows;
-    AttentionGradient::Rows* const operands[] = {&g_.q, &g_.k, &g_.v, nullptr, nullptr, &g_.dy};
-    for (size_t i = 0; i < kMask; ++i)
-      if (isRowsOperand(i)) values.push_back(m_.operand(op_, i)), rows.push_back(operands[i]);
-    const size_t numRead = values.size();
-    const ValueId y = unread();
-    const bool moved = y.valid() && m_[y].kind != ValueKind::BlockArg;
-    if (moved && !g_.ofMask) values.push_back(y), rows.push_back(&g_.y);
+    AttentionGradient::Rows* const operands[] = {&g_.q, &g_.k, &g_.v, nullptr, &g_.y, &g_.dy};
+    std::vector<size_t> numbers; // of the op's operands
+    const std::optional<AttentionDelta> delta =
+        g_.ofMask ? std::optional<AttentionDelta>() : attentionDelta(m_, op_);
+    g_.ofResult = delta.has_value();
+    for (size_t i = 0; i < kMask; ++i) {
+      const bool y = i == kDelta && delta;
+      if (!isRowsOperand(i) && !y) continue;
+      values.push_back(y ? delta->y : m_.operand(op_, i));
+      rows.push_back(operands[i]), numbers.push_back(i);
+    }
     const size_t firstResult = values.size();
     AttentionGradient::Rows* const results[] = {&g_.dq, &g_.dk, &g_.dv};
     for (uint32_t r = 0; r < 3 && !g_.ofMask; ++r)
@@ -129,7 +113,6 @@ private:
     const std::optional<Lowered> around = RegionLowering(m_, fused_).around(op_, values);
     if (!around) return false;
     sizes_.list = around->sizes;
-    isRead_.resize(block_.args.size());
     const Kernel& k = around->kernel;
     for (size_t i = 0; i < values.size(); ++i) {
       const Store& store = k.nests[i].stores[0];
@@ -143,17 +126,7 @@ private:
         if (store.buffer != around->inputs.size() + (i - firstResult)) return false; // in their order
         continue;
       }
-      const uint32_t arg = around->inputs[load.buffer];
-      if (i >= numRead)
-        g_.yOperand = static_cast<int32_t>(arg);
-      else
-        arg_[i < 3 ? i : 5] = arg, isRead_[arg] = true;
-    }
-    if (y.valid() && !moved) {
-      const std::vector<Dim>& dims = m_.typeOf(y).dims;
-      const Size heads = sizes_.of(dims[1]), length = sizes_.of(dims[2]), width = sizes_.of(dims[3]);
-      g_.yOperand = static_cast<int32_t>(m_[y].position),
-      g_.y = {{}, heads * length * width, length * width, width};
+      arg_[numbers[i]] = around->inputs[load.buffer];
     }
     return true;
   }
@@ -199,7 +172,6 @@ private:
   SizeArgs sizes_;
   OpId op_;
   uint32_t arg_[kMask] = {}; // by operand of the op, if it is rows: the region's argument that has it
-  std::vector<bool> isRead_; // by argument of the region: it has one of them
   AttentionGradient g_;
   Lowered l_;
 };
@@ -243,7 +215,7 @@ std::optional<AttentionCall> attentionGradientCall(const Lowered& lowered, uint3
   put(AttentionCall::DQ, true, 0, g.dq);
   put(AttentionCall::DK, true, 1, g.dk);
   put(AttentionCall::DV, true, 2, g.dv);
-  if (g.yOperand >= 0) put(AttentionCall::Y, false, static_cast<uint32_t>(g.yOperand), g.y);
+  if (g.ofResult) put(AttentionCall::Y, false, operand(kDelta), g.y);
   return call;
 }
 

@@ -273,13 +273,16 @@ std::vector<PrintedKernel> printAttentionGradient(const Kernel& k, size_t maxKer
                                                  number(tiling.rows) + ", " + number(tiling.passing);
   std::vector<const AttentionGradient::Rows*> tensors = {&g.q, &g.k, &g.v, &g.dy};
   if (!g.ofMask) tensors.insert(tensors.end(), {&g.dq, &g.dk, &g.dv});
+  if (g.ofResult) tensors.push_back(&g.y);
   const bool packs = std::all_of(tensors.begin(), tensors.end(),
                                  [&](const auto* rows) { return isPacked(*rows, dtypeBytes(dtype)); });
   const std::string parameters = "<" + blocks + ", " + heads + (packs ? ", true>" : ", false>"),
                     plain = tiling.tensor ? "" : "plain_";
   const auto in = [&](size_t i) { return "in" + number(g.operands[i]); };
   const std::string operands = tensorText(in(0), g.heads, g.q) + ", " + tensorText(in(1), g.keyHeads, g.k) +
-                               ", " + tensorText(in(2), g.keyHeads, g.v) + ", " + in(3) + ", " + in(4) +
+                               ", " + tensorText(in(2), g.keyHeads, g.v) + ", " + in(3) + ", " +
+                               (g.ofResult ? "nullptr, " + tensorText(in(4), g.heads, g.y)
+                                           : in(4) + ", {}") +
                                ", " + tensorText(in(5), g.heads, g.dy);
   std::string offset = number(g.offsetNumber);
   if (g.offset >= 0) {

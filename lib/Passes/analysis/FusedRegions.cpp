@@ -77,8 +77,14 @@ private:
   // as its own.
   void alone(OpId o) {
     const FusionForm form = forms_.of(o);
+    const std::optional<AttentionDelta> delta =
+        form.writesRows ? attentionDelta(m_, o) : std::optional<AttentionDelta>();
+    const auto inDelta = [&](OpId other) {
+      return delta && std::find(delta->ops.begin(), delta->ops.end(), other) != delta->ops.end();
+    };
     for (OpId other : body_.ops)
-      if (other != o && !(form.readsRows && (forms_.of(other).compound || forms_.of(other).slices)))
+      if (other != o && !inDelta(other) &&
+          !(form.readsRows && (forms_.of(other).compound || forms_.of(other).slices)))
         return void(refuse(o, std::string("it is a kernel of its own") + kOwnRegion));
     const bool library = m_.record(o).lowering == Lowering::Library;
     bool same = body_.yields.size() == m_[o].numResults;
@@ -94,6 +100,9 @@ private:
           !path.ops.empty() && !(isRowsOperand(i) && path.view && path.view->isRows()))
         return void(
             refuse(o, "it cannot read '" + std::string(operandName(m_.record(o), i)) + "' in this layout"));
+    for (ValueId v : delta ? std::vector{delta->y, delta->cotangent} : std::vector<ValueId>())
+      if (const Path path = pathOf(v); !path.view || !path.view->isRows())
+        return void(refuse(o, "it cannot read 'y', of which it computes 'delta', in this layout"));
     Diagnostics quiet;
     if (library && !factorizationOf(queryOf(m_, o, quiet)))
       refuse(o, "a library takes it in a layout of its own; run 'decompose' before the op is in a 'fused'");

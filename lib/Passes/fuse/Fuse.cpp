@@ -1,7 +1,6 @@
 #include "dtc/Passes/fuse/Fuse.h"
 #include "dtc/Passes/analysis/Clone.h"
 #include "dtc/Passes/analysis/TargetOf.h"
-#include "fuse/AttentionResult.h"
 #include "fuse/FusionSteps.h"
 #include "fuse/StoreOnce.h"
 #include <algorithm>
@@ -195,7 +194,6 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
     if (limit > 1) storeOnce(m, m[f].body, tables.forms);
     BlockFuser(m, m[f].body, limit, target.multipliesF8() && !fixed, order, tables, map, options.remarks)
         .run();
-    if (limit > 1 && target.gpu && !fixed) readAttentionResult(m, m[f].body);
   }
   return !diags.hasErrors();
 }

@@ -1,6 +1,7 @@
 #include "dtc/Ops/attention/AttentionKeys.h"
 #include "fuse/FusionSteps.h"
 #include <algorithm>
+#include <unordered_set>
 
 namespace dtc {
 
@@ -18,6 +19,8 @@ public:
 private:
   void stay(OpId o);
   void contract(OpId o);
+  void findDeltas();
+  void readDelta(const AttentionDelta& delta, uint32_t g);
   void place(OpId o);
   [[nodiscard]] bool madeOfNothing(OpId o) const;
   [[nodiscard]] bool isOrigin(ValueId v) const;
@@ -34,6 +37,8 @@ private:
     uint32_t next;
   };
   std::vector<Link> links_;
+  std::unordered_map<uint32_t, AttentionDelta> deltas_; // by gradient, if it computes its own
+  std::unordered_set<uint32_t> inDelta_;                // ops that are only part of those
   int64_t effectLevel_ = -1; // of the last op with side effects
 };
 
@@ -44,10 +49,12 @@ std::string_view obstacle(FusionGroups& fusion, OpId o, uint32_t g) {
 } // namespace
 
 void OpGrouper::run() {
+  findDeltas();
   for (OpId o : fusion_.m[fusion_.block].ops) {
     FusionOp& s = fusion_.at(o);
     s.form = &fusion_.forms.of(o);
     s.placed = fusion_.tick();
+    if (inDelta_.contains(o.index)) continue;
     if (!s.form->loops)
       stay(o);
     else if (s.form->move && fusion_.limit > 1)
@@ -129,6 +136,34 @@ bool OpGrouper::computesOperand(OpId o, size_t operand) {
   if (!widens(v)) return false;
   fusion_.stateOf(v)->again = true;
   return true;
+
+// The gradient of attention computes delta itself, if it is the only reader. Otherwise (the steps of a ring) it is
+// computed once for all readers.
+void OpGrouper::findDeltas() {
+  for (OpId o : fusion_.m[fusion_.block].ops) {
+    if (!fusion_.forms.of(o).writesRows) continue;
+    std::optional<AttentionDelta> delta = attentionDelta(fusion_.m, o);
+    if (!delta || delta->ops.size() >= fusion_.limit) continue;
+    const auto usedOnce = [&](OpId part) { return fusion_.uses[fusion_.m.result(part).index] == 1; };
+    if (!std::ranges::all_of(delta->ops, [&](OpId part) { return fusion_.find(part) != nullptr; }) ||
+        !usedOnce(delta->ops[0]) || !usedOnce(delta->ops[1])) // the sum and the product
+      continue;
+    for (OpId part : delta->ops)
+      if (usedOnce(part)) inDelta_.insert(part.index);
+    fusion_.foldInto(o, delta->ops);
+    deltas_.emplace(o.index, std::move(*delta));
+  }
+}
+
+// The group of the gradient reads y and dy, in rows.
+void OpGrouper::readDelta(const AttentionDelta& delta, uint32_t g) {
+  FusionGroup& group = fusion_.group(g);
+  for (ValueId v : {delta.y, delta.cotangent}) group.level = std::max(group.level, fusion_.levelOf(v) + 1);
+  for (ValueId v : {delta.y, delta.cotangent})
+    if (const int from = fusion_.sourceGroup(v); from >= 0) {
+      int64_t& minUser = fusion_.group(from).minUser;
+      minUser = std::min(minUser, group.level);
+    }
 }
 
 // An op with loops of its own. A library call and attention read strided views, a convolution (whose gradient
@@ -147,13 +182,19 @@ void OpGrouper::contract(OpId o) {
   };
   NarrowFactor narrow;
   const bool takes = narrow_ && form.library && fusion_.limit > 1 && takesNarrow(fusion_, o, narrow);
+  const auto delta = deltas_.find(o.index);
+  if (delta != deltas_.end())
+    for (ValueId v : {delta->second.y, delta->second.cotangent})
+      if (const std::optional<StridedView> view = viewOf(fusion_, v, false); !view || !view->isRows())
+        fusion_.store(v);
   for (size_t i = takes ? 2 : 0; i < fusion_.m[o].numOperands; ++i)
     if (fusion_.limit <= 1 || !reads(i)) fusion_.store(fusion_.m.operand(o, i));
   if (fusion_.limit > 1 && form.library && !takes) storeForOneWalk(fusion_, o);
   for (ValueId v : narrow.scales) fusion_.store(v);
   fusion_.at(o).placed = fusion_.tick(); // it reads the value just stored from memory
   for (size_t i = takes ? 2 : 0; i < fusion_.m[o].numOperands; ++i)
-    fusion_.note(o, fusion_.m.operand(o, i),
+    if (delta == deltas_.end() || isRowsOperand(i))
+      fusion_.note(o, fusion_.m.operand(o, i),
                  form.library   ? "a library reads its operands from memory"
                  : form.joins   ? "a concatenation of many operands reads them from memory"
                  : form.ordered ? "an op with its own store order reads its operands from memory"
@@ -176,6 +217,7 @@ void OpGrouper::contract(OpId o) {
   fusion_.group(g).closed = true;
   fusion_.at(o).stored = 0;
   if (takes) foldFactors(fusion_, o, narrow);
+  if (delta != deltas_.end()) readDelta(delta->second, g);
 }
 
 void OpGrouper::place(OpId o) {
