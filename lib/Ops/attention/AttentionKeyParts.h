@@ -23,5 +23,6 @@ struct KeyPart {
                                       std::span<Tensor* const> results);
 void addAttentionPartsOp(OpRegistry&); // of the family `attention`
 void addAttentionMergeOp(OpRegistry&); // of the family `attention`
+void addRopeOp(OpRegistry&);           // of the family `attention`
 
 } // namespace dtc

@@ -1,3 +1,4 @@
+#include "analysis/Costly.h"
 #include "dtc/Ops/attention/AttentionKeys.h"
 #include "fuse/FusionSteps.h"
 #include <algorithm>
@@ -32,6 +33,7 @@ private:
   FusionGroups& fusion_;
   bool narrow_;
   ScratchMap<RowReaders>& rowReaders_; // FusionTables::rowReaders
+  CostlyOps costly_;
   struct Link {
     OpId reader;
     uint32_t next;
@@ -88,10 +90,11 @@ void OpGrouper::stay(OpId o) {
   fusion_.noteUses(o, fusion_.group(g).level, g);
 }
 
-// Values computed from coordinates alone (a causal mask): cheaper to recompute in each reader than to read.
+// Values computed from coordinates alone (a causal mask): cheaper to recompute in each reader than to read,
+// unless they are sines and the like.
 bool OpGrouper::madeOfNothing(OpId o) const {
   const FusionForm& form = fusion_.formOf(o);
-  if (form.reduces || form.indexed) return false;
+  if (form.reduces || form.indexed || costly_.is(fusion_.m, o)) return false;
   for (ValueId v : fusion_.m.operands(o)) {
     const ValueKind kind = fusion_.m[v].kind;
     if (kind == ValueKind::Literal || kind == ValueKind::Symbol) continue;

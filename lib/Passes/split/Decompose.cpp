@@ -55,7 +55,8 @@ bool decomposes(Module& m, OpId o, Which which) {
   if (which == Which::NeededUnlessKept && mayHaveKernel(m, o)) return false;
   const bool needed = which == Which::Needed || which == Which::NeededUnlessKept;
   if (record.lowering == Lowering::Decompose) return needed || !(goesRound(m, o) || mayHaveKernel(m, o));
-  if (needed) return false;
+  if (needed) // an op that nothing else defines for kernels (rope)
+    return record.lowering == Lowering::Loops && !record.element && !record.scalar && !record.scalarFor;
   Diagnostics quiet;
   Rule rule;
   return record.lowering == Lowering::Rows && ruleOf(queryOf(m, o, quiet), rule) && !rule.operands.empty() &&

@@ -4,6 +4,7 @@
 #include "dtc/Passes/split/Decompose.h"
 #include "dtc/Target/Target.h"
 #include "split/BlockGroups.h"
+#include "split/ShareTables.h"
 #include "split/SplitAttention.h"
 #include "split/SplitReductions.h"
 #include "split/SplitRows.h"
@@ -18,6 +19,7 @@ static bool splitFunction(Module& m, FuncId f, const Target& target, bool parts,
   // in turn.
   if (parts && !fixed) splitRows(m, body, target.gpu, diags);
   if (!decomposeNeeded(m, body, diags, target.gpu && !fixed)) return false;
+  if (parts) shareTables(m, body);
   if (parts && !target.gpu) blockGroups(m, body, diags);
   if (parts && target.gpu && !fixed) splitAttention(m, body, diags);
   if (parts && !fixed) splitReductions(m, body, target.gpu, diags);
