@@ -69,6 +69,9 @@ Result<std::shared_ptr<const CudaTable>> bind(const std::string& path) {
 #define DTC_BIND(member, symbol, parameters) all = bindSymbol(library, #symbol, table->member) && all;
   DTC_CUDA_CONDITIONALS(DTC_BIND)
 #undef DTC_BIND
+#define DTC_BIND(member, symbol, parameters) (void)bindSymbol(library, #symbol, table->member);
+  DTC_CUDA_OPTIONAL(DTC_BIND)
+#undef DTC_BIND
   int version = 0;
   if (!all || table->driverVersion(&version) != 0 || version < kConditionals) table->graphCondition = nullptr;
   return std::shared_ptr<const CudaTable>(std::move(table));
@@ -252,6 +255,9 @@ Result<CudaFunction> CudaDevice::function(const CudaModule& module, const std::s
                            module.get, name.c_str());
       !s)
     return s.error();
+  if (impl_->table->functionLoad)
+    if (auto s = impl_->call("loading kernel '" + name + "'", impl_->table->functionLoad, function.get); !s)
+      return s.error();
   // Without this attribute a kernel gets at most 48 KiB, which include its static variables; their size is
   // unknown to the caller.
   if (dynamicShared > 0)

@@ -116,11 +116,16 @@ struct CudaNodeParams {
 };
 static_assert(sizeof(CudaNodeParams) == 256);
 
+// Since CUDA 12.4, null before: the driver may otherwise load a kernel at its first launch, which can be inside a
+// capture. Drivers before that load it when it is looked up.
+#define DTC_CUDA_OPTIONAL(X) X(functionLoad, cuFuncLoad, (void*))
+
 struct CudaTable {
 #define DTC_MEMBER(member, symbol, parameters)                                                               \
   CuResult(*member) parameters = nullptr; // NOLINT(bugprone-macro-parentheses)
   DTC_CUDA_FUNCTIONS(DTC_MEMBER)
   DTC_CUDA_CONDITIONALS(DTC_MEMBER)
+  DTC_CUDA_OPTIONAL(DTC_MEMBER)
 #undef DTC_MEMBER
 };
 

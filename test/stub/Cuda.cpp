@@ -52,8 +52,9 @@ struct Module {
 struct Function {
   Module* module = nullptr;
   Kernel kernel;
-  size_t own = 0;     // bytes of its shared variables
-  size_t dynamic = 0; // the most that launches may ask for
+  size_t own = 0;      // bytes of its shared variables
+  size_t dynamic = 0;  // the most that launches may ask for
+  bool loaded = false; // by cuFuncLoad, or by a launch outside of a capture
 };
 constexpr size_t kSharedWithoutAsking = 48 << 10, kSharedOptIn = 227 << 10;
 
@@ -510,6 +511,7 @@ STUB_CUDA cuModuleGetFunction(void** out, void* handle, const char* name) {
     }
   return problem(kNotFound, std::string("there is no kernel '") + name + "'");
 }
+STUB_CUDA cuFuncLoad(void* handle) { return static_cast<Function*>(handle)->loaded = true, kSuccess; }
 STUB_CUDA cuFuncSetAttribute(void* handle, int attribute, int value) {
   auto& function = *static_cast<Function*>(handle);
   if (attribute != dtc::kFunctionDynamicShared) return problem(kInvalidValue, "the stub sets one attribute");
@@ -519,7 +521,7 @@ STUB_CUDA cuFuncSetAttribute(void* handle, int attribute, int value) {
 }
 STUB_CUDA cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                          unsigned bz, unsigned shared, void* stream, void** args, void**) {
-  const auto& function = *static_cast<Function*>(handle);
+  auto& function = *static_cast<Function*>(handle);
   if (fails("launch")) return problem(kLaunchFailed, "the launch was made to fail");
   if (!gx || !gy || !gz || gx > 0x7fffffffu || gy > 65535 || gz > 65535 || !bx || !by || !bz ||
       uint64_t{bx} * by * bz > 1024)
@@ -530,6 +532,10 @@ STUB_CUDA cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, un
                                       " bytes of shared memory that cuFuncSetAttribute has not allowed");
   if (function.module->device != current())
     return problem(kInvalidHandle, "kernel '" + function.kernel.name + "' was loaded on another device");
+  if (!function.loaded && capturing())
+    return problem(kCaptureUnsupported,
+                   "kernel '" + function.kernel.name + "' would be loaded inside of a capture");
+  function.loaded = true;
   std::vector<std::string> values; // parameters are read before the return
   for (size_t i = 0; i < function.kernel.parameters.size(); ++i)
     values.emplace_back(static_cast<const char*>(args[i]), function.kernel.parameters[i]);

@@ -45,6 +45,7 @@ template <class R, class... A, class S, class... B> struct SameCall<R (*)(A...),
   static_assert(SameCall<decltype(CudaTable::member), decltype(&::symbol)>::value, #symbol);
 DTC_CUDA_FUNCTIONS(DTC_COMPARE)
 DTC_CUDA_CONDITIONALS(DTC_COMPARE)
+DTC_CUDA_OPTIONAL(DTC_COMPARE)
 #undef DTC_COMPARE
 static_assert(int(kAttributeMultiprocessors) == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT &&
               int(kAttributeMajor) == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&

@@ -196,26 +196,35 @@ Status NcclExchange::allReduce() {
   return called;
 }
 
-// Packs shards consecutively, padded to the longest one; padding is reduced too and ignored.
+// Packs shards consecutively, padded to the longest one; padding is reduced too and ignored. A contiguous shard of
+// that length is received in place.
 Status NcclExchange::reduceScatter() {
   const int64_t chunk = largestBlock(group_), bytes = chunk * dtypeBytes(comm_.type);
   if (chunk == 0) return Ok{};
   bool plain = !comm_.packs;
+  std::vector<bool> direct(members(), false);
+  const auto directTarget = [&](size_t m) {
+    const BlockCopy& b = group_.members[m].blocks[0];
+    return result(m, b) + b.target * plan_.widths[b.operand];
+  };
   for (size_t m = 0; m < members(); ++m) {
     const auto& blocks = group_.members[m].blocks;
     plain = plain && !blocks.empty() && blocks[0].elements() == chunk && sourceIsPacked(blocks[0]) &&
             blocks[0].source == static_cast<int64_t>(m) * chunk;
+    direct[m] =
+        !comm_.unpacks && !blocks.empty() && blocks[0].elements() == chunk && targetIsPacked(blocks[0]);
   }
   for (size_t m = 0; m < members() && !plain; ++m)
     for (const BlockCopy& b : group_.members[m].blocks)
       if (Status s = pack(b.from, b, buffers_.sent[b.from] + static_cast<int64_t>(m) * bytes); !s) return s;
   auto called = inGroup([&](size_t m, const NcclRank& rank, const CudaStream& stream) {
     const std::byte* from = plain ? buffers_.operands[m] : buffers_.sent[m];
-    return nccl_.reduceScatter(rank, from, buffers_.received[m], static_cast<size_t>(chunk), comm_.type,
-                               opOf(plan_.op), stream);
+    std::byte* to = direct[m] ? directTarget(m) : buffers_.received[m];
+    return nccl_.reduceScatter(rank, from, to, static_cast<size_t>(chunk), comm_.type, opOf(plan_.op),
+                               stream);
   });
   for (size_t m = 0; m < members() && called; ++m)
-    if (!group_.members[m].blocks.empty())
+    if (!direct[m] && !group_.members[m].blocks.empty())
       called = unpack(m, group_.members[m].blocks[0], buffers_.received[m]);
   return called;
 }
