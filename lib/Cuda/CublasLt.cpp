@@ -36,7 +36,7 @@ static std::string describe(const CublasGemm& g) {
          (g.second && *g.second != g.dtype ? " by " + std::string(dtypeName(*g.second)) : "") +
          (g.tf32 && g.dtype == DType::F32 ? " (tf32) " : " ") + std::to_string(g.batch) + " x [" +
          std::to_string(g.m) + ", " + std::to_string(g.k) + "] x [" + std::to_string(g.k) + ", " +
-         std::to_string(g.n) + "]" + (g.aScale || g.bScale || g.alpha.alpha ? " with scales" : "") +
+         std::to_string(g.n) + "]" + (g.aScale || g.bScale || g.deviceScale.scale || g.alpha != 1 ? " with scales" : "") +
          (g.bias ? " with bias" : "") + (g.residual ? " with residual" : "") + (g.gelu ? " with gelu" : "") +
          (g.relu ? " with relu" : "");
 }
@@ -59,6 +59,7 @@ struct CublasPlan::Impl : NonCopyable {
   CublasHeuristic chosen{};
   Impl() = default;
   ~Impl() {
+    if (added == out) added = nullptr;
     for (void* layout : {left, right, out, added})
       if (layout) library->table.layoutDestroy(layout);
     if (desc) library->table.descDestroy(desc);
@@ -142,7 +143,7 @@ public:
     if (!status && g.aScale)
       status = t_.descSet(p_.desc, kDescScaleB, static_cast<const void*>(&g.aScale), sizeof g.aScale);
     const int32_t device = kPointersOfDevice;
-    if (!status && g.alpha.alpha) status = t_.descSet(p_.desc, kDescPointerMode, &device, sizeof device);
+    if (!status && g.deviceScale.scale) status = t_.descSet(p_.desc, kDescPointerMode, &device, sizeof device);
     return status;
   }
 
@@ -184,7 +185,11 @@ Result<CublasPlan> CublasLt::plan(const CublasGemm& gemm, size_t workspaceBytes)
   if (!status) status = planner.layout(plan->left, gemm.second.value_or(gemm.dtype), gemm.b, gemm.k, gemm.n);
   if (!status) status = planner.layout(plan->right, gemm.dtype, gemm.a, gemm.m, gemm.k);
   if (!status) status = planner.layout(plan->out, made, gemm.y, gemm.m, gemm.n);
-  if (!status && gemm.residual) status = planner.layout(plan->added, made, *gemm.residual, gemm.m, gemm.n);
+  // In place, cuBLASLt wants one description of both.
+  if (gemm.residual && *gemm.residual == gemm.y)
+    plan->added = plan->out;
+  else if (!status && gemm.residual)
+    status = planner.layout(plan->added, made, *gemm.residual, gemm.m, gemm.n);
   if (!status) status = planner.choose(impl_->handle, workspaceBytes, gemm.alignment);
   if (status)
     return machineError("cuBLASLt has no algorithm for " + describe(gemm) + ": " + statusName(status));
@@ -195,19 +200,17 @@ Status CublasLt::run(const CublasPlan& plan, const void* a, const void* b, const
                      void* workspace, const CudaStream& stream) const {
   CublasPlan::Impl& p = plan.impl();
   if (auto s = impl_->device.makeCurrent(); !s) return s.error();
-  const double one64 = 1, zero64 = 0;
-  const float one32 = 1, zero32 = 0;
+  const double alpha64 = p.gemm.alpha, beta64 = p.added ? p.gemm.beta : 0;
+  const auto alpha32 = static_cast<float>(alpha64), beta32 = static_cast<float>(beta64);
   const bool wide = p.gemm.dtype == DType::F64;
-  const CublasGemm::Alpha& given = p.gemm.alpha;
-  const void* one = given.alpha ? given.one : wide ? static_cast<const void*>(&one64) : &one32;
-  const void* zero = given.alpha ? given.zero : wide ? static_cast<const void*>(&zero64) : &zero32;
-  const void* alpha = given.alpha ? given.alpha : one;
+  const void* alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32;
+  const void* beta = wide ? static_cast<const void*>(&beta64) : &beta32;
+  if (const CublasGemm::DeviceScale& given = p.gemm.deviceScale; given.scale)
+    alpha = given.scale, beta = p.added ? given.one : given.zero;
   const int status =
-      p.added
-          ? impl_->table.matmul(impl_->handle, p.desc, alpha, b, p.left, a, p.right, one, residual, p.added,
-                                y, p.out, &p.chosen.algorithm, workspace, p.chosen.workspaceBytes, stream.get)
-          : impl_->table.matmul(impl_->handle, p.desc, alpha, b, p.left, a, p.right, zero, y, p.out, y, p.out,
-                                &p.chosen.algorithm, workspace, p.chosen.workspaceBytes, stream.get);
+      impl_->table.matmul(impl_->handle, p.desc, alpha, b, p.left, a, p.right, beta, p.added ? residual : y,
+                          p.added ? p.added : p.out, y, p.out, &p.chosen.algorithm, workspace,
+                          p.chosen.workspaceBytes, stream.get);
   if (status)
     return machineError("cuBLASLt failed to compute " + describe(p.gemm) + " on " +
                         impl_->device.info().name + ": " + statusName(status));

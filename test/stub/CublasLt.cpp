@@ -117,10 +117,11 @@ double cutToTf32(double v) {
       std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(v)) & ~uint32_t{0x1fff}));
 }
 
-// Column-major: d = f(op(a) op(b) (+ a bias for each row) (+ c)).
+// Column-major: d = f(times op(a) op(b) (+ a bias for each row) (+ plus c)).
 struct Product {
   Layout a, b, c, d;
   bool transA = false, transB = false, wide = false, gelu = false, relu = false, tf32 = false;
+  double times = 1, plus = 0;
   const float *alpha = nullptr, *scaleA = nullptr, *scaleB = nullptr,
               *beta = nullptr; // of the device: read when it runs
   const char *pa = nullptr, *pb = nullptr, *bias = nullptr, *pc = nullptr;
@@ -140,9 +141,11 @@ struct Product {
     }
     for (const float* by : {scaleA, scaleB, alpha})
       if (by) sum *= static_cast<double>(*by);
+    sum *= times;
     if (bias) sum += load(type, bias, i);
-    if (pc && (!beta || *beta != 0))
-      sum += load(type, pc, batch * c.get<int64_t>(kLayoutBatchStride, 0) + j * c.lead + i);
+    const double keep = beta ? static_cast<double>(*beta) : plus;
+    if (pc && keep != 0)
+      sum += keep * load(type, pc, batch * c.get<int64_t>(kLayoutBatchStride, 0) + j * c.lead + i);
     if (gelu) sum *= 0.5 * (1 + std::tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)));
     if (relu) sum = sum > 0 ? sum : 0; // of NaN, too
     store(type, pd, batch * d.get<int64_t>(kLayoutBatchStride, 0) + j * d.lead + i, sum);
@@ -260,19 +263,20 @@ STUB_LT cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* 
   for (const float* scale : {p.scaleA, p.scaleB})
     if (scale && !stub::isDeviceMemory(scale, sizeof *scale)) return kInvalid;
   const bool onDevice = what.get<int32_t>(kDescPointerMode, 0) == kPointersOfDevice;
-  double scale = 1, keep = 0;
   if (onDevice) {
     if (p.wide || !stub::isDeviceMemory(alpha, 4) || !stub::isDeviceMemory(beta, 4)) return kInvalid;
     p.alpha = static_cast<const float*>(alpha), p.beta = static_cast<const float*>(beta);
-    keep = 1;
+    p.plus = 1;
   } else {
-    scale =
-        p.wide ? *static_cast<const double*>(alpha) : static_cast<double>(*static_cast<const float*>(alpha));
-    keep = p.wide ? *static_cast<const double*>(beta) : static_cast<double>(*static_cast<const float*>(beta));
+    const auto number = [&](const void* at) {
+      return p.wide ? *static_cast<const double*>(at) : static_cast<double>(*static_cast<const float*>(at));
+    };
+    p.times = number(alpha), p.plus = number(beta);
+    if (p.times == 0) return kInvalid; // it would not read a and b
   }
-  if (scale != 1 || (keep != 0 && keep != 1)) return kNotSupported;
   p.c = *static_cast<Layout*>(lc);
-  if (keep == 1) p.pc = static_cast<const char*>(c);
+  if (c == d && p.plus != 0 && lc != ld) return kInvalid; // in place, it wants one description
+  if (p.plus != 0) p.pc = static_cast<const char*>(c);
   if (workspaceBytes && !stub::isDeviceMemory(workspace, workspaceBytes)) return kInvalid;
   p.pa = static_cast<const char*>(a), p.pb = static_cast<const char*>(b), p.pd = static_cast<char*>(d);
   const int epilogue = what.get<int32_t>(kDescEpilogue, kEpilogueDefault);

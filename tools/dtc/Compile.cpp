@@ -18,6 +18,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 #include <unistd.h>
 
 namespace dtc {
@@ -244,8 +245,12 @@ private:
   }
 
   std::string gemmText(OpId o, const GemmCall& g, const KernelSet& set) const {
-    const std::string what = std::string("matmul") + (g.bias >= 0 ? " with bias" : "") +
-                             (g.residual >= 0 ? " with residual" : "") +
+    std::ostringstream factors; // short, as a program would write them
+    if (g.alpha != 1) factors << " times " << g.alpha;
+    if (g.bias >= 0) factors << " with bias";
+    if (g.residual >= 0) factors << " with residual";
+    if (g.residual >= 0 && g.beta != 1) factors << " times " << g.beta;
+    const std::string what = "matmul" + factors.str() +
                              (g.activation == GemmActivation::GeluTanh ? " with gelu" : "");
     return callText(o, g.y, what, g.dtype, cuda() ? "cuBLASLt" : "oneDNN") +
            (g.epilogue ? "; epilogue kernel " + set.kernels()[g.epilogue->kernel].name : "") + "\n";

@@ -8,7 +8,7 @@
 
 namespace dtc {
 
-// y[b, i, j] = f((scales) * sum over k of a[b, i, k] * c[b, k, j] (+ bias[j]) (+ residual[b, i, j])), all in
+// y[b, i, j] = f(alpha (scales) * sum over k of a[b, i, k] * c[b, k, j] (+ bias[j]) (+ beta * residual[b, i, j])), in
 // `dtype` (f16 bf16 f32 f64; a and c in `dtype` and `second`, also f8, if the rest has a wider `result`).
 // Sums are in f32, for f64 in f64 (and without bias: cuBLASLt has no epilogue in f64), and rounded once. f32
 // is rounded to tf32 if `tf32` is set. Strides are in elements. A matrix is row-major, or column-major if
@@ -18,12 +18,14 @@ struct CublasGemm {
     int64_t lead = 0;
     int64_t batchStride = 0;
     bool transposed = false; // not for y
+    friend bool operator==(const Matrix&, const Matrix&) = default;
   };
   DType dtype = DType::F32;
   int64_t batch = 1, m = 0, n = 0, k = 0;
   Matrix a, b, y;
   const void* bias = nullptr;     // n elements, equal for all rows and batches
-  std::optional<Matrix> residual; // not transposed
+  std::optional<Matrix> residual; // not transposed; its memory may be that of y, with the same strides
+  double alpha = 1, beta = 1;     // not 0: cuBLASLt does not read what it multiplies by 0
   bool gelu = false;              // f is gelu's tanh form
   bool relu = false;              // f is relu: max(x, 0), and 0 for NaN
   uint32_t alignment = 256;       // alignment of a, b, y and residual, in bytes: a power of two
@@ -33,10 +35,11 @@ struct CublasGemm {
   std::optional<DType> result;    // of y, bias and residual, if different
   // Scales of the sum: f32 on the device, one or both may be null. For f8 only.
   const void *aScale = nullptr, *bScale = nullptr;
-  // The same for any dtype except f64: one f32 for both, then 0 and 1, all on the device; or null.
-  struct Alpha {
-    const void *alpha = nullptr, *zero = nullptr, *one = nullptr;
-  } alpha;
+  // The same for any dtype except f64: one f32 for both, then 0 and 1, all on the device; or null. In place of
+  // alpha and beta, which are 1.
+  struct DeviceScale {
+    const void *scale = nullptr, *zero = nullptr, *one = nullptr;
+  } deviceScale;
 };
 
 // A matrix product with its chosen algorithm, shared between copies.

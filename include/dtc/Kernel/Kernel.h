@@ -138,10 +138,11 @@ struct GemmCall : GemmProblem<SizeFormula> {
   } aBegin, bBegin;
   uint32_t y = 0;    // result number
   int32_t bias = -1; // operand number, or -1
-  // The library's epilogue, before a sum is rounded (Target::gemmEpilogues): it adds an element of
+  // The library's epilogue, before a sum is rounded (Target::gemmEpilogues): it adds beta times an element of
   // `residual` (an operand number, or -1; with y's layout), and applies `activation`.
   int32_t residual = -1;
-  // the same without these two, for a library that does not support them
+  // The same with less in the library's epilogue and more in the generated one, for a library that refuses
+  // this call; or null.
   std::shared_ptr<const GemmCall> plain;
   std::vector<Dim> sizes; // the sizes of the formulas
   std::optional<GemmEpilogue> epilogue;

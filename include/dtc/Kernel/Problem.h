@@ -10,8 +10,8 @@ namespace dtc {
 
 enum class GemmActivation : uint8_t { None, GeluTanh, Relu };
 
-// y[batch, m, n] = f(sum over k of a[batch, m, k] * b[batch, k, n], plus bias[n] and residual[batch, m, n]
-// where there are any). A stride of 0 repeats. Sums are in f32 (f64 for f64).
+// y[batch, m, n] = f(alpha * sum over k of a[batch, m, k] * b[batch, k, n], plus bias[n] and
+// beta * residual[batch, m, n] where there are any). A stride of 0 repeats. Sums are in f32 (f64 for f64).
 template <class Extent> struct GemmProblem {
   DType dtype = DType::F32; // of a, b, bias, residual and y
   struct Axis {
@@ -21,12 +21,13 @@ template <class Extent> struct GemmProblem {
   Axis m, n, k;
   Extent biasStride = {}; // along n (0 or 1)
   GemmActivation activation = GemmActivation::None;
+  double alpha = 1, beta = 1; // finite, not 0
 
   [[nodiscard]] GemmProblem<int64_t> bound(std::span<const int64_t> sizes) const {
     const auto axis = [&](const Axis& x) -> typename GemmProblem<int64_t>::Axis {
       return {x.extent(sizes), x.a(sizes), x.b(sizes), x.y(sizes), x.residual(sizes)};
     };
-    GemmProblem<int64_t> out{dtype, {}, axis(m), axis(n), axis(k), biasStride(sizes), activation};
+    GemmProblem<int64_t> out{dtype, {}, axis(m), axis(n), axis(k), biasStride(sizes), activation, alpha, beta};
     for (const Axis& x : batch) out.batch.push_back(axis(x));
     return out;
   }

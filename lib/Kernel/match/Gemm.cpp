@@ -217,7 +217,6 @@ bool residualFits(const Axes& axes) {
 
 std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
   const Kernel& k = l.kernel;
-  const bool extended = p.residual || p.activation != GemmActivation::None;
   if (!findStore(k, p)) return std::nullopt;
   // A sum may exceed the range of f8, although the stored value does not.
   if (isF8(p.dtype) && (p.at.value != p.sum || p.aBegin.index >= 0 || p.bBegin.index >= 0))
@@ -226,8 +225,8 @@ std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
   // A bias that the library cannot add is added in the epilogue: one with a different layout, or for a
   // column-major matrix product (which the library computes transposed).
   const bool byColumns = axes && !axes->n.empty() && !axes->n[0].y.is(1);
-  if (extended && (byColumns || (axes && p.residual && !residualFits(*axes)))) return std::nullopt;
-  if (p.bias && !extended && (!axes || byColumns)) {
+  if (p.extended && (byColumns || (axes && p.residual && !residualFits(*axes)))) return std::nullopt;
+  if (p.bias && !p.extended && (!axes || byColumns)) {
     p.bias = nullptr;
     p.value = p.scaled;
     if (!findStore(k, p)) return std::nullopt;
@@ -251,6 +250,7 @@ std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
   call.biasStride = formula(axes->biasStride);
   if (p.residual) call.residual = static_cast<int32_t>(l.inputs[p.residual->buffer]);
   call.activation = p.activation;
+  call.alpha = p.alpha, call.beta = p.beta;
   call.sizes = l.sizes;
   std::optional<EpilogueKernel> rest = epilogueOf(k, p.value, p.at, windows, p.range);
   if (!rest) return match;
@@ -279,17 +279,23 @@ std::optional<GemmMatch> matchGemm(const Lowered& l, const KernelOptions& option
     if (!(options.target.gemmDTypes >> static_cast<int>(d) & 1)) return std::nullopt;
   if (!p.narrow && k.buffers[p.b->buffer].dtype != p.dtype) return std::nullopt;
   if (options.target.gemmEpilogues) orient(k, p);
+  const bool takesScale = options.target.gemmEpilogues && !p.narrow && !isF8(p.dtype);
+  if (takesScale) findAlpha(k, p);
   findBias(k, p, options);
   std::optional<GemmMatch> match = matchProduct(l, p);
   const bool lookedUp =
       p.aBegin.index >= 0 || p.bBegin.index >= 0; // may be empty: then there is no matrix product
-  if (!match || !options.target.gemmEpilogues || lookedUp || p.dtype == DType::F64 || isF8(p.dtype) ||
-      !extendProduct(k, options, p))
-    return match;
-  std::optional<GemmMatch> more = matchProduct(l, p);
-  if (!more) return match;
-  more->plain = std::make_shared<GemmMatch>(std::move(*match));
-  return more;
+  if (!match || !options.target.gemmEpilogues || lookedUp || isF8(p.dtype)) return match;
+  for (const bool activation : {false, true}) {
+    Product more = p;
+    more.extended = true;
+    if (activation ? !extendActivation(k, options, more) : !extendLinear(k, more)) continue;
+    std::optional<GemmMatch> better = matchProduct(l, more);
+    if (!better) continue;
+    better->plain = std::make_shared<GemmMatch>(std::move(*match));
+    match = std::move(better), p = more;
+  }
+  return match;
 }
 
 std::optional<ViewCall> matchView(const Lowered& l) {

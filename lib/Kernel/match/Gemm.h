@@ -1,6 +1,7 @@
 #pragma once
 // Recognizes matrix products that a library supports.
 #include "dtc/Kernel/Kernel.h"
+#include "dtc/Kernel/schedule/Schedule.h"
 #include "lower/Lower.h"
 #include <memory>
 
@@ -17,7 +18,7 @@ struct GemmMatch {
   GemmCall call;                         // without its epilogue and its plain form
   std::optional<loops::Kernel> epilogue; // the epilogue: the rest of the kernel
   std::vector<uint32_t> inputs, outputs; // of the epilogue: GemmEpilogue
-  std::shared_ptr<GemmMatch> plain;      // if the call has a residual or an activation
+  std::shared_ptr<GemmMatch> plain;      // the same with less in the call, for a library that refuses it
   std::optional<loops::Kernel> scales;   // NarrowFactors::scales, which is not filled in
   std::vector<uint32_t> scaleInputs;     // its operands
 };
@@ -49,6 +50,8 @@ struct GemmProduct {
   std::vector<GemmScale> aScales, bScales; // of narrow matrix products; those of the sum itself are a's
   const loops::Node *a = nullptr, *b = nullptr, *bias = nullptr, *residual = nullptr;
   GemmActivation activation = GemmActivation::None;
+  double alpha = 1, beta = 1; // of the sum and of the residual
+  bool extended = false;      // by extendLinear or extendActivation: all of it is needed
   GemmCall::Begin aBegin, bBegin;
   loops::Store at; // where `value` is stored
   // A CPU computes the epilogue of a block of the product while it is cached, a GPU after all of the product: with
@@ -57,9 +60,22 @@ struct GemmProduct {
 };
 // An unguarded load whose address is strides times axes.
 [[nodiscard]] const loops::Node* plainLoad(const loops::Kernel&, loops::NodeId);
-// Advances `value` over ops that cuBLASLt fuses: an addition of a residual, then gelu's tanh form (for bf16
-// and f16) or relu (if requested). False where there is none of them.
-[[nodiscard]] bool extendProduct(const loops::Kernel&, const KernelOptions&, GemmProduct&);
+// Advances `scaled` over multiplications by constants: alpha.
+void findAlpha(const loops::Kernel&, GemmProduct&);
+// Advances `value` over ops that cuBLASLt fuses. False where there is none of them.
+// Multiplications by constants, and an addition of a multiple of a residual.
+[[nodiscard]] bool extendLinear(const loops::Kernel&, GemmProduct&);
+// gelu's tanh form (for bf16 and f16) or relu (if requested).
+[[nodiscard]] bool extendActivation(const loops::Kernel&, const KernelOptions&, GemmProduct&);
+// True if all stores depend on `from` only through `to`.
+[[nodiscard]] bool onlyThrough(const loops::Kernel&, loops::NodeId from, loops::NodeId to);
+template <class Fits> loops::NodeId findNode(const loops::Kernel& k, const Fits& fits) {
+  loops::NodeId found;
+  forEachNode(k, rootsOf(k, k.nests[0]), [&](loops::NodeId n) {
+    if (!found.valid() && fits(n)) found = n;
+  });
+  return found;
+}
 
 // Strips conversions and scales from a factor, where the rest is a load of f8: that load, else the factor
 // unchanged.

@@ -10,13 +10,6 @@ using namespace loops;
 
 namespace {
 
-// True if all stores depend on `from` only through `to`.
-bool onlyThrough(const Kernel& k, NodeId from, NodeId to) {
-  bool otherwise = false;
-  forEachNode(k, rootsOf(k, k.nests[0]), [&](NodeId n) { otherwise |= n == from; }, to);
-  return !otherwise;
-}
-
 // Matches expressions over one value, whatever the order in which sums and products are written.
 class Form {
 public:
@@ -72,35 +65,15 @@ private:
   NodeId x_;
 };
 
-template <class Fits> NodeId findNode(const Kernel& k, const Fits& fits) {
-  NodeId found;
-  forEachNode(k, rootsOf(k, k.nests[0]), [&](NodeId n) {
-    if (!found.valid() && fits(n)) found = n;
-  });
-  return found;
-}
-
-void addResidual(const Kernel& k, GemmProduct& p) {
-  const DType dtype = p.dtype;
-  const auto residualOf = [&](NodeId n) -> const Node* {
-    const Node& node = k[n];
-    if (node.kind != NodeKind::Call || node.function != "add") return nullptr;
-    if ((node.args[0] == p.value) == (node.args[1] == p.value)) return nullptr;
-    const Node* load = plainLoad(k, node.args[node.args[0] == p.value ? 1 : 0]);
-    if (!load || k.buffers[load->buffer].dtype != dtype) return nullptr;
-    return (k.dependsOn(load->affine) & ~k.dependsOn(p.value)) == 0 && onlyThrough(k, p.value, n) ? load
-                                                                                                  : nullptr;
-  };
-  const NodeId sum = findNode(k, [&](NodeId n) { return residualOf(n) != nullptr; });
-  if (!sum.valid()) return;
-  p.residual = residualOf(sum);
-  p.value = sum;
-}
-
 } // namespace
 
-bool extendProduct(const Kernel& k, const KernelOptions& options, GemmProduct& p) {
-  addResidual(k, p);
+bool onlyThrough(const Kernel& k, NodeId from, NodeId to) {
+  bool otherwise = false;
+  forEachNode(k, rootsOf(k, k.nests[0]), [&](NodeId n) { otherwise |= n == from; }, to);
+  return !otherwise;
+}
+
+bool extendActivation(const Kernel& k, const KernelOptions& options, GemmProduct& p) {
   const Form form(k, p.value);
   // The precision of cuBLASLt's gelu is not documented: it is used only where the rounding of the result
   // hides the error.
@@ -112,7 +85,7 @@ bool extendProduct(const Kernel& k, const KernelOptions& options, GemmProduct& p
     const NodeId relu = findNode(k, [&](NodeId n) { return form.isRelu(n) && onlyThrough(k, p.value, n); });
     if (relu.valid()) p.value = relu, p.activation = GemmActivation::Relu;
   }
-  return p.residual || p.activation != GemmActivation::None;
+  return p.activation != GemmActivation::None;
 }
 
 } // namespace dtc

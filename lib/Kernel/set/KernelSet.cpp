@@ -287,24 +287,24 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   if (options_.target.gpu && !k.fixedOrder) k.grouped = matchGrouped(m, fused, *lowered);
   if (isKind(m, fused, "gemm") && !k.fixedOrder) // a library has its own order of summation
     if (std::optional<GemmMatch> gemm = matchGemm(*lowered, options_)) {
-      auto finish = [&](GemmMatch& match, bool standby) {
+      const std::function<void(GemmMatch&, bool)> finish = [&](GemmMatch& match, bool standby) {
         countWork(m, fused, *lowered, &match.call, match.call.bytes, match.call.flops);
         if (match.scales) {
           const auto [number, made] = keep(*match.scales, "k_scales", [] { return std::string(); });
           kernels_[number].standby = made || kernels_[number].standby; // a library may read them as they are
           match.call.narrow->scales = KernelCall{number, match.scaleInputs, {}, lowered->sizes};
         }
-        if (!match.epilogue) return;
-        const auto [number, made] =
-            keep(*match.epilogue, baseName(m, fused, true), [&] { return commentsOf(m, fused); });
-        kernels_[number].standby = standby && (made || kernels_[number].standby);
-        match.call.epilogue = {number, match.inputs, match.outputs, !options_.target.gpu};
+        if (match.epilogue) {
+          const auto [number, made] =
+              keep(*match.epilogue, baseName(m, fused, true), [&] { return commentsOf(m, fused); });
+          kernels_[number].standby = standby && (made || kernels_[number].standby);
+          match.call.epilogue = {number, match.inputs, match.outputs, !options_.target.gpu};
+        }
+        if (!match.plain) return;
+        finish(*match.plain, true);
+        match.call.plain = std::make_shared<GemmCall>(std::move(match.plain->call));
       };
       finish(*gemm, false);
-      if (gemm->plain) {
-        finish(*gemm->plain, true);
-        gemm->call.plain = std::make_shared<GemmCall>(std::move(gemm->plain->call));
-      }
       return byRegion_.emplace(key, std::move(gemm->call)).first->second;
     }
   if (std::optional<ViewCall> view = k.inOrder ? std::nullopt : matchView(*lowered)) {

@@ -35,6 +35,7 @@ static const KernelCall* kernelOf(const FusedCall& call) {
 
 std::string nameOf(const KernelSet& kernels, const GemmCall& call) {
   std::string name = call.narrow && call.narrow->scales ? "matmul, scaled" : "matmul";
+  if (call.alpha != 1) name += ", scale";
   if (call.residual >= 0) name += ", residual";
   if (call.activation == GemmActivation::GeluTanh) name += ", gelu";
   if (call.activation == GemmActivation::Relu) name += ", relu";
@@ -146,7 +147,9 @@ Status CallPlacer::place(const FusedStep& step, PlacedStep& out) {
     out.at[static_cast<size_t>(p)] = *placed;
     if (!placed->plain) continue;
     if (const auto* gemm = std::get_if<GemmCall>(&step.call)) {
-      info.name = nameOf(kernels_, *gemm->plain);
+      const GemmCall* taken = gemm;
+      for (uint32_t i = 0; i < placed->plain; ++i) taken = taken->plain.get();
+      info.name = nameOf(kernels_, *taken);
     } else if (const KernelCall* own = kernelOf(step.call)) {
       info.name = kernels_.kernels()[own->kernel].name;
       info.what = "kernel";

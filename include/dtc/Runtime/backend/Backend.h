@@ -60,7 +60,7 @@ struct PlacedGemm : GemmProblem<int64_t> {
   // The epilogue kernel over the elements of y (GemmEpilogue); its last sizes are the window of the whole
   // matmul.
   std::optional<PlacedKernel> epilogue;
-  std::shared_ptr<const PlacedGemm> plain; // the same without residual and activation, if it has either
+  std::shared_ptr<const PlacedGemm> plain; // GemmCall::plain
 };
 
 // A copy to row `*index - first` of memory with rows of `bytes`; the i32 index is in device memory.
@@ -180,7 +180,8 @@ public:
   struct Placed {
     uint32_t step = 0;
     uint32_t parts = 1;
-    bool plain = false; // unsupported by the library: runs PlacedGemm::plain or the generated kernel `own`
+    // How often the library refused: runs that PlacedGemm::plain of a plain, or (1) the generated kernel `own`.
+    uint32_t plain = 0;
   };
   [[nodiscard]] virtual Result<Placed> place(int64_t coordinate, const PlacedKernel& kernel) = 0;
   [[nodiscard]] virtual Result<Placed> place(int64_t coordinate, const PlacedGemm& gemm) = 0;

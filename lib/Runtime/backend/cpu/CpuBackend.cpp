@@ -113,7 +113,7 @@ public:
       return placed;
     }
     auto own = library(LibraryStep::Kernel, this->place(coordinate, c.own));
-    if (own) own->plain = true;
+    if (own) own->plain = 1;
     return own;
   }
 

@@ -320,7 +320,7 @@ Result<Backend::Placed> CudaBackend::place(int64_t coordinate, const PlacedGemm&
   auto gemm = CudaGemm::plan(*opened, queue_->device(coordinate), taken, deterministic_, tf32_);
   if (!gemm && g.plain && gemm.error().kind == Error::Machine) {
     auto plain = this->place(coordinate, *g.plain);
-    if (plain) plain->plain = true;
+    if (plain) ++plain->plain;
     return plain;
   }
   if (!gemm) return gemm.error();
@@ -352,7 +352,9 @@ Result<Backend::Placed> CudaBackend::placeNarrow(int64_t coordinate, const Place
   product.gemm = std::move(made->gemm);
   if (Status s = growScratch(coordinate, product.gemm.workspaceBytes()); !s) return s.error();
   product.packs = std::move(made->packs), product.after = std::move(made->after);
-  std::optional<PlacedKernel> epilogue = made->plain ? g.plain->epilogue : g.epilogue;
+  const PlacedGemm* taken = &g;
+  for (uint32_t i = 0; i < made->plain; ++i) taken = taken->plain.get();
+  std::optional<PlacedKernel> epilogue = taken->epilogue;
   for (const auto& [kernel, launch] :
        {std::pair(&made->scales, &product.scales), std::pair(&epilogue, &product.epilogue)}) {
     if (!*kernel) continue;

@@ -70,7 +70,7 @@ uint32_t CudaGemm::alignment() const {
 }
 
 Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& device, const PlacedGemm& given,
-                                bool deterministic, bool tf32, const CublasGemm::Alpha& alpha) {
+                                bool deterministic, bool tf32, const CublasGemm::DeviceScale& scale) {
   const PlacedGemm g = oriented(given);
   if (isColumnMajor(given) && (given.bias || given.residual))
     return Error{Error::Bug, "cuBLASLt is given a matmul with a bias or residual and a column-major result"};
@@ -90,7 +90,8 @@ Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& devic
   gemm.a = *a, gemm.b = *b, gemm.y = *y;
   gemm.result = g.narrow ? g.dtype : g.result;
   if (g.narrow) gemm.second = g.narrow->b, gemm.aScale = g.narrow->aScale, gemm.bScale = g.narrow->bScale;
-  gemm.alpha = alpha;
+  gemm.deviceScale = scale;
+  gemm.alpha = g.alpha, gemm.beta = g.beta;
   gemm.bias = g.bias;
   gemm.gelu = g.activation == GemmActivation::GeluTanh;
   gemm.relu = g.activation == GemmActivation::Relu;

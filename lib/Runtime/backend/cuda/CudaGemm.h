@@ -11,11 +11,11 @@ public:
   // Whether cuBLASLt supports a matrix with these strides: one of them must be 1.
   [[nodiscard]] static bool takes(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStride);
   // Error (Bug): an unsupported matrix. Error (Machine): see CublasLt::plan.
-  // `deterministic`: bitwise reproducible. `tf32`: f32 operands may be rounded to tf32. `alpha`: see
-  // CublasGemm.
+  // `deterministic`: bitwise reproducible. `tf32`: f32 operands may be rounded to tf32. `scale`: see
+  // CublasGemm::deviceScale.
   [[nodiscard]] static Result<CudaGemm> plan(const CublasLt& library, const CudaDevice& device,
                                              const PlacedGemm& gemm, bool deterministic, bool tf32,
-                                             const CublasGemm::Alpha& alpha = {});
+                                             const CublasGemm::DeviceScale& scale = {});
   // The matmul with row-major y, as required by plan(): may exchange the operands.
   [[nodiscard]] static PlacedGemm oriented(const PlacedGemm& gemm);
   // The bytes of run()'s `workspace`, which the calls of a stream share.

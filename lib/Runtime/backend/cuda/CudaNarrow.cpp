@@ -28,11 +28,11 @@ class Planning {
 public:
   explicit Planning(const NarrowPlanner& with) : w_(with) {}
 
-  // Tries f8 with the full epilogue, f8 with a plain matmul, then the same with operands converted to a wider
-  // dtype.
+  // Tries f8 with the full epilogue, f8 with less of it, then the same with operands converted to a wider dtype.
   Result<NarrowProduct> run(const PlacedGemm& given) {
-    for (const PlacedGemm* g : {&given, given.plain.get()})
-      if (Status s = g ? begin(*g, g != &given) : Status(Ok{}); !s) return s.error();
+    uint32_t plain = 0;
+    for (const PlacedGemm* g = &given; g; g = g->plain.get())
+      if (Status s = begin(*g, plain++); !s) return s.error();
     if (given.k.extent == 0) return takes(ways_.back().gemm, ways_.back().begun);
     const std::string dtypes = dtypesOf(*ways_[0].gemm.narrow);
     std::string why;
@@ -62,7 +62,7 @@ private:
   };
 
   // A result that is rounded to f8 is computed as f32 first; rows selected by an index are copied.
-  Status begin(const PlacedGemm& given, bool plain) {
+  Status begin(const PlacedGemm& given, uint32_t plain) {
     Way& way = ways_.emplace_back();
     way.begun.plain = plain;
     PlacedGemm g = given;
@@ -107,7 +107,7 @@ private:
     NarrowProduct out = way.begun;
     for (const bool second : {false, true})
       if (Status s = copied(g, second, wide, out); !s) return s.error();
-    CublasGemm::Alpha alpha;
+    CublasGemm::DeviceScale alpha;
     if (g.narrow->scales) {
       auto made = scales(g, out);
       auto constants = w_.room(2 * kWord);
@@ -123,7 +123,7 @@ private:
     return takes(g, out, alpha);
   }
 
-  Result<NarrowProduct> takes(const PlacedGemm& g, NarrowProduct out, const CublasGemm::Alpha& alpha = {}) {
+  Result<NarrowProduct> takes(const PlacedGemm& g, NarrowProduct out, const CublasGemm::DeviceScale& alpha = {}) {
     DTC_TRY(out.gemm,
             CudaGemm::plan(w_.library, w_.queue.device(w_.coordinate), g, w_.deterministic, false, alpha));
     return out;

@@ -18,7 +18,7 @@ struct NarrowProduct {
   CudaGemm gemm;
   std::optional<PlacedKernel> scales;
   std::vector<CudaPack> packs, after;
-  bool plain = false; // uses PlacedGemm::plain
+  uint32_t plain = 0; // Backend::Placed::plain
   std::string note;   // for --stats: the implementation and its reason
 };
 
