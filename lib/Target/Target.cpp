@@ -1,4 +1,5 @@
 #include "dtc/Target/Target.h"
+#include "dtc/Target/GpuModel.h"
 
 #include <algorithm>
 #include <iterator>
@@ -15,14 +16,10 @@ constexpr uint32_t kCublasDTypes = dtypeBit(DType::F8E4M3) | dtypeBit(DType::F8E
 constexpr uint32_t kCudnnDTypes =
     dtypeBit(DType::F16) | dtypeBit(DType::BF16) | dtypeBit(DType::F32) | dtypeBit(DType::F64);
 
-// CUDA C++ Programming Guide, technical specifications per compute capability.
 static void setBlockLimits(Target& t) {
-  const auto is = [&](std::string_view family) { return t.name.starts_with("sm_" + std::string(family)); };
-  t.sharedBytes = 227 << 10, t.clusterBlocks = 8, t.multiprocessors = is("10") ? 148 : 132;
-  if (is("80") || is("87")) t.sharedBytes = 163 << 10, t.clusterBlocks = 1, t.multiprocessors = 108;
-  if (is("86") || is("88") || is("89"))
-    t.sharedBytes = 99 << 10, t.clusterBlocks = 1, t.multiprocessors = 128;
-  if (is("12")) t.sharedBytes = 99 << 10, t.multiprocessors = 170;
+  const GpuModel& model = gpuModelOf(t.name);
+  t.sharedBytes = model.blockSharedBytes, t.clusterBlocks = model.clusterBlocks;
+  t.multiprocessors = model.multiprocessors;
 }
 
 Target Target::withoutLibraries() const {

@@ -12,6 +12,7 @@
 #include "dtc/Kernel/Kernel.h"
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "dtc/Passes/memory/MemoryReport.h"
+#include "dtc/Report/kernels/KernelReport.h"
 #include "dtc/Runtime/trace/Trace.h"
 #include "dtc/Session/Session.h"
 #include "dtc/Support/Json.h"
@@ -49,17 +50,6 @@ std::string usageText(std::span<const KernelUsage> kernels) {
   return text;
 }
 
-std::string usageJson(std::span<const KernelUsage> kernels) {
-  std::string text = "[";
-  for (const KernelUsage& u : kernels)
-    text += (text.size() > 1 ? ",\n  " : "") + ("{\"kernel\": " + jsonString(u.kernel)) +
-            ", \"registers\": " + std::to_string(u.registers) +
-            ", \"shared_bytes\": " + std::to_string(u.sharedBytes) +
-            ", \"spilled_bytes\": " + std::to_string(u.spillStoreBytes) +
-            ", \"stack_bytes\": " + std::to_string(u.stackBytes) + "}";
-  return text + "]";
-}
-
 class Compilation {
 public:
   Compilation(Environment& env, const CompileOptions& o, Module m, FuncId func)
@@ -91,14 +81,18 @@ private:
       }
       memory.push_back(memoryReport(m_, f, *plan, plan->arenaBytes));
     }
-    auto usage = kernelUsage();
-    if (!usage) return env_.fail(usage.error());
+    ProgramKernels kernels;
+    if (cuda()) {
+      auto analyzed = programKernels(m_, func(), target(), o_.target);
+      if (!analyzed) return env_.fail(analyzed.error());
+      kernels = *std::move(analyzed);
+    }
     if (o_.json)
       env_.out("{\"program\": " + jsonString(m_.source.name) + ",\n\"kernels\": " + workJson(workRows()) +
-               (cuda() ? ",\n\"resources\": " + usageJson(*usage) : "") + ",\n\"kept_apart\": " +
+               (cuda() ? ",\n\"gpu\": " + kernelsJson(kernels) : "") + ",\n\"kept_apart\": " +
                remarksJson(remarks_, m_) + ",\n\"memory\": " + memoryJson(memory) + "}\n");
     else
-      env_.err(workText(workRows()) + (cuda() ? usageText(*usage) : "") +
+      env_.err(workText(workRows()) + (cuda() ? kernelsText(kernels, o_.target) : "") +
                (remarks_.empty() ? "" : "materialized:\n" + remarksText(remarks_, m_)) + memoryText(memory));
     return kExitDone;
   }
@@ -111,19 +105,6 @@ private:
     t.vectorBytes = vectorBytes(hostCpuLevel());
     t.convDTypes = t.attentionDTypes = 0;
     return t;
-  }
-
-  // The resource usage of each kernel as reported by the target's compiler; empty for CPUs.
-  Result<std::vector<KernelUsage>> kernelUsage() {
-    std::vector<KernelUsage> out;
-    if (!cuda()) return out;
-    KernelSet set({.target = target(), .otherSchedules = true});
-    for (OpId o : fusedOps())
-      if (auto call = set.add(m_, o); !call) return call.error();
-    DTC_TRY(auto fitted, fitKernels(Nvrtc(), set.kernels(), o_.target));
-    for (FittedKernel& k : fitted)
-      if (!k.usage.kernel.empty()) out.push_back(std::move(k.usage));
-    return out;
   }
 
   // Text for a target is not compiled for another one.

@@ -33,6 +33,13 @@ template <class Extent> struct GemmProblem {
   }
 };
 
+// The number of calls that cuBLASLt needs: a call has one batch axis, the innermost.
+[[nodiscard]] inline int64_t libraryCalls(const GemmProblem<int64_t>& g) {
+  int64_t calls = 1;
+  for (size_t axis = 0; axis + 1 < g.batch.size(); ++axis) calls *= g.batch[axis].extent;
+  return calls;
+}
+
 // A spatial dim of a convolution.
 struct ConvSpatial {
   int64_t size = 1, length = 1, result = 1; // of image, window and result
