@@ -101,7 +101,8 @@ template <int Threads, int Across, bool Last, class A, int Pack, class Target, c
 static __device__ void dtc_block_scatter(i64 begin, i64 end, i64 updates, bool kept, bool there,
                                          const Target& target, const Base& base, const Update& update,
                                          const Combine& combine, const Write& write) {
-  constexpr i32 groups = Threads / Across, batch = sizeof(A) * Pack <= 16 ? 4 : 2; // groups: a power of two
+  constexpr i32 groups = Threads / Across; // a power of two
+  constexpr i32 batch = sizeof(A) * Pack <= 16 && Pack <= 4 ? 4 : 2;
   __shared__ u64 words[dtc_scatter_room];
   __shared__ i32 count;
   const i32 group = threadIdx.x / Across;

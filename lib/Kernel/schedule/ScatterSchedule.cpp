@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kManyLists = 8192;   // a thread for each fills the device
 constexpr int64_t kUnknown = 1 << 20;  // an unknown extent counts as large
 constexpr int64_t kUnknownRanges = 16; // of rows, where the number of lists is not known
+constexpr int64_t kMaxPack = 8;        // an element of any dtype takes a register
 constexpr int kMinThreads = 64;        // of a block, where rows are few
 
 AxisSet bit(AxisId a) { return AxisSet(1) << a; }
@@ -89,7 +90,7 @@ int64_t packAlong(const Kernel& k, const Nest& nest, AxisId lane) {
     if (k[n].kind == NodeKind::Load && (k.dependsOn(k[n].affine) >> lane & 1))
       bytes = std::max<int64_t>(bytes, dtypeBytes(k.buffers[k[n].buffer].dtype));
   });
-  int64_t pack = std::max<int64_t>(kAccessBytes / bytes, 1);
+  int64_t pack = std::clamp<int64_t>(kAccessBytes / bytes, 1, kMaxPack);
   while (pack > 1 && (extent.number % pack != 0 || !isInLanePacks(k, address, lane, pack))) pack /= 2;
   return pack;
 }
@@ -124,7 +125,7 @@ void fillDevice(const Kernel& k, const Target& target, ScatterSchedule& s) {
   }
   const bool known = std::ranges::all_of(s.lists, [&](AxisId a) { return k.axes[a].extent.isStatic(); });
   const DType dtype = k[k.nests[0].stores[1].value].type;
-  s.resident = s.pack * dtypeBytes(dtype) <= kAccessBytes ? 4 : 3;
+  s.resident = s.pack * std::max(dtypeBytes(dtype), 4) <= kAccessBytes ? 4 : 3;
   const int64_t wanted = (s.across < kWarp ? 2 : s.resident) * processors, each = lists * strips();
   s.ranges = known ? (wanted + each - 1) / each : kUnknownRanges;
   s.ranges = std::clamp<int64_t>(s.ranges, 1, std::max<int64_t>((rows + s.groups - 1) / s.groups, 1));
