@@ -20,7 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TEST = ROOT / "test"
 # In the order of cost: what fails fast fails first.
-CHECKS = ["itself", "layers", "opnames", "ptx", "size", "format", "roundtrip", "levels", "unitaxes", "docs", "generated", "kinds", "options", "sequences", "edited", "coverage", "linear", "memory", "mutation", "tidy", "fuzz"]
+CHECKS = ["itself", "layers", "opnames", "ptx", "size", "format", "roundtrip", "levels", "unitaxes", "docs", "generated", "kinds", "options", "sequences", "edited", "coverage", "gpu-static", "linear", "memory", "mutation", "tidy", "fuzz"]
+ON_REQUEST = ["gpu-static-all"]  # too long for a run of everything
 # Areas that are no folder: what they take of lit and of the unit tests, as paths under test/ and test/unit/.
 GROUPS = {
     "sharding": {  # the rules and their proof, propagation, partitioning, changes of sharding; under five minutes
@@ -146,7 +147,7 @@ def folders_of(base):
 
 
 def run_check(context, name):
-    importlib.import_module(f"checks.{name}").check(context)
+    importlib.import_module(f"checks.{name.replace('-', '_')}").check(context)
 
 
 def path_stage(context, path):
@@ -191,7 +192,7 @@ def stages(context, areas):
             group = GROUPS[area]
             yield f"unit {area}", lambda group=group: run_unit(context, group["unit"])
             yield f"lit {area}", lambda group=group: run_lit(context, group["lit"])
-        elif area in CHECKS:
+        elif area in CHECKS + ON_REQUEST:
             yield area, lambda area=area: run_check(context, area)
         elif area == "unit":
             yield area, lambda: run_unit(context)
@@ -203,7 +204,7 @@ def stages(context, areas):
             if area in lit:
                 yield f"lit {lit[area]}", lambda area=area: run_lit(context, (lit[area],))
         else:
-            known = sorted({*CHECKS, *GROUPS, "unit", "lit", *lit, *unit})
+            known = sorted({*CHECKS, *ON_REQUEST, *GROUPS, "unit", "lit", *lit, *unit})
             sys.exit(f"test.sh: '{given}' is neither a path below test/ nor an area; the areas are: {' '.join(known)}")
 
 
@@ -218,7 +219,7 @@ def main():
     sys.dont_write_bytecode = True
     if given.list:
         unit = folders_of(TEST / "unit") if (TEST / "unit").is_dir() else {}
-        print("\n".join(sorted({*CHECKS, *GROUPS, "unit", "lit", *folders_of(TEST), *unit})))
+        print("\n".join(sorted({*CHECKS, *ON_REQUEST, *GROUPS, "unit", "lit", *folders_of(TEST), *unit})))
         return 0
     if given.targets:
         print(" ".join(targets(given.areas)))

@@ -2,12 +2,20 @@
 
 from pathlib import Path
 
-from . import coverage, docs, layers, linear, memory, ptx, roundtrip, size
+from . import coverage, docs, gpu_static, layers, linear, memory, ptx, roundtrip, size
 
 LONG = ["Result<int> Thing::read(int a,", "                       int b) const {", *["  a = 1;"] * 90, "}", "", "int f() { return 1; }"]
 
 
 NOT_LONG = ["  A(int x)", "      : x_(x), y_(x) {", "  }", "void f() {", "  if (a &&", "      b(1)) {", "    c();", "  }", *["  d();"] * 60, "}"]
+
+
+def refused(function, argument):
+    try:
+        function(argument)
+    except ValueError:
+        return True
+    return False
 
 
 def cases():
@@ -57,6 +65,16 @@ def cases():
     yield "memory: half a file", memory.complaint(3, "error: out of memory", {"y.npz": 99}, complete)
     yield "memory: a temporary file", memory.complaint(3, "error: out of memory", {"y.npz.XyZ123": 100}, complete)
     yield "memory: nothing left", memory.complaint(3, "error: out of memory", {}, complete) == ""
+    kernel = {"kernel": "k", "complaints": [{"kind": "narrow", "text": "2-byte loads"}], "analyzed": False}
+    value = {"writer": "a", "readers": ["b"], "uses": 1, "type": "t", "passes": 3, "least": 2}
+    report = {"gpu": {"kernels": [kernel], "matmuls": [{"shape": "m", "calls": 12}, {"shape": "n", "calls": 1}], "passes": [value]}}
+    found = [("case", *c) for c in gpu_static.complaints(report)]
+    yield "gpu-static: each complaint", [f[2] for f in found] == ["narrow", "unknown", "matmul-calls", "passes"]
+    exceptions = gpu_static.read_exceptions("# why\ncase: k: narrow\nc*: a -> b: passes\nother: k: grid\ncase: k: grid\n")
+    yield "gpu-static: exceptions", [name for name, _ in gpu_static.judge(found, exceptions, ["case"])] == [
+        "case: k: unknown", "case: m: matmul-calls", f"{gpu_static.EXCEPTIONS}:5"]
+    for bad in ("case: k: narrow\n", "# why\ncase: k: slow\n", "# why\nk: narrow\n"):
+        yield f"gpu-static: the exception '{bad.strip()}'", refused(gpu_static.read_exceptions, bad)
     with_asm = 'DTC_FN f32 dtc_f(f32 a) {\n  asm("x;" : : "f"(a));\n  return a;\n}\n'
     yield "ptx: no equivalent", list(ptx.complaints(with_asm, ["DTC_FN f32 dtc_f(f32 a, f32 b) { return a; }\n"], {}))
     yield "ptx: an equivalent", not list(ptx.complaints(with_asm, ["template <class T> DTC_FN T dtc_f(T a) { return a; }\n"], {}))

@@ -83,7 +83,7 @@ private:
     }
     ProgramKernels kernels;
     if (cuda()) {
-      auto analyzed = programKernels(m_, func(), target(), o_.target);
+      auto analyzed = programKernels(m_, func(), *targetNamed(o_.target));
       if (!analyzed) return env_.fail(analyzed.error());
       kernels = *std::move(analyzed);
     }
@@ -364,10 +364,9 @@ Verb compileVerb() {
         ->type_name("OUT");
     addLoweringOptions(app, o->lowering);
     app.add_flag("--timing", o->timing, "print the time of each pass and phase to stderr");
-    app.add_flag(
-        "--stats", o->stats,
-        "print to stderr: bytes and flops of each kernel (on GPUs also registers, shared and spilled bytes), "
-        "which values are materialized and why, and the memory plan");
+    app.add_flag("--stats", o->stats,
+                 "print to stderr: bytes and flops of each kernel (on GPUs also what limits it), "
+                 "which values are materialized and why, and the memory plan");
     app.add_flag("--json", o->json, "print the report of --stats as JSON to standard output");
     return [o](Environment& env) { return runCompile(env, *o); };
   };

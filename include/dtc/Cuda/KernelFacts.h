@@ -12,9 +12,10 @@ struct KernelLaunch {
   std::vector<int64_t> sizes;         // the size arguments
   std::vector<int64_t> argumentBytes; // of each buffer
   std::vector<int> elementBytes;      // the same, of an element
-  uint32_t inputs = 0; // of the buffers: the first ones
-  std::vector<uint32_t> memoryOf;     // by buffer: the buffer in whose memory it is (an input that is updated in place)
-  int64_t bytes = 0, elements = 0;    // each buffer read or written once; elements of the largest one
+  uint32_t inputs = 0;                // of the buffers: the first ones
+  std::vector<uint32_t>
+      memoryOf; // by buffer: the buffer in whose memory it is (an input that is updated in place)
+  int64_t bytes = 0, elements = 0; // each buffer read or written once; elements of the largest one
 };
 
 // How a kernel accesses one argument.
@@ -25,18 +26,18 @@ struct ArgumentFacts {
   int64_t run = 0;        // contiguous bytes that a block touches, usually
   bool divisible = false; // into 16 bytes: the runs' begins and lengths
   bool stored = false, ofData = false;
-  double traffic = 0;     // bytes of the launch, requested
-  double sectors = 0;     // 32-byte sectors that warps request, times 32
+  double traffic = 0; // bytes of the launch, requested
+  double sectors = 0; // 32-byte sectors that warps request, times 32
 };
 
 struct KernelFacts {
   std::string kernel;
   KernelUsage usage;
   int threadsPerBlock = 0;
-  int64_t blocks = 0, sharedBytes = 0; // shared: static and dynamic
-  int blocksAtOnce = 0;                // per multiprocessor
-  bool traced = false;                 // the PTX was there; what follows is 0 otherwise
-  int activeThreads = 0;               // of a block: those that access global memory
+  int64_t blocks = 0, sharedBytes = 0;  // shared: static and dynamic
+  int blocksAtOnce = 0;                 // per multiprocessor
+  bool traced = false;                  // the PTX was there; what follows is 0 otherwise
+  int activeThreads = 0;                // of a block: those that access global memory
   int divisions = 0, loopDivisions = 0; // of 64-bit integers, in the text; in loops
   std::vector<ArgumentFacts> arguments; // by buffer: inputs first
   uint32_t inputs = 0;
@@ -46,8 +47,8 @@ struct KernelFacts {
   double issue = 0, special = 0, f64 = 0, sharedTraffic = 0, tensorFlops = 0, traffic = 0, sectors = 0;
   // Loads that are under way at a time, per multiprocessor, if memory is not the limit; and how many must be.
   double bytesInFlight = 0, bytesNeeded = 0;
-  bool byData = false;      // branches depend on loaded values
-  bool cutOff = false;      // longer than what was traced: at least this
+  bool byData = false;             // branches depend on loaded values
+  bool cutOff = false;             // longer than what was traced: at least this
   int64_t bytes = 0, elements = 0; // of the launch
   [[nodiscard]] double instructionsPerElement() const;
   [[nodiscard]] double activeShare() const;

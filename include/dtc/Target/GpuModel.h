@@ -21,11 +21,11 @@ struct GpuModel {
   double latencySeconds = 700e-9;   // of a load from memory, under load
   double l2LatencySeconds = 250e-9; // of one from L2
   // Per multiprocessor and clock.
-  double instructions = 4;                 // of warps
-  double f64 = 64;                         // operations of lanes
-  double special = 16;                     // ex2, rcp, sqrt, sin of lanes
+  double instructions = 4; // of warps
+  double f64 = 64;         // operations of lanes
+  double special = 16;     // ex2, rcp, sqrt, sin of lanes
   double sharedBytesPerClock = 128;
-  double tensorFlops = 0, mmaFlops = 0;    // bf16: peak; of mma.sync alone
+  double tensorFlops = 0, mmaFlops = 0; // bf16: peak; of mma.sync alone
 
   // The bytes that a multiprocessor must have under way to keep memory busy (Little's law).
   [[nodiscard]] double bytesNeeded() const { return bytesPerSecond * latencySeconds / multiprocessors; }

@@ -7,9 +7,13 @@
 namespace dtc {
 namespace {
 
-constexpr double kManyWaves = 4;     // beyond so many, the last wave is little of the whole
+constexpr double kManyWaves = 4; // beyond so many, the last wave is little of the whole
 constexpr double kKiB = 1024;
-constexpr double kSharpness = 4;     // of the sum of limits: 1 adds them, large ones take the max
+constexpr double kWave = 0.9; // of the multiprocessors have a block
+constexpr int kWord = 4,
+              kFast = 90;       // narrow accesses of words are no defect of a kernel with so many percent
+constexpr double kFewOf = 0.75; // the bytes in flight are an average, so a few less than needed are no defect
+constexpr double kSharpness = 4; // of the sum of limits: 1 adds them, large ones take the max
 
 std::string text(const char* format, auto... values) {
   char buffer[200];
@@ -25,7 +29,8 @@ std::string argumentName(const KernelFacts& f, uint32_t argument) {
 int worstArgument(const KernelFacts& f, bool (KernelFacts::*defect)(size_t) const) {
   int worst = -1;
   for (size_t a = 0; a < f.arguments.size(); ++a)
-    if ((f.*defect)(a) && (worst < 0 || f.arguments[a].sectors > f.arguments[worst].sectors)) worst = static_cast<int>(a);
+    if ((f.*defect)(a) && (worst < 0 || f.arguments[a].sectors > f.arguments[worst].sectors))
+      worst = static_cast<int>(a);
   return worst;
 }
 
@@ -58,14 +63,16 @@ struct Limits {
   double memory = 0, l2 = 0, latency = 0, issue = 0, special = 0, f64 = 0, shared = 0, tensor = 0;
   [[nodiscard]] double together() const {
     double sum = 0;
-    for (double t : {memory, l2, latency, issue, special, f64, shared, tensor}) sum += std::pow(t, kSharpness);
+    for (double t : {memory, l2, latency, issue, special, f64, shared, tensor})
+      sum += std::pow(t, kSharpness);
     return std::pow(sum, 1 / kSharpness);
   }
 };
 
 Limits limitsOf(const KernelFacts& f, const GpuModel& gpu) {
   Limits t;
-  const double used = std::clamp<double>(double(f.blocks), 1, gpu.multiprocessors); // multiprocessors with a block
+  const double used =
+      std::clamp<double>(double(f.blocks), 1, gpu.multiprocessors); // multiprocessors with a block
   const double clocks = used * gpu.hertz;
   t.memory = double(f.bytes) / gpu.bytesPerSecond;
   t.l2 = f.sectors / gpu.l2BytesPerSecond;
@@ -80,12 +87,14 @@ Limits limitsOf(const KernelFacts& f, const GpuModel& gpu) {
 }
 
 std::string latencyReason(const KernelFacts& f, const GpuModel& gpu) {
-  if (f.blocks < gpu.multiprocessors) return gridText(f, gpu);
+  if (double(f.blocks) < kWave * gpu.multiprocessors) return gridText(f, gpu);
   if (f.activeShare() < 0.5) return idleText(f);
   if (const int a = worstArgument(f, &KernelFacts::isNarrow); a >= 0) return narrowText(f, a);
   if (f.tensorFlops > 0)
-    return text("tensor cores wait: %d threads per SM, %.0f loads in turn", f.blocksAtOnce * f.threadsPerBlock, f.waits);
-  if (f.blocks <= int64_t(gpu.multiprocessors) * f.blocksAtOnce && f.waits <= 1) return "short: one wave of blocks";
+    return text("tensor cores wait: %d threads per SM, %.0f loads in turn",
+                f.blocksAtOnce * f.threadsPerBlock, f.waits);
+  if (f.blocks <= int64_t(gpu.multiprocessors) * f.blocksAtOnce && f.waits <= 1)
+    return "short: one wave of blocks";
   if (f.bytesInFlight < f.bytesNeeded) return inFlightText(f);
   return text("latency: %.0f loads in turn, %d threads per SM", f.waits, f.blocksAtOnce * f.threadsPerBlock);
 }
@@ -117,34 +126,39 @@ KernelEstimate estimate(const KernelFacts& f, const GpuModel& gpu) {
   e.small = f.bytes < kSmallBytes;
   e.rooflineSeconds = std::max(double(f.bytes) / gpu.bytesPerSecond,
                                f.tensorFlops / (gpu.tensorFlops * gpu.hertz * gpu.multiprocessors));
-  if (!f.traced) {
-    e.reason = "unknown: no PTX";
+  if (!f.traced || f.isSample()) {
+    e.reason = f.traced ? "unknown: depends on data" : "unknown: no PTX";
+    e.seconds = e.rooflineSeconds;
     return e;
   }
   const Limits t = limitsOf(f, gpu);
   e.seconds = std::max(t.together(), e.rooflineSeconds);
   e.percent = e.seconds > 0 ? std::max(1, static_cast<int>(100 * e.rooflineSeconds / e.seconds)) : 0;
   e.reason = e.small ? "small" : reasonOf(f, gpu, t);
-  if (!e.small && f.isSample()) e.reason += " (depends on data)";
   if (!e.small && f.cutOff) e.reason += " (at most)";
   return e;
 }
 
 std::vector<KernelComplaint> complaints(const KernelFacts& f, const GpuModel& gpu) {
   std::vector<KernelComplaint> found;
-  if (const int bytes = std::max(f.usage.stackBytes, f.usage.spillStoreBytes + f.usage.spillLoadBytes); bytes > 0)
+  if (const int bytes = std::max(f.usage.stackBytes, f.usage.spillStoreBytes + f.usage.spillLoadBytes);
+      bytes > 0)
     found.push_back({"local-memory", text("%d bytes of local memory per thread", bytes)});
   if (!f.traced) return found;
   if (f.loopDivisions > 0)
     found.push_back({"division", text("%d 64-bit divisions in a loop", f.loopDivisions)});
-  if (f.bytes < kSmallBytes) return found;
-  if (f.activeShare() < 0.5 && !f.isSample()) found.push_back({"idle-threads", idleText(f)});
-  if (const int a = worstArgument(f, &KernelFacts::isNarrow); a >= 0) found.push_back({"narrow", narrowText(f, a)});
-  if (const int a = worstArgument(f, &KernelFacts::isStrided); a >= 0) found.push_back({"strided", stridedText(f, a)});
-  if (f.blocks < gpu.multiprocessors) found.push_back({"grid", gridText(f, gpu)});
+  if (f.bytes < kSmallBytes || f.isSample()) return found;
+  if (f.activeShare() < 0.5) found.push_back({"idle-threads", idleText(f)});
+  if (const int a = worstArgument(f, &KernelFacts::isNarrow);
+      a >= 0 && (f.arguments[a].usual < kWord || estimate(f, gpu).percent < kFast))
+    found.push_back({"narrow", narrowText(f, a)});
+  if (const int a = worstArgument(f, &KernelFacts::isStrided); a >= 0)
+    found.push_back({"strided", stridedText(f, a)});
+  if (double(f.blocks) < kWave * gpu.multiprocessors) found.push_back({"grid", gridText(f, gpu)});
   const Limits t = limitsOf(f, gpu);
   const bool memoryBound = f.tensorFlops == 0 && std::max({t.issue, t.f64, t.special, t.shared}) < t.memory;
-  if (memoryBound && f.bytesInFlight < f.bytesNeeded && f.blocks >= gpu.multiprocessors)
+  const bool few = f.loadedBytes > 0 && f.bytesInFlight < kFewOf * f.bytesNeeded;
+  if (memoryBound && few && double(f.blocks) >= kWave * gpu.multiprocessors)
     found.push_back({"in-flight", inFlightText(f)});
   return found;
 }

@@ -11,11 +11,12 @@ namespace {
 constexpr int kWarp = 32, kSector = 32;
 constexpr int64_t kLaneSteps = 20000;     // of each lane of a traced warp
 constexpr int64_t kLongestSteps = 400000; // of the one thread that is followed to its end
-constexpr int64_t kFirstSteps = 20000;   // until a thread accesses memory
-constexpr int64_t kCachedBytes = 1 << 20; // an argument of so many stays in L2
+constexpr int64_t kFirstSteps = 20000;    // until a thread accesses memory
+constexpr int64_t kCachedBytes = 1 << 20; // an argument of so many stays in L2, if it is a small part
 constexpr int64_t kCloseBytes = 32 << 10; // and one of so many in L1
-constexpr double kNoticeable = 0.1;      // an argument with less of the traffic does not matter
-constexpr double kStrided = 2;           // times as many bytes of sectors as are used
+constexpr double kNoticeable = 0.1;       // an argument with less of the traffic does not matter
+constexpr double kSeen = 10;              // a trace with a smaller part of the bytes says little
+constexpr double kStrided = 2;            // times as many bytes of sectors as are used
 
 // A traced warp: its lanes up to a limit, and one of them further.
 struct Warp {
@@ -51,7 +52,8 @@ public:
   void run() {
     std::set<int64_t> blocks{0, launch_.blocks / 2};
     if (launch_.blocks > 2) blocks.insert(launch_.blocks - 2);
-    const double share = double(launch_.blocks) / double(blocks.size()); // blocks that a sampled one stands for
+    const double share =
+        double(launch_.blocks) / double(blocks.size()); // blocks that a sampled one stands for
     for (int64_t block : blocks) addBlock(block, share, double(blocks.size()));
     finish();
   }
@@ -75,7 +77,8 @@ private:
     w.longest = w.lanes[lane];
     if (w.longest.cutOff) {
       w.longest = ptx::traceThread(code_, launch_, gpu_, block, longest, {kLongestSteps});
-      w.scale = double(w.longest.accesses.size()) / double(std::max<size_t>(1, w.lanes[lane].accesses.size()));
+      w.scale =
+          double(w.longest.accesses.size()) / double(std::max<size_t>(1, w.lanes[lane].accesses.size()));
     }
     return w;
   }
@@ -135,14 +138,16 @@ private:
       std::map<int64_t, int64_t> lengths; // of runs, by bytes
       int64_t total = 0, dividing = 0;
       runs_[argument].forEach([&](uint64_t begin, uint64_t bytes) {
-        total += static_cast<int64_t>(bytes), lengths[static_cast<int64_t>(bytes)] += static_cast<int64_t>(bytes);
+        total += static_cast<int64_t>(bytes),
+            lengths[static_cast<int64_t>(bytes)] += static_cast<int64_t>(bytes);
         if (begin % 16 == 0 && bytes % 16 == 0) dividing += static_cast<int64_t>(bytes);
       });
       facts.run = std::max_element(lengths.begin(), lengths.end(), most)->first;
       facts.divisible = 2 * dividing > total;
       facts_.traffic += facts.traffic;
       const int64_t bytes = argumentBytes_[argument];
-      facts_.sectors += bytes > kCloseBytes ? facts.sectors : std::min(facts.sectors, double(bytes) * gpu_.multiprocessors);
+      facts_.sectors +=
+          bytes > kCloseBytes ? facts.sectors : std::min(facts.sectors, double(bytes) * gpu_.multiprocessors);
     }
   }
 
@@ -161,7 +166,8 @@ int clusterOf(std::string_view ptx, std::string_view kernel) {
   if (at == std::string_view::npos) return 1;
   const std::string_view header = ptx.substr(at, ptx.find('{', at) - at);
   at = header.find(".reqnctapercluster");
-  return at == std::string_view::npos ? 1 : std::max(1, std::atoi(std::string(header.substr(at + 18)).c_str()));
+  return at == std::string_view::npos ? 1
+                                      : std::max(1, std::atoi(std::string(header.substr(at + 18)).c_str()));
 }
 
 } // namespace
@@ -173,7 +179,7 @@ double KernelFacts::activeShare() const {
   return threadsPerBlock > 0 ? double(activeThreads) / threadsPerBlock : 0;
 }
 
-bool KernelFacts::isSample() const { return byData && 2 * traffic < double(bytes); }
+bool KernelFacts::isSample() const { return byData && kSeen * traffic < double(bytes); }
 
 bool KernelFacts::isNarrow(size_t argument) const {
   const ArgumentFacts& a = arguments[argument];
@@ -185,13 +191,26 @@ bool KernelFacts::isStrided(size_t argument) const {
   return a.sectors >= kNoticeable * sectors && a.sectors > kStrided * a.traffic && !a.ofData;
 }
 
+// Threads handle as many elements as fit in 16 bytes of the widest dtype, of arguments that matter.
+static void setWanted(KernelFacts& f, const KernelLaunch& launch) {
+  int64_t most = 0;
+  for (int64_t bytes : launch.argumentBytes) most = std::max(most, bytes);
+  int largest = 1;
+  for (size_t a = 0; a < launch.elementBytes.size(); ++a)
+    if (double(launch.argumentBytes[a]) >= kNoticeable * double(most))
+      largest = std::max(largest, launch.elementBytes[a]);
+  for (size_t a = 0; a < launch.elementBytes.size(); ++a)
+    f.arguments[a].wanted = std::clamp(16 * launch.elementBytes[a] / largest, 1, 16);
+}
+
 // By Little's law, from the time of a thread without contention; stores have their part of the bandwidth.
 static void setInFlight(KernelFacts& f, const GpuModel& gpu) {
   const double blocks = std::min<double>(f.blocksAtOnce, std::ceil(double(f.blocks) / gpu.multiprocessors));
   const double latency = gpu.latencySeconds * gpu.hertz;
   double loads = 0;
   for (const ArgumentFacts& a : f.arguments) loads += a.stored ? 0 : a.traffic;
-  if (f.cycles > 0) f.bytesInFlight = blocks * f.activeThreads * f.loadedBytes * std::min(1.0, latency / f.cycles);
+  if (f.cycles > 0)
+    f.bytesInFlight = blocks * f.activeThreads * f.loadedBytes * std::min(1.0, latency / f.cycles);
   f.bytesNeeded = f.traffic > 0 ? gpu.bytesNeeded() * loads / f.traffic : 0;
 }
 
@@ -204,9 +223,7 @@ KernelFacts kernelFacts(const FittedKernel& kernel, std::string_view ptx, const 
   facts.blocksAtOnce = gpu.blocksAtOnce(facts.threadsPerBlock, kernel.usage.registers, facts.sharedBytes);
   facts.inputs = launch.inputs, facts.bytes = launch.bytes, facts.elements = launch.elements;
   facts.arguments.resize(launch.argumentBytes.size());
-  const int largest = launch.elementBytes.empty() ? 1 : std::ranges::max(launch.elementBytes);
-  for (size_t a = 0; a < launch.elementBytes.size(); ++a)
-    facts.arguments[a].wanted = std::max(1, 16 * launch.elementBytes[a] / largest);
+  setWanted(facts, launch);
   const ptx::Kernel code = ptx::parseKernel(ptx, kernel.usage.kernel);
   if (code.code.empty() || launch.blocks == 0) return facts;
   facts.traced = true;
@@ -216,7 +233,8 @@ KernelFacts kernelFacts(const FittedKernel& kernel, std::string_view ptx, const 
   ptx::Launch traced{facts.threadsPerBlock, clusterOf(ptx, kernel.usage.kernel), launch.blocks, {}, {}};
   for (uint32_t memory : launch.memoryOf) traced.params.push_back(ptx::addressOf(memory));
   for (int64_t size : launch.sizes) traced.params.push_back(static_cast<uint64_t>(size));
-  for (int64_t bytes : launch.argumentBytes) traced.cached.push_back(bytes <= kCachedBytes);
+  for (int64_t bytes : launch.argumentBytes)
+    traced.cached.push_back(bytes <= kCachedBytes && 8 * bytes <= launch.bytes);
   Sampling(code, traced, gpu, launch.argumentBytes, facts).run();
   setInFlight(facts, gpu);
   return facts;

@@ -33,9 +33,12 @@ std::string withoutComments(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text.substr(i, 2) == "//") i = std::min(text.find('\n', i), text.size()) - 1;
-    else if (text.substr(i, 2) == "/*") i = std::min(text.find("*/", i), text.size() - 2) + 1;
-    else out += text[i];
+    if (text.substr(i, 2) == "//")
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    else if (text.substr(i, 2) == "/*")
+      i = std::min(text.find("*/", i), text.size() - 2) + 1;
+    else
+      out += text[i];
   }
   return out;
 }
@@ -45,7 +48,8 @@ std::optional<Type> typeOf(std::string_view word) {
   if (word == "bf16" || word == "bf16x2") return Type{'f', word == "bf16" ? 16 : 32};
   if (word == "f16x2") return Type{'f', 32};
   if (word == "e4m3x2" || word == "e5m2x2") return Type{'f', 16};
-  if (word.size() < 2 || std::string_view("usbf").find(word[0]) == std::string_view::npos) return std::nullopt;
+  if (word.size() < 2 || std::string_view("usbf").find(word[0]) == std::string_view::npos)
+    return std::nullopt;
   const int bits = std::atoi(std::string(word.substr(1)).c_str());
   for (int known : {8, 16, 32, 64, 128})
     if (bits == known && std::to_string(bits) == word.substr(1)) return Type{word[0], bits};
@@ -57,16 +61,52 @@ struct Row {
   Op op;
 };
 constexpr Row kOps[] = {
-    {"mov", Op::Mov}, {"add", Op::Add}, {"sub", Op::Sub}, {"mul", Op::Mul}, {"mad", Op::Mad}, {"shl", Op::Shl},
-    {"shr", Op::Shr}, {"and", Op::And}, {"or", Op::Or}, {"xor", Op::Xor}, {"not", Op::Not}, {"neg", Op::Neg},
-    {"min", Op::Min}, {"max", Op::Max}, {"abs", Op::Abs}, {"div", Op::Div}, {"rem", Op::Rem}, {"setp", Op::Setp},
-    {"selp", Op::Selp}, {"cvt", Op::Cvt}, {"cvta", Op::Cvta}, {"ld", Op::Load}, {"ldu", Op::Load},
-    {"st", Op::Store}, {"atom", Op::Atomic}, {"red", Op::Atomic}, {"bra", Op::Branch}, {"ret", Op::Exit},
-    {"exit", Op::Exit}, {"trap", Op::Exit}, {"bar", Op::Barrier}, {"barrier", Op::Barrier},
-    {"ldmatrix", Op::LoadMatrix}, {"mma", Op::Mma}, {"wgmma", Op::Mma}, {"shfl", Op::Shuffle},
-    {"activemask", Op::ActiveMask}, {"ex2", Op::Special}, {"lg2", Op::Special}, {"rcp", Op::Special},
-    {"rsqrt", Op::Special}, {"sqrt", Op::Special}, {"sin", Op::Special}, {"cos", Op::Special},
-    {"tanh", Op::Special}, {"call", Op::Call},
+    {"mov", Op::Mov},
+    {"add", Op::Add},
+    {"sub", Op::Sub},
+    {"mul", Op::Mul},
+    {"mad", Op::Mad},
+    {"shl", Op::Shl},
+    {"shr", Op::Shr},
+    {"and", Op::And},
+    {"or", Op::Or},
+    {"xor", Op::Xor},
+    {"not", Op::Not},
+    {"neg", Op::Neg},
+    {"min", Op::Min},
+    {"max", Op::Max},
+    {"abs", Op::Abs},
+    {"div", Op::Div},
+    {"rem", Op::Rem},
+    {"setp", Op::Setp},
+    {"selp", Op::Selp},
+    {"cvt", Op::Cvt},
+    {"cvta", Op::Cvta},
+    {"ld", Op::Load},
+    {"ldu", Op::Load},
+    {"st", Op::Store},
+    {"atom", Op::Atomic},
+    {"red", Op::Atomic},
+    {"bra", Op::Branch},
+    {"ret", Op::Exit},
+    {"exit", Op::Exit},
+    {"trap", Op::Exit},
+    {"bar", Op::Barrier},
+    {"barrier", Op::Barrier},
+    {"ldmatrix", Op::LoadMatrix},
+    {"mma", Op::Mma},
+    {"wgmma", Op::Mma},
+    {"shfl", Op::Shuffle},
+    {"activemask", Op::ActiveMask},
+    {"ex2", Op::Special},
+    {"lg2", Op::Special},
+    {"rcp", Op::Special},
+    {"rsqrt", Op::Special},
+    {"sqrt", Op::Special},
+    {"sin", Op::Special},
+    {"cos", Op::Special},
+    {"tanh", Op::Special},
+    {"call", Op::Call},
 };
 
 // m16n8k16: 2 * 16 * 8 * 16 operations of a warp.
@@ -95,7 +135,7 @@ Space spaceOf(const std::vector<std::string_view>& words) {
 }
 
 void decodeCopy(Instruction& i, const std::vector<std::string_view>& words) {
-  i.op = has(words, "commit_group") ? Op::CopyCommit
+  i.op = has(words, "commit_group")                           ? Op::CopyCommit
          : has(words, "wait_group") || has(words, "wait_all") ? Op::CopyWait
                                                               : Op::CopyAsync;
   i.space = Space::Global;
@@ -127,7 +167,8 @@ void decode(Instruction& i) {
   if (i.op == Op::Barrier && has(words, "cluster")) i.op = Op::ClusterBarrier;
   if (i.op == Op::Mma)
     for (std::string_view w : words)
-      if (w.starts_with("m") && w.find('n') != std::string_view::npos && w.find('k') != std::string_view::npos)
+      if (w.starts_with("m") && w.find('n') != std::string_view::npos &&
+          w.find('k') != std::string_view::npos)
         i.flops = std::max(i.flops, mmaFlops(w));
 }
 
@@ -158,7 +199,8 @@ public:
     }
     for (size_t i = 0; i < k_.code.size(); ++i)
       if (k_.code[i].op == Op::Branch && !k_.code[i].operands.empty())
-        if (auto at = labels_.find(k_.code[i].operands[0].name); at != labels_.end()) k_.code[i].target = at->second;
+        if (auto at = labels_.find(k_.code[i].operands[0].name); at != labels_.end())
+          k_.code[i].target = at->second;
     k_.registers = static_cast<int>(registers_.size());
   }
 
@@ -219,14 +261,18 @@ private:
     const size_t plus = s.find('+');
     const std::string_view base = trimmed(s.substr(0, plus));
     if (plus != std::string_view::npos) o.value = number(trimmed(s.substr(plus + 1))).value_or(0);
-    if (const auto n = number(base)) o.value += *n;
-    else if (base.starts_with("%") || registers_.contains(std::string(base))) o.reg = registerOf(base);
-    else o.name = base;
+    if (const auto n = number(base))
+      o.value += *n;
+    else if (base.starts_with("%") || registers_.contains(std::string(base)))
+      o.reg = registerOf(base);
+    else
+      o.name = base;
     return o;
   }
 
   Operand operand(std::string_view s) {
-    if (const size_t bar = s.find('|'); bar != std::string_view::npos && s[0] != '[') s = trimmed(s.substr(0, bar));
+    if (const size_t bar = s.find('|'); bar != std::string_view::npos && s[0] != '[')
+      s = trimmed(s.substr(0, bar));
     Operand o;
     if (s.empty() || s == "_") return o;
     if (s[0] == '!') {
@@ -237,13 +283,15 @@ private:
     if (s[0] == '[') return memory(s.substr(1, s.find(']') - 1));
     if (s[0] == '{') {
       o.kind = Operand::Vector;
-      for (std::string_view part : split(s.substr(1, s.rfind('}') - 1), ',')) o.parts.push_back(operand(part));
+      for (std::string_view part : split(s.substr(1, s.rfind('}') - 1), ','))
+        o.parts.push_back(operand(part));
       return o;
     }
     if (const auto n = number(s)) return {.kind = Operand::Immediate, .value = *n};
     if (s[0] == '%' && s.find_first_of("0123456789") == std::string_view::npos)
       return {.kind = Operand::Special, .name = std::string(s.substr(1))};
-    if (s[0] == '%' || registers_.contains(std::string(s))) return {.kind = Operand::Register, .reg = registerOf(s)};
+    if (s[0] == '%' || registers_.contains(std::string(s)))
+      return {.kind = Operand::Register, .reg = registerOf(s)};
     return {.kind = Operand::Symbol, .name = std::string(s)};
   }
 
@@ -268,7 +316,8 @@ template <class Fn> void forEachEntry(std::string_view text, Fn&& fn) {
     const size_t open = std::min(text.find('{', nameEnd), text.size());
     const size_t end = closing(text, open);
     if (open < text.size())
-      fn(text.substr(name, nameEnd - name), text.substr(nameEnd, open - nameEnd), text.substr(open + 1, end - open - 1));
+      fn(text.substr(name, nameEnd - name), text.substr(nameEnd, open - nameEnd),
+         text.substr(open + 1, end - open - 1));
     at = end;
   }
 }
@@ -285,8 +334,15 @@ Kernel kernelOf(std::string_view name, std::string_view header, std::string_view
 
 bool Instruction::writes() const {
   switch (op) {
-  case Op::Store: case Op::Branch: case Op::Exit: case Op::Barrier: case Op::ClusterBarrier: case Op::CopyAsync:
-  case Op::CopyCommit: case Op::CopyWait: case Op::Call: return false;
+  case Op::Store:
+  case Op::Branch:
+  case Op::Exit:
+  case Op::Barrier:
+  case Op::ClusterBarrier:
+  case Op::CopyAsync:
+  case Op::CopyCommit:
+  case Op::CopyWait:
+  case Op::Call: return false;
   case Op::Atomic: return !opcode.starts_with("red");
   default: return !operands.empty();
   }
@@ -295,7 +351,8 @@ bool Instruction::writes() const {
 std::vector<Kernel> parse(std::string_view text) {
   const std::string plain = withoutComments(text);
   std::vector<Kernel> kernels;
-  forEachEntry(plain, [&](auto name, auto header, auto body) { kernels.push_back(kernelOf(name, header, body)); });
+  forEachEntry(plain,
+               [&](auto name, auto header, auto body) { kernels.push_back(kernelOf(name, header, body)); });
   return kernels;
 }
 
@@ -332,8 +389,10 @@ std::vector<bool> inLoops(const Kernel& k) {
     if (edge < 2) {
       const int to = next(i, edge++);
       if (to < 0) continue;
-      if (number[to] < 0) work.push_back({to, 0});
-      else if (onStack[to]) low[i] = std::min(low[i], number[to]), looping[i] = looping[i] || to == i;
+      if (number[to] < 0)
+        work.push_back({to, 0});
+      else if (onStack[to])
+        low[i] = std::min(low[i], number[to]), looping[i] = looping[i] || to == i;
       continue;
     }
     const int done = i;

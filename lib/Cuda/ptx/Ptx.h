@@ -9,9 +9,46 @@
 namespace dtc::ptx {
 
 enum class Op : uint8_t {
-  Mov, Add, Sub, Mul, MulHi, MulWide, Mad, MadWide, Shl, Shr, And, Or, Xor, Not, Neg, Min, Max, Abs, Div, Rem,
-  Setp, Selp, Cvt, Cvta, Load, Store, Atomic, Branch, Exit, Barrier, ClusterBarrier, CopyAsync, CopyCommit,
-  CopyWait, LoadMatrix, Mma, Shuffle, ActiveMask, Special, Call,
+  Mov,
+  Add,
+  Sub,
+  Mul,
+  MulHi,
+  MulWide,
+  Mad,
+  MadWide,
+  Shl,
+  Shr,
+  And,
+  Or,
+  Xor,
+  Not,
+  Neg,
+  Min,
+  Max,
+  Abs,
+  Div,
+  Rem,
+  Setp,
+  Selp,
+  Cvt,
+  Cvta,
+  Load,
+  Store,
+  Atomic,
+  Branch,
+  Exit,
+  Barrier,
+  ClusterBarrier,
+  CopyAsync,
+  CopyCommit,
+  CopyWait,
+  LoadMatrix,
+  Mma,
+  Shuffle,
+  ActiveMask,
+  Special,
+  Call,
   Other, // arithmetic of floats, and what an index does not need
 };
 
@@ -25,11 +62,11 @@ struct Type {
 
 struct Operand {
   enum Kind : uint8_t { Nothing, Register, Immediate, Special, Symbol, Memory, Vector } kind = Nothing;
-  int reg = -1;                     // Register, and the base of Memory; -1: none
-  bool negated = false;             // a predicate with !
-  int64_t value = 0;                // Immediate (floats as bits), and the offset of Memory
-  std::string name = {};            // Special ("tid.x"), Symbol, and the base of Memory where that is a symbol
-  std::vector<Operand> parts = {};  // Vector
+  int reg = -1;                    // Register, and the base of Memory; -1: none
+  bool negated = false;            // a predicate with !
+  int64_t value = 0;               // Immediate (floats as bits), and the offset of Memory
+  std::string name = {};           // Special ("tid.x"), Symbol, and the base of Memory where that is a symbol
+  std::vector<Operand> parts = {}; // Vector
 };
 
 struct Instruction {
@@ -37,12 +74,12 @@ struct Instruction {
   std::string opcode; // as written
   Type type, from;    // from: the source of cvt
   Space space = Space::Generic;
-  int accessBytes = 0;   // of a thread: Load, Store, Atomic, CopyAsync, LoadMatrix
-  int64_t flops = 0;     // Mma: of a warp
-  std::string compare;   // Setp: "lt", "nan", …
-  int guard = -1;        // the predicate register, or -1
+  int accessBytes = 0; // of a thread: Load, Store, Atomic, CopyAsync, LoadMatrix
+  int64_t flops = 0;   // Mma: of a warp
+  std::string compare; // Setp: "lt", "nan", …
+  int guard = -1;      // the predicate register, or -1
   bool guardNegated = false;
-  int target = -1;       // Branch: index of an instruction
+  int target = -1; // Branch: index of an instruction
   std::vector<Operand> operands;
   [[nodiscard]] bool writes() const; // operands[0] is what it writes
 };

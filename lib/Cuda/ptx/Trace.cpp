@@ -31,7 +31,8 @@ bool below(uint64_t a, uint64_t b, Type t) {
   if (t.kind == 'f')
     return t.bits == 64 ? std::bit_cast<double>(a) < std::bit_cast<double>(b)
                         : std::bit_cast<float>(uint32_t(a)) < std::bit_cast<float>(uint32_t(b));
-  return t.kind == 's' ? extended(a, t.bits) < extended(b, t.bits) : truncated(a, t.bits) < truncated(b, t.bits);
+  return t.kind == 's' ? extended(a, t.bits) < extended(b, t.bits)
+                       : truncated(a, t.bits) < truncated(b, t.bits);
 }
 
 bool compared(std::string_view how, uint64_t a, uint64_t b, Type t) {
@@ -48,8 +49,9 @@ bool compared(std::string_view how, uint64_t a, uint64_t b, Type t) {
 }
 
 uint64_t highProduct(uint64_t a, uint64_t b, Type t) {
-  if (t.bits < 64) return t.kind == 's' ? uint64_t((extended(a, t.bits) * extended(b, t.bits)) >> t.bits)
-                                        : (truncated(a, t.bits) * truncated(b, t.bits)) >> t.bits;
+  if (t.bits < 64)
+    return t.kind == 's' ? uint64_t((extended(a, t.bits) * extended(b, t.bits)) >> t.bits)
+                         : (truncated(a, t.bits) * truncated(b, t.bits)) >> t.bits;
   return t.kind == 's' ? uint64_t((__int128(int64_t(a)) * __int128(int64_t(b))) >> 64)
                        : uint64_t((static_cast<unsigned __int128>(a) * b) >> 64);
 }
@@ -89,7 +91,8 @@ public:
       now_ += issueSlots(i);
       const bool taken = i.guard < 0 || (values_[i.guard].bits != 0) != i.guardNegated;
       if (i.op == Op::Branch) earliest_ = now_;
-      if (i.guard >= 0 && values_[i.guard].data && (i.op == Op::Branch || i.op == Op::Exit)) trace_.byData = true;
+      if (i.guard >= 0 && values_[i.guard].data && (i.op == Op::Branch || i.op == Op::Exit))
+        trace_.byData = true;
       if (!taken) {
         ++at;
         continue;
@@ -110,7 +113,8 @@ public:
 private:
   Value read(const Operand& o) const {
     switch (o.kind) {
-    case Operand::Register: return {o.negated ? !values_[o.reg].bits : values_[o.reg].bits, values_[o.reg].data};
+    case Operand::Register:
+      return {o.negated ? !values_[o.reg].bits : values_[o.reg].bits, values_[o.reg].data};
     case Operand::Immediate: return {static_cast<uint64_t>(o.value)};
     case Operand::Special: return {special(o.name)};
     case Operand::Memory: {
@@ -194,22 +198,18 @@ private:
     width_ = i.type.bits;
     switch (i.op) {
     case Op::Load: return load(i, at);
-    case Op::Store: case Op::Atomic: return store(i, at);
+    case Op::Store:
+    case Op::Atomic: return store(i, at);
     case Op::CopyAsync: return copyAsync(i, at);
     case Op::CopyCommit: groups_.push_back(copied_); return;
     case Op::CopyWait: return;
-    case Op::Barrier: case Op::ClusterBarrier:
+    case Op::Barrier:
+    case Op::ClusterBarrier:
       now_ += i.op == Op::Barrier ? kBarrier : kClusterBarrier, earliest_ = now_;
       return;
-    case Op::LoadMatrix:
-      trace_.sharedBytes += i.accessBytes;
-      return write(i.operands[0], {0, true}, kShared);
-    case Op::Mma:
-      trace_.flops += i.flops;
-      return write(i.operands[0], {0, true}, kMma);
-    case Op::Special:
-      ++trace_.special;
-      return write(i.operands[0], {0, true}, kSpecialLatency);
+    case Op::LoadMatrix: trace_.sharedBytes += i.accessBytes; return write(i.operands[0], {0, true}, kShared);
+    case Op::Mma: trace_.flops += i.flops; return write(i.operands[0], {0, true}, kMma);
+    case Op::Special: ++trace_.special; return write(i.operands[0], {0, true}, kSpecialLatency);
     case Op::Shuffle: {
       const Value v = read(i.operands[1]);
       return write(i.operands[0], {v.bits, v.data}, kShared);
@@ -223,7 +223,8 @@ private:
     if (i.type.kind == 'f' && i.type.bits == 64) ++trace_.f64;
     Value v;
     Value in[3];
-    for (size_t o = 1; o < i.operands.size() && o <= 3; ++o) in[o - 1] = read(i.operands[o]), v.data |= in[o - 1].data;
+    for (size_t o = 1; o < i.operands.size() && o <= 3; ++o)
+      in[o - 1] = read(i.operands[o]), v.data |= in[o - 1].data;
     const bool computed = result(i, in[0].bits, in[1].bits, in[2].bits, v.bits);
     if (!computed) v = {0, true};
     if (i.op == Op::Setp && (i.compare == "nan" || i.compare == "num")) v.data = false;
@@ -251,7 +252,8 @@ private:
     case Op::MulWide: return out = widened(a, t) * widened(b, t), true;
     case Op::Mad: return out = a * b + c, true;
     case Op::MadWide: return out = widened(a, t) * widened(b, t) + c, true;
-    case Op::Shl: case Op::Shr: return out = shifted(a, b, i), true;
+    case Op::Shl:
+    case Op::Shr: return out = shifted(a, b, i), true;
     case Op::And: return out = a & b, true;
     case Op::Or: return out = a | b, true;
     case Op::Xor: return out = a ^ b, true;
@@ -260,7 +262,8 @@ private:
     case Op::Abs: return out = static_cast<uint64_t>(std::abs(extended(a, t.bits))), true;
     case Op::Min: return out = below(a, b, t) ? a : b, true;
     case Op::Max: return out = below(a, b, t) ? b : a, true;
-    case Op::Div: case Op::Rem: return out = divided(a, b, t, i.op == Op::Rem), true;
+    case Op::Div:
+    case Op::Rem: return out = divided(a, b, t, i.op == Op::Rem), true;
     case Op::Cvt: return out = widened(a, i.from), true;
     case Op::ActiveMask: return out = 0xffffffff, true;
     default: return false;
@@ -272,7 +275,8 @@ private:
     trace_.accesses.push_back({at, visits_[at]++, address.bits, bytes, stores, address.data});
     if (stores) return 0;
     const auto argument = static_cast<size_t>(argumentAt(address.bits));
-    if (argument < launch_.cached.size() && launch_.cached[argument]) return gpu_.l2LatencySeconds * gpu_.hertz;
+    if (argument < launch_.cached.size() && launch_.cached[argument])
+      return gpu_.l2LatencySeconds * gpu_.hertz;
     trace_.loadedBytes += bytes;
     const bool again = !touched_.insert(address.bits / kSector).second && !address.data;
     return again && i.space != Space::Constant ? kCached : gpu_.latencySeconds * gpu_.hertz;
@@ -293,8 +297,10 @@ private:
     }
     const Value address = read(from);
     double latency = kShared;
-    if (isGlobal(i, address)) latency = access(i, at, address, i.accessBytes, false);
-    else if (i.space != Space::Local) trace_.sharedBytes += i.accessBytes;
+    if (isGlobal(i, address))
+      latency = access(i, at, address, i.accessBytes, false);
+    else if (i.space != Space::Local)
+      trace_.sharedBytes += i.accessBytes;
     write(i.operands[0], {0, true}, latency - (now_ - issuedAt(from)), isGlobal(i, address));
   }
 
@@ -343,13 +349,27 @@ private:
 double issueSlots(const Instruction& i) {
   const bool wide = i.type.bits == 64 && i.type.kind != 'f';
   switch (i.op) {
-  case Op::Mov: case Op::Cvta: case Op::CopyCommit: return 0;
+  case Op::Mov:
+  case Op::Cvta:
+  case Op::CopyCommit: return 0;
   case Op::Cvt: return i.type.kind == 'f' || i.from.kind == 'f' ? 1 : 0; // of integers: mostly free
-  case Op::Add: case Op::Sub: case Op::And: case Op::Or: case Op::Xor: case Op::Setp: case Op::Selp: case Op::Shl:
-  case Op::Shr: case Op::Min: case Op::Max: case Op::Neg: return wide ? 2 : 1;
-  case Op::Mul: case Op::Mad: return wide ? 4 : 1;
+  case Op::Add:
+  case Op::Sub:
+  case Op::And:
+  case Op::Or:
+  case Op::Xor:
+  case Op::Setp:
+  case Op::Selp:
+  case Op::Shl:
+  case Op::Shr:
+  case Op::Min:
+  case Op::Max:
+  case Op::Neg: return wide ? 2 : 1;
+  case Op::Mul:
+  case Op::Mad: return wide ? 4 : 1;
   case Op::MulHi: return wide ? 8 : 1;
-  case Op::Div: case Op::Rem:
+  case Op::Div:
+  case Op::Rem:
     if (i.type.kind == 'f') return i.opcode.find("rn") != std::string::npos ? 10 : 4;
     return wide ? 100 : 20;
   case Op::Call: return 60;
@@ -358,8 +378,8 @@ double issueSlots(const Instruction& i) {
   }
 }
 
-ThreadTrace traceThread(const Kernel& kernel, const Launch& launch, const GpuModel& gpu, int64_t block, int thread,
-                        const Limits& limits) {
+ThreadTrace traceThread(const Kernel& kernel, const Launch& launch, const GpuModel& gpu, int64_t block,
+                        int thread, const Limits& limits) {
   return Thread(kernel, launch, gpu, block, thread).run(limits);
 }
 

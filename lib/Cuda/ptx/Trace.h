@@ -29,15 +29,15 @@ struct Access {
 
 struct ThreadTrace {
   std::vector<Access> accesses;
-  int64_t steps = 0;          // instructions executed
-  double issue = 0;           // issue slots, as machine instructions
+  int64_t steps = 0; // instructions executed
+  double issue = 0;  // issue slots, as machine instructions
   double special = 0, f64 = 0;
   int64_t sharedBytes = 0, flops = 0; // flops: of mma, of the warp
-  int64_t loadedBytes = 0; // of arguments that are not cached
-  int64_t waits = 0;          // for loads of global memory, one after the other
-  double cycles = 0;    // of the thread, alone on its multiprocessor
-  bool cutOff = false;  // the limit was reached
-  bool byData = false;  // a branch depended on loaded values
+  int64_t loadedBytes = 0;            // of arguments that are not cached
+  int64_t waits = 0;                  // for loads of global memory, one after the other
+  double cycles = 0;                  // of the thread, alone on its multiprocessor
+  bool cutOff = false;                // the limit was reached
+  bool byData = false;                // a branch depended on loaded values
 };
 
 struct Limits {
@@ -45,8 +45,8 @@ struct Limits {
   bool firstAccess = false; // stop at the first access of global memory
 };
 
-[[nodiscard]] ThreadTrace traceThread(const Kernel&, const Launch&, const GpuModel&, int64_t block, int thread,
-                                      const Limits&);
+[[nodiscard]] ThreadTrace traceThread(const Kernel&, const Launch&, const GpuModel&, int64_t block,
+                                      int thread, const Limits&);
 
 // Machine instructions of one of PTX, roughly: a move is none, a 64-bit sum two, a 64-bit division a hundred.
 [[nodiscard]] double issueSlots(const Instruction&);

@@ -25,8 +25,10 @@ std::vector<MatmulRow> matmulRows(const ProgramUses& uses) {
     const MatmulRow row{matmulShape(use.problem), 1, libraryCalls(use.problem)};
     const auto same = std::ranges::find_if(
         rows, [&](const MatmulRow& r) { return r.shape == row.shape && r.calls == row.calls; });
-    if (same == rows.end()) rows.push_back(row);
-    else ++same->uses;
+    if (same == rows.end())
+      rows.push_back(row);
+    else
+      ++same->uses;
   }
   std::ranges::sort(rows, [](const MatmulRow& a, const MatmulRow& b) {
     return a.calls != b.calls ? a.calls > b.calls : a.shape < b.shape;
@@ -40,31 +42,34 @@ Result<std::vector<std::string>> ptxOf(const Nvrtc& nvrtc, const KernelSet& set,
   std::vector<SourceUnit> units;
   std::vector<size_t> which;
   for (size_t k = 0; k < fitted.size(); ++k)
-    if (!set.kernels()[k].standby) units.push_back({set.kernels()[k].name, fitted[k].schedule.cuda}), which.push_back(k);
+    if (!set.kernels()[k].standby)
+      units.push_back({set.kernels()[k].name, fitted[k].schedule.cuda}), which.push_back(k);
   DTC_TRY(auto made, nvrtc.compile(units, arch, CudaImage::Ptx));
   std::vector<std::string> ptx(fitted.size());
   for (size_t u = 0; u < units.size(); ++u) ptx[which[u]] = std::move(made[u].image);
   return ptx;
 }
 
-KernelRow rowOf(const KernelUse& use, const KernelSource& source, const FittedKernel& fitted, std::string_view ptx,
-                const GpuModel& gpu) {
+KernelRow rowOf(const KernelUse& use, const KernelSource& source, const FittedKernel& fitted,
+                std::string_view ptx, const GpuModel& gpu) {
   KernelLaunch launch = use.launch;
   launch.blocks = fitted.schedule.blocks(launch.sizes);
-  KernelRow row{source.name, fitted.schedule.schedule, 1, kernelFacts(fitted, ptx, launch, gpu), {}, {}};
+  KernelRow row{
+      source.name, fitted.schedule.schedule, 1, use.fallback, kernelFacts(fitted, ptx, launch, gpu), {}, {}};
   row.estimate = estimate(row.facts, gpu), row.complaints = complaints(row.facts, gpu);
   return row;
 }
 
 } // namespace
 
-double KernelRow::lostSeconds() const {
-  return double(uses) * (estimate.seconds - estimate.rooflineSeconds);
-}
+double KernelRow::lostSeconds() const { return double(uses) * (estimate.seconds - estimate.rooflineSeconds); }
 
-Result<ProgramKernels> programKernels(Module& m, FuncId entry, const Target& target, std::string_view arch) {
-  KernelSet set({.target = target, .otherSchedules = true});
-  DTC_TRY(auto uses, usesOf(m, entry, set));
+Result<ProgramKernels> programKernels(Module& m, FuncId entry, const Target& target) {
+  const std::string& arch = target.name;
+  Target own = target;
+  own.convDTypes = own.attentionDTypes = 0;
+  KernelSet set({.target = own, .otherSchedules = true}), libraries({.target = target});
+  DTC_TRY(auto uses, usesOf(m, entry, set, libraries));
   const Nvrtc nvrtc;
   DTC_TRY(auto fitted, fitKernels(nvrtc, set.kernels(), arch));
   DTC_TRY(auto ptx, ptxOf(nvrtc, set, fitted, arch));
@@ -75,7 +80,8 @@ Result<ProgramKernels> programKernels(Module& m, FuncId entry, const Target& tar
     if (set.kernels()[use.kernel].standby) continue;
     const auto [at, isNew] = known.try_emplace({use.kernel, use.launch.sizes}, program.kernels.size());
     if (isNew)
-      program.kernels.push_back(rowOf(use, set.kernels()[use.kernel], fitted[use.kernel], ptx[use.kernel], gpu));
+      program.kernels.push_back(
+          rowOf(use, set.kernels()[use.kernel], fitted[use.kernel], ptx[use.kernel], gpu));
     else
       ++program.kernels[at->second].uses;
   }

@@ -28,14 +28,16 @@ std::string accessText(const KernelFacts& f) {
   std::string out;
   for (size_t a = 0; a < f.arguments.size(); ++a) {
     out += out.empty() ? "" : " ";
-    out += f.arguments[a].widest == 0 ? "-" : std::to_string(f.arguments[a].usual) + (f.isNarrow(a) ? "*" : "");
+    out +=
+        f.arguments[a].widest == 0 ? "-" : std::to_string(f.arguments[a].usual) + (f.isNarrow(a) ? "*" : "");
   }
   return out;
 }
 
 // What each kernel is limited by.
 std::string speedText(const std::vector<KernelRow>& rows, std::string_view arch) {
-  std::string out = "expected speed on " + std::string(arch) + " (a model, docs/gpu.md), most time lost first:\n" +
+  std::string out = "expected speed on " + std::string(arch) +
+                    " (a model, docs/gpu.md), most time lost first:\n" +
                     text("%-32s %4s %8s  %s\n", "kernel", "uses", "roofline", "limit");
   std::string small;
   for (const KernelRow& r : rows) {
@@ -43,9 +45,9 @@ std::string speedText(const std::vector<KernelRow>& rows, std::string_view arch)
       small += (small.empty() ? "" : ", ") + r.name;
       continue;
     }
-    const std::string percent = r.facts.traced ? std::to_string(r.estimate.percent) + " %" : "?";
+    const std::string percent = r.estimate.percent > 0 ? std::to_string(r.estimate.percent) + " %" : "?";
     out += text("%-32.32s %4lld %8s  ", r.name.c_str(), static_cast<long long>(r.uses), percent.c_str()) +
-           r.estimate.reason + "\n";
+           r.estimate.reason + (r.fallback ? " (cuDNN's call, where it is installed)" : "") + "\n";
     for (const KernelComplaint& c : r.complaints)
       if (r.estimate.reason.find(c.text) == std::string::npos) out += std::string(48, ' ') + c.text + "\n";
   }
@@ -53,15 +55,15 @@ std::string speedText(const std::vector<KernelRow>& rows, std::string_view arch)
 }
 
 std::string resourcesText(const std::vector<KernelRow>& rows) {
-  std::string out = text("%-32s %4s %6s %5s %7s %6s %8s %6s %6s  %s\n", "kernel", "regs", "shared", "local", "threads",
-                         "active", "blocks", "per SM", "KiB", "access");
+  std::string out = text("%-32s %4s %6s %5s %7s %6s %8s %6s %6s  %s\n", "kernel", "regs", "shared", "local",
+                         "threads", "active", "blocks", "per SM", "KiB", "access");
   std::set<std::string> seen;
   for (const KernelRow& r : rows) {
     const KernelFacts& f = r.facts;
     out += text("%-32.32s %4d %6lld %5d %7d %6s %8lld %6d %6s  ", r.name.c_str(), f.usage.registers,
                 static_cast<long long>(f.sharedBytes), localBytes(f), f.threadsPerBlock,
-                f.traced ? percentText(f.activeShare()).c_str() : "?", static_cast<long long>(f.blocks), f.blocksAtOnce,
-                f.traced ? text("%.1f", f.bytesInFlight / 1024).c_str() : "?") +
+                f.traced ? percentText(f.activeShare()).c_str() : "?", static_cast<long long>(f.blocks),
+                f.blocksAtOnce, f.traced ? text("%.1f", f.bytesInFlight / 1024).c_str() : "?") +
            accessText(f) + "\n";
   }
   return out;
@@ -73,11 +75,13 @@ std::string matmulsText(const std::vector<MatmulRow>& rows) {
   for (const MatmulRow& r : rows) {
     matmuls += r.uses, calls += r.uses * r.calls;
     if (r.calls > 1)
-      several += text("  %lld uses, %lld calls each: ", static_cast<long long>(r.uses), static_cast<long long>(r.calls)) +
+      several += text("  %lld uses, %lld calls each: ", static_cast<long long>(r.uses),
+                      static_cast<long long>(r.calls)) +
                  r.shape + "\n";
   }
   if (matmuls == 0) return {};
-  return text("library calls: %lld for %lld matmuls\n", static_cast<long long>(calls), static_cast<long long>(matmuls)) +
+  return text("library calls: %lld for %lld matmuls\n", static_cast<long long>(calls),
+              static_cast<long long>(matmuls)) +
          several;
 }
 
@@ -100,7 +104,10 @@ Json argumentJson(const KernelFacts& f, size_t number) {
   const ArgumentFacts& a = f.arguments[number];
   const bool in = number < f.inputs;
   return {{"argument", in ? "in" + std::to_string(number) : "out" + std::to_string(number - f.inputs)},
-          {"widest_bytes", a.widest}, {"usual_bytes", a.usual}, {"row_bytes", a.run}, {"divisible", a.divisible}};
+          {"widest_bytes", a.widest},
+          {"usual_bytes", a.usual},
+          {"row_bytes", a.run},
+          {"divisible", a.divisible}};
 }
 
 Json kernelJson(const KernelRow& r) {
@@ -110,6 +117,7 @@ Json kernelJson(const KernelRow& r) {
   for (const KernelComplaint& c : r.complaints) complaints.push_back({{"kind", c.kind}, {"text", c.text}});
   return {{"kernel", r.name},
           {"uses", r.uses},
+          {"fallback", r.fallback},
           {"schedule", r.schedule},
           {"bytes", f.bytes},
           {"registers", f.usage.registers},
@@ -145,8 +153,13 @@ std::string kernelsJson(const ProgramKernels& program) {
   for (const MatmulRow& r : program.matmuls)
     matmuls.push_back({{"shape", r.shape}, {"uses", r.uses}, {"calls", r.calls}});
   for (const PassesRow& r : program.passes)
-    passes.push_back({{"writer", r.writer}, {"readers", r.readers}, {"type", r.type}, {"uses", r.uses},
-                      {"bytes", r.bytes}, {"passes", r.passes}, {"least", r.least}});
+    passes.push_back({{"writer", r.writer},
+                      {"readers", r.readers},
+                      {"type", r.type},
+                      {"uses", r.uses},
+                      {"bytes", r.bytes},
+                      {"passes", r.passes},
+                      {"least", r.least}});
   return Json{{"kernels", kernels}, {"matmuls", matmuls}, {"passes", passes}}.dump(1);
 }
 

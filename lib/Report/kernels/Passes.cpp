@@ -15,7 +15,8 @@ constexpr size_t kMostSteps = 20000;
 
 class Counting {
 public:
-  Counting(const Module& m, FuncId f, const ProgramUses& uses) : m_(m), mesh_(meshValueOf(m, f)), steps_(uses.steps) {
+  Counting(const Module& m, FuncId f, const ProgramUses& uses)
+      : m_(m), mesh_(meshValueOf(m, f)), steps_(uses.steps) {
     for (size_t s = 0; s < steps_.size(); ++s) {
       for (ValueId v : m_.operands(steps_[s].op)) {
         auto& readers = readers_[rootOf(v)];
@@ -23,8 +24,10 @@ public:
       }
       for (size_t r = 0; r < m_[steps_[s].op].numResults; ++r) {
         const ValueId result = m_.result(steps_[s].op, r);
-        if (steps_[s].view) roots_[result] = rootOf(m_.operand(steps_[s].op, 0));
-        else writers_[result] = s;
+        if (steps_[s].view)
+          roots_[result] = rootOf(m_.operand(steps_[s].op, 0));
+        else
+          writers_[result] = s;
       }
     }
   }
@@ -58,11 +61,13 @@ private:
     for (size_t reader : readers_[v]) {
       row.readers.push_back(steps_[reader].name);
       ++row.passes;
-      if (steps_[reader].library) ++row.least;
-      else kernels.push_back(reader);
+      if (steps_[reader].library)
+        ++row.least;
+      else
+        kernels.push_back(reader);
     }
     row.least += longestChain(kernels);
-    if (step.epilogue) row.passes += 2; // the library writes the product, the epilogue reads it
+    if (step.epilogue) row.passes += 2;               // the library writes the product, the epilogue reads it
     if (step.copies) row.passes += 1, row.least -= 1; // with a view in its place, neither read nor written
     if (row.passes <= row.least) return;
     const OpId op = step.op;
@@ -71,8 +76,10 @@ private:
     const auto same = std::ranges::find_if(rows, [&](const PassesRow& r) {
       return r.writer == row.writer && r.type == row.type && r.readers == row.readers;
     });
-    if (same == rows.end()) rows.push_back(std::move(row));
-    else ++same->uses;
+    if (same == rows.end())
+      rows.push_back(std::move(row));
+    else
+      ++same->uses;
   }
 
   // The max number of steps of which each depends on the one before: as many passes are needed.
@@ -93,7 +100,8 @@ private:
     after[0] = true;
     for (size_t s = from + 1; s <= to; ++s)
       for (ValueId v : m_.operands(steps_[s].op))
-        if (const auto w = writers_.find(rootOf(v)); w != writers_.end() && w->second >= from && w->second < s)
+        if (const auto w = writers_.find(rootOf(v));
+            w != writers_.end() && w->second >= from && w->second < s)
           after[s - from] = after[s - from] || after[w->second - from];
     return after;
   }

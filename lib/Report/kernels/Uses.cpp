@@ -10,7 +10,7 @@ namespace {
 
 class Collection {
 public:
-  Collection(Module& m, KernelSet& set) : m_(m), set_(set) {}
+  Collection(Module& m, KernelSet& set, KernelSet& libraries) : m_(m), set_(set), libraries_(libraries) {}
 
   Status function(FuncId f) {
     mesh_ = meshValueOf(m_, f);
@@ -27,6 +27,9 @@ private:
         DTC_TRY(auto call, set_.add(m_, o));
         uses.steps.push_back({o, "view"});
         std::visit([&](const auto& c) { add(o, c); }, call);
+        DTC_TRY(auto preferred, libraries_.add(m_, o));
+        if (std::holds_alternative<ConvCall>(preferred) || std::holds_alternative<AttentionCall>(preferred))
+          uses.kernels.back().fallback = uses.steps.back().library = true;
         continue;
       }
       uses.steps.push_back({o, std::string(m_.record(o).name)});
@@ -50,7 +53,7 @@ private:
   void addKernel(OpId o, uint32_t kernel, std::span<const uint32_t> inputs, std::span<const uint32_t> outputs,
                  std::vector<int64_t> sizes) {
     const KernelSource& source = set_.kernels()[kernel];
-    KernelUse use{kernel, {}, o};
+    KernelUse use{.kernel = kernel, .op = o};
     KernelLaunch& launch = use.launch;
     launch.inputs = source.numInputs;
     for (uint32_t b = 0; b < source.buffers.size(); ++b) {
@@ -58,7 +61,8 @@ private:
       const auto& numbers = in ? inputs : outputs;
       const uint32_t at = in ? b : b - source.numInputs;
       int64_t elements = 1; // of a library's own memory
-      if (at < numbers.size()) elements = elementsOf(in ? m_.operand(o, numbers[at]) : m_.result(o, numbers[at]));
+      if (at < numbers.size())
+        elements = elementsOf(in ? m_.operand(o, numbers[at]) : m_.result(o, numbers[at]));
       launch.elements = std::max(launch.elements, elements);
       launch.argumentBytes.push_back(elements * dtypeBytes(source.buffers[b].dtype));
       launch.elementBytes.push_back(static_cast<int>(dtypeBytes(source.buffers[b].dtype)));
@@ -73,8 +77,12 @@ private:
   // A kernel that moves all elements of one value: its result has the operand's bytes in another order.
   bool copies(const KernelUse& use) const {
     const KernelSource& source = set_.kernels()[use.kernel];
-    return source.numInputs == 1 && source.buffers.size() == 2 && source.flops(use.launch.sizes) == 0 &&
-           source.buffers[0].dtype == source.buffers[1].dtype &&
+    const auto moves = [&](OpId o) {
+      const OpRecord& r = m_.record(o);
+      return r.lowering == Lowering::Loops && !r.scalar && !r.scalarFor && r.combines == PendingKind::None;
+    };
+    return std::ranges::all_of(m_[m_.region(use.op)].ops, moves) && source.numInputs == 1 &&
+           source.buffers.size() == 2 && source.buffers[0].dtype == source.buffers[1].dtype &&
            use.launch.argumentBytes[0] == use.launch.argumentBytes[1];
   }
 
@@ -102,14 +110,14 @@ private:
   void add(OpId, const ViewCall&) { uses.steps.back().view = true; }
 
   Module& m_;
-  KernelSet& set_;
+  KernelSet &set_, &libraries_;
   Mesh mesh_;
 };
 
 } // namespace
 
-Result<ProgramUses> usesOf(Module& m, FuncId entry, KernelSet& set) {
-  Collection collection(m, set);
+Result<ProgramUses> usesOf(Module& m, FuncId entry, KernelSet& set, KernelSet& libraries) {
+  Collection collection(m, set, libraries);
   for (FuncId f : functionsOfProgram(m, entry))
     if (Status s = collection.function(f); !s) return s.error();
   return std::move(collection.uses);

@@ -8,8 +8,9 @@ namespace dtc {
 
 // A call of a kernel.
 struct KernelUse {
-  uint32_t kernel = 0; // of the set
-  KernelLaunch launch; // without `blocks`, which the schedule decides
+  uint32_t kernel = 0;   // of the set
+  KernelLaunch launch;   // without `blocks`, which the schedule decides
+  bool fallback = false; // cuDNN's, where it is installed
   OpId op;
 };
 
@@ -31,7 +32,7 @@ struct ProgramUses {
   std::vector<StepUse> steps; // in program order
 };
 
-// Adds the program's fused ops to `set`.
-[[nodiscard]] Result<ProgramUses> usesOf(Module&, FuncId entry, KernelSet& set);
+// Adds the program's fused ops to `set`, which has no cuDNN; `libraries` has, and says which calls are its.
+[[nodiscard]] Result<ProgramUses> usesOf(Module&, FuncId entry, KernelSet& set, KernelSet& libraries);
 
 } // namespace dtc

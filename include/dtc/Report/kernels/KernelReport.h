@@ -11,6 +11,7 @@ namespace dtc {
 struct KernelRow {
   std::string name, schedule;
   int64_t uses = 0;
+  bool fallback = false; // cuDNN's call, where it is installed
   KernelFacts facts;
   KernelEstimate estimate;
   std::vector<KernelComplaint> complaints;
@@ -20,7 +21,7 @@ struct KernelRow {
 
 // The matmuls of one shape.
 struct MatmulRow {
-  std::string shape; // "8 x [1024, 768] x [768, 64], bf16"
+  std::string shape;           // "8 x [1024, 768] x [768, 64], bf16"
   int64_t uses = 0, calls = 1; // of the library, for each
 };
 
@@ -35,13 +36,14 @@ struct PassesRow {
 struct ProgramKernels {
   std::vector<KernelRow> kernels; // those that lose most first
   std::vector<MatmulRow> matmuls;
-  std::vector<PassesRow> passes;  // the largest excess first
+  std::vector<PassesRow> passes; // the largest excess first
 };
 
 // Requires scheduled local text. Compiles each kernel for the target (Nvrtc's errors).
-[[nodiscard]] Result<ProgramKernels> programKernels(Module&, FuncId entry, const Target&, std::string_view arch);
+[[nodiscard]] Result<ProgramKernels> programKernels(Module&, FuncId entry, const Target&);
 
-[[nodiscard]] std::string kernelsText(const ProgramKernels&, std::string_view arch);
-[[nodiscard]] std::string kernelsJson(const ProgramKernels&); // {"kernels": […], "matmuls": […], "passes": […]}
+[[nodiscard]] std::string kernelsText(const ProgramKernels&, std::string_view target);
+[[nodiscard]] std::string
+kernelsJson(const ProgramKernels&); // {"kernels": […], "matmuls": […], "passes": […]}
 
 } // namespace dtc

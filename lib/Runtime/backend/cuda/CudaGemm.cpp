@@ -57,7 +57,8 @@ void CudaGemm::makeCalls() {
                          call.residual ? call.residual + i * g.batch[axis].residual * width : nullptr});
     calls_ = std::move(wider);
   }
-  DTC_CHECK(static_cast<int64_t>(calls_.size()) == libraryCalls(g), "a matmul has the calls that reports count");
+  DTC_CHECK(static_cast<int64_t>(calls_.size()) == libraryCalls(g),
+            "a matmul has the calls that reports count");
 }
 
 uint32_t CudaGemm::alignment() const {
