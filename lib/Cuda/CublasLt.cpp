@@ -36,7 +36,8 @@ static std::string describe(const CublasGemm& g) {
          (g.second && *g.second != g.dtype ? " by " + std::string(dtypeName(*g.second)) : "") +
          (g.tf32 && g.dtype == DType::F32 ? " (tf32) " : " ") + std::to_string(g.batch) + " x [" +
          std::to_string(g.m) + ", " + std::to_string(g.k) + "] x [" + std::to_string(g.k) + ", " +
-         std::to_string(g.n) + "]" + (g.aScale || g.bScale || g.deviceScale.scale || g.alpha != 1 ? " with scales" : "") +
+         std::to_string(g.n) + "]" +
+         (g.aScale || g.bScale || g.deviceScale.scale || g.alpha != 1 ? " with scales" : "") +
          (g.bias ? " with bias" : "") + (g.residual ? " with residual" : "") + (g.gelu ? " with gelu" : "") +
          (g.relu ? " with relu" : "");
 }
@@ -143,7 +144,8 @@ public:
     if (!status && g.aScale)
       status = t_.descSet(p_.desc, kDescScaleB, static_cast<const void*>(&g.aScale), sizeof g.aScale);
     const int32_t device = kPointersOfDevice;
-    if (!status && g.deviceScale.scale) status = t_.descSet(p_.desc, kDescPointerMode, &device, sizeof device);
+    if (!status && g.deviceScale.scale)
+      status = t_.descSet(p_.desc, kDescPointerMode, &device, sizeof device);
     return status;
   }
 
@@ -207,10 +209,9 @@ Status CublasLt::run(const CublasPlan& plan, const void* a, const void* b, const
   const void* beta = wide ? static_cast<const void*>(&beta64) : &beta32;
   if (const CublasGemm::DeviceScale& given = p.gemm.deviceScale; given.scale)
     alpha = given.scale, beta = p.added ? given.one : given.zero;
-  const int status =
-      impl_->table.matmul(impl_->handle, p.desc, alpha, b, p.left, a, p.right, beta, p.added ? residual : y,
-                          p.added ? p.added : p.out, y, p.out, &p.chosen.algorithm, workspace,
-                          p.chosen.workspaceBytes, stream.get);
+  const int status = impl_->table.matmul(impl_->handle, p.desc, alpha, b, p.left, a, p.right, beta,
+                                         p.added ? residual : y, p.added ? p.added : p.out, y, p.out,
+                                         &p.chosen.algorithm, workspace, p.chosen.workspaceBytes, stream.get);
   if (status)
     return machineError("cuBLASLt failed to compute " + describe(p.gemm) + " on " +
                         impl_->device.info().name + ": " + statusName(status));

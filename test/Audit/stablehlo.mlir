@@ -1,4 +1,4 @@
-// StableHLO of one device: its collectives with their groups, bytes and times.
+// StableHLO of one device: collectives with their groups, bytes and times.
 // RUN: %dtc audit %s | FileCheck %s
 // RUN: %dtc audit %s --json | FileCheck %s --check-prefix=JSON
 // (hand-written CHECK lines)

@@ -1,4 +1,4 @@
-// The first true of bools, as argmax prints.
+// The index of the first true, as JAX prints argmax of bools.
 // RUN: %dtc run %s
 // RUN: %dtc import %s | FileCheck %s
 // CHECK: argmax

@@ -1,4 +1,4 @@
-// A call back into Python is kept, and said to be what cannot run; a text that cannot be parsed is a report, too.
+// Python callbacks are imported but cannot run; text that does not parse still gives a report.
 // (hand-written CHECK lines)
 // RUN: %dtc import %s --report | FileCheck %s
 // RUN: %dtc import %s --report --json | FileCheck %s --check-prefix=JSON

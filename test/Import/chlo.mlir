@@ -1,4 +1,4 @@
-// CHLO's functions, its broadcasting forms, and the custom calls that stand for them; values by SciPy.
+// CHLO functions, their broadcasting forms and equivalent custom calls; values by SciPy.
 // RUN: %dtc run %s
 // RUN: %dtc run %s --backend cuda-emu
 func.func @main() {

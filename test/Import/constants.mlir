@@ -1,4 +1,4 @@
-// What stands in dense<…>: lists, splats, bits, bytes, words.
+// Contents of dense<…>: lists, splats, bits, bytes, words.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s
 // (CHECK lines written by scripts/dtc-update-tests)

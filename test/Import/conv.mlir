@@ -1,4 +1,4 @@
-// Convolutions with every attribute, in the short and the long form; the numbers are JAX's.
+// Convolutions with every attribute, in the short and the long form; values by JAX.
 // RUN: %dtc run %s
 // RUN: %dtc run %s --backend cuda-emu
 func.func @main() {

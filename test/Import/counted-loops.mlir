@@ -1,4 +1,4 @@
-// A `while` that counts is a `for`: any start and step, both ends, further counters, values that do not change.
+// A counting `while` becomes a `for`: any start, step and bound, additional counters, invariant values.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s
 // RUN: %dtc run %s --backend cuda-emu

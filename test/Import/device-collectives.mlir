@@ -1,4 +1,4 @@
-// StableHLO's collectives in the code of one device, groups along one axis, along both, and in steps.
+// StableHLO collectives in per-device code, with groups along one axis, both axes, and strided.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input '*=iota' --print y --print z --print i | FileCheck %s --check-prefix=CHECK-RESULT
 // (CHECK lines written by scripts/dtc-update-tests)

@@ -1,4 +1,4 @@
-// Quotient and remainder of the device's number are its index along an axis; a permutation that is the same for all rows runs along one axis.
+// Quotient and remainder of partition_id are axis indices; a permutation that is equal in all rows uses one axis.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input '*=iota' --print 0 | FileCheck %s --check-prefix=CHECK-RESULT
 // (CHECK lines written by scripts/dtc-update-tests)

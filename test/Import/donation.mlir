@@ -1,4 +1,4 @@
-// Donated arguments carry: paired by the names of the pytree, else as JAX aliases buffers; --loop steps them.
+// Donated arguments become carried: paired by pytree names, else by JAX's buffer aliases; --loop steps them.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --entry aliased --loop 3 --input 'arg0=const(1)' --input 'arg1=const(2)' --check | FileCheck %s --check-prefix=ALIASED
 // RUN: %dtc run %s --entry main --loop 3 --input "state['w']=const(1)" --input "state['m']=zeros" --input 'x=const(1)' --print "result[1]['w']" --print 'result[0]' --check | FileCheck %s --check-prefix=NAMED

@@ -1,4 +1,4 @@
-// Fourier transforms of odd, even, prime and composite lengths; the numbers are NumPy's.
+// Fourier transforms of odd, even, prime and composite lengths; values by NumPy.
 // RUN: %dtc run %s
 // RUN: %dtc run %s --backend cuda-emu
 func.func @main() {

@@ -1,4 +1,4 @@
-// Windows at data's places: each form of gather and scatter, indices outside, and a region of any kind.
+// All forms of gather and scatter, with indices out of range and with any region.
 // RUN: %dtc run %s
 // RUN: %dtc run %s --backend cuda-emu
 func.func @main() {

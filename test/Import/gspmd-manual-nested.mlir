@@ -1,5 +1,5 @@
-// GSPMD's calls in a function that the code of one device calls, as JAX prints a device's number along a manual axis where others are
-// free, and a shard_map in another: each device takes its piece along the inner axes. What JAX says of pieces says nothing here.
+// GSPMD custom calls in a function called by per-device code, as JAX prints axis_index with free axes, and a nested
+// shard_map: each device slices its shard along the inner axes. JAX's annotations of shards have no effect here.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input '*=randn(1)' --check | FileCheck %s --check-prefix=CHECK-RESULT
 // (CHECK lines written by scripts/dtc-update-tests)

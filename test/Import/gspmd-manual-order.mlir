@@ -1,5 +1,5 @@
-// Where regions of GSPMD's calls and other ops stand mixed, each region comes in one place, and all other ops stay in order. One
-// without operands; one within a loop.
+// Where GSPMD regions and other ops are interleaved, each region becomes contiguous and other ops keep their order.
+// A region without operands; a region in a loop.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --entry @mixed --input '*=randn(1)' --check | FileCheck %s --check-prefix=CHECK-RESULT
 // RUN: %dtc run %s --entry @loop --input '*=randn(1)' --check

@@ -1,5 +1,5 @@
-// GSPMD's calls along some axes alone: last_tile_dims says which are manual, the others stay free; unspecified dims of what goes in
-// and comes out may be cut along those. The device's number inside, and a whole value that goes in as it is.
+// GSPMD custom calls over a subset of axes: last_tile_dims lists manual axes, others are free; unspecified dims of
+// arguments and results may be sharded along free axes. The partition id inside, and an unsharded argument.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input '*=randn(1)' --check | FileCheck %s --check-prefix=CHECK-RESULT
 // (CHECK lines written by scripts/dtc-update-tests)

@@ -1,5 +1,5 @@
-// The older form of shard_map: GSPMD's calls around the code of one device are a `local` region, its called functions and its
-// constants inside; several in one function, an op between them; what comes in or goes out of many values.
+// The older form of shard_map: per-device code between GSPMD custom calls is a `local` region, with its callees and
+// constants inside; several regions in one function with an op between them; tuples of arguments and results.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input '*=randn(1)' --check | FileCheck %s --check-prefix=CHECK-RESULT
 // (CHECK lines written by scripts/dtc-update-tests)

@@ -1,4 +1,4 @@
-// GSPMD's strings: the mesh is what they imply; tiles in order, transposed, listed; replicated, on one device; @Sharding.
+// GSPMD sharding strings imply the mesh: iota, transposed and listed tiles; replicated; one device; @Sharding.
 // RUN: %dtc import %s | FileCheck %s
 // (CHECK lines written by scripts/dtc-update-tests)
 module attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {

@@ -1,4 +1,4 @@
-// Ops that StableHLO took over from its forebears, and what its newest texts have.
+// Ops that StableHLO inherited from MHLO, and ops of its newest versions.
 // RUN: %dtc run %s --check
 // RUN: %dtc run %s --backend cuda-emu
 func.func @main() {

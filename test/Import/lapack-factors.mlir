@@ -1,4 +1,4 @@
-// LU and QR by LAPACK's calls, as JAX prints them, with LAPACK's own signs.
+// LU and QR by LAPACK custom calls, as JAX prints them, with LAPACK's signs.
 // RUN: %dtc run %s
 // RUN: %dtc run %s --check
 // RUN: %dtc run %s --backend cuda-emu

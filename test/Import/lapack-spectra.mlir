@@ -1,4 +1,4 @@
-// Eigenvalues and singular values by LAPACK's calls, as JAX prints them; vectors, whose signs are anyone's, by what they do.
+// Eigenvalues and singular values by LAPACK custom calls; vectors, whose signs are arbitrary, by reconstruction.
 // RUN: %dtc run %s
 // RUN: %dtc run %s --backend cuda-emu
 // Only the lower triangle is read; A V = V diag(w), the least first.

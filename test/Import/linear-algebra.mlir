@@ -1,4 +1,4 @@
-// Factors and triangular systems, and LAPACK's calls for the same.
+// Factorizations, triangular solves, and LAPACK custom calls for them.
 // RUN: %dtc run %s
 // RUN: %dtc run %s --backend cuda-emu
 func.func @main() {

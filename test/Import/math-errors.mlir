@@ -1,4 +1,4 @@
-// Calls that no op does name what to do instead; so do attributes that say nothing.
+// Unsupported custom calls suggest an alternative, as do unsupported attributes.
 // RUN: not --exit 1 %dtc import %s --report | FileCheck %s
 // (hand-written CHECK lines)
 func.func @main(%a: tensor<3x3xf32>, %w: tensor<3x3xf32>) {

@@ -1,4 +1,4 @@
-// Groups that a mesh's axes and parts of them name.
+// Replica groups given by mesh axes and sub-axes.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input '*=iota' | FileCheck %s --check-prefix=RAN
 // RUN: not %dtc import %S/Inputs/mesh-axes-unknown.mlir 2>&1 | FileCheck %s --check-prefix=BAD

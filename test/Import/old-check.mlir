@@ -1,4 +1,4 @@
-// The checks of older test data give i1[]; one that does not hold fails the run all the same.
+// Checks of older test data return i1[]; a failing one fails the run.
 // RUN: not %dtc run %s 2>&1 | FileCheck %s
 // (CHECK lines written by scripts/dtc-update-tests)
 module @jit_testcase {

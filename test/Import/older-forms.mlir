@@ -1,4 +1,4 @@
-// What older producers print: dense attributes, no properties, results of checks, words with two spaces.
+// Syntax of older producers: dense attributes, no properties, results of checks, double spaces.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s
 // (CHECK lines written by scripts/dtc-update-tests)

@@ -1,5 +1,5 @@
-// A text that says what each device does, outside of any manual computation: an spmd function on a mesh of that many devices, whose
-// arguments and results are each device's own pieces.
+// Per-device text outside of a manual computation: an spmd function on a mesh of that many devices, whose arguments
+// and results are shards.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input 'x=iota' --check | FileCheck %s --check-prefix=RAN
 // (CHECK lines written by scripts/dtc-update-tests)

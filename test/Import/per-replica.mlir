@@ -1,4 +1,4 @@
-// Code of each replica, in functions that call one another: replicas are devices as partitions are ("per-device" is an error for both).
+// Per-replica code with calls: replicas are devices, as partitions are ("per-device" is an error for both).
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input '*=iota' --check | FileCheck %s --check-prefix=RAN
 // (CHECK lines written by scripts/dtc-update-tests)

@@ -1,4 +1,4 @@
-// The pretty forms of several years: short and long reduce aside, each op as JAX prints it.
+// The pretty forms of several years: long and short reduce, and each op as JAX prints it.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc import %s | %dtc opt - | FileCheck %s
 // RUN: %dtc run %s --input '*=randn(1)' --check

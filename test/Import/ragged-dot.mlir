@@ -1,4 +1,4 @@
-// Rows in groups, each multiplied by the matrix of its group; rows of no group give 0.
+// ragged_dot: rows in groups, each multiplied by its group's matrix; rows of no group give 0.
 // RUN: %dtc run %s
 // RUN: %dtc run %s --backend cuda-emu
 func.func @main() {

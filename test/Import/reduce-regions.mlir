@@ -1,4 +1,4 @@
-// Reductions: by a word of ours, by any region, of several operands; from a start that counts.
+// Reductions with a known op, with any region, with several operands, and with an initial value.
 // RUN: %dtc run %s
 // RUN: %dtc run %s --backend cuda-emu
 func.func @main() {

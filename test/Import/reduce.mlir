@@ -1,4 +1,4 @@
-// reduce in its three forms: `applies`, a named reducer, a region; what no reduction of ours is becomes a tree of its region.
+// reduce as `applies`, a named reducer and a region; an unknown reducer becomes a tree of its region.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s
 // (CHECK lines written by scripts/dtc-update-tests)

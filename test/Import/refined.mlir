@@ -1,4 +1,4 @@
-// Ops that take their sizes as operands, where the types say them too: what refining a dynamic program leaves.
+// Ops with sizes as operands whose types are static: the result of refining a dynamic program.
 // RUN: %dtc run %s --input row=iota --input from=zeros
 // RUN: %dtc import %s | FileCheck %s
 // CHECK-NOT: dynamic_reshape

@@ -1,5 +1,5 @@
-// Replicas and partitions at once: the mesh has an axis for each, and a group's numbers mean what channel and
-// use_global_device_ids say.
+// Replicas and partitions together: the mesh has an axis for each; groups are read by channel and
+// use_global_device_ids.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input '*=iota' | FileCheck %s --check-prefix=RAN
 module attributes {mhlo.num_replicas = 2 : i32, mhlo.num_partitions = 3 : i32} {

@@ -1,4 +1,4 @@
-// --report lists all that does not import, and goes on after each.
+// --report lists all unsupported ops, and continues after each.
 // (hand-written CHECK lines)
 // RUN: not %dtc import %s --report | FileCheck %s
 // RUN: not %dtc import %s --report --json | FileCheck %s --check-prefix=JSON

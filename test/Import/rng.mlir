@@ -1,4 +1,4 @@
-// Random bits are those of XLA: the numbers were drawn by JAX 0.10 on a CPU.
+// Random bits equal XLA's: the values were drawn by JAX 0.10 on a CPU.
 // RUN: %dtc run %s
 // RUN: %dtc run %s --backend cuda-emu
 func.func @main() {

@@ -1,4 +1,4 @@
-// A function whose result lies on the same axes in another order of devices: the same pieces, at other devices.
+// A result that is sharded along the same axes in another device order: the same shards on other devices.
 // RUN: %dtc run %s --check
 // RUN: %dtc import %s | FileCheck %s
 // (CHECK lines written by scripts/dtc-update-tests)

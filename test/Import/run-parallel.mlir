@@ -1,6 +1,6 @@
-// A sharded function run by handing each device its pieces (interpreter.run_parallel): the pieces are put together, and the results
-// are taken apart; pieces of uneven dims are as long as the longest. Devices stand in the mesh's own order; what the text calls
-// @sequential_… and has no body for is @parallel_… unsharded. Different pieces of what is only reduced are its addends.
+// interpreter.run_parallel gives each device its shards: imported as concatenation of arguments and slicing of results;
+// uneven shards are padded to the longest. Devices are in mesh order; @sequential_…, which is called without a body, is
+// @parallel_… unsharded. Different shards of a value that is only reduced are partial sums.
 // RUN: %dtc run %s --check
 // RUN: %dtc import %s | FileCheck %s
 // (CHECK lines written by scripts/dtc-update-tests)

@@ -1,4 +1,4 @@
-// JAX's scan: rows that are sliced are selected, rows that are written one after the other are stacked.
+// JAX's scan: sliced rows become index_select, rows written in order become stacked results.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --entry forwards --input 'x=const(1)' --input 'v=iota' --check | FileCheck %s --check-prefix=FORWARDS
 // RUN: %dtc run %s --entry backwards --input 'x=const(1)' --input 'v=iota' --backend cuda-emu | FileCheck %s --check-prefix=BACKWARDS

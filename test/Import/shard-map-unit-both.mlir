@@ -1,4 +1,4 @@
-// jax.shard_map on a mesh of one device with two axes: what JAX prints, and the numbers that it gives.
+// jax.shard_map on a mesh of one device with two axes: JAX's text, and JAX's values.
 // RUN: %dtc run %s --check
 // RUN: %dtc run %s --check --backend cuda-emu
 func.func public @main() {

@@ -1,4 +1,4 @@
-// jax.shard_map on a mesh whose second axis has size 1: what JAX prints, and the numbers that it gives.
+// jax.shard_map on a mesh whose second axis has size 1: JAX's text, and JAX's values.
 // RUN: %dtc run %s --check
 // RUN: %dtc run %s --check --backend cuda-emu
 // RUN: %dtc export %s | %dtc run -

@@ -1,4 +1,4 @@
-// Shardy's collectives are changes of sharding of the whole tensor.
+// Shardy's collectives are reshards of the global tensor.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input '*=randn(1)' --check | FileCheck %s --check-prefix=CHECK-RESULT
 // (CHECK lines written by scripts/dtc-update-tests)

@@ -1,4 +1,4 @@
-// A call that is not known here stays in a program with meshes: shardings go through it by its rule, and running it is an error.
+// An unknown custom call is kept: shardings propagate by its rule, and running it is an error.
 // RUN: %dtc import %s | %dtc opt - -p propagate | FileCheck %s
 // RUN: %dtc import %s > %t.dt && not --exit 1 %dtc run %t.dt --input '*=zeros' 2>&1 | FileCheck %s --check-prefix=CHECK-RESULT
 // (CHECK lines written by scripts/dtc-update-tests)

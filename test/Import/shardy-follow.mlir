@@ -1,4 +1,4 @@
-// Ops that become many of ours are cut as Shardy's rule of the whole op says: sorts of several, transforms, windows, scatters.
+// Ops that are imported as several ops are sharded by Shardy's rule of the op: sorts, FFTs, windows, scatters.
 // RUN: %dtc import %s | %dtc opt - -p propagate | grep -e func -e ' -> ' -e barrier | FileCheck %s
 // RUN: %dtc import %s | %dtc run - --entry @sort --input '*=iota' --check
 // RUN: %dtc import %s | %dtc run - --entry @windows --input '*=randn(1)' --check

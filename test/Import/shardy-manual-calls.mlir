@@ -1,4 +1,4 @@
-// What a manual computation calls is put in place where it has collectives; what it reduces by may have constraints on single elements.
+// Callees of a manual computation are inlined if they have collectives; reducers may have scalar constraints.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input '%x=randn(1)' --check
 // (CHECK lines written by scripts/dtc-update-tests)

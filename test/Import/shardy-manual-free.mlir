@@ -1,4 +1,4 @@
-// Axes that a manual computation leaves free: its devices do the same along them, and the result is brought to what is asked for.
+// Free axes of a manual computation: devices agree along them, and the result is resharded as requested.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input '*=randn(1)' --check | FileCheck %s --check-prefix=CHECK-RESULT
 // (CHECK lines written by scripts/dtc-update-tests)

@@ -1,5 +1,5 @@
-// A manual computation within another: each device takes its piece along the inner axes, and the pieces of the result are gathered.
-// Tokens pass by.
+// Nested manual computations: each device slices its shard along the inner axes, and results are gathered.
+// Tokens are ignored.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --entry @main --input '%x=randn(1)' --check
 // (CHECK lines written by scripts/dtc-update-tests)

@@ -1,4 +1,4 @@
-// A manual computation is a `local` region; its collectives' groups are axes of the mesh.
+// A manual computation is a `local` region; groups of its collectives are mesh axes.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input '*=randn(1)' --check | FileCheck %s --check-prefix=CHECK-RESULT
 // (CHECK lines written by scripts/dtc-update-tests)

@@ -1,4 +1,4 @@
-// What flows together in a loop and in branches, copies of a constant, and a named computation, as Shardy propagates them.
+// Data-flow edges of loops and branches, copies of constants and named computations, propagated as in Shardy.
 // RUN: %dtc import %s | %dtc opt - -p propagate | FileCheck %s
 // (CHECK lines written by scripts/dtc-update-tests)
 sdy.mesh @m = <["a"=2, "b"=2]>

@@ -1,4 +1,4 @@
-// Integers of 2 and 4 bits and the further floats of 8 and 4 bits: held in wider dtypes, with the numbers of their own; products of complex numbers scattered.
+// Integers of 2 and 4 bits and floats of 8 and 4 bits, stored in wider dtypes with their own values.
 // RUN: %dtc run %s
 // RUN: %dtc run %s --backend cuda-emu
 // RUN: not %dtc import %S/Inputs/small-bits.mlir 2>&1 | FileCheck %s

@@ -1,4 +1,4 @@
-// Orders: one key, several, JAX's canonical floats, and a comparator that is no order of keys.
+// Sorts: one key, several keys, JAX's canonicalized floats, and a comparator that does not compare keys.
 // RUN: %dtc run %s
 // RUN: %dtc run %s --backend cuda-emu
 func.func @main() {

@@ -1,4 +1,4 @@
-// Windows: cumulative, strided, dilated and padded, by any region; and what is scattered where a window selects.
+// reduce_window: cumulative, strided, dilated, padded, with any region; and select_and_scatter.
 // RUN: %dtc run %s
 // RUN: %dtc run %s --backend cuda-emu
 func.func @main() {

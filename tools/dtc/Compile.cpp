@@ -89,7 +89,7 @@ private:
     }
     if (o_.json)
       env_.out("{\"program\": " + jsonString(m_.source.name) + ",\n\"kernels\": " + workJson(workRows()) +
-               (cuda() ? ",\n\"gpu\": " + kernelsJson(kernels) : "") + ",\n\"kept_apart\": " +
+               (cuda() ? ",\n\"gpu\": " + kernelsJson(kernels) : "") + ",\n\"materialized\": " +
                remarksJson(remarks_, m_) + ",\n\"memory\": " + memoryJson(memory) + "}\n");
     else
       env_.err(workText(workRows()) + (cuda() ? kernelsText(kernels, o_.target) : "") +
@@ -231,8 +231,8 @@ private:
     if (g.bias >= 0) factors << " with bias";
     if (g.residual >= 0) factors << " with residual";
     if (g.residual >= 0 && g.beta != 1) factors << " times " << g.beta;
-    const std::string what = "matmul" + factors.str() +
-                             (g.activation == GemmActivation::GeluTanh ? " with gelu" : "");
+    const std::string what =
+        "matmul" + factors.str() + (g.activation == GemmActivation::GeluTanh ? " with gelu" : "");
     return callText(o, g.y, what, g.dtype, cuda() ? "cuBLASLt" : "oneDNN") +
            (g.epilogue ? "; epilogue kernel " + set.kernels()[g.epilogue->kernel].name : "") + "\n";
   }

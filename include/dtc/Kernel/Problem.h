@@ -27,7 +27,8 @@ template <class Extent> struct GemmProblem {
     const auto axis = [&](const Axis& x) -> typename GemmProblem<int64_t>::Axis {
       return {x.extent(sizes), x.a(sizes), x.b(sizes), x.y(sizes), x.residual(sizes)};
     };
-    GemmProblem<int64_t> out{dtype, {}, axis(m), axis(n), axis(k), biasStride(sizes), activation, alpha, beta};
+    GemmProblem<int64_t> out{dtype,      {},    axis(m), axis(n), axis(k), biasStride(sizes),
+                             activation, alpha, beta};
     for (const Axis& x : batch) out.batch.push_back(axis(x));
     return out;
   }

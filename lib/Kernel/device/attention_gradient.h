@@ -102,7 +102,9 @@ template <class T, class A> struct dtc_gradient_operands {
 // The matrices of query head n, with the key head `shared`.
 template <class T, class A>
 DTC_FN dtc_gradient_head<T, A> dtc_head_of(dtc_gradient_operands<T, A> all, i64 n, i64 shared, i64 rows) {
-  return {dtc_matrix_of(all.q, n), dtc_matrix_of(all.k, shared), dtc_matrix_of(all.v, shared),
+  return {dtc_matrix_of(all.q, n),
+          dtc_matrix_of(all.k, shared),
+          dtc_matrix_of(all.v, shared),
           all.lse + n * rows,
           all.delta ? all.delta + n * rows : nullptr,
           all.delta ? dtc_gradient_rows<const T>{} : dtc_matrix_of(all.y, n),

@@ -113,8 +113,7 @@ bool joinable(const Kernel& k, AxisId outer, AxisId inner) {
   AxisSet ordered = 0;
   for (const Nest& nest : k.nests) ordered |= nest.ordered;
   if ((ordered >> outer & 1) != (ordered >> inner & 1)) return false;
-  bool fine =
-      (ordered >> outer & 1) || (k.axes[outer].extent.isStatic() && k.axes[inner].extent.isStatic());
+  bool fine = (ordered >> outer & 1) || (k.axes[outer].extent.isStatic() && k.axes[inner].extent.isStatic());
   auto affine = [&](AffineId a) {
     const Kernel::Stride so = k.strideOf(a, outer), si = k.strideOf(a, inner);
     AxisSet direct = 0;

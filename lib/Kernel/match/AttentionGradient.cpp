@@ -21,7 +21,7 @@ std::optional<AttentionGradient::Rows> rowsOf(const Kernel& k, AffineId own, Aff
     if (term.kind == AffineTerm::One) rows.offset.push_back(term.coefficient);
   }
   Size* const strides[] = {&rows.batch, &rows.head, &rows.row};
-  Size inner; // elements of the dims behind
+  Size inner; // elements of the following dims
   for (size_t d = t.rank(); d-- > 0;) {
     const Size extent = sizes.of(t.dims[d]);
     std::optional<Size> stride;
@@ -59,7 +59,8 @@ public:
     Diagnostics quiet;
     const OpQuery q = queryOf(m_, op_, quiet);
     readSizes(q);
-    for (uint32_t i = 0; i < block_.args.size(); ++i) addBuffer(block_.args[i], false), l_.inputs.push_back(i);
+    for (uint32_t i = 0; i < block_.args.size(); ++i)
+      addBuffer(block_.args[i], false), l_.inputs.push_back(i);
     l_.kernel.numInputs = static_cast<uint32_t>(l_.inputs.size());
     for (uint32_t i = 0; i < block_.yields.size(); ++i)
       addBuffer(block_.yields[i], true), l_.outputs.push_back(i);

@@ -84,8 +84,8 @@ std::optional<Added> addedBy(const Kernel& k, NodeId n, const GemmProduct& p) {
 
 bool addMatrix(const Kernel& k, GemmProduct& p) {
   if (p.residual) return false;
-  const NodeId sum = findNode(
-      k, [&](NodeId n) { return addedBy(k, n, p).has_value() && onlyThrough(k, p.value, n); });
+  const NodeId sum =
+      findNode(k, [&](NodeId n) { return addedBy(k, n, p).has_value() && onlyThrough(k, p.value, n); });
   if (!sum.valid()) return false;
   const Added added = *addedBy(k, sum, p);
   p.residual = added.matrix;

@@ -281,8 +281,7 @@ std::vector<PrintedKernel> printAttentionGradient(const Kernel& k, size_t maxKer
   const auto in = [&](size_t i) { return "in" + number(g.operands[i]); };
   const std::string operands = tensorText(in(0), g.heads, g.q) + ", " + tensorText(in(1), g.keyHeads, g.k) +
                                ", " + tensorText(in(2), g.keyHeads, g.v) + ", " + in(3) + ", " +
-                               (g.ofResult ? "nullptr, " + tensorText(in(4), g.heads, g.y)
-                                           : in(4) + ", {}") +
+                               (g.ofResult ? "nullptr, " + tensorText(in(4), g.heads, g.y) : in(4) + ", {}") +
                                ", " + tensorText(in(5), g.heads, g.dy);
   std::string offset = number(g.offsetNumber);
   if (g.offset >= 0) {

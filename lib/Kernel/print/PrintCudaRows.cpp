@@ -581,7 +581,7 @@ private:
   std::vector<std::pair<NodeId, std::string>> nextRow_; // prefetches of edged rows, and their arrays
   bool afterRowPass_ = false, rowPassSeen_ = false;
   std::optional<int> shared_; // bytes of dynamic shared memory in use, once there are any
-  Scope* walk_ = nullptr; // around the walked rows
+  Scope* walk_ = nullptr;     // around the walked rows
 };
 
 } // namespace

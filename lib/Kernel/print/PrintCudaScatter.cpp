@@ -30,7 +30,8 @@ public:
     line(target, "return " + when + " ? i64(" + to + ") : i64(-1);");
     packOf(base.value, first);
     packOf(update.value, add);
-    line(write, "dtc_store_row<false, " + text(s_.pack) + ">(" + at(base.buffer, base.address, write) + ", sum);");
+    line(write,
+         "dtc_store_row<false, " + text(s_.pack) + ">(" + at(base.buffer, base.address, write) + ", sum);");
     call(top, {&target, &first, &add, &write});
     finish(top);
   }
@@ -52,8 +53,8 @@ private:
                         count = "dtc_blocks(" + sizeText(width) + ", " + strip + ")",
                         column = s_.across == 1 ? "0" : thread + " % " + text(s_.across);
       const bool one = width.isStatic() && width.number <= s_.strip();
-      line(top, "const i64 " + i + " = " + (one ? "" : "unit % " + count + " * " + strip + " + ") + "(" + column +
-                    ")" + (s_.pack > 1 ? " * " + text(s_.pack) : "") + ";");
+      line(top, "const i64 " + i + " = " + (one ? "" : "unit % " + count + " * " + strip + " + ") + "(" +
+                    column + ")" + (s_.pack > 1 ? " * " + text(s_.pack) : "") + ";");
       if (!one) unit += " / " + count;
     }
     if (!s_.lists.empty()) decode(top, ranged(unit));
@@ -127,9 +128,10 @@ private:
     Size updates;
     for (AxisId a : s_.steps) updates = updates * k_.axes[a].extent;
     const bool last = update.combine.empty();
-    line(top, "dtc_block_scatter<" + text(threads_) + ", " + text(s_.across) + ", " + (last ? "true" : "false") +
-                  ", " + type_ + ", " + text(s_.pack) + ">(");
-    line(top, "    " + (s_.ranges == 1 ? "0, " + rows : "begin, dtc_index_min(begin + rows, i64(" + rows + "))") +
+    line(top, "dtc_block_scatter<" + text(threads_) + ", " + text(s_.across) + ", " +
+                  (last ? "true" : "false") + ", " + type_ + ", " + text(s_.pack) + ">(");
+    line(top, "    " +
+                  (s_.ranges == 1 ? "0, " + rows : "begin, dtc_index_min(begin + rows, i64(" + rows + "))") +
                   ", " + sizeText(updates) + ", " +
                   (base.copied ? "(const void*)" + bufferText(base.buffer) + " == " + bufferText(*base.copied)
                                : "false") +

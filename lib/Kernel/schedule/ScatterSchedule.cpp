@@ -52,9 +52,8 @@ bool isScatter(const Kernel& k, const Nest& nest) {
       (k.dependsOn(base.address) & nest.ordered) != 0)
     return false;
   bool plain = true;
-  forEachNode(k, rootsOf(k, nest), [&](NodeId n) {
-    plain &= k[n].kind != NodeKind::Reduce && k[n].kind != NodeKind::Running;
-  });
+  forEachNode(k, rootsOf(k, nest),
+              [&](NodeId n) { plain &= k[n].kind != NodeKind::Reduce && k[n].kind != NodeKind::Running; });
   return plain && std::ranges::all_of(k[base.address].terms,
                                       [](const AffineTerm& t) { return t.kind == AffineTerm::OfAxis; });
 }
@@ -97,7 +96,8 @@ int64_t packAlong(const Kernel& k, const Nest& nest, AxisId lane) {
 
 // Threads along a row: all of its packs, or equal strips of them.
 int threadsAlong(int64_t packs, int64_t limit) {
-  const int64_t strips = (packs + limit - 1) / limit, each = std::max<int64_t>((packs + strips - 1) / strips, 1);
+  const int64_t strips = (packs + limit - 1) / limit,
+                each = std::max<int64_t>((packs + strips - 1) / strips, 1);
   if (each < kWarp) return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(each)));
   return static_cast<int>((each + kWarp - 1) / kWarp * kWarp);
 }
@@ -157,7 +157,8 @@ std::optional<ScatterSchedule> scatterScheduleOf(const Kernel& k, const Target& 
     const Size& extent = k.axes[a].extent;
     const bool contiguous = isContiguous(k, base.address, a) && !extent.is(1);
     apart |= contiguous && (listed >> a & 1);
-    const bool one = extent.isStatic() || (extent.number == 1 && extent.args.size() == 1); // strips can be counted
+    const bool one =
+        extent.isStatic() || (extent.number == 1 && extent.args.size() == 1); // strips can be counted
     if (contiguous && !(listed >> a & 1) && one)
       s.lane = a;
     else

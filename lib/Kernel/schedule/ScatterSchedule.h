@@ -15,7 +15,7 @@ struct ScatterSchedule {
   int64_t pack = 1;                  // neighbors that a thread has
   int across = 1, groups = 256;      // threads that share a row, and rows that a block has at once
   int64_t ranges = 1;                // of the rows of a list
-  int resident = 4;                  // blocks that a multiprocessor has at once: registers are limited to that
+  int resident = 4; // blocks that a multiprocessor has at once: registers are limited to that
   [[nodiscard]] int threads() const { return across * groups; }
   [[nodiscard]] int64_t strip() const { return across * pack; } // columns of a block
 };

@@ -91,8 +91,9 @@ Expr scatteredChoice(Expr x, size_t dim, Expr index, Expr update, const ScatterK
   if (kind.reduce == PendingKind::Max) chosen = max(x, update);
   if (kind.reduce == PendingKind::Min) chosen = min(x, update);
   // Compared in the indices' dtype if it has all positions.
-  const bool wide = index.dtype() == DType::U32 || index.dtype() == DType::I64 || index.dtype() == DType::U64 ||
-                    !x.dims()[dim].isStatic() || x.dims()[dim].value() > std::numeric_limits<int32_t>::max();
+  const bool wide = index.dtype() == DType::U32 || index.dtype() == DType::I64 ||
+                    index.dtype() == DType::U64 || !x.dims()[dim].isStatic() ||
+                    x.dims()[dim].value() > std::numeric_limits<int32_t>::max();
   const DType dtype = wide ? DType::I64 : DType::I32;
   const Expr at = ops::iota(b, b.module.types.intern({dtype, x.dims()}), {.dim = static_cast<int64_t>(dim)});
   return select(eq(at, index.as(dtype)), chosen, x);

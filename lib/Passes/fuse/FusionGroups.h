@@ -85,7 +85,7 @@ struct FusionOp {
   bool unaligned = false; // its layout differs from its group's rows
 };
 
-// The value behind the folded data-movement ops that lead to a value; `aligned`: none of them changes the order
+// The source of the folded data-movement ops that lead to a value; `aligned`: none of them changes the order
 // of dims; `near`: full factors only.
 struct FusionSource {
   ValueId value;
@@ -127,7 +127,7 @@ public:
   [[nodiscard]] int sourceGroup(ValueId v) const { return groupOf(sourceOf(v).value); }
   [[nodiscard]] int64_t levelOf(ValueId v) const; // the min level of a reader, minus 1; -1: none
   [[nodiscard]] ValuesRead valuesReadBy(OpId o) const { return {m, o}; }
-  // Calls fn(v, moved, folded) for each value that the op reads, and those behind the ops that it folds.
+  // Calls fn(v, moved, folded) for each value that the op reads, and the sources of the ops that it folds.
   template <class Fn> void forEachRead(OpId o, Fn&& fn) const {
     std::vector<std::pair<ValueId, bool>> work;
     for (ValueId v : valuesReadBy(o)) work.push_back({v, false});

@@ -41,7 +41,7 @@ private:
   std::vector<Link> links_;
   std::unordered_map<uint32_t, AttentionDelta> deltas_; // by gradient, if it computes its own
   std::unordered_set<uint32_t> inDelta_;                // ops that are only part of those
-  int64_t effectLevel_ = -1; // of the last op with side effects
+  int64_t effectLevel_ = -1;                            // of the last op with side effects
 };
 
 std::string_view obstacle(FusionGroups& fusion, OpId o, uint32_t g) {
@@ -139,6 +139,7 @@ bool OpGrouper::computesOperand(OpId o, size_t operand) {
   if (!widens(v)) return false;
   fusion_.stateOf(v)->again = true;
   return true;
+}
 
 // The gradient of attention computes delta itself, if it is the only reader. Otherwise (the steps of a ring) it is
 // computed once for all readers.
@@ -198,10 +199,10 @@ void OpGrouper::contract(OpId o) {
   for (size_t i = takes ? 2 : 0; i < fusion_.m[o].numOperands; ++i)
     if (delta == deltas_.end() || isRowsOperand(i))
       fusion_.note(o, fusion_.m.operand(o, i),
-                 form.library   ? "a library reads its operands from memory"
-                 : form.joins   ? "a concatenation of many operands reads them from memory"
-                 : form.ordered ? "an op with its own store order reads its operands from memory"
-                                : "a contraction reads its operands repeatedly, from memory");
+                   form.library   ? "a library reads its operands from memory"
+                   : form.joins   ? "a concatenation of many operands reads them from memory"
+                   : form.ordered ? "an op with its own store order reads its operands from memory"
+                                  : "a contraction reads its operands repeatedly, from memory");
   std::string_view kind = form.library                     ? "gemm"
                           : form.attention                 ? "attention"
                           : form.ordered                   ? "ordered"

@@ -94,7 +94,7 @@ std::string auditJson(const AuditReport& r) {
     one["seconds"] = c.seconds;
     one["latency_seconds"] = c.latencySeconds;
     one["op"] = c.op;
-    one["place"] = c.location;
+    one["location"] = c.location;
     one["line"] = c.line;
     out["collectives"].push_back(std::move(one));
     bytes += c.bytesReceived * c.count.value_or(1);

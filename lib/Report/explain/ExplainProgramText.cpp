@@ -199,10 +199,11 @@ void addSums(nlohmann::ordered_json& out, const SummaryRow& row) {
 nlohmann::ordered_json json(const ProgramCollective& c) {
   auto sources = nlohmann::ordered_json::array(), change = nlohmann::ordered_json::array();
   for (const ProgramCollective::Source& s : c.sources)
-    sources.push_back({{"op", s.op}, {"place", s.location}, {"why", s.why}, {"chain", chainJson(s.chain)}});
+    sources.push_back(
+        {{"op", s.op}, {"location", s.location}, {"why", s.why}, {"chain", chainJson(s.chain)}});
   for (const AnnotationEdit& e : c.change)
     change.push_back({{"of", e.of},
-                      {"place", e.location},
+                      {"location", e.location},
                       {"begin", e.begin},
                       {"end", e.end},
                       {"before", e.before},
@@ -213,7 +214,7 @@ nlohmann::ordered_json json(const ProgramCollective& c) {
   out["seconds"] = c.price ? nlohmann::ordered_json(c.price->seconds) : nullptr;
   out["latency_seconds"] = c.price ? nlohmann::ordered_json(c.price->latencySeconds) : nullptr;
   out["op"] = c.sources.empty() ? "" : c.sources[0].op;
-  out["place"] = c.sources.empty() ? "" : c.sources[0].location;
+  out["location"] = c.sources.empty() ? "" : c.sources[0].location;
   out["sources"] = sources;
   out["change"] = change;
   if (c.change.empty()) {
@@ -332,7 +333,7 @@ std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard
   for (const ProgramContract& c : r.contracts)
     out["contracts"].push_back({{"of", c.of},
                                 {"contract", c.contract},
-                                {"place", c.location},
+                                {"location", c.location},
                                 {"limit", c.limit},
                                 {"exactly", c.exactly},
                                 {"found", c.found}});

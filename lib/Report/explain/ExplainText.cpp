@@ -99,7 +99,7 @@ nlohmann::ordered_json chainJson(const std::vector<ExplainStep>& chain) {
          {"via", s.via},
          {"factor", s.factor},
          {"annotation", s.kind == ExplainStep::Annotation || s.kind == ExplainStep::ResultAnnotation},
-         {"place", s.location}});
+         {"location", s.location}});
   return out;
 }
 
@@ -112,9 +112,9 @@ nlohmann::ordered_json reshardJson(const ExplainReshard& r) {
           {"from", r.from},
           {"to", r.to},
           {"cause", r.cause},
-          {"cause_place", r.causeLocation},
+          {"cause_location", r.causeLocation},
           {"needs", r.needs},
-          {"needs_place", r.needsLocation},
+          {"needs_location", r.needsLocation},
           {"why", r.why},
           {"chain", chainJson(r.chain)},
           {"collectives", steps}};
@@ -125,19 +125,19 @@ nlohmann::ordered_json decisionsJson(const std::vector<ExplainDecision>& decisio
   for (const ExplainDecision& d : decisions) {
     auto choices = nlohmann::ordered_json::array();
     for (const FormChoice& c : d.choices)
-      choices.push_back({{"cuts", c.shardings},
+      choices.push_back({{"shardings", c.shardings},
                          {"taken", c.taken},
-                         {"moves", c.moves},
+                         {"communication", c.moves},
                          {"bytes_received", c.bytes},
                          {"seconds", c.seconds}});
-    out.push_back({{"op", d.op}, {"place", d.location}, {"choices", choices}});
+    out.push_back({{"op", d.op}, {"location", d.location}, {"choices", choices}});
   }
   return out;
 }
 
 std::string explainJson(const ExplainValue& v) {
   nlohmann::ordered_json out = {
-      {"value", v.value}, {"type", v.type}, {"sharding", v.sharding}, {"place", v.location}};
+      {"value", v.value}, {"type", v.type}, {"sharding", v.sharding}, {"location", v.location}};
   out["dims"] = nlohmann::ordered_json::array();
   for (const ExplainDim& d : v.dims)
     out["dims"].push_back({{"size", d.size}, {"axes", d.parts}, {"chain", chainJson(d.chain)}});

@@ -231,12 +231,12 @@ std::string RunStats::json(const Executable& e, const Module& m) const {
            ", \"calls\": " + std::to_string(r.calls) + ", \"ns\": " + std::to_string(r.totalNs) +
            ", \"bytes\": " + std::to_string(r.bytes) + ", \"flops\": " + std::to_string(r.flops);
     if (usualHost().launches) out += ", \"host_ns\": " + std::to_string(r.hostNs);
-    if (r.overlapped) out += ", \"beside\": true";
+    if (r.overlapped) out += ", \"overlapped\": true";
     if (rate.bytesPerNs > 0 && r.what != "collective")
-      out += ", \"floor_ns\": " + jsonNumber(rate.rooflineNs(r.bytes, r.flops));
+      out += ", \"roofline_ns\": " + jsonNumber(rate.rooflineNs(r.bytes, r.flops));
     out += "}";
   }
-  out += "],\n \"kept_apart\": " + remarksJson(remarks, m);
+  out += "],\n \"materialized\": " + remarksJson(remarks, m);
   if (const HostCost h = usualHost(); h.launches)
     out += ",\n \"host_ns\": " + std::to_string(h.ns) + ", \"host_wait_ns\": " + std::to_string(h.waitNs) +
            ", \"device_steps\": " + std::to_string(h.launches) +

@@ -16,8 +16,8 @@ struct ScatterShape {
 std::string scatterOf(const std::string& dtype, const ScatterShape& s, const std::string& reduce) {
   const std::string width = std::to_string(s.width), updates = std::to_string(s.updates);
   const std::string x = dtype + "[" + std::to_string(s.rows) + ", " + width + "]";
-  return "spmd func @main(%x: " + x + ", %i: i32[" + updates + "], %u: " + dtype + "[" + updates + ", " + width +
-         "]) -> (" + x +
+  return "spmd func @main(%x: " + x + ", %i: i32[" + updates + "], %u: " + dtype + "[" + updates + ", " +
+         width + "]) -> (" + x +
          ") {\n  %y = scatter_slices %x, %i, %u {update_window_dims = [1], inserted_window_dims = [0], "
          "scatter_dims_to_operand_dims = [0], index_vector_dim = 1, reduce = \"" +
          reduce + "\"}\n  return %y\n}\n";
@@ -43,8 +43,8 @@ ScatterBlocks scatterBlocks(const std::string& cuda) {
   long long threads = 0, across = 0, pack = 0;
   const size_t at = cuda.find("dtc_block_scatter<");
   if (at != std::string::npos &&
-      std::sscanf(cuda.c_str() + at, "dtc_block_scatter<%lld, %lld, %7[a-z], %7[a-z0-9], %lld>", &threads, &across,
-                  last, type, &pack) == 5)
+      std::sscanf(cuda.c_str() + at, "dtc_block_scatter<%lld, %lld, %7[a-z], %7[a-z0-9], %lld>", &threads,
+                  &across, last, type, &pack) == 5)
     b = {threads, across, pack};
   return b;
 }
@@ -52,9 +52,15 @@ ScatterBlocks scatterBlocks(const std::string& cuda) {
 TEST(Scatters, BlocksFillTheDevice) {
   const Target target = targetNamed("sm_90a")->withoutLibraries();
   for (const char* dtype : {"f32", "bf16", "i8", "f64"})
-    for (const ScatterShape& s : std::vector<ScatterShape>{{50304, 768, 8192}, {32000, 1024, 8192}, {16, 768, 8192},
-                                             {1000000, 1, 10}, {1000000, 3, 100000}, {1, 65536, 4096},
-                                             {128256, 4096, 16384}, {4096, 8, 65536}, {2048, 100, 2048}}) {
+    for (const ScatterShape& s : std::vector<ScatterShape>{{50304, 768, 8192},
+                                                           {32000, 1024, 8192},
+                                                           {16, 768, 8192},
+                                                           {1000000, 1, 10},
+                                                           {1000000, 3, 100000},
+                                                           {1, 65536, 4096},
+                                                           {128256, 4096, 16384},
+                                                           {4096, 8, 65536},
+                                                           {2048, 100, 2048}}) {
       KernelSet set({.target = target});
       addKernel(set, scatterOf(dtype, s, "max"));
       ASSERT_EQ(set.kernels().size(), 1u);

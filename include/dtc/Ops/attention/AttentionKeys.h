@@ -15,7 +15,7 @@ enum class AttentionForm : uint8_t { None, Whole, Parts, Gradient, MaskGradient 
 // delta of a gradient, if ops of the same block compute it from attention's result y: the sum of y dy along the
 // last dim. A kernel of the gradient, generated or a library's, then computes it itself, from y and dy.
 struct AttentionDelta {
-  ValueId y, cotangent; // before widening; `cotangent` is dy, perhaps by data-movement ops of its own
+  ValueId y, cotangent;  // before widening; `cotangent` is dy, perhaps by data-movement ops of its own
   std::vector<OpId> ops; // the sum, the product and the widening conversions
 };
 [[nodiscard]] std::optional<AttentionDelta> attentionDelta(Module&, OpId gradient);

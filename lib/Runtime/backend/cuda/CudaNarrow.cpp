@@ -123,7 +123,8 @@ private:
     return takes(g, out, alpha);
   }
 
-  Result<NarrowProduct> takes(const PlacedGemm& g, NarrowProduct out, const CublasGemm::DeviceScale& alpha = {}) {
+  Result<NarrowProduct> takes(const PlacedGemm& g, NarrowProduct out,
+                              const CublasGemm::DeviceScale& alpha = {}) {
     DTC_TRY(out.gemm,
             CudaGemm::plan(w_.library, w_.queue.device(w_.coordinate), g, w_.deterministic, false, alpha));
     return out;

@@ -1,4 +1,4 @@
-// All that goes into the code of one device is whole: the module says for how many devices it is.
+// If all arguments of per-device code are unsharded, the module's attribute gives the number of devices.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input '*=randn(1)' --check
 // (CHECK lines written by scripts/dtc-update-tests)

@@ -1,4 +1,4 @@
-// The user's own names and places come with the program, and reports speak of them.
+// Names and source locations of the user are imported and used in reports.
 // RUN: %dtc import %s | FileCheck %s
 // RUN: %dtc run %s --input '*=iota' --stats 2>&1 | FileCheck %s --check-prefix=CHECK-STATS
 // (hand-written CHECK lines)
