@@ -1,5 +1,5 @@
 """The text is the program: what `dtc compile --emit schedule` prints, run by `dtc run`, gives the same bits with the same steps in the same arena.
-The text after every pass is valid.
+The text after every pass is valid, and `dtc opt -p` with the pipeline that `dtc opt --pipeline` prints gives the same text.
 
 Programs are those that a test runs with --check, on a CPU and on cuda-emu, with the flags of that test; and the examples."""
 
@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from checks import unitaxes
 
 # Flags of lowering; the others are flags of running.
-LOWERING = ("--dim", "--mesh", "--policy", "--reduce-dtype", "--reduction-order", "--strict-nonfinite", "--entry")
-WITHOUT_VALUE = ("--strict-nonfinite",)
-NOT_HERE = ("--check", "--stats", "--json", "--print", "--output", "--trace", "--nan", "--loop", "--no-overlap", "--log-ops", "--comm")
+LOWERING = ("--dim", "--mesh", "--policy", "--reduce-dtype", "--reduction-order", "--strict-nonfinite", "--entry", "--no-overlap")
+WITHOUT_VALUE = ("--strict-nonfinite", "--no-overlap")
+NOT_HERE = ("--check", "--stats", "--json", "--print", "--output", "--trace", "--nan", "--loop", "--log-ops", "--comm")
 RUN_EVERY = 2
 # Programs whose text is not valid after a pass, with the reason.
 INVALID_BETWEEN = {"test/Passes/partition/window-gradient.dt": "autodiff uses values of two meshes in one op; propagate separates them"}
@@ -57,16 +57,24 @@ def result(context, folder, name, command, text):
     return {"results": out.read_bytes(), "steps": steps, "arena": stats["arena_bytes"]}, ""
 
 
-def invalid_after_a_pass(context, lowering, target, text):
-    """Why `dtc opt` with the standard pipeline and --verify-each ends with an internal error, or nothing."""
+def functions(text):
+    return set(text.strip().split("\n\n"))
+
+
+def wrong_by_opt(context, lowering, target, text, compiled, verify):
+    """Why `dtc opt` with the standard pipeline (and --verify-each) fails, or differs from `dtc compile`, or nothing."""
     pipeline = context.run(context.dtc, "opt", "-", "--pipeline", "--target", target, *lowering, text=text).stdout.strip()
     program, flags = [], list(lowering)
     while flags:
         flag = flags.pop(0)
         if flag.split("=")[0] in ("--dim", "--mesh", "--entry"):
             program += [flag] if "=" in flag else [flag, flags.pop(0)]
-    done = context.run(context.dtc, "opt", "-", "-p", pipeline, "--verify-each", *program, text=text)
-    return done.stderr[-1200:] if done.returncode == 70 else ""
+    done = context.run(context.dtc, "opt", "-", "-p", pipeline, *(["--verify-each"] if verify else []), *program, text=text)
+    if done.returncode:
+        return f"dtc opt{' --verify-each' if verify else ''}: {done.stderr[-1200:]}"
+    # `dtc compile` prints the functions of one entry.
+    missing = functions(compiled) - functions(done.stdout)
+    return f"dtc opt -p '{pipeline}' prints another text than dtc compile:\n{min(missing)[:1200]}" if missing else ""
 
 
 def complaint(context, path, flags):
@@ -89,8 +97,8 @@ def complaint(context, path, flags):
         return ""  # the run takes them from its inputs
     if compiled.returncode:
         return f"dtc compile: exit code {compiled.returncode}\n{compiled.stderr[-1200:]}"
-    if path not in INVALID_BETWEEN and (why := invalid_after_a_pass(context, lowering, target, text)):
-        return f"dtc opt --verify-each: {why}"
+    if why := wrong_by_opt(context, lowering, target, text, compiled.stdout, path not in INVALID_BETWEEN):
+        return why
     with tempfile.TemporaryDirectory() as folder:
         plain, why = result(context, folder, "plain", [*lowering, *running], text)
         if not plain:

@@ -1,4 +1,4 @@
-// What stands after --input: no text may crash its reader, and a pattern must not take longer than its length asks for.
+// The argument of --input: no text may crash its reader, and a pattern must not take longer than its length asks for.
 
 #include "dtc/Files/Inputs.h"
 

@@ -54,7 +54,7 @@ Tensor dense(const Filter& f) {
   return t;
 }
 
-// Counts up; false behind the last.
+// Increments; false after the last.
 bool next(Numbers& index, const Numbers& dims) {
   for (size_t d = dims.size(); d-- > 0;) {
     if (++index[d] < dims[d]) return true;
@@ -118,7 +118,7 @@ struct Convolution {
     return "";
   }
 
-  // What tensor cores read of an f32 that may be cut to tf32: all but its last 13 bits.
+  // What tensor cores read of an f32 that may be truncated to tf32: all but its last 13 bits.
   [[nodiscard]] double factor(DType type, const void* from, int64_t i) const {
     const double v = stub::loadNumber(type, from, i);
     if (type != DType::F32 || how.math != kCudnnDefaultMath) return v;

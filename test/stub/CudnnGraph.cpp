@@ -190,7 +190,7 @@ int finalizeOperation(Descriptor& d) {
   }
 }
 
-// Each tensor is made once, before it is read, and is the same wherever it stands.
+// Each tensor is made once, before it is read, and is the same in all uses.
 int finalizeGraph(Descriptor& d) {
   std::map<int64_t, CudnnTensor> known;
   std::set<int64_t> made;

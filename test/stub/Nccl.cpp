@@ -1,5 +1,5 @@
 // libnccl.so.2 of the tests: NCCL's calls in one process, ranks by one thread in groups or by a thread each, over Streams.h. What
-// NCCL does that hurts is done here too: a greatest or least drops NaN, sums are rounded to their type after each rank, ranks that
+// NCCL does that hurts is done here too: max and min drop NaN, sums are rounded to their type after each rank, ranks that
 // call different collectives are an error, and a rank that does not come is waited for until the communicator is aborted.
 // DTC_STUB_NCCL_STALL=RANK:N leaves out that rank's call number N (from 0) of each communicator.
 // DTC_STUB_NCCL_SHARE=1 lets several ranks be on one GPU.

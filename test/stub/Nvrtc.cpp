@@ -1,5 +1,5 @@
 // libnvrtc.so.13 of the tests: hands the text of a unit through, without the device header that dtc puts before it. It takes the
-// options that NVRTC documents, for the GPUs that it says it knows. Kernels in whose text DTC_STUB_SPILLS stands are said to spill; without that variable nothing is said of any.
+// options that NVRTC documents, for the GPUs that it says it knows. Kernels whose text contains DTC_STUB_SPILLS are reported to spill; without the variable nothing is reported.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

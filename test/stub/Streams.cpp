@@ -17,7 +17,7 @@ thread_local int captures = 0; // that this thread has begun and not ended
 
 int advance(Stream& s, uint64_t end);
 
-// All members must have come, and have done what stands before.
+// All members must have arrived, and have completed their earlier work.
 int meet(const Arrival& arrival, Point::Meeting& m) {
   if (m.done || arrival.point->cancelled) return kSuccess;
   if (m.arrived.size() < m.wanted) return kNotReady;
@@ -32,7 +32,7 @@ int meet(const Arrival& arrival, Point::Meeting& m) {
 // A stream that begins after `before` and goes on to the end of all of a graph.
 std::shared_ptr<Stream> spawn(const Graph& g, const Position& before);
 
-// The body runs where it stands, trip after trip; each trip's streams are its own.
+// The body runs in place, one iteration after the other; each iteration has its own streams.
 int decide(Stream& s, size_t index) {
   const Conditional& c = *s.nodes[index].op.conditional;
   while (true) {

@@ -1,5 +1,5 @@
 #pragma once
-// A GPU driver's streams, events and graphs, without a GPU: what tests of the CUDA runtime stand on. It is lazy on purpose. Work
+// A GPU driver's streams, events and graphs, without a GPU: the basis of tests of the CUDA runtime. It is lazy on purpose. Work
 // that is started waits in its stream until somebody waits for it, and then only what that needs is done: a wait that the
 // program forgot shows as a wrong number each time, not once in a thousand runs.
 //

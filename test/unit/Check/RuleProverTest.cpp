@@ -36,7 +36,7 @@ TEST(RuleProver, FindsAFactorKindThatIsWrong) {
   EXPECT_FALSE(speaksOf(report.wrong, "softmax f32[5, 3] {dims = [1]} | S(0) -> S(0)"));
 }
 
-TEST(RuleProver, FindsALocalOpThatIsNotToldItsPlace) {
+TEST(RuleProver, FindsALocalOpWithoutItsOffset) {
   OpRegistry ops = with("iota", [](OpRecord& r) { r.offsetOperand = -1; });
   RuleReport report = proveRules(ops, {{"iota"}});
   EXPECT_TRUE(speaksOf(report.wrong, "iota {dim = 0} : f32[5, 3] | -> S(0)"));
@@ -61,7 +61,7 @@ TEST(RuleProver, FindsADecreasingFunctionThatIsSaidToIncrease) {
   EXPECT_TRUE(speaksOf(proveRules(ops, {{"neg"}}).wrong, "neg f32[5, 3] | P(max) -> P(max)"));
 }
 
-TEST(RuleProver, FindsAMaximumThatMeetsInfinities) {
+TEST(RuleProver, FindsAMaxOfInfinities) {
   OpRegistry ops = with("add", [](OpRecord& r) {
     r.through.push_back({ThroughRow::Monotone, 0b01});
     r.throughWhen = nullptr;

@@ -39,7 +39,7 @@ protected:
   Nvrtc nvrtc_{uncached()};
 };
 
-TEST_F(Emu, ThreadsSeeTheirPlaceAndTheirArguments) {
+TEST_F(Emu, ThreadsSeeTheirIndexAndTheirArguments) {
   auto module = compile(R"(
 struct Big { i64 a[5]; };
 extern "C" __global__ void k(i32* out, u8 small, f64 wide, Big big) {

@@ -115,7 +115,7 @@ const Fault kFaults[] = {
      KERNEL "  out[threadIdx.x] = in[threadIdx.x];\n}",
      "block (0, 0, 0): thread (0, 0, 0) at line 2 reads 4 bytes that nothing has written (argument 0, byte 0 "
      "of 256)"},
-    {"OutOfBoundsInShared", // the next variable begins right behind it on a GPU
+    {"OutOfBoundsInShared", // on a GPU the next variable follows immediately
      KERNEL "  __shared__ f32 s[64], other[64];\n  const i32 t = threadIdx.x;\n  other[t] = 0;\n  s[t + 1] = "
             "in[t];\n  __syncthreads();\n  out[t] = s[t + 1] + other[t];\n}",
      KERNEL "  __shared__ f32 s[65], other[64];\n  const i32 t = threadIdx.x;\n  other[t] = 0;\n  s[t + 1] = "

@@ -12,7 +12,7 @@ struct Fault {
   const char* name;
   const char* wrong;
   const char* right;
-  const char* error; // behind "cuda-emu: kernel 'k': "
+  const char* error; // after "cuda-emu: kernel 'k': "
   Dim3 grid = {1, 1, 1}, block = {64, 1, 1};
   int n = 64;
   uint32_t sharedBytes = 0;

@@ -6,7 +6,7 @@ namespace dtc {
 namespace {
 
 #define SEVEN "constexpr u32 kSeven = 0x40e00000u;\n"
-// The last of the blocks to come sums what all have left: FENCE stands before the counter, GUARD behind it.
+// The last block to arrive sums the results of all: FENCE is before the counter, GUARD after it.
 #define LAST(fence, guard)                                                                                   \
   SEVEN KERNEL "  __shared__ bool last;\n"                                                                   \
                "  u32* const count = (u32*)out + 63;\n"                                                      \

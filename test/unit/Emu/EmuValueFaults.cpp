@@ -1,5 +1,5 @@
 // More faults put into kernels on purpose: in what a thread computes by itself, in atomics, in the use of a cluster's shared memory,
-// and in launches without buffers, as the stand-in of a GPU's driver makes them.
+// and in launches without buffers, as the stub of the driver makes them.
 #include "EmuFaults.h"
 #include <optional>
 

@@ -96,7 +96,7 @@ TEST(Spmd, PointToPointAndBroadcast) {
   EXPECT_EQ(valuesOf(r[2]), (std::vector<double>{3}));
 }
 
-TEST(Spmd, DevicesKnowTheirPlace) {
+TEST(Spmd, DevicesKnowTheirCoordinates) {
   Program p(
       "mesh @m = [a=2, b=3]\nspmd func @f(%x: f32[7/b] of f32[7] {b}) -> (i32[1] of i32[6] {(a, b)}, i32[1] "
       "of i32[3] {b}, i32[1] of i32[3] {b}) {\n"

@@ -110,7 +110,7 @@ TEST(TensorArchive, EachDeviceReadsItsOwnBytes) {
   const StrId a = strings.intern("a"), b = strings.intern("b");
   const MeshId mesh = table.addMesh({strings.intern("m"), {{a, 1 << 10}, {b, 1 << 18}}, {}});
   Sharding s{mesh, {{{{{a}, 0}}}, {{{{b}, 0}}}}, {}, {}};
-  auto shard = source->shard(s, table.mesh(mesh), int64_t{768} << 18); // row 786432 is the first of piece 768
+  auto shard = source->shard(s, table.mesh(mesh), int64_t{768} << 18); // row 786432 is the first of shard 768
   ASSERT_TRUE(shard) << shard.error().message;
   EXPECT_EQ(shard->shape(), (std::vector<int64_t>{1024, 4}));
   EXPECT_EQ(shard->getInt(3), 7);

@@ -117,7 +117,7 @@ TEST(TensorFiles, SizesAreCheckedBeforeAnythingIsAllocated) {
   EXPECT_FALSE(readNpy(folder.path.string()));
 }
 
-TEST(TensorFiles, NoPartOfAFileIsLeftBehind) {
+TEST(TensorFiles, NoPartialFileRemains) {
   TensorFolder folder;
   Status s = writeFileAtomically(folder / "no/such/folder", "x");
   ASSERT_FALSE(s);

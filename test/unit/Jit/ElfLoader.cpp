@@ -28,7 +28,7 @@ bool loads(const std::string& bytes) {
   return loadObject({exact.get(), bytes.size()}).ok();
 }
 
-TEST(ElfLoader, AWholeObjectLoadsAndItsFunctionsRun) {
+TEST(ElfLoader, ACompleteObjectLoadsAndItsFunctionsRun) {
   auto loaded = loadObject(exampleObject());
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   for (const auto& [name, address] : (*loaded)->symbols())

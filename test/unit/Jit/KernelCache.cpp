@@ -198,7 +198,7 @@ TEST_F(KernelCacheSizeTest, ListsEntriesByUseWithTheirTargets) {
   EXPECT_GT(entries[0].bytes, int64_t{kContent});
 }
 
-TEST_F(KernelCacheSizeTest, RemovesWhatWasNotUsedForTheLongestTime) {
+TEST_F(KernelCacheSizeTest, RemovesTheLeastRecentlyUsed) {
   fill(4);
   const KernelCache cache(folder());
   EXPECT_TRUE(cache.load("0", "cpu-avx2")); // the oldest, and now the youngest
@@ -223,7 +223,7 @@ TEST_F(KernelCacheSizeTest, KeepsToItsLargestSize) {
   unsetenv(kCacheMaxVariable);
 }
 
-TEST_F(KernelCacheSizeTest, WhatIsReadIsWholeWhileOthersRemove) {
+TEST_F(KernelCacheSizeTest, EntriesAreCompleteWhileOthersRemove) {
   const std::string content(kContent, 'x');
   std::atomic<int> damaged = 0;
   std::vector<std::thread> threads;

@@ -119,7 +119,7 @@ private:
       line(t + " = reshape " + argument(i, dtype, in, sharding(in)) + reshape);
       line(y + " = neg " + t);
       return result(y, dtype, out);
-    case 1: // behind a transposition
+    case 1: // after a transposition
     case 2: {
       const Shape perm = permutation(in.size());
       Shape transposed(in.size());
@@ -159,7 +159,7 @@ private:
     }
   }
 
-  // The gradient of a sum of squares behind a reshape reads the reshape backwards.
+  // The gradient of a sum of squares after a reshape reads the reshape backwards.
   void addGradient(int i) {
     Shape in, out;
     draw(in, out);

@@ -193,7 +193,7 @@ TEST(Scalar, Shifts) {
 }
 
 TEST(Scalar, UnsignedSixtyFourBits) {
-  EXPECT_EQ(onInts("max(a, b)", DType::U64, -1, 5), -1); // 2^64-1 is greatest
+  EXPECT_EQ(onInts("max(a, b)", DType::U64, -1, 5), -1); // 2^64-1 is the max
   EXPECT_EQ(onInts("a / b", DType::U64, -1, 2), INT64_MAX);
   EXPECT_EQ(onInts("select(a < b, a, b)", DType::U64, 3, -1), 3);
 }

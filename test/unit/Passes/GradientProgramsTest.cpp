@@ -84,7 +84,7 @@ TEST(GradientPrograms, LoopThatSwapsAndCountsAndForgets) {
 )");
 }
 
-TEST(GradientPrograms, LoopOfNoTrips) {
+TEST(GradientPrograms, LoopOfNoIterations) {
   expectGradients(R"(func @f(%x: f64[3], %ws: f64[4, 3]) -> (f64[]) {
   %y = for %i in 2..2 (%h = %x) {
     %a = mul %h, %ws[%i]
@@ -246,7 +246,7 @@ TEST(GradientPrograms, WhileInLoop) {
 )");
 }
 
-TEST(GradientPrograms, OwnGradientsTakeTheDerivedOnesPlace) {
+TEST(GradientPrograms, CustomGradientsReplaceDerivedOnes) {
   const std::string own = R"(func @half(%x: f64[3], %i: i32[]) -> (f64[3], i32[]) {grad = @half_grad} {
   %y = exp %x
   return %y, %i
@@ -273,7 +273,7 @@ func @f(%x: f64[3], %v: f64[3]) -> (f64[]) {
   }
 }
 
-TEST(GradientPrograms, OneValueInSeveralPlaces) {
+TEST(GradientPrograms, OneValueWithSeveralUses) {
   const std::string text = R"(func @g(%x: f64[3], %y: f64[3]) -> (f64[]) {
   %s = sin %x
   %p = mul %s, %y

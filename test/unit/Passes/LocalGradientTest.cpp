@@ -24,7 +24,7 @@ TEST(LocalGradient, ReductionOfAProductWithWhatAllShare) {
                          "f64[6] @m{_}"));
 }
 
-TEST(LocalGradient, AverageGreatestLeastAndProduct) {
+TEST(LocalGradient, MeanMaxMinAndProduct) {
   for (const char* op : {"avg", "max", "min", "prod"})
     expectGradients(region("{_, b}",
                            R"(    %t = sin %p

@@ -67,7 +67,7 @@ TEST(OpWork, IsFiniteForEveryOp) {
   EXPECT_GT(priced, 2000u);
 }
 
-TEST(OpWork, ConcatCostsWhatItMoves) {
+TEST(OpWork, ConcatCostsTheBytesItCopies) {
   for (int n : {1, 2, 16, 100, 400}) {
     const OpWork work = workOfText(concatOf(n, 4096), "concat");
     EXPECT_EQ(work.flops, 0) << n;
@@ -75,7 +75,7 @@ TEST(OpWork, ConcatCostsWhatItMoves) {
   }
 }
 
-TEST(OpWork, MovesReadWhatTheyGive) {
+TEST(OpWork, DataMovementReadsAsManyBytesAsItWrites) {
   const std::string x = "func @f(%x: f32[1000, 8], %i: i32[5]) -> () {\n  ", end = "\n  return\n}\n";
   EXPECT_EQ(workOfText(x + "%y = slice %x {start = [10, 0], limit = [20, 8]}" + end, "slice").bytes,
             2.0 * 4 * 80);

@@ -87,7 +87,7 @@ private:
       const Sharding& s = m_.shardings[m_[f].results[r].sharding];
       std::vector<Tensor> parts;
       for (auto& device : *got) parts.push_back(device[r]);
-      for (size_t p = 0; p < parts.size(); ++p) // each device's own piece, not only their sum
+      for (size_t p = 0; p < parts.size(); ++p) // each device's own shard, not only their sum
         ASSERT_EQ(parts[p].shape(), localShape(s, mesh, want[r].shape(), static_cast<int64_t>(p))) << what;
       const Tensor global = assemble(parts, s, mesh, want[r].shape());
       for (int64_t e = 0; e < global.numElements(); ++e)

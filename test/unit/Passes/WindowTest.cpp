@@ -72,7 +72,7 @@ std::string convText(const Reads& r, int64_t length, int64_t dilation, int64_t h
 }
 
 // Whatever the sizes: uneven and empty shards, several hops, strides, a result of another length. (Windows of one element that
-// skip some read less than what lies between the first and the last: a line of their own.)
+// skip some read less than the range between the first and the last: a line of their own.)
 TEST(Window, EachDeviceReceivesTheRowsThatItLacks) {
   int64_t uneven = 0;
   for (int64_t devices : {2, 3, 5, 8})
@@ -84,7 +84,7 @@ TEST(Window, EachDeviceReceivesTheRowsThatItLacks) {
               const int64_t reach = dilation * (length - 1) + 1, high = low, room = size + 2 * low - reach;
               if (room < 0) continue;
               const Reads r{size, stride, low, reach, room / stride + 1};
-              const bool summed = length > r.result; // then the window is cut, not the result
+              const bool summed = length > r.result; // then the window is sharded, not the result
               if (summed) continue;
               const std::string text = convText(r, length, dilation, high, devices);
               const Received got = receivedRows(text, devices);
@@ -158,7 +158,7 @@ template <class Needs> int64_t lacked(int64_t size, int64_t device, int64_t devi
 std::string number(int64_t v) { return std::to_string(v); }
 
 // The window is longer than the result, as in a weight's gradient: sharded, and every result needs what a part of it sees.
-TEST(Window, APartOfTheWindowReceivesTheRowsThatItSees) {
+TEST(Window, APartOfTheWindowReceivesItsHalo) {
   for (int64_t devices : {2, 3, 5})
     for (int64_t length : {5, 9, 14})
       for (int64_t result : {1, 2, 4})

@@ -100,7 +100,7 @@ TEST(Communicator, IntegersWrapAndNarrowSumsAreRoundedOnce) {
 }
 
 TEST(Communicator, GatherAndScatterUnevenShards) {
-  Setting s({{"b", 3}}); // pieces of 11: 3, 4, 4
+  Setting s({{"b", 3}}); // shards of 11: 3, 4, 4
   std::vector<Tensor> in;
   double next = 0;
   for (int64_t n : {3, 4, 4}) {
@@ -130,7 +130,7 @@ TEST(Communicator, GatherAndScatterUnevenShards) {
 
 TEST(Communicator, ExchangeIsItsOwnInverse) {
   Setting s({{"a", 2}});
-  std::vector<Tensor> in; // 5 x 3 cut along dim 0: 2 and 3 rows
+  std::vector<Tensor> in; // 5 x 3 sharded along dim 0: 2 and 3 rows
   double next = 0;
   for (int64_t n : {2, 3}) {
     Tensor t(DType::F64, {n, 3, 2});

@@ -175,7 +175,7 @@ const Case kMoves[] = {
 
 } // namespace
 
-TEST_P(Conformance, MovesOfEveryDType) {
+TEST_P(Conformance, DataMovementOfEveryDType) {
   for (const Case& c : kMoves)
     for (const char* dtype : kDTypes) check(c, dtype);
 }
@@ -206,7 +206,7 @@ TEST_P(Conformance, ReductionsOfEveryDTypeAndKind) {
 }
 
 // All triples of difficult values for max and min: NaN of both signs, infinities, both zeros, the min and max.
-TEST_P(Conformance, GreatestAndLeastAreExact) {
+TEST_P(Conformance, MaxAndMinAreExact) {
   for (const char* dtype : {"f8e4m3", "f8e5m2", "bf16", "f16", "f32", "f64"}) {
     const bool noInfinity = std::string_view(dtype) == "f8e4m3";
     const double nan = std::nan(""), inf = noInfinity ? 448 : std::numeric_limits<double>::infinity();

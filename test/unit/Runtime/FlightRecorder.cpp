@@ -1,4 +1,4 @@
-// What is said of devices that stand still in a collective.
+// The diagnosis of devices that hang in a collective.
 #include "../../../lib/Runtime/comm/FlightRecorder.h"
 
 #include <gtest/gtest.h>

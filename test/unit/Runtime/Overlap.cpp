@@ -105,7 +105,7 @@ bool isControl(const Step& s) {
 // Is step i over when step j of the list begins (i < j)? `dropped`: a join that is not there.
 bool inOrder(const Loaded& l, const StepList& list, size_t i, size_t j, size_t dropped) {
   if (!isOverlapped(l, list[i]) || isOverlapped(l, list[j]))
-    return true; // one stream, or begun behind all that is before it
+    return true; // one stream, or started after all preceding steps
   for (size_t k = i + 1; k < j; ++k) {
     if (list[k].kind != ProgramStepKind::Join || k == dropped) continue;
     for (size_t b = k; b-- > i;) // the last that was given this number

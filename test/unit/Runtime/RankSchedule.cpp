@@ -33,7 +33,7 @@ std::vector<RankSchedule> allAlike() {
 
 TEST(RankSchedule, SameOrderEverywhereGoesThrough) { EXPECT_FALSE(validateRanks(allAlike())); }
 
-TEST(RankSchedule, NoRanksAndNoMeetings) {
+TEST(RankSchedule, NoRanksAndNoRendezvous) {
   EXPECT_FALSE(validateRanks({}));
   EXPECT_FALSE(validateRanks(std::vector<RankSchedule>(3)));
 }

@@ -130,7 +130,7 @@ TEST_F(StubDriver, ABodyRunsAsLongAsItsConditionSays) {
 }
 
 // A kernel has 48 KiB of shared memory, its own variables among them, until cuFuncSetAttribute allows more.
-TEST_F(StubDriver, SharedMemoryIsAskedForBesideTheKernelsOwn) {
+TEST_F(StubDriver, DynamicSharedMemoryIsRequestedInAdditionToStatic) {
   const SourceUnit unit{"fills", "extern \"C\" __global__ void fills(i32* y) {\n"
                                  "  extern __shared__ uint4 row[];\n  __shared__ i32 own[32];\n"
                                  "  own[0] = 7;\n  ((i32*)row)[12287] = own[0];\n"

@@ -64,7 +64,7 @@ TEST(MeshView, OtherFactorsAreSubAxes) {
   EXPECT_EQ(seen(w.make('x', {2, 4}, {0, 2, 4, 6, 1, 3, 5, 7})), "x: b:(2)2, y: a b:(1)2");
 }
 
-TEST(MeshView, WhatNoSubAxesSayGetsOtherPlaces) {
+TEST(MeshView, InexpressibleOrdersAreRenumbered) {
   Meshes w;
   const Mesh on = w.make('a', {2, 3});
   const auto v = viewMesh(w.make('x', {3, 2}), on);
@@ -120,7 +120,7 @@ TEST(MeshView, RandomMeshesOverTheSameDevices) {
 }
 
 // A device's shard of a tensor is the same by the sharding and by its view on another mesh.
-TEST(MeshView, PiecesStay) {
+TEST(MeshView, ShardsStay) {
   Meshes w;
   const Mesh on = w.make('a', {2, 4}), seen = w.make('x', {4, 2});
   const auto v = viewMesh(seen, on);

@@ -35,7 +35,7 @@ protected:
   AxisRef a, b;
 };
 
-TEST_F(ProjectionTest, MajorFactorTakesWhatDivides) { // [8] -> [2, 4], cut over a: the 2 is cut
+TEST_F(ProjectionTest, MajorFactorTakesDivisors) { // [8] -> [2, 4], sharded over a: the 2 is sharded
   Rule rule = ruleOfSizes({2, 4});
   auto p = projectDims(dims({{0, 1}}), rule, std::vector{cut({{a, 0}})}, mesh);
   ASSERT_TRUE(p.overflow.empty());
@@ -43,7 +43,7 @@ TEST_F(ProjectionTest, MajorFactorTakesWhatDivides) { // [8] -> [2, 4], cut over
   EXPECT_TRUE(p.entries[1].parts.empty());
 }
 
-TEST_F(ProjectionTest, LongAxisIsSplitIntoSubAxes) { // [2, 4] cut over b=4: 2 of it cut the 2, 2 of it the 4
+TEST_F(ProjectionTest, LongAxisIsSplitIntoSubAxes) { // [2, 4] sharded over b=4: 2 of it shard the 2, 2 the 4
   Rule rule = ruleOfSizes({2, 4});
   auto p = projectDims(dims({{0, 1}}), rule, std::vector{cut({{b, 0}})}, mesh);
   ASSERT_TRUE(p.overflow.empty());
@@ -54,7 +54,7 @@ TEST_F(ProjectionTest, LongAxisIsSplitIntoSubAxes) { // [2, 4] cut over b=4: 2 o
   EXPECT_EQ((*back)[0].parts, (PartList{{b, 0}})); // and they join again
 }
 
-TEST_F(ProjectionTest, MinorCutBecomesStrided) { // reshape 2x4 -> 8 with the 4 cut over a: {(2, a)}
+TEST_F(ProjectionTest, MinorShardingBecomesStrided) { // reshape 2x4 -> 8 with the 4 sharded over a: {(2, a)}
   Rule rule = ruleOfSizes({2, 4});
   auto back = unprojectDims(dims({{0, 1}}), rule, std::vector<PartList>{{}, {{a, 0}}}, mesh);
   ASSERT_TRUE(back);
@@ -64,14 +64,14 @@ TEST_F(ProjectionTest, MinorCutBecomesStrided) { // reshape 2x4 -> 8 with the 4 
   EXPECT_EQ(p.entries[1].parts, (PartList{{a, 0}}));
 }
 
-TEST_F(ProjectionTest, WhatDoesNotDivideOverflows) { // 12 as (3 4) cut over a=2: no view
+TEST_F(ProjectionTest, NonDivisorsOverflow) { // 12 as (3 4) sharded over a=2: no view
   Rule rule = ruleOfSizes({3, 4});
   auto p = projectDims(dims({{0, 1}}), rule, std::vector{cut({{a, 0}})}, mesh);
   ASSERT_EQ(p.overflow.size(), 1u);
   EXPECT_FALSE(unprojectDims(dims({{0, 1}}), rule, std::vector<PartList>{{{a, 0}}, {}}, mesh));
 }
 
-TEST_F(ProjectionTest, UnevenCutsOfPlainDimsAreFine) {
+TEST_F(ProjectionTest, UnevenShardsOfPlainDimsAreAllowed) {
   Rule rule = ruleOfSizes({7});
   auto p = projectDims(dims({{0}}), rule, std::vector{cut({{b, 0}})}, mesh);
   EXPECT_TRUE(p.overflow.empty());

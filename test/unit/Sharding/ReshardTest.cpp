@@ -410,7 +410,7 @@ TEST(Reshard, ReceivesNoMoreThanTheClosedForm) {
              Known{sum({"", ""}, "b"), replicated, 2 * n * 3 / 4},                   // all_reduce
              Known{sum({"", ""}, "abc"), replicated, 2 * n * 23 / 24},               // over three axes
              Known{sum({"", ""}, "b"), w.sharding({"b", ""}), n * 3 / 4},            // reduce_scatter
-             Known{sum({"a", ""}, "b"), w.sharding({"a", "b"}), n / 2 * 3 / 4},      // of a piece
+             Known{sum({"a", ""}, "b"), w.sharding({"a", "b"}), n / 2 * 3 / 4},      // of a shard
              Known{sum({"", ""}, "ab"), w.sharding({"a", "b"}), n * 7 / 8},        // of two axes, to two dims
              Known{sum({"", ""}, "ab"), sum({"b", ""}, "a"), n * 3 / 4},           // of one of two
              Known{w.sharding({"b", ""}), w.sharding({"", "b"}), n / 4 * 3 / 4},   // all_to_all

@@ -47,7 +47,7 @@ TEST(Sharding, InternedInCanonicalOrder) {
 
 // Applying the placements one mesh axis at a time, each to the shard left by those before, gives the elements that the
 // dim-style list gives: all lists of placements on one dim of 24 over a 2x3x2 mesh.
-TEST(Placements, MeanTheSamePieces) {
+TEST(Placements, MeanTheSameShards) {
   World w({2, 3, 2});
   const std::vector<int64_t> blocks = {0, 1, 2, 3, 4, 6}; // 0: R
   int checked = 0;

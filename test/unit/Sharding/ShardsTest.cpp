@@ -176,7 +176,7 @@ TEST(LocalDim, ShardedInStepsIsTheSameShard) {
     }
 }
 
-TEST(LocalDim, AxesOfOneDeviceCutNothing) {
+TEST(LocalDim, AxesOfSizeOneDoNotShard) {
   World w({1, 4, 1});
   EXPECT_EQ(localDim(w.dim("a"), w.mesh(), Dim(7), w.dims), Dim(7));
   EXPECT_EQ(localDim(w.dim("abc"), w.mesh(), Dim(7), w.dims), localDim(w.dim("b"), w.mesh(), Dim(7), w.dims));

@@ -47,7 +47,7 @@ TEST(Diagnostics, ColumnsCountCharacters) {
   EXPECT_EQ(renderDiagnostics(d, s, false), "a:1:8: error: no [plain]\n \"häß\" BAD\n       ^~~\n");
 }
 
-TEST(Diagnostics, PlacesAtTheEndsOfTheText) {
+TEST(Diagnostics, LocationsAtTheEndsOfTheText) {
   SourceText s{"a", "x"};
   Diagnostics d;
   d.error(kPlain, SourceRange{1, 1});
