@@ -96,7 +96,15 @@ void RegionLowering::addOutput(uint32_t result) {
     address = addressOf(m_.typeOf(v), at);
     node = value(v, at, {});
   }
-  if (error_.empty()) k_.nests[nest].stores.push_back({buffer, address, node});
+  if (error_.empty())
+    k_.nests[nest].stores.push_back({buffer, address, unrounded(node, k_.buffers[buffer].dtype)});
+}
+
+// A store rounds to the dtype of its buffer: no conversion before it is needed.
+NodeId RegionLowering::unrounded(NodeId x, DType stored) const {
+  const Node& node = k_[x];
+  const bool rounds = node.kind == NodeKind::Call && node.function == "convert" && node.target == stored;
+  return rounds && isNarrowFloat(stored) && k_[node.args[0]].type == DType::F32 ? node.args[0] : x;
 }
 
 RegionLowering::Index RegionLowering::addDomain(const Type& type) {
@@ -327,6 +335,22 @@ AffineId RegionLowering::addressOf(const Type& t, const Index& at) {
   return address;
 }
 
+// An axis over the whole dim, of any size.
+bool RegionLowering::isAxisOf(Dim dim, AffineId at) {
+  const Affine& form = k_[at];
+  return form.terms.size() == 1 && form.terms[0].kind == AffineTerm::OfAxis &&
+         form.terms[0].coefficient.is(1) && k_.axes[form.terms[0].id].extent == sizes_.of(dim);
+}
+
+bool RegionLowering::alwaysInside(const Type& t, const Index& at) {
+  for (size_t d = 0; d < t.rank(); ++d) {
+    const Kernel::Range r = k_.rangeOf(at[d]);
+    const bool within = r.known && r.min >= 0 && t.dims[d].isStatic() && r.max < t.dims[d].value();
+    if (!within && !isAxisOf(t.dims[d], at[d])) return false;
+  }
+  return true;
+}
+
 // A condition that `at` is in bounds; invalid where that is always true.
 NodeId RegionLowering::insideOf(const Type& t, const Index& at) {
   NodeId inside;
@@ -335,10 +359,7 @@ NodeId RegionLowering::insideOf(const Type& t, const Index& at) {
     inside = inside.valid() ? k_.call("and", DType::Bool, {inside, c}) : c;
   };
   for (size_t d = 0; d < t.rank(); ++d) {
-    const Affine& form = k_[at[d]]; // an axis over the whole dim, of any size
-    if (form.terms.size() == 1 && form.terms[0].kind == AffineTerm::OfAxis &&
-        form.terms[0].coefficient.is(1) && k_.axes[form.terms[0].id].extent == sizes_.of(t.dims[d]))
-      continue;
+    if (isAxisOf(t.dims[d], at[d])) continue;
     const Kernel::Range r = k_.rangeOf(at[d]);
     if (!r.known || r.min < 0) require("ge", at[d], k_.constant(0));
     if (!r.known || !t.dims[d].isStatic() || r.max >= t.dims[d].value())

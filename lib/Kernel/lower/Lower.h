@@ -92,6 +92,9 @@ private:
                         DType dtype);
   loops::NodeId guarded(ValueId v, const Index& at, loops::NodeId guard);
   loops::NodeId insideOf(const Type& t, const Index& at);
+  bool alwaysInside(const Type& t, const Index& at); // insideOf() is invalid
+  bool isAxisOf(Dim dim, loops::AffineId at);
+  [[nodiscard]] loops::NodeId unrounded(loops::NodeId x, DType stored) const;
   loops::AffineId addressOf(const Type& t, const Index& at);
   loops::NodeId fail(OpId op, const std::string& why);
 

@@ -169,12 +169,20 @@ NodeId RegionLowering::reduced(OpId op, const Rule& rule, NodeId body, std::vect
   return k_.call(*reduce == ReduceKind::Max ? "max" : "min", type, {x, k_.number(ofNothing, type)});
 }
 
+static bool reducesAny(const Rule& rule) {
+  return std::ranges::any_of(rule.factors, [](const Factor& f) { return f.reduce != PendingKind::None; });
+}
+
 NodeId RegionLowering::byRule(OpId op, uint32_t result, const Index& at, NodeId guard) {
   const OpInfo& info = infoOf(op);
   Coordinates coords;
   if (!factorCoordinates(info.rule, info.rule.results[result], at, coords))
     return fail(op, "its result's dims cannot be split into factors");
-  const DType dtype = m_.typeOf(m_.result(op, result)).dtype;
+  const Type type = m_.typeOf(m_.result(op, result));
+  const DType dtype = type.dtype;
+  // A reduction of a row that exists reads nothing out of bounds. Without a guard it is the same reduction where
+  // the row is read at an unknown coordinate (the loss at the label) and elsewhere (its gradient).
+  if (guard.valid() && reducesAny(info.rule) && alwaysInside(type, at)) guard = {};
   std::vector<AxisId> axes = reduceAxes(info.rule, coords, at, guard);
   NodeId x = apply(info.scalar, operandValues(op, info.rule, info.scalar, coords, guard), at, {}, dtype);
   if (!axes.empty())

@@ -261,8 +261,9 @@ private:
     AxisSet set = 0;
     for (AxisId a : axes) set |= AxisSet(1) << a;
     if (!isRowScope(home) || !lanes || set != row_.set) {
-      // The threads of this loop have other elements: in place, all must have read before they write.
-      if (isRowScope(home) && rowPassSeen_) line(home, barrier());
+      // The threads of this loop have other elements: in place, all must have read before they write. A value
+      // of the row itself has no loop, and its store waits where it has to (storeText).
+      if (isRowScope(home) && rowPassSeen_ && !axes.empty()) line(home, barrier());
       if (isRowScope(home)) rowPassSeen_ = false;
       return openLoops(home, axes, lanes, scopes);
     }

@@ -233,7 +233,8 @@ static bool fits32(const Kernel& k, AffineId address) {
   int64_t sum = 0;
   for (const AffineTerm& t : k[address].terms) {
     int64_t reach = 1;
-    if (t.kind == AffineTerm::OfNode || !t.coefficient.isStatic()) return false;
+    if (!t.coefficient.isStatic()) return false;
+    if (t.kind == AffineTerm::OfNode) continue; // an i64, which the sum of the axes is added to
     if (t.kind == AffineTerm::OfAxis) {
       if (!k.axes[t.id].extent.isStatic()) return false;
       reach = k.axes[t.id].extent.number;
