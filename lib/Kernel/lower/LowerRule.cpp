@@ -180,8 +180,8 @@ NodeId RegionLowering::byRule(OpId op, uint32_t result, const Index& at, NodeId 
     return fail(op, "its result's dims cannot be split into factors");
   const Type type = m_.typeOf(m_.result(op, result));
   const DType dtype = type.dtype;
-  // A reduction of a row that exists reads nothing out of bounds. Without a guard it is the same reduction where
-  // the row is read at an unknown coordinate (the loss at the label) and elsewhere (its gradient).
+  // A reduction of a row that exists reads nothing out of bounds. Without a guard it is the same reduction
+  // where the row is read at an unknown coordinate (the loss at the label) and elsewhere (its gradient).
   if (guard.valid() && reducesAny(info.rule) && alwaysInside(type, at)) guard = {};
   std::vector<AxisId> axes = reduceAxes(info.rule, coords, at, guard);
   NodeId x = apply(info.scalar, operandValues(op, info.rule, info.scalar, coords, guard), at, {}, dtype);

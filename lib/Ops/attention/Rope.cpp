@@ -1,5 +1,5 @@
-// rope. Its angles depend on positions and pairs alone: `split` makes tables of their cosines and sines, which
-// all heads, layers and gradients share.
+// rope. Its angles depend on positions and pairs alone: `split` makes tables of their cosines and sines,
+// which all heads, layers and gradients share.
 #include "attention/AttentionKeyParts.h"
 #include "dtc/Ops/OpFunctions.h"
 #include "dtc/Support/Tensor.h"

@@ -10,7 +10,8 @@
 namespace dtc {
 namespace {
 
-// A reader with this many elements per element of the value broadcasts it: what is kept is small next to the data.
+// A reader with this many elements per element of the value broadcasts it: what is kept is small next to the
+// data.
 constexpr int64_t kBroadcast = 2;
 
 class TableSharer {

@@ -28,8 +28,9 @@ constexpr int64_t kMaxColumns = 1 << 17, kColumns = 1 << 10, kColumnBlocks = 1 <
 // (Nest::walked).
 constexpr int64_t kWalks = 1 << 8, kMinWalked = 4;
 // More parts if rows are short, so that a processor has enough of them in flight, provided that each loop
-// remains this long. A block has a warp for each 512 elements of a row: kWalkedAtOnce are 16 warps on each of 132
-// processors. Shorter loops are worth it for rows of so few warps that 256 blocks would not make half of that.
+// remains this long. A block has a warp for each 512 elements of a row: kWalkedAtOnce are 16 warps on each of
+// 132 processors. Shorter loops are worth it for rows of so few warps that 256 blocks would not make half of
+// that.
 constexpr int64_t kWalkedAtOnce = 1 << 20, kLongWalk = 32, kShortRow = 1 << 12, kShortWalk = 8;
 // A CPU has fewer cores than a GPU has concurrent blocks: fewer, longer parts, so that storing partial
 // results takes little time.
