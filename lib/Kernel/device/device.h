@@ -150,6 +150,12 @@ template <int N, class T> DTC_FN void dtc_store_pack(T* p, const dtc_pack<T, N>&
   else
     *(dtc_pack<T, N>*)p = x;
 }
+template <class T, i32 N> DTC_FN dtc_pack<T, N> dtc_same_pack(dtc_compute<T> x) {
+  dtc_pack<T, N> y;
+#pragma unroll
+  for (i32 i = 0; i < N; ++i) y.at[i] = dtc_to_memory<T>(x);
+  return y;
+}
 // dtc_random32 of N consecutive indices from `first` on, a multiple of N.
 template <int N> DTC_FN dtc_pack<u32, N> dtc_random_pack(u64 first, u64 key, u64 upper) {
   dtc_pack<u32, N> x;

@@ -145,6 +145,36 @@ bool CudaEmitter::isMove(const Store& store) const {
   return readers == 0 && std::ranges::count(nest_->stores, store.value, &Store::value) == 1;
 }
 
+static bool selectsBits(const Kernel& k, NodeId n, DType dtype, int depth = 0) {
+  const Node& value = k[n];
+  if (value.kind == NodeKind::Load) return k.buffers[value.buffer].dtype == dtype;
+  if (value.kind == NodeKind::Number) return depth > 0;
+  return depth < 8 && value.kind == NodeKind::Call && value.function == "select" &&
+         value.type == computeType(dtype) && selectsBits(k, value.args[1], dtype, depth + 1) &&
+         selectsBits(k, value.args[2], dtype, depth + 1);
+}
+
+bool CudaEmitter::movesBits(const Store& store) const {
+  return !store.when.valid() && store.combine.empty() && !store.copied &&
+         selectsBits(k_, store.value, k_.buffers[store.buffer].dtype);
+}
+
+std::string CudaEmitter::bitsText(NodeId n, DType dtype, Scope& s) {
+  const Node& value = k_[n];
+  if (const auto bits = bits_.find(n.index); bits != bits_.end()) return bits->second;
+  if (value.kind == NodeKind::Number)
+    return "dtc_to_memory<" + typeText(dtype) + ">(" + literalText(value) + ")";
+  if (value.kind == NodeKind::Load) {
+    const std::string x = bufferText(value.buffer) + "[" + affineText(value.affine, s) + "]";
+    return value.args.empty()
+               ? x
+               : "(" + wrapped(emit(value.args[0], s)) + " ? " + x + " : " + typeText(dtype) + "{})";
+  }
+  const std::string condition = wrapped(emit(value.args[0], s));
+  return "(" + condition + " ? " + bitsText(value.args[1], dtype, s) + " : " +
+         bitsText(value.args[2], dtype, s) + ")";
+}
+
 void CudaEmitter::storeText(const Store& store, Scope& s) {
   // A copied value is loaded only at its store: in place, the rest is for other blocks to write.
   const Node& copied = k_[store.value];

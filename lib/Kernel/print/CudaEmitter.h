@@ -41,6 +41,10 @@ protected:
   Value loadText(const Node& node, Scope& s, bool vector) override;
   void storeText(const Store& store, Scope& s) override;
   [[nodiscard]] bool isMove(const Store& store) const;
+  // True if a store writes elements of inputs, or constants, that conditions select: their bits, without a conversion
+  // to the dtype of the computation. bitsText: of such a value.
+  [[nodiscard]] bool movesBits(const Store& store) const;
+  std::string bitsText(NodeId n, DType dtype, Scope& s);
   void betweenStores(Scope& rows) override {
     if (rows.vector < 0) line(rows, "__syncthreads();");
   }
@@ -74,7 +78,8 @@ protected:
   std::string thread_ = "threadIdx.x"; // among those of a row
   int rowThreads_ = threads_;          // of a block, that share a row
   bool movesBits_ = true;              // stores of loaded elements skip conversions, and loads ahead
-  std::string packLane_;               // the element of packs to which stores go; "": to memory
+  std::unordered_map<uint32_t, std::string> bits_; // of loads: an element as memory has it
+  std::string packLane_;                           // the element of packs to which stores go; "": to memory
 };
 
 [[nodiscard]] bool isCallOf(const loops::Kernel& k, loops::NodeId n, std::string_view function);

@@ -79,17 +79,40 @@ private:
     return loop(i + "_at", first, last);
   }
 
-  // The loaded pack that a store writes as it is, without a conversion; "": there is none.
-  std::string movedPack(const Store& s, const Scope& inner) const {
-    const Node& value = k_[s.value];
-    const auto pack = packs_.find(s.value.index);
-    return value.kind == NodeKind::Load && pack != packs_.end() && inner.names.contains(s.value.index) &&
-                   k_.buffers[value.buffer].dtype == k_.buffers[s.buffer].dtype
-               ? pack->second
-               : "";
+  // A condition that is the same for all elements of a pack, at its first one. Once in `at`.
+  std::string uniformText(NodeId n, Scope& at) {
+    if (!(k_.dependsOn(n) >> lane_ & 1)) return wrapped(emit(n, at));
+    if (const auto name = at.names.find(n.index); name != at.names.end()) return name->second.text;
+    Scope first; // of the pack; its names are not those of other elements
+    first.parent = &at, first.bound = at.bound | AxisSet(1) << lane_, first.indent = at.indent;
+    const std::string condition = emit(n, first).text, name = fresh("uniform");
+    append(at, first);
+    line(at, "const bool " + name + " = " + condition + ";");
+    at.names[n.index] = {name, false, true};
+    return name;
+  }
+  bool isUniform(NodeId n) const { return !strided_ && isUniformInPack(k_, n, lane_, count_); }
+
+  // The pack of which each element is the value's, without a conversion; "": there is none.
+  std::string packOfBits(NodeId n, DType dtype, Scope& pack) {
+    const Node& value = k_[n];
+    if (value.kind == NodeKind::Load) {
+      const auto found = packs_.find(n.index);
+      return found == packs_.end() ? "" : found->second;
+    }
+    if (value.kind == NodeKind::Number)
+      return "dtc_same_pack<" + typeText(dtype) + ", " + text(count_) + ">(" + literalText(value) + ")";
+    if (!isUniform(value.args[0])) return "";
+    const std::string yes = packOfBits(value.args[1], dtype, pack),
+                      no = packOfBits(value.args[2], dtype, pack);
+    return yes.empty() || no.empty()
+               ? ""
+               : "(" + uniformText(value.args[0], pack) + " ? " + yes + " : " + no + ")";
   }
   void storeText(const Store& store, Scope& s) override {
-    if (!moved_.contains(&store)) CudaEmitter::storeText(store, s);
+    if (moved_.contains(&store)) return;
+    if (packLane_.empty() || !movesBits(store)) return CudaEmitter::storeText(store, s);
+    line(s, packElement(store, s) + " = " + bitsText(store.value, k_.buffers[store.buffer].dtype, s) + ";");
   }
 
   // Random numbers whose global indices form a pack are four values of one block of their generator.
@@ -106,28 +129,51 @@ private:
     inner.names[n.index] = {"(u64)" + words + ".at[lane]", false, false};
   }
 
+  // The elements of a loaded pack are its own in order, or in reverse.
+  void nameElements(NodeId n, const std::string& x, bool reversed, Scope& inner) {
+    const DType dtype = k_.buffers[k_[n].buffer].dtype;
+    const std::string at = reversed ? text(count_ - 1) + " - lane" : "lane";
+    inner.names[n.index] = {strided_ && isNarrowFloat(dtype) ? "dtc_load(" + x + ".at + lane)"
+                                                             : laneText(dtype, x, at),
+                            false, true};
+    bits_[n.index] = x + ".at[" + at + "]";
+    if (!strided_ && !reversed) packs_[n.index] = x;
+  }
+
   // Of several packs per thread, all are loaded in `fetch`, a loop of their own.
   void loadPack(NodeId n, Scope& row, Scope& fetch, Scope& pack, Scope& inner) {
     const Node& load = k_[n];
-    if (!load.args.empty() ||
+    const bool reversed = !strided_ && isInReversedPacks(k_, load.affine, lane_, count_);
+    if (!load.args.empty() && !isUniform(load.args[0])) return;
+    if (!reversed &&
         !(strided_ ? isContiguous(k_, load.affine, lane_) : isInPacks(k_, load.affine, lane_, count_)))
       return;
     std::string x = fresh("pack");
+    const std::string type =
+        "dtc_pack<" + typeText(k_.buffers[load.buffer].dtype) + ", " + text(count_) + ">";
+    Scope& scope = steps_ > 1 ? fetch : pack;
+    std::string value = (strided_ ? "dtc_load_strided<" : "dtc_load_pack<") + text(count_) + ">(" +
+                        bufferText(load.buffer) + " + " + affineText(load.affine, scope) +
+                        (reversed ? " - " + text(count_ - 1) : "") + ")";
+    if (!load.args.empty()) value = uniformText(load.args[0], scope) + " ? " + value + " : " + type + "{}";
     if (steps_ > 1) {
-      line(row, "dtc_pack<" + typeText(k_.buffers[load.buffer].dtype) + ", " + text(count_) + "> " + x + "[" +
-                    text(steps_) + "];");
+      line(row, type + " " + x + "[" + text(steps_) + "];");
       x += "[step]";
-      line(fetch, x + " = dtc_load_pack<" + text(count_) + ">(" + bufferText(load.buffer) + " + " +
-                      affineText(load.affine, fetch) + ");");
-    } else
-      line(pack, "const auto " + x + (strided_ ? " = dtc_load_strided<" : " = dtc_load_pack<") +
-                     text(count_) + ">(" + bufferText(load.buffer) + " + " + affineText(load.affine, pack) +
-                     ");");
-    if (!strided_) packs_[n.index] = x;
-    const DType dtype = k_.buffers[load.buffer].dtype;
-    inner.names[n.index] = {strided_ && isNarrowFloat(dtype) ? "dtc_load(" + x + ".at + lane)"
-                                                             : laneText(dtype, x, "lane"),
-                            false, true};
+      line(fetch, x + " = " + value + ";");
+    } else {
+      line(pack, "const auto " + x + " = " + value + ";");
+    }
+    nameElements(n, x, reversed, inner);
+  }
+  // Conditions that do not depend on the element are not computed per element.
+  void nameUniform(NodeId n, Scope& pack, Scope& inner) {
+    const bool chosen = isCallOf(k_, n, "select");
+    if (!chosen && (k_[n].kind != NodeKind::Load || k_[n].args.empty())) return;
+    const NodeId condition = k_[n].args[0];
+    if ((k_.dependsOn(condition) >> lane_ & 1) && isUniform(condition)) {
+      (void)uniformText(condition, pack);
+      inner.names[condition.index] = pack.names.at(condition.index);
+    }
   }
 
   // A loop over elements.
@@ -140,6 +186,28 @@ private:
     line(row, head);
     append(row, one);
     line(row, "}");
+  }
+
+  // The packs of results that are computed per element; returns the statements that write packs.
+  Text declareResults(Scope& pack) {
+    Text stores;
+    stores.indent = pack.indent;
+    for (const Store& s : nest_->stores) {
+      if (strided_) break;
+      const DType dtype = k_.buffers[s.buffer].dtype;
+      const bool bits = movesBits(s);
+      std::string value = bits ? packOfBits(s.value, dtype, pack) : "";
+      if (!value.empty())
+        moved_.insert(&s);
+      else if (bits)
+        line(pack, "dtc_pack<" + typeText(dtype) + ", " + text(count_) + "> " + packText(s) + ";");
+      else
+        declarePack(s, count_, pack);
+      if (value.empty()) value = bits ? packText(s) : packResult(s);
+      line(stores, "dtc_store_pack(" + bufferText(s.buffer) + " + " + affineText(s.address, pack) + ", " +
+                       value + ");");
+    }
+    return stores;
   }
 
   // A loop over packs: each is loaded at once, computed element by element, and stored at once. Then the
@@ -169,20 +237,8 @@ private:
       eachNode([&](NodeId n) {
         if (k_[n].kind == NodeKind::Call && k_[n].function == "random32") drawPack(n, pack, inner);
       });
-    Text stores;
-    stores.indent = pack.indent;
-    for (const Store& s : nest_->stores) {
-      if (strided_) break;
-      if (const std::string moved = movedPack(s, inner); !moved.empty()) {
-        moved_.insert(&s);
-        line(stores, "dtc_store_pack(" + bufferText(s.buffer) + " + " + affineText(s.address, pack) + ", " +
-                         moved + ");");
-        continue;
-      }
-      declarePack(s, count_, pack);
-      line(stores, "dtc_store_pack(" + bufferText(s.buffer) + " + " + affineText(s.address, pack) + ", " +
-                       packResult(s) + ");");
-    }
+    eachNode([&](NodeId n) { nameUniform(n, pack, inner); });
+    const Text stores = declareResults(pack);
     firstOfPack_.reset();
     packLane_ = strided_ ? "" : "lane";
     emitStores(*nest_, inner);
@@ -199,7 +255,7 @@ private:
     }
     append(row, stores);
     line(row, "}");
-    moved_.clear();
+    moved_.clear(), bits_.clear();
     if (!afterPacks_.empty()) CudaEmitter::printUnit(row, unit);
   }
 

@@ -209,14 +209,9 @@ private:
   }
   static std::string aheadName(size_t number) { return "ahead" + text(static_cast<int64_t>(number)); }
 
-  // True if a store writes a loaded element's bits, which need no conversion.
-  bool movesElement(const Store& s) const {
-    return bits_.contains(s.value.index) &&
-           k_.buffers[k_[s.value].buffer].dtype == k_.buffers[s.buffer].dtype;
-  }
   void storeText(const Store& store, Scope& s) override {
-    if (!movesElement(store)) return CudaEmitter::storeText(store, s);
-    line(s, packElement(store, s) + " = " + bits_.at(store.value.index) + ";");
+    if (!movesBits(store)) return CudaEmitter::storeText(store, s);
+    line(s, packElement(store, s) + " = " + bitsText(store.value, k_.buffers[store.buffer].dtype, s) + ";");
   }
 
   // The packs of a thread's results, and after them the statements that write these.
@@ -224,7 +219,7 @@ private:
     Text writes;
     writes.indent = step.indent;
     for (const Store& s : nest_->stores) {
-      const bool moved = movesElement(s);
+      const bool moved = movesBits(s);
       if (moved)
         line(step, "dtc_pack<" + typeText(k_.buffers[s.buffer].dtype) + ", " + text(tile_.pack) + "> " +
                        packText(s) + ";");
@@ -284,7 +279,6 @@ private:
 
   const TileSchedule& tile_;
   std::string lane_; // of a thread's columns
-  std::unordered_map<uint32_t, std::string> bits_;
 };
 
 } // namespace

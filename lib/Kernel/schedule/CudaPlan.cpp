@@ -93,6 +93,29 @@ bool isInPacks(const Kernel& k, AffineId address, AxisId lane, int64_t count) {
          });
 }
 
+bool isUniformInPack(const Kernel& k, NodeId n, AxisId lane, int64_t count) {
+  const Node& node = k[n];
+  if (!(k.dependsOn(n) >> lane & 1)) return true;
+  if (node.kind != NodeKind::Call) return false;
+  if (node.function == "and" || node.function == "or" || node.function == "not")
+    return std::ranges::all_of(node.args, [&](NodeId a) { return isUniformInPack(k, a, lane, count); });
+  const bool below = node.function == "lt" || node.function == "ge"; // else a step is after the number
+  if (!below && node.function != "le" && node.function != "gt") return false;
+  const Node &position = k[node.args[0]], &number = k[node.args[1]];
+  if (position.kind != NodeKind::Index || number.kind != NodeKind::Number ||
+      !isContiguous(k, position.affine, lane))
+    return false;
+  int64_t offset = number.integer + (below ? 0 : 1);
+  for (const AffineTerm& t : k[position.affine].terms) {
+    if (t.kind == AffineTerm::OfAxis && t.id == lane) continue;
+    if (t.kind == AffineTerm::One && t.coefficient.isStatic())
+      offset -= t.coefficient.number;
+    else if (t.coefficient.number % count != 0)
+      return false;
+  }
+  return offset % count == 0;
+}
+
 // True if a thread may process `count` elements of a nest without reductions at once, stored in packs or
 // individually.
 static bool takesSeveral(const Kernel& k, const Nest& nest, const NestPlan& plan, int64_t count,
@@ -111,15 +134,23 @@ static bool takesSeveral(const Kernel& k, const Nest& nest, const NestPlan& plan
   return fine;
 }
 
+// The number of accesses of a thread in flight, of strided elements: 2 bytes each load the memory as much as one pack
+// does.
+constexpr int64_t kStrided = 8;
+
+// Where rows are too short for strided elements, accesses narrower than the widest are worth it, too.
 int64_t packOf(const Kernel& k, const Nest& nest, const NestPlan& plan) {
-  const int64_t count = elementsOfAccess(k, nest);
-  return takesSeveral(k, nest, plan, count, true) ? count : 1;
+  const int64_t widest = elementsOfAccess(k, nest);
+  if (takesSeveral(k, nest, plan, widest, true)) return widest;
+  const Size extent = plan.vector ? k.axes[*plan.vector].extent : Size{};
+  if (!extent.isStatic() || extent.number >= kMaxThreads * std::min(widest, kStrided)) return 1;
+  for (int64_t count = widest / 2; count > 1; count /= 2)
+    if (extent.number % count == 0 && takesSeveral(k, nest, plan, count, true)) return count;
+  return 1;
 }
 
 int64_t stridedPack(const Kernel& k, const Nest& nest, const NestPlan& plan) {
-  constexpr int64_t limit =
-      8; // number of accesses in flight: 2 bytes each load the memory as much as one pack does
-  const int64_t count = std::min(elementsOfAccess(k, nest), limit);
+  const int64_t count = std::min(elementsOfAccess(k, nest), kStrided);
   return packOf(k, nest, plan) == 1 && takesSeveral(k, nest, plan, count, false) ? count : 1;
 }
 

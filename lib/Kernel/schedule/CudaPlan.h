@@ -34,6 +34,10 @@ inline constexpr int64_t kAccessBytes = 16; // the widest access of a thread
 // values of the other axes.
 [[nodiscard]] bool isInPacks(const loops::Kernel& k, loops::AffineId address, loops::AxisId lane,
                              int64_t count);
+// True if a condition holds for all elements of a pack or for none: it compares a position along `lane` only with
+// multiples of `count`.
+[[nodiscard]] bool isUniformInPack(const loops::Kernel& k, loops::NodeId n, loops::AxisId lane,
+                                   int64_t count);
 // Elements that a thread processes at once where rows may start anywhere in a pack: strided by a warp, so
 // that neighboring threads have neighbors, and all are read before the first is used. 1 where packs are
 // possible, or where neither applies.
