@@ -71,8 +71,9 @@ template <int M> struct dtc_softmax_rows {
   i32 begin[2 * M], end[2 * M];  // the keys that the row attends to
 };
 
-// Turns scores into weights relative to the max so far, and rescales the sums.
-template <int M, int Keys, int Columns, class Score>
+// Turns scores into weights relative to the max so far, and rescales the sums. Inside: each row attends to each
+// key.
+template <bool Inside, int M, int Keys, int Columns, class Score>
 DTC_FN void dtc_online_softmax(f32 (*s)[Keys / 8][4], f32 (*out)[Columns][4], dtc_softmax_rows<M>& rows,
                                i64 row, i64 last, i32 key, Score score) {
   constexpr f32 log2e = 1.4426950408889634f;
@@ -84,7 +85,7 @@ DTC_FN void dtc_online_softmax(f32 (*s)[Keys / 8][4], f32 (*out)[Columns][4], dt
     for (int n = 0; n < Keys / 4; ++n) {
       f32& x = s[h / 2][n / 2][h % 2 * 2 + n % 2];
       const i32 j = key + n / 2 * 8 + n % 2;
-      x = j >= rows.begin[h] && j < rows.end[h] ? score(x, at, (i64)j) : -dtc_infinity<f32>();
+      x = Inside || (j >= rows.begin[h] && j < rows.end[h]) ? score(x, at, (i64)j) : -dtc_infinity<f32>();
       top = x > top ? x : top; // `max` may ignore NaN: it stays in the sum
     }
 #pragma unroll
@@ -110,8 +111,22 @@ DTC_FN void dtc_online_softmax(f32 (*s)[Keys / 8][4], f32 (*out)[Columns][4], dt
 
 // The tiling of a block: Rows query rows against tiles of Keys keys; warps split the rows, M times 16 each,
 // or, where rows are few, the keys (Split warps, each with its own row sums, which are combined at the end).
-template <int R, int K, int Multiple, int S> struct dtc_attention_tiling {
+// Stays: the query's operands stay in registers; else they are read again for each tile of keys.
+template <int R, int K, int Multiple, int S, bool Stays> struct dtc_attention_tiling {
   static constexpr int Rows = R, Keys = K, M = Multiple, Split = S, Threads = R / (16 * M) * S * 32;
+  static constexpr bool stays = Stays;
+};
+// Where the tiles of elements T are in shared memory, in elements. (lib/Kernel/print/PrintAttention.cpp
+// computes the same number of bytes.)
+template <class T, class Tiling, int Depth, int Width> struct dtc_attention_room {
+  typedef dtc_tile<T, Tiling::Rows, Depth> QueryTile;
+  typedef dtc_tile<T, Tiling::Keys, Depth> KeyTile;
+  typedef dtc_tile<T, Tiling::Keys, Width> ValueTile;
+  static constexpr int pair = KeyTile::elements + ValueTile::elements;
+  static constexpr int joined = Tiling::Split > 1 ? Tiling::Split * 16 * ((Width + 15) / 16 * 16) * 2 : 0;
+  static constexpr int passing = Tiling::stays ? QueryTile::elements : 0;
+  static constexpr int most = passing > joined ? passing : joined, query = most > pair ? most : pair;
+  static constexpr int bytes = 2 * (query + (Tiling::stays ? 0 : QueryTile::elements));
 };
 
 // Combines the sums of warps that have processed different keys. Every thread of the block calls it.
@@ -155,10 +170,7 @@ DTC_FN void dtc_join_splits(f32 (*out)[Columns][4], dtc_softmax_rows<1>& rows, f
       }
 }
 
-// Whether the query's operands stay in registers; else they are read again for each tile of keys.
-template <int Depth> constexpr bool dtc_query_stays = Depth <= 128;
-
-// s = q kᵀ of the warp's rows and Own keys. Steps registers of q: of the tile where it is not read again.
+// s = q kᵀ of the warp's rows and Own keys. Held registers of q: all Steps, or those of the present one.
 template <class T, int M, int Own, int Steps, int Held, class QueryTile, class KeyTile>
 DTC_FN void dtc_score_products(f32 (*s)[Own / 8][4], u32 (*q)[Held][4], QueryTile queryTile, int row,
                                KeyTile keyTile, int key) {
@@ -169,7 +181,9 @@ DTC_FN void dtc_score_products(f32 (*s)[Own / 8][4], u32 (*q)[Held][4], QueryTil
     for (int n = 0; n < Own / 2; ++n) s[m][n / 4][n % 4] = 0;
 #pragma unroll(stays ? Steps : 2)
   for (int c = 0; c < Steps; ++c) {
-    if constexpr (!stays) dtc_left(q[0][0], queryTile, row, c);
+    if constexpr (!stays)
+#pragma unroll
+      for (int m = 0; m < M; ++m) dtc_left(q[m][0], queryTile, row + 16 * m, c);
 #pragma unroll
     for (int n = 0; n < Own / 16; ++n) {
       u32 k[4];
@@ -238,33 +252,26 @@ DTC_FN void dtc_store_rows(f32 (*out)[Columns][4], const dtc_softmax_rows<M>& st
 }
 
 // See dtc_attention of attention_block.h: query, key and value are dtc_rows<const T>, or functions (i, c) of
-// an element; store may be dtc_rows<T>.
+// an element; store may be dtc_rows<T>; `shared` is dtc_attention_room::bytes of shared memory.
 template <class T, class Tiling, int Depth, int Width, class Query, class Key, class Value, class Begin,
           class End, class Score, class Store, class RowSum>
-DTC_FN void dtc_attention_tensor(i64 first, i64 rows, i64 keys, Query query, Key key, Value value,
-                                 Begin begin, End end, Score score, Store store, RowSum rowSum) {
+DTC_FN void dtc_attention_tensor(void* shared, i64 first, i64 rows, i64 keys, Query query, Key key,
+                                 Value value, Begin begin, End end, Score score, Store store, RowSum rowSum) {
   constexpr int M = Tiling::M, Keys = Tiling::Keys, Split = Tiling::Split, Own = Keys / Split,
                 Threads = Tiling::Threads;
   constexpr int Steps = (Depth + 15) / 16, Columns = (Width + 15) / 16 * 2;
-  constexpr bool stays = dtc_query_stays<Depth>;
-  typedef dtc_tile<T, Tiling::Rows, Depth> QueryTile;
-  typedef dtc_tile<T, Keys, Depth> KeyTile;
-  typedef dtc_tile<T, Keys, Width> ValueTile;
-  constexpr int pair = KeyTile::elements + ValueTile::elements;
-  constexpr int joined = Split > 1 ? Split * 16 * Columns * 8 * 2 : 0; // as elements of 2 bytes
-  constexpr int passing = stays ? QueryTile::elements : 0, most = passing > joined ? passing : joined;
-  constexpr int room = (most > pair ? most : pair) + (stays ? 0 : QueryTile::elements);
-  __shared__ __align__(128) u16 shared[room];
+  constexpr bool stays = Tiling::stays;
+  typedef dtc_attention_room<T, Tiling, Depth, Width> Room;
   T* const memory = (T*)shared;
-  const KeyTile keyTile{memory};
-  const ValueTile valueTile{memory + KeyTile::elements};
-  const QueryTile queryTile{memory + (stays ? 0 : room - QueryTile::elements)};
+  const typename Room::KeyTile keyTile{memory};
+  const typename Room::ValueTile valueTile{memory + Room::KeyTile::elements};
+  const typename Room::QueryTile queryTile{memory + (stays ? 0 : Room::query)};
   const int lane = (i32)threadIdx.x % 32, warp = (i32)threadIdx.x / 32;
   const int ownRow = warp / Split * 16 * M, ownKey = warp % Split * Own;
   const i64 last = dtc_index_min(first + Tiling::Rows, rows) - 1, row = first + ownRow + lane / 4;
   const i64 seen = end(last); // elements past the end are not read: they may be NaN
   dtc_load_tile<Threads>(queryTile, first, last + 1, query);
-  u32 q[stays ? M : 1][stays ? Steps : 1][4];
+  u32 q[M][stays ? Steps : 1][4];
   if constexpr (stays) {
     dtc_copy_commit();
     dtc_copy_wait<0>();
@@ -285,6 +292,9 @@ DTC_FN void dtc_attention_tensor(i64 first, i64 rows, i64 keys, Query query, Key
 #pragma unroll
     for (int n = 0; n < Columns; ++n) out[h / 2][n][h % 2 * 2] = out[h / 2][n][h % 2 * 2 + 1] = 0;
   }
+  // All rows of the warp attend to the keys from `allFrom` up to `allTo`.
+  const i32 allFrom = (i32)begin(dtc_index_min(first + ownRow + 16 * M - 1, last)),
+            allTo = (i32)end(dtc_index_min(first + ownRow, last));
   i64 at = begin(first);
   if (at < seen) dtc_load_tile<Threads>(keyTile, at, seen, key);
   dtc_copy_commit();
@@ -296,7 +306,11 @@ DTC_FN void dtc_attention_tensor(i64 first, i64 rows, i64 keys, Query query, Key
     dtc_copy_commit();
     f32 s[M][Own / 8][4];
     dtc_score_products<T, M, Own, Steps>(s, q, queryTile, ownRow, keyTile, ownKey);
-    dtc_online_softmax<M, Own, Columns>(s, out, state, row, last, (i32)at + ownKey + lane % 4 * 2, score);
+    const i32 own = (i32)at + ownKey;
+    if (own >= allFrom && own + Own <= allTo)
+      dtc_online_softmax<true, M, Own, Columns>(s, out, state, row, last, own + lane % 4 * 2, score);
+    else
+      dtc_online_softmax<false, M, Own, Columns>(s, out, state, row, last, own + lane % 4 * 2, score);
     dtc_copy_wait<0>();
     __syncthreads(); // the values have arrived, and all threads are done with these keys
     if (at + Keys < seen) dtc_load_tile<Threads>(keyTile, at + Keys, seen, key);

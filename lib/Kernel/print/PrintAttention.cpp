@@ -12,16 +12,6 @@ namespace {
 constexpr int64_t kTileKeys = 64, kRowBlocks = 8; // lib/Kernel/device/attention.h
 constexpr int64_t kSharedBytes = 48 << 10;        // available to a block on every device
 
-// The tiling of an attention in the CUDA form: rows and keys of a tile.
-struct AttentionTile {
-  int64_t rows = 0, keys = 0;
-  int multiple = 0; // on tensor cores: each warp has this many times 16 rows; 0: not on them
-  int split = 1;    // warps that share a tile's keys
-  [[nodiscard]] int threads() const {
-    return multiple ? static_cast<int>(rows) / (16 * multiple) * split * 32 : 128;
-  }
-};
-
 Size widthOf(const Kernel& k, const Attention& a) { return a.width ? k.axes[*a.width].extent : Size{1, {}}; }
 Size rowsOf(const Kernel& k, const Attention& a) { return a.row ? k.axes[*a.row].extent : Size{1, {}}; }
 
@@ -38,24 +28,58 @@ bool forTensorCores(const Kernel& k) {
          (a.parts || k.buffers[k.nests[0].stores[0].buffer].dtype == dtype);
 }
 
-// Sums, scores of 32 keys and the query's operands of 16 rows of 128 elements take 64, 16 and 32 registers:
-// NVRTC spills with twice the keys where a score also loads a mask. Short rows leave room for 32 rows per
-// warp, which read each key half as often from shared memory. With few rows the warps share the keys.
-std::optional<AttentionTile> tensorTile(const Kernel& k, int64_t depth, int64_t width) {
-  const Size rows = rowsOf(k, *k.attention);
-  const int64_t longest = std::max(depth, width), maxRows = rows.isStatic() ? rows.number : INT32_MAX;
-  if (!forTensorCores(k) || longest > 256) return std::nullopt;
-  if (maxRows <= 16) return longest <= 128 ? AttentionTile{16, 64, 1, 4} : AttentionTile{16, 32, 1, 2};
-  if (longest <= 64 && maxRows > 256) return AttentionTile{128, 32, 2, 1};
-  return AttentionTile{64, longest <= 96 ? 64 : longest <= 128 ? 32 : 16, 1, 1};
+// dtc_attention_room of lib/Kernel/device/attention_tensor.h.
+int64_t sharedBytesOf(const AttentionTile& t, int64_t depth, int64_t width) {
+  const int64_t query = tileBytes(t.rows, depth), pair = tileBytes(t.keys, depth) + tileBytes(t.keys, width);
+  const int64_t joined = t.split > 1 ? t.split * 16 * ((width + 15) / 16 * 16) * 4 : 0;
+  return std::max({pair, joined, t.stays ? query : 0}) + (t.stays ? 0 : query);
 }
 
-std::optional<AttentionTile> attentionTile(const Kernel& k) {
+// Whether the blocks of that many rows occupy all multiprocessors; unknown sizes count as large.
+bool occupies(const Kernel& k, int64_t rows, const Target& target) {
   const Attention& a = *k.attention;
-  const Size depth = k.axes[a.depth].extent, width = widthOf(k, a), height = rowsOf(k, a);
-  if (!depth.isStatic() || !width.isStatic()) return std::nullopt;
-  if (const auto tile = tensorTile(k, depth.number, width.number)) return tile;
-  const int64_t bytes = dtypeBytes(k[a.product].type), unit = 16 / bytes;
+  const Size height = rowsOf(k, a);
+  if (!height.isStatic()) return true;
+  int64_t blocks = (height.number + rows - 1) / rows;
+  for (AxisId g : a.grid) {
+    const Size& extent = k.axes[g].extent;
+    if (!extent.isStatic()) return true;
+    blocks *= extent.number;
+  }
+  return blocks >= target.multiprocessors;
+}
+
+// Tiles on tensor cores, the best first; one that spills is skipped, for example where a score also loads a mask.
+// 32 rows per warp read each key half as often from shared memory, where two such blocks fit a multiprocessor. For
+// heads over 64 elements, sums, scores and the query's operands together would not fit the registers: the operands
+// are read again for each tile of keys. With few rows the warps share the keys.
+std::vector<AttentionTile> tensorTiles(const Kernel& k, int64_t depth, int64_t width, const Target& target) {
+  const Size rows = rowsOf(k, *k.attention);
+  const int64_t longest = std::max(depth, width), maxRows = rows.isStatic() ? rows.number : INT32_MAX;
+  if (!forTensorCores(k) || longest > 256) return {};
+  if (maxRows <= 16)
+    return {longest <= 128 ? AttentionTile{16, 64, 1, 4, true} : AttentionTile{16, 32, 1, 2}};
+  std::vector<AttentionTile> wide, tiles;
+  if (longest <= 64)
+    wide = {{128, 64, 2, 1, true}, {128, 32, 2, 1, true}};
+  else if (longest <= 96)
+    wide = {{128, 32, 2, 1, true}, {128, 32, 2, 1, false}};
+  else if (longest <= 128)
+    wide = {{128, 48, 2, 1, false}, {128, 32, 2, 1, false}};
+  for (const AttentionTile& t : wide) {
+    constexpr int64_t kReserved = 1 << 10; // of each block
+    const bool fits = 2 * (sharedBytesOf(t, depth, width) + kReserved) <= target.sharedBytes + kReserved;
+    if (fits && fillsWideBlocks(maxRows) && occupies(k, t.rows, target)) tiles.push_back(t);
+  }
+  if (longest > 96 && longest <= 128) tiles.push_back({64, 32, 1, 1, true, 3});
+  tiles.push_back({64, longest <= 96 ? 64 : longest <= 128 ? 32 : 16, 1, 1, longest <= 128});
+  return tiles;
+}
+
+// Rows and keys of a tile on CUDA cores, in the compute type.
+std::optional<AttentionTile> plainTile(const Kernel& k, const Size& depth, const Size& width) {
+  const Size height = rowsOf(k, *k.attention);
+  const int64_t bytes = dtypeBytes(k[k.attention->product].type), unit = 16 / bytes;
   if (depth.number >= kSharedBytes || width.number >= kSharedBytes) return std::nullopt;
   auto stride = [&](int64_t n) { return (n + unit - 1) / unit * unit + unit; };
   for (const auto& [rows, keys] :
@@ -70,8 +94,9 @@ std::optional<AttentionTile> attentionTile(const Kernel& k) {
 
 class AttentionPrinter {
 public:
-  AttentionPrinter(Emitter& e, const Kernel& k) : e_(e), k_(k), lanes_(e.lanes()) {
-    if (lanes_ == 1) tile_ = attentionTile(k);
+  // `tile`: of the CUDA form.
+  AttentionPrinter(Emitter& e, const Kernel& k, std::optional<AttentionTile> tile)
+      : e_(e), k_(k), lanes_(e.lanes()), tile_(tile) {
     unit_.indent = lanes_ > 1 ? 2 : 1;
   }
 
@@ -100,12 +125,11 @@ public:
       out.unitElements.terms.push_back(factorsOf(keys * Size{block, {}}));
     } else {
       const std::string sizes = std::to_string(tile_->rows) + ", " + std::to_string(tile_->keys);
-      head += sizes;
       if (tile_->multiple)
-        head = "dtc_attention_tensor<" + typeText(loadedFrom(k_, a_.keys)) + ", dtc_attention_tiling<" +
-               sizes + ", " + std::to_string(tile_->multiple) + ", " + std::to_string(tile_->split) + ">";
-      head += ", " + sizeText(depth) + ", " + sizeText(width) + ">(first, " + sizeText(rows) + ", " +
-              sizeText(keys);
+        head = tensorHead(depth.number, width.number, out);
+      else
+        head += sizes + ", " + sizeText(depth) + ", " + sizeText(width) + ">(";
+      head += "first, " + sizeText(rows) + ", " + sizeText(keys);
       arguments = {operand(a_.query, a_.queryAt, a_.row, a_.depth),
                    operand(a_.keys, a_.keysAt, a_.key, a_.depth),
                    operand(a_.values, a_.valuesAt, a_.key, a_.width)};
@@ -129,6 +153,25 @@ public:
 
 private:
   using Scope = Emitter::Scope;
+
+  // "dtc_attention_tensor<bf16, dtc_attention_tiling<…>, depth, width>(tiles, "
+  std::string tensorHead(int64_t depth, int64_t width, PrintedKernel& out) {
+    const std::string type = typeText(loadedFrom(k_, a_.keys)),
+                      heads = std::to_string(depth) + ", " + std::to_string(width);
+    std::string tiling = "dtc_attention_tiling<";
+    for (int64_t n : {tile_->rows, tile_->keys, int64_t{tile_->multiple}, int64_t{tile_->split}})
+      tiling += std::to_string(n) + ", ";
+    tiling += tile_->stays ? "true>" : "false>";
+    out.sharedBytes = static_cast<int>(sharedBytesOf(*tile_, depth, width));
+    out.minBlocks = tile_->minBlocks;
+    out.schedule = std::to_string(tile_->rows) + " queries per block, " + std::to_string(tile_->keys) +
+                   " keys at a time, in " + std::to_string((out.sharedBytes + 1023) / 1024) +
+                   " KiB of shared memory";
+    line(unit_, "extern __shared__ uint4 tiles[];");
+    line(unit_, "static_assert(dtc_attention_room<" + type + ", " + tiling + ", " + heads +
+                    ">::bytes == " + std::to_string(out.sharedBytes) + ");");
+    return "dtc_attention_tensor<" + type + ", " + tiling + ", " + heads + ">(tiles, ";
+  }
 
   // The body of a lambda with a coordinate of each of these axes.
   Scope inside(std::initializer_list<std::optional<AxisId>> axes) {
@@ -265,8 +308,25 @@ private:
 
 } // namespace
 
-bool hasAttentionTile(const Kernel& k) { return attentionTile(k).has_value(); }
+bool fillsWideBlocks(int64_t rows) { return rows > 256 || (rows + 63) / 64 % 2 == 0; }
 
-void printAttention(Emitter& e, const Kernel& k, PrintedKernel& out) { AttentionPrinter(e, k).run(out); }
+int64_t tileBytes(int64_t rows, int64_t columns) {
+  const int64_t units = (columns + 15) / 16 * 2;
+  return rows * (units == 32 ? units : units | 1) * 16;
+}
+
+std::vector<AttentionTile> attentionTiles(const Kernel& k, const Target& target) {
+  const Attention& a = *k.attention;
+  const Size depth = k.axes[a.depth].extent, width = widthOf(k, a);
+  if (!depth.isStatic() || !width.isStatic()) return {};
+  std::vector<AttentionTile> tiles = tensorTiles(k, depth.number, width.number, target);
+  if (tiles.empty())
+    if (const auto plain = plainTile(k, depth, width)) tiles.push_back(*plain);
+  return tiles;
+}
+
+void printAttention(Emitter& e, const Kernel& k, PrintedKernel& out, std::optional<AttentionTile> tile) {
+  AttentionPrinter(e, k, tile).run(out);
+}
 
 } // namespace dtc

@@ -1,6 +1,7 @@
 #include "print/PrintCalls.h"
 
 #include "dtc/Kernel/LoopIr.h"
+#include "print/PrintAttention.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -24,21 +25,22 @@ struct Tiling {
   bool tensor = false;
   int64_t rows = 64, passing = 32;
   bool separate = false; // dk and dv are computed by blocks of their own
+  int64_t multiple = 1;  // on tensor cores: each warp has this many times 16 rows
+  int64_t stages = 1;    // and the passing rows have this many tiles
   int64_t sharedBytes = 0;
 };
 
-// The memory of a tile of 16-bit rows: an odd number of 16-byte units per row, except for the longest.
-int64_t tileBytes(int64_t rows, int64_t columns) {
-  const int64_t units = (columns + 15) / 16 * 2;
-  return rows * (units == 32 ? units : units | 1) * 16;
-}
-
-Tiling tensorTiling(int64_t depth, int64_t width) {
-  const int64_t longest = std::max(depth, width);
-  Tiling c{true, 64, longest <= 192 ? 32 : 16, longest > 128};
-  for (int64_t columns : {depth, width})
-    c.sharedBytes += tileBytes(c.rows, columns) + tileBytes(c.passing, columns);
-  c.sharedBytes += 2 * c.passing * 4;
+// The next tile is copied while the present one is multiplied, where that fits the smallest GPU's shared memory.
+Tiling tensorTiling(const AttentionGradient& g, int64_t multiple) {
+  constexpr int64_t kSmallestBytes = 99 << 10;
+  const int64_t longest = std::max(g.depth, g.width);
+  Tiling c{true, 64 * multiple, longest <= 192 ? 32 : 16, longest > 128, multiple};
+  int64_t stage = 0;
+  for (int64_t columns : {g.depth, g.width})
+    c.sharedBytes += tileBytes(c.rows, columns), stage += tileBytes(c.passing, columns);
+  if (g.ofResult) c.sharedBytes += tileBytes(c.passing, g.width);
+  c.sharedBytes += 2 * c.passing * 4 + stage;
+  if (!g.ofMask && c.sharedBytes + stage <= kSmallestBytes) c.sharedBytes += stage, c.stages = 2;
   return c;
 }
 
@@ -61,11 +63,23 @@ Tiling plainTiling(int64_t depth, int64_t width, int64_t bytes) {
   return c;
 }
 
-Tiling tilingOf(const Kernel& k, const AttentionGradient& g) {
+// The best first. On tensor cores 32 rows per warp read each passing row half as often from shared memory; the
+// sums of dk and dv of longer heads would not fit the registers. Few blocks would leave multiprocessors idle.
+std::vector<Tiling> tilingsOf(const Kernel& k, const AttentionGradient& g, const Target& target) {
   const DType dtype = k.buffers[g.operands[0]].dtype;
-  return dtype == DType::BF16 || dtype == DType::F16
-             ? tensorTiling(g.depth, g.width)
-             : plainTiling(g.depth, g.width, dtypeBytes(accumulationType(dtype)));
+  if (dtype != DType::BF16 && dtype != DType::F16)
+    return {plainTiling(g.depth, g.width, dtypeBytes(accumulationType(dtype)))};
+  const auto isLong = [&](const Size& heads, const Size& rows) { // unknown sizes count as long
+    return !rows.isStatic() ||
+           (fillsWideBlocks(rows.number) &&
+            (!heads.isStatic() || heads.number * ((rows.number + 127) / 128) >= target.multiprocessors));
+  };
+  std::vector<Tiling> all;
+  if (!g.ofMask && std::max(g.depth, g.width) <= 64 && isLong(g.batch * g.heads, g.rows) &&
+      isLong(g.batch * g.keyHeads, g.keys))
+    all.push_back(tensorTiling(g, 2));
+  all.push_back(tensorTiling(g, 1));
+  return all;
 }
 
 // Units of about `maxUnits` elements of the result each, and the exact number of elements. The number of units
@@ -262,9 +276,7 @@ PrintedKernel printGrouped(const Kernel& k) {
   return out;
 }
 
-std::vector<PrintedKernel> printAttentionGradient(const Kernel& k, size_t maxKernels) {
-  const AttentionGradient& g = *k.attentionGradient;
-  const Tiling tiling = tilingOf(k, g);
+static PrintedKernel printGradient(const Kernel& k, const AttentionGradient& g, const Tiling& tiling) {
   PrintedKernel out;
   const DType dtype = k.buffers[g.operands[0]].dtype, wide = accumulationType(dtype);
   const std::string type(dtypeName(dtype)), heads = number(g.depth) + ", " + number(g.width);
@@ -276,7 +288,10 @@ std::vector<PrintedKernel> printAttentionGradient(const Kernel& k, size_t maxKer
   if (g.ofResult) tensors.push_back(&g.y);
   const bool packs = std::all_of(tensors.begin(), tensors.end(),
                                  [&](const auto* rows) { return isPacked(*rows, dtypeBytes(dtype)); });
-  const std::string parameters = "<" + blocks + ", " + heads + (packs ? ", true>" : ", false>"),
+  const std::string rest = tiling.tensor ? ", " + number(tiling.multiple) + ", " + number(tiling.stages) +
+                                               (g.ofResult ? ", true" : ", false")
+                                         : "",
+                    parameters = "<" + blocks + ", " + heads + (packs ? ", true" : ", false") + rest + ">",
                     plain = tiling.tensor ? "" : "plain_";
   const auto in = [&](size_t i) { return "in" + number(g.operands[i]); };
   const std::string operands = tensorText(in(0), g.heads, g.q) + ", " + tensorText(in(1), g.keyHeads, g.k) +
@@ -308,21 +323,35 @@ std::vector<PrintedKernel> printAttentionGradient(const Kernel& k, size_t maxKer
     out.blocks.terms = {product({factorsOf((s[0].is(0) ? Size{} : g.batch) * (s[1].is(0) ? Size{} : g.heads)),
                                  blocksOf(g.rows, tiling.rows), blocksOf(g.keys, tiles * tiling.passing)})};
   } else {
-    out.body += "  dtc_" + plain + "attention_gradient" + parameters + "(tiles, " +
+    out.body += "  dtc_" + plain + "attention_gradient" +
+                (tiling.tensor ? "<dtc_gradient_tiling" + parameters + ">" : parameters) + "(tiles, " +
                 factorText(g.batch * g.keyHeads) + ", " + groups + ", " + factorText(g.rows) + ", " +
                 factorText(g.keys) + ",\n    {" + operands + "},\n    " + tensorText("out0", g.heads, g.dq) +
                 ", " + tensorText("out1", g.keyHeads, g.dk) + ", " + tensorText("out2", g.keyHeads, g.dv) +
                 ", " + floatText(g.scale, wide) + ",\n" + boundsText(g, offset, true) +
                 scoreText(k, g, wide) + ");\n";
     out.schedule = number(tiling.rows) + " queries or keys per block, " + number(tiling.passing) +
-                   " at a time, in " + number((tiling.sharedBytes + 1023) / 1024) + " KiB of shared memory";
+                   " at a time" + (tiling.stages > 1 ? ", the next under way" : "") + ", in " +
+                   number((tiling.sharedBytes + 1023) / 1024) + " KiB of shared memory";
     out.blocks.terms = {product({factorsOf(g.batch * g.keyHeads), blocksOf(g.keys, tiling.rows)}),
                         product({factorsOf(g.batch * g.heads), blocksOf(g.rows, tiling.rows)})};
     if (tiling.separate) out.blocks.terms.push_back(out.blocks.terms[0]);
   }
   out.units = out.blocks;
-  std::vector<PrintedKernel> ways(std::min<size_t>(g.ofMask ? 1 : maxKernels, 2), out);
-  ways.back().minBlocks = maxKernels > 1 || g.ofMask; // with a mask it would spill to fit one more block
+  return out;
+}
+
+std::vector<PrintedKernel> printAttentionGradient(const Kernel& k, const Target& target, size_t maxKernels) {
+  const AttentionGradient& g = *k.attentionGradient;
+  const std::vector<Tiling> tilings = tilingsOf(k, g, target);
+  std::vector<PrintedKernel> ways;
+  for (const Tiling& t : tilings) {
+    PrintedKernel way = printGradient(k, g, t);
+    if (maxKernels >= 2 * tilings.size() && !g.ofMask) ways.push_back(way); // with a mask it would spill
+    way.minBlocks = maxKernels > 1 || g.ofMask;
+    ways.push_back(std::move(way));
+    if (ways.size() >= maxKernels) break;
+  }
   return ways;
 }
 

@@ -63,21 +63,24 @@ PrintedKernel printNests(const Kernel& k, int threads, const NestRows& rows,
 // The schedules of the only nest, if it has rows. Several nests share a block's threads, so each has one
 // schedule.
 std::vector<PrintedKernel> printCuda(const Kernel& k, const Target& target, size_t maxKernels) {
-  if (k.attentionGradient) return printAttentionGradient(k, maxKernels);
+  if (k.attentionGradient) return printAttentionGradient(k, target, maxKernels);
   if (k.joined) return {printJoin(k, true)};
   if (k.grouped) return {printGrouped(k)};
   if (const std::optional<ScatterSchedule> scatter = scatterScheduleOf(k, target))
     return {printScatter(k, *scatter)};
   const int threads = threadsFor(k);
-  if (k.attention && hasAttentionTile(k)) {
-    KernelText out;
-    CudaEmitter emitter(k, out, threads);
-    printAttention(emitter, k, out.printed);
-    out.printed.blocks = out.printed.units;
-    return {std::move(out.printed)};
-  }
-  const NestRows none(k.nests.size());
   std::vector<PrintedKernel> out;
+  if (k.attention)
+    for (const AttentionTile& tile : attentionTiles(k, target)) {
+      if (out.size() == maxKernels) break;
+      KernelText text;
+      CudaEmitter emitter(k, text, threads);
+      printAttention(emitter, k, text.printed, tile);
+      text.printed.blocks = text.printed.units;
+      out.push_back(std::move(text.printed));
+    }
+  if (!out.empty()) return out;
+  const NestRows none(k.nests.size());
   for (const ScanSchedule& s : scanSchedules(k, target))
     if (out.size() < maxKernels) out.push_back(printScan(k, s));
   if (const int blocks = sortBlocks(k, target); blocks > 1)
