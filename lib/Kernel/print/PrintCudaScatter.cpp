@@ -22,8 +22,9 @@ public:
     begin(nest);
     Scope top;
     beginBlock(top);
-    Scope target = lambdaIn(top, s_.steps), first = lambdaIn(top, {s_.row}), add = lambdaIn(top, s_.steps),
-          write = lambdaIn(top, {s_.row});
+    const std::vector<AxisId> rows = s_.row ? std::vector{*s_.row} : std::vector<AxisId>();
+    Scope target = lambdaIn(top, s_.steps), first = lambdaIn(top, rows), add = lambdaIn(top, s_.steps),
+          write = lambdaIn(top, rows);
     decodeUpdate(target);
     decodeUpdate(add);
     const std::string when = wrapped(emit(update.when, target)), to = affineText(row, target);
@@ -41,10 +42,12 @@ private:
     return s_.ranges == 1 ? of : of + " / " + text(s_.ranges);
   }
 
+  [[nodiscard]] std::string rowsText() const { return s_.row ? sizeText(k_.axes[*s_.row].extent) : "1"; }
+
   // The rows of the block, and the thread's columns.
   void beginBlock(Scope& top) {
     plan_.grid = s_.lists;
-    const std::string rows = sizeText(k_.axes[s_.row].extent), thread = "threadIdx.x";
+    const std::string rows = rowsText(), thread = "threadIdx.x";
     std::string unit = "unit";
     line(top, "const i64 unit = blockIdx.x;");
     if (s_.lane) {
@@ -123,7 +126,7 @@ private:
 
   void call(Scope& top, std::array<const Scope*, 4> bodies) {
     const Store &base = k_.nests[0].stores[0], &update = k_.nests[0].stores[1];
-    const std::string rows = sizeText(k_.axes[s_.row].extent), row = axisText(s_.row),
+    const std::string rows = rowsText(), row = s_.row ? axisText(*s_.row) : "row",
                       pack = "dtc_pack<" + type_ + ", " + text(s_.pack) + ">";
     Size updates;
     for (AxisId a : s_.steps) updates = updates * k_.axes[a].extent;

@@ -73,10 +73,10 @@ bool addressesAgree(const Kernel& k, const Nest& nest, const ScatterSchedule& s,
   for (const AffineTerm& t : k[update.address].terms) {
     const bool own = t.kind == AffineTerm::OfAxis && (direct >> t.id & 1);
     if (own && k.strideOf(base.address, static_cast<AxisId>(t.id)).size != t.coefficient) return false;
-    if (!own && !quotient(t.coefficient, s.rowStride)) return false;
+    if (!own && s.row && !quotient(t.coefficient, s.rowStride)) return false;
   }
-  return ((k.dependsOn(update.address) | k.dependsOn(update.value) | k.dependsOn(update.when)) &
-          bit(s.row)) == 0;
+  return !s.row || ((k.dependsOn(update.address) | k.dependsOn(update.value) | k.dependsOn(update.when)) &
+                    bit(*s.row)) == 0;
 }
 
 // As many neighbors as 16 bytes of the widest buffer have that is read or written along the lane.
@@ -107,7 +107,7 @@ int threadsAlong(int64_t packs, int64_t limit) {
 // work.
 void fillDevice(const Kernel& k, const Target& target, ScatterSchedule& s) {
   const int64_t processors = target.multiprocessors > 0 ? target.multiprocessors : 132;
-  const int64_t lists = elementsOf(k, s.lists), rows = elementsOf(k, std::span(&s.row, 1)),
+  const int64_t lists = elementsOf(k, s.lists), rows = s.row ? elementsOf(k, std::span(&*s.row, 1)) : 1,
                 width = s.lane ? std::max<int64_t>(elementsOf(k, std::span(&*s.lane, 1)), 1) : 1;
   const auto packs = [&] { return (width + s.pack - 1) / s.pack; };
   const auto strips = [&] { return (packs() + s.across - 1) / s.across; };
@@ -125,7 +125,8 @@ void fillDevice(const Kernel& k, const Target& target, ScatterSchedule& s) {
   }
   const bool known = std::ranges::all_of(s.lists, [&](AxisId a) { return k.axes[a].extent.isStatic(); });
   const DType dtype = k[k.nests[0].stores[1].value].type;
-  s.resident = s.pack * std::max(dtypeBytes(dtype), 4) <= kAccessBytes ? 4 : 3;
+  const int registers = s.pack * std::max(dtypeBytes(dtype), 4) <= kAccessBytes ? 80 : 112;
+  s.resident = std::clamp(65536 / (s.threads() * registers), 1, 4);
   const int64_t wanted = (s.across < kWarp ? 2 : s.resident) * processors, each = lists * strips();
   s.ranges = known ? (wanted + each - 1) / each : kUnknownRanges;
   s.ranges = std::clamp<int64_t>(s.ranges, 1, std::max<int64_t>((rows + s.groups - 1) / s.groups, 1));
@@ -144,10 +145,12 @@ std::optional<ScatterSchedule> scatterScheduleOf(const Kernel& k, const Target& 
   const Nest& nest = k.nests[0];
   const Store& base = nest.stores[0];
   const AxisSet own = k.dependsOn(base.address), direct = directAxes(k, nest, nest.stores[1].address);
-  if (std::popcount(own & ~direct) != 1 || (direct & ~own) != 0) return std::nullopt;
+  if (std::popcount(own & ~direct) > 1 || (direct & ~own) != 0) return std::nullopt;
   ScatterSchedule s;
-  s.row = static_cast<AxisId>(std::countr_zero(own & ~direct));
-  s.rowStride = k.strideOf(base.address, s.row).size;
+  if (own & ~direct) {
+    s.row = static_cast<AxisId>(std::countr_zero(own & ~direct));
+    s.rowStride = k.strideOf(base.address, *s.row).size;
+  }
   if (!addressesAgree(k, nest, s, direct)) return std::nullopt;
   const AxisSet listed = listAxes(k, nest);
   bool apart = false; // neighbors have lists of their own
@@ -171,6 +174,7 @@ std::optional<ScatterSchedule> scatterScheduleOf(const Kernel& k, const Target& 
 }
 
 AffineId rowOfUpdate(Kernel& k, const ScatterSchedule& s) {
+  if (!s.row) return k.constant(0);
   const Nest& nest = k.nests[0];
   const AffineId address = nest.stores[1].address;
   const AxisSet direct = directAxes(k, nest, address);

@@ -8,7 +8,7 @@ namespace dtc {
 
 struct ScatterSchedule {
   std::vector<loops::AxisId> lists; // a list of updates, and rows, for each of their points
-  loops::AxisId row = 0;            // of the result
+  std::optional<loops::AxisId> row; // of the result; none: there is one
   loops::Size rowStride;
   std::vector<loops::AxisId> steps;  // the updates of a list, in order
   std::optional<loops::AxisId> lane; // along the contiguous elements of a row; none: a row is one element
@@ -22,7 +22,7 @@ struct ScatterSchedule {
 
 // Nothing where the nest does not have this form, or where there are enough lists for a thread of each.
 [[nodiscard]] std::optional<ScatterSchedule> scatterScheduleOf(const loops::Kernel& k, const Target& target);
-// The row of an update, as an index over lists and steps: less than 0 or more than the rows where it has none.
+// The row of an update, as an index over lists and steps, where the update's condition holds.
 [[nodiscard]] loops::AffineId rowOfUpdate(loops::Kernel& k, const ScatterSchedule& s);
 // True if `count` neighbors along the lane are contiguous, the first of them at a multiple of `count`; other
 // strides may be symbolic.

@@ -5,6 +5,7 @@
 #include "dtc/Passes/split/Split.h"
 #include <algorithm>
 #include <cstdio>
+#include <deque>
 
 namespace dtc {
 namespace {
@@ -23,8 +24,9 @@ std::string scatterOf(const std::string& dtype, const ScatterShape& s, const std
          reduce + "\"}\n  return %y\n}\n";
 }
 
-void addKernel(KernelSet& set, const std::string& text) {
-  Module m(standardOps());
+// `modules` keeps them all: a set recognizes regions of one module by its address.
+void addKernel(KernelSet& set, std::deque<Module>& modules, const std::string& text) {
+  Module& m = modules.emplace_back(standardOps());
   Diagnostics diags;
   ASSERT_TRUE(parseModule({"test.dt", text}, standardOps(), m, diags)) << text;
   ASSERT_TRUE(splitPass(m, {}, diags) && fusePass(m, {}, diags));
@@ -51,6 +53,7 @@ ScatterBlocks scatterBlocks(const std::string& cuda) {
 
 TEST(Scatters, BlocksFillTheDevice) {
   const Target target = targetNamed("sm_90a")->withoutLibraries();
+  std::deque<Module> modules;
   for (const char* dtype : {"f32", "bf16", "i8", "f64"})
     for (const ScatterShape& s : std::vector<ScatterShape>{{50304, 768, 8192},
                                                            {32000, 1024, 8192},
@@ -62,7 +65,7 @@ TEST(Scatters, BlocksFillTheDevice) {
                                                            {4096, 8, 65536},
                                                            {2048, 100, 2048}}) {
       KernelSet set({.target = target});
-      addKernel(set, scatterOf(dtype, s, "max"));
+      addKernel(set, modules, scatterOf(dtype, s, "max"));
       ASSERT_EQ(set.kernels().size(), 1u);
       const KernelSource& k = set.kernels()[0];
       const ScatterBlocks b = scatterBlocks(k.cuda);
@@ -84,8 +87,9 @@ TEST(Scatters, NothingSpills) {
   Nvrtc nvrtc;
   if (auto version = nvrtc.version(); !version) GTEST_SKIP() << version.error().message;
   KernelSet set({.target = targetNamed("sm_90a")->withoutLibraries()});
+  std::deque<Module> modules;
   for (const char* dtype : {"f32", "bf16", "f16", "f64", "i8", "i64"})
-    for (const char* reduce : {"max", "set"}) addKernel(set, scatterOf(dtype, {50304, 1024, 8192}, reduce));
+    for (const char* reduce : {"max", "set"}) addKernel(set, modules, scatterOf(dtype, {50304, 1024, 8192}, reduce));
   std::vector<SourceUnit> units;
   for (const KernelSource& k : set.kernels()) units.push_back({k.name, k.cuda});
   ASSERT_EQ(units.size(), 12u);
