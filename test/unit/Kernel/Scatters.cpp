@@ -89,7 +89,8 @@ TEST(Scatters, NothingSpills) {
   KernelSet set({.target = targetNamed("sm_90a")->withoutLibraries()});
   std::deque<Module> modules;
   for (const char* dtype : {"f32", "bf16", "f16", "f64", "i8", "i64"})
-    for (const char* reduce : {"max", "set"}) addKernel(set, modules, scatterOf(dtype, {50304, 1024, 8192}, reduce));
+    for (const char* reduce : {"max", "set"})
+      addKernel(set, modules, scatterOf(dtype, {50304, 1024, 8192}, reduce));
   std::vector<SourceUnit> units;
   for (const KernelSource& k : set.kernels()) units.push_back({k.name, k.cuda});
   ASSERT_EQ(units.size(), 12u);
