@@ -1,6 +1,7 @@
 #pragma once
-// What compiled code says about the speed of one launch of a kernel, found without a GPU from PTX, the compiler's
-// report and the launch's sizes; and an estimate of its speed by the machine model (Target/GpuModel.h).
+// What compiled code says about the speed of one launch of a kernel, found without a GPU from PTX, the
+// compiler's report and the launch's sizes; and an estimate of its speed by the machine model
+// (Target/GpuModel.h).
 #include "dtc/Cuda/FitKernels.h"
 #include "dtc/Target/GpuModel.h"
 

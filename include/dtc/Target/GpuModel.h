@@ -1,14 +1,14 @@
 #pragma once
-// The machine model of a GPU: limits per multiprocessor and rates, from which the speed of a kernel is estimated
-// without a GPU (docs/gpu.md, "Estimate the speed of kernels"). Every constant is in one table, GpuModel.cpp.
+// The machine model of a GPU: limits per multiprocessor and rates, from which the speed of a kernel is
+// estimated without a GPU (docs/gpu.md). Every constant is in one table, GpuModel.cpp.
 #include <cstdint>
 #include <string_view>
 
 namespace dtc {
 
-// Limits are of the CUDA C++ Programming Guide ("technical specifications per compute capability"), and clock and
-// bandwidth those of the largest product of the generation. Latencies and the rates of L2 and mma.sync are of
-// published microbenchmarks, rounded; none was measured here.
+// Limits are of the CUDA C++ Programming Guide ("technical specifications per compute capability"), and clock
+// and bandwidth those of the largest product of the generation. Latencies and the rates of L2 and mma.sync
+// are of published microbenchmarks, rounded; none was measured here.
 struct GpuModel {
   int sm = 0; // of the first GPU with these numbers: 80, 86, …
   int multiprocessors = 0;

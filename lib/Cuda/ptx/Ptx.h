@@ -1,6 +1,6 @@
 #pragma once
-// PTX text as data: the kernels of an image, with what a performance analysis needs of each instruction. Read from
-// the text that NVRTC returns, so that the facts are the compiler's, not those of the kernel's plan.
+// PTX text as data: the kernels of an image, with what a performance analysis needs of each instruction. It
+// is the text that NVRTC returns, so that the facts are the compiler's, not those of the kernel's plan.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 #pragma once
-// Executes the index arithmetic of one thread of a kernel, to count what the thread does: its accesses of global
-// memory with their addresses, its instructions, and how long it waits. Integers and predicates are computed. Data is
-// not: every loaded value is 0, and arithmetic of floats gives 0. No value is NaN.
+// Executes the index arithmetic of one thread of a kernel, to count what the thread does: its accesses of
+// global memory with their addresses, its instructions, and how long it waits. Integers and predicates are
+// computed. Data is not: every loaded value is 0, and arithmetic of floats gives 0. No value is NaN.
 #include "Ptx.h"
 #include "dtc/Target/GpuModel.h"
 

@@ -1,6 +1,7 @@
 #pragma once
-// The static analysis of a program's kernels for a GPU: what the compiled code says about each kernel's speed
-// (Cuda/KernelFacts.h), how many library calls a matmul is, and how often each large value passes through memory.
+// The static analysis of a program's kernels for a GPU: what the compiled code says about each kernel's
+// speed (Cuda/KernelFacts.h), how many library calls a matmul is, and how often each large value passes
+// through memory.
 #include "dtc/Cuda/KernelFacts.h"
 #include "dtc/IR/Module.h"
 #include "dtc/Support/Result.h"
@@ -25,8 +26,9 @@ struct MatmulRow {
   int64_t uses = 0, calls = 1; // of the library, for each
 };
 
-// Values of at least kSmallBytes that a program writes and reads more often than it must. A value is written once;
-// each library call reads it; generated kernels of which none depends on another could read it together.
+// Values of at least kSmallBytes that a program writes and reads more often than it must. A value is written
+// once; each library call reads it; generated kernels of which none depends on another could read it
+// together.
 struct PassesRow {
   std::string writer, type, where; // "matmul + k_gelu", "bf16[8, 1024, 768]", "gpt.dt:41"
   std::vector<std::string> readers;
