@@ -39,6 +39,9 @@ static std::string describe(const CublasGemm& g) {
          std::to_string(g.n) + "]" +
          (g.aScale || g.bScale || g.deviceScale.scale || g.alpha != 1 ? " with scales" : "") +
          (g.bias ? " with bias" : "") + (g.residual ? " with residual" : "") + (g.gelu ? " with gelu" : "") +
+         (g.geluGradient ? " with gelu's gradient"
+          : g.aux        ? " and its operand"
+                         : "") +
          (g.relu ? " with relu" : "");
 }
 
@@ -102,7 +105,7 @@ namespace {
 // dtc's are.
 class Planner {
 public:
-  Planner(const CublasTable& table, CublasPlan::Impl& plan) : t_(table), p_(plan) {}
+  Planner(const CublasTable& table, CublasPlan::Impl& plan, void* aux) : t_(table), p_(plan), aux_(aux) {}
 
   int layout(void*& to, DType dtype, const CublasGemm::Matrix& matrix, int64_t rows, int64_t columns) {
     if (matrix.transposed) std::swap(rows, columns); // as stored
@@ -122,8 +125,12 @@ public:
     const int compute = wide ? kComputeF64 : g.tf32 && g.dtype == DType::F32 ? kComputeTf32 : kComputeF32;
     int status = t_.descCreate(&p_.desc, compute, wide ? kCudaF64 : kCudaF32);
     const int32_t transposed = kTransposed, type = cudaType(g.result.value_or(g.dtype));
-    const int32_t activation = g.gelu ? kEpilogueGelu : g.relu ? kEpilogueRelu : 0;
-    const int32_t epilogue = activation | (g.bias ? kEpilogueBias : 0); // flags, one bit each
+    const int32_t activation = g.gelu           ? kEpilogueGelu
+                               : g.geluGradient ? kEpilogueGeluGradient
+                               : g.relu         ? kEpilogueRelu
+                                                : 0;
+    const int32_t epilogue = // flags, one bit each
+        activation | (g.bias ? kEpilogueBias : 0) | (g.aux ? kEpilogueAux : 0);
     if (!status && g.b.transposed) status = t_.descSet(p_.desc, kDescTransA, &transposed, sizeof transposed);
     if (!status && g.a.transposed) status = t_.descSet(p_.desc, kDescTransB, &transposed, sizeof transposed);
     if (!status) status = scales();
@@ -132,6 +139,17 @@ public:
     // The address determines the alignment that an algorithm may assume.
     if (!status && g.bias)
       status = t_.descSet(p_.desc, kDescBias, static_cast<const void*>(&g.bias), sizeof g.bias);
+    return status ? status : auxiliary();
+  }
+
+  int auxiliary() {
+    if (!p_.gemm.aux) return 0;
+    const CublasGemm::Matrix& m = *p_.gemm.aux;
+    if (m.lead % 8 != 0 || m.batchStride % 8 != 0) return 15; // not supported
+    int status = t_.descSet(p_.desc, kDescAux, static_cast<const void*>(&aux_), sizeof aux_);
+    if (!status) status = t_.descSet(p_.desc, kDescAuxLead, &m.lead, sizeof m.lead);
+    if (!status && p_.gemm.batch > 1)
+      status = t_.descSet(p_.desc, kDescAuxBatchStride, &m.batchStride, sizeof m.batchStride);
     return status;
   }
 
@@ -169,11 +187,12 @@ public:
 private:
   const CublasTable& t_;
   CublasPlan::Impl& p_;
+  void* aux_;
 };
 
 } // namespace
 
-Result<CublasPlan> CublasLt::plan(const CublasGemm& gemm, size_t workspaceBytes) const {
+Result<CublasPlan> CublasLt::plan(const CublasGemm& gemm, void* aux, size_t workspaceBytes) const {
   if (gemm.m <= 0 || gemm.n <= 0 || gemm.k <= 0 || gemm.batch <= 0 || gemm.batch > INT32_MAX)
     return Error{Error::Bug,
                  "cuBLASLt does not support the empty or too large matrix product " + describe(gemm)};
@@ -181,7 +200,7 @@ Result<CublasPlan> CublasLt::plan(const CublasGemm& gemm, size_t workspaceBytes)
   plan->library = impl_;
   plan->gemm = gemm;
   if (auto s = impl_->device.makeCurrent(); !s) return s.error();
-  Planner planner(impl_->table, *plan);
+  Planner planner(impl_->table, *plan, aux);
   const DType made = gemm.result.value_or(gemm.dtype);
   int status = planner.describe();
   if (!status) status = planner.layout(plan->left, gemm.second.value_or(gemm.dtype), gemm.b, gemm.k, gemm.n);
@@ -198,8 +217,8 @@ Result<CublasPlan> CublasLt::plan(const CublasGemm& gemm, size_t workspaceBytes)
   return CublasPlan(std::move(plan));
 }
 
-Status CublasLt::run(const CublasPlan& plan, const void* a, const void* b, const void* residual, void* y,
-                     void* workspace, const CudaStream& stream) const {
+Status CublasLt::run(const CublasPlan& plan, const Matrices& at, void* workspace,
+                     const CudaStream& stream) const {
   CublasPlan::Impl& p = plan.impl();
   if (auto s = impl_->device.makeCurrent(); !s) return s.error();
   const double alpha64 = p.gemm.alpha, beta64 = p.added ? p.gemm.beta : 0;
@@ -209,9 +228,13 @@ Status CublasLt::run(const CublasPlan& plan, const void* a, const void* b, const
   const void* beta = wide ? static_cast<const void*>(&beta64) : &beta32;
   if (const CublasGemm::DeviceScale& given = p.gemm.deviceScale; given.scale)
     alpha = given.scale, beta = p.added ? given.one : given.zero;
-  const int status = impl_->table.matmul(impl_->handle, p.desc, alpha, b, p.left, a, p.right, beta,
-                                         p.added ? residual : y, p.added ? p.added : p.out, y, p.out,
-                                         &p.chosen.algorithm, workspace, p.chosen.workspaceBytes, stream.get);
+  int status = 0;
+  if (p.gemm.aux)
+    status = impl_->table.descSet(p.desc, kDescAux, static_cast<const void*>(&at.aux), sizeof at.aux);
+  if (!status)
+    status = impl_->table.matmul(impl_->handle, p.desc, alpha, at.b, p.left, at.a, p.right, beta,
+                                 p.added ? at.residual : at.y, p.added ? p.added : p.out, at.y, p.out,
+                                 &p.chosen.algorithm, workspace, p.chosen.workspaceBytes, stream.get);
   if (status)
     return machineError("cuBLASLt failed to compute " + describe(p.gemm) + " on " +
                         impl_->device.info().name + ": " + statusName(status));

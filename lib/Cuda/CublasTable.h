@@ -32,6 +32,9 @@ enum CublasConstants {
   kDescTransB = 4,
   kDescEpilogue = 7,
   kDescBias = 8,
+  kDescAux = 11, // device pointer, its leading dimension and its batch stride
+  kDescAuxLead = 12,
+  kDescAuxBatchStride = 13,
   kDescScaleA = 17, // device pointer to f32
   kDescScaleB = 18,
   kDescBiasType = 26,
@@ -45,6 +48,8 @@ enum CublasConstants {
   kEpilogueRelu = 2,
   kEpilogueBias = 4,
   kEpilogueGelu = 32,
+  kEpilogueGeluGradient = 64, // with kEpilogueAux, which it reads
+  kEpilogueAux = 128,         // with gelu: its operand is stored
   kTransposed = 1,
   kPointersOfDevice = 1,
 };

@@ -108,7 +108,30 @@ bool takesScales(const Description& what, const Layout& a, const Layout& d) {
 bool knownEpilogue(int number) {
   const int activation = number & ~kEpilogueBias;
   return number == kEpilogueDefault || number == kEpilogueBias || activation == kEpilogueGelu ||
-         activation == kEpilogueRelu;
+         activation == kEpilogueRelu || activation == (kEpilogueGelu | kEpilogueAux) ||
+         number == (kEpilogueGeluGradient | kEpilogueAux);
+}
+
+// The auxiliary matrix of an epilogue: strides of 8 elements, and no two elements in one place.
+bool takesAux(const Description& what, const Layout& d) {
+  const int epilogue = what.get<int32_t>(kDescEpilogue, kEpilogueDefault);
+  const int64_t lead = what.get<int64_t>(kDescAuxLead, 0), apart = what.get<int64_t>(kDescAuxBatchStride, 0);
+  if (!(epilogue & kEpilogueAux)) return true;
+  if (!what.get<const char*>(kDescAux, nullptr) || lead % 8 || lead < d.rows || apart % 8) return false;
+  return d.get<int32_t>(kLayoutBatch, 1) == 1 || apart >= lead * d.columns;
+}
+
+constexpr double kGeluScale = 0.7978845608028654, kGeluCube = 0.044715;
+
+// The instruction that cuBLASLt's kernels have (MUFU.TANH) is wrong by up to 2^-11: here, it always is.
+double nearTanh(double v) {
+  const double exact = std::tanh(v), bound = 1 - 0x1p-11;
+  return std::abs(exact) > bound ? std::copysign(1, v) : exact * bound;
+}
+
+double geluGradientAt(double x) {
+  const double t = nearTanh(kGeluScale * (x + kGeluCube * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kGeluScale * (1 + 3 * kGeluCube * x * x);
 }
 
 // What tensor cores read of an f32: all but its last 13 bits.
@@ -125,7 +148,8 @@ struct Product {
   const float *alpha = nullptr, *scaleA = nullptr, *scaleB = nullptr,
               *beta = nullptr; // of the device: read when it runs
   const char *pa = nullptr, *pb = nullptr, *bias = nullptr, *pc = nullptr;
-  char* pd = nullptr;
+  char *pd = nullptr, *aux = nullptr;
+  int64_t auxLead = 0, auxBatchStride = 0;
 
   void element(int64_t batch, int64_t i, int64_t j) const {
     const DType type = *typeOf(d.type);
@@ -146,7 +170,10 @@ struct Product {
     const double keep = beta ? static_cast<double>(*beta) : plus;
     if (pc && keep != 0)
       sum += keep * load(type, pc, batch * c.get<int64_t>(kLayoutBatchStride, 0) + j * c.lead + i);
-    if (gelu) sum *= 0.5 * (1 + std::tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)));
+    const int64_t at = batch * auxBatchStride + j * auxLead + i;
+    if (aux && gelu) store(type, aux, at, sum);
+    if (gelu) sum *= 0.5 * (1 + nearTanh(kGeluScale * (sum + kGeluCube * sum * sum * sum)));
+    if (aux && !gelu) sum *= geluGradientAt(load(type, aux, at));
     if (relu) sum = sum > 0 ? sum : 0; // of NaN, too
     store(type, pd, batch * d.get<int64_t>(kLayoutBatchStride, 0) + j * d.lead + i, sum);
   }
@@ -181,6 +208,9 @@ STUB_LT cublasLtMatmulDescSetAttribute(void* d, int key, const void* value, size
               {kDescEpilogue, 4},
               {kDescBias, 8},
               {kDescBiasType, 4},
+              {kDescAux, 8},
+              {kDescAuxLead, 8},
+              {kDescAuxBatchStride, 8},
               {kDescScaleA, 8},
               {kDescScaleB, 8}});
 }
@@ -221,7 +251,8 @@ STUB_LT cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, void
     return kNotSupported;
   if (!takesF8(left, right, result, ta, tb)) return kNotSupported;
   // A gelu that has fewer than 16 rows is refused, so that programs see that, too.
-  if (epilogue >= kEpilogueGelu && result.columns < 16) return kNotSupported;
+  if (epilogue & kEpilogueGelu && result.columns < 16) return kNotSupported;
+  if (!takesAux(what, result)) return kInvalid;
   if ((epilogue & kEpilogueBias) && !what.get<const char*>(kDescBias, nullptr)) return kInvalid;
   if (added.rows != result.rows || added.columns != result.columns || added.type != result.type ||
       added.get<int32_t>(kLayoutBatch, 1) != result.get<int32_t>(kLayoutBatch, 1))
@@ -280,8 +311,14 @@ STUB_LT cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* 
   if (workspaceBytes && !stub::isDeviceMemory(workspace, workspaceBytes)) return kInvalid;
   p.pa = static_cast<const char*>(a), p.pb = static_cast<const char*>(b), p.pd = static_cast<char*>(d);
   const int epilogue = what.get<int32_t>(kDescEpilogue, kEpilogueDefault);
-  p.gelu = epilogue >= kEpilogueGelu;
+  p.gelu = epilogue & kEpilogueGelu;
   p.relu = (epilogue & ~kEpilogueBias) == kEpilogueRelu;
+  if (epilogue & kEpilogueAux) {
+    p.aux = what.get<char*>(kDescAux, nullptr);
+    p.auxLead = what.get<int64_t>(kDescAuxLead, 0);
+    p.auxBatchStride = what.get<int64_t>(kDescAuxBatchStride, 0);
+    if (!stub::isDeviceMemory(p.aux, 1) || reinterpret_cast<uintptr_t>(p.aux) % 16) return kInvalid;
+  }
   if (epilogue & kEpilogueBias) p.bias = what.get<const char*>(kDescBias, nullptr);
   if (reinterpret_cast<uintptr_t>(p.bias) % 16) return kInvalid; // a GPU faults
   stub::Op op;

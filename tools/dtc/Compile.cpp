@@ -231,9 +231,10 @@ private:
     if (g.bias >= 0) factors << " with bias";
     if (g.residual >= 0) factors << " with residual";
     if (g.residual >= 0 && g.beta != 1) factors << " times " << g.beta;
-    const std::string what =
-        "matmul" + factors.str() + (g.activation == GemmActivation::GeluTanh ? " with gelu" : "");
-    return callText(o, g.y, what, g.dtype, cuda() ? "cuBLASLt" : "oneDNN") +
+    if (g.activation == GemmActivation::GeluTanh) factors << " with gelu";
+    if (g.activation == GemmActivation::GeluTanh && g.aux >= 0) factors << " and its operand";
+    if (g.activation == GemmActivation::GeluTanhGradient) factors << " with gelu's gradient";
+    return callText(o, g.y, "matmul" + factors.str(), g.dtype, cuda() ? "cuBLASLt" : "oneDNN") +
            (g.epilogue ? "; epilogue kernel " + set.kernels()[g.epilogue->kernel].name : "") + "\n";
   }
 

@@ -175,6 +175,7 @@ StandardPipelineOptions LoweringFlags::pipeline(std::string target) const {
           .reduceDType = reduceDType,
           .fixedReductionOrder = reductionOrder == "fixed",
           .target = std::move(target),
+          .libraryGelu = libraryGelu,
           .strictNonFinite = strictNonFinite,
           .overlap = !noOverlap};
 }
@@ -196,6 +197,7 @@ void noteIdleFlags(Environment& env, const LoweringFlags& given, Level from) {
   one("--policy " + given.policy, &LoweringFlags::policy);
   one("--reduce-dtype " + given.reduceDType, &LoweringFlags::reduceDType);
   one("--strict-nonfinite", &LoweringFlags::strictNonFinite);
+  one("--library-gelu", &LoweringFlags::libraryGelu);
   one("--no-overlap", &LoweringFlags::noOverlap);
 }
 
@@ -219,6 +221,8 @@ void addLoweringOptions(CLI::App& app, LoweringFlags& o) {
   app.add_option("--reduction-order", o.reductionOrder, "fixed: bitwise reproducible across meshes")
       ->type_name("any|fixed")
       ->check(CLI::IsMember({"any", "fixed"}));
+  app.add_flag("--library-gelu", o.libraryGelu,
+               "fuse gelu's tanh form and its gradient into the cuBLASLt epilogue (tanh within 2^-11)");
   app.add_flag("--no-overlap", o.noOverlap, "do not overlap collectives with kernels");
 }
 

@@ -41,6 +41,7 @@ void addProgramOptions(CLI::App&, ProgramOptions&);
 struct LoweringFlags {
   int optLevel = 1;
   std::string policy, reduceDType, reductionOrder = "any";
+  bool libraryGelu = false;
   bool strictNonFinite = false, noOverlap = false;
   friend bool operator==(const LoweringFlags&, const LoweringFlags&) = default;
   [[nodiscard]] StandardPipelineOptions pipeline(std::string target = "cpu") const;

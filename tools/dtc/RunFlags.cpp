@@ -24,6 +24,7 @@ void noteUnusedFlags(Environment& env, const RunOptions& o) {
   if (o.backend != "cuda-emu")
     note(o.noEmuChecks, "--no-emu-checks", ": only cuda-emu checks memory accesses of kernels");
   if (o.backend == "cuda") return;
+  note(o.lowering.libraryGelu, "--library-gelu");
   note(o.matmulPrecision == "tf32", "--matmul-precision tf32", ": it computes f32 matmuls in f32");
   note(o.libraryRelu, "--library-relu");
   note(o.noCudnn, "--no-cudnn", ": cuDNN is used by --backend cuda only");

@@ -25,10 +25,12 @@ struct CublasGemm {
   Matrix a, b, y;
   const void* bias = nullptr;     // n elements, equal for all rows and batches
   std::optional<Matrix> residual; // not transposed; its memory may be that of y, with the same strides
+  bool geluGradient = false;      // f(x) is x times the derivative of gelu's tanh form at aux
+  std::optional<Matrix> aux;      // of gelu: where its operand is stored as well; not transposed
   double alpha = 1, beta = 1;     // not 0: cuBLASLt does not read what it multiplies by 0
   bool gelu = false;              // f is gelu's tanh form
   bool relu = false;              // f is relu: max(x, 0), and 0 for NaN
-  uint32_t alignment = 256;       // alignment of a, b, y and residual, in bytes: a power of two
+  uint32_t alignment = 256;       // alignment of all matrices, in bytes: a power of two
   bool tf32 = false;              // operands of f32 may be rounded to tf32
   bool deterministic = false;     // only algorithms with one sequential sum: the same bits in every run
   std::optional<DType> second;    // of c, if different
@@ -59,12 +61,18 @@ class CublasLt {
 public:
   // Error (Machine): the library is missing (with the package to install) or does not start.
   [[nodiscard]] static Result<CublasLt> open(const CudaDevice& device);
-  // Error (Machine): no algorithm for these sizes and strides within `workspaceBytes`.
-  [[nodiscard]] Result<CublasPlan> plan(const CublasGemm& gemm, size_t workspaceBytes = 32u << 20) const;
+  // Error (Machine): no algorithm for these sizes and strides within `workspaceBytes`. `aux`: its address in one of
+  // the runs, if there is an aux.
+  [[nodiscard]] Result<CublasPlan> plan(const CublasGemm& gemm, void* aux = nullptr,
+                                        size_t workspaceBytes = 32u << 20) const;
+  struct Matrices {
+    const void *a = nullptr, *b = nullptr, *residual = nullptr;
+    void *y = nullptr, *aux = nullptr;
+  };
   // Enqueued on the stream. Pointers are on the device; `workspace` has the plan's workspaceBytes, 256-byte
   // aligned.
-  [[nodiscard]] Status run(const CublasPlan& plan, const void* a, const void* b, const void* residual,
-                           void* y, void* workspace, const CudaStream& stream) const;
+  [[nodiscard]] Status run(const CublasPlan& plan, const Matrices& at, void* workspace,
+                           const CudaStream& stream) const;
 
   struct Impl;
 

@@ -141,6 +141,7 @@ struct GemmCall : GemmProblem<SizeFormula> {
   // The library's epilogue, before a sum is rounded (Target::gemmEpilogues): it adds beta times an element of
   // `residual` (an operand number, or -1; with y's layout), and applies `activation`.
   int32_t residual = -1;
+  int32_t aux = -1; // a result number for gelu, an operand number for its gradient, or -1
   // The same with less in the library's epilogue and more in the generated one, for a library that refuses
   // this call; or null.
   std::shared_ptr<const GemmCall> plain;

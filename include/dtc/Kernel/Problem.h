@@ -8,14 +8,16 @@
 
 namespace dtc {
 
-enum class GemmActivation : uint8_t { None, GeluTanh, Relu };
+// GeluTanhGradient: of gelu's tanh form at `aux`, times the value.
+enum class GemmActivation : uint8_t { None, GeluTanh, Relu, GeluTanhGradient };
 
 // y[batch, m, n] = f(alpha * sum over k of a[batch, m, k] * b[batch, k, n], plus bias[n] and
-// beta * residual[batch, m, n] where there are any). A stride of 0 repeats. Sums are in f32 (f64 for f64).
+// beta * residual[batch, m, n] where there are any). A stride of 0 repeats. Sums are in f32 (f64 for f64). The
+// matrix `aux`, if any, is where gelu's operand is stored as well, or read by its gradient.
 template <class Extent> struct GemmProblem {
   DType dtype = DType::F32; // of a, b, bias, residual and y
   struct Axis {
-    Extent extent = {}, a = {}, b = {}, y = {}, residual = {}; // the strides in a, b, y and the residual
+    Extent extent = {}, a = {}, b = {}, y = {}, residual = {}, aux = {}; // the strides in each matrix
   };
   std::vector<Axis> batch; // outermost first; may be empty
   Axis m, n, k;
@@ -25,7 +27,7 @@ template <class Extent> struct GemmProblem {
 
   [[nodiscard]] GemmProblem<int64_t> bound(std::span<const int64_t> sizes) const {
     const auto axis = [&](const Axis& x) -> typename GemmProblem<int64_t>::Axis {
-      return {x.extent(sizes), x.a(sizes), x.b(sizes), x.y(sizes), x.residual(sizes)};
+      return {x.extent(sizes), x.a(sizes), x.b(sizes), x.y(sizes), x.residual(sizes), x.aux(sizes)};
     };
     GemmProblem<int64_t> out{dtype,      {},    axis(m), axis(n), axis(k), biasStride(sizes),
                              activation, alpha, beta};

@@ -26,7 +26,7 @@ struct Target {
   uint32_t gemmDTypes = dtypeBit(DType::F32) | dtypeBit(DType::BF16); // f8: also operands of wider results
   uint32_t convDTypes = 0;
   uint32_t attentionDTypes = 0;
-  bool gemmEpilogues = false; // the GEMM library fuses a residual and tanh gelu
+  bool gemmEpilogues = false; // the GEMM library fuses scales, a bias, a residual and tanh gelu
   bool gemmRelu = false;      // and relu (NaN becomes 0)
 
   [[nodiscard]] Target withoutLibraries() const;

@@ -9,12 +9,13 @@ using namespace loops;
 namespace {
 
 GemmCall::Axis axisOf(const GemmAxis& g) {
-  return {formula(g.extent), formula(g.a), formula(g.b), formula(g.y), formula(g.residual)};
+  return {formula(g.extent), formula(g.a), formula(g.b), formula(g.y), formula(g.residual), formula(g.aux)};
 }
 
 bool joins(const GemmAxis& outer, const GemmAxis& inner) {
   return outer.a == inner.a * inner.extent && outer.b == inner.b * inner.extent &&
-         outer.y == inner.y * inner.extent && outer.residual == inner.residual * inner.extent;
+         outer.y == inner.y * inner.extent && outer.residual == inner.residual * inner.extent &&
+         outer.aux == inner.aux * inner.extent;
 }
 
 // Axes of one kind, the largest stride first, joined where they form one walk.
@@ -145,6 +146,7 @@ bool findStore(const Kernel& k, Product& p) {
       if (t.kind != AffineTerm::OfAxis) return false;
     if (axes != 0 && axes != k.dependsOn(s.address)) return false;
     axes = k.dependsOn(s.address);
+    if (p.aux && s.buffer == p.aux->buffer) continue;
     if (k.buffers[s.buffer].dtype != p.dtype || (best && best->value == p.value)) continue;
     if (!best || s.value == p.value) best = &s;
   }
@@ -165,12 +167,16 @@ std::optional<Axes> axesOf(const Kernel& k, const Product& p) {
     const Kernel::Stride sa = k.strideOf(p.a->affine, a), sb = k.strideOf(p.b->affine, a);
     const Kernel::Stride sy = k.strideOf(p.at.address, a);
     const Kernel::Stride sr = p.residual ? k.strideOf(p.residual->affine, a) : Kernel::Stride{};
+    const Kernel::Stride sx = p.aux       ? k.strideOf(p.aux->address, a)
+                              : p.auxRead ? k.strideOf(p.auxRead->affine, a)
+                                          : Kernel::Stride{};
     const std::vector<AxisId>& summed = k[p.sum].axes;
     const bool inSum = std::find(summed.begin(), summed.end(), a) != summed.end();
     const bool inA = !sa.size.is(0), inB = !sb.size.is(0), inY = !sy.size.is(0);
     if (!inA && !inB && !inY && !inSum) continue;
-    if (sa.mixed || sb.mixed || sy.mixed || sr.mixed || inSum == inY || (!inA && !inB)) return std::nullopt;
-    GemmAxis axis{k.axes[a].extent, sa.size, sb.size, sy.size, sr.size, {a}};
+    if (sa.mixed || sb.mixed || sy.mixed || sr.mixed || sx.mixed || inSum == inY || (!inA && !inB))
+      return std::nullopt;
+    GemmAxis axis{k.axes[a].extent, sa.size, sb.size, sy.size, sr.size, sx.size, {a}};
     (inSum ? axes.contracted : inA && inB ? axes.batch : inA ? axes.m : axes.n).push_back(std::move(axis));
     if (p.bias && !k.strideOf(p.bias->affine, a).size.is(0))
       axes.biasStride = k.strideOf(p.bias->affine, a).size;
@@ -207,12 +213,19 @@ void orient(const Kernel& k, Product& p) {
     }
 }
 
-// The residual has y's row-major layout: any row stride, any batch stride.
-bool residualFits(const Axes& axes) {
-  const auto strided = [](const GemmAxis& g) { return !g.residual.is(0); };
-  return (axes.n.empty() || (axes.n[0].residual.is(1) && axes.n[0].y.is(1))) &&
+// A residual or aux has y's row-major layout: any row stride, any batch stride.
+bool isRowMajor(const Axes& axes, Size GemmAxis::* by) {
+  const auto strided = [&](const GemmAxis& g) { return !(g.*by).is(0); };
+  return (axes.n.empty() || ((axes.n[0].*by).is(1) && axes.n[0].y.is(1))) &&
          std::all_of(axes.m.begin(), axes.m.end(), strided) &&
          std::all_of(axes.batch.begin(), axes.batch.end(), strided);
+}
+
+// cuBLASLt wants aux's strides in multiples of 8; where they are known only at load, it refuses there.
+bool auxFits(const Axes& axes) {
+  const auto fits = [](const GemmAxis& g) { return !g.aux.isStatic() || g.aux.number % 8 == 0; };
+  return isRowMajor(axes, &GemmAxis::aux) && std::all_of(axes.m.begin(), axes.m.end(), fits) &&
+         std::all_of(axes.batch.begin(), axes.batch.end(), fits);
 }
 
 std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
@@ -225,7 +238,9 @@ std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
   // A bias that the library cannot add is added in the epilogue: one with a different layout, or for a
   // column-major matrix product (which the library computes transposed).
   const bool byColumns = axes && !axes->n.empty() && !axes->n[0].y.is(1);
-  if (p.extended && (byColumns || (axes && p.residual && !residualFits(*axes)))) return std::nullopt;
+  if (p.extended && (!axes || byColumns || (p.residual && !isRowMajor(*axes, &GemmAxis::residual)) ||
+                     ((p.aux || p.auxRead) && !auxFits(*axes))))
+    return std::nullopt;
   if (p.bias && !p.extended && (!axes || byColumns)) {
     p.bias = nullptr;
     p.value = p.scaled;
@@ -249,10 +264,12 @@ std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
   if (p.bias) call.bias = static_cast<int32_t>(l.inputs[p.bias->buffer]);
   call.biasStride = formula(axes->biasStride);
   if (p.residual) call.residual = static_cast<int32_t>(l.inputs[p.residual->buffer]);
+  if (p.aux) call.aux = static_cast<int32_t>(l.outputs[p.aux->buffer - k.numInputs]);
+  if (p.auxRead) call.aux = static_cast<int32_t>(l.inputs[p.auxRead->buffer]);
   call.activation = p.activation;
   call.alpha = p.alpha, call.beta = p.beta;
   call.sizes = l.sizes;
-  std::optional<EpilogueKernel> rest = epilogueOf(k, p.value, p.at, windows, p.range);
+  std::optional<EpilogueKernel> rest = epilogueOf(k, p.value, p.at, p.aux, windows, p.range);
   if (!rest) return match;
   for (uint32_t b : rest->inputs) match.inputs.push_back(l.inputs[b]);
   for (uint32_t b : rest->outputs) match.outputs.push_back(l.outputs[b - k.numInputs]);
@@ -270,7 +287,7 @@ const Node* plainLoad(const Kernel& k, NodeId n) {
   return &node;
 }
 
-std::optional<GemmMatch> matchGemm(const Lowered& l, const KernelOptions& options) {
+std::optional<GemmMatch> matchGemm(const Lowered& l, const KernelOptions& options, bool libraryGelu) {
   const Kernel& k = l.kernel;
   Product p;
   if (options.target.gpu) p.range = EpilogueRange::All;
@@ -289,7 +306,9 @@ std::optional<GemmMatch> matchGemm(const Lowered& l, const KernelOptions& option
   for (const bool activation : {false, true}) {
     Product more = p;
     more.extended = true;
-    if (activation ? !extendActivation(k, options, more) : !extendLinear(k, more)) continue;
+    if (activation ? !extendActivation(k, more, libraryGelu, options.target.gemmRelu)
+                   : !extendLinear(k, more))
+      continue;
     std::optional<GemmMatch> better = matchProduct(l, more);
     if (!better) continue;
     better->plain = std::make_shared<GemmMatch>(std::move(*match));

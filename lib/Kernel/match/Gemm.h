@@ -7,10 +7,10 @@
 
 namespace dtc {
 
-// An axis of the matrix product: its extent, its strides in a, b and y, and the kernel's axes it consists of,
+// An axis of the matrix product: its extent, its strides in each matrix, and the kernel's axes it consists of,
 // outermost first.
 struct GemmAxis {
-  loops::Size extent, a{0, {}}, b{0, {}}, y{0, {}}, residual{0, {}};
+  loops::Size extent, a{0, {}}, b{0, {}}, y{0, {}}, residual{0, {}}, aux{0, {}};
   std::vector<loops::AxisId> parts;
 };
 
@@ -28,7 +28,8 @@ struct GemmMatch {
 // n. The matrix product itself is stored by one of them, or computed in the memory of a result of its dtype.
 // Works on loops, so that matmul, linear and einsum, with the transposes and reshapes around them, are one
 // case.
-[[nodiscard]] std::optional<GemmMatch> matchGemm(const Lowered&, const KernelOptions&);
+// `libraryGelu`: the call may include gelu's tanh form or its gradient.
+[[nodiscard]] std::optional<GemmMatch> matchGemm(const Lowered&, const KernelOptions&, bool libraryGelu);
 
 // One scalar by which a matrix product is multiplied, or divided.
 struct GemmScale {
@@ -50,8 +51,10 @@ struct GemmProduct {
   std::vector<GemmScale> aScales, bScales; // of narrow matrix products; those of the sum itself are a's
   const loops::Node *a = nullptr, *b = nullptr, *bias = nullptr, *residual = nullptr;
   GemmActivation activation = GemmActivation::None;
-  double alpha = 1, beta = 1; // of the sum and of the residual
-  bool extended = false;      // by extendLinear or extendActivation: all of it is needed
+  double alpha = 1, beta = 1;           // of the sum and of the residual
+  std::optional<loops::Store> aux;      // where the library also stores gelu's operand
+  const loops::Node* auxRead = nullptr; // what gelu's gradient reads
+  bool extended = false;                // by extendLinear or extendActivation: all of it is needed
   GemmCall::Begin aBegin, bBegin;
   loops::Store at; // where `value` is stored
   // A CPU computes the epilogue of a block of the product while it is cached, a GPU after all of the product: with
@@ -65,10 +68,11 @@ void findAlpha(const loops::Kernel&, GemmProduct&);
 // Advances `value` over ops that cuBLASLt fuses. False where there is none of them.
 // Multiplications by constants, and an addition of a multiple of a residual.
 [[nodiscard]] bool extendLinear(const loops::Kernel&, GemmProduct&);
-// gelu's tanh form (for bf16 and f16) or relu (if requested).
-[[nodiscard]] bool extendActivation(const loops::Kernel&, const KernelOptions&, GemmProduct&);
-// True if all stores depend on `from` only through `to`.
-[[nodiscard]] bool onlyThrough(const loops::Kernel&, loops::NodeId from, loops::NodeId to);
+// gelu's tanh form, whose operand may be stored as well, its gradient, or relu.
+[[nodiscard]] bool extendActivation(const loops::Kernel&, GemmProduct&, bool gelu, bool relu);
+// True if all stores, except one, depend on `from` only through `to`.
+[[nodiscard]] bool onlyThrough(const loops::Kernel&, loops::NodeId from, loops::NodeId to,
+                               const std::optional<loops::Store>& except = std::nullopt);
 template <class Fits> loops::NodeId findNode(const loops::Kernel& k, const Fits& fits) {
   loops::NodeId found;
   forEachNode(k, rootsOf(k, k.nests[0]), [&](loops::NodeId n) {
@@ -89,16 +93,17 @@ void describeScales(const Lowered&, const GemmProduct& p, GemmMatch& match);
 // The only user of a value, if nothing else reads it and it is not stored; else invalid.
 [[nodiscard]] loops::NodeId onlyReader(const loops::Kernel&, loops::NodeId value);
 
-// The rest of the kernel if `product` is already stored by `at`. `inputs` and `outputs`: the old numbers of its
-// buffers.
+// The rest of the kernel if `product` is already stored by `at`, and what the library also stores by `aux`.
+// `inputs` and `outputs`: the old numbers of its buffers.
 struct EpilogueKernel {
   loops::Kernel kernel;
   std::vector<uint32_t> inputs, outputs;
 };
 // No rest: nothing.
 [[nodiscard]] std::optional<EpilogueKernel> epilogueOf(const loops::Kernel&, loops::NodeId product,
-                                                       const loops::Store& at, std::span<const GemmAxis> axes,
-                                                       EpilogueRange);
+                                                       const loops::Store& at,
+                                                       const std::optional<loops::Store>& aux,
+                                                       std::span<const GemmAxis> axes, EpilogueRange);
 // True if the axes, outermost first, can be windows of one axis of the epilogue.
 [[nodiscard]] bool joinsInEpilogue(const loops::Kernel&, loops::NodeId product,
                                    const std::vector<loops::AxisId>& parts);

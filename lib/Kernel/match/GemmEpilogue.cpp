@@ -31,14 +31,14 @@ bool oneWalk(const Kernel& k, AffineId a, const std::vector<AxisId>& axes) {
 // Rebuilds a kernel without its matrix product.
 class EpilogueBuilder {
 public:
-  EpilogueBuilder(const Kernel& from, NodeId product, const Store& at, std::span<const GemmAxis> axes,
-                  EpilogueRange range)
-      : from_(from), product_(product), at_(at), axes_(axes), range_(range) {}
+  EpilogueBuilder(const Kernel& from, NodeId product, const Store& at, const std::optional<Store>& aux,
+                  std::span<const GemmAxis> axes, EpilogueRange range)
+      : from_(from), product_(product), at_(at), aux_(aux), axes_(axes), range_(range) {}
 
   std::optional<EpilogueKernel> run() {
     Nest rest;
     for (const Store& s : from_.nests[0].stores)
-      if (s.buffer != at_.buffer) rest.stores.push_back(s);
+      if (s.buffer != at_.buffer && (!aux_ || s.buffer != aux_->buffer)) rest.stores.push_back(s);
     // Read by all others before it is overwritten.
     if (at_.value != product_) rest.stores.push_back(at_);
     if (rest.stores.empty()) return std::nullopt;
@@ -148,6 +148,7 @@ private:
   const Kernel& from_;
   NodeId product_;
   Store at_;
+  const std::optional<Store>& aux_;
   std::span<const GemmAxis> axes_;
   EpilogueRange range_;
   EpilogueKernel out_;
@@ -177,8 +178,9 @@ bool joinsInEpilogue(const Kernel& k, NodeId product, const std::vector<AxisId>&
 }
 
 std::optional<EpilogueKernel> epilogueOf(const Kernel& k, NodeId product, const Store& at,
-                                         std::span<const GemmAxis> axes, EpilogueRange range) {
-  return EpilogueBuilder(k, product, at, axes, range).run();
+                                         const std::optional<Store>& aux, std::span<const GemmAxis> axes,
+                                         EpilogueRange range) {
+  return EpilogueBuilder(k, product, at, aux, axes, range).run();
 }
 
 } // namespace dtc

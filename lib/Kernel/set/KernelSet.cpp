@@ -53,7 +53,7 @@ std::string regionKey(const Module& m, OpId fused) {
     }
   }
   for (ValueId v : block.yields) value(v);
-  for (const char* name : {"kind", "order"}) {
+  for (const char* name : {"kind", "order", "gelu"}) {
     const AttrId attr = m.attr(fused, name);
     put(attr.valid() ? attr.index : ~0u);
   }
@@ -287,7 +287,7 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   k.fixedOrder = m.attr(fused, "order").valid();
   if (options_.target.gpu && !k.fixedOrder) k.grouped = matchGrouped(m, fused, *lowered);
   if (isKind(m, fused, "gemm") && !k.fixedOrder) // a library has its own order of summation
-    if (std::optional<GemmMatch> gemm = matchGemm(*lowered, options_)) {
+    if (std::optional<GemmMatch> gemm = matchGemm(*lowered, options_, m.attr(fused, "gelu").valid())) {
       const std::function<void(GemmMatch&, bool)> finish = [&](GemmMatch& match, bool standby) {
         countWork(m, fused, *lowered, &match.call, match.call.bytes, match.call.flops);
         if (match.scales) {

@@ -62,7 +62,9 @@ void addControlOps(OpRegistry& ops) {
       {"kind", AttrType::String, "",
        "the implementation: \"pointwise\", \"view\", \"copy\", \"row\", \"reduce\", \"columns\", \"gemm\", "
        "\"attention\", \"ordered\" or \"whole\"; default: a generated kernel"},
-      {"order", AttrType::String, "", "\"fixed\": sums are computed sequentially, in element order"}};
+      {"order", AttrType::String, "", "\"fixed\": sums are computed sequentially, in element order"},
+      {"gelu", AttrType::String, "",
+       "\"library\": the library may compute gelu's tanh form and its gradient"}};
 
   OpRecord& call = ops.add(control("call", "the results of a function", RegionKind::None));
   call.operands = "args...";

@@ -32,6 +32,7 @@ public:
     if (diags_.numErrors() == before && !oneKernel(kind == "columns")) return;
     if (diags_.numErrors() != before) return;
     known("order", word("order"), {"fixed"});
+    known("gelu", word("gelu"), {"library"});
     if (!kind.empty() && known("kind", kind,
                                {"pointwise", "view", "copy", "row", "reduce", "columns", "gemm", "attention",
                                 "ordered", "whole"}))

@@ -1,4 +1,5 @@
 #include "dtc/Passes/fuse/Fuse.h"
+#include "dtc/Ops/elementwise/Gelu.h"
 #include "dtc/Passes/analysis/Clone.h"
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "fuse/FusionSteps.h"
@@ -92,6 +93,9 @@ private:
     attrs.push_back({m_.strings.intern("kind"), m_.attrs.string(m_.strings.intern(groups_.group(g).kind))});
     if (order_.valid() && groups_.group(g).kind != "pointwise" && groups_.group(g).kind != "view")
       attrs.push_back({m_.strings.intern("order"), order_});
+    if (groups_.gelu && groups_.group(g).kind == "gemm" &&
+        std::ranges::any_of(ops, [&](OpId o) { return isGeluTanh(m_, o) || geluTanhGradient(m_, o); }))
+      attrs.push_back({m_.strings.intern("gelu"), m_.attrs.string(m_.strings.intern("library"))});
     const OpId fused =
         m_.makeOp(m_.registry->find(RegionKind::Fused), starts_, static_cast<uint32_t>(results.size()),
                   std::move(attrs), 1, m_[ops.back()].loc);
@@ -185,12 +189,17 @@ private:
 bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
   const auto limit = static_cast<size_t>(options.integer("limit").value_or(64));
   const bool fixed = options.word("order", "any") == "fixed";
+  const bool libraryGelu = options.word("gelu", "exact") == "library";
   const AttrId order = fixed ? m.attrs.string(m.strings.intern("fixed")) : AttrId();
   for (FuncId f : m.order) {
     if (!m[f].spmd) continue;
     const Target target = targetOf(m, f);
     ValueMap map;
-    FusionTables tables{.forms = FusionForms(m), .callsPerIndex = target.gpu, .writesOnce = target.gpu};
+    FusionTables tables{.forms = FusionForms(m),
+                        .callsPerIndex = target.gpu,
+                        .writesOnce = target.gpu,
+                        .epilogues = target.gemmEpilogues && !fixed,
+                        .gelu = target.gemmEpilogues && !fixed && libraryGelu};
     if (limit > 1) storeOnce(m, m[f].body, tables.forms);
     BlockFuser(m, m[f].body, limit, target.multipliesF8() && !fixed, order, tables, map, options.remarks)
         .run();

@@ -49,6 +49,8 @@ struct FusionTables {
   bool callsPerIndex = false;
   // A kernel with its own store order writes each element once, so that it can compute what it begins with.
   bool writesOnce = false;
+  bool epilogues = false;          // a library adds a matrix to a matmul
+  bool gelu = false;               // and multiplies it by gelu's derivative
   std::vector<uint32_t> positions; // by op: its position in its block; arbitrary for ops of other blocks
   // By value:
   ScratchMap<uint32_t> uses;         // in the block that is grouped
@@ -109,6 +111,7 @@ public:
   FusionForms& forms;
   ScratchMap<uint32_t>& uses; // FusionTables::uses
   const bool writesOnce;      // FusionTables::writesOnce
+  const bool epilogues, gelu; // FusionTables
 
   // The state of an op, or null if it is not in this block.
   [[nodiscard]] const FusionOp* find(OpId o) const {

@@ -54,7 +54,7 @@ static std::vector<PassInfo> passRows() {
        .run = fusePass,
        .needs = Split,
        .produces = Fused,
-       .options = {{"limit", "64", {}, 1}, order}},
+       .options = {{"limit", "64", {}, 1}, order, {"gelu", "exact", {"exact", "library"}}}},
       {.name = "schedule",
        .run = schedulePass,
        .needs = Fused,

@@ -36,6 +36,7 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     if (options.optLevel == 0 || options.fixedReductionOrder) set("limit", "1");
     if (options.fixedReductionOrder) set("order", "fixed");
     set("target", options.target);
+    if (options.libraryGelu) set("gelu", "library");
     if (options.optLevel == 0) set("parts", "false");
     if (!options.overlap) set("overlap", "false");
     set("policy", options.policy);

@@ -37,7 +37,8 @@ std::string nameOf(const KernelSet& kernels, const GemmCall& call) {
   std::string name = call.narrow && call.narrow->scales ? "matmul, scaled" : "matmul";
   if (call.alpha != 1) name += ", scale";
   if (call.residual >= 0) name += ", residual";
-  if (call.activation == GemmActivation::GeluTanh) name += ", gelu";
+  if (call.activation == GemmActivation::GeluTanh) name += call.aux >= 0 ? ", gelu kept" : ", gelu";
+  if (call.activation == GemmActivation::GeluTanhGradient) name += ", gelu grad";
   if (call.activation == GemmActivation::Relu) name += ", relu";
   return call.epilogue ? name + " + " + kernels.kernels()[call.epilogue->kernel].name : name;
 }
@@ -83,6 +84,10 @@ PlacedGemm CallPlacer::bound(OpId o, const GemmCall& call, int64_t p) const {
   if (call.bias >= 0) g.bias = operand(static_cast<uint32_t>(call.bias));
   if (call.residual >= 0) g.residual = operand(static_cast<uint32_t>(call.residual));
   g.y = addressOf(m_.result(o, call.y), p);
+  if (call.aux >= 0)
+    g.aux = call.activation == GemmActivation::GeluTanh
+                ? addressOf(m_.result(o, static_cast<uint32_t>(call.aux)), p)
+                : operand(static_cast<uint32_t>(call.aux));
   if (call.epilogue) {
     PlacedKernel& k = g.epilogue.emplace();
     k.kernel = call.epilogue->kernel;

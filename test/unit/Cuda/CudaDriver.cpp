@@ -237,6 +237,12 @@ static_assert(int(kDescPointerMode) == CUBLASLT_MATMUL_DESC_POINTER_MODE &&
               int(kDescScaleB) == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
 static_assert(int(kEpilogueDefault) == CUBLASLT_EPILOGUE_DEFAULT &&
               int(kEpilogueGelu) == CUBLASLT_EPILOGUE_GELU &&
+              int(kEpilogueGelu | kEpilogueAux) == CUBLASLT_EPILOGUE_GELU_AUX &&
+              int(kEpilogueGelu | kEpilogueAux | kEpilogueBias) == CUBLASLT_EPILOGUE_GELU_AUX_BIAS &&
+              int(kEpilogueGeluGradient | kEpilogueAux) == CUBLASLT_EPILOGUE_DGELU &&
+              int(kDescAux) == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER &&
+              int(kDescAuxLead) == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD &&
+              int(kDescAuxBatchStride) == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE &&
               int(kEpilogueGelu | kEpilogueBias) == CUBLASLT_EPILOGUE_GELU_BIAS &&
               int(kEpilogueRelu) == CUBLASLT_EPILOGUE_RELU &&
               int(kEpilogueRelu | kEpilogueBias) == CUBLASLT_EPILOGUE_RELU_BIAS &&
@@ -328,11 +334,12 @@ TEST_F(Gpu, ProductsOfEveryStorageOrderAreRight) {
     const bool ta = way & 1, tb = way & 2;
     CublasGemm gemm{DType::F32,        batch,    m, n, k, {ta ? m : k, m * k, ta}, {tb ? k : n, k * n, tb},
                     {n, m * n, false}, dbias.get};
-    if (ta) gemm.residual = {n, m * n, false};
+    if (ta) gemm.residual = {n, m * n, false}, gemm.beta = -2;
+    if (tb) gemm.alpha = 0.5;
     gemm.deterministic = tb;
     const CublasPlan plan = get(library->plan(gemm));
     const CudaMemory workspace = get(device_->allocate(plan.workspaceBytes()));
-    auto ran = library->run(plan, da.get, db.get, dresidual.get, dy.get, workspace.get, stream);
+    auto ran = library->run(plan, {da.get, db.get, dresidual.get, dy.get}, workspace.get, stream);
     ASSERT_TRUE(ran.ok()) << ran.error().message;
     ASSERT_TRUE(device_->copyOut(y.data(), dy.get, y.size() * 4, stream).ok());
     ASSERT_TRUE(device_->synchronize(stream).ok());
@@ -340,9 +347,9 @@ TEST_F(Gpu, ProductsOfEveryStorageOrderAreRight) {
       for (int64_t i = 0; i < m; ++i)
         for (int64_t j = 0; j < n; ++j) {
           float want = bias[static_cast<size_t>(j)];
-          if (ta) want += residual[static_cast<size_t>((q * m + i) * n + j)];
+          if (ta) want -= 2 * residual[static_cast<size_t>((q * m + i) * n + j)];
           for (int64_t l = 0; l < k; ++l)
-            want += a[static_cast<size_t>(q * m * k + (ta ? l * m + i : i * k + l))] *
+            want += (tb ? 0.5F : 1) * a[static_cast<size_t>(q * m * k + (ta ? l * m + i : i * k + l))] *
                     b[static_cast<size_t>(q * k * n + (tb ? j * k + l : l * n + j))];
           ASSERT_EQ(y[static_cast<size_t>((q * m + i) * n + j)], want)
               << way << " " << q << " " << i << " " << j;

@@ -18,6 +18,7 @@ struct StandardPipelineOptions {
   std::string reduceDType;          // of propagate and partition; empty: their default
   bool fixedReductionOrder = false; // fix-reduction-order before propagate, and each op a kernel of its own
   std::string target = "cpu";       // split's (Target.h)
+  bool libraryGelu = false;         // fuse's
   bool strictNonFinite = false;     // propagate's
   bool overlap = true;              // schedule's
 };

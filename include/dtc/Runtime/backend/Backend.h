@@ -56,7 +56,7 @@ struct PlacedGemm : GemmProblem<int64_t> {
     }
   } aRow, bRow;
   const std::byte* residual = nullptr;
-  std::byte* y = nullptr;
+  std::byte *y = nullptr, *aux = nullptr;
   // The epilogue kernel over the elements of y (GemmEpilogue); its last sizes are the window of the whole
   // matmul.
   std::optional<PlacedKernel> epilogue;

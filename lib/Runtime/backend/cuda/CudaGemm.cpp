@@ -25,8 +25,8 @@ static PlacedGemm transposedGemm(const PlacedGemm& g) {
     t.narrow->swapped = !t.narrow->swapped, std::swap(t.narrow->a, t.narrow->b),
     std::swap(t.narrow->aScale, t.narrow->bScale), std::swap(t.narrow->aScaled, t.narrow->bScaled);
   for (PlacedGemm::Axis& axis : t.batch) std::swap(axis.a, axis.b);
-  t.m = {g.n.extent, g.n.b, g.n.a, g.n.y, g.n.residual};
-  t.n = {g.m.extent, g.m.b, g.m.a, g.m.y, g.m.residual};
+  t.m = {g.n.extent, g.n.b, g.n.a, g.n.y, g.n.residual, g.n.aux};
+  t.n = {g.m.extent, g.m.b, g.m.a, g.m.y, g.m.residual, g.m.aux};
   std::swap(t.k.a, t.k.b);
   return t;
 }
@@ -47,14 +47,15 @@ void CudaGemm::makeCalls() {
   const PlacedGemm& g = gemm_;
   const int64_t width = dtypeBytes(g.dtype), made = dtypeBytes(g.result.value_or(g.dtype));
   const int64_t a = dtypeBytes(g.operandType(false)), b = dtypeBytes(g.operandType(true));
-  calls_ = {{g.a, g.b, g.y, g.residual}};
+  calls_ = {{g.a, g.b, g.y, g.residual, g.aux}};
   for (size_t axis = 0; axis + 1 < g.batch.size(); ++axis) {
     std::vector<Call> wider;
     for (const Call& call : calls_)
       for (int64_t i = 0; i < g.batch[axis].extent; ++i)
         wider.push_back({call.a + i * g.batch[axis].a * a, call.b + i * g.batch[axis].b * b,
                          call.y + i * g.batch[axis].y * made,
-                         call.residual ? call.residual + i * g.batch[axis].residual * width : nullptr});
+                         call.residual ? call.residual + i * g.batch[axis].residual * width : nullptr,
+                         call.aux ? call.aux + i * g.batch[axis].aux * width : nullptr});
     calls_ = std::move(wider);
   }
   DTC_CHECK(static_cast<int64_t>(calls_.size()) == libraryCalls(g),
@@ -64,7 +65,8 @@ void CudaGemm::makeCalls() {
 uint32_t CudaGemm::alignment() const {
   uint64_t bits = 256; // the lowest set bit is the common alignment
   for (const Call& c : calls_)
-    for (const std::byte* at : {c.a, c.b, static_cast<const std::byte*>(c.y), c.residual})
+    for (const std::byte* at :
+         {c.a, c.b, static_cast<const std::byte*>(c.y), c.residual, static_cast<const std::byte*>(c.aux)})
       bits |= reinterpret_cast<uintptr_t>(at);
   bits |= static_cast<uint64_t>(gemm_.aRow.stride * dtypeBytes(gemm_.operandType(false))) |
           static_cast<uint64_t>(gemm_.bRow.stride * dtypeBytes(gemm_.operandType(true)));
@@ -74,13 +76,13 @@ uint32_t CudaGemm::alignment() const {
 Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& device, const PlacedGemm& given,
                                 bool deterministic, bool tf32, const CublasGemm::DeviceScale& scale) {
   const PlacedGemm g = oriented(given);
-  if (isColumnMajor(given) && (given.bias || given.residual))
-    return Error{Error::Bug, "cuBLASLt is given a matmul with a bias or residual and a column-major result"};
+  if (isColumnMajor(given) && (given.bias || given.residual || given.aux))
+    return Error{Error::Bug, "cuBLASLt is given a matmul with an epilogue and a column-major result"};
   CudaGemm out;
   out.gemm_ = g;
   out.makeCalls();
   if (g.k.extent == 0 && given.plain) return machineError("cuBLASLt does not support k = 0");
-  const PlacedGemm::Axis batch = g.batch.empty() ? PlacedGemm::Axis{1, 0, 0, 0} : g.batch.back();
+  const PlacedGemm::Axis batch = g.batch.empty() ? PlacedGemm::Axis{.extent = 1} : g.batch.back();
   auto y = matrixOf(g.m.extent, g.n.extent, g.m.y, g.n.y, batch.y);
   if (!y || y->transposed) return unfit("row-major result");
   if (g.k.extent == 0) return out;
@@ -97,6 +99,7 @@ Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& devic
   gemm.bias = g.bias;
   gemm.gelu = g.activation == GemmActivation::GeluTanh;
   gemm.relu = g.activation == GemmActivation::Relu;
+  gemm.geluGradient = g.activation == GemmActivation::GeluTanhGradient;
   gemm.deterministic = deterministic;
   gemm.tf32 = tf32;
   gemm.alignment = out.alignment();
@@ -104,12 +107,16 @@ Result<CudaGemm> CudaGemm::plan(const CublasLt& library, const CudaDevice& devic
     gemm.residual = matrixOf(g.m.extent, g.n.extent, g.m.residual, g.n.residual, batch.residual);
     if (!gemm.residual || gemm.residual->transposed) return unfit("row-major residual");
   }
+  if (g.aux) {
+    gemm.aux = matrixOf(g.m.extent, g.n.extent, g.m.aux, g.n.aux, batch.aux);
+    if (!gemm.aux || gemm.aux->transposed) return unfit("row-major aux");
+  }
   if (g.bias && g.biasStride == 0 && g.n.extent > 1) {
     DTC_TRY(auto bias, device.allocate(static_cast<size_t>(g.n.extent * dtypeBytes(g.dtype))));
     out.bias_ = bias;
     gemm.bias = bias.get;
   }
-  DTC_TRY(auto plan, library.plan(gemm));
+  DTC_TRY(auto plan, library.plan(gemm, out.calls_[0].aux));
   out.plan_.push_back(plan);
   return out;
 }
@@ -136,7 +143,7 @@ Status CudaGemm::fillEmpty(const CudaDevice& device, const CudaStream& stream) c
   const auto width = static_cast<size_t>(dtypeBytes(g.result.value_or(g.dtype)));
   const auto n = static_cast<size_t>(g.n.extent), row = n * width;
   const bool together = g.m.y == g.n.extent;
-  const PlacedGemm::Axis batch = g.batch.empty() ? PlacedGemm::Axis{1, 0, 0, 0} : g.batch.back();
+  const PlacedGemm::Axis batch = g.batch.empty() ? PlacedGemm::Axis{.extent = 1} : g.batch.back();
   const int64_t runs = together ? 1 : g.m.extent;
   const size_t bytes = together ? static_cast<size_t>(g.m.extent) * row : row;
   for (const Call& call : calls_)
@@ -159,8 +166,8 @@ Status CudaGemm::run(const CublasLt& library, const CudaDevice& device, const Cu
   if (bias_.get)
     if (auto s = spreadBias(device, stream); !s) return s;
   for (const Call& call : calls_)
-    if (auto s = library.run(plan_.front(), call.a + *aRow, call.b + *bRow, call.residual, call.y, workspace,
-                             stream);
+    if (auto s = library.run(plan_.front(), {call.a + *aRow, call.b + *bRow, call.residual, call.y, call.aux},
+                             workspace, stream);
         !s)
       return s;
   return Ok{};

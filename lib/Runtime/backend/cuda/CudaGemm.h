@@ -30,6 +30,7 @@ private:
     const std::byte *a, *b;
     std::byte* y;
     const std::byte* residual = nullptr;
+    std::byte* aux = nullptr;
   };
   void makeCalls();
   [[nodiscard]] uint32_t alignment() const; // common alignment of all addresses, in bytes
