@@ -169,7 +169,7 @@ Result<Tensor> Collective::reduced(const std::vector<int64_t>& group) {
 
 // The dtype to which values are rounded when sent, if it is narrower than their own.
 std::optional<DType> Collective::narrowCommDType(DType held) const {
-  auto commDType = query_.dtypeAttr("comm_dtype");
+  auto commDType = query_.dtypeAttr("wire");
   if (!commDType || in_.r64() || !isFloat(held) || !isFloat(*commDType) || holdsAll(*commDType, held))
     return std::nullopt;
   return commDType;

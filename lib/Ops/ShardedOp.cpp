@@ -51,7 +51,7 @@ Expr ShardedOp::allReduce(ValueId v, PendingKind kind, std::span<const AxisRef> 
   const bool narrows =
       reduceDType && kind == PendingKind::Sum && isFloat(own) && *reduceDType != defaultCommDType(kind, own);
   const ops::DTypeAttr commDType = narrows ? ops::DTypeAttr(*reduceDType) : ops::kDefault;
-  return all_reduce(value(v), {.axes = axes, .op = pendingName(kind), .comm_dtype = commDType});
+  return all_reduce(value(v), {.axes = axes, .op = pendingName(kind), .wire = commDType});
 }
 
 Expr ShardedOp::fromOne(ValueId v) {

@@ -8,7 +8,7 @@
 
 namespace dtc {
 
-// The communication dtype of a collective without a `comm_dtype` attribute; for a complex dtype, that of its parts.
+// The communication dtype of a collective without a `wire` attribute; for a complex dtype, that of its parts.
 // `kind` is that of the reduction, or None for a collective that reduces nothing.
 //  sum, avg, prod   f16 and f8 are sent as f32, because partial sums overflow; every other dtype as itself
 //  max, min         floats as integers of the same order in which NaN wins: i32, for f64 i64

@@ -175,8 +175,8 @@ bool checkOp(const OpQuery& q) {
 }
 
 bool checkCommDType(const OpQuery& q) {
-  if (!q.has("comm_dtype")) return true;
-  const DType d = partType(q.type(0).dtype), commDType = q.dtypeAttr("comm_dtype").value_or(d);
+  if (!q.has("wire")) return true;
+  const DType d = partType(q.type(0).dtype), commDType = q.dtypeAttr("wire").value_or(d);
   if (d == commDType || (isFloat(d) && isFloat(commDType))) return true;
   return q.diags->fail(kCommDTypeMismatch, q.loc, q.record->name, dtypeName(d), dtypeName(commDType));
 }
@@ -368,7 +368,7 @@ bool localRule(const OpQuery& q, Rule& rule) {
 // --- the records ---
 
 const AttrSpec kAxes{"axes", AttrType::Axes, nullptr, "mesh axes, major to minor; sub-axes too: [a:(1)2]"};
-const AttrSpec kCommDType{"comm_dtype", AttrType::DTypeName, "",
+const AttrSpec kCommDType{"wire", AttrType::DTypeName, "",
                           "communication dtype, a float; by default sums of f16 and f8 are sent as f32"};
 const AttrSpec kReduceOp{"op", AttrType::String, "sum", "sum avg prod max min any all"};
 

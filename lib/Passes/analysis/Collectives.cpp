@@ -48,7 +48,7 @@ std::vector<AxisRef> collectiveAxes(const Module& m, OpId o) {
 
 // Bytes of one element.
 static int64_t commElementBytes(const Module& m, OpId o, DType dtype) {
-  if (const AttrId commDType = m.attr(o, "comm_dtype"); commDType.valid())
+  if (const AttrId commDType = m.attr(o, "wire"); commDType.valid())
     if (const auto written = parseDType(m.strings[m.attrs[commDType].text]))
       return dtypeBytes(*written) * (isComplex(dtype) ? 2 : 1);
   if (!reduces(m.record(o).collective)) return commBytes(PendingKind::None, dtype);

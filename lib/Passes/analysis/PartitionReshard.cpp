@@ -70,7 +70,7 @@ ValueId ReshardEmitter::step(ValueId v, TypeId global, const ReshardStep& s) {
   if (s.kind == StepKind::Permute) return permute(v, result, s);
   if (s.kind == StepKind::AllReduce)
     return ops::all_reduce(Expr(b_, v),
-                           {.axes = s.axes, .op = pendingName(s.op), .comm_dtype = commDTypeAttr(v, s.op)});
+                           {.axes = s.axes, .op = pendingName(s.op), .wire = commDTypeAttr(v, s.op)});
   return collective(v, result, s);
 }
 
@@ -83,8 +83,7 @@ ValueId ReshardEmitter::collective(ValueId v, TypeId result, const ReshardStep& 
     y = ops::all_to_all(x, {.axes = s.axes, .split_dim = view.split, .concat_dim = view.concat});
   else if (s.kind == StepKind::ReduceScatter)
     y = ops::reduce_scatter(
-        x,
-        {.axes = s.axes, .dim = view.split, .op = pendingName(s.op), .comm_dtype = commDTypeAttr(v, s.op)});
+        x, {.axes = s.axes, .dim = view.split, .op = pendingName(s.op), .wire = commDTypeAttr(v, s.op)});
   else
     y = s.kind == StepKind::AllGather ? ops::all_gather(x, {.axes = s.axes, .dim = view.concat})
                                       : ops::all_slice(x, {.axes = s.axes, .dim = view.split});

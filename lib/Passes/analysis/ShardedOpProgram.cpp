@@ -178,7 +178,7 @@ private:
     const StepKind kind = stepOf(m_.record(o).collective);
     const std::vector<AxisRef> axes = axesOf(m_, o);
     if (kind != StepKind::Permute) {
-      const AttrId commDType = m_.attr(o, "comm_dtype");
+      const AttrId commDType = m_.attr(o, "wire");
       const auto sent = commDType.valid() ? parseDType(m_.strings[m_.attrs[commDType].text]) : std::nullopt;
       const int64_t held = dtypeBytes(partType(m_.typeOf(m_.operand(o, 0)).dtype));
       auto commBytes = [&](ValueId v) { return sent ? bytesOf(v) / held * dtypeBytes(*sent) : bytesOf(v); };

@@ -174,7 +174,7 @@ private:
     const bool opposite = (first == kinds_.allSlice && second == kinds_.allGather) ||
                           (first == kinds_.allGather && second == kinds_.allSlice);
     if (!opposite || dimOf(m_, p) != dimOf(m_, o) || !sameAttr(p, o, "axes")) return {};
-    if (m_.attr(p, "comm_dtype") || m_.attr(o, "comm_dtype")) return {};
+    if (m_.attr(p, "wire") || m_.attr(o, "wire")) return {};
     const ValueId before = m_.operand(p, 0);
     if (first == kinds_.allSlice && !isEqualAlong(before, p)) return {};
     return m_[before].type == m_[m_.result(o)].type ? before : ValueId();
@@ -185,7 +185,7 @@ private:
     const OpKind first = m_[p].kind, second = m_[o].kind;
     if (first == kinds_.allReduce && second == kinds_.allSlice) return slicedReduction(p, o, b);
     if (first == kinds_.allGather && second == kinds_.allSlice) return slicedGather(p, o, b);
-    if (!sameAttr(p, o, "comm_dtype")) return {};
+    if (!sameAttr(p, o, "wire")) return {};
     if (first == kinds_.reduceScatter && second == kinds_.allGather) return gatheredReduction(p, o, b);
     if (first != second) return {};
     if (first == kinds_.allReduce && reductionOf(m_, p) == reductionOf(m_, o))
@@ -244,10 +244,10 @@ private:
     uses_.resize(m_.values.size());
     uses_[m_.result(sum).index] = 1;
     const AttrId dim = m_.attr(first, "dim");
-    const ValueId reduced = make(
-        m_[first].kind, m_.result(sum),
-        attrsOf({{"dim", dim}, {"op", reductionOf(m_, first)}, {"comm_dtype", m_.attr(first, "comm_dtype")}}),
-        axesOf(m_, first), m_[m_.result(o)].type, b);
+    const ValueId reduced =
+        make(m_[first].kind, m_.result(sum),
+             attrsOf({{"dim", dim}, {"op", reductionOf(m_, first)}, {"wire", m_.attr(first, "wire")}}),
+             axesOf(m_, first), m_[m_.result(o)].type, b);
     DTC_CHECK(reduced.valid(), "the merged collective has the types of the originals");
     for (OpId p : producers) {
       addWithin(m_, m_.definingOp(reduced), withinOf(m_, p));
@@ -292,7 +292,7 @@ private:
   // sliced first if they are major; axes that are reduced but not sliced are reduced last, on the shard.
   ValueId slicedReduction(OpId p, OpId o, Builder& b) {
     const size_t before = b.out.size();
-    const AttrId dim = m_.attr(o, "dim"), op = reductionOf(m_, p), commDType = m_.attr(p, "comm_dtype");
+    const AttrId dim = m_.attr(o, "dim"), op = reductionOf(m_, p), commDType = m_.attr(p, "wire");
     const std::vector<AxisRef> sliced = axesOf(m_, o);
     std::vector<AxisRef> rest = axesOf(m_, p);
     const std::vector<AxisRef> reduced = rest;
@@ -307,16 +307,15 @@ private:
       while (end < sliced.size() && isReduced(sliced[end]) == isReduced(sliced[i])) ++end;
       const std::span<const AxisRef> run(sliced.data() + i, end - i);
       const TypeId last = end == sliced.size() ? m_[m_.result(o)].type : TypeId();
-      v = isReduced(sliced[i])
-              ? make(kinds_.reduceScatter, v, attrsOf({{"dim", dim}, {"op", op}, {"comm_dtype", commDType}}),
-                     run, last, b)
-              : make(kinds_.allSlice, v, attrsOf({{"dim", dim}}), run, last, b);
+      v = isReduced(sliced[i]) ? make(kinds_.reduceScatter, v,
+                                      attrsOf({{"dim", dim}, {"op", op}, {"wire", commDType}}), run, last, b)
+                               : make(kinds_.allSlice, v, attrsOf({{"dim", dim}}), run, last, b);
       for (const AxisRef& a : run) std::erase(rest, a);
       i = end;
     }
     if (v && !rest.empty())
-      v = make(kinds_.allReduce, v, attrsOf({{"op", op}, {"comm_dtype", commDType}}), rest,
-               m_[m_.result(o)].type, b);
+      v = make(kinds_.allReduce, v, attrsOf({{"op", op}, {"wire", commDType}}), rest, m_[m_.result(o)].type,
+               b);
     if (!v) b.out.resize(before);
     return v;
   }
@@ -325,19 +324,18 @@ private:
   ValueId slicedGather(OpId p, OpId o, Builder& b) {
     const std::vector<AxisRef> grown = axesOf(m_, p), sliced = axesOf(m_, o);
     const TypeId type = m_[m_.result(o)].type;
-    const AttrId commDType = m_.attr(p, "comm_dtype"), dim = m_.attr(o, "dim");
+    const AttrId commDType = m_.attr(p, "wire"), dim = m_.attr(o, "dim");
     const ValueId v = m_.operand(p, 0);
     if (dimOf(m_, p) != dimOf(m_, o))
-      return grown == sliced ? make(kinds_.allToAll, v,
-                                    attrsOf({{"split_dim", dim},
-                                             {"concat_dim", m_.attr(p, "dim")},
-                                             {"comm_dtype", commDType}}),
-                                    sliced, type, b)
-                             : ValueId();
+      return grown == sliced
+                 ? make(kinds_.allToAll, v,
+                        attrsOf({{"split_dim", dim}, {"concat_dim", m_.attr(p, "dim")}, {"wire", commDType}}),
+                        sliced, type, b)
+                 : ValueId();
     const size_t common = std::min(grown.size(), sliced.size());
     if (!std::equal(grown.begin(), grown.begin() + static_cast<ptrdiff_t>(common), sliced.begin())) return {};
     if (sliced.size() < grown.size())
-      return make(kinds_.allGather, v, attrsOf({{"dim", dim}, {"comm_dtype", commDType}}),
+      return make(kinds_.allGather, v, attrsOf({{"dim", dim}, {"wire", commDType}}),
                   std::span(grown).subspan(common), type, b);
     return sliced.size() > grown.size()
                ? make(kinds_.allSlice, v, attrsOf({{"dim", dim}}), std::span(sliced).subspan(common), type, b)
@@ -348,8 +346,8 @@ private:
   ValueId gatheredReduction(OpId p, OpId o, Builder& b) {
     if (dimOf(m_, p) != dimOf(m_, o) || !sameAttr(p, o, "axes")) return {};
     return make(kinds_.allReduce, m_.operand(p, 0),
-                attrsOf({{"op", reductionOf(m_, p)}, {"comm_dtype", m_.attr(p, "comm_dtype")}}),
-                axesOf(m_, p), m_[m_.result(o)].type, b);
+                attrsOf({{"op", reductionOf(m_, p)}, {"wire", m_.attr(p, "wire")}}), axesOf(m_, p),
+                m_[m_.result(o)].type, b);
   }
 
   Module& m_;

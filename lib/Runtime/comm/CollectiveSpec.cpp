@@ -52,7 +52,7 @@ Result<CollectiveSpec> collectiveSpec(Module& m, OpId op, const Mesh& mesh) {
   spec.axes = axesOfAttr(m, m.attr(op, "axes"), mesh);
   if (reduces(kind)) spec.op = parsePendingKind(q.textAttr("op")).value_or(PendingKind::Sum);
   spec.commDType = defaultCommDType(reduces(kind) ? spec.op : PendingKind::None, spec.dtype);
-  if (AttrId commDType = m.attr(op, "comm_dtype"))
+  if (AttrId commDType = m.attr(op, "wire"))
     spec.commDType = parseDType(m.strings[m.attrs[commDType].text]).value_or(spec.commDType);
   if (kind == CollectiveKind::AllGather || kind == CollectiveKind::AllSlice ||
       kind == CollectiveKind::ReduceScatter)

@@ -89,7 +89,7 @@ private:
 
   // A collective in the communication dtype of the program.
   ExportValue inCommunicationDtype(CollectiveKind kind, const ExportValue& given) {
-    const ExportValue x = q_.has("comm_dtype") ? w_.convert(given, *q_.dtypeAttr("comm_dtype")) : given;
+    const ExportValue x = q_.has("wire") ? w_.convert(given, *q_.dtypeAttr("wire")) : given;
     const std::string channel = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, ";
     const Dims shape = c_.resultShape(op_);
     auto make = [&](const char* op, const std::string& before, const std::string& after, bool reduces) {

@@ -229,19 +229,19 @@ TEST_P(Conformance, MaxAndMinAreExact) {
 
 // What is sent in a narrower dtype is rounded by all alike: what is equal on all devices stays so.
 TEST_P(Conformance, NarrowCommDTypes) {
-  for (const char* op : {"all_gather %x {axes = [a], dim = 0, comm_dtype = bf16}",
-                         "all_reduce %x {axes = [a], comm_dtype = f16}",
-                         "broadcast_from %x {axes = [a], root = 2, comm_dtype = f8e5m2}",
-                         "all_reduce %x {axes = [a], op = \"max\", comm_dtype = bf16}"}) {
+  for (const char* op :
+       {"all_gather %x {axes = [a], dim = 0, wire = bf16}", "all_reduce %x {axes = [a], wire = f16}",
+        "broadcast_from %x {axes = [a], root = 2, wire = f8e5m2}",
+        "all_reduce %x {axes = [a], op = \"max\", wire = bf16}"}) {
     const bool gathers = std::string_view(op).starts_with("all_gather");
     const char* result = gathers ? "T[12, 5]" : "T[4, 5]";
     check({"[a=3]", "T[4, 5] of T[12, 5] @m{a, _}", result, op, result}, "f32");
   }
   check({"[a=3]", "T[4, 7] of T[12, 7] @m{a, _}", "T[12, 7/a] of T[12, 7] @m{_, a}",
-         "all_to_all %x {axes = [a], split_dim = 1, concat_dim = 0, comm_dtype = bf16}", "T[12, 7/a]"},
+         "all_to_all %x {axes = [a], split_dim = 1, concat_dim = 0, wire = bf16}", "T[12, 7/a]"},
         "f64");
   check({"[a=3]", "T[4] of T[12] @m{a}", "T[4] of T[12] @m{a}",
-         "permute %x {axes = [a], pairs = [[0, 2], [1, 1]], comm_dtype = bf16}", "T[4]"},
+         "permute %x {axes = [a], pairs = [[0, 2], [1, 1]], wire = bf16}", "T[4]"},
         "f32");
 }
 
@@ -250,8 +250,8 @@ TEST_P(Conformance, SubAxesAndCommDTypes) {
         "f32");
   check({"[a=4]", "T[3] of T[12] @m{a}", "T[3] of T[12] @m{a}", "all_reduce %x {axes = [a:(2)2]}", "T[3]"},
         "f32");
-  check({"[a=2]", "T[40] of T[80] @m{a}", "T[40] of T[80] @m{a}",
-         "all_reduce %x {axes = [a], comm_dtype = f32}", "T[40]"},
+  check({"[a=2]", "T[40] of T[80] @m{a}", "T[40] of T[80] @m{a}", "all_reduce %x {axes = [a], wire = f32}",
+         "T[40]"},
         "bf16");
 }
 
