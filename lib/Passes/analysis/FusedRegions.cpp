@@ -74,6 +74,37 @@ private:
       walks(o, form);
   }
 
+  // The ops of the region that an op with an order of its own computes as it reads its operands: those that make
+  // the operand that it updates of nothing, and one elementwise op on each of the others.
+  std::vector<OpId> ownOperands(OpId o) const {
+    std::vector<OpId> own;
+    const int rewrites = m_.record(o).rewrites;
+    if (rewrites < 0) return own;
+    for (size_t i = 0; i < m_[o].numOperands; ++i) {
+      const OpId first = makerOf(m_.operand(o, i));
+      if (static_cast<size_t>(rewrites) != i) {
+        if (first.valid() && m_.record(first).scalar && m_[first].numOperands == 1 &&
+            !makerOf(m_.operand(first, 0)).valid())
+          own.push_back(first);
+        continue;
+      }
+      std::vector<OpId> made;
+      OpId maker = first;
+      for (; maker.valid() && m_[maker].numOperands == 1; maker = makerOf(m_.operand(maker, 0)))
+        made.push_back(maker);
+      if (maker.valid() && m_[maker].numOperands == 0)
+        made.push_back(maker);
+      else
+        made.clear();
+      own.insert(own.end(), made.begin(), made.end());
+    }
+    return own;
+  }
+  [[nodiscard]] OpId makerOf(ValueId v) const {
+    const OpId o = m_.definingOp(v);
+    return std::ranges::find(body_.ops, o) == body_.ops.end() ? OpId() : o;
+  }
+
   // An op whose kernel has an order of its own makes all its results; a library also takes the region's operands
   // as its own.
   void alone(OpId o) {
@@ -83,8 +114,10 @@ private:
     const auto inDelta = [&](OpId other) {
       return delta && std::find(delta->ops.begin(), delta->ops.end(), other) != delta->ops.end();
     };
+    const std::vector<OpId> own = form.ordered ? ownOperands(o) : std::vector<OpId>();
+    const auto isOwn = [&](OpId other) { return std::ranges::find(own, other) != own.end(); };
     for (OpId other : body_.ops)
-      if (other != o && !inDelta(other) &&
+      if (other != o && !inDelta(other) && !isOwn(other) &&
           !(form.readsRows && (forms_.of(other).compound || forms_.of(other).slices)))
         return void(refuse(o, std::string("it is a kernel of its own") + kOwnRegion));
     const bool library = m_.record(o).lowering == Lowering::Library;
@@ -97,8 +130,8 @@ private:
     }
     if (!same) return void(refuse(o, "its region must yield all of its results, in their order"));
     for (size_t i = 0; i < m_[o].numOperands; ++i)
-      if (const Path path = pathOf(m_.operand(o, i));
-          !path.ops.empty() && !(isRowsOperand(i) && path.view && path.view->isRows()))
+      if (const Path path = pathOf(m_.operand(o, i)); !path.ops.empty() && !isOwn(path.ops.front()) &&
+                                                      !(isRowsOperand(i) && path.view && path.view->isRows()))
         return void(
             refuse(o, "it cannot read '" + std::string(operandName(m_.record(o), i)) + "' in this layout"));
     for (ValueId v : delta ? std::vector{delta->y, delta->cotangent} : std::vector<ValueId>())
@@ -158,9 +191,10 @@ private:
 
   // The kinds that describe the body; the first is that of `fuse`.
   std::vector<std::string_view> kindsOfBody() {
-    if (body_.ops.size() == 1 && forms_.of(body_.ops[0]).ordered) return {"ordered"};
-    for (OpId o : body_.ops)
+    for (OpId o : body_.ops) {
+      if (forms_.of(o).ordered) return {"ordered"};
       if (forms_.of(o).alone) return {"whole"};
+    }
     if (walks_.size() > 1) return {"columns"};
     if (walks_.size() == 1) {
       const FusionForm& form = forms_.of(walks_[0]);

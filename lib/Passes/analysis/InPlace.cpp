@@ -105,13 +105,18 @@ private:
 // An op with a store of its own declares which operand it may overwrite (OpRecord::rewrites).
 bool rewritesOperand(const Module& m, OpId fused, uint32_t operand, uint32_t result) {
   const Block& body = m[m.region(fused)];
-  if (body.ops.size() != 1 || result != 0) return false;
-  const OpId op = body.ops[0];
+  if (result != 0) return false;
+  const OpId op = m.definingOp(body.yields[0]); // others compute what it reads
+  if (!op.valid()) return false;
   const int rewrites = m.record(op).rewrites;
   if (rewrites < 0 || m.operand(op, static_cast<size_t>(rewrites)) != body.args[operand]) return false;
   if (m[body.args[operand]].type != m[body.yields[0]].type) return false;
-  std::span<const ValueId> operands = m.operands(op);
-  if (std::count(operands.begin(), operands.end(), body.args[operand]) != 1) return false;
+  ptrdiff_t reads = 0;
+  for (OpId o : body.ops) {
+    std::span<const ValueId> operands = m.operands(o);
+    reads += std::count(operands.begin(), operands.end(), body.args[operand]);
+  }
+  if (reads != 1) return false;
   std::span<const ValueId> given = m.operands(fused);
   return std::count(given.begin(), given.end(), m.operand(fused, operand)) == 1;
 }

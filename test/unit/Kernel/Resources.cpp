@@ -43,8 +43,8 @@ TEST_P(Resources, NoKernelSpills) {
   }
 }
 
-// The text's kernels, `count` of them, each with a call of `function`: none spills, and none has more shared memory
-// than a kernel gets unasked.
+// The text's kernels, `count` of them, each with a call of `function`: of each, the schedule that is used does not
+// spill, and has no more static shared memory than a kernel gets unasked.
 void expectNoSpills(const Nvrtc& nvrtc, const std::string& text, const PassOptions& split, size_t count,
                     const char* function, const std::string& target) {
   Module m(standardOps());
@@ -55,16 +55,13 @@ void expectNoSpills(const Nvrtc& nvrtc, const std::string& text, const PassOptio
   for (FuncId f : m.order)
     for (OpId o : std::vector<OpId>(m[m[f].body].ops))
       if (m.record(o).regions == RegionKind::Fused) ASSERT_TRUE(set.add(m, o).ok());
-  std::vector<SourceUnit> units;
-  for (const KernelSource& k : set.kernels()) units.push_back({k.name, k.cuda});
-  ASSERT_EQ(units.size(), count);
-  auto binaries = nvrtc.compile(units, target, CudaImage::Cubin);
-  ASSERT_TRUE(binaries.ok()) << binaries.error().message;
-  for (size_t i = 0; i < units.size(); ++i) {
-    EXPECT_NE(units[i].text.find(function), std::string::npos) << units[i].text;
-    const KernelUsage& usage = (*binaries)[i].usage[0];
-    EXPECT_EQ(usage.spillStoreBytes + usage.spillLoadBytes, 0) << units[i].text;
-    EXPECT_LE(usage.sharedBytes, 48 << 10) << units[i].text;
+  ASSERT_EQ(set.kernels().size(), count);
+  auto fitted = fitKernels(nvrtc, set.kernels(), target);
+  ASSERT_TRUE(fitted.ok()) << fitted.error().message;
+  for (const FittedKernel& k : *fitted) {
+    EXPECT_NE(k.schedule.cuda.find(function), std::string::npos) << k.schedule.cuda;
+    EXPECT_EQ(k.usage.spillStoreBytes + k.usage.spillLoadBytes, 0) << k.schedule.cuda;
+    EXPECT_LE(k.usage.sharedBytes, 48 << 10) << k.schedule.cuda;
   }
 }
 
