@@ -30,8 +30,15 @@ struct Tiling {
   int64_t sharedBytes = 0;
 };
 
-// The next tile is copied while the present one is multiplied, where that fits the smallest GPU's shared memory.
-Tiling tensorTiling(const AttentionGradient& g, int64_t multiple) {
+// True if two blocks fit a multiprocessor.
+bool fitsTwice(int64_t bytes, const Target& target) {
+  constexpr int64_t kReserved = 1 << 10; // of each block
+  return 2 * (bytes + kReserved) <= target.sharedBytes + kReserved;
+}
+
+// The next tile is copied while the present one is multiplied, where that fits the smallest GPU's shared memory
+// and does not cost the second block.
+Tiling tensorTiling(const AttentionGradient& g, int64_t multiple, const Target& target) {
   constexpr int64_t kSmallestBytes = 99 << 10;
   const int64_t longest = std::max(g.depth, g.width);
   Tiling c{true, 64 * multiple, longest <= 192 ? 32 : 16, longest > 128, multiple};
@@ -40,7 +47,9 @@ Tiling tensorTiling(const AttentionGradient& g, int64_t multiple) {
     c.sharedBytes += tileBytes(c.rows, columns), stage += tileBytes(c.passing, columns);
   if (g.ofResult) c.sharedBytes += tileBytes(c.passing, g.width);
   c.sharedBytes += 2 * c.passing * 4 + stage;
-  if (!g.ofMask && c.sharedBytes + stage <= kSmallestBytes) c.sharedBytes += stage, c.stages = 2;
+  const bool costsBlock = fitsTwice(c.sharedBytes, target) && !fitsTwice(c.sharedBytes + stage, target);
+  if (!g.ofMask && !costsBlock && c.sharedBytes + stage <= kSmallestBytes)
+    c.sharedBytes += stage, c.stages = 2;
   return c;
 }
 
@@ -77,8 +86,9 @@ std::vector<Tiling> tilingsOf(const Kernel& k, const AttentionGradient& g, const
   std::vector<Tiling> all;
   if (!g.ofMask && std::max(g.depth, g.width) <= 64 && isLong(g.batch * g.heads, g.rows) &&
       isLong(g.batch * g.keyHeads, g.keys))
-    all.push_back(tensorTiling(g, 2));
-  all.push_back(tensorTiling(g, 1));
+    if (const Tiling wide = tensorTiling(g, 2, target); fitsTwice(wide.sharedBytes, target))
+      all.push_back(wide);
+  all.push_back(tensorTiling(g, 1, target));
   return all;
 }
 

@@ -51,7 +51,7 @@ void expectNoSpills(const Nvrtc& nvrtc, const std::string& text, const PassOptio
   Diagnostics diags;
   ASSERT_TRUE(parseModule({"test.dt", "mesh @m = [a=1]\n" + text}, standardOps(), m, diags));
   ASSERT_TRUE(splitPass(m, split, diags) && fusePass(m, {}, diags));
-  KernelSet set({.target = targetNamed("sm_90a")->withoutLibraries()});
+  KernelSet set({.target = targetNamed(target)->withoutLibraries(), .otherSchedules = true});
   for (FuncId f : m.order)
     for (OpId o : std::vector<OpId>(m[m[f].body].ops))
       if (m.record(o).regions == RegionKind::Fused) ASSERT_TRUE(set.add(m, o).ok());
