@@ -364,7 +364,8 @@ std::optional<std::vector<std::vector<StridedView::Run>>> StridedView::runsByDim
       if (run.size % size != 0) return std::nullopt;
       dims[d].push_back({size, run.in, run.out});
       in *= size;
-      if ((run = {run.size / size, run.in * size, run.out * size}).size == 1) ++at;
+      run = {run.size / size, run.in * size, run.out * size};
+      if (run.size == 1) ++at;
     }
     if (in != end) return std::nullopt; // or not each element once
   }
