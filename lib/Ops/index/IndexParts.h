@@ -32,7 +32,7 @@ struct ScatterKind {
 // Reports complex operands with a kind other than "set" and "sum".
 [[nodiscard]] bool combinesComplex(const OpQuery&, const ScatterKind&);
 // A scatter of one update along `dim`, at most, into each row of a splat `x` is a choice per element, which is
-// fused with the ops around it. `index` and `update` have size 1 along `dim`. Invalid if x is no splat, or for a
+// fused with the ops around it. `index` and `update` have size 1 along `dim`. Invalid if x is not a splat, or for a
 // kind without an op.
 [[nodiscard]] Expr scatteredChoice(Expr x, size_t dim, Expr index, Expr update, const ScatterKind&);
 void combineInto(Tensor& y, int64_t i, const Tensor& updates, int64_t j, const ScatterKind&);

@@ -45,7 +45,7 @@ struct RowReaders {
 // Shared by the blocks of a function, so that its size is paid once.
 struct FusionTables {
   FusionForms forms;
-  // A library multiplies matrices with a call for each index of a dim that is no dim of a matrix or a batch.
+  // A library multiplies matrices with a call for each index of a dim that is neither a matrix nor a batch dim.
   bool callsPerIndex = false;
   // A kernel with its own store order writes each element once, so that it can compute what it begins with.
   bool writesOnce = false;
