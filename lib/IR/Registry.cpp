@@ -18,8 +18,10 @@ OpRecord& OpRegistry::add(OpRecord r) {
 }
 
 void OpRegistry::complete() {
-  for (OpRecord& r : records_)
+  for (OpRecord& r : records_) {
+    r.registered = &r;
     if (r.isComposite() && r.lowering == Lowering::Loops) r.lowering = Lowering::Decompose;
+  }
 }
 
 OpKind OpRegistry::find(std::string_view name) const {

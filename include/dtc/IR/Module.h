@@ -3,6 +3,7 @@
 // are no use lists; a pass that needs uses counts them (UseCounts below). A pass edits a block by writing a
 // new op list.
 #include "dtc/IR/Attr.h"
+#include "dtc/IR/InferredTypes.h"
 #include "dtc/Sharding/Sharding.h"
 #include "dtc/Support/DType.h"
 #include "dtc/Support/Diagnostics.h"
@@ -126,6 +127,7 @@ public:
   ShardingTable shardings; // and the meshes
   TypeTable types;
   AttrTable attrs;
+  InferredTypes inferred;
   std::vector<Value> values;
   std::vector<ValueId> operandPool;
   std::vector<Op> ops;

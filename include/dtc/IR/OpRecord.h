@@ -373,6 +373,9 @@ struct OpRecord {
   CollectiveKind collective = CollectiveKind::None;
   // the result is equal on all devices along `axes`: all_reduce, all_gather, broadcast_from
   bool uniform = false;
+  // This record, if a registry holds it; a copy, such as one with a changed rule, is not registered.
+  const OpRecord* registered = nullptr;
+  [[nodiscard]] bool isRegistered() const { return registered == this; }
   // With the complex dtypes, if the op has a complex form.
   uint8_t allClasses() const { return operandClasses | (complex == ComplexForm::None ? 0 : 8); }
   bool isCollective() const { return lowering == Lowering::Collective; }

@@ -1,4 +1,5 @@
 // Infers result types from the rule and reports mismatches.
+#include "../AttrTypes.h"
 #include "dtc/IR/infer/RuleText.h"
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Words.h"
@@ -266,9 +267,7 @@ bool ruleOf(const OpQuery& q, Rule& rule) {
   return true;
 }
 
-bool inferResultTypes(const OpQuery& q, std::vector<TypeId>& results) {
-  DTC_CHECK(q.diags, "inference needs a Diagnostics");
-  results.clear();
+static bool inferAnew(const OpQuery& q, std::vector<TypeId>& results) {
   if (!checkCount(q) || !checkAttrs(q) || !checkDTypes(q)) return false;
   if (q.record->infer ? !q.record->infer(q, results) : !typesFromRule(q, results)) return false;
   for (TypeId t : results) {
@@ -277,6 +276,43 @@ bool inferResultTypes(const OpQuery& q, std::vector<TypeId>& results) {
     return q.diags->fail(kNoComplexResult, q.loc, q.record->name, dtypeName(d));
   }
   return !q.record->verify || q.record->verify(q);
+}
+
+// What the result types depend on, except for the mesh, which those of collectives depend on, too.
+static SmallVector<uint32_t, 32> inferenceKey(const OpQuery& q) {
+  SmallVector<uint32_t, 32> key;
+  const auto record = reinterpret_cast<uintptr_t>(q.record);
+  key.push_back(static_cast<uint32_t>(record));
+  key.push_back(static_cast<uint32_t>(record >> 32));
+  for (std::span<const TypeId> list : {q.operandTypes, q.writtenTypes}) {
+    key.push_back(static_cast<uint32_t>(list.size()));
+    for (TypeId t : list) key.push_back(t.index);
+  }
+  if (q.attrs)
+    for (const NamedAttr& a : *q.attrs) {
+      const std::string_view name = q.module->strings[a.name];
+      if (findSpec(kCommonAttrs, name) && !findSpec(q.record->attrs, name)) continue; // such as the location
+      key.push_back(a.name.index);
+      key.push_back(a.value.index);
+    }
+  return key;
+}
+
+bool inferResultTypes(const OpQuery& q, std::vector<TypeId>& results) {
+  DTC_CHECK(q.diags, "inference needs a Diagnostics");
+  results.clear();
+  if (q.record->isCollective() || !q.record->isRegistered()) return inferAnew(q, results);
+  InferredTypes& known = q.module->inferred;
+  const SmallVector<uint32_t, 32> key = inferenceKey(q);
+  const std::span<const uint32_t> numbers(key.data(), key.size());
+  if (const std::vector<TypeId>* types = known.find(numbers)) {
+    results = *types;
+    return true;
+  }
+  const size_t said = q.diags->all().size();
+  if (!inferAnew(q, results)) return false;
+  if (q.diags->all().size() == said) known.add(numbers, results);
+  return true;
 }
 
 } // namespace dtc

@@ -352,9 +352,14 @@ void Verifier::inferred(OpId o) {
 }
 
 void Verifier::sharding(ShardingId s, TypeId global, SourceRange range) {
+  const uint64_t pair = uint64_t{s.index} << 32 | global.index;
+  if (valid_.contains(pair)) return;
   std::string problem =
       validateSharding(m_.shardings[s], m_.shardings.meshOf(s), m_.types[global].dims, m_.dims, m_.strings);
-  if (!problem.empty()) error(kSharding, range, printSharding(m_, s), problem);
+  if (problem.empty())
+    valid_.insert(pair);
+  else
+    error(kSharding, range, printSharding(m_, s), problem);
 }
 
 void Verifier::resultShardings(OpId o) {

@@ -4,6 +4,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "infer/LocalTypes.h"
 #include <functional>
+#include <unordered_set>
 
 namespace dtc {
 
@@ -84,6 +85,7 @@ private:
   bool freeAxes_ = false; // in a `local` block with free axes: its values may be annotated along those
   bool local_ = false;    // in an spmd function or a `local` block
   std::vector<TypeId> types_;
+  std::unordered_set<uint64_t> valid_; // pairs of a sharding and a global type that were found to agree
 };
 
 // Programs whose devices differ (VerifyDevices.cpp): their sets of devices, signatures and collectives.

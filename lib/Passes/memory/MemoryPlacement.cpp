@@ -160,20 +160,22 @@ private:
 
   // The interference graph. False if it has too many edges.
   bool connect() {
-    std::vector<uint32_t> order(items_.size()), alive;
+    std::vector<uint32_t> order(items_.size());
     std::iota(order.begin(), order.end(), 0u);
     std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
       return std::pair(items_[a].first, a) < std::pair(items_[b].first, b);
     });
+    struct Alive {
+      uint32_t last, item;
+    };
+    std::vector<Alive> alive; // a copy of `last`, as the loop over these takes most of the time
     with_.resize(items_.size());
     for (uint32_t i : order) {
-      std::erase_if(alive, [&](uint32_t a) {
-        if (items_[a].last < items_[i].first) return true;
-        if (together(a, i)) with_[a].push_back(i), with_[i].push_back(a);
-        return false;
-      });
+      std::erase_if(alive, [&](const Alive& a) { return a.last < items_[i].first; });
+      for (const Alive& a : alive)
+        if (together(a.item, i)) with_[a.item].push_back(i), with_[i].push_back(a.item);
       pairs_ += with_[i].size();
-      alive.push_back(i);
+      alive.push_back({items_[i].last, i});
       if (pairs_ > kMaxPairs || (alive.size() > 20'000)) return false;
     }
     return true;
