@@ -115,6 +115,6 @@ END:
 }
 )ptx";
 
-std::string_view CudaDevice::conditionKernels() { return kConditionKernels; }
+std::string_view cudaConditionKernels() { return kConditionKernels; }
 
 } // namespace dtc

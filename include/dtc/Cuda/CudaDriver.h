@@ -121,9 +121,6 @@ public:
   [[nodiscard]] Result<void*> addConditional(const CudaStream& stream, uint64_t handle, bool loop) const;
   [[nodiscard]] Status beginBody(const CudaStream& stream, void* body) const;
   [[nodiscard]] Status endBody(const CudaStream& stream) const;
-  // The kernels that set handles, as PTX for load(): `dtc_set_condition` and `dtc_next_iteration`
-  // (lib/Cuda/CudaConditions.cpp).
-  [[nodiscard]] static std::string_view conditionKernels();
 
   struct Impl;
   // For libraries that use the current context (cuBLASLt): makes it current on this thread.
@@ -133,5 +130,9 @@ private:
   explicit CudaDevice(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<const Impl> impl_;
 };
+
+// The kernels that set handles of conditional nodes, as PTX for CudaDevice::load(): `dtc_set_condition` and
+// `dtc_next_iteration`.
+[[nodiscard]] std::string_view cudaConditionKernels();
 
 } // namespace dtc

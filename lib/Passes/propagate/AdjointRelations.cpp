@@ -46,7 +46,7 @@ bool isContraction(const Relation& r) {
 
 } // namespace
 
-void PropagationState::findPrimals() {
+void findPrimals(std::vector<Relation>& relations) {
   std::unordered_map<uint32_t, std::vector<Contraction>> users; // by the shared value
   for (uint32_t r = 0; r < relations.size(); ++r) {
     if (!isContraction(relations[r])) continue;

@@ -79,7 +79,7 @@ static bool solve(Module& m, Diagnostics& diags, PropagationReport* report, cons
   PropagationState state(m, diags, report ? *report : unused);
   state.shardedPrograms.reduceDType = options.reduceDType;
   if (!state.build()) return false;
-  if (!state.solve(options)) return false;
+  if (!solveShardings(state, options)) return false;
   tieCarried(state);
   state.report.variable = state.varOf;
   std::vector<OpForm> forms = chooseForms(state, options, report != nullptr);
@@ -129,7 +129,7 @@ std::optional<Misfit> firstMisfit(const Module& m) {
   Diagnostics quiet;
   PropagationReport report;
   PropagationState state(tried, quiet, report);
-  if (!refuseLeftovers(tried, quiet) || !state.build() || !state.solve({}))
+  if (!refuseLeftovers(tried, quiet) || !state.build() || !solveShardings(state, {}))
     return Misfit{{}, quiet.all().empty() ? "no op fits" : quiet.all().front().message()};
   std::vector<OpForm> forms;
   OpId unfit; // the first op without a form for the annotated shardings

@@ -122,13 +122,13 @@ bool PropagationState::build() {
     if (!m[f].spmd) buildBoundary(f);
   for (FuncId f : m.order)
     if (!m[f].spmd && !buildFunction(f)) return false;
-  findPrimals();
-  relationsOfVar_.resize(vars.size());
+  findPrimals(relations);
+  relationsOfVar.resize(vars.size());
   for (uint32_t r = 0; r < relations.size(); ++r)
     for (VarId v : relations[r].tensors)
       if (v != kNoVar && !relations[r].returned &&
-          (relationsOfVar_[v].empty() || relationsOfVar_[v].back() != r))
-        relationsOfVar_[v].push_back(r);
+          (relationsOfVar[v].empty() || relationsOfVar[v].back() != r))
+        relationsOfVar[v].push_back(r);
   return true;
 }
 

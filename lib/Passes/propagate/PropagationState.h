@@ -65,14 +65,12 @@ public:
   ValueNames names;                                             // until reshards are written
   mutable std::map<std::array<uint32_t, 3>, ReshardPlan> plans; // a memo of recordDecision: from, to, type
 
-  std::vector<std::vector<VarId>> resultVars; // by function: one per result
+  std::vector<std::vector<VarId>> resultVars;        // by function: one per result
+  std::vector<std::vector<uint32_t>> relationsOfVar; // without those of function results
 
   // True for a splat (all elements equal), which each device materializes itself.
   // Builds the variables and relations of all global functions. False if a rule does not hold.
   [[nodiscard]] bool build();
-  // Propagates axes to the fixed point under the policy, and closes all dims. False if policy explicit finds
-  // a conflict.
-  [[nodiscard]] bool solve(const PropagateOptions&);
   [[nodiscard]] const Mesh& mesh(VarId v) const { return m.shardings.mesh(vars[v].mesh); }
   // The interned closed sharding of a variable, including its pending annotation.
   [[nodiscard]] ShardingId shardingOf(VarId v);
@@ -88,7 +86,6 @@ private:
   [[nodiscard]] bool buildRuled(OpId o);
   [[nodiscard]] bool buildFree(OpId o, MeshId mesh, AttrId free);
   void linkInner(ValueId outer, ValueId inner, ShardingId written, bool inward);
-  void findPrimals();
   void collectConstraints();
   void constrainOperand(ValueId x, ShardingId written);
   void classify(Relation&, const OpRecord&) const;
@@ -103,37 +100,18 @@ private:
   Relation* linkVars(VarId a, VarId b, std::span<const Dim> dimsOfA, ValueId valueA, ValueId valueB,
                      size_t skipDimsOfB = 0);
   void annotate(VarId v, ShardingId written);
-  void reveal(int32_t priority);
-  // Updates the relations of `work` (the last first) and those affected, until nothing changes.
-  void runStage(int level, std::vector<uint32_t> work);
-  void runStageOnAll(int level);
-  void updateReturned();
-  void resolveTies(bool viewsOnly);
-  bool settle(const Relation&, bool viewsOnly, std::vector<VarId>& changed);
-  [[nodiscard]] uint64_t versionOf(uint32_t relation) const;
-  [[nodiscard]] bool agrees(uint32_t relation) const { return agreedAt_[relation] == versionOf(relation); }
-  [[nodiscard]] bool anySharded(const Relation&) const;
-  [[nodiscard]] FactorPropagation propagationOf(const Relation&, const Mesh&) const;
-  bool update(uint32_t relation, int level, std::vector<VarId>& changed);
-  void queueRelationsOf(VarId, uint32_t except, std::vector<uint32_t>& work);
-  void recordReasons(const Relation&, const TensorUpdate&);
   UseCounts uses_;
   std::unordered_map<uint32_t, ShardingId> constraintOn_; // by value
-  bool tiesAreNobodys_ = false;                           // FactorPropagation.h
-  std::vector<std::vector<uint32_t>> relationsOfVar_;     // without those of function results
-  // How often a variable has changed, and the sum of that over a relation's variables when all its factors
-  // last agreed: until one changes, the relation is skipped at every level.
-  std::vector<uint32_t> version_;
-  std::vector<uint64_t> agreedAt_;
-  // The same for relations that do not agree: the flows with which nothing propagated at that sum.
-  struct Tried {
-    uint64_t version = 0, flows = 0;
-  };
-  std::vector<Tried> tried_;
-  FlowTable flows_;                             // of one update
-  std::vector<bool> queued_;                    // by relation; all false between stages
-  std::unordered_map<int64_t, ValueId> groups_; // shard {group = N}
+  std::unordered_map<int64_t, ValueId> groups_;           // shard {group = N}
 };
+
+// Finds each contraction whose result has the shape of another contraction's operand, as a gradient has
+// (AdjointRelations.cpp), and sets Relation::primal.
+void findPrimals(std::vector<Relation>&);
+
+// Propagates axes to the fixed point under the policy, and closes all dims (PropagateSolve.cpp). False if
+// policy explicit finds a conflict.
+[[nodiscard]] bool solveShardings(PropagationState&, const PropagateOptions&);
 
 // --- helpers shared with InsertReshards ---
 // An identity between tensors of equal rank: `numSources` operands, one result (without its first `skip`

@@ -2,7 +2,7 @@
 // A program on a backend with graphs (-O2). Runs of steps without host work are captured in graphs when they
 // run for the second time, and launched as graphs from then on; a host op (print) separates two graphs. A
 // `for` launches its body's graph once per iteration, without waiting. `while` and `cond`, with nested
-// control flow, become conditional graph nodes if the backend has them (GraphDecisions.cpp); else the host
+// control flow, become conditional graph nodes if the backend has them; else the host
 // reads their predicates. In both cases one predicate decides for all devices with a rendezvous inside, so
 // that they never diverge.
 #include "program/Program.h"

@@ -140,7 +140,9 @@ bool ExportContext::op(OpId o) {
   if (record.decompose && decomposed(o)) return sharded(o);
   if (diags.hasErrors()) return false;
   if (record.lowering == Lowering::Loops || record.lowering == Lowering::Library) {
-    if (record.element ? byElement(o) : (record.scalar || record.scalarFor) && byRule(o)) return sharded(o);
+    if (record.element ? exportByElement(*this, o)
+                       : (record.scalar || record.scalarFor) && exportByRule(*this, o))
+      return sharded(o);
     if (diags.hasErrors()) return false;
   }
   return refuse(o, record.sideEffect ? "StableHLO has no such op; remove it before the export"

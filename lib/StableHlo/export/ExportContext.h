@@ -45,11 +45,6 @@ public:
   // --- the families ---
   bool ops(BlockId block); // every op of a block, in order
   bool op(OpId o);
-  bool
-  // by index rule and scalar expression; false without an error where these cannot express it
-  byRule(OpId o);
-  bool byElement(OpId o); // by the record's description of one element
-
   bool decomposed(OpId o); // by the record's decomposition; false without an error if there is none
 
 private:
@@ -69,6 +64,10 @@ struct ExportRow {
 [[nodiscard]] std::span<const ExportRow> exportsOfControl();
 [[nodiscard]] std::span<const ExportRow> exportsOfFactors();
 [[nodiscard]] bool exportCollective(ExportContext&, OpId);
+// By index rule and scalar expression; false without an error where these cannot express the op.
+[[nodiscard]] bool exportByRule(ExportContext&, OpId);
+// By the record's description of one element.
+[[nodiscard]] bool exportByElement(ExportContext&, OpId);
 
 // --- shardings ---
 //

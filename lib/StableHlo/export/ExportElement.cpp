@@ -134,13 +134,13 @@ private:
 
 } // namespace
 
-bool ExportContext::byElement(OpId o) {
+bool exportByElement(ExportContext& c, OpId o) {
   std::string missing;
-  for (uint32_t r = 0; r < m[o].numResults; ++r) {
-    const auto v = ElementExport(*this, o, r).run(r, missing);
-    if (!v && missing.empty()) return byRule(o);
-    if (!v) return refuse(o, missing);
-    setResult(o, r, *v);
+  for (uint32_t r = 0; r < c.m[o].numResults; ++r) {
+    const auto v = ElementExport(c, o, r).run(r, missing);
+    if (!v && missing.empty()) return exportByRule(c, o);
+    if (!v) return c.refuse(o, missing);
+    c.setResult(o, r, *v);
   }
   return true;
 }

@@ -262,11 +262,11 @@ private:
 
 } // namespace
 
-bool ExportContext::byRule(OpId o) {
+bool exportByRule(ExportContext& c, OpId o) {
   std::string missing;
-  const auto v = RuleExport(*this, o).run(missing);
-  if (v) return setResult(o, *v);
-  if (!missing.empty()) refuse(o, noFunction(missing));
+  const auto v = RuleExport(c, o).run(missing);
+  if (v) return c.setResult(o, *v);
+  if (!missing.empty()) c.refuse(o, noFunction(missing));
   return false;
 }
 

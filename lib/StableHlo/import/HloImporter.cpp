@@ -490,7 +490,7 @@ bool HloImporter::convertRow(const MlirOp& op) {
     if (!c.given_[i] && op.resultTypes[i] && op.resultTypes[i]->kind != MlirType::Token)
       return c.fail("was imported without its result " + std::to_string(i));
   for (size_t i = 0; i < c.results_.size(); ++i) c.results_[i].type = op.resultTypes[i];
-  if (!followOperands(c, name) || !annotateResults(op, c.results_, fresh)) return false;
+  if (!followOperands(c, name, c.results_) || !annotateResults(op, c.results_, fresh)) return false;
   nameResults(op, c.results_);
   return true;
 }

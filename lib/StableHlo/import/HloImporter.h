@@ -88,7 +88,6 @@ private:
   bool convert(const MlirOp& op);
   bool operandsAsStated(const MlirOp& op, std::span<const HloValue> operands);
   bool convertRow(const MlirOp& op);
-  bool followOperands(HloContext& c, std::string_view name);
   void replaceByZeros(const MlirOp& op);
   bool annotateResults(const MlirOp& op, std::vector<HloValue>& values, uint32_t fresh);
   void nameResults(const MlirOp& op, std::vector<HloValue>& values);
@@ -113,5 +112,9 @@ private:
   MeshId perDevice_; // for per-device texts
   HloDevices devices_;
 };
+
+// Annotates `results` of a converted op by the rule of the op of the text, `name` (ShardyFollow.cpp). False
+// after a report.
+bool followOperands(HloContext&, std::string_view name, std::span<HloValue> results);
 
 } // namespace dtc

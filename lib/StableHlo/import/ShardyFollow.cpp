@@ -277,14 +277,17 @@ std::string FollowRule::textAfter(size_t r) const {
 }
 
 // Results of ops that import as several ops are sharded like their operands, by the rule of the original op.
-bool HloImporter::followOperands(HloContext& c, std::string_view name) {
-  if (!shardy.used() || lifted() || (shardy.manualMesh().valid() && !shardy.freeAxes())) return true;
+bool followOperands(HloContext& c, std::string_view name, std::span<HloValue> results) {
+  HloImporter& im = c.importer;
+  Module& module = c.module;
+  if (!im.shardy.used() || im.lifted() || (im.shardy.manualMesh().valid() && !im.shardy.freeAxes()))
+    return true;
   std::vector<ValueId> operands = {ValueId()};
   for (ValueId v : c.tensors())
     if (operands.emplace_back(v); module[v].kind == ValueKind::Literal) return true;
   const auto rule = FollowRule::of(c, name);
   size_t at = 0;
-  for (HloValue& result : c.results_) {
+  for (HloValue& result : results) {
     if (!rule || result.parts.size() != 1) continue;
     ValueId& v = result.parts[0];
     const size_t r = at++;
@@ -292,9 +295,9 @@ bool HloImporter::followOperands(HloContext& c, std::string_view name) {
     if (std::string_view(module.record(module.definingOp(v)).name) == "custom") continue;
     operands[0] = v;
     const AttrId text = module.attrs.string(module.strings.intern(rule->textAfter(r)));
-    AttrList attrs = locationOf(c.op.loc);
+    AttrList attrs = im.locationOf(c.op.loc);
     attrs.insert(attrs.begin(), {module.strings.intern("rule"), text});
-    const OpId o = appendOp("barrier", operands, std::move(attrs), {}, c.op.nameRange);
+    const OpId o = im.appendOp("barrier", operands, std::move(attrs), {}, c.op.nameRange);
     if (!o.valid()) return false;
     v = module.result(o);
   }

@@ -102,7 +102,7 @@ TEST_F(StubDriver, AGraphDoesAgainWhatWasCaptured) {
 
 TEST_F(StubDriver, ABodyRunsAsLongAsItsConditionSays) {
   ASSERT_TRUE(gpus[0].hasConditionals());
-  auto module = gpus[0].load(CudaDevice::conditionKernels());
+  auto module = gpus[0].load(cudaConditionKernels());
   ASSERT_TRUE(module) << module.error().message;
   auto next = gpus[0].function(*module, "dtc_next_trip");
   ASSERT_TRUE(next && gpus[0].beginCapture(streams[0]));

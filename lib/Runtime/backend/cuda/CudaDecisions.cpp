@@ -21,7 +21,7 @@ bool CudaDecisions::load() {
     Gpu& gpu = gpus_[queue_.gpuOf(p)];
     if (gpu.module.get) continue;
     const CudaDevice& d = queue_.device(p);
-    auto module = d.load(CudaDevice::conditionKernels());
+    auto module = d.load(cudaConditionKernels());
     if (!module) {
       whyNot_ = module.error().message;
       break;
