@@ -12,15 +12,8 @@ NO_FUNCTION = re.compile(r"^\s*(?:if|else|for|while|switch|do|try|catch|namespac
 MEMBER = re.compile(r'^(?![\s/#}]|return\b|using\b|static_assert\b)[^\n;={}()"]*?\b([A-Z]\w*)::(?:\w+::)*(?:~?\w+|operator\S+)\(', re.M)
 # Classes that are still spread over several files. Only remove from this list.
 SPREAD = {
-    "lib/Check": {"StatementGenerator": "needs a value for statements with blocks"},
-    "lib/Cuda": {"CudaDevice": "CudaConditions.cpp is the PTX text of its kernels", "Cudnn": "attention has calls of its own"},
-    "lib/IR": {"Verifier": "needs a value for local text, and one for regions"},
+    "lib/Cuda": {"Cudnn": "attention has calls of its own"},
     "lib/Kernel": {"RegionLowering": "needs a value for the element that is lowered"},
-    "lib/Ops": {"WindowFetch": "needs a value for the rows that were received"},
-    "lib/Passes": {"PropagationState": "needs a value for the search of the solution"},
-    "lib/Runtime": {"GraphSchedule": "needs a value for the nodes of decisions"},
-    "lib/StableHlo": {"ExportContext": "dispatches to two writers", "HloImporter": "dispatches to Shardy's rules",
-                      "MlirParser": "needs a value for attributes", "Shardy": "needs a value for GSPMD's strings"},
 }
 
 

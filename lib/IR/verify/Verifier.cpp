@@ -60,8 +60,8 @@ std::optional<Dim> iterationCount(const Module& m, OpId op) {
   return std::nullopt;
 }
 
-std::string Verifier::name(ValueId v) const { return printValueName(m_, v); }
-std::string Verifier::typeName(TypeId t) const { return t.valid() ? printType(m_, t) : "untyped"; }
+std::string VerifierPart::name(ValueId v) const { return printValueName(m_, v); }
+std::string VerifierPart::typeName(TypeId t) const { return t.valid() ? printType(m_, t) : "untyped"; }
 std::string Verifier::functionName(FuncId f) const { return "@" + std::string(m_.strings[m_[f].name]); }
 
 // --- signatures ---
@@ -74,16 +74,17 @@ void Verifier::function(FuncId id) {
   signature(f);
   labels(f);
   functionAttrs(f);
-  placement(f);
+  LocalVerifier local(m_, diags_, id);
+  local.placement();
   if (f.spmd) oneMesh(f);
   size_t before = diags_.numErrors();
   block(f.body);
   returned(f);
   if (f.spmd && diags_.numErrors() == before) {
     Varying v(m_, id);
-    varying(v, f.body);
-    varyingResults(f, v);
-    handles(f.body);
+    local.varying(v, f.body);
+    local.varyingResults(v);
+    local.handles(f.body);
   }
 }
 
@@ -126,7 +127,8 @@ void Verifier::signaturePart(const Function& f, const std::function<std::string(
     error(kShardSizeInGlobal, range, "the global type of " + what(), typeName(global));
   } else if (!s.valid()) {
     error(kOfNeeds, range, what(), typeName(global));
-  } else if (TypeId local = shardType(global, s, range); local.valid() && local != type) {
+  } else if (TypeId local = LocalVerifier(m_, diags_, func_).shardType(global, s, range);
+             local.valid() && local != type) {
     error(kShardType, range, what(), typeName(global) + " under " + printSharding(m_, s), typeName(local),
           typeName(type));
   }
@@ -303,6 +305,13 @@ void Verifier::block(BlockId b) {
   for (; stack_.size() > mark; stack_.pop_back()) defined_[stack_.back().index] = 0;
 }
 
+void Verifier::innerBlock(BlockId b, bool isolated) {
+  const uint32_t from = visibleFrom_;
+  if (isolated) visibleFrom_ = static_cast<uint32_t>(stack_.size());
+  block(b);
+  visibleFrom_ = from;
+}
+
 void Verifier::operandsVisible(std::span<const ValueId> values, SourceRange range) {
   for (ValueId v : values) {
     ValueKind kind = m_[v].kind;
@@ -317,13 +326,13 @@ void Verifier::op(OpId o) {
   operandsVisible(m_.operands(o), m_[o].loc);
   if (diags_.numErrors() != before || !typed(o)) return;
   if (record.regions != RegionKind::None)
-    regionOp(o);
+    RegionVerifier(m_, diags_, *this, func_, o).region();
   else if (record.isCall)
-    call(o);
+    RegionVerifier(m_, diags_, *this, func_, o).call();
   else
     inferred(o);
   if (diags_.numErrors() == before) resultShardings(o);
-  localOp(o);
+  LocalVerifier(m_, diags_, func_).op(o, local_, freeAxes_);
   if (m_.shardings.numMeshes() > 1) meshes(o);
 }
 

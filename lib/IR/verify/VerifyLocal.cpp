@@ -146,7 +146,7 @@ std::string whyEqual(bool of, const std::string& axes) {
 
 } // namespace
 
-TypeId Verifier::shardType(TypeId global, ShardingId id, SourceRange range) {
+TypeId LocalVerifier::shardType(TypeId global, ShardingId id, SourceRange range) {
   const Sharding& s = m_.shardings[id];
   if (!s.closed()) {
     error(kOpenShard, range, printSharding(m_, id));
@@ -162,22 +162,23 @@ TypeId Verifier::shardType(TypeId global, ShardingId id, SourceRange range) {
   return m_.types.intern(std::move(t));
 }
 
-void Verifier::localOp(OpId o) {
+void LocalVerifier::op(OpId o, bool local, bool freeAxes) {
   const OpRecord& record = m_.record(o);
-  if (record.regions == RegionKind::Fused && !m_[func_].spmd)
+  if (record.regions == RegionKind::Fused && !m_[function_].spmd)
     error(kOneDevice, m_[o].loc, record.name, "fuse");
-  if (!local_) {
+  if (!local) {
     if (record.isCollective()) error(kOnlyLocal, m_[o].loc, record.name);
     return;
   }
   if (record.constraint == Constraint::Shard || record.constraint == Constraint::Reshard)
     error(kOnlyGlobal, m_[o].loc, record.name);
-  for (uint32_t i = 0; i < m_[o].numResults && !freeAxes_; ++i)
+  for (uint32_t i = 0; i < m_[o].numResults && !freeAxes; ++i)
     if (ValueId v = m_.result(o, i); m_[v].sharding.valid()) error(kShardingInLocal, m_[v].loc, name(v));
 }
 
 // What the passes on one device's program wrote: the target, streams and offsets.
-void Verifier::placement(const Function& f) {
+void LocalVerifier::placement() {
+  const Function& f = m_[function_];
   const auto find = [&](const AttrList& attrs, const char* name) {
     return findAttr(attrs, m_.strings.find(name));
   };
@@ -210,7 +211,7 @@ void Verifier::placement(const Function& f) {
 
 // Reports predicates and bounds that vary between devices that a nested collective synchronizes, and varying
 // values passed for parameters that must be equal.
-void Verifier::varying(const Varying& v, BlockId b) {
+void LocalVerifier::varying(const Varying& v, BlockId b) {
   for (OpId o : m_[b].ops) {
     if (diags_.full()) return;
     RegionKind kind = m_.record(o).regions;
@@ -241,7 +242,7 @@ void Verifier::varying(const Varying& v, BlockId b) {
       const AxisSet named = a.globalType.valid() ? v.ofSharding(m_[a.value].sharding) : 0;
       AxisSet set = v(m_.operand(o, i)) & ~named;
       for (AxisSet part : a.globalType.valid() && set ? v.allParts() : std::vector<AxisSet>())
-        if ((set & part) && !Differs(m_, v, part)(m_[func_], m_.operand(o, i))) set &= ~part;
+        if ((set & part) && !Differs(m_, v, part)(m_[function_], m_.operand(o, i))) set &= ~part;
       if (set)
         error(kVaryingArgument, m_[o].loc, i, m_.strings[m_[callee].name], name(m_.operand(o, i)),
               v.text(set), whyEqual(a.globalType.valid(), v.text(set)));
@@ -249,15 +250,15 @@ void Verifier::varying(const Varying& v, BlockId b) {
   }
 }
 
-void Verifier::localYields(OpId o, const LocalTypes& types) {
+void LocalVerifier::yields(OpId o, const LocalTypes& types) {
   for (const LocalTypes::Lost& l : types.lost())
     error(kPendingLost, m_[l.op].loc, m_.record(l.op).name, name(l.value), types.varying().text(l.axes),
           pendingName(types.pending(l.value).kind), whyLost(types.pending(l.value).kind));
   for (uint32_t r = 0; r < m_[o].numResults; ++r)
-    for (AxisSet part : types.varying().allParts()) localYield(o, types, r, part);
+    for (AxisSet part : types.varying().allParts()) yield(o, types, r, part);
 }
 
-void Verifier::localYield(OpId o, const LocalTypes& types, uint32_t result, AxisSet part) {
+void LocalVerifier::yield(OpId o, const LocalTypes& types, uint32_t result, AxisSet part) {
   const BlockId body = m_.region(o);
   const ValueId v = m_[body].yields[result];
   const Sharding& s = m_.shardings[m_[m_.result(o, result)].sharding];
@@ -287,7 +288,8 @@ void Verifier::localYield(OpId o, const LocalTypes& types, uint32_t result, Axis
         .note(types.origin(v, part, false), "it becomes varying here");
 }
 
-void Verifier::varyingResults(const Function& f, const Varying& v) {
+void LocalVerifier::varyingResults(const Varying& v) {
+  const Function& f = m_[function_];
   const std::vector<ValueId>& yields = m_[f.body].yields;
   for (size_t i = 0; i < yields.size() && i < f.results.size(); ++i) {
     const bool of = f.results[i].globalType.valid();
@@ -302,7 +304,7 @@ void Verifier::varyingResults(const Function& f, const Varying& v) {
 }
 
 // A handle has exactly one use, by `done`, in its own block.
-void Verifier::handles(BlockId b) {
+void LocalVerifier::handles(BlockId b) {
   auto isHandle = [&](ValueId v) {
     OpId made = m_.definingOp(v);
     return made.valid() && m_.record(made).async == AsyncForm::Start;

@@ -434,9 +434,8 @@ private:
                                          const std::vector<PendingAxis>& axes) const {
     std::vector<PendingAxis> out;
     for (const PendingAxis& a : axes)
-      if (std::ranges::all_of(dims, [&](const DimSharding& d) {
-            return disjoint(d.parts, PartList{{a.axis, 0}}, *mesh_);
-          }))
+      if (std::ranges::all_of(
+              dims, [&](const DimSharding& d) { return disjoint(d.parts, PartList{{a.axis, 0}}, *mesh_); }))
         out.push_back(a);
     canonicalizePending(out, *mesh_);
     return out;

@@ -52,7 +52,7 @@ std::vector<int64_t> axisSizes(const std::set<int64_t>& boundaries, int64_t devi
 
 } // namespace
 
-bool Shardy::declareGspmdMesh() {
+bool Gspmd::declareMesh() {
   std::set<int64_t> boundaries;
   int64_t devices = 0;
   bool manual = false;
@@ -76,7 +76,7 @@ bool Shardy::declareGspmdMesh() {
   for (const MlirOp& op : im_.tree.ops)
     if (!forEachString(op, look)) return false;
   // all replicated or manual: the module declares the number of devices
-  if (devices == 0 && manual && meshes_.empty()) {
+  if (devices == 0 && manual && !im_.shardy.used()) {
     for (const MlirNamedAttr& a : im_.tree.moduleAttrs)
       if (a.name == "mhlo.num_partitions" && a.value.integer > 1 && a.value.integer <= INT32_MAX)
         devices = a.value.integer;
@@ -89,7 +89,7 @@ bool Shardy::declareGspmdMesh() {
     const std::string name = i < 3 ? std::string(1, static_cast<char>('x' + i)) : "x" + std::to_string(i);
     mesh.axes.push_back({im_.module.strings.intern(name), sizes[i]});
   }
-  gspmdMesh_ = addMesh("mesh", std::move(mesh));
+  mesh_ = im_.shardy.addMesh("mesh", std::move(mesh));
   return true;
 }
 
@@ -105,15 +105,15 @@ static std::vector<DimPart> partsOf(const DigitRange& range, const Mesh& mesh) {
   return parts;
 }
 
-std::optional<std::vector<ShardingId>> Shardy::gspmd(const MlirAttr& attr, std::span<const TypeId> types,
-                                                     bool ofShards) {
+std::optional<std::vector<ShardingId>> Gspmd::shardings(const MlirAttr& attr, std::span<const TypeId> types,
+                                                        bool ofShards) {
   auto all = parseGspmd(im_.module.source.text, attr.text, im_.diags);
   if (!all) return std::nullopt;
   auto bad = [&](const std::string& why) { return im_.diags.fail(kGspmd, attr.range, why); };
   if (all->size() == 1) all->resize(types.size(), all->front()); // for a tuple: each
   if (all->size() != types.size()) return bad("it has a different number of elements");
   std::vector<ShardingId> out;
-  const MeshId mesh = gspmdMesh_.valid() ? gspmdMesh_ : functionMesh_;
+  const MeshId mesh = mesh_.valid() ? mesh_ : im_.shardy.functionMesh();
   for (size_t i = 0; i < types.size(); ++i) {
     const GspmdSharding& text = (*all)[i];
     const Type& type = im_.module.types[types[i]];
@@ -137,23 +137,23 @@ std::optional<std::vector<ShardingId>> Shardy::gspmd(const MlirAttr& attr, std::
   return out;
 }
 
-std::optional<ShardingId> Shardy::gspmdOf(const std::vector<MlirNamedAttr>& attrs, TypeId type,
+std::optional<ShardingId> Gspmd::sharding(const std::vector<MlirNamedAttr>& attrs, TypeId type,
                                           bool ofShards) {
   for (const MlirNamedAttr& a : attrs) {
     if (a.name != "mhlo.sharding" || a.value.kind != MlirAttr::String) continue;
-    auto all = gspmd(a.value, std::array{type}, ofShards);
+    auto all = shardings(a.value, std::array{type}, ofShards);
     if (!all) return std::nullopt;
     openUnspecified(attrs, *all);
     return all->front();
   }
   Sharding replicated;
-  replicated.mesh = gspmdMesh_.valid() ? gspmdMesh_ : functionMesh_;
+  replicated.mesh = mesh_.valid() ? mesh_ : im_.shardy.functionMesh();
   if (!replicated.mesh.valid()) return ShardingId();
   replicated.dims.resize(im_.module.types[type].rank());
   return im_.module.shardings.intern(std::move(replicated));
 }
 
-std::optional<std::vector<AxisRef>> Shardy::gspmdManualAxes(const MlirAttr& attr, MeshId id) {
+std::optional<std::vector<AxisRef>> Gspmd::manualAxes(const MlirAttr& attr, MeshId id) {
   auto all = parseGspmd(im_.module.source.text, attr.text, im_.diags);
   if (!all) return std::nullopt;
   const Mesh& mesh = im_.module.shardings.mesh(id);
@@ -165,6 +165,31 @@ std::optional<std::vector<AxisRef>> Shardy::gspmdManualAxes(const MlirAttr& attr
   for (const DigitRange& r : digits)
     for (const AxisRef& a : axesOfDigits(r, mesh)) axes.push_back(a);
   return axes;
+}
+
+// backend_config = "unspecified_dims=[0,2]": those dims stay open.
+void Gspmd::openUnspecified(const std::vector<MlirNamedAttr>& attrs, std::vector<ShardingId>& shardings) {
+  const MlirAttr* config = findAttr(attrs, "backend_config");
+  if (!config || config->kind != MlirAttr::String) return;
+  const size_t at = config->text.find("unspecified_dims=[");
+  if (at == std::string_view::npos) return;
+  std::vector<size_t> dims;
+  for (size_t i = at + 18; i < config->text.size() && config->text[i] != ']'; ++i) {
+    size_t d = 0;
+    bool any = false;
+    for (; i < config->text.size() && config->text[i] >= '0' && config->text[i] <= '9' && d < 4096;
+         ++i, any = true)
+      d = d * 10 + static_cast<size_t>(config->text[i] - '0');
+    if (any) dims.push_back(d);
+    if (i >= config->text.size() || config->text[i] == ']') break;
+  }
+  for (ShardingId& id : shardings) {
+    if (!id.valid()) continue;
+    Sharding s = im_.module.shardings[id];
+    for (size_t d : dims)
+      if (d < s.dims.size()) s.dims[d].open = true;
+    id = im_.module.shardings.intern(std::move(s));
+  }
 }
 
 } // namespace dtc

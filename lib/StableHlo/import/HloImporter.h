@@ -2,6 +2,7 @@
 // Imports functions and regions of the text; ops by the table of converters.
 #include "dtc/Ops/OpName.h"
 #include "dtc/StableHlo/import/Import.h"
+#include "import/Gspmd.h"
 #include "import/HloCarry.h"
 #include "import/HloContext.h"
 #include "import/Shardy.h"
@@ -39,6 +40,7 @@ public:
   Module& module;
   Diagnostics& diags;
   Shardy shardy{*this};
+  Gspmd gspmd{*this};
 
   // --- for HloContext and converters of ops with regions ---
   [[nodiscard]] BlockId block() const { return block_; }

@@ -103,7 +103,7 @@ bool Shardy::declareMeshes() {
     ShardyMesh text;
     if (!reader.mesh(text) || !declare(name, text, op.nameRange)) return false;
   }
-  return declareGspmdMesh();
+  return im_.gspmd.declareMesh();
 }
 
 bool Shardy::meshOf(const ShardyText& text, MeshId& out) {
@@ -220,7 +220,7 @@ bool Shardy::annotateOne(const MlirAttr* attr, TypeId type, ShardingId& out) {
   if (!a) return true;
   std::optional<ShardingId> s;
   if (a->kind == MlirAttr::String) {
-    auto all = gspmd(*a, std::array{type});
+    auto all = im_.gspmd.shardings(*a, std::array{type});
     if (all) s = all->front();
   } else {
     auto text = read(*a);
@@ -319,31 +319,6 @@ bool Shardy::annotate(ValueId& v, ShardingId s, uint32_t fresh, uint32_t loc) {
   return true;
 }
 
-// backend_config = "unspecified_dims=[0,2]": those dims stay open.
-void Shardy::openUnspecified(const std::vector<MlirNamedAttr>& attrs, std::vector<ShardingId>& shardings) {
-  const MlirAttr* config = findAttr(attrs, "backend_config");
-  if (!config || config->kind != MlirAttr::String) return;
-  const size_t at = config->text.find("unspecified_dims=[");
-  if (at == std::string_view::npos) return;
-  std::vector<size_t> dims;
-  for (size_t i = at + 18; i < config->text.size() && config->text[i] != ']'; ++i) {
-    size_t d = 0;
-    bool any = false;
-    for (; i < config->text.size() && config->text[i] >= '0' && config->text[i] <= '9' && d < 4096;
-         ++i, any = true)
-      d = d * 10 + static_cast<size_t>(config->text[i] - '0');
-    if (any) dims.push_back(d);
-    if (i >= config->text.size() || config->text[i] == ']') break;
-  }
-  for (ShardingId& id : shardings) {
-    if (!id.valid()) continue;
-    Sharding s = im_.module.shardings[id];
-    for (size_t d : dims)
-      if (d < s.dims.size()) s.dims[d].open = true;
-    id = im_.module.shardings.intern(std::move(s));
-  }
-}
-
 bool Shardy::annotateResults(const MlirOp& op, std::span<ValueId* const> results, uint32_t fresh) {
   const MlirAttr* attr = shardingAttr(op.attrs);
   attr = attr ? im_.tree.resolve(*attr) : nullptr;
@@ -355,8 +330,8 @@ bool Shardy::annotateResults(const MlirOp& op, std::span<ValueId* const> results
         return true; // tokens
       else
         types.push_back(im_.module[*v].type);
-    auto all = gspmd(*attr, types);
-    if (all) openUnspecified(op.attrs, *all);
+    auto all = im_.gspmd.shardings(*attr, types);
+    if (all) im_.gspmd.openUnspecified(op.attrs, *all);
     for (size_t i = 0; all && i < results.size(); ++i)
       if (!annotate(*results[i], (*all)[i], fresh, op.loc)) return false;
     return all.has_value();

@@ -1,5 +1,5 @@
 #pragma once
-// Meshes and shardings of the text as dtc's: the Shardy dialect's attributes, and GSPMD's strings.
+// Meshes and shardings of the text as dtc's: the Shardy dialect's attributes, and GSPMD's strings (Gspmd.h).
 #include "dtc/IR/Module.h"
 #include "mlir/MlirTree.h"
 #include "sharding/ShardyText.h"
@@ -33,17 +33,6 @@ public:
   std::optional<ShardyText> read(const MlirAttr& attr);
   std::optional<std::vector<ShardyText>> readAll(const MlirAttr& attr);
   bool readAxes(const MlirAttr& attr, std::vector<ShardyAxis>& out);
-  // A GSPMD string on values of these types; invalid ids where it states nothing (manual). A value that is a
-  // shard along last_tile_dims={manual} gets a sharding only where shards are requested.
-  std::optional<std::vector<ShardingId>> gspmd(const MlirAttr& attr, std::span<const TypeId> types,
-                                               bool ofShards = false);
-  // The sharding that the attributes of a call @Sharding or a similar call give a value: replicated where
-  // they state none. Invalid where it is manual, or no string states the number of devices.
-  std::optional<ShardingId> gspmdOf(const std::vector<MlirNamedAttr>& attrs, TypeId type,
-                                    bool ofShards = false);
-  // The axes along which a string makes its value one device's shard, major to minor.
-  std::optional<std::vector<AxisRef>> gspmdManualAxes(const MlirAttr& attr, MeshId mesh);
-
   // The device order of the mesh on which a function's argument or result is sharded; empty: row-major.
   [[nodiscard]] std::vector<int64_t> devicesOf(const std::vector<MlirNamedAttr>& attrs);
   // A mesh of this name, or with a suffix where the name is taken.
@@ -69,19 +58,17 @@ private:
     std::vector<std::pair<std::string, StrId>> axes;
     std::vector<int64_t> devices; // the device order, if not row-major; else empty
   };
-  bool declareGspmdMesh();
   [[nodiscard]] static bool sameAxes(const Mesh& a, const Mesh& b);
   // A mesh that differs from another only by its name.
   [[nodiscard]] MeshId meshLike(const Mesh& mesh) const;
   bool declare(const std::string& name, const ShardyMesh& text, SourceRange where);
   const MlirAttr* firstSharding(const MlirOp& op) const;
-  void openUnspecified(const std::vector<MlirNamedAttr>& attrs, std::vector<ShardingId>& shardings);
   bool annotateOne(const MlirAttr* attr, TypeId type, ShardingId& out);
 
   HloImporter& im_;
   std::unordered_map<std::string, Named> meshes_;
   bool free_ = false;
-  MeshId manual_, functionMesh_, gspmdMesh_;
+  MeshId manual_, functionMesh_;
 };
 
 } // namespace dtc

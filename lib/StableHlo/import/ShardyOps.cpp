@@ -170,7 +170,7 @@ bool gspmdManualAxes(HloContext& c, const MlirAttr& calls, MeshId mesh, std::vec
   for (size_t i = 0; i < calls.list.size(); ++i)
     for (const MlirNamedAttr& a : calls.list[i].dict) {
       if (a.name != kGspmdManual || a.value.kind != MlirAttr::String) continue;
-      auto axes = c.importer.shardy.gspmdManualAxes(a.value, mesh);
+      auto axes = c.importer.gspmd.manualAxes(a.value, mesh);
       if (!axes) return false;
       if (axes->empty())
         return failCall(c, a.value.range, "must be manual, since it begins or ends the computation");
@@ -201,7 +201,7 @@ bool gspmdShardings(HloContext& c, const MlirAttr& attr, std::span<const TypeId>
   size_t at = 0;
   for (size_t i = 0; i < token.size(); ++i) {
     if (token[i]) continue;
-    auto s = c.importer.shardy.gspmdOf(attr.list[i].dict, types[at++]);
+    auto s = c.importer.gspmd.sharding(attr.list[i].dict, types[at++]);
     if (!s) return false;
     if (!s->valid())
       return failCall(c, attr.list[i].range, "has no sharding that states the number of devices");
@@ -294,7 +294,7 @@ bool reshardByCalls(HloContext& c, OpName name, const char* attribute, std::vect
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i].parts.size() != 1) continue;
     ValueId& v = values[i].parts[0];
-    auto s = c.importer.shardy.gspmdOf(calls->list[i].dict, c.module[v].type, true);
+    auto s = c.importer.gspmd.sharding(calls->list[i].dict, c.module[v].type, true);
     if (!s) return false;
     if (!s->valid())
       return failCall(c, calls->list[i].range, "has no sharding that explains its local shape");

@@ -1,5 +1,5 @@
 // Types, attributes, locations.
-#include "mlir/MlirParser.h"
+#include "mlir/MlirAttributes.h"
 
 #include <charconv>
 
@@ -7,7 +7,7 @@ namespace dtc {
 
 // --- types ---
 
-const MlirType* MlirParser::type() {
+const MlirType* MlirAttributeParser::type() {
   Deeper deeper(*this);
   if (!deeper.allowed() || !countNode()) return nullptr;
   MlirType t;
@@ -51,7 +51,7 @@ const MlirType* MlirParser::type() {
   return &tree_.types.back();
 }
 
-bool MlirParser::typeList(std::vector<const MlirType*>& out) {
+bool MlirAttributeParser::typeList(std::vector<const MlirType*>& out) {
   if (!accept('(')) {
     out.push_back(type());
     return out.back() != nullptr;
@@ -64,7 +64,7 @@ bool MlirParser::typeList(std::vector<const MlirType*>& out) {
 }
 
 // tensor<2x?x3xf32, #encoding>; the dims are read by character, since the lexer does not split 2x3xf32.
-bool MlirParser::tensorType(MlirType& t) {
+bool MlirAttributeParser::tensorType(MlirType& t) {
   t.kind = MlirType::Tensor;
   take();
   if (!tok().is('<')) return unexpected("'<'");
@@ -85,11 +85,10 @@ bool MlirParser::tensorType(MlirType& t) {
       if (at == begin) break;
       int64_t size = 0;
       auto [stop, bad] = std::from_chars(text.data() + begin, text.data() + at, size);
-      if (bad != std::errc()) return diags_.fail(kMlirText, SourceRange{begin, at}, "this size is too large");
+      if (bad != std::errc()) return fail(SourceRange{begin, at}, "this size is too large");
       t.dims.push_back(size);
     }
-    if (t.dims.size() > 1024)
-      return diags_.fail(kMlirText, SourceRange{begin, at}, "a tensor has too many dims");
+    if (t.dims.size() > 1024) return fail(SourceRange{begin, at}, "a tensor has too many dims");
     blanks();
     if (at >= text.size() || text[at] != 'x') {
       lex_.seek(at);
@@ -107,7 +106,7 @@ bool MlirParser::tensorType(MlirType& t) {
 }
 
 // "f32", "complex<f32>", "!quant.uniform<i8:f32, 1.0>"
-bool MlirParser::elementText(std::string_view& out) {
+bool MlirAttributeParser::elementText(std::string_view& out) {
   uint32_t begin = tok().begin;
   if (tok().kind != MlirTok::Word && tok().kind != MlirTok::Bang) return unexpected("an element type");
   take();
@@ -117,7 +116,7 @@ bool MlirParser::elementText(std::string_view& out) {
   return true;
 }
 
-bool MlirParser::bodyOf(std::string_view& out) {
+bool MlirAttributeParser::bodyOf(std::string_view& out) {
   auto body = lex_.skipBalanced();
   if (!body) return unexpected("balanced brackets");
   out = *body;
@@ -127,7 +126,7 @@ bool MlirParser::bodyOf(std::string_view& out) {
 
 // --- attributes ---
 
-bool MlirParser::dictionary(std::vector<MlirNamedAttr>& out) {
+bool MlirAttributeParser::dictionary(std::vector<MlirNamedAttr>& out) {
   if (!expect('{')) return false;
   while (!accept('}')) {
     if (!countNode()) return false;
@@ -143,7 +142,7 @@ bool MlirParser::dictionary(std::vector<MlirNamedAttr>& out) {
   return true;
 }
 
-bool MlirParser::attribute(MlirAttr& out, bool withType) {
+bool MlirAttributeParser::attribute(MlirAttr& out, bool withType) {
   Deeper deeper(*this);
   if (!deeper.allowed() || !countNode()) return false;
   uint32_t begin = tok().begin;
@@ -158,7 +157,7 @@ bool MlirParser::attribute(MlirAttr& out, bool withType) {
   return true;
 }
 
-bool MlirParser::attributeBody(MlirAttr& out) {
+bool MlirAttributeParser::attributeBody(MlirAttr& out) {
   switch (tok().kind) {
   case MlirTok::String:
     out.kind = MlirAttr::String;
@@ -193,7 +192,7 @@ bool MlirParser::attributeBody(MlirAttr& out) {
   return out.type != nullptr;
 }
 
-bool MlirParser::numberAttr(MlirAttr& out) {
+bool MlirAttributeParser::numberAttr(MlirAttr& out) {
   out.text = tok().text;
   if (tok().kind == MlirTok::Int) {
     out.kind = MlirAttr::Int;
@@ -211,7 +210,7 @@ bool MlirParser::numberAttr(MlirAttr& out) {
   return true;
 }
 
-bool MlirParser::listAttr(MlirAttr& out) {
+bool MlirAttributeParser::listAttr(MlirAttr& out) {
   out.kind = MlirAttr::List;
   if (!expect('[')) return false;
   while (!accept(']')) {
@@ -221,7 +220,7 @@ bool MlirParser::listAttr(MlirAttr& out) {
   return true;
 }
 
-bool MlirParser::wordAttr(MlirAttr& out) {
+bool MlirAttributeParser::wordAttr(MlirAttr& out) {
   std::string_view w = tok().text;
   if (w == "true" || w == "false") {
     out.kind = MlirAttr::Bool;
@@ -259,7 +258,7 @@ bool MlirParser::wordAttr(MlirAttr& out) {
 }
 
 // dense<…>: its contents are read once the element type is known (MlirDense.h).
-bool MlirParser::denseAttr(MlirAttr& out) {
+bool MlirAttributeParser::denseAttr(MlirAttr& out) {
   out.kind = tok().text == "dense" ? MlirAttr::Dense : MlirAttr::Resource;
   take();
   if (!bodyOf(out.body)) return false;
@@ -268,7 +267,7 @@ bool MlirParser::denseAttr(MlirAttr& out) {
 }
 
 // #loc3, #stablehlo.dot<…>, #stablehlo<comparison_direction LT>
-bool MlirParser::dialectAttr(MlirAttr& out) {
+bool MlirAttributeParser::dialectAttr(MlirAttr& out) {
   out.kind = MlirAttr::Dialect;
   out.text = tok().text;
   take();
@@ -279,7 +278,7 @@ bool MlirParser::dialectAttr(MlirAttr& out) {
 
 // --- locations ---
 
-bool MlirParser::location(uint32_t& out) {
+bool MlirAttributeParser::location(uint32_t& out) {
   Deeper deeper(*this);
   if (!deeper.allowed() || !countNode()) return false;
   if (!expectWord("loc") || !expect('(')) return false;
@@ -288,7 +287,7 @@ bool MlirParser::location(uint32_t& out) {
   return locationBody(out) && expect(')');
 }
 
-bool MlirParser::locationBody(uint32_t out) {
+bool MlirAttributeParser::locationBody(uint32_t out) {
   Deeper deeper(*this);
   if (!deeper.allowed()) return false;
   if (tok().kind == MlirTok::Hash) {
@@ -310,7 +309,7 @@ bool MlirParser::locationBody(uint32_t out) {
 }
 
 // "a" at "b"; "a", "b"
-bool MlirParser::locationParts(uint32_t out, char closer) {
+bool MlirAttributeParser::locationParts(uint32_t out, char closer) {
   while (!accept(closer)) {
     if (!countNode()) return false;
     auto part = static_cast<uint32_t>(tree_.locs.size());
@@ -323,7 +322,7 @@ bool MlirParser::locationParts(uint32_t out, char closer) {
 }
 
 // "file.py":3:7, with " to 3:9" or " to :9"; "name"(inner); "name"
-bool MlirParser::fileLocation(uint32_t out) {
+bool MlirAttributeParser::fileLocation(uint32_t out) {
   std::string text = unescapeMlir(take().text);
   auto number = [&](uint32_t& to) {
     auto v = tok().kind == MlirTok::Int ? mlirInteger(tok().text) : std::nullopt;

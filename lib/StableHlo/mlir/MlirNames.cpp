@@ -1,6 +1,6 @@
 // One row per op whose pretty form names an attribute differently from the generic form, or leaves it
 // unnamed.
-#include "mlir/MlirParser.h"
+#include "mlir/MlirPretty.h"
 
 #include <algorithm>
 

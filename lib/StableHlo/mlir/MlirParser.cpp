@@ -1,15 +1,7 @@
 // Files, functions, regions, generic ops.
-#include "mlir/MlirParser.h"
+#include "mlir/MlirPretty.h"
 
 namespace dtc {
-
-constexpr size_t kMaxNodes = 16u << 20;
-
-static std::string shown(const MlirToken& t, std::string_view source) {
-  if (t.kind == MlirTok::End) return "the end of the text";
-  std::string_view text = source.substr(t.begin, std::min<size_t>(t.end - t.begin, 40));
-  return "'" + std::string(text) + "'";
-}
 
 bool parseMlir(std::string_view source, MlirTree& out, Diagnostics& diags) {
   return MlirParser(source, out, diags).file();
@@ -23,39 +15,6 @@ const MlirAttr* MlirTree::resolve(const MlirAttr& a) const {
     at = &found->second;
   }
   return at;
-}
-
-// --- tokens ---
-
-bool MlirParser::unexpected(std::string_view wanted) {
-  return diags_.fail(kMlirUnexpected, tok().range(), wanted, shown(tok(), lex_.source()));
-}
-
-bool MlirParser::accept(char c) {
-  if (!tok().is(c)) return false;
-  take();
-  return true;
-}
-
-bool MlirParser::acceptWord(std::string_view w) {
-  if (!tok().isWord(w)) return false;
-  take();
-  return true;
-}
-
-bool MlirParser::expect(char c) { return accept(c) || unexpected(std::string("'") + c + "'"); }
-bool MlirParser::expectWord(std::string_view w) {
-  return acceptWord(w) || unexpected("'" + std::string(w) + "'");
-}
-
-bool MlirParser::Deeper::allowed() {
-  if (p_.depth_ <= kMlirMaxNesting) return true;
-  return p_.diags_.fail(kMlirDeep, p_.tok().range(), kMlirMaxNesting);
-}
-
-bool MlirParser::countNode() {
-  if (++nodes_ <= kMaxNodes) return true;
-  return diags_.fail(kMlirLong, tok().range());
 }
 
 // --- the file ---
@@ -268,8 +227,8 @@ bool MlirParser::regionBody(MlirRegion& out) {
   while (!accept('}')) {
     if (lex_.atEnd()) return unexpected("'}' at the end of the region");
     if (tok().kind == MlirTok::Block)
-      return diags_.fail(kMlirText, tok().range(),
-                         "a region with several blocks is unsupported: expected structured control flow");
+      return fail(tok().range(),
+                  "a region with several blocks is unsupported: expected structured control flow");
     if (!statement(out.ops.emplace_back())) return false;
   }
   return true;
@@ -303,7 +262,7 @@ bool MlirParser::statement(MlirOp& op) {
   if (tok().isWord("func.func") || (tok().isWord("func") && lex_.second().kind != MlirTok::Punct))
     return function(op);
   if (tok().kind != MlirTok::Word) return unexpected("an op");
-  return prettyOp(op);
+  return PrettyOp(*this, op).parse();
 }
 
 bool MlirParser::results(MlirOp& op) {
@@ -347,8 +306,7 @@ bool MlirParser::genericOp(MlirOp& op) {
   op.name = take().text;
   if (!expect('(') || !operandList(op, ')')) return false;
   if (tok().is('['))
-    return diags_.fail(kMlirText, tok().range(),
-                       "branches to other blocks are unsupported: expected structured control flow");
+    return fail(tok().range(), "branches to other blocks are unsupported: expected structured control flow");
   for (;;) {
     if (tok().is('<')) {
       take();
@@ -362,7 +320,7 @@ bool MlirParser::genericOp(MlirOp& op) {
       break;
     }
   }
-  if (!signature(op, true)) return false;
+  if (!signature(op, nullptr)) return false;
   return op.name != "func.func" || genericFunction(op);
 }
 
@@ -375,15 +333,14 @@ bool MlirParser::genericRegions(MlirOp& op) {
   return true;
 }
 
-// ": (t, t) -> t", ": t, t" and what follows it.
-bool MlirParser::signature(MlirOp& op, bool generic) {
+bool MlirParser::signature(MlirOp& op, PrettyOp* pretty) {
   bool arrow = false;
   if (accept(':')) {
     bool many = tok().is('(');
     if (!typeList(op.operandTypes)) return false;
     while (!many && accept(',')) {
-      if (!generic && tok().kind == MlirTok::Word && lex_.second().is('=')) { // ", tolerance = 0.1"
-        if (!prettyWord(op)) return false;
+      if (pretty && tok().kind == MlirTok::Word && lex_.second().is('=')) { // ", tolerance = 0.1"
+        if (!pretty->word()) return false;
         break;
       }
       op.operandTypes.push_back(type());
@@ -394,10 +351,10 @@ bool MlirParser::signature(MlirOp& op, bool generic) {
       arrow = true;
       if (!typeList(op.resultTypes)) return false;
     }
-  } else if (generic) {
+  } else if (!pretty) {
     return unexpected("':' and the op's types");
   }
-  return resultTypes(op, arrow) && (generic || afterSignature(op)) && trailingLoc(op);
+  return resultTypes(op, arrow) && (!pretty || pretty->afterSignature()) && trailingLoc(op);
 }
 
 // Only operand types, or one type shared by all, are written.
@@ -411,8 +368,7 @@ bool MlirParser::resultTypes(MlirOp& op, bool arrow) {
   }
   if (op.resultTypes.size() == n || n == 0) return true;
   SourceRange range = op.results.front().range;
-  return diags_.fail(kMlirText, range,
-                     "'" + std::string(op.name) + "' has " + std::to_string(op.resultTypes.size()) +
+  return fail(range, "'" + std::string(op.name) + "' has " + std::to_string(op.resultTypes.size()) +
                          " result types, but " + std::to_string(n) + " result names");
 }
 
