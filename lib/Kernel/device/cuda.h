@@ -155,6 +155,20 @@ DTC_FN u32 dtc_widen_f8e4m3(u32 bits) {
 }
 #endif
 
+// --- stores of 8 and 16 bytes to global memory, aligned ---
+//
+// As one instruction: NVVM takes a store of a uint4 apart, and joins the words again only where it still knows
+// the distance of their addresses, which it loses in kernels with many packs per thread.
+DTC_FN void dtc_store_words(uint4* p, uint4 x) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(p)), "r"(x.x),
+               "r"(x.y), "r"(x.z), "r"(x.w)
+               : "memory");
+}
+DTC_FN void dtc_store_words(uint2* p, uint2 x) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(p)), "r"(x.x), "r"(x.y)
+               : "memory");
+}
+
 // --- asynchronous copies from global to shared memory (sm_80 and later) ---
 //
 // 16 bytes, aligned on both sides: `bytes` of the source, the rest zeros. They are visible to the thread

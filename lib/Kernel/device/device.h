@@ -135,20 +135,32 @@ template <int N, class T> DTC_FN dtc_pack<T, N> dtc_load_pack(const T* p) {
   } else
     return *(const dtc_pack<T, N>*)p;
 }
-template <int N, class T> DTC_FN void dtc_store_pack(T* p, const dtc_pack<T, N>& x) {
+template <bool Global, int N, class T> DTC_FN void dtc_write_pack(T* p, const dtc_pack<T, N>& x) {
   if constexpr (sizeof(T) * N > 16) {
     constexpr i32 part = 16 / sizeof(T);
     for (i32 begin = 0; begin < N; begin += part) {
       dtc_pack<T, part> y;
       for (i32 i = 0; i < part; ++i) y.at[i] = x.at[begin + i];
-      dtc_store_pack(p + begin, y);
+      dtc_write_pack<Global>(p + begin, y);
     }
-  } else if constexpr (sizeof(T) * N == 16)
+  } else if constexpr (sizeof(T) * N == 16 && Global)
+    dtc_store_words((uint4*)p, dtc_bitcast<uint4>(x));
+  else if constexpr (sizeof(T) * N == 8 && Global)
+    dtc_store_words((uint2*)p, dtc_bitcast<uint2>(x));
+  else if constexpr (sizeof(T) * N == 16)
     *(uint4*)p = dtc_bitcast<uint4>(x);
   else if constexpr (sizeof(T) * N == 8)
     *(uint2*)p = dtc_bitcast<uint2>(x);
+  else if constexpr (sizeof(T) * N == 4)
+    *(u32*)p = dtc_bitcast<u32>(x);
   else
     *(dtc_pack<T, N>*)p = x;
+}
+template <int N, class T> DTC_FN void dtc_store_pack(T* p, const dtc_pack<T, N>& x) { // to global memory
+  dtc_write_pack<true>(p, x);
+}
+template <int N, class T> DTC_FN void dtc_stage_pack(T* p, const dtc_pack<T, N>& x) { // to shared memory
+  dtc_write_pack<false>(p, x);
 }
 template <class T, i32 N> DTC_FN dtc_pack<T, N> dtc_same_pack(dtc_compute<T> x) {
   dtc_pack<T, N> y;

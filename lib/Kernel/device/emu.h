@@ -127,6 +127,10 @@ DTC_FN f32 dtc_near_div(f32 a, f32 b) { return a / b; }
 DTC_FN f32 dtc_divide_fast(f32 a, f32 b) { return a / b; }
 DTC_FN f64 dtc_divide_fast(f64 a, f64 b) { return a / b; }
 
+// --- stores to global memory as one instruction ---
+DTC_FN void dtc_store_words(uint4* p, uint4 x) { *p = x; }
+DTC_FN void dtc_store_words(uint2* p, uint2 x) { *p = x; }
+
 // --- asynchronous copies: the operands of a copy in flight may not be accessed (lib/Emu/EmuCluster.cpp) ---
 extern "C" void __emu_copy_async(void* to, const void* from, i32 bytes, i32 line, const char* location);
 extern "C" void __emu_copy_commit();

@@ -134,7 +134,7 @@ private:
     line(unit, "#pragma unroll");
     line(unit, "for (i32 step = 0; step < " + text(piecesOf(s)) + "; ++step) {");
     line(unit, "  " + pieceOf(s)[0]);
-    line(unit, "  dtc_store_pack(" + nameOf(number) + " + " +
+    line(unit, "  dtc_stage_pack(" + nameOf(number) + " + " +
                    element(number, "piece / " + text(tile_.rows / s.pack), along(s)) + ", " + name +
                    "[step]);");
     line(unit, "}");
@@ -231,7 +231,8 @@ private:
           to = nameOf(i) + " + " + element(i, "line", "first");
       const bool direct = to == bufferText(s.buffer);
       if (direct) to = packAt(s.buffer, s.address, tile_.column, step);
-      line(writes, "dtc_store_pack(" + to + ", " + (moved ? packText(s) : packResult(s)) + ");");
+      line(writes, (direct ? "dtc_store_pack(" : "dtc_stage_pack(") + to + ", " +
+                       (moved ? packText(s) : packResult(s)) + ");");
     }
     return writes;
   }
