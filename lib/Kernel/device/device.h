@@ -189,6 +189,24 @@ template <int N, class T> DTC_FN dtc_compute<T> dtc_lane(const dtc_pack<T, N>& x
 #endif
   return dtc_load(x.at + lane);
 }
+// A pack of narrow floats that a thread keeps in registers, as words. NVVM takes a dtc_pack apart into elements
+// where it merges values (of a loop's iterations, or where a pack is read under a condition): the loaded words
+// are then split as soon as they are read, which waits for the load and makes prefetching void.
+template <class T, int N> struct __align__(sizeof(T) * N < 16 ? sizeof(T) * N : 16) dtc_kept {
+  static_assert(sizeof(T) * N % 4 == 0);
+  u32 words[sizeof(T) * N / 4];
+};
+template <int N, class T> DTC_FN dtc_kept<T, N> dtc_load_kept(const T* p) {
+  return dtc_bitcast<dtc_kept<T, N>>(dtc_load_pack<sizeof(T) * N / 4>((const u32*)p));
+}
+template <int N, class T> DTC_FN dtc_compute<T> dtc_lane(const dtc_kept<T, N>& x, i32 lane) {
+  constexpr i32 each = 4 / sizeof(T);
+  const u32 word = x.words[lane / each];
+  if constexpr (dtc_same<T, bf16>)
+    return dtc_bitcast<f32>(lane & 1 ? word & 0xffff0000u : word << 16);
+  else
+    return dtc_decode<T>(word >> lane % each * (8 * sizeof(T)) & ((1u << 8 * sizeof(T)) - 1));
+}
 // Rounds numbers to narrow floats. Pairs take one instruction, which has one NaN only: where there is any,
 // all are converted again.
 template <class T, int N> DTC_FN dtc_pack<T, N> dtc_round_pack(const dtc_pack<f32, N>& x) {
@@ -234,6 +252,14 @@ template <bool Edge, int N, class T> DTC_FN dtc_pack<T, N> dtc_load_row(const T*
     return x;
   } else
     return dtc_load_pack<N>(p);
+}
+template <bool Edge, int N, class T> DTC_FN dtc_kept<T, N> dtc_load_kept_row(const T* p) {
+  if constexpr (Edge) {
+    dtc_kept<T, N> x{};
+    x.words[0] = dtc_bitcast<typename dtc_int_of<sizeof(T)>::U>(*p);
+    return x;
+  } else
+    return dtc_load_kept<N>(p);
 }
 template <bool Edge, int N, class T> DTC_FN void dtc_store_row(T* p, const dtc_pack<dtc_compute<T>, N>& x) {
   if constexpr (Edge)

@@ -225,10 +225,14 @@ std::string CudaEmitter::packAt(uint32_t buffer, AffineId address, AxisId lane, 
   return at;
 }
 
-std::string CudaEmitter::loadedPack(const Node& load, const std::string& pack, int64_t n, Scope& s) {
+std::string CudaEmitter::loadedPack(const Node& load, const std::string& pack, const std::string& type,
+                                    Scope& s) {
   if (load.args.empty()) return pack;
-  return wrapped(emit(load.args[0], s)) + " ? " + pack + " : dtc_pack<" +
-         typeText(k_.buffers[load.buffer].dtype) + ", " + text(n) + ">{}";
+  return wrapped(emit(load.args[0], s)) + " ? " + pack + " : " + type + "{}";
+}
+
+std::string CudaEmitter::packTypeOf(uint32_t buffer, int64_t n) const {
+  return "dtc_pack<" + typeText(k_.buffers[buffer].dtype) + ", " + text(n) + ">";
 }
 
 } // namespace dtc

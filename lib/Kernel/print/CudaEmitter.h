@@ -66,8 +66,9 @@ protected:
   std::string packResult(const Store& store) const;
   // "in0 + at", at the first element of a pack along `lane`.
   std::string packAt(uint32_t buffer, AffineId address, AxisId lane, Scope& s);
-  // The pack, or zeros where the load's condition is false.
-  std::string loadedPack(const Node& load, const std::string& pack, int64_t n, Scope& s);
+  // The pack, or zeros of its type where the load's condition is false.
+  std::string loadedPack(const Node& load, const std::string& pack, const std::string& type, Scope& s);
+  [[nodiscard]] std::string packTypeOf(uint32_t buffer, int64_t n) const;
   // Element `lane` of a loaded pack, converted for computation.
   static std::string laneText(DType dtype, const std::string& pack, const std::string& lane) {
     return isNarrowFloat(dtype) ? "dtc_lane(" + pack + ", " + lane + ")" : pack + ".at[" + lane + "]";

@@ -49,7 +49,8 @@ private:
       if (!load.args.empty() && (k_.dependsOn(load.args[0]) >> columns_.lane & 1)) return;
       const std::string pack = fresh("pack"), x = "dtc_load_pack<" + text(columns_.pack) + ">(" +
                                                   packAt(load.buffer, load.affine, columns_.lane, row) + ")";
-      line(row, "const auto " + pack + " = " + loadedPack(load, x, columns_.pack, row) + ";");
+      line(row, "const auto " + pack + " = " +
+                    loadedPack(load, x, packTypeOf(load.buffer, columns_.pack), row) + ";");
       element.names[n.index] = {laneText(k_.buffers[load.buffer].dtype, pack, "lane"), false, true};
     });
   }

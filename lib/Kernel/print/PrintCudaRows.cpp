@@ -127,21 +127,27 @@ private:
     return "dtc_pack<" + typeText(type) + ", " + text(row_.pack) + ">";
   }
 
+  // Loaded packs of narrow floats are kept as words.
+  bool keepsWords(DType type) const { return isNarrowFloat(type) && row_.pack * dtypeBytes(type) % 4 == 0; }
+  std::string loadedType(DType type) const {
+    return keepsWords(type) ? "dtc_kept<" + typeText(type) + ", " + text(row_.pack) + ">" : packType(type);
+  }
+
   // One pack per step and one for the edges, for a value per element.
   std::string declareArray(NodeId n, Scope& home, bool passOnly) {
     const Node& node = k_[n];
     const bool load = isRowPack(k_, row_, n), streamed = schedule_.keep == Keep::Nothing;
     const DType type = load ? k_.buffers[node.buffer].dtype : node.type;
+    const std::string pack = load ? loadedType(type) : packType(type);
     const std::string array = fresh(load                          ? "row"
                                     : node.kind == NodeKind::Call ? node.function + "_row"
                                                                   : "x_row");
     if (schedule_.keep == Keep::Shared && !passOnly)
-      declareShared(home, packType(type), array,
+      declareShared(home, pack, array,
                     (schedule_.steps + schedule_.edged) * schedule_.threads * schedule_.pack *
                         (load ? dtypeBytes(type) : std::max(4, dtypeBytes(type))));
     else
-      line(home, packType(type) + " " + array + "[" + text(schedule_.steps + (schedule_.edged && !streamed)) +
-                     "];");
+      line(home, pack + " " + array + "[" + text(schedule_.steps + (schedule_.edged && !streamed)) + "];");
     return array;
   }
 
@@ -212,10 +218,14 @@ private:
 
   void loadPack(NodeId load, const std::string& to, Scope& step, const std::string& further = "") {
     const Node& node = k_[load];
-    const std::string call = row_.edged ? "dtc_load_row<" + use(step, "edge") + ", " : "dtc_load_pack<",
+    const DType type = k_.buffers[node.buffer].dtype;
+    const std::string kind = keepsWords(type) ? "kept" : "pack",
+                      call = !row_.edged        ? "dtc_load_" + kind + "<"
+                             : keepsWords(type) ? "dtc_load_kept_row<" + use(step, "edge") + ", "
+                                                : "dtc_load_row<" + use(step, "edge") + ", ",
                       x = call + text(row_.pack) + ">(" + packAt(node.buffer, node.affine, along_, step) +
                           further + ")";
-    line(step, to + " = " + loadedPack(node, x, row_.pack, step) + ";");
+    line(step, to + " = " + loadedPack(node, x, loadedType(type), step) + ";");
   }
 
   // All loads that this pass is the first to need are issued before the first is used.
@@ -245,7 +255,7 @@ private:
     Scope& step = openStep(home, scopes);
     for (const First& f : first) {
       const std::string to = packOfStep(f.array, f.shared, step);
-      if (!loadAhead(f.load, to, step)) loadPack(f.load, to, step);
+      if (!loadOnce(f.load, to, step) && !loadAhead(f.load, to, step)) loadPack(f.load, to, step);
     }
     if (!streamed) {
       closeStep(home, scopes);
@@ -508,6 +518,24 @@ private:
     line(unit, "}");
   }
 
+  // Packs that are the same for all walked rows (weights) are read before the loop.
+  bool loadOnce(NodeId load, const std::string& to, Scope& step) {
+    const Node& node = k_[load];
+    AxisSet walked = 0;
+    for (AxisId a : nest_->walked) walked |= AxisSet(1) << a;
+    if (!walk_ || schedule_.keep != Keep::Registers || schedule_.edged || !node.args.empty() ||
+        (k_.dependsOn(load) & walked) != 0)
+      return false;
+    const std::string once = fresh("once");
+    line(*walk_, loadedType(k_.buffers[node.buffer].dtype) + " " + once + "[" + text(schedule_.steps) + "];");
+    std::deque<Scope> scopes;
+    Scope& first = openStep(*walk_, scopes);
+    loadPack(load, packOfStep(once, false, first), first);
+    closeStep(*walk_, scopes);
+    line(step, to + " = " + packOfStep(once, false, step) + ";");
+    return true;
+  }
+
   // A row's packs are read from where they were prefetched during the previous row, while the next row's
   // loads are in flight.
   bool loadAhead(NodeId load, const std::string& to, Scope& step) {
@@ -519,7 +547,7 @@ private:
     for (const AffineTerm& t : k_[node.affine].terms)
       if (t.kind == AffineTerm::OfNode) return false;
     const std::string next = fresh("next"), i = axisText(walked);
-    line(*walk_, packType(k_.buffers[node.buffer].dtype) + " " + next + "[" +
+    line(*walk_, loadedType(k_.buffers[node.buffer].dtype) + " " + next + "[" +
                      text(schedule_.steps + schedule_.edged) + "];");
     const std::string target = packOfStep(next, false, step);
     if (schedule_.edged) { // its packs begin elsewhere

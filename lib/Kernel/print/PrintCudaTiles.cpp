@@ -125,7 +125,8 @@ private:
     firstOfPack_ = tile_.row;
     const std::string x = "dtc_load_pack<" + text(s.pack) + ">(" + bufferText(s.buffer) + " + " +
                           affineText(s.address, inside) + ")";
-    line(inside, name + "[step] = " + loadedPack(k_[s.load], x, s.pack, inside) + ";");
+    line(inside,
+         name + "[step] = " + loadedPack(k_[s.load], x, packTypeOf(k_[s.load].buffer, s.pack), inside) + ";");
     firstOfPack_.reset();
     overSteps(unit, piecesOf(s), true, tile_.row, pieceOf(s), inside);
   }
@@ -202,7 +203,8 @@ private:
       if (!load.args.empty() && (k_.dependsOn(load.args[0]) >> tile_.column & 1)) return;
       const std::string pack = fresh("pack"), x = "dtc_load_pack<" + text(tile_.pack) + ">(" +
                                                   packAt(load.buffer, load.affine, tile_.column, step) + ")";
-      line(step, "const auto " + pack + " = " + loadedPack(load, x, tile_.pack, step) + ";");
+      line(step, "const auto " + pack + " = " +
+                     loadedPack(load, x, packTypeOf(load.buffer, tile_.pack), step) + ";");
       nameElement(n, inner, pack + ".at[" + lane_ + "]",
                   laneText(k_.buffers[load.buffer].dtype, pack, lane_));
     });
