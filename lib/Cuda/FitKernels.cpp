@@ -3,11 +3,11 @@
 #include <algorithm>
 
 namespace dtc {
-// How badly a schedule fits: the bytes that its registers spill; one with more shared memory than a block has, which
-// only the compiler knows exactly, cannot run at all.
+// How badly a schedule fits: the bytes of local memory, which may be a stack without spills in the log; one with more
+// shared memory than a block has, which only the compiler knows exactly, cannot run at all.
 static int64_t misfit(const KernelUsage& usage, const CudaSchedule& schedule, const Target& target) {
   const bool runs = usage.sharedBytes + schedule.sharedBytes <= target.sharedBytes;
-  return usage.spillStoreBytes + usage.spillLoadBytes + (runs ? 0 : INT32_MAX);
+  return std::max(usage.stackBytes, usage.spillStoreBytes + usage.spillLoadBytes) + (runs ? 0 : INT32_MAX);
 }
 
 Result<std::vector<FittedKernel>> fitKernels(const Nvrtc& nvrtc, std::span<const KernelSource> kernels,

@@ -54,7 +54,7 @@ private:
   std::string beginUnit(Scope& top, Scope& row, const std::string& unit) override {
     const RowSchedule& s = schedule_;
     out_.printed.schedule = describe(s);
-    out_.printed.cluster = s.cluster;
+    out_.printed.cluster = s.cluster, out_.printed.minBlocks = s.minBlocks;
     const std::string first = s.cluster > 1  ? "dtc_cluster_rank() * " + text(s.threads) + " + threadIdx.x"
                               : s.rows() > 1 ? "threadIdx.x % " + text(s.perRow)
                                              : "threadIdx.x";
@@ -244,6 +244,7 @@ private:
       const RowValue* value = valueOf(n);
       const bool later = !streamed && value && value->first != value->last;
       if (kept_.contains(n.index) || (!later && !schedule_.together)) continue;
+      if (row_.onceBytes > 0 && !schedule_.once && isSameForRows(n)) continue;
       first.push_back({n, declareArray(n, streamed ? chunk : home, !later), shared && later});
       if (later)
         kept_[n.index] = {first.back().array, true};
@@ -518,14 +519,11 @@ private:
     line(unit, "}");
   }
 
+  bool isSameForRows(NodeId load) const { return isSameForWalked(k_, *nest_, load); }
   // Packs that are the same for all walked rows (weights) are read before the loop.
   bool loadOnce(NodeId load, const std::string& to, Scope& step) {
+    if (!schedule_.once || !isSameForRows(load)) return false;
     const Node& node = k_[load];
-    AxisSet walked = 0;
-    for (AxisId a : nest_->walked) walked |= AxisSet(1) << a;
-    if (!walk_ || schedule_.keep != Keep::Registers || schedule_.edged || !node.args.empty() ||
-        (k_.dependsOn(load) & walked) != 0)
-      return false;
     const std::string once = fresh("once");
     line(*walk_, loadedType(k_.buffers[node.buffer].dtype) + " " + once + "[" + text(schedule_.steps) + "];");
     std::deque<Scope> scopes;

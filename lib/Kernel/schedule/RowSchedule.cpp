@@ -4,6 +4,7 @@
 #include "schedule/CudaPlan.h"
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace dtc {
 
@@ -14,11 +15,15 @@ namespace {
 constexpr int64_t kWidestPack = 32;        // bytes: two accesses, where one buffer is wider than another
 constexpr int kRegisterFile = 65536;       // of a multiprocessor, and so of a block
 constexpr int kThreadsPerProcessor = 2048; // 1,536 on some; only the model's overlap differs
-constexpr int kBookkeeping = 34;           // registers for addresses, accumulators and temporaries of an exp
-constexpr int kMaxRegisters = 224;         // of 255, since the estimate may be low
+constexpr int kBlocksPerProcessor = 32;
+constexpr double kTighter = 1.05;   // registers that the compiler finds if it has to, by the estimate
+constexpr int kBookkeeping = 34;    // registers for addresses, accumulators and temporaries of an exp
+constexpr int kMaxRegisters = 224;  // of 255, since the estimate may be low
 constexpr int64_t kMaxValues = 128; // elements per thread: unrolled, so the text must stay short for NVRTC
 constexpr int64_t kSharedElements = 8192; // shorter rows fit registers well
 constexpr double kWalkThreads = 1024;     // per multiprocessor, if blocks walk over rows
+constexpr int kWalkRegisters = 10;        // more, for the addresses of walked rows
+constexpr double kManyWaves = 4;          // beyond so many, the last wave of blocks is little of the whole
 // Bytes in flight that a multiprocessor needs: 4.8 TB/s for 650 ns of latency, by 132 (Little's law; the
 // latency is assumed).
 constexpr double kUnderWay = 24 << 10;
@@ -220,6 +225,10 @@ bool isRowCostly(const Kernel& k, const RowNest& row, NodeId n) {
   return node.kind == NodeKind::Load || (node.kind == NodeKind::Call && isCostly(node.function));
 }
 
+bool isSameForWalked(const Kernel& k, const Nest& nest, NodeId load) {
+  return !nest.walked.empty() && k[load].args.empty() && (k.dependsOn(load) & setOf(nest.walked)) == 0;
+}
+
 std::optional<RowNest> rowNestOf(const Kernel& k, const Nest& nest, const NestPlan& plan, bool edged) {
   if (plan.vector || nest.ordered != 0 || nest.sorts() || k.fixedOrder || k.inOrder) return std::nullopt;
   bool fine = true;
@@ -278,6 +287,12 @@ std::optional<RowNest> rowNestOf(const Kernel& k, const Nest& nest, const NestPl
   if (row.columnBytes > 0 && nest.walked.size() == 1)
     for (const RowValue& v : row.loads)
       if (v.load && (k.dependsOn(v.node) >> nest.walked[0] & 1)) row.aheadBytes += v.bytes;
+  if (!nest.walked.empty() && !edged) {
+    const auto same = [&](const RowValue& v) { return v.load && isSameForWalked(k, nest, v.node); };
+    for (const RowValue& v : row.loads)
+      if (same(v)) row.onceBytes += v.bytes;
+    std::erase_if(row.values, same), std::erase_if(row.loads, same);
+  }
   return row;
 }
 
@@ -304,6 +319,12 @@ struct Costed {
   size_t number = 0;
 };
 
+// The share of the last wave's slots that have no block, as time.
+double tailOf(int64_t blocks, int64_t atOnce) {
+  const double waves = static_cast<double>(blocks) / static_cast<double>(std::max<int64_t>(1, atOnce));
+  return waves <= 1 || waves >= kManyWaves ? 0 : std::ceil(waves) / waves - 1;
+}
+
 // The time relative to that of a copy, estimated without a device:
 // - a block computes and waits between its reads and its writes, so other blocks must be resident to use the
 // memory meanwhile;
@@ -314,6 +335,7 @@ struct Costed {
 double costOf(const RowNest& row, const RowSchedule& s, int blocksAtOnce, const Target& target) {
   double cost = 1;
   if (row.columnBytes > 0) { // few blocks, each with many rows: only more threads keep a multiprocessor busy
+    cost += tailOf(row.rows, int64_t(blocksAtOnce) * target.multiprocessors);
     blocksAtOnce = static_cast<int>(
         std::min<int64_t>(blocksAtOnce, (row.rows + target.multiprocessors - 1) / target.multiprocessors));
     cost += 0.1 * std::max(0.0, std::log2(kWalkThreads / (double(blocksAtOnce) * s.threads)));
@@ -341,6 +363,7 @@ double costOf(const RowNest& row, const RowSchedule& s, int blocksAtOnce, const 
   if (s.keep == RowSchedule::Keep::Shared) cost += 0.08;
   cost += 0.06 * std::log2(double(row.widest) / double(s.pack)) + (s.edged ? 0.03 : 0); // more accesses
   if (row.columnBytes > 0 && !s.ahead) cost += 0.1;
+  if (row.onceBytes > 0 && !s.once) cost += 0.03; // reads of the first cache
   if (row.columnBytes > 0 && s.columns != RowSchedule::Keep::Registers)
     cost += s.placed ? 0.15 : s.columns == RowSchedule::Keep::Shared ? 0.05 : 0.5;
   return cost + (s.together ? 0 : 0.02) + (s.costly ? 0 : 0.1);
@@ -358,6 +381,8 @@ public:
         if (fixed_ ? perRow != fixed_ : cluster > 1 && perRow < 4 * kWarp) continue;
         inRegisters(perRow, cluster);
         inShared(perRow, cluster);
+        if (row_.columnBytes > 0 && !row_.edged && !fixed_ && perRow >= 2 * kWarp && perRow < 1024)
+          inRegisters(perRow / 2 * 3, cluster);
       }
     }
     return std::move(found_);
@@ -438,18 +463,34 @@ private:
     // Each edge is handled by another thread, and half of the threads have a pack.
     if (s.edged && (s.perRow < kWarp || row_.elements / row_.pack * 2 < s.rowThreads())) return;
     if (s.steps * s.pack > kMaxValues || (s.steps - 1) * s.rowThreads() * s.pack >= row_.elements) return;
-    for (const auto& [costly, together] : {std::pair{true, true}, {true, false}, {false, false}}) {
-      s.costly = costly, s.together = together;
-      const int64_t bytes = bytesAlive(row_, costly, together);
-      s.registers = static_cast<int>(kBookkeeping + ((s.steps * s.pack + s.edged) * bytes + 3) / 4);
+    const std::tuple<bool, bool, bool> all[] = {{true, true, true},   {true, true, false},
+                                                {true, false, true},  {true, false, false},
+                                                {false, false, true}, {false, false, false}};
+    for (const auto& [costly, together, once] : all) {
+      s.costly = costly, s.together = together, s.once = once && row_.onceBytes > 0;
+      if (once != s.once) continue;
+      const int64_t bytes = bytesAlive(row_, costly, together) + (s.once ? row_.onceBytes : 0);
+      s.registers = static_cast<int>(kBookkeeping + (row_.columnBytes > 0 ? kWalkRegisters : 0) +
+                                     ((s.steps * s.pack + s.edged) * bytes + 3) / 4);
       const int maxRegisters = std::min(kMaxRegisters, kRegisterFile / s.threads);
       if (s.registers > maxRegisters) continue;
       declarePlacedColumns(s, maxRegisters, 0);
       int atOnce = std::min(kThreadsPerProcessor / s.threads,
                             kRegisterFile / (s.threads * ((s.registers + 7) / 8 * 8)));
+      leaveRoom(s, atOnce);
       atOnce = std::min(atOnce, static_cast<int>(target_.sharedBytes / (columnsShared(s) + 1024)));
       found_.push_back({s, costOf(row_, s, atOnce, target_)});
     }
+  }
+  // All blocks that walk over rows run at once where that takes few registers less than the estimate: a second
+  // wave of a few blocks takes as long as the first.
+  void leaveRoom(RowSchedule& s, int& atOnce) const {
+    s.minBlocks = 0;
+    if (row_.columnBytes == 0 || row_.rows == 0 || s.columns != RowSchedule::Keep::Registers) return;
+    const int64_t all = (row_.rows + target_.multiprocessors - 1) / target_.multiprocessors;
+    if (all > kBlocksPerProcessor || all * s.threads > kThreadsPerProcessor) return;
+    if (kRegisterFile / (all * s.threads) / 8 * 8 * kTighter < s.registers) return;
+    s.minBlocks = atOnce = static_cast<int>(all);
   }
   void inShared(int perRow, int cluster) {
     if (perRow < 4 * kWarp || row_.elements < kSharedElements) return;
@@ -492,7 +533,8 @@ int64_t sharedBytes(const RowNest& row, const RowSchedule& s) {
 std::vector<RowSchedule> severalOf(std::vector<RowSchedule> all, size_t maxKernels) {
   std::vector<RowSchedule> out;
   auto alike = [](const RowSchedule& a, const RowSchedule& b) {
-    return a.keep == b.keep && a.perRow == b.perRow && a.cluster == b.cluster && a.edged == b.edged;
+    return a.keep == b.keep && a.perRow == b.perRow && a.cluster == b.cluster && a.edged == b.edged &&
+           a.once == b.once;
   };
   const RowSchedule* fewest = nullptr;
   for (const RowSchedule& s : all) {

@@ -20,6 +20,9 @@ struct RowSchedule {
       // columns in shared memory by their position in the row, not by thread: for rows with unaligned starts
       false;
   bool ahead = false; // for walked rows: the next one is prefetched while this one is computed
+  // for walked rows: what is the same for all (RowNest::onceBytes) is read before them, and kept; else read again in
+  // each pass
+  bool once = false;
   int threads = 128;  // per block
   int perRow = 128;   // threads per row: all, or a power of two up to a warp with several rows per block
   int cluster = 1;    // blocks that share a row, each with a part of it; threads are numbered across them
@@ -30,6 +33,8 @@ struct RowSchedule {
   bool together = true;
   bool costly = true; // also keep values that are expensive to recompute
   int registers = 0;  // per thread, estimated
+  // Blocks of a multiprocessor that the compiler must leave registers for, so that all run at once; 0: any number.
+  int minBlocks = 0;
   [[nodiscard]] int rows() const { return threads / perRow; }
   [[nodiscard]] int64_t rowThreads() const { return int64_t(perRow) * cluster; }
   friend bool operator==(const RowSchedule&, const RowSchedule&) = default;
@@ -64,6 +69,7 @@ struct RowNest {
   loops::AffineId origin;
   int passes = 0;
   int aheadBytes = 0;           // per element, prefetched
+  int onceBytes = 0;            // per element, the same for all walked rows: no part of the values
   int columnBytes = 0;          // per element, of columns: for walked rows (Nest::walked)
   bool only = false;            // there are no other loops
   std::vector<RowValue> values; // with expensive values kept
@@ -79,6 +85,8 @@ struct RowNest {
 [[nodiscard]] bool isInRowPacks(const loops::Kernel& k, const RowNest& row, loops::AffineId address);
 // True if the node is read in packs; true if it is expensive enough to be kept.
 [[nodiscard]] bool isRowPack(const loops::Kernel& k, const RowNest& row, loops::NodeId n);
+// True if a load is the same for all walked rows: weights.
+[[nodiscard]] bool isSameForWalked(const loops::Kernel& k, const loops::Nest& nest, loops::NodeId load);
 [[nodiscard]] bool isRowCostly(const loops::Kernel& k, const RowNest& row, loops::NodeId n);
 // For columns to which any thread adds (RowSchedule::placed), the distance between neighbors of a pack: the
 // same element of neighboring packs then is a neighbor in shared memory, wherever the row's packs begin.
