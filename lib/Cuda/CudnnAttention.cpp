@@ -74,13 +74,13 @@ public:
   }
 
 private:
-  [[nodiscard]] int type() const { return a_.dtype == DType::F16 ? kCudnnF16 : kCudnnBf16; }
+  [[nodiscard]] int type() const { return cudnnType(a_.dtype); }
   [[nodiscard]] CudnnLayout layout(CudnnAttention::Tensor which) const {
     using A = CudnnAttention;
     const bool key = which == A::K || which == A::V || which == A::DK || which == A::DV;
     const bool wide = which == A::V || which == A::Y || which == A::DY || which == A::DV;
     return {{a_.batch, key ? a_.keyHeads : a_.heads, key ? a_.keys : a_.rows, wide ? a_.width : a_.depth},
-            a_.strides[which],
+            {a_.strides[which].begin(), a_.strides[which].end()},
             type()};
   }
   [[nodiscard]] CudnnLayout rows() const { return {{a_.batch, a_.heads, a_.rows, 1}, {}, kCudnnF32}; }
@@ -155,14 +155,6 @@ void writeAttention(CudnnGraph& graph, const CudnnAttention& attention) {
   attention.gradient ? writer.backward() : writer.forward();
 }
 
-struct CudnnAttentionPlan::Impl {
-  CudnnAttention attention;
-  CudnnGraph graph;
-  explicit Impl(const CudnnAttention& a, const CudnnTable& table) : attention(a), graph(table) {}
-};
-
-size_t CudnnAttentionPlan::workspaceBytes() const { return impl_->graph.workspaceBytes(); }
-
 // The earliest version with which these graphs were tested; the gradient is wrong in 9.10.0 (cudnn-frontend,
 // scaled_dot_product_flash_attention.h).
 constexpr size_t kFirstVersion = 91100;
@@ -190,7 +182,7 @@ static std::string describe(const CudnnAttention& a) {
   return a.width == a.depth ? text : text + " and " + n(a.width);
 }
 
-Result<CudnnAttentionPlan> Cudnn::plan(const CudnnAttention& attention, size_t workspaceBytes) const {
+Result<CudnnPlan> Cudnn::plan(const CudnnAttention& attention, size_t workspaceBytes) const {
   const size_t version = impl_->table.version();
   if (version < kFirstVersion)
     return machineError("cuDNN " + cudnnVersionText(version) + " is older than " +
@@ -208,27 +200,9 @@ Result<CudnnAttentionPlan> Cudnn::plan(const CudnnAttention& attention, size_t w
   if (attention.gradient && attention.deterministic && impl_->device.info().major >= kBlackwell)
     return machineError("cuDNN's gradient of attention is not known to be deterministic on " +
                         impl_->device.info().name);
-  auto at = impl_->attentions.find(attention);
-  if (at != impl_->attentions.end()) return at->second;
-  if (auto s = impl_->device.makeCurrent(); !s) return s.error();
-  auto plan = std::make_shared<CudnnAttentionPlan::Impl>(attention, impl_->table);
-  writeAttention(plan->graph, attention);
-  const int status = plan->graph.plan(impl_->handle, workspaceBytes, attention.deterministic);
-  Result<CudnnAttentionPlan> result = CudnnAttentionPlan(std::move(plan));
-  if (status)
-    result = machineError("cuDNN does not support " + describe(attention) + ": " + impl_->text(status));
-  return impl_->attentions.emplace(attention, std::move(result)).first->second;
-}
-
-Status Cudnn::run(const CudnnAttentionPlan& plan, const std::array<void*, CudnnAttention::kTensors>& tensors,
-                  void* workspace, const CudaStream& stream) const {
-  if (auto s = impl_->device.makeCurrent(); !s) return s;
-  if (int status = impl_->table.setStream(impl_->handle, stream.get))
-    return machineError("cuDNN rejected the stream: " + impl_->text(status));
-  if (int status = plan.impl().graph.run(impl_->handle, tensors, workspace))
-    return machineError("cuDNN failed to compute " + describe(plan.impl().attention) + " on " +
-                        impl_->device.info().name + ": " + impl_->text(status));
-  return Ok{};
+  const uint32_t refused = attention.deterministic ? 1u << kCudnnNoteNondeterministic : 0;
+  return impl_->plan(attention, describe(attention), workspaceBytes, refused,
+                     [&](CudnnGraph& graph) { writeAttention(graph, attention); });
 }
 
 } // namespace dtc

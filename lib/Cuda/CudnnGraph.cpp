@@ -7,6 +7,7 @@ namespace dtc {
 
 CudnnLayout CudnnLayout::dense() const {
   CudnnLayout out = *this;
+  out.strides.resize(dims.size());
   int64_t stride = 1;
   for (size_t d = out.dims.size(); d-- > 0;) out.strides[d] = stride, stride *= out.dims[d];
   return out;
@@ -19,7 +20,7 @@ CudnnLayout CudnnLayout::as(int dtype) const {
 }
 
 CudnnLayout CudnnLayout::transposed() const {
-  CudnnLayout out = strides[3] ? *this : dense();
+  CudnnLayout out = strides.empty() ? dense() : *this;
   std::swap(out.dims[2], out.dims[3]);
   std::swap(out.strides[2], out.strides[3]);
   return out;
@@ -50,12 +51,13 @@ void CudnnGraph::add(void* operation) {
 }
 
 CudnnGraph::Tensor CudnnGraph::tensor(int64_t id, const CudnnLayout& layout, bool isVirtual, bool byValue) {
-  const CudnnLayout l = layout.strides[3] ? layout : layout.dense();
-  const int64_t alignment = byValue ? 4 : 16;
+  const CudnnLayout l = layout.strides.empty() ? layout.dense() : layout;
+  const auto rank = static_cast<int64_t>(l.dims.size());
+  const int64_t alignment = byValue ? 4 : l.alignment;
   Tensor t = create(kCudnnTensor);
   set(t, kCudnnTensorType, kCudnnTypeDataType, l.type);
-  set(t, kCudnnTensorDims, kCudnnTypeI64, 4, l.dims.data());
-  set(t, kCudnnTensorStrides, kCudnnTypeI64, 4, l.strides.data());
+  set(t, kCudnnTensorDims, kCudnnTypeI64, rank, l.dims.data());
+  set(t, kCudnnTensorStrides, kCudnnTypeI64, rank, l.strides.data());
   set(t, kCudnnTensorId, kCudnnTypeI64, 1, &id);
   set(t, kCudnnTensorAlignment, kCudnnTypeI64, 1, &alignment);
   if (isVirtual) set(t, kCudnnTensorVirtual, kCudnnTypeBoolean, 1, &isVirtual);
@@ -145,10 +147,50 @@ void CudnnGraph::reshape(Tensor x, Tensor y) {
   add(op);
 }
 
-std::vector<void*> CudnnGraph::engines(void* graph) {
+namespace {
+struct ConvOp { // the attributes of the three convolution operations
+  int op, how, image, window, result, alpha, beta;
+};
+constexpr ConvOp kConvOps[] = {{kCudnnConvOp, kCudnnConvOpHow, kCudnnConvOpX, kCudnnConvOpW, kCudnnConvOpY,
+                                kCudnnConvOpAlpha, kCudnnConvOpBeta},
+                               {kCudnnConvImageOp, kCudnnConvImageHow, kCudnnConvImageDx, kCudnnConvImageW,
+                                kCudnnConvImageDy, kCudnnConvImageAlpha, kCudnnConvImageBeta},
+                               {kCudnnConvWindowOp, kCudnnConvWindowHow, kCudnnConvWindowX,
+                                kCudnnConvWindowDw, kCudnnConvWindowDy, kCudnnConvWindowAlpha,
+                                kCudnnConvWindowBeta}}; // by ConvKind
+} // namespace
+
+void CudnnGraph::convolution(ConvKind kind, Tensor image, Tensor window, Tensor result,
+                             const CudnnWindow& along, int math) {
+  const auto rank = static_cast<int64_t>(along.stride.size());
+  void* how = create(kCudnnConv);
+  set(how, kCudnnConvMath, kCudnnTypeDataType, math);
+  set(how, kCudnnConvMode, kCudnnTypeConvMode, kCudnnCrossCorrelation);
+  set(how, kCudnnConvRank, kCudnnTypeI64, 1, &rank);
+  set(how, kCudnnConvStrides, kCudnnTypeI64, rank, along.stride.data());
+  set(how, kCudnnConvDilations, kCudnnTypeI64, rank, along.dilation.data());
+  set(how, kCudnnConvBefore, kCudnnTypeI64, rank, along.before.data());
+  set(how, kCudnnConvAfter, kCudnnTypeI64, rank, along.after.data());
+  finalize(how);
+  const ConvOp& names = kConvOps[static_cast<size_t>(kind)];
+  void* op = create(names.op);
+  set(op, names.how, how);
+  set(op, names.image, image);
+  set(op, names.window, window);
+  set(op, names.result, result);
+  const double one = 1, zero = 0;
+  const float one32 = 1, zero32 = 0;
+  const bool wide = math == kCudnnF64;
+  const int scalar = wide ? kCudnnTypeF64 : kCudnnTypeF32;
+  set(op, names.alpha, scalar, 1, wide ? static_cast<const void*>(&one) : &one32);
+  set(op, names.beta, scalar, 1, wide ? static_cast<const void*>(&zero) : &zero32);
+  add(op);
+}
+
+std::vector<void*> CudnnGraph::engines(void* graph, int mode) {
   void* heuristics = create(kCudnnHeuristics);
   set(heuristics, kCudnnHeuristicGraph, graph);
-  set(heuristics, kCudnnHeuristicMode, kCudnnTypeHeuristic, kCudnnHeuristicA);
+  set(heuristics, kCudnnHeuristicMode, kCudnnTypeHeuristic, mode);
   finalize(heuristics);
   int64_t count = 0;
   if (!status_)
@@ -162,42 +204,52 @@ std::vector<void*> CudnnGraph::engines(void* graph) {
   return configs;
 }
 
-// True if the engine is deterministic.
-bool CudnnGraph::repeats(void* config) {
+// The engine's numerical notes as a set; all of them if they are unknown.
+uint32_t CudnnGraph::notesOf(void* config) {
   void* engine = create(kCudnnEngine);
   int64_t count = 0;
   int notes[kCudnnNoteCount] = {};
   if (status_ || t_.descriptorGet(config, kCudnnConfigEngine, kCudnnTypeDescriptor, 1, &count, &engine) ||
       t_.descriptorGet(engine, kCudnnEngineNotes, kCudnnTypeNumericalNote, kCudnnNoteCount, &count, notes))
-    return false;
-  const int64_t known = std::min<int64_t>(count, kCudnnNoteCount);
-  return std::find(notes, notes + known, int{kCudnnNoteNondeterministic}) == notes + known;
+    return ~uint32_t{0};
+  uint32_t set = 0;
+  for (int64_t i = 0; i < std::min<int64_t>(count, kCudnnNoteCount); ++i) set |= 1u << notes[i];
+  return set;
 }
 
-int CudnnGraph::plan(void* handle, size_t workspaceBytes, bool deterministic) {
+int CudnnGraph::planWith(void* config, void* handle, size_t workspaceBytes) {
+  void* plan = create(kCudnnExecutionPlan);
+  set(plan, kCudnnPlanHandle, kCudnnTypeHandle, 1, &handle);
+  set(plan, kCudnnPlanConfig, config);
+  finalize(plan);
+  int64_t count = 0;
+  if (!status_) status_ = t_.descriptorGet(plan, kCudnnPlanWorkspace, kCudnnTypeI64, 1, &count, &workspace_);
+  if (!status_ && static_cast<size_t>(workspace_) <= workspaceBytes) {
+    plan_ = plan;
+    return 0;
+  }
+  const int refused = std::exchange(status_, 0); // another engine may support it
+  return refused ? refused : int{kCudnnNotSupported};
+}
+
+int CudnnGraph::plan(void* handle, size_t workspaceBytes, uint32_t refusedNotes) {
   void* graph = create(kCudnnOperationGraph);
   set(graph, kCudnnGraphOps, kCudnnTypeDescriptor, static_cast<int64_t>(operations_.size()),
       operations_.data());
   set(graph, kCudnnGraphHandle, kCudnnTypeHandle, 1, &handle);
   finalize(graph);
+  if (status_) return status_;
   int refused = kCudnnNotSupported;
-  for (void* config : engines(graph)) {
-    if (deterministic && !repeats(config)) continue;
-    void* plan = create(kCudnnExecutionPlan);
-    set(plan, kCudnnPlanHandle, kCudnnTypeHandle, 1, &handle);
-    set(plan, kCudnnPlanConfig, config);
-    finalize(plan);
-    int64_t count = 0;
-    if (!status_)
-      status_ = t_.descriptorGet(plan, kCudnnPlanWorkspace, kCudnnTypeI64, 1, &count, &workspace_);
-    if (!status_ && static_cast<size_t>(workspace_) <= workspaceBytes) {
-      plan_ = plan;
-      return 0;
+  for (int mode : {kCudnnHeuristicA, kCudnnHeuristicFallback}) {
+    for (void* config : engines(graph, mode)) {
+      if (refusedNotes && (notesOf(config) & refusedNotes)) continue;
+      const int status = planWith(config, handle, workspaceBytes);
+      if (!status) return 0;
+      refused = status;
     }
-    refused = std::exchange(status_, 0); // the next engine may support it
-    if (!refused) refused = kCudnnNotSupported;
+    status_ = 0; // of heuristics that know no engine
   }
-  return status_ ? status_ : refused;
+  return refused;
 }
 
 int CudnnGraph::run(void* handle, std::span<void* const> pointers, void* workspace) {

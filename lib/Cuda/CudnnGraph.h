@@ -3,6 +3,7 @@
 // first failing call is kept; later calls do nothing.
 #include "CudnnGraphTable.h"
 #include "CudnnTable.h"
+#include "dtc/Kernel/Problem.h"
 #include "dtc/Support/NonCopyable.h"
 #include <array>
 #include <deque>
@@ -11,14 +12,20 @@
 
 namespace dtc {
 
-// Four dims and strides, in elements: dense where no strides are given.
+// Dims and strides, in elements: dense where no strides are given.
 struct CudnnLayout {
-  std::array<int64_t, 4> dims = {1, 1, 1, 1}, strides = {};
+  std::vector<int64_t> dims = {1, 1, 1, 1}, strides = {};
   int type = kCudnnF32;
+  int64_t alignment = 16; // of the address, in bytes
   [[nodiscard]] CudnnLayout dense() const;
   [[nodiscard]] CudnnLayout as(int dtype) const;
   // Transposes the last two dims; the same elements.
   [[nodiscard]] CudnnLayout transposed() const;
+};
+
+// A convolution's parameters along each spatial dim.
+struct CudnnWindow {
+  std::vector<int64_t> stride, dilation, before, after; // before, after: padding
 };
 
 class CudnnGraph : NonCopyable {
@@ -27,7 +34,7 @@ public:
   explicit CudnnGraph(const CudnnTable& table) : t_(table) {}
   ~CudnnGraph();
 
-  // A tensor in memory, 16-byte aligned; its address is pointers[number] of run().
+  // A tensor in memory; its address is pointers[number] of run().
   [[nodiscard]] Tensor memory(size_t number, const CudnnLayout& layout);
   // an intermediate value between operations, not in memory
   [[nodiscard]] Tensor between(const CudnnLayout& layout);
@@ -40,10 +47,14 @@ public:
   void reduce(int kind, Tensor x, Tensor y);      // along the dims where y has size 1
   void matmul(Tensor a, Tensor b, Tensor c);      // of the last two dims; accumulates in f32
   void reshape(Tensor x, Tensor y);
+  // result = image * window (cross-correlation), or the image or window that is the gradient of that. Groups
+  // are the ratio of the channels of image and window. Accumulates in `math`.
+  void convolution(ConvKind kind, Tensor image, Tensor window, Tensor result, const CudnnWindow& along,
+                   int math);
 
   // The first engine, in the order of cuDNN's estimate, that supports the graph within `workspaceBytes`, for
-  // the handle's GPU. Returns a status.
-  [[nodiscard]] int plan(void* handle, size_t workspaceBytes, bool deterministic);
+  // the handle's GPU, and has none of the numerical notes (a set of 1 << note). Returns a status.
+  [[nodiscard]] int plan(void* handle, size_t workspaceBytes, uint32_t refusedNotes);
   [[nodiscard]] size_t workspaceBytes() const { return static_cast<size_t>(workspace_); }
   // Enqueued on the handle's stream. Returns a status.
   [[nodiscard]] int run(void* handle, std::span<void* const> pointers, void* workspace);
@@ -60,8 +71,9 @@ private:
   void finalize(void* descriptor);
   void add(void* operation);
   [[nodiscard]] Tensor tensor(int64_t id, const CudnnLayout& layout, bool isVirtual, bool byValue);
-  [[nodiscard]] bool repeats(void* config);
-  [[nodiscard]] std::vector<void*> engines(void* graph);
+  [[nodiscard]] uint32_t notesOf(void* config);
+  [[nodiscard]] std::vector<void*> engines(void* graph, int mode);
+  [[nodiscard]] int planWith(void* config, void* handle, size_t workspaceBytes);
 
   const CudnnTable& t_;
   int status_ = 0;

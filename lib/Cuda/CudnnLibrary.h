@@ -1,27 +1,41 @@
 #pragma once
 // The opened library, shared by convolutions and attention.
+#include "CudnnGraph.h"
 #include "CudnnTable.h"
 #include "dtc/Cuda/Cudnn.h"
 #include "dtc/Support/NonCopyable.h"
+#include <functional>
 #include <map>
+#include <variant>
 
 namespace dtc {
 
 // 91300 is 9.13.0; before 9, 8906 is 8.9.6.
 [[nodiscard]] std::string cudnnVersionText(size_t number);
+[[nodiscard]] int cudnnType(DType dtype);
+
+struct CudnnPlan::Impl {
+  std::string what; // for messages: "f16 attention, …"
+  CudnnGraph graph;
+  Impl(std::string text, const CudnnTable& table) : what(std::move(text)), graph(table) {}
+};
 
 struct Cudnn::Impl : NonCopyable {
+  using Key = std::variant<CudnnAttention, CudnnConv>;
   CudnnTable table;
   CudaDevice device;
   void* handle = nullptr;
-  // An engine is compiled when it is planned, which takes seconds: equal layers share the plan.
-  mutable std::map<CudnnAttention, Result<CudnnAttentionPlan>> attentions;
+  mutable std::map<Key, Result<CudnnPlan>> plans; // and refusals
   explicit Impl(CudaDevice d) : device(std::move(d)) {}
   ~Impl() {
-    attentions.clear(); // they refer to the handle
+    plans.clear(); // they refer to the handle
     if (handle && device.makeCurrent().ok()) table.destroy(handle);
   }
   [[nodiscard]] std::string text(int status) const { return table.errorText(status); }
+  // The plan of the graph that `write` makes, or the plan or refusal of an equal earlier call.
+  [[nodiscard]] Result<CudnnPlan> plan(const Key& key, std::string what, size_t workspaceBytes,
+                                       uint32_t refusedNotes,
+                                       const std::function<void(CudnnGraph&)>& write) const;
 };
 
 } // namespace dtc

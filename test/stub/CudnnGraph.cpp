@@ -1,9 +1,11 @@
 // The backend interface of the tests' libcudnn.so.9: descriptors with their attributes, graphs of operations, heuristics, plans. What the
 // documentation forbids is refused: attributes that a descriptor has not, of another type or count, descriptors that are not finalized,
 // tensors of one id that differ, a tensor that nothing or two operations make, sizes that do not fit, memory that is not aligned or not the
-// device's. Of graphs only attention and its gradient are taken, in the order that cuDNN's engines look for; of three engines offered the
-// first refuses when its plan is made, and the second does not repeat its bits where the gradient of q is summed up in f32 in memory. Heads
-// of more than 128 elements have no engine where causal, and only such as refuse where not.
+// device's. Of graphs only attention, its gradient and convolutions are taken, in the order that cuDNN's engines look for; of three engines
+// offered for attention the first refuses when its plan is made, and the second does not repeat its bits where the gradient of q is summed up
+// in f32 in memory. Heads of more than 128 elements have no engine where causal, and only such as refuse where not. For convolutions the
+// heuristics offer what dtc must not take first (a transform), then an engine that refuses, then one on tensor cores that does not repeat its
+// bits and rounds f32 to tf32; the fallback list has a plain one.
 #include "CudnnGraph.h"
 
 #include <algorithm>
@@ -49,8 +51,8 @@ struct Attribute {
 };
 constexpr Attribute kAttributes[] = {
     {kCudnnTensor, kCudnnTensorType, kCudnnTypeDataType, 1, true},
-    {kCudnnTensor, kCudnnTensorDims, kCudnnTypeI64, 4, true},
-    {kCudnnTensor, kCudnnTensorStrides, kCudnnTypeI64, 4, true},
+    {kCudnnTensor, kCudnnTensorDims, kCudnnTypeI64, 0, true},
+    {kCudnnTensor, kCudnnTensorStrides, kCudnnTypeI64, 0, true},
     {kCudnnTensor, kCudnnTensorId, kCudnnTypeI64, 1, true},
     {kCudnnTensor, kCudnnTensorAlignment, kCudnnTypeI64, 1, true},
     {kCudnnTensor, kCudnnTensorVirtual, kCudnnTypeBoolean, 1, false},
@@ -75,6 +77,37 @@ constexpr Attribute kAttributes[] = {
     {kCudnnReductionOp, kCudnnReductionOpY, kCudnnTypeDescriptor, 1, true},
     {kCudnnReshapeOp, kCudnnReshapeOpX, kCudnnTypeDescriptor, 1, true},
     {kCudnnReshapeOp, kCudnnReshapeOpY, kCudnnTypeDescriptor, 1, true},
+    {kCudnnConv, kCudnnConvMath, kCudnnTypeDataType, 1, true},
+    {kCudnnConv, kCudnnConvMode, kCudnnTypeConvMode, 1, true},
+    {kCudnnConv, kCudnnConvRank, kCudnnTypeI64, 1, true},
+    {kCudnnConv, kCudnnConvStrides, kCudnnTypeI64, 0, true},
+    {kCudnnConv, kCudnnConvDilations, kCudnnTypeI64, 0, true},
+    {kCudnnConv, kCudnnConvBefore, kCudnnTypeI64, 0, true},
+    {kCudnnConv, kCudnnConvAfter, kCudnnTypeI64, 0, true},
+    {kCudnnConvOp, kCudnnConvOpHow, kCudnnTypeDescriptor, 1, true},
+    {kCudnnConvOp, kCudnnConvOpX, kCudnnTypeDescriptor, 1, true},
+    {kCudnnConvOp, kCudnnConvOpW, kCudnnTypeDescriptor, 1, true},
+    {kCudnnConvOp, kCudnnConvOpY, kCudnnTypeDescriptor, 1, true},
+    {kCudnnConvOp, kCudnnConvOpAlpha, kCudnnTypeF32, 1, true},
+    {kCudnnConvOp, kCudnnConvOpAlpha, kCudnnTypeF64, 1, true},
+    {kCudnnConvOp, kCudnnConvOpBeta, kCudnnTypeF32, 1, true},
+    {kCudnnConvOp, kCudnnConvOpBeta, kCudnnTypeF64, 1, true},
+    {kCudnnConvImageOp, kCudnnConvImageHow, kCudnnTypeDescriptor, 1, true},
+    {kCudnnConvImageOp, kCudnnConvImageDx, kCudnnTypeDescriptor, 1, true},
+    {kCudnnConvImageOp, kCudnnConvImageW, kCudnnTypeDescriptor, 1, true},
+    {kCudnnConvImageOp, kCudnnConvImageDy, kCudnnTypeDescriptor, 1, true},
+    {kCudnnConvImageOp, kCudnnConvImageAlpha, kCudnnTypeF32, 1, true},
+    {kCudnnConvImageOp, kCudnnConvImageAlpha, kCudnnTypeF64, 1, true},
+    {kCudnnConvImageOp, kCudnnConvImageBeta, kCudnnTypeF32, 1, true},
+    {kCudnnConvImageOp, kCudnnConvImageBeta, kCudnnTypeF64, 1, true},
+    {kCudnnConvWindowOp, kCudnnConvWindowHow, kCudnnTypeDescriptor, 1, true},
+    {kCudnnConvWindowOp, kCudnnConvWindowX, kCudnnTypeDescriptor, 1, true},
+    {kCudnnConvWindowOp, kCudnnConvWindowDw, kCudnnTypeDescriptor, 1, true},
+    {kCudnnConvWindowOp, kCudnnConvWindowDy, kCudnnTypeDescriptor, 1, true},
+    {kCudnnConvWindowOp, kCudnnConvWindowAlpha, kCudnnTypeF32, 1, true},
+    {kCudnnConvWindowOp, kCudnnConvWindowAlpha, kCudnnTypeF64, 1, true},
+    {kCudnnConvWindowOp, kCudnnConvWindowBeta, kCudnnTypeF32, 1, true},
+    {kCudnnConvWindowOp, kCudnnConvWindowBeta, kCudnnTypeF64, 1, true},
     {kCudnnOperationGraph, kCudnnGraphOps, kCudnnTypeDescriptor, 0, true},
     {kCudnnOperationGraph, kCudnnGraphHandle, kCudnnTypeHandle, 1, true},
     {kCudnnHeuristics, kCudnnHeuristicGraph, kCudnnTypeDescriptor, 1, true},
@@ -89,6 +122,7 @@ constexpr Attribute kAttributes[] = {
 int64_t elementBytes(int type) {
   switch (type) {
   case kCudnnTypeBoolean: return 1;
+  case kCudnnTypeF64:
   case kCudnnTypeI64:
   case kCudnnTypeHandle:
   case kCudnnTypePointer: return 8;
@@ -100,8 +134,8 @@ int finalizeTensor(Descriptor& d) {
   CudnnTensor& t = d.tensor;
   t = {d.number(kCudnnTensorId), d.number(kCudnnTensorAlignment),
        static_cast<int>(d.number(kCudnnTensorType))};
-  std::copy_n(d.numbers[kCudnnTensorDims].begin(), 4, t.dims.begin());
-  std::copy_n(d.numbers[kCudnnTensorStrides].begin(), 4, t.strides.begin());
+  t.dims = d.numbers[kCudnnTensorDims], t.strides = d.numbers[kCudnnTensorStrides];
+  if (t.dims.size() != t.strides.size() || t.dims.size() < 3 || t.dims.size() > 8) return kCudnnBadParameter;
   t.isVirtual = d.number(kCudnnTensorVirtual) != 0, t.byValue = d.number(kCudnnTensorByValue) != 0;
   const bool positive = std::all_of(t.dims.begin(), t.dims.end(), [](int64_t v) { return v > 0; }) &&
                         std::all_of(t.strides.begin(), t.strides.end(), [](int64_t v) { return v > 0; });
@@ -116,7 +150,8 @@ std::optional<CudnnTensor> tensorOf(const Descriptor& d, int attribute) {
 
 // Is every dim of `t` that of `of`, or one element?
 bool spreads(const CudnnTensor& t, const CudnnTensor& of) {
-  for (size_t d = 0; d < 4; ++d)
+  if (t.dims.size() != of.dims.size()) return t.byValue; // a number
+  for (size_t d = 0; d < t.dims.size(); ++d)
     if (t.dims[d] != of.dims[d] && t.dims[d] != 1) return false;
   return true;
 }
@@ -141,7 +176,11 @@ int finalizePointwise(const Descriptor& d, CudnnOperation& op) {
   if (compares(op.mode) != (op.y->type == kCudnnBool)) return kCudnnBadParameter;
   const bool integers = two && op.y->type == kCudnnI32;
   if (integers && (op.x->type != kCudnnI32 || op.b->type != kCudnnI32)) return kCudnnBadParameter;
-  const int wanted = compares(op.mode) ? int{kCudnnBool} : integers ? int{kCudnnI32} : int{kCudnnF32};
+  const bool doubles = op.y->type == kCudnnF64;
+  const int wanted = compares(op.mode) ? int{kCudnnBool}
+                     : integers        ? int{kCudnnI32}
+                     : doubles         ? int{kCudnnF64}
+                                       : int{kCudnnF32};
   return math == wanted ? 0 : int{kCudnnNotSupported};
 }
 
@@ -180,9 +219,45 @@ int finalizeReshape(const Descriptor& d, CudnnOperation& op) {
   return op.x->dims[2] == op.y->dims[3] && op.x->dims[3] == op.y->dims[2] ? 0 : int{kCudnnNotSupported};
 }
 
+struct ConvNames {
+  int how, x, b, y, alpha, beta;
+};
+ConvNames convNames(int type) {
+  if (type == kCudnnConvOp)
+    return {kCudnnConvOpHow, kCudnnConvOpX,     kCudnnConvOpW,
+            kCudnnConvOpY,   kCudnnConvOpAlpha, kCudnnConvOpBeta};
+  if (type == kCudnnConvImageOp)
+    return {kCudnnConvImageHow, kCudnnConvImageDy,    kCudnnConvImageW,
+            kCudnnConvImageDx,  kCudnnConvImageAlpha, kCudnnConvImageBeta};
+  return {kCudnnConvWindowHow, kCudnnConvWindowX,     kCudnnConvWindowDy,
+          kCudnnConvWindowDw,  kCudnnConvWindowAlpha, kCudnnConvWindowBeta};
+}
+
+int finalizeConvolution(const Descriptor& d, CudnnOperation& op) {
+  const ConvNames names = convNames(d.type);
+  const Descriptor& how = *d.others.at(names.how)[0];
+  if (how.type != kCudnnConv || how.number(kCudnnConvMode) != kCudnnCrossCorrelation)
+    return kCudnnBadParameter;
+  op.kind = CudnnOperation::Convolution, op.mode = d.type;
+  op.x = tensorOf(d, names.x), op.b = tensorOf(d, names.b), op.y = tensorOf(d, names.y);
+  op.stride = how.numbers.at(kCudnnConvStrides), op.dilation = how.numbers.at(kCudnnConvDilations);
+  op.before = how.numbers.at(kCudnnConvBefore), op.after = how.numbers.at(kCudnnConvAfter);
+  const auto rank = static_cast<size_t>(how.number(kCudnnConvRank));
+  for (const auto* list : {&op.stride, &op.dilation, &op.before, &op.after})
+    if (list->size() != rank) return kCudnnBadParameter;
+  if (!op.x || !op.b || !op.y) return kCudnnBadParameter;
+  const int math = static_cast<int>(how.number(kCudnnConvMath));
+  const int64_t one = math == kCudnnF64 ? std::bit_cast<int64_t>(1.0) : int64_t{std::bit_cast<int32_t>(1.0f)};
+  if (d.number(names.alpha) != one || d.number(names.beta, 1) != 0) return kCudnnNotSupported;
+  return checkConvolution(op, math);
+}
+
 int finalizeOperation(Descriptor& d) {
   CudnnOperation& op = d.operation.emplace();
   switch (d.type) {
+  case kCudnnConvOp:
+  case kCudnnConvImageOp:
+  case kCudnnConvWindowOp: return finalizeConvolution(d, op);
   case kCudnnPointwiseOp: return finalizePointwise(d, op);
   case kCudnnMatmulOp: return finalizeMatmul(d, op);
   case kCudnnReductionOp: return finalizeReduction(d, op);
@@ -223,6 +298,10 @@ bool sumsInMemory(const std::vector<CudnnOperation>& graph) {
   });
 }
 
+bool convolves(std::span<const CudnnOperation> graph) {
+  return !graph.empty() && graph[0].kind == CudnnOperation::Convolution;
+}
+
 const std::vector<CudnnOperation>& graphOf(const Descriptor& config) {
   return config.others.at(kCudnnConfigEngine)[0]->graph;
 }
@@ -233,7 +312,10 @@ int finalizePlan(Descriptor& d) {
   const Descriptor& config = *d.others[kCudnnPlanConfig][0];
   if (config.type != kCudnnEngineConfig) return kCudnnBadParameter;
   d.graph = graphOf(config);
-  const bool refused = config.others.at(kCudnnConfigEngine)[0]->engine == 0 || depthOf(d.graph) > 128;
+  const int64_t engine = config.others.at(kCudnnConfigEngine)[0]->engine;
+  const bool convolution = convolves(d.graph);
+  if (convolution) d.graph[0].tf32 = engine == 2 && d.graph[0].x->type == kCudnnF32;
+  const bool refused = convolution ? engine == 1 : engine == 0 || depthOf(d.graph) > 128;
   return refused ? int{kCudnnNotSupported} : checkCudnnGraph(d.graph);
 }
 
@@ -244,6 +326,7 @@ std::string patternOf(std::span<const CudnnOperation> operations) {
     case CudnnOperation::Matmul: text += "m "; break;
     case CudnnOperation::Reduction: text += op.mode == kCudnnReduceMax ? "> " : "+ "; break;
     case CudnnOperation::Reshape: text += "t "; break;
+    case CudnnOperation::Convolution: text += "c "; break;
     }
   return text;
 }
@@ -253,6 +336,13 @@ int get(const Descriptor& d, int name, int type, int64_t wanted, int64_t* count,
     return *static_cast<int64_t*>(out) = kWorkspace, *count = 1, 0;
   if (d.type == kCudnnEngine && name == kCudnnEngineNotes && type == kCudnnTypeNumericalNote) {
     auto* notes = static_cast<int*>(out);
+    *count = 0;
+    if (convolves(d.graph)) {
+      if (d.engine == 0) notes[(*count)++] = kCudnnNoteFft;
+      if (d.engine == 2)
+        notes[(*count)++] = kCudnnNoteNondeterministic, notes[(*count)++] = kCudnnNoteTensorCore;
+      return 0;
+    }
     *count = 1;
     notes[0] = 0; // tensor cores
     if (d.engine == 1 && sumsInMemory(d.graph)) notes[(*count)++] = kCudnnNoteNondeterministic;
@@ -264,11 +354,16 @@ int get(const Descriptor& d, int name, int type, int64_t wanted, int64_t* count,
   if (d.type != kCudnnHeuristics || name != kCudnnHeuristicResults || type != kCudnnTypeDescriptor)
     return kCudnnBadParameter;
   const std::vector<CudnnOperation>& graph = d.others.at(kCudnnHeuristicGraph)[0]->graph;
+  const int64_t mode = d.number(kCudnnHeuristicMode);
+  if (mode != kCudnnHeuristicA && mode != kCudnnHeuristicFallback) return kCudnnNotSupported;
+  const bool fallback = mode == kCudnnHeuristicFallback, convolution = convolves(graph);
+  if (fallback && !convolution) return kCudnnNotSupported;
   const bool none = checkCudnnGraph(graph) != 0 || (depthOf(graph) > 128 && causal(graph));
-  *count = none ? 0 : 3;
+  *count = none ? 0 : fallback ? 1 : 3;
   for (int64_t i = 0; i < std::min(wanted, *count); ++i) {
     auto engine = std::make_shared<Descriptor>();
-    engine->type = kCudnnEngine, engine->final = true, engine->engine = i, engine->graph = graph;
+    engine->type = kCudnnEngine, engine->final = true, engine->engine = fallback ? 3 : i,
+    engine->graph = graph;
     Shared& config = of(static_cast<void**>(out)[i]);
     if (config->type != kCudnnEngineConfig) return kCudnnBadParameter;
     config->others[kCudnnConfigEngine] = {engine};
@@ -281,6 +376,7 @@ int get(const Descriptor& d, int name, int type, int64_t wanted, int64_t* count,
 
 // The order in which cuDNN's engines look for the operations (cudnn-frontend, scaled_dot_product_flash_attention.h), and layouts.
 int stub::checkCudnnGraph(std::span<const CudnnOperation> operations) {
+  if (convolves(operations)) return checkConvolutionGraph(operations);
   const std::string p = patternOf(operations);
   // What bounds the keys above, from the first row's place or from the last one's, and below.
   const char *above[] = {"", "501 501 303 601 ", "501 501 0 303 601 ", "501 501 0 9 303 601 ",
@@ -363,7 +459,8 @@ STUB_DNN cudnnBackendFinalize(void* descriptor) {
   if (d.type == kCudnnTensor)
     status = finalizeTensor(d);
   else if (d.type == kCudnnPointwiseOp || d.type == kCudnnMatmulOp || d.type == kCudnnReductionOp ||
-           d.type == kCudnnReshapeOp)
+           d.type == kCudnnReshapeOp || d.type == kCudnnConvOp || d.type == kCudnnConvImageOp ||
+           d.type == kCudnnConvWindowOp)
     status = finalizeOperation(d);
   else if (d.type == kCudnnOperationGraph)
     status = finalizeGraph(d);
@@ -395,9 +492,8 @@ STUB_DNN cudnnBackendExecute(void* handle, void* plan, void* pack) {
       std::memcpy(&integer, place.at, sizeof integer);
       place.number = t.type == kCudnnI32 ? integer : static_cast<double>(std::bit_cast<float>(integer));
     } else {
-      const int64_t last = t.at({t.dims[0] - 1, t.dims[1] - 1, t.dims[2] - 1, t.dims[3] - 1});
-      const int64_t bytes = (last + 1) * (t.type == kCudnnF32 ? 4 : 2);
-      if (reinterpret_cast<uintptr_t>(place.at) % 16 ||
+      const int64_t bytes = (t.last() + 1) * (t.type == kCudnnF64 ? 8 : t.type == kCudnnF32 ? 4 : 2);
+      if (reinterpret_cast<uintptr_t>(place.at) % static_cast<uintptr_t>(t.alignment) ||
           !stub::isDeviceMemory(place.at, static_cast<size_t>(bytes)))
         return kCudnnBadParameter;
     }

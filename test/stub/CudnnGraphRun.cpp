@@ -10,10 +10,10 @@ using namespace dtc;
 namespace stub {
 namespace {
 
-using Index = std::array<int64_t, 4>;
+using Index = std::vector<int64_t>;
 
 bool next(Index& index, const Index& dims) {
-  for (size_t d = 4; d-- > 0;) {
+  for (size_t d = dims.size(); d-- > 0;) {
     if (++index[d] < dims[d]) return true;
     index[d] = 0;
   }
@@ -22,19 +22,26 @@ bool next(Index& index, const Index& dims) {
 
 int64_t dense(const Index& index, const Index& dims) {
   int64_t i = 0;
-  for (size_t d = 0; d < 4; ++d) i = i * dims[d] + index[d];
+  for (size_t d = 0; d < dims.size(); ++d) i = i * dims[d] + index[d];
   return i;
 }
 
 // Of a dim of one element that one is taken, and of fewer heads the one that these share.
 Index within(Index index, const Index& from, const Index& dims) {
-  for (size_t d = 0; d < 4; ++d)
-    if (dims[d] != from[d]) index[d] = index[d] * dims[d] / from[d];
+  index.resize(dims.size()); // of a number: all of its dims have one element
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (d >= from.size())
+      index[d] = 0;
+    else if (dims[d] != from[d])
+      index[d] = index[d] * dims[d] / from[d];
   return index;
 }
 
 DType dtypeOf(int type) {
-  return type == kCudnnF16 ? DType::F16 : type == kCudnnBf16 ? DType::BF16 : DType::F32;
+  return type == kCudnnF16    ? DType::F16
+         : type == kCudnnBf16 ? DType::BF16
+         : type == kCudnnF64  ? DType::F64
+                              : DType::F32;
 }
 
 double rounded(double v, int type) {
@@ -57,6 +64,7 @@ public:
     case CudnnOperation::Matmul: matmul(op, x, b, y); break;
     case CudnnOperation::Reduction: reduce(op, x, y); break;
     case CudnnOperation::Reshape: turn(op, x, y); break;
+    case CudnnOperation::Convolution: runConvolution(op, x, b, y); break;
     }
     write(*op.y, std::move(y));
   }
@@ -69,7 +77,7 @@ private:
 
   void pointwise(const CudnnOperation& op, const std::vector<double>& x, const std::vector<double>& b,
                  const std::vector<double>& t, std::vector<double>& y) {
-    Index at = {};
+    Index at(op.y->dims.size());
     size_t i = 0;
     do {
       const double u = element(x, *op.x, at, op.y->dims), v = op.b ? element(b, *op.b, at, op.y->dims) : 0;
@@ -92,7 +100,7 @@ private:
 
   void matmul(const CudnnOperation& op, const std::vector<double>& a, const std::vector<double>& b,
               std::vector<double>& c) {
-    Index at = {};
+    Index at(4);
     size_t i = 0;
     const int64_t depth = op.x->dims[3], group = op.y->dims[1] / op.b->dims[1];
     do {
@@ -108,7 +116,7 @@ private:
 
   void reduce(const CudnnOperation& op, const std::vector<double>& x, std::vector<double>& y) {
     std::fill(y.begin(), y.end(), op.mode == kCudnnReduceMax ? -HUGE_VAL : 0);
-    Index at = {};
+    Index at(4);
     size_t i = 0;
     do {
       double& to = y[static_cast<size_t>(dense(within(at, op.x->dims, op.y->dims), op.y->dims))];
@@ -118,7 +126,7 @@ private:
   }
 
   void turn(const CudnnOperation& op, const std::vector<double>& x, std::vector<double>& y) {
-    Index at = {};
+    Index at(4);
     size_t i = 0;
     do {
       y[static_cast<size_t>(dense({at[0], at[1], at[3], at[2]}, op.y->dims))] = x[i++];
@@ -130,7 +138,7 @@ private:
     const CudnnPlace& p = places_.at(t.id);
     if (t.byValue) return {p.number};
     std::vector<double> v;
-    Index at = {};
+    Index at(t.dims.size());
     do {
       v.push_back(loadNumber(dtypeOf(t.type), p.at, t.at(at)));
     } while (next(at, t.dims));
@@ -138,7 +146,7 @@ private:
   }
   void write(const CudnnTensor& t, std::vector<double> v) {
     for (double& x : v) x = rounded(x, t.type);
-    Index at = {};
+    Index at(t.dims.size());
     size_t i = 0;
     if (!t.isVirtual) do {
         storeNumber(dtypeOf(t.type), places_.at(t.id).at, t.at(at), v[i++]);

@@ -6,15 +6,28 @@
 #include <array>
 #include <compare>
 #include <memory>
+#include <span>
+#include <vector>
 
 namespace dtc {
 
-// All three tensors are contiguous and row-major, in `dtype` (f16 bf16 f32 f64). f32 is not rounded to tf32.
-// Sizes are at least 1; the padding is the same at both ends.
-struct CudnnConv : ConvProblem<int64_t> {
-  bool bias = false;          // of the result, one per channel (not for a window)
+// A convolution of cuDNN, of two or three spatial dims. Sizes and strides are at least 1, in elements; the
+// number of groups is the ratio of the channels of image and window. f32 is not rounded to tf32.
+struct CudnnConv {
+  enum Which : uint8_t { Image, Window, Result, Bias, kTensors };
+  struct Tensor {
+    std::vector<int64_t> dims, strides; // [n, channels, spatial…]; of the window [o, channels of a group, …]
+    int64_t alignment = 16;             // of the address, in bytes
+    friend auto operator<=>(const Tensor&, const Tensor&) = default;
+  };
+  ConvKind kind = ConvKind::Forward;
+  DType dtype = DType::F32;                             // of all tensors
+  std::array<Tensor, kTensors> tensors;                 // Bias: [1, channels, 1…], unused unless `bias`
+  std::vector<int64_t> stride, dilation, before, after; // by spatial dim; before, after: padding
+  bool bias = false;          // of what is computed, one per channel (not for a window)
   bool tf32 = false;          // operands of f32 may be rounded to tf32
   bool deterministic = false; // deterministic: the same bits in every run
+  friend auto operator<=>(const CudnnConv&, const CudnnConv&) = default;
 };
 
 // Row i attends to at least one key. Strides are of batch, head, row and column; those of Lse, Delta and WideDQ
@@ -28,19 +41,7 @@ struct CudnnAttention : AttentionProblem<int64_t> {
   friend auto operator<=>(const CudnnAttention&, const CudnnAttention&) = default;
 };
 
-// Attention with its chosen engine, shared between copies and between equal calls of one library.
-class CudnnAttentionPlan {
-public:
-  [[nodiscard]] size_t workspaceBytes() const;
-  struct Impl;
-  explicit CudnnAttentionPlan(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-  [[nodiscard]] Impl& impl() const { return *impl_; }
-
-private:
-  std::shared_ptr<Impl> impl_;
-};
-
-// A convolution with its chosen algorithm, shared between copies.
+// A graph of operations with its chosen engine, shared between copies and between equal calls of one library.
 class CudnnPlan {
 public:
   [[nodiscard]] size_t workspaceBytes() const;
@@ -61,18 +62,15 @@ public:
   // Error (Machine): the library is missing or too old (with the package to install) or does not start.
   [[nodiscard]] static Result<Cudnn> open(const CudaDevice& device);
   [[nodiscard]] std::string version() const; // "9.13.0"
-  // Error (Machine): no algorithm that accumulates directly within `workspaceBytes`.
+  // Error (Machine): no engine that accumulates directly within `workspaceBytes`. An engine is compiled when
+  // it is planned, which takes seconds: equal calls share the plan.
   [[nodiscard]] Result<CudnnPlan> plan(const CudnnConv& conv, size_t workspaceBytes) const;
-  // Enqueued on the stream. Pointers are on the device; `workspace` has the plan's workspaceBytes, 256-byte
-  // aligned.
-  [[nodiscard]] Status run(const CudnnPlan& plan, void* image, void* window, void* result, const void* bias,
-                           void* workspace, const CudaStream& stream) const;
-
   // Error (Machine): no engine within `workspaceBytes`, or the version is older than 9.11.
-  [[nodiscard]] Result<CudnnAttentionPlan> plan(const CudnnAttention& attention, size_t workspaceBytes) const;
-  // As above; `tensors` by CudnnAttention::Tensor, 16-byte aligned, null for absent ones.
-  [[nodiscard]] Status run(const CudnnAttentionPlan& plan,
-                           const std::array<void*, CudnnAttention::kTensors>& tensors, void* workspace,
+  [[nodiscard]] Result<CudnnPlan> plan(const CudnnAttention& attention, size_t workspaceBytes) const;
+  // Enqueued on the stream. Pointers are on the device: `tensors` by CudnnConv::Which or
+  // CudnnAttention::Tensor (16-byte aligned), null for absent ones; `workspace` has the plan's
+  // workspaceBytes, 256-byte aligned.
+  [[nodiscard]] Status run(const CudnnPlan& plan, std::span<void* const> tensors, void* workspace,
                            const CudaStream& stream) const;
 
   struct Impl;

@@ -112,27 +112,11 @@ static_assert(int(kNcclSum) == ncclSum && int(kNcclProd) == ncclProd && int(kNcc
   static_assert(SameCall<decltype(CudnnTable::member), decltype(&::symbol)>::value, #symbol);
 DTC_CUDNN_FUNCTIONS(DTC_COMPARE)
 #undef DTC_COMPARE
-static_assert(sizeof(CudnnAlgorithm) == sizeof(cudnnConvolutionFwdAlgoPerf_t) &&
-              sizeof(CudnnAlgorithm) == sizeof(cudnnConvolutionBwdDataAlgoPerf_t) &&
-              sizeof(CudnnAlgorithm) == sizeof(cudnnConvolutionBwdFilterAlgoPerf_t));
-static_assert(offsetof(CudnnAlgorithm, memory) == offsetof(cudnnConvolutionFwdAlgoPerf_t, memory) &&
-              offsetof(CudnnAlgorithm, determinism) == offsetof(cudnnConvolutionFwdAlgoPerf_t, determinism) &&
-              offsetof(CudnnAlgorithm, math) == offsetof(cudnnConvolutionFwdAlgoPerf_t, mathType));
 static_assert(int(kCudnnF32) == CUDNN_DATA_FLOAT && int(kCudnnF64) == CUDNN_DATA_DOUBLE &&
               int(kCudnnF16) == CUDNN_DATA_HALF && int(kCudnnBf16) == CUDNN_DATA_BFLOAT16);
-static_assert(int(kCudnnNchw) == CUDNN_TENSOR_NCHW &&
-              int(kCudnnCrossCorrelation) == CUDNN_CROSS_CORRELATION &&
-              int(kCudnnDeterministic) == CUDNN_DETERMINISTIC &&
-              int(kCudnnTensorMath) == CUDNN_TENSOR_OP_MATH && int(kCudnnFmaMath) == CUDNN_FMA_MATH &&
-              int(kCudnnDefaultMath) == CUDNN_DEFAULT_MATH);
+static_assert(int(kCudnnCrossCorrelation) == CUDNN_CROSS_CORRELATION);
 static_assert(int(kCudnnBadParameter) == CUDNN_STATUS_BAD_PARAM &&
               int(kCudnnNotSupported) == CUDNN_STATUS_NOT_SUPPORTED);
-static_assert(int(kCudnnForwardDirect) == ((1 << CUDNN_CONVOLUTION_FWD_ALGO_FFT) - 1) &&
-              int(kCudnnImageDirect) ==
-                  (1 << CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 | 1 << CUDNN_CONVOLUTION_BWD_DATA_ALGO_1) &&
-              int(kCudnnWindowDirect) ==
-                  (1 << CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 | 1 << CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 |
-                   1 << CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3));
 static_assert(int(kCudnnI32) == CUDNN_DATA_INT32);
 static_assert(int(kCudnnBool) == CUDNN_DATA_BOOLEAN);
 static_assert(int(kCudnnPointwise) == CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
@@ -173,6 +157,46 @@ static_assert(int(kCudnnSelect) == CUDNN_POINTWISE_BINARY_SELECT);
 static_assert(int(kCudnnReduceAdd) == CUDNN_REDUCE_TENSOR_ADD);
 static_assert(int(kCudnnReduceMax) == CUDNN_REDUCE_TENSOR_MAX);
 static_assert(int(kCudnnHeuristicA) == CUDNN_HEUR_MODE_A);
+static_assert(int(kCudnnConv) == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+static_assert(int(kCudnnConvOp) == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+static_assert(int(kCudnnConvWindowOp) == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
+static_assert(int(kCudnnConvImageOp) == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
+static_assert(int(kCudnnTypeF32) == CUDNN_TYPE_FLOAT && int(kCudnnTypeF64) == CUDNN_TYPE_DOUBLE);
+static_assert(int(kCudnnTypeConvMode) == CUDNN_TYPE_CONVOLUTION_MODE);
+static_assert(int(kCudnnHeuristicFallback) == CUDNN_HEUR_MODE_FALLBACK);
+static_assert(int(kCudnnNoteTensorCore) == CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+static_assert(int(kCudnnNoteNarrowsInputs) == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+static_assert(int(kCudnnNoteNarrowSums) == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
+static_assert(int(kCudnnNoteFft) == CUDNN_NUMERICAL_NOTE_FFT);
+static_assert(int(kCudnnNoteWinograd) == CUDNN_NUMERICAL_NOTE_WINOGRAD);
+static_assert(int(kCudnnNoteWinograd4) == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4);
+static_assert(int(kCudnnNoteWinograd6) == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6);
+static_assert(int(kCudnnNoteWinograd13) == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13);
+static_assert(int(kCudnnConvMath) == CUDNN_ATTR_CONVOLUTION_COMP_TYPE);
+static_assert(int(kCudnnConvMode) == CUDNN_ATTR_CONVOLUTION_CONV_MODE);
+static_assert(int(kCudnnConvDilations) == CUDNN_ATTR_CONVOLUTION_DILATIONS);
+static_assert(int(kCudnnConvStrides) == CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+static_assert(int(kCudnnConvAfter) == CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
+static_assert(int(kCudnnConvBefore) == CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+static_assert(int(kCudnnConvRank) == CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS);
+static_assert(int(kCudnnConvOpAlpha) == CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA);
+static_assert(int(kCudnnConvOpBeta) == CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA);
+static_assert(int(kCudnnConvOpHow) == CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC);
+static_assert(int(kCudnnConvOpW) == CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W);
+static_assert(int(kCudnnConvOpX) == CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X);
+static_assert(int(kCudnnConvOpY) == CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
+static_assert(int(kCudnnConvImageAlpha) == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA);
+static_assert(int(kCudnnConvImageBeta) == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA);
+static_assert(int(kCudnnConvImageHow) == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC);
+static_assert(int(kCudnnConvImageW) == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W);
+static_assert(int(kCudnnConvImageDx) == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX);
+static_assert(int(kCudnnConvImageDy) == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY);
+static_assert(int(kCudnnConvWindowAlpha) == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA);
+static_assert(int(kCudnnConvWindowBeta) == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA);
+static_assert(int(kCudnnConvWindowHow) == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC);
+static_assert(int(kCudnnConvWindowDw) == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW);
+static_assert(int(kCudnnConvWindowX) == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X);
+static_assert(int(kCudnnConvWindowDy) == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY);
 static_assert(int(kCudnnNoteNondeterministic) == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
 static_assert(int(kCudnnPointwiseMode) == CUDNN_ATTR_POINTWISE_MODE);
 static_assert(int(kCudnnPointwiseMath) == CUDNN_ATTR_POINTWISE_MATH_PREC);

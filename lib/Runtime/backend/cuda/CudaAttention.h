@@ -18,7 +18,7 @@ public:
                            void* scratch) const;
 
 private:
-  std::vector<CudnnAttentionPlan> plan_; // exactly one
+  std::vector<CudnnPlan> plan_; // exactly one
   std::array<void*, CudnnAttention::kTensors> tensors_ = {};
   size_t delta_ = 0, wideDq_ = 0; // for a gradient: offsets in the scratch, after the workspace
   size_t scratchBytes_ = 0;

@@ -9,6 +9,7 @@
 #include "backend/cuda/CudaNarrow.h"
 #include "backend/cuda/CudaSchedules.h"
 #include "backend/cuda/NcclCommunicator.h"
+#include "dtc/Support/Counted.h"
 
 #include <algorithm>
 #include <chrono>
@@ -238,9 +239,9 @@ private:
   CudaSchedules schedules_;
   std::vector<CudaMemory> memory_;
   std::vector<std::unique_ptr<Launch>> launches_;
+  std::map<size_t, Result<Cudnn>> cudnn_; // by GPU; outlives the plans of products_
   std::vector<Product> products_;
   std::map<size_t, CublasLt> libraries_;  // by GPU
-  std::map<size_t, Result<Cudnn>> cudnn_; // by GPU
   std::map<size_t, Cusolver> cusolver_;   // by GPU
   std::map<int64_t, CudaMemory> scratch_; // for factorizations, convolutions and attention, by device
   std::vector<std::string> notes_;
@@ -393,6 +394,9 @@ Result<Backend::Placed> CudaBackend::place(int64_t coordinate, const PlacedConv&
   if (!conv) return instead(std::move(product), c.own, conv.error());
   if (Status s = growScratch(coordinate, conv->scratchBytes()); !s) return s.error();
   note("convolutions by cuDNN " + (*opened)->version());
+  if (const size_t kernels = conv->numKernels())
+    note("a convolution by cuDNN needs " + counted(kernels, "kernel") +
+         " for other layouts, uneven padding or a bias");
   product.conv = std::move(*conv);
   noteTf32(c.dtype);
   products_.push_back(std::move(product));

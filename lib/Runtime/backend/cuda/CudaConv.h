@@ -5,14 +5,17 @@
 
 namespace dtc {
 
-// A convolution executed by cuDNN, which needs contiguous tensors and symmetric padding. Other layouts are
-// copied; an image with other padding or cropping is materialized.
+// A convolution executed by cuDNN, with channels first or last in memory. Tensors in another layout are copied.
+// What cuDNN refuses is tried again in simpler terms: the bias is added by a kernel, an image with uneven
+// padding is materialized, strided tensors are made dense.
 class CudaConv {
 public:
   // Error (Machine): see Cudnn::plan; also empty tensors.
   [[nodiscard]] static Result<CudaConv> plan(const Cudnn& library, CudaDeviceQueue& queue,
                                              const PlacedConv& conv, bool deterministic, bool tf32);
   [[nodiscard]] size_t scratchBytes() const { return scratchBytes_; }
+  // Kernels in addition to cuDNN's: copies, and the bias.
+  [[nodiscard]] size_t numKernels() const { return copies_.size(); }
   // `scratch`: scratchBytes(), 256-byte aligned, exclusive while the call runs; steps of a device may share
   // it.
   [[nodiscard]] Status run(const Cudnn& library, CudaDeviceQueue& queue, int64_t coordinate,
@@ -26,9 +29,10 @@ private:
   static constexpr size_t kAxes = 6;
   struct Copy {
     Axis axes[kAxes];
-    std::byte *to = nullptr, *from = nullptr; // the null one is in the scratch, at `offset`
+    std::byte *to = nullptr, *from = nullptr; // a null one is in the scratch, at `offset`
     size_t offset = 0;
-    bool after = false; // copies the result, after the convolution
+    bool after = false; // runs after the convolution
+    bool adds = false;  // to[i] += from[i]: the bias
   };
   struct Tensor {
     std::byte* at = nullptr; // null if in the scratch, at `offset`
@@ -42,10 +46,9 @@ private:
                             void* scratch) const;
 
   std::vector<CudnnPlan> plan_; // exactly one
-  Tensor image_, window_, result_;
-  const std::byte* bias_ = nullptr;
+  std::array<Tensor, CudnnConv::kTensors> tensors_;
   std::vector<Copy> copies_;
-  std::string copyKernel_;
+  DType dtype_ = DType::F32;
   size_t scratchBytes_ = 0;
 };
 
