@@ -34,7 +34,8 @@ public:
     if (visited_ != block_.ops.size()) return std::nullopt;
     if (m_[conv_].numOperands > 2) call_.bias = static_cast<int32_t>(bias.number);
     call_.groups = shape->groups;
-    const bool gradient = !shape->transposed && call_.bias < 0 && isWindowGradient(*shape, w);
+    const std::vector<int64_t> order(w.order.begin(), w.order.end());
+    const bool gradient = call_.bias < 0 && isWindowGradient(*shape, order);
     if (!(gradient ? window(*shape, x, w, y) : forward(*shape, x, w, y))) return std::nullopt;
     call_.sizes = sizes_.list;
     return std::move(call_);
@@ -48,15 +49,6 @@ private:
     std::vector<Size> strides; // by dim of the convolution's tensor
     std::vector<Dim> dims;
   };
-
-  // Every convolution is also the window gradient of another one, whose images are its channels and whose
-  // result is its window: as autodiff writes it, or where the window slides to fewer positions than it has
-  // elements. Libraries are fast for small windows.
-  static bool isWindowGradient(const ConvShape& shape, const View& w) {
-    int64_t lengths = 1, results = 1;
-    for (const ConvWindow& v : shape.windows) lengths *= v.length, results *= v.result;
-    return lengths > results || (w.order[0] == 1 && w.order[1] == 0);
-  }
 
   // from[i]: the operand's dim that dim i of the result is; nothing where the op does more than permute.
   std::optional<std::vector<size_t>> permutation(OpId o) {

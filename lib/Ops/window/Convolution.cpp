@@ -379,6 +379,14 @@ int64_t localGroups(const OpQuery& q, std::span<const TypeId> in, std::span<cons
 bool convShapeOf(const OpQuery& q, ConvShape& s) { return shapeOf(q, s); }
 
 bool isConvolution(const OpRecord& record) { return record.rule == convRule; }
+bool isWindowGradient(const ConvShape& shape, std::span<const int64_t> order) {
+  int64_t lengths = 1, results = 1;
+  for (const ConvWindow& v : shape.windows) lengths *= v.length, results *= v.result;
+  // The images of the other one are outermost, and its channels follow or are last.
+  const bool swapped =
+      order[1] == 0 && (order[0] == 1 || order[0] + 1 == static_cast<int64_t>(order.size()));
+  return !shape.transposed && (lengths > results || swapped);
+}
 std::optional<ConvShape> convolutionOf(const OpQuery& q) {
   ConvShape s;
   if (!shapeOf(q, s)) return std::nullopt;

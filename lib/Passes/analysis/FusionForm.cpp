@@ -206,18 +206,24 @@ const FusionForm& FusionForms::asMove(const FusionForm& form) {
   return moves_.back();
 }
 
-bool permutesAllButLast(const FusionForm& move) {
-  if (!move.compound || move.rule.operands.size() != 1) return false;
+std::optional<std::vector<size_t>> permutationOf(const FusionForm& move) {
+  if (!move.compound || move.rule.operands.size() != 1) return std::nullopt;
   const std::vector<DimMap>&from = move.rule.operands[0].dims, &to = move.rule.results[0].dims;
-  if (from.size() != to.size() || from.empty()) return false;
-  std::vector<bool> seen(move.rule.factors.size());
+  if (from.size() != to.size() || from.empty()) return std::nullopt;
   for (const std::vector<DimMap>* dims : {&from, &to})
     for (const DimMap& d : *dims)
-      if (!d.plain()) return false;
-  for (const DimMap& d : from) seen[d.terms[0].factor] = true;
+      if (!d.plain()) return std::nullopt;
+  std::vector<size_t> order;
   for (const DimMap& d : to)
-    if (!seen[d.terms[0].factor]) return false;
-  return from.back().terms[0].factor == to.back().terms[0].factor;
+    for (size_t i = 0; i < from.size(); ++i)
+      if (from[i].terms[0].factor == d.terms[0].factor) order.push_back(i);
+  if (order.size() != from.size()) return std::nullopt;
+  return order;
+}
+
+bool permutesAllButLast(const FusionForm& move) {
+  const auto order = permutationOf(move);
+  return order && order->back() + 1 == order->size();
 }
 
 std::optional<int64_t> columnParts(const std::vector<bool>& rowReduced, const std::vector<Dim>& full,

@@ -52,6 +52,8 @@ private:
 // True if the op is decomposed unless the target has a kernel for it with these dtypes and sizes (its record
 // derives "one kernel").
 [[nodiscard]] bool mayHaveKernel(Module&, OpId);
+// For an op that only permutes the operand's dims: the operand's dim of each dim of the result.
+[[nodiscard]] std::optional<std::vector<size_t>> permutationOf(const FusionForm& move);
 // True if the op only permutes the operand's dims, and the last one stays last.
 [[nodiscard]] bool permutesAllButLast(const FusionForm& move);
 

@@ -200,6 +200,8 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
                         .writesOnce = target.gpu,
                         .epilogues = target.gemmEpilogues && !fixed,
                         .gelu = target.gemmEpilogues && !fixed && libraryGelu};
+    if (limit > 1 && target.gpu && !fixed)
+      layOutConvolutions(m, m[f].body, tables.forms, target.convDTypes, tables.convLayouts);
     if (limit > 1) storeOnce(m, m[f].body, tables.forms);
     BlockFuser(m, m[f].body, limit, target.multipliesF8() && !fixed, order, tables, map, options.remarks)
         .run();

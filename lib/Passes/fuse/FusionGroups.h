@@ -5,6 +5,7 @@
 // groups of one level are independent, so that small ones (the updates of many weights) fuse horizontally.
 #include "analysis/ByValue.h"
 #include "analysis/FusionForm.h"
+#include "fuse/ConvLayouts.h"
 
 namespace dtc {
 
@@ -51,6 +52,7 @@ struct FusionTables {
   bool writesOnce = false;
   bool epilogues = false;          // a library adds a matrix to a matmul
   bool gelu = false;               // and multiplies it by gelu's derivative
+  ConvLayouts convLayouts;
   std::vector<uint32_t> positions; // by op: its position in its block; arbitrary for ops of other blocks
   // By value:
   ScratchMap<uint32_t> uses;         // in the block that is grouped
@@ -112,6 +114,7 @@ public:
   ScratchMap<uint32_t>& uses; // FusionTables::uses
   const bool writesOnce;      // FusionTables::writesOnce
   const bool epilogues, gelu; // FusionTables
+  const ConvLayouts& convLayouts;
 
   // The state of an op, or null if it is not in this block.
   [[nodiscard]] const FusionOp* find(OpId o) const {

@@ -30,7 +30,8 @@ void foldFactors(FusionGroups& fusion, OpId matmul, const NarrowFactor& both);
 // FusionViews.cpp: operands of matmuls and concatenations as views.
 // The layout of a value in memory after data-movement ops; nothing if it is not strided.
 [[nodiscard]] std::optional<StridedView> viewOf(const FusionGroups& fusion, ValueId v, bool lookups);
-[[nodiscard]] bool permuted(const FusionGroups& fusion, ValueId v); // a permutation of a value in memory
+// True if it is a permutation of a value in memory; with `anyOrder`, the last dim need not stay last.
+[[nodiscard]] bool permuted(const FusionGroups& fusion, ValueId v, bool anyOrder);
 void storeForOneWalk(FusionGroups& fusion, OpId o);
 
 void chooseLayouts(FusionGroups& fusion); // FusionLayouts.cpp: of stored values

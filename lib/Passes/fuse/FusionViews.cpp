@@ -50,9 +50,9 @@ std::optional<StridedView> viewOf(const FusionGroups& fusion, ValueId v, bool lo
   return view;
 }
 
-bool permuted(const FusionGroups& fusion, ValueId v) {
+bool permuted(const FusionGroups& fusion, ValueId v, bool anyOrder) {
   for (const FusionOp* s = fusion.stateOf(v); s && s->form->move && s->group < 0; s = fusion.stateOf(v)) {
-    if (!permutesAllButLast(*s->form)) return false;
+    if (anyOrder ? !permutationOf(*s->form) : !permutesAllButLast(*s->form)) return false;
     v = fusion.m.operand(OpId(fusion.m[v].owner), 0);
   }
   return true;

@@ -59,9 +59,9 @@ void OpGrouper::run() {
     if (inDelta_.contains(o.index)) continue;
     if (!s.form->loops)
       stay(o);
-    else if (s.form->move && fusion_.limit > 1)
-      continue;
-    else if (s.form->contracts || s.form->ordered || s.form->alone || s.form->joins || fusion_.limit <= 1)
+    else if (s.form->move && fusion_.limit > 1) {
+      if (fusion_.convLayouts.stored.contains(o.index)) fusion_.store(fusion_.m.result(o));
+    } else if (s.form->contracts || s.form->ordered || s.form->alone || s.form->joins || fusion_.limit <= 1)
       contract(o);
     else if (madeOfNothing(o))
       s.form = &fusion_.forms.asMove(*s.form);
@@ -170,14 +170,14 @@ void OpGrouper::readDelta(const AttentionDelta& delta, uint32_t g) {
     }
 }
 
-// An op with loops of its own. A library call and attention read strided views, a convolution (whose gradient
-// swaps images and channels) permuted ones, a concatenation contiguous reshapes; all other operands must be
+// An op with loops of its own. A library call and attention read strided views, a convolution permuted ones (its
+// gradient swaps images and channels), a concatenation contiguous reshapes; all other operands must be
 // in memory.
 void OpGrouper::contract(OpId o) {
   const FusionForm& form = fusion_.formOf(o);
   const auto reads = [&](size_t operand) {
     const ValueId v = fusion_.m.operand(o, operand);
-    if (form.window) return permuted(fusion_, v);
+    if (form.window) return permuted(fusion_, v, fusion_.convLayouts.convolutions.contains(o.index));
     if (form.ordered) return computesOperand(o, operand);
     const bool rows = form.readsRows && isRowsOperand(operand);
     if (!form.joins && !form.library && !form.attention && !rows) return false;

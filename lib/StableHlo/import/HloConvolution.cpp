@@ -1,10 +1,12 @@
-// stablehlo.convolution as `conv`: dims are transposed to its order; dilation of the input and reversal are
-// done before it.
+// stablehlo.convolution as `conv`: dims are transposed to its order. A reversed window that slides by one element
+// is a transposed convolution, whose stride is the dilation of the input (as gradients are written). Otherwise
+// dilation of the input and reversal are done before it.
 #include "import/HloConvolution.h"
 #include "import/HloTable.h"
 #include "mlir/MlirLexer.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace dtc {
 
@@ -141,8 +143,52 @@ ValueId batchToChannels(HloContext& c, ValueId x, int64_t groups) {
   return c.reshape(c.transpose(c.reshape(x, parts), perm), joined);
 }
 
+// True if the window is reversed along each spatial dim (or has one element there) and slides by one.
+bool isTransposed(HloContext& c, ValueId x, ValueId w, const WindowAttrs& a) {
+  const std::vector<int64_t> own = c.shapeOf(w), in = c.shapeOf(x);
+  bool any = false, all = true;
+  for (size_t i = 0; i < a.stride.size(); ++i) {
+    any |= a.reversal[i] != 0 || a.inputDilation[i] != 1;
+    all &= a.stride[i] == 1 && (a.reversal[i] != 0 || own[i + 2] == 1) && own[i + 2] > 0 && in[i + 2] > 0;
+  }
+  return any && all;
+}
+
+// Exchanges inputs and outputs of a window [(g o), c, …] of groups: [(g c), o, …].
+ValueId exchanged(HloContext& c, ValueId w, int64_t groups) {
+  const std::vector<int64_t> own = c.shapeOf(w);
+  std::vector<int64_t> perm(own.size());
+  std::iota(perm.begin(), perm.end(), int64_t{0});
+  std::swap(perm[0], perm[1]);
+  if (groups == 1) return c.transpose(w, perm);
+  std::vector<int64_t> parts = {groups, own[0] / groups}, joined = {groups * own[1], own[0] / groups};
+  parts.insert(parts.end(), own.begin() + 1, own.end());
+  joined.insert(joined.end(), own.begin() + 2, own.end());
+  std::vector<int64_t> order = {0, 2, 1};
+  for (size_t d = 3; d < parts.size(); ++d) order.push_back(static_cast<int64_t>(d));
+  return c.reshape(c.transpose(c.reshape(w, parts), order), joined);
+}
+
+// The result at p reads the input where stride q = p + dilation k - low; with the window reversed, k is
+// length - 1 - k', so p = stride q + dilation k' - (dilation (length - 1) - low).
+ValueId convolveTransposed(HloContext& c, ValueId x, ValueId w, const WindowAttrs& a, int64_t groups) {
+  const std::vector<int64_t> own = c.shapeOf(w);
+  std::vector<AttrId> padding;
+  for (size_t i = 0; i < a.stride.size(); ++i) {
+    const int64_t most = a.kernelDilation[i] * (own[i + 2] - 1);
+    padding.push_back(c.intsAttr(std::vector{most - a.padding[2 * i], most - a.padding[2 * i + 1]}));
+  }
+  return c.emit("conv", {x, exchanged(c, w, groups)},
+                {{"stride", c.intsAttr(a.inputDilation)},
+                 {"padding", c.listAttr(padding)},
+                 {"dilation", c.intsAttr(a.kernelDilation)},
+                 {"groups", c.intAttr(groups)},
+                 {"transposed", c.boolAttr(true)}});
+}
+
 // The convolution of operands and result in dtc's dim order.
 ValueId convolve(HloContext& c, ValueId x, ValueId w, const WindowAttrs& a, int64_t groups, int64_t batches) {
+  if (batches == 1 && isTransposed(c, x, w, a)) return convolveTransposed(c, x, w, a, groups);
   x = spread(c, x, a.inputDilation);
   std::vector<int64_t> reversed;
   for (size_t i = 0; i < a.reversal.size(); ++i)
@@ -159,6 +205,21 @@ ValueId convolve(HloContext& c, ValueId x, ValueId w, const WindowAttrs& a, int6
                  {"groups", c.intAttr(groups * batches)}});
 }
 
+// JAX reverses the window of a gradient by an op: the same as an attribute of the convolution.
+ValueId beforeReversal(HloContext& c, ValueId w, const DimOrder& dims, WindowAttrs& a) {
+  const OpId reverse = c.module.definingOp(w);
+  if (!reverse.valid() || std::string_view(c.module.record(reverse).name) != "flip") return w;
+  WindowAttrs also = a;
+  for (int64_t dim : queryOf(c.module, reverse, c.diags).intsAttr("dims")) {
+    const auto at = std::ranges::find(dims.spatial, dim);
+    if (at == dims.spatial.end()) return w;
+    int64_t& reversed = also.reversal[static_cast<size_t>(at - dims.spatial.begin())];
+    reversed = reversed == 0;
+  }
+  a = also;
+  return c.module.operand(reverse, 0);
+}
+
 } // namespace
 
 bool convertConvolution(HloContext& c, const std::vector<int64_t>* padding) {
@@ -170,6 +231,7 @@ bool convertConvolution(HloContext& c, const std::vector<int64_t>* padding) {
   WindowAttrs a;
   if (!readDims(c, rank, dims) || !readWindow(c, rank - 2, a)) return false;
   if (padding) a.padding = *padding;
+  w = beforeReversal(c, w, dims.kernel, a);
   auto groups = c.integerOr("feature_group_count", 1), batches = c.integerOr("batch_group_count", 1);
   if (!groups || !batches) return false;
   if (*groups < 1 || *batches < 1 || (*groups > 1 && *batches > 1))

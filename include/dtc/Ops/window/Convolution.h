@@ -22,5 +22,9 @@ struct ConvShape {
 [[nodiscard]] bool isConvolution(const OpRecord&);
 // For a convolution; empty if its sizes do not match.
 [[nodiscard]] std::optional<ConvShape> convolutionOf(const OpQuery&);
+// Every convolution is also the window gradient of another one, whose images are its channels and whose result
+// is its window: as autodiff writes it, or where the window slides to fewer positions than it has elements.
+// Libraries are fast for small windows. Dim d of the window is dim order[d] in memory.
+[[nodiscard]] bool isWindowGradient(const ConvShape&, std::span<const int64_t> order);
 
 } // namespace dtc

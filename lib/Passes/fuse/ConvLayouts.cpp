@@ -1,0 +1,184 @@
+#include "fuse/ConvLayouts.h"
+#include "dtc/IR/build/Builder.h"
+#include "dtc/Ops/OpFunctions.h"
+#include "dtc/Ops/window/Convolution.h"
+#include "dtc/Target/Target.h"
+#include "fuse/FusionGroups.h"
+#include <algorithm>
+#include <numeric>
+
+namespace dtc {
+namespace {
+
+using Order = std::vector<int64_t>; // of dims in memory, outermost first
+
+class Layouter {
+public:
+  Layouter(Module& m, BlockId block, FusionForms& forms, uint32_t dtypes, ConvLayouts& out)
+      : m_(m), block_(block), forms_(forms), dtypes_(dtypes), out_(out) {}
+
+  void run() {
+    for (OpId o : m_[block_].ops) {
+      here_.insert(o.index);
+      for (ValueId v : ValuesRead(m_, o)) readers_[v.index].push_back(o);
+      for (uint32_t r = 0; r < m_[o].numRegions && m_.record(o).regions != RegionKind::Fused; ++r)
+        layOutConvolutions(m_, m_.region(o, r), forms_, dtypes_, out_);
+    }
+    for (ValueId v : m_[block_].yields) readers_[v.index].push_back(OpId());
+    std::vector<OpId> ops;
+    for (OpId o : std::vector<OpId>(m_[block_].ops)) {
+      if (forms_.of(o).window)
+        convolution(o, ops);
+      else
+        ops.push_back(o);
+    }
+    m_[block_].ops = std::move(ops);
+  }
+
+private:
+  // The order of a value's dims in the memory of the value that transposes make it of.
+  Order orderOf(ValueId v) {
+    Order order(m_.typeOf(v).rank()); // by dim: the dim in memory
+    std::iota(order.begin(), order.end(), int64_t{0});
+    while (m_[v].kind == ValueKind::OpResult) {
+      const OpId o(m_[v].owner);
+      if (!here_.contains(o.index) || out_.stored.contains(o.index)) break;
+      const auto from = permutationOf(forms_.of(o));
+      if (!from) break;
+      for (int64_t& d : order) d = static_cast<int64_t>((*from)[static_cast<size_t>(d)]);
+      v = m_.operand(o, 0);
+    }
+    return inverse(order);
+  }
+
+  static Order inverse(const Order& order) {
+    Order out(order.size());
+    for (size_t d = 0; d < order.size(); ++d)
+      out[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+    return out;
+  }
+
+  // Dims of size 1 are anywhere.
+  bool same(const Type& t, Order a, Order b) const {
+    const auto one = [&](int64_t d) { return t.dims[static_cast<size_t>(d)] == Dim(1); };
+    std::erase_if(a, one), std::erase_if(b, one);
+    return a == b;
+  }
+
+  // The transpose that alone reads the convolution's result.
+  [[nodiscard]] OpId onlyTranspose(ValueId y) {
+    const std::vector<OpId>& readers = readers_[y.index];
+    const bool one = readers.size() == 1 && readers[0].valid() && here_.contains(readers[0].index);
+    return one && permutationOf(forms_.of(readers[0])) ? readers[0] : OpId();
+  }
+  Order orderOfReader(OpId transpose) {
+    const std::vector<size_t> from = *permutationOf(forms_.of(transpose));
+    return {from.begin(), from.end()};
+  }
+
+  static int64_t elements(const Type& t) {
+    int64_t n = 1;
+    for (Dim d : t.dims) n = d.isStatic() ? n * d.value() : n;
+    return n;
+  }
+
+  void convolution(OpId o, std::vector<OpId>& ops) {
+    const ValueId x = m_.operand(o, 0), w = m_.operand(o, 1), y = m_.result(o);
+    Diagnostics quiet;
+    const auto shape = convolutionOf(queryOf(m_, o, quiet));
+    const size_t rank = m_.typeOf(y).rank();
+    const Order readW = inverse(orderOf(w));
+    const bool gradient = shape && m_[o].numOperands == 2 && isWindowGradient(*shape, readW);
+    if (!shape || rank < 3 || rank > 5 || !(dtypes_ & dtypeBit(m_.typeOf(y).dtype)) ||
+        (gradient && shape->groups > 1))
+      return ops.push_back(o);
+    out_.convolutions.insert(o.index);
+    // A window gradient's images are the channels of the op.
+    Order layouts[2]; // first, last
+    for (Order& layout : layouts) layout = gradient ? Order{1} : Order{0};
+    layouts[0].push_back(gradient ? 0 : 1);
+    for (Order& layout : layouts)
+      for (size_t d = 2; d < rank; ++d) layout.push_back(static_cast<int64_t>(d));
+    layouts[1].push_back(gradient ? 0 : 1);
+
+    const OpId transpose = onlyTranspose(y);
+    const Order orders[] = {orderOf(x), orderOf(w),
+                            transpose ? orderOfReader(transpose) : orderOf(y)};
+    const ValueId values[] = {x, w, y};
+    int64_t cost[2] = {0, 0};
+    for (size_t l = 0; l < 2; ++l)
+      for (size_t i = 0; i < 3; ++i)
+        if (!same(m_.typeOf(values[i]), orders[i], layouts[l])) cost[l] += elements(m_.typeOf(values[i]));
+    if (dtypeBytes(m_.typeOf(y).dtype) == 2)
+      cost[0] += elements(m_.typeOf(x)) + elements(m_.typeOf(gradient ? w : y));
+    const Order& layout = layouts[cost[1] < cost[0] ? 1 : 0];
+
+    Builder b(m_, block_, ops, quiet);
+    b.loc = m_[o].loc;
+    for (size_t i = 0; i < 2; ++i)
+      if (!same(m_.typeOf(values[i]), orders[i], layout))
+        m_.operands(o)[i] = copied(m_.operand(o, i), layout, b);
+    ops.push_back(o);
+    Order plain(rank);
+    std::iota(plain.begin(), plain.end(), int64_t{0});
+    if (same(m_.typeOf(y), layout, plain)) return;
+    if (transpose && same(m_.typeOf(y), orders[2], layout)) {
+      out_.stored.insert(transpose.index);
+      return;
+    }
+    const ValueId back = copied(y, layout, b);
+    rename(m_[block_].ops, o, y, back);
+    for (ValueId& v : m_[block_].yields)
+      if (v == y) v = back;
+    readers_.erase(y.index);
+  }
+
+  // The value in another layout, in its own order of dims. Equal copies are shared.
+  ValueId copied(ValueId v, const Order& layout, Builder& b) {
+    auto& known = copies_[v.index];
+    for (const auto& [order, value] : known)
+      if (order == layout) return value;
+    const ValueId stored = ops::transpose(Expr(b, v), layout);
+    const OpId made(m_[stored].owner);
+    here_.insert(made.index), out_.stored.insert(made.index);
+    const ValueId back = ops::transpose(Expr(b, stored), inverse(layout));
+    here_.insert(m_[back].owner);
+    known.push_back({layout, back});
+    return back;
+  }
+
+  // Ops after `o` read `to` instead of `from`.
+  void rename(const std::vector<OpId>& ops, OpId o, ValueId from, ValueId to) {
+    bool after = !o.valid();
+    for (OpId reader : ops) {
+      if (after) {
+        for (ValueId& v : m_.operands(reader))
+          if (v == from) v = to;
+        for (uint32_t r = 0; r < m_[reader].numRegions; ++r) {
+          const BlockId inner = m_.region(reader, r);
+          rename(m_[inner].ops, OpId(), from, to);
+          for (ValueId& v : m_[inner].yields)
+            if (v == from) v = to;
+        }
+      }
+      after |= reader == o;
+    }
+  }
+
+  Module& m_;
+  BlockId block_;
+  FusionForms& forms_;
+  uint32_t dtypes_;
+  ConvLayouts& out_;
+  std::unordered_set<uint32_t> here_;                                     // the block's ops
+  std::unordered_map<uint32_t, std::vector<OpId>> readers_;               // by value; an invalid op: a yield
+  std::unordered_map<uint32_t, std::vector<std::pair<Order, ValueId>>> copies_; // by value
+};
+
+} // namespace
+
+void layOutConvolutions(Module& m, BlockId block, FusionForms& forms, uint32_t dtypes, ConvLayouts& out) {
+  Layouter(m, block, forms, dtypes, out).run();
+}
+
+} // namespace dtc
