@@ -383,8 +383,7 @@ bool isWindowGradient(const ConvShape& shape, std::span<const int64_t> order) {
   int64_t lengths = 1, results = 1;
   for (const ConvWindow& v : shape.windows) lengths *= v.length, results *= v.result;
   // The images of the other one are outermost, and its channels follow or are last.
-  const bool swapped =
-      order[1] == 0 && (order[0] == 1 || order[0] + 1 == static_cast<int64_t>(order.size()));
+  const bool swapped = order[1] == 0 && (order[0] == 1 || order[0] + 1 == static_cast<int64_t>(order.size()));
   return !shape.transposed && (lengths > results || swapped);
 }
 std::optional<ConvShape> convolutionOf(const OpQuery& q) {

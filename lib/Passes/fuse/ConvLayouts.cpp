@@ -36,9 +36,14 @@ public:
   }
 
 private:
-  // The order of a value's dims in the memory of the value that transposes make it of.
-  Order orderOf(ValueId v) {
-    Order order(m_.typeOf(v).rank()); // by dim: the dim in memory
+  // The value that transposes make `v` of.
+  struct Memory {
+    ValueId base;
+    Order dims;  // by dim of `v`: the dim of the base
+    Order order; // of the dims of `v` in the base
+  };
+  Memory memoryOf(ValueId v) {
+    Order order(m_.typeOf(v).rank());
     std::iota(order.begin(), order.end(), int64_t{0});
     while (m_[v].kind == ValueKind::OpResult) {
       const OpId o(m_[v].owner);
@@ -48,13 +53,12 @@ private:
       for (int64_t& d : order) d = static_cast<int64_t>((*from)[static_cast<size_t>(d)]);
       v = m_.operand(o, 0);
     }
-    return inverse(order);
+    return {v, order, inverse(order)};
   }
 
   static Order inverse(const Order& order) {
     Order out(order.size());
-    for (size_t d = 0; d < order.size(); ++d)
-      out[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+    for (size_t d = 0; d < order.size(); ++d) out[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
     return out;
   }
 
@@ -87,8 +91,7 @@ private:
     Diagnostics quiet;
     const auto shape = convolutionOf(queryOf(m_, o, quiet));
     const size_t rank = m_.typeOf(y).rank();
-    const Order readW = inverse(orderOf(w));
-    const bool gradient = shape && m_[o].numOperands == 2 && isWindowGradient(*shape, readW);
+    const bool gradient = shape && m_[o].numOperands == 2 && isWindowGradient(*shape, memoryOf(w).dims);
     if (!shape || rank < 3 || rank > 5 || !(dtypes_ & dtypeBit(m_.typeOf(y).dtype)) ||
         (gradient && shape->groups > 1))
       return ops.push_back(o);
@@ -102,8 +105,8 @@ private:
     layouts[1].push_back(gradient ? 0 : 1);
 
     const OpId transpose = onlyTranspose(y);
-    const Order orders[] = {orderOf(x), orderOf(w),
-                            transpose ? orderOfReader(transpose) : orderOf(y)};
+    const Order orders[] = {memoryOf(x).order, memoryOf(w).order,
+                            transpose ? orderOfReader(transpose) : memoryOf(y).order};
     const ValueId values[] = {x, w, y};
     int64_t cost[2] = {0, 0};
     for (size_t l = 0; l < 2; ++l)
@@ -135,15 +138,18 @@ private:
 
   // The value in another layout, in its own order of dims. Equal copies are shared.
   ValueId copied(ValueId v, const Order& layout, Builder& b) {
-    auto& known = copies_[v.index];
-    for (const auto& [order, value] : known)
-      if (order == layout) return value;
-    const ValueId stored = ops::transpose(Expr(b, v), layout);
-    const OpId made(m_[stored].owner);
-    here_.insert(made.index), out_.stored.insert(made.index);
-    const ValueId back = ops::transpose(Expr(b, stored), inverse(layout));
+    const Memory from = memoryOf(v);
+    Order perm;
+    for (int64_t d : layout) perm.push_back(from.dims[static_cast<size_t>(d)]);
+    auto& known = copies_[from.base.index];
+    auto at = std::ranges::find(known, perm, &std::pair<Order, ValueId>::first);
+    if (at == known.end()) {
+      const ValueId stored = ops::transpose(Expr(b, from.base), perm);
+      here_.insert(m_[stored].owner), out_.stored.insert(m_[stored].owner);
+      at = known.insert(at, {perm, stored});
+    }
+    const ValueId back = ops::transpose(Expr(b, at->second), inverse(layout));
     here_.insert(m_[back].owner);
-    known.push_back({layout, back});
     return back;
   }
 
@@ -170,8 +176,8 @@ private:
   FusionForms& forms_;
   uint32_t dtypes_;
   ConvLayouts& out_;
-  std::unordered_set<uint32_t> here_;                                     // the block's ops
-  std::unordered_map<uint32_t, std::vector<OpId>> readers_;               // by value; an invalid op: a yield
+  std::unordered_set<uint32_t> here_;                       // the block's ops
+  std::unordered_map<uint32_t, std::vector<OpId>> readers_; // by value; an invalid op: a yield
   std::unordered_map<uint32_t, std::vector<std::pair<Order, ValueId>>> copies_; // by value
 };
 

@@ -6,8 +6,9 @@
 namespace dtc {
 
 struct ConvLayouts {
-  std::unordered_set<uint32_t> convolutions; // the library reads and writes their tensors in any order of dims
-  std::unordered_set<uint32_t> stored;       // transposes whose results must be in memory
+  std::unordered_set<uint32_t>
+      convolutions;                    // the library reads and writes their tensors in any order of dims
+  std::unordered_set<uint32_t> stored; // transposes whose results must be in memory
 };
 
 // A GPU library computes a convolution of one of the dtypes whose tensors all have the channels first in memory

@@ -8,8 +8,8 @@ namespace dtc {
 FusionGroups::FusionGroups(Module& module, BlockId ofBlock, size_t opLimit, FusionTables& tables)
     : m(module), block(ofBlock), limit(opLimit), forms(tables.forms), uses(tables.uses),
       writesOnce(tables.writesOnce), epilogues(tables.epilogues), gelu(tables.gelu),
-      convLayouts(tables.convLayouts),
-      callsPerIndex_(tables.callsPerIndex), positions_(tables.positions), ops_(module[ofBlock].ops.size()) {
+      convLayouts(tables.convLayouts), callsPerIndex_(tables.callsPerIndex), positions_(tables.positions),
+      ops_(module[ofBlock].ops.size()) {
   uses.clear(m.values.size());
   positions_.resize(std::max<size_t>(positions_.size(), m.ops.size()));
   for (uint32_t i = 0; i < ops_.size(); ++i) {

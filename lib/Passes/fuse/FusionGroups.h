@@ -50,8 +50,8 @@ struct FusionTables {
   bool callsPerIndex = false;
   // A kernel with its own store order writes each element once, so that it can compute what it begins with.
   bool writesOnce = false;
-  bool epilogues = false;          // a library adds a matrix to a matmul
-  bool gelu = false;               // and multiplies it by gelu's derivative
+  bool epilogues = false; // a library adds a matrix to a matmul
+  bool gelu = false;      // and multiplies it by gelu's derivative
   ConvLayouts convLayouts;
   std::vector<uint32_t> positions; // by op: its position in its block; arbitrary for ops of other blocks
   // By value:
