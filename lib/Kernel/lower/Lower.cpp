@@ -24,6 +24,22 @@ uint32_t SizeArgs::argument(Dim d) {
   return static_cast<uint32_t>(it - list.begin());
 }
 
+// Data movement that the factors describe completely: better than per element, since unknown sizes are
+// supported.
+static bool isDataMovement(const OpRecord& record, const Rule& rule) {
+  if (record.scalar || rule.operands.size() != 1 || rule.results.size() != 1) return false;
+  std::vector<bool> inResult(rule.factors.size());
+  for (const DimMap& d : rule.results[0].dims)
+    for (const Term& t : d.terms) inResult[t.factor] = d.form == DimMap::Compound;
+  for (const DimMap& d : rule.operands[0].dims) {
+    if (d.form != DimMap::Compound) return false;
+    for (const Term& t : d.terms)
+      if (!inResult[t.factor] || rule.factors[t.factor].kind != FactorKind::Pass) return false;
+  }
+  return std::any_of(record.through.begin(), record.through.end(),
+                     [](const Through& t) { return t.row == ThroughRow::Moving; });
+}
+
 Result<Lowered> RegionLowering::run() {
   makeBuffers();
   const std::vector<ValueId> yields = m_[m_.region(fused_)].yields;
@@ -121,6 +137,66 @@ RegionLowering::Index RegionLowering::addDomain(const Type& type) {
     at.push_back(k_.axis(a));
   }
   return at;
+}
+
+std::optional<Lowered> RegionLowering::runOverResults(OpId op) {
+  makeBuffers();
+  const std::vector<ValueId> yields = m_[m_.region(fused_)].yields;
+  size_t added = 0;
+  for (uint32_t r = 0; r < m_[op].numResults; ++r)
+    for (uint32_t i = 0; i < yields.size(); ++i) {
+      ValueId from = yields[i];
+      while (m_[from].kind == ValueKind::OpResult && OpId(m_[from].owner) != op &&
+             m_[OpId(m_[from].owner)].numOperands == 1)
+        from = m_.operand(OpId(m_[from].owner), 0);
+      if (from != m_.result(op, r)) continue;
+      if (!addMoved(i, from)) return std::nullopt;
+      ++added;
+    }
+  if (added != yields.size() || !error_.empty()) return std::nullopt;
+  out_.sizes = sizes_.list;
+  k_.numSizes = static_cast<uint32_t>(sizes_.list.size());
+  return std::move(out_);
+}
+
+// A store of an op's result, moved as the output is.
+bool RegionLowering::addMoved(uint32_t output, ValueId result) {
+  std::vector<OpId> moves;
+  const ValueId v = m_[m_.region(fused_)].yields[output];
+  for (ValueId from = v; from != result; from = m_.operand(moves.back(), 0))
+    moves.emplace_back(m_[from].owner);
+  const Type& type = m_.typeOf(result);
+  Index at;
+  AffineId address;
+  NodeId node;
+  if (domains_.empty()) {
+    at = addDomain(type);
+    domains_.push_back({at, m_[result].type});
+    node = value(result, at, {});
+  } else if (!alignWith(domains_[0].at, m_.types[domains_[0].type], type, at) ||
+             !joinNest(result, at, 0, address, node)) {
+    return false;
+  }
+  for (size_t i = moves.size(); i-- > 0;)
+    if (!moveIndex(moves[i], at)) return false;
+  const uint32_t buffer = k_.numInputs + output;
+  k_.nests[0].stores.push_back(
+      {buffer, addressOf(m_.typeOf(v), at), unrounded(node, k_.buffers[buffer].dtype)});
+  return true;
+}
+
+// The coordinates of an operand's element in the result of a data-movement op that keeps each element once.
+bool RegionLowering::moveIndex(OpId move, Index& at) {
+  const Rule rule = infoOf(move).rule;
+  if (!isDataMovement(m_.record(move), rule)) return false;
+  Coordinates coords;
+  Index moved;
+  bool inside = true;
+  if (!factorCoordinates(rule, rule.operands[0], at, coords) ||
+      !operandIndex(rule, rule.results[0], coords, moved, inside) || !inside)
+    return false;
+  at = std::move(moved);
+  return true;
 }
 
 std::optional<Lowered> RegionLowering::around(OpId op, std::span<const ValueId> values) {
@@ -376,22 +452,6 @@ NodeId RegionLowering::guarded(ValueId v, const Index& at, NodeId guard) {
   const NodeId x = value(v, at, both);
   if (k_[x].kind == NodeKind::Load) return x; // reads 0 already
   return k_.call("select", k_[x].type, {inside, x, k_.integer(0, k_[x].type)});
-}
-
-// Data movement that the factors describe completely: better than per element, since unknown sizes are
-// supported.
-static bool isDataMovement(const OpRecord& record, const Rule& rule) {
-  if (record.scalar || rule.operands.size() != 1 || rule.results.size() != 1) return false;
-  std::vector<bool> inResult(rule.factors.size());
-  for (const DimMap& d : rule.results[0].dims)
-    for (const Term& t : d.terms) inResult[t.factor] = d.form == DimMap::Compound;
-  for (const DimMap& d : rule.operands[0].dims) {
-    if (d.form != DimMap::Compound) return false;
-    for (const Term& t : d.terms)
-      if (!inResult[t.factor] || rule.factors[t.factor].kind != FactorKind::Pass) return false;
-  }
-  return std::any_of(record.through.begin(), record.through.end(),
-                     [](const Through& t) { return t.row == ThroughRow::Moving; });
 }
 
 RegionLowering::OpInfo& RegionLowering::infoOf(OpId op) {

@@ -35,6 +35,11 @@ public:
   RegionLowering(Module& m, OpId fused) : m_(m), fused_(fused), sizes_(m, fused) {}
   // Error (Bug): an op of the region has no loops; the message names it.
   [[nodiscard]] Result<Lowered> run();
+  // The same with the results of one op (`op`, of which the first has the most dims) and the data movement of
+  // them: loops over the coordinates of the op's results, which data movement stores elsewhere. All results
+  // share one nest, in the order of the op, in whatever layouts they are stored. Empty where a yield is not
+  // such a value.
+  [[nodiscard]] std::optional<Lowered> runOverResults(OpId op);
   // The data movement around an op that is a kernel by itself: a nest of one store for each of `values`, which
   // are operands of the op, or other values that the region only moves, and the op's results that it yields.
   // A nest copies an operand from an input buffer to a contiguous tensor, a result from such a tensor to an
@@ -57,6 +62,8 @@ private:
 
   void makeBuffers();
   void addOutput(uint32_t result);
+  bool addMoved(uint32_t output, ValueId result);
+  bool moveIndex(OpId move, Index& at);
   Index addDomain(const Type&); // a new nest
   bool ownStores();             // of a region whose last op stores the results itself
   [[nodiscard]] uint32_t outputOf(ValueId v) const;

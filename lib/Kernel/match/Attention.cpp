@@ -1,5 +1,6 @@
 #include "match/Attention.h"
 #include "dtc/Kernel/schedule/Schedule.h"
+#include "dtc/Ops/attention/AttentionKeys.h"
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -349,7 +350,38 @@ private:
 
 } // namespace
 
-std::optional<Attention> matchAttention(Lowered& l) { return Matcher(l.kernel).run(); }
+// The op's results share one nest over their coordinates. Loops over the stored values are the second choice: a
+// view of several ops may be simpler in the coordinates of the last one. Dims that a view splits are axes of
+// their own, and one axis again where the memory allows it.
+std::optional<Lowered> lowerAttention(Module& m, OpId fused) {
+  OpId op;
+  bool parts = false;
+  for (OpId o : m[m.region(fused)].ops) {
+    const AttentionForm form = attentionForm(m.record(o));
+    if (form == AttentionForm::Whole || form == AttentionForm::Parts)
+      op = o, parts = form == AttentionForm::Parts;
+  }
+  if (!op.valid()) return std::nullopt;
+  for (const bool overResults : {true, false}) {
+    std::optional<Lowered> lowered;
+    if (overResults)
+      lowered = RegionLowering(m, fused).runOverResults(op);
+    else if (Result<Lowered> stored = RegionLowering(m, fused).run())
+      lowered = std::move(*stored);
+    if (!lowered) continue;
+    splitDividedAxes(lowered->kernel);
+    std::optional<Attention> found = Matcher(lowered->kernel).run();
+    if (!found) {
+      joinAxes(lowered->kernel);
+      found = Matcher(lowered->kernel).run();
+    }
+    if (!found) continue;
+    found->parts = parts;
+    lowered->kernel.attention = std::move(found);
+    return lowered;
+  }
+  return std::nullopt;
+}
 
 void countAttention(const Kernel& k, const Attention& a, SizeFormula& flops) {
   Size pairs = k.axes[a.key].extent;

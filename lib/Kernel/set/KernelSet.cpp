@@ -273,14 +273,12 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   }
   if (std::optional<FusedCall> joined = addJoined(m, fused))
     return byRegion_.emplace(key, std::move(*joined)).first->second;
-  Result<Lowered> lowered = RegionLowering(m, fused).run();
+  std::optional<Lowered> attention;
+  if (isKind(m, fused, "attention")) attention = lowerAttention(m, fused);
+  Result<Lowered> lowered = attention ? std::move(*attention) : RegionLowering(m, fused).run();
   if (!lowered) return lowered.error();
   Kernel& k = lowered->kernel;
-  splitDividedAxes(k);
-  if (isKind(m, fused, "attention")) k.attention = matchAttention(*lowered);
-  if (k.attention)
-    for (OpId o : m[m.region(fused)].ops)
-      k.attention->parts |= attentionForm(m.record(o)) == AttentionForm::Parts;
+  if (!k.attention) splitDividedAxes(k);
   if (!k.attention && options_.target.gpu) shareAxes(k); // the C++ form has not been tested with it
   if (!k.attention) joinAxes(k);
   if (isKind(m, fused, "columns")) walkRows(k);
@@ -316,9 +314,9 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
   const auto [number, made] = keep(k, baseName(m, fused, false), [&] { return commentsOf(m, fused); });
   std::optional<ConvCall> conv;
   if (!k.fixedOrder) conv = matchConvolution(m, fused, options_.target.convDTypes);
-  std::optional<AttentionCall> attention;
-  if (!k.fixedOrder) attention = attentionCall(*lowered, options_.target.attentionDTypes);
-  kernels_[number].standby = (conv || attention) && (made || kernels_[number].standby);
+  std::optional<AttentionCall> library;
+  if (!k.fixedOrder) library = attentionCall(*lowered, options_.target.attentionDTypes);
+  kernels_[number].standby = (conv || library) && (made || kernels_[number].standby);
   if (made) {
     countWork(m, fused, *lowered, nullptr, kernels_[number].bytes, kernels_[number].flops);
     if (k.attention) countAttention(k, *k.attention, kernels_[number].flops);
@@ -328,9 +326,9 @@ Result<FusedCall> KernelSet::add(Module& m, OpId fused) {
     conv->own = std::move(call);
     return byRegion_.emplace(key, std::move(*conv)).first->second;
   }
-  if (attention) {
-    attention->own = std::move(call);
-    return byRegion_.emplace(key, std::move(*attention)).first->second;
+  if (library) {
+    library->own = std::move(call);
+    return byRegion_.emplace(key, std::move(*library)).first->second;
   }
   return byRegion_.emplace(key, std::move(call)).first->second;
 }

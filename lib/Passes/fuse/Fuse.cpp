@@ -84,6 +84,7 @@ private:
         if (all ? o == ops[0] : tables_.read[v.index]) results.push_back(all && moved.valid() ? moved : v);
       }
     if (results.empty()) return;
+    storeRows(g, results);
     region_ = m_.makeBlock();
     starts_.clear();
     tables_.copies.clear(0);
@@ -115,6 +116,18 @@ private:
       outer_.set(results[i], made);
     }
     out.push_back(fused);
+  }
+
+  // Attention that stores rows stores them even if only its log-sum-exp is read: the kernel computes both.
+  void storeRows(uint32_t g, std::vector<ValueId>& results) const {
+    if (groups_.group(g).kind != "attention" || !groups_.attentionRows) return;
+    const OpId attention = groups_.group(g).ops[0];
+    const auto hasRows = [&](ValueId v) { // the group's other ops only move the results
+      while (v != m_.result(attention) && m_[v].kind == ValueKind::OpResult && OpId(m_[v].owner) != attention)
+        v = m_.operand(OpId(m_[v].owner), 0);
+      return v == m_.result(attention);
+    };
+    if (std::ranges::none_of(results, hasRows)) results.insert(results.begin(), m_.result(attention));
   }
 
   // The data-movement ops of the group, by the result of its first op that they write elsewhere.
@@ -198,6 +211,7 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
     FusionTables tables{.forms = FusionForms(m),
                         .callsPerIndex = target.gpu,
                         .writesOnce = target.gpu,
+                        .attentionRows = target.gpu,
                         .epilogues = target.gemmEpilogues && !fixed,
                         .gelu = target.gemmEpilogues && !fixed && libraryGelu};
     if (limit > 1 && target.gpu && !fixed)

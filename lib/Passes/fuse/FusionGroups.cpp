@@ -7,9 +7,9 @@ namespace dtc {
 
 FusionGroups::FusionGroups(Module& module, BlockId ofBlock, size_t opLimit, FusionTables& tables)
     : m(module), block(ofBlock), limit(opLimit), forms(tables.forms), uses(tables.uses),
-      writesOnce(tables.writesOnce), epilogues(tables.epilogues), gelu(tables.gelu),
-      convLayouts(tables.convLayouts), callsPerIndex_(tables.callsPerIndex), positions_(tables.positions),
-      ops_(module[ofBlock].ops.size()) {
+      writesOnce(tables.writesOnce), attentionRows(tables.attentionRows), epilogues(tables.epilogues),
+      gelu(tables.gelu), convLayouts(tables.convLayouts), callsPerIndex_(tables.callsPerIndex),
+      positions_(tables.positions), ops_(module[ofBlock].ops.size()) {
   uses.clear(m.values.size());
   positions_.resize(std::max<size_t>(positions_.size(), m.ops.size()));
   for (uint32_t i = 0; i < ops_.size(); ++i) {
@@ -213,12 +213,18 @@ bool FusionGroups::joinDataMovement(OpId o, std::string_view& kind) {
     const bool window = form.window && (permutesAllButLast(*s.form) || convLayouts.stored.contains(o.index)),
                rows = form.writesRows && OpId(m[source.value].owner) == group.ops[0] && view.storesRows();
     const bool product = group.kind == "gemm" && writesInOneCall(group, view);
-    if (!product && group.kind != "attention" && !window && !rows) return false;
+    const bool attention = group.kind == "attention" && attentionWrites(source.value, view);
+    if (!product && !attention && !window && !rows) return false;
     for (ValueId v = m.operand(o, 0); v != source.value; v = m.operand(OpId(m[v].owner), 0))
       if (uses[v.index] != 1) return false;
   }
   // The only reader of a value writes it elsewhere; another copy of it would be an additional output.
   return uses[source.value.index] == 1;
+}
+
+// Attention writes y in rows of contiguous elements, and one number per row in any layout.
+bool FusionGroups::attentionWrites(ValueId result, const StridedView& view) const {
+  return !attentionRows || m[result].position > 0 || view.storesRows();
 }
 
 // The dims of the result's rows, those of its columns and those of the batch are walks of one stride each; a

@@ -50,6 +50,8 @@ struct FusionTables {
   bool callsPerIndex = false;
   // A kernel with its own store order writes each element once, so that it can compute what it begins with.
   bool writesOnce = false;
+  // Attention reads q, k and v and writes its result in any layout of rows of contiguous elements, not in others.
+  bool attentionRows = false;
   bool epilogues = false; // a library adds a matrix to a matmul
   bool gelu = false;      // and multiplies it by gelu's derivative
   ConvLayouts convLayouts;
@@ -113,6 +115,7 @@ public:
   FusionForms& forms;
   ScratchMap<uint32_t>& uses; // FusionTables::uses
   const bool writesOnce;      // FusionTables::writesOnce
+  const bool attentionRows;   // FusionTables::attentionRows
   const bool epilogues, gelu; // FusionTables
   const ConvLayouts& convLayouts;
 
@@ -171,6 +174,7 @@ public:
 
 private:
   // True if a library writes the result of the group's matmul into a view of it in one call.
+  [[nodiscard]] bool attentionWrites(ValueId result, const StridedView& view) const;
   [[nodiscard]] bool writesInOneCall(const FusionGroup& group, const StridedView& view) const;
 
   const bool callsPerIndex_;         // FusionTables::callsPerIndex

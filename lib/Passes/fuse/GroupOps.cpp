@@ -179,7 +179,8 @@ void OpGrouper::contract(OpId o) {
     const ValueId v = fusion_.m.operand(o, operand);
     if (form.window) return permuted(fusion_, v, fusion_.convLayouts.convolutions.contains(o.index));
     if (form.ordered) return computesOperand(o, operand);
-    const bool rows = form.readsRows && isRowsOperand(operand);
+    const bool attention = form.attention && fusion_.attentionRows;
+    const bool rows = attention ? operand < 3 : form.readsRows && isRowsOperand(operand);
     if (!form.joins && !form.library && !form.attention && !rows) return false;
     const std::optional<StridedView> view = viewOf(fusion_, v, form.library);
     return view && (form.joins ? view->identity() : rows ? view->isRows() : view->strided());
