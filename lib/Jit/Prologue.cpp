@@ -19,6 +19,7 @@ constexpr std::string_view kWhenUsed[] = {"rows.h",
                                           "attention_block.h",
                                           "attention_tensor.h",
                                           "attention_gradient.h",
+                                          "attention_gradient_mask.h",
                                           "attention_gradient_block.h",
                                           "grouped_block.h",
                                           "sort_block.h",
@@ -103,19 +104,35 @@ const Prologue& cpuPrologue() {
 }
 
 const Prologue& cudaPrologue() {
-  static const Prologue prologue(
-      "", {"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h", "rows.h", "columns.h", "scan.h",
-           "attention_block.h", "attention_tensor.h", "attention_gradient.h", "attention_gradient_block.h",
-           "grouped_block.h", "sort_block.h", "scatter_block.h", "join_block.h"});
+  static const Prologue prologue("", {"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h",
+                                      "rows.h", "columns.h", "scan.h", "attention_block.h",
+                                      "attention_tensor.h", "attention_gradient.h",
+                                      "attention_gradient_mask.h", "attention_gradient_block.h",
+                                      "grouped_block.h", "sort_block.h", "scatter_block.h", "join_block.h"});
   return prologue;
 }
 
 const Prologue& emuPrologue() {
-  static const Prologue prologue("#define DTC_EMULATED\n",
-                                 {"types.h", "core.h", "math.h", "erf.h", "ops.h", "special.h", "emu.h",
-                                  "device.h", "rows.h", "columns.h", "scan.h", "attention_block.h",
-                                  "attention_tensor.h", "attention_gradient.h", "attention_gradient_block.h",
-                                  "grouped_block.h", "sort_block.h", "scatter_block.h", "join_block.h"});
+  static const Prologue prologue("#define DTC_EMULATED\n", {"types.h",
+                                                            "core.h",
+                                                            "math.h",
+                                                            "erf.h",
+                                                            "ops.h",
+                                                            "special.h",
+                                                            "emu.h",
+                                                            "device.h",
+                                                            "rows.h",
+                                                            "columns.h",
+                                                            "scan.h",
+                                                            "attention_block.h",
+                                                            "attention_tensor.h",
+                                                            "attention_gradient.h",
+                                                            "attention_gradient_mask.h",
+                                                            "attention_gradient_block.h",
+                                                            "grouped_block.h",
+                                                            "sort_block.h",
+                                                            "scatter_block.h",
+                                                            "join_block.h"});
   return prologue;
 }
 
