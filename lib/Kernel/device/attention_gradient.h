@@ -93,9 +93,10 @@ template <int M, int Columns> DTC_FN void dtc_clear_sums(f32 (*sums)[Columns][4]
 #pragma unroll
   for (int n = 0; n < 4 * M * Columns; ++n) sums[n / (4 * Columns)][n / 4 % Columns][n % 4] = 0;
 }
-// A weight from its score, 0 where the key is masked, and the cotangent of the score from that of the weight.
+// A weight from its score, and the cotangent of the score from that of the weight. Where the key is masked the
+// weight is -0, which no exponential is: there the cotangent is 0 even if that of the weight is NaN.
 DTC_FN f32 dtc_weight(f32 score, f32 lse) {
-  return score == -dtc_infinity<f32>() ? 0 : dtc_exp2_fast((score - lse) * 1.4426950408889634f);
+  return score == -dtc_infinity<f32>() ? -0.0f : dtc_exp2_fast((score - lse) * 1.4426950408889634f);
 }
 template <class A> DTC_FN A dtc_score_gradient(A score, A weight, A dp, A delta) {
   return score == -dtc_infinity<A>() ? A(0) : weight * (dp - delta);
@@ -375,7 +376,7 @@ DTC_FN void dtc_key_cotangents(f32 (*dp)[Part / 8][4], const f32 (*p)[N / 8][4],
     for (int h = 0; h < 2 * M; ++h) {
       f32& d = dp[h / 2][n / 2][h % 2 * 2 + n % 2];
       const f32 weight = p[h / 2][from / 8 + n / 2][h % 2 * 2 + n % 2];
-      d = weight == 0 ? 0 : weight * (d - less); // of a masked key, `d` may be NaN
+      d = dtc_bits(weight) == dtc_bits(-0.0f) ? 0 : weight * (d - less); // masked
     }
   }
 }
