@@ -56,6 +56,8 @@ Result<Lowered> RegionLowering::run() {
   };
   const AttrId kind = m_.attr(fused_, "kind");
   columns_ = kind.valid() && m_.strings[m_.attrs[kind].text] == "columns";
+  if (kind.valid() && m_.strings[m_.attrs[kind].text] == "reductions")
+    parts_.emplace(m_, m_[m_.region(fused_)]);
   std::vector<bool> first(yields.size()); // the rows are found on the way of a column, part by part
   for (uint32_t r : order) first[r] = columns_ && reducesColumns(yields[r]);
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
@@ -108,7 +110,7 @@ void RegionLowering::addOutput(uint32_t result) {
   if (!shareNest(v, address, node, nest)) {
     nest = k_.nests.size();
     const Index at = addDomain(m_.typeOf(v));
-    domains_.push_back({at, m_[v].type});
+    domains_.push_back({at, m_[v].type, parts_ ? parts_->of(v) : std::nullopt});
     address = addressOf(m_.typeOf(v), at);
     node = value(v, at, {});
   }
@@ -250,6 +252,7 @@ bool RegionLowering::shareNest(ValueId v, AffineId& address, NodeId& node, size_
       return true;
     }
   for (nest = 0; nest < domains_.size(); ++nest) {
+    if (parts_ && parts_->of(v) != domains_[nest].part) continue; // blocks of their own
     Index at, rows;
     if (alignWith(domains_[nest].at, m_.types[domains_[nest].type], type, at) &&
         joinNest(v, at, nest, address, node))

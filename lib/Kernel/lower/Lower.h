@@ -2,6 +2,7 @@
 // Lowers a fused region to loop IR: expresses every output's element through the rules of the region's ops.
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/IR/RegionParts.h"
 #include "dtc/Kernel/LoopIr.h"
 #include "dtc/Ops/record/Scalar.h"
 #include "dtc/Support/Result.h"
@@ -123,6 +124,7 @@ private:
   struct Domain {
     Index at;
     TypeId type;
+    std::optional<uint32_t> part; // of the region, if parts have nests of their own
   };
   std::vector<Domain> domains_; // by nest
   size_t nest_ = 0;             // under construction
@@ -133,9 +135,10 @@ private:
     loops::AxisSet reduced = 0, needed = 0;
   };
   std::unordered_map<size_t, NestAxes> nestAxes_;
-  bool crowded_ = false;      // a reduction could not share an axis of the nest
-  bool columns_ = false;      // rows, and reductions of their columns, in one nest
-  std::vector<OpId> scratch_; // ops created by decompositions
+  std::optional<RegionParts> parts_; // of a region whose parts have nests of their own
+  bool crowded_ = false;             // a reduction could not share an axis of the nest
+  bool columns_ = false;             // rows, and reductions of their columns, in one nest
+  std::vector<OpId> scratch_;        // ops created by decompositions
 };
 
 } // namespace dtc

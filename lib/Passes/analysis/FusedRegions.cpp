@@ -1,5 +1,6 @@
 #include "analysis/FusedRegions.h"
 #include "analysis/FusionForm.h"
+#include "dtc/IR/RegionParts.h"
 #include "dtc/Ops/attention/AttentionKeys.h"
 #include "dtc/Ops/linear_algebra/Factorization.h"
 #include "dtc/Support/Suggest.h"
@@ -27,15 +28,16 @@ public:
 
   void run() {
     const size_t before = diags_.numErrors();
-    for (OpId o : body_.ops) op(o);
     const std::string_view kind = word("kind");
+    if (kind == "reductions") parts_.emplace(m_, body_);
+    for (OpId o : body_.ops) op(o);
     if (diags_.numErrors() == before && !oneKernel(kind == "columns")) return;
     if (diags_.numErrors() != before) return;
     known("order", word("order"), {"fixed"});
     known("gelu", word("gelu"), {"library"});
     if (!kind.empty() && known("kind", kind,
-                               {"pointwise", "view", "copy", "row", "reduce", "columns", "gemm", "attention",
-                                "ordered", "whole"}))
+                               {"pointwise", "view", "copy", "row", "reduce", "columns", "reductions", "gemm",
+                                "attention", "ordered", "whole"}))
       if (const auto kinds = kindsOfBody(); std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
         diags_.error(kKind, m_[fused_].loc, kind, kinds[0]);
   }
@@ -167,6 +169,7 @@ private:
   // The loops of a contraction, or of reductions of the same rows.
   void walks(OpId o, const FusionForm& form) {
     for (const OpId w : walks_) {
+      if (parts_ && parts_->of(w) != parts_->of(o)) continue;
       const FusionForm& other = forms_.of(w);
       if (form.reduces && other.reduces && other.reduced == form.reduced && rowsOf(o) == rowsOf(w)) return;
     }
@@ -174,12 +177,19 @@ private:
   }
   const std::vector<Dim>& rowsOf(OpId o) const { return m_.typeOf(m_.operand(o, 0)).dims; }
 
+  bool isColumns(OpId o) { return forms_.of(o).reduces && !forms_.of(o).reduced.back(); }
+  [[nodiscard]] bool isOnlyWalkOfPart(OpId o) const {
+    return std::ranges::count_if(walks_, [&](OpId w) { return parts_->of(w) == parts_->of(o); }) == 1;
+  }
+
   bool oneKernel(bool columns) {
     if (walks_.size() < 2) return true;
     const auto walksBoth = [&](OpId row, OpId column) {
       return forms_.of(row).reduces && forms_.of(column).reduces &&
              columnParts(forms_.of(row).reduced, rowsOf(row), forms_.of(column).reduced, rowsOf(column));
     };
+    if (parts_ && std::ranges::all_of(walks_, [&](OpId o) { return isColumns(o) && isOnlyWalkOfPart(o); }))
+      return true;
     if (columns && walks_.size() == 2 && (walksBoth(walks_[0], walks_[1]) || walksBoth(walks_[1], walks_[0])))
       return true;
     refuse(walks_[1],
@@ -195,6 +205,7 @@ private:
       if (forms_.of(o).ordered) return {"ordered"};
       if (forms_.of(o).alone) return {"whole"};
     }
+    if (parts_ && walks_.size() > 1 && walks_.size() == parts_->count()) return {"reductions"};
     if (walks_.size() > 1) return {"columns"};
     if (walks_.size() == 1) {
       const FusionForm& form = forms_.of(walks_[0]);
@@ -236,7 +247,8 @@ private:
   const Block& body_;
   FusionForms& forms_;
   Diagnostics& diags_;
-  std::vector<OpId> walks_; // the first op of each different loop nest
+  std::vector<OpId> walks_;          // the first op of each different loop nest
+  std::optional<RegionParts> parts_; // if each may have a nest of its own
 };
 
 } // namespace

@@ -1,5 +1,6 @@
 // Which results of a region may overwrite which of its operands.
 #include "dtc/IR/OpRecord.h"
+#include "dtc/IR/RegionParts.h"
 #include "dtc/Passes/analysis/MemoryPlan.h"
 
 #include <algorithm>
@@ -13,49 +14,36 @@ bool isElementwise(const OpRecord& r) {
   return r.lowering == Lowering::Loops && r.ruleText && std::string_view(r.ruleText) == "pointwise";
 }
 
-// The values of a region that are connected to one of its arguments through ops. Values that are not
-// connected (fuse merges small updates of many tensors) have separate loops and buffers.
-class ConnectedValues {
+// The parts of a region that read one of its arguments. The others (fuse merges small independent kernels) have
+// loops and buffers of their own.
+class ReadingParts {
 public:
-  ConnectedValues(const Module& m, const Block& body, ValueId arg) : m_(m) {
-    uint32_t high = low_ = arg.index;
-    auto see = [&](ValueId v) { low_ = std::min(low_, v.index), high = std::max(high, v.index); };
-    for (ValueId v : body.args) see(v);
+  ReadingParts(const Module& m, const Block& body, ValueId arg)
+      : m_(m), body_(body), arg_(arg), parts_(m, body) {
+    reads_.resize(parts_.count());
     for (OpId o : body.ops)
-      for (uint32_t r = 0; r < m[o].numResults; ++r) see(m.result(o, r));
-    connected_.resize(high - low_ + size_t{1});
-    connected_[arg.index - low_] = true;
-    for (bool grows = true; grows;) {
-      grows = false;
-      for (OpId o : body.ops) grows |= join(o);
-    }
+      if (reads(o, arg)) reads_[parts_.of(o)] = true;
   }
-  [[nodiscard]] bool contains(ValueId v) const { return inside(v) && connected_[v.index - low_]; }
+  [[nodiscard]] bool contain(ValueId v) const {
+    const std::optional<uint32_t> part = parts_.of(v);
+    return v == arg_ || (part && reads_[*part]);
+  }
+  // True if no other part reads the argument `other`.
+  [[nodiscard]] bool containReadersOf(ValueId other) const {
+    return std::ranges::all_of(body_.ops, [&](OpId o) { return !reads(o, other) || reads_[parts_.of(o)]; });
+  }
+  [[nodiscard]] size_t count() const { return static_cast<size_t>(std::ranges::count(reads_, true)); }
 
 private:
-  [[nodiscard]] bool inside(ValueId v) const { // literals may be outside, and connect nothing
-    return v.index >= low_ && v.index - low_ < connected_.size() && m_[v].kind != ValueKind::Literal &&
-           m_[v].kind != ValueKind::Symbol;
-  }
-  bool join(OpId o) { // true if a value is new
-    bool any = false, all = true;
-    auto each = [&](auto&& fn) {
-      for (ValueId v : m_.operands(o))
-        if (inside(v)) fn(v);
-      for (uint32_t r = 0; r < m_[o].numResults; ++r) fn(m_.result(o, r));
-    };
-    each([&](ValueId v) {
-      const bool here = connected_[v.index - low_];
-      any |= here, all &= here;
-    });
-    if (!any || all) return false;
-    each([&](ValueId v) { connected_[v.index - low_] = true; });
-    return true;
+  [[nodiscard]] bool reads(OpId o, ValueId v) const {
+    return std::ranges::find(m_.operands(o), v) != m_.operands(o).end();
   }
 
   const Module& m_;
-  uint32_t low_ = 0;
-  std::vector<char> connected_; // by value, from low_ on
+  const Block& body_;
+  ValueId arg_;
+  RegionParts parts_;
+  std::vector<bool> reads_; // by part
 };
 
 // An op on independent rows of its first operand: a reduction, softmax, a norm.
@@ -126,8 +114,8 @@ bool rewritesOperand(const Module& m, OpId fused, uint32_t operand, uint32_t res
 bool canWriteInPlace(const Module& m, OpId fused, uint32_t operand, uint32_t result) {
   if (m.record(fused).regions != RegionKind::Fused) return false;
   AttrId kind = m.attr(fused, "kind");
-  static constexpr std::string_view kLoops[] = {"pointwise", "row",
-                                                "reduce"}; // not library calls or attention
+  static constexpr std::string_view kLoops[] = {"pointwise", "row", "reduce",
+                                                "reductions"}; // not library calls or attention
   if (kind && m.strings[m.attrs[kind].text] == "ordered") return rewritesOperand(m, fused, operand, result);
   if (!kind ||
       std::find(std::begin(kLoops), std::end(kLoops), m.strings[m.attrs[kind].text]) == std::end(kLoops))
@@ -138,11 +126,13 @@ bool canWriteInPlace(const Module& m, OpId fused, uint32_t operand, uint32_t res
   if (m[made].type != type) return false;
   Follower follower(m, body, arg);
   if (made == arg || !follower.run() || !follower.reaches(made)) return false;
-  const ConnectedValues connected(m, body, arg);
+  const ReadingParts parts(m, body, arg);
   for (ValueId y : body.yields) // another shape would have a loop of its own, after this one
-    if (connected.contains(y) && m.typeOf(y).dims != m.types[type].dims) return false;
+    if (parts.contain(y) && m.typeOf(y).dims != m.types[type].dims) return false;
+  if (parts.count() > 1 && m.strings[m.attrs[kind].text] == "reductions") return false; // the same, by kind
   for (size_t i = 0; i < m[fused].numOperands; ++i) // the same memory again, for loops of its own
-    if (i != operand && m.operand(fused, i) == m.operand(fused, operand) && !connected.contains(body.args[i]))
+    if (i != operand && m.operand(fused, i) == m.operand(fused, operand) &&
+        !parts.containReadersOf(body.args[i]))
       return false;
   return true;
 }

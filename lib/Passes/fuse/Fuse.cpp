@@ -199,6 +199,9 @@ private:
 
 } // namespace
 
+// About what a GPU of 132 multiprocessors needs to be full: the operands of five sums of 1,024 rows.
+static constexpr int64_t kWaitingBytes = int64_t(16) << 20;
+
 bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
   const auto limit = static_cast<size_t>(options.integer("limit").value_or(64));
   const bool fixed = options.word("order", "any") == "fixed";
@@ -213,7 +216,8 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
                         .writesOnce = target.gpu,
                         .attentionRows = target.gpu,
                         .epilogues = target.gemmEpilogues && !fixed,
-                        .gelu = target.gemmEpilogues && !fixed && libraryGelu};
+                        .gelu = target.gemmEpilogues && !fixed && libraryGelu,
+                        .waitingBytes = target.gpu ? kWaitingBytes : 0};
     if (limit > 1 && target.gpu && !fixed)
       layOutConvolutions(m, m[f].body, tables.forms, target.convDTypes, tables.convLayouts);
     if (limit > 1) storeOnce(m, m[f].body, tables.forms);

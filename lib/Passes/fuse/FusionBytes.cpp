@@ -1,4 +1,4 @@
-// Decisions by bytes after grouping: recomputation, and horizontal fusion of small groups.
+// Decisions by bytes after grouping: recomputation.
 #include "fuse/FusionSteps.h"
 #include <algorithm>
 
@@ -57,37 +57,6 @@ void computeAgain(FusionGroups& fusion) {
     if (std::ranges::binary_search(yields, made)) continue;
     const std::span<const OpId> readers = all.of(made);
     if (!readers.empty() && cheaperAgain(fusion, o, readers)) fusion.at(o).again = true;
-  }
-}
-
-// A launch costs about as much as some thousand elements, and a kernel with few rows leaves cores idle.
-// Larger groups are not fused horizontally: they gain nothing, and their operands and results would be live
-// at the same time.
-void joinSmall(FusionGroups& fusion) {
-  constexpr int64_t kSmallElements = 1 << 14;
-  constexpr size_t kMaxAxes =
-      32; // each adds loops of its own, and the number of axes of a kernel is limited (LoopIr.h)
-  std::unordered_map<int64_t, std::pair<uint32_t, size_t>>
-      open; // by level: the group that others join, and its axes
-  for (uint32_t g = 0; g < fusion.numGroups(); ++g) {
-    const FusionGroup& group = fusion.group(g);
-    if (!group.fusible || group.closed || group.rows || group.ops.empty() || group.kind != "pointwise" ||
-        !group.elements.sizes.empty() || group.elements.number > kSmallElements ||
-        (group.ops.size() == 1 && fusion.at(group.ops[0]).again))
-      continue;
-    size_t axes = 0;
-    for (OpId o : group.ops)
-      for (uint32_t r = 0; r < fusion.m[o].numResults; ++r)
-        axes = std::max(axes, fusion.m.typeOf(fusion.m.result(o, r)).rank());
-    auto [it, first] = open.try_emplace(group.level, g, axes);
-    if (first) continue;
-    auto& [into, taken] = it->second;
-    if (taken + axes > kMaxAxes || fusion.group(into).ops.size() + group.ops.size() > fusion.limit) {
-      it->second = {g, axes};
-      continue;
-    }
-    fusion.merge(into, g);
-    taken += axes;
   }
 }
 

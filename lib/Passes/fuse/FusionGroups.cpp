@@ -8,8 +8,8 @@ namespace dtc {
 FusionGroups::FusionGroups(Module& module, BlockId ofBlock, size_t opLimit, FusionTables& tables)
     : m(module), block(ofBlock), limit(opLimit), forms(tables.forms), uses(tables.uses),
       writesOnce(tables.writesOnce), attentionRows(tables.attentionRows), epilogues(tables.epilogues),
-      gelu(tables.gelu), convLayouts(tables.convLayouts), callsPerIndex_(tables.callsPerIndex),
-      positions_(tables.positions), ops_(module[ofBlock].ops.size()) {
+      gelu(tables.gelu), waitingBytes(tables.waitingBytes), convLayouts(tables.convLayouts),
+      callsPerIndex_(tables.callsPerIndex), positions_(tables.positions), ops_(module[ofBlock].ops.size()) {
   uses.clear(m.values.size());
   positions_.resize(std::max<size_t>(positions_.size(), m.ops.size()));
   for (uint32_t i = 0; i < ops_.size(); ++i) {
@@ -181,6 +181,15 @@ void FusionGroups::merge(uint32_t into, uint32_t from) {
   b.ops.clear();
 }
 
+void FusionGroups::append(uint32_t into, uint32_t from) {
+  FusionGroup &a = groups_[into], &b = groups_[from];
+  for (OpId o : b.ops) at(o).group = static_cast<int32_t>(into);
+  a.ops.insert(a.ops.end(), b.ops.begin(), b.ops.end());
+  a.minUser = std::min(a.minUser, b.minUser);
+  a.level = std::max(a.level, b.level);
+  b.ops.clear();
+}
+
 void FusionGroups::sortOps(FusionGroup& g) const {
   std::sort(g.ops.begin(), g.ops.end(), [&](OpId p, OpId q) { return position(p) < position(q); });
 }
@@ -292,13 +301,13 @@ std::vector<MaterializedValue> FusionGroups::materializedValues() const {
 
 std::vector<uint32_t> FusionGroups::order() const {
   std::vector<std::vector<uint32_t>> reads(groups_.size());
-  std::vector<uint32_t> first; // groups by their first op
+  std::vector<uint32_t> first; // groups by their places
   int64_t effect = -1;
   for (OpId o : m[block].ops) {
     const FusionOp& s = at(o);
     if (s.group < 0) continue;
     const uint32_t g = static_cast<uint32_t>(s.group);
-    if (groups_[g].ops.front() == o) first.push_back(g);
+    if (placeOf(groups_[g]) == o) first.push_back(g);
     forEachRead(o, [&](ValueId v, bool, bool folded) {
       const int from = groupOf(v);
       if (!folded && from >= 0 && from != s.group) reads[g].push_back(static_cast<uint32_t>(from));

@@ -23,6 +23,7 @@ struct FusionGroup {
   std::string_view kind;
   int64_t level = 0;
   int64_t minUser = INT64_MAX; // the min level of its readers outside
+  OpId placedAt;               // its kernel runs where this op is; invalid: where the first op is
   bool rows = false;           // has reductions, of values of this shape along these dims
   std::vector<Dim> full;
   std::vector<bool> reduced;
@@ -54,6 +55,9 @@ struct FusionTables {
   bool attentionRows = false;
   bool epilogues = false; // a library adds a matrix to a matmul
   bool gelu = false;      // and multiplies it by gelu's derivative
+  // Small kernels wait for others to share a launch with; their operands are at most these bytes in total. 0: none
+  // waits.
+  int64_t waitingBytes = 0;
   ConvLayouts convLayouts;
   std::vector<uint32_t> positions; // by op: its position in its block; arbitrary for ops of other blocks
   // By value:
@@ -117,6 +121,7 @@ public:
   const bool writesOnce;      // FusionTables::writesOnce
   const bool attentionRows;   // FusionTables::attentionRows
   const bool epilogues, gelu; // FusionTables
+  const int64_t waitingBytes; // FusionTables
   const ConvLayouts& convLayouts;
 
   // The state of an op, or null if it is not in this block.
@@ -156,6 +161,10 @@ public:
   [[nodiscard]] uint32_t numGroups() const { return static_cast<uint32_t>(groups_.size()); }
   [[nodiscard]] const FusionGroup& group(int64_t g) const { return groups_[static_cast<size_t>(g)]; }
   [[nodiscard]] FusionGroup& group(int64_t g) { return groups_[static_cast<size_t>(g)]; }
+  // The op at whose position the group's kernel runs, unless a kernel before reads its results.
+  [[nodiscard]] OpId placeOf(const FusionGroup& g) const {
+    return g.placedAt.valid() ? g.placedAt : g.ops.front();
+  }
   [[nodiscard]] std::vector<uint32_t> order() const; // topological
   // The values that one kernel writes and another reads; each pair of ops once.
   [[nodiscard]] std::vector<MaterializedValue> materializedValues() const;
@@ -165,6 +174,7 @@ public:
   int64_t tick() { return now_++; } // the time of a decision
   uint32_t newGroup(OpId o, bool fusible, std::string_view kind);
   void merge(uint32_t into, uint32_t from);
+  void append(uint32_t into, uint32_t from); // the same for independent groups, whose ops stay apart
   void sortOps(FusionGroup& g) const;
   void noteUses(OpId o, int64_t level, uint32_t own);
   void note(OpId o, ValueId v, std::string_view why) { materialized_.push_back({o, v, why}); }

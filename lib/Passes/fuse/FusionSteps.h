@@ -36,6 +36,6 @@ void storeForOneWalk(FusionGroups& fusion, OpId o);
 
 void chooseLayouts(FusionGroups& fusion); // FusionLayouts.cpp: of stored values
 void computeAgain(FusionGroups& fusion); // FusionBytes.cpp: producers that cost less to compute than to store
-void joinSmall(FusionGroups& fusion);    // FusionBytes.cpp: horizontal fusion of small independent kernels
+void joinSmall(FusionGroups& fusion);    // FusionSmall.cpp: horizontal fusion of small independent kernels
 
 } // namespace dtc

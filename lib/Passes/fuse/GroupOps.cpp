@@ -73,9 +73,9 @@ void OpGrouper::run() {
   chooseLayouts(fusion_);
   takeInReaders(fusion_);
   computeAgain(fusion_);
-  joinSmall(fusion_);
   // A data-movement op that was stored late is after its readers in the same group until here.
   for (uint32_t g = 0; g < fusion_.numGroups(); ++g) fusion_.sortOps(fusion_.group(g));
+  joinSmall(fusion_);
 }
 
 void OpGrouper::stay(OpId o) {
