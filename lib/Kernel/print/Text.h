@@ -33,7 +33,10 @@ std::string use(Text& t, const std::string& name); // the name, now used by `t`
 [[nodiscard]] std::string bufferText(const loops::Kernel& k, uint32_t buffer); // "in0", "out0"
 // "in0 + at"
 [[nodiscard]] std::string pointerText(const loops::Kernel& k, uint32_t buffer, const std::string& at);
-[[nodiscard]] inline std::string axisName(loops::AxisId a) { return "i" + std::to_string(a); }
+// "i3"; "j8" and the like where that would be the name of a type.
+[[nodiscard]] inline std::string axisName(loops::AxisId a) {
+  return (a == 8 || a == 16 || a == 32 || a == 64 ? "j" : "i") + std::to_string(a);
+}
 [[nodiscard]] std::string literalText(const loops::Node& n);
 
 [[nodiscard]] const char* reduceName(loops::ReduceKind kind); // "sum"
