@@ -60,7 +60,8 @@ void addControlOps(OpRegistry& ops) {
   fused.operands = "starts...";
   fused.attrs = {
       {"kind", AttrType::String, "",
-       "the implementation: \"pointwise\", \"view\", \"copy\", \"row\", \"reduce\", \"columns\", \"gemm\", "
+       "the implementation: \"pointwise\", \"view\", \"copy\", \"row\", \"reduce\", \"columns\", "
+       "\"reductions\", \"gemm\", "
        "\"attention\", \"ordered\" or \"whole\"; default: a generated kernel"},
       {"order", AttrType::String, "", "\"fixed\": sums are computed sequentially, in element order"},
       {"gelu", AttrType::String, "",
