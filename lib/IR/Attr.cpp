@@ -28,14 +28,10 @@ bool operator==(const Attr& a, const Attr& b) {
 }
 
 AttrId AttrTable::intern(Attr a) {
-  size_t hash = hashOf(a);
-  auto [first, last] = byHash_.equal_range(hash);
-  for (auto it = first; it != last; ++it)
-    if (storage_[it->second] == a) return AttrId(it->second);
-  auto index = static_cast<uint32_t>(storage_.size());
-  storage_.push_back(std::move(a));
-  byHash_.emplace(hash, index);
-  return AttrId(index);
+  const auto next = static_cast<uint32_t>(storage_.size());
+  const uint32_t id = index_.findOrAdd(hashOf(a), next, [&](uint32_t i) { return storage_[i] == a; });
+  if (id == next) storage_.push_back(std::move(a));
+  return AttrId(id);
 }
 
 AttrId AttrTable::integer(int64_t v) { return intern({.i = v}); }

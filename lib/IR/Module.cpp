@@ -43,13 +43,10 @@ TypeId TypeTable::intern(Type t) {
   size_t hash = static_cast<size_t>(t.dtype);
   for (Dim d : t.dims)
     hash = (hash ^ static_cast<uint64_t>(d.value())) * 0x9E3779B97F4A7C15ull + (hash >> 29);
-  auto [first, last] = byHash_.equal_range(hash);
-  for (auto it = first; it != last; ++it)
-    if (storage_[it->second] == t) return TypeId(it->second);
-  auto index = static_cast<uint32_t>(storage_.size());
-  storage_.push_back(std::move(t));
-  byHash_.emplace(hash, index);
-  return TypeId(index);
+  const auto next = static_cast<uint32_t>(storage_.size());
+  const uint32_t id = index_.findOrAdd(hash, next, [&](uint32_t i) { return storage_[i] == t; });
+  if (id == next) storage_.push_back(std::move(t));
+  return TypeId(id);
 }
 
 TypeId Module::tensorType(DType dtype, std::span<const Dim> shape) {

@@ -19,13 +19,10 @@ Dim DimTable::intern(DimExpr expr) {
   if (expr.coefficient == 0) return Dim(0);
   if (expr.symbols.empty() && expr.axes.empty()) return Dim(expr.coefficient);
   std::sort(expr.symbols.begin(), expr.symbols.end());
-  const size_t h = hashOf(expr);
-  for (auto [it, end] = byHash_.equal_range(h); it != end; ++it)
-    if (exprs_[it->second] == expr) return Dim::fromTable(it->second);
-  const auto index = static_cast<uint32_t>(exprs_.size());
-  exprs_.push_back(std::move(expr));
-  byHash_.emplace(h, index);
-  return Dim::fromTable(index);
+  const auto next = static_cast<uint32_t>(exprs_.size());
+  const uint32_t id = index_.findOrAdd(hashOf(expr), next, [&](uint32_t i) { return exprs_[i] == expr; });
+  if (id == next) exprs_.push_back(std::move(expr));
+  return Dim::fromTable(id);
 }
 
 DimExpr DimTable::expr(Dim d) const {

@@ -205,13 +205,10 @@ Dim canonicalShard(Dim local, const Mesh& mesh, DimTable& dims) {
 
 ShardingId ShardingTable::intern(Sharding s) {
   if (s.mesh.valid()) canonicalize(s, mesh(s.mesh));
-  const size_t h = hashOf(s);
-  for (auto [it, end] = byHash_.equal_range(h); it != end; ++it)
-    if (storage_[it->second] == s) return ShardingId(it->second);
-  const auto index = static_cast<uint32_t>(storage_.size());
-  storage_.push_back(std::move(s));
-  byHash_.emplace(h, index);
-  return ShardingId(index);
+  const auto next = static_cast<uint32_t>(storage_.size());
+  const uint32_t id = index_.findOrAdd(hashOf(s), next, [&](uint32_t i) { return storage_[i] == s; });
+  if (id == next) storage_.push_back(std::move(s));
+  return ShardingId(id);
 }
 
 MeshId ShardingTable::addMesh(Mesh m) {

@@ -1,5 +1,6 @@
 #pragma once
 // Attribute values: interned, compared by id.
+#include "dtc/Support/InternIndex.h"
 #include "dtc/Sharding/Dim.h"
 #include <span>
 
@@ -38,7 +39,7 @@ public:
 
 private:
   std::deque<Attr> storage_;
-  std::unordered_multimap<size_t, uint32_t> byHash_;
+  InternIndex index_;
 };
 
 struct NamedAttr {

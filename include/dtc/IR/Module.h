@@ -2,6 +2,7 @@
 // The module: meshes, functions, ops, values, types. Entities are 32-bit ids into tables of the module. There
 // are no use lists; a pass that needs uses counts them (UseCounts below). A pass edits a block by writing a
 // new op list.
+#include "dtc/Support/InternIndex.h"
 #include "dtc/IR/Attr.h"
 #include "dtc/IR/InferredTypes.h"
 #include "dtc/Sharding/Sharding.h"
@@ -33,7 +34,7 @@ public:
 
 private:
   std::deque<Type> storage_;
-  std::unordered_multimap<size_t, uint32_t> byHash_;
+  InternIndex index_;
 };
 
 enum class ValueKind : uint8_t {

@@ -1,6 +1,7 @@
 #pragma once
 // Sizes of tensor dims: a number, or a product of a number and symbols, possibly divided among devices
 // (n/axes).
+#include "dtc/Support/InternIndex.h"
 #include "dtc/Support/StringTable.h"
 #include <cstdint>
 #include <optional>
@@ -62,7 +63,7 @@ public:
 
 private:
   std::vector<DimExpr> exprs_;
-  std::unordered_multimap<size_t, uint32_t> byHash_;
+  InternIndex index_;
 };
 
 // "512", "4*B", "11/b", "7/(a, b)", "a:(1)2"

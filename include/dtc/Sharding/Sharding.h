@@ -1,6 +1,7 @@
 #pragma once
 // Mesh, Sharding and shard sizes (sharding.md) as pure values. No other code computes the shapes of
 // shards.
+#include "dtc/Support/InternIndex.h"
 #include "dtc/Sharding/Dim.h"
 #include "dtc/Support/Checked.h"
 #include "dtc/Support/SmallVector.h"
@@ -122,7 +123,7 @@ public:
 private:
   std::deque<Mesh> meshes_;
   std::deque<Sharding> storage_;
-  std::unordered_multimap<size_t, uint32_t> byHash_;
+  InternIndex index_;
 };
 
 // --- Text ---

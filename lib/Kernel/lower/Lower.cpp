@@ -45,7 +45,7 @@ Result<Lowered> RegionLowering::run() {
   const std::vector<ValueId> yields = m_[m_.region(fused_)].yields;
   // Lowers the last output first: earlier ones are then found on the way, at the coordinates where they are
   // needed.
-  std::vector<uint32_t> order(ownStores() ? 0 : yields.size());
+  std::vector<uint32_t> order(lowerOwnStores(*this) ? 0 : yields.size());
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   std::unordered_map<uint32_t, uint32_t> position;
   const std::vector<OpId>& ops = m_[m_.region(fused_)].ops;
@@ -191,11 +191,12 @@ bool RegionLowering::addMoved(uint32_t output, ValueId result) {
 bool RegionLowering::moveIndex(OpId move, Index& at) {
   const Rule rule = infoOf(move).rule;
   if (!isDataMovement(m_.record(move), rule)) return false;
-  Coordinates coords;
+  RuleLowering::Coordinates coords;
   Index moved;
   bool inside = true;
-  if (!factorCoordinates(rule, rule.operands[0], at, coords) ||
-      !operandIndex(rule, rule.results[0], coords, moved, inside) || !inside)
+  RuleLowering lowering(*this, move, rule);
+  if (!lowering.factorCoordinates(rule.operands[0], at, coords) ||
+      !lowering.operandIndex(rule.results[0], coords, moved, inside) || !inside)
     return false;
   at = std::move(moved);
   return true;
@@ -373,6 +374,10 @@ bool RegionLowering::alignWithRows(size_t nest, const Type& type, Index& at) {
   return type.rank() >= domainType.rank();
 }
 
+NodeId RegionLowering::byRule(OpId op, uint32_t result, const Index& at, NodeId guard) {
+  return RuleLowering(*this, op, infoOf(op).rule, guard).run(result, at);
+}
+
 NodeId RegionLowering::fail(OpId op, const std::string& why) {
   if (error_.empty()) error_ = "no kernel for '" + std::string(m_.record(op).name) + "': " + why;
   return k_.integer(0, DType::I64);
@@ -496,7 +501,7 @@ NodeId RegionLowering::opValue(OpId op, uint32_t result, const Index& at, NodeId
   OpInfo& info = infoOf(op);
   if (!info.ok) return fail(op, "it has neither a loop form nor a decomposition");
   if (!info.expansion.empty()) return value(info.expansion[result], at, guard);
-  if (info.byElement) return elementOf(op, result, at, guard);
+  if (info.byElement) return lowerElement(*this, op, result, at, guard);
   return byRule(op, result, at, guard);
 }
 

@@ -30,6 +30,13 @@ private:
   MeshId mesh_;
 };
 
+class RegionLowering;
+// By OpRecord::element (LowerElement.cpp): the element of a result of `op` at these coordinates.
+[[nodiscard]] loops::NodeId lowerElement(RegionLowering&, OpId op, uint32_t result,
+                                         const std::vector<loops::AffineId>& at, loops::NodeId guard);
+// By OpRecord::stores; false if the region's last op does not store the results itself.
+[[nodiscard]] bool lowerOwnStores(RegionLowering&);
+
 class RegionLowering {
 public:
   using Index = std::vector<loops::AffineId>;
@@ -49,6 +56,9 @@ public:
 
 private:
   friend class RegionElement;
+  friend class RuleLowering;
+  friend loops::NodeId lowerElement(RegionLowering&, OpId, uint32_t, const Index&, loops::NodeId);
+  friend bool lowerOwnStores(RegionLowering&);
   // Facts about one op, queried once.
   struct OpInfo {
     bool ok = false;
@@ -58,15 +68,12 @@ private:
     bool byElement = false;         // the record's element function instead of rule and scalar
     std::vector<ValueId> expansion; // results of a Rows op's decomposition
   };
-  // Coordinates of the rule's factors at one point of a result; invalid: not determined by the result.
-  using Coordinates = std::vector<loops::AffineId>;
 
   void makeBuffers();
   void addOutput(uint32_t result);
   bool addMoved(uint32_t output, ValueId result);
   bool moveIndex(OpId move, Index& at);
   Index addDomain(const Type&); // a new nest
-  bool ownStores();             // of a region whose last op stores the results itself
   [[nodiscard]] uint32_t outputOf(ValueId v) const;
   bool shareNest(ValueId v, loops::AffineId& address, loops::NodeId& node, size_t& nest);
   bool bijective(const Index& at, const Type& type, loops::AxisSet& axes);
@@ -78,26 +85,11 @@ private:
 
   loops::NodeId value(ValueId v, const Index& at, loops::NodeId guard);
   loops::NodeId opValue(OpId op, uint32_t result, const Index& at, loops::NodeId guard);
-  loops::NodeId elementOf(OpId op, uint32_t result, const Index& at, loops::NodeId guard);
   loops::NodeId byRule(OpId op, uint32_t result, const Index& at, loops::NodeId guard);
   loops::NodeId literal(const Value& v);
-  loops::NodeId apply(const ScalarExpr& e, std::span<const loops::NodeId> operands, const Index& at,
-                      loops::NodeId acc, DType result);
   OpInfo& infoOf(OpId op);
   void expand(OpId op, OpInfo& info);
   void readScalars(const OpQuery& query, OpInfo& info, DType result);
-  loops::NodeId power(loops::NodeId base, loops::NodeId exponent);
-
-  bool factorCoordinates(const Rule& rule, const TensorMap& map, const Index& at, Coordinates& out);
-  std::vector<loops::AxisId> reduceAxes(const Rule& rule, Coordinates& coords, const Index& at,
-                                        loops::NodeId guard);
-  bool operandIndex(const Rule& rule, const TensorMap& map, const Coordinates& coords, Index& at,
-                    bool& inside);
-  // One node per operand that `e` uses, at the factors' coordinates; the others stay invalid.
-  std::vector<loops::NodeId> operandValues(OpId op, const Rule& rule, const ScalarExpr& e,
-                                           const Coordinates& coords, loops::NodeId guard);
-  loops::NodeId reduced(OpId op, const Rule& rule, loops::NodeId body, std::vector<loops::AxisId> axes,
-                        DType dtype);
   loops::NodeId guarded(ValueId v, const Index& at, loops::NodeId guard);
   loops::NodeId insideOf(const Type& t, const Index& at);
   bool alwaysInside(const Type& t, const Index& at); // insideOf() is invalid
@@ -139,6 +131,38 @@ private:
   bool crowded_ = false;             // a reduction could not share an axis of the nest
   bool columns_ = false;             // rows, and reductions of their columns, in one nest
   std::vector<OpId> scratch_;        // ops created by decompositions
+};
+
+// An op by its index rule and scalar expression: pointwise ops, reductions, contractions, data movement of
+// whole dims (LowerRule.cpp).
+class RuleLowering {
+public:
+  using Index = RegionLowering::Index;
+  // Coordinates of the rule's factors at one point of a result; invalid: not determined by the result.
+  using Coordinates = std::vector<loops::AffineId>;
+  RuleLowering(RegionLowering& region, OpId op, const Rule& rule, loops::NodeId guard = {})
+      : l_(region), k_(region.k_), op_(op), rule_(rule), guard_(guard) {}
+  // The element of a result at these coordinates.
+  loops::NodeId run(uint32_t result, const Index& at);
+  // The factors' coordinates as functions of a tensor's. False where they cannot be separated.
+  bool factorCoordinates(const TensorMap&, const Index& at, Coordinates& out);
+  // And back; `inside`: the index is in bounds. False where a computed value is the index.
+  bool operandIndex(const TensorMap&, const Coordinates&, Index& at, bool& inside);
+
+private:
+  std::vector<loops::AxisId> reduceAxes(Coordinates& coords, const Index& at);
+  // One node per operand that `e` uses, at the factors' coordinates; the others stay invalid.
+  std::vector<loops::NodeId> operandValues(const ScalarExpr& e, const Coordinates& coords);
+  loops::NodeId reduced(loops::NodeId body, std::vector<loops::AxisId> axes, DType dtype);
+  loops::NodeId apply(const ScalarExpr& e, std::span<const loops::NodeId> operands, const Index& at,
+                      loops::NodeId acc, DType result);
+  loops::NodeId power(loops::NodeId base, loops::NodeId exponent);
+
+  RegionLowering& l_;
+  loops::Kernel& k_;
+  OpId op_;
+  const Rule& rule_;
+  loops::NodeId guard_;
 };
 
 } // namespace dtc

@@ -210,25 +210,26 @@ private:
   NodeId guard_;
 };
 
-bool RegionLowering::ownStores() {
-  const Block& block = m_[m_.region(fused_)];
-  if (block.ops.empty() || !m_.record(block.ops.back()).stores) return false;
+bool lowerOwnStores(RegionLowering& l) {
+  const Block& block = l.m_[l.m_.region(l.fused_)];
+  if (block.ops.empty() || !l.m_.record(block.ops.back()).stores) return false;
   const OpId op = block.ops.back(); // the others compute its operands
   for (ValueId y : block.yields)
-    if (m_[y].kind != ValueKind::OpResult || OpId(m_[y].owner) != op) return false;
-  const Index none;
-  RegionElement builder(*this, op, none, {});
-  const OpQuery query = queryOf(m_, op, diags_);
-  k_.inOrder = m_.record(op).stores(query, builder);
-  return k_.inOrder;
+    if (l.m_[y].kind != ValueKind::OpResult || OpId(l.m_[y].owner) != op) return false;
+  const RegionLowering::Index none;
+  RegionElement builder(l, op, none, {});
+  const OpQuery query = queryOf(l.m_, op, l.diags_);
+  l.k_.inOrder = l.m_.record(op).stores(query, builder);
+  return l.k_.inOrder;
 }
 
-NodeId RegionLowering::elementOf(OpId op, uint32_t result, const Index& at, NodeId guard) {
-  RegionElement builder(*this, op, at, guard);
-  const OpQuery query = queryOf(m_, op, diags_);
-  const NodeId x(m_.record(op).element(query, builder, result));
-  if (x.index == kElementByRule) return byRule(op, result, at, guard);
-  return k_.convert(x, computeType(m_.typeOf(m_.result(op, result)).dtype));
+NodeId lowerElement(RegionLowering& l, OpId op, uint32_t result, const RegionLowering::Index& at,
+                    NodeId guard) {
+  RegionElement builder(l, op, at, guard);
+  const OpQuery query = queryOf(l.m_, op, l.diags_);
+  const NodeId x(l.m_.record(op).element(query, builder, result));
+  if (x.index == kElementByRule) return l.byRule(op, result, at, guard);
+  return l.k_.convert(x, computeType(l.m_.typeOf(l.m_.result(op, result)).dtype));
 }
 
 } // namespace dtc

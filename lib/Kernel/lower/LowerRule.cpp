@@ -22,10 +22,8 @@ static std::optional<ReduceKind> reduceKindOf(PendingKind k) {
   return std::nullopt;
 }
 
-// The factors' coordinates as functions of the result's coordinates. False where they cannot be separated.
-bool RegionLowering::factorCoordinates(const Rule& rule, const TensorMap& map, const Index& at,
-                                       Coordinates& out) {
-  out.assign(rule.factors.size(), {});
+bool RuleLowering::factorCoordinates(const TensorMap& map, const Index& at, Coordinates& out) {
+  out.assign(rule_.factors.size(), {});
   for (size_t d = 0; d < map.dims.size(); ++d) {
     const DimMap& dim = map.dims[d];
     AffineId rest = at[d];
@@ -42,7 +40,7 @@ bool RegionLowering::factorCoordinates(const Rule& rule, const TensorMap& map, c
         out[f] = rest;
         continue;
       }
-      const Size size = sizes_.of(rule.factors[f].size);
+      const Size size = l_.sizes_.of(rule_.factors[f].size);
       out[f] = k_.mod(rest, size);
       rest = k_.floorDiv(rest, size);
     }
@@ -67,19 +65,18 @@ static bool contracts(const Rule& rule) {
 // new one. Contractions, and reductions that depend on a reduced axis, always get new axes, since they may be
 // nested in another loop over the axis that they would share. An axis on which another reduction depends is
 // not shared either.
-std::vector<AxisId> RegionLowering::reduceAxes(const Rule& rule, Coordinates& coords, const Index& at,
-                                               NodeId guard) {
-  AxisSet taken = guard.valid() ? k_.dependsOn(guard) : 0;
+std::vector<AxisId> RuleLowering::reduceAxes(Coordinates& coords, const Index& at) {
+  AxisSet taken = guard_.valid() ? k_.dependsOn(guard_) : 0;
   for (AffineId a : at) taken |= k_.dependsOn(a);
-  NestAxes& nest = nestAxes_[nest_];
+  RegionLowering::NestAxes& nest = l_.nestAxes_[l_.nest_];
   const AxisSet depends = taken;
-  const bool within = !columns_ && (depends & nest.reduced) != 0, alone = contracts(rule) || within;
-  const AxisSet kept = columns_ ? 0 : nest.needed;
+  const bool within = !l_.columns_ && (depends & nest.reduced) != 0, alone = contracts(rule_) || within;
+  const AxisSet kept = l_.columns_ ? 0 : nest.needed;
   std::vector<AxisId> axes;
   bool shares = false;
-  for (size_t f = 0; f < rule.factors.size(); ++f) {
-    if (coords[f].valid() || rule.factors[f].reduce == PendingKind::None) continue;
-    const Size extent = sizes_.of(rule.factors[f].size);
+  for (size_t f = 0; f < rule_.factors.size(); ++f) {
+    if (coords[f].valid() || rule_.factors[f].reduce == PendingKind::None) continue;
+    const Size extent = l_.sizes_.of(rule_.factors[f].size);
     if (extent.is(1)) {
       coords[f] = k_.constant(0);
       continue;
@@ -91,7 +88,7 @@ std::vector<AxisId> RegionLowering::reduceAxes(const Rule& rule, Coordinates& co
     };
     const size_t could = borrowed(taken);
     size_t axis = alone ? k_.axes.size() : borrowed(taken | kept);
-    crowded_ |= !contracts(rule) && axis != could;
+    l_.crowded_ |= !contracts(rule_) && axis != could;
     shares |= axis != k_.axes.size();
     if (axis == k_.axes.size()) axis = k_.addAxis(extent, AxisRole::Reduce);
     taken |= AxisSet(1) << axis;
@@ -104,21 +101,20 @@ std::vector<AxisId> RegionLowering::reduceAxes(const Rule& rule, Coordinates& co
   return axes;
 }
 
-bool RegionLowering::operandIndex(const Rule& rule, const TensorMap& map, const Coordinates& coords,
-                                  Index& at, bool& inside) {
+bool RuleLowering::operandIndex(const TensorMap& map, const Coordinates& coords, Index& at, bool& inside) {
   for (const DimMap& dim : map.dims) {
     if (dim.form == DimMap::Free) return false;
     AffineId index = k_.constant(dim.form == DimMap::Affine ? dim.offset : 0);
     inside &= dim.form == DimMap::Compound;
     for (const Term& t : dim.terms) {
-      const Factor& factor = rule.factors[t.factor];
+      const Factor& factor = rule_.factors[t.factor];
       AffineId c = coords[t.factor];
       if (!c.valid() && factor.size != Dim(1)) return false;
       if (!c.valid()) c = k_.constant(0); // a broadcast dim
       if (dim.form == DimMap::Affine)
         c = k_.scaled(c, {t.stride, {}});
       else
-        index = k_.scaled(index, sizes_.of(factor.size));
+        index = k_.scaled(index, l_.sizes_.of(factor.size));
       index = k_.sum(index, c);
     }
     at.push_back(index);
@@ -133,9 +129,8 @@ static bool sumsOne(const Rule& rule) {
                                          [](const Factor& f) { return f.reduce == PendingKind::Sum; });
 }
 
-std::vector<NodeId> RegionLowering::operandValues(OpId op, const Rule& rule, const ScalarExpr& e,
-                                                  const Coordinates& coords, NodeId guard) {
-  const std::vector<ValueId> operands(m_.operands(op).begin(), m_.operands(op).end());
+std::vector<NodeId> RuleLowering::operandValues(const ScalarExpr& e, const Coordinates& coords) {
+  const std::vector<ValueId> operands(l_.m_.operands(op_).begin(), l_.m_.operands(op_).end());
   std::vector<NodeId> values(operands.size());
   for (const ScalarNode& n : e.nodes) {
     if (n.kind != ScalarNode::Operand || n.position >= operands.size() || values[n.position].valid())
@@ -143,22 +138,21 @@ std::vector<NodeId> RegionLowering::operandValues(OpId op, const Rule& rule, con
     const ValueId v = operands[n.position];
     Index at;
     bool inside = true;
-    if (!operandIndex(rule, rule.operands[n.position], coords, at, inside)) {
-      fail(op, "operand " + std::to_string(n.position) + " is indexed by a computed value");
+    if (!operandIndex(rule_.operands[n.position], coords, at, inside)) {
+      l_.fail(op_, "operand " + std::to_string(n.position) + " is indexed by a computed value");
       break;
     }
-    values[n.position] = inside ? value(v, at, guard) : guarded(v, at, guard);
+    values[n.position] = inside ? l_.value(v, at, guard_) : l_.guarded(v, at, guard_);
   }
   return values;
 }
 
-NodeId RegionLowering::reduced(OpId op, const Rule& rule, NodeId body, std::vector<AxisId> axes,
-                               DType dtype) {
+NodeId RuleLowering::reduced(NodeId body, std::vector<AxisId> axes, DType dtype) {
   PendingKind kind = PendingKind::None;
-  for (const Factor& f : rule.factors)
+  for (const Factor& f : rule_.factors)
     if (f.reduce != PendingKind::None) kind = f.reduce;
   const std::optional<ReduceKind> reduce = reduceKindOf(kind);
-  if (!reduce) return fail(op, "its reduction has no kind");
+  if (!reduce) return l_.fail(op_, "its reduction has no kind");
   const DType type = k_[body].type;
   const NodeId x = k_.add(Node{
       .kind = NodeKind::Reduce, .type = type, .reduce = *reduce, .args = {body}, .axes = std::move(axes)});
@@ -173,24 +167,23 @@ static bool reducesAny(const Rule& rule) {
   return std::ranges::any_of(rule.factors, [](const Factor& f) { return f.reduce != PendingKind::None; });
 }
 
-NodeId RegionLowering::byRule(OpId op, uint32_t result, const Index& at, NodeId guard) {
-  const OpInfo& info = infoOf(op);
+NodeId RuleLowering::run(uint32_t result, const Index& at) {
+  const RegionLowering::OpInfo& info = l_.infoOf(op_);
   Coordinates coords;
-  if (!factorCoordinates(info.rule, info.rule.results[result], at, coords))
-    return fail(op, "its result's dims cannot be split into factors");
-  const Type type = m_.typeOf(m_.result(op, result));
+  if (!factorCoordinates(rule_.results[result], at, coords))
+    return l_.fail(op_, "its result's dims cannot be split into factors");
+  const Type type = l_.m_.typeOf(l_.m_.result(op_, result));
   const DType dtype = type.dtype;
   // A reduction of a row that exists reads nothing out of bounds. Without a guard it is the same reduction
   // where the row is read at an unknown coordinate (the loss at the label) and elsewhere (its gradient).
-  if (guard.valid() && reducesAny(info.rule) && alwaysInside(type, at)) guard = {};
-  std::vector<AxisId> axes = reduceAxes(info.rule, coords, at, guard);
-  NodeId x = apply(info.scalar, operandValues(op, info.rule, info.scalar, coords, guard), at, {}, dtype);
+  if (guard_.valid() && reducesAny(rule_) && l_.alwaysInside(type, at)) guard_ = {};
+  std::vector<AxisId> axes = reduceAxes(coords, at);
+  NodeId x = apply(info.scalar, operandValues(info.scalar, coords), at, {}, dtype);
   if (!axes.empty())
-    x = reduced(op, info.rule, k_.convert(x, computeType(dtype)), std::move(axes), dtype);
-  else if (m_.attr(fused_, "order").valid() && sumsOne(info.rule) && isFloat(k_[x].type))
+    x = reduced(k_.convert(x, computeType(dtype)), std::move(axes), dtype);
+  else if (l_.m_.attr(l_.fused_, "order").valid() && sumsOne(rule_) && isFloat(k_[x].type))
     x = k_.call("add", k_[x].type, {x, k_.number(0, k_[x].type)});
-  if (info.hasFinish)
-    x = apply(info.finish, operandValues(op, info.rule, info.finish, coords, guard), at, x, dtype);
+  if (info.hasFinish) x = apply(info.finish, operandValues(info.finish, coords), at, x, dtype);
   if (k_[x].kind == NodeKind::Call && k_[x].function == "add") { // an absent bias reads as 0
     const Node& last = k_[k_[x].args[1]];
     if (info.hasFinish && last.kind == NodeKind::Number && last.number == 0 && last.integer == 0)
@@ -201,7 +194,7 @@ NodeId RegionLowering::byRule(OpId op, uint32_t result, const Index& at, NodeId 
 
 // For a float base: a constant integer exponent of magnitude 32 or less is unrolled (ir.md, "Edges"), any
 // other is a powf.
-NodeId RegionLowering::power(NodeId base, NodeId exponent) {
+NodeId RuleLowering::power(NodeId base, NodeId exponent) {
   const DType type = k_[base].type;
   const Node& e = k_[exponent];
   const bool known = e.kind == NodeKind::Number && !isFloat(e.type) && e.integer >= -32 && e.integer <= 32;
@@ -224,10 +217,10 @@ static bool mayBeNear(std::string_view function) {
 }
 
 // The typed expression tree for this point. Narrow floats are computed in f32 and rounded at stores.
-NodeId RegionLowering::apply(const ScalarExpr& e, std::span<const NodeId> operands, const Index& at,
-                             NodeId acc, DType result) {
+NodeId RuleLowering::apply(const ScalarExpr& e, std::span<const NodeId> operands, const Index& at, NodeId acc,
+                           DType result) {
   std::vector<NodeId> made(e.nodes.size());
-  for (size_t i = 0; i < e.nodes.size() && error_.empty(); ++i) {
+  for (size_t i = 0; i < e.nodes.size() && l_.error_.empty(); ++i) {
     const ScalarNode& n = e.nodes[i];
     switch (n.kind) {
     case ScalarNode::Operand: made[i] = operands[n.position]; break;
@@ -261,7 +254,7 @@ NodeId RegionLowering::apply(const ScalarExpr& e, std::span<const NodeId> operan
     }
     }
   }
-  if (!error_.empty()) return k_.integer(0, DType::I64);
+  if (!l_.error_.empty()) return k_.integer(0, DType::I64);
   return k_.convert(made.back(), computeType(result));
 }
 
