@@ -9,6 +9,8 @@ using namespace loops;
 
 constexpr int64_t kEnoughBlocks = 528;   // four for each of 132 processors
 constexpr int kMinAcross = 8;            // threads whose packs cover a cache line
+constexpr int64_t kFewBlocks = 132;      // with fewer, blocks of columns that cover a sector only
+constexpr int64_t kSector = 32;          // bytes
 constexpr int64_t kMaxAccumulators = 32; // registers per thread
 constexpr int64_t kUnknown = 1 << 10;    // the value of an unknown extent
 
@@ -56,6 +58,16 @@ static int64_t packOf(const Kernel& k, std::span<const NodeId> reductions, AxisI
   return pack;
 }
 
+// Bytes of the narrowest elements that are read along the lane.
+static int64_t narrowestOf(const Kernel& k, std::span<const NodeId> reductions, AxisId lane) {
+  int64_t narrowest = kAccessBytes;
+  forEachNode(k, reductions, [&](NodeId n) {
+    if (k[n].kind == NodeKind::Load && (k.dependsOn(n) >> lane & 1))
+      narrowest = std::min<int64_t>(narrowest, dtypeBytes(k.buffers[k[n].buffer].dtype));
+  });
+  return narrowest;
+}
+
 std::optional<ColumnSchedule> columnScheduleOf(const Kernel& k, const Nest& nest) {
   const std::vector<NodeId> reductions = reductionsOf(k, nest);
   if (reductions.empty()) return std::nullopt;
@@ -85,10 +97,13 @@ std::optional<ColumnSchedule> columnScheduleOf(const Kernel& k, const Nest& nest
       others = std::min<int64_t>(others * extentOf(k, a), kEnoughBlocks);
   s.across = kMaxThreads;
   auto narrower = [&] { // would more groups of fewer threads each have four rows left for each?
-    return !k.fixedOrder && s.across > kMinAcross && kMaxThreads / s.across * 8 <= rows;
+    return !k.fixedOrder && kMaxThreads / s.across * 8 <= rows;
   };
-  while (narrower() &&
-         (s.across >= 2 * packs || others * ((packs + s.across - 1) / s.across) < kEnoughBlocks))
+  auto blocks = [&] { return others * ((packs + s.across - 1) / s.across); };
+  while (s.across > kMinAcross && narrower() && (s.across >= 2 * packs || blocks() < kEnoughBlocks))
+    s.across /= 2;
+  while (s.across * s.pack * narrowestOf(k, reductions, s.lane) >= 2 * kSector && narrower() &&
+         blocks() < kFewBlocks)
     s.across /= 2;
   s.down = kMaxThreads / s.across;
   if (s.pack == 1 && s.down == 1) return std::nullopt; // one column per thread: the plain loops
