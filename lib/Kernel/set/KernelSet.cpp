@@ -66,7 +66,7 @@ std::string baseName(const Module& m, OpId fused, bool epilogue) {
   std::vector<std::string_view> computing, moving;
   for (OpId o : m[m.region(fused)].ops) {
     const OpRecord& r = m.record(o);
-    if (r.lowering == Lowering::Decompose)
+    if (r.lowering == Lowering::Decompose || r.stores)
       return "k_" + std::string(r.name); // one kernel, with what it reads
     if (epilogue && r.lowering == Lowering::Library) continue;
     std::vector<std::string_view>& list =
