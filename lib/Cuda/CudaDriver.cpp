@@ -425,6 +425,23 @@ Result<void*> CudaDevice::addConditional(const CudaStream& stream, uint64_t hand
   return node.bodies[0];
 }
 
+Status CudaDevice::fillWordAside(void* device, uint32_t word, const CudaStream& stream, Aside& last) const {
+  if (!impl_->table->graphAddNode || !impl_->table->captureInfo) return fillWord(device, word, stream);
+  Capture c;
+  auto done = impl_->call("cuStreamGetCaptureInfo", impl_->table->captureInfo, stream.get, &c.status, &c.id,
+                          &c.graph, &c.after, &c.edges, &c.count);
+  if (!done) return done;
+  // All edges are plain (null): the write waits until the other nodes have completed.
+  std::vector<void*> after(c.after, c.after + c.count);
+  if (last.node && last.capture == c.id && last.graph == c.graph) after.push_back(last.node);
+  CudaMemsetParams node;
+  node.to = address(device), node.value = word, node.context = impl_->context;
+  last = {c.id, c.graph, nullptr};
+  return impl_->call("cuGraphAddNode", impl_->table->graphAddNode, &last.node, c.graph,
+                     static_cast<void* const*>(after.data()), static_cast<const void*>(nullptr), after.size(),
+                     reinterpret_cast<CudaNodeParams*>(&node));
+}
+
 Status CudaDevice::beginBody(const CudaStream& stream, void* body) const {
   return impl_->call("cuStreamBeginCaptureToGraph", impl_->table->captureTo, stream.get, body,
                      static_cast<void* const*>(nullptr), static_cast<const void*>(nullptr), size_t{0},

@@ -22,6 +22,7 @@ enum CudaConstants {
   kEventNoTiming = 2,
   kCaptureThreadLocal = 1,
   kCaptureSetDependencies = 1,
+  kMemsetNode = 2,
   kGraphNodePriorities = 8, // a graph's kernels keep the priorities of the captured streams
   kConditionalNode = 13,
   kConditionalIf = 0,
@@ -115,6 +116,19 @@ struct CudaNodeParams {
   uint64_t reserved2 = 0;
 };
 static_assert(sizeof(CudaNodeParams) == 256);
+
+// The same of a node that writes words.
+struct CudaMemsetParams {
+  int type = kMemsetNode;
+  int reserved[3] = {};
+  uint64_t to = 0, pitch = 0;
+  unsigned value = 0, elementBytes = 4;
+  uint64_t width = 1, height = 1;
+  void* context = nullptr;
+  uint64_t rest[23] = {};
+  uint64_t reserved2 = 0;
+};
+static_assert(sizeof(CudaMemsetParams) == sizeof(CudaNodeParams));
 
 // Since CUDA 12.4, null before: the driver may otherwise load a kernel at its first launch, which can be inside a
 // capture. Drivers before that load it when it is looked up.

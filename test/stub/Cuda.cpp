@@ -401,7 +401,7 @@ STUB_CUDA cuStreamGetCaptureInfo_v3(void* handle, int* status, uint64_t* id, voi
   g.dependencies = {&g.nodes.back()};
   // A stream's own capture is asked about until it ends; the answer lives as long.
   stream.captureHandle = stream.capture;
-  *status = 1, *id = 1, *graph = &stream.captureHandle;
+  *status = 1, *id = g.number, *graph = &stream.captureHandle;
   return *after = g.dependencies.data(), *edges = nullptr, *count = 1, kSuccess;
 }
 STUB_CUDA cuStreamUpdateCaptureDependencies_v2(void* stream, void** nodes, const void*, size_t count,
@@ -428,6 +428,14 @@ STUB_CUDA cuGraphAddNode_v2(void** out, void* handle, void* const* after, const 
                             dtc::CudaNodeParams* node) {
   std::lock_guard guard(lock());
   Graph& graph = **static_cast<std::shared_ptr<Graph>*>(handle);
+  if (node->type == 2) {
+    const auto words = *reinterpret_cast<const dtc::CudaMemsetParams*>(node);
+    if (words.width != 1 || words.height != 1 || words.elementBytes != 4 || words.context != current())
+      return problem(kInvalidValue, "the stub adds nodes that write one word of the current device");
+    if (!isDeviceMemory(at(words.to), 4)) return outside("cuGraphAddNode", at(words.to), 4);
+    const auto write = [words]() -> std::string { return std::memcpy(at(words.to), &words.value, 4), ""; };
+    return addWork(graph, {after, after + count}, write, *out);
+  }
   auto value = graph.handles.extract(node->handle); // one node a handle
   if (node->type != 13 || node->size != 1 || value.empty())
     return problem(kInvalidValue,

@@ -60,6 +60,17 @@ int perform(Stream& s, size_t index) {
   return wrong.empty() ? int{kSuccess} : problem(kLaunchFailed, wrong);
 }
 
+int advance(Stream& s, uint64_t end);
+
+// While a graph's first stream waits, what is aside goes on where it can.
+void runAsides(Stream& s) {
+  if (s.runsAsides) return;
+  s.runsAsides = true;
+  for (const auto& aside : s.asides)
+    if (advance(*aside, aside->end())) break;
+  s.runsAsides = false;
+}
+
 // Does what is needed for the first `end` nodes of a stream to be done.
 int advance(Stream& s, uint64_t end) {
   while (s.done < end) {
@@ -68,6 +79,7 @@ int advance(Stream& s, uint64_t end) {
     node.running = true;
     const int code = perform(s, 0);
     node.running = false;
+    if (code == kNotReady) runAsides(s);
     if (code) return code;
     s.nodes.pop_front();
     ++s.done;
@@ -190,9 +202,15 @@ int endCapture(Stream& s, std::shared_ptr<Graph>& out) {
   out = s.capture;
   --captures;
   for (Stream* other : capturedStreams())
-    if (other->capture == out) other->capture.reset();
+    if (other->capture == out) other->capture.reset(), other->captureHandle.reset();
   std::erase_if(capturedStreams(), [](const Stream* other) { return !other->capture; });
   s.capture.reset();
+  for (size_t t = 0; t < out->tracks.size(); ++t) {
+    if (!out->tracks[t].aside) continue;
+    Op wait;
+    wait.track = t, wait.wait.end = out->tracks[t].ops.size();
+    out->tracks[0].ops.push_back(std::move(wait));
+  }
   if (!joined(*out))
     return problem(kCaptureUnjoined, "work was captured that the first stream does not wait for");
   return kSuccess;
@@ -268,9 +286,10 @@ int beginCapture(Stream& s, const std::shared_ptr<Graph>& body) {
   return kSuccess;
 }
 
-int addConditional(Graph& graph, const std::vector<void*>& after, Conditional node, void*& out) {
+static int addNode(Graph& graph, const std::vector<void*>& after, Op op, bool aside, void*& out) {
   std::lock_guard guard(lock());
   Graph::Track track;
+  track.aside = aside;
   track.device = current();
   for (void* one : after) {
     const auto& at = *static_cast<Graph::Node*>(one);
@@ -278,13 +297,23 @@ int addConditional(Graph& graph, const std::vector<void*>& after, Conditional no
     wait.track = at.track, wait.wait.end = at.end;
     track.ops.push_back(std::move(wait));
   }
-  Op op;
-  op.conditional = std::make_shared<Conditional>(std::move(node));
   track.ops.push_back(std::move(op));
   graph.nodes.push_back({graph.tracks.size(), track.ops.size()});
   graph.tracks.push_back(std::move(track));
   out = &graph.nodes.back();
   return kSuccess;
+}
+
+int addConditional(Graph& graph, const std::vector<void*>& after, Conditional node, void*& out) {
+  Op op;
+  op.conditional = std::make_shared<Conditional>(std::move(node));
+  return addNode(graph, after, std::move(op), false, out);
+}
+
+int addWork(Graph& graph, const std::vector<void*>& after, Work work, void*& out) {
+  Op op;
+  op.work = std::move(work);
+  return addNode(graph, after, std::move(op), true, out);
 }
 
 int dependOn(Stream& s, void* node) {
@@ -332,6 +361,8 @@ std::shared_ptr<Stream> spawn(const Graph& g, const Position& before) {
       if (op.track != SIZE_MAX) op.wait = {tracks[op.track], begin[op.track] + op.wait.end};
       append(*tracks[t], std::move(op));
     }
+  for (size_t t = 0; t < tracks.size(); ++t)
+    if (g.tracks[t].aside) tracks[0]->asides.push_back(tracks[t]);
   return tracks.empty() ? std::make_shared<Stream>() : tracks[0];
 }
 

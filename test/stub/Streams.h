@@ -4,6 +4,7 @@
 // program forgot shows as a wrong number each time, not once in a thousand runs.
 //
 // One lock guards all of it. A function that returns int returns a CUresult.
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -101,6 +102,7 @@ struct Graph {
   struct Track {
     std::vector<Op> ops;
     const Device* device = nullptr;
+    bool aside = false; // of a node that is added to the graph: the graph is done when it is
   };
   std::vector<Track> tracks; // the first is the one that began
   std::map<uint64_t, std::shared_ptr<uint32_t>> handles;
@@ -114,6 +116,11 @@ struct Graph {
   std::vector<std::unique_ptr<void*>> bodyHandles;
   std::vector<void*> dependencies; // of the stream that was asked about last
   bool isBody = false;
+  uint64_t number = nextNumber()++; // of its capture
+  static std::atomic<uint64_t>& nextNumber() {
+    static std::atomic<uint64_t> next = 1;
+    return next;
+  }
   std::vector<std::shared_ptr<int>>
       users; // communicators whose collectives it has: each counts who holds its mark
 };
@@ -126,6 +133,8 @@ struct Stream : std::enable_shared_from_this<Stream> {
     bool running = false;
     std::shared_ptr<Stream> body; // of a conditional node: what runs of it
   };
+  std::vector<std::shared_ptr<Stream>> asides; // of a graph's first stream
+  bool runsAsides = false;
   std::deque<Node> nodes;
   uint64_t done = 0; // nodes that have left the queue
   std::shared_ptr<Graph> capture, captureHandle;
@@ -163,6 +172,7 @@ STUB_API int beginCapture(Stream& stream);
 STUB_API int beginCapture(Stream& stream, const std::shared_ptr<Graph>& body);
 // Adds a conditional node after `after` (Graph::Node*) and gives its point.
 STUB_API int addConditional(Graph& graph, const std::vector<void*>& after, Conditional node, void*& out);
+STUB_API int addWork(Graph& graph, const std::vector<void*>& after, Work work, void*& out);
 // What `stream` captures comes after `node` from here on.
 STUB_API int dependOn(Stream& stream, void* node);
 // Is the graph one that can be instantiated? Bodies have kernels of one device, and nobody to meet.

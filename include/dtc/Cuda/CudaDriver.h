@@ -91,6 +91,14 @@ public:
   [[nodiscard]] Status reach(const CudaDevice& other) const;
   [[nodiscard]] Status fill(void* device, uint8_t byte, size_t bytes, const CudaStream& stream) const;
   [[nodiscard]] Status fillWord(void* device, uint32_t word, const CudaStream& stream) const; // 4 bytes
+  // The same on a captured stream, by a node that later work of the stream does not wait for; such writes are in
+  // order among themselves. Without graph nodes (CUDA before 12.3), it is fillWord().
+  struct Aside {
+    uint64_t capture = 0;
+    void *graph = nullptr, *node = nullptr; // the last write
+  };
+  [[nodiscard]] Status fillWordAside(void* device, uint32_t word, const CudaStream& stream,
+                                     Aside& last) const;
   [[nodiscard]] Status launch(const CudaFunction& function, CudaDim grid, CudaDim block, uint32_t sharedBytes,
                               void** args, const CudaStream& stream) const;
   [[nodiscard]] Status record(const CudaEvent& event, const CudaStream& stream) const;

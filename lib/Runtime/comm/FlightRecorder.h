@@ -21,6 +21,7 @@ public:
   // (counted by endGraph).
   void beginGraph() { inGraph_ = true; }
   void endGraph();
+  [[nodiscard]] bool inGraph() const { return inGraph_; }
   void replayed(size_t graph);
 
   // The progress word of a device: 0, 1 + 2 * collective on arrival, 2 + 2 * collective on completion.

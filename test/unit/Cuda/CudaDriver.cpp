@@ -76,6 +76,13 @@ static_assert(int(kCudaStubLibrary) == CUDA_ERROR_STUB_LIBRARY &&
               int(kCudaDriverMismatch) == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH &&
               int(kCudaCompatNotSupported) == CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE &&
               int(kCudaUnknown) == CUDA_ERROR_UNKNOWN);
+static_assert(int(kMemsetNode) == CU_GRAPH_NODE_TYPE_MEMSET &&
+              offsetof(CudaMemsetParams, to) == offsetof(CUgraphNodeParams, memset.dst) &&
+              offsetof(CudaMemsetParams, value) == offsetof(CUgraphNodeParams, memset.value) &&
+              offsetof(CudaMemsetParams, elementBytes) == offsetof(CUgraphNodeParams, memset.elementSize) &&
+              offsetof(CudaMemsetParams, width) == offsetof(CUgraphNodeParams, memset.width) &&
+              offsetof(CudaMemsetParams, height) == offsetof(CUgraphNodeParams, memset.height) &&
+              offsetof(CudaMemsetParams, context) == offsetof(CUgraphNodeParams, memset.ctx));
 static_assert(sizeof(CudaNodeParams) == sizeof(CUgraphNodeParams) &&
               offsetof(CudaNodeParams, handle) == offsetof(CUgraphNodeParams, conditional.handle) &&
               offsetof(CudaNodeParams, kind) == offsetof(CUgraphNodeParams, conditional.type) &&

@@ -27,7 +27,7 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::make(const Nccl& lib
     all.colors.push_back(0), all.keys.push_back(static_cast<int>(p));
     DTC_TRY(auto word, queue.device(p).allocate(sizeof(uint32_t)));
     DTC_TRY(auto stream, queue.device(p).stream());
-    made->words_.push_back(word), made->watch_.push_back(stream);
+    made->words_.push_back(word), made->watch_.push_back(stream), made->told_.emplace_back();
     if (Status s = made->tell(p, 0); !s) return s.error();
   }
   auto ranks = library.create(devices);
@@ -102,9 +102,12 @@ Status NcclCommunicator::settle(const CollectivePlan& plan, const CollectiveGrou
   return begin(plan, group, waiting);
 }
 
+// In a graph, the collective does not wait for the write.
 Status NcclCommunicator::tell(int64_t coordinate, uint32_t word) {
+  const auto p = static_cast<size_t>(coordinate);
   return queue_.start(coordinate, [&](const CudaDevice& d, const CudaStream& s) {
-    return d.fillWord(words_[static_cast<size_t>(coordinate)].get, word, s);
+    return recorder_.inGraph() ? d.fillWordAside(words_[p].get, word, s, told_[p])
+                               : d.fillWord(words_[p].get, word, s);
   });
 }
 

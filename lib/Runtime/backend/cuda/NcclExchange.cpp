@@ -299,6 +299,14 @@ Status NcclExchange::moveData() {
     for (const BlockCopy& b : group_.members[m].blocks) {
       if (b.elements() == 0) continue;
       const int64_t width = plan_.widths[b.operand], bytes = b.elements() * commBytes(b);
+      if (b.from == m && !comm_.packs && !comm_.unpacks && !(sourceIsPacked(b) && targetIsPacked(b))) {
+        // A member's own shard is copied once, between its two layouts.
+        if (Status s = rearrange(m, moveBlocks(width), result(m, b) + b.target * width,
+                                 operand(b) + b.source * width, b);
+            !s)
+          return s;
+        continue;
+      }
       Move move{m, &b, operand(b) + b.source * width, result(m, b) + b.target * width, bytes, false};
       if (comm_.packs || !sourceIsPacked(b)) {
         std::byte* to = buffers_.sent[b.from] + sent[b.from];
