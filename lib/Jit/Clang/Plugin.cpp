@@ -5,9 +5,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <llvm/Config/llvm-config.h>
+#include <llvm/IR/DiagnosticHandler.h>
+#include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Support/ErrorHandling.h>
+#include <memory>
 #include <mutex>
 #include <new>
 
@@ -53,10 +56,19 @@ template <class T> T* array(size_t count) {
   return out;
 }
 
+// Passes report what they could not do, such as unroll a loop. Without a handler, the context prints it to
+// standard error. Errors are still printed.
+struct IgnoreWarnings : llvm::DiagnosticHandler {
+  bool handleDiagnostics(const llvm::DiagnosticInfo& d) override {
+    return d.getSeverity() != llvm::DS_Error; // true: handled
+  }
+};
+
 void compileUnits(const DtcClangRequest* request, DtcClangReply* reply) {
   dtc::clangjit::initializeTargets();
   dtc::clangjit::Output output;
   llvm::LLVMContext context;
+  context.setDiagnosticHandler(std::make_unique<IgnoreWarnings>());
   auto parsed = dtc::clangjit::parse(*request, context, output.log);
   if (parsed.module) output.ok = dtc::clangjit::generate(*request, parsed, output);
   reply->ok = output.ok;

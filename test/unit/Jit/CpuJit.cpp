@@ -63,6 +63,26 @@ TEST(CpuJit, ConstantsGlobalsAndCallsOfTheCLibraryAreLinked) {
   EXPECT_STREQ(to, "hello");
 }
 
+// The text of kernels is generated, so that users could not act on the compiler's warnings.
+TEST(CpuJit, PrintsNoWarningsOfTheOptimizer) {
+  CpuJit jit(uncached());
+  const SourceUnit unit{"rolled", R"(
+    extern "C" void rolled(f32* x, i64 n) {
+    #pragma unroll
+      for (i64 i = 0; i < 4; ++i) {
+        if (x[i] > n) return;
+        #pragma unroll
+        for (i64 j = i; j < n; j += x[j] > 0 ? 1 : 2) x[j] += sin(x[j]);
+      }
+    })"};
+  testing::internal::CaptureStderr();
+  for (int level : {1, 2, 3}) {
+    auto module = jit.compile({&unit, 1}, {hostCpuLevel(), level});
+    EXPECT_TRUE(module.ok()) << module.error().message;
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 TEST(CpuJit, ASourceThatDoesNotCompileIsABugWithClangsMessage) {
   CpuJit jit(uncached());
   const SourceUnit unit{"broken \"name\"", "extern \"C\" void f() {\n  nonsense(1);\n}\n"};
