@@ -127,12 +127,14 @@ private:
     }
   }
   void bounds(const MemoryPlan::Buffer& b) {
-    const char* why = b.offset < 0                            ? "offsets must not be negative"
-                      : b.offset % kBufferAlignment != 0      ? "offsets must be multiples of 64 bytes"
-                      : b.bytes > plan_.arenaBytes            ? "it is larger than the arena"
-                      : b.offset > plan_.arenaBytes - b.bytes ? "it exceeds the arena"
-                                                              : nullptr;
-    if (why) diags_.error(kOffset, locOf(b.value), names_(b.value), b.bytes, b.offset, why);
+    std::string why;
+    if (b.offset < 0)
+      why = "offsets must not be negative";
+    else if (b.offset % kBufferAlignment != 0)
+      why = "offsets must be multiples of 64 bytes";
+    else if (b.bytes > plan_.arenaBytes || b.offset > plan_.arenaBytes - b.bytes)
+      why = "it exceeds the arena of " + std::to_string(plan_.arenaBytes) + " bytes";
+    if (!why.empty()) diags_.error(kOffset, locOf(b.value), names_(b.value), b.bytes, b.offset, why);
   }
   // A sweep over time, with the live buffers ordered by offset.
   void overlaps() {
