@@ -56,6 +56,8 @@ constexpr DiagKind kHandleTwice{"duplicate-done", "the handle {0} has more than 
 constexpr DiagKind kHandleUnused{"handle-unused",
                                  "the handle {0} of '{1}' has no 'done', which returns its result"};
 constexpr DiagKind kNotAHandle{"not-a-handle", "'done' takes the handle of a …_start op, but {0} is not one"};
+constexpr DiagKind kHandleElsewhere{"handle-use",
+                                    "{0} is a handle of '{1}' in another block: its 'done' must be there"};
 
 // Why an op cannot be applied to the parts of a reduction of this kind.
 std::string whyLost(PendingKind k) {
@@ -309,7 +311,7 @@ void LocalVerifier::handles(BlockId b) {
     OpId made = m_.definingOp(v);
     return made.valid() && m_.record(made).async == AsyncForm::Start;
   };
-  std::unordered_map<ValueId, bool> waited;
+  std::unordered_map<ValueId, OpId> waited; // the `done` of each handle, once found
   for (OpId o : m_[b].ops) {
     bool done = m_.record(o).async == AsyncForm::Done;
     for (ValueId v : m_.operands(o)) {
@@ -320,14 +322,15 @@ void LocalVerifier::handles(BlockId b) {
       if (!done)
         error(kHandleUse, m_[o].loc, name(v), m_.record(m_.definingOp(v)).name);
       else if (auto it = waited.find(v); it == waited.end())
-        error(kNotAHandle, m_[o].loc, name(v) + " from another block");
+        error(kHandleElsewhere, m_[o].loc, name(v), m_.record(m_.definingOp(v)).name)
+            .note(m_[m_.definingOp(v)].loc, name(v) + " is defined here");
       else if (it->second)
-        error(kHandleTwice, m_[o].loc, name(v));
+        error(kHandleTwice, m_[o].loc, name(v)).note(m_[it->second].loc, "the first is here");
       else
-        it->second = true;
+        it->second = o;
     }
     if (m_.record(o).async == AsyncForm::Start)
-      for (uint32_t i = 0; i < m_[o].numResults; ++i) waited.emplace(m_.result(o, i), false);
+      for (uint32_t i = 0; i < m_[o].numResults; ++i) waited.emplace(m_.result(o, i), OpId());
     for (uint32_t r = 0; r < m_[o].numRegions; ++r) handles(m_.region(o, r));
   }
   for (ValueId v : m_[b].yields)
