@@ -17,8 +17,8 @@ struct SpecialRow {
   const char* operands;
   const char* scalar;
   const char* grad;
-  OpChecks checks = {};
   std::vector<Through> through = {};
+  OpChecks checks = {};
   const char* samples = nullptr;
   double flops = 20;
 };
@@ -26,18 +26,43 @@ struct SpecialRow {
 constexpr Through kRoots{ThroughRow::Multiplicative};
 
 const SpecialRow kSpecialRows[] = {
-    {"asinh", "inverse hyperbolic sine", "x", "asinh(a)", "dy * rsqrt(x * x + 1)", {}, {monotone()}},
-    {"acosh", "inverse hyperbolic cosine; NaN below 1", "x", "acosh(a)", "dy * rsqrt((x - 1) * (x + 1))",
+    {"asinh", "inverse hyperbolic sine", "x", "asinh(a)", "dy * rsqrt(x * x + 1)", {monotone()}},
+    {"acosh",
+     "inverse hyperbolic cosine; NaN below 1",
+     "x",
+     "acosh(a)",
+     "dy * rsqrt((x - 1) * (x + 1))",
+     {},
      within({Domain::AboveOne}, {kMinByNan})},
-    {"atanh", "inverse hyperbolic tangent; NaN outside of [-1, 1]", "x", "atanh(a)", "dy / (1 - x * x)",
+    {"atanh",
+     "inverse hyperbolic tangent; NaN outside of [-1, 1]",
+     "x",
+     "atanh(a)",
+     "dy / (1 - x * x)",
+     {},
      within({Domain::Unit})},
-    {"cbrt", "cube root", "x", "cbrt(a)", "dy / (y * y * 3)", {}, {monotone(), kRoots}},
-    {"erf_inv", "inverse error function; NaN outside of [-1, 1]", "x", "erf_inv(a)",
-     "dy * (exp(y * y) * 0.886226925452758)", within({Domain::Unit})},
-    {"lgamma", "logarithm of |Γ(x)|; infinite at 0 and at negative integers", "x", "lgamma(a)",
-     "dy * digamma(x)", discontinuous()},
-    {"digamma", "derivative of lgamma; NaN at 0 and at negative integers", "x", "digamma(a)",
-     "dy * polygamma(1, x)", discontinuous()},
+    {"cbrt", "cube root", "x", "cbrt(a)", "dy / (y * y * 3)", {monotone(), kRoots}},
+    {"erf_inv",
+     "inverse error function; NaN outside of [-1, 1]",
+     "x",
+     "erf_inv(a)",
+     "dy * (exp(y * y) * 0.886226925452758)",
+     {},
+     within({Domain::Unit})},
+    {"lgamma",
+     "logarithm of |Γ(x)|; infinite at 0 and at negative integers",
+     "x",
+     "lgamma(a)",
+     "dy * digamma(x)",
+     {},
+     discontinuous()},
+    {"digamma",
+     "derivative of lgamma; NaN at 0 and at negative integers",
+     "x",
+     "digamma(a)",
+     "dy * polygamma(1, x)",
+     {},
+     discontinuous()},
     {"bessel_i0e", "exp(-|x|) I0(x), the modified Bessel function of order 0", "x", "bessel_i0e(a)",
      "dy * (bessel_i1e(x) - sign(x) * y)"},
     // At 0 the slope is 1/2, where y / x is undefined.
@@ -49,8 +74,8 @@ const SpecialRow kSpecialRows[] = {
      "s, q",
      "zeta(a, b)",
      "unknown; dy * (zeta(s + 1, q) * -s)",
-     discontinuous({{"P(min) -> P(max)", kMinByNan.reason}}),
      {},
+     discontinuous({{"P(min) -> P(max)", kMinByNan.reason}}),
      "2.5, T[5, 3]\n3.0, T[5, 3]",
      200},
     {"polygamma",
@@ -58,8 +83,8 @@ const SpecialRow kSpecialRows[] = {
      "n, x",
      "polygamma(a, b)",
      "unknown; dy * polygamma(n + 1, x)",
-     discontinuous(),
      {},
+     discontinuous(),
      "0.0, T[5, 3]\n2.0, T[5, 3]",
      200},
 };

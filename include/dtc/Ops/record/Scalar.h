@@ -31,8 +31,8 @@ struct Intrinsic {
   double (*onFloats)(double, double, double); // nullptr: not defined on floats
   // bool and integers, wrapped; nullptr: not defined on them
   int64_t (*onInts)(DType, int64_t, int64_t, int64_t);
-  // The StableHLO or CHLO op that computes it on whole tensors with the same edge cases; of a comparison, its direction.
-  // nullptr: it is exported as several ops (ExportScalar.cpp).
+  // The StableHLO or CHLO op that computes it on tensors with the same edge cases; of a comparison, its
+  // direction. nullptr: it is exported as several ops (ExportScalar.cpp).
   const char* stableHlo = nullptr;
   // It takes some tens of instructions: kernels keep its result rather than computing it again.
   bool costly = false;
