@@ -23,9 +23,8 @@ void EmuFences::publish(EmuThread& thread, const void* at, emu::AccessKind kind)
       thread.seen = both(thread.seen, there->second);
   if (kind == emu::VolatileRead || (!thread.released && published_.empty())) return;
   EmuKnowledge& there = published_[at];
-  there =
-      // an update reads the value it replaces
-      kind == emu::Update ? both(there, thread.released) : thread.released;
+  // An update reads the value that it replaces.
+  there = kind == emu::Update ? both(there, thread.released) : thread.released;
 }
 
 void EmuFences::share(std::span<EmuThread> threads) const {

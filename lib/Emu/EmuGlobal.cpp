@@ -4,9 +4,8 @@
 #include <sys/mman.h>
 
 namespace dtc {
-constexpr size_t kApart =
-    // between copies: the distance up to which a wild index is not attributed to another copy
-    size_t{64} << 10;
+// Between copies: the distance up to which a wild index is not attributed to another copy.
+constexpr size_t kApart = size_t{64} << 10;
 constexpr size_t kAlike = 1024;            // copies have the alignment of the buffers, modulo this
 constexpr size_t kSmall = size_t{1} << 20; // cleared by writing; larger blocks are returned to the system
 

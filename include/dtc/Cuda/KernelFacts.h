@@ -14,8 +14,8 @@ struct KernelLaunch {
   std::vector<int64_t> argumentBytes; // of each buffer
   std::vector<int> elementBytes;      // the same, of an element
   uint32_t inputs = 0;                // of the buffers: the first ones
-  std::vector<uint32_t>
-      memoryOf; // by buffer: the buffer in whose memory it is (an input that is updated in place)
+  // By buffer: the buffer in whose memory it is (an input that is updated in place).
+  std::vector<uint32_t> memoryOf;
   int64_t bytes = 0, elements = 0; // each buffer read or written once; elements of the largest one
 };
 

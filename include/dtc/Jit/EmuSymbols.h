@@ -10,8 +10,8 @@ inline constexpr const char* kShared = "__emu_shared";
 inline constexpr const char* kAccess = "__emu_access"; // (pointer, access code | bytes, location)
 inline constexpr const char* kFault = "__emu_fault";   // (fault, its operand, location)
 inline constexpr const char* kLeaves = "__emu_leaves"; // (): at each `return` of a kernel
-inline constexpr const char* kOwn =
-    "__emu_own"; // (OwnVariable[], count): the local variables that a thread may point at
+// (OwnVariable[], count): the local variables that a thread may point at
+inline constexpr const char* kOwn = "__emu_own";
 inline constexpr const char* kEnter = "__emu_enter"; // (frame, location): a function that calls itself
 inline constexpr const char* kCallPrefix = "__emu_call_";
 inline constexpr const char* kArityPrefix = "__emu_arity_"; // u64: the number of parameters of a kernel
@@ -25,8 +25,8 @@ inline constexpr const char* kSharedBytes = "__emu_shared_bytes"; // u64: the si
 inline constexpr const char* kSharedSpan = "__emu_shared_span";   // u64: the offset of dynamic shared memory
 inline constexpr const char* kSharedMap = "__emu_shared_map"; // text: "name offset bytes\n" of each variable
 inline constexpr const char* kGranule = "__emu_granule";      // u64, with checks: no access is smaller
-inline constexpr const char* kLocalBytes =
-    "__emu_local_bytes"; // u64: the maximum size of a thread's local variables
+// u64: the maximum size of a thread's local variables
+inline constexpr const char* kLocalBytes = "__emu_local_bytes";
 
 // Errors detected by compiled code itself, with a number. LocalBounds: the byte offset from the start of a
 // local variable. ArrayBounds: an element's index. Overflow, Division, EndlessLoop, LocalUnset: 0.

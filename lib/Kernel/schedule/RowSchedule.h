@@ -13,12 +13,10 @@ namespace dtc {
 struct RowSchedule {
   enum class Keep : uint8_t { Registers, Shared, Nothing }; // Nothing: each pass reads global memory again
   Keep keep = Keep::Registers;
-  Keep columns =
-      // where a block that walks rows keeps the partial columns; Nothing: in the result's memory
-      Keep::Nothing;
-  bool placed =
-      // columns in shared memory by their position in the row, not by thread: for rows with unaligned starts
-      false;
+  // Where a block that walks rows keeps the partial columns; Nothing: in the result's memory.
+  Keep columns = Keep::Nothing;
+  // Columns in shared memory by their position in the row, not by thread: for rows with unaligned starts.
+  bool placed = false;
   bool ahead = false; // for walked rows: the next one is prefetched while this one is computed
   // for walked rows: what is the same for all (RowNest::onceBytes) is read before them, and kept; else read again in
   // each pass
@@ -55,8 +53,8 @@ struct RowNest {
   int64_t elements = 0; // of a row; 0: unknown
   int64_t rows = 0;     // 0: unknown
   loops::Size count;    // number of rows, as text and formulas have it
-  bool several =
-      false; // there are row axes, so that a block may take several rows: by one constant, or one argument
+  // There are row axes, so that a block may take several rows: by one constant, or one argument.
+  bool several = false;
   [[nodiscard]] bool fillsBlocks(int rowsPerBlock) const {
     return count.isStatic() && count.number % rowsPerBlock == 0;
   }

@@ -85,9 +85,8 @@ private:
 struct FusionOp {
   const FusionForm* form = nullptr;
   int32_t group = -1;
-  int64_t stored =
-      // when a data-movement op got a group of its own: later readers take it from memory
-      INT64_MAX;
+  // When a data-movement op got a group of its own: later readers take it from memory.
+  int64_t stored = INT64_MAX;
   int64_t placed = 0; // when the op was processed
   // a data-movement op that all readers take from memory: its producer writes it in this layout
   bool chosen = false;

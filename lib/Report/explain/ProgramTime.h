@@ -8,9 +8,8 @@ namespace dtc {
 struct ProgramTime {
   double computeSeconds = 0; // per op: the max of its arithmetic and its memory traffic
   double commSeconds = 0;
-  bool complete =
-      // sizes and iteration counts are known; unknown sizes count as 0, an unknown loop as one iteration
-      true;
+  // Sizes and iteration counts are known; unknown sizes count as 0, an unknown loop as one iteration.
+  bool complete = true;
   std::vector<AxisCost> axes;
 };
 

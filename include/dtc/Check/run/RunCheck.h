@@ -15,10 +15,10 @@ namespace dtc {
 // EvalOptions::tf32, for a run that may use it.
 struct Reference {
   std::vector<Tensor> r64, rd; // global values of the results
-  std::vector<std::vector<Tensor>>
-      nudged; // further values of rd, after addNudged: one per perturbed evaluation
-  std::vector<Tensor>
-      unpromised; // rd with NaN where nothing is promised, if addUnpromised found such elements
+  // Further values of rd, after addNudged: one per perturbed evaluation.
+  std::vector<std::vector<Tensor>> nudged;
+  // rd with NaN where nothing is promised, if addUnpromised found such elements.
+  std::vector<Tensor> unpromised;
   std::vector<CommErrors> commErrors; // by result, after addCommErrors
   bool manyDevices = false;
 };
@@ -49,9 +49,8 @@ struct ResultCheck {
   std::vector<int64_t> shape;
   CompareReport report;
   bool byNudged = false; // it passes against a perturbed evaluation
-  bool byCommRounding =
-      // it passes with hops in a coarser dtype, counted at their own magnitude: addCommErrors is more precise
-      false;
+  // It passes with hops in a coarser dtype, counted at their own magnitude: addCommErrors is more precise.
+  bool byCommRounding = false;
 };
 struct CheckReport {
   bool pass = true;
