@@ -263,7 +263,7 @@ Result<InputBinding> parseInputBinding(std::string_view text) {
   }
   if (!value.ends_with(".npy") && !isTensorArchive(value))
     return usageError("--input '" + std::string(text) + "': '" + std::string(value) +
-                      "' is not a .npy, .npz or .safetensors file, nor a rule" + ruleHint(value) +
+                      "' is not a .npy, .npz or .safetensors file, nor a known form" + ruleHint(value) +
                       ". The forms are:\n" + inputForms());
   b.kind = isTensorArchive(value) ? InputBinding::Archive : InputBinding::Npy;
   b.path = value;

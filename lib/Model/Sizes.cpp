@@ -100,7 +100,7 @@ Result<ModelSpec> modelSpec(const ModelSpec& wanted, std::string_view size) {
   const PublishedSize* p = find(wanted.family, size.empty() ? "tiny" : size);
   if (!p)
     return usageError("unknown size '" + std::string(size) + "' of " + wanted.family + "; expected one of: " +
-                      list(family->sizes) + ", and --layers, --hidden, … for any other");
+                      list(family->sizes) + "; --layers, --hidden, … set any other shape");
   ModelSpec s = wanted;
   auto fill = [](int64_t& field, int64_t published) { field = field ? field : published; };
   fill(s.layers, p->layers);

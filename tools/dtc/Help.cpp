@@ -59,8 +59,10 @@ int unknownPage(Environment& env, const std::string& name, const Names& names) {
   for (const Verb& v : verbTable()) known.emplace_back(v.name);
   for (const auto* list : {&names.ops, &names.passes, &names.kinds})
     known.insert(known.end(), list->begin(), list->end());
-  return env.fail(usageError("no verb, op, pass or diagnostic kind named '" + name + "'" +
-                             suggestion(Vocabulary::Plain, name, known)));
+  const std::string hint = suggestion(Vocabulary::Plain, name, known);
+  return env.fail(
+      usageError("no verb, op, pass or diagnostic kind named '" + name + "'" +
+                 (hint.empty() ? "; `dtc help ops`, `passes` and `kinds` list all names" : hint)));
 }
 
 } // namespace

@@ -195,7 +195,9 @@ int dispatch(Environment& env) {
   if (first.find_first_of("./") != std::string::npos)
     return env.fail(usageError("unknown verb '" + first + "'; to run a program: dtc run " + first));
   known.emplace_back("help");
-  return env.fail(usageError(unknownWord("verb", first, known)));
+  std::string message = unknownWord("verb", first, known);
+  if (message.ends_with("'")) message += "; `dtc --help` lists all verbs"; // there is no suggestion
+  return env.fail(usageError(message));
 }
 
 } // namespace
