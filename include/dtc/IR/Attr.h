@@ -1,7 +1,7 @@
 #pragma once
 // Attribute values: interned, compared by id.
-#include "dtc/Support/InternIndex.h"
 #include "dtc/Sharding/Dim.h"
+#include "dtc/Support/InternIndex.h"
 #include <span>
 
 namespace dtc {

@@ -2,12 +2,12 @@
 // The module: meshes, functions, ops, values, types. Entities are 32-bit ids into tables of the module. There
 // are no use lists; a pass that needs uses counts them (UseCounts below). A pass edits a block by writing a
 // new op list.
-#include "dtc/Support/InternIndex.h"
 #include "dtc/IR/Attr.h"
 #include "dtc/IR/InferredTypes.h"
 #include "dtc/Sharding/Sharding.h"
 #include "dtc/Support/DType.h"
 #include "dtc/Support/Diagnostics.h"
+#include "dtc/Support/InternIndex.h"
 
 namespace dtc {
 

@@ -1,9 +1,9 @@
 #pragma once
 // Mesh, Sharding and shard sizes (sharding.md) as pure values. No other code computes the shapes of
 // shards.
-#include "dtc/Support/InternIndex.h"
 #include "dtc/Sharding/Dim.h"
 #include "dtc/Support/Checked.h"
+#include "dtc/Support/InternIndex.h"
 #include "dtc/Support/SmallVector.h"
 #include <span>
 

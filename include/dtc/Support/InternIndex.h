@@ -34,7 +34,8 @@ private:
   template <class Equals> size_t slotOf(uint32_t hash, const Equals& equals) const {
     const size_t mask = slots_.size() - 1;
     size_t i = hash & mask;
-    while (slots_[i].entry != kNone && !(slots_[i].hash == hash && equals(slots_[i].entry))) i = (i + 1) & mask;
+    while (slots_[i].entry != kNone && !(slots_[i].hash == hash && equals(slots_[i].entry)))
+      i = (i + 1) & mask;
     return i;
   }
   void grow() {
