@@ -34,6 +34,18 @@ void foldFactors(FusionGroups& fusion, OpId matmul, const NarrowFactor& both);
 [[nodiscard]] bool permuted(const FusionGroups& fusion, ValueId v, bool anyOrder);
 void storeForOneWalk(FusionGroups& fusion, OpId o);
 
+// FusionTransposes.cpp: on GPUs, data-movement ops whose results are stored, since row kernels read them.
+class TransposedRows {
+public:
+  explicit TransposedRows(FusionGroups& fusion);
+  [[nodiscard]] bool stores(OpId move) const;
+
+private:
+  [[nodiscard]] bool readByRows(ValueId moved) const;
+  FusionGroups& fusion_;
+  ByValue<OpId> readers_;
+};
+
 void chooseLayouts(FusionGroups& fusion); // FusionLayouts.cpp: of stored values
 void computeAgain(FusionGroups& fusion); // FusionBytes.cpp: producers that cost less to compute than to store
 void joinSmall(FusionGroups& fusion);    // FusionSmall.cpp: horizontal fusion of small independent kernels

@@ -2,6 +2,7 @@
 #include "dtc/Ops/attention/AttentionKeys.h"
 #include "fuse/FusionSteps.h"
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
 namespace dtc {
@@ -19,6 +20,7 @@ public:
 
 private:
   void stay(OpId o);
+  void storeForRows(const std::optional<TransposedRows>& rows, OpId move);
   void contract(OpId o);
   void findDeltas();
   void readDelta(const AttentionDelta& delta, uint32_t g);
@@ -52,6 +54,8 @@ std::string_view obstacle(FusionGroups& fusion, OpId o, uint32_t g) {
 
 void OpGrouper::run() {
   findDeltas();
+  const bool gpu = fusion_.writesOnce && fusion_.limit > 1;
+  const std::optional<TransposedRows> rows = gpu ? std::optional<TransposedRows>(fusion_) : std::nullopt;
   for (OpId o : fusion_.m[fusion_.block].ops) {
     FusionOp& s = fusion_.at(o);
     s.form = &fusion_.forms.of(o);
@@ -60,7 +64,10 @@ void OpGrouper::run() {
     if (!s.form->loops)
       stay(o);
     else if (s.form->move && fusion_.limit > 1) {
-      if (fusion_.convLayouts.stored.contains(o.index)) fusion_.store(fusion_.m.result(o));
+      if (fusion_.convLayouts.stored.contains(o.index))
+        fusion_.store(fusion_.m.result(o));
+      else
+        storeForRows(rows, o);
     } else if (s.form->contracts || s.form->ordered || s.form->alone || s.form->joins || fusion_.limit <= 1)
       contract(o);
     else if (madeOfNothing(o))
@@ -76,6 +83,13 @@ void OpGrouper::run() {
   // A data-movement op that was stored late is after its readers in the same group until here.
   for (uint32_t g = 0; g < fusion_.numGroups(); ++g) fusion_.sortOps(fusion_.group(g));
   joinSmall(fusion_);
+}
+
+// A data-movement op is folded by its readers, unless row kernels would read it across their rows.
+void OpGrouper::storeForRows(const std::optional<TransposedRows>& rows, OpId move) {
+  if (!rows || !rows->stores(move)) return;
+  fusion_.store(fusion_.m.result(move));
+  fusion_.group(fusion_.at(move).group).closed = true; // the row op would read the producer's operands so
 }
 
 void OpGrouper::stay(OpId o) {
