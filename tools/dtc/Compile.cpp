@@ -1,4 +1,5 @@
 // dtc compile: runs the standard pipeline and writes its output as text or machine code.
+#include "PrintAfter.h"
 #include "Program.h"
 #include "Sizes.h"
 #include "Timing.h"
@@ -29,6 +30,7 @@ namespace {
 struct CompileOptions {
   ProgramOptions program;
   LoweringFlags lowering;
+  PrintAfterFlags printAfter;
   std::string emit = "schedule", target = "cpu", out;
   bool timing = false, stats = false, json = false;
 };
@@ -119,11 +121,15 @@ private:
   Status lower() {
     if (Status s = checkTarget(); !s) return s;
     session_.hooks.progress = env_.status.progress();
-    session_.hooks.after = [&](const PassStep& step, const Module&, double ms) { note(step.pass->name, ms); };
+    session_.hooks.after = [&](const PassStep& step, const Module& after, double ms) {
+      note(step.pass->name, ms);
+      printer_(step, after);
+    };
     if (o_.stats || o_.json) session_.hooks.remarks = &remarks_;
     Diagnostics diags;
     Status done = session_.lower(o_.emit == "ir" ? Stage::Local : Stage::Placed, diags);
     diagnosed_ = env_.report(diags, m_.source) != 0;
+    if (done) printer_.finish();
     if (!done || o_.emit == "ir" || o_.emit == "schedule") return done;
     return checkLowered(m_, func());
   }
@@ -313,6 +319,7 @@ private:
 
   Environment& env_;
   const CompileOptions& o_;
+  PassPrinter printer_{env_, o_.printAfter};
   Session session_;
   Module& m_;
   bool diagnosed_ = false;
@@ -331,6 +338,7 @@ Result<int> runCompile(Environment& env, const CompileOptions& o) {
   if (!cuda && (o.emit == "ptx" || o.emit == "cubin"))
     return usageError("--emit " + o.emit + " needs a GPU target such as --target sm_90");
   if (Status s = checkChoices(o.lowering); !s) return s.error();
+  if (Status s = checkPasses(o.printAfter); !s) return s.error();
   LapClock clock;
   DTC_TRY(auto m, loadProgram(env, o.program));
   DTC_TRY(auto entry, entryOf(m, o.program.entry));
@@ -364,6 +372,7 @@ Verb compileVerb() {
     app.add_option("-o", o->out, "output file, or folder for several files; - is standard output")
         ->type_name("OUT");
     addLoweringOptions(app, o->lowering);
+    addPrintAfterOptions(app, o->printAfter);
     app.add_flag("--timing", o->timing, "print the time of each pass and phase to stderr");
     app.add_flag("--stats", o->stats,
                  "print to stderr: bytes and flops of each kernel (on GPUs also what limits it), "

@@ -71,6 +71,7 @@ private:
 
   Environment& env_;
   const RunOptions& o_;
+  PassPrinter printer_{env_, o_.printAfter};
   Machine& machine_;
   Session session_;
   Module& scheduled_; // session_.module()
@@ -158,8 +159,9 @@ static bool hasComplexNumbers(const Module& m) {
 }
 
 Status Execution::compile() {
-  session_.hooks.after = [&](const PassStep& step, const Module&, double ms) {
+  session_.hooks.after = [&](const PassStep& step, const Module& after, double ms) {
     phases_.push_back({step.pass->name, ms});
+    printer_(step, after);
   };
   if (o_.stats) session_.hooks.remarks = &stats_.remarks;
   session_.hooks.progress = env_.status.progress();
@@ -170,7 +172,9 @@ Status Execution::compile() {
   if (wantsReference() && !native) reference_ = scheduled_;
   if (Status s = lower(Stage::Propagated); !s) return s;
   if (o_.check && !scheduled_[func()].spmd) propagated_ = scheduled_;
-  return lower(Stage::Placed);
+  if (Status s = lower(Stage::Placed); !s) return s;
+  printer_.finish();
+  return Ok{};
 }
 
 Result<std::unique_ptr<Backend>> Execution::makeBackend() {

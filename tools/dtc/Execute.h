@@ -1,5 +1,6 @@
 #pragma once
 // The implementation of `dtc run`.
+#include "PrintAfter.h"
 #include "Program.h"
 
 namespace dtc {
@@ -8,6 +9,7 @@ struct RunOptions {
   ProgramOptions program;
   std::vector<std::string> inputs, outputs, prints;
   LoweringFlags lowering;
+  PrintAfterFlags printAfter;
   std::string backend = "cpu", trace, comm, commDump, matmulPrecision = "highest";
   int repeat = 1, warmup = 0, loop = 0; // loop: 0 if not given
   double commTimeout = 600;             // seconds

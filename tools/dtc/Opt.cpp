@@ -1,6 +1,7 @@
 // dtc opt: runs passes and prints the IR.
 
 #include "ExpectedDiagnostics.h"
+#include "PrintAfter.h"
 #include "Program.h"
 #include "Timing.h"
 #include "Verbs.h"
@@ -27,8 +28,8 @@ struct OptOptions {
   LoweringFlags lowering;
   std::string passes, helpPass, style = "dim", target;
   bool pipeline = false;
-  std::vector<std::string> printAfter;
-  bool printAfterAll = false, verifyEach = false, timing = false, types = false, splitInput = false;
+  PrintAfterFlags printAfter;
+  bool verifyEach = false, timing = false, types = false, splitInput = false;
   bool verifyDiagnostics = false, listPasses = false, listOps = false, opsPage = false, opFunctions = false;
   bool verifyEquivalence = false;
 };
@@ -121,12 +122,10 @@ private:
     PipelineHooks hooks;
     hooks.progress = env_.status.progress();
     hooks.verifyEach = o_.verifyEach;
+    PassPrinter printer(env_, o_.printAfter, print_);
     hooks.after = [&](const PassStep& step, const Module& after, double ms) {
-      std::string_view name = step.pass->name;
-      time(name, ms);
-      if (o_.printAfterAll ||
-          std::find(o_.printAfter.begin(), o_.printAfter.end(), name) != o_.printAfter.end())
-        env_.err("// after " + std::string(name) + "\n" + printModule(after, print_));
+      time(step.pass->name, ms);
+      printer(step, after);
     };
     auto done = runPipeline(m, steps_, diags, hooks);
     if (done) return kExitDone;
@@ -196,8 +195,7 @@ Result<int> runOpt(Environment& env, const OptOptions& o) {
     return kExitDone;
   }
   if (!o.helpPass.empty()) return helpPass(env, o.helpPass);
-  for (const std::string& name : o.printAfter)
-    if (!findPass(name)) return usageError("--print-after: " + unknownWord("pass", name, passNames()));
+  if (Status s = checkPasses(o.printAfter); !s) return s.error();
   if (!o.target.empty())
     if (auto target = targetNamed(o.target); !target) return target.error();
   if (Status s = checkChoices(o.lowering); !s) return s.error();
@@ -209,7 +207,7 @@ Result<int> runOpt(Environment& env, const OptOptions& o) {
                       "need --pipeline; with -p, use pass options instead: propagate{policy=cost}");
   DTC_TRY(auto steps, parsePipeline(o.passes));
   const auto runs = [&](auto&& holds) { return std::ranges::any_of(steps, holds); };
-  for (const std::string& name : o.printAfter)
+  for (const std::string& name : o.printAfter.passes)
     if (!runs([&](const PassStep& s) { return s.pass->name == name; }))
       return usageError("--print-after " + name + ": -p does not run this pass");
   if (!o.target.empty() && !runs([](const PassStep& s) { return s.pass->run == splitPass; }))
@@ -254,11 +252,7 @@ Verb optVerb() {
         ->type_name("cpu|sm_80|sm_90|sm_90a|sm_100|sm_100a");
     app.add_flag("--pipeline", o->pipeline, "print the pipeline of `dtc run` with these flags, in -p syntax");
     addLoweringOptions(app, o->lowering);
-    app.add_option("--print-after", o->printAfter, "print the IR after these passes to stderr")
-        ->delimiter(',')
-        ->type_name("PASS")
-        ->allow_extra_args(false);
-    app.add_flag("--print-after-all", o->printAfterAll, "print the IR after each pass to stderr");
+    addPrintAfterOptions(app, o->printAfter);
     app.add_flag("--verify-each", o->verifyEach, "verify after each pass");
     app.add_flag("--timing", o->timing, "print the time of each pass to stderr");
     app.add_option("--sharding-style", o->style, "print shardings as {dp, _} (dim) or [S(0), R] (mesh)")

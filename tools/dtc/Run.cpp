@@ -102,6 +102,7 @@ Verb runVerb() {
     app.add_flag("--stats", o->stats,
                  "print time, bytes and throughput of each step, and live buffers at peak memory");
     app.add_flag("--log-ops", o->logOps, "log each step of each device to stderr")->group(kReports);
+    addPrintAfterOptions(app, o->printAfter, kReports);
     app.add_flag("--timing", o->timing, "print the time of each pass and phase to stderr")->group(kReports);
     addDeviceOptions(app, *o);
     app.add_flag("--json", o->json, "print results and reports as JSON");

@@ -5,6 +5,7 @@ namespace dtc {
 
 // Unsupported combinations are errors, never ignored.
 Status checkFlags(const RunOptions& o) {
+  if (Status s = checkPasses(o.printAfter); !s) return s;
   if (!o.comm.empty() && o.comm != "local" && o.comm != "nccl")
     return usageError("unknown communicator '" + o.comm + "'; expected local or nccl");
   if (o.comm == "nccl" && o.backend != "cuda")
