@@ -58,18 +58,24 @@ Result<Cudnn> Cudnn::open(const CudaDevice& device) {
   return Cudnn(std::move(impl));
 }
 
-Result<CudnnPlan> Cudnn::Impl::plan(const Key& key, std::string what, size_t workspaceBytes,
-                                    uint32_t refusedNotes,
-                                    const std::function<void(CudnnGraph&)>& write) const {
+Result<CudnnPlan> Cudnn::Impl::plan(const Key& key, CudnnRequest request, size_t workspaceBytes) const {
   if (const auto at = plans.find(key); at != plans.end()) return at->second;
   if (auto s = device.makeCurrent(); !s) return s.error();
-  auto plan = std::make_shared<CudnnPlan::Impl>(std::move(what), table);
-  write(plan->graph);
-  const int status = plan->graph.plan(handle, workspaceBytes, refusedNotes);
+  auto plan = std::make_shared<CudnnPlan::Impl>(std::move(request.what), table);
+  request.write(plan->graph);
+  const int status = plan->graph.plan(handle, workspaceBytes, request.refusedNotes);
   if (status)
     return plans.emplace(key, machineError("cuDNN does not support " + plan->what + ": " + text(status)))
         .first->second;
   return plans.emplace(key, CudnnPlan(std::move(plan))).first->second;
+}
+
+Result<CudnnPlan> Cudnn::plan(const CudnnAttention& attention, size_t workspaceBytes) const {
+  DTC_TRY(auto request, requestOf(attention, impl_->table.version(), impl_->device.info()));
+  return impl_->plan(attention, std::move(request), workspaceBytes);
+}
+Result<CudnnPlan> Cudnn::plan(const CudnnConv& conv, size_t workspaceBytes) const {
+  return impl_->plan(conv, requestOf(conv), workspaceBytes);
 }
 
 Status Cudnn::run(const CudnnPlan& plan, std::span<void* const> tensors, void* workspace,

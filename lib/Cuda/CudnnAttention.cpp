@@ -182,8 +182,8 @@ static std::string describe(const CudnnAttention& a) {
   return a.width == a.depth ? text : text + " and " + n(a.width);
 }
 
-Result<CudnnPlan> Cudnn::plan(const CudnnAttention& attention, size_t workspaceBytes) const {
-  const size_t version = impl_->table.version();
+Result<CudnnRequest> requestOf(const CudnnAttention& attention, size_t version,
+                               const CudaDeviceInfo& device) {
   if (version < kFirstVersion)
     return machineError("cuDNN " + cudnnVersionText(version) + " is older than " +
                         cudnnVersionText(kFirstVersion) + ", which attention needs");
@@ -197,12 +197,11 @@ Result<CudnnPlan> Cudnn::plan(const CudnnAttention& attention, size_t workspaceB
   if (version == kWrongWindows && attention.before != CudnnAttention::kAll && attention.keys > kKeysRight)
     return machineError("cuDNN " + cudnnVersionText(version) + " computes windows wrongly over more than " +
                         std::to_string(kKeysRight) + " keys");
-  if (attention.gradient && attention.deterministic && impl_->device.info().major >= kBlackwell)
-    return machineError("cuDNN's gradient of attention is not known to be deterministic on " +
-                        impl_->device.info().name);
+  if (attention.gradient && attention.deterministic && device.major >= kBlackwell)
+    return machineError("cuDNN's gradient of attention is not known to be deterministic on " + device.name);
   const uint32_t refused = attention.deterministic ? 1u << kCudnnNoteNondeterministic : 0;
-  return impl_->plan(attention, describe(attention), workspaceBytes, refused,
-                     [&](CudnnGraph& graph) { writeAttention(graph, attention); });
+  return CudnnRequest{describe(attention), refused,
+                      [attention](CudnnGraph& graph) { writeAttention(graph, attention); }};
 }
 
 } // namespace dtc

@@ -50,9 +50,8 @@ static uint32_t refusedNotes(const CudnnConv& c) {
   return refused;
 }
 
-Result<CudnnPlan> Cudnn::plan(const CudnnConv& conv, size_t workspaceBytes) const {
-  return impl_->plan(conv, describe(conv), workspaceBytes, refusedNotes(conv),
-                     [&](CudnnGraph& graph) { write(graph, conv); });
+CudnnRequest requestOf(const CudnnConv& conv) {
+  return {describe(conv), refusedNotes(conv), [conv](CudnnGraph& graph) { write(graph, conv); }};
 }
 
 } // namespace dtc

@@ -14,6 +14,16 @@ namespace dtc {
 [[nodiscard]] std::string cudnnVersionText(size_t number);
 [[nodiscard]] int cudnnType(DType dtype);
 
+// What a plan is made of.
+struct CudnnRequest {
+  std::string what; // for messages: "f16 attention, …"
+  uint32_t refusedNotes = 0;
+  std::function<void(CudnnGraph&)> write;
+};
+// Error: this version, or this GPU, does not support it.
+[[nodiscard]] Result<CudnnRequest> requestOf(const CudnnAttention&, size_t version, const CudaDeviceInfo&);
+[[nodiscard]] CudnnRequest requestOf(const CudnnConv&);
+
 struct CudnnPlan::Impl {
   std::string what; // for messages: "f16 attention, …"
   CudnnGraph graph;
@@ -32,10 +42,8 @@ struct Cudnn::Impl : NonCopyable {
     if (handle && device.makeCurrent().ok()) table.destroy(handle);
   }
   [[nodiscard]] std::string text(int status) const { return table.errorText(status); }
-  // The plan of the graph that `write` makes, or the plan or refusal of an equal earlier call.
-  [[nodiscard]] Result<CudnnPlan> plan(const Key& key, std::string what, size_t workspaceBytes,
-                                       uint32_t refusedNotes,
-                                       const std::function<void(CudnnGraph&)>& write) const;
+  // The plan of the requested graph, or the plan or refusal of an equal earlier call.
+  [[nodiscard]] Result<CudnnPlan> plan(const Key& key, CudnnRequest request, size_t workspaceBytes) const;
 };
 
 } // namespace dtc

@@ -10,10 +10,6 @@ FILE_LISTED, FILE_FAILS = 600, 700
 NO_FUNCTION = re.compile(r"^\s*(?:if|else|for|while|switch|do|try|catch|namespace|struct|class|enum|union|extern|case)\b")
 
 MEMBER = re.compile(r'^(?![\s/#}]|return\b|using\b|static_assert\b)[^\n;={}()"]*?\b([A-Z]\w*)::(?:\w+::)*(?:~?\w+|operator\S+)\(', re.M)
-# Classes that are still spread over several files. Only remove from this list.
-SPREAD = {
-    "lib/Cuda": {"Cudnn": "attention has calls of its own"},
-}
 
 
 def spread(texts):
@@ -77,13 +73,5 @@ def check(context):
             context.failed(f"size {path}", "; ".join(fails))
         else:
             context.passed()
-    found = spread(texts)
-    for (floor, name), paths in found.items():
-        if name not in SPREAD.get(floor, {}):
-            context.failed(f"size {name}", f"its members are defined in {len(paths)} files: {', '.join(paths)}")
-    for floor, names in SPREAD.items():
-        for name in names:
-            if (floor, name) not in found:
-                context.failed(f"size {name}", "its members are in one file: remove it from SPREAD in test/checks/size.py")
-            else:
-                context.passed()
+    for (_, name), paths in spread(texts).items():
+        context.failed(f"size {name}", f"its members are defined in {len(paths)} files: {', '.join(paths)}")
