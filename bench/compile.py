@@ -66,7 +66,8 @@ class Compile:
         """Kernels for a GPU; needs NVRTC, but no GPU."""
         path = pathlib.Path(self.folder.name) / "rows.dt"
         path.write_text(row_kernels())
-        command = ["compile", str(path), "--target", "sm_90a", "--emit", "cubin", "-o", self.folder.name + "/cubins"]
+        # As `dtc run` compiles them; `--emit cubin` compiles all once more, into one image.
+        command = ["compile", str(path), "--target", "sm_90a", "--emit", "kernels", "-o", self.folder.name + "/kernels"]
         first = subprocess.run([self.dtc, *command], env=dict(os.environ, XDG_CACHE_HOME=self.folder.name + "/nvrtc"), capture_output=True, text=True)
         if first.returncode == 3:
             print(f"kernels for a GPU: {first.stderr.strip()}")
