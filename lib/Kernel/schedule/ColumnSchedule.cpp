@@ -106,6 +106,8 @@ std::optional<ColumnSchedule> columnScheduleOf(const Kernel& k, const Nest& nest
          blocks() < kFewBlocks)
     s.across /= 2;
   s.down = kMaxThreads / s.across;
+  // Few rows of short runs of columns, many times: the plain loops have a thread for each column of each run.
+  if (s.across > kMinAcross && s.across >= 2 * packs && others >= kEnoughBlocks) return std::nullopt;
   if (s.pack == 1 && s.down == 1) return std::nullopt; // one column per thread: the plain loops
   return s;
 }
