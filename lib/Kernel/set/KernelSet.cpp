@@ -3,6 +3,7 @@
 #include "dtc/Kernel/Kernel.h"
 #include "dtc/Kernel/schedule/Schedule.h"
 #include "dtc/Ops/attention/AttentionKeys.h"
+#include "dtc/Ops/window/Convolution.h"
 #include "lower/Lower.h"
 #include "match/Attention.h"
 #include "match/AttentionCall.h"
@@ -142,6 +143,15 @@ void countWork(Module& m, OpId fused, const Lowered& l, const GemmCall* gemm, Si
     const OpRecord& record = m.record(o);
     const int64_t per = static_cast<int64_t>(record.flopsPerPoint);
     Rule rule;
+    if (isConvolution(record)) { // each element of the result, or of the transposed operand, times its window
+      const bool transposed = queryOf(m, o, diags).boolAttr("transposed");
+      Size s{per, {}};
+      for (Dim d : m.typeOf(transposed ? m.operand(o, 0) : m.result(o)).dims) s = s * args.of(d);
+      const std::vector<Dim>& window = m.typeOf(m.operand(o, 1)).dims;
+      for (size_t d = 1; d < window.size(); ++d) s = s * args.of(window[d]);
+      flops.terms.push_back(factorsOf(s));
+      continue;
+    }
     if (per == 0 || !record.scalar || !ruleOf(queryOf(m, o, diags), rule)) continue;
     Size s{per, {}};
     for (const Factor& f : rule.factors) s = s * args.of(f.size);
