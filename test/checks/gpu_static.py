@@ -31,7 +31,7 @@ def complaints(report):
         if matmul["calls"] > 1:
             yield matmul["shape"], "matmul-calls", f"{matmul['calls']} library calls for one matmul"
     for value in gpu["passes"]:
-        subject = f"{value['writer']} -> {', '.join(value['readers']) or 'nothing'}"
+        subject = f"{value['writer']} -> {', '.join(value['readers']) or 'a result'}"
         yield subject, "passes", f"{value['uses']} x {value['type']}: {value['passes']} passes, {value['least']} needed"
 
 

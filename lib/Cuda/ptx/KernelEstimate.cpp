@@ -99,8 +99,12 @@ std::string latencyReason(const KernelFacts& f, const GpuModel& gpu) {
   return text("latency: %.0f loads in turn, %d threads per SM", f.waits, f.blocksAtOnce * f.threadsPerBlock);
 }
 
+std::string divisionsText(const KernelFacts& f) {
+  return text("%d 64-bit division%s in a loop", f.loopDivisions, f.loopDivisions == 1 ? "" : "s");
+}
+
 std::string issueReason(const KernelFacts& f) {
-  if (f.loopDivisions > 0) return "64-bit divisions in a loop";
+  if (f.loopDivisions > 0) return divisionsText(f);
   if (f.activeShare() < 0.5) return idleText(f);
   return text("%.0f instructions per element: issue-bound", f.instructionsPerElement());
 }
@@ -145,8 +149,7 @@ std::vector<KernelComplaint> complaints(const KernelFacts& f, const GpuModel& gp
       bytes > 0)
     found.push_back({"local-memory", text("%d bytes of local memory per thread", bytes)});
   if (!f.traced) return found;
-  if (f.loopDivisions > 0)
-    found.push_back({"division", text("%d 64-bit divisions in a loop", f.loopDivisions)});
+  if (f.loopDivisions > 0) found.push_back({"division", divisionsText(f)});
   if (f.bytes < kSmallBytes || f.isSample()) return found;
   if (f.activeShare() < 0.5) found.push_back({"idle-threads", idleText(f)});
   if (const int a = worstArgument(f, &KernelFacts::isNarrow);

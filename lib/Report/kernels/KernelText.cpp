@@ -88,7 +88,7 @@ std::string matmulsText(const std::vector<MatmulRow>& rows) {
 std::string readersText(const std::vector<std::string>& readers) {
   std::string out;
   for (const std::string& r : readers) out += (out.empty() ? "" : ", ") + r;
-  return out.empty() ? "nothing" : out;
+  return out.empty() ? "a result" : out;
 }
 
 std::string passesText(const std::vector<PassesRow>& rows) {
