@@ -25,20 +25,20 @@ struct dtc_join_position {
 
 // out[begin, end), elements of rows of ends[count - 1]. The run of part p ends at ends[p] and begins at the
 // end of the previous one; parts[p] holds its runs of all rows. A thread copies 16 bytes at once where they
-// are of one run and aligned.
-template <class T>
+// are of one run and aligned: all are, if `Whole`. `Index` has room for `end`.
+template <class Index, bool Whole, class T>
 DTC_FN void dtc_join_block(T* out, const T* const* parts, const i64* ends, i32 count, i64 begin, i64 end) {
   constexpr i32 pack = 16 / (i32)sizeof(T);
   const i64 row = ends[count - 1];
   dtc_join_position position;
   for (i64 first = begin + threadIdx.x * pack; first < end; first += blockDim.x * pack) {
-    position.row = first < row ? 0 : first / row;
+    position.row = first < row ? 0 : (i64)((Index)first / (Index)row);
     position.at = first - position.row * row;
     position.find(ends, count);
     const T* from =
         parts[position.part] + position.row * (position.high - position.low) + (position.at - position.low);
     const bool aligned = ((u64)from | (u64)(out + first)) % 16 == 0;
-    if (aligned && first + pack <= end && position.at + pack <= position.high) {
+    if (Whole || (aligned && first + pack <= end && position.at + pack <= position.high)) {
       dtc_store_pack(out + first, dtc_load_pack<pack>(from));
       continue;
     }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 namespace dtc {
 
@@ -243,8 +244,13 @@ PrintedKernel printJoin(const Kernel& k, bool blocks) {
                   "] = " + pointers[i] + ", ends[" + std::to_string(i) + "] = " + partEnds[i] + ";");
   line(top, "__syncthreads();");
   line(top, "const i64 first = (i64)blockIdx.x * " + units.elements + ";");
-  line(top, "dtc_join_block(" + result + ", parts, ends, " + count + ", first, dtc_index_min(first + " +
-                units.elements + ", " + all + "));");
+  bool whole = joined.inner.isStatic(); // each run is a multiple of an access
+  for (const Joined::Part& p : joined.parts)
+    whole = whole && p.run * words * joined.inner.number * bytes % kAccessBytes == 0;
+  const bool narrow = total.isStatic() && total.number <= std::numeric_limits<int32_t>::max();
+  const std::string kinds = std::string(narrow ? "u32" : "i64") + (whole ? ", true" : ", false");
+  line(top, "dtc_join_block<" + kinds + ">(" + result + ", parts, ends, " + count +
+                ", first, dtc_index_min(first + " + units.elements + ", " + all + "));");
   out.threadsPerBlock = kJoinThreads;
   out.schedule = count + " parts, " + units.elements + " elements per block";
   out.body = top.text;
