@@ -1,0 +1,115 @@
+#include "fuse/ContractionLayouts.h"
+#include "dtc/IR/build/Builder.h"
+#include "dtc/Ops/OpFunctions.h"
+#include <algorithm>
+#include <numeric>
+
+namespace dtc {
+namespace {
+
+using Order = std::vector<int64_t>; // of dims, outermost first
+
+Order inverse(const Order& order) {
+  Order out(order.size());
+  for (size_t d = 0; d < order.size(); ++d) out[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+  return out;
+}
+
+class ContractionLayouter {
+public:
+  ContractionLayouter(Module& m, BlockId block, FusionForms& forms, ConvLayouts& out)
+      : m_(m), block_(block), forms_(forms), out_(out) {}
+
+  void run() {
+    std::vector<OpId> ops;
+    for (OpId o : std::vector<OpId>(m_[block_].ops)) {
+      for (uint32_t r = 0; r < m_[o].numRegions && m_.record(o).regions != RegionKind::Fused; ++r)
+        layOutContractions(m_, m_.region(o, r), forms_, out_);
+      if (forms_.of(o).library) contraction(o, ops);
+      ops.push_back(o);
+    }
+    m_[block_].ops = std::move(ops);
+  }
+
+private:
+  // The dims of a value in the order in which they are in memory, through transposes.
+  Order orderOf(ValueId v) {
+    Order order(m_.typeOf(v).rank());
+    std::iota(order.begin(), order.end(), int64_t{0});
+    while (m_[v].kind == ValueKind::OpResult) {
+      const OpId o(m_[v].owner);
+      const auto from = permutationOf(forms_.of(o));
+      if (!from) break;
+      for (int64_t& d : order) d = static_cast<int64_t>((*from)[static_cast<size_t>(d)]);
+      v = m_.operand(o, 0);
+    }
+    return inverse(order);
+  }
+
+  // The contracted factors of an operand, in the order of memory.
+  struct Contracted {
+    std::vector<int> factors;
+    bool adjacent = true;
+  };
+  Contracted contractedBy(ValueId v, const Rule& rule, const TensorMap& map) {
+    Contracted c;
+    bool after = false; // another dim follows the last contracted one
+    for (int64_t d : orderOf(v)) {
+      const auto dim = static_cast<size_t>(d);
+      if (m_.typeOf(v).dims[dim] == Dim(1)) continue;
+      const int factor = rule.factorOf(map, dim);
+      if (factor < 0 || rule.factors[static_cast<size_t>(factor)].reduce == PendingKind::None) {
+        after = !c.factors.empty();
+        continue;
+      }
+      c.adjacent &= !after;
+      c.factors.push_back(factor);
+    }
+    return c;
+  }
+
+  void contraction(OpId o, std::vector<OpId>& ops) {
+    const Rule rule = forms_.of(o).rule;
+    if (rule.operands.size() != 2 || m_[o].numOperands != 2) return;
+    Contracted sides[2];
+    for (size_t i = 0; i < 2; ++i) sides[i] = contractedBy(m_.operand(o, i), rule, rule.operands[i]);
+    if (sides[0].factors.size() < 2 || sides[0].factors.size() != sides[1].factors.size()) return;
+    const std::vector<int> wanted = sides[sides[1].adjacent && !sides[0].adjacent ? 1 : 0].factors;
+    if (!std::ranges::is_permutation(wanted, sides[sides[1].adjacent && !sides[0].adjacent ? 0 : 1].factors))
+      return;
+    Diagnostics quiet;
+    Builder b(m_, block_, ops, quiet);
+    b.loc = m_[o].loc;
+    for (size_t i = 0; i < 2; ++i)
+      if (!sides[i].adjacent || sides[i].factors != wanted)
+        m_.operands(o)[i] = copied(m_.operand(o, i), rule, rule.operands[i], wanted, b);
+  }
+
+  // The value with its contracted dims last, in this order, in memory; in its own order of dims.
+  ValueId copied(ValueId v, const Rule& rule, const TensorMap& map, const std::vector<int>& wanted,
+                 Builder& b) {
+    const auto rankOf = [&](int64_t d) {
+      const auto at = std::ranges::find(wanted, rule.factorOf(map, static_cast<size_t>(d)));
+      return at == wanted.end() ? -1 : at - wanted.begin();
+    };
+    Order perm(m_.typeOf(v).rank());
+    std::iota(perm.begin(), perm.end(), int64_t{0});
+    std::ranges::sort(perm, {}, [&](int64_t d) { return std::pair(rankOf(d), d); });
+    const ValueId stored = ops::transpose(Expr(b, v), perm);
+    out_.stored.insert(m_[stored].owner);
+    return ops::transpose(Expr(b, stored), inverse(perm));
+  }
+
+  Module& m_;
+  BlockId block_;
+  FusionForms& forms_;
+  ConvLayouts& out_;
+};
+
+} // namespace
+
+void layOutContractions(Module& m, BlockId block, FusionForms& forms, ConvLayouts& out) {
+  ContractionLayouter(m, block, forms, out).run();
+}
+
+} // namespace dtc
