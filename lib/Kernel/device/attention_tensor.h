@@ -18,32 +18,9 @@ template <class T, int Rows, int Columns> struct dtc_tile {
   DTC_MEMBER T* element(int row, int column) const { return unit(row, column / 8) + column % 8; }
 };
 
-// A score that reads a mask along the keys: at(i, j) is where the mask of row i and key j is in memory, at a
-// multiple of 8 elements if j is one; of(s, i, j, m) the score with the mask's value m.
-template <class T, class At, class Of> struct dtc_masked_score {
-  At at;
-  Of of;
-};
-template <class T, class At, class Of> DTC_FN dtc_masked_score<T, At, Of> dtc_masked(At at, Of of) {
-  return {at, of};
-}
-template <class Score> constexpr bool dtc_reads_mask = false;
-template <class T, class At, class Of> constexpr bool dtc_reads_mask<dtc_masked_score<T, At, Of>> = true;
-
-// The n-th key of a lane among those of a tile, of which a lane has every fourth pair. Where it reads a mask,
-// the rows of a tile of keys are in another order, such that a lane has Own / 4 adjacent keys: it reads the
-// mask in packs. Own: a warp's keys, or 0 if their order is that of memory.
-template <int Own> DTC_FN constexpr int dtc_key_of(int n) { return Own ? n : n / 2 * 8 + n % 2; }
-template <int Own> DTC_FN int dtc_row_in_memory(int row) {
-  if constexpr (Own == 0)
-    return row;
-  else
-    return row / Own * Own + row % 8 / 2 * (Own / 4) + row % Own / 8 * 2 + row % 2;
-}
-
 // Copies rows [first, first + Rows) of `source`, zeros for those from `last` on. For dtc_rows the copy is
 // still in flight on return (the caller commits the group); else source(i, c) is an element.
-template <int Threads, int Own = 0, int Rows, int Columns, class T, class Source>
+template <int Threads, int Rows, int Columns, class T, class Source>
 DTC_FN void dtc_load_tile(dtc_tile<T, Rows, Columns> tile, i64 first, i64 last, Source source) {
   constexpr int units = dtc_tile<T, Rows, Columns>::units, count = Rows * units;
   constexpr bool even = Threads % units == 0; // then a thread's units are in one column
@@ -54,12 +31,11 @@ DTC_FN void dtc_load_tile(dtc_tile<T, Rows, Columns> tile, i64 first, i64 last, 
     const int n = (i32)threadIdx.x + k * Threads;
     const int row = even ? begin + k * (Threads / units) : n / units, number = even ? own : n % units;
     if (count % Threads != 0 && n >= count) break;
-    const int from = dtc_row_in_memory<Own>(row);
-    const i64 i = first + from;
+    const i64 i = first + row;
     if constexpr (dtc_are_rows<Source>) { // nothing is read past the end
       dtc_copy_async(tile.unit(row, number),
-                     source.p + first * source.stride + from * source.stride + number * 8,
-                     from < left && number * 8 < Columns ? 16 : 0);
+                     source.p + first * source.stride + row * source.stride + number * 8,
+                     row < left && number * 8 < Columns ? 16 : 0);
     } else {
       f32 x[8];
 #pragma unroll
@@ -95,50 +71,21 @@ template <int M> struct dtc_softmax_rows {
   i32 begin[2 * M], end[2 * M];  // the keys that the row attends to
 };
 
-// The scores of row i and a lane's keys from `key` on, in place, f(n) is the n-th, and there are `keys`
-// keys. Inside: the row attends to each key; else to those from `begin` up to `end`.
-template <bool Inside, int Keys, class F, class Score>
-DTC_FN void dtc_row_scores(F f, i64 i, i32 key, i32 begin, i32 end, i32 keys, Score score) {
-#pragma unroll
-  for (int n = 0; n < Keys / 4; ++n) {
-    const i32 j = key + dtc_key_of<0>(n);
-    f32& x = f(n);
-    x = Inside || (j >= begin && j < end) ? score(x, i, (i64)j) : -dtc_infinity<f32>();
-  }
-}
-template <bool Inside, int Keys, class F, class T, class At, class Of>
-DTC_FN void dtc_row_scores(F f, i64 i, i32 key, i32 begin, i32 end, i32 keys,
-                           dtc_masked_score<T, At, Of> score) {
-  constexpr int P = Keys % 32 == 0 && sizeof(T) <= 2 ? 8 : 4;
-#pragma unroll
-  for (int from = 0; from < Keys / 4; from += P) {
-    dtc_pack<T, P> mask = {};
-    if (Inside || key + from < keys) mask = dtc_load_pack<P>(score.at(i, (i64)(key + from)));
-#pragma unroll
-    for (int n = from; n < from + P; ++n) {
-      const i32 j = key + n;
-      f32& x = f(n);
-      x = Inside || (j >= begin && j < end) ? score.of(x, i, (i64)j, dtc_load(&mask.at[n - from]))
-                                            : -dtc_infinity<f32>();
-    }
-  }
-}
-
 // Turns scores into weights relative to the max so far, and rescales the sums. Inside: each row attends to each
 // key.
 template <bool Inside, int M, int Keys, int Columns, class Score>
 DTC_FN void dtc_online_softmax(f32 (*s)[Keys / 8][4], f32 (*out)[Columns][4], dtc_softmax_rows<M>& rows,
-                               i64 row, i64 last, i32 key, i32 keys, Score score) {
+                               i64 row, i64 last, i32 key, Score score) {
   constexpr f32 log2e = 1.4426950408889634f;
 #pragma unroll
   for (int h = 0; h < 2 * M; ++h) {
     const i64 at = dtc_index_min(row + h / 2 * 16 + h % 2 * 8, last);
-    const auto scoreAt = [&](int n) -> f32& { return s[h / 2][n / 2][h % 2 * 2 + n % 2]; };
-    dtc_row_scores<Inside, Keys>(scoreAt, at, key, rows.begin[h], rows.end[h], keys, score);
     f32 top = rows.rowMax[h];
 #pragma unroll
     for (int n = 0; n < Keys / 4; ++n) {
-      const f32 x = scoreAt(n);
+      f32& x = s[h / 2][n / 2][h % 2 * 2 + n % 2];
+      const i32 j = key + n / 2 * 8 + n % 2;
+      x = Inside || (j >= rows.begin[h] && j < rows.end[h]) ? score(x, at, (i64)j) : -dtc_infinity<f32>();
       top = x > top ? x : top; // `max` may ignore NaN: it stays in the sum
     }
 #pragma unroll
@@ -151,7 +98,7 @@ DTC_FN void dtc_online_softmax(f32 (*s)[Keys / 8][4], f32 (*out)[Columns][4], dt
     f32 total = rows.sum[h] * scale;
 #pragma unroll
     for (int n = 0; n < Keys / 4; ++n) {
-      f32& x = scoreAt(n);
+      f32& x = s[h / 2][n / 2][h % 2 * 2 + n % 2];
       x = dtc_exp2_fast((x - base) * log2e);
       total += x;
     }
@@ -314,7 +261,6 @@ DTC_FN void dtc_attention_tensor(void* shared, i64 first, i64 rows, i64 keys, Qu
                 Threads = Tiling::Threads;
   constexpr int Steps = (Depth + 15) / 16, Columns = (Width + 15) / 16 * 2;
   constexpr bool stays = Tiling::stays;
-  constexpr int Order = dtc_reads_mask<Score> ? Own : 0;
   typedef dtc_attention_room<T, Tiling, Depth, Width> Room;
   T* const memory = (T*)shared;
   const typename Room::KeyTile keyTile{memory};
@@ -349,27 +295,25 @@ DTC_FN void dtc_attention_tensor(void* shared, i64 first, i64 rows, i64 keys, Qu
   // All rows of the warp attend to the keys from `allFrom` up to `allTo`.
   const i32 allFrom = (i32)begin(dtc_index_min(first + ownRow + 16 * M - 1, last)),
             allTo = (i32)end(dtc_index_min(first + ownRow, last));
-  const int laneKey = lane % 4 * (Order ? Order / 4 : 2);
   i64 at = begin(first);
-  if (Order) at -= at % 8; // the packs of a mask are aligned
-  if (at < seen) dtc_load_tile<Threads, Order>(keyTile, at, seen, key);
+  if (at < seen) dtc_load_tile<Threads>(keyTile, at, seen, key);
   dtc_copy_commit();
 #pragma unroll 1
   for (; at < seen; at += Keys) {
     dtc_copy_wait<0>();
     __syncthreads(); // the keys have arrived, and all threads are done with the previous values
-    dtc_load_tile<Threads, Order>(valueTile, at, seen, value);
+    dtc_load_tile<Threads>(valueTile, at, seen, value);
     dtc_copy_commit();
     f32 s[M][Own / 8][4];
     dtc_score_products<T, M, Own, Steps>(s, q, queryTile, ownRow, keyTile, ownKey);
     const i32 own = (i32)at + ownKey;
     if (own >= allFrom && own + Own <= allTo)
-      dtc_online_softmax<true, M, Own, Columns>(s, out, state, row, last, own + laneKey, (i32)keys, score);
+      dtc_online_softmax<true, M, Own, Columns>(s, out, state, row, last, own + lane % 4 * 2, score);
     else
-      dtc_online_softmax<false, M, Own, Columns>(s, out, state, row, last, own + laneKey, (i32)keys, score);
+      dtc_online_softmax<false, M, Own, Columns>(s, out, state, row, last, own + lane % 4 * 2, score);
     dtc_copy_wait<0>();
     __syncthreads(); // the values have arrived, and all threads are done with these keys
-    if (at + Keys < seen) dtc_load_tile<Threads, Order>(keyTile, at + Keys, seen, key);
+    if (at + Keys < seen) dtc_load_tile<Threads>(keyTile, at + Keys, seen, key);
     dtc_copy_commit();
     dtc_value_sums<T, M, Own, Columns>(out, s, valueTile, ownKey);
   }

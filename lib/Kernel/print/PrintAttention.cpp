@@ -202,41 +202,7 @@ private:
     return lambda(parameter(a_.row), body, "return " + text + ";");
   }
 
-  // The only load of the score along the keys, a mask, if 8 keys of it at a multiple of 8 can be loaded together.
-  [[nodiscard]] std::optional<NodeId> mask() const {
-    if (!tile_ || !tile_->multiple || k_.axes[a_.key].extent.number % 8 != 0) return std::nullopt;
-    std::vector<NodeId> found, work = {a_.score};
-    while (!work.empty()) {
-      const NodeId n = work.back();
-      work.pop_back();
-      if (n == a_.product || !(k_.dependsOn(n) >> a_.key & 1)) continue;
-      if (k_[n].kind == NodeKind::Load && std::ranges::find(found, n) == found.end()) found.push_back(n);
-      work.insert(work.end(), k_[n].args.begin(), k_[n].args.end());
-    }
-    if (found.size() != 1 || !k_[found[0]].args.empty() || !isInPacks(k_, k_[found[0]].affine, a_.key, 8))
-      return std::nullopt;
-    return found[0];
-  }
-  // "dtc_masked<bf16>(where the mask is, the score with the mask's value)"
-  std::string maskedScore(NodeId mask) {
-    const Node& load = k_[mask];
-    Scope where = inside({a_.key, a_.row});
-    const std::string address = pointerText(k_, load.buffer, e_.affineText(load.affine, where));
-    const std::string axes = parameter(a_.row) + ", " + parameter(a_.key);
-    const DType type = k_[a_.product].type;
-    Scope body = inside({a_.key, a_.row});
-    body.names[a_.product.index] = {"s", false, true};
-    body.names[mask.index] = {"m", false, true};
-    const std::string x = e_.splat(e_.emit(a_.score, body), type, false);
-    return "dtc_masked<" + typeText(k_.buffers[load.buffer].dtype) + ">(" +
-           lambda(axes, where, "return " + address + ";") + ",\n" + indentText(unit_.indent + 1) +
-           lambda(typeText(type) + " s, " + axes + ", " + typeText(load.type) + " m", body,
-                  "return " + x + ";") +
-           ")";
-  }
-
   std::string score() {
-    if (const std::optional<NodeId> load = mask()) return maskedScore(*load);
     Scope body = inside({a_.key, a_.row});
     const bool vector = lanes_ > 1;
     body.vector = vector && a_.row ? *a_.row : -1;
