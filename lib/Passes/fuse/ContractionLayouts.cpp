@@ -3,11 +3,15 @@
 #include "dtc/Ops/OpFunctions.h"
 #include <algorithm>
 #include <numeric>
+#include <ranges>
 
 namespace dtc {
 namespace {
 
 using Order = std::vector<int64_t>; // of dims, outermost first
+
+// How often each element is read, at least: products of matrices, not of vectors.
+constexpr int64_t kMinReuse = 8;
 
 Order inverse(const Order& order) {
   Order out(order.size());
@@ -68,12 +72,27 @@ private:
     return c;
   }
 
+  // The number of elements along the dims that `map` has and `other` does not.
+  static int64_t freeElements(const Rule& rule, const TensorMap& map, const TensorMap& other) {
+    int64_t n = 1;
+    for (size_t d = 0; d < map.dims.size(); ++d) {
+      const int factor = rule.factorOf(map, d);
+      const auto isSame = [&](size_t e) { return rule.factorOf(other, e) == factor; };
+      if (factor < 0 || std::ranges::any_of(std::views::iota(size_t{0}, other.dims.size()), isSame)) continue;
+      const Dim size = rule.factors[static_cast<size_t>(factor)].size;
+      n *= std::min<int64_t>(size.isStatic() ? size.value() : kMinReuse, kMinReuse);
+    }
+    return n;
+  }
+
   void contraction(OpId o, std::vector<OpId>& ops) {
     const Rule rule = forms_.of(o).rule;
     if (rule.operands.size() != 2 || m_[o].numOperands != 2) return;
     Contracted sides[2];
     for (size_t i = 0; i < 2; ++i) sides[i] = contractedBy(m_.operand(o, i), rule, rule.operands[i]);
     if (sides[0].factors.size() < 2 || sides[0].factors.size() != sides[1].factors.size()) return;
+    for (size_t i = 0; i < 2; ++i)
+      if (freeElements(rule, rule.operands[i], rule.operands[1 - i]) < kMinReuse) return;
     const std::vector<int> wanted = sides[sides[1].adjacent && !sides[0].adjacent ? 1 : 0].factors;
     if (!std::ranges::is_permutation(wanted, sides[sides[1].adjacent && !sides[0].adjacent ? 0 : 1].factors))
       return;
@@ -95,6 +114,7 @@ private:
     Order perm(m_.typeOf(v).rank());
     std::iota(perm.begin(), perm.end(), int64_t{0});
     std::ranges::sort(perm, {}, [&](int64_t d) { return std::pair(rankOf(d), d); });
+    if (std::ranges::is_sorted(perm)) return v; // its own order will do: storeForOneWalk stores it
     const ValueId stored = ops::transpose(Expr(b, v), perm);
     out_.stored.insert(m_[stored].owner);
     return ops::transpose(Expr(b, stored), inverse(perm));
