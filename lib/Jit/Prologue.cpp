@@ -7,23 +7,20 @@
 namespace dtc {
 namespace {
 
-// Headers with one family of kernels each. (special.h generates names by `dtc_##name`, which do not occur in
-// its text.)
-constexpr std::string_view kWhenUsed[] = {"rows.h",
-                                          "columns.h",
-                                          "scan.h",
-                                          "attention.h",
-                                          "sort.h",
-                                          "join.h",
-                                          "join_block.h",
-                                          "attention_block.h",
-                                          "attention_tensor.h",
-                                          "attention_gradient.h",
-                                          "attention_gradient_mask.h",
-                                          "attention_gradient_block.h",
-                                          "grouped_block.h",
-                                          "sort_block.h",
-                                          "scatter_block.h"};
+// Headers with one family of kernels each.
+constexpr std::string_view kCpuFamilies[] = {"attention.h", "sort.h", "join.h"};
+constexpr std::string_view kGpuFamilies[] = {"rows.h",
+                                             "columns.h",
+                                             "scan.h",
+                                             "attention_block.h",
+                                             "attention_tensor.h",
+                                             "attention_gradient.h",
+                                             "attention_gradient_mask.h",
+                                             "attention_gradient_block.h",
+                                             "grouped_block.h",
+                                             "sort_block.h",
+                                             "scatter_block.h",
+                                             "join_block.h"};
 
 bool isNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
@@ -53,24 +50,25 @@ bool isUsed(std::string_view given, const std::set<std::string_view>& names) {
 
 } // namespace
 
-Prologue::Prologue(std::string_view begin, std::initializer_list<std::string_view> files) : begin_(begin) {
+Prologue::Prologue(std::string_view begin, std::initializer_list<std::string_view> common,
+                   std::span<const std::string_view> families)
+    : begin_(begin) {
   Names known;
-  for (std::string_view name : files) {
+  const auto add = [&](std::string_view name, bool always) {
     const auto all = deviceFiles();
     const auto file = std::ranges::find_if(all, [&](const EmbeddedFile& f) { return f.name == name; });
     DTC_CHECK(file != all.end(), "a device header is not embedded");
-    Part part{name,
-              file->text,
-              std::find(std::begin(kWhenUsed), std::end(kWhenUsed), name) == std::end(kWhenUsed),
-              namesIn(file->text),
-              {}};
+    Part part{name, file->text, always, namesIn(file->text), {}};
     std::set_difference(part.uses.begin(), part.uses.end(), known.begin(), known.end(),
                         std::inserter(part.produces, part.produces.end()));
+    // special.h, which all units have, generates names by `dtc_##name`, which do not occur in its text.
     DTC_CHECK(part.always || !part.uses.contains("dtc_"),
               "a device header that is included on demand generates names by a macro");
     known.insert(part.produces.begin(), part.produces.end());
     parts_.push_back(std::move(part));
-  }
+  };
+  for (std::string_view name : common) add(name, true);
+  for (std::string_view name : families) add(name, false);
 }
 
 std::string Prologue::complete() const {
@@ -98,41 +96,22 @@ std::string Prologue::of(std::span<const std::string_view> units) const {
 }
 
 const Prologue& cpuPrologue() {
-  static const Prologue prologue("", {"types.h", "core.h", "math.h", "erf.h", "ops.h", "special.h", "cpu.h",
-                                      "planes.h", "lanes.h", "attention.h", "sort.h", "join.h"});
+  static const Prologue prologue(
+      "", {"types.h", "core.h", "math.h", "erf.h", "ops.h", "special.h", "cpu.h", "planes.h", "lanes.h"},
+      kCpuFamilies);
   return prologue;
 }
 
 const Prologue& cudaPrologue() {
-  static const Prologue prologue("", {"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h",
-                                      "rows.h", "columns.h", "scan.h", "attention_block.h",
-                                      "attention_tensor.h", "attention_gradient.h",
-                                      "attention_gradient_mask.h", "attention_gradient_block.h",
-                                      "grouped_block.h", "sort_block.h", "scatter_block.h", "join_block.h"});
+  static const Prologue prologue("", {"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h"},
+                                 kGpuFamilies);
   return prologue;
 }
 
 const Prologue& emuPrologue() {
-  static const Prologue prologue("#define DTC_EMULATED\n", {"types.h",
-                                                            "core.h",
-                                                            "math.h",
-                                                            "erf.h",
-                                                            "ops.h",
-                                                            "special.h",
-                                                            "emu.h",
-                                                            "device.h",
-                                                            "rows.h",
-                                                            "columns.h",
-                                                            "scan.h",
-                                                            "attention_block.h",
-                                                            "attention_tensor.h",
-                                                            "attention_gradient.h",
-                                                            "attention_gradient_mask.h",
-                                                            "attention_gradient_block.h",
-                                                            "grouped_block.h",
-                                                            "sort_block.h",
-                                                            "scatter_block.h",
-                                                            "join_block.h"});
+  static const Prologue prologue(
+      "#define DTC_EMULATED\n",
+      {"types.h", "core.h", "math.h", "erf.h", "ops.h", "special.h", "emu.h", "device.h"}, kGpuFamilies);
   return prologue;
 }
 

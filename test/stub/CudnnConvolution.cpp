@@ -12,22 +12,6 @@ using namespace dtc;
 namespace stub {
 namespace {
 
-using Index = std::vector<int64_t>;
-
-bool next(Index& index, const Index& dims) {
-  for (size_t d = dims.size(); d-- > 0;) {
-    if (++index[d] < dims[d]) return true;
-    index[d] = 0;
-  }
-  return false;
-}
-
-int64_t dense(const Index& index, const Index& dims) {
-  int64_t i = 0;
-  for (size_t d = 0; d < dims.size(); ++d) i = i * dims[d] + index[d];
-  return i;
-}
-
 bool laidOut(const CudnnTensor& t, bool last) {
   std::vector<size_t> order;
   if (last) order.push_back(1);

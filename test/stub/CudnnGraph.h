@@ -11,6 +11,21 @@
 
 namespace stub {
 
+// Of an element, by dim; and the elements of dense tensors in order.
+using Index = std::vector<int64_t>;
+[[nodiscard]] inline bool next(Index& index, const Index& dims) { // false after the last
+  for (size_t d = dims.size(); d-- > 0;) {
+    if (++index[d] < dims[d]) return true;
+    index[d] = 0;
+  }
+  return false;
+}
+[[nodiscard]] inline int64_t dense(const Index& index, const Index& dims) {
+  int64_t i = 0;
+  for (size_t d = 0; d < dims.size(); ++d) i = i * dims[d] + index[d];
+  return i;
+}
+
 struct CudnnTensor {
   int64_t id = 0, alignment = 1;
   int type = -1;

@@ -10,22 +10,6 @@ using namespace dtc;
 namespace stub {
 namespace {
 
-using Index = std::vector<int64_t>;
-
-bool next(Index& index, const Index& dims) {
-  for (size_t d = dims.size(); d-- > 0;) {
-    if (++index[d] < dims[d]) return true;
-    index[d] = 0;
-  }
-  return false;
-}
-
-int64_t dense(const Index& index, const Index& dims) {
-  int64_t i = 0;
-  for (size_t d = 0; d < dims.size(); ++d) i = i * dims[d] + index[d];
-  return i;
-}
-
 // Of a dim of one element that one is taken, and of fewer heads the one that these share.
 Index within(Index index, const Index& from, const Index& dims) {
   index.resize(dims.size()); // of a number: all of its dims have one element

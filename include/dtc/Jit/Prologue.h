@@ -17,8 +17,9 @@ namespace dtc {
 // ...) are included only where their names are used.
 class Prologue {
 public:
-  // Device headers in order, after `begin`.
-  Prologue(std::string_view begin, std::initializer_list<std::string_view> files);
+  // Device headers in order, after `begin`: those of all units, and those with one family of kernels each.
+  Prologue(std::string_view begin, std::initializer_list<std::string_view> common,
+           std::span<const std::string_view> families);
   [[nodiscard]] std::string complete() const;
   // The part of it that units of these texts need.
   [[nodiscard]] std::string of(std::span<const std::string_view> units) const;

@@ -35,6 +35,11 @@ public:
     std::vector<AxisId> axes; // of the loop whose innermost body this scope is
     std::string close;        // the end of its loop
     std::unordered_map<uint32_t, Value> names;
+    [[nodiscard]] static Scope within(Scope& parent) { // in braces
+      Scope s;
+      s.parent = &parent, s.bound = parent.bound, s.indent = parent.indent + 1;
+      return s;
+    }
   };
 
   Emitter(const loops::Kernel& k, KernelText& out) : k_(k), out_(out) {}

@@ -105,8 +105,7 @@ private:
     line(unit, "}");
   }
   static Scope insideOf(Scope& unit) {
-    Scope inside;
-    inside.parent = &unit, inside.bound = unit.bound, inside.indent = unit.indent + 1;
+    Scope inside = Scope::within(unit);
     return inside;
   }
 

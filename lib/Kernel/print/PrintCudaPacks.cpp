@@ -178,8 +178,7 @@ private:
 
   // A loop over elements.
   void printFlat(Scope& row, const std::string& unit) {
-    Scope one;
-    one.parent = &row, one.bound = row.bound, one.indent = row.indent + 1;
+    Scope one = Scope::within(row);
     const std::string head = openPacks(unit, row, one);
     one.bound |= AxisSet(1) << lane_, one.vector = lane_;
     emitUnit(*nest_, one);

@@ -2,6 +2,7 @@
 // reduced over the rows of a unit belong to the thread that has their packs.
 #include "print/CudaEmitter.h"
 #include "print/RowLoops.h"
+#include "print/RowThreads.h"
 #include <algorithm>
 #include <utility>
 
@@ -16,8 +17,8 @@ using Keep = RowSchedule::Keep;
 class RowEmitter final : public CudaEmitter {
 public:
   RowEmitter(const Kernel& k, KernelText& out, int threads, const RowNest& row, const RowSchedule& schedule)
-      : CudaEmitter(k, out, threads), row_(row), schedule_(schedule), loops_(k, row, schedule, index_),
-        along_(row.axes.back()), lane_(schedule.pack == 1 ? "0" : "lane") {
+      : CudaEmitter(k, out, threads), row_(row), schedule_(schedule), sharing_(row, schedule, index_),
+        loops_(k, row, schedule, index_), along_(row.axes.back()), lane_(schedule.pack == 1 ? "0" : "lane") {
     thread_ = schedule.perRow == 1 ? "0" : "thread";
     rowThreads_ = schedule.perRow;
     movesBits_ = false; // rows are read ahead
@@ -55,23 +56,12 @@ private:
     const RowSchedule& s = schedule_;
     out_.printed.schedule = describe(s);
     out_.printed.cluster = s.cluster, out_.printed.minBlocks = s.minBlocks;
-    const std::string first = s.cluster > 1  ? "dtc_cluster_rank() * " + text(s.threads) + " + threadIdx.x"
-                              : s.rows() > 1 ? "threadIdx.x % " + text(s.perRow)
-                                             : "threadIdx.x";
-    if (s.cluster > 1)
-      line(top, "const " + index_ + " unit = blockIdx.x / " + text(s.cluster) + ";");
-    else if (s.rows() > 1)
-      line(top, "const " + index_ + " unit = blockIdx.x * " + text(s.rows()) + " + threadIdx.x / " +
-                    text(s.perRow) + ";");
     const bool several = k_.nests.size() > 1;
-    if (s.perRow > 1) line(several ? row : top, "const i32 thread = " + first + ";");
-    std::string present;
-    if (s.rows() > 1 && !row_.fillsBlocks(s.rows())) {
-      present = "unit < " + sizeText(row_.count);
-      if (s.perRow > 1 && s.perRow < kWarp)
-        line(top, "const u32 present = __ballot_sync(0xffffffffu, " + present + ");");
-      ++row.indent;
-    }
+    lineIf(top, sharing_.unit());
+    lineIf(several ? row : top, sharing_.thread());
+    const std::string present = sharing_.present();
+    lineIf(top, sharing_.presentLanes());
+    row.indent += !present.empty();
     CudaEmitter::beginUnit(top, row, unit);
     rowBound_ = row.bound;
     if (row_.edged && nest_->walked.empty()) beginEdges(row.bound == 0 && !several ? top : row);
@@ -90,25 +80,11 @@ private:
     line(row, "const " + index_ + " edges = " + n + " - tail + head;");
   }
 
-  std::string barrier() const override {
-    const RowSchedule& s = schedule_;
-    if (s.cluster > 1) return "dtc_cluster_sync();";
-    if (s.rows() == 1) return "__syncthreads();";
-    const bool all = row_.fillsBlocks(s.rows()) || s.perRow == kWarp;
-    return all ? "__syncwarp();" : s.perRow == 1 ? "" : "__syncwarp(present);";
-  }
+  std::string barrier() const override { return sharing_.barrier(); }
 
   std::string acrossLanes(ReduceKind kind, const std::string& acc) override {
-    const RowSchedule& s = schedule_;
-    if (!afterRowPass_ && s.rows() == 1) return CudaEmitter::acrossLanes(kind, acc);
-    if (s.perRow == 1) return acc;
-    const std::string name = reduceName(kind);
-    if (s.rows() > 1 || (s.perRow == kWarp && s.cluster == 1)) {
-      const bool all = s.perRow == kWarp || row_.fillsBlocks(s.rows());
-      return "dtc_part_" + name + "<" + text(s.perRow) + ">(" + acc + (all ? ", 0xffffffffu)" : ", present)");
-    }
-    return (s.cluster > 1 ? "dtc_cluster_" : "dtc_row_") + name + "<" + text(out_.reductions++) + ", " +
-           text(threads_) + (s.cluster > 1 ? ", " + text(s.cluster) : "") + ">(" + acc + ")";
+    if (!afterRowPass_ && schedule_.rows() == 1) return CudaEmitter::acrossLanes(kind, acc);
+    return sharing_.combined(kind, acc, out_.reductions, threads_);
   }
 
   // --- arrays of packs ---
@@ -523,9 +499,9 @@ private:
   // Packs that are the same for all walked rows (weights) are read before the loop.
   bool loadOnce(NodeId load, const std::string& to, Scope& step) {
     if (!schedule_.once || !isSameForRows(load)) return false;
-    const Node& node = k_[load];
     const std::string once = fresh("once");
-    line(*walk_, loadedType(k_.buffers[node.buffer].dtype) + " " + once + "[" + text(schedule_.steps) + "];");
+    line(*walk_,
+         loadedType(k_.buffers[k_[load].buffer].dtype) + " " + once + "[" + text(schedule_.steps) + "];");
     std::deque<Scope> scopes;
     Scope& first = openStep(*walk_, scopes);
     loadPack(load, packOfStep(once, false, first), first);
@@ -570,8 +546,7 @@ private:
 
   // Prefetches all packs and edges of a row, each load into its own array.
   void readEdged(Scope& home, const std::vector<std::pair<NodeId, std::string>>& loads) {
-    Scope row;
-    row.parent = &home, row.bound = home.bound, row.indent = home.indent + 1;
+    Scope row = Scope::within(home);
     beginEdges(row);
     std::deque<Scope> scopes;
     Scope& step = openStep(row, scopes);
@@ -587,8 +562,7 @@ private:
     line(home, "if (" + i + " + 1 < " + sizeText(k_.axes[nest_->walked[0]].extent) + ") {");
     line(home, "  const " + index_ + " " + next + " = " + i + " + 1;");
     line(home, "  {");
-    Scope inside;
-    inside.parent = &home, inside.bound = home.bound, inside.indent = home.indent + 1;
+    Scope inside = Scope::within(home);
     line(inside, "  const " + index_ + " " + i + " = " + next + ";");
     readEdged(inside, std::exchange(nextRow_, {}));
     append(home, inside);
@@ -598,6 +572,7 @@ private:
 
   const RowNest& row_;
   const RowSchedule& schedule_;
+  const RowThreads sharing_;
   const RowLoops loops_;
   AxisId along_;     // the last axis of the row
   std::string lane_; // of a pack's elements

@@ -96,8 +96,7 @@ private:
 
   // "return" the elements of a value that the thread has: loads of neighbors are one access.
   void packOf(NodeId value, Scope& s) {
-    Scope inner;
-    inner.parent = &s, inner.bound = s.bound, inner.indent = s.indent + 1;
+    Scope inner = Scope::within(s);
     if (s_.lane) inner.bound |= AxisSet(1) << *s_.lane, inner.vector = *s_.lane;
     const std::string n = text(s_.pack);
     if (s_.pack > 1)

@@ -24,6 +24,9 @@ struct Text {
   [[nodiscard]] bool uses(const std::string& name) const { return used.contains(name); }
 };
 void line(Text& t, const std::string& statement);
+inline void lineIf(Text& text, const std::string& statement) { // none where it is empty
+  if (!statement.empty()) line(text, statement);
+}
 void append(Text& t, const Text& inner);           // its statements, unchanged
 std::string use(Text& t, const std::string& name); // the name, now used by `t`
 [[nodiscard]] std::string indentText(int depth);
