@@ -8,24 +8,17 @@
 namespace dtc {
 namespace {
 
-using Order = std::vector<int64_t>; // of dims, outermost first
-
 // How often each element is read, at least: products of matrices, not of vectors.
 constexpr int64_t kMinReuse = 8;
 
-Order inverse(const Order& order) {
-  Order out(order.size());
-  for (size_t d = 0; d < order.size(); ++d) out[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
-  return out;
-}
-
 class ContractionLayouter {
 public:
-  ContractionLayouter(Module& m, BlockId block, FusionForms& forms, ConvLayouts& out)
+  ContractionLayouter(Module& m, BlockId block, FusionForms& forms, OperandLayouts& out)
       : m_(m), block_(block), forms_(forms), out_(out) {}
 
   void run() {
     std::vector<OpId> ops;
+    for (OpId o : m_[block_].ops) here_.insert(o.index);
     for (OpId o : std::vector<OpId>(m_[block_].ops)) {
       for (uint32_t r = 0; r < m_[o].numRegions && m_.record(o).regions != RegionKind::Fused; ++r)
         layOutContractions(m_, m_.region(o, r), forms_, out_);
@@ -36,20 +29,6 @@ public:
   }
 
 private:
-  // The dims of a value in the order in which they are in memory, through transposes.
-  Order orderOf(ValueId v) {
-    Order order(m_.typeOf(v).rank());
-    std::iota(order.begin(), order.end(), int64_t{0});
-    while (m_[v].kind == ValueKind::OpResult) {
-      const OpId o(m_[v].owner);
-      const auto from = permutationOf(forms_.of(o));
-      if (!from) break;
-      for (int64_t& d : order) d = static_cast<int64_t>((*from)[static_cast<size_t>(d)]);
-      v = m_.operand(o, 0);
-    }
-    return inverse(order);
-  }
-
   // The contracted factors of an operand, in the order of memory.
   struct Contracted {
     std::vector<int> factors;
@@ -58,7 +37,7 @@ private:
   Contracted contractedBy(ValueId v, const Rule& rule, const TensorMap& map) {
     Contracted c;
     bool after = false; // another dim follows the last contracted one
-    for (int64_t d : orderOf(v)) {
+    for (int64_t d : throughTransposes(m_, forms_, out_, here_, v).order) {
       const auto dim = static_cast<size_t>(d);
       if (m_.typeOf(v).dims[dim] == Dim(1)) continue;
       const int factor = rule.factorOf(map, dim);
@@ -111,7 +90,7 @@ private:
       const auto at = std::ranges::find(wanted, rule.factorOf(map, static_cast<size_t>(d)));
       return at == wanted.end() ? -1 : at - wanted.begin();
     };
-    Order perm(m_.typeOf(v).rank());
+    DimOrder perm(m_.typeOf(v).rank());
     std::iota(perm.begin(), perm.end(), int64_t{0});
     std::ranges::sort(perm, {}, [&](int64_t d) { return std::pair(rankOf(d), d); });
     if (std::ranges::is_sorted(perm)) return v; // its own order will do: storeForOneWalk stores it
@@ -123,12 +102,13 @@ private:
   Module& m_;
   BlockId block_;
   FusionForms& forms_;
-  ConvLayouts& out_;
+  OperandLayouts& out_;
+  std::unordered_set<uint32_t> here_; // the block's ops
 };
 
 } // namespace
 
-void layOutContractions(Module& m, BlockId block, FusionForms& forms, ConvLayouts& out) {
+void layOutContractions(Module& m, BlockId block, FusionForms& forms, OperandLayouts& out) {
   ContractionLayouter(m, block, forms, out).run();
 }
 

@@ -10,11 +10,9 @@
 namespace dtc {
 namespace {
 
-using Order = std::vector<int64_t>; // of dims in memory, outermost first
-
 class Layouter {
 public:
-  Layouter(Module& m, BlockId block, FusionForms& forms, uint32_t dtypes, ConvLayouts& out)
+  Layouter(Module& m, BlockId block, FusionForms& forms, uint32_t dtypes, OperandLayouts& out)
       : m_(m), block_(block), forms_(forms), dtypes_(dtypes), out_(out) {}
 
   void run() {
@@ -36,34 +34,10 @@ public:
   }
 
 private:
-  // The value that transposes make `v` of.
-  struct Memory {
-    ValueId base;
-    Order dims;  // by dim of `v`: the dim of the base
-    Order order; // of the dims of `v` in the base
-  };
-  Memory memoryOf(ValueId v) {
-    Order order(m_.typeOf(v).rank());
-    std::iota(order.begin(), order.end(), int64_t{0});
-    while (m_[v].kind == ValueKind::OpResult) {
-      const OpId o(m_[v].owner);
-      if (!here_.contains(o.index) || out_.stored.contains(o.index)) break;
-      const auto from = permutationOf(forms_.of(o));
-      if (!from) break;
-      for (int64_t& d : order) d = static_cast<int64_t>((*from)[static_cast<size_t>(d)]);
-      v = m_.operand(o, 0);
-    }
-    return {v, order, inverse(order)};
-  }
-
-  static Order inverse(const Order& order) {
-    Order out(order.size());
-    for (size_t d = 0; d < order.size(); ++d) out[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
-    return out;
-  }
+  TransposedValue memoryOf(ValueId v) { return throughTransposes(m_, forms_, out_, here_, v); }
 
   // Dims of size 1 are anywhere.
-  bool same(const Type& t, Order a, Order b) const {
+  bool same(const Type& t, DimOrder a, DimOrder b) const {
     const auto one = [&](int64_t d) { return t.dims[static_cast<size_t>(d)] == Dim(1); };
     std::erase_if(a, one), std::erase_if(b, one);
     return a == b;
@@ -75,7 +49,7 @@ private:
     const bool one = readers.size() == 1 && readers[0].valid() && here_.contains(readers[0].index);
     return one && permutationOf(forms_.of(readers[0])) ? readers[0] : OpId();
   }
-  Order orderOfReader(OpId transpose) {
+  DimOrder orderOfReader(OpId transpose) {
     const std::vector<size_t> from = *permutationOf(forms_.of(transpose));
     return {from.begin(), from.end()};
   }
@@ -97,16 +71,16 @@ private:
       return ops.push_back(o);
     out_.convolutions.insert(o.index);
     // A window gradient's images are the channels of the op.
-    Order layouts[2]; // first, last
-    for (Order& layout : layouts) layout = gradient ? Order{1} : Order{0};
+    DimOrder layouts[2]; // first, last
+    for (DimOrder& layout : layouts) layout = gradient ? DimOrder{1} : DimOrder{0};
     layouts[0].push_back(gradient ? 0 : 1);
-    for (Order& layout : layouts)
+    for (DimOrder& layout : layouts)
       for (size_t d = 2; d < rank; ++d) layout.push_back(static_cast<int64_t>(d));
     layouts[1].push_back(gradient ? 0 : 1);
 
     const OpId transpose = onlyTranspose(y);
-    const Order orders[] = {memoryOf(x).order, memoryOf(w).order,
-                            transpose ? orderOfReader(transpose) : memoryOf(y).order};
+    const DimOrder orders[] = {memoryOf(x).order, memoryOf(w).order,
+                               transpose ? orderOfReader(transpose) : memoryOf(y).order};
     const ValueId values[] = {x, w, y};
     int64_t cost[2] = {0, 0};
     for (size_t l = 0; l < 2; ++l)
@@ -114,7 +88,7 @@ private:
         if (!same(m_.typeOf(values[i]), orders[i], layouts[l])) cost[l] += elements(m_.typeOf(values[i]));
     if (dtypeBytes(m_.typeOf(y).dtype) == 2)
       cost[0] += elements(m_.typeOf(x)) + elements(m_.typeOf(gradient ? w : y));
-    const Order& layout = layouts[cost[1] < cost[0] ? 1 : 0];
+    const DimOrder& layout = layouts[cost[1] < cost[0] ? 1 : 0];
 
     Builder b(m_, block_, ops, quiet);
     b.loc = m_[o].loc;
@@ -122,7 +96,7 @@ private:
       if (!same(m_.typeOf(values[i]), orders[i], layout))
         m_.operands(o)[i] = copied(m_.operand(o, i), layout, b);
     ops.push_back(o);
-    Order plain(rank);
+    DimOrder plain(rank);
     std::iota(plain.begin(), plain.end(), int64_t{0});
     if (same(m_.typeOf(y), layout, plain)) return;
     if (transpose && same(m_.typeOf(y), orders[2], layout)) {
@@ -137,12 +111,12 @@ private:
   }
 
   // The value in another layout, in its own order of dims. Equal copies are shared.
-  ValueId copied(ValueId v, const Order& layout, Builder& b) {
-    const Memory from = memoryOf(v);
-    Order perm;
+  ValueId copied(ValueId v, const DimOrder& layout, Builder& b) {
+    const TransposedValue from = memoryOf(v);
+    DimOrder perm;
     for (int64_t d : layout) perm.push_back(from.dims[static_cast<size_t>(d)]);
     auto& known = copies_[from.base.index];
-    auto at = std::ranges::find(known, perm, &std::pair<Order, ValueId>::first);
+    auto at = std::ranges::find(known, perm, &std::pair<DimOrder, ValueId>::first);
     if (at == known.end()) {
       const ValueId stored = ops::transpose(Expr(b, from.base), perm);
       here_.insert(m_[stored].owner), out_.stored.insert(m_[stored].owner);
@@ -175,15 +149,15 @@ private:
   BlockId block_;
   FusionForms& forms_;
   uint32_t dtypes_;
-  ConvLayouts& out_;
+  OperandLayouts& out_;
   std::unordered_set<uint32_t> here_;                       // the block's ops
   std::unordered_map<uint32_t, std::vector<OpId>> readers_; // by value; an invalid op: a yield
-  std::unordered_map<uint32_t, std::vector<std::pair<Order, ValueId>>> copies_; // by value
+  std::unordered_map<uint32_t, std::vector<std::pair<DimOrder, ValueId>>> copies_; // by value
 };
 
 } // namespace
 
-void layOutConvolutions(Module& m, BlockId block, FusionForms& forms, uint32_t dtypes, ConvLayouts& out) {
+void layOutConvolutions(Module& m, BlockId block, FusionForms& forms, uint32_t dtypes, OperandLayouts& out) {
   Layouter(m, block, forms, dtypes, out).run();
 }
 

@@ -3,6 +3,7 @@
 #include "dtc/Passes/analysis/Clone.h"
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "fuse/ContractionLayouts.h"
+#include "fuse/ConvLayouts.h"
 #include "fuse/FusionSteps.h"
 #include "fuse/StoreOnce.h"
 #include <algorithm>
@@ -219,9 +220,9 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
                         .epilogues = target.gemmEpilogues && !fixed,
                         .gelu = target.gemmEpilogues && !fixed && libraryGelu,
                         .waitingBytes = target.gpu ? kWaitingBytes : 0};
-    if (limit > 1 && !fixed) layOutContractions(m, m[f].body, tables.forms, tables.convLayouts);
+    if (limit > 1 && !fixed) layOutContractions(m, m[f].body, tables.forms, tables.layouts);
     if (limit > 1 && target.gpu && !fixed)
-      layOutConvolutions(m, m[f].body, tables.forms, target.convDTypes, tables.convLayouts);
+      layOutConvolutions(m, m[f].body, tables.forms, target.convDTypes, tables.layouts);
     if (limit > 1) storeOnce(m, m[f].body, tables.forms);
     BlockFuser(m, m[f].body, limit, target.multipliesF8() && !fixed, order, tables, map, options.remarks)
         .run();

@@ -8,7 +8,7 @@ namespace dtc {
 FusionGroups::FusionGroups(Module& module, BlockId ofBlock, size_t opLimit, FusionTables& tables)
     : m(module), block(ofBlock), limit(opLimit), forms(tables.forms), uses(tables.uses),
       writesOnce(tables.writesOnce), attentionRows(tables.attentionRows), epilogues(tables.epilogues),
-      gelu(tables.gelu), waitingBytes(tables.waitingBytes), convLayouts(tables.convLayouts),
+      gelu(tables.gelu), waitingBytes(tables.waitingBytes), layouts(tables.layouts),
       callsPerIndex_(tables.callsPerIndex), positions_(tables.positions), ops_(module[ofBlock].ops.size()) {
   uses.clear(m.values.size());
   positions_.resize(std::max<size_t>(positions_.size(), m.ops.size()));
@@ -219,7 +219,7 @@ bool FusionGroups::joinDataMovement(OpId o, std::string_view& kind) {
     return false;
   if (group.closed) { // written once: in either layout
     const FusionForm& form = formOf(group.ops[0]);
-    const bool window = form.window && (permutesAllButLast(*s.form) || convLayouts.stored.contains(o.index)),
+    const bool window = form.window && (permutesAllButLast(*s.form) || layouts.stored.contains(o.index)),
                rows = form.writesRows && OpId(m[source.value].owner) == group.ops[0] && view.storesRows();
     const bool product = group.kind == "gemm" && writesInOneCall(group, view);
     const bool attention = group.kind == "attention" && attentionWrites(source.value, view);

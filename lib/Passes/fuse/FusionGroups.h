@@ -5,7 +5,7 @@
 // groups of one level are independent, so that small ones (the updates of many weights) fuse horizontally.
 #include "analysis/ByValue.h"
 #include "analysis/FusionForm.h"
-#include "fuse/ConvLayouts.h"
+#include "fuse/OperandLayouts.h"
 
 namespace dtc {
 
@@ -58,7 +58,7 @@ struct FusionTables {
   // Small kernels wait for others to share a launch with; their operands are at most these bytes in total. 0: none
   // waits.
   int64_t waitingBytes = 0;
-  ConvLayouts convLayouts;
+  OperandLayouts layouts;
   std::vector<uint32_t> positions; // by op: its position in its block; arbitrary for ops of other blocks
   // By value:
   ScratchMap<uint32_t> uses;         // in the block that is grouped
@@ -121,7 +121,7 @@ public:
   const bool attentionRows;   // FusionTables::attentionRows
   const bool epilogues, gelu; // FusionTables
   const int64_t waitingBytes; // FusionTables
-  const ConvLayouts& convLayouts;
+  const OperandLayouts& layouts;
 
   // The state of an op, or null if it is not in this block.
   [[nodiscard]] const FusionOp* find(OpId o) const {

@@ -43,7 +43,7 @@ void chooseLayouts(FusionGroups& fusion) {
       // A view of the source would have to become a copy of the other layout.
       // A convolution's layout is decided before (ConvLayouts).
       separate &= in >= 0 && in != static_cast<int>(maker) && r.moved && fusion.group(g).kind != "view" &&
-                  !fusion.convLayouts.convolutions.contains(r.reader.index);
+                  !fusion.layouts.convolutions.contains(r.reader.index);
       const bool free = in >= 0 && (fusion.group(g).kind == "gemm" || fusion.group(g).kind == "attention" ||
                                     fusion.formOf(r.reader).readsRows);
       if (separate && !free && std::find(kernels.begin(), kernels.end(), g) == kernels.end())

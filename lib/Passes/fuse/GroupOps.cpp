@@ -64,7 +64,7 @@ void OpGrouper::run() {
     if (!s.form->loops)
       stay(o);
     else if (s.form->move && fusion_.limit > 1) {
-      if (fusion_.convLayouts.stored.contains(o.index))
+      if (fusion_.layouts.stored.contains(o.index))
         fusion_.store(fusion_.m.result(o));
       else
         storeForRows(rows, o);
@@ -191,7 +191,7 @@ void OpGrouper::contract(OpId o) {
   const FusionForm& form = fusion_.formOf(o);
   const auto reads = [&](size_t operand) {
     const ValueId v = fusion_.m.operand(o, operand);
-    if (form.window) return permuted(fusion_, v, fusion_.convLayouts.convolutions.contains(o.index));
+    if (form.window) return permuted(fusion_, v, fusion_.layouts.convolutions.contains(o.index));
     if (form.ordered) return computesOperand(o, operand);
     const bool attention = form.attention && fusion_.attentionRows;
     const bool rows = attention ? operand < 3 : form.readsRows && isRowsOperand(operand);

@@ -27,7 +27,7 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::make(const Nccl& lib
     all.colors.push_back(0), all.keys.push_back(static_cast<int>(p));
     DTC_TRY(auto word, queue.device(p).allocate(sizeof(uint32_t)));
     DTC_TRY(auto stream, queue.device(p).stream());
-    made->words_.push_back(word), made->watch_.push_back(stream), made->told_.emplace_back();
+    made->words_.push_back(word), made->watch_.push_back(stream), made->lastWrites_.emplace_back();
     if (Status s = made->tell(p, 0); !s) return s.error();
   }
   auto ranks = library.create(devices);
@@ -106,7 +106,7 @@ Status NcclCommunicator::settle(const CollectivePlan& plan, const CollectiveGrou
 Status NcclCommunicator::tell(int64_t coordinate, uint32_t word) {
   const auto p = static_cast<size_t>(coordinate);
   return queue_.start(coordinate, [&](const CudaDevice& d, const CudaStream& s) {
-    return recorder_.inGraph() ? d.fillWordAside(words_[p].get, word, s, told_[p])
+    return recorder_.inGraph() ? d.fillWordAside(words_[p].get, word, s, lastWrites_[p])
                                : d.fillWord(words_[p].get, word, s);
   });
 }

@@ -74,11 +74,11 @@ private:
   std::vector<Communicators> communicators_;
   std::map<const CollectivePlan*, Prepared> prepared_;
   std::map<const CollectiveGroup*, Waiting> waiting_;
-  std::vector<CudaMemory> stage_;       // by device: packed operands, then packed results
-  int64_t stageBytes_ = 0;              // size of each of the two
-  std::vector<CudaMemory> words_;       // by device: progress word (FlightRecorder::arrivedWord)
-  std::vector<CudaDevice::Aside> told_; // by device: its last write within a capture
-  std::vector<CudaStream> watch_;       // by device: stream for reading the words
+  std::vector<CudaMemory> stage_;             // by device: packed operands, then packed results
+  int64_t stageBytes_ = 0;                    // size of each of the two
+  std::vector<CudaMemory> words_;             // by device: progress word (FlightRecorder::arrivedWord)
+  std::vector<CudaDevice::Aside> lastWrites_; // by device: its last write within a capture
+  std::vector<CudaStream> watch_;             // by device: stream for reading the words
   std::function<void()> dropGraphs_;
   std::optional<Error> broken_;
 };
