@@ -24,8 +24,9 @@ def functions(text):
 
 def emulated(prologue):
     """The headers that Prologue.cpp includes for the emulator."""
-    body = re.search(r"emuPrologue\(\)\s*\{(.*?)\}\s*\)\s*;", prologue, re.S)
-    return re.findall(r'"(\w+\.h)"', body[1])
+    families = re.search(r"kGpuFamilies\[\]\s*=\s*\{(.*?)\};", prologue, re.S)
+    common = re.search(r"emuPrologue\(\)\s*\{(.*?)kGpuFamilies\)", prologue, re.S)
+    return re.findall(r'"(\w+\.h)"', common[1] + families[1])
 
 
 def complaints(header, twins, others):
