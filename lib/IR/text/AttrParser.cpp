@@ -173,8 +173,9 @@ bool AttrParser::fit(std::vector<ParsedAttr>& written, std::span<const AttrSpec>
 }
 
 bool AttrParser::ofOp(Statement& s) {
-  if (at(Tok::LBrace) && at(Tok::Word, 1) && at(Tok::Colon, 2) && s.record->regions == RegionKind::None)
-    return mistakes_.misplacedAttributes(), false;
+  if (at(Tok::LBrace) && at(Tok::Word, 1) && at(Tok::Colon, 2) && s.record->regions == RegionKind::None &&
+      mistakes_.misplacedAttributes())
+    return false;
   if (!atAttrs()) return true;
   return attrs(s.attrs, s.record->attrs, kCommonAttrs, "'" + std::string(s.opName) + "'", s.attrList) &&
          localAxes(s);
