@@ -11,6 +11,12 @@
 #endif
 #include <unistd.h>
 
+// jemalloc's options (its manual, "TUNING"). One arena: by default a thread may create one at its first allocation, and
+// where there is no memory for it, jemalloc 5.3 uses the null pointer. Threads have caches of their own anyway.
+extern "C" {
+__attribute__((visibility("default"))) const char* malloc_conf = "narenas:1";
+}
+
 // Reopens closed standard streams on /dev/null, so that no opened file gets their descriptor and messages
 // cannot be written into a result.
 static void keepClosedStreams() {
