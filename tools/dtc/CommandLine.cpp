@@ -140,6 +140,8 @@ std::string verbsWith(const std::string& flag) {
 
 } // namespace
 
+std::string valueTypeOf(const CLI::Option& option) { return isFlag(option) ? "" : typeOf(option); }
+
 std::string verbHelp(const Verb& verb, const CLI::App& app, bool all) {
   const HelpFormatter formatter(verb, all);
   return formatter.make_help(&app, "", all ? CLI::AppFormatMode::All : CLI::AppFormatMode::Normal);

@@ -4,10 +4,14 @@
 #include <optional>
 
 namespace CLI {
+class Option;
 class ParseError;
 } // namespace CLI
 
 namespace dtc {
+
+// What a flag's value is called, "FILE" or "cpu|cuda"; empty for a flag that takes none.
+[[nodiscard]] std::string valueTypeOf(const CLI::Option&);
 
 // The help page of a verb: flags without a named group, or all groups with `all`.
 [[nodiscard]] std::string verbHelp(const Verb&, const CLI::App&, bool all);

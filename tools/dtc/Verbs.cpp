@@ -23,6 +23,7 @@ Verb auditVerb();
 Verb cacheVerb();
 Verb checkVerb();
 Verb compileVerb();
+Verb completionVerb();
 Verb devicesVerb();
 Verb explainVerb();
 Verb exportVerb();
@@ -34,8 +35,8 @@ Verb viewVerb();
 
 const std::vector<Verb>& verbTable() {
   static const std::vector<Verb> table = {
-      optVerb(),   compileVerb(), runVerb(),    explainVerb(), viewVerb(),    checkVerb(),
-      modelVerb(), importVerb(),  exportVerb(), auditVerb(),   devicesVerb(), cacheVerb(),
+      optVerb(),    compileVerb(), runVerb(),   explainVerb(), viewVerb(),  checkVerb(),      modelVerb(),
+      importVerb(), exportVerb(),  auditVerb(), devicesVerb(), cacheVerb(), completionVerb(),
   };
   return table;
 }
