@@ -1,0 +1,10 @@
+# Renames what has other names in Debian's package, before CPack packs it.
+if(CPACK_GENERATOR STREQUAL "DEB")
+  set(root "${CPACK_TEMPORARY_DIRECTORY}${CPACK_PACKAGING_INSTALL_PREFIX}")
+  file(RENAME "${root}/bin/dtc" "${root}/bin/dtc-compiler")
+  file(RENAME "${root}/share/doc/dtc" "${root}/share/doc/dtc-compiler")
+  set(completions "${root}/share/bash-completion/completions")
+  if(EXISTS "${completions}/dtc")
+    file(CREATE_LINK dtc "${completions}/dtc-compiler" SYMBOLIC)
+  endif()
+endif()
