@@ -1,0 +1,133 @@
+"""dtc.compile: text, files, and programs of PyTorch and JAX as executables."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from . import _core
+from ._errors import UsageError
+from ._executable import DEFAULT_CACHE_SIZE, Executable, Source
+
+MeshSizes = Mapping[str, Union[Mapping[str, int], str]]
+
+_contexts: dict[tuple, "_core.Context"] = {}
+_contexts_lock = threading.Lock()
+
+
+def _context(settings: Sequence[tuple[str, str]]) -> "_core.Context":
+    """One per combination of settings: its worker threads and compiled kernels are shared."""
+    key = tuple(settings)
+    with _contexts_lock:
+        if key not in _contexts:
+            _contexts[key] = _core.Context(list(settings))
+        return _contexts[key]
+
+
+def _mesh_texts(mesh: Union[None, str, Sequence[str], MeshSizes]) -> list[str]:
+    """{"pod": {"dp": 2, "tp": 4}} as the values of --mesh: ["pod=dp:2,tp:4"]."""
+    if mesh is None:
+        return []
+    if isinstance(mesh, str):
+        return [mesh]
+    if isinstance(mesh, Mapping):
+        return [
+            f"{name}=" + (axes if isinstance(axes, str) else ",".join(f"{a}:{n}" for a, n in axes.items()))
+            for name, axes in mesh.items()
+        ]
+    return list(mesh)
+
+
+def _setting(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _is_text(program: str) -> bool:
+    return "\n" in program or "(" in program and "{" in program
+
+
+def _exported_file(program: Any) -> "tempfile._TemporaryFileWrapper":
+    """A torch.export.ExportedProgram as a file, which lives as long as the executable reads its weights."""
+    import torch
+
+    file = tempfile.NamedTemporaryFile(prefix="dtc-", suffix=".pt2")
+    torch.export.save(program, file.name)
+    return file
+
+
+def compile(
+    program: Any,
+    *,
+    mesh: Union[None, str, Sequence[str], MeshSizes] = None,
+    shardings: Optional[Mapping[str, str]] = None,
+    dims: Optional[Mapping[str, int]] = None,
+    entry: Optional[str] = None,
+    backend: str = "cpu",
+    opt_level: Optional[int] = None,
+    threads: Optional[int] = None,
+    results: Any = None,
+    cache_size: int = DEFAULT_CACHE_SIZE,
+    name: Optional[str] = None,
+    options: Optional[Mapping[str, Any]] = None,
+) -> Executable:
+    """Compiles a program.
+
+    program: the text of a program (.dt or StableHLO), a path, a `torch.export.ExportedProgram`, or what
+        `jax.jit(f).lower(...)` returns.
+    mesh: sizes of meshes, {"pod": {"dp": 2, "tp": 4}} or "pod=dp:2,tp:4". A mesh that the program does not
+        have is declared.
+    shardings: shardings of arguments, {"x": "{dp, _}"}.
+    dims: symbolic sizes, {"B": 64}; without them they are inferred from the tensors of each call.
+    entry: the function to compile (default: @main, or the only one that no other calls).
+    backend: "cpu", "cuda", or "cuda-emu".
+    opt_level: 0 to 3, as the flag -O of the command line.
+    threads: worker threads; one per core by default.
+    results: tensors to return: "numpy", "torch", "jax" or a tensor type; by default those of the first
+        argument's package.
+    cache_size: with symbolic sizes, how many compiled programs are kept.
+    name: the name of the text in messages.
+    options: further options of `dtc run` by name, such as {"policy": "cost", "no-overlap": True}.
+
+    Errors of the program are raised as `dtc.ProgramError`, with the lines they refer to.
+    """
+    settings = [("mesh", text) for text in _mesh_texts(mesh)]
+    settings += [("sharding", f"{argument}={sharding}") for argument, sharding in (shardings or {}).items()]
+    settings += [("dim", f"{symbol}={size}") for symbol, size in (dims or {}).items()]
+    if entry is not None:
+        settings.append(("entry", entry))
+    flags = [word for option, value in settings for word in ("--" + option, value)]
+    lowering = [] if opt_level is None else [("opt-level", str(opt_level))]
+    lowering += [(option.replace("_", "-"), _setting(value)) for option, value in (options or {}).items()]
+    settings += [("backend", backend)] + lowering
+    run_flags = ["--backend", backend]
+    for option, value in lowering:
+        if option == "opt-level":
+            run_flags.append(f"-O{value}")
+        elif value != "false":
+            run_flags += ["--" + option] + ([] if value == "true" else [value])
+    context = _context([] if threads is None else [("threads", str(threads))])
+
+    file = None
+    if isinstance(program, str) and _is_text(program):
+        text, label = program, name or "<text>"
+    elif isinstance(program, (str, os.PathLike)):
+        text, label = None, os.fspath(program)
+    elif hasattr(program, "graph_signature") and hasattr(program, "graph_module"):
+        file = _exported_file(program)
+        text, label = None, file.name
+    elif hasattr(program, "as_text"):
+        text, label = program.as_text(), name or "<lowered>"
+    else:
+        raise UsageError(
+            "dtc.compile takes the text of a program, a path, a torch.export.ExportedProgram, or jax.jit(f).lower(...), "
+            f"not {type(program).__name__}"
+        )
+
+    def compile_for(shapes: Sequence[Sequence[int]]) -> "_core.Executable":
+        return _core.compile(context, label, text, settings, [list(s) for s in shapes])
+
+    executable = Executable(compile_for, Source(label, text, flags, run_flags), results, cache_size)
+    executable._file = file  # type: ignore[attr-defined]
+    return executable

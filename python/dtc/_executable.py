@@ -1,0 +1,317 @@
+"""Compiled programs, called with tensors of NumPy, PyTorch, JAX or any package with DLPack."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+
+from . import _core
+from ._errors import Error, UsageError
+
+# Compiled programs with symbolic sizes that an Executable keeps, one per combination of sizes.
+DEFAULT_CACHE_SIZE = 16
+
+
+@dataclass(frozen=True)
+class Value:
+    """An argument or a result of a program."""
+
+    name: str
+    user_name: str  # in the program that was imported, "" if it has none
+    dtype: str  # "f32"
+    shape: tuple[int, ...]  # of the whole tensor
+    sharding: str  # "{dp, _}"; "" if every device holds the whole tensor
+    donated: bool  # an argument: its value is lost in a run
+    carried: Optional[int]  # the result that is this argument's next value, or the argument
+
+    def __str__(self) -> str:
+        return f"%{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]{self.sharding}"
+
+
+class _Exported:
+    """A capsule of DLPack as the object with __dlpack__ that packages ask for."""
+
+    def __init__(self, capsule: Any):
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def _to_jax(capsule: Any) -> Any:
+    import jax.dlpack
+
+    return jax.dlpack.from_dlpack(_Exported(capsule))
+
+
+# How results become tensors of the package that a type belongs to; see _core's toPython.
+_LIKE: dict[type, Any] = {}
+
+
+def _like_of(tensor: Any) -> Any:
+    kind = type(tensor)
+    try:
+        return _LIKE[kind]
+    except KeyError:
+        pass
+    package = kind.__module__.partition(".")[0]
+    if package in ("jax", "jaxlib"):
+        like: Any = _to_jax
+    elif hasattr(kind, "__dlpack_c_exchange_api__"):
+        like = sys.modules["torch"].Tensor if package == "torch" else kind
+    else:
+        like = None
+    _LIKE[kind] = like
+    return like
+
+
+def _like_named(name: Any) -> Any:
+    if name == "numpy":
+        return None
+    if name == "torch":
+        import torch
+
+        return torch.Tensor
+    if name == "jax":
+        return _to_jax
+    if isinstance(name, type):
+        return name
+    raise UsageError(f"results={name!r}: expected 'numpy', 'torch', 'jax' or a tensor type")
+
+
+class Executable:
+    """A compiled program. Calls of one executable from several threads take turns.
+
+    A program with symbolic sizes is compiled at its first call with each combination of sizes; the
+    `cache_size` most recently used ones are kept.
+    """
+
+    def __init__(
+        self,
+        compile_for: Callable[[Sequence[Sequence[int]]], "_core.Executable"],
+        source: "Source",
+        results: Any = None,
+        cache_size: int = DEFAULT_CACHE_SIZE,
+    ):
+        self._compile_for = compile_for
+        self._source = source
+        self._like = _like_named(results) if results is not None else None
+        self._has_like = results is not None
+        self._cache_size = cache_size
+        self._sized: OrderedDict[tuple, _core.Executable] = OrderedDict()
+        self._lock = threading.Lock()
+        self._static: Optional[_core.Executable] = None
+        try:
+            self._static = compile_for([])
+        except Error as error:
+            if not any(d.kind == "unbound-sizes" for d in error.diagnostics):
+                raise
+            self._names = source.argument_names()
+        else:
+            self._describe(self._static)
+
+    # --- what it is ---
+
+    def _describe(self, core: "_core.Executable") -> None:
+        self._arguments = tuple(Value(*v) for v in core.describe(False))
+        self._results = tuple(Value(*v) for v in core.describe(True))
+        self._names = tuple(v.name for v in self._arguments)
+        self._single = len(self._results) == 1
+
+    def _any(self) -> "_core.Executable":
+        if self._static is not None:
+            return self._static
+        if self._sized:
+            return next(reversed(self._sized.values()))
+        raise UsageError("this program has symbolic sizes: it is compiled when it is called with tensors")
+
+    @property
+    def arguments(self) -> tuple[Value, ...]:
+        self._any()
+        return self._arguments
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        self._any()
+        return self._results
+
+    @property
+    def mesh(self) -> dict[str, int]:
+        """The axes of the mesh and their sizes; {} without a mesh."""
+        return self._any().mesh
+
+    @property
+    def num_devices(self) -> int:
+        return self._any().num_devices
+
+    @property
+    def text(self) -> str:
+        """The program that runs: scheduled, with its memory plan."""
+        return self._any().text
+
+    @property
+    def warnings(self) -> str:
+        return self._any().warnings
+
+    def __repr__(self) -> str:
+        if self._static is None and not self._sized:
+            return f"<dtc.Executable {self._source.name}({', '.join('%' + n for n in self._names)}): symbolic sizes>"
+        arguments, results = (", ".join(map(str, values)) for values in (self._arguments, self._results))
+        return f"<dtc.Executable {self._source.name}({arguments}) -> ({results})>"
+
+    # --- calls ---
+
+    def __call__(self, *args: Any, out: Optional[Sequence[Any]] = None, **named: Any) -> Any:
+        """Runs the program on whole tensors; results are tensors of the package of the first argument.
+
+        Arguments may be given by name. `out`: tensors that the results are written to. One result is
+        returned as it is, several as a tuple.
+        """
+        if named:
+            args = self._in_order(args, named)
+        core = self._static or self._for_sizes(args)
+        if self._has_like:
+            like = self._like
+        else:
+            like = _like_of(args[0]) if args else None
+        values = core.run(args, out, like, False)
+        return values[0] if self._single else values
+
+    def run_shards(self, *args: Any, out: Optional[Sequence[Any]] = None) -> tuple:
+        """Runs the program on one tensor per argument and device: first all devices' shards of the first argument.
+
+        The results come in the same order.
+        """
+        core = self._any()
+        like = self._like if self._has_like else (_like_of(args[0]) if args else None)
+        return tuple(core.run(args, out, like, True))
+
+    def carry_over(self) -> None:
+        """Makes `carry` results the arguments of the next call, which is then given None for those."""
+        self._any().carry_over()
+
+    def _in_order(self, args: tuple, named: Mapping[str, Any]) -> tuple:
+        values = dict(zip(self._names, args))
+        for name, value in named.items():
+            if name not in self._names:
+                raise TypeError(f"no argument '{name}'; the arguments are {', '.join(self._names)}")
+            if name in values:
+                raise TypeError(f"argument '{name}' is given twice")
+            values[name] = value
+        missing = [n for n in self._names if n not in values]
+        if missing:
+            raise TypeError(f"missing arguments: {', '.join(missing)}")
+        return tuple(values[n] for n in self._names)
+
+    def _for_sizes(self, args: tuple) -> "_core.Executable":
+        shapes = tuple(tuple(getattr(a, "shape", ())) for a in args)
+        with self._lock:
+            core = self._sized.get(shapes)
+            if core is not None:
+                self._sized.move_to_end(shapes)
+                return core
+            core = self._compile_for(shapes)
+            self._describe(core)
+            self._sized[shapes] = core
+            while len(self._sized) > self._cache_size:
+                self._sized.popitem(last=False)
+            return core
+
+    # --- what it does: the reports of the command line ---
+
+    def explain(self, value: str = "") -> "Report":
+        """Why a value is sharded as it is; without a value: every collective, why it is needed and what it costs."""
+        return self._source.report("explain", *([_percent(value)] if value else []))
+
+    def view(self, value: str = "", what: str = "") -> "Report":
+        """A drawing: the shards of a value, or what='mesh', 'program' or 'schedule'."""
+        words = ([_percent(value)] if value else []) + (["--what", what] if what else [])
+        return self._source.report("view", *words, svg=True)
+
+    def stats(self, *args: Any) -> "Report":
+        """Times, bytes and throughput of each step, with these arguments (random ones if none are given)."""
+        return self._source.run_report(self, args, "--stats")
+
+    def trace(self, *args: Any, path: Optional[Union[str, os.PathLike]] = None) -> "Report":
+        """A trace of one run for https://ui.perfetto.dev, as JSON; written to `path` if given."""
+        report = self._source.run_report(self, args, "--trace", "-")
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(report.text)
+        return report
+
+
+def _percent(name: str) -> str:
+    return name if name.startswith("%") else "%" + name
+
+
+class Report:
+    """What a verb of the command line printed; in a notebook it shows itself, as a drawing where there is one."""
+
+    def __init__(self, text: str, svg: Optional[str] = None):
+        self.text = text
+        self.svg = svg
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_svg_(self) -> Optional[str]:
+        return self.svg
+
+    def _repr_html_(self) -> Optional[str]:
+        if self.svg is not None:
+            return None
+        import html
+
+        return f"<pre>{html.escape(self.text)}</pre>"
+
+
+class Source:
+    """The text, or the file, of a program and the options that it is compiled with: what the verbs are run on."""
+
+    def __init__(self, name: str, text: Optional[str], flags: Iterable[str], run_flags: Iterable[str]):
+        self.name = name
+        self.text = text
+        self.flags = list(flags)
+        self.run_flags = list(run_flags)
+
+    def _command(self, *words: str) -> str:
+        return _core.command(list(words), self.text or "")
+
+    def _file(self) -> str:
+        return self.name if self.text is None else "-"
+
+    def argument_names(self) -> tuple[str, ...]:
+        import re
+
+        text = self._command("opt", self._file(), *self.flags)
+        head = re.search(r"^func @\w[^\n]*?\((.*?)\)\s*(->|\{)", text, re.S | re.M)
+        return tuple(re.findall(r"%([\w.]+)\s*:", head.group(1))) if head else ()
+
+    def report(self, verb: str, *words: str, svg: bool = False) -> Report:
+        text = self._command(verb, self._file(), *words, *self.flags)
+        drawing = self._command(verb, self._file(), *words, *self.flags, "--format", "svg") if svg else None
+        return Report(text, drawing)
+
+    def run_report(self, executable: Executable, args: Sequence[Any], *words: str) -> Report:
+        import tempfile
+
+        inputs: list[str] = ["--input", "*=randn(1)"]
+        with tempfile.TemporaryDirectory(prefix="dtc-") as folder:
+            if args:
+                import numpy
+
+                path = os.path.join(folder, "arguments.npz")
+                numpy.savez(path, **{n: numpy.asarray(a) for n, a in zip(executable._names, args)})
+                inputs = ["--input", path]
+            return Report(self._command("run", self._file(), *inputs, *words, *self.flags, *self.run_flags))

@@ -1,0 +1,235 @@
+// The module dtc._core: the C API as Python objects. The package's Python files make the interface of it.
+#include "Borrowed.h"
+#include "Results.h"
+
+#include <memory>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace dtc::python {
+
+namespace {
+
+// Throws the exception that dtc._errors makes of an error. Takes the error.
+[[noreturn]] void raise(dtc_status status, dtc_error* error) {
+  const std::string text = error ? dtc_error_message(error) : "out of memory";
+  const std::string json = error ? dtc_error_json(error) : "[]";
+  dtc_error_free(error);
+  nb::object exception = nb::module_::import_("dtc._errors").attr("make_error")(status, text, json);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+  throw nb::python_error();
+}
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+class Options {
+public:
+  explicit Options(const Settings& settings) : options_(dtc_options_create()) {
+    if (!options_) throw std::bad_alloc();
+    for (const auto& [name, value] : settings) {
+      dtc_error* error = nullptr;
+      const dtc_status status = dtc_options_set(options_.get(), name.c_str(), value.c_str(), &error);
+      if (status != DTC_OK) raise(status, error);
+    }
+  }
+  void shape(size_t argument, const std::vector<int64_t>& shape) {
+    dtc_error* error = nullptr;
+    const dtc_status status =
+        dtc_options_set_argument_shape(options_.get(), argument, shape.data(), shape.size(), &error);
+    if (status != DTC_OK) raise(status, error);
+  }
+  [[nodiscard]] const dtc_options* get() const { return options_.get(); }
+
+private:
+  struct Free {
+    void operator()(dtc_options* o) const { dtc_options_free(o); }
+  };
+  std::unique_ptr<dtc_options, Free> options_;
+};
+
+class Context {
+public:
+  explicit Context(const Settings& settings) {
+    const Options options(settings);
+    dtc_error* error = nullptr;
+    const dtc_status status = dtc_context_create(options.get(), &context_, &error);
+    if (status != DTC_OK) raise(status, error);
+  }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  ~Context() { dtc_context_free(context_); }
+  [[nodiscard]] dtc_context* get() const { return context_; }
+
+private:
+  dtc_context* context_ = nullptr;
+};
+
+nb::tuple shapeTuple(const int64_t* shape, int32_t rank) {
+  nb::list out;
+  for (int32_t i = 0; i < rank; ++i) out.append(shape[i]);
+  return nb::tuple(out);
+}
+
+class Executable {
+public:
+  explicit Executable(dtc_executable* executable) : executable_(executable) {
+    arguments_.resize(dtc_num_arguments(executable_));
+    results_.resize(dtc_num_results(executable_));
+    for (size_t i = 0; i < arguments_.size(); ++i) dtc_argument_info(executable_, i, &arguments_[i]);
+    for (size_t i = 0; i < results_.size(); ++i) dtc_result_info(executable_, i, &results_[i]);
+    devices_ = static_cast<size_t>(dtc_num_devices(executable_));
+  }
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+  ~Executable() {
+    nb::gil_scoped_release unlocked; // a run may be in progress in another thread
+    dtc_executable_free(executable_);
+  }
+
+  // (name, user name, dtype, shape, sharding, donated, carried), of which dtc.Value is made
+  [[nodiscard]] nb::list describe(bool ofResults) const {
+    nb::list out;
+    for (const dtc_value_info& v : ofResults ? results_ : arguments_)
+      out.append(nb::make_tuple(v.name, v.user_name, dtc_dtype_name(v.dtype), shapeTuple(v.shape, v.rank), v.sharding,
+                                v.donated != 0, v.carried < 0 ? nb::object(nb::none()) : nb::object(nb::int_(v.carried))));
+    return out;
+  }
+  [[nodiscard]] nb::dict mesh() const {
+    nb::dict out;
+    for (size_t i = 0; i < dtc_num_mesh_axes(executable_); ++i) {
+      int64_t size = 0;
+      const char* name = dtc_mesh_axis(executable_, i, &size);
+      out[name] = size;
+    }
+    return out;
+  }
+  [[nodiscard]] size_t devices() const { return devices_; }
+  [[nodiscard]] std::string text() { return dtc_program_text(executable_); }
+  [[nodiscard]] std::string warnings() const { return dtc_warnings(executable_); }
+
+  // `arguments`: one tensor each; with `shards` one for each argument and device. None: the value of an earlier
+  // run. `out`: None, or what the results are written to. `like`: see toPython.
+  nb::object run(nb::sequence arguments, nb::object out, nb::object like, bool shards) {
+    const size_t perValue = shards ? devices_ : 1;
+    std::vector<Borrowed> in(arguments_.size() * perValue), to(out.is_none() ? 0 : results_.size() * perValue);
+    std::vector<dtc_buffer> inBuffers, outBuffers;
+    borrow(in, arguments, arguments_, perValue, false, inBuffers);
+    if (!out.is_none()) borrow(to, nb::cast<nb::sequence>(out), results_, perValue, true, outBuffers);
+    const size_t count = results_.size() * perValue;
+    if (out.is_none()) outBuffers.assign(count, dtc_buffer{});
+    std::vector<dtc_tensor*> tensors(out.is_none() ? count : 0);
+    dtc_run_arguments request = {};
+    request.struct_size = sizeof request;
+    request.arguments = inBuffers.data();
+    request.num_arguments = inBuffers.size();
+    request.results = outBuffers.data();
+    request.num_results = outBuffers.size();
+    request.tensors = tensors.empty() ? nullptr : tensors.data();
+    request.argument_shards = request.result_shards = shards;
+    dtc_error* error = nullptr;
+    dtc_status status = DTC_OK;
+    {
+      nb::gil_scoped_release unlocked;
+      status = dtc_run(executable_, &request, &error);
+    }
+    if (status != DTC_OK) raise(status, error);
+    if (!out.is_none()) return out;
+    return collect(tensors, like);
+  }
+
+  void carryOver() {
+    dtc_error* error = nullptr;
+    const dtc_status status = dtc_carry_over(executable_, &error);
+    if (status != DTC_OK) raise(status, error);
+  }
+
+private:
+  // One buffer per object; None is DTC_SKIP.
+  static void borrow(std::vector<Borrowed>& to, nb::sequence objects, const std::vector<dtc_value_info>& about,
+                     size_t perValue, bool writable, std::vector<dtc_buffer>& buffers) {
+    const nb::object fast = nb::steal(PySequence_Fast(objects.ptr(), "expected a sequence of tensors"));
+    if (!fast.is_valid()) throw nb::python_error();
+    const auto given = static_cast<size_t>(PySequence_Fast_GET_SIZE(fast.ptr()));
+    if (given != to.size())
+      throw nb::type_error(("expected " + std::to_string(to.size()) + (writable ? " results" : " arguments") + ", got " +
+                            std::to_string(given))
+                               .c_str());
+    buffers.reserve(given);
+    for (size_t i = 0; i < given; ++i) {
+      PyObject* object = PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(i));
+      if (object == Py_None) {
+        dtc_buffer& skipped = buffers.emplace_back();
+        skipped = {};
+        skipped.flags = DTC_SKIP;
+        continue;
+      }
+      to[i].borrow(object, about[i / perValue], writable);
+      buffers.push_back(to[i].buffer());
+    }
+  }
+
+  static nb::object collect(std::vector<dtc_tensor*>& tensors, nb::handle like) {
+    nb::object out = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
+    size_t done = 0;
+    try {
+      for (; done < tensors.size(); ++done)
+        PyTuple_SET_ITEM(out.ptr(), static_cast<Py_ssize_t>(done), toPython(tensors[done], like).release().ptr());
+    } catch (...) {
+      for (size_t i = done + 1; i < tensors.size(); ++i) dtc_tensor_free(tensors[i]); // toPython took the failed one
+      throw;
+    }
+    return out;
+  }
+
+  dtc_executable* executable_;
+  std::vector<dtc_value_info> arguments_, results_;
+  size_t devices_ = 1;
+};
+
+// `shapes`: those of arguments by position, empty or one per argument.
+std::unique_ptr<Executable> compile(const Context& context, const std::string& name, nb::object text,
+                                    const Settings& settings, const std::vector<std::vector<int64_t>>& shapes) {
+  Options options(settings);
+  for (size_t i = 0; i < shapes.size(); ++i) options.shape(i, shapes[i]);
+  dtc_executable* executable = nullptr;
+  dtc_error* error = nullptr;
+  dtc_status status = DTC_OK;
+  const std::string bytes = text.is_none() ? "" : nb::cast<std::string>(text);
+  {
+    nb::gil_scoped_release unlocked;
+    status = text.is_none() ? dtc_compile_file(context.get(), name.c_str(), options.get(), &executable, &error)
+                            : dtc_compile(context.get(), name.c_str(), bytes.data(), bytes.size(), options.get(),
+                                          &executable, &error);
+  }
+  if (status != DTC_OK) raise(status, error);
+  return std::make_unique<Executable>(executable);
+}
+
+} // namespace
+
+} // namespace dtc::python
+
+NB_MODULE(_core, m) {
+  using namespace dtc::python;
+  m.doc() = "dtc's C API as Python objects; use the package dtc.";
+  m.attr("version") = dtc_version();
+  m.attr("abi_version") = dtc_abi_version();
+  nb::class_<Context>(m, "Context", "worker threads, compiled kernels and libraries")
+      .def(nb::init<const Settings&>(), nb::arg("settings"));
+  nb::class_<Executable>(m, "Executable")
+      .def("describe", &Executable::describe, nb::arg("of_results"))
+      .def_prop_ro("mesh", &Executable::mesh)
+      .def_prop_ro("num_devices", &Executable::devices)
+      .def_prop_ro("text", &Executable::text)
+      .def_prop_ro("warnings", &Executable::warnings)
+      .def("run", &Executable::run, nb::arg("arguments"), nb::arg("out").none(), nb::arg("like").none(),
+           nb::arg("shards"))
+      .def("carry_over", &Executable::carryOver);
+  m.def("compile", &compile, nb::arg("context"), nb::arg("name"), nb::arg("text").none(), nb::arg("settings"),
+        nb::arg("shapes"));
+}
