@@ -5,7 +5,6 @@ option(DTC_CLANG_TIDY "Run clang-tidy (.clang-tidy) with the compiler" OFF)
 option(DTC_UNITY "Compile several sources of a folder as one translation unit" ON)
 option(DTC_PRECOMPILED "Parse the most included headers once, as a precompiled header" ON)
 option(DTC_TESTS "Build the unit tests" ON)
-option(DTC_PYTHON "Build the Python module (pyproject.toml sets it)" OFF)
 option(DTC_FUZZ "Build the libFuzzer targets of test/fuzz (Clang only)" OFF)
 set(DTC_SANITIZE "" CACHE STRING "Sanitizers for every target, as in -fsanitize= (address,undefined or thread)")
 

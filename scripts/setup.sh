@@ -19,6 +19,8 @@ libcli11-dev                       | CLI11: parses the command line
 nlohmann-json3-dev                 | JSON: reports, traces, machine files
 libjemalloc-dev                    | jemalloc: a faster allocator for the compiler
 zlib1g-dev                         | zlib: decompresses .npz files
+libzstd-dev                        | zstd: LLVM's static archives refer to it (packages)
+dpkg-dev                           | finds the dependencies of the Debian package
 libgtest-dev                       | GoogleTest: the unit tests
 llvm-19-tools llvm-18-tools        | lit and FileCheck: the tests in test/
 clang-format-19 clang-format-18    | scripts/test.sh checks the formatting
