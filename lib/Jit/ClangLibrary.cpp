@@ -2,23 +2,12 @@
 #include "dtc/Support/LibraryIdentity.h"
 #include "dtc/Support/OutOfMemory.h"
 #include <dlfcn.h>
-#include <filesystem>
-#include <vector>
 
 namespace dtc {
 constexpr const char* kFile = "dtc-jit-clang.so";
 
-static std::vector<std::string> folders(const JitConfig& config) {
-  if (!config.pluginDir.empty()) return {config.pluginDir};
-  std::error_code error;
-  const auto binary = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return {};
-  const auto folder = binary.parent_path();
-  return {folder.string(), (folder / "../lib/dtc").lexically_normal().string()};
-}
-
 ClangLibrary::ClangLibrary(const JitConfig& config) {
-  for (const std::string& folder : folders(config)) {
+  for (const std::string& folder : pluginFolders(config)) {
     const std::string path = folder + "/" + kFile;
     searched_ += (searched_.empty() ? "" : " and ") + folder;
     identity_ = libraryIdentity(path);

@@ -108,7 +108,7 @@ Result<std::vector<std::string>> CpuJit::Impl::run(std::span<const SourceUnit* c
   request.sharedAsOffsets = mode.sharedAsOffsets;
   request.checkAccesses = mode.checkAccesses;
   request.outOfMemory = [] { endOutOfMemory(); };
-  request.failed = [](const char* reason) { bugAt(__FILE__, __LINE__, reason); };
+  request.failed = [](const char* reason) { endAtBug(__FILE__, __LINE__, reason); };
   DtcClangReply reply{};
   table->compile(&request, &reply);
   std::vector<std::string> data;

@@ -70,8 +70,11 @@ Result<std::unique_ptr<Executable>> Session::load(Backend& backend, ThreadPool& 
 
 Result<std::unique_ptr<Backend>> Machine::backend(const BackendChoice& choice, int64_t numDevices) {
   if (choice.name == "cuda-emu") return makeCudaEmuBackend(jit, choice.emulatorChecks);
-  if (choice.name == "cpu") return makeCpuBackend(jit, pool, numDevices, {}, choice.optLevel);
-  if (!nvrtc_) nvrtc_ = std::make_unique<Nvrtc>();
+  if (choice.name == "cpu") return makeCpuBackend(jit, pool, numDevices, config_, choice.optLevel);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!nvrtc_) nvrtc_ = std::make_unique<Nvrtc>();
+  }
   CudaOptions options = choice.cuda;
   options.numDevices = numDevices;
   return makeCudaBackend(*nvrtc_, options);

@@ -45,11 +45,11 @@ void say(std::string_view text) {
     endOutOfMemory();
   } catch (const std::system_error& e) {
     if (isMachineErrno(e.code().value())) endOutOfMemory();
-    bugAt(__FILE__, __LINE__, e.what());
+    endAtBug(__FILE__, __LINE__, e.what());
   } catch (const std::exception& e) {
-    bugAt(__FILE__, __LINE__, e.what());
+    endAtBug(__FILE__, __LINE__, e.what());
   } catch (...) {}
-  bugAt(__FILE__, __LINE__, "std::terminate was called");
+  endAtBug(__FILE__, __LINE__, "std::terminate was called");
 }
 
 void onExit() {

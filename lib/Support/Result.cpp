@@ -13,7 +13,21 @@ std::atomic<const BugHandler*> bugHandler = nullptr;
 BugHandlerScope::BugHandlerScope(const BugHandler& handler) : before_(bugHandler.exchange(&handler)) {}
 BugHandlerScope::~BugHandlerScope() { bugHandler.store(before_); }
 
+InternalError::InternalError(const char* file, int line, const char* what)
+    : text_(std::string("internal error: ") + what + " (" + file + ":" + std::to_string(line) +
+            "); this is a bug of dtc, not of your program") {}
+
+void throwAtBugs() {
+  static const BugHandler handler{.throws = true};
+  bugHandler = &handler;
+}
+
 void bugAt(const char* file, int line, const char* what) {
+  if (const BugHandler* h = bugHandler.load(); h && h->throws) throw InternalError(file, line, what);
+  endAtBug(file, line, what);
+}
+
+void endAtBug(const char* file, int line, const char* what) noexcept {
   std::fflush(stdout);
   std::fprintf(stderr, "dtc: internal error: %s (%s:%d)\nThis is a bug of dtc, not of your program.\n", what,
                file, line);

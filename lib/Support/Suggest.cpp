@@ -104,4 +104,10 @@ bool listsWords(std::string_view suggestion) {
   return suggestion.starts_with(kOnly) || suggestion.starts_with(kOneOf);
 }
 
+std::string unknownWord(std::string_view kind, std::string_view word,
+                        const std::vector<std::string_view>& known) {
+  return "unknown " + std::string(kind) + " '" + std::string(word) + "'" +
+         suggestion(kind == "op" ? Vocabulary::Op : Vocabulary::Choice, word, known);
+}
+
 } // namespace dtc

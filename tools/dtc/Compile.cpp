@@ -1,7 +1,6 @@
 // dtc compile: runs the standard pipeline and writes its output as text or machine code.
 #include "PrintAfter.h"
 #include "Program.h"
-#include "Sizes.h"
 #include "Timing.h"
 #include "Verbs.h"
 #include "dtc/Cuda/FitKernels.h"
@@ -15,6 +14,7 @@
 #include "dtc/Passes/memory/MemoryReport.h"
 #include "dtc/Report/kernels/KernelReport.h"
 #include "dtc/Runtime/trace/Trace.h"
+#include "dtc/Session/ArgumentSizes.h"
 #include "dtc/Session/Session.h"
 #include "dtc/Support/Json.h"
 #include <CLI/CLI.hpp>

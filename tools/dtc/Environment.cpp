@@ -1,11 +1,10 @@
 #include "Environment.h"
 
+#include "dtc/Session/ProgramText.h"
 #include "dtc/Support/OutOfMemory.h"
-#include "dtc/Support/Words.h"
 #include "dtc/Version.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -45,36 +44,6 @@ const char* kindOf(const Error& error) {
   case Error::Bug: return "bug";
   }
   return "bug";
-}
-
-std::string readAll(std::FILE* file, size_t limit) {
-  std::string text;
-  char buffer[1 << 16];
-  while (text.size() <= limit) {
-    size_t n = std::fread(buffer, 1, sizeof buffer, file);
-    if (n == 0) break;
-    text.append(buffer, n);
-  }
-  return text;
-}
-
-Error cannotRead(const std::string& path, int number) {
-  return {isMachineErrno(number) ? Error::Machine : Error::Input,
-          "cannot read " + path + ": " + std::strerror(number)};
-}
-
-// The byte offset of a 1-based line and column (in characters).
-std::optional<uint32_t> offsetOf(std::string_view text, LineCol at) {
-  size_t begin = 0;
-  for (uint32_t line = 1; line < at.line; ++line) {
-    begin = text.find('\n', begin);
-    if (begin == std::string_view::npos) return std::nullopt;
-    ++begin;
-  }
-  for (uint32_t column = 1; column < at.column && begin < text.size(); ++column) do
-      ++begin;
-    while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80);
-  return static_cast<uint32_t>(std::min(begin, text.size()));
 }
 
 } // namespace
@@ -131,31 +100,6 @@ void Environment::writeErr(std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-// Run-time errors begin with the location of their op, "gpt.dt:12:8: …"; they are rendered as diagnostics.
-static std::optional<Diagnostic> locatedDiagnostic(const Error& error, const SourceText& source) {
-  static constexpr DiagKind kRun{"run-time", "{0}"};
-  std::string_view rest = error.message;
-  if (source.name.empty() || !rest.starts_with(source.name + ":")) return std::nullopt;
-  rest.remove_prefix(source.name.size() + 1);
-  LineCol at;
-  for (uint32_t* number : {&at.line, &at.column}) {
-    const auto n = takeNumber<uint32_t>(rest);
-    if (!n || !rest.starts_with(':')) return std::nullopt;
-    *number = *n;
-    rest.remove_prefix(1);
-  }
-  const auto offset = offsetOf(source.text, at);
-  if (!offset || !rest.starts_with(" ")) return std::nullopt;
-  uint32_t end = *offset;
-  auto isWord = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; };
-  while (end < source.text.size() && isWord(source.text[end])) ++end;
-  Diagnostic d;
-  d.kind = &kRun;
-  d.range = {*offset, std::max(end, *offset + 1)};
-  d.args = {std::string(rest.substr(1))};
-  return d;
-}
-
 int Environment::fail(const Error& error) {
   if (error.message.empty()) return exitCodeOf(error);
   if (auto d = locatedDiagnostic(error, currentSource)) {
@@ -192,20 +136,12 @@ Result<SourceText> Environment::read(const std::string& path, size_t limit) {
     std::optional<StatusLine::Writing> typing;
     if (isatty(STDIN_FILENO)) typing.emplace(status); // no status line while the user types
     errno = 0;
-    SourceText source{"<stdin>", readAll(stdin, limit)};
+    SourceText source{"<stdin>", readStream(stdin, limit)};
     if (std::ferror(stdin))
       return machineError(std::string("cannot read standard input: ") + std::strerror(errno));
     return source;
   }
-  std::FILE* file = std::fopen(path.c_str(), "rb");
-  if (!file) return cannotRead(path, errno);
-  errno = 0;
-  SourceText source{path, readAll(file, limit)};
-  bool failed = std::ferror(file) != 0;
-  int why = errno;
-  std::fclose(file);
-  if (failed) return cannotRead(path, why);
-  return source;
+  return readFile(path, limit);
 }
 
 void Environment::writeDocument() {

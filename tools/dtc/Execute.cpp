@@ -10,6 +10,7 @@
 #include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Passes/simplify/Inline.h"
 #include "dtc/Runtime/trace/Trace.h"
+#include "dtc/Session/ArgumentSizes.h"
 #include "dtc/Session/Session.h"
 #include "dtc/StableHlo/import/Import.h"
 #include "dtc/Support/Json.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Symbolic sizes: inference from input files, and the check that all are bound.
+// Symbolic sizes from the files of --input.
 #include "dtc/IR/Module.h"
 #include "dtc/Support/Result.h"
 #include <span>
@@ -14,8 +14,5 @@ namespace dtc {
 // multiple of its factor. Unreadable files and rank mismatches are reported later, when inputs are bound.
 [[nodiscard]] Result<std::vector<std::pair<std::string, int64_t>>>
 sizesFromInputs(const Module&, FuncId, std::span<const std::string> inputs);
-
-// Error (Usage): some symbolic sizes are unbound; the message lists each with its location.
-[[nodiscard]] Status requireSizes(const Module&, FuncId entry);
 
 } // namespace dtc

@@ -41,12 +41,6 @@ const std::vector<Verb>& verbTable() {
   return table;
 }
 
-std::string unknownWord(std::string_view kind, std::string_view word,
-                        const std::vector<std::string_view>& known) {
-  return "unknown " + std::string(kind) + " '" + std::string(word) + "'" +
-         suggestion(kind == "op" ? Vocabulary::Op : Vocabulary::Choice, word, known);
-}
-
 namespace {
 
 std::string overview() {

@@ -1,6 +1,7 @@
 #pragma once
 // The verbs. Each is one file with its options, help and action, and one row of the table in Verbs.cpp.
 #include "Environment.h"
+#include "dtc/Support/Suggest.h"
 #include <functional>
 
 namespace CLI {
@@ -22,9 +23,5 @@ struct Verb {
 
 // Runs env.commandLine; returns the exit code.
 [[nodiscard]] int runDtc(Environment& env);
-
-// "unknown pass 'propagat'; did you mean 'propagate'?"
-[[nodiscard]] std::string unknownWord(std::string_view kind, std::string_view word,
-                                      const std::vector<std::string_view>& known);
 
 } // namespace dtc

@@ -1,6 +1,6 @@
 #pragma once
 // The input of the JIT compilers: generated source, and the cache for its output.
-#include <string>
+#include "dtc/Support/LibraryIdentity.h"
 
 namespace dtc {
 
@@ -16,8 +16,12 @@ struct SourceUnit {
 struct JitConfig {
   bool useCache = true;
   std::string cacheDir;  // "": $XDG_CACHE_HOME/dtc, else ~/.cache/dtc
-  std::string pluginDir; // "": next to the executable, then ../lib/dtc
+  std::string pluginDir; // "": see LibraryIdentity.h
   int threads = 0;       // concurrent compiles; 0: the number of cores
 };
+
+[[nodiscard]] inline std::vector<std::string> pluginFolders(const JitConfig& config) {
+  return config.pluginDir.empty() ? pluginFolders() : std::vector<std::string>{config.pluginDir};
+}
 
 } // namespace dtc

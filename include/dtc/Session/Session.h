@@ -7,6 +7,7 @@
 #include "dtc/Runtime/run/Executable.h"
 #include "dtc/Support/ThreadPool.h"
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace dtc {
@@ -69,13 +70,16 @@ struct BackendChoice {
 // The JIT, thread pool and libraries of this machine; must outlive the backends that it creates.
 class Machine {
 public:
-  explicit Machine(int threads = 0) : pool(threads) {}
-  // `numDevices`: number of devices of the mesh. Error (Machine): no GPU, or a requested library is missing.
+  explicit Machine(int threads = 0, JitConfig config = {}) : pool(threads), jit(config), config_(config) {}
+  // `numDevices`: number of devices of the mesh. Thread-safe. Error (Machine): no GPU, or a requested library
+  // is missing.
   [[nodiscard]] Result<std::unique_ptr<Backend>> backend(const BackendChoice&, int64_t numDevices);
   ThreadPool pool;
   CpuJit jit;
 
 private:
+  JitConfig config_;
+  std::mutex mutex_;             // for nvrtc_
   std::unique_ptr<Nvrtc> nvrtc_; // opened for the cuda backend
 };
 

@@ -48,6 +48,8 @@ using Status = Result<Ok>;
 // A check of dtc itself: prints the location and exits with 70 (after the driver's reproducer, see
 // bugHandler).
 [[noreturn]] void bugAt(const char* file, int line, const char* what);
+// The same where no exception may pass, such as in a callback of a library (see Bug.h).
+[[noreturn]] void endAtBug(const char* file, int line, const char* what) noexcept;
 #define DTC_CHECK(cond, what)                                                                                \
   do {                                                                                                       \
     if (!(cond)) ::dtc::bugAt(__FILE__, __LINE__, what);                                                     \

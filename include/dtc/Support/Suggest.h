@@ -38,4 +38,8 @@ struct Alias {
 // Whether this suggestion lists the known words.
 [[nodiscard]] bool listsWords(std::string_view suggestion);
 
+// "unknown pass 'propagat'; did you mean 'propagate'?": the message for a word that is none of `known`.
+[[nodiscard]] std::string unknownWord(std::string_view kind, std::string_view word,
+                                      const std::vector<std::string_view>& known);
+
 } // namespace dtc

@@ -69,6 +69,7 @@ public:
     if (!to.empty()) std::memcpy(to.data(), from, to.size());
     return Ok{};
   }
+  bool isHostMemory() const override { return true; }
   Status copy(int64_t, std::byte* to, const std::byte* from, int64_t bytes) override {
     std::memcpy(to, from, static_cast<size_t>(bytes));
     return Ok{};

@@ -3,24 +3,15 @@
 #include "dtc/Support/OutOfMemory.h"
 
 #include <dlfcn.h>
-#include <filesystem>
-#include <vector>
 
 namespace dtc {
 
 Result<const DtcOneDnnTable*> openOneDnn(const JitConfig& config) {
-  std::vector<std::filesystem::path> folders;
-  std::error_code error;
-  auto binary = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!config.pluginDir.empty())
-    folders = {config.pluginDir};
-  else if (!error)
-    folders = {binary.parent_path(), (binary.parent_path() / "../lib/dtc").lexically_normal()};
   std::string searched;
-  for (const auto& folder : folders) {
-    searched += (searched.empty() ? "" : " and ") + folder.string();
-    std::string path = (folder / "dtc-onednn.so").string();
-    if (!std::filesystem::exists(path, error)) continue;
+  for (const std::string& folder : pluginFolders(config)) {
+    searched += (searched.empty() ? "" : " and ") + folder;
+    const std::string path = folder + "/dtc-onednn.so";
+    if (libraryIdentity(path).empty()) continue;
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) return machineError("cannot open the plugin " + path + ": " + whyNotOpened(dlerror()));
     auto entry = reinterpret_cast<DtcOneDnnEntry>(dlsym(library, "dtcOneDnnTable"));
