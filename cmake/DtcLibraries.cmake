@@ -54,8 +54,8 @@ endif()
 
 add_library(dtcAll INTERFACE) # all floors
 
-# Folders whose sources are separate plugins.
-set(DTC_PLUGIN_FOLDERS "/Clang/|/OneDnn/")
+# Folders whose sources are separate plugins or shared libraries.
+set(DTC_PLUGIN_FOLDERS "/Clang/|/OneDnn/|/Api/C/")
 
 # Several sources of a folder are one translation unit, because most of the time of a compiler or of clang-tidy is
 # spent on the headers of a file. With DTC_UNITY=OFF each file is a translation unit.
@@ -113,7 +113,7 @@ function(dtc_floor name)
   if(NOT name MATCHES "^(Support|Target|Sharding|Files)$")
     dtc_precompiled(dtc${name})
   endif()
-  if(name MATCHES "^(Target|Files|StableHlo|Kernel|Jit|Cuda|Session|Model|Check|Report)$")
+  if(name MATCHES "^(Target|Files|StableHlo|Kernel|Jit|Cuda|Session|Model|Check|Report|Api)$")
     target_compile_options(dtc${name} PRIVATE ${DTC_SELDOM_RUN})
   endif()
   target_include_directories(dtc${name} PUBLIC "${CMAKE_SOURCE_DIR}/include" "${CMAKE_BINARY_DIR}/include"

@@ -5,7 +5,7 @@ import os
 import re
 
 FLOORS = ["Support", "Target", "Sharding", "IR", "Ops", "Eval", "Files", "Passes", "StableHlo", "Kernel", "Jit", "Cuda", "Emu", "Runtime", "Session",
-          "Model", "Check", "Report"]
+          "Model", "Check", "Report", "Api"]
 # header prefix -> the folders that may include it
 OUTSIDE = {
     "clang/": ["lib/Jit/Clang/"],

@@ -4,9 +4,11 @@
 #include "run/FixedSchedule.h"
 #include "run/GraphSchedule.h"
 #include "run/Runner.h"
+#include "run/Transfer.h"
 
 #include "dtc/Eval/Eval.h"
 #include "dtc/IR/LocalShape.h"
+#include "dtc/IR/text/Text.h"
 
 #include <algorithm>
 #include <chrono>
@@ -24,6 +26,7 @@ struct Executable::Impl {
   std::vector<StepEvent> events;
   std::vector<int64_t> live;
   std::vector<Backend::Phase> phases;
+  std::vector<TransferPlan> arguments, results;
 
   [[nodiscard]] const Function& entry() const { return m[program.programs[0].func]; }
   const FuncArg& argument(size_t i) const { return entry().args[i]; }
@@ -43,6 +46,39 @@ struct Executable::Impl {
                          shard.bytes());
   }
 };
+
+// The transfers of all arguments, or of all results.
+static std::vector<TransferPlan> argumentPlans(const Module& m, const Program& program) {
+  std::vector<TransferPlan> plans;
+  const Function& entry = m[program.programs[0].func];
+  for (size_t i = 0; i < entry.args.size(); ++i) {
+    const FuncArg& a = entry.args[i];
+    std::vector<ValueId> values;
+    for (int64_t p = 0; p < program.numDevices(); ++p) values.push_back(m[program.at(p).func].args[i].value);
+    const ShardingId sharding = a.globalType ? m[a.value].sharding : ShardingId();
+    plans.push_back(planTransfer(m, program, "argument " + printValueName(m, a.value),
+                                 a.globalType ? a.globalType : m[a.value].type,
+                                 sharding ? &m.shardings[sharding] : nullptr, values));
+  }
+  return plans;
+}
+
+static std::vector<TransferPlan> resultPlans(const Module& m, const Program& program) {
+  std::vector<TransferPlan> plans;
+  const Function& entry = m[program.programs[0].func];
+  for (size_t i = 0; i < entry.results.size(); ++i) {
+    const FuncResult& r = entry.results[i];
+    std::vector<ValueId> values;
+    for (int64_t p = 0; p < program.numDevices(); ++p)
+      values.push_back(m[m[program.at(p).func].body].yields[i]);
+    const ShardingId sharding = r.globalType ? r.sharding : ShardingId();
+    plans.push_back(planTransfer(m, program,
+                                 "result " + (r.label ? std::string(m.strings[r.label]) : std::to_string(i)),
+                                 r.globalType ? r.globalType : m[values[0]].type,
+                                 sharding ? &m.shardings[sharding] : nullptr, values));
+  }
+  return plans;
+}
 
 // Live bytes after each top-level step: buffers whose live range includes the op's last position.
 static std::vector<int64_t> liveBytesOf(const Program& program) {
@@ -90,6 +126,8 @@ Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backen
                               std::chrono::duration<double, std::milli>(Clock::now() - fixing).count()});
   }
   impl->live = liveBytesOf(impl->program);
+  impl->arguments = argumentPlans(m, impl->program);
+  impl->results = resultPlans(m, impl->program);
   return std::unique_ptr<Executable>(new Executable(std::move(impl)));
 }
 
@@ -112,6 +150,49 @@ Status Executable::setArgument(size_t i, const TensorSource& global) {
     if (Status s = impl_->writeShard(i, p, *shard); !s) return s;
   }
   return Ok{};
+}
+
+// The value of a tensor in memory of the caller.
+static Tensor tensorOf(const BorrowedTensor& from) {
+  Tensor t(from.dtype, {from.shape.begin(), from.shape.end()});
+  copyBorrowed(from, t.bytes().data(), true);
+  return t;
+}
+
+Status Executable::setArgument(size_t i, const BorrowedTensor& global) {
+  const TransferPlan& plan = impl_->arguments[i];
+  if (!plan.pending) return writeWhole(impl_->backend, plan, global);
+  if (Status s = fits(plan, plan.shape, global); !s) return s;
+  if (global.onDevice) return usageError(plan.name + " is a partial sum: pass one tensor per device");
+  return setArgument(i, tensorOf(global));
+}
+
+Status Executable::setShard(size_t i, int64_t coordinate, const BorrowedTensor& shard) {
+  return writeShard(impl_->backend, impl_->arguments[i], coordinate, shard);
+}
+
+Status Executable::readResult(size_t i, const BorrowedTensor& to) const {
+  const TransferPlan& plan = impl_->results[i];
+  if (!plan.pending) return readWhole(impl_->backend, plan, to);
+  if (Status s = fits(plan, plan.shape, to); !s) return s;
+  if (to.onDevice) return usageError(plan.name + " is a partial sum: ask for one tensor per device");
+  DTC_TRY(auto sum, result(i));
+  copyBorrowed(to, sum.bytes().data(), false);
+  return Ok{};
+}
+
+Status Executable::readShard(size_t i, int64_t coordinate, const BorrowedTensor& to) const {
+  return dtc::readShard(impl_->backend, impl_->results[i], coordinate, to);
+}
+
+Status Executable::waitForStream(void* stream) { return impl_->backend.waitForStream(stream); }
+
+std::span<const int64_t> Executable::argumentShape(size_t i, int64_t coordinate) const {
+  return impl_->arguments[i].shards[static_cast<size_t>(coordinate)].shape;
+}
+
+std::span<const int64_t> Executable::resultShape(size_t i, int64_t coordinate) const {
+  return impl_->results[i].shards[static_cast<size_t>(coordinate)].shape;
 }
 
 std::vector<bool> Executable::keptArguments() const {

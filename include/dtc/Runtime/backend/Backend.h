@@ -201,6 +201,12 @@ public:
   [[nodiscard]] virtual Status runGemm(uint32_t step, uint32_t part, int worker) = 0;
   [[nodiscard]] virtual Status copy(int64_t coordinate, std::byte* to, const std::byte* from,
                                     int64_t bytes) = 0;
+  // Whether the host may access the memory of devices directly.
+  [[nodiscard]] virtual bool isHostMemory() const { return false; }
+  // Later work of all devices waits for the work that the caller has enqueued on this stream (a CUstream).
+  [[nodiscard]] virtual Status waitForStream(void*) {
+    return usageError("a stream was given, but the " + std::string(name()) + " backend has none");
+  }
   [[nodiscard]] virtual Communicator& communicator() = 0;
   // Synchronizes with all enqueued work.
   [[nodiscard]] virtual Status finish() = 0;

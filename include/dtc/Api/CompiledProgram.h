@@ -1,0 +1,104 @@
+#pragma once
+// A program, compiled from text in memory and ready to run on tensors of the caller. The C API (dtc/dtc.h) and
+// the Python package are made of this.
+#include "dtc/Api/ApiError.h"
+#include "dtc/Api/CompileOptions.h"
+#include "dtc/Runtime/run/BorrowedTensor.h"
+
+namespace dtc {
+
+// An argument or a result.
+struct TensorInfo {
+  std::string name;           // in the program; for a result without a name its position
+  std::string userName;       // {name = "…"}: its name in the program that was imported; may be empty
+  DType dtype = DType::F32;   // of the whole tensor
+  std::vector<int64_t> shape; // likewise
+  std::string sharding;       // "{dp, _}"; empty if all devices hold the whole tensor
+  bool donated = false;       // an argument: its value is undefined after a run
+  int64_t carried = -1;       // the result that the next step takes as this argument, and the other way round
+};
+
+struct MeshInfo {
+  std::string name; // empty: a program without a mesh
+  std::vector<std::pair<std::string, int64_t>> axes;
+  std::vector<int64_t> devices; // as written; empty: 0, 1, 2, …
+  int64_t numDevices = 1;
+};
+
+// What one call runs on.
+struct RunRequest {
+  // A whole tensor for each argument; with `argumentShards` one for each device and argument: first all
+  // devices' shards of argument 0. Read during the call.
+  std::span<const BorrowedTensor> arguments;
+  bool argumentShards = false;
+  // Likewise memory for the results, written during the call. Empty: the results stay in the executable.
+  std::span<const BorrowedTensor> results;
+  bool resultShards = false;
+  // For the cuda backend: a CUstream. The run waits for what is enqueued there; results are complete when the
+  // call returns.
+  void* stream = nullptr;
+  bool timed = false; // record the times of steps
+};
+
+// Where `print` statements go; by default to standard output.
+struct PrintTarget {
+  void (*print)(void* self, const std::string& text) = nullptr;
+  void* self = nullptr;
+};
+
+// Thread-safe: calls of run() on one program take turns, and programs of one machine share its workers.
+class CompiledProgram {
+public:
+  // Parses, lowers and loads a program: .dt or StableHLO text. Null: see `error`. Throws nothing.
+  [[nodiscard]] static std::unique_ptr<CompiledProgram>
+  compile(SourceText, const CompileOptions&, std::shared_ptr<Machine>, ApiError& error) noexcept;
+  ~CompiledProgram();
+
+  [[nodiscard]] const std::vector<TensorInfo>& arguments() const { return arguments_; }
+  [[nodiscard]] const std::vector<TensorInfo>& results() const { return results_; }
+  [[nodiscard]] const MeshInfo& mesh() const { return mesh_; }
+  // The shape of a device's shard.
+  [[nodiscard]] std::span<const int64_t> argumentShape(size_t i, int64_t device) const;
+  [[nodiscard]] std::span<const int64_t> resultShape(size_t i, int64_t device) const;
+  [[nodiscard]] const std::vector<DiagnosticRecord>& warnings() const { return warnings_; }
+  [[nodiscard]] const std::string& warningText() const { return warningText_; }
+
+  // Sets the arguments, runs and writes the results. False: see `error`. Throws nothing.
+  [[nodiscard]] bool run(const RunRequest&, ApiError& error) noexcept;
+  // Turns carried results into arguments of the next run, which then skips those.
+  [[nodiscard]] bool carryOver(ApiError& error) noexcept;
+  void setPrint(PrintTarget target);
+
+  // The compiled program: the scheduled text, and its runtime. Not to be used during a run.
+  [[nodiscard]] const Module& module() const { return session_->module(); }
+  [[nodiscard]] FuncId entry() const { return session_->entry(); }
+  [[nodiscard]] Executable& executable() { return *executable_; }
+  [[nodiscard]] const std::vector<Backend::Phase>& phases() const { return phases_; } // of the compilation
+
+private:
+  CompiledProgram(std::shared_ptr<Machine> machine) : machine_(std::move(machine)) {}
+  [[nodiscard]] Status load(SourceText, const CompileOptions&, Diagnostics&);
+  [[nodiscard]] Status read(SourceText, const CompileOptions&, Module&, FuncId& entry, Diagnostics&);
+  void describe();
+  [[nodiscard]] Status runLocked(const RunRequest&);
+  [[nodiscard]] Status setArguments(const RunRequest&);
+  [[nodiscard]] Status readResults(const RunRequest&);
+
+  std::shared_ptr<Machine> machine_;
+  std::optional<Session> session_;
+  SourceText source_; // of the text, for diagnostics of a failed compilation
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Executable> executable_;
+  std::vector<TensorInfo> arguments_, results_;
+  MeshInfo mesh_;
+  std::vector<DiagnosticRecord> warnings_;
+  std::string warningText_;
+  std::vector<Backend::Phase> phases_;
+  std::mutex mutex_;      // guards all members below, and the executable
+  std::vector<bool> set_; // by argument: its buffer holds a value
+  std::vector<bool> kept_;
+  PrintTarget print_;
+  bool broken_ = false; // a bug of dtc was reported: its state is unknown
+};
+
+} // namespace dtc

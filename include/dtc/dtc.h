@@ -1,0 +1,210 @@
+/* The C API of dtc, a compiler for tensor programs on device meshes (docs/c-api.md).
+ *
+ * C99 and C++. No function ends the process, prints, or keeps a pointer to the caller's memory after it returns.
+ * All functions may be called from any thread; a dtc_options, a dtc_error and a dtc_tensor are used by one thread
+ * at a time. Strings are UTF-8 and end with a zero. A returned string belongs to the object that it was asked of. */
+#ifndef DTC_DTC_H
+#define DTC_DTC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define DTC_API
+#else
+#define DTC_API __attribute__((visibility("default")))
+#endif
+
+/* Changes when a program that was compiled with an earlier header may not run with this library. Functions are
+ * added without a change. */
+#define DTC_ABI_VERSION 1
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dtc_context dtc_context;       /* worker threads, compiled kernels, libraries */
+typedef struct dtc_options dtc_options;       /* of a context or of a compilation */
+typedef struct dtc_executable dtc_executable; /* a compiled program */
+typedef struct dtc_tensor dtc_tensor;         /* a tensor in memory of the library */
+typedef struct dtc_error dtc_error;           /* why a call failed */
+
+/* Functions that can fail return one of these, and an error in their last argument unless that is null. The numbers
+ * are the exit codes of the command line. */
+typedef int32_t dtc_status;
+#define DTC_OK 0
+#define DTC_ERROR_INPUT 1   /* the program or a tensor is wrong */
+#define DTC_ERROR_USAGE 2   /* the call is wrong: an option, a number of arguments */
+#define DTC_ERROR_MACHINE 3 /* out of memory, no GPU, a missing library */
+#define DTC_ERROR_BUG 70    /* dtc is wrong: please report it */
+
+/* --- The library --- */
+DTC_API uint32_t dtc_abi_version(void); /* DTC_ABI_VERSION of the library */
+DTC_API const char* dtc_version(void);  /* "0.1.0" */
+
+/* --- Errors --- */
+DTC_API dtc_status dtc_error_status(const dtc_error* error);
+/* What `dtc` would print: each error with its line of the program, a caret and notes. */
+DTC_API const char* dtc_error_message(const dtc_error* error);
+/* The same as JSON: [{"severity", "kind", "message", "file", "line", "column", "end", "notes"}, …]. */
+DTC_API const char* dtc_error_json(const dtc_error* error);
+/* The same one by one. A line of 0: the diagnostic has no location. */
+typedef struct dtc_diagnostic {
+  const char* severity; /* "error", "warning" */
+  const char* kind;     /* "unknown-op": dtc help KIND explains it */
+  const char* message;
+  const char* file;
+  uint32_t line, column;         /* from 1; columns count characters */
+  uint32_t end_line, end_column; /* past the last character */
+  size_t num_notes;
+} dtc_diagnostic;
+DTC_API size_t dtc_error_num_diagnostics(const dtc_error* error);
+DTC_API void dtc_error_diagnostic(const dtc_error* error, size_t index, dtc_diagnostic* out);
+/* A note has the severity "note" and no kind. */
+DTC_API void dtc_error_note(const dtc_error* error, size_t index, size_t note, dtc_diagnostic* out);
+DTC_API void dtc_error_free(dtc_error* error); /* null: nothing */
+
+/* --- Options: those of `dtc run`, by name without dashes --- */
+DTC_API dtc_options* dtc_options_create(void); /* null: out of memory */
+/* "backend" "cuda", "opt-level" "2", "mesh" "pod=dp:4,tp:2", "dim" "B=64"; flags take "true" and "false". Options of
+ * a context: "threads", "cache-dir", "plugin-dir", "no-cache". "mesh" and "dim" may be given several times. */
+DTC_API dtc_status dtc_options_set(dtc_options* options, const char* name, const char* value,
+                                   dtc_error** error);
+/* The shape of an argument, from which symbolic sizes are inferred. */
+DTC_API dtc_status dtc_options_set_argument_shape(dtc_options* options, size_t argument, const int64_t* shape,
+                                                  size_t rank, dtc_error** error);
+DTC_API void dtc_options_free(dtc_options* options);
+
+/* --- Contexts --- */
+/* `options`: null for the defaults. Executables keep what they need of their context: it may be freed first. */
+DTC_API dtc_status dtc_context_create(const dtc_options* options, dtc_context** context, dtc_error** error);
+DTC_API void dtc_context_free(dtc_context* context);
+
+/* --- Compilation --- */
+/* `text`: a program, .dt or StableHLO text, of `size` bytes. `name`: of the text in messages, such as a file name. */
+DTC_API dtc_status dtc_compile(dtc_context* context, const char* name, const char* text, size_t size,
+                               const dtc_options* options, dtc_executable** executable, dtc_error** error);
+DTC_API dtc_status dtc_compile_file(dtc_context* context, const char* path, const dtc_options* options,
+                                    dtc_executable** executable, dtc_error** error);
+/* No call on the executable may be in progress. */
+DTC_API void dtc_executable_free(dtc_executable* executable);
+
+/* --- Arguments, results, devices --- */
+typedef int32_t dtc_dtype;
+#define DTC_BOOL 0
+#define DTC_I8 1
+#define DTC_I16 2
+#define DTC_I32 3
+#define DTC_I64 4
+#define DTC_U8 5
+#define DTC_U16 6
+#define DTC_U32 7
+#define DTC_U64 8
+#define DTC_F8E4M3 9 /* OCP E4M3FN */
+#define DTC_F8E5M2 10
+#define DTC_BF16 11
+#define DTC_F16 12
+#define DTC_F32 13
+#define DTC_F64 14
+#define DTC_C64 15
+#define DTC_C128 16
+DTC_API const char* dtc_dtype_name(dtc_dtype dtype); /* "f32"; null: not a dtype */
+DTC_API size_t dtc_dtype_size(dtc_dtype dtype);      /* bytes of an element; 0: not a dtype */
+
+typedef struct dtc_value_info {
+  const char* name;      /* in the program; for a result without a name its position */
+  const char* user_name; /* in the program that was imported, "" if it has none */
+  dtc_dtype dtype;
+  int32_t rank;
+  const int64_t* shape; /* of the whole tensor */
+  const char* sharding; /* "{dp, _}"; "" if all devices hold the whole tensor */
+  int32_t donated;      /* an argument: its value is lost in a run */
+  int32_t carried;      /* the result that is this argument's next value, or the argument; else -1 */
+} dtc_value_info;
+
+DTC_API size_t dtc_num_arguments(const dtc_executable* executable);
+DTC_API size_t dtc_num_results(const dtc_executable* executable);
+DTC_API void dtc_argument_info(const dtc_executable* executable, size_t index, dtc_value_info* out);
+DTC_API void dtc_result_info(const dtc_executable* executable, size_t index, dtc_value_info* out);
+/* The number of logical devices of the mesh; 1 without a mesh. */
+DTC_API int64_t dtc_num_devices(const dtc_executable* executable);
+DTC_API size_t dtc_num_mesh_axes(const dtc_executable* executable);
+DTC_API const char* dtc_mesh_axis(const dtc_executable* executable, size_t axis, int64_t* size);
+/* The shape of a device's shard, of the argument's or result's rank. */
+DTC_API const int64_t* dtc_argument_shard_shape(const dtc_executable* executable, size_t index,
+                                                int64_t device);
+DTC_API const int64_t* dtc_result_shard_shape(const dtc_executable* executable, size_t index, int64_t device);
+/* Warnings of the compilation, as text; "" if there are none. */
+DTC_API const char* dtc_warnings(const dtc_executable* executable);
+/* The compiled program as text, with its schedule and memory plan: what `dtc compile` prints. */
+DTC_API const char* dtc_program_text(dtc_executable* executable);
+
+/* --- Runs --- */
+#define DTC_DEVICE_CPU 1 /* the numbers of DLPack */
+#define DTC_DEVICE_CUDA 2
+
+/* A tensor in memory of the caller. */
+typedef struct dtc_buffer {
+  void* data;
+  dtc_dtype dtype;
+  int32_t rank;
+  const int64_t* shape;
+  const int64_t* strides; /* in elements; null: row-major */
+  int32_t device_type; /* DTC_DEVICE_CPU, or DTC_DEVICE_CUDA for the cuda backend: contiguous memory there */
+  int32_t flags;       /* 0, DTC_SKIP or DTC_KEEP */
+} dtc_buffer;
+
+/* Flags of a buffer. KEEP: the executable keeps a copy of this argument, so that later calls may skip it; for one that is
+ * donated, without effect. SKIP: an argument has the value that was kept or carried over; a result is not wanted. The
+ * other fields are then ignored. */
+#define DTC_SKIP 1
+#define DTC_KEEP 2
+
+typedef struct dtc_run_arguments {
+  size_t struct_size; /* sizeof(dtc_run_arguments) */
+  const dtc_buffer* arguments;
+  size_t num_arguments;
+  const dtc_buffer* results; /* memory to write to; with `data` null a tensor is returned in `tensors` */
+  size_t num_results;
+  dtc_tensor** tensors; /* num_results places, or null if all results have memory */
+  /* 0: a buffer is a whole tensor, and there is one per argument (result). 1: it is the shard of a device, and
+   * there is one per device and argument, first all devices' shards of argument 0. */
+  int32_t argument_shards, result_shards;
+  /* The cuda backend waits for the work in this CUstream before it reads arguments; null: the default stream, whose
+   * work must be complete. Results are complete when the call returns. */
+  void* stream;
+} dtc_run_arguments;
+
+/* Sets all arguments, runs, and writes all results. Calls on one executable take turns. */
+DTC_API dtc_status dtc_run(dtc_executable* executable, const dtc_run_arguments* run, dtc_error** error);
+/* Makes carried results the arguments of the next run, which is then given DTC_SKIP for those. */
+DTC_API dtc_status dtc_carry_over(dtc_executable* executable, dtc_error** error);
+/* Where `print` statements of the program go: null for standard output. */
+DTC_API void dtc_set_print(dtc_executable* executable, void (*print)(void* self, const char* text),
+                           void* self);
+
+/* --- Tensors that the library owns --- */
+/* Contiguous, 64-byte aligned host memory of any content. Null: out of memory. */
+DTC_API dtc_tensor* dtc_tensor_create(dtc_dtype dtype, const int64_t* shape, size_t rank);
+DTC_API void dtc_tensor_buffer(const dtc_tensor* tensor, dtc_buffer* out); /* valid as long as the tensor */
+DTC_API size_t dtc_tensor_bytes(const dtc_tensor* tensor);
+DTC_API void dtc_tensor_free(dtc_tensor* tensor);
+
+/* --- DLPack, whose structs are declared by dtc/dlpack.h, or by a DLPack header --- */
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+/* Views a tensor: `out` is valid until its deleter is called. Error (usage): a dtype or device that dtc does not
+ * know; with a version: a major version other than 1. */
+DTC_API dtc_status dtc_buffer_from_dlpack(const struct DLManagedTensor* from, dtc_buffer* out,
+                                          dtc_error** error);
+DTC_API dtc_status dtc_buffer_from_dlpack_versioned(const struct DLManagedTensorVersioned* from,
+                                                    dtc_buffer* out, dtc_error** error);
+/* Gives the tensor away: it is freed by the result's deleter. Null: out of memory, the tensor is unchanged. */
+DTC_API struct DLManagedTensor* dtc_tensor_to_dlpack(dtc_tensor* tensor);
+DTC_API struct DLManagedTensorVersioned* dtc_tensor_to_dlpack_versioned(dtc_tensor* tensor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

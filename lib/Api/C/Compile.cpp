@@ -1,0 +1,128 @@
+#include "Handles.h"
+
+#include "dtc/IR/text/Text.h"
+#include "dtc/Support/Bug.h"
+#include "dtc/Version.h"
+
+#include <algorithm>
+#include <new>
+
+namespace dtc {
+
+// Options of compilations and of contexts are one list of names; the values of each are checked when they are set.
+static Status checkOption(const char* name, const char* value) {
+  const auto of = ContextOptions::names();
+  if (std::ranges::find(of, std::string_view(name)) != of.end()) return ContextOptions().set(name, value);
+  return CompileOptions().set(name, value);
+}
+
+CompileOptions compileOptionsOf(const dtc_options* options) {
+  CompileOptions out;
+  if (!options) return out;
+  for (const auto& [name, value] : options->values) (void)out.set(name, value); // checked
+  out.argumentShapes = options->argumentShapes;
+  return out;
+}
+
+static ContextOptions contextOptionsOf(const dtc_options* options) {
+  ContextOptions out;
+  if (!options) return out;
+  for (const auto& [name, value] : options->values) (void)out.set(name, value); // checked
+  return out;
+}
+
+static dtc_status compileText(dtc_context* context, SourceText&& text, const dtc_options* options,
+                              dtc_executable** executable, dtc_error** error) {
+  ApiError why;
+  auto made = std::make_unique<dtc_executable>();
+  made->program = CompiledProgram::compile(std::move(text), compileOptionsOf(options), context->machine, why);
+  if (!made->program) return report(std::move(why), error);
+  *executable = made.release();
+  return DTC_OK;
+}
+
+} // namespace dtc
+
+using namespace dtc;
+
+const char* dtc_version(void) { return DTC_VERSION; }
+
+dtc_options* dtc_options_create(void) { return new (std::nothrow) dtc_options; }
+void dtc_options_free(dtc_options* options) { delete options; }
+
+dtc_status dtc_options_set(dtc_options* options, const char* name, const char* value, dtc_error** error) {
+  return guarded(error, [&]() -> Status {
+    if (Status s = checkOption(name, value); !s) return s;
+    options->values.emplace_back(name, value);
+    return Ok{};
+  });
+}
+
+dtc_status dtc_options_set_argument_shape(dtc_options* options, size_t argument, const int64_t* shape,
+                                          size_t rank, dtc_error** error) {
+  constexpr size_t kMaxArguments = 1 << 20;
+  return guarded(error, [&]() -> Status {
+    if (argument >= kMaxArguments) return usageError("there is no argument " + std::to_string(argument));
+    if (options->argumentShapes.size() <= argument) options->argumentShapes.resize(argument + 1);
+    options->argumentShapes[argument].emplace(shape, shape + rank);
+    return Ok{};
+  });
+}
+
+dtc_status dtc_context_create(const dtc_options* options, dtc_context** context, dtc_error** error) {
+  *context = nullptr;
+  return guarded(error, [&]() -> Status {
+    throwAtBugs();
+    const ContextOptions o = contextOptionsOf(options);
+    *context = new dtc_context{std::make_shared<Machine>(o.threads, o.jit)};
+    return Ok{};
+  });
+}
+
+void dtc_context_free(dtc_context* context) { delete context; }
+
+dtc_status dtc_compile(dtc_context* context, const char* name, const char* text, size_t size,
+                       const dtc_options* options, dtc_executable** executable, dtc_error** error) {
+  *executable = nullptr;
+  try {
+    return compileText(context, {name ? name : "<text>", {text, size}}, options, executable, error);
+  } catch (...) {
+    return report(errorOfException(), error);
+  }
+}
+
+dtc_status dtc_compile_file(dtc_context* context, const char* path, const dtc_options* options,
+                            dtc_executable** executable, dtc_error** error) {
+  *executable = nullptr;
+  try {
+    auto text = readFile(path);
+    if (!text) return report(text.error(), error);
+    return compileText(context, *std::move(text), options, executable, error);
+  } catch (...) {
+    return report(errorOfException(), error);
+  }
+}
+
+void dtc_executable_free(dtc_executable* executable) { delete executable; }
+
+const char* dtc_dtype_name(dtc_dtype dtype) {
+  return isDType(dtype) ? dtypeName(static_cast<DType>(dtype)).data() : nullptr; // literals
+}
+
+size_t dtc_dtype_size(dtc_dtype dtype) {
+  return isDType(dtype) ? static_cast<size_t>(dtypeBytes(static_cast<DType>(dtype))) : 0;
+}
+
+const char* dtc_warnings(const dtc_executable* executable) {
+  return executable->program->warningText().c_str();
+}
+
+const char* dtc_program_text(dtc_executable* executable) {
+  const std::lock_guard lock(executable->mutex);
+  try {
+    if (executable->text.empty()) executable->text = printModule(executable->program->module());
+  } catch (...) {
+    return "";
+  }
+  return executable->text.c_str();
+}

@@ -1,0 +1,243 @@
+#include "dtc/Api/CompiledProgram.h"
+
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/analysis/MemoryPlan.h"
+#include "dtc/Report/FileFormat.h"
+#include "dtc/Session/ArgumentSizes.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+namespace dtc {
+namespace {
+
+double msSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::string textAttr(const Module& m, const AttrList& attrs, std::string_view name) {
+  const StrId key = m.strings.find(name);
+  const AttrId id = key.valid() ? findAttr(attrs, key) : AttrId();
+  return id.valid() ? std::string(m.strings[m.attrs[id].text]) : std::string();
+}
+
+std::string shardingText(const Module& m, ShardingId id) {
+  if (!id || m.shardings[id].fullyReplicated()) return {};
+  return printSharding(m.shardings[id], m.shardings.meshOf(id), m.strings, ShardingStyle::Dim);
+}
+
+void printToStdout(void*, const std::string& text) { (void)std::fwrite(text.data(), 1, text.size(), stdout); }
+
+// Which symbolic sizes the given shapes of arguments bind.
+Result<std::vector<std::pair<std::string, int64_t>>> sizesOf(const Module& m, FuncId f,
+                                                             const CompileOptions& o) {
+  ArgumentSizes sizes(m, f);
+  for (size_t i = 0; i < std::min(o.argumentShapes.size(), m[f].args.size()); ++i)
+    if (o.argumentShapes[i])
+      if (Status s = sizes.add(i, *o.argumentShapes[i], "the given shape"); !s) return s.error();
+  return sizes.sizes();
+}
+
+} // namespace
+
+CompiledProgram::~CompiledProgram() = default;
+
+Status CompiledProgram::read(SourceText text, const CompileOptions& o, Module& m, FuncId& entry,
+                             Diagnostics& diags) {
+  DTC_TRY(auto parse, parseOptionsOf(o.program));
+  if (text.text.size() > kMaxProgramBytes)
+    return inputError(text.name + " has more than " + std::to_string(kMaxProgramBytes) + " bytes");
+  if (const std::string format = foreignFormat(text.text); !format.empty())
+    return inputError(text.name + " is " + format);
+  Status loaded = loadText(std::move(text), parse, m, diags);
+  source_ = m.source;
+  if (!loaded) return loaded;
+  DTC_TRY(entry, entryOf(m, o.program.entry));
+  DTC_TRY(auto sizes, sizesOf(m, entry, o));
+  if (!sizes.empty()) {
+    parse.sizes.insert(parse.sizes.end(), sizes.begin(), sizes.end());
+    parse.entry = m.strings[m[entry].name];
+    SourceText again = m.source;
+    m = Module(standardOps());
+    Status bound = loadText(std::move(again), parse, m, diags);
+    source_ = m.source;
+    if (!bound) return bound;
+    entry = m.findFunction(parse.entry);
+  }
+  return requireSizes(m, entry);
+}
+
+Status CompiledProgram::load(SourceText text, const CompileOptions& o, Diagnostics& diags) {
+  if (Status s = checkChoices(o.lowering); !s) return s;
+  auto begin = std::chrono::steady_clock::now();
+  Module m(standardOps());
+  FuncId entry;
+  if (Status s = read(std::move(text), o, m, entry, diags); !s) return s;
+  DTC_TRY(auto target, targetOfBackend(o.backend.name));
+  phases_.push_back({"parse", msSince(begin)});
+  session_.emplace(std::move(m), entry, o.lowering.pipeline(std::move(target)));
+  session_->hooks.after = [&](const PassStep& step, const Module&, double ms) {
+    phases_.push_back({step.pass->name, ms});
+  };
+  const Status lowered = session_->lower(Stage::Placed, diags);
+  session_->hooks.after = {};
+  if (!lowered) return lowered;
+  BackendChoice choice = o.backend;
+  choice.optLevel = o.lowering.optLevel;
+  choice.cuda.measureSchedules = o.lowering.optLevel >= 3;
+  DTC_TRY(backend_, machine_->backend(choice, session_->numDevices()));
+  DTC_TRY(executable_, session_->load(*backend_, machine_->pool,
+                                      {.fixedSchedule = o.lowering.optLevel >= 2,
+                                       .graphs = o.graphs,
+                                       .hostPredicates = o.hostPredicates}));
+  for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
+  describe();
+  return Ok{};
+}
+
+std::unique_ptr<CompiledProgram> CompiledProgram::compile(SourceText text, const CompileOptions& o,
+                                                          std::shared_ptr<Machine> machine,
+                                                          ApiError& error) noexcept {
+  try {
+    std::unique_ptr<CompiledProgram> made(new CompiledProgram(std::move(machine)));
+    Diagnostics diags;
+    const Status loaded = made->load(std::move(text), o, diags);
+    if (loaded) {
+      made->warnings_ = recordsOf(diags, made->source_);
+      made->warningText_ = renderDiagnostics(diags, made->source_, false);
+      return made;
+    }
+    error = apiError(loaded.error(), diags, made->source_);
+  } catch (...) {
+    error = apiError(errorOfException());
+  }
+  return nullptr;
+}
+
+void CompiledProgram::describe() {
+  const Module& m = module();
+  const Function& f = m[entry()];
+  kept_ = executable_->keptArguments();
+  set_.assign(f.args.size(), false);
+  for (size_t i = 0; i < f.args.size(); ++i) {
+    const FuncArg& a = f.args[i];
+    const Type& type = globalTypeOf(m, a);
+    arguments_.push_back({std::string(m.strings[m[a.value].name]), textAttr(m, a.attrs, "name"), type.dtype,
+                          type.staticShape(),
+                          shardingText(m, a.globalType ? m[a.value].sharding : ShardingId()), !kept_[i]});
+  }
+  for (size_t i = 0; i < f.results.size(); ++i) {
+    const FuncResult& r = f.results[i];
+    const Type& type = globalTypeOf(m, r);
+    results_.push_back({r.label ? std::string(m.strings[r.label]) : std::to_string(i),
+                        textAttr(m, r.attrs, "name"), type.dtype, type.staticShape(),
+                        shardingText(m, r.globalType ? r.sharding : ShardingId())});
+  }
+  for (auto [result, argument] : carriedResults(m, entry())) {
+    arguments_[argument].carried = static_cast<int64_t>(result);
+    results_[result].carried = static_cast<int64_t>(argument);
+  }
+  const Mesh& mesh = executable_->mesh();
+  if (mesh.name) mesh_.name = m.strings[mesh.name];
+  for (const MeshAxis& axis : mesh.axes) mesh_.axes.emplace_back(m.strings[axis.name], axis.size);
+  mesh_.devices = mesh.devices;
+  mesh_.numDevices = mesh.numDevices();
+}
+
+std::span<const int64_t> CompiledProgram::argumentShape(size_t i, int64_t device) const {
+  return executable_->argumentShape(i, device);
+}
+
+std::span<const int64_t> CompiledProgram::resultShape(size_t i, int64_t device) const {
+  return executable_->resultShape(i, device);
+}
+
+void CompiledProgram::setPrint(PrintTarget target) {
+  const std::lock_guard lock(mutex_);
+  print_ = target;
+}
+
+static Error wrongCount(const char* what, size_t expected, size_t got) {
+  return usageError("expected " + std::to_string(expected) + " " + what + ", got " + std::to_string(got));
+}
+
+Status CompiledProgram::setArguments(const RunRequest& r) {
+  const size_t perArgument = r.argumentShards ? static_cast<size_t>(mesh_.numDevices) : 1;
+  if (r.arguments.size() != perArgument * arguments_.size())
+    return wrongCount(r.argumentShards ? "shards of arguments" : "arguments", perArgument * arguments_.size(),
+                      r.arguments.size());
+  for (size_t i = 0; i < r.arguments.size(); ++i) {
+    const BorrowedTensor& t = r.arguments[i];
+    const size_t argument = i / perArgument;
+    if (t.skip && !set_[argument])
+      return usageError("argument %" + arguments_[argument].name +
+                        " has no value: no earlier run was told to keep it, or the last run used it up");
+    if (t.skip) continue;
+    Status s = r.argumentShards ? executable_->setShard(argument, static_cast<int64_t>(i % perArgument), t)
+                                : executable_->setArgument(argument, t);
+    if (!s) return s;
+    set_[argument] = t.keep;
+  }
+  return Ok{};
+}
+
+Status CompiledProgram::readResults(const RunRequest& r) {
+  const size_t perResult = r.resultShards ? static_cast<size_t>(mesh_.numDevices) : 1;
+  for (size_t i = 0; i < r.results.size(); ++i) {
+    if (r.results[i].skip) continue;
+    Status s = r.resultShards
+                   ? executable_->readShard(i / perResult, static_cast<int64_t>(i % perResult), r.results[i])
+                   : executable_->readResult(i, r.results[i]);
+    if (!s) return s;
+  }
+  return Ok{};
+}
+
+Status CompiledProgram::runLocked(const RunRequest& r) {
+  if (broken_) return usageError("an internal error ended an earlier run: compile the program again");
+  const size_t results = (r.resultShards ? static_cast<size_t>(mesh_.numDevices) : 1) * results_.size();
+  if (!r.results.empty() && r.results.size() != results)
+    return wrongCount("results", results, r.results.size());
+  if (r.stream)
+    if (Status s = executable_->waitForStream(r.stream); !s) return s;
+  if (Status s = setArguments(r); !s) return s;
+  RunHooks hooks;
+  hooks.time = r.timed;
+  hooks.print = print_.print ? print_.print : &printToStdout;
+  hooks.printSelf = print_.self;
+  const Status done = executable_->run(hooks);
+  for (size_t i = 0; i < set_.size(); ++i)
+    if (!kept_[i]) set_[i] = false;
+  return done ? readResults(r) : done;
+}
+
+bool CompiledProgram::run(const RunRequest& request, ApiError& error) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    const Status done = runLocked(request);
+    if (done) return true;
+    error = apiError(done.error(), {}, source_);
+  } catch (...) {
+    broken_ = true;
+    error = apiError(errorOfException());
+  }
+  return false;
+}
+
+bool CompiledProgram::carryOver(ApiError& error) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    const Status done = executable_->carryOver();
+    for (size_t i = 0; i < set_.size(); ++i)
+      if (arguments_[i].carried >= 0) set_[i] = done.ok();
+    if (done) return true;
+    error = apiError(done.error(), {}, source_);
+  } catch (...) {
+    broken_ = true;
+    error = apiError(errorOfException());
+  }
+  return false;
+}
+
+} // namespace dtc

@@ -1,0 +1,49 @@
+#pragma once
+// Moves arguments and results between the buffers of a program and memory that the caller owns. What is copied
+// where is computed once; a transfer then allocates nothing.
+#include "dtc/Runtime/run/BorrowedTensor.h"
+#include "program/Program.h"
+
+namespace dtc {
+
+// A block of a tensor: `shape` elements from `global` on in the whole tensor, and from `local` on in a shard.
+struct TensorBlock {
+  std::vector<int64_t> global, local, shape;
+};
+
+// One argument or result.
+struct TransferPlan {
+  std::string name; // "argument %x", "result y": in errors
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape; // of the whole tensor
+  struct Shard {
+    std::byte* at = nullptr;
+    std::vector<int64_t> shape;
+    int64_t bytes = 0;
+    std::vector<TensorBlock> blocks;
+    bool first = false; // holds the first replica of its blocks
+  };
+  std::vector<Shard> shards; // by device
+  bool pending = false;      // partial values: a whole tensor is more than copies of blocks
+};
+
+// `sharding`: null if unsharded. `values`: the local value of each device.
+[[nodiscard]] TransferPlan planTransfer(const Module& m, const Program& program, std::string name,
+                                        TypeId global, const Sharding* sharding,
+                                        std::span<const ValueId> values);
+
+// Errors (Input): another dtype or shape than the plan's; (Usage): memory that the backend cannot access.
+[[nodiscard]] Status writeWhole(Backend&, const TransferPlan&, const BorrowedTensor& from);
+[[nodiscard]] Status writeShard(Backend&, const TransferPlan&, int64_t coordinate,
+                                const BorrowedTensor& from);
+// From the first replica of each shard. Not of pending values.
+[[nodiscard]] Status readWhole(Backend&, const TransferPlan&, const BorrowedTensor& to);
+[[nodiscard]] Status readShard(Backend&, const TransferPlan&, int64_t coordinate, const BorrowedTensor& to);
+
+// Error (Input): the tensor has another dtype or shape than the whole one, or the shard of a device.
+[[nodiscard]] Status fits(const TransferPlan&, std::span<const int64_t> expected, const BorrowedTensor&);
+[[nodiscard]] bool isContiguous(const BorrowedTensor&);
+// Copies all elements to row-major host memory, or from there.
+void copyBorrowed(const BorrowedTensor&, std::byte* rowMajor, bool toRowMajor);
+
+} // namespace dtc

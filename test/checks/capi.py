@@ -1,0 +1,156 @@
+"""The C API as its users get it: an installed tree, the program of docs/c-api.md, and the binary interface.
+
+The program is compiled as C99 with pkg-config and with find_package(dtc), and runs with libdtc.so in the installed tree, in the
+build tree and beside its plugins in one folder (a Python wheel). The exported symbols and the layouts of the structs are those of
+test/checks/abi.txt: what is there may not change without a new DTC_ABI_VERSION, and what is new is added to the list."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+HEADERS = ["include/dtc/dtc.h", "include/dtc/dlpack.h"]
+PROJECT = """cmake_minimum_required(VERSION 3.16)
+project(first LANGUAGES C)
+find_package(dtc 0.1 REQUIRED)
+add_executable(first first.c)
+target_link_libraries(first PRIVATE dtc::dtc)
+"""
+PLUGINS = ["dtc-jit-clang.so", "dtc-onednn.so"]
+
+
+def compiler():
+    return next((c for c in ("clang-19", "clang-18", "clang", "cc", "gcc") if shutil.which(c)), None)
+
+
+def program_of(page):
+    """The C program of the page, and what the page says it prints."""
+    text = page.read_text()
+    found = re.search(r"^```c\n(.*?)^```.*?^```text\n(.*?)^```", text, re.M | re.S)
+    return found[1], found[2]
+
+
+def structs(text):
+    """{name: fields} of the structs whose layout users compile into their programs."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    found = {}
+    for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", text, re.S):
+        body = re.sub(r"\(\*(\w+)\)\([^)]*\)", r" \1", body)
+        fields = []
+        for statement in body.split(";"):
+            words = re.findall(r"\w+(?=\s*(?:,|$))", statement.strip())
+            fields += words
+        found[name] = fields
+    return found
+
+
+def layout(context, folder):
+    """The lines of abi.txt for this build."""
+    header = (context.root / HEADERS[0]).read_text()
+    lines = []
+    for name, fields in structs(header).items():
+        lines.append(f'  printf("struct {name} %zu\\n", sizeof({name}));')
+        lines += [f'  printf("  {f} %zu\\n", offsetof({name}, {f}));' for f in fields]
+    source = folder / "layout.c"
+    source.write_text("#include <dtc/dtc.h>\n#include <stdio.h>\nint main(void) {\n"
+                      '  printf("abi %d\\n", DTC_ABI_VERSION);\n' + "\n".join(lines) + "\n  return 0;\n}\n")
+    done = context.run(compiler(), "-std=c99", f"-I{context.root}/include", source, "-o", folder / "layout")
+    if done.returncode:
+        return done.stderr.splitlines()
+    constants = re.findall(r"^#define (DTC_[A-Z]\w+) (-?\d+)\b", header, re.M)
+    out = context.run(folder / "layout").stdout.splitlines()
+    out += [f"constant {name} {value}" for name, value in constants if name != "DTC_ABI_VERSION"]
+    symbols = context.run("nm", "-D", "--defined-only", context.build / "bin" / "libdtc.so").stdout
+    exported = sorted(line.split()[-1].split("@")[0] for line in symbols.splitlines() if " A " not in line)
+    return out + [f"function {name}" for name in exported]
+
+
+def check_abi(context, folder):
+    expected = (context.root / "test/checks/abi.txt").read_text().splitlines()
+    found = layout(context, folder)
+    (context.build / "abi.txt").write_text("\n".join(found) + "\n")
+    gone = [line for line in expected if line not in found]
+    new = [line for line in found if line not in expected]
+    if found == expected:
+        context.passed()
+    elif gone:
+        context.failed("capi abi", f"changed without a new DTC_ABI_VERSION: {gone}, now {new}")
+    else:
+        context.failed("capi abi", f"new: {new}; copy {context.build}/abi.txt to test/checks/abi.txt")
+
+
+def runs(context, name, binary, library, expected, folder):
+    cache = folder / f"cache-{re.sub(r'[^a-z]', '-', name)}"
+    environment = {**os.environ, "LD_LIBRARY_PATH": f"{library}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+                   "XDG_CACHE_HOME": str(cache)}
+    done = subprocess.run([str(binary)], env=environment, capture_output=True, text=True, timeout=120, cwd=folder)
+    if done.returncode or done.stdout != expected:
+        context.failed(f"capi {name}", f"exit code {done.returncode}, prints:\n{done.stdout}{done.stderr}")
+    elif not any(cache.rglob("*cpu*")):
+        context.failed(f"capi {name}", "no kernel was compiled into the cache")
+    else:
+        context.passed()
+
+
+def check_program(context, folder):
+    """The page's program in each layout in which libdtc.so is used."""
+    text, expected = program_of(context.root / "docs/c-api.md")
+    (folder / "first.c").write_text(text)
+    prefix = folder / "installed"
+    done = context.run("cmake", "--install", context.build, "--prefix", prefix, limit=120)
+    if done.returncode:
+        context.failed("capi install", done.stderr[-2000:])
+        return
+    flags = [f"-I{prefix}/include", f"-L{prefix}/lib", "-ldtc"]
+    if shutil.which("pkg-config"):
+        asked = subprocess.run(["pkg-config", "--cflags", "--libs", "dtc"], capture_output=True, text=True,
+                               env={**os.environ, "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig"})
+        flags = asked.stdout.split()
+        if asked.returncode:
+            context.failed("capi pkg-config", asked.stderr)
+    binary = folder / "first"
+    done = context.run(compiler(), "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", folder / "first.c", *flags, "-o", binary)
+    if done.returncode:
+        context.failed("capi compile", done.stderr)
+        return
+    wheel = folder / "wheel"
+    wheel.mkdir()
+    shutil.copy(context.build / "bin" / "libdtc.so", wheel / "libdtc.so.1")
+    for plugin in PLUGINS:
+        if (context.build / "bin" / plugin).exists():
+            shutil.copy(context.build / "bin" / plugin, wheel)
+    for name, library in (("installed", prefix / "lib"), ("build tree", context.build / "bin"), ("one folder", wheel)):
+        runs(context, name, binary, library, expected, folder)
+    (folder / "CMakeLists.txt").write_text(PROJECT)
+    for command in (["-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_C_COMPILER={compiler()}"],
+                    ["--build", folder / "build"]):
+        done = context.run("cmake", *command)
+        if done.returncode:
+            context.failed("capi find_package", done.stdout[-1000:] + done.stderr[-1000:])
+            return
+    runs(context, "find_package", folder / "build" / "first", prefix / "lib", expected, folder)
+
+
+def check_headers(context, folder):
+    for language, flags in (("c", ["-std=c99"]), ("c++", ["-std=c++11"])):
+        source = folder / "headers.txt"
+        source.write_text("".join(f"#include <{h.removeprefix('include/')}>\n" for h in HEADERS))
+        done = context.run(compiler(), "-x", language, *flags, "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only",
+                           f"-I{context.root}/include", source)
+        if done.returncode:
+            context.failed(f"capi headers in {language}", done.stderr)
+        else:
+            context.passed()
+
+
+def check(context):
+    if not compiler() or not (context.build / "bin" / "libdtc.so").exists():
+        context.note("the C API is not checked: no C compiler, or libdtc was not built")
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        check_headers(context, folder)
+        check_abi(context, folder)
+        check_program(context, folder)
