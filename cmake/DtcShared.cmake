@@ -4,13 +4,13 @@ include(CMakePackageConfigHelpers)
 file(STRINGS "${CMAKE_SOURCE_DIR}/include/dtc/dtc.h" line REGEX "^#define DTC_ABI_VERSION ")
 string(REGEX MATCH "[0-9]+" DTC_ABI_VERSION "${line}")
 
-file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/lib/Api/C/*.cpp")
+file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/lib/Api/C/*.cpp" "${CMAKE_SOURCE_DIR}/tools/dtc/library/*.cpp")
 add_library(libdtc SHARED ${sources})
 dtc_unity(libdtc "${sources}")
 dtc_precompiled(libdtc)
 target_include_directories(libdtc PRIVATE "${CMAKE_SOURCE_DIR}/lib/Api/C"
                            INTERFACE "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:include>")
-target_link_libraries(libdtc PRIVATE dtcAll Threads::Threads ${CMAKE_DL_LIBS})
+target_link_libraries(libdtc PRIVATE dtcDriver dtcAll Threads::Threads ${CMAKE_DL_LIBS})
 target_link_options(libdtc PRIVATE "LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/dtc.map")
 set_target_properties(libdtc PROPERTIES OUTPUT_NAME dtc EXPORT_NAME dtc VERSION ${PROJECT_VERSION}
                       SOVERSION ${DTC_ABI_VERSION} LINK_DEPENDS "${CMAKE_SOURCE_DIR}/cmake/dtc.map")

@@ -46,7 +46,8 @@ DTC_API const char* dtc_version(void);  /* "0.1.0" */
 DTC_API dtc_status dtc_error_status(const dtc_error* error);
 /* What `dtc` would print: each error with its line of the program, a caret and notes. */
 DTC_API const char* dtc_error_message(const dtc_error* error);
-/* The same as JSON: [{"severity", "kind", "message", "file", "line", "column", "end", "notes"}, …]. */
+/* The same as JSON: [{"severity", "kind", "message", "file", "line", "column", "end", "notes"}, …]. The kind
+ * "unbound-sizes": the program compiles when it is given shapes (dtc_options_set_argument_shape) or sizes. */
 DTC_API const char* dtc_error_json(const dtc_error* error);
 /* The same one by one. A line of 0: the diagnostic has no location. */
 typedef struct dtc_diagnostic {
@@ -182,6 +183,13 @@ DTC_API dtc_status dtc_carry_over(dtc_executable* executable, dtc_error** error)
 /* Where `print` statements of the program go: null for standard output. */
 DTC_API void dtc_set_print(dtc_executable* executable, void (*print)(void* self, const char* text),
                            void* self);
+
+/* --- The command line --- */
+/* Runs a command of dtc in this process, {"explain", "gpt.dt"}, and returns its exit code, which is also a dtc_status.
+ * `input`: what it reads as standard input. `write` is called at the end with what it printed: stream 1 is standard
+ * output, 2 is standard error. */
+DTC_API int32_t dtc_command(const char* const* words, size_t num_words, const char* input, size_t input_size,
+                            void (*write)(void* self, int32_t stream, const char* text, size_t size), void* self);
 
 /* --- Tensors that the library owns --- */
 /* Contiguous, 64-byte aligned host memory of any content. Null: out of memory. */

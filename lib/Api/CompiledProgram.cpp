@@ -65,7 +65,9 @@ Status CompiledProgram::read(SourceText text, const CompileOptions& o, Module& m
     if (!bound) return bound;
     entry = m.findFunction(parse.entry);
   }
-  return requireSizes(m, entry);
+  const Status bound = requireSizes(m, entry);
+  unboundSizes_ = !bound;
+  return bound;
 }
 
 Status CompiledProgram::load(SourceText text, const CompileOptions& o, Diagnostics& diags) {
@@ -109,6 +111,7 @@ std::unique_ptr<CompiledProgram> CompiledProgram::compile(SourceText text, const
       return made;
     }
     error = apiError(loaded.error(), diags, made->source_);
+    if (made->unboundSizes_ && !error.records.empty()) error.records.back().kind = kUnboundSizes;
   } catch (...) {
     error = apiError(errorOfException());
   }

@@ -115,8 +115,8 @@ Result<SourceText> readFile(const std::string& path, size_t limit) {
   return source;
 }
 
-Result<ParseOptions> parseOptionsOf(const ProgramOptions& o) {
-  ParseOptions options;
+Result<ReadOptions> parseOptionsOf(const ProgramOptions& o) {
+  ReadOptions options;
   for (const std::string& text : o.meshes) {
     DTC_TRY(auto sizes, meshSizes(text));
     if (std::ranges::find(options.meshes, sizes.mesh, &ParseOptions::MeshSizes::mesh) != options.meshes.end())
@@ -135,6 +135,12 @@ Result<ParseOptions> parseOptionsOf(const ProgramOptions& o) {
         return usageError("--dim gives size '" + name + "' twice");
       options.sizes.emplace_back(name, *size);
     }
+  for (const std::string& text : o.shardings) {
+    const size_t equal = text.find('=');
+    if (equal == std::string::npos || equal == 0)
+      return usageError("--sharding " + text + ": expected ARGUMENT=SHARDING, as in --sharding 'w=@pod{_, tp}'");
+    options.shardings.push_back({text.substr(0, equal), text.substr(equal + 1)});
+  }
   options.entry = o.entry.starts_with('@') ? o.entry.substr(1) : o.entry;
   if (!options.sizes.empty()) options.symbols = std::make_shared<std::set<std::string, std::less<>>>();
   return options;
@@ -233,8 +239,15 @@ bool readText(SourceText source, const ParseOptions& options, Module& m, Diagnos
   return parseModule(std::move(text), standardOps(), m, diags, options);
 }
 
-Status loadText(SourceText source, const ParseOptions& options, Module& m, Diagnostics& diags) {
+Status loadText(SourceText source, const ReadOptions& options, Module& m, Diagnostics& diags) {
   bool good = readText(std::move(source), options, m, diags);
+  if (good) {
+    if (Status s = declareMeshes(m, options); !s) return s;
+    if (!options.shardings.empty()) {
+      DTC_TRY(auto entries, entriesOf(m, options.entry));
+      if (Status s = shardArguments(m, entries, options); !s) return s;
+    }
+  }
   good = good && verifyText(m, diags);
   if (Status s = validateOverrides(m, options, diags); !s) {
     diags.clear();

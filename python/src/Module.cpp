@@ -210,6 +210,25 @@ std::unique_ptr<Executable> compile(const Context& context, const std::string& n
   return std::make_unique<Executable>(executable);
 }
 
+// What a command of dtc prints to standard output. Throws its messages as an exception.
+std::string command(const std::vector<std::string>& words, const std::string& input) {
+  std::vector<const char*> pointers;
+  for (const std::string& w : words) pointers.push_back(w.c_str());
+  std::string streams[2];
+  const auto write = [](void* self, int32_t stream, const char* text, size_t size) {
+    static_cast<std::string*>(self)[stream - 1].assign(text, size);
+  };
+  int32_t code = 0;
+  {
+    nb::gil_scoped_release unlocked;
+    code = dtc_command(pointers.data(), pointers.size(), input.data(), input.size(), write, streams);
+  }
+  if (code == DTC_OK) return streams[0];
+  nb::object exception = nb::module_::import_("dtc._errors").attr("make_error")(code, streams[0] + streams[1], "[]");
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+  throw nb::python_error();
+}
+
 } // namespace
 
 } // namespace dtc::python
@@ -232,4 +251,5 @@ NB_MODULE(_core, m) {
       .def("carry_over", &Executable::carryOver);
   m.def("compile", &compile, nb::arg("context"), nb::arg("name"), nb::arg("text").none(), nb::arg("settings"),
         nb::arg("shapes"));
+  m.def("command", &command, nb::arg("words"), nb::arg("input"));
 }

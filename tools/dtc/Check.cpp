@@ -226,7 +226,7 @@ Result<int> runDeterminism(Environment& env, const CheckOptions& o) {
     variants.push_back({"", loaded, f});
     for (auto& sizes :
          options.fixedOrder ? otherMeshes(loaded) : std::vector<std::vector<ParseOptions::MeshSizes>>()) {
-      ParseOptions other = parse;
+      ReadOptions other = parse;
       other.meshes = sizes;
       DTC_TRY(auto m, loadText(env, source, other));
       const FuncId same = m.findFunction(loaded.strings[loaded[f].name]);

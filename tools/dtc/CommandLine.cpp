@@ -150,9 +150,10 @@ std::string verbHelp(const Verb& verb, const CLI::App& app, bool all) {
 void addCommonOptions(CLI::App& app) {
   app.set_help_flag("-h,--help", "print this help");
   app.set_help_all_flag("--help-all", "print all flags");
-  static std::string format; // declared and checked here; read by diagnosticsFormatOf
-  app.add_option("--diagnostics", format,
-                 "format of errors and warnings; json and sarif write one document to stderr")
+  // Declared and checked here; read by diagnosticsFormatOf.
+  app.add_option_function<std::string>(
+         "--diagnostics", [](const std::string&) {},
+         "format of errors and warnings; json and sarif write one document to stderr")
       ->type_name("text|json|sarif")
       ->check(CLI::IsMember({"text", "json", "sarif"}).description(""));
 }

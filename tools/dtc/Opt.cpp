@@ -65,7 +65,7 @@ Result<int> helpPass(Environment& env, const std::string& name) {
 
 class OptRun {
 public:
-  OptRun(Environment& env, const OptOptions& o, const ParseOptions& parse, const std::vector<PassStep>& steps)
+  OptRun(Environment& env, const OptOptions& o, const ReadOptions& parse, const std::vector<PassStep>& steps)
       : env_(env), o_(o), parse_(parse), steps_(steps) {
     print_.style = o.style == "mesh" ? ShardingStyle::Mesh : ShardingStyle::Dim;
     print_.types = o.types;
@@ -147,7 +147,7 @@ private:
 
   Environment& env_;
   const OptOptions& o_;
-  const ParseOptions& parse_;
+  const ReadOptions& parse_;
   const std::vector<PassStep>& steps_;
   PrintOptions print_;
 };

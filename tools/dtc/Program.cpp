@@ -26,10 +26,13 @@ void addProgramOptions(CLI::App& app, ProgramOptions& o) {
   app.add_option("FILE", o.file, "a .dt or StableHLO program; - is standard input")->type_name("");
   app.add_option("--entry", o.entry, "entry function (default: @main, or the only uncalled function)")
       ->type_name("@f");
-  app.add_option("--mesh", o.meshes, "override the sizes of a mesh: pod=dp:4,tp:2")
+  app.add_option("--mesh", o.meshes, "override the sizes of a mesh, or declare it: pod=dp:4,tp:2")
       ->type_name("SIZES")
       ->allow_extra_args(false);
   app.add_option("--dim", o.dims, "bind a symbolic size: B=64")->type_name("NAME=N")->allow_extra_args(false);
+  app.add_option("--sharding", o.shardings, "shard an argument, or those of a pattern: 'w=@pod{_, tp}'")
+      ->type_name("ARG=SHARDING")
+      ->allow_extra_args(false);
 }
 
 void noteIdleFlags(Environment& env, const LoweringFlags& given, Level from) {
@@ -78,7 +81,7 @@ void addLoweringOptions(CLI::App& app, LoweringFlags& o) {
   app.add_flag("--no-overlap", o.noOverlap, "do not overlap collectives with kernels");
 }
 
-Result<Module> loadText(Environment& env, SourceText source, const ParseOptions& options) {
+Result<Module> loadText(Environment& env, SourceText source, const ReadOptions& options) {
   env.currentSource = source;
   Module m(standardOps());
   Diagnostics diags;

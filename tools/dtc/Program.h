@@ -13,7 +13,7 @@ namespace dtc {
 // Writes a verb's output to the file of -o, or to standard output for "-". Returns the exit code.
 [[nodiscard]] int writeOut(Environment&, const std::string& path, const std::string& text);
 
-// Declares FILE, --entry, --mesh and --dim.
+// Declares FILE, --entry, --mesh, --dim and --sharding.
 void addProgramOptions(CLI::App&, ProgramOptions&);
 
 // Reads the text of FILE. Error: for example an unsupported format. `hlo`: accept XLA's HLO text.
@@ -21,7 +21,7 @@ void addProgramOptions(CLI::App&, ProgramOptions&);
 // Reads, parses and verifies FILE. Diagnostics are reported; the error then has no message.
 [[nodiscard]] Result<Module> loadProgram(Environment&, const ProgramOptions&);
 // The same for text in memory; text that looks like MLIR is imported.
-[[nodiscard]] Result<Module> loadText(Environment&, SourceText, const ParseOptions&);
+[[nodiscard]] Result<Module> loadText(Environment&, SourceText, const ReadOptions&);
 // The same, but always imports the text as MLIR.
 [[nodiscard]] Result<Module> loadImported(Environment&, SourceText);
 

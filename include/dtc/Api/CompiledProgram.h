@@ -40,6 +40,10 @@ struct RunRequest {
   bool timed = false; // record the times of steps
 };
 
+// The kind of the record of an error that is only that symbolic sizes have no values: with shapes of arguments the
+// program compiles.
+inline constexpr const char* kUnboundSizes = "unbound-sizes";
+
 // Where `print` statements go; by default to standard output.
 struct PrintTarget {
   void (*print)(void* self, const std::string& text) = nullptr;
@@ -87,6 +91,7 @@ private:
   std::shared_ptr<Machine> machine_;
   std::optional<Session> session_;
   SourceText source_; // of the text, for diagnostics of a failed compilation
+  bool unboundSizes_ = false; // why the compilation failed
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executable> executable_;
   std::vector<TensorInfo> arguments_, results_;

@@ -3,6 +3,7 @@
 // says. Shared by the driver and lib/Api, so that both accept and refuse the same programs.
 #include "dtc/IR/text/Text.h"
 #include "dtc/Passes/pipeline/StandardPipeline.h"
+#include "dtc/Session/Annotate.h"
 #include "dtc/Support/Result.h"
 #include <cstdio>
 
@@ -13,7 +14,7 @@ inline constexpr size_t kMaxProgramBytes = 256u << 20; // the parser's limit
 struct ProgramOptions {
   std::string file;
   std::string entry; // "@f" or "f"; empty if not given
-  std::vector<std::string> meshes, dims;
+  std::vector<std::string> meshes, dims, shardings;
 };
 
 // The content of a file, or of a stream to its end. Stops soon after `limit` bytes: a longer text is how
@@ -21,15 +22,15 @@ struct ProgramOptions {
 [[nodiscard]] Result<SourceText> readFile(const std::string& path, size_t limit = kMaxProgramBytes);
 [[nodiscard]] std::string readStream(std::FILE*, size_t limit);
 
-// Converts --mesh and --dim to parse options. Error (Usage): malformed values.
-[[nodiscard]] Result<ParseOptions> parseOptionsOf(const ProgramOptions&);
+// Converts --mesh, --dim and --sharding. Error (Usage): malformed values.
+[[nodiscard]] Result<ReadOptions> parseOptionsOf(const ProgramOptions&);
 
 // Parses .dt text or imports MLIR text, without verification.
 [[nodiscard]] bool readText(SourceText, const ParseOptions&, Module&, Diagnostics&);
 // The same, verified and with the overrides checked. `m` has the operations' registry and nothing else; its
 // source is what diagnostics refer to, also after an error. Errors of the program are in the diagnostics; the
 // error then has no message. Error (Usage): --mesh or --dim does not fit the program.
-[[nodiscard]] Status loadText(SourceText, const ParseOptions&, Module& m, Diagnostics&);
+[[nodiscard]] Status loadText(SourceText, const ReadOptions&, Module& m, Diagnostics&);
 
 // Error (Usage): --mesh names an unknown axis, exceeds the device limit, or contradicts a partitioned
 // program.

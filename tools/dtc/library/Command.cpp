@@ -1,0 +1,21 @@
+// dtc_command: the driver within the caller's process. Part of libdtc.so.
+#include "Environment.h"
+#include "Verbs.h"
+#include "dtc/dtc.h"
+
+int32_t dtc_command(const char* const* words, size_t num_words, const char* input, size_t input_size,
+                    void (*write)(void* self, int32_t stream, const char* text, size_t size), void* self) {
+  try {
+    dtc::Environment env(std::string(input ? input : "", input ? input_size : 0));
+    env.commandLine.emplace_back("dtc");
+    env.commandLine.insert(env.commandLine.end(), words, words + num_words);
+    const int code = dtc::runDtc(env);
+    if (write) {
+      write(self, 1, env.outText.data(), env.outText.size());
+      write(self, 2, env.errText.data(), env.errText.size());
+    }
+    return code;
+  } catch (...) { // no memory for a message
+    return DTC_ERROR_MACHINE;
+  }
+}
