@@ -1,5 +1,7 @@
 #include "Borrowed.h"
 
+#include <nanobind/stl/string.h>
+
 #include <cstring>
 #include <string>
 #include <unordered_map>

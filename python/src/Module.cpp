@@ -192,22 +192,21 @@ private:
 };
 
 // `shapes`: those of arguments by position, empty or one per argument.
-std::unique_ptr<Executable> compile(const Context& context, const std::string& name, nb::object text,
+Executable* compile(const Context& context, const std::string& name,
+                    const std::optional<std::string>& text,
                                     const Settings& settings, const std::vector<std::vector<int64_t>>& shapes) {
   Options options(settings);
   for (size_t i = 0; i < shapes.size(); ++i) options.shape(i, shapes[i]);
   dtc_executable* executable = nullptr;
   dtc_error* error = nullptr;
   dtc_status status = DTC_OK;
-  const std::string bytes = text.is_none() ? "" : nb::cast<std::string>(text);
   {
     nb::gil_scoped_release unlocked;
-    status = text.is_none() ? dtc_compile_file(context.get(), name.c_str(), options.get(), &executable, &error)
-                            : dtc_compile(context.get(), name.c_str(), bytes.data(), bytes.size(), options.get(),
-                                          &executable, &error);
+    status = text ? dtc_compile(context.get(), name.c_str(), text->data(), text->size(), options.get(), &executable, &error)
+                  : dtc_compile_file(context.get(), name.c_str(), options.get(), &executable, &error);
   }
   if (status != DTC_OK) raise(status, error);
-  return std::make_unique<Executable>(executable);
+  return new Executable(executable);
 }
 
 // What a command of dtc prints to standard output. Throws its messages as an exception.
@@ -250,6 +249,6 @@ NB_MODULE(_core, m) {
            nb::arg("shards"))
       .def("carry_over", &Executable::carryOver);
   m.def("compile", &compile, nb::arg("context"), nb::arg("name"), nb::arg("text").none(), nb::arg("settings"),
-        nb::arg("shapes"));
+        nb::arg("shapes"), nb::rv_policy::take_ownership);
   m.def("command", &command, nb::arg("words"), nb::arg("input"));
 }
