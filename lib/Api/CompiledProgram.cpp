@@ -161,58 +161,33 @@ void CompiledProgram::setPrint(PrintTarget target) {
   print_ = target;
 }
 
-static Error wrongCount(const char* what, size_t expected, size_t got) {
-  return usageError("expected " + std::to_string(expected) + " " + what + ", got " + std::to_string(got));
-}
-
-Status CompiledProgram::setArguments(const RunRequest& r) {
-  const size_t perArgument = r.argumentShards ? static_cast<size_t>(mesh_.numDevices) : 1;
-  if (r.arguments.size() != perArgument * arguments_.size())
-    return wrongCount(r.argumentShards ? "shards of arguments" : "arguments", perArgument * arguments_.size(),
-                      r.arguments.size());
-  for (size_t i = 0; i < r.arguments.size(); ++i) {
-    const BorrowedTensor& t = r.arguments[i];
-    const size_t argument = i / perArgument;
-    if (t.skip && !set_[argument])
-      return usageError("argument %" + arguments_[argument].name +
+// Notes which arguments have values after this call. Error (Usage): one that is skipped has none.
+Status CompiledProgram::checkSkipped(const RunRequest& r) {
+  const size_t each = r.tensors.argumentShards ? static_cast<size_t>(mesh_.numDevices) : 1;
+  if (r.tensors.arguments.size() != each * arguments_.size()) return Ok{}; // reported by the executable
+  for (size_t i = 0; i < r.tensors.arguments.size(); ++i) {
+    const BorrowedTensor& t = r.tensors.arguments[i];
+    if (t.skip && !set_[i / each])
+      return usageError("argument %" + arguments_[i / each].name +
                         " has no value: no earlier run was told to keep it, or the last run used it up");
-    if (t.skip) continue;
-    Status s = r.argumentShards ? executable_->setShard(argument, static_cast<int64_t>(i % perArgument), t)
-                                : executable_->setArgument(argument, t);
-    if (!s) return s;
-    set_[argument] = t.keep;
   }
-  return Ok{};
-}
-
-Status CompiledProgram::readResults(const RunRequest& r) {
-  const size_t perResult = r.resultShards ? static_cast<size_t>(mesh_.numDevices) : 1;
-  for (size_t i = 0; i < r.results.size(); ++i) {
-    if (r.results[i].skip) continue;
-    Status s = r.resultShards
-                   ? executable_->readShard(i / perResult, static_cast<int64_t>(i % perResult), r.results[i])
-                   : executable_->readResult(i, r.results[i]);
-    if (!s) return s;
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const std::span<const BorrowedTensor> own = r.tensors.arguments.subspan(i * each, each);
+    set_[i] = kept_[i] && std::ranges::all_of(own, [](const BorrowedTensor& t) { return t.skip || t.keep; });
   }
   return Ok{};
 }
 
 Status CompiledProgram::runLocked(const RunRequest& r) {
   if (broken_) return usageError("an internal error ended an earlier run: compile the program again");
-  const size_t results = (r.resultShards ? static_cast<size_t>(mesh_.numDevices) : 1) * results_.size();
-  if (!r.results.empty() && r.results.size() != results)
-    return wrongCount("results", results, r.results.size());
   if (r.stream)
     if (Status s = executable_->waitForStream(r.stream); !s) return s;
-  if (Status s = setArguments(r); !s) return s;
+  if (Status s = checkSkipped(r); !s) return s;
   RunHooks hooks;
   hooks.time = r.timed;
   hooks.print = print_.print ? print_.print : &printToStdout;
   hooks.printSelf = print_.self;
-  const Status done = executable_->run(hooks);
-  for (size_t i = 0; i < set_.size(); ++i)
-    if (!kept_[i]) set_[i] = false;
-  return done ? readResults(r) : done;
+  return executable_->runOn(r.tensors, hooks);
 }
 
 bool CompiledProgram::run(const RunRequest& request, ApiError& error) noexcept {

@@ -27,13 +27,7 @@ struct MeshInfo {
 
 // What one call runs on.
 struct RunRequest {
-  // A whole tensor for each argument; with `argumentShards` one for each device and argument: first all
-  // devices' shards of argument 0. Read during the call.
-  std::span<const BorrowedTensor> arguments;
-  bool argumentShards = false;
-  // Likewise memory for the results, written during the call. Empty: the results stay in the executable.
-  std::span<const BorrowedTensor> results;
-  bool resultShards = false;
+  Borrowing tensors;
   // For the cuda backend: a CUstream. The run waits for what is enqueued there; results are complete when the
   // call returns.
   void* stream = nullptr;
@@ -85,8 +79,7 @@ private:
   [[nodiscard]] Status read(SourceText, const CompileOptions&, Module&, FuncId& entry, Diagnostics&);
   void describe();
   [[nodiscard]] Status runLocked(const RunRequest&);
-  [[nodiscard]] Status setArguments(const RunRequest&);
-  [[nodiscard]] Status readResults(const RunRequest&);
+  [[nodiscard]] Status checkSkipped(const RunRequest&);
 
   std::shared_ptr<Machine> machine_;
   std::optional<Session> session_;

@@ -102,10 +102,10 @@ dtc_status runGuarded(dtc_executable* executable, const dtc_run_arguments* given
   }
   ResultBuffers results(*executable->program, *run);
   if (Status s = results.make(); !s) return report(s.error(), error);
-  RunRequest request{.arguments = {arguments.begin(), arguments.end()},
-                     .argumentShards = run->argument_shards != 0,
-                     .results = {results.buffers.begin(), results.buffers.end()},
-                     .resultShards = run->result_shards != 0,
+  RunRequest request{.tensors = {.arguments = {arguments.begin(), arguments.end()},
+                                 .argumentShards = run->argument_shards != 0,
+                                 .results = {results.buffers.begin(), results.buffers.end()},
+                                 .resultShards = run->result_shards != 0},
                      .stream = run->stream};
   ApiError why;
   if (!executable->program->run(request, why)) return report(std::move(why), error);

@@ -88,6 +88,15 @@ std::optional<int64_t> DeviceProgram::offsetOf(ValueId v) const {
   return std::nullopt;
 }
 
+std::byte* Program::address(int64_t coordinate, int64_t offset) const {
+  const auto p = static_cast<size_t>(coordinate);
+  std::byte* const plain = arenas[p] + offset;
+  if (movable.empty()) return plain;
+  const auto after = std::ranges::upper_bound(movable[p], offset, {}, &Movable::begin);
+  if (after == movable[p].begin() || offset >= std::prev(after)->end) return plain;
+  return std::prev(after)->at + (offset - std::prev(after)->begin);
+}
+
 int64_t Loader::extra(int64_t bytes) {
   int64_t at = own().arenaBytes;
   own().arenaBytes += aligned(bytes);

@@ -99,7 +99,15 @@ struct Program {
   std::vector<ForStep> fors;
   std::vector<Rendezvous> rendezvous;
   std::vector<StepInfo> infos, loadTime;
+  // Buffers that a run may have in memory of the caller: ascending, disjoint.
+  struct Movable {
+    int64_t begin = 0, end = 0; // offsets in the arena
+    std::byte* at = nullptr;    // where it is now
+  };
+  std::vector<std::vector<Movable>> movable; // by device; empty: none
 
+  // Where the byte at this offset of a device's arena is.
+  [[nodiscard]] std::byte* address(int64_t coordinate, int64_t offset) const;
   [[nodiscard]] int64_t numDevices() const { return static_cast<int64_t>(arenas.size()); }
   [[nodiscard]] const DeviceProgram& at(int64_t coordinate) const {
     return programs[programOf[static_cast<size_t>(coordinate)]];

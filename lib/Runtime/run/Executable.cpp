@@ -1,14 +1,13 @@
 #include "dtc/Runtime/run/Executable.h"
 
 #include "program/Loader.h"
+#include "run/BorrowedRun.h"
 #include "run/FixedSchedule.h"
 #include "run/GraphSchedule.h"
 #include "run/Runner.h"
-#include "run/Transfer.h"
 
 #include "dtc/Eval/Eval.h"
 #include "dtc/IR/LocalShape.h"
-#include "dtc/IR/text/Text.h"
 
 #include <algorithm>
 #include <chrono>
@@ -26,7 +25,7 @@ struct Executable::Impl {
   std::vector<StepEvent> events;
   std::vector<int64_t> live;
   std::vector<Backend::Phase> phases;
-  std::vector<TransferPlan> arguments, results;
+  std::unique_ptr<BorrowedRun> borrowed;
 
   [[nodiscard]] const Function& entry() const { return m[program.programs[0].func]; }
   const FuncArg& argument(size_t i) const { return entry().args[i]; }
@@ -42,43 +41,9 @@ struct Executable::Impl {
     if (!shape || shard.shape() != *shape || shard.dtype() != m.typeOf(v).dtype)
       return inputError("the value of argument %" + std::string(m.strings[m[v].name]) +
                         " has another type than the program declares");
-    return backend.write(coordinate, program.arenas[static_cast<size_t>(coordinate)] + *own.offsetOf(v),
-                         shard.bytes());
+    return backend.write(coordinate, program.address(coordinate, *own.offsetOf(v)), shard.bytes());
   }
 };
-
-// The transfers of all arguments, or of all results.
-static std::vector<TransferPlan> argumentPlans(const Module& m, const Program& program) {
-  std::vector<TransferPlan> plans;
-  const Function& entry = m[program.programs[0].func];
-  for (size_t i = 0; i < entry.args.size(); ++i) {
-    const FuncArg& a = entry.args[i];
-    std::vector<ValueId> values;
-    for (int64_t p = 0; p < program.numDevices(); ++p) values.push_back(m[program.at(p).func].args[i].value);
-    const ShardingId sharding = a.globalType ? m[a.value].sharding : ShardingId();
-    plans.push_back(planTransfer(m, program, "argument " + printValueName(m, a.value),
-                                 a.globalType ? a.globalType : m[a.value].type,
-                                 sharding ? &m.shardings[sharding] : nullptr, values));
-  }
-  return plans;
-}
-
-static std::vector<TransferPlan> resultPlans(const Module& m, const Program& program) {
-  std::vector<TransferPlan> plans;
-  const Function& entry = m[program.programs[0].func];
-  for (size_t i = 0; i < entry.results.size(); ++i) {
-    const FuncResult& r = entry.results[i];
-    std::vector<ValueId> values;
-    for (int64_t p = 0; p < program.numDevices(); ++p)
-      values.push_back(m[m[program.at(p).func].body].yields[i]);
-    const ShardingId sharding = r.globalType ? r.sharding : ShardingId();
-    plans.push_back(planTransfer(m, program,
-                                 "result " + (r.label ? std::string(m.strings[r.label]) : std::to_string(i)),
-                                 r.globalType ? r.globalType : m[values[0]].type,
-                                 sharding ? &m.shardings[sharding] : nullptr, values));
-  }
-  return plans;
-}
 
 // Live bytes after each top-level step: buffers whose live range includes the op's last position.
 static std::vector<int64_t> liveBytesOf(const Program& program) {
@@ -126,9 +91,10 @@ Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backen
                               std::chrono::duration<double, std::milli>(Clock::now() - fixing).count()});
   }
   impl->live = liveBytesOf(impl->program);
-  impl->arguments = argumentPlans(m, impl->program);
-  impl->results = resultPlans(m, impl->program);
-  return std::unique_ptr<Executable>(new Executable(std::move(impl)));
+  std::unique_ptr<Executable> made(new Executable(std::move(impl)));
+  Impl& x = *made->impl_;
+  x.borrowed = std::make_unique<BorrowedRun>(m, x.program, backend, made->keptArguments());
+  return made;
 }
 
 Status Executable::setArgument(size_t i, const Tensor& global) {
@@ -152,47 +118,20 @@ Status Executable::setArgument(size_t i, const TensorSource& global) {
   return Ok{};
 }
 
-// The value of a tensor in memory of the caller.
-static Tensor tensorOf(const BorrowedTensor& from) {
-  Tensor t(from.dtype, {from.shape.begin(), from.shape.end()});
-  copyBorrowed(from, t.bytes().data(), true);
-  return t;
-}
-
-Status Executable::setArgument(size_t i, const BorrowedTensor& global) {
-  const TransferPlan& plan = impl_->arguments[i];
-  if (!plan.pending) return writeWhole(impl_->backend, plan, global);
-  if (Status s = fits(plan, plan.shape, global); !s) return s;
-  if (global.onDevice) return usageError(plan.name + " is a partial sum: pass one tensor per device");
-  return setArgument(i, tensorOf(global));
-}
-
-Status Executable::setShard(size_t i, int64_t coordinate, const BorrowedTensor& shard) {
-  return writeShard(impl_->backend, impl_->arguments[i], coordinate, shard);
-}
-
-Status Executable::readResult(size_t i, const BorrowedTensor& to) const {
-  const TransferPlan& plan = impl_->results[i];
-  if (!plan.pending) return readWhole(impl_->backend, plan, to);
-  if (Status s = fits(plan, plan.shape, to); !s) return s;
-  if (to.onDevice) return usageError(plan.name + " is a partial sum: ask for one tensor per device");
-  DTC_TRY(auto sum, result(i));
-  copyBorrowed(to, sum.bytes().data(), false);
-  return Ok{};
-}
-
-Status Executable::readShard(size_t i, int64_t coordinate, const BorrowedTensor& to) const {
-  return dtc::readShard(impl_->backend, impl_->results[i], coordinate, to);
+Status Executable::runOn(const Borrowing& tensors, const RunHooks& hooks) {
+  if (Status s = impl_->borrowed->begin(tensors); !s) return s;
+  if (Status s = run(hooks); !s) return s;
+  return impl_->borrowed->end(tensors);
 }
 
 Status Executable::waitForStream(void* stream) { return impl_->backend.waitForStream(stream); }
 
 std::span<const int64_t> Executable::argumentShape(size_t i, int64_t coordinate) const {
-  return impl_->arguments[i].shards[static_cast<size_t>(coordinate)].shape;
+  return impl_->borrowed->arguments()[i].shards[static_cast<size_t>(coordinate)].shape;
 }
 
 std::span<const int64_t> Executable::resultShape(size_t i, int64_t coordinate) const {
-  return impl_->results[i].shards[static_cast<size_t>(coordinate)].shape;
+  return impl_->borrowed->results()[i].shards[static_cast<size_t>(coordinate)].shape;
 }
 
 std::vector<bool> Executable::keptArguments() const {
@@ -239,8 +178,7 @@ Result<Tensor> Executable::value(ValueId v, int64_t coordinate) const {
   const std::optional<int64_t> offset = x.program.at(coordinate).offsetOf(v);
   if (!shape || !offset) return Error{Error::Bug, "the requested value has no buffer"};
   Tensor t(x.m.typeOf(v).dtype, *shape);
-  Status s =
-      x.backend.read(coordinate, t.bytes(), x.program.arenas[static_cast<size_t>(coordinate)] + *offset);
+  Status s = x.backend.read(coordinate, t.bytes(), x.program.address(coordinate, *offset));
   if (!s) return s.error();
   return t;
 }

@@ -76,8 +76,8 @@ Status FixedSchedule::start(const Task& t, int worker) {
   case Task::Gemm: return backend_.runGemm(t.index, t.part, worker);
   case Task::Copy: {
     const CopyStep& c = program_.copies[t.index];
-    std::byte* base = program_.arenas[coordinate];
-    return backend_.copy(t.coordinate, base + c.to, base + c.from, c.bytes[coordinate]);
+    return backend_.copy(t.coordinate, program_.address(t.coordinate, c.to),
+                         program_.address(t.coordinate, c.from), c.bytes[coordinate]);
   }
   case Task::Share: {
     const RendezvousStep& m = program_.rendezvousSteps[t.index];

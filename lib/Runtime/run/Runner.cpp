@@ -21,6 +21,9 @@ Runner::Runner(Module& m, const Program& program, Backend& backend, ThreadPool& 
   for (int64_t p = 0; p < program.numDevices(); ++p) devices_.push_back(std::make_unique<Device>());
   for (uint32_t i = 0; i < program.rendezvous.size(); ++i)
     rendezvous_.push_back(std::make_unique<RendezvousState>());
+  serial_ = program.numDevices() == 1;
+  for (const auto* steps : {&program.kernels, &program.gemms})
+    for (const PlacedStep& s : *steps) serial_ = serial_ && s.at[0].parts <= 1;
 }
 
 int64_t Runner::now() const { return clockNs() - startNs_; }
@@ -33,7 +36,7 @@ Status Runner::run(StepList DeviceProgram::* steps, const RunHooks& hooks, std::
   idle_ = 0;
   finished_ = 0;
   rendezvousNumber_ = 0;
-  workers_ = hooks.afterStep || backend_.asynchronous() ? 1 : pool_.size();
+  workers_ = serial_ || hooks.afterStep || backend_.asynchronous() ? 1 : pool_.size();
   for (auto& m : rendezvous_) m->arrived = 0;
   for (int64_t p = 0; p < program_.numDevices(); ++p) {
     Device& d = device(p);
@@ -186,9 +189,10 @@ bool Runner::step(int64_t coordinate, const Step& s, int worker) {
     const Frame& f = d.frames.back(); // stacked copies are directly in their loop's body
     to += f.iteration * c.bytes[p];
   }
-  std::byte* base = program_.arenas[p];
-  Status done =
-      start(coordinate, [&] { return backend_.copy(coordinate, base + to, base + c.from, c.bytes[p]); });
+  Status done = start(coordinate, [&] {
+    return backend_.copy(coordinate, program_.address(coordinate, to), program_.address(coordinate, c.from),
+                         c.bytes[p]);
+  });
   if (!done) return fail(done.error(), &s), false;
   ended(coordinate, s);
   return true;
@@ -337,7 +341,7 @@ Result<int64_t> readNumber(Backend& backend, const Program& program, int64_t coo
   // Reads without a Tensor: steps must not allocate.
   std::byte bytes[4] = {};
   std::span<std::byte> wanted(bytes, dtype == DType::Bool ? 1 : 4);
-  Status s = backend.read(coordinate, wanted, program.arenas[static_cast<size_t>(coordinate)] + offset);
+  Status s = backend.read(coordinate, wanted, program.address(coordinate, offset));
   if (!s) return s.error();
   int32_t number = 0;
   std::memcpy(&number, bytes, sizeof number);
@@ -402,7 +406,7 @@ std::vector<Executable::Iteration> Runner::iterations(int64_t coordinate) const 
 
 bool Runner::startIteration(int64_t coordinate, Frame& f) {
   const int32_t index = static_cast<int32_t>(f.lo + f.iteration);
-  std::byte* to = program_.arenas[static_cast<size_t>(coordinate)] + program_.fors[f.control].index;
+  std::byte* to = program_.address(coordinate, program_.fors[f.control].index);
   if (Status s = backend_.write(coordinate, to, std::as_bytes(std::span(&index, 1))); !s)
     return fail(s.error(), nullptr), false;
   f.next = 0;

@@ -2,6 +2,7 @@
 // Executes a Program: the workers of one pool serve all devices. A device runs its steps in order; at a
 // rendezvous it is suspended until the last member has arrived. Results do not depend on the assignment of
 // work or its timing.
+#include "dtc/Runtime/run/Executable.h"
 #include "program/Program.h"
 
 #include <algorithm>
@@ -135,6 +136,7 @@ private:
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<std::unique_ptr<RendezvousState>> rendezvous_;
   int workers_ = 1;
+  bool serial_ = false; // there is never work for two workers
 
   std::mutex mutex_; // guards all members below
   std::condition_variable wake_;

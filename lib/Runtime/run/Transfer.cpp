@@ -91,8 +91,8 @@ void copyBlocks(const TransferPlan& plan, const TransferPlan::Shard& shard, std:
 }
 
 // A tensor that has the shard's shape, in the place of the whole one.
-void copyShard(const TransferPlan&, const TransferPlan::Shard&, std::byte* local, const BorrowedTensor& other,
-               bool toShard) {
+void copyAll(const TransferPlan&, const TransferPlan::Shard&, std::byte* local, const BorrowedTensor& other,
+             bool toShard) {
   copyBorrowed(other, local, toShard);
 }
 
@@ -102,33 +102,35 @@ Status needsContiguous(const TransferPlan& plan) {
 }
 
 // Device memory of another layout than the shard's is not accepted: no kernel copies it.
-Status copyOnDevice(Backend& backend, const TransferPlan& plan, int64_t coordinate,
+Status copyOnDevice(Backend& backend, const Program& program, const TransferPlan& plan, int64_t coordinate,
                     const BorrowedTensor& other, bool toShard) {
   const TransferPlan::Shard& shard = plan.shards[static_cast<size_t>(coordinate)];
   if (!isContiguous(other)) return needsContiguous(plan);
   if (shard.bytes == 0) return Ok{};
-  return toShard ? backend.copy(coordinate, shard.at, other.data, shard.bytes)
-                 : backend.copy(coordinate, other.data, shard.at, shard.bytes);
+  std::byte* own = program.address(coordinate, shard.offset);
+  return toShard ? backend.copy(coordinate, own, other.data, shard.bytes)
+                 : backend.copy(coordinate, other.data, own, shard.bytes);
 }
 
 using CopyFunction = void(const TransferPlan&, const TransferPlan::Shard&, std::byte*, const BorrowedTensor&,
                           bool);
 
 // Host memory: directly where the host can access the device's, else through a row-major copy.
-Status copyOnHost(Backend& backend, const TransferPlan& plan, int64_t coordinate, const BorrowedTensor& other,
-                  bool toShard, CopyFunction* copy) {
+Status copyOnHost(Backend& backend, const Program& program, const TransferPlan& plan, int64_t coordinate,
+                  const BorrowedTensor& other, bool toShard, CopyFunction* copy) {
   const TransferPlan::Shard& shard = plan.shards[static_cast<size_t>(coordinate)];
   if (shard.bytes == 0) return Ok{};
+  std::byte* own = program.address(coordinate, shard.offset);
   if (backend.isHostMemory()) {
-    copy(plan, shard, shard.at, other, toShard);
+    copy(plan, shard, own, other, toShard);
     return Ok{};
   }
   std::vector<std::byte> staged(static_cast<size_t>(shard.bytes));
   if (toShard) {
     copy(plan, shard, staged.data(), other, true);
-    return backend.write(coordinate, shard.at, staged);
+    return backend.write(coordinate, own, staged);
   }
-  if (Status s = backend.read(coordinate, staged, shard.at); !s) return s;
+  if (Status s = backend.read(coordinate, staged, own); !s) return s;
   copy(plan, shard, staged.data(), other, false);
   return Ok{};
 }
@@ -141,12 +143,13 @@ TransferPlan planTransfer(const Module& m, const Program& program, std::string n
   plan.name = std::move(name);
   plan.dtype = m.types[global].dtype;
   plan.shape = m.types[global].staticShape();
+  plan.sharding = sharding;
   plan.pending = sharding && !sharding->pending.empty();
   std::map<std::vector<std::vector<int64_t>>, bool> held;
   for (int64_t p = 0; p < program.numDevices(); ++p) {
     const ValueId v = values[static_cast<size_t>(p)];
     TransferPlan::Shard& shard = plan.shards.emplace_back();
-    shard.at = program.arenas[static_cast<size_t>(p)] + program.at(p).offsetOf(v).value_or(0);
+    shard.offset = program.at(p).offsetOf(v).value_or(0);
     shard.shape = shapeAt(m, m[v].type, program.mesh, p).value_or(plan.shape);
     shard.bytes = elementCount(shard.shape).value_or(0) * dtypeBytes(plan.dtype);
     if (sharding) {
@@ -196,42 +199,56 @@ Status fits(const TransferPlan& plan, std::span<const int64_t> expected, const B
   return Ok{};
 }
 
-Status writeWhole(Backend& backend, const TransferPlan& plan, const BorrowedTensor& from) {
-  if (Status s = fits(plan, plan.shape, from); !s) return s;
-  if (from.onDevice && plan.shards.size() > 1) return needsContiguous(plan);
+Status writePending(Backend& backend, const Program& program, const TransferPlan& plan,
+                    const BorrowedTensor& from) {
+  if (from.onDevice) return usageError(plan.name + " is a partial sum: pass one tensor per device");
+  Tensor whole(plan.dtype, plan.shape);
+  copyBorrowed(from, whole.bytes().data(), true);
   for (size_t p = 0; p < plan.shards.size(); ++p) {
     const auto coordinate = static_cast<int64_t>(p);
-    Status done = from.onDevice ? copyOnDevice(backend, plan, coordinate, from, true)
-                                : copyOnHost(backend, plan, coordinate, from, true, &copyBlocks);
-    if (!done) return done;
+    const Tensor shard = takeShard(whole, *plan.sharding, program.mesh, coordinate);
+    std::byte* own = program.address(coordinate, plan.shards[p].offset);
+    if (Status s = backend.write(coordinate, own, shard.bytes()); !s) return s;
   }
   return Ok{};
 }
 
-Status writeShard(Backend& backend, const TransferPlan& plan, int64_t coordinate,
-                  const BorrowedTensor& from) {
-  if (Status s = fits(plan, plan.shards[static_cast<size_t>(coordinate)].shape, from); !s) return s;
-  return from.onDevice ? copyOnDevice(backend, plan, coordinate, from, true)
-                       : copyOnHost(backend, plan, coordinate, from, true, &copyShard);
-}
-
-Status readWhole(Backend& backend, const TransferPlan& plan, const BorrowedTensor& to) {
-  if (Status s = fits(plan, plan.shape, to); !s) return s;
-  if (to.onDevice && plan.shards.size() > 1) return needsContiguous(plan);
+Status readPending(Backend& backend, const Program& program, const TransferPlan& plan,
+                   const BorrowedTensor& to) {
+  if (to.onDevice) return usageError(plan.name + " is a partial sum: ask for one tensor per device");
+  std::vector<Tensor> shards;
   for (size_t p = 0; p < plan.shards.size(); ++p) {
-    if (!plan.shards[p].first) continue;
     const auto coordinate = static_cast<int64_t>(p);
-    Status done = to.onDevice ? copyOnDevice(backend, plan, coordinate, to, false)
-                              : copyOnHost(backend, plan, coordinate, to, false, &copyBlocks);
-    if (!done) return done;
+    Tensor& shard = shards.emplace_back(plan.dtype, plan.shards[p].shape);
+    const std::byte* own = program.address(coordinate, plan.shards[p].offset);
+    if (Status s = backend.read(coordinate, shard.bytes(), own); !s) return s;
   }
+  Tensor whole = assemble(shards, *plan.sharding, program.mesh, plan.shape);
+  copyBorrowed(to, whole.bytes().data(), false);
   return Ok{};
 }
 
-Status readShard(Backend& backend, const TransferPlan& plan, int64_t coordinate, const BorrowedTensor& to) {
-  if (Status s = fits(plan, plan.shards[static_cast<size_t>(coordinate)].shape, to); !s) return s;
-  return to.onDevice ? copyOnDevice(backend, plan, coordinate, to, false)
-                     : copyOnHost(backend, plan, coordinate, to, false, &copyShard);
+Status copyShard(Backend& backend, const Program& program, const TransferPlan& plan, int64_t coordinate,
+                 const BorrowedTensor& tensor, bool whole, bool toBuffer) {
+  if (!tensor.onDevice)
+    return copyOnHost(backend, program, plan, coordinate, tensor, toBuffer, whole ? &copyBlocks : &copyAll);
+  if (whole && plan.shards.size() > 1) return needsContiguous(plan);
+  return copyOnDevice(backend, program, plan, coordinate, tensor, toBuffer);
+}
+
+std::byte* shardWithin(const TransferPlan& plan, int64_t coordinate, const BorrowedTensor& t, bool whole) {
+  const TransferPlan::Shard& shard = plan.shards[static_cast<size_t>(coordinate)];
+  if (t.onDevice || shard.bytes == 0) return nullptr;
+  if (!whole) return isContiguous(t) ? t.data : nullptr;
+  if (plan.pending || shard.blocks.size() != 1 || shard.blocks[0].shape != shard.shape) return nullptr;
+  const Strided block =
+      blockOf(t.data, plan.shape, t.strides, shard.blocks[0].global, dtypeBytes(plan.dtype));
+  int64_t row = dtypeBytes(plan.dtype);
+  for (size_t d = shard.shape.size(); d-- > 0;) {
+    if (shard.shape[d] != 1 && block.strides[d] != row) return nullptr;
+    row *= shard.shape[d];
+  }
+  return block.at;
 }
 
 } // namespace dtc

@@ -17,14 +17,15 @@ struct TransferPlan {
   DType dtype = DType::F32;
   std::vector<int64_t> shape; // of the whole tensor
   struct Shard {
-    std::byte* at = nullptr;
+    int64_t offset = 0; // in the device's arena
     std::vector<int64_t> shape;
     int64_t bytes = 0;
     std::vector<TensorBlock> blocks;
     bool first = false; // holds the first replica of its blocks
   };
-  std::vector<Shard> shards; // by device
-  bool pending = false;      // partial values: a whole tensor is more than copies of blocks
+  std::vector<Shard> shards;          // by device
+  const Sharding* sharding = nullptr; // null: unsharded
+  bool pending = false;               // partial values: a whole tensor is more than copies of blocks
 };
 
 // `sharding`: null if unsharded. `values`: the local value of each device.
@@ -32,17 +33,21 @@ struct TransferPlan {
                                         TypeId global, const Sharding* sharding,
                                         std::span<const ValueId> values);
 
-// Errors (Input): another dtype or shape than the plan's; (Usage): memory that the backend cannot access.
-[[nodiscard]] Status writeWhole(Backend&, const TransferPlan&, const BorrowedTensor& from);
-[[nodiscard]] Status writeShard(Backend&, const TransferPlan&, int64_t coordinate,
-                                const BorrowedTensor& from);
-// From the first replica of each shard. Not of pending values.
-[[nodiscard]] Status readWhole(Backend&, const TransferPlan&, const BorrowedTensor& to);
-[[nodiscard]] Status readShard(Backend&, const TransferPlan&, int64_t coordinate, const BorrowedTensor& to);
+// Copies a tensor to the buffer of a device, or from there. `whole`: of the whole tensor only the device's shard
+// is copied; it is not pending. Error (Usage): memory that the backend cannot access.
+[[nodiscard]] Status copyShard(Backend&, const Program&, const TransferPlan&, int64_t coordinate,
+                               const BorrowedTensor&, bool whole, bool toBuffer);
+// A whole tensor whose value is partial: only one of the devices along a pending axis gets its elements.
+[[nodiscard]] Status writePending(Backend&, const Program&, const TransferPlan&, const BorrowedTensor& from);
+[[nodiscard]] Status readPending(Backend&, const Program&, const TransferPlan&, const BorrowedTensor& to);
 
 // Error (Input): the tensor has another dtype or shape than the whole one, or the shard of a device.
 [[nodiscard]] Status fits(const TransferPlan&, std::span<const int64_t> expected, const BorrowedTensor&);
 [[nodiscard]] bool isContiguous(const BorrowedTensor&);
+// The memory of a device's shard within a tensor, `whole` or the shard itself, if it is laid out as the device's
+// buffer. Else null.
+[[nodiscard]] std::byte* shardWithin(const TransferPlan&, int64_t coordinate, const BorrowedTensor&,
+                                     bool whole);
 // Copies all elements to row-major host memory, or from there.
 void copyBorrowed(const BorrowedTensor&, std::byte* rowMajor, bool toRowMajor);
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace dtc {
 
@@ -158,6 +159,22 @@ public:
   [[nodiscard]] virtual Status join(int64_t coordinate, uint32_t join) = 0;
 };
 
+struct MemoryRange {
+  std::byte* at = nullptr;
+  int64_t bytes = 0;
+};
+
+// Implemented by backends whose prepared steps can use other memory than they were placed on, so that arguments
+// and results are used where the caller has them.
+class RebindBackend {
+public:
+  virtual ~RebindBackend() = default;
+  // Called once, after all steps have been placed: the ranges that are rebound later, ascending and disjoint.
+  virtual void prepareRebinding(std::span<const MemoryRange> ranges) = 0;
+  // From now on, steps use `to` in place of the range. Not during a run.
+  virtual void rebind(size_t range, std::byte* to) = 0;
+};
+
 class Backend {
 public:
   virtual ~Backend() = default;
@@ -217,6 +234,7 @@ public:
   [[nodiscard]] virtual bool asynchronous() const { return false; }
   [[nodiscard]] virtual GraphBackend* graphs() { return nullptr; }
   [[nodiscard]] virtual OverlapBackend* overlap() { return nullptr; }
+  [[nodiscard]] virtual RebindBackend* rebinding() { return nullptr; }
   // If asynchronous(): records a mark in a device's enqueued work, and returns when it was reached, in
   // nanoseconds since the device's first mark. forgetMarks() discards all marks.
   [[nodiscard]] virtual Result<uint32_t> mark(int64_t) {

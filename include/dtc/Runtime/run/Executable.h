@@ -58,24 +58,20 @@ public:
   [[nodiscard]] Status setArgument(size_t i, const Tensor& global);
   // The same; reads each device's shard from the source.
   [[nodiscard]] Status setArgument(size_t i, const TensorSource& global);
-  // The same from memory of the caller, which is read during the call; allocates nothing on the CPU.
-  // Errors (Input): another dtype or shape; (Usage): memory that the backend cannot access.
-  [[nodiscard]] Status setArgument(size_t i, const BorrowedTensor& global);
-  // Sets one device's shard of argument i.
-  [[nodiscard]] Status setShard(size_t i, int64_t coordinate, const BorrowedTensor& shard);
-  // Later work waits for what the caller has enqueued on its stream (a CUstream).
-  [[nodiscard]] Status waitForStream(void* stream);
   [[nodiscard]] std::vector<bool> keptArguments() const; // for each argument, whether a run keeps its value
   // Turns carried results into arguments of the next run, which invalidates the last results.
   [[nodiscard]] Status carryOver();
   // Runs all devices once. Errors name the op and its line.
   [[nodiscard]] Status run(const RunHooks& hooks = {});
+  // Runs on tensors of the caller: sets the arguments, runs, and writes the results. On the CPU, contiguous
+  // tensors are used in place where possible; nothing is allocated then. The results must not overlap each
+  // other. Errors (Input): another dtype or shape; (Usage): memory that the backend cannot access.
+  [[nodiscard]] Status runOn(const Borrowing& tensors, const RunHooks& hooks = {});
+  // Later work waits for what the caller has enqueued on its stream (a CUstream).
+  [[nodiscard]] Status waitForStream(void* stream);
   // Result i of the last run as a global tensor. The first replica of each shard.
   [[nodiscard]] size_t numResults() const;
   [[nodiscard]] Result<Tensor> result(size_t i) const;
-  // The same into memory of the caller, and one device's shard.
-  [[nodiscard]] Status readResult(size_t i, const BorrowedTensor& to) const;
-  [[nodiscard]] Status readShard(size_t i, int64_t coordinate, const BorrowedTensor& to) const;
   // The shape of a device's shard.
   [[nodiscard]] std::span<const int64_t> argumentShape(size_t i, int64_t coordinate) const;
   [[nodiscard]] std::span<const int64_t> resultShape(size_t i, int64_t coordinate) const;

@@ -1,6 +1,7 @@
 #include "dtc/Runtime/backend/cpu/CpuBackend.h"
 
 #include "backend/HostMemory.h"
+#include "backend/PointerSlots.h"
 #include "backend/cpu/CpuConv.h"
 #include "backend/cpu/CpuGemm.h"
 #include "backend/cpu/Lapack.h"
@@ -31,7 +32,7 @@ struct KernelStep {
   uint32_t parts = 1;
 };
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public Backend, private RebindBackend {
 public:
   CpuBackend(const CpuJit& jit, ThreadPool& pool, int64_t numDevices, const JitConfig& config, int optLevel)
       : jit_(jit), pool_(pool), config_(config), optLevel_(optLevel), gemms_(config_),
@@ -157,8 +158,26 @@ public:
   }
   Communicator& communicator() override { return *comm_; }
   Status finish() override { return Ok{}; }
+  RebindBackend* rebinding() override { return this; }
 
 private:
+  void prepareRebinding(std::span<const MemoryRange> ranges) override {
+    slots_.emplace(ranges);
+    const auto addAll = [&](std::vector<void*>& buffers) {
+      for (void*& b : buffers) slots_->add(b);
+    };
+    for (KernelStep& s : steps_) addAll(s.buffers);
+    for (LibraryStep& s : librarySteps_) addAll(s.own.buffers);
+    for (PlacedFactorization& f : factors_)
+      for (std::byte*& b : f.buffers) slots_->add(b);
+    gemms_.addPointers(*slots_);
+    if (convs_) convs_->addPointers(*slots_);
+  }
+  void rebind(size_t range, std::byte* to) override {
+    slots_->rebind(range, to);
+    gemms_.rebind(slots_->range(range), range, to);
+    if (convs_) convs_->rebind(slots_->range(range), range, to);
+  }
   struct Scratch {
     void* data = nullptr;
   };
@@ -216,7 +235,8 @@ private:
   Lapack lapack_;
   std::vector<PlacedFactorization> factors_;
   std::vector<LibraryStep> librarySteps_;
-  std::mutex compiling_; // guards compilation during runs
+  std::mutex compiling_;              // guards compilation during runs
+  std::optional<PointerSlots> slots_; // set by prepareRebinding
   HostMemory memory_;
   std::vector<Scratch> scratch_; // by worker
   size_t scratchBytes_ = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 namespace dtc {
 namespace {
@@ -169,7 +170,8 @@ Result<CpuConvs::Part> CpuConvs::partOf(const PlacedConv& given) {
 
 Result<std::optional<Backend::Placed>> CpuConvs::place(const PlacedConv& c, int64_t maxParts) {
   const auto number = static_cast<uint32_t>(steps_.size());
-  Step made{{}, factorOfPadding(c), c.dtype};
+  const std::span<const std::byte> factor = factorOfPadding(c);
+  Step made{{}, factor.data(), factor.size(), c.dtype, {c.image.at, c.window.at, c.result.at, c.bias}};
   const int64_t wanted = std::clamp<int64_t>(flopsOf(c) / kPartFlops, 1, maxParts);
   const Axis& axis = splitAxis(c, wanted);
   const int64_t blocks = (c.*axis.extent + axis.together - 1) / axis.together;
@@ -191,8 +193,35 @@ Result<std::optional<Backend::Placed>> CpuConvs::place(const PlacedConv& c, int6
 
 bool CpuConvs::paddingMatters(uint32_t step) const {
   const Step& s = steps_[step];
-  return s.dtype == DType::BF16 ? hasNonFinite<uint16_t>(s.factor, 0x7f80)
-                                : hasNonFinite<uint32_t>(s.factor, 0x7f800000);
+  const std::span<const std::byte> factor(s.factor, s.factorBytes);
+  return s.dtype == DType::BF16 ? hasNonFinite<uint16_t>(factor, 0x7f80)
+                                : hasNonFinite<uint32_t>(factor, 0x7f800000);
+}
+
+void CpuConvs::addPointers(PointerSlots& slots) {
+  for (Step& s : steps_) {
+    slots.add(s.factor);
+    std::set<size_t> used;
+    for (const void* p : s.tensors)
+      if (const auto range = slots.rangeOf(p)) used.insert(*range);
+    for (Part& p : s.parts) {
+      if (p.filled) {
+        for (std::byte** at : {&p.filled->image.at, &p.filled->window.at, &p.filled->result.at})
+          slots.add(*at);
+        slots.add(p.filled->bias);
+      }
+      for (const size_t range : used) {
+        if (!p.made) continue;
+        if (usersOf_.size() <= range) usersOf_.resize(range + 1);
+        usersOf_[range].push_back(p.made);
+      }
+    }
+  }
+}
+
+void CpuConvs::rebind(const MemoryRange& from, size_t range, std::byte* to) const {
+  if (range >= usersOf_.size()) return;
+  for (void* made : usersOf_[range]) oneDnn_.rebindConv(made, from.at, static_cast<size_t>(from.bytes), to);
 }
 
 Status CpuConvs::run(uint32_t step, uint32_t part, void* scratch) const {

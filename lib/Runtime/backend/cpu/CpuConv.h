@@ -1,8 +1,10 @@
 #pragma once
 // Convolutions on the CPU: oneDNN primitives, split into parallel parts.
+#include "backend/PointerSlots.h"
 #include "backend/cpu/OneDnnLibrary.h"
 #include "dtc/Runtime/backend/Backend.h"
 #include "dtc/Support/NonCopyable.h"
+#include <array>
 
 namespace dtc {
 
@@ -21,6 +23,9 @@ public:
   [[nodiscard]] bool paddingMatters(uint32_t step) const;
   // Runs one part of a step; parts may run in parallel, each with its own scratch.
   [[nodiscard]] Status run(uint32_t step, uint32_t part, void* scratch) const;
+  // See RebindBackend.
+  void addPointers(PointerSlots& slots);
+  void rebind(const MemoryRange& from, size_t range, std::byte* to) const;
 
 private:
   struct Part {
@@ -31,13 +36,17 @@ private:
   };
   struct Step {
     std::vector<Part> parts;
-    std::span<const std::byte> factor; // the factor multiplied with padding; empty: no padding
+    // The factor multiplied with padding; null: no padding.
+    const std::byte* factor = nullptr;
+    size_t factorBytes = 0;
     DType dtype = DType::F32;
+    std::array<const void*, 4> tensors = {}; // of the whole convolution
   };
   [[nodiscard]] Result<Part> partOf(const PlacedConv&);
 
   const DtcOneDnnTable& oneDnn_;
   std::vector<Step> steps_;
+  std::vector<std::vector<void*>> usersOf_; // by range: the plugin's primitives that use it
   size_t scratchBytes_ = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 namespace dtc {
 namespace {
@@ -166,6 +167,38 @@ Result<Backend::Placed> CpuGemms::place(const PlacedGemm& g, CpuKernelFunction* 
     if (Status s = addPart(step, source, axis, rows.begin, rows.size()); !s) return s.error();
   }
   return Backend::Placed{number, static_cast<uint32_t>(parts)};
+}
+
+// The pointers of a matmul that are read at run time.
+static void addPointersOf(PlacedGemm& g, PointerSlots& slots) {
+  for (const std::byte** p : {&g.a, &g.b, &g.bias, &g.residual, &g.aRow.index, &g.bRow.index}) slots.add(*p);
+  for (std::byte** p : {&g.y, &g.aux}) slots.add(*p);
+  if (!g.epilogue) return;
+  for (void*& b : g.epilogue->buffers) slots.add(b);
+}
+
+void CpuGemms::addPointers(PointerSlots& slots) {
+  for (Step& s : steps_) {
+    std::set<size_t> used;
+    for (const void* p : {static_cast<const void*>(s.gemm.a), static_cast<const void*>(s.gemm.b),
+                          static_cast<const void*>(s.gemm.bias), static_cast<const void*>(s.gemm.y)})
+      if (const auto range = slots.rangeOf(p)) used.insert(*range);
+    for (auto& part : s.parts)
+      for (Block& block : part) {
+        if (block.gemm) addPointersOf(*block.gemm, slots);
+        for (const Product& p : block.products)
+          for (const size_t range : used) {
+            if (usersOf_.size() <= range) usersOf_.resize(range + 1);
+            usersOf_[range].push_back(p.made);
+          }
+      }
+    addPointersOf(s.gemm, slots);
+  }
+}
+
+void CpuGemms::rebind(const MemoryRange& from, size_t range, std::byte* to) const {
+  if (range >= usersOf_.size()) return;
+  for (void* made : usersOf_[range]) oneDnn_->rebind(made, from.at, static_cast<size_t>(from.bytes), to);
 }
 
 Status CpuGemms::run(uint32_t step, uint32_t part, void* scratch) const {

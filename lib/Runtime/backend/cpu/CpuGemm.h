@@ -1,5 +1,6 @@
 #pragma once
 // Matmuls on the CPU: oneDNN primitives, split into parts, each followed by its epilogue.
+#include "backend/PointerSlots.h"
 #include "backend/cpu/OneDnnLibrary.h"
 #include "dtc/Runtime/backend/Backend.h"
 #include "dtc/Support/NonCopyable.h"
@@ -24,6 +25,9 @@ public:
                                               const KernelSource* source, int64_t maxParts);
   // Runs one part of a step; parts may run in parallel.
   [[nodiscard]] Status run(uint32_t step, uint32_t part, void* scratch) const;
+  // See RebindBackend.
+  void addPointers(PointerSlots& slots);
+  void rebind(const MemoryRange& from, size_t range, std::byte* to) const;
 
 private:
   struct Product {
@@ -49,6 +53,7 @@ private:
   JitConfig config_;
   const DtcOneDnnTable* oneDnn_ = nullptr;
   std::vector<Step> steps_;
+  std::vector<std::vector<void*>> usersOf_; // by range: the plugin's primitives that use it
 };
 
 } // namespace dtc

@@ -49,6 +49,8 @@ struct DtcOneDnnTable {
   // thread; calls for the same matmul must not overlap.
   int (*run)(void* gemm, int64_t a, int64_t b);
   void (*destroy)(void* gemm);
+  // Tensors that were created in [from, from + bytes) are at the same offsets from `to` in later runs.
+  void (*rebind)(void* gemm, const void* from, size_t bytes, void* to);
   // The same for a convolution. Null with an empty `error` if oneDNN does not support it.
   void* (*createConv)(const DtcConv*, char* error, size_t errorSize);
   // Scratch bytes of a run.
@@ -56,9 +58,10 @@ struct DtcOneDnnTable {
   // `scratch`: exclusive to this run, 64-byte aligned.
   int (*runConv)(void* conv, void* scratch);
   void (*destroyConv)(void* conv);
+  void (*rebindConv)(void* conv, const void* from, size_t bytes, void* to);
 };
 
 typedef const DtcOneDnnTable* (*DtcOneDnnEntry)(void); // the plugin exports `dtcOneDnnTable`
 }
 
-inline constexpr uint32_t kDtcOneDnnAbi = 3;
+inline constexpr uint32_t kDtcOneDnnAbi = 4;

@@ -35,6 +35,8 @@ struct Conv {
   dnnl::primitive primitive;
   std::unordered_map<int, memory> arguments;
   std::array<Tensor, kTensors> tensors;
+  std::array<void*, kTensors> addresses; // of the tensors, as created
+  void* bias = nullptr;                  // likewise; null: none
   Which made = Result;
   memory scratchpad;
   size_t scratchpadOffset = 0, scratchBytes = 0;
@@ -175,12 +177,13 @@ void* createConv(const DtcConv* given, char* error, size_t errorSize) {
     auto conv = std::make_unique<Conv>();
     conv->primitive = chosen.primitive;
     conv->made = c.kind == DtcConvForward ? Result : c.kind == DtcConvImage ? Image : Window;
-    void* const addresses[kTensors] = {c.image, c.window, c.result};
+    conv->addresses = {c.image, c.window, c.result};
+    conv->bias = const_cast<void*>(c.bias);
     for (size_t i = 0; i < kTensors; ++i) {
       Tensor& t = conv->tensors[i];
       t.name = chosen.names[i];
       t.moved = chosen.descs[i] != user[i];
-      t.user = memory(user[i], engine(), addresses[i]);
+      t.user = memory(user[i], engine(), conv->addresses[i]);
       t.argument = t.moved ? memory(chosen.descs[i], engine(), DNNL_MEMORY_NONE) : t.user;
       if (t.moved) {
         t.offset =
@@ -223,6 +226,15 @@ int runConv(void* conv, void* scratch) {
   } catch (const std::exception&) {
     return 1;
   }
+}
+
+void rebindConv(void* conv, const void* from, size_t bytes, void* to) {
+  Conv& c = *static_cast<Conv*>(conv);
+  for (size_t i = 0; i < kTensors; ++i)
+    if (std::byte* now = rebound(c.addresses[i], from, bytes, to))
+      c.tensors[i].user.set_data_handle(now); // shared with the argument, unless the layouts differ
+  if (std::byte* now = c.bias ? rebound(c.bias, from, bytes, to) : nullptr)
+    c.arguments.at(DNNL_ARG_BIAS).set_data_handle(now);
 }
 
 void destroyConv(void* conv) { delete static_cast<Conv*>(conv); }

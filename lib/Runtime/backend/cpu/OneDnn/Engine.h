@@ -45,5 +45,13 @@ void* createConv(const DtcConv*, char* error, size_t errorSize);
 size_t convScratchBytes(void* conv);
 int runConv(void* conv, void* scratch);
 void destroyConv(void* conv);
+void rebindConv(void* conv, const void* from, size_t bytes, void* to);
+
+// The address for a tensor that was created at `made`, if that is in [from, from + bytes); else null.
+inline std::byte* rebound(const void* made, const void* from, size_t bytes, void* to) {
+  const auto offset =
+      static_cast<size_t>(static_cast<const std::byte*>(made) - static_cast<const std::byte*>(from));
+  return made >= from && offset < bytes ? static_cast<std::byte*>(to) + offset : nullptr;
+}
 
 } // namespace dtc::onednn

@@ -33,8 +33,9 @@ struct Gemm {
   dnnl::matmul primitive;
   std::unordered_map<int, memory> arguments;
   std::vector<std::byte> scratch;
-  const void *a = nullptr, *b = nullptr; // as created
+  const void *a = nullptr, *b = nullptr; // without the row offsets of a run
   int64_t aMoved = 0, bMoved = 0;        // current offset of the arguments from these
+  const void *madeA = nullptr, *madeB = nullptr, *madeY = nullptr, *madeBias = nullptr; // as created
 };
 
 void* create(const DtcGemm* g, char* error, size_t errorSize) {
@@ -52,7 +53,7 @@ void* create(const DtcGemm* g, char* error, size_t errorSize) {
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     auto operation = g->bias ? dnnl::matmul::desc(a, b, bias, y) : dnnl::matmul::desc(a, b, y);
     dnnl::matmul::primitive_desc chosen(operation, attributes, engine());
-    auto gemm = new Gemm{dnnl::matmul(chosen), {}, {}, g->a, g->b};
+    auto gemm = new Gemm{dnnl::matmul(chosen), {}, {}, g->a, g->b, 0, 0, g->a, g->b, g->y, g->bias};
     auto bind = [&](int name, const memory::desc& desc, const void* p) {
       gemm->arguments.emplace(name, memory(desc, engine(), const_cast<void*>(p)));
     };
@@ -87,10 +88,24 @@ int run(void* gemm, int64_t a, int64_t b) {
   }
 }
 
+void rebind(void* gemm, const void* from, size_t bytes, void* to) {
+  auto* g = static_cast<Gemm*>(gemm);
+  const auto place = [&](int name, const void* made, const void** base, int64_t* moved) {
+    std::byte* now = made ? rebound(made, from, bytes, to) : nullptr;
+    if (!now) return;
+    g->arguments.at(name).set_data_handle(now);
+    if (base) *base = now, *moved = 0;
+  };
+  place(DNNL_ARG_SRC, g->madeA, &g->a, &g->aMoved);
+  place(DNNL_ARG_WEIGHTS, g->madeB, &g->b, &g->bMoved);
+  place(DNNL_ARG_DST, g->madeY, nullptr, nullptr);
+  place(DNNL_ARG_BIAS, g->madeBias, nullptr, nullptr);
+}
+
 void destroy(void* gemm) { delete static_cast<Gemm*>(gemm); }
 
-constexpr DtcOneDnnTable kTable = {kDtcOneDnnAbi, create,           run,     destroy,
-                                   createConv,    convScratchBytes, runConv, destroyConv};
+constexpr DtcOneDnnTable kTable = {kDtcOneDnnAbi, create,           run,     destroy,     rebind,
+                                   createConv,    convScratchBytes, runConv, destroyConv, rebindConv};
 
 } // namespace
 

@@ -1,0 +1,260 @@
+#include "run/BorrowedRun.h"
+
+#include "dtc/IR/text/Text.h"
+
+#include <algorithm>
+
+namespace dtc {
+namespace {
+
+std::vector<TransferPlan> argumentPlans(const Module& m, const Program& program) {
+  std::vector<TransferPlan> plans;
+  const Function& entry = m[program.programs[0].func];
+  for (size_t i = 0; i < entry.args.size(); ++i) {
+    const FuncArg& a = entry.args[i];
+    std::vector<ValueId> values;
+    for (int64_t p = 0; p < program.numDevices(); ++p) values.push_back(m[program.at(p).func].args[i].value);
+    const ShardingId sharding = a.globalType ? m[a.value].sharding : ShardingId();
+    plans.push_back(planTransfer(m, program, "argument " + printValueName(m, a.value),
+                                 a.globalType ? a.globalType : m[a.value].type,
+                                 sharding ? &m.shardings[sharding] : nullptr, values));
+  }
+  return plans;
+}
+
+std::vector<TransferPlan> resultPlans(const Module& m, const Program& program) {
+  std::vector<TransferPlan> plans;
+  const Function& entry = m[program.programs[0].func];
+  for (size_t i = 0; i < entry.results.size(); ++i) {
+    const FuncResult& r = entry.results[i];
+    std::vector<ValueId> values;
+    for (int64_t p = 0; p < program.numDevices(); ++p)
+      values.push_back(m[m[program.at(p).func].body].yields[i]);
+    const ShardingId sharding = r.globalType ? r.sharding : ShardingId();
+    plans.push_back(planTransfer(m, program,
+                                 "result " + (r.label ? std::string(m.strings[r.label]) : std::to_string(i)),
+                                 r.globalType ? r.globalType : m[values[0]].type,
+                                 sharding ? &m.shardings[sharding] : nullptr, values));
+  }
+  return plans;
+}
+
+// The memory that a tensor of the caller covers.
+struct Extent {
+  uintptr_t begin = UINTPTR_MAX, end = 0;
+  [[nodiscard]] bool overlaps(const Extent& other) const { return begin < other.end && other.begin < end; }
+  void add(const Extent& other) { begin = std::min(begin, other.begin), end = std::max(end, other.end); }
+};
+
+Extent extentOf(const BorrowedTensor& t) {
+  if (t.skip || std::ranges::find(t.shape, 0) != t.shape.end()) return {};
+  const int64_t width = dtypeBytes(t.dtype);
+  int64_t low = 0, high = width, row = width;
+  for (size_t d = t.shape.size(); d-- > 0;) {
+    const int64_t step = t.strides.empty() ? row : t.strides[d] * width;
+    row *= t.shape[d];
+    (step < 0 ? low : high) += step * (t.shape[d] - 1);
+  }
+  const auto at = reinterpret_cast<uintptr_t>(t.data);
+  return {at + static_cast<uintptr_t>(low), at + static_cast<uintptr_t>(high)};
+}
+
+bool isAligned(const std::byte* p, DType dtype) {
+  return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(dtypeBytes(partType(dtype))) == 0;
+}
+
+Status checkAll(std::span<const BorrowedTensor> tensors, const std::vector<TransferPlan>& plans, bool shards,
+                size_t devices, const char* what) {
+  const size_t each = shards ? devices : 1, expected = each * plans.size();
+  if (tensors.size() != expected)
+    return usageError("expected " + std::to_string(expected) + " " + (shards ? "shards of " : "") + what +
+                      ", got " + std::to_string(tensors.size()));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].skip) continue;
+    const TransferPlan& plan = plans[i / each];
+    if (Status s = fits(plan, shards ? plan.shards[i % each].shape : plan.shape, tensors[i]); !s) return s;
+  }
+  return Ok{};
+}
+
+} // namespace
+
+// A result whose buffer may be elsewhere: only values that are in it completely share its memory, and all of
+// them live within a run.
+bool BorrowedRun::canMove(const Module& m, size_t result, int64_t coordinate) const {
+  const DeviceProgram& own = program_.at(coordinate);
+  const MemoryPlan& plan = own.plan;
+  const auto found = plan.bufferOf.find(m[m[own.func].body].yields[result]);
+  if (found == plan.bufferOf.end()) return false; // a literal
+  for (const CarriedResult& c : carriedResults(m, own.func))
+    if (c.result == result) return false; // read after the run
+  const int64_t begin = plan.buffers[found->second].offset;
+  const int64_t end = begin + results_[result].shards[static_cast<size_t>(coordinate)].bytes;
+  const auto overlaps = [&](const MemoryPlan::Buffer& b) {
+    return b.offset < end && begin < b.offset + b.bytes;
+  };
+  for (size_t i = 0; i < plan.buffers.size(); ++i) {
+    const MemoryPlan::Buffer& b = plan.buffers[i];
+    if (i != found->second && overlaps(b) && (b.offset < begin || b.offset + b.bytes > end)) return false;
+  }
+  for (const OpId o : m[m[own.func].body].ops) { // constants are written when the program is loaded
+    if (!isLoadTimeOp(m, o)) continue;
+    for (uint32_t r = 0; r < m[o].numResults; ++r)
+      if (const auto at = plan.bufferOf.find(m.result(o, r));
+          at != plan.bufferOf.end() && overlaps(plan.buffers[at->second]))
+        return false;
+  }
+  return true;
+}
+
+std::vector<BorrowedRun::Candidate> BorrowedRun::candidates(const Module& m, int64_t coordinate,
+                                                            const std::vector<bool>& kept) {
+  const auto p = static_cast<size_t>(coordinate);
+  std::vector<Candidate> found;
+  const auto add = [&](const TransferPlan& plan, uint32_t& number) {
+    const TransferPlan::Shard& s = plan.shards[p];
+    const auto overlaps = [&](const Candidate& c) {
+      return c.offset < s.offset + s.bytes && s.offset < c.offset + c.bytes;
+    };
+    if (s.bytes > 0 && std::ranges::none_of(found, overlaps)) found.push_back({s.offset, s.bytes, &number});
+  };
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    if (kept[i]) add(arguments_[i], argumentRanges_[i][p]);
+  for (size_t i = 0; i < results_.size(); ++i)
+    if (canMove(m, i, coordinate)) add(results_[i], resultRanges_[i][p]);
+  std::ranges::sort(found, {}, &Candidate::offset);
+  return found;
+}
+
+BorrowedRun::BorrowedRun(const Module& m, Program& program, Backend& backend, const std::vector<bool>& kept)
+    : program_(program), backend_(backend), arguments_(argumentPlans(m, program)),
+      results_(resultPlans(m, program)) {
+  const auto devices = static_cast<size_t>(program.numDevices());
+  argumentRanges_.assign(arguments_.size(), std::vector<uint32_t>(devices, kNone));
+  resultRanges_.assign(results_.size(), std::vector<uint32_t>(devices, kNone));
+  RebindBackend* rebinding = backend.rebinding();
+  if (!rebinding) return;
+  struct Numbered {
+    MemoryRange memory;
+    Range range;
+    uint32_t* number;
+  };
+  std::vector<Numbered> all;
+  program.movable.resize(devices);
+  for (size_t p = 0; p < devices; ++p)
+    for (const Candidate& c : candidates(m, static_cast<int64_t>(p), kept)) {
+      std::byte* own = program.arenas[p] + c.offset;
+      all.push_back({{own, c.bytes}, {static_cast<int64_t>(p), program.movable[p].size(), own}, c.number});
+      program.movable[p].push_back({c.offset, c.offset + c.bytes, own});
+    }
+  std::ranges::sort(all, {}, [](const Numbered& n) { return n.memory.at; });
+  std::vector<MemoryRange> memory;
+  for (const Numbered& n : all) {
+    *n.number = static_cast<uint32_t>(ranges_.size());
+    ranges_.push_back(n.range);
+    memory.push_back(n.memory);
+  }
+  rebinding->prepareRebinding(memory);
+  rendezvous_.emplace(memory);
+  for (Rendezvous& r : program.rendezvous) {
+    for (const std::byte*& operand : r.operands) rendezvous_->add(operand);
+    for (std::byte*& result : r.results) rendezvous_->add(result);
+  }
+}
+
+void BorrowedRun::bind(uint32_t range, std::byte* to) {
+  if (range == kNone) return;
+  const Range& r = ranges_[range];
+  Program::Movable& buffer = program_.movable[static_cast<size_t>(r.coordinate)][r.movable];
+  if (!to) to = r.own;
+  if (buffer.at == to) return;
+  buffer.at = to;
+  backend_.rebinding()->rebind(range, to);
+  rendezvous_->rebind(range, to);
+}
+
+// A result is not bound to memory of an argument: it may be written before the argument is read.
+void BorrowedRun::bindResults(const Borrowing& tensors) {
+  const auto devices = static_cast<size_t>(program_.numDevices());
+  Extent all;
+  for (const BorrowedTensor& t : tensors.arguments) all.add(extentOf(t));
+  for (size_t i = 0; i < results_.size(); ++i)
+    for (size_t p = 0; p < devices; ++p) {
+      const uint32_t range = resultRanges_[i][p];
+      if (range == kNone) continue;
+      std::byte* to = nullptr;
+      const BorrowedTensor* t = nullptr;
+      if (!tensors.results.empty()) t = &tensors.results[tensors.resultShards ? i * devices + p : i];
+      if (t && !t->skip && (tensors.resultShards || results_[i].shards[p].first))
+        to = shardWithin(results_[i], static_cast<int64_t>(p), *t, !tensors.resultShards);
+      if (to && !isAligned(to, results_[i].dtype)) to = nullptr;
+      if (to && extentOf(*t).overlaps(all)) {
+        const Extent own = extentOf(*t);
+        if (std::ranges::any_of(tensors.arguments,
+                                [&](const BorrowedTensor& a) { return extentOf(a).overlaps(own); }))
+          to = nullptr;
+      }
+      bind(range, to);
+    }
+}
+
+Status BorrowedRun::setArgument(size_t i, std::span<const BorrowedTensor> tensors, bool shards) {
+  const TransferPlan& plan = arguments_[i];
+  if (!shards && plan.pending)
+    return tensors[0].skip ? Status(Ok{}) : writePending(backend_, program_, plan, tensors[0]);
+  for (size_t p = 0; p < plan.shards.size(); ++p) {
+    const auto coordinate = static_cast<int64_t>(p);
+    const BorrowedTensor& t = tensors[shards ? p : 0];
+    const uint32_t range = argumentRanges_[i][p];
+    std::byte* within = nullptr;
+    if (range != kNone && !t.skip && !t.keep) within = shardWithin(plan, coordinate, t, !shards);
+    if (within && !isAligned(within, plan.dtype)) within = nullptr;
+    bind(range, within);
+    if (within || t.skip) continue;
+    if (Status s = copyShard(backend_, program_, plan, coordinate, t, !shards, true); !s) return s;
+  }
+  return Ok{};
+}
+
+Status BorrowedRun::begin(const Borrowing& tensors) {
+  const auto devices = static_cast<size_t>(program_.numDevices());
+  if (Status s = checkAll(tensors.arguments, arguments_, tensors.argumentShards, devices, "arguments"); !s)
+    return s;
+  if (!tensors.results.empty())
+    if (Status s = checkAll(tensors.results, results_, tensors.resultShards, devices, "results"); !s)
+      return s;
+  bindResults(tensors); // first: a donated argument may be in the buffer of a result
+  const size_t each = tensors.argumentShards ? devices : 1;
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    if (Status s = setArgument(i, tensors.arguments.subspan(i * each, each), tensors.argumentShards); !s)
+      return s;
+  return Ok{};
+}
+
+Status BorrowedRun::end(const Borrowing& tensors) const {
+  if (tensors.results.empty()) return Ok{};
+  const size_t devices = static_cast<size_t>(program_.numDevices());
+  for (size_t i = 0; i < results_.size(); ++i) {
+    const TransferPlan& plan = results_[i];
+    const auto tensorOf = [&](size_t p) -> const BorrowedTensor& {
+      return tensors.results[tensors.resultShards ? i * devices + p : i];
+    };
+    if (!tensors.resultShards && plan.pending) {
+      if (tensorOf(0).skip) continue;
+      if (Status s = readPending(backend_, program_, plan, tensorOf(0)); !s) return s;
+      continue;
+    }
+    for (size_t p = 0; p < devices; ++p) {
+      const BorrowedTensor& t = tensorOf(p);
+      if (t.skip || (!tensors.resultShards && !plan.shards[p].first)) continue;
+      const auto coordinate = static_cast<int64_t>(p);
+      const std::byte* within = shardWithin(plan, coordinate, t, !tensors.resultShards);
+      if (within && within == program_.address(coordinate, plan.shards[p].offset)) continue; // bound
+      Status s = copyShard(backend_, program_, plan, coordinate, t, !tensors.resultShards, false);
+      if (!s) return s;
+    }
+  }
+  return Ok{};
+}
+
+} // namespace dtc

@@ -1,0 +1,52 @@
+#pragma once
+// Runs a program on tensors of the caller. The buffer of an argument that a run keeps, or of a result, is used in
+// the caller's memory if the tensor is laid out like it and the backend's steps can be rebound. Any other tensor is
+// copied.
+#include "backend/PointerSlots.h"
+#include "run/Transfer.h"
+
+namespace dtc {
+
+class BorrowedRun {
+public:
+  // Of a loaded program, whose steps are all placed. `kept`: by argument.
+  BorrowedRun(const Module& m, Program& program, Backend& backend, const std::vector<bool>& kept);
+
+  [[nodiscard]] const std::vector<TransferPlan>& arguments() const { return arguments_; }
+  [[nodiscard]] const std::vector<TransferPlan>& results() const { return results_; }
+  // Before a run: binds or copies the arguments, and binds results. Error (Usage): a wrong number of tensors, or as
+  // copyShard.
+  [[nodiscard]] Status begin(const Borrowing& tensors);
+  // After it: copies the results that are not bound.
+  [[nodiscard]] Status end(const Borrowing& tensors) const;
+
+private:
+  // A buffer that can be bound to memory of the caller.
+  struct Range {
+    int64_t coordinate = 0;
+    size_t movable = 0; // index into Program::movable[coordinate]
+    std::byte* own = nullptr;
+  };
+  static constexpr uint32_t kNone = ~0u;
+  using RangeNumbers = std::vector<std::vector<uint32_t>>; // by argument or result, and device; kNone: none
+
+  struct Candidate {
+    int64_t offset = 0, bytes = 0;
+    uint32_t* number = nullptr;
+  };
+  [[nodiscard]] std::vector<Candidate> candidates(const Module& m, int64_t coordinate,
+                                                  const std::vector<bool>& kept);
+  [[nodiscard]] bool canMove(const Module& m, size_t result, int64_t coordinate) const;
+  void bind(uint32_t range, std::byte* to);
+  void bindResults(const Borrowing& tensors);
+  [[nodiscard]] Status setArgument(size_t i, std::span<const BorrowedTensor> tensors, bool shards);
+
+  Program& program_;
+  Backend& backend_;
+  std::vector<TransferPlan> arguments_, results_;
+  RangeNumbers argumentRanges_, resultRanges_;
+  std::vector<Range> ranges_;
+  std::optional<PointerSlots> rendezvous_; // the operands and results of collectives
+};
+
+} // namespace dtc
