@@ -160,7 +160,7 @@ struct Binder {
       if (!bindings[i].pattern.empty() && !isPattern(bindings[i].pattern) && !isWeights(bindings[i]))
         if (std::string why = exact(i); !why.empty()) return why;
     for (size_t i = 0; i < bindings.size(); ++i)
-      if (bindings[i].pattern.empty())
+      if (bindings[i].pattern.empty() && !bindings[i].byDefault)
         if (std::string why = byName(i); !why.empty()) return why;
     auto fill = [&](size_t i, auto wanted) {
       for (size_t a = 0; a < arguments.size(); ++a)
@@ -181,6 +181,12 @@ struct Binder {
     }
     for (size_t i = 0; i < bindings.size(); ++i)
       if (isWeights(bindings[i])) fill(i, [](const InputArgument& a) { return isFloat(partType(a.dtype)); });
+    for (size_t i = 0; i < bindings.size(); ++i)
+      if (bindings[i].byDefault)
+        fill(i, [&](const InputArgument& a) {
+          const TensorArchive& archive = *archives.at(bindings[i].path);
+          return archive.has(a.name) || (!a.userName.empty() && archive.has(a.userName));
+        });
     for (size_t i = 0; i < bindings.size(); ++i)
       if (bindings[i].pattern == "*") fill(i, [](const InputArgument&) { return true; });
     return "";

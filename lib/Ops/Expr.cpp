@@ -13,7 +13,8 @@ Expr Expr::literal(Arg number) const { return {*builder_, number.literal(*builde
 ValueId Arg::literal(Builder& b, DType dtype) const {
   if (kind_ == Real) return b.literal(real_, dtype);
   if (!dtc::isInteger(dtype)) return b.literal(static_cast<double>(integer_), dtype);
-  DTC_CHECK(fitsInteger(dtype, integer_, false), "a number that the dtype of its position does not have");
+  if (!fitsInteger(dtype, integer_, false))
+    b.mismatch(std::to_string(integer_) + " is out of the range of " + std::string(dtypeName(dtype)));
   return b.module.makeLiteral(b.module.attrs.integer(integer_), dtype, b.loc);
 }
 
@@ -41,8 +42,9 @@ namespace {
 using LiteralType = OpRecord::LiteralType;
 
 // The dtype of a number at position `i`: the record's, or that of the first other operand that shares it.
-DType dtypeOfNumber(const Module& m, const OpRecord& record, std::span<const Arg> args, size_t i,
+DType dtypeOfNumber(const Builder& b, const OpRecord& record, std::span<const Arg> args, size_t i,
                     TypeId type) {
+  const Module& m = b.module;
   const LiteralType own = literalTypeAt(record, i);
   if (own == LiteralType::Bool) return DType::Bool;
   if (own == LiteralType::I32) return DType::I32;
@@ -52,7 +54,7 @@ DType dtypeOfNumber(const Module& m, const OpRecord& record, std::span<const Arg
     if (!args[k].isNumber() && other != LiteralType::Bool && other != LiteralType::I32)
       return m.typeOf(args[k].id()).dtype;
   }
-  DTC_CHECK(type.valid(), "no operand implies the dtype of a number");
+  if (!type.valid()) b.mismatch("no operand implies the dtype of a number");
   return m.types[type].dtype;
 }
 
@@ -69,7 +71,7 @@ OpId append(Site site, const char* op, Operands operands, Attributes attributes,
   const OpRecord& record = (*m.registry)[kind];
   std::vector<ValueId> ids;
   for (size_t i = 0; i < args.size(); ++i)
-    ids.push_back(args[i].isNumber() ? args[i].literal(b, dtypeOfNumber(m, record, args, i, type))
+    ids.push_back(args[i].isNumber() ? args[i].literal(b, dtypeOfNumber(b, record, args, i, type))
                                      : args[i].id());
   AttrList list;
   for (const NamedValue& a : attributes)

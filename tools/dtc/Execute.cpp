@@ -1,4 +1,5 @@
 #include "Execute.h"
+#include "GraphFiles.h"
 #include "RunResults.h"
 #include "Sizes.h"
 #include "Timing.h"
@@ -119,6 +120,9 @@ Status Execution::bind() {
     DTC_TRY(auto b, parseInputBinding(text));
     bindings.push_back(std::move(b));
   }
+  if (isTensorArchive(o_.program.file)) // the program's own weights
+    bindings.push_back(
+        {.pattern = "", .kind = InputBinding::Archive, .path = o_.program.file, .byDefault = true});
   std::vector<InputArgument> arguments;
   StrId nameAttr = scheduled_.strings.find("name");
   for (const FuncArg& a : scheduled_[func()].args) {
@@ -463,6 +467,8 @@ Result<Module> withSizes(Environment& env, const RunOptions& o, const Module& m,
   if (sizes.empty()) return m;
   options.sizes.insert(options.sizes.end(), sizes.begin(), sizes.end());
   options.entry = m.strings[m[f].name];
+  if (const GraphFormat* format = graphFormatOf(o.program.file))
+    return loadGraph(env, *format, o.program.file, options);
   return loadText(env, m.source, options);
 }
 

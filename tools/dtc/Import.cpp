@@ -1,5 +1,6 @@
 // dtc import: translates StableHLO programs to .dt text.
 #include "dtc/StableHlo/import/Import.h"
+#include "GraphFiles.h"
 #include "Program.h"
 #include "Verbs.h"
 #include "dtc/Ops/record/Ops.h"
@@ -14,7 +15,7 @@ namespace dtc {
 
 namespace {
 
-struct ImportOptions {
+struct ImportFlags {
   ProgramOptions program;
   std::string out = "-", format;
   bool report = false, json = false;
@@ -59,24 +60,39 @@ std::string reportText(const SourceText& source, const Report& r) {
   return out;
 }
 
+void printReport(Environment& env, const SourceText& source, const Report& r, bool json) {
+  if (!json) return env.out(reportText(source, r));
+  LineTable lines(source.text);
+  env.out("{\"problems\": " + problemsJson(lines, r.problems) + ", \"kept\": " + problemsJson(lines, r.kept) +
+          "}\n");
+}
+
 // With --json, parse errors are part of the report.
 Result<int> report(Environment& env, const SourceText& source, bool json) {
   Report r;
   Diagnostics diags;
   const bool complete = reportMlir(source, standardOps(), r.problems, r.kept, diags);
-  if (!json) {
+  if (!json)
     if (int code = env.report(diags, source)) return code;
-    env.out(reportText(source, r));
-    return complete ? kExitDone : kExitInput;
-  }
   for (const Diagnostic& d : diags.all()) r.problems.push_back({"", d.range, d.message()});
-  LineTable lines(source.text);
-  env.out("{\"problems\": " + problemsJson(lines, r.problems) + ", \"kept\": " + problemsJson(lines, r.kept) +
-          "}\n");
+  printReport(env, source, r, json);
   return complete ? kExitDone : kExitInput;
 }
 
-Result<int> runImport(Environment& env, const ImportOptions& o) {
+Result<int> importGraphFile(Environment& env, const ImportFlags& o, const GraphFormat& format) {
+  DTC_TRY(const auto options, parseOptionsOf(o.program));
+  if (o.report) {
+    DTC_TRY(const auto imported, graphProblems(format, o.program.file, options));
+    printReport(env, imported.module.source, {imported.problems, {}}, o.json);
+    return imported.complete ? kExitDone : kExitInput;
+  }
+  DTC_TRY(const auto m, loadGraph(env, format, o.program.file, options));
+  return writeOut(env, o.out, printModule(m));
+}
+
+Result<int> runImport(Environment& env, const ImportFlags& o) {
+  if (const GraphFormat* format = o.format.empty() ? graphFormatOf(o.program.file) : nullptr)
+    return importGraphFile(env, o, *format);
   DTC_TRY(auto source, readProgram(env, o.program));
   if (o.format.empty() && source.name.ends_with(".dt"))
     return inputError(source.name + " is already a .dt program: all verbs read it directly");
@@ -95,17 +111,23 @@ Verb importVerb() {
   Verb v;
   v.name = "import";
   v.usage = "FILE [flags]";
-  v.summary = "import a StableHLO program as printed by JAX";
+  v.summary = "import a program of JAX (StableHLO text) or PyTorch (.pt2)";
   v.examples = "  dtc import step.mlir -o step.dt\n"
                "  dtc import step.mlir --report\n"
+               "  dtc import model.pt2 -o model.dt\n"
                "other verbs, such as run, import such files on the fly\n";
   v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
-    auto o = std::make_shared<ImportOptions>();
-    app.add_option("FILE", o->program.file, "StableHLO text; - is standard input")->type_name("");
+    auto o = std::make_shared<ImportFlags>();
+    app.add_option("FILE", o->program.file,
+                   "StableHLO text (- is standard input) or a PyTorch program (.pt2)")
+        ->type_name("");
     app.add_option("-o", o->out, "output file for the .dt text; - is standard output")->type_name("OUT");
     app.add_option("--format", o->format, "format of FILE (detected from its content)")
         ->type_name("stablehlo")
         ->check(CLI::IsMember({"stablehlo"}).description(""));
+    app.add_option("--dim", o->program.dims, "bind a symbolic size of a PyTorch program: s0=64")
+        ->type_name("NAME=N")
+        ->allow_extra_args(false);
     app.add_flag("--report", o->report, "list all ops that cannot be imported");
     app.add_flag("--json", o->json, "print the report as JSON");
     return [o](Environment& env) { return runImport(env, *o); };

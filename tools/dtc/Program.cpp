@@ -1,5 +1,6 @@
 #include "Program.h"
 
+#include "GraphFiles.h"
 #include "Verbs.h"
 #include "dtc/Files/TensorFiles.h"
 #include "dtc/IR/verify/Verify.h"
@@ -23,7 +24,8 @@ int writeOut(Environment& env, const std::string& path, const std::string& text)
 }
 
 void addProgramOptions(CLI::App& app, ProgramOptions& o) {
-  app.add_option("FILE", o.file, "a .dt or StableHLO program; - is standard input")->type_name("");
+  app.add_option("FILE", o.file, "a .dt, StableHLO or PyTorch (.pt2) program; - is standard input")
+      ->type_name("");
   app.add_option("--entry", o.entry, "entry function (default: @main, or the only uncalled function)")
       ->type_name("@f");
   app.add_option("--mesh", o.meshes, "override the sizes of a mesh, or declare it: pod=dp:4,tp:2")
@@ -105,6 +107,10 @@ Result<Module> loadImported(Environment& env, SourceText source) {
 
 Result<SourceText> readProgram(Environment& env, const ProgramOptions& o, bool hlo) {
   if (o.file.empty()) return usageError("missing program: name a .dt file, or - for standard input");
+  if (const GraphFormat* format = graphFormatOf(o.file)) {
+    DTC_TRY(auto m, loadGraph(env, *format, o.file, {}));
+    return SourceText{o.file + " (imported)", printModule(m)};
+  }
   DTC_TRY(auto source, env.read(o.file, kMaxProgramBytes));
   if (hlo && looksLikeXlaHlo(source.text)) return source;
   if (const std::string format = foreignFormat(source.text); !format.empty())
@@ -114,6 +120,7 @@ Result<SourceText> readProgram(Environment& env, const ProgramOptions& o, bool h
 
 Result<Module> loadProgram(Environment& env, const ProgramOptions& o) {
   DTC_TRY(const auto options, parseOptionsOf(o));
+  if (const GraphFormat* format = graphFormatOf(o.file)) return loadGraph(env, *format, o.file, options);
   DTC_TRY(auto source, readProgram(env, o));
   return loadText(env, std::move(source), options);
 }

@@ -11,8 +11,9 @@ namespace dtc {
 struct InputBinding {
   std::string pattern; // an argument's name, or a pattern with * and ?; "" (Archive): all tensors of the file
   enum Kind : uint8_t { Npy, Raw, Archive, Made } kind = Made;
-  std::string path; // Npy, Raw, Archive
-  InputSpec spec;   // Made
+  std::string path;       // Npy, Raw, Archive
+  InputSpec spec;         // Made
+  bool byDefault = false; // Archive: only arguments that no other binding but `*` matches; may match none
 };
 
 struct InputArgument {

@@ -1,5 +1,5 @@
 #pragma once
-// Loops from C++: a function fills the block.
+// Loops and conditions from C++: a function fills each block.
 #include "dtc/Ops/Expr.h"
 #include <functional>
 
@@ -16,5 +16,12 @@ void writeBlock(Builder& outer, BlockId block, const BlockBody& body);
 using LoopBody =
     std::function<std::vector<ValueId>(Builder& in, Expr index, std::span<const ValueId> carried)>;
 std::vector<Expr> forLoop(Builder&, Arg first, Arg last, const Values& starts, const LoopBody& body);
+
+// Appends a `cond`. Both functions return values of the same types.
+std::vector<Expr> condition(Builder&, Expr p, const BlockBody& ifTrue, const BlockBody& ifFalse);
+
+// Appends a `while`: `goesOn` returns a bool scalar, `body` the next values of `starts`. Returns the last ones.
+using WhileBody = std::function<std::vector<ValueId>(Builder& in, std::span<const ValueId> carried)>;
+std::vector<Expr> whileLoop(Builder&, const Values& starts, const WhileBody& goesOn, const WhileBody& body);
 
 } // namespace dtc::ops

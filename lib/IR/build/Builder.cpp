@@ -29,14 +29,19 @@ OpId Builder::op(OpKind kind, std::span<const ValueId> operands, const AttrList&
   q.writtenTypes = resultTypes;
   std::vector<TypeId> types;
   if (!inferResultTypes(q, types)) {
-    std::string what = "an op was built that does not match its operands";
-    for (const Diagnostic& d : own.all()) what += ": " + d.message();
-    bugAt(__FILE__, __LINE__, what.c_str());
+    std::string what;
+    for (const Diagnostic& d : own.all()) what += (what.empty() ? "" : ": ") + d.message();
+    mismatch(what);
   }
   module.makeResults(id, types);
   out.push_back(id);
   sayLiterals(module, parent, out, out.size() - 1);
   return id;
+}
+
+void Builder::mismatch(const std::string& what) const {
+  if (forFile) throw BuildError{what};
+  bugAt(__FILE__, __LINE__, ("an op was built that does not match its operands: " + what).c_str());
 }
 
 ValueId Builder::literal(double v, DType dtype) {

@@ -1,5 +1,7 @@
 #include "import/HloContext.h"
 
+#include "dtc/Import/graph/Problem.h"
+#include "dtc/Import/rows/Shapes.h"
 #include "dtc/Support/Checked.h"
 #include "dtc/Support/Tensor.h"
 #include "dtc/Support/Words.h"
@@ -12,10 +14,6 @@
 #include <cstring>
 
 namespace dtc {
-
-constexpr DiagKind kImport{"import-unsupported", "'{0}' does not import: it {1}"};
-// The maximum number of elements of a constant written as a list; longer ones are written as bytes.
-constexpr int64_t kListedElements = 32;
 
 static std::string shapeText(std::span<const int64_t> shape) { return "[" + joined(shape) + "]"; }
 
@@ -30,7 +28,7 @@ HloContext::HloContext(HloImporter& importer, const MlirOp& op)
 bool HloContext::fail(const std::string& why) { return failAt(op.nameRange, why); }
 
 bool HloContext::failAt(SourceRange where, const std::string& why) {
-  return diags.fail(kImport, where.valid() ? where : op.nameRange, op.name, why);
+  return diags.fail(kImportUnsupported, where.valid() ? where : op.nameRange, op.name, why);
 }
 
 bool HloContext::failAttr(std::string_view name, const std::string& why) {
@@ -204,57 +202,14 @@ ValueId HloContext::splat(double v, DType dtype, std::span<const int64_t> shape)
   return emitTyped("constant", {}, {{"value", a}}, tensorType(dtype, shape));
 }
 
-static std::string hexText(std::span<const std::byte> bytes) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string out = "0x";
-  out.reserve(2 + bytes.size() * 2);
-  for (std::byte b : bytes) {
-    out.push_back(digits[static_cast<unsigned>(b) >> 4]);
-    out.push_back(digits[static_cast<unsigned>(b) & 15]);
-  }
-  return out;
-}
-
-// True if each element can be written as a number that reads back to the same bits.
-static bool hasNumbers(const HloNumbers& n, const Tensor& t) {
-  if (!isFloat(n.dtype)) return isBool(n.dtype) || isInteger(n.dtype);
-  for (int64_t i = 0; i < t.numElements(); ++i)
-    if (std::isnan(t.getFloat(i))) return false;
-  return true;
-}
-
-static AttrId numberAttr(Module& m, const Tensor& t, int64_t i) {
-  if (isFloat(t.dtype())) return m.attrs.real(t.getFloat(i));
-  if (isBool(t.dtype())) return m.attrs.boolean(t.getInt(i) != 0);
-  const int64_t v = t.getInt(i);
-  return m.attrs.intern({.isUnsigned = t.dtype() == DType::U64 && v < 0, .i = v});
-}
-
-static AttrId nested(Module& m, const Tensor& t, std::span<const int64_t> shape, int64_t& at) {
-  if (shape.empty()) return numberAttr(m, t, at++);
-  std::vector<AttrId> list;
-  for (int64_t i = 0; i < shape[0]; ++i) list.push_back(nested(m, t, shape.subspan(1), at));
-  return m.attrs.list(std::move(list));
-}
-
 ValueId HloContext::constant(const HloNumbers& n, TypeId type) {
   if (!type.valid()) return {};
-  std::vector<int64_t> shape = module.types[type].staticShape();
-  auto count = static_cast<int64_t>(n.count());
-  auto one = static_cast<size_t>(dtypeBytes(n.dtype));
-  bool splat = count > 0;
+  const auto one = static_cast<size_t>(dtypeBytes(n.dtype));
+  bool splat = n.count() > 0;
   for (size_t i = one; splat && i < n.bytes.size(); ++i) splat = n.bytes[i] == n.bytes[i - one];
-  Tensor t(n.dtype, {splat ? 1 : count});
+  Tensor t(n.dtype, splat ? std::vector<int64_t>{1} : module.types[type].staticShape());
   std::copy_n(n.bytes.begin(), t.bytes().size(), t.bytes().begin());
-  AttrId value;
-  int64_t at = 0;
-  if (count == 0)
-    value = isFloat(partType(n.dtype)) ? realAttr(0) : isBool(n.dtype) ? boolAttr(false) : intAttr(0);
-  else if (!hasNumbers(n, t) || (!splat && count > kListedElements))
-    value = stringAttr(hexText(t.bytes()));
-  else
-    value = splat ? numberAttr(module, t, 0) : nested(module, t, shape, at);
-  return emitTyped("constant", {}, {{"value", value}}, type);
+  return emitTyped("constant", {}, {{"value", tensorAttr(module, t)}}, type);
 }
 
 ValueId HloContext::reshape(ValueId x, std::span<const int64_t> shape) {

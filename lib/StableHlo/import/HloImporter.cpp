@@ -3,6 +3,7 @@
 #include "sharding/GspmdManual.h"
 #include "sharding/PerDevice.h"
 
+#include "dtc/Import/graph/Problem.h"
 #include "dtc/Support/Checked.h"
 #include "import/HloTable.h"
 #include "mlir/MlirLexer.h"
@@ -14,9 +15,6 @@ namespace dtc {
 namespace {
 
 constexpr DiagKind kUnknownValue{"mlir-unknown-value", "%{0} is not defined here"};
-constexpr DiagKind kNoConverter{"import-unknown-op", "unsupported op '{0}'{1}"};
-constexpr DiagKind kImportType{"import-type", "'{0}' has the unsupported type {1}: {2}"};
-constexpr DiagKind kStatedType{"import-type", "'{0}' declares %{1} as {2}, but its type is {3}"};
 constexpr DiagKind kPerDevice{"per-device", "per-device code cannot be imported for {0}"};
 constexpr int64_t kMaxDevices = int64_t(1) << 20;
 constexpr DiagKind kImportFunction{"import-function", "this does not import: {0}"};
@@ -452,8 +450,8 @@ bool HloImporter::operandsAsStated(const MlirOp& op, std::span<const HloValue> o
     const bool same =
         last && is && is->kind == MlirType::Tensor ? is->dims == want->dims : sameType(want, is);
     if (same) continue;
-    return diags.fail(kStatedType, op.operands[i].range, op.name, op.operands[i].name, textOf(module, want),
-                      textOf(module, is));
+    return diags.fail(kImportStatedType, op.operands[i].range, op.name, op.operands[i].name,
+                      textOf(module, want), textOf(module, is));
   }
   return true;
 }
@@ -472,7 +470,7 @@ bool HloImporter::convertRow(const MlirOp& op) {
   }
   if (!row) {
     std::string hint = unknownHint(name);
-    return diags.fail(kNoConverter, op.nameRange, name, hint);
+    return diags.fail(kImportUnknownOp, op.nameRange, name, hint);
   }
   HloContext c(*this, op);
   for (const MlirUse& u : op.operands) {
@@ -546,7 +544,7 @@ OpId HloImporter::appendOp(OpName name, std::span<const ValueId> operands, AttrL
                            std::span<const TypeId> written, SourceRange loc, uint32_t regions) {
   OpKind kind = module.registry->find(name, operands.size());
   if (kind == kNoOpKind) {
-    diags.error(kNoConverter, loc, name, ": dtc has no op of this name");
+    diags.error(kImportUnknownOp, loc, name, ": dtc has no op of this name");
     return {};
   }
   OpId id = module.makeOp(kind, operands, 0, std::move(attrs), regions, loc);

@@ -4,6 +4,12 @@
 
 namespace dtc {
 
+// Thrown by a Builder that builds ops for an untrusted file (Builder::forFile): an op does not match its
+// operands. Caught by the importer, at the node of the file.
+struct BuildError {
+  std::string what; // the message of inference
+};
+
 class Builder {
 public:
   // New ops are appended to `out` (a pass's new op list of block `parent`).
@@ -14,14 +20,17 @@ public:
   BlockId parent;
   std::vector<OpId>& out;
   Diagnostics& diags;
-  SourceRange loc; // the location of new ops
-  MeshId mesh;     // OpQuery::mesh of new ops: that of the spmd function that contains them
-  AttrList common; // name/loc/stage attributes given to new ops (inherited from the op being rewritten)
+  SourceRange loc;      // the location of new ops
+  MeshId mesh;          // OpQuery::mesh of new ops: that of the spmd function that contains them
+  AttrList common;      // name/loc/stage attributes given to new ops (inherited from the op being rewritten)
+  bool forFile = false; // a mismatch is the file's error: a BuildError, instead of a bug of dtc
 
-  // Makes an op and infers its types (a failure is a bug of the caller: DTC_CHECK). `resultTypes` is required
-  // for ops whose types are written (constant, iota, full). Code that builds known ops uses Ops/Expr.h.
+  // Makes an op and infers its types (a failure is a bug of the caller: DTC_CHECK; or see `forFile`).
+  // `resultTypes` is required for ops whose types are written (constant, iota, full). Code that builds known
+  // ops uses Ops/Expr.h.
   OpId op(OpKind kind, std::span<const ValueId> operands, const AttrList& attrs = {},
           std::span<const TypeId> resultTypes = {});
+  [[noreturn]] void mismatch(const std::string& what) const;
   ValueId literal(double v, DType dtype);  // a literal operand (integer literals for integer dtypes)
   ValueId constant(double v, TypeId type); // a `constant` op: a splat
   AttrId ints(std::span<const int64_t> v) { return module.attrs.integers(v); }

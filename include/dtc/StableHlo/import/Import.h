@@ -2,15 +2,9 @@
 // Import of StableHLO text (with the func, chlo, check, mhlo and Shardy dialects), as printed by JAX and
 // similar front ends, in the generic form and in the pretty forms of several years.
 #include "dtc/IR/text/Text.h"
+#include "dtc/Import/graph/Problem.h"
 
 namespace dtc {
-
-// The unsupported parts of a text, one entry per op.
-struct ImportProblem {
-  std::string op; // "stablehlo.custom_call"
-  SourceRange range;
-  std::string message;
-};
 
 // True if the text looks like MLIR, judged by its first token after comments and blanks (`.dt` begins with
 // mesh, func @ or spmd).

@@ -1,0 +1,19 @@
+#pragma once
+// What an importer reports about a file's ops.
+#include "dtc/Support/Diagnostics.h"
+
+namespace dtc {
+
+// The unsupported parts of a file, one entry per op.
+struct ImportProblem {
+  std::string op; // "stablehlo.custom_call", "aten.nonzero.default"
+  SourceRange range;
+  std::string message;
+};
+
+inline constexpr DiagKind kImportUnknownOp{"import-unknown-op", "unsupported op '{0}'{1}"};
+inline constexpr DiagKind kImportUnsupported{"import-unsupported", "'{0}' does not import: it {1}"};
+inline constexpr DiagKind kImportType{"import-type", "'{0}' has the unsupported type {1}: {2}"};
+inline constexpr DiagKind kImportStatedType{"import-type", "'{0}' declares %{1} as {2}, but its type is {3}"};
+
+} // namespace dtc
