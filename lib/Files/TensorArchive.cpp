@@ -1,12 +1,13 @@
 #include "dtc/Files/TensorArchive.h"
 
+#include "dtc/Files/Pt2.h"
 #include "dtc/Files/TensorFiles.h"
 #include "dtc/Support/Json.h"
 
 namespace dtc {
 
 static constexpr std::string_view kIndex = ".safetensors.index.json", kSafetensors = ".safetensors",
-                                  kNpz = ".npz";
+                                  kNpz = ".npz", kPt2 = ".pt2";
 
 std::string typeText(DType dtype, const std::vector<int64_t>& shape) {
   std::string text(dtypeName(dtype));
@@ -23,12 +24,17 @@ std::string TensorArchive::validateShape(std::string_view name, DType dtype,
 }
 
 bool isTensorArchive(std::string_view path) {
-  return path.ends_with(kNpz) || path.ends_with(kSafetensors) || path.ends_with(kIndex);
+  return path.ends_with(kNpz) || path.ends_with(kSafetensors) || path.ends_with(kIndex) ||
+         path.ends_with(kPt2);
 }
 
 Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string& path) {
   DTC_TRY(auto file, InputFile::open(path));
   if (path.ends_with(kNpz)) return openNpz(std::move(file));
+  if (path.ends_with(kPt2)) {
+    DTC_TRY(auto archive, openPt2(std::move(file)));
+    return std::unique_ptr<TensorArchive>(std::move(archive));
+  }
   if (!path.ends_with(kIndex)) return openSafetensors(std::move(file));
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : slash == 0 ? "/" : path.substr(0, slash);

@@ -10,7 +10,9 @@ namespace dtc {
 namespace {
 
 constexpr int64_t kEndBytes = 22, kDirectoryBytes = 46, kLocalBytes = 30, kMaxComment = 65535;
-constexpr uint32_t kEndSignature = 0x06054b50, kDirectorySignature = 0x02014b50, kLocalSignature = 0x04034b50;
+constexpr int64_t kLongEndBytes = 56, kLocatorBytes = 20; // of zip64
+constexpr uint32_t kEndSignature = 0x06054b50, kDirectorySignature = 0x02014b50, kLocalSignature = 0x04034b50,
+                   kLongEndSignature = 0x06064b50, kLocatorSignature = 0x07064b50;
 constexpr int64_t kMaxDeflateRatio = 1032; // of deflate: 258 bytes for two bits
 
 // Little-endian numbers of a text that is long enough.
@@ -22,10 +24,39 @@ uint32_t number(std::string_view bytes, size_t at, size_t width) {
 }
 uint32_t u16(std::string_view b, size_t at) { return number(b, at, 2); }
 uint32_t u32(std::string_view b, size_t at) { return number(b, at, 4); }
+// Numbers past 2^63-1, which no file has, as that one.
+int64_t u64(std::string_view b, size_t at) {
+  const uint64_t n = static_cast<uint64_t>(u32(b, at + 4)) << 32 | u32(b, at);
+  return static_cast<int64_t>(std::min<uint64_t>(n, INT64_MAX));
+}
 
 struct Directory {
   int64_t offset = 0, bytes = 0, entries = 0;
 };
+
+// The end record of zip64, if its locator precedes the end record at `position`. Its numbers replace those of
+// `d`, which are the same or -1.
+Status readLongEnd(const InputFile& file, int64_t position, Directory& d, int64_t& end) {
+  if (position < kLocatorBytes + kLongEndBytes) return Ok{};
+  DTC_TRY(const std::string_view locator, file.text(position - kLocatorBytes, kLocatorBytes));
+  if (u32(locator, 0) != kLocatorSignature) return Ok{};
+  const int64_t at = u64(locator, 8);
+  if (u32(locator, 4) != 0 || u32(locator, 16) > 1) return inputError("it is part of a multi-part archive");
+  if (at > position - kLocatorBytes - kLongEndBytes) return inputError("its zip64 end record is damaged");
+  DTC_TRY(const std::string_view r, file.text(at, kLongEndBytes));
+  if (u32(r, 0) != kLongEndSignature || u64(r, 4) != position - kLocatorBytes - at - 12 || u32(r, 16) != 0 ||
+      u32(r, 20) != 0 || u64(r, 24) != u64(r, 32))
+    return inputError("its zip64 end record is damaged");
+  const Directory longer{u64(r, 48), u64(r, 40), u64(r, 32)};
+  const auto agrees = [](int64_t own, int64_t other, int64_t unknown) {
+    return own == other || own == unknown;
+  };
+  if (!agrees(d.offset, longer.offset, 0xffffffff) || !agrees(d.bytes, longer.bytes, 0xffffffff) ||
+      !agrees(d.entries, longer.entries, 0xffff))
+    return inputError("its two end records differ");
+  d = longer, end = at;
+  return Ok{};
+}
 
 // The end record, which ends where the file ends, including its comment.
 Result<Directory> findEnd(const InputFile& file) {
@@ -38,13 +69,36 @@ Result<Directory> findEnd(const InputFile& file) {
     Directory d{u32(text, at + 16), u32(text, at + 12), u16(text, at + 10)};
     if (u16(text, at + 4) != 0 || u16(text, at + 6) != 0 || u16(text, at + 8) != d.entries)
       return inputError("it is part of a multi-part archive");
-    if (d.entries == 0xffff || d.offset == 0xffffffff || d.bytes == 0xffffffff)
-      return inputError(
-          "it is a zip64 archive (more than 4 GiB, or 65535 entries): save it as .npy or .safetensors");
-    if (d.offset + d.bytes != position) return inputError("its directory does not end at the end record");
+    int64_t end = position;
+    if (Status s = readLongEnd(file, position, d, end); !s) return s.error();
+    if (d.bytes > end || d.offset != end - d.bytes)
+      return inputError("its directory does not end at the end record");
     return d;
   }
   return inputError("it has no zip end record");
+}
+
+// The zip64 numbers among extra fields.
+std::string_view longSizes(std::string_view extra) {
+  while (extra.size() >= 4) {
+    const size_t bytes = u16(extra, 2);
+    if (bytes > extra.size() - 4) return {};
+    if (u16(extra, 0) == 1) return extra.substr(4, bytes);
+    extra.remove_prefix(4 + bytes);
+  }
+  return {};
+}
+
+// Replaces the numbers of a directory record that do not fit into it: those of the extra field, in this order.
+bool readLongSizes(std::string_view extra, ZipEntry& e) {
+  std::string_view longer = longSizes(extra);
+  for (int64_t* n : {&e.size, &e.stored, &e.header}) {
+    if (*n != 0xffffffff) continue;
+    if (longer.size() < 8) return false;
+    *n = u64(longer, 0);
+    longer.remove_prefix(8);
+  }
+  return true;
 }
 
 // Compares the entry's local header with the directory. numpy writes the sizes there as zip64.
@@ -57,9 +111,8 @@ std::string validateLocalHeader(std::string_view local, std::string_view extra, 
   if ((flags & 8) && crc == 0 && stored == 0 && size == 0) return ""; // they follow the data
   if (crc != e.crc) return "has a different checksum in its local header";
   if (stored == 0xffffffff && size == 0xffffffff) {
-    const bool same = extra.size() == 20 && u16(extra, 0) == 1 && u16(extra, 2) == 16 &&
-                      u32(extra, 4) == static_cast<uint32_t>(e.size) && u32(extra, 8) == 0 &&
-                      u32(extra, 12) == static_cast<uint32_t>(e.stored) && u32(extra, 16) == 0;
+    const std::string_view longer = longSizes(extra);
+    const bool same = longer.size() >= 16 && u64(longer, 0) == e.size && u64(longer, 8) == e.stored;
     return same ? "" : "has different sizes in its local header";
   }
   return stored == e.stored && size == e.size ? "" : "has different sizes in its local header";
@@ -101,8 +154,8 @@ Status readRecord(const InputFile& file, std::string_view text, size_t& at, cons
   };
   if (flags & ~(8u | 0x800u | 6u)) return fail("is encrypted, or of an unsupported kind");
   if (method != 0 && method != 8) return fail("is neither stored nor deflated");
-  if (e.stored == 0xffffffff || e.size == 0xffffffff || e.header == 0xffffffff)
-    return fail("is of 4 GiB or more (zip64): save it as .npy or .safetensors");
+  if (!readLongSizes(r.substr(kDirectoryBytes + nameBytes, u16(r, 30)), e))
+    return fail("is of 4 GiB or more, but has no zip64 sizes");
   if (u16(r, 34) != 0) return fail("is on a different disk");
   if (!e.deflated && e.stored != e.size) return fail("is stored, but has two different sizes");
   if (e.deflated && e.size / kMaxDeflateRatio > e.stored)
@@ -139,7 +192,7 @@ uint32_t crcOf(uint32_t before, std::span<const std::byte> bytes) {
 
 Result<std::vector<ZipEntry>> readZipDirectory(const InputFile& file) {
   DTC_TRY(auto end, findEnd(file));
-  if (end.bytes < end.entries * kDirectoryBytes) return inputError("its directory is damaged");
+  if (end.entries > end.bytes / kDirectoryBytes) return inputError("its directory is damaged");
   DTC_TRY(auto text, file.text(end.offset, end.bytes));
   std::vector<ZipEntry> entries;
   std::unordered_set<std::string> names;

@@ -1,6 +1,6 @@
 #pragma once
-// The zip archives of `numpy.savez` and `savez_compressed`: stored and deflated entries, no encryption, not
-// multi-part, at most 4 GiB (PKWARE's APPNOTE.TXT 6.3.9, without zip64).
+// The zip archives of `numpy.savez`, `savez_compressed` and `torch.export.save`: stored and deflated entries, no
+// encryption, not multi-part (PKWARE's APPNOTE.TXT 6.3.9, with zip64).
 #include "dtc/Files/InputFile.h"
 #include "dtc/Support/NonCopyable.h"
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
 // Files with named tensors: `.npz`, `.safetensors`, and `.safetensors.index.json`, which maps each tensor to
-// a file of its folder. All are untrusted: a header is checked against the file's size before anything is
+// a file of its folder; `.pt2` (Pt2.h). All are untrusted: a header is checked against the file's size before anything is
 // allocated, ranges must tile the data exactly, and a name in a file never refers outside of its folder.
 #include "dtc/Files/TensorSource.h"
 #include <optional>

@@ -14,10 +14,12 @@ class GraphImporter : public ImportScope {
 public:
   GraphImporter(Module& m, const ImportFile& file, const ImportTable& table, Diagnostics& diags,
                 std::vector<ImportProblem>* problems)
-      : m_(m), file_(file), table_(table), diags_(diags), problems_(problems), values_(file.values.size()) {}
+      : m_(m), file_(file), table_(table), diags_(diags), problems_(problems), values_(file.values.size()),
+        reported_(file.values.size()) {}
 
   bool run();
   ValueId value(ImportValueRef ref) const override { return ref.valid() ? values_[ref.index] : ValueId(); }
+  bool reported(ImportValueRef ref) const override { return ref.valid() && reported_[ref.index]; }
   std::vector<ValueId> inlined(ImportGraphRef, std::span<const ValueId> inputs, Builder& in) override;
 
 private:
@@ -39,7 +41,8 @@ private:
   const ImportTable& table_;
   Diagnostics& diags_;
   std::vector<ImportProblem>* problems_;
-  std::vector<ValueId> values_;  // of ImportFile::values
+  std::vector<ValueId> values_; // of ImportFile::values
+  std::vector<bool> reported_;
   std::vector<StrId> arguments_; // names
   bool good_ = true;
   int depth_ = 0;
@@ -137,16 +140,13 @@ std::vector<ValueId> GraphImporter::outputs(const ImportGraph& g, Builder& b) {
     Expr x;
     if (c.is<double>("value"))
       x = filled(b, DType::F32, {}, c.real("value"));
-    else if (c.is<ImportInt>("value") && !std::get<ImportInt>(o.value).value.valid())
-      x = filledInt(b, DType::I64, {}, c.integer("value"));
+    else if (c.is<ImportInt>("value"))
+      x = c.integerOperand(std::get<ImportInt>(o.value), DType::I64);
     else if (c.is<bool>("value"))
       x = filled(b, DType::Bool, {}, c.flag("value", false));
-    else if (c.is<ImportInt>("value"))
-      x = c.bound(value(std::get<ImportInt>(o.value).value));
     else
       x = c.tensor("value");
-    if (!x.valid()) throw ImportError{};
-    out.push_back(x);
+    out.push_back(materialized(x));
   }
   return out;
 }
@@ -189,7 +189,8 @@ std::vector<ValueId> GraphImporter::inlined(ImportGraphRef ref, std::span<const 
   if (inputs.size() != g.inputs.size())
     throw ImportError{"passes " + std::to_string(inputs.size()) + " values to a graph with " +
                       std::to_string(g.inputs.size()) + " inputs"};
-  for (size_t i = 0; i < inputs.size(); ++i) values_[g.inputs[i].value.index] = inputs[i];
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (g.inputs[i].value.valid()) values_[g.inputs[i].value.index] = inputs[i];
   const SourceRange loc = in.loc;
   const AttrList common = in.common;
   ++depth_;
@@ -228,7 +229,7 @@ void GraphImporter::convert(const ImportNode& node, Builder& b) {
 
 void GraphImporter::convertWith(const ImportRow& row, const ImportNode& node, Builder& b) {
   ImportContext c(file_, node, b, *this);
-  const std::vector<Expr> results = row.convert(c).values;
+  std::vector<Expr> results = row.convert(c).values;
   for (size_t i = 0; i < node.results.size(); ++i) {
     if (!node.results[i].valid()) continue;
     Expr x = i < results.size() ? results[i] : Expr();
@@ -237,10 +238,9 @@ void GraphImporter::convertWith(const ImportRow& row, const ImportNode& node, Bu
       continue;
     }
     const Type* declared = c.declared(i);
+    x = materialized(x);
     // Index results are i32 in dtc and i64 elsewhere.
     if (declared && isInteger(declared->dtype) && isInteger(x.dtype())) x = x.as(declared->dtype);
-    if (m_[x].kind == ValueKind::Literal || m_[x].kind == ValueKind::Symbol)
-      x = reshapeTo(ops::add(filledInt(b, x.dtype(), {}, 0), x), {});
     if (declared && *declared != x.type()) {
       problem(node.target, node.range, kImportStatedType,
               {node.target, file_.values[node.results[i].index].name, textOf(m_, *declared),
@@ -264,6 +264,7 @@ void GraphImporter::placeholders(const ImportNode& node, Builder& b) {
   for (ImportValueRef ref : node.results) {
     if (!ref.valid()) continue;
     values_[ref.index] = {};
+    reported_[ref.index] = true;
     if (const std::optional<Type>& type = file_.values[ref.index].type) try {
         values_[ref.index] = filled(b, type->dtype, type->dims, 0);
       } catch (const BuildError&) {}

@@ -47,7 +47,8 @@ static ValueId valueOf(const ImportContext& c, ImportValueRef ref) {
   if (v.valid()) return v;
   const ImportValue& declared = c.file.values[ref.index];
   if (!declared.unsupported.empty()) c.fail("reads %" + declared.name + ", which " + declared.unsupported);
-  throw ImportError{}; // its node was reported
+  if (!c.scope.reported(ref)) c.fail("reads %" + declared.name + ", which dtc does not compute");
+  throw ImportError{};
 }
 
 Expr ImportContext::optional(ArgumentKey key) const {
@@ -221,5 +222,13 @@ const Type& ImportContext::result(size_t i) const {
 Expr ImportContext::literal(double v, DType dtype) const { return bound(b.literal(v, dtype)); }
 
 Expr ImportContext::literal(int64_t v, DType dtype) const { return bound(ops::Arg(v).literal(b, dtype)); }
+
+Expr ImportContext::integerOperand(const ImportInt& i, DType dtype) const {
+  if (i.value.valid()) return bound(valueOf(*this, i.value)).as(dtype);
+  if (i.size) return bound(module.makeSymbol(*i.size, dtype, b.loc));
+  if (!i.expression.empty())
+    fail("depends on the symbolic size " + i.expression + ": bind its symbols with --dim");
+  return literal(i.number, dtype);
+}
 
 } // namespace dtc

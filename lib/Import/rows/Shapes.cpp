@@ -188,6 +188,15 @@ AttrId tensorAttr(Module& m, const Tensor& t) {
   return m.attrs.string(m.strings.intern(hexText(same ? bytes.first(one) : bytes)));
 }
 
+Expr materialized(Expr x) {
+  Builder& b = x.builder();
+  const Value& v = b.module[x];
+  if (v.kind == ValueKind::Literal) return ops::full(b, x.typeId(), v.literal);
+  if (v.kind != ValueKind::Symbol) return x;
+  const Expr zero = filled(b, x.dtype(), {}, 0);
+  return zero + x;
+}
+
 Expr constantOf(Builder& b, const Tensor& t) {
   const Dims dims(t.shape().begin(), t.shape().end());
   return ops::constant(b, checkedType(b, t.dtype(), dims), tensorAttr(b.module, t));

@@ -48,6 +48,7 @@ class ImportScope {
 public:
   virtual ~ImportScope() = default;
   [[nodiscard]] virtual ValueId value(ImportValueRef) const = 0; // invalid: absent
+  [[nodiscard]] virtual bool reported(ImportValueRef) const = 0; // the node that computes it did not import
   // Appends a graph's nodes to `in`, with its inputs bound to these values; returns its outputs.
   [[nodiscard]] virtual std::vector<ValueId> inlined(ImportGraphRef, std::span<const ValueId> inputs,
                                                      Builder& in) = 0;
@@ -103,6 +104,8 @@ public:
   // A literal operand of that dtype; integers are checked against it.
   [[nodiscard]] Expr literal(double v, DType) const;
   [[nodiscard]] Expr literal(int64_t v, DType) const;
+  // A size, or a computed integer, as an operand of that dtype.
+  [[nodiscard]] Expr integerOperand(const ImportInt&, DType) const;
 
   // --- errors ---
   [[noreturn]] void fail(const std::string& why) const; // "has a mask of booleans, …"

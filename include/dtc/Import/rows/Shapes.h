@@ -40,6 +40,8 @@ using Dims = std::vector<Dim>;
 // A value in every element.
 [[nodiscard]] Expr filled(Builder&, DType, const Dims&, double);
 [[nodiscard]] Expr filledInt(Builder&, DType, const Dims&, int64_t);
+// A literal or a symbolic size as a tensor; any other value itself.
+[[nodiscard]] Expr materialized(Expr);
 [[nodiscard]] Expr constantOf(Builder&, const Tensor&);
 // The attribute of a `constant`: a number where all are equal, a list of a few, or else their bytes.
 [[nodiscard]] AttrId tensorAttr(Module&, const Tensor&);
