@@ -95,9 +95,8 @@ bool GraphImporter::declareInputs(FuncId f) {
     const std::string name = importedName(input.label.empty() ? v.name : input.label);
     arguments_.push_back(label(name.empty() ? "x" : name, taken));
     if (!v.type) {
-      problem(
-          "input", input.range, kImportType,
-          {"input", "of %" + v.name, v.unsupported.empty() ? "it is not declared" : "it " + v.unsupported});
+      problem("input", input.range, kImportUnsupported,
+              {"%" + v.name, v.unsupported.empty() ? "has no declared type" : v.unsupported});
       continue;
     }
     const BlockId body = m_[f].body;

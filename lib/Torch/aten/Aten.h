@@ -1,0 +1,37 @@
+#pragma once
+// What rows of ATen ops share: type promotion and numbers (docs/from-pytorch.md, "What differs").
+#include "dtc/Import/rows/Context.h"
+#include "dtc/Import/rows/Shapes.h"
+
+namespace dtc::aten {
+
+// The operand as a value of that dtype: a tensor, converted; a Python number; a symbolic size.
+[[nodiscard]] Expr in(const ImportContext&, ArgumentKey, DType);
+// The same, in the dtype that the node declares for its result.
+[[nodiscard]] Expr in(const ImportContext&, ArgumentKey);
+// torch.result_type of the operands: tensors with dims take precedence over scalars, and these over numbers.
+[[nodiscard]] DType promoted(const ImportContext&, std::initializer_list<ArgumentKey>);
+[[nodiscard]] DType promoted(DType, DType);
+// At least one operand must be a tensor with an op: `x` if it is one, else its number as a tensor.
+[[nodiscard]] inline Expr tensorOf(Expr x) { return materialized(x); }
+// An index tensor as i32, with negative indices counted from the end.
+[[nodiscard]] Expr indices(Expr, Dim size);
+// Dims of a reduction: all where the argument is absent or empty; none of a scalar.
+[[nodiscard]] std::vector<int64_t> dims(const ImportContext&, ArgumentKey, size_t rank);
+[[nodiscard]] int64_t dim(const ImportContext&, ArgumentKey, size_t rank,
+                          std::optional<int64_t> fallback = {});
+// The result's shape as the file declares it.
+[[nodiscard]] const Dims& resultDims(const ImportContext&, size_t i = 0);
+// The compute dtype of ops that integers enter as floats.
+[[nodiscard]] DType floatOf(DType);
+// x reshaped and converted to the declared result.
+[[nodiscard]] Expr asResult(const ImportContext&, Expr, size_t i = 0);
+// A list of one value per spatial dim; one value stands for all.
+[[nodiscard]] std::vector<int64_t> perDim(const ImportContext&, ArgumentKey, size_t count,
+                                          std::optional<int64_t> fallback = {});
+// [[1, 2], [1, 2]], the padding of conv and pools.
+[[nodiscard]] AttrId paddingAttr(Module&, const std::vector<int64_t>& low, const std::vector<int64_t>& high);
+// Where the last operand of a mean, variance, … counts elements.
+[[nodiscard]] int64_t countOf(const ImportContext&, Expr x, const std::vector<int64_t>& dims);
+
+} // namespace dtc::aten

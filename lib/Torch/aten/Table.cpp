@@ -1,0 +1,50 @@
+#include "aten/Table.h"
+
+#include "dtc/Support/Diagnostics.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace dtc {
+namespace {
+
+using RowMap = std::unordered_map<std::string_view, const ImportRow*>;
+
+const RowMap& rowMap() {
+  static const RowMap map = [] {
+    RowMap out;
+    for (ImportRows rows :
+         {torchPointwiseRows(), torchSpecialRows(), torchCreateRows(), torchShapeRows(), torchSliceRows(),
+          torchReduceRows(), torchSortRows(), torchIndexRows(), torchContractRows(), torchNormRows(),
+          torchWindowRows(), torchLossRows(), torchGradientRows(), torchControlRows()})
+      for (const ImportRow& row : rows) out.emplace(row.target, &row);
+    return out;
+  }();
+  return map;
+}
+
+std::string_view withoutOverload(std::string_view target) {
+  const size_t last = target.rfind('.');
+  return last == target.npos || last == target.find('.') ? target : target.substr(0, last);
+}
+
+const ImportRow* rowOf(const ImportNode& node) {
+  for (const std::string_view target : {std::string_view(node.target), withoutOverload(node.target)})
+    if (const auto found = rowMap().find(target); found != rowMap().end()) return found->second;
+  return nullptr;
+}
+
+std::string remarkOn(const ImportNode& node) {
+  if (!node.target.starts_with("aten.") && !node.target.starts_with("prims."))
+    return ": it is not one of PyTorch's own; write it with aten ops";
+  return ": it has no counterpart yet; program.run_decompositions() may express it in others";
+}
+
+} // namespace
+
+const ImportTable& atenTable() {
+  static const ImportTable table{rowOf, remarkOn};
+  return table;
+}
+
+} // namespace dtc

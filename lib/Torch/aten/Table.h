@@ -1,0 +1,28 @@
+#pragma once
+// The table of ATen ops and of PyTorch's higher-order ops. A row's target is an op with its overload,
+// "aten.max.dim", or without, "aten.add", which serves all overloads that have no row of their own.
+#include "dtc/Import/program/GraphImport.h"
+#include <span>
+
+namespace dtc {
+
+[[nodiscard]] const ImportTable& atenTable();
+
+// The rows by family.
+using ImportRows = std::span<const ImportRow>;
+[[nodiscard]] ImportRows torchPointwiseRows();
+[[nodiscard]] ImportRows torchSpecialRows();
+[[nodiscard]] ImportRows torchCreateRows();
+[[nodiscard]] ImportRows torchShapeRows();
+[[nodiscard]] ImportRows torchSliceRows();
+[[nodiscard]] ImportRows torchReduceRows();
+[[nodiscard]] ImportRows torchSortRows();
+[[nodiscard]] ImportRows torchIndexRows();
+[[nodiscard]] ImportRows torchContractRows();
+[[nodiscard]] ImportRows torchNormRows();
+[[nodiscard]] ImportRows torchWindowRows();
+[[nodiscard]] ImportRows torchLossRows();
+[[nodiscard]] ImportRows torchGradientRows();
+[[nodiscard]] ImportRows torchControlRows();
+
+} // namespace dtc

@@ -1,0 +1,50 @@
+#include "dtc/Torch/import/Pt2Import.h"
+
+#include "aten/Table.h"
+#include "dtc/Files/Pt2.h"
+#include "dtc/Import/graph/Listing.h"
+#include "dtc/Import/program/GraphImport.h"
+#include "read/Functional.h"
+#include "read/Program.h"
+
+#include <new>
+
+namespace dtc {
+namespace {
+
+Result<ImportedProgram> importPt2(InputFile file, const OpRegistry& registry, const ImportOptions& options,
+                                  Diagnostics& diags) {
+  const std::string path = file.path();
+  DTC_TRY(const auto archive, openPt2(std::move(file)));
+  DTC_TRY(const auto text, archive->program());
+  return importTorchProgram(path, text, registry, options, diags);
+}
+
+constexpr GraphFormat kPt2{
+    "pt2", "a PyTorch program, as torch.export.save writes it",
+    [](std::string_view path, std::string_view head) {
+      return path.ends_with(".pt2") || looksLikePt2(head);
+    },
+    importPt2};
+
+} // namespace
+
+const GraphFormat& pt2Format() { return kPt2; }
+
+Result<ImportedProgram> importTorchProgram(const std::string& name, const std::string& text,
+                                           const OpRegistry& registry, const ImportOptions& options,
+                                           Diagnostics& diags) {
+  ImportedProgram out(registry);
+  TorchSymbols symbols(out.module, {options.sizes.begin(), options.sizes.end()});
+  auto file = readTorchProgram(text, symbols);
+  if (!file)
+    return Error{file.error().kind, quotedPath(name) + " is not a valid .pt2 file: its program " +
+                                        file.error().message};
+  makeFunctional(*file);
+  out.module.source = {name, writeListing(out.module, *file)};
+  out.complete = importGraph(out.module, *file, atenTable(), diags, options.report ? &out.problems : nullptr);
+  out.symbols.assign(symbols.names().begin(), symbols.names().end());
+  return out;
+}
+
+} // namespace dtc
