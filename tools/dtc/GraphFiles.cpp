@@ -4,12 +4,16 @@
 #include "Verbs.h"
 #include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
+#include "dtc/Torch/import/Pt2Import.h"
 
 #include <algorithm>
 
 namespace dtc {
 
-std::span<const GraphFormat* const> graphFormats() { return {}; }
+std::span<const GraphFormat* const> graphFormats() {
+  static const GraphFormat* const formats[] = {&pt2Format()};
+  return formats;
+}
 
 const GraphFormat* graphFormatOf(const std::string& path) {
   constexpr int64_t kHead = 1 << 16;

@@ -5,10 +5,8 @@
 #include <cmath>
 
 namespace dtc {
-
+namespace aten::creation {
 namespace {
-
-using namespace aten;
 
 template <int value> ImportResults constantFill(ImportContext& c) {
   return filled(c.b, c.result().dtype, resultDims(c), value);
@@ -115,7 +113,8 @@ const ImportRow kRows[] = {
 };
 
 } // namespace
+} // namespace aten::creation
 
-ImportRows torchCreateRows() { return kRows; }
+ImportRows torchCreateRows() { return aten::creation::kRows; }
 
 } // namespace dtc

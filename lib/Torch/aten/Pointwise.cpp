@@ -8,10 +8,8 @@
 #include <numbers>
 
 namespace dtc {
-
+namespace aten::pointwise {
 namespace {
-
-using namespace aten;
 
 Expr self(ImportContext& c) { return tensorOf(in(c, "self")); }
 
@@ -562,7 +560,8 @@ const ImportRow kRows[] = {
 };
 
 } // namespace
+} // namespace aten::pointwise
 
-ImportRows torchPointwiseRows() { return kRows; }
+ImportRows torchPointwiseRows() { return aten::pointwise::kRows; }
 
 } // namespace dtc

@@ -7,10 +7,8 @@
 #include <limits>
 
 namespace dtc {
-
+namespace aten::reductions {
 namespace {
-
-using namespace aten;
 
 struct Reduced {
   Expr x;
@@ -338,7 +336,8 @@ const ImportRow kRows[] = {
 };
 
 } // namespace
+} // namespace aten::reductions
 
-ImportRows torchReduceRows() { return kRows; }
+ImportRows torchReduceRows() { return aten::reductions::kRows; }
 
 } // namespace dtc

@@ -5,10 +5,8 @@
 #include <algorithm>
 
 namespace dtc {
-
+namespace aten::shapes {
 namespace {
-
-using namespace aten;
 
 ImportResults reshaped(ImportContext& c) { return reshapeTo(c.tensor("self"), resultDims(c)); }
 
@@ -348,7 +346,8 @@ const ImportRow kRows[] = {
 };
 
 } // namespace
+} // namespace aten::shapes
 
-ImportRows torchShapeRows() { return kRows; }
+ImportRows torchShapeRows() { return aten::shapes::kRows; }
 
 } // namespace dtc

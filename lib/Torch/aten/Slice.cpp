@@ -5,10 +5,8 @@
 #include <algorithm>
 
 namespace dtc {
-
+namespace aten::slices {
 namespace {
-
-using namespace aten;
 
 struct Range {
   int64_t dim = 0, start = 0, step = 1;
@@ -338,7 +336,8 @@ const ImportRow kRows[] = {
 };
 
 } // namespace
+} // namespace aten::slices
 
-ImportRows torchSliceRows() { return kRows; }
+ImportRows torchSliceRows() { return aten::slices::kRows; }
 
 } // namespace dtc

@@ -6,10 +6,8 @@
 #include <limits>
 
 namespace dtc {
-
+namespace aten::sorting {
 namespace {
-
-using namespace aten;
 
 Expr numeric(Expr x) { return isBool(x.dtype()) ? x.as(DType::U8) : x; }
 
@@ -203,7 +201,8 @@ const ImportRow kRows[] = {
 };
 
 } // namespace
+} // namespace aten::sorting
 
-ImportRows torchSortRows() { return kRows; }
+ImportRows torchSortRows() { return aten::sorting::kRows; }
 
 } // namespace dtc

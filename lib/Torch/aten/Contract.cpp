@@ -1,0 +1,429 @@
+// Matrix products, convolutions, attention.
+#include "aten/Aten.h"
+#include "aten/Table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace dtc {
+namespace aten::contractions {
+namespace {
+
+// matmul of any ranks, as torch.matmul.
+Expr product(Expr a, Expr b) {
+  const bool row = a.rank() == 1, column = b.rank() == 1;
+  if (row && column) return ops::sum(a * b);
+  const Expr x = row ? withDim(a, 0) : a, y = column ? withDim(b, 1) : b;
+  Expr z = ops::matmul(x, y);
+  if (row) z = withoutDim(z, static_cast<int64_t>(z.rank()) - 2);
+  if (column) z = withoutDim(z, static_cast<int64_t>(z.rank()) - 1);
+  return z;
+}
+
+ImportResults matmul(ImportContext& c) {
+  for (const char* second : {"mat2", "other", "vec", "tensor"})
+    if (c.has(second)) return product(in(c, "self"), in(c, second));
+  return product(in(c, "self"), in(c, "vec2"));
+}
+
+// beta * self + alpha * (a b): of addmm, addmv, baddbmm, addbmm.
+ImportResults addProduct(ImportContext& c) {
+  const DType d = c.result().dtype;
+  const bool batch = c.has("batch1"), vector = c.has("mat");
+  const Expr a = in(c,
+                    batch    ? "batch1"
+                    : vector ? "mat"
+                             : "mat1",
+                    d),
+             b = in(c,
+                    batch    ? "batch2"
+                    : vector ? "vec"
+                             : "mat2",
+                    d);
+  Expr y = product(a, b);
+  if (c.node.target.starts_with("aten.addbmm")) {
+    const std::vector<int64_t> first{0};
+    y = ops::sum(y, {.dims = first});
+  }
+  if (c.has("alpha") && c.real("alpha") != 1) y = y * in(c, "alpha", d);
+  if (c.has("beta") && c.real("beta") == 0) return broadcastTo(y, resultDims(c));
+  Expr x = in(c, "self");
+  if (c.has("beta") && c.real("beta") != 1) x = x * in(c, "beta", d);
+  return x + y;
+}
+
+ImportResults addr(ImportContext& c) {
+  const DType d = c.result().dtype;
+  const Expr a = withDim(in(c, "vec1", d), 1), b = withDim(in(c, "vec2", d), 0);
+  const bool isBoolean = isBool(d);
+  Expr y = isBoolean ? a & b : a * b;
+  if (c.has("alpha") && c.real("alpha") != 1) y = y * in(c, "alpha", d);
+  if (c.has("beta") && c.real("beta") == 0) return y;
+  Expr x = in(c, "self");
+  if (c.has("beta") && c.real("beta") != 1) x = x * in(c, "beta", d);
+  return isBoolean ? x | y : x + y;
+}
+
+ImportResults outer(ImportContext& c) {
+  const Expr a = withDim(in(c, "self"), 1), b = withDim(in(c, "vec2"), 0);
+  return isBool(a.dtype()) ? a & b : a * b;
+}
+
+ImportResults linear(ImportContext& c) {
+  const Expr x = c.tensor("input"), w = c.tensor("weight");
+  const Expr bias = c.optional("bias");
+  const Expr y = w.rank() == 1 ? product(x, w) : product(x, swapped(w, 0, 1));
+  return bias.valid() ? y + bias : y;
+}
+
+ImportResults bilinear(ImportContext& c) {
+  const Expr x1 = c.tensor("input1"), x2 = c.tensor("input2"), w = c.tensor("weight");
+  const Expr n1 =
+      reshapeTo(x1, {elementsOf(c.b, Dims(x1.dims().begin(), x1.dims().end() - 1)), x1.dims().back()});
+  const Expr n2 = reshapeTo(x2, {n1.dims()[0], x2.dims().back()});
+  Expr y = ops::einsum(c.b, std::vector<Expr>{n1, w, n2}, "bi,oij,bj->bo");
+  if (c.has("bias")) y = y + c.tensor("bias");
+  return reshapeTo(y, resultDims(c));
+}
+
+ImportResults einsum(ImportContext& c) {
+  std::string equation;
+  for (char ch : c.text("equation", ""))
+    if (ch != ' ') equation.push_back(ch);
+  std::vector<Expr> xs;
+  for (const Expr& x : c.tensors("tensors")) xs.push_back(x.as(c.result().dtype));
+  const size_t arrow = equation.find("->");
+  if (equation.find("...") == std::string::npos && arrow != std::string::npos)
+    return ops::einsum(c.b, xs, equation);
+  // Letters for the dims of `...`, and the implicit result: letters that occur once, in order.
+  std::string inputs = equation.substr(0, arrow), letters;
+  std::vector<std::string> terms;
+  for (size_t at = 0; at <= inputs.size();) {
+    const size_t end = std::min(inputs.find(',', at), inputs.size());
+    terms.push_back(inputs.substr(at, end - at));
+    at = end + 1;
+  }
+  if (terms.size() != xs.size()) c.fail("has an equation for another number of operands");
+  for (char l = 'A'; l <= 'Z'; ++l)
+    if (equation.find(l) == std::string::npos) letters.push_back(l);
+  size_t most = 0;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    const size_t dots = terms[i].find("...");
+    if (dots == std::string::npos) continue;
+    if (terms[i].size() - 3 > xs[i].rank()) c.fail("has an equation with more dims than its operand");
+    most = std::max(most, xs[i].rank() - (terms[i].size() - 3));
+  }
+  if (most > letters.size()) c.fail("has too many dims in '...'");
+  const auto spelled = [&](const std::string& term, size_t count) {
+    const size_t dots = term.find("...");
+    return dots == std::string::npos
+               ? term
+               : term.substr(0, dots) + letters.substr(most - count, count) + term.substr(dots + 3);
+  };
+  std::string text, result;
+  std::vector<Expr> operands;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    const bool dots = terms[i].find("...") != std::string::npos;
+    text += (i ? "," : "") + spelled(terms[i], dots ? xs[i].rank() - (terms[i].size() - 3) : 0);
+  }
+  if (arrow != std::string::npos) {
+    result = spelled(equation.substr(arrow + 2), most);
+  } else {
+    result = letters.substr(0, most);
+    std::string seen = text;
+    std::ranges::sort(seen);
+    for (char ch : seen)
+      if (ch != ',' && result.find(ch) == std::string::npos && std::ranges::count(text, ch) == 1)
+        result.push_back(ch);
+  }
+  return reshapeTo(ops::einsum(c.b, xs, text + "->" + result), resultDims(c));
+}
+
+ImportResults tensordot(ImportContext& c) {
+  const Expr a = in(c, "self"), b = in(c, "other");
+  const std::vector<int64_t> da = dimsOf(c.b, c.ints("dims_self"), a.rank()),
+                             db = dimsOf(c.b, c.ints("dims_other"), b.rank());
+  if (da.size() != db.size() || a.rank() + b.rank() > 26) c.fail("contracts different numbers of dims");
+  std::string ta, tb, out;
+  char next = 'a';
+  for (size_t i = 0; i < a.rank(); ++i) ta.push_back(next++);
+  for (size_t i = 0; i < b.rank(); ++i) {
+    const auto found = std::ranges::find(db, static_cast<int64_t>(i));
+    tb.push_back(found == db.end() ? next++
+                                   : ta[static_cast<size_t>(da[static_cast<size_t>(found - db.begin())])]);
+  }
+  for (char ch : ta + tb)
+    if (std::ranges::count(ta + tb, ch) == 1) out.push_back(ch);
+  return reshapeTo(ops::einsum(c.b, std::vector<Expr>{a, b}, ta + "," + tb + "->" + out), resultDims(c));
+}
+
+ImportResults kron(ImportContext& c) {
+  const size_t r = c.result().rank();
+  const Expr a = withRank(tensorOf(in(c, "self")), r), b = withRank(tensorOf(in(c, "other")), r);
+  Dims da, db;
+  for (size_t i = 0; i < r; ++i) {
+    da.push_back(a.dims()[i]), da.emplace_back(1);
+    db.emplace_back(1), db.push_back(b.dims()[i]);
+  }
+  const Expr x = reshapeTo(a, da), y = reshapeTo(b, db);
+  return reshapeTo(isBool(x.dtype()) ? x & y : x * y, resultDims(c));
+}
+
+ImportResults cross(ImportContext& c) {
+  const Expr a = broadcastTo(in(c, "self"), resultDims(c)), b = broadcastTo(in(c, "other"), resultDims(c));
+  int64_t d = -1;
+  if (c.has("dim") || c.node.target.find("linalg") != std::string::npos)
+    d = aten::dim(c, "dim", a.rank(), -1);
+  else
+    for (int64_t i : allDims(a.rank()))
+      if (d < 0 && a.dims()[static_cast<size_t>(i)] == Dim(3)) d = i;
+  if (d < 0) c.fail("has no dim of size 3");
+  const std::vector<int64_t> over{d}, one{-1}, two{-2};
+  const auto turned = [&](Expr x, const std::vector<int64_t>& by) {
+    return ops::roll(x, {.shifts = by, .dims = over});
+  };
+  const Expr first = turned(a, one) * turned(b, two), second = turned(a, two) * turned(b, one);
+  return first - second;
+}
+
+ImportResults linalgDot(ImportContext& c) { // vdot, vecdot, inner
+  Expr a = in(c, c.has("x") ? "x" : "self"), b = in(c, c.has("y") ? "y" : "other");
+  const bool conjugates = isComplex(a.dtype()) && c.node.target.find("inner") == std::string::npos;
+  if (conjugates) a = ops::conj(a);
+  if (c.node.target.find("inner") != std::string::npos && a.rank() > 0 && b.rank() > 0 &&
+      (a.rank() > 1 || b.rank() > 1)) {
+    const Expr flat =
+        reshapeTo(b, {elementsOf(c.b, Dims(b.dims().begin(), b.dims().end() - 1)), b.dims().back()});
+    return reshapeTo(product(a, swapped(flat, 0, 1)), resultDims(c));
+  }
+  const Expr y = a * b;
+  if (y.rank() == 0) return y;
+  const std::vector<int64_t> over{c.has("dim") ? aten::dim(c, "dim", y.rank())
+                                               : static_cast<int64_t>(y.rank()) - 1};
+  return ops::sum(y, {.dims = over});
+}
+
+// --- convolutions ---
+
+struct Convolution {
+  std::vector<int64_t> stride, low, high, dilation, outputPadding;
+  bool transposed = false;
+};
+
+void readPadding(ImportContext& c, Convolution& v, Expr w, size_t k) {
+  const std::string word = c.is<std::string>("padding") ? c.text("padding", "valid") : "";
+  if (word.empty() || word == "valid") {
+    v.low = word.empty() ? perDim(c, "padding", k, 0) : std::vector<int64_t>(k, 0);
+    v.high = v.low;
+    return;
+  }
+  if (word != "same") c.fail("has the padding '" + word + "'");
+  for (size_t i = 0; i < k; ++i) {
+    const int64_t total = v.dilation[i] * (staticDims(c.b, {w.dims()[i + 2]})[0] - 1);
+    v.low.push_back(total / 2);
+    v.high.push_back(total - total / 2);
+  }
+}
+
+ImportResults convolution(ImportContext& c) {
+  Expr x = c.tensor("input");
+  const Expr w = c.tensor("weight"), bias = c.optional("bias");
+  if (w.rank() < 3) c.fail("has a weight of rank " + std::to_string(w.rank()));
+  const size_t k = w.rank() - 2;
+  const bool single = x.rank() == k + 1; // without a batch
+  if (single) x = withDim(x, 0);
+  Convolution v;
+  v.transposed = c.flag("transposed", false) || c.node.target.find("conv_transpose") != std::string::npos;
+  v.stride = perDim(c, "stride", k, 1), v.dilation = perDim(c, "dilation", k, 1);
+  v.outputPadding = perDim(c, "output_padding", k, 0);
+  readPadding(c, v, w, k);
+  ops::ConvArgs args{.b = bias,
+                     .stride = v.stride,
+                     .padding = paddingAttr(c.module, v.low, v.high),
+                     .dilation = v.dilation,
+                     .groups = c.integer("groups", 1)};
+  if (v.transposed) args.transposed = true, args.output_padding = v.outputPadding;
+  const Expr y = ops::conv(x, w, args);
+  return single ? withoutDim(y, 0) : y;
+}
+
+// --- attention ---
+
+// Queries, keys and values as [b, h, s, d].
+Expr fourDims(ImportContext& c, Expr x) {
+  if (x.rank() == 4) return x;
+  if (x.rank() < 2) c.fail("has an operand of rank " + std::to_string(x.rank()));
+  if (x.rank() < 4) return withRank(x, 4);
+  const Dims& d = x.dims();
+  return reshapeTo(
+      x, {elementsOf(c.b, Dims(d.begin(), d.end() - 3)), d[d.size() - 3], d[d.size() - 2], d[d.size() - 1]});
+}
+
+Expr maskOf(ImportContext& c, Expr mask, Expr q, Expr k) {
+  if (mask.rank() <= 4) return withRank(mask, 4);
+  Dims dims(mask.dims().end() - 2, mask.dims().end());
+  dims.insert(dims.begin(), {q.dims()[0], q.dims()[1]});
+  (void)k;
+  return reshapeTo(broadcastTo(mask,
+                               [&] {
+                                 Dims wide = c.tensor("query").dims();
+                                 wide[wide.size() - 2] = mask.dims()[mask.rank() - 2];
+                                 wide[wide.size() - 1] = mask.dims()[mask.rank() - 1];
+                                 return wide;
+                               }()),
+                   dims);
+}
+
+ImportResults attention(ImportContext& c) {
+  const bool whole = c.node.target.starts_with("aten.scaled_dot_product_attention");
+  const Expr given = c.tensor("query");
+  Dims batch = given.dims();
+  Expr qx = given, kx = c.tensor("key"), vx = c.tensor("value");
+  if (whole && given.rank() >= 3) { // leading dims broadcast
+    const auto lead = [](Expr x, size_t keep) {
+      return Dims(x.dims().begin(), x.dims().end() - static_cast<std::ptrdiff_t>(keep));
+    };
+    const size_t keep = c.flag("enable_gqa", false) ? 3 : 2;
+    if (qx.rank() > keep && (lead(qx, keep) != lead(kx, keep) || lead(kx, keep) != lead(vx, keep))) {
+      const Dims common =
+          broadcastDims(c.b, broadcastDims(c.b, lead(qx, keep), lead(kx, keep)), lead(vx, keep));
+      const auto wide = [&](Expr x) {
+        Dims dims = common;
+        dims.insert(dims.end(), x.dims().end() - static_cast<std::ptrdiff_t>(keep), x.dims().end());
+        return broadcastTo(x, dims);
+      };
+      qx = wide(qx), kx = wide(kx), vx = wide(vx);
+    }
+  }
+  const Expr q = fourDims(c, qx), k = fourDims(c, kx), v = fourDims(c, vx);
+  if (c.real("dropout_p", 0) != 0)
+    c.fail("has dropout, whose random numbers are PyTorch's: export model.eval()");
+  ops::AttentionArgs args;
+  if (c.has("attn_mask") || c.has("attn_bias")) {
+    Expr mask = c.tensor(c.has("attn_mask") ? "attn_mask" : "attn_bias");
+    if (!isBool(mask.dtype())) mask = mask.as(q.dtype());
+    args.mask = maskOf(c, mask, q, k);
+  }
+  if (c.flag("is_causal", false)) args.causal = true;
+  if (c.has("scale")) args.scale = c.real("scale");
+  if (whole) return reshapeTo(ops::attention(q, k, v, args)[0], resultDims(c));
+  args.lse = true;
+  const auto [y, lse] = ops::attention(q, k, v, args);
+  std::vector<Expr> out(c.node.results.size());
+  if (!out.empty()) out[0] = y;
+  if (out.size() > 1) out[1] = c.declared(1) ? reshapeTo(lse, c.declared(1)->dims) : lse;
+  return out;
+}
+
+ImportResults attentionBackward(ImportContext& c) {
+  const Expr dy = c.tensor("grad_out"), y = c.tensor("out"), product = dy * y;
+  const std::vector<int64_t> last{3};
+  const Expr delta = ops::sum(product, {.dims = last});
+  ops::AttentionGradArgs args;
+  const Expr q = c.tensor("query"), k = c.tensor("key");
+  if (c.has("attn_mask")) args.mask = withRank(c.tensor("attn_mask"), 4);
+  if (c.flag("is_causal", false)) args.causal = true;
+  if (c.has("scale")) args.scale = c.real("scale");
+  return ops::attention_grad(q, k, c.tensor("value"), c.tensor("logsumexp"), delta, dy, args);
+}
+
+ImportResults groupedMm(ImportContext& c) {
+  if (!c.has("offs")) return product(c.tensor("self"), c.tensor("mat2"));
+  return ops::grouped_matmul(c.tensor("self"), c.tensor("mat2"), c.tensor("offs").as(DType::I32));
+}
+
+ImportResults chainProduct(ImportContext& c) { // linalg_multi_dot, chain_matmul
+  const std::vector<Expr> xs = c.tensors(c.has("tensors") ? "tensors" : "matrices");
+  if (xs.empty()) c.fail("multiplies nothing");
+  Expr y = xs[0];
+  for (size_t i = 1; i < xs.size(); ++i) y = product(y, xs[i]);
+  return y;
+}
+
+ImportResults matrixPower(ImportContext& c) {
+  const Expr x = c.tensor("self");
+  int64_t n = c.integer("n");
+  if (n < 0 || n > 4096) c.fail("has a power below 0 or above 4096");
+  if (n == 0) {
+    const Dim k = x.dims().back();
+    return broadcastTo(ops::eye(c.b, checkedType(c.b, x.dtype(), {k, k})), x.dims());
+  }
+  Expr square = x, out;
+  for (; n > 0; n >>= 1) {
+    if (n & 1) out = out.valid() ? product(out, square) : square;
+    if (n > 1) square = product(square, square);
+  }
+  return out;
+}
+
+// cdist(x1, x2): distances of all pairs of rows
+ImportResults cdist(ImportContext& c) {
+  const Expr a = withDim(c.tensor("x1"), static_cast<int64_t>(c.tensor("x1").rank()) - 1);
+  const Expr b = withDim(c.tensor("x2"), static_cast<int64_t>(c.tensor("x2").rank()) - 2);
+  const double p = c.real("p", 2);
+  const Expr away = ops::abs(a - b);
+  const std::vector<int64_t> last{static_cast<int64_t>(away.rank()) - 1};
+  if (p == 0) return ops::sum(ops::ne(away, 0.0).as(away.dtype()), {.dims = last});
+  if (std::isinf(p)) return ops::max(away, ops::MaxArgs{.dims = last});
+  if (p == 1) return ops::sum(away, {.dims = last});
+  if (p == 2) return ops::sqrt(ops::sum(ops::square(away), {.dims = last}));
+  return ops::pow(ops::sum(ops::pow(away, p), {.dims = last}), 1 / p);
+}
+
+const ImportRow kRows[] = {
+    {"aten.mm", matmul},
+    {"aten.bmm", matmul},
+    {"aten.mv", matmul},
+    {"aten.dot", matmul},
+    {"aten.matmul", matmul},
+    {"aten.linalg_matmul", matmul},
+    {"aten.__rmatmul__",
+     [](ImportContext& c) { return ImportResults(product(in(c, "other"), in(c, "self"))); }},
+    {"aten.addmm", addProduct},
+    {"aten._addmm_activation", addProduct},
+    {"aten.addmv", addProduct},
+    {"aten.baddbmm", addProduct},
+    {"aten.addbmm", addProduct},
+    {"aten.addr", addr},
+    {"aten.outer", outer},
+    {"aten.ger", outer},
+    {"aten.linear", linear},
+    {"aten.bilinear", bilinear},
+    {"aten.einsum", einsum},
+    {"aten.tensordot", tensordot},
+    {"aten.kron", kron},
+    {"aten.cross", cross},
+    {"aten.linalg_cross", cross},
+    {"aten.vdot", linalgDot},
+    {"aten.linalg_vecdot", linalgDot},
+    {"aten.inner", linalgDot},
+    {"aten.linalg_multi_dot", chainProduct},
+    {"aten.chain_matmul", chainProduct},
+    {"aten.linalg_matrix_power", matrixPower},
+    {"aten.matrix_power", matrixPower},
+    {"aten.cdist", cdist},
+    {"aten._cdist_forward", cdist},
+    {"aten._euclidean_dist", cdist},
+    {"aten.convolution", convolution},
+    {"aten._convolution", convolution},
+    {"aten.conv1d", convolution},
+    {"aten.conv2d", convolution},
+    {"aten.conv3d", convolution},
+    {"aten.conv_transpose1d", convolution},
+    {"aten.conv_transpose2d", convolution},
+    {"aten.conv_transpose3d", convolution},
+    {"aten.scaled_dot_product_attention", attention},
+    {"aten._scaled_dot_product_flash_attention_for_cpu", attention},
+    {"aten._scaled_dot_product_efficient_attention", attention},
+    {"aten._scaled_dot_product_flash_attention", attention},
+    {"aten._scaled_dot_product_flash_attention_for_cpu_backward", attentionBackward},
+    {"aten._grouped_mm", groupedMm},
+};
+
+} // namespace
+} // namespace aten::contractions
+
+ImportRows torchContractRows() { return aten::contractions::kRows; }
+
+} // namespace dtc

@@ -1,0 +1,4 @@
+#include "read/Functional.h"
+namespace dtc {
+void makeFunctional(ImportFile&) {}
+} // namespace dtc
