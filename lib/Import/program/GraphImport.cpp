@@ -2,6 +2,8 @@
 
 #include "dtc/IR/text/Text.h"
 
+#include <new>
+#include <stdexcept>
 #include <unordered_map>
 
 namespace dtc {
@@ -217,6 +219,12 @@ void GraphImporter::convert(const ImportNode& node, Builder& b) {
     why = e.why;
   } catch (const BuildError& e) {
     why = "does not match its operands: " + e.what;
+  } catch (const std::out_of_range&) { // of a list of dims or sizes
+    why = "has an operand or a list with too few elements";
+  } catch (const std::bad_alloc&) {
+    why = "needs too much memory";
+  } catch (const std::length_error&) {
+    why = "needs too much memory";
   }
   good_ = false;
   depth_ = depth;

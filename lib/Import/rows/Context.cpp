@@ -45,10 +45,10 @@ Expr ImportContext::tensor(ArgumentKey key) const {
 static ValueId valueOf(const ImportContext& c, ImportValueRef ref) {
   const ValueId v = c.scope.value(ref);
   if (v.valid()) return v;
+  if (c.scope.reported(ref)) throw ImportError{};
   const ImportValue& declared = c.file.values[ref.index];
   if (!declared.unsupported.empty()) c.fail("reads %" + declared.name + ", which " + declared.unsupported);
-  if (!c.scope.reported(ref)) c.fail("reads %" + declared.name + ", which dtc does not compute");
-  throw ImportError{};
+  c.fail("reads %" + declared.name + ", which dtc does not compute");
 }
 
 Expr ImportContext::optional(ArgumentKey key) const {

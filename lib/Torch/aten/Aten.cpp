@@ -119,7 +119,7 @@ AttrId paddingAttr(Module& m, const std::vector<int64_t>& low, const std::vector
 
 int64_t countOf(const ImportContext& c, Expr x, const std::vector<int64_t>& dims) {
   Dims sizes;
-  for (int64_t d : dims) sizes.push_back(x.dims()[static_cast<size_t>(d)]);
+  for (int64_t d : dims) sizes.push_back(x.dims().at(static_cast<size_t>(d)));
   return staticDims(c.b, {elementsOf(c.b, sizes)})[0];
 }
 

@@ -81,7 +81,7 @@ ImportResults bilinear(ImportContext& c) {
   const Expr x1 = c.tensor("input1"), x2 = c.tensor("input2"), w = c.tensor("weight");
   const Expr n1 =
       reshapeTo(x1, {elementsOf(c.b, Dims(x1.dims().begin(), x1.dims().end() - 1)), x1.dims().back()});
-  const Expr n2 = reshapeTo(x2, {n1.dims()[0], x2.dims().back()});
+  const Expr n2 = reshapeTo(x2, {n1.dims().at(0), x2.dims().back()});
   Expr y = ops::einsum(c.b, std::vector<Expr>{n1, w, n2}, "bi,oij,bj->bo");
   if (c.has("bias")) y = y + c.tensor("bias");
   return reshapeTo(y, resultDims(c));
@@ -163,8 +163,8 @@ ImportResults kron(ImportContext& c) {
   const Expr a = withRank(tensorOf(in(c, "self")), r), b = withRank(tensorOf(in(c, "other")), r);
   Dims da, db;
   for (size_t i = 0; i < r; ++i) {
-    da.push_back(a.dims()[i]), da.emplace_back(1);
-    db.emplace_back(1), db.push_back(b.dims()[i]);
+    da.push_back(a.dims().at(i)), da.emplace_back(1);
+    db.emplace_back(1), db.push_back(b.dims().at(i));
   }
   const Expr x = reshapeTo(a, da), y = reshapeTo(b, db);
   return reshapeTo(isBool(x.dtype()) ? x & y : x * y, resultDims(c));
@@ -177,7 +177,7 @@ ImportResults cross(ImportContext& c) {
     d = aten::dim(c, "dim", a.rank(), -1);
   else
     for (int64_t i : allDims(a.rank()))
-      if (d < 0 && a.dims()[static_cast<size_t>(i)] == Dim(3)) d = i;
+      if (d < 0 && a.dims().at(static_cast<size_t>(i)) == Dim(3)) d = i;
   if (d < 0) c.fail("has no dim of size 3");
   const std::vector<int64_t> over{d}, one{-1}, two{-2};
   const auto turned = [&](Expr x, const std::vector<int64_t>& by) {
@@ -220,7 +220,7 @@ void readPadding(ImportContext& c, Convolution& v, Expr w, size_t k) {
   }
   if (word != "same") c.fail("has the padding '" + word + "'");
   for (size_t i = 0; i < k; ++i) {
-    const int64_t total = v.dilation[i] * (staticDims(c.b, {w.dims()[i + 2]})[0] - 1);
+    const int64_t total = v.dilation[i] * (staticDims(c.b, {w.dims().at(i + 2)})[0] - 1);
     v.low.push_back(total / 2);
     v.high.push_back(total - total / 2);
   }
@@ -263,13 +263,13 @@ Expr fourDims(ImportContext& c, Expr x) {
 Expr maskOf(ImportContext& c, Expr mask, Expr q, Expr k) {
   if (mask.rank() <= 4) return withRank(mask, 4);
   Dims dims(mask.dims().end() - 2, mask.dims().end());
-  dims.insert(dims.begin(), {q.dims()[0], q.dims()[1]});
+  dims.insert(dims.begin(), {q.dims().at(0), q.dims().at(1)});
   (void)k;
   return reshapeTo(broadcastTo(mask,
                                [&] {
                                  Dims wide = c.tensor("query").dims();
-                                 wide[wide.size() - 2] = mask.dims()[mask.rank() - 2];
-                                 wide[wide.size() - 1] = mask.dims()[mask.rank() - 1];
+                                 wide[wide.size() - 2] = mask.dims().at(mask.rank() - 2);
+                                 wide[wide.size() - 1] = mask.dims().at(mask.rank() - 1);
                                  return wide;
                                }()),
                    dims);

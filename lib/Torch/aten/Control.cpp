@@ -1,5 +1,142 @@
+// Higher-order ops: graphs as arguments.
 #include "aten/Aten.h"
 #include "aten/Table.h"
+#include "dtc/Ops/Loop.h"
+
 namespace dtc {
-ImportRows torchControlRows() { return {}; }
+namespace aten::control {
+namespace {
+
+std::vector<ValueId> idsOf(const std::vector<Expr>& list) { return {list.begin(), list.end()}; }
+
+// Values for the graph's inputs. Numbers among the operands are tensors.
+std::vector<ValueId> operandsAt(ImportContext& c, int position) {
+  const ImportAttribute* a = c.attribute(position);
+  if (!a) return {};
+  if (const auto* ints = std::get_if<std::vector<ImportInt>>(a)) {
+    std::vector<ValueId> out;
+    for (const ImportInt& i : *ints) out.push_back(materialized(c.integerOperand(i, DType::I64)));
+    return out;
+  }
+  std::vector<Expr> out;
+  for (const Expr& x : c.tensors(position)) out.push_back(x);
+  return idsOf(out);
+}
+
+std::vector<ValueId> joined(std::span<const ValueId> a, std::span<const ValueId> b) {
+  std::vector<ValueId> out(a.begin(), a.end());
+  out.insert(out.end(), b.begin(), b.end());
+  return out;
+}
+
+// cond(predicate, graph, graph, operands)
+ImportResults cond(ImportContext& c) {
+  const Expr p = tensorOf(in(c, 0, DType::Bool));
+  const std::vector<ValueId> operands = operandsAt(c, 3);
+  const ImportGraphRef yes = c.graph(1), no = c.graph(2);
+  const auto branch = [&](ImportGraphRef g) {
+    return [&, g](Builder& in) { return c.scope.inlined(g, operands, in); };
+  };
+  return ops::condition(c.b, reshapeTo(p, {}), branch(yes), branch(no));
+}
+
+// while_loop(condition, body, carried, additional)
+ImportResults whileLoop(ImportContext& c) {
+  const ImportGraphRef goesOn = c.graph(0), body = c.graph(1);
+  const std::vector<ValueId> starts = operandsAt(c, 2), more = operandsAt(c, 3);
+  return ops::whileLoop(
+      c.b, ops::Values(starts),
+      [&](Builder& in, std::span<const ValueId> carried) {
+        const std::vector<ValueId> p = c.scope.inlined(goesOn, joined(carried, more), in);
+        if (p.size() != 1) c.fail("has a condition with " + std::to_string(p.size()) + " results");
+        return std::vector<ValueId>{reshapeTo(Expr(in, p[0]), {})};
+      },
+      [&](Builder& in, std::span<const ValueId> carried) {
+        return c.scope.inlined(body, joined(carried, more), in);
+      });
+}
+
+// Element i of each tensor along dim 0.
+std::vector<ValueId> elementsAt(Builder& in, Expr i, std::span<const ValueId> xs) {
+  std::vector<ValueId> out;
+  for (ValueId v : xs) {
+    const Expr x(in, v);
+    Dims sizes = x.dims();
+    sizes.at(0) = 1;
+    std::vector<ops::Arg> starts{i};
+    for (size_t d = 1; d < x.rank(); ++d) starts.emplace_back(int64_t(0));
+    out.push_back(withoutDim(ops::dynamic_slice(x, starts, sizes), 0));
+  }
+  return out;
+}
+
+int64_t lengthOf(ImportContext& c, const std::vector<ValueId>& xs) {
+  if (xs.empty()) c.fail("loops over no tensors");
+  return staticDims(c.b, {c.bound(xs[0]).dims().at(0)})[0];
+}
+
+// scan(combine, init, xs, additional): results are the last carried values, then stacks along dim 0
+ImportResults scan(ImportContext& c) {
+  const ImportGraphRef combine = c.graph(0);
+  const std::vector<ValueId> starts = operandsAt(c, 1), xs = operandsAt(c, 2), more = operandsAt(c, 3);
+  const bool reverse = c.flag(4, false);
+  const int64_t n = lengthOf(c, xs);
+  std::vector<Expr> out = ops::forLoop(
+      c.b, int64_t(0), n, ops::Values(starts), [&](Builder& in, Expr i, std::span<const ValueId> carried) {
+        const Expr at = reverse ? n - 1 - i : i;
+        return c.scope.inlined(combine, joined(joined(carried, elementsAt(in, at, xs)), more), in);
+      });
+  if (reverse)
+    for (size_t k = starts.size(); k < out.size(); ++k) out[k] = ops::flip(out[k], std::vector<int64_t>{0});
+  return out;
+}
+
+// map_impl(f, xs, operands)
+ImportResults map(ImportContext& c) {
+  const ImportGraphRef f = c.graph(0);
+  const std::vector<ValueId> xs = operandsAt(c, 1), more = operandsAt(c, 2);
+  const int64_t n = lengthOf(c, xs);
+  return ops::forLoop(c.b, int64_t(0), n, ops::Values(std::vector<ValueId>{}),
+                      [&](Builder& in, Expr i, std::span<const ValueId>) {
+                        return c.scope.inlined(f, joined(elementsAt(in, i, xs), more), in);
+                      });
+}
+
+// wrap_with_set_grad_enabled(flag, graph, operands...), wrap_with_autocast: the graph itself
+ImportResults wrapped(ImportContext& c) {
+  std::vector<ValueId> operands;
+  std::optional<ImportGraphRef> graph;
+  for (const ImportArgument& a : c.node.arguments) {
+    if (const auto* g = std::get_if<ImportGraphRef>(&a.value)) {
+      graph = *g;
+    } else if (graph) {
+      if (const auto* ref = std::get_if<ImportValueRef>(&a.value); ref && ref->valid())
+        operands.push_back(c.scope.value(*ref));
+      if (const auto* list = std::get_if<std::vector<ImportValueRef>>(&a.value))
+        for (ImportValueRef r : *list) operands.push_back(c.scope.value(r));
+    }
+  }
+  if (!graph) c.fail("has no graph");
+  for (ValueId v : operands)
+    if (!v.valid()) throw ImportError{};
+  std::vector<Expr> out;
+  for (ValueId v : c.scope.inlined(*graph, operands, c.b)) out.push_back(c.bound(v));
+  return out;
+}
+
+const ImportRow kRows[] = {
+    {"higher_order.cond", cond},
+    {"higher_order.while_loop", whileLoop},
+    {"higher_order.scan", scan},
+    {"higher_order.map_impl", map},
+    {"higher_order.wrap_with_set_grad_enabled", wrapped},
+    {"higher_order.wrap_with_autocast", wrapped},
+    {"higher_order.invoke_subgraph", wrapped},
+};
+
+} // namespace
+} // namespace aten::control
+
+ImportRows torchControlRows() { return aten::control::kRows; }
+
 } // namespace dtc

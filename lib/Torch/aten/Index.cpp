@@ -20,7 +20,7 @@ ImportResults indexSelect(ImportContext& c) {
   if (x.rank() == 0) return reshapeTo(x, resultDims(c));
   const int64_t d = aten::dim(c, "dim", x.rank());
   const Expr flat = reshapeTo(at, {elementsOf(c.b, at.dims())});
-  return ops::index_select(x, indices(flat, x.dims()[static_cast<size_t>(d)]), {.dim = d});
+  return ops::index_select(x, indices(flat, x.dims().at(static_cast<size_t>(d))), {.dim = d});
 }
 
 ImportResults gather(ImportContext& c) {
@@ -30,8 +30,9 @@ ImportResults gather(ImportContext& c) {
   const int64_t d = dimOf(c.b, c.integer("dim"), wide.rank());
   Expr source = wide; // its other dims may be larger than those of the index
   for (size_t i = 0; i < index.rank(); ++i)
-    if (static_cast<int64_t>(i) != d) source = sliceOf(source, static_cast<int64_t>(i), 0, index.dims()[i]);
-  const Expr y = ops::gather(source, indices(index, wide.dims()[static_cast<size_t>(d)]), {.dim = d});
+    if (static_cast<int64_t>(i) != d)
+      source = sliceOf(source, static_cast<int64_t>(i), 0, index.dims().at(i));
+  const Expr y = ops::gather(source, indices(index, wide.dims().at(static_cast<size_t>(d))), {.dim = d});
   return reshapeTo(y, resultDims(c));
 }
 
@@ -40,7 +41,7 @@ ImportResults takeAlongDim(ImportContext& c) {
   if (!c.has("dim")) {
     const Expr flat = reshapeTo(x, {elementsOf(c.b, x.dims())});
     const Expr index = reshapeTo(at, {elementsOf(c.b, at.dims())});
-    return reshapeTo(ops::gather(flat, indices(index, flat.dims()[0]), {.dim = 0}), resultDims(c));
+    return reshapeTo(ops::gather(flat, indices(index, flat.dims().at(0)), {.dim = 0}), resultDims(c));
   }
   const int64_t d = aten::dim(c, "dim", x.rank());
   Dims own = broadcastDims(
@@ -56,8 +57,8 @@ ImportResults takeAlongDim(ImportContext& c) {
         return dims;
       }());
   Dims of = own, to = own;
-  of[static_cast<size_t>(d)] = x.dims()[static_cast<size_t>(d)];
-  to[static_cast<size_t>(d)] = at.dims()[static_cast<size_t>(d)];
+  of[static_cast<size_t>(d)] = x.dims().at(static_cast<size_t>(d));
+  to[static_cast<size_t>(d)] = at.dims().at(static_cast<size_t>(d));
   return ops::gather(broadcastTo(x, of), broadcastTo(indices(at, of[static_cast<size_t>(d)]), to),
                      {.dim = d});
 }
@@ -66,7 +67,7 @@ ImportResults take(ImportContext& c) {
   const Expr x = c.tensor("self"), at = c.tensor("index");
   const Expr flat = reshapeTo(x, {elementsOf(c.b, x.dims())});
   const Expr index = reshapeTo(at, {elementsOf(c.b, at.dims())});
-  return reshapeTo(ops::index_select(flat, indices(index, flat.dims()[0]), {.dim = 0}), resultDims(c));
+  return reshapeTo(ops::index_select(flat, indices(index, flat.dims().at(0)), {.dim = 0}), resultDims(c));
 }
 
 // --- x[i, :, j] ---
@@ -91,7 +92,7 @@ Subscript subscript(ImportContext& c, Expr x, bool acceptsMask) {
     s.shape = broadcastDims(c.b, s.shape, given[i].dims());
   }
   for (size_t i = 0; i < raw.size(); ++i)
-    s.at.push_back(broadcastTo(indices(raw[i], x.dims()[s.dims[i]]), s.shape));
+    s.at.push_back(broadcastTo(indices(raw[i], x.dims().at(s.dims[i])), s.shape));
   return s;
 }
 
@@ -201,13 +202,13 @@ const char* reduceName(ImportContext& c, const std::string& name) {
 }
 
 // The updates at their indices. An index that is smaller than x in other dims updates a part of it.
-Expr scattered(ImportContext& c, Expr x, Expr at, Expr updates, int64_t d, const char* reduce) {
+Expr scattered(Expr x, Expr at, Expr updates, int64_t d, const char* reduce) {
   const auto axis = static_cast<size_t>(d);
   Dims part = at.dims();
-  part[axis] = x.dims()[axis];
-  const Expr i = indices(at, x.dims()[axis]);
+  part[axis] = x.dims().at(axis);
+  const Expr i = indices(at, x.dims().at(axis));
   for (size_t k = 0; k < at.rank(); ++k) // the updates may be larger than the index
-    updates = sliceOf(updates, static_cast<int64_t>(k), 0, at.dims()[k]);
+    updates = sliceOf(updates, static_cast<int64_t>(k), 0, at.dims().at(k));
   if (part == x.dims()) return ops::scatter(x, i, updates, {.dim = d, .reduce = reduce});
   Expr inner = x;
   for (size_t k = 0; k < x.rank(); ++k) inner = sliceOf(inner, static_cast<int64_t>(k), 0, part[k]);
@@ -227,7 +228,7 @@ ImportResults scatter(ImportContext& c) {
     updates = broadcastTo(tensorOf(in(c, c.has("value") ? "value" : "src", x.dtype())), at.dims());
   const bool adds = c.node.target.find("scatter_add") != std::string::npos;
   const char* reduce = adds ? "sum" : c.has("reduce") ? reduceName(c, c.text("reduce", "")) : "set";
-  return reshapeTo(scattered(c, x, at, updates, d, reduce), given.dims());
+  return reshapeTo(scattered(x, at, updates, d, reduce), given.dims());
 }
 
 // scatter_reduce: `include_self` false starts from the reduction's identity where there are updates.
@@ -241,7 +242,7 @@ ImportResults scatterReduce(ImportContext& c) {
   const char* reduce = mean ? "sum" : reduceName(c, name);
   const Expr ones = filled(c.b, DType::I32, at.dims(), 1), zeros = filled(c.b, DType::I32, x.dims(), 0);
   Expr start = x, touched;
-  if (!self || mean) touched = scattered(c, zeros, at, ones, d, "sum");
+  if (!self || mean) touched = scattered(zeros, at, ones, d, "sum");
   if (!self) {
     const double infinity = std::numeric_limits<double>::infinity();
     double identity = name == "prod" ? 1 : name == "amax" ? -infinity : name == "amin" ? infinity : 0;
@@ -250,7 +251,7 @@ ImportResults scatterReduce(ImportContext& c) {
                      : c.literal(identity, x.dtype());
     start = ops::select(touched > 0, first, x);
   }
-  Expr y = scattered(c, start, at, u, d, reduce);
+  Expr y = scattered(start, at, u, d, reduce);
   if (mean) {
     const Expr count = touched + (self ? 1 : 0);
     const Expr n = ops::max(count, 1).as(x.dtype());
@@ -264,10 +265,10 @@ Expr sliceUpdates(ImportContext& c, Expr x, Expr at, Expr updates, int64_t d, co
   Builder& b = c.b;
   const Expr flat = reshapeTo(at, {elementsOf(b, at.dims())});
   Dims dims(x.rank(), Dim(1));
-  dims[static_cast<size_t>(d)] = flat.dims()[0];
+  dims[static_cast<size_t>(d)] = flat.dims().at(0);
   Dims wide = x.dims();
-  wide[static_cast<size_t>(d)] = flat.dims()[0];
-  const Expr i = broadcastTo(reshapeTo(indices(flat, x.dims()[static_cast<size_t>(d)]), dims), wide);
+  wide[static_cast<size_t>(d)] = flat.dims().at(0);
+  const Expr i = broadcastTo(reshapeTo(indices(flat, x.dims().at(static_cast<size_t>(d))), dims), wide);
   return ops::scatter(x, i, broadcastTo(updates, wide), {.dim = d, .reduce = reduce});
 }
 
@@ -296,7 +297,7 @@ ImportResults indexFill(ImportContext& c) {
 ImportResults put(ImportContext& c) {
   const Expr x = c.tensor("self"), at = c.tensor("index"), u = c.tensor("source").as(x.dtype());
   const Expr flat = reshapeTo(x, {elementsOf(c.b, x.dims())});
-  const Expr i = indices(reshapeTo(at, {elementsOf(c.b, at.dims())}), flat.dims()[0]);
+  const Expr i = indices(reshapeTo(at, {elementsOf(c.b, at.dims())}), flat.dims().at(0));
   const Expr y = ops::scatter(flat, i, reshapeTo(u, i.dims()),
                               {.dim = 0, .reduce = c.flag("accumulate", false) ? "sum" : "set"});
   return reshapeTo(y, x.dims());

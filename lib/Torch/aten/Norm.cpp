@@ -70,7 +70,7 @@ ImportResults groupNorm(ImportContext& c) {
   const auto each =
       c.module.dims.divExact(elementsOf(c.b, Dims(x.dims().begin() + 1, x.dims().end())), groups);
   if (!each) c.fail("has channels that do not divide into its groups");
-  const Expr rows = reshapeTo(x, {x.dims()[0], groups, *each});
+  const Expr rows = reshapeTo(x, {x.dims().at(0), groups, *each});
   const std::vector<int64_t> last{2};
   const Expr variance = ops::var(rows, {.dims = last, .correction = 0});
   return {y, ops::mean(rows, {.dims = last}), ops::rsqrt(variance + eps)};

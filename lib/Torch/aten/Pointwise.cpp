@@ -228,9 +228,9 @@ ImportResults tanhshrink(ImportContext& c) {
 ImportResults prelu(ImportContext& c) {
   const Expr x = self(c);
   Expr w = c.tensor("weight");
-  if (w.rank() == 1 && x.rank() > 1 && w.dims()[0] != Dim(1)) {
+  if (w.rank() == 1 && x.rank() > 1 && w.dims().at(0) != Dim(1)) {
     Dims dims(x.rank(), Dim(1));
-    dims[1] = w.dims()[0];
+    dims[1] = w.dims().at(0);
     w = reshapeTo(w, dims);
   } else if (w.rank() == 1 && x.rank() == 0) {
     w = reshapeTo(w, {});
@@ -242,7 +242,7 @@ ImportResults prelu(ImportContext& c) {
 ImportResults glu(ImportContext& c) {
   const Expr x = self(c);
   const int64_t d = aten::dim(c, "dim", x.rank(), -1);
-  const int64_t half = staticDims(c.b, {x.dims()[static_cast<size_t>(d)]})[0] / 2;
+  const int64_t half = staticDims(c.b, {x.dims().at(static_cast<size_t>(d))})[0] / 2;
   const Expr a = sliceOf(x, d, 0, half), b = sliceOf(x, d, half, 2 * half);
   return a * ops::sigmoid(b);
 }

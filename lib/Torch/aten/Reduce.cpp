@@ -260,7 +260,7 @@ ImportResults diff(ImportContext& c) {
   if (c.has("append")) parts.push_back(c.tensor("append").as(x.dtype()));
   x = concatOf(c.b, parts, d);
   for (int64_t i = c.integer("n", 1); i > 0; --i) {
-    const int64_t n = staticDims(c.b, {x.dims()[static_cast<size_t>(d)]})[0];
+    const int64_t n = staticDims(c.b, {x.dims().at(static_cast<size_t>(d))})[0];
     if (n == 0) break;
     const Expr after = sliceOf(x, d, 1, n), before = sliceOf(x, d, 0, n - 1);
     x = isBool(x.dtype()) ? ops::ne(after, before) : after - before;
@@ -272,7 +272,7 @@ ImportResults diff(ImportContext& c) {
 template <bool cumulative> ImportResults trapezoid(ImportContext& c) {
   const Expr y = in(c, "y");
   const int64_t d = aten::dim(c, "dim", y.rank(), -1);
-  const int64_t n = staticDims(c.b, {y.dims()[static_cast<size_t>(d)]})[0];
+  const int64_t n = staticDims(c.b, {y.dims().at(static_cast<size_t>(d))})[0];
   const Expr after = sliceOf(y, d, 1, n), before = sliceOf(y, d, 0, n - 1);
   Expr area = (after + before) / 2.0;
   if (c.has("x")) {

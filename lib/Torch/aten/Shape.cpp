@@ -54,7 +54,7 @@ ImportResults concat(ImportContext& c) {
   const Type& type = c.result();
   std::vector<Expr> parts;
   for (const Expr& x : c.tensors("tensors")) // an old rule: empty tensors of rank 1 are left out
-    if (type.rank() == 1 || x.rank() != 1 || x.dims()[0] != Dim(0)) parts.push_back(x.as(type.dtype));
+    if (type.rank() == 1 || x.rank() != 1 || x.dims().at(0) != Dim(0)) parts.push_back(x.as(type.dtype));
   if (parts.empty()) return filled(c.b, type.dtype, type.dims, 0);
   return concatOf(c.b, parts, dimOf(c.b, c.integer("dim", 0), type.rank()));
 }
@@ -73,11 +73,11 @@ Expr atLeast(Expr x, size_t rank, bool column) {
   if (rank == 1) return reshapeTo(x, {1});
   if (rank == 2) {
     if (x.rank() == 0) return reshapeTo(x, {1, 1});
-    return column ? reshapeTo(x, {x.dims()[0], 1}) : reshapeTo(x, {1, x.dims()[0]});
+    return column ? reshapeTo(x, {x.dims().at(0), 1}) : reshapeTo(x, {1, x.dims().at(0)});
   }
   if (x.rank() == 0) return reshapeTo(x, {1, 1, 1});
-  if (x.rank() == 1) return reshapeTo(x, {1, x.dims()[0], 1});
-  return reshapeTo(x, {x.dims()[0], x.dims()[1], 1});
+  if (x.rank() == 1) return reshapeTo(x, {1, x.dims().at(0), 1});
+  return reshapeTo(x, {x.dims().at(0), x.dims().at(1), 1});
 }
 
 template <size_t rank, bool column> ImportResults joinedAlong(ImportContext& c) {
@@ -202,7 +202,7 @@ ImportResults pixelShuffle(ImportContext& c) {
   const size_t r = x.rank();
   const Dim f = c.integer("upscale_factor");
   Dims wide(x.dims().begin(), x.dims().end() - 3);
-  wide.insert(wide.end(), {out[r - 3], f, f, x.dims()[r - 2], x.dims()[r - 1]});
+  wide.insert(wide.end(), {out[r - 3], f, f, x.dims().at(r - 2), x.dims().at(r - 1)});
   std::vector<int64_t> perm = allDims(r - 3);
   const auto d = static_cast<int64_t>(r) - 3;
   perm.insert(perm.end(), {d, d + 3, d + 1, d + 4, d + 2});
@@ -215,7 +215,7 @@ ImportResults pixelUnshuffle(ImportContext& c) {
   const size_t r = x.rank();
   const Dim f = c.integer("downscale_factor");
   Dims wide(x.dims().begin(), x.dims().end() - 3);
-  wide.insert(wide.end(), {x.dims()[r - 3], out[r - 2], f, out[r - 1], f});
+  wide.insert(wide.end(), {x.dims().at(r - 3), out[r - 2], f, out[r - 1], f});
   std::vector<int64_t> perm = allDims(r - 3);
   const auto d = static_cast<int64_t>(r) - 3;
   perm.insert(perm.end(), {d, d + 2, d + 4, d + 1, d + 3});

@@ -47,7 +47,7 @@ ImportResults narrow(ImportContext& c) {
   const int64_t d = aten::dim(c, "dim", x.rank());
   int64_t start = c.integer("start");
   const Dim length = resultDims(c)[static_cast<size_t>(d)];
-  if (start < 0) start += staticDims(c.b, {x.dims()[static_cast<size_t>(d)]})[0];
+  if (start < 0) start += staticDims(c.b, {x.dims().at(static_cast<size_t>(d))})[0];
   const Dim end = start == 0 ? length : Dim(start + staticDims(c.b, {length})[0]);
   return sliceOf(x, d, start, end);
 }
@@ -55,7 +55,7 @@ ImportResults narrow(ImportContext& c) {
 ImportResults select(ImportContext& c) {
   const Expr x = c.tensor("self");
   const int64_t d = aten::dim(c, "dim", x.rank());
-  const Dim n = x.dims()[static_cast<size_t>(d)];
+  const Dim n = x.dims().at(static_cast<size_t>(d));
   const ImportInt i = c.sizes("index").at(0);
   if (!i.isNumber()) {
     const Expr at = indices(materialized(c.integerOperand(i, DType::I32)), n);
@@ -70,7 +70,7 @@ ImportResults parts(ImportContext& c, Expr x, int64_t d) {
   int64_t at = 0;
   for (size_t i = 0; i < c.node.results.size(); ++i) {
     const Dim size = resultDims(c, i)[static_cast<size_t>(d)];
-    if (c.node.results.size() == 1 && size == x.dims()[static_cast<size_t>(d)]) return x;
+    if (c.node.results.size() == 1 && size == x.dims().at(static_cast<size_t>(d))) return x;
     const int64_t end = at + staticDims(c.b, {size})[0];
     out.push_back(sliceOf(x, d, at, end));
     at = end;
@@ -107,7 +107,7 @@ Expr updated(ImportContext& c, Expr x, Expr part, const Range& r) {
     for (size_t i = 0; i < x.rank(); ++i) starts.emplace_back(i == d ? r.start : int64_t(0));
     return part.dims() == x.dims() ? part : ops::dynamic_update_slice(x, part, starts);
   }
-  const int64_t n = staticDims(b, {x.dims()[d]})[0], k = staticDims(b, {part.dims()[d]})[0];
+  const int64_t n = staticDims(b, {x.dims().at(d)})[0], k = staticDims(b, {part.dims().at(d)})[0];
   if (k == 0) return x;
   std::vector<int64_t> low(x.rank(), 0), high(x.rank(), 0), interior(x.rank(), 0);
   low[d] = r.start, interior[d] = r.step - 1;
@@ -132,7 +132,7 @@ ImportResults selectScatter(ImportContext& c) {
   const Expr x = c.tensor("self");
   const int64_t d = aten::dim(c, "dim", x.rank());
   const int64_t i = c.integer("index");
-  const int64_t at = i < 0 ? i + staticDims(c.b, {x.dims()[static_cast<size_t>(d)]})[0] : i;
+  const int64_t at = i < 0 ? i + staticDims(c.b, {x.dims().at(static_cast<size_t>(d))})[0] : i;
   return updated(c, x, withDim(c.tensor("src").as(x.dtype()), d), {d, at, 1, at + 1});
 }
 
@@ -238,7 +238,7 @@ ImportResults diagonalScatter(ImportContext& c) {
   const std::vector<int64_t> perm = lastTwo(x.rank(), g.first, g.second);
   const Expr y = permuted(x, perm);
   if (g.length == 0) return x;
-  const std::vector<int64_t> n = staticDims(c.b, {y.dims()[y.rank() - 2], y.dims()[y.rank() - 1]});
+  const std::vector<int64_t> n = staticDims(c.b, {y.dims().at(y.rank() - 2), y.dims().at(y.rank() - 1)});
   const Expr out = embedded(c, c.tensor("src").as(x.dtype()), n[0], n[1], g.offset, y);
   return permuted(out, inverse(perm));
 }

@@ -101,7 +101,7 @@ template <bool skipsNan> ImportResults quantile(ImportContext& c) {
   const Expr sorted = ops::sort(y, {.dim = last, .stable = true})[0];
   Expr q = c.isTensor("q") ? c.tensor("q") : tensorOf(in(c, "q", x.dtype()));
   q = reshapeTo(q, {elementsOf(c.b, q.dims())});
-  const Dim k = q.dims()[0];
+  const Dim k = q.dims().at(0);
   Expr count; // of values, less one
   const Expr nan = ops::is_nan(y);
   if (skipsNan)

@@ -29,12 +29,15 @@ std::string_view withoutOverload(std::string_view target) {
 }
 
 const ImportRow* rowOf(const ImportNode& node) {
+  if (node.target.ends_with(')')) return nullptr; // (of a view)
   for (const std::string_view target : {std::string_view(node.target), withoutOverload(node.target)})
     if (const auto found = rowMap().find(target); found != rowMap().end()) return found->second;
   return nullptr;
 }
 
 std::string remarkOn(const ImportNode& node) {
+  if (node.target.ends_with(" (of a view)"))
+    return ": it changes a view in place; import program.run_decompositions({}), which does not";
   if (!node.target.starts_with("aten.") && !node.target.starts_with("prims."))
     return ": it is not one of PyTorch's own; write it with aten ops";
   return ": it has no counterpart yet; program.run_decompositions() may express it in others";

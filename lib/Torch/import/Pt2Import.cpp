@@ -22,9 +22,7 @@ Result<ImportedProgram> importPt2(InputFile file, const OpRegistry& registry, co
 
 constexpr GraphFormat kPt2{
     "pt2", "a PyTorch program, as torch.export.save writes it",
-    [](std::string_view path, std::string_view head) {
-      return path.ends_with(".pt2") || looksLikePt2(head);
-    },
+    [](std::string_view path, std::string_view head) { return path.ends_with(".pt2") || looksLikePt2(head); },
     importPt2};
 
 } // namespace
@@ -38,8 +36,8 @@ Result<ImportedProgram> importTorchProgram(const std::string& name, const std::s
   TorchSymbols symbols(out.module, {options.sizes.begin(), options.sizes.end()});
   auto file = readTorchProgram(text, symbols);
   if (!file)
-    return Error{file.error().kind, quotedPath(name) + " is not a valid .pt2 file: its program " +
-                                        file.error().message};
+    return Error{file.error().kind,
+                 quotedPath(name) + " is not a valid .pt2 file: its program " + file.error().message};
   makeFunctional(*file);
   out.module.source = {name, writeListing(out.module, *file)};
   out.complete = importGraph(out.module, *file, atenTable(), diags, options.report ? &out.problems : nullptr);

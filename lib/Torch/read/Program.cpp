@@ -123,7 +123,7 @@ std::string userLine(std::string_view trace) {
     const std::string text = std::string(file) + ":" + std::to_string(*line);
     any = text;
     const bool library =
-        file.find("/torch/") != file.npos || file.starts_with("torch/") || file.starts_with('<');
+        file.find("-packages/torch/") != file.npos || file.starts_with("torch/") || file.starts_with('<');
     if (!library) own = text;
   }
   return own.empty() && !any.starts_with("torch/") && !any.starts_with('<') ? any : own;
