@@ -16,7 +16,8 @@ const RowMap& rowMap() {
     for (ImportRows rows :
          {torchPointwiseRows(), torchSpecialRows(), torchCreateRows(), torchShapeRows(), torchSliceRows(),
           torchReduceRows(), torchSortRows(), torchIndexRows(), torchContractRows(), torchNormRows(),
-          torchWindowRows(), torchLossRows(), torchGradientRows(), torchControlRows()})
+          torchWindowRows(), torchLossRows(), torchGradientRows(), torchControlRows(), torchLinalgRows(),
+          torchFourierRows(), torchMiscRows()})
       for (const ImportRow& row : rows) out.emplace(row.target, &row);
     return out;
   }();

@@ -24,5 +24,8 @@ using ImportRows = std::span<const ImportRow>;
 [[nodiscard]] ImportRows torchLossRows();
 [[nodiscard]] ImportRows torchGradientRows();
 [[nodiscard]] ImportRows torchControlRows();
+[[nodiscard]] ImportRows torchLinalgRows();
+[[nodiscard]] ImportRows torchFourierRows();
+[[nodiscard]] ImportRows torchMiscRows();
 
 } // namespace dtc
