@@ -141,10 +141,19 @@ ImportResults einsum(ImportContext& c) {
 }
 
 ImportResults tensordot(ImportContext& c) {
-  const Expr a = in(c, "self"), b = in(c, "other");
+  Expr a = in(c, "self"), b = in(c, "other");
   const std::vector<int64_t> da = dimsOf(c.b, c.ints("dims_self"), a.rank()),
                              db = dimsOf(c.b, c.ints("dims_other"), b.rank());
   if (da.size() != db.size() || a.rank() + b.rank() > 26) c.fail("contracts different numbers of dims");
+  for (size_t i = 0; i < da.size(); ++i) { // a dim of size 1 sums the other's
+    const auto p = static_cast<size_t>(da[i]), q = static_cast<size_t>(db[i]);
+    const std::vector<int64_t> sa{da[i]}, sb{db[i]};
+    if (a.dims().at(p) == b.dims().at(q)) continue;
+    if (a.dims().at(p) == Dim(1))
+      b = ops::sum(b, {.dims = sb, .keepdim = true});
+    else if (b.dims().at(q) == Dim(1))
+      a = ops::sum(a, {.dims = sa, .keepdim = true});
+  }
   std::string ta, tb, out;
   char next = 'a';
   for (size_t i = 0; i < a.rank(); ++i) ta.push_back(next++);
@@ -198,7 +207,7 @@ ImportResults linalgDot(ImportContext& c) { // vdot, vecdot, inner
     return reshapeTo(product(a, swapped(flat, 0, 1)), resultDims(c));
   }
   const Expr y = a * b;
-  if (y.rank() == 0) return y;
+  if (a.rank() == 0 || b.rank() == 0) return y;
   const std::vector<int64_t> over{c.has("dim") ? aten::dim(c, "dim", y.rank())
                                                : static_cast<int64_t>(y.rank()) - 1};
   return ops::sum(y, {.dims = over});
@@ -419,6 +428,11 @@ const ImportRow kRows[] = {
     {"aten._scaled_dot_product_flash_attention", attention},
     {"aten._scaled_dot_product_flash_attention_for_cpu_backward", attentionBackward},
     {"aten._grouped_mm", groupedMm},
+    {"transformers.grouped_mm_fallback",
+     [](ImportContext& c) {
+       return ImportResults(
+           ops::grouped_matmul(c.tensor("input"), c.tensor("weight"), c.tensor("offs").as(DType::I32)));
+     }},
 };
 
 } // namespace

@@ -284,6 +284,12 @@ template <bool largest, bool skipsNan> ImportResults extreme(ImportContext& c) {
 
 ImportResults logicalNot(ImportContext& c) { return ops::not_(in(c, "self", DType::Bool)); }
 
+// Of complex tensors; real ones are their own conjugates and real parts.
+template <Expr (*f)(Expr)> ImportResults ofComplex(ImportContext& c) {
+  const Expr x = c.tensor("self");
+  return isComplex(x.dtype()) ? f(x) : x;
+}
+
 ImportResults isPosInf(ImportContext& c) {
   const Expr x = c.tensor("self");
   if (!isFloat(x.dtype())) return filled(c.b, DType::Bool, x.dims(), 0);
@@ -363,7 +369,7 @@ ImportResults copysign(ImportContext& c) {
 }
 
 ImportResults heaviside(ImportContext& c) {
-  const Expr x = self(c), values = in(c, "other");
+  const Expr x = self(c), values = in(c, "values");
   const Dims dims = resultDims(c);
   const Expr step = ops::select(x > x.literal(0), x.literal(1), x * x.literal(0));
   return ops::select(broadcastTo(ops::eq(x, x.literal(0)), dims), broadcastTo(tensorOf(values), dims),
@@ -539,13 +545,13 @@ const ImportRow kRows[] = {
     {"aten._to_copy", convertTo},
     {"aten.to", convertTo},
     {"aten.type_as", convertTo},
-    {"aten._conj_physical", unary<ops::conj>},
-    {"aten.conj_physical", unary<ops::conj>},
-    {"aten._conj", unary<ops::conj>},
-    {"aten.conj", unary<ops::conj>},
+    {"aten._conj_physical", ofComplex<ops::conj>},
+    {"aten.conj_physical", ofComplex<ops::conj>},
+    {"aten._conj", ofComplex<ops::conj>},
+    {"aten.conj", ofComplex<ops::conj>},
     {"aten.resolve_conj", same},
     {"aten.resolve_neg", same},
-    {"aten.real", ofSelf<ops::real>},
+    {"aten.real", ofComplex<ops::real>},
     {"aten.imag", ofSelf<ops::imag>},
     {"prims.convert_element_type", convertTo},
     {"aten.clone", same},

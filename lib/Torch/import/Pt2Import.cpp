@@ -6,6 +6,7 @@
 #include "dtc/Import/program/GraphImport.h"
 #include "read/Functional.h"
 #include "read/Program.h"
+#include "read/Random.h"
 
 #include <new>
 
@@ -39,6 +40,7 @@ Result<ImportedProgram> importTorchProgram(const std::string& name, const std::s
     return Error{file.error().kind,
                  quotedPath(name) + " is not a valid .pt2 file: its program " + file.error().message};
   makeFunctional(*file);
+  addSeed(*file);
   out.module.source = {name, writeListing(out.module, *file)};
   out.complete = importGraph(out.module, *file, atenTable(), diags, options.report ? &out.problems : nullptr);
   out.symbols.assign(symbols.names().begin(), symbols.names().end());

@@ -213,8 +213,7 @@ void Functionalizer::node(ImportNode n) {
     tensors_[results[0].index] = tensor;
     if (!assign(tensor, results[0], origin)) graph_.nodes[at].target += " (of a view)";
   }
-  for (const auto& [statistics, result] : trained)
-    (void)assign(statistics, results[result], origin);
+  for (const auto& [statistics, result] : trained) (void)assign(statistics, results[result], origin);
 }
 
 bool Functionalizer::trains(ImportNode& n) {

@@ -1,0 +1,44 @@
+#include "read/Random.h"
+
+#include <algorithm>
+
+namespace dtc {
+namespace {
+
+constexpr std::string_view kRandom[] = {
+    "aten.rand",          "aten.rand_like", "aten.uniform",           "aten.randn",
+    "aten.randn_like",    "aten.normal",    "aten.normal_functional", "aten.randint",
+    "aten.randint_like",  "aten.bernoulli", "aten.exponential",       "aten.dropout",
+    "aten.native_dropout"};
+
+bool draws(const ImportNode& n) {
+  const size_t last = n.target.rfind('.');
+  const std::string_view base = std::string_view(n.target).substr(0, last);
+  if (std::ranges::find(kRandom, base) == std::end(kRandom)) return false;
+  if (!base.ends_with("dropout")) return true;
+  return std::ranges::any_of(n.arguments, [](const ImportArgument& a) {
+    const auto* flag = a.name == "train" ? std::get_if<bool>(&a.value) : nullptr;
+    return flag && *flag;
+  });
+}
+
+} // namespace
+
+void addSeed(ImportFile& file) {
+  ImportGraph& g = file.graphs[0];
+  if (std::ranges::none_of(g.nodes, draws)) return;
+  ImportValue& v = file.values.emplace_back();
+  v.name = "seed";
+  v.type = Type{DType::U64, {Dim(2)}};
+  const ImportValueRef seed{static_cast<uint32_t>(file.values.size() - 1)};
+  ImportInput& input = g.inputs.emplace_back();
+  input.value = seed;
+  int64_t stream = 0;
+  for (ImportNode& n : g.nodes)
+    if (draws(n)) {
+      n.arguments.push_back({"dtc.seed", seed});
+      n.arguments.push_back({"dtc.stream", ImportInt(stream++)});
+    }
+}
+
+} // namespace dtc
