@@ -472,10 +472,25 @@ Result<Module> withSizes(Environment& env, const RunOptions& o, const Module& m,
   return loadText(env, m.source, options);
 }
 
+// Sums of symbolic sizes import only if their symbols are bound: by --dim, or by the files of the inputs.
+Result<RunOptions> withBoundSizes(const RunOptions& o) {
+  RunOptions out = o;
+  const GraphFormat* format = o.inputs.empty() ? nullptr : graphFormatOf(o.program.file);
+  if (!format) return out;
+  DTC_TRY(auto options, parseOptionsOf(o.program));
+  DTC_TRY(const auto imported, graphProblems(*format, o.program.file, options));
+  const FuncId main = imported.module.findFunction("main");
+  if (imported.complete || imported.symbols.empty() || !main.valid()) return out;
+  DTC_TRY(const auto sizes, sizesFromInputs(imported.module, main, o.inputs));
+  for (const auto& [name, size] : sizes) out.program.dims.push_back(name + "=" + std::to_string(size));
+  return out;
+}
+
 } // namespace
 
-Result<int> executeProgram(Environment& env, const RunOptions& o) {
-  if (Status s = checkFlags(o); !s) return s.error();
+Result<int> executeProgram(Environment& env, const RunOptions& given) {
+  if (Status s = checkFlags(given); !s) return s.error();
+  DTC_TRY(const RunOptions o, withBoundSizes(given));
   int code = kExitDone;
   LapClock clock;
   DTC_TRY(auto m, loadProgram(env, o.program));

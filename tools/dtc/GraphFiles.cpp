@@ -47,11 +47,11 @@ Result<Module> loadGraph(Environment& env, const GraphFormat& format, const std:
   DTC_TRY(auto file, InputFile::open(path));
   Diagnostics diags;
   DTC_TRY(auto imported, format.import(std::move(file), standardOps(), {options.sizes, false}, diags));
+  if (Status s = knowsSizes(imported, options); !s) return s.error();
   env.currentSource = imported.module.source;
   const bool good = imported.complete && verifyText(imported.module, diags);
   const bool errors = env.report(diags, imported.module.source) != kExitDone;
   if (!good || errors) return inputError("");
-  if (Status s = knowsSizes(imported, options); !s) return s.error();
   if (options.meshes.empty()) return std::move(imported.module);
   ParseOptions meshes; // bound when .dt text is parsed
   meshes.meshes = options.meshes;

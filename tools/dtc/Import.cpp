@@ -33,7 +33,8 @@ std::string problemsJson(const LineTable& lines, const std::vector<ImportProblem
     out += std::string(out.size() > 1 ? ",\n  " : "\n  ") + "{\"line\": " + std::to_string(at.line) +
            ", \"column\": " + std::to_string(at.column) +
            ", \"op\": " + (p.op.empty() ? "null" : jsonString(p.op)) +
-           ", \"message\": " + jsonString(p.message) + "}";
+           ", \"message\": " + jsonString(p.message) +
+           (p.where.empty() ? "" : ", \"where\": " + jsonString(p.where)) + "}";
   }
   return out + (problems.empty() ? "]" : "\n]");
 }
@@ -49,7 +50,7 @@ std::string reportText(const SourceText& source, const Report& r) {
     for (const ImportProblem& p : *list) {
       const LineCol at = lines.at(p.range.valid() ? p.range.begin : 0);
       out += source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " +
-             p.message + "\n";
+             p.message + (p.where.empty() ? "" : "\n  at " + p.where) + "\n";
     }
   if (!r.problems.empty())
     out += opCount(r.problems.size(), "cannot be imported", "cannot be imported") + "\n";

@@ -46,6 +46,7 @@ private:
   std::vector<ValueId> values_; // of ImportFile::values
   std::vector<bool> reported_;
   std::vector<StrId> arguments_; // names
+  std::string where_; // of the node
   bool good_ = true;
   int depth_ = 0;
 };
@@ -56,7 +57,7 @@ void GraphImporter::problem(const std::string& op, SourceRange range, const Diag
   Diagnostic d;
   d.kind = &kind, d.range = range, d.args = args;
   if (problems_) {
-    problems_->push_back({op, range, d.message()});
+    problems_->push_back({op, range, d.message(), where_});
     return;
   }
   const std::vector<std::string>& list = d.args;
@@ -207,6 +208,7 @@ std::vector<ValueId> GraphImporter::inlined(ImportGraphRef ref, std::span<const 
 void GraphImporter::convert(const ImportNode& node, Builder& b) {
   b.loc = node.range;
   b.common = userAttrs(node.name, node.location);
+  where_ = node.location + (node.location.empty() || node.name.empty() ? "" : " (" + node.name + ")");
   const size_t before = b.out.size();
   const int depth = depth_;
   const ImportRow* row = table_.find(node);

@@ -9,6 +9,7 @@ struct ImportProblem {
   std::string op; // "stablehlo.custom_call", "aten.nonzero.default"
   SourceRange range;
   std::string message;
+  std::string where = {}; // in the user's source: "model.py:12 (blocks.0)"
 };
 
 inline constexpr DiagKind kImportUnknownOp{"import-unknown-op", "unsupported op '{0}'{1}"};
