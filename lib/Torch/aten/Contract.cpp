@@ -294,7 +294,7 @@ ImportResults attention(ImportContext& c) {
       return Dims(x.dims().begin(), x.dims().end() - static_cast<std::ptrdiff_t>(keep));
     };
     const size_t keep = c.flag("enable_gqa", false) ? 3 : 2;
-    if (qx.rank() > keep && (lead(qx, keep) != lead(kx, keep) || lead(kx, keep) != lead(vx, keep))) {
+    if (qx.rank() >= keep && (lead(qx, keep) != lead(kx, keep) || lead(kx, keep) != lead(vx, keep))) {
       const Dims common =
           broadcastDims(c.b, broadcastDims(c.b, lead(qx, keep), lead(kx, keep)), lead(vx, keep));
       const auto wide = [&](Expr x) {

@@ -58,7 +58,7 @@ Expr resizedTo(ImportContext& c, Expr x, int64_t d, int64_t n) {
 Expr complexed(Expr x) {
   if (isComplex(x.dtype())) return x;
   if (!isFloat(x.dtype())) x = x.as(DType::F32);
-  return ops::complex(x, 0.0);
+  return ops::complex(x, filled(x.builder(), x.dtype(), x.dims(), 0));
 }
 
 // The n elements of which the first n / 2 + 1 are given: the others are conjugates of them.

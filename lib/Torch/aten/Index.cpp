@@ -26,6 +26,8 @@ ImportResults indexSelect(ImportContext& c) {
 ImportResults gather(ImportContext& c) {
   const Expr x = c.tensor("self"), at = c.tensor("index");
   if (at.rank() == 0 && x.rank() == 0) return x;
+  if (std::ranges::find(at.dims(), Dim(0)) != at.dims().end())
+    return filled(c.b, x.dtype(), resultDims(c), 0);
   const Expr wide = withRank(x, 1), index = withRank(at, 1);
   const int64_t d = dimOf(c.b, c.integer("dim"), wide.rank());
   Expr source = wide; // its other dims may be larger than those of the index

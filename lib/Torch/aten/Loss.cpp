@@ -114,6 +114,7 @@ ImportResults hingeEmbedding(ImportContext& c) {
 }
 
 Expr cosine(Expr a, Expr b, int64_t d, double eps) {
+  if (a.rank() == 0) a = withDim(a, 0), b = withDim(b, 0);
   const std::vector<int64_t> over{d};
   const Expr product = ops::sum(a * b, {.dims = over});
   const Expr na = ops::max(ops::sum(ops::square(a), {.dims = over}), eps * eps);
@@ -264,7 +265,7 @@ ImportResults crossEntropy(ImportContext& c) {
 }
 
 ImportResults multiMargin(ImportContext& c) {
-  const Expr given = c.tensor("self"), x = given.rank() == 1 ? withDim(given, 0) : given;
+  const Expr given = c.tensor("self"), x = withRank(given, 2);
   const Expr y = reshapeTo(c.tensor("target"), {x.dims().at(0), 1}).as(DType::I32);
   const Expr own = ops::gather(x, y, {.dim = 1});
   const double margin = c.real("margin", 1), p = c.real("p", 1);

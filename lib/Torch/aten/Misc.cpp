@@ -64,7 +64,7 @@ ImportResults exponential(ImportContext& c) {
 }
 
 ImportResults dropout(ImportContext& c) {
-  const Expr x = c.tensor("input");
+  const Expr x = c.tensor(c.has("input") ? "input" : "self"); // dropout_
   const bool training = c.flag("train", false);
   if (c.node.results.size() < 2) // native_dropout also returns the mask
     return training && c.real("p") > 0 ? ops::dropout(seedOf(c), x, ops::Values({}), {.p = c.real("p")}) : x;
@@ -77,7 +77,7 @@ ImportResults dropout(ImportContext& c) {
 ImportResults evaluatedDropout(ImportContext& c) { // alpha_dropout, feature_dropout
   if (c.flag("train", false) && c.real("p") > 0)
     c.fail("drops by random numbers of PyTorch: export model.eval()");
-  return c.tensor("input");
+  return c.tensor(c.has("input") ? "input" : "self");
 }
 
 ImportResults dropoutBackward(ImportContext& c) {

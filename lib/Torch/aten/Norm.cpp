@@ -165,7 +165,7 @@ ImportResults batchNorm(ImportContext& c) {
   if (c.node.results.size() < 5) return {batch.y, batch.mean, inverse};
   const auto next = running(c, x, batch);
   if (t.find("_batch_norm_with_update") != t.npos) // y, mean, 1/σ, reserve, running statistics
-    return {batch.y, batch.mean, inverse, Expr(), next[0], next[1]};
+    return {batch.y, batch.mean, inverse, filled(c.b, DType::U8, {Dim(0)}, 0), next[0], next[1]};
   return {batch.y, batch.mean, inverse, next[0], next[1]};
 }
 

@@ -27,5 +27,6 @@ using ImportRows = std::span<const ImportRow>;
 [[nodiscard]] ImportRows torchLinalgRows();
 [[nodiscard]] ImportRows torchFourierRows();
 [[nodiscard]] ImportRows torchMiscRows();
+[[nodiscard]] ImportRows torchRecurrentRows();
 
 } // namespace dtc
