@@ -20,11 +20,9 @@ std::string zipFormat(std::string_view content) {
   const std::string_view head = content.substr(0, 1u << 16);
   if (head.find(".npy") != std::string_view::npos)
     return "a NumPy archive (.npz), which holds tensors, not a program: pass it with --input FILE";
-  if (head.find("data.pkl") != std::string_view::npos || head.find("model.json") != std::string_view::npos ||
-      head.find("archive_format") != std::string_view::npos)
-    return "a PyTorch archive (.pt, .pt2), which dtc does not read: save the weights as .safetensors, and "
-           "lower the "
-           "program to StableHLO text";
+  if (head.find("data.pkl") != std::string_view::npos)
+    return "a PyTorch checkpoint with pickles, which dtc does not read: save the program with "
+           "torch.export.save, or the weights as .safetensors";
   return "a zip archive, which dtc does not read";
 }
 

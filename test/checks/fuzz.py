@@ -79,8 +79,20 @@ def safetensors(_):
     yield json.dumps({"metadata": {"total_size": 8}, "weight_map": {"x": "a.safetensors"}}).encode()
 
 
+def pt2s(context):
+    """The programs of the tests, as text and as archives."""
+    for path in context.files("test/Torch/*.test"):
+        out = context.root / "build/fuzz/seed.pt2"
+        made = context.run("python3", context.root / "test/Torch/Inputs/make-pt2.py", context.root / path, out, limit=60)
+        if made.returncode == 0:
+            yield out.read_bytes()
+            with zipfile.ZipFile(out) as archive:
+                yield archive.read("model/models/model.json")
+
+
 # By parser: its initial corpus, and the maximum input length.
 CORPORA = {"hlo": (audits, 4096), "ir": (modules, 4096), "mlir": (imports, 4096), "npy": (npys, 1024), "npz": (npzs, 2048), "safetensors": (safetensors, 1024),
+           "pt2": (pt2s, 16384),
            "inputs": (lambda context: words(context, "--input"), 256),
            "pipeline": (lambda context: words(context, "-p"), 256)}
 

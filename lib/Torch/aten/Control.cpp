@@ -124,7 +124,34 @@ ImportResults wrapped(ImportContext& c) {
   return out;
 }
 
+// Python's operators on numbers that the program computes (Tensor.item()): scalars.
+DType numberType(ImportContext& c, ArgumentKey key) {
+  if (c.is<double>(key)) return DType::F64;
+  const ImportAttribute* a = c.attribute(key);
+  const auto* i = a ? std::get_if<ImportInt>(a) : nullptr;
+  if (i && i->value.valid() && c.scope.value(i->value).valid())
+    return c.bound(c.scope.value(i->value)).dtype();
+  return c.isTensor(key) ? c.tensor(key).dtype() : DType::I64;
+}
+
+template <Expr (*f)(Expr, ops::Arg)> ImportResults ofNumbers(ImportContext& c) {
+  const DType d = promoted(numberType(c, "a"), numberType(c, "b"));
+  const Expr a = in(c, "a", d), b = in(c, "b", d);
+  return f(tensorOf(a), b);
+}
+
 const ImportRow kRows[] = {
+    {"_operator.add", ofNumbers<ops::add>},
+    {"_operator.sub", ofNumbers<ops::sub>},
+    {"_operator.mul", ofNumbers<ops::mul>},
+    {"_operator.floordiv", ofNumbers<ops::floor_div>},
+    {"_operator.mod", ofNumbers<ops::mod>},
+    {"_operator.eq", ofNumbers<ops::eq>},
+    {"_operator.ne", ofNumbers<ops::ne>},
+    {"_operator.lt", ofNumbers<ops::lt>},
+    {"_operator.le", ofNumbers<ops::le>},
+    {"_operator.gt", ofNumbers<ops::gt>},
+    {"_operator.ge", ofNumbers<ops::ge>},
     {"higher_order.cond", cond},
     {"higher_order.while_loop", whileLoop},
     {"higher_order.scan", scan},
