@@ -20,6 +20,7 @@ EXCEPTIONS = [
     ("lib/StableHlo/import/LoopCount.cpp", "and ne lt le gt ge add sub broadcast", "matches the condition and the step of a counted loop"),
     ("lib/StableHlo/import/LoopValues.cpp", "dynamic_update_slice dynamic_slice reshape broadcast expand_dims",
      "matches the rows that a loop of JAX reads and writes"),
+    ("lib/Torch/aten/Index.cpp", "mean prod sum add", "compares PyTorch's names of reductions"),
     ("lib/StableHlo/sharding/DeviceNumber.cpp", "convert div rem", "matches the arithmetic on the number of a device"),
     ("lib/StableHlo/import/ShardyFollow.cpp", "custom", "calls of unknown functions have no results to constrain"),
 ]

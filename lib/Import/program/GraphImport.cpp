@@ -46,7 +46,7 @@ private:
   std::vector<ValueId> values_; // of ImportFile::values
   std::vector<bool> reported_;
   std::vector<StrId> arguments_; // names
-  std::string where_; // of the node
+  std::string where_;            // of the node
   bool good_ = true;
   int depth_ = 0;
 };

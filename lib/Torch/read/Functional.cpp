@@ -163,6 +163,7 @@ private:
   void recordView(const ImportNode& n, const ViewOp& op, uint32_t base);
   bool assign(uint32_t tensor, ImportValueRef value, const Origin& by);
   std::optional<ImportNode> inverse(const View&, uint32_t base, ImportValueRef value);
+  [[nodiscard]] int64_t sizeAlong(ImportValueRef, int64_t dim) const;
   bool trains(ImportNode& n);
   void carryInputs();
 
@@ -249,6 +250,31 @@ bool Functionalizer::assign(uint32_t tensor, ImportValueRef value, const Origin&
   return good;
 }
 
+// The size of a dim, where it is declared as a number; else -1.
+int64_t Functionalizer::sizeAlong(ImportValueRef v, int64_t dim) const {
+  const std::optional<Type> t = v.valid() ? file_.values[v.index].type : std::nullopt;
+  if (!t) return -1;
+  const auto rank = static_cast<int64_t>(t->rank());
+  const int64_t d = dim < 0 ? dim + rank : dim;
+  if (d < 0 || d >= rank || !t->dims[static_cast<size_t>(d)].isStatic()) return -1;
+  return t->dims[static_cast<size_t>(d)].value();
+}
+
+// The permutation that undoes that of a view; empty if it is malformed.
+static std::vector<ImportInt> undone(const ImportNode& view) {
+  const ImportArgument* dims = argument(view, "dims");
+  const auto* list = dims ? std::get_if<std::vector<ImportInt>>(&dims->value) : nullptr;
+  if (!list) return {};
+  std::vector<ImportInt> back(list->size());
+  const auto rank = static_cast<int64_t>(list->size());
+  for (size_t i = 0; i < list->size(); ++i) {
+    const int64_t d = (*list)[i].number < 0 ? (*list)[i].number + rank : (*list)[i].number;
+    if (d < 0 || d >= rank) return {};
+    back[static_cast<size_t>(d)] = ImportInt(static_cast<int64_t>(i));
+  }
+  return back;
+}
+
 std::optional<ImportNode> Functionalizer::inverse(const View& view, uint32_t base, ImportValueRef value) {
   const ViewOp* op = viewOp(view.node);
   ImportNode n;
@@ -266,14 +292,6 @@ std::optional<ImportNode> Functionalizer::inverse(const View& view, uint32_t bas
     n.arguments.push_back({"end", ImportInt(start + length)});
     return n;
   };
-  const auto sizeAlong = [&](ImportValueRef v, int64_t dim) -> int64_t {
-    const std::optional<Type>& t = v.valid() ? file_.values[v.index].type : std::optional<Type>();
-    if (!t || t->rank() == 0) return -1;
-    const int64_t d = dim < 0 ? dim + static_cast<int64_t>(t->rank()) : dim;
-    if (d < 0 || d >= static_cast<int64_t>(t->rank()) || !t->dims[static_cast<size_t>(d)].isStatic())
-      return -1;
-    return t->dims[static_cast<size_t>(d)].value();
-  };
   switch (op->inverse) {
   case Inverse::None: return std::nullopt;
   case Inverse::Reshape:
@@ -284,21 +302,10 @@ std::optional<ImportNode> Functionalizer::inverse(const View& view, uint32_t bas
     n = view.node;
     n.arguments.front().value = value;
     return n;
-  case Inverse::Permute: {
-    const ImportArgument* dims = argument(view.node, "dims");
-    const auto* list = dims ? std::get_if<std::vector<ImportInt>>(&dims->value) : nullptr;
-    if (!list) return std::nullopt;
-    std::vector<ImportInt> back(list->size());
-    for (size_t i = 0; i < list->size(); ++i) {
-      const auto rank = static_cast<int64_t>(list->size());
-      const int64_t d = (*list)[i].number < 0 ? (*list)[i].number + rank : (*list)[i].number;
-      if (d < 0 || d >= rank) return std::nullopt;
-      back[static_cast<size_t>(d)] = ImportInt(static_cast<int64_t>(i));
-    }
+  case Inverse::Permute:
     n.target = "aten.permute.default";
-    n.arguments = {{"self", value}, {"dims", back}};
+    n.arguments = {{"self", value}, {"dims", undone(view.node)}};
     return n;
-  }
   case Inverse::Slice: return scatter("aten.slice_scatter.default", {"dim", "start", "end", "step"});
   case Inverse::Select: return scatter("aten.select_scatter.default", {"dim", "index"});
   case Inverse::Diagonal: return scatter("aten.diagonal_scatter.default", {"offset", "dim1", "dim2"});
