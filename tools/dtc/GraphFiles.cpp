@@ -43,7 +43,7 @@ static Status knowsSizes(const ImportedProgram& p, const ParseOptions& options) 
 }
 
 Result<Module> loadGraph(Environment& env, const GraphFormat& format, const std::string& path,
-                         const ParseOptions& options) {
+                         const ReadOptions& options) {
   DTC_TRY(auto file, InputFile::open(path));
   Diagnostics diags;
   DTC_TRY(auto imported, format.import(std::move(file), standardOps(), {options.sizes, false}, diags));
@@ -52,10 +52,12 @@ Result<Module> loadGraph(Environment& env, const GraphFormat& format, const std:
   const bool good = imported.complete && verifyText(imported.module, diags);
   const bool errors = env.report(diags, imported.module.source) != kExitDone;
   if (!good || errors) return inputError("");
-  if (options.meshes.empty()) return std::move(imported.module);
-  ParseOptions meshes; // bound when .dt text is parsed
-  meshes.meshes = options.meshes;
-  return loadText(env, {path + " (imported)", printModule(imported.module)}, meshes);
+  if (options.meshes.empty() && options.shardings.empty()) return std::move(imported.module);
+  ReadOptions bound; // when .dt text is parsed
+  bound.meshes = options.meshes;
+  bound.shardings = options.shardings;
+  bound.entry = options.entry;
+  return loadText(env, {path + " (imported)", printModule(imported.module)}, bound);
 }
 
 } // namespace dtc

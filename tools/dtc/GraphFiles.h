@@ -3,6 +3,7 @@
 #include "Environment.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/Import/program/Format.h"
+#include "dtc/Session/Annotate.h"
 
 namespace dtc {
 
@@ -13,7 +14,7 @@ namespace dtc {
 // Imports and verifies a file, with symbolic sizes and meshes bound. Diagnostics are reported; the error then
 // has no message.
 [[nodiscard]] Result<Module> loadGraph(Environment&, const GraphFormat&, const std::string& path,
-                                       const ParseOptions&);
+                                       const ReadOptions&);
 // Imports a file for its list of problems.
 [[nodiscard]] Result<ImportedProgram> graphProblems(const GraphFormat&, const std::string& path,
                                                     const ParseOptions&);
