@@ -9,6 +9,7 @@
 #include "dtc/Report/FileFormat.h"
 #include "dtc/Report/audit/XlaHlo.h"
 #include "dtc/StableHlo/import/Import.h"
+#include "dtc/StableHlo/vhlo/Vhlo.h"
 
 #include <CLI/CLI.hpp>
 
@@ -113,6 +114,10 @@ Result<SourceText> readProgram(Environment& env, const ProgramOptions& o, bool h
   }
   DTC_TRY(auto source, env.read(o.file, kMaxProgramBytes));
   if (hlo && looksLikeXlaHlo(source.text)) return source;
+  if (looksLikeVhlo(source.text)) {
+    DTC_TRY(auto text, vhloText(source.name, source.text));
+    return SourceText{source.name + " (as text)", std::move(text)};
+  }
   if (const std::string format = foreignFormat(source.text); !format.empty())
     return inputError(source.name + " is " + format);
   return source;
