@@ -11,9 +11,9 @@ namespace {
 using std::string_view_literals::operator""sv;
 
 constexpr std::string_view kBytecode = "ML\xefR"sv; // MLIR's magic
-constexpr const char* kPrintIt = "print the program as text: jax.jit(f).lower(...).as_text() in JAX, "
-                                 "exported.mlir_module() of a jax.export artefact, "
-                                 "stablehlo-translate --deserialize of a portable artefact";
+constexpr const char* kPrintIt = "dtc reads exported.serialize() of a jax.export artifact, and the portable "
+                                 "artifact (bytecode) itself; any other program as text, as "
+                                 "jax.jit(f).lower(...).as_text() prints it";
 
 // An archive is identified by the names of its files.
 std::string zipFormat(std::string_view content) {
@@ -45,7 +45,6 @@ bool startsWithAny(std::string_view content, std::initializer_list<std::string_v
 }
 
 std::string binaryFormat(std::string_view content) {
-  if (content.starts_with(kBytecode)) return std::string("MLIR bytecode: ") + kPrintIt;
   if (content.starts_with("PK\x03\x04"sv)) return zipFormat(content);
   if (content.starts_with("\x93NUMPY"sv))
     return "a NumPy tensor (.npy), not a program: pass it with --input NAME=FILE";
@@ -61,7 +60,7 @@ std::string binaryFormat(std::string_view content) {
     return "a Python pickle, which dtc does not read: save the tensors as .npz or .safetensors";
   if (startsWithAny(content, {"\xff\xfe"sv, "\xfe\xff"sv})) return "text in UTF-16: dtc reads UTF-8";
   if (content.substr(0, 1u << 16).find(kBytecode) != std::string_view::npos)
-    return std::string("an artefact with MLIR bytecode in it (jax.export writes such files): ") + kPrintIt;
+    return std::string("a file with MLIR bytecode in it: ") + kPrintIt;
   if (isOnnx(content)) return "an ONNX model, which dtc does not read: lower the program to StableHLO text";
   // Text contains no zero bytes, and no control characters except blanks.
   const std::string_view head = content.substr(0, 512);

@@ -33,6 +33,12 @@ def imports(context):
         yield re.sub(r"^// .*\n", "", (context.root / path).read_text(), flags=re.M).encode()
 
 
+def artifacts(context):
+    """The portable artifacts of the importer's tests."""
+    for path in context.files("test/Import/Inputs/*.mlirbc", "test/Import/Inputs/*.jax_export"):
+        yield (context.root / path).read_bytes()
+
+
 def audits(context):
     """The HLO texts of the tests of audit."""
     for path in context.files("test/Audit/Inputs/*.hlo"):
@@ -91,7 +97,7 @@ def pt2s(context):
 
 
 # By parser: its initial corpus, and the maximum input length.
-CORPORA = {"hlo": (audits, 4096), "ir": (modules, 4096), "mlir": (imports, 4096), "npy": (npys, 1024), "npz": (npzs, 2048), "safetensors": (safetensors, 1024),
+CORPORA = {"hlo": (audits, 4096), "ir": (modules, 4096), "mlir": (imports, 4096), "vhlo": (artifacts, 2048), "npy": (npys, 1024), "npz": (npzs, 2048), "safetensors": (safetensors, 1024),
            "pt2": (pt2s, 16384),
            "inputs": (lambda context: words(context, "--input"), 256),
            "pipeline": (lambda context: words(context, "-p"), 256)}
