@@ -17,4 +17,13 @@ size_t utf8Length(std::string_view text, size_t at) {
   return overlong || surrogate || tooLarge ? 0 : length;
 }
 
+bool isUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = utf8Length(text, i);
+    if (!length) return false;
+    i += length;
+  }
+  return true;
+}
+
 } // namespace dtc

@@ -97,7 +97,7 @@ def pt2s(context):
 
 
 # By parser: its initial corpus, and the maximum input length.
-CORPORA = {"hlo": (audits, 4096), "ir": (modules, 4096), "mlir": (imports, 4096), "vhlo": (artifacts, 2048), "npy": (npys, 1024), "npz": (npzs, 2048), "safetensors": (safetensors, 1024),
+CORPORA = {"hlo": (audits, 4096), "ir": (modules, 4096), "mlir": (imports, 4096), "vhlo": (artifacts, 2048), "npy": (npys, 1024), "npz": (npzs, 2048), "proto": (protos, 256), "safetensors": (safetensors, 1024),
            "pt2": (pt2s, 16384),
            "inputs": (lambda context: words(context, "--input"), 256),
            "pipeline": (lambda context: words(context, "-p"), 256)}

@@ -9,4 +9,6 @@ namespace dtc {
 // code points above U+10FFFF).
 [[nodiscard]] size_t utf8Length(std::string_view text, size_t at);
 
+[[nodiscard]] bool isUtf8(std::string_view text);
+
 } // namespace dtc
