@@ -52,7 +52,10 @@ TEST(Vhlo, DamagedFiles) {
        {"layer.mlirbc", "layer-0.9.mlirbc", "index.mlirbc", "sharded.mlirbc", "relu.jax_export"}) {
     const std::string whole = inputFile(name);
     ASSERT_TRUE(vhloText(name, whole)) << name;
-    for (size_t size = 0; size < whole.size(); ++size) EXPECT_FALSE(vhloText(name, whole.substr(0, size)));
+    for (size_t size = 0; size < whole.size(); ++size) {
+      const auto text = vhloText(name, whole.substr(0, size)); // of an export, the module is not the last part
+      EXPECT_TRUE(!text || std::string_view(name) == "relu.jax_export") << name << " " << size;
+    }
     for (size_t i = 0; i < whole.size(); ++i)
       for (int bit : {1, 0x80, 0xff}) {
         std::string damaged = whole;

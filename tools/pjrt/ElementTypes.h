@@ -1,0 +1,21 @@
+#pragma once
+// Element types of PJRT, of StableHLO, and of dtc.
+#include "PjrtApi.h"
+#include "dtc/Support/DType.h"
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace dtc {
+
+struct ElementType {
+  PJRT_Buffer_Type type;
+  std::string_view hlo; // "i1"
+  size_t bytes;         // of an element on the host; less than a byte is a byte
+  DType held;           // what programs hold it in
+};
+[[nodiscard]] const ElementType* findElementType(PJRT_Buffer_Type type);
+[[nodiscard]] const ElementType* findElementType(std::string_view hlo);
+
+} // namespace dtc

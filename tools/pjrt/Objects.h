@@ -1,0 +1,124 @@
+#pragma once
+// What the opaque handles of the PJRT C API point to.
+#include "ElementTypes.h"
+#include "PjrtApi.h"
+#include "Program.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+struct PJRT_Error {
+  PJRT_Error_Code code;
+  std::string message;
+};
+
+// All work is done when a call returns: events exist because the interface asks for them.
+struct PJRT_Event {};
+
+struct PJRT_DeviceDescription {
+  int id = 0;
+  std::string name; // "dtc:0"
+};
+
+struct PJRT_Memory {
+  int id = 0;
+  PJRT_Device* device = nullptr;
+  std::string name;
+};
+
+struct PJRT_Device {
+  PJRT_DeviceDescription description;
+  PJRT_Memory memory;
+  PJRT_Memory* memories[1] = {&memory};
+};
+
+struct PJRT_TopologyDescription {
+  std::vector<PJRT_DeviceDescription*> devices;
+};
+
+struct PJRT_Client {
+  std::string version;
+  std::vector<std::unique_ptr<PJRT_Device>> owned;
+  std::vector<PJRT_Device*> devices;
+  std::vector<PJRT_Memory*> memories;
+  PJRT_TopologyDescription topology;
+  std::shared_ptr<dtc::Machine> machine;
+  std::string backend; // "cpu", "cuda"
+};
+
+struct PJRT_Buffer {
+  PJRT_Buffer_Type type = PJRT_Buffer_Type_INVALID;
+  std::vector<int64_t> dims;
+  std::vector<int64_t> minorToMajor;
+  std::shared_ptr<std::byte[]> data; // shared by copies; never written after it has been made
+  size_t bytes = 0;
+  PJRT_Device* device = nullptr;
+  std::atomic<bool> deleted = false;
+  std::atomic<int> externalReferences = 0; // of users of the address of its memory
+};
+
+namespace dtc {
+
+// An executable is shared: JAX asks a loaded one for its PJRT_Executable, and deletes both.
+struct CompiledPjrt {
+  PjrtProgram program;
+  std::string options;                 // CompileOptionsProto, as given
+  std::string fingerprint;             // of the program and its options
+  std::vector<int64_t> deviceIds;      // by partition
+  std::vector<PJRT_Buffer_Type> types; // of the results
+  std::vector<int64_t> dims;           // of the results' shards, one after the other
+  std::vector<size_t> ranks;
+  std::vector<const char*> kinds;
+  std::vector<size_t> kindSizes;
+  std::vector<const char*> argumentShardings, resultShardings;
+  std::vector<size_t> argumentShardingSizes, resultShardingSizes;
+};
+
+} // namespace dtc
+
+struct PJRT_Executable {
+  std::shared_ptr<dtc::CompiledPjrt> compiled;
+};
+
+struct PJRT_LoadedExecutable {
+  std::shared_ptr<dtc::CompiledPjrt> compiled;
+  std::vector<PJRT_Device*> devices;
+  std::string assignment; // DeviceAssignmentProto
+  std::atomic<bool> deleted = false;
+};
+
+struct PJRT_ExecuteContext {};
+struct PJRT_SerializedExecutable {
+  std::string bytes;
+};
+
+namespace dtc {
+
+[[nodiscard]] PJRT_Error* pjrtError(PJRT_Error_Code code, std::string message);
+[[nodiscard]] PJRT_Error* pjrtError(const ApiError& error);
+
+// A buffer with memory for its elements.
+[[nodiscard]] std::unique_ptr<PJRT_Buffer> makeBuffer(PJRT_Buffer_Type type, std::span<const int64_t> dims,
+                                                      PJRT_Device* device);
+
+// Ends the use of a buffer, and frees its memory unless its address is in use.
+void deleteBuffer(PJRT_Buffer& buffer);
+
+// Sets the entries of the table for their functions.
+void addBufferFunctions(PJRT_Api& api);
+void addClientFunctions(PJRT_Api& api);
+void addExecutableFunctions(PJRT_Api& api);
+
+template <class Args, class Result> void set(PJRT_Api& api, PJRT_Function f, Result (*function)(Args*)) {
+  api.functions[f] = reinterpret_cast<PJRT_AnyFunction>(function);
+}
+
+// A text that a structure returns as a pointer and a size.
+inline void give(std::string_view text, const char*& data, size_t& size) {
+  data = text.data();
+  size = text.size();
+}
+
+} // namespace dtc

@@ -1,0 +1,135 @@
+#include "OpSharding.h"
+
+#include "dtc/Support/ProtoWire.h"
+
+namespace dtc {
+
+namespace {
+
+void varint(std::string& out, uint64_t v) {
+  for (; v >= 128; v >>= 7) out += static_cast<char>(v | 128);
+  out += static_cast<char>(v);
+}
+
+void field(std::string& out, uint32_t number, uint64_t value) {
+  varint(out, number << 3);
+  varint(out, value);
+}
+
+void field(std::string& out, uint32_t number, std::string_view bytes) {
+  varint(out, number << 3 | 2);
+  varint(out, bytes.size());
+  out += bytes;
+}
+
+std::string packed(const std::vector<int64_t>& values) {
+  std::string out;
+  for (int64_t v : values) varint(out, static_cast<uint64_t>(v));
+  return out;
+}
+
+// The fields of OpSharding.
+constexpr uint32_t kType = 1, kTileDims = 3, kTileDevices = 4, kReplicateOnLastDim = 6;
+constexpr uint64_t kReplicated = 0, kTiled = 3;
+
+} // namespace
+
+std::string replicatedOpSharding() {
+  std::string out;
+  field(out, kType, kReplicated);
+  return out;
+}
+
+std::string opSharding(const Sharding& sharding, const Mesh& mesh) {
+  if (!sharding.anySharded()) return replicatedOpSharding();
+  std::vector<int64_t> tiles;
+  int64_t numTiles = 1;
+  for (const DimSharding& d : sharding.dims) {
+    tiles.push_back(mesh.sizeOf(d.axes()));
+    numTiles *= tiles.back();
+  }
+  const int64_t devices = mesh.numDevices();
+  if (devices > numTiles) tiles.push_back(devices / numTiles);
+  std::vector<int64_t> order; // row-major over the tiles, then over the replicas of a tile
+  std::vector<std::vector<int64_t>> ofTile(static_cast<size_t>(numTiles));
+  for (int64_t c = 0; c < devices; ++c) {
+    int64_t tile = 0;
+    for (size_t d = 0; d < sharding.dims.size(); ++d)
+      tile = tile * tiles[d] + mesh.indexAlong(sharding.dims[d].axes(), c);
+    ofTile[static_cast<size_t>(tile)].push_back(mesh.devices.empty() ? c
+                                                                     : mesh.devices[static_cast<size_t>(c)]);
+  }
+  for (const std::vector<int64_t>& replicas : ofTile)
+    order.insert(order.end(), replicas.begin(), replicas.end());
+  std::string out;
+  field(out, kType, kTiled);
+  field(out, kTileDims, packed(tiles));
+  field(out, kTileDevices, packed(order));
+  if (devices > numTiles) field(out, kReplicateOnLastDim, uint64_t{1});
+  return out;
+}
+
+std::string deviceAssignment(const std::vector<int64_t>& deviceIds) {
+  std::string out;
+  field(out, 1, uint64_t{1});
+  field(out, 2, deviceIds.size());
+  for (int64_t id : deviceIds) {
+    std::string partition;
+    field(partition, 1, packed({id}));
+    field(out, 3, partition);
+  }
+  return out;
+}
+
+// DeviceAssignmentProto: the devices of each partition's replicas.
+static Status readAssignment(ProtoReader r, PjrtOptions& out) {
+  ProtoField f;
+  for (;;) {
+    DTC_TRY(const bool more, r.next(f));
+    if (!more) return Ok{};
+    if (f.number() != 3) continue;
+    DTC_TRY(auto partition, f.message());
+    ProtoField ids;
+    for (;;) {
+      DTC_TRY(const bool another, partition.next(ids));
+      if (!another) break;
+      if (ids.number() == 1)
+        if (Status s = ids.appendIntegers(out.deviceIds); !s) return s;
+    }
+  }
+}
+
+// ExecutableBuildOptionsProto
+static Status readBuildOptions(ProtoReader r, PjrtOptions& out) {
+  ProtoField f;
+  for (;;) {
+    DTC_TRY(const bool more, r.next(f));
+    if (!more) return Ok{};
+    if (f.number() == 5) {
+      DTC_TRY(out.numReplicas, f.integer());
+    } else if (f.number() == 6) {
+      DTC_TRY(out.numPartitions, f.integer());
+    } else if (f.number() == 10) {
+      DTC_TRY(auto assignment, f.message());
+      if (Status s = readAssignment(assignment, out); !s) return s;
+    }
+  }
+}
+
+Result<PjrtOptions> pjrtOptions(std::string_view proto) {
+  PjrtOptions out;
+  ProtoReader r(proto);
+  ProtoField f;
+  for (;;) {
+    DTC_TRY(const bool more, r.next(f));
+    if (!more) break;
+    if (f.number() != 3) continue;
+    DTC_TRY(auto build, f.message());
+    if (Status s = readBuildOptions(build, out); !s) return s.error();
+  }
+  if (out.numReplicas < 1 || out.numPartitions < 1 || out.numReplicas > 4096 || out.numPartitions > 4096)
+    return inputError("compile options: expected 1 to 4096 replicas and partitions");
+  return out;
+}
+
+} // namespace dtc

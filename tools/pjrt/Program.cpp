@@ -1,0 +1,186 @@
+#include "Program.h"
+
+#include "ElementTypes.h"
+#include "OpSharding.h"
+#include "dtc/StableHlo/vhlo/Vhlo.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace dtc {
+
+namespace {
+
+// Text also has comments and attributes before its module.
+bool isBytecode(std::string_view code) { return looksLikeVhlo(code); }
+
+std::string moduleName(std::string_view text) {
+  const size_t at = text.find("module @");
+  if (at == std::string_view::npos || at > 64) return "program";
+  const std::string_view rest = text.substr(at + 8);
+  return std::string(rest.substr(0, rest.find_first_of(" {\n")));
+}
+
+size_t countOf(std::span<const int64_t> dims) {
+  size_t n = 1;
+  for (int64_t d : dims) n *= static_cast<size_t>(d);
+  return n;
+}
+
+// Tensors of element types that dtc holds in f32, as f32 and back.
+class Converted {
+public:
+  explicit Converted(const ElementType& e) : values_(heldValues(e.hlo)) {}
+  [[nodiscard]] bool needed() const { return !values_.empty(); }
+
+  [[nodiscard]] std::vector<float> held(const std::byte* from, size_t n) const {
+    std::vector<float> to(n);
+    for (size_t i = 0; i < n; ++i) to[i] = values_[static_cast<size_t>(from[i]) & (values_.size() - 1)];
+    return to;
+  }
+
+  void narrow(const std::vector<float>& from, std::byte* to) const {
+    for (size_t i = 0; i < from.size(); ++i) to[i] = static_cast<std::byte>(pattern(from[i]));
+  }
+
+private:
+  // Programs round to values of the type, so that one pattern is equal.
+  [[nodiscard]] size_t pattern(float x) const {
+    size_t best = 0;
+    for (size_t p = 0; p < values_.size(); ++p) {
+      const bool same = std::bit_cast<uint32_t>(values_[p]) == std::bit_cast<uint32_t>(x);
+      if (same || (std::isnan(x) && std::isnan(values_[p]))) return p;
+      if (values_[p] == x) best = p;
+    }
+    return best;
+  }
+  std::span<const float> values_;
+};
+
+} // namespace
+
+bool PjrtProgram::compile(std::string_view code, int64_t numPartitions, const std::string& backend,
+                          std::shared_ptr<Machine> machine, ApiError& error) {
+  numPartitions_ = numPartitions;
+  if (isBytecode(code)) {
+    auto text = vhloText("program", code);
+    if (!text) {
+      error = apiError(text.error());
+      return false;
+    }
+    text_ = std::move(*text);
+  } else {
+    text_ = code;
+  }
+  name_ = moduleName(text_);
+  const SourceText source{name_, text_};
+  Diagnostics diags;
+  if (!hloSignature(source.text, signature_, diags)) {
+    error = apiError(inputError(""), diags, source);
+    return false;
+  }
+  CompileOptions options;
+  options.backend.name = backend;
+  program_ = CompiledProgram::compile(source, options, std::move(machine), error);
+  return program_ && describe(error);
+}
+
+std::string PjrtProgram::shardingOf(ShardingId id) const {
+  const Module& m = program_->module();
+  if (!id) return replicatedOpSharding();
+  return opSharding(m.shardings[id], m.shardings.meshOf(id));
+}
+
+bool PjrtProgram::describe(const std::vector<HloTensor>& declared, bool arguments,
+                           std::vector<PjrtValue>& out, ApiError& error) {
+  const Module& m = program_->module();
+  const Function& f = m[program_->entry()];
+  if (declared.size() != (arguments ? f.args.size() : f.results.size())) {
+    error = apiError(Error{Error::Bug, "a compiled program has other arguments or results than its text"});
+    return false;
+  }
+  for (size_t i = 0; i < declared.size(); ++i) {
+    PjrtValue& v = out.emplace_back();
+    v.element = findElementType(declared[i].element);
+    if (!v.element) {
+      error = apiError(inputError((arguments ? "argument " : "result ") + std::to_string(i) +
+                                  " has the element type '" + declared[i].element +
+                                  "', which the plugin does not know"));
+      return false;
+    }
+    const auto shape = arguments ? program_->argumentShape(i, 0) : program_->resultShape(i, 0);
+    v.dims.assign(shape.begin(), shape.end());
+    v.bytes = v.element->bytes * countOf(v.dims);
+    if (arguments) {
+      v.sharding = shardingOf(f.args[i].globalType ? m[f.args[i].value].sharding : ShardingId());
+      v.donated = program_->arguments()[i].donated;
+    } else {
+      v.sharding = shardingOf(f.results[i].globalType ? f.results[i].sharding : ShardingId());
+    }
+  }
+  return true;
+}
+
+bool PjrtProgram::describe(ApiError& error) {
+  const MeshInfo& mesh = program_->mesh();
+  if (mesh.numDevices != 1 && mesh.numDevices != numPartitions_) {
+    error = apiError(inputError("the program has a mesh of " + std::to_string(mesh.numDevices) +
+                                " devices, but is compiled for " + std::to_string(numPartitions_)));
+    return false;
+  }
+  if (mesh.numDevices > 1) {
+    coordinates_.resize(static_cast<size_t>(numPartitions_));
+    for (size_t c = 0; c < coordinates_.size(); ++c)
+      coordinates_[mesh.devices.empty() ? c : static_cast<size_t>(mesh.devices[c])] = c;
+  }
+  return describe(signature_.arguments, true, arguments_, error) &&
+         describe(signature_.results, false, results_, error);
+}
+
+bool PjrtProgram::run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results,
+                      ApiError& error) const {
+  const size_t devices = std::max<size_t>(coordinates_.size(), 1); // of the program
+  std::vector<BorrowedTensor> in(devices * arguments_.size()), out(devices * results_.size());
+  std::vector<std::vector<float>> converted(in.size()), narrowed(out.size());
+  const auto coordinate = [&](size_t p) { return coordinates_.empty() ? 0 : coordinates_[p]; };
+  for (size_t p = 0; p < devices; ++p)
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      const PjrtValue& v = arguments_[i];
+      const std::byte* data = arguments[p * arguments_.size() + i];
+      const size_t at = i * devices + coordinate(p);
+      if (const Converted convert(*v.element); convert.needed()) {
+        converted[at] = convert.held(data, countOf(v.dims));
+        data = reinterpret_cast<const std::byte*>(converted[at].data());
+      }
+      in[at] = {const_cast<std::byte*>(data), v.element->held, v.dims}; // read only
+    }
+  for (size_t p = 0; p < devices; ++p)
+    for (size_t i = 0; i < results_.size(); ++i) {
+      const PjrtValue& v = results_[i];
+      const size_t at = i * devices + coordinate(p);
+      std::byte* data = results[p * results_.size() + i];
+      if (Converted(*v.element).needed()) {
+        narrowed[at].resize(countOf(v.dims));
+        data = reinterpret_cast<std::byte*>(narrowed[at].data());
+      }
+      out[at] = {data, v.element->held, v.dims};
+    }
+  const bool shards = !coordinates_.empty();
+  if (!program_->run({.arguments = in, .argumentShards = shards, .results = out, .resultShards = shards},
+                     error))
+    return false;
+  for (size_t p = 0; p < static_cast<size_t>(numPartitions_); ++p)
+    for (size_t i = 0; i < results_.size(); ++i) {
+      std::byte* data = results[p * results_.size() + i];
+      const size_t at = i * devices + coordinate(p);
+      if (!narrowed[at].empty())
+        Converted(*results_[i].element).narrow(narrowed[at], data);
+      else if (p >= devices)
+        std::memcpy(data, results[i], results_[i].bytes);
+    }
+  return true;
+}
+
+} // namespace dtc

@@ -1,0 +1,53 @@
+#pragma once
+// A program of JAX, compiled: what it takes and returns per partition, and how it is run.
+#include "dtc/Api/CompiledProgram.h"
+#include "dtc/StableHlo/import/Signature.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+struct ElementType;
+
+struct PjrtValue {
+  const ElementType* element = nullptr; // as JAX sees it
+  std::vector<int64_t> dims;            // of one partition's shard
+  size_t bytes = 0;
+  std::string sharding; // a serialized OpSharding
+  bool donated = false; // an argument
+};
+
+class PjrtProgram {
+public:
+  // StableHLO text or bytecode, for `numPartitions` devices. False: see `error`.
+  [[nodiscard]] bool compile(std::string_view code, int64_t numPartitions, const std::string& backend,
+                             std::shared_ptr<Machine> machine, ApiError& error);
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& text() const { return text_; } // StableHLO
+  [[nodiscard]] int64_t numPartitions() const { return numPartitions_; }
+  [[nodiscard]] const std::vector<PjrtValue>& arguments() const { return arguments_; }
+  [[nodiscard]] const std::vector<PjrtValue>& results() const { return results_; }
+  [[nodiscard]] int64_t arenaBytes() const { return program_->executable().arenaBytes(); }
+
+  // Shards by partition: partition p's argument i is arguments[p * number + i]. Thread-safe.
+  [[nodiscard]] bool run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results,
+                         ApiError& error) const;
+
+private:
+  [[nodiscard]] bool describe(ApiError& error);
+  [[nodiscard]] bool describe(const std::vector<HloTensor>& declared, bool arguments,
+                              std::vector<PjrtValue>& out, ApiError& error);
+  [[nodiscard]] std::string shardingOf(ShardingId id) const;
+
+  std::string name_, text_;
+  int64_t numPartitions_ = 1;
+  HloSignature signature_;
+  std::unique_ptr<CompiledProgram> program_;
+  std::vector<size_t> coordinates_; // by partition: of the mesh; empty: a program of one device
+  std::vector<PjrtValue> arguments_, results_;
+};
+
+} // namespace dtc
