@@ -9,12 +9,6 @@ namespace dtc {
 
 namespace {
 
-size_t countOf(std::span<const int64_t> dims) {
-  size_t n = 1;
-  for (int64_t d : dims) n *= static_cast<size_t>(d);
-  return n;
-}
-
 std::shared_ptr<std::byte[]> allocate(size_t bytes) {
   constexpr std::align_val_t alignment{64};
   auto* data = static_cast<std::byte*>(::operator new(std::max<size_t>(bytes, 1), alignment));
@@ -163,7 +157,7 @@ PJRT_Error* memoryLayout(PJRT_Buffer_GetMemoryLayout_Args* a) {
   return nullptr;
 }
 
-PJRT_Error* deleteBuffer(PJRT_Buffer_Delete_Args* a) {
+PJRT_Error* deleteOf(PJRT_Buffer_Delete_Args* a) {
   deleteBuffer(*a->buffer);
   return nullptr;
 }
@@ -196,7 +190,7 @@ void addBufferFunctions(PJRT_Api& api) {
   set(api, PJRT_Function_Buffer_CopyToDevice, copyToDevice);
   set(api, PJRT_Function_Buffer_CopyToMemory, copyToMemory);
   set(api, PJRT_Function_Buffer_GetMemoryLayout, memoryLayout);
-  set(api, PJRT_Function_Buffer_Delete, deleteBuffer);
+  set(api, PJRT_Function_Buffer_Delete, deleteOf);
   using E = PJRT_Error*;
   set(
       api, PJRT_Function_Buffer_Destroy,

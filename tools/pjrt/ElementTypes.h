@@ -18,4 +18,11 @@ struct ElementType {
 [[nodiscard]] const ElementType* findElementType(PJRT_Buffer_Type type);
 [[nodiscard]] const ElementType* findElementType(std::string_view hlo);
 
+// The number of elements.
+[[nodiscard]] inline size_t countOf(std::span<const int64_t> dims) {
+  size_t n = 1;
+  for (int64_t d : dims) n *= static_cast<size_t>(d);
+  return n;
+}
+
 } // namespace dtc

@@ -134,7 +134,7 @@ PJRT_Error* assignment(PJRT_LoadedExecutable_GetDeviceAssignment_Args* a) {
   return nullptr;
 }
 
-PJRT_Error* memoryStats(PJRT_Executable_GetCompiledMemoryStats_Args* a) {
+PJRT_Error* compiledMemory(PJRT_Executable_GetCompiledMemoryStats_Args* a) {
   const PjrtProgram& p = a->executable->compiled->program;
   const PJRT_Executable_GetCompiledMemoryStats_Args given = *a;
   *a = {};
@@ -256,7 +256,7 @@ void addDescriptions(PJRT_Api& api) {
       });
   set(api, PJRT_Function_Executable_OptimizedProgram, program);
   set(api, PJRT_Function_Executable_Serialize, serialize);
-  set(api, PJRT_Function_Executable_GetCompiledMemoryStats, memoryStats);
+  set(api, PJRT_Function_Executable_GetCompiledMemoryStats, compiledMemory);
   set(api, PJRT_Function_Executable_GetCompileOptions, compileOptions);
   set(
       api, PJRT_Function_Executable_Destroy,

@@ -1,6 +1,7 @@
 #pragma once
 // Shardings as XLA's OpSharding protocol buffer, and the messages of device assignments.
 #include "dtc/Sharding/Sharding.h"
+#include "dtc/Support/Result.h"
 
 #include <string>
 #include <vector>

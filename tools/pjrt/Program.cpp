@@ -23,12 +23,6 @@ std::string moduleName(std::string_view text) {
   return std::string(rest.substr(0, rest.find_first_of(" {\n")));
 }
 
-size_t countOf(std::span<const int64_t> dims) {
-  size_t n = 1;
-  for (int64_t d : dims) n *= static_cast<size_t>(d);
-  return n;
-}
-
 // Tensors of element types that dtc holds in f32, as f32 and back.
 class Converted {
 public:

@@ -125,7 +125,8 @@ ValueId keyValue(HloContext& c, const MlirRegion& region, const SortKey& key,
     // JAX makes all NaNs equal and both zeros equal: argsort's own order.
     const std::string plain = "select(compare NE(" + x + "," + x + "),constant(),select(compare EQ(" + x +
                               ",constant()),constant()," + x + "))";
-    if (text == plain || (text == x && !(key.total && isFloat(c.dtypeOf(operands[i]))))) return operands[i];
+    if (text == plain) return operands[i];
+    if (text == x) return key.total ? totalOrderKey(c, operands[i]) : operands[i];
   }
   std::vector<ValueId> args;
   for (ValueId v : operands) args.insert(args.end(), 2, v);

@@ -34,6 +34,8 @@ public:
       out += "#sdy<manual_axes{";
       each(bc_.attrs[a].attrs, &ShardyWriter::name);
       out += "}>";
+    } else if (kind == "op_sharding_rule") {
+      rule(bc_.attrs[a]);
     } else {
       lists(kind, a);
     }
@@ -147,6 +149,53 @@ private:
     axes(n->attrs);
     const auto dims = std::span(n->ints).last(2);
     text_.out += ": " + std::to_string(dims[0]) + "->" + std::to_string(dims[1]);
+  }
+
+  // i, j, … z, z_1, …
+  static std::string factor(int64_t f) {
+    constexpr int64_t kLetters = 'z' - 'i' + 1;
+    if (f < kLetters) return {static_cast<char>('i' + std::max<int64_t>(f, 0))};
+    return "z_" + std::to_string(f - kLetters + 1);
+  }
+
+  void dimFactors(uint32_t a) {
+    if (const BcNode* n = node(a, "dim_mapping"))
+      for (int64_t f : std::span(n->ints).subspan(1)) text_.out += factor(f);
+  }
+
+  void tensorFactors(uint32_t a) {
+    const BcNode* n = node(a, "tensor_mapping");
+    if (!n) return;
+    text_.out += '[';
+    each(n->attrs, &ShardyWriter::dimFactors);
+    text_.out += ']';
+  }
+
+  // ([i, j], [j, k])->([i, k]) {i=2, j=3, k=4} reduction={j}
+  void rule(const BcNode& n) {
+    const std::span<const uint32_t> mappings(n.attrs);
+    std::span<const int64_t> rest(n.ints);
+    const auto takeList = [&] {
+      const auto list = rest.subspan(1, static_cast<size_t>(rest[0]));
+      rest = rest.subspan(1 + list.size());
+      return list;
+    };
+    const auto sizes = takeList();
+    const auto operands = static_cast<size_t>(rest[0]);
+    rest = rest.subspan(2); // the numbers of operands and results
+    text_.out += "#sdy.op_sharding_rule<(";
+    each(mappings.first(operands), &ShardyWriter::tensorFactors);
+    text_.out += ")->(";
+    each(mappings.subspan(operands), &ShardyWriter::tensorFactors);
+    text_.out += ") {";
+    for (size_t i = 0; i < sizes.size(); ++i)
+      text_.out += (i ? ", " : "") + factor(static_cast<int64_t>(i)) + "=" + std::to_string(sizes[i]);
+    text_.out += '}';
+    for (const char* label :
+         {" reduction={", " need_replication={", " permutation={", " blocked_propagation={"})
+      if (const auto factors = takeList(); !factors.empty())
+        text_.out += label + joined(factors, ", ", factor) + "}";
+    text_.out += rest[0] ? ", custom>" : ">";
   }
 
   void lists(std::string_view kind, uint32_t a) {
