@@ -37,6 +37,9 @@ bool BcText::withinLimit() {
 
 // --- types ---
 
+static constexpr size_t kMaxTypeText = 1u << 16;
+static constexpr std::string_view kInProgress = "?"; // no type is this text
+
 std::string BcText::shape(const BcNode& t) {
   std::string text;
   for (int64_t size : std::span(t.ints).subspan(1)) {
@@ -51,7 +54,7 @@ std::string BcText::shape(const BcNode& t) {
 std::string BcText::makeType(const BcNode& t) {
   const auto list = [&](size_t begin, size_t n) {
     std::string text;
-    for (size_t i = begin; i < begin + n; ++i)
+    for (size_t i = begin; i < begin + n && ok() && text.size() < kMaxTypeText; ++i)
       text += (i > begin ? ", " : "") + std::string(typeText(t.types[i]));
     return text;
   };
@@ -83,12 +86,13 @@ std::string BcText::makeType(const BcNode& t) {
 
 std::string_view BcText::typeText(uint32_t t) {
   const Nested nested(*this);
-  if (!nested.allowed()) return "none";
+  if (!nested.allowed() || !ok()) return "none";
+  if (types_[t] == kInProgress) fail("a type contains itself");
   if (types_[t].empty() && ok()) {
-    std::string text = makeType(bc_.types[t]);
-    if (text.size() > std::max<size_t>(limit_ / 64, 1u << 16)) fail("the text of a type is too long");
-    limit_ -= std::min(limit_, text.size());
-    types_[t] = std::move(text);
+    types_[t] = kInProgress;
+    types_[t] = makeType(bc_.types[t]);
+    if (types_[t].size() >= kMaxTypeText) fail("the text of a type is too long");
+    limit_ -= std::min(limit_, types_[t].size());
   }
   return types_[t];
 }
