@@ -23,6 +23,15 @@ func.func @main() {
   check.expect_eq_const %n, dense<[3, 1, 2, 4]> : tensor<4xi4>
   %z = stablehlo.count_leading_zeros %a : tensor<4xi4>
   check.expect_eq_const %z, dense<[1, 0, 2, 0]> : tensor<4xi4>
+  %pairs = stablehlo.reshape %a : (tensor<4xi4>) -> tensor<2x2xi4>
+  %joined = stablehlo.bitcast_convert %pairs : (tensor<2x2xi4>) -> tensor<2xi8>
+  check.expect_eq_const %joined, dense<[-121, -13]> : tensor<2xi8>
+  %split = stablehlo.bitcast_convert %joined : (tensor<2xi8>) -> tensor<2x2xi4>
+  check.expect_eq %split, %pairs : tensor<2x2xi4>
+  %same = stablehlo.bitcast_convert %a : (tensor<4xi4>) -> tensor<4xui4>
+  check.expect_eq_const %same, dense<[7, 8, 3, 15]> : tensor<4xui4>
+  %half = stablehlo.bitcast_convert %a : (tensor<4xi4>) -> tensor<f16>
+  check.expect_eq_const %half, dense<-1.541600e+04> : tensor<f16>
   %zero = stablehlo.constant dense<0> : tensor<i4>
   %sum = stablehlo.reduce(%a init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4xi4>, tensor<i4>) -> tensor<i4>
   check.expect_eq_const %sum, dense<1> : tensor<i4>

@@ -105,11 +105,11 @@ static Status readBuildOptions(ProtoReader r, PjrtOptions& out) {
   for (;;) {
     DTC_TRY(const bool more, r.next(f));
     if (!more) return Ok{};
-    if (f.number() == 5) {
+    if (f.number() == 4) {
       DTC_TRY(out.numReplicas, f.integer());
-    } else if (f.number() == 6) {
+    } else if (f.number() == 5) {
       DTC_TRY(out.numPartitions, f.integer());
-    } else if (f.number() == 10) {
+    } else if (f.number() == 9) {
       DTC_TRY(auto assignment, f.message());
       if (Status s = readAssignment(assignment, out); !s) return s;
     }

@@ -192,12 +192,13 @@ bool getTupleElement(HloContext& c) {
                               sharded.parts.begin() + static_cast<std::ptrdiff_t>(at + size)});
 }
 
-// Tokens only order effects, which dtc keeps in order anyway.
+// Tokens only order effects, which dtc keeps in order anyway; a sink only keeps its operand from being removed.
 bool token(HloContext&) { return true; }
 
 const HloRow kControlRows[] = {
     {"func.call", call},
     {"call", call},
+    {"custom_call @dce_sink", token, 1},
     {"stablehlo.after_all", token},
     {"stablehlo.case", caseOp, 1},
     {"stablehlo.composite", composite},

@@ -151,34 +151,54 @@ ValueId bitcastTo(HloContext& c, ValueId x, DType d) {
   return c.dtypeOf(x) == d ? x : c.emit("bitcast", {x}, {{"dtype", c.dtypeAttr(d)}});
 }
 
+// The bits of an element: a dtype, or a small integer, which dtc stores in a byte.
+struct HloBits {
+  DType dtype;
+  int bits;
+  const HloSmall* small = nullptr;
+};
+
+HloBits bitsOf(DType d, const MlirType* declared) {
+  const HloSmall* small = findHloSmall(declared);
+  return {d, small ? small->bits : 8 * dtypeBytes(d), small};
+}
+
 // Along a new last dim: the bit offset of each part.
-ValueId partShifts(HloContext& c, DType wide, int64_t parts, int partBytes) {
+ValueId partShifts(HloContext& c, DType wide, int64_t parts, int partBits) {
   HloNumbers n{wide, false, {}};
   for (int64_t i = 0; i < parts; ++i)
     for (int b = 0; b < dtypeBytes(wide); ++b)
-      n.bytes.push_back(b == 0 ? static_cast<std::byte>(i * partBytes * 8) : std::byte{0});
+      n.bytes.push_back(b == 0 ? static_cast<std::byte>(i * partBits) : std::byte{0});
   int64_t shape[] = {parts};
   return c.constant(n, c.tensorType(wide, shape));
 }
 
-// f32[2] -> i16[2, 2]: the low half first.
-ValueId splitBits(HloContext& c, ValueId x, DType to) {
-  int from = dtypeBytes(c.dtypeOf(x)), part = dtypeBytes(to);
-  std::vector<int64_t> shape = c.shapeOf(x);
-  shape.push_back(1);
-  DType wide = unsignedOf(from);
-  ValueId bits = c.reshape(bitcastTo(c, x, wide), shape);
-  ValueId parts = c.emit("shr", {bits, partShifts(c, wide, from / part, part)});
-  return bitcastTo(c, c.convert(parts, unsignedOf(part)), to);
+// The bits as an unsigned number, without those that sign extension added.
+ValueId unsignedBits(HloContext& c, ValueId x, const HloBits& from) {
+  return bitcastTo(c, from.small ? lowBits(c, x, *from.small) : x, unsignedOf(dtypeBytes(from.dtype)));
 }
 
-ValueId joinBits(HloContext& c, ValueId x, DType to) {
-  int part = dtypeBytes(c.dtypeOf(x)), wideBytes = dtypeBytes(to);
-  DType wide = unsignedOf(wideBytes);
-  ValueId bits = c.convert(bitcastTo(c, x, unsignedOf(part)), wide);
-  ValueId moved = c.emit("shl", {bits, partShifts(c, wide, wideBytes / part, part)});
-  int64_t last[] = {static_cast<int64_t>(c.rankOf(x)) - 1};
-  return bitcastTo(c, c.emit("sum", {moved}, {{"dims", c.intsAttr(last)}}), to);
+ValueId fromUnsigned(HloContext& c, ValueId bits, const HloBits& to) {
+  const ValueId x = bitcastTo(c, bits, to.dtype);
+  return to.small ? confined(c, x, *to.small) : x;
+}
+
+// f32[2] -> i16[2, 2]: the low half first.
+ValueId splitBits(HloContext& c, ValueId x, const HloBits& from, const HloBits& to) {
+  std::vector<int64_t> shape = c.shapeOf(x);
+  shape.push_back(1);
+  const ValueId bits = c.reshape(unsignedBits(c, x, from), shape);
+  const DType wide = unsignedOf(dtypeBytes(from.dtype));
+  const ValueId parts = c.emit("shr", {bits, partShifts(c, wide, from.bits / to.bits, to.bits)});
+  return fromUnsigned(c, c.convert(parts, unsignedOf(dtypeBytes(to.dtype))), to);
+}
+
+ValueId joinBits(HloContext& c, ValueId x, const HloBits& from, const HloBits& to) {
+  const DType wide = unsignedOf(dtypeBytes(to.dtype));
+  const ValueId bits = c.convert(unsignedBits(c, x, from), wide);
+  const ValueId moved = c.emit("shl", {bits, partShifts(c, wide, to.bits / from.bits, from.bits)});
+  const int64_t last[] = {static_cast<int64_t>(c.rankOf(x)) - 1};
+  return fromUnsigned(c, c.emit("sum", {moved}, {{"dims", c.intsAttr(last)}}), to);
 }
 
 bool population(HloContext& c) { return c.setResult(c.emit("popcnt", {ownBits(c, 0)})); }
@@ -190,17 +210,20 @@ bool leadingZeros(HloContext& c) {
 }
 
 bool bitcastConvert(HloContext& c) {
-  if (findHloSmall(c.value(0).type) || findHloSmall(c.op.resultTypes.empty() ? nullptr : c.op.resultTypes[0]))
-    return c.fail("converts the bits of a dtype that dtc stores in a wider one; use convert instead");
-  ValueId x = c.operand(0);
-  DType to = c.resultDType();
+  const ValueId x = c.operand(0);
   if (!x.valid()) return false;
-  int from = dtypeBytes(c.dtypeOf(x)), wanted = dtypeBytes(to);
-  if (from == wanted) return c.setResult(bitcastTo(c, x, to));
-  if (c.lifted() || from > 8 || wanted > 8)
+  const HloBits from = bitsOf(c.dtypeOf(x), c.value(0).type);
+  const HloBits to = bitsOf(c.resultDType(), c.op.resultTypes.empty() ? nullptr : c.op.resultTypes[0]);
+  for (const HloBits* b : {&from, &to})
+    if (b->small && !b->small->isInteger())
+      return c.fail("converts the bits of a dtype that dtc stores in a wider one; use convert instead");
+  if (from.bits == to.bits)
+    return c.setResult(from.small || to.small ? fromUnsigned(c, unsignedBits(c, x, from), to)
+                                              : bitcastTo(c, x, to.dtype));
+  if (c.lifted() || from.bits > 64 || to.bits > 64)
     return c.fail("changes the element width between dtypes where that is unsupported");
-  if (from < wanted && c.rankOf(x) == 0) return c.fail("joins elements of a scalar");
-  return c.setResult(from > wanted ? splitBits(c, x, to) : joinBits(c, x, to));
+  if (from.bits < to.bits && c.rankOf(x) == 0) return c.fail("joins elements of a scalar");
+  return c.setResult(from.bits > to.bits ? splitBits(c, x, from, to) : joinBits(c, x, from, to));
 }
 
 bool reducePrecision(HloContext& c) {

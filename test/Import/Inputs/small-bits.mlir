@@ -1,4 +1,4 @@
-func.func @main(%a: tensor<2xi4>) -> tensor<i8> {
-  %0 = stablehlo.bitcast_convert %a : (tensor<2xi4>) -> tensor<i8>
-  return %0 : tensor<i8>
+func.func @main(%a: tensor<2xf8E4M3>) -> tensor<2xi8> {
+  %0 = stablehlo.bitcast_convert %a : (tensor<2xf8E4M3>) -> tensor<2xi8>
+  return %0 : tensor<2xi8>
 }
