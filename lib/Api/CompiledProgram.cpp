@@ -4,6 +4,7 @@
 #include "dtc/Passes/analysis/MemoryPlan.h"
 #include "dtc/Report/FileFormat.h"
 #include "dtc/Session/ArgumentSizes.h"
+#include "dtc/StableHlo/vhlo/Vhlo.h"
 
 #include <algorithm>
 #include <chrono>
@@ -48,6 +49,10 @@ Status CompiledProgram::read(SourceText text, const CompileOptions& o, Module& m
   DTC_TRY(auto parse, parseOptionsOf(o.program));
   if (text.text.size() > kMaxProgramBytes)
     return inputError(text.name + " has more than " + std::to_string(kMaxProgramBytes) + " bytes");
+  if (looksLikeVhlo(text.text)) {
+    DTC_TRY(auto hlo, vhloText(text.name, text.text));
+    text = {text.name + " (as text)", std::move(hlo)};
+  }
   if (const std::string format = foreignFormat(text.text); !format.empty())
     return inputError(text.name + " is " + format);
   Status loaded = loadText(std::move(text), parse, m, diags);

@@ -28,47 +28,60 @@ std::string packed(const std::vector<int64_t>& values) {
   return out;
 }
 
-// The fields of OpSharding.
-constexpr uint32_t kType = 1, kTileDims = 3, kTileDevices = 4, kReplicateOnLastDim = 6;
-constexpr uint64_t kReplicated = 0, kTiled = 3;
+// The fields and types of OpSharding.
+constexpr uint32_t kType = 1, kTileDims = 3, kTileDevices = 4, kReplicateOnLastDim = 6, kLastTileDims = 8;
+constexpr int64_t kReplicated = 0, kTiled = 3, kUnreduced = 6;
 
 } // namespace
 
 std::string replicatedOpSharding() {
   std::string out;
-  field(out, kType, kReplicated);
+  field(out, kType, uint64_t{kReplicated});
   return out;
 }
 
+// The tiles of the dims, then the devices that hold the same tile, then those that hold partial values of it.
 std::string opSharding(const Sharding& sharding, const Mesh& mesh) {
-  if (!sharding.anySharded()) return replicatedOpSharding();
-  std::vector<int64_t> tiles;
+  if (sharding.fullyReplicated()) return replicatedOpSharding();
+  std::vector<AxisRef> partial;
+  for (const PendingAxis& p : sharding.pending) partial.push_back(p.axis);
+  std::vector<int64_t> tiles, types;
   int64_t numTiles = 1;
   for (const DimSharding& d : sharding.dims) {
     tiles.push_back(mesh.sizeOf(d.axes()));
     numTiles *= tiles.back();
   }
-  const int64_t devices = mesh.numDevices();
-  if (devices > numTiles) tiles.push_back(devices / numTiles);
-  std::vector<int64_t> order; // row-major over the tiles, then over the replicas of a tile
-  std::vector<std::vector<int64_t>> ofTile(static_cast<size_t>(numTiles));
-  for (int64_t c = 0; c < devices; ++c) {
+  const int64_t parts = mesh.sizeOf(partial), replicas = mesh.numDevices() / (numTiles * parts);
+  for (auto [type, size] : {std::pair{kReplicated, replicas}, std::pair{kUnreduced, parts}})
+    if (size > 1) {
+      types.push_back(type);
+      tiles.push_back(size);
+    }
+  std::vector<std::vector<int64_t>> devices(static_cast<size_t>(numTiles * parts)); // by tile and part
+  for (int64_t c = 0; c < mesh.numDevices(); ++c) {
     int64_t tile = 0;
     for (size_t d = 0; d < sharding.dims.size(); ++d)
       tile = tile * tiles[d] + mesh.indexAlong(sharding.dims[d].axes(), c);
-    ofTile[static_cast<size_t>(tile)].push_back(mesh.devices.empty() ? c
-                                                                     : mesh.devices[static_cast<size_t>(c)]);
+    const auto at = static_cast<size_t>(tile * parts + mesh.indexAlong(partial, c));
+    devices[at].push_back(mesh.devices.empty() ? c : mesh.devices[static_cast<size_t>(c)]);
   }
-  for (const std::vector<int64_t>& replicas : ofTile)
-    order.insert(order.end(), replicas.begin(), replicas.end());
+  std::vector<int64_t> order;
+  for (int64_t tile = 0; tile < numTiles; ++tile)
+    for (int64_t r = 0; r < replicas; ++r)
+      for (int64_t p = 0; p < parts; ++p)
+        order.push_back(devices[static_cast<size_t>(tile * parts + p)][static_cast<size_t>(r)]);
   std::string out;
-  field(out, kType, kTiled);
+  field(out, kType, uint64_t{kTiled});
   field(out, kTileDims, packed(tiles));
   field(out, kTileDevices, packed(order));
-  if (devices > numTiles) field(out, kReplicateOnLastDim, uint64_t{1});
+  if (parts > 1)
+    field(out, kLastTileDims, packed(types));
+  else if (replicas > 1)
+    field(out, kReplicateOnLastDim, uint64_t{1});
   return out;
 }
 
+// One replica.
 std::string deviceAssignment(const std::vector<int64_t>& deviceIds) {
   std::string out;
   field(out, 1, uint64_t{1});

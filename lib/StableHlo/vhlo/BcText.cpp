@@ -471,21 +471,11 @@ static bool isLocation(const BcNode& n) {
 
 void BcText::loc(uint32_t a) {
   if (a >= bc_.attrs.size() || !isLocation(bc_.attrs[a])) return;
-  out += " loc(";
-  locRef(a);
-  out += ')';
+  out += " loc(#loc" + std::to_string(a) + ")";
+  locs_.push_back(a);
 }
 
-void BcText::locRef(uint32_t a) {
-  if (!isLocation(bc_.attrs[a])) {
-    out += "unknown";
-    return;
-  }
-  locUsed_.resize(bc_.attrs.size());
-  if (!locUsed_[a]) locs_.push_back(a);
-  locUsed_[a] = true;
-  out += "#loc" + std::to_string(a);
-}
+void BcText::locRef(uint32_t a) { out += isLocation(bc_.attrs[a]) ? "#loc" + std::to_string(a) : "unknown"; }
 
 void BcText::locText(uint32_t a) {
   const BcNode& n = bc_.attrs[a];
@@ -523,11 +513,31 @@ void BcText::locText(uint32_t a) {
   }
 }
 
+// Each after those that it contains.
 void BcText::locations() {
-  for (size_t i = 0; i < locs_.size() && ok() && withinLimit(); ++i) {
-    out += "#loc" + std::to_string(locs_[i]) + " = loc(";
-    locText(locs_[i]);
-    out += ")\n";
+  enum State : uint8_t { New, Open, Written };
+  std::vector<State> states(bc_.attrs.size(), New);
+  std::vector<std::pair<uint32_t, size_t>> open; // with the next part to look at
+  for (uint32_t used : locs_) {
+    if (states[used] == New) open.emplace_back(used, 0);
+    while (!open.empty() && ok() && withinLimit()) {
+      auto& [a, part] = open.back();
+      states[a] = Open;
+      const BcNode& n = bc_.attrs[a];
+      while (part < n.attrs.size() &&
+             (!isLocation(bc_.attrs[n.attrs[part]]) || states[n.attrs[part]] == Written))
+        ++part;
+      if (part < n.attrs.size()) {
+        if (states[n.attrs[part]] == Open) fail("a location contains itself");
+        open.emplace_back(n.attrs[part], 0);
+        continue;
+      }
+      out += "#loc" + std::to_string(a) + " = loc(";
+      locText(a);
+      out += ")\n";
+      states[a] = Written;
+      open.pop_back();
+    }
   }
 }
 

@@ -54,8 +54,7 @@ private:
   const Bytecode& bc_;
   size_t limit_;
   std::vector<std::string> types_; // made on demand
-  std::vector<uint32_t> locs_;     // used
-  std::vector<bool> locUsed_;
+  std::vector<uint32_t> locs_;     // of ops
   int depth_ = 0;
   std::string why_;
 };
