@@ -85,6 +85,13 @@ def safetensors(_):
     yield json.dumps({"metadata": {"total_size": 8}, "weight_map": {"x": "a.safetensors"}}).encode()
 
 
+def protos(_):
+    """Messages with a field of each wire type, nested and packed."""
+    simple = b"\x08\x96\x01" + b"\x15" + struct.pack("<f", 1.5) + b"\x19" + struct.pack("<d", -2.0) + b"\x22\x03abc"
+    return [simple, b"\x2a" + bytes([len(simple)]) + simple, b"\x32\x03\x01\x96\x01", b"\x2a\x02\x2a\x00",
+            b"\x3a\x08" + struct.pack("<2f", 1, 2), b"\x08" + b"\xff" * 9 + b"\x01"]
+
+
 def pt2s(context):
     """The programs of the tests, as text and as archives."""
     for path in context.files("test/Torch/*.test"):

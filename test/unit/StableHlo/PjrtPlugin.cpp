@@ -1,0 +1,221 @@
+// The plugin for JAX, called through its table as JAX calls it.
+#include "../../../tools/pjrt/PjrtApi.h"
+
+#include <array>
+#include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace std::string_literals;
+
+// Compile options of one replica: ExecutableBuildOptionsProto in field 3.
+std::string optionsOf(const std::string& partitions, const std::string& assignment) {
+  const std::string build = "\x20\x01\x28"s + partitions + assignment;
+  return "\x1a"s + static_cast<char>(build.size()) + build;
+}
+
+class PjrtPlugin : public testing::Test {
+protected:
+  void SetUp() override {
+    const auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libdtc_pjrt.so";
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library) GTEST_SKIP() << dlerror();
+    auto get = reinterpret_cast<const PJRT_Api* (*)()>(dlsym(library, "GetPjrtApi"));
+    ASSERT_NE(get, nullptr);
+    api_ = get();
+    create(1);
+  }
+
+  void create(int64_t devices) {
+    PJRT_NamedValue count{sizeof count, nullptr, "num_devices", 11, PJRT_NamedValue_kInt64, {}, 1};
+    count.int64_value = devices;
+    PJRT_Client_Create_Args a{};
+    a.create_options = &count;
+    a.num_options = 1;
+    ok(PJRT_Function_Client_Create, a);
+    client_ = a.client;
+    PJRT_Client_Devices_Args d{};
+    d.client = client_;
+    ok(PJRT_Function_Client_Devices, d);
+    devices_.assign(d.devices, d.devices + d.num_devices);
+  }
+
+  template <class Args> std::string call(PJRT_Function f, Args& args) {
+    args.struct_size = sizeof args;
+    auto* error = reinterpret_cast<PJRT_Error* (*)(Args*)>(api_->functions[f])(&args);
+    if (!error) return "";
+    PJRT_Error_Message_Args m{};
+    m.error = error;
+    reinterpret_cast<void (*)(PJRT_Error_Message_Args*)>(api_->functions[PJRT_Function_Error_Message])(&m);
+    std::string message(m.message, m.message_size);
+    PJRT_Error_Destroy_Args destroy{};
+    destroy.error = error;
+    reinterpret_cast<void (*)(PJRT_Error_Destroy_Args*)>(api_->functions[PJRT_Function_Error_Destroy])(
+        &destroy);
+    return message;
+  }
+  template <class Args> void ok(PJRT_Function f, Args& args) { ASSERT_EQ(call(f, args), ""); }
+
+  std::string compile(std::string code, std::string options, PJRT_LoadedExecutable*& out) {
+    PJRT_Program program{sizeof program, nullptr, code.data(), code.size(), "mlir", 4};
+    PJRT_Client_Compile_Args a{};
+    a.client = client_;
+    a.program = &program;
+    a.compile_options = options.data();
+    a.compile_options_size = options.size();
+    std::string message = call(PJRT_Function_Client_Compile, a);
+    out = a.executable;
+    return message;
+  }
+
+  PJRT_Buffer* buffer(const float* data, std::vector<int64_t> dims, std::vector<int64_t> strides,
+                      size_t device = 0) {
+    PJRT_Client_BufferFromHostBuffer_Args a{};
+    a.client = client_;
+    a.data = data;
+    a.type = PJRT_Buffer_Type_F32;
+    a.dims = dims.data();
+    a.num_dims = dims.size();
+    a.byte_strides = strides.data();
+    a.num_byte_strides = strides.size();
+    a.device = devices_[device];
+    EXPECT_EQ(call(PJRT_Function_Client_BufferFromHostBuffer, a), "");
+    return a.buffer;
+  }
+
+  std::vector<float> values(PJRT_Buffer* b, size_t n) {
+    std::vector<float> out(n);
+    PJRT_Buffer_ToHostBuffer_Args a{};
+    a.src = b;
+    a.dst = out.data();
+    a.dst_size = n * sizeof(float);
+    EXPECT_EQ(call(PJRT_Function_Buffer_ToHostBuffer, a), "");
+    return out;
+  }
+
+  // One argument and one result per device.
+  std::string run(PJRT_LoadedExecutable* e, std::vector<PJRT_Buffer*> arguments,
+                  std::vector<PJRT_Buffer*>& results) {
+    results.resize(arguments.size());
+    std::vector<PJRT_Buffer* const*> in;
+    std::vector<PJRT_Buffer**> out;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      in.push_back(&arguments[i]);
+      out.push_back(&results[i]);
+    }
+    PJRT_ExecuteOptions options{};
+    PJRT_LoadedExecutable_Execute_Args a{};
+    a.executable = e;
+    a.options = &options;
+    a.argument_lists = in.data();
+    a.num_devices = in.size();
+    a.num_args = 1;
+    a.output_lists = out.data();
+    return call(PJRT_Function_LoadedExecutable_Execute, a);
+  }
+
+  const PJRT_Api* api_ = nullptr;
+  PJRT_Client* client_ = nullptr;
+  std::vector<PJRT_Device*> devices_;
+};
+
+} // namespace
+
+TEST_F(PjrtPlugin, RunsAProgramOnStridedMemory) {
+  PJRT_LoadedExecutable* e = nullptr;
+  ASSERT_EQ(compile("module @jit_f { func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {"
+                    " %0 = stablehlo.add %x, %x : tensor<2x3xf32> return %0 : tensor<2x3xf32> } }",
+                    optionsOf("\x01", ""), e),
+            "");
+  const std::array<float, 6> columns{1, 4, 2, 5, 3, 6}; // of a 2 x 3 matrix
+  std::vector<PJRT_Buffer*> results;
+  ASSERT_EQ(run(e, {buffer(columns.data(), {2, 3}, {4, 8})}, results), "");
+  EXPECT_EQ(values(results[0], 6), (std::vector<float>{2, 4, 6, 8, 10, 12}));
+}
+
+TEST_F(PjrtPlugin, DonatedArgumentsAreDeleted) {
+  PJRT_LoadedExecutable* e = nullptr;
+  ASSERT_EQ(compile("func.func @main(%x: tensor<2xf32> {tf.aliasing_output = 0 : i32}) -> tensor<2xf32> {"
+                    " %0 = stablehlo.negate %x : tensor<2xf32> return %0 : tensor<2xf32> }",
+                    optionsOf("\x01", ""), e),
+            "");
+  const std::array<float, 2> data{1, -2};
+  PJRT_Buffer* x = buffer(data.data(), {2}, {});
+  std::vector<PJRT_Buffer*> results;
+  ASSERT_EQ(run(e, {x}, results), "");
+  EXPECT_EQ(values(results[0], 2), (std::vector<float>{-1, 2}));
+  EXPECT_EQ(run(e, {x}, results), "argument 0 has been deleted or donated");
+}
+
+TEST_F(PjrtPlugin, ErrorsShowTheLineOfTheProgram) {
+  PJRT_LoadedExecutable* e = nullptr;
+  const std::string message = compile("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
+                                      "  %0 = \"stablehlo.nothing\"(%x) : (tensor<2xf32>) -> tensor<2xf32>\n"
+                                      "  return %0 : tensor<2xf32> }",
+                                      optionsOf("\x01", ""), e);
+  EXPECT_NE(message.find("unsupported op 'stablehlo.nothing'"), std::string::npos) << message;
+  EXPECT_NE(message.find("^~~~"), std::string::npos) << message;
+  EXPECT_NE(compile("ML\xefR", optionsOf("\x01", ""), e).find("byte"), std::string::npos);
+}
+
+TEST_F(PjrtPlugin, ShardsAndTheirDevices) {
+  create(2);
+  PJRT_LoadedExecutable* e = nullptr;
+  // Partition 0 is device 1.
+  const std::string assignment = "\x4a\x0e\x08\x01\x10\x02\x1a\x03\x0a\x01\x01\x1a\x03\x0a\x01\x00"s;
+  ASSERT_EQ(compile("module @jit_f { sdy.mesh @m = <[\"d\"=2]>\n"
+                    "func.func @main(%x: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{\"d\"}]>}) -> "
+                    "tensor<4xf32> {"
+                    " %0 = stablehlo.add %x, %x : tensor<4xf32> return %0 : tensor<4xf32> } }",
+                    optionsOf("\x02", assignment), e),
+            "");
+  PJRT_LoadedExecutable_AddressableDevices_Args d{};
+  d.executable = e;
+  ok(PJRT_Function_LoadedExecutable_AddressableDevices, d);
+  ASSERT_EQ(d.num_addressable_devices, 2u);
+  EXPECT_EQ(d.addressable_devices[0], devices_[1]);
+  PJRT_LoadedExecutable_GetExecutable_Args get{};
+  get.loaded_executable = e;
+  ok(PJRT_Function_LoadedExecutable_GetExecutable, get);
+  const auto* extension = reinterpret_cast<const PJRT_Shardings_Extension*>(api_->extension_start);
+  PJRT_Shardings_Args s{sizeof s, nullptr, get.executable, 0, nullptr, nullptr};
+  ASSERT_EQ(extension->output_shardings(&s), nullptr);
+  ASSERT_EQ(s.num_values, 1u); // propagation shards the result like the argument
+  EXPECT_EQ(std::string(s.shardings[0], s.sharding_sizes[0]), "\x08\x03\x1a\x01\x02\x22\x02\x00\x01"s);
+  const std::array<float, 4> data{1, 2, 3, 4};
+  std::vector<PJRT_Buffer*> results;
+  ASSERT_EQ(run(e, {buffer(data.data(), {2}, {}, 1), buffer(data.data() + 2, {2}, {}, 0)}, results), "");
+  EXPECT_EQ(values(results[0], 2), (std::vector<float>{2, 4}));
+  EXPECT_EQ(values(results[1], 2), (std::vector<float>{6, 8}));
+}
+
+TEST_F(PjrtPlugin, SerializedExecutables) {
+  PJRT_LoadedExecutable* e = nullptr;
+  ASSERT_EQ(compile("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {"
+                    " %0 = stablehlo.abs %x : tensor<2xf32> return %0 : tensor<2xf32> }",
+                    optionsOf("\x01", ""), e),
+            "");
+  PJRT_LoadedExecutable_GetExecutable_Args get{};
+  get.loaded_executable = e;
+  ok(PJRT_Function_LoadedExecutable_GetExecutable, get);
+  PJRT_Executable_Serialize_Args s{};
+  s.executable = get.executable;
+  ok(PJRT_Function_Executable_Serialize, s);
+  PJRT_Executable_DeserializeAndLoad_Args load{};
+  load.client = client_;
+  load.serialized_executable = s.serialized_bytes;
+  load.serialized_executable_size = s.serialized_bytes_size;
+  ok(PJRT_Function_Executable_DeserializeAndLoad, load);
+  const std::array<float, 2> data{1, -2};
+  std::vector<PJRT_Buffer*> results;
+  ASSERT_EQ(run(load.loaded_executable, {buffer(data.data(), {2}, {})}, results), "");
+  EXPECT_EQ(values(results[0], 2), (std::vector<float>{1, 2}));
+  load.serialized_executable = "x";
+  load.serialized_executable_size = 1;
+  EXPECT_NE(call(PJRT_Function_Executable_DeserializeAndLoad, load), "");
+}
