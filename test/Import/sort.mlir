@@ -53,5 +53,12 @@ func.func @main() {
   check.expect_eq %t#0, %c8 : tensor<2x2xi32>
   %c9 = stablehlo.constant dense<[[6, 5], [6, 5]]> : tensor<2x2xi32>
   check.expect_eq %t#1, %c9 : tensor<2x2xi32>
+  %o4:2 = "stablehlo.sort"(%c1, %c2) <{dimension = 1 : i64, is_stable = true}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
+      %o = stablehlo.compare GT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %o : tensor<i1>
+    }) : (tensor<2x7xf32>, tensor<2x7xi32>) -> (tensor<2x7xf32>, tensor<2x7xi32>)
+  %c10 = stablehlo.constant dense<[[2, 0, 5, 1, 6, 4, 3], [12, 7, 9, 10, 11, 8, 13]]> : tensor<2x7xi32>
+  check.expect_eq %o4#1, %c10 : tensor<2x7xi32>
   return
 }

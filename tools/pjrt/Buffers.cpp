@@ -55,6 +55,17 @@ PJRT_Error* requireAlive(const PJRT_Buffer& b) {
                    : nullptr;
 }
 
+// Integers of 2 and 4 bits, a byte each, whose upper bits the host does not define.
+void defineUpperBits(const ElementType& element, std::span<std::byte> bytes) {
+  const int bits = element.hlo.ends_with("i4") ? 4 : element.hlo.ends_with("i2") ? 2 : 8;
+  if (bits == 8) return;
+  for (std::byte& b : bytes) {
+    const auto low = static_cast<uint8_t>(static_cast<uint8_t>(b) << (8 - bits));
+    b = element.held == DType::I8 ? static_cast<std::byte>(static_cast<int8_t>(low) >> (8 - bits))
+                                  : static_cast<std::byte>(low >> (8 - bits));
+  }
+}
+
 PJRT_Error* fromHost(PJRT_Client_BufferFromHostBuffer_Args* a) {
   const ElementType* element = findElementType(a->type);
   if (!element)
@@ -70,6 +81,7 @@ PJRT_Error* fromHost(PJRT_Client_BufferFromHostBuffer_Args* a) {
     forEachElement(dims, strides, [&](size_t i, int64_t offset) {
       std::memcpy(b->data.get() + i * element->bytes, from + offset, element->bytes);
     });
+  defineUpperBits(*element, {b->data.get(), b->bytes});
   a->buffer = b.release();
   a->done_with_host_buffer = new PJRT_Event;
   return nullptr;

@@ -87,6 +87,13 @@ std::string PjrtProgram::shardingOf(ShardingId id) const {
   return opSharding(m.shardings[id], m.shardings.meshOf(id));
 }
 
+bool PjrtProgram::isUneven(size_t result) const {
+  const auto first = program_->resultShape(result, 0);
+  for (int64_t c = 1; c < program_->mesh().numDevices; ++c)
+    if (!std::ranges::equal(first, program_->resultShape(result, c))) return true;
+  return false;
+}
+
 bool PjrtProgram::describe(const std::vector<HloTensor>& declared, bool arguments,
                            std::vector<PjrtValue>& out, ApiError& error) {
   const Module& m = program_->module();
@@ -106,12 +113,14 @@ bool PjrtProgram::describe(const std::vector<HloTensor>& declared, bool argument
     }
     const auto shape = arguments ? program_->argumentShape(i, 0) : program_->resultShape(i, 0);
     v.dims.assign(shape.begin(), shape.end());
+    v.whole = !arguments && isUneven(i);
+    if (v.whole) v.dims = program_->results()[i].shape;
     v.bytes = v.element->bytes * countOf(v.dims);
     if (arguments) {
       v.sharding = shardingOf(f.args[i].globalType ? m[f.args[i].value].sharding : ShardingId());
       v.donated = program_->arguments()[i].donated;
     } else {
-      v.sharding = shardingOf(f.results[i].globalType ? f.results[i].sharding : ShardingId());
+      v.sharding = shardingOf(f.results[i].globalType && !v.whole ? f.results[i].sharding : ShardingId());
     }
   }
   return true;
@@ -131,6 +140,26 @@ bool PjrtProgram::describe(ApiError& error) {
   }
   return describe(signature_.arguments, true, arguments_, error) &&
          describe(signature_.results, false, results_, error);
+}
+
+bool PjrtProgram::readWhole(std::span<std::byte* const> results, ApiError& error) const {
+  for (size_t i = 0; i < results_.size(); ++i) {
+    const PjrtValue& v = results_[i];
+    if (!v.whole) continue;
+    if (Converted(*v.element).needed()) {
+      error =
+          apiError(inputError("result " + std::to_string(i) + " has shards of different sizes and the type " +
+                              std::string(v.element->hlo)));
+      return false;
+    }
+    if (Status s = program_->executable().readResult(i, {results[i], v.element->held, v.dims}); !s) {
+      error = apiError(s.error());
+      return false;
+    }
+    for (size_t p = 1; p < static_cast<size_t>(numPartitions_); ++p)
+      std::memcpy(results[p * results_.size() + i], results[i], v.bytes);
+  }
+  return true;
 }
 
 bool PjrtProgram::run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results,
@@ -160,10 +189,13 @@ bool PjrtProgram::run(std::span<const std::byte* const> arguments, std::span<std
         data = reinterpret_cast<std::byte*>(narrowed[at].data());
       }
       out[at] = {data, v.element->held, v.dims};
+      out[at].skip = v.whole;
     }
   const bool shards = !coordinates_.empty();
+  const std::lock_guard lock(mutex_);
   if (!program_->run({.arguments = in, .argumentShards = shards, .results = out, .resultShards = shards},
-                     error))
+                     error) ||
+      !readWhole(results, error))
     return false;
   for (size_t p = 0; p < static_cast<size_t>(numPartitions_); ++p)
     for (size_t i = 0; i < results_.size(); ++i) {

@@ -4,6 +4,7 @@
 #include "dtc/StableHlo/import/Signature.h"
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct PjrtValue {
   size_t bytes = 0;
   std::string sharding; // a serialized OpSharding
   bool donated = false; // an argument
+  bool whole =
+      false; // a result whose shards differ in size, which JAX does not have: all devices get all of it
 };
 
 class PjrtProgram {
@@ -41,6 +44,8 @@ private:
   [[nodiscard]] bool describe(const std::vector<HloTensor>& declared, bool arguments,
                               std::vector<PjrtValue>& out, ApiError& error);
   [[nodiscard]] std::string shardingOf(ShardingId id) const;
+  [[nodiscard]] bool isUneven(size_t result) const;
+  [[nodiscard]] bool readWhole(std::span<std::byte* const> results, ApiError& error) const;
 
   std::string name_, text_;
   int64_t numPartitions_ = 1;
@@ -48,6 +53,7 @@ private:
   std::unique_ptr<CompiledProgram> program_;
   std::vector<size_t> coordinates_; // by partition: of the mesh; empty: a program of one device
   std::vector<PjrtValue> arguments_, results_;
+  mutable std::mutex mutex_; // until whole results are read
 };
 
 } // namespace dtc

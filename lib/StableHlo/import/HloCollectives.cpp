@@ -66,17 +66,40 @@ bool reduceScatter(HloContext& c) {
              {{"axes", axesAttr(c, *axes)}, {"op", c.stringAttr(op)}, {"dim", c.intAttr(*dim)}}));
 }
 
+ValueId exchanged(HloContext& c, ValueId x, const std::vector<AxisRef>& axes, int64_t split, int64_t concat) {
+  return c.emit(
+      "all_to_all", {x},
+      {{"axes", axesAttr(c, axes)}, {"split_dim", c.intAttr(split)}, {"concat_dim", c.intAttr(concat)}});
+}
+
+// Parts of one dim change places: the parts become a dim of their own, which is split, and joined in another.
+ValueId exchangedWithin(HloContext& c, ValueId x, const std::vector<AxisRef>& axes, int64_t dim,
+                        int64_t parts) {
+  const std::vector<int64_t> shape = c.shapeOf(x);
+  std::vector<int64_t> apart = shape;
+  apart[static_cast<size_t>(dim)] /= parts;
+  apart.insert(apart.begin() + dim, {1, parts});
+  return c.reshape(exchanged(c, c.reshape(x, apart), axes, dim + 1, dim), shape);
+}
+
 bool allToAll(HloContext& c) {
   auto axes = groupAxes(c, HloGroupKind::OfEither);
   auto split = c.integer("split_dimension"), concat = c.integer("concat_dimension");
   if (!axes || !split || !concat) return false;
   const std::vector<ValueId> xs = c.tensors();
   for (size_t i = 0; i < xs.size(); ++i) {
-    const ValueId y = axes->empty() ? xs[i]
-                                    : c.emit("all_to_all", {xs[i]},
-                                             {{"axes", axesAttr(c, *axes)},
-                                              {"split_dim", c.intAttr(*split)},
-                                              {"concat_dim", c.intAttr(*concat)}});
+    ValueId y = xs[i];
+    if (!axes->empty() && *split != *concat) {
+      y = exchanged(c, y, *axes, *split, *concat);
+    } else if (!axes->empty()) {
+      const auto parts = c.integer("split_count");
+      const std::vector<int64_t> shape = c.shapeOf(y);
+      if (!parts) return false;
+      if (*parts < 1 || *split < 0 || *split >= static_cast<int64_t>(shape.size()) ||
+          shape[static_cast<size_t>(*split)] % *parts)
+        return c.failAttr("split_count", "does not divide the dim");
+      y = exchangedWithin(c, y, *axes, *split, *parts);
+    }
     if (!c.setResult(i, y)) return false;
   }
   return true;

@@ -2,6 +2,7 @@
 #include "dtc/Ops/OpName.h"
 #include "import/CountedLoops.h"
 #include "import/HloImporter.h"
+#include "import/ManualResults.h"
 #include "mlir/MlirLexer.h"
 #include "sharding/GspmdManual.h"
 
@@ -28,6 +29,7 @@ bool importMlir(SourceText source, const OpRegistry& registry, Module& out, Diag
       !importInto(tree, out, diags, nullptr))
     return false;
   countLoops(out, diags);
+  agreeOnResults(out, diags);
   return true;
 }
 
