@@ -2,6 +2,7 @@
 
 #include "ElementTypes.h"
 #include "OpSharding.h"
+#include "dtc/Eval/Eval.h"
 #include "dtc/StableHlo/vhlo/Vhlo.h"
 
 #include <algorithm>
@@ -87,11 +88,14 @@ std::string PjrtProgram::shardingOf(ShardingId id) const {
   return opSharding(m.shardings[id], m.shardings.meshOf(id));
 }
 
-bool PjrtProgram::isUneven(size_t result) const {
-  const auto first = program_->resultShape(result, 0);
+// Shards of one size, each an interval per dim.
+bool PjrtProgram::fitsJax(size_t i, bool argument, ShardingId shards) const {
+  const auto shape = [&](int64_t c) {
+    return argument ? program_->argumentShape(i, c) : program_->resultShape(i, c);
+  };
   for (int64_t c = 1; c < program_->mesh().numDevices; ++c)
-    if (!std::ranges::equal(first, program_->resultShape(result, c))) return true;
-  return false;
+    if (!std::ranges::equal(shape(0), shape(c))) return false;
+  return !shards || std::ranges::none_of(program_->module().shardings[shards].dims, &DimSharding::strided);
 }
 
 bool PjrtProgram::describe(const std::vector<HloTensor>& declared, bool arguments,
@@ -113,15 +117,15 @@ bool PjrtProgram::describe(const std::vector<HloTensor>& declared, bool argument
     }
     const auto shape = arguments ? program_->argumentShape(i, 0) : program_->resultShape(i, 0);
     v.dims.assign(shape.begin(), shape.end());
-    v.whole = !arguments && isUneven(i);
-    if (v.whole) v.dims = program_->results()[i].shape;
+    if (arguments)
+      v.shards = f.args[i].globalType ? m[f.args[i].value].sharding : ShardingId();
+    else
+      v.shards = f.results[i].globalType ? f.results[i].sharding : ShardingId();
+    v.whole = !fitsJax(i, arguments, v.shards);
+    if (v.whole) v.dims = (arguments ? program_->arguments() : program_->results())[i].shape;
     v.bytes = v.element->bytes * countOf(v.dims);
-    if (arguments) {
-      v.sharding = shardingOf(f.args[i].globalType ? m[f.args[i].value].sharding : ShardingId());
-      v.donated = program_->arguments()[i].donated;
-    } else {
-      v.sharding = shardingOf(f.results[i].globalType && !v.whole ? f.results[i].sharding : ShardingId());
-    }
+    v.sharding = shardingOf(v.whole ? ShardingId() : v.shards);
+    v.donated = arguments && program_->arguments()[i].donated;
   }
   return true;
 }
@@ -152,58 +156,85 @@ bool PjrtProgram::readWhole(std::span<std::byte* const> results, ApiError& error
                               std::string(v.element->hlo)));
       return false;
     }
-    if (Status s = program_->executable().readResult(i, {results[i], v.element->held, v.dims}); !s) {
-      error = apiError(s.error());
+    auto whole = program_->executable().result(i);
+    if (!whole) {
+      error = apiError(whole.error());
       return false;
     }
+    std::memcpy(results[i], whole->bytes().data(), v.bytes);
     for (size_t p = 1; p < static_cast<size_t>(numPartitions_); ++p)
       std::memcpy(results[p * results_.size() + i], results[i], v.bytes);
   }
   return true;
 }
 
-bool PjrtProgram::run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results,
-                      ApiError& error) const {
-  const size_t devices = std::max<size_t>(coordinates_.size(), 1); // of the program
-  std::vector<BorrowedTensor> in(devices * arguments_.size()), out(devices * results_.size());
-  std::vector<std::vector<float>> converted(in.size()), narrowed(out.size());
-  const auto coordinate = [&](size_t p) { return coordinates_.empty() ? 0 : coordinates_[p]; };
-  for (size_t p = 0; p < devices; ++p)
+// What a run reads and writes, by value and then by device coordinate, and memory for what is converted.
+struct PjrtProgram::Borrowed {
+  std::vector<BorrowedTensor> in, out;
+  std::vector<std::vector<float>> converted, narrowed;
+  std::vector<Tensor> cut;
+};
+
+void PjrtProgram::borrowArguments(std::span<const std::byte* const> arguments, Borrowed& out) const {
+  const Module& m = program_->module();
+  out.in.resize(devices() * arguments_.size());
+  out.converted.resize(out.in.size());
+  out.cut.resize(out.in.size());
+  for (size_t p = 0; p < devices(); ++p)
     for (size_t i = 0; i < arguments_.size(); ++i) {
       const PjrtValue& v = arguments_[i];
       const std::byte* data = arguments[p * arguments_.size() + i];
-      const size_t at = i * devices + coordinate(p);
+      const size_t at = i * devices() + coordinate(p);
       if (const Converted convert(*v.element); convert.needed()) {
-        converted[at] = convert.held(data, countOf(v.dims));
-        data = reinterpret_cast<const std::byte*>(converted[at].data());
+        out.converted[at] = convert.held(data, countOf(v.dims));
+        data = reinterpret_cast<const std::byte*>(out.converted[at].data());
       }
-      in[at] = {const_cast<std::byte*>(data), v.element->held, v.dims}; // read only
+      std::span<const int64_t> shape = v.dims;
+      if (v.whole) {
+        Tensor global(v.element->held, v.dims);
+        std::memcpy(global.bytes().data(), data, global.bytes().size());
+        out.cut[at] = takeShard(global, m.shardings[v.shards], m.shardings.meshOf(v.shards),
+                                static_cast<int64_t>(coordinate(p)));
+        data = out.cut[at].bytes().data();
+        shape = out.cut[at].shape();
+      }
+      out.in[at] = {const_cast<std::byte*>(data), v.element->held, shape}; // read only
     }
-  for (size_t p = 0; p < devices; ++p)
+}
+
+void PjrtProgram::borrowResults(std::span<std::byte* const> results, Borrowed& out) const {
+  out.out.resize(devices() * results_.size());
+  out.narrowed.resize(out.out.size());
+  for (size_t p = 0; p < devices(); ++p)
     for (size_t i = 0; i < results_.size(); ++i) {
       const PjrtValue& v = results_[i];
-      const size_t at = i * devices + coordinate(p);
+      const size_t at = i * devices() + coordinate(p);
       std::byte* data = results[p * results_.size() + i];
       if (Converted(*v.element).needed()) {
-        narrowed[at].resize(countOf(v.dims));
-        data = reinterpret_cast<std::byte*>(narrowed[at].data());
+        out.narrowed[at].resize(countOf(v.dims));
+        data = reinterpret_cast<std::byte*>(out.narrowed[at].data());
       }
-      out[at] = {data, v.element->held, v.dims};
-      out[at].skip = v.whole;
+      out.out[at] = {data, v.element->held, v.dims};
+      out.out[at].skip = v.whole;
     }
+}
+
+bool PjrtProgram::run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results,
+                      ApiError& error) const {
+  Borrowed b;
+  borrowArguments(arguments, b);
+  borrowResults(results, b);
   const bool shards = !coordinates_.empty();
   const std::lock_guard lock(mutex_);
-  if (!program_->run({.arguments = in, .argumentShards = shards, .results = out, .resultShards = shards},
-                     error) ||
-      !readWhole(results, error))
-    return false;
+  const RunRequest request{.tensors = {b.in, shards, b.out, shards}};
+  if (!program_->run(request, error) || !readWhole(results, error)) return false;
   for (size_t p = 0; p < static_cast<size_t>(numPartitions_); ++p)
     for (size_t i = 0; i < results_.size(); ++i) {
       std::byte* data = results[p * results_.size() + i];
-      const size_t at = i * devices + coordinate(p);
-      if (!narrowed[at].empty())
-        Converted(*results_[i].element).narrow(narrowed[at], data);
-      else if (p >= devices)
+      const size_t at = i * devices() + coordinate(p);
+      if (!b.narrowed[at].empty())
+        Converted(*results_[i].element).narrow(b.narrowed[at], data);
+      else if (p >= devices())
         std::memcpy(data, results[i], results_[i].bytes);
     }
   return true;

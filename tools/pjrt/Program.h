@@ -3,6 +3,7 @@
 #include "dtc/Api/CompiledProgram.h"
 #include "dtc/StableHlo/import/Signature.h"
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -18,8 +19,10 @@ struct PjrtValue {
   size_t bytes = 0;
   std::string sharding; // a serialized OpSharding
   bool donated = false; // an argument
-  bool whole =
-      false; // a result whose shards differ in size, which JAX does not have: all devices get all of it
+  // All devices have all of it in JAX, which has no shards of different sizes, nor strided ones. `shards`: how the
+  // program has it.
+  bool whole = false;
+  ShardingId shards;
 };
 
 class PjrtProgram {
@@ -44,13 +47,20 @@ private:
   [[nodiscard]] bool describe(const std::vector<HloTensor>& declared, bool arguments,
                               std::vector<PjrtValue>& out, ApiError& error);
   [[nodiscard]] std::string shardingOf(ShardingId id) const;
-  [[nodiscard]] bool isUneven(size_t result) const;
+  [[nodiscard]] bool fitsJax(size_t i, bool argument, ShardingId shards) const;
+  struct Borrowed;
+  void borrowArguments(std::span<const std::byte* const> arguments, Borrowed& out) const;
+  void borrowResults(std::span<std::byte* const> results, Borrowed& out) const;
   [[nodiscard]] bool readWhole(std::span<std::byte* const> results, ApiError& error) const;
 
   std::string name_, text_;
   int64_t numPartitions_ = 1;
   HloSignature signature_;
   std::unique_ptr<CompiledProgram> program_;
+  [[nodiscard]] size_t devices() const { return std::max<size_t>(coordinates_.size(), 1); } // of the program
+  [[nodiscard]] size_t coordinate(size_t partition) const {
+    return coordinates_.empty() ? 0 : coordinates_[partition];
+  }
   std::vector<size_t> coordinates_; // by partition: of the mesh; empty: a program of one device
   std::vector<PjrtValue> arguments_, results_;
   mutable std::mutex mutex_; // until whole results are read

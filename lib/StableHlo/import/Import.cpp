@@ -2,7 +2,7 @@
 #include "dtc/Ops/OpName.h"
 #include "import/CountedLoops.h"
 #include "import/HloImporter.h"
-#include "import/ManualResults.h"
+#include "import/HloManualResults.h"
 #include "mlir/MlirLexer.h"
 #include "sharding/GspmdManual.h"
 

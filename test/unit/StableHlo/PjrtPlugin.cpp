@@ -194,6 +194,24 @@ TEST_F(PjrtPlugin, ShardsAndTheirDevices) {
   EXPECT_EQ(values(results[1], 2), (std::vector<float>{6, 8}));
 }
 
+// JAX has no sharding for what a reshape of a sharded dim gives: each device gets all of it.
+TEST_F(PjrtPlugin, StridedResultsAreWhole) {
+  create(2);
+  PJRT_LoadedExecutable* e = nullptr;
+  ASSERT_EQ(
+      compile("module @jit_f { sdy.mesh @m = <[\"d\"=2]>\n"
+              "func.func @main(%x: tensor<4x2xf32> {sdy.sharding = #sdy.sharding<@m, [{}, {\"d\"}]>}) -> "
+              "tensor<8xf32> { %0 = stablehlo.reshape %x : (tensor<4x2xf32>) -> tensor<8xf32> "
+              "return %0 : tensor<8xf32> } }",
+              optionsOf("\x02", ""), e),
+      "");
+  const std::array<float, 8> columns{0, 2, 4, 6, 1, 3, 5, 7};
+  std::vector<PJRT_Buffer*> results;
+  ASSERT_EQ(run(e, {buffer(columns.data(), {4, 1}, {}), buffer(columns.data() + 4, {4, 1}, {}, 1)}, results),
+            "");
+  for (PJRT_Buffer* r : results) EXPECT_EQ(values(r, 8), (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
 TEST_F(PjrtPlugin, SerializedExecutables) {
   PJRT_LoadedExecutable* e = nullptr;
   ASSERT_EQ(compile("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {"

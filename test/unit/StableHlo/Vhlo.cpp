@@ -53,7 +53,8 @@ TEST(Vhlo, DamagedFiles) {
     const std::string whole = inputFile(name);
     ASSERT_TRUE(vhloText(name, whole)) << name;
     for (size_t size = 0; size < whole.size(); ++size) {
-      const auto text = vhloText(name, whole.substr(0, size)); // of an export, the module is not the last part
+      const auto text =
+          vhloText(name, whole.substr(0, size)); // of an export, the module is not the last part
       EXPECT_TRUE(!text || std::string_view(name) == "relu.jax_export") << name << " " << size;
     }
     for (size_t i = 0; i < whole.size(); ++i)

@@ -1,9 +1,9 @@
-#include "import/ManualResults.h"
+#include "import/HloManualResults.h"
 
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/build/Builder.h"
 #include "dtc/IR/infer/Varying.h"
 #include "dtc/Ops/OpName.h"
-#include "dtc/IR/LocalShape.h"
 
 namespace dtc {
 
