@@ -57,6 +57,18 @@ def _exported_file(program: Any) -> "tempfile._TemporaryFileWrapper":
     return file
 
 
+def _state_of(program: Any) -> dict[str, Any]:
+    """The parameters, buffers and constants of an ExportedProgram that its graph takes, by their names."""
+    signature = program.graph_signature
+    state = {**program.constants, **program.state_dict}
+    taken = [
+        *signature.inputs_to_parameters.values(),
+        *signature.inputs_to_buffers.values(),
+        *signature.inputs_to_lifted_tensor_constants.values(),
+    ]
+    return {name: state[name].detach() for name in taken}
+
+
 def compile(
     program: Any,
     *,
@@ -110,6 +122,7 @@ def compile(
     context = _context([] if threads is None else [("threads", str(threads))])
 
     file = None
+    bound: dict[str, Any] = {}
     if isinstance(program, str) and _is_text(program):
         text, label = program, name or "<text>"
     elif isinstance(program, (str, os.PathLike)):
@@ -117,6 +130,7 @@ def compile(
     elif hasattr(program, "graph_signature") and hasattr(program, "graph_module"):
         file = _exported_file(program)
         text, label = None, file.name
+        bound = _state_of(program)
     elif hasattr(program, "as_text"):
         text, label = program.as_text(), name or "<lowered>"
     else:
@@ -128,6 +142,6 @@ def compile(
     def compile_for(shapes: Sequence[Sequence[int]]) -> "_core.Executable":
         return _core.compile(context, label, text, settings, [list(s) for s in shapes])
 
-    executable = Executable(compile_for, Source(label, text, flags, run_flags), results, cache_size)
+    executable = Executable(compile_for, Source(label, text, flags, run_flags), results, cache_size, bound)
     executable._file = file  # type: ignore[attr-defined]
     return executable

@@ -99,6 +99,7 @@ class Executable:
         source: "Source",
         results: Any = None,
         cache_size: int = DEFAULT_CACHE_SIZE,
+        bound: Optional[Mapping[str, Any]] = None,
     ):
         self._compile_for = compile_for
         self._source = source
@@ -108,6 +109,9 @@ class Executable:
         self._sized: OrderedDict[tuple, _core.Executable] = OrderedDict()
         self._lock = threading.Lock()
         self._static: Optional[_core.Executable] = None
+        # Tensors of arguments that calls do not give, by name; and where they are among the arguments.
+        self._bound: dict[str, Any] = dict(bound or {})
+        self._filled: Optional[list[Any]] = None
         try:
             self._static = compile_for([])
         except Error as error:
@@ -124,6 +128,8 @@ class Executable:
         self._results = tuple(Value(*v) for v in core.describe(True))
         self._names = tuple(v.name for v in self._arguments)
         self._single = len(self._results) == 1
+        if self._bound:
+            self._place_bound()
 
     def _any(self) -> "_core.Executable":
         if self._static is not None:
@@ -176,13 +182,58 @@ class Executable:
         """
         if named:
             args = self._in_order(args, named)
-        core = self._static or self._for_sizes(args)
         if self._has_like:
             like = self._like
         else:
             like = _like_of(args[0]) if args else None
+        if self._bound:
+            return self._call_bound(args, out, like)
+        core = self._static or self._for_sizes(args)
         values = core.run(args, out, like, False)
         return values[0] if self._single else values
+
+    # --- arguments that are given once ---
+
+    def bind(self, tensors: Mapping[str, Any]) -> "Executable":
+        """Gives arguments tensors for all calls, by name: weights and buffers, which are used where they are.
+
+        Calls then take the other arguments only, and return the results that update none of the bound ones:
+        after each call, those are copied into the tensors that they update.
+        """
+        self._bound = {**self._bound, **tensors}
+        if self._static is not None:
+            self._place_bound()
+        return self
+
+    def _place_bound(self) -> None:
+        known = {name: i for i, v in enumerate(self._arguments) for name in (v.name, v.user_name) if name}
+        self._filled = [None] * len(self._arguments)
+        positions = set()
+        for name, tensor in self._bound.items():
+            if name not in known:
+                raise UsageError(f"no argument '{name}'; the arguments are {', '.join(self._names)}")
+            self._filled[known[name]] = tensor
+            positions.add(known[name])
+        self._open = [i for i in range(len(self._arguments)) if i not in positions]
+        self._updates = [(i, v.carried) for i, v in enumerate(self._results) if v.carried in positions]
+        updated = {i for i, _ in self._updates}
+        self._returned = [i for i in range(len(self._results)) if i not in updated]
+
+    def _call_bound(self, args: tuple, out: Optional[Sequence[Any]], like: Any) -> Any:
+        if self._static is None:
+            raise UsageError("a program with symbolic sizes cannot have bound arguments yet: give dims=")
+        if len(args) != len(self._open):
+            names = ", ".join(self._names[i] for i in self._open)
+            raise TypeError(f"expected {len(self._open)} arguments ({names}), got {len(args)}")
+        values = list(self._filled)
+        for i, tensor in zip(self._open, args):
+            values[i] = tensor
+        results = self._static.run(values, out, like, False)
+        for result, argument in self._updates:
+            _overwrite(values[argument], results[result])
+        if len(self._returned) == 1:
+            return results[self._returned[0]]
+        return tuple(results[i] for i in self._returned)
 
     def run_shards(self, *args: Any, out: Optional[Sequence[Any]] = None) -> tuple:
         """Runs the program on one tensor per argument and device: first all devices' shards of the first argument.
@@ -198,17 +249,18 @@ class Executable:
         self._any().carry_over()
 
     def _in_order(self, args: tuple, named: Mapping[str, Any]) -> tuple:
-        values = dict(zip(self._names, args))
+        names = [self._names[i] for i in self._open] if self._bound and self._filled else self._names
+        values = dict(zip(names, args))
         for name, value in named.items():
-            if name not in self._names:
-                raise TypeError(f"no argument '{name}'; the arguments are {', '.join(self._names)}")
+            if name not in names:
+                raise TypeError(f"no argument '{name}'; the arguments are {', '.join(names)}")
             if name in values:
                 raise TypeError(f"argument '{name}' is given twice")
             values[name] = value
-        missing = [n for n in self._names if n not in values]
+        missing = [n for n in names if n not in values]
         if missing:
             raise TypeError(f"missing arguments: {', '.join(missing)}")
-        return tuple(values[n] for n in self._names)
+        return tuple(values[n] for n in names)
 
     def _for_sizes(self, args: tuple) -> "_core.Executable":
         shapes = tuple(tuple(getattr(a, "shape", ())) for a in args)
@@ -246,6 +298,16 @@ class Executable:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(report.text)
         return report
+
+
+def _overwrite(tensor: Any, value: Any) -> None:
+    if hasattr(tensor, "copy_"):
+        import torch
+
+        with torch.no_grad():
+            tensor.copy_(torch.from_dlpack(value) if not isinstance(value, torch.Tensor) else value)
+    else:
+        tensor[...] = value
 
 
 def _percent(name: str) -> str:

@@ -1,0 +1,278 @@
+"""The package dtc: compilation, calls, errors, reports. Run with `python -m unittest discover python/tests`."""
+
+import os
+import pathlib
+import re
+import tempfile
+import threading
+import unittest
+
+import dtc
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MATMUL = """mesh @m = [d=2]
+func @main(%x: f32[4, 3] @m{d, _}, %w: f32[3, 5]) -> (%y: f32[4, 5]) {
+  %y = matmul %x, %w
+  return %y
+}
+"""
+
+
+def unary(op, dtype="f32"):
+    return f"func @main(%x: {dtype}[4]) -> (%y: {dtype}[4]) {{\n  %y = {op} %x\n  return %y\n}}\n"
+
+
+class Calls(unittest.TestCase):
+    def setUp(self):
+        self.x = np.arange(12, dtype=np.float32).reshape(4, 3)
+        self.w = np.arange(15, dtype=np.float32).reshape(3, 5)
+
+    def test_description(self):
+        f = dtc.compile(MATMUL)
+        self.assertEqual([v.name for v in f.arguments], ["x", "w"])
+        self.assertEqual((f.arguments[0].dtype, f.arguments[0].shape, f.arguments[0].sharding), ("f32", (4, 3), "{d, _}"))
+        self.assertEqual((f.mesh, f.num_devices), ({"d": 2}, 2))
+        self.assertIn("%x: f32[4, 3]{d, _}", repr(f))
+        self.assertIn("spmd", f.text)
+
+    def test_values(self):
+        np.testing.assert_array_equal(dtc.compile(MATMUL)(self.x, self.w), self.x @ self.w)
+
+    def test_by_name(self):
+        f = dtc.compile(MATMUL)
+        np.testing.assert_array_equal(f(w=self.w, x=self.x), self.x @ self.w)
+        np.testing.assert_array_equal(f(self.x, w=self.w), self.x @ self.w)
+        for given in ({"w": self.w}, {"x": self.x, "w": self.w, "z": self.x}):
+            with self.assertRaises(TypeError):
+                f(**given)
+        with self.assertRaises(TypeError):
+            f(self.x, x=self.x, w=self.w)
+
+    def test_strides(self):
+        f = dtc.compile(MATMUL)
+        np.testing.assert_array_equal(f(np.asfortranarray(self.x), self.w), self.x @ self.w)
+        np.testing.assert_array_equal(f(self.x[::-1], self.w[:, ::-1]), self.x[::-1] @ self.w[:, ::-1])
+        wide = np.zeros((8, 6), np.float32)
+        wide[::2, ::2] = self.x
+        np.testing.assert_array_equal(f(wide[::2, ::2], self.w), self.x @ self.w)
+
+    def test_out(self):
+        f = dtc.compile(MATMUL)
+        y = np.zeros((4, 5), np.float32)
+        f(self.x, self.w, out=[y])
+        np.testing.assert_array_equal(y, self.x @ self.w)
+        read_only = np.zeros((4, 5), np.float32)
+        read_only.flags.writeable = False
+        with self.assertRaises(Exception):
+            f(self.x, self.w, out=[read_only])
+        np.testing.assert_array_equal(read_only, 0)
+
+    def test_results_outlive_runs(self):
+        f = dtc.compile(MATMUL)
+        first = f(self.x, self.w)
+        kept = first.copy()
+        f(self.x + 1, self.w)
+        del f
+        np.testing.assert_array_equal(first, kept)
+
+    def test_shards(self):
+        f = dtc.compile(MATMUL)
+        shards = f.run_shards(self.x[:2], self.x[2:], self.w, self.w)
+        self.assertEqual(len(shards), 2)
+        np.testing.assert_array_equal(np.concatenate([np.asarray(s) for s in shards])[:4], (self.x @ self.w)[:4])
+
+    def test_dtypes(self):
+        for name, dtype in (("f64", np.float64), ("f16", np.float16), ("i8", np.int8), ("i64", np.int64)):
+            x = np.array([1, -2, 3, -4], dtype)
+            y = dtc.compile(unary("neg", name))(x)
+            self.assertEqual(y.dtype, dtype)
+            np.testing.assert_array_equal(y, -x)
+        x = np.array([True, False, True, True])
+        np.testing.assert_array_equal(dtc.compile(unary("not", "bool"))(x), ~x)
+        c = np.array([1 + 2j, 3j, 4, -1j], np.complex64)
+        np.testing.assert_array_equal(dtc.compile(unary("neg", "c64"))(c), -c)
+
+    def test_numbers(self):
+        f = dtc.compile("func @main(%x: f32[2], %s: f32[], %k: i8[]) -> (%y: f32[2], %n: i8[]) {\n"
+                        "  %y = mul %x, %s\n  %n = add %k, 1\n  return %y, %n\n}\n")
+        y, n = f(np.ones(2, np.float32), 2.5, -7)
+        np.testing.assert_array_equal(y, [2.5, 2.5])
+        self.assertEqual(int(n), -6)
+        for wrong in (128, -129, "7", None, 1.5):
+            with self.assertRaises((TypeError, ValueError, dtc.Error)):
+                f(np.ones(2, np.float32), 2.5, wrong)
+
+    def test_wrong_tensors(self):
+        f = dtc.compile(MATMUL)
+        with self.assertRaisesRegex(dtc.ProgramError, r"expected f32\[3, 5\]"):
+            f(self.x, self.x)
+        with self.assertRaises(dtc.ProgramError):
+            f(self.x.astype(np.float64), self.w)
+        with self.assertRaisesRegex(TypeError, "expected 2 arguments, got 1"):
+            f(self.x)
+        with self.assertRaisesRegex(TypeError, "'x' must be a tensor"):
+            f([[1.0]], self.w)
+        np.testing.assert_array_equal(f(self.x, self.w), self.x @ self.w)
+
+    def test_meshes_and_shardings(self):
+        plain = re.sub(r"mesh.*\n", "", MATMUL).replace(" @m{d, _}", "")
+        f = dtc.compile(plain, mesh={"pod": {"a": 2, "b": 5}}, shardings={"x": "{a, _}", "w": "{_, b}"})
+        self.assertEqual(f.num_devices, 10)
+        self.assertEqual(f.results[0].sharding, "{a, b}")
+        np.testing.assert_array_equal(f(self.x, self.w), self.x @ self.w)
+        with self.assertRaisesRegex(dtc.UsageError, "no argument 'v'"):
+            dtc.compile(plain, mesh="pod=a:2", shardings={"v": "{a, _}"})
+        with self.assertRaisesRegex(dtc.UsageError, "no mesh"):
+            dtc.compile(plain, shardings={"x": "{a, _}"})
+
+    def test_symbolic_sizes(self):
+        f = dtc.compile("func @main(%x: f32[B, 2], %s: f32[]) -> (%y: f32[B, 2]) {\n  %y = mul %x, %s\n  return %y\n}\n", cache_size=2)
+        self.assertIn("symbolic sizes", repr(f))
+        for b in (1, 3, 1, 5, 7, 1):
+            self.assertEqual(f(np.ones((b, 2), np.float32), s=2).shape, (b, 2))
+            self.assertLessEqual(len(f._sized), 2)
+
+    def test_carry(self):
+        step = dtc.compile("func @step(%x: f32[], %w: f32[] {donate = true}) -> (%w: f32[] {carry = true}) {\n"
+                           "  %v = add %w, %x\n  return %v\n}\n")
+        w = step(np.float32(1), np.float32(10))
+        for _ in range(3):
+            step.carry_over()
+            w = step(np.float32(1), None)
+        self.assertEqual(float(w), 14)
+
+    def test_threads(self):
+        f, g = dtc.compile(MATMUL), dtc.compile(MATMUL, backend="cpu", opt_level=2)
+        wrong = []
+
+        def work(seed):
+            x = np.random.default_rng(seed).standard_normal((4, 3)).astype(np.float32)
+            for _ in range(50):
+                for h in (f, g):
+                    if not np.allclose(h(x, self.w), x @ self.w, atol=1e-4):
+                        wrong.append(seed)
+
+        threads = [threading.Thread(target=work, args=(s,)) for s in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+
+class Programs(unittest.TestCase):
+    def test_path(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "p.dt"
+            path.write_text(unary("neg"))
+            for given in (path, str(path)):
+                np.testing.assert_array_equal(dtc.compile(given)(np.ones(4, np.float32)), -1)
+
+    def test_missing_path(self):
+        with self.assertRaisesRegex(dtc.Error, "no-such-file.dt"):
+            dtc.compile("no-such-file.dt")
+
+    def test_diagnostics(self):
+        with self.assertRaises(dtc.ProgramError) as caught:
+            dtc.compile(unary("relo"), name="p.dt")
+        self.assertIn("p.dt:2:8: error: unknown op 'relo'", str(caught.exception))
+        d = caught.exception.diagnostics[0]
+        self.assertEqual((d.kind, d.file, d.line, d.column), ("unknown-op", "p.dt", 2, 8))
+
+    def test_wrong_options(self):
+        for options in ({"backend": "gpu"}, {"opt_level": 7}, {"options": {"polizy": "cost"}}, {"entry": "nope"}):
+            with self.assertRaises(dtc.UsageError):
+                dtc.compile(unary("neg"), **options)
+        with self.assertRaises(dtc.UsageError):
+            dtc.compile(42)
+
+    def test_reports(self):
+        f = dtc.compile(MATMUL)
+        self.assertIn("sharded along d", str(f.explain("y")))
+        self.assertIn("<svg", f.view("y")._repr_svg_())
+        self.assertIn("matmul", str(f.stats()))
+        self.assertIn('"traceEvents"', f.trace().text)
+        self.assertIn("add", dtc.command(["help", "ops"]))
+        with self.assertRaisesRegex(dtc.UsageError, "unknown verb"):
+            dtc.command(["rum"])
+
+
+def importable(name):
+    try:
+        __import__(name)
+    except ImportError:
+        return False
+    return True
+
+
+@unittest.skipUnless(importable("torch"), "needs PyTorch")
+class Torch(unittest.TestCase):
+    def test_values(self):
+        import torch
+
+        f = dtc.compile(MATMUL)
+        x, w = torch.randn(4, 3), torch.randn(5, 3).T
+        y = f(x, w)
+        self.assertIsInstance(y, torch.Tensor)
+        torch.testing.assert_close(y, x @ w)
+        bf = torch.randn(4).bfloat16()
+        self.assertTrue(torch.equal(dtc.compile(unary("neg", "bf16"))(bf), -bf))
+
+    def test_exported(self):
+        import torch
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(3, 5)
+
+            def forward(self, x):
+                return torch.relu(self.linear(x))
+
+        model, x = Model(), torch.randn(4, 3)
+        f = dtc.compile(torch.export.export(model, (x,)))
+        torch.testing.assert_close(f(x), model(x))
+        torch.testing.assert_close(f(x=x), model(x))
+        with torch.no_grad():
+            model.linear.weight.mul_(2)  # the executable uses the model's own weights
+        torch.testing.assert_close(f(x), model(x))
+
+    def test_buffers(self):
+        import torch
+
+        model = torch.nn.BatchNorm1d(3)
+        again = torch.nn.BatchNorm1d(3)
+        x = torch.randn(8, 3)
+        f = dtc.compile(torch.export.export(model, (x,)))
+        for _ in range(3):
+            torch.testing.assert_close(f(x), again(x))
+        torch.testing.assert_close(model.running_mean, again.running_mean)
+        self.assertEqual(int(model.num_batches_tracked), 3)
+
+
+@unittest.skipUnless(importable("jax"), "needs JAX")
+class Jax(unittest.TestCase):
+    def test_values(self):
+        import jax
+        import jax.numpy as jnp
+
+        f = dtc.compile(jax.jit(lambda x: jnp.sin(x) @ x.T).lower(jnp.ones((4, 4))))
+        x = jax.random.normal(jax.random.key(0), (4, 4))
+        y = f(x)
+        self.assertIsInstance(y, jax.Array)
+        np.testing.assert_allclose(y, jnp.sin(x) @ x.T, rtol=1e-5)
+
+
+class Docs(unittest.TestCase):
+    def test_page(self):
+        """The Python of docs/python.md runs in order."""
+        page = (ROOT / "docs" / "python.md").read_text()
+        state = {}
+        os.chdir(ROOT)
+        for block in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S):
+            exec(compile(block, "docs/python.md", "exec"), state)
+
+
+if __name__ == "__main__":
+    unittest.main()
