@@ -1,0 +1,55 @@
+#include "dtc/Session/GraphFiles.h"
+
+#include "dtc/Ops/record/Ops.h"
+#include "dtc/Session/ProgramText.h"
+#include "dtc/Support/Suggest.h"
+#include "dtc/Torch/import/Pt2Import.h"
+
+#include <algorithm>
+
+namespace dtc {
+
+std::span<const GraphFormat* const> graphFormats() {
+  static const GraphFormat* const formats[] = {&pt2Format()};
+  return formats;
+}
+
+const GraphFormat* graphFormatOf(const std::string& path) {
+  constexpr int64_t kHead = 1 << 16;
+  if (path.empty() || path == "-") return nullptr;
+  const auto file = InputFile::open(path);
+  if (!file) return nullptr;
+  const auto head = (*file).text(0, std::min((*file).size(), kHead));
+  if (!head) return nullptr;
+  const auto formats = graphFormats();
+  const auto found =
+      std::ranges::find_if(formats, [&](const GraphFormat* f) { return f->detects(path, *head); });
+  return found == formats.end() ? nullptr : *found;
+}
+
+static Status knowsSizes(const ImportedProgram& p, const ReadOptions& options) {
+  const std::vector<std::string_view> known(p.symbols.begin(), p.symbols.end());
+  for (const auto& [name, size] : options.sizes)
+    if (std::ranges::find(known, name) == known.end())
+      return usageError("--dim: unknown symbolic size '" + name + "'" + suggestion(Vocabulary::Choice, name, known));
+  return Ok{};
+}
+
+Result<ImportedProgram> importGraph(const GraphFormat& format, const std::string& path, const ReadOptions& options,
+                                    bool report, Diagnostics& diags) {
+  DTC_TRY(auto file, InputFile::open(path));
+  DTC_TRY(auto imported, format.import(std::move(file), standardOps(), {options.sizes, report}, diags));
+  if (report) return imported;
+  if (Status s = knowsSizes(imported, options); !s) return s.error();
+  return imported;
+}
+
+Result<SourceText> graphText(const GraphFormat& format, const std::string& path, const ReadOptions& options,
+                             Diagnostics& diags, SourceText& listing) {
+  DTC_TRY(auto imported, importGraph(format, path, options, false, diags));
+  listing = imported.module.source;
+  if (!imported.complete || !verifyText(imported.module, diags) || diags.hasErrors()) return inputError("");
+  return SourceText{path + " (imported)", printModule(imported.module)};
+}
+
+} // namespace dtc
