@@ -29,7 +29,8 @@ std::string flagText(const ReadOptions::ArgumentSharding& s) {
 }
 
 // The arguments of the entries that a name or a pattern stands for.
-std::vector<const FuncArg*> argumentsOf(const Module& m, std::span<const FuncId> entries, std::string_view pattern) {
+std::vector<const FuncArg*> argumentsOf(const Module& m, std::span<const FuncId> entries,
+                                        std::string_view pattern) {
   if (pattern.starts_with('%')) pattern.remove_prefix(1);
   std::vector<const FuncArg*> out;
   for (FuncId f : entries)
@@ -39,11 +40,13 @@ std::vector<const FuncArg*> argumentsOf(const Module& m, std::span<const FuncId>
   return out;
 }
 
-Error unknownArgument(const Module& m, std::span<const FuncId> entries, const ReadOptions::ArgumentSharding& s) {
+Error unknownArgument(const Module& m, std::span<const FuncId> entries,
+                      const ReadOptions::ArgumentSharding& s) {
   std::vector<std::string_view> known;
   for (FuncId f : entries)
     for (const FuncArg& a : m[f].args) known.push_back(m.strings[m[a.value].name]);
-  return usageError(flagText(s) + "no argument '" + s.argument + "'" + suggestion(Vocabulary::Choice, s.argument, known));
+  return usageError(flagText(s) + "no argument '" + s.argument + "'" +
+                    suggestion(Vocabulary::Choice, s.argument, known));
 }
 
 } // namespace
@@ -57,7 +60,8 @@ Status declareMeshes(Module& m, const ReadOptions& options) {
     mesh.name = m.strings.intern(sizes.mesh);
     for (const auto& [name, size] : sizes.axes) {
       if (!isName(name)) return usageError("--mesh: '" + name + "' is not a name");
-      if (size > INT32_MAX / devices) return usageError("--mesh: mesh @" + sizes.mesh + " has more than 2^31-1 devices");
+      if (size > INT32_MAX / devices)
+        return usageError("--mesh: mesh @" + sizes.mesh + " has more than 2^31-1 devices");
       devices *= size;
       mesh.axes.push_back({m.strings.intern(name), size});
     }
@@ -73,14 +77,15 @@ Status shardArguments(Module& m, std::span<const FuncId> entries, const ReadOpti
     Sharding sharding;
     Diagnostics diags;
     if (!parseSharding(s.sharding, m, MeshId(0), sharding, diags))
-      return usageError(flagText(s) + (diags.all().empty() ? "expected a sharding" : diags.all()[0].message()));
+      return usageError(flagText(s) +
+                        (diags.all().empty() ? "expected a sharding" : diags.all()[0].message()));
     const std::vector<const FuncArg*> arguments = argumentsOf(m, entries, s.argument);
     if (arguments.empty()) return unknownArgument(m, entries, s);
     for (const FuncArg* a : arguments) {
       const std::string name = "%" + std::string(m.strings[m[a->value].name]);
       if (m.typeOf(a->value).rank() != sharding.dims.size())
-        return usageError(flagText(s) + "the sharding has " + counted(sharding.dims.size(), "dim") + ", but " + name + " has " +
-                          std::to_string(m.typeOf(a->value).rank()));
+        return usageError(flagText(s) + "the sharding has " + counted(sharding.dims.size(), "dim") +
+                          ", but " + name + " has " + std::to_string(m.typeOf(a->value).rank()));
       if (!sharding.pending.empty())
         return usageError(flagText(s) + "an argument cannot be a pending sum of the devices");
       m[a->value].sharding = m.shardings.intern(sharding);

@@ -31,12 +31,13 @@ static Status knowsSizes(const ImportedProgram& p, const ReadOptions& options) {
   const std::vector<std::string_view> known(p.symbols.begin(), p.symbols.end());
   for (const auto& [name, size] : options.sizes)
     if (std::ranges::find(known, name) == known.end())
-      return usageError("--dim: unknown symbolic size '" + name + "'" + suggestion(Vocabulary::Choice, name, known));
+      return usageError("--dim: unknown symbolic size '" + name + "'" +
+                        suggestion(Vocabulary::Choice, name, known));
   return Ok{};
 }
 
-Result<ImportedProgram> importGraph(const GraphFormat& format, const std::string& path, const ReadOptions& options,
-                                    bool report, Diagnostics& diags) {
+Result<ImportedProgram> importGraph(const GraphFormat& format, const std::string& path,
+                                    const ReadOptions& options, bool report, Diagnostics& diags) {
   DTC_TRY(auto file, InputFile::open(path));
   DTC_TRY(auto imported, format.import(std::move(file), standardOps(), {options.sizes, report}, diags));
   if (report) return imported;

@@ -138,7 +138,8 @@ Result<ReadOptions> parseOptionsOf(const ProgramOptions& o) {
   for (const std::string& text : o.shardings) {
     const size_t equal = text.find('=');
     if (equal == std::string::npos || equal == 0)
-      return usageError("--sharding " + text + ": expected ARGUMENT=SHARDING, as in --sharding 'w=@pod{_, tp}'");
+      return usageError("--sharding " + text +
+                        ": expected ARGUMENT=SHARDING, as in --sharding 'w=@pod{_, tp}'");
     options.shardings.push_back({text.substr(0, equal), text.substr(equal + 1)});
   }
   options.entry = o.entry.starts_with('@') ? o.entry.substr(1) : o.entry;

@@ -29,8 +29,16 @@ dtc_dtype dtypeOfFormat(const char* format, Py_ssize_t size) {
   };
   switch (*format) {
   case '?': return DTC_BOOL;
-  case 'b': case 'h': case 'i': case 'l': case 'q': return sized(DTC_I8);
-  case 'B': case 'H': case 'I': case 'L': case 'Q': return sized(DTC_U8);
+  case 'b':
+  case 'h':
+  case 'i':
+  case 'l':
+  case 'q': return sized(DTC_I8);
+  case 'B':
+  case 'H':
+  case 'I':
+  case 'L':
+  case 'Q': return sized(DTC_U8);
   case 'e': return DTC_F16;
   case 'f': return DTC_F32;
   case 'd': return DTC_F64;
@@ -57,7 +65,8 @@ const ExchangeApi* exchangeApiOf(PyTypeObject* type) {
   static auto& known = *new std::unordered_map<PyTypeObject*, const ExchangeApi*>();
   if (auto found = known.find(type); found != known.end()) return found->second;
   const ExchangeApi* api = nullptr;
-  nb::object capsule = nb::getattr(nb::handle(reinterpret_cast<PyObject*>(type)), "__dlpack_c_exchange_api__", nb::none());
+  nb::object capsule =
+      nb::getattr(nb::handle(reinterpret_cast<PyObject*>(type)), "__dlpack_c_exchange_api__", nb::none());
   if (PyCapsule_CheckExact(capsule.ptr()))
     api = static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
   if (PyErr_Occurred()) PyErr_Clear();
@@ -73,8 +82,7 @@ Borrowed::~Borrowed() {
 }
 
 void Borrowed::borrow(PyObject* object, const dtc_value_info& about, bool writable) {
-  if (const ExchangeApi* api = exchangeApiOf(Py_TYPE(object)))
-    return fromExchange(*api, object, about);
+  if (const ExchangeApi* api = exchangeApiOf(Py_TYPE(object))) return fromExchange(*api, object, about);
   if (PyObject_CheckBuffer(object)) return fromBufferProtocol(object, about, writable);
   if (PyObject_HasAttrString(object, "__dlpack__")) return fromCapsule(object, about);
   if (!writable && about.rank == 0 && (PyFloat_Check(object) || PyLong_Check(object)))
@@ -143,9 +151,11 @@ void Borrowed::fromCapsule(PyObject* object, const dtc_value_info& about) {
     capsule = nb::handle(object).attr("__dlpack__")(); // from before versions
   }
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
-    versioned_ = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    versioned_ =
+        static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
     (void)PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
-    if (versioned_->version.major != 1) typeError(nameOf(about) + " uses another major version of DLPack than 1");
+    if (versioned_->version.major != 1)
+      typeError(nameOf(about) + " uses another major version of DLPack than 1");
     return view(versioned_->dl_tensor, about);
   }
   managed_ = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
@@ -161,12 +171,16 @@ void Borrowed::fromNumber(PyObject* object, const dtc_value_info& about) {
     number_[0] = object == Py_True;
   } else if (integer && PyLong_Check(object) && !PyBool_Check(object)) {
     const bool isSigned = about.dtype < DTC_U8;
-    const int64_t v = isSigned ? PyLong_AsLongLong(object) : static_cast<int64_t>(PyLong_AsUnsignedLongLong(object));
+    const int64_t v =
+        isSigned ? PyLong_AsLongLong(object) : static_cast<int64_t>(PyLong_AsUnsignedLongLong(object));
     if (PyErr_Occurred()) throw nb::python_error();
     const size_t bits = 8 * dtc_dtype_size(about.dtype);
-    const bool fits = bits == 64 || (isSigned ? v >= -(int64_t(1) << (bits - 1)) && v < (int64_t(1) << (bits - 1))
-                                              : static_cast<uint64_t>(v) < (uint64_t(1) << bits));
-    if (!fits) throw nb::value_error((nameOf(about) + " does not hold this number: it is " + dtc_dtype_name(about.dtype)).c_str());
+    const bool fits =
+        bits == 64 || (isSigned ? v >= -(int64_t(1) << (bits - 1)) && v < (int64_t(1) << (bits - 1))
+                                : static_cast<uint64_t>(v) < (uint64_t(1) << bits));
+    if (!fits)
+      throw nb::value_error(
+          (nameOf(about) + " does not hold this number: it is " + dtc_dtype_name(about.dtype)).c_str());
     std::memcpy(number_, &v, 8); // little-endian: the low bytes are the number
   } else if (about.dtype == DTC_F32 || about.dtype == DTC_F64) {
     const double v = PyFloat_AsDouble(object);
@@ -177,8 +191,8 @@ void Borrowed::fromNumber(PyObject* object, const dtc_value_info& about) {
     else
       std::memcpy(number_, &v, 8);
   } else {
-    typeError(nameOf(about) + " is " + dtc_dtype_name(about.dtype) + "; pass a tensor of that dtype instead of a Python " +
-              Py_TYPE(object)->tp_name);
+    typeError(nameOf(about) + " is " + dtc_dtype_name(about.dtype) +
+              "; pass a tensor of that dtype instead of a Python " + Py_TYPE(object)->tp_name);
   }
   buffer_ = {number_, about.dtype, 0, shape_, nullptr, DTC_DEVICE_CPU, 0};
 }

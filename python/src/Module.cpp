@@ -95,8 +95,9 @@ public:
   [[nodiscard]] nb::list describe(bool ofResults) const {
     nb::list out;
     for (const dtc_value_info& v : ofResults ? results_ : arguments_)
-      out.append(nb::make_tuple(v.name, v.user_name, dtc_dtype_name(v.dtype), shapeTuple(v.shape, v.rank), v.sharding,
-                                v.donated != 0, v.carried < 0 ? nb::object(nb::none()) : nb::object(nb::int_(v.carried))));
+      out.append(nb::make_tuple(v.name, v.user_name, dtc_dtype_name(v.dtype), shapeTuple(v.shape, v.rank),
+                                v.sharding, v.donated != 0,
+                                v.carried < 0 ? nb::object(nb::none()) : nb::object(nb::int_(v.carried))));
     return out;
   }
   [[nodiscard]] nb::dict mesh() const {
@@ -116,7 +117,8 @@ public:
   // run. `out`: None, or what the results are written to. `like`: see toPython.
   nb::object run(nb::sequence arguments, nb::object out, nb::object like, bool shards) {
     const size_t perValue = shards ? devices_ : 1;
-    std::vector<Borrowed> in(arguments_.size() * perValue), to(out.is_none() ? 0 : results_.size() * perValue);
+    std::vector<Borrowed> in(arguments_.size() * perValue),
+        to(out.is_none() ? 0 : results_.size() * perValue);
     std::vector<dtc_buffer> inBuffers, outBuffers;
     borrow(in, arguments, arguments_, perValue, false, inBuffers);
     if (!out.is_none()) borrow(to, nb::cast<nb::sequence>(out), results_, perValue, true, outBuffers);
@@ -150,14 +152,15 @@ public:
 
 private:
   // One buffer per object; None is DTC_SKIP.
-  static void borrow(std::vector<Borrowed>& to, nb::sequence objects, const std::vector<dtc_value_info>& about,
-                     size_t perValue, bool writable, std::vector<dtc_buffer>& buffers) {
+  static void borrow(std::vector<Borrowed>& to, nb::sequence objects,
+                     const std::vector<dtc_value_info>& about, size_t perValue, bool writable,
+                     std::vector<dtc_buffer>& buffers) {
     const nb::object fast = nb::steal(PySequence_Fast(objects.ptr(), "expected a sequence of tensors"));
     if (!fast.is_valid()) throw nb::python_error();
     const auto given = static_cast<size_t>(PySequence_Fast_GET_SIZE(fast.ptr()));
     if (given != to.size())
-      throw nb::type_error(("expected " + std::to_string(to.size()) + (writable ? " results" : " arguments") + ", got " +
-                            std::to_string(given))
+      throw nb::type_error(("expected " + std::to_string(to.size()) + (writable ? " results" : " arguments") +
+                            ", got " + std::to_string(given))
                                .c_str());
     buffers.reserve(given);
     for (size_t i = 0; i < given; ++i) {
@@ -178,9 +181,11 @@ private:
     size_t done = 0;
     try {
       for (; done < tensors.size(); ++done)
-        PyTuple_SET_ITEM(out.ptr(), static_cast<Py_ssize_t>(done), toPython(tensors[done], like).release().ptr());
+        PyTuple_SET_ITEM(out.ptr(), static_cast<Py_ssize_t>(done),
+                         toPython(tensors[done], like).release().ptr());
     } catch (...) {
-      for (size_t i = done + 1; i < tensors.size(); ++i) dtc_tensor_free(tensors[i]); // toPython took the failed one
+      for (size_t i = done + 1; i < tensors.size(); ++i)
+        dtc_tensor_free(tensors[i]); // toPython took the failed one
       throw;
     }
     return out;
@@ -192,9 +197,8 @@ private:
 };
 
 // `shapes`: those of arguments by position, empty or one per argument.
-Executable* compile(const Context& context, const std::string& name,
-                    const std::optional<std::string>& text,
-                                    const Settings& settings, const std::vector<std::vector<int64_t>>& shapes) {
+Executable* compile(const Context& context, const std::string& name, const std::optional<std::string>& text,
+                    const Settings& settings, const std::vector<std::vector<int64_t>>& shapes) {
   Options options(settings);
   for (size_t i = 0; i < shapes.size(); ++i) options.shape(i, shapes[i]);
   dtc_executable* executable = nullptr;
@@ -202,7 +206,8 @@ Executable* compile(const Context& context, const std::string& name,
   dtc_status status = DTC_OK;
   {
     nb::gil_scoped_release unlocked;
-    status = text ? dtc_compile(context.get(), name.c_str(), text->data(), text->size(), options.get(), &executable, &error)
+    status = text ? dtc_compile(context.get(), name.c_str(), text->data(), text->size(), options.get(),
+                                &executable, &error)
                   : dtc_compile_file(context.get(), name.c_str(), options.get(), &executable, &error);
   }
   if (status != DTC_OK) raise(status, error);
@@ -223,7 +228,8 @@ std::string command(const std::vector<std::string>& words, const std::string& in
     code = dtc_command(pointers.data(), pointers.size(), input.data(), input.size(), write, streams);
   }
   if (code == DTC_OK) return streams[0];
-  nb::object exception = nb::module_::import_("dtc._errors").attr("make_error")(code, streams[0] + streams[1], "[]");
+  nb::object exception =
+      nb::module_::import_("dtc._errors").attr("make_error")(code, streams[0] + streams[1], "[]");
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   throw nb::python_error();
 }

@@ -24,7 +24,10 @@ nb::dlpack::dtype dlpackType(dtc_dtype d) {
 
 // NumPy has no dtypes for these; ml_dtypes adds them.
 const char* mlDtype(dtc_dtype d) {
-  return d == DTC_BF16 ? "bfloat16" : d == DTC_F8E4M3 ? "float8_e4m3fn" : d == DTC_F8E5M2 ? "float8_e5m2" : nullptr;
+  return d == DTC_BF16     ? "bfloat16"
+         : d == DTC_F8E4M3 ? "float8_e4m3fn"
+         : d == DTC_F8E5M2 ? "float8_e5m2"
+                           : nullptr;
 }
 
 nb::object toNumpy(dtc_tensor* tensor) {
@@ -43,7 +46,8 @@ nb::object toNumpy(dtc_tensor* tensor) {
   } catch (nb::python_error& e) {
     if (!e.matches(PyExc_ImportError)) throw;
     throw nb::type_error((std::string("a result is ") + dtc_dtype_name(b.dtype) +
-                          ", which NumPy has only with the package ml_dtypes; install it, or ask for other tensors with results=")
+                          ", which NumPy has only with the package ml_dtypes; install it, or ask for other "
+                          "tensors with results=")
                              .c_str());
   }
 }

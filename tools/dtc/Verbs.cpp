@@ -2,6 +2,7 @@
 
 #include "CommandLine.h"
 #include "Help.h"
+#include "Version.h"
 #include "dtc/Files/TensorArchive.h"
 #include "dtc/Support/Bug.h"
 #include "dtc/Support/OutOfMemory.h"
@@ -53,7 +54,7 @@ std::string overview() {
   return text +
          "\nflags:\n"
          "  --help    print this help; `dtc VERB --help` describes a verb, `--help-all` all its flags\n"
-         "  --version print the version\n\n"
+         "  --version print the versions of dtc and of its libraries\n\n"
          "`dtc help NAME` describes a verb, an op, a pass, or a diagnostic kind, such as unknown-op for an\n"
          "error that ends with [unknown-op]; `dtc help ops`, `passes` and `kinds` list them.\n\n"
          "examples:\n"
@@ -173,7 +174,7 @@ int dispatch(Environment& env) {
     }
   }
   if (first == "--version") {
-    env.out("dtc " DTC_VERSION "\n");
+    env.out(versionText());
     return kExitDone;
   }
   if (first == "--help" || first == "-h" || first == "help") {

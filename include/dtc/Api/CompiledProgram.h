@@ -83,7 +83,7 @@ private:
 
   std::shared_ptr<Machine> machine_;
   std::optional<Session> session_;
-  SourceText source_; // of the text, for diagnostics of a failed compilation
+  SourceText source_;         // of the text, for diagnostics of a failed compilation
   bool unboundSizes_ = false; // why the compilation failed
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executable> executable_;

@@ -10,8 +10,8 @@ namespace dtc {
 // The format of a file, judged by its name and its first bytes; nullptr if it is none of them, or unreadable.
 [[nodiscard]] const GraphFormat* graphFormatOf(const std::string& path);
 // Imports a file. `report`: list its problems instead of reporting them to `diags`.
-[[nodiscard]] Result<ImportedProgram> importGraph(const GraphFormat&, const std::string& path, const ReadOptions&,
-                                                  bool report, Diagnostics& diags);
+[[nodiscard]] Result<ImportedProgram> importGraph(const GraphFormat&, const std::string& path,
+                                                  const ReadOptions&, bool report, Diagnostics& diags);
 // A file as the .dt text of what it imports, with its verified types. Diagnostics refer to `listing`, the listing of
 // the file's graph; the error then has no message.
 [[nodiscard]] Result<SourceText> graphText(const GraphFormat&, const std::string& path, const ReadOptions&,

@@ -43,6 +43,7 @@ struct DtcConv {
 
 struct DtcOneDnnTable {
   uint32_t abi; // kDtcOneDnnAbi
+  void (*version)(int* major, int* minor, int* patch); // of the library that is loaded
   // Prepares a matmul on these addresses; null with a message in `error` if oneDNN rejects it.
   void* (*create)(const DtcGemm*, char* error, size_t errorSize);
   // Runs with operands at these byte offsets from those addresses; returns 0 on success. Runs on the calling
@@ -64,4 +65,4 @@ struct DtcOneDnnTable {
 typedef const DtcOneDnnTable* (*DtcOneDnnEntry)(void); // the plugin exports `dtcOneDnnTable`
 }
 
-inline constexpr uint32_t kDtcOneDnnAbi = 4;
+inline constexpr uint32_t kDtcOneDnnAbi = 5;

@@ -11,4 +11,14 @@ namespace dtc {
 [[nodiscard]] std::unique_ptr<Backend> makeCpuBackend(const CpuJit& jit, ThreadPool& pool, int64_t numDevices,
                                                       const JitConfig& config, int optLevel);
 
+// A library of the backend, opened to ask for its version.
+struct CpuLibraryInfo {
+  std::string name;    // "LLVM"
+  std::string use;     // its purpose: "compiling kernels"
+  std::string version; // "19.1.7"; "": it does not open
+  std::string whyNot;  // where version is empty
+};
+// LLVM and oneDNN, in this order.
+[[nodiscard]] std::vector<CpuLibraryInfo> cpuLibraries(const JitConfig& config = {});
+
 } // namespace dtc

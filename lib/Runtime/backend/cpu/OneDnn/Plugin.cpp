@@ -104,7 +104,12 @@ void rebind(void* gemm, const void* from, size_t bytes, void* to) {
 
 void destroy(void* gemm) { delete static_cast<Gemm*>(gemm); }
 
-constexpr DtcOneDnnTable kTable = {kDtcOneDnnAbi, create,           run,     destroy,     rebind,
+void version(int* major, int* minor, int* patch) {
+  const dnnl_version_t* v = dnnl_version();
+  *major = v->major, *minor = v->minor, *patch = v->patch;
+}
+
+constexpr DtcOneDnnTable kTable = {kDtcOneDnnAbi, version,          create,  run,         destroy,   rebind,
                                    createConv,    convScratchBytes, runConv, destroyConv, rebindConv};
 
 } // namespace
