@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes packages of dtc in build/packages:  scripts/package.sh [deb|tarball|wheel]...   (default: all three)
 #   deb      for Debian and Ubuntu, with dependencies on their LLVM, Clang and oneDNN
-#   tarball  for any Linux on x86-64 with glibc 2.35 or later: unpack it anywhere, run bin/dtc
+#   tarball  for any Linux on x86-64 with glibc 2.36 or later: unpack it anywhere, run bin/dtc
 #   wheel    the Python package dtc-compiler, with the command dtc, for the Python that runs this (PYTHON=...)
 # The tarball and the wheel have LLVM and oneDNN within them.
 set -euo pipefail
@@ -20,29 +20,25 @@ build=$PWD/build/release out=$PWD/build/packages
 mkdir -p "$out"
 
 say() { printf 'package: %s\n' "$*"; }
-# cpack GENERATOR COMPONENT...
+# pack GENERATOR
 pack() {
-  local generator=$1 components
-  shift
-  components=$(IFS=';' && echo "$*")
-  cpack --config "$build/CPackConfig.cmake" -G "$generator" -B "$out" -D CPACK_COMPONENTS_ALL="$components" >"$out/cpack.log" ||
-    { cat "$out/cpack.log" >&2; exit 1; }
+  cpack --config "$build/CPackConfig.cmake" -G "$1" -B "$out" >"$out/cpack.log" || { cat "$out/cpack.log" >&2; exit 1; }
 }
 
 say "building"
 targets=(dtc libdtc dtc_pjrt dtc-onednn dtc-jit-clang dtc-pages)
-case " ${kinds[*]} " in *" tarball "* | *" wheel "*) targets+=(dtc-jit-clang-static) ;; esac
+case " ${kinds[*]} " in *" tarball "* | *" wheel "*) targets+=(dtc-thin dtc-jit-clang-static) ;; esac
 scripts/build.sh release "${targets[@]}"
 
 for kind in "${kinds[@]}"; do
   case $kind in
     deb)
       say "Debian package"
-      pack DEB dtc system
+      pack DEB
       ;;
     tarball)
       say "tarball"
-      pack TGZ dtc self_contained
+      pack TGZ
       ;;
     wheel)
       say "wheel"

@@ -191,6 +191,10 @@ DTC_API void dtc_set_print(dtc_executable* executable, void (*print)(void* self,
 DTC_API int32_t dtc_command(const char* const* words, size_t num_words, const char* input, size_t input_size,
                             void (*write)(void* self, int32_t stream, const char* text, size_t size), void* self);
 
+/* All that the program dtc does: its main() returns this. For programs that are nothing else: it changes how the process
+ * handles signals and memory. */
+DTC_API int dtc_main(int argc, char** argv);
+
 /* --- Tensors that the library owns --- */
 /* Contiguous, 64-byte aligned host memory of any content. Null: out of memory. */
 DTC_API dtc_tensor* dtc_tensor_create(dtc_dtype dtype, const int64_t* shape, size_t rank);

@@ -1,15 +1,7 @@
 // The dtc binary.
 
-#include "Verbs.h"
-#include "dtc/Jit/CpuJit.h"
+#include "EntryPoint.h"
 #include "dtc/Support/OutOfMemory.h"
-#include <csignal>
-#include <cstdlib>
-#include <fcntl.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-#include <unistd.h>
 
 // jemalloc's options (its manual, "TUNING"). One arena: by default a thread may create one at its first allocation, and
 // where there is no memory for it, jemalloc 5.3 uses the null pointer. Threads have caches of their own anyway.
@@ -17,50 +9,7 @@ extern "C" {
 __attribute__((visibility("default"))) const char* malloc_conf = "narenas:1";
 }
 
-// Reopens closed standard streams on /dev/null, so that no opened file gets their descriptor and messages
-// cannot be written into a result.
-static void keepClosedStreams() {
-  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-}
-
-// Tables of a large program grow to hundreds of megabytes and are freed between passes. glibc would return that
-// memory to the kernel, which clears each page again at its next use, and would coalesce all small free blocks
-// of its fastbins at each large one: together about a fifth of a compilation.
-static void keepFreedMemory() {
-#ifdef __GLIBC__
-  constexpr int kLargeBlocks = 32 << 20, kKept = 1 << 30, kGrowth = 16 << 20; // 32 MiB is the max
-  mallopt(M_MMAP_THRESHOLD, kLargeBlocks);
-  mallopt(M_TRIM_THRESHOLD, kKept);
-  mallopt(M_TOP_PAD, kGrowth);
-  mallopt(M_MXFAST, 0);
-#endif
-}
-
-static int runMain(int argc, char** argv) {
-  dtc::Environment env;
-  env.commandLine.assign(argv, argv + argc);
-  if (env.commandLine.empty()) env.commandLine.emplace_back("dtc");
-  const char* level = std::getenv(dtc::kCpuLevelVariable);
-  if (level && *level && !dtc::parseCpuLevel(level))
-    return env.fail(dtc::usageError(std::string(dtc::kCpuLevelVariable) + "=" + level +
-                                    " is not an instruction set; expected generic, avx2 or avx512"));
-  return dtc::runDtc(env);
-}
-
 // Runs before constructors of globals, which may run out of memory.
 __attribute__((constructor(101))) static void beforeGlobals() { dtc::installTerminateHandler(); }
 
-int main(int argc, char** argv) {
-  keepFreedMemory();
-  keepClosedStreams();
-  (void)std::signal(SIGXFSZ, SIG_IGN); // a write past `ulimit -f` is an error of that write
-  int code = dtc::kExitMachine;
-  try {
-    code = runMain(argc, argv);
-  } catch (const std::bad_alloc&) { // while an error was reported
-    dtc::endOutOfMemory();
-  }
-  dtc::returnsFromMain();
-  return code;
-}
+int main(int argc, char** argv) { return dtc::mainOfDtc(argc, argv); }

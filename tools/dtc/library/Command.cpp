@@ -1,6 +1,8 @@
-// dtc_command: the driver within the caller's process. Part of libdtc.so.
+// dtc_command and dtc_main: the driver within the caller's process. Part of libdtc.so.
 #include "Environment.h"
+#include "EntryPoint.h"
 #include "Verbs.h"
+#include "dtc/Support/OutOfMemory.h"
 #include "dtc/dtc.h"
 
 int32_t dtc_command(const char* const* words, size_t num_words, const char* input, size_t input_size,
@@ -18,4 +20,9 @@ int32_t dtc_command(const char* const* words, size_t num_words, const char* inpu
   } catch (...) { // no memory for a message
     return DTC_ERROR_MACHINE;
   }
+}
+
+int dtc_main(int argc, char** argv) {
+  dtc::installTerminateHandler();
+  return dtc::mainOfDtc(argc, argv);
 }

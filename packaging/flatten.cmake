@@ -1,0 +1,15 @@
+# Wheels have no symbolic links: a shared library keeps the one name by which programs open it, libx.so.2 of libx.so,
+# libx.so.2 and libx.so.2.6.   cmake -DROOT=FOLDER -P flatten.cmake
+file(GLOB links "${ROOT}/lib/*.so*" "${ROOT}/lib/dtc/*.so*")
+foreach(link IN LISTS links)
+  if(IS_SYMLINK "${link}" AND link MATCHES "\\.so\\.[0-9]+$")
+    file(REAL_PATH "${link}" target)
+    file(REMOVE "${link}")
+    file(RENAME "${target}" "${link}")
+  endif()
+endforeach()
+foreach(link IN LISTS links)
+  if(IS_SYMLINK "${link}")
+    file(REMOVE "${link}")
+  endif()
+endforeach()
