@@ -37,19 +37,6 @@ template <class Fn> bool forEachString(const MlirOp& op, const Fn& fn) {
   return true;
 }
 
-// The boundaries of the digits, which are axes if each divides the next.
-std::vector<int64_t> axisSizes(const std::set<int64_t>& boundaries, int64_t devices) {
-  std::vector<int64_t> sizes;
-  int64_t last = 1;
-  for (int64_t b : boundaries) {
-    if (b == 1) continue;
-    if (b % last != 0) return {devices}; // one axis and its sub-axes
-    if (b > last) sizes.push_back(b / last);
-    last = b;
-  }
-  return sizes;
-}
-
 } // namespace
 
 bool Gspmd::declareMesh() {
@@ -85,24 +72,10 @@ bool Gspmd::declareMesh() {
   boundaries.insert(devices);
   Mesh mesh;
   const std::vector<int64_t> sizes = axisSizes(boundaries, devices);
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const std::string name = i < 3 ? std::string(1, static_cast<char>('x' + i)) : "x" + std::to_string(i);
-    mesh.axes.push_back({im_.module.strings.intern(name), sizes[i]});
-  }
+  for (size_t i = 0; i < sizes.size(); ++i)
+    mesh.axes.push_back({im_.module.strings.intern(axisName(i)), sizes[i]});
   mesh_ = im_.shardy.addMesh("mesh", std::move(mesh));
   return true;
-}
-
-// A range of digits as axes of the mesh and sub-axes.
-static std::vector<DimPart> partsOf(const DigitRange& range, const Mesh& mesh) {
-  std::vector<DimPart> parts;
-  int64_t pre = 1;
-  for (const MeshAxis& a : mesh.axes) {
-    const int64_t begin = std::max(pre, range.pre), end = std::min(pre * a.size, range.pre * range.size);
-    if (begin < end) parts.push_back({mesh.canonical({a.name, begin / pre, end / begin}), 0});
-    pre *= a.size;
-  }
-  return parts;
 }
 
 std::optional<std::vector<ShardingId>> Gspmd::shardings(const MlirAttr& attr, std::span<const TypeId> types,
@@ -128,10 +101,9 @@ std::optional<std::vector<ShardingId>> Gspmd::shardings(const MlirAttr& attr, st
       return bad("it has " + std::to_string(text.dims.size()) + " dims, but the value has " +
                  std::to_string(type.rank()));
     for (size_t d = 0; d < text.dims.size(); ++d)
-      for (const DigitRange& r : text.dims[d]) {
-        const std::vector<DimPart> parts = partsOf(r, im_.module.shardings.mesh(mesh));
-        s.dims[d].parts.insert(s.dims[d].parts.end(), parts.begin(), parts.end());
-      }
+      for (const DigitRange& r : text.dims[d])
+        for (const AxisRef& a : axesOfDigits(r, im_.module.shardings.mesh(mesh)))
+          s.dims[d].parts.push_back({a, 0});
     out.push_back(im_.module.shardings.intern(std::move(s)));
   }
   return out;

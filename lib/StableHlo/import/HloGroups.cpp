@@ -210,10 +210,10 @@ std::optional<std::vector<AxisRef>> axesOfGroups(HloContext& c, const HloGroups&
   };
   int64_t covered = 0;
   for (const std::vector<int64_t>& g : groups) covered += static_cast<int64_t>(g.size());
-  const std::vector<Digit> digits = digitsOf(groups[0]);
+  const std::vector<NumberDigit> digits = digitsOf(groups[0]);
   if (digits.empty() && groups[0].size() > 1)
     return bad("has groups that do not correspond to axes of the mesh");
-  for (const Digit& d : digits) {
+  for (const NumberDigit& d : digits) {
     if (all % (d.stride * d.count) != 0) return bad("has groups that do not correspond to axes of the mesh");
     const std::vector<AxisRef> part = axesOfDigits({all / (d.stride * d.count), d.count}, mesh);
     axes.insert(axes.begin(), part.begin(), part.end());

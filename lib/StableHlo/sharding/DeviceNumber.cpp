@@ -8,17 +8,6 @@
 
 namespace dtc {
 
-std::vector<AxisRef> axesOfDigits(const DigitRange& range, const Mesh& mesh) {
-  std::vector<AxisRef> axes;
-  int64_t pre = 1;
-  for (const MeshAxis& a : mesh.axes) {
-    const int64_t begin = std::max(pre, range.pre), end = std::min(pre * a.size, range.pre * range.size);
-    if (begin < end) axes.push_back(mesh.canonical({a.name, begin / pre, end / begin}));
-    pre *= a.size;
-  }
-  return axes;
-}
-
 namespace {
 
 class Folder {

@@ -5,9 +5,6 @@
 
 namespace dtc {
 
-// A range of a device number's digits as axes of the mesh and sub-axes, major to minor.
-[[nodiscard]] std::vector<AxisRef> axesOfDigits(const DigitRange&, const Mesh&);
-
 // Quotients and remainders of the device's number become the index along the axes that they select (JAX
 // prints an index along one axis this way). Axes along which the result is constant are not recoverable
 // otherwise.

@@ -7,30 +7,6 @@ namespace dtc {
 static constexpr DiagKind kGspmdText{"gspmd-syntax", "cannot parse this sharding: {0}"};
 static constexpr int64_t kMaxDevices = 1 << 24;
 
-std::vector<Digit> digitsOf(const std::vector<int64_t>& numbers) {
-  std::vector<Digit> digits;
-  const auto n = static_cast<int64_t>(numbers.size());
-  auto at = [&](int64_t i) { return numbers[static_cast<size_t>(i)] - numbers[0]; };
-  for (int64_t block = 1; block < n;) {
-    const int64_t stride = at(block);
-    int64_t count = 2;
-    while (block * count < n && at(block * count) == stride * count) ++count;
-    while (count > 1 && n % (block * count) != 0) --count;
-    if (count < 2 || stride <= 0) return {};
-    digits.push_back({stride, count});
-    block *= count;
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    int64_t rest = i, sum = 0;
-    for (const Digit& d : digits) {
-      sum += rest % d.count * d.stride;
-      rest /= d.count;
-    }
-    if (sum != at(i)) return {};
-  }
-  return digits;
-}
-
 namespace {
 
 class GspmdReader {
@@ -152,36 +128,16 @@ private:
     } while (lex_.accept(','));
     if (static_cast<int64_t>(ids.size()) != all)
       return fail("the number of tiles differs from the number of devices");
-    const std::vector<Digit> digits = digitsOf(ids);
-    for (const Digit& d : digits)
-      if (all % (d.stride * d.count) == 0) order.insert(order.begin(), {all / (d.stride * d.count), d.count});
-    int64_t covered = 1;
-    for (const DigitRange& r : order) covered *= r.size;
-    return (ids[0] == 0 && covered == all) || fail("its device order is not a transposed grid");
+    const auto digits = digitOrder(ids);
+    if (!digits) return fail("its device order is not a transposed grid");
+    order = *digits;
+    return true;
   }
 
-  // Assigns each tile dim the digits that make up its size; splits a digit that is longer.
   bool assign(const std::vector<int64_t>& tile, std::vector<DigitRange> order, GspmdSharding& out) {
-    size_t at = 0;
-    for (int64_t left : tile) {
-      std::vector<DigitRange>& ranges = out.dims.emplace_back();
-      while (left > 1) {
-        while (at < order.size() && order[at].size == 1) ++at;
-        if (at == order.size()) return fail("its tile dims do not match the factors of its device order");
-        DigitRange& r = order[at];
-        if (left % r.size == 0) {
-          ranges.push_back(r);
-          left /= r.size;
-          ++at;
-        } else if (r.size % left == 0) {
-          ranges.push_back({r.pre, left});
-          r = {r.pre * left, r.size / left};
-          left = 1;
-        } else {
-          return fail("its tile dims do not match the factors of its device order");
-        }
-      }
-    }
+    auto dims = splitDigits(tile, std::move(order));
+    if (!dims) return fail("its tile dims do not match the factors of its device order");
+    out.dims = *std::move(dims);
     return true;
   }
 

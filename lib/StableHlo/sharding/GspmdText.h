@@ -1,15 +1,11 @@
 #pragma once
 // GSPMD's sharding strings, mhlo.sharding = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}", as data. A
 // device's number is treated as a row-major index; a tile dim as ranges of its digits, major to minor.
+#include "dtc/Sharding/DeviceDigits.h"
 #include "mlir/MlirLexer.h"
 #include <vector>
 
 namespace dtc {
-
-// The digit (index / post) % size of a device's number; `pre` is the product of the sizes major to it.
-struct DigitRange {
-  int64_t pre = 1, size = 1;
-};
 
 struct GspmdSharding {
   enum Kind : uint8_t {
@@ -26,12 +22,5 @@ struct GspmdSharding {
 // The sharding, or for a tuple several. Nothing after a report. `part` lies within `source`.
 [[nodiscard]] std::optional<std::vector<GspmdSharding>> parseGspmd(std::string_view source,
                                                                    std::string_view part, Diagnostics& diags);
-
-// The digits that generate a list of numbers, minor to major; empty where there are none. `numbers[0]` is the
-// base.
-struct Digit {
-  int64_t stride = 1, count = 1;
-};
-[[nodiscard]] std::vector<Digit> digitsOf(const std::vector<int64_t>& numbers);
 
 } // namespace dtc
