@@ -1,5 +1,6 @@
 // avg_pool max_pool: reductions over the windows of an image.
 #include "window/Pooling.h"
+#include "window/Resize.h"
 #include "dtc/Ops/record/Scalar.h"
 #include "dtc/Support/Checked.h"
 #include "dtc/Support/Counted.h"
@@ -434,6 +435,7 @@ void addPoolingOps(OpRegistry& ops) {
       "T[2, 1, 3, 4, 3] {window = [2, 2, 2], stride = [1, 1, 2], dilation = [1, 2, 1]}";
   addMaxUnpoolOps(ops);
   addAdaptivePoolOps(ops);
+  addResizeOps(ops);
 }
 
 } // namespace dtc
