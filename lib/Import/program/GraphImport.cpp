@@ -33,7 +33,8 @@ private:
   void declareResults(FuncId, const ImportGraph&, std::span<const ValueId>);
   std::vector<ValueId> outputs(const ImportGraph&, Builder&);
   void convert(const ImportNode&, Builder&);
-  void convertWith(const ImportRow&, const ImportNode&, Builder&);
+  std::optional<ImportResults> resultsOf(ImportContext&);
+  void setResults(const ImportContext&, std::vector<Expr>);
   void setResult(const ImportNode&, size_t i, ValueId);
   void placeholders(const ImportNode&, Builder&);
   static std::string textOf(const Module&, const Type&);
@@ -211,11 +212,11 @@ void GraphImporter::convert(const ImportNode& node, Builder& b) {
   where_ = node.location + (node.location.empty() || node.name.empty() ? "" : " (" + node.name + ")");
   const size_t before = b.out.size();
   const int depth = depth_;
-  const ImportRow* row = table_.find(node);
   std::string why;
   try {
     if (m_.ops.size() > kMaxOps) throw ImportError{"makes the program larger than 4 million ops"};
-    if (row) return convertWith(*row, node, b);
+    ImportContext c(file_, node, b, *this);
+    if (const auto results = resultsOf(c)) return setResults(c, results->values);
     problem(node.target, node.range, kImportUnknownOp, {node.target, table_.remark(node)});
   } catch (const ImportError& e) {
     why = e.why;
@@ -236,9 +237,14 @@ void GraphImporter::convert(const ImportNode& node, Builder& b) {
   placeholders(node, b);
 }
 
-void GraphImporter::convertWith(const ImportRow& row, const ImportNode& node, Builder& b) {
-  ImportContext c(file_, node, b, *this);
-  std::vector<Expr> results = row.convert(c).values;
+std::optional<ImportResults> GraphImporter::resultsOf(ImportContext& c) {
+  if (table_.convert) return table_.convert(c);
+  const ImportRow* row = table_.find(c.node);
+  return row ? std::optional(row->convert(c)) : std::nullopt;
+}
+
+void GraphImporter::setResults(const ImportContext& c, std::vector<Expr> results) {
+  const ImportNode& node = c.node;
   for (size_t i = 0; i < node.results.size(); ++i) {
     if (!node.results[i].valid()) continue;
     Expr x = i < results.size() ? results[i] : Expr();

@@ -3,6 +3,7 @@
 #include "dtc/Files/InputFile.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Import/graph/Problem.h"
+#include "dtc/Support/Tensor.h"
 
 namespace dtc {
 
@@ -11,6 +12,8 @@ struct ImportOptions {
   // s0 + 1, import only if their symbols are bound.
   std::vector<std::pair<std::string, int64_t>> sizes;
   bool report = false; // list the problems instead of reporting them
+  // Inputs whose values are known at import (--bind): the program has no such arguments.
+  std::vector<std::pair<std::string, Tensor>> bindings = {};
 };
 
 struct ImportedProgram {

@@ -12,6 +12,9 @@ struct ImportTable {
   std::function<const ImportRow*(const ImportNode&)> find;
   // A remark on an op without a row: "; did you mean 'aten.relu'?"
   std::function<std::string(const ImportNode&)> remark;
+  // In place of `find`, for rows that need more than an ImportContext: the results of a node; nothing if it is
+  // unsupported.
+  std::function<std::optional<ImportResults>(ImportContext&)> convert = {};
 };
 
 // Imports the first graph as @main. `file` must have its listing as the module's source (graph/Listing.h).
