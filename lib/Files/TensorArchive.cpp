@@ -1,5 +1,6 @@
 #include "dtc/Files/TensorArchive.h"
 
+#include "dtc/Files/OnnxWeights.h"
 #include "dtc/Files/Pt2.h"
 #include "dtc/Files/TensorFiles.h"
 #include "dtc/Support/Json.h"
@@ -7,7 +8,7 @@
 namespace dtc {
 
 static constexpr std::string_view kIndex = ".safetensors.index.json", kSafetensors = ".safetensors",
-                                  kNpz = ".npz", kPt2 = ".pt2";
+                                  kNpz = ".npz", kPt2 = ".pt2", kOnnx = ".onnx";
 
 std::string typeText(DType dtype, const std::vector<int64_t>& shape) {
   std::string text(dtypeName(dtype));
@@ -25,20 +26,21 @@ std::string TensorArchive::validateShape(std::string_view name, DType dtype,
 
 bool isTensorArchive(std::string_view path) {
   return path.ends_with(kNpz) || path.ends_with(kSafetensors) || path.ends_with(kIndex) ||
-         path.ends_with(kPt2);
+         path.ends_with(kPt2) || path.ends_with(kOnnx);
 }
 
 Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string& path) {
   DTC_TRY(auto file, InputFile::open(path));
-  if (path.ends_with(kNpz)) return openNpz(std::move(file));
   if (path.ends_with(kPt2)) {
     DTC_TRY(auto archive, openPt2(std::move(file)));
     return std::unique_ptr<TensorArchive>(std::move(archive));
   }
-  if (!path.ends_with(kIndex)) return openSafetensors(std::move(file));
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : slash == 0 ? "/" : path.substr(0, slash);
-  return openSafetensorsIndex(std::move(file), folder);
+  if (path.ends_with(kNpz)) return openNpz(std::move(file));
+  if (path.ends_with(kOnnx)) return onnx::openOnnxWeights(std::move(file), folder);
+  if (path.ends_with(kIndex)) return openSafetensorsIndex(std::move(file), folder);
+  return openSafetensors(std::move(file));
 }
 
 Status writeTensorArchive(const std::string& path, const NamedTensors& tensors) {

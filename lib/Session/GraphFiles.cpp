@@ -1,5 +1,7 @@
 #include "dtc/Session/GraphFiles.h"
 
+#include "dtc/Files/TensorFiles.h"
+#include "dtc/Onnx/Onnx.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Session/ProgramText.h"
 #include "dtc/Support/Suggest.h"
@@ -10,7 +12,7 @@
 namespace dtc {
 
 std::span<const GraphFormat* const> graphFormats() {
-  static const GraphFormat* const formats[] = {&pt2Format()};
+  static const GraphFormat* const formats[] = {&pt2Format(), &onnxFormat()};
   return formats;
 }
 
@@ -39,7 +41,12 @@ static Status knowsSizes(const ImportedProgram& p, const ReadOptions& options) {
 Result<ImportedProgram> importGraph(const GraphFormat& format, const std::string& path,
                                     const ReadOptions& options, bool report, Diagnostics& diags) {
   DTC_TRY(auto file, InputFile::open(path));
-  DTC_TRY(auto imported, format.import(std::move(file), standardOps(), {options.sizes, report}, diags));
+  ImportOptions wanted{options.sizes, report};
+  for (const auto& [name, bound] : options.bindings) {
+    DTC_TRY(auto value, readNpy(bound));
+    wanted.bindings.emplace_back(name, std::move(value));
+  }
+  DTC_TRY(auto imported, format.import(std::move(file), standardOps(), wanted, diags));
   if (report) return imported;
   if (Status s = knowsSizes(imported, options); !s) return s.error();
   return imported;

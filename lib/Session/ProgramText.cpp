@@ -142,6 +142,16 @@ Result<ReadOptions> parseOptionsOf(const ProgramOptions& o) {
                         ": expected ARGUMENT=SHARDING, as in --sharding 'w=@pod{_, tp}'");
     options.shardings.push_back({text.substr(0, equal), text.substr(equal + 1)});
   }
+  for (const std::string& text : o.bindings) {
+    const size_t equal = text.find('=');
+    if (equal == std::string::npos || equal == 0 || equal + 1 == text.size())
+      return usageError("--bind " + text + ": expected INPUT=FILE.npy, as in --bind axes=axes.npy");
+    const std::string name = text.substr(0, equal);
+    if (std::ranges::find(options.bindings, name, &std::pair<std::string, std::string>::first) !=
+        options.bindings.end())
+      return usageError("--bind gives input '" + name + "' twice");
+    options.bindings.emplace_back(name, text.substr(equal + 1));
+  }
   options.entry = o.entry.starts_with('@') ? o.entry.substr(1) : o.entry;
   if (!options.sizes.empty()) options.symbols = std::make_shared<std::set<std::string, std::less<>>>();
   return options;

@@ -12,6 +12,7 @@ import shutil
 import struct
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib.machinery import SourceFileLoader
 
 SECONDS = int(os.environ.get("DTC_FUZZ_SECONDS", "15"))
 SEED = os.environ.get("DTC_FUZZ_SEED", "1")
@@ -103,8 +104,17 @@ def pt2s(context):
                 yield archive.read("model/models/model.json")
 
 
+def models(context):
+    """The models of the importer's tests."""
+    tool = SourceFileLoader("onnx_text", str(context.root / "test/tools/onnx-text")).load_module()
+    for path in context.files("test/Onnx/*.test"):
+        text = (context.root / path).read_text()
+        if "ir_version" in text:
+            yield tool.message(tool.tokens(text), tool.MODEL)
+
+
 # By parser: its initial corpus, and the maximum input length.
-CORPORA = {"hlo": (audits, 4096), "ir": (modules, 4096), "mlir": (imports, 4096), "vhlo": (artifacts, 2048), "npy": (npys, 1024), "npz": (npzs, 2048), "proto": (protos, 256), "safetensors": (safetensors, 1024),
+CORPORA = {"hlo": (audits, 4096), "ir": (modules, 4096), "mlir": (imports, 4096), "vhlo": (artifacts, 2048), "npy": (npys, 1024), "npz": (npzs, 2048), "onnx": (models, 4096), "proto": (protos, 256), "safetensors": (safetensors, 1024),
            "pt2": (pt2s, 16384),
            "inputs": (lambda context: words(context, "--input"), 256),
            "pipeline": (lambda context: words(context, "-p"), 256)}

@@ -26,7 +26,7 @@ EXCEPTIONS = [
     ("lib/StableHlo/import/ShardyFollow.cpp", "custom", "calls of unknown functions have no results to constrain"),
 ]
 # Folders whose tables have the names of other formats.
-FOREIGN = ("lib/Cuda/ptx/", "lib/StableHlo/mlir/", "lib/StableHlo/import/", "lib/StableHlo/sharding/", "lib/Support/Aliases.cpp")
+FOREIGN = ("lib/Cuda/ptx/", "lib/StableHlo/mlir/", "lib/StableHlo/import/", "lib/StableHlo/sharding/", "lib/Onnx/import/", "lib/Support/Aliases.cpp")
 # Code that may name ops, and code whose names are those of MLIR ops.
 OWN = ("lib/Ops/", "include/dtc/Ops/", "lib/StableHlo/mlir/", "lib/StableHlo/sharding/Gspmd")
 ROWS = 3  # fewer rows are no table

@@ -112,7 +112,7 @@ Verb importVerb() {
   Verb v;
   v.name = "import";
   v.usage = "FILE [flags]";
-  v.summary = "import a program of JAX (StableHLO text) or PyTorch (.pt2)";
+  v.summary = "import a program of JAX (StableHLO text) or PyTorch (.pt2), or an ONNX model";
   v.examples = "  dtc import step.mlir -o step.dt\n"
                "  dtc import step.mlir --report\n"
                "  dtc import model.pt2 -o model.dt\n"
@@ -120,7 +120,7 @@ Verb importVerb() {
   v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
     auto o = std::make_shared<ImportFlags>();
     app.add_option("FILE", o->program.file,
-                   "StableHLO text (- is standard input) or a PyTorch program (.pt2)")
+                   "StableHLO text (- is standard input), a PyTorch program (.pt2) or an ONNX model")
         ->type_name("");
     app.add_option("-o", o->out, "output file for the .dt text; - is standard output")->type_name("OUT");
     app.add_option("--format", o->format, "format of FILE (detected from its content)")
@@ -129,6 +129,7 @@ Verb importVerb() {
     app.add_option("--dim", o->program.dims, "bind a symbolic size of a PyTorch program: s0=64")
         ->type_name("NAME=N")
         ->allow_extra_args(false);
+    addBindOption(app, o->program);
     app.add_flag("--report", o->report, "list all ops that cannot be imported");
     app.add_flag("--json", o->json, "print the report as JSON");
     return [o](Environment& env) { return runImport(env, *o); };

@@ -24,6 +24,12 @@ int writeOut(Environment& env, const std::string& path, const std::string& text)
   return written ? kExitDone : env.fail(written.error());
 }
 
+void addBindOption(CLI::App& app, ProgramOptions& o) {
+  app.add_option("--bind", o.bindings, "the value of an input that shapes of an ONNX model depend on: axes=axes.npy")
+      ->type_name("INPUT=FILE.npy")
+      ->allow_extra_args(false);
+}
+
 void addProgramOptions(CLI::App& app, ProgramOptions& o) {
   app.add_option("FILE", o.file, "a .dt, StableHLO or PyTorch (.pt2) program; - is standard input")
       ->type_name("");
@@ -36,6 +42,7 @@ void addProgramOptions(CLI::App& app, ProgramOptions& o) {
   app.add_option("--sharding", o.shardings, "shard an argument, or those of a pattern: 'w=@pod{_, tp}'")
       ->type_name("ARG=SHARDING")
       ->allow_extra_args(false);
+  addBindOption(app, o);
 }
 
 void noteIdleFlags(Environment& env, const LoweringFlags& given, Level from) {
@@ -109,7 +116,10 @@ Result<Module> loadImported(Environment& env, SourceText source) {
 Result<SourceText> readProgram(Environment& env, const ProgramOptions& o, bool hlo) {
   if (o.file.empty()) return usageError("missing program: name a .dt file, or - for standard input");
   if (const GraphFormat* format = graphFormatOf(o.file)) {
-    DTC_TRY(auto m, loadGraph(env, *format, o.file, {}));
+    DTC_TRY(const auto options, parseOptionsOf(o));
+    ReadOptions own; // sizes and meshes are bound when the text is parsed
+    own.bindings = options.bindings;
+    DTC_TRY(auto m, loadGraph(env, *format, o.file, own));
     return SourceText{o.file + " (imported)", printModule(m)};
   }
   DTC_TRY(auto source, env.read(o.file, kMaxProgramBytes));

@@ -13,8 +13,9 @@ namespace dtc {
 // Writes a verb's output to the file of -o, or to standard output for "-". Returns the exit code.
 [[nodiscard]] int writeOut(Environment&, const std::string& path, const std::string& text);
 
-// Declares FILE, --entry, --mesh, --dim and --sharding.
+// Declares FILE, --entry, --mesh, --dim, --sharding and --bind.
 void addProgramOptions(CLI::App&, ProgramOptions&);
+void addBindOption(CLI::App&, ProgramOptions&);
 
 // Reads the text of FILE. Error: for example an unsupported format. `hlo`: accept XLA's HLO text.
 [[nodiscard]] Result<SourceText> readProgram(Environment&, const ProgramOptions&, bool hlo = false);

@@ -13,6 +13,8 @@ struct ReadOptions : ParseOptions {
     std::string sharding;
   };
   std::vector<ArgumentSharding> shardings;
+  // --bind axes=FILE.npy: inputs whose values an import needs (ImportOptions::bindings), and their files.
+  std::vector<std::pair<std::string, std::string>> bindings = {};
 };
 
 // Declares the meshes of `options.meshes` in a program that has none. Error (Usage): not a name, too many devices.

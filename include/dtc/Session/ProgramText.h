@@ -14,7 +14,7 @@ inline constexpr size_t kMaxProgramBytes = 256u << 20; // the parser's limit
 struct ProgramOptions {
   std::string file;
   std::string entry; // "@f" or "f"; empty if not given
-  std::vector<std::string> meshes, dims, shardings;
+  std::vector<std::string> meshes, dims, shardings, bindings;
 };
 
 // The content of a file, or of a stream to its end. Stops soon after `limit` bytes: a longer text is how
@@ -22,7 +22,7 @@ struct ProgramOptions {
 [[nodiscard]] Result<SourceText> readFile(const std::string& path, size_t limit = kMaxProgramBytes);
 [[nodiscard]] std::string readStream(std::FILE*, size_t limit);
 
-// Converts --mesh, --dim and --sharding. Error (Usage): malformed values.
+// Converts --mesh, --dim, --sharding and --bind. Error (Usage): malformed values.
 [[nodiscard]] Result<ReadOptions> parseOptionsOf(const ProgramOptions&);
 
 // Parses .dt text or imports MLIR text, without verification.

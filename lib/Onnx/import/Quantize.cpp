@@ -1,0 +1,139 @@
+// Quantization: integers of few bits with a scale and a zero point.
+#include "import/Small.h"
+#include "import/Windows.h"
+
+namespace dtc::onnx {
+
+namespace {
+
+// A scale (or zero point) as it broadcasts against x: a number, one per index of `axis`, or one per block of that
+// axis.
+Expr spread(OnnxContext& c, Expr scale, Expr x) {
+  const int64_t block = c.integer("block_size", 0);
+  if (scale.rank() == 0) return scale;
+  if (scale.rank() == 1 && scale.dims().at(0) == Dim(1)) return reshapeTo(scale, {});
+  const int64_t axis = c.dim(c.integer("axis", 1), x.rank());
+  if (scale.rank() == 1 && x.rank() >= 1 && block == 0) {
+    Dims dims(x.rank(), Dim(1));
+    dims[static_cast<size_t>(axis)] = scale.dims().at(0);
+    return reshapeTo(scale, dims);
+  }
+  if (block < 1 || scale.rank() != x.rank())
+    c.fail("has a scale that is neither a number, nor a list, nor of blocks");
+  Dims wide = scale.dims(), merged = scale.dims();
+  const auto at = static_cast<size_t>(axis);
+  wide.insert(wide.begin() + axis + 1, Dim(block));
+  const auto total = c.module.dims.mul(merged[at], block);
+  if (!total) c.fail("has blocks that are too large");
+  merged[at] = *total;
+  const Expr repeated = reshapeTo(broadcastTo(withDim(scale, axis + 1), wide), merged);
+  return merged[at] == x.dims().at(at) ? repeated : sliceOf(repeated, axis, 0, x.dims().at(at));
+}
+
+// round(scaled) + zero point, saturated to an integer type. `zero` may be absent.
+Expr saturated(OnnxContext& c, Expr scaled, Expr zero, int32_t type) {
+  const ElementInfo& e = *findElement(type);
+  Expr y = round(scaled).as(DType::F32);
+  if (zero.valid()) y = y + zero.as(DType::F32);
+  const DType held = c.heldBy(type);
+  if (!isInteger(held) || e.bits > 16) c.fail("quantizes to " + elementName(type));
+  return clamp(y, static_cast<double>(e.lowest()), static_cast<double>(e.highest())).as(held);
+}
+
+ImportResults quantize(OnnxContext& c) {
+  const Expr x = c.in(0), scale = spread(c, c.in(1), x);
+  int64_t type = c.integer("output_dtype", 0);
+  if (type == 0) type = c.has(2) ? c.element(2) : int32_t(kUint8);
+  const auto to = static_cast<int32_t>(type);
+  const DType held = c.heldBy(type);
+  const int64_t precision = c.integer("precision", 0);
+  const DType by = precision ? c.heldBy(precision) : isFloat(scale.dtype()) ? scale.dtype() : DType::F32;
+  const Expr scaled = x.as(by) / scale.as(by);
+  c.setElement(0, to);
+  if (isInteger(held)) return saturated(c, scaled, c.has(2) ? spread(c, c.in(2), x) : Expr(), to);
+  Expr y = scaled.as(DType::F32);
+  if (c.has(2)) y = y + spread(c, c.in(2), x).as(DType::F32);
+  return castTo(c, y, kFloat, to, c.integer("saturate", 1), "nearest");
+}
+
+Expr withoutZero(Expr x, Expr zero) {
+  if (!isInteger(x.dtype())) return zero.valid() ? x.as(DType::F32) - zero.as(DType::F32) : x.as(DType::F32);
+  const Expr wide = x.as(DType::I32);
+  return zero.valid() ? wide - zero.as(DType::I32) : wide;
+}
+
+ImportResults dequantize(OnnxContext& c) {
+  const Expr x = c.in(0), scale = spread(c, c.in(1), x);
+  const Expr zero = c.has(2) ? spread(c, c.in(2), x) : Expr();
+  const int64_t type = c.integer("output_dtype", 0);
+  const DType to = type ? c.heldBy(type) : scale.dtype();
+  const Expr y = withoutZero(x, zero).as(DType::F32) * scale.as(DType::F32);
+  if (type) c.setElement(0, static_cast<int32_t>(type));
+  return y.as(to);
+}
+
+ImportResults dynamicQuantize(OnnxContext& c) {
+  const Expr x = c.in(0);
+  const Expr high = max(ops::max(x), 0.0), low = min(ops::min(x), 0.0);
+  const Expr scale = (high - low) / 255.0;
+  const Expr zero = clamp(round(-low / scale), 0.0, 255.0);
+  const Expr y = clamp(round(x / scale) + zero, 0.0, 255.0);
+  return {y.as(DType::U8), scale, zero.as(DType::U8)};
+}
+
+// The zero point of the rows of a matrix is a column.
+Expr ofRows(Expr zero) { return zero.rank() == 1 ? withDim(zero, 1) : zero; }
+
+ImportResults matMulInteger(OnnxContext& c) {
+  return matmul(withoutZero(c.in(0), c.has(2) ? ofRows(c.in(2)) : Expr()),
+                withoutZero(c.in(1), c.optional(3)));
+}
+
+ImportResults qLinearMatMul(OnnxContext& c) {
+  const Expr product = matmul(withoutZero(c.in(0), ofRows(c.in(2))), withoutZero(c.in(3), c.in(5)));
+  const Expr scale = ofRows(c.in(1)).as(DType::F32) * c.in(4).as(DType::F32) / c.in(6).as(DType::F32);
+  c.setElement(0, c.element(7));
+  return saturated(c, product.as(DType::F32) * scale, c.in(7), c.element(7));
+}
+
+// A value per output channel, dim 1 of the result and dim 0 of weights.
+Expr ofChannels(Expr v, size_t rank, size_t at) {
+  if (v.rank() == 0) return v;
+  Dims dims(rank, Dim(1));
+  dims[at] = v.dims().at(0);
+  return reshapeTo(v, dims);
+}
+
+Expr integerConv(OnnxContext& c, Expr x, Expr xZero, Expr w, Expr wZero, Expr bias) {
+  const Expr zero = wZero.valid() ? ofChannels(wZero, w.rank(), 0) : Expr();
+  const Expr scalar = xZero.valid() ? reshapeTo(xZero, {}) : Expr();
+  return convolved(c, withoutZero(x, scalar), withoutZero(w, zero), bias);
+}
+
+ImportResults convInteger(OnnxContext& c) {
+  return integerConv(c, c.in(0), c.optional(2), c.in(1), c.optional(3), {});
+}
+
+ImportResults qLinearConv(OnnxContext& c) {
+  const Expr x = c.in(0), w = c.in(3);
+  const Expr sums = integerConv(c, x, c.in(2), w, c.in(5), c.optional(8));
+  const Expr scale = reshapeTo(c.in(1), {}) * ofChannels(c.in(4), x.rank(), 1) / reshapeTo(c.in(6), {});
+  c.setElement(0, c.element(7));
+  return saturated(c, sums.as(DType::F32) * scale, reshapeTo(c.in(7), {}), c.element(7));
+}
+
+constexpr OnnxRow kQuantizeRows[] = {
+    {"QuantizeLinear", quantize, 10},
+    {"DequantizeLinear", dequantize, 10},
+    {"DynamicQuantizeLinear", dynamicQuantize, 11},
+    {"MatMulInteger", matMulInteger, 10},
+    {"QLinearMatMul", qLinearMatMul, 10},
+    {"ConvInteger", convInteger, 10},
+    {"QLinearConv", qLinearConv, 10},
+};
+
+} // namespace
+
+std::span<const OnnxRow> quantizeRows() { return kQuantizeRows; }
+
+} // namespace dtc::onnx
