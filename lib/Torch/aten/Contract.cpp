@@ -351,9 +351,19 @@ ImportResults chainProduct(ImportContext& c) { // linalg_multi_dot, chain_matmul
 }
 
 ImportResults matrixPower(ImportContext& c) {
-  const Expr x = c.tensor("self");
+  Expr x = c.tensor("self");
   int64_t n = c.integer("n");
-  if (n < 0 || n > 4096) c.fail("has a power below 0 or above 4096");
+  if (n < -4096 || n > 4096) c.fail("has a power below -4096 or above 4096");
+  if (n < 0) {
+    const Dim k = x.dims().back();
+    const auto f = ops::lu(x);
+    const Expr identity = broadcastTo(ops::eye(c.b, checkedType(c.b, x.dtype(), {k, k})), x.dims());
+    const auto last = static_cast<int64_t>(x.rank()) - 1;
+    const Expr rows = ops::gather(identity, broadcastTo(withDim(f[2], last), x.dims()), {.dim = last - 1});
+    x = ops::triangular_solve(f[0], ops::triangular_solve(f[0], rows, {.lower = true, .unit_diagonal = true}),
+                              {.lower = false});
+    n = -n;
+  }
   if (n == 0) {
     const Dim k = x.dims().back();
     return broadcastTo(ops::eye(c.b, checkedType(c.b, x.dtype(), {k, k})), x.dims());

@@ -51,6 +51,15 @@ ImportResults linspace(ImportContext& c) {
 ImportResults logspace(ImportContext& c) {
   const Type& type = c.result();
   const int64_t n = staticDims(c.b, type.dims).at(0);
+  if (c.isTensor("start") || c.isTensor("end")) {
+    const DType wide = isComplex(type.dtype) ? type.dtype : DType::F64;
+    const Expr first = tensorOf(in(c, "start", wide)), last = tensorOf(in(c, "end", wide));
+    const Expr fraction =
+        (counted(c.b, n, DType::I32).as(DType::F64) / std::max<double>(static_cast<double>(n - 1), 1))
+            .as(wide);
+    const Expr power = first + (last - first) * fraction;
+    return ops::exp(power * std::log(c.real("base", 10))).as(type.dtype);
+  }
   const double start = c.real("start"), end = c.real("end"), base = c.real("base", 10);
   Tensor t(DType::F64, {n});
   for (int64_t i = 0; i < n; ++i)

@@ -307,8 +307,8 @@ ImportResults put(ImportContext& c) {
 
 // The i-th true element of the mask takes the i-th of the source.
 ImportResults maskedScatter(ImportContext& c) {
-  const Expr x = c.tensor("self"), source = c.tensor("source").as(x.dtype());
-  const Expr mask = broadcastTo(c.tensor("mask"), x.dims());
+  const Expr given = c.tensor("self"), source = c.tensor("source").as(given.dtype());
+  const Expr x = broadcastTo(given, resultDims(c)), mask = broadcastTo(c.tensor("mask"), x.dims());
   const Expr flat = reshapeTo(mask, {elementsOf(c.b, x.dims())});
   const Expr rank = ops::cumsum(flat.as(DType::I32), {.dim = 0, .exclusive = true});
   const Expr from = reshapeTo(source, {elementsOf(c.b, source.dims())});

@@ -391,7 +391,8 @@ Expr significant(ImportContext& c, Expr a, Expr s) {
 }
 
 ImportResults pinv(ImportContext& c) {
-  const Expr a = matrixOf(c);
+  Expr a = matrixOf(c);
+  if (c.flag("hermitian", false)) a = ops::tril(a) + adjoint(ops::tril(a, {.diagonal = -1}));
   if (isComplex(a.dtype())) c.fail("has a complex matrix");
   const auto [s, u, vh] = ops::svd(a);
   const Expr inverse = ops::select(significant(c, a, s), 1.0 / s, 0.0);
@@ -413,14 +414,22 @@ ImportResults tensorInverse(ImportContext& c) {
 }
 
 ImportResults tensorSolve(ImportContext& c) {
-  const Expr a = c.tensor("self"), b = c.tensor("other");
-  if (c.has("dims")) c.fail("has 'dims'");
+  Expr a = c.tensor("self");
+  const Expr b = c.tensor("other");
+  const std::vector<int64_t> last =
+      c.has("dims") ? dimsOf(c.b, c.ints("dims"), a.rank()) : std::vector<int64_t>{};
+  std::vector<int64_t> perm;
+  for (int64_t i : allDims(a.rank()))
+    if (std::ranges::find(last, i) == last.end()) perm.push_back(i);
+  perm.insert(perm.end(), last.begin(), last.end());
+  a = permuted(a, perm);
   const Dim n = elementsOf(c.b, b.dims());
   return reshapeTo(solved(c, reshapeTo(a, {n, n}), reshapeTo(b, {n, 1})), resultDims(c));
 }
 
 ImportResults vander(ImportContext& c) {
-  const Expr x = c.tensor("x").as(c.result().dtype);
+  const Expr x =
+      reshapeTo(c.tensor("x").as(c.result().dtype), Dims(resultDims(c).begin(), resultDims(c).end() - 1));
   const int64_t n = staticDims(c.b, {resultDims(c).back()})[0];
   constexpr int64_t kMost = 4096;
   if (n > kMost) c.fail("has more than 4096 powers");
@@ -447,7 +456,35 @@ ImportResults matrixExp(ImportContext& c) {
   return sum;
 }
 
+// A = U P with a positive P.
+ImportResults polarFactors(ImportContext& c) {
+  const Expr a = matrixOf(c);
+  const auto [s, u, vh] = ops::svd(a);
+  return {ops::matmul(u, vh), ops::matmul(adjoint(vh) * withDim(s, rows(vh)), vh)};
+}
+
+ImportResults squareRoot(ImportContext& c) { // of a positive matrix
+  const auto [values, vectors] = ops::eigh(matrixOf(c));
+  return ops::matmul(vectors * withDim(ops::sqrt(ops::max(values, 0.0)), rows(vectors)), adjoint(vectors));
+}
+
+// Q x, x Q or their transposes, for the Q of geqrf.
+ImportResults ormqr(ImportContext& c) {
+  const Expr packed = matrixOf(c), tau = c.tensor(c.has("input2") ? "input2" : "tau"),
+             x = c.tensor(c.has("input3") ? "input3" : "other");
+  const int64_t m = staticDims(c.b, {rowCount(packed)})[0], n = staticDims(c.b, {columnCount(packed)})[0];
+  std::vector<int64_t> none(packed.rank(), 0), more(packed.rank(), 0);
+  more.back() = m - n;
+  const Expr wide = ops::pad(packed, {.value = c.literal(0.0, packed.dtype()), .low = none, .high = more});
+  const Expr q = ops::householder_product(wide, tau);
+  const Expr f = c.flag("transpose", false) ? adjoint(q) : q;
+  return c.flag("left", true) ? ops::matmul(f, x) : ops::matmul(x, f);
+}
+
 const ImportRow kRows[] = {
+    {"aten.linalg_polar", polarFactors},
+    {"aten.linalg_matrix_sqrth", squareRoot},
+    {"aten.ormqr", ormqr},
     {"aten.cholesky", cholesky},
     {"aten.linalg_cholesky", cholesky},
     {"aten.linalg_cholesky_ex", cholesky},

@@ -376,6 +376,51 @@ ImportResults maskedIndex(ImportContext& c) {
                      in(c, "fill", x.dtype()));
 }
 
+// Adds values at indices where the mask is set.
+ImportResults maskedPut(ImportContext& c) {
+  const Expr x = c.tensor("self"), mask = c.tensor("mask"), values = c.tensor("values").as(x.dtype());
+  const std::vector<Expr> given = c.tensors("indices");
+  Expr at;
+  Dims dims = broadcastDims(c.b, mask.dims(), values.dims());
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i].valid() || given.size() != x.rank()) c.fail("has no index for each dim");
+    const int64_t n = staticDims(c.b, {x.dims().at(i)})[0];
+    const Expr one = ops::clamp(given[i].as(DType::I32), 0, std::max<int64_t>(n - 1, 0));
+    at = at.valid() ? at * n + one : one;
+  }
+  if (!at.valid()) c.fail("has no index for each dim");
+  dims = broadcastDims(c.b, dims, at.dims());
+  const Dims flat{elementsOf(c.b, dims)};
+  const Expr u = ops::select(broadcastTo(mask, dims), broadcastTo(values, dims), 0.0);
+  const Expr start = reshapeTo(x, {elementsOf(c.b, x.dims())});
+  const Expr y = ops::scatter(start, reshapeTo(broadcastTo(at, dims), flat), reshapeTo(u, flat),
+                              {.dim = 0, .reduce = "sum"});
+  return reshapeTo(y, x.dims());
+}
+
+// Pairs, triples, … of elements, in order.
+ImportResults combinations(ImportContext& c) {
+  const Expr x = c.tensor("self");
+  const std::vector<int64_t> shape = staticDims(c.b, resultDims(c));
+  if (shape.size() != 2) return filled(c.b, x.dtype(), resultDims(c), 0);
+  const int64_t n = staticDims(c.b, {x.dims().at(0)})[0], r = shape[1];
+  const bool repeats = c.flag("with_replacement", false);
+  constexpr int64_t kMost = 1 << 22;
+  if (shape[0] > kMost || r > 16 || shape[0] * r > kMost) c.fail("has more than 4 million elements");
+  Tensor at(DType::I32, {shape[0] * r});
+  std::vector<int64_t> now(static_cast<size_t>(r));
+  for (size_t i = 0; i < now.size(); ++i) now[i] = repeats ? 0 : static_cast<int64_t>(i);
+  for (int64_t row = 0; row < shape[0]; ++row) {
+    for (int64_t i = 0; i < r; ++i) at.setInt(row * r + i, now[static_cast<size_t>(i)]);
+    int64_t k = r - 1; // the last that can grow
+    while (k > 0 && now[static_cast<size_t>(k)] >= (repeats ? n - 1 : n - r + k)) --k;
+    if (r > 0) ++now[static_cast<size_t>(k)];
+    for (int64_t i = k + 1; i < r; ++i)
+      now[static_cast<size_t>(i)] = now[static_cast<size_t>(i - 1)] + (repeats ? 0 : 1);
+  }
+  return reshapeTo(ops::index_select(x, constantOf(c.b, at), {.dim = 0}), resultDims(c));
+}
+
 ImportResults pdist(ImportContext& c) {
   const Expr x = c.tensor("self");
   const int64_t n = staticDims(c.b, {x.dims().at(0)})[0], pairs = n * (n - 1) / 2;
@@ -466,6 +511,8 @@ const ImportRow kRows[] = {
     {"aten._embedding_bag_forward_only", embeddingBag},
     {"aten.index_reduce", indexReduce},
     {"aten._unsafe_masked_index", maskedIndex},
+    {"aten._unsafe_masked_index_put_accumulate", maskedPut},
+    {"aten.combinations", combinations},
     {"aten.pdist", pdist},
     {"aten._pdist_forward", pdist},
     {"aten.multilabel_margin_loss", multilabelMargin},

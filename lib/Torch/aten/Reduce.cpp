@@ -254,6 +254,7 @@ template <bool largest> ImportResults cummax(ImportContext& c) {
 ImportResults diff(ImportContext& c) {
   Expr x = c.tensor("self");
   const int64_t d = aten::dim(c, "dim", x.rank(), -1);
+  if (c.integer("n", 1) == 0) return x;
   std::vector<Expr> parts;
   if (c.has("prepend")) parts.push_back(c.tensor("prepend").as(x.dtype()));
   parts.push_back(x);

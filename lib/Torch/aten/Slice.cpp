@@ -271,8 +271,8 @@ ImportResults unfoldDim(ImportContext& c) { // Tensor.unfold
   return moved(reshapeTo(taken, wide), d + 1, static_cast<int64_t>(x.rank()));
 }
 
-ImportResults asStrided(ImportContext& c) {
-  const Expr x = c.tensor("self");
+// The elements of a contiguous tensor's memory that sizes and strides name, in order.
+Tensor stridedPlaces(ImportContext& c, Expr x) {
   // Strides refer to PyTorch's memory; of a contiguous tensor these are its elements in order.
   const std::vector<int64_t> size = c.ints("size"), stride = c.ints("stride");
   const int64_t offset = c.integer("storage_offset", 0);
@@ -291,8 +291,19 @@ ImportResults asStrided(ImportContext& c) {
       c.fail("reads beyond its operand: its memory is that of another tensor");
     at.setInt(i, source);
   }
-  const Expr flat = reshapeTo(x, {Dim(elements)});
-  return reshapeTo(ops::index_select(flat, constantOf(c.b, at), {.dim = 0}), resultDims(c));
+  return at;
+}
+
+ImportResults asStrided(ImportContext& c) {
+  const Expr x = c.tensor("self"), flat = reshapeTo(x, {elementsOf(c.b, x.dims())});
+  return reshapeTo(ops::index_select(flat, constantOf(c.b, stridedPlaces(c, x)), {.dim = 0}), resultDims(c));
+}
+
+ImportResults asStridedScatter(ImportContext& c) {
+  const Expr x = c.tensor("self"), flat = reshapeTo(x, {elementsOf(c.b, x.dims())});
+  const Expr at = constantOf(c.b, stridedPlaces(c, x)),
+             u = reshapeTo(c.tensor("src").as(x.dtype()), at.dims());
+  return reshapeTo(ops::scatter(flat, at, u, {.dim = 0, .reduce = "set"}), x.dims());
 }
 
 const ImportRow kRows[] = {
@@ -333,6 +344,7 @@ const ImportRow kRows[] = {
     {"aten.unfold_copy", unfoldDim},
     {"aten.as_strided", asStrided},
     {"aten.as_strided_copy", asStrided},
+    {"aten.as_strided_scatter", asStridedScatter},
 };
 
 } // namespace

@@ -1,6 +1,7 @@
 // Special functions, as compositions.
 #include "aten/Aten.h"
 #include "aten/Table.h"
+#include "dtc/Ops/Loop.h"
 
 #include <cmath>
 #include <limits>
@@ -172,19 +173,20 @@ ImportResults expit2(ImportContext& c) { // special_exp2 and its like are aliase
   return ops::exp2(self(c));
 }
 
-// Chebyshev, Hermite, Laguerre, Legendre polynomials by their recurrences, for a constant degree.
-struct Recurrence {
-  double first, slope, offset;                     // p0 = 1, p1 = slope * x + offset
-  double (*a)(double), (*b)(double), (*k)(double); // p(n+1) = (a x + k) p(n) - b p(n-1)
+// Chebyshev, Hermite, Laguerre and Legendre polynomials by their recurrences: p0 = 1, p1 = slope * x + offset,
+// p(n+1) = (a(n) x + k(n)) p(n) - b(n) p(n-1).
+template <class A, class B, class K> struct Recurrence {
+  double slope, offset;
+  A a;
+  B b;
+  K k;
 };
 
-ImportResults polynomial(ImportContext& c, const Recurrence& r, double shift) {
-  const Expr x0 = tensorOf(in(c, "x"));
-  if (!c.is<ImportInt>("n") && !c.is<double>("n")) c.fail("has a degree that is not a number");
-  const auto degree = static_cast<int64_t>(c.real("n"));
-  if (degree > 64) c.fail("has a degree above 64");
-  const Expr x = shift != 0 ? x0 * 2.0 - 1.0 : x0;
-  if (degree < 0) return filled(c.b, x.dtype(), resultDims(c), 0);
+// Of a degree that is a number.
+template <class R> Expr ofDegree(ImportContext& c, const R& r, Expr x, int64_t degree) {
+  constexpr int64_t kMostDegrees = 64; // the ops are unrolled
+  if (degree > kMostDegrees) c.fail("has a degree above 64");
+  if (degree < 0) return filled(c.b, x.dtype(), x.dims(), 0);
   Expr before = filled(c.b, x.dtype(), x.dims(), 1), now = x * r.slope + r.offset;
   if (degree == 0) return before;
   for (int64_t n = 1; n < degree; ++n) {
@@ -195,23 +197,42 @@ ImportResults polynomial(ImportContext& c, const Recurrence& r, double shift) {
   return now;
 }
 
-double zero(double) { return 0; }
-double one(double) { return 1; }
-double two(double) { return 2; }
-constexpr Recurrence kChebyshevT{1, 1, 0, two, one, zero}, kChebyshevU{1, 2, 0, two, one, zero},
-    kChebyshevV{1, 2, -1, two, one, zero}, kChebyshevW{1, 2, 1, two, one, zero},
-    kHermite{1, 2, 0, two, [](double n) { return 2 * n; }, zero}, kHermiteE{1, 1, 0, one, [](double n) { return n; }, zero},
-    kLaguerre{1,
-              -1,
-              1,
-              [](double n) { return -1 / (n + 1); },
-              [](double n) { return n / (n + 1); },
-              [](double n) { return (2 * n + 1) / (n + 1); }},
-    kLegendre{1,   1, 0, [](double n) { return (2 * n + 1) / (n + 1); }, [](double n) { return n / (n + 1); },
-              zero};
-template <const Recurrence& r, int shift = 0> ImportResults polynomialOf(ImportContext& c) {
-  return polynomial(c, r, shift);
+// Of a degree per element: a loop up to the largest.
+template <class R> Expr ofDegrees(ImportContext& c, const R& r, Expr x, Expr degrees) {
+  const Expr last = ops::max(degrees, ops::MaxArgs{});
+  const Expr one = filled(c.b, x.dtype(), x.dims(), 1), first = x * r.slope + r.offset;
+  const Expr low = ops::select(degrees < 0, 0.0, one);
+  const Expr start = ops::select(degrees >= 1, first, low);
+  return ops::forLoop(
+      c.b, int64_t(1), last, {one, first, start}, [&](Builder& in, Expr n, std::span<const ValueId> v) {
+        const Expr at(in, x), of(in, degrees), before(in, v[0]), now(in, v[1]), found(in, v[2]);
+        const Expr d = n.as(at.dtype());
+        const Expr factor = at * r.a(d) + r.k(d);
+        const Expr next = factor * now - before * r.b(d);
+        return std::vector<ValueId>{now, next, ops::select(ops::eq(of, n + 1), next, found)};
+      })[2];
 }
+
+template <const auto& r, int shift = 0> ImportResults polynomialOf(ImportContext& c) {
+  const Dims dims = resultDims(c);
+  const Expr given = broadcastTo(tensorOf(in(c, "x")), dims), x = shift ? given * 2.0 - 1.0 : given;
+  if (!c.isTensor("n")) return ofDegree(c, r, x, static_cast<int64_t>(c.real("n")));
+  return ofDegrees(c, r, x, broadcastTo(c.tensor("n").as(DType::I32), dims));
+}
+
+constexpr auto always = [](double v) { return [v](auto n) { return n * 0.0 + v; }; };
+constexpr auto kNothing = always(0);
+constexpr Recurrence kChebyshevT{1, 0, always(2), always(1), kNothing};
+constexpr Recurrence kChebyshevU{2, 0, always(2), always(1), kNothing};
+constexpr Recurrence kChebyshevV{2, -1, always(2), always(1), kNothing};
+constexpr Recurrence kChebyshevW{2, 1, always(2), always(1), kNothing};
+constexpr Recurrence kHermite{2, 0, always(2), [](auto n) { return n * 2.0; }, kNothing};
+constexpr Recurrence kHermiteE{1, 0, always(1), [](auto n) { return n * 1.0; }, kNothing};
+constexpr Recurrence kLaguerre{-1, 1, [](auto n) { return -1.0 / (n + 1.0); },
+                               [](auto n) { return n / (n + 1.0); },
+                               [](auto n) { return (n * 2.0 + 1.0) / (n + 1.0); }};
+constexpr Recurrence kLegendre{1, 0, [](auto n) { return (n * 2.0 + 1.0) / (n + 1.0); },
+                               [](auto n) { return n / (n + 1.0); }, kNothing};
 
 const ImportRow kRows[] = {
     {"aten.xlogy", xlogy},

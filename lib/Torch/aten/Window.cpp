@@ -59,11 +59,19 @@ ImportResults avgPool(ImportContext& c) {
   if (c.flag("ceil_mode", false)) args.ceil = true;
   args.count_include_pad = c.flag("count_include_pad", true);
   if (!c.has("divisor_override")) return unpooled(p, ops::avg_pool(p.x, args));
-  // Sums, divided by another number: averages of the padded operand times the window's elements.
-  if (c.flag("ceil_mode", false)) c.fail("has divisor_override and ceil_mode");
+  // Sums, divided by another number: averages of the operand with its padding, times the window's elements.
+  const Dims out = resultDims(c);
+  std::vector<int64_t> low(p.x.rank(), 0), high(p.x.rank(), 0);
   double elements = 1;
-  for (int64_t n : window) elements *= static_cast<double>(n);
-  return unpooled(p, ops::avg_pool(p.x, args) * (elements / c.real("divisor_override")));
+  for (size_t i = 0; i < p.spatial; ++i) {
+    const int64_t n = staticDims(c.b, {p.x.dims().at(i + 2)})[0],
+                  o = staticDims(c.b, {out.at(out.size() - p.spatial + i)})[0];
+    low[i + 2] = padding[i], high[i + 2] = (o - 1) * stride[i] + window[i] - n - padding[i];
+    elements *= static_cast<double>(window[i]);
+  }
+  const Expr wide = ops::pad(p.x, {.value = c.literal(0.0, p.x.dtype()), .low = low, .high = high});
+  return unpooled(p, ops::avg_pool(wide, {.window = window, .stride = stride}) *
+                         (elements / c.real("divisor_override")));
 }
 
 ImportResults lpPool(ImportContext& c) {

@@ -58,6 +58,7 @@ constexpr std::pair<std::string_view, std::string_view> kTraining[] = {
     {"aten.batch_norm", "aten.batch_norm.functional"},
     {"aten.native_batch_norm", "aten._native_batch_norm_legit_functional.default"},
     {"aten._native_batch_norm_legit", "aten._native_batch_norm_legit_functional.default"},
+    {"aten._batch_norm_with_update", "aten._batch_norm_with_update_functional.default"},
 };
 
 std::string_view baseName(std::string_view target) {
@@ -223,7 +224,8 @@ bool Functionalizer::trains(ImportNode& n) {
   if (found == std::end(kTraining)) return false;
   const ImportArgument* training = argument(n, "training");
   const auto* flag = training ? std::get_if<bool>(&training->value) : nullptr;
-  if (!flag || !*flag || !tensorArgument(n, "running_mean").valid() ||
+  const bool always = baseName(n.target) == "aten._batch_norm_with_update";
+  if ((!always && (!flag || !*flag)) || !tensorArgument(n, "running_mean").valid() ||
       !tensorArgument(n, "running_var").valid())
     return false;
   n.target = found->second;
