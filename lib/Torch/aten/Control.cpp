@@ -140,7 +140,16 @@ template <Expr (*f)(Expr, ops::Arg)> ImportResults ofNumbers(ImportContext& c) {
   return f(tensorOf(a), b);
 }
 
+ImportResults quotient(ImportContext& c) {
+  const Expr a = in(c, "a", DType::F64), b = in(c, "b", DType::F64);
+  return tensorOf(a) / b;
+}
+
+ImportResults asFloat(ImportContext& c) { return tensorOf(in(c, "a", DType::F64)); }
+
 const ImportRow kRows[] = {
+    {"_operator.truediv", quotient},
+    {"torch.sym_float", asFloat},
     {"_operator.add", ofNumbers<ops::add>},
     {"_operator.sub", ofNumbers<ops::sub>},
     {"_operator.mul", ofNumbers<ops::mul>},

@@ -1,0 +1,65 @@
+"""A captured graph of ATen ops as the program of a .pt2 file, which dtc's importer reads."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from typing import Any, BinaryIO, Mapping
+
+import torch
+from torch._export.serde import serialize
+from torch.export.graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymIntArgument,
+    TensorArgument,
+)
+
+
+def _argument(node: Any) -> Any:
+    value = node.meta.get("val") if isinstance(node, torch.fx.Node) else node
+    if isinstance(value, torch.Tensor):
+        return TensorArgument(name=node.name)
+    if isinstance(value, torch.SymInt):
+        return SymIntArgument(name=node.name)
+    return ConstantArgument(name=getattr(node, "name", ""), value=value)
+
+
+def outputs_of(graph: torch.fx.GraphModule) -> list[Any]:
+    outputs = graph.graph.output_node().args[0]
+    return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+
+
+def _named_types(graph: torch.fx.GraphModule) -> None:
+    """The serializer expects names of module classes, where a captured graph has the classes."""
+    for node in graph.graph.nodes:
+        stack: Mapping[str, Any] = node.meta.get("nn_module_stack") or {}
+        if any(isinstance(kind, type) for _, kind in stack.values()):
+            node.meta["nn_module_stack"] = {
+                key: (path, f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else kind)
+                for key, (path, kind) in stack.items()
+            }
+
+
+def write_program(graph: torch.fx.GraphModule, file: BinaryIO) -> None:
+    """Writes the graph as a .pt2 file without weights: all tensors are inputs."""
+    _named_types(graph)
+    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    signature = ExportGraphSignature(
+        [InputSpec(InputKind.USER_INPUT, _argument(node), None) for node in inputs],
+        [OutputSpec(OutputKind.USER_OUTPUT, _argument(output), None) for output in outputs_of(graph)],
+    )
+    module = serialize.GraphModuleSerializer(signature, []).serialize(graph)
+    program = {
+        "graph_module": serialize._dataclass_to_dict(module),
+        "schema_version": {"major": serialize.SCHEMA_VERSION[0], "minor": serialize.SCHEMA_VERSION[1]},
+        "range_constraints": {},
+    }
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("graph/archive_format", "pt2")
+        archive.writestr("graph/byteorder", "little")
+        archive.writestr("graph/models/model.json", json.dumps(program, cls=serialize.EnumEncoder))
