@@ -18,7 +18,7 @@ static void import(std::string_view text, bool report) {
     return;
   }
   if (!imported->complete && !diags.hasErrors() && imported->problems.empty()) std::abort();
-  if (imported->complete) (void)dtc::verifyText(imported->module, diags);
+  if (imported->complete) (void)dtc::verifyModule(imported->module, diags);
   (void)dtc::renderDiagnostics(diags, imported->module.source, false);
 }
 
