@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace dtc {
 
@@ -46,8 +47,10 @@ PJRT_Error* compile(PJRT_Client& client, std::string_view code, std::string_view
   compiled->options = options;
   compiled->fingerprint = fingerprintOf(code, options);
   compiled->deviceIds = read->deviceIds;
-  for (int64_t i = 0; compiled->deviceIds.empty() && i < read->numPartitions; ++i)
-    compiled->deviceIds.push_back(i);
+  if (compiled->deviceIds.empty()) {
+    compiled->deviceIds.resize(static_cast<size_t>(read->numPartitions));
+    std::iota(compiled->deviceIds.begin(), compiled->deviceIds.end(), 0);
+  }
   if (compiled->deviceIds.size() != static_cast<size_t>(read->numPartitions))
     return pjrtError(PJRT_Error_Code_INVALID_ARGUMENT,
                      "the device assignment has another number of partitions");
