@@ -112,9 +112,9 @@ PJRT_Error* deserialize(PJRT_Executable_DeserializeAndLoad_Args* a) {
   return compile(*a->client, text, options, a->loaded_executable);
 }
 
-// The program before compilation: JAX shows it, and asks it for what other functions do not say.
+// The program of one partition before kernels are made: JAX shows it.
 PJRT_Error* program(PJRT_Executable_OptimizedProgram_Args* a) {
-  const std::string& text = a->executable->compiled->program.text();
+  const std::string& text = a->executable->compiled->program.partitionText();
   give("mlir", a->program->format, a->program->format_size);
   if (!a->program->code)
     a->program->code_size = text.size();

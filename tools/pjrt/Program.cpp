@@ -2,6 +2,7 @@
 
 #include "ElementTypes.h"
 #include "OpSharding.h"
+#include "PartitionText.h"
 #include "dtc/Eval/Eval.h"
 #include "dtc/StableHlo/vhlo/Vhlo.h"
 
@@ -80,6 +81,13 @@ bool PjrtProgram::compile(std::string_view code, int64_t numPartitions, const st
   options.backend.name = backend;
   program_ = CompiledProgram::compile(source, options, std::move(machine), error);
   return program_ && describe(error);
+}
+
+const std::string& PjrtProgram::partitionText() const {
+  std::call_once(partitioned_, [&] {
+    if (!coordinates_.empty()) partitionText_ = dtc::partitionText(text_, name_, numPartitions_);
+  });
+  return partitionText_.empty() ? text_ : partitionText_;
 }
 
 std::string PjrtProgram::shardingOf(ShardingId id) const {

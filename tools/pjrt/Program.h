@@ -33,6 +33,8 @@ public:
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& text() const { return text_; } // StableHLO
+  // What one partition runs, as StableHLO with collectives; the text where there is one partition.
+  [[nodiscard]] const std::string& partitionText() const;
   [[nodiscard]] int64_t numPartitions() const { return numPartitions_; }
   [[nodiscard]] const std::vector<PjrtValue>& arguments() const { return arguments_; }
   [[nodiscard]] const std::vector<PjrtValue>& results() const { return results_; }
@@ -63,7 +65,9 @@ private:
   }
   std::vector<size_t> coordinates_; // by partition: of the mesh; empty: a program of one device
   std::vector<PjrtValue> arguments_, results_;
-  mutable std::mutex mutex_; // until whole results are read
+  mutable std::mutex mutex_;           // until whole results are read
+  mutable std::once_flag partitioned_; // partitionText_ is made
+  mutable std::string partitionText_;
 };
 
 } // namespace dtc

@@ -187,6 +187,16 @@ TEST_F(PjrtPlugin, ShardsAndTheirDevices) {
   ASSERT_EQ(extension->output_shardings(&s), nullptr);
   ASSERT_EQ(s.num_values, 1u); // propagation shards the result like the argument
   EXPECT_EQ(std::string(s.shardings[0], s.sharding_sizes[0]), "\x08\x03\x1a\x01\x02\x22\x02\x00\x01"s);
+  PJRT_Program shown{sizeof shown, nullptr, nullptr, 0, nullptr, 0}; // what one device runs
+  PJRT_Executable_OptimizedProgram_Args show{};
+  show.executable = get.executable;
+  show.program = &shown;
+  ok(PJRT_Function_Executable_OptimizedProgram, show);
+  std::string text(shown.code_size, ' ');
+  shown.code = text.data();
+  ok(PJRT_Function_Executable_OptimizedProgram, show);
+  EXPECT_NE(text.find("stablehlo.add %x_0, %x_0 : tensor<2xf32>"), std::string::npos) << text;
+  EXPECT_EQ(text.find("sdy."), std::string::npos) << text;
   const std::array<float, 4> data{1, 2, 3, 4};
   std::vector<PJRT_Buffer*> results;
   ASSERT_EQ(run(e, {buffer(data.data(), {2}, {}, 1), buffer(data.data() + 2, {2}, {}, 0)}, results), "");
