@@ -224,6 +224,7 @@ Status Graphs::node(const NodeProto& n, size_t g, Scope& scope, const Call& call
   ImportNode made;
   made.target = isDefaultDomain(n.domain) ? n.opType : n.domain + "." + n.opType;
   made.name = call.prefix + n.name;
+  if (made.name.ends_with('/')) made.name.pop_back(); // a node without a name in a function
   for (const std::string& input : n.inputs) made.arguments.push_back({"", use(input, scope)});
   for (const AttributeProto& a : n.attributes) {
     DTC_TRY(auto value, attribute(a, scope, call));
