@@ -261,6 +261,10 @@ void addResizeOps(OpRegistry& ops) {
        "leave out positions beyond the ends, and divide by the sum of the other weights"}};
   resize.operandClasses = kFloats;
   resize.rule = resizeRule;
+  resize.through = {linear(1, kFloats)};
+  resize.checks = {.coincidences = {{"P(max) -> P(max)", "holds for the nearest element only"},
+                                    {"P(min) -> P(min)", "holds for the nearest element only"},
+                                    {"P(prod) -> P(prod)", "holds for the nearest element only"}}};
   resize.eval = resizeEval;
   resize.decompose = resizeDecompose;
   resize.samples = "T[2, 3, 5] {dims = [2], sizes = [7], scales = [0.7142857142857143], offsets = "
