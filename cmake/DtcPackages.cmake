@@ -59,9 +59,7 @@ target_compile_definitions(dtc-jit-clang-static PRIVATE $<TARGET_PROPERTY:dtcCla
 target_include_directories(dtc-jit-clang-static SYSTEM PRIVATE "${DTC_LLVM_INCLUDE}")
 target_include_directories(dtc-jit-clang-static PRIVATE "${CMAKE_SOURCE_DIR}/include" "${CMAKE_BINARY_DIR}/include"
                            "${CMAKE_SOURCE_DIR}/lib/Jit/Clang")
-# Most of LLVM's data is pointers: compact relocations (DT_RELR, glibc 2.36) make the file a tenth smaller.
-target_link_options(dtc-jit-clang-static PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,defs -Wl,--pack-dyn-relocs=relr
-                    -Wl,--icf=all -Wl,-O2 "-L${DTC_LLVM_PREFIX}/lib")
+target_link_options(dtc-jit-clang-static PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,defs -Wl,--icf=all -Wl,-O2 "-L${DTC_LLVM_PREFIX}/lib")
 target_link_libraries(dtc-jit-clang-static PRIVATE dtcSupport Threads::Threads ${CMAKE_DL_LIBS}
                       -Wl,--start-group ${clangLibraries} -Wl,--end-group ${llvmLibraries} "${DTC_ZLIB_STATIC}"
                       "${DTC_ZSTD_STATIC}")
