@@ -176,14 +176,22 @@ private:
     } else {
       value = text_.attrText(a.attr);
     }
+    const bool layouts = a.name.ends_with("_layouts"); // of operands and results: both or none
     for (const Default& d : kDefaults)
-      if (d.name == a.name && d.text == value) return;
+      if (d.name == a.name && d.text == value && !(layouts && hasLayouts())) return;
     begin(a.name);
     if (n.is(BcKind::Unit) ||
         ((a.name == "use_global_device_ids" || a.name == "has_dynamic_root") && value == "true"))
       return;
     text_.out += " = ";
     text_.out += value;
+  }
+
+  [[nodiscard]] bool hasLayouts() const {
+    return std::ranges::any_of(attrs_, [&](const VhloAttr& a) {
+      const BcNode& n = bc_.attrs[a.attr];
+      return a.name.ends_with("_layouts") && n.is(BcKind::List) && !n.attrs.empty();
+    });
   }
 
   void channel(const BcNode& id) {
