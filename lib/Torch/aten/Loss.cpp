@@ -100,7 +100,7 @@ ImportResults softMargin(ImportContext& c) {
 }
 
 ImportResults marginRanking(ImportContext& c) {
-  const Expr a = c.tensor("input1"), b = c.tensor("input2"), y = c.tensor("target");
+  const Expr a = c.tensor("input1"), b = c.tensor("input2"), y = c.tensor("target").as(a.dtype());
   const Expr loss = -y * (a - b) + c.real("margin", 0);
   return reduced(c, ops::relu(loss));
 }
