@@ -21,6 +21,7 @@ dtc = limit + config.dtc_build_root + "/bin/dtc"
 must_fail = config.test_source_root + "/tools/must-fail "
 config.substitutions.append((r"\bnot (?=(--exit \d+ )?(%dtc|%gpus))", must_fail))
 config.substitutions.append(("%dtc-opt", dtc + " opt" + config.dtc_opt_checks))
+config.substitutions.append(("%dtc-unit", limit + config.dtc_build_root + "/bin/dtc-unit"))
 config.substitutions.append(("%dtc-binary", config.dtc_build_root + "/bin/dtc"))
 config.substitutions.append(("%dtc", dtc))
 # `%gpus N %dtc …`: with N GPUs that are stubs of our own (test/stub), CUDA's libraries among them.

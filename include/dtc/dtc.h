@@ -87,6 +87,10 @@ DTC_API dtc_status dtc_compile(dtc_context* context, const char* name, const cha
                                const dtc_options* options, dtc_executable** executable, dtc_error** error);
 DTC_API dtc_status dtc_compile_file(dtc_context* context, const char* path, const dtc_options* options,
                                     dtc_executable** executable, dtc_error** error);
+/* A program that `dtc compile --emit package` has compiled: needs no compiler. The only way in of libdtc_runtime.so, which
+ * has all functions of this header but the two above and dtc_command. */
+DTC_API dtc_status dtc_load_package(dtc_context* context, const char* path, dtc_executable** executable,
+                                    dtc_error** error);
 /* No call on the executable may be in progress. */
 DTC_API void dtc_executable_free(dtc_executable* executable);
 
@@ -189,7 +193,8 @@ DTC_API void dtc_set_print(dtc_executable* executable, void (*print)(void* self,
  * `input`: what it reads as standard input. `write` is called at the end with what it printed: stream 1 is standard
  * output, 2 is standard error. */
 DTC_API int32_t dtc_command(const char* const* words, size_t num_words, const char* input, size_t input_size,
-                            void (*write)(void* self, int32_t stream, const char* text, size_t size), void* self);
+                            void (*write)(void* self, int32_t stream, const char* text, size_t size),
+                            void* self);
 
 /* All that the program dtc does: its main() returns this. For programs that are nothing else: it changes how the process
  * handles signals and memory. */

@@ -1,8 +1,10 @@
 #include "dtc/Api/CompiledProgram.h"
+#include "dtc/Api/PackageFile.h"
 
+#include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
-#include "dtc/Passes/analysis/MemoryPlan.h"
 #include "dtc/Report/FileFormat.h"
+#include "dtc/Runtime/backend/cpu/CpuBackend.h"
 #include "dtc/Session/ArgumentSizes.h"
 #include "dtc/StableHlo/vhlo/Vhlo.h"
 
@@ -15,17 +17,6 @@ namespace {
 
 double msSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-}
-
-std::string textAttr(const Module& m, const AttrList& attrs, std::string_view name) {
-  const StrId key = m.strings.find(name);
-  const AttrId id = key.valid() ? findAttr(attrs, key) : AttrId();
-  return id.valid() ? std::string(m.strings[m.attrs[id].text]) : std::string();
-}
-
-std::string shardingText(const Module& m, ShardingId id) {
-  if (!id || m.shardings[id].fullyReplicated()) return {};
-  return printSharding(m.shardings[id], m.shardings.meshOf(id), m.strings, ShardingStyle::Dim);
 }
 
 void printToStdout(void*, const std::string& text) { (void)std::fwrite(text.data(), 1, text.size(), stdout); }
@@ -83,21 +74,21 @@ Status CompiledProgram::load(SourceText text, const CompileOptions& o, Diagnosti
   if (Status s = read(std::move(text), o, m, entry, diags); !s) return s;
   DTC_TRY(auto target, targetOfBackend(o.backend.name));
   phases_.push_back({"parse", msSince(begin)});
-  session_.emplace(std::move(m), entry, o.lowering.pipeline(std::move(target)));
-  session_->hooks.after = [&](const PassStep& step, const Module&, double ms) {
+  Session session(std::move(m), entry, o.lowering.pipeline(std::move(target)));
+  session.hooks.after = [&](const PassStep& step, const Module&, double ms) {
     phases_.push_back({step.pass->name, ms});
   };
-  const Status lowered = session_->lower(Stage::Placed, diags);
-  session_->hooks.after = {};
-  if (!lowered) return lowered;
+  if (Status s = session.lower(Stage::Placed, diags); !s) return s;
   BackendChoice choice = o.backend;
   choice.optLevel = o.lowering.optLevel;
   choice.cuda.measureSchedules = o.lowering.optLevel >= 3;
-  DTC_TRY(backend_, machine_->backend(choice, session_->numDevices()));
-  DTC_TRY(executable_, session_->load(*backend_, machine_->pool,
-                                      {.fixedSchedule = o.lowering.optLevel >= 2,
-                                       .graphs = o.graphs,
-                                       .hostPredicates = o.hostPredicates}));
+  DTC_TRY(backend_, machine_->backend(choice, session.numDevices()));
+  module_ = std::move(session.module());
+  entry_ = session.entry();
+  DTC_TRY(executable_, Executable::load(*module_, entry_, *backend_, machine_->pool,
+                                        {.fixedSchedule = o.lowering.optLevel >= 2,
+                                         .graphs = o.graphs,
+                                         .hostPredicates = o.hostPredicates}));
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
   describe();
   return Ok{};
@@ -123,34 +114,48 @@ std::unique_ptr<CompiledProgram> CompiledProgram::compile(SourceText text, const
   return nullptr;
 }
 
+Status CompiledProgram::loadPackage(const std::string& path, Diagnostics& diags) {
+  DTC_TRY(auto file, InputFile::open(path));
+  DTC_TRY(auto package, readPackage(file));
+  if (Status s = checkFits(package, path); !s) return s;
+  source_ = {path + "/program.dt", package.program};
+  module_.emplace(standardOps());
+  if (!parseModule(source_, standardOps(), *module_, diags) || !verifyModule(*module_, diags))
+    return inputError("");
+  entry_ = module_->findFunction(package.needs.entry);
+  if (!entry_.valid() || levelOf(*module_, entry_) != Level::Placed)
+    return inputError(quotedPath(path) + " is not a valid package: its program has no placed function @" +
+                      package.needs.entry);
+  const JitConfig config = packagedKernels(package);
+  packaged_ = std::make_unique<CpuJit>(config);
+  const int64_t devices = meshValueOf(*module_, entry_).numDevices();
+  backend_ = makeCpuBackend(*packaged_, machine_->pool, devices, config, package.needs.optLevel);
+  DTC_TRY(executable_, Executable::load(*module_, entry_, *backend_, machine_->pool,
+                                        {.fixedSchedule = package.needs.optLevel >= 2}));
+  for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
+  describe();
+  return Ok{};
+}
+
+std::unique_ptr<CompiledProgram> CompiledProgram::loadPackage(const std::string& path,
+                                                              std::shared_ptr<Machine> machine,
+                                                              ApiError& error) noexcept {
+  try {
+    std::unique_ptr<CompiledProgram> made(new CompiledProgram(std::move(machine)));
+    Diagnostics diags;
+    const Status loaded = made->loadPackage(path, diags);
+    if (loaded) return made;
+    error = apiError(loaded.error(), diags, made->source_);
+  } catch (...) {
+    error = apiError(errorOfException());
+  }
+  return nullptr;
+}
+
 void CompiledProgram::describe() {
-  const Module& m = module();
-  const Function& f = m[entry()];
   kept_ = executable_->keptArguments();
-  set_.assign(f.args.size(), false);
-  for (size_t i = 0; i < f.args.size(); ++i) {
-    const FuncArg& a = f.args[i];
-    const Type& type = globalTypeOf(m, a);
-    arguments_.push_back({std::string(m.strings[m[a.value].name]), textAttr(m, a.attrs, "name"), type.dtype,
-                          type.staticShape(),
-                          shardingText(m, a.globalType ? m[a.value].sharding : ShardingId()), !kept_[i]});
-  }
-  for (size_t i = 0; i < f.results.size(); ++i) {
-    const FuncResult& r = f.results[i];
-    const Type& type = globalTypeOf(m, r);
-    results_.push_back({r.label ? std::string(m.strings[r.label]) : std::to_string(i),
-                        textAttr(m, r.attrs, "name"), type.dtype, type.staticShape(),
-                        shardingText(m, r.globalType ? r.sharding : ShardingId())});
-  }
-  for (auto [result, argument] : carriedResults(m, entry())) {
-    arguments_[argument].carried = static_cast<int64_t>(result);
-    results_[result].carried = static_cast<int64_t>(argument);
-  }
-  const Mesh& mesh = executable_->mesh();
-  if (mesh.name) mesh_.name = m.strings[mesh.name];
-  for (const MeshAxis& axis : mesh.axes) mesh_.axes.emplace_back(m.strings[axis.name], axis.size);
-  mesh_.devices = mesh.devices;
-  mesh_.numDevices = mesh.numDevices();
+  info_ = describeProgram(*module_, entry_, kept_);
+  set_.assign(kept_.size(), false);
 }
 
 std::span<const int64_t> CompiledProgram::argumentShape(size_t i, int64_t device) const {
@@ -168,15 +173,15 @@ void CompiledProgram::setPrint(PrintTarget target) {
 
 // Notes which arguments have values after this call. Error (Usage): one that is skipped has none.
 Status CompiledProgram::checkSkipped(const RunRequest& r) {
-  const size_t each = r.tensors.argumentShards ? static_cast<size_t>(mesh_.numDevices) : 1;
-  if (r.tensors.arguments.size() != each * arguments_.size()) return Ok{}; // reported by the executable
+  const size_t each = r.tensors.argumentShards ? static_cast<size_t>(info_.mesh.numDevices) : 1;
+  if (r.tensors.arguments.size() != each * info_.arguments.size()) return Ok{}; // reported by the executable
   for (size_t i = 0; i < r.tensors.arguments.size(); ++i) {
     const BorrowedTensor& t = r.tensors.arguments[i];
     if (t.skip && !set_[i / each])
-      return usageError("argument %" + arguments_[i / each].name +
+      return usageError("argument %" + info_.arguments[i / each].name +
                         " has no value: no earlier run was told to keep it, or the last run used it up");
   }
-  for (size_t i = 0; i < arguments_.size(); ++i) {
+  for (size_t i = 0; i < info_.arguments.size(); ++i) {
     const std::span<const BorrowedTensor> own = r.tensors.arguments.subspan(i * each, each);
     set_[i] = kept_[i] && std::ranges::all_of(own, [](const BorrowedTensor& t) { return t.skip || t.keep; });
   }
@@ -213,7 +218,7 @@ bool CompiledProgram::carryOver(ApiError& error) noexcept {
   try {
     const Status done = executable_->carryOver();
     for (size_t i = 0; i < set_.size(); ++i)
-      if (arguments_[i].carried >= 0) set_[i] = done.ok();
+      if (info_.arguments[i].carried >= 0) set_[i] = done.ok();
     if (done) return true;
     error = apiError(done.error(), {}, source_);
   } catch (...) {

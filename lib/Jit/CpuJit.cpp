@@ -121,11 +121,29 @@ Result<std::vector<std::string>> CpuJit::Impl::run(std::span<const SourceUnit* c
                                "\n--- source of " + names[0] + " ---\n" + units[0]->text};
 }
 
+// The key of a packaged kernel has this in place of the compiler, which is not there when it is loaded.
+constexpr const char* kPackaged = "package";
+
+static Result<std::vector<std::string>> packagedObjects(std::span<const SourceUnit> units,
+                                                        const CompileMode& mode, const std::string& prologue,
+                                                        const KernelObjects& packaged) {
+  std::vector<std::string> out;
+  for (const SourceUnit& unit : units) {
+    const auto at = packaged.byKey.find(cacheKey(unit, mode, prologue, kPackaged));
+    if (at == packaged.byKey.end())
+      return inputError("the package has no code for the kernel '" + unit.name +
+                        "': it is damaged, or from another build of dtc");
+    out.push_back(at->second);
+  }
+  return out;
+}
+
 Result<std::vector<std::string>> CpuJit::Impl::objects(std::span<const SourceUnit> units,
                                                        const CompileMode& mode, size_t* numCompiled) const {
+  const std::string prologue = toHex(Sha256().field(mode.prologue.complete()).finish());
+  if (config.packaged) return packagedObjects(units, mode, prologue, *config.packaged);
   std::vector<std::string> out(units.size()), keys(units.size());
   std::vector<size_t> missing;
-  const std::string prologue = toHex(Sha256().field(mode.prologue.complete()).finish());
   for (size_t i = 0; i < units.size(); ++i) {
     keys[i] = cacheKey(units[i], mode, prologue, clang.identity());
     if (auto cached = clang.identity().empty() ? std::nullopt : cache.load(keys[i], cacheTarget(mode)))
@@ -145,6 +163,11 @@ Result<std::vector<std::string>> CpuJit::Impl::objects(std::span<const SourceUni
   });
   for (auto& error : errors)
     if (error) return std::move(*error);
+  if (config.collected) {
+    const std::lock_guard lock(config.collected->mutex);
+    for (size_t i = 0; i < units.size(); ++i)
+      config.collected->byKey[cacheKey(units[i], mode, prologue, kPackaged)] = out[i];
+  }
   return out;
 }
 

@@ -10,7 +10,10 @@ namespace {
 std::atomic<const BugHandler*> bugHandler = nullptr;
 } // namespace
 
-BugHandlerScope::BugHandlerScope(const BugHandler& handler) : before_(bugHandler.exchange(&handler)) {}
+// Where failing checks throw, they keep doing so: the process is not the driver's.
+BugHandlerScope::BugHandlerScope(const BugHandler& handler) : before_(bugHandler.load()) {
+  if (!before_ || !before_->throws) bugHandler = &handler;
+}
 BugHandlerScope::~BugHandlerScope() { bugHandler.store(before_); }
 
 InternalError::InternalError(const char* file, int line, const char* what)

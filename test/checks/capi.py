@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import zipfile
 from pathlib import Path
 
 HEADERS = ["include/dtc/dtc.h", "include/dtc/dlpack.h"]
@@ -145,6 +146,79 @@ def check_headers(context, folder):
             context.passed()
 
 
+def changed(package, out, entry, change):
+    """A copy of a package in which the text of one entry is changed."""
+    with zipfile.ZipFile(package) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as new:
+        for name in old.namelist():
+            text = old.read(name)
+            new.writestr(name, change(text.decode()).encode() if name == entry else text)
+    return out
+
+
+def without_compiler(context, folder):
+    """The environment of a process that finds libdtc_runtime.so, but no compiler and no cache."""
+    runtime = folder / "runtime"
+    runtime.mkdir()
+    shutil.copy(context.build / "bin" / "libdtc_runtime.so", runtime / "libdtc_runtime.so.1")
+    if (context.build / "bin" / "dtc-onednn.so").exists():
+        shutil.copy(context.build / "bin" / "dtc-onednn.so", runtime)
+    kept = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CACHE_HOME")}
+    return {**kept, "LD_LIBRARY_PATH": f"{runtime}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+
+
+def check_packages(context, folder):
+    """A package runs without a compiler, and says why where it does not fit."""
+    package, program = folder / "layer.dtcpkg", folder / "layer.dt"
+    program.write_text("func @main(%x: f32[8, 16], %w: f32[16, 4]) -> (%y: f32[8, 4]) {\n  %h = matmul %x, %w\n"
+                       "  %y = add %h, 1.5\n  return %y\n}\n")
+    done = context.run(context.dtc, "compile", program, "--emit", "package", "-o", package)
+    if done.returncode:
+        context.failed("capi package", done.stderr)
+        return
+    text = re.search(r"^```c\n(.*?)^```", (context.root / "docs/packages.md").read_text(), re.M | re.S)[1]
+    (folder / "serve.c").write_text(text)
+    done = context.run(compiler(), "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", folder / "serve.c",
+                       f"-I{context.root}/include", f"-L{context.build}/bin", "-ldtc_runtime", "-o", folder / "serve")
+    if done.returncode:
+        context.failed("capi package program", done.stderr)
+        return
+    environment = without_compiler(context, folder)
+
+    def expect(name, path, code, words, **more):
+        done = subprocess.run([str(folder / "serve"), str(path)], env={**environment, **more}, capture_output=True,
+                              text=True, timeout=60)
+        if done.returncode != code or words not in done.stdout + done.stderr:
+            context.failed(f"capi package {name}", f"expected exit code {code} and '{words}', got {done.returncode}:\n"
+                           f"{done.stdout}{done.stderr}")
+        else:
+            context.passed()
+
+    expect("runs", package, 0, "2 arguments, result[0] = 1.5")
+    manifest = "manifest.json"
+    expect("of another version", changed(package, folder / "version", manifest, lambda t: t.replace('"dtc": "', '"dtc": "9')),
+           1, "was compiled by dtc 9")
+    expect("of another format", changed(package, folder / "format", manifest, lambda t: t.replace('"format": 1', '"format": 2')),
+           1, "is a package of format 2")
+    expect("for another target", changed(package, folder / "target", manifest, lambda t: t.replace('"cpu",', '"sm_90",', 1)),
+           1, "is compiled for the target sm_90")
+    expect("for a better CPU", changed(package, folder / "level", manifest, lambda t: re.sub('"cpu": "\\w+"', '"cpu": "avx512"', t)),
+           1, "needs a CPU with avx512", DTC_CPU_LEVEL="generic")
+    expect("with an unknown entry", changed(package, folder / "entry", manifest, lambda t: t.replace('"main"', '"other"')),
+           1, "has no placed function @other")
+    expect("with another program", changed(package, folder / "program", "program.dt", lambda t: t.replace("1.5", "2.5")),
+           1, "has no code for the kernel")
+    expect("with a wrong program", changed(package, folder / "wrong", "program.dt", lambda t: t.replace("return", "retur")),
+           1, "error: ")
+    data = package.read_bytes()
+    for name, bytes_ in (("cut off", data[:-100]), ("with a wrong byte", data[:200] + bytes([data[200] ^ 1]) + data[201:]),
+                         ("empty", b"")):
+        (folder / "damaged").write_bytes(bytes_)
+        expect(name, folder / "damaged", 1, "is not a valid package")
+    needed = context.run("ldd", context.build / "bin" / "libdtc_runtime.so").stdout
+    if "LLVM" in needed or "clang" in needed:
+        context.failed("capi runtime", f"libdtc_runtime.so needs a compiler:\n{needed}")
+
+
 def check(context):
     if not compiler() or not (context.build / "bin" / "libdtc.so").exists():
         context.note("the C API is not checked: no C compiler, or libdtc was not built")
@@ -154,3 +228,4 @@ def check(context):
         check_headers(context, folder)
         check_abi(context, folder)
         check_program(context, folder)
+        check_packages(context, folder)

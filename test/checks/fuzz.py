@@ -86,6 +86,18 @@ def safetensors(_):
     yield json.dumps({"metadata": {"total_size": 8}, "weight_map": {"x": "a.safetensors"}}).encode()
 
 
+def packages(_):
+    manifest = {"format": 1, "dtc": "0.1.0", "target": "cpu", "cpu": "avx2", "optLevel": 1, "entry": "main"}
+    for kernels in (0, 2):
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr("manifest.json", json.dumps(manifest))
+            archive.writestr("program.dt", "func @main() {\n  return\n}\n")
+            for number in range(kernels):
+                archive.writestr(f"kernels/{number:064x}.o", b"\x7fELF")
+        yield out.getvalue()
+
+
 def protos(_):
     """Messages with a field of each wire type, nested and packed."""
     simple = b"\x08\x96\x01" + b"\x15" + struct.pack("<f", 1.5) + b"\x19" + struct.pack("<d", -2.0) + b"\x22\x03abc"
@@ -114,7 +126,7 @@ def models(context):
 
 
 # By parser: its initial corpus, and the maximum input length.
-CORPORA = {"hlo": (audits, 4096), "ir": (modules, 4096), "mlir": (imports, 4096), "vhlo": (artifacts, 2048), "npy": (npys, 1024), "npz": (npzs, 2048), "onnx": (models, 4096), "proto": (protos, 256), "safetensors": (safetensors, 1024),
+CORPORA = {"hlo": (audits, 4096), "ir": (modules, 4096), "mlir": (imports, 4096), "vhlo": (artifacts, 2048), "npy": (npys, 1024), "npz": (npzs, 2048), "package": (packages, 2048), "onnx": (models, 4096), "proto": (protos, 256), "safetensors": (safetensors, 1024),
            "pt2": (pt2s, 16384),
            "inputs": (lambda context: words(context, "--input"), 256),
            "pipeline": (lambda context: words(context, "-p"), 256)}

@@ -3,6 +3,7 @@
 #include "Program.h"
 #include "Timing.h"
 #include "Verbs.h"
+#include "dtc/Api/PackageFile.h"
 #include "dtc/Cuda/FitKernels.h"
 #include "dtc/Cuda/Nvrtc.h"
 #include "dtc/IR/DevicePrograms.h"
@@ -59,6 +60,7 @@ public:
   }
 
   int run() {
+    if (o_.emit == "package") return package();
     if (Status s = lower(); !s) return diagnosed_ ? kExitInput : env_.fail(s.error());
     auto outputs = makeFiles();
     if (!outputs) return env_.fail(outputs.error());
@@ -97,6 +99,14 @@ private:
       env_.err(workText(workRows()) + (cuda() ? kernelsText(kernels, o_.target) : "") +
                (remarks_.empty() ? "" : "materialized:\n" + remarksText(remarks_, m_)) + memoryText(memory));
     return kExitDone;
+  }
+
+  int package() {
+    Diagnostics diags;
+    env_.status.at("compiling kernels");
+    const auto bytes = makePackage(session_, o_.lowering.optLevel, diags);
+    if (env_.report(diags, m_.source) != kExitDone) return kExitInput;
+    return bytes ? writeOut(env_, o_.out, *bytes) : env_.fail(bytes.error());
   }
 
   bool cuda() const { return o_.target != "cpu"; }
@@ -337,6 +347,10 @@ Result<int> runCompile(Environment& env, const CompileOptions& o) {
                       " supports kernels, ptx and cubin");
   if (!cuda && (o.emit == "ptx" || o.emit == "cubin"))
     return usageError("--emit " + o.emit + " needs a GPU target such as --target sm_90");
+  if (o.emit == "package" && cuda) return usageError("--emit package needs --target cpu");
+  if (o.emit == "package" && (o.out.empty() || o.out == "-"))
+    return usageError("a package is binary: write it to a file with -o, such as -o model.dtcpkg");
+  if (o.emit == "package" && o.stats) return usageError("--stats has no report for --emit package");
   if (Status s = checkChoices(o.lowering); !s) return s.error();
   if (Status s = checkPasses(o.printAfter); !s) return s.error();
   LapClock clock;
@@ -359,15 +373,17 @@ Verb compileVerb() {
   v.summary = "run the standard pipeline and print the IR, kernels or machine code";
   v.examples = "  dtc compile examples/linear-softmax.dt --emit kernels\n"
                "  dtc compile examples/gpt.dt --target sm_90 --emit ptx -o gpt.ptx\n"
-               "  dtc compile examples/gpt.dt --emit kernels -o kernels/";
+               "  dtc compile examples/gpt.dt --emit kernels -o kernels/\n"
+               "  dtc compile examples/mlp.dt --emit package -o mlp.dtcpkg";
   v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
     auto o = std::make_shared<CompileOptions>();
     addProgramOptions(app, o->program);
-    app.add_option(
-           "--emit", o->emit,
-           "ir: the per-device program; schedule (default): fused regions and steps; kernels: their source")
-        ->type_name("ir|schedule|kernels|llvm|asm|ptx|cubin")
-        ->check(CLI::IsMember({"ir", "schedule", "kernels", "llvm", "asm", "ptx", "cubin"}));
+    app.add_option("--emit", o->emit,
+                   "ir: the per-device program; schedule (default): fused regions and steps; kernels: their "
+                   "source; package: one "
+                   "file to run without a compiler")
+        ->type_name("ir|schedule|kernels|llvm|asm|ptx|cubin|package")
+        ->check(CLI::IsMember({"ir", "schedule", "kernels", "llvm", "asm", "ptx", "cubin", "package"}));
     app.add_option("--target", o->target, "target to compile for")->type_name("cpu|sm_NN[a]");
     app.add_option("-o", o->out, "output file, or folder for several files; - is standard output")
         ->type_name("OUT");

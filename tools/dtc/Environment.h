@@ -2,8 +2,10 @@
 // The state of one run of dtc, instead of globals: streams, command line, status. Tests create one with
 // in-memory streams to run the whole compiler in process.
 #include "StatusLine.h"
+#include "dtc/Files/Package.h"
 #include "dtc/Support/DiagnosticsJson.h"
 #include "dtc/Support/Result.h"
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +31,8 @@ public:
   DiagnosticsFormat diagnostics = DiagnosticsFormat::Text;
   // The text being compiled, for bug reports.
   SourceText currentSource;
+  // The package that the program was read from, if it was one.
+  std::optional<Package> package;
   // The current phase, shown only if standard error is a terminal.
   StatusLine status;
 

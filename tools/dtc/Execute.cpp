@@ -4,6 +4,7 @@
 #include "Sizes.h"
 #include "Timing.h"
 
+#include "dtc/Api/PackageFile.h"
 #include "dtc/Check/run/RunCheck.h"
 #include "dtc/Files/Inputs.h"
 #include "dtc/Files/TensorFiles.h"
@@ -486,15 +487,27 @@ Result<RunOptions> withBoundSizes(const RunOptions& o) {
   return out;
 }
 
+// A package runs as it was compiled.
+Status usePackage(Environment& env, RunOptions& o) {
+  if (!env.package) return Ok{};
+  if (o.backend != "cpu")
+    return usageError("a package runs with --backend cpu, for which its kernels are compiled");
+  if (Status s = checkFits(*env.package, o.program.file); !s) return s;
+  o.lowering.optLevel = env.package->needs.optLevel;
+  if (o.program.entry.empty()) o.program.entry = env.package->needs.entry;
+  return Ok{};
+}
+
 } // namespace
 
 Result<int> executeProgram(Environment& env, const RunOptions& given) {
   if (Status s = checkFlags(given); !s) return s.error();
-  DTC_TRY(const RunOptions o, withBoundSizes(given));
+  DTC_TRY(RunOptions o, withBoundSizes(given));
   int code = kExitDone;
   LapClock clock;
   DTC_TRY(auto m, loadProgram(env, o.program));
   const double parseMs = clock.lap();
+  if (Status s = usePackage(env, o); !s) return s.error();
   std::vector<FuncId> entries;
   if (o.check) {
     DTC_TRY(entries, entriesOf(m, o.program.entry));
@@ -503,7 +516,7 @@ Result<int> executeProgram(Environment& env, const RunOptions& given) {
     entries = {one};
   }
   noteUnusedFlags(env, o);
-  Machine machine(o.threads);
+  Machine machine(o.threads, env.package ? packagedKernels(*env.package) : JitConfig());
   DTC_TRY(auto target, targetOfBackend(o.backend));
   std::string json;
   for (FuncId f : entries) {

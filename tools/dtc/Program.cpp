@@ -128,6 +128,10 @@ Result<SourceText> readProgram(Environment& env, const ProgramOptions& o, bool h
     DTC_TRY(auto text, vhloText(source.name, source.text));
     return SourceText{source.name + " (as text)", std::move(text)};
   }
+  if (looksLikePackage(source.text)) {
+    DTC_TRY(env.package, readPackage(InputFile::inMemory(o.file, source.text)));
+    return SourceText{source.name + "/program.dt", std::move(env.package->program)};
+  }
   if (const std::string format = foreignFormat(source.text); !format.empty())
     return inputError(source.name + " is " + format);
   return source;

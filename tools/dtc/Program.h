@@ -17,7 +17,8 @@ namespace dtc {
 void addProgramOptions(CLI::App&, ProgramOptions&);
 void addBindOption(CLI::App&, ProgramOptions&);
 
-// Reads the text of FILE. Error: for example an unsupported format. `hlo`: accept XLA's HLO text.
+// Reads the text of FILE; of a package, which is kept in `env`, its program. Error: for example an unsupported
+// format. `hlo`: accept XLA's HLO text.
 [[nodiscard]] Result<SourceText> readProgram(Environment&, const ProgramOptions&, bool hlo = false);
 // Reads, parses and verifies FILE. Diagnostics are reported; the error then has no message.
 [[nodiscard]] Result<Module> loadProgram(Environment&, const ProgramOptions&);

@@ -3,27 +3,10 @@
 // the Python package are made of this.
 #include "dtc/Api/ApiError.h"
 #include "dtc/Api/CompileOptions.h"
+#include "dtc/Api/Describe.h"
 #include "dtc/Runtime/run/BorrowedTensor.h"
 
 namespace dtc {
-
-// An argument or a result.
-struct TensorInfo {
-  std::string name;           // in the program; for a result without a name its position
-  std::string userName;       // {name = "…"}: its name in the program that was imported; may be empty
-  DType dtype = DType::F32;   // of the whole tensor
-  std::vector<int64_t> shape; // likewise
-  std::string sharding;       // "{dp, _}"; empty if all devices hold the whole tensor
-  bool donated = false;       // an argument: its value is undefined after a run
-  int64_t carried = -1;       // the result that the next step takes as this argument, and the other way round
-};
-
-struct MeshInfo {
-  std::string name; // empty: a program without a mesh
-  std::vector<std::pair<std::string, int64_t>> axes;
-  std::vector<int64_t> devices; // as written; empty: 0, 1, 2, …
-  int64_t numDevices = 1;
-};
 
 // What one call runs on.
 struct RunRequest {
@@ -50,11 +33,14 @@ public:
   // Parses, lowers and loads a program: .dt or StableHLO text. Null: see `error`. Throws nothing.
   [[nodiscard]] static std::unique_ptr<CompiledProgram>
   compile(SourceText, const CompileOptions&, std::shared_ptr<Machine>, ApiError& error) noexcept;
+  // Loads a package (Files/Package.h), whose kernels are compiled. Null: see `error`. Throws nothing.
+  [[nodiscard]] static std::unique_ptr<CompiledProgram>
+  loadPackage(const std::string& path, std::shared_ptr<Machine>, ApiError& error) noexcept;
   ~CompiledProgram();
 
-  [[nodiscard]] const std::vector<TensorInfo>& arguments() const { return arguments_; }
-  [[nodiscard]] const std::vector<TensorInfo>& results() const { return results_; }
-  [[nodiscard]] const MeshInfo& mesh() const { return mesh_; }
+  [[nodiscard]] const std::vector<TensorInfo>& arguments() const { return info_.arguments; }
+  [[nodiscard]] const std::vector<TensorInfo>& results() const { return info_.results; }
+  [[nodiscard]] const MeshInfo& mesh() const { return info_.mesh; }
   // The shape of a device's shard.
   [[nodiscard]] std::span<const int64_t> argumentShape(size_t i, int64_t device) const;
   [[nodiscard]] std::span<const int64_t> resultShape(size_t i, int64_t device) const;
@@ -68,8 +54,8 @@ public:
   void setPrint(PrintTarget target);
 
   // The compiled program: the scheduled text, and its runtime. Not to be used during a run.
-  [[nodiscard]] const Module& module() const { return session_->module(); }
-  [[nodiscard]] FuncId entry() const { return session_->entry(); }
+  [[nodiscard]] const Module& module() const { return *module_; }
+  [[nodiscard]] FuncId entry() const { return entry_; }
   [[nodiscard]] Executable& executable() { return *executable_; }
   [[nodiscard]] const std::vector<Backend::Phase>& phases() const { return phases_; } // of the compilation
 
@@ -77,18 +63,20 @@ private:
   CompiledProgram(std::shared_ptr<Machine> machine) : machine_(std::move(machine)) {}
   [[nodiscard]] Status load(SourceText, const CompileOptions&, Diagnostics&);
   [[nodiscard]] Status read(SourceText, const CompileOptions&, Module&, FuncId& entry, Diagnostics&);
+  [[nodiscard]] Status loadPackage(const std::string& path, Diagnostics&);
   void describe();
   [[nodiscard]] Status runLocked(const RunRequest&);
   [[nodiscard]] Status checkSkipped(const RunRequest&);
 
   std::shared_ptr<Machine> machine_;
-  std::optional<Session> session_;
-  SourceText source_;         // of the text, for diagnostics of a failed compilation
-  bool unboundSizes_ = false; // why the compilation failed
+  std::optional<Module> module_;
+  FuncId entry_;
+  std::unique_ptr<CpuJit> packaged_; // of a package
+  SourceText source_;                // of the text, for diagnostics of a failed compilation
+  bool unboundSizes_ = false;        // why the compilation failed
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executable> executable_;
-  std::vector<TensorInfo> arguments_, results_;
-  MeshInfo mesh_;
+  ProgramInfo info_;
   std::vector<DiagnosticRecord> warnings_;
   std::string warningText_;
   std::vector<Backend::Phase> phases_;

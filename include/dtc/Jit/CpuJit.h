@@ -12,12 +12,6 @@
 
 namespace dtc {
 
-// The instruction sets that kernels are generated for; each contains the one before.
-//   Generic  x86-64 as every processor has it (SSE2)
-//   Avx2     AVX2, FMA, F16C, BMI (x86-64-v3)
-//   Avx512   AVX-512 F, BW, CD, DQ, VL (x86-64-v4)
-enum class CpuLevel : uint8_t { Generic, Avx2, Avx512 };
-
 // The highest that this machine supports; the environment variable can request a lower one (used by tests).
 [[nodiscard]] CpuLevel hostCpuLevel();
 inline constexpr const char* kCpuLevelVariable = "DTC_CPU_LEVEL";

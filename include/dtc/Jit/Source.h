@@ -1,6 +1,11 @@
 #pragma once
 // The input of the JIT compilers: generated source, and the cache for its output.
 #include "dtc/Support/LibraryIdentity.h"
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
 
 namespace dtc {
 
@@ -12,12 +17,29 @@ struct SourceUnit {
   std::string text;
 };
 
+// The instruction sets that kernels are generated for; each contains the one before.
+//   Generic  x86-64 as every processor has it (SSE2)
+//   Avx2     AVX2, FMA, F16C, BMI (x86-64-v3)
+//   Avx512   AVX-512 F, BW, CD, DQ, VL (x86-64-v4)
+enum class CpuLevel : uint8_t { Generic, Avx2, Avx512 };
+
+// Compiled kernels of one program, by a key that contains all that they depend on.
+struct KernelObjects {
+  std::mutex mutex;
+  std::map<std::string, std::string> byKey;
+};
+
 // The configuration of the JIT compilers, passed down from the driver's environment.
 struct JitConfig {
   bool useCache = true;
   std::string cacheDir;  // "": $XDG_CACHE_HOME/dtc, else ~/.cache/dtc
   std::string pluginDir; // "": see LibraryIdentity.h
   int threads = 0;       // concurrent compiles; 0: the number of cores
+  // CPU kernels, for programs that are compiled ahead of time: where to find all of them, so that nothing is
+  // compiled; and where to put each one. Null: neither.
+  std::shared_ptr<const KernelObjects> packaged;
+  std::shared_ptr<KernelObjects> collected;
+  std::optional<CpuLevel> level; // of CPU kernels; empty: hostCpuLevel()
 };
 
 [[nodiscard]] inline std::vector<std::string> pluginFolders(const JitConfig& config) {

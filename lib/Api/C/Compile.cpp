@@ -103,6 +103,21 @@ dtc_status dtc_compile_file(dtc_context* context, const char* path, const dtc_op
   }
 }
 
+dtc_status dtc_load_package(dtc_context* context, const char* path, dtc_executable** executable,
+                            dtc_error** error) {
+  *executable = nullptr;
+  try {
+    ApiError why;
+    auto made = std::make_unique<dtc_executable>();
+    made->program = CompiledProgram::loadPackage(path, context->machine, why);
+    if (!made->program) return report(std::move(why), error);
+    *executable = made.release();
+    return DTC_OK;
+  } catch (...) {
+    return report(errorOfException(), error);
+  }
+}
+
 void dtc_executable_free(dtc_executable* executable) { delete executable; }
 
 const char* dtc_dtype_name(dtc_dtype dtype) {

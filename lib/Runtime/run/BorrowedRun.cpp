@@ -234,6 +234,7 @@ Status BorrowedRun::begin(const Borrowing& tensors) {
 Status BorrowedRun::end(const Borrowing& tensors) const {
   if (tensors.results.empty()) return Ok{};
   const size_t devices = static_cast<size_t>(program_.numDevices());
+  bool enqueued = false;
   for (size_t i = 0; i < results_.size(); ++i) {
     const TransferPlan& plan = results_[i];
     const auto tensorOf = [&](size_t p) -> const BorrowedTensor& {
@@ -252,9 +253,10 @@ Status BorrowedRun::end(const Borrowing& tensors) const {
       if (within && within == program_.address(coordinate, plan.shards[p].offset)) continue; // bound
       Status s = copyShard(backend_, program_, plan, coordinate, t, !tensors.resultShards, false);
       if (!s) return s;
+      enqueued = enqueued || t.onDevice;
     }
   }
-  return Ok{};
+  return enqueued ? backend_.finish() : Status(Ok{}); // copies between device buffers
 }
 
 } // namespace dtc

@@ -2,12 +2,15 @@
 #include "Environment.h"
 #include "EntryPoint.h"
 #include "Verbs.h"
+#include "dtc/Api/ApiError.h"
+#include "dtc/Support/Bug.h"
 #include "dtc/Support/OutOfMemory.h"
 #include "dtc/dtc.h"
 
 int32_t dtc_command(const char* const* words, size_t num_words, const char* input, size_t input_size,
                     void (*write)(void* self, int32_t stream, const char* text, size_t size), void* self) {
   try {
+    dtc::throwAtBugs();
     dtc::Environment env(std::string(input ? input : "", input ? input_size : 0));
     env.commandLine.emplace_back("dtc");
     env.commandLine.insert(env.commandLine.end(), words, words + num_words);
@@ -17,8 +20,11 @@ int32_t dtc_command(const char* const* words, size_t num_words, const char* inpu
       write(self, 2, env.errText.data(), env.errText.size());
     }
     return code;
-  } catch (...) { // no memory for a message
-    return DTC_ERROR_MACHINE;
+  } catch (...) { // out of memory while an error was reported, or a bug
+    const dtc::Error error = dtc::errorOfException();
+    const std::string text = "error: " + error.message + "\n";
+    if (write) write(self, 2, text.data(), text.size());
+    return error.kind == dtc::Error::Bug ? DTC_ERROR_BUG : DTC_ERROR_MACHINE;
   }
 }
 

@@ -45,9 +45,9 @@ public:
 
   KernelOptions kernelOptions() const override {
     Target t = *targetNamed("cpu");
-    t.vectorBytes = vectorBytes(hostCpuLevel());
+    t.vectorBytes = vectorBytes(level());
     // oneDNN has bf16 matmuls for AVX-512 only; otherwise they are generated kernels.
-    if (hostCpuLevel() != CpuLevel::Avx512) t.gemmDTypes &= ~dtypeBit(DType::BF16);
+    if (level() != CpuLevel::Avx512) t.gemmDTypes &= ~dtypeBit(DType::BF16);
     t.convDTypes = t.gemmDTypes;
     return {.target = t, .otherSchedules = optLevel_ >= 3};
   }
@@ -57,7 +57,7 @@ public:
     functions_.resize(kernels.size());
     std::vector<size_t> needed;
     for (size_t i = 0; i < kernels.size(); ++i)
-      if (!kernels[i].standby) needed.push_back(i);
+      if (!kernels[i].standby || config_.collected) needed.push_back(i);
     return compile(needed);
   }
 
@@ -202,6 +202,7 @@ private:
     return Ok{};
   }
   Status compile(const std::vector<size_t>& kernels);
+  CpuLevel level() const { return config_.level.value_or(hostCpuLevel()); }
   const KernelSource& sourceOf(size_t kernel) const {
     const auto kept = standby_.find(kernel);
     return kept == standby_.end() ? (*kernels_)[kernel] : kept->second;
@@ -257,6 +258,7 @@ Status CpuBackend::compile(const std::vector<size_t>& kernels) {
   if (units.empty()) return Ok{};
   CpuCompileOptions options;
   options.optLevel = std::min(optLevel_, 1);
+  options.level = level();
   CpuCompileReport report;
   DTC_TRY(auto module, jit_.compile(units, options, &report));
   for (size_t number : kernels) {

@@ -118,6 +118,7 @@ public:
       (void)queue_->synchronize();
   }
   bool asynchronous() const override { return true; }
+  Status waitForStream(void* stream) override { return queue_->waitForStream(stream); }
 
   Result<uint32_t> mark(int64_t coordinate) override;
   Result<int64_t> reached(uint32_t mark) const override;

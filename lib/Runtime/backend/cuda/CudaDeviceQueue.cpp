@@ -160,6 +160,21 @@ Status CudaDeviceQueue::waitFor(int64_t coordinate, std::span<const int64_t> oth
   return Ok{};
 }
 
+Status CudaDeviceQueue::waitForStream(void* stream) {
+  CudaStream theirs;
+  theirs.get = stream; // without an owner: it is not destroyed here
+  if (!external_) {
+    DTC_TRY(external_, device(0).event());
+  }
+  if (Status s = device(0).record(*external_, theirs); !s) return s;
+  for (int64_t p = 0; p < count(); ++p)
+    if (Status s =
+            start(p, [&](const CudaDevice& d, const CudaStream& own) { return d.wait(own, *external_); });
+        !s)
+      return s;
+  return Ok{};
+}
+
 // Records all events before any wait, so that no device waits for the wait of another.
 Status CudaDeviceQueue::rendezvous(std::span<const int64_t> coordinates) {
   for (int64_t p : coordinates)

@@ -32,6 +32,9 @@ public:
   [[nodiscard]] size_t gpuOf(int64_t coordinate) const { return at(coordinate).gpu; }
   [[nodiscard]] const CudaStream& stream(int64_t coordinate) const { return at(coordinate).now().stream; }
 
+  // Later work of all devices waits for what is enqueued in a stream of the caller, of the first device's GPU.
+  [[nodiscard]] Status waitForStream(void* stream);
+
   // Enables peer access between GPUs. Returns the number of pairs without it.
   [[nodiscard]] Result<size_t> connect(const CudaDriver& driver);
 
@@ -130,7 +133,8 @@ private:
   [[nodiscard]] Status recordNow(DeviceState& p);
 
   std::vector<CudaDevice> gpus_;
-  std::vector<CudaMemory> occupied_; // by GPU, allocated by the first occupy()
+  std::optional<CudaEvent> external_; // of waitForStream()
+  std::vector<CudaMemory> occupied_;  // by GPU, allocated by the first occupy()
   const Nvrtc& nvrtc_;
   std::vector<DeviceState> devices_;
   std::set<std::pair<size_t, size_t>> reaches_; // pairs (a, b): kernels on GPU a can access memory of GPU b
