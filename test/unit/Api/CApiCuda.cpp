@@ -4,6 +4,7 @@
 #include "dtc/dtc.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <vector>
 
