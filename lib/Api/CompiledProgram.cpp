@@ -1,6 +1,7 @@
 #include "dtc/Api/CompiledProgram.h"
 #include "dtc/Api/PackageFile.h"
 
+#include "dtc/Files/TensorArchive.h"
 #include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Report/FileFormat.h"
@@ -204,6 +205,33 @@ bool CompiledProgram::run(const RunRequest& request, ApiError& error) noexcept {
   const std::lock_guard lock(mutex_);
   try {
     const Status done = runLocked(request);
+    if (done) return true;
+    error = apiError(done.error(), {}, source_);
+  } catch (...) {
+    broken_ = true;
+    error = apiError(errorOfException());
+  }
+  return false;
+}
+
+Status CompiledProgram::bindLocked(const std::string& path, std::vector<bool>& bound) {
+  DTC_TRY(const auto archive, openTensorArchive(path));
+  bound.assign(info_.arguments.size(), false);
+  for (size_t i = 0; i < bound.size(); ++i) {
+    const TensorInfo& a = info_.arguments[i];
+    const std::string& name = archive->has(a.userName) ? a.userName : a.name;
+    if (!archive->has(name)) continue;
+    DTC_TRY(const auto value, archive->tensor(name, a.dtype, &a.shape));
+    if (Status s = executable_->setArgument(i, value); !s) return s;
+    bound[i] = set_[i] = true;
+  }
+  return Ok{};
+}
+
+bool CompiledProgram::bindFile(const std::string& path, std::vector<bool>& bound, ApiError& error) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    const Status done = bindLocked(path, bound);
     if (done) return true;
     error = apiError(done.error(), {}, source_);
   } catch (...) {

@@ -144,4 +144,6 @@ def compile(
 
     executable = Executable(compile_for, Source(label, text, flags, run_flags), results, cache_size, bound)
     executable._file = file  # type: ignore[attr-defined]
+    if text is None and file is None and label.endswith((".pt2", ".onnx")) and executable._static is not None:
+        executable.bind_file(label)  # the program's own weights
     return executable

@@ -111,6 +111,8 @@ class Executable:
         self._static: Optional[_core.Executable] = None
         # Tensors of arguments that calls do not give, by name; and where they are among the arguments.
         self._bound: dict[str, Any] = dict(bound or {})
+        self._from_files: set[int] = set()  # positions of arguments that the executable holds
+        self._carries = False  # whether the last call made new values of those
         self._filled: Optional[list[Any]] = None
         try:
             self._static = compile_for([])
@@ -186,7 +188,7 @@ class Executable:
             like = self._like
         else:
             like = _like_of(args[0]) if args else None
-        if self._bound:
+        if self._filled is not None:
             return self._call_bound(args, out, like)
         core = self._static or self._for_sizes(args)
         values = core.run(args, out, like, False)
@@ -205,18 +207,31 @@ class Executable:
             self._place_bound()
         return self
 
+    def bind_file(self, path: Union[str, os.PathLike]) -> "Executable":
+        """Reads arguments from a file, by name: .npz, .safetensors, or the weights of a .pt2 or .onnx program.
+
+        The executable holds them, and keeps those that a call updates for the next call.
+        """
+        found = self._any().bind_file(os.fspath(path))
+        self._from_files |= {i for i, bound in enumerate(found) if bound}
+        if self._from_files:
+            self._place_bound()
+        return self
+
     def _place_bound(self) -> None:
         known = {name: i for i, v in enumerate(self._arguments) for name in (v.name, v.user_name) if name}
         self._filled = [None] * len(self._arguments)
-        positions = set()
+        positions = set(self._from_files)
         for name, tensor in self._bound.items():
             if name not in known:
                 raise UsageError(f"no argument '{name}'; the arguments are {', '.join(self._names)}")
             self._filled[known[name]] = tensor
             positions.add(known[name])
+            self._from_files.discard(known[name])
         self._open = [i for i in range(len(self._arguments)) if i not in positions]
-        self._updates = [(i, v.carried) for i, v in enumerate(self._results) if v.carried in positions]
-        updated = {i for i, _ in self._updates}
+        updated = {i for i, v in enumerate(self._results) if v.carried in positions}
+        self._updates = [(i, self._results[i].carried) for i in updated if self._results[i].carried not in self._from_files]
+        self._has_state = len(self._updates) < len(updated)
         self._returned = [i for i in range(len(self._results)) if i not in updated]
 
     def _call_bound(self, args: tuple, out: Optional[Sequence[Any]], like: Any) -> Any:
@@ -228,7 +243,10 @@ class Executable:
         values = list(self._filled)
         for i, tensor in zip(self._open, args):
             values[i] = tensor
+        if self._carries:
+            self._static.carry_over()
         results = self._static.run(values, out, like, False)
+        self._carries = self._has_state
         for result, argument in self._updates:
             _overwrite(values[argument], results[result])
         if len(self._returned) == 1:
@@ -249,7 +267,7 @@ class Executable:
         self._any().carry_over()
 
     def _in_order(self, args: tuple, named: Mapping[str, Any]) -> tuple:
-        names = [self._names[i] for i in self._open] if self._bound and self._filled else self._names
+        names = [self._names[i] for i in self._open] if self._filled is not None else list(self._names)
         values = dict(zip(names, args))
         for name, value in named.items():
             if name not in names:

@@ -144,6 +144,14 @@ public:
     return collect(tensors, like);
   }
 
+  std::vector<bool> bindFile(const std::string& path) {
+    std::vector<int32_t> bound(arguments_.size());
+    dtc_error* error = nullptr;
+    const dtc_status status = dtc_bind_file(executable_, path.c_str(), bound.data(), &error);
+    if (status != DTC_OK) raise(status, error);
+    return {bound.begin(), bound.end()};
+  }
+
   void carryOver() {
     dtc_error* error = nullptr;
     const dtc_status status = dtc_carry_over(executable_, &error);
@@ -253,6 +261,7 @@ NB_MODULE(_core, m) {
       .def_prop_ro("warnings", &Executable::warnings)
       .def("run", &Executable::run, nb::arg("arguments"), nb::arg("out").none(), nb::arg("like").none(),
            nb::arg("shards"))
+      .def("bind_file", &Executable::bindFile, nb::arg("path"))
       .def("carry_over", &Executable::carryOver);
   m.def("compile", &compile, nb::arg("context"), nb::arg("name"), nb::arg("text").none(), nb::arg("settings"),
         nb::arg("shapes"), nb::rv_policy::take_ownership);

@@ -49,6 +49,9 @@ public:
 
   // Sets the arguments, runs and writes the results. False: see `error`. Throws nothing.
   [[nodiscard]] bool run(const RunRequest&, ApiError& error) noexcept;
+  // Sets each argument of which a file of tensors has one by its name, or by its name in the imported program, and
+  // returns for each argument whether it did: next runs may skip those. False: see `error`.
+  [[nodiscard]] bool bindFile(const std::string& path, std::vector<bool>& bound, ApiError& error) noexcept;
   // Turns carried results into arguments of the next run, which then skips those.
   [[nodiscard]] bool carryOver(ApiError& error) noexcept;
   void setPrint(PrintTarget target);
@@ -65,6 +68,7 @@ private:
   [[nodiscard]] Status read(SourceText, const CompileOptions&, Module&, FuncId& entry, Diagnostics&);
   [[nodiscard]] Status loadPackage(const std::string& path, Diagnostics&);
   void describe();
+  [[nodiscard]] Status bindLocked(const std::string& path, std::vector<bool>& bound);
   [[nodiscard]] Status runLocked(const RunRequest&);
   [[nodiscard]] Status checkSkipped(const RunRequest&);
 

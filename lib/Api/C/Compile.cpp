@@ -1,4 +1,5 @@
 #include "Handles.h"
+#include "dtc/Api/ProgramFile.h"
 
 #include "dtc/IR/text/Text.h"
 #include "dtc/Support/Bug.h"
@@ -95,9 +96,12 @@ dtc_status dtc_compile_file(dtc_context* context, const char* path, const dtc_op
                             dtc_executable** executable, dtc_error** error) {
   *executable = nullptr;
   try {
-    auto text = readFile(path);
-    if (!text) return report(text.error(), error);
-    return compileText(context, *std::move(text), options, executable, error);
+    ApiError why;
+    auto made = std::make_unique<dtc_executable>();
+    made->program = compileFile(path, compileOptionsOf(options), context->machine, why);
+    if (!made->program) return report(std::move(why), error);
+    *executable = made.release();
+    return DTC_OK;
   } catch (...) {
     return report(errorOfException(), error);
   }

@@ -185,6 +185,18 @@ dtc_status dtc_run(dtc_executable* executable, const dtc_run_arguments* run, dtc
   }
 }
 
+dtc_status dtc_bind_file(dtc_executable* executable, const char* path, int32_t* bound, dtc_error** error) {
+  try {
+    ApiError why;
+    std::vector<bool> found;
+    if (!executable->program->bindFile(path, found, why)) return report(std::move(why), error);
+    for (size_t i = 0; bound && i < found.size(); ++i) bound[i] = found[i];
+    return DTC_OK;
+  } catch (...) {
+    return report(errorOfException(), error);
+  }
+}
+
 dtc_status dtc_carry_over(dtc_executable* executable, dtc_error** error) {
   ApiError why;
   return executable->program->carryOver(why) ? DTC_OK : report(std::move(why), error);
