@@ -185,7 +185,8 @@ DTC_API dtc_status dtc_run(dtc_executable* executable, const dtc_run_arguments* 
 /* Reads the arguments of which a file has a tensor by their name: .npz, .safetensors, or the weights of a .pt2 or .onnx
  * program. `bound`: null, or a place per argument, which is set to 1 if the file had it, else to 0. Runs are then given
  * DTC_SKIP for those. */
-DTC_API dtc_status dtc_bind_file(dtc_executable* executable, const char* path, int32_t* bound, dtc_error** error);
+DTC_API dtc_status dtc_bind_file(dtc_executable* executable, const char* path, int32_t* bound,
+                                 dtc_error** error);
 /* Makes carried results the arguments of the next run, which is then given DTC_SKIP for those. */
 DTC_API dtc_status dtc_carry_over(dtc_executable* executable, dtc_error** error);
 /* Where `print` statements of the program go: null for standard output. */

@@ -250,15 +250,16 @@ bool readText(SourceText source, const ParseOptions& options, Module& m, Diagnos
   return parseModule(std::move(text), standardOps(), m, diags, options);
 }
 
+Status annotate(Module& m, const ReadOptions& options) {
+  if (Status s = declareMeshes(m, options); !s || options.shardings.empty()) return s;
+  DTC_TRY(auto entries, entriesOf(m, options.entry));
+  return shardArguments(m, entries, options);
+}
+
 Status loadText(SourceText source, const ReadOptions& options, Module& m, Diagnostics& diags) {
   bool good = readText(std::move(source), options, m, diags);
-  if (good) {
-    if (Status s = declareMeshes(m, options); !s) return s;
-    if (!options.shardings.empty()) {
-      DTC_TRY(auto entries, entriesOf(m, options.entry));
-      if (Status s = shardArguments(m, entries, options); !s) return s;
-    }
-  }
+  if (good)
+    if (Status s = annotate(m, options); !s) return s;
   good = good && verifyText(m, diags);
   if (Status s = validateOverrides(m, options, diags); !s) {
     diags.clear();

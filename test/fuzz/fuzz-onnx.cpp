@@ -34,7 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   if (!imported->complete) {
-    if (dtc::renderDiagnostics(diagnostics, imported->module.source, false).empty()) fail("rejected without a word", "");
+    if (dtc::renderDiagnostics(diagnostics, imported->module.source, false).empty())
+      fail("rejected without a word", "");
     return 0;
   }
   dtc::Module module = imported->module;

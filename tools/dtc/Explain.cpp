@@ -134,7 +134,9 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
   const PrepareProgram again = [&](SourceText text) -> std::optional<Module> {
     Module edited(standardOps());
     Diagnostics quiet;
-    if (!readText(std::move(text), parse, edited, quiet) || !verifyModule(edited, quiet)) return std::nullopt;
+    if (!readText(std::move(text), parse, edited, quiet) || !annotate(edited, parse) ||
+        !verifyModule(edited, quiet))
+      return std::nullopt;
     const FuncId f = edited.findFunction(name);
     if (!f.valid() || !prepare(edited, f, quiet)) return std::nullopt;
     return edited;

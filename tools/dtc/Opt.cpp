@@ -78,6 +78,8 @@ public:
     Diagnostics diags;
     LapClock clock;
     bool good = readText(std::move(source), parse_, m, diags);
+    if (good)
+      if (Status s = annotate(m, parse_); !s) return env_.fail(s.error());
     time("parse", clock.lap());
     good = good && verifyText(m, diags);
     time("verify", clock.lap());

@@ -25,7 +25,8 @@ int writeOut(Environment& env, const std::string& path, const std::string& text)
 }
 
 void addBindOption(CLI::App& app, ProgramOptions& o) {
-  app.add_option("--bind", o.bindings, "the value of an input that shapes of an ONNX model depend on: axes=axes.npy")
+  app.add_option("--bind", o.bindings,
+                 "the value of an input that shapes of an ONNX model depend on: axes=axes.npy")
       ->type_name("INPUT=FILE.npy")
       ->allow_extra_args(false);
 }

@@ -27,7 +27,9 @@ struct ProgramOptions {
 
 // Parses .dt text or imports MLIR text, without verification.
 [[nodiscard]] bool readText(SourceText, const ParseOptions&, Module&, Diagnostics&);
-// The same, verified and with the overrides checked. `m` has the operations' registry and nothing else; its
+// Adds the meshes and shardings of the options (Annotate.h) to a program that was read.
+[[nodiscard]] Status annotate(Module&, const ReadOptions&);
+// Both, verified and with the overrides checked. `m` has the operations' registry and nothing else; its
 // source is what diagnostics refer to, also after an error. Errors of the program are in the diagnostics; the
 // error then has no message. Error (Usage): --mesh or --dim does not fit the program.
 [[nodiscard]] Status loadText(SourceText, const ReadOptions&, Module& m, Diagnostics&);

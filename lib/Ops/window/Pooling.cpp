@@ -1,10 +1,10 @@
 // avg_pool max_pool: reductions over the windows of an image.
 #include "window/Pooling.h"
-#include "window/Resize.h"
 #include "dtc/Ops/record/Scalar.h"
 #include "dtc/Support/Checked.h"
 #include "dtc/Support/Counted.h"
 #include "record/CarriedSum.h"
+#include "window/Resize.h"
 #include "window/Window.h"
 #include <algorithm>
 #include <cmath>

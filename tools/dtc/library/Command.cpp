@@ -1,6 +1,6 @@
 // dtc_command and dtc_main: the driver within the caller's process. Part of libdtc.so.
-#include "Environment.h"
 #include "EntryPoint.h"
+#include "Environment.h"
 #include "Verbs.h"
 #include "dtc/Api/ApiError.h"
 #include "dtc/Support/Bug.h"

@@ -5,7 +5,7 @@
 //
 // Ops are appended with Ops/Expr.h. Files are untrusted: an argument that is missing or of another kind, an op
 // that does not match its operands, and fail() end the row with an exception, which the importer catches at
-// the node and reports there (decision 276).
+// the node and reports there (decision 266).
 #include "dtc/Import/graph/Graph.h"
 #include "dtc/Import/rows/Shapes.h"
 #include <functional>

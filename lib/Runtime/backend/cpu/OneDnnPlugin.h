@@ -42,7 +42,7 @@ struct DtcConv {
 };
 
 struct DtcOneDnnTable {
-  uint32_t abi; // kDtcOneDnnAbi
+  uint32_t abi;                                        // kDtcOneDnnAbi
   void (*version)(int* major, int* minor, int* patch); // of the library that is loaded
   // Prepares a matmul on these addresses; null with a message in `error` if oneDNN rejects it.
   void* (*create)(const DtcGemm*, char* error, size_t errorSize);
