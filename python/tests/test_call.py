@@ -206,6 +206,12 @@ def importable(name):
     return True
 
 
+def dtc_backend():
+    import dtc.torch
+
+    return dtc.torch.backend
+
+
 @unittest.skipUnless(importable("torch"), "needs PyTorch")
 class Torch(unittest.TestCase):
     def test_values(self):
@@ -218,6 +224,41 @@ class Torch(unittest.TestCase):
         torch.testing.assert_close(y, x @ w)
         bf = torch.randn(4).bfloat16()
         self.assertTrue(torch.equal(dtc.compile(unary("neg", "bf16"))(bf), -bf))
+
+    def test_number_of_threads(self):
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(3)
+        f = dtc.compile(MATMUL)
+        self.assertEqual(torch.get_num_threads(), 3)
+        f(torch.randn(4, 3), torch.randn(3, 5))
+        self.assertEqual(torch.get_num_threads(), 3)
+        torch.set_num_threads(before)
+
+    def test_torch_compile(self):
+        import copy
+
+        import torch
+
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
+        eager = copy.deepcopy(model)
+        compiled = torch.compile(model, backend="dtc" if "dtc" in torch._dynamo.list_backends() else dtc_backend())
+        losses = []
+        for call, parameters in ((compiled, model.parameters()), (eager, eager.parameters())):
+            optimizer = torch.optim.SGD(parameters, lr=0.1)
+            generator = torch.Generator().manual_seed(1)
+            losses.append([])
+            for _ in range(10):
+                x = torch.randn(6, 4, generator=generator)
+                y = torch.randint(0, 3, (6,), generator=generator)
+                loss = torch.nn.functional.cross_entropy(call(x), y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses[-1].append(loss.item())
+        np.testing.assert_allclose(*losses, rtol=1e-5)
+        torch.testing.assert_close(model[1].running_mean, eager[1].running_mean)
 
     def test_exported(self):
         import torch

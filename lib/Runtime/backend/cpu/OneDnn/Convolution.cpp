@@ -208,7 +208,7 @@ void* createConv(const DtcConv* given, char* error, size_t errorSize) {
 size_t convScratchBytes(void* conv) { return static_cast<Conv*>(conv)->scratchBytes; }
 
 int runConv(void* conv, void* scratch) {
-  useOneThread();
+  const OneThread alone;
   try {
     thread_local dnnl::stream stream(engine());
     Conv& c = *static_cast<Conv*>(conv);

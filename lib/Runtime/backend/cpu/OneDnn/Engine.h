@@ -13,8 +13,18 @@ inline dnnl::engine& engine() {
   return one;
 }
 
-// Restricts oneDNN to the calling thread, for planning and execution.
-void useOneThread();
+// While it lives, oneDNN plans and executes on the calling thread alone. The thread may be the caller's own, whose
+// number of OpenMP threads (PyTorch's torch.get_num_threads()) is then as before.
+class OneThread {
+public:
+  OneThread();
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+  ~OneThread();
+
+private:
+  int before_ = 0; // 0: without OpenMP
+};
 
 inline dnnl::memory::data_type dataType(int type) {
   return type == DtcGemmBf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
@@ -28,7 +38,7 @@ dnnl::memory::desc describe(dnnl::memory::data_type type, const dnnl::memory::di
 template <typename Make> void* guarded(char* error, size_t errorSize, dnnl_status_t quiet, Make make) {
   *error = 0;
   try {
-    useOneThread();
+    const OneThread alone;
     return make();
   } catch (const dnnl::error& e) {
     if (e.status != quiet)

@@ -7,15 +7,20 @@
 
 // Present only if oneDNN was built with OpenMP.
 extern "C" __attribute__((weak)) void omp_set_num_threads(int);
+extern "C" __attribute__((weak)) int omp_get_max_threads();
 
 namespace dtc::onednn {
 
 using dnnl::memory;
 
-void useOneThread() {
-  thread_local bool single = false;
-  if (!single && omp_set_num_threads) omp_set_num_threads(1);
-  single = true;
+OneThread::OneThread() {
+  if (!omp_set_num_threads || !omp_get_max_threads) return;
+  before_ = omp_get_max_threads();
+  if (before_ != 1) omp_set_num_threads(1);
+}
+
+OneThread::~OneThread() {
+  if (before_ > 1) omp_set_num_threads(before_);
 }
 
 memory::desc describe(memory::data_type type, const memory::dims& sizes, memory::dims strides) {
@@ -74,7 +79,7 @@ void move(memory& argument, const void* from, int64_t bytes, int64_t& moved) {
 }
 
 int run(void* gemm, int64_t a, int64_t b) {
-  useOneThread();
+  const OneThread alone;
   try {
     thread_local dnnl::stream stream(engine());
     auto* g = static_cast<Gemm*>(gemm);
