@@ -171,8 +171,8 @@ namespace {
 
 dtc::Result<std::shared_ptr<dtc::EmuModule>> compiled(const std::string& name, const std::string& text) {
   static std::map<std::string, std::shared_ptr<dtc::EmuModule>> known;
-  // Of the build tree: the stub is a library in a folder of its own. Never destroyed: code outlives main().
-  static const dtc::CpuJit* jit = new dtc::CpuJit({.pluginDir = dtc::pluginFolders().front() + "/../bin"});
+  // With the plugins of the build tree: the stub is in a folder of its own. Never destroyed: code outlives main().
+  static const dtc::CpuJit* jit = new dtc::CpuJit({.pluginDir = DTC_PLUGINS});
   auto at = known.find(text);
   if (at != known.end()) return at->second;
   const dtc::SourceUnit unit{name, text};
