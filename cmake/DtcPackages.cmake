@@ -1,6 +1,7 @@
 # What packages need besides what a build installs; scripts/package.sh makes them. Install components:
 #   command         the program dtc
-#   dtc             the library, plugins, headers, documentation
+#   dtc             the libraries, plugins, headers, manual pages
+#   documentation   docs/ and examples/
 #   system          the plugin dtc-jit-clang, linked with the system's LLVM and Clang
 #   self_contained  the same plugin with LLVM and Clang within it, and copies of the shared libraries that dtc and its
 #                   plugins need: for the wheel and the tarball; not part of a plain `cmake --install`
@@ -14,7 +15,7 @@ set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "compiler for tensor programs on device me
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
-set(CPACK_COMPONENTS_ALL command dtc system)
+set(CPACK_COMPONENTS_ALL command dtc documentation system)
 set(CPACK_PROJECT_CONFIG_FILE "${CMAKE_SOURCE_DIR}/packaging/components.cmake")
 set(CPACK_PACKAGE_FILE_NAME "dtc-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR}")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

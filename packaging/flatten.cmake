@@ -1,5 +1,10 @@
-# Wheels have no symbolic links: a shared library keeps the one name by which programs open it, libx.so.2 of libx.so,
+# What a wheel leaves out: files for C programs, which the other packages have. And wheels have no symbolic links: a shared library keeps the one name by which programs open it, libx.so.2 of libx.so,
 # libx.so.2 and libx.so.2.6.   cmake -DROOT=FOLDER -P flatten.cmake
+file(REMOVE_RECURSE "${ROOT}/lib/cmake" "${ROOT}/lib/pkgconfig" "${ROOT}/include")
+file(GLOB runtime "${ROOT}/lib/libdtc_runtime*")
+if(runtime)
+  file(REMOVE ${runtime})
+endif()
 file(GLOB links "${ROOT}/lib/*.so*" "${ROOT}/lib/dtc/*.so*")
 foreach(link IN LISTS links)
   if(IS_SYMLINK "${link}" AND link MATCHES "\\.so\\.[0-9]+$")

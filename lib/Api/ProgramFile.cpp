@@ -1,5 +1,6 @@
 #include "dtc/Api/ProgramFile.h"
 
+#include "dtc/Files/Package.h"
 #include "dtc/Session/GraphFiles.h"
 
 namespace dtc {
@@ -14,6 +15,7 @@ std::unique_ptr<CompiledProgram> compileFile(const std::string& path, CompileOpt
   if (!format) {
     auto text = readFile(path);
     if (!text) return failed(text.error());
+    if (looksLikePackage((*text).text)) return CompiledProgram::loadPackage(path, std::move(machine), error);
     return CompiledProgram::compile(*std::move(text), options, std::move(machine), error);
   }
   const auto read = parseOptionsOf(options.program);

@@ -169,6 +169,12 @@ class Programs(unittest.TestCase):
             for given in (path, str(path)):
                 np.testing.assert_array_equal(dtc.compile(given)(np.ones(4, np.float32)), -1)
 
+    def test_package(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "p.dtcpkg")
+            dtc.command(["compile", "-", "--emit", "package", "-o", path], input=unary("neg"))
+            np.testing.assert_array_equal(dtc.compile(path)(np.ones(4, np.float32)), -1)
+
     def test_missing_path(self):
         with self.assertRaisesRegex(dtc.Error, "no-such-file.dt"):
             dtc.compile("no-such-file.dt")

@@ -175,7 +175,7 @@ def check_packages(context, folder):
     if done.returncode:
         context.failed("capi package", done.stderr)
         return
-    text = re.search(r"^```c\n(.*?)^```", (context.root / "docs/packages.md").read_text(), re.M | re.S)[1]
+    text = re.search(r"^```c\n(.*?)^```", (context.root / "docs/ahead-of-time.md").read_text(), re.M | re.S)[1]
     (folder / "serve.c").write_text(text)
     done = context.run(compiler(), "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", folder / "serve.c",
                        f"-I{context.root}/include", f"-L{context.build}/bin", "-ldtc_runtime", "-o", folder / "serve")

@@ -102,7 +102,7 @@ def wheel(context, folder, file):
               "assert (f(x, w) == 32).all() and f.mesh == {'d': 2}\n"
               "print('called')\n")
     judge(context, "wheel: the module", context.run(folder / "bin/python", "-c", script, program), "called")
-    limit = 50 << 20
+    limit = 50_000_000
     if file.stat().st_size < limit:
         context.passed()
     else:

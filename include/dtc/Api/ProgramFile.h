@@ -1,11 +1,11 @@
 #pragma once
-// Programs in files of all formats that `dtc run` reads, except packages (PackageFile.h).
+// Programs in files of all formats that `dtc run` reads.
 #include "dtc/Api/CompiledProgram.h"
 
 namespace dtc {
 
-// Text, or the graph of another framework (`.pt2`, `.onnx`), whose weights are not bound: see
-// CompiledProgram::bindFile. Null: see `error`. Throws std::bad_alloc only.
+// Text, a package, which runs as it was compiled, or the graph of another framework (`.pt2`, `.onnx`), whose weights
+// are not bound: see CompiledProgram::bindFile. Null: see `error`. Throws std::bad_alloc only.
 [[nodiscard]] std::unique_ptr<CompiledProgram> compileFile(const std::string& path, CompileOptions options,
                                                            std::shared_ptr<Machine> machine, ApiError& error);
 

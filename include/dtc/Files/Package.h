@@ -3,7 +3,7 @@
 //   manifest.json   what it is, what it needs, its arguments and results
 //   program.dt      the scheduled program with its memory plan
 //   kernels/KEY.o   the machine code of each kernel, as the JIT's cache has it
-// (docs/packaging.md). The text is read as any other; the machine code is executed: a package is as trusted as a
+// (docs/ahead-of-time.md). The text is read as any other; the machine code is executed: a package is as trusted as a
 // binary.
 #include "dtc/Files/InputFile.h"
 #include <map>
