@@ -74,7 +74,7 @@ ImportResults sliceRow(OnnxContext& c) {
     }
     x = sliced(c, x, axis, {starts.at(i), end, steps[i]});
   }
-  if (sizes && !constant && sizes->size() > 0 && starts.size() == 1 && steps[0] == 1 && !ends[0].size) {
+  if (sizes && !constant && !sizes->empty() && starts.size() == 1 && steps[0] == 1 && !ends[0].size) {
     const auto n = static_cast<int64_t>(sizes->size());
     const auto at = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + n : v, 0, n); };
     const int64_t from = at(starts.at(0)), to = std::max(from, at(ends[0].number));
@@ -85,7 +85,7 @@ ImportResults sliceRow(OnnxContext& c) {
 }
 
 std::string padMode(OnnxContext& c) {
-  const std::string mode = c.text("mode", "constant");
+  std::string mode = c.text("mode", "constant");
   if (mode == "constant" || mode == "reflect") return mode;
   if (mode == "edge") return "replicate";
   if (mode == "wrap") return "circular";

@@ -117,7 +117,7 @@ size_t bytesOf(std::string_view element) {
 }
 
 bool isWholeNumber(std::string_view element) {
-  return element.find_first_of("i") < 2 || element == "index"; // i32, ui8, si4
+  return element.find('i') < 2 || element == "index"; // i32, ui8, si4
 }
 
 } // namespace

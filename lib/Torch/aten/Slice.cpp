@@ -280,8 +280,10 @@ Tensor stridedPlaces(ImportContext& c, Expr x) {
   int64_t count = 1, elements = 1;
   constexpr int64_t kMost = 1 << 24;
   for (int64_t n : all) elements *= n;
-  for (int64_t n : size)
-    if ((count *= std::max<int64_t>(n, 0)) > kMost) c.fail("has more than 16 million elements");
+  for (int64_t n : size) {
+    if (n > 0 && count > kMost / n) c.fail("has more than 16 million elements");
+    count *= std::max<int64_t>(n, 0);
+  }
   if (size.size() != stride.size()) c.fail("has sizes and strides of different lengths");
   Tensor at(DType::I32, {count});
   for (int64_t i = 0; i < count; ++i) {
