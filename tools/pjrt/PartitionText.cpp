@@ -55,7 +55,9 @@ std::string partitionText(const std::string& text, const std::string& name, int6
                        line.starts_with("    sdy.manual_computation(");
     if (line.starts_with("module ") || line.starts_with("  sdy.mesh ")) continue;
     if (!found && line.starts_with("  func.func public @main(")) continue;
-    if (!found && opens && !(arguments = regionArguments(line)).empty()) {
+    const std::string_view region = !found && opens ? regionArguments(line) : std::string_view();
+    if (!region.empty()) {
+      arguments = region;
       found = true;
     } else if (found && line.starts_with("      sdy.return")) {
       out += "  func.func public @main" + std::string(arguments) + " -> (" + std::string(typesOf(line)) +

@@ -20,7 +20,7 @@ bool isBytecode(std::string_view code) { return looksLikeVhlo(code); }
 
 std::string moduleName(std::string_view text) {
   const size_t at = text.find("module @");
-  if (at == std::string_view::npos || at > 64) return "program";
+  if (at > 64) return "program"; // or there is none
   const std::string_view rest = text.substr(at + 8);
   return std::string(rest.substr(0, rest.find_first_of(" {\n")));
 }
