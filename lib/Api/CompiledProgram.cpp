@@ -201,17 +201,22 @@ Status CompiledProgram::runLocked(const RunRequest& r) {
   return executable_->runOn(r.tensors, hooks);
 }
 
-bool CompiledProgram::run(const RunRequest& request, ApiError& error) noexcept {
+// Runs fn(), which returns a Status, with the program to itself; no exception leaves it.
+template <class Fn> bool CompiledProgram::locked(ApiError& error, Fn&& fn) noexcept {
   const std::lock_guard lock(mutex_);
   try {
-    const Status done = runLocked(request);
+    const Status done = fn();
     if (done) return true;
     error = apiError(done.error(), {}, source_);
   } catch (...) {
-    broken_ = true;
+    broken_ = true; // its state is unknown
     error = apiError(errorOfException());
   }
   return false;
+}
+
+bool CompiledProgram::run(const RunRequest& request, ApiError& error) noexcept {
+  return locked(error, [&] { return runLocked(request); });
 }
 
 Status CompiledProgram::bindLocked(const std::string& path, std::vector<bool>& bound) {
@@ -229,31 +234,16 @@ Status CompiledProgram::bindLocked(const std::string& path, std::vector<bool>& b
 }
 
 bool CompiledProgram::bindFile(const std::string& path, std::vector<bool>& bound, ApiError& error) noexcept {
-  const std::lock_guard lock(mutex_);
-  try {
-    const Status done = bindLocked(path, bound);
-    if (done) return true;
-    error = apiError(done.error(), {}, source_);
-  } catch (...) {
-    broken_ = true;
-    error = apiError(errorOfException());
-  }
-  return false;
+  return locked(error, [&] { return bindLocked(path, bound); });
 }
 
 bool CompiledProgram::carryOver(ApiError& error) noexcept {
-  const std::lock_guard lock(mutex_);
-  try {
-    const Status done = executable_->carryOver();
+  return locked(error, [&] {
+    Status done = executable_->carryOver();
     for (size_t i = 0; i < set_.size(); ++i)
       if (info_.arguments[i].carried >= 0) set_[i] = done.ok();
-    if (done) return true;
-    error = apiError(done.error(), {}, source_);
-  } catch (...) {
-    broken_ = true;
-    error = apiError(errorOfException());
-  }
-  return false;
+    return done;
+  });
 }
 
 } // namespace dtc

@@ -68,6 +68,7 @@ private:
   [[nodiscard]] Status read(SourceText, const CompileOptions&, Module&, FuncId& entry, Diagnostics&);
   [[nodiscard]] Status loadPackage(const std::string& path, Diagnostics&);
   void describe();
+  template <class Fn> bool locked(ApiError& error, Fn&& fn) noexcept;
   [[nodiscard]] Status bindLocked(const std::string& path, std::vector<bool>& bound);
   [[nodiscard]] Status runLocked(const RunRequest&);
   [[nodiscard]] Status checkSkipped(const RunRequest&);

@@ -24,7 +24,7 @@ struct ElementInfo {
   [[nodiscard]] int64_t highest() const;
 };
 
-// nullptr for a number that is no element type.
+// nullptr for a number that is not an element type.
 [[nodiscard]] const ElementInfo* findElement(int32_t type);
 // "float", or "element type 77".
 [[nodiscard]] std::string elementName(int32_t type);

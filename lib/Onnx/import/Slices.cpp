@@ -16,7 +16,7 @@ Expr sliced(OnnxContext& c, Expr x, int64_t axis, Range r) {
   const Dim size = x.dims().at(static_cast<size_t>(axis));
   if (r.step == 0) c.fail("has a step of 0");
   if (!size.isStatic()) {
-    // Its last elements are the first ones in reverse; its size minus a number is no size.
+    // Its last elements are the first ones in reverse; its size minus a number is not a size.
     if (r.step == 1 && r.start < 0 && r.end >= INT32_MAX)
       return flip(sliced(c, flip(x, {axis}), axis, {0, -r.start, 1}), {axis});
     if (r.step == -1 && (r.start == -1 || r.start >= INT32_MAX) && r.end <= -INT32_MAX)

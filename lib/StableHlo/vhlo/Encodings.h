@@ -56,7 +56,7 @@ struct BcEncoding {
   BcKind kind = BcKind::Other;
   std::string_view fields = {};
   std::string_view name = {};  // types, as in text: "f32"; enums: the attribute's
-  std::string_view words = {}; // enums, separated by blanks; '-' is no word
+  std::string_view words = {}; // enums, separated by blanks; '-' is not a word
   uint8_t bits = 0;            // element types
 };
 

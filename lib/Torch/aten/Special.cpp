@@ -16,7 +16,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 Expr self(ImportContext& c) { return tensorOf(in(c, "self")); }
 
-// 0 where x is 0 (and y is no NaN), else x * f(y).
+// 0 where x is 0 (and y is not NaN), else x * f(y).
 Expr timesLog(Expr x, Expr y, Expr logarithm) {
   const Expr product = x * logarithm;
   const Dims dims = product.dims();

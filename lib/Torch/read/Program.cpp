@@ -67,7 +67,7 @@ std::optional<Type> ProgramReader::typeOf(const json& meta, std::string& why) {
     const ImportInt i = key == "as_expr" ? symbols_.read(stringOf(memberOf(*written, "expr_str"), "a size"))
                                          : ImportInt(integerOf(*written));
     if (!i.expression.empty()) {
-      why = "has the size " + i.expression + ", which is no product of symbolic sizes: bind them with --dim";
+      why = "has the size " + i.expression + ", which is not a product of symbolic sizes: bind them with --dim";
       return std::nullopt;
     }
     if (!i.size && i.number < 0) malformed("has a tensor with a negative size");
@@ -267,7 +267,7 @@ void ProgramReader::signature(const json& signature, const json& graph, uint32_t
   for (size_t i = 0; i < out.size(); ++i) outputSpec(out[i], g, g.outputs[i]);
 }
 
-// Removes inputs that are no tensors, and outputs that are none.
+// Removes inputs that are not tensors, and outputs that are none.
 void dropConstants(ImportFile& file) {
   ImportGraph& g = file.graphs[0];
   std::vector<size_t> kept(g.inputs.size());

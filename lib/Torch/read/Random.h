@@ -1,5 +1,5 @@
 #pragma once
-// PyTorch's random numbers come from a generator that is no part of the program. An imported program draws dtc's,
+// PyTorch's random numbers come from a generator that is not part of the program. An imported program draws dtc's,
 // from an argument `seed: u64[2]`: the same seed gives the same numbers on every mesh (docs/from-pytorch.md).
 #include "dtc/Import/graph/Graph.h"
 

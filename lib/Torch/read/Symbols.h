@@ -14,7 +14,7 @@ public:
   TorchSymbols(Module& m, std::map<std::string, int64_t, std::less<>> bound)
       : m_(m), bound_(std::move(bound)) {}
 
-  // A number, a product of symbols, or else the expression as text, "s17 + s77". Strings that are no such
+  // A number, a product of symbols, or else the expression as text, "s17 + s77". Strings that are not such
   // expression are returned as text, too.
   [[nodiscard]] ImportInt read(std::string_view srepr);
   // The symbols that expressions had so far, except those that the program computes (u0).

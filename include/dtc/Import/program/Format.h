@@ -8,7 +8,7 @@
 namespace dtc {
 
 struct ImportOptions {
-  // Values of symbolic sizes (--dim), as in ParseOptions::sizes. Sizes that are no products of symbols, such as
+  // Values of symbolic sizes (--dim), as in ParseOptions::sizes. Sizes that are not products of symbols, such as
   // s0 + 1, import only if their symbols are bound.
   std::vector<std::pair<std::string, int64_t>> sizes;
   bool report = false; // list the problems instead of reporting them

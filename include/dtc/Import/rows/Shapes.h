@@ -12,7 +12,7 @@ using Dims = std::vector<Dim>;
 [[nodiscard]] TypeId checkedType(Builder&, DType, const Dims&);
 [[nodiscard]] bool isStatic(const Dims&);
 [[nodiscard]] std::vector<int64_t> staticDims(Builder&, const Dims&); // an error for symbolic sizes
-// The number of elements; an error if it is no size (symbols of sharded sizes, overflow).
+// The number of elements; an error if it is not a size (symbols of sharded sizes, overflow).
 [[nodiscard]] Dim elementsOf(Builder&, const Dims&);
 // A dim counted from the end where it is negative; an error if it is out of range. A scalar has dims 0 and -1,
 // as in NumPy's and PyTorch's reductions: 0.
