@@ -67,7 +67,8 @@ std::optional<Type> ProgramReader::typeOf(const json& meta, std::string& why) {
     const ImportInt i = key == "as_expr" ? symbols_.read(stringOf(memberOf(*written, "expr_str"), "a size"))
                                          : ImportInt(integerOf(*written));
     if (!i.expression.empty()) {
-      why = "has the size " + i.expression + ", which is not a product of symbolic sizes: bind them with --dim";
+      why =
+          "has the size " + i.expression + ", which is not a product of symbolic sizes: bind them with --dim";
       return std::nullopt;
     }
     if (!i.size && i.number < 0) malformed("has a tensor with a negative size");
