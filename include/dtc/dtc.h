@@ -82,7 +82,8 @@ DTC_API dtc_status dtc_context_create(const dtc_options* options, dtc_context** 
 DTC_API void dtc_context_free(dtc_context* context);
 
 /* --- Compilation --- */
-/* `text`: a program, .dt or StableHLO text, of `size` bytes. `name`: of the text in messages, such as a file name. */
+/* `text`: a program of `size` bytes: .dt or StableHLO text, or the contents of a .pt2 or .onnx file, whose weights are
+ * arguments. `name`: of the text in messages, such as a file name. */
 DTC_API dtc_status dtc_compile(dtc_context* context, const char* name, const char* text, size_t size,
                                const dtc_options* options, dtc_executable** executable, dtc_error** error);
 DTC_API dtc_status dtc_compile_file(dtc_context* context, const char* path, const dtc_options* options,
@@ -189,6 +190,8 @@ DTC_API dtc_status dtc_bind_file(dtc_executable* executable, const char* path, i
                                  dtc_error** error);
 /* Makes carried results the arguments of the next run, which is then given DTC_SKIP for those. */
 DTC_API dtc_status dtc_carry_over(dtc_executable* executable, dtc_error** error);
+/* Copied by the last run between your tensors and the memory of the executable: 0 if all were used in place. */
+DTC_API int64_t dtc_copied_bytes(const dtc_executable* executable);
 /* Where `print` statements of the program go: null for standard output. */
 DTC_API void dtc_set_print(dtc_executable* executable, void (*print)(void* self, const char* text),
                            void* self);

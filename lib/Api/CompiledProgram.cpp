@@ -172,6 +172,11 @@ void CompiledProgram::setPrint(PrintTarget target) {
   print_ = target;
 }
 
+int64_t CompiledProgram::copiedBytes() noexcept {
+  const std::lock_guard lock(mutex_);
+  return executable_->copiedBytes();
+}
+
 // Notes which arguments have values after this call. Error (Usage): one that is skipped has none.
 Status CompiledProgram::checkSkipped(const RunRequest& r) {
   const size_t each = r.tensors.argumentShards ? static_cast<size_t>(info_.mesh.numDevices) : 1;

@@ -16,17 +16,25 @@ std::span<const GraphFormat* const> graphFormats() {
   return formats;
 }
 
+constexpr int64_t kHead = 1 << 16; // bytes by which formats are told apart
+
+static const GraphFormat* formatOf(std::string_view path, std::string_view head) {
+  const auto formats = graphFormats();
+  const auto found =
+      std::ranges::find_if(formats, [&](const GraphFormat* f) { return f->detects(path, head); });
+  return found == formats.end() ? nullptr : *found;
+}
+
 const GraphFormat* graphFormatOf(const std::string& path) {
-  constexpr int64_t kHead = 1 << 16;
   if (path.empty() || path == "-") return nullptr;
   const auto file = InputFile::open(path);
   if (!file) return nullptr;
   const auto head = (*file).text(0, std::min((*file).size(), kHead));
-  if (!head) return nullptr;
-  const auto formats = graphFormats();
-  const auto found =
-      std::ranges::find_if(formats, [&](const GraphFormat* f) { return f->detects(path, *head); });
-  return found == formats.end() ? nullptr : *found;
+  return head ? formatOf(path, *head) : nullptr;
+}
+
+const GraphFormat* graphFormatOfBytes(std::string_view bytes) {
+  return formatOf("", bytes.substr(0, static_cast<size_t>(kHead)));
 }
 
 static Status knowsSizes(const ImportedProgram& p, const ReadOptions& options) {
@@ -38,9 +46,8 @@ static Status knowsSizes(const ImportedProgram& p, const ReadOptions& options) {
   return Ok{};
 }
 
-Result<ImportedProgram> importGraph(const GraphFormat& format, const std::string& path,
-                                    const ReadOptions& options, bool report, Diagnostics& diags) {
-  DTC_TRY(auto file, InputFile::open(path));
+static Result<ImportedProgram> importFile(const GraphFormat& format, InputFile file,
+                                          const ReadOptions& options, bool report, Diagnostics& diags) {
   ImportOptions wanted{options.sizes, report};
   for (const auto& [name, bound] : options.bindings) {
     DTC_TRY(auto value, readNpy(bound));
@@ -52,9 +59,16 @@ Result<ImportedProgram> importGraph(const GraphFormat& format, const std::string
   return imported;
 }
 
-Result<SourceText> graphText(const GraphFormat& format, const std::string& path, const ReadOptions& options,
+Result<ImportedProgram> importGraph(const GraphFormat& format, const std::string& path,
+                                    const ReadOptions& options, bool report, Diagnostics& diags) {
+  DTC_TRY(auto file, InputFile::open(path));
+  return importFile(format, std::move(file), options, report, diags);
+}
+
+Result<SourceText> graphText(const GraphFormat& format, InputFile file, const ReadOptions& options,
                              Diagnostics& diags, SourceText& listing) {
-  DTC_TRY(auto imported, importGraph(format, path, options, false, diags));
+  const std::string path = file.path();
+  DTC_TRY(auto imported, importFile(format, std::move(file), options, false, diags));
   listing = imported.module.source;
   if (!imported.complete || !verifyText(imported.module, diags) || diags.hasErrors()) return inputError("");
   return SourceText{path + " (imported)", printModule(imported.module)};

@@ -86,8 +86,8 @@ def compile(
 ) -> Executable:
     """Compiles a program.
 
-    program: the text of a program (.dt or StableHLO), a path, a `torch.export.ExportedProgram`, or what
-        `jax.jit(f).lower(...)` returns.
+    program: the text of a program (.dt or StableHLO), a path, the bytes of a .pt2 or .onnx file, a
+        `torch.export.ExportedProgram`, or what `jax.jit(f).lower(...)` returns.
     mesh: sizes of meshes, {"pod": {"dp": 2, "tp": 4}} or "pod=dp:2,tp:4". A mesh that the program does not
         have is declared.
     shardings: shardings of arguments, {"x": "{dp, _}"}.
@@ -125,6 +125,8 @@ def compile(
     bound: dict[str, Any] = {}
     if isinstance(program, str) and _is_text(program):
         text, label = program, name or "<text>"
+    elif isinstance(program, bytes):
+        text, label = program, name or "<bytes>"
     elif isinstance(program, (str, os.PathLike)):
         text, label = None, os.fspath(program)
     elif hasattr(program, "graph_signature") and hasattr(program, "graph_module"):
@@ -135,7 +137,7 @@ def compile(
         text, label = program.as_text(), name or "<lowered>"
     else:
         raise UsageError(
-            "dtc.compile takes the text of a program, a path, a torch.export.ExportedProgram, or jax.jit(f).lower(...), "
+            "dtc.compile takes the text of a program, a path, bytes, a torch.export.ExportedProgram, or jax.jit(f).lower(...), "
             f"not {type(program).__name__}"
         )
 

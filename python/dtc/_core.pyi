@@ -1,4 +1,4 @@
-from typing import Any, Optional, Sequence
+from typing import Any, Optional, Sequence, Union
 
 version: str
 abi_version: int
@@ -16,6 +16,8 @@ class Executable:
     def text(self) -> str: ...
     @property
     def warnings(self) -> str: ...
+    @property
+    def copied_bytes(self) -> int: ...
     def run(self, arguments: Sequence[Any], out: Optional[Sequence[Any]], like: Any, shards: bool) -> Any: ...
     def bind_file(self, path: str) -> list[bool]: ...
     def carry_over(self) -> None: ...
@@ -23,7 +25,7 @@ class Executable:
 def compile(
     context: Context,
     name: str,
-    text: Optional[str],
+    program: Union[None, str, bytes],
     settings: Sequence[tuple[str, str]],
     shapes: Sequence[Sequence[int]],
 ) -> Executable: ...

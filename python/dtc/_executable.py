@@ -151,6 +151,10 @@ class Executable:
         return self._results
 
     @property
+    def num_arguments(self) -> int:
+        return len(self._names)
+
+    @property
     def mesh(self) -> dict[str, int]:
         """The axes of the mesh and their sizes; {} without a mesh."""
         return self._any().mesh
@@ -167,6 +171,11 @@ class Executable:
     @property
     def warnings(self) -> str:
         return self._any().warnings
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes that the last call copied between tensors and its own memory; 0 if all were used in place."""
+        return self._any().copied_bytes
 
     def __repr__(self) -> str:
         if self._static is None and not self._sized:
@@ -359,13 +368,15 @@ class Report:
 class Source:
     """The text, or the file, of a program and the options that it is compiled with: what the verbs are run on."""
 
-    def __init__(self, name: str, text: Optional[str], flags: Iterable[str], run_flags: Iterable[str]):
+    def __init__(self, name: str, text: Union[None, str, bytes], flags: Iterable[str], run_flags: Iterable[str]):
         self.name = name
         self.text = text
         self.flags = list(flags)
         self.run_flags = list(run_flags)
 
     def _command(self, *words: str) -> str:
+        if isinstance(self.text, bytes):
+            raise UsageError("reports need the program as text or as a file, not as bytes")
         return _core.command(list(words), self.text or "")
 
     def _file(self) -> str:

@@ -3,10 +3,10 @@
 #include "Results.h"
 
 #include <memory>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <string_view>
 #include <vector>
 
 namespace nb = nanobind;
@@ -111,6 +111,7 @@ public:
   }
   [[nodiscard]] size_t devices() const { return devices_; }
   [[nodiscard]] std::string text() { return dtc_program_text(executable_); }
+  [[nodiscard]] int64_t copiedBytes() const { return dtc_copied_bytes(executable_); }
   [[nodiscard]] std::string warnings() const { return dtc_warnings(executable_); }
 
   // `arguments`: one tensor each; with `shards` one for each argument and device. None: the value of an earlier
@@ -204,9 +205,21 @@ private:
   size_t devices_ = 1;
 };
 
-// `shapes`: those of arguments by position, empty or one per argument.
-Executable* compile(const Context& context, const std::string& name, const std::optional<std::string>& text,
+// The characters of a str, or bytes.
+std::string_view contentOf(nb::handle program) {
+  Py_ssize_t size = 0;
+  if (PyBytes_Check(program.ptr())) return {PyBytes_AS_STRING(program.ptr()), nb::len(program)};
+  const char* text = PyUnicode_AsUTF8AndSize(program.ptr(), &size);
+  if (!text) throw nb::python_error();
+  return {text, static_cast<size_t>(size)};
+}
+
+// `program`: str or bytes, or None to read the file `name`. `shapes`: those of arguments by position, empty or one
+// per argument.
+Executable* compile(const Context& context, const std::string& name, nb::object program,
                     const Settings& settings, const std::vector<std::vector<int64_t>>& shapes) {
+  const bool isFile = program.is_none();
+  const std::string_view content = isFile ? std::string_view() : contentOf(program);
   Options options(settings);
   for (size_t i = 0; i < shapes.size(); ++i) options.shape(i, shapes[i]);
   dtc_executable* executable = nullptr;
@@ -214,9 +227,9 @@ Executable* compile(const Context& context, const std::string& name, const std::
   dtc_status status = DTC_OK;
   {
     nb::gil_scoped_release unlocked;
-    status = text ? dtc_compile(context.get(), name.c_str(), text->data(), text->size(), options.get(),
-                                &executable, &error)
-                  : dtc_compile_file(context.get(), name.c_str(), options.get(), &executable, &error);
+    status = isFile ? dtc_compile_file(context.get(), name.c_str(), options.get(), &executable, &error)
+                    : dtc_compile(context.get(), name.c_str(), content.data(), content.size(), options.get(),
+                                  &executable, &error);
   }
   if (status != DTC_OK) raise(status, error);
   return new Executable(executable);
@@ -247,6 +260,7 @@ std::string command(const std::vector<std::string>& words, const std::string& in
 } // namespace dtc::python
 
 NB_MODULE(_core, m) {
+  nb::set_leak_warnings(false); // torch.compile keeps its executables until the process exits
   using namespace dtc::python;
   m.doc() = "dtc's C API as Python objects; use the package dtc.";
   m.attr("version") = dtc_version();
@@ -259,11 +273,12 @@ NB_MODULE(_core, m) {
       .def_prop_ro("num_devices", &Executable::devices)
       .def_prop_ro("text", &Executable::text)
       .def_prop_ro("warnings", &Executable::warnings)
+      .def_prop_ro("copied_bytes", &Executable::copiedBytes)
       .def("run", &Executable::run, nb::arg("arguments"), nb::arg("out").none(), nb::arg("like").none(),
            nb::arg("shards"))
       .def("bind_file", &Executable::bindFile, nb::arg("path"))
       .def("carry_over", &Executable::carryOver);
-  m.def("compile", &compile, nb::arg("context"), nb::arg("name"), nb::arg("text").none(), nb::arg("settings"),
+  m.def("compile", &compile, nb::arg("context"), nb::arg("name"), nb::arg("program").none(), nb::arg("settings"),
         nb::arg("shapes"), nb::rv_policy::take_ownership);
   m.def("command", &command, nb::arg("words"), nb::arg("input"));
 }

@@ -55,6 +55,8 @@ public:
   // Turns carried results into arguments of the next run, which then skips those.
   [[nodiscard]] bool carryOver(ApiError& error) noexcept;
   void setPrint(PrintTarget target);
+  // Copied by the last run between the caller's memory and the program's.
+  [[nodiscard]] int64_t copiedBytes() noexcept;
 
   // The compiled program: the scheduled text, and its runtime. Not to be used during a run.
   [[nodiscard]] const Module& module() const { return *module_; }

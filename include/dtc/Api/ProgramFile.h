@@ -9,4 +9,9 @@ namespace dtc {
 [[nodiscard]] std::unique_ptr<CompiledProgram> compileFile(const std::string& path, CompileOptions options,
                                                            std::shared_ptr<Machine> machine, ApiError& error);
 
+// The same of bytes in memory: text, or the graph of another framework. `name`: in messages.
+[[nodiscard]] std::unique_ptr<CompiledProgram> compileBytes(const std::string& name, std::string_view bytes,
+                                                            CompileOptions options,
+                                                            std::shared_ptr<Machine> machine, ApiError& error);
+
 } // namespace dtc

@@ -32,11 +32,11 @@ static ContextOptions contextOptionsOf(const dtc_options* options) {
   return out;
 }
 
-static dtc_status compileText(dtc_context* context, SourceText&& text, const dtc_options* options,
-                              dtc_executable** executable, dtc_error** error) {
+static dtc_status compileProgram(dtc_context* context, const std::string& name, std::string_view program,
+                                 const dtc_options* options, dtc_executable** executable, dtc_error** error) {
   ApiError why;
   auto made = std::make_unique<dtc_executable>();
-  made->program = CompiledProgram::compile(std::move(text), compileOptionsOf(options), context->machine, why);
+  made->program = compileBytes(name, program, compileOptionsOf(options), context->machine, why);
   if (!made->program) return report(std::move(why), error);
   *executable = made.release();
   return DTC_OK;
@@ -86,7 +86,7 @@ dtc_status dtc_compile(dtc_context* context, const char* name, const char* text,
                        const dtc_options* options, dtc_executable** executable, dtc_error** error) {
   *executable = nullptr;
   try {
-    return compileText(context, {name ? name : "<text>", {text, size}}, options, executable, error);
+    return compileProgram(context, name ? name : "<text>", {text, size}, options, executable, error);
   } catch (...) {
     return report(errorOfException(), error);
   }

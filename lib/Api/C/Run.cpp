@@ -202,6 +202,8 @@ dtc_status dtc_carry_over(dtc_executable* executable, dtc_error** error) {
   return executable->program->carryOver(why) ? DTC_OK : report(std::move(why), error);
 }
 
+int64_t dtc_copied_bytes(const dtc_executable* executable) { return executable->program->copiedBytes(); }
+
 void dtc_set_print(dtc_executable* executable, void (*print)(void* self, const char* text), void* self) {
   // Without a target first, so that no run sees half of the new one.
   executable->program->setPrint({});

@@ -198,10 +198,19 @@ void BorrowedRun::bindResults(const Borrowing& tensors) {
     }
 }
 
+Status BorrowedRun::copy(const TransferPlan& plan, size_t device, const BorrowedTensor& t, bool whole,
+                         bool toBuffer) {
+  copied_ += plan.shards[device].bytes;
+  return copyShard(backend_, program_, plan, static_cast<int64_t>(device), t, whole, toBuffer);
+}
+
 Status BorrowedRun::setArgument(size_t i, std::span<const BorrowedTensor> tensors, bool shards) {
   const TransferPlan& plan = arguments_[i];
-  if (!shards && plan.pending)
-    return tensors[0].skip ? Status(Ok{}) : writePending(backend_, program_, plan, tensors[0]);
+  if (!shards && plan.pending) {
+    if (tensors[0].skip) return Ok{};
+    for (const TransferPlan::Shard& s : plan.shards) copied_ += s.bytes;
+    return writePending(backend_, program_, plan, tensors[0]);
+  }
   for (size_t p = 0; p < plan.shards.size(); ++p) {
     const auto coordinate = static_cast<int64_t>(p);
     const BorrowedTensor& t = tensors[shards ? p : 0];
@@ -211,7 +220,7 @@ Status BorrowedRun::setArgument(size_t i, std::span<const BorrowedTensor> tensor
     if (within && !isAligned(within, plan.dtype)) within = nullptr;
     bind(range, within);
     if (within || t.skip) continue;
-    if (Status s = copyShard(backend_, program_, plan, coordinate, t, !shards, true); !s) return s;
+    if (Status s = copy(plan, p, t, !shards, true); !s) return s;
   }
   return Ok{};
 }
@@ -223,6 +232,7 @@ Status BorrowedRun::begin(const Borrowing& tensors) {
   if (!tensors.results.empty())
     if (Status s = checkAll(tensors.results, results_, tensors.resultShards, devices, "results"); !s)
       return s;
+  copied_ = 0;
   bindResults(tensors); // first: a donated argument may be in the buffer of a result
   const size_t each = tensors.argumentShards ? devices : 1;
   for (size_t i = 0; i < arguments_.size(); ++i)
@@ -231,7 +241,7 @@ Status BorrowedRun::begin(const Borrowing& tensors) {
   return Ok{};
 }
 
-Status BorrowedRun::end(const Borrowing& tensors) const {
+Status BorrowedRun::end(const Borrowing& tensors) {
   if (tensors.results.empty()) return Ok{};
   const size_t devices = static_cast<size_t>(program_.numDevices());
   bool enqueued = false;
@@ -242,6 +252,7 @@ Status BorrowedRun::end(const Borrowing& tensors) const {
     };
     if (!tensors.resultShards && plan.pending) {
       if (tensorOf(0).skip) continue;
+      for (const TransferPlan::Shard& s : plan.shards) copied_ += s.bytes;
       if (Status s = readPending(backend_, program_, plan, tensorOf(0)); !s) return s;
       continue;
     }
@@ -251,8 +262,7 @@ Status BorrowedRun::end(const Borrowing& tensors) const {
       const auto coordinate = static_cast<int64_t>(p);
       const std::byte* within = shardWithin(plan, coordinate, t, !tensors.resultShards);
       if (within && within == program_.address(coordinate, plan.shards[p].offset)) continue; // bound
-      Status s = copyShard(backend_, program_, plan, coordinate, t, !tensors.resultShards, false);
-      if (!s) return s;
+      if (Status s = copy(plan, p, t, !tensors.resultShards, false); !s) return s;
       enqueued = enqueued || t.onDevice;
     }
   }

@@ -18,7 +18,9 @@ public:
   // copyShard.
   [[nodiscard]] Status begin(const Borrowing& tensors);
   // After it: copies the results that are not bound.
-  [[nodiscard]] Status end(const Borrowing& tensors) const;
+  [[nodiscard]] Status end(const Borrowing& tensors);
+  // Between tensors and buffers, in the last run.
+  [[nodiscard]] int64_t copiedBytes() const { return copied_; }
 
 private:
   // A buffer that can be bound to memory of the caller.
@@ -40,12 +42,14 @@ private:
   void bind(uint32_t range, std::byte* to);
   void bindResults(const Borrowing& tensors);
   [[nodiscard]] Status setArgument(size_t i, std::span<const BorrowedTensor> tensors, bool shards);
+  [[nodiscard]] Status copy(const TransferPlan&, size_t device, const BorrowedTensor&, bool whole, bool toBuffer);
 
   Program& program_;
   Backend& backend_;
   std::vector<TransferPlan> arguments_, results_;
   RangeNumbers argumentRanges_, resultRanges_;
   std::vector<Range> ranges_;
+  int64_t copied_ = 0;
   std::optional<PointerSlots> rendezvous_; // the operands and results of collectives
 };
 

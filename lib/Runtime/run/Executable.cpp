@@ -124,6 +124,8 @@ Status Executable::runOn(const Borrowing& tensors, const RunHooks& hooks) {
   return impl_->borrowed->end(tensors);
 }
 
+int64_t Executable::copiedBytes() const { return impl_->borrowed->copiedBytes(); }
+
 Status Executable::waitForStream(void* stream) { return impl_->backend.waitForStream(stream); }
 
 std::span<const int64_t> Executable::argumentShape(size_t i, int64_t coordinate) const {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from typing import Any, Callable, Optional, Sequence
 
 import torch
 
-from .. import command
 from .. import compile as compile_program
-from ._graph import outputs_of, write_program
+from ._border import Lifted, Results, outputs_of, permute_arguments
+from ._graph import program_of
 
 # Attention stays one op, which dtc fuses; its gradient needs PyTorch's own forward and backward ops.
 _KEPT = ("_scaled_dot_product",)
@@ -24,54 +23,70 @@ class _Graph:
     """One captured graph. With symbolic sizes, it is compiled once per combination of sizes in use."""
 
     def __init__(self, graph: torch.fx.GraphModule):
-        self._inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
-        self._outputs = outputs_of(graph)
-        self._file = tempfile.NamedTemporaryFile(prefix="dtc-", suffix=".pt2")
-        write_program(graph, self._file)
-        self._file.flush()
-        self._compiled: dict[tuple[tuple[str, int], ...], Any] = {}
-        self._sizes = self._size_sources()
-        if not self._sizes:
-            self._executable(())  # errors are those of torch.compile
+        graph = _copy_of(graph)
+        self._held = Lifted(graph).tensors
+        self._results = Results(graph)
+        self._orders = permute_arguments(graph)
+        inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        self._tensors = [i for i, node in enumerate(inputs) if isinstance(node.meta.get("val"), torch.Tensor)]
+        self._moved = [(i, self._orders[at]) for i, at in enumerate(self._tensors) if self._orders[at]]
+        self._sizes = _size_sources(inputs)
+        self._program = program_of(graph) if outputs_of(graph) else None
+        self._compiled: dict[tuple[int, ...], Any] = {}
+        self._static = None
+        if self._program is not None and not self._sizes:
+            self._static = self._compile(())  # errors are those of torch.compile
 
-    def _size_sources(self) -> list[tuple[str, int, Optional[int]]]:
-        """Where each symbolic size is found: an input, and its dim unless the input is the size."""
-        found: dict[str, tuple[int, Optional[int]]] = {}
-        for position, node in enumerate(self._inputs):
-            value = node.meta.get("val")
-            dims = [(None, value)] if isinstance(value, torch.SymInt) else []
-            dims += list(enumerate(value.shape)) if isinstance(value, torch.Tensor) else []
-            for dim, size in dims:
-                if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                    found.setdefault(str(size.node.expr), (position, dim))
-        return [(name, position, dim) for name, (position, dim) in found.items()]
+    def _compile(self, sizes: tuple[int, ...]) -> Any:
+        dims = {name: size for (name, _, _), size in zip(self._sizes, sizes)}
+        return compile_program(self._program, name="<torch>", dims=dims, results="torch")
 
-    def _executable(self, sizes: tuple[tuple[str, int], ...]) -> Any:
+    def _executable(self, arguments: Sequence[Any]) -> Any:
+        if self._static is not None:
+            return self._static
+        sizes = tuple(
+            int(arguments[position] if dim is None else arguments[position].shape[dim])
+            for _, position, dim in self._sizes
+        )
         if sizes not in self._compiled:
-            flags = [word for name, size in sizes for word in ("--dim", f"{name}={size}")]
-            text = command(["import", self._file.name, *flags])
-            self._compiled[sizes] = (compile_program(text, results="torch"), "%seed: u64[2]" in text)
+            self._compiled[sizes] = self._compile(sizes)
         return self._compiled[sizes]
 
     def __call__(self, *arguments: Any) -> list[Any]:
-        sizes = tuple(
-            (name, int(arguments[position] if dim is None else arguments[position].shape[dim]))
-            for name, position, dim in self._sizes
-        )
-        executable, draws = self._executable(sizes)
-        tensors = [a.detach().contiguous() for a in arguments if isinstance(a, torch.Tensor)]
-        results = executable(*tensors, *([_seed()] if draws else []))
-        results = iter(results if isinstance(results, (tuple, list)) else [results])
-        out: list[Any] = []
-        for output in self._outputs:
-            value = output.meta.get("val") if isinstance(output, torch.fx.Node) else output
-            if value is None:
-                out.append(None)
-            elif isinstance(value, torch.Tensor):
-                out.append(next(results))
-            else:
-                out.append(int(next(results)))
-        return out
+        arguments = (*arguments, *self._held)
+        if self._program is None:
+            return self._results(arguments, ())
+        tensors = [arguments[i] for i in self._tensors]
+        for i, order in self._moved:
+            tensors[i] = tensors[i].permute(order)
+        for i, tensor in enumerate(tensors):
+            if tensor.is_neg() or tensor.is_conj():  # a flag that only PyTorch knows
+                tensors[i] = tensor.resolve_conj().resolve_neg()
+        executable = self._executable(arguments)
+        if executable.num_arguments > len(tensors):
+            tensors.append(_seed())
+        results = executable(*tensors)
+        return self._results(arguments, results if isinstance(results, tuple) else (results,))
+
+
+def _copy_of(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Of the graph only: AOTAutograd keeps using its own."""
+    copied = torch.fx.Graph()
+    copied.output(copied.graph_copy(graph.graph, {}))
+    return torch.fx.GraphModule(graph, copied)
+
+
+def _size_sources(inputs: Sequence[torch.fx.Node]) -> list[tuple[str, int, Optional[int]]]:
+    """Where each symbolic size is found: an input, and its dim unless the input is the size."""
+    found: dict[str, tuple[int, Optional[int]]] = {}
+    for position, node in enumerate(inputs):
+        value = node.meta.get("val")
+        dims = [(None, value)] if isinstance(value, torch.SymInt) else []
+        dims += list(enumerate(value.shape)) if isinstance(value, torch.Tensor) else []
+        for dim, size in dims:
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                found.setdefault(str(size.node.expr), (position, dim))
+    return [(name, position, dim) for name, (position, dim) in found.items()]
 
 
 def compile_graph(graph: torch.fx.GraphModule, example_inputs: Sequence[Any] = ()) -> Callable[..., list[Any]]:

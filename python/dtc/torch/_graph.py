@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
-from typing import Any, BinaryIO, Mapping
+from typing import Any, Mapping
 
 import torch
 from torch._export.serde import serialize
@@ -19,6 +20,8 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
+from ._border import outputs_of
+
 
 def _argument(node: Any) -> Any:
     value = node.meta.get("val") if isinstance(node, torch.fx.Node) else node
@@ -27,11 +30,6 @@ def _argument(node: Any) -> Any:
     if isinstance(value, torch.SymInt):
         return SymIntArgument(name=node.name)
     return ConstantArgument(name=getattr(node, "name", ""), value=value)
-
-
-def outputs_of(graph: torch.fx.GraphModule) -> list[Any]:
-    outputs = graph.graph.output_node().args[0]
-    return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
 
 
 def _named_types(graph: torch.fx.GraphModule) -> None:
@@ -45,8 +43,8 @@ def _named_types(graph: torch.fx.GraphModule) -> None:
             }
 
 
-def write_program(graph: torch.fx.GraphModule, file: BinaryIO) -> None:
-    """Writes the graph as a .pt2 file without weights: all tensors are inputs."""
+def program_of(graph: torch.fx.GraphModule) -> bytes:
+    """The graph as the contents of a .pt2 file without weights: all tensors are inputs."""
     _named_types(graph)
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
     signature = ExportGraphSignature(
@@ -59,7 +57,9 @@ def write_program(graph: torch.fx.GraphModule, file: BinaryIO) -> None:
         "schema_version": {"major": serialize.SCHEMA_VERSION[0], "minor": serialize.SCHEMA_VERSION[1]},
         "range_constraints": {},
     }
+    file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("graph/archive_format", "pt2")
         archive.writestr("graph/byteorder", "little")
         archive.writestr("graph/models/model.json", json.dumps(program, cls=serialize.EnumEncoder))
+    return file.getvalue()

@@ -67,6 +67,8 @@ public:
   // tensors are used in place where possible; nothing is allocated then. The results must not overlap each
   // other. Errors (Input): another dtype or shape; (Usage): memory that the backend cannot access.
   [[nodiscard]] Status runOn(const Borrowing& tensors, const RunHooks& hooks = {});
+  // Copied by the last runOn between the caller's tensors and buffers.
+  [[nodiscard]] int64_t copiedBytes() const;
   // Later work waits for what the caller has enqueued on its stream (a CUstream).
   [[nodiscard]] Status waitForStream(void* stream);
   // Result i of the last run as a global tensor. The first replica of each shard.
