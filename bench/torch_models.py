@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 
+THREADS = os.cpu_count()
 BACKENDS = ("eager", "inductor", "dtc")
 
 
@@ -87,6 +88,7 @@ def prepare(name, training):
     """The model and a function that runs one step of a callable."""
     import torch
 
+    torch.set_num_threads(THREADS)
     torch.manual_seed(0)
     model, loss = MODELS[name]()
     model = model.train(training)
@@ -151,7 +153,7 @@ def child(what, name, training, backend, seconds):
     """One measurement in a process of its own, with caches of its own."""
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ, XDG_CACHE_HOME=folder, TORCHINDUCTOR_CACHE_DIR=folder + "/inductor")
-        command = [sys.executable, __file__, "--measure", what, "--model", name, "--backend", backend, "--seconds", str(seconds)]
+        command = [sys.executable, __file__, "--measure", what, "--model", name, "--backend", backend, "--seconds", str(seconds), "--threads", str(THREADS)]
         done = subprocess.run(command + (["--training"] if training else []), env=environment, capture_output=True, text=True)
     if done.returncode:
         return {"failed": done.stderr.strip().splitlines()[-1][:300] if done.stderr.strip() else f"exit code {done.returncode}"}
@@ -197,7 +199,10 @@ def main():
     parser.add_argument("--runs", type=int, default=1, help="first calls per backend; the minimum is reported")
     parser.add_argument("--seconds", type=float, default=10, help="of steady state per model and mode")
     parser.add_argument("--out", default=str(pathlib.Path(__file__).parent / "results"))
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of all backends")
     o = parser.parse_args()
+    global THREADS
+    THREADS = o.threads
     try:
         import torch
     except ImportError:
@@ -208,7 +213,7 @@ def main():
         return
     from cpu import machine
 
-    result = {"machine": machine(), "torch": torch.__version__, "threads": torch.get_num_threads(), "rows": []}
+    result = {"machine": machine(), "torch": torch.__version__, "threads": THREADS, "rows": []}
     print("                              first call [s]            steady state [ms]                    dtc faster than")
     print(f"{'':20} {'':8} {'inductor':>9} {'dtc':>9} {'eager':>9} {'inductor':>9} {'dtc':>9}   first steady  eager")
     for name in o.model or MODELS:

@@ -75,7 +75,9 @@ Status CompiledProgram::load(SourceText text, const CompileOptions& o, Diagnosti
   if (Status s = read(std::move(text), o, m, entry, diags); !s) return s;
   DTC_TRY(auto target, targetOfBackend(o.backend.name));
   phases_.push_back({"parse", msSince(begin)});
-  Session session(std::move(m), entry, o.lowering.pipeline(std::move(target)));
+  StandardPipelineOptions pipeline = o.lowering.pipeline(std::move(target));
+  pipeline.resultsApart = o.backend.name == "cpu"; // runs write results in the memory of the caller
+  Session session(std::move(m), entry, std::move(pipeline));
   session.hooks.after = [&](const PassStep& step, const Module&, double ms) {
     phases_.push_back({step.pass->name, ms});
   };

@@ -53,17 +53,26 @@ struct Writer {
 
 } // namespace
 
-std::optional<MemoryPlan> makeMemoryPlan(const Module& m, FuncId f, Diagnostics& diags, bool reuse) {
+// Their buffers are live all the time.
+static void reserveResults(const Module& m, FuncId f, MemoryPlan& plan) {
+  for (const ValueId v : m[m[f].body].yields)
+    if (const auto found = plan.bufferOf.find(v); found != plan.bufferOf.end())
+      plan.buffers[found->second].live = {{0, plan.numPositions - 1}};
+}
+
+std::optional<MemoryPlan> makeMemoryPlan(const Module& m, FuncId f, Diagnostics& diags, bool reuse,
+                                         bool resultsApart) {
   auto plan = MemoryLiveness(m, f, diags).run(reuse);
+  if (plan && resultsApart) reserveResults(m, f, *plan);
   if (plan && !placeBuffers(*plan)) return diags.fail(kTooLarge, m[f].loc, m.strings[m[f].name]);
   return plan;
 }
 
 bool planMemory(Module& m, const PassOptions& options, Diagnostics& diags) {
-  const bool reuse = options.flag("reuse", true);
+  const bool reuse = options.flag("reuse", true), apart = options.word("results", "shared") == "apart";
   for (FuncId f : m.order) {
     if (!m[f].spmd || !m[f].body) continue;
-    auto plan = makeMemoryPlan(m, f, diags, reuse);
+    auto plan = makeMemoryPlan(m, f, diags, reuse, apart);
     if (!plan) return false;
     Writer{m, *plan}.write(f);
   }

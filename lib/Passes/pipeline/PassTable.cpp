@@ -64,7 +64,7 @@ static std::vector<PassInfo> passRows() {
        .run = planMemory,
        .needs = Local, // a program of collectives alone has nothing to fuse
        .produces = Placed,
-       .options = {{"reuse", "true", flag}}},
+       .options = {{"reuse", "true", flag}, {"results", "shared", {"shared", "apart"}}}},
       // Outside the pipeline.
       {.name = "specialize",
        .run = specializePass,

@@ -39,6 +39,7 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     if (options.libraryGelu) set("gelu", "library");
     if (options.optLevel == 0) set("parts", "false");
     if (!options.overlap) set("overlap", "false");
+    if (options.resultsApart) set("results", "apart");
     set("policy", options.policy);
     set("reduce-dtype", options.reduceDType);
     if (options.strictNonFinite) set("strict-nonfinite", "true");

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence
+import functools
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import torch
 
@@ -22,7 +23,8 @@ def _seed() -> torch.Tensor:
 class _Graph:
     """One captured graph. With symbolic sizes, it is compiled once per combination of sizes in use."""
 
-    def __init__(self, graph: torch.fx.GraphModule):
+    def __init__(self, graph: torch.fx.GraphModule, options: Mapping[str, Any]):
+        self._options = {"threads": torch.get_num_threads(), **options}
         graph = _copy_of(graph)
         self._held = Lifted(graph).tensors
         self._results = Results(graph)
@@ -39,7 +41,7 @@ class _Graph:
 
     def _compile(self, sizes: tuple[int, ...]) -> Any:
         dims = {name: size for (name, _, _), size in zip(self._sizes, sizes)}
-        return compile_program(self._program, name="<torch>", dims=dims, results="torch")
+        return compile_program(self._program, name="<torch>", dims=dims, results="torch", **self._options)
 
     def _executable(self, arguments: Sequence[Any]) -> Any:
         if self._static is not None:
@@ -89,11 +91,15 @@ def _size_sources(inputs: Sequence[torch.fx.Node]) -> list[tuple[str, int, Optio
     return [(name, position, dim) for name, (position, dim) in found.items()]
 
 
-def compile_graph(graph: torch.fx.GraphModule, example_inputs: Sequence[Any] = ()) -> Callable[..., list[Any]]:
-    """A graph of ATen ops, as AOTAutograd passes it on, as a function of its inputs."""
+def compile_graph(
+    graph: torch.fx.GraphModule,
+    example_inputs: Sequence[Any] = (),
+    options: Optional[Mapping[str, Any]] = None,
+) -> Callable[..., list[Any]]:
+    """A graph of ATen ops, as AOTAutograd passes it on, as a function of its inputs. `options`: of dtc.compile."""
     from functorch.compile import make_boxed_func
 
-    return make_boxed_func(_Graph(graph))
+    return make_boxed_func(_Graph(graph, options or {}))
 
 
 def _decompositions() -> dict[Any, Any]:
@@ -103,11 +109,15 @@ def _decompositions() -> dict[Any, Any]:
     return {op: f for op, f in table.items() if not any(name in str(op) for name in _KEPT)}
 
 
-def backend(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-    """torch.compile(model, backend="dtc")"""
+def backend(
+    graph: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Optional[Mapping[str, Any]] = None,
+) -> Callable[..., Any]:
+    """torch.compile(model, backend="dtc", options={"opt_level": 2}); the options are those of dtc.compile."""
     from torch._dynamo.backends.common import aot_autograd
 
-    compiler = aot_autograd(fw_compiler=compile_graph, decompositions=_decompositions())
+    compiler = aot_autograd(fw_compiler=functools.partial(compile_graph, options=options), decompositions=_decompositions())
     return compiler(graph, example_inputs)
 
 

@@ -3,7 +3,7 @@
 //
 // Needs scheduled text; runs last, because every reordering invalidates the plan. Writes `at = [offset, …]`
 // on ops, arguments and results and `arena = N` on the function: byte offsets, equal on all devices, with
-// every buffer sized for its largest shard. A `for` has one more offset, its index's, after those of its
+// every buffer sized for its largest shard. With {results = apart} the buffers of results have memory of their own. A `for` has one more offset, its index's, after those of its
 // results. With {reuse = false} every value keeps a buffer of its own to the end.
 //
 // A value is live from the op that writes it to its last reader; an outer value used in a loop is live to the
@@ -36,9 +36,9 @@ namespace dtc {
 
 // Nothing, with diagnostics, if a size is not bound or the total size of the buffers exceeds 2^61-1 bytes.
 // Without `reuse` every value keeps a buffer of its own to the end, so that a check can inspect all of them
-// afterwards.
+// afterwards. With `resultsApart` no other value uses the memory of a result, so that a run can write it elsewhere.
 [[nodiscard]] std::optional<MemoryPlan> makeMemoryPlan(const Module& m, FuncId f, Diagnostics& diags,
-                                                       bool reuse = true);
+                                                       bool reuse = true, bool resultsApart = false);
 
 // The plan in the text: `at` of every value and `arena`. Nothing, with diagnostics, if one is missing, two
 // values that are live at the same time overlap, or an offset is outside the arena. Used by the runtime.

@@ -21,6 +21,7 @@ struct StandardPipelineOptions {
   bool libraryGelu = false;         // fuse's
   bool strictNonFinite = false;     // propagate's
   bool overlap = true;              // schedule's
+  bool resultsApart = false;        // plan-memory's
 };
 
 // The rows of passTable() that text of this level still needs, in order. A fixed reduction order needs global
