@@ -175,6 +175,22 @@ class Programs(unittest.TestCase):
             dtc.command(["compile", "-", "--emit", "package", "-o", path], input=unary("neg"))
             np.testing.assert_array_equal(dtc.compile(path)(np.ones(4, np.float32)), -1)
 
+    def test_bytes(self):
+        import runpy
+        import sys
+        from unittest import mock
+
+        with tempfile.TemporaryDirectory() as folder:
+            path, inputs = os.path.join(folder, "mlp.pt2"), ROOT / "test/Torch/Inputs"
+            with mock.patch.object(sys, "argv", ["make-pt2.py", str(inputs / "mlp.json"), path]):
+                runpy.run_path(str(inputs / "make-pt2.py"), run_name="__main__")
+            of_bytes, of_file = dtc.compile(pathlib.Path(path).read_bytes(), name="mlp.pt2"), dtc.compile(path)
+            self.assertEqual([v.user_name for v in of_bytes.arguments], [v.user_name for v in of_file.arguments])
+            x = np.arange(24, dtype=np.float32).reshape(3, 8)
+            np.testing.assert_array_equal(of_bytes.bind_file(path)(x)[0], of_file(x)[0])
+        with self.assertRaisesRegex(dtc.Error, "mlp.pt2"):
+            dtc.compile(b"PK\x03\x04 archive_format /models/model.json", name="mlp.pt2")
+
     def test_missing_path(self):
         with self.assertRaisesRegex(dtc.Error, "no-such-file.dt"):
             dtc.compile("no-such-file.dt")
@@ -265,6 +281,69 @@ class Torch(unittest.TestCase):
                 losses[-1].append(loss.item())
         np.testing.assert_allclose(*losses, rtol=1e-5)
         torch.testing.assert_close(model[1].running_mean, eager[1].running_mean)
+
+    def test_border(self):
+        """Tensors cross without copies: transposed weights, saved activations, gradients; arguments are returned."""
+        import copy
+        import gc
+
+        import dtc.torch
+        import torch
+        from dtc.torch import _backend
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.second = torch.nn.Linear(8, 16), torch.nn.Linear(16, 24)
+
+            def forward(self, x, transposed):
+                q, k, v = self.second(torch.nn.functional.gelu(self.first(x))).chunk(3, -1)
+                return (torch.softmax(q @ k.T, -1) @ v) * transposed.T, q, x
+
+        model = Model()
+        eager, x, transposed = copy.deepcopy(model), torch.randn(6, 8), torch.randn(8, 6)
+        call = torch.compile(model, backend=dtc.torch.backend)
+        for m, f in ((eager, eager), (model, call)):
+            y, q, same = f(x, transposed)
+            (y.square().sum() + q.sum()).backward()
+        self.assertEqual(same.data_ptr(), x.data_ptr())
+        torch.testing.assert_close(y, eager(x, transposed)[0])
+        for p, expected in zip(model.parameters(), eager.parameters()):
+            torch.testing.assert_close(p.grad, expected.grad)
+        executables = [g._static for g in gc.get_objects() if type(g) is _backend._Graph]
+        self.assertGreaterEqual(len(executables), 2)
+        self.assertEqual([e.copied_bytes for e in executables if e.copied_bytes], [])
+
+    def test_dropout(self):
+        import torch
+
+        model = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.Dropout(0.5))
+        call = torch.compile(model, backend=dtc_backend())
+        x = torch.randn(8, 4)
+        torch.manual_seed(3)
+        first, second = call(x), call(x)
+        torch.manual_seed(3)
+        torch.testing.assert_close(call(x), first)
+        self.assertFalse(torch.equal(first, second))
+        first.sum().backward()
+        kept = (first != 0).float()
+        torch.testing.assert_close(model[0].bias.grad, 2 * kept.sum(0))
+        torch.testing.assert_close(first, 2 * kept * model[0](x))
+
+    def test_tensors_of_the_graph(self):
+        import torch
+
+        weights = torch.tensor([1.0, 2.0, 3.0])
+        call = torch.compile(lambda x: x * weights + torch.tensor([3.0, 4.0, 5.0]), backend=dtc_backend())
+        torch.testing.assert_close(call(torch.ones(2, 3)), torch.tensor([[4.0, 6.0, 8.0]] * 2))
+
+    def test_dynamic_sizes(self):
+        import torch
+
+        call = torch.compile(lambda x: torch.softmax(x, -1).T, backend=dtc_backend(), dynamic=True)
+        for rows in (3, 5, 3):
+            x = torch.randn(rows, 4)
+            torch.testing.assert_close(call(x), torch.softmax(x, -1).T)
 
     def test_exported(self):
         import torch

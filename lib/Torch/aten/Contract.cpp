@@ -342,6 +342,13 @@ ImportResults groupedMm(ImportContext& c) {
   return ops::grouped_matmul(c.tensor("self"), c.tensor("mat2"), c.tensor("offs").as(DType::I32));
 }
 
+ImportResults groupedMmBackward(ImportContext& c) {
+  const Expr x = c.tensor("input"), w = c.tensor("weight"), dy = c.tensor("grad_output");
+  const Expr offsets = c.tensor("offs").as(DType::I32);
+  return {ops::grouped_matmul(dy, ops::transpose(w, {0, 2, 1}), offsets),
+          ops::grouped_matmul(ops::transpose(x, {1, 0}), dy, offsets)};
+}
+
 ImportResults chainProduct(ImportContext& c) { // linalg_multi_dot, chain_matmul
   const std::vector<Expr> xs = c.tensors(c.has("tensors") ? "tensors" : "matrices");
   if (xs.empty()) c.fail("multiplies nothing");
@@ -443,6 +450,7 @@ const ImportRow kRows[] = {
        return ImportResults(
            ops::grouped_matmul(c.tensor("input"), c.tensor("weight"), c.tensor("offs").as(DType::I32)));
      }},
+    {"transformers.grouped_mm_fallback_backward", groupedMmBackward},
 };
 
 } // namespace

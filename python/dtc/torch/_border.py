@@ -58,7 +58,7 @@ class Lifted:
             node.replace_all_uses_with(lifted)
             graph.graph.erase_node(node)
             placeholders.append(lifted)
-            self.tensors.append(tensor.detach())
+            self.tensors.append(tensor)
 
 
 def _is_view(node: torch.fx.Node) -> bool:

@@ -143,6 +143,27 @@ TEST(BorrowedRuns, HaveTheBitsOfCopiesInRandomPrograms) {
   }
 }
 
+// Contiguous tensors are used in place, whatever the memory plan shares; strided ones are copied.
+TEST(BorrowedRuns, CopyNoContiguousTensors) {
+  const auto machine = std::make_shared<Machine>(1);
+  ApiError error;
+  const auto program = CompiledProgram::compile(
+      {"test.dt", "func @main(%x: f32[64, 64], %w: f32[64, 64]) -> (%a: f32[64, 64], %s: f32[64], %b: f32[64, "
+                  "32]) {\n  %h = matmul %x, %w\n  %g = gelu %h\n  %k = matmul %g, %w\n  %a = matmul %k, %x\n"
+                  "  %s = sum %k {dims = [1]}\n  %c = slice %w {starts = [0, 0], limits = [64, 32]}\n"
+                  "  %b = matmul %a, %c\n  return %a, %s, %b\n}\n"},
+      {}, machine, error);
+  ASSERT_TRUE(program) << error.text;
+  const std::string inputs[] = {"*=randn(5)"};
+  const std::vector<Tensor> arguments = argumentsOf(*program, inputs);
+  const auto results = runWith(*program, arguments, {});
+  EXPECT_EQ(program->copiedBytes(), 0);
+  EXPECT_EQ(runWith(*program, arguments, {0, true, false}), results);
+  EXPECT_EQ(program->copiedBytes(), 2 * 64 * 64 * 4);
+  EXPECT_EQ(runWith(*program, arguments, {0, false, true}), results);
+  EXPECT_EQ(program->copiedBytes(), (64 * 64 + 64 + 64 * 32) * 4);
+}
+
 // A result in the memory of an argument is written after the argument has been read.
 TEST(BorrowedRuns, MayWriteOverArguments) {
   const auto machine = std::make_shared<Machine>(1);
