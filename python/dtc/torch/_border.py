@@ -12,6 +12,7 @@ A program reads and writes contiguous tensors in place. So that all arguments an
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, Callable, Optional, Sequence
 
 import torch
@@ -24,14 +25,24 @@ def outputs_of(graph: torch.fx.GraphModule) -> list[Any]:
     return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
 
 
+def _is_symbolic(value: torch.Tensor) -> bool:
+    return any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride()))
+
+
 def order_of(value: Any) -> Optional[Order]:
     """The dims of a dense tensor from the outermost to the innermost in memory; None: contiguous, or not dense."""
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.is_contiguous():
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or _is_symbolic(value):
         return None
-    if any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride())):
+    if value.is_contiguous():
         return None
     order = tuple(sorted(range(value.dim()), key=lambda dim: (-value.stride(dim), dim)))
     return order if value.permute(order).is_contiguous() else None
+
+
+def _is_dense(value: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or _is_symbolic(value):
+        return False
+    return value.is_contiguous() or order_of(value) is not None
 
 
 def inverse(order: Order) -> Order:
@@ -62,14 +73,12 @@ class Lifted:
 
 
 def _is_view(node: torch.fx.Node) -> bool:
-    return (
-        node.op == "call_function"
-        and isinstance(node.target, torch._ops.OpOverload)
-        and (node.target.is_view or node.target is torch.ops.aten.alias.default)
-        and isinstance(node.meta.get("val"), torch.Tensor)
-        and len(node.all_input_nodes) == 1
-        and node.args[0] is node.all_input_nodes[0]
-    )
+    """Of one tensor, and computed from it alone; also of all views that an op such as split returns."""
+    if node.op != "call_function" or len(node.all_input_nodes) != 1 or node.args[0] is not node.all_input_nodes[0]:
+        return False
+    if node.target is operator.getitem:
+        return _is_view(node.all_input_nodes[0])
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
 
 
 def _root_of(node: torch.fx.Node) -> tuple[torch.fx.Node, list[torch.fx.Node]]:
@@ -116,15 +125,18 @@ class Results:
     def _roots(outputs: set[torch.fx.Node]) -> dict[torch.fx.Node, tuple[torch.fx.Node, list[torch.fx.Node]]]:
         """For each output, the argument or the result that it is a view of.
 
-        Views of a computed value that together have all its elements are views of one result; fewer elements are
-        results of their own, so that they do not keep the memory of the value.
+        Dense views of a computed value that together have all its elements are views of one result. Fewer elements
+        are results of their own, so that they do not keep the memory of the value; strided ones, too, as the program
+        that takes them next would copy them.
         """
         roots = {output: _root_of(output) for output in outputs}
         elements: dict[torch.fx.Node, int] = {}
         for output, (root, _) in roots.items():
-            elements[root] = elements.get(root, 0) + _elements(output)
+            if _is_dense(output.meta.get("val")):
+                elements[root] = elements.get(root, 0) + _elements(output)
         for output, (root, _) in roots.items():
-            if root.op != "placeholder" and not 0 < _elements(root) <= elements[root]:
+            shares = _is_dense(output.meta.get("val")) and 0 < _elements(root) <= elements[root]
+            if root.op != "placeholder" and not shares:
                 roots[output] = (output, [])
         return roots
 
