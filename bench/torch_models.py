@@ -1,8 +1,9 @@
 """Models of PyTorch compiled by dtc and by Inductor, and in eager mode (bench/torch_models.sh).
 
-First call: wall time of the first call in a new process, with empty caches, which includes PyTorch's capture of the
-graph. Steady state: the median of calls that alternate in one process. Forward (without gradients), and a training step:
-forward, loss and backward. A ratio above 1: dtc is faster."""
+First call: wall time of the first call in a new process, with empty caches. Capture: the same with PyTorch's backend
+aot_eager, which compiles nothing, and whose time every backend needs. Steady state: the median of calls that alternate
+in one process. Forward (without gradients), and a training step: forward, loss and backward. A ratio above 1: dtc is
+faster. Needs PyTorch, and the models' packages; a model that fails is reported and skipped."""
 
 import argparse
 import json
@@ -16,6 +17,7 @@ import tempfile
 import time
 
 THREADS = os.cpu_count()
+CAPTURE = "aot_eager"
 BACKENDS = ("eager", "inductor", "dtc")
 
 
@@ -149,14 +151,13 @@ def steady(name, training, seconds):
     return {"ms": {b: 1000 * statistics.median(t) for b, t in times.items()}, "loss": values}
 
 
-def child(what, name, training, backend, seconds):
-    """One measurement in a process of its own, with caches of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        environment = dict(os.environ, XDG_CACHE_HOME=folder, TORCHINDUCTOR_CACHE_DIR=folder + "/inductor")
-        command = [sys.executable, __file__, "--measure", what, "--model", name, "--backend", backend, "--seconds", str(seconds), "--threads", str(THREADS)]
-        done = subprocess.run(command + (["--training"] if training else []), env=environment, capture_output=True, text=True)
+def child(what, name, training, backend, seconds, caches):
+    """One measurement in a process of its own. `caches`: a folder."""
+    environment = dict(os.environ, XDG_CACHE_HOME=caches, TORCHINDUCTOR_CACHE_DIR=caches + "/inductor")
+    command = [sys.executable, __file__, "--measure", what, "--model", name, "--backend", backend, "--seconds", str(seconds), "--threads", str(THREADS)]
+    done = subprocess.run(command + (["--training"] if training else []), env=environment, capture_output=True, text=True)
     if done.returncode:
-        return {"failed": done.stderr.strip().splitlines()[-1][:300] if done.stderr.strip() else f"exit code {done.returncode}"}
+        return {"failed": f"exit code {done.returncode}: " + " ".join(done.stderr.strip().splitlines()[-1:])[:300]}
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -166,10 +167,15 @@ def mean(ratios):
 
 def measure(o, name, training):
     row = {"model": name, "mode": "training" if training else "forward", "first": {}}
-    for backend in BACKENDS[1:]:
-        values = [child("first", name, training, backend, 0) for _ in range(o.runs)]
-        row["first"][backend] = next((v for v in values if isinstance(v, dict)), None) or min(values)
-    row["steady"] = child("steady", name, training, "", o.seconds)
+    values = {backend: [] for backend in (CAPTURE, *BACKENDS[1:])}
+    for run in range(o.runs):
+        with tempfile.TemporaryDirectory() as caches:
+            for backend, times in values.items():
+                times.append(child("first", name, training, backend, 0, caches))
+            if run + 1 == o.runs:  # with the caches that the first calls filled
+                row["steady"] = child("steady", name, training, "", o.seconds, caches)
+    for backend, times in values.items():
+        row["first"][backend] = next((t for t in times if isinstance(t, dict)), None) or min(times)
     return row
 
 
@@ -183,11 +189,15 @@ def show(row):
     ms, first = row["steady"].get("ms", {}), row["first"]
     cell = lambda v, scale: f"{v * scale:9.2f}" if isinstance(v, float) else "        –"
     ratios = [ratio(row, "first", "inductor"), ratio(row, "steady", "inductor"), ratio(row, "steady", "eager")]
-    print(f"{row['model']:20} {row['mode']:8} {cell(first.get('inductor'), 1)} {cell(first.get('dtc'), 1)} "
+    print(f"{row['model']:20} {row['mode']:8} {cell(first.get(CAPTURE), 1)} {cell(first.get('inductor'), 1)} {cell(first.get('dtc'), 1)} "
           + " ".join(cell(ms.get(b), 1) for b in BACKENDS) + "  " + " ".join(f"{r:6.2f}" if r else "     –" for r in ratios), flush=True)
     for who, value in [*first.items(), ("steady", row["steady"])]:
         if isinstance(value, dict) and "failed" in value:
             print(f"  {who}: {value['failed']}", flush=True)
+
+
+def write(o, result):
+    (pathlib.Path(o.out) / "torch-models.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 def main():
@@ -214,19 +224,19 @@ def main():
     from cpu import machine
 
     result = {"machine": machine(), "torch": torch.__version__, "threads": THREADS, "rows": []}
-    print("                              first call [s]            steady state [ms]                    dtc faster than")
-    print(f"{'':20} {'':8} {'inductor':>9} {'dtc':>9} {'eager':>9} {'inductor':>9} {'dtc':>9}   first steady  eager")
+    print(f"{'':29} {'first call [s]':29} {'steady state [ms]':29}   dtc faster than")
+    print(f"{'':20} {'':8} {'capture':>9} {'inductor':>9} {'dtc':>9} {'eager':>9} {'inductor':>9} {'dtc':>9}   first steady  eager")
     for name in o.model or MODELS:
         for training in (False, True):
             result["rows"].append(measure(o, name, training))
             show(result["rows"][-1])
+            write(o, result)
     for what, peer in (("first", "inductor"), ("steady", "inductor"), ("steady", "eager")):
         ratios = [r for row in result["rows"] if (r := ratio(row, what, peer))]
         result[f"{what}_{peer}"] = mean(ratios)
         print(f"geometric mean, {'first call' if what == 'first' else 'steady state'}, {peer} / dtc: {mean(ratios):.2f} "
               f"({sum(r < 1 for r in ratios)} of {len(ratios)} lost)")
-    path = pathlib.Path(o.out) / "torch-models.json"
-    path.write_text(json.dumps(result, indent=1) + "\n")
+    write(o, result)
 
 
 if __name__ == "__main__":
