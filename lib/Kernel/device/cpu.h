@@ -61,6 +61,10 @@ template <int N, class T> DTC_FN void dtc_store_stream(T* p, Vec<dtc_compute<T>,
 }
 DTC_FN void dtc_stream_fence() { __builtin_ia32_sfence(); } // after the last streaming store of a kernel
 
+// N elements take several registers. Clang packs vectors of bool into bits, and does not split them.
+template <class T, int N>
+constexpr bool dtc_has_halves = (N > dtc_lanes<dtc_compute<T>>) && !dtc_same<dtc_compute<T>, bool>;
+
 // The first n of N elements (0 <= n <= N); the other lanes are `fill`. Nothing past p + n is accessed.
 template <int N, class T>
 DTC_FN Vec<dtc_compute<T>, N> dtc_load_part(const T* p, i64 n, dtc_compute<T> fill = 0) {
@@ -73,7 +77,7 @@ DTC_FN Vec<dtc_compute<T>, N> dtc_load_part(const T* p, i64 n, dtc_compute<T> fi
         __builtin_ia32_loadups512_mask((const f32*)p, __builtin_bit_cast(F, rest), (u16)((1u << n) - 1)));
   }
 #endif
-  if constexpr (N > dtc_lanes<dtc_compute<T>>) { // several registers, of which at most one is partial
+  if constexpr (dtc_has_halves<T, N>) { // several registers, of which at most one is partial
     constexpr int half = N / 2;
     Vec<dtc_compute<T>, N> x;
     x.lo = dtc_load_part<half>(p, n < half ? n : half, fill);
@@ -94,7 +98,7 @@ template <int N, class T> DTC_FN void dtc_store_part(T* p, Vec<dtc_compute<T>, N
     return;
   }
 #endif
-  if constexpr (N > dtc_lanes<dtc_compute<T>>) {
+  if constexpr (dtc_has_halves<T, N>) {
     constexpr int half = N / 2;
     dtc_store_part<half>(p, (Vec<dtc_compute<T>, half>)x.lo, n < half ? n : half);
     dtc_store_part<half>(p + half, (Vec<dtc_compute<T>, half>)x.hi, n < half ? 0 : n - half);

@@ -1,8 +1,12 @@
 #include "import/HloRegions.h"
+#include "dtc/Import/rows/Shapes.h"
 #include "dtc/Ops/record/Scalar.h"
+#include "dtc/Support/Tensor.h"
 #include "import/HloImporter.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
 namespace dtc {
 
@@ -91,16 +95,89 @@ std::string_view compareWord(const HloContext& c, const MlirOp& op, std::string_
   return HloContext(c.importer, op).word(attribute);
 }
 
+// A constant of one element as text that is the same for every way to write it; NaNs are not told apart.
+static std::string constantText(const Module& m, const Attr& a, DType dtype) {
+  if (a.kind == Attr::String) { // the bytes, in hexadecimal
+    const std::string_view hex = m.strings[a.text];
+    Tensor t(dtype, {1});
+    if (hex.size() != 2 + 2 * t.bytes().size()) return {};
+    for (size_t i = 0; i < t.bytes().size(); ++i) {
+      unsigned byte = 0;
+      std::from_chars(&hex[2 + 2 * i], &hex[2 + 2 * i] + 2, byte, 16);
+      t.bytes()[i] = static_cast<std::byte>(byte);
+    }
+    return isFloat(dtype) && std::isnan(t.getFloat(0)) ? "nan" : std::string(hex);
+  }
+  if (a.kind != Attr::Float && a.kind != Attr::Int && a.kind != Attr::Bool) return {};
+  char number[40];
+  std::snprintf(number, sizeof number, "%.17g", a.kind == Attr::Float ? a.f : static_cast<double>(a.i));
+  return isFloat(dtype) ? number : std::to_string(a.i);
+}
+
+// A constant of the region.
+static std::string ownConstant(const HloContext& c, const MlirOp& op) {
+  const MlirAttr* value = findAttr(op.attrs, "value");
+  const std::optional<DType> dtype =
+      op.resultTypes.size() == 1 ? hloDType(op.resultTypes[0]->element) : std::nullopt;
+  std::string why;
+  auto numbers =
+      value && dtype ? readNumbers(c.module.source.text, c.tree(), *value, *dtype, 1, why) : std::nullopt;
+  if (!numbers || numbers->count() != 1) return {};
+  Tensor t(*dtype, {1});
+  std::copy(numbers->bytes.begin(), numbers->bytes.end(), t.bytes().begin());
+  return constantText(c.module, c.module.attrs[tensorAttr(c.module, t)], *dtype);
+}
+
+// A value from outside of the region.
+static std::string outerValue(const HloContext& c, const MlirUse& use) {
+  const HloValue* v = c.importer.lookup(use);
+  if (!v || v->parts.size() != 1) return {};
+  const ValueId id = v->parts[0];
+  const OpId maker = c.module.definingOp(id);
+  if (maker.valid() && c.module.record(maker).isConstant)
+    if (const AttrId value = c.module.attr(maker, "value"); value.valid())
+      if (std::string text = constantText(c.module, c.module.attrs[value], c.module.typeOf(id).dtype);
+          !text.empty())
+        return text;
+  return "outer" + std::to_string(id.index);
+}
+
+// All that an attribute says.
+static void appendAttr(const MlirAttr& a, std::string& out, int depth) {
+  out += ' ';
+  out += a.text;
+  out += a.body;
+  out += ' ' + std::to_string(a.integer) + ' ' + std::to_string(a.real);
+  if (a.type) out += a.type->element;
+  if (depth == 0) return;
+  for (const MlirAttr& e : a.list) appendAttr(e, out, depth - 1);
+  for (const MlirNamedAttr& e : a.dict) (out += e.name), appendAttr(e.value, out, depth - 1);
+}
+
+// The op with what its attributes and its result's type add: "compare LT", "add".
+static std::string operationText(const HloContext& c, const MlirOp& op) {
+  const std::string_view name = op.name.substr(op.name.find('.') + 1);
+  std::string text(name);
+  if (name == "compare") {
+    text += " " + std::string(compareWord(c, op, "comparison_direction"));
+    return compareWord(c, op, "compare_type") == "TOTALORDER" ? text + " TOTALORDER" : text;
+  }
+  for (const MlirNamedAttr& a : op.attrs) (text += a.name), appendAttr(a.value, text, 4);
+  for (const MlirAttr& a : op.items) appendAttr(a, text, 4);
+  if (name.find("convert") != std::string_view::npos)
+    for (const MlirType* t : op.resultTypes) (text += " ") += t->element;
+  return text;
+}
+
 static std::string expressionOf(const HloContext& c, const MlirRegion& region, const MlirUse& value,
                                 std::span<const std::string> names, int depth) {
   for (size_t i = 0; i < region.args.size() && i < names.size(); ++i)
     if (region.args[i].name == value.name) return names[i];
   const MlirOp* op = depth < kDeepestExpression ? regionMaker(region, value) : nullptr;
-  if (!op || op->numResults() != 1 || !op->regions.empty()) return {};
-  const std::string_view name = op->name.substr(op->name.find('.') + 1);
-  std::string text(name);
-  if (name == "compare") text += " " + std::string(compareWord(c, *op, "comparison_direction"));
-  text += "(";
+  if (!op) return depth < kDeepestExpression ? outerValue(c, value) : std::string();
+  if (op->numResults() != 1 || !op->regions.empty()) return {};
+  if (op->name.ends_with(".constant")) return ownConstant(c, *op);
+  std::string text = operationText(c, *op) + "(";
   for (const MlirUse& use : op->operands) {
     const std::string inner = expressionOf(c, region, use, names, depth + 1);
     if (inner.empty() || text.size() + inner.size() > kLongestExpression) return {};
@@ -119,6 +196,7 @@ ValueId regionValue(HloContext& c, const MlirRegion& region, const MlirUse& valu
   MlirRegion part = region;
   if (part.ops.empty()) return {};
   part.ops.back().operands = {value};
+  part.ops.back().operandTypes.clear(); // those of what the region returns
   const std::vector<ValueId> out = c.inlineRegion(part, args, shape);
   return out.size() == 1 ? out[0] : ValueId();
 }

@@ -29,8 +29,9 @@ struct HloFolded {
 };
 [[nodiscard]] bool readFolded(HloContext&, HloFolded&); // the operands and the region of the op
 
-// A value of the region as text, over its arguments "a0 b0 a1 b1 …" in the order given by `names`, without
-// types; "" where it is too long or contains ops with several results or with regions.
+// A value of the region as text, over its arguments "a0 b0 a1 b1 …" in the order given by `names`. Equal texts
+// are equal functions: attributes, constants ("nan", "0") and values from outside ("outer7") are part of it.
+// "" where it is too long or contains ops with several results or with regions.
 [[nodiscard]] std::string regionExpression(const HloContext&, const MlirRegion&, const MlirUse& value,
                                            std::span<const std::string> names);
 // The op of the region that defines a value; nullptr where it is an argument.

@@ -123,8 +123,8 @@ ValueId keyValue(HloContext& c, const MlirRegion& region, const SortKey& key,
   for (size_t i = 0; i < operands.size(); ++i) {
     const std::string x = "x" + std::to_string(i);
     // JAX makes all NaNs equal and both zeros equal: argsort's own order.
-    const std::string plain = "select(compare NE(" + x + "," + x + "),constant(),select(compare EQ(" + x +
-                              ",constant()),constant()," + x + "))";
+    const std::string plain =
+        "select(compare NE(" + x + "," + x + "),nan,select(compare EQ(" + x + ",0),0," + x + "))";
     if (text == plain) return operands[i];
     if (text == x) return key.total ? totalOrderKey(c, operands[i]) : operands[i];
   }
