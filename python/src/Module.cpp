@@ -278,7 +278,7 @@ NB_MODULE(_core, m) {
            nb::arg("shards"))
       .def("bind_file", &Executable::bindFile, nb::arg("path"))
       .def("carry_over", &Executable::carryOver);
-  m.def("compile", &compile, nb::arg("context"), nb::arg("name"), nb::arg("program").none(), nb::arg("settings"),
-        nb::arg("shapes"), nb::rv_policy::take_ownership);
+  m.def("compile", &compile, nb::arg("context"), nb::arg("name"), nb::arg("program").none(),
+        nb::arg("settings"), nb::arg("shapes"), nb::rv_policy::take_ownership);
   m.def("command", &command, nb::arg("words"), nb::arg("input"));
 }

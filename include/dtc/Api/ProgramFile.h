@@ -12,6 +12,7 @@ namespace dtc {
 // The same of bytes in memory: text, or the graph of another framework. `name`: in messages.
 [[nodiscard]] std::unique_ptr<CompiledProgram> compileBytes(const std::string& name, std::string_view bytes,
                                                             CompileOptions options,
-                                                            std::shared_ptr<Machine> machine, ApiError& error);
+                                                            std::shared_ptr<Machine> machine,
+                                                            ApiError& error);
 
 } // namespace dtc

@@ -42,7 +42,8 @@ private:
   void bind(uint32_t range, std::byte* to);
   void bindResults(const Borrowing& tensors);
   [[nodiscard]] Status setArgument(size_t i, std::span<const BorrowedTensor> tensors, bool shards);
-  [[nodiscard]] Status copy(const TransferPlan&, size_t device, const BorrowedTensor&, bool whole, bool toBuffer);
+  [[nodiscard]] Status copy(const TransferPlan&, size_t device, const BorrowedTensor&, bool whole,
+                            bool toBuffer);
 
   Program& program_;
   Backend& backend_;

@@ -148,10 +148,11 @@ TEST(BorrowedRuns, CopyNoContiguousTensors) {
   const auto machine = std::make_shared<Machine>(1);
   ApiError error;
   const auto program = CompiledProgram::compile(
-      {"test.dt", "func @main(%x: f32[64, 64], %w: f32[64, 64]) -> (%a: f32[64, 64], %s: f32[64], %b: f32[64, "
-                  "32]) {\n  %h = matmul %x, %w\n  %g = gelu %h\n  %k = matmul %g, %w\n  %a = matmul %k, %x\n"
-                  "  %s = sum %k {dims = [1]}\n  %c = slice %w {start = [0, 0], limit = [64, 32]}\n"
-                  "  %b = matmul %a, %c\n  return %a, %s, %b\n}\n"},
+      {"test.dt",
+       "func @main(%x: f32[64, 64], %w: f32[64, 64]) -> (%a: f32[64, 64], %s: f32[64], %b: f32[64, "
+       "32]) {\n  %h = matmul %x, %w\n  %g = gelu %h\n  %k = matmul %g, %w\n  %a = matmul %k, %x\n"
+       "  %s = sum %k {dims = [1]}\n  %c = slice %w {start = [0, 0], limit = [64, 32]}\n"
+       "  %b = matmul %a, %c\n  return %a, %s, %b\n}\n"},
       {}, machine, error);
   ASSERT_TRUE(program) << error.text;
   const std::string inputs[] = {"*=randn(5)"};
