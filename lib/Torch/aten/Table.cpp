@@ -17,7 +17,7 @@ const RowMap& rowMap() {
          {torchPointwiseRows(), torchSpecialRows(), torchCreateRows(), torchShapeRows(), torchSliceRows(),
           torchReduceRows(), torchSortRows(), torchIndexRows(), torchContractRows(), torchNormRows(),
           torchWindowRows(), torchLossRows(), torchGradientRows(), torchControlRows(), torchLinalgRows(),
-          torchFourierRows(), torchMiscRows(), torchRecurrentRows()})
+          torchFourierRows(), torchMiscRows(), torchRecurrentRows(), torchDistributedRows()})
       for (const ImportRow& row : rows) out.emplace(row.target, &row);
     return out;
   }();

@@ -28,5 +28,6 @@ using ImportRows = std::span<const ImportRow>;
 [[nodiscard]] ImportRows torchFourierRows();
 [[nodiscard]] ImportRows torchMiscRows();
 [[nodiscard]] ImportRows torchRecurrentRows();
+[[nodiscard]] ImportRows torchDistributedRows();
 
 } // namespace dtc

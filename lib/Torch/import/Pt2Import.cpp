@@ -35,14 +35,21 @@ Result<ImportedProgram> importTorchProgram(const std::string& name, const std::s
                                            Diagnostics& diags) {
   ImportedProgram out(registry);
   TorchSymbols symbols(out.module, {options.sizes.begin(), options.sizes.end()});
-  auto file = readTorchProgram(text, symbols);
+  TorchPlacement placement;
+  auto file = readTorchProgram(text, symbols, placement);
   if (!file)
     return Error{file.error().kind,
                  quotedPath(name) + " is not a valid .pt2 file: its program " + file.error().message};
   makeFunctional(*file);
   addSeed(*file);
+  nameGroups(*file, placement);
+  declareMesh(out.module, placement);
   out.module.source = {name, writeListing(out.module, *file)};
   out.complete = importGraph(out.module, *file, atenTable(), diags, options.report ? &out.problems : nullptr);
+  if (out.complete)
+    if (Status s = placeArguments(out.module, *file, placement); !s)
+      return Error{s.error().kind,
+                   quotedPath(name) + " is not a valid .pt2 file: its program " + s.error().message};
   out.symbols.assign(symbols.names().begin(), symbols.names().end());
   return out;
 }

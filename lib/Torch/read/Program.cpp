@@ -305,10 +305,12 @@ ImportFile ProgramReader::run(const json& program) {
 
 } // namespace
 
-Result<ImportFile> readTorchProgram(const std::string& text, TorchSymbols& symbols) {
+Result<ImportFile> readTorchProgram(const std::string& text, TorchSymbols& symbols,
+                                    TorchPlacement& placement) {
   try {
     const json program = json::parse(text, nullptr, false);
     if (program.is_discarded()) return inputError("is not JSON");
+    placement = readPlacement(program);
     return ProgramReader(symbols).run(program);
   } catch (const TorchSchemaError& e) {
     return inputError(e.what);

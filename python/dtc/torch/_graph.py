@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from typing import Any, Mapping
+from typing import Any, Mapping, Optional
 
 import torch
 from torch._export.serde import serialize
@@ -43,8 +43,11 @@ def _named_types(graph: torch.fx.GraphModule) -> None:
             }
 
 
-def program_of(graph: torch.fx.GraphModule) -> bytes:
-    """The graph as the contents of a .pt2 file without weights: all tensors are inputs."""
+def program_of(graph: torch.fx.GraphModule, placement: Optional[Mapping[str, Any]] = None) -> bytes:
+    """The graph as the contents of a .pt2 file without weights: all tensors are inputs.
+
+    placement: the mesh and shardings, as lib/Torch/read/Placement.h says.
+    """
     _named_types(graph)
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
     signature = ExportGraphSignature(
@@ -56,6 +59,7 @@ def program_of(graph: torch.fx.GraphModule) -> bytes:
         "graph_module": serialize._dataclass_to_dict(module),
         "schema_version": {"major": serialize.SCHEMA_VERSION[0], "minor": serialize.SCHEMA_VERSION[1]},
         "range_constraints": {},
+        **({"dtc": dict(placement)} if placement is not None else {}),
     }
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:

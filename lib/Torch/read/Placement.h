@@ -1,0 +1,36 @@
+#pragma once
+// Where the tensors of a program are, in the member "dtc" of its JSON, which dtc's Python package writes:
+//
+//   {"mesh": {"name": "m", "axes": [["dp", 2], ["tp", 4]]},
+//    "inputs": {"primals_1": "{tp, _}"}, "outputs": {"mm": "{dp, _}"},
+//    "local": true, "groups": {"3": ["tp"]}}
+//
+// A local program is that of one device: its shapes are those of shards, and its process groups are along axes.
+#include "dtc/Import/graph/Graph.h"
+#include "dtc/Support/Result.h"
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace dtc {
+
+struct TorchPlacement {
+  std::string mesh; // "": none
+  std::vector<std::pair<std::string, int64_t>> axes;
+  std::map<std::string, std::string, std::less<>> inputs, outputs; // shardings, by the values' names
+  bool local = false;
+  std::map<std::string, std::vector<std::string>, std::less<>>
+      groups; // process groups as axes, major to minor
+};
+
+// Throws TorchSchemaError.
+[[nodiscard]] TorchPlacement readPlacement(const nlohmann::json& program);
+
+// Declares the mesh, before the import.
+void declareMesh(Module&, const TorchPlacement&);
+// Gives collectives the argument "dtc.axes", where the axes of their group are known.
+void nameGroups(ImportFile&, const TorchPlacement&);
+// Gives the arguments and results of @main, the imported graph, their shardings; makes a local program `spmd`.
+// Errors complete "FILE … its program".
+[[nodiscard]] Status placeArguments(Module&, const ImportFile&, const TorchPlacement&);
+
+} // namespace dtc

@@ -1,0 +1,222 @@
+"""Placements of PyTorch's DTensor, parallel styles and FSDP as dtc's shardings."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
+
+import torch
+from torch.distributed.tensor import DTensor
+
+from .._errors import UsageError
+
+
+@dataclass
+class Activation:
+    """What a parallel style says about the tensors that enter and leave a module: placements along one axis."""
+
+    module: str
+    axis: str
+    inputs: Sequence[Any] = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Sequence[Any] = ()
+
+
+@dataclass
+class Plan:
+    """A plan as data: the mesh, and the axes that shard each dim of each parameter, major to minor."""
+
+    axes: dict[str, int]
+    parameters: dict[str, list[list[str]]]
+    activations: list[Activation]
+    data: tuple[str, ...]  # the axes that shard the batch
+
+
+def sharding_text(dims: Sequence[Sequence[str]]) -> str:
+    """[["tp", "dp"], []] as "{(tp, dp), _}"."""
+    return "{" + ", ".join("_" if not d else d[0] if len(d) == 1 else f"({', '.join(d)})" for d in dims) + "}"
+
+
+def names_of(mesh: Any, what: str) -> tuple[str, ...]:
+    names = mesh.mesh_dim_names
+    if names is None:
+        raise UsageError(f"{what}: its DeviceMesh has no names; give mesh_dim_names to init_device_mesh")
+    return tuple(names)
+
+
+def _root_of(mesh: Any) -> Any:
+    return mesh._get_root_mesh()
+
+
+def dims_of(what: str, mesh: Any, placements: Sequence[Any], rank: int, axes: Mapping[str, int]) -> list[list[str]]:
+    """The axes of each dim, major to minor. FSDP over TP is a _StridedShard, which is minor to what follows it."""
+    out: list[list[str]] = [[] for _ in range(rank)]
+    strided: list[tuple[int, str, int]] = []
+    for axis, placement in zip(names_of(mesh, what), placements):
+        if axis not in axes:
+            raise UsageError(f"{what}: the mesh axis '{axis}' is not one of the root mesh, {', '.join(axes)}")
+        kind = type(placement).__name__
+        if kind == "_StridedShard":
+            strided.append((placement.dim % rank, axis, placement.split_factor))
+        elif kind == "Shard":
+            out[placement.dim % rank].append(axis)
+        elif kind != "Replicate":
+            raise UsageError(f"{what}: the placement {placement} along '{axis}' is not supported for arguments")
+    for dim, axis, factor in reversed(strided):
+        major = 1
+        for other in out[dim]:
+            major *= axes[other]
+        if major != factor:
+            raise UsageError(f"{what}: the split factor {factor} along '{axis}' is not that of the axes {out[dim]}")
+        out[dim].append(axis)
+    return out
+
+
+# The attributes of parallel styles that say what a module takes and returns.
+_INPUTS = ("desired_input_layouts", "sequence_sharding")
+_OUTPUTS = ("desired_output_layouts", "output_layouts", "sequence_sharding")
+
+
+def _first(style: Any, names: Sequence[str]) -> tuple:
+    for name in names:
+        value = getattr(style, name, None)
+        if value:
+            return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return ()
+
+
+def _parts(style: Any) -> list[Any]:
+    """PrepareModuleInputOutput is made of two styles."""
+    parts = [getattr(style, name, None) for name in ("prepare_module_input", "prepare_module_output")]
+    return [part for part in parts if part is not None] or [style]
+
+
+@contextlib.contextmanager
+def _recorded(model: torch.nn.Module, found: list[Activation]) -> Iterator[None]:
+    """Records the styles that parallelize_module applies to modules of the model."""
+    from torch.distributed.tensor.parallel.style import ParallelStyle
+
+    paths = {id(module): path for path, module in model.named_modules()}
+    kept: list[tuple[type, Callable[..., Any]]] = []
+    open_calls = 0
+
+    def record(style: Any, module: Any, mesh: Any) -> None:
+        path = paths.get(id(module))
+        if path is None:
+            return
+        axis = names_of(mesh, f"the plan of module '{path}'")[0]
+        for part in _parts(style):
+            inputs = _first(part, _INPUTS)
+            keywords = getattr(part, "desired_input_kwarg_layouts", None) or {}
+            found.append(Activation(path, axis, inputs, keywords, _first(part, _OUTPUTS)))
+
+    def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
+        def apply(style: Any, module: Any, mesh: Any) -> Any:
+            nonlocal open_calls
+            open_calls += 1
+            try:
+                out = original(style, module, mesh)
+            finally:
+                open_calls -= 1
+            if open_calls == 0:
+                record(style, module, mesh)
+            return out
+
+        return apply
+
+    kinds = [ParallelStyle]
+    for kind in kinds:
+        kinds += [sub for sub in kind.__subclasses__() if sub not in kinds]
+        if "_apply" in vars(kind):
+            kept.append((kind, kind._apply))
+    for kind, original in kept:
+        kind._apply = wrapped(original)
+    try:
+        yield
+    finally:
+        for kind, original in kept:
+            kind._apply = original
+
+
+def _fsdp_axes(model: torch.nn.Module) -> set[str]:
+    from torch.distributed.fsdp import FSDPModule
+
+    out: set[str] = set()
+    for path, module in model.named_modules():
+        if isinstance(module, FSDPModule):
+            state = module._get_fsdp_state()
+            groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]
+            for group in groups:
+                if group is not None:
+                    out |= set(names_of(group.mesh_info.mesh, f"fully_shard of module '{path}'"))
+    return out
+
+
+def _applied(model: torch.nn.Module, plan: Any, mesh: Any, found: list[Activation]) -> torch.nn.Module:
+    """A copy of the model to which the plan was applied."""
+    from torch.distributed.tensor.parallel import parallelize_module
+
+    if isinstance(plan, torch.nn.Module):
+        return plan
+    made = copy.deepcopy(model)
+    with _recorded(made, found):
+        if callable(plan):
+            returned = plan(made)
+            return returned if isinstance(returned, torch.nn.Module) else made
+        if mesh is None:
+            raise UsageError("a plan of parallel styles needs mesh=, the DeviceMesh")
+        if mesh.ndim > 1:
+            if "tp" not in names_of(mesh, "mesh="):
+                raise UsageError("a plan of parallel styles is for one mesh axis: give mesh one dim, or call one of them 'tp'")
+            mesh = mesh["tp"]
+        return parallelize_module(made, mesh, dict(plan))
+
+
+def _parameter_dims(model: torch.nn.Module, axes: Mapping[str, int]) -> dict[str, list[list[str]]]:
+    return {
+        name: dims_of(f"parameter '{name}'", p.device_mesh, p.placements, p.ndim, axes)
+        if isinstance(p, DTensor) or hasattr(p, "placements")
+        else [[] for _ in p.shape]
+        for name, p in model.named_parameters()
+    }
+
+
+def _placed(plan: Any) -> bool:
+    """Whether the plan says the placements of parameters by their names: {"up.weight": [Replicate(), Shard(0)]}."""
+    return isinstance(plan, Mapping) and all(isinstance(v, (list, tuple)) for v in plan.values())
+
+
+def read_plan(model: torch.nn.Module, plan: Any, mesh: Any, data: Union[None, str, Sequence[str]]) -> Plan:
+    found: list[Activation] = []
+    parallel = None if _placed(plan) else _applied(model, plan, mesh, found)
+    meshes = [p.device_mesh for p in parallel.parameters() if hasattr(p, "device_mesh")] if parallel else []
+    if mesh is None and not meshes:
+        raise UsageError("the plan places no parameter on a DeviceMesh; give mesh=")
+    root = mesh if mesh is not None else _root_of(meshes[0])
+    axes = dict(zip(names_of(root, "the model's mesh"), root.shape))
+    names = {name for name, _ in model.named_parameters()}
+    if parallel is None:
+        for name in plan:
+            if name not in names:
+                raise UsageError(f"the plan places the parameter '{name}', which the model does not have")
+        parameters = {
+            name: dims_of(f"parameter '{name}'", root, plan.get(name, ()), p.ndim, axes) for name, p in model.named_parameters()
+        }
+    else:
+        parameters = _parameter_dims(parallel, axes)
+        if set(parameters) != names:
+            raise UsageError("the plan's model has other parameters than the model: " + ", ".join(sorted(set(parameters) ^ names)))
+    if data is None:
+        fsdp = _fsdp_axes(parallel) if parallel is not None else set()
+        used = {a.axis for a in found} | {axis for dims in parameters.values() for d in dims for axis in d}
+        data = [axis for axis in axes if axis in fsdp or axis not in used]
+    data = (data,) if isinstance(data, str) else tuple(data)
+    for axis in data:
+        if axis not in axes:
+            raise UsageError(f"data='{axis}': the mesh has the axes {', '.join(axes)}")
+    return Plan(axes, parameters, found, data)
+
+
+__all__ = ["Activation", "Plan", "dims_of", "names_of", "read_plan", "sharding_text"]
