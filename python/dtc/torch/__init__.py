@@ -9,10 +9,10 @@ torch.Size([1, 2])
 
 from ._backend import backend, compile_graph
 
-__all__ = ["Parallel", "backend", "compile_graph", "parallelize", "shard"]
+__all__ = ["Parallel", "backend", "compile_graph", "export_local", "parallelize", "shard"]
 
 # What needs torch.distributed is loaded when it is used.
-_LAZY = {"Parallel": "_parallel", "parallelize": "_parallel", "shard": "_shard"}
+_LAZY = {"Parallel": "_parallel", "parallelize": "_parallel", "shard": "_shard", "export_local": "_local"}
 
 
 def __getattr__(name: str):

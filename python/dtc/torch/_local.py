@@ -1,0 +1,125 @@
+"""dtc.torch.export_local: PyTorch's own program of one device, with its collectives, as a file that dtc reads."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, Mapping, Optional, Sequence, Union
+
+import torch
+from torch.distributed.tensor import DTensor
+
+from .._errors import UsageError
+from ._backend import _decompositions
+from ._graph import write_program
+from ._placements import dims_of, names_of, sharding_text
+
+MESH = "mesh"
+
+
+def _groups_of(mesh: Any) -> dict[str, list[str]]:
+    """The axis of each process group of the mesh."""
+    return {mesh.get_group(axis).group_name: [axis] for axis in names_of(mesh, "the model's mesh")}
+
+
+def _attribute(descriptor: Any) -> Optional[str]:
+    return getattr(descriptor, "attr", None)
+
+
+def _base(descriptor: Any) -> Any:
+    while hasattr(descriptor, "base"):
+        descriptor = descriptor.base
+    return descriptor
+
+
+def _without_meshes(graph: torch.fx.GraphModule) -> list[Any]:
+    """Removes the device meshes, which the traced graph takes and returns; the descriptors of what is left."""
+    end = graph.graph.output_node()
+    kept = [(n, d) for n, d in zip(end.args[0], end.meta["desc"]) if _attribute(d) in (None, "_local_tensor")]
+    end.args = (tuple(n for n, _ in kept),)
+    end.meta["desc"] = [d for _, d in kept]
+    for node in list(graph.graph.nodes):
+        if node.op == "placeholder" and _attribute(node.meta.get("desc")) == "device_mesh":
+            if node.users:
+                raise UsageError("the program computes with a device mesh, which dtc does not read")
+            graph.graph.erase_node(node)
+    graph.recompile()
+    return end.meta["desc"]
+
+
+class _Placed:
+    """The shardings of a parallelized model's tensors by their descriptors."""
+
+    def __init__(self, model: torch.nn.Module, mesh: Any, args: Sequence[Any], inputs: Mapping[int, str]):
+        self.axes = dict(zip(names_of(mesh, "the model's mesh"), mesh.shape))
+        self._states = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        self._args = args
+        self._inputs = inputs
+
+    def text(self, descriptor: Any) -> Optional[str]:
+        base = _base(descriptor)
+        base = getattr(base, "grad_of", base)
+        target, position = getattr(base, "target", None), getattr(base, "idx", None)
+        if target is not None:
+            return self._tensor(f"parameter '{target}'", self._states[target])
+        if position is not None and "Input" in type(base).__name__:
+            return self._inputs.get(position) or self._tensor(f"input {position}", self._args[position])
+        return None
+
+    def _tensor(self, what: str, tensor: Any) -> Optional[str]:
+        if not isinstance(tensor, DTensor):
+            return None  # the same on all devices
+        return sharding_text(dims_of(what, tensor.device_mesh, tensor.placements, tensor.ndim, self.axes))
+
+
+def export_local(
+    model: torch.nn.Module,
+    args: Sequence[Any],
+    path: Union[str, os.PathLike],
+    *,
+    mesh: Any = None,
+    inputs: Optional[Mapping[int, str]] = None,
+    outputs: Optional[Mapping[int, str]] = None,
+) -> None:
+    """Writes the program that PyTorch runs on one device, forward and backward, as a .pt2 file.
+
+    model: parallelized by parallelize_module or distribute_tensor.
+    args: an example of the model's arguments: DTensors, or one device's tensors.
+    mesh: the DeviceMesh; by default that of the parameters.
+    inputs, outputs: shardings of arguments and of the model's results that are not DTensors, by position; by
+        default they are the same on all devices.
+
+    `dtc audit`, `dtc run` and the other verbs read the file: shapes are those of one device, and process groups
+    are written as the mesh axes that they are along.
+    """
+    from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+
+    if mesh is None:
+        meshes = [p.device_mesh for p in model.parameters() if isinstance(p, DTensor)]
+        if not meshes:
+            raise UsageError("no parameter of the model is a DTensor; give mesh=")
+        mesh = meshes[0]._get_root_mesh()
+    placed = _Placed(model, mesh, args, inputs or {})
+    with contextlib.ExitStack() as stack:
+        joint = aot_export_joint_with_descriptors(stack, model, tuple(args), decompositions=_decompositions())
+        graph = joint.graph_module
+        _without_meshes(graph)
+        found: dict[str, str] = {}
+        for node in graph.graph.nodes:
+            if node.op == "placeholder" and (text := placed.text(node.meta.get("desc"))) is not None:
+                found[node.name] = text
+        results: dict[str, str] = {}
+        end = graph.graph.output_node()
+        for node, descriptor in zip(end.args[0], end.meta["desc"]):
+            position = getattr(_base(descriptor), "idx", None)
+            text = (outputs or {}).get(position) if position is not None else placed.text(descriptor)
+            if text is not None and isinstance(node, torch.fx.Node):
+                results[node.name] = text
+        axes = [[axis, size] for axis, size in placed.axes.items()]
+        placement = {"mesh": {"name": MESH, "axes": axes}, "inputs": found, "outputs": results,
+                     "local": True, "groups": _groups_of(mesh)}
+        with open(path, "wb") as file:
+            write_program(graph, file, placement)
+
+
+__all__ = ["export_local"]
