@@ -377,6 +377,103 @@ class Torch(unittest.TestCase):
         self.assertEqual(int(model.num_batches_tracked), 3)
 
 
+@unittest.skipUnless(importable("torch"), "needs PyTorch")
+class TorchDistributed(unittest.TestCase):
+    """In one process: with the fake process group."""
+
+    def setUp(self):
+        import torch
+        import torch.distributed as dist
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        if not dist.is_initialized():
+            dist.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
+        torch.manual_seed(0)
+        self.mesh = dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+        self.model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4), torch.nn.LayerNorm(4))
+        self.x, self.y = torch.randn(8, 6), torch.randint(0, 4, (8,))
+
+    def styles(self):
+        from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
+
+        return {"0": ColwiseParallel(), "2": RowwiseParallel()}
+
+    def check(self, plan, **options):
+        import copy
+
+        import torch
+        import dtc.torch
+
+        loss = torch.nn.functional.cross_entropy
+        eager, model = copy.deepcopy(self.model), self.model
+        step = dtc.torch.parallelize(model, plan, loss=loss, **options)
+        ours, theirs = (torch.optim.AdamW(m.parameters(), lr=0.01) for m in (model, eager))
+        for _ in range(3):
+            ours.zero_grad(), theirs.zero_grad()
+            got, want = step(self.x, self.y), loss(eager(self.x), self.y)
+            got.backward(), want.backward()
+            torch.testing.assert_close(got, want)
+            for p, q in zip(model.parameters(), eager.parameters()):
+                torch.testing.assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-6)
+            ours.step(), theirs.step()
+        self.assertIn("check", str(step.check()))
+        return step
+
+    def test_fsdp_over_tp(self):
+        from torch.distributed.fsdp import fully_shard
+        from torch.distributed.tensor.parallel import parallelize_module
+
+        def plan(model):
+            parallelize_module(model, self.mesh["tp"], self.styles())
+            fully_shard(model, mesh=self.mesh["dp"])
+
+        step = self.check(plan)
+        self.assertEqual(step.plan.data, ("dp",))
+        self.assertIn("{(tp, dp), _}", step.text())
+        self.assertIn("reduce_scatter", {c["kind"] for c in step.collectives()})
+
+    def test_styles_and_placements(self):
+        from torch.distributed.tensor import Replicate, Shard
+
+        self.check(self.styles(), mesh=self.mesh)
+        self.check({"0.weight": [Replicate(), Shard(0)], "0.bias": [Replicate(), Shard(0)]}, mesh=self.mesh, data="dp")
+
+    def test_wrong_plans(self):
+        import torch.distributed as dist
+        from torch.distributed.tensor import Shard
+        import dtc.torch
+
+        unnamed = dist.device_mesh.init_device_mesh("cpu", (4,))
+        for plan, mesh, message in (
+            (self.styles(), None, "needs mesh="),
+            ({"up.weight": [Shard(0)]}, self.mesh, "'up.weight', which the model does not have"),
+            ({"0.weight": [Shard(0)]}, unnamed, "has no names"),
+        ):
+            with self.assertRaisesRegex(dtc.UsageError, message):
+                dtc.torch.parallelize(self.model, plan, mesh=mesh)
+
+    def test_local_program(self):
+        import copy
+
+        import torch
+        from torch.distributed.tensor.parallel import parallelize_module
+        import dtc.torch
+
+        parallel = copy.deepcopy(self.model)
+        parallelize_module(parallel, self.mesh["tp"], self.styles())
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "local.pt2")
+            dtc.torch.export_local(parallel, (self.x,), path)
+            self.assertIn("all_reduce", dtc.command(["audit", path]))
+            out = self.model(self.x)
+            tangent = torch.randn_like(out)
+            out.backward(tangent)
+            results = dtc.compile(path, results="torch")(*[p.detach() for p in self.model.parameters()], self.x, tangent)
+        torch.testing.assert_close(results[0], out)
+        for got, p in zip(results[1:], self.model.parameters()):
+            torch.testing.assert_close(got, p.grad, rtol=1e-4, atol=1e-6)
+
+
 @unittest.skipUnless(importable("jax"), "needs JAX")
 class Jax(unittest.TestCase):
     def test_values(self):

@@ -11,7 +11,7 @@ from torch.distributed.tensor import DTensor
 
 from .._errors import UsageError
 from ._backend import _decompositions
-from ._graph import write_program
+from ._graph import program_of
 from ._placements import dims_of, names_of, sharding_text
 
 MESH = "mesh"
@@ -119,7 +119,7 @@ def export_local(
         placement = {"mesh": {"name": MESH, "axes": axes}, "inputs": found, "outputs": results,
                      "local": True, "groups": _groups_of(mesh)}
         with open(path, "wb") as file:
-            write_program(graph, file, placement)
+            file.write(program_of(graph, placement))
 
 
 __all__ = ["export_local"]

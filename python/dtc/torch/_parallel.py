@@ -14,7 +14,7 @@ from .. import command
 from .. import compile as compile_program
 from .._errors import UsageError
 from ._backend import _decompositions, _seed
-from ._graph import write_program
+from ._graph import program_of
 from ._placements import Activation, Plan, read_plan, sharding_text
 from ._shard import shard
 
@@ -195,7 +195,7 @@ class Parallel(torch.nn.Module):
             )
         placement = self._placement(graph, signature)
         with tempfile.NamedTemporaryFile(prefix="dtc-", suffix=".pt2") as file:
-            write_program(graph, file, placement)
+            file.write(program_of(graph, placement))
             file.flush()
             text = command(["import", file.name])
         executable = compile_program(text, results="torch", **self._options)

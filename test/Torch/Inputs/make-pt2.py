@@ -220,10 +220,12 @@ else:
     made, named = parsed.json(), parsed.weights
 changes = sys.argv[3:]  # KEY=VALUE replaces an entry, KEY= removes it
 for change in changes:
+    if change.startswith("placement="):  # the member "dtc"
+        made["dtc"] = json.loads(change.partition("=")[2])
     if change.startswith("schema:"):
         made["schema_version"]["major"] = int(change[7:])
 configuration, raw = storages(named)
 for change in changes:
     if change.startswith("pickled:"):
         configuration["config"][change[8:]]["use_pickle"] = True
-archive(sys.argv[2], made, configuration, raw, [c for c in changes if "=" in c])
+archive(sys.argv[2], made, configuration, raw, [c for c in changes if "=" in c and not c.startswith("placement=")])
