@@ -48,13 +48,11 @@ int64_t groupSize(ImportContext& c) {
 }
 
 std::string reductionOf(ImportContext& c) {
-  constexpr std::pair<std::string_view, std::string_view> names[] = {
-      {"sum", "sum"}, {"avg", "avg"}, {"product", "prod"}, {"min", "min"}, {"max", "max"}};
-  std::string name = c.text("reduce_op", "sum");
+  std::string name = c.text("reduce_op", "");
   std::ranges::transform(name, name.begin(), [](char l) { return l >= 'A' && l <= 'Z' ? l - 'A' + 'a' : l; });
-  const auto* found = std::ranges::find(names, name, [](const auto& n) { return n.first; });
-  if (found == std::end(names)) c.fail("has the reduction '" + name.substr(0, 40) + "'");
-  return std::string(found->second);
+  const auto kind = name == "product" ? PendingKind::Prod : parsePendingKind(name);
+  if (!kind) c.fail("has the reduction '" + name.substr(0, 40) + "'");
+  return std::string(pendingName(*kind));
 }
 
 Expr reduced(ImportContext& c, Expr x) {
@@ -86,10 +84,10 @@ ImportResults exchanged(ImportContext& c) {
   const Expr x = c.tensor("input");
   const AttrId axes = axesOf(c);
   const int64_t n = groupSize(c), rows = staticDims(c.b, x.dims()).at(0);
+  if (rows % n != 0) c.fail("exchanges " + std::to_string(rows) + " rows among " + std::to_string(n));
   for (const char* key : {"output_split_sizes", "input_split_sizes"})
     for (int64_t size : c.ints(key, {}))
-      if (size * n != rows) c.fail("exchanges parts of different sizes, which dtc's all_to_all lacks");
-  if (rows % n != 0) c.fail("exchanges " + std::to_string(rows) + " rows among " + std::to_string(n));
+      if (size != rows / n) c.fail("exchanges parts of different sizes, which dtc's all_to_all lacks");
   Dims parts = x.dims();
   parts[0] = Dim(rows / n);
   parts.insert(parts.begin(), Dim(n));

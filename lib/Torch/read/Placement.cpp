@@ -54,8 +54,11 @@ void readGroups(const json& groups, TorchPlacement& out) {
   if (!groups.is_object()) misplaced("has process groups that are not an object");
   for (const auto& [name, axes] : groups.items()) {
     std::vector<std::string>& list = out.groups[name];
-    if (!axes.is_array() || axes.size() > kMaxAxes) misplaced("has a process group without a list of axes");
+    if (!axes.is_array() || axes.empty() || axes.size() > kMaxAxes)
+      misplaced("has a process group without a list of axes");
     for (const json& axis : axes) {
+      if (std::ranges::find(list, meshWord(axis)) != list.end())
+        misplaced("has a process group along one axis twice");
       list.push_back(meshWord(axis));
       if (std::ranges::none_of(out.axes, [&](const auto& a) { return a.first == list.back(); }))
         misplaced("has a process group along " + jsonString(list.back()) + ", which the mesh does not have");

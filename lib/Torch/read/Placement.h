@@ -5,7 +5,7 @@
 //    "inputs": {"primals_1": "{tp, _}"}, "outputs": {"mm": "{dp, _}"},
 //    "local": true, "groups": {"3": ["tp"]}}
 //
-// A local program is that of one device: its shapes are those of shards, and its process groups are along axes.
+// A local program is that of one device: its shapes are those of shards.
 #include "dtc/Import/graph/Graph.h"
 #include "dtc/Support/Result.h"
 #include <map>
@@ -18,8 +18,7 @@ struct TorchPlacement {
   std::vector<std::pair<std::string, int64_t>> axes;
   std::map<std::string, std::string, std::less<>> inputs, outputs; // shardings, by the values' names
   bool local = false;
-  std::map<std::string, std::vector<std::string>, std::less<>>
-      groups; // process groups as axes, major to minor
+  std::map<std::string, std::vector<std::string>, std::less<>> groups; // axes of process groups
 };
 
 // Throws TorchSchemaError.
@@ -29,8 +28,8 @@ struct TorchPlacement {
 void declareMesh(Module&, const TorchPlacement&);
 // Gives collectives the argument "dtc.axes", where the axes of their group are known.
 void nameGroups(ImportFile&, const TorchPlacement&);
-// Gives the arguments and results of @main, the imported graph, their shardings; makes a local program `spmd`.
-// Errors complete "FILE … its program".
+// Gives the arguments and results of @main, the imported graph, their shardings; makes a local program
+// `spmd`. Errors complete "FILE … its program".
 [[nodiscard]] Status placeArguments(Module&, const ImportFile&, const TorchPlacement&);
 
 } // namespace dtc

@@ -9,7 +9,6 @@ namespace dtc {
 
 // Reads an ExportedProgram of schema version 8. Targets lose their prefix: "aten.add.Tensor". Errors (Input)
 // complete "FILE …": they name the part that is malformed.
-[[nodiscard]] Result<ImportFile> readTorchProgram(const std::string& text, TorchSymbols&,
-                                                  TorchPlacement&);
+[[nodiscard]] Result<ImportFile> readTorchProgram(const std::string& text, TorchSymbols&, TorchPlacement&);
 
 } // namespace dtc
