@@ -238,8 +238,39 @@ ImportResults linearAttention(OnnxContext& c) {
   return {reshapeTo(y, flat).as(own), results[0].as(c.has(3) ? c.in(3).dtype() : own)};
 }
 
+// A graph of the node, which maps a tensor to one of the same type.
+Expr modified(OnnxContext& c, const char* name, Expr x) {
+  if (!c.has(name)) return x;
+  const std::vector<ValueId> inputs{x};
+  const std::vector<ValueId> out = c.scope.inlined(c.graph(name), inputs, c.b);
+  if (out.size() != 1) c.fail(std::string("has a ") + name + " without exactly one result");
+  const Expr y(c.b, out[0]);
+  if (y.dims() != x.dims()) c.fail(std::string("has a ") + name + " that changes the shape");
+  return y;
+}
+
+// The preview op: attention whose scores and weights are modified by graphs.
+ImportResults flexAttention(OnnxContext& c) {
+  const Expr q = c.in(0), v = c.in(2);
+  if (q.rank() != 4 || c.in(1).rank() != 4 || v.rank() != 4) c.fail("has operands that are not of rank 4");
+  const Dim heads = q.dims().at(1), size = q.dims().at(3);
+  if (!c.has("scale") && !size.isStatic()) c.fail("has heads of a symbolic size");
+  const double scale = c.has("scale") ? c.real("scale") : 1 / std::sqrt(static_cast<double>(size.value()));
+  if (!c.has("score_mod") && !c.has("prob_mod") && !c.has("softmax_precision") && !isNarrowFloat(q.dtype()))
+    return attention(q, c.in(1), v, {.scale = scale})[0];
+  const DType wide = c.has("softmax_precision") ? c.heldBy(c.integer("softmax_precision"))
+                     : isNarrowFloat(q.dtype()) ? DType::F32
+                                                : q.dtype();
+  const double root = std::sqrt(scale);
+  const Expr keys = repeatedHeads(c, c.in(1), heads) * root;
+  const Expr scores = modified(c, "score_mod", matmul(q * root, keys, {.transpose_b = true}).as(wide));
+  const Expr weights = modified(c, "prob_mod", softmax(scores, {3}));
+  return matmul(weights, repeatedHeads(c, v, heads).as(wide)).as(v.dtype());
+}
+
 constexpr OnnxRow kAttentionRows[] = {
     {"Attention", attentionRow},
+    {"ai.onnx.preview.FlexAttention", flexAttention, 1},
     {"RotaryEmbedding", rotaryEmbedding},
     {"LinearAttention", linearAttention},
 };

@@ -96,5 +96,7 @@ struct OnnxRow {
 [[nodiscard]] std::span<const OnnxRow> resizeRows();      // Resize.cpp
 [[nodiscard]] std::span<const OnnxRow> signalRows();      // Signals.cpp
 [[nodiscard]] std::span<const OnnxRow> randomRows();      // Random.cpp
+[[nodiscard]] std::span<const OnnxRow> optimizerRows();   // Optimizers.cpp
+[[nodiscard]] std::span<const OnnxRow> featureRows();     // Features.cpp
 
 } // namespace dtc::onnx

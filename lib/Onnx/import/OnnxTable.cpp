@@ -13,10 +13,10 @@ const Table& table() {
   static const Table rows = [] {
     Table t;
     for (const auto family :
-         {elementwiseRows(), activationRows(), castRows(),     constantRows(),  shapeRows(),
-          sliceRows(),       indexRows(),      reduceRows(),   normalizeRows(), lossRows(),
-          contractRows(),    windowRows(),     quantizeRows(), recurrentRows(), controlRows(),
-          attentionRows(),   imageRows(),      resizeRows(),   signalRows(),    randomRows()})
+         {elementwiseRows(), activationRows(), castRows(),      constantRows(),  shapeRows(),    sliceRows(),
+          indexRows(),       reduceRows(),     normalizeRows(), lossRows(),      contractRows(), windowRows(),
+          quantizeRows(),    recurrentRows(),  controlRows(),   attentionRows(), imageRows(),    resizeRows(),
+          signalRows(),      randomRows(),     optimizerRows(), featureRows()})
       for (const OnnxRow& row : family) t.emplace(row.op, &row);
     return t;
   }();
@@ -37,7 +37,6 @@ constexpr Reason kReasons[] = {
     {"StringNormalizer", kStrings},
     {"StringSplit", kStrings},
     {"RegexFullMatch", kStrings},
-    {"TfIdfVectorizer", kStrings},
     {"ImageDecoder", ": decode images before the model"},
     {"SequenceAt", kSequences},
     {"SequenceConstruct", kSequences},
@@ -49,7 +48,7 @@ constexpr Reason kReasons[] = {
     {"SplitToSequence", kSequences},
     {"ConcatFromSequence", kSequences},
     {"Optional", kSequences},
-    {"Upsample", ": it was removed in opset 10; convert the model to opset 13"},
+    {"ai.onnx.preview.training.Gradient", ": import the model without it, and differentiate it with 'grad'"},
 };
 
 } // namespace

@@ -189,7 +189,35 @@ ImportResults ResizeNode::run() {
 
 ImportResults resizeRow(OnnxContext& c) { return ResizeNode(c).run(); }
 
-constexpr OnnxRow kResizeRows[] = {{"Resize", resizeRow, 11}};
+// Resize's predecessor, of opsets 7 to 9: element o of the result is at o / scale.
+ImportResults upsample(OnnxContext& c) {
+  const Expr x = c.in(0);
+  const std::string mode = c.text("mode", "nearest");
+  if (mode != "nearest" && mode != "linear") c.fail("has the unsupported mode '" + mode + "'");
+  const auto factors = c.has("scales") ? c.reals("scales") : c.knownReals(1, "the scales");
+  if (factors.size() != x.rank()) c.fail("has another number of scales than of axes");
+  const std::vector<int64_t> shape = c.shapeOf(x);
+  std::vector<int64_t> dims, sizes;
+  std::vector<AttrId> scales, offsets;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const double result = std::floor(static_cast<double>(shape[i]) * factors[i]);
+    if (!(factors[i] >= 1) || result > 1 << 24) c.fail("has a scale that is out of range");
+    if (factors[i] == 1) continue;
+    dims.push_back(static_cast<int64_t>(i)), sizes.push_back(static_cast<int64_t>(result));
+    scales.push_back(c.module.attrs.real(1 / factors[i])), offsets.push_back(c.module.attrs.real(0));
+  }
+  if (dims.empty()) return x;
+  const DType own = x.dtype();
+  return resize(x.as(isFloat(own) ? own : DType::F64), {.dims = dims,
+                                                        .sizes = sizes,
+                                                        .scales = c.module.attrs.list(scales),
+                                                        .offsets = c.module.attrs.list(offsets),
+                                                        .mode = mode,
+                                                        .rounding = "floor"})
+      .as(own);
+}
+
+constexpr OnnxRow kResizeRows[] = {{"Resize", resizeRow, 11}, {"Upsample", upsample, 7}};
 
 } // namespace
 
