@@ -383,21 +383,21 @@ ImportResults matrixPower(ImportContext& c) {
   return out;
 }
 
-// cdist(x1, x2): distances of all pairs of rows
-ImportResults cdist(ImportContext& c) {
-  const Expr a = withDim(c.tensor("x1"), static_cast<int64_t>(c.tensor("x1").rank()) - 1);
-  const Expr b = withDim(c.tensor("x2"), static_cast<int64_t>(c.tensor("x2").rank()) - 2);
-  const double p = c.real("p", 2);
-  const Expr away = ops::abs(a - b);
-  const std::vector<int64_t> last{static_cast<int64_t>(away.rank()) - 1};
-  if (p == 0) return ops::sum(ops::ne(away, 0.0).as(away.dtype()), {.dims = last});
-  if (std::isinf(p)) return ops::max(away, ops::MaxArgs{.dims = last});
-  if (p == 1) return ops::sum(away, {.dims = last});
-  if (p == 2) return ops::sqrt(ops::sum(ops::square(away), {.dims = last}));
-  return ops::pow(ops::sum(ops::pow(away, p), {.dims = last}), 1 / p);
+// sum of i1 * i2 * i3, each with further dims
+ImportResults trilinear(ImportContext& c) {
+  const auto expanded = [&](const char* x, const char* dims) {
+    Expr e = c.tensor(x);
+    for (int64_t d : c.ints(dims)) e = withDim(e, d);
+    return e;
+  };
+  const Expr a = expanded("i1", "expand1"), b = expanded("i2", "expand2"), d = expanded("i3", "expand3");
+  const Expr y = a * b * d;
+  const std::vector<int64_t> over = c.ints("sumdim");
+  return over.empty() ? y : ops::sum(y, {.dims = over});
 }
 
 const ImportRow kRows[] = {
+    {"aten._trilinear", trilinear},
     {"aten.mm", matmul},
     {"aten.bmm", matmul},
     {"aten.mv", matmul},
@@ -428,9 +428,6 @@ const ImportRow kRows[] = {
     {"aten.chain_matmul", chainProduct},
     {"aten.linalg_matrix_power", matrixPower},
     {"aten.matrix_power", matrixPower},
-    {"aten.cdist", cdist},
-    {"aten._cdist_forward", cdist},
-    {"aten._euclidean_dist", cdist},
     {"aten.convolution", convolution},
     {"aten._convolution", convolution},
     {"aten.conv1d", convolution},

@@ -124,6 +124,14 @@ ImportResults wrapped(ImportContext& c) {
   return out;
 }
 
+// with_effects(token, op, …): the results of an op, behind the token that orders it. dtc's checks have no order.
+ImportResults withEffects(ImportContext& c) {
+  const std::string op = c.text(1, "");
+  if (op.find("_linalg_check_errors") == op.npos && op.find("_assert_async") == op.npos)
+    c.fail("has the effect '" + op + "'");
+  return c.tensor(0);
+}
+
 // Python's operators on numbers that the program computes (Tensor.item()): scalars.
 DType numberType(ImportContext& c, ArgumentKey key) {
   if (c.is<double>(key)) return DType::F64;
@@ -161,6 +169,7 @@ const ImportRow kRows[] = {
     {"_operator.le", ofNumbers<ops::le>},
     {"_operator.gt", ofNumbers<ops::gt>},
     {"_operator.ge", ofNumbers<ops::ge>},
+    {"higher_order.with_effects", withEffects},
     {"higher_order.cond", cond},
     {"higher_order.while_loop", whileLoop},
     {"higher_order.scan", scan},

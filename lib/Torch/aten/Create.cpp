@@ -100,6 +100,7 @@ const ImportRow kRows[] = {
     {"aten.fill", fullOf},
     {"aten.scalar_tensor", scalarTensor},
     {"aten.zeros", constantFill<0>},
+    {"aten._efficientzerotensor", constantFill<0>},
     {"aten.zeros_like", constantFill<0>},
     {"aten.new_zeros", constantFill<0>},
     {"aten.zero", constantFill<0>},

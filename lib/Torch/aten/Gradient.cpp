@@ -1,5 +1,6 @@
 // The ops of backward graphs.
 #include "aten/Aten.h"
+#include "aten/Backward.h"
 #include "aten/Table.h"
 
 #include <algorithm>
@@ -12,14 +13,6 @@ namespace {
 
 Expr gradient(ImportContext& c) {
   return c.tensor(c.has("grad_output") ? "grad_output" : c.has("grad_out") ? "grad_out" : "grad");
-}
-
-// Which of the results are wanted.
-bool wants(ImportContext& c, size_t i) {
-  const ImportAttribute* a = c.attribute("output_mask");
-  const auto* mask = a ? std::get_if<std::vector<bool>>(a) : nullptr;
-  return i < c.node.results.size() && c.node.results[i].valid() &&
-         (!mask || (i < mask->size() && (*mask)[i]));
 }
 
 // --- elementwise ---
@@ -263,7 +256,9 @@ ImportResults convolutionBackward(ImportContext& c) {
       extra.push_back(in[i] -
                       ((out[i] - 1) * w.stride[i] - 2 * w.padding[i] + w.dilation[i] * (kernel[i] - 1) + 1));
     if (!transposed) args.transposed = true, args.output_padding = extra;
-    results[0] = ops::conv(g, weight, args);
+    Expr y = ops::conv(g, weight, args);
+    for (size_t i = 0; i < k; ++i) y = sliceOf(y, static_cast<int64_t>(i + 2), 0, in[i]); // (output_padding)
+    results[0] = y;
   }
   if (wants(c, 1))
     results[1] = transposed ? weightGradient(c, g, x, w, kernel) : weightGradient(c, x, g, w, kernel);
@@ -290,38 +285,6 @@ ImportResults maxPoolBackward(ImportContext& c) {
   const Expr zero = filled(c.b, g.dtype(), {rows, tail(x)}, 0);
   return reshapeTo(ops::scatter(zero, at, reshapeTo(g, {rows, tail(g)}), {.dim = 1, .reduce = "sum"}),
                    x.dims());
-}
-
-// The transposed convolution with a window of ones, per channel.
-ImportResults avgPoolBackward(ImportContext& c) {
-  const Expr given = gradient(c), x = c.tensor("self");
-  const size_t k = c.node.target.find("3d") != std::string::npos ? 3 : 2;
-  const std::vector<int64_t> window = perDim(c, "kernel_size", k), padding = perDim(c, "padding", k, 0);
-  const std::vector<int64_t> stride = c.ints("stride", {}).empty() ? window : perDim(c, "stride", k);
-  if (c.flag("ceil_mode", false) ||
-      (!c.flag("count_include_pad", true) && std::ranges::count(padding, 0) != static_cast<int64_t>(k)))
-    c.fail("has windows that cross the edges");
-  const bool single = x.rank() == k + 1;
-  const Expr g = single ? withDim(given, 0) : given, whole = single ? withDim(x, 0) : x;
-  double count = 1;
-  for (int64_t n : window) count *= static_cast<double>(n);
-  if (c.has("divisor_override")) count = c.real("divisor_override");
-  const Dim channels = g.dims().at(1);
-  Dims flat = g.dims();
-  flat[0] = elementsOf(c.b, {g.dims().at(0), channels}), flat[1] = 1;
-  Dims kernel{1, 1};
-  std::vector<int64_t> extra;
-  const std::vector<int64_t> in = spatial(c, whole), out = spatial(c, g);
-  for (size_t i = 0; i < k; ++i) {
-    kernel.emplace_back(window[i]);
-    extra.push_back(in[i] - ((out[i] - 1) * stride[i] - 2 * padding[i] + window[i]));
-  }
-  const Expr y = ops::conv(reshapeTo(g, flat), filled(c.b, g.dtype(), kernel, 1 / count),
-                           {.stride = stride,
-                            .padding = paddingAttr(c.module, padding, padding),
-                            .transposed = true,
-                            .output_padding = extra});
-  return reshapeTo(y, x.dims());
 }
 
 // Sums along each dim with the averages' weights.
@@ -417,8 +380,9 @@ const ImportRow kRows[] = {
     {"aten.max_pool2d_with_indices_backward", maxPoolBackward},
     {"aten.max_pool3d_with_indices_backward", maxPoolBackward},
     {"aten.adaptive_max_pool2d_backward", maxPoolBackward},
-    {"aten.avg_pool2d_backward", avgPoolBackward},
-    {"aten.avg_pool3d_backward", avgPoolBackward},
+    {"aten.adaptive_max_pool3d_backward", maxPoolBackward},
+    {"aten.fractional_max_pool2d_backward", maxPoolBackward},
+    {"aten.fractional_max_pool3d_backward", maxPoolBackward},
     {"aten._adaptive_avg_pool2d_backward", adaptiveAvgBackward},
     {"aten._adaptive_avg_pool3d_backward", adaptiveAvgBackward},
     {"aten.embedding_dense_backward", embeddingBackward},

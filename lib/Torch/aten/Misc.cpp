@@ -297,44 +297,6 @@ ImportResults affineGrid(ImportContext& c) {
 
 // --- tables ---
 
-// embedding_bag(weight, indices, offsets, ...): a sum, mean or max of rows per bag.
-ImportResults embeddingBag(ImportContext& c) {
-  const Expr table = c.tensor("weight"), index = c.tensor("indices");
-  if (!c.has("offsets") || index.rank() != 1) c.fail("has no offsets");
-  const Expr offsets = c.tensor("offsets").as(DType::I32);
-  const int64_t mode = c.integer("mode", 0), padding = c.integer("padding_idx", -1);
-  const int64_t n = staticDims(c.b, index.dims())[0];
-  int64_t bags = staticDims(c.b, offsets.dims())[0];
-  if (c.flag("include_last_offset", false)) --bags;
-  // Element [bag, i]: whether index i belongs to the bag.
-  const Expr place = reshapeTo(counted(c.b, n), {1, n}),
-             first = reshapeTo(sliceOf(offsets, 0, 0, bags), {bags, 1});
-  const Expr end =
-      c.flag("include_last_offset", false)
-          ? sliceOf(offsets, 0, 1, bags + 1)
-          : concatOf(c.b,
-                     {sliceOf(offsets, 0, 1, bags), filled(c.b, DType::I32, {1}, static_cast<double>(n))}, 0);
-  Expr member = (place >= first) & (place < reshapeTo(end, {bags, 1}));
-  if (padding >= 0) member = member & reshapeTo(ops::ne(index, padding), {1, n});
-  const Expr picked = ops::embedding(indices(index, table.dims().at(0)), table);
-  const Expr in = member.as(table.dtype());
-  const std::vector<int64_t> one{1};
-  Expr y;
-  if (mode == 2) {
-    const Expr each =
-        ops::select(withDim(member, 2), broadcastTo(withDim(picked, 0), {bags, n, table.dims().at(1)}),
-                    -std::numeric_limits<double>::infinity());
-    const Expr best = ops::max(each, ops::MaxArgs{.dims = one});
-    y = ops::select(ops::is_inf(best), 0.0, best);
-  } else {
-    const Expr weights =
-        c.has("per_sample_weights") ? in * reshapeTo(c.tensor("per_sample_weights"), {1, n}) : in;
-    y = ops::matmul(weights, picked);
-    if (mode == 1) y = y / ops::max(ops::sum(in, {.dims = one, .keepdim = true}), 1.0);
-  }
-  return y; // the other results serve the gradient
-}
-
 // index_reduce: prod, mean, amax, amin of slices along a dim.
 ImportResults indexReduce(ImportContext& c) {
   const Expr given = c.tensor("self"), x = withRank(given, 1);
@@ -421,24 +383,6 @@ ImportResults combinations(ImportContext& c) {
   return reshapeTo(ops::index_select(x, constantOf(c.b, at), {.dim = 0}), resultDims(c));
 }
 
-ImportResults pdist(ImportContext& c) {
-  const Expr x = c.tensor("self");
-  const int64_t n = staticDims(c.b, {x.dims().at(0)})[0], pairs = n * (n - 1) / 2;
-  constexpr int64_t kMost = 1 << 22;
-  if (n > kMost || pairs > kMost) c.fail("has more than 4 million pairs");
-  Tensor first(DType::I32, {pairs}), second(DType::I32, {pairs});
-  int64_t at = 0;
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t k = i + 1; k < n; ++k) first.setInt(at, i), second.setInt(at++, k);
-  const Expr away = ops::index_select(x, constantOf(c.b, first), {.dim = 0}) -
-                    ops::index_select(x, constantOf(c.b, second), {.dim = 0});
-  const std::vector<int64_t> one{1};
-  const double p = c.real("p", 2);
-  if (std::isinf(p)) return ops::max(ops::abs(away), ops::MaxArgs{.dims = one});
-  if (p == 0) return ops::sum(ops::ne(away, 0.0).as(away.dtype()), {.dims = one});
-  return ops::norm(away, {.dims = one, .p = p});
-}
-
 ImportResults multilabelMargin(ImportContext& c) {
   const Expr given = c.tensor("self"), x = withRank(given, 2);
   const Expr target = withRank(c.tensor("target").as(DType::I32), 2);
@@ -506,15 +450,10 @@ const ImportRow kRows[] = {
     {"aten.grid_sampler_2d", gridSampler},
     {"aten.grid_sampler_3d", gridSampler},
     {"aten.affine_grid_generator", affineGrid},
-    {"aten.embedding_bag", embeddingBag},
-    {"aten._embedding_bag", embeddingBag},
-    {"aten._embedding_bag_forward_only", embeddingBag},
     {"aten.index_reduce", indexReduce},
     {"aten._unsafe_masked_index", maskedIndex},
     {"aten._unsafe_masked_index_put_accumulate", maskedPut},
     {"aten.combinations", combinations},
-    {"aten.pdist", pdist},
-    {"aten._pdist_forward", pdist},
     {"aten.multilabel_margin_loss", multilabelMargin},
     {"aten.special_spherical_bessel_j0", squareBessel},
     {"aten.special_modified_bessel_i0", modifiedBessel<ops::bessel_i0e>},

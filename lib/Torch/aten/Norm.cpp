@@ -153,6 +153,7 @@ ImportResults batchNorm(ImportContext& c) {
     out[0] = y;
     for (size_t i = 1; i < out.size() && i < 3; ++i)
       if (c.declared(i)) out[i] = filled(c.b, c.declared(i)->dtype, c.declared(i)->dims, 0);
+    if (out.size() == 5) out[3] = c.tensor("running_mean"), out[4] = c.tensor("running_var");
     return out;
   }
   const Batch batch = trained(c, x, weight, bias, eps);

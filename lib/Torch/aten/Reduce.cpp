@@ -84,6 +84,7 @@ template <bool largest> ImportResults maxDim(ImportContext& c) {
   if (x.rank() == 0) return {x, filled(c.b, DType::I64, {}, 0)};
   const int64_t d = aten::dim(c, "dim", x.rank());
   const Expr at = argExtremum(x, d, keep, largest);
+  if (isBool(x.dtype())) return {extremum(x.as(DType::U8), {d}, keep, largest).as(DType::Bool), at};
   return {extremum(x, {d}, keep, largest), at};
 }
 

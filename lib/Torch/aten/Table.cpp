@@ -14,10 +14,12 @@ const RowMap& rowMap() {
   static const RowMap map = [] {
     RowMap out;
     for (ImportRows rows :
-         {torchPointwiseRows(), torchSpecialRows(), torchCreateRows(), torchShapeRows(), torchSliceRows(),
-          torchReduceRows(), torchSortRows(), torchIndexRows(), torchContractRows(), torchNormRows(),
-          torchWindowRows(), torchLossRows(), torchGradientRows(), torchControlRows(), torchLinalgRows(),
-          torchFourierRows(), torchMiscRows(), torchRecurrentRows(), torchDistributedRows()})
+         {torchPointwiseRows(), torchSpecialRows(),  torchCreateRows(),     torchShapeRows(),
+          torchSliceRows(),     torchReduceRows(),   torchSortRows(),       torchIndexRows(),
+          torchContractRows(),  torchNormRows(),     torchWindowRows(),     torchLossRows(),
+          torchGradientRows(),  torchControlRows(),  torchLinalgRows(),     torchLuRows(),
+          torchPairRows(),      torchBagRows(),      torchFourierRows(),    torchMiscRows(),
+          torchRecurrentRows(), torchBackwardRows(), torchDistributedRows()})
       for (const ImportRow& row : rows) out.emplace(row.target, &row);
     return out;
   }();
@@ -30,10 +32,7 @@ std::string_view withoutOverload(std::string_view target) {
 }
 
 const ImportRow* rowOf(const ImportNode& node) {
-  if (node.target.ends_with(')')) return nullptr; // (of a view)
-  for (const std::string_view target : {std::string_view(node.target), withoutOverload(node.target)})
-    if (const auto found = rowMap().find(target); found != rowMap().end()) return found->second;
-  return nullptr;
+  return node.target.ends_with(')') ? nullptr : atenRow(node.target); // (of a view)
 }
 
 std::string remarkOn(const ImportNode& node) {
@@ -45,6 +44,12 @@ std::string remarkOn(const ImportNode& node) {
 }
 
 } // namespace
+
+const ImportRow* atenRow(std::string_view target) {
+  for (const std::string_view t : {target, withoutOverload(target)})
+    if (const auto found = rowMap().find(t); found != rowMap().end()) return found->second;
+  return nullptr;
+}
 
 const ImportTable& atenTable() {
   static const ImportTable table{rowOf, remarkOn};

@@ -7,6 +7,8 @@
 namespace dtc {
 
 [[nodiscard]] const ImportTable& atenTable();
+// The row of "aten.add" or "aten.add.Tensor"; nullptr if there is none.
+[[nodiscard]] const ImportRow* atenRow(std::string_view target);
 
 // The rows by family.
 using ImportRows = std::span<const ImportRow>;
@@ -23,8 +25,12 @@ using ImportRows = std::span<const ImportRow>;
 [[nodiscard]] ImportRows torchWindowRows();
 [[nodiscard]] ImportRows torchLossRows();
 [[nodiscard]] ImportRows torchGradientRows();
+[[nodiscard]] ImportRows torchBackwardRows();
 [[nodiscard]] ImportRows torchControlRows();
 [[nodiscard]] ImportRows torchLinalgRows();
+[[nodiscard]] ImportRows torchLuRows();
+[[nodiscard]] ImportRows torchPairRows();
+[[nodiscard]] ImportRows torchBagRows();
 [[nodiscard]] ImportRows torchFourierRows();
 [[nodiscard]] ImportRows torchMiscRows();
 [[nodiscard]] ImportRows torchRecurrentRows();

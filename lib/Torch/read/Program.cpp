@@ -37,6 +37,7 @@ private:
   ImportValueRef value(Names&, const std::string& name);
   ImportInt size(Names&, const std::string& name);
   std::optional<Type> typeOf(const json& meta, std::string& why);
+  static bool isRowMajor(const json& meta, const std::vector<Dim>& dims);
   void node(Names&, const TorchNames&, const json&, ImportGraph&);
   bool results(Names&, const json& output, std::vector<ImportValueRef>& out);
   void inputs(Names&, const json& list, ImportGraph&);
@@ -80,12 +81,30 @@ std::optional<Type> ProgramReader::typeOf(const json& meta, std::string& why) {
   return out;
 }
 
+// Symbolic strides count as row-major. Those of dims of size 1 say nothing.
+bool ProgramReader::isRowMajor(const json& meta, const std::vector<Dim>& dims) {
+  const json* strides = findMember(meta, "strides");
+  if (!strides || !strides->is_array() || strides->size() != dims.size()) return true;
+  int64_t expected = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    const auto [key, written] = unionOf((*strides)[i]);
+    if (key == "as_expr" || !dims[i].isStatic()) return true;
+    if (dims[i].value() == 1) continue;
+    if (integerOf(*written) != expected) return false;
+    expected *= std::max<int64_t>(dims[i].value(), 1); // (of a type whose bytes fit)
+  }
+  return true;
+}
+
 ImportValueRef ProgramReader::value(Names& names, const std::string& name) {
   const auto [found, fresh] = names.values.try_emplace(name, static_cast<uint32_t>(file_.values.size()));
   if (!fresh) return {found->second};
   ImportValue& v = file_.values.emplace_back();
   v.name = name;
-  if (const json* meta = findMember(*names.tensors, name.c_str())) v.type = typeOf(*meta, v.unsupported);
+  if (const json* meta = findMember(*names.tensors, name.c_str())) {
+    v.type = typeOf(*meta, v.unsupported);
+    v.rowMajor = v.type && isRowMajor(*meta, v.type->dims);
+  }
   return {found->second};
 }
 

@@ -55,6 +55,7 @@ struct ImportValue {
   std::optional<Type> type;       // as the file declares it; absent: not declared, or unsupported
   std::string unsupported;        // why the declared type is unsupported: "has the dtype complex32"
   std::optional<Tensor> constant; // its elements, where they are few and the file has them
+  bool rowMajor = true;           // not strided otherwise, on which results of a few ops depend
 };
 
 struct ImportNode {
