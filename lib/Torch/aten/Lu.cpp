@@ -46,8 +46,8 @@ Expr inverted(ImportContext& c, Expr a) {
 
 namespace {
 
-// The matrix that PyTorch factorizes where it returns the factors: the transpose of a real row-major one. The
-// backward graph solves with the one or the other.
+// The matrix that PyTorch factorizes for determinants, where it returns the factors: the transpose of a real
+// row-major one. The backward graph solves with the one or the other.
 Expr factorized(const ImportContext& c, Expr a) {
   const ImportAttribute* given = c.attribute("A");
   const auto* ref = given ? std::get_if<ImportValueRef>(given) : nullptr;
@@ -74,7 +74,7 @@ ImportResults solve(ImportContext& c) {
   std::vector<Expr> out{x}; // and LU, pivots, info of the forms with more results
   if (c.node.results.size() == 2) out.push_back(noInfo(c, batchOf(a)));
   if (c.node.results.size() > 2) {
-    const auto f = ops::lu(factorized(c, a));
+    const auto f = ops::lu(a);
     out.insert(out.end(), {f[0], f[1] + 1, f[3]});
   }
   return out;

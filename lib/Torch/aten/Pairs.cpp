@@ -42,7 +42,8 @@ ImportResults cdistBackward(ImportContext& c) {
   const Expr a = withDim(x1, last), b = withDim(x2, last - 1);
   const Expr away = a - b;
   const Expr slope = normGradient(away, withDim(c.tensor("cdist"), last + 1), c.real("p"));
-  return ops::sum(withDim(c.tensor("grad"), last + 1) * slope, {.dims = std::vector<int64_t>{last}});
+  return ops::sum(withDim(c.tensor(c.has("grad_output") ? "grad_output" : "grad"), last + 1) * slope,
+                  {.dims = std::vector<int64_t>{last}});
 }
 
 // The rows of all pairs, the first below the second.

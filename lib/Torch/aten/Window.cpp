@@ -216,7 +216,9 @@ double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
 Tensor weights(int64_t in, int64_t out, double scale, bool corners, bool isCubic, bool antialias) {
   Tensor w(DType::F64, {in, out});
   for (int64_t o = 0; o < out; ++o) {
-    double center = corners ? scale * static_cast<double>(o) : scale * (static_cast<double>(o) + 0.5) - 0.5;
+    // PyTorch's antialiased filters ignore align_corners here.
+    double center =
+        corners && !antialias ? scale * static_cast<double>(o) : scale * (static_cast<double>(o) + 0.5) - 0.5;
     if (antialias) {
       const double width = std::max(scale, 1.0), support = (isCubic ? 2.0 : 1.0) * width;
       double total = 0;

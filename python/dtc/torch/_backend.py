@@ -82,7 +82,8 @@ class _Graph:
         arguments = (*arguments, *self._held)
         if self._program is None:
             return self._results(arguments, ())
-        tensors = [arguments[i] for i in self._tensors]
+        # A token, which orders effects, has no value.
+        tensors = [torch.empty(0) if arguments[i] is None else arguments[i] for i in self._tensors]
         for i, order in self._moved:
             tensors[i] = tensors[i].permute(order)
         for i, tensor in enumerate(tensors):
