@@ -345,6 +345,14 @@ class Torch(unittest.TestCase):
             x = torch.randn(rows, 4)
             torch.testing.assert_close(call(x), torch.softmax(x, -1).T)
 
+    def test_symbolic_strides(self):
+        import torch
+
+        call = torch.compile(lambda x: 2 * x, backend=dtc_backend())
+        x = torch.arange(48.0).reshape(6, 8)
+        for view in (x, x[:, :3], x[1::2, ::3], x.T, x[:, 0], x[:, 2], torch.arange(4.0), torch.arange(8.0)[::2]):
+            torch.testing.assert_close(call(view), 2 * view)
+
     def test_exported(self):
         import torch
 

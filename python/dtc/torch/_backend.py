@@ -104,11 +104,14 @@ def _copy_of(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def _size_sources(inputs: Sequence[torch.fx.Node]) -> list[tuple[str, int, Optional[int]]]:
-    """Where each symbolic size is found: an input, and its dim unless the input is the size."""
+    """Where each symbolic size is found: an input, and its dim unless the input is the size.
+
+    An input that nothing reads is a symbolic stride, on which the program does not depend.
+    """
     found: dict[str, tuple[int, Optional[int]]] = {}
     for position, node in enumerate(inputs):
         value = node.meta.get("val")
-        dims = [(None, value)] if isinstance(value, torch.SymInt) else []
+        dims = [(None, value)] if isinstance(value, torch.SymInt) and node.users else []
         dims += list(enumerate(value.shape)) if isinstance(value, torch.Tensor) else []
         for dim, size in dims:
             if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
