@@ -160,6 +160,15 @@ struct Axes {
   Size biasStride{0, {}};
 };
 
+// Of rows that do not join, those remain the rows that are dense in the first operand, if its columns are not: for
+// operands without dense rows or columns, libraries are slow or refuse.
+void keepDense(Axes& axes) {
+  if (axes.m.size() < 2 || axes.contracted.empty() || axes.contracted[0].a.is(1)) return;
+  if (axes.n.empty() || !axes.n.back().y.is(1)) return; // y would have none
+  const auto dense = std::find_if(axes.m.begin(), axes.m.end(), [](const GemmAxis& g) { return g.a.is(1); });
+  if (dense != axes.m.end()) std::rotate(dense, dense + 1, axes.m.end());
+}
+
 // The operands that each axis belongs to.
 std::optional<Axes> axesOf(const Kernel& k, const Product& p) {
   Axes axes;
@@ -191,6 +200,7 @@ std::optional<Axes> axesOf(const Kernel& k, const Product& p) {
   const bool biased = axes.n.size() == 1 && axes.n[0].parts.size() == 1;
   if (axes.contracted.size() > 1 || (p.bias && !axes.biasStride.is(0) && !biased)) return std::nullopt;
   axes.batch = joined(axes.batch, &GemmAxis::y, fits);
+  keepDense(axes);
   for (std::vector<GemmAxis>* side : {&axes.m, &axes.n}) // axes that do not join repeat the other operand
     while (side->size() > 1) {
       axes.batch.insert(axes.batch.begin(), side->front());
@@ -228,6 +238,14 @@ bool auxFits(const Axes& axes) {
          std::all_of(axes.batch.begin(), axes.batch.end(), fits);
 }
 
+// Libraries are slow (a thousand times, in oneDNN's reference loops) or refuse where neither the rows nor the columns
+// of a matrix are dense.
+bool isDense(const std::vector<GemmAxis>& rows, const std::vector<GemmAxis>& columns, Size GemmAxis::* by) {
+  const auto strided = [&](const GemmAxis& g) { return !(g.*by).is(1); };
+  return (rows.empty() && columns.empty()) || !std::all_of(rows.begin(), rows.end(), strided) ||
+         !std::all_of(columns.begin(), columns.end(), strided);
+}
+
 std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
   const Kernel& k = l.kernel;
   if (!findStore(k, p)) return std::nullopt;
@@ -247,7 +265,9 @@ std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
     if (!findStore(k, p)) return std::nullopt;
     axes = axesOf(k, p);
   }
-  if (!axes) return std::nullopt;
+  if (!axes || !isDense(axes->m, axes->contracted, &GemmAxis::a) ||
+      !isDense(axes->n, axes->contracted, &GemmAxis::b) || !isDense(axes->m, axes->n, &GemmAxis::y))
+    return std::nullopt;
   GemmMatch match;
   GemmCall& call = match.call;
   call.dtype = p.dtype;

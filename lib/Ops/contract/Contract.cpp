@@ -112,12 +112,25 @@ std::string productOfOperands(const OpQuery& q) {
   return text;
 }
 
+// True if the last dim of the transposed result is one of the batch, which all operands have: a library writes rows or
+// columns, so that this transpose is a copy.
+bool endsInBatch(const Rule& rule, std::span<const int64_t> perm) {
+  if (perm.empty() || rule.operands.size() < 2) return false;
+  const int last = rule.factorOf(rule.results[0], static_cast<size_t>(perm.back()));
+  return std::ranges::all_of(rule.operands, [&](const TensorMap& t) {
+    for (size_t d = 0; d < t.dims.size(); ++d)
+      if (rule.factorOf(t, d) == last) return true;
+    return false;
+  });
+}
+
 // As an einsum, whose letters are the factors of the rule.
 bool transposedContraction(Builder& b, OpId op, std::span<const int64_t> perm, ValueId& result) {
   Module& m = b.module;
   Diagnostics none;
   Rule rule;
   if (!ruleOf(queryOf(m, op, none), rule) || rule.factors.size() > 26) return false;
+  if (endsInBatch(rule, perm)) return false;
   std::string equation;
   const auto append = [&](const DimMap& d) {
     equation += static_cast<char>('a' + (d.plain() ? d.terms[0].factor : 0));

@@ -217,6 +217,8 @@ bool FusionGroups::joinDataMovement(OpId o, std::string_view& kind) {
   const ElementCount written = group.closed ? elementsOf(m.typeOf(source.value)) : group.elements;
   if (!group.fusible || group.ops.size() >= limit || elementsOf(m.typeOf(m.result(o))) != written)
     return false;
+  if (group.kind == "gemm")
+    if (const std::optional<ProductWalks> walks = walksOf(group, view); walks && !walks->dense) return false;
   if (group.closed) { // written once: in either layout
     const FusionForm& form = formOf(group.ops[0]);
     const bool window = form.window && (permutesAllButLast(*s.form) || layouts.stored.contains(o.index)),
@@ -237,14 +239,14 @@ bool FusionGroups::attentionWrites(ValueId result, const StridedView& view) cons
 }
 
 // The dims of the result's rows, those of its columns and those of the batch are walks of one stride each; a
-// walk that falls into several adds dims to the batch, and only one of these can be part of a call.
-bool FusionGroups::writesInOneCall(const FusionGroup& group, const StridedView& view) const {
-  if (!callsPerIndex_) return true;
+// walk that falls into several adds dims to the batch.
+std::optional<FusionGroups::ProductWalks> FusionGroups::walksOf(const FusionGroup& group,
+                                                                const StridedView& view) const {
   const auto matmul = std::ranges::find_if(group.ops, [&](OpId o) { return formOf(o).library; });
   const auto dims = view.runsByDim();
-  if (!dims || matmul == group.ops.end()) return false;
+  if (!dims || matmul == group.ops.end()) return std::nullopt;
   const Rule& rule = formOf(*matmul).rule;
-  if (dims->size() != rule.results[0].dims.size()) return false;
+  if (rule.operands.size() < 2 || dims->size() != rule.results[0].dims.size()) return std::nullopt;
   const auto reads = [&](size_t operand, int factor) {
     for (size_t d = 0; d < rule.operands[operand].dims.size(); ++d)
       if (rule.factorOf(rule.operands[operand], d) == factor) return true;
@@ -253,19 +255,33 @@ bool FusionGroups::writesInOneCall(const FusionGroup& group, const StridedView& 
   std::vector<StridedView::Run> walks[3]; // rows, columns, batch
   for (size_t d = 0; d < dims->size(); ++d) {
     const int factor = rule.factorOf(rule.results[0], d);
-    if (factor < 0) return false;
+    if (factor < 0) return std::nullopt;
     std::vector<StridedView::Run>& walk = walks[!reads(0, factor) ? 1 : reads(1, factor) ? 2 : 0];
     walk.insert(walk.end(), (*dims)[d].begin(), (*dims)[d].end());
   }
-  int64_t batches = 0;
+  ProductWalks out;
+  bool many = false;
   for (std::vector<StridedView::Run>& walk : walks) {
     std::sort(walk.begin(), walk.end(), [](const auto& a, const auto& b) { return a.out < b.out; });
     int64_t pieces = walk.empty() ? 0 : 1;
     for (size_t i = 0; i + 1 < walk.size(); ++i)
       pieces += walk[i + 1].out != walk[i].out * walk[i].size || walk[i + 1].in != walk[i].in * walk[i].size;
-    batches += &walk == &walks[2] ? pieces : std::max<int64_t>(pieces - 1, 0);
+    out.batches += &walk == &walks[2] ? pieces : std::max<int64_t>(pieces - 1, 0);
+    if (&walk == &walks[2]) continue;
+    for (const StridedView::Run& run : walk) {
+      many |= run.size > 1;
+      out.dense |= run.size > 1 && run.out == 1;
+    }
   }
-  return batches <= 1;
+  out.dense |= !many;
+  return out;
+}
+
+// Only one dim of the batch can be part of a GPU's call.
+bool FusionGroups::writesInOneCall(const FusionGroup& group, const StridedView& view) const {
+  if (!callsPerIndex_) return true;
+  const std::optional<ProductWalks> walks = walksOf(group, view);
+  return walks && walks->batches <= 1;
 }
 
 void FusionGroups::store(ValueId v) {

@@ -184,6 +184,12 @@ public:
 private:
   // True if a library writes the result of the group's matmul into a view of it in one call.
   [[nodiscard]] bool attentionWrites(ValueId result, const StridedView& view) const;
+  // How a library's matrix product writes its result.
+  struct ProductWalks {
+    int64_t batches = 0; // dims of the batch
+    bool dense = false;  // its rows or its columns are: the library is slow without either (storeForLibrary)
+  };
+  [[nodiscard]] std::optional<ProductWalks> walksOf(const FusionGroup& group, const StridedView& view) const;
   [[nodiscard]] bool writesInOneCall(const FusionGroup& group, const StridedView& view) const;
 
   const bool callsPerIndex_;         // FusionTables::callsPerIndex

@@ -33,6 +33,7 @@ void foldFactors(FusionGroups& fusion, OpId matmul, const NarrowFactor& both);
 // True if it is a permutation of a value in memory; with `anyOrder`, the last dim need not stay last.
 [[nodiscard]] bool permuted(const FusionGroups& fusion, ValueId v, bool anyOrder);
 void storeForOneWalk(FusionGroups& fusion, OpId o);
+void storeForLibrary(FusionGroups& fusion, OpId o);
 
 // FusionTransposes.cpp: on GPUs, data-movement ops whose results are stored, since row kernels read them.
 class TransposedRows {

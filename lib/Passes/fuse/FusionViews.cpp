@@ -30,7 +30,50 @@ std::vector<Step> stepsOf(const StridedView& view, const Rule& rule, size_t oper
   return steps;
 }
 
+// Whether neighbors along the dim are neighbors in memory.
+bool isDense(const Layout& mode) {
+  const Layout merged = coalesce(mode);
+  const Layout& inner = merged.isLeaf() ? merged : merged.modes().back();
+  return inner.isLeaf() && inner.shape() > 1 && inner.stride() == 1;
+}
+
+// True if a library reads the operand: its rows or its columns are dense. Dims that both operands have and that are
+// not contracted are the batch.
+bool readsRowsOrColumns(const StridedView& view, const Rule& rule, size_t operand) {
+  const auto inOther = [&](int factor) {
+    const TensorMap& other = rule.operands[1 - operand];
+    for (size_t d = 0; d < other.dims.size(); ++d)
+      if (rule.factorOf(other, d) == factor) return true;
+    return false;
+  };
+  bool many = false;
+  for (size_t d = 0; d < rule.operands[operand].dims.size(); ++d) {
+    const int factor = rule.factorOf(rule.operands[operand], d);
+    if (factor < 0) return true; // not a plain matmul
+    const bool contracted = rule.factors[static_cast<size_t>(factor)].reduce != PendingKind::None;
+    if (inOther(factor) && !contracted) continue;
+    const Layout& mode = view.layout().mode(d);
+    if (isDense(mode)) return true;
+    many |= mode.size() > 1;
+  }
+  return !many;
+}
+
 } // namespace
+
+// oneDNN computes a product of operands without dense rows or columns by its reference loops, a thousand times as
+// slowly, and cuBLASLt refuses it.
+void storeForLibrary(FusionGroups& fusion, OpId o) {
+  const Rule& rule = fusion.formOf(o).rule;
+  if (rule.operands.size() < 2) return;
+  for (size_t i = 0; i < 2; ++i) {
+    const ValueId v = fusion.m.operand(o, i);
+    const std::optional<StridedView> view = viewOf(fusion, v, true);
+    if (view && !readsRowsOrColumns(*view, rule, i) &&
+        readsRowsOrColumns(StridedView(fusion.m, fusion.m.typeOf(v)), rule, i))
+      fusion.store(v);
+  }
+}
 
 std::optional<StridedView> viewOf(const FusionGroups& fusion, ValueId v, bool lookups) {
   std::vector<const Rule*> moves;

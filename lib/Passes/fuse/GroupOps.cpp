@@ -208,7 +208,10 @@ void OpGrouper::contract(OpId o) {
         fusion_.store(v);
   for (size_t i = takes ? 2 : 0; i < fusion_.m[o].numOperands; ++i)
     if (fusion_.limit <= 1 || !reads(i)) fusion_.store(fusion_.m.operand(o, i));
-  if (fusion_.limit > 1 && form.library && !takes) storeForOneWalk(fusion_, o);
+  if (fusion_.limit > 1 && form.library && !takes) {
+    storeForOneWalk(fusion_, o);
+    storeForLibrary(fusion_, o);
+  }
   for (ValueId v : narrow.scales) fusion_.store(v);
   fusion_.at(o).placed = fusion_.tick(); // it reads the value just stored from memory
   for (size_t i = takes ? 2 : 0; i < fusion_.m[o].numOperands; ++i)
