@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include <cstring>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -50,12 +51,55 @@ dtc_dtype dtypeOfFormat(const char* format, Py_ssize_t size) {
 dtc_dtype dtypeOfMlDtypes(PyObject* array) {
   static constexpr std::pair<const char*, dtc_dtype> names[] = {
       {"bfloat16", DTC_BF16}, {"float8_e4m3fn", DTC_F8E4M3}, {"float8_e5m2", DTC_F8E5M2}};
-  nb::object dtype = nb::getattr(nb::handle(array), "dtype", nb::none());
+  const nb::object dtype = nb::getattr(nb::handle(array), "dtype", nb::none());
   if (dtype.is_none()) return -1;
   const std::string name = nb::cast<std::string>(nb::str(dtype));
   for (auto [known, value] : names)
     if (name == known) return value;
   return -1;
+}
+
+// The first line of a Python exception's message, or its type's name.
+std::string textOf(const nb::python_error& error) {
+  std::string text = nb::cast<std::string>(nb::str(error.value()));
+  if (const size_t end = text.find('\n'); end != std::string::npos) text.resize(end);
+  return text.empty() ? nb::cast<std::string>(nb::str(error.type().attr("__name__"))) : text;
+}
+
+// The Python exception that a C function of another package has reported. A nb::python_error of no exception would
+// end the process.
+nb::python_error reported() {
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "the tensor gave no reason");
+  return {};
+}
+
+// PyTorch's tensors may have a flag that their elements are to be negated or conjugated, which DLPack does not tell.
+nb::object resolved(PyObject* object) {
+  static PyObject* const names[][2] = {
+      {PyUnicode_InternFromString("is_neg"), PyUnicode_InternFromString("resolve_neg")},
+      {PyUnicode_InternFromString("is_conj"), PyUnicode_InternFromString("resolve_conj")}};
+  nb::object out = nb::borrow(object);
+  for (const auto& [flag, resolve] : names) {
+    const nb::object set = nb::steal(PyObject_CallMethodNoArgs(out.ptr(), flag));
+    if (!set.is_valid()) throw nb::python_error();
+    if (set.ptr() != Py_True) continue;
+    out = nb::steal(PyObject_CallMethodNoArgs(out.ptr(), resolve));
+    if (!out.is_valid()) throw nb::python_error();
+  }
+  return out;
+}
+
+// Whether tensors of a type have such flags.
+bool hasFlags(PyTypeObject* type) {
+  static auto& known = *new std::unordered_map<PyTypeObject*, bool>();
+  const auto [found, fresh] = known.try_emplace(type, false);
+  if (fresh) found->second = nb::hasattr(nb::handle(reinterpret_cast<PyObject*>(type)), "resolve_neg");
+  return found->second;
+}
+
+[[noreturn]] void refuse(const dtc_value_info& about, bool writable, const nb::python_error& why) {
+  typeError(nameOf(about) + " has no memory that dtc can " + (writable ? "write" : "read") + ": " +
+            textOf(why));
 }
 
 } // namespace
@@ -82,7 +126,13 @@ Borrowed::~Borrowed() {
 }
 
 void Borrowed::borrow(PyObject* object, const dtc_value_info& about, bool writable) {
-  if (const ExchangeApi* api = exchangeApiOf(Py_TYPE(object))) return fromExchange(*api, object, about);
+  if (const ExchangeApi* api = exchangeApiOf(Py_TYPE(object))) {
+    if (!hasFlags(Py_TYPE(object))) return fromExchange(*api, object, about, writable);
+    resolved_ = resolved(object);
+    if (writable && resolved_.ptr() != object)
+      typeError(nameOf(about) + " cannot be written: its elements are to be negated or conjugated");
+    return fromExchange(*api, resolved_.ptr(), about, writable);
+  }
   if (PyObject_CheckBuffer(object)) return fromBufferProtocol(object, about, writable);
   if (PyObject_HasAttrString(object, "__dlpack__")) return fromCapsule(object, about);
   if (!writable && about.rank == 0 && (PyFloat_Check(object) || PyLong_Check(object)))
@@ -92,24 +142,41 @@ void Borrowed::borrow(PyObject* object, const dtc_value_info& about, bool writab
             (about.rank == 0 ? ", or a number" : "") + ", not " + Py_TYPE(object)->tp_name);
 }
 
-void Borrowed::fromBufferProtocol(PyObject* object, const dtc_value_info& about, bool writable) {
-  nb::object bits; // of an array whose dtype has no format
-  dtc_dtype dtype = -1;
-  const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-  if (PyObject_GetBuffer(object, &held_, flags) != 0) {
-    held_.obj = nullptr;
-    dtype = dtypeOfMlDtypes(object);
-    if (dtype < 0) throw nb::python_error();
-    PyErr_Clear();
-    bits = nb::handle(object).attr("view")(dtype == DTC_BF16 ? "uint16" : "uint8");
-    if (PyObject_GetBuffer(bits.ptr(), &held_, flags) != 0) {
-      held_.obj = nullptr;
-      throw nb::python_error();
+// False: the object has no such memory; the Python exception is then `why`.
+bool Borrowed::hold(PyObject* object, bool writable, std::optional<nb::python_error>& why) {
+  if (PyObject_GetBuffer(object, &held_, PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) == 0)
+    return true;
+  held_.obj = nullptr;
+  why.emplace(); // takes the exception: no Python code may run while one is set
+  return false;
+}
+
+// Of an object that has the buffer protocol, but not for its dtype or not now. DLPack has more dtypes; NumPy's and
+// JAX's arrays also have views as integers, which for JAX may be copies, but those cannot be written.
+void Borrowed::withoutBuffer(PyObject* object, const dtc_value_info& about, bool writable,
+                             const nb::python_error& why) {
+  if (!writable && PyObject_HasAttrString(object, "__dlpack__")) {
+    try {
+      return fromCapsule(object, about);
+    } catch (nb::python_error&) { // has no DLPack for it either
     }
-  } else {
-    dtype = dtypeOfFormat(held_.format, held_.itemsize);
-    if (dtype < 0) dtype = dtypeOfMlDtypes(object);
   }
+  const dtc_dtype dtype = dtypeOfMlDtypes(object);
+  if (dtype < 0 || !PyObject_HasAttrString(object, "view")) refuse(about, writable, why);
+  std::optional<nb::python_error> again;
+  const nb::object bits = nb::handle(object).attr("view")(dtype == DTC_BF16 ? "uint16" : "uint8");
+  if (!hold(bits.ptr(), writable, again)) refuse(about, writable, *again);
+  fromHeld(dtype, about);
+}
+
+void Borrowed::fromBufferProtocol(PyObject* object, const dtc_value_info& about, bool writable) {
+  std::optional<nb::python_error> why;
+  if (!hold(object, writable, why)) return withoutBuffer(object, about, writable, *why);
+  const dtc_dtype dtype = dtypeOfFormat(held_.format, held_.itemsize);
+  fromHeld(dtype < 0 ? dtypeOfMlDtypes(object) : dtype, about);
+}
+
+void Borrowed::fromHeld(dtc_dtype dtype, const dtc_value_info& about) {
   if (dtype < 0)
     typeError(nameOf(about) + " has elements of a type that dtc does not have (format '" +
               std::string(held_.format ? held_.format : "") + "')");
@@ -131,25 +198,26 @@ void Borrowed::view(const DLTensor& t, const dtc_value_info& about) {
   typeError(message);
 }
 
-void Borrowed::fromExchange(const ExchangeApi& api, PyObject* object, const dtc_value_info& about) {
-  if (api.view) {
-    DLTensor t = {};
-    if (api.view(object, &t) != 0) throw nb::python_error();
-    // The shape and strides belong to the object, which outlives the call.
-    return view(t, about);
+void Borrowed::fromExchange(const ExchangeApi& api, PyObject* object, const dtc_value_info& about,
+                            bool writable) {
+  DLTensor t = {};
+  // The shape and strides belong to the object, which outlives the call.
+  if ((api.view ? api.view(object, &t) : api.fromObject(object, &versioned_)) != 0)
+    refuse(about, writable, reported());
+  view(api.view ? t : versioned_->dl_tensor, about);
+}
+
+static nb::object capsuleOf(PyObject* object) {
+  try {
+    return nb::handle(object).attr("__dlpack__")(nb::arg("max_version") = nb::make_tuple(1, 1));
+  } catch (nb::python_error& e) {
+    if (!e.matches(PyExc_TypeError)) throw;
+    return nb::handle(object).attr("__dlpack__")(); // from before versions
   }
-  if (api.fromObject(object, &versioned_) != 0) throw nb::python_error();
-  view(versioned_->dl_tensor, about);
 }
 
 void Borrowed::fromCapsule(PyObject* object, const dtc_value_info& about) {
-  nb::object capsule;
-  try {
-    capsule = nb::handle(object).attr("__dlpack__")(nb::arg("max_version") = nb::make_tuple(1, 1));
-  } catch (nb::python_error& e) {
-    if (!e.matches(PyExc_TypeError)) throw;
-    capsule = nb::handle(object).attr("__dlpack__")(); // from before versions
-  }
+  const nb::object capsule = capsuleOf(object);
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
     versioned_ =
         static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));

@@ -3,6 +3,7 @@
 #include "dtc/dlpack.h"
 #include "dtc/dtc.h"
 #include <nanobind/nanobind.h>
+#include <optional>
 
 namespace dtc::python {
 
@@ -34,14 +35,18 @@ public:
 
 private:
   void fromBufferProtocol(PyObject*, const dtc_value_info&, bool writable);
-  void fromExchange(const ExchangeApi&, PyObject*, const dtc_value_info&);
+  void withoutBuffer(PyObject*, const dtc_value_info&, bool writable, const nanobind::python_error& why);
+  bool hold(PyObject*, bool writable, std::optional<nanobind::python_error>& why);
+  void fromHeld(dtc_dtype, const dtc_value_info&);
+  void fromExchange(const ExchangeApi&, PyObject*, const dtc_value_info&, bool writable);
   void fromCapsule(PyObject*, const dtc_value_info&);
   void fromNumber(PyObject*, const dtc_value_info&);
   void view(const DLTensor&, const dtc_value_info&);
 
   static constexpr int kMaxRank = 32;
   dtc_buffer buffer_ = {};
-  Py_buffer held_ = {}; // with an object: the buffer protocol's
+  Py_buffer held_ = {};       // with an object: the buffer protocol's
+  nanobind::object resolved_; // whose memory is used instead of the object's
   DLManagedTensor* managed_ = nullptr;
   DLManagedTensorVersioned* versioned_ = nullptr;
   int64_t shape_[kMaxRank], strides_[kMaxRank];
