@@ -2,7 +2,8 @@
  *
  * C99 and C++. No function ends the process, prints, or keeps a pointer to the caller's memory after it returns.
  * All functions may be called from any thread; a dtc_options, a dtc_error and a dtc_tensor are used by one thread
- * at a time. Strings are UTF-8 and end with a zero. A returned string belongs to the object that it was asked of. */
+ * at a time. A null pointer is an error (usage) of a function that returns a dtc_status, unless its comment says what
+ * it means; other functions then return 0, null or an empty string, and do nothing else. Strings are UTF-8 and end with a zero. A returned string belongs to the object that it was asked of. */
 #ifndef DTC_DTC_H
 #define DTC_DTC_H
 
@@ -71,7 +72,7 @@ DTC_API dtc_options* dtc_options_create(void); /* null: out of memory */
  * a context: "threads", "cache-dir", "plugin-dir", "no-cache". "mesh" and "dim" may be given several times. */
 DTC_API dtc_status dtc_options_set(dtc_options* options, const char* name, const char* value,
                                    dtc_error** error);
-/* The shape of an argument, from which symbolic sizes are inferred. */
+/* The shape of an argument, from which symbolic sizes are inferred. Compilation fails if the argument cannot have it. */
 DTC_API dtc_status dtc_options_set_argument_shape(dtc_options* options, size_t argument, const int64_t* shape,
                                                   size_t rank, dtc_error** error);
 DTC_API void dtc_options_free(dtc_options* options);
@@ -188,7 +189,8 @@ DTC_API dtc_status dtc_run(dtc_executable* executable, const dtc_run_arguments* 
  * DTC_SKIP for those. */
 DTC_API dtc_status dtc_bind_file(dtc_executable* executable, const char* path, int32_t* bound,
                                  dtc_error** error);
-/* Makes carried results the arguments of the next run, which is then given DTC_SKIP for those. */
+/* Makes carried results the arguments of the next run, which is then given DTC_SKIP for those. Error (usage): no run has
+ * succeeded since the program was compiled or this was last called. */
 DTC_API dtc_status dtc_carry_over(dtc_executable* executable, dtc_error** error);
 /* Copied by the last run between your tensors and the memory of the executable: 0 if all were used in place. */
 DTC_API int64_t dtc_copied_bytes(const dtc_executable* executable);
@@ -209,7 +211,7 @@ DTC_API int32_t dtc_command(const char* const* words, size_t num_words, const ch
 DTC_API int dtc_main(int argc, char** argv);
 
 /* --- Tensors that the library owns --- */
-/* Contiguous, 64-byte aligned host memory of any content. Null: out of memory. */
+/* Contiguous, 64-byte aligned host memory of any content. Null: out of memory, or not a dtype or shape. */
 DTC_API dtc_tensor* dtc_tensor_create(dtc_dtype dtype, const int64_t* shape, size_t rank);
 DTC_API void dtc_tensor_buffer(const dtc_tensor* tensor, dtc_buffer* out); /* valid as long as the tensor */
 DTC_API size_t dtc_tensor_bytes(const dtc_tensor* tensor);

@@ -22,13 +22,29 @@ double msSince(std::chrono::steady_clock::time_point begin) {
 
 void printToStdout(void*, const std::string& text) { (void)std::fwrite(text.data(), 1, text.size(), stdout); }
 
+bool mayHaveShape(const Type& type, std::span<const int64_t> shape) {
+  return std::equal(type.dims.begin(), type.dims.end(), shape.begin(), shape.end(),
+                    [](Dim d, int64_t size) { return !d.isStatic() || d.value() == size; });
+}
+
 // Which symbolic sizes the given shapes of arguments bind.
 Result<std::vector<std::pair<std::string, int64_t>>> sizesOf(const Module& m, FuncId f,
                                                              const CompileOptions& o) {
   ArgumentSizes sizes(m, f);
-  for (size_t i = 0; i < std::min(o.argumentShapes.size(), m[f].args.size()); ++i)
-    if (o.argumentShapes[i])
-      if (Status s = sizes.add(i, *o.argumentShapes[i], "the given shape"); !s) return s.error();
+  for (size_t i = 0; i < o.argumentShapes.size(); ++i) {
+    if (!o.argumentShapes[i]) continue;
+    if (i >= m[f].args.size())
+      return usageError("a shape is given for argument " + std::to_string(i) + ", but @" +
+                        std::string(m.strings[m[f].name]) + " has " + std::to_string(m[f].args.size()) +
+                        " of them");
+    const std::vector<int64_t>& shape = *o.argumentShapes[i];
+    const FuncArg& a = m[f].args[i];
+    if (const Type& type = globalTypeOf(m, a); !mayHaveShape(type, shape))
+      return inputError("argument " + printValueName(m, a.value) + ": expected " +
+                        printType(m, a.globalType ? a.globalType : m[a.value].type) + ", got " +
+                        std::string(dtypeName(type.dtype)) + "[" + joined(shape) + "]");
+    if (Status s = sizes.add(i, shape, "the given shape"); !s) return s.error();
+  }
   return sizes.sizes();
 }
 
@@ -201,11 +217,14 @@ Status CompiledProgram::runLocked(const RunRequest& r) {
   if (r.stream)
     if (Status s = executable_->waitForStream(r.stream); !s) return s;
   if (Status s = checkSkipped(r); !s) return s;
+  hasResults_ = false;
   RunHooks hooks;
   hooks.time = r.timed;
   hooks.print = print_.print ? print_.print : &printToStdout;
   hooks.printSelf = print_.self;
-  return executable_->runOn(r.tensors, hooks);
+  Status done = executable_->runOn(r.tensors, hooks);
+  hasResults_ = done.ok();
+  return done;
 }
 
 // Runs fn(), which returns a Status, with the program to itself; no exception leaves it.
@@ -245,12 +264,21 @@ bool CompiledProgram::bindFile(const std::string& path, std::vector<bool>& bound
 }
 
 bool CompiledProgram::carryOver(ApiError& error) noexcept {
-  return locked(error, [&] {
-    Status done = executable_->carryOver();
-    for (size_t i = 0; i < set_.size(); ++i)
-      if (info_.arguments[i].carried >= 0) set_[i] = done.ok();
-    return done;
-  });
+  return locked(error, [&] { return carryOverLocked(); });
+}
+
+Status CompiledProgram::carryOverLocked() {
+  const auto carried = std::ranges::find_if(info_.arguments, [](const auto& a) { return a.carried >= 0; });
+  if (carried == info_.arguments.end()) return Ok{};
+  if (!hasResults_)
+    return usageError(
+        "argument %" + carried->name +
+        " has no value to take over: a run must succeed before each time that results are carried over");
+  hasResults_ = false; // their memory may now be that of arguments
+  Status done = executable_->carryOver();
+  for (size_t i = 0; i < set_.size(); ++i)
+    if (info_.arguments[i].carried >= 0) set_[i] = done.ok();
+  return done;
 }
 
 } // namespace dtc

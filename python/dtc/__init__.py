@@ -11,6 +11,9 @@
 array([2., 2., 2., 2.], dtype=float32)
 """
 
+import os
+from typing import Sequence
+
 from . import _core
 from ._compile import compile
 from ._errors import Diagnostic, Error, InternalError, MachineError, ProgramError, UsageError
@@ -19,12 +22,14 @@ from ._executable import Executable, Report, Value
 __version__ = _core.version
 
 
-def command(words: list[str], input: str = "") -> str:
+def command(words: Sequence[str], input: str = "") -> str:
     """Runs a command line of dtc in this process and returns what it prints: command(["opt", "-"], input=text).
 
     An error is raised as `dtc.Error`.
     """
-    return _core.command(list(words), input)
+    if isinstance(words, str):
+        raise TypeError(f"dtc.command takes the words one by one, {words.split()!r}, not one str")
+    return _core.command([os.fspath(word) for word in words], input)
 
 
 __all__ = [

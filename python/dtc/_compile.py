@@ -32,12 +32,39 @@ def _mesh_texts(mesh: Union[None, str, Sequence[str], MeshSizes]) -> list[str]:
         return []
     if isinstance(mesh, str):
         return [mesh]
-    if isinstance(mesh, Mapping):
+    if isinstance(mesh, Mapping) and all(isinstance(axes, (str, Mapping)) for axes in mesh.values()):
         return [
             f"{name}=" + (axes if isinstance(axes, str) else ",".join(f"{a}:{n}" for a, n in axes.items()))
             for name, axes in mesh.items()
         ]
-    return list(mesh)
+    if isinstance(mesh, Sequence) and all(isinstance(text, str) for text in mesh):
+        return list(mesh)
+    raise TypeError(
+        f'mesh={mesh!r}: expected the axes of each mesh, {{"pod": {{"dp": 2, "tp": 4}}}}, or text, "pod=dp:2,tp:4"'
+    )
+
+
+def _sharding_text(argument: str, sharding: Any) -> str:
+    """("dp", None) as "{dp, _}"; several axes of one dim are a tuple."""
+    if isinstance(sharding, str):
+        return sharding
+
+    def dim(axes: Any) -> str:
+        if axes is None:
+            return "_"
+        if isinstance(axes, str):
+            return axes
+        if isinstance(axes, (tuple, list)) and axes and all(isinstance(axis, str) for axis in axes):
+            return axes[0] if len(axes) == 1 else f"({', '.join(axes)})"
+        raise TypeError(
+            f"shardings: {argument!r} has {axes!r} for a dim: expected the name of an axis, a tuple of names, or None"
+        )
+
+    if isinstance(sharding, Sequence):
+        return "{" + ", ".join(dim(axes) for axes in sharding) + "}"
+    raise TypeError(
+        f'shardings: {argument!r} has {sharding!r}: expected text, "{{dp, _}}", or a sequence, ("dp", None)'
+    )
 
 
 def _setting(value: Any) -> str:
@@ -73,7 +100,7 @@ def compile(
     program: Any,
     *,
     mesh: Union[None, str, Sequence[str], MeshSizes] = None,
-    shardings: Optional[Mapping[str, str]] = None,
+    shardings: Optional[Mapping[str, Union[str, Sequence[Any]]]] = None,
     dims: Optional[Mapping[str, int]] = None,
     entry: Optional[str] = None,
     backend: str = "cpu",
@@ -90,7 +117,7 @@ def compile(
         `torch.export.ExportedProgram`, or what `jax.jit(f).lower(...)` returns.
     mesh: sizes of meshes, {"pod": {"dp": 2, "tp": 4}} or "pod=dp:2,tp:4". A mesh that the program does not
         have is declared.
-    shardings: shardings of arguments, {"x": "{dp, _}"}.
+    shardings: shardings of arguments, {"x": "{dp, _}"} or {"x": ("dp", None)}.
     dims: symbolic sizes, {"B": 64}; without them they are inferred from the tensors of each call.
     entry: the function to compile (default: @main, or the only one that no other calls).
     backend: "cpu", "cuda", or "cuda-emu".
@@ -105,7 +132,7 @@ def compile(
     Errors of the program are raised as `dtc.ProgramError`, with the lines they refer to.
     """
     settings = [("mesh", text) for text in _mesh_texts(mesh)]
-    settings += [("sharding", f"{argument}={sharding}") for argument, sharding in (shardings or {}).items()]
+    settings += [("sharding", f"{argument}={_sharding_text(argument, sharding)}") for argument, sharding in (shardings or {}).items()]
     settings += [("dim", f"{symbol}={size}") for symbol, size in (dims or {}).items()]
     if entry is not None:
         settings.append(("entry", entry))
@@ -123,6 +150,8 @@ def compile(
 
     file = None
     bound: dict[str, Any] = {}
+    if isinstance(program, str) and not program.strip():
+        raise UsageError("dtc.compile was given an empty text: it takes the text of a program or a path")
     if isinstance(program, str) and _is_text(program):
         text, label = program, name or "<text>"
     elif isinstance(program, bytes):
@@ -141,8 +170,8 @@ def compile(
             f"not {type(program).__name__}"
         )
 
-    def compile_for(shapes: Sequence[Sequence[int]]) -> "_core.Executable":
-        return _core.compile(context, label, text, settings, [list(s) for s in shapes])
+    def compile_for(shapes: Sequence[Optional[Sequence[int]]]) -> "_core.Executable":
+        return _core.compile(context, label, text, settings, [s if s is None else list(s) for s in shapes])
 
     executable = Executable(compile_for, Source(label, text, flags, run_flags), results, cache_size, bound)
     executable._file = file  # type: ignore[attr-defined]

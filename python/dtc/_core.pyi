@@ -27,6 +27,6 @@ def compile(
     name: str,
     program: Union[None, str, bytes],
     settings: Sequence[tuple[str, str]],
-    shapes: Sequence[Sequence[int]],
+    shapes: Sequence[Optional[Sequence[int]]],
 ) -> Executable: ...
 def command(words: Sequence[str], input: str) -> str: ...

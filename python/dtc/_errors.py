@@ -43,6 +43,9 @@ class InternalError(Error, RuntimeError):
     """A bug in dtc: please report it with the program."""
 
 
+for _class in (Diagnostic, Error, ProgramError, UsageError, MachineError, InternalError):
+    _class.__module__ = "dtc"  # where they are found
+
 _CLASSES = {1: ProgramError, 2: UsageError, 3: MachineError, 70: InternalError}
 
 

@@ -95,7 +95,7 @@ class Executable:
 
     def __init__(
         self,
-        compile_for: Callable[[Sequence[Sequence[int]]], "_core.Executable"],
+        compile_for: Callable[[Sequence[Optional[Sequence[int]]]], "_core.Executable"],
         source: "Source",
         results: Any = None,
         cache_size: int = DEFAULT_CACHE_SIZE,
@@ -122,6 +122,12 @@ class Executable:
             self._names = source.argument_names()
         else:
             self._describe(self._static)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            "an Executable cannot be pickled or copied: compile the program again, or save it with "
+            "`dtc compile FILE --emit package` and compile that file"
+        )
 
     # --- what it is ---
 
@@ -191,6 +197,8 @@ class Executable:
         Arguments may be given by name. `out`: tensors that the results are written to. One result is
         returned as it is, several as a tuple.
         """
+        if out is not None and not isinstance(out, (tuple, list)):
+            raise TypeError(f"out= must be a tuple or list with a tensor for each result, not {type(out).__name__}")
         if named:
             args = self._in_order(args, named)
         if self._has_like:
@@ -248,7 +256,7 @@ class Executable:
             raise UsageError("a program with symbolic sizes cannot have bound arguments yet: give dims=")
         if len(args) != len(self._open):
             names = ", ".join(self._names[i] for i in self._open)
-            raise TypeError(f"expected {len(self._open)} arguments ({names}), got {len(args)}")
+            raise TypeError(f"expected {_counted(len(self._open), 'argument')} ({names}), got {len(args)}")
         values = list(self._filled)
         for i, tensor in zip(self._open, args):
             values[i] = tensor
@@ -290,7 +298,9 @@ class Executable:
         return tuple(values[n] for n in names)
 
     def _for_sizes(self, args: tuple) -> "_core.Executable":
-        shapes = tuple(tuple(getattr(a, "shape", ())) for a in args)
+        if len(args) != len(self._names):
+            raise TypeError(f"expected {_counted(len(self._names), 'argument')}, got {len(args)}")
+        shapes = tuple(None if a is None else tuple(getattr(a, "shape", ())) for a in args)
         with self._lock:
             core = self._sized.get(shapes)
             if core is not None:
@@ -335,6 +345,10 @@ def _overwrite(tensor: Any, value: Any) -> None:
             tensor.copy_(torch.from_dlpack(value) if not isinstance(value, torch.Tensor) else value)
     else:
         tensor[...] = value
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _percent(name: str) -> str:

@@ -241,11 +241,13 @@ void Borrowed::fromNumber(PyObject* object, const dtc_value_info& about) {
     const bool isSigned = about.dtype < DTC_U8;
     const int64_t v =
         isSigned ? PyLong_AsLongLong(object) : static_cast<int64_t>(PyLong_AsUnsignedLongLong(object));
-    if (PyErr_Occurred()) throw nb::python_error();
+    const bool tooLarge = PyErr_Occurred() != nullptr;
+    PyErr_Clear();
     const size_t bits = 8 * dtc_dtype_size(about.dtype);
     const bool fits =
-        bits == 64 || (isSigned ? v >= -(int64_t(1) << (bits - 1)) && v < (int64_t(1) << (bits - 1))
-                                : static_cast<uint64_t>(v) < (uint64_t(1) << bits));
+        !tooLarge &&
+        (bits == 64 || (isSigned ? v >= -(int64_t(1) << (bits - 1)) && v < (int64_t(1) << (bits - 1))
+                                 : static_cast<uint64_t>(v) < (uint64_t(1) << bits)));
     if (!fits)
       throw nb::value_error(
           (nameOf(about) + " does not hold this number: it is " + dtc_dtype_name(about.dtype)).c_str());

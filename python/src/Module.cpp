@@ -3,6 +3,7 @@
 #include "Results.h"
 
 #include <memory>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -168,8 +169,8 @@ private:
     if (!fast.is_valid()) throw nb::python_error();
     const auto given = static_cast<size_t>(PySequence_Fast_GET_SIZE(fast.ptr()));
     if (given != to.size())
-      throw nb::type_error(("expected " + std::to_string(to.size()) + (writable ? " results" : " arguments") +
-                            ", got " + std::to_string(given))
+      throw nb::type_error(("expected " + std::to_string(to.size()) + (writable ? " result" : " argument") +
+                            (to.size() == 1 ? "" : "s") + ", got " + std::to_string(given))
                                .c_str());
     buffers.reserve(given);
     for (size_t i = 0; i < given; ++i) {
@@ -214,14 +215,16 @@ std::string_view contentOf(nb::handle program) {
   return {text, static_cast<size_t>(size)};
 }
 
-// `program`: str or bytes, or None to read the file `name`. `shapes`: those of arguments by position, empty or one
-// per argument.
+// `program`: str or bytes, or None to read the file `name`. `shapes`: those of arguments by position, None where there is
+// nothing to infer from.
 Executable* compile(const Context& context, const std::string& name, nb::object program,
-                    const Settings& settings, const std::vector<std::vector<int64_t>>& shapes) {
+                    const Settings& settings,
+                    const std::vector<std::optional<std::vector<int64_t>>>& shapes) {
   const bool isFile = program.is_none();
   const std::string_view content = isFile ? std::string_view() : contentOf(program);
   Options options(settings);
-  for (size_t i = 0; i < shapes.size(); ++i) options.shape(i, shapes[i]);
+  for (size_t i = 0; i < shapes.size(); ++i)
+    if (shapes[i]) options.shape(i, *shapes[i]);
   dtc_executable* executable = nullptr;
   dtc_error* error = nullptr;
   dtc_status status = DTC_OK;

@@ -1,5 +1,6 @@
 """The package dtc: compilation, calls, errors, reports. Run with `python -m unittest discover python/tests`."""
 
+import importlib
 import os
 import pathlib
 import re
@@ -64,8 +65,10 @@ class Calls(unittest.TestCase):
         np.testing.assert_array_equal(y, self.x @ self.w)
         read_only = np.zeros((4, 5), np.float32)
         read_only.flags.writeable = False
-        with self.assertRaises(Exception):
+        with self.assertRaisesRegex(TypeError, "'y' has no memory that dtc can write"):
             f(self.x, self.w, out=[read_only])
+        with self.assertRaisesRegex(TypeError, "out= must be a tuple or list"):
+            f(self.x, self.w, out=y)
         np.testing.assert_array_equal(read_only, 0)
 
     def test_results_outlive_runs(self):
@@ -93,12 +96,36 @@ class Calls(unittest.TestCase):
         c = np.array([1 + 2j, 3j, 4, -1j], np.complex64)
         np.testing.assert_array_equal(dtc.compile(unary("neg", "c64"))(c), -c)
 
+    def test_small_floats(self):
+        ml_dtypes = module("ml_dtypes", self)
+        for name, dtype in (("bf16", ml_dtypes.bfloat16), ("f8e4m3", ml_dtypes.float8_e4m3fn)):
+            f = dtc.compile(unary("flip", name).replace("%x\n", "%x {dims = [0]}\n"))
+            x = np.arange(4).astype(dtype)
+            y = f(x)
+            self.assertEqual(y.dtype, dtype)
+            np.testing.assert_array_equal(f(y).astype(np.float32), np.arange(4))
+            out = np.zeros(4, dtype)
+            f(x, out=[out])
+            np.testing.assert_array_equal(out.astype(np.float32), np.arange(4)[::-1])
+            x.flags.writeable = False
+            np.testing.assert_array_equal(f(x), y)
+            with self.assertRaisesRegex(TypeError, "dtc can write"):
+                f(x, out=[x])
+        with self.assertRaisesRegex(TypeError, "'x' has"):
+            dtc.compile(unary("neg", "i8"))(np.zeros(4, ml_dtypes.int4))
+        with self.assertRaisesRegex(TypeError, "'x' has"):
+            dtc.compile(unary("neg"))(np.array([1, None, 2, 3], object))
+
     def test_numbers(self):
         f = dtc.compile("func @main(%x: f32[2], %s: f32[], %k: i8[]) -> (%y: f32[2], %n: i8[]) {\n"
                         "  %y = mul %x, %s\n  %n = add %k, 1\n  return %y, %n\n}\n")
         y, n = f(np.ones(2, np.float32), 2.5, -7)
         np.testing.assert_array_equal(y, [2.5, 2.5])
         self.assertEqual(int(n), -6)
+        g = dtc.compile("func @main(%k: u8[]) -> (%n: u8[]) {\n  %n = add %k, 1\n  return %n\n}\n")
+        for wrong in (-1, 256, 1 << 70):
+            with self.assertRaisesRegex(ValueError, "'k' does not hold this number: it is u8"):
+                g(wrong)
         for wrong in (128, -129, "7", None, 1.5):
             with self.assertRaises((TypeError, ValueError, dtc.Error)):
                 f(np.ones(2, np.float32), 2.5, wrong)
@@ -121,8 +148,18 @@ class Calls(unittest.TestCase):
         self.assertEqual(f.num_devices, 10)
         self.assertEqual(f.results[0].sharding, "{a, b}")
         np.testing.assert_array_equal(f(self.x, self.w), self.x @ self.w)
+        f = dtc.compile(plain, mesh={"pod": {"a": 2, "b": 5}}, shardings={"x": ("a", None), "w": [None, ("b",)]})
+        self.assertEqual(f.results[0].sharding, "{a, b}")
+        f = dtc.compile(plain, mesh="pod=a:2,b:2", shardings={"x": (("a", "b"), None)})
+        self.assertEqual(f.arguments[0].sharding, "{(a, b), _}")
         with self.assertRaisesRegex(dtc.UsageError, "no argument 'v'"):
             dtc.compile(plain, mesh="pod=a:2", shardings={"v": "{a, _}"})
+        for wrong in ({"a": 2}, [2, 3], 4):
+            with self.assertRaisesRegex(TypeError, "expected the axes of each mesh"):
+                dtc.compile(plain, mesh=wrong)
+        for wrong in (3, (3, None)):
+            with self.assertRaisesRegex(TypeError, "shardings: 'x' has"):
+                dtc.compile(plain, mesh="pod=a:2", shardings={"x": wrong})
         with self.assertRaisesRegex(dtc.UsageError, "no mesh"):
             dtc.compile(plain, shardings={"x": "{a, _}"})
 
@@ -132,6 +169,37 @@ class Calls(unittest.TestCase):
         for b in (1, 3, 1, 5, 7, 1):
             self.assertEqual(f(np.ones((b, 2), np.float32), s=2).shape, (b, 2))
             self.assertLessEqual(len(f._sized), 2)
+
+    def test_wrong_sizes(self):
+        f = dtc.compile("func @main(%x: f32[B, 4], %s: f32[]) -> (%y: f32[B, 4]) {\n  %y = mul %x, %s\n  return %y\n}\n")
+        with self.assertRaisesRegex(dtc.ProgramError, r"argument %x: expected f32\[B, 4\], got f32\[3\]"):
+            f(np.ones(3, np.float32), 2.0)
+        with self.assertRaisesRegex(TypeError, "expected 2 arguments, got 1"):
+            f(np.ones((3, 4), np.float32))
+        np.testing.assert_array_equal(f(np.ones((3, 4), np.float32), 2.0), np.full((3, 4), 2.0))
+
+    def test_carry_without_run(self):
+        step = ("func @main(%w: f32[4], %g: f32[4]) -> (%w: f32[4] {carry = true}) {\n  %n = sub %w, %g\n"
+                "  return %n\n}\n")
+        f = dtc.compile(step)
+        one = np.ones(4, np.float32)
+        for _ in range(2):
+            with self.assertRaisesRegex(dtc.UsageError, "argument %w has no value"):
+                f.carry_over()
+            with self.assertRaisesRegex(dtc.UsageError, "argument %w has no value"):
+                f(None, one)
+        f(one, one)
+        f.carry_over()
+        np.testing.assert_array_equal(f(None, one), -one)
+
+    def test_not_copied(self):
+        import copy
+        import pickle
+
+        f = dtc.compile(MATMUL)
+        for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+            with self.assertRaisesRegex(TypeError, "cannot be pickled or copied"):
+                attempt(f)
 
     def test_carry(self):
         step = dtc.compile("func @step(%x: f32[], %w: f32[] {donate = true}) -> (%w: f32[] {carry = true}) {\n"
@@ -202,6 +270,15 @@ class Programs(unittest.TestCase):
         d = caught.exception.diagnostics[0]
         self.assertEqual((d.kind, d.file, d.line, d.column), ("unknown-op", "p.dt", 2, 8))
 
+    def test_messages(self):
+        self.assertEqual(f"{dtc.ProgramError.__module__}.{dtc.ProgramError.__qualname__}", "dtc.ProgramError")
+        with self.assertRaisesRegex(TypeError, "words one by one"):
+            dtc.command("opt -")
+        with self.assertRaisesRegex(dtc.UsageError, "empty text"):
+            dtc.compile("")
+        with self.assertRaisesRegex(TypeError, "expected 1 argument, got 2"):
+            dtc.compile(unary("neg"))(1, 2)
+
     def test_wrong_options(self):
         for options in ({"backend": "gpu"}, {"opt_level": 7}, {"options": {"polizy": "cost"}}, {"entry": "nope"}):
             with self.assertRaises(dtc.UsageError):
@@ -228,6 +305,13 @@ def importable(name):
     return True
 
 
+def module(name, test):
+    """A package that the test needs."""
+    if not importable(name):
+        test.skipTest(f"needs {name}")
+    return importlib.import_module(name)
+
+
 def dtc_backend():
     import dtc.torch
 
@@ -246,6 +330,26 @@ class Torch(unittest.TestCase):
         torch.testing.assert_close(y, x @ w)
         bf = torch.randn(4).bfloat16()
         self.assertTrue(torch.equal(dtc.compile(unary("neg", "bf16"))(bf), -bf))
+
+    def test_flags(self):
+        """Negation and conjugation that only PyTorch knows."""
+        import torch
+
+        c = torch.tensor([1 + 2j, 3 - 4j, 5j, 6]).conj()
+        torch.testing.assert_close(dtc.compile(unary("neg", "c64"))(c), -c)
+        self.assertTrue(c.imag.is_neg())
+        torch.testing.assert_close(dtc.compile(unary("neg"))(c.imag), -c.imag)
+        torch.testing.assert_close(torch.compile(lambda a: a * 2, backend=dtc_backend())(c), c * 2)
+        with self.assertRaisesRegex(TypeError, "cannot be written"):
+            dtc.compile(unary("neg"))(torch.ones(4), out=[c.imag])
+
+    def test_without_memory(self):
+        import torch
+
+        f = dtc.compile(unary("neg"))
+        for tensor in (torch.empty(4, device="meta"), torch.ones(4).to_sparse()):
+            with self.assertRaisesRegex(TypeError, "'x' has no memory that dtc can read: [^\n]*$"):
+                f(tensor)
 
     def test_number_of_threads(self):
         import torch
@@ -493,6 +597,25 @@ class Jax(unittest.TestCase):
         y = f(x)
         self.assertIsInstance(y, jax.Array)
         np.testing.assert_allclose(y, jnp.sin(x) @ x.T, rtol=1e-5)
+
+    def test_dtypes(self):
+        import jax.numpy as jnp
+
+        for name, dtype in (("bf16", jnp.bfloat16), ("f8e4m3", jnp.float8_e4m3fn), ("f8e5m2", jnp.float8_e5m2)):
+            f = dtc.compile(unary("flip", name).replace("%x\n", "%x {dims = [0]}\n"))
+            y = f(jnp.arange(4).astype(dtype))
+            self.assertEqual(y.dtype, dtype)
+            np.testing.assert_array_equal(np.asarray(y).astype(np.float32), np.arange(4)[::-1])
+        with self.assertRaisesRegex(TypeError, "'x' has no memory"):
+            dtc.compile(unary("neg", "i8"))(jnp.zeros(4, jnp.int4))
+
+    def test_deleted(self):
+        import jax.numpy as jnp
+
+        x = jnp.ones(4)
+        x.delete()
+        with self.assertRaisesRegex(TypeError, "'x' has no memory"):
+            dtc.compile(unary("neg"))(x)
 
 
 class Docs(unittest.TestCase):

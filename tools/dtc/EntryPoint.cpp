@@ -50,6 +50,8 @@ int mainOfDtc(int argc, char** argv) {
   keepFreedMemory();
   keepClosedStreams();
   (void)std::signal(SIGXFSZ, SIG_IGN); // a write past `ulimit -f` is an error of that write
+  // Programs that ignore it, such as Python, pass that on. A reader that stops early ends dtc quietly instead.
+  (void)std::signal(SIGPIPE, SIG_DFL);
   int code = kExitMachine;
   try {
     code = runMain(argc, argv);

@@ -1,5 +1,7 @@
 // Errors, events, the client, its devices, memories and topology.
 #include "Objects.h"
+#include "dtc/Api/CompileOptions.h"
+#include "dtc/Support/Words.h"
 #include "dtc/Version.h"
 
 #include <cstdlib>
@@ -11,11 +13,13 @@ namespace {
 constexpr std::string_view kPlatform = "dtc", kKind = "device";
 using E = PJRT_Error*;
 
-PJRT_Error_Code codeOf(Error::Kind kind) {
-  switch (kind) {
+PJRT_Error_Code codeOf(const ApiError& error) {
+  switch (error.kind) {
   case Error::Input: return PJRT_Error_Code_UNIMPLEMENTED; // JAX's own programs are valid
   case Error::Usage: return PJRT_Error_Code_INVALID_ARGUMENT;
-  case Error::Machine: return PJRT_Error_Code_FAILED_PRECONDITION;
+  case Error::Machine: // all messages about memory name it
+    return error.text.find("memory") != std::string::npos ? PJRT_Error_Code_RESOURCE_EXHAUSTED
+                                                          : PJRT_Error_Code_FAILED_PRECONDITION;
   default: return PJRT_Error_Code_INTERNAL;
   }
 }
@@ -31,18 +35,27 @@ std::string optionOf(const PJRT_Client_Create_Args& a, std::string_view name, co
   return given ? given : "";
 }
 
+PJRT_Error* wrongOption(const char* variable, const std::string& expected, const std::string& got) {
+  return pjrtError(PJRT_Error_Code_INVALID_ARGUMENT,
+                   std::string(variable) + ": expected " + expected + ", got '" + got + "'");
+}
+
 PJRT_Error* createClient(PJRT_Client_Create_Args* a) {
   const std::string devices = optionOf(*a, "num_devices", "DTC_NUM_DEVICES");
   const std::string threads = optionOf(*a, "threads", "DTC_NUM_THREADS");
   const std::string backend = optionOf(*a, "backend", "DTC_BACKEND");
-  const int numDevices = devices.empty() ? 1 : std::atoi(devices.c_str());
+  const int numDevices = devices.empty() ? 1 : parseNumber<int>(devices).value_or(0);
   if (numDevices < 1 || numDevices > 4096)
-    return pjrtError(PJRT_Error_Code_INVALID_ARGUMENT,
-                     "DTC_NUM_DEVICES: expected a number in [1, 4096], got '" + devices + "'");
+    return wrongOption("DTC_NUM_DEVICES", "a number in [1, 4096]", devices);
+  ContextOptions context;
+  if (!threads.empty() && !context.set("threads", threads))
+    return wrongOption("DTC_NUM_THREADS", "a number from 0 (one per core) to 1024", threads);
+  if (!backend.empty() && !CompileOptions().set("backend", backend))
+    return wrongOption("DTC_BACKEND", "cpu, cuda-emu or cuda", backend);
   auto client = std::make_unique<PJRT_Client>();
   client->version = DTC_VERSION;
   client->backend = backend.empty() ? "cpu" : backend;
-  client->machine = std::make_shared<Machine>(threads.empty() ? 0 : std::atoi(threads.c_str()));
+  client->machine = std::make_shared<Machine>(context.threads);
   for (int i = 0; i < numDevices; ++i) {
     auto d = std::make_unique<PJRT_Device>();
     d->description = {i, "dtc:" + std::to_string(i)};
@@ -278,7 +291,7 @@ PJRT_Error* pjrtError(PJRT_Error_Code code, std::string message) {
   return new PJRT_Error{code, std::move(message)};
 }
 
-PJRT_Error* pjrtError(const ApiError& error) { return pjrtError(codeOf(error.kind), "dtc: " + error.text); }
+PJRT_Error* pjrtError(const ApiError& error) { return pjrtError(codeOf(error), "dtc: " + error.text); }
 
 void addClientFunctions(PJRT_Api& api) {
   addErrorsAndEvents(api);

@@ -74,6 +74,7 @@ private:
   [[nodiscard]] Status bindLocked(const std::string& path, std::vector<bool>& bound);
   [[nodiscard]] Status runLocked(const RunRequest&);
   [[nodiscard]] Status checkSkipped(const RunRequest&);
+  [[nodiscard]] Status carryOverLocked();
 
   std::shared_ptr<Machine> machine_;
   std::optional<Module> module_;
@@ -91,7 +92,8 @@ private:
   std::vector<bool> set_; // by argument: its buffer holds a value
   std::vector<bool> kept_;
   PrintTarget print_;
-  bool broken_ = false; // a bug of dtc was reported: its state is unknown
+  bool hasResults_ = false; // of the last run, not carried over yet
+  bool broken_ = false;     // a bug of dtc was reported: its state is unknown
 };
 
 } // namespace dtc

@@ -3,6 +3,7 @@
 
 #include "dtc/IR/text/Text.h"
 #include "dtc/Support/Bug.h"
+#include "dtc/Support/Suggest.h"
 #include "dtc/Version.h"
 
 #include <algorithm>
@@ -14,7 +15,10 @@ namespace dtc {
 static Status checkOption(const char* name, const char* value) {
   const auto of = ContextOptions::names();
   if (std::ranges::find(of, std::string_view(name)) != of.end()) return ContextOptions().set(name, value);
-  return CompileOptions().set(name, value);
+  auto all = CompileOptions::names();
+  if (std::ranges::find(all, std::string_view(name)) != all.end()) return CompileOptions().set(name, value);
+  all.insert(all.end(), of.begin(), of.end());
+  return usageError(unknownWord("option", name, all));
 }
 
 CompileOptions compileOptionsOf(const dtc_options* options) {
@@ -32,14 +36,23 @@ static ContextOptions contextOptionsOf(const dtc_options* options) {
   return out;
 }
 
-static dtc_status compileProgram(dtc_context* context, const std::string& name, std::string_view program,
-                                 const dtc_options* options, dtc_executable** executable, dtc_error** error) {
-  ApiError why;
-  auto made = std::make_unique<dtc_executable>();
-  made->program = compileBytes(name, program, compileOptionsOf(options), context->machine, why);
-  if (!made->program) return report(std::move(why), error);
-  *executable = made.release();
-  return DTC_OK;
+// What `make(error)` returns as an executable, unless one of the pointers is null.
+template <class Make>
+static dtc_status load(std::initializer_list<Given> given, dtc_executable** executable, dtc_error** error,
+                       Make&& make) {
+  if (executable) *executable = nullptr;
+  try {
+    if (Status s = checkGiven(given); !s) return report(s.error(), error);
+    if (Status s = checkGiven({{executable, "executable"}}); !s) return report(s.error(), error);
+    ApiError why;
+    auto made = std::make_unique<dtc_executable>();
+    made->program = make(why);
+    if (!made->program) return report(std::move(why), error);
+    *executable = made.release();
+    return DTC_OK;
+  } catch (...) {
+    return report(errorOfException(), error);
+  }
 }
 
 } // namespace dtc
@@ -53,6 +66,7 @@ void dtc_options_free(dtc_options* options) { delete options; }
 
 dtc_status dtc_options_set(dtc_options* options, const char* name, const char* value, dtc_error** error) {
   return guarded(error, [&]() -> Status {
+    if (Status s = checkGiven({{options, "options"}, {name, "name"}, {value, "value"}}); !s) return s;
     if (Status s = checkOption(name, value); !s) return s;
     options->values.emplace_back(name, value);
     return Ok{};
@@ -61,8 +75,15 @@ dtc_status dtc_options_set(dtc_options* options, const char* name, const char* v
 
 dtc_status dtc_options_set_argument_shape(dtc_options* options, size_t argument, const int64_t* shape,
                                           size_t rank, dtc_error** error) {
-  constexpr size_t kMaxArguments = 1 << 20;
+  constexpr size_t kMaxArguments = 1 << 20, kMaxRank = 1024;
   return guarded(error, [&]() -> Status {
+    if (Status s =
+            checkGiven({{options, "options"}, {rank ? static_cast<const void*>(shape) : options, "shape"}});
+        !s)
+      return s;
+    if (rank > kMaxRank) return usageError("a shape of rank " + std::to_string(rank) + " is too long");
+    for (size_t d = 0; d < rank; ++d)
+      if (shape[d] < 0) return usageError("a shape has the negative size " + std::to_string(shape[d]));
     if (argument >= kMaxArguments) return usageError("there is no argument " + std::to_string(argument));
     if (options->argumentShapes.size() <= argument) options->argumentShapes.resize(argument + 1);
     options->argumentShapes[argument].emplace(shape, shape + rank);
@@ -71,8 +92,9 @@ dtc_status dtc_options_set_argument_shape(dtc_options* options, size_t argument,
 }
 
 dtc_status dtc_context_create(const dtc_options* options, dtc_context** context, dtc_error** error) {
-  *context = nullptr;
+  if (context) *context = nullptr;
   return guarded(error, [&]() -> Status {
+    if (Status s = checkGiven({{context, "context"}}); !s) return s;
     throwAtBugs();
     const ContextOptions o = contextOptionsOf(options);
     *context = new dtc_context{std::make_shared<Machine>(o.threads, o.jit)};
@@ -84,42 +106,24 @@ void dtc_context_free(dtc_context* context) { delete context; }
 
 dtc_status dtc_compile(dtc_context* context, const char* name, const char* text, size_t size,
                        const dtc_options* options, dtc_executable** executable, dtc_error** error) {
-  *executable = nullptr;
-  try {
-    return compileProgram(context, name ? name : "<text>", {text, size}, options, executable, error);
-  } catch (...) {
-    return report(errorOfException(), error);
-  }
+  if (size == 0) text = "";
+  return load({{context, "context"}, {text, "text"}}, executable, error, [&](ApiError& why) {
+    return compileBytes(name ? name : "<text>", {text, size}, compileOptionsOf(options), context->machine,
+                        why);
+  });
 }
 
 dtc_status dtc_compile_file(dtc_context* context, const char* path, const dtc_options* options,
                             dtc_executable** executable, dtc_error** error) {
-  *executable = nullptr;
-  try {
-    ApiError why;
-    auto made = std::make_unique<dtc_executable>();
-    made->program = compileFile(path, compileOptionsOf(options), context->machine, why);
-    if (!made->program) return report(std::move(why), error);
-    *executable = made.release();
-    return DTC_OK;
-  } catch (...) {
-    return report(errorOfException(), error);
-  }
+  return load({{context, "context"}, {path, "path"}}, executable, error, [&](ApiError& why) {
+    return compileFile(path, compileOptionsOf(options), context->machine, why);
+  });
 }
 
 dtc_status dtc_load_package(dtc_context* context, const char* path, dtc_executable** executable,
                             dtc_error** error) {
-  *executable = nullptr;
-  try {
-    ApiError why;
-    auto made = std::make_unique<dtc_executable>();
-    made->program = CompiledProgram::loadPackage(path, context->machine, why);
-    if (!made->program) return report(std::move(why), error);
-    *executable = made.release();
-    return DTC_OK;
-  } catch (...) {
-    return report(errorOfException(), error);
-  }
+  return load({{context, "context"}, {path, "path"}}, executable, error,
+              [&](ApiError& why) { return CompiledProgram::loadPackage(path, context->machine, why); });
 }
 
 void dtc_executable_free(dtc_executable* executable) { delete executable; }
@@ -133,10 +137,11 @@ size_t dtc_dtype_size(dtc_dtype dtype) {
 }
 
 const char* dtc_warnings(const dtc_executable* executable) {
-  return executable->program->warningText().c_str();
+  return executable ? executable->program->warningText().c_str() : "";
 }
 
 const char* dtc_program_text(dtc_executable* executable) {
+  if (!executable) return "";
   const std::lock_guard lock(executable->mutex);
   try {
     if (executable->text.empty()) executable->text = printModule(executable->program->module());

@@ -50,6 +50,7 @@ template <class Managed> struct Exported {
 
 template <class Managed> Managed* exported(dtc_tensor* tensor) noexcept {
   using E = Exported<Managed>;
+  if (!tensor) return nullptr;
   try {
     auto e = std::make_unique<E>();
     int64_t row = 1;
@@ -81,12 +82,16 @@ template <class Managed> Managed* exported(dtc_tensor* tensor) noexcept {
 using namespace dtc;
 
 dtc_status dtc_buffer_from_dlpack(const DLManagedTensor* from, dtc_buffer* out, dtc_error** error) {
-  return guarded(error, [&] { return view(from->dl_tensor, out); });
+  return guarded(error, [&]() -> Status {
+    if (Status s = checkGiven({{from, "from"}, {out, "out"}}); !s) return s;
+    return view(from->dl_tensor, out);
+  });
 }
 
 dtc_status dtc_buffer_from_dlpack_versioned(const DLManagedTensorVersioned* from, dtc_buffer* out,
                                             dtc_error** error) {
   return guarded(error, [&]() -> Status {
+    if (Status s = checkGiven({{from, "from"}, {out, "out"}}); !s) return s;
     if (from->version.major != kMajor)
       return usageError("a DLPack tensor has version " + std::to_string(from->version.major) + "." +
                         std::to_string(from->version.minor) + "; dtc reads 1.x");

@@ -26,6 +26,12 @@ dtc_status report(const Error& error, dtc_error** to) noexcept {
   }
 }
 
+Status checkGiven(std::initializer_list<Given> all) {
+  for (const Given& one : all)
+    if (!one.pointer) return usageError(std::string("the pointer '") + one.name + "' is null");
+  return Ok{};
+}
+
 static dtc_diagnostic diagnosticOf(Severity severity, const char* kind, const std::string& message,
                                    const DiagnosticRecord::Location& at, size_t notes) {
   constexpr const char* names[] = {"error", "warning", "note"};
@@ -46,10 +52,11 @@ using namespace dtc;
 
 uint32_t dtc_abi_version(void) { return DTC_ABI_VERSION; }
 
-dtc_status dtc_error_status(const dtc_error* error) { return statusOf(error->error.kind); }
-const char* dtc_error_message(const dtc_error* error) { return error->error.text.c_str(); }
+dtc_status dtc_error_status(const dtc_error* error) { return error ? statusOf(error->error.kind) : DTC_OK; }
+const char* dtc_error_message(const dtc_error* error) { return error ? error->error.text.c_str() : ""; }
 
 const char* dtc_error_json(const dtc_error* error) {
+  if (!error) return "[]";
   // An error is used by one thread at a time.
   auto& json = const_cast<dtc_error*>(error)->json;
   try {
@@ -60,18 +67,20 @@ const char* dtc_error_json(const dtc_error* error) {
   return json.c_str();
 }
 
-size_t dtc_error_num_diagnostics(const dtc_error* error) { return error->error.records.size(); }
+size_t dtc_error_num_diagnostics(const dtc_error* error) { return error ? error->error.records.size() : 0; }
 
 void dtc_error_diagnostic(const dtc_error* error, size_t index, dtc_diagnostic* out) {
+  if (!out) return;
   *out = {};
-  if (index >= error->error.records.size()) return;
+  if (index >= dtc_error_num_diagnostics(error)) return;
   const DiagnosticRecord& r = error->error.records[index];
   *out = diagnosticOf(r.severity, r.kind.c_str(), r.message, r.location, r.notes.size());
 }
 
 void dtc_error_note(const dtc_error* error, size_t index, size_t note, dtc_diagnostic* out) {
+  if (!out) return;
   *out = {};
-  if (index >= error->error.records.size() || note >= error->error.records[index].notes.size()) return;
+  if (index >= dtc_error_num_diagnostics(error) || note >= error->error.records[index].notes.size()) return;
   const DiagnosticRecord::Remark& n = error->error.records[index].notes[note];
   *out = diagnosticOf(Severity::Note, "", n.message, n.location, 0);
 }

@@ -43,6 +43,13 @@ dtc_status report(ApiError&& error, dtc_error** to) noexcept;
 // The same for errors that are found here.
 dtc_status report(const Error& error, dtc_error** to) noexcept;
 
+// Error (Usage): a pointer that the caller must give is null.
+struct Given {
+  const void* pointer;
+  const char* name;
+};
+[[nodiscard]] Status checkGiven(std::initializer_list<Given>);
+
 // Calls fn(), which returns a Status; no exception leaves it.
 template <class Fn> dtc_status guarded(dtc_error** to, Fn&& fn) noexcept {
   try {

@@ -46,7 +46,7 @@ using Buffers = SmallVector<BorrowedTensor, 16>;
 
 // The caller's struct, of this version or an earlier one.
 Result<dtc_run_arguments> checkedArguments(const dtc_run_arguments* run) {
-  if (!run || run->struct_size != sizeof(dtc_run_arguments))
+  if (run->struct_size != sizeof(dtc_run_arguments))
     return usageError("dtc_run_arguments.struct_size must be sizeof(dtc_run_arguments)");
   if ((run->num_arguments && !run->arguments) || (run->num_results && !run->results && !run->tensors))
     return usageError("dtc_run_arguments has counts without buffers");
@@ -140,45 +140,55 @@ Result<std::unique_ptr<dtc_tensor>> makeTensor(DType dtype, std::span<const int6
 
 using namespace dtc;
 
-size_t dtc_num_arguments(const dtc_executable* executable) { return executable->program->arguments().size(); }
-size_t dtc_num_results(const dtc_executable* executable) { return executable->program->results().size(); }
+size_t dtc_num_arguments(const dtc_executable* executable) {
+  return executable ? executable->program->arguments().size() : 0;
+}
+size_t dtc_num_results(const dtc_executable* executable) {
+  return executable ? executable->program->results().size() : 0;
+}
 
 void dtc_argument_info(const dtc_executable* executable, size_t index, dtc_value_info* out) {
+  if (!out) return;
   *out = {};
-  const auto& all = executable->program->arguments();
-  if (index < all.size()) *out = infoOf(all[index]);
+  if (index < dtc_num_arguments(executable)) *out = infoOf(executable->program->arguments()[index]);
 }
 
 void dtc_result_info(const dtc_executable* executable, size_t index, dtc_value_info* out) {
+  if (!out) return;
   *out = {};
-  const auto& all = executable->program->results();
-  if (index < all.size()) *out = infoOf(all[index]);
+  if (index < dtc_num_results(executable)) *out = infoOf(executable->program->results()[index]);
 }
 
-int64_t dtc_num_devices(const dtc_executable* executable) { return executable->program->mesh().numDevices; }
-size_t dtc_num_mesh_axes(const dtc_executable* executable) { return executable->program->mesh().axes.size(); }
+int64_t dtc_num_devices(const dtc_executable* executable) {
+  return executable ? executable->program->mesh().numDevices : 0;
+}
+size_t dtc_num_mesh_axes(const dtc_executable* executable) {
+  return executable ? executable->program->mesh().axes.size() : 0;
+}
 
 const char* dtc_mesh_axis(const dtc_executable* executable, size_t axis, int64_t* size) {
+  if (axis >= dtc_num_mesh_axes(executable)) return nullptr;
   const auto& axes = executable->program->mesh().axes;
-  if (axis >= axes.size()) return nullptr;
   if (size) *size = axes[axis].second;
   return axes[axis].first.c_str();
 }
 
 const int64_t* dtc_argument_shard_shape(const dtc_executable* executable, size_t index, int64_t device) {
-  const CompiledProgram& p = *executable->program;
-  if (index >= p.arguments().size() || device < 0 || device >= p.mesh().numDevices) return nullptr;
-  return p.argumentShape(index, device).data();
+  if (index >= dtc_num_arguments(executable) || device < 0 || device >= dtc_num_devices(executable))
+    return nullptr;
+  return executable->program->argumentShape(index, device).data();
 }
 
 const int64_t* dtc_result_shard_shape(const dtc_executable* executable, size_t index, int64_t device) {
-  const CompiledProgram& p = *executable->program;
-  if (index >= p.results().size() || device < 0 || device >= p.mesh().numDevices) return nullptr;
-  return p.resultShape(index, device).data();
+  if (index >= dtc_num_results(executable) || device < 0 || device >= dtc_num_devices(executable))
+    return nullptr;
+  return executable->program->resultShape(index, device).data();
 }
 
 dtc_status dtc_run(dtc_executable* executable, const dtc_run_arguments* run, dtc_error** error) {
   try {
+    if (Status s = checkGiven({{executable, "executable"}, {run, "run"}}); !s)
+      return report(s.error(), error);
     return runGuarded(executable, run, error);
   } catch (...) {
     return report(errorOfException(), error);
@@ -187,6 +197,8 @@ dtc_status dtc_run(dtc_executable* executable, const dtc_run_arguments* run, dtc
 
 dtc_status dtc_bind_file(dtc_executable* executable, const char* path, int32_t* bound, dtc_error** error) {
   try {
+    if (Status s = checkGiven({{executable, "executable"}, {path, "path"}}); !s)
+      return report(s.error(), error);
     ApiError why;
     std::vector<bool> found;
     if (!executable->program->bindFile(path, found, why)) return report(std::move(why), error);
@@ -198,13 +210,17 @@ dtc_status dtc_bind_file(dtc_executable* executable, const char* path, int32_t* 
 }
 
 dtc_status dtc_carry_over(dtc_executable* executable, dtc_error** error) {
+  if (Status s = checkGiven({{executable, "executable"}}); !s) return report(s.error(), error);
   ApiError why;
   return executable->program->carryOver(why) ? DTC_OK : report(std::move(why), error);
 }
 
-int64_t dtc_copied_bytes(const dtc_executable* executable) { return executable->program->copiedBytes(); }
+int64_t dtc_copied_bytes(const dtc_executable* executable) {
+  return executable ? executable->program->copiedBytes() : 0;
+}
 
 void dtc_set_print(dtc_executable* executable, void (*print)(void* self, const char* text), void* self) {
+  if (!executable) return;
   // Without a target first, so that no run sees half of the new one.
   executable->program->setPrint({});
   executable->print = print, executable->printSelf = self;
@@ -212,7 +228,8 @@ void dtc_set_print(dtc_executable* executable, void (*print)(void* self, const c
 }
 
 dtc_tensor* dtc_tensor_create(dtc_dtype dtype, const int64_t* shape, size_t rank) {
-  if (!isDType(dtype)) return nullptr;
+  if (!isDType(dtype) || (rank && !shape)) return nullptr;
+  if (std::any_of(shape, shape + rank, [](int64_t size) { return size < 0; })) return nullptr;
   try {
     auto made = makeTensor(static_cast<DType>(dtype), {shape, rank});
     return made ? made->release() : nullptr;
@@ -222,6 +239,9 @@ dtc_tensor* dtc_tensor_create(dtc_dtype dtype, const int64_t* shape, size_t rank
 }
 
 void dtc_tensor_buffer(const dtc_tensor* tensor, dtc_buffer* out) {
+  if (!out) return;
+  *out = {};
+  if (!tensor) return;
   *out = {tensor->data,
           static_cast<dtc_dtype>(tensor->dtype),
           static_cast<int32_t>(tensor->shape.size()),
@@ -231,5 +251,5 @@ void dtc_tensor_buffer(const dtc_tensor* tensor, dtc_buffer* out) {
           0};
 }
 
-size_t dtc_tensor_bytes(const dtc_tensor* tensor) { return tensor->bytes; }
+size_t dtc_tensor_bytes(const dtc_tensor* tensor) { return tensor ? tensor->bytes : 0; }
 void dtc_tensor_free(dtc_tensor* tensor) { delete tensor; }

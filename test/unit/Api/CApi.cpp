@@ -223,10 +223,16 @@ TEST(CApi, KeepsAndCarriesArguments) {
   EXPECT_EQ(info.donated, 1);
   EXPECT_EQ(info.carried, 0);
   Call again{{skip, skip}, {bufferOf(out.data(), shape)}};
-  EXPECT_EQ(again(x.get()), DTC_ERROR_USAGE); // nothing to keep
+  EXPECT_EQ(again(x.get()), DTC_ERROR_USAGE);                   // nothing to keep
+  EXPECT_EQ(dtc_carry_over(x.get(), nullptr), DTC_ERROR_USAGE); // no run yet
+  Call bad{{bufferOf(w.data(), shape), bufferOf(nullptr, shape)}, {skip}};
+  EXPECT_NE(bad(x.get()), DTC_OK);
+  EXPECT_EQ(dtc_carry_over(x.get(), nullptr), DTC_ERROR_USAGE); // no run that succeeded
+  EXPECT_EQ(again(x.get()), DTC_ERROR_USAGE);
   ASSERT_EQ(first(x.get()), DTC_OK);
   EXPECT_EQ(again(x.get()), DTC_ERROR_USAGE); // the run used %w up
   ASSERT_EQ(dtc_carry_over(x.get(), nullptr), DTC_OK);
+  EXPECT_EQ(dtc_carry_over(x.get(), nullptr), DTC_ERROR_USAGE); // no run since
   ASSERT_EQ(again(x.get()), DTC_OK);
   EXPECT_EQ(out, (std::vector<float>{8, 9, 10, 11}));
 }
@@ -270,8 +276,77 @@ TEST(CApi, RefusesWrongCalls) {
   const auto options = optionsOf({});
   EXPECT_EQ(dtc_options_set(options.get(), "bakend", "cpu", nullptr), DTC_ERROR_USAGE);
   EXPECT_EQ(dtc_options_set(options.get(), "opt-level", "9", nullptr), DTC_ERROR_USAGE);
+  dtc_error* error = nullptr;
+  EXPECT_EQ(dtc_options_set(options.get(), "treads", "2", &error), DTC_ERROR_USAGE);
+  const Owned<dtc_error> owned(error);
+  EXPECT_NE(std::string(dtc_error_message(error)).find("'threads'"), std::string::npos);
   dtc_executable* missing = nullptr;
   EXPECT_EQ(dtc_compile_file(context.get(), "/no/such/file.dt", nullptr, &missing, nullptr), DTC_ERROR_INPUT);
+}
+
+TEST(CApi, ReportsNullPointers) {
+  const auto context = contextOf();
+  const auto x = compiled(context.get(), kAdd);
+  const auto options = optionsOf({});
+  dtc_executable* out = x.get();
+  dtc_context* noContext = nullptr;
+  EXPECT_EQ(dtc_options_set(nullptr, "threads", "2", nullptr), DTC_ERROR_USAGE);
+  EXPECT_EQ(dtc_options_set(options.get(), nullptr, "2", nullptr), DTC_ERROR_USAGE);
+  EXPECT_EQ(dtc_options_set(options.get(), "threads", nullptr, nullptr), DTC_ERROR_USAGE);
+  EXPECT_EQ(dtc_options_set_argument_shape(options.get(), 0, nullptr, 1, nullptr), DTC_ERROR_USAGE);
+  EXPECT_EQ(dtc_context_create(nullptr, nullptr, nullptr), DTC_ERROR_USAGE);
+  EXPECT_EQ(dtc_compile(noContext, "a", "", 0, nullptr, &out, nullptr), DTC_ERROR_USAGE);
+  EXPECT_EQ(out, nullptr);
+  EXPECT_EQ(dtc_compile(context.get(), "a", nullptr, 5, nullptr, &out, nullptr), DTC_ERROR_USAGE);
+  EXPECT_EQ(dtc_compile(context.get(), "a", kAdd, 5, nullptr, nullptr, nullptr), DTC_ERROR_USAGE);
+  EXPECT_EQ(dtc_compile_file(context.get(), nullptr, nullptr, &out, nullptr), DTC_ERROR_USAGE);
+  EXPECT_EQ(dtc_load_package(context.get(), nullptr, &out, nullptr), DTC_ERROR_USAGE);
+  EXPECT_EQ(dtc_run(nullptr, nullptr, nullptr), DTC_ERROR_USAGE);
+  EXPECT_EQ(dtc_run(x.get(), nullptr, nullptr), DTC_ERROR_USAGE);
+  EXPECT_EQ(dtc_bind_file(x.get(), nullptr, nullptr, nullptr), DTC_ERROR_USAGE);
+  EXPECT_EQ(dtc_carry_over(nullptr, nullptr), DTC_ERROR_USAGE);
+  EXPECT_EQ(dtc_buffer_from_dlpack(nullptr, nullptr, nullptr), DTC_ERROR_USAGE);
+  dtc_value_info info;
+  dtc_argument_info(nullptr, 0, &info);
+  EXPECT_EQ(info.name, nullptr);
+  dtc_argument_info(x.get(), 0, nullptr);
+  EXPECT_EQ(dtc_num_arguments(nullptr) + dtc_num_results(nullptr) + dtc_num_mesh_axes(nullptr), 0u);
+  EXPECT_EQ(dtc_num_devices(nullptr), 0);
+  EXPECT_EQ(dtc_result_shard_shape(nullptr, 0, 0), nullptr);
+  EXPECT_STREQ(dtc_program_text(nullptr), "");
+  EXPECT_STREQ(dtc_error_message(nullptr), "");
+  EXPECT_EQ(dtc_tensor_to_dlpack(nullptr), nullptr);
+}
+
+TEST(CApi, CreatesTensorsOfValidShapes) {
+  const int64_t empty[] = {0, 5}, negative[] = {-4, -4}, large[] = {int64_t(1) << 40, int64_t(1) << 40};
+  EXPECT_EQ(dtc_tensor_create(DTC_F32, negative, 2), nullptr);
+  EXPECT_EQ(dtc_tensor_create(DTC_F32, large, 2), nullptr);
+  EXPECT_EQ(dtc_tensor_create(DTC_F32, nullptr, 1), nullptr);
+  const Owned<dtc_tensor> none(dtc_tensor_create(DTC_F32, empty, 2)),
+      scalar(dtc_tensor_create(DTC_F32, nullptr, 0));
+  EXPECT_EQ(dtc_tensor_bytes(none.get()), 0u);
+  EXPECT_EQ(dtc_tensor_bytes(scalar.get()), 4u);
+}
+
+TEST(CApi, RefusesWrongShapesOfArguments) {
+  const auto context = contextOf();
+  const std::string text =
+      "func @main(%x: f32[B, 2]) -> (%y: f32[B, 2]) {\n  %y = add %x, %x\n  return %y\n}\n";
+  const auto messageOf = [&](size_t argument, const std::vector<int64_t>& shape) {
+    const auto options = optionsOf({});
+    dtc_error* error = nullptr;
+    dtc_executable* none = nullptr;
+    if (dtc_options_set_argument_shape(options.get(), argument, shape.data(), shape.size(), &error) == DTC_OK)
+      EXPECT_NE(dtc_compile(context.get(), "b", text.data(), text.size(), options.get(), &none, &error),
+                DTC_OK);
+    const Owned<dtc_error> owned(error);
+    return std::string(dtc_error_message(error));
+  };
+  EXPECT_EQ(messageOf(0, {-1, 2}), "error: a shape has the negative size -1\n");
+  EXPECT_EQ(messageOf(0, {3, 5}), "error: argument %x: expected f32[B, 2], got f32[3, 5]\n");
+  EXPECT_EQ(messageOf(0, {}), "error: argument %x: expected f32[B, 2], got f32[]\n");
+  EXPECT_EQ(messageOf(9, {3, 2}), "error: a shape is given for argument 9, but @main has 1 of them\n");
 }
 
 TEST(CApi, BindsSizes) {

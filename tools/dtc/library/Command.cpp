@@ -13,7 +13,7 @@ int32_t dtc_command(const char* const* words, size_t num_words, const char* inpu
     dtc::throwAtBugs();
     dtc::Environment env(std::string(input ? input : "", input ? input_size : 0));
     env.commandLine.emplace_back("dtc");
-    env.commandLine.insert(env.commandLine.end(), words, words + num_words);
+    if (words) env.commandLine.insert(env.commandLine.end(), words, words + num_words);
     const int code = dtc::runDtc(env);
     if (write) {
       write(self, 1, env.outText.data(), env.outText.size());
