@@ -66,9 +66,11 @@ bool isAligned(const std::byte* p, DType dtype) {
 Status checkAll(std::span<const BorrowedTensor> tensors, const std::vector<TransferPlan>& plans, bool shards,
                 size_t devices, const char* what) {
   const size_t each = shards ? devices : 1, expected = each * plans.size();
+  std::string_view noun = what;
+  if (expected == 1 && !shards) noun.remove_suffix(1);
   if (tensors.size() != expected)
-    return usageError("expected " + std::to_string(expected) + " " + (shards ? "shards of " : "") + what +
-                      ", got " + std::to_string(tensors.size()));
+    return usageError("expected " + std::to_string(expected) + " " + (shards ? "shards of " : "") +
+                      std::string(noun) + ", got " + std::to_string(tensors.size()));
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].skip) continue;
     const TransferPlan& plan = plans[i / each];
