@@ -208,6 +208,8 @@ Result<CpuModule> CpuJit::compile(std::span<const SourceUnit> units, const CpuCo
   auto module = linkObjects(objects, units, {});
   own.compileMs = std::chrono::duration<double, std::milli>(compiled - begin).count();
   if (report) *report = own;
+  if (!module && impl_->config.packaged && module.error().kind == Error::Bug) // a file has the code
+    return inputError("the package is damaged: " + module.error().message);
   return module;
 }
 
