@@ -123,4 +123,18 @@ int64_t countOf(const ImportContext& c, Expr x, const std::vector<int64_t>& dims
   return staticDims(c.b, {elementsOf(c.b, sizes)})[0];
 }
 
+Expr normOperand(ImportContext& c, Expr x) {
+  for (const char* name : {"weight", "bias", "running_mean", "save_mean", "mean"})
+    if (const Expr other = c.optional(name); other.valid() && other.dtype() == DType::F32)
+      return x.as(DType::F32);
+  return x;
+}
+
+ImportResults asDeclared(const ImportContext& c, ImportResults results) {
+  for (size_t i = 0; i < results.values.size(); ++i)
+    if (const Type* declared = c.declared(i); declared && results.values[i].valid())
+      results.values[i] = results.values[i].as(declared->dtype);
+  return results;
+}
+
 } // namespace dtc::aten

@@ -34,4 +34,14 @@ namespace dtc::aten {
 // Where the last operand of a mean, variance, … counts elements.
 [[nodiscard]] int64_t countOf(const ImportContext&, Expr x, const std::vector<int64_t>& dims);
 
+// --- normalizations ---
+//
+// PyTorch normalizes f16 and bf16 with f32 parameters or statistics in f32: such an operand, in f32.
+[[nodiscard]] Expr normOperand(ImportContext&, Expr);
+// The row with its results in the dtypes that the file declares.
+[[nodiscard]] ImportResults asDeclared(const ImportContext&, ImportResults);
+template <ImportResults (*Row)(ImportContext&)> ImportResults normRow(ImportContext& c) {
+  return asDeclared(c, Row(c));
+}
+
 } // namespace dtc::aten

@@ -284,6 +284,13 @@ Expr maskOf(ImportContext& c, Expr mask, Expr q, Expr k) {
                    dims);
 }
 
+// Whether a query has a key that is not masked. PyTorch's attention of the others is 0; dtc's is NaN, as the formula is.
+Expr readsKeys(Expr mask) {
+  const std::vector<int64_t> last{static_cast<int64_t>(mask.rank()) - 1};
+  const Expr open = isBool(mask.dtype()) ? mask : mask > -std::numeric_limits<double>::infinity();
+  return ops::any(open, {.dims = last, .keepdim = true});
+}
+
 ImportResults attention(ImportContext& c) {
   const bool whole = c.node.target.starts_with("aten.scaled_dot_product_attention");
   const Expr given = c.tensor("query");
@@ -309,16 +316,25 @@ ImportResults attention(ImportContext& c) {
   if (c.real("dropout_p", 0) != 0)
     c.fail("has dropout, whose random numbers are PyTorch's: export model.eval()");
   ops::AttentionArgs args;
+  Expr some;
   if (c.has("attn_mask") || c.has("attn_bias")) {
     Expr mask = c.tensor(c.has("attn_mask") ? "attn_mask" : "attn_bias");
     if (!isBool(mask.dtype())) mask = mask.as(q.dtype());
-    args.mask = maskOf(c, mask, q, k);
+    mask = maskOf(c, mask, q, k);
+    some = readsKeys(mask);
+    const Expr all = isBool(mask.dtype()) ? ops::not_(some) : mask.literal(0);
+    args.mask = isBool(mask.dtype()) ? mask | all : ops::select(some, mask, all);
   }
+  // Of queries without keys, the result, in whose place attention of all keys was computed.
+  const auto masked = [&](Expr y) {
+    return some.valid() ? ops::select(broadcastTo(some, y.dims()), y, y.literal(0)) : y;
+  };
   if (c.flag("is_causal", false)) args.causal = true;
   if (c.has("scale")) args.scale = c.real("scale");
-  if (whole) return reshapeTo(ops::attention(q, k, v, args)[0], resultDims(c));
+  if (whole) return reshapeTo(masked(ops::attention(q, k, v, args)[0]), resultDims(c));
   args.lse = true;
-  const auto [y, lse] = ops::attention(q, k, v, args);
+  const auto [attended, lse] = ops::attention(q, k, v, args);
+  const Expr y = masked(attended);
   std::vector<Expr> out(c.node.results.size());
   if (!out.empty()) out[0] = y;
   if (out.size() > 1) out[1] = c.declared(1) ? reshapeTo(lse, c.declared(1)->dims) : lse;

@@ -139,24 +139,28 @@ ImportResults nllBackward(ImportContext& c) {
 
 // --- normalization ---
 
+Expr statistic(ImportContext& c, const char* name) { return normOperand(c, c.tensor(name)); }
+
 ImportResults layerNormBackward(ImportContext& c) {
-  const Expr dy = gradient(c), x = c.tensor("input"), weight = c.optional("weight");
+  const Expr dy = normOperand(c, gradient(c)), x = normOperand(c, c.tensor("input"));
+  const Expr weight = c.has("weight") ? statistic(c, "weight") : Expr();
   const size_t lead = x.rank() - c.sizes("normalized_shape").size();
   const std::vector<int64_t> inner = allDims(x.rank(), lead), outer = allDims(lead);
-  const Expr away = (x - c.tensor("mean")) * c.tensor("rstd");
+  const Expr away = (x - statistic(c, "mean")) * statistic(c, "rstd");
   const Expr g = weight.valid() ? dy * weight : dy;
   const Expr a = ops::mean(g, {.dims = inner, .keepdim = true}),
              b = ops::mean(g * away, {.dims = inner, .keepdim = true});
   const auto summed = [&](Expr e) { return outer.empty() ? e : ops::sum(e, {.dims = outer}); };
   std::vector<Expr> out(3);
-  out[0] = (g - a - away * b) * c.tensor("rstd");
+  out[0] = (g - a - away * b) * statistic(c, "rstd");
   if (wants(c, 1)) out[1] = summed(dy * away);
   if (wants(c, 2)) out[2] = summed(dy);
   return out;
 }
 
 ImportResults batchNormBackward(ImportContext& c) {
-  const Expr dy = gradient(c), x = c.tensor("input"), weight = c.optional("weight");
+  const Expr dy = normOperand(c, gradient(c)), x = normOperand(c, c.tensor("input"));
+  const Expr weight = c.has("weight") ? statistic(c, "weight") : Expr();
   const bool training = c.flag(c.has("train") ? "train" : "update", true);
   const double eps = c.real("eps", 1e-5);
   std::vector<int64_t> over = allDims(x.rank());
@@ -164,9 +168,9 @@ ImportResults batchNormBackward(ImportContext& c) {
   Dims channel(x.rank(), Dim(1));
   channel.at(1) = x.dims().at(1);
   const auto wide = [&](Expr v) { return reshapeTo(v, channel); };
-  const Expr mean = wide(training ? c.tensor("save_mean") : c.tensor("running_mean"));
-  const Expr inverse = wide(training ? c.tensor(c.has("save_invstd") ? "save_invstd" : "save_var")
-                                     : ops::rsqrt(c.tensor("running_var") + eps));
+  const Expr mean = wide(training ? statistic(c, "save_mean") : statistic(c, "running_mean"));
+  const Expr inverse = wide(training ? statistic(c, c.has("save_invstd") ? "save_invstd" : "save_var")
+                                     : ops::rsqrt(statistic(c, "running_var") + eps));
   const Expr away = (x - mean) * inverse;
   const Expr sum = ops::sum(dy, {.dims = over}), product = ops::sum(dy * away, {.dims = over});
   const Expr scale = weight.valid() ? wide(weight) * inverse : inverse;
@@ -182,13 +186,14 @@ ImportResults batchNormBackward(ImportContext& c) {
 }
 
 ImportResults groupNormBackward(ImportContext& c) {
-  const Expr dy = gradient(c), x = c.tensor("input"), weight = c.optional("weight");
+  const Expr dy = normOperand(c, gradient(c)), x = normOperand(c, c.tensor("input"));
+  const Expr weight = c.has("weight") ? statistic(c, "weight") : Expr();
   const Dim n = x.dims().at(0), channels = x.dims().at(1), groups = c.integer("group");
   const auto each = c.module.dims.divExact(channels, groups);
   if (!each) c.fail("has channels that do not divide into its groups");
   const Dim rest = elementsOf(c.b, Dims(x.dims().begin() + 2, x.dims().end()));
   const auto grouped = [&](Expr e) { return reshapeTo(e, {n, groups, *each, rest}); };
-  const auto perGroup = [&](const char* key) { return reshapeTo(c.tensor(key), {n, groups, 1, 1}); };
+  const auto perGroup = [&](const char* key) { return reshapeTo(statistic(c, key), {n, groups, 1, 1}); };
   const Expr g = grouped(dy), inverse = perGroup("rstd");
   const Expr away = (grouped(x) - perGroup("mean")) * inverse;
   const Expr scaled = weight.valid() ? g * reshapeTo(weight, {1, groups, *each, 1}) : g;
@@ -372,10 +377,10 @@ const ImportRow kRows[] = {
     {"aten._log_softmax_backward_data", logSoftmaxBackward},
     {"aten.nll_loss_backward", nllBackward},
     {"aten.nll_loss2d_backward", nllBackward},
-    {"aten.native_layer_norm_backward", layerNormBackward},
-    {"aten.native_batch_norm_backward", batchNormBackward},
-    {"aten.batch_norm_backward", batchNormBackward},
-    {"aten.native_group_norm_backward", groupNormBackward},
+    {"aten.native_layer_norm_backward", normRow<layerNormBackward>},
+    {"aten.native_batch_norm_backward", normRow<batchNormBackward>},
+    {"aten.batch_norm_backward", normRow<batchNormBackward>},
+    {"aten.native_group_norm_backward", normRow<groupNormBackward>},
     {"aten.convolution_backward", convolutionBackward},
     {"aten.max_pool2d_with_indices_backward", maxPoolBackward},
     {"aten.max_pool3d_with_indices_backward", maxPoolBackward},

@@ -28,7 +28,7 @@ std::vector<int64_t> normalizedDims(ImportContext& c, Expr x) {
 }
 
 ImportResults layerNorm(ImportContext& c) {
-  const Expr x = c.tensor("input"), weight = c.optional("weight"), bias = c.optional("bias");
+  const Expr x = normOperand(c, c.tensor("input")), weight = c.optional("weight"), bias = c.optional("bias");
   const std::vector<int64_t> d = normalizedDims(c, x);
   const double eps = c.real("eps", 1e-5);
   Expr y;
@@ -54,7 +54,7 @@ ImportResults rmsNorm(ImportContext& c) {
 }
 
 ImportResults groupNorm(ImportContext& c) {
-  const Expr x = c.tensor("input"), weight = c.optional("weight"), bias = c.optional("bias");
+  const Expr x = normOperand(c, c.tensor("input")), weight = c.optional("weight"), bias = c.optional("bias");
   const int64_t groups = c.has("num_groups") ? c.integer("num_groups") : c.integer("group");
   const double eps = c.real("eps", 1e-5);
   Expr y;
@@ -78,7 +78,7 @@ ImportResults groupNorm(ImportContext& c) {
 
 // Statistics over all dims but the batch and the channels.
 ImportResults instanceNorm(ImportContext& c) {
-  const Expr x = c.tensor("input"), weight = c.optional("weight"), bias = c.optional("bias");
+  const Expr x = normOperand(c, c.tensor("input")), weight = c.optional("weight"), bias = c.optional("bias");
   const double eps = c.real("eps", 1e-5);
   Dims channels(x.rank(), Dim(1));
   channels.at(1) = x.dims().at(1);
@@ -141,7 +141,7 @@ std::array<Expr, 2> running(ImportContext& c, Expr x, const Batch& batch) {
 // The op in its many forms: (y), (y, saved mean, saved 1/σ), and those with the next statistics
 // (makeFunctional's aten.batch_norm.functional: y, running_mean, running_var).
 ImportResults batchNorm(ImportContext& c) {
-  const Expr x = c.tensor("input"), weight = c.optional("weight"), bias = c.optional("bias");
+  const Expr x = normOperand(c, c.tensor("input")), weight = c.optional("weight"), bias = c.optional("bias");
   const std::string& t = c.node.target;
   const bool inference = t.find("no_training") != t.npos;
   const bool training = !inference && (c.flag("training", false) || t.find("no_stats") != t.npos ||
@@ -210,22 +210,22 @@ ImportResults renorm(ImportContext& c) { // slices along a dim, scaled down to a
 }
 
 const ImportRow kRows[] = {
-    {"aten.layer_norm", layerNorm},
-    {"aten.native_layer_norm", layerNorm},
+    {"aten.layer_norm", normRow<layerNorm>},
+    {"aten.native_layer_norm", normRow<layerNorm>},
     {"aten.rms_norm", rmsNorm},
     {"aten._fused_rms_norm", rmsNorm},
-    {"aten.group_norm", groupNorm},
-    {"aten.native_group_norm", groupNorm},
-    {"aten.instance_norm", instanceNorm},
-    {"aten.batch_norm", batchNorm},
-    {"aten.native_batch_norm", batchNorm},
-    {"aten.cudnn_batch_norm", batchNorm},
-    {"aten._native_batch_norm_legit", batchNorm},
-    {"aten._native_batch_norm_legit_functional", batchNorm},
-    {"aten._native_batch_norm_legit_no_training", batchNorm},
-    {"aten._batch_norm_with_update", batchNorm},
-    {"aten._batch_norm_with_update_functional", batchNorm},
-    {"aten._batch_norm_no_update", batchNorm},
+    {"aten.group_norm", normRow<groupNorm>},
+    {"aten.native_group_norm", normRow<groupNorm>},
+    {"aten.instance_norm", normRow<instanceNorm>},
+    {"aten.batch_norm", normRow<batchNorm>},
+    {"aten.native_batch_norm", normRow<batchNorm>},
+    {"aten.cudnn_batch_norm", normRow<batchNorm>},
+    {"aten._native_batch_norm_legit", normRow<batchNorm>},
+    {"aten._native_batch_norm_legit_functional", normRow<batchNorm>},
+    {"aten._native_batch_norm_legit_no_training", normRow<batchNorm>},
+    {"aten._batch_norm_with_update", normRow<batchNorm>},
+    {"aten._batch_norm_with_update_functional", normRow<batchNorm>},
+    {"aten._batch_norm_no_update", normRow<batchNorm>},
     {"aten.local_response_norm", localResponseNorm},
     {"aten._weight_norm", weightNorm},
     {"aten._weight_norm_interface", weightNorm},

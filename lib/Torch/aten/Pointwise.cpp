@@ -256,6 +256,11 @@ ImportResults addcmul(ImportContext& c) {
   return self(c) + product;
 }
 
+ImportResults fusedMultiplyAdd(ImportContext& c) {
+  const DType d = c.result().dtype;
+  return ops::fma(in(c, "a", d), in(c, "b", d), in(c, "c", d));
+}
+
 ImportResults addcdiv(ImportContext& c) {
   const DType d = c.result().dtype;
   const Expr a = in(c, "tensor1", d), b = in(c, "tensor2", d);
@@ -554,6 +559,7 @@ const ImportRow kRows[] = {
     {"aten.real", ofComplex<ops::real>},
     {"aten.imag", ofSelf<ops::imag>},
     {"prims.convert_element_type", convertTo},
+    {"prims.fma", fusedMultiplyAdd},
     {"aten.clone", same},
     {"aten.alias", same},
     {"aten.detach", same},

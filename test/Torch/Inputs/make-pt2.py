@@ -159,7 +159,7 @@ class Program:
             return {"as_scalar_type": DTYPES[text][0]}
         if re.fullmatch(r"-?\d+", text):
             return {"as_int": int(text)}
-        return {"as_float": {"inf": "Infinity", "nan": "NaN"}.get(text) or float(text)}
+        return {"as_float": {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(text) or float(text)}
 
     def json(self):
         return {"graph_module": {"graph": self.main, "signature": {"input_specs": self.inputs, "output_specs": self.outputs},
