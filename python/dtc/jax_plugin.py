@@ -4,8 +4,13 @@ JAX finds initialize() through the entry point group `jax_plugins`. Environment 
 DTC_NUM_DEVICES (1), DTC_NUM_THREADS (one per core), DTC_BACKEND (cpu), DTC_PJRT_LIBRARY (the plugin's file).
 """
 
+import ctypes
+import itertools
 import os
 import pathlib
+import traceback
+import uuid
+import weakref
 
 NAME = "dtc"
 
@@ -33,17 +38,139 @@ def _allow_donation():
         platforms.append(NAME)
 
 
-def _lower_linear_algebra_like_cpu():
-    """The factorizations of JAX's CPU platform are calls of LAPACK, which dtc imports as ops."""
+# Of JAX's modules, the primitives that are lowered as on JAX's CPU platform. The factorizations there are calls of
+# LAPACK, which dtc imports as ops.
+_LOWERED_LIKE_CPU = {
+    "jax._src.lax.linalg": ("cholesky_p", "eigh_p", "geqrf_p", "householder_product_p", "lu_p", "svd_p",
+                            "triangular_solve_p"),
+    "jax._src.debugging": ("debug_callback_p", "debug_print_p"),
+}
+
+
+def _lower_like_cpu():
+    import importlib
+
     from jax._src.interpreters import mlir
-    from jax._src.lax import linalg
 
     of_cpu = getattr(mlir, "_platform_specific_lowerings", {}).get("cpu", {})
-    for name in ("cholesky_p", "eigh_p", "geqrf_p", "householder_product_p", "lu_p", "svd_p", "triangular_solve_p"):
-        primitive = getattr(linalg, name, None)
-        found = of_cpu.get(primitive) if primitive is not None else None
-        if found is not None:
-            mlir._platform_specific_lowerings[NAME][primitive] = found
+    for module, names in _LOWERED_LIKE_CPU.items():
+        module = importlib.import_module(module)
+        for name in names:
+            primitive = getattr(module, name, None)
+            found = of_cpu.get(primitive) if primitive is not None else None
+            if found is not None:
+                mlir._platform_specific_lowerings[NAME][primitive] = found
+
+
+class _HostFunctions:
+    """The Python functions that compiled programs call, by the target of their custom calls.
+
+    A program that another process has compiled must not find a function of this one: targets have a random part.
+    """
+
+    # How the program holds element types that dtc does not have.
+    _held_as = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8", "float4_e2m1fn": "float32",
+                "float8_e3m4": "float32", "float8_e4m3": "float32", "float8_e4m3b11fnuz": "float32",
+                "float8_e4m3fnuz": "float32", "float8_e5m2fnuz": "float32"}
+
+    def __init__(self, library):
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p),
+                                ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_char), ctypes.c_size_t)
+        self._functions = weakref.WeakValueDictionary()
+        self._process = uuid.uuid4().hex
+        self._next = itertools.count()
+        self._entry = kind(self._call)  # kept: the library has its address
+        ctypes.CDLL(library).dtc_set_host_functions(self._entry)
+
+    def add(self, function, per_device):
+        """The target of calls of this function, as long as it lives."""
+        kind = "host_per_device" if per_device else "host"
+        target = f"{NAME}.{kind}.{self._process}.{next(self._next)}"
+        self._functions[target] = function
+        return target
+
+    def _call(self, target, operands, results, error, error_size):
+        try:
+            function = self._functions.get(target.decode())
+            if function is None:
+                return 2
+            function(operands, results)
+            return 0
+        except BaseException as e:  # pylint: disable=broad-except
+            text = "".join(traceback.format_exception(e)).encode(errors="replace")[-error_size + 1:] + b"\0"
+            ctypes.memmove(error, text, len(text))
+            return 1
+
+
+class _HostFunction:
+    """A callback of JAX on the memory of operands and results."""
+
+    def __init__(self, callback, operand_avals, result_avals):
+        self._callback, self._operands, self._results = callback, operand_avals, result_avals
+
+    def _array(self, address, aval):
+        import numpy as np
+
+        held = np.dtype(_HostFunctions._held_as.get(np.dtype(aval.dtype).name, aval.dtype))
+        count = int(np.prod(aval.shape, dtype=np.int64)) * held.itemsize
+        if count == 0:
+            return np.empty(aval.shape, held)
+        memory = (ctypes.c_char * count).from_address(address)
+        return np.frombuffer(memory, held).reshape(aval.shape)
+
+    def __call__(self, operands, results):
+        import numpy as np
+        from jax._src import dtypes
+
+        given = [self._array(operands[i], a).astype(a.dtype) for i, a in enumerate(self._operands)]
+        values = self._callback(*given)
+        if len(values) != len(self._results):
+            raise RuntimeError("Mismatched number of outputs from callback. "
+                               f"Expected: {len(self._results)}, Actual: {len(values)}")
+        for i, (value, aval) in enumerate(zip(values, self._results)):
+            value = dtypes.canonicalize_value(np.asarray(value))
+            for what in ("shape", "dtype"):
+                if getattr(value, what) != getattr(aval, what):
+                    raise RuntimeError(f"Incorrect output {what} for return value #{i}: "
+                                       f"Expected: {getattr(aval, what)}, Actual: {getattr(value, what)}")
+            if value.size:
+                self._array(results[i], aval)[...] = value
+
+
+def _call_python(functions):
+    """Makes callbacks of JAX custom calls, whose order is that of the program: tokens are passed on."""
+    from jax._src import callback as jax_callback
+    from jax._src import sharding_impls
+    from jax._src.interpreters import mlir
+
+    of_jax = jax_callback.emit_python_callback
+
+    def emit_python_callback(ctx, callback, token, operands, operand_avals, result_avals, *, has_side_effect,
+                             returns_token=True, partitioned=False, sharding=None):
+        context = ctx.module_context
+        if tuple(context.platforms) != (NAME,):
+            return of_jax(ctx, callback, token, operands, operand_avals, result_avals,
+                          has_side_effect=has_side_effect, returns_token=returns_token, partitioned=partitioned,
+                          sharding=sharding)
+        manual = isinstance(context.axis_context, sharding_impls.SPMDAxisContext)
+        if partitioned and not manual:
+            raise NotImplementedError(f"Partitioned callback not implemented on {NAME} backend.")
+        function = _HostFunction(callback, tuple(operand_avals), tuple(result_avals))
+        context.add_keepalive(function)
+        call = mlir.custom_call(functions.add(function, manual), operands=list(operands),
+                                result_types=[mlir.aval_to_ir_type(context, a) for a in result_avals],
+                                has_side_effect=has_side_effect)
+        return list(call.results), token, None
+
+    jax_callback.emit_python_callback = emit_python_callback
+
+
+def _keep_cpu():
+    """Callbacks get their arguments as arrays of JAX's CPU platform."""
+    import jax
+
+    if jax.config.jax_platforms == NAME:
+        jax.config.update("jax_platforms", f"{NAME},cpu")
 
 
 def initialize():
@@ -53,4 +180,6 @@ def initialize():
     path = library_path()
     xla_bridge.register_plugin(NAME, priority=500, library_path=path)
     _allow_donation()
-    _lower_linear_algebra_like_cpu()
+    _lower_like_cpu()
+    _call_python(_HostFunctions(path))
+    _keep_cpu()

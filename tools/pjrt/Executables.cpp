@@ -153,6 +153,21 @@ PJRT_Error* compiledMemory(PJRT_Executable_GetCompiledMemoryStats_Args* a) {
   return nullptr;
 }
 
+// The donated arguments of a partition, less those that the caller keeps. Error: one of them is given twice.
+PJRT_Error* donatedOf(const PJRT_LoadedExecutable_Execute_Args& a, const PjrtProgram& program,
+                      size_t partition, std::vector<PJRT_Buffer*>& out) {
+  const std::span<const int64_t> kept(a.options->non_donatable_input_indices,
+                                      a.options->num_non_donatable_input_indices);
+  const std::span<PJRT_Buffer* const> given(a.argument_lists[partition], a.num_args);
+  for (size_t i = 0; i < given.size(); ++i)
+    if (program.arguments()[i].donated && std::ranges::find(kept, static_cast<int64_t>(i)) == kept.end())
+      out.push_back(given[i]);
+  for (const PJRT_Buffer* b : out)
+    if (std::ranges::count(given, b) > 1)
+      return pjrtError(PJRT_Error_Code_INVALID_ARGUMENT, "a donated argument is given twice");
+  return nullptr;
+}
+
 PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* a) {
   const CompiledPjrt& c = *a->executable->compiled;
   const auto& arguments = c.program.arguments();
@@ -172,12 +187,15 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* a) {
       if (b.deleted)
         return pjrtError(PJRT_Error_Code_INVALID_ARGUMENT,
                          "argument " + std::to_string(i) + " has been deleted or donated");
-      if (b.type != arguments[i].element->type || b.dims != arguments[i].dims)
+      if (!arguments[i].token && (b.type != arguments[i].element->type || b.dims != arguments[i].dims))
         return pjrtError(PJRT_Error_Code_INVALID_ARGUMENT,
                          "argument " + std::to_string(i) + " has another type or shape than the program");
       kept.push_back(b.data);
       in.push_back(b.data.get());
     }
+  std::vector<PJRT_Buffer*> donated; // of all partitions
+  for (size_t p = 0; p < a->num_devices; ++p)
+    if (PJRT_Error* e = donatedOf(*a, c.program, p, donated)) return e;
   std::vector<std::unique_ptr<PJRT_Buffer>> made;
   std::vector<std::byte*> out;
   for (size_t p = 0; p < a->num_devices; ++p)
@@ -187,18 +205,17 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* a) {
       out.push_back(made.back()->data.get());
     }
   ApiError error;
-  if (!c.program.run(in, out, error)) return pjrtError(error);
-  const std::span<const int64_t> kept_arguments(a->options->non_donatable_input_indices,
-                                                a->options->num_non_donatable_input_indices);
+  if (!c.program.run(in, out, error)) {
+    // A check or a function of the process failed: the program itself was compiled.
+    if (error.kind == Error::Input) return pjrtError(PJRT_Error_Code_INTERNAL, "dtc: " + error.text);
+    return pjrtError(error);
+  }
   for (size_t p = 0; p < a->num_devices; ++p) {
     for (size_t i = 0; i < results.size(); ++i)
       a->output_lists[p][i] = made[p * results.size() + i].release();
-    for (size_t i = 0; i < arguments.size(); ++i)
-      if (arguments[i].donated &&
-          std::ranges::find(kept_arguments, static_cast<int64_t>(i)) == kept_arguments.end())
-        deleteBuffer(*a->argument_lists[p][i]);
     if (a->device_complete_events) a->device_complete_events[p] = new PJRT_Event;
   }
+  for (PJRT_Buffer* b : donated) deleteBuffer(*b);
   return nullptr;
 }
 

@@ -9,6 +9,13 @@
 #include <string>
 #include <vector>
 
+// Calls the function `target` of the process: 0 done, 1 failed with a text of at most `error_size` bytes in `error`,
+// 2 there is none.
+extern "C" {
+typedef int (*dtc_host_functions)(const char* target, const void* const* operands, void* const* results,
+                                  char* error, size_t error_size);
+}
+
 struct PJRT_Error {
   PJRT_Error_Code code;
   std::string message;

@@ -1,6 +1,9 @@
 // The table of functions, which the loader of a PJRT plugin asks for.
 #include "Objects.h"
 #include "dtc/Support/Bug.h"
+#include "dtc/Support/HostCall.h"
+
+#include <array>
 
 namespace dtc {
 
@@ -36,6 +39,25 @@ PJRT_Error* resultShardings(PJRT_Shardings_Args* a) {
   return nullptr;
 }
 
+// The functions of Python that programs call.
+std::atomic<dtc_host_functions> hostFunctions = nullptr;
+
+HostCallOutcome callPython(std::string_view target, std::span<const Tensor* const> operands,
+                           std::span<Tensor* const> results, std::string& error) {
+  const dtc_host_functions call = hostFunctions;
+  if (!call) return HostCallOutcome::Unknown;
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (const Tensor* t : operands) in.push_back(t->bytes().data());
+  for (Tensor* t : results) out.push_back(t->bytes().data());
+  std::array<char, 4096> text{};
+  const int outcome = call(std::string(target).c_str(), in.data(), out.data(), text.data(), text.size());
+  if (outcome == 0) return HostCallOutcome::Done;
+  text.back() = 0;
+  error = text.data();
+  return outcome == 1 ? HostCallOutcome::Failed : HostCallOutcome::Unknown;
+}
+
 PJRT_Api makeTable() {
   static PJRT_Shardings_Extension shardings{
       {sizeof(PJRT_Shardings_Extension), PJRT_Extension_Type_Shardings, nullptr},
@@ -60,4 +82,10 @@ PJRT_Api makeTable() {
 extern "C" __attribute__((visibility("default"))) const PJRT_Api* GetPjrtApi() {
   static const PJRT_Api table = dtc::makeTable();
   return &table;
+}
+
+// For python/dtc/jax_plugin.py.
+extern "C" __attribute__((visibility("default"))) void dtc_set_host_functions(dtc_host_functions functions) {
+  dtc::hostFunctions = functions;
+  dtc::setHostFunctions(functions ? dtc::callPython : nullptr);
 }

@@ -110,16 +110,26 @@ bool PjrtProgram::describe(const std::vector<HloTensor>& declared, bool argument
                            std::vector<PjrtValue>& out, ApiError& error) {
   const Module& m = program_->module();
   const Function& f = m[program_->entry()];
-  if (declared.size() != (arguments ? f.args.size() : f.results.size())) {
+  size_t& number = arguments ? numArguments_ : numResults_;
+  number = declared.size() - static_cast<size_t>(std::ranges::count(declared, true, &HloTensor::token));
+  if (number != (arguments ? f.args.size() : f.results.size())) {
     error = apiError(Error{Error::Bug, "a compiled program has other arguments or results than its text"});
     return false;
   }
-  for (size_t i = 0; i < declared.size(); ++i) {
+  size_t i = 0;
+  for (const HloTensor& tensor : declared) {
     PjrtValue& v = out.emplace_back();
-    v.element = findElementType(declared[i].element);
+    v.token = tensor.token;
+    v.element = findElementType(v.token ? "i1" : tensor.element);
+    if (v.token) {
+      v.dims = {0};
+      v.sharding = replicatedOpSharding();
+      continue;
+    }
+    v.at = i;
     if (!v.element) {
       error = apiError(inputError((arguments ? "argument " : "result ") + std::to_string(i) +
-                                  " has the element type '" + declared[i].element +
+                                  " has the element type '" + tensor.element +
                                   "', which the plugin does not know"));
       return false;
     }
@@ -134,6 +144,7 @@ bool PjrtProgram::describe(const std::vector<HloTensor>& declared, bool argument
     v.bytes = v.element->bytes * countOf(v.dims);
     v.sharding = shardingOf(v.whole ? ShardingId() : v.shards);
     v.donated = arguments && program_->arguments()[i].donated;
+    ++i;
   }
   return true;
 }
@@ -164,7 +175,7 @@ bool PjrtProgram::readWhole(std::span<std::byte* const> results, ApiError& error
                               std::string(v.element->hlo)));
       return false;
     }
-    auto whole = program_->executable().result(i);
+    auto whole = program_->executable().result(v.at);
     if (!whole) {
       error = apiError(whole.error());
       return false;
@@ -185,14 +196,15 @@ struct PjrtProgram::Borrowed {
 
 void PjrtProgram::borrowArguments(std::span<const std::byte* const> arguments, Borrowed& out) const {
   const Module& m = program_->module();
-  out.in.resize(devices() * arguments_.size());
+  out.in.resize(devices() * numArguments_);
   out.converted.resize(out.in.size());
   out.cut.resize(out.in.size());
   for (size_t p = 0; p < devices(); ++p)
     for (size_t i = 0; i < arguments_.size(); ++i) {
       const PjrtValue& v = arguments_[i];
+      if (v.token) continue;
       const std::byte* data = arguments[p * arguments_.size() + i];
-      const size_t at = i * devices() + coordinate(p);
+      const size_t at = v.at * devices() + coordinate(p);
       if (const Converted convert(*v.element); convert.needed()) {
         out.converted[at] = convert.held(data, countOf(v.dims));
         data = reinterpret_cast<const std::byte*>(out.converted[at].data());
@@ -211,12 +223,13 @@ void PjrtProgram::borrowArguments(std::span<const std::byte* const> arguments, B
 }
 
 void PjrtProgram::borrowResults(std::span<std::byte* const> results, Borrowed& out) const {
-  out.out.resize(devices() * results_.size());
+  out.out.resize(devices() * numResults_);
   out.narrowed.resize(out.out.size());
   for (size_t p = 0; p < devices(); ++p)
     for (size_t i = 0; i < results_.size(); ++i) {
       const PjrtValue& v = results_[i];
-      const size_t at = i * devices() + coordinate(p);
+      if (v.token) continue;
+      const size_t at = v.at * devices() + coordinate(p);
       std::byte* data = results[p * results_.size() + i];
       if (Converted(*v.element).needed()) {
         out.narrowed[at].resize(countOf(v.dims));
@@ -227,19 +240,36 @@ void PjrtProgram::borrowResults(std::span<std::byte* const> results, Borrowed& o
     }
 }
 
+// The programs that this thread runs: a function that a program calls may run another one, but the memory of a
+// program is that of one run.
+static thread_local std::vector<const PjrtProgram*> runsOfThread;
+
+struct RunOfThread {
+  explicit RunOfThread(const PjrtProgram* p) { runsOfThread.push_back(p); }
+  ~RunOfThread() { runsOfThread.pop_back(); }
+  RunOfThread(const RunOfThread&) = delete;
+  RunOfThread& operator=(const RunOfThread&) = delete;
+};
+
 bool PjrtProgram::run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results,
                       ApiError& error) const {
   Borrowed b;
   borrowArguments(arguments, b);
   borrowResults(results, b);
   const bool shards = !coordinates_.empty();
+  if (std::ranges::find(runsOfThread, this) != runsOfThread.end()) {
+    error = apiError(inputError("a function that the program calls runs the same program"));
+    return false;
+  }
+  const RunOfThread running(this);
   const std::lock_guard lock(mutex_);
   const RunRequest request{.tensors = {b.in, shards, b.out, shards}};
   if (!program_->run(request, error) || !readWhole(results, error)) return false;
   for (size_t p = 0; p < static_cast<size_t>(numPartitions_); ++p)
     for (size_t i = 0; i < results_.size(); ++i) {
+      if (results_[i].token) continue;
       std::byte* data = results[p * results_.size() + i];
-      const size_t at = i * devices() + coordinate(p);
+      const size_t at = results_[i].at * devices() + coordinate(p);
       if (!b.narrowed[at].empty())
         Converted(*results_[i].element).narrow(b.narrowed[at], data);
       else if (p >= devices())

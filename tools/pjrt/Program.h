@@ -19,6 +19,8 @@ struct PjrtValue {
   size_t bytes = 0;
   std::string sharding; // a serialized OpSharding
   bool donated = false; // an argument
+  bool token = false;   // for JAX, an array without elements; the program does not have it
+  size_t at = 0;        // which argument or result of the program it is
   // All devices have all of it in JAX, which has no shards of different sizes, nor strided ones. `shards`: how the
   // program has it.
   bool whole = false;
@@ -65,8 +67,9 @@ private:
   }
   std::vector<size_t> coordinates_; // by partition: of the mesh; empty: a program of one device
   std::vector<PjrtValue> arguments_, results_;
-  mutable std::mutex mutex_;           // until whole results are read
-  mutable std::once_flag partitioned_; // partitionText_ is made
+  size_t numArguments_ = 0, numResults_ = 0; // of the program: without tokens
+  mutable std::mutex mutex_;                 // until whole results are read
+  mutable std::once_flag partitioned_;       // partitionText_ is made
   mutable std::string partitionText_;
 };
 

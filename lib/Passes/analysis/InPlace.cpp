@@ -145,7 +145,7 @@ bool isViewRegion(const Module& m, OpId op) {
 }
 
 bool isLoadTimeOp(const Module& m, OpId op) {
-  return m[op].numOperands == 0 && m[op].numRegions == 0 && m[op].numResults > 0;
+  return m[op].numOperands == 0 && m[op].numRegions == 0 && m[op].numResults > 0 && !m.record(op).sideEffect;
 }
 
 std::vector<CarriedResult> carriedResults(const Module& m, FuncId f) {

@@ -441,8 +441,20 @@ bool Runner::nextFrame(int64_t coordinate) {
   return !d.frames.empty();
 }
 
+// Writes the results of a host op to the devices in [begin, end).
+static Status writeResults(const Rendezvous& r, int64_t begin, int64_t end,
+                           const std::vector<Tensor>& results, Backend& backend) {
+  for (int64_t p = begin; p < end; ++p)
+    for (size_t i = 0; i < results.size(); ++i)
+      if (Status s =
+              backend.write(p, r.results[static_cast<size_t>(p) * results.size() + i], results[i].bytes());
+          !s)
+        return s;
+  return Ok{};
+}
+
 // `print` prints a value once if it is equal on all devices, else once per device; expect_* check each
-// device.
+// device; a function of the process is called once if its operands are equal on all devices.
 Status performHostOp(Module& m, const Program& program, Backend& backend, const RendezvousStep& step,
                      const RunHooks& hooks) {
   Diagnostics diags;
@@ -457,14 +469,19 @@ Status performHostOp(Module& m, const Program& program, Backend& backend, const 
       mine.push_back(std::move(t));
     }
   }
-  bool equal = true;
+  bool equal = !(q.has("per_device") && q.boolAttr("per_device"));
   for (const auto& mine : values) equal = equal && mine == values[0];
   for (int64_t p = 0; p < (equal ? 1 : program.numDevices()); ++p) {
     const std::vector<Tensor>& mine = values[static_cast<size_t>(p)];
     const std::string device = equal ? "" : "device " + deviceText(program.mesh, m.strings, p);
-    if (q.record->eval) { // a check
+    if (q.record->eval) { // a check, or a function of the process
       auto held = evaluateOp(q, mine, {});
-      if (held) continue;
+      if (held) {
+        const int64_t end = equal ? program.numDevices() : p + 1;
+        if (Status s = writeResults(program.rendezvous[step.rendezvous[0]], p, end, *held, backend); !s)
+          return s;
+        continue;
+      }
       return Error{held.error().kind, held.error().message + (device.empty() ? "" : " (" + device + ")")};
     }
     const std::string begin = device.empty() ? "" : device + ": ";

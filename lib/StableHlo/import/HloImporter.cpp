@@ -6,6 +6,7 @@
 #include "dtc/Import/graph/Problem.h"
 #include "dtc/Support/Checked.h"
 #include "import/HloTable.h"
+#include "import/ShardyFollow.h"
 #include "mlir/MlirLexer.h"
 
 #include <algorithm>
@@ -464,8 +465,9 @@ bool HloImporter::convertRow(const MlirOp& op) {
     for (const MlirNamedAttr& a : op.attrs)
       if (a.name == "call_target_name") synonym = "custom_call @" + std::string(a.value.text);
     row = findHloRow(synonym);
-    if (!row && (shardy.used() || findAttr(op.attrs, "sdy.sharding_rule")))
-      row = findHloRow("custom_call"); // opaque, but with a sharding rule
+    const bool host = synonym.starts_with("custom_call @" + std::string(kHostFunction));
+    if (!row && (host || shardy.used() || findAttr(op.attrs, "sdy.sharding_rule")))
+      row = findHloRow("custom_call"); // opaque, but a function of the process or with a sharding rule
     name = synonym;
   }
   if (!row) {

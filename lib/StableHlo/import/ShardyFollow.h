@@ -50,5 +50,8 @@ private:
 // A call of an unknown function, kept as `custom`, so that the rest can be propagated, planned and shown
 // (ShardyOps.cpp).
 [[nodiscard]] bool unknownCall(HloContext& c);
+// Targets that begin with this are functions of the process (Support/HostCall.h); the second are called for each
+// device in manual computations.
+inline constexpr std::string_view kHostFunction = "dtc.host", kHostFunctionPerDevice = "dtc.host_per_device.";
 
 } // namespace dtc

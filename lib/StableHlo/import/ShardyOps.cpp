@@ -531,8 +531,12 @@ bool unknownCall(HloContext& c) {
     if (auto known = FollowRule::of(c, "custom_call @" + called)) rule = known->text();
   const std::vector<ValueId> operands = c.tensors();
   const AttrId text = rule.empty() ? AttrId() : c.stringAttr(rule);
-  const OpId o =
-      c.emitOp("custom", operands, {{"target", c.stringAttr(called)}, {"rule", text, true}}, types);
+  const bool each = called.starts_with(kHostFunctionPerDevice);
+  const OpId o = c.emitOp("custom", operands,
+                          {{"target", c.stringAttr(called)},
+                           {"rule", text, true},
+                           {"per_device", each ? c.boolAttr(true) : AttrId(), true}},
+                          types);
   if (!o.valid()) return false;
   size_t at = 0;
   for (size_t i = 0; i < c.numResults(); ++i)

@@ -28,6 +28,8 @@ protected:
     auto get = reinterpret_cast<const PJRT_Api* (*)()>(dlsym(library, "GetPjrtApi"));
     ASSERT_NE(get, nullptr);
     api_ = get();
+    setHostFunctions_ = reinterpret_cast<void (*)(HostFunctions)>(dlsym(library, "dtc_set_host_functions"));
+    ASSERT_NE(setHostFunctions_, nullptr);
     create(1);
   }
 
@@ -98,14 +100,14 @@ protected:
     return out;
   }
 
-  // One argument and one result per device.
+  // `count` arguments and one result per device.
   std::string run(PJRT_LoadedExecutable* e, std::vector<PJRT_Buffer*> arguments,
-                  std::vector<PJRT_Buffer*>& results) {
-    results.resize(arguments.size());
+                  std::vector<PJRT_Buffer*>& results, size_t count = 1) {
+    results.resize(arguments.size() / count);
     std::vector<PJRT_Buffer* const*> in;
     std::vector<PJRT_Buffer**> out;
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      in.push_back(&arguments[i]);
+    for (size_t i = 0; i < results.size(); ++i) {
+      in.push_back(&arguments[i * count]);
       out.push_back(&results[i]);
     }
     PJRT_ExecuteOptions options{};
@@ -114,11 +116,13 @@ protected:
     a.options = &options;
     a.argument_lists = in.data();
     a.num_devices = in.size();
-    a.num_args = 1;
+    a.num_args = count;
     a.output_lists = out.data();
     return call(PJRT_Function_LoadedExecutable_Execute, a);
   }
 
+  using HostFunctions = int (*)(const char*, const void* const*, void* const*, char*, size_t);
+  void (*setHostFunctions_)(HostFunctions) = nullptr;
   const PJRT_Api* api_ = nullptr;
   PJRT_Client* client_ = nullptr;
   std::vector<PJRT_Device*> devices_;
@@ -150,6 +154,83 @@ TEST_F(PjrtPlugin, DonatedArgumentsAreDeleted) {
   ASSERT_EQ(run(e, {x}, results), "");
   EXPECT_EQ(values(results[0], 2), (std::vector<float>{-1, 2}));
   EXPECT_EQ(run(e, {x}, results), "argument 0 has been deleted or donated");
+}
+
+TEST_F(PjrtPlugin, DonatedArgumentsAreGivenOnce) {
+  PJRT_LoadedExecutable* e = nullptr;
+  ASSERT_EQ(compile("func.func @main(%x: tensor<2xf32> {tf.aliasing_output = 0 : i32}, %y: tensor<2xf32>)"
+                    " -> tensor<2xf32> {"
+                    " %0 = stablehlo.add %x, %y : tensor<2xf32> return %0 : tensor<2xf32> }",
+                    optionsOf("\x01", ""), e),
+            "");
+  const std::array<float, 2> data{1, -2};
+  PJRT_Buffer* x = buffer(data.data(), {2}, {});
+  std::vector<PJRT_Buffer*> results;
+  EXPECT_EQ(run(e, {x, x}, results, 2), "a donated argument is given twice");
+  ASSERT_EQ(run(e, {x, buffer(data.data(), {2}, {})}, results, 2), "");
+  EXPECT_EQ(values(results[0], 2), (std::vector<float>{2, -4}));
+}
+
+// A token is an array without elements for JAX; the program does not have it.
+TEST_F(PjrtPlugin, Tokens) {
+  PJRT_LoadedExecutable* e = nullptr;
+  ASSERT_EQ(compile("func.func @main(%t: !stablehlo.token, %x: tensor<2xf32>) -> tensor<2xf32> {"
+                    " %0 = stablehlo.negate %x : tensor<2xf32> return %0 : tensor<2xf32> }",
+                    optionsOf("\x01", ""), e),
+            "");
+  const std::array<float, 2> data{1, -2};
+  std::vector<PJRT_Buffer*> results;
+  ASSERT_EQ(run(e, {buffer(data.data(), {0}, {}), buffer(data.data(), {2}, {})}, results, 2), "");
+  EXPECT_EQ(values(results[0], 2), (std::vector<float>{-1, 2}));
+}
+
+TEST_F(PjrtPlugin, FunctionsOfTheProcess) {
+  const auto program = [](const std::string& target) {
+    return "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
+           "  %0 = stablehlo.custom_call @" +
+           target + "(%x) {api_version = 2 : i32} : (tensor<2xf32>) -> tensor<2xf32>\n" +
+           "  return %0 : tensor<2xf32> }";
+  };
+  setHostFunctions_(
+      [](const char* target, const void* const* in, void* const* out, char* error, size_t size) {
+        const auto* x = static_cast<const float*>(in[0]);
+        auto* y = static_cast<float*>(out[0]);
+        if (target == "dtc.host.fails"s) std::strncpy(error, "no more memory", size - 1);
+        if (target != "dtc.host.half"s) return target == "dtc.host.fails"s ? 1 : 2;
+        for (int i = 0; i < 2; ++i) y[i] = x[i] / 2;
+        return 0;
+      });
+  const std::array<float, 2> data{1, -2};
+  std::vector<PJRT_Buffer*> results;
+  PJRT_LoadedExecutable* e = nullptr;
+  ASSERT_EQ(compile(program("dtc.host.half"), optionsOf("\x01", ""), e), "");
+  ASSERT_EQ(run(e, {buffer(data.data(), {2}, {})}, results), "");
+  EXPECT_EQ(values(results[0], 2), (std::vector<float>{0.5, -1}));
+  ASSERT_EQ(compile(program("dtc.host.fails"), optionsOf("\x01", ""), e), "");
+  std::string message = run(e, {buffer(data.data(), {2}, {})}, results);
+  EXPECT_NE(message.find("the function @dtc.host.fails failed: no more memory"), std::string::npos)
+      << message;
+  ASSERT_EQ(compile(program("dtc.host.other"), optionsOf("\x01", ""), e), "");
+  message = run(e, {buffer(data.data(), {2}, {})}, results);
+  EXPECT_NE(message.find("cannot be executed"), std::string::npos) << message;
+  // One without operands is called by each run, too.
+  setHostFunctions_([](const char*, const void* const*, void* const* out, char*, size_t) {
+    static float calls = 0;
+    *static_cast<float*>(out[0]) = ++calls;
+    return 0;
+  });
+  ASSERT_EQ(
+      compile("func.func @main(%x: tensor<f32>) -> tensor<f32> {"
+              " %0 = stablehlo.custom_call @dtc.host.calls() {api_version = 2 : i32} : () -> tensor<f32>"
+              " %1 = stablehlo.add %0, %x : tensor<f32> return %1 : tensor<f32> }",
+              optionsOf("\x01", ""), e),
+      "");
+  for (float calls = 1; calls < 3; ++calls) {
+    ASSERT_EQ(run(e, {buffer(data.data(), {}, {})}, results), "");
+    EXPECT_EQ(values(results[0], 1), (std::vector<float>{calls + 1}));
+  }
+  setHostFunctions_(nullptr);
+  EXPECT_NE(compile(program("other"), optionsOf("\x01", ""), e), "");
 }
 
 TEST_F(PjrtPlugin, ErrorsShowTheLineOfTheProgram) {

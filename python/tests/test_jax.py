@@ -1,0 +1,119 @@
+"""Programs of JAX on the plugin. Skipped without JAX. Each case has a process of its own: JAX has one platform."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BEGIN = """
+import sys
+sys.path.insert(0, {package!r})
+import jax_plugin
+jax_plugin.initialize()
+import jax, jax.numpy as jnp, numpy as np
+from jax import lax
+from jax.experimental import io_callback
+x = jnp.arange(6, dtype=jnp.float32)
+i32 = jax.ShapeDtypeStruct((), jnp.int32)
+assert jax.devices()[0].platform == "dtc"
+"""
+
+
+@unittest.skipUnless(importlib.util.find_spec("jax"), "JAX is not installed")
+class Callbacks(unittest.TestCase):
+    def check(self, program, printed, devices=1):
+        begin = BEGIN.format(package=str(ROOT / "python" / "dtc"))
+        environment = dict(os.environ, JAX_PLATFORMS="dtc", DTC_NUM_DEVICES=str(devices))
+        ran = subprocess.run([sys.executable, "-c", begin + textwrap.dedent(program)], env=environment, timeout=300,
+                             capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(ran.stdout.split(), printed.split())
+
+    def test_pure(self):
+        self.check("""
+            def double(v):
+                return jax.pure_callback(lambda v: np.asarray(v) * 2, jax.ShapeDtypeStruct(v.shape, v.dtype), v,
+                                         vmap_method="sequential")
+            print(jax.jit(lambda v: double(v) + 1)(x).tolist())
+            print(jax.jit(jax.vmap(double))(x).tolist())
+            print(lax.scan(lambda c, v: (c + double(v), None), 0.0, x)[0])
+            """, "[1.0, 3.0, 5.0, 7.0, 9.0, 11.0] [0.0, 2.0, 4.0, 6.0, 8.0, 10.0] 30.0")
+
+    def test_order(self):
+        self.check("""
+            def say(i):
+                print(int(i))
+                return np.int32(i)
+            f = jax.jit(lambda n: lax.fori_loop(0, 3, lambda i, c: c + io_callback(say, i32, i, ordered=True), n))
+            print("sum", f(10), f(20))
+            """, "0 1 2 0 1 2 sum 13 23")
+
+    def test_without_operands(self):
+        self.check("""
+            count = iter(range(9))
+            f = jax.jit(lambda: io_callback(lambda: np.int32(next(count)), i32))
+            print(f(), f(), f())
+            """, "0 1 2")
+
+    def test_print(self):
+        self.check("""
+            def f(v):
+                jax.debug.print("v={}", v)
+                return v * v
+            jax.jit(jax.grad(f))(3.0)
+            jax.effects_barrier()
+            """, "v=3.0")
+
+    def test_errors(self):
+        self.check("""
+            def fail(v):
+                raise ValueError("not today")
+            try:
+                jax.jit(lambda v: jax.pure_callback(fail, jax.ShapeDtypeStruct(v.shape, v.dtype), v))(x)
+            except jax.errors.JaxRuntimeError as e:
+                print("not today" in str(e))
+            """, "True")
+
+    def test_recursion(self):
+        self.check("""
+            def itself(v):
+                return np.asarray(f(jax.device_put(np.asarray(v), x.device)))
+            f = jax.jit(lambda v: jax.pure_callback(itself, jax.ShapeDtypeStruct(v.shape, v.dtype), v)).lower(x).compile()
+            try:
+                f(x)
+            except jax.errors.JaxRuntimeError as e:
+                print("runs the same program" in str(e))
+            """, "True")
+
+    def test_devices(self):
+        self.check("""
+            from jax.sharding import NamedSharding, PartitionSpec as P
+            mesh = jax.make_mesh((2,), ("d",))
+            a = jax.device_put(x, NamedSharding(mesh, P("d")))
+            def same(v):
+                print(np.asarray(v).shape)
+                return np.asarray(v)
+            def call(v):
+                return jax.pure_callback(same, jax.ShapeDtypeStruct(v.shape, v.dtype), v)
+            print(jax.jit(call)(a).tolist())
+            each = jax.shard_map(call, mesh=mesh, in_specs=P("d"), out_specs=P("d"), check_vma=False)
+            print(jax.jit(each)(a).tolist())
+            """, "(6,) [0.0, 1.0, 2.0, 3.0, 4.0, 5.0] (3,) (3,) [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]", devices=2)
+
+    def test_donated_twice(self):
+        self.check("""
+            try:
+                jax.jit(lambda a, b: (a + 1, b + 1), donate_argnums=(0, 1))(x, x)
+            except ValueError as e:
+                print("twice" in str(e))
+            except jax.errors.JaxRuntimeError as e:
+                print("twice" in str(e))
+            """, "True")
+
+
+if __name__ == "__main__":
+    unittest.main()
