@@ -81,9 +81,12 @@ Status shardArguments(Module& m, std::span<const FuncId> entries, const ReadOpti
                         (diags.all().empty() ? "expected a sharding" : diags.all()[0].message()));
     const std::vector<const FuncArg*> arguments = argumentsOf(m, entries, s.argument);
     if (arguments.empty()) return unknownArgument(m, entries, s);
+    const auto fits = [&](const FuncArg* a) { return m.typeOf(a->value).rank() == sharding.dims.size(); };
+    const bool pattern = s.argument.find('*') != std::string::npos && std::ranges::any_of(arguments, fits);
     for (const FuncArg* a : arguments) {
+      if (pattern && !fits(a)) continue; // '*.weight': matrices, but not the vectors of norms
       const std::string name = "%" + std::string(m.strings[m[a->value].name]);
-      if (m.typeOf(a->value).rank() != sharding.dims.size())
+      if (!fits(a))
         return usageError(flagText(s) + "the sharding has " + counted(sharding.dims.size(), "dim") +
                           ", but " + name + " has " + std::to_string(m.typeOf(a->value).rank()));
       if (!sharding.pending.empty())
