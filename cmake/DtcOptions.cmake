@@ -36,7 +36,8 @@ if(DTC_LITTLE_INLINING)
 endif()
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1") # fast to build; backtraces have line numbers
 if(DTC_SANITIZE)
-  set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 ${DTC_LITTLE_INLINING}") # several times faster to test than -O0
+  set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1") # several times faster to test than -O0
+  add_compile_options("$<$<CONFIG:Debug>:SHELL:${DTC_LITTLE_INLINING}>")
 endif()
 
 add_compile_options(

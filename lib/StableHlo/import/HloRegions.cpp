@@ -1,6 +1,7 @@
 #include "import/HloRegions.h"
 #include "dtc/Import/rows/Shapes.h"
 #include "dtc/Ops/record/Scalar.h"
+#include "dtc/Support/Checked.h"
 #include "dtc/Support/Tensor.h"
 #include "import/HloImporter.h"
 
@@ -237,7 +238,10 @@ ValueId padWith(HloContext& c, ValueId x, ValueId value, std::span<const int64_t
 
 int64_t elementsOf(std::span<const int64_t> shape) {
   int64_t n = 1;
-  for (int64_t d : shape) n *= d;
+  for (int64_t d : shape) {
+    if (d == 0) return 0;
+    n = checkedMul(n, d).value_or(INT64_MAX);
+  }
   return n;
 }
 

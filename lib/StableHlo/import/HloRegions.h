@@ -53,6 +53,6 @@ struct HloFolded {
                                  int64_t stride = 1);
 [[nodiscard]] ValueId padWith(HloContext&, ValueId x, ValueId value, std::span<const int64_t> low,
                               std::span<const int64_t> high, std::span<const int64_t> interior);
-[[nodiscard]] int64_t elementsOf(std::span<const int64_t> shape);
+[[nodiscard]] int64_t elementsOf(std::span<const int64_t> shape); // at most 2^63-1
 
 } // namespace dtc
