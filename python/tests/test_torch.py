@@ -1,0 +1,287 @@
+"""PyTorch: tensors, exported programs, torch.compile, plans. Skipped without PyTorch."""
+
+import os
+import tempfile
+import unittest
+
+import dtc
+import numpy as np
+from programs import MATMUL, importable, unary
+
+
+def dtc_backend():
+    import dtc.torch
+
+    return dtc.torch.backend
+
+
+@unittest.skipUnless(importable("torch"), "needs PyTorch")
+class Torch(unittest.TestCase):
+    def test_values(self):
+        import torch
+
+        f = dtc.compile(MATMUL)
+        x, w = torch.randn(4, 3), torch.randn(5, 3).T
+        y = f(x, w)
+        self.assertIsInstance(y, torch.Tensor)
+        torch.testing.assert_close(y, x @ w)
+        bf = torch.randn(4).bfloat16()
+        self.assertTrue(torch.equal(dtc.compile(unary("neg", "bf16"))(bf), -bf))
+
+    def test_flags(self):
+        """Negation and conjugation that only PyTorch knows."""
+        import torch
+
+        c = torch.tensor([1 + 2j, 3 - 4j, 5j, 6]).conj()
+        torch.testing.assert_close(dtc.compile(unary("neg", "c64"))(c), -c)
+        self.assertTrue(c.imag.is_neg())
+        torch.testing.assert_close(dtc.compile(unary("neg"))(c.imag), -c.imag)
+        torch.testing.assert_close(torch.compile(lambda a: a * 2, backend=dtc_backend())(c), c * 2)
+        with self.assertRaisesRegex(TypeError, "cannot be written"):
+            dtc.compile(unary("neg"))(torch.ones(4), out=[c.imag])
+
+    def test_without_memory(self):
+        import torch
+
+        f = dtc.compile(unary("neg"))
+        for tensor in (torch.empty(4, device="meta"), torch.ones(4).to_sparse()):
+            with self.assertRaisesRegex(TypeError, "'x' has no memory that dtc can read: [^\n]*$"):
+                f(tensor)
+
+    def test_number_of_threads(self):
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(3)
+        f = dtc.compile(MATMUL)
+        self.assertEqual(torch.get_num_threads(), 3)
+        f(torch.randn(4, 3), torch.randn(3, 5))
+        self.assertEqual(torch.get_num_threads(), 3)
+        torch.set_num_threads(before)
+
+    def test_torch_compile(self):
+        import copy
+
+        import torch
+
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
+        eager = copy.deepcopy(model)
+        compiled = torch.compile(model, backend="dtc" if "dtc" in torch._dynamo.list_backends() else dtc_backend())
+        losses = []
+        for call, parameters in ((compiled, model.parameters()), (eager, eager.parameters())):
+            optimizer = torch.optim.SGD(parameters, lr=0.1)
+            generator = torch.Generator().manual_seed(1)
+            losses.append([])
+            for _ in range(10):
+                x = torch.randn(6, 4, generator=generator)
+                y = torch.randint(0, 3, (6,), generator=generator)
+                loss = torch.nn.functional.cross_entropy(call(x), y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses[-1].append(loss.item())
+        np.testing.assert_allclose(*losses, rtol=1e-5)
+        torch.testing.assert_close(model[1].running_mean, eager[1].running_mean)
+
+    def test_border(self):
+        """Tensors cross without copies: transposed weights, saved activations, gradients; arguments are returned."""
+        import copy
+        import gc
+
+        import dtc.torch
+        import torch
+        from dtc.torch import _backend
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.second = torch.nn.Linear(8, 16), torch.nn.Linear(16, 24)
+
+            def forward(self, x, transposed):
+                q, k, v = self.second(torch.nn.functional.gelu(self.first(x))).chunk(3, -1)
+                return (torch.softmax(q @ k.T, -1) @ v) * transposed.T, x
+
+        model = Model()
+        eager, x, transposed = copy.deepcopy(model), torch.randn(6, 8), torch.randn(8, 6)
+        call = torch.compile(model, backend=dtc.torch.backend)
+        for m, f in ((eager, eager), (model, call)):
+            y, same = f(x, transposed)
+            y.square().sum().backward()
+        self.assertEqual(same.data_ptr(), x.data_ptr())
+        torch.testing.assert_close(y, eager(x, transposed)[0])
+        for p, expected in zip(model.parameters(), eager.parameters()):
+            torch.testing.assert_close(p.grad, expected.grad)
+        executables = [g._static for g in gc.get_objects() if type(g) is _backend._Graph]
+        self.assertGreaterEqual(len(executables), 2)
+        self.assertEqual([e.copied_bytes for e in executables if e.copied_bytes], [])
+
+    def test_dropout(self):
+        import torch
+
+        model = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.Dropout(0.5))
+        call = torch.compile(model, backend=dtc_backend())
+        x = torch.randn(8, 4)
+        torch.manual_seed(3)
+        first, second = call(x), call(x)
+        torch.manual_seed(3)
+        torch.testing.assert_close(call(x), first)
+        self.assertFalse(torch.equal(first, second))
+        first.sum().backward()
+        kept = (first != 0).float()
+        torch.testing.assert_close(model[0].bias.grad, 2 * kept.sum(0))
+        torch.testing.assert_close(first, 2 * kept * model[0](x))
+
+    def test_tensors_of_the_graph(self):
+        import torch
+
+        weights = torch.tensor([1.0, 2.0, 3.0])
+        call = torch.compile(lambda x: x * weights + torch.tensor([3.0, 4.0, 5.0]), backend=dtc_backend())
+        torch.testing.assert_close(call(torch.ones(2, 3)), torch.tensor([[4.0, 6.0, 8.0]] * 2))
+
+    def test_dynamic_sizes(self):
+        import torch
+
+        call = torch.compile(lambda x: torch.softmax(x, -1).T, backend=dtc_backend(), dynamic=True)
+        for rows in (3, 5, 3):
+            x = torch.randn(rows, 4)
+            torch.testing.assert_close(call(x), torch.softmax(x, -1).T)
+
+    def test_symbolic_strides(self):
+        import torch
+
+        call = torch.compile(lambda x: 2 * x, backend=dtc_backend())
+        x = torch.arange(48.0).reshape(6, 8)
+        for view in (x, x[:, :3], x[1::2, ::3], x.T, x[:, 0], x[:, 2], torch.arange(4.0), torch.arange(8.0)[::2]):
+            torch.testing.assert_close(call(view), 2 * view)
+
+    def test_exported(self):
+        import torch
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(3, 5)
+
+            def forward(self, x):
+                return torch.relu(self.linear(x))
+
+        model, x = Model(), torch.randn(4, 3)
+        f = dtc.compile(torch.export.export(model, (x,)))
+        torch.testing.assert_close(f(x), model(x))
+        torch.testing.assert_close(f(x=x), model(x))
+        with torch.no_grad():
+            model.linear.weight.mul_(2)  # the executable uses the model's own weights
+        torch.testing.assert_close(f(x), model(x))
+
+    def test_buffers(self):
+        import torch
+
+        model = torch.nn.BatchNorm1d(3)
+        again = torch.nn.BatchNorm1d(3)
+        x = torch.randn(8, 3)
+        f = dtc.compile(torch.export.export(model, (x,)))
+        for _ in range(3):
+            torch.testing.assert_close(f(x), again(x))
+        torch.testing.assert_close(model.running_mean, again.running_mean)
+        self.assertEqual(int(model.num_batches_tracked), 3)
+
+
+@unittest.skipUnless(importable("torch"), "needs PyTorch")
+class TorchDistributed(unittest.TestCase):
+    """In one process: with the fake process group."""
+
+    def setUp(self):
+        import torch
+        import torch.distributed as dist
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        if not dist.is_initialized():
+            dist.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
+        torch.manual_seed(0)
+        self.mesh = dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+        self.model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4), torch.nn.LayerNorm(4))
+        self.x, self.y = torch.randn(8, 6), torch.randint(0, 4, (8,))
+
+    def styles(self):
+        from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
+
+        return {"0": ColwiseParallel(), "2": RowwiseParallel()}
+
+    def check(self, plan, **options):
+        import copy
+
+        import torch
+        import dtc.torch
+
+        loss = torch.nn.functional.cross_entropy
+        eager, model = copy.deepcopy(self.model), self.model
+        step = dtc.torch.parallelize(model, plan, loss=loss, **options)
+        ours, theirs = (torch.optim.AdamW(m.parameters(), lr=0.01) for m in (model, eager))
+        for _ in range(3):
+            ours.zero_grad(), theirs.zero_grad()
+            got, want = step(self.x, self.y), loss(eager(self.x), self.y)
+            got.backward(), want.backward()
+            torch.testing.assert_close(got, want)
+            for p, q in zip(model.parameters(), eager.parameters()):
+                torch.testing.assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-6)
+            ours.step(), theirs.step()
+        self.assertIn("check", str(step.check()))
+        return step
+
+    def test_fsdp_over_tp(self):
+        from torch.distributed.fsdp import fully_shard
+        from torch.distributed.tensor.parallel import parallelize_module
+
+        def plan(model):
+            parallelize_module(model, self.mesh["tp"], self.styles())
+            fully_shard(model, mesh=self.mesh["dp"])
+
+        step = self.check(plan)
+        self.assertEqual(step.plan.data, ("dp",))
+        self.assertIn("{(tp, dp), _}", step.text())
+        self.assertIn("reduce_scatter", {c["kind"] for c in step.collectives()})
+
+    def test_styles_and_placements(self):
+        from torch.distributed.tensor import Replicate, Shard
+
+        self.check(self.styles(), mesh=self.mesh)
+        self.check({"0.weight": [Replicate(), Shard(0)], "0.bias": [Replicate(), Shard(0)]}, mesh=self.mesh, data="dp")
+
+    def test_wrong_plans(self):
+        import torch.distributed as dist
+        from torch.distributed.tensor import Shard
+        import dtc.torch
+
+        unnamed = dist.device_mesh.init_device_mesh("cpu", (4,))
+        for plan, mesh, message in (
+            (self.styles(), None, "needs mesh="),
+            ({"up.weight": [Shard(0)]}, self.mesh, "'up.weight', which the model does not have"),
+            ({"0.weight": [Shard(0)]}, unnamed, "has no names"),
+        ):
+            with self.assertRaisesRegex(dtc.UsageError, message):
+                dtc.torch.parallelize(self.model, plan, mesh=mesh)
+
+    def test_local_program(self):
+        import copy
+
+        import torch
+        from torch.distributed.tensor.parallel import parallelize_module
+        import dtc.torch
+
+        parallel = copy.deepcopy(self.model)
+        parallelize_module(parallel, self.mesh["tp"], self.styles())
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "local.pt2")
+            dtc.torch.export_local(parallel, (self.x,), path)
+            self.assertIn("all_reduce", dtc.command(["audit", path]))
+            out = self.model(self.x)
+            tangent = torch.randn_like(out)
+            out.backward(tangent)
+            results = dtc.compile(path, results="torch")(*[p.detach() for p in self.model.parameters()], self.x, tangent)
+        torch.testing.assert_close(results[0], out)
+        for got, p in zip(results[1:], self.model.parameters()):
+            torch.testing.assert_close(got, p.grad, rtol=1e-4, atol=1e-6)
+
+
+if __name__ == "__main__":
+    unittest.main()
