@@ -173,6 +173,21 @@ class Torch(unittest.TestCase):
             model.linear.weight.mul_(2)  # the executable uses the model's own weights
         torch.testing.assert_close(f(x), model(x))
 
+    def test_memory_of_strided_tensors(self):
+        import torch
+
+        class View(torch.nn.Module):
+            def forward(self, x):
+                return x.as_strided((2, 3), (1, 2)) + 0
+
+        for x, contiguous in ((torch.arange(20.0).view(4, 5), True), (torch.arange(80.0).view(8, 10)[::2, ::2], False)):
+            program = torch.export.export(View(), (x,))
+            if contiguous:
+                torch.testing.assert_close(dtc.compile(program)(x), View()(x))
+            else:
+                with self.assertRaisesRegex(dtc.ProgramError, "with other strides; call contiguous"):
+                    dtc.compile(program)
+
     def test_buffers(self):
         import torch
 

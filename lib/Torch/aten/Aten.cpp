@@ -123,6 +123,12 @@ int64_t countOf(const ImportContext& c, Expr x, const std::vector<int64_t>& dims
   return staticDims(c.b, {elementsOf(c.b, sizes)})[0];
 }
 
+bool isRowMajor(const ImportContext& c, const char* name) {
+  const ImportAttribute* given = c.attribute(name);
+  const auto* ref = given ? std::get_if<ImportValueRef>(given) : nullptr;
+  return !ref || !ref->valid() || c.file.values[ref->index].rowMajor;
+}
+
 Expr normOperand(ImportContext& c, Expr x) {
   for (const char* name : {"weight", "bias", "running_mean", "save_mean", "mean"})
     if (const Expr other = c.optional(name); other.valid() && other.dtype() == DType::F32)

@@ -16,6 +16,8 @@ namespace dtc::aten {
 [[nodiscard]] inline Expr tensorOf(Expr x) { return materialized(x); }
 // An index tensor as i32, with negative indices counted from the end.
 [[nodiscard]] Expr indices(Expr, Dim size);
+// Whether PyTorch stores the operand in row-major order, as far as the file says.
+[[nodiscard]] bool isRowMajor(const ImportContext&, const char* name);
 // Dims of a reduction: all where the argument is absent or empty; none of a scalar.
 [[nodiscard]] std::vector<int64_t> dims(const ImportContext&, ArgumentKey, size_t rank);
 [[nodiscard]] int64_t dim(const ImportContext&, ArgumentKey, size_t rank,

@@ -49,10 +49,7 @@ namespace {
 // The matrix that PyTorch factorizes for determinants, where it returns the factors: the transpose of a real
 // row-major one. The backward graph solves with the one or the other.
 Expr factorized(const ImportContext& c, Expr a) {
-  const ImportAttribute* given = c.attribute("A");
-  const auto* ref = given ? std::get_if<ImportValueRef>(given) : nullptr;
-  const bool rowMajor = !ref || !ref->valid() || c.file.values[ref->index].rowMajor;
-  return rowMajor && !isComplex(a.dtype()) ? transposed(a) : a;
+  return isRowMajor(c, "A") && !isComplex(a.dtype()) ? transposed(a) : a;
 }
 
 ImportResults inverse(ImportContext& c) {
