@@ -190,11 +190,6 @@ void CompiledProgram::setPrint(PrintTarget target) {
   print_ = target;
 }
 
-int64_t CompiledProgram::copiedBytes() noexcept {
-  const std::lock_guard lock(mutex_);
-  return executable_->copiedBytes();
-}
-
 // Notes which arguments have values after this call. Error (Usage): one that is skipped has none.
 Status CompiledProgram::checkSkipped(const RunRequest& r) {
   const size_t each = r.tensors.argumentShards ? static_cast<size_t>(info_.mesh.numDevices) : 1;
@@ -223,6 +218,7 @@ Status CompiledProgram::runLocked(const RunRequest& r) {
   hooks.print = print_.print ? print_.print : &printToStdout;
   hooks.printSelf = print_.self;
   Status done = executable_->runOn(r.tensors, hooks);
+  copiedBytes_ = executable_->copiedBytes();
   hasResults_ = done.ok();
   return done;
 }
@@ -273,7 +269,7 @@ Status CompiledProgram::carryOverLocked() {
   if (!hasResults_)
     return usageError(
         "argument %" + carried->name +
-        " has no value to take over: a run must succeed before each time that results are carried over");
+        " has no value to take over: carry_over needs a successful run since the last carry_over");
   hasResults_ = false; // their memory may now be that of arguments
   Status done = executable_->carryOver();
   for (size_t i = 0; i < set_.size(); ++i)

@@ -45,6 +45,10 @@ std::unique_ptr<CompiledProgram> compileBytes(const std::string& name, std::stri
   if (const GraphFormat* format = graphFormatOfBytes(bytes))
     return compileGraph(*format, InputFile::inMemory(name, bytes), std::move(options), std::move(machine),
                         error);
+  if (looksLikePackage(bytes)) {
+    error = apiError(usageError(name + ": a package is loaded from a file: give its path"));
+    return nullptr;
+  }
   return CompiledProgram::compile({name, std::string(bytes)}, options, std::move(machine), error);
 }
 

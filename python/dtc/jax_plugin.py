@@ -97,7 +97,7 @@ class _HostFunctions:
             function(operands, results)
             return 0
         except BaseException as e:  # pylint: disable=broad-except
-            text = "".join(traceback.format_exception(e)).encode(errors="replace")[-error_size + 1:] + b"\0"
+            text = "".join(traceback.format_exception(type(e), e, e.__traceback__)).encode(errors="replace")[-error_size + 1:] + b"\0"
             ctypes.memmove(error, text, len(text))
             return 1
 

@@ -69,7 +69,7 @@ std::string textOf(const nb::python_error& error) {
 // The Python exception that a C function of another package has reported. A nb::python_error of no exception would
 // end the process.
 nb::python_error reported() {
-  if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "the tensor gave no reason");
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "the tensor's DLPack export failed");
   return {};
 }
 

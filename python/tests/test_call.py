@@ -247,6 +247,13 @@ class Programs(unittest.TestCase):
         with self.assertRaisesRegex(dtc.Error, "mlp.pt2"):
             dtc.compile(b"PK\x03\x04 archive_format /models/model.json", name="mlp.pt2")
 
+    def test_bytes_of_a_package(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/neg.dtcpkg"
+            dtc.command(["compile", "-", "--emit", "package", "-o", path], input=unary("neg"))
+            with self.assertRaisesRegex(dtc.UsageError, "a package is loaded from a file"):
+                dtc.compile(pathlib.Path(path).read_bytes())
+
     def test_missing_path(self):
         with self.assertRaisesRegex(dtc.Error, "no-such-file.dt"):
             dtc.compile("no-such-file.dt")

@@ -5,6 +5,7 @@
 #include "dtc/Api/CompileOptions.h"
 #include "dtc/Api/Describe.h"
 #include "dtc/Runtime/run/BorrowedTensor.h"
+#include <atomic>
 
 namespace dtc {
 
@@ -56,7 +57,7 @@ public:
   [[nodiscard]] bool carryOver(ApiError& error) noexcept;
   void setPrint(PrintTarget target);
   // Copied by the last run between the caller's memory and the program's.
-  [[nodiscard]] int64_t copiedBytes() noexcept;
+  [[nodiscard]] int64_t copiedBytes() const noexcept { return copiedBytes_; }
 
   // The compiled program: the scheduled text, and its runtime. Not to be used during a run.
   [[nodiscard]] const Module& module() const { return *module_; }
@@ -88,8 +89,9 @@ private:
   std::vector<DiagnosticRecord> warnings_;
   std::string warningText_;
   std::vector<Backend::Phase> phases_;
-  std::mutex mutex_;      // guards all members below, and the executable
-  std::vector<bool> set_; // by argument: its buffer holds a value
+  std::atomic<int64_t> copiedBytes_ = 0; // may be read during a run, also by the program's callbacks
+  std::mutex mutex_;                     // guards all members below, and the executable
+  std::vector<bool> set_;                // by argument: its buffer holds a value
   std::vector<bool> kept_;
   PrintTarget print_;
   bool hasResults_ = false; // of the last run, not carried over yet

@@ -160,8 +160,8 @@ struct Axes {
   Size biasStride{0, {}};
 };
 
-// Of rows that do not join, those remain the rows that are dense in the first operand, if its columns are not: for
-// operands without dense rows or columns, libraries are slow or refuse.
+// If several row axes cannot be joined, the one that is dense in the first operand becomes the matrix's rows, and the
+// others batch dims: libraries are slow, or refuse, without dense rows or columns.
 void keepDense(Axes& axes) {
   if (axes.m.size() < 2 || axes.contracted.empty() || axes.contracted[0].a.is(1)) return;
   if (axes.n.empty() || !axes.n.back().y.is(1)) return; // y would have none

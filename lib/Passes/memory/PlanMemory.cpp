@@ -53,7 +53,7 @@ struct Writer {
 
 } // namespace
 
-// Their buffers are live all the time.
+// Results are live for the whole program, so that no other value shares their buffers.
 static void reserveResults(const Module& m, FuncId f, MemoryPlan& plan) {
   for (const ValueId v : m[m[f].body].yields)
     if (const auto found = plan.bufferOf.find(v); found != plan.bufferOf.end())

@@ -389,7 +389,7 @@ private:
   // axes each; nothing if some operand must be reduced first.
   std::optional<std::vector<Signature>> passes(OpId o, const std::vector<bool>& choice,
                                                const Signature& signature) {
-    if (m_[o].numResults == 0) return std::nullopt; // print, expect_eq: read on the host
+    if (m_.record(o).lowering == Lowering::Host) return std::nullopt; // print, expect_eq read complete values
     Diagnostics quiet;
     OpQuery q = queryOf(m_, o, quiet);
     // A sum is moved into a narrower dtype only on request.

@@ -110,6 +110,7 @@ static std::string constantText(const Module& m, const Attr& a, DType dtype) {
     return isFloat(dtype) && std::isnan(t.getFloat(0)) ? "nan" : std::string(hex);
   }
   if (a.kind != Attr::Float && a.kind != Attr::Int && a.kind != Attr::Bool) return {};
+  if (isFloat(dtype) && a.kind == Attr::Float && std::isnan(a.f)) return "nan";
   char number[40];
   std::snprintf(number, sizeof number, "%.17g", a.kind == Attr::Float ? a.f : static_cast<double>(a.i));
   return isFloat(dtype) ? number : std::to_string(a.i);

@@ -1,4 +1,4 @@
-// Rows in groups whose sizes or places are data: bags of embeddings, segments, masks.
+// Rows in groups whose sizes or offsets are runtime values: bags of embeddings, segments, masks.
 #include "aten/Aten.h"
 #include "aten/Table.h"
 

@@ -284,7 +284,7 @@ Expr maskOf(ImportContext& c, Expr mask, Expr q, Expr k) {
                    dims);
 }
 
-// Whether a query has a key that is not masked. PyTorch's attention of the others is 0; dtc's is NaN, as the formula is.
+// Whether a query has an unmasked key. PyTorch returns 0 for fully masked queries; dtc's attention returns NaN.
 Expr readsKeys(Expr mask) {
   const std::vector<int64_t> last{static_cast<int64_t>(mask.rank()) - 1};
   const Expr open = isBool(mask.dtype()) ? mask : mask > -std::numeric_limits<double>::infinity();
@@ -325,7 +325,7 @@ ImportResults attention(ImportContext& c) {
     const Expr all = isBool(mask.dtype()) ? ops::not_(some) : mask.literal(0);
     args.mask = isBool(mask.dtype()) ? mask | all : ops::select(some, mask, all);
   }
-  // Of queries without keys, the result, in whose place attention of all keys was computed.
+  // Fully masked queries attend to all keys above, so that their gradients are finite; their result is 0.
   const auto masked = [&](Expr y) {
     return some.valid() ? ops::select(broadcastTo(some, y.dims()), y, y.literal(0)) : y;
   };

@@ -19,7 +19,7 @@ ImportResults shard(ImportContext& c) {
   Sharding s;
   Diagnostics diags;
   if (!parseSharding(text, m, MeshId(0), s, diags) || s.dims.size() != x.rank())
-    c.fail("has the sharding '" + text.substr(0, 80) + "', which is not one of its operand");
+    c.fail("needs a sharding of rank " + std::to_string(x.rank()) + ", but has '" + text.substr(0, 80) + "'");
   const Expr y = ops::shard(x);
   m[y].sharding = m.shardings.intern(std::move(s));
   return y;
@@ -84,10 +84,11 @@ ImportResults exchanged(ImportContext& c) {
   const Expr x = c.tensor("input");
   const AttrId axes = axesOf(c);
   const int64_t n = groupSize(c), rows = staticDims(c.b, x.dims()).at(0);
-  if (rows % n != 0) c.fail("exchanges " + std::to_string(rows) + " rows among " + std::to_string(n));
+  if (rows % n != 0)
+    c.fail("sends " + std::to_string(rows) + " rows to " + std::to_string(n) + " devices: not divisible");
   for (const char* key : {"output_split_sizes", "input_split_sizes"})
     for (int64_t size : c.ints(key, {}))
-      if (size != rows / n) c.fail("exchanges parts of different sizes, which dtc's all_to_all lacks");
+      if (size != rows / n) c.fail("has unequal split sizes, which are not supported");
   Dims parts = x.dims();
   parts[0] = Dim(rows / n);
   parts.insert(parts.begin(), Dim(n));

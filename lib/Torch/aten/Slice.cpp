@@ -275,7 +275,7 @@ ImportResults unfoldDim(ImportContext& c) { // Tensor.unfold
 Tensor stridedPlaces(ImportContext& c, Expr x) {
   // Strides refer to PyTorch's memory; of a contiguous tensor these are its elements in order.
   if (!isRowMajor(c, "self"))
-    c.fail("names the memory of a tensor that PyTorch stores with other strides; call contiguous() first");
+    c.fail("needs a row-major operand, on whose memory its strides are: call contiguous() first");
   const std::vector<int64_t> size = c.ints("size"), stride = c.ints("stride");
   const int64_t offset = c.integer("storage_offset", 0);
   const std::vector<int64_t> all = staticDims(c.b, x.dims());

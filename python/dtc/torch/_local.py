@@ -50,19 +50,36 @@ def _without_meshes(graph: torch.fx.GraphModule) -> list[Any]:
 class _Placed:
     """The shardings of a parallelized model's tensors by their descriptors."""
 
-    def __init__(self, model: torch.nn.Module, mesh: Any, args: Sequence[Any], inputs: Mapping[int, str]):
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        mesh: Any,
+        args: Sequence[Any],
+        inputs: Mapping[int, str],
+        outputs: Mapping[int, str],
+    ):
         self.axes = dict(zip(names_of(mesh, "the model's mesh"), mesh.shape))
-        self._states = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        self._states: dict[str, Any] = dict(model.named_parameters(remove_duplicate=False))
+        self._states.update(model.named_buffers(remove_duplicate=False))
         self._args = args
         self._inputs = inputs
+        self._outputs = outputs
 
     def text(self, descriptor: Any) -> Optional[str]:
+        from torch._functorch._aot_autograd.descriptors import PlainAOTInput, PlainAOTOutput, TangentAOTInput
+
         base = _base(descriptor)
+        if isinstance(base, TangentAOTInput):
+            base = _base(base.output)
+        if isinstance(base, PlainAOTOutput):
+            if base.idx not in self._outputs and _attribute(descriptor) is not None:
+                raise UsageError(f"result {base.idx} is a DTensor: give its sharding, outputs={{{base.idx}: '{{...}}'}}")
+            return self._outputs.get(base.idx)
         base = getattr(base, "grad_of", base)
         target, position = getattr(base, "target", None), getattr(base, "idx", None)
         if target is not None:
             return self._tensor(f"parameter '{target}'", self._states[target])
-        if position is not None and "Input" in type(base).__name__:
+        if isinstance(base, PlainAOTInput):
             return self._inputs.get(position) or self._tensor(f"input {position}", self._args[position])
         return None
 
@@ -86,8 +103,8 @@ def export_local(
     model: parallelized by parallelize_module or distribute_tensor.
     args: an example of the model's arguments: DTensors, or one device's tensors.
     mesh: the DeviceMesh; by default that of the parameters.
-    inputs, outputs: shardings of arguments and of the model's results that are not DTensors, by position; by
-        default they are the same on all devices.
+    inputs: shardings of arguments that are not DTensors, by position; by default they are the same on all devices.
+    outputs: shardings of the model's results, by position; required of DTensors, by default replicated.
 
     `dtc audit`, `dtc run` and the other verbs read the file: shapes are those of one device, and process groups
     are written as the mesh axes that they are along.
@@ -99,7 +116,7 @@ def export_local(
         if not meshes:
             raise UsageError("no parameter of the model is a DTensor; give mesh=")
         mesh = meshes[0]._get_root_mesh()
-    placed = _Placed(model, mesh, args, inputs or {})
+    placed = _Placed(model, mesh, args, inputs or {}, outputs or {})
     with contextlib.ExitStack() as stack:
         joint = aot_export_joint_with_descriptors(stack, model, tuple(args), decompositions=_decompositions())
         graph = joint.graph_module
@@ -111,9 +128,7 @@ def export_local(
         results: dict[str, str] = {}
         end = graph.graph.output_node()
         for node, descriptor in zip(end.args[0], end.meta["desc"]):
-            position = getattr(_base(descriptor), "idx", None)
-            text = (outputs or {}).get(position) if position is not None else placed.text(descriptor)
-            if text is not None and isinstance(node, torch.fx.Node):
+            if isinstance(node, torch.fx.Node) and (text := placed.text(descriptor)) is not None:
                 results[node.name] = text
         axes = [[axis, size] for axis, size in placed.axes.items()]
         placement = {"mesh": {"name": MESH, "axes": axes}, "inputs": found, "outputs": results,

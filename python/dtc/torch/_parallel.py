@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import torch
+from torch.utils._pytree import tree_flatten, tree_leaves
 
 from .. import command
 from .. import compile as compile_program
@@ -95,7 +96,6 @@ class _Step:
     mutated: list[str]  # buffers, in the order of the first results
     outputs: int
     gradients: list[str]  # the parameters of the last results
-    draws: bool
 
 
 class _Wrapped(torch.nn.Module):
@@ -140,7 +140,7 @@ class Parallel(torch.nn.Module):
         super().__init__()
         self.module = model
         self.plan = plan
-        self._loss = loss
+        self._traced = (_Wrapped(model, loss),)  # in a tuple: not a submodule, whose parameters would be listed twice
         self._input_shardings = dict(inputs)
         self._options = dict(options)
         self._steps: dict[Any, _Step] = {}
@@ -163,7 +163,10 @@ class Parallel(torch.nn.Module):
         outputs: dict[str, str] = {}
         nodes = [n for n in graph.graph.nodes if n.op == "placeholder"]
         users = list(signature.user_inputs)
-        by_parameter = {"model." + name: dims for name, dims in self.plan.parameters.items()}
+        by_parameter = {
+            name: self.plan.parameters.get(name.removeprefix("model."), [[] for _ in p.shape])
+            for name, p in self._traced[0].named_parameters(remove_duplicate=False)
+        }
         for node in nodes:
             value = node.meta.get("val")
             if not isinstance(value, torch.Tensor):
@@ -187,8 +190,7 @@ class Parallel(torch.nn.Module):
     def _trace(self, args: Sequence[Any]) -> _Step:
         from torch._functorch.aot_autograd import aot_export_module
 
-        wrapped = _Wrapped(self.module, self._loss)
-        wrapped.train(self.module.training)
+        wrapped = self._traced[0]
         with _hooked(self.module, self.plan.activations), torch.enable_grad():
             graph, signature = aot_export_module(
                 wrapped, tuple(args), trace_joint=True, output_loss_index=0, decompositions=_decompositions()
@@ -199,20 +201,25 @@ class Parallel(torch.nn.Module):
             file.flush()
             text = command(["import", file.name])
         executable = compile_program(text, results="torch", **self._options)
-        strip = lambda name: name.removeprefix("model.")
         gradients = signature.backward_signature.gradients_to_parameters
         return _Step(
             executable,
             text,
-            [strip(name) for name in (*signature.parameters, *signature.buffers)],
-            [strip(name) for name in signature.buffers_to_mutate.values()],
+            [*signature.parameters, *signature.buffers],
+            list(signature.buffers_to_mutate.values()),
             len(signature.user_outputs),
-            [strip(gradients[n.name]) for n in graph.graph.output_node().args[0] if getattr(n, "name", None) in gradients],
-            "%seed: u64[2]" in text,
+            [gradients[n.name] for n in graph.graph.output_node().args[0] if getattr(n, "name", None) in gradients],
         )
 
     def _step(self, args: Sequence[Any]) -> _Step:
-        key = (self.module.training, *[(tuple(a.shape), a.dtype) if isinstance(a, torch.Tensor) else a for a in args])
+        leaves, structure = tree_flatten(tuple(args))
+        wrapped = self._traced[0]
+        key = (
+            str(structure),
+            *[(tuple(a.shape), a.dtype) if isinstance(a, torch.Tensor) else a for a in leaves],
+            *[module.training for module in wrapped.modules()],
+            *[p.requires_grad for p in wrapped.parameters()],
+        )
         if key not in self._steps:
             self._steps[key] = self._trace(args)
         return self._steps[key]
@@ -222,10 +229,13 @@ class Parallel(torch.nn.Module):
     def forward(self, *args: Any) -> Any:
         """The loss, and the model's other outputs, which carry no gradient."""
         step = self._step(args)
-        states = {**dict(self.module.named_parameters(remove_duplicate=False)), **dict(self.module.named_buffers())}
+        wrapped = self._traced[0]
+        states = dict(wrapped.named_parameters(remove_duplicate=False))
+        states.update(wrapped.named_buffers(remove_duplicate=False))
         values = [states[name].detach() for name in step.states]
-        values += [a.detach().contiguous() for a in args if isinstance(a, torch.Tensor)]
-        values += [_seed()] if step.draws else []
+        values += [a.detach().contiguous() for a in tree_leaves(args) if isinstance(a, torch.Tensor)]
+        if step.executable.num_arguments > len(values):
+            values.append(_seed())
         self._last = (step, values)
         results = step.executable(*values)
         results = list(results) if isinstance(results, (tuple, list)) else [results]

@@ -156,7 +156,7 @@ def _fsdp_axes(model: torch.nn.Module) -> set[str]:
 
 def _applied(model: torch.nn.Module, plan: Any, mesh: Any, found: list[Activation]) -> torch.nn.Module:
     """A copy of the model to which the plan was applied."""
-    from torch.distributed.tensor.parallel import parallelize_module
+    from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
 
     if isinstance(plan, torch.nn.Module):
         return plan
@@ -171,7 +171,9 @@ def _applied(model: torch.nn.Module, plan: Any, mesh: Any, found: list[Activatio
             if "tp" not in names_of(mesh, "mesh="):
                 raise UsageError("a plan of parallel styles is for one mesh axis: give mesh one dim, or call one of them 'tp'")
             mesh = mesh["tp"]
-        return parallelize_module(made, mesh, dict(plan))
+        if not isinstance(plan, (Mapping, ParallelStyle)):
+            raise UsageError(f"expected a plan: a function, a model, parallel styles or placements, but got {type(plan).__name__}")
+        return parallelize_module(made, mesh, plan)
 
 
 def _parameter_dims(model: torch.nn.Module, axes: Mapping[str, int]) -> dict[str, list[list[str]]]:
@@ -179,7 +181,7 @@ def _parameter_dims(model: torch.nn.Module, axes: Mapping[str, int]) -> dict[str
         name: dims_of(f"parameter '{name}'", p.device_mesh, p.placements, p.ndim, axes)
         if isinstance(p, DTensor) or hasattr(p, "placements")
         else [[] for _ in p.shape]
-        for name, p in model.named_parameters()
+        for name, p in model.named_parameters(remove_duplicate=False)
     }
 
 
@@ -196,13 +198,14 @@ def read_plan(model: torch.nn.Module, plan: Any, mesh: Any, data: Union[None, st
         raise UsageError("the plan places no parameter on a DeviceMesh; give mesh=")
     root = mesh if mesh is not None else _root_of(meshes[0])
     axes = dict(zip(names_of(root, "the model's mesh"), root.shape))
-    names = {name for name, _ in model.named_parameters()}
+    named = dict(model.named_parameters(remove_duplicate=False))  # tied weights have several names
+    names = set(named)
     if parallel is None:
         for name in plan:
             if name not in names:
                 raise UsageError(f"the plan places the parameter '{name}', which the model does not have")
         parameters = {
-            name: dims_of(f"parameter '{name}'", root, plan.get(name, ()), p.ndim, axes) for name, p in model.named_parameters()
+            name: dims_of(f"parameter '{name}'", root, plan.get(name, ()), p.ndim, axes) for name, p in named.items()
         }
     else:
         parameters = _parameter_dims(parallel, axes)
