@@ -302,6 +302,36 @@ class TorchDistributed(unittest.TestCase):
             self.assertEqual(torch.equal(norm.running_mean, mean), not trained)
             self.assertEqual(self.model[0].weight.grad is not None, trained)
 
+    def test_dropout_autocast_and_outputs(self):
+        import torch
+        import dtc.torch
+
+        class Scored(torch.nn.Module):
+            def __init__(self, inner):
+                super().__init__()
+                self.inner = inner
+
+            def forward(self, x, y):
+                scores = self.inner(x)
+                return torch.nn.functional.cross_entropy(scores, y), scores
+
+        model = Scored(self.model)
+        step = dtc.torch.parallelize(model, {"inner.0.weight": []}, mesh=self.mesh)
+        for mixed in (False, True, False):
+            with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+                (loss, scores), (want, wanted) = step(self.x, self.y), model(self.x, self.y)
+                loss.backward()
+            torch.testing.assert_close(loss, want, rtol=1e-2 if mixed else 1e-5, atol=1e-6)
+            torch.testing.assert_close(scores, wanted.detach(), rtol=2e-2 if mixed else 1e-5, atol=1e-2 if mixed else 1e-5)
+            self.assertEqual("bf16" in step.text(), mixed)
+        self.model.append(torch.nn.Dropout(0.5))
+        dropped = dtc.torch.parallelize(model, {"inner.0.weight": []}, mesh=self.mesh)
+        dropped(self.x, self.y)[0].backward()
+        for args, message in ((((self.x, 1)), "input 1: expected a tensor, but got int"),
+                              ((self.x.clone().requires_grad_(), self.y), "input 0 requires a gradient")):
+            with self.assertRaisesRegex(dtc.UsageError, message):
+                step(*args)
+
     def test_sharded_results_of_local_programs(self):
         import torch
         import dtc.torch
@@ -318,7 +348,7 @@ class TorchDistributed(unittest.TestCase):
 
     def test_wrong_plans(self):
         import torch.distributed as dist
-        from torch.distributed.tensor import Shard
+        from torch.distributed.tensor import Replicate, Shard
         import dtc.torch
 
         unnamed = dist.device_mesh.init_device_mesh("cpu", (4,))
@@ -326,6 +356,11 @@ class TorchDistributed(unittest.TestCase):
             (self.styles(), None, "needs mesh="),
             ({"up.weight": [Shard(0)]}, self.mesh, "'up.weight', which the model does not have"),
             ({"0.weight": [Shard(0)]}, unnamed, "has no names"),
+            ({"0.weight": [Shard(0)]}, self.mesh, "1 placements are given for a mesh of 2 dims"),
+            ({"0.weight": [Replicate(), Shard(2)]}, self.mesh, "shards a dim that a tensor of rank 2 does not have"),
+            ({"0.weight": "tp"}, self.mesh, "expected a parallel style or placements, but got str"),
+            ({"up": self.styles()["0"]}, self.mesh, "the module 'up', which the model does not have"),
+            (3, self.mesh, "expected a plan: .* but got int"),
         ):
             with self.assertRaisesRegex(dtc.UsageError, message):
                 dtc.torch.parallelize(self.model, plan, mesh=mesh)

@@ -109,7 +109,10 @@ class _Wrapped(torch.nn.Module):
     def forward(self, *args: Any) -> tuple:
         if self.loss is None:
             out = self.model(*args)
-            return tuple(out) if isinstance(out, (tuple, list)) else (out,)
+            outputs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+            if not all(isinstance(each, torch.Tensor) for each in outputs):
+                raise UsageError("the model must return its loss, or a flat tuple of tensors with the loss first")
+            return (outputs[0], *[each.detach() for each in outputs[1:]])
         return (self.loss(self.model(*args[:-1]), args[-1]),)
 
 
@@ -122,6 +125,7 @@ class _Gradients(torch.autograd.Function):
         return loss.clone()
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple:
         return (None, None, *[None] * len(ctx.gradients), *[g * upstream for g in ctx.gradients])
 
@@ -213,10 +217,19 @@ class Parallel(torch.nn.Module):
 
     def _step(self, args: Sequence[Any]) -> _Step:
         leaves, structure = tree_flatten(tuple(args))
+        for position, leaf in enumerate(leaves):
+            if not isinstance(leaf, torch.Tensor):
+                raise UsageError(f"input {position}: expected a tensor, but got {type(leaf).__name__}")
+            if leaf.requires_grad:
+                raise UsageError(f"input {position} requires a gradient; only parameters get one")
+        for position in self._input_shardings:
+            if position not in range(len(leaves)):
+                raise UsageError(f"inputs={{{position!r}: ...}}: the call has {len(leaves)} inputs, counted from 0")
         wrapped = self._traced[0]
         key = (
             str(structure),
-            *[(tuple(a.shape), a.dtype) if isinstance(a, torch.Tensor) else a for a in leaves],
+            torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu"),
+            *[(tuple(leaf.shape), leaf.dtype) for leaf in leaves],
             *[module.training for module in wrapped.modules()],
             *[p.requires_grad for p in wrapped.parameters()],
         )
@@ -233,7 +246,7 @@ class Parallel(torch.nn.Module):
         states = dict(wrapped.named_parameters(remove_duplicate=False))
         states.update(wrapped.named_buffers(remove_duplicate=False))
         values = [states[name].detach() for name in step.states]
-        values += [a.detach().contiguous() for a in tree_leaves(args) if isinstance(a, torch.Tensor)]
+        values += [leaf.detach().contiguous() for leaf in tree_leaves(args)]
         if step.executable.num_arguments > len(values):
             values.append(_seed())
         self._last = (step, values)

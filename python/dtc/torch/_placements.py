@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import fnmatch
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
@@ -54,10 +55,14 @@ def dims_of(what: str, mesh: Any, placements: Sequence[Any], rank: int, axes: Ma
     """The axes of each dim, major to minor. FSDP over TP is a _StridedShard, which is minor to what follows it."""
     out: list[list[str]] = [[] for _ in range(rank)]
     strided: list[tuple[int, str, int]] = []
+    if placements and len(placements) != len(names_of(mesh, what)):
+        raise UsageError(f"{what}: {len(placements)} placements are given for a mesh of {len(names_of(mesh, what))} dims")
     for axis, placement in zip(names_of(mesh, what), placements):
         if axis not in axes:
             raise UsageError(f"{what}: the mesh axis '{axis}' is not one of the root mesh, {', '.join(axes)}")
         kind = type(placement).__name__
+        if "Shard" in kind and not -rank <= placement.dim < rank:
+            raise UsageError(f"{what}: {placement} shards a dim that a tensor of rank {rank} does not have")
         if kind == "_StridedShard":
             strided.append((placement.dim % rank, axis, placement.split_factor))
         elif kind == "Shard":
@@ -154,6 +159,18 @@ def _fsdp_axes(model: torch.nn.Module) -> set[str]:
     return out
 
 
+def _check_styles(model: torch.nn.Module, plan: Mapping[str, Any]) -> None:
+    """PyTorch only warns of names that match no module."""
+    from torch.distributed.tensor.parallel import ParallelStyle
+
+    paths = [path for path, _ in model.named_modules()]
+    for name, style in plan.items():
+        if not isinstance(style, ParallelStyle):
+            raise UsageError(f"the plan of '{name}': expected a parallel style or placements, but got {type(style).__name__}")
+        if not any(fnmatch.fnmatchcase(path, name) for path in paths):
+            raise UsageError(f"the plan names the module '{name}', which the model does not have")
+
+
 def _applied(model: torch.nn.Module, plan: Any, mesh: Any, found: list[Activation]) -> torch.nn.Module:
     """A copy of the model to which the plan was applied."""
     from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
@@ -173,6 +190,8 @@ def _applied(model: torch.nn.Module, plan: Any, mesh: Any, found: list[Activatio
             mesh = mesh["tp"]
         if not isinstance(plan, (Mapping, ParallelStyle)):
             raise UsageError(f"expected a plan: a function, a model, parallel styles or placements, but got {type(plan).__name__}")
+        if isinstance(plan, Mapping):
+            _check_styles(made, plan)
         return parallelize_module(made, mesh, plan)
 
 
