@@ -44,7 +44,7 @@ constexpr ActivationKind kActivations[] = {
 
 std::vector<Activation> activations(OnnxContext& c, size_t count, std::vector<std::string> names) {
   if (c.is<std::vector<std::string>>("activations"))
-    names = std::get<std::vector<std::string>>(*c.attribute("activations"));
+    names = c.as<std::vector<std::string>>("activations", "a list of strings");
   std::vector<double> alphas, betas;
   if (c.has("activation_alpha")) alphas = c.reals("activation_alpha");
   if (c.has("activation_beta")) betas = c.reals("activation_beta");

@@ -230,7 +230,7 @@ ImportResults spaceToDepth(OnnxContext& c) {
 // --- constants ---
 
 ImportResults constantRow(OnnxContext& c) {
-  if (c.is<Tensor>("value")) return constantOf(c.b, std::get<Tensor>(*c.attribute("value")));
+  if (c.is<Tensor>("value")) return constantOf(c.b, c.as<Tensor>("value", "a tensor"));
   if (c.has("value_int")) return filledInt(c.b, DType::I64, {}, c.integer("value_int"));
   if (c.has("value_float")) return filled(c.b, DType::F32, {}, c.real("value_float"));
   if (c.has("value_ints")) {
@@ -251,7 +251,7 @@ ImportResults constantRow(OnnxContext& c) {
 ImportResults constantOfShape(OnnxContext& c) {
   const Dims shape = c.knownSizes(0, "the shape");
   if (!c.is<Tensor>("value")) return filled(c.b, DType::F32, shape, 0);
-  const Tensor& t = std::get<Tensor>(*c.attribute("value"));
+  const Tensor& t = c.as<Tensor>("value", "a tensor");
   if (t.numElements() != 1) c.fail("has a value that is not one element");
   for (const AttributeProto& a : c.state.program.nodes.at(&c.node).proto->attributes)
     if (a.name == "value" && a.t && isNarrow(a.t->dataType)) c.setElement(0, a.t->dataType);

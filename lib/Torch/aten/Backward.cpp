@@ -167,7 +167,7 @@ ImportResults fromForward(ImportContext& c) {
   const Expr dy = c.tensor(gradient);
   ImportNode node = c.node;
   node.target = "aten." + std::string(row->forward);
-  node.results = {std::get<ImportValueRef>(*c.attribute(gradient))};
+  node.results = {c.as<ImportValueRef>(gradient, "a tensor")};
   std::erase_if(node.arguments, [&](const ImportArgument& a) { return a.name == gradient; });
 
   std::vector<Expr> operands;
@@ -182,7 +182,7 @@ ImportResults fromForward(ImportContext& c) {
     const std::string name(row->operands[i]);
     int64_t position = 0;
     if (c.has(name.c_str())) {
-      position = operand(std::get<ImportValueRef>(*c.attribute(name.c_str())), c.tensor(name.c_str()));
+      position = operand(c.as<ImportValueRef>(name.c_str(), "a tensor"), c.tensor(name.c_str()));
     } else { // A linear op, whose gradient does not need its operand.
       node.arguments.push_back({name, c.node.results.at(i)});
       position = operand(c.node.results.at(i), filled(c.b, c.result(i).dtype, c.result(i).dims, 0));

@@ -25,9 +25,10 @@ ImportResults arange(ImportContext& c) {
     const int64_t step = c.has("step") ? c.integer("step") : 1;
     Expr i = counted(c.b, n, type.dtype);
     if (step != 1) i = i * c.literal(step, type.dtype);
-    if (!c.has("start") || (c.is<ImportInt>("start") &&
-                            std::get<ImportInt>(*c.attribute("start")).isNumber() && c.integer("start") == 0))
-      return i;
+    const bool isZero =
+        !c.has("start") || (c.is<ImportInt>("start") && c.as<ImportInt>("start", "an integer").isNumber() &&
+                            c.integer("start") == 0);
+    if (isZero) return i;
     return i + in(c, "start", type.dtype);
   }
   // Counted in f64, as PyTorch does, and rounded once.

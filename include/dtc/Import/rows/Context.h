@@ -73,6 +73,13 @@ public:
     return a && std::holds_alternative<T>(*a);
   }
   [[nodiscard]] bool isTensor(ArgumentKey key) const { return is<ImportValueRef>(key); }
+  // The argument itself; an error where it is absent or of another kind: "a tensor", say, was expected.
+  template <class T> [[nodiscard]] const T& as(ArgumentKey key, const char* expected) const {
+    const ImportAttribute* a = attribute(key);
+    const T* value = a ? std::get_if<T>(a) : nullptr;
+    if (!value) wrongKind(key, expected);
+    return *value;
+  }
   [[nodiscard]] Expr tensor(ArgumentKey) const;
   [[nodiscard]] Expr optional(ArgumentKey) const;                // Expr() if absent
   [[nodiscard]] std::vector<Expr> tensors(ArgumentKey) const;    // of a list; absent elements are Expr()
