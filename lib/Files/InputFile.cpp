@@ -43,6 +43,7 @@ InputFile& InputFile::operator=(InputFile&& o) noexcept {
   std::swap(fd_, o.fd_);
   std::swap(size_, o.size_);
   std::swap(path_, o.path_);
+  std::swap(held_, o.held_);
   std::swap(memory_, o.memory_);
   return *this;
 }
@@ -94,6 +95,13 @@ InputFile InputFile::inMemory(std::string path, std::string_view bytes) {
   file.path_ = std::move(path);
   file.size_ = static_cast<int64_t>(bytes.size());
   file.memory_ = bytes;
+  return file;
+}
+
+InputFile InputFile::holding(std::string path, std::string bytes) {
+  auto held = std::make_shared<const std::string>(std::move(bytes));
+  InputFile file = inMemory(std::move(path), *held);
+  file.held_ = std::move(held);
   return file;
 }
 

@@ -46,8 +46,8 @@ static Status knowsSizes(const ImportedProgram& p, const ReadOptions& options) {
   return Ok{};
 }
 
-static Result<ImportedProgram> importFile(const GraphFormat& format, InputFile file,
-                                          const ReadOptions& options, bool report, Diagnostics& diags) {
+Result<ImportedProgram> importGraph(const GraphFormat& format, InputFile file, const ReadOptions& options,
+                                    bool report, Diagnostics& diags) {
   ImportOptions wanted{options.sizes, report};
   for (const auto& [name, bound] : options.bindings) {
     DTC_TRY(auto value, readNpy(bound));
@@ -59,16 +59,10 @@ static Result<ImportedProgram> importFile(const GraphFormat& format, InputFile f
   return imported;
 }
 
-Result<ImportedProgram> importGraph(const GraphFormat& format, const std::string& path,
-                                    const ReadOptions& options, bool report, Diagnostics& diags) {
-  DTC_TRY(auto file, InputFile::open(path));
-  return importFile(format, std::move(file), options, report, diags);
-}
-
 Result<SourceText> graphText(const GraphFormat& format, InputFile file, const ReadOptions& options,
                              Diagnostics& diags, SourceText& listing) {
   const std::string path = file.path();
-  DTC_TRY(auto imported, importFile(format, std::move(file), options, false, diags));
+  DTC_TRY(auto imported, importGraph(format, std::move(file), options, false, diags));
   listing = imported.module.source;
   if (!imported.complete || !verifyText(imported.module, diags) || diags.hasErrors()) return inputError("");
   return SourceText{path + " (imported)", printModule(imported.module)};

@@ -12,7 +12,7 @@ array([2., 2., 2., 2.], dtype=float32)
 """
 
 import os
-from typing import Sequence
+from typing import Sequence, Union
 
 from . import _core
 from ._compile import compile
@@ -22,7 +22,7 @@ from ._executable import Executable, Report, Value
 __version__ = _core.version
 
 
-def command(words: Sequence[str], input: str = "") -> str:
+def command(words: Sequence[str], input: Union[str, bytes] = "") -> str:
     """Runs a command line of dtc in this process and returns what it prints: command(["opt", "-"], input=text).
 
     An error is raised as `dtc.Error`.

@@ -389,8 +389,6 @@ class Source:
         self.run_flags = list(run_flags)
 
     def _command(self, *words: str) -> str:
-        if isinstance(self.text, bytes):
-            raise UsageError("reports need the program as text or as a file, not as bytes")
         return _core.command(list(words), self.text or "")
 
     def _file(self) -> str:

@@ -6,8 +6,10 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace nb = nanobind;
@@ -239,7 +241,10 @@ Executable* compile(const Context& context, const std::string& name, nb::object 
 }
 
 // What a command of dtc prints to standard output. Throws its messages as an exception.
-std::string command(const std::vector<std::string>& words, const std::string& input) {
+std::string command(const std::vector<std::string>& words, std::variant<std::string, nb::bytes> given) {
+  const auto* bytes = std::get_if<nb::bytes>(&given);
+  const std::string_view input = bytes ? std::string_view(bytes->c_str(), bytes->size())
+                                       : std::string_view(std::get<std::string>(given));
   std::vector<const char*> pointers;
   for (const std::string& w : words) pointers.push_back(w.c_str());
   std::string streams[2];

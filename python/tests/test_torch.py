@@ -327,10 +327,91 @@ class TorchDistributed(unittest.TestCase):
         self.model.append(torch.nn.Dropout(0.5))
         dropped = dtc.torch.parallelize(model, {"inner.0.weight": []}, mesh=self.mesh)
         dropped(self.x, self.y)[0].backward()
-        for args, message in ((((self.x, 1)), "input 1: expected a tensor, but got int"),
-                              ((self.x.clone().requires_grad_(), self.y), "input 0 requires a gradient")):
+        with self.assertRaisesRegex(dtc.UsageError, r"input 'y\[1\]': expected a tensor or a plain value, but got object"):
+            step(self.x, [self.y, object()])
+
+    def test_keywords_structured_outputs_and_gradients_of_inputs(self):
+        import torch
+        import dtc.torch
+
+        class Named(torch.nn.Module):
+            def __init__(self, inner):
+                super().__init__()
+                self.inner = inner
+                self.register_buffer("steps", torch.zeros(()))
+
+            def forward(self, x, labels=None, *, scale=1.0, extra=()):
+                self.steps += 1
+                logits = self.inner(x) * scale + sum(extra)
+                return {"logits": logits, "note": "text", "loss": torch.nn.functional.cross_entropy(logits, labels)}
+
+        model = Named(self.model)
+        step = dtc.torch.parallelize(model, {"inner.0.weight": []}, mesh=self.mesh, inputs={"labels": "{(dp, tp)}"})
+        extra = torch.randn(4, requires_grad=True)
+        for scale in (1.0, 0.5):
+            x = self.x.clone().requires_grad_()
+            found = []
+            for f in (step, model):
+                x.grad = extra.grad = None
+                model.zero_grad()
+                out = f(x, labels=self.y, scale=scale, extra=[extra])
+                (out["loss"] * 2).backward()
+                found.append((out["loss"], out["logits"], x.grad, extra.grad, *[p.grad.clone() for p in model.parameters()]))
+            self.assertEqual((list(out), out["note"]), (["logits", "note", "loss"], "text"))
+            for got, want in zip(*found):
+                torch.testing.assert_close(got, want)
+        self.assertEqual(int(model.steps), 4)
+        with torch.no_grad():
+            torch.testing.assert_close(step(self.x, labels=self.y)["loss"], model(self.x, labels=self.y)["loss"])
+        text = step.text()
+        self.assertNotIn("grad_", text)
+        self.assertRegex(text, r"%inner_0_weight: +f32\[8, 6\]")
+        self.assertRegex(text, r"%labels: +i64\[8\] +@mesh\{\(dp, tp\)\}")
+        self.assertIn("test_torch.py:", text)
+        for inputs, message in (({"y": "{dp}"}, "the call has the inputs x, labels"),
+                                ({"x": "{pp, _}"}, "the mesh has the axes dp, tp")):
             with self.assertRaisesRegex(dtc.UsageError, message):
-                step(*args)
+                dtc.torch.parallelize(model, {}, mesh=self.mesh, inputs=inputs)(self.x, labels=self.y)
+        with self.assertRaisesRegex(dtc.UsageError, r"the loss has the shape \[8, 4\], but must be one number"):
+            dtc.torch.parallelize(self.model, {}, mesh=self.mesh)(self.x)
+
+    def test_mixed_precision(self):
+        import copy
+
+        import torch
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+        import dtc.torch
+
+        policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32, output_dtype=torch.float32)
+        loss = torch.nn.functional.cross_entropy
+        step = dtc.torch.parallelize(
+            self.model, lambda model: fully_shard(model, mesh=self.mesh["dp"], mp_policy=policy), loss=loss
+        )
+        got = step(self.x, self.y)
+        got.backward()
+        rounded = copy.deepcopy(self.model).bfloat16()
+        want = loss(rounded(self.x.bfloat16()).float(), self.y)
+        torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-3)
+        self.assertEqual({p.grad.dtype for p in self.model.parameters()}, {torch.float32})
+        lowered = dtc.command(["opt", "-", "-p", "propagate,partition"], input=step.text())
+        self.assertRegex(lowered, r"all_gather .*bf16")
+        self.assertRegex(lowered, r"all_reduce .*dp, tp.* f32\[8, 6\]")
+        step.check()
+
+    def test_recurrent(self):
+        import torch
+        import dtc.torch
+
+        class Last(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.rnn, self.out = torch.nn.LSTM(6, 8, num_layers=2, batch_first=True), torch.nn.Linear(8, 4)
+
+            def forward(self, x):
+                return self.out(self.rnn(x)[0][:, -1])
+
+        self.model, self.x = Last(), torch.randn(8, 3, 6)
+        self.check({"out.weight": []}, mesh=self.mesh)
 
     def test_sharded_results_of_local_programs(self):
         import torch

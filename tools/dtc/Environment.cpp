@@ -132,14 +132,15 @@ int Environment::report(const Diagnostics& diags, const SourceText& source) {
 
 Result<SourceText> Environment::read(const std::string& path, size_t limit) {
   if (path == "-") {
-    if (inMemory_) return SourceText{"<stdin>", input_};
+    if (inMemory_ || inputRead_) return SourceText{"<stdin>", input_};
     std::optional<StatusLine::Writing> typing;
     if (isatty(STDIN_FILENO)) typing.emplace(status); // no status line while the user types
     errno = 0;
-    SourceText source{"<stdin>", readStream(stdin, limit)};
+    input_ = readStream(stdin, limit);
+    inputRead_ = true;
     if (std::ferror(stdin))
       return machineError(std::string("cannot read standard input: ") + std::strerror(errno));
-    return source;
+    return SourceText{"<stdin>", input_};
   }
   return readFile(path, limit);
 }

@@ -44,7 +44,7 @@ public:
   // Prints diagnostics; returns 1 if there are errors, else 0.
   int report(const Diagnostics&, const SourceText&);
   // Reads a file, or standard input for "-" (named <stdin>). Stops soon after `limit` bytes: a longer text is
-  // how callers detect oversized input.
+  // how callers detect oversized input. Standard input is kept, and can be read again.
   Result<SourceText> read(const std::string& path, size_t limit);
   // Flushes standard output; false if a write failed.
   [[nodiscard]] bool finish();
@@ -57,7 +57,7 @@ private:
   void writeErr(std::string_view text);
   std::vector<DiagnosticRecord> told_; // if `diagnostics` is not Text
 
-  bool inMemory_ = false;
+  bool inMemory_ = false, inputRead_ = false;
   std::string input_;
   bool outFailed_ = false;
 };

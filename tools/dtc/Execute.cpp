@@ -468,18 +468,18 @@ Result<Module> withSizes(Environment& env, const RunOptions& o, const Module& m,
   if (sizes.empty()) return m;
   options.sizes.insert(options.sizes.end(), sizes.begin(), sizes.end());
   options.entry = m.strings[m[f].name];
-  if (const GraphFormat* format = graphFormatOf(o.program.file))
+  if (const GraphFormat* format = graphFormatOf(env, o.program.file))
     return loadGraph(env, *format, o.program.file, options);
   return loadText(env, m.source, options);
 }
 
 // Sums of symbolic sizes import only if their symbols are bound: by --dim, or by the files of the inputs.
-Result<RunOptions> withBoundSizes(const RunOptions& o) {
+Result<RunOptions> withBoundSizes(Environment& env, const RunOptions& o) {
   RunOptions out = o;
-  const GraphFormat* format = o.inputs.empty() ? nullptr : graphFormatOf(o.program.file);
+  const GraphFormat* format = o.inputs.empty() ? nullptr : graphFormatOf(env, o.program.file);
   if (!format) return out;
   DTC_TRY(auto options, parseOptionsOf(o.program));
-  DTC_TRY(const auto imported, graphProblems(*format, o.program.file, options));
+  DTC_TRY(const auto imported, graphProblems(env, *format, o.program.file, options));
   const FuncId main = imported.module.findFunction("main");
   if (imported.complete || imported.symbols.empty() || !main.valid()) return out;
   DTC_TRY(const auto sizes, sizesFromInputs(imported.module, main, o.inputs));
@@ -502,7 +502,7 @@ Status usePackage(Environment& env, RunOptions& o) {
 
 Result<int> executeProgram(Environment& env, const RunOptions& given) {
   if (Status s = checkFlags(given); !s) return s.error();
-  DTC_TRY(RunOptions o, withBoundSizes(given));
+  DTC_TRY(RunOptions o, withBoundSizes(env, given));
   int code = kExitDone;
   LapClock clock;
   DTC_TRY(auto m, loadProgram(env, o.program));

@@ -83,7 +83,7 @@ Result<int> report(Environment& env, const SourceText& source, bool json) {
 Result<int> importGraphFile(Environment& env, const ImportFlags& o, const GraphFormat& format) {
   DTC_TRY(const auto options, parseOptionsOf(o.program));
   if (o.report) {
-    DTC_TRY(const auto imported, graphProblems(format, o.program.file, options));
+    DTC_TRY(const auto imported, graphProblems(env, format, o.program.file, options));
     printReport(env, imported.module.source, {imported.problems, {}}, o.json);
     return imported.complete ? kExitDone : kExitInput;
   }
@@ -92,7 +92,7 @@ Result<int> importGraphFile(Environment& env, const ImportFlags& o, const GraphF
 }
 
 Result<int> runImport(Environment& env, const ImportFlags& o) {
-  if (const GraphFormat* format = o.format.empty() ? graphFormatOf(o.program.file) : nullptr)
+  if (const GraphFormat* format = o.format.empty() ? graphFormatOf(env, o.program.file) : nullptr)
     return importGraphFile(env, o, *format);
   DTC_TRY(auto source, readProgram(env, o.program));
   if (o.format.empty() && source.name.ends_with(".dt"))

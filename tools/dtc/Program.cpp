@@ -116,7 +116,7 @@ Result<Module> loadImported(Environment& env, SourceText source) {
 
 Result<SourceText> readProgram(Environment& env, const ProgramOptions& o, bool hlo) {
   if (o.file.empty()) return usageError("missing program: name a .dt file, or - for standard input");
-  if (const GraphFormat* format = graphFormatOf(o.file)) {
+  if (const GraphFormat* format = graphFormatOf(env, o.file)) {
     DTC_TRY(const auto options, parseOptionsOf(o));
     ReadOptions own; // sizes and meshes are bound when the text is parsed
     own.bindings = options.bindings;
@@ -140,7 +140,7 @@ Result<SourceText> readProgram(Environment& env, const ProgramOptions& o, bool h
 
 Result<Module> loadProgram(Environment& env, const ProgramOptions& o) {
   DTC_TRY(const auto options, parseOptionsOf(o));
-  if (const GraphFormat* format = graphFormatOf(o.file)) return loadGraph(env, *format, o.file, options);
+  if (const GraphFormat* format = graphFormatOf(env, o.file)) return loadGraph(env, *format, o.file, options);
   DTC_TRY(auto source, readProgram(env, o));
   return loadText(env, std::move(source), options);
 }

@@ -3,6 +3,7 @@
 // checked, are accepted.
 #include "dtc/Support/Result.h"
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,8 +21,9 @@ public:
   // without symbolic links (openat2 with RESOLVE_BENEATH), and the file must have no other hard links:
   // otherwise an Input error.
   [[nodiscard]] static Result<InputFile> openBeneath(const std::string& folder, const std::string& name);
-  // In-memory bytes that act as a file.
+  // In-memory bytes that act as a file. `bytes` outlive it; holding() keeps its own.
   [[nodiscard]] static InputFile inMemory(std::string path, std::string_view bytes);
+  [[nodiscard]] static InputFile holding(std::string path, std::string bytes);
 
   InputFile() = default;
   InputFile(InputFile&&) noexcept;
@@ -41,6 +43,7 @@ private:
   int fd_ = -1;
   int64_t size_ = 0;
   std::string path_;
+  std::shared_ptr<const std::string> held_;
   std::string_view memory_;
 };
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import Any, Mapping, Optional, Sequence, Union
 
@@ -10,8 +9,8 @@ import torch
 from torch.distributed.tensor import DTensor
 
 from .._errors import UsageError
-from ._backend import _decompositions
 from ._graph import program_of
+from ._joint import joint_graph
 from ._placements import dims_of, names_of, sharding_text
 
 MESH = "mesh"
@@ -109,17 +108,14 @@ def export_local(
     `dtc audit`, `dtc run` and the other verbs read the file: shapes are those of one device, and process groups
     are written as the mesh axes that they are along.
     """
-    from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
-
     if mesh is None:
         meshes = [p.device_mesh for p in model.parameters() if isinstance(p, DTensor)]
         if not meshes:
             raise UsageError("no parameter of the model is a DTensor; give mesh=")
         mesh = meshes[0]._get_root_mesh()
     placed = _Placed(model, mesh, args, inputs or {}, outputs or {})
-    with contextlib.ExitStack() as stack:
-        joint = aot_export_joint_with_descriptors(stack, model, tuple(args), decompositions=_decompositions())
-        graph = joint.graph_module
+    with joint_graph(model, model, args) as joint:
+        graph = joint.graph
         _without_meshes(graph)
         found: dict[str, str] = {}
         for node in graph.graph.nodes:

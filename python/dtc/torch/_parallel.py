@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
-import tempfile
+import re
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_leaves
+from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path, tree_map, tree_unflatten
 
 from .. import command
 from .. import compile as compile_program
 from .._errors import UsageError
-from ._backend import _decompositions, _seed
+from .._executable import DEFAULT_CACHE_SIZE
+from ._backend import _seed
 from ._graph import program_of
-from ._placements import Activation, Plan, read_plan, sharding_text
+from ._joint import Joint, joint_graph, rename, replace_by_one, unique_output
+from ._placements import Activation, Cast, Plan, Precision, read_plan, sharding_text
 from ._shard import shard
 
 MESH = "mesh"
+_PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device)
 
 
 # --- annotations ---
@@ -49,23 +54,43 @@ def _annotated(value: Any, placements: Sequence[Any], axis: str) -> Any:
     return value
 
 
+def _cast(value: Any, dtype: Optional[torch.dtype]) -> Any:
+    def one(x: Any) -> Any:
+        return x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+    return value if dtype is None else tree_map(one, value)
+
+
 @contextlib.contextmanager
-def _hooked(model: torch.nn.Module, activations: Sequence[Activation]) -> Iterator[None]:
+def _hooked(model: torch.nn.Module, plan: Plan) -> Iterator[None]:
+    """While it is active, modules convert and annotate what they take and return, as the plan says."""
     handles = []
-    for a in activations:
-        module = model.get_submodule(a.module)
 
-        def before(_: Any, args: tuple, kwargs: dict, a: Activation = a) -> Any:
-            for name, placement in a.keywords.items():
-                if name in kwargs:
-                    kwargs = {**kwargs, name: _annotated(kwargs[name], [placement], a.axis)}
-            return _annotated(tuple(args), a.inputs, a.axis), kwargs
+    def hook(path: str, before: Callable[[tuple, dict], Any], after: Callable[[Any], Any]) -> None:
+        module = model.get_submodule(path)
+        handles.append(module.register_forward_pre_hook(lambda _, args, kwargs: before(args, kwargs), with_kwargs=True))
+        handles.append(module.register_forward_hook(lambda _, args, output: after(output)))
 
-        def after(_: Any, args: Any, output: Any, a: Activation = a) -> Any:
-            return _annotated(output, a.outputs, a.axis)
+    def converted(c: Cast) -> None:
+        hook(c.module, lambda args, kwargs: _cast((args, kwargs), c.inputs), lambda output: output)
 
-        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
-        handles.append(module.register_forward_hook(after))
+    def annotated(a: Activation) -> None:
+        def before(args: tuple, kwargs: dict) -> Any:
+            named = {k: _annotated(v, [a.keywords[k]], a.axis) if k in a.keywords else v for k, v in kwargs.items()}
+            return _annotated(tuple(args), a.inputs, a.axis), named
+
+        hook(a.module, before, lambda output: _annotated(output, a.outputs, a.axis))
+
+    for c in plan.casts:
+        converted(c)
+    for a in plan.activations:
+        annotated(a)
+    for c in plan.casts:
+        handles.append(
+            model.get_submodule(c.module).register_forward_hook(
+                lambda _, args, output, dtype=c.outputs: _cast(output, dtype)
+            )
+        )
     try:
         yield
     finally:
@@ -73,14 +98,144 @@ def _hooked(model: torch.nn.Module, activations: Sequence[Activation]) -> Iterat
             handle.remove()
 
 
-def _gather_at_use(graph: torch.fx.Graph, node: torch.fx.Node, text: str) -> None:
-    """All uses read a copy that is not sharded over the data axes; its gradient is scattered back."""
-    uses = list(node.users)
-    with graph.inserting_before(next(n for n in graph.nodes if n.op != "placeholder")):
-        whole = graph.call_function(torch.ops.dtc.shard.default, (node, text))
-    whole.meta["val"] = node.meta["val"]
-    for use in uses:
-        use.replace_input_with(node, whole)
+class _AtUse(torch.autograd.Function):
+    """A parameter as it is used: in the plan's dtype, gathered along the data axes. Its gradient is scattered back."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, precision: Precision, whole: str, own: str, data: Sequence[str]
+    ) -> torch.Tensor:
+        ctx.precision, ctx.own, ctx.data, ctx.dtype = precision, own, data, x.dtype
+        return shard(_cast(x, precision.use), whole)
+
+    @staticmethod
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple:
+        reduced_in = ctx.precision.reduce
+        if reduced_in and reduced_in.itemsize > dy.dtype.itemsize and ctx.data and dy.dim():
+            # Still a partial sum: otherwise dtc reduces it before the conversion, as that transfers less.
+            dims = ", ".join("?" * dy.dim())
+            dy = shard(dy.to(reduced_in), f"{{{dims} | sum({', '.join(ctx.data)})}}")
+        return shard(dy, ctx.own).to(ctx.dtype), None, None, None, None
+
+
+def _parameters_at_use(model: torch.nn.Module, plan: Plan) -> dict[str, torch.Tensor]:
+    """The parameters that are not used as they are kept."""
+    out: dict[str, torch.Tensor] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        dims = plan.parameters[name]
+        whole = [[axis for axis in d if axis not in plan.data] for d in dims]
+        precision = plan.precision.get(name, Precision(None, None))
+        if whole != dims or precision.use or precision.reduce:
+            out[name] = _AtUse.apply(parameter, precision, sharding_text(whole), sharding_text(dims), plan.data)
+    return out
+
+
+# --- calls ---
+
+
+def _loss_first(output: Any) -> tuple[list[Any], int]:
+    """The leaves of a model's output, and which of them is the loss: the one of that name, or the first tensor."""
+    leaves, _ = tree_flatten(output)
+    named = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    for position, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor) and (named is None or leaf is named):
+            return leaves, position
+    raise UsageError("the model must return its loss, alone or as the first of its outputs")
+
+
+class _Wrapped(torch.nn.Module):
+    """The model with its loss, as a function of tensors that returns tensors, the loss first."""
+
+    def __init__(self, model: torch.nn.Module, loss: Optional[Callable[..., torch.Tensor]], plan: Plan):
+        super().__init__()
+        self.model = model
+        self.loss = loss
+        self.plan = plan
+        self.call: Optional[_Call] = None  # the call that is traced
+        self.output: Optional[_Output] = None  # what it returned
+
+    def forward(self, *tensors: torch.Tensor) -> tuple:
+        assert self.call is not None
+        args, kwargs = self.call.arguments(tensors)
+        at_use = _parameters_at_use(self.model, self.plan)
+        if self.loss is None:
+            output = torch.func.functional_call(self.model, at_use, args, kwargs)
+        else:
+            output = self.loss(torch.func.functional_call(self.model, at_use, args[:-1], kwargs), args[-1])
+        leaves, loss = _loss_first(output)
+        if leaves[loss].numel() != 1:
+            raise UsageError(f"the loss has the shape {list(leaves[loss].shape)}, but must be one number")
+        tensor_at = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and i != loss]
+        constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.output = _Output(tree_flatten(output)[1], [loss, *tensor_at], constants)
+        return (leaves[loss], *[leaves[i].detach() for i in tensor_at])
+
+
+@dataclass
+class _Output:
+    """The structure of a model's output."""
+
+    structure: Any
+    positions: list[int]  # of the program's outputs among the leaves
+    constants: list[Any]  # the leaves that are not tensors
+
+    def of(self, tensors: Sequence[torch.Tensor]) -> Any:
+        leaves = list(self.constants)
+        for position, tensor in zip(self.positions, tensors):
+            leaves[position] = tensor
+        return tree_unflatten(leaves, self.structure)
+
+
+class _Call:
+    """The arguments of one call: tensors, which the program takes, and other values, which are part of it."""
+
+    def __init__(self, wrapped: _Wrapped, args: tuple, kwargs: dict[str, Any]):
+        self.leaves, self._structure = tree_flatten((args, kwargs))
+        self.tensor_at = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
+        self.tensors: list[torch.Tensor] = [self.leaves[i] for i in self.tensor_at]
+        self.names = self._names(wrapped, args, kwargs)
+        for name, leaf in zip(self.names, self.leaves):
+            if not isinstance(leaf, (torch.Tensor, *_PLAIN)):
+                raise UsageError(f"input '{name}': expected a tensor or a plain value, but got {type(leaf).__name__}")
+        if wrapped.loss is not None and not args:
+            raise UsageError("the last positional argument of a call is the target, which loss= takes")
+
+    @staticmethod
+    def _names(wrapped: _Wrapped, args: tuple, kwargs: dict[str, Any]) -> list[str]:
+        """Of the leaves: of the parameters of forward, with what leads to the leaf; "target" for the loss."""
+        given = args[:-1] if wrapped.loss is not None else args
+        try:
+            positional = [
+                p.name
+                for p in inspect.signature(wrapped.model.forward).parameters.values()
+                if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+            ]
+        except (TypeError, ValueError):
+            positional = []
+        positional = positional[: len(given)] + [f"input_{i}" for i in range(len(positional), len(given))]
+        tree = (*zip(positional, given), *([("target", args[-1])] if wrapped.loss is not None and args else []))
+        out = []
+        for name, value in (*tree, *kwargs.items()):
+            out += [name + keystr(path) for path, _ in tree_flatten_with_path(value)[0]]
+        return out
+
+    def arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple, dict[str, Any]]:
+        leaves = list(self.leaves)
+        for position, tensor in zip(self.tensor_at, tensors):
+            leaves[position] = tensor
+        return tree_unflatten(leaves, self._structure)
+
+    @property
+    def tensor_names(self) -> list[str]:
+        return [self.names[i] for i in self.tensor_at]
+
+    @property
+    def key(self) -> tuple:
+        """Calls of the same key run the same program."""
+        return (
+            str(self._structure),
+            *[(tuple(x.shape), x.dtype, x.requires_grad) if isinstance(x, torch.Tensor) else repr(x) for x in self.leaves],
+        )
 
 
 # --- one traced program ---
@@ -91,29 +246,11 @@ class _Step:
     """The joint program of one combination of input shapes."""
 
     executable: Any
-    program: str  # as imported, with its annotations
-    states: list[str]  # parameters and buffers that it takes
-    mutated: list[str]  # buffers, in the order of the first results
-    outputs: int
-    gradients: list[str]  # the parameters of the last results
-
-
-class _Wrapped(torch.nn.Module):
-    """The model with its loss. Outputs are a tuple, the loss first."""
-
-    def __init__(self, model: torch.nn.Module, loss: Optional[Callable[..., torch.Tensor]]):
-        super().__init__()
-        self.model = model
-        self.loss = loss
-
-    def forward(self, *args: Any) -> tuple:
-        if self.loss is None:
-            out = self.model(*args)
-            outputs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
-            if not all(isinstance(each, torch.Tensor) for each in outputs):
-                raise UsageError("the model must return its loss, or a flat tuple of tensors with the loss first")
-            return (outputs[0], *[each.detach() for each in outputs[1:]])
-        return (self.loss(self.model(*args[:-1]), args[-1]),)
+    program: bytes
+    arguments: list[Any]  # the name of a parameter or buffer, or the position of a tensor of the call
+    mutated: list[Any]  # the arguments whose new values are the first results
+    output: _Output
+    gradients: list[Any]  # the arguments whose gradients are the last results
 
 
 class _Gradients(torch.autograd.Function):
@@ -130,6 +267,75 @@ class _Gradients(torch.autograd.Function):
         return (None, None, *[None] * len(ctx.gradients), *[g * upstream for g in ctx.gradients])
 
 
+class _Placing:
+    """Names and places the arguments and results of a joint graph."""
+
+    def __init__(self, joint: Joint, wrapped: _Wrapped, call: _Call, input_text: Callable[[int, torch.Tensor], str]):
+        self.joint = joint
+        self.plan = wrapped.plan
+        self.call = call
+        self._input_text = input_text
+        self.inputs: dict[str, str] = {}
+        self.outputs: dict[str, str] = {}
+
+    def source(self, descriptor: Any) -> Any:
+        """The name of a parameter or buffer, or the position of a tensor of the call."""
+        if isinstance(target := getattr(descriptor, "target", None), str):
+            return target
+        if type(descriptor).__name__ == "PlainAOTInput":
+            return descriptor.idx
+        raise UsageError(f"dtc.torch.parallelize does not support what PyTorch traced: {descriptor.expr()}")
+
+    def _name(self, source: Any) -> str:
+        return self.call.tensor_names[source] if isinstance(source, int) else source.removeprefix("model.")
+
+    def _text(self, source: Any, value: torch.Tensor) -> str:
+        if isinstance(source, int):
+            return self._input_text(source, value)
+        dims = self.plan.parameters.get(source.removeprefix("model."), [[] for _ in value.shape])
+        return sharding_text(dims)
+
+    def arguments(self) -> list[Any]:
+        out = []
+        for node, descriptor in self.joint.inputs:
+            if type(descriptor).__name__ == "TangentAOTInput":
+                replace_by_one(self.joint.graph.graph, node)
+                continue
+            source = self.source(descriptor)
+            rename(node, self._name(source))
+            self.inputs[node.name] = self._text(source, node.meta["val"])
+            out.append(source)
+        return out
+
+    def results(self) -> tuple[list[Any], list[Any]]:
+        """Orders the results: new values of arguments, outputs, gradients. Returns whose the first and last are."""
+        graph = self.joint.graph.graph
+        groups: dict[str, list[tuple[torch.fx.Node, Any]]] = {"mutated_input": [], "idx": [], "grad_of": []}
+        for node, descriptor in self.joint.outputs:
+            kind = next((k for k in groups if hasattr(descriptor, k)), None)
+            if kind is None or "Metadata" in type(descriptor).__name__:
+                raise UsageError(f"dtc.torch.parallelize does not support what PyTorch traced: {descriptor.expr()}")
+            groups[kind].append((node, descriptor))
+        names = {"mutated_input": "new_", "grad_of": "grad_"}
+        for kind, prefix in names.items():
+            for i, (node, descriptor) in enumerate(groups[kind]):
+                source = self.source(getattr(descriptor, kind))
+                text = self._text(source, node.meta["val"])
+                made = unique_output(graph, node, text)
+                rename(made, prefix + self._name(source))
+                self.outputs[made.name] = text
+                groups[kind][i] = (made, descriptor)
+        if groups["idx"] and groups["idx"][0][0].op != "placeholder":
+            rename(groups["idx"][0][0], "loss")
+        self.joint.set_outputs([each for group in groups.values() for each in group])
+        whose = [[self.source(getattr(d, kind)) for _, d in groups[kind]] for kind in names]
+        return whose[0], whose[1]
+
+    def placement(self) -> dict[str, Any]:
+        axes = [[axis, size] for axis, size in self.plan.axes.items()]
+        return {"mesh": {"name": MESH, "axes": axes}, "inputs": self.inputs, "outputs": self.outputs}
+
+
 class Parallel(torch.nn.Module):
     """A model whose training step dtc runs over a mesh: see dtc.torch.parallelize."""
 
@@ -144,123 +350,90 @@ class Parallel(torch.nn.Module):
         super().__init__()
         self.module = model
         self.plan = plan
-        self._traced = (_Wrapped(model, loss),)  # in a tuple: not a submodule, whose parameters would be listed twice
+        self._traced = (_Wrapped(model, loss, plan),)  # in a tuple: no submodule, whose parameters would be listed twice
         self._input_shardings = dict(inputs)
         self._options = dict(options)
-        self._steps: dict[Any, _Step] = {}
+        self._steps: OrderedDict[Any, _Step] = OrderedDict()
         self._last: Optional[tuple[_Step, list[Any]]] = None
 
     # --- tracing ---
 
-    def _input_text(self, position: int, value: torch.Tensor) -> str:
-        given = self._input_shardings.get(position)
-        if given is not None:
-            return given
+    def _check_inputs(self, call: _Call) -> None:
+        for key, text in self._input_shardings.items():
+            if key not in call.tensor_names and key not in range(len(call.tensors)):
+                raise UsageError(f"inputs={{{key!r}: ...}}: the call has the inputs {', '.join(call.tensor_names)}")
+            for word in re.findall(r"[A-Za-z]\w*", text):
+                if word not in self.plan.axes and word != "rep":
+                    raise UsageError(f"inputs={{{key!r}: {text!r}}}: the mesh has the axes {', '.join(self.plan.axes)}")
+
+    def _input_text(self, call: _Call, position: int, value: torch.Tensor) -> str:
+        for key in (call.tensor_names[position], position):
+            if key in self._input_shardings:
+                return self._input_shardings[key]
         dims: list[list[str]] = [[] for _ in range(value.dim())]
         if dims:
             dims[0] = list(self.plan.data)
         return sharding_text(dims)
 
-    def _placement(self, graph: torch.fx.GraphModule, signature: Any) -> dict[str, Any]:
-        """The shardings of arguments and results, by names; adds the gathers of weights to the graph."""
-        inputs: dict[str, str] = {}
-        outputs: dict[str, str] = {}
-        nodes = [n for n in graph.graph.nodes if n.op == "placeholder"]
-        users = list(signature.user_inputs)
-        by_parameter = {
-            name: self.plan.parameters.get(name.removeprefix("model."), [[] for _ in p.shape])
-            for name, p in self._traced[0].named_parameters(remove_duplicate=False)
-        }
-        for node in nodes:
-            value = node.meta.get("val")
-            if not isinstance(value, torch.Tensor):
-                continue
-            if node.name in signature.inputs_to_parameters:
-                dims = by_parameter[signature.inputs_to_parameters[node.name]]
-                inputs[node.name] = sharding_text(dims)
-                at_use = [[axis for axis in d if axis not in self.plan.data] for d in dims]
-                if at_use != dims:
-                    _gather_at_use(graph.graph, node, sharding_text(at_use))
-            elif node.name in users:
-                inputs[node.name] = self._input_text(users.index(node.name), value)
-            else:
-                inputs[node.name] = sharding_text([[] for _ in value.shape])
-        for name, parameter in signature.backward_signature.gradients_to_parameters.items():
-            outputs[name] = sharding_text(by_parameter[parameter])
-        graph.recompile()
-        axes = [[axis, size] for axis, size in self.plan.axes.items()]
-        return {"mesh": {"name": MESH, "axes": axes}, "inputs": inputs, "outputs": outputs}
-
-    def _trace(self, args: Sequence[Any]) -> _Step:
-        from torch._functorch.aot_autograd import aot_export_module
-
+    def _trace(self, call: _Call) -> _Step:
         wrapped = self._traced[0]
-        with _hooked(self.module, self.plan.activations), torch.enable_grad():
-            graph, signature = aot_export_module(
-                wrapped, tuple(args), trace_joint=True, output_loss_index=0, decompositions=_decompositions()
-            )
-        placement = self._placement(graph, signature)
-        with tempfile.NamedTemporaryFile(prefix="dtc-", suffix=".pt2") as file:
-            file.write(program_of(graph, placement))
-            file.flush()
-            text = command(["import", file.name])
-        executable = compile_program(text, results="torch", **self._options)
-        gradients = signature.backward_signature.gradients_to_parameters
-        return _Step(
-            executable,
-            text,
-            [*signature.parameters, *signature.buffers],
-            list(signature.buffers_to_mutate.values()),
-            len(signature.user_outputs),
-            [gradients[n.name] for n in graph.graph.output_node().args[0] if getattr(n, "name", None) in gradients],
-        )
+        wrapped.call = call
+        examples = [x.detach().requires_grad_(x.requires_grad and torch.is_grad_enabled()) for x in call.tensors]
+        try:
+            with _hooked(self.module, self.plan), joint_graph(wrapped, self.module, examples) as joint:
+                placing = _Placing(joint, wrapped, call, lambda i, value: self._input_text(call, i, value))
+                arguments = placing.arguments()
+                mutated, gradients = placing.results()
+                joint.graph.recompile()
+                program = program_of(joint.graph, placing.placement())
+        finally:
+            wrapped.call = None
+        assert wrapped.output is not None
+        executable = compile_program(program, name="<torch>", results="torch", **self._options)
+        return _Step(executable, program, arguments, mutated, wrapped.output, gradients)
 
-    def _step(self, args: Sequence[Any]) -> _Step:
-        leaves, structure = tree_flatten(tuple(args))
-        for position, leaf in enumerate(leaves):
-            if not isinstance(leaf, torch.Tensor):
-                raise UsageError(f"input {position}: expected a tensor, but got {type(leaf).__name__}")
-            if leaf.requires_grad:
-                raise UsageError(f"input {position} requires a gradient; only parameters get one")
-        for position in self._input_shardings:
-            if position not in range(len(leaves)):
-                raise UsageError(f"inputs={{{position!r}: ...}}: the call has {len(leaves)} inputs, counted from 0")
+    def _step(self, call: _Call) -> _Step:
+        self._check_inputs(call)
         wrapped = self._traced[0]
         key = (
-            str(structure),
+            call.key,
+            torch.is_grad_enabled(),
             torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu"),
-            *[(tuple(leaf.shape), leaf.dtype) for leaf in leaves],
             *[module.training for module in wrapped.modules()],
             *[p.requires_grad for p in wrapped.parameters()],
         )
         if key not in self._steps:
-            self._steps[key] = self._trace(args)
+            self._steps[key] = self._trace(call)
+            if len(self._steps) > DEFAULT_CACHE_SIZE:
+                self._steps.popitem(last=False)
+        self._steps.move_to_end(key)
         return self._steps[key]
 
     # --- calls ---
 
-    def forward(self, *args: Any) -> Any:
-        """The loss, and the model's other outputs, which carry no gradient."""
-        step = self._step(args)
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the model returns: the loss, and other outputs, which carry no gradient."""
         wrapped = self._traced[0]
-        states = dict(wrapped.named_parameters(remove_duplicate=False))
-        states.update(wrapped.named_buffers(remove_duplicate=False))
-        values = [states[name].detach() for name in step.states]
-        values += [leaf.detach().contiguous() for leaf in tree_leaves(args)]
+        call = _Call(wrapped, args, kwargs)
+        step = self._step(call)
+        owners: dict[Any, torch.Tensor] = dict(enumerate(call.tensors))
+        owners.update(wrapped.named_parameters(remove_duplicate=False))
+        owners.update(wrapped.named_buffers(remove_duplicate=False))
+        values = [owners[source].detach().contiguous() for source in step.arguments]
         if step.executable.num_arguments > len(values):
             values.append(_seed())
         self._last = (step, values)
         results = step.executable(*values)
         results = list(results) if isinstance(results, (tuple, list)) else [results]
         with torch.no_grad():
-            for name, value in zip(step.mutated, results):
-                states[name].copy_(value)
-        outputs = results[len(step.mutated) : len(step.mutated) + step.outputs]
-        gradients = results[len(step.mutated) + step.outputs :]
-        if torch.is_grad_enabled():
-            parameters = [states[name] for name in step.gradients]
-            outputs[0] = _Gradients.apply(outputs[0], len(gradients), *gradients, *parameters)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+            for source, value in zip(step.mutated, results):
+                owners[source].copy_(value)
+        end = len(results) - len(step.gradients)
+        outputs = results[len(step.mutated) : end]
+        if step.gradients:
+            receivers = [owners[source] for source in step.gradients]
+            outputs[0] = _Gradients.apply(outputs[0], len(receivers), *results[end:], *receivers)
+        return step.output.of(outputs)
 
     # --- reports: of the step that ran last ---
 
@@ -275,7 +448,7 @@ class Parallel(torch.nn.Module):
 
     def text(self) -> str:
         """The traced program, forward and backward, with its annotations."""
-        return self._ran()[0].program
+        return command(["import", "-"], input=self._ran()[0].program)
 
     def explain(self, value: str = "") -> Any:
         """Every collective, why it is needed and what it costs; or why a value is sharded as it is."""
@@ -283,7 +456,7 @@ class Parallel(torch.nn.Module):
 
     def collectives(self) -> list[dict[str, Any]]:
         """The same collectives as data: kind, axes, bytes."""
-        return json.loads(command(["explain", "-", "--json"], input=self.text()))["collectives"]
+        return json.loads(command(["explain", "-", "--json"], input=self._ran()[0].program))["collectives"]
 
     def stats(self) -> Any:
         """Times, bytes and throughput of each step of the program."""
@@ -303,7 +476,7 @@ def parallelize(
     mesh: Any = None,
     loss: Optional[Callable[..., torch.Tensor]] = None,
     data: Union[None, str, Sequence[str]] = None,
-    inputs: Optional[Mapping[int, str]] = None,
+    inputs: Optional[Mapping[Union[int, str], str]] = None,
     **options: Any,
 ) -> Parallel:
     """The model as a callable whose training step is one program, forward and backward, over a mesh of devices.
@@ -313,11 +486,11 @@ def parallelize(
         distribute_tensor; a model that is parallelized already; parallel styles by module, as parallelize_module
         takes them; or placements by parameter, {"up.weight": [Replicate(), Shard(0)]}.
     mesh: the root DeviceMesh; by default that of the plan's parameters. All of its dims must have names.
-    loss: loss(output, target), which takes the last argument of a call. Without it the model returns the loss,
-        alone or as the first of its outputs.
+    loss: loss(output, target), which takes the last positional argument of a call. Without it the model returns the
+        loss, alone, as the first of its outputs, or under the name "loss".
     data: the mesh axes that shard dim 0 of every input; by default those of fully_shard and those that place no
         parameter.
-    inputs: other shardings of inputs, by position: {1: "{_, dp}"}.
+    inputs: other shardings of inputs, by name or position: {"mask": "{_, dp}"}.
     options: those of dtc.compile, such as backend="cuda".
     """
     options.pop("results", None)

@@ -26,6 +26,23 @@ class Activation:
 
 
 @dataclass
+class Precision:
+    """fully_shard's MixedPrecisionPolicy of a parameter: None is the parameter's own dtype."""
+
+    use: Optional[torch.dtype]  # in which it is gathered and used
+    reduce: Optional[torch.dtype]  # in which its gradient is reduced
+
+
+@dataclass
+class Cast:
+    """fully_shard's MixedPrecisionPolicy of a module: floating-point tensors that enter and leave it become those."""
+
+    module: str
+    inputs: Optional[torch.dtype]
+    outputs: Optional[torch.dtype]
+
+
+@dataclass
 class Plan:
     """A plan as data: the mesh, and the axes that shard each dim of each parameter, major to minor."""
 
@@ -33,6 +50,8 @@ class Plan:
     parameters: dict[str, list[list[str]]]
     activations: list[Activation]
     data: tuple[str, ...]  # the axes that shard the batch
+    precision: dict[str, Precision] = field(default_factory=dict)  # of parameters that have a policy
+    casts: list[Cast] = field(default_factory=list)
 
 
 def sharding_text(dims: Sequence[Sequence[str]]) -> str:
@@ -145,18 +164,31 @@ def _recorded(model: torch.nn.Module, found: list[Activation]) -> Iterator[None]
             kind._apply = original
 
 
-def _fsdp_axes(model: torch.nn.Module) -> set[str]:
+def _read_fsdp(model: torch.nn.Module, plan: Plan) -> set[str]:
+    """The axes of fully_shard; adds its policies of mixed precision to the plan."""
     from torch.distributed.fsdp import FSDPModule
 
-    out: set[str] = set()
+    axes: set[str] = set()
+    paths = {id(module): path for path, module in model.named_modules()}
     for path, module in model.named_modules():
-        if isinstance(module, FSDPModule):
-            state = module._get_fsdp_state()
-            groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]
-            for group in groups:
-                if group is not None:
-                    out |= set(names_of(group.mesh_info.mesh, f"fully_shard of module '{path}'"))
-    return out
+        if not isinstance(module, FSDPModule):
+            continue
+        state = module._get_fsdp_state()
+        policy = state._mp_policy
+        inputs = policy.param_dtype if policy.cast_forward_inputs else None
+        if inputs or policy.output_dtype:
+            plan.casts.append(Cast(path, inputs, policy.output_dtype))
+        groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]
+        for group in [group for group in groups if group is not None]:
+            axes |= set(names_of(group.mesh_info.mesh, f"fully_shard of module '{path}'"))
+            for parameter in group.fsdp_params:
+                policy = getattr(parameter, "mp_policy", policy)
+                info = parameter._module_info
+                owners = [(info.module, info.param_name), *zip(info.shared_modules, info.shared_param_names)]
+                for owner, name in owners if policy.param_dtype or policy.reduce_dtype else ():
+                    full = f"{paths[id(owner)]}.{name}".lstrip(".")
+                    plan.precision[full] = Precision(policy.param_dtype, policy.reduce_dtype or policy.param_dtype)
+    return axes
 
 
 def _check_styles(model: torch.nn.Module, plan: Mapping[str, Any]) -> None:
@@ -230,15 +262,16 @@ def read_plan(model: torch.nn.Module, plan: Any, mesh: Any, data: Union[None, st
         parameters = _parameter_dims(parallel, axes)
         if set(parameters) != names:
             raise UsageError("the plan's model has other parameters than the model: " + ", ".join(sorted(set(parameters) ^ names)))
+    plan_read = Plan(axes, parameters, found, ())
+    fsdp = _read_fsdp(parallel, plan_read) if parallel is not None else set()
     if data is None:
-        fsdp = _fsdp_axes(parallel) if parallel is not None else set()
         used = {a.axis for a in found} | {axis for dims in parameters.values() for d in dims for axis in d}
         data = [axis for axis in axes if axis in fsdp or axis not in used]
-    data = (data,) if isinstance(data, str) else tuple(data)
-    for axis in data:
+    plan_read.data = (data,) if isinstance(data, str) else tuple(data)
+    for axis in plan_read.data:
         if axis not in axes:
             raise UsageError(f"data='{axis}': the mesh has the axes {', '.join(axes)}")
-    return Plan(axes, parameters, found, data)
+    return plan_read
 
 
-__all__ = ["Activation", "Plan", "dims_of", "names_of", "read_plan", "sharding_text"]
+__all__ = ["Activation", "Cast", "Plan", "Precision", "dims_of", "names_of", "read_plan", "sharding_text"]
