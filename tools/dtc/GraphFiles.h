@@ -12,7 +12,7 @@ namespace dtc {
 [[nodiscard]] Result<Module> loadGraph(Environment&, const GraphFormat&, const std::string& path,
                                        const ReadOptions&);
 // Imports a file for its list of problems.
-[[nodiscard]] Result<ImportedProgram> graphProblems(Environment&, const GraphFormat&,
-                                                    const std::string& path, const ReadOptions&);
+[[nodiscard]] Result<ImportedProgram> graphProblems(Environment&, const GraphFormat&, const std::string& path,
+                                                    const ReadOptions&);
 
 } // namespace dtc

@@ -12,8 +12,8 @@ namespace dtc {
 // The format of a program in memory, judged by its first bytes.
 [[nodiscard]] const GraphFormat* graphFormatOfBytes(std::string_view bytes);
 // Imports a file. `report`: list its problems instead of reporting them to `diags`.
-[[nodiscard]] Result<ImportedProgram> importGraph(const GraphFormat&, InputFile, const ReadOptions&, bool report,
-                                                  Diagnostics& diags);
+[[nodiscard]] Result<ImportedProgram> importGraph(const GraphFormat&, InputFile, const ReadOptions&,
+                                                  bool report, Diagnostics& diags);
 // A file as the .dt text of what it imports, with its verified types. Diagnostics refer to `listing`, the listing of
 // the file's graph; the error then has no message.
 [[nodiscard]] Result<SourceText> graphText(const GraphFormat&, InputFile, const ReadOptions&, Diagnostics&,
