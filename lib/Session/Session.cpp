@@ -68,7 +68,14 @@ Result<std::unique_ptr<Executable>> Session::load(Backend& backend, ThreadPool& 
   return Executable::load(m_, entry_, backend, pool, options);
 }
 
+// Each device has buffers and messages of its own: 16,384 of them take more than a minute.
+constexpr int64_t kMaxLocalDevices = 1 << 16;
+
 Result<std::unique_ptr<Backend>> Machine::backend(const BackendChoice& choice, int64_t numDevices) {
+  if (numDevices > kMaxLocalDevices)
+    return usageError("the mesh has " + std::to_string(numDevices) + " devices, but a run has at most " +
+                      std::to_string(kMaxLocalDevices) +
+                      ", all in this process; `dtc explain` and `dtc opt` take meshes of any size");
   if (choice.name == "cuda-emu") return makeCudaEmuBackend(jit, choice.emulatorChecks);
   if (choice.name == "cpu") return makeCpuBackend(jit, pool, numDevices, config_, choice.optLevel);
   {

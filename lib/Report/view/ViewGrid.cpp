@@ -19,6 +19,12 @@ struct FixedAxis {
 // The indices of a mesh axis that hold a shard: "2", "*" for all of them, "0-1", "0,2".
 std::string indicesText(const Mesh& mesh, const MeshAxis& axis, std::span<const FixedAxis> fixed,
                         bool pending) {
+  if (pending) return "+";
+  // Without a loop over the axis, which may have 10^8 indices.
+  const auto along = [&](const FixedAxis& f) { return f.axis.name == axis.name; };
+  const auto first = std::ranges::find_if(fixed, along);
+  if (first == fixed.end()) return axis.size > 1 ? "*" : "0";
+  if (first->axis.isFullAxis()) return std::to_string(first->index);
   std::vector<int64_t> held;
   for (int64_t c = 0; c < axis.size; ++c) {
     bool here = true;
@@ -30,7 +36,6 @@ std::string indicesText(const Mesh& mesh, const MeshAxis& axis, std::span<const 
     if (here) held.push_back(c);
   }
   const auto count = static_cast<int64_t>(held.size());
-  if (pending) return "+";
   if (count == axis.size && axis.size > 1) return "*";
   if (count == 1) return std::to_string(held[0]);
   if (held.back() - held.front() + 1 == count)
