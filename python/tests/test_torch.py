@@ -3,6 +3,7 @@
 import os
 import tempfile
 import unittest
+import warnings
 
 import dtc
 import numpy as np
@@ -427,6 +428,17 @@ class TorchDistributed(unittest.TestCase):
             text = dtc.command(["import", path])
             self.assertRegex(text, r"%tangents_1: +f32\[8, 4\] of f32\[8, 8\] @mesh\{_, tp\}")
 
+    def test_local_programs_that_differ(self):
+        import torch
+        import dtc.torch
+        from torch.distributed.tensor import Replicate
+        from torch.distributed.tensor.parallel import RowwiseParallel, parallelize_module
+
+        for model, x in ((torch.nn.Embedding(16, 4), self.y), (torch.nn.Linear(6, 4), self.x)):
+            parallelize_module(model, self.mesh["tp"], RowwiseParallel(input_layouts=Replicate()))
+            with tempfile.TemporaryDirectory() as folder, self.assertWarnsRegex(UserWarning, "device 3 runs another program"):
+                dtc.torch.export_local(model, (x,), f"{folder}/local.pt2")
+
     def test_wrong_plans(self):
         import torch.distributed as dist
         from torch.distributed.tensor import Replicate, Shard
@@ -457,7 +469,9 @@ class TorchDistributed(unittest.TestCase):
         parallelize_module(parallel, self.mesh["tp"], self.styles())
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "local.pt2")
-            dtc.torch.export_local(parallel, (self.x,), path)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)
+                dtc.torch.export_local(parallel, (self.x,), path)
             self.assertIn("all_reduce", dtc.command(["audit", path]))
             out = self.model(self.x)
             tangent = torch.randn_like(out)

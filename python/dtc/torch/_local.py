@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import Any, Mapping, Optional, Sequence, Union
+import warnings
+from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .._errors import UsageError
 from ._graph import program_of
@@ -44,6 +48,45 @@ def _without_meshes(graph: torch.fx.GraphModule) -> list[Any]:
             graph.graph.erase_node(node)
     graph.recompile()
     return end.meta["desc"]
+
+
+@contextlib.contextmanager
+def _as_device(rank: int) -> Iterator[None]:
+    """While it is active, meshes tell the coordinates of another device than this one."""
+    kept = DeviceMesh.get_rank
+
+    def coordinates(mesh: Any) -> Any:
+        with _disable_current_modes():  # it computes with tensors
+            all_meshes = mesh._layout.remap_to_tensor(mesh._rank_map)  # a submesh of each device along the other axes
+            return tuple((all_meshes == rank).nonzero()[0].tolist()[1:])
+
+    DeviceMesh._coordinate_on_dim = property(
+        coordinates, lambda mesh, value: mesh.__dict__.__setitem__("_coordinate_on_dim", value)
+    )
+    DeviceMesh.get_rank = lambda self: rank
+    try:
+        yield
+    finally:
+        del DeviceMesh._coordinate_on_dim
+        DeviceMesh.get_rank = kept
+
+
+def _warn_if_devices_differ(model: torch.nn.Module, mesh: Any, args: Sequence[Any], graph: torch.fx.Graph) -> None:
+    """A graph is traced for the first device. Not every program is the same on all of them."""
+    with _disable_current_modes():
+        last = int(mesh.mesh.max())
+    with _as_device(last), joint_graph(model, model, args) as joint:
+        for node, other in zip(graph.nodes, joint.graph.graph.nodes):
+            if (node.target, str(node.args), str(node.kwargs)) == (other.target, str(other.args), str(other.kwargs)):
+                continue
+            place = node.meta.get("stack_trace", "").replace('File "', "").replace('", line ', ":").partition(", in ")[0]
+            op = node.target if isinstance(node.target, torch._ops.OpOverload) else node.name
+            warnings.warn(
+                f"device {last} runs another program than device 0, which the file has: {op} "
+                f"{f'at {place} ' if place else ''}depends on the device. Audit the file, but do not run it.",
+                stacklevel=3,
+            )
+            return
 
 
 class _Placed:
@@ -106,7 +149,7 @@ def export_local(
     outputs: shardings of the model's results, by position; required of DTensors, by default replicated.
 
     `dtc audit`, `dtc run` and the other verbs read the file: shapes are those of one device, and process groups
-    are written as the mesh axes that they are along.
+    are written as the mesh axes that they are along. A warning says if other devices run another program.
     """
     if mesh is None:
         meshes = [p.device_mesh for p in model.parameters() if isinstance(p, DTensor)]
@@ -116,6 +159,7 @@ def export_local(
     placed = _Placed(model, mesh, args, inputs or {}, outputs or {})
     with joint_graph(model, model, args) as joint:
         graph = joint.graph
+        _warn_if_devices_differ(model, mesh, args, graph.graph)
         _without_meshes(graph)
         found: dict[str, str] = {}
         for node in graph.graph.nodes:
