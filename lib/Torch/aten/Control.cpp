@@ -102,7 +102,7 @@ ImportResults map(ImportContext& c) {
                       });
 }
 
-// wrap_with_set_grad_enabled(flag, graph, operands...), wrap_with_autocast: the graph itself
+// wrap_with_set_grad_enabled(flag, graph, operands...) and other hints: the graph itself
 ImportResults wrapped(ImportContext& c) {
   std::vector<ValueId> operands;
   std::optional<ImportGraphRef> graph;
@@ -122,6 +122,11 @@ ImportResults wrapped(ImportContext& c) {
   std::vector<Expr> out;
   for (ValueId v : c.scope.inlined(*graph, operands, c.b)) out.push_back(c.bound(v));
   return out;
+}
+
+// The stacks have as many elements as the loop has iterations.
+ImportResults stackedWhileLoop(ImportContext& c) {
+  c.fail("has results whose sizes depend on data: use scan, or while_loop with a tensor that is written to");
 }
 
 // with_effects(token, op, …): the results of an op, behind the token that orders it. dtc's checks have no order.
@@ -177,6 +182,10 @@ const ImportRow kRows[] = {
     {"higher_order.wrap_with_set_grad_enabled", wrapped},
     {"higher_order.wrap_with_autocast", wrapped},
     {"higher_order.invoke_subgraph", wrapped},
+    {"higher_order.invoke_quant", wrapped},
+    {"higher_order.invoke_quant_packed", wrapped},
+    {"higher_order.flex_gemm", wrapped},
+    {"higher_order.while_loop_stack_output", stackedWhileLoop},
 };
 
 } // namespace

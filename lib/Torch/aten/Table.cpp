@@ -14,12 +14,13 @@ const RowMap& rowMap() {
   static const RowMap map = [] {
     RowMap out;
     for (ImportRows rows :
-         {torchPointwiseRows(), torchSpecialRows(),  torchCreateRows(),     torchShapeRows(),
-          torchSliceRows(),     torchReduceRows(),   torchSortRows(),       torchIndexRows(),
-          torchContractRows(),  torchNormRows(),     torchWindowRows(),     torchLossRows(),
-          torchGradientRows(),  torchControlRows(),  torchLinalgRows(),     torchLuRows(),
-          torchPairRows(),      torchBagRows(),      torchFourierRows(),    torchMiscRows(),
-          torchRecurrentRows(), torchBackwardRows(), torchDistributedRows()})
+         {torchPointwiseRows(), torchSpecialRows(),  torchCreateRows(),      torchShapeRows(),
+          torchSliceRows(),     torchReduceRows(),   torchSortRows(),        torchIndexRows(),
+          torchContractRows(),  torchNormRows(),     torchWindowRows(),      torchLossRows(),
+          torchGradientRows(),  torchControlRows(),  torchLinalgRows(),      torchLuRows(),
+          torchPairRows(),      torchBagRows(),      torchFourierRows(),     torchMiscRows(),
+          torchRecurrentRows(), torchBackwardRows(), torchDistributedRows(), torchBesselRows(),
+          torchSegmentRows(),   torchSignalRows()})
       for (const ImportRow& row : rows) out.emplace(row.target, &row);
     return out;
   }();

@@ -35,5 +35,8 @@ using ImportRows = std::span<const ImportRow>;
 [[nodiscard]] ImportRows torchMiscRows();
 [[nodiscard]] ImportRows torchRecurrentRows();
 [[nodiscard]] ImportRows torchDistributedRows();
+[[nodiscard]] ImportRows torchBesselRows();
+[[nodiscard]] ImportRows torchSegmentRows();
+[[nodiscard]] ImportRows torchSignalRows();
 
 } // namespace dtc

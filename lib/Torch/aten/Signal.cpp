@@ -1,0 +1,169 @@
+// Windows of a signal, differences, chunks and hashes.
+#include "aten/Aten.h"
+#include "aten/Table.h"
+#include "dtc/Import/rows/Composites.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dtc {
+namespace aten::signal {
+namespace {
+
+// The short-time Fourier transform: [.., L] -> [.., frequencies, frames].
+ImportResults stft(ImportContext& c) {
+  const Expr x = c.tensor("self");
+  const int64_t n = c.integer("n_fft"), length = staticDims(c.b, {x.dims().back()})[0];
+  if (n < 1 || n > length)
+    c.fail("transforms " + std::to_string(n) + " elements of " + std::to_string(length));
+  const int64_t hop = c.integer("hop_length", std::max<int64_t>(n / 4, 1)),
+                width = c.integer("win_length", n);
+  if (hop < 1 || width < 1 || width > n) c.fail("has a step or a window without elements");
+  if (c.flag("center", false)) c.fail("pads its operand: export pads first");
+  const int64_t frames = 1 + (length - n) / hop;
+  constexpr int64_t kMost = 1 << 26;
+  if (frames > kMost / n) c.fail("has too many frames");
+  const Expr start = reshapeTo(counted(c.b, frames) * hop, {frames, 1});
+  const Expr at = reshapeTo(start + counted(c.b, n), {frames * n});
+  const bool single = x.rank() == 1;
+  const Expr rows = single ? withDim(x, 0) : x;
+  const Expr taken = reshapeTo(ops::index_select(rows, at, {.dim = 1}), {rows.dims().at(0), frames, n});
+  const int64_t left = (n - width) / 2;
+  const DType part = partType(x.dtype());
+  Expr window = c.has("window") ? c.tensor("window") : filled(c.b, part, {width}, 1);
+  if (width < n)
+    window = ops::pad(window, {.value = c.literal(0.0, window.dtype()),
+                               .low = std::vector<int64_t>{left},
+                               .high = std::vector<int64_t>{n - width - left}});
+  const bool real = !isComplex(x.dtype()) && !isComplex(window.dtype());
+  const DType d = real ? part : complexType(part).value_or(DType::C64);
+  Expr z = taken.as(d) * window.as(d);
+  if (real) z = ops::complex(z, filled(c.b, part, z.dims(), 0));
+  z = fourierTransform(z, 2, false, c.flag("normalized", false) ? 1 / std::sqrt(static_cast<double>(n)) : 1);
+  if (c.flag("onesided", real)) z = sliceOf(z, 2, 0, n / 2 + 1);
+  z = swapped(z, 1, 2);
+  if (single) z = withoutDim(z, 0);
+  if (isComplex(c.result().dtype)) return z;
+  return ops::stack(c.b, {ops::real(z), ops::imag(z)}, static_cast<int64_t>(z.rank()));
+}
+
+// --- torch.gradient: differences along a dim ---
+
+struct Spacing {
+  Expr step; // between neighbors; invalid: equal to `even`
+  double even = 1;
+};
+
+Expr at(Expr x, int64_t d, int64_t first, int64_t limit) { return sliceOf(x, d, first, limit); }
+
+Expr differences(ImportContext& c, Expr x, int64_t d, const Spacing& s, int64_t order) {
+  const int64_t n = staticDims(c.b, {x.dims().at(static_cast<size_t>(d))})[0];
+  if (order < 1 || order > 2 || n <= order) c.fail("has a dim with too few elements for its edges");
+  Dims own(x.rank(), Dim(1));
+  own[static_cast<size_t>(d)] = n - 1;
+  const Expr step = s.step.valid() ? s.step : filled(c.b, x.dtype(), {Dim(n - 1)}, s.even);
+  const Expr h = reshapeTo(step.as(x.dtype()), own);
+  const auto slope = [&](int64_t i) {
+    return (at(x, d, i + 1, i + 2) - at(x, d, i, i + 1)) / at(h, d, i, i + 1);
+  };
+  Expr first = slope(0), last = slope(n - 2);
+  std::vector<Expr> parts;
+  if (n > 2) {
+    const Expr low = at(h, d, 0, n - 2), high = at(h, d, 1, n - 1);
+    const Expr below = (at(x, d, 1, n - 1) - at(x, d, 0, n - 2)) / low,
+               above = (at(x, d, 2, n) - at(x, d, 1, n - 1)) / high;
+    const Expr inner = (below * high + above * low) / (low + high);
+    if (order == 2) {                    // the parabola through three points
+      const auto bend = [&](int64_t i) { // the change of slope at the edge
+        const Expr a = at(h, d, i, i + 1), b = at(h, d, i + 1, i + 2);
+        return (slope(i + 1) - slope(i)) / (a + b);
+      };
+      first = first - bend(0) * at(h, d, 0, 1);
+      last = last + bend(n - 3) * at(h, d, n - 2, n - 1);
+    }
+    parts = {first, inner, last};
+  } else {
+    parts = {first, last};
+  }
+  return concatOf(c.b, parts, d);
+}
+
+ImportResults gradient(ImportContext& c) {
+  const Expr x = c.tensor("self");
+  const std::vector<int64_t> d = dims(c, "dim", x.rank());
+  std::vector<Spacing> spacing(d.size());
+  if (c.is<std::vector<ImportValueRef>>("spacing")) {
+    const std::vector<Expr> given = c.tensors("spacing");
+    if (given.size() != d.size()) c.fail("has coordinates of other dims");
+    for (size_t i = 0; i < d.size(); ++i) {
+      const int64_t n = staticDims(c.b, {x.dims().at(static_cast<size_t>(d[i]))})[0];
+      if (!given[i].valid() || given[i].dims() != Dims{n}) c.fail("has coordinates of other sizes");
+      spacing[i].step = sliceOf(given[i], 0, 1, n) - sliceOf(given[i], 0, 0, n - 1);
+    }
+  } else if (c.has("spacing")) {
+    const ImportAttribute* a = c.attribute("spacing");
+    const bool list = a && (std::holds_alternative<std::vector<double>>(*a) ||
+                            std::holds_alternative<std::vector<ImportInt>>(*a));
+    const std::vector<double> given = list ? c.reals("spacing") : std::vector<double>{c.real("spacing")};
+    if (given.size() != d.size() && given.size() != 1) c.fail("has spacings of other dims");
+    for (size_t i = 0; i < d.size(); ++i) spacing[i].even = given[given.size() == 1 ? 0 : i];
+  }
+  std::vector<Expr> out;
+  for (size_t i = 0; i < d.size(); ++i)
+    out.push_back(differences(c, x, d[i], spacing[i], c.integer("edge_order", 1)));
+  return out;
+}
+
+// --- chunks ---
+
+// Each tensor padded with zeros to `num_chunks` equal parts of a dim, whose elements are joined.
+ImportResults chunkCat(ImportContext& c) {
+  const std::vector<Expr> all = c.tensors("tensors");
+  const int64_t count = c.integer("num_chunks");
+  if (count < 1 || all.empty()) c.fail("has no chunks");
+  std::vector<Expr> parts;
+  int64_t d = 0;
+  for (const Expr& x : all) {
+    if (!x.valid()) c.fail("has an absent tensor");
+    d = dimOf(c.b, c.integer("dim"), x.rank());
+    const int64_t n = staticDims(c.b, {x.dims().at(static_cast<size_t>(d))})[0],
+                  each = std::max<int64_t>((n + count - 1) / count, 1);
+    std::vector<int64_t> low(x.rank(), 0), high(x.rank(), 0);
+    high[static_cast<size_t>(d)] = each * count - n;
+    const Expr padded = ops::pad(x, {.value = c.literal(0.0, x.dtype()), .low = low, .high = high});
+    Dims dims(x.dims().begin(), x.dims().begin() + d);
+    const Dim rest = elementsOf(c.b, Dims(x.dims().begin() + d + 1, x.dims().end()));
+    dims.emplace_back(count);
+    dims.push_back(elementsOf(c.b, {rest, Dim(each)}));
+    parts.push_back(reshapeTo(padded, dims));
+  }
+  return concatOf(c.b, parts, d + 1);
+}
+
+// The exclusive or of the elements as 64-bit words: the parity of each bit.
+ImportResults hashTensor(ImportContext& c) {
+  if (c.integer("mode", 0) != 0) c.fail("has the mode " + std::to_string(c.integer("mode")));
+  const Expr x = c.tensor("self");
+  const Expr word = isFloat(x.dtype()) ? ops::bitcast(x.as(DType::F64), DType::U64)
+                                       : x.as(isBool(x.dtype()) ? DType::U8 : x.dtype()).as(DType::U64);
+  const std::vector<int64_t> over = dims(c, "dim", x.rank());
+  const Expr bit = counted(c.b, Dim(64), DType::U64);
+  const Expr bits = ops::shr(withDim(word, static_cast<int64_t>(x.rank())), bit) & 1;
+  const Expr odd = (over.empty() ? bits : ops::sum(bits, {.dims = over})) & 1;
+  const std::vector<int64_t> last{static_cast<int64_t>(odd.rank()) - 1};
+  return reshapeTo(ops::sum(ops::shl(odd, bit), {.dims = last}), resultDims(c)).as(c.result().dtype);
+}
+
+const ImportRow kRows[] = {
+    {"aten.stft", stft},
+    {"aten.gradient", gradient},
+    {"aten._chunk_cat", chunkCat},
+    {"aten.hash_tensor", hashTensor},
+};
+
+} // namespace
+} // namespace aten::signal
+
+ImportRows torchSignalRows() { return aten::signal::kRows; }
+
+} // namespace dtc
