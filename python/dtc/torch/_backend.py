@@ -10,6 +10,7 @@ import torch
 from .. import compile as compile_program
 from ._border import Lifted, Results, outputs_of, permute_arguments
 from ._graph import program_of
+from ._higher import expanded
 
 # Attention stays one op, which dtc fuses; its gradient needs PyTorch's own forward and backward ops. The others are
 # ops that dtc's table has as a whole: the fewer ops a graph has, the faster it is captured.
@@ -50,6 +51,7 @@ class _Graph:
     def __init__(self, graph: torch.fx.GraphModule, options: Mapping[str, Any]):
         self._options = {"threads": torch.get_num_threads(), **options}
         graph = _copy_of(graph)
+        expanded(graph, _decompositions)
         self._held = Lifted(graph).tensors
         self._results = Results(graph)
         self._orders = permute_arguments(graph)
@@ -130,6 +132,7 @@ def compile_graph(
     return make_boxed_func(_Graph(graph, options or {}))
 
 
+@functools.cache
 def _decompositions() -> dict[Any, Any]:
     from torch._decomp import core_aten_decompositions
 

@@ -43,12 +43,21 @@ def _named_types(graph: torch.fx.GraphModule) -> None:
             }
 
 
+def _tuples_of_results(graph: torch.fx.GraphModule) -> None:
+    """The serializer expects a tuple of results of a higher-order op, where gradients of them have a list."""
+    for module in graph.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            if isinstance(node.target, torch._ops.HigherOrderOperator) and isinstance(node.meta.get("val"), list):
+                node.meta["val"] = tuple(node.meta["val"])
+
+
 def program_of(graph: torch.fx.GraphModule, placement: Optional[Mapping[str, Any]] = None) -> bytes:
     """The graph as the contents of a .pt2 file without weights: all tensors are inputs.
 
     placement: the mesh and shardings, as lib/Torch/read/Placement.h says.
     """
     _named_types(graph)
+    _tuples_of_results(graph)
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
     signature = ExportGraphSignature(
         [InputSpec(InputKind.USER_INPUT, _argument(node), None) for node in inputs],
