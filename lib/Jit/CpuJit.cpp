@@ -140,7 +140,7 @@ static Result<std::vector<std::string>> packagedObjects(std::span<const SourceUn
 
 Result<std::vector<std::string>> CpuJit::Impl::objects(std::span<const SourceUnit> units,
                                                        const CompileMode& mode, size_t* numCompiled) const {
-  const std::string prologue = toHex(Sha256().field(mode.prologue.complete()).finish());
+  const std::string& prologue = mode.prologue.digest();
   if (config.packaged) return packagedObjects(units, mode, prologue, *config.packaged);
   std::vector<std::string> out(units.size()), keys(units.size());
   std::vector<size_t> missing;

@@ -1,5 +1,6 @@
 #include "dtc/Jit/Prologue.h"
 #include "dtc/Support/Result.h"
+#include "dtc/Support/Sha256.h"
 #include <algorithm>
 #include <cctype>
 #include <iterator>
@@ -69,6 +70,7 @@ Prologue::Prologue(std::string_view begin, std::initializer_list<std::string_vie
   };
   for (std::string_view name : common) add(name, true);
   for (std::string_view name : families) add(name, false);
+  digest_ = toHex(Sha256().field(complete()).finish());
 }
 
 std::string Prologue::complete() const {

@@ -165,6 +165,28 @@ def _call_python(functions):
     jax_callback.emit_python_callback = emit_python_callback
 
 
+def _layouts_are_row_major():
+    """JAX asks executables for their layouts; the interface of plugins has none for arguments, so that jaxlib would
+    parse the program of each executable again."""
+    from jax._src import layout
+    from jax._src.interpreters import pxla
+
+    of_jax = getattr(pxla, "_get_layouts_from_executable", None)
+    if of_jax is None:
+        return
+
+    def row_major(aval):
+        return layout.Layout(tuple(range(len(aval.shape))), (), 0)
+
+    def layouts(xla_executable, in_layouts, out_layouts, num_ordered_effects, in_avals, out_avals):
+        given = [l for l in (*in_layouts, *out_layouts) if isinstance(l, layout.Layout)]
+        if given or xla_executable.local_devices()[0].platform != NAME:
+            return of_jax(xla_executable, in_layouts, out_layouts, num_ordered_effects, in_avals, out_avals)
+        return [row_major(a) for a in in_avals], [row_major(a) for a in out_avals]
+
+    pxla._get_layouts_from_executable = layouts
+
+
 def _keep_cpu():
     """Callbacks get their arguments as arrays of JAX's CPU platform."""
     import jax
@@ -181,5 +203,6 @@ def initialize():
     xla_bridge.register_plugin(NAME, priority=500, library_path=path)
     _allow_donation()
     _lower_like_cpu()
+    _layouts_are_row_major()
     _call_python(_HostFunctions(path))
     _keep_cpu()

@@ -21,11 +21,12 @@ std::string fingerprintOf(std::string_view code, std::string_view options) {
 }
 
 void describe(CompiledPjrt& c) {
-  for (const PjrtValue& v : c.program.arguments()) {
+  for (const PjrtValue& v : c.program->arguments()) {
     c.argumentShardings.push_back(v.sharding.data());
     c.argumentShardingSizes.push_back(v.sharding.size());
+    c.argumentLayouts.push_back(layoutOf(v.dims.size()));
   }
-  for (const PjrtValue& v : c.program.results()) {
+  for (const PjrtValue& v : c.program->results()) {
     c.types.push_back(v.element->type);
     c.dims.insert(c.dims.end(), v.dims.begin(), v.dims.end());
     c.ranks.push_back(v.dims.size());
@@ -33,7 +34,23 @@ void describe(CompiledPjrt& c) {
     c.kindSizes.push_back(6);
     c.resultShardings.push_back(v.sharding.data());
     c.resultShardingSizes.push_back(v.sharding.size());
+    c.resultLayouts.push_back(layoutOf(v.dims.size()));
   }
+}
+
+// Null: see `error`.
+std::shared_ptr<const PjrtProgram> programOf(PJRT_Client& client, std::string_view code,
+                                             int64_t numPartitions, ApiError& error) {
+  auto text = PjrtProgram::textOf(code);
+  if (!text) {
+    error = apiError(text.error());
+    return nullptr;
+  }
+  if (auto cached = client.programs.find(*text, numPartitions)) return cached;
+  auto made = std::make_shared<PjrtProgram>();
+  if (!made->compile(std::move(*text), numPartitions, client.backend, client.machine, error)) return nullptr;
+  client.programs.add(made);
+  return made;
 }
 
 PJRT_Error* compile(PJRT_Client& client, std::string_view code, std::string_view options,
@@ -64,8 +81,8 @@ PJRT_Error* compile(PJRT_Client& client, std::string_view code, std::string_view
     loaded->devices.push_back(client.devices[static_cast<size_t>(id)]);
   }
   ApiError error;
-  if (!compiled->program.compile(code, read->numPartitions, client.backend, client.machine, error))
-    return pjrtError(error);
+  compiled->program = programOf(client, code, read->numPartitions, error);
+  if (!compiled->program) return pjrtError(error);
   describe(*compiled);
   loaded->assignment = deviceAssignment(compiled->deviceIds);
   loaded->compiled = std::move(compiled);
@@ -85,7 +102,7 @@ PJRT_Error* compileProgram(PJRT_Client_Compile_Args* a) {
 PJRT_Error* serialize(PJRT_Executable_Serialize_Args* a) {
   const CompiledPjrt& c = *a->executable->compiled;
   auto s = std::make_unique<PJRT_SerializedExecutable>();
-  s->bytes = std::string(kSerialized) + std::to_string(c.program.text().size()) + "\n" + c.program.text() +
+  s->bytes = std::string(kSerialized) + std::to_string(c.program->text().size()) + "\n" + c.program->text() +
              c.options;
   give(s->bytes, a->serialized_bytes, a->serialized_bytes_size);
   a->serialized_executable = s.release();
@@ -114,7 +131,7 @@ PJRT_Error* deserialize(PJRT_Executable_DeserializeAndLoad_Args* a) {
 
 // The program of one partition before kernels are made: JAX shows it.
 PJRT_Error* program(PJRT_Executable_OptimizedProgram_Args* a) {
-  const std::string& text = a->executable->compiled->program.partitionText();
+  const std::string& text = a->executable->compiled->program->partitionText();
   give("mlir", a->program->format, a->program->format_size);
   if (!a->program->code)
     a->program->code_size = text.size();
@@ -138,7 +155,7 @@ PJRT_Error* assignment(PJRT_LoadedExecutable_GetDeviceAssignment_Args* a) {
 }
 
 PJRT_Error* compiledMemory(PJRT_Executable_GetCompiledMemoryStats_Args* a) {
-  const PjrtProgram& p = a->executable->compiled->program;
+  const PjrtProgram& p = *a->executable->compiled->program;
   const PJRT_Executable_GetCompiledMemoryStats_Args given = *a;
   *a = {};
   a->struct_size = given.struct_size;
@@ -170,14 +187,14 @@ PJRT_Error* donatedOf(const PJRT_LoadedExecutable_Execute_Args& a, const PjrtPro
 
 PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* a) {
   const CompiledPjrt& c = *a->executable->compiled;
-  const auto& arguments = c.program.arguments();
-  const auto& results = c.program.results();
+  const auto& arguments = c.program->arguments();
+  const auto& results = c.program->results();
   if (a->executable->deleted)
     return pjrtError(PJRT_Error_Code_INVALID_ARGUMENT, "the executable has been deleted");
-  if (a->num_args != arguments.size() || a->num_devices != static_cast<size_t>(c.program.numPartitions()))
+  if (a->num_args != arguments.size() || a->num_devices != static_cast<size_t>(c.program->numPartitions()))
     return pjrtError(PJRT_Error_Code_INVALID_ARGUMENT,
                      "expected " + std::to_string(arguments.size()) + " arguments on " +
-                         std::to_string(c.program.numPartitions()) + " devices, got " +
+                         std::to_string(c.program->numPartitions()) + " devices, got " +
                          std::to_string(a->num_args) + " on " + std::to_string(a->num_devices));
   std::vector<const std::byte*> in;
   std::vector<std::shared_ptr<std::byte[]>> kept; // another thread may delete a buffer
@@ -195,7 +212,7 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* a) {
     }
   std::vector<PJRT_Buffer*> donated; // of all partitions
   for (size_t p = 0; p < a->num_devices; ++p)
-    if (PJRT_Error* e = donatedOf(*a, c.program, p, donated)) return e;
+    if (PJRT_Error* e = donatedOf(*a, *c.program, p, donated)) return e;
   std::vector<std::unique_ptr<PJRT_Buffer>> made;
   std::vector<std::byte*> out;
   for (size_t p = 0; p < a->num_devices; ++p)
@@ -205,7 +222,7 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* a) {
       out.push_back(made.back()->data.get());
     }
   ApiError error;
-  if (!c.program.run(in, out, error)) {
+  if (!c.program->run(in, out, error)) {
     // A check or a function of the process failed: the program itself was compiled.
     if (error.kind == Error::Input) return pjrtError(PJRT_Error_Code_INTERNAL, "dtc: " + error.text);
     return pjrtError(error);
@@ -222,7 +239,7 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* a) {
 void addDescriptions(PJRT_Api& api) {
   set(
       api, PJRT_Function_Executable_Name, +[](PJRT_Executable_Name_Args* a) -> E {
-        return give(a->executable->compiled->program.name(), a->executable_name, a->executable_name_size),
+        return give(a->executable->compiled->program->name(), a->executable_name, a->executable_name_size),
                nullptr;
       });
   set(
@@ -230,7 +247,7 @@ void addDescriptions(PJRT_Api& api) {
       +[](PJRT_Executable_NumReplicas_Args* a) -> E { return a->num_replicas = 1, nullptr; });
   set(
       api, PJRT_Function_Executable_NumPartitions, +[](PJRT_Executable_NumPartitions_Args* a) -> E {
-        a->num_partitions = static_cast<size_t>(a->executable->compiled->program.numPartitions());
+        a->num_partitions = static_cast<size_t>(a->executable->compiled->program->numPartitions());
         return nullptr;
       });
   set(

@@ -3,6 +3,7 @@
 #include "ElementTypes.h"
 #include "PjrtApi.h"
 #include "Program.h"
+#include "ProgramCache.h"
 
 #include <atomic>
 #include <memory>
@@ -53,6 +54,7 @@ struct PJRT_Client {
   PJRT_TopologyDescription topology;
   std::shared_ptr<dtc::Machine> machine;
   std::string backend; // "cpu", "cuda"
+  dtc::ProgramCache programs;
 };
 
 struct PJRT_Buffer {
@@ -66,11 +68,16 @@ struct PJRT_Buffer {
   std::atomic<int> externalReferences = 0; // of users of the address of its memory
 };
 
+// A layout of XLA in its text form. All buffers are row-major, so there is one for each rank, and none is freed.
+struct PJRT_Layouts_MemoryLayout {
+  std::string text;
+};
+
 namespace dtc {
 
 // An executable is shared: JAX asks a loaded one for its PJRT_Executable, and deletes both.
 struct CompiledPjrt {
-  PjrtProgram program;
+  std::shared_ptr<const PjrtProgram> program; // shared by executables of equal programs
   std::string options;                 // CompileOptionsProto, as given
   std::string fingerprint;             // of the program and its options
   std::vector<int64_t> deviceIds;      // by partition
@@ -81,6 +88,7 @@ struct CompiledPjrt {
   std::vector<size_t> kindSizes;
   std::vector<const char*> argumentShardings, resultShardings;
   std::vector<size_t> argumentShardingSizes, resultShardingSizes;
+  std::vector<PJRT_Layouts_MemoryLayout*> argumentLayouts, resultLayouts;
 };
 
 } // namespace dtc
@@ -109,6 +117,10 @@ namespace dtc {
 // A buffer with memory for its elements.
 [[nodiscard]] std::unique_ptr<PJRT_Buffer> makeBuffer(PJRT_Buffer_Type type, std::span<const int64_t> dims,
                                                       PJRT_Device* device);
+
+// The row-major layout of a rank.
+[[nodiscard]] PJRT_Layouts_MemoryLayout* layoutOf(size_t rank);
+[[nodiscard]] PJRT_Extension_Base* layoutsExtension();
 
 // Ends the use of a buffer, and frees its memory unless its address is in use.
 void deleteBuffer(PJRT_Buffer& buffer);

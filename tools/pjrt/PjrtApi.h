@@ -24,6 +24,8 @@ struct PJRT_ExecuteContext;
 struct PJRT_SerializedExecutable;
 struct PJRT_SerializedCompileOptions;
 struct PJRT_DeviceAssignmentSerialized;
+struct PJRT_Layouts_MemoryLayout;
+struct PJRT_Layouts_SerializedLayout;
 struct PJRT_SendCallbackInfo;
 struct PJRT_RecvCallbackInfo;
 
@@ -303,6 +305,34 @@ typedef struct PJRT_Shardings_Extension {
   PJRT_Error* (*output_shardings)(PJRT_Shardings_Args*);
 } PJRT_Shardings_Extension;
 
+// The extension "layouts": layouts as XLA's text, such as "{1,0}". Those of executables belong to them.
+#define PJRT_Extension_Type_Layouts 4
+// clang-format off: a line per structure
+struct PJRT_Layouts_MemoryLayout_Destroy_Args { PJRT_HEAD PJRT_Layouts_MemoryLayout* layout; };
+struct PJRT_Layouts_MemoryLayout_Serialize_Args { PJRT_HEAD PJRT_Layouts_MemoryLayout* layout; const char*
+  serialized_bytes; size_t serialized_bytes_size; PJRT_Layouts_SerializedLayout* serialized_layout; void
+  (*serialized_layout_deleter)(PJRT_Layouts_SerializedLayout* layout); };
+struct PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args { PJRT_HEAD PJRT_Client* client; PJRT_Buffer_Type type;
+  const int64_t* dims; size_t num_dims; PJRT_Layouts_MemoryLayout* layout; };
+struct PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args { PJRT_HEAD PJRT_Buffer* buffer; PJRT_Layouts_MemoryLayout*
+  layout; };
+struct PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args { PJRT_HEAD PJRT_TopologyDescription*
+  topology_description; PJRT_Buffer_Type type; const int64_t* dims; size_t num_dims;
+  PJRT_Layouts_MemoryLayout* layout; };
+// Of results, or of arguments.
+struct PJRT_Layouts_PJRT_Executable_Args { PJRT_HEAD PJRT_Executable* executable; size_t num_values;
+  PJRT_Layouts_MemoryLayout** layouts; };
+typedef struct PJRT_Layouts_Extension {
+  PJRT_Extension_Base base;
+  PJRT_Error* (*destroy)(PJRT_Layouts_MemoryLayout_Destroy_Args*);
+  PJRT_Error* (*serialize)(PJRT_Layouts_MemoryLayout_Serialize_Args*);
+  PJRT_Error* (*of_client)(PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args*);
+  PJRT_Error* (*of_buffer)(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args*);
+  PJRT_Error* (*of_topology)(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args*);
+  PJRT_Error* (*of_outputs)(PJRT_Layouts_PJRT_Executable_Args*);
+  PJRT_Error* (*of_parameters)(PJRT_Layouts_PJRT_Executable_Args*);
+} PJRT_Layouts_Extension;
+// clang-format on
 
 // All functions, in the order of the table. PJRT_Error_Destroy and PJRT_Error_Message return nothing.
 #define PJRT_FUNCTIONS(X) \

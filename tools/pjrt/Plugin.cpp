@@ -60,7 +60,7 @@ HostCallOutcome callPython(std::string_view target, std::span<const Tensor* cons
 
 PJRT_Api makeTable() {
   static PJRT_Shardings_Extension shardings{
-      {sizeof(PJRT_Shardings_Extension), PJRT_Extension_Type_Shardings, nullptr},
+      {sizeof(PJRT_Shardings_Extension), PJRT_Extension_Type_Shardings, layoutsExtension()},
       argumentShardings,
       resultShardings};
   PJRT_Api api{};

@@ -57,19 +57,15 @@ private:
 
 } // namespace
 
-bool PjrtProgram::compile(std::string_view code, int64_t numPartitions, const std::string& backend,
+Result<std::string> PjrtProgram::textOf(std::string_view code) {
+  if (isBytecode(code)) return vhloText("program", code);
+  return std::string(code);
+}
+
+bool PjrtProgram::compile(std::string text, int64_t numPartitions, const std::string& backend,
                           std::shared_ptr<Machine> machine, ApiError& error) {
   numPartitions_ = numPartitions;
-  if (isBytecode(code)) {
-    auto text = vhloText("program", code);
-    if (!text) {
-      error = apiError(text.error());
-      return false;
-    }
-    text_ = std::move(*text);
-  } else {
-    text_ = code;
-  }
+  text_ = std::move(text);
   name_ = moduleName(text_);
   const SourceText source{name_, text_};
   Diagnostics diags;

@@ -29,8 +29,11 @@ struct PjrtValue {
 
 class PjrtProgram {
 public:
-  // StableHLO text or bytecode, for `numPartitions` devices. False: see `error`.
-  [[nodiscard]] bool compile(std::string_view code, int64_t numPartitions, const std::string& backend,
+  // StableHLO as text, of text or bytecode.
+  [[nodiscard]] static Result<std::string> textOf(std::string_view code);
+
+  // Compiles for `numPartitions` devices. False: see `error`.
+  [[nodiscard]] bool compile(std::string text, int64_t numPartitions, const std::string& backend,
                              std::shared_ptr<Machine> machine, ApiError& error);
 
   [[nodiscard]] const std::string& name() const { return name_; }

@@ -21,6 +21,7 @@ public:
   Prologue(std::string_view begin, std::initializer_list<std::string_view> common,
            std::span<const std::string_view> families);
   [[nodiscard]] std::string complete() const;
+  [[nodiscard]] const std::string& digest() const { return digest_; } // of the complete text, in hex
   // The part of it that units of these texts need.
   [[nodiscard]] std::string of(std::span<const std::string_view> units) const;
 
@@ -33,6 +34,7 @@ private:
   };
   std::string_view begin_;
   std::vector<Part> parts_;
+  std::string digest_;
 };
 
 [[nodiscard]] const Prologue& cpuPrologue();
