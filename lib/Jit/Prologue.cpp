@@ -9,8 +9,9 @@ namespace dtc {
 namespace {
 
 // Headers with one family of kernels each.
-constexpr std::string_view kCpuFamilies[] = {"attention.h", "sort.h", "join.h"};
-constexpr std::string_view kGpuFamilies[] = {"rows.h",
+constexpr std::string_view kCpuFamilies[] = {"special.h", "attention.h", "sort.h", "join.h"};
+constexpr std::string_view kGpuFamilies[] = {"special.h",
+                                             "rows.h",
                                              "columns.h",
                                              "scan.h",
                                              "attention_block.h",
@@ -62,7 +63,7 @@ Prologue::Prologue(std::string_view begin, std::initializer_list<std::string_vie
     Part part{name, file->text, always, namesIn(file->text), {}};
     std::set_difference(part.uses.begin(), part.uses.end(), known.begin(), known.end(),
                         std::inserter(part.produces, part.produces.end()));
-    // special.h, which all units have, generates names by `dtc_##name`, which do not occur in its text.
+    // A name that a macro makes by `dtc_##name` does not occur in the text.
     DTC_CHECK(part.always || !part.uses.contains("dtc_"),
               "a device header that is included on demand generates names by a macro");
     known.insert(part.produces.begin(), part.produces.end());
@@ -99,21 +100,19 @@ std::string Prologue::of(std::span<const std::string_view> units) const {
 
 const Prologue& cpuPrologue() {
   static const Prologue prologue(
-      "", {"types.h", "core.h", "math.h", "erf.h", "ops.h", "special.h", "cpu.h", "planes.h", "lanes.h"},
-      kCpuFamilies);
+      "", {"types.h", "core.h", "math.h", "erf.h", "ops.h", "cpu.h", "planes.h", "lanes.h"}, kCpuFamilies);
   return prologue;
 }
 
 const Prologue& cudaPrologue() {
-  static const Prologue prologue("", {"types.h", "cuda.h", "core.h", "ops.h", "special.h", "device.h"},
-                                 kGpuFamilies);
+  static const Prologue prologue("", {"types.h", "cuda.h", "core.h", "ops.h", "device.h"}, kGpuFamilies);
   return prologue;
 }
 
 const Prologue& emuPrologue() {
-  static const Prologue prologue(
-      "#define DTC_EMULATED\n",
-      {"types.h", "core.h", "math.h", "erf.h", "ops.h", "special.h", "emu.h", "device.h"}, kGpuFamilies);
+  static const Prologue prologue("#define DTC_EMULATED\n",
+                                 {"types.h", "core.h", "math.h", "erf.h", "ops.h", "emu.h", "device.h"},
+                                 kGpuFamilies);
   return prologue;
 }
 

@@ -24,15 +24,17 @@ void Sha256::block(const uint8_t* p) {
            (rotr(w[i - 2], 17) ^ rotr(w[i - 2], 19) ^ (w[i - 2] >> 10));
   uint32_t s[8];
   std::memcpy(s, h_, sizeof s);
-  for (int i = 0; i < 64; ++i) {
-    const uint32_t t1 = s[7] + (rotr(s[4], 6) ^ rotr(s[4], 11) ^ rotr(s[4], 25)) +
-                        ((s[4] & s[5]) ^ (~s[4] & s[6])) + kRound[i] + w[i];
-    const uint32_t t2 =
-        (rotr(s[0], 2) ^ rotr(s[0], 13) ^ rotr(s[0], 22)) + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
-    std::memmove(s + 1, s, 7 * sizeof s[0]);
-    s[4] += t1;
-    s[0] = t1 + t2;
-  }
+  for (int i = 0; i < 64; i += 8) // the state moves by one in each round, and is in place again after eight
+    for (int j = 0; j < 8; ++j) {
+      const auto at = [j, &s](int k) -> uint32_t& { return s[(k - j) & 7]; };
+      const uint32_t e = at(4), a = at(0);
+      const uint32_t t1 = at(7) + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) + ((e & at(5)) ^ (~e & at(6))) +
+                          kRound[i + j] + w[i + j];
+      const uint32_t t2 =
+          (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) + ((a & at(1)) ^ (a & at(2)) ^ (at(1) & at(2)));
+      at(3) += t1;
+      at(7) = t1 + t2;
+    }
   for (int i = 0; i < 8; ++i) h_[i] += s[i];
 }
 

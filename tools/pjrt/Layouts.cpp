@@ -31,7 +31,7 @@ PJRT_Error* ofBuffer(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args* a) {
   return nullptr;
 }
 
-template <std::vector<PJRT_Layouts_MemoryLayout*> CompiledPjrt::*layouts>
+template <std::vector<PJRT_Layouts_MemoryLayout*> CompiledPjrt::* layouts>
 PJRT_Error* ofExecutable(PJRT_Layouts_PJRT_Executable_Args* a) {
   auto& all = a->executable->compiled.get()->*layouts;
   a->num_values = all.size();

@@ -78,11 +78,11 @@ namespace dtc {
 // An executable is shared: JAX asks a loaded one for its PJRT_Executable, and deletes both.
 struct CompiledPjrt {
   std::shared_ptr<const PjrtProgram> program; // shared by executables of equal programs
-  std::string options;                 // CompileOptionsProto, as given
-  std::string fingerprint;             // of the program and its options
-  std::vector<int64_t> deviceIds;      // by partition
-  std::vector<PJRT_Buffer_Type> types; // of the results
-  std::vector<int64_t> dims;           // of the results' shards, one after the other
+  std::string options;                        // CompileOptionsProto, as given
+  std::string fingerprint;                    // of the program and its options
+  std::vector<int64_t> deviceIds;             // by partition
+  std::vector<PJRT_Buffer_Type> types;        // of the results
+  std::vector<int64_t> dims;                  // of the results' shards, one after the other
   std::vector<size_t> ranks;
   std::vector<const char*> kinds;
   std::vector<size_t> kindSizes;

@@ -307,7 +307,6 @@ typedef struct PJRT_Shardings_Extension {
 
 // The extension "layouts": layouts as XLA's text, such as "{1,0}". Those of executables belong to them.
 #define PJRT_Extension_Type_Layouts 4
-// clang-format off: a line per structure
 struct PJRT_Layouts_MemoryLayout_Destroy_Args { PJRT_HEAD PJRT_Layouts_MemoryLayout* layout; };
 struct PJRT_Layouts_MemoryLayout_Serialize_Args { PJRT_HEAD PJRT_Layouts_MemoryLayout* layout; const char*
   serialized_bytes; size_t serialized_bytes_size; PJRT_Layouts_SerializedLayout* serialized_layout; void
@@ -332,7 +331,6 @@ typedef struct PJRT_Layouts_Extension {
   PJRT_Error* (*of_outputs)(PJRT_Layouts_PJRT_Executable_Args*);
   PJRT_Error* (*of_parameters)(PJRT_Layouts_PJRT_Executable_Args*);
 } PJRT_Layouts_Extension;
-// clang-format on
 
 // All functions, in the order of the table. PJRT_Error_Destroy and PJRT_Error_Message return nothing.
 #define PJRT_FUNCTIONS(X) \

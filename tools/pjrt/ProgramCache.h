@@ -23,7 +23,7 @@ public:
 
 private:
   using Programs = std::list<std::shared_ptr<const PjrtProgram>>;
-  Programs programs_;                                                   // the last used first
+  Programs programs_;                                                    // the last used first
   std::unordered_multimap<std::string_view, Programs::iterator> byText_; // the text is the program's
   std::mutex mutex_;
 };

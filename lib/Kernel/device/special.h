@@ -16,29 +16,29 @@ template <class D, int N> DTC_FN D dtc_horner(const f64 (&c)[N], D x) {
 }
 #ifdef __CUDACC__
 #define DTC_FAR1(name)                                                                                       \
-  DTC_FN f32 dtc_##name(f32 x) { return (f32)dtc_##name##_far(x); }                                          \
-  DTC_FN f64 dtc_##name(f64 x) { return dtc_##name##_far(x); }
+  DTC_FN f32 name(f32 x) { return (f32)name##_far(x); }                                                      \
+  DTC_FN f64 name(f64 x) { return name##_far(x); }
 #define DTC_FAR2(name)                                                                                       \
-  DTC_FN f32 dtc_##name(f32 a, f32 b) { return (f32)dtc_##name##_far(a, b); }                                \
-  DTC_FN f64 dtc_##name(f64 a, f64 b) { return dtc_##name##_far(a, b); }
+  DTC_FN f32 name(f32 a, f32 b) { return (f32)name##_far(a, b); }                                            \
+  DTC_FN f64 name(f64 a, f64 b) { return name##_far(a, b); }
 #else
 #define DTC_FAR1(name)                                                                                       \
-  template <class T> DTC_FN T dtc_##name(T x) {                                                              \
+  template <class T> DTC_FN T name(T x) {                                                                    \
     if constexpr (dtc_is_vector<T>) {                                                                        \
       T y;                                                                                                   \
-      for (int i = 0; i < dtc_type<T>::lanes; ++i) y[i] = (dtc_elem<T>)dtc_##name##_far(x[i]);               \
+      for (int i = 0; i < dtc_type<T>::lanes; ++i) y[i] = (dtc_elem<T>)name##_far(x[i]);                     \
       return y;                                                                                              \
     } else                                                                                                   \
-      return (T)dtc_##name##_far(x);                                                                         \
+      return (T)name##_far(x);                                                                               \
   }
 #define DTC_FAR2(name)                                                                                       \
-  template <class T> DTC_FN T dtc_##name(T a, T b) {                                                         \
+  template <class T> DTC_FN T name(T a, T b) {                                                               \
     if constexpr (dtc_is_vector<T>) {                                                                        \
       T y;                                                                                                   \
-      for (int i = 0; i < dtc_type<T>::lanes; ++i) y[i] = (dtc_elem<T>)dtc_##name##_far(a[i], b[i]);         \
+      for (int i = 0; i < dtc_type<T>::lanes; ++i) y[i] = (dtc_elem<T>)name##_far(a[i], b[i]);               \
       return y;                                                                                              \
     } else                                                                                                   \
-      return (T)dtc_##name##_far(a, b);                                                                      \
+      return (T)name##_far(a, b);                                                                            \
   }
 #endif
 
@@ -191,7 +191,7 @@ DTC_FAR f64 dtc_lgamma_far(f64 x) {
   }
   return x < 0 ? reflected - y : y;
 }
-DTC_FAR1(lgamma)
+DTC_FAR1(dtc_lgamma)
 #endif
 
 // The derivative of log Γ: up to 10 by ψ(x + 1) = ψ(x) + 1/x, from there on the asymptotic series.
@@ -209,7 +209,7 @@ DTC_FAR f64 dtc_digamma_far(f64 x) {
   const f64 s = 1 / (a * a);
   return y + (dtc_log(a) - 0.5 / a - s * dtc_horner(series, s));
 }
-DTC_FAR1(digamma)
+DTC_FAR1(dtc_digamma)
 
 // Σ (q + i)^-s for s > 1, q > 0: ten terms, and Euler and Maclaurin's formula for the rest.
 DTC_FAR f64 dtc_zeta_sum(f64 s, f64 q) {
@@ -249,7 +249,7 @@ DTC_FAR f64 dtc_zeta_far(f64 s, f64 q) {
   if (even) return above + (below - beyond);
   return below == dtc_infinity<f64>() ? (up < down ? above : -below) : (above - below) + beyond;
 }
-DTC_FAR2(zeta)
+DTC_FAR2(dtc_zeta)
 // The n-th derivative of digamma, (-1)^(n+1) n! ζ(n + 1, x).
 DTC_FAR f64 dtc_polygamma_far(f64 n, f64 x) {
   if (n == 0) return dtc_digamma_far(x);
@@ -259,7 +259,7 @@ DTC_FAR f64 dtc_polygamma_far(f64 n, f64 x) {
   const f64 y = factorial * dtc_zeta_far(n + 1, x);
   return dtc_floor(n / 2) * 2 == n ? -y : y;
 }
-DTC_FAR2(polygamma)
+DTC_FAR2(dtc_polygamma)
 
 // exp(-|x|) I_v(x), v = 0 or 1: up to 20 the power series, whose terms are all positive; beyond, the
 // asymptotic one.
@@ -284,8 +284,8 @@ DTC_FAR f64 dtc_bessel_far(f64 x, int v) {
 }
 DTC_FN f64 dtc_bessel_i0e_far(f64 x) { return dtc_bessel_far(x, 0); }
 DTC_FN f64 dtc_bessel_i1e_far(f64 x) { return dtc_copysign(dtc_bessel_far(x, 1), x); }
-DTC_FAR1(bessel_i0e)
-DTC_FAR1(bessel_i1e)
+DTC_FAR1(dtc_bessel_i0e)
+DTC_FAR1(dtc_bessel_i1e)
 
 // --- bits of integers ---
 template <class T> DTC_FN T dtc_popcnt(T x) {
