@@ -2,6 +2,7 @@
 #include "dtc/Api/PackageFile.h"
 
 #include "dtc/Files/TensorArchive.h"
+#include "dtc/Files/TensorFiles.h"
 #include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Report/FileFormat.h"
@@ -134,7 +135,8 @@ std::unique_ptr<CompiledProgram> CompiledProgram::compile(SourceText text, const
 }
 
 Status CompiledProgram::loadPackage(const std::string& path, Diagnostics& diags) {
-  DTC_TRY(auto file, InputFile::open(path));
+  DTC_TRY(auto opened, InputFile::open(path));
+  const auto file = std::make_shared<const InputFile>(std::move(opened));
   DTC_TRY(auto package, readPackage(file));
   if (Status s = checkFits(package, path); !s) return s;
   source_ = {path + "/program.dt", package.program};
@@ -153,6 +155,25 @@ Status CompiledProgram::loadPackage(const std::string& path, Diagnostics& diags)
                                         {.fixedSchedule = package.needs.optLevel >= 2}));
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
   describe();
+  if (!package.weights.empty()) mapping_ = file->map();
+  for (const PackageWeight& w : package.weights)
+    if (Status s = setWeight(w, path); !s) return s;
+  return Ok{};
+}
+
+// In place if it is mapped, is only read and lies as the program's buffers do. Bools are copied: any number but 0 is
+// true in a file.
+Status CompiledProgram::setWeight(const PackageWeight& w, const std::string& path) {
+  const auto at = std::ranges::find(info_.arguments, w.argument, &TensorInfo::name);
+  if (at == info_.arguments.end() || at->dtype != w.value.dtype() || at->shape != w.value.shape())
+    return inputError(quotedPath(path) + " is not a valid package: its program has no argument %" + w.argument +
+                      " of type " + typeText(w.value.dtype(), w.value.shape()));
+  const auto i = static_cast<size_t>(at - info_.arguments.begin());
+  const bool mapped = mapping_ && kept_[i] && !isBool(at->dtype) &&
+                      executable_->lendArgument(i, mapping_->data() + w.value.offset());
+  if (!mapped)
+    if (Status s = executable_->setArgument(i, w.value); !s) return s;
+  set_[i] = true;
   return Ok{};
 }
 
@@ -185,6 +206,11 @@ std::span<const int64_t> CompiledProgram::resultShape(size_t i, int64_t device) 
   return executable_->resultShape(i, device);
 }
 
+std::vector<bool> CompiledProgram::setArguments() {
+  const std::lock_guard lock(mutex_);
+  return set_;
+}
+
 void CompiledProgram::setPrint(PrintTarget target) {
   const std::lock_guard lock(mutex_);
   print_ = target;
@@ -202,7 +228,8 @@ Status CompiledProgram::checkSkipped(const RunRequest& r) {
   }
   for (size_t i = 0; i < info_.arguments.size(); ++i) {
     const std::span<const BorrowedTensor> own = r.tensors.arguments.subspan(i * each, each);
-    set_[i] = kept_[i] && std::ranges::all_of(own, [](const BorrowedTensor& t) { return t.skip || t.keep; });
+    set_[i] = executable_->lendsArgument(i) ||
+              (kept_[i] && std::ranges::all_of(own, [](const BorrowedTensor& t) { return t.skip || t.keep; }));
   }
   return Ok{};
 }

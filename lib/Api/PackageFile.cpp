@@ -21,8 +21,8 @@ std::string tensorsJson(const std::vector<TensorInfo>& tensors, const char* carr
   });
 }
 
-std::string manifestOf(const Module& m, FuncId entry, const std::vector<bool>& kept, int optLevel) {
-  const ProgramInfo info = describeProgram(m, entry, kept);
+std::string manifestOf(const Module& m, FuncId entry, const ProgramInfo& info, int optLevel,
+                       std::span<const PackageWeight> weights) {
   const std::string axes = joined(info.mesh.axes, ", ", [](const auto& axis) {
     return jsonString(axis.first) + ": " + std::to_string(axis.second);
   });
@@ -33,12 +33,29 @@ std::string manifestOf(const Module& m, FuncId entry, const std::vector<bool>& k
          ",\n \"mesh\": {\"name\": " + jsonString(info.mesh.name) + ", \"axes\": {" + axes +
          "}, \"devices\": " + std::to_string(info.mesh.numDevices) + "},\n \"arguments\": [" +
          tensorsJson(info.arguments, "carriedFrom") + "],\n \"results\": [" +
-         tensorsJson(info.results, "carriedInto") + "]\n}\n";
+         tensorsJson(info.results, "carriedInto") + "],\n \"weights\": " + weightsJson(weights) + "\n}\n";
 }
 
 } // namespace
 
-Result<std::string> makePackage(Session& session, int optLevel, Diagnostics& diags) {
+// The arguments of which the archive has a tensor, by their names in the imported program or here. One entry per value:
+// tied weights share theirs.
+static Result<std::vector<PackageWeight>> weightsFrom(TensorArchive& archive, const ProgramInfo& info) {
+  std::vector<PackageWeight> weights;
+  size_t entries = 0;
+  for (const TensorInfo& a : info.arguments) {
+    const std::string& name = archive.has(a.userName) ? a.userName : a.name;
+    if (!archive.has(name)) continue;
+    DTC_TRY(auto value, archive.tensor(name, a.dtype, &a.shape));
+    const auto same = std::ranges::find_if(
+        weights, [&](const PackageWeight& w) { return w.value.sharesBytes(value); });
+    std::string entry = same != weights.end() ? same->entry : "weights/" + std::to_string(entries++);
+    weights.push_back({a.name, std::move(entry), std::move(value)});
+  }
+  return weights;
+}
+
+Result<Package> makePackage(Session& session, int optLevel, TensorArchive* archive, Diagnostics& diags) {
   if (Status s = session.lower(Stage::Placed, diags); !s) return s.error();
   const auto objects = std::make_shared<KernelObjects>();
   JitConfig config;
@@ -55,21 +72,18 @@ Result<std::string> makePackage(Session& session, int optLevel, Diagnostics& dia
       !verifyModule(m, diags))
     return inputError("");
   DTC_TRY(auto program, Executable::load(m, m.findFunction(entry), *backend, pool, {}));
-  package.manifest = manifestOf(m, m.findFunction(entry), program->keptArguments(), optLevel);
+  const ProgramInfo info = describeProgram(m, m.findFunction(entry), program->keptArguments());
+  if (archive) {
+    DTC_TRY(package.weights, weightsFrom(*archive, info));
+  }
+  package.manifest = manifestOf(m, m.findFunction(entry), info, optLevel, package.weights);
   package.kernels = objects->byKey;
-  return packageBytes(package);
+  return package;
 }
 
 Status checkFits(const Package& package, const std::string& path) {
   const PackageNeeds& needs = package.needs;
   const std::string name = quotedPath(path);
-  if (needs.format != kPackageFormat)
-    return inputError(name + " is a package of format " + std::to_string(needs.format) +
-                      ", but this dtc reads " + std::to_string(kPackageFormat) +
-                      " only: compile it again with --emit package");
-  if (needs.version != DTC_VERSION)
-    return inputError(name + " was compiled by dtc " + needs.version +
-                      ", but this is dtc " DTC_VERSION ": compile it again with --emit package");
   if (needs.target != "cpu")
     return inputError(name + " is compiled for the target " + needs.target + "; packages run on cpu");
   const auto level = parseCpuLevel(needs.cpuLevel);

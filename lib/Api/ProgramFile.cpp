@@ -30,12 +30,12 @@ std::unique_ptr<CompiledProgram> compileFile(const std::string& path, CompileOpt
                                              std::shared_ptr<Machine> machine, ApiError& error) {
   if (const GraphFormat* format = graphFormatOf(path))
     return compileGraph(*format, InputFile::open(path), std::move(options), std::move(machine), error);
+  if (isPackageFile(path)) return CompiledProgram::loadPackage(path, std::move(machine), error);
   auto text = readFile(path);
   if (!text) {
     error = apiError(text.error());
     return nullptr;
   }
-  if (looksLikePackage((*text).text)) return CompiledProgram::loadPackage(path, std::move(machine), error);
   return CompiledProgram::compile(*std::move(text), options, std::move(machine), error);
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -128,6 +129,16 @@ Result<std::string> InputFile::text(int64_t offset, int64_t length) const {
   std::string bytes(static_cast<size_t>(length), '\0');
   if (Status s = read(offset, std::as_writable_bytes(std::span(bytes))); !s) return s.error();
   return bytes;
+}
+
+FileMapping::~FileMapping() { (void)munmap(const_cast<std::byte*>(data_), bytes_); }
+
+std::shared_ptr<const FileMapping> InputFile::map() const {
+  if (fd_ < 0 || size_ == 0) return nullptr;
+  const auto bytes = static_cast<size_t>(size_);
+  void* const data = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd_, 0);
+  if (data == MAP_FAILED) return nullptr;
+  return std::make_shared<const FileMapping>(static_cast<const std::byte*>(data), bytes);
 }
 
 } // namespace dtc

@@ -1,9 +1,11 @@
 #include "dtc/Files/Package.h"
 
+#include "PackageManifest.h"
 #include "Zip.h"
 #include "dtc/Support/Json.h"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
+#include <set>
 
 namespace dtc {
 namespace {
@@ -11,17 +13,23 @@ namespace {
 using std::string_view_literals::operator""sv;
 
 constexpr const char *kManifest = "manifest.json", *kProgram = "program.dt";
-constexpr std::string_view kKernels = "kernels/", kObject = ".o";
-// A package is in memory as a whole. Its entries are stored, so that it has the size of the file.
-constexpr int64_t kMaxManifest = int64_t{4} << 20, kMaxProgram = int64_t{256} << 20,
+constexpr std::string_view kKernels = "kernels/", kObject = ".o", kWeights = "weights/";
+// Entries but weights are in memory as a whole. They are stored, so that they have the size of the file.
+constexpr int64_t kMaxManifest = int64_t{16} << 20, kMaxProgram = int64_t{256} << 20,
                   kMaxKernel = int64_t{256} << 20;
+constexpr uint32_t kWeightAlignment = 64;
+
+Status mustBeStored(const ZipEntry& e) {
+  if (e.deflated)
+    return inputError("its entry " + jsonString(e.name) + " is compressed; expected a stored one");
+  return Ok{};
+}
 
 Result<std::string> contentOf(const InputFile& file, const ZipEntry& e, int64_t max) {
   if (e.size > max)
     return inputError("its entry " + jsonString(e.name) + " has " + std::to_string(e.size) +
                       " bytes, more than " + std::to_string(max));
-  if (e.deflated)
-    return inputError("its entry " + jsonString(e.name) + " is compressed; expected a stored one");
+  if (Status s = mustBeStored(e); !s) return s.error();
   std::string bytes(static_cast<size_t>(e.size), '\0');
   ZipReader reader(file, e);
   if (Status s = reader.read(std::as_writable_bytes(std::span(bytes))); !s) return s.error();
@@ -35,59 +43,95 @@ bool isKey(std::string_view name) {
   return name.size() == kDigits && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-Status readNeeds(const std::string& manifest, PackageNeeds& needs) {
-  const nlohmann::json json = nlohmann::json::parse(manifest, nullptr, false);
-  if (!json.is_object()) return inputError("its manifest is not a JSON object");
-  const auto text = [&](const char* name, std::string& to) {
-    const auto at = json.find(name);
-    if (at == json.end() || !at->is_string()) return false;
-    to = at->get<std::string>();
-    return true;
-  };
-  const auto number = [&](const char* name, int64_t low, int64_t high, int64_t& to) {
-    const auto at = json.find(name);
-    if (at == json.end() || !at->is_number_integer()) return false;
-    to = at->get<int64_t>();
-    return to >= low && to <= high;
-  };
-  if (!number("format", 1, INT32_MAX, needs.format)) return inputError("its manifest has no format number");
-  if (!text("dtc", needs.version))
-    return inputError("its manifest does not say which version of dtc made it");
-  if (needs.format != kPackageFormat) return Ok{}; // the caller says so; the rest may differ
-  int64_t level = 0;
-  if (!text("target", needs.target) || !text("cpu", needs.cpuLevel) || !text("entry", needs.entry) ||
-      !number("optLevel", 0, 3, level))
-    return inputError("its manifest lacks one of: target, cpu, entry, optLevel");
-  needs.optLevel = static_cast<int>(level);
+// The value of a weight that the manifest lists: its entry must have the bytes of its dtype and shape.
+Result<PackageWeight> weightOf(const std::shared_ptr<const InputFile>& file, const ListedWeight& listed,
+                               const std::vector<ZipEntry>& entries) {
+  const auto e = std::ranges::find(entries, listed.entry, &ZipEntry::name);
+  const std::string where = "its weight of the argument " + jsonString(listed.argument);
+  if (!listed.entry.starts_with(kWeights) || e == entries.end())
+    return inputError(where + " is in " + jsonString(listed.entry) + ", which the package does not have");
+  if (Status s = mustBeStored(*e); !s) return s.error();
+  if (e->size != listed.bytes)
+    return inputError(where + ", " + typeText(listed.dtype, listed.shape) + ", needs " +
+                      std::to_string(listed.bytes) + " bytes, but its entry has " + std::to_string(e->size));
+  return PackageWeight{listed.argument, listed.entry, TensorSource(file, e->data, listed.dtype, listed.shape)};
+}
+
+Status readWeights(const std::shared_ptr<const InputFile>& file, const std::vector<ZipEntry>& entries,
+                   Package& p) {
+  DTC_TRY(const auto listed, listedWeights(p.manifest));
+  std::set<std::string_view> arguments, used;
+  for (const ListedWeight& one : listed) {
+    if (!arguments.insert(one.argument).second)
+      return inputError("its manifest lists two weights of the argument " + jsonString(one.argument));
+    DTC_TRY(auto weight, weightOf(file, one, entries));
+    p.weights.push_back(std::move(weight));
+    used.insert(one.entry);
+  }
+  for (const ZipEntry& e : entries)
+    if (e.name.starts_with(kWeights) && !used.contains(e.name))
+      return inputError("its entry " + jsonString(e.name) + " is not listed in the manifest");
   return Ok{};
 }
 
-Result<Package> read(const InputFile& file) {
-  DTC_TRY(auto entries, readZipDirectory(file));
+// `other`: why this dtc does not read the package; nothing but the manifest has been read then.
+Result<Package> read(const std::shared_ptr<const InputFile>& file, std::string& other) {
+  DTC_TRY(const auto entries, readZipDirectory(*file));
   Package p;
-  bool manifest = false, program = false;
+  const auto manifest = std::ranges::find(entries, kManifest, &ZipEntry::name);
+  if (manifest == entries.end()) return inputError(std::string("it has no entry ") + kManifest);
+  DTC_TRY(p.manifest, contentOf(*file, *manifest, kMaxManifest));
+  DTC_TRY(p.needs, neededBy(p.manifest));
+  if (other = ofOtherDtc(p.needs); !other.empty()) return inputError(other);
+  bool program = false;
   for (const ZipEntry& e : entries) {
     const std::string_view name = e.name;
-    if (name == kManifest) {
-      DTC_TRY(p.manifest, contentOf(file, e, kMaxManifest));
-      manifest = true;
-    } else if (name == kProgram) {
-      DTC_TRY(p.program, contentOf(file, e, kMaxProgram));
+    if (name == kProgram) {
+      DTC_TRY(p.program, contentOf(*file, e, kMaxProgram));
       program = true;
     } else if (name.starts_with(kKernels) && name.ends_with(kObject)) {
       const std::string_view key =
           name.substr(kKernels.size(), name.size() - kKernels.size() - kObject.size());
       if (!isKey(key)) return inputError("its entry " + jsonString(name) + " is not named by a digest");
-      DTC_TRY(p.kernels[std::string(key)], contentOf(file, e, kMaxKernel));
-    } else {
+      DTC_TRY(p.kernels[std::string(key)], contentOf(*file, e, kMaxKernel));
+    } else if (name != kManifest && !name.starts_with(kWeights)) {
       return inputError("it has an unexpected entry " + jsonString(name));
     }
   }
-  if (!manifest || !program)
-    return inputError(std::string("it has no entry ") + (manifest ? kProgram : kManifest));
-  if (Status s = readNeeds(p.manifest, p.needs); !s) return s.error();
+  if (!program) return inputError(std::string("it has no entry ") + kProgram);
+  if (Status s = readWeights(file, entries, p); !s) return s.error();
   return p;
 }
+
+class PackageArchive final : public TensorArchive {
+public:
+  PackageArchive(std::string path, std::vector<PackageWeight> weights)
+      : TensorArchive(std::move(path)), weights_(std::move(weights)) {}
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> out;
+    for (const PackageWeight& w : weights_) out.push_back(w.argument);
+    return out;
+  }
+  bool has(std::string_view name) const override { return find(name) != weights_.end(); }
+  Result<TensorSource> tensor(std::string_view name, std::optional<DType> want,
+                              const std::vector<int64_t>* shape) override {
+    const TensorSource& value = find(name)->value;
+    if (want && *want != value.dtype())
+      return inputError(quotedPath(path_) + " has " + jsonString(name) + " as " +
+                        std::string(dtypeName(value.dtype())) + ", but the program expects " +
+                        std::string(dtypeName(*want)));
+    if (std::string why = validateShape(name, value.dtype(), value.shape(), shape); !why.empty())
+      return inputError(why);
+    return value;
+  }
+
+private:
+  std::vector<PackageWeight>::const_iterator find(std::string_view name) const {
+    return std::ranges::find(weights_, name, &PackageWeight::argument);
+  }
+  std::vector<PackageWeight> weights_;
+};
 
 } // namespace
 
@@ -97,17 +141,43 @@ bool looksLikePackage(std::string_view content) {
          content.substr(kNameOffset).starts_with(kManifest);
 }
 
-Result<Package> readPackage(const InputFile& file) {
-  auto package = read(file);
-  if (package || package.error().kind != Error::Input) return package;
-  return inputError(quotedPath(file.path()) + " is not a valid package: " + package.error().message);
+bool isPackageFile(const std::string& path) {
+  constexpr int64_t kHead = 64;
+  const auto file = InputFile::open(path);
+  if (!file || file->size() < kHead) return false;
+  const auto head = file->text(0, kHead);
+  return head && looksLikePackage(*head);
 }
 
-std::string packageBytes(const Package& package) {
-  std::vector<ZipContent> contents = {{kManifest, package.manifest}, {kProgram, package.program}};
+Result<Package> readPackage(std::shared_ptr<const InputFile> file) {
+  std::string other;
+  auto package = read(file, other);
+  if (package || package.error().kind != Error::Input) return package;
+  if (!other.empty()) return inputError(quotedPath(file->path()) + " " + other);
+  return inputError(quotedPath(file->path()) + " is not a valid package: " + package.error().message);
+}
+
+Status writePackage(const Package& package, const ByteSink& sink) {
+  ZipWriter zip(sink);
+  if (Status s = zip.add(kManifest, package.manifest); !s) return s;
+  if (Status s = zip.add(kProgram, package.program); !s) return s;
   for (const auto& [key, object] : package.kernels)
-    contents.push_back({std::string(kKernels) + key + std::string(kObject), object});
-  return zipBytes(contents);
+    if (Status s = zip.add(std::string(kKernels) + key + std::string(kObject), object); !s) return s;
+  std::set<std::string_view> written;
+  for (const PackageWeight& w : package.weights) {
+    if (!written.insert(w.entry).second) continue;
+    DTC_TRY(const auto value, w.value.tensor()); // one at a time
+    const auto bytes = value.bytes();
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (Status s = zip.add(w.entry, text, kWeightAlignment); !s) return s;
+  }
+  return zip.finish();
+}
+
+Result<std::unique_ptr<TensorArchive>> openPackageWeights(InputFile file) {
+  const std::string path = file.path();
+  DTC_TRY(auto package, readPackage(std::make_shared<const InputFile>(std::move(file))));
+  return std::unique_ptr<TensorArchive>(std::make_unique<PackageArchive>(path, std::move(package.weights)));
 }
 
 } // namespace dtc

@@ -1,6 +1,7 @@
 #include "dtc/Files/TensorArchive.h"
 
 #include "dtc/Files/OnnxWeights.h"
+#include "dtc/Files/Package.h"
 #include "dtc/Files/Pt2.h"
 #include "dtc/Files/TensorFiles.h"
 #include "dtc/Support/Json.h"
@@ -8,7 +9,7 @@
 namespace dtc {
 
 static constexpr std::string_view kIndex = ".safetensors.index.json", kSafetensors = ".safetensors",
-                                  kNpz = ".npz", kPt2 = ".pt2", kOnnx = ".onnx";
+                                  kNpz = ".npz", kPt2 = ".pt2", kOnnx = ".onnx", kPackage = ".dtcpkg";
 
 std::string typeText(DType dtype, const std::vector<int64_t>& shape) {
   std::string text(dtypeName(dtype));
@@ -26,7 +27,7 @@ std::string TensorArchive::validateShape(std::string_view name, DType dtype,
 
 bool isTensorArchive(std::string_view path) {
   return path.ends_with(kNpz) || path.ends_with(kSafetensors) || path.ends_with(kIndex) ||
-         path.ends_with(kPt2) || path.ends_with(kOnnx);
+         path.ends_with(kPt2) || path.ends_with(kOnnx) || path.ends_with(kPackage);
 }
 
 Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string& path) {
@@ -39,6 +40,7 @@ Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string& path
   const std::string folder = slash == std::string::npos ? "" : slash == 0 ? "/" : path.substr(0, slash);
   if (path.ends_with(kNpz)) return openNpz(std::move(file));
   if (path.ends_with(kOnnx)) return onnx::openOnnxWeights(std::move(file), folder);
+  if (path.ends_with(kPackage) || isPackageFile(path)) return openPackageWeights(std::move(file));
   if (path.ends_with(kIndex)) return openSafetensorsIndex(std::move(file), folder);
   return openSafetensors(std::move(file));
 }

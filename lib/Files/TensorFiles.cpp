@@ -52,12 +52,18 @@ static Status writeAll(int fd, std::string_view bytes, const std::string& path) 
   return Ok{};
 }
 
-static Status writeInPlace(const std::string& path, std::string_view bytes) {
-  int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return machineError("cannot write " + quotedPath(path) + ": " + std::strerror(errno));
-  Status s = writeAll(fd, bytes, path);
+using Writing = std::function<Status(const ByteSink&)>;
+
+static Status writeTo(int fd, const std::string& path, const Writing& write) {
+  Status s = write([&](std::string_view bytes) { return writeAll(fd, bytes, path); });
   if (close(fd) != 0 && s) s = machineError("cannot write " + quotedPath(path) + ": " + std::strerror(errno));
   return s;
+}
+
+static Status writeInPlace(const std::string& path, const Writing& write) {
+  int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return machineError("cannot write " + quotedPath(path) + ": " + std::strerror(errno));
+  return writeTo(fd, path, write);
 }
 
 Result<DType> planNpy(const NpyHeader& header, int64_t size, std::optional<DType> want,
@@ -120,18 +126,23 @@ Status writeNpy(const std::string& path, const Tensor& tensor) {
 }
 
 Status writeFileAtomically(const std::string& path, std::string_view bytes) {
+  return writeFileAtomically(path, [&](const ByteSink& sink) { return sink(bytes); });
+}
+
+Status writeFileAtomically(const std::string& path, const Writing& write) {
   struct stat info;
-  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) return writeInPlace(path, bytes);
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) return writeInPlace(path, write);
   std::string temporary = path + ".XXXXXX";
   int fd = mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) return machineError("cannot write " + quotedPath(path) + ": " + std::strerror(errno));
   PendingFile pending(temporary);
   mode_t mask = umask(0);
   umask(mask);
-  Status s = writeAll(fd, bytes, path);
-  if (s && fchmod(fd, 0666 & ~mask) != 0)
-    s = machineError("cannot write " + quotedPath(path) + ": " + std::strerror(errno));
-  if (close(fd) != 0 && s) s = machineError("cannot write " + quotedPath(path) + ": " + std::strerror(errno));
+  Status s = writeTo(fd, path, [&](const ByteSink& sink) -> Status {
+    if (Status done = write(sink); !done) return done;
+    if (fchmod(fd, 0666 & ~mask) == 0) return Ok{};
+    return machineError("cannot write " + quotedPath(path) + ": " + std::strerror(errno));
+  });
   if (s && rename(temporary.c_str(), path.c_str()) != 0)
     s = machineError("cannot write " + quotedPath(path) + ": " + std::strerror(errno));
   if (s) pending.keep();

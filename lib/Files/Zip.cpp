@@ -13,6 +13,7 @@ constexpr int64_t kEndBytes = 22, kDirectoryBytes = 46, kLocalBytes = 30, kMaxCo
 constexpr int64_t kLongEndBytes = 56, kLocatorBytes = 20; // of zip64
 constexpr uint32_t kEndSignature = 0x06054b50, kDirectorySignature = 0x02014b50, kLocalSignature = 0x04034b50,
                    kLongEndSignature = 0x06064b50, kLocatorSignature = 0x07064b50;
+constexpr uint64_t kUnknown = 0xffffffff, kUnknownEntries = 0xffff; // the number is in a zip64 field
 constexpr int64_t kMaxDeflateRatio = 1032; // of deflate: 258 bytes for two bits
 
 // Little-endian numbers of a text that is long enough.
@@ -174,7 +175,7 @@ std::string overlap(const std::vector<ZipEntry>& entries) {
   return "";
 }
 
-void put(std::string& out, uint64_t n, size_t width) {
+void append(std::string& out, uint64_t n, size_t width) {
   for (size_t i = 0; i < width; ++i) out += static_cast<char>(n >> 8 * i & 255);
 }
 
@@ -291,39 +292,108 @@ Status ZipReader::finish() {
   return Ok{};
 }
 
-std::string zipBytes(const std::vector<ZipContent>& contents) {
-  std::string out, directory;
-  for (const ZipContent& c : contents) {
-    const uint32_t crc = crcOf(0, std::as_bytes(std::span(c.bytes)));
-    std::string common; // of both headers, from the version on
-    put(common, 20, 2);
-    put(common, 0x800, 2); // names are UTF-8
-    put(common, 0, 2);
-    put(common, 0x00210000, 4); // the first of January 1980, so that output is reproducible
-    put(common, crc, 4);
-    put(common, c.bytes.size(), 4);
-    put(common, c.bytes.size(), 4);
-    put(common, c.name.size(), 2);
-    put(common, 0, 2);
-    put(directory, kDirectorySignature, 4);
-    put(directory, 20, 2);
-    directory += common;
-    put(directory, 0, 6); // no comment, disk 0, internal attributes
-    put(directory, 0, 4); // external ones
-    put(directory, out.size(), 4);
-    directory += c.name;
-    put(out, kLocalSignature, 4);
-    out += common + c.name + c.bytes;
+Status ZipWriter::put(std::string_view bytes) {
+  at_ += bytes.size();
+  return sink_(bytes);
+}
+
+// An extra field that fills up to the alignment of the data, as Android's zipalign writes it: its id, its length,
+// the alignment, zeros.
+static std::string paddingTo(uint64_t data, uint32_t alignment) {
+  constexpr uint32_t kId = 0xd935, kLeast = 6;
+  if (data % alignment == 0) return "";
+  const uint64_t bytes = kLeast + (alignment - (data + kLeast) % alignment) % alignment;
+  std::string extra;
+  append(extra, kId, 2);
+  append(extra, bytes - 4, 2);
+  append(extra, alignment, 2);
+  extra.resize(bytes);
+  return extra;
+}
+
+Status ZipWriter::add(std::string_view name, std::string_view bytes, uint32_t alignment) {
+  const uint32_t crc = crcOf(0, std::as_bytes(std::span(bytes)));
+  const bool longSize = bytes.size() >= kUnknown, longOffset = at_ >= kUnknown;
+  std::string sizes, extra; // of zip64
+  if (longSize) append(sizes, bytes.size(), 8), append(sizes, bytes.size(), 8);
+  const auto asExtra = [](const std::string& numbers) {
+    std::string field;
+    if (numbers.empty()) return field;
+    append(field, 1, 2);
+    append(field, numbers.size(), 2);
+    return field + numbers;
+  };
+  std::string common; // of both headers, from the version on, to the length of the name
+  append(common, longSize || longOffset ? 45 : 20, 2);
+  append(common, 0x800, 2); // names are UTF-8
+  append(common, 0, 2);
+  append(common, 0x00210000, 4); // the first of January 1980, so that output is reproducible
+  append(common, crc, 4);
+  for (int i = 0; i < 2; ++i) append(common, longSize ? kUnknown : bytes.size(), 4);
+  append(common, name.size(), 2);
+
+  const uint64_t header = at_;
+  extra = asExtra(sizes);
+  extra += paddingTo(at_ + kLocalBytes + name.size() + extra.size(), alignment);
+  std::string local;
+  append(local, kLocalSignature, 4);
+  local += common;
+  append(local, extra.size(), 2);
+  local += std::string(name) + extra;
+  if (Status s = put(local); !s) return s;
+  if (Status s = put(bytes); !s) return s;
+
+  if (longOffset) append(sizes, header, 8);
+  extra = asExtra(sizes);
+  append(directory_, kDirectorySignature, 4);
+  append(directory_, 20, 2);
+  directory_ += common;
+  append(directory_, extra.size(), 2);
+  append(directory_, 0, 6); // no comment, disk 0, internal attributes
+  append(directory_, 0, 4); // external ones
+  append(directory_, longOffset ? kUnknown : header, 4);
+  directory_ += std::string(name) + extra;
+  ++entries_;
+  return Ok{};
+}
+
+Status ZipWriter::finish() {
+  const uint64_t begin = at_, size = directory_.size();
+  if (Status s = put(directory_); !s) return s;
+  const bool longer = begin >= kUnknown || size >= kUnknown || entries_ >= kUnknownEntries;
+  std::string end;
+  if (longer) {
+    append(end, kLongEndSignature, 4);
+    append(end, kLongEndBytes - 12, 8);
+    append(end, 45, 2);
+    append(end, 45, 2);
+    append(end, 0, 8); // disks
+    append(end, entries_, 8);
+    append(end, entries_, 8);
+    append(end, size, 8);
+    append(end, begin, 8);
+    append(end, kLocatorSignature, 4);
+    append(end, 0, 4);
+    append(end, at_, 8);
+    append(end, 1, 4);
   }
-  const size_t at = out.size();
-  out += directory;
-  put(out, kEndSignature, 4);
-  put(out, 0, 4);
-  put(out, contents.size(), 2);
-  put(out, contents.size(), 2);
-  put(out, directory.size(), 4);
-  put(out, at, 4);
-  put(out, 0, 2);
+  append(end, kEndSignature, 4);
+  append(end, 0, 4);
+  for (int i = 0; i < 2; ++i) append(end, longer ? kUnknownEntries : entries_, 2);
+  append(end, longer ? kUnknown : size, 4);
+  append(end, longer ? kUnknown : begin, 4);
+  append(end, 0, 2);
+  return put(end);
+}
+
+std::string zipBytes(const std::vector<ZipContent>& contents) {
+  std::string out;
+  ZipWriter writer([&](std::string_view bytes) -> Status {
+    out += bytes;
+    return Ok{};
+  });
+  for (const ZipContent& c : contents) (void)writer.add(c.name, c.bytes); // the sink does not fail
+  (void)writer.finish();
   return out;
 }
 

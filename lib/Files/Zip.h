@@ -2,6 +2,7 @@
 // The zip archives of `numpy.savez`, `savez_compressed` and `torch.export.save`: stored and deflated entries, no
 // encryption, not multi-part (PKWARE's APPNOTE.TXT 6.3.9, with zip64).
 #include "dtc/Files/InputFile.h"
+#include "dtc/Files/TensorFiles.h"
 #include "dtc/Support/NonCopyable.h"
 #include <memory>
 #include <vector>
@@ -43,10 +44,24 @@ private:
   uint32_t crc_ = 0;
 };
 
+// Writes an archive of stored entries without timestamps, of any size (zip64 where it is needed).
+class ZipWriter {
+public:
+  explicit ZipWriter(ByteSink sink) : sink_(std::move(sink)) {}
+  // `alignment`: of the entry's data in the file, a power of two of at most 4096.
+  [[nodiscard]] Status add(std::string_view name, std::string_view bytes, uint32_t alignment = 1);
+  [[nodiscard]] Status finish();
+
+private:
+  [[nodiscard]] Status put(std::string_view bytes);
+  ByteSink sink_;
+  std::string directory_;
+  uint64_t at_ = 0, entries_ = 0;
+};
+
 struct ZipContent {
   std::string name, bytes;
 };
-// An archive of stored entries without timestamps.
 [[nodiscard]] std::string zipBytes(const std::vector<ZipContent>&);
 
 } // namespace dtc

@@ -6,6 +6,7 @@
 #include "dtc/Api/PackageFile.h"
 #include "dtc/Cuda/FitKernels.h"
 #include "dtc/Cuda/Nvrtc.h"
+#include "dtc/Files/TensorFiles.h"
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
@@ -32,7 +33,7 @@ struct CompileOptions {
   ProgramOptions program;
   LoweringFlags lowering;
   PrintAfterFlags printAfter;
-  std::string emit = "schedule", target = "cpu", out;
+  std::string emit = "schedule", target = "cpu", out, weights;
   bool timing = false, stats = false, json = false;
 };
 
@@ -104,9 +105,23 @@ private:
   int package() {
     Diagnostics diags;
     env_.status.at("compiling kernels");
-    const auto bytes = makePackage(session_, o_.lowering.optLevel, diags);
+    auto weights = openWeights();
+    if (!weights) return env_.fail(weights.error());
+    const auto package = makePackage(session_, o_.lowering.optLevel, weights->get(), diags);
     if (env_.report(diags, m_.source) != kExitDone) return kExitInput;
-    return bytes ? writeOut(env_, o_.out, *bytes) : env_.fail(bytes.error());
+    if (!package) return env_.fail(package.error());
+    env_.status.at("writing");
+    const Status written = writeFileAtomically(
+        o_.out, [&](const ByteSink& sink) { return writePackage(*package, sink); });
+    return written ? kExitDone : env_.fail(written.error());
+  }
+
+  // The file whose tensors travel in the package; null: none.
+  Result<std::unique_ptr<TensorArchive>> openWeights() {
+    std::string path = o_.weights;
+    if (path.empty() && isTensorArchive(o_.program.file)) path = o_.program.file;
+    if (path.empty() || path == "none") return std::unique_ptr<TensorArchive>();
+    return openTensorArchive(path);
   }
 
   bool cuda() const { return o_.target != "cpu"; }
@@ -350,6 +365,7 @@ Result<int> runCompile(Environment& env, const CompileOptions& o) {
   if (o.emit == "package" && cuda) return usageError("--emit package needs --target cpu");
   if (o.emit == "package" && (o.out.empty() || o.out == "-"))
     return usageError("a package is binary: write it to a file with -o, such as -o model.dtcpkg");
+  if (o.emit != "package" && !o.weights.empty()) return usageError("--weights needs --emit package");
   if (o.emit == "package" && o.stats) return usageError("--stats has no report for --emit package");
   if (Status s = checkChoices(o.lowering); !s) return s.error();
   if (Status s = checkPasses(o.printAfter); !s) return s.error();
@@ -385,6 +401,10 @@ Verb compileVerb() {
         ->type_name("ir|schedule|kernels|llvm|asm|ptx|cubin|package")
         ->check(CLI::IsMember({"ir", "schedule", "kernels", "llvm", "asm", "ptx", "cubin", "package"}));
     app.add_option("--target", o->target, "target to compile for")->type_name("cpu|sm_NN[a]");
+    app.add_option("--weights", o->weights,
+                   "with --emit package: the arguments of which this file has a tensor travel in the package; "
+                   "default: those of a .pt2 or .onnx FILE")
+        ->type_name("FILE|none");
     app.add_option("-o", o->out, "output file, or folder for several files; - is standard output")
         ->type_name("OUT");
     addLoweringOptions(app, o->lowering);

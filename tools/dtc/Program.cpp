@@ -114,6 +114,12 @@ Result<Module> loadImported(Environment& env, SourceText source) {
   return m;
 }
 
+static Result<SourceText> packageText(Environment& env, std::shared_ptr<const InputFile> file) {
+  const std::string name = file->path() + "/program.dt";
+  DTC_TRY(env.package, readPackage(std::move(file)));
+  return SourceText{name, std::move(env.package->program)};
+}
+
 Result<SourceText> readProgram(Environment& env, const ProgramOptions& o, bool hlo) {
   if (o.file.empty()) return usageError("missing program: name a .dt file, or - for standard input");
   if (const GraphFormat* format = graphFormatOf(env, o.file)) {
@@ -123,16 +129,18 @@ Result<SourceText> readProgram(Environment& env, const ProgramOptions& o, bool h
     DTC_TRY(auto m, loadGraph(env, *format, o.file, own));
     return SourceText{o.file + " (imported)", printModule(m)};
   }
+  if (isPackageFile(o.file)) {
+    DTC_TRY(auto file, InputFile::open(o.file));
+    return packageText(env, std::make_shared<const InputFile>(std::move(file)));
+  }
   DTC_TRY(auto source, env.read(o.file, kMaxProgramBytes));
   if (hlo && looksLikeXlaHlo(source.text)) return source;
   if (looksLikeVhlo(source.text)) {
     DTC_TRY(auto text, vhloText(source.name, source.text));
     return SourceText{source.name + " (as text)", std::move(text)};
   }
-  if (looksLikePackage(source.text)) {
-    DTC_TRY(env.package, readPackage(InputFile::inMemory(o.file, source.text)));
-    return SourceText{source.name + "/program.dt", std::move(env.package->program)};
-  }
+  if (looksLikePackage(source.text)) // standard input
+    return usageError("a package is read from a file, not from standard input: give its path");
   if (const std::string format = foreignFormat(source.text); !format.empty())
     return inputError(source.name + " is " + format);
   return source;

@@ -4,6 +4,7 @@
 #include "dtc/Api/ApiError.h"
 #include "dtc/Api/CompileOptions.h"
 #include "dtc/Api/Describe.h"
+#include "dtc/Files/Package.h"
 #include "dtc/Runtime/run/BorrowedTensor.h"
 #include <atomic>
 
@@ -53,6 +54,8 @@ public:
   // Sets each argument of which a file of tensors has one by its name, or by its name in the imported program, and
   // returns for each argument whether it did: next runs may skip those. False: see `error`.
   [[nodiscard]] bool bindFile(const std::string& path, std::vector<bool>& bound, ApiError& error) noexcept;
+  // Which arguments have a value that the next run may skip: weights of a package or a file, kept tensors.
+  [[nodiscard]] std::vector<bool> setArguments();
   // Turns carried results into arguments of the next run, which then skips those.
   [[nodiscard]] bool carryOver(ApiError& error) noexcept;
   void setPrint(PrintTarget target);
@@ -70,6 +73,7 @@ private:
   [[nodiscard]] Status load(SourceText, const CompileOptions&, Diagnostics&);
   [[nodiscard]] Status read(SourceText, const CompileOptions&, Module&, FuncId& entry, Diagnostics&);
   [[nodiscard]] Status loadPackage(const std::string& path, Diagnostics&);
+  [[nodiscard]] Status setWeight(const PackageWeight&, const std::string& path);
   void describe();
   template <class Fn> bool locked(ApiError& error, Fn&& fn) noexcept;
   [[nodiscard]] Status bindLocked(const std::string& path, std::vector<bool>& bound);
@@ -80,7 +84,8 @@ private:
   std::shared_ptr<Machine> machine_;
   std::optional<Module> module_;
   FuncId entry_;
-  std::unique_ptr<CpuJit> packaged_; // of a package
+  std::unique_ptr<CpuJit> packaged_;           // of a package
+  std::shared_ptr<const FileMapping> mapping_; // likewise, if it has weights
   SourceText source_;                // of the text, for diagnostics of a failed compilation
   bool unboundSizes_ = false;        // why the compilation failed
   std::unique_ptr<Backend> backend_;

@@ -5,12 +5,13 @@
 
 namespace dtc {
 
-// Lowers and loads the program for the CPU, and returns the bytes of its package. Errors in the program are
-// reported as diagnostics.
-[[nodiscard]] Result<std::string> makePackage(Session& session, int optLevel, Diagnostics& diags);
+// Lowers and loads the program for the CPU, and returns its package, with the arguments of which `archive` has tensors;
+// it may be null, and must live as long as the package. Errors in the program are reported as diagnostics.
+[[nodiscard]] Result<Package> makePackage(Session& session, int optLevel, TensorArchive* archive,
+                                          Diagnostics& diags);
 
-// Error (Input): the package is of another format or version, or for another target; (Machine): this CPU lacks
-// instructions that it needs. The message says which.
+// Error (Input): the package is for another target; (Machine): this CPU lacks instructions that it needs. The message
+// says which.
 [[nodiscard]] Status checkFits(const Package& package, const std::string& path);
 // How the JIT finds the kernels of a package that fits.
 [[nodiscard]] JitConfig packagedKernels(const Package& package, JitConfig config = {});

@@ -1,6 +1,7 @@
 #pragma once
 // A random-access input file of known size. Files are untrusted: only regular files, whose size can be
 // checked, are accepted.
+#include "dtc/Support/NonCopyable.h"
 #include "dtc/Support/Result.h"
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,19 @@ namespace dtc {
 
 // A path as messages show it: 'weights.npz'.
 [[nodiscard]] inline std::string quotedPath(const std::string& path) { return "'" + path + "'"; }
+
+// A file in memory, read-only, whose pages are read when they are used. Whoever truncates the file meanwhile makes
+// later uses fault.
+class FileMapping : NonCopyable {
+public:
+  FileMapping(const std::byte* data, size_t bytes) : data_(data), bytes_(bytes) {}
+  ~FileMapping();
+  [[nodiscard]] const std::byte* data() const { return data_; }
+
+private:
+  const std::byte* data_;
+  size_t bytes_;
+};
 
 class InputFile {
 public:
@@ -37,6 +51,8 @@ public:
   [[nodiscard]] Status read(int64_t offset, std::span<std::byte> out) const;
   // The same as text; the caller has checked the length against size().
   [[nodiscard]] Result<std::string> text(int64_t offset, int64_t length) const;
+  // All of it. Null: it is empty, in memory, or on a file system that cannot map it.
+  [[nodiscard]] std::shared_ptr<const FileMapping> map() const;
 
 private:
   [[nodiscard]] static Result<InputFile> opened(int fd, std::string path);

@@ -1,6 +1,6 @@
 #pragma once
 // Files with named tensors: `.npz`, `.safetensors`, `.safetensors.index.json`, which maps each tensor to
-// a file of its folder, `.pt2` (Pt2.h), and the weights of an ONNX model (OnnxWeights.h). All are
+// a file of its folder, `.pt2` (Pt2.h), the weights of an ONNX model (OnnxWeights.h) and of a package (Package.h). All are
 // untrusted: a header is checked against the file's size before anything is
 // allocated, ranges must tile the data exactly, and a name in a file never refers outside of its folder.
 #include "dtc/Files/TensorSource.h"

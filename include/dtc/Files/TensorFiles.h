@@ -4,6 +4,7 @@
 #include "dtc/Files/TensorSource.h"
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Tensor.h"
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,5 +49,9 @@ struct NpyHeader {
 // Writes a complete file, by a temporary file in the same folder and a rename; an existing path that is not a
 // regular file (/dev/stdout) is written directly. Errors (Machine) name the path.
 [[nodiscard]] Status writeFileAtomically(const std::string& path, std::string_view bytes);
+// The same for a file that is not in memory as a whole: `write` passes its bytes on in order.
+using ByteSink = std::function<Status(std::string_view)>;
+[[nodiscard]] Status writeFileAtomically(const std::string& path,
+                                         const std::function<Status(const ByteSink&)>& write);
 
 } // namespace dtc

@@ -21,6 +21,12 @@ public:
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] const std::vector<int64_t>& shape() const { return shape_; }
   [[nodiscard]] bool inFile() const { return file_ != nullptr; }
+  [[nodiscard]] int64_t offset() const { return offset_; } // in the file
+  // Whether both are the same range of a file.
+  [[nodiscard]] bool sharesBytes(const TensorSource& other) const {
+    return file_ && file_ == other.file_ && offset_ == other.offset_ && dtype_ == other.dtype_ &&
+           shape_ == other.shape_;
+  }
 
   // All of it. Errors: the file's; Machine if memory runs out.
   [[nodiscard]] Result<Tensor> tensor() const;

@@ -134,6 +134,7 @@ BorrowedRun::BorrowedRun(const Module& m, Program& program, Backend& backend, co
   const auto devices = static_cast<size_t>(program.numDevices());
   argumentRanges_.assign(arguments_.size(), std::vector<uint32_t>(devices, kNone));
   resultRanges_.assign(results_.size(), std::vector<uint32_t>(devices, kNone));
+  lent_.resize(arguments_.size());
   RebindBackend* rebinding = backend.rebinding();
   if (!rebinding) return;
   struct Numbered {
@@ -200,6 +201,22 @@ void BorrowedRun::bindResults(const Borrowing& tensors) {
     }
 }
 
+bool BorrowedRun::lend(size_t i, const std::byte* tensor) {
+  const TransferPlan& plan = arguments_[i];
+  if (plan.pending) return false;
+  BorrowedTensor t;
+  t.data = const_cast<std::byte*>(tensor); // buffers of arguments that a run keeps are not written
+  t.dtype = plan.dtype, t.shape = plan.shape;
+  std::vector<std::byte*> lent;
+  for (size_t p = 0; p < plan.shards.size(); ++p) {
+    std::byte* const within = shardWithin(plan, static_cast<int64_t>(p), t, true);
+    if (argumentRanges_[i][p] == kNone || !within || !isAligned(within, plan.dtype)) return false;
+    lent.push_back(within);
+  }
+  lent_[i] = std::move(lent);
+  return true;
+}
+
 Status BorrowedRun::copy(const TransferPlan& plan, size_t device, const BorrowedTensor& t, bool whole,
                          bool toBuffer) {
   copied_ += plan.shards[device].bytes;
@@ -218,6 +235,8 @@ Status BorrowedRun::setArgument(size_t i, std::span<const BorrowedTensor> tensor
     const BorrowedTensor& t = tensors[shards ? p : 0];
     const uint32_t range = argumentRanges_[i][p];
     std::byte* within = nullptr;
+    if (t.keep) lent_[i].clear();
+    if (t.skip && lends(i)) within = lent_[i][p];
     if (range != kNone && !t.skip && !t.keep) within = shardWithin(plan, coordinate, t, !shards);
     if (within && !isAligned(within, plan.dtype)) within = nullptr;
     bind(range, within);

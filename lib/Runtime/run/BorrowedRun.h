@@ -14,6 +14,10 @@ public:
 
   [[nodiscard]] const std::vector<TransferPlan>& arguments() const { return arguments_; }
   [[nodiscard]] const std::vector<TransferPlan>& results() const { return results_; }
+  // Later runs that skip the argument use this memory, a whole tensor in row-major order that nothing writes, until one
+  // keeps another. False: it would have to be copied, so nothing changes.
+  [[nodiscard]] bool lend(size_t argument, const std::byte* tensor);
+  [[nodiscard]] bool lends(size_t argument) const { return !lent_[argument].empty(); }
   // Before a run: binds or copies the arguments, and binds results. Error (Usage): a wrong number of tensors, or as
   // copyShard.
   [[nodiscard]] Status begin(const Borrowing& tensors);
@@ -50,6 +54,7 @@ private:
   std::vector<TransferPlan> arguments_, results_;
   RangeNumbers argumentRanges_, resultRanges_;
   std::vector<Range> ranges_;
+  std::vector<std::vector<std::byte*>> lent_; // by argument; empty, or by device
   int64_t copied_ = 0;
   std::optional<PointerSlots> rendezvous_; // the operands and results of collectives
 };

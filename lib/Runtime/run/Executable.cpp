@@ -124,6 +124,10 @@ Status Executable::runOn(const Borrowing& tensors, const RunHooks& hooks) {
   return impl_->borrowed->end(tensors);
 }
 
+bool Executable::lendArgument(size_t i, const std::byte* tensor) { return impl_->borrowed->lend(i, tensor); }
+
+bool Executable::lendsArgument(size_t i) const { return impl_->borrowed->lends(i); }
+
 int64_t Executable::copiedBytes() const { return impl_->borrowed->copiedBytes(); }
 
 Status Executable::waitForStream(void* stream) { return impl_->backend.waitForStream(stream); }

@@ -67,6 +67,10 @@ public:
   // tensors are used in place where possible; nothing is allocated then. The results must not overlap each
   // other. Errors (Input): another dtype or shape; (Usage): memory that the backend cannot access.
   [[nodiscard]] Status runOn(const Borrowing& tensors, const RunHooks& hooks = {});
+  // The value of an argument for all runs of runOn that skip it, in memory that must outlive the executable and that
+  // nothing writes. False: this memory cannot be used in place.
+  [[nodiscard]] bool lendArgument(size_t i, const std::byte* tensor);
+  [[nodiscard]] bool lendsArgument(size_t i) const; // until a run keeps another tensor
   // Copied by the last runOn between the caller's tensors and buffers.
   [[nodiscard]] int64_t copiedBytes() const;
   // Later work waits for what the caller has enqueued on its stream (a CUstream).
