@@ -197,8 +197,12 @@ def check_packages(context, folder):
     manifest = "manifest.json"
     expect("of another version", changed(package, folder / "version", manifest, lambda t: t.replace('"dtc": "', '"dtc": "9')),
            1, "was compiled by dtc 9")
-    expect("of another format", changed(package, folder / "format", manifest, lambda t: t.replace('"format": 1', '"format": 2')),
-           1, "is a package of format 2")
+    expect("of another format", changed(package, folder / "format", manifest, lambda t: re.sub('"format": \\d+', '"format": 99', t)),
+           1, "is a package of format 99, but this dtc reads format")
+    older = changed(package, folder / "older", manifest, lambda t: '{"format": 1, "dtc": "0.1.0"}')
+    expect("of an older format", older, 1, "is a package of format 1, but this dtc reads format")
+    expect("of another format whose program is wrong",
+           changed(older, folder / "both", "program.dt", lambda t: "not a program"), 1, "is a package of format 1")
     expect("for another target", changed(package, folder / "target", manifest, lambda t: t.replace('"cpu",', '"sm_90",', 1)),
            1, "is compiled for the target sm_90")
     expect("for a better CPU", changed(package, folder / "level", manifest, lambda t: re.sub('"cpu": "\\w+"', '"cpu": "avx512"', t)),
