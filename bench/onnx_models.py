@@ -130,6 +130,9 @@ def make(name, folder):
         torch.manual_seed(0)
         model, tensors = EXPORTED[name](torch)
         with torch.no_grad():
+            for parameter in model.parameters():
+                if not parameter.any():  # of zeros, as some heads are: the result would be constant
+                    parameter.normal_(std=0.05)
             torch.onnx.export(model, tuple(tensors.values()), file, input_names=list(tensors), output_names=["y"],
                               opset_version=OPSET, verbose=False)
         given = {n: t.numpy() for n, t in tensors.items()}
