@@ -12,52 +12,128 @@ namespace {
 
 // embedding_bag(weight, indices, offsets, ...): a sum, mean or max of rows per bag.
 struct Bags {
-  int64_t count = 0;
+  int64_t count = 0, indices = 0;
   Expr member; // [bag, i]: index i belongs to the bag and counts
+  Expr sizes;  // [bag, 1]: the number of those, i32
 };
 
-Bags bagsOf(ImportContext& c, Expr index) {
+Bags bagsOf(ImportContext& c, Expr index, bool lastOffset) {
   if (!c.has("offsets") || index.rank() != 1) c.fail("has no offsets");
   const Expr offsets = c.tensor("offsets").as(DType::I32);
   const int64_t padding = c.integer("padding_idx", -1);
-  const int64_t n = staticDims(c.b, index.dims())[0];
-  int64_t bags = staticDims(c.b, offsets.dims())[0];
-  if (c.flag("include_last_offset", false)) --bags;
-  const Expr place = reshapeTo(counted(c.b, n), {1, n}),
+  Bags out;
+  out.indices = staticDims(c.b, index.dims())[0];
+  const int64_t given = staticDims(c.b, offsets.dims())[0], bags = lastOffset ? given - 1 : given;
+  if (bags < 0) c.fail("has no offsets");
+  out.count = bags;
+  const Expr place = reshapeTo(counted(c.b, out.indices), {1, out.indices}),
              first = reshapeTo(sliceOf(offsets, 0, 0, bags), {bags, 1});
-  const Expr end =
-      c.flag("include_last_offset", false)
-          ? sliceOf(offsets, 0, 1, bags + 1)
-          : concatOf(c.b,
-                     {sliceOf(offsets, 0, 1, bags), filled(c.b, DType::I32, {1}, static_cast<double>(n))}, 0);
+  Expr end = filled(c.b, DType::I32, {1}, static_cast<double>(out.indices));
+  end = lastOffset  ? sliceOf(offsets, 0, 1, bags + 1)
+        : bags == 0 ? sliceOf(end, 0, 0, 0)
+                    : concatOf(c.b, {sliceOf(offsets, 0, 1, bags), end}, 0);
   Expr member = (place >= first) & (place < reshapeTo(end, {bags, 1}));
-  if (padding >= 0) member = member & reshapeTo(ops::ne(index, padding), {1, n});
-  return {bags, member};
+  if (padding >= 0) member = member & reshapeTo(ops::ne(index, padding), {1, out.indices});
+  const std::vector<int64_t> one{1};
+  out.member = member;
+  out.sizes = ops::sum(member.as(DType::I32), {.dims = one, .keepdim = true});
+  return out;
+}
+
+enum BagMode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
+
+// The rows of each bag as [bag, i, column], -inf elsewhere.
+Expr rowsOfBags(const Bags& bags, Expr picked) {
+  const Dims dims{bags.count, bags.indices, picked.dims().at(1)};
+  return ops::select(broadcastTo(withDim(bags.member, 2), dims), broadcastTo(withDim(picked, 0), dims),
+                     -std::numeric_limits<double>::infinity());
+}
+
+Expr weightsOf(ImportContext& c, const Bags& bags, DType d, int64_t mode) {
+  Expr in = bags.member.as(d);
+  if (c.has("per_sample_weights"))
+    in = in * reshapeTo(c.tensor("per_sample_weights").as(d), {1, bags.indices});
+  return mode == kMean ? in / ops::max(bags.sizes, 1).as(d) : in;
+}
+
+// What the gradient reads beside the bags: the bag of each index, the sizes, and where a maximum is.
+std::vector<Expr> bagsForGradient(ImportContext& c, const Bags& bags, Expr each, int64_t mode) {
+  const std::vector<int64_t> one{1};
+  std::vector<Expr> out;
+  const auto shaped = [&](size_t i, Expr y) { // a result without elements where PyTorch does not need it
+    const Dims& dims = resultDims(c, i);
+    return dims == y.dims() ? y : filled(c.b, DType::I32, dims, 0);
+  };
+  const Expr number = reshapeTo(counted(c.b, bags.count), {bags.count, 1});
+  const std::vector<int64_t> first{0};
+  if (!c.declared(1)) return out;
+  const Expr bag = ops::sum(ops::select(bags.member, number, 0), {.dims = first});
+  out.push_back(shaped(1, bag));
+  if (!c.declared(2)) return out;
+  out.push_back(shaped(2, withoutDim(bags.sizes, 1)));
+  if (!c.declared(3)) return out;
+  if (mode != kMax) {
+    out.push_back(shaped(3, withoutDim(bags.sizes, 1)));
+    return out;
+  }
+  const Expr at = ops::argmax(each, {.dim = 1});
+  const Expr index = c.tensor("indices").as(DType::I32);
+  const Dim n = elementsOf(c.b, at.dims());
+  const Expr row = reshapeTo(ops::index_select(index, reshapeTo(at, {n}), {.dim = 0}), at.dims());
+  out.push_back(shaped(3, ops::select(broadcastTo(bags.sizes > 0, at.dims()), row, -1)));
+  return out;
 }
 
 ImportResults embeddingBag(ImportContext& c) {
   const Expr table = c.tensor("weight"), index = c.tensor("indices");
-  const int64_t mode = c.integer("mode", 0);
-  const Bags bags = bagsOf(c, index);
+  const int64_t mode = c.integer("mode", kSum);
+  const Bags bags = bagsOf(c, index, c.flag("include_last_offset", false));
   const Expr picked = ops::embedding(indices(index, table.dims().at(0)), table);
-  const Expr in = bags.member.as(table.dtype());
   const std::vector<int64_t> one{1};
-  Expr y;
-  if (mode == 2) {
-    const Expr each =
-        ops::select(withDim(bags.member, 2),
-                    broadcastTo(withDim(picked, 0), {bags.count, index.dims()[0], table.dims().at(1)}),
-                    -std::numeric_limits<double>::infinity());
+  Expr y, each;
+  if (mode == kMax) {
+    each = rowsOfBags(bags, picked);
     const Expr best = ops::max(each, ops::MaxArgs{.dims = one});
-    y = ops::select(ops::is_inf(best), 0.0, best);
+    y = ops::select(broadcastTo(bags.sizes > 0, best.dims()), best, 0.0);
   } else {
-    const Expr weights = c.has("per_sample_weights")
-                             ? in * reshapeTo(c.tensor("per_sample_weights"), {1, index.dims()[0]})
-                             : in;
-    y = ops::matmul(weights, picked);
-    if (mode == 1) y = y / ops::max(ops::sum(in, {.dims = one, .keepdim = true}), 1.0);
+    y = ops::matmul(weightsOf(c, bags, table.dtype(), mode), picked);
   }
-  return y; // the other results serve the gradient
+  std::vector<Expr> out{y};
+  const std::vector<Expr> more = bagsForGradient(c, bags, each, mode);
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+// The gradient of the table. Of a maximum: at the rows that are.
+ImportResults embeddingBagBackward(ImportContext& c) {
+  const Expr g = c.tensor("grad"), index = c.tensor("indices");
+  const int64_t mode = c.integer("mode", kSum);
+  if (c.flag("scale_grad_by_freq", false)) c.fail("scales the gradient by frequencies");
+  const Dims out = resultDims(c);
+  const Expr zero = filled(c.b, g.dtype(), out, 0);
+  Expr rows, at;
+  if (mode == kMax) {
+    const Expr place = c.tensor("maximum_indices").as(DType::I32);
+    const Expr some = place >= 0;
+    return ops::scatter(zero, ops::select(some, place, 0), ops::select(some, g, 0.0),
+                        {.dim = 0, .reduce = "sum"});
+  }
+  const bool last = g.dims().at(0) != c.tensor("offsets").dims().at(0);
+  const Bags bags = bagsOf(c, index, last);
+  rows = ops::matmul(weightsOf(c, bags, g.dtype(), mode), g, {.transpose_a = true}); // [i, column]
+  at = withDim(indices(index, out.at(0)), 1);
+  return ops::scatter(zero, broadcastTo(at, rows.dims()), rows, {.dim = 0, .reduce = "sum"});
+}
+
+// The gradient of per_sample_weights: of a sum only.
+ImportResults sampleWeightsBackward(ImportContext& c) {
+  const Expr g = c.tensor("grad"), table = c.tensor("weight"), index = c.tensor("indices");
+  const bool last = g.dims().at(0) != c.tensor("offsets").dims().at(0);
+  const Bags bags = bagsOf(c, index, last);
+  const Expr picked = ops::embedding(indices(index, table.dims().at(0)), table);
+  const Expr own = ops::matmul(bags.member.as(g.dtype()), g, {.transpose_a = true});
+  const std::vector<int64_t> one{1};
+  return ops::sum(own * picked, {.dims = one});
 }
 
 // The number of true elements before each one.
@@ -106,6 +182,8 @@ const ImportRow kRows[] = {
     {"aten.embedding_bag", embeddingBag},
     {"aten._embedding_bag", embeddingBag},
     {"aten._embedding_bag_forward_only", embeddingBag},
+    {"aten._embedding_bag_backward", embeddingBagBackward},
+    {"aten._embedding_bag_per_sample_weights_backward", sampleWeightsBackward},
     {"aten.masked_scatter_backward", maskedScatterBackward},
     {"aten.nonzero_static", nonzeroStatic},
 };

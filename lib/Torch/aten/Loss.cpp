@@ -289,7 +289,50 @@ ImportResults multilabelSoftMargin(ImportContext& c) {
   return reduced(c, ops::mean(c.has("weight") ? loss * c.tensor("weight") : loss, {.dims = over}));
 }
 
+// torch_nn._linear_cross_entropy_batch_chunked: the cross entropy of a linear layer's results, and its gradients,
+// which PyTorch computes beside it. Chunks only bound memory.
+ImportResults linearCrossEntropy(ImportContext& c) {
+  const Expr x = c.tensor("input"), w = c.tensor("linear_weight"), target = c.tensor("target");
+  const bool each = c.node.target.find("no_reduction") != std::string::npos;
+  const std::string how = each ? "none" : c.text("reduction", "mean");
+  if (x.rank() != 2 || w.rank() != 2) c.fail("has an input or a weight that is not a matrix");
+  if (c.real("label_smoothing", 0) != 0) c.fail("smooths labels");
+  const DType d = accumulationType(x.dtype());
+  const Expr matrix = w.as(x.dtype());
+  Expr logits = ops::matmul(x, matrix, {.transpose_b = true}).as(d);
+  if (c.has("linear_bias")) logits = logits + c.tensor("linear_bias").as(d);
+  const int64_t classes = staticDims(c.b, {w.dims().at(0)})[0];
+  const Dim n = x.dims().at(0);
+  const bool probabilities = isFloat(target.dtype());
+  Expr t = probabilities ? target.as(d) : ops::one_hot(target.as(DType::I32), {.depth = classes, .dtype = d});
+  if (!probabilities) {
+    const Expr counts = ops::ne(target, c.integer("ignore_index", -100));
+    t = ops::select(broadcastTo(withDim(counts, 1), t.dims()), t, 0.0);
+  }
+  if (c.has("weight")) t = t * c.tensor("weight").as(d);
+  const std::vector<int64_t> over{1}, rows{0};
+  const Expr mass = ops::sum(t, {.dims = over, .keepdim = true});
+  const Expr loss = -ops::sum(t * ops::log_softmax(logits, over), {.dims = over});
+  if (how == "none") return loss.as(c.result().dtype);
+  Expr scale = filled(c.b, d, {}, 1);
+  if (how == "mean") scale = 1.0 / (probabilities ? ops::sum(filled(c.b, d, {n}, 1)) : ops::sum(mass));
+  const Expr g = (ops::softmax(logits, over) * mass - t) * scale;
+  const auto wanted = [&](const char* flag, Expr value, size_t i) {
+    return c.flag(flag, true) ? value.as(c.result(i).dtype)
+                              : filled(c.b, c.result(i).dtype, resultDims(c, i), 0);
+  };
+  std::vector<Expr> out{(ops::sum(loss) * scale).as(c.result().dtype)};
+  if (c.declared(1)) out.push_back(wanted("compute_input_grad", ops::matmul(g, matrix.as(d)), 1));
+  if (out.size() == 2 && c.declared(2))
+    out.push_back(wanted("compute_linear_weight_grad", ops::matmul(g, x.as(d), {.transpose_a = true}), 2));
+  if (out.size() == 3 && c.declared(3))
+    out.push_back(wanted("compute_linear_bias_grad", ops::sum(g, {.dims = rows}), 3));
+  return out;
+}
+
 const ImportRow kRows[] = {
+    {"torch_nn._linear_cross_entropy_batch_chunked", linearCrossEntropy},
+    {"torch_nn._linear_cross_entropy_batch_chunked_no_reduction", linearCrossEntropy},
     {"aten.mse_loss", mseLoss},
     {"aten.l1_loss", l1Loss},
     {"aten.smooth_l1_loss", smoothL1},

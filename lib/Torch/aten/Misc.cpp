@@ -85,10 +85,24 @@ ImportResults dropoutBackward(ImportContext& c) {
   return dy * c.tensor("mask").as(dy.dtype()) * c.real("scale");
 }
 
+// Leaky, with a random slope per element in training. The second result is the slope, 1 where x > 0.
 ImportResults rrelu(ImportContext& c) {
-  if (c.flag("training", false)) c.fail("draws random slopes: export model.eval()");
-  const double slope = (c.real("lower", 0.125) + c.real("upper", 1.0 / 3)) / 2;
-  return ops::leaky_relu(c.tensor("self"), {.slope = slope});
+  const Expr x = c.tensor("self");
+  const double low = c.real("lower", 0.125), high = c.real("upper", 1.0 / 3);
+  const bool noise = c.has("noise");
+  if (!c.flag("training", false)) {
+    const Expr y = ops::leaky_relu(x, {.slope = (low + high) / 2});
+    return noise ? ImportResults{y, c.tensor("noise")} : y;
+  }
+  const Expr slope = ops::select(x <= 0.0, uniform(c, x.dtype(), x.dims(), low, high).as(x.dtype()), 1.0);
+  return {x * slope, slope};
+}
+
+ImportResults rreluBackward(ImportContext& c) {
+  const Expr dy = c.tensor("grad_output"), x = c.tensor("self");
+  const double low = c.real("lower"), high = c.real("upper");
+  if (c.flag("training", false) && high - low > 1e-6) return dy * c.tensor("noise");
+  return ops::select(x > 0.0, dy, dy * ((low + high) / 2));
 }
 
 // --- comparisons ---
@@ -435,6 +449,9 @@ const ImportRow kRows[] = {
     {"aten.feature_dropout", evaluatedDropout},
     {"aten.feature_alpha_dropout", evaluatedDropout},
     {"aten.rrelu", rrelu},
+    {"aten.rrelu_with_noise", rrelu},
+    {"aten.rrelu_with_noise_functional", rrelu},
+    {"aten.rrelu_with_noise_backward", rreluBackward},
     {"aten.isclose", isclose},
     {"aten.isin", isin},
     {"aten.isreal", isreal},

@@ -266,7 +266,73 @@ ImportResults interpolated(ImportContext& c) {
   return y;
 }
 
+// Windows at random places, which a tensor of samples in [0, 1) decides: [n, c, dims], the last dim first in 2d.
+ImportResults fractionalMaxPool(ImportContext& c) {
+  const Pooled p = pooled(c);
+  const Dims lead{p.x.dims().at(0), p.x.dims().at(1)};
+  const std::vector<int64_t> in = staticDims(c.b, Dims(p.x.dims().begin() + 2, p.x.dims().end()));
+  const std::vector<int64_t> window = perDim(c, "kernel_size", p.spatial),
+                             out = perDim(c, "output_size", p.spatial);
+  const Dim planes = elementsOf(c.b, lead);
+  const Expr samples = reshapeTo(c.tensor("random_samples"), {planes, static_cast<int64_t>(p.spatial)});
+  Expr place; // [planes, o1, k1, o2, k2, …], then the position in the plane
+  Dims all{planes};
+  for (size_t i = 0; i < p.spatial; ++i) {
+    const int64_t n = in[i], k = window[i], o = out[i];
+    constexpr int64_t kMost = 1 << 22;
+    if (k < 1 || o < 1 || n < o + k - 1 || o > kMost / k) c.fail("has windows that do not fit its operand");
+    const auto column = static_cast<int64_t>(p.spatial == 2 ? 1 - i : i);
+    const Expr u = sliceOf(samples, 1, column, column + 1), step = counted(c.b, o).as(u.dtype());
+    Expr start = filled(c.b, DType::I32, {planes, o}, static_cast<double>(n - k));
+    if (o > 1) {
+      // PyTorch computes the ratio in the dtype of the operand.
+      const Expr ratio = filled(c.b, u.dtype(), {}, static_cast<double>(n - k)) / static_cast<double>(o - 1);
+      const Expr moving = ops::floor((step + u) * ratio) - ops::floor(u * ratio);
+      start = ops::select(counted(c.b, o) < o - 1, moving.as(DType::I32), start);
+    }
+    const Expr at = withDim(start, 2) + counted(c.b, k); // [planes, o, k]
+    Dims own{planes}, now = all;
+    for (size_t j = 1; j < all.size(); ++j) own.emplace_back(1);
+    own.emplace_back(o), own.emplace_back(k), now.emplace_back(o), now.emplace_back(k);
+    Dims before = all;
+    before.emplace_back(1), before.emplace_back(1);
+    const Expr here = broadcastTo(reshapeTo(at, own), now);
+    place = place.valid() ? broadcastTo(reshapeTo(place, before), now) * n + here : here;
+    all = now;
+  }
+  std::vector<int64_t> order{0};
+  for (size_t i = 0; i < p.spatial; ++i) order.push_back(static_cast<int64_t>(2 * i + 1));
+  for (size_t i = 0; i < p.spatial; ++i) order.push_back(static_cast<int64_t>(2 * i + 2));
+  const Dim windows = elementsOf(c.b, Dims(out.begin(), out.end())),
+            size = elementsOf(c.b, Dims(window.begin(), window.end()));
+  const Expr index = reshapeTo(permuted(place, order), {planes, elementsOf(c.b, {windows, size})});
+  const Expr flat = reshapeTo(p.x, {planes, elementsOf(c.b, Dims(in.begin(), in.end()))});
+  const Expr taken = reshapeTo(ops::gather(flat, index, {.dim = 1}), {planes, windows, size});
+  const Expr best = withDim(ops::argmax(taken, {.dim = 2}), 2);
+  const Expr y = ops::gather(taken, best, {.dim = 2});
+  const Expr where = ops::gather(reshapeTo(index, {planes, windows, size}), best, {.dim = 2});
+  return {reshapeTo(y, resultDims(c)), reshapeTo(where, resultDims(c, 1))};
+}
+
+ImportResults fractionalMaxPoolBackward(ImportContext& c) {
+  const Pooled p = pooled(c);
+  const Dim planes = elementsOf(c.b, {p.x.dims().at(0), p.x.dims().at(1)});
+  const Dim size = elementsOf(c.b, Dims(p.x.dims().begin() + 2, p.x.dims().end()));
+  const Expr g = c.tensor("grad_output"), at = c.tensor("indices").as(DType::I32);
+  if (g.rank() != c.tensor("self").rank()) c.fail("has a gradient of another rank than its operand");
+  const Dim per =
+      elementsOf(c.b, Dims(g.dims().end() - static_cast<std::ptrdiff_t>(p.spatial), g.dims().end()));
+  const Expr zero = filled(c.b, g.dtype(), {planes, size}, 0);
+  return reshapeTo(ops::scatter(zero, reshapeTo(at, {planes, per}), reshapeTo(g, {planes, per}),
+                                {.dim = 1, .reduce = "sum"}),
+                   resultDims(c));
+}
+
 const ImportRow kRows[] = {
+    {"aten.fractional_max_pool2d", fractionalMaxPool},
+    {"aten.fractional_max_pool3d", fractionalMaxPool},
+    {"aten.fractional_max_pool2d_backward", fractionalMaxPoolBackward},
+    {"aten.fractional_max_pool3d_backward", fractionalMaxPoolBackward},
     {"aten.max_pool1d", maxPool},
     {"aten.max_pool2d", maxPool},
     {"aten.max_pool3d", maxPool},

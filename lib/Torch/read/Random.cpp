@@ -6,18 +6,18 @@ namespace dtc {
 namespace {
 
 constexpr std::string_view kRandom[] = {
-    "aten.rand",          "aten.rand_like", "aten.uniform",           "aten.randn",
-    "aten.randn_like",    "aten.normal",    "aten.normal_functional", "aten.randint",
-    "aten.randint_like",  "aten.bernoulli", "aten.exponential",       "aten.dropout",
-    "aten.native_dropout"};
+    "aten.rand",           "aten.rand_like", "aten.uniform",           "aten.randn",
+    "aten.randn_like",     "aten.normal",    "aten.normal_functional", "aten.randint",
+    "aten.randint_like",   "aten.bernoulli", "aten.exponential",       "aten.dropout",
+    "aten.native_dropout", "aten.rrelu",     "aten.rrelu_with_noise",  "aten.rrelu_with_noise_functional"};
 
 bool draws(const ImportNode& n) {
   const size_t last = n.target.rfind('.');
   const std::string_view base = std::string_view(n.target).substr(0, last);
   if (std::ranges::find(kRandom, base) == std::end(kRandom)) return false;
-  if (!base.ends_with("dropout")) return true;
+  if (!base.ends_with("dropout") && base.find("rrelu") == base.npos) return true;
   return std::ranges::any_of(n.arguments, [](const ImportArgument& a) {
-    const auto* flag = a.name == "train" ? std::get_if<bool>(&a.value) : nullptr;
+    const auto* flag = a.name == "train" || a.name == "training" ? std::get_if<bool>(&a.value) : nullptr;
     return flag && *flag;
   });
 }
