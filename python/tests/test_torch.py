@@ -155,6 +155,93 @@ class Torch(unittest.TestCase):
         for view in (x, x[:, :3], x[1::2, ::3], x.T, x[:, 0], x[:, 2], torch.arange(4.0), torch.arange(8.0)[::2]):
             torch.testing.assert_close(call(view), 2 * view)
 
+    def test_higher_order_ops(self):
+        """cond, with a gradient; switch and attention with a function of scores, which files cannot hold."""
+        import torch
+        from torch.nn.attention.flex_attention import flex_attention
+
+        def conditional(x):
+            return torch.cond(x.sum() > 0, lambda x: (x.cos(),), lambda x: (x.sin() * 2,), [x])[0]
+
+        for sign in (1, -1):
+            x = (torch.rand(3) * sign).requires_grad_()
+            y = torch.compile(conditional, backend=dtc_backend(), fullgraph=True)(x)
+            torch.testing.assert_close(y, conditional(x))
+            (dx,) = torch.autograd.grad(y.sum(), x)
+            torch.testing.assert_close(dx, torch.autograd.grad(conditional(x).sum(), x)[0])
+
+        def attention(q, k, v):
+            return flex_attention(q, k, v, lambda score, b, h, q, k: score - (q - k).abs() * (h + 1))
+
+        q, k, v = torch.randn(3, 2, 3, 8, 4)
+        scores = q @ k.mT / 2
+        place = torch.arange(8)
+        bias = (place[:, None] - place).abs() * torch.tensor([1, 2, 3])[:, None, None]
+        want = torch.softmax(scores - bias, -1) @ v
+        torch.testing.assert_close(torch.compile(attention, backend=dtc_backend(), fullgraph=True)(q, k, v), want)
+        try:
+            from torch._higher_order_ops.switch import switch
+        except ImportError:  # of a newer PyTorch
+            return
+
+        def chosen(i, x):
+            return switch(i, (lambda x: (x.cos(),), lambda x: (x.sin(),), lambda x: (x.abs(),)), [x])[0]
+
+        x = torch.randn(4)
+        for i, f in enumerate((torch.cos, torch.sin, torch.abs)):
+            torch._dynamo.reset()
+            got = torch.compile(chosen, backend=dtc_backend(), fullgraph=True)(torch.tensor(i), x)
+            torch.testing.assert_close(got, f(x))
+
+    def test_rows(self):
+        """Results and gradients of ops that are compositions."""
+        import torch
+        import torch.nn.functional as F
+
+        def given(*shape):
+            return torch.randn(*shape, requires_grad=True)
+
+        index, offsets = torch.tensor([0, 2, 2, 1, 3, 0]), torch.tensor([0, 2, 2])
+        samples, lengths = torch.rand(2, 3, 2), torch.tensor([2, 0, 3])
+        cases = [
+            (lambda t: F.embedding_bag(index, t, offsets, mode="sum"), given(4, 5)),
+            (lambda t: F.embedding_bag(index, t, offsets, mode="mean", padding_idx=2), given(4, 5)),
+            (lambda t: F.embedding_bag(index, t, offsets, mode="max"), given(4, 5)),
+            (lambda x: F.fractional_max_pool2d(x, 2, output_size=(3, 4), _random_samples=samples), given(2, 3, 7, 9)),
+            (lambda x: torch.segment_reduce(x, "mean", lengths=lengths), given(5, 2)),
+            (lambda x: torch.segment_reduce(x, "prod", lengths=lengths), given(5)),
+            (lambda x: torch.stft(x, 8, 3, window=torch.hann_window(8), return_complex=True).abs(), given(2, 40)),
+            (lambda x: torch.special.gammainc(torch.tensor([0.5, 2.0, 30.0]), x.abs() * 10), given(3)),
+            (torch.special.airy_ai, torch.linspace(-20, 9, 64)),
+            (lambda x: torch.gradient(x, spacing=0.5, edge_order=2)[0], torch.randn(6, 4)),
+            (lambda x: torch.searchsorted(torch.tensor([1.0, 2.0]), x), torch.tensor([0.5, 1.0, float("nan")])),
+        ]
+        for i, (f, x) in enumerate(cases):
+            with self.subTest(i=i):
+                torch._dynamo.reset()
+                got, want = torch.compile(f, backend=dtc_backend(), fullgraph=True)(x), f(x)
+                torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+                if x.requires_grad:
+                    g = torch.randn_like(want)
+                    dx, = torch.autograd.grad(got, x, g)
+                    torch.testing.assert_close(dx, torch.autograd.grad(want, x, g)[0], rtol=1e-4, atol=1e-5)
+
+    def test_random_slopes(self):
+        import torch
+
+        x = torch.randn(1000)
+        y = torch.compile(lambda x: torch.nn.functional.rrelu(x, 0.1, 0.3, True), backend=dtc_backend(), fullgraph=True)(x)
+        slopes = (y / x)[x < 0]
+        torch.testing.assert_close(y[x > 0], x[x > 0])
+        self.assertTrue(((slopes > 0.0999) & (slopes < 0.3001)).all() and slopes.std() > 0.03)
+
+    def test_unsupported_ops(self):
+        """The remark is about torch.compile, not about files."""
+        import torch
+
+        with self.assertRaisesRegex(Exception, "aten.linalg_eig.default.*torch.compiler.disable leaves"):
+            torch.compile(torch.linalg.eigvals, backend=dtc_backend(), fullgraph=True)(torch.randn(3, 3))
+
     def test_exported(self):
         import torch
 

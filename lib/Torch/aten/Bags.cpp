@@ -17,10 +17,17 @@ struct Bags {
   Expr sizes;  // [bag, 1]: the number of those, i32
 };
 
+// The row that does not count; negative: none, except for the public op, which counts it from the end.
+int64_t paddingRow(ImportContext& c) {
+  const int64_t row = c.integer("padding_idx", -1);
+  if (row >= 0 || !c.has("padding_idx") || !c.node.target.ends_with("embedding_bag.padding_idx")) return row;
+  return row + staticDims(c.b, {c.tensor("weight").dims().at(0)})[0];
+}
+
 Bags bagsOf(ImportContext& c, Expr index, bool lastOffset) {
   if (!c.has("offsets") || index.rank() != 1) c.fail("has no offsets");
   const Expr offsets = c.tensor("offsets").as(DType::I32);
-  const int64_t padding = c.integer("padding_idx", -1);
+  const int64_t padding = paddingRow(c);
   Bags out;
   out.indices = staticDims(c.b, index.dims())[0];
   const int64_t given = staticDims(c.b, offsets.dims())[0], bags = lastOffset ? given - 1 : given;

@@ -154,7 +154,8 @@ ImportResults searchsorted(ImportContext& c) {
   const Expr v = withDim(values, static_cast<int64_t>(values.rank()));
   Expr e = sorted;
   if (edges.rank() > 1) e = withDim(sorted, static_cast<int64_t>(sorted.rank()) - 1);
-  const Expr below = right ? e <= v : e < v;
+  Expr below = right ? e <= v : e < v;
+  if (isFloat(d)) below = below | ops::is_nan(v); // which is after all numbers
   const std::vector<int64_t> over{static_cast<int64_t>(below.rank()) - 1};
   return ops::sum(below.as(DType::I32), {.dims = over});
 }

@@ -44,6 +44,11 @@ std::string remarkOn(const ImportNode& node) {
   return ": it has no counterpart yet; program.run_decompositions() may express it in others";
 }
 
+// A captured program has no other form, but what calls the op can be left to PyTorch.
+std::string remarkOnCaptured(const ImportNode&) {
+  return ": dtc cannot compile it; torch.compiler.disable leaves the function that calls it to PyTorch";
+}
+
 } // namespace
 
 const ImportRow* atenRow(std::string_view target) {
@@ -52,9 +57,9 @@ const ImportRow* atenRow(std::string_view target) {
   return nullptr;
 }
 
-const ImportTable& atenTable() {
-  static const ImportTable table{rowOf, remarkOn};
-  return table;
+const ImportTable& atenTable(bool captured) {
+  static const ImportTable exported{rowOf, remarkOn}, compiled{rowOf, remarkOnCaptured};
+  return captured ? compiled : exported;
 }
 
 } // namespace dtc

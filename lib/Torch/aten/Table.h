@@ -6,7 +6,8 @@
 
 namespace dtc {
 
-[[nodiscard]] const ImportTable& atenTable();
+// `captured`: of a program that torch.compile captured, for which remarks differ.
+[[nodiscard]] const ImportTable& atenTable(bool captured);
 // The row of "aten.add" or "aten.add.Tensor"; nullptr if there is none.
 [[nodiscard]] const ImportRow* atenRow(std::string_view target);
 

@@ -130,7 +130,11 @@ TorchPlacement readPlacement(const json& program) {
   if (const json* mesh = findMember(*j, "mesh")) readMesh(*mesh, out);
   readShardings(findMember(*j, "inputs"), out.inputs);
   readShardings(findMember(*j, "outputs"), out.outputs);
-  if (const json* local = findMember(*j, "local")) out.local = local->is_boolean() && local->get<bool>();
+  const auto flag = [&](const char* name) {
+    const json* member = findMember(*j, name);
+    return member && member->is_boolean() && member->get<bool>();
+  };
+  out.local = flag("local"), out.captured = flag("captured");
   if (out.mesh.empty() && (out.local || !out.inputs.empty() || !out.outputs.empty()))
     misplaced("has shardings but no mesh");
   if (const json* groups = findMember(*j, "groups")) readGroups(*groups, out);

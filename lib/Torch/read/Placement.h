@@ -3,9 +3,10 @@
 //
 //   {"mesh": {"name": "m", "axes": [["dp", 2], ["tp", 4]]},
 //    "inputs": {"primals_1": "{tp, _}"}, "outputs": {"mm": "{dp, _}"},
-//    "local": true, "groups": {"3": ["tp"]}}
+//    "local": true, "groups": {"3": ["tp"]}, "captured": true}
 //
-// A local program is that of one device: its shapes are those of shards.
+// A local program is that of one device: its shapes are those of shards. A captured one is not a file of the
+// user: torch.compile made it.
 #include "dtc/Import/graph/Graph.h"
 #include "dtc/Support/Result.h"
 #include <map>
@@ -17,7 +18,7 @@ struct TorchPlacement {
   std::string mesh; // "": none
   std::vector<std::pair<std::string, int64_t>> axes;
   std::map<std::string, std::string, std::less<>> inputs, outputs; // shardings, by the values' names
-  bool local = false;
+  bool local = false, captured = false;
   std::map<std::string, std::vector<std::string>, std::less<>> groups; // axes of process groups
 };
 

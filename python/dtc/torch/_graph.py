@@ -68,7 +68,7 @@ def program_of(graph: torch.fx.GraphModule, placement: Optional[Mapping[str, Any
         "graph_module": serialize._dataclass_to_dict(module),
         "schema_version": {"major": serialize.SCHEMA_VERSION[0], "minor": serialize.SCHEMA_VERSION[1]},
         "range_constraints": {},
-        **({"dtc": dict(placement)} if placement is not None else {}),
+        "dtc": {**(placement or {}), "captured": True},
     }
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
