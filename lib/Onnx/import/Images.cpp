@@ -246,23 +246,16 @@ ImportResults deformConv(OnnxContext& c) {
 }
 
 ImportResults gridSampleRow(OnnxContext& c) {
-  using S = GridSampling;
-  const std::string mode = c.text("mode", "linear"), padding = c.text("padding_mode", "zeros");
-  S s;
-  if (mode == "nearest")
-    s.mode = S::Nearest;
-  else if (mode == "cubic" || mode == "bicubic")
-    s.mode = S::Cubic;
-  else if (mode != "linear" && mode != "bilinear")
+  const std::string given = c.text("mode", "linear"), padding = c.text("padding_mode", "zeros");
+  const std::string mode = given == "bilinear" ? "linear" : given == "bicubic" ? "cubic" : given;
+  if (mode != "nearest" && mode != "linear" && mode != "cubic")
     c.fail("has the unsupported mode '" + mode + "'");
-  if (padding == "border")
-    s.padding = S::Border;
-  else if (padding == "reflection")
-    s.padding = S::Reflection;
-  else if (padding != "zeros")
+  if (padding != "zeros" && padding != "border" && padding != "reflection")
     c.fail("has the unsupported padding_mode '" + padding + "'");
-  s.alignCorners = c.integer("align_corners", 0) != 0;
-  return gridSample(c.in(0), c.in(1), s);
+  const bool corners = c.integer("align_corners", 0) != 0;
+  const Expr x = c.in(0);
+  return ops::grid_sample(x, c.in(1).as(x.dtype()),
+                          {.mode = mode, .padding = padding, .align_corners = corners});
 }
 
 constexpr OnnxRow kImageRows[] = {

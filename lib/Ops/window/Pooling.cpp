@@ -436,6 +436,7 @@ void addPoolingOps(OpRegistry& ops) {
   addMaxUnpoolOps(ops);
   addAdaptivePoolOps(ops);
   addResizeOps(ops);
+  addGridSampleOps(ops);
 }
 
 } // namespace dtc

@@ -25,5 +25,6 @@ struct ResizeTap {
 [[nodiscard]] std::vector<ResizeTap> tapsOf(const ResizeDim&, int64_t o);
 
 void addResizeOps(OpRegistry&);
+void addGridSampleOps(OpRegistry&);
 
 } // namespace dtc

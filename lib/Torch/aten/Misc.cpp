@@ -277,13 +277,13 @@ ImportResults maxUnpool(ImportContext& c) {
 }
 
 ImportResults gridSampler(ImportContext& c) {
-  GridSampling s;
+  constexpr const char* kModes[] = {"linear", "nearest", "cubic"};
+  constexpr const char* kPaddings[] = {"zeros", "border", "reflection"};
   const int64_t mode = c.integer("interpolation_mode"), padding = c.integer("padding_mode");
   if (mode < 0 || mode > 2 || padding < 0 || padding > 2) c.fail("has an unknown mode");
-  s.mode = static_cast<GridSampling::Mode>(mode);
-  s.padding = static_cast<GridSampling::Padding>(padding);
-  s.alignCorners = c.flag("align_corners", false);
-  return gridSample(c.tensor("input"), c.tensor("grid"), s);
+  const bool corners = c.flag("align_corners", false);
+  return ops::grid_sample(c.tensor("input"), c.tensor("grid"),
+                          {.mode = kModes[mode], .padding = kPaddings[padding], .align_corners = corners});
 }
 
 ImportResults affineGrid(ImportContext& c) {
