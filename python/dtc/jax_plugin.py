@@ -4,6 +4,7 @@ JAX finds initialize() through the entry point group `jax_plugins`. Environment 
 DTC_NUM_DEVICES (1), DTC_NUM_THREADS (one per core), DTC_BACKEND (cpu), DTC_PJRT_LIBRARY (the plugin's file).
 """
 
+import contextlib
 import ctypes
 import itertools
 import os
@@ -71,7 +72,7 @@ class _HostFunctions:
     # How the program holds element types that dtc does not have.
     _held_as = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8", "float4_e2m1fn": "float32",
                 "float8_e3m4": "float32", "float8_e4m3": "float32", "float8_e4m3b11fnuz": "float32",
-                "float8_e4m3fnuz": "float32", "float8_e5m2fnuz": "float32"}
+                "float8_e4m3fnuz": "float32", "float8_e5m2fnuz": "float32", "float8_e8m0fnu": "float32"}
 
     def __init__(self, library):
         kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p),
@@ -102,6 +103,21 @@ class _HostFunctions:
             return 1
 
 
+@contextlib.contextmanager
+def _without_mesh():
+    """The mesh of the thread that runs a program is of other devices than those on which its callbacks compute."""
+    from jax._src import config, mesh
+
+    states = {name: getattr(config, name, None) for name in ("abstract_mesh_context_manager", "device_context")}
+    empty = {"abstract_mesh_context_manager": mesh.empty_abstract_mesh, "device_context": mesh.empty_concrete_mesh}
+    before = {name: state.swap_local(empty[name]) for name, state in states.items() if state is not None}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            states[name].set_local(value)
+
+
 class _HostFunction:
     """A callback of JAX on the memory of operands and results."""
 
@@ -119,6 +135,10 @@ class _HostFunction:
         return np.frombuffer(memory, held).reshape(aval.shape)
 
     def __call__(self, operands, results):
+        with _without_mesh():
+            self._run(operands, results)
+
+    def _run(self, operands, results):
         import numpy as np
         from jax._src import dtypes
 
@@ -176,7 +196,7 @@ def _layouts_are_row_major():
         return
 
     def row_major(aval):
-        return layout.Layout(tuple(range(len(aval.shape))), (), 0)
+        return layout.Layout(tuple(range(len(getattr(aval, "shape", (0,))))), (), 0)  # a token has no shape
 
     def layouts(xla_executable, in_layouts, out_layouts, num_ordered_effects, in_avals, out_avals):
         given = [l for l in (*in_layouts, *out_layouts) if isinstance(l, layout.Layout)]
@@ -188,11 +208,20 @@ def _layouts_are_row_major():
 
 
 def _keep_cpu():
-    """Callbacks get their arguments as arrays of JAX's CPU platform."""
-    import jax
+    """Callbacks get their arguments as arrays of JAX's CPU platform, which is initialized with this one. The
+    configuration is the user's, and stays as it is."""
+    from jax._src import xla_bridge
 
-    if jax.config.jax_platforms == NAME:
-        jax.config.update("jax_platforms", f"{NAME},cpu")
+    of_jax = xla_bridge.expand_platform_alias
+
+    def expand(platform):
+        if platform != NAME:
+            return of_jax(platform)
+        xla_bridge.expand_platform_alias = of_jax  # JAX asks once, when it initializes platforms
+        return [NAME, "cpu"]
+
+    if xla_bridge.config.jax_platforms.value == NAME:
+        xla_bridge.expand_platform_alias = expand
 
 
 def initialize():

@@ -104,6 +104,34 @@ class Callbacks(unittest.TestCase):
             print(jax.jit(each)(a).tolist())
             """, "(6,) [0.0, 1.0, 2.0, 3.0, 4.0, 5.0] (3,) (3,) [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]", devices=2)
 
+    def test_mesh_of_the_caller(self):
+        self.check("""
+            from jax.sharding import AxisType, PartitionSpec as P
+            with jax.set_mesh(jax.make_mesh((2,), ("d",), axis_types=(AxisType.Explicit,))):
+                a = jax.device_put(x, P("d"))
+                def call(v):
+                    return jax.pure_callback(lambda v: v + 1, jax.ShapeDtypeStruct(v.shape, v.dtype), v)
+                print(jax.shard_map(call, in_specs=P("d"), out_specs=P("d"))(a).tolist())
+                print(jax.sharding.get_abstract_mesh().axis_names)
+            """, "[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] ('d',)", devices=2)
+
+    def test_token(self):
+        self.check("""
+            from jax.sharding import AxisType, PartitionSpec as P
+            mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,))
+            def f(v):
+                io_callback(lambda v: None, (), v, ordered=True)
+                return v + 1
+            print(jax.jit(jax.shard_map(f, mesh=mesh, in_specs=P("d"), out_specs=P("d")))(x).tolist())
+            print(jax.config.jax_platforms, jax.devices("cpu")[0].platform)
+            """, "[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] dtc cpu", devices=2)
+
+    def test_layouts(self):
+        self.check("""
+            c = jax.jit(lambda v: (v, v.sum())).lower(x).compile()
+            print(c.input_formats[0][0].layout.major_to_minor, [f.layout.major_to_minor for f in c.output_formats])
+            """, "(0,) [(0,), ()]")
+
     def test_donated_twice(self):
         self.check("""
             try:

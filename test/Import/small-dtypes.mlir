@@ -73,6 +73,11 @@ func.func @main() {
   %total = stablehlo.add %one, %tiny : tensor<2xf8E4M3B11FNUZ>
   %totalw = stablehlo.convert %total : (tensor<2xf8E4M3B11FNUZ>) -> tensor<2xf32>
   check.expect_eq_const %totalw, dense<[16.0, 1.0]> : tensor<2xf32>
+  // Powers of two: the greater one of two, no zero, no sign.
+  %p = stablehlo.constant dense<[1.5, 2.99, 0.0, -1.0, 1.0e-45, 0x00600000, 2.5e38, 2.6e38, 0x7F800000]> : tensor<9xf32>
+  %powers = stablehlo.convert %p : (tensor<9xf32>) -> tensor<9xf8E8M0FNU>
+  %powersw = stablehlo.convert %powers : (tensor<9xf8E8M0FNU>) -> tensor<9xf32>
+  check.expect_eq_const %powersw, dense<[2.0, 2.0, 0x7FC00000, 0x7FC00000, 0x00400000, 0x00800000, 0x7F000000, 0x7FC00000, 0x7FC00000]> : tensor<9xf32>
   // A product of complex numbers is scattered one after the other.
   %c = stablehlo.constant dense<[(1.0, 1.0), (2.0, 0.0)]> : tensor<2xcomplex<f32>>
   %at = stablehlo.constant dense<[[0], [0], [5]]> : tensor<3x1xi32>

@@ -31,6 +31,7 @@ static constexpr ElementType kTypes[] = {
     {PJRT_Buffer_Type_U2, "ui2", 1, DType::U8},
     {PJRT_Buffer_Type_F8E4M3, "f8E4M3", 1, DType::F32},
     {PJRT_Buffer_Type_F8E3M4, "f8E3M4", 1, DType::F32},
+    {PJRT_Buffer_Type_F8E8M0FNU, "f8E8M0FNU", 1, DType::F32},
     {PJRT_Buffer_Type_F4E2M1FN, "f4E2M1FN", 1, DType::F32},
 };
 

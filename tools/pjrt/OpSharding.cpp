@@ -2,6 +2,8 @@
 
 #include "dtc/Support/ProtoWire.h"
 
+#include <algorithm>
+
 namespace dtc {
 
 namespace {
@@ -129,6 +131,25 @@ static Status readBuildOptions(ProtoReader r, PjrtOptions& out) {
   }
 }
 
+// The options of XLA's CPU compiler, which say how it compiles, not what. dtc has no use for them.
+static bool isOptionOfXla(std::string_view name) {
+  static constexpr std::string_view kOther[] = {"exec_time_optimization_effort", "memory_fitting_effort",
+                                                "optimization_level", "memory_fitting_level"};
+  return name.starts_with("xla_") || std::ranges::find(kOther, name) != std::end(kOther);
+}
+
+// An entry of the map of options that the user gives by name.
+static Status checkOption(ProtoReader entry) {
+  ProtoField f;
+  for (;;) {
+    DTC_TRY(const bool more, entry.next(f));
+    if (!more) return Ok{};
+    if (f.number() != 1) continue;
+    DTC_TRY(const std::string_view name, f.bytes());
+    if (!isOptionOfXla(name)) return inputError("No such compile option: '" + std::string(name) + "'");
+  }
+}
+
 Result<PjrtOptions> pjrtOptions(std::string_view proto) {
   PjrtOptions out;
   ProtoReader r(proto);
@@ -136,9 +157,13 @@ Result<PjrtOptions> pjrtOptions(std::string_view proto) {
   for (;;) {
     DTC_TRY(const bool more, r.next(f));
     if (!more) break;
-    if (f.number() != 3) continue;
-    DTC_TRY(auto build, f.message());
-    if (Status s = readBuildOptions(build, out); !s) return s.error();
+    if (f.number() == 3) {
+      DTC_TRY(auto build, f.message());
+      if (Status s = readBuildOptions(build, out); !s) return s.error();
+    } else if (f.number() == 7) {
+      DTC_TRY(auto entry, f.message());
+      if (Status s = checkOption(entry); !s) return s.error();
+    }
   }
   if (out.numReplicas < 1 || out.numPartitions < 1 || out.numReplicas > 4096 || out.numPartitions > 4096)
     return inputError("compile options: expected 1 to 4096 replicas and partitions");

@@ -89,10 +89,12 @@ void Verifier::function(FuncId id) {
 }
 
 void Verifier::signature(const Function& f) {
+  MeshId mesh = meshOfFunction(m_, func_); // of arguments without a sharding, as propagation has it
+  if (!mesh.valid()) mesh = MeshId(0);
   for (const FuncArg& a : f.args) {
     const Value& v = m_[a.value];
     if (m_.shardings.numMeshes() > 1)
-      setMesh(a.value, v.sharding.valid() ? m_.shardings[v.sharding].mesh : MeshId(0));
+      setMesh(a.value, v.sharding.valid() ? m_.shardings[v.sharding].mesh : mesh);
     auto what = [&] { return "argument " + name(a.value); };
     signaturePart(f, what, v.loc, v.type, a.globalType, v.sharding);
   }

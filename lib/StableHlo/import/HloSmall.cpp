@@ -20,6 +20,7 @@ constexpr HloSmall kSmall[] = {
     {"f8E4M3B11FNUZ", DType::F32, 8, 4, 3, 11, S::NaN},
     {"f8E5M2FNUZ", DType::F32, 8, 5, 2, 16, S::NaN},
     {"f4E2M1FN", DType::F32, 4, 2, 1, 1, S::Max},
+    {"f8E8M0FNU", DType::F32, 8, 8, 0, 127, S::NaN},
 };
 
 // The spacing of values near x (for subnormals that of the smallest normal) is a power of two: divides x by
@@ -41,6 +42,23 @@ ValueId roundedTo(HloContext& c, ValueId x, const HloSmall& s) {
                            c.emit("mul", {c.emit("sign", {near}), f32(beyond)}), near});
 }
 
+// The nearest power of two, the greater one of two: half of the mantissa's range is added to the bits, of which the
+// exponent stays. The exponents are those of f32, except that the least power, 2^-127, is subnormal there.
+ValueId nearestPower(HloContext& c, ValueId x) {
+  const auto i32 = [&](int v) { return c.literal(v, DType::I32); };
+  const auto f32 = [&](double v) { return c.literal(v, DType::F32); };
+  const auto bitcast = [&](ValueId v, DType to) {
+    return c.emit("bitcast", {v}, {{"dtype", c.dtypeAttr(to)}});
+  };
+  const ValueId bits = c.emit("add", {bitcast(x, DType::I32), i32(1 << 22)});
+  const ValueId normal = bitcast(c.emit("and", {bits, i32(0xff << 23)}), DType::F32);
+  const ValueId near =
+      c.emit("select", {c.emit("lt", {x, f32(std::ldexp(1.5, -127))}), f32(std::ldexp(1.0, -127)), normal});
+  const ValueId inRange =
+      c.emit("and", {c.emit("gt", {x, f32(0)}), c.emit("lt", {x, f32(std::ldexp(1.5, 127))})});
+  return c.emit("select", {inRange, near, f32(std::numeric_limits<double>::quiet_NaN())});
+}
+
 } // namespace
 
 double HloSmall::max() const {
@@ -54,6 +72,9 @@ int64_t HloSmall::wrap(int64_t v) const {
 }
 
 double HloSmall::decode(uint8_t pattern) const {
+  if (isPower())
+    return pattern == (1 << exponent) - 1 ? std::numeric_limits<double>::quiet_NaN()
+                                          : std::ldexp(1.0, pattern - bias);
   const int fraction = pattern & ((1 << mantissa) - 1), e = (pattern >> mantissa) & ((1 << exponent) - 1);
   const bool negative = (pattern >> (mantissa + exponent)) & 1;
   if (beyond == NaN && negative && e == 0 && fraction == 0) return std::numeric_limits<double>::quiet_NaN();
@@ -81,6 +102,7 @@ ValueId confined(HloContext& c, ValueId v, const HloSmall& s) {
     const ValueId by = c.literal(8 - s.bits, s.held);
     return c.emit("shr", {c.emit("shl", {v, by}), by});
   }
+  if (s.isPower()) return nearestPower(c, v);
   const ValueId near = roundedTo(c, v, s);
   // Removes a negative zero: -0 + 0 is 0.
   return s.beyond == S::NaN ? c.emit("add", {near, c.literal(0, s.held)}) : near;

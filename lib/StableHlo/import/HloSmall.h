@@ -9,10 +9,11 @@ struct HloSmall {
   std::string_view element;
   DType held;
   int bits;
-  // --- floats: signed, `exponent` + `mantissa` bits ---
+  // --- floats: signed, `exponent` + `mantissa` bits; without a mantissa: powers of two, without sign or zero ---
   int exponent = 0, mantissa = 0, bias = 0;
   enum Beyond : uint8_t { Infinity, NaN, Max } beyond = Infinity; // the result of overflow
-  [[nodiscard]] bool isInteger() const { return mantissa == 0; }
+  [[nodiscard]] bool isInteger() const { return exponent == 0; }
+  [[nodiscard]] bool isPower() const { return !isInteger() && mantissa == 0; }
   [[nodiscard]] int64_t wrap(int64_t v) const; // an integer's lowest bits
   [[nodiscard]] double max() const;
   [[nodiscard]] double decode(uint8_t pattern) const; // of a float's bits

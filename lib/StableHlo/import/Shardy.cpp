@@ -1,4 +1,5 @@
 #include "import/Shardy.h"
+#include "dtc/Sharding/MeshView.h"
 #include "dtc/Support/Checked.h"
 #include "import/HloImporter.h"
 #include <algorithm>
@@ -168,6 +169,30 @@ bool Shardy::readAxes(const MlirAttr& attr, std::vector<ShardyAxis>& out) {
 }
 
 std::optional<ShardingId> Shardy::sharding(const ShardyText& text, TypeId type) {
+  auto own = shardingOnOwnMesh(text, type);
+  return own ? std::optional(onFunctionMesh(*own)) : own;
+}
+
+ShardingId Shardy::onFunctionMesh(ShardingId id) const {
+  ShardingTable& all = im_.module.shardings;
+  if (!id.valid() || !functionMesh_.valid() || all[id].mesh == functionMesh_) return id;
+  const Mesh &seen = all.mesh(all[id].mesh), &on = all.mesh(functionMesh_);
+  if (seen.numDevices() == 1) { // the same on every device
+    Sharding s;
+    s.mesh = functionMesh_;
+    for (DimSharding d : all[id].dims) {
+      d.parts.clear();
+      s.dims.push_back(std::move(d));
+    }
+    return all.intern(std::move(s));
+  }
+  const auto view = viewMesh(seen, on);
+  if (!view || !view->sameDevices) return id;
+  auto s = throughView(all[id], seen, *view, functionMesh_, on);
+  return s ? all.intern(std::move(*s)) : id;
+}
+
+std::optional<ShardingId> Shardy::shardingOnOwnMesh(const ShardyText& text, TypeId type) {
   Sharding s;
   if (!meshOf(text, s.mesh)) return std::nullopt;
   const Type& t = im_.module.types[type];
@@ -231,17 +256,25 @@ bool Shardy::annotateOne(const MlirAttr* attr, TypeId type, ShardingId& out) {
   return true;
 }
 
-// The first attribute of a function or its ops that names a mesh with axes.
+// The mesh that a sharding's text names, if it has the most devices of all meshes; else invalid.
+MeshId Shardy::meshNamed(std::string_view body) const {
+  const size_t at = body.find('@');
+  if (at == body.npos) return {};
+  const std::string_view rest = body.substr(at + 1);
+  const auto found = meshes_.find(std::string(rest.substr(0, rest.find_first_of(",>"))));
+  if (found == meshes_.end() || !found->second.mesh.valid()) return {};
+  const ShardingTable& all = im_.module.shardings;
+  const int64_t devices = all.mesh(found->second.mesh).numDevices();
+  for (uint32_t i = 0; i < all.numMeshes(); ++i)
+    if (all.mesh(MeshId(i)).numDevices() > devices) return {};
+  return found->second.mesh;
+}
+
+// The first attribute of a function or its ops that names such a mesh.
 const MlirAttr* Shardy::firstSharding(const MlirOp& op) const {
   auto named = [&](const MlirAttr* a) {
     a = a ? im_.tree.resolve(*a) : nullptr;
-    if (!a) return false;
-    const size_t at = a->body.find('@');
-    if (at == std::string_view::npos) return false;
-    size_t end = at + 1;
-    while (end < a->body.size() && a->body[end] != ',' && a->body[end] != '>') ++end;
-    auto found = meshes_.find(std::string(a->body.substr(at + 1, end - at - 1)));
-    return found != meshes_.end() && found->second.mesh.valid();
+    return a && meshNamed(a->body).valid();
   };
   auto anyOf = [&](const std::vector<MlirNamedAttr>& attrs) -> const MlirAttr* {
     for (const MlirNamedAttr& a : attrs)
@@ -266,14 +299,26 @@ const MlirAttr* Shardy::firstSharding(const MlirOp& op) const {
   return nullptr;
 }
 
+MeshId Shardy::meshOfFunction(const MlirOp& op) const {
+  const MlirAttr* a = firstSharding(op);
+  return a ? meshNamed(a->body) : MeshId();
+}
+
+// The mesh of the program's entry, if the function's own mesh has the same devices: functions are inlined.
 void Shardy::enterFunction(const MlirOp& op) {
-  functionMesh_ = im_.module.shardings.numMeshes() > 0 ? MeshId(0) : MeshId();
-  const MlirAttr* a = im_.module.shardings.numMeshes() > 1 ? firstSharding(op) : nullptr;
-  if (!a) return;
-  const size_t at = a->body.find('@');
-  size_t end = at + 1;
-  while (end < a->body.size() && a->body[end] != ',' && a->body[end] != '>') ++end;
-  functionMesh_ = meshes_.at(std::string(a->body.substr(at + 1, end - at - 1))).mesh;
+  const ShardingTable& all = im_.module.shardings;
+  functionMesh_ = all.numMeshes() > 0 ? MeshId(0) : MeshId();
+  if (all.numMeshes() < 2) return;
+  MeshId own = meshOfFunction(op), entry;
+  for (const MlirOp& other : im_.tree.ops) {
+    const MlirAttr* name = other.name == "func.func" ? findAttr(other.attrs, "sym_name") : nullptr;
+    if (name && name->text == "main") entry = meshOfFunction(other);
+  }
+  if (!own.valid()) own = entry;
+  if (own.valid()) functionMesh_ = own;
+  if (!own.valid() || !entry.valid() || own == entry) return;
+  const auto view = viewMesh(all.mesh(own), all.mesh(entry));
+  if (view && view->sameDevices) functionMesh_ = entry;
 }
 
 bool Shardy::annotateFunction(const MlirOp& op, FuncId f) {

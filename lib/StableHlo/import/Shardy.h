@@ -28,8 +28,12 @@ public:
   // The same for one value: a sharding's attribute, or a raw <@mesh, …>.
   bool annotate(ValueId& v, ShardingId sharding, uint32_t fresh, uint32_t loc);
 
-  // The sharding of a text for a value of that rank. Nothing after a report.
+  // The sharding of a text for a value of that rank, on the function's mesh if that has the same devices in an
+  // order that the axes of the text's mesh can follow, else on the text's mesh. Nothing after a report.
   std::optional<ShardingId> sharding(const ShardyText& text, TypeId type);
+  // The same on the text's mesh: per-device code names its axes.
+  std::optional<ShardingId> shardingOnOwnMesh(const ShardyText& text, TypeId type);
+  [[nodiscard]] ShardingId onFunctionMesh(ShardingId sharding) const;
   std::optional<ShardyText> read(const MlirAttr& attr);
   std::optional<std::vector<ShardyText>> readAll(const MlirAttr& attr);
   bool readAxes(const MlirAttr& attr, std::vector<ShardyAxis>& out);
@@ -63,6 +67,8 @@ private:
   [[nodiscard]] MeshId meshLike(const Mesh& mesh) const;
   bool declare(const std::string& name, const ShardyMesh& text, SourceRange where);
   const MlirAttr* firstSharding(const MlirOp& op) const;
+  [[nodiscard]] MeshId meshOfFunction(const MlirOp& op) const;
+  [[nodiscard]] MeshId meshNamed(std::string_view body) const;
   bool annotateOne(const MlirAttr* attr, TypeId type, ShardingId& out);
 
   HloImporter& im_;

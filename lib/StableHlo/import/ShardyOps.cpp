@@ -222,7 +222,7 @@ bool shardingsOf(HloContext& c, const char* attribute, std::span<const TypeId> t
       if (token[i]) all->erase(all->begin() + static_cast<ptrdiff_t>(i));
   if (all->size() != types.size()) return c.failAttr(attribute, "needs one sharding per value");
   for (size_t i = 0; i < types.size(); ++i) {
-    auto s = c.importer.shardy.sharding((*all)[i], types[i]);
+    auto s = c.importer.shardy.shardingOnOwnMesh((*all)[i], types[i]);
     if (!s) return false;
     if (!s->valid()) return c.failAttr(attribute, "does not name a mesh with axes");
     out.push_back(*s);
@@ -282,7 +282,7 @@ bool reshardBy(HloContext& c, OpName name, ValueId& v, const Sharding& s) {
   return v.valid();
 }
 bool reshardBy(HloContext& c, OpName name, ValueId& v, const ShardyText& text, const Manual& manual) {
-  auto id = c.importer.shardy.sharding(text, c.module[v].type);
+  auto id = c.importer.shardy.shardingOnOwnMesh(text, c.module[v].type);
   return id && reshardBy(c, name, v, manualPart(c.module, *id, manual.axes));
 }
 
@@ -383,6 +383,12 @@ bool shapesFit(HloContext& c, const Manual& manual, std::span<const TypeId> inTy
           shapesFit(c, manual, "out_shardings", outTypes, out, region.ops.back().operandTypes));
 }
 
+bool reshard(HloContext& c, ValueId& v, ShardingId sharding) {
+  v = c.emit("reshard", {v});
+  if (v.valid()) c.module[v].sharding = sharding;
+  return v.valid();
+}
+
 // A manual computation: a `local` region. In dtc all axes are manual; along those that the text leaves free
 // every device does the same work, and the results are resharded after the region.
 bool manualComputation(HloContext& c) {
@@ -411,8 +417,11 @@ bool manualComputation(HloContext& c) {
   if (!manualAxes(c, manual.mesh, manual.axes)) return false;
   if (c.op.regions[0].args.size() != c.numOperands()) return c.fail("needs one region argument per operand");
   if (!shapesFit(c, manual, inTypes, in, outTypes, out)) return false;
+  const MeshId outside = c.importer.shardy.functionMesh();
+  const bool otherMesh = outside.valid() && outside != manual.mesh;
   for (size_t i = 0; i < operands.size(); ++i) {
     const ShardingId bound = c.module.shardings.intern(manualPart(c.module, in[i], manual.axes));
+    if (otherMesh && !reshard(c, operands[i], in[i])) return false;
     if (bound != in[i] && !c.importer.shardy.annotate(operands[i], in[i], UINT32_MAX, c.op.loc)) return false;
   }
   AttrList attrs = c.importer.locationOf(c.op.loc);
@@ -427,6 +436,7 @@ bool manualComputation(HloContext& c) {
     c.module[v].sharding = c.module.shardings.intern(manualPart(c.module, out[i], manual.axes));
     if (c.module[v].sharding != out[i] && !c.importer.shardy.annotate(v, out[i], UINT32_MAX, c.op.loc))
       return false;
+    if (otherMesh && !reshard(c, v, c.importer.shardy.onFunctionMesh(out[i]))) return false;
     if (!c.setResult(to, v)) return false;
   }
   return true;

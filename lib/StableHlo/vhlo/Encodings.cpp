@@ -125,8 +125,12 @@ constexpr BcEncoding kShardyAttrs[] = {
     {17, Shardy, "aLLLi", "sharding"},
 };
 
-constexpr BcDialect kBcDialects[] = {
-    {"builtin", kBuiltinAttrs, kBuiltinTypes}, {"vhlo", kVhloAttrs, kVhloTypes}, {"sdy", kShardyAttrs, {}}};
+constexpr BcEncoding kStablehloTypes[] = {{0, Token, ""}}; // of ops of Shardy
+
+constexpr BcDialect kBcDialects[] = {{"builtin", kBuiltinAttrs, kBuiltinTypes},
+                                     {"vhlo", kVhloAttrs, kVhloTypes},
+                                     {"sdy", kShardyAttrs, {}},
+                                     {"stablehlo", {}, kStablehloTypes}};
 
 constexpr BcEncoding kTextRow{0, Text, ""};
 

@@ -233,6 +233,77 @@ TEST_F(PjrtPlugin, FunctionsOfTheProcess) {
   EXPECT_NE(compile(program("other"), optionsOf("\x01", ""), e), "");
 }
 
+// Options by name: those of XLA are ignored.
+TEST_F(PjrtPlugin, NamedCompileOptions) {
+  const std::string program =
+      "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }";
+  const auto named = [](const std::string& name) {
+    const std::string entry = "\x0a"s + static_cast<char>(name.size()) + name;
+    return optionsOf("\x01", "") + "\x3a" + static_cast<char>(entry.size()) + entry;
+  };
+  PJRT_LoadedExecutable* e = nullptr;
+  EXPECT_EQ(compile(program, named("xla_embed_ir_in_executable"), e), "");
+  EXPECT_EQ(compile(program, named("optimization_level"), e), "");
+  EXPECT_EQ(compile(program, named("colour"), e), "compile options: No such compile option: 'colour'");
+}
+
+// Executables of equal programs share their compiled program, and have options and devices of their own.
+TEST_F(PjrtPlugin, EqualPrograms) {
+  create(2);
+  const std::string program = "module @jit_f { func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {"
+                              " %0 = stablehlo.cosine %x : tensor<2xf32> return %0 : tensor<2xf32> } }";
+  const std::string onSecond = "\x4a\x09\x08\x01\x10\x01\x1a\x03\x0a\x01\x01"s; // device 1
+  PJRT_LoadedExecutable *first = nullptr, *second = nullptr;
+  ASSERT_EQ(compile(program, optionsOf("\x01", ""), first), "");
+  ASSERT_EQ(compile(program, optionsOf("\x01", onSecond), second), "");
+  PJRT_LoadedExecutable_AddressableDevices_Args d{};
+  d.executable = second;
+  ok(PJRT_Function_LoadedExecutable_AddressableDevices, d);
+  EXPECT_EQ(d.addressable_devices[0], devices_[1]);
+  PJRT_LoadedExecutable_Destroy_Args destroy{};
+  destroy.executable = first;
+  ok(PJRT_Function_LoadedExecutable_Destroy, destroy);
+  const std::array<float, 2> data{0, 0};
+  std::vector<PJRT_Buffer*> results;
+  ASSERT_EQ(run(second, {buffer(data.data(), {2}, {}, 1)}, results), "");
+  EXPECT_EQ(values(results[0], 2), (std::vector<float>{1, 1}));
+}
+
+// The loader of plugins asks for layouts as XLA's text.
+TEST_F(PjrtPlugin, Layouts) {
+  const auto* extension = reinterpret_cast<const PJRT_Extension_Base*>(api_->extension_start);
+  while (extension && extension->type != PJRT_Extension_Type_Layouts) extension = extension->next;
+  ASSERT_NE(extension, nullptr);
+  const auto& layouts = *reinterpret_cast<const PJRT_Layouts_Extension*>(extension);
+  const auto textOf = [&](PJRT_Layouts_MemoryLayout* layout) {
+    PJRT_Layouts_MemoryLayout_Serialize_Args s{};
+    s.layout = layout;
+    EXPECT_EQ(layouts.serialize(&s), nullptr);
+    return std::string(s.serialized_bytes, s.serialized_bytes_size);
+  };
+  PJRT_LoadedExecutable* e = nullptr;
+  ASSERT_EQ(compile("func.func @main(%x: tensor<2x3xf32>) -> tensor<f32> {"
+                    " %0 = stablehlo.constant dense<1.0> : tensor<f32> return %0 : tensor<f32> }",
+                    optionsOf("\x01", ""), e),
+            "");
+  PJRT_LoadedExecutable_GetExecutable_Args get{};
+  get.loaded_executable = e;
+  ok(PJRT_Function_LoadedExecutable_GetExecutable, get);
+  PJRT_Layouts_PJRT_Executable_Args values{};
+  values.executable = get.executable;
+  ASSERT_EQ(layouts.of_parameters(&values), nullptr);
+  ASSERT_EQ(values.num_values, 1u);
+  EXPECT_EQ(textOf(values.layouts[0]), "{1,0}");
+  ASSERT_EQ(layouts.of_outputs(&values), nullptr);
+  ASSERT_EQ(values.num_values, 1u);
+  EXPECT_EQ(textOf(values.layouts[0]), "{}");
+  PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args b{};
+  const std::array<float, 8> data{};
+  b.buffer = buffer(data.data(), {2, 2, 2}, {});
+  ASSERT_EQ(layouts.of_buffer(&b), nullptr);
+  EXPECT_EQ(textOf(b.layout), "{2,1,0}");
+}
+
 TEST_F(PjrtPlugin, ErrorsShowTheLineOfTheProgram) {
   PJRT_LoadedExecutable* e = nullptr;
   const std::string message = compile("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
