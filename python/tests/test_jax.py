@@ -111,7 +111,7 @@ class Callbacks(unittest.TestCase):
                 a = jax.device_put(x, P("d"))
                 def call(v):
                     return jax.pure_callback(lambda v: v + 1, jax.ShapeDtypeStruct(v.shape, v.dtype), v)
-                print(jax.shard_map(call, in_specs=P("d"), out_specs=P("d"))(a).tolist())
+                print(jax.jit(jax.shard_map(call, in_specs=P("d"), out_specs=P("d")))(a).tolist())
                 print(jax.sharding.get_abstract_mesh().axis_names)
             """, "[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] ('d',)", devices=2)
 
