@@ -147,10 +147,7 @@ Status CompiledProgram::loadPackage(const std::string& path, Diagnostics& diags)
   if (!entry_.valid() || levelOf(*module_, entry_) != Level::Placed)
     return inputError(quotedPath(path) + " is not a valid package: its program has no placed function @" +
                       package.needs.entry);
-  const JitConfig config = packagedKernels(package);
-  packaged_ = std::make_unique<CpuJit>(config);
-  const int64_t devices = meshValueOf(*module_, entry_).numDevices();
-  backend_ = makeCpuBackend(*packaged_, machine_->pool, devices, config, package.needs.optLevel);
+  if (Status s = makePackagedBackend(package, path); !s) return s;
   DTC_TRY(executable_, Executable::load(*module_, entry_, *backend_, machine_->pool,
                                         {.fixedSchedule = package.needs.optLevel >= 2}));
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
@@ -158,6 +155,25 @@ Status CompiledProgram::loadPackage(const std::string& path, Diagnostics& diags)
   if (!package.weights.empty()) mapping_ = file->map();
   for (const PackageWeight& w : package.weights)
     if (Status s = setWeight(w, path); !s) return s;
+  return Ok{};
+}
+
+Status CompiledProgram::makePackagedBackend(const Package& package, const std::string& path) {
+  const JitConfig config = packagedKernels(package);
+  const int64_t devices = meshValueOf(*module_, entry_).numDevices();
+  if (package.needs.target == "cpu") {
+    packaged_ = std::make_unique<CpuJit>(config);
+    backend_ = makeCpuBackend(*packaged_, machine_->pool, devices, config, package.needs.optLevel);
+    return Ok{};
+  }
+  packagedCuda_ = std::make_unique<Nvrtc>(config);
+  CudaOptions options = packagedCuda(package);
+  options.numDevices = devices;
+  auto made = makeCudaBackend(*packagedCuda_, options);
+  if (!made)
+    return Error{made.error().kind,
+                 quotedPath(path) + " is compiled for " + package.needs.target + ": " + made.error().message};
+  backend_ = *std::move(made);
   return Ok{};
 }
 

@@ -9,6 +9,8 @@
 #include "dtc/Support/Words.h"
 #include "dtc/Version.h"
 
+#include <algorithm>
+
 namespace dtc {
 namespace {
 
@@ -21,19 +23,19 @@ std::string tensorsJson(const std::vector<TensorInfo>& tensors, const char* carr
   });
 }
 
-std::string manifestOf(const Module& m, FuncId entry, const ProgramInfo& info, int optLevel,
-                       std::span<const PackageWeight> weights) {
+std::string manifestOf(const Package& package, const ProgramInfo& info) {
+  const PackageNeeds& needs = package.needs;
   const std::string axes = joined(info.mesh.axes, ", ", [](const auto& axis) {
     return jsonString(axis.first) + ": " + std::to_string(axis.second);
   });
   return "{\n \"format\": " + std::to_string(kPackageFormat) + ",\n \"dtc\": " + jsonString(DTC_VERSION) +
-         ",\n \"target\": \"cpu\",\n \"cpu\": " + jsonString(cpuLevelName(hostCpuLevel())) +
-         ",\n \"optLevel\": " + std::to_string(optLevel) +
-         ",\n \"entry\": " + jsonString(m.strings[m[entry].name]) +
+         ",\n \"target\": " + jsonString(needs.target) + ",\n \"cpu\": " + jsonString(needs.cpuLevel) +
+         ",\n \"optLevel\": " + std::to_string(needs.optLevel) +
+         ",\n \"entry\": " + jsonString(needs.entry) +
          ",\n \"mesh\": {\"name\": " + jsonString(info.mesh.name) + ", \"axes\": {" + axes +
          "}, \"devices\": " + std::to_string(info.mesh.numDevices) + "},\n \"arguments\": [" +
          tensorsJson(info.arguments, "carriedFrom") + "],\n \"results\": [" +
-         tensorsJson(info.results, "carriedInto") + "],\n \"weights\": " + weightsJson(weights) + "\n}\n";
+         tensorsJson(info.results, "carriedInto") + "],\n \"weights\": " + weightsJson(package.weights) + "\n}\n";
 }
 
 } // namespace
@@ -55,28 +57,52 @@ static Result<std::vector<PackageWeight>> weightsFrom(TensorArchive& archive, co
   return weights;
 }
 
-Result<Package> makePackage(Session& session, int optLevel, TensorArchive* archive, Diagnostics& diags) {
-  if (Status s = session.lower(Stage::Placed, diags); !s) return s.error();
-  const auto objects = std::make_shared<KernelObjects>();
+// The machine code of a placed program for this CPU.
+static Status collectCpu(Module& m, FuncId entry, int optLevel, const std::shared_ptr<KernelObjects>& objects) {
   JitConfig config;
   config.collected = objects;
   const CpuJit jit(config);
   ThreadPool pool(1);
-  const auto backend = makeCpuBackend(jit, pool, session.numDevices(), config, optLevel);
+  const auto backend = makeCpuBackend(jit, pool, meshValueOf(m, entry).numDevices(), config, optLevel);
+  auto program = Executable::load(m, entry, *backend, pool, {});
+  return program ? Status(Ok{}) : Status(program.error());
+}
+
+// The same for a GPU, which need not be here.
+static Status collectCuda(Module& m, FuncId entry, const std::string& arch,
+                          const std::shared_ptr<KernelObjects>& objects) {
+  JitConfig config;
+  config.collected = objects;
+  const Nvrtc nvrtc(config);
+  DTC_TRY(const auto backend, makeCudaCollector(nvrtc, arch));
+  ThreadPool pool(1);
+  auto program = Executable::load(m, entry, *backend, pool, {});
+  return program ? Status(Ok{}) : Status(program.error());
+}
+
+Result<Package> makePackage(Session& session, const std::string& target, int optLevel, TensorArchive* archive,
+                            Diagnostics& diags) {
+  if (Status s = session.lower(Stage::Placed, diags); !s) return s.error();
   // What is loaded here is what a reader of the package loads: the text.
   Package package;
   package.program = printModule(session.module());
-  const std::string entry(session.module().strings[session.module()[session.entry()].name]);
+  const std::string name(session.module().strings[session.module()[session.entry()].name]);
+  package.needs = {kPackageFormat, DTC_VERSION, target, std::string(cpuLevelName(hostCpuLevel())), name, optLevel};
   Module m(standardOps());
   if (!parseModule({session.module().source.name, package.program}, standardOps(), m, diags) ||
       !verifyModule(m, diags))
     return inputError("");
-  DTC_TRY(auto program, Executable::load(m, m.findFunction(entry), *backend, pool, {}));
-  const ProgramInfo info = describeProgram(m, m.findFunction(entry), program->keptArguments());
+  const FuncId entry = m.findFunction(name);
+  const auto objects = std::make_shared<KernelObjects>();
+  if (Status s = target == "cpu" ? collectCpu(m, entry, optLevel, objects)
+                                 : collectCuda(m, entry, target, objects);
+      !s)
+    return s.error();
+  const ProgramInfo info = describeProgram(m, entry, keptArgumentsOf(m, entry));
   if (archive) {
     DTC_TRY(package.weights, weightsFrom(*archive, info));
   }
-  package.manifest = manifestOf(m, m.findFunction(entry), info, optLevel, package.weights);
+  package.manifest = manifestOf(package, info);
   package.kernels = objects->byKey;
   return package;
 }
@@ -85,7 +111,8 @@ Status checkFits(const Package& package, const std::string& path) {
   const PackageNeeds& needs = package.needs;
   const std::string name = quotedPath(path);
   if (needs.target != "cpu")
-    return inputError(name + " is compiled for the target " + needs.target + "; packages run on cpu");
+    return isCudaArch(needs.target) ? Status(Ok{})
+                                    : Status(inputError(name + " is compiled for an unknown target: " + needs.target));
   const auto level = parseCpuLevel(needs.cpuLevel);
   if (!level) return inputError(name + " needs an unknown instruction set: " + needs.cpuLevel);
   if (*level > hostCpuLevel())
@@ -100,8 +127,15 @@ JitConfig packagedKernels(const Package& package, JitConfig config) {
   objects->byKey = package.kernels;
   config.packaged = objects;
   config.level = parseCpuLevel(package.needs.cpuLevel);
+  if (package.needs.target != "cpu") config.cudaArch = package.needs.target;
   config.useCache = false;
   return config;
+}
+
+CudaOptions packagedCuda(const Package& package) {
+  CudaOptions options;
+  if (auto target = targetNamed(package.needs.target)) options.target = *target;
+  return options;
 }
 
 } // namespace dtc

@@ -152,6 +152,36 @@ std::optional<CudaBinary> unpack(const std::string& bytes) {
   return out;
 }
 
+// Packaged kernels do not depend on the NVRTC that compiled them. The value of a unit's key is that of its image, 64
+// digits, and the log; units compiled together share the image.
+std::string packageKey(const std::string& prologue, std::string_view arch, const SourceUnit& unit) {
+  return toHex(Sha256()
+                   .field("cuda package 1")
+                   .field(prologue)
+                   .field(arch)
+                   .field(safeUnitName(unit.name))
+                   .field(unit.text)
+                   .finish());
+}
+
+void collect(KernelObjects& to, const std::string& key, const CudaBinary& binary) {
+  const std::string image = toHex(Sha256().field("cuda image").field(binary.image).finish());
+  const std::lock_guard lock(to.mutex);
+  to.byKey[key] = image + binary.log;
+  to.byKey[image] = binary.image;
+}
+
+std::optional<CudaBinary> packaged(const KernelObjects& from, const std::string& key) {
+  const auto at = from.byKey.find(key);
+  if (at == from.byKey.end() || at->second.size() < key.size()) return std::nullopt;
+  const auto image = from.byKey.find(at->second.substr(0, key.size()));
+  if (image == from.byKey.end()) return std::nullopt;
+  CudaBinary out;
+  out.image = image->second;
+  out.log = at->second.substr(key.size());
+  return out;
+}
+
 // Several units as one program, which share the cost of the prologue. One image contains the kernels of all.
 Result<CudaBinary> compileProgram(const Table& table, std::span<const SourceUnit* const> units,
                                   std::string_view arch, CudaImage image) {
@@ -254,8 +284,20 @@ void Nvrtc::remember(std::string_view question, std::string_view answer) const {
                      answer);
 }
 
+// Whether a GPU runs a cubin: one of its generation that is not newer, and with "a" of exactly this one.
+static bool runsCubin(std::string_view arch, int number) {
+  const int of = std::atoi(arch.data() + 3);
+  return arch.ends_with('a') ? of == number : of / 10 == number / 10 && of <= number;
+}
+
 Result<CudaCode> Nvrtc::codeFor(int major, int minor) const {
   const int number = 10 * major + minor;
+  if (const std::string& arch = impl_->config.cudaArch; !arch.empty()) {
+    if (runsCubin(arch, number)) return CudaCode{arch, CudaImage::Cubin};
+    return machineError("the package is compiled for " + arch + ", but this GPU is of compute capability " +
+                        std::to_string(major) + "." + std::to_string(minor) +
+                        ": compile it again for this GPU with --target sm_" + std::to_string(number));
+  }
   if (number < kOldestGpu)
     return machineError("dtc's kernels need a GPU of compute capability 8.0 or later; this one is of " +
                         std::to_string(major) + "." + std::to_string(minor));
@@ -297,6 +339,11 @@ Result<std::vector<CudaBinary>> Nvrtc::compile(std::span<const SourceUnit> units
                         .finish());
     auto& entry = byKey[keys[i]];
     if (entry) continue;
+    if (impl_->config.packaged)
+      if (auto binary = packaged(*impl_->config.packaged, packageKey(prologue, arch, units[i]))) {
+        entry.emplace(partOf(*binary, units[i]));
+        continue;
+      }
     if (auto bytes = impl_->cache.load(keys[i], arch))
       if (auto binary = unpack(*bytes)) entry.emplace(partOf(*binary, units[i]));
   }
@@ -305,7 +352,11 @@ Result<std::vector<CudaBinary>> Nvrtc::compile(std::span<const SourceUnit> units
     if (!byKey[keys[i]] && std::ranges::none_of(missing, [&](size_t m) { return keys[m] == keys[i]; }))
       missing.push_back(i);
   if (!missing.empty()) {
-    DTC_TRY(auto table, impl_->table());
+    auto opened = impl_->table();
+    if (!opened && impl_->config.packaged)
+      return machineError("the package has no code for the kernel '" + units[missing[0]].name + "', and " +
+                          opened.error().message);
+    DTC_TRY(auto table, opened);
     if (!supports(*table, arch))
       return machineError("NVRTC " + std::to_string(table->major) + "." + std::to_string(table->minor) +
                           " (" + impl_->path + ") cannot compile for " + std::string(arch) + ": it knows " +
@@ -327,10 +378,12 @@ Result<std::vector<CudaBinary>> Nvrtc::compile(std::span<const SourceUnit> units
     });
   }
   std::vector<CudaBinary> out;
-  for (const std::string& key : keys) {
-    auto& result = *byKey[key];
+  for (size_t i = 0; i < units.size(); ++i) {
+    auto& result = *byKey[keys[i]];
     if (!result) return result.error();
     out.push_back(*result);
+    if (impl_->config.collected)
+      collect(*impl_->config.collected, packageKey(prologue, arch, units[i]), *result);
   }
   return out;
 }

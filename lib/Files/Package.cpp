@@ -13,7 +13,8 @@ namespace {
 using std::string_view_literals::operator""sv;
 
 constexpr const char *kManifest = "manifest.json", *kProgram = "program.dt";
-constexpr std::string_view kKernels = "kernels/", kObject = ".o", kWeights = "weights/";
+constexpr std::string_view kKernels = "kernels/", kWeights = "weights/";
+constexpr std::string_view kObject = ".o", kCubin = ".cubin", kText = ".txt";
 // Entries but weights are in memory as a whole. They are stored, so that they have the size of the file.
 constexpr int64_t kMaxManifest = int64_t{16} << 20, kMaxProgram = int64_t{256} << 20,
                   kMaxKernel = int64_t{256} << 20;
@@ -37,10 +38,22 @@ Result<std::string> contentOf(const InputFile& file, const ZipEntry& e, int64_t 
   return bytes;
 }
 
-// A key is the digest of what a kernel was compiled from.
-bool isKey(std::string_view name) {
+// ELF objects of the CPU, cubins, which are ELF files, too, and text: the image of a kernel's key, and what was reported
+// when it was compiled.
+std::string kernelEntry(const std::string& key, std::string_view content, const std::string& target) {
+  const std::string_view suffix = !content.starts_with("\x7f""ELF"sv) ? kText : target == "cpu" ? kObject : kCubin;
+  return std::string(kKernels) + key + std::string(suffix);
+}
+
+// The digest of what a kernel was compiled from, or of an image; "" if the entry is not named by one.
+std::string keyOf(std::string_view entry) {
   constexpr size_t kDigits = 64;
-  return name.size() == kDigits && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  entry.remove_prefix(kKernels.size());
+  const std::string_view key = entry.substr(0, kDigits), suffix = entry.substr(key.size());
+  const bool known = suffix == kObject || suffix == kCubin || suffix == kText;
+  return known && key.size() == kDigits && key.find_first_not_of("0123456789abcdef") == key.npos
+             ? std::string(key)
+             : "";
 }
 
 // The value of a weight that the manifest lists: its entry must have the bytes of its dtype and shape.
@@ -89,11 +102,11 @@ Result<Package> read(const std::shared_ptr<const InputFile>& file, std::string& 
     if (name == kProgram) {
       DTC_TRY(p.program, contentOf(*file, e, kMaxProgram));
       program = true;
-    } else if (name.starts_with(kKernels) && name.ends_with(kObject)) {
-      const std::string_view key =
-          name.substr(kKernels.size(), name.size() - kKernels.size() - kObject.size());
-      if (!isKey(key)) return inputError("its entry " + jsonString(name) + " is not named by a digest");
-      DTC_TRY(p.kernels[std::string(key)], contentOf(*file, e, kMaxKernel));
+    } else if (name.starts_with(kKernels)) {
+      const std::string key = keyOf(name);
+      if (key.empty()) return inputError("its entry " + jsonString(name) + " is not named by a digest");
+      if (p.kernels.contains(key)) return inputError("it has two entries of the kernel " + key);
+      DTC_TRY(p.kernels[key], contentOf(*file, e, kMaxKernel));
     } else if (name != kManifest && !name.starts_with(kWeights)) {
       return inputError("it has an unexpected entry " + jsonString(name));
     }
@@ -162,7 +175,7 @@ Status writePackage(const Package& package, const ByteSink& sink) {
   if (Status s = zip.add(kManifest, package.manifest); !s) return s;
   if (Status s = zip.add(kProgram, package.program); !s) return s;
   for (const auto& [key, object] : package.kernels)
-    if (Status s = zip.add(std::string(kKernels) + key + std::string(kObject), object); !s) return s;
+    if (Status s = zip.add(kernelEntry(key, object, package.needs.target), object); !s) return s;
   std::set<std::string_view> written;
   for (const PackageWeight& w : package.weights) {
     if (!written.insert(w.entry).second) continue;

@@ -80,7 +80,7 @@ Result<std::unique_ptr<Backend>> Machine::backend(const BackendChoice& choice, i
   if (choice.name == "cpu") return makeCpuBackend(jit, pool, numDevices, config_, choice.optLevel);
   {
     const std::lock_guard lock(mutex_);
-    if (!nvrtc_) nvrtc_ = std::make_unique<Nvrtc>();
+    if (!nvrtc_) nvrtc_ = std::make_unique<Nvrtc>(config_);
   }
   CudaOptions options = choice.cuda;
   options.numDevices = numDevices;

@@ -54,11 +54,17 @@ std::string usageText(std::span<const KernelUsage> kernels) {
   return text;
 }
 
+// Programs that load a package write results in the memory of the caller, as those that compile.
+StandardPipelineOptions pipelineOf(const CompileOptions& o) {
+  StandardPipelineOptions pipeline = o.lowering.pipeline(o.target);
+  pipeline.resultsApart = o.emit == "package" && o.target == "cpu";
+  return pipeline;
+}
+
 class Compilation {
 public:
   Compilation(Environment& env, const CompileOptions& o, Module m, FuncId func)
-      : env_(env), o_(o), session_(std::move(m), func, o.lowering.pipeline(o.target)), m_(session_.module()) {
-  }
+      : env_(env), o_(o), session_(std::move(m), func, pipelineOf(o)), m_(session_.module()) {}
 
   int run() {
     if (o_.emit == "package") return package();
@@ -107,7 +113,7 @@ private:
     env_.status.at("compiling kernels");
     auto weights = openWeights();
     if (!weights) return env_.fail(weights.error());
-    const auto package = makePackage(session_, o_.lowering.optLevel, weights->get(), diags);
+    const auto package = makePackage(session_, o_.target, o_.lowering.optLevel, weights->get(), diags);
     if (env_.report(diags, m_.source) != kExitDone) return kExitInput;
     if (!package) return env_.fail(package.error());
     env_.status.at("writing");
@@ -362,7 +368,6 @@ Result<int> runCompile(Environment& env, const CompileOptions& o) {
                       " supports kernels, ptx and cubin");
   if (!cuda && (o.emit == "ptx" || o.emit == "cubin"))
     return usageError("--emit " + o.emit + " needs a GPU target such as --target sm_90");
-  if (o.emit == "package" && cuda) return usageError("--emit package needs --target cpu");
   if (o.emit == "package" && (o.out.empty() || o.out == "-"))
     return usageError("a package is binary: write it to a file with -o, such as -o model.dtcpkg");
   if (o.emit != "package" && !o.weights.empty()) return usageError("--weights needs --emit package");

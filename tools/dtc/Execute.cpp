@@ -184,18 +184,22 @@ Status Execution::compile() {
 }
 
 Result<std::unique_ptr<Backend>> Execution::makeBackend() {
-  auto backend = machine_.backend({.name = o_.backend,
-                                   .optLevel = o_.lowering.optLevel,
-                                   .emulatorChecks = !o_.noEmuChecks,
-                                   .cuda = {.comm = o_.comm,
-                                            .timeoutSeconds = o_.commTimeout,
-                                            .dump = o_.commDump,
-                                            .deterministic = o_.deterministic,
-                                            .tf32 = o_.matmulPrecision == "tf32",
-                                            .cudnn = !o_.noCudnn,
-                                            .relu = o_.libraryRelu,
-                                            .measureSchedules = o_.lowering.optLevel >= 3}},
-                                  session_.numDevices());
+  BackendChoice choice{.name = o_.backend,
+                       .optLevel = o_.lowering.optLevel,
+                       .emulatorChecks = !o_.noEmuChecks,
+                       .cuda = {.comm = o_.comm,
+                                .timeoutSeconds = o_.commTimeout,
+                                .dump = o_.commDump,
+                                .deterministic = o_.deterministic,
+                                .tf32 = o_.matmulPrecision == "tf32",
+                                .cudnn = !o_.noCudnn,
+                                .relu = o_.libraryRelu,
+                                .measureSchedules = o_.lowering.optLevel >= 3}};
+  if (env_.package && o_.backend == "cuda") { // the kernels of the package
+    choice.cuda.target = packagedCuda(*env_.package).target;
+    choice.cuda.measureSchedules = false;
+  }
+  auto backend = machine_.backend(choice, session_.numDevices());
   if (backend && o_.backend == "cuda" && session_.numDevices() > 1)
     env_.err("note: " + (*backend)->describe() + "\n");
   return backend;
@@ -490,9 +494,13 @@ Result<RunOptions> withBoundSizes(Environment& env, const RunOptions& o) {
 // A package runs as it was compiled.
 Status usePackage(Environment& env, RunOptions& o) {
   if (!env.package) return Ok{};
-  if (o.backend != "cpu")
-    return usageError("a package runs with --backend cpu, for which its kernels are compiled");
   if (Status s = checkFits(*env.package, o.program.file); !s) return s;
+  const std::string& target = env.package->needs.target;
+  if (target == "cpu" && o.backend != "cpu")
+    return usageError("a package runs with --backend cpu, for which its kernels are compiled");
+  if (target != "cpu" && o.backend == "cpu")
+    return usageError("the package is compiled for " + target +
+                      ": add --backend cuda, or cuda-emu to compile its text for the emulator");
   o.lowering.optLevel = env.package->needs.optLevel;
   if (o.program.entry.empty()) o.program.entry = env.package->needs.entry;
   return Ok{};
@@ -516,7 +524,8 @@ Result<int> executeProgram(Environment& env, const RunOptions& given) {
     entries = {one};
   }
   noteUnusedFlags(env, o);
-  Machine machine(o.threads, env.package ? packagedKernels(*env.package) : JitConfig());
+  const bool packaged = env.package && o.backend != "cuda-emu"; // which compiles the text
+  Machine machine(o.threads, packaged ? packagedKernels(*env.package) : JitConfig());
   DTC_TRY(auto target, targetOfBackend(o.backend));
   std::string json;
   for (FuncId f : entries) {

@@ -73,6 +73,7 @@ private:
   [[nodiscard]] Status load(SourceText, const CompileOptions&, Diagnostics&);
   [[nodiscard]] Status read(SourceText, const CompileOptions&, Module&, FuncId& entry, Diagnostics&);
   [[nodiscard]] Status loadPackage(const std::string& path, Diagnostics&);
+  [[nodiscard]] Status makePackagedBackend(const Package&, const std::string& path);
   [[nodiscard]] Status setWeight(const PackageWeight&, const std::string& path);
   void describe();
   template <class Fn> bool locked(ApiError& error, Fn&& fn) noexcept;
@@ -84,7 +85,8 @@ private:
   std::shared_ptr<Machine> machine_;
   std::optional<Module> module_;
   FuncId entry_;
-  std::unique_ptr<CpuJit> packaged_;           // of a package
+  std::unique_ptr<CpuJit> packaged_;           // of a package for the CPU
+  std::unique_ptr<Nvrtc> packagedCuda_;        // of one for a GPU
   std::shared_ptr<const FileMapping> mapping_; // likewise, if it has weights
   SourceText source_;                // of the text, for diagnostics of a failed compilation
   bool unboundSizes_ = false;        // why the compilation failed

@@ -2,7 +2,7 @@
 // A compiled program as one file, `.dtcpkg`: a zip archive with
 //   manifest.json   what it is, what it needs, its arguments, results and weights
 //   program.dt      the scheduled program with its memory plan
-//   kernels/KEY.o   the machine code of each kernel, as the JIT's cache has it
+//   kernels/KEY.*   the machine code of each kernel: .o for the CPU, .cubin and its report .txt for a GPU
 //   weights/N       the bytes of an argument that travels with the program, aligned to be mapped
 // (docs/ahead-of-time.md). The text is read as any other; the machine code is executed: a package is as trusted as a
 // binary.
@@ -18,7 +18,7 @@ inline constexpr int64_t kPackageFormat = 2;
 struct PackageNeeds {
   int64_t format = 0;
   std::string version;  // of dtc; kernels are found only by the same version
-  std::string target;   // "cpu"
+  std::string target;   // "cpu", "sm_90a"
   std::string cpuLevel; // "avx2"
   std::string entry;    // function of the program, without @
   int optLevel = 1;
@@ -45,7 +45,7 @@ struct Package {
 // The manifest is read first. Errors (Input): of another format or version, which the message names, before anything
 // else is read; not a package, damaged, or without a part. The checksums of weights are not compared.
 [[nodiscard]] Result<Package> readPackage(std::shared_ptr<const InputFile> file);
-// `needs` is not written: it is part of the manifest, as are the weights (weightsJson).
+// `needs` is not written: it is part of the manifest, as are the weights (weightsJson); its target names the entries.
 [[nodiscard]] Status writePackage(const Package& package, const ByteSink& sink);
 // The manifest's list of the weights.
 [[nodiscard]] std::string weightsJson(std::span<const PackageWeight> weights);

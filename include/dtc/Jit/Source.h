@@ -35,11 +35,13 @@ struct JitConfig {
   std::string cacheDir;  // "": $XDG_CACHE_HOME/dtc, else ~/.cache/dtc
   std::string pluginDir; // "": see LibraryIdentity.h
   int threads = 0;       // concurrent compiles; 0: the number of cores
-  // CPU kernels, for programs that are compiled ahead of time: where to find all of them, so that nothing is
-  // compiled; and where to put each one. Null: neither.
+  // For programs that are compiled ahead of time: where to find their kernels, so that nothing is compiled (but
+  // kernels of CUDA libraries' operands and of collectives, if they are not there); and where to put each one. Null:
+  // neither.
   std::shared_ptr<const KernelObjects> packaged;
   std::shared_ptr<KernelObjects> collected;
   std::optional<CpuLevel> level; // of CPU kernels; empty: hostCpuLevel()
+  std::string cudaArch;          // of CUDA kernels, "sm_90a"; empty: what the GPU runs
 };
 
 [[nodiscard]] inline std::vector<std::string> pluginFolders(const JitConfig& config) {

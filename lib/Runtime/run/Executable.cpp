@@ -140,16 +140,19 @@ std::span<const int64_t> Executable::resultShape(size_t i, int64_t coordinate) c
   return impl_->borrowed->results()[i].shards[static_cast<size_t>(coordinate)].shape;
 }
 
-std::vector<bool> Executable::keptArguments() const {
-  const Impl& x = *impl_;
-  const StrId donate = x.m.strings.find("donate");
+std::vector<bool> keptArgumentsOf(const Module& m, FuncId entry) {
+  const StrId donate = m.strings.find("donate");
   std::vector<bool> kept;
-  for (const FuncArg& a : x.entry().args) {
+  for (const FuncArg& a : m[entry].args) {
     const AttrId given = donate ? findAttr(a.attrs, donate) : AttrId();
-    kept.push_back(!given || x.m.attrs[given].i == 0);
+    kept.push_back(!given || m.attrs[given].i == 0);
   }
-  for (auto [result, argument] : carriedResults(x.m, x.program.programs[0].func)) kept[argument] = false;
+  for (auto [result, argument] : carriedResults(m, entry)) kept[argument] = false;
   return kept;
+}
+
+std::vector<bool> Executable::keptArguments() const {
+  return keptArgumentsOf(impl_->m, impl_->program.programs[0].func);
 }
 
 Status Executable::carryOver() {

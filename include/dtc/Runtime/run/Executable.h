@@ -35,6 +35,9 @@ struct HostCost {
   int64_t decided = 0;  // predicates evaluated by conditional graph nodes
 };
 
+// For each argument of an entry function, whether a run keeps its value.
+[[nodiscard]] std::vector<bool> keptArgumentsOf(const Module&, FuncId entry);
+
 class Executable {
 public:
   struct Options {

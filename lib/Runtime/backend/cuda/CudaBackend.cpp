@@ -44,7 +44,8 @@ public:
   CudaBackend(const Nvrtc& nvrtc, std::unique_ptr<CudaDeviceQueue> queue, std::string about,
               const CudaOptions& options)
       : queue_(std::move(queue)), about_(std::move(about)), deterministic_(options.deterministic),
-        tf32_(options.tf32), useCudnn_(options.cudnn), relu_(options.relu), decisions_(*queue_),
+        tf32_(options.tf32), useCudnn_(options.cudnn), relu_(options.relu), target_(options.target),
+        decisions_(*queue_),
         schedules_(nvrtc, *queue_, options.measureSchedules && !options.deterministic),
         firstMark_(static_cast<size_t>(queue_->count())) {}
   CudaBackend(const CudaBackend&) = delete;
@@ -67,6 +68,7 @@ public:
   std::string_view name() const override { return "cuda"; }
   std::string describe() const override { return about_; }
   KernelOptions kernelOptions() const override {
+    if (target_) return {.target = *target_, .otherSchedules = true};
     const CudaDeviceInfo& gpu = queue_->device(0).info();
     Target t = *targetNamed(gpu.arch());
     t.gemmRelu = relu_;
@@ -233,6 +235,7 @@ private:
   std::unique_ptr<CudaDeviceQueue> queue_;
   std::string about_;
   bool deterministic_, tf32_, useCudnn_, relu_;
+  std::optional<Target> target_; // CudaOptions::target
   CudaDecisions decisions_;
   std::unique_ptr<Communicator> comm_;
   NcclCommunicator* nccl_ = nullptr; // the communicator, if it is NCCL

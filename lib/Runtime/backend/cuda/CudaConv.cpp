@@ -313,4 +313,6 @@ Status CudaConv::run(const Cudnn& library, CudaDeviceQueue& queue, int64_t coord
   return done;
 }
 
+std::vector<SourceUnit> convKernels(DType dtype) { return {copyKernel(dtype, false), copyKernel(dtype, true)}; }
+
 } // namespace dtc

@@ -52,4 +52,7 @@ private:
   size_t scratchBytes_ = 0;
 };
 
+// The kernels that convolutions of a dtype may need besides cuDNN.
+[[nodiscard]] std::vector<SourceUnit> convKernels(DType dtype);
+
 } // namespace dtc

@@ -55,9 +55,9 @@ Result<CudaFactorization> CudaFactorization::plan(const Cusolver& library, CudaD
   out.pivots_ = out.copy_ + alignedBytes(static_cast<size_t>(f.what.operandBytes(0)));
   out.info_ = out.pivots_ + alignedBytes(static_cast<size_t>(8 * f.batch * f.what.count()));
   out.scratchBytes_ = out.info_ + alignedBytes(static_cast<size_t>(4 * f.batch));
-  const SourceUnit unit = isSpectrum(f.what) ? nanKernel(partType(f.what.dtype) == DType::F64) : kRows;
-  if ((isSpectrum(f.what) || f.what.kind == Kind::Lu) && !queue.has(unit.name))
-    if (Status s = queue.compile(unit); !s) return s.error();
+  for (const SourceUnit& unit : factorizationKernels(f.what))
+    if (!queue.has(unit.name))
+      if (Status s = queue.compile(unit); !s) return s.error();
   return out;
 }
 
@@ -110,6 +110,11 @@ Status CudaFactorization::run(const Cusolver& library, CudaDeviceQueue& queue, i
       return s;
   }
   return Ok{};
+}
+
+std::vector<SourceUnit> factorizationKernels(const Factorization& what) {
+  if (isSpectrum(what)) return {nanKernel(partType(what.dtype) == DType::F64)};
+  return what.kind == Kind::Lu ? std::vector<SourceUnit>{kRows} : std::vector<SourceUnit>{};
 }
 
 } // namespace dtc

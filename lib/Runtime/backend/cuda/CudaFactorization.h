@@ -28,4 +28,7 @@ private:
   size_t copy_ = 0, pivots_ = 0, info_ = 0, scratchBytes_ = 0;
 };
 
+// The kernels that a factorization needs besides cuSOLVER.
+[[nodiscard]] std::vector<SourceUnit> factorizationKernels(const Factorization&);
+
 } // namespace dtc

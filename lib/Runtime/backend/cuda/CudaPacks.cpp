@@ -186,4 +186,14 @@ Status runPack(CudaDeviceQueue& queue, int64_t coordinate, CudaPack pack) {
   return queue.launch(coordinate, pack.kernel, numbers[0], arguments);
 }
 
+std::vector<SourceUnit> cudaHelperKernels() {
+  std::vector<SourceUnit> units = {transposeKernel()};
+  for (const int64_t bytes : {1, 2, 4, 8}) {
+    units.push_back(copyKernel(bitsOf(bytes)));
+    units.push_back(lookupKernel(bitsOf(bytes)));
+    units.push_back(stackKernel(bitsOf(bytes)));
+  }
+  return units;
+}
+
 } // namespace dtc

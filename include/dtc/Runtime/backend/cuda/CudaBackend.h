@@ -20,7 +20,16 @@ struct CudaOptions {
   bool cudnn = true;                   // false: use generated kernels for convolutions and attention
   bool relu = false;                   // fuse relu into the cuBLASLt epilogue (NaN becomes 0)
   bool measureSchedules = false;       // -O3: autotune kernel schedules
+  std::optional<Target> target = {};   // that kernels are generated for, whatever the GPU is: that of a package
 };
+
+// Kernels that steps of any program may need besides its own: copies, lookups and transposes.
+[[nodiscard]] std::vector<SourceUnit> cudaHelperKernels();
+
+// A backend on which a load compiles the kernels of a program for a GPU that need not be here (with `nvrtc`, whose
+// JitConfig collects them), and which runs nothing. Those that convert operands of matmuls are not compiled: which of
+// them are needed depends on the cuBLASLt that runs. Error (Usage): not a CUDA target.
+[[nodiscard]] Result<std::unique_ptr<Backend>> makeCudaCollector(const Nvrtc& nvrtc, std::string_view arch);
 
 // `nvrtc` must outlive it. Error (Machine): no driver, no GPU, or NCCL was requested but is missing.
 [[nodiscard]] Result<std::unique_ptr<Backend>> makeCudaBackend(const Nvrtc& nvrtc,
