@@ -33,7 +33,7 @@ Result<Target> targetNamed(std::string_view name) {
   Target t;
   t.name = name;
   if (name == "cpu") {
-    t.convDTypes = t.gemmDTypes; // oneDNN
+    t.convDTypes = dtypeBit(DType::F32) | dtypeBit(DType::BF16); // oneDNN
     return t;
   }
   if (!isCudaArch(name))

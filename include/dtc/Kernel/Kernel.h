@@ -113,7 +113,8 @@ struct GemmEpilogue {
   bool windows = false;
 };
 
-// f8 operands whose products are scaled before anything is added: written as convert and mul in programs.
+// f8 operands whose products are scaled before anything is added: written as convert and mul in programs. i8 and
+// u8 operands of products in i32, which have no scales.
 struct NarrowFactors {
   DType a = DType::F8E4M3, b = DType::F8E4M3;
   bool aScaled = false, bScaled = false;

@@ -23,14 +23,21 @@ struct Target {
   int multiprocessors = 0; // GPU: of the largest model with this name
 
   // Library support as sets of dtypeBit(); other dtypes use generated kernels.
-  uint32_t gemmDTypes = dtypeBit(DType::F32) | dtypeBit(DType::BF16); // f8: also operands of wider results
+  // f8: also operands of wider results; i8 and u8: only operands of i32 results, u8 not as the second one.
+  uint32_t gemmDTypes =
+      dtypeBit(DType::F32) | dtypeBit(DType::BF16) | dtypeBit(DType::I8) | dtypeBit(DType::U8);
   uint32_t convDTypes = 0;
   uint32_t attentionDTypes = 0;
   bool gemmEpilogues = false; // the GEMM library fuses scales, a bias, a residual and tanh gelu
   bool gemmRelu = false;      // and relu (NaN becomes 0)
 
   [[nodiscard]] Target withoutLibraries() const;
-  [[nodiscard]] bool multipliesF8() const { return gemmDTypes & dtypeBit(DType::F8E4M3); }
+  // The dtypes of matmul operands that are converted to the dtype of the result as part of the matmul.
+  [[nodiscard]] uint32_t narrowDTypes() const { return gemmDTypes & kNarrowDTypes; }
+
+private:
+  static constexpr uint32_t kNarrowDTypes =
+      dtypeBit(DType::F8E4M3) | dtypeBit(DType::F8E5M2) | dtypeBit(DType::I8) | dtypeBit(DType::U8);
 };
 
 // Parses "cpu" or a GPU target: sm_80 or later, from sm_90 on also with the suffix "a" (architecture-specific

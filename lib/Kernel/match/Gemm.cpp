@@ -121,8 +121,8 @@ bool biasFits(const Kernel& k, const Product& p, const Node& bias) {
 // A vector along n that is added to the sum first.
 void findBias(const Kernel& k, Product& p, const KernelOptions& options) {
   p.value = p.scaled;
-  // cuBLASLt has no epilogue in f64, none that rounds to f8, and for f8 none that adds f32.
-  if ((options.target.gemmEpilogues && p.dtype == DType::F64) || isF8(p.dtype) ||
+  // cuBLASLt has no epilogue in f64, none that rounds to f8, and for f8 none that adds f32. oneDNN adds no i32.
+  if (isInteger(p.dtype) || (options.target.gemmEpilogues && p.dtype == DType::F64) || isF8(p.dtype) ||
       (p.narrow && p.dtype == DType::F32))
     return;
   NodeId sum = p.scaled, reader = onlyReader(k, sum);
@@ -246,6 +246,13 @@ bool isDense(const std::vector<GemmAxis>& rows, const std::vector<GemmAxis>& col
          !std::all_of(columns.begin(), columns.end(), strided);
 }
 
+// oneDNN multiplies i8 or u8 by i8. Where the product is computed transposed, the factors are exchanged.
+bool bytesFit(const Kernel& k, const Product& p, const Axes& axes) {
+  const bool byRows = axes.n.empty() || axes.n[0].y.is(1);
+  const auto isSigned = [&](const Node* n) { return k.buffers[n->buffer].dtype == DType::I8; };
+  return isSigned(p.b) && (byRows || isSigned(p.a));
+}
+
 std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
   const Kernel& k = l.kernel;
   if (!findStore(k, p)) return std::nullopt;
@@ -268,6 +275,7 @@ std::optional<GemmMatch> matchProduct(const Lowered& l, Product p) {
   if (!axes || !isDense(axes->m, axes->contracted, &GemmAxis::a) ||
       !isDense(axes->n, axes->contracted, &GemmAxis::b) || !isDense(axes->m, axes->n, &GemmAxis::y))
     return std::nullopt;
+  if (isInteger(p.dtype) && !bytesFit(k, p, *axes)) return std::nullopt;
   GemmMatch match;
   GemmCall& call = match.call;
   call.dtype = p.dtype;
@@ -312,8 +320,10 @@ std::optional<GemmMatch> matchGemm(const Lowered& l, const KernelOptions& option
   Product p;
   if (options.target.gpu) p.range = EpilogueRange::All;
   if (k.nests.size() != 1 || !findSum(l, p)) return std::nullopt;
-  for (const DType d : {k.buffers[p.a->buffer].dtype, k.buffers[p.b->buffer].dtype, p.dtype})
-    if (!(options.target.gemmDTypes >> static_cast<int>(d) & 1)) return std::nullopt;
+  const DType factors[] = {k.buffers[p.a->buffer].dtype, k.buffers[p.b->buffer].dtype};
+  for (const DType d : {factors[0], factors[1], isInteger(p.dtype) ? factors[0] : p.dtype})
+    if (!(options.target.gemmDTypes & dtypeBit(d))) return std::nullopt;
+  if (isInteger(p.dtype) && !p.narrow) return std::nullopt;
   if (!p.narrow && k.buffers[p.b->buffer].dtype != p.dtype) return std::nullopt;
   if (options.target.gemmEpilogues) orient(k, p);
   const bool takesScale = options.target.gemmEpilogues && !p.narrow && !isF8(p.dtype);

@@ -46,7 +46,7 @@ enum class EpilogueRange : uint8_t {
 // The matrix product of which all stores are functions, with the part of them that the library computes.
 struct GemmProduct {
   loops::NodeId sum, scaled, value; // the sum, times its scales; value: the value that the library stores
-  bool narrow = false;              // of f8 operands, stored as `dtype`
+  bool narrow = false;              // of f8, i8 or u8 operands, stored as `dtype`
   DType dtype = DType::F32;         // of bias, residual and the result
   std::vector<GemmScale> aScales, bScales; // of narrow matrix products; those of the sum itself are a's
   const loops::Node *a = nullptr, *b = nullptr, *bias = nullptr, *residual = nullptr;
@@ -81,12 +81,12 @@ template <class Fits> loops::NodeId findNode(const loops::Kernel& k, const Fits&
   return found;
 }
 
-// Strips conversions and scales from a factor, where the rest is a load of f8: that load, else the factor
-// unchanged.
+// Strips conversions and scales from a factor, where the rest is a load of f8, or a conversion to i32 from one of
+// i8 or u8: that load, else the factor unchanged.
 [[nodiscard]] loops::NodeId unscaled(const loops::Kernel&, loops::NodeId factor,
                                      std::vector<GemmScale>& scales);
-// True if `p` is an f8 matrix product with a wider result. Advances `scaled` over multiplications by scalars,
-// and fills in the dtypes.
+// Sets `narrow` of a matrix product of narrow factors with a wider result. Advances `scaled` over
+// multiplications by scalars, and fills in the dtypes.
 void findScales(const loops::Kernel&, GemmProduct& p);
 // The kernel that computes the scales, and their operand numbers where nothing is to be computed.
 void describeScales(const Lowered&, const GemmProduct& p, GemmMatch& match);

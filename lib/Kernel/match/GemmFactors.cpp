@@ -1,5 +1,5 @@
 // The f8 factors of a matrix product, converted to a wider dtype and scaled: a library takes them as f8, and
-// the scales separately.
+// the scales separately. The i8 and u8 factors of a product in i32: a library takes them as they are.
 #include "dtc/Kernel/schedule/Schedule.h"
 #include "match/Gemm.h"
 #include <algorithm>
@@ -36,6 +36,16 @@ NodeId stripped(const Kernel& k, NodeId n, std::vector<GemmScale>& scales) {
     return node.args[1 - at];
   }
   return n;
+}
+
+// The load of i8 or u8 that a factor of a sum in i32 converts; invalid where it is something else.
+NodeId loadOfBytes(const Kernel& k, NodeId factor) {
+  const Node& node = k[factor];
+  if (node.kind != NodeKind::Call || node.function != "convert" || node.target != DType::I32) return {};
+  const Node& from = k[node.args[0]];
+  if (from.kind != NodeKind::Load) return {};
+  const DType dtype = k.buffers[from.buffer].dtype;
+  return dtype == DType::I8 || dtype == DType::U8 ? node.args[0] : NodeId();
 }
 
 // Three numbers from those of a kernel: the product of a's scales, of b's, and of all.
@@ -97,6 +107,7 @@ int32_t plainScale(const Lowered& l, const std::vector<GemmScale>& scales) {
 } // namespace
 
 NodeId unscaled(const Kernel& k, NodeId factor, std::vector<GemmScale>& scales) {
+  if (const NodeId bytes = loadOfBytes(k, factor); bytes.valid()) return bytes;
   std::vector<GemmScale> found;
   NodeId at = factor;
   for (NodeId next = stripped(k, at, found); next != at; next = stripped(k, at, found)) at = next;
@@ -120,6 +131,11 @@ NodeId onlyReader(const Kernel& k, NodeId value) {
 void findScales(const Kernel& k, GemmProduct& p) {
   p.scaled = p.sum;
   p.dtype = k.buffers[p.a->buffer].dtype;
+  const Node& product = k[k[p.sum].args[0]];
+  if (loadOfBytes(k, product.args[0]).valid() && loadOfBytes(k, product.args[1]).valid()) {
+    p.narrow = true, p.dtype = DType::I32;
+    return;
+  }
   if (!isF8(p.dtype) || !isF8(k.buffers[p.b->buffer].dtype)) return;
   // Of several stored dtypes, one that represents the values of all others.
   std::optional<DType> made;

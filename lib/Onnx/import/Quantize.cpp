@@ -82,15 +82,38 @@ ImportResults dynamicQuantize(OnnxContext& c) {
 }
 
 // The zero point of the rows of a matrix is a column.
-Expr ofRows(Expr zero) { return zero.rank() == 1 ? withDim(zero, 1) : zero; }
+Expr ofRows(Expr zero) { return zero.valid() && zero.rank() == 1 ? withDim(zero, 1) : zero; }
+
+// A zero point as i32; not valid where it is absent or known to be 0.
+Expr zeroPoint(OnnxContext& c, int i) {
+  if (!c.has(i)) return {};
+  const Tensor* known = c.knownIf(i);
+  bool zero = known != nullptr;
+  for (int64_t k = 0; zero && k < known->numElements(); ++k) zero = known->getFloat(k) == 0;
+  return zero ? Expr() : c.in(i).as(DType::I32);
+}
+
+// The product of a - aZero and b - bZero. A library multiplies bytes, so the zero points are applied to its result:
+// a b - aZero sum(b) - bZero sum(a - aZero). Libraries take a second factor of i8, not of u8.
+Expr integerProduct(Expr a, Expr aZero, Expr b, Expr bZero) {
+  if (a.rank() < 2 || b.rank() < 2) return matmul(withoutZero(a, aZero), withoutZero(b, bZero));
+  if (b.dtype() == DType::U8) {
+    b = (b.as(DType::I32) - 128.0).as(DType::I8);
+    bZero = bZero.valid() ? bZero - 128.0 : filled(b.builder(), DType::I32, {}, -128);
+  }
+  const auto last = [](Expr x, int64_t back) { return static_cast<int64_t>(x.rank()) - back; };
+  Expr y = matmul(a.as(DType::I32), b.as(DType::I32));
+  if (aZero.valid()) y = y - aZero * sum(b.as(DType::I32), {.dims = {last(b, 2)}, .keepdim = true});
+  if (bZero.valid()) y = y - bZero * sum(withoutZero(a, aZero), {.dims = {last(a, 1)}, .keepdim = true});
+  return y;
+}
 
 ImportResults matMulInteger(OnnxContext& c) {
-  return matmul(withoutZero(c.in(0), c.has(2) ? ofRows(c.in(2)) : Expr()),
-                withoutZero(c.in(1), c.optional(3)));
+  return integerProduct(c.in(0), ofRows(zeroPoint(c, 2)), c.in(1), zeroPoint(c, 3));
 }
 
 ImportResults qLinearMatMul(OnnxContext& c) {
-  const Expr product = matmul(withoutZero(c.in(0), ofRows(c.in(2))), withoutZero(c.in(3), c.in(5)));
+  const Expr product = integerProduct(c.in(0), ofRows(zeroPoint(c, 2)), c.in(3), zeroPoint(c, 5));
   const Expr scale = ofRows(c.in(1)).as(DType::F32) * c.in(4).as(DType::F32) / c.in(6).as(DType::F32);
   c.setElement(0, c.element(7));
   return saturated(c, product.as(DType::F32) * scale, c.in(7), c.element(7));

@@ -155,7 +155,8 @@ FusionForm fusionFormOf(Module& m, OpId o) {
   form.joins = joinsMany(m, o);
   form.ordered = record.stores != nullptr;
   if (form.ordered) return form;
-  form.library = record.lowering == Lowering::Library && isFloat(m.typeOf(m.result(o)).dtype);
+  const DType dtype = m.typeOf(m.result(o)).dtype;
+  form.library = record.lowering == Lowering::Library && (isFloat(dtype) || dtype == DType::I32);
   if (m[o].numOperands == 0) {
     form.move = true;
     return form;

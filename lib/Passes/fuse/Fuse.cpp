@@ -16,7 +16,7 @@ namespace {
 class BlockFuser {
 public:
   // `order`: the reduction order attribute of the regions that reduce, or invalid.
-  BlockFuser(Module& m, BlockId block, size_t limit, bool narrow, AttrId order, FusionTables& tables,
+  BlockFuser(Module& m, BlockId block, size_t limit, uint32_t narrow, AttrId order, FusionTables& tables,
              ValueMap& outer, std::vector<PassRemark>* remarks)
       : m_(m), block_(block), limit_(limit), narrow_(narrow), order_(order), tables_(tables),
         groups_(m, block, limit, tables), outer_(outer), remarks_(remarks) {}
@@ -188,7 +188,7 @@ private:
   Module& m_;
   BlockId block_;
   size_t limit_;
-  bool narrow_;
+  uint32_t narrow_; // Target::narrowDTypes
   AttrId order_;
   FusionTables& tables_;
   FusionGroups groups_;
@@ -224,7 +224,7 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
     if (limit > 1 && target.gpu && !fixed)
       layOutConvolutions(m, m[f].body, tables.forms, target.convDTypes, tables.layouts);
     if (limit > 1) storeOnce(m, m[f].body, tables.forms);
-    BlockFuser(m, m[f].body, limit, target.multipliesF8() && !fixed, order, tables, map, options.remarks)
+    BlockFuser(m, m[f].body, limit, fixed ? 0 : target.narrowDTypes(), order, tables, map, options.remarks)
         .run();
   }
   return !diags.hasErrors();

@@ -1,6 +1,6 @@
 // Prologues of matmuls in the same call: f8 operands that are converted to a wider dtype and multiplied by a
-// scalar. A library with f8 support takes the f8 operands and the scalars; other readers of the wider values
-// need them stored.
+// scalar, and i8 and u8 operands that are converted to i32. A library with support for them takes the narrow operands
+// and the scalars; other readers of the wider values need them stored.
 #include "fuse/FusionSteps.h"
 #include <algorithm>
 
@@ -8,6 +8,8 @@ namespace dtc {
 
 // Dtypes for which the conversion only changes rounding: accumulation in f64 must be kept.
 static bool isWider(DType d) { return d == DType::F16 || d == DType::BF16 || d == DType::F32; }
+
+static bool isByte(DType d) { return d == DType::I8 || d == DType::U8; }
 
 // The scalar in memory that the value broadcasts; the value itself if it is a literal; nothing if it is not a
 // broadcast scalar.
@@ -33,9 +35,11 @@ static int widened(const FusionGroups& fusion, OpId o, NarrowFactor& factor) {
     return -1;
   const Type& made = fusion.m.typeOf(fusion.m.result(o));
   const std::string_view scalar = record.scalar;
+  const bool cast = scalar == "cast(a)";
+  const DType from = cast ? fusion.m.typeOf(fusion.m.operand(o, 0)).dtype : made.dtype;
+  if (cast && isByte(from) && made.dtype == DType::I32) return 0;
   if (!isWider(made.dtype)) return -1;
-  if (scalar == "cast(a)") {
-    const DType from = fusion.m.typeOf(fusion.m.operand(o, 0)).dtype;
+  if (cast) {
     return isF8(from) || (isWider(from) && made.dtype != DType::F16) ? 0 : -1;
   }
   if (scalar != "a * b" && scalar != "a / b") return -1;
@@ -50,7 +54,9 @@ static int widened(const FusionGroups& fusion, OpId o, NarrowFactor& factor) {
   return -1;
 }
 
-static bool isNarrow(const FusionGroups& fusion, ValueId operand, NarrowFactor& factor) {
+// `dtypes`: those of narrow operands.
+static bool isNarrow(const FusionGroups& fusion, ValueId operand, uint32_t dtypes, NarrowFactor& factor) {
+  const auto narrow = [&](ValueId v) { return (dtypeBit(fusion.m.typeOf(v).dtype) & dtypes) != 0; };
   std::vector<const Rule*> moves;
   bool lookup = false;
   ValueId at = operand;
@@ -63,26 +69,28 @@ static bool isNarrow(const FusionGroups& fusion, ValueId operand, NarrowFactor& 
       at = fusion.m.operand(o, 0);
       continue;
     }
-    if (isF8(fusion.m.typeOf(at).dtype)) break;
+    if (narrow(at)) break;
     const int next = widened(fusion, o, factor);
     if (next < 0) return false;
     factor.through.push_back(o);
     at = fusion.m.operand(o, static_cast<size_t>(next));
   }
-  if (!isF8(fusion.m.typeOf(at).dtype)) return false;
+  if (!narrow(at)) return false;
   StridedView view(fusion.m, fusion.m.typeOf(at));
   for (size_t i = moves.size(); i-- > 0;)
     if (!view.apply(*moves[i])) return false;
   return view.strided();
 }
 
-bool takesNarrow(const FusionGroups& fusion, OpId matmul, NarrowFactor& both) {
+bool takesNarrow(const FusionGroups& fusion, OpId matmul, uint32_t dtypes, NarrowFactor& both) {
   const size_t count = fusion.m[matmul].numOperands;
   if (count != 2 && (count != 3 || !fusion.m.record(matmul).finish)) return false;
   NarrowFactor found;
-  if (!isWider(fusion.m.typeOf(fusion.m.result(matmul)).dtype) ||
-      !isNarrow(fusion, fusion.m.operand(matmul, 0), found) ||
-      !isNarrow(fusion, fusion.m.operand(matmul, 1), found) || found.through.size() >= fusion.limit)
+  const DType made = fusion.m.typeOf(fusion.m.result(matmul)).dtype;
+  const bool bytes = made == DType::I32;
+  const uint32_t second = bytes ? dtypes & ~dtypeBit(DType::U8) : dtypes;
+  if ((!bytes && !isWider(made)) || !isNarrow(fusion, fusion.m.operand(matmul, 0), dtypes, found) ||
+      !isNarrow(fusion, fusion.m.operand(matmul, 1), second, found) || found.through.size() >= fusion.limit)
     return false;
   both = std::move(found);
   return true;

@@ -4,8 +4,8 @@
 
 namespace dtc {
 
-// Groups all ops. `narrow`: f8 matmuls fuse the conversions and scalings of their operands.
-void groupOps(FusionGroups& fusion, bool narrow, FusionTables& tables);
+// Groups all ops. `narrow`: matmuls fuse the conversions and scalings of operands of these dtypes.
+void groupOps(FusionGroups& fusion, uint32_t narrow, FusionTables& tables);
 
 // FusionRows.cpp: kernels with reductions.
 // Why the op cannot join the group that produces one of its operands; "" if it can. Not for matmuls.
@@ -19,12 +19,13 @@ void addTo(FusionGroups& fusion, OpId o, uint32_t g);
 [[nodiscard]] bool joinEpilogue(FusionGroups& fusion, OpId o);
 void takeInReaders(FusionGroups& fusion);
 
-// FusionFactors.cpp: f8 operands of a matmul.
+// FusionFactors.cpp: f8, i8 and u8 operands of a matmul.
 struct NarrowFactor {
   std::vector<OpId> through;   // conversions and scalings that the matmul folds
   std::vector<ValueId> scales; // the scalars, as values in memory
 };
-[[nodiscard]] bool takesNarrow(const FusionGroups& fusion, OpId matmul, NarrowFactor& both);
+[[nodiscard]] bool takesNarrow(const FusionGroups& fusion, OpId matmul, uint32_t dtypes,
+                               NarrowFactor& both);
 void foldFactors(FusionGroups& fusion, OpId matmul, const NarrowFactor& both);
 
 // FusionViews.cpp: operands of matmuls and concatenations as views.

@@ -12,7 +12,7 @@ namespace {
 // Greedy, in program order.
 class OpGrouper {
 public:
-  OpGrouper(FusionGroups& fusion, bool narrow, ScratchMap<RowReaders>& rowReaders)
+  OpGrouper(FusionGroups& fusion, uint32_t narrow, ScratchMap<RowReaders>& rowReaders)
       : fusion_(fusion), narrow_(narrow), rowReaders_(rowReaders) {
     rowReaders_.clear(fusion.m.values.size());
   }
@@ -33,7 +33,7 @@ private:
   [[nodiscard]] int rowKernelFor(OpId o, std::span<const uint32_t> join);
 
   FusionGroups& fusion_;
-  bool narrow_;
+  uint32_t narrow_; // Target::narrowDTypes
   ScratchMap<RowReaders>& rowReaders_; // FusionTables::rowReaders
   CostlyOps costly_;
   struct Link {
@@ -200,7 +200,7 @@ void OpGrouper::contract(OpId o) {
     return view && (form.joins ? view->identity() : rows ? view->isRows() : view->strided());
   };
   NarrowFactor narrow;
-  const bool takes = narrow_ && form.library && fusion_.limit > 1 && takesNarrow(fusion_, o, narrow);
+  const bool takes = narrow_ != 0 && form.library && fusion_.limit > 1 && takesNarrow(fusion_, o, narrow_, narrow);
   const auto delta = deltas_.find(o.index);
   if (delta != deltas_.end())
     for (ValueId v : {delta->second.y, delta->second.cotangent})
@@ -336,7 +336,7 @@ int OpGrouper::rowKernelFor(OpId o, std::span<const uint32_t> join) {
   return -1;
 }
 
-void groupOps(FusionGroups& fusion, bool narrow, FusionTables& tables) {
+void groupOps(FusionGroups& fusion, uint32_t narrow, FusionTables& tables) {
   OpGrouper(fusion, narrow, tables.rowReaders).run();
 }
 

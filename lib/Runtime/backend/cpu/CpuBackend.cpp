@@ -47,8 +47,9 @@ public:
     Target t = *targetNamed("cpu");
     t.vectorBytes = vectorBytes(level());
     // oneDNN has bf16 matmuls for AVX-512 only; otherwise they are generated kernels.
-    if (level() != CpuLevel::Avx512) t.gemmDTypes &= ~dtypeBit(DType::BF16);
-    t.convDTypes = t.gemmDTypes;
+    t.convDTypes = dtypeBit(DType::F32) | dtypeBit(DType::BF16);
+    if (level() != CpuLevel::Avx512)
+      for (uint32_t* dtypes : {&t.gemmDTypes, &t.convDTypes}) *dtypes &= ~dtypeBit(DType::BF16);
     return {.target = t, .otherSchedules = optLevel_ >= 3};
   }
 

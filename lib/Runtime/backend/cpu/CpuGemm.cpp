@@ -26,6 +26,16 @@ void fillWithBias(const PlacedGemm& g, size_t axis, const std::byte* bias, std::
                  y + i * a.y * width);
 }
 
+DtcGemmType typeOf(DType d) {
+  switch (d) {
+  case DType::BF16: return DtcGemmBf16;
+  case DType::I8: return DtcGemmI8;
+  case DType::U8: return DtcGemmU8;
+  case DType::I32: return DtcGemmI32;
+  default: return DtcGemmF32;
+  }
+}
+
 // Axis numbering of the epilogue's windows: batch axes, m, n.
 PlacedGemm::Axis& axisOf(PlacedGemm& g, size_t axis) {
   return axis < g.batch.size() ? g.batch[axis] : axis == g.batch.size() ? g.m : g.n;
@@ -35,8 +45,8 @@ PlacedGemm::Axis& axisOf(PlacedGemm& g, size_t axis) {
 void narrow(PlacedGemm& g, size_t axis, int64_t begin, int64_t count) {
   PlacedGemm::Axis& a = axisOf(g, axis);
   const int64_t width = dtypeBytes(g.dtype);
-  g.a += begin * a.a * width;
-  g.b += begin * a.b * width;
+  g.a += begin * a.a * dtypeBytes(g.operandType(false));
+  g.b += begin * a.b * dtypeBytes(g.operandType(true));
   g.y += begin * a.y * width;
   if (g.bias && axis == g.batch.size() + 1) g.bias += begin * g.biasStride * width;
   a.extent = count;
@@ -56,6 +66,7 @@ bool hasColumnMajorResult(const PlacedGemm& g) {
 PlacedGemm transposed(PlacedGemm g) {
   std::swap(g.m, g.n);
   std::swap(g.a, g.b);
+  if (g.narrow) std::swap(g.narrow->a, g.narrow->b);
   for (PlacedGemm::Axis* axis : {&g.m, &g.n, &g.k}) std::swap(axis->a, axis->b);
   for (PlacedGemm::Axis& axis : g.batch) std::swap(axis.a, axis.b);
   return g;
@@ -92,7 +103,9 @@ Status CpuGemms::products(const PlacedGemm& given, bool transposed, std::vector<
     return Ok{};
   }
   PlacedGemm::Axis batch = g.batch.empty() ? PlacedGemm::Axis{1, 0, 0, 0} : g.batch[0];
-  DtcGemm d{g.dtype == DType::BF16 ? DtcGemmBf16 : DtcGemmF32,
+  DtcGemm d{typeOf(g.operandType(false)),
+            typeOf(g.operandType(true)),
+            typeOf(g.dtype),
             batch.extent,
             g.m.extent,
             g.n.extent,
@@ -205,8 +218,8 @@ Status CpuGemms::run(uint32_t step, uint32_t part, void* scratch) const {
   const Step& s = steps_[step];
   if (s.empty) fillWithBias(s.gemm, 0, s.gemm.bias, s.gemm.y);
   for (const Block& block : s.parts[part]) {
-    const std::optional<int64_t> a = s.gemm.aRow.begin(s.gemm.aRow.index, s.gemm.dtype),
-                                 b = s.gemm.bRow.begin(s.gemm.bRow.index, s.gemm.dtype);
+    const std::optional<int64_t> a = s.gemm.aRow.begin(s.gemm.aRow.index, s.gemm.operandType(false)),
+                                 b = s.gemm.bRow.begin(s.gemm.bRow.index, s.gemm.operandType(true));
     if (!a || !b) fillWithBias(*block.gemm, 0, block.gemm->bias, block.gemm->y);
     for (const Product& p : block.products)
       if (a && b && oneDnn_->run(p.made, p.transposed ? *b : *a, p.transposed ? *a : *b) != 0)

@@ -5,14 +5,14 @@
 
 extern "C" {
 
-enum DtcGemmType { DtcGemmF32 = 0, DtcGemmBf16 = 1 };
+enum DtcGemmType { DtcGemmF32 = 0, DtcGemmBf16 = 1, DtcGemmI8 = 2, DtcGemmU8 = 3, DtcGemmI32 = 4 };
 enum DtcConvKind { DtcConvForward = 0, DtcConvImage = 1, DtcConvWindow = 2 };
 enum { kDtcConvSpatial = 3 };
 
-// y[i, m, n] = sum over k of a[i, m, k] * b[i, k, n] (+ bias[n]), sums in f32. Extents are at least 1,
-// strides in elements.
+// y[i, m, n] = sum over k of a[i, m, k] * b[i, k, n] (+ bias[n]), sums in f32, or in i32 if y is. Extents are at
+// least 1, strides in elements.
 struct DtcGemm {
-  int type; // DtcGemmType of all tensors
+  int aType, bType, type; // DtcGemmType; `type`: of y and bias. Equal, or (I8 or U8, I8, I32)
   int64_t batch, m, n, k;
   int64_t aBatch, aM, aK;
   int64_t bBatch, bK, bN;
@@ -65,4 +65,4 @@ struct DtcOneDnnTable {
 typedef const DtcOneDnnTable* (*DtcOneDnnEntry)(void); // the plugin exports `dtcOneDnnTable`
 }
 
-inline constexpr uint32_t kDtcOneDnnAbi = 5;
+inline constexpr uint32_t kDtcOneDnnAbi = 6;

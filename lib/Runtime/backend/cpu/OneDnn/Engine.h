@@ -27,7 +27,9 @@ private:
 };
 
 inline dnnl::memory::data_type dataType(int type) {
-  return type == DtcGemmBf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  using Type = dnnl::memory::data_type;
+  constexpr Type kTypes[] = {Type::f32, Type::bf16, Type::s8, Type::u8, Type::s32};
+  return kTypes[type];
 }
 
 // oneDNN requires plausible strides even for dims of size 1.

@@ -50,8 +50,8 @@ void* create(const DtcGemm* g, char* error, size_t errorSize) {
     auto dims = [&](int64_t batch, int64_t rows, int64_t columns) {
       return batched ? memory::dims{batch, rows, columns} : memory::dims{rows, columns};
     };
-    memory::desc a = describe(type, dims(g->batch, g->m, g->k), dims(g->aBatch, g->aM, g->aK));
-    memory::desc b = describe(type, dims(g->batch, g->k, g->n), dims(g->bBatch, g->bK, g->bN));
+    memory::desc a = describe(dataType(g->aType), dims(g->batch, g->m, g->k), dims(g->aBatch, g->aM, g->aK));
+    memory::desc b = describe(dataType(g->bType), dims(g->batch, g->k, g->n), dims(g->bBatch, g->bK, g->bN));
     memory::desc y = describe(type, dims(g->batch, g->m, g->n), dims(g->yBatch, g->yM, g->yN));
     memory::desc bias = describe(type, dims(1, 1, g->biasStride ? g->n : 1), dims(1, 1, 1));
     dnnl::primitive_attr attributes;
