@@ -50,6 +50,10 @@ public:
     t.convDTypes = dtypeBit(DType::F32) | dtypeBit(DType::BF16);
     if (level() != CpuLevel::Avx512)
       for (uint32_t* dtypes : {&t.gemmDTypes, &t.convDTypes}) *dtypes &= ~dtypeBit(DType::BF16);
+    // Without VNNI, oneDNN adds pairs of products of bytes in i16, which saturates (its guide, "Nuances of int8
+    // computations").
+    if (level() != CpuLevel::Avx512 || !__builtin_cpu_supports("avx512vnni"))
+      t.gemmDTypes &= ~(dtypeBit(DType::I8) | dtypeBit(DType::U8));
     return {.target = t, .otherSchedules = optLevel_ >= 3};
   }
 
