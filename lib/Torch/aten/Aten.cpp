@@ -143,4 +143,12 @@ ImportResults asDeclared(const ImportContext& c, ImportResults results) {
   return results;
 }
 
+Expr seedOf(const ImportContext& c) {
+  if (!c.has("dtc.seed")) c.fail("draws random numbers in a nested graph");
+  const Expr seed = c.tensor("dtc.seed");
+  Tensor stream(DType::U64, {2});
+  stream.setInt(1, c.integer("dtc.stream"));
+  return seed + constantOf(c.b, stream);
+}
+
 } // namespace dtc::aten

@@ -36,6 +36,9 @@ namespace dtc::aten {
 // Where the last operand of a mean, variance, … counts elements.
 [[nodiscard]] int64_t countOf(const ImportContext&, Expr x, const std::vector<int64_t>& dims);
 
+// The random numbers of a node that draws: those of dtc, from the argument `seed` (read/Random.h).
+[[nodiscard]] Expr seedOf(const ImportContext&);
+
 // --- normalizations ---
 //
 // PyTorch normalizes f16 and bf16 with f32 parameters or statistics in f32: such an operand, in f32.

@@ -27,6 +27,7 @@ int64_t paddingRow(ImportContext& c) {
 Bags bagsOf(ImportContext& c, Expr index, bool lastOffset) {
   if (!c.has("offsets") || index.rank() != 1) c.fail("has no offsets");
   const Expr offsets = c.tensor("offsets").as(DType::I32);
+  if (offsets.rank() != 1) c.fail("has offsets that are not a list");
   const int64_t padding = paddingRow(c);
   Bags out;
   out.indices = staticDims(c.b, index.dims())[0];

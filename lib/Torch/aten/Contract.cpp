@@ -291,6 +291,34 @@ Expr readsKeys(Expr mask) {
   return ops::any(open, {.dims = last, .keepdim = true});
 }
 
+// Attention that drops weights at random, which dtc's op does not: with its scores as a tensor.
+Expr droppedAttention(ImportContext& c, Expr q, Expr k, Expr v, Expr mask) {
+  const Dim heads = q.dims().at(1), queries = q.dims().at(2), keys = k.dims().at(2);
+  const auto shared = [&](Expr x) { // by the heads of a group
+    if (x.dims().at(1) == heads) return x;
+    const auto group = c.module.dims.divExact(heads, x.dims().at(1));
+    if (!group) c.fail("has heads that are not shared equally");
+    const Dims wide{x.dims().at(0), x.dims().at(1), *group, x.dims().at(2), x.dims().at(3)};
+    return reshapeTo(broadcastTo(withDim(x, 2), wide), {wide[0], heads, wide[3], wide[4]});
+  };
+  const auto width = static_cast<double>(staticDims(c.b, {q.dims().at(3)})[0]);
+  const double scale = c.real("scale", 1 / std::sqrt(std::max(width, 1.0)));
+  const DType d = accumulationType(q.dtype());
+  const double none = -std::numeric_limits<double>::infinity();
+  Expr scores = ops::matmul(q, swapped(shared(k), 2, 3)).as(d) * scale;
+  if (c.flag("is_causal", false)) {
+    const Expr past = withDim(counted(c.b, queries), 1) >= counted(c.b, keys);
+    scores = ops::select(broadcastTo(past, scores.dims()), scores, none);
+  }
+  if (mask.valid() && isBool(mask.dtype()))
+    scores = ops::select(broadcastTo(mask, scores.dims()), scores, none);
+  else if (mask.valid())
+    scores = scores + mask.as(d);
+  const Expr weights = ops::softmax(scores, std::vector<int64_t>{3});
+  const Expr kept = ops::dropout(seedOf(c), weights, ops::Values({}), {.p = c.real("dropout_p")});
+  return ops::matmul(kept.as(v.dtype()), shared(v));
+}
+
 ImportResults attention(ImportContext& c) {
   const bool whole = c.node.target.starts_with("aten.scaled_dot_product_attention");
   const Expr given = c.tensor("query");
@@ -301,7 +329,8 @@ ImportResults attention(ImportContext& c) {
       return Dims(x.dims().begin(), x.dims().end() - static_cast<std::ptrdiff_t>(keep));
     };
     const size_t keep = c.flag("enable_gqa", false) ? 3 : 2;
-    if (qx.rank() >= keep && (lead(qx, keep) != lead(kx, keep) || lead(kx, keep) != lead(vx, keep))) {
+    if (std::min({qx.rank(), kx.rank(), vx.rank()}) < keep) c.fail("has an operand of too low a rank");
+    if ((lead(qx, keep) != lead(kx, keep) || lead(kx, keep) != lead(vx, keep))) {
       const Dims common =
           broadcastDims(c.b, broadcastDims(c.b, lead(qx, keep), lead(kx, keep)), lead(vx, keep));
       const auto wide = [&](Expr x) {
@@ -313,22 +342,24 @@ ImportResults attention(ImportContext& c) {
     }
   }
   const Expr q = fourDims(c, qx), k = fourDims(c, kx), v = fourDims(c, vx);
-  if (c.real("dropout_p", 0) != 0)
-    c.fail("has dropout, whose random numbers are PyTorch's: export model.eval()");
+  const bool drops = c.real("dropout_p", 0) != 0;
+  if (drops && !whole) c.fail("has dropout, whose random numbers are PyTorch's: export model.eval()");
   ops::AttentionArgs args;
-  Expr some;
+  Expr some, usedMask;
   if (c.has("attn_mask") || c.has("attn_bias")) {
     Expr mask = c.tensor(c.has("attn_mask") ? "attn_mask" : "attn_bias");
     if (!isBool(mask.dtype())) mask = mask.as(q.dtype());
     mask = maskOf(c, mask, q, k);
     some = readsKeys(mask);
     const Expr all = isBool(mask.dtype()) ? ops::not_(some) : mask.literal(0);
-    args.mask = isBool(mask.dtype()) ? mask | all : ops::select(some, mask, all);
+    usedMask = isBool(mask.dtype()) ? mask | all : ops::select(some, mask, all);
+    args.mask = usedMask;
   }
   // Fully masked queries attend to all keys above, so that their gradients are finite; their result is 0.
   const auto masked = [&](Expr y) {
     return some.valid() ? ops::select(broadcastTo(some, y.dims()), y, y.literal(0)) : y;
   };
+  if (drops) return reshapeTo(masked(droppedAttention(c, q, k, v, usedMask)), resultDims(c));
   if (c.flag("is_causal", false)) args.causal = true;
   if (c.has("scale")) args.scale = c.real("scale");
   if (whole) return reshapeTo(masked(ops::attention(q, k, v, args)[0]), resultDims(c));

@@ -301,9 +301,11 @@ ImportResults linearCrossEntropy(ImportContext& c) {
   const Expr matrix = w.as(x.dtype());
   Expr logits = ops::matmul(x, matrix, {.transpose_b = true}).as(d);
   if (c.has("linear_bias")) logits = logits + c.tensor("linear_bias").as(d);
+  const bool probabilities = isFloat(target.dtype());
+  if (target.rank() != (probabilities ? 2 : 1))
+    c.fail("has a target of rank " + std::to_string(target.rank()));
   const int64_t classes = staticDims(c.b, {w.dims().at(0)})[0];
   const Dim n = x.dims().at(0);
-  const bool probabilities = isFloat(target.dtype());
   Expr t = probabilities ? target.as(d) : ops::one_hot(target.as(DType::I32), {.depth = classes, .dtype = d});
   if (!probabilities) {
     const Expr counts = ops::ne(target, c.integer("ignore_index", -100));

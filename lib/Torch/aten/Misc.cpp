@@ -15,14 +15,6 @@ namespace {
 
 // --- random numbers: those of dtc, from the argument `seed` (read/Random.h) ---
 
-Expr seedOf(ImportContext& c) {
-  if (!c.has("dtc.seed")) c.fail("draws random numbers in a nested graph");
-  const Expr seed = c.tensor("dtc.seed");
-  Tensor stream(DType::U64, {2});
-  stream.setInt(1, c.integer("dtc.stream"));
-  return seed + constantOf(c.b, stream);
-}
-
 Expr uniform(ImportContext& c, DType d, const Dims& dims, double low = 0, double high = 1) {
   const DType drawn = isFloat(d) ? d : DType::F32;
   return ops::random_uniform(seedOf(c), checkedType(c.b, drawn, dims), ops::Values({}),

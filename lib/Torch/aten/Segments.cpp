@@ -24,6 +24,7 @@ Segments segmentsOf(ImportContext& c) {
   const bool byLength = c.has("lengths");
   if (!byLength && !c.has("offsets")) c.fail("has neither lengths nor offsets");
   const Expr given = c.tensor(byLength ? "lengths" : "offsets").as(DType::I32), x = c.tensor("data");
+  if (x.rank() == 0) c.fail("has an operand without dims");
   const size_t axis = static_cast<size_t>(dimOf(c.b, c.integer("axis", 0), x.rank()));
   if (given.rank() != axis + 1) c.fail("has segments of another rank than its axis");
   const Dims batch(x.dims().begin(), x.dims().begin() + static_cast<std::ptrdiff_t>(axis));

@@ -13,6 +13,7 @@ namespace {
 // The short-time Fourier transform: [.., L] -> [.., frequencies, frames].
 ImportResults stft(ImportContext& c) {
   const Expr x = c.tensor("self");
+  if (x.rank() < 1 || x.rank() > 2) c.fail("has an operand of rank " + std::to_string(x.rank()));
   const int64_t n = c.integer("n_fft"), length = staticDims(c.b, {x.dims().back()})[0];
   if (n < 1 || n > length)
     c.fail("transforms " + std::to_string(n) + " elements of " + std::to_string(length));
@@ -120,7 +121,8 @@ ImportResults gradient(ImportContext& c) {
 ImportResults chunkCat(ImportContext& c) {
   const std::vector<Expr> all = c.tensors("tensors");
   const int64_t count = c.integer("num_chunks");
-  if (count < 1 || all.empty()) c.fail("has no chunks");
+  constexpr int64_t kMostChunks = 1 << 24;
+  if (count < 1 || count > kMostChunks || all.empty()) c.fail("has no chunks, or too many");
   std::vector<Expr> parts;
   int64_t d = 0;
   for (const Expr& x : all) {

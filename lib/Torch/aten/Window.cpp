@@ -280,7 +280,8 @@ ImportResults fractionalMaxPool(ImportContext& c) {
   for (size_t i = 0; i < p.spatial; ++i) {
     const int64_t n = in[i], k = window[i], o = out[i];
     constexpr int64_t kMost = 1 << 22;
-    if (k < 1 || o < 1 || n < o + k - 1 || o > kMost / k) c.fail("has windows that do not fit its operand");
+    if (k < 1 || o < 1 || k > n || o > n - k + 1 || o > kMost / k)
+      c.fail("has windows that do not fit its operand");
     const auto column = static_cast<int64_t>(p.spatial == 2 ? 1 - i : i);
     const Expr u = sliceOf(samples, 1, column, column + 1), step = counted(c.b, o).as(u.dtype());
     Expr start = filled(c.b, DType::I32, {planes, o}, static_cast<double>(n - k));

@@ -5,21 +5,44 @@
 namespace dtc {
 namespace {
 
-constexpr std::string_view kRandom[] = {
-    "aten.rand",           "aten.rand_like", "aten.uniform",           "aten.randn",
-    "aten.randn_like",     "aten.normal",    "aten.normal_functional", "aten.randint",
-    "aten.randint_like",   "aten.bernoulli", "aten.exponential",       "aten.dropout",
-    "aten.native_dropout", "aten.rrelu",     "aten.rrelu_with_noise",  "aten.rrelu_with_noise_functional"};
+constexpr std::string_view kRandom[] = {"aten.rand",
+                                        "aten.rand_like",
+                                        "aten.uniform",
+                                        "aten.randn",
+                                        "aten.randn_like",
+                                        "aten.normal",
+                                        "aten.normal_functional",
+                                        "aten.randint",
+                                        "aten.randint_like",
+                                        "aten.bernoulli",
+                                        "aten.exponential",
+                                        "aten.dropout",
+                                        "aten.native_dropout",
+                                        "aten.rrelu",
+                                        "aten.rrelu_with_noise",
+                                        "aten.rrelu_with_noise_functional",
+                                        "aten.scaled_dot_product_attention"};
 
 bool draws(const ImportNode& n) {
   const size_t last = n.target.rfind('.');
   const std::string_view base = std::string_view(n.target).substr(0, last);
   if (std::ranges::find(kRandom, base) == std::end(kRandom)) return false;
-  if (!base.ends_with("dropout") && base.find("rrelu") == base.npos) return true;
-  return std::ranges::any_of(n.arguments, [](const ImportArgument& a) {
-    const auto* flag = a.name == "train" || a.name == "training" ? std::get_if<bool>(&a.value) : nullptr;
+  // Those of training draw only then.
+  const auto is = [&](std::string_view name, auto reads) {
+    return std::ranges::any_of(n.arguments,
+                               [&](const ImportArgument& a) { return a.name == name && reads(a.value); });
+  };
+  const auto isTrue = [](const ImportAttribute& a) {
+    const auto* flag = std::get_if<bool>(&a);
     return flag && *flag;
-  });
+  };
+  const auto isPositive = [](const ImportAttribute& a) {
+    const auto* p = std::get_if<double>(&a);
+    return p && *p > 0;
+  };
+  if (base.ends_with("dropout")) return is("train", isTrue);
+  if (base.find("rrelu") != base.npos) return is("training", isTrue);
+  return !base.ends_with("attention") || is("dropout_p", isPositive);
 }
 
 } // namespace
