@@ -63,6 +63,27 @@ def _lower_like_cpu():
                 mlir._platform_specific_lowerings[NAME][primitive] = found
 
 
+def _run_exported_for_cpu():
+    """Programs that were exported for JAX's CPU platform have nothing that dtc lacks: they are lowered alike."""
+    import dataclasses
+
+    from jax._src.export import _export
+    from jax._src.interpreters import mlir
+
+    primitive = getattr(_export, "call_exported_p", None)
+    of_jax = getattr(_export, "_call_exported_lowering", None)
+    if primitive is None or of_jax is None:
+        return
+
+    def lowering(ctx, *args, exported):
+        if NAME not in exported.platforms and "cpu" in exported.platforms:
+            platforms = tuple(NAME if p == "cpu" else p for p in exported.platforms)
+            exported = dataclasses.replace(exported, platforms=platforms)
+        return of_jax(ctx, *args, exported=exported)
+
+    mlir.register_lowering(primitive, lowering, platform=NAME)
+
+
 class _HostFunctions:
     """The Python functions that compiled programs call, by the target of their custom calls.
 
@@ -233,5 +254,6 @@ def initialize():
     _allow_donation()
     _lower_like_cpu()
     _layouts_are_row_major()
+    _run_exported_for_cpu()
     _call_python(_HostFunctions(path))
     _keep_cpu()

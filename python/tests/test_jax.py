@@ -132,6 +132,17 @@ class Callbacks(unittest.TestCase):
             print(c.input_formats[0][0].layout.major_to_minor, [f.layout.major_to_minor for f in c.output_formats])
             """, "(0,) [(0,), ()]")
 
+    def test_exported_for_cpu(self):
+        self.check("""
+            exported = jax.export.export(jax.jit(lambda v: jnp.linalg.cholesky(v) + 1), platforms=("tpu", "cpu"))
+            f = jax.export.deserialize(exported(jnp.eye(2)).serialize()).call
+            print(f(4 * jnp.eye(2)).tolist())
+            try:
+                jax.jit(jax.export.export(jax.jit(jnp.sin), platforms=("tpu",))(x).call)(x)
+            except ValueError as e:
+                print("exported" in str(e))
+            """, "[[3.0, 1.0], [1.0, 3.0]] True")
+
     def test_donated_twice(self):
         self.check("""
             try:

@@ -157,8 +157,32 @@ bool PjrtProgram::describe(ApiError& error) {
     for (size_t c = 0; c < coordinates_.size(); ++c)
       coordinates_[mesh.devices.empty() ? c : static_cast<size_t>(mesh.devices[c])] = c;
   }
-  return describe(signature_.arguments, true, arguments_, error) &&
-         describe(signature_.results, false, results_, error);
+  if (!describe(signature_.arguments, true, arguments_, error) ||
+      !describe(signature_.results, false, results_, error))
+    return false;
+  keepUnusableDonations();
+  return true;
+}
+
+// A donated argument is used up if a result can take its memory: one that the program pairs it with, or else
+// another of the same size. As in XLA, the caller keeps the others.
+void PjrtProgram::keepUnusableDonations() {
+  std::vector<bool> taken(numResults_, false);
+  std::vector<PjrtValue*> unpaired;
+  for (PjrtValue& a : arguments_) {
+    if (!a.donated) continue;
+    const int64_t carried = program_->arguments()[a.at].carried;
+    if (carried >= 0)
+      taken[static_cast<size_t>(carried)] = true;
+    else
+      unpaired.push_back(&a);
+  }
+  for (PjrtValue* a : unpaired) {
+    const auto fits = [&](const PjrtValue& r) { return !r.token && !taken[r.at] && r.bytes == a->bytes; };
+    const auto result = std::ranges::find_if(results_, fits);
+    a->donated = result != results_.end();
+    if (a->donated) taken[result->at] = true;
+  }
 }
 
 bool PjrtProgram::readWhole(std::span<std::byte* const> results, ApiError& error) const {

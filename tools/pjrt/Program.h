@@ -18,7 +18,7 @@ struct PjrtValue {
   std::vector<int64_t> dims;            // of one partition's shard
   size_t bytes = 0;
   std::string sharding; // a serialized OpSharding
-  bool donated = false; // an argument
+  bool donated = false; // an argument whose memory a result can take
   bool token = false;   // for JAX, an array without elements; the program does not have it
   size_t at = 0;        // which argument or result of the program it is
   // All devices have all of it in JAX, which has no shards of different sizes, nor strided ones. `shards`: how the
@@ -53,6 +53,7 @@ private:
   [[nodiscard]] bool describe(ApiError& error);
   [[nodiscard]] bool describe(const std::vector<HloTensor>& declared, bool arguments,
                               std::vector<PjrtValue>& out, ApiError& error);
+  void keepUnusableDonations();
   [[nodiscard]] std::string shardingOf(ShardingId id) const;
   [[nodiscard]] bool fitsJax(size_t i, bool argument, ShardingId shards) const;
   struct Borrowed;

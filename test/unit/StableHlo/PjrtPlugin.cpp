@@ -171,6 +171,23 @@ TEST_F(PjrtPlugin, DonatedArgumentsAreGivenOnce) {
   EXPECT_EQ(values(results[0], 2), (std::vector<float>{2, -4}));
 }
 
+// No result can take the memory of an argument of another size.
+TEST_F(PjrtPlugin, UnusableDonations) {
+  PJRT_LoadedExecutable* e = nullptr;
+  ASSERT_EQ(compile("func.func @main(%x: tensor<2xf32> {jax.buffer_donor = true}) -> tensor<f32> {"
+                    " %0 = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] :"
+                    " (tensor<2xf32>, tensor<2xf32>) -> tensor<f32> return %0 : tensor<f32> }",
+                    optionsOf("\x01", ""), e),
+            "");
+  const std::array<float, 2> data{1, -2};
+  PJRT_Buffer* x = buffer(data.data(), {2}, {});
+  std::vector<PJRT_Buffer*> results;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(run(e, {x}, results), "");
+    EXPECT_EQ(values(results[0], 1), (std::vector<float>{5}));
+  }
+}
+
 // A token is an array without elements for JAX; the program does not have it.
 TEST_F(PjrtPlugin, Tokens) {
   PJRT_LoadedExecutable* e = nullptr;
