@@ -45,6 +45,7 @@ _LOWERED_LIKE_CPU = {
     "jax._src.lax.linalg": ("cholesky_p", "eigh_p", "geqrf_p", "householder_product_p", "lu_p", "svd_p",
                             "triangular_solve_p"),
     "jax._src.debugging": ("debug_callback_p", "debug_print_p"),
+    "jax._src.checkify": ("check_p",),
 }
 
 

@@ -132,6 +132,21 @@ class Callbacks(unittest.TestCase):
             print(c.input_formats[0][0].layout.major_to_minor, [f.layout.major_to_minor for f in c.output_formats])
             """, "(0,) [(0,), ()]")
 
+    def test_checks(self):
+        self.check("""
+            from jax.experimental import checkify
+            jax.config.update("jax_experimental_unsafe_xla_runtime_errors", True)
+            @jax.jit
+            def f(v):
+                checkify.check(v > 0, "not positive")
+                return v
+            print(f(2.0))
+            try:
+                f(-2.0)
+            except Exception as e:
+                print("not positive" in str(e))
+            """, "2.0 True")
+
     def test_exported_for_cpu(self):
         self.check("""
             exported = jax.export.export(jax.jit(lambda v: jnp.linalg.cholesky(v) + 1), platforms=("tpu", "cpu"))
