@@ -89,8 +89,10 @@ DTC_API dtc_status dtc_compile(dtc_context* context, const char* name, const cha
                                const dtc_options* options, dtc_executable** executable, dtc_error** error);
 DTC_API dtc_status dtc_compile_file(dtc_context* context, const char* path, const dtc_options* options,
                                     dtc_executable** executable, dtc_error** error);
-/* A program that `dtc compile --emit package` has compiled: needs no compiler. The only way in of libdtc_runtime.so, which
- * has all functions of this header but the two above and dtc_command. */
+/* A program that `dtc compile --emit package` has compiled: needs no compiler. Weights in the package are used where the
+ * file is mapped, which must not be changed while the executable is there (but may be deleted or replaced by another file):
+ * dtc_argument_is_set. The only way in of libdtc_runtime.so, which has all functions of this header but the two above,
+ * dtc_command and dtc_main. */
 DTC_API dtc_status dtc_load_package(dtc_context* context, const char* path, dtc_executable** executable,
                                     dtc_error** error);
 /* No call on the executable may be in progress. */
@@ -189,6 +191,9 @@ DTC_API dtc_status dtc_run(dtc_executable* executable, const dtc_run_arguments* 
  * DTC_SKIP for those. */
 DTC_API dtc_status dtc_bind_file(dtc_executable* executable, const char* path, int32_t* bound,
                                  dtc_error** error);
+/* Whether an argument has a value that the next run may skip (DTC_SKIP): one that was kept or carried over, of a bound file,
+ * or a weight in the package that was loaded. */
+DTC_API int32_t dtc_argument_is_set(dtc_executable* executable, size_t index);
 /* Makes carried results the arguments of the next run, which is then given DTC_SKIP for those. Error (usage): no run has
  * succeeded since the program was compiled or this was last called. */
 DTC_API dtc_status dtc_carry_over(dtc_executable* executable, dtc_error** error);

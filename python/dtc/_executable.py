@@ -136,7 +136,8 @@ class Executable:
         self._results = tuple(Value(*v) for v in core.describe(True))
         self._names = tuple(v.name for v in self._arguments)
         self._single = len(self._results) == 1
-        if self._bound:
+        self._from_files |= {i for i, held in enumerate(core.held()) if held}  # weights of a package
+        if self._bound or self._from_files:
             self._place_bound()
 
     def _any(self) -> "_core.Executable":

@@ -156,6 +156,13 @@ public:
     return {bound.begin(), bound.end()};
   }
 
+  // Of each argument whether the executable holds a value: it may be skipped.
+  [[nodiscard]] std::vector<bool> held() const {
+    std::vector<bool> out;
+    for (size_t i = 0; i < arguments_.size(); ++i) out.push_back(dtc_argument_is_set(executable_, i) != 0);
+    return out;
+  }
+
   void carryOver() {
     dtc_error* error = nullptr;
     const dtc_status status = dtc_carry_over(executable_, &error);
@@ -285,6 +292,7 @@ NB_MODULE(_core, m) {
       .def("run", &Executable::run, nb::arg("arguments"), nb::arg("out").none(), nb::arg("like").none(),
            nb::arg("shards"))
       .def("bind_file", &Executable::bindFile, nb::arg("path"))
+      .def("held", &Executable::held)
       .def("carry_over", &Executable::carryOver);
   m.def("compile", &compile, nb::arg("context"), nb::arg("name"), nb::arg("program").none(),
         nb::arg("settings"), nb::arg("shapes"), nb::rv_policy::take_ownership);

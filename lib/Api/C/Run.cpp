@@ -209,6 +209,16 @@ dtc_status dtc_bind_file(dtc_executable* executable, const char* path, int32_t* 
   }
 }
 
+int32_t dtc_argument_is_set(dtc_executable* executable, size_t index) {
+  if (!executable) return 0;
+  try {
+    const std::vector<bool> set = executable->program->setArguments();
+    return index < set.size() && set[index];
+  } catch (...) { // out of memory
+    return 0;
+  }
+}
+
 dtc_status dtc_carry_over(dtc_executable* executable, dtc_error** error) {
   if (Status s = checkGiven({{executable, "executable"}}); !s) return report(s.error(), error);
   ApiError why;
