@@ -92,7 +92,7 @@ DTC_API dtc_status dtc_compile_file(dtc_context* context, const char* path, cons
 /* A program that `dtc compile --emit package` has compiled: needs no compiler. Weights in the package are used where the
  * file is mapped, which must not be changed while the executable is there (but may be deleted or replaced by another file):
  * dtc_argument_is_set. The only way in of libdtc_runtime.so, which has all functions of this header but the two above,
- * dtc_command and dtc_main. */
+ * dtc_signature_…, dtc_command and dtc_main. */
 DTC_API dtc_status dtc_load_package(dtc_context* context, const char* path, dtc_executable** executable,
                                     dtc_error** error);
 /* No call on the executable may be in progress. */
@@ -147,6 +147,26 @@ DTC_API const int64_t* dtc_result_shard_shape(const dtc_executable* executable, 
 DTC_API const char* dtc_warnings(const dtc_executable* executable);
 /* The compiled program as text, with its schedule and memory plan: what `dtc compile` prints. */
 DTC_API const char* dtc_program_text(dtc_executable* executable);
+
+/* --- Programs before they are compiled, whose sizes may be symbolic --- */
+typedef struct dtc_signature dtc_signature; /* the arguments and results of a program */
+/* As dtc_compile and dtc_compile_file, but nothing is compiled. */
+DTC_API dtc_status dtc_signature_of(const char* name, const char* text, size_t size, const dtc_options* options,
+                                    dtc_signature** signature, dtc_error** error);
+DTC_API dtc_status dtc_signature_of_file(const char* path, const dtc_options* options, dtc_signature** signature,
+                                         dtc_error** error);
+DTC_API void dtc_signature_free(dtc_signature* signature);
+DTC_API size_t dtc_signature_num_arguments(const dtc_signature* signature);
+DTC_API size_t dtc_signature_num_results(const dtc_signature* signature);
+/* In shapes, -1 is a symbolic size. */
+DTC_API void dtc_signature_argument(const dtc_signature* signature, size_t index, dtc_value_info* out);
+DTC_API void dtc_signature_result(const dtc_signature* signature, size_t index, dtc_value_info* out);
+/* A size as the program has it: "B", "2*B", "64". */
+DTC_API const char* dtc_signature_argument_size(const dtc_signature* signature, size_t index, size_t dim);
+DTC_API const char* dtc_signature_result_size(const dtc_signature* signature, size_t index, size_t dim);
+/* Which arguments a file has a tensor of: those that dtc_bind_file would bind. `bound`: a place per argument. */
+DTC_API dtc_status dtc_signature_find(const dtc_signature* signature, const char* path, int32_t* bound,
+                                      dtc_error** error);
 
 /* --- Runs --- */
 #define DTC_DEVICE_CPU 1 /* the numbers of DLPack */

@@ -53,9 +53,9 @@ Result<std::vector<std::pair<std::string, int64_t>>> sizesOf(const Module& m, Fu
 
 CompiledProgram::~CompiledProgram() = default;
 
-Status CompiledProgram::read(SourceText text, const CompileOptions& o, Module& m, FuncId& entry,
-                             Diagnostics& diags) {
-  DTC_TRY(auto parse, parseOptionsOf(o.program));
+Status readEntry(SourceText text, const CompileOptions& o, ReadOptions& parse, Module& m, FuncId& entry,
+                 SourceText& source, Diagnostics& diags) {
+  DTC_TRY(parse, parseOptionsOf(o.program));
   if (text.text.size() > kMaxProgramBytes)
     return inputError(text.name + " has more than " + std::to_string(kMaxProgramBytes) + " bytes");
   if (looksLikeVhlo(text.text)) {
@@ -65,9 +65,16 @@ Status CompiledProgram::read(SourceText text, const CompileOptions& o, Module& m
   if (const std::string format = foreignFormat(text.text); !format.empty())
     return inputError(text.name + " is " + format);
   Status loaded = loadText(std::move(text), parse, m, diags);
-  source_ = m.source;
+  source = m.source;
   if (!loaded) return loaded;
   DTC_TRY(entry, entryOf(m, o.program.entry));
+  return Ok{};
+}
+
+Status CompiledProgram::read(SourceText text, const CompileOptions& o, Module& m, FuncId& entry,
+                             Diagnostics& diags) {
+  ReadOptions parse;
+  if (Status s = readEntry(std::move(text), o, parse, m, entry, source_, diags); !s) return s;
   DTC_TRY(auto sizes, sizesOf(m, entry, o));
   if (!sizes.empty()) {
     parse.sizes.insert(parse.sizes.end(), sizes.begin(), sizes.end());
@@ -289,8 +296,8 @@ Status CompiledProgram::bindLocked(const std::string& path, std::vector<bool>& b
   bound.assign(info_.arguments.size(), false);
   for (size_t i = 0; i < bound.size(); ++i) {
     const TensorInfo& a = info_.arguments[i];
-    const std::string& name = archive->has(a.userName) ? a.userName : a.name;
-    if (!archive->has(name)) continue;
+    const std::string name = nameIn(*archive, a);
+    if (name.empty()) continue;
     DTC_TRY(const auto value, archive->tensor(name, a.dtype, &a.shape));
     if (Status s = executable_->setArgument(i, value); !s) return s;
     bound[i] = set_[i] = true;

@@ -3,6 +3,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/Passes/analysis/MemoryPlan.h"
+#include "dtc/Runtime/run/Executable.h"
 #include "dtc/Session/ArgumentSizes.h"
 
 namespace dtc {
@@ -18,6 +19,31 @@ static std::string shardingText(const Module& m, ShardingId id) {
   return printSharding(m.shardings[id], m.shardings.meshOf(id), m.strings, ShardingStyle::Dim);
 }
 
+std::string nameIn(const TensorArchive& archive, const TensorInfo& argument) {
+  for (const std::string* name : {&argument.userName, &argument.name})
+    if (!name->empty() && archive.has(*name)) return *name;
+  return "";
+}
+
+static std::vector<int64_t> shapeOf(const Type& type) {
+  std::vector<int64_t> shape;
+  for (Dim d : type.dims) shape.push_back(d.isStatic() ? d.value() : -1);
+  return shape;
+}
+
+static std::vector<std::string> sizesOf(const Module& m, const Type& type) {
+  std::vector<std::string> sizes;
+  for (Dim d : type.dims) sizes.push_back(printDim(d, m.dims, m.strings));
+  return sizes;
+}
+
+ProgramSignature signatureOf(const Module& m, FuncId entry) {
+  ProgramSignature out{describeProgram(m, entry, keptArgumentsOf(m, entry)), {}, {}};
+  for (const FuncArg& a : m[entry].args) out.argumentSizes.push_back(sizesOf(m, globalTypeOf(m, a)));
+  for (const FuncResult& r : m[entry].results) out.resultSizes.push_back(sizesOf(m, globalTypeOf(m, r)));
+  return out;
+}
+
 ProgramInfo describeProgram(const Module& m, FuncId entry, const std::vector<bool>& kept) {
   ProgramInfo info;
   const Function& f = m[entry];
@@ -25,14 +51,14 @@ ProgramInfo describeProgram(const Module& m, FuncId entry, const std::vector<boo
     const FuncArg& a = f.args[i];
     const Type& type = globalTypeOf(m, a);
     info.arguments.push_back({std::string(m.strings[m[a.value].name]), textAttr(m, a.attrs, "name"),
-                              type.dtype, type.staticShape(),
-                              shardingText(m, a.globalType ? m[a.value].sharding : ShardingId()), !kept[i]});
+                              type.dtype, shapeOf(type),
+                              shardingText(m, a.globalType || !f.spmd ? m[a.value].sharding : ShardingId()), !kept[i]});
   }
   for (size_t i = 0; i < f.results.size(); ++i) {
     const FuncResult& r = f.results[i];
     const Type& type = globalTypeOf(m, r);
     info.results.push_back({r.label ? std::string(m.strings[r.label]) : std::to_string(i),
-                            textAttr(m, r.attrs, "name"), type.dtype, type.staticShape(),
+                            textAttr(m, r.attrs, "name"), type.dtype, shapeOf(type),
                             shardingText(m, r.globalType ? r.sharding : ShardingId())});
   }
   for (auto [result, argument] : carriedResults(m, entry)) {

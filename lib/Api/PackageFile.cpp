@@ -46,8 +46,8 @@ static Result<std::vector<PackageWeight>> weightsFrom(TensorArchive& archive, co
   std::vector<PackageWeight> weights;
   size_t entries = 0;
   for (const TensorInfo& a : info.arguments) {
-    const std::string& name = archive.has(a.userName) ? a.userName : a.name;
-    if (!archive.has(name)) continue;
+    const std::string name = nameIn(archive, a);
+    if (name.empty()) continue;
     DTC_TRY(auto value, archive.tensor(name, a.dtype, &a.shape));
     const auto same = std::ranges::find_if(
         weights, [&](const PackageWeight& w) { return w.value.sharesBytes(value); });

@@ -173,8 +173,8 @@ def compile(
     def compile_for(shapes: Sequence[Optional[Sequence[int]]]) -> "_core.Executable":
         return _core.compile(context, label, text, settings, [s if s is None else list(s) for s in shapes])
 
-    executable = Executable(compile_for, Source(label, text, flags, run_flags), results, cache_size, bound)
+    executable = Executable(compile_for, Source(label, text, flags, run_flags, settings), results, cache_size, bound)
     executable._file = file  # type: ignore[attr-defined]
-    if text is None and file is None and label.endswith((".pt2", ".onnx")) and executable._static is not None:
+    if text is None and file is None and label.endswith((".pt2", ".onnx")):
         executable.bind_file(label)  # the program's own weights
     return executable

@@ -23,7 +23,7 @@ class Value:
     name: str
     user_name: str  # in the program that was imported, "" if it has none
     dtype: str  # "f32"
-    shape: tuple[int, ...]  # of the whole tensor
+    shape: tuple[int, ...]  # of the whole tensor; the sizes of the last call where they are symbolic
     sharding: str  # "{dp, _}"; "" if every device holds the whole tensor
     donated: bool  # an argument: its value is lost in a run
     carried: Optional[int]  # the result that is this argument's next value, or the argument
@@ -112,6 +112,7 @@ class Executable:
         # Tensors of arguments that calls do not give, by name; and where they are among the arguments.
         self._bound: dict[str, Any] = dict(bound or {})
         self._from_files: set[int] = set()  # positions of arguments that the executable holds
+        self._files: list[str] = []  # bound to a program with symbolic sizes
         self._carries = False  # whether the last call made new values of those
         self._filled: Optional[list[Any]] = None
         try:
@@ -119,7 +120,8 @@ class Executable:
         except Error as error:
             if not any(d.kind == "unbound-sizes" for d in error.diagnostics):
                 raise
-            self._names = source.argument_names()
+            self._signature = source.signature()
+            self._describe_values(self._signature.describe(False), self._signature.describe(True))
         else:
             self._describe(self._static)
 
@@ -132,12 +134,15 @@ class Executable:
     # --- what it is ---
 
     def _describe(self, core: "_core.Executable") -> None:
-        self._arguments = tuple(Value(*v) for v in core.describe(False))
-        self._results = tuple(Value(*v) for v in core.describe(True))
+        self._from_files |= {i for i, held in enumerate(core.held()) if held}  # weights of a package
+        self._describe_values(core.describe(False), core.describe(True))
+
+    def _describe_values(self, arguments: Sequence[tuple], results: Sequence[tuple]) -> None:
+        self._arguments = tuple(Value(*v) for v in arguments)
+        self._results = tuple(Value(*v) for v in results)
         self._names = tuple(v.name for v in self._arguments)
         self._single = len(self._results) == 1
-        self._from_files |= {i for i, held in enumerate(core.held()) if held}  # weights of a package
-        if self._bound or self._from_files:
+        if (self._bound or self._from_files) and self._filled is None:
             self._place_bound()
 
     def _any(self) -> "_core.Executable":
@@ -221,8 +226,7 @@ class Executable:
         after each call, those are copied into the tensors that they update.
         """
         self._bound = {**self._bound, **tensors}
-        if self._static is not None:
-            self._place_bound()
+        self._place_bound()
         return self
 
     def bind_file(self, path: Union[str, os.PathLike]) -> "Executable":
@@ -230,7 +234,15 @@ class Executable:
 
         The executable holds them, and keeps those that a call updates for the next call.
         """
-        found = self._any().bind_file(os.fspath(path))
+        file = os.fspath(path)
+        if self._static is not None:
+            found = self._static.bind_file(file)
+        else:  # bound to each program that is compiled
+            found = self._signature.find(file)
+            with self._lock:
+                self._files.append(file)
+                for core in self._sized.values():
+                    core.bind_file(file)
         self._from_files |= {i for i, bound in enumerate(found) if bound}
         if self._from_files:
             self._place_bound()
@@ -253,17 +265,21 @@ class Executable:
         self._returned = [i for i in range(len(self._results)) if i not in updated]
 
     def _call_bound(self, args: tuple, out: Optional[Sequence[Any]], like: Any) -> Any:
-        if self._static is None:
-            raise UsageError("a program with symbolic sizes cannot have bound arguments yet: give dims=")
+        if self._static is None and self._has_state:
+            raise UsageError(
+                "a program with symbolic sizes cannot keep arguments of a file that it updates: bind tensors, "
+                "or give dims="
+            )
         if len(args) != len(self._open):
             names = ", ".join(self._names[i] for i in self._open)
             raise TypeError(f"expected {_counted(len(self._open), 'argument')} ({names}), got {len(args)}")
         values = list(self._filled)
         for i, tensor in zip(self._open, args):
             values[i] = tensor
+        core = self._static or self._for_sizes(tuple(values))
         if self._carries:
-            self._static.carry_over()
-        results = self._static.run(values, out, like, False)
+            core.carry_over()
+        results = core.run(values, out, like, False)
         self._carries = self._has_state
         for result, argument in self._updates:
             _overwrite(values[argument], results[result])
@@ -308,6 +324,8 @@ class Executable:
                 self._sized.move_to_end(shapes)
                 return core
             core = self._compile_for(shapes)
+            for file in self._files:
+                core.bind_file(file)
             self._describe(core)
             self._sized[shapes] = core
             while len(self._sized) > self._cache_size:
@@ -383,7 +401,15 @@ class Report:
 class Source:
     """The text, or the file, of a program and the options that it is compiled with: what the verbs are run on."""
 
-    def __init__(self, name: str, text: Union[None, str, bytes], flags: Iterable[str], run_flags: Iterable[str]):
+    def __init__(
+        self,
+        name: str,
+        text: Union[None, str, bytes],
+        flags: Iterable[str],
+        run_flags: Iterable[str],
+        settings: Sequence[tuple[str, str]] = (),
+    ):
+        self.settings = list(settings)
         self.name = name
         self.text = text
         self.flags = list(flags)
@@ -395,12 +421,9 @@ class Source:
     def _file(self) -> str:
         return self.name if self.text is None else "-"
 
-    def argument_names(self) -> tuple[str, ...]:
-        import re
-
-        text = self._command("opt", self._file(), *self.flags)
-        head = re.search(r"^func @\w[^\n]*?\((.*?)\)\s*(->|\{)", text, re.S | re.M)
-        return tuple(re.findall(r"%([\w.]+)\s*:", head.group(1))) if head else ()
+    def signature(self) -> "_core.Signature":
+        """The arguments and results, whose sizes may be symbolic."""
+        return _core.Signature(self.name, self.text, self.settings)
 
     def report(self, verb: str, *words: str, svg: bool = False) -> Report:
         text = self._command(verb, self._file(), *words, *self.flags)

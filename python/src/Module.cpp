@@ -247,6 +247,57 @@ Executable* compile(const Context& context, const std::string& name, nb::object 
   return new Executable(executable);
 }
 
+// A program that is not compiled.
+class Signature {
+public:
+  Signature(const std::string& name, nb::object program, const Settings& settings) {
+    const bool isFile = program.is_none();
+    const std::string_view content = isFile ? std::string_view() : contentOf(program);
+    const Options options(settings);
+    dtc_error* error = nullptr;
+    const dtc_status status =
+        isFile ? dtc_signature_of_file(name.c_str(), options.get(), &signature_, &error)
+               : dtc_signature_of(name.c_str(), content.data(), content.size(), options.get(), &signature_, &error);
+    if (status != DTC_OK) raise(status, error);
+  }
+  Signature(const Signature&) = delete;
+  Signature& operator=(const Signature&) = delete;
+  ~Signature() { dtc_signature_free(signature_); }
+
+  // As Executable::describe, with the names of symbolic sizes in shapes.
+  [[nodiscard]] nb::list describe(bool ofResults) const {
+    nb::list out;
+    const size_t count =
+        ofResults ? dtc_signature_num_results(signature_) : dtc_signature_num_arguments(signature_);
+    for (size_t i = 0; i < count; ++i) {
+      dtc_value_info v;
+      ofResults ? dtc_signature_result(signature_, i, &v) : dtc_signature_argument(signature_, i, &v);
+      nb::list shape;
+      for (int32_t d = 0; d < v.rank; ++d) {
+        const auto dim = static_cast<size_t>(d);
+        const char* size = ofResults ? dtc_signature_result_size(signature_, i, dim)
+                                     : dtc_signature_argument_size(signature_, i, dim);
+        shape.append(v.shape[d] < 0 ? nb::object(nb::str(size)) : nb::object(nb::int_(v.shape[d])));
+      }
+      out.append(nb::make_tuple(v.name, v.user_name, dtc_dtype_name(v.dtype), nb::tuple(shape), v.sharding,
+                                v.donated != 0,
+                                v.carried < 0 ? nb::object(nb::none()) : nb::object(nb::int_(v.carried))));
+    }
+    return out;
+  }
+  // Which arguments a file has tensors of.
+  [[nodiscard]] std::vector<bool> find(const std::string& path) const {
+    std::vector<int32_t> bound(dtc_signature_num_arguments(signature_));
+    dtc_error* error = nullptr;
+    const dtc_status status = dtc_signature_find(signature_, path.c_str(), bound.data(), &error);
+    if (status != DTC_OK) raise(status, error);
+    return {bound.begin(), bound.end()};
+  }
+
+private:
+  dtc_signature* signature_ = nullptr;
+};
+
 // What a command of dtc prints to standard output. Throws its messages as an exception.
 std::string command(const std::vector<std::string>& words, std::variant<std::string, nb::bytes> given) {
   const auto* bytes = std::get_if<nb::bytes>(&given);
@@ -294,6 +345,11 @@ NB_MODULE(_core, m) {
       .def("bind_file", &Executable::bindFile, nb::arg("path"))
       .def("held", &Executable::held)
       .def("carry_over", &Executable::carryOver);
+  nb::class_<Signature>(m, "Signature")
+      .def(nb::init<const std::string&, nb::object, const Settings&>(), nb::arg("name"),
+           nb::arg("program").none(), nb::arg("settings"))
+      .def("describe", &Signature::describe, nb::arg("of_results"))
+      .def("find", &Signature::find, nb::arg("path"));
   m.def("compile", &compile, nb::arg("context"), nb::arg("name"), nb::arg("program").none(),
         nb::arg("settings"), nb::arg("shapes"), nb::rv_policy::take_ownership);
   m.def("command", &command, nb::arg("words"), nb::arg("input"));

@@ -17,6 +17,30 @@ class Calls(unittest.TestCase):
         self.x = np.arange(12, dtype=np.float32).reshape(4, 3)
         self.w = np.arange(15, dtype=np.float32).reshape(3, 5)
 
+    def test_package_with_weights(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, weights = os.path.join(folder, "p.dtcpkg"), os.path.join(folder, "w.npz")
+            np.savez(weights, w=self.w)
+            dtc.command(["compile", "-", "--emit", "package", "--weights", weights, "-o", path], input=MATMUL)
+            os.remove(weights)
+            f = dtc.compile(path)
+            for _ in range(2):
+                np.testing.assert_array_equal(f(self.x), self.x @ self.w)
+            self.assertEqual(f.bind({"w": 2 * self.w})(self.x).tolist(), (2 * self.x @ self.w).tolist())
+
+    def test_bound_weights_with_symbolic_sizes(self):
+        text = "func @main(%x: f32[B, 3], %w: f32[3, 5]) -> (%y: f32[B, 5]) {\n  %y = matmul %x, %w\n  return %y\n}\n"
+        with tempfile.TemporaryDirectory() as folder:
+            weights = os.path.join(folder, "w.npz")
+            np.savez(weights, w=self.w)
+            of_file = dtc.compile(text).bind_file(weights)
+            of_tensor = dtc.compile(text).bind({"w": self.w})
+            for f in (of_file, of_tensor):
+                for rows in (4, 2, 4):
+                    np.testing.assert_allclose(f(self.x[:rows]), self.x[:rows] @ self.w)
+                with self.assertRaisesRegex(TypeError, r"expected 1 argument \(x\), got 2"):
+                    f(self.x, self.w)
+
     def test_description(self):
         f = dtc.compile(MATMUL)
         self.assertEqual([v.name for v in f.arguments], ["x", "w"])

@@ -29,6 +29,10 @@ struct PrintTarget {
   void* self = nullptr;
 };
 
+// Parses a program and finds its entry, whose sizes may be symbolic. `source`: what diagnostics refer to.
+[[nodiscard]] Status readEntry(SourceText, const CompileOptions&, ReadOptions&, Module&, FuncId& entry,
+                               SourceText& source, Diagnostics&);
+
 // Thread-safe: calls of run() on one program take turns, and programs of one machine share its workers.
 class CompiledProgram {
 public:

@@ -1,5 +1,6 @@
 #pragma once
 // The arguments, results and mesh of a lowered program.
+#include "dtc/Files/TensorArchive.h"
 #include "dtc/IR/Module.h"
 
 namespace dtc {
@@ -15,6 +16,9 @@ struct TensorInfo {
   int64_t carried = -1;       // the result that the next step takes as this argument, and the other way round
 };
 
+// The name under which a file has an argument: the one in the program that was imported takes precedence. "": it has none.
+[[nodiscard]] std::string nameIn(const TensorArchive&, const TensorInfo& argument);
+
 struct MeshInfo {
   std::string name; // empty: a program without a mesh
   std::vector<std::pair<std::string, int64_t>> axes;
@@ -27,7 +31,14 @@ struct ProgramInfo {
   MeshInfo mesh;
 };
 
-// Of an spmd function. `kept`: which arguments have the same value after a run (Executable::keptArguments).
+// A program before it is compiled: symbolic sizes are -1 in shapes.
+struct ProgramSignature {
+  ProgramInfo info;
+  std::vector<std::vector<std::string>> argumentSizes, resultSizes; // of each dim as written: "B", "2*B", "64"
+};
+[[nodiscard]] ProgramSignature signatureOf(const Module&, FuncId entry);
+
+// `kept`: which arguments have the same value after a run (Executable::keptArguments).
 [[nodiscard]] ProgramInfo describeProgram(const Module&, FuncId entry, const std::vector<bool>& kept);
 
 } // namespace dtc

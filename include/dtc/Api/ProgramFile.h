@@ -15,4 +15,11 @@ namespace dtc {
                                                             std::shared_ptr<Machine> machine,
                                                             ApiError& error);
 
+// The arguments and results of a program in a file, or in memory, without compiling it: its sizes may be symbolic. Empty:
+// see `error`. Throws std::bad_alloc only.
+[[nodiscard]] std::optional<ProgramSignature> signatureOfFile(const std::string& path, CompileOptions options,
+                                                              ApiError& error);
+[[nodiscard]] std::optional<ProgramSignature> signatureOfBytes(const std::string& name, std::string_view bytes,
+                                                               CompileOptions options, ApiError& error);
+
 } // namespace dtc

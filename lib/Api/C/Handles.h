@@ -38,6 +38,8 @@ struct dtc_tensor {
 namespace dtc {
 
 [[nodiscard]] dtc_status statusOf(Error::Kind);
+// Its pointers are valid as long as the argument.
+[[nodiscard]] dtc_value_info infoOf(const TensorInfo&);
 // Stores the error, unless nobody asks for it or there is no memory for it; returns its status.
 dtc_status report(ApiError&& error, dtc_error** to) noexcept;
 // The same for errors that are found here.

@@ -7,7 +7,6 @@
 #include <new>
 
 namespace dtc {
-namespace {
 
 dtc_value_info infoOf(const TensorInfo& t) {
   return {t.name.c_str(),
@@ -19,6 +18,8 @@ dtc_value_info infoOf(const TensorInfo& t) {
           t.donated,
           static_cast<int32_t>(t.carried)};
 }
+
+namespace {
 
 Result<BorrowedTensor> borrowed(const dtc_buffer& b) {
   BorrowedTensor t;
