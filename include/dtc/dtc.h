@@ -151,10 +151,10 @@ DTC_API const char* dtc_program_text(dtc_executable* executable);
 /* --- Programs before they are compiled, whose sizes may be symbolic --- */
 typedef struct dtc_signature dtc_signature; /* the arguments and results of a program */
 /* As dtc_compile and dtc_compile_file, but nothing is compiled. */
-DTC_API dtc_status dtc_signature_of(const char* name, const char* text, size_t size, const dtc_options* options,
-                                    dtc_signature** signature, dtc_error** error);
-DTC_API dtc_status dtc_signature_of_file(const char* path, const dtc_options* options, dtc_signature** signature,
-                                         dtc_error** error);
+DTC_API dtc_status dtc_signature_of(const char* name, const char* text, size_t size,
+                                    const dtc_options* options, dtc_signature** signature, dtc_error** error);
+DTC_API dtc_status dtc_signature_of_file(const char* path, const dtc_options* options,
+                                         dtc_signature** signature, dtc_error** error);
 DTC_API void dtc_signature_free(dtc_signature* signature);
 DTC_API size_t dtc_signature_num_arguments(const dtc_signature* signature);
 DTC_API size_t dtc_signature_num_results(const dtc_signature* signature);

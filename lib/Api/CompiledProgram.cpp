@@ -189,8 +189,8 @@ Status CompiledProgram::makePackagedBackend(const Package& package, const std::s
 Status CompiledProgram::setWeight(const PackageWeight& w, const std::string& path) {
   const auto at = std::ranges::find(info_.arguments, w.argument, &TensorInfo::name);
   if (at == info_.arguments.end() || at->dtype != w.value.dtype() || at->shape != w.value.shape())
-    return inputError(quotedPath(path) + " is not a valid package: its program has no argument %" + w.argument +
-                      " of type " + typeText(w.value.dtype(), w.value.shape()));
+    return inputError(quotedPath(path) + " is not a valid package: its program has no argument %" +
+                      w.argument + " of type " + typeText(w.value.dtype(), w.value.shape()));
   const auto i = static_cast<size_t>(at - info_.arguments.begin());
   const bool mapped = mapping_ && kept_[i] && !isBool(at->dtype) &&
                       executable_->lendArgument(i, mapping_->data() + w.value.offset());
@@ -251,8 +251,9 @@ Status CompiledProgram::checkSkipped(const RunRequest& r) {
   }
   for (size_t i = 0; i < info_.arguments.size(); ++i) {
     const std::span<const BorrowedTensor> own = r.tensors.arguments.subspan(i * each, each);
-    set_[i] = executable_->lendsArgument(i) ||
-              (kept_[i] && std::ranges::all_of(own, [](const BorrowedTensor& t) { return t.skip || t.keep; }));
+    set_[i] =
+        executable_->lendsArgument(i) ||
+        (kept_[i] && std::ranges::all_of(own, [](const BorrowedTensor& t) { return t.skip || t.keep; }));
   }
   return Ok{};
 }

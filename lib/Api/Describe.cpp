@@ -50,9 +50,9 @@ ProgramInfo describeProgram(const Module& m, FuncId entry, const std::vector<boo
   for (size_t i = 0; i < f.args.size(); ++i) {
     const FuncArg& a = f.args[i];
     const Type& type = globalTypeOf(m, a);
-    info.arguments.push_back({std::string(m.strings[m[a.value].name]), textAttr(m, a.attrs, "name"),
-                              type.dtype, shapeOf(type),
-                              shardingText(m, a.globalType || !f.spmd ? m[a.value].sharding : ShardingId()), !kept[i]});
+    info.arguments.push_back(
+        {std::string(m.strings[m[a.value].name]), textAttr(m, a.attrs, "name"), type.dtype, shapeOf(type),
+         shardingText(m, a.globalType || !f.spmd ? m[a.value].sharding : ShardingId()), !kept[i]});
   }
   for (size_t i = 0; i < f.results.size(); ++i) {
     const FuncResult& r = f.results[i];

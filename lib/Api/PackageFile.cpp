@@ -30,12 +30,12 @@ std::string manifestOf(const Package& package, const ProgramInfo& info) {
   });
   return "{\n \"format\": " + std::to_string(kPackageFormat) + ",\n \"dtc\": " + jsonString(DTC_VERSION) +
          ",\n \"target\": " + jsonString(needs.target) + ",\n \"cpu\": " + jsonString(needs.cpuLevel) +
-         ",\n \"optLevel\": " + std::to_string(needs.optLevel) +
-         ",\n \"entry\": " + jsonString(needs.entry) +
+         ",\n \"optLevel\": " + std::to_string(needs.optLevel) + ",\n \"entry\": " + jsonString(needs.entry) +
          ",\n \"mesh\": {\"name\": " + jsonString(info.mesh.name) + ", \"axes\": {" + axes +
          "}, \"devices\": " + std::to_string(info.mesh.numDevices) + "},\n \"arguments\": [" +
          tensorsJson(info.arguments, "carriedFrom") + "],\n \"results\": [" +
-         tensorsJson(info.results, "carriedInto") + "],\n \"weights\": " + weightsJson(package.weights) + "\n}\n";
+         tensorsJson(info.results, "carriedInto") + "],\n \"weights\": " + weightsJson(package.weights) +
+         "\n}\n";
 }
 
 } // namespace
@@ -49,8 +49,8 @@ static Result<std::vector<PackageWeight>> weightsFrom(TensorArchive& archive, co
     const std::string name = nameIn(archive, a);
     if (name.empty()) continue;
     DTC_TRY(auto value, archive.tensor(name, a.dtype, &a.shape));
-    const auto same = std::ranges::find_if(
-        weights, [&](const PackageWeight& w) { return w.value.sharesBytes(value); });
+    const auto same =
+        std::ranges::find_if(weights, [&](const PackageWeight& w) { return w.value.sharesBytes(value); });
     std::string entry = same != weights.end() ? same->entry : "weights/" + std::to_string(entries++);
     weights.push_back({a.name, std::move(entry), std::move(value)});
   }
@@ -58,7 +58,8 @@ static Result<std::vector<PackageWeight>> weightsFrom(TensorArchive& archive, co
 }
 
 // The machine code of a placed program for this CPU.
-static Status collectCpu(Module& m, FuncId entry, int optLevel, const std::shared_ptr<KernelObjects>& objects) {
+static Status collectCpu(Module& m, FuncId entry, int optLevel,
+                         const std::shared_ptr<KernelObjects>& objects) {
   JitConfig config;
   config.collected = objects;
   const CpuJit jit(config);
@@ -87,15 +88,16 @@ Result<Package> makePackage(Session& session, const std::string& target, int opt
   Package package;
   package.program = printModule(session.module());
   const std::string name(session.module().strings[session.module()[session.entry()].name]);
-  package.needs = {kPackageFormat, DTC_VERSION, target, std::string(cpuLevelName(hostCpuLevel())), name, optLevel};
+  package.needs = {kPackageFormat, DTC_VERSION, target, std::string(cpuLevelName(hostCpuLevel())),
+                   name,           optLevel};
   Module m(standardOps());
   if (!parseModule({session.module().source.name, package.program}, standardOps(), m, diags) ||
       !verifyModule(m, diags))
     return inputError("");
   const FuncId entry = m.findFunction(name);
   const auto objects = std::make_shared<KernelObjects>();
-  if (Status s = target == "cpu" ? collectCpu(m, entry, optLevel, objects)
-                                 : collectCuda(m, entry, target, objects);
+  if (Status s =
+          target == "cpu" ? collectCpu(m, entry, optLevel, objects) : collectCuda(m, entry, target, objects);
       !s)
     return s.error();
   const ProgramInfo info = describeProgram(m, entry, keptArgumentsOf(m, entry));
@@ -111,8 +113,9 @@ Status checkFits(const Package& package, const std::string& path) {
   const PackageNeeds& needs = package.needs;
   const std::string name = quotedPath(path);
   if (needs.target != "cpu")
-    return isCudaArch(needs.target) ? Status(Ok{})
-                                    : Status(inputError(name + " is compiled for an unknown target: " + needs.target));
+    return isCudaArch(needs.target)
+               ? Status(Ok{})
+               : Status(inputError(name + " is compiled for an unknown target: " + needs.target));
   const auto level = parseCpuLevel(needs.cpuLevel);
   if (!level) return inputError(name + " needs an unknown instruction set: " + needs.cpuLevel);
   if (*level > hostCpuLevel())

@@ -41,7 +41,11 @@ Result<std::string> contentOf(const InputFile& file, const ZipEntry& e, int64_t 
 // ELF objects of the CPU, cubins, which are ELF files, too, and text: the image of a kernel's key, and what was reported
 // when it was compiled.
 std::string kernelEntry(const std::string& key, std::string_view content, const std::string& target) {
-  const std::string_view suffix = !content.starts_with("\x7f""ELF"sv) ? kText : target == "cpu" ? kObject : kCubin;
+  const std::string_view suffix = !content.starts_with("\x7f"
+                                                       "ELF"sv)
+                                      ? kText
+                                  : target == "cpu" ? kObject
+                                                    : kCubin;
   return std::string(kKernels) + key + std::string(suffix);
 }
 
@@ -67,7 +71,8 @@ Result<PackageWeight> weightOf(const std::shared_ptr<const InputFile>& file, con
   if (e->size != listed.bytes)
     return inputError(where + ", " + typeText(listed.dtype, listed.shape) + ", needs " +
                       std::to_string(listed.bytes) + " bytes, but its entry has " + std::to_string(e->size));
-  return PackageWeight{listed.argument, listed.entry, TensorSource(file, e->data, listed.dtype, listed.shape)};
+  return PackageWeight{listed.argument, listed.entry,
+                       TensorSource(file, e->data, listed.dtype, listed.shape)};
 }
 
 Status readWeights(const std::shared_ptr<const InputFile>& file, const std::vector<ZipEntry>& entries,

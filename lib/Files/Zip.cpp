@@ -14,7 +14,7 @@ constexpr int64_t kLongEndBytes = 56, kLocatorBytes = 20; // of zip64
 constexpr uint32_t kEndSignature = 0x06054b50, kDirectorySignature = 0x02014b50, kLocalSignature = 0x04034b50,
                    kLongEndSignature = 0x06064b50, kLocatorSignature = 0x07064b50;
 constexpr uint64_t kUnknown = 0xffffffff, kUnknownEntries = 0xffff; // the number is in a zip64 field
-constexpr int64_t kMaxDeflateRatio = 1032; // of deflate: 258 bytes for two bits
+constexpr int64_t kMaxDeflateRatio = 1032;                          // of deflate: 258 bytes for two bits
 
 // Little-endian numbers of a text that is long enough.
 uint32_t number(std::string_view bytes, size_t at, size_t width) {

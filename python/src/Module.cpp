@@ -255,9 +255,9 @@ public:
     const std::string_view content = isFile ? std::string_view() : contentOf(program);
     const Options options(settings);
     dtc_error* error = nullptr;
-    const dtc_status status =
-        isFile ? dtc_signature_of_file(name.c_str(), options.get(), &signature_, &error)
-               : dtc_signature_of(name.c_str(), content.data(), content.size(), options.get(), &signature_, &error);
+    const dtc_status status = isFile ? dtc_signature_of_file(name.c_str(), options.get(), &signature_, &error)
+                                     : dtc_signature_of(name.c_str(), content.data(), content.size(),
+                                                        options.get(), &signature_, &error);
     if (status != DTC_OK) raise(status, error);
   }
   Signature(const Signature&) = delete;

@@ -117,8 +117,8 @@ private:
     if (env_.report(diags, m_.source) != kExitDone) return kExitInput;
     if (!package) return env_.fail(package.error());
     env_.status.at("writing");
-    const Status written = writeFileAtomically(
-        o_.out, [&](const ByteSink& sink) { return writePackage(*package, sink); });
+    const Status written =
+        writeFileAtomically(o_.out, [&](const ByteSink& sink) { return writePackage(*package, sink); });
     return written ? kExitDone : env_.fail(written.error());
   }
 
@@ -406,9 +406,10 @@ Verb compileVerb() {
         ->type_name("ir|schedule|kernels|llvm|asm|ptx|cubin|package")
         ->check(CLI::IsMember({"ir", "schedule", "kernels", "llvm", "asm", "ptx", "cubin", "package"}));
     app.add_option("--target", o->target, "target to compile for")->type_name("cpu|sm_NN[a]");
-    app.add_option("--weights", o->weights,
-                   "with --emit package: the arguments of which this file has a tensor travel in the package; "
-                   "default: those of a .pt2 or .onnx FILE")
+    app.add_option(
+           "--weights", o->weights,
+           "with --emit package: the arguments of which this file has a tensor travel in the package; "
+           "default: those of a .pt2 or .onnx FILE")
         ->type_name("FILE|none");
     app.add_option("-o", o->out, "output file, or folder for several files; - is standard output")
         ->type_name("OUT");

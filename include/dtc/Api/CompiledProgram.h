@@ -92,8 +92,8 @@ private:
   std::unique_ptr<CpuJit> packaged_;           // of a package for the CPU
   std::unique_ptr<Nvrtc> packagedCuda_;        // of one for a GPU
   std::shared_ptr<const FileMapping> mapping_; // likewise, if it has weights
-  SourceText source_;                // of the text, for diagnostics of a failed compilation
-  bool unboundSizes_ = false;        // why the compilation failed
+  SourceText source_;                          // of the text, for diagnostics of a failed compilation
+  bool unboundSizes_ = false;                  // why the compilation failed
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executable> executable_;
   ProgramInfo info_;

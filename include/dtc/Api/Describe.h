@@ -34,7 +34,8 @@ struct ProgramInfo {
 // A program before it is compiled: symbolic sizes are -1 in shapes.
 struct ProgramSignature {
   ProgramInfo info;
-  std::vector<std::vector<std::string>> argumentSizes, resultSizes; // of each dim as written: "B", "2*B", "64"
+  std::vector<std::vector<std::string>> argumentSizes,
+      resultSizes; // of each dim as written: "B", "2*B", "64"
 };
 [[nodiscard]] ProgramSignature signatureOf(const Module&, FuncId entry);
 

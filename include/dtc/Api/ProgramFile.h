@@ -19,7 +19,7 @@ namespace dtc {
 // see `error`. Throws std::bad_alloc only.
 [[nodiscard]] std::optional<ProgramSignature> signatureOfFile(const std::string& path, CompileOptions options,
                                                               ApiError& error);
-[[nodiscard]] std::optional<ProgramSignature> signatureOfBytes(const std::string& name, std::string_view bytes,
-                                                               CompileOptions options, ApiError& error);
+[[nodiscard]] std::optional<ProgramSignature>
+signatureOfBytes(const std::string& name, std::string_view bytes, CompileOptions options, ApiError& error);
 
 } // namespace dtc

@@ -12,7 +12,8 @@ namespace {
 
 // What `read(error)` returns as a signature, unless one of the pointers is null.
 template <class Read>
-dtc_status make(std::initializer_list<Given> given, dtc_signature** signature, dtc_error** error, Read&& read) {
+dtc_status make(std::initializer_list<Given> given, dtc_signature** signature, dtc_error** error,
+                Read&& read) {
   if (signature) *signature = nullptr;
   try {
     if (Status s = checkGiven(given); !s) return report(s.error(), error);

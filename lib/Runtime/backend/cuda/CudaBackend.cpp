@@ -45,8 +45,7 @@ public:
               const CudaOptions& options)
       : queue_(std::move(queue)), about_(std::move(about)), deterministic_(options.deterministic),
         tf32_(options.tf32), useCudnn_(options.cudnn), relu_(options.relu), target_(options.target),
-        decisions_(*queue_),
-        schedules_(nvrtc, *queue_, options.measureSchedules && !options.deterministic),
+        decisions_(*queue_), schedules_(nvrtc, *queue_, options.measureSchedules && !options.deterministic),
         firstMark_(static_cast<size_t>(queue_->count())) {}
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;

@@ -37,7 +37,8 @@ class CollectorQueue final : public DeviceQueue {
 public:
   explicit CollectorQueue(const KernelCompiler& compiler) : compiler_(compiler) {}
   Status compile(const SourceUnit& unit) override { return compiler_.compile(std::span(&unit, 1)); }
-  Status launch(int64_t, const std::string&, int64_t, std::span<void*>, std::span<const DeviceBuffer>) override {
+  Status launch(int64_t, const std::string&, int64_t, std::span<void*>,
+                std::span<const DeviceBuffer>) override {
     return runsNothing();
   }
   Status copy(int64_t, std::byte*, const std::byte*, int64_t) override { return runsNothing(); }

@@ -313,6 +313,8 @@ Status CudaConv::run(const Cudnn& library, CudaDeviceQueue& queue, int64_t coord
   return done;
 }
 
-std::vector<SourceUnit> convKernels(DType dtype) { return {copyKernel(dtype, false), copyKernel(dtype, true)}; }
+std::vector<SourceUnit> convKernels(DType dtype) {
+  return {copyKernel(dtype, false), copyKernel(dtype, true)};
+}
 
 } // namespace dtc

@@ -20,7 +20,7 @@ struct CudaOptions {
   bool cudnn = true;                   // false: use generated kernels for convolutions and attention
   bool relu = false;                   // fuse relu into the cuBLASLt epilogue (NaN becomes 0)
   bool measureSchedules = false;       // -O3: autotune kernel schedules
-  std::optional<Target> target = {};   // that kernels are generated for, whatever the GPU is: that of a package
+  std::optional<Target> target = {}; // that kernels are generated for, whatever the GPU is: that of a package
 };
 
 // Kernels that steps of any program may need besides its own: copies, lookups and transposes.
