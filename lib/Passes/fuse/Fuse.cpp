@@ -29,6 +29,9 @@ public:
     groupOps(groups_, narrow_, tables_);
     if (remarks_) remark();
     const std::vector<uint32_t> order = groups_.order();
+    // The block around a loop has noted all that is read in the loop, by kernels of this block too.
+    for (OpId o : m_[block_].ops)
+      for (uint32_t r = 0; r < m_[o].numResults; ++r) tables_.read[m_.result(o, r).index] = false;
     for (uint32_t g : order) findReads(g);
     for (ValueId v : m_[block_].yields) tables_.read[v.index] = true;
     std::vector<OpId> out;
