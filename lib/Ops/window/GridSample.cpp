@@ -234,7 +234,9 @@ void addGridSampleOps(OpRegistry& ops) {
                   {"cubic", AttrType::Float, "-0.75", "the coefficient of the cubic filter"}};
   sample.rule = gridSampleRule;
   sample.through = {linear(1, kFloats)};
-  sample.checks = discontinuous();
+  sample.checks = discontinuous({{"P(max), R -> P(max)", "holds for the nearest element only"},
+                                 {"P(min), R -> P(min)", "holds for the nearest element only"},
+                                 {"P(prod), R -> P(prod)", "holds for the nearest element only"}});
   sample.decompose = gridSampleDecompose;
   sample.samples = "T[2, 3, 4, 5], T[2, 3, 2, 2]\n"
                    "T[1, 2, 7], T[1, 4, 1] {mode = \"nearest\", padding = \"border\"}\n"
