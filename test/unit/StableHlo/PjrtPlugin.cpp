@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -284,6 +285,33 @@ TEST_F(PjrtPlugin, EqualPrograms) {
   std::vector<PJRT_Buffer*> results;
   ASSERT_EQ(run(second, {buffer(data.data(), {2}, {}, 1)}, results), "");
   EXPECT_EQ(values(results[0], 2), (std::vector<float>{1, 1}));
+}
+
+// More programs than a client keeps, by several threads. Those that are no longer kept run as long as they are loaded.
+TEST_F(PjrtPlugin, ManyPrograms) {
+  constexpr int kPrograms = 600;
+  const auto text = [](int i) {
+    return "module @jit_" + std::to_string(i) +
+           " { func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> } }";
+  };
+  PJRT_LoadedExecutable* first = nullptr;
+  ASSERT_EQ(compile(text(0), optionsOf("\x01", ""), first), "");
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < kPrograms; ++i) {
+        PJRT_LoadedExecutable* e = nullptr;
+        EXPECT_EQ(compile(text(i), optionsOf("\x01", ""), e), "");
+        PJRT_LoadedExecutable_Destroy_Args destroy{};
+        destroy.executable = e;
+        EXPECT_EQ(call(PJRT_Function_LoadedExecutable_Destroy, destroy), "");
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  const std::array<float, 2> data{1, -2};
+  std::vector<PJRT_Buffer*> results;
+  ASSERT_EQ(run(first, {buffer(data.data(), {2}, {})}, results), "");
+  EXPECT_EQ(values(results[0], 2), (std::vector<float>{1, -2}));
 }
 
 // The loader of plugins asks for layouts as XLA's text.
