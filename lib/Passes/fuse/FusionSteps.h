@@ -24,8 +24,7 @@ struct NarrowFactor {
   std::vector<OpId> through;   // conversions and scalings that the matmul folds
   std::vector<ValueId> scales; // the scalars, as values in memory
 };
-[[nodiscard]] bool takesNarrow(const FusionGroups& fusion, OpId matmul, uint32_t dtypes,
-                               NarrowFactor& both);
+[[nodiscard]] bool takesNarrow(const FusionGroups& fusion, OpId matmul, uint32_t dtypes, NarrowFactor& both);
 void foldFactors(FusionGroups& fusion, OpId matmul, const NarrowFactor& both);
 
 // FusionViews.cpp: operands of matmuls and concatenations as views.

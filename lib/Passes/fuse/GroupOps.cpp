@@ -33,7 +33,7 @@ private:
   [[nodiscard]] int rowKernelFor(OpId o, std::span<const uint32_t> join);
 
   FusionGroups& fusion_;
-  uint32_t narrow_; // Target::narrowDTypes
+  uint32_t narrow_;                    // Target::narrowDTypes
   ScratchMap<RowReaders>& rowReaders_; // FusionTables::rowReaders
   CostlyOps costly_;
   struct Link {
@@ -200,7 +200,8 @@ void OpGrouper::contract(OpId o) {
     return view && (form.joins ? view->identity() : rows ? view->isRows() : view->strided());
   };
   NarrowFactor narrow;
-  const bool takes = narrow_ != 0 && form.library && fusion_.limit > 1 && takesNarrow(fusion_, o, narrow_, narrow);
+  const bool takes =
+      narrow_ != 0 && form.library && fusion_.limit > 1 && takesNarrow(fusion_, o, narrow_, narrow);
   const auto delta = deltas_.find(o.index);
   if (delta != deltas_.end())
     for (ValueId v : {delta->second.y, delta->second.cotangent})

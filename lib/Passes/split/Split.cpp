@@ -8,6 +8,7 @@
 #include "split/SplitAttention.h"
 #include "split/SplitReductions.h"
 #include "split/SplitRows.h"
+#include "split/UnrollSmall.h"
 
 namespace dtc {
 // `parts`: ops are split for parallelism; otherwise only ops without a kernel are decomposed. `fixed`: the
@@ -19,6 +20,7 @@ static bool splitFunction(Module& m, FuncId f, const Target& target, bool parts,
   // in turn.
   if (parts && !fixed) splitRows(m, body, target.gpu, diags);
   if (!decomposeNeeded(m, body, diags, target.gpu && !fixed)) return false;
+  if (parts && !target.gpu) unrollSmall(m, body, diags);
   if (parts) shareTables(m, body);
   if (parts && !target.gpu) blockGroups(m, body, diags);
   if (parts && target.gpu && !fixed) splitAttention(m, body, diags);
