@@ -149,6 +149,7 @@ def compile(
     context = _context([] if threads is None else [("threads", str(threads))])
 
     file = None
+    text: Union[None, str, bytes]
     bound: dict[str, Any] = {}
     if isinstance(program, str) and not program.strip():
         raise UsageError("dtc.compile was given an empty text: it takes the text of a program or a path")

@@ -260,7 +260,8 @@ class Executable:
             self._from_files.discard(known[name])
         self._open = [i for i in range(len(self._arguments)) if i not in positions]
         updated = {i for i, v in enumerate(self._results) if v.carried in positions}
-        self._updates = [(i, self._results[i].carried) for i in updated if self._results[i].carried not in self._from_files]
+        targets = [(i, v.carried) for i, v in enumerate(self._results) if v.carried is not None and i in updated]
+        self._updates = [(i, argument) for i, argument in targets if argument not in self._from_files]
         self._has_state = len(self._updates) < len(updated)
         self._returned = [i for i in range(len(self._results)) if i not in updated]
 
@@ -273,7 +274,7 @@ class Executable:
         if len(args) != len(self._open):
             names = ", ".join(self._names[i] for i in self._open)
             raise TypeError(f"expected {_counted(len(self._open), 'argument')} ({names}), got {len(args)}")
-        values = list(self._filled)
+        values = list(self._filled or ())
         for i, tensor in zip(self._open, args):
             values[i] = tensor
         core = self._static or self._for_sizes(tuple(values))
