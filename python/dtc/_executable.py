@@ -340,7 +340,7 @@ class Executable:
         return self._source.report("explain", *([_percent(value)] if value else []))
 
     def view(self, value: str = "", what: str = "") -> "Report":
-        """A drawing: the shards of a value, or what='mesh', 'program' or 'schedule'."""
+        """A drawing: the shards of a value, or what='mesh', 'layout', 'graph' or 'schedule'."""
         words = ([_percent(value)] if value else []) + (["--what", what] if what else [])
         return self._source.report("view", *words, svg=True)
 
