@@ -34,11 +34,13 @@ private:
     return n && *n <= kMaxElements;
   }
 
+  [[nodiscard]] bool isConstant(OpId o) const { return m_[o].numOperands == 0; }
+
   bool isElementwise(OpId o) {
     const OpRecord& record = m_.record(o);
-    if (m_[o].numRegions != 0 || m_[o].numResults != 1 || m_[o].numOperands == 0 || record.sideEffect ||
-        !isSmall(m_.result(o)))
+    if (m_[o].numRegions != 0 || m_[o].numResults != 1 || record.sideEffect || !isSmall(m_.result(o)))
       return false;
+    if (isConstant(o)) return true;
     const FusionForm form = fusionFormOf(m_, o);
     return form.loops && record.scalar && !form.move && !form.reduces && !form.contracts && !form.ordered &&
            !form.alone && !form.joins && !form.indexed &&
@@ -84,6 +86,11 @@ private:
   void unroll(OpId o, int64_t copies, BlockId block, std::vector<OpId>& out) {
     const BlockId body = m_.region(o);
     const bool indexed = readsIndex(body);
+    std::vector<OpId> varying;
+    for (OpId other : m_[body].ops) (isConstant(other) ? out : varying).push_back(other);
+    for (OpId other : m_[body].ops)
+      if (isConstant(other)) m_[other].parent = block;
+    m_[body].ops = std::move(varying);
     const int64_t iterations = bound(o, 1) - bound(o, 0), first = iterations % copies;
     Builder before(m_, block, out, diags_);
     before.loc = m_[o].loc;
