@@ -486,6 +486,22 @@ class TorchDistributed(unittest.TestCase):
         self.assertRegex(lowered, r"all_reduce .*dp, tp.* f32\[8, 6\]")
         step.check()
 
+    def test_ops_without_a_row(self):
+        import torch
+        import dtc.torch
+
+        class Eigen(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.w = torch.nn.Parameter(torch.eye(4))
+
+            def forward(self, x):
+                return torch.linalg.eig(self.w * x)[0].real.sum()
+
+        step = dtc.torch.parallelize(Eigen(), {}, mesh=self.mesh)
+        with self.assertRaisesRegex(dtc.ProgramError, "aten.linalg_eig.*the model may express it in other ops"):
+            step(torch.ones(4, 4))
+
     def test_recurrent(self):
         import torch
         import dtc.torch

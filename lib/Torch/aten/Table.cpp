@@ -49,6 +49,10 @@ std::string remarkOnCaptured(const ImportNode&) {
   return ": dtc cannot compile it; torch.compiler.disable leaves the function that calls it to PyTorch";
 }
 
+std::string remarkOnPlanned(const ImportNode&) {
+  return ": it has no counterpart yet; the model may express it in other ops";
+}
+
 } // namespace
 
 const ImportRow* atenRow(std::string_view target) {
@@ -57,9 +61,10 @@ const ImportRow* atenRow(std::string_view target) {
   return nullptr;
 }
 
-const ImportTable& atenTable(bool captured) {
-  static const ImportTable exported{rowOf, remarkOn}, compiled{rowOf, remarkOnCaptured};
-  return captured ? compiled : exported;
+const ImportTable& atenTable(TorchOrigin origin) {
+  static const ImportTable tables[] = {
+      {rowOf, remarkOn}, {rowOf, remarkOnCaptured}, {rowOf, remarkOnPlanned}};
+  return tables[static_cast<size_t>(origin)];
 }
 
 } // namespace dtc

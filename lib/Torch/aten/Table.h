@@ -6,8 +6,13 @@
 
 namespace dtc {
 
-// `captured`: of a program that torch.compile captured, for which remarks differ.
-[[nodiscard]] const ImportTable& atenTable(bool captured);
+// Who made the program; what helps if an op has no row differs.
+enum class TorchOrigin : uint8_t {
+  Export,
+  Compile,
+  Plan
+}; // torch.export, torch.compile, dtc.torch.parallelize
+[[nodiscard]] const ImportTable& atenTable(TorchOrigin);
 // The row of "aten.add" or "aten.add.Tensor"; nullptr if there is none.
 [[nodiscard]] const ImportRow* atenRow(std::string_view target);
 

@@ -45,8 +45,11 @@ Result<ImportedProgram> importTorchProgram(const std::string& name, const std::s
   nameGroups(*file, placement);
   declareMesh(out.module, placement);
   out.module.source = {name, writeListing(out.module, *file)};
-  out.complete = importGraph(out.module, *file, atenTable(placement.captured), diags,
-                             options.report ? &out.problems : nullptr);
+  const TorchOrigin origin = !placement.captured      ? TorchOrigin::Export
+                             : placement.mesh.empty() ? TorchOrigin::Compile
+                                                      : TorchOrigin::Plan;
+  out.complete =
+      importGraph(out.module, *file, atenTable(origin), diags, options.report ? &out.problems : nullptr);
   if (out.complete)
     if (Status s = placeArguments(out.module, *file, placement); !s)
       return Error{s.error().kind,

@@ -6,7 +6,7 @@
 //    "local": true, "groups": {"3": ["tp"]}, "captured": true}
 //
 // A local program is that of one device: its shapes are those of shards. A captured one is not a file of the
-// user: torch.compile made it.
+// user: torch.compile or dtc's Python package made it.
 #include "dtc/Import/graph/Graph.h"
 #include "dtc/Support/Result.h"
 #include <map>

@@ -24,6 +24,7 @@ from ._placements import Activation, Cast, Plan, Precision, read_plan, sharding_
 from ._shard import shard
 
 MESH = "mesh"
+TOKEN = None  # the source of an argument that orders effects, and has no value
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device)
 
 
@@ -279,19 +280,25 @@ class _Placing:
         self.outputs: dict[str, str] = {}
 
     def source(self, descriptor: Any) -> Any:
-        """The name of a parameter or buffer, or the position of a tensor of the call."""
+        """The name of a parameter or buffer, the position of a tensor of the call, or TOKEN."""
         if isinstance(target := getattr(descriptor, "target", None), str):
             return target
         if type(descriptor).__name__ == "PlainAOTInput":
             return descriptor.idx
+        if "Token" in type(descriptor).__name__:
+            return TOKEN
         raise UsageError(f"dtc.torch.parallelize does not support what PyTorch traced: {descriptor.expr()}")
 
     def _name(self, source: Any) -> str:
+        if source is TOKEN:
+            return "token"
         return self.call.tensor_names[source] if isinstance(source, int) else source.removeprefix("model.")
 
     def _text(self, source: Any, value: torch.Tensor) -> str:
         if isinstance(source, int):
             return self._input_text(source, value)
+        if source is TOKEN:
+            return sharding_text([[] for _ in value.shape])
         dims = self.plan.parameters.get(source.removeprefix("model."), [[] for _ in value.shape])
         return sharding_text(dims)
 
@@ -312,6 +319,8 @@ class _Placing:
         graph = self.joint.graph.graph
         groups: dict[str, list[tuple[torch.fx.Node, Any]]] = {"mutated_input": [], "idx": [], "grad_of": []}
         for node, descriptor in self.joint.outputs:
+            if "Token" in type(descriptor).__name__:
+                continue
             kind = next((k for k in groups if hasattr(descriptor, k)), None)
             if kind is None or "Metadata" in type(descriptor).__name__:
                 raise UsageError(f"dtc.torch.parallelize does not support what PyTorch traced: {descriptor.expr()}")
@@ -419,6 +428,7 @@ class Parallel(torch.nn.Module):
         owners: dict[Any, torch.Tensor] = dict(enumerate(call.tensors))
         owners.update(wrapped.named_parameters(remove_duplicate=False))
         owners.update(wrapped.named_buffers(remove_duplicate=False))
+        owners[TOKEN] = torch.empty(0)
         values = [owners[source].detach().contiguous() for source in step.arguments]
         if step.executable.num_arguments > len(values):
             values.append(_seed())
