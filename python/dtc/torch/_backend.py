@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 import torch
@@ -140,6 +141,21 @@ def _decompositions() -> dict[Any, Any]:
     return {op: f for op, f in table.items() if not str(op).startswith(_KEPT)}
 
 
+def _partition(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+    """PyTorch's own, but that random numbers are kept for the backward pass, also in checkpointed regions.
+
+    A recomputed one needs the state of PyTorch's generator, which is not part of a program.
+    """
+    from torch._functorch.partitioners import default_partition
+    from torch.utils.checkpoint import CheckpointPolicy
+
+    for node in joint.graph.nodes:
+        if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
+            for kept in (node, *[user for user in node.users if user.target is operator.getitem]):
+                kept.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+    return default_partition(joint, *args, **kwargs)
+
+
 def backend(
     graph: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
@@ -148,7 +164,11 @@ def backend(
     """torch.compile(model, backend="dtc", options={"opt_level": 2}); the options are those of dtc.compile."""
     from torch._dynamo.backends.common import aot_autograd
 
-    compiler = aot_autograd(fw_compiler=functools.partial(compile_graph, options=options), decompositions=_decompositions())
+    compiler = aot_autograd(
+        fw_compiler=functools.partial(compile_graph, options=options),
+        decompositions=_decompositions(),
+        partition_fn=_partition,
+    )
     return compiler(graph, example_inputs)
 
 

@@ -15,6 +15,7 @@ import torch.fx.traceback
 from torch.overrides import TorchFunctionMode
 
 from ._backend import _decompositions
+from ._border import Lifted
 
 _LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
 
@@ -83,6 +84,7 @@ class Joint:
     graph: torch.fx.GraphModule
     inputs: list[tuple[torch.fx.Node, Any]]
     outputs: list[tuple[torch.fx.Node, Any]]  # without gradients that are not needed
+    held: list[tuple[torch.fx.Node, torch.Tensor]]  # further inputs: tensors that the code itself holds
 
     def set_outputs(self, outputs: Sequence[tuple[torch.fx.Node, Any]]) -> None:
         self.outputs = list(outputs)
@@ -102,12 +104,16 @@ def joint_graph(module: torch.nn.Module, model: torch.nn.Module, args: Sequence[
             forward = node.meta.get("fwd_nn_module_stack")
             if forward:
                 node.meta["nn_module_stack"] = forward
+        inputs = [(node, node.meta["desc"]) for node in graph.graph.nodes if node.op == "placeholder"]
+        tensors = Lifted(graph).tensors
+        placed = [node for node in graph.graph.nodes if node.op == "placeholder"]
         end = graph.graph.output_node()
         made = zip(end.args[0], end.meta["desc"])
         yield Joint(
             graph,
-            [(node, node.meta["desc"]) for node in graph.graph.nodes if node.op == "placeholder"],
+            inputs,
             [(node, descriptor) for node, descriptor in made if isinstance(node, torch.fx.Node)],
+            list(zip(placed[len(inputs) :], tensors)),
         )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path, tree_map, tree_unflatten
 
 from .. import command
@@ -160,9 +161,10 @@ class _Wrapped(torch.nn.Module):
         args, kwargs = self.call.arguments(tensors)
         at_use = _parameters_at_use(self.model, self.plan)
         if self.loss is None:
-            output = torch.func.functional_call(self.model, at_use, args, kwargs)
+            output = torch.func.functional_call(self.model, at_use, args, kwargs, tie_weights=False)
         else:
-            output = self.loss(torch.func.functional_call(self.model, at_use, args[:-1], kwargs), args[-1])
+            made = torch.func.functional_call(self.model, at_use, args[:-1], kwargs, tie_weights=False)
+            output = self.loss(made, args[-1])
         leaves, loss = _loss_first(output)
         if leaves[loss].numel() != 1:
             raise UsageError(f"the loss has the shape {list(leaves[loss].shape)}, but must be one number")
@@ -248,7 +250,7 @@ class _Step:
 
     executable: Any
     program: bytes
-    arguments: list[Any]  # the name of a parameter or buffer, or the position of a tensor of the call
+    arguments: list[Any]  # the name of a parameter or buffer, the position of a tensor of the call, or a tensor
     mutated: list[Any]  # the arguments whose new values are the first results
     output: _Output
     gradients: list[Any]  # the arguments whose gradients are the last results
@@ -312,6 +314,10 @@ class _Placing:
             rename(node, self._name(source))
             self.inputs[node.name] = self._text(source, node.meta["val"])
             out.append(source)
+        for node, tensor in self.joint.held:
+            rename(node, "constant")
+            self.inputs[node.name] = sharding_text([[] for _ in tensor.shape])
+            out.append(tensor)
         return out
 
     def results(self) -> tuple[list[Any], list[Any]]:
@@ -387,9 +393,19 @@ class Parallel(torch.nn.Module):
     def _trace(self, call: _Call) -> _Step:
         wrapped = self._traced[0]
         wrapped.call = call
-        examples = [x.detach().requires_grad_(x.requires_grad and torch.is_grad_enabled()) for x in call.tensors]
+        # Tensors of closures are not inputs.
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        examples = [
+            mode.from_tensor(x.detach().requires_grad_(x.requires_grad and torch.is_grad_enabled()))
+            for x in call.tensors
+        ]
         try:
-            with _hooked(self.module, self.plan), joint_graph(wrapped, self.module, examples) as joint:
+            # Libraries ask whether they are traced, and then do not look at numbers.
+            with (
+                torch.compiler._compile_session_context(),
+                _hooked(self.module, self.plan),
+                joint_graph(wrapped, self.module, examples) as joint,
+            ):
                 placing = _Placing(joint, wrapped, call, lambda i, value: self._input_text(call, i, value))
                 arguments = placing.arguments()
                 mutated, gradients = placing.results()
@@ -429,7 +445,8 @@ class Parallel(torch.nn.Module):
         owners.update(wrapped.named_parameters(remove_duplicate=False))
         owners.update(wrapped.named_buffers(remove_duplicate=False))
         owners[TOKEN] = torch.empty(0)
-        values = [owners[source].detach().contiguous() for source in step.arguments]
+        given = [source if isinstance(source, torch.Tensor) else owners[source] for source in step.arguments]
+        values = [tensor.detach().contiguous() for tensor in given]
         if step.executable.num_arguments > len(values):
             values.append(_seed())
         self._last = (step, values)
