@@ -220,11 +220,15 @@ class Executable:
     # --- arguments that are given once ---
 
     def bind(self, tensors: Mapping[str, Any]) -> "Executable":
-        """Gives arguments tensors for all calls, by name: weights and buffers, which are used where they are.
+        """Gives arguments tensors for all calls, by name: f.bind({"w": weight}). They are used where they are.
 
         Calls then take the other arguments only, and return the results that update none of the bound ones:
         after each call, those are copied into the tensors that they update.
         """
+        positions = self._positions()
+        for name in tensors:
+            if name not in positions:
+                raise UsageError(f"no argument '{name}'; the arguments are {', '.join(self._names)}")
         self._bound = {**self._bound, **tensors}
         self._place_bound()
         return self
@@ -248,13 +252,15 @@ class Executable:
             self._place_bound()
         return self
 
+    def _positions(self) -> dict[str, int]:
+        """Of the arguments, by both of their names."""
+        return {name: i for i, v in enumerate(self._arguments) for name in (v.name, v.user_name) if name}
+
     def _place_bound(self) -> None:
-        known = {name: i for i, v in enumerate(self._arguments) for name in (v.name, v.user_name) if name}
+        known = self._positions()
         self._filled = [None] * len(self._arguments)
         positions = set(self._from_files)
         for name, tensor in self._bound.items():
-            if name not in known:
-                raise UsageError(f"no argument '{name}'; the arguments are {', '.join(self._names)}")
             self._filled[known[name]] = tensor
             positions.add(known[name])
             self._from_files.discard(known[name])
@@ -342,7 +348,7 @@ class Executable:
     def view(self, value: str = "", what: str = "") -> "Report":
         """A drawing: the shards of a value, or what='mesh', 'layout', 'graph' or 'schedule'."""
         words = ([_percent(value)] if value else []) + (["--what", what] if what else [])
-        return self._source.report("view", *words, svg=True)
+        return self._source.report("view", *words, svg=what != "layout")  # which is text only
 
     def stats(self, *args: Any) -> "Report":
         """Times, bytes and throughput of each step, with these arguments (random ones if none are given)."""

@@ -155,6 +155,19 @@ class Torch(unittest.TestCase):
         for view in (x, x[:, :3], x[1::2, ::3], x.T, x[:, 0], x[:, 2], torch.arange(4.0), torch.arange(8.0)[::2]):
             torch.testing.assert_close(call(view), 2 * view)
 
+    def test_random_numbers_in_a_checkpointed_region(self):
+        import torch
+        from torch.utils.checkpoint import checkpoint
+
+        def dropped(x):
+            return checkpoint(lambda y: torch.nn.functional.dropout(y.exp(), 0.5), x, use_reentrant=False)
+
+        x = torch.randn(64, 8, requires_grad=True)
+        y = torch.compile(dropped, backend=dtc_backend(), fullgraph=True)(x)
+        y.sum().backward()
+        torch.testing.assert_close(x.grad, y.detach())  # of the same mask
+        self.assertTrue(0 < int((y == 0).sum()) < y.numel())
+
     def test_higher_order_ops(self):
         """cond, with a gradient; switch and attention with a function of scores, which files cannot hold."""
         import torch
@@ -485,6 +498,59 @@ class TorchDistributed(unittest.TestCase):
         self.assertRegex(lowered, r"all_gather .*bf16")
         self.assertRegex(lowered, r"all_reduce .*dp, tp.* f32\[8, 6\]")
         step.check()
+
+    def test_code_that_a_plan_traces(self):
+        import torch
+        from torch.distributed.fsdp import fully_shard
+        import dtc.torch
+
+        held = torch.randn(8)
+
+        class Held(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.up, self.down = torch.nn.Linear(6, 8), torch.nn.Linear(8, 6)
+                self.down.weight = torch.nn.Parameter(self.up.weight.detach().T.contiguous())
+                self.again = torch.nn.Linear(6, 8)
+                self.again.weight = self.up.weight
+
+            def forward(self, x):
+                h = self.up(x) * held + self.again(x) * torch.tensor(2.0)
+                h = torch.where(h > 0, h, h.new_tensor(-0.5))
+                h = torch.cond(h.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (h,))
+                h = torch.utils.checkpoint.checkpoint(lambda y: torch.nn.functional.gelu(y), h, use_reentrant=False)
+                assert torch.compiler.is_compiling() or h.sum().item() < 1e9
+                return {"hidden": h, "loss": self.down(h).square().mean()}
+
+        model = Held()
+        step = dtc.torch.parallelize(model, lambda m: fully_shard(m, mesh=self.mesh["dp"]))
+        found = []
+        for f in (step, model):
+            model.zero_grad()
+            out = f(self.x)
+            out["loss"].backward()
+            found.append([out["loss"], out["hidden"], *[p.grad.clone() for p in model.parameters()]])
+        for got, want in zip(*found):
+            torch.testing.assert_close(got, want)
+        self.assertRegex(step.text(), r"%loss: .*\n +%hidden: ")
+        step.check()
+
+        class Looks(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.w = torch.nn.Parameter(torch.ones(6))
+
+            def forward(self, x):
+                return (self.w * x).sum() if x.sum() > 0 else self.w.sum()
+
+        with self.assertRaisesRegex(dtc.UsageError, "test_torch.py:[0-9]+: the program depends on numbers"):
+            dtc.torch.parallelize(Looks(), {}, mesh=self.mesh)(self.x)
+        for wrong, plan, message in ((torch.relu, {}, "takes a torch.nn.Module, not"),
+                                     (fully_shard(Looks(), mesh=self.mesh["dp"]), {}, "is parallelized already")):
+            with self.assertRaisesRegex(dtc.UsageError, message):
+                dtc.torch.parallelize(wrong, plan, mesh=self.mesh)
+        with self.assertRaisesRegex(dtc.UsageError, "it has 1 dims, but the tensor has 2"):
+            dtc.torch.parallelize(model, {}, mesh=self.mesh, inputs={"x": "{dp}"})(self.x)
 
     def test_ops_without_a_row(self):
         import torch

@@ -14,6 +14,7 @@ import torch
 import torch.fx.traceback
 from torch.overrides import TorchFunctionMode
 
+from .._errors import UsageError
 from ._backend import _decompositions
 from ._border import Lifted
 
@@ -24,6 +25,8 @@ class _Lines(TorchFunctionMode):
     """Notes, for the nodes that a call of PyTorch makes, the line of the call that is not in PyTorch or in dtc."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.compiler.is_dynamo_compiling():  # of the branches of torch.cond
+            return func(*args, **(kwargs or {}))
         frame = sys._getframe(1)
         end = joint_graph.__wrapped__.__code__  # what called it is not of interest  # type: ignore[attr-defined]
         while frame and frame.f_code is not end and frame.f_code.co_filename.startswith(_LIBRARIES):
@@ -77,6 +80,26 @@ def _without_onednn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(enabled)
 
 
+@contextlib.contextmanager
+def _located() -> Iterator[None]:
+    """Adds the user's line to errors of code that looks at numbers."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+
+    try:
+        yield
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        line = ""
+        trace = error.__traceback__
+        while trace:
+            if not trace.tb_frame.f_code.co_filename.startswith(_LIBRARIES) and trace.tb_next:
+                line = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}: "
+            trace = trace.tb_next
+        raise UsageError(
+            f"{line}the program depends on numbers that are not known while it is traced ({error}): write it with "
+            "torch.where"
+        ) from error
+
+
 @dataclass
 class Joint:
     """Placeholders and outputs with AOTAutograd's descriptors (torch._functorch._aot_autograd.descriptors)."""
@@ -97,7 +120,7 @@ def joint_graph(module: torch.nn.Module, model: torch.nn.Module, args: Sequence[
     from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 
     with contextlib.ExitStack() as stack, torch.fx.traceback.preserve_node_meta():
-        with _module_paths(model), _Lines(), _without_onednn():
+        with _module_paths(model), _Lines(), _without_onednn(), _located():
             joint = aot_export_joint_with_descriptors(stack, module, tuple(args), decompositions=_decompositions())
         graph = joint.graph_module
         for node in graph.graph.nodes:

@@ -170,7 +170,9 @@ class _Wrapped(torch.nn.Module):
             raise UsageError(f"the loss has the shape {list(leaves[loss].shape)}, but must be one number")
         tensor_at = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and i != loss]
         constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        self.output = _Output(tree_flatten(output)[1], [loss, *tensor_at], constants)
+        named = [keystr(path).lstrip(".") for path, _ in tree_flatten_with_path(output)[0]]
+        names = ["loss", *[named[i] if len(leaves) > 1 else "output" for i in tensor_at]]
+        self.output = _Output(tree_flatten(output)[1], [loss, *tensor_at], names, constants)
         return (leaves[loss], *[leaves[i].detach() for i in tensor_at])
 
 
@@ -180,6 +182,7 @@ class _Output:
 
     structure: Any
     positions: list[int]  # of the program's outputs among the leaves
+    names: list[str]  # of the program's outputs
     constants: list[Any]  # the leaves that are not tensors
 
     def of(self, tensors: Sequence[torch.Tensor]) -> Any:
@@ -275,6 +278,7 @@ class _Placing:
 
     def __init__(self, joint: Joint, wrapped: _Wrapped, call: _Call, input_text: Callable[[int, torch.Tensor], str]):
         self.joint = joint
+        self.wrapped = wrapped
         self.plan = wrapped.plan
         self.call = call
         self._input_text = input_text
@@ -340,8 +344,12 @@ class _Placing:
                 rename(made, prefix + self._name(source))
                 self.outputs[made.name] = text
                 groups[kind][i] = (made, descriptor)
-        if groups["idx"] and groups["idx"][0][0].op != "placeholder":
-            rename(groups["idx"][0][0], "loss")
+        assert self.wrapped.output is not None
+        renamed: set[torch.fx.Node] = set()  # of outputs that are one value, the first names it
+        for (node, _), name in zip(groups["idx"], self.wrapped.output.names):
+            if node.op != "placeholder" and node not in renamed:
+                rename(node, name if not re.match(r"\W*\d", name) else f"output_{name}")
+                renamed.add(node)
         self.joint.set_outputs([each for group in groups.values() for each in group])
         whose = [[self.source(getattr(d, kind)) for _, d in groups[kind]] for kind in names]
         return whose[0], whose[1]
@@ -377,6 +385,11 @@ class Parallel(torch.nn.Module):
         for key, text in self._input_shardings.items():
             if key not in call.tensor_names and key not in range(len(call.tensors)):
                 raise UsageError(f"inputs={{{key!r}: ...}}: the call has the inputs {', '.join(call.tensor_names)}")
+            at = key if isinstance(key, int) else call.tensor_names.index(key)
+            rank = call.tensors[at].dim()
+            given = len(re.findall(r",", re.sub(r"\([^)]*\)|\|.*", "", text))) + 1 if rank else 0
+            if rank and given != rank:
+                raise UsageError(f"inputs={{{key!r}: {text!r}}}: it has {given} dims, but the tensor has {rank}")
             for word in re.findall(r"[A-Za-z]\w*", text):
                 if word not in self.plan.axes and word != "rep":
                     raise UsageError(f"inputs={{{key!r}: {text!r}}}: the mesh has the axes {', '.join(self.plan.axes)}")
@@ -521,6 +534,10 @@ def parallelize(
     options: those of dtc.compile, such as backend="cuda".
     """
     options.pop("results", None)
+    if not isinstance(model, torch.nn.Module):
+        raise UsageError(f"dtc.torch.parallelize takes a torch.nn.Module, not {type(model).__name__}")
+    if any(hasattr(p, "placements") for p in model.parameters()):
+        raise UsageError("the model is parallelized already: give the plain model, and the parallelized one as the plan")
     return Parallel(model, read_plan(model, plan, mesh, data), loss, inputs or {}, options)
 
 
