@@ -1,4 +1,4 @@
-// Matrix products, convolutions, attention.
+// Matrix products, convolutions.
 #include "aten/Aten.h"
 #include "aten/Table.h"
 
@@ -257,133 +257,6 @@ ImportResults convolution(ImportContext& c) {
   return single ? withoutDim(y, 0) : y;
 }
 
-// --- attention ---
-
-// Queries, keys and values as [b, h, s, d].
-Expr fourDims(ImportContext& c, Expr x) {
-  if (x.rank() == 4) return x;
-  if (x.rank() < 2) c.fail("has an operand of rank " + std::to_string(x.rank()));
-  if (x.rank() < 4) return withRank(x, 4);
-  const Dims& d = x.dims();
-  return reshapeTo(
-      x, {elementsOf(c.b, Dims(d.begin(), d.end() - 3)), d[d.size() - 3], d[d.size() - 2], d[d.size() - 1]});
-}
-
-Expr maskOf(ImportContext& c, Expr mask, Expr q, Expr k) {
-  if (mask.rank() <= 4) return withRank(mask, 4);
-  Dims dims(mask.dims().end() - 2, mask.dims().end());
-  dims.insert(dims.begin(), {q.dims().at(0), q.dims().at(1)});
-  (void)k;
-  return reshapeTo(broadcastTo(mask,
-                               [&] {
-                                 Dims wide = c.tensor("query").dims();
-                                 wide[wide.size() - 2] = mask.dims().at(mask.rank() - 2);
-                                 wide[wide.size() - 1] = mask.dims().at(mask.rank() - 1);
-                                 return wide;
-                               }()),
-                   dims);
-}
-
-// Whether a query has an unmasked key. PyTorch returns 0 for fully masked queries; dtc's attention returns NaN.
-Expr readsKeys(Expr mask) {
-  const std::vector<int64_t> last{static_cast<int64_t>(mask.rank()) - 1};
-  const Expr open = isBool(mask.dtype()) ? mask : mask > -std::numeric_limits<double>::infinity();
-  return ops::any(open, {.dims = last, .keepdim = true});
-}
-
-// Attention that drops weights at random, which dtc's op does not: with its scores as a tensor.
-Expr droppedAttention(ImportContext& c, Expr q, Expr k, Expr v, Expr mask) {
-  const Dim heads = q.dims().at(1), queries = q.dims().at(2), keys = k.dims().at(2);
-  const auto shared = [&](Expr x) { // by the heads of a group
-    if (x.dims().at(1) == heads) return x;
-    const auto group = c.module.dims.divExact(heads, x.dims().at(1));
-    if (!group) c.fail("has heads that are not shared equally");
-    const Dims wide{x.dims().at(0), x.dims().at(1), *group, x.dims().at(2), x.dims().at(3)};
-    return reshapeTo(broadcastTo(withDim(x, 2), wide), {wide[0], heads, wide[3], wide[4]});
-  };
-  const auto width = static_cast<double>(staticDims(c.b, {q.dims().at(3)})[0]);
-  const double scale = c.real("scale", 1 / std::sqrt(std::max(width, 1.0)));
-  const DType d = accumulationType(q.dtype());
-  const double none = -std::numeric_limits<double>::infinity();
-  Expr scores = ops::matmul(q, swapped(shared(k), 2, 3)).as(d) * scale;
-  if (c.flag("is_causal", false)) {
-    const Expr past = withDim(counted(c.b, queries), 1) >= counted(c.b, keys);
-    scores = ops::select(broadcastTo(past, scores.dims()), scores, none);
-  }
-  if (mask.valid() && isBool(mask.dtype()))
-    scores = ops::select(broadcastTo(mask, scores.dims()), scores, none);
-  else if (mask.valid())
-    scores = scores + mask.as(d);
-  const Expr weights = ops::softmax(scores, std::vector<int64_t>{3});
-  const Expr kept = ops::dropout(seedOf(c), weights, ops::Values({}), {.p = c.real("dropout_p")});
-  return ops::matmul(kept.as(v.dtype()), shared(v));
-}
-
-ImportResults attention(ImportContext& c) {
-  const bool whole = c.node.target.starts_with("aten.scaled_dot_product_attention");
-  const Expr given = c.tensor("query");
-  Dims batch = given.dims();
-  Expr qx = given, kx = c.tensor("key"), vx = c.tensor("value");
-  if (whole && given.rank() >= 3) { // leading dims broadcast
-    const auto lead = [](Expr x, size_t keep) {
-      return Dims(x.dims().begin(), x.dims().end() - static_cast<std::ptrdiff_t>(keep));
-    };
-    const size_t keep = c.flag("enable_gqa", false) ? 3 : 2;
-    if (std::min({qx.rank(), kx.rank(), vx.rank()}) < keep) c.fail("has an operand of too low a rank");
-    if ((lead(qx, keep) != lead(kx, keep) || lead(kx, keep) != lead(vx, keep))) {
-      const Dims common =
-          broadcastDims(c.b, broadcastDims(c.b, lead(qx, keep), lead(kx, keep)), lead(vx, keep));
-      const auto wide = [&](Expr x) {
-        Dims dims = common;
-        dims.insert(dims.end(), x.dims().end() - static_cast<std::ptrdiff_t>(keep), x.dims().end());
-        return broadcastTo(x, dims);
-      };
-      qx = wide(qx), kx = wide(kx), vx = wide(vx);
-    }
-  }
-  const Expr q = fourDims(c, qx), k = fourDims(c, kx), v = fourDims(c, vx);
-  const bool drops = c.real("dropout_p", 0) != 0;
-  if (drops && !whole) c.fail("has dropout, whose random numbers are PyTorch's: export model.eval()");
-  ops::AttentionArgs args;
-  Expr some, usedMask;
-  if (c.has("attn_mask") || c.has("attn_bias")) {
-    Expr mask = c.tensor(c.has("attn_mask") ? "attn_mask" : "attn_bias");
-    if (!isBool(mask.dtype())) mask = mask.as(q.dtype());
-    mask = maskOf(c, mask, q, k);
-    some = readsKeys(mask);
-    const Expr all = isBool(mask.dtype()) ? ops::not_(some) : mask.literal(0);
-    usedMask = isBool(mask.dtype()) ? mask | all : ops::select(some, mask, all);
-    args.mask = usedMask;
-  }
-  // Fully masked queries attend to all keys above, so that their gradients are finite; their result is 0.
-  const auto masked = [&](Expr y) {
-    return some.valid() ? ops::select(broadcastTo(some, y.dims()), y, y.literal(0)) : y;
-  };
-  if (drops) return reshapeTo(masked(droppedAttention(c, q, k, v, usedMask)), resultDims(c));
-  if (c.flag("is_causal", false)) args.causal = true;
-  if (c.has("scale")) args.scale = c.real("scale");
-  if (whole) return reshapeTo(masked(ops::attention(q, k, v, args)[0]), resultDims(c));
-  args.lse = true;
-  const auto [attended, lse] = ops::attention(q, k, v, args);
-  const Expr y = masked(attended);
-  std::vector<Expr> out(c.node.results.size());
-  if (!out.empty()) out[0] = y;
-  if (out.size() > 1) out[1] = c.declared(1) ? reshapeTo(lse, c.declared(1)->dims) : lse;
-  return out;
-}
-
-ImportResults attentionBackward(ImportContext& c) {
-  const Expr dy = c.tensor("grad_out"), y = c.tensor("out"), product = dy * y;
-  const std::vector<int64_t> last{3};
-  const Expr delta = ops::sum(product, {.dims = last});
-  ops::AttentionGradArgs args;
-  const Expr q = c.tensor("query"), k = c.tensor("key");
-  if (c.has("attn_mask")) args.mask = withRank(c.tensor("attn_mask"), 4);
-  if (c.flag("is_causal", false)) args.causal = true;
-  if (c.has("scale")) args.scale = c.real("scale");
-  return ops::attention_grad(q, k, c.tensor("value"), c.tensor("logsumexp"), delta, dy, args);
-}
-
 ImportResults groupedMm(ImportContext& c) {
   if (!c.has("offs")) return product(c.tensor("self"), c.tensor("mat2"));
   return ops::grouped_matmul(c.tensor("self"), c.tensor("mat2"), c.tensor("offs").as(DType::I32));
@@ -483,11 +356,6 @@ const ImportRow kRows[] = {
     {"aten.conv_transpose1d", convolution},
     {"aten.conv_transpose2d", convolution},
     {"aten.conv_transpose3d", convolution},
-    {"aten.scaled_dot_product_attention", attention},
-    {"aten._scaled_dot_product_flash_attention_for_cpu", attention},
-    {"aten._scaled_dot_product_efficient_attention", attention},
-    {"aten._scaled_dot_product_flash_attention", attention},
-    {"aten._scaled_dot_product_flash_attention_for_cpu_backward", attentionBackward},
     {"aten._grouped_mm", groupedMm},
     {"transformers.grouped_mm_fallback",
      [](ImportContext& c) {

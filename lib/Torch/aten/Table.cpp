@@ -20,7 +20,7 @@ const RowMap& rowMap() {
           torchGradientRows(),  torchControlRows(),  torchLinalgRows(),      torchLuRows(),
           torchPairRows(),      torchBagRows(),      torchFourierRows(),     torchMiscRows(),
           torchRecurrentRows(), torchBackwardRows(), torchDistributedRows(), torchBesselRows(),
-          torchSegmentRows(),   torchSignalRows()})
+          torchSegmentRows(),   torchSignalRows(),   torchAttentionRows()})
       for (const ImportRow& row : rows) out.emplace(row.target, &row);
     return out;
   }();

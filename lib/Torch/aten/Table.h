@@ -27,6 +27,7 @@ using ImportRows = std::span<const ImportRow>;
 [[nodiscard]] ImportRows torchSortRows();
 [[nodiscard]] ImportRows torchIndexRows();
 [[nodiscard]] ImportRows torchContractRows();
+[[nodiscard]] ImportRows torchAttentionRows();
 [[nodiscard]] ImportRows torchNormRows();
 [[nodiscard]] ImportRows torchWindowRows();
 [[nodiscard]] ImportRows torchLossRows();
