@@ -378,7 +378,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _percent(name: str) -> str:
-    return name if name.startswith("%") else "%" + name
+    return name if name.startswith(("%", "@", "in ")) else "%" + name
 
 
 class Report:

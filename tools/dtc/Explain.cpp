@@ -5,9 +5,6 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
-#include "dtc/Passes/autodiff/Autodiff.h"
-#include "dtc/Passes/simplify/Canonicalize.h"
-#include "dtc/Passes/split/Decompose.h"
 #include "dtc/Passes/trace/CommContracts.h"
 #include "dtc/Report/explain/ExplainProgram.h"
 #include "dtc/Session/Session.h"
@@ -43,34 +40,36 @@ std::vector<ValueId> valuesNamed(const Module& m, FuncId f, std::string_view nam
   return out;
 }
 
-// The values with these source locations: the copies of a function's values after inlining, one per call.
-std::vector<ValueId> valuesAt(const Module& m, const std::vector<SourceRange>& locations) {
-  std::vector<ValueId> out;
-  auto look = [&](ValueId v) {
-    const SourceRange at = m[v].loc;
-    const bool there =
-        std::ranges::any_of(locations, [&](SourceRange p) { return p.begin == at.begin && p.end == at.end; });
-    if (at.valid() && there) out.push_back(v);
-  };
-  for (FuncId f : m.order)
-    forEachOp(m, m[f].body, [&](OpId o) {
-      for (uint32_t r = 0; r < m[o].numResults; ++r) look(m.result(o, r));
-      for (uint32_t k = 0; k < m[o].numRegions; ++k)
-        for (ValueId a : m[m.region(o, k)].args) look(a);
-    });
-  return out;
-}
-
-std::string noSuchValue(const Module& m, FuncId f, const std::string& name) {
+std::string noSuchValue(const Module& written, FuncId entry, const std::string& name) {
+  const std::string function(written.strings[written[entry].name]);
+  if (!valuesNamed(written, entry, name).empty())
+    return "function @" + function + " has no value '" + name +
+           "' any more when shardings are propagated: it was simplified away";
   std::vector<std::string> texts;
-  for (const FuncArg& a : m[f].args) texts.push_back(printValueName(m, a.value));
-  forEachOp(m, m[f].body, [&](OpId o) {
-    for (uint32_t r = 0; r < m[o].numResults; ++r) texts.push_back(printValueName(m, m.result(o, r)));
+  for (const FuncArg& a : written[entry].args) texts.push_back(printValueName(written, a.value));
+  forEachOp(written, written[entry].body, [&](OpId o) {
+    for (uint32_t r = 0; r < written[o].numResults; ++r)
+      texts.push_back(printValueName(written, written.result(o, r)));
   });
   std::vector<std::string_view> known(texts.begin(), texts.end());
   std::string_view near = nearestWord(name, known);
-  return "function @" + std::string(m.strings[m[f].name]) + " has no value '" + name + "' after propagation" +
+  return "function @" + function + " has no value '" + name + "'" +
          (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?");
+}
+
+// The name in the text for the user's own name of an argument or a result: "%a_weight" for "%a.weight".
+std::string textName(const Module& m, FuncId f, const std::string& name) {
+  const StrId key = m.strings.find("name");
+  auto means = [&](const AttrList& attrs) {
+    const AttrId id = key.valid() ? findAttr(attrs, key) : AttrId();
+    return id.valid() && "%" + std::string(m.strings[m.attrs[id].text]) == name;
+  };
+  if (!valuesNamed(m, f, name).empty()) return name;
+  for (const FuncArg& a : m[f].args)
+    if (means(a.attrs)) return printValueName(m, a.value);
+  for (const FuncResult& r : m[f].results)
+    if (means(r.attrs) && r.label.valid()) return "%" + std::string(m.strings[r.label]);
+  return name;
 }
 
 Status chosenPolicy(const ExplainFlags& o, PropagateOptions& options) {
@@ -81,31 +80,55 @@ Status chosenPolicy(const ExplainFlags& o, PropagateOptions& options) {
   return Ok{};
 }
 
-Result<int> explainValueOf(Environment& env, const ExplainFlags& o, Module& m, FuncId entry,
-                           const std::string& name, const PropagateOptions& options) {
-  Diagnostics diags;
-  PropagationReport report;
-  std::vector<SourceRange> written;
-  for (ValueId v : valuesNamed(m, entry, name)) written.push_back(m[v].loc);
-  const bool ok = autodiffPass(m, {}, diags) && decomposePass(m, {}, diags) &&
-                  canonicalizePass(m, {}, diags) && propagate(m, diags, &report, options);
-  if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
-  const bool inlined = std::ranges::find(m.order, entry) == m.order.end();
-  std::vector<ValueId> values = inlined ? valuesAt(m, written) : valuesNamed(m, entry, name);
-  if (values.empty()) return inputError(noSuchValue(m, entry, name));
-  for (ValueId v : values) {
-    ExplainValue e = explainValue(m, report, v);
-    env.out(o.json ? explainJson(e) : explainText(e));
-  }
-  return kExitDone;
-}
-
 // Lowers the entry and its callees to the input of propagate.
 bool prepare(Module& m, FuncId entry, Diagnostics& diags) {
   Session session(m, entry);
   const bool done = session.lower(Stage::Closed, diags).ok();
   m = std::move(session.module());
   return done;
+}
+
+// "@f:%y" is the value %y of a function; "%y" and "in %y" are of the entry.
+struct NamedValue {
+  std::string scope, name; // "@f", "%y"
+};
+
+NamedValue namedValue(std::string text) {
+  NamedValue out;
+  if (text.starts_with("in ")) text = text.substr(3);
+  if (size_t colon = text.find(':'); text.starts_with("@") && colon != std::string::npos) {
+    out.scope = text.substr(0, colon);
+    text = text.substr(colon + 1);
+  }
+  out.name = text.empty() || text.starts_with("%") ? text : "%" + text;
+  return out;
+}
+
+// Explains the value in the lowered `entry`, which may be the caller of the function `f` that has the value.
+Result<int> explainValueOf(Environment& env, const ExplainFlags& o, const Module& written, FuncId entry,
+                           FuncId f, const NamedValue& value, const PropagateOptions& options) {
+  Module m = written;
+  Diagnostics diags;
+  ValueQuery query{value.name, {}};
+  if (f != entry) {
+    query.name = value.scope + ":" + value.name;
+    for (ValueId v : valuesNamed(m, f, value.name)) query.locations.push_back(m[v].loc);
+  } else {
+    query.name = textName(m, f, value.name);
+  }
+  const bool ok = prepare(m, entry, diags);
+  if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
+  auto trace = traceCollectives(m, options, {}, diags);
+  if (int failed = env.report(diags, m.source); failed || !trace) return kExitInput;
+  const std::vector<ValueId> values = valuesOf(trace->propagated, trace->report, query);
+  if (values.empty() && f != entry) return explainValueOf(env, o, written, f, f, value, options);
+  if (values.empty()) return inputError(noSuchValue(written, f, value.name));
+  const OpCollectives own = opCollectives(*trace);
+  for (ValueId v : values) {
+    ExplainValue e = explainValue(trace->propagated, trace->report, v, own);
+    env.out(o.json ? explainJson(e) : explainText(e));
+  }
+  return kExitDone;
 }
 
 // Lowers up to the pass that checks communication contracts.
@@ -152,13 +175,11 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
 
 Result<int> explainFile(Environment& env, ExplainFlags& o) {
   DTC_TRY(auto m, loadProgram(env, o.program));
-  std::string name = o.rest.empty() ? "" : o.rest[0];
-  if (size_t colon = name.find(':'); name.starts_with("@") && colon != std::string::npos) {
-    o.program.entry = name.substr(0, colon);
-    name = name.substr(colon + 1);
-  }
-  if (!name.empty() && !name.starts_with("%")) name = "%" + name;
-  DTC_TRY(auto entry, entryOf(m, o.program.entry));
+  const NamedValue value = namedValue(o.rest.empty() ? "" : o.rest[0]);
+  DTC_TRY(auto entry, entryOf(m, o.program.entry.empty() ? value.scope : o.program.entry));
+  const FuncId scope = entry;
+  if (!value.scope.empty() && o.program.entry.empty())
+    if (auto whole = entryOf(m, ""); whole.ok()) entry = *whole;
   if (levelOf(m, entry) >= Level::Local)
     return inputError(
         "explain needs a global program, but this one is partitioned and has no shardings left");
@@ -167,8 +188,8 @@ Result<int> explainFile(Environment& env, ExplainFlags& o) {
   if (levelOf(m, entry) == Level::Propagated && !firstMisfit(m))
     env.err(
         "note: this program is already propagated; its text does not record the reasons for its shardings\n");
-  return name.empty() ? explainWhole(env, o, m, entry, options)
-                      : explainValueOf(env, o, m, entry, name, options);
+  return value.name.empty() ? explainWhole(env, o, m, entry, options)
+                            : explainValueOf(env, o, m, entry, scope, value, options);
 }
 
 // An error for a flag that reports of whole programs read, given with something else.

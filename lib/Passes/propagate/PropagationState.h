@@ -2,7 +2,7 @@
 // The state of propagate: one sharding variable per set of values that must agree, and the relations between
 // variables.
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/text/Naming.h"
+#include "dtc/IR/text/TextNames.h"
 #include "dtc/Passes/analysis/ShardedOpProgram.h"
 #include "dtc/Passes/propagate/Propagate.h"
 #include "dtc/Sharding/Reshard.h"
@@ -62,7 +62,7 @@ public:
   std::vector<Relation> relations;
   std::vector<uint32_t> relationOf;                             // by op; ~0u if an op has none
   mutable ShardedOpPrograms shardedPrograms;                    // a memo
-  ValueNames names;                                             // until reshards are written
+  TextNames names;                                              // until reshards are written
   mutable std::map<std::array<uint32_t, 3>, ReshardPlan> plans; // a memo of recordDecision: from, to, type
 
   std::vector<std::vector<VarId>> resultVars;        // by function: one per result

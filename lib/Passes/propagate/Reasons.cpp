@@ -72,16 +72,26 @@ uint32_t Reasons::variable(ValueId v) const {
   return v.index < report_.variable.size() ? report_.variable[v.index] : ~0u - 1 - v.index;
 }
 
+bool Reasons::shardsAlong(const ShardingReason& r, const AxisRef* axis) const {
+  const ShardingId s = m_[r.value].sharding;
+  if (!axis || !s.valid()) return true;
+  const Mesh& mesh = m_.shardings.mesh(m_.shardings[s].mesh);
+  return std::ranges::any_of(
+      r.parts, [&](const DimPart& p) { return p.isAxis() && sameDevices(p.axis, *axis, mesh); });
+}
+
 // The last reason, found before `before`, for the sharding of dim d of v.
-const ShardingReason* Reasons::last(ValueId v, uint16_t d, const ShardingReason* before) const {
+const ShardingReason* Reasons::last(ValueId v, uint16_t d, const AxisRef* axis,
+                                    const ShardingReason* before) const {
   const std::vector<ShardingReason>& all = report_.shardings;
   for (size_t i = before ? static_cast<size_t>(before - all.data()) : all.size(); i > 0; --i)
-    if (all[i - 1].dim == d && variable(all[i - 1].value) == variable(v)) return &all[i - 1];
+    if (all[i - 1].dim == d && variable(all[i - 1].value) == variable(v) && shardsAlong(all[i - 1], axis))
+      return &all[i - 1];
   return nullptr;
 }
 
-// The dim of `r.from` that the axes came from.
-uint16_t Reasons::sourceDim(const ShardingReason& r) const {
+// The dim of `r.from` that the axes, or `axis`, came from.
+uint16_t Reasons::sourceDim(const ShardingReason& r, const AxisRef* axis) const {
   const ShardingId s = m_[r.from].sharding;
   if (!s.valid()) return 0;
   const Sharding& sharding = m_.shardings[s];
@@ -89,19 +99,21 @@ uint16_t Reasons::sourceDim(const ShardingReason& r) const {
   for (uint16_t d = 0; d < sharding.dims.size(); ++d)
     for (const DimPart& p : sharding.dims[d].parts)
       for (const DimPart& wanted : r.parts)
-        if (p.isAxis() && wanted.isAxis() && sameDevices(p.axis, wanted.axis, mesh)) return d;
+        if (p.isAxis() && wanted.isAxis() && sameDevices(p.axis, wanted.axis, mesh) &&
+            (!axis || sameDevices(p.axis, *axis, mesh)))
+          return d;
   return r.dim;
 }
 
-std::vector<ReasonStep> Reasons::chain(ValueId v, uint16_t d) const {
+std::vector<ReasonStep> Reasons::chain(ValueId v, uint16_t d, const AxisRef* axis) const {
   std::vector<ReasonStep> out;
   const ShardingReason* at = nullptr;
   while (out.size() < kLongestChain) {
-    const ShardingReason* r = last(v, d, at);
+    const ShardingReason* r = last(v, d, axis, at);
     if (!r) break;
     out.push_back({r, d});
     if (r->kind != ShardingReason::Propagated || !r->from.valid()) break;
-    d = sourceDim(*r);
+    d = sourceDim(*r, axis);
     v = r->from;
     at = r;
   }
@@ -157,11 +169,8 @@ std::vector<PendingOrigin> Reasons::pendingOrigins(ValueId start, std::span<cons
   return out;
 }
 
-std::vector<ReasonStep> Reasons::pendingChain(const ReshardReason& r) const {
+std::vector<ReasonStep> Reasons::pendingChain(const ReshardReason& r, const AxisRef& axis) const {
   const ValueId operand = m_.operand(r.reshard, 0);
-  const Sharding& from = m_.shardings[m_[operand].sharding];
-  if (from.pending.empty()) return {};
-  const AxisRef axis = from.pending.front().axis;
   for (const PendingOrigin& origin : pendingOrigins(operand, {&axis, 1})) {
     if (!origin.op.valid()) continue;
     for (ValueId v : m_.operands(origin.op)) {
@@ -170,7 +179,7 @@ std::vector<ReasonStep> Reasons::pendingChain(const ReshardReason& r) const {
       for (uint16_t d = 0; d < s.dims.size(); ++d)
         for (const DimPart& p : s.dims[d].parts)
           if (p.isAxis() && sameDevices(p.axis, axis, m_.shardings.mesh(s.mesh)))
-            if (auto found = chain(source(v), d); !found.empty()) return found;
+            if (auto found = chain(source(v), d, &axis); !found.empty()) return found;
     }
   }
   return {};

@@ -7,6 +7,7 @@
 #include "dtc/Sharding/Reshard.h"
 
 #include <memory>
+#include <set>
 
 namespace dtc {
 
@@ -14,14 +15,18 @@ namespace {
 
 class Explainer {
 public:
-  Explainer(Module& m, const PropagationReport& report) : m_(m), report_(report), reasons_(m, report) {}
+  Explainer(Module& m, const PropagationReport& report, const OpCollectives& own = {})
+      : m_(m), report_(report), own_(own), reasons_(m, report) {}
 
-  std::vector<ExplainStep> chain(ValueId v, uint16_t d) const { return steps(reasons_.chain(v, d)); }
+  std::vector<ExplainStep> chain(ValueId v, uint16_t d) const { return steps(reasons_.chain(v, d), ""); }
   std::vector<ExplainStep> sourceChain(ValueId v, uint16_t d) const { return chain(reasons_.source(v), d); }
 
   ExplainValue value(ValueId v) {
     ExplainValue out;
-    out.value = reasons_.name(v);
+    const ValueId root = reasons_.source(v);
+    v = reasons_.shown(v);
+    out.value = reasons_.lookupName(v);
+    out.generated = reasons_.isGenerated(v);
     out.type = printType(m_, m_[v].type);
     out.sharding = m_[v].sharding.valid() ? printSharding(m_, m_[v].sharding) : "";
     out.location = location(v);
@@ -34,22 +39,27 @@ public:
       out.dims.push_back(std::move(dim));
     }
     for (const ReshardReason& r : report_.reshards)
-      if (m_.result(r.reshard) == v || m_.operand(r.reshard, 0) == v) out.reshards.push_back(reshard(r));
+      if (isOf(m_.operand(r.reshard, 0), root, out.value)) out.reshards.push_back(reshard(r));
+    for (const auto& [op, collectives] : own_)
+      if (m_[op].numResults > 0 && isOf(m_.result(op), root, out.value))
+        out.reshards.push_back(ownOf(op, collectives));
+    std::set<OpId> seen;
+    made(root, kMadeDepth, seen, out.made);
     for (const FormDecision& d : report_.decisions)
-      if (concerns(d, v)) out.decisions.push_back(decision(d));
+      if (concerns(d, root)) out.decisions.push_back(decision(d));
     return out;
   }
 
   ExplainReshard reshard(const ReshardReason& r) {
     ExplainReshard out;
     ValueId from = m_.operand(r.reshard, 0), to = m_.result(r.reshard);
-    out.value = reasons_.name(m_[to].name.valid() ? to : from);
+    out.value = reasons_.name(reasons_.shown(reasons_.source(from)));
     out.from = printSharding(m_, m_[from].sharding);
     out.to = printSharding(m_, m_[to].sharding);
     if (r.cause.valid()) out.cause = m_.record(r.cause).name, out.causeLocation = location(r.cause);
     if (r.needs.valid()) out.needs = m_.record(r.needs).name, out.needsLocation = location(r.needs);
     out.why = sentence(r, out);
-    out.chain = steps(reasons_.pendingChain(r));
+    out.chain = pendingChains(r);
     planSteps(from, to, out);
     return out;
   }
@@ -59,11 +69,63 @@ public:
   }
 
 private:
+  static constexpr int kMadeDepth = 8; // ops between a value and the collectives that it is computed from
+
+  // The value, or one that was generated for its statement.
+  bool isOf(ValueId v, ValueId root, const std::string& name) const {
+    v = reasons_.source(v);
+    if (v == root) return true;
+    const ValueId shown = reasons_.shown(v);
+    return reasons_.isGenerated(shown) && reasons_.lookupName(shown) == name;
+  }
+
+  ExplainReshard ownOf(OpId o, const std::vector<ExplainCollective>& collectives) const {
+    ExplainReshard out;
+    out.value = reasons_.name(reasons_.shown(m_.result(o)));
+    out.cause = m_.record(o).name, out.causeLocation = location(o);
+    out.why = "'" + out.cause + "' (" + out.causeLocation +
+              ") communicates itself, because a dim that it reduces or shifts along is sharded";
+    out.steps = collectives;
+    return out;
+  }
+
+  // The reshards that v is computed from, through ops that keep the number of elements.
+  void made(ValueId v, int depth, std::set<OpId>& seen, std::vector<ExplainReshard>& out) {
+    const OpId o = m_.definingOp(v);
+    if (depth == 0 || !o.valid() || m_[o].numRegions > 0 || !seen.insert(o).second) return;
+    const auto elements = m_.typeOf(v).numElements();
+    for (ValueId operand : m_.operands(o)) {
+      if (m_.typeOf(operand).numElements() != elements) continue;
+      const size_t before = out.size();
+      ValueId at = operand;
+      for (OpId d = m_.definingOp(at); d.valid() && reasons_.reshard(d); d = m_.definingOp(at)) {
+        if (seen.insert(d).second) out.push_back(reshard(*reasons_.reshard(d)));
+        at = m_.operand(d, 0);
+      }
+      const OpId source = m_.definingOp(at);
+      if (auto it = own_.find(source); source.valid() && it != own_.end()) {
+        if (seen.insert(source).second) out.push_back(ownOf(source, it->second));
+      } else if (out.size() == before) {
+        made(at, depth - 1, seen, out);
+      }
+    }
+  }
+
+  std::vector<ExplainStep> pendingChains(const ReshardReason& r) const {
+    const Sharding& from = m_.shardings[m_[m_.operand(r.reshard, 0)].sharding];
+    std::vector<ExplainStep> out;
+    for (const PendingAxis& p : from.pending) {
+      const auto one = steps(reasons_.pendingChain(r, p.axis), std::string(m_.strings[p.axis.name]));
+      out.insert(out.end(), one.begin(), one.end());
+    }
+    return out;
+  }
+
   // For the op that defines v, or for a user that needs a reshard of it.
   bool concerns(const FormDecision& d, ValueId v) const {
     if (m_.definingOp(reasons_.source(v)) == d.op) return true;
     for (const ReshardReason& r : report_.reshards)
-      if (r.needs == d.op && (m_.operand(r.reshard, 0) == v || m_.result(r.reshard) == v)) return true;
+      if (r.needs == d.op && reasons_.source(m_.operand(r.reshard, 0)) == v) return true;
     return false;
   }
 
@@ -102,13 +164,15 @@ private:
     return r.via.valid() ? ExplainStep::Through : ExplainStep::Boundary;
   }
 
-  std::vector<ExplainStep> steps(const std::vector<ReasonStep>& reasons) const {
+  std::vector<ExplainStep> steps(const std::vector<ReasonStep>& reasons, const std::string& axis) const {
     std::vector<ExplainStep> out;
     for (const ReasonStep& at : reasons) {
       const ShardingReason& r = *at.reason;
       ExplainStep step;
       step.value = reasons_.name(reasons_.shown(r.value));
       step.dim = at.dim;
+      step.axis = axis;
+      step.first = out.empty();
       step.parts = partsText(r.parts);
       step.kind = kindOf(r);
       if (r.via.valid()) step.via = m_.record(r.via).name;
@@ -203,14 +267,15 @@ private:
 
   Module& m_;
   const PropagationReport& report_;
+  OpCollectives own_;
   Reasons reasons_;
   std::map<std::array<uint32_t, 3>, ReshardPlan> plans_; // by from, to and type
 };
 
 } // namespace
 
-ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v) {
-  return Explainer(m, report).value(v);
+ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v, const OpCollectives& own) {
+  return Explainer(m, report, own).value(v);
 }
 
 ChainExplainer explainChains(Module& m, const PropagationReport& report) {

@@ -6,6 +6,8 @@
 #include "explain/ChangeSearch.h"
 #include "explain/ExplainGroups.h"
 
+#include <set>
+
 namespace dtc {
 
 namespace {
@@ -66,11 +68,26 @@ private:
     ProgramCollective e;
     e.kind = collectiveName(t_.local.record(c.op).collective);
     for (const AxisRef& a : collectiveAxes(t_.local, c.op)) e.axes.push_back(printAxis(a, t_.local.strings));
-    e.value = t_.local[c.op].numResults > 0 ? localNames_(t_.local.result(c.op)) : "";
+    nameValue(e, c);
     e.count = c.count;
     e.price = c.price;
     for (OpId source : c.sources) e.sources.push_back(sourceOf(source, c));
     return e;
+  }
+
+  // The value of the text that it communicates; a bucket has several.
+  void nameValue(ProgramCollective& e, const TracedCollective& c) const {
+    const Module& m = t_.propagated;
+    std::set<ValueId> values;
+    for (OpId source : c.sources) {
+      const bool reshard = byOp_.contains(source);
+      if (!reshard && m[source].numResults == 0) continue;
+      const ValueId v = reasons_.shown(reasons_.source(reshard ? m.operand(source, 0) : m.result(source)));
+      if (e.value.empty()) e.value = reasons_.lookupName(v), e.generated = reasons_.isGenerated(v);
+      values.insert(v);
+    }
+    e.moreValues = values.size() - std::min<size_t>(values.size(), 1);
+    if (e.value.empty() && t_.local[c.op].numResults > 0) e.value = localNames_(t_.local.result(c.op));
   }
 
   ProgramCollective::Source sourceOf(OpId source, const TracedCollective& c) {
@@ -83,7 +100,11 @@ private:
       s.op = byCause ? r.cause : r.needs.empty() ? "return" : r.needs;
       s.location = byCause ? r.causeLocation : r.needsLocation;
       s.why = r.why;
-      s.chain = r.chain;
+      std::ranges::copy_if(r.chain, std::back_inserter(s.chain), [&](const ExplainStep& step) {
+        return std::ranges::any_of(collectiveAxes(t_.local, c.op), [&](const AxisRef& a) {
+          return t_.local.strings[a.name] == step.axis;
+        });
+      });
       const ReshardReason& reason = t_.report.reshards[it->second];
       const OpId op = byCause ? reason.cause : reason.needs;
       if (op.valid()) nameStatement(s, op);
@@ -116,16 +137,7 @@ private:
   void nameStatement(ProgramCollective::Source& s, OpId o) const {
     const Module& m = t_.propagated;
     s.userLocated = !userLocation(m, o).empty();
-    const SourceRange at = m[o].loc;
-    const std::string& text = m.source.text;
-    if (!at.valid() || at.end > text.size()) return;
-    size_t begin = at.begin;
-    while (begin > 0 && text[begin - 1] != '\n' && text[begin - 1] != '{') --begin;
-    begin = text.find('%', begin);
-    if (begin >= at.begin) return;
-    size_t end = ++begin;
-    while (end < at.begin && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) ++end;
-    s.statement = text.substr(begin, end - begin);
+    if (const std::string name = statementAt(m.source, m[o].loc); !name.empty()) s.statement = name.substr(1);
   }
 
   std::string locationText(SourceRange r) const {

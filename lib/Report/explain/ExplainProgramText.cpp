@@ -47,14 +47,25 @@ std::string neededBy(const ProgramCollective& c) {
 
 constexpr size_t kTopGroups = 8, kTopDecisions = 3; // for a large program, by default
 
+std::string valueText(const ProgramCollective& c) {
+  std::string out = (c.generated ? "in " : "") + c.value;
+  return c.moreValues == 0 ? out : out + " and " + std::to_string(c.moreValues) + " more";
+}
+
 Row rowOf(const ProgramCollective& c) {
   return {c.kind,
           axesText(c),
           c.price ? bytesText(c.price->bytesReceived) : "unknown",
           c.count ? std::to_string(*c.count) : "unknown",
           c.price ? timeText(c.price->seconds * static_cast<double>(c.count.value_or(1))) : "unknown",
-          c.value,
+          valueText(c),
           neededBy(c)};
+}
+
+// The range of the values' names.
+std::string groupValue(const ExplainGroup& g, const ProgramCollective& first) {
+  if (g.members.size() == 1) return valueText(first);
+  return (first.generated && !g.value.empty() ? "in " : "") + g.value;
 }
 
 // One row for all equal collectives, with their total cost.
@@ -65,7 +76,7 @@ Row rowOf(const ExplainGroup& g, const ProgramReport& r) {
   const bool known = first.count && first.price;
   row[3] = first.count ? std::to_string(g.total.count) : "unknown";
   row[4] = known ? timeText(g.total.seconds) : "unknown";
-  row[5] = g.value;
+  row[5] = groupValue(g, first);
   if (first.sources.size() <= 1) row[6] += " and " + std::to_string(g.members.size() - 1) + " more";
   return row;
 }
@@ -106,7 +117,7 @@ std::string changeText(const ProgramCollective& c, const ProgramReport& r, const
 
 std::string detailText(const ProgramCollective& c, const ProgramReport& r, size_t number) {
   std::string out = std::to_string(number) + ". " + c.kind + " over " + axesText(c) +
-                    (c.value.empty() ? "" : ": " + c.value) + "\n";
+                    (c.value.empty() ? "" : ": " + valueText(c)) + "\n";
   std::vector<std::string> said; // sources fused into one message may have the same reason
   for (const ProgramCollective::Source& s : c.sources) {
     std::string why = "  because " + s.why + "\n" + stepsText(s.chain, "    ");
@@ -117,23 +128,31 @@ std::string detailText(const ProgramCollective& c, const ProgramReport& r, size_
   return out + changeText(c, r, "  ");
 }
 
-// The two ends of a chain.
-std::vector<ExplainStep> endsOf(const std::vector<ExplainStep>& chain) {
-  return chain.size() <= 2 ? chain : std::vector<ExplainStep>{chain.front(), chain.back()};
+// The two ends of each chain.
+std::string endsText(const std::vector<ExplainStep>& chains, const std::string& indent) {
+  std::string out;
+  for (size_t begin = 0, end = 0; begin < chains.size(); begin = end) {
+    end = begin + 1;
+    while (end < chains.size() && !chains[end].first) ++end;
+    const size_t left = end - begin - std::min<size_t>(end - begin, 2);
+    out += stepsText({chains[begin]}, indent);
+    if (end - begin > 1) out += stepsText({chains[end - 1]}, indent);
+    if (left > 0)
+      out += indent + "(" + std::to_string(left) + (left == 1 ? " step" : " steps") + " between these two)\n";
+  }
+  return out;
 }
 
 std::string groupText(const ExplainGroup& g, const ProgramReport& r, size_t number) {
   const ProgramCollective& c = r.collectives[g.members[0]];
   std::string out = std::to_string(number) + ". " + c.kind + " over " + axesText(c);
   if (g.members.size() > 1) out += ", x" + std::to_string(g.members.size());
-  if (!g.value.empty()) out += ": " + g.value;
+  if (const std::string value = groupValue(g, c); !value.empty()) out += ": " + value;
   if (!g.layer.empty()) out += "  (" + g.layer + ")";
   out += "\n";
   if (!c.sources.empty()) {
     const ProgramCollective::Source& s = c.sources[0];
-    out += "  because " + s.why + "\n" + stepsText(endsOf(s.chain), "    ");
-    if (const size_t left = s.chain.size() - std::min<size_t>(s.chain.size(), 2); left > 0)
-      out += "    (" + std::to_string(left) + (left == 1 ? " step" : " steps") + " between these two)\n";
+    out += "  because " + s.why + "\n" + endsText(s.chain, "    ");
     if (c.sources.size() > 1)
       out += "  the same message serves " + std::to_string(c.sources.size() - 1) + " more\n";
   }
@@ -209,6 +228,8 @@ nlohmann::ordered_json json(const ProgramCollective& c) {
                       {"before", e.before},
                       {"after", e.after}});
   nlohmann::ordered_json out = {{"kind", c.kind}, {"axes", c.axes}, {"value", c.value}, {"group", c.group}};
+  if (c.generated) out["generated"] = true;
+  if (c.moreValues > 0) out["more_values"] = c.moreValues;
   out["bytes_received"] = c.price ? nlohmann::ordered_json(c.price->bytesReceived) : nullptr;
   out["count"] = orNull(c.count);
   out["seconds"] = c.price ? nlohmann::ordered_json(c.price->seconds) : nullptr;

@@ -43,7 +43,7 @@ std::string stepsText(const std::vector<ExplainStep>& chain, const std::string& 
 }
 
 static std::string reshardText(const ExplainReshard& r, const std::string& indent) {
-  std::string out = indent + r.value + ": " + r.from + " -> " + r.to + "\n";
+  std::string out = indent + r.value + ":" + (r.from.empty() ? "" : " " + r.from + " -> " + r.to) + "\n";
   if (r.steps.empty()) out += indent + "  no communication\n";
   for (const ExplainCollective& c : r.steps) {
     out += indent + "  " + c.kind + (c.axes.empty() ? "" : " over " + c.axes) + ": ";
@@ -57,7 +57,7 @@ static std::string reshardText(const ExplainReshard& r, const std::string& inden
 
 std::string decisionText(const ExplainDecision& d, const std::string& indent) {
   std::string out = indent + "'" + d.op + "'" + (d.location.empty() ? "" : " (" + d.location + ")") +
-                    " cannot run with the shardings of its tensors:\n";
+                    " needs other shardings than those of its tensors:\n";
   for (const FormChoice& c : d.choices) {
     out += indent + (c.taken ? "  it runs with " : "  instead of ") + c.shardings + ": ";
     out += c.moves.empty() ? "no communication\n"
@@ -68,7 +68,7 @@ std::string decisionText(const ExplainDecision& d, const std::string& indent) {
 }
 
 std::string explainText(const ExplainValue& v) {
-  std::string out = v.value + ": " + v.type + (v.sharding.empty() ? "" : " " + v.sharding);
+  std::string out = (v.generated ? "in " : "") + v.value + ": " + v.type + (v.sharding.empty() ? "" : " " + v.sharding);
   if (!v.location.empty()) out += "  (" + v.location + ")";
   out += "\n";
   for (size_t d = 0; d < v.dims.size(); ++d) {
@@ -76,8 +76,10 @@ std::string explainText(const ExplainValue& v) {
     out += v.dims[d].parts.empty() ? "unsharded\n" : "sharded along " + v.dims[d].parts + ":\n";
     out += stepsText(v.dims[d].chain, "    ");
   }
-  out += v.reshards.empty() ? "  no communication here\n" : "  communication:\n";
+  out += !v.reshards.empty() ? "  communication:\n" : v.made.empty() ? "  no communication here\n" : "";
   for (const ExplainReshard& r : v.reshards) out += reshardText(r, "    ");
+  if (!v.made.empty()) out += "  computed from values that are communicated:\n";
+  for (const ExplainReshard& r : v.made) out += reshardText(r, "    ");
   if (!v.decisions.empty()) out += "  choices:\n";
   for (const ExplainDecision& d : v.decisions) out += decisionText(d, "    ");
   return out;
@@ -143,6 +145,8 @@ std::string explainJson(const ExplainValue& v) {
     out["dims"].push_back({{"size", d.size}, {"axes", d.parts}, {"chain", chainJson(d.chain)}});
   out["reshards"] = nlohmann::ordered_json::array();
   for (const ExplainReshard& r : v.reshards) out["reshards"].push_back(reshardJson(r));
+  out["made_from"] = nlohmann::ordered_json::array();
+  for (const ExplainReshard& r : v.made) out["made_from"].push_back(reshardJson(r));
   out["decisions"] = decisionsJson(v.decisions);
   return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

@@ -1,7 +1,7 @@
 #pragma once
 // Explains one value's sharding or one reshard from propagate's reasons: the chain back to an annotation, and
 // the annotations' locations in the text.
-#include "dtc/IR/text/Naming.h"
+#include "dtc/IR/text/TextNames.h"
 #include "dtc/Passes/propagate/Propagate.h"
 #include "dtc/Support/Lines.h"
 
@@ -42,21 +42,25 @@ public:
   [[nodiscard]] ValueId source(ValueId) const;
   // The value that has the user's name: the reshard's result, if one was inserted after the value.
   [[nodiscard]] ValueId shown(ValueId) const;
-  // printValueName and lineColumn, cached for many calls.
-  [[nodiscard]] std::string name(ValueId v) const { return names_(v); }
+  // The name in the text (TextNames), as words of a report and as a name to look up.
+  [[nodiscard]] std::string name(ValueId v) const { return names_.shown(v); }
+  [[nodiscard]] std::string lookupName(ValueId v) const { return names_(v); }
+  [[nodiscard]] bool isGenerated(ValueId v) const { return names_.isGenerated(v); }
+  // lineColumn, cached for many calls.
   [[nodiscard]] LineCol at(uint32_t offset) const { return lines_.at(offset); }
   // The reason of a reshard inserted by propagate, or nullptr.
   [[nodiscard]] const ReshardReason* reshard(OpId) const;
-  // Why dim `dim` of the value is sharded, back to an annotation; empty if unsharded. At most 64 steps.
-  [[nodiscard]] std::vector<ReasonStep> chain(ValueId, uint16_t dim) const;
+  // Why dim `dim` of the value is sharded (along `axis`, if given), back to an annotation; empty if unsharded.
+  // At most 64 steps.
+  [[nodiscard]] std::vector<ReasonStep> chain(ValueId, uint16_t dim, const AxisRef* axis = nullptr) const;
   // The origins of the pending axes `axes` (all if empty) of `v`, through all ops, loops and branches that
   // pass pending values. In the order of discovery, each once.
   [[nodiscard]] std::vector<PendingOrigin> pendingOrigins(ValueId v, std::span<const AxisRef> axes) const;
   // The location of the annotation that ends a chain; of the annotated value if the text does not have it.
   [[nodiscard]] SourceRange annotationLocation(const ShardingReason&) const;
-  // Why there is something to reduce: the chain of the sharded operand dim of the op that left the value
-  // pending.
-  [[nodiscard]] std::vector<ReasonStep> pendingChain(const ReshardReason&) const;
+  // Why there is something to reduce along `axis`: the chain of the sharded operand dim of the op that left
+  // the value pending.
+  [[nodiscard]] std::vector<ReasonStep> pendingChain(const ReshardReason&, const AxisRef& axis) const;
   // Every annotation involved in the reshard, in the order of the text.
   [[nodiscard]] std::vector<AnnotationUse> annotations(const ReshardReason&) const;
   // Every annotation because of which an axis of `axes` (all if empty) shards one of the op's tensors.
@@ -65,8 +69,10 @@ public:
 private:
   using Uses = std::vector<AnnotationUse>;
   [[nodiscard]] uint32_t variable(ValueId) const;
-  [[nodiscard]] const ShardingReason* last(ValueId, uint16_t dim, const ShardingReason* before) const;
-  [[nodiscard]] uint16_t sourceDim(const ShardingReason&) const;
+  [[nodiscard]] bool shardsAlong(const ShardingReason&, const AxisRef* axis) const;
+  [[nodiscard]] const ShardingReason* last(ValueId, uint16_t dim, const AxisRef* axis,
+                                           const ShardingReason* before) const;
+  [[nodiscard]] uint16_t sourceDim(const ShardingReason&, const AxisRef* axis) const;
   [[nodiscard]] std::vector<ValueId> readFor(ValueId) const;
   [[nodiscard]] AnnotationUse annotation(const ShardingReason&) const;
   void addOrigin(const PendingOrigin&, std::span<const AxisRef> axes, Uses&) const;
@@ -76,7 +82,7 @@ private:
 
   const Module& m_;
   const PropagationReport& report_;
-  ValueNames names_;
+  TextNames names_;
   LineTable lines_;
   std::unordered_map<OpId, const ReshardReason*> reshards_;
   std::unordered_map<ValueId, OpId>

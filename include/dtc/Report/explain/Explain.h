@@ -4,6 +4,7 @@
 #include "dtc/Passes/propagate/Propagate.h"
 #include "dtc/Support/Result.h"
 #include <functional>
+#include <unordered_map>
 
 namespace dtc {
 
@@ -15,6 +16,8 @@ struct ExplainStep {
   std::string via;      // the op that carried it, or "" at an annotation
   std::string factor;   // of that op's rule
   std::string location; // "mlp.dt:9:8"
+  std::string axis;     // "tp": of the collective that the chain explains; "" for a chain of a dim
+  bool first = false;   // of its chain
   enum Kind : uint8_t { Annotation, ResultAnnotation, Through, Boundary, Cheapest, ByPrice } kind = Through;
   double secondsBefore = 0, secondsAfter = 0; // ByPrice
 };
@@ -44,19 +47,35 @@ struct ExplainReshard {
   std::string cause, causeLocation; // the op whose result it reshards
   std::string needs, needsLocation; // the op that requires it, or ""
   std::string why;                  // a sentence
-  std::vector<ExplainStep> chain;   // why the reduced or gathered axis shards that op
+  std::vector<ExplainStep> chain;   // why the reduced axes shard that op: one chain for each axis
   std::vector<ExplainCollective> steps;
 };
 
 struct ExplainValue {
   std::string value, type, sharding, location;
   std::vector<ExplainDim> dims;
-  std::vector<ExplainReshard> reshards;   // that produce this value, and those that its users require
+  bool generated = false; // not in the text; `value` is the statement that it was generated for
+  std::vector<ExplainReshard> reshards; // that produce this value, and those that its users require
+  // The collectives of the ops that compute this value, where it has none itself: the nearest ones.
+  std::vector<ExplainReshard> made;
   std::vector<ExplainDecision> decisions; // of the defining op, and of users that require a reshard
 };
 
+// A value as a user names it.
+struct ValueQuery {
+  std::string name;                   // "%y"
+  std::vector<SourceRange> locations; // of values of functions that are inlined
+};
+// The values that are meant, without reshards of them: those with this name in the text; otherwise the results
+// of functions with it; otherwise the last value that was generated for that statement.
+[[nodiscard]] std::vector<ValueId> valuesOf(const Module& m, const PropagationReport&, const ValueQuery&);
+
+// By op: its collectives, for ops that communicate themselves.
+using OpCollectives = std::unordered_map<OpId, std::vector<ExplainCollective>>;
+
 // `m` has been propagated and `report` is the result of that pass; `v` is a value of it.
-[[nodiscard]] ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v);
+[[nodiscard]] ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v,
+                                        const OpCollectives& = {});
 // Every reshard of the program, in program order.
 [[nodiscard]] std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report);
 // Why dim `dim` of `v` is sharded, back to an annotation. Caches: for many queries about one unchanged

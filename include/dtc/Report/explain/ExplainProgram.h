@@ -19,7 +19,9 @@ struct AnnotationEdit {
 struct ProgramCollective {
   std::string kind;              // "all_reduce"
   std::vector<std::string> axes; // major to minor
-  std::string value;             // "%y"
+  std::string value;             // "%y": in the text, as valuesOf accepts it
+  bool generated = false;        // the text lacks the value; `value` is the statement that it was generated for
+  size_t moreValues = 0;         // of a bucket
   std::optional<int64_t>
       // executions in one call of the function; nothing where iteration counts are not known before the run
       count;
@@ -101,6 +103,9 @@ struct ExplainOptions {
   int64_t work = 100000; // ops propagated to try changes, at most
   Progress progress;     // called for each collective that is searched; may be empty
 };
+
+// The collectives of ops that communicate themselves.
+[[nodiscard]] OpCollectives opCollectives(const CollectiveTrace&);
 
 // `prepared` is the input of propagate; the trace belongs to it.
 [[nodiscard]] ProgramReport explainCollectives(const Module& prepared, CollectiveTrace& trace,

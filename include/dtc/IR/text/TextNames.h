@@ -1,0 +1,39 @@
+#pragma once
+// The names that values of a lowered program have in the text that the user has.
+#include "dtc/IR/text/Naming.h"
+#include <optional>
+
+namespace dtc {
+
+// Passes insert values, after which the printer's numbers differ from those of the text. Reports name a value
+// by the text at its location; a value that the text lacks, by the statement that it was generated for.
+class TextNames {
+public:
+  // `m` must not change while this object is used.
+  explicit TextNames(const Module& m) : m_(m), names_(m) {}
+
+  // "%y"; "@f:%3" for an unnamed value of a function that was inlined; "%y" for a value generated for %y.
+  [[nodiscard]] std::string operator()(ValueId) const;
+  // The value is not in the text: its name is that of the statement that it was generated for.
+  [[nodiscard]] bool isGenerated(ValueId) const;
+  // The same as words of a report: "%y", "in %y".
+  [[nodiscard]] std::string shown(ValueId v) const { return (isGenerated(v) ? "in " : "") + (*this)(v); }
+
+private:
+  [[nodiscard]] std::string written(ValueId) const;
+  [[nodiscard]] std::string statement(ValueId) const;
+  [[nodiscard]] std::string qualified(const std::string& name, const std::string& own, ValueId,
+                                      uint32_t at) const;
+  [[nodiscard]] std::string functionAt(uint32_t offset) const;
+
+  const Module& m_;
+  ValueNames names_;
+  mutable std::optional<std::vector<std::pair<size_t, std::string>>> functions_; // by begin, made on first use
+};
+
+// The name written in the text at `at`, with its '%'; "" if there is none.
+[[nodiscard]] std::string nameAt(const SourceText&, SourceRange at);
+// The first name of the statement whose op is written at `op`, with its '%'; "" if there is none.
+[[nodiscard]] std::string statementAt(const SourceText&, SourceRange op);
+
+} // namespace dtc
