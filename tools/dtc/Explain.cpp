@@ -69,7 +69,10 @@ std::string textName(const Module& m, FuncId f, const std::string& name) {
     if (means(a.attrs)) return printValueName(m, a.value);
   for (const FuncResult& r : m[f].results)
     if (means(r.attrs) && r.label.valid()) return "%" + std::string(m.strings[r.label]);
-  return name;
+  std::string plain = name; // "a.weight" is imported as "a_weight"
+  for (char& c : plain)
+    if (c == '.') c = '_';
+  return valuesNamed(m, f, plain).empty() ? name : plain;
 }
 
 Status chosenPolicy(const ExplainFlags& o, PropagateOptions& options) {
@@ -107,19 +110,19 @@ NamedValue namedValue(std::string text) {
 // Explains the value in the lowered `entry`, which may be the caller of the function `f` that has the value.
 Result<int> explainValueOf(Environment& env, const ExplainFlags& o, const Module& written, FuncId entry,
                            FuncId f, const NamedValue& value, const PropagateOptions& options) {
-  Module m = written;
   Diagnostics diags;
   ValueQuery query{value.name, {}};
   if (f != entry) {
     query.name = value.scope + ":" + value.name;
-    for (ValueId v : valuesNamed(m, f, value.name)) query.locations.push_back(m[v].loc);
+    for (ValueId v : valuesNamed(written, f, value.name)) query.locations.push_back(written[v].loc);
   } else {
-    query.name = textName(m, f, value.name);
+    query.name = textName(written, f, value.name);
   }
-  const bool ok = prepare(m, entry, diags);
-  if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
-  auto trace = traceCollectives(m, options, {}, diags);
-  if (int failed = env.report(diags, m.source); failed || !trace) return kExitInput;
+  Session session(written, entry);
+  const bool ok = session.lower(Stage::Closed, diags).ok();
+  if (int failed = env.report(diags, written.source); failed || !ok) return kExitInput;
+  auto trace = traceCollectives(session.module(), options, {}, diags);
+  if (int failed = env.report(diags, written.source); failed || !trace) return kExitInput;
   const std::vector<ValueId> values = valuesOf(trace->propagated, trace->report, query);
   if (values.empty() && f != entry) return explainValueOf(env, o, written, f, f, value, options);
   if (values.empty()) return inputError(noSuchValue(written, f, value.name));

@@ -184,7 +184,13 @@ void ChangeSearch::search(const TracedCollective& c, ProgramCollective& out) {
   std::vector<Edits> single, all;
   if (!c.sources.empty()) candidates(c, single);
   if (single.empty()) {
-    out.noChange = "no annotation causes it";
+    const bool annotated = std::ranges::any_of(out.sources, [](const ProgramCollective::Source& s) {
+      return std::ranges::any_of(s.chain, [](const ExplainStep& step) {
+        return step.kind == ExplainStep::Annotation || step.kind == ExplainStep::ResultAnnotation;
+      });
+    });
+    out.noChange = annotated ? "the text has no sharding at that place that could be changed"
+                             : "no annotation causes it";
     return;
   }
   if (best(c, single, out)) return;

@@ -149,6 +149,7 @@ private:
   static void add(SummaryRow& row, const ProgramCollective& c) {
     const int64_t n = c.count.value_or(1);
     row.count += n;
+    if (!c.price) row.unknown = true;
     if (!c.price) return;
     row.bytes += static_cast<double>(n) * static_cast<double>(c.price->bytesReceived);
     row.seconds += static_cast<double>(n) * c.price->seconds;

@@ -88,20 +88,26 @@ std::string summaryTable(const char* head, const std::vector<SummaryRow>& summar
   for (const SummaryRow& s : summary) {
     std::string count = std::to_string(s.count);
     if (s.layers > 1) count += ", " + std::to_string(s.count / static_cast<int64_t>(s.layers)) + " a layer";
-    rows.push_back({s.label, count, bytesOf(s), timeText(s.seconds)});
+    if (s.unknown && s.seconds == 0)
+      rows.push_back({s.label, count, "unknown", "unknown"});
+    else
+      rows.push_back({s.label, count, bytesOf(s), timeText(s.seconds)});
   }
   return table(rows) + "\n";
 }
 
 std::string totalText(const ProgramReport& r) {
   return std::to_string(r.collectives.size()) +
-         (r.collectives.size() == 1 ? " collective, " : " collectives, ") + bytesText(r.bytesReceived) +
-         " received per device, " + timeText(r.commSeconds) + " on the nominal machine; computation " +
-         timeText(r.computeSeconds) + "\n";
+         (r.collectives.size() == 1 ? " collective, " : " collectives, ") +
+         (r.complete || r.commSeconds > 0 ? bytesText(r.bytesReceived) + " received per device, " +
+                                                timeText(r.commSeconds) + " on the nominal machine"
+                                          : "unknown bytes and time") +
+         "; computation " + (r.complete || r.computeSeconds > 0 ? timeText(r.computeSeconds) : "unknown") +
+         "\n";
 }
 
 std::string unknownText(const ProgramReport& r) {
-  return r.complete ? "" : "sizes and iteration counts unknown before the run are not in these sums\n";
+  return r.complete ? "" : "sizes and iteration counts unknown before the run are not in these sums; --dim NAME=N gives a size\n";
 }
 
 std::string changeText(const ProgramCollective& c, const ProgramReport& r, const std::string& indent) {
@@ -184,7 +190,8 @@ std::string decisionsText(const std::vector<ExplainDecision>& decisions, size_t 
   if (kinds.empty()) return "";
   std::ranges::sort(kinds, {}, [](const Kind& k) { return std::pair(-k.seconds, k.index); });
   std::string out =
-      std::to_string(decisions.size()) + " ops could not run with the shardings of their tensors";
+      std::to_string(decisions.size()) + (decisions.size() == 1 ? " op needs" : " ops need") +
+      " other shardings than those of " + (decisions.size() == 1 ? "its" : "their") + " tensors";
   if (kinds.size() > top) out += "; of " + std::to_string(kinds.size()) + " kinds the costliest";
   out += ":\n";
   for (size_t i = 0; i < std::min(top, kinds.size()); ++i) {

@@ -49,6 +49,7 @@ struct SummaryRow {
   double bytes = 0;   // received per device
   double seconds = 0; // on the nominal machine, without overlap
   size_t layers = 1;  // the number of layers of the label
+  bool unknown = false; // the size of a message is unknown, and not in the sums
 };
 
 // Collectives that are equal except for their layer.
