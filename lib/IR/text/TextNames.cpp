@@ -41,7 +41,8 @@ std::string TextNames::functionAt(uint32_t offset) const {
       if (std::string name = wordAt(text, open); !name.empty()) functions_->emplace_back(at, name.substr(1));
     }
   }
-  const auto after = std::ranges::upper_bound(*functions_, offset, {}, &std::pair<size_t, std::string>::first);
+  const auto after =
+      std::ranges::upper_bound(*functions_, offset, {}, &std::pair<size_t, std::string>::first);
   return after == functions_->begin() ? "" : std::prev(after)->second;
 }
 

@@ -101,9 +101,8 @@ private:
       s.location = byCause ? r.causeLocation : r.needsLocation;
       s.why = r.why;
       std::ranges::copy_if(r.chain, std::back_inserter(s.chain), [&](const ExplainStep& step) {
-        return std::ranges::any_of(collectiveAxes(t_.local, c.op), [&](const AxisRef& a) {
-          return t_.local.strings[a.name] == step.axis;
-        });
+        return std::ranges::any_of(collectiveAxes(t_.local, c.op),
+                                   [&](const AxisRef& a) { return t_.local.strings[a.name] == step.axis; });
       });
       const ReshardReason& reason = t_.report.reshards[it->second];
       const OpId op = byCause ? reason.cause : reason.needs;

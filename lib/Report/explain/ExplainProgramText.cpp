@@ -107,7 +107,9 @@ std::string totalText(const ProgramReport& r) {
 }
 
 std::string unknownText(const ProgramReport& r) {
-  return r.complete ? "" : "sizes and iteration counts unknown before the run are not in these sums; --dim NAME=N gives a size\n";
+  return r.complete ? ""
+                    : "sizes and iteration counts unknown before the run are not in these sums; --dim NAME=N "
+                      "gives a size\n";
 }
 
 std::string changeText(const ProgramCollective& c, const ProgramReport& r, const std::string& indent) {
@@ -189,9 +191,9 @@ std::string decisionsText(const std::vector<ExplainDecision>& decisions, size_t 
   }
   if (kinds.empty()) return "";
   std::ranges::sort(kinds, {}, [](const Kind& k) { return std::pair(-k.seconds, k.index); });
-  std::string out =
-      std::to_string(decisions.size()) + (decisions.size() == 1 ? " op needs" : " ops need") +
-      " other shardings than those of " + (decisions.size() == 1 ? "its" : "their") + " tensors";
+  std::string out = std::to_string(decisions.size()) + (decisions.size() == 1 ? " op needs" : " ops need") +
+                    " other shardings than those of " + (decisions.size() == 1 ? "its" : "their") +
+                    " tensors";
   if (kinds.size() > top) out += "; of " + std::to_string(kinds.size()) + " kinds the costliest";
   out += ":\n";
   for (size_t i = 0; i < std::min(top, kinds.size()); ++i) {

@@ -68,7 +68,8 @@ std::string decisionText(const ExplainDecision& d, const std::string& indent) {
 }
 
 std::string explainText(const ExplainValue& v) {
-  std::string out = (v.generated ? "in " : "") + v.value + ": " + v.type + (v.sharding.empty() ? "" : " " + v.sharding);
+  std::string out =
+      (v.generated ? "in " : "") + v.value + ": " + v.type + (v.sharding.empty() ? "" : " " + v.sharding);
   if (!v.location.empty()) out += "  (" + v.location + ")";
   out += "\n";
   for (size_t d = 0; d < v.dims.size(); ++d) {

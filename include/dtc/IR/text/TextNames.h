@@ -28,7 +28,8 @@ private:
 
   const Module& m_;
   ValueNames names_;
-  mutable std::optional<std::vector<std::pair<size_t, std::string>>> functions_; // by begin, made on first use
+  mutable std::optional<std::vector<std::pair<size_t, std::string>>>
+      functions_; // by begin, made on first use
 };
 
 // The name written in the text at `at`, with its '%'; "" if there is none.

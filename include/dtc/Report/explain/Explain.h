@@ -54,7 +54,7 @@ struct ExplainReshard {
 struct ExplainValue {
   std::string value, type, sharding, location;
   std::vector<ExplainDim> dims;
-  bool generated = false; // not in the text; `value` is the statement that it was generated for
+  bool generated = false;               // not in the text; `value` is the statement that it was generated for
   std::vector<ExplainReshard> reshards; // that produce this value, and those that its users require
   // The collectives of the ops that compute this value, where it has none itself: the nearest ones.
   std::vector<ExplainReshard> made;

@@ -20,8 +20,8 @@ struct ProgramCollective {
   std::string kind;              // "all_reduce"
   std::vector<std::string> axes; // major to minor
   std::string value;             // "%y": in the text, as valuesOf accepts it
-  bool generated = false;        // the text lacks the value; `value` is the statement that it was generated for
-  size_t moreValues = 0;         // of a bucket
+  bool generated = false; // the text lacks the value; `value` is the statement that it was generated for
+  size_t moreValues = 0;  // of a bucket
   std::optional<int64_t>
       // executions in one call of the function; nothing where iteration counts are not known before the run
       count;
@@ -44,11 +44,11 @@ struct ProgramCollective {
 
 // Messages of one kind, over one run.
 struct SummaryRow {
-  std::string label;  // "tp", "all_reduce", "blocks_{0..125}"
-  int64_t count = 0;  // executions: multiplied by the iteration counts of enclosing loops
-  double bytes = 0;   // received per device
-  double seconds = 0; // on the nominal machine, without overlap
-  size_t layers = 1;  // the number of layers of the label
+  std::string label;    // "tp", "all_reduce", "blocks_{0..125}"
+  int64_t count = 0;    // executions: multiplied by the iteration counts of enclosing loops
+  double bytes = 0;     // received per device
+  double seconds = 0;   // on the nominal machine, without overlap
+  size_t layers = 1;    // the number of layers of the label
   bool unknown = false; // the size of a message is unknown, and not in the sums
 };
 
