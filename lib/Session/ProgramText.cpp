@@ -215,6 +215,7 @@ StandardPipelineOptions LoweringFlags::pipeline(std::string target) const {
           .target = std::move(target),
           .libraryGelu = libraryGelu,
           .strictNonFinite = strictNonFinite,
+          .wholeAxisResults = wholeAxisResults,
           .overlap = !noOverlap};
 }
 

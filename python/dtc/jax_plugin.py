@@ -15,6 +15,9 @@ import weakref
 
 NAME = "dtc"
 
+# Below that of JAX's CPU platform, 0: installing the package does not change a program's default platform.
+PRIORITY = -100
+
 
 def library_path():
     """The plugin's file: as given, beside this module, or in a build tree."""
@@ -251,7 +254,7 @@ def initialize():
     from jax._src import xla_bridge
 
     path = library_path()
-    xla_bridge.register_plugin(NAME, priority=500, library_path=path)
+    xla_bridge.register_plugin(NAME, priority=PRIORITY, library_path=path)
     _allow_donation()
     _lower_like_cpu()
     _layouts_are_row_major()

@@ -18,7 +18,7 @@ std::string exported(const std::string& text, const std::string& name) {
   if (!loadText({name, text}, {}, m, diags)) return {};
   auto entry = entryOf(m, "");
   if (!entry) return {};
-  Session session(std::move(m), *entry, LoweringFlags().pipeline());
+  Session session(std::move(m), *entry, LoweringFlags{.wholeAxisResults = true}.pipeline());
   if (!session.lower(Stage::Local, diags)) return {};
   return exportStablehlo(session.module(), diags, session.entry());
 }

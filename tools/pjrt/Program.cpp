@@ -75,6 +75,7 @@ bool PjrtProgram::compile(std::string text, int64_t numPartitions, const std::st
   }
   CompileOptions options;
   options.backend.name = backend;
+  options.lowering.wholeAxisResults = true;
   program_ = CompiledProgram::compile(source, options, std::move(machine), error);
   return program_ && describe(error);
 }
@@ -92,14 +93,18 @@ std::string PjrtProgram::shardingOf(ShardingId id) const {
   return opSharding(m.shardings[id], m.shardings.meshOf(id));
 }
 
-// Shards of one size, each an interval per dim.
+// Shards of one size, each an interval per dim, along whole axes.
 bool PjrtProgram::fitsJax(size_t i, bool argument, ShardingId shards) const {
   const auto shape = [&](int64_t c) {
     return argument ? program_->argumentShape(i, c) : program_->resultShape(i, c);
   };
   for (int64_t c = 1; c < program_->mesh().numDevices; ++c)
     if (!std::ranges::equal(shape(0), shape(c))) return false;
-  return !shards || std::ranges::none_of(program_->module().shardings[shards].dims, &DimSharding::strided);
+  if (!shards) return true;
+  const auto fits = [](const DimSharding& d) {
+    return std::ranges::all_of(d.parts, [](const DimPart& p) { return p.isAxis() && p.axis.isFullAxis(); });
+  };
+  return std::ranges::all_of(program_->module().shardings[shards].dims, fits);
 }
 
 bool PjrtProgram::describe(const std::vector<HloTensor>& declared, bool arguments,

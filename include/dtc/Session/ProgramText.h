@@ -54,6 +54,7 @@ struct LoweringFlags {
   std::string policy, reduceDType, reductionOrder = "any";
   bool libraryGelu = false;
   bool strictNonFinite = false, noOverlap = false;
+  bool wholeAxisResults = false; // of JAX, whose shardings have no sub-axes and no shards of different sizes
   friend bool operator==(const LoweringFlags&, const LoweringFlags&) = default;
   [[nodiscard]] StandardPipelineOptions pipeline(std::string target = "cpu") const;
 };

@@ -39,7 +39,8 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     if (options.libraryGelu) set("gelu", "library");
     if (options.optLevel == 0) set("parts", "false");
     if (!options.overlap) set("overlap", "false");
-    if (options.resultsApart) set("results", "apart");
+    if (options.resultsApart && name == "plan-memory") set("results", "apart");
+    if (options.wholeAxisResults && name == "propagate") set("results", "whole-axes");
     set("policy", options.policy);
     set("reduce-dtype", options.reduceDType);
     if (options.strictNonFinite) set("strict-nonfinite", "true");

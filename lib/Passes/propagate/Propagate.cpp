@@ -71,6 +71,32 @@ static void tieCarried(PropagationState& state) {
       state.resultVars[f.index][result] = state.varOf[state.m[f].args[argument].value.index];
 }
 
+// The first parts of a dim, as long as they are whole axes whose devices have shards of one size.
+static void keepWholeAxes(DimSharding& sharding, const Mesh& mesh, Dim size) {
+  int64_t devices = 1;
+  size_t kept = 0;
+  for (const DimPart& p : sharding.parts) {
+    if (!p.isAxis() || !p.axis.isFullAxis()) break;
+    devices *= mesh.axisSize(p.axis);
+    if (!size.isStatic() || size.value() % devices != 0) break;
+    ++kept;
+  }
+  while (sharding.parts.size() > kept) sharding.parts.pop_back();
+}
+
+// As Shardy does for JAX, whose shardings have neither sub-axes nor shards of different sizes. The returned value
+// keeps its sharding, and is resharded after its other uses. Carried results keep that of their argument.
+static void keepWholeAxesOfResults(PropagationState& state) {
+  for (FuncId f : state.m.order)
+    for (size_t r = 0; r < state.resultVars[f.index].size(); ++r) {
+      const VarId v = state.resultVars[f.index][r];
+      const Type& type = state.m.types[state.m[f].results[r].type];
+      if (!state.vars[v].isResult) continue;
+      for (size_t d = 0; d < type.dims.size(); ++d)
+        keepWholeAxes(state.vars[v].dims[d], state.mesh(v), type.dims[d]);
+    }
+}
+
 static bool solve(Module& m, Diagnostics& diags, PropagationReport* report, const PropagateOptions& options) {
   PropagationReport unused;
   if (!refuseLeftovers(m, diags)) return false;
@@ -81,6 +107,7 @@ static bool solve(Module& m, Diagnostics& diags, PropagationReport* report, cons
   if (!state.build()) return false;
   if (!solveShardings(state, options)) return false;
   tieCarried(state);
+  if (options.wholeAxisResults) keepWholeAxesOfResults(state);
   state.report.variable = state.varOf;
   std::vector<OpForm> forms = chooseForms(state, options, report != nullptr);
   PendingDecision decision = decidePending(
@@ -159,6 +186,7 @@ bool propagatePass(Module& m, const PassOptions& options, Diagnostics& diags) {
   PropagateOptions chosen;
   chosen.reduceDType = options.dtype("reduce-dtype");
   if (options.flag("strict-nonfinite", false)) chosen.nonFinite = NonFinite::Strict;
+  chosen.wholeAxisResults = options.word("results", "any") == "whole-axes";
   chosen.policy = *parsePolicy(options.word("policy", "shardy"));
   return propagate(m, diags, nullptr, chosen);
 }

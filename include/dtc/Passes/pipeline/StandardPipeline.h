@@ -20,6 +20,7 @@ struct StandardPipelineOptions {
   std::string target = "cpu";       // split's (Target.h)
   bool libraryGelu = false;         // fuse's
   bool strictNonFinite = false;     // propagate's
+  bool wholeAxisResults = false;    // propagate's
   bool overlap = true;              // schedule's
   bool resultsApart = false;        // plan-memory's
 };

@@ -28,6 +28,7 @@ struct PropagateOptions {
   NominalMachine machine;                    // of Cost
   std::optional<DType> reduceDType;          // a sum may move past a convert to this narrower dtype only
   NonFinite nonFinite = NonFinite::Promised; // which rows let pending values through
+  bool wholeAxisResults = false;             // results of functions are sharded evenly and by whole axes only
 };
 
 // Why a dim of a value is sharded: propagated from `from` through factor `factor` of op `via`, or annotated.
