@@ -249,12 +249,24 @@ def _keep_cpu():
         xla_bridge.expand_platform_alias = expand
 
 
+def _quiet_unless_asked_for():
+    """JAX initializes every platform if none is chosen: dtc then neither warns nor fails."""
+    import dataclasses
+
+    from jax._src import xla_bridge
+
+    registered = getattr(xla_bridge, "_backend_factories", {}).get(NAME)
+    if dataclasses.is_dataclass(registered) and not xla_bridge.config.jax_platforms.value:
+        xla_bridge._backend_factories[NAME] = dataclasses.replace(registered, experimental=False, fail_quietly=True)
+
+
 def initialize():
     """Registers the plugin with JAX."""
     from jax._src import xla_bridge
 
     path = library_path()
     xla_bridge.register_plugin(NAME, priority=PRIORITY, library_path=path)
+    _quiet_unless_asked_for()
     _allow_donation()
     _lower_like_cpu()
     _layouts_are_row_major()

@@ -25,9 +25,9 @@ assert jax.devices()[0].platform == "dtc"
 
 @unittest.skipUnless(importlib.util.find_spec("jax"), "JAX is not installed")
 class Callbacks(unittest.TestCase):
-    def check(self, program, printed, devices=1):
-        begin = BEGIN.format(package=str(ROOT / "python" / "dtc"))
-        environment = dict(os.environ, JAX_PLATFORMS="dtc", DTC_NUM_DEVICES=str(devices))
+    def check(self, program, printed, devices=1, begin=BEGIN, platforms="dtc"):
+        begin = begin.format(package=str(ROOT / "python" / "dtc"))
+        environment = dict(os.environ, JAX_PLATFORMS=platforms, DTC_NUM_DEVICES=str(devices))
         ran = subprocess.run([sys.executable, "-c", begin + textwrap.dedent(program)], env=environment, timeout=300,
                              capture_output=True, text=True)
         self.assertEqual(ran.returncode, 0, ran.stderr)
@@ -114,6 +114,29 @@ class Callbacks(unittest.TestCase):
                 print(jax.jit(jax.shard_map(call, in_specs=P("d"), out_specs=P("d")))(a).tolist())
                 print(jax.sharding.get_abstract_mesh().axis_names)
             """, "[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] ('d',)", devices=2)
+
+    def test_whole_axes_of_results(self):
+        self.check("""
+            from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
+            one = Mesh(np.array(jax.devices()[::-1]), ("a",))
+            two = jax.make_mesh((2, 4), ("dp", "tp"), axis_types=(AxisType.Auto,) * 2)
+            def show(mesh, spec, shape, f):
+                v = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+                y = f(jax.device_put(v, NamedSharding(mesh, spec)))
+                print(y.sharding.mesh == mesh, *y.sharding.spec, np.array_equal(y, f(v)))
+            show(one, P("a"), (16, 4), lambda v: v.reshape(4, 16))
+            show(one, P("a"), (16, 4), jax.jit(lambda v: v.reshape(8, 8).T * 2))
+            show(one, P("a"), (16, 4), jax.grad(lambda v: (v.reshape(4, 16) ** 2).sum()))
+            show(two, P("dp", None, "tp"), (8, 12, 32), jax.jit(lambda v: v.reshape(8, 12, 2, 16)))
+            show(two, P(("dp", "tp")), (16, 4), jax.jit(lambda v: v.reshape(2, 32)))
+            show(two, P(("tp", "dp")), (16, 4), jax.jit(lambda v: v.reshape(4, 16)))
+            """, "True True True None a True True True True dp True True dp tp True True tp dp True", devices=8)
+
+    def test_platform_is_not_the_default(self):
+        self.check("""
+            print(jax.devices()[0].platform, jax.jit(jnp.sin)(1.0).device.platform, jax.devices("dtc")[0].platform)
+            print(jax.jit(lambda v: v + 1)(jax.device_put(1.0, jax.devices("dtc")[0])))
+            """, "cpu cpu dtc 2.0", begin=BEGIN[:BEGIN.index("x =")], platforms="")
 
     def test_token(self):
         self.check("""
