@@ -13,15 +13,17 @@ static bool checkMask(const OpQuery& q, const AttentionShape& a) {
   if (!hasAttentionMask(q)) return true;
   const size_t operand = attentionOperands(q);
   const Type mask = q.type(operand);
-  if (mask.dtype != DType::Bool && mask.dtype != q.type(0).dtype)
-    return reportShape(q, "takes a mask of bool or of the dtype of q");
+  const DType own = q.type(0).dtype, wide = accumulationType(own);
+  if (mask.dtype != DType::Bool && mask.dtype != own && mask.dtype != wide)
+    return reportShape(q, std::string("takes a mask of bool or of the dtype of q") +
+                              (own == wide ? "" : ", or of f32"));
   const Dim full[] = {a.batch, a.heads, a.s, a.t};
   if (mask.rank() > 4) return reportRank(q, operand, "at most 4");
   for (size_t k = 0; k < mask.rank(); ++k) {
-    Dim own = mask.dims[k], want = full[4 - mask.rank() + k];
-    if (!isOneDim(own) && !(own == want))
+    Dim size = mask.dims[k], want = full[4 - mask.rank() + k];
+    if (!isOneDim(size) && !(size == want))
       return reportShape(q, "needs a mask that broadcasts against [batch, heads, seq, seq]: dim " +
-                                std::to_string(k) + " is " + dimText(q, own) + ", not " + dimText(q, want));
+                                std::to_string(k) + " is " + dimText(q, size) + ", not " + dimText(q, want));
   }
   return true;
 }

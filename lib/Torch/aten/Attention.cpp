@@ -30,25 +30,15 @@ Expr withFourDims(ImportContext& c, Expr mask, Expr q) {
                    {q.dims().at(0), q.dims().at(1), mask.dims().at(mask.rank() - 2), mask.dims().back()});
 }
 
-double largestFinite(DType d) {
-  if (d == DType::F16) return 65504;
-  return d == DType::BF16 ? 0x1.FEp127 : std::numeric_limits<float>::max();
-}
-
-// An additive mask in the dtype of the queries. Finite elements stay finite: one of the lowest f32 hides a key
-// only from queries that see another one, and -inf hides it from all.
+// An additive mask: in the accumulation dtype of the queries where it is wider than they are, as PyTorch adds it.
 Expr addedMask(Expr mask, DType d) {
-  const bool narrows = isFloat(mask.dtype()) && dtypeBytes(d) <= 2 && mask.dtype() != d;
-  if (!narrows) return mask.as(d);
-  const double most = largestFinite(d), least = std::max(-most, -largestFinite(mask.dtype()));
-  const Expr hides = ops::eq(mask, mask.literal(-std::numeric_limits<double>::infinity()));
-  return ops::select(hides, mask, ops::max(mask, mask.literal(least))).as(d);
+  return mask.as(dtypeBytes(mask.dtype()) > dtypeBytes(d) ? accumulationType(d) : d);
 }
 
 // The mask of attention. PyTorch returns 0 for queries whose keys are all masked, dtc's attention NaN: here
 // they attend to all keys, so that gradients are finite, and their results and cotangents are set to 0.
 struct AttentionMask {
-  Expr keys; // bool, or added to the scores in the dtype of the queries
+  Expr keys; // bool, or added to the scores
   Expr some; // whether a query has an unmasked key; neither is valid without a mask
 
   [[nodiscard]] Expr seen(Expr y) const {
