@@ -211,6 +211,9 @@ DTC_API dtc_status dtc_run(dtc_executable* executable, const dtc_run_arguments* 
  * DTC_SKIP for those. */
 DTC_API dtc_status dtc_bind_file(dtc_executable* executable, const char* path, int32_t* bound,
                                  dtc_error** error);
+/* Whether a file has a program and, in its file, the weights that are arguments of it: a .pt2 or .onnx file or a package,
+ * whatever it is called. dtc_bind_file then reads them. */
+DTC_API int32_t dtc_file_has_weights(const char* path);
 /* Whether an argument has a value that the next run may skip (DTC_SKIP): one that was kept or carried over, of a bound file,
  * or a weight in the package that was loaded. */
 DTC_API int32_t dtc_argument_is_set(dtc_executable* executable, size_t index);

@@ -34,12 +34,6 @@ bool isSafetensors(std::string_view content) {
   return length <= content.size() - 8;
 }
 
-// A field of an ONNX model: ir_version, then its producer's name or its graph.
-bool isOnnx(std::string_view content) {
-  if (content.size() < 4 || content[0] != '\x08' || static_cast<unsigned char>(content[1]) > 64) return false;
-  return content[2] == '\x12' || content[2] == '\x1a' || content[2] == '\x3a' || content[2] == '\x42';
-}
-
 bool startsWithAny(std::string_view content, std::initializer_list<std::string_view> heads) {
   return std::any_of(heads.begin(), heads.end(), [&](std::string_view h) { return content.starts_with(h); });
 }
@@ -61,7 +55,6 @@ std::string binaryFormat(std::string_view content) {
   if (startsWithAny(content, {"\xff\xfe"sv, "\xfe\xff"sv})) return "text in UTF-16: dtc reads UTF-8";
   if (content.substr(0, 1u << 16).find(kBytecode) != std::string_view::npos)
     return std::string("a file with MLIR bytecode in it: ") + kPrintIt;
-  if (isOnnx(content)) return "an ONNX model, which dtc does not read: lower the program to StableHLO text";
   // Text contains no zero bytes, and no control characters except blanks.
   const std::string_view head = content.substr(0, 512);
   if (std::any_of(head.begin(), head.end(), [](char c) { return static_cast<unsigned char>(c) < 9; }))

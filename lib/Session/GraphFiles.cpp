@@ -37,11 +37,11 @@ const GraphFormat* graphFormatOfBytes(std::string_view bytes) {
   return formatOf("", bytes.substr(0, static_cast<size_t>(kHead)));
 }
 
-static Status knowsSizes(const ImportedProgram& p, const ReadOptions& options) {
+static Status knowsSizes(const ImportedProgram& p, const std::string& path, const ReadOptions& options) {
   const std::vector<std::string_view> known(p.symbols.begin(), p.symbols.end());
   for (const auto& [name, size] : options.sizes)
     if (std::ranges::find(known, name) == known.end())
-      return usageError("--dim: unknown symbolic size '" + name + "'" +
+      return usageError(quotedPath(path) + ": --dim: unknown symbolic size '" + name + "'" +
                         suggestion(Vocabulary::Choice, name, known));
   return Ok{};
 }
@@ -53,9 +53,13 @@ Result<ImportedProgram> importGraph(const GraphFormat& format, InputFile file, c
     DTC_TRY(auto value, readNpy(bound));
     wanted.bindings.emplace_back(name, std::move(value));
   }
+  const std::string path = file.path();
   DTC_TRY(auto imported, format.import(std::move(file), standardOps(), wanted, diags));
   if (report) return imported;
-  if (Status s = knowsSizes(imported, options); !s) return s.error();
+  if (Status s = knowsSizes(imported, path, options); !s) {
+    diags = Diagnostics(); // problems of unbound sizes follow from it
+    return s.error();
+  }
   return imported;
 }
 

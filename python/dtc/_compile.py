@@ -72,7 +72,7 @@ def _setting(value: Any) -> str:
 
 
 def _is_text(program: str) -> bool:
-    return "\n" in program or "(" in program and "{" in program
+    return "\n" in program or "(" in program and "{" in program and not os.path.exists(program)
 
 
 def _exported_file(program: Any) -> "tempfile._TemporaryFileWrapper":
@@ -82,6 +82,14 @@ def _exported_file(program: Any) -> "tempfile._TemporaryFileWrapper":
     file = tempfile.NamedTemporaryFile(prefix="dtc-", suffix=".pt2")
     torch.export.save(program, file.name)
     return file
+
+
+def _file_of_bytes(program: bytes) -> "Optional[tempfile._TemporaryFileWrapper]":
+    """The bytes of a .pt2 or .onnx file as a file, of which the executable reads the weights; None for text."""
+    file = tempfile.NamedTemporaryFile(prefix="dtc-")
+    file.write(program)
+    file.flush()
+    return file if _core.file_has_weights(file.name) else None
 
 
 def _state_of(program: Any) -> dict[str, Any]:
@@ -157,6 +165,7 @@ def compile(
         text, label = program, name or "<text>"
     elif isinstance(program, bytes):
         text, label = program, name or "<bytes>"
+        file = _file_of_bytes(program)
     elif isinstance(program, (str, os.PathLike)):
         text, label = None, os.fspath(program)
     elif hasattr(program, "graph_signature") and hasattr(program, "graph_module"):
@@ -176,6 +185,7 @@ def compile(
 
     executable = Executable(compile_for, Source(label, text, flags, run_flags, settings), results, cache_size, bound)
     executable._file = file  # type: ignore[attr-defined]
-    if text is None and file is None and label.endswith((".pt2", ".onnx")):
-        executable.bind_file(label)  # the program's own weights
+    weights = label if text is None else file.name if file is not None else None
+    if not bound and weights is not None and _core.file_has_weights(weights) and not executable._from_files:
+        executable.bind_file(weights)  # the program's own
     return executable

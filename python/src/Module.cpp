@@ -352,5 +352,8 @@ NB_MODULE(_core, m) {
       .def("find", &Signature::find, nb::arg("path"));
   m.def("compile", &compile, nb::arg("context"), nb::arg("name"), nb::arg("program").none(),
         nb::arg("settings"), nb::arg("shapes"), nb::rv_policy::take_ownership);
+  m.def(
+      "file_has_weights", [](const std::string& path) { return dtc_file_has_weights(path.c_str()) != 0; },
+      nb::arg("path"));
   m.def("command", &command, nb::arg("words"), nb::arg("input"));
 }

@@ -267,7 +267,10 @@ class Programs(unittest.TestCase):
             of_bytes, of_file = dtc.compile(pathlib.Path(path).read_bytes(), name="mlp.pt2"), dtc.compile(path)
             self.assertEqual([v.user_name for v in of_bytes.arguments], [v.user_name for v in of_file.arguments])
             x = np.arange(24, dtype=np.float32).reshape(3, 8)
-            np.testing.assert_array_equal(of_bytes.bind_file(path)(x)[0], of_file(x)[0])
+            np.testing.assert_array_equal(of_bytes(x)[0], of_file(x)[0])
+            renamed = os.path.join(folder, "mlp.bin")
+            os.rename(path, renamed)
+            np.testing.assert_array_equal(dtc.compile(renamed)(x)[0], of_file(x)[0])
         with self.assertRaisesRegex(dtc.Error, "mlp.pt2"):
             dtc.compile(b"PK\x03\x04 archive_format /models/model.json", name="mlp.pt2")
 

@@ -125,7 +125,7 @@ private:
   // The file whose tensors travel in the package; null: none.
   Result<std::unique_ptr<TensorArchive>> openWeights() {
     std::string path = o_.weights;
-    if (path.empty() && isTensorArchive(o_.program.file)) path = o_.program.file;
+    if (path.empty() && holdsProgram(o_.program.file)) path = o_.program.file;
     if (path.empty() || path == "none") return std::unique_ptr<TensorArchive>();
     return openTensorArchive(path);
   }

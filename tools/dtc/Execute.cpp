@@ -121,7 +121,7 @@ Status Execution::bind() {
     DTC_TRY(auto b, parseInputBinding(text));
     bindings.push_back(std::move(b));
   }
-  if (isTensorArchive(o_.program.file) || env_.package) // the program's own weights
+  if (holdsProgram(o_.program.file)) // the program's own weights
     bindings.push_back(
         {.pattern = "", .kind = InputBinding::Archive, .path = o_.program.file, .byDefault = true});
   std::vector<InputArgument> arguments;

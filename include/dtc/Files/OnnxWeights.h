@@ -21,6 +21,9 @@ struct Weight {
 // program. In the order of the arguments.
 [[nodiscard]] std::vector<Weight> weightsOf(const ModelProto&);
 
+// Whether the first bytes of a file are those of a model: fields of the message that every model is, among them its
+// version.
+[[nodiscard]] bool looksLikeOnnx(std::string_view head);
 // Reads a model for its weights.
 [[nodiscard]] Result<std::unique_ptr<TensorArchive>> openOnnxWeights(InputFile, std::string folder);
 

@@ -29,8 +29,11 @@ protected:
   std::string path_;
 };
 
-// By the path's extension. Errors (Input) describe what is wrong with the file.
+// By the content; a file whose content is that of no format, such as a damaged one, by the path's extension. Errors
+// (Input) describe what is wrong with the file.
 [[nodiscard]] Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string& path);
+// Whether a file has a program, and its tensors are arguments of that: .pt2, .onnx, a package. False for "-".
+[[nodiscard]] bool holdsProgram(const std::string& path);
 // Whether a path has the extension of an archive.
 [[nodiscard]] bool isTensorArchive(std::string_view path);
 

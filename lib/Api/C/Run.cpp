@@ -1,5 +1,6 @@
 #include "Handles.h"
 
+#include "dtc/Files/TensorArchive.h"
 #include "dtc/Support/ElementCount.h"
 #include "dtc/Support/SmallVector.h"
 
@@ -207,6 +208,15 @@ dtc_status dtc_bind_file(dtc_executable* executable, const char* path, int32_t* 
     return DTC_OK;
   } catch (...) {
     return report(errorOfException(), error);
+  }
+}
+
+int32_t dtc_file_has_weights(const char* path) {
+  if (!path) return 0;
+  try {
+    return holdsProgram(path);
+  } catch (...) { // out of memory
+    return 0;
   }
 }
 

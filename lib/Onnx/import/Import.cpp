@@ -1,3 +1,4 @@
+#include "dtc/Files/OnnxWeights.h"
 #include "dtc/Import/graph/Listing.h"
 #include "dtc/Import/program/GraphImport.h"
 #include "dtc/Onnx/Onnx.h"
@@ -16,11 +17,9 @@ std::string folderOf(const std::string& path) {
   return slash == std::string::npos ? "" : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// A message of the model begins with field 1, ir_version, in every writer that is known; the file's name decides
-// otherwise.
+// The name decides where the content does not: a damaged file, or one whose version follows a large graph.
 bool isOnnx(std::string_view path, std::string_view head) {
-  return path.ends_with(".onnx") ||
-         (head.size() > 4 && head[0] == 0x08 && head[1] >= 3 && head[1] <= 20 && head[2] == 0x12);
+  return looksLikeOnnx(head) || path.ends_with(".onnx");
 }
 
 // Removes ops whose results are not used: shapes that were computed for operands which are attributes in dtc.

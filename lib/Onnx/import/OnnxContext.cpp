@@ -45,7 +45,9 @@ const Tensor& OnnxContext::known(int i, const char* what) const {
   const std::string names = joined(inputs, ", ", [](const std::string& n) { return "'" + n + "'"; });
   if (inputs.empty())
     fail(std::string("needs ") + what +
-         " at import, which are computed in a loop, by random numbers or from weights");
+         " at import, but the program computes it, from symbolic sizes (bind them with --dim), weights, "
+         "random "
+         "numbers or in a loop");
   std::string flags;
   for (const std::string& n : inputs) flags += " --bind " + n + "=FILE.npy";
   fail(std::string("needs ") + what + " at import, which depend on the " +

@@ -7,12 +7,19 @@
 #include "dtc/Support/OutOfMemory.h"
 #include "dtc/dtc.h"
 
+#include <algorithm>
+
 int32_t dtc_command(const char* const* words, size_t num_words, const char* input, size_t input_size,
                     void (*write)(void* self, int32_t stream, const char* text, size_t size), void* self) {
   try {
     dtc::throwAtBugs();
     dtc::Environment env(std::string(input ? input : "", input ? input_size : 0));
     env.commandLine.emplace_back("dtc");
+    if (words && std::any_of(words, words + num_words, [](const char* word) { return !word; })) {
+      const std::string text = "error: dtc_command: one of the words is null\n";
+      if (write) write(self, 2, text.data(), text.size());
+      return DTC_ERROR_USAGE;
+    }
     if (words) env.commandLine.insert(env.commandLine.end(), words, words + num_words);
     const int code = dtc::runDtc(env);
     if (write) {
