@@ -294,6 +294,7 @@ bool CompiledProgram::run(const RunRequest& request, ApiError& error) noexcept {
 
 Status CompiledProgram::bindLocked(const std::string& path, std::vector<bool>& bound) {
   DTC_TRY(const auto archive, openTensorArchive(path));
+  if (Status s = checkMatches(*archive, info_); !s) return s;
   bound.assign(info_.arguments.size(), false);
   for (size_t i = 0; i < bound.size(); ++i) {
     const TensorInfo& a = info_.arguments[i];

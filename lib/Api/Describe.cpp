@@ -5,6 +5,7 @@
 #include "dtc/Passes/analysis/MemoryPlan.h"
 #include "dtc/Runtime/run/Executable.h"
 #include "dtc/Session/ArgumentSizes.h"
+#include "dtc/Support/Words.h"
 
 namespace dtc {
 
@@ -23,6 +24,22 @@ std::string nameIn(const TensorArchive& archive, const TensorInfo& argument) {
   for (const std::string* name : {&argument.userName, &argument.name})
     if (!name->empty() && archive.has(*name)) return *name;
   return "";
+}
+
+Status checkMatches(const TensorArchive& archive, const ProgramInfo& info) {
+  if (holdsProgram(archive.path())) return Ok{}; // its program may use none of them
+  for (const TensorInfo& a : info.arguments)
+    if (!nameIn(archive, a).empty()) return Ok{};
+  constexpr size_t kShown = 8;
+  std::vector<std::string> tensors = archive.names(), arguments;
+  for (const TensorInfo& a : info.arguments) arguments.push_back("%" + a.name);
+  const auto shown = [](std::vector<std::string>& names) {
+    const bool more = names.size() > kShown;
+    if (more) names.resize(kShown);
+    return joined(names) + (more ? ", …" : "");
+  };
+  return inputError("'" + archive.path() + "' has a tensor of none of the arguments: its tensors are " +
+                    shown(tensors) + ", the arguments are " + shown(arguments));
 }
 
 static std::vector<int64_t> shapeOf(const Type& type) {

@@ -43,6 +43,7 @@ std::string manifestOf(const Package& package, const ProgramInfo& info) {
 // The arguments of which the archive has a tensor, by their names in the imported program or here. One entry per value:
 // tied weights share theirs.
 static Result<std::vector<PackageWeight>> weightsFrom(TensorArchive& archive, const ProgramInfo& info) {
+  if (Status s = checkMatches(archive, info); !s) return s.error();
   std::vector<PackageWeight> weights;
   size_t entries = 0;
   for (const TensorInfo& a : info.arguments) {

@@ -96,7 +96,7 @@ Result<int> runImport(Environment& env, const ImportFlags& o) {
     return importGraphFile(env, o, *format);
   DTC_TRY(auto source, readProgram(env, o.program));
   if (o.format.empty() && source.name.ends_with(".dt"))
-    return inputError(source.name + " is already a .dt program: all verbs read it directly");
+    return inputError(source.name + " is already a .dt program: no import is needed");
   if (o.format.empty() && !looksLikeMlir(source.text))
     return inputError(source.name +
                       " does not look like StableHLO text (expected `module` or `func.func` at its "

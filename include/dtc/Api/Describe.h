@@ -42,4 +42,7 @@ struct ProgramSignature {
 // `kept`: which arguments have the same value after a run (Executable::keptArguments).
 [[nodiscard]] ProgramInfo describeProgram(const Module&, FuncId entry, const std::vector<bool>& kept);
 
+// Error (Input): a file of tensors has one of no argument. The weights of a program's file may all be unused.
+[[nodiscard]] Status checkMatches(const TensorArchive&, const ProgramInfo&);
+
 } // namespace dtc
