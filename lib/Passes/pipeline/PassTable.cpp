@@ -34,7 +34,7 @@ static std::vector<PassInfo> passRows() {
        .options = {{"policy", "shardy", {"shardy", "dtensor", "cost", "explicit"}},
                    reduceDType,
                    {"strict-nonfinite", "false", flag},
-                   {"results", "any", {"any", "whole-axes"}}}},
+                   {"results", "free", {"free", "whole-axes"}}}},
       {.name = "partition",
        .run = partitionPass,
        .needs = Propagated,

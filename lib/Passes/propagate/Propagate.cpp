@@ -186,7 +186,7 @@ bool propagatePass(Module& m, const PassOptions& options, Diagnostics& diags) {
   PropagateOptions chosen;
   chosen.reduceDType = options.dtype("reduce-dtype");
   if (options.flag("strict-nonfinite", false)) chosen.nonFinite = NonFinite::Strict;
-  chosen.wholeAxisResults = options.word("results", "any") == "whole-axes";
+  chosen.wholeAxisResults = options.word("results", "free") == "whole-axes";
   chosen.policy = *parsePolicy(options.word("policy", "shardy"));
   return propagate(m, diags, nullptr, chosen);
 }

@@ -81,7 +81,7 @@ public:
   // An address that nothing reads or writes.
   Result<std::byte*> allocate(int64_t, int64_t bytes) override {
     constexpr uintptr_t kAlignment = 4096;
-    std::byte* const at = reinterpret_cast<std::byte*>(next_);
+    std::byte* const at = reinterpret_cast<std::byte*>(next_); // NOLINT(performance-no-int-to-ptr)
     next_ += (static_cast<uintptr_t>(bytes) / kAlignment + 1) * kAlignment;
     return at;
   }
