@@ -91,6 +91,7 @@ public:
       for (uint32_t k = 0; k < m_[o].numRegions; ++k) run(m_.region(o, k));
       if (isolated) std::swap(outer, seen_);
       if (sameAsOperand(o)) {
+        --uses_[m_.operand(o, 0).index];
         replace(m_.result(o), m_.operand(o, 0));
       } else if (takeBranch(o, b, out) || storeTransposed(o, b, out)) {
         continue;
@@ -109,6 +110,7 @@ public:
 private:
   void replace(ValueId from, ValueId to) {
     map_.set(from, to);
+    uses_[to.index] += uses_[from.index];
     // A user's name is kept if the equal op has none.
     if (!m_[to].name.valid() && m_[to].kind == ValueKind::OpResult) m_[to].name = m_[from].name;
   }
@@ -158,6 +160,7 @@ private:
     builder.loc = m_[maker].loc;
     builder.common = withinOf(m_, maker);
     if (perm.empty() || !m_.record(maker).transposed(builder, maker, perm, result)) return false;
+    uses_.resize(m_.values.size(), 0);
     m_[result].sharding = m_[m_.result(o)].sharding; // an annotated sharding stays a constraint
     replace(m_.result(o), result);
     return true;
@@ -243,7 +246,7 @@ private:
 
   Module& m_;
   Diagnostics& diags_;
-  std::vector<int> uses_; // by value, as before the pass
+  std::vector<int> uses_; // by value; at least its readers
   ValueMap map_;
   std::unordered_multimap<size_t, OpId> seen_;
 };
