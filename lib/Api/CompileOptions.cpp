@@ -113,7 +113,9 @@ template <class Options> std::vector<V> namesOf(std::span<const Row<Options>> ro
 } // namespace
 
 Status CompileOptions::set(V name, V value) {
-  return setIn<CompileOptions>(kCompileRows, *this, name, value);
+  Status done = setIn<CompileOptions>(kCompileRows, *this, name, value);
+  if (done) given.emplace_back(name);
+  return done;
 }
 std::vector<V> CompileOptions::names() { return namesOf<CompileOptions>(kCompileRows); }
 Status ContextOptions::set(V name, V value) {

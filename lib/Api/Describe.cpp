@@ -38,7 +38,7 @@ Status checkMatches(const TensorArchive& archive, const ProgramInfo& info) {
     if (more) names.resize(kShown);
     return joined(names) + (more ? ", …" : "");
   };
-  return inputError("'" + archive.path() + "' has a tensor of none of the arguments: its tensors are " +
+  return inputError("'" + archive.path() + "' has no tensor that is an argument: its tensors are " +
                     shown(tensors) + ", the arguments are " + shown(arguments));
 }
 

@@ -71,11 +71,20 @@ std::optional<ProgramSignature> signatureOfBytes(const std::string& name, std::s
   return signatureOfText(SourceText{name, std::string(bytes)}, options, error);
 }
 
+static std::unique_ptr<CompiledProgram> loadedPackage(const std::string& path, const CompileOptions& options,
+                                                      std::shared_ptr<Machine> machine, ApiError& error) {
+  if (options.given.empty()) return CompiledProgram::loadPackage(path, std::move(machine), error);
+  error = apiError(usageError(quotedPath(path) +
+                              " is a package, which runs as it was compiled: it takes no option '" +
+                              options.given.front() + "'"));
+  return nullptr;
+}
+
 std::unique_ptr<CompiledProgram> compileFile(const std::string& path, CompileOptions options,
                                              std::shared_ptr<Machine> machine, ApiError& error) {
   if (const GraphFormat* format = graphFormatOf(path))
     return compileGraph(*format, InputFile::open(path), std::move(options), std::move(machine), error);
-  if (isPackageFile(path)) return CompiledProgram::loadPackage(path, std::move(machine), error);
+  if (isPackageFile(path)) return loadedPackage(path, options, std::move(machine), error);
   auto text = readFile(path);
   if (!text) {
     error = apiError(text.error());

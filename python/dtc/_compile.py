@@ -111,7 +111,7 @@ def compile(
     shardings: Optional[Mapping[str, Union[str, Sequence[Any]]]] = None,
     dims: Optional[Mapping[str, int]] = None,
     entry: Optional[str] = None,
-    backend: str = "cpu",
+    backend: Optional[str] = None,
     opt_level: Optional[int] = None,
     threads: Optional[int] = None,
     results: Any = None,
@@ -128,7 +128,7 @@ def compile(
     shardings: shardings of arguments, {"x": "{dp, _}"} or {"x": ("dp", None)}.
     dims: symbolic sizes, {"B": 64}; without them they are inferred from the tensors of each call.
     entry: the function to compile (default: @main, or the only one that no other calls).
-    backend: "cpu", "cuda", or "cuda-emu".
+    backend: "cpu" (the default), "cuda", or "cuda-emu". A package has that of its compilation, and takes no options.
     opt_level: 0 to 3, as the flag -O of the command line.
     threads: worker threads; one per core by default.
     results: tensors to return: "numpy", "torch", "jax" or a tensor type; by default those of the first
@@ -147,8 +147,8 @@ def compile(
     flags = [word for option, value in settings for word in ("--" + option, value)]
     lowering = [] if opt_level is None else [("opt-level", str(opt_level))]
     lowering += [(option.replace("_", "-"), _setting(value)) for option, value in (options or {}).items()]
-    settings += [("backend", backend)] + lowering
-    run_flags = ["--backend", backend]
+    settings += ([] if backend is None else [("backend", backend)]) + lowering
+    run_flags = [] if backend is None else ["--backend", backend]
     for option, value in lowering:
         if option == "opt-level":
             run_flags.append(f"-O{value}")

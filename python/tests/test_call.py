@@ -254,6 +254,16 @@ class Programs(unittest.TestCase):
             path = os.path.join(folder, "p.dtcpkg")
             dtc.command(["compile", "-", "--emit", "package", "-o", path], input=unary("neg"))
             np.testing.assert_array_equal(dtc.compile(path)(np.ones(4, np.float32)), -1)
+            for options in ({"backend": "cuda"}, {"mesh": {"m": {"a": 2}}}, {"dims": {"B": 1}}, {"entry": "@other"}):
+                with self.assertRaisesRegex(dtc.UsageError, "is a package, which runs as it was compiled"):
+                    dtc.compile(path, **options)
+
+    def test_results_that_share_memory(self):
+        f = dtc.compile("func @main(%x: f32[4]) -> (%y: f32[4], %z: f32[4]) {\n  %y = neg %x\n  %z = exp %x\n  return %y, %z\n}\n")
+        out = np.empty(8, np.float32)
+        f(np.ones(4, np.float32), out=[out[:4], out[4:]])
+        with self.assertRaisesRegex(dtc.UsageError, "the memory of the results 0 and 1 overlaps"):
+            f(np.ones(4, np.float32), out=[out[:4], out[2:6]])
 
     def test_bytes(self):
         import runpy

@@ -11,6 +11,7 @@ struct CompileOptions {
   LoweringFlags lowering;
   BackendChoice backend;
   bool graphs = true, hostPredicates = false;
+  std::vector<std::string> given; // the names of options that were set
   // Shapes of arguments by position, from which symbolic sizes are inferred. Empty: not given.
   std::vector<std::optional<std::vector<int64_t>>> argumentShapes;
 

@@ -63,7 +63,9 @@ void GraphImporter::problem(const std::string& op, SourceRange range, const Diag
   }
   const std::vector<std::string>& list = d.args;
   const auto arg = [&](size_t i) { return i < list.size() ? list[i] : std::string(); };
-  diags_.error(kind, range, arg(0), arg(1), arg(2), arg(3));
+  Diagnostic& made = diags_.error(kind, range, arg(0), arg(1), arg(2), arg(3));
+  // The listing's line ends with it, but may be cut off.
+  if (!where_.empty()) made.note(range, "at " + where_);
 }
 
 StrId GraphImporter::label(const std::string& wanted, Labels& taken) {
@@ -170,6 +172,7 @@ bool GraphImporter::run() {
     if (diags_.full()) break;
     convert(node, b);
   }
+  where_.clear();
   try {
     std::vector<ValueId> yields = outputs(g, b);
     declareResults(f, g, yields);

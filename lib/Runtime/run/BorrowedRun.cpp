@@ -1,6 +1,8 @@
 #include "run/BorrowedRun.h"
 
 #include "dtc/IR/text/Text.h"
+#include "dtc/Support/ElementCount.h"
+#include "dtc/Support/SmallVector.h"
 
 #include <algorithm>
 
@@ -76,6 +78,27 @@ Status checkAll(std::span<const BorrowedTensor> tensors, const std::vector<Trans
     const TransferPlan& plan = plans[i / each];
     if (Status s = fits(plan, shards ? plan.shards[i % each].shape : plan.shape, tensors[i]); !s) return s;
   }
+  return Ok{};
+}
+
+// Two results share memory. Those with gaps are not compared: they may be interleaved.
+Status checkDisjoint(std::span<const BorrowedTensor> results) {
+  struct Range {
+    uintptr_t begin, end;
+    size_t result;
+  };
+  SmallVector<Range, 16> ranges;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const BorrowedTensor& t = results[i];
+    const int64_t bytes = t.skip ? 0 : elementCount(t.shape).value_or(0) * dtypeBytes(t.dtype);
+    const auto begin = reinterpret_cast<uintptr_t>(t.data);
+    if (bytes > 0 && isContiguous(t)) ranges.push_back({begin, begin + static_cast<uintptr_t>(bytes), i});
+  }
+  std::ranges::sort(ranges, {}, &Range::begin);
+  for (size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i].begin < ranges[i - 1].end)
+      return usageError("the memory of the results " + std::to_string(ranges[i - 1].result) + " and " +
+                        std::to_string(ranges[i].result) + " overlaps");
   return Ok{};
 }
 
@@ -250,9 +273,11 @@ Status BorrowedRun::begin(const Borrowing& tensors) {
   const auto devices = static_cast<size_t>(program_.numDevices());
   if (Status s = checkAll(tensors.arguments, arguments_, tensors.argumentShards, devices, "arguments"); !s)
     return s;
-  if (!tensors.results.empty())
+  if (!tensors.results.empty()) {
     if (Status s = checkAll(tensors.results, results_, tensors.resultShards, devices, "results"); !s)
       return s;
+    if (Status s = checkDisjoint(tensors.results); !s) return s;
+  }
   copied_ = 0;
   bindResults(tensors); // first: a donated argument may be in the buffer of a result
   const size_t each = tensors.argumentShards ? devices : 1;

@@ -144,6 +144,23 @@ TEST(CApi, RunsOnMemoryOfTheCaller) {
   }
 }
 
+TEST(CApi, RefusesResultsThatShareMemory) {
+  const auto context = contextOf();
+  const auto x = compiled(context.get(), "func @main(%x: f32[4]) -> (%y: f32[4], %z: f32[4]) {\n"
+                                         "  %y = neg %x\n  %z = exp %x\n  return %y, %z\n}\n");
+  ASSERT_TRUE(x);
+  const std::vector<int64_t> shape = {4}, apart = {2};
+  auto a = iota(4);
+  std::vector<float> out(8);
+  Call shared{{bufferOf(a.data(), shape)}, {bufferOf(out.data() + 3, shape), bufferOf(out.data(), shape)}};
+  EXPECT_EQ(shared(x.get()), DTC_ERROR_USAGE);
+  Call interleaved{
+      {bufferOf(a.data(), shape)},
+      {bufferOf(out.data(), shape, apart.data()), bufferOf(out.data() + 1, shape, apart.data())}};
+  EXPECT_EQ(interleaved(x.get()), DTC_OK);
+  EXPECT_EQ(out[6], -3);
+}
+
 TEST(CApi, ReadsAndWritesStrided) {
   const auto context = contextOf();
   const auto x = compiled(context.get(), kAdd);

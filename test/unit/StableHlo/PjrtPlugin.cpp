@@ -76,6 +76,11 @@ protected:
     return message;
   }
 
+  PJRT_LoadedExecutable* compiled(std::string code) {
+    PJRT_LoadedExecutable* e = nullptr;
+    EXPECT_EQ(compile(std::move(code), optionsOf("\x01", ""), e), "");
+    return e;
+  }
   PJRT_Buffer* buffer(const float* data, std::vector<int64_t> dims, std::vector<int64_t> strides,
                       size_t device = 0) {
     PJRT_Client_BufferFromHostBuffer_Args a{};
@@ -89,6 +94,11 @@ protected:
     a.device = devices_[device];
     EXPECT_EQ(call(PJRT_Function_Client_BufferFromHostBuffer, a), "");
     return a.buffer;
+  }
+
+  PJRT_Buffer* twoNumbers() { // 1 and -2
+    static constexpr std::array<float, 2> kData{1, -2};
+    return buffer(kData.data(), {2}, {});
   }
 
   std::vector<float> values(PJRT_Buffer* b, size_t n) {
@@ -144,13 +154,10 @@ TEST_F(PjrtPlugin, RunsAProgramOnStridedMemory) {
 }
 
 TEST_F(PjrtPlugin, DonatedArgumentsAreDeleted) {
-  PJRT_LoadedExecutable* e = nullptr;
-  ASSERT_EQ(compile("func.func @main(%x: tensor<2xf32> {tf.aliasing_output = 0 : i32}) -> tensor<2xf32> {"
-                    " %0 = stablehlo.negate %x : tensor<2xf32> return %0 : tensor<2xf32> }",
-                    optionsOf("\x01", ""), e),
-            "");
-  const std::array<float, 2> data{1, -2};
-  PJRT_Buffer* x = buffer(data.data(), {2}, {});
+  PJRT_LoadedExecutable* e =
+      compiled("func.func @main(%x: tensor<2xf32> {tf.aliasing_output = 0 : i32}) -> tensor<2xf32> {"
+               " %0 = stablehlo.negate %x : tensor<2xf32> return %0 : tensor<2xf32> }");
+  PJRT_Buffer* x = twoNumbers();
   std::vector<PJRT_Buffer*> results;
   ASSERT_EQ(run(e, {x}, results), "");
   EXPECT_EQ(values(results[0], 2), (std::vector<float>{-1, 2}));
@@ -158,30 +165,24 @@ TEST_F(PjrtPlugin, DonatedArgumentsAreDeleted) {
 }
 
 TEST_F(PjrtPlugin, DonatedArgumentsAreGivenOnce) {
-  PJRT_LoadedExecutable* e = nullptr;
-  ASSERT_EQ(compile("func.func @main(%x: tensor<2xf32> {tf.aliasing_output = 0 : i32}, %y: tensor<2xf32>)"
-                    " -> tensor<2xf32> {"
-                    " %0 = stablehlo.add %x, %y : tensor<2xf32> return %0 : tensor<2xf32> }",
-                    optionsOf("\x01", ""), e),
-            "");
-  const std::array<float, 2> data{1, -2};
-  PJRT_Buffer* x = buffer(data.data(), {2}, {});
+  PJRT_LoadedExecutable* e =
+      compiled("func.func @main(%x: tensor<2xf32> {tf.aliasing_output = 0 : i32}, %y: tensor<2xf32>)"
+               " -> tensor<2xf32> {"
+               " %0 = stablehlo.add %x, %y : tensor<2xf32> return %0 : tensor<2xf32> }");
+  PJRT_Buffer* x = twoNumbers();
   std::vector<PJRT_Buffer*> results;
   EXPECT_EQ(run(e, {x, x}, results, 2), "a donated argument is given twice");
-  ASSERT_EQ(run(e, {x, buffer(data.data(), {2}, {})}, results, 2), "");
+  ASSERT_EQ(run(e, {x, twoNumbers()}, results, 2), "");
   EXPECT_EQ(values(results[0], 2), (std::vector<float>{2, -4}));
 }
 
 // No result can take the memory of an argument of another size.
 TEST_F(PjrtPlugin, UnusableDonations) {
-  PJRT_LoadedExecutable* e = nullptr;
-  ASSERT_EQ(compile("func.func @main(%x: tensor<2xf32> {jax.buffer_donor = true}) -> tensor<f32> {"
-                    " %0 = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] :"
-                    " (tensor<2xf32>, tensor<2xf32>) -> tensor<f32> return %0 : tensor<f32> }",
-                    optionsOf("\x01", ""), e),
-            "");
-  const std::array<float, 2> data{1, -2};
-  PJRT_Buffer* x = buffer(data.data(), {2}, {});
+  PJRT_LoadedExecutable* e =
+      compiled("func.func @main(%x: tensor<2xf32> {jax.buffer_donor = true}) -> tensor<f32> {"
+               " %0 = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] :"
+               " (tensor<2xf32>, tensor<2xf32>) -> tensor<f32> return %0 : tensor<f32> }");
+  PJRT_Buffer* x = twoNumbers();
   std::vector<PJRT_Buffer*> results;
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(run(e, {x}, results), "");
