@@ -43,11 +43,8 @@ bool fitsInMemory(DType dtype, std::span<const int64_t> shape) {
 }
 
 Error opError(const Module& m, SourceRange loc, std::string_view op, std::string_view what) {
-  std::string text;
-  if (loc.valid() && loc.end <= m.source.text.size()) {
-    LineCol at = lineColumn(m.source.text, loc.begin);
-    text = m.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
-  }
+  std::string text = placeText(m.source, loc, true);
+  if (!text.empty()) text += ": ";
   std::string quoted = "'" + std::string(op) + "'";
   return inputError(text + (what.starts_with(quoted) ? "" : quoted + ": ") + std::string(what));
 }

@@ -66,9 +66,7 @@ Status requireSizes(const Module& m, FuncId entry) {
       const bool byCalls = f != entry && called.contains(m[f].name);
       if (byCalls && std::ranges::find(own, use.name) != own.end()) continue;
       list += "\n  " + std::string(m.strings[use.name]);
-      if (use.where.valid())
-        list += ", first in " + m.source.name + ":" +
-                std::to_string(lineColumn(m.source.text, use.where.begin).line);
+      if (use.where.valid()) list += ", first in " + placeText(m.source, use.where);
       if (use.op.valid()) list += " ('" + std::string(m.record(use.op).name) + "')";
     }
   if (list.empty()) return Ok{};

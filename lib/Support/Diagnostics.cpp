@@ -97,10 +97,12 @@ std::string underline(SourceRange range, const std::vector<SourceRange>& also, c
 void renderHead(std::string& out, const SourceText& source, SourceRange range, Severity severity,
                 std::string_view message, const DiagKind* kind, bool color) {
   if (color) out += kBold;
-  out += source.name;
   if (range.valid()) {
-    LineCol at = lineColumn(source.text, range.begin);
-    out += ':' + std::to_string(at.line) + ':' + std::to_string(at.column);
+    const SourcePlace place = placeOf(source, range.begin);
+    out += place.file;
+    out += ':' + std::to_string(place.at.line) + ':' + std::to_string(place.at.column);
+  } else {
+    out += source.name;
   }
   out += ": ";
   if (color) out += severity == Severity::Error ? kRed : severity == Severity::Warning ? kYellow : kCyan;
@@ -164,6 +166,20 @@ LineCol lineColumn(std::string_view text, uint32_t offset) {
   const size_t lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
   const size_t begin = text.rfind('\n') + 1; // npos + 1 == 0
   return {static_cast<uint32_t>(lines + 1), static_cast<uint32_t>(countCharacters(text.substr(begin)) + 1)};
+}
+
+SourcePlace placeOf(const SourceText& source, uint32_t offset) {
+  const auto next = std::ranges::upper_bound(source.imported, offset, {}, &SourceText::Imported::begin);
+  if (next == source.imported.begin()) return {source.name, lineColumn(source.text, offset)};
+  const SourceText::Imported& file = *std::prev(next);
+  return {file.name, lineColumn(std::string_view(source.text).substr(file.begin), offset - file.begin)};
+}
+
+std::string placeText(const SourceText& source, SourceRange range, bool column) {
+  if (!range.valid() || range.begin > source.text.size() || source.name.empty()) return "";
+  const SourcePlace place = placeOf(source, range.begin);
+  return std::string(place.file) + ":" + std::to_string(place.at.line) +
+         (column ? ":" + std::to_string(place.at.column) : "");
 }
 
 std::vector<const Diagnostic*> byLocation(const Diagnostics& diagnostics) {

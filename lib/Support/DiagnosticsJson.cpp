@@ -14,8 +14,10 @@ DiagnosticRecord::Location locationOf(const SourceText& source, SourceRange rang
   location.file = source.name;
   if (!range.valid()) return location;
   location.hasLines = true;
-  location.begin = lineColumn(source.text, range.begin);
-  location.end = lineColumn(source.text, std::max(range.end, range.begin));
+  const SourcePlace begin = placeOf(source, range.begin);
+  location.file = begin.file;
+  location.begin = begin.at;
+  location.end = placeOf(source, std::max(range.end, range.begin)).at;
   return location;
 }
 

@@ -256,8 +256,8 @@ private:
 
   std::string callText(OpId o, uint32_t result, const std::string& what, DType dtype,
                        std::string_view library) const {
-    LineCol at = m_[o].loc.valid() ? lineColumn(m_.source.text, m_[o].loc.begin) : LineCol();
-    std::string where = m_[o].loc.valid() ? " (" + m_.source.name + ":" + std::to_string(at.line) + ")" : "";
+    std::string where = placeText(m_.source, m_[o].loc);
+    if (!where.empty()) where = " (" + where + ")";
     return "// library call: " + printValueName(m_, m_.result(o, result)) + " = " + what + ", " +
            std::string(dtypeName(dtype)) + where + ", by " + std::string(library);
   }

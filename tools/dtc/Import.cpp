@@ -29,7 +29,7 @@ struct Report {
 std::string problemsJson(const LineTable& lines, const std::vector<ImportProblem>& problems) {
   std::string out = "[";
   for (const ImportProblem& p : problems) {
-    const LineCol at = lines.at(p.range.valid() ? p.range.begin : 0);
+    const LineCol at = lines.at(p.range.valid() ? p.range.begin : 0).at;
     out += std::string(out.size() > 1 ? ",\n  " : "\n  ") + "{\"line\": " + std::to_string(at.line) +
            ", \"column\": " + std::to_string(at.column) +
            ", \"op\": " + (p.op.empty() ? "null" : jsonString(p.op)) +
@@ -44,14 +44,12 @@ std::string opCount(size_t n, const char* one, const char* many) {
 }
 
 std::string reportText(const SourceText& source, const Report& r) {
-  LineTable lines(source.text);
+  LineTable lines(source);
   std::string out;
   for (const auto* list : {&r.problems, &r.kept})
-    for (const ImportProblem& p : *list) {
-      const LineCol at = lines.at(p.range.valid() ? p.range.begin : 0);
-      out += source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " +
-             p.message + (p.where.empty() ? "" : "\n  at " + p.where) + "\n";
-    }
+    for (const ImportProblem& p : *list)
+      out += lines.text(p.range.valid() ? p.range : SourceRange{0, 0}, true) + ": " + p.message +
+             (p.where.empty() ? "" : "\n  at " + p.where) + "\n";
   if (!r.problems.empty())
     out += opCount(r.problems.size(), "cannot be imported", "cannot be imported") + "\n";
   if (r.problems.empty() && r.kept.empty()) out += "all ops of " + source.name + " can be imported\n";
@@ -63,7 +61,7 @@ std::string reportText(const SourceText& source, const Report& r) {
 
 void printReport(Environment& env, const SourceText& source, const Report& r, bool json) {
   if (!json) return env.out(reportText(source, r));
-  LineTable lines(source.text);
+  LineTable lines(source);
   env.out("{\"problems\": " + problemsJson(lines, r.problems) + ", \"kept\": " + problemsJson(lines, r.kept) +
           "}\n");
 }

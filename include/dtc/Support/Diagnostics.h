@@ -21,8 +21,13 @@ struct SourceRange {
 
 // An input text with its display name ("mlp.dt", "<stdin>").
 struct SourceText {
+  struct Imported {
+    std::string name;
+    uint32_t begin = 0;
+  };
   std::string name;
   std::string text;
+  std::vector<Imported> imported = {}; // the files that it imports, appended to `text`, by offset
 };
 
 // A kind of diagnostic: a stable id ("contract-mismatch") and a format with {0}, {1}, … for the arguments.
@@ -112,6 +117,15 @@ struct LineCol {
   uint32_t line = 1, column = 1;
 };
 [[nodiscard]] LineCol lineColumn(std::string_view text, uint32_t offset);
+
+// A location as people read it, in the file that the text came from.
+struct SourcePlace {
+  std::string_view file;
+  LineCol at;
+};
+[[nodiscard]] SourcePlace placeOf(const SourceText&, uint32_t offset);
+// "mlp.dt:12", with `column` "mlp.dt:12:8"; "" if the range is outside of the text, or the text has no name.
+[[nodiscard]] std::string placeText(const SourceText&, SourceRange, bool column = false);
 
 // The nearest of `candidates` to a mistyped `word` (Damerau-Levenshtein, at most a third of its length away),
 // or "".

@@ -1,5 +1,5 @@
 #pragma once
-// Lines and columns of many locations in one text; for a single one use lineColumn.
+// Lines and columns of many locations in one text; for a single one use placeOf.
 #include "dtc/Support/Diagnostics.h"
 #include <vector>
 
@@ -7,13 +7,14 @@ namespace dtc {
 
 class LineTable {
 public:
-  // `text` must outlive this object.
-  explicit LineTable(std::string_view text);
-  // As lineColumn, in logarithmic time.
-  [[nodiscard]] LineCol at(uint32_t offset) const;
+  // `source` must outlive this object.
+  explicit LineTable(const SourceText& source);
+  // As placeOf and placeText, in logarithmic time.
+  [[nodiscard]] SourcePlace at(uint32_t offset) const;
+  [[nodiscard]] std::string text(SourceRange, bool column = false) const;
 
 private:
-  std::string_view text_;
+  const SourceText& source_;
   std::vector<uint32_t> begins_; // of each line
 };
 

@@ -94,11 +94,8 @@ std::string findFirstDifference(Module& propagated, FuncId globalFunc, std::span
       if (name.empty() || mine == finder.locals.end()) continue;
       std::string why = finder.value(v, mine->second);
       if (why.empty()) continue;
-      std::string line =
-          propagated[o].loc.valid()
-              ? " at " + propagated.source.name + ":" +
-                    std::to_string(lineColumn(propagated.source.text, propagated[o].loc.begin).line)
-              : "";
+      std::string line = placeText(propagated.source, propagated[o].loc);
+      if (!line.empty()) line = " at " + line;
       return "%" + std::string(name) + ", '" + propagated.record(o).name + "'" + line + ", " + why;
     }
   return "";

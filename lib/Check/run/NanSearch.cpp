@@ -134,8 +134,8 @@ std::string operandNameOf(const Module& m, OpId op, size_t operand) {
 }
 
 std::string lineText(const Module& m, OpId op) {
-  if (!m[op].loc.valid()) return "";
-  return " at " + m.source.name + ":" + std::to_string(lineColumn(m.source.text, m[op].loc.begin).line);
+  const std::string place = placeText(m.source, m[op].loc);
+  return place.empty() ? "" : " at " + place;
 }
 
 } // namespace
@@ -334,7 +334,7 @@ std::string NanSearch::json() const {
   text += "], \"made\": ";
   if (!found_) return text + "null}";
   const Found& f = *found_;
-  const LineCol at = m_[f.op].loc.valid() ? lineColumn(m_.source.text, m_[f.op].loc.begin) : LineCol{0, 0};
+  const LineCol at = m_[f.op].loc.valid() ? placeOf(m_.source, m_[f.op].loc.begin).at : LineCol{0, 0};
   text += "{\"op\": " + jsonString(m_.record(f.op).name) + ", \"line\": " + std::to_string(at.line) +
           ", \"column\": " + std::to_string(at.column) + ", \"value\": " + jsonString(f.value) +
           ", \"element\": " + jsonString(f.element) +

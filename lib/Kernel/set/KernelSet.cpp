@@ -95,8 +95,7 @@ std::string commentsOf(const Module& m, OpId fused) {
     const SourceRange loc = m[o].loc;
     if (loc.valid() && loc.begin <= m.source.text.size()) {
       statement.resize(std::max<size_t>(statement.size(), 72), ' ');
-      statement +=
-          "  " + commentText(m.source.name) + ":" + std::to_string(lineColumn(m.source.text, loc.begin).line);
+      statement += "  " + commentText(placeText(m.source, loc));
     }
     text += statement + "\n";
   }

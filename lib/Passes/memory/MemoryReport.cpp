@@ -17,11 +17,6 @@ namespace {
 
 constexpr size_t kRowsShown = 12;
 
-std::string locationText(const Module& m, const LineTable& lines, SourceRange loc) {
-  if (!loc.valid() || m.source.name.empty()) return "";
-  return m.source.name + ":" + std::to_string(lines.at(loc.begin).line);
-}
-
 bool contains(const MemoryPlan::Buffer& b, uint32_t position) {
   return std::ranges::any_of(b.live, [&](auto r) { return r.first <= position && position <= r.last; });
 }
@@ -53,12 +48,12 @@ MemoryReport memoryReport(const Module& m, FuncId f, const MemoryPlan& plan, int
   if (const std::string devices = devicesText(m, f); !devices.empty())
     report.of = "@" + std::string(m.strings[m[f].name]) + " on " + devices;
   const Naming names(m, f);
-  const LineTable lines(m.source.text);
+  const LineTable lines(m.source);
   for (const auto& [op, at] : plan.position)
     if (at[0] == plan.peakPosition) {
       for (uint32_t r = 0; r < m[op].numResults; ++r) report.at += (r ? ", " : "") + names(m.result(op, r));
       report.at += (report.at.empty() ? "" : " = ") + std::string(m.record(op).name);
-      report.where = locationText(m, lines, m[op].loc);
+      report.where = lines.text(m[op].loc);
     }
   // Of the values that share a buffer, the last one defined before the peak.
   std::vector<ValueId> held(plan.buffers.size());
@@ -74,7 +69,7 @@ MemoryReport memoryReport(const Module& m, FuncId f, const MemoryPlan& plan, int
   });
   for (size_t b : alive)
     report.alive.push_back({names(held[b]), whatOf(m, f, results, held[b]), printType(m, m[held[b]].type),
-                            locationText(m, lines, locOf(m, held[b])), plan.buffers[b].bytes});
+                            lines.text(locOf(m, held[b])), plan.buffers[b].bytes});
   return report;
 }
 

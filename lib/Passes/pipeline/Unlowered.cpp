@@ -45,11 +45,8 @@ std::optional<Unlowered> firstUnlowered(const Module& m, FuncId f) {
 Status checkLowered(const Module& m, FuncId f) {
   const auto found = firstUnlowered(m, f);
   if (!found) return Ok{};
-  std::string where;
-  if (const SourceRange loc = m[found->op].loc; loc.valid() && !m.source.name.empty()) {
-    const LineCol at = lineColumn(m.source.text, loc.begin);
-    where = m.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
-  }
+  std::string where = placeText(m.source, m[found->op].loc, true);
+  if (!where.empty()) where += ": ";
   return inputError(where + found->what + ": run '" + found->pass + "' before 'fuse'");
 }
 

@@ -42,7 +42,7 @@ static void sortByLocation(std::vector<AnnotationUse>& uses) {
 }
 
 Reasons::Reasons(const Module& m, const PropagationReport& report)
-    : m_(m), report_(report), names_(m), lines_(m.source.text) {
+    : m_(m), report_(report), names_(m), lines_(m.source) {
   for (const ReshardReason& r : report.reshards) {
     reshards_.emplace(r.reshard, &r);
     reshardOf_.try_emplace(m.operand(r.reshard, 0), r.reshard);

@@ -134,10 +134,7 @@ private:
       }
     if (AttrId a = m_.attr(o, "op"); a.valid()) n.reduction = m_.strings[m_.attrs[a].text];
     c.op = userLocation(m_, o);
-    if (m_[o].loc.valid()) {
-      const LineCol at = lineColumn(m_.source.text, m_[o].loc.begin);
-      c.line = m_.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
-    }
+    c.line = placeText(m_.source, m_[o].loc, true);
     n.collective = static_cast<uint32_t>(g_.report.collectives.size());
     g_.report.collectives.push_back(std::move(c));
   }

@@ -179,8 +179,7 @@ private:
     if (!dims.empty() && dims[0] >= 0) n.dim = static_cast<size_t>(dims[0]);
     if (auto it = in.attributes.find("to_apply"); it != in.attributes.end())
       n.reduction = reducer(it->second);
-    const LineCol at = lineColumn(m_.source.text, in.loc.begin);
-    c.line = m_.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+    c.line = placeText(m_.source, in.loc, true);
     if (auto it = in.attributes.find("metadata"); it != in.attributes.end()) {
       c.op = xlaMember(it->second, "op_name");
       c.location = xlaMember(it->second, "source_file");

@@ -42,7 +42,7 @@ std::vector<ChangeSearch::Need> ChangeSearch::needsOf(const CollectiveTrace& t, 
   for (OpId source : c.sources) {
     const OpId o = neededBy(t.propagated, reasons, source);
     const SourceRange r = t.propagated[o].loc;
-    out.push_back({r.valid() ? reasons.at(r.begin).line : 0, t.propagated.record(o).name});
+    out.push_back({reasons.line(r), t.propagated.record(o).name});
   }
   return out;
 }
@@ -116,8 +116,7 @@ void ChangeSearch::addEdit(const AnnotationUse& use, const Sharding& wanted, std
              ? text.substr(named.begin,
                            std::min<size_t>(named.end, text.find_first_of(": ", named.begin)) - named.begin)
              : reasons_.name(reasons_.shown(use.value));
-  const LineCol at = reasons_.at(r.begin);
-  e.location = prepared_.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+  e.location = reasons_.place(r);
   e.begin = r.begin, e.end = r.end;
   e.before = text.substr(r.begin, r.end - r.begin);
   e.after = printSharding(scratch, scratch.shardings.intern(wanted));

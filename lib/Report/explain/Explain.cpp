@@ -138,11 +138,7 @@ private:
     std::string user = userLocation(m_, m_.definingOp(v));
     return user.empty() ? location(m_[v].loc) : user;
   }
-  std::string location(SourceRange r) const {
-    if (!r.valid()) return "";
-    LineCol at = reasons_.at(r.begin);
-    return m_.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
-  }
+  std::string location(SourceRange r) const { return reasons_.place(r); }
 
   std::string partsText(const PartList& parts) const {
     std::string out;

@@ -139,11 +139,7 @@ private:
     if (const std::string name = statementAt(m.source, m[o].loc); !name.empty()) s.statement = name.substr(1);
   }
 
-  std::string locationText(SourceRange r) const {
-    if (!r.valid()) return "";
-    const LineCol at = reasons_.at(r.begin);
-    return t_.propagated.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
-  }
+  std::string locationText(SourceRange r) const { return reasons_.place(r); }
 
   const Module& prepared_;
   CollectiveTrace& t_;

@@ -71,8 +71,7 @@ private:
     if (step.copies) row.passes += 1, row.least -= 1; // with a view in its place, neither read nor written
     if (row.passes <= row.least) return;
     const OpId op = step.op;
-    if (m_[op].loc.valid())
-      row.where = m_.source.name + ":" + std::to_string(lineColumn(m_.source.text, m_[op].loc.begin).line);
+    row.where = placeText(m_.source, m_[op].loc);
     const auto same = std::ranges::find_if(rows, [&](const PassesRow& r) {
       return r.writer == row.writer && r.type == row.type && r.readers == row.readers;
     });

@@ -65,12 +65,8 @@ static Result<std::vector<Tensor>> loadTimeValues(Module& m, OpId o, const Mesh&
 
 std::string whereText(const Module& m, OpId op) {
   if (!op.valid()) return "between two runs of a loop step";
-  std::string text;
-  SourceRange loc = m[op].loc;
-  if (loc.valid() && !m.source.name.empty()) {
-    const LineCol at = lineColumn(m.source.text, loc.begin);
-    text = m.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
-  }
+  std::string text = placeText(m.source, m[op].loc, true);
+  if (!text.empty()) text += ": ";
   std::string user = userLocation(m, op);
   return text + "'" + m.record(op).name + "'" + (user.empty() ? "" : " from " + user);
 }
@@ -115,7 +111,7 @@ uint32_t Loader::info(OpId o, std::string name, std::string what, int64_t bytes,
     program_.infos.push_back(std::move(info));
     return static_cast<uint32_t>(program_.infos.size() - 1);
   }
-  if (m_[o].loc.valid()) info.line = lines_.at(m_[o].loc.begin);
+  info.place = lines_.text(m_[o].loc);
   info.user = userLocation(m_, o);
   for (uint32_t r = 0; r < m_[o].numResults; ++r) {
     info.results.push_back(m_.result(o, r));
@@ -459,11 +455,8 @@ Status Loader::readPlan() {
   auto plan = readMemoryPlan(m_, own().func, diags);
   if (!plan) {
     const Diagnostic* why = diags.all().empty() ? nullptr : &diags.all()[0];
-    std::string where;
-    if (why && why->range.valid() && !m_.source.name.empty()) {
-      const LineCol at = lines_.at(why->range.begin);
-      where = m_.source.name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
-    }
+    std::string where = why ? lines_.text(why->range, true) : "";
+    if (!where.empty()) where += ": ";
     return inputError(where + (why ? why->message() : "missing memory plan: run 'plan-memory'"));
   }
   own().plan = std::move(*plan);

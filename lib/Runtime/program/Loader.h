@@ -13,7 +13,7 @@ class Loader {
 public:
   Loader(Module& m, FuncId entry, Backend& backend, Program& program)
       : m_(m), entry_(entry), backend_(backend), program_(program), kernels_(backend.kernelOptions()),
-        lines_(m.source.text) {}
+        lines_(m.source) {}
   [[nodiscard]] Status load();
   double printMs = 0; // time of load() spent on printing kernel source
 

@@ -67,14 +67,11 @@ std::string remarksText(std::span<const PassRemark> remarks, const Module& m) {
   });
   std::string out;
   for (const Line& l : lines) {
-    const SourceRange loc = l.first->loc;
+    const std::string place = placeText(m.source, l.first->loc);
     out += format("%-28s %4lld x %10s  ", l.first->what.c_str(), static_cast<long long>(l.count),
                   bytesText(l.bytes).c_str()) +
            l.first->why;
-    if (loc.valid() && loc.begin <= m.source.text.size())
-      out += format(" (%s:%d)", m.source.name.c_str(),
-                    static_cast<int>(lineColumn(m.source.text, loc.begin).line));
-    out += "\n";
+    out += place.empty() ? "\n" : " (" + place + ")\n";
   }
   return out;
 }
@@ -83,7 +80,7 @@ std::string remarksJson(std::span<const PassRemark> remarks, const Module& m) {
   std::string out = "[";
   for (const PassRemark& r : remarks) {
     const bool placed = r.loc.valid() && r.loc.begin <= m.source.text.size();
-    const int line = placed ? static_cast<int>(lineColumn(m.source.text, r.loc.begin).line) : 0;
+    const int line = placed ? static_cast<int>(placeOf(m.source, r.loc.begin).at.line) : 0;
     out += (&r == remarks.data() ? "" : ",\n  ") + std::string("{\"what\": ") + jsonString(r.what) +
            ", \"why\": " + jsonString(r.why) + ", \"bytes\": " + std::to_string(r.bytes) +
            ", \"line\": " + std::to_string(line) + "}";
@@ -143,13 +140,12 @@ void RunStats::addOverlap(const Executable& e) {
   }
 }
 
-std::vector<StatsRow> RunStats::rows(const Executable& e, const Module& m) const {
+std::vector<StatsRow> RunStats::rows(const Executable& e) const {
   std::vector<StatsRow> rows;
   for (size_t i = 0; i < calls_.size(); ++i) {
     const StepInfo& s = e.steps()[i];
     if (!calls_[i]) continue;
-    std::string where = s.user.empty() ? m.source.name + ":" + std::to_string(s.line.line) : s.user;
-    rows.push_back({s.name, s.what, s.op, where, calls_[i], ns_[i], s.bytes, s.flops, hostNs_[i],
+    rows.push_back({s.name, s.what, s.op, s.where(), calls_[i], ns_[i], s.bytes, s.flops, hostNs_[i],
                     s.overlapped, s.function, 0});
     for (int64_t p = 0; p < e.mesh().numDevices(); ++p) rows.back().devices += e.functionAt(p) == s.function;
   }
@@ -166,7 +162,7 @@ std::string RunStats::text(const Executable& e, const Module& m) const {
   };
   std::unordered_map<FuncId, Sent> sentBy; // by a device of the function
   const int64_t runs = std::max<int64_t>(1, timed_);
-  for (const StatsRow& r : rows(e, m)) {
+  for (const StatsRow& r : rows(e)) {
     double ns = static_cast<double>(r.totalNs) / static_cast<double>(r.calls);
     std::string speed =
         r.flops > r.bytes * 8 ? rateText(r.flops, ns, "GFLOP/s") : rateText(r.bytes, ns, "GB/s");
@@ -223,7 +219,7 @@ std::string RunStats::text(const Executable& e, const Module& m) const {
 std::string RunStats::json(const Executable& e, const Module& m) const {
   std::string out = "{\"steps\": [";
   bool first = true;
-  for (const StatsRow& r : rows(e, m)) {
+  for (const StatsRow& r : rows(e)) {
     out += first ? "\n" : ",\n";
     first = false;
     out += "  {\"name\": " + jsonString(r.name) + ", \"kind\": " + jsonString(r.what) +

@@ -22,11 +22,6 @@ std::string micros(int64_t ns) {
   return text;
 }
 
-std::string sourceText(const Module& m, const StepInfo& s) {
-  if (!s.user.empty()) return s.user;
-  return m.source.name.empty() ? "" : m.source.name + ":" + std::to_string(s.line.line);
-}
-
 // The container runtime, detected from local files only.
 std::string containerText() {
   if (access("/.dockerenv", F_OK) == 0) return "docker";
@@ -97,7 +92,7 @@ struct Writer {
   void step(const StepEvent& ev, int64_t offset) {
     const StepInfo& s = e.steps()[ev.step];
     int64_t ns = ev.endNs - ev.beginNs, work = ev.workNs ? ev.endNs - ev.workNs : ns;
-    std::string args = "\"op\":" + jsonString(s.op) + ",\"line\":" + jsonString(sourceText(m, s));
+    std::string args = "\"op\":" + jsonString(s.op) + ",\"line\":" + jsonString(s.where());
     if (s.bytes) args += ",\"bytes\":" + std::to_string(s.bytes);
     if (s.flops) args += ",\"flops\":" + std::to_string(s.flops);
     if (s.bytes && work > 0)

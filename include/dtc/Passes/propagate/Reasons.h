@@ -46,8 +46,9 @@ public:
   [[nodiscard]] std::string name(ValueId v) const { return names_.shown(v); }
   [[nodiscard]] std::string lookupName(ValueId v) const { return names_(v); }
   [[nodiscard]] bool isGenerated(ValueId v) const { return names_.isGenerated(v); }
-  // lineColumn, cached for many calls.
-  [[nodiscard]] LineCol at(uint32_t offset) const { return lines_.at(offset); }
+  // placeText with its column, cached for many calls.
+  [[nodiscard]] std::string place(SourceRange r) const { return lines_.text(r, true); }
+  [[nodiscard]] uint32_t line(SourceRange r) const { return r.valid() ? lines_.at(r.begin).at.line : 0; }
   // The reason of a reshard inserted by propagate, or nullptr.
   [[nodiscard]] const ReshardReason* reshard(OpId) const;
   // Why dim `dim` of the value is sharded (along `axis`, if given), back to an annotation; empty if unsharded.

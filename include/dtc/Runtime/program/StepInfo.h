@@ -8,11 +8,12 @@ namespace dtc {
 
 // The description of a step in reports; sizes are those of the first device that runs it.
 struct StepInfo {
-  std::string name; // "gelu_1" (a kernel), "matmul", "all_reduce(tp)", "copy"
-  std::string what; // "kernel", "library", "collective", "copy", "host", "control"
-  std::string op;   // the statement's result and op: "%h = fused"
-  LineCol line;     // in the program's text
-  std::string user; // the user's source location and name, if the program records them (IR/UserLocation.h)
+  std::string name;  // "gelu_1" (a kernel), "matmul", "all_reduce(tp)", "copy"
+  std::string what;  // "kernel", "library", "collective", "copy", "host", "control"
+  std::string op;    // the statement's result and op: "%h = fused"
+  std::string place; // "FILE:LINE" in the program's text
+  std::string user;  // the user's source location and name, if the program records them (IR/UserLocation.h)
+  [[nodiscard]] const std::string& where() const { return user.empty() ? place : user; }
   OpId id;
   std::vector<ValueId> results;
   FuncId function;

@@ -43,7 +43,7 @@ public:
 
 private:
   void addOverlap(const Executable& e);
-  std::vector<StatsRow> rows(const Executable& e, const Module& m) const;
+  std::vector<StatsRow> rows(const Executable& e) const;
   [[nodiscard]] HostCost usualHost() const;  // of the run with the median host time
   std::vector<int64_t> calls_, ns_, hostNs_; // by step
   int64_t timed_ = 0;                        // number of timed runs
