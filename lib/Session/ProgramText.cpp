@@ -5,6 +5,7 @@
 #include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/propagate/Propagate.h"
+#include "dtc/Session/Imports.h"
 #include "dtc/StableHlo/import/Import.h"
 #include "dtc/Support/OutOfMemory.h"
 #include "dtc/Support/Suggest.h"
@@ -239,6 +240,10 @@ Status checkOverrides(const Module& m, const ParseOptions& options) {
 bool readText(SourceText source, const ParseOptions& options, Module& m, Diagnostics& diags) {
   if (!looksLikeMlir(source.text)) {
     std::vector<FuncId> sound;
+    if (!appendImports(source, diags)) {
+      m.source = std::move(source);
+      return false;
+    }
     const bool parsed = parseModule(std::move(source), standardOps(), m, diags, options, &sound);
     if (!parsed) verifyFunctions(m, sound, diags);
     return parsed;

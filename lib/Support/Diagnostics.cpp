@@ -161,6 +161,16 @@ Diagnostic& Diagnostics::add(Severity s, const DiagKind& kind, SourceRange range
   return d;
 }
 
+void Diagnostics::noteSince(size_t errors, SourceRange range, const std::string& text) {
+  for (Diagnostic& d : list_) {
+    if (d.severity != Severity::Error) continue;
+    if (errors > 0)
+      --errors;
+    else
+      d.note(range, text);
+  }
+}
+
 LineCol lineColumn(std::string_view text, uint32_t offset) {
   text = text.substr(0, std::min<size_t>(offset, text.size()));
   const size_t lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));

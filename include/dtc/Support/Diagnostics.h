@@ -96,6 +96,8 @@ public:
   [[nodiscard]] bool full() const { return errors_ >= kMaxErrors; } // callers may stop early
   [[nodiscard]] const std::vector<Diagnostic>& all() const { return list_; }
   void clear() { list_.clear(), errors_ = 0; }
+  // Adds a note to each error after the first `errors`.
+  void noteSince(size_t errors, SourceRange, const std::string& text);
 
 private:
   static std::string toArg(std::string_view s) { return std::string(s); }

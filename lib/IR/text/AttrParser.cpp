@@ -76,7 +76,13 @@ bool AttrParser::attr(AttrId& out) {
 bool AttrParser::list(AttrId& out) {
   ++in_.pos;
   std::vector<AttrId> list;
-  bool ok = commaList(Tok::RBracket, "']'", [&] { return attr(list.emplace_back()); });
+  bool ok = commaList(Tok::RBracket, "']'", [&] {
+    if (!types_.atPack()) return attr(list.emplace_back());
+    std::vector<Dim> dims;
+    if (!types_.pack(dims)) return false;
+    for (Dim d : dims) list.push_back(sizeAttr(m_, d));
+    return true;
+  });
   if (ok) out = m_.attrs.list(std::move(list));
   return ok;
 }
@@ -100,7 +106,11 @@ bool AttrParser::word(AttrId& out) {
     out = m_.attrs.intern({.kind = Attr::Axis, .axis = a});
     return true;
   }
-  out = m_.attrs.word(m_.strings.intern(text(tok())));
+  const StrId name = m_.strings.intern(text(tok()));
+  const GenericBinding* generic = types_.generic;
+  if (generic && generic->sizes.contains(name)) return size(out);
+  const bool isDType = generic && generic->dtypes.contains(name);
+  out = m_.attrs.word(isDType ? m_.strings.intern(dtypeName(generic->dtypes.at(name))) : name);
   ++in_.pos;
   return true;
 }

@@ -6,12 +6,15 @@
 
 namespace dtc {
 
+constexpr size_t kMaxInstances = 1 << 16; // a generic function may call itself with more and more dims
+
 constexpr DiagKind kMeshTwice{"redefined-mesh", "mesh @{0} is already defined"};
 constexpr DiagKind kMeshAxisTwice{"redefined-axis", "mesh @{0} already has an axis '{1}'"};
 constexpr DiagKind kAxisSize{"axis-size", "the size of mesh axis '{0}' is at least 1, found {1}"};
 constexpr DiagKind kMeshSize{"mesh-too-large", "mesh @{0} has more than 2^31-1 devices"};
 constexpr DiagKind kMeshDevices{"mesh-devices", "mesh @{0} has size {1}, but 'devices' is {2}"};
 constexpr DiagKind kMeshOverride{"mesh-override", "mesh @{0} has no axis '{1}'{2}"};
+constexpr DiagKind kInstances{"generic-instances", "more than {0} functions are made of generic ones"};
 constexpr DiagKind kFunctionTwice{"redefined-function", "function @{0} is already defined"};
 
 // --- meshes ---
@@ -127,10 +130,13 @@ void DeclarationParser::signatures() {
   for (in_.pos = 0; !at(Tok::End) && !diags_.full();) {
     if (auto it = meshEnds_.find(in_.pos); it != meshEnds_.end()) {
       in_.pos = it->second;
+    } else if (atImport()) {
+      in_.pos += 2; // its text follows that of the module
     } else if (atWord("func") || atWord("spmd")) {
       size_t first = in_.pos;
       const Token& name = tok(atWord("spmd") ? 2 : 1);
-      if (name.kind == Tok::Symbol && sizes_.skips(m_.strings.find(text(name).substr(1)))) {
+      const bool skipped = name.kind == Tok::Symbol && sizes_.skips(m_.strings.find(text(name).substr(1)));
+      if (skipped || parsedOnCall()) {
         in_.pos += atWord("spmd") ? 2 : 1;
         skipToTopLevel();
       } else if (!signature()) {
@@ -138,12 +144,83 @@ void DeclarationParser::signatures() {
       }
       if (in_.pos == first) ++in_.pos;
     } else {
-      unexpected("'mesh', 'func' or 'spmd func'",
-                 suggestion(Vocabulary::Keyword, text(tok()), {"func", "mesh", "spmd"}));
+      unexpected("'mesh', 'func', 'spmd func' or 'import'",
+                 suggestion(Vocabulary::Keyword, text(tok()), {"func", "mesh", "spmd", "import"}));
       step();
       skipToTopLevel();
     }
   }
+}
+
+// Whether the function is parsed where it is called: a generic one, or one of an imported file.
+bool DeclarationParser::parsedOnCall() {
+  const bool imported = !m_.source.imported.empty() && tok().begin >= m_.source.imported.front().begin;
+  FunctionOnCall f;
+  bool isGeneric = false;
+  if (tok(atWord("spmd") ? 2 : 1).kind != Tok::Symbol) return false; // signature() reports it
+  if (!generics_.read(f, isGeneric)) return true;
+  if (!isGeneric && !imported) return false;
+  const auto parsed = functions_.parsed.find(f.name.name);
+  const auto before = functions_.onCall.find(f.name.name);
+  if (parsed == functions_.parsed.end() && before == functions_.onCall.end()) {
+    functions_.onCall.emplace(f.name.name, std::move(f));
+    return true;
+  }
+  diags_.error(kFunctionTwice, f.name.range, m_.strings[f.name.name])
+      .note(before == functions_.onCall.end() ? m_[parsed->second].loc : before->second.name.range,
+            "it is defined here");
+  return true;
+}
+
+bool DeclarationParser::instance(FunctionOnCall& f, std::span<const TypeId> given, SourceRange call,
+                                 FuncId& out) {
+  Instance made{&f, call, {}, {}, {}};
+  if (!f.parameters.empty() && !generics_.bind(f, given, call, made.binding)) return false;
+  made.text = generics_.textOf(f, made.binding);
+  if (const auto known = f.instances.find(made.text); known != f.instances.end()) {
+    out = known->second;
+    return true;
+  }
+  if (instances_.size() >= kMaxInstances) return error(kInstances, call, kMaxInstances);
+  const std::string name = generics_.nameOf(f, made.binding);
+  made.name = m_.strings.intern(name);
+  for (int n = 2; !f.parameters.empty() && functions_.parsed.contains(made.name); ++n)
+    made.name = m_.strings.intern(name + "_" + std::to_string(n));
+  out = FuncId(static_cast<uint32_t>(m_.functions.size()));
+  if (parseInstance(instances_.emplace_back(std::move(made)))) {
+    f.instances.emplace(instances_.back().text, out);
+    return true;
+  }
+  f.failed = true;
+  return false;
+}
+
+// The signature, in the middle of another function.
+bool DeclarationParser::parseInstance(const Instance& instance) {
+  const TokenStream::Place back = in_.place();
+  const MeshId mesh = types_.localMesh;
+  const GenericBinding* generic = types_.generic;
+  const std::vector<StrId>* own = sizes_.body();
+  const size_t errors = diags_.numErrors();
+  instance_ = &instance;
+  types_.generic = &instance.binding;
+  in_.pos = instance.of->firstToken;
+  const bool ok = signature() && diags_.numErrors() == errors;
+  instance_ = nullptr;
+  types_.generic = generic;
+  types_.localMesh = mesh;
+  sizes_.enterBody(own);
+  in_.restore(back);
+  noteInstance(instance, errors);
+  return ok;
+}
+
+void DeclarationParser::noteInstance(const Instance& instance, size_t errors) {
+  if (diags_.numErrors() == errors || instance.of->parameters.empty()) return;
+  instance.of->failed = true;
+  diags_.noteSince(errors, instance.call,
+                   "in @" + std::string(m_.strings[instance.of->name.name]) + " with " + instance.text +
+                       ", which is called here");
 }
 
 bool DeclarationParser::signature() {
@@ -153,7 +230,8 @@ bool DeclarationParser::signature() {
   f.spmd = acceptWord("spmd");
   if (!acceptWord("func")) return unexpected("'func'");
   if (!expectName(Tok::Symbol, "the function's name, such as '@main'", name)) return false;
-  f.name = name.name;
+  if (at(Tok::LBracket)) step(); // the parameters of a generic function
+  f.name = instance_ ? instance_->name : name.name;
   f.loc = name.range;
   f.body = m_.makeBlock();
   types_.localMesh = f.spmd ? meshOfHead(first) : MeshId();
@@ -161,13 +239,13 @@ bool DeclarationParser::signature() {
   m_[f.body].parentFunc = id;
   size_t errors = diags_.numErrors();
   in_.quiet = false;
-  sizes_.enterSignature(f.name);
+  sizes_.enterSignature(name.name);
   bool ok = list("'(' and the arguments", [&] { return argument(f); }) &&
             expect(Tok::Arrow, "'->' and the results, '-> ()' if there are none") &&
             list("'(' and the results", [&] { return result(f); });
   ok = ok && functionAttrs(f);
-  Body body{id, 0, types_.localMesh, false, sizes_.leaveSignature(f, types_.localMesh)};
-  auto [before, isNew] = functions_.try_emplace(f.name, id);
+  Body body{id, 0, types_.localMesh, false, sizes_.leaveSignature(f, types_.localMesh), instance_};
+  auto [before, isNew] = functions_.parsed.try_emplace(f.name, id);
   if (!isNew && !suppressed()) {
     diags_.error(kFunctionTwice, f.loc, m_.strings[f.name])
         .note(m_[before->second].loc, "it is defined here");
@@ -184,7 +262,19 @@ bool DeclarationParser::signature() {
   body.sound = ok && !in_.quiet && diags_.numErrors() == errors;
   if (isNew) bodies_.push_back(std::move(body));
   step();
-  return true;
+  return gradientOf(id);
+}
+
+// An imported function is also called as the gradient of another.
+bool DeclarationParser::gradientOf(FuncId id) {
+  AttrId gradient;
+  for (const NamedAttr& a : m_[id].attrs)
+    if (m_.strings[a.name] == "grad") gradient = a.value;
+  if (!gradient.valid()) return true;
+  const auto it = functions_.onCall.find(m_.attrs[gradient].text);
+  FuncId unused;
+  return it == functions_.onCall.end() || !it->second.parameters.empty() ||
+         instance(it->second, {}, m_[id].loc, unused);
 }
 
 // Skips to the last block before the next function: braces before it are shardings and attributes.

@@ -3,6 +3,7 @@
 // their declaration.
 #include "text/AttrParser.h"
 #include "text/TypeInference.h"
+#include <deque>
 #include <unordered_set>
 
 namespace dtc {
@@ -11,19 +12,33 @@ class DeclarationParser : TokenReader {
 public:
   DeclarationParser(const TokenReader& in, GivenSizes& sizes, TypeParser& types, AttrParser& attrs,
                     FunctionNames& functions, const ParseOptions& options)
-      : TokenReader(in), sizes_(sizes), types_(types), attrs_(attrs), functions_(functions),
+      : TokenReader(in), generics_(in), sizes_(sizes), types_(types), attrs_(attrs), functions_(functions),
         options_(options) {}
 
+  // A function that is parsed because it is called.
+  struct Instance {
+    FunctionOnCall* of = nullptr;
+    SourceRange call; // the first
+    StrId name;
+    GenericBinding binding;
+    std::string text; // of the binding
+  };
   struct Body {
     FuncId func;
     size_t firstToken = 0;
     MeshId mesh;
     bool sound = false;     // its signature has no error
     std::vector<StrId> own; // sizes that each call binds, which the command line therefore cannot
+    const Instance* instance = nullptr;
   };
   void meshes();     // of the whole text
   void signatures(); // then those of all functions, except for those that the given sizes skip
-  [[nodiscard]] const std::vector<Body>& bodies() const { return bodies_; }
+  // Parsing a body may append others.
+  [[nodiscard]] const std::deque<Body>& bodies() const { return bodies_; }
+  // FunctionNames::instance
+  bool instance(FunctionOnCall&, std::span<const TypeId> given, SourceRange call, FuncId& out);
+  // Says of the errors after the first `errors` which instance has them.
+  void noteInstance(const Instance&, size_t errors);
 
 private:
   // Types, sharding and attributes of an argument or a result.
@@ -37,6 +52,10 @@ private:
   bool meshAxis(Mesh&, std::unordered_set<StrId>& names); // `names`: of the axes so far
   bool meshDevices(Mesh&, SourceRange nameRange);
   bool overrideSizes(Mesh&, SourceRange nameRange);
+  [[nodiscard]] bool atImport() const { return atWord("import") && at(Tok::String, 1); }
+  bool parsedOnCall();
+  bool parseInstance(const Instance&);
+  bool gradientOf(FuncId);
   bool signature();
   bool argument(Function&);
   bool result(Function&);
@@ -58,13 +77,16 @@ private:
     return true;
   }
 
+  Generics generics_;
   GivenSizes& sizes_;
   TypeParser& types_;
   AttrParser& attrs_;
   FunctionNames& functions_;
   const ParseOptions& options_;
   std::unordered_map<size_t, size_t> meshEnds_; // first token of a mesh -> the token after it
-  std::vector<Body> bodies_;
+  std::deque<Body> bodies_;
+  std::deque<Instance> instances_;
+  const Instance* instance_ = nullptr; // whose signature is parsed
 };
 
 } // namespace dtc

@@ -22,7 +22,8 @@ public:
   // After it: binds the symbols that belong to the module. Returns those that each call binds.
   [[nodiscard]] std::vector<StrId> leaveSignature(Function&, MeshId);
   // Before a body, with what leaveSignature returned.
-  void enterBody(const std::vector<StrId>& own) { own_ = &own; }
+  void enterBody(const std::vector<StrId>* own) { own_ = own; }
+  [[nodiscard]] const std::vector<StrId>* body() const { return own_; }
 
 private:
   const ParseOptions& options_;

@@ -194,7 +194,8 @@ private:
     case '?': return punctuation(Tok::Question);
     case '.':
       if (peek(1) == '.') {
-        emit(Tok::DotDot, at_ + 2);
+        const bool three = peek(2) == '.';
+        emit(three ? Tok::Ellipsis : Tok::DotDot, at_ + (three ? 3 : 2));
         return true;
       }
       break;

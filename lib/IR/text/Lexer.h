@@ -27,6 +27,7 @@ enum class Tok : uint8_t {
   Slash,
   Question,
   DotDot,
+  Ellipsis, // ...
   Arrow,
   Broken, // already reported
   End,

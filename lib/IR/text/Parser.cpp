@@ -37,16 +37,20 @@ bool parseModule(SourceText source, const OpRegistry& registry, Module& out, Dia
   if (!options.sizes.empty()) p.sizes.scanCalls();
   p.mistakes.mistypedKeywords();
   DeclarationParser declared(p.in, p.sizes, p.types, p.attrs, p.functions, options);
+  p.functions.instance = [&](auto&&... call) { return declared.instance(call...); };
   declared.meshes();
   declared.signatures();
-  for (const DeclarationParser::Body& b : declared.bodies()) {
-    if (diags.full()) break;
+  for (size_t i = 0; i < declared.bodies().size() && !diags.full();
+       ++i) { // a call may append the callee's body
+    const DeclarationParser::Body& b = declared.bodies()[i];
     const size_t before = diags.numErrors();
     p.types.localMesh = b.mesh;
-    p.sizes.enterBody(b.own);
+    p.types.generic = b.instance ? &b.instance->binding : nullptr;
+    p.sizes.enterBody(&b.own);
     p.stream.pos = b.firstToken;
     p.stream.quiet = false;
     p.statements.functionBody(b.func);
+    if (b.instance) declared.noteInstance(*b.instance, before);
     if (sound && b.sound && !p.stream.quiet && diags.numErrors() == before) sound->push_back(b.func);
   }
   return !diags.hasErrors();

@@ -178,7 +178,7 @@ bool StatementParser::findRecord(Statement& s) {
   return true;
 }
 
-bool StatementParser::callStatement(BlockId id, const Statement& s) {
+bool StatementParser::callStatement(BlockId id, Statement& s) {
   std::optional<std::vector<TypeId>> types;
   if (!inference_.callResults(s, types)) return false;
   if (!types) return scope_.definePoisoned(s.names);

@@ -9,7 +9,7 @@ namespace dtc {
 class StatementParser : TokenReader {
 public:
   StatementParser(const TokenReader& in, TypeParser& types, AttrParser& attrs, ValueScope& scope,
-                  Mistakes& mistakes, const FunctionNames& functions)
+                  Mistakes& mistakes, FunctionNames& functions)
       : TokenReader(in), types_(types), attrs_(attrs), scope_(scope), mistakes_(mistakes),
         inference_(in, types, functions) {}
 
@@ -38,7 +38,7 @@ private:
   bool bound(BlockId, ParsedOperand&);
   bool binds(BlockId, Statement&);
 
-  bool callStatement(BlockId, const Statement&);
+  bool callStatement(BlockId, Statement&);
   bool regionStatement(BlockId, Statement&);
   bool regionBlocks(const Statement&, OpId, const std::vector<TypeInference::Argument>&);
 

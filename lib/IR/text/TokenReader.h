@@ -23,6 +23,12 @@ struct TokenStream {
     bool defined = false;
   };
   NameList names; // the last that atStatement scanned
+  struct Place {  // to continue after a text elsewhere has been parsed
+    size_t pos, blockEnd;
+    bool quiet;
+  };
+  [[nodiscard]] Place place() const { return {pos, blockEnd, quiet}; }
+  void restore(const Place& p) { pos = p.pos, blockEnd = p.blockEnd, quiet = p.quiet; }
   // index of a token -> the keyword that it stands for; it has been reported
   std::unordered_map<size_t, std::string_view> mistyped;
 };

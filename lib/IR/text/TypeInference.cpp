@@ -239,16 +239,35 @@ bool TypeInference::stacked(const Statement& s, OpId op, TypeId element, TypeId&
 
 // --- calls ---
 
-bool TypeInference::callResults(const Statement& s, std::optional<std::vector<TypeId>>& out) {
-  auto it = functions_.find(s.callee.name);
-  if (it == functions_.end()) {
+// The function that a call names; of a generic one the instance for its operands. False after an error; nothing
+// if the instance depends on poisoned operands, or has been found to have errors.
+bool TypeInference::calleeOf(const Statement& s, FuncId& out) {
+  if (auto it = functions_.parsed.find(s.callee.name); it != functions_.parsed.end()) {
+    out = it->second;
+    return true;
+  }
+  auto it = functions_.onCall.find(s.callee.name);
+  if (it == functions_.onCall.end()) {
     std::vector<std::string_view> known;
-    for (const auto& [name, f] : functions_) known.push_back(m_.strings[name]);
+    for (const auto& [name, f] : functions_.parsed) known.push_back(m_.strings[name]);
+    for (const auto& [name, f] : functions_.onCall) known.push_back(m_.strings[name]);
     std::sort(known.begin(), known.end());
     std::string_view name = m_.strings[s.callee.name];
     return error(kUnknownFunction, s.callee.range, name, suggestion(Vocabulary::Plain, name, known, "@"));
   }
-  const Function& f = m_[it->second];
+  if (it->second.failed || (!it->second.parameters.empty() && anyPoisoned(m_, s))) return true;
+  std::vector<TypeId> given;
+  for (const ParsedOperand& o : s.operands) given.push_back(m_[o.value].type);
+  return functions_.instance(it->second, given, s.callee.range, out);
+}
+
+bool TypeInference::callResults(Statement& s, std::optional<std::vector<TypeId>>& out) {
+  FuncId callee;
+  out.reset();
+  if (!calleeOf(s, callee)) return false;
+  if (!callee.valid()) return true;
+  const Function& f = m_[callee];
+  s.callee.name = f.name;
   if (f.args.size() != s.operands.size()) {
     diags_
         .error(kArgumentCount, s.callee.range, m_.strings[f.name], counted(f.args.size(), "argument"),
@@ -262,7 +281,6 @@ bool TypeInference::callResults(const Statement& s, std::optional<std::vector<Ty
     if (type.valid() && !typeLiteral(s.operands[i].value, m_.types[type].dtype)) return false;
     given.push_back(m_[s.operands[i].value].type);
   }
-  out.reset();
   if (anyPoisoned(m_, s) && !ownSizes(m_, f).empty()) return true;
   SizeMismatch mismatch;
   const auto binding = bindSizes(m_, f, given, mismatch);

@@ -6,12 +6,9 @@
 
 namespace dtc {
 
-// The functions of a module by name.
-using FunctionNames = std::unordered_map<StrId, FuncId>;
-
 class TypeInference : TokenReader {
 public:
-  TypeInference(const TokenReader& in, TypeParser& types, const FunctionNames& functions)
+  TypeInference(const TokenReader& in, TypeParser& types, FunctionNames& functions)
       : TokenReader(in), types_(types), functions_(functions) {}
 
   bool typeLiteral(ValueId, DType); // only if it is an untyped literal or symbol
@@ -28,19 +25,21 @@ public:
   bool typeYields(const Statement&, OpId);
   bool regionResults(const Statement&, OpId, std::vector<TypeId>&);
 
-  // False after an error. Nothing if the sizes of the results depend on poisoned operands.
-  bool callResults(const Statement&, std::optional<std::vector<TypeId>>& out);
+  // False after an error. Nothing if the sizes of the results depend on poisoned operands. Of a generic function,
+  // the callee becomes its instance.
+  bool callResults(Statement&, std::optional<std::vector<TypeId>>& out);
 
 private:
   [[nodiscard]] std::optional<DType> likeOperands(const Statement&, size_t operand) const;
   bool localArgument(const ParsedBind&, Argument&);
   bool stacked(const Statement&, OpId, TypeId element, TypeId& out);
   [[nodiscard]] std::optional<DType> yieldType(const Statement&, OpId, uint32_t region, size_t i) const;
+  bool calleeOf(const Statement&, FuncId&);
   bool misfit(const Statement&, const Function&, const SizeMismatch&);
   bool gradients(const Statement&, const Function&, std::vector<TypeId>&);
 
   TypeParser& types_;
-  const FunctionNames& functions_;
+  FunctionNames& functions_;
 };
 
 } // namespace dtc

@@ -17,6 +17,9 @@ constexpr DiagKind kUnknownAxis{"unknown-axis", "mesh @{0} has no axis '{1}'{2}"
 constexpr DiagKind kAxisTwiceInSize{"duplicate-axis", "axis '{0}' is used twice in this size"};
 constexpr DiagKind kAxisTwice{"duplicate-axis", "axis '{0}' is used twice in this sharding"};
 constexpr DiagKind kUnknownMesh{"unknown-mesh", "unknown mesh @{0}{1}"};
+constexpr DiagKind kUnknownPack{"generic-parameter",
+                                "'{0}...' is not a parameter of this function; a generic function lists them "
+                                "after its name, as in '@f[{0}...](%x: f32[{0}...])'"};
 constexpr DiagKind kWhichMesh{"ambiguous-mesh",
                               "the module has {0} meshes: write which one, as in '@{1}{2}'"};
 constexpr DiagKind kNoMesh{
@@ -46,6 +49,9 @@ bool TypeParser::type(ParsedType& out) {
   size_t first = in_.pos;
   std::string_view word = text(tok());
   auto dtype = parseDType(word);
+  if (generic)
+    if (const auto bound = generic->dtypes.find(m_.strings.intern(word)); bound != generic->dtypes.end())
+      dtype = bound->second;
   if (!dtype) {
     if (!atName() && !atDotted()) return unexpected("a type, such as 'f32[2, 3]'");
     return error(kDType, tok().range(), word, dtypeHint(word));
@@ -56,6 +62,7 @@ bool TypeParser::type(ParsedType& out) {
   Type t;
   t.dtype = *dtype;
   if (!commaList(Tok::RBracket, "']'", [&] {
+        if (atPack()) return pack(t.dims);
         Dim d;
         if (!dim(d)) return false;
         t.dims.push_back(d);
@@ -72,6 +79,16 @@ bool TypeParser::type(ParsedType& out) {
   }
   if (bytes > INT64_MAX && !empty) return error(kTypeTooLarge, out.range);
   out.id = m_.types.intern(std::move(t));
+  return true;
+}
+
+// `S...`: the dims that a call gives for S.
+bool TypeParser::pack(std::vector<Dim>& out) {
+  const StrId name = m_.strings.intern(text(tok()));
+  const auto bound = generic ? generic->packs.find(name) : decltype(generic->packs.find(name))();
+  if (!generic || bound == generic->packs.end()) return error(kUnknownPack, tok().range(), m_.strings[name]);
+  out.insert(out.end(), bound->second.begin(), bound->second.end());
+  in_.pos += 2;
   return true;
 }
 
@@ -96,7 +113,11 @@ bool TypeParser::size(DimExpr& e) {
     n = value.i;
   } else if (atName()) {
     const StrId symbol = m_.strings.intern(text(tok()));
-    if (const auto bound = sizes_.of(symbol))
+    if (generic && generic->sizes.contains(symbol)) {
+      const DimExpr given = m_.dims.expr(generic->sizes.at(symbol));
+      n = given.coefficient;
+      e.symbols.insert(e.symbols.end(), given.symbols.begin(), given.symbols.end());
+    } else if (const auto bound = sizes_.of(symbol))
       n = *bound;
     else
       e.symbols.push_back(symbol);

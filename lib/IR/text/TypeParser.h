@@ -1,5 +1,6 @@
 #pragma once
 // Parses types, sizes, mesh axes and shardings (ir.md), and checks shardings against their mesh.
+#include "text/Generics.h"
 #include "text/GivenSizes.h"
 
 namespace dtc {
@@ -10,6 +11,8 @@ public:
 
   bool type(ParsedType&); // required
   bool dim(Dim&);
+  [[nodiscard]] bool atPack() const { return atName() && at(Tok::Ellipsis, 1); }
+  bool pack(std::vector<Dim>&); // appends
   bool axis(AxisRef&);
   bool checkAxis(const AxisRef&, const Mesh&, SourceRange);
   bool sharding(ParsedSharding&);
@@ -19,6 +22,7 @@ public:
   bool onlySharding(MeshId defaultMesh, Sharding& out);
 
   MeshId localMesh;                                      // of the spmd function or `local` block being parsed
+  const GenericBinding* generic = nullptr;               // of the instance being parsed
   std::unordered_map<StrId, SourceRange> declaredMeshes; // including those with errors
 
 private:
