@@ -69,7 +69,9 @@ std::string textFormat(std::string_view content) {
   const size_t begin = std::min(content.find_first_not_of(" \t\r\n"), content.size());
   content.remove_prefix(begin);
   if (content.starts_with("{ lambda ")) return "a jaxpr: print jax.jit(f).lower(...).as_text() instead";
-  if (startsWithAny(content, {"import ", "from ", "def ", "class ", "#!"}))
+  // A .dt text may begin with `import "optim"`.
+  if (startsWithAny(content, {"import ", "from ", "def ", "class ", "#!"}) &&
+      !content.starts_with("import \""))
     return "a script, not a dtc program: print the lowered program, jax.jit(f).lower(...).as_text() in JAX";
   if (startsWithAny(content, {"; ModuleID", "source_filename", "target datalayout", "target triple"}))
     return "LLVM IR, which dtc does not read";

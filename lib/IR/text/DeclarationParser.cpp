@@ -6,7 +6,7 @@
 
 namespace dtc {
 
-constexpr size_t kMaxInstances = 1 << 16; // a generic function may call itself with more and more dims
+constexpr size_t kMaxInstances = 1 << 12; // a generic function may call itself with more and more dims
 
 constexpr DiagKind kMeshTwice{"redefined-mesh", "mesh @{0} is already defined"};
 constexpr DiagKind kMeshAxisTwice{"redefined-axis", "mesh @{0} already has an axis '{1}'"};
@@ -219,7 +219,8 @@ void DeclarationParser::noteInstance(const Instance& instance, size_t errors) {
   if (diags_.numErrors() == errors || instance.of->parameters.empty()) return;
   instance.of->failed = true;
   diags_.noteSince(errors, instance.call,
-                   "in @" + std::string(m_.strings[instance.of->name.name]) + " with " + instance.text +
+                   "in @" + std::string(m_.strings[instance.of->name.name]) + " with " +
+                       (instance.text.size() > 100 ? instance.text.substr(0, 100) + "..." : instance.text) +
                        ", which is called here");
 }
 
@@ -245,6 +246,13 @@ bool DeclarationParser::signature() {
             list("'(' and the results", [&] { return result(f); });
   ok = ok && functionAttrs(f);
   Body body{id, 0, types_.localMesh, false, sizes_.leaveSignature(f, types_.localMesh), instance_};
+  if (instance_) {
+    functions_.instances.insert(f.name);
+  } else if (const auto generic = functions_.onCall.find(f.name); generic != functions_.onCall.end()) {
+    diags_.error(kFunctionTwice, f.loc, m_.strings[f.name])
+        .note(generic->second.name.range, "it is defined here");
+    ok = false;
+  }
   auto [before, isNew] = functions_.parsed.try_emplace(f.name, id);
   if (!isNew && !suppressed()) {
     diags_.error(kFunctionTwice, f.loc, m_.strings[f.name])

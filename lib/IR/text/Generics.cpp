@@ -12,8 +12,7 @@ constexpr DiagKind kParameterTwice{"generic-parameter", "@{0} already has a para
 constexpr DiagKind kNotInferred{"generic-parameter",
                                 "the arguments of @{0} do not say what '{1}' is; it is inferred from a type "
                                 "in which it stands alone, as in '%x: {2}'"};
-constexpr DiagKind kGenericRank{"argument-type",
-                                "argument {0} of @{1} has at least {2}, but the value given has {3}"};
+constexpr DiagKind kGenericRank{"argument-type", "argument {0} of @{1} has {2}, but the value given has {3}"};
 constexpr DiagKind kGenericCount{"argument-count", "@{0} takes {1}, but {2} given"};
 
 bool Generics::read(FunctionOnCall& f, bool& isGeneric) {
@@ -102,11 +101,11 @@ bool Generics::bindDims(const FunctionOnCall& f, size_t open, size_t argument, c
   const auto pack =
       std::ranges::find_if(dims, [&](size_t d) { return tokens()[d + 1].kind == Tok::Ellipsis; });
   const size_t fixed = dims.size() - (pack != dims.end());
-  if (pack == dims.end() && given.rank() != fixed) return true; // the call of the instance reports it
-  if (given.rank() < fixed) {
+  const bool atLeast = pack != dims.end();
+  if (atLeast ? given.rank() < fixed : given.rank() != fixed) {
     diags_
-        .error(kGenericRank, call, argument, m_.strings[f.name.name], counted(fixed, "dim"),
-               counted(given.rank(), "dim"))
+        .error(kGenericRank, call, argument, m_.strings[f.name.name],
+               (atLeast ? "at least " : "") + counted(fixed, "dim"), counted(given.rank(), "dim"))
         .note(tokens()[open].range(), "the argument is declared here");
     return false;
   }

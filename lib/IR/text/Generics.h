@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <unordered_set>
 
 namespace dtc {
 
@@ -32,6 +33,7 @@ struct FunctionOnCall {
 struct FunctionNames {
   std::unordered_map<StrId, FuncId> parsed;
   std::unordered_map<StrId, FunctionOnCall> onCall;
+  std::unordered_set<StrId> instances; // the names of `parsed` that no text has
   // Parses the signature of an instance and queues its body. False after an error, which is reported at `call`
   // unless it was before.
   std::function<bool(FunctionOnCall&, std::span<const TypeId> given, SourceRange call, FuncId& out)> instance;

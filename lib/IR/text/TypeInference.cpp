@@ -249,9 +249,11 @@ bool TypeInference::calleeOf(const Statement& s, FuncId& out) {
   auto it = functions_.onCall.find(s.callee.name);
   if (it == functions_.onCall.end()) {
     std::vector<std::string_view> known;
-    for (const auto& [name, f] : functions_.parsed) known.push_back(m_.strings[name]);
+    for (const auto& [name, f] : functions_.parsed)
+      if (!functions_.instances.contains(name)) known.push_back(m_.strings[name]);
     for (const auto& [name, f] : functions_.onCall) known.push_back(m_.strings[name]);
     std::sort(known.begin(), known.end());
+    known.erase(std::unique(known.begin(), known.end()), known.end());
     std::string_view name = m_.strings[s.callee.name];
     return error(kUnknownFunction, s.callee.range, name, suggestion(Vocabulary::Plain, name, known, "@"));
   }
