@@ -3,6 +3,7 @@
 #include "import/HloShape.h"
 #include "import/HloSmall.h"
 #include "import/HloTable.h"
+#include "import/IndexRanges.h"
 
 #include <algorithm>
 #include <limits>
@@ -43,6 +44,30 @@ template <Name numbers, Name bools> bool binaryOrBits(HloContext& c) {
                 isBool(c.dtypeOf(c.numOperands() ? c.operand(0) : ValueId())) ? OpName(bools.text)
                                                                               : OpName(numbers.text),
                 2);
+}
+
+// --- integers divided by 0: the quotient is -1 (all bits set) and the remainder the dividend; in dtc both are 0 ---
+
+// Where the divisor is 0; invalid where it never is.
+ValueId divisorIsZero(HloContext& c, ValueId divisor) {
+  const DType d = c.dtypeOf(divisor);
+  if (!divisor.valid() || !isInteger(d)) return {};
+  const auto range = IndexRanges(c.module)(divisor);
+  if (range && (range->lo > 0 || range->hi < 0)) return {};
+  return c.emit("eq", {divisor, c.literal(0, d)});
+}
+
+bool divide(HloContext& c) {
+  const ValueId a = c.operand(0), b = c.operand(1), zero = divisorIsZero(c, b);
+  const ValueId quotient = c.emit("div", {a, b});
+  return c.setResult(zero.valid() ? c.emit("sub", {quotient, c.convert(zero, c.dtypeOf(quotient))})
+                                  : quotient);
+}
+
+bool remainder(HloContext& c) {
+  const ValueId a = c.operand(0), b = c.operand(1), zero = divisorIsZero(c, b);
+  const ValueId rest = c.emit("rem", {a, b});
+  return c.setResult(zero.valid() ? c.emit("select", {zero, a, rest}) : rest);
 }
 
 // --- shifts: dtc's shr is arithmetic on signed integers ---
@@ -269,6 +294,7 @@ const HloRow kElementwiseRows[] = {
     {"stablehlo.constant", constant},
     {"stablehlo.convert", convert, 1},
     {"stablehlo.count_leading_zeros", leadingZeros, 1},
+    {"stablehlo.divide", divide, 2},
     {"stablehlo.iota", convertIota},
     {"stablehlo.is_finite", unary<"is_finite">},
     {"stablehlo.logistic", unary<"sigmoid">},
@@ -278,6 +304,7 @@ const HloRow kElementwiseRows[] = {
     {"stablehlo.popcnt", population, 1},
     {"stablehlo.power", binary<"pow">},
     {"stablehlo.reduce_precision", reducePrecision},
+    {"stablehlo.remainder", remainder, 2},
     {"stablehlo.round_nearest_afz", roundAway, 1},
     {"stablehlo.select", select},
     {"stablehlo.shift_right_arithmetic", shiftRightArithmetic, 2},
