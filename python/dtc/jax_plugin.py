@@ -6,6 +6,7 @@ DTC_NUM_DEVICES (1), DTC_NUM_THREADS (one per core), DTC_BACKEND (cpu), DTC_PJRT
 
 import contextlib
 import ctypes
+import functools
 import itertools
 import os
 import pathlib
@@ -65,6 +66,53 @@ def _lower_like_cpu():
             found = of_cpu.get(primitive) if primitive is not None else None
             if found is not None:
                 mlir._platform_specific_lowerings[NAME][primitive] = found
+
+
+# Of JAX's modules, the primitives that JAX's CPU platform computes for a program of dtc: no op of dtc does. With a
+# condition on the parameters: otherwise, JAX's lowering for any platform is used.
+_COMPUTED_ON_CPU = {
+    "jax._src.lax.linalg": {"eig_p": None, "geqp3_p": None, "hessenberg_p": None, "schur_p": None,
+                            "tridiagonal_p": None, "tridiagonal_solve_p": lambda p: p.get("perturb_singular")},
+}
+
+
+def _compute_on_cpu(functions):
+    """Makes such primitives calls of the host, as callbacks are."""
+    import importlib
+
+    import jax
+    from jax._src import config, sharding_impls
+    from jax._src.interpreters import mlir
+
+    def lowering(primitive, condition, otherwise):
+        def compute(params, *operands):
+            cpu = jax.local_devices(backend="cpu")[0]
+            with config.enable_x64(True), jax.default_device(cpu):  # operands keep their dtypes
+                results = primitive.bind(*[jax.device_put(x, cpu) for x in operands], **params)
+            return list(results) if primitive.multiple_results else [results]
+
+        def lower(ctx, *operands, **params):
+            if condition is not None and not condition(params):
+                return otherwise(ctx, *operands, **params)
+            function = _HostFunction(functools.partial(compute, params), tuple(ctx.avals_in), tuple(ctx.avals_out))
+            ctx.module_context.add_keepalive(function)
+            manual = isinstance(ctx.module_context.axis_context, sharding_impls.SPMDAxisContext)
+            types = [mlir.aval_to_ir_type(ctx.module_context, a) for a in ctx.avals_out]
+            return list(mlir.custom_call(functions.add(function, manual), operands=list(operands),
+                                         result_types=types).results)
+
+        return lower
+
+    anywhere = getattr(mlir, "_lowerings", {})
+    for module, conditions in _COMPUTED_ON_CPU.items():
+        module = importlib.import_module(module)
+        for name, condition in conditions.items():
+            primitive = getattr(module, name, None)
+            found = anywhere.get(primitive) if primitive is not None else None
+            if primitive is None or (condition is not None and found is None):
+                continue
+            otherwise = getattr(found, "rule", found)
+            mlir.register_lowering(primitive, lowering(primitive, condition, otherwise), platform=NAME)
 
 
 def _run_exported_for_cpu():
@@ -271,5 +319,7 @@ def initialize():
     _lower_like_cpu()
     _layouts_are_row_major()
     _run_exported_for_cpu()
-    _call_python(_HostFunctions(path))
+    functions = _HostFunctions(path)
+    _call_python(functions)
+    _compute_on_cpu(functions)
     _keep_cpu()

@@ -170,6 +170,18 @@ class Callbacks(unittest.TestCase):
                 print("not positive" in str(e))
             """, "2.0 True")
 
+    def test_computed_on_cpu(self):
+        self.check("""
+            from jax.scipy import linalg
+            a = np.array([[1, 2], [3, 4]], np.float32)
+            w, v = jax.jit(jnp.linalg.eig)(a)
+            print(jnp.abs(a @ v - v * w).max() < 1e-5, w.dtype)
+            t, z = jax.jit(jax.vmap(linalg.schur))(jnp.stack([a, a.T]))
+            print(jnp.abs(z[0] @ t[0] @ z[0].T - a).max() < 1e-5)
+            jax.config.update("jax_enable_x64", True)
+            print(jax.jit(jnp.linalg.eigvals)(np.float64(a)).dtype)
+            """, "True complex64 True complex128")
+
     def test_exported_for_cpu(self):
         self.check("""
             exported = jax.export.export(jax.jit(lambda v: jnp.linalg.cholesky(v) + 1), platforms=("tpu", "cpu"))

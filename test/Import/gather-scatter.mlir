@@ -65,5 +65,15 @@ func.func @main() {
     }) : (tensor<5x6xf32>, tensor<3x2xi32>, tensor<3x2x3xf32>) -> tensor<5x6xf32>
   %c22 = stablehlo.constant dense<[[5.0, 0.0, 1.0, -2.0, -1.0, 1.0], [-5.0, 3.0, 10.0, -2.0, 4.0, 4.0], [5.0, 0.0, 2.0, 1.0, -5.0, -1.0], [2.0, 3.0, 5.0, -4.0, 5.0, 1.0], [-3.0, -3.0, -4.0, -2.0, 5.0, 8.0]]> : tensor<5x6xf32>
   check.expect_eq %s5, %c22 : tensor<5x6xf32>
+  // Into an operand without elements: all indices are out of range.
+  %none = stablehlo.constant dense<> : tensor<0xf32>
+  %at = stablehlo.constant dense<[[0], [1]]> : tensor<2x1xi32>
+  %two = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %s6 = "stablehlo.scatter"(%none, %at, %two) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<0xf32>, tensor<2x1xi32>, tensor<2xf32>) -> tensor<0xf32>
+  check.expect_eq %s6, %none : tensor<0xf32>
   return
 }

@@ -37,6 +37,9 @@ func.func private @svd() {
   %lt = stablehlo.multiply %l, %tt : tensor<3x2xcomplex<f32>>
   %ltr = stablehlo.dot_general %lt, %r, contracting_dims = [1] x [0] : (tensor<3x2xcomplex<f32>>, tensor<2x2xcomplex<f32>>) -> tensor<3x2xcomplex<f32>>
   check.expect_almost_eq %ltr, %c, tolerance = 1.0e-5 : tensor<3x2xcomplex<f32>>
+  // By QR iteration, values only.
+  %z, %only, %o, %p, %j = stablehlo.custom_call @lapack_sgesvd_ffi(%a) {mhlo.backend_config = {mode = 78 : ui8}} : (tensor<1x2x3xf32>) -> (tensor<1x2x3xf32>, tensor<1x2xf32>, tensor<1x2x2xf32>, tensor<1x2x3xf32>, tensor<1xi32>)
+  check.expect_almost_eq %only, %s, tolerance = 1.0e-6 : tensor<1x2xf32>
   return
 }
 

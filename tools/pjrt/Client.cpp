@@ -40,6 +40,16 @@ PJRT_Error* wrongOption(const char* variable, const std::string& expected, const
                    std::string(variable) + ": expected " + expected + ", got '" + got + "'");
 }
 
+// The first compile of a process takes some 55 ms longer than others, in which Clang is opened, relocated and read
+// from disk. This happens beside JAX's own work until the first program arrives. An error shows up there.
+void startCompiler(PJRT_Client& client) {
+  if (client.backend == "cuda") return; // compiles with NVRTC
+  client.startsCompiler = std::jthread([machine = client.machine] {
+    const SourceUnit unit{"start", "extern \"C\" void start(float* x) { x[0] = x[1] * x[2] + 1.0f; }"};
+    (void)machine->jit.emit(unit, CpuText::Asm);
+  });
+}
+
 PJRT_Error* createClient(PJRT_Client_Create_Args* a) {
   const std::string devices = optionOf(*a, "num_devices", "DTC_NUM_DEVICES");
   const std::string threads = optionOf(*a, "threads", "DTC_NUM_THREADS");
@@ -65,6 +75,7 @@ PJRT_Error* createClient(PJRT_Client_Create_Args* a) {
     client->topology.devices.push_back(&d->description);
     client->owned.push_back(std::move(d));
   }
+  startCompiler(*client);
   a->client = client.release();
   return nullptr;
 }

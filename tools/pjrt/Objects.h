@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 // Calls the function `target` of the process: 0 done, 1 failed with a text of at most `error_size` bytes in `error`,
@@ -55,6 +56,7 @@ struct PJRT_Client {
   std::shared_ptr<dtc::Machine> machine;
   std::string backend; // "cpu", "cuda"
   dtc::ProgramCache programs;
+  std::jthread startsCompiler; // the last member: joined before the others are destroyed
 };
 
 struct PJRT_Buffer {

@@ -138,6 +138,7 @@ const HloRow kFactorRows[] = {
     {"custom_call @lapack_?ungqr", orgqr},
     {"custom_call @lapack_?ungqr_ffi", orgqr},
     {"custom_call @lapack_?gesdd_ffi", gesdd},
+    {"custom_call @lapack_?gesvd_ffi", gesdd}, // another algorithm for the same values
     {"custom_call @lapack_?syevd_ffi", syevd},
     {"custom_call @lapack_?heevd_ffi", syevd},
     {"custom_call @cusolver_getrf_ffi", getrf},

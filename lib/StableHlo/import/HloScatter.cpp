@@ -155,11 +155,11 @@ bool scatter(HloContext& c) {
     updates.push_back(c.operand(n + 1 + i));
     if (!x[i].valid() || !indices.valid() || !updates[i].valid()) return false;
   }
+  const std::vector<int64_t> shape = c.shapeOf(x[0]), updated = c.shapeOf(updates[0]);
+  if (elementsOf(updated) == 0 || elementsOf(shape) == 0) return c.setResults(x);
   const MlirRegion& region = c.op.regions[0];
   const std::string_view word = n == 1 ? scatterWord(c, region, c.dtypeOf(x[0])) : "";
   if (!word.empty()) return c.setResult(scatterSlices(c, x[0], indices, updates[0], d, word));
-  const std::vector<int64_t> shape = c.shapeOf(x[0]), updated = c.shapeOf(updates[0]);
-  if (elementsOf(updated) == 0 || elementsOf(shape) == 0) return c.setResults(x);
   const ValueId linear = linearIndices(c, shape, indices, updated, d);
   if (!linear.valid()) return false;
   for (ValueId& u : updates) u = byWindow(c, u, d);
