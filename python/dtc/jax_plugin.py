@@ -308,6 +308,17 @@ def _quiet_unless_asked_for():
         xla_bridge._backend_factories[NAME] = dataclasses.replace(registered, experimental=False, fail_quietly=True)
 
 
+def _partition_custom_functions():
+    """A function with a rule of its own for XLA's partitioner is equal to its body, which dtc partitions."""
+    from jax._src import core, custom_partitioning
+    from jax._src.interpreters import mlir
+
+    def lowering(ctx, *operands, call, **_):
+        return mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(ctx, *operands)
+
+    mlir.register_lowering(custom_partitioning.custom_partitioning_p, lowering, platform=NAME)
+
+
 def initialize():
     """Registers the plugin with JAX."""
     from jax._src import xla_bridge
@@ -322,4 +333,5 @@ def initialize():
     functions = _HostFunctions(path)
     _call_python(functions)
     _compute_on_cpu(functions)
+    _partition_custom_functions()
     _keep_cpu()

@@ -182,6 +182,18 @@ class Callbacks(unittest.TestCase):
             print(jax.jit(jnp.linalg.eigvals)(np.float64(a)).dtype)
             """, "True complex64 True complex128")
 
+    def test_custom_partitioning(self):
+        self.check("""
+            from jax.experimental.custom_partitioning import custom_partitioning
+            from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+            f = custom_partitioning(lambda v: v * 2)
+            f.def_partition(infer_sharding_from_operands=lambda *_: 1 / 0, partition=lambda *_: 1 / 0,
+                            sharding_rule="i -> i")
+            x = jax.device_put(x, NamedSharding(jax.make_mesh((2,), ("i",)), P("i")))
+            y = jax.jit(f)(x)
+            print(y.sharding.spec[0], y.tolist())
+            """, "i [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]", devices=2)
+
     def test_exported_for_cpu(self):
         self.check("""
             exported = jax.export.export(jax.jit(lambda v: jnp.linalg.cholesky(v) + 1), platforms=("tpu", "cpu"))
