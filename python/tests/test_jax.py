@@ -194,6 +194,16 @@ class Callbacks(unittest.TestCase):
             print(y.sharding.spec[0], y.tolist())
             """, "i [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]", devices=2)
 
+    def test_memory_kinds(self):
+        self.check("""
+            device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+            host = device.with_memory_kind("pinned_host")
+            y = jax.device_put(x, host)
+            f = jax.jit(lambda v: (jax.device_put(v, device).sum(), jax.device_put(v + 1, host)))
+            for v in (y, *f(y), jax.device_put(y, device)):
+                print(v.sharding.memory_kind, v.sum())
+            """, "pinned_host 15.0 device 15.0 pinned_host 21.0 device 15.0")
+
     def test_exported_for_cpu(self):
         self.check("""
             exported = jax.export.export(jax.jit(lambda v: jnp.linalg.cholesky(v) + 1), platforms=("tpu", "cpu"))

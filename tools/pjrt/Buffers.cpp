@@ -72,7 +72,7 @@ PJRT_Error* fromHost(PJRT_Client_BufferFromHostBuffer_Args* a) {
     return pjrtError(PJRT_Error_Code_UNIMPLEMENTED,
                      "dtc has no element type " + std::to_string(a->type) + " of PJRT");
   const std::span<const int64_t> dims(a->dims, a->num_dims);
-  auto b = makeBuffer(a->type, dims, a->memory ? a->memory->device : a->device);
+  auto b = makeBuffer(a->type, dims, a->memory ? a->memory : a->device->memory);
   const std::span<const int64_t> strides(a->byte_strides, a->num_byte_strides);
   const auto* from = static_cast<const std::byte*>(a->data);
   if (b->bytes && (strides.empty() || isRowMajor(strides, dims, element->bytes)))
@@ -91,7 +91,7 @@ PJRT_Error* uninitialized(PJRT_Client_CreateUninitializedBuffer_Args* a) {
   if (!findElementType(a->shape_element_type))
     return pjrtError(PJRT_Error_Code_UNIMPLEMENTED, "dtc does not have this element type");
   auto b = makeBuffer(a->shape_element_type, {a->shape_dims, a->shape_num_dims},
-                      a->memory ? a->memory->device : a->device);
+                      a->memory ? a->memory : a->device->memory);
   std::memset(b->data.get(), 0, b->bytes);
   a->buffer = b.release();
   return nullptr;
@@ -138,7 +138,7 @@ PJRT_Error* copyRaw(PJRT_Buffer_CopyRawToHost_Args* a) {
 }
 
 // The elements are shared: no one writes to a buffer.
-PJRT_Error* copyTo(PJRT_Buffer& b, PJRT_Device* device, PJRT_Buffer*& out) {
+PJRT_Error* copyTo(PJRT_Buffer& b, PJRT_Memory* memory, PJRT_Buffer*& out) {
   if (PJRT_Error* e = requireAlive(b)) return e;
   auto copy = std::make_unique<PJRT_Buffer>();
   copy->type = b.type;
@@ -146,16 +146,16 @@ PJRT_Error* copyTo(PJRT_Buffer& b, PJRT_Device* device, PJRT_Buffer*& out) {
   copy->minorToMajor = b.minorToMajor;
   copy->data = b.data;
   copy->bytes = b.bytes;
-  copy->device = device;
+  copy->memory = memory;
   out = copy.release();
   return nullptr;
 }
 
 PJRT_Error* copyToDevice(PJRT_Buffer_CopyToDevice_Args* a) {
-  return copyTo(*a->buffer, a->dst_device, a->dst_buffer);
+  return copyTo(*a->buffer, a->dst_device->memory, a->dst_buffer);
 }
 PJRT_Error* copyToMemory(PJRT_Buffer_CopyToMemory_Args* a) {
-  return copyTo(*a->buffer, a->dst_memory->device, a->dst_buffer);
+  return copyTo(*a->buffer, a->dst_memory, a->dst_buffer);
 }
 
 PJRT_Error* memoryLayout(PJRT_Buffer_GetMemoryLayout_Args* a) {
@@ -177,7 +177,7 @@ PJRT_Error* deleteOf(PJRT_Buffer_Delete_Args* a) {
 } // namespace
 
 std::unique_ptr<PJRT_Buffer> makeBuffer(PJRT_Buffer_Type type, std::span<const int64_t> dims,
-                                        PJRT_Device* device) {
+                                        PJRT_Memory* memory) {
   auto b = std::make_unique<PJRT_Buffer>();
   b->type = type;
   b->dims.assign(dims.begin(), dims.end());
@@ -185,7 +185,7 @@ std::unique_ptr<PJRT_Buffer> makeBuffer(PJRT_Buffer_Type type, std::span<const i
   std::iota(b->minorToMajor.rbegin(), b->minorToMajor.rend(), 0);
   b->bytes = countOf(dims) * findElementType(type)->bytes;
   b->data = allocate(b->bytes);
-  b->device = device;
+  b->memory = memory;
   return b;
 }
 
@@ -235,10 +235,10 @@ void addBufferFunctions(PJRT_Api& api) {
       });
   set(
       api, PJRT_Function_Buffer_Device,
-      +[](PJRT_Buffer_Device_Args* a) -> E { return a->device = a->buffer->device, nullptr; });
+      +[](PJRT_Buffer_Device_Args* a) -> E { return a->device = a->buffer->memory->device, nullptr; });
   set(
       api, PJRT_Function_Buffer_Memory,
-      +[](PJRT_Buffer_Memory_Args* a) -> E { return a->memory = &a->buffer->device->memory, nullptr; });
+      +[](PJRT_Buffer_Memory_Args* a) -> E { return a->memory = a->buffer->memory, nullptr; });
   set(
       api, PJRT_Function_Buffer_IsDeleted,
       +[](PJRT_Buffer_IsDeleted_Args* a) -> E { return a->is_deleted = a->buffer->deleted, nullptr; });

@@ -10,7 +10,7 @@ namespace dtc {
 
 namespace {
 
-constexpr std::string_view kPlatform = "dtc", kKind = "device";
+constexpr std::string_view kPlatform = "dtc";
 using E = PJRT_Error*;
 
 PJRT_Error_Code codeOf(const ApiError& error) {
@@ -69,9 +69,14 @@ PJRT_Error* createClient(PJRT_Client_Create_Args* a) {
   for (int i = 0; i < numDevices; ++i) {
     auto d = std::make_unique<PJRT_Device>();
     d->description = {i, "dtc:" + std::to_string(i)};
-    d->memory = {i, d.get(), "memory of dtc:" + std::to_string(i)};
+    for (size_t k = 0; k < kNumKinds; ++k) {
+      const int kind = static_cast<int>(k), id = i * static_cast<int>(kNumKinds) + kind;
+      d->memory[k] = {id, kind, d.get(),
+                      std::string(kMemoryKinds[k]) + " memory of dtc:" + std::to_string(i)};
+      d->memories[k] = &d->memory[k];
+      client->memories.push_back(&d->memory[k]);
+    }
     client->devices.push_back(d.get());
-    client->memories.push_back(&d->memory);
     client->topology.devices.push_back(&d->description);
     client->owned.push_back(std::move(d));
   }
@@ -234,12 +239,12 @@ void addDevices(PJRT_Api& api) {
   set(
       api, PJRT_Function_Device_AddressableMemories, +[](PJRT_Device_AddressableMemories_Args* a) -> E {
         a->memories = a->device->memories;
-        a->num_memories = 1;
+        a->num_memories = kNumKinds;
         return nullptr;
       });
   set(
       api, PJRT_Function_Device_DefaultMemory,
-      +[](PJRT_Device_DefaultMemory_Args* a) -> E { return a->memory = &a->device->memory, nullptr; });
+      +[](PJRT_Device_DefaultMemory_Args* a) -> E { return a->memory = a->device->memory, nullptr; });
   set(api, PJRT_Function_Device_MemoryStats, memoryStats);
 }
 
@@ -248,11 +253,12 @@ void addMemoriesAndTopology(PJRT_Api& api) {
       api, PJRT_Function_Memory_Id,
       +[](PJRT_Memory_Id_Args* a) -> E { return a->id = a->memory->id, nullptr; });
   set(
-      api, PJRT_Function_Memory_Kind,
-      +[](PJRT_Memory_Kind_Args* a) -> E { return give(kKind, a->kind, a->kind_size), nullptr; });
+      api, PJRT_Function_Memory_Kind, +[](PJRT_Memory_Kind_Args* a) -> E {
+        return give(kMemoryKinds[static_cast<size_t>(a->memory->kind)], a->kind, a->kind_size), nullptr;
+      });
   set(
       api, PJRT_Function_Memory_Kind_Id,
-      +[](PJRT_Memory_Kind_Id_Args* a) -> E { return a->kind_id = 0, nullptr; });
+      +[](PJRT_Memory_Kind_Id_Args* a) -> E { return a->kind_id = a->memory->kind, nullptr; });
   set(
       api, PJRT_Function_Memory_DebugString, +[](PJRT_Memory_DebugString_Args* a) -> E {
         return give(a->memory->name, a->debug_string, a->debug_string_size), nullptr;

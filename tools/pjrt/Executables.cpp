@@ -30,8 +30,10 @@ void describe(CompiledPjrt& c) {
     c.types.push_back(v.element->type);
     c.dims.insert(c.dims.end(), v.dims.begin(), v.dims.end());
     c.ranks.push_back(v.dims.size());
-    c.kinds.push_back("device");
-    c.kindSizes.push_back(6);
+    const auto kind = std::ranges::find(kMemoryKinds, v.memoryKind); // unknown ones: the default
+    c.memoryKinds.push_back(kind == std::end(kMemoryKinds) ? 0 : static_cast<size_t>(kind - kMemoryKinds));
+    c.kinds.push_back(kMemoryKinds[c.memoryKinds.back()].data());
+    c.kindSizes.push_back(kMemoryKinds[c.memoryKinds.back()].size());
     c.resultShardings.push_back(v.sharding.data());
     c.resultShardingSizes.push_back(v.sharding.size());
     c.resultLayouts.push_back(layoutOf(v.dims.size()));
@@ -216,9 +218,10 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* a) {
   std::vector<std::unique_ptr<PJRT_Buffer>> made;
   std::vector<std::byte*> out;
   for (size_t p = 0; p < a->num_devices; ++p)
-    for (const PjrtValue& v : results) {
+    for (size_t i = 0; i < results.size(); ++i) {
       PJRT_Device* device = a->execute_device ? a->execute_device : a->executable->devices[p];
-      made.push_back(makeBuffer(v.element->type, v.dims, device));
+      made.push_back(
+          makeBuffer(results[i].element->type, results[i].dims, &device->memory[c.memoryKinds[i]]));
       out.push_back(made.back()->data.get());
     }
   ApiError error;

@@ -31,16 +31,23 @@ struct PJRT_DeviceDescription {
   std::string name; // "dtc:0"
 };
 
+namespace dtc {
+// As JAX's CPU platform has them, the default first. All are host memory: the kind is a name that values have.
+inline constexpr std::string_view kMemoryKinds[] = {"device", "pinned_host", "unpinned_host"};
+inline constexpr size_t kNumKinds = std::size(kMemoryKinds);
+} // namespace dtc
+
 struct PJRT_Memory {
   int id = 0;
+  int kind = 0; // of kMemoryKinds
   PJRT_Device* device = nullptr;
   std::string name;
 };
 
 struct PJRT_Device {
   PJRT_DeviceDescription description;
-  PJRT_Memory memory;
-  PJRT_Memory* memories[1] = {&memory};
+  PJRT_Memory memory[dtc::kNumKinds];
+  PJRT_Memory* memories[dtc::kNumKinds]; // the addresses of these
 };
 
 struct PJRT_TopologyDescription {
@@ -65,7 +72,7 @@ struct PJRT_Buffer {
   std::vector<int64_t> minorToMajor;
   std::shared_ptr<std::byte[]> data; // shared by copies; never written after it has been made
   size_t bytes = 0;
-  PJRT_Device* device = nullptr;
+  PJRT_Memory* memory = nullptr;
   std::atomic<bool> deleted = false;
   std::atomic<int> externalReferences = 0; // of users of the address of its memory
 };
@@ -86,7 +93,8 @@ struct CompiledPjrt {
   std::vector<PJRT_Buffer_Type> types;        // of the results
   std::vector<int64_t> dims;                  // of the results' shards, one after the other
   std::vector<size_t> ranks;
-  std::vector<const char*> kinds;
+  std::vector<size_t> memoryKinds; // of the results
+  std::vector<const char*> kinds;  // their names
   std::vector<size_t> kindSizes;
   std::vector<const char*> argumentShardings, resultShardings;
   std::vector<size_t> argumentShardingSizes, resultShardingSizes;
@@ -118,7 +126,7 @@ namespace dtc {
 
 // A buffer with memory for its elements.
 [[nodiscard]] std::unique_ptr<PJRT_Buffer> makeBuffer(PJRT_Buffer_Type type, std::span<const int64_t> dims,
-                                                      PJRT_Device* device);
+                                                      PJRT_Memory* memory);
 
 // The row-major layout of a rank.
 [[nodiscard]] PJRT_Layouts_MemoryLayout* layoutOf(size_t rank);

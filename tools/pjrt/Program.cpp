@@ -121,6 +121,7 @@ bool PjrtProgram::describe(const std::vector<HloTensor>& declared, bool argument
   for (const HloTensor& tensor : declared) {
     PjrtValue& v = out.emplace_back();
     v.token = tensor.token;
+    v.memoryKind = tensor.memoryKind;
     v.element = findElementType(v.token ? "i1" : tensor.element);
     if (v.token) {
       v.dims = {0};

@@ -1,6 +1,7 @@
 #include "dtc/StableHlo/import/Signature.h"
 
 #include "import/HloSmall.h"
+#include "mlir/MlirLexer.h"
 #include "mlir/MlirTree.h"
 
 #include <algorithm>
@@ -33,7 +34,12 @@ bool hloSignature(std::string_view text, HloSignature& out, Diagnostics& diags) 
     if (op.name == "func.func" && !op.regions.empty() && (!found || nameOf(op) == "main")) found = &op;
   if (!found) return diags.fail(kNoMain, SourceRange{0, 0}, "there is no function in this file");
   for (const MlirArg& arg : found->regions[0].args) out.arguments.push_back(tensorOf(arg.type));
-  for (const MlirType* type : found->resultTypes) out.results.push_back(tensorOf(type));
+  for (size_t i = 0; i < found->resultTypes.size(); ++i) {
+    HloTensor& result = out.results.emplace_back(tensorOf(found->resultTypes[i]));
+    if (i >= found->resultAttrs.size()) continue;
+    if (const MlirAttr* kind = findAttr(found->resultAttrs[i], "mhlo.memory_kind"))
+      result.memoryKind = unescapeMlir(kind->text);
+  }
   return true;
 }
 

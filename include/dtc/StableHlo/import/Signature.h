@@ -9,7 +9,8 @@ namespace dtc {
 struct HloTensor {
   std::string element; // "f32", "i1", "complex<f32>"
   std::vector<int64_t> dims;
-  bool token = false; // not a tensor: an ordering of effects
+  bool token = false;     // not a tensor: an ordering of effects
+  std::string memoryKind; // of a result: "pinned_host"; empty if none is stated
 };
 
 struct HloSignature {
