@@ -153,6 +153,24 @@ TEST_F(PjrtPlugin, RunsAProgramOnStridedMemory) {
   EXPECT_EQ(values(results[0], 6), (std::vector<float>{2, 4, 6, 8, 10, 12}));
 }
 
+TEST_F(PjrtPlugin, ResultsAreOfStatedMemoryKinds) {
+  PJRT_LoadedExecutable* e =
+      compiled("func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32> {mhlo.memory_kind = \"pinned_host\"}) {"
+               " %0 = stablehlo.negate %x : tensor<2xf32> return %0 : tensor<2xf32> }");
+  std::vector<PJRT_Buffer*> results;
+  ASSERT_EQ(run(e, {twoNumbers()}, results), "");
+  for (const auto& [buffer, kind] :
+       {std::pair(twoNumbers(), "device"), std::pair(results[0], "pinned_host")}) {
+    PJRT_Buffer_Memory_Args memory{};
+    memory.buffer = buffer;
+    ok(PJRT_Function_Buffer_Memory, memory);
+    PJRT_Memory_Kind_Args k{};
+    k.memory = memory.memory;
+    ok(PJRT_Function_Memory_Kind, k);
+    EXPECT_EQ(std::string(k.kind, k.kind_size), kind);
+  }
+}
+
 TEST_F(PjrtPlugin, DonatedArgumentsAreDeleted) {
   PJRT_LoadedExecutable* e =
       compiled("func.func @main(%x: tensor<2xf32> {tf.aliasing_output = 0 : i32}) -> tensor<2xf32> {"
