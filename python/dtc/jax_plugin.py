@@ -308,6 +308,32 @@ def _quiet_unless_asked_for():
         xla_bridge._backend_factories[NAME] = dataclasses.replace(registered, experimental=False, fail_quietly=True)
 
 
+def _take_branches_for_cpu():
+    """`lax.platform_dependent` without a default: the branch for JAX's CPU platform, unless there is one for dtc."""
+    from jax._src.interpreters import mlir
+    from jax._src.lax.control_flow import conditionals
+
+    def with_dtc(platforms):
+        if platforms is None or any(p is None or NAME in p for p in platforms):
+            return platforms
+        return tuple((*p, NAME) if "cpu" in p else p for p in platforms)
+
+    def register(primitive, parameter):
+        found = getattr(mlir, "_lowerings", {}).get(primitive)
+        of_jax = getattr(found, "rule", found)
+        if of_jax is None:
+            return
+
+        def lowering(ctx, *operands, **params):
+            params[parameter] = with_dtc(params.get(parameter))
+            return of_jax(ctx, *operands, **params)
+
+        mlir.register_lowering(primitive, lowering, platform=NAME)
+
+    register(getattr(conditionals, "platform_index_p", None), "platforms")
+    register(getattr(conditionals, "cond_p", None), "branches_platforms")
+
+
 def _partition_custom_functions():
     """A function with a rule of its own for XLA's partitioner is equal to its body, which dtc partitions."""
     from jax._src import core, custom_partitioning
@@ -334,4 +360,5 @@ def initialize():
     _call_python(functions)
     _compute_on_cpu(functions)
     _partition_custom_functions()
+    _take_branches_for_cpu()
     _keep_cpu()

@@ -204,6 +204,14 @@ class Callbacks(unittest.TestCase):
                 print(v.sharding.memory_kind, v.sum())
             """, "pinned_host 15.0 device 15.0 pinned_host 21.0 device 15.0")
 
+    def test_branches_for_platforms(self):
+        self.check("""
+            def f(v, **more):
+                return lax.platform_dependent(v, cpu=lambda v: v + 1, cuda=lambda v: v + 2, **more)
+            print(jax.jit(f)(1), jax.jit(lambda v: f(v, dtc=lambda v: v + 3))(1))
+            print(jax.jit(lambda v: f(v, default=lambda v: v + 4))(1))
+            """, "2 4 5")
+
     def test_exported_for_cpu(self):
         self.check("""
             exported = jax.export.export(jax.jit(lambda v: jnp.linalg.cholesky(v) + 1), platforms=("tpu", "cpu"))
