@@ -26,6 +26,6 @@ func.func @main(%a: tensor<8x12xf32> {sdy.sharding = #by_rows},
 // CHECK-NEXT:   %1 = shard %0 : f32[8, 12] @grid{x, ?}
 // CHECK-NEXT:   %2 = reshard %1 : f32[8, 12] @grid{_, x}
 // CHECK-NEXT:   %4 = shard %2 {group = 7} : f32[8, 12]
-// CHECK-NEXT:   %3 = barrier %2 {direction = "backward"} : f32[8, 12]
+// CHECK-NEXT:   %3 = barrier %4 {direction = "backward"} : f32[8, 12]
 // CHECK-NEXT:   return %3
 // CHECK-NEXT: }

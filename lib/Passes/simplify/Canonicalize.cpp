@@ -44,10 +44,15 @@ private:
       forEachOp(m_, m_.region(o, k), [&](OpId inner) { countOp(inner, -1); });
   }
   bool dead(OpId o) const {
-    if (hasEffect(o)) return false;
+    if (hasEffect(o) || awaitsSharding(o)) return false;
     for (uint32_t r = 0; r < m_[o].numResults; ++r)
       if (uses_[m_.result(o, r).index] != 0) return false;
     return true;
+  }
+  // Before propagation, a member of a group may decide the others' sharding, also if its own result is unused.
+  bool awaitsSharding(OpId o) const {
+    return m_.record(o).constraint == Constraint::Shard && m_.attr(o, "group").valid() &&
+           !m_[m_.result(o)].sharding.valid() && m_.shardings.numMeshes() > 0;
   }
   // Collectives are kept, too: all devices take part in them. So is a loop that
   // may not terminate, and an op without results.

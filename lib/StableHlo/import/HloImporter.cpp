@@ -212,6 +212,12 @@ void HloImporter::define(std::string_view name, std::vector<HloValue> values) {
   defined_.push_back(name);
 }
 
+void HloImporter::redefine(const MlirUse& use, ValueId tensor) {
+  std::vector<HloValue> values = names_[use.name].back();
+  values[use.number].parts = {tensor};
+  define(use.name, std::move(values));
+}
+
 FuncId HloImporter::function(std::string_view symbol) const {
   auto found = functions_.find(symbol);
   return found == functions_.end() ? FuncId() : found->second;

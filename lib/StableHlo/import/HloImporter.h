@@ -47,6 +47,8 @@ public:
   [[nodiscard]] bool lifted() const { return lifted_ > 0; }
   [[nodiscard]] const HloValue* lookup(const MlirUse& use);
   void define(std::string_view name, std::vector<HloValue> values);
+  // To the end of the region, a used name stands for another tensor.
+  void redefine(const MlirUse& use, ValueId tensor);
   // Converts the ops of a region into `block` with the arguments `args`; the terminator's operands,
   // flattened. Nothing after a report.
   std::optional<std::vector<ValueId>> regionInto(const MlirRegion& region, BlockId block,

@@ -53,12 +53,15 @@ bool constrained(HloContext& c, OpName op, std::initializer_list<const char*> na
 bool constraint(HloContext& c) { return constrained(c, "shard", {"sharding"}); }
 bool reshard(HloContext& c) { return constrained(c, "reshard", {"sharding", "out_sharding"}); }
 
+// The op has no result: later uses of the operand are those of the group's value.
 bool group(HloContext& c) {
   const ValueId x = c.operand(0);
   auto id = c.integer("group_id");
   if (!x.valid() || !id) return false;
-  return c.lifted() || c.importer.shardy.manualMesh().valid() ||
-         c.emit("shard", {x}, {{"group", c.intAttr(*id)}}).valid();
+  if (c.lifted() || c.importer.shardy.manualMesh().valid()) return true;
+  const ValueId y = c.emit("shard", {x}, {{"group", c.intAttr(*id)}});
+  if (y.valid()) c.importer.redefine(c.op.operands[0], y);
+  return y.valid();
 }
 
 bool barrier(HloContext& c) {
