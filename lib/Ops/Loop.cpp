@@ -92,4 +92,21 @@ std::vector<Expr> whileLoop(Builder& b, const Values& starts, const WhileBody& g
   return detail::all(b, op);
 }
 
+std::vector<Expr> recomputed(Builder& b, const Values& starts, const RecomputeBody& body) {
+  Module& m = b.module;
+  std::vector<ValueId> operands;
+  for (const Arg& start : starts.args()) operands.push_back(start.id());
+  const OpId op = m.makeOp(m.registry->find(RegionKind::Recompute), operands, 0, b.common, 1, b.loc);
+  m[op].parent = b.parent;
+  const BlockId block = m.region(op);
+  std::vector<ValueId> arguments;
+  for (ValueId v : operands) arguments.push_back(m.makeBlockArg(block, m[v].type));
+  writeBlock(b, block, [&](Builder& in) { return body(in, arguments); });
+  std::vector<TypeId> types;
+  for (ValueId v : m[block].yields) types.push_back(m[v].type);
+  m.makeResults(op, types);
+  b.out.push_back(op);
+  return detail::all(b, op);
+}
+
 } // namespace dtc::ops

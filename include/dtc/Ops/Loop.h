@@ -1,5 +1,5 @@
 #pragma once
-// Loops and conditions from C++: a function fills each block.
+// Ops with blocks from C++: a function fills each block.
 #include "dtc/Ops/Expr.h"
 #include <functional>
 
@@ -23,5 +23,9 @@ std::vector<Expr> condition(Builder&, Expr p, const BlockBody& ifTrue, const Blo
 // Appends a `while`: `goesOn` returns a bool scalar, `body` the next values of `starts`. Returns the last ones.
 using WhileBody = std::function<std::vector<ValueId>(Builder& in, std::span<const ValueId> carried)>;
 std::vector<Expr> whileLoop(Builder&, const Values& starts, const WhileBody& goesOn, const WhileBody& body);
+
+// Appends a `recompute`, whose ops are not merged with equal ones outside.
+using RecomputeBody = std::function<std::vector<ValueId>(Builder& in, std::span<const ValueId> starts)>;
+std::vector<Expr> recomputed(Builder&, const Values& starts, const RecomputeBody& body);
 
 } // namespace dtc::ops

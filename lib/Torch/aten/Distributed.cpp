@@ -3,6 +3,7 @@
 #include "aten/Table.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/Ops/Loop.h"
 #include "dtc/Ops/OpFunctions.h"
 
 #include <algorithm>
@@ -11,8 +12,7 @@ namespace dtc {
 namespace aten::distributed {
 namespace {
 
-ImportResults shard(ImportContext& c) {
-  const Expr x = c.tensor("x");
+Expr sharded(ImportContext& c, Expr x) {
   const std::string text = c.text("sharding", "");
   Module& m = c.module;
   if (m.shardings.numMeshes() == 0) c.fail("needs a mesh, which the file does not have");
@@ -23,6 +23,16 @@ ImportResults shard(ImportContext& c) {
   const Expr y = ops::shard(x);
   m[y].sharding = m.shardings.intern(std::move(s));
   return y;
+}
+
+ImportResults shard(ImportContext& c) { return sharded(c, c.tensor("x")); }
+
+// A sharding that is computed again, in the backward pass.
+ImportResults shardAgain(ImportContext& c) {
+  return ops::recomputed(c.b, ops::Values({c.tensor("x")}),
+                         [&](Builder& in, std::span<const ValueId> starts) {
+                           return std::vector<ValueId>{sharded(c, Expr(in, starts[0]))};
+                         });
 }
 
 // --- collectives; read/Placement.h says where the axes of a group come from ---
@@ -107,6 +117,7 @@ ImportResults waited(ImportContext& c) { return c.tensor("tensor"); }
 
 constexpr ImportRow kRows[] = {
     {"dtc.shard", shard},
+    {"dtc.shard_again", shardAgain},
     {"_c10d_functional.all_reduce", one<reduced>},
     {"_c10d_functional.all_reduce_coalesced", several<reduced>},
     {"_c10d_functional.all_gather_into_tensor", one<gathered>},

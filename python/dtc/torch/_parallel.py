@@ -22,6 +22,7 @@ from ._backend import _seed
 from ._graph import program_of
 from ._joint import Joint, joint_graph, rename, replace_by_one, unique_output
 from ._placements import Activation, Cast, Plan, Precision, read_plan, sharding_text
+from ._reshard import gather_again
 from ._shard import shard
 
 MESH = "mesh"
@@ -308,6 +309,12 @@ class _Placing:
         dims = self.plan.parameters.get(source.removeprefix("model."), [[] for _ in value.shape])
         return sharding_text(dims)
 
+    def gather_again(self) -> None:
+        """fully_shard(reshard_after_forward=True): the backward pass gathers weights again."""
+        nodes = {self.source(d): node for node, d in self.joint.inputs if hasattr(d, "target")}
+        freed = [node for name, node in nodes.items() if str(name).removeprefix("model.") in self.plan.freed]
+        gather_again(self.joint, freed)
+
     def arguments(self) -> list[Any]:
         out = []
         for node, descriptor in self.joint.inputs:
@@ -420,6 +427,7 @@ class Parallel(torch.nn.Module):
                 joint_graph(wrapped, self.module, examples) as joint,
             ):
                 placing = _Placing(joint, wrapped, call, lambda i, value: self._input_text(call, i, value))
+                placing.gather_again()
                 arguments = placing.arguments()
                 mutated, gradients = placing.results()
                 joint.graph.recompile()

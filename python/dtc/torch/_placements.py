@@ -52,6 +52,7 @@ class Plan:
     data: tuple[str, ...]  # the axes that shard the batch
     precision: dict[str, Precision] = field(default_factory=dict)  # of parameters that have a policy
     casts: list[Cast] = field(default_factory=list)
+    freed: set[str] = field(default_factory=set)  # parameters that the backward pass gathers again
 
 
 def sharding_text(dims: Sequence[Sequence[str]]) -> str:
@@ -164,8 +165,15 @@ def _recorded(model: torch.nn.Module, found: list[Activation]) -> Iterator[None]
             kind._apply = original
 
 
+def _is_within_fsdp(model: torch.nn.Module, path: str) -> bool:
+    from torch.distributed.fsdp import FSDPModule
+
+    parents = [path.rsplit(".", i)[0] for i in range(1, path.count(".") + 1)] + [""] * bool(path)
+    return any(isinstance(model.get_submodule(parent), FSDPModule) for parent in parents)
+
+
 def _read_fsdp(model: torch.nn.Module, plan: Plan) -> set[str]:
-    """The axes of fully_shard; adds its policies of mixed precision to the plan."""
+    """The axes of fully_shard; adds to the plan its policies of mixed precision, and what it frees after use."""
     from torch.distributed.fsdp import FSDPModule
 
     axes: set[str] = set()
@@ -179,15 +187,21 @@ def _read_fsdp(model: torch.nn.Module, plan: Plan) -> set[str]:
         if inputs or policy.output_dtype:
             plan.casts.append(Cast(path, inputs, policy.output_dtype))
         groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]
+        # The default of reshard_after_forward is False for the outermost module: its backward pass comes next.
+        kept = getattr(state, "_auto_reshard_after_forward", False) and not _is_within_fsdp(model, path)
         for group in [group for group in groups if group is not None]:
+            freed = getattr(group, "post_forward_mesh_info", None) is not None and not kept
             axes |= set(names_of(group.mesh_info.mesh, f"fully_shard of module '{path}'"))
             for parameter in group.fsdp_params:
                 policy = getattr(parameter, "mp_policy", policy)
                 info = parameter._module_info
                 owners = [(info.module, info.param_name), *zip(info.shared_modules, info.shared_param_names)]
-                for owner, name in owners if policy.param_dtype or policy.reduce_dtype else ():
-                    full = f"{paths[id(owner)]}.{name}".lstrip(".")
-                    plan.precision[full] = Precision(policy.param_dtype, policy.reduce_dtype or policy.param_dtype)
+                names = [f"{paths[id(owner)]}.{name}".lstrip(".") for owner, name in owners]
+                if policy.param_dtype or policy.reduce_dtype:
+                    precision = Precision(policy.param_dtype, policy.reduce_dtype or policy.param_dtype)
+                    plan.precision.update(dict.fromkeys(names, precision))
+                if freed:
+                    plan.freed.update(names)
     return axes
 
 

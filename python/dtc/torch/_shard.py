@@ -24,6 +24,17 @@ def _backward(ctx: Any, dy: Any) -> tuple[Any, None]:
 _shard.register_autograd(_backward)
 
 
+@torch.library.custom_op("dtc::shard_again", mutates_args=())
+def _shard_again(x: torch.Tensor, sharding: str) -> torch.Tensor:
+    """The same in the backward pass, which does not keep the result of the forward pass."""
+    return x.clone()
+
+
+@_shard_again.register_fake
+def _(x: torch.Tensor, sharding: str) -> torch.Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
 def shard(x: torch.Tensor, sharding: str) -> torch.Tensor:
     """x, with an annotation that dtc reads: shard(h, "{dp, _, tp}"). PyTorch itself computes a copy of x."""
     return torch.ops.dtc.shard(x, sharding)
