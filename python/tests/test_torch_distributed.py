@@ -64,6 +64,25 @@ class TorchDistributed(unittest.TestCase):
         self.assertIn("{(tp, dp), _}", step.text())
         self.assertIn("reduce_scatter", {c["kind"] for c in step.collectives()})
 
+    def test_weights_that_are_freed_after_the_forward_pass(self):
+        from torch.distributed.fsdp import fully_shard
+
+        def plan(root, *rest):
+            def apply(model):
+                for module in rest:
+                    fully_shard(model[module[0]], mesh=self.mesh["dp"], **module[1])
+                fully_shard(model, mesh=self.mesh["dp"], **root)
+            return apply
+
+        # By default all but the outermost module; the first layer's weight is not read in the backward pass.
+        for given, freed, again in ((plan({}), set(), 0),
+                                    (plan({"reshard_after_forward": True}), {"0.weight", "2.weight", "3.weight"}, 2),
+                                    (plan({}, (2, {})), {"2.weight"}, 1),
+                                    (plan({}, (2, {"reshard_after_forward": False})), set(), 0)):
+            step = self.check(given)
+            self.assertEqual({name for name in step.plan.freed if name.endswith("weight")}, freed)
+            self.assertEqual(step.text().count("recompute"), again)
+
     def test_styles_and_placements(self):
         from torch.distributed.tensor import Replicate, Shard
 

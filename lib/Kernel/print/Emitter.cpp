@@ -380,11 +380,30 @@ void Emitter::emitStores(const Nest& nest, Scope& rows) {
   }
 }
 
+// The axes of a loop over stores that may be in the lanes, which are the innermost loop. A reduction inside of
+// the loops that runs over one of their axes opens its own loop where the axes that it depends on are bound:
+// these stay outside.
+std::vector<AxisId> Emitter::laneAxes(std::vector<AxisId> axes, std::span<const NodeId> roots,
+                                      const Scope& rows) const {
+  AxisSet loops = 0, outside = 0;
+  for (AxisId a : axes) loops |= AxisSet(1) << a;
+  forEachNode(k_, roots, [&](NodeId n) {
+    if (k_[n].kind != NodeKind::Reduce || (k_.dependsOn(n) & ~rows.bound) == 0) return;
+    if (std::ranges::any_of(k_[n].axes, [&](AxisId a) { return loops >> a & 1; })) outside |= k_.dependsOn(n);
+  });
+  std::erase_if(axes, [&](AxisId a) { return outside >> a & 1; });
+  return axes;
+}
+
 void Emitter::emitStoreLoop(const Nest& nest, std::span<const Store* const> stores, std::vector<AxisId> axes,
                             bool last, Scope& rows) {
   std::optional<AxisId> lane;
   const bool inOrder = std::any_of(axes.begin(), axes.end(), [&](AxisId a) { return nest.ordered >> a & 1; });
-  if (rows.vector < 0 && cooperative() && !axes.empty() && !inOrder) lane = mostContiguous(k_, nest, axes);
+  Nest here;
+  for (const Store* s : stores) here.stores.push_back(*s);
+  const std::vector<NodeId> roots = rootsOf(k_, here);
+  if (rows.vector < 0 && cooperative() && !axes.empty() && !inOrder)
+    lane = mostContiguous(k_, nest, laneAxes(axes, roots, rows));
   // A copy in place is skipped, and so are the loads for it, so it shares no values with the enclosing
   // scopes.
   Scope guarded;
@@ -392,9 +411,7 @@ void Emitter::emitStoreLoop(const Nest& nest, std::span<const Store* const> stor
   guarded.bound = rows.bound, guarded.vector = rows.vector, guarded.indent = rows.indent + 1;
   Scope& home = copied ? guarded : rows;
   std::deque<Scope> scopes;
-  Nest here;
-  for (const Store* s : stores) here.stores.push_back(*s);
-  Scope& body = openPass(home, axes, lane, rootsOf(k_, here), scopes);
+  Scope& body = openPass(home, axes, lane, roots, scopes);
   if (inOrder) emitRunning(stores, home, body);
   enterStores(body, last);
   for (const Store* store : stores)

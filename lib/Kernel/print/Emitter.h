@@ -80,6 +80,8 @@ protected:
   void emitStores(const loops::Nest& nest, Scope& rows);
   virtual void emitUnit(const loops::Nest& nest, Scope& unit); // its stores, row by row where it walks them
   void emitColumn(const loops::Store& store, Scope& body);     // where columns are fused with rows
+  std::vector<AxisId> laneAxes(std::vector<AxisId> axes, std::span<const NodeId> roots,
+                               const Scope& rows) const;
   void emitStoreLoop(const loops::Nest& nest, std::span<const loops::Store* const> stores,
                      std::vector<AxisId> axes, bool last, Scope& rows);
   // Scans over the iterations of the loops around `body`: declared before them, updated in them.
