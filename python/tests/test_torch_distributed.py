@@ -76,7 +76,7 @@ class TorchDistributed(unittest.TestCase):
 
         # By default all but the outermost module; the first layer's weight is not read in the backward pass.
         for given, freed, again in ((plan({}), set(), 0),
-                                    (plan({"reshard_after_forward": True}), {"0.weight", "2.weight", "3.weight"}, 2),
+                                    (plan({"reshard_after_forward": True}), {"0.weight", "2.weight", "3.weight"}, 3),
                                     (plan({}, (2, {})), {"2.weight"}, 1),
                                     (plan({}, (2, {"reshard_after_forward": False})), set(), 0)):
             step = self.check(given)
