@@ -264,9 +264,8 @@ ImportResults unfoldDim(ImportContext& c) { // Tensor.unfold
   Tensor at(DType::I32, {count * size});
   for (int64_t i = 0; i < count; ++i)
     for (int64_t k = 0; k < size; ++k) at.setInt(i * size + k, i * step + k);
-  const Expr taken = step == size || count == 1
-                         ? sliceOf(x, d, 0, count * size)
-                         : ops::index_select(x, constantOf(c.b, at), {.dim = d});
+  const Expr taken = step == size || count == 1 ? sliceOf(x, d, 0, count * size)
+                                                : ops::index_select(x, constantOf(c.b, at), {.dim = d});
   Dims wide = x.dims();
   wide[static_cast<size_t>(d)] = count;
   wide.insert(wide.begin() + d + 1, Dim(size));
