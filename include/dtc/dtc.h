@@ -225,6 +225,9 @@ DTC_API int64_t dtc_copied_bytes(const dtc_executable* executable);
 /* Where `print` statements of the program go: null for standard output. */
 DTC_API void dtc_set_print(dtc_executable* executable, void (*print)(void* self, const char* text),
                            void* self);
+/* `interrupted`: null, or asked between the steps of a run by the thread that called dtc_run. A result other than 0 ends
+ * the run, which returns DTC_ERROR_MACHINE: its results, and arguments that it updates, are then undefined. */
+DTC_API void dtc_set_interrupt(dtc_executable* executable, int32_t (*interrupted)(void* self), void* self);
 
 /* --- The command line --- */
 /* Runs a command of dtc in this process, {"explain", "gpt.dt"}, and returns its exit code, which is also a dtc_status.

@@ -42,6 +42,7 @@ constexpr Row<O> kCompileRows[] = {
     {"entry", kText, [](O& o, V v) { return o.program.entry = v, true; }},
     {"mesh", kText, [](O& o, V v) { return o.program.meshes.emplace_back(v), true; }},
     {"dim", kText, [](O& o, V v) { return o.program.dims.emplace_back(v), true; }},
+    {"bind", kText, [](O& o, V v) { return o.program.bindings.emplace_back(v), true; }},
     {"sharding", kText, [](O& o, V v) { return o.program.shardings.emplace_back(v), true; }},
     {"backend", "cpu, cuda-emu or cuda",
      [](O& o, V v) { return readWord(v, {"cpu", "cuda-emu", "cuda"}, o.backend.name); }},

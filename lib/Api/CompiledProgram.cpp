@@ -28,7 +28,10 @@ bool mayHaveShape(const Type& type, std::span<const int64_t> shape) {
                     [](Dim d, int64_t size) { return !d.isStatic() || d.value() == size; });
 }
 
-// Which symbolic sizes the given shapes of arguments bind.
+} // namespace
+
+CompiledProgram::~CompiledProgram() = default;
+
 Result<std::vector<std::pair<std::string, int64_t>>> sizesOf(const Module& m, FuncId f,
                                                              const CompileOptions& o) {
   ArgumentSizes sizes(m, f);
@@ -48,10 +51,6 @@ Result<std::vector<std::pair<std::string, int64_t>>> sizesOf(const Module& m, Fu
   }
   return sizes.sizes();
 }
-
-} // namespace
-
-CompiledProgram::~CompiledProgram() = default;
 
 Status readEntry(SourceText text, const CompileOptions& o, ReadOptions& parse, Module& m, FuncId& entry,
                  SourceText& source, Diagnostics& diags) {
@@ -134,14 +133,15 @@ std::unique_ptr<CompiledProgram> CompiledProgram::compile(SourceText text, const
       return made;
     }
     error = apiError(loaded.error(), diags, made->source_);
-    if (made->unboundSizes_ && !error.records.empty()) error.records.back().kind = kUnboundSizes;
+    if (made->unboundSizes_ && !error.records.empty()) error.records.back().kind = kUnboundSizesKind;
   } catch (...) {
     error = apiError(errorOfException());
   }
   return nullptr;
 }
 
-Status CompiledProgram::loadPackage(const std::string& path, Diagnostics& diags) {
+Status CompiledProgram::loadPackage(const std::string& path, const BackendChoice* backend,
+                                    Diagnostics& diags) {
   DTC_TRY(auto opened, InputFile::open(path));
   const auto file = std::make_shared<const InputFile>(std::move(opened));
   DTC_TRY(auto package, readPackage(file));
@@ -154,7 +154,7 @@ Status CompiledProgram::loadPackage(const std::string& path, Diagnostics& diags)
   if (!entry_.valid() || levelOf(*module_, entry_) != Level::Placed)
     return inputError(quotedPath(path) + " is not a valid package: its program has no placed function @" +
                       package.needs.entry);
-  if (Status s = makePackagedBackend(package, path); !s) return s;
+  if (Status s = makePackagedBackend(package, path, backend); !s) return s;
   DTC_TRY(executable_, Executable::load(*module_, entry_, *backend_, machine_->pool,
                                         {.fixedSchedule = package.needs.optLevel >= 2}));
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
@@ -165,10 +165,19 @@ Status CompiledProgram::loadPackage(const std::string& path, Diagnostics& diags)
   return Ok{};
 }
 
-Status CompiledProgram::makePackagedBackend(const Package& package, const std::string& path) {
+Status CompiledProgram::makePackagedBackend(const Package& package, const std::string& path,
+                                            const BackendChoice* backend) {
   const JitConfig config = packagedKernels(package);
   const int64_t devices = meshValueOf(*module_, entry_).numDevices();
-  if (package.needs.target == "cpu") {
+  const bool forCpu = package.needs.target == "cpu";
+  if (backend && (backend->name == "cpu") != forCpu)
+    return usageError(quotedPath(path) + " is a package, which runs as it was compiled: for " +
+                      package.needs.target + ", not with the backend " + backend->name);
+  if (backend && backend->name == "cuda-emu") {
+    DTC_TRY(backend_, machine_->backend(*backend, devices));
+    return Ok{};
+  }
+  if (forCpu) {
     packaged_ = std::make_unique<CpuJit>(config);
     backend_ = makeCpuBackend(*packaged_, machine_->pool, devices, config, package.needs.optLevel);
     return Ok{};
@@ -202,11 +211,12 @@ Status CompiledProgram::setWeight(const PackageWeight& w, const std::string& pat
 
 std::unique_ptr<CompiledProgram> CompiledProgram::loadPackage(const std::string& path,
                                                               std::shared_ptr<Machine> machine,
-                                                              ApiError& error) noexcept {
+                                                              ApiError& error,
+                                                              const BackendChoice* backend) noexcept {
   try {
     std::unique_ptr<CompiledProgram> made(new CompiledProgram(std::move(machine)));
     Diagnostics diags;
-    const Status loaded = made->loadPackage(path, diags);
+    const Status loaded = made->loadPackage(path, backend, diags);
     if (loaded) return made;
     error = apiError(loaded.error(), diags, made->source_);
   } catch (...) {
@@ -239,6 +249,11 @@ void CompiledProgram::setPrint(PrintTarget target) {
   print_ = target;
 }
 
+void CompiledProgram::setInterrupt(InterruptQuery query) {
+  const std::lock_guard lock(mutex_);
+  interrupt_ = query;
+}
+
 // Notes which arguments have values after this call. Error (Usage): one that is skipped has none.
 Status CompiledProgram::checkSkipped(const RunRequest& r) {
   const size_t each = r.tensors.argumentShards ? static_cast<size_t>(info_.mesh.numDevices) : 1;
@@ -268,6 +283,8 @@ Status CompiledProgram::runLocked(const RunRequest& r) {
   hooks.time = r.timed;
   hooks.print = print_.print ? print_.print : &printToStdout;
   hooks.printSelf = print_.self;
+  hooks.interrupted = interrupt_.interrupted;
+  hooks.interruptedSelf = interrupt_.self;
   Status done = executable_->runOn(r.tensors, hooks);
   copiedBytes_ = executable_->copiedBytes();
   hasResults_ = done.ok();

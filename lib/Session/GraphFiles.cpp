@@ -46,9 +46,38 @@ static Status knowsSizes(const ImportedProgram& p, const std::string& path, cons
   return Ok{};
 }
 
+static std::vector<std::string> unboundSizes(const ImportedProgram& p, const ReadOptions& options) {
+  std::vector<std::string> unbound;
+  for (const std::string& symbol : p.symbols)
+    if (std::ranges::find(options.sizes, symbol, &std::pair<std::string, int64_t>::first) ==
+        options.sizes.end())
+      unbound.push_back(symbol);
+  return unbound;
+}
+
+bool mayNeedSizes(const ImportedProgram& p, const ReadOptions& options, const Diagnostics& diags) {
+  if ((p.complete && !diags.hasErrors()) || p.module.order.empty()) return false;
+  const auto isUnknownOp = [](const Diagnostic& d) {
+    return std::string_view(d.kind->id) == kImportUnknownOp.id;
+  };
+  return std::ranges::none_of(diags.all(), isUnknownOp) && !unboundSizes(p, options).empty();
+}
+
+// Says how to bind sizes that a file may need.
+static void reportSizes(const ImportedProgram& p, const ReadOptions& options, Diagnostics& diags) {
+  if (!mayNeedSizes(p, options, diags)) return;
+  constexpr size_t kShown = 8;
+  const std::vector<std::string> sizes = unboundSizes(p, options);
+  std::string flags;
+  for (size_t i = 0; i < std::min(sizes.size(), kShown); ++i)
+    flags += (i ? " --dim " : "--dim ") + sizes[i] + "=NUMBER";
+  if (sizes.size() > kShown) flags += " …";
+  diags.error(kUnboundSizes, {}, flags);
+}
+
 Result<ImportedProgram> importGraph(const GraphFormat& format, InputFile file, const ReadOptions& options,
                                     bool report, Diagnostics& diags) {
-  ImportOptions wanted{options.sizes, report};
+  ImportOptions wanted{.sizes = options.sizes, .report = report, .keepWeights = options.keepWeights};
   for (const auto& [name, bound] : options.bindings) {
     DTC_TRY(auto value, readNpy(bound));
     wanted.bindings.emplace_back(name, std::move(value));
@@ -60,16 +89,16 @@ Result<ImportedProgram> importGraph(const GraphFormat& format, InputFile file, c
     diags = Diagnostics(); // problems of unbound sizes follow from it
     return s.error();
   }
+  reportSizes(imported, options, diags);
   return imported;
 }
 
 Result<SourceText> graphText(const GraphFormat& format, InputFile file, const ReadOptions& options,
-                             Diagnostics& diags, SourceText& listing) {
+                             Diagnostics& diags, std::optional<ImportedProgram>& imported) {
   const std::string path = file.path();
-  DTC_TRY(auto imported, importGraph(format, std::move(file), options, false, diags));
-  listing = imported.module.source;
-  if (!imported.complete || !verifyText(imported.module, diags) || diags.hasErrors()) return inputError("");
-  return SourceText{path + " (imported)", printModule(imported.module)};
+  DTC_TRY(imported, importGraph(format, std::move(file), options, false, diags));
+  if (!imported->complete || !verifyText(imported->module, diags) || diags.hasErrors()) return inputError("");
+  return SourceText{path + " (imported)", printModule(imported->module)};
 }
 
 } // namespace dtc

@@ -9,7 +9,7 @@ from typing import Any, Mapping, Optional, Sequence, Union
 
 from . import _core
 from ._errors import UsageError
-from ._executable import DEFAULT_CACHE_SIZE, Executable, Source
+from ._executable import DEFAULT_CACHE_SIZE, Executable, Source, remove_temporary
 
 MeshSizes = Mapping[str, Union[Mapping[str, int], str]]
 
@@ -89,7 +89,27 @@ def _file_of_bytes(program: bytes) -> "Optional[tempfile._TemporaryFileWrapper]"
     file = tempfile.NamedTemporaryFile(prefix="dtc-")
     file.write(program)
     file.flush()
-    return file if _core.file_has_weights(file.name) else None
+    if _core.file_has_weights(file.name):
+        return file
+    file.close()
+    return None
+
+
+def _input_files(inputs: Mapping[str, Any]) -> "tuple[list[tuple[str, str]], Any]":
+    """Values of inputs as settings that name .npy files, and the folder of those that had to be written."""
+    folder = None
+    settings = []
+    for number, (name, value) in enumerate(inputs.items()):
+        if isinstance(value, (str, os.PathLike)):
+            path = os.fspath(value)
+        else:
+            import numpy
+
+            folder = folder or tempfile.TemporaryDirectory(prefix="dtc-")
+            path = os.path.join(folder.name, f"{number}.npy")
+            numpy.save(path, numpy.asarray(value))
+        settings.append(("bind", f"{name}={path}"))
+    return settings, folder
 
 
 def _state_of(program: Any) -> dict[str, Any]:
@@ -110,6 +130,7 @@ def compile(
     mesh: Union[None, str, Sequence[str], MeshSizes] = None,
     shardings: Optional[Mapping[str, Union[str, Sequence[Any]]]] = None,
     dims: Optional[Mapping[str, int]] = None,
+    bind: Optional[Mapping[str, Any]] = None,
     entry: Optional[str] = None,
     backend: Optional[str] = None,
     opt_level: Optional[int] = None,
@@ -127,8 +148,11 @@ def compile(
         have is declared.
     shardings: shardings of arguments, {"x": "{dp, _}"} or {"x": ("dp", None)}.
     dims: symbolic sizes, {"B": 64}; without them they are inferred from the tensors of each call.
+    bind: inputs of an ONNX model whose values its shapes depend on, {"axes": np.array([0, 1])}, or the path of a .npy
+        file of one. The program then has no such arguments.
     entry: the function to compile (default: @main, or the only one that no other calls).
-    backend: "cpu" (the default), "cuda", or "cuda-emu". A package has that of its compilation, and takes no options.
+    backend: "cpu" (the default), "cuda", or "cuda-emu". A package has that of its compilation;
+        one for a GPU may also run in "cuda-emu".
     opt_level: 0 to 3, as the flag -O of the command line.
     threads: worker threads; one per core by default.
     results: tensors to return: "numpy", "torch", "jax" or a tensor type; by default those of the first
@@ -142,6 +166,8 @@ def compile(
     settings = [("mesh", text) for text in _mesh_texts(mesh)]
     settings += [("sharding", f"{argument}={_sharding_text(argument, sharding)}") for argument, sharding in (shardings or {}).items()]
     settings += [("dim", f"{symbol}={size}") for symbol, size in (dims or {}).items()]
+    bound_inputs, input_files = _input_files(bind or {})
+    settings += bound_inputs
     if entry is not None:
         settings.append(("entry", entry))
     flags = [word for option, value in settings for word in ("--" + option, value)]
@@ -183,8 +209,14 @@ def compile(
     def compile_for(shapes: Sequence[Optional[Sequence[int]]]) -> "_core.Executable":
         return _core.compile(context, label, text, settings, [s if s is None else list(s) for s in shapes])
 
-    executable = Executable(compile_for, Source(label, text, flags, run_flags, settings), results, cache_size, bound)
-    executable._file = file  # type: ignore[attr-defined]
+    temporaries = [t for t in (file, input_files) if t is not None]
+    try:
+        executable = Executable(compile_for, Source(label, text, flags, run_flags, settings), results, cache_size, bound)
+    except BaseException:
+        for temporary in temporaries:
+            remove_temporary(temporary)
+        raise
+    executable._keep(temporaries)
     weights = label if text is None else file.name if file is not None else None
     if not bound and weights is not None and _core.file_has_weights(weights) and not executable._from_files:
         executable.bind_file(weights)  # the program's own

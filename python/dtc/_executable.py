@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
@@ -125,6 +126,11 @@ class Executable:
         else:
             self._describe(self._static)
 
+    def _keep(self, temporaries: Iterable[Any]) -> None:
+        """Files that it is compiled from, which are removed with it."""
+        for temporary in temporaries:
+            weakref.finalize(self, remove_temporary, temporary)
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(
             "an Executable cannot be pickled or copied: compile the program again, or save it with "
@@ -142,7 +148,7 @@ class Executable:
         self._results = tuple(Value(*v) for v in results)
         self._names = tuple(v.name for v in self._arguments)
         self._single = len(self._results) == 1
-        if (self._bound or self._from_files) and self._filled is None:
+        if self._bound or self._from_files:
             self._place_bound()
 
     def _any(self) -> "_core.Executable":
@@ -283,7 +289,7 @@ class Executable:
         values = list(self._filled or ())
         for i, tensor in zip(self._open, args):
             values[i] = tensor
-        core = self._static or self._for_sizes(tuple(values))
+        core = self._static or self._for_sizes(tuple(values))  # which describes the results of a new program
         if self._carries:
             core.carry_over()
         results = core.run(values, out, like, False)
@@ -361,6 +367,11 @@ class Executable:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(report.text)
         return report
+
+
+def remove_temporary(temporary: Any) -> None:
+    """Removes a NamedTemporaryFile or a TemporaryDirectory."""
+    temporary.close() if hasattr(temporary, "close") else temporary.cleanup()
 
 
 def _overwrite(tensor: Any, value: Any) -> None:
@@ -448,4 +459,6 @@ class Source:
                 path = os.path.join(folder, "arguments.npz")
                 numpy.savez(path, **{n: numpy.asarray(a) for n, a in zip(executable._names, args)})
                 inputs = ["--input", path]
-            return Report(self._command("run", self._file(), *inputs, *words, *self.flags, *self.run_flags))
+            # Results are printed unless they are written.
+            unprinted = ["--output", os.path.join(folder, "results.npz")]
+            return Report(self._command("run", self._file(), *inputs, *unprinted, *words, *self.flags, *self.run_flags))

@@ -2,6 +2,7 @@
 #include "Borrowed.h"
 #include "Results.h"
 
+#include <chrono>
 #include <memory>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -27,6 +28,8 @@ namespace {
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   throw nb::python_error();
 }
+
+unsigned long mainThread = 0; // its number, as of threading.main_thread().ident
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
@@ -86,6 +89,7 @@ public:
     for (size_t i = 0; i < arguments_.size(); ++i) dtc_argument_info(executable_, i, &arguments_[i]);
     for (size_t i = 0; i < results_.size(); ++i) dtc_result_info(executable_, i, &results_[i]);
     devices_ = static_cast<size_t>(dtc_num_devices(executable_));
+    dtc_set_interrupt(executable_, &isInterrupted, nullptr);
   }
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
@@ -143,6 +147,11 @@ public:
       nb::gil_scoped_release unlocked;
       status = dtc_run(executable_, &request, &error);
     }
+    if (PyErr_Occurred()) { // of a signal's handler
+      dtc_error_free(error);
+      for (dtc_tensor* tensor : tensors) dtc_tensor_free(tensor);
+      throw nb::python_error();
+    }
     if (status != DTC_OK) raise(status, error);
     if (!out.is_none()) return out;
     return collect(tensors, like);
@@ -170,6 +179,20 @@ public:
   }
 
 private:
+  // Runs the handlers of signals that have come, of Ctrl-C first of all, which Python does in the main thread only: true
+  // if one has raised an exception. Called without the interpreter lock, about once per step.
+  static int32_t isInterrupted(void*) {
+    using Clock = std::chrono::steady_clock;
+    if (PyThread_get_thread_ident() != mainThread) return 0;
+    constexpr std::chrono::milliseconds kPeriod(50);
+    static Clock::time_point asked; // by the main thread alone
+    const Clock::time_point now = Clock::now();
+    if (now - asked < kPeriod) return 0;
+    asked = now;
+    nb::gil_scoped_acquire locked;
+    return PyErr_CheckSignals() != 0;
+  }
+
   // One buffer per object; None is DTC_SKIP.
   static void borrow(std::vector<Borrowed>& to, nb::sequence objects,
                      const std::vector<dtc_value_info>& about, size_t perValue, bool writable,
@@ -329,6 +352,7 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false); // torch.compile keeps its executables until the process exits
   using namespace dtc::python;
   m.doc() = "dtc's C API as Python objects; use the package dtc.";
+  mainThread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
   m.attr("version") = dtc_version();
   m.attr("abi_version") = dtc_abi_version();
   nb::class_<Context>(m, "Context", "worker threads, compiled kernels and libraries")

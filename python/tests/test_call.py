@@ -3,8 +3,10 @@
 import os
 import pathlib
 import re
+import signal
 import tempfile
 import threading
+import time
 import unittest
 
 import dtc
@@ -40,6 +42,15 @@ class Calls(unittest.TestCase):
                     np.testing.assert_allclose(f(self.x[:rows]), self.x[:rows] @ self.w)
                 with self.assertRaisesRegex(TypeError, r"expected 1 argument \(x\), got 2"):
                     f(self.x, self.w)
+
+    def test_file_without_arguments(self):
+        text = "func @main(%x: f32[B, 3], %w: f32[3, 5]) -> (%y: f32[B, 5]) {\n  %y = matmul %x, %w\n  return %y\n}\n"
+        with tempfile.TemporaryDirectory() as folder:
+            weights = os.path.join(folder, "w.npz")
+            np.savez(weights, weight=self.w)
+            for program in (text, MATMUL):
+                with self.assertRaisesRegex(dtc.ProgramError, "no tensor that is an argument: its tensors are weight"):
+                    dtc.compile(program).bind_file(weights)
 
     def test_description(self):
         f = dtc.compile(MATMUL)
@@ -241,6 +252,50 @@ class Calls(unittest.TestCase):
         self.assertEqual(wrong, [])
 
 
+LONG = """func @main(%x: f32[64]) -> (%y: f32[64]) {
+  %y = for %i in 0..100000000 (%h = %x) {
+    %s = sin %h
+    %m = sum %s {dims = [0]}
+    %a = add %s, %m
+    yield %a
+  }
+  return %y
+}
+"""
+
+
+class Interrupts(unittest.TestCase):
+    def interrupted(self, f, x):
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        begin = time.monotonic()
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                f(x)
+        finally:
+            timer.join()
+        return time.monotonic() - begin
+
+    def test_keyboard_interrupt(self):
+        x = np.ones(64, np.float32)
+        for options in ({}, {"backend": "cuda-emu"}, {"threads": 2, "mesh": {"m": {"a": 2}}, "shardings": {"x": "{a}"}}):
+            with self.subTest(**options):
+                f = dtc.compile(LONG, **options)
+                for _ in range(2):  # it may be called again
+                    self.assertLess(self.interrupted(f, x), 10)
+
+    def test_other_signals(self):
+        seen = []
+        before = signal.signal(signal.SIGUSR1, lambda *_: seen.append(1))
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1))
+        timer.start()
+        f = dtc.compile(LONG)
+        self.interrupted(f, np.ones(64, np.float32))
+        timer.join()
+        self.assertEqual(seen, [1])
+
+
 class Programs(unittest.TestCase):
     def test_path(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -257,6 +312,18 @@ class Programs(unittest.TestCase):
             for options in ({"backend": "cuda"}, {"mesh": {"m": {"a": 2}}}, {"dims": {"B": 1}}, {"entry": "@other"}):
                 with self.assertRaisesRegex(dtc.UsageError, "is a package, which runs as it was compiled"):
                     dtc.compile(path, **options)
+
+    def test_package_of_a_gpu_in_the_emulator(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "p.dtcpkg")
+            try:
+                dtc.command(["compile", "-", "--emit", "package", "--target", "sm_90a", "-o", path], input=unary("neg"))
+            except dtc.MachineError as error:
+                self.skipTest(str(error))  # no NVRTC
+            x = np.arange(4, dtype=np.float32)
+            np.testing.assert_array_equal(dtc.compile(path, backend="cuda-emu")(x), -x)
+            with self.assertRaisesRegex(dtc.UsageError, "for sm_90a, not with the backend cpu"):
+                dtc.compile(path, backend="cpu")
 
     def test_results_that_share_memory(self):
         f = dtc.compile("func @main(%x: f32[4]) -> (%y: f32[4], %z: f32[4]) {\n  %y = neg %x\n  %z = exp %x\n  return %y, %z\n}\n")
@@ -323,6 +390,7 @@ class Programs(unittest.TestCase):
         self.assertIn("sharded along d", str(f.explain("y")))
         self.assertIn("<svg", f.view("y")._repr_svg_())
         self.assertIn("matmul", str(f.stats()))
+        self.assertNotIn("f32[4, 5]", str(f.stats()))  # the results
         self.assertIn('"traceEvents"', f.trace().text)
         self.assertIn("add", dtc.command(["help", "ops"]))
         with self.assertRaisesRegex(dtc.UsageError, "unknown verb"):

@@ -21,7 +21,7 @@ struct RunRequest {
 
 // The kind of the record of an error that is only that symbolic sizes have no values: with shapes of arguments the
 // program compiles.
-inline constexpr const char* kUnboundSizes = "unbound-sizes";
+inline constexpr const char* kUnboundSizesKind = "unbound-sizes";
 
 // Where `print` statements go; by default to standard output.
 struct PrintTarget {
@@ -29,9 +29,20 @@ struct PrintTarget {
   void* self = nullptr;
 };
 
+// Asked between the steps of runs by their callers' threads: true ends the run.
+struct InterruptQuery {
+  bool (*interrupted)(void* self) = nullptr;
+  void* self = nullptr;
+};
+
 // Parses a program and finds its entry, whose sizes may be symbolic. `source`: what diagnostics refer to.
 [[nodiscard]] Status readEntry(SourceText, const CompileOptions&, ReadOptions&, Module&, FuncId& entry,
                                SourceText& source, Diagnostics&);
+
+// The symbolic sizes of a function that the given shapes of arguments bind. Error (Input): an argument cannot have its
+// shape; (Usage): a shape is given for an argument that is not there.
+[[nodiscard]] Result<std::vector<std::pair<std::string, int64_t>>> sizesOf(const Module&, FuncId,
+                                                                           const CompileOptions&);
 
 // Thread-safe: calls of run() on one program take turns, and programs of one machine share its workers.
 class CompiledProgram {
@@ -39,9 +50,11 @@ public:
   // Parses, lowers and loads a program: .dt or StableHLO text. Null: see `error`. Throws nothing.
   [[nodiscard]] static std::unique_ptr<CompiledProgram>
   compile(SourceText, const CompileOptions&, std::shared_ptr<Machine>, ApiError& error) noexcept;
-  // Loads a package (Files/Package.h), whose kernels are compiled. Null: see `error`. Throws nothing.
+  // Loads a package (Files/Package.h), whose kernels are compiled. The emulator compiles the text of one for a GPU.
+  // `backend`: null for that of its compilation. Null: see `error`. Throws nothing.
   [[nodiscard]] static std::unique_ptr<CompiledProgram>
-  loadPackage(const std::string& path, std::shared_ptr<Machine>, ApiError& error) noexcept;
+  loadPackage(const std::string& path, std::shared_ptr<Machine>, ApiError& error,
+              const BackendChoice* backend = nullptr) noexcept;
   ~CompiledProgram();
 
   [[nodiscard]] const std::vector<TensorInfo>& arguments() const { return info_.arguments; }
@@ -63,6 +76,7 @@ public:
   // Turns carried results into arguments of the next run, which then skips those.
   [[nodiscard]] bool carryOver(ApiError& error) noexcept;
   void setPrint(PrintTarget target);
+  void setInterrupt(InterruptQuery query);
   // Copied by the last run between the caller's memory and the program's.
   [[nodiscard]] int64_t copiedBytes() const noexcept { return copiedBytes_; }
 
@@ -76,8 +90,8 @@ private:
   CompiledProgram(std::shared_ptr<Machine> machine) : machine_(std::move(machine)) {}
   [[nodiscard]] Status load(SourceText, const CompileOptions&, Diagnostics&);
   [[nodiscard]] Status read(SourceText, const CompileOptions&, Module&, FuncId& entry, Diagnostics&);
-  [[nodiscard]] Status loadPackage(const std::string& path, Diagnostics&);
-  [[nodiscard]] Status makePackagedBackend(const Package&, const std::string& path);
+  [[nodiscard]] Status loadPackage(const std::string& path, const BackendChoice*, Diagnostics&);
+  [[nodiscard]] Status makePackagedBackend(const Package&, const std::string& path, const BackendChoice*);
   [[nodiscard]] Status setWeight(const PackageWeight&, const std::string& path);
   void describe();
   template <class Fn> bool locked(ApiError& error, Fn&& fn) noexcept;
@@ -105,6 +119,7 @@ private:
   std::vector<bool> set_;                // by argument: its buffer holds a value
   std::vector<bool> kept_;
   PrintTarget print_;
+  InterruptQuery interrupt_;
   bool hasResults_ = false; // of the last run, not carried over yet
   bool broken_ = false;     // a bug of dtc was reported: its state is unknown
 };

@@ -15,6 +15,7 @@ struct ReadOptions : ParseOptions {
   std::vector<ArgumentSharding> shardings;
   // --bind axes=FILE.npy: inputs whose values an import needs (ImportOptions::bindings), and their files.
   std::vector<std::pair<std::string, std::string>> bindings = {};
+  bool keepWeights = false; // ImportOptions::keepWeights
 };
 
 // Declares the meshes of `options.meshes` in a program that has none. Error (Usage): not a name, too many devices.

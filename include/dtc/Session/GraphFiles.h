@@ -5,6 +5,11 @@
 
 namespace dtc {
 
+// A file does not import, and may do so with --dim or with shapes of its inputs: mayNeedSizes.
+inline constexpr DiagKind kUnboundSizes{
+    "unbound-sizes",
+    "the file has symbolic sizes, which some of its ops need as numbers: bind them with {0}"};
+
 // All formats.
 [[nodiscard]] std::span<const GraphFormat* const> graphFormats();
 // The format of a file, judged by its name and its first bytes; nullptr if it is none of them, or unreadable.
@@ -14,9 +19,12 @@ namespace dtc {
 // Imports a file. `report`: list its problems instead of reporting them to `diags`.
 [[nodiscard]] Result<ImportedProgram> importGraph(const GraphFormat&, InputFile, const ReadOptions&,
                                                   bool report, Diagnostics& diags);
-// A file as the .dt text of what it imports, with its verified types. Diagnostics refer to `listing`, the listing of
-// the file's graph; the error then has no message.
+// Whether a file that does not import may do so if its symbolic sizes are numbers: some are unbound, and its inputs and
+// all its ops are supported. Its @main then has all arguments.
+[[nodiscard]] bool mayNeedSizes(const ImportedProgram&, const ReadOptions&, const Diagnostics&);
+// A file as the .dt text of what it imports, with its verified types. Diagnostics refer to the source of `imported`, the
+// listing of the file's graph; the error then has no message. `imported` is empty if the file is malformed.
 [[nodiscard]] Result<SourceText> graphText(const GraphFormat&, InputFile, const ReadOptions&, Diagnostics&,
-                                           SourceText& listing);
+                                           std::optional<ImportedProgram>& imported);
 
 } // namespace dtc

@@ -25,6 +25,8 @@ struct dtc_executable {
   std::string text; // made when it is asked for
   void (*print)(void* self, const char* text) = nullptr;
   void* printSelf = nullptr;
+  int32_t (*interrupted)(void* self) = nullptr;
+  void* interruptSelf = nullptr;
 };
 
 struct dtc_tensor {

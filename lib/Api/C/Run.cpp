@@ -120,6 +120,11 @@ void printText(void* self, const std::string& text) {
   executable->print(executable->printSelf, text.c_str());
 }
 
+bool isInterrupted(void* self) {
+  const auto* executable = static_cast<const dtc_executable*>(self);
+  return executable->interrupted(executable->interruptSelf) != 0;
+}
+
 } // namespace
 
 Result<std::unique_ptr<dtc_tensor>> makeTensor(DType dtype, std::span<const int64_t> shape) {
@@ -246,6 +251,13 @@ void dtc_set_print(dtc_executable* executable, void (*print)(void* self, const c
   executable->program->setPrint({});
   executable->print = print, executable->printSelf = self;
   if (print) executable->program->setPrint({&printText, executable});
+}
+
+void dtc_set_interrupt(dtc_executable* executable, int32_t (*interrupted)(void* self), void* self) {
+  if (!executable) return;
+  executable->program->setInterrupt({});
+  executable->interrupted = interrupted, executable->interruptSelf = self;
+  if (interrupted) executable->program->setInterrupt({&isInterrupted, executable});
 }
 
 dtc_tensor* dtc_tensor_create(dtc_dtype dtype, const int64_t* shape, size_t rank) {

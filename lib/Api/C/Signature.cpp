@@ -87,6 +87,7 @@ dtc_status dtc_signature_find(const dtc_signature* signature, const char* path, 
   return guarded(error, [&]() -> Status {
     if (Status s = checkGiven({{signature, "signature"}, {path, "path"}, {bound, "bound"}}); !s) return s;
     DTC_TRY(const auto archive, openTensorArchive(path));
+    if (Status s = checkMatches(*archive, signature->program.info); !s) return s;
     size_t i = 0;
     for (const TensorInfo& a : signature->program.info.arguments) bound[i++] = !nameIn(*archive, a).empty();
     return Ok{};

@@ -102,7 +102,7 @@ Result<ImportedProgram> importOnnx(InputFile file, const OpRegistry& registry, c
       importGraph(out.module, program.file, table, diags, options.report ? &out.problems : nullptr);
   if (out.complete && !out.module.order.empty()) {
     removeDead(out.module, out.module.order[0]);
-    removeUnusedWeights(out.module, out.module.order[0], program.file);
+    if (!options.keepWeights) removeUnusedWeights(out.module, out.module.order[0], program.file);
   }
   return out;
 }

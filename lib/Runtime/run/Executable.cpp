@@ -172,7 +172,7 @@ Status Executable::run(const RunHooks& hooks) {
     return done;
   }
   if (x.fixed && !hooks.afterStep && !(hooks.time && x.backend.asynchronous()))
-    return x.fixed->run(hooks.time ? &x.events : nullptr);
+    return x.fixed->run(hooks, hooks.time ? &x.events : nullptr);
   Status done = x.runner->run(&DeviceProgram::steps, hooks, x.events);
   if (x.backend.asynchronous()) x.cost = x.runner->cost();
   return done;

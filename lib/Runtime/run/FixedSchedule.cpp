@@ -114,6 +114,12 @@ void FixedSchedule::perform(size_t i, int worker) {
   failed_.store(true, std::memory_order_relaxed);
 }
 
+void FixedSchedule::interrupt() {
+  std::lock_guard lock(errors_);
+  if (!error_) error_ = machineError(kInterrupted);
+  failed_.store(true, std::memory_order_relaxed);
+}
+
 // Spins for short waits, then yields.
 void FixedSchedule::work(int worker) {
   const auto count = static_cast<uint32_t>(tasks_.size());
@@ -121,11 +127,14 @@ void FixedSchedule::work(int worker) {
   for (uint32_t i = next_.load(std::memory_order_relaxed); i < count;
        i = next_.load(std::memory_order_relaxed)) {
     if (done_.load(std::memory_order_acquire) < tasks_[i].after) {
-      if (++idle > kSpins) std::this_thread::yield();
+      if (++idle <= kSpins) continue;
+      if (worker == 0 && hooks_->isInterrupted()) interrupt();
+      std::this_thread::yield();
       continue;
     }
     if (!next_.compare_exchange_weak(i, i + 1, std::memory_order_relaxed)) continue;
     idle = 0;
+    if (worker == 0 && hooks_->isInterrupted()) interrupt();
     perform(i, worker);
     done_.fetch_add(1, std::memory_order_acq_rel);
   }
@@ -167,7 +176,8 @@ std::vector<StepEvent> FixedSchedule::eventsOfRun() const {
   return events;
 }
 
-Status FixedSchedule::run(std::vector<StepEvent>* events) {
+Status FixedSchedule::run(const RunHooks& hooks, std::vector<StepEvent>* events) {
+  hooks_ = &hooks;
   timed_ = events != nullptr;
   if (timed_) spans_.resize(tasks_.size());
   next_ = 0;

@@ -16,7 +16,7 @@ public:
   [[nodiscard]] static std::unique_ptr<FixedSchedule> make(Module& m, const Program& program,
                                                            Backend& backend, ThreadPool& pool);
   // `events`, if not null, receives the times of each step of each device; synchronous backends only.
-  [[nodiscard]] Status run(std::vector<StepEvent>* events);
+  [[nodiscard]] Status run(const RunHooks& hooks, std::vector<StepEvent>* events);
   // The number of phases: each waits for all tasks of the previous one.
   [[nodiscard]] size_t numPhases() const { return phases_; }
 
@@ -39,12 +39,14 @@ private:
   static void workerBody(void* self, int worker) { static_cast<FixedSchedule*>(self)->work(worker); }
   void work(int worker);
   void perform(size_t i, int worker);
+  void interrupt();
   [[nodiscard]] Status start(const Task& task, int worker);
 
   Module& m_;
   const Program& program_;
   Backend& backend_;
   ThreadPool& pool_;
+  const RunHooks* hooks_ = nullptr; // of the run
   std::vector<Task> tasks_;
   struct Span {
     int64_t begin = 0, end = 0; // ns on the steady clock

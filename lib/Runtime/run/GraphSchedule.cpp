@@ -145,6 +145,7 @@ Status GraphSchedule::runList(const StepList& steps, const Coordinates& active, 
 }
 
 Status GraphSchedule::runItem(Item& item, const Coordinates& active, int64_t iteration) {
+  if (hooks_->isInterrupted()) return machineError(kInterrupted);
   if (!item.kept && isControl(*item.steps[0])) return runControl(*item.steps[0], active);
   if (item.steps[0]->kind == ProgramStepKind::Host) return runHost(*item.steps[0], active);
   cost_.launches += static_cast<int64_t>(item.work * active.size());

@@ -105,7 +105,7 @@ void Runner::work(int worker) {
         wake_.notify_all();
         return;
       }
-      wake_.wait(lock, [this] { return over_ || !queue_.empty(); });
+      waitForWork(lock, worker);
       --idle_;
       continue;
     }
@@ -115,6 +115,22 @@ void Runner::work(int worker) {
               (w.kind == Work::Part ? part(w.coordinate, w.part, worker) : share(w.coordinate, worker));
     if (go) advance(w.coordinate, worker);
     lock.lock();
+  }
+}
+
+// The caller's thread also asks whether the run is interrupted while the others work.
+void Runner::waitForWork(std::unique_lock<std::mutex>& lock, int worker) {
+  const auto ready = [this] { return over_ || !queue_.empty(); };
+  if (worker != 0 || !hooks_->interrupted) return wake_.wait(lock, ready);
+  constexpr std::chrono::milliseconds kPeriod(50);
+  while (!wake_.wait_for(lock, kPeriod, ready)) {
+    lock.unlock();
+    const bool interrupted = hooks_->isInterrupted();
+    lock.lock();
+    if (!interrupted) continue;
+    if (!error_) error_ = machineError(kInterrupted);
+    over_ = true;
+    wake_.notify_all();
   }
 }
 
@@ -164,6 +180,7 @@ void Runner::advance(int64_t coordinate, int worker) {
     }
     const Step& s = (*f.list)[f.next++];
     d.current = &s;
+    if (worker == 0 && hooks_->isInterrupted()) return fail(machineError(kInterrupted), nullptr);
     if (!step(coordinate, s, worker)) return;
   }
 }

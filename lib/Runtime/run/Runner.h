@@ -105,6 +105,7 @@ private:
   }
   void stop();
   void work(int worker);
+  void waitForWork(std::unique_lock<std::mutex>& lock, int worker);
   void advance(int64_t coordinate, int worker);
   // Runs one step; false if the device waits or failed. The worker that ends the wait resumes the device.
   bool step(int64_t coordinate, const Step& s, int worker);

@@ -36,7 +36,30 @@ const ImportRow* rowOf(const ImportNode& node) {
   return node.target.ends_with(')') ? nullptr : atenRow(node.target); // (of a view)
 }
 
+// Ops whose results have sizes that depend on data, and what to write instead.
+constexpr std::pair<std::string_view, const char*> kDataDependent[] = {
+    {"aten.argwhere", "; torch.nonzero_static has a fixed size"},
+    {"aten.bincount", "; torch.zeros(n).scatter_add(0, x, weights) has a fixed size"},
+    {"aten.masked_select", "; write it with torch.where"},
+    {"aten.nonzero", "; torch.nonzero_static has a fixed size"},
+    {"aten.nonzero_numpy", "; torch.nonzero_static has a fixed size"},
+    {"aten._unique", ""},
+    {"aten._unique2", ""},
+    {"aten.unique_consecutive", ""},
+    {"aten.unique_dim", ""},
+    {"aten.unique_dim_consecutive", ""},
+};
+
+// "" for other ops.
+std::string remarkOnSize(const ImportNode& node) {
+  for (const auto& [op, instead] : kDataDependent)
+    if (op == withoutOverload(node.target))
+      return std::string(": the size of its result depends on data, and dtc has static sizes") + instead;
+  return "";
+}
+
 std::string remarkOn(const ImportNode& node) {
+  if (std::string remark = remarkOnSize(node); !remark.empty()) return remark;
   if (node.target.ends_with(" (of a view)"))
     return ": it changes a view in place; import program.run_decompositions({}), which does not";
   if (!node.target.starts_with("aten.") && !node.target.starts_with("prims."))
@@ -49,7 +72,8 @@ std::string remarkOnCaptured(const ImportNode&) {
   return ": dtc cannot compile it; torch.compiler.disable leaves the function that calls it to PyTorch";
 }
 
-std::string remarkOnPlanned(const ImportNode&) {
+std::string remarkOnPlanned(const ImportNode& node) {
+  if (std::string remark = remarkOnSize(node); !remark.empty()) return remark;
   return ": it has no counterpart yet; the model may express it in other ops";
 }
 

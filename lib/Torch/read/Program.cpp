@@ -1,10 +1,12 @@
 #include "read/Program.h"
 
 #include "dtc/Files/Pt2.h"
+#include "dtc/Import/program/GraphImport.h"
 #include "dtc/Support/Checked.h"
 #include "dtc/Support/Json.h"
 #include "dtc/Support/Words.h"
 #include "read/Arguments.h"
+#include "read/Outputs.h"
 
 #include <algorithm>
 #include <new>
@@ -287,6 +289,21 @@ void ProgramReader::signature(const json& signature, const json& graph, uint32_t
   for (size_t i = 0; i < out.size(); ++i) outputSpec(out[i], g, g.outputs[i]);
 }
 
+// Outputs that are values of a dict have the names of its keys.
+void nameOutputs(ImportGraph& g, const json& program, const json& specs) {
+  const std::vector<std::string> paths = outputPaths(program);
+  const auto ofUser = [](const json& spec) { return unionOf(spec).first == "user_output"; };
+  if (static_cast<size_t>(std::ranges::count_if(specs, ofUser)) != paths.size()) return;
+  size_t next = 0;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (!ofUser(specs[i])) continue;
+    const std::string& path = paths[next++];
+    if (path.empty()) continue;
+    g.outputs[i].label = path;
+    if (importedName(path) != path) g.outputs[i].name = path;
+  }
+}
+
 // Removes inputs that are not tensors, and outputs that are none.
 void dropConstants(ImportFile& file) {
   ImportGraph& g = file.graphs[0];
@@ -304,7 +321,8 @@ void dropConstants(ImportFile& file) {
   });
   for (ImportOutput& o : g.outputs) {
     if (o.carriedTo) o.carriedTo = kept[*o.carriedTo];
-    if (const auto* ref = std::get_if<ImportValueRef>(&o.value)) o.label = file.values[ref->index].name;
+    if (const auto* ref = std::get_if<ImportValueRef>(&o.value); ref && o.label.empty())
+      o.label = file.values[ref->index].name;
   }
 }
 
@@ -318,6 +336,7 @@ ImportFile ProgramReader::run(const json& program) {
   const json& main = memberOf(module, "graph");
   const uint32_t index = graph(main, "main", 0);
   signature(memberOf(module, "signature"), main, index);
+  nameOutputs(file_.graphs[index], program, listOf(memberOf(module, "signature"), "output_specs"));
   dropConstants(file_);
   return std::move(file_);
 }

@@ -6,7 +6,8 @@
     output %y
 
 Lines before the first of these and comments are skipped. A weight may have strides and an offset into its values:
-"# fc.weight = 1 2 3 4 strides 1 2 offset 0". `graph NAME:` begins a nested graph. Usage: make-pt2.py TEXT FILE [KEY=VALUE…]"""
+"# fc.weight = 1 2 3 4 strides 1 2 offset 0". `graph NAME:` begins a nested graph. `returns {"a": [0, 0]}` is the
+structure of the result, as JSON: lists are tuples, and other values tensors. Usage: make-pt2.py TEXT FILE [KEY=VALUE…]"""
 
 import json
 import re
@@ -55,16 +56,26 @@ def split(text):
     return [p.strip() for p in [*parts, text[begin:]] if p.strip()]
 
 
+def tree_spec(tree):
+    """As torch.utils._pytree.treespec_dumps writes it."""
+    if not isinstance(tree, (dict, list)):
+        return {"type": None, "context": None, "children_spec": []}
+    children = list(tree.values()) if isinstance(tree, dict) else tree
+    return {"type": f"builtins.{'dict' if isinstance(tree, dict) else 'tuple'}", "children_spec": [tree_spec(c) for c in children],
+            "context": json.dumps(list(tree)) if isinstance(tree, dict) else "null"}
+
+
 class Program:
     def __init__(self, text):
         self.graphs, self.weights, self.inputs, self.outputs = {}, {}, [], []
+        self.calls = []
         name, lines = "main", {"main": []}
         for line in text.splitlines():
             line = line.strip()
             if begun := re.fullmatch(r"graph (\w+):", line):
                 name = begun[1]
                 lines[name] = []
-            elif re.match(r"(input|output|weight|buffer|carry) |%", line):
+            elif re.match(r"(input|output|weight|buffer|carry|returns) |%", line):
                 lines[name].append(line)
         self.lines = lines
         self.main = self.graph("main")
@@ -107,6 +118,8 @@ class Program:
             g["outputs"].append(self.argument(body.strip(), g))
             if main:
                 self.outputs.append({"user_output": {"arg": g["outputs"][-1]}})
+        elif word == "returns":
+            self.calls = [{"fqn": "", "signature": {"out_spec": json.dumps([1, tree_spec(json.loads(rest))])}}]
         elif word == "carry":  # carry %new fc.running_mean
             value, path = body.split()
             g["outputs"].append(self.argument(value, g))
@@ -163,7 +176,7 @@ class Program:
 
     def json(self):
         return {"graph_module": {"graph": self.main, "signature": {"input_specs": self.inputs, "output_specs": self.outputs},
-                                 "module_call_graph": [], "metadata": {}, "treespec_namedtuple_fields": {}},
+                                 "module_call_graph": self.calls, "metadata": {}, "treespec_namedtuple_fields": {}},
                 "opset_version": {"aten": 10}, "range_constraints": {}, "schema_version": {"major": 8, "minor": 20}, "verifiers": ["TRAINING"],
                 "torch_version": "2.15.0", "guards_code": []}
 

@@ -14,6 +14,8 @@ struct ImportOptions {
   bool report = false; // list the problems instead of reporting them
   // Inputs whose values are known at import (--bind): the program has no such arguments.
   std::vector<std::pair<std::string, Tensor>> bindings = {};
+  // Keep weights that are not used, so that the arguments are the same whatever the sizes are.
+  bool keepWeights = false;
 };
 
 struct ImportedProgram {

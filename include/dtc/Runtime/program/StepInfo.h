@@ -31,6 +31,12 @@ struct RunHooks {
   // Receives the output of `print`.
   void (*print)(void* self, const std::string& text) = nullptr;
   void* printSelf = nullptr;
+  // Asked between steps by the thread that called run(), about once per step: true ends the run with an error.
+  bool (*interrupted)(void* self) = nullptr;
+  void* interruptedSelf = nullptr;
+  [[nodiscard]] bool isInterrupted() const { return interrupted && interrupted(interruptedSelf); }
 };
+
+inline constexpr const char* kInterrupted = "the run was interrupted";
 
 } // namespace dtc
