@@ -28,6 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const std::string& name : (*weights)->names())
       if (auto source = (*weights)->tensor(name, {})) (void)source->tensor();
   dtc::Diagnostics diagnostics;
+  (void)dtc::onnxFormat().detects("", bytes.substr(0, 1 << 16));
   const auto imported = dtc::onnxFormat().import(file(), dtc::standardOps(), {}, diagnostics);
   if (!imported) {
     if (imported.error().message.empty()) fail("rejected without a word", "");

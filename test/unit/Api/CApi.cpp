@@ -402,6 +402,28 @@ TEST(CApi, PrintsWhereItIsTold) {
 }
 
 // Threads that compile, and that run executables which they share.
+TEST(CApi, InterruptsRuns) {
+  const auto context = contextOf();
+  constexpr const char* kLoop =
+      "func @main(%x: f32[2]) -> (%y: f32[2]) {\n"
+      "  %y = for %i in 0..1000000000 (%h = %x) {\n    %s = sin %h\n    yield %s\n  }\n"
+      "  return %y\n}\n";
+  const auto x = compiled(context.get(), kLoop);
+  ASSERT_TRUE(x);
+  auto in = iota(2), out = iota(2);
+  Call call{{bufferOf(in.data(), {2})}, {bufferOf(out.data(), {2})}};
+  int asked = 0;
+  dtc_set_interrupt(x.get(), [](void* self) -> int32_t { return ++*static_cast<int*>(self) > 100; }, &asked);
+  for (int run = 0; run < 2; ++run) { // it may run again
+    dtc_error* error = nullptr;
+    asked = 0;
+    EXPECT_EQ(call(x.get(), &error), DTC_ERROR_MACHINE);
+    EXPECT_EQ(asked, 101);
+    EXPECT_STREQ(dtc_error_message(error), "error: the run was interrupted\n");
+    dtc_error_free(error);
+  }
+}
+
 TEST(CApi, IsUsedByManyThreads) {
   const auto context = contextOf();
   const std::string scaled = "func @main(%x: f32[64]) -> (%y: f32[64]) {\n  %y = mul %x, ";
