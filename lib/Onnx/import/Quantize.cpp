@@ -2,6 +2,8 @@
 #include "import/Small.h"
 #include "import/Windows.h"
 
+#include "dtc/Support/Checked.h"
+
 namespace dtc::onnx {
 
 namespace {
@@ -137,9 +139,52 @@ ImportResults convInteger(OnnxContext& c) {
   return integerConv(c, c.in(0), c.optional(2), c.in(1), c.optional(3), {});
 }
 
+// The largest magnitude of a byte less its zero point.
+int64_t magnitude(Expr x, Expr zero) { return x.dtype() == DType::I8 && !zero.valid() ? 128 : 255; }
+
+// The number of products that are added for one element of the result; nothing if it is symbolic.
+std::optional<int64_t> numProducts(Expr w) {
+  int64_t count = 1;
+  for (size_t d = 1; d < w.rank(); ++d) {
+    const Dim size = w.dims().at(d);
+    const auto product = size.isStatic() ? checkedMul(count, size.value()) : std::nullopt;
+    if (!product) return std::nullopt;
+    count = *product;
+  }
+  return count;
+}
+
+// A convolution of bytes as one or two of f32, for which there are libraries. Sums of integers up to 2^24 are exact
+// in f32; for larger ones weights are split into multiples of 16 and a rest of at most 8. Not valid: the sums are too
+// large for that.
+Expr exactConv(OnnxContext& c, Expr x, Expr xZero, Expr w, Expr wZero) {
+  constexpr int64_t kExact = 1 << 24, kStep = 16;
+  const std::optional<int64_t> count = numProducts(w);
+  const int64_t ofX = magnitude(x, xZero), ofW = magnitude(w, wZero);
+  const auto exact = [&](int64_t largest) { return count && *count <= kExact / (ofX * largest); };
+  if (!exact((ofW + kStep - 1) / kStep)) return {};
+  const Expr a = withoutZero(x, xZero).as(DType::F32), b = withoutZero(w, wZero).as(DType::F32);
+  const auto sums = [&](Expr weights) { return convolved(c, a, weights, {}).as(DType::I32); };
+  if (exact(ofW)) return sums(b);
+  constexpr double kSize = kStep;
+  const Expr steps = round(b / kSize);
+  return sums(steps) * kSize + sums(b - steps * kSize);
+}
+
+// The convolution, as i32, with the bias.
+Expr quantizedConv(OnnxContext& c, Expr x, Expr w) {
+  const auto isByte = [](Expr e) { return e.dtype() == DType::I8 || e.dtype() == DType::U8; };
+  const Expr xZero = zeroPoint(c, 2), wZero = zeroPoint(c, 5), bias = c.optional(8);
+  const Expr zero = wZero.valid() ? ofChannels(wZero, w.rank(), 0) : Expr();
+  const Expr scalar = xZero.valid() ? reshapeTo(xZero, {}) : Expr();
+  const Expr y = isByte(x) && isByte(w) ? exactConv(c, x, scalar, w, zero) : Expr();
+  if (!y.valid()) return integerConv(c, x, c.in(2), w, c.in(5), bias);
+  return bias.valid() ? y + ofChannels(bias, x.rank(), 1) : y;
+}
+
 ImportResults qLinearConv(OnnxContext& c) {
   const Expr x = c.in(0), w = c.in(3);
-  const Expr sums = integerConv(c, x, c.in(2), w, c.in(5), c.optional(8));
+  const Expr sums = quantizedConv(c, x, w);
   const Expr scale = reshapeTo(c.in(1), {}) * ofChannels(c.in(4), x.rank(), 1) / reshapeTo(c.in(6), {});
   c.setElement(0, c.element(7));
   return saturated(c, sums.as(DType::F32) * scale, reshapeTo(c.in(7), {}), c.element(7));
