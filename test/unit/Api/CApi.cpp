@@ -411,7 +411,8 @@ TEST(CApi, InterruptsRuns) {
   const auto x = compiled(context.get(), kLoop);
   ASSERT_TRUE(x);
   auto in = iota(2), out = iota(2);
-  Call call{{bufferOf(in.data(), {2})}, {bufferOf(out.data(), {2})}};
+  const std::vector<int64_t> shape = {2}; // which buffers refer to
+  Call call{{bufferOf(in.data(), shape)}, {bufferOf(out.data(), shape)}};
   int asked = 0;
   dtc_set_interrupt(x.get(), [](void* self) -> int32_t { return ++*static_cast<int*>(self) > 100; }, &asked);
   for (int run = 0; run < 2; ++run) { // it may run again
