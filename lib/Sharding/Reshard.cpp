@@ -9,8 +9,6 @@
 namespace dtc {
 namespace {
 
-constexpr int64_t kNominalSymbol = 1024; // the assumed size of a symbol
-
 int64_t clampBytes(double b) {
   return b < 9e18 ? static_cast<int64_t>(b) : std::numeric_limits<int64_t>::max();
 }

@@ -126,9 +126,10 @@ Result<int> explainValueOf(Environment& env, const ExplainFlags& o, const Module
   const std::vector<ValueId> values = valuesOf(trace->propagated, trace->report, query);
   if (values.empty() && f != entry) return explainValueOf(env, o, written, f, f, value, options);
   if (values.empty()) return inputError(noSuchValue(written, f, value.name));
-  const OpCollectives own = opCollectives(*trace);
+  const OpCollectives runs = opCollectives(*trace);
   for (ValueId v : values) {
-    ExplainValue e = explainValue(trace->propagated, trace->report, v, own);
+    ExplainValue e = explainValue(trace->propagated, trace->report, v, &runs);
+    e.assumed = trace->assumed;
     env.out(o.json ? explainJson(e) : explainText(e));
   }
   return kExitDone;
@@ -169,8 +170,9 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
   };
   const ProgramReport report = explainCollectives(m, *trace, how, again);
   const auto decisions = explainDecisions(trace->propagated, trace->report);
+  const OpCollectives runs = opCollectives(*trace);
   if (o.json)
-    env.out(programJson(report, explainProgram(trace->propagated, trace->report), decisions));
+    env.out(programJson(report, explainProgram(trace->propagated, trace->report, &runs), decisions));
   else
     env.out(o.limits ? limitsText(report) : collectivesText(report, decisions, {o.full, o.top}));
   return kExitDone;

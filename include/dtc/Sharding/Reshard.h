@@ -49,6 +49,8 @@ struct ReshardPlan {
   int64_t peakBytes = 0;          // per device: max over the steps of operand plus result
 };
 
+inline constexpr int64_t kNominalSymbol = 1024; // the assumed size of a symbol
+
 // A global size as the planner sees it: a symbolic one has a nominal size and is divisible by its
 // coefficient.
 struct PlannedSize {

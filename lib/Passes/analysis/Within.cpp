@@ -81,10 +81,22 @@ void addWithin(Module& m, OpId to, const AttrList& from) {
   }
 }
 
-AttrList withoutWithin(const Module& m, const AttrList& attrs) {
-  const StrId name = m.strings.find("within");
+static constexpr std::string_view kInherited[] = {"within", "name", "loc", "stage"};
+static constexpr size_t kOrigin = 3; // the first of them: where an op comes from, not what it computes
+
+static bool isOneOf(const Module& m, const NamedAttr& a, std::span<const std::string_view> names) {
+  return std::ranges::find(names, m.strings[a.name]) != names.end();
+}
+
+AttrList inheritedAttrs(const Module& m, OpId o) {
+  AttrList out = m[o].attrs;
+  std::erase_if(out, [&](const NamedAttr& a) { return !isOneOf(m, a, kInherited); });
+  return out;
+}
+
+AttrList withoutOrigin(const Module& m, const AttrList& attrs) {
   AttrList out = attrs;
-  if (name.valid()) std::erase_if(out, [&](const NamedAttr& a) { return a.name == name; });
+  std::erase_if(out, [&](const NamedAttr& a) { return isOneOf(m, a, std::span(kInherited, kOrigin)); });
   return out;
 }
 

@@ -12,8 +12,11 @@ namespace dtc {
 // Adds the paths of `from` to those of `to`.
 void addWithin(Module&, OpId to, const AttrList& from);
 void setWithin(Module&, OpId, std::span<const std::string> paths); // empty: removes the attribute
-// The attributes without `within`: ops that differ only in it are equal.
-[[nodiscard]] AttrList withoutWithin(const Module&, const AttrList&);
+// The attributes that ops inherit from the op that they replace: `within`, `stage`, and the location in the
+// user's program (`name`, `loc`).
+[[nodiscard]] AttrList inheritedAttrs(const Module&, OpId);
+// The attributes without `within`, `name` and `loc`: ops that differ only in these are equal.
+[[nodiscard]] AttrList withoutOrigin(const Module&, const AttrList&);
 
 // The paths of an op that autodiff derives from `forward`: the calls that contain the value_and_grad
 // (`taker`), and the gradients of the calls below those that `forward` belongs to.

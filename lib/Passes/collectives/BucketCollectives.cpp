@@ -162,10 +162,9 @@ private:
   }
 
   BucketKey keyOf(OpId o) const {
-    BucketKey key{m_[o].kind, m_.typeOf(m_.operand(o, 0)).dtype, withoutWithin(m_, m_[o].attrs)};
-    const StrId dim = m_.strings.find("dim"), name = m_.strings.find("name"), loc = m_.strings.find("loc");
-    std::erase_if(key.attrs,
-                  [&](const NamedAttr& a) { return a.name == dim || a.name == name || a.name == loc; });
+    BucketKey key{m_[o].kind, m_.typeOf(m_.operand(o, 0)).dtype, withoutOrigin(m_, m_[o].attrs)};
+    const StrId dim = m_.strings.find("dim");
+    std::erase_if(key.attrs, [&](const NamedAttr& a) { return a.name == dim; });
     return key;
   }
 

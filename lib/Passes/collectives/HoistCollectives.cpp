@@ -176,7 +176,7 @@ private:
       if (!o.valid() || m_[o].parent != body || usesOf(v) != 1 || m_[v].type != m_[arg].type) return false;
       if (m_[o].kind == kinds_.allReduce) {
         if (!reductions.empty() &&
-            withoutWithin(m_, m_[o].attrs) != withoutWithin(m_, m_[reductions[0]].attrs))
+            withoutOrigin(m_, m_[o].attrs) != withoutOrigin(m_, m_[reductions[0]].attrs))
           return false;
         reductions.push_back(o);
         continue;

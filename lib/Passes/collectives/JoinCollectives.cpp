@@ -98,12 +98,12 @@ private:
   size_t keyOf(OpId o) const {
     size_t h = m_[o].kind;
     for (ValueId v : m_.operands(o)) h = h * 0x100000001b3ull ^ v.index;
-    for (const NamedAttr& a : withoutWithin(m_, m_[o].attrs))
+    for (const NamedAttr& a : withoutOrigin(m_, m_[o].attrs))
       h = h * 0x100000001b3ull ^ (a.name.index * 31ull + a.value.index);
     return h;
   }
   bool equal(OpId a, OpId b) const {
-    if (m_[a].kind != m_[b].kind || withoutWithin(m_, m_[a].attrs) != withoutWithin(m_, m_[b].attrs) ||
+    if (m_[a].kind != m_[b].kind || withoutOrigin(m_, m_[a].attrs) != withoutOrigin(m_, m_[b].attrs) ||
         m_[a].numResults != m_[b].numResults || !std::ranges::equal(m_.operands(a), m_.operands(b)))
       return false;
     for (uint32_t r = 0; r < m_[a].numResults; ++r)
@@ -230,7 +230,7 @@ private:
       pending.push_back(m_.operand(p, 0));
       const OpId first = producers.front();
       if (m_[p].kind != m_[first].kind || m_[pending.back()].type != m_[pending.front()].type ||
-          withoutWithin(m_, m_[p].attrs) != withoutWithin(m_, m_[first].attrs))
+          withoutOrigin(m_, m_[p].attrs) != withoutOrigin(m_, m_[first].attrs))
         return false;
     }
     const OpId first = producers.front();

@@ -1,4 +1,5 @@
 #include "complex/SplitComplexOps.h"
+#include "analysis/Within.h"
 #include "dtc/IR/Homomorphism.h"
 #include "dtc/Ops/OpFunctions.h"
 #include "dtc/Sharding/Rule.h"
@@ -324,16 +325,6 @@ private:
   std::vector<bool> isSplit_;
 };
 
-// The user's attributes are kept on the op's planes.
-AttrList commonOf(const Module& m, OpId o) {
-  AttrList out;
-  for (const NamedAttr& a : m[o].attrs) {
-    const std::string_view name = m.strings[a.name];
-    if (name == "stage" || name == "within" || name == "name" || name == "loc") out.push_back(a);
-  }
-  return out;
-}
-
 } // namespace
 
 bool splitOp(OpId o, Builder& b, ComplexValues& values) {
@@ -345,7 +336,7 @@ bool splitOp(OpId o, Builder& b, ComplexValues& values) {
     return true;
   }
   b.loc = m[o].loc;
-  b.common = commonOf(m, o);
+  b.common = inheritedAttrs(m, o);
   const bool good = OpSplitter(o, b, values).run();
   b.common.clear();
   return good;

@@ -22,15 +22,6 @@ constexpr DiagKind kStridedIndex{
     "'{0}' computes indices along a dim with a strided sharding ({1}): add a 'shard' with "
     "a plain sharding to its result"};
 
-// The attributes of an op that all ops of its local form inherit.
-AttrList commonAttrs(const Module& m, OpId o) {
-  AttrList out;
-  for (const NamedAttr& a : m[o].attrs)
-    for (std::string_view name : {"stage", "within", "name", "loc"})
-      if (m.strings[a.name] == name) out.push_back(a);
-  return out;
-}
-
 class Partitioner {
 public:
   Partitioner(Module& m, Diagnostics& diags, const PartitionOptions& options)
@@ -237,7 +228,7 @@ private:
       types.push_back(localTypeOf(m_, global.results[r], shardingOf(sharding_[m_.result(o, r).index])));
     std::vector<ValueId> results;
     const std::vector<ValueId> operands(m_.operands(o).begin(), m_.operands(o).end());
-    b.common = commonAttrs(m_, o);
+    b.common = inheritedAttrs(m_, o);
     ShardedOp sharded(b, global.query, rule_, operands, types,
                       shardedBy.value_or(std::vector<ShardedFactor>(factorAxes_.size())));
     sharded.reduceDType = plans_.reduceDType;

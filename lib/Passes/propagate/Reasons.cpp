@@ -162,7 +162,11 @@ std::vector<PendingOrigin> Reasons::pendingOrigins(ValueId start, std::span<cons
       out.push_back({{}, v});
       continue;
     }
-    std::erase_if(before, [&](ValueId b) { return !isPending(b); });
+    // An operand that propagate made pending, such as the zeros of a scatter, is not an origin.
+    std::erase_if(before, [&](ValueId b) {
+      const OpId made = m_.definingOp(b);
+      return !isPending(b) || (made.valid() && reshards_.contains(made) && !isPending(m_.operand(made, 0)));
+    });
     if (before.empty() && o.valid() && !reshards_.contains(o)) out.push_back({o, v});
     todo.insert(todo.end(), before.rbegin(), before.rend());
   }

@@ -163,7 +163,7 @@ private:
     ValueId result;
     Builder builder(m_, b, out, diags_);
     builder.loc = m_[maker].loc;
-    builder.common = withinOf(m_, maker);
+    builder.common = inheritedAttrs(m_, maker);
     if (perm.empty() || !m_.record(maker).transposed(builder, maker, perm, result)) return false;
     uses_.resize(m_.values.size(), 0);
     m_[result].sharding = m_[m_.result(o)].sharding; // an annotated sharding stays a constraint
@@ -206,7 +206,7 @@ private:
   size_t hash(OpId o) const {
     size_t h = m_[o].kind;
     for (ValueId v : m_.operands(o)) h = h * 0x100000001b3ull ^ key(v);
-    for (const NamedAttr& a : withoutWithin(m_, m_[o].attrs))
+    for (const NamedAttr& a : withoutOrigin(m_, m_[o].attrs))
       h = h * 0x100000001b3ull ^ (a.name.index * 31ull + a.value.index);
     return h ^ m_[m_.result(o)].type.index;
   }
@@ -224,7 +224,7 @@ private:
            (x.kind == ValueKind::Symbol && x.symbol == y.symbol);
   }
   bool same(OpId a, OpId b) const {
-    if (m_[a].kind != m_[b].kind || withoutWithin(m_, m_[a].attrs) != withoutWithin(m_, m_[b].attrs) ||
+    if (m_[a].kind != m_[b].kind || withoutOrigin(m_, m_[a].attrs) != withoutOrigin(m_, m_[b].attrs) ||
         m_[a].numResults != m_[b].numResults)
       return false;
     auto xs = m_.operands(a), ys = m_.operands(b);

@@ -156,12 +156,27 @@ private:
       returned.push_back(constrain(inner(m_[m_[callee].body].yields[r]), m_[callee].results[r].sharding, b,
                                    out, m_[o].loc, m_[callee].results[r].loc));
     enterCall(m_, m_[b].parentFunc, o, callee, std::span(out).subspan(firstOp));
+    locateAtCall(o, std::span(out).subspan(firstOp));
     for (uint32_t r = 0; r < m_[o].numResults; ++r) {
       const ShardingId written = m_[m_.result(o, r)].sharding;
       ValueId v = returned[r];
       v = constrain(v, written, b, out, m_[o].loc, m_[m_.result(o, r)].loc);
       if (v.index >= before) takeCallersName(v, m_.result(o, r));
       map.set(m_.result(o, r), v);
+    }
+  }
+
+  // Ops without a location in the user's program get that of the call.
+  void locateAtCall(OpId call, std::span<const OpId> ops) {
+    const StrId loc = m_.strings.find("loc");
+    const AttrId at = loc.valid() ? findAttr(m_[call].attrs, loc) : AttrId();
+    if (!at.valid()) return;
+    auto locate = [&](OpId o) {
+      if (!findAttr(m_[o].attrs, loc).valid()) m_.setAttr(o, "loc", at);
+    };
+    for (OpId o : ops) {
+      locate(o);
+      for (uint32_t r = 0; r < m_[o].numRegions; ++r) forEachOp(m_, m_.region(o, r), locate);
     }
   }
 

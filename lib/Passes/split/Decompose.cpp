@@ -76,7 +76,7 @@ bool decomposeBlock(Module& m, BlockId block, ValueMap& map, Diagnostics& diags,
       continue;
     }
     b.loc = m[o].loc;
-    b.common = withinOf(m, o);
+    b.common = inheritedAttrs(m, o);
     std::vector<ValueId> values;
     if (!rec.decompose(b, o, values)) return false;
     if (values.empty() && m[o].numResults != 0) { // not decomposable

@@ -108,7 +108,7 @@ private:
     if (m_[v].kind == ValueKind::Literal || m_[v].kind == ValueKind::Symbol) return v;
     const OpId o = m_.makeOp(shard_, std::array{v}, 1, {}, 0, m_[of].loc);
     m_[o].parent = b;
-    m_[o].attrs = withinOf(m_, of);
+    m_[o].attrs = inheritedAttrs(m_, of);
     m_[m_.result(o)].type = m_[v].type;
     m_[m_.result(o)].sharding = sharding;
     m_[m_.result(o)].loc = m_[v].loc;
@@ -119,7 +119,7 @@ private:
   void fix(OpId o, BlockId b, std::vector<OpId>& out) {
     Builder builder(m_, b, out, diags_);
     builder.loc = m_[o].loc;
-    builder.common = withinOf(m_, o);
+    builder.common = inheritedAttrs(m_, o);
     const ValueId made = writeInChunks(builder, o, [&](ValueId v, std::span<const int64_t> dims) {
       return constrain(v, unshardedAlong(v, dims), o, b, out);
     });

@@ -151,7 +151,7 @@ private:
       const bool literal = value.kind == ValueKind::Literal;
       key.insert(key.end(), {literal ? 1u : 0u, literal ? value.literal.index : v.index, value.type.index});
     }
-    for (const NamedAttr& a : withoutWithin(m_, m_[o].attrs))
+    for (const NamedAttr& a : withoutOrigin(m_, m_[o].attrs))
       key.insert(key.end(), {a.name.index, a.value.index});
     return key;
   }

@@ -13,7 +13,7 @@ static void splitIn(Module& m, BlockId block, ValueMap& map, Diagnostics& diags)
     for (uint32_t r = 0; r < m[o].numRegions; ++r)
       if (m.record(o).regions != RegionKind::Fused) splitIn(m, m.region(o, r), map, diags);
     b.loc = m[o].loc;
-    b.common = withinOf(m, o);
+    b.common = inheritedAttrs(m, o);
     std::vector<ValueId> values;
     if (attentionForm(m.record(o)) != AttentionForm::Whole || !splitAttentionKeys(b, o, values)) {
       out.push_back(o);

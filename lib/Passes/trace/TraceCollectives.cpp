@@ -5,6 +5,7 @@
 #include "dtc/IR/Region.h"
 #include "dtc/IR/verify/CommContract.h"
 #include "dtc/Passes/partition/Partition.h"
+#include "dtc/Sharding/Reshard.h"
 #include "dtc/Support/Checked.h"
 
 #include <charconv>
@@ -53,7 +54,9 @@ class CollectiveList {
 public:
   CollectiveList(const Module& m, const NominalMachine& machine) : m_(m), machine_(machine) {}
 
-  std::vector<TracedCollective> run() {
+  // `slices`: takes each all_slice.
+  std::vector<TracedCollective> run(std::vector<TracedCollective>* slices = nullptr) {
+    slices_ = slices;
     for (FuncId f : m_.order) {
       if (!m_[f].spmd) continue;
       func_ = f;
@@ -70,7 +73,10 @@ private:
       const bool moves = rec.async == AsyncForm::Start ||
                          (isContractCollective(rec) && rec.collective != CollectiveKind::AllSlice);
       if (moves)
-        out_.push_back({o, func_, markedOps(m_, o), times, priceOfCollective(m_, o, mesh_, machine_)});
+        out_.push_back(
+            {o, func_, markedOps(m_, o), times, priceOfCollective(m_, o, mesh_, machine_), position_++});
+      else if (slices_ && rec.collective == CollectiveKind::AllSlice)
+        slices_->push_back({o, func_, markedOps(m_, o), times, std::nullopt, position_++});
       for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
         const std::optional<int64_t> iterations = executionsOf(m_, o);
         block(m_.region(o, r), times && iterations ? checkedMul(*times, *iterations) : std::nullopt);
@@ -83,7 +89,33 @@ private:
   FuncId func_;
   Mesh mesh_;
   std::vector<TracedCollective> out_;
+  std::vector<TracedCollective>* slices_ = nullptr;
+  size_t position_ = 0;
 };
+
+// Replaces symbols in the types of values by the size that the planner assumes, so that costs are known.
+std::vector<std::string> assumeSizes(Module& m) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < m.values.size(); ++i) {
+    if (!m.values[i].type.valid()) continue;
+    Type t = m.types[m.values[i].type];
+    bool changed = false;
+    for (Dim& d : t.dims) {
+      if (d.isStatic()) continue;
+      DimExpr e = m.dims.expr(d);
+      changed |= !e.symbols.empty();
+      for (StrId s : e.symbols) {
+        e.coefficient = checkedMul(e.coefficient, kNominalSymbol).value_or(e.coefficient);
+        if (const std::string name(m.strings[s]); std::ranges::find(names, name) == names.end())
+          names.push_back(name);
+      }
+      e.symbols.clear();
+      d = m.dims.intern(std::move(e));
+    }
+    if (changed) m.values[i].type = m.types.intern(std::move(t));
+  }
+  return names;
+}
 
 } // namespace
 
@@ -94,14 +126,15 @@ std::vector<TracedCollective> collectivesOf(const Module& local, const NominalMa
 std::optional<CollectiveTrace> traceCollectives(const Module& global, const PropagateOptions& propagation,
                                                 const OptimizeCollectivesOptions& options,
                                                 Diagnostics& diags) {
-  CollectiveTrace trace{global, Module(*global.registry), {}, {}};
+  CollectiveTrace trace{global, Module(*global.registry), {}, {}, {}, {}};
   if (!propagate(trace.propagated, diags, &trace.report, propagation)) return std::nullopt;
   trace.local = trace.propagated;
   markOps(trace.local);
   if (!partition(trace.local, diags, {propagation.reduceDType}) ||
       !optimizeCollectives(trace.local, diags, options))
     return std::nullopt;
-  trace.collectives = collectivesOf(trace.local, options.machine);
+  trace.assumed = assumeSizes(trace.local);
+  trace.collectives = CollectiveList(trace.local, options.machine).run(&trace.slices);
   return trace;
 }
 

@@ -2,6 +2,7 @@
 
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/StableHlo/export/Export.h"
 
 #include <algorithm>
 
@@ -31,10 +32,23 @@ static std::string edited(const std::string& text, std::vector<AnnotationEdit> e
   return out;
 }
 
+// Within attributes of StableHLO text: `#sdy.sharding<@mesh, [{"dp"}, {}]>`.
+static std::optional<SourceRange> shardyRange(const std::string& text, SourceRange attributes) {
+  constexpr std::string_view kOpen = "#sdy.sharding<";
+  const size_t begin = text.find(kOpen, attributes.begin);
+  if (begin == std::string::npos || begin >= attributes.end) return std::nullopt;
+  int depth = 1;
+  for (size_t at = begin + kOpen.size(); at < attributes.end; ++at) {
+    depth += text[at] == '<' ? 1 : text[at] == '>' ? -1 : 0;
+    if (depth == 0) return SourceRange{static_cast<uint32_t>(begin), static_cast<uint32_t>(at + 1)};
+  }
+  return std::nullopt;
+}
+
 ChangeSearch::ChangeSearch(const Module& prepared, CollectiveTrace& trace, const Reasons& reasons,
                            const ExplainOptions& options, const PrepareProgram& prepare)
     : prepared_(prepared), trace_(trace), reasons_(reasons), options_(options), prepare_(prepare),
-      now_(judge(trace)) {}
+      userNames_(trace.propagated), now_(judge(trace)) {}
 
 std::vector<ChangeSearch::Need> ChangeSearch::needsOf(const CollectiveTrace& t, const Reasons& reasons,
                                                       const TracedCollective& c) {
@@ -105,8 +119,13 @@ bool ChangeSearch::isRemovedBy(const TracedCollective& c, const Trial& t) const 
 
 void ChangeSearch::addEdit(const AnnotationUse& use, const Sharding& wanted, std::vector<Edits>& out) const {
   const std::string& text = prepared_.source.text;
-  const SourceRange r = use.range;
+  SourceRange r = use.range;
   if (!r.valid() || r.end > text.size() || (text[r.begin] != '@' && text[r.begin] != '{')) return;
+  const std::optional<SourceRange> shardy = shardyRange(text, r);
+  if (shardy)
+    r = *shardy;
+  else if (text.substr(r.begin, r.end - r.begin).find('=') != std::string::npos)
+    return; // attributes of another format
   if (!scratch_) scratch_ = trace_.propagated;
   Module& scratch = *scratch_; // copied once, since printing interns in it
   AnnotationEdit e;
@@ -116,11 +135,19 @@ void ChangeSearch::addEdit(const AnnotationUse& use, const Sharding& wanted, std
              ? text.substr(named.begin,
                            std::min<size_t>(named.end, text.find_first_of(": ", named.begin)) - named.begin)
              : reasons_.name(reasons_.shown(use.value));
+  if (use.value.valid() && !use.ofResult) e.userName = userNames_.argument(reasons_.source(use.value), e.of);
   e.location = reasons_.place(r);
   e.begin = r.begin, e.end = r.end;
   e.before = text.substr(r.begin, r.end - r.begin);
-  e.after = printSharding(scratch, scratch.shardings.intern(wanted));
-  if (text[r.begin] == '{') e.after = e.after.substr(e.after.find('{'));
+  const ShardingId after = scratch.shardings.intern(wanted);
+  if (shardy) {
+    const auto written = shardySharding(scratch, after);
+    if (!written) return;
+    e.after = "#sdy.sharding" + *written;
+  } else {
+    e.after = printSharding(scratch, after);
+    if (text[r.begin] == '{') e.after = e.after.substr(e.after.find('{'));
+  }
   if (e.after == e.before) return;
   const Edits one = {e};
   for (const Edits& known : out)
@@ -171,6 +198,7 @@ bool ChangeSearch::best(const TracedCollective& c, const std::vector<Edits>& tri
   for (const Edits& edits : tried) {
     const Trial* t = trial(edits);
     if (!t || !isRemovedBy(c, *t) || (cheapest && t->seconds >= cheapest->seconds)) continue;
+    if (t->collectives >= now_.collectives && t->seconds >= now_.seconds) continue; // it only moves elsewhere
     cheapest = t;
     out.change = edits;
     out.secondsAfter = t->seconds;

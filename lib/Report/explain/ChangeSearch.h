@@ -3,6 +3,7 @@
 // text and the passes run on it, so that every suggestion has been tried.
 #include "dtc/Passes/propagate/Reasons.h"
 #include "explain/ProgramTime.h"
+#include "explain/UserNames.h"
 #include <map>
 #include <set>
 
@@ -47,6 +48,7 @@ private:
   const Reasons& reasons_;
   const ExplainOptions& options_;
   const PrepareProgram& prepare_;
+  UserNames userNames_;
   mutable std::optional<Module> scratch_; // tables for shardings that are only printed
   Trial now_;
   int64_t work_ = 0;

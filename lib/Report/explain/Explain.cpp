@@ -5,6 +5,7 @@
 #include "dtc/Passes/propagate/Reasons.h"
 #include "dtc/Sharding/MeshView.h"
 #include "dtc/Sharding/Reshard.h"
+#include "explain/UserNames.h"
 
 #include <memory>
 #include <set>
@@ -15,8 +16,8 @@ namespace {
 
 class Explainer {
 public:
-  Explainer(Module& m, const PropagationReport& report, const OpCollectives& own = {})
-      : m_(m), report_(report), own_(own), reasons_(m, report) {}
+  Explainer(Module& m, const PropagationReport& report, const OpCollectives* runs = nullptr)
+      : m_(m), report_(report), runs_(runs), reasons_(m, report), names_(m) {}
 
   std::vector<ExplainStep> chain(ValueId v, uint16_t d) const { return steps(reasons_.chain(v, d), ""); }
   std::vector<ExplainStep> sourceChain(ValueId v, uint16_t d) const { return chain(reasons_.source(v), d); }
@@ -40,9 +41,10 @@ public:
     }
     for (const ReshardReason& r : report_.reshards)
       if (isOf(m_.operand(r.reshard, 0), root, out.value)) out.reshards.push_back(reshard(r));
-    for (const auto& [op, collectives] : own_)
-      if (m_[op].numResults > 0 && isOf(m_.result(op), root, out.value))
-        out.reshards.push_back(ownOf(op, collectives));
+    if (runs_)
+      for (const auto& [op, collectives] : *runs_)
+        if (!reasons_.reshard(op) && m_[op].numResults > 0 && isOf(m_.result(op), root, out.value))
+          out.reshards.push_back(ownOf(op, collectives));
     std::set<OpId> seen;
     made(root, kMadeDepth, seen, out.made);
     for (const FormDecision& d : report_.decisions)
@@ -60,7 +62,10 @@ public:
     if (r.needs.valid()) out.needs = m_.record(r.needs).name, out.needsLocation = location(r.needs);
     out.why = sentence(r, out);
     out.chain = pendingChains(r);
-    planSteps(from, to, out);
+    if (!runs_)
+      planSteps(from, to, out);
+    else if (const auto* runs = runsFor(r.reshard))
+      out.steps = *runs;
     return out;
   }
 
@@ -99,16 +104,25 @@ private:
       const size_t before = out.size();
       ValueId at = operand;
       for (OpId d = m_.definingOp(at); d.valid() && reasons_.reshard(d); d = m_.definingOp(at)) {
-        if (seen.insert(d).second) out.push_back(reshard(*reasons_.reshard(d)));
+        if (seen.insert(d).second)
+          if (ExplainReshard one = reshard(*reasons_.reshard(d)); !one.steps.empty())
+            out.push_back(std::move(one));
         at = m_.operand(d, 0);
       }
       const OpId source = m_.definingOp(at);
-      if (auto it = own_.find(source); source.valid() && it != own_.end()) {
-        if (seen.insert(source).second) out.push_back(ownOf(source, it->second));
+      if (const auto* runs = runsFor(source)) {
+        if (seen.insert(source).second) out.push_back(ownOf(source, *runs));
       } else if (out.size() == before) {
         made(at, depth - 1, seen, out);
       }
     }
+  }
+
+  // What the compiled program runs for the op, or nullptr.
+  const std::vector<ExplainCollective>* runsFor(OpId o) const {
+    if (!runs_ || !o.valid()) return nullptr;
+    const auto it = runs_->find(o);
+    return it == runs_->end() ? nullptr : &it->second;
   }
 
   std::vector<ExplainStep> pendingChains(const ReshardReason& r) const {
@@ -166,6 +180,7 @@ private:
       const ShardingReason& r = *at.reason;
       ExplainStep step;
       step.value = reasons_.name(reasons_.shown(r.value));
+      step.userName = names_.argument(reasons_.source(r.value), step.value);
       step.dim = at.dim;
       step.axis = axis;
       step.first = out.empty();
@@ -263,15 +278,16 @@ private:
 
   Module& m_;
   const PropagationReport& report_;
-  OpCollectives own_;
+  const OpCollectives* runs_;
   Reasons reasons_;
+  UserNames names_;
   std::map<std::array<uint32_t, 3>, ReshardPlan> plans_; // by from, to and type
 };
 
 } // namespace
 
-ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v, const OpCollectives& own) {
-  return Explainer(m, report, own).value(v);
+ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v, const OpCollectives* runs) {
+  return Explainer(m, report, runs).value(v);
 }
 
 ChainExplainer explainChains(Module& m, const PropagationReport& report) {
@@ -279,8 +295,9 @@ ChainExplainer explainChains(Module& m, const PropagationReport& report) {
   return [e](ValueId v, uint16_t dim) { return e->sourceChain(v, dim); };
 }
 
-std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report) {
-  Explainer e(m, report);
+std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report,
+                                           const OpCollectives* runs) {
+  Explainer e(m, report, runs);
   std::vector<ExplainReshard> out;
   for (const ReshardReason& r : report.reshards) out.push_back(e.reshard(r));
   return out;

@@ -23,9 +23,22 @@ std::string keyOf(const ProgramCollective& c) {
          std::to_string(c.count.value_or(-1)) + "|" + std::to_string(c.sources.size());
   if (c.sources.empty()) return key + "|" + c.value;
   const ProgramCollective::Source& s = c.sources[0];
-  key += "|" + s.op + "|" + patternOf(s.why).text + "|";
-  if (s.userLocated) return key + s.location;
+  key += "|" + s.op + "|" + patternOf(s.why).text + "|" + patternOf(c.purpose).text + "|";
+  if (!s.user.empty()) return key + s.user.file + "|" + patternOf(s.user.path).text;
   return key + (isNumber(s.statement) ? s.statement : patternOf(s.statement).text);
+}
+
+// The name that says to which layer a collective belongs: the path in the user's program, "layers.0.attn", or
+// else the name in the text, "blocks_0_h".
+std::string layerName(const ProgramCollective& c) {
+  if (c.sources.empty()) return "";
+  const ProgramCollective::Source& s = c.sources[0];
+  return s.user.empty() ? s.statement : s.user.path;
+}
+
+// A number at the end of a name in the text tells equal names apart: "mm_3" is not in a layer.
+bool isLayer(const ProgramCollective& c, const std::string& prefix, const std::string& name) {
+  return !c.sources[0].user.empty() || prefix.size() < name.size();
 }
 
 // The first number in which the names differ, or -1.
@@ -64,18 +77,18 @@ public:
 private:
   const ProgramCollective& at(size_t i) const { return r_.collectives[i]; }
 
-  std::vector<NamePattern> statements(const ExplainGroup& g) const {
+  std::vector<NamePattern> layerNames(const ExplainGroup& g) const {
     std::vector<NamePattern> out;
     for (size_t i : g.members)
-      if (!at(i).sources.empty()) out.push_back(patternOf(at(i).sources[0].statement));
+      if (!at(i).sources.empty()) out.push_back(patternOf(layerName(at(i))));
     return out;
   }
 
   // The range of the members' names; "" where their patterns differ.
-  std::string namesOf(const ExplainGroup& g) const {
+  std::string namesOf(const ExplainGroup& g, std::string ProgramCollective::* name) const {
     std::vector<NamePattern> names;
     for (size_t i : g.members) {
-      names.push_back(patternOf(at(i).value));
+      names.push_back(patternOf(at(i).*name));
       if (names.back().text != names[0].text) return "";
     }
     return names.size() > 1 && names[0].text == "%#" ? "" : rangeText(names); // unnamed
@@ -83,11 +96,15 @@ private:
 
   void describe(ExplainGroup& g) {
     for (size_t i : g.members) add(g.total, at(i));
-    g.value = namesOf(g);
-    const std::vector<NamePattern> names = statements(g);
-    if (names.size() != g.members.size() || at(g.members[0]).sources[0].userLocated) return;
-    if (const int layer = firstDifference(names); layer >= 0)
-      layerAt_.emplace(prefixOf(names[0].text, layer), layer);
+    g.value = namesOf(g, &ProgramCollective::value);
+    g.purpose = namesOf(g, &ProgramCollective::purpose);
+    const std::vector<NamePattern> names = layerNames(g);
+    if (names.size() != g.members.size()) return;
+    const int layer = firstDifference(names);
+    if (layer < 0) return;
+    if (const std::string prefix = prefixOf(names[0].text, layer);
+        isLayer(at(g.members[0]), prefix, names[0].text))
+      layerAt_.emplace(prefix, layer);
   }
 
   // Every collective whose statement belongs to a layer counts for that layer, even if it is the only one of
@@ -95,10 +112,9 @@ private:
   void nameLayers() {
     std::vector<std::string> layerOf(r_.collectives.size());
     for (size_t i = 0; i < r_.collectives.size(); ++i) {
-      if (at(i).sources.empty() || at(i).sources[0].userLocated) continue;
-      const NamePattern name = patternOf(at(i).sources[0].statement);
+      const NamePattern name = patternOf(layerName(at(i)));
       for (const auto& [prefix, number] : layerAt_)
-        if (name.text.starts_with(prefix)) {
+        if (name.text.starts_with(prefix) && isLayer(at(i), prefix, name.text)) {
           layerOf[i] = prefix;
           numbers_[prefix].insert(name.numbers[static_cast<size_t>(number)]);
           break;

@@ -5,6 +5,7 @@
 #include "dtc/Passes/trace/CommContracts.h"
 #include "explain/ChangeSearch.h"
 #include "explain/ExplainGroups.h"
+#include "explain/UserNames.h"
 
 #include <set>
 
@@ -17,8 +18,9 @@ public:
   ProgramExplainer(const Module& prepared, CollectiveTrace& t, const ExplainOptions& options,
                    const PrepareProgram& prepare)
       : prepared_(prepared), t_(t), options_(options), prepare_(prepare), reasons_(t.propagated, t.report),
-        localNames_(t.local), chains_(explainChains(t.propagated, t.report)) {
-    reshards_ = explainProgram(t.propagated, t.report);
+        localNames_(t.local), chains_(explainChains(t.propagated, t.report)), userNames_(t.propagated) {
+    const OpCollectives runs = opCollectives(t);
+    reshards_ = explainProgram(t.propagated, t.report, &runs);
     for (size_t i = 0; i < t.report.reshards.size(); ++i) byOp_.emplace(t.report.reshards[i].reshard, i);
   }
 
@@ -27,7 +29,7 @@ public:
     const ProgramTime time = timeOf(t_, options_.propagation.machine);
     out.axes = time.axes;
     out.computeSeconds = time.computeSeconds, out.commSeconds = time.commSeconds;
-    out.complete = time.complete;
+    out.complete = time.complete, out.assumed = t_.assumed;
     for (const ContractCount& c : countContracts(t_))
       out.contracts.push_back({c.of, c.contract, locationText(c.location), c.limit, c.found, c.exactly});
     double bytes = 0;
@@ -83,7 +85,11 @@ private:
       const bool reshard = byOp_.contains(source);
       if (!reshard && m[source].numResults == 0) continue;
       const ValueId v = reasons_.shown(reasons_.source(reshard ? m.operand(source, 0) : m.result(source)));
-      if (e.value.empty()) e.value = reasons_.lookupName(v), e.generated = reasons_.isGenerated(v);
+      if (e.value.empty()) {
+        e.value = reasons_.lookupName(v), e.generated = reasons_.isGenerated(v);
+        e.userName = userNames_.argument(reasons_.source(v), e.value);
+        e.purpose = userNames_.purpose(m.result(source), e.generated);
+      }
       values.insert(v);
     }
     e.moreValues = values.size() - std::min<size_t>(values.size(), 1);
@@ -99,7 +105,11 @@ private:
       ProgramCollective::Source s;
       s.op = byCause ? r.cause : r.needs.empty() ? "return" : r.needs;
       s.location = byCause ? r.causeLocation : r.needsLocation;
-      s.why = r.why;
+      s.why = r.why, s.value = r.value, s.from = r.from, s.to = r.to;
+      const ValueId communicated = m.operand(source, 0);
+      s.userName = userNames_.argument(reasons_.source(communicated), s.value);
+      s.purpose = userNames_.purpose(m.result(source),
+                                     reasons_.isGenerated(reasons_.shown(reasons_.source(communicated))));
       std::ranges::copy_if(r.chain, std::back_inserter(s.chain), [&](const ExplainStep& step) {
         return std::ranges::any_of(collectiveAxes(t_.local, c.op),
                                    [&](const AxisRef& a) { return t_.local.strings[a.name] == step.axis; });
@@ -135,7 +145,7 @@ private:
   // statement they were generated for.
   void nameStatement(ProgramCollective::Source& s, OpId o) const {
     const Module& m = t_.propagated;
-    s.userLocated = !userLocation(m, o).empty();
+    s.user = userPlace(m, o);
     if (const std::string name = statementAt(m.source, m[o].loc); !name.empty()) s.statement = name.substr(1);
   }
 
@@ -148,6 +158,7 @@ private:
   Reasons reasons_;
   ValueNames localNames_;
   ChainExplainer chains_;
+  UserNames userNames_;
   std::vector<ExplainReshard> reshards_;
   std::unordered_map<OpId, size_t> byOp_;
 };

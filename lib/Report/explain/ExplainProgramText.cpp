@@ -47,15 +47,21 @@ std::string neededBy(const ProgramCollective& c) {
 
 constexpr size_t kTopGroups = 8, kTopDecisions = 3; // for a large program, by default
 
+// "%permute_3 (for layers.0.weight.grad)"
+std::string forResult(const std::string& value, const std::string& purpose) {
+  if (purpose.empty()) return value;
+  return value.empty() ? "for " + purpose : value + " (for " + purpose + ")";
+}
+
 std::string valueText(const ProgramCollective& c) {
-  std::string out = (c.generated ? "in " : "") + c.value;
+  const std::string out = forResult(namedText((c.generated ? "in " : "") + c.value, c.userName), c.purpose);
   return c.moreValues == 0 ? out : out + " and " + std::to_string(c.moreValues) + " more";
 }
 
 Row rowOf(const ProgramCollective& c) {
   return {c.kind,
           axesText(c),
-          c.price ? bytesText(c.price->bytesReceived) : "unknown",
+          c.price ? bytesText(c.price->bytesReceived) + (c.count == 1 ? "" : " each") : "unknown",
           c.count ? std::to_string(*c.count) : "unknown",
           c.price ? timeText(c.price->seconds * static_cast<double>(c.count.value_or(1))) : "unknown",
           valueText(c),
@@ -65,7 +71,9 @@ Row rowOf(const ProgramCollective& c) {
 // The range of the values' names.
 std::string groupValue(const ExplainGroup& g, const ProgramCollective& first) {
   if (g.members.size() == 1) return valueText(first);
-  return (first.generated && !g.value.empty() ? "in " : "") + g.value;
+  if (g.value.empty() && g.purpose.empty())
+    return valueText(first) + " and " + std::to_string(g.members.size() - 1) + " more";
+  return forResult((first.generated && !g.value.empty() ? "in " : "") + g.value, g.purpose);
 }
 
 // One row for all equal collectives, with their total cost.
@@ -74,6 +82,7 @@ Row rowOf(const ExplainGroup& g, const ProgramReport& r) {
   Row row = rowOf(first);
   if (g.members.size() == 1) return row;
   const bool known = first.count && first.price;
+  if (first.price) row[2] = bytesText(first.price->bytesReceived) + " each";
   row[3] = first.count ? std::to_string(g.total.count) : "unknown";
   row[4] = known ? timeText(g.total.seconds) : "unknown";
   row[5] = groupValue(g, first);
@@ -107,9 +116,8 @@ std::string totalText(const ProgramReport& r) {
 }
 
 std::string unknownText(const ProgramReport& r) {
-  return r.complete ? ""
-                    : "sizes and iteration counts unknown before the run are not in these sums; --dim NAME=N "
-                      "gives a size\n";
+  return assumedText(r.assumed) +
+         (r.complete ? "" : "loops whose length is unknown before the run count once in these sums\n");
 }
 
 std::string changeText(const ProgramCollective& c, const ProgramReport& r, const std::string& indent) {
@@ -117,10 +125,17 @@ std::string changeText(const ProgramCollective& c, const ProgramReport& r, const
   std::string out;
   for (const AnnotationEdit& e : c.change)
     out += indent + (out.empty() ? "removed by writing " : "and ") + e.after + " for " + e.before + " on " +
-           e.of + "  (" + e.location + ")\n";
+           namedText(e.of, e.userName) + "  (" + e.location + ")\n";
   return out + indent + "  the program then takes " + timeText(c.secondsAfter) + " instead of " +
          timeText(r.computeSeconds + r.commSeconds) + ", with " + std::to_string(c.collectivesAfter) +
          (c.collectivesAfter == 1 ? " collective" : " collectives") + "\n";
+}
+
+// "  @pod{dp, _ | sum(tp)} -> @pod{dp, _}", after the value if the message has several.
+std::string moveText(const ProgramCollective::Source& s, bool several) {
+  if (s.from.empty()) return "";
+  const std::string value = forResult(namedText(s.value, s.userName), s.purpose);
+  return "  " + (several ? value + ": " : "") + s.from + " -> " + s.to + "\n";
 }
 
 std::string detailText(const ProgramCollective& c, const ProgramReport& r, size_t number) {
@@ -128,27 +143,14 @@ std::string detailText(const ProgramCollective& c, const ProgramReport& r, size_
                     (c.value.empty() ? "" : ": " + valueText(c)) + "\n";
   std::vector<std::string> said; // sources fused into one message may have the same reason
   for (const ProgramCollective::Source& s : c.sources) {
-    std::string why = "  because " + s.why + "\n" + stepsText(s.chain, "    ");
+    out += moveText(s, c.sources.size() > 1);
+    const bool first = said.empty();
+    std::string why = "  because " + s.why + "\n" + stepsText(s.chain, "    ", !first);
     if (std::ranges::find(said, why) != said.end()) continue;
     out += why;
     said.push_back(std::move(why));
   }
   return out + changeText(c, r, "  ");
-}
-
-// The two ends of each chain.
-std::string endsText(const std::vector<ExplainStep>& chains, const std::string& indent) {
-  std::string out;
-  for (size_t begin = 0, end = 0; begin < chains.size(); begin = end) {
-    end = begin + 1;
-    while (end < chains.size() && !chains[end].first) ++end;
-    const size_t left = end - begin - std::min<size_t>(end - begin, 2);
-    out += stepsText({chains[begin]}, indent);
-    if (end - begin > 1) out += stepsText({chains[end - 1]}, indent);
-    if (left > 0)
-      out += indent + "(" + std::to_string(left) + (left == 1 ? " step" : " steps") + " between these two)\n";
-  }
-  return out;
 }
 
 std::string groupText(const ExplainGroup& g, const ProgramReport& r, size_t number) {
@@ -160,7 +162,7 @@ std::string groupText(const ExplainGroup& g, const ProgramReport& r, size_t numb
   out += "\n";
   if (!c.sources.empty()) {
     const ProgramCollective::Source& s = c.sources[0];
-    out += "  because " + s.why + "\n" + endsText(s.chain, "    ");
+    out += moveText(s, c.sources.size() > 1) + "  because " + s.why + "\n" + stepsText(s.chain, "    ", true);
     if (c.sources.size() > 1)
       out += "  the same message serves " + std::to_string(c.sources.size() - 1) + " more\n";
   }
@@ -227,10 +229,15 @@ void addSums(nlohmann::ordered_json& out, const SummaryRow& row) {
 nlohmann::ordered_json json(const ProgramCollective& c) {
   auto sources = nlohmann::ordered_json::array(), change = nlohmann::ordered_json::array();
   for (const ProgramCollective::Source& s : c.sources)
-    sources.push_back(
-        {{"op", s.op}, {"location", s.location}, {"why", s.why}, {"chain", chainJson(s.chain)}});
+    sources.push_back({{"op", s.op},
+                       {"location", s.location},
+                       {"from", s.from},
+                       {"to", s.to},
+                       {"why", s.why},
+                       {"chain", chainJson(s.chain)}});
   for (const AnnotationEdit& e : c.change)
     change.push_back({{"of", e.of},
+                      {"user_name", e.userName},
                       {"location", e.location},
                       {"begin", e.begin},
                       {"end", e.end},
@@ -239,6 +246,8 @@ nlohmann::ordered_json json(const ProgramCollective& c) {
   nlohmann::ordered_json out = {{"kind", c.kind}, {"axes", c.axes}, {"value", c.value}, {"group", c.group}};
   if (c.generated) out["generated"] = true;
   if (c.moreValues > 0) out["more_values"] = c.moreValues;
+  if (!c.userName.empty()) out["user_name"] = c.userName;
+  if (!c.purpose.empty()) out["for"] = c.purpose;
   out["bytes_received"] = c.price ? nlohmann::ordered_json(c.price->bytesReceived) : nullptr;
   out["count"] = orNull(c.count);
   out["seconds"] = c.price ? nlohmann::ordered_json(c.price->seconds) : nullptr;
@@ -258,11 +267,47 @@ nlohmann::ordered_json json(const ProgramCollective& c) {
 
 } // namespace
 
+// Of all executions.
+static double secondsOf(const ProgramCollective& c) {
+  return c.price ? c.price->seconds * static_cast<double>(c.count.value_or(1)) : 0;
+}
+
+static Row numbered(size_t number, Row row) {
+  row.insert(row.begin(), std::to_string(number) + ".");
+  return row;
+}
+
+// The ranks in `order` that are shown: the first `top`, and those of the largest message and the largest sum.
+static std::vector<size_t> shownRanks(const ProgramReport& r, const std::vector<size_t>& order, size_t top) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < std::min(top, order.size()); ++i) out.push_back(i);
+  const auto add = [&](auto&& bytes) {
+    const auto largest = std::ranges::max_element(
+        order, {}, [&](size_t g) { return std::pair(bytes(r.groups[g]), -static_cast<ptrdiff_t>(g)); });
+    if (largest == order.end() || bytes(r.groups[*largest]) == 0) return;
+    const auto rank = static_cast<size_t>(largest - order.begin());
+    if (std::ranges::find(out, rank) == out.end()) out.push_back(rank);
+  };
+  add([](const ExplainGroup& g) { return g.total.bytes; });
+  add([&](const ExplainGroup& g) {
+    const auto& price = r.collectives[g.members[0]].price;
+    return price ? static_cast<double>(price->bytesReceived) : 0;
+  });
+  std::ranges::sort(out);
+  return out;
+}
+
 static std::string fullText(const ProgramReport& r, const std::vector<ExplainDecision>& decisions) {
-  std::vector<Row> rows = {{"collective", "over", "received", "count", "time", "result", "needed by"}};
-  for (const ProgramCollective& c : r.collectives) rows.push_back(rowOf(c));
-  std::string out = table(rows) + "\n";
-  for (size_t i = 0; i < r.collectives.size(); ++i) out += detailText(r.collectives[i], r, i + 1);
+  std::vector<const ProgramCollective*> order;
+  for (const ProgramCollective& c : r.collectives) order.push_back(&c);
+  std::ranges::sort(order, {}, [](const ProgramCollective* c) { return std::pair(-secondsOf(*c), c); });
+  std::vector<Row> rows = {{"", "collective", "over", "received", "count", "time", "value", "needed by"}};
+  std::string details;
+  for (const ProgramCollective* c : order) {
+    rows.push_back(numbered(rows.size(), rowOf(*c)));
+    details += detailText(*c, r, rows.size() - 1);
+  }
+  std::string out = table(rows) + "\n" + details;
   return out + explainText(decisions) + contractsText(r.contracts) + "total: " + totalText(r) +
          unknownText(r);
 }
@@ -274,24 +319,24 @@ static std::string groupsText(const ProgramReport& r, const std::vector<ExplainD
   if (r.summary.layers.size() > 1) out += summaryTable("layer", r.summary.layers);
   const size_t maxGroups = top > 0 ? top : kTopGroups;
   const std::vector<size_t> order = byTime(r.groups);
-  std::vector<Row> rows = {{"", "collective", "over", "received", "count", "time", "result", "needed by"}};
+  const std::vector<size_t> ranks = shownRanks(r, order, maxGroups);
+  std::vector<Row> rows = {{"", "collective", "over", "received", "count", "time", "value", "needed by"}};
   SummaryRow rest;
   std::string details;
   for (size_t i = 0; i < order.size(); ++i) {
     const ExplainGroup& g = r.groups[order[i]];
-    if (i >= maxGroups) {
+    if (!std::ranges::binary_search(ranks, i)) {
       rest.count += g.total.count, rest.bytes += g.total.bytes, rest.seconds += g.total.seconds;
       continue;
     }
-    Row row = rowOf(g, r);
-    row.insert(row.begin(), std::to_string(i + 1) + ".");
-    rows.push_back(std::move(row));
+    rows.push_back(numbered(i + 1, rowOf(g, r)));
     details += groupText(g, r, i + 1);
   }
-  const size_t shown = std::min(maxGroups, order.size()), left = order.size() - shown;
+  const size_t left = order.size() - ranks.size();
   if (left > 0)
-    out += "the " + std::to_string(shown) + " of " + std::to_string(order.size()) +
-           " groups of equal collectives that take longest:\n";
+    out += "the " + std::to_string(std::min(maxGroups, order.size())) + " of " +
+           std::to_string(order.size()) + " groups of equal collectives that take longest" +
+           (ranks.size() > maxGroups ? ", and the largest transfer" : "") + ":\n";
   out += table(rows);
   if (left > 0)
     out += "and " + std::to_string(left) + (left == 1 ? " more group: " : " more groups: ") +
@@ -329,7 +374,8 @@ std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard
   for (const ProgramCollective& c : r.collectives) out["collectives"].push_back(json(c));
   out["groups"] = nlohmann::ordered_json::array();
   for (const ExplainGroup& g : r.groups) {
-    nlohmann::ordered_json one = {{"members", g.members}, {"values", g.value}, {"layer", g.layer}};
+    nlohmann::ordered_json one = {
+        {"members", g.members}, {"values", g.value}, {"layer", g.layer}, {"for", g.purpose}};
     addSums(one, g.total);
     out["groups"].push_back(std::move(one));
   }
@@ -356,6 +402,7 @@ std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard
                   {"seconds", r.commSeconds},
                   {"compute_seconds", r.computeSeconds},
                   {"complete", r.complete}};
+  out["assumed_sizes"] = assumedJson(r.assumed);
   out["reshards"] = nlohmann::ordered_json::array();
   for (const ExplainReshard& one : reshards) out["reshards"].push_back(reshardJson(one));
   out["decisions"] = decisionsJson(decisions);

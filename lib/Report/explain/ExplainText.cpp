@@ -1,7 +1,10 @@
 // Explanations as text and as JSON.
 #include "dtc/Report/explain/Explain.h"
+#include "dtc/Sharding/Reshard.h"
 #include "dtc/Support/Units.h"
+#include "dtc/Support/Words.h"
 #include "explain/ReportText.h"
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -16,30 +19,55 @@ std::string timeText(double seconds) {
   return buffer;
 }
 
-std::string stepsText(const std::vector<ExplainStep>& chain, const std::string& indent) {
-  std::string out;
-  for (const ExplainStep& s : chain) {
-    out += indent + s.value + " dim " + std::to_string(s.dim) + " over " + s.parts;
-    switch (s.kind) {
-    case ExplainStep::Annotation: out += ": annotated"; break;
-    case ExplainStep::ResultAnnotation: out += ": annotated on the function's result"; break;
-    case ExplainStep::Boundary: out += ": passed into or out of a block or function"; break;
-    case ExplainStep::Through:
-      out += ": through '" + s.via + "'" + (s.factor.empty() ? "" : ", factor " + s.factor);
-      break;
-    case ExplainStep::Cheapest:
-      out += ": two dims of '" + s.via + "' want it; so the fewest bytes move";
-      break;
-    case ExplainStep::ByPrice:
-      out += ": policy cost, at " + (s.via.empty() ? "a boundary" : "'" + s.via + "'") +
-             ": the ops that it affects take " + timeText(s.secondsAfter) + " instead of " +
-             timeText(s.secondsBefore);
-      break;
-    }
-    if (!s.location.empty()) out += "  (" + s.location + ")";
-    out += "\n";
-  }
+std::string assumedText(const std::vector<std::string>& symbols) {
+  if (symbols.empty()) return "";
+  const std::string size = std::to_string(kNominalSymbol);
+  return "costs are for " + joined(symbols, " = " + size + ", ") + " = " + size + ": --dim " +
+         joined(symbols, "=N,") + "=N gives " + (symbols.size() == 1 ? "another size\n" : "other sizes\n");
+}
+
+nlohmann::ordered_json assumedJson(const std::vector<std::string>& symbols) {
+  auto out = nlohmann::ordered_json::object();
+  for (const std::string& s : symbols) out[s] = kNominalSymbol;
   return out;
+}
+
+std::string namedText(const std::string& value, const std::string& userName) {
+  return userName.empty() ? value : value + " (" + userName + ")";
+}
+
+static std::string stepText(const ExplainStep& s) {
+  std::string out = namedText(s.value, s.userName) + " dim " + std::to_string(s.dim) + " over " + s.parts;
+  switch (s.kind) {
+  case ExplainStep::Annotation: out += ": annotated"; break;
+  case ExplainStep::ResultAnnotation: out += ": annotated on the function's result"; break;
+  case ExplainStep::Boundary: out += ": passed into or out of a block or function"; break;
+  case ExplainStep::Through:
+    out += ": through '" + s.via + "'" + (s.factor.empty() ? "" : ", factor " + s.factor);
+    break;
+  case ExplainStep::Cheapest: out += ": two dims of '" + s.via + "' want it; so the fewest bytes move"; break;
+  case ExplainStep::ByPrice:
+    out += ": policy cost, at " + (s.via.empty() ? "a boundary" : "'" + s.via + "'") +
+           ": the ops that it affects take " + timeText(s.secondsAfter) + " instead of " +
+           timeText(s.secondsBefore);
+    break;
+  }
+  return s.location.empty() ? out : out + "  (" + s.location + ")";
+}
+
+std::string stepsText(const std::vector<ExplainStep>& chains, const std::string& indent, bool endsOnly) {
+  std::vector<std::string> said; // axes of one dim have equal chains
+  for (size_t begin = 0, end = 0; begin < chains.size(); begin = end) {
+    std::string chain;
+    for (end = begin; end < chains.size() && (end == begin || !chains[end].first); ++end)
+      if (!endsOnly || end == begin || end + 1 == chains.size() || chains[end + 1].first)
+        chain += indent + stepText(chains[end]) + "\n";
+    if (endsOnly && end - begin > 2)
+      chain += indent + "(" + std::to_string(end - begin - 2) + (end - begin == 3 ? " step" : " steps") +
+               " between these two)\n";
+    if (std::ranges::find(said, chain) == said.end()) said.push_back(std::move(chain));
+  }
+  return joined(said, "");
 }
 
 static std::string reshardText(const ExplainReshard& r, const std::string& indent) {
@@ -47,9 +75,12 @@ static std::string reshardText(const ExplainReshard& r, const std::string& inden
   if (r.steps.empty()) out += indent + "  no communication\n";
   for (const ExplainCollective& c : r.steps) {
     out += indent + "  " + c.kind + (c.axes.empty() ? "" : " over " + c.axes) + ": ";
-    out += c.bytes == 0 ? "no communication\n"
-                        : bytesText(c.bytes) + " received per device, " + timeText(c.seconds) +
-                              " on the nominal machine\n";
+    out += c.bytes == 0
+               ? "no communication\n"
+               : bytesText(c.bytes) + " received per device, " + timeText(c.seconds) +
+                     " on the nominal machine" +
+                     (c.shared == 0 ? "\n"
+                                    : "; the same message serves " + std::to_string(c.shared) + " more\n");
   }
   out += indent + "  because " + r.why + "\n";
   return out + stepsText(r.chain, indent + "    ");
@@ -83,7 +114,8 @@ std::string explainText(const ExplainValue& v) {
   for (const ExplainReshard& r : v.made) out += reshardText(r, "    ");
   if (!v.decisions.empty()) out += "  choices:\n";
   for (const ExplainDecision& d : v.decisions) out += decisionText(d, "    ");
-  return out;
+  const bool costs = !v.reshards.empty() || !v.made.empty() || !v.decisions.empty();
+  return costs && !v.assumed.empty() ? out + "  " + assumedText(v.assumed) : out;
 }
 
 std::string explainText(const std::vector<ExplainDecision>& decisions) {
@@ -97,6 +129,7 @@ nlohmann::ordered_json chainJson(const std::vector<ExplainStep>& chain) {
   for (const ExplainStep& s : chain)
     out.push_back(
         {{"value", s.value},
+         {"user_name", s.userName},
          {"dim", s.dim},
          {"axes", s.parts},
          {"via", s.via},
@@ -109,8 +142,11 @@ nlohmann::ordered_json chainJson(const std::vector<ExplainStep>& chain) {
 nlohmann::ordered_json reshardJson(const ExplainReshard& r) {
   auto steps = nlohmann::ordered_json::array();
   for (const ExplainCollective& c : r.steps)
-    steps.push_back(
-        {{"kind", c.kind}, {"axes", c.axes}, {"bytes_received", c.bytes}, {"seconds", c.seconds}});
+    steps.push_back({{"kind", c.kind},
+                     {"axes", c.axes},
+                     {"bytes_received", c.bytes},
+                     {"seconds", c.seconds},
+                     {"shared", c.shared}});
   return {{"value", r.value},
           {"from", r.from},
           {"to", r.to},
@@ -149,6 +185,7 @@ std::string explainJson(const ExplainValue& v) {
   out["made_from"] = nlohmann::ordered_json::array();
   for (const ExplainReshard& r : v.made) out["made_from"].push_back(reshardJson(r));
   out["decisions"] = decisionsJson(v.decisions);
+  out["assumed_sizes"] = assumedJson(v.assumed);
   return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

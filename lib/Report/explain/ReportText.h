@@ -6,7 +6,14 @@
 namespace dtc {
 
 [[nodiscard]] std::string timeText(double seconds); // "3.0 us", "1.25 ms"
-[[nodiscard]] std::string stepsText(const std::vector<ExplainStep>&, const std::string& indent);
+// "costs are for B = 1024: --dim B=N gives another size"
+[[nodiscard]] std::string assumedText(const std::vector<std::string>& symbols);
+[[nodiscard]] nlohmann::ordered_json assumedJson(const std::vector<std::string>& symbols);
+// "%arg0 (params['head'])"
+[[nodiscard]] std::string namedText(const std::string& value, const std::string& userName);
+// `endsOnly`: the two ends of each chain.
+[[nodiscard]] std::string stepsText(const std::vector<ExplainStep>&, const std::string& indent,
+                                    bool endsOnly = false);
 [[nodiscard]] std::string decisionText(const ExplainDecision&, const std::string& indent);
 [[nodiscard]] nlohmann::ordered_json chainJson(const std::vector<ExplainStep>&);
 [[nodiscard]] nlohmann::ordered_json reshardJson(const ExplainReshard&);

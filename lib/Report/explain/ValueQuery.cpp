@@ -52,11 +52,15 @@ std::vector<ValueId> valuesOf(const Module& m, const PropagationReport& report, 
 
 OpCollectives opCollectives(const CollectiveTrace& t) {
   OpCollectives out;
-  const Reasons reasons(t.propagated, t.report);
-  for (const TracedCollective& c : t.collectives)
-    for (OpId source : c.sources) {
-      if (reasons.reshard(source)) continue;
+  std::vector<const TracedCollective*> all;
+  for (const auto* list : {&t.collectives, &t.slices})
+    for (const TracedCollective& c : *list) all.push_back(&c);
+  std::ranges::sort(all, {}, &TracedCollective::position);
+  for (const TracedCollective* each : all)
+    for (OpId source : each->sources) {
+      const TracedCollective& c = *each;
       ExplainCollective one;
+      one.shared = c.sources.size() - 1;
       one.kind = collectiveName(t.local.record(c.op).collective);
       for (const AxisRef& a : collectiveAxes(t.local, c.op))
         one.axes += (one.axes.empty() ? "" : ", ") + printAxis(a, t.local.strings);

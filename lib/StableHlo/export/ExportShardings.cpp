@@ -58,4 +58,9 @@ std::optional<std::string> exportSharding(const Module& m, ShardingId id, Source
   return text + ">";
 }
 
+std::optional<std::string> shardySharding(const Module& m, ShardingId id) {
+  Diagnostics none;
+  return exportSharding(m, id, {}, none);
+}
+
 } // namespace dtc

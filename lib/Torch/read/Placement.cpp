@@ -44,10 +44,14 @@ void readMesh(const json& j, TorchPlacement& out) {
   }
 }
 
-void readShardings(const json* j, std::map<std::string, std::string, std::less<>>& out) {
+// `what`: "shardings", "names".
+void readTexts(const json& placement, const char* member, const std::string& what,
+               std::map<std::string, std::string, std::less<>>& out) {
+  const json* j = findMember(placement, member);
   if (!j) return;
-  if (!j->is_object()) misplaced("has shardings that are not an object");
-  for (const auto& [name, sharding] : j->items()) out.emplace(name, stringOf(sharding, "a sharding"));
+  if (!j->is_object()) misplaced("has " + what + " that are not an object");
+  for (const auto& [name, text] : j->items())
+    out.emplace(name, stringOf(text, ("one of its " + what).c_str()));
 }
 
 void readGroups(const json& groups, TorchPlacement& out) {
@@ -128,8 +132,9 @@ TorchPlacement readPlacement(const json& program) {
   const json* j = findMember(program, "dtc");
   if (!j) return out;
   if (const json* mesh = findMember(*j, "mesh")) readMesh(*mesh, out);
-  readShardings(findMember(*j, "inputs"), out.inputs);
-  readShardings(findMember(*j, "outputs"), out.outputs);
+  readTexts(*j, "inputs", "shardings", out.inputs);
+  readTexts(*j, "outputs", "shardings", out.outputs);
+  readTexts(*j, "names", "names", out.names);
   const auto flag = [&](const char* name) {
     const json* member = findMember(*j, name);
     return member && member->is_boolean() && member->get<bool>();
@@ -172,9 +177,16 @@ Status placeArguments(Module& m, const ImportFile& file, const TorchPlacement& p
     for (size_t i = 0; i < m.types[type].rank(); ++i) closed += i ? ", _" : "_";
     return closed + "}";
   };
+  const auto setName = [&](const std::string& name, AttrList& attrs) {
+    const StrId key = m.strings.intern("name");
+    if (const auto found = placement.names.find(name);
+        found != placement.names.end() && !findAttr(attrs, key).valid())
+      attrs.push_back({key, m.attrs.string(m.strings.intern(found->second))});
+  };
   for (size_t i = 0; i < g.inputs.size(); ++i) {
     FuncArg& a = f.args[i];
     const std::string& name = file.values[g.inputs[i].value.index].name;
+    setName(name, a.attrs);
     const std::string text = textOf(placement.inputs, name, m[a.value].type);
     if (text.empty()) continue;
     if (Status s = placer.place(name, text, m[a.value].type, m[a.value].sharding, a.globalType); !s) return s;
@@ -183,6 +195,7 @@ Status placeArguments(Module& m, const ImportFile& file, const TorchPlacement& p
     FuncResult& r = f.results[i];
     const auto* ref = std::get_if<ImportValueRef>(&g.outputs[i].value);
     const std::string name = ref && ref->valid() ? file.values[ref->index].name : "";
+    setName(name, r.attrs);
     const std::string text = textOf(placement.outputs, name, r.type);
     if (text.empty()) continue;
     if (Status s = placer.place(name, text, r.type, r.sharding, r.globalType); !s) return s;

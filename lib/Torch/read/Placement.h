@@ -3,6 +3,7 @@
 //
 //   {"mesh": {"name": "m", "axes": [["dp", 2], ["tp", 4]]},
 //    "inputs": {"primals_1": "{tp, _}"}, "outputs": {"mm": "{dp, _}"},
+//    "names": {"mm": "up.weight.grad"},
 //    "local": true, "groups": {"3": ["tp"]}, "captured": true}
 //
 // A local program is that of one device: its shapes are those of shards. A captured one is not a file of the
@@ -18,6 +19,7 @@ struct TorchPlacement {
   std::string mesh; // "": none
   std::vector<std::pair<std::string, int64_t>> axes;
   std::map<std::string, std::string, std::less<>> inputs, outputs; // shardings, by the values' names
+  std::map<std::string, std::string, std::less<>> names;           // the user's, of inputs and outputs
   bool local = false, captured = false;
   std::map<std::string, std::vector<std::string>, std::less<>> groups; // axes of process groups
 };

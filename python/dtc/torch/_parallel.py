@@ -285,6 +285,7 @@ class _Placing:
         self._input_text = input_text
         self.inputs: dict[str, str] = {}
         self.outputs: dict[str, str] = {}
+        self.names: dict[str, str] = {}  # the user's, of inputs and outputs
 
     def source(self, descriptor: Any) -> Any:
         """The name of a parameter or buffer, the position of a tensor of the call, or TOKEN."""
@@ -300,6 +301,10 @@ class _Placing:
         if source is TOKEN:
             return "token"
         return self.call.tensor_names[source] if isinstance(source, int) else source.removeprefix("model.")
+
+    def _named(self, node: torch.fx.Node, name: str) -> None:
+        if node.name != name:
+            self.names[node.name] = name
 
     def _text(self, source: Any, value: torch.Tensor) -> str:
         if isinstance(source, int):
@@ -324,6 +329,7 @@ class _Placing:
             source = self.source(descriptor)
             rename(node, self._name(source))
             self.inputs[node.name] = self._text(source, node.meta["val"])
+            self._named(node, self._name(source))
             out.append(source)
         for node, tensor in self.joint.held:
             rename(node, "constant")
@@ -350,6 +356,7 @@ class _Placing:
                 made = unique_output(graph, node, text)
                 rename(made, prefix + self._name(source))
                 self.outputs[made.name] = text
+                self._named(made, self._name(source) + (".grad" if kind == "grad_of" else ""))
                 groups[kind][i] = (made, descriptor)
         assert self.wrapped.output is not None
         renamed: set[torch.fx.Node] = set()  # of outputs that are one value, the first names it
@@ -363,7 +370,7 @@ class _Placing:
 
     def placement(self) -> dict[str, Any]:
         axes = [[axis, size] for axis, size in self.plan.axes.items()]
-        return {"mesh": {"name": MESH, "axes": axes}, "inputs": self.inputs, "outputs": self.outputs}
+        return {"mesh": {"name": MESH, "axes": axes}, "inputs": self.inputs, "outputs": self.outputs, "names": self.names}
 
 
 class Parallel(torch.nn.Module):

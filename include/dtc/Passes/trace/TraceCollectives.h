@@ -17,12 +17,15 @@ struct TracedCollective {
   std::optional<int64_t> count;
   // The cost of one execution, on the device that receives most. Nothing if a size is unknown.
   std::optional<CollectivePrice> price;
+  size_t position = 0; // in program order, with all_slice
 };
 
 struct CollectiveTrace {
   Module propagated, local;                  // `local` after optimize-collectives
   PropagationReport report;                  // empty if the input was already propagated
-  std::vector<TracedCollective> collectives; // in program order; without all_slice, which moves no bytes
+  std::vector<TracedCollective> collectives; // in program order
+  std::vector<std::string> assumed;          // symbols of `local` that were replaced by kNominalSymbol
+  std::vector<TracedCollective> slices;      // each all_slice, which moves no bytes
 };
 
 // `global` is a global or propagated program without calls and gradients. Nothing after an error was

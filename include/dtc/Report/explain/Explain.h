@@ -10,7 +10,8 @@ namespace dtc {
 
 // One step of a chain of reasons, from the value asked about back to an annotation.
 struct ExplainStep {
-  std::string value; // "%h"
+  std::string value;    // "%h"
+  std::string userName; // of an argument, where the text has another: "layers.0.weight"
   uint16_t dim = 0;
   std::string parts;    // "tp", "(dp, tp)"
   std::string via;      // the op that carried it, or "" at an annotation
@@ -34,12 +35,13 @@ struct ExplainDim {
   std::vector<ExplainStep> chain;
 };
 
-// One planned step of a reshard.
+// One step of a reshard: as it runs where the program was traced, as planned otherwise.
 struct ExplainCollective {
   std::string kind;   // "all_reduce"
   std::string axes;   // "tp"
   int64_t bytes = 0;  // received per device
   double seconds = 0; // on the nominal machine
+  size_t shared = 0;  // other reshards that the same message serves: bytes and seconds are those of all
 };
 
 struct ExplainReshard {
@@ -58,6 +60,7 @@ struct ExplainValue {
   std::vector<ExplainReshard> reshards; // that produce this value, and those that its users require
   // The collectives of the ops that compute this value, where it has none itself: the nearest ones.
   std::vector<ExplainReshard> made;
+  std::vector<std::string> assumed;       // symbolic sizes that costs take as kNominalSymbol
   std::vector<ExplainDecision> decisions; // of the defining op, and of users that require a reshard
 };
 
@@ -70,14 +73,16 @@ struct ValueQuery {
 // of functions with it; otherwise the last value that was generated for that statement.
 [[nodiscard]] std::vector<ValueId> valuesOf(const Module& m, const PropagationReport&, const ValueQuery&);
 
-// By op: its collectives, for ops that communicate themselves.
+// By op: the collectives that run for it, of reshards and of ops that communicate themselves.
 using OpCollectives = std::unordered_map<OpId, std::vector<ExplainCollective>>;
 
-// `m` has been propagated and `report` is the result of that pass; `v` is a value of it.
+// `m` has been propagated and `report` is the result of that pass; `v` is a value of it. `runs`: what the
+// compiled program runs; without it reshards have the steps of their plans.
 [[nodiscard]] ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v,
-                                        const OpCollectives& = {});
+                                        const OpCollectives* runs = nullptr);
 // Every reshard of the program, in program order.
-[[nodiscard]] std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report);
+[[nodiscard]] std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report,
+                                                         const OpCollectives* runs = nullptr);
 // Why dim `dim` of `v` is sharded, back to an annotation. Caches: for many queries about one unchanged
 // program.
 using ChainExplainer = std::function<std::vector<ExplainStep>(ValueId v, uint16_t dim)>;

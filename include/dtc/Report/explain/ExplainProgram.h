@@ -1,6 +1,7 @@
 #pragma once
 // explain for a whole program: each collective of the per-device program, its cost, the op and the line that
 // require it, and the cheapest change of annotations that would remove it.
+#include "dtc/IR/text/UserLocation.h"
 #include "dtc/Passes/trace/TraceCollectives.h"
 #include "dtc/Report/explain/Explain.h"
 #include "dtc/Support/Progress.h"
@@ -10,7 +11,8 @@ namespace dtc {
 
 // A sharding in the text, and its replacement.
 struct AnnotationEdit {
-  std::string of;              // "%w2", "the result %y"
+  std::string of;              // "%w2", "the result"
+  std::string userName;        // of an argument, where the text has another
   std::string location;        // "mlp.dt:5:13"
   uint32_t begin = 0, end = 0; // bytes of the text
   std::string before, after;   // "@pod{tp, _}", "@pod{_, _}"
@@ -22,6 +24,8 @@ struct ProgramCollective {
   std::string value;             // "%y": in the text, as valuesOf accepts it
   bool generated = false; // the text lacks the value; `value` is the statement that it was generated for
   size_t moreValues = 0;  // of a bucket
+  std::string userName;   // of an argument, where the text has another: "params['head']"
+  std::string purpose;    // what it is computed for (UserNames): "layers.0.weight.grad"; or ""
   std::optional<int64_t>
       // executions in one call of the function; nothing where iteration counts are not known before the run
       count;
@@ -29,8 +33,10 @@ struct ProgramCollective {
   // The reason, for each op that the message serves: several for a bucket.
   struct Source {
     std::string op, location, why; // of the op that requires it
-    bool userLocated = false; // the location is in the user's own program, of which the text was generated
-    std::string statement;    // the name in the text of that op's result: "blocks_0_h"
+    // Of a reshard: the value, named as above, and its shardings before and after.
+    std::string value, userName, purpose, from, to;
+    UserPlace user;        // in the user's own program, of which the text was generated
+    std::string statement; // the name in the text of that op's result: "blocks_0_h"
     std::vector<ExplainStep> chain;
   };
   std::vector<Source> sources;
@@ -57,8 +63,9 @@ struct ExplainGroup {
   std::vector<size_t> members; // in program order; the first one is explained
   // the names of their results: "%blocks_{0..125}_attn_out"; "" where their patterns differ
   std::string value;
-  std::string layer; // "blocks_{0..125}"; "" where they belong to no layer
-  SummaryRow total;  // without a label
+  std::string purpose; // the same of the results that they contribute to
+  std::string layer;   // "blocks_{0..125}"; "" where they belong to no layer
+  SummaryRow total;    // without a label
 };
 
 struct ProgramSummary {
@@ -91,7 +98,8 @@ struct ProgramReport {
   std::vector<AxisCost> axes;                 // the used ones, in the mesh's order
   double computeSeconds = 0, commSeconds = 0; // of one device, on the nominal machine
   int64_t bytesReceived = 0;
-  bool complete = true; // every size and iteration count is known
+  bool complete = true;             // every size and iteration count is known
+  std::vector<std::string> assumed; // symbolic sizes that costs take as kNominalSymbol
 };
 
 // Prepares text for propagate; nothing where the text is invalid. Empty: nothing is tried.

@@ -1,6 +1,7 @@
 #pragma once
 // Export of dtc modules as StableHLO text with the func, chlo, check and Shardy dialects.
 #include "dtc/IR/OpRecord.h"
+#include <optional>
 #include <string>
 
 namespace dtc {
@@ -12,5 +13,8 @@ namespace dtc {
 // is reported to `diags`, all of it, and the result is empty. `entry`, where valid, is written as @main, the
 // function that JAX and XLA look for; another function of that name gets a numeric suffix.
 [[nodiscard]] std::string exportStablehlo(Module m, Diagnostics& diags, FuncId entry = {});
+
+// `<@mesh, [{"dp"}, {?}]>`. Nothing where Shardy cannot express it.
+[[nodiscard]] std::optional<std::string> shardySharding(const Module&, ShardingId);
 
 } // namespace dtc
