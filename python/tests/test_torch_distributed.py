@@ -63,6 +63,10 @@ class TorchDistributed(unittest.TestCase):
         self.assertEqual(step.plan.data, ("dp",))
         self.assertIn("{(tp, dp), _}", step.text())
         self.assertIn("reduce_scatter", {c["kind"] for c in step.collectives()})
+        named = [{c.get("user_name"), c.get("for")} for c in step.collectives()]
+        self.assertTrue(any("0.weight" in names for names in named), named)
+        self.assertTrue(any("0.weight.grad" in names for names in named), named)
+        self.assertIn("0.weight.grad", str(step.explain()))
 
     def test_weights_that_are_freed_after_the_forward_pass(self):
         from torch.distributed.fsdp import fully_shard

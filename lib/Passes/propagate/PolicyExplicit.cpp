@@ -96,7 +96,9 @@ private:
     std::string kinds;
     for (const ReshardStep& step : plan.steps)
       if (step.bytesReceived > 0) kinds += (kinds.empty() ? "" : " and ") + std::string(stepName(step.kind));
-    c.moves += (c.moves.empty() ? "" : ", ") + kinds + " of " + s_.names.shown(rel_.values[tensor]);
+    const ValueId v = rel_.values[tensor];
+    c.moves +=
+        (c.moves.empty() ? "" : ", ") + kinds + (s_.names.isGenerated(v) ? " " : " of ") + s_.names.shown(v);
   }
 
   PropagationState& s_;
