@@ -4,12 +4,18 @@
 
 namespace dtc {
 
-std::string modelText(const ModelSpec& spec) {
+static Module moduleOf(ModelSpec spec) {
+  if (spec.mode == ModelMode::Train) spec.batch /= spec.microbatches; // of the loss
   ModelWriter p(spec);
-  if (spec.family == "gpt") return printModule(gptModule(p));
-  if (spec.family == "llama") return printModule(llamaModule(p));
+  if (spec.family == "gpt") return gptModule(p);
+  if (spec.family == "llama") return llamaModule(p);
   DTC_CHECK(spec.family == "mlp", "a family without a generator");
-  return printModule(mlpModule(p));
+  return mlpModule(p);
+}
+
+std::string modelText(const ModelSpec& spec) {
+  const bool library = spec.mode == ModelMode::Train && (spec.optimizer != "sgd" || spec.clipNorm > 0);
+  return (library ? "import \"optim\"\n\n" : "") + printModule(moduleOf(spec));
 }
 
 } // namespace dtc

@@ -75,7 +75,7 @@ Expr ModelWriter::argument(const std::string& name, TypeId type, ShardingId shar
   const ValueId v = m_.makeBlockArg(m_[func_].body, type, id(name));
   m_[v].sharding = sharding;
   m_[func_].args.emplace_back().value = v;
-  args_.push_back({v, isWeight});
+  args_.push_back({v, isWeight, isWeight && (index_.valid() || !prefix_.empty())});
   return {*builder_, v};
 }
 
@@ -140,46 +140,10 @@ Expr ModelWriter::layers(Expr x, const std::function<Expr(Expr)>& block) {
 
 // --- the module ---
 
-// The loss and its gradients, then one step of gradient descent; the updated weights are carried to the next
-// step.
-void ModelWriter::trainStep() {
-  const FuncId loss = func_;
-  const std::vector<Argument> losses = std::exchange(args_, {});
-  func_ = function("main");
-  std::vector<OpId> ops;
-  Builder b(m_, m_[func_].body, ops, diags_);
-  builder_ = &b;
-  std::vector<ValueId> args;
-  std::vector<int64_t> wrt;
-  std::vector<TypeId> types = {m_[loss].results[0].type};
-  for (const auto& [v, isWeight] : losses) {
-    const Value like = m_[v];
-    if (isWeight) wrt.push_back(static_cast<int64_t>(args.size())), types.push_back(like.type);
-    args.push_back(argument(std::string(m_.strings[like.name]), like.type, like.sharding, isWeight));
-  }
-  const OpId o = m_.makeOp(m_.registry->find(OpName("value_and_grad")), args, 0,
-                           {{id(AttributeName("wrt")), m_.attrs.integers(wrt)}});
-  m_[o].callee = m_[loss].name;
-  m_[o].parent = b.parent;
-  m_.makeResults(o, types);
-  ops.push_back(o);
-  std::vector<ValueId> returned = {named("loss", Expr(b, m_.result(o)))};
-  m_[func_].results.push_back({id("loss"), types[0], {}, {}, {}, {}});
-  for (size_t i = 0; i < wrt.size(); ++i) {
-    const Expr weight(b, args[static_cast<size_t>(wrt[i])]);
-    const std::string name(m_.strings[m_[weight].name]);
-    const Expr step = named("step_" + name, named("d_" + name, Expr(b, m_.result(o, i + 1))) * 0.01);
-    returned.push_back(named("new_" + name, weight - step));
-    m_[func_].results.push_back(
-        {id(name), types[i + 1], {}, m_[weight].sharding, {{id("carry"), m_.attrs.boolean(true)}}, {}});
-  }
-  endFunction(func_, std::move(ops), std::move(returned));
-}
-
 Module ModelWriter::module(Expr value, std::string_view label) {
   m_[func_].results.push_back({id(label), value.typeId(), {}, {}, {}, {}});
   endFunction(func_, std::move(ops_), {value});
-  if (spec_.mode == ModelMode::Train) trainStep();
+  if (spec_.mode == ModelMode::Train) TrainStep(spec_, m_, func_, std::move(args_)).write();
   return std::move(m_);
 }
 

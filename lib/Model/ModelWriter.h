@@ -1,5 +1,6 @@
 #pragma once
 // Builds a model as a module: arguments with their shardings, and named values. Shared by the families.
+#include "TrainStep.h"
 #include "dtc/Model/Model.h"
 #include "dtc/Ops/OpFunctions.h"
 #include <functional>
@@ -45,11 +46,6 @@ public:
   [[nodiscard]] Module module(Expr value, std::string_view label);
 
 private:
-  struct Argument {
-    ValueId value;
-    bool isWeight = false;
-  };
-
   [[nodiscard]] StrId id(std::string_view name) { return m_.strings.intern(name); }
   [[nodiscard]] ShardingId shardingOf(const ShardAxes&);
   FuncId function(std::string_view name);
@@ -57,7 +53,6 @@ private:
   Expr argument(const std::string& name, TypeId, ShardingId, bool isWeight);
   Expr shardedAs(Expr x, const ShardAxes&);
   void setStage(int64_t stage);
-  void trainStep();
 
   const ModelSpec& spec_;
   Module m_;
@@ -66,7 +61,7 @@ private:
   FuncId func_;
   std::vector<OpId> ops_;
   Builder body_, *builder_ = &body_; // of the function; of the block that is being built
-  std::vector<Argument> args_;
+  std::vector<ModelArgument> args_;
   std::string prefix_;
   Expr index_; // in a loop: weights are indexed from stacks
 };

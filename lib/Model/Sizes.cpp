@@ -59,6 +59,13 @@ std::optional<Error> whatDoesNotFit(const ModelSpec& s) {
   if (rows * std::max({s.hidden, s.ffn, s.vocab}) > int64_t(1) << 60)
     return unfit(
         "a tensor would have more than 2^60 elements; reduce --hidden, --ffn, --vocab, --batch or --seq");
+  const int64_t parts = s.microbatches * s.parallel.size("dp") * s.parallel.size("fsdp");
+  if (s.microbatches > 1 && s.batch % parts != 0)
+    return unfit("--batch " + std::to_string(s.batch) + " cannot be split into " +
+                 std::to_string(s.microbatches) + " micro-batches for each of " +
+                 std::to_string(parts / s.microbatches) + " data-parallel devices");
+  if (s.optimizer == "muon" && s.loop)
+    return unfit("muon updates matrices, and --loop stacks those of all blocks; omit --loop");
   if (s.family == "mlp") return std::nullopt;
   auto text = [](int64_t n) { return std::to_string(n); };
   if (s.hidden % s.heads != 0)
@@ -115,7 +122,7 @@ Result<ModelSpec> modelSpec(const ModelSpec& wanted, std::string_view size) {
   fill(s.vocab, p->vocab);
   fill(s.seq, p->seq);
   // At least one sequence per data-parallel device.
-  fill(s.batch, std::max(p->batch, s.parallel.size("dp") * s.parallel.size("fsdp")));
+  fill(s.batch, std::max(p->batch, s.parallel.size("dp") * s.parallel.size("fsdp") * s.microbatches));
   s.ropeBase = p->ropeBase;
   if (auto why = whatDoesNotFit(s)) return *why;
   return s;

@@ -13,6 +13,18 @@ struct ModelOptions {
   std::string size, parallel, dtype = "f32", mode = "forward", out = "-";
 };
 
+Status refuseTrainingFlags(const ModelOptions& o) {
+  const ModelSpec s;
+  const char* flag = o.spec.optimizer != s.optimizer         ? "--optimizer"
+                     : o.spec.learningRate != s.learningRate ? "--learning-rate"
+                     : o.spec.clipNorm != s.clipNorm         ? "--clip-norm"
+                     : o.spec.masterWeights                  ? "--master-weights"
+                     : o.spec.microbatches != 1              ? "--microbatches"
+                                                             : nullptr;
+  if (!flag) return Ok{};
+  return usageError(std::string(flag) + " needs --mode train");
+}
+
 Result<int> runModel(Environment& env, ModelOptions& o) {
   DTC_TRY(o.spec.parallel, parseModelParallel(o.parallel));
   o.spec.dtype = *parseDType(o.dtype);
@@ -20,8 +32,11 @@ Result<int> runModel(Environment& env, ModelOptions& o) {
                 : o.mode == "loss"  ? ModelMode::Loss
                                     : ModelMode::Train;
   DTC_TRY(auto spec, modelSpec(o.spec, o.size));
-  DTC_TRY(auto m, loadText(env, {"<" + spec.family + ">", modelText(spec)}, {}));
-  return writeOut(env, o.out, printModule(m));
+  if (o.spec.mode != ModelMode::Train)
+    if (Status s = refuseTrainingFlags(o); !s) return s.error();
+  const std::string text = modelText(spec);
+  DTC_TRY(auto m, loadText(env, {"<" + spec.family + ">", text}, {})); // verifies it
+  return writeOut(env, o.out, text);
 }
 
 std::string familiesHelp() {
@@ -77,6 +92,21 @@ Verb modelVerb() {
         ->type_name("forward|loss|train")
         ->check(CLI::IsMember({"forward", "loss", "train"}).description(""));
     app.add_option("--parallel", o->parallel, "parallelism: dp=2,tp=4,sp")->type_name("AXES");
+    std::vector<std::string> optimizers;
+    for (const ModelOptimizer& m : modelOptimizers()) optimizers.emplace_back(m.name);
+    app.add_option("--optimizer", o->spec.optimizer, "of --mode train (docs/optimizers.md)")
+        ->type_name("sgd|momentum|nesterov|adam|adamw|lion|muon")
+        ->check(CLI::IsMember(optimizers).description(""));
+    auto positive = CLI::PositiveNumber;
+    app.add_option("--learning-rate", o->spec.learningRate, "instead of the optimizer's usual one")
+        ->type_name("RATE")
+        ->check(positive.description(""));
+    app.add_option("--clip-norm", o->spec.clipNorm, "largest norm of all gradients together")
+        ->type_name("NORM")
+        ->check(positive.description(""));
+    app.add_flag("--master-weights", o->spec.masterWeights,
+                 "f32 weights, converted to the dtype in each step");
+    number("--microbatches", o->spec.microbatches, "parts of the batch whose gradients are added up");
     app.add_option("-o", o->out, "output file for the .dt text; - is standard output")->type_name("OUT");
     app.add_flag("--loop", o->spec.loop,
                  "use one `for` over stacked weights instead of one copy of the block per layer");

@@ -35,7 +35,7 @@ struct ModelParallel {
 enum class ModelMode : uint8_t {
   Forward, // logits (mlp: the output)
   Loss,    // mean cross entropy against labels (mlp: mean squared error against a target)
-  Train,   // the loss and each weight after one step of gradient descent
+  Train,   // the loss, and each weight and state of the optimizer after one step
 };
 
 // Sizes of 0 are unset: modelSpec fills them in.
@@ -47,7 +47,23 @@ struct ModelSpec {
   ModelMode mode = ModelMode::Forward;
   bool loop = false; // one `for` over stacked weights instead of one copy of the block per layer
   ModelParallel parallel;
+  // of Train
+  std::string optimizer = "sgd";
+  double learningRate = 0;    // 0: the optimizer's usual one
+  double clipNorm = 0;        // of all gradients together; 0: not clipped
+  bool masterWeights = false; // weights are f32, and converted to `dtype` in every step
+  int64_t microbatches = 1;   // the gradients of so many parts of the batch are added up
 };
+
+// An optimizer of the library, by its function (docs/optimizers.md).
+struct ModelOptimizer {
+  const char* name;
+  std::vector<const char*> state; // tensors like the weight
+  double learningRate;
+  std::vector<double> more; // the arguments after the rate
+  bool countsSteps = false;
+};
+[[nodiscard]] const std::vector<ModelOptimizer>& modelOptimizers();
 
 struct ModelFamily {
   const char* name;
