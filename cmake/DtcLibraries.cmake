@@ -113,7 +113,7 @@ function(dtc_floor name)
   if(NOT name MATCHES "^(Support|Target|Sharding|Files)$")
     dtc_precompiled(dtc${name})
   endif()
-  if(name MATCHES "^(Target|Files|Import|StableHlo|Torch|Onnx|Kernel|Jit|Cuda|Session|Model|Check|Report|Api)$")
+  if(name MATCHES "^(Target|Files|Import|StableHlo|Torch|Onnx|Kernel|Jit|Cuda|Session|Train|Model|Check|Report|Api)$")
     target_compile_options(dtc${name} PRIVATE ${DTC_SELDOM_RUN})
   endif()
   target_include_directories(dtc${name} PUBLIC "${CMAKE_SOURCE_DIR}/include" "${CMAKE_BINARY_DIR}/include"

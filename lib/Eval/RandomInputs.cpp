@@ -23,11 +23,15 @@ std::array<uint32_t, 4> philox(uint64_t seed, uint64_t stream, uint64_t counter)
   return c;
 }
 
+} // namespace
+
 uint64_t randomBits(uint64_t seed, uint64_t stream, uint64_t i) {
   auto c = philox(seed, stream, i / 2);
   size_t half = (i % 2) * 2;
   return static_cast<uint64_t>(c[half]) << 32 | c[half + 1];
 }
+
+namespace {
 
 // In [0, 1), 53 bits.
 double unit(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }

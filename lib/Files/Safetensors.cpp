@@ -121,26 +121,39 @@ Result<std::unique_ptr<TensorArchive>> openSafetensorsIndex(InputFile file, std:
       std::make_unique<SafetensorsIndex>(file.path(), std::move(folder), *std::move(files)));
 }
 
-std::string safetensorsBytes(const NamedTensors& tensors) {
+Status writeSafetensors(const NamedTensors& tensors, const ByteSink& sink) {
   NamedTensors sorted = tensors; // wide elements first, so that all are aligned
   std::sort(sorted.begin(), sorted.end(), [](auto& a, auto& b) {
     const int x = dtypeBytes(a.second->dtype()), y = dtypeBytes(b.second->dtype());
     return x != y ? x > y : a.first < b.first;
   });
-  std::string header = "{", data;
+  std::string header = "{";
+  size_t end = 0;
   for (const auto& [name, tensor] : sorted) {
-    const std::string shape = joined(tensor->shape(), ",");
-    const size_t begin = data.size();
-    data.append(reinterpret_cast<const char*>(tensor->bytes().data()), tensor->bytes().size());
+    const size_t begin = end;
+    end += tensor->bytes().size();
     header += (header.size() > 1 ? "," : "") + jsonString(name) + R"(:{"dtype":")" +
-              std::string(safetensorsName(tensor->dtype())) + R"(","shape":[)" + shape +
-              R"(],"data_offsets":[)" + std::to_string(begin) + "," + std::to_string(data.size()) + "]}";
+              std::string(safetensorsName(tensor->dtype())) + R"(","shape":[)" + joined(tensor->shape(), ",") +
+              R"(],"data_offsets":[)" + std::to_string(begin) + "," + std::to_string(end) + "]}";
   }
   header += "}";
   header.append((8 - header.size() % 8) % 8, ' '); // the data starts at a multiple of 8
+  std::string length;
+  for (size_t i = 0; i < 8; ++i) length += static_cast<char>(header.size() >> 8 * i & 255);
+  if (Status s = sink(length + header); !s) return s;
+  for (const auto& [name, tensor] : sorted)
+    if (Status s = sink({reinterpret_cast<const char*>(tensor->bytes().data()), tensor->bytes().size()}); !s)
+      return s;
+  return Ok{};
+}
+
+std::string safetensorsBytes(const NamedTensors& tensors) {
   std::string out;
-  for (size_t i = 0; i < 8; ++i) out += static_cast<char>(header.size() >> 8 * i & 255);
-  return out + header + data;
+  (void)writeSafetensors(tensors, [&](std::string_view bytes) -> Status { // which does not fail
+    out += bytes;
+    return Ok{};
+  });
+  return out;
 }
 
 } // namespace dtc

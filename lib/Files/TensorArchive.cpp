@@ -119,7 +119,8 @@ Status writeTensorArchive(const std::string& path, const NamedTensors& tensors) 
       if (isComplex(tensor->dtype()))
         return inputError("'" + path + "' cannot store " + jsonString(name) +
                           ": .safetensors does not support complex dtypes; write a .npz file");
-  if (path.ends_with(kSafetensors)) return writeFileAtomically(path, safetensorsBytes(tensors));
+  if (path.ends_with(kSafetensors))
+    return writeFileAtomically(path, [&](const ByteSink& sink) { return writeSafetensors(tensors, sink); });
   if (!path.ends_with(kNpz)) return usageError("'" + path + "' is neither a .npz nor a .safetensors file");
   int64_t bytes = 0;
   for (const auto& [name, tensor] : tensors)

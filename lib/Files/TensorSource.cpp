@@ -45,19 +45,29 @@ private:
 };
 
 // Any bit pattern but 0 is true.
-void normalizeBools(Tensor& t) {
-  if (t.dtype() != DType::Bool) return;
-  for (std::byte& b : t.bytes()) b = std::byte(b != std::byte(0));
+void normalizeBools(DType dtype, std::span<std::byte> bytes) {
+  if (dtype != DType::Bool) return;
+  for (std::byte& b : bytes) b = std::byte(b != std::byte(0));
 }
 
 } // namespace
+
+Status TensorSource::read(int64_t begin, std::span<std::byte> out) const {
+  if (!file_) {
+    std::memcpy(out.data(), tensor_.bytes().data() + begin, out.size());
+    return Ok{};
+  }
+  if (Status s = file_->read(offset_ + begin, out); !s) return s;
+  normalizeBools(dtype_, out);
+  return Ok{};
+}
 
 Result<Tensor> TensorSource::tensor() const {
   if (!file_) return tensor_;
   try {
     Tensor t(dtype_, shape_);
     if (Status s = file_->read(offset_, t.bytes()); !s) return s.error();
-    normalizeBools(t);
+    normalizeBools(dtype_, t.bytes());
     return t;
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {}
@@ -71,7 +81,7 @@ Result<Tensor> TensorSource::shard(const Sharding& sharding, const Mesh& mesh, i
   RunReader reader(*file_, offset_, bytes);
   auto t = takeShard(dtype_, shape_, sharding, mesh, coordinate,
                      [&](int64_t begin, std::span<std::byte> out) { return reader.read(begin, out); });
-  if (t) normalizeBools(*t);
+  if (t) normalizeBools(dtype_, t->bytes());
   return t;
 }
 

@@ -4,7 +4,7 @@ one folder only."""
 import os
 import re
 
-FLOORS = ["Support", "Target", "Sharding", "IR", "Ops", "Eval", "Files", "Passes", "Import", "StableHlo", "Torch", "Onnx", "Kernel", "Jit", "Cuda", "Emu", "Runtime", "Session",
+FLOORS = ["Support", "Target", "Sharding", "IR", "Ops", "Eval", "Files", "Passes", "Import", "StableHlo", "Torch", "Onnx", "Kernel", "Jit", "Cuda", "Emu", "Runtime", "Session", "Train",
           "Model", "Check", "Report", "Api"]
 # header prefix -> the folders that may include it
 OUTSIDE = {

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 
 namespace dtc {
 
@@ -217,6 +218,17 @@ Error unexpectedWord(const Verb& verb, const CLI::App& app, const std::string& w
   if (std::string verbs = verbsWith(bare); !verbs.empty())
     return usageError(unknown + "; it is a flag of " + verbs);
   return usageError(unknown + " (`dtc " + verb.name + " --help-all` lists them)");
+}
+
+std::string shellWord(std::string_view word) {
+  const auto plain = [](unsigned char c) {
+    return c >= 0x80 || std::isalnum(c) ||
+           std::string_view("_@%+=:,./-").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!word.empty() && std::ranges::all_of(word, plain)) return std::string(word);
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? "'\\''" : c == '\n' ? "'$'\\n''" : std::string(1, c);
+  return out + "'";
 }
 
 } // namespace dtc

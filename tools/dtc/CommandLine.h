@@ -30,6 +30,9 @@ void addCommonOptions(CLI::App&);
 [[nodiscard]] std::optional<Error> flagWithValue(const Verb&, const CLI::App&,
                                                  const std::vector<std::string>& words);
 
+// An argument as a shell reads it, on one line.
+[[nodiscard]] std::string shellWord(std::string_view word);
+
 // The error for an unknown flag or an unexpected argument.
 [[nodiscard]] Error unexpectedWord(const Verb&, const CLI::App&, const std::string& word);
 

@@ -1,8 +1,10 @@
 #include "Execute.h"
 #include "GraphFiles.h"
+#include "Interrupt.h"
 #include "RunResults.h"
 #include "Sizes.h"
 #include "Timing.h"
+#include "TrainRun.h"
 
 #include "dtc/Api/PackageFile.h"
 #include "dtc/Check/run/RunCheck.h"
@@ -33,8 +35,10 @@ double msSince(Clock::time_point begin) {
 class Execution {
 public:
   // `target`: the backend's target (targetOfBackend).
-  Execution(Environment& env, const RunOptions& o, Module m, FuncId f, Machine& machine, std::string target)
-      : env_(env), o_(o), machine_(machine),
+  // `evaluation`: for --eval.
+  Execution(Environment& env, const RunOptions& o, Module m, FuncId f, Machine& machine, std::string target,
+            std::unique_ptr<Evaluation> evaluation)
+      : env_(env), o_(o), machine_(machine), evaluation_(std::move(evaluation)),
         session_(std::move(m), f, o.lowering.pipeline(std::move(target))), scheduled_(session_.module()),
         results_(scheduled_, session_.entry()) {}
 
@@ -46,6 +50,7 @@ public:
 
 private:
   Status loopCarries();
+  Status openTraining();
   Status bind();
   Status lower(Stage to);
   Status compile();
@@ -55,17 +60,22 @@ private:
   Status execute();
   Status setArguments(bool first);
   Status runOnce(bool counts, bool last);
+  Status runSteps();
+  Status runTraining();
+  Status explainNan(int64_t step);
+  [[nodiscard]] Executable::Options loadOptions() const;
   Status collect();
   Status checkIndices();
   Status checkRun();
   void reportNans();
+  [[nodiscard]] bool trains() const { return training_ && o_.loop; }
   [[nodiscard]] bool wantsReference() const { return o_.check || o_.nan; }
   Status report();
   [[nodiscard]] std::vector<const RunResult*> printed() const;
   // The CPU and the emulator always compute f32 matmuls in f32.
   [[nodiscard]] bool roundsToTf32() const { return o_.matmulPrecision == "tf32" && o_.backend == "cuda"; }
   [[nodiscard]] bool quiet() const {
-    return o_.json || o_.trace == "-";
+    return o_.json || o_.trace == "-" || o_.train.log == "-";
   } // standard output holds one document
 
   static void printHook(void* self, const std::string& text);
@@ -76,11 +86,14 @@ private:
   const RunOptions& o_;
   PassPrinter printer_{env_, o_.printAfter};
   Machine& machine_;
+  std::unique_ptr<Evaluation> evaluation_; // null without --eval
   Session session_;
   Module& scheduled_; // session_.module()
   std::optional<Module> reference_, propagated_;
   bool diagnosed_ = false;            // diagnostics have been printed
   std::vector<TensorSource> sources_; // by argument
+  std::unique_ptr<Training> training_; // null: no flag of training runs is given
+  bool complete_ = false;             // all steps have been taken by an earlier run
   std::vector<Tensor> inputs_;        // the sources in memory, if the reference needs them
   RunResults results_;
   std::unique_ptr<Backend> backend_;
@@ -115,6 +128,21 @@ Status Execution::loopCarries() {
   return Ok{};
 }
 
+// Opens the data, the log and the checkpoints, so that what is wrong with them is known before anything is compiled.
+Status Execution::openTraining() {
+  if (o_.train == TrainFlags()) return Ok{};
+  DTC_TRY(auto options, trainOptionsOf(env_, o_));
+  options.print = [this](const std::string& line) { env_.out(line); };
+  if (env_.status.progress()) options.progress = [this](std::string_view what) { env_.status.at(what); };
+  if (evaluation_) options.evaluate = [this](const Executable& trained) { return evaluation_->run(trained); };
+  DTC_TRY(training_, Training::open(std::move(options), trainProgramOf(scheduled_, func())));
+  complete_ = training_->firstStep() > 0 && training_->firstStep() >= o_.loop;
+  if (training_->resumed())
+    env_.err("note: resumed after step " + std::to_string(training_->firstStep()) +
+             (complete_ ? "; all steps have been taken: there is nothing to run\n" : "\n"));
+  return Ok{};
+}
+
 Status Execution::bind() {
   std::vector<InputBinding> bindings;
   for (const std::string& text : o_.inputs) {
@@ -124,16 +152,12 @@ Status Execution::bind() {
   if (holdsProgram(o_.program.file)) // the program's own weights
     bindings.push_back(
         {.pattern = "", .kind = InputBinding::Archive, .path = o_.program.file, .byDefault = true});
-  std::vector<InputArgument> arguments;
-  StrId nameAttr = scheduled_.strings.find("name");
-  for (const FuncArg& a : scheduled_[func()].args) {
-    const Type& type = scheduled_.types[a.globalType ? a.globalType : scheduled_[a.value].type];
-    std::string name(scheduled_.strings[scheduled_[a.value].name]);
-    AttrId user = nameAttr ? findAttr(a.attrs, nameAttr) : AttrId();
-    arguments.push_back({name, user ? std::string(scheduled_.strings[scheduled_.attrs[user].text]) : "",
-                         type.dtype, type.staticShape()});
-  }
+  const std::vector<InputArgument> arguments = inputArgumentsOf(scheduled_, func());
+  for (size_t i = 0; i < arguments.size(); ++i) // they get their values from the data
+    if (training_ && training_->feeds(i)) bindings.push_back({.pattern = arguments[i].name});
   DTC_TRY(sources_, bindInputs(bindings, arguments));
+  if (training_)
+    if (Status s = training_->bind(sources_); !s) return s;
   for (TensorSource& source : sources_) {
     if (!wantsReference()) break;
     DTC_TRY(auto t, source.tensor());
@@ -265,7 +289,7 @@ Status Execution::setArguments(bool first) {
       for (auto [result, argument] : carriedResults(scheduled_, func())) keeps[argument] = true;
   }
   for (size_t i = 0; i < sources_.size(); ++i) {
-    if (keeps[i]) continue;
+    if (keeps[i] || (trains() && training_->feeds(i))) continue;
     const bool held = wantsReference() && !sources_[i].inFile();
     Status s = held ? executable_->setArgument(i, inputs_[i]) : executable_->setArgument(i, sources_[i]);
     if (!s) return s;
@@ -280,15 +304,95 @@ Status Execution::placeWithoutReuse() {
   return inputError(diags.all()[0].message());
 }
 
+Executable::Options Execution::loadOptions() const {
+  return {.fixedSchedule = o_.lowering.optLevel >= 2 && !o_.nan,
+          .graphs = !o_.noGraphs,
+          .hostPredicates = o_.hostPredicates};
+}
+
+Status Execution::runSteps() {
+  const int runs = o_.loop ? o_.loop : o_.warmup + o_.repeat;
+  for (int i = 0; i < runs; ++i) {
+    env_.status.at("running", static_cast<size_t>(i), static_cast<size_t>(runs));
+    if (i > 0)
+      if (Status s = setArguments(false); !s) return s;
+    if (Status s = runOnce(i >= o_.warmup, i + 1 == runs); !s) return s;
+  }
+  return Ok{};
+}
+
+Status Execution::runTraining() {
+  if (evaluation_) {
+    Diagnostics diags;
+    DTC_TRY(auto backend, makeBackend());
+    Status s = evaluation_->load(std::move(backend), machine_.pool, loadOptions(), training_->program(), sources_, diags);
+    diagnosed_ = env_.report(diags, scheduled_.source) != 0;
+    if (!s) return s;
+  }
+  std::optional<InterruptRequests> interrupts;
+  if (!o_.train.checkpoint.empty()) interrupts.emplace();
+  const auto first = static_cast<int>(training_->firstStep());
+  env_.status.at("running step " + std::to_string(first + 1) + " of " + std::to_string(o_.loop));
+  for (int i = first; i < o_.loop; ++i) {
+    const auto begin = Clock::now();
+    if (i > first)
+      if (Status s = setArguments(false); !s) return s;
+    if (Status s = training_->setData(*executable_, i); !s) return s;
+    if (Status s = runOnce(true, i + 1 == o_.loop); !s) return s;
+    DTC_TRY(const auto verdict, training_->after(*executable_, i, msSince(begin) / 1e3));
+    if (verdict == Training::Verdict::NotANumber) return explainNan(i);
+    if (verdict == Training::Verdict::Continue) continue;
+    if (Status s = training_->finish(); !s) return s;
+    env_.err("note: stopped by a signal after step " + std::to_string(i + 1) + ", with a checkpoint: --resume goes on from it\n");
+    break;
+  }
+  return training_->finish();
+}
+
+// After a NaN in step `step`: takes the steps from the last checkpoint on again, keeps the state before the first of
+// them that makes a NaN, and searches that step. Always returns an error.
+Status Execution::explainNan(int64_t step) {
+  const std::optional<size_t> loss = training_->program().loss;
+  const Error nan = inputError("step " + std::to_string(step + 1) + " has NaN in " +
+                               (loss ? "its loss, '" + training_->program().scalars[*loss].name + "', or in its state"
+                                     : "its state"));
+  if (wantsReference()) return reportNans(), nan; // --nan has searched already
+  env_.status.at("looking for the step that makes the first NaN");
+  DTC_TRY(int64_t at, training_->rewind(sources_, step));
+  for (; at < step; ++at) {
+    if (Status s = setArguments(true); !s) return s;
+    if (Status s = training_->setData(*executable_, at); !s) return s;
+    if (Status s = executable_->run(); !s) return s;
+    DTC_TRY(const bool found, training_->hasNan(*executable_));
+    if (found) break;
+    for (const CarriedState& c : training_->program().state) {
+      DTC_TRY(auto value, executable_->result(c.result));
+      sources_[c.argument] = TensorSource(std::move(value));
+    }
+  }
+  DTC_TRY(const std::string kept, training_->keepState(at, sources_));
+  executable_.reset();
+  DTC_TRY(backend_, makeBackend());
+  if (Status s = placeWithoutReuse(); !s) return s;
+  DTC_TRY(executable_, session_.load(*backend_, machine_.pool));
+  if (Status s = setArguments(true); !s) return s;
+  if (Status s = training_->setData(*executable_, at); !s) return s;
+  nans_.emplace(scheduled_, func(), *executable_);
+  if (Status s = runOnce(false, false); !s) return s;
+  Diagnostics diags;
+  (void)nans_->report(diags);
+  env_.report(diags, scheduled_.source);
+  if (!kept.empty()) env_.err("note: '" + kept + "' is the state before step " + std::to_string(at + 1) + "\n");
+  env_.err("note: to take this step again: " + nanCommand(env_, at + 1, !kept.empty()) + "\n");
+  return nan;
+}
+
 Status Execution::execute() {
   DTC_TRY(backend_, makeBackend());
   env_.status.at("compiling kernels");
   if (o_.nan) // operands are inspected after their last use
     if (Status s = placeWithoutReuse(); !s) return s;
-  DTC_TRY(executable_, session_.load(*backend_, machine_.pool,
-                                     {.fixedSchedule = o_.lowering.optLevel >= 2 && !o_.nan,
-                                      .graphs = !o_.noGraphs,
-                                      .hostPredicates = o_.hostPredicates}));
+  DTC_TRY(executable_, session_.load(*backend_, machine_.pool, loadOptions()));
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
   env_.status.at("reading and placing inputs");
   auto begin = Clock::now();
@@ -299,13 +403,7 @@ Status Execution::execute() {
       for (int64_t p = 0; p < executable_->mesh().numDevices(); ++p)
         if (executable_->functionAt(p) == s.function) logStep(s, p);
   if (o_.nan) nans_.emplace(scheduled_, func(), *executable_);
-  const int runs = o_.loop ? o_.loop : o_.warmup + o_.repeat;
-  for (int i = 0; i < runs; ++i) {
-    env_.status.at("running", static_cast<size_t>(i), static_cast<size_t>(runs));
-    if (i > 0)
-      if (Status s = setArguments(false); !s) return s;
-    if (Status s = runOnce(i >= o_.warmup, i + 1 == runs); !s) return s;
-  }
+  if (Status s = trains() ? runTraining() : runSteps(); !s) return s;
   if (o_.stats && backend_->name() == "cpu") stats_.rate = measureHost(machine_.pool);
   stats_.phases = phases_;
   stats_.about = backend_->describe();
@@ -449,14 +547,17 @@ Status Execution::report() {
 }
 
 int Execution::run() {
-  Status (Execution::* const stages[])() = {&Execution::loopCarries, &Execution::bind,
-                                            &Execution::compile,     &Execution::checkIndices,
-                                            &Execution::execute,     &Execution::collect};
+  Status (Execution::* const stages[])() = {&Execution::loopCarries, &Execution::openTraining,
+                                            &Execution::bind,        &Execution::compile,
+                                            &Execution::checkIndices, &Execution::execute,
+                                            &Execution::collect};
   if (Status s = results_.validate(o_.prints, o_.outputs); !s) return env_.fail(s.error());
   for (auto stage : stages)
     if (Status s = (this->*stage)(); !s) {
       if (s.error().kind == Error::Bug) bugAt(__FILE__, __LINE__, s.error().message.c_str());
       return diagnosed_ && s.error().message.empty() ? kExitInput : env_.fail(s.error());
+    } else if (complete_) {
+      return kExitDone;
     }
   if (o_.check)
     if (Status s = checkRun(); !s) return env_.fail(s.error());
@@ -532,11 +633,16 @@ Result<int> executeProgram(Environment& env, const RunOptions& given) {
     DTC_TRY(auto one, withSizes(env, o, m, f));
     const std::string_view name = m.strings[m[f].name];
     const FuncId function = one.findFunction(name);
+    std::unique_ptr<Evaluation> evaluation;
+    if (!o.train.eval.empty()) {
+      DTC_TRY(auto data, evalDataOf(o));
+      DTC_TRY(evaluation, Evaluation::open(one, function, std::move(data), o.lowering.pipeline(target)));
+    }
     removeUnreachable(one, function);
     if (Status s = requireSizes(one, function); !s) return s.error();
     if (entries.size() > 1) env.err("// @" + std::string(name) + "\n");
     noteIdleFlags(env, o.lowering, levelOf(one, function));
-    Execution x(env, o, std::move(one), function, machine, target);
+    Execution x(env, o, std::move(one), function, machine, target, std::move(evaluation));
     x.took("parse", parseMs);
     code = std::max(code, x.run());
     json += x.json + (x.json.empty() ? "" : "\n");

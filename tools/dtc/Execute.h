@@ -5,10 +5,20 @@
 
 namespace dtc {
 
+// Flags of training runs (docs/training.md).
+struct TrainFlags {
+  std::vector<std::string> data, eval;
+  std::string checkpoint, log;
+  int checkpointEvery = 0, checkpointKeep = 0, evalEvery = 0; // 0 if not given
+  bool resume = false;
+  friend bool operator==(const TrainFlags&, const TrainFlags&) = default;
+};
+
 struct RunOptions {
   ProgramOptions program;
   std::vector<std::string> inputs, outputs, prints;
   LoweringFlags lowering;
+  TrainFlags train;
   PrintAfterFlags printAfter;
   std::string backend = "cpu", trace, comm, commDump, matmulPrecision = "highest";
   int repeat = 1, warmup = 0, loop = 0; // loop: 0 if not given

@@ -3,6 +3,35 @@
 
 namespace dtc {
 
+// The flags of a training run that need another one.
+static Status checkTrainFlags(const RunOptions& o) {
+  const TrainFlags& t = o.train;
+  struct Need {
+    bool given;
+    const char* flag;
+    bool has;
+    const char* other;
+  };
+  const Need needs[] = {
+      {!t.checkpoint.empty(), "--checkpoint DIR", o.loop > 0, "--loop N, the number of steps"},
+      {!t.log.empty(), "--log", o.loop > 0, "--loop N, the number of steps"},
+      {!t.eval.empty(), "--eval", o.loop > 0, "--loop N, the number of steps"},
+      {t.evalEvery > 0, "--eval-every", !t.eval.empty(), "--eval NAME=FILE, the held-back data"},
+      {t.checkpointEvery > 0, "--checkpoint-every", !t.checkpoint.empty(), "--checkpoint DIR"},
+      {t.checkpointKeep > 0, "--checkpoint-keep", !t.checkpoint.empty(), "--checkpoint DIR"},
+      {t.resume, "--resume", !t.checkpoint.empty(), "--checkpoint DIR, where the checkpoints are"},
+  };
+  for (const Need& n : needs)
+    if (n.given && !n.has) return usageError(std::string(n.flag) + " needs " + n.other);
+  if (t.log == "-" && (o.json || o.trace == "-"))
+    return usageError("--log - and " + std::string(o.json ? "--json" : "--trace -") +
+                      " both write to standard output: choose one");
+  if (o.check && t.resume) return usageError("--check takes all steps in the reference: it excludes --resume");
+  if (o.check && o.loop > 1 && !t.data.empty())
+    return usageError("--check with --data compares one step: use --loop 1");
+  return Ok{};
+}
+
 // Unsupported combinations are errors, never ignored.
 Status checkFlags(const RunOptions& o) {
   if (Status s = checkPasses(o.printAfter); !s) return s;
@@ -15,6 +44,7 @@ Status checkFlags(const RunOptions& o) {
     return usageError("--trace - and --json both write to standard output: choose one");
   if (o.loop && (o.repeat > 1 || o.warmup))
     return usageError("--loop runs consecutive steps, --repeat and --warmup rerun one step: choose one");
+  if (Status s = checkTrainFlags(o); !s) return s;
   return checkChoices(o.lowering);
 }
 

@@ -62,18 +62,6 @@ std::string overview() {
          "  dtc help softmax\n";
 }
 
-// An argument as a shell reads it, on one line.
-std::string shellWord(std::string_view word) {
-  const auto plain = [](unsigned char c) {
-    return c >= 0x80 || std::isalnum(c) ||
-           std::string_view("_@%+=:,./-").find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (!word.empty() && std::ranges::all_of(word, plain)) return std::string(word);
-  std::string out = "'";
-  for (char c : word) out += c == '\'' ? "'\\''" : c == '\n' ? "'$'\\n''" : std::string(1, c);
-  return out + "'";
-}
-
 // Writes a reproducer for a bug report: the program text and the command line.
 struct Reproducer {
   Environment* env = nullptr;

@@ -30,6 +30,9 @@ struct InputSpec {
 // number.
 [[nodiscard]] Status checkInputRange(const InputSpec&, DType, int64_t elements);
 
+// 64 bits of Philox4x32-10: number `i` of a stream under a seed.
+[[nodiscard]] uint64_t randomBits(uint64_t seed, uint64_t stream, uint64_t i);
+
 // A tensor of the dtype and shape (whose size the caller has checked). `stream` distinguishes arguments with
 // the same spec: the position of the argument. randn gives integers 0 … 7 and bools 0 or 1; otherwise a bool
 // is "value != 0"; iota counts in row-major order.

@@ -4,6 +4,7 @@
 // untrusted: a header is checked against the file's size before anything is
 // allocated, ranges must tile the data exactly, and a name in a file never refers outside of its folder.
 #include "dtc/Files/TensorSource.h"
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -47,6 +48,9 @@ protected:
 using NamedTensors = std::vector<std::pair<std::string, const Tensor*>>;
 [[nodiscard]] std::string npzBytes(const NamedTensors&);         // entries stored, not deflated
 [[nodiscard]] std::string safetensorsBytes(const NamedTensors&); // sorted by alignment, then by name
+using ByteSink = std::function<Status(std::string_view)>;
+// The same, passed on in order. Errors: the sink's.
+[[nodiscard]] Status writeSafetensors(const NamedTensors&, const ByteSink&);
 // By the path's extension. An error (Usage) if it is not that of an archive.
 [[nodiscard]] Status writeTensorArchive(const std::string& path, const NamedTensors&);
 

@@ -28,6 +28,8 @@ public:
            shape_ == other.shape_;
   }
 
+  // The row-major bytes from `begin` on, which the caller has checked against the shape.
+  [[nodiscard]] Status read(int64_t begin, std::span<std::byte> out) const;
   // All of it. Errors: the file's; Machine if memory runs out.
   [[nodiscard]] Result<Tensor> tensor() const;
   // The shard of the device at `coordinate`; only the bytes of the shard are read from a file (and small gaps

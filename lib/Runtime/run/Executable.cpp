@@ -9,8 +9,11 @@
 #include "dtc/Eval/Eval.h"
 #include "dtc/IR/LocalShape.h"
 
+#include "dtc/Support/ElementCount.h"
+
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 namespace dtc {
 
@@ -213,6 +216,33 @@ Result<Tensor> Executable::result(size_t i) const {
   auto all = replicas(i);
   if (!all) return all.error();
   return std::move(all->front().value);
+}
+
+Result<std::vector<TensorPiece>> Executable::pieces(size_t i) const {
+  const Impl& x = *impl_;
+  const FuncResult& r = x.entry().results[i];
+  const Sharding* sharding = r.globalType && r.sharding ? &x.m.shardings[r.sharding] : nullptr;
+  std::vector<TensorPiece> out;
+  if (sharding && (!sharding->pending.empty() || std::ranges::any_of(sharding->dims, &DimSharding::strided))) {
+    DTC_TRY(auto whole, result(i));
+    out.push_back({std::vector<int64_t>(whole.rank()), std::move(whole), 0});
+    return out;
+  }
+  std::set<std::vector<int64_t>> seen;
+  for (int64_t p = 0; p < (sharding ? x.program.numDevices() : 1); ++p) {
+    std::vector<int64_t> offset(sharding ? sharding->dims.size() : 0);
+    for (size_t d = 0; d < offset.size(); ++d)
+      offset[d] =
+          dimShards(sharding->dims[d], x.program.mesh, x.m.types[r.globalType].staticShape()[d], p)[0].begin;
+    const ValueId v = x.m[x.m[x.program.at(p).func].body].yields[i];
+    const auto shape = shapeAt(x.m, x.m[v].type, x.program.mesh, p);
+    if (shape && elementCount(*shape) == 0) continue; // an empty shard has the offset of another
+    if (!seen.insert(offset).second) continue;
+    DTC_TRY(auto value, this->value(v, p));
+    if (!sharding) offset.resize(value.rank());
+    out.push_back({std::move(offset), std::move(value), p});
+  }
+  return out;
 }
 
 std::vector<Executable::Iteration> Executable::iterations(int64_t coordinate) const {

@@ -2,7 +2,7 @@
 // A scheduled program, loaded on a backend and ready to run: flat step lists, one arena per device, and one
 // worker pool that executes the steps of all devices.
 #include "dtc/Eval/Eval.h"
-#include "dtc/Files/TensorSource.h"
+#include "dtc/Files/Checkpoint.h"
 #include "dtc/IR/Module.h"
 #include "dtc/Passes/memory/MemoryReport.h"
 #include "dtc/Runtime/backend/Backend.h"
@@ -86,6 +86,9 @@ public:
   [[nodiscard]] std::span<const int64_t> resultShape(size_t i, int64_t coordinate) const;
   // The same from all devices: each further value differs in some bit.
   [[nodiscard]] Result<std::vector<Replica>> replicas(size_t i) const;
+  // The same as pieces that tile it: one of each shard, from the first device that holds it. A strided shard and a
+  // partial value are one piece, the global tensor.
+  [[nodiscard]] Result<std::vector<TensorPiece>> pieces(size_t i) const;
   // The local value of device `coordinate`. With plan-memory{reuse=false} valid for all values outside loops.
   [[nodiscard]] Result<Tensor> value(ValueId v, int64_t coordinate) const;
 

@@ -1,0 +1,122 @@
+#pragma once
+// Checkpoints of a training run: a folder with a folder for each, `step-00000100`, in which
+//   piece-00000.safetensors   pieces of the tensors, in one file per device that holds some
+//   checkpoint.json           the manifest: step, position in the data, each tensor with its global shape and the
+//                             offsets of its pieces, each file with its size and SHA-256
+// (docs/training.md). A checkpoint is written to a temporary folder, flushed to the disk, and renamed, so that a folder
+// of that name is complete. It does not depend on the mesh. All files are untrusted when they are read.
+#include "dtc/Files/TensorArchive.h"
+#include "dtc/Files/TensorFiles.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+inline constexpr int64_t kCheckpointFormat = 1;
+
+// A box of a global tensor.
+struct TensorPiece {
+  std::vector<int64_t> offset;
+  Tensor value;
+  int64_t device = 0; // that held it
+};
+
+// A tensor with its value in pieces that tile it.
+struct PiecedTensor {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+  std::vector<TensorPiece> pieces;
+};
+
+// Where a run is in the data, and what the data were.
+struct DataState {
+  struct Source {
+    std::string argument;
+    int64_t samples = 0, window = 0, stride = 0, offset = 0;
+    friend bool operator==(const Source&, const Source&) = default;
+  };
+  int64_t position = 0; // samples taken
+  uint64_t seed = 0;
+  bool fileOrder = false;
+  std::vector<Source> sources;
+};
+
+struct CheckpointManifest {
+  struct Piece {
+    size_t file = 0; // index into `files`
+    std::vector<int64_t> offset, shape;
+  };
+  struct Entry {
+    std::string name;
+    DType dtype = DType::F32;
+    std::vector<int64_t> shape;
+    std::vector<Piece> pieces;
+  };
+  struct File {
+    std::string name;
+    int64_t bytes = 0;
+    std::string sha256;
+  };
+  int64_t step = 0; // steps taken
+  std::string entry; // function of the program
+  std::vector<std::string> command;
+  DataState data;
+  std::vector<File> files;
+  std::vector<Entry> tensors;
+  [[nodiscard]] int64_t bytes() const; // of all files
+};
+
+[[nodiscard]] std::string manifestJson(const CheckpointManifest&);
+// Errors (Input) complete "'PATH' is not a valid manifest: ": not JSON of this form, another format, names of files
+// that are paths, pieces that do not tile their tensor exactly.
+[[nodiscard]] Result<CheckpointManifest> parseCheckpointManifest(std::string_view json);
+
+// A checkpoint opened for reading.
+class Checkpoint {
+public:
+  // `folder` is that of one checkpoint. Reads the manifest and the headers of the files.
+  [[nodiscard]] static Result<Checkpoint> open(const std::string& folder);
+  [[nodiscard]] const CheckpointManifest& manifest() const { return manifest_; }
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+  // Compares the files with their hashes. Error (Input): the first that differs.
+  [[nodiscard]] Status verify() const;
+  // The global value of a tensor.
+  [[nodiscard]] Result<Tensor> read(const CheckpointManifest::Entry&) const;
+
+private:
+  std::string folder_;
+  CheckpointManifest manifest_;
+  std::vector<std::shared_ptr<const InputFile>> files_;
+  std::vector<std::unique_ptr<TensorArchive>> archives_;
+};
+
+// A folder of checkpoints.
+class CheckpointFolder : NonCopyable {
+public:
+  struct Found {
+    int64_t step = 0;
+    std::string path;
+  };
+  // The complete ones, by step. A folder that does not exist has none. Error (Input): not a folder.
+  [[nodiscard]] static Result<std::vector<Found>> list(const std::string& folder);
+  // For writing: creates the folder, locks it against other runs, and removes what a killed run left behind. Errors:
+  // (Usage) another run writes to it; (Machine) it cannot be created.
+  [[nodiscard]] static Result<std::unique_ptr<CheckpointFolder>> open(const std::string& folder);
+  ~CheckpointFolder();
+
+  // Writes a checkpoint; `manifest` has no files and tensors yet. Then removes all but the newest `keep`. Error
+  // (Machine): nothing is left behind, and the older ones are kept.
+  [[nodiscard]] Status write(CheckpointManifest manifest, const std::vector<PiecedTensor>& tensors, size_t keep) const;
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string pathOf(int64_t step) const;
+
+private:
+  CheckpointFolder(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
+  std::string path_;
+  int lock_;
+};
+
+} // namespace dtc

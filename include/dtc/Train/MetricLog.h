@@ -1,0 +1,32 @@
+#pragma once
+// `--log`: a file with a line of JSON per step of a training run.
+#include "dtc/Support/NonCopyable.h"
+#include "dtc/Support/Result.h"
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace dtc {
+
+class MetricLog : NonCopyable {
+public:
+  // A run that begins at step 0 replaces the file. One that resumes after `steps` steps keeps the lines of these, and
+  // drops later ones, of steps that are taken again, and an incomplete last one. Error (Machine): it cannot be written.
+  [[nodiscard]] static Result<std::unique_ptr<MetricLog>> open(const std::string& path, int64_t steps);
+  // Lines go to `print` instead of a file.
+  explicit MetricLog(std::function<void(const std::string&)> print) : print_(std::move(print)) {}
+  ~MetricLog();
+
+  // Adds a line, and passes it on to the system.
+  [[nodiscard]] Status add(const std::string& line);
+
+private:
+  MetricLog(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
+  std::string path_;
+  std::FILE* file_ = nullptr;
+  std::function<void(const std::string&)> print_;
+};
+
+} // namespace dtc

@@ -1,0 +1,91 @@
+#pragma once
+// A training run (docs/training.md): the data of each step, its log and progress, evaluation, and checkpoints from
+// which it resumes. Its caller runs the steps.
+#include "dtc/Files/Checkpoint.h"
+#include "dtc/Files/SampleData.h"
+#include "dtc/Runtime/run/Executable.h"
+#include "dtc/Train/MetricLog.h"
+#include "dtc/Train/TrainProgram.h"
+#include <functional>
+#include <memory>
+
+namespace dtc {
+
+class CheckpointWriter;
+using NamedNumbers = std::vector<std::pair<std::string, double>>;
+
+struct TrainOptions {
+  int64_t steps = 1;
+  std::vector<DataSpec> data;
+  int64_t evalEvery = 0;           // 0: after the last step only
+  std::string checkpoints;         // folder; empty: none
+  int64_t checkpointEvery = 0;     // 0: after the last step only
+  size_t keep = 2;                 // checkpoints
+  bool resume = false;
+  std::string log;                 // file, - for `print`; empty: none
+  std::vector<std::string> command; // recorded in checkpoints
+  std::function<void(const std::string&)> print = {};
+  std::function<void(std::string_view)> progress = {}; // empty: not shown
+  std::function<bool()> interrupted = [] { return false; };
+  // The mean of each scalar over held-back data, with the state after the last step; empty: no evaluation.
+  std::function<Result<NamedNumbers>(const Executable&)> evaluate = {};
+};
+
+class Training : NonCopyable {
+public:
+  // Everything that can fail before the first step: opens the data, the folder of checkpoints, the log, and the
+  // checkpoint to resume from. Errors: (Usage) a folder that has checkpoints, without `resume`; (Input) data that do
+  // not fit, a damaged checkpoint, or one of another program or data, with the differences.
+  [[nodiscard]] static Result<std::unique_ptr<Training>> open(TrainOptions, TrainProgram);
+  ~Training();
+
+  [[nodiscard]] int64_t firstStep() const { return first_; } // steps that were taken before
+  [[nodiscard]] bool resumed() const { return first_ > 0; }
+  // Whether an argument is set for each step (data).
+  [[nodiscard]] bool feeds(size_t argument) const;
+  [[nodiscard]] const SampleFeed& feed() const { return feed_; }
+  // Replaces the values of state that was read from a checkpoint, and sets the data of the first step.
+  [[nodiscard]] Status bind(std::vector<TensorSource>& sources);
+  // Sets the data of step `step` (from 0).
+  [[nodiscard]] Status setData(Executable&, int64_t step) const;
+
+  enum class Verdict : uint8_t { Continue, Interrupted, NotANumber };
+  // After step `step`: reads its scalars, evaluates, logs, and submits a checkpoint where one is due.
+  [[nodiscard]] Result<Verdict> after(Executable&, int64_t step, double seconds);
+  // Waits for the last checkpoint.
+  [[nodiscard]] Status finish();
+
+  // --- after a NaN in step `step` ---
+  // The newest state before it as the values of arguments: a checkpoint of this run, else `sources` unchanged. Returns
+  // the number of steps taken there.
+  [[nodiscard]] Result<int64_t> rewind(std::vector<TensorSource>& sources, int64_t step);
+  // Whether the loss or the state after a step has a NaN.
+  [[nodiscard]] Result<bool> hasNan(const Executable&) const;
+  // Writes the state after `steps` steps, unless it exists. Returns the folder; empty without checkpoints.
+  [[nodiscard]] Result<std::string> keepState(int64_t steps, const std::vector<TensorSource>& sources);
+  [[nodiscard]] const TrainProgram& program() const { return program_; }
+
+private:
+  Training(TrainOptions, TrainProgram);
+  [[nodiscard]] Status openFolder();
+  [[nodiscard]] Status resumeFrom(const std::string& folder);
+  [[nodiscard]] std::string differences(const CheckpointManifest&) const;
+  [[nodiscard]] int64_t positionAt(int64_t steps) const;
+  [[nodiscard]] CheckpointManifest manifestAt(int64_t steps) const;
+  [[nodiscard]] Result<std::vector<PiecedTensor>> stateOf(const Executable&) const;
+  [[nodiscard]] Status logStep(const Executable&, int64_t steps, double seconds, const NamedNumbers& scalars,
+                               const NamedNumbers& evaluated);
+  void showProgress(const Executable&, int64_t steps, double seconds, const NamedNumbers& scalars);
+
+  TrainOptions o_;
+  TrainProgram program_;
+  SampleFeed feed_;
+  int64_t first_ = 0, firstPosition_ = 0;
+  std::vector<std::pair<size_t, Tensor>> restored_; // by argument
+  std::unique_ptr<MetricLog> log_;
+  std::unique_ptr<CheckpointWriter> writer_;
+  double spent_ = 0;
+  int64_t timed_ = 0; // steps in `spent_`
+};
+
+} // namespace dtc

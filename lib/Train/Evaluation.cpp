@@ -1,0 +1,89 @@
+#include "dtc/Train/Evaluation.h"
+
+#include "dtc/Passes/analysis/MemoryPlan.h"
+
+#include <algorithm>
+
+namespace dtc {
+
+// Removes the carried results of a function, and with them what only they need.
+static void dropCarried(Module& m, FuncId f) {
+  std::vector<size_t> dropped;
+  for (auto [result, argument] : carriedResults(m, f)) dropped.push_back(result);
+  std::ranges::sort(dropped, std::greater());
+  for (size_t r : dropped) {
+    const auto at = static_cast<std::ptrdiff_t>(r);
+    m[f].results.erase(m[f].results.begin() + at);
+    auto& yields = m[m[f].body].yields;
+    yields.erase(yields.begin() + at);
+  }
+}
+
+Result<std::unique_ptr<Evaluation>> Evaluation::open(Module m, FuncId step, std::vector<DataSpec> data,
+                                                     StandardPipelineOptions options) {
+  if (levelOf(m, step) > Level::Global)
+    return usageError("--eval needs a global program, but this one is already " +
+                      std::string(levelName(levelOf(m, step))));
+  const FuncId own = m.findFunction("eval");
+  const FuncId entry = own.valid() ? own : step;
+  dropCarried(m, entry);
+  TrainProgram program = trainProgramOf(m, entry);
+  if (program.scalars.empty())
+    return usageError("--eval: @" + program.entry + " has no float result of rank 0, such as a loss");
+  DTC_TRY(auto feed, SampleFeed::open("--eval", data, program.arguments));
+  if (feed.empty()) return usageError("--eval-every needs --eval NAME=FILE, the held-back data");
+  std::unique_ptr<Evaluation> e(new Evaluation(std::move(m), entry, std::move(options)));
+  e->program_ = std::move(program);
+  e->feed_ = std::move(feed);
+  return e;
+}
+
+Status Evaluation::load(std::unique_ptr<Backend> backend, ThreadPool& pool, const Executable::Options& options,
+                        const TrainProgram& trained, const std::vector<TensorSource>& sources, Diagnostics& diags) {
+  if (Status s = session_.lower(Stage::Placed, diags); !s) return s;
+  backend_ = std::move(backend);
+  DTC_TRY(executable_, session_.load(*backend_, pool, options));
+  for (size_t i = 0; i < program_.arguments.size(); ++i) {
+    const InputArgument& a = program_.arguments[i];
+    const auto fed = [&](const SampleFeed::Argument& f) { return f.index == i; };
+    if (std::ranges::any_of(feed_.arguments(), fed)) continue;
+    const auto at = std::ranges::find(trained.arguments, a.name, &InputArgument::name);
+    if (at == trained.arguments.end() || at->dtype != a.dtype || at->shape != a.shape)
+      return usageError("--eval: argument %" + a.name + " of @" + program_.entry +
+                        " is neither --eval data nor an argument of @" + trained.entry + " with its type");
+    const auto argument = static_cast<size_t>(at - trained.arguments.begin());
+    const auto carries = std::ranges::find(trained.state, argument, &CarriedState::argument);
+    if (carries != trained.state.end()) {
+      carried_.push_back({carries->result, i});
+      continue;
+    }
+    if (Status s = executable_->setArgument(i, sources[argument]); !s) return s;
+  }
+  return Ok{};
+}
+
+Result<NamedNumbers> Evaluation::run(const Executable& trained) {
+  for (const Carried& c : carried_) {
+    DTC_TRY(const auto value, trained.result(c.result));
+    if (Status s = executable_->setArgument(c.argument, value); !s) return s.error();
+  }
+  NamedNumbers means;
+  for (const ScalarResult& s : program_.scalars) means.emplace_back(s.name, 0);
+  const int64_t batches = feed_.numSamples() / feed_.batchSize();
+  for (int64_t b = 0; b < batches; ++b) {
+    std::vector<int64_t> samples;
+    for (int64_t i = 0; i < feed_.batchSize(); ++i) samples.push_back(b * feed_.batchSize() + i);
+    for (const SampleFeed::Argument& a : feed_.arguments()) {
+      DTC_TRY(const auto batch, a.data.batch(samples));
+      if (Status s = executable_->setArgument(a.index, batch); !s) return s.error();
+    }
+    if (Status s = executable_->run(); !s) return s.error();
+    for (size_t k = 0; k < means.size(); ++k) {
+      DTC_TRY(const auto value, executable_->result(program_.scalars[k].result));
+      means[k].second += value.getFloat(0) / static_cast<double>(batches);
+    }
+  }
+  return means;
+}
+
+} // namespace dtc

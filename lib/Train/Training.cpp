@@ -1,0 +1,308 @@
+#include "dtc/Train/Training.h"
+
+#include "CheckpointWriter.h"
+#include "dtc/Support/Json.h"
+#include "dtc/Support/Units.h"
+#include "dtc/Support/Words.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dtc {
+namespace {
+
+template <class T> bool hasNanIn(const T* p, int64_t n) {
+  bool any = false;
+  for (int64_t i = 0; i < n; ++i) any |= p[i] != p[i]; // without a branch: vectorized
+  return any;
+}
+
+bool hasNanIn(const Tensor& t) {
+  if (isComplex(t.dtype())) return hasNanIn(t.parts());
+  if (!isFloat(t.dtype())) return false;
+  if (t.dtype() == DType::F32) return hasNanIn(t.as<float>(), t.numElements());
+  if (t.dtype() == DType::F64) return hasNanIn(t.as<double>(), t.numElements());
+  for (int64_t i = 0; i < t.numElements(); ++i)
+    if (std::isnan(t.getFloat(i))) return true;
+  return false;
+}
+
+bool hasNanIn(const std::vector<PiecedTensor>& state) {
+  return std::ranges::any_of(state, [](const PiecedTensor& t) {
+    return std::ranges::any_of(t.pieces, [](const TensorPiece& p) { return hasNanIn(p.value); });
+  });
+}
+
+std::string durationText(double seconds) {
+  const auto total = static_cast<int64_t>(seconds + 0.5);
+  if (total < 60) return std::to_string(total) + " s";
+  if (total < 3600) return std::to_string((total + 30) / 60) + " min";
+  return std::to_string(total / 3600) + " h " + std::to_string(total % 3600 / 60) + " min";
+}
+
+std::string sourceText(const DataState::Source& s) {
+  return "%" + s.argument + ": " + std::to_string(s.samples) +
+         (s.window ? " windows of " + std::to_string(s.window) + ", stride " + std::to_string(s.stride) +
+                         ", offset " + std::to_string(s.offset)
+                   : " rows");
+}
+
+// One piece: the whole tensor.
+PiecedTensor wholeTensor(const std::string& name, Tensor value) {
+  PiecedTensor out{name, value.dtype(), value.shape(), {}};
+  out.pieces.push_back({std::vector<int64_t>(value.rank()), std::move(value), 0});
+  return out;
+}
+
+} // namespace
+
+Training::Training(TrainOptions o, TrainProgram program) : o_(std::move(o)), program_(std::move(program)) {}
+Training::~Training() = default;
+
+Result<std::unique_ptr<Training>> Training::open(TrainOptions o, TrainProgram program) {
+  std::unique_ptr<Training> t(new Training(std::move(o), std::move(program)));
+  DTC_TRY(t->feed_, SampleFeed::open("--data", t->o_.data, t->program_.arguments));
+  for (const SampleFeed::Argument& a : t->feed_.arguments())
+    for (const CarriedState& s : t->program_.state)
+      if (s.argument == a.index)
+        return usageError("--data binds %" + t->program_.arguments[a.index].name +
+                          ", which is carried from step to step");
+  if (!t->o_.checkpoints.empty())
+    if (Status s = t->openFolder(); !s) return s.error();
+  if (t->o_.log == "-") {
+    t->log_ = std::make_unique<MetricLog>(t->o_.print);
+  } else if (!t->o_.log.empty()) {
+    DTC_TRY(t->log_, MetricLog::open(t->o_.log, t->first_));
+  }
+  return t;
+}
+
+Status Training::openFolder() {
+  DTC_TRY(auto folder, CheckpointFolder::open(o_.checkpoints));
+  DTC_TRY(const auto found, CheckpointFolder::list(o_.checkpoints));
+  if (!found.empty() && !o_.resume)
+    return usageError(quotedPath(o_.checkpoints) + " has checkpoints, the newest of step " +
+                      std::to_string(found.back().step) + ": add --resume to go on from it, or use another folder");
+  writer_ = std::make_unique<CheckpointWriter>(std::move(folder), o_.keep);
+  return found.empty() ? Status(Ok{}) : resumeFrom(found.back().path);
+}
+
+// What a checkpoint has that this program does not take, and the other way around; "" if they fit.
+std::string Training::differences(const CheckpointManifest& m) const {
+  std::string text;
+  std::vector<const CheckpointManifest::Entry*> known;
+  for (const CarriedState& s : program_.state) {
+    const InputArgument& a = program_.arguments[s.argument];
+    const auto at = std::ranges::find(m.tensors, s.name, &CheckpointManifest::Entry::name);
+    const std::string wants = typeText(a.dtype, a.shape);
+    if (at == m.tensors.end()) {
+      text += "\n  " + s.name + ": not in the checkpoint, " + wants + " in the program";
+      continue;
+    }
+    known.push_back(&*at);
+    if (at->dtype != a.dtype || at->shape != a.shape)
+      text += "\n  " + s.name + ": " + typeText(at->dtype, at->shape) + " in the checkpoint, " + wants +
+              " in the program";
+  }
+  for (const CheckpointManifest::Entry& t : m.tensors)
+    if (std::ranges::find(known, &t) == known.end())
+      text += "\n  " + t.name + ": " + typeText(t.dtype, t.shape) + " in the checkpoint, not in the program";
+  return text;
+}
+
+static DataState dataStateOf(const SampleFeed& feed, const TrainProgram& program, int64_t position) {
+  DataState data{position, feed.seed(), feed.fileOrder(), {}};
+  for (const SampleFeed::Argument& a : feed.arguments()) {
+    const DataSpec& spec = a.data.spec();
+    data.sources.push_back(
+        {program.arguments[a.index].name, a.data.numSamples(), spec.window, spec.stride, spec.offset});
+  }
+  return data;
+}
+
+// What is different about the data; "" if nothing is.
+static std::string dataDifferences(const DataState& was, const DataState& is) {
+  std::string text;
+  if (was.sources != is.sources)
+    text += "\n  checkpoint: " + joined(was.sources, "; ", sourceText) +
+            "\n  this run:   " + joined(is.sources, "; ", sourceText);
+  if (was.seed != is.seed)
+    text += "\n  seed " + std::to_string(was.seed) + " in the checkpoint, " + std::to_string(is.seed) + " in this run";
+  if (was.fileOrder != is.fileOrder) text += "\n  one of them is in the order of the file, the other is shuffled";
+  return text;
+}
+
+Status Training::resumeFrom(const std::string& folder) {
+  DTC_TRY(const auto checkpoint, Checkpoint::open(folder));
+  const CheckpointManifest& m = checkpoint.manifest();
+  if (const std::string text = differences(m); !text.empty())
+    return inputError(quotedPath(folder) + " is a checkpoint of another program:" + text);
+  if (const std::string text = dataDifferences(m.data, dataStateOf(feed_, program_, 0)); !text.empty())
+    return inputError(quotedPath(folder) + " is a checkpoint of a run on other data:" + text);
+  if (Status s = checkpoint.verify(); !s)
+    return Error{s.error().kind, s.error().message + "; remove " + quotedPath(folder) +
+                                     " to resume from the checkpoint before it"};
+  for (const CarriedState& s : program_.state) {
+    DTC_TRY(auto value, checkpoint.read(*std::ranges::find(m.tensors, s.name, &CheckpointManifest::Entry::name)));
+    restored_.emplace_back(s.argument, std::move(value));
+  }
+  first_ = m.step;
+  firstPosition_ = m.data.position;
+  return Ok{};
+}
+
+bool Training::feeds(size_t argument) const {
+  return std::ranges::find(feed_.arguments(), argument, &SampleFeed::Argument::index) != feed_.arguments().end();
+}
+
+Status Training::bind(std::vector<TensorSource>& sources) {
+  for (auto& [argument, value] : restored_) sources[argument] = TensorSource(std::move(value));
+  restored_.clear();
+  const std::vector<int64_t> samples = feed_.samplesAt(positionAt(first_));
+  for (const SampleFeed::Argument& a : feed_.arguments()) {
+    DTC_TRY(auto batch, a.data.batch(samples));
+    sources[a.index] = TensorSource(std::move(batch));
+  }
+  return Ok{};
+}
+
+int64_t Training::positionAt(int64_t steps) const {
+  return firstPosition_ + (steps - first_) * feed_.batchSize();
+}
+
+Status Training::setData(Executable& executable, int64_t step) const {
+  if (feed_.empty()) return Ok{};
+  const std::vector<int64_t> samples = feed_.samplesAt(positionAt(step));
+  for (const SampleFeed::Argument& a : feed_.arguments()) {
+    DTC_TRY(const auto batch, a.data.batch(samples));
+    if (Status s = executable.setArgument(a.index, batch); !s) return s;
+  }
+  return Ok{};
+}
+
+CheckpointManifest Training::manifestAt(int64_t steps) const {
+  CheckpointManifest m;
+  m.step = steps;
+  m.entry = program_.entry;
+  m.command = o_.command;
+  m.data = dataStateOf(feed_, program_, positionAt(steps));
+  return m;
+}
+
+Result<std::vector<PiecedTensor>> Training::stateOf(const Executable& executable) const {
+  std::vector<PiecedTensor> state;
+  for (const CarriedState& s : program_.state) {
+    const InputArgument& a = program_.arguments[s.argument];
+    DTC_TRY(auto pieces, executable.pieces(s.result));
+    state.push_back({s.name, a.dtype, a.shape, std::move(pieces)});
+  }
+  return state;
+}
+
+static Result<NamedNumbers> scalarsOf(const Executable& executable, const TrainProgram& program) {
+  NamedNumbers scalars;
+  for (const ScalarResult& s : program.scalars) {
+    DTC_TRY(const auto t, executable.result(s.result));
+    scalars.emplace_back(s.name, t.getFloat(0));
+  }
+  return scalars;
+}
+
+Result<Training::Verdict> Training::after(Executable& executable, int64_t step, double seconds) {
+  const int64_t steps = step + 1;
+  DTC_TRY(const auto scalars, scalarsOf(executable, program_));
+  bool nan = program_.loss && std::isnan(scalars[*program_.loss].second);
+  const bool interrupted = o_.interrupted(), last = steps == o_.steps || interrupted;
+  const auto due = [&](int64_t every) { return last || (every > 0 && steps % every == 0); };
+  NamedNumbers evaluated;
+  if (!nan && o_.evaluate && due(o_.evalEvery)) {
+    if (o_.progress) o_.progress("evaluating after step " + std::to_string(steps));
+    DTC_TRY(evaluated, o_.evaluate(executable));
+  }
+  if (Status s = logStep(executable, steps, seconds, scalars, evaluated); !s) return s.error();
+  showProgress(executable, steps, seconds, scalars);
+  if (writer_)
+    if (Status s = writer_->failed(); !s) return s.error();
+  if (!nan && writer_ && due(o_.checkpointEvery)) {
+    DTC_TRY(auto state, stateOf(executable));
+    nan = hasNanIn(state); // a run does not resume from a state with NaN
+    if (!nan)
+      if (Status s = writer_->submit(manifestAt(steps), std::move(state)); !s) return s.error();
+  }
+  return nan ? Verdict::NotANumber : interrupted ? Verdict::Interrupted : Verdict::Continue;
+}
+
+Status Training::finish() { return writer_ ? writer_->finish() : Status(Ok{}); }
+
+Status Training::logStep(const Executable& executable, int64_t steps, double seconds, const NamedNumbers& scalars,
+                         const NamedNumbers& evaluated) {
+  if (!log_) return Ok{};
+  std::string line = "{\"step\": " + std::to_string(steps);
+  for (const auto& [name, value] : scalars) line += ", " + jsonString(name) + ": " + jsonNumber(value);
+  for (const auto& [name, value] : evaluated) line += ", " + jsonString("eval_" + name) + ": " + jsonNumber(value);
+  const int64_t tokens = feed_.tokensOfBatch(), samples = feed_.batchSize();
+  const auto rate = [&](int64_t n) { return jsonNumber(seconds > 0 ? static_cast<double>(n) / seconds : 0); };
+  if (tokens) line += ", \"tokens_per_s\": " + rate(tokens);
+  if (!tokens && samples) line += ", \"samples_per_s\": " + rate(samples);
+  return log_->add(line + ", \"seconds\": " + jsonNumber(seconds) +
+                   ", \"peak_bytes\": " + std::to_string(executable.arenaBytes()) + "}\n");
+}
+
+// "step 12 of 2000, loss 3.41, 5.2k tokens/s, 1.5 MiB, 3 min left"
+void Training::showProgress(const Executable& executable, int64_t steps, double seconds,
+                            const NamedNumbers& scalars) {
+  if (!o_.progress) return;
+  spent_ += seconds;
+  ++timed_;
+  std::string text = "step " + std::to_string(steps) + " of " + std::to_string(o_.steps);
+  if (program_.loss)
+    text += ", " + scalars[*program_.loss].first + " " + significant(scalars[*program_.loss].second, 4);
+  const int64_t tokens = feed_.tokensOfBatch(), units = tokens ? tokens : feed_.batchSize();
+  if (units && spent_ > 0)
+    text += ", " + significant(static_cast<double>(units * timed_) / spent_, 3) +
+            (tokens ? " tokens/s" : " samples/s");
+  text += ", " + bytesText(executable.arenaBytes()) + " per device, " +
+          durationText(spent_ / static_cast<double>(timed_) * static_cast<double>(o_.steps - steps)) + " left";
+  o_.progress(text);
+}
+
+Result<int64_t> Training::rewind(std::vector<TensorSource>& sources, int64_t step) {
+  if (!writer_) return first_;
+  if (Status s = writer_->finish(); !s) return s.error();
+  DTC_TRY(const auto found, CheckpointFolder::list(o_.checkpoints));
+  for (size_t i = found.size(); i-- > 0;) {
+    if (found[i].step > step || found[i].step <= first_) continue;
+    DTC_TRY(const auto checkpoint, Checkpoint::open(found[i].path));
+    for (const CarriedState& s : program_.state) {
+      const auto& tensors = checkpoint.manifest().tensors;
+      DTC_TRY(auto value, checkpoint.read(*std::ranges::find(tensors, s.name, &CheckpointManifest::Entry::name)));
+      sources[s.argument] = TensorSource(std::move(value));
+    }
+    return found[i].step;
+  }
+  return first_;
+}
+
+Result<bool> Training::hasNan(const Executable& executable) const {
+  DTC_TRY(const auto scalars, scalarsOf(executable, program_));
+  if (program_.loss && std::isnan(scalars[*program_.loss].second)) return true;
+  DTC_TRY(const auto state, stateOf(executable));
+  return hasNanIn(state);
+}
+
+Result<std::string> Training::keepState(int64_t steps, const std::vector<TensorSource>& sources) {
+  if (!writer_) return std::string();
+  DTC_TRY(const auto found, CheckpointFolder::list(o_.checkpoints));
+  const std::string path = writer_->folder().pathOf(steps);
+  if (std::ranges::find(found, steps, &CheckpointFolder::Found::step) != found.end()) return path;
+  std::vector<PiecedTensor> state;
+  for (const CarriedState& s : program_.state) {
+    DTC_TRY(auto value, sources[s.argument].tensor());
+    state.push_back(wholeTensor(s.name, std::move(value)));
+  }
+  if (Status s = writer_->submit(manifestAt(steps), std::move(state)); !s) return s.error();
+  if (Status s = writer_->finish(); !s) return s.error();
+  return path;
+}
+
+} // namespace dtc
