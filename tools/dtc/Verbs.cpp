@@ -23,6 +23,7 @@ namespace dtc {
 Verb auditVerb();
 Verb cacheVerb();
 Verb checkVerb();
+Verb checkpointVerb();
 Verb compileVerb();
 Verb completionVerb();
 Verb devicesVerb();
@@ -37,7 +38,7 @@ Verb viewVerb();
 const std::vector<Verb>& verbTable() {
   static const std::vector<Verb> table = {
       optVerb(),    compileVerb(), runVerb(),   explainVerb(), viewVerb(),  checkVerb(),      modelVerb(),
-      importVerb(), exportVerb(),  auditVerb(), devicesVerb(), cacheVerb(), completionVerb(),
+      importVerb(), exportVerb(),  auditVerb(), devicesVerb(), cacheVerb(), checkpointVerb(), completionVerb(),
   };
   return table;
 }
@@ -49,7 +50,7 @@ std::string overview() {
                      "usage: dtc VERB [options] [FILE]\n\nverbs:\n";
   for (const Verb& v : verbTable()) {
     std::string name = v.name;
-    text += "  " + name + std::string(name.size() < 10 ? 10 - name.size() : 1, ' ') + v.summary + "\n";
+    text += "  " + name + std::string(name.size() < 12 ? 12 - name.size() : 1, ' ') + v.summary + "\n";
   }
   return text +
          "\nflags:\n"
