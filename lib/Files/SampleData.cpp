@@ -82,6 +82,11 @@ Result<TensorSource> openNpyOf(InputFile file, const DataSpec& spec, const Input
   return openNpy(std::move(file), widens ? header.dtype : arg.dtype);
 }
 
+std::string windowHint(const DataSpec& spec, const InputArgument& arg) {
+  if (spec.window || arg.shape.size() != 2) return "";
+  return "; to take windows of a list, add :window=" + std::to_string(arg.shape[1]);
+}
+
 // All of a raw file, as rows of the argument or as elements.
 Result<TensorSource> openRawOf(InputFile file, const DataSpec& spec, const InputArgument& arg) {
   const DType dtype = spec.dtype.value_or(arg.dtype);
@@ -100,7 +105,7 @@ Result<TensorSource> openRawOf(InputFile file, const DataSpec& spec, const Input
                       " bytes, which is not a multiple of the " + std::to_string(*unit) +
                       (spec.window ? " bytes of an element, " : " bytes of a row, ") +
                       typeText(dtype, {shape.begin() + 1, shape.end()}) +
-                      ": it is truncated, or has another dtype");
+                      ": it is truncated, or has another dtype" + windowHint(spec, arg));
   shape[0] = file.size() / *unit;
   return openRaw(std::move(file), dtype, shape);
 }
@@ -161,9 +166,7 @@ Status SampleData::countRows(const InputArgument& arg) {
   if (held.size() != shape_.size() || !std::equal(held.begin() + 1, held.end(), shape_.begin() + 1))
     return inputError(quotedPath(spec_.path) + " has " + typeText(source_.dtype(), held) +
                       ", whose rows are not those of %" + arg.name + ", " + typeText(arg.dtype, arg.shape) +
-                      (held.size() == 1 && shape_.size() == 2 ? "; to take windows of it, add :window=" +
-                                                                    std::to_string(shape_[1])
-                                                              : ""));
+                      (held.size() == 1 ? windowHint(spec_, arg) : ""));
   numSamples_ = held[0];
   for (size_t d = 1; d < held.size(); ++d) sampleElements_ *= held[d]; // checked when the file was opened
   step_ = sampleElements_;
