@@ -41,7 +41,8 @@ Status flushFolder(const std::string& path) {
   if (fd < 0) return cannotWrite(path);
   const int failed = fsync(fd) == 0 ? 0 : errno;
   close(fd);
-  if (failed && failed != EINVAL) return cannotWrite(path, failed); // EINVAL: this file system has no such flush
+  if (failed && failed != EINVAL)
+    return cannotWrite(path, failed); // EINVAL: this file system has no such flush
   return Ok{};
 }
 
@@ -88,21 +89,23 @@ NamedTensors storable(const NamedTensors& in, std::vector<Tensor>& parts) {
   return out;
 }
 
-Status writeParts(const std::string& folder, CheckpointManifest& manifest, const std::vector<PiecedTensor>& tensors) {
+Status writeParts(const std::string& folder, CheckpointManifest& manifest,
+                  const std::vector<PiecedTensor>& tensors) {
   std::map<int64_t, size_t> number; // of the file of a device
   for (const auto& [device, named] : byDevice(tensors)) {
     std::vector<Tensor> parts;
     const NamedTensors stored = storable(named, parts);
     std::string digits = std::to_string(device);
     if (digits.size() < 5) digits.insert(0, 5 - digits.size(), '0');
-    DTC_TRY(auto file, writeFlushed(folder, "piece-" + digits + ".safetensors",
+    DTC_TRY(auto file, writeFlushed(folder, "shard-" + digits + ".safetensors",
                                     [&](const ByteSink& sink) { return writeSafetensors(stored, sink); }));
     number[device] = manifest.files.size();
     manifest.files.push_back(std::move(file));
   }
   for (const PiecedTensor& t : tensors) {
     CheckpointManifest::Entry entry{t.name, t.dtype, t.shape, {}};
-    for (const TensorPiece& p : t.pieces) entry.pieces.push_back({number[p.device], p.offset, p.value.shape()});
+    for (const TensorPiece& p : t.pieces)
+      entry.pieces.push_back({number[p.device], p.offset, p.value.shape()});
     manifest.tensors.push_back(std::move(entry));
   }
   const std::string json = manifestJson(manifest);
@@ -155,11 +158,13 @@ Result<std::unique_ptr<CheckpointFolder>> CheckpointFolder::open(const std::stri
     const int failed = errno;
     close(fd);
     if (failed == EWOULDBLOCK)
-      return usageError("another run writes its checkpoints to " + quotedPath(folder) + ": use another folder");
+      return usageError("another run writes its checkpoints to " + quotedPath(folder) +
+                        ": use another folder");
     return cannotWrite(lock, failed);
   }
   std::vector<fs::path> stale;
-  for (fs::directory_iterator at(folder, error); !error && at != fs::directory_iterator(); at.increment(error)) {
+  for (fs::directory_iterator at(folder, error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (name.starts_with(std::string(kWriting) + kStep) || name.starts_with(std::string(kRemoving) + kStep))
       stale.push_back(at->path());
@@ -196,7 +201,8 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   Checkpoint c;
   c.folder_ = folder;
   DTC_TRY(const auto file, InputFile::openBeneath(folder, kCheckpointManifest));
-  if (file.size() > kMaxCheckpointManifest) return inputError(quotedPath(file.path()) + " has more than 100000000 bytes");
+  if (file.size() > kMaxCheckpointManifest)
+    return inputError(quotedPath(file.path()) + " has more than 100000000 bytes");
   DTC_TRY(const auto text, file.text(0, file.size()));
   auto manifest = parseCheckpointManifest(text);
   if (!manifest)

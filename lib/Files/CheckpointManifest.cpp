@@ -19,7 +19,7 @@ std::string listText(const std::vector<int64_t>& numbers) { return "[" + joined(
 
 std::string tensorJson(const CheckpointManifest::Entry& t) {
   return "{\"name\": " + jsonString(t.name) + ", \"dtype\": " + jsonString(dtypeName(t.dtype)) +
-         ", \"shape\": " + listText(t.shape) + ", \"pieces\": [" +
+         ", \"shape\": " + listText(t.shape) + ", \"shards\": [" +
          joined(t.pieces, ", ",
                 [](const CheckpointManifest::Piece& p) {
                   return "{\"file\": " + std::to_string(p.file) + ", \"offset\": " + listText(p.offset) +
@@ -64,7 +64,8 @@ public:
   }
   std::vector<int64_t> sizes(const json& object, const char* name) {
     const json& v = list(object, name);
-    if (v.size() > kMaxCheckpointRank || !std::ranges::all_of(v, natural)) return refuse(name), std::vector<int64_t>();
+    if (v.size() > kMaxCheckpointRank || !std::ranges::all_of(v, natural))
+      return refuse(name), std::vector<int64_t>();
     return v.get<std::vector<int64_t>>();
   }
   void refuse(const std::string& what) {
@@ -85,8 +86,9 @@ DataState dataOf(Fields& fields, const json& object) {
   data.fileOrder = order == "file";
   if (order != "file" && order != "shuffled") fields.refuse("order");
   for (const json& s : fields.list(object, "sources"))
-    data.sources.push_back({fields.text(s, "argument"), fields.number(s, "samples"), fields.number(s, "window"),
-                            fields.number(s, "stride"), fields.number(s, "offset")});
+    data.sources.push_back({fields.text(s, "argument"), fields.number(s, "samples"),
+                            fields.number(s, "window"), fields.number(s, "stride"),
+                            fields.number(s, "offset")});
   return data;
 }
 
@@ -94,7 +96,7 @@ CheckpointManifest::File fileOf(Fields& fields, const json& object) {
   CheckpointManifest::File file{fields.text(object, "name"), fields.number(object, "bytes"),
                                 fields.text(object, "sha256")};
   // A plain name: never a path.
-  if (!file.name.starts_with("piece-") || !file.name.ends_with(".safetensors") ||
+  if (!file.name.starts_with("shard-") || !file.name.ends_with(".safetensors") ||
       file.name.find('/') != file.name.npos)
     fields.refuse("name");
   return file;
@@ -106,12 +108,12 @@ CheckpointManifest::Entry tensorOf(Fields& fields, const json& object, size_t fi
   const auto dtype = parseDType(fields.text(object, "dtype"));
   dtype ? void(t.dtype = *dtype) : fields.refuse("dtype");
   t.shape = fields.sizes(object, "shape");
-  const json& pieces = fields.list(object, "pieces");
-  if (pieces.size() > kMaxCheckpointPieces) fields.refuse("pieces");
+  const json& pieces = fields.list(object, "shards");
+  if (pieces.size() > kMaxCheckpointPieces) fields.refuse("shards");
   for (const json& p : pieces) {
     if (!fields.problem.empty()) break;
-    t.pieces.push_back({static_cast<size_t>(fields.number(p, "file")), fields.sizes(p, "offset"),
-                        fields.sizes(p, "shape")});
+    t.pieces.push_back(
+        {static_cast<size_t>(fields.number(p, "file")), fields.sizes(p, "offset"), fields.sizes(p, "shape")});
     if (t.pieces.back().file >= files) fields.refuse("file");
   }
   return t;
@@ -157,13 +159,14 @@ int64_t CheckpointManifest::bytes() const {
 }
 
 std::string manifestJson(const CheckpointManifest& m) {
-  return "{\"format\": " + std::to_string(kCheckpointFormat) + ", \"dtc\": \"" DTC_VERSION "\",\n\"step\": " +
-         std::to_string(m.step) + ", \"entry\": " + jsonString(m.entry) + ",\n\"command\": [" +
+  return "{\"format\": " + std::to_string(kCheckpointFormat) +
+         ", \"dtc\": \"" DTC_VERSION "\",\n\"step\": " + std::to_string(m.step) +
+         ", \"entry\": " + jsonString(m.entry) + ",\n\"command\": [" +
          joined(m.command, ", ", [](const std::string& word) { return jsonString(word); }) +
          "],\n\"data\": {\"position\": " + std::to_string(m.data.position) +
          ", \"seed\": " + std::to_string(m.data.seed) + ", \"order\": \"" +
-         (m.data.fileOrder ? "file" : "shuffled") + "\", \"sources\": [" + joined(m.data.sources, ", ", sourceJson) +
-         "]},\n\"files\": [\n  " +
+         (m.data.fileOrder ? "file" : "shuffled") + "\", \"sources\": [" +
+         joined(m.data.sources, ", ", sourceJson) + "]},\n\"files\": [\n  " +
          joined(m.files, ",\n  ",
                 [](const CheckpointManifest::File& f) {
                   return "{\"name\": " + jsonString(f.name) + ", \"bytes\": " + std::to_string(f.bytes) +
@@ -195,7 +198,7 @@ Result<CheckpointManifest> parseCheckpointManifest(std::string_view text) {
     if (!fields.problem.empty()) return inputError(fields.problem + ", in tensor " + jsonString(name));
     if (!names.insert(name).second) return inputError("it has two tensors " + jsonString(name));
     if (!tiles(m.tensors.back()))
-      return inputError("the pieces of " + jsonString(name) + " do not tile " +
+      return inputError("the shards of " + jsonString(name) + " do not tile " +
                         typeText(m.tensors.back().dtype, m.tensors.back().shape));
   }
   if (!fields.problem.empty()) return inputError(fields.problem);

@@ -133,8 +133,9 @@ Status writeSafetensors(const NamedTensors& tensors, const ByteSink& sink) {
     const size_t begin = end;
     end += tensor->bytes().size();
     header += (header.size() > 1 ? "," : "") + jsonString(name) + R"(:{"dtype":")" +
-              std::string(safetensorsName(tensor->dtype())) + R"(","shape":[)" + joined(tensor->shape(), ",") +
-              R"(],"data_offsets":[)" + std::to_string(begin) + "," + std::to_string(end) + "]}";
+              std::string(safetensorsName(tensor->dtype())) + R"(","shape":[)" +
+              joined(tensor->shape(), ",") + R"(],"data_offsets":[)" + std::to_string(begin) + "," +
+              std::to_string(end) + "]}";
   }
   header += "}";
   header.append((8 - header.size() % 8) % 8, ' '); // the data starts at a multiple of 8

@@ -41,7 +41,8 @@ std::string setOption(DataSpec& spec, std::string_view key, std::string_view val
     return spec.dtype ? "" : "a dtype such as u8 or i32";
   }
   const bool offset = key == "offset";
-  if (!number || *number < (offset ? 0 : 1) || *number > kMaxNumber) return offset ? "an integer of at least 0" : "a positive integer";
+  if (!number || *number < (offset ? 0 : 1) || *number > kMaxNumber)
+    return offset ? "an integer of at least 0" : "a positive integer";
   (offset ? spec.offset : key == "window" ? spec.window : spec.stride) = *number;
   return "";
 }
@@ -91,8 +92,9 @@ std::string windowHint(const DataSpec& spec, const InputArgument& arg) {
 Result<TensorSource> openRawOf(InputFile file, const DataSpec& spec, const InputArgument& arg) {
   const DType dtype = spec.dtype.value_or(arg.dtype);
   if (dtype != arg.dtype && !holdsAll(arg.dtype, dtype))
-    return inputError("%" + arg.name + " is " + std::string(dtypeName(arg.dtype)) + ", which does not hold all " +
-                      std::string(dtypeName(dtype)) + " of " + quotedPath(file.path()));
+    return inputError("%" + arg.name + " is " + std::string(dtypeName(arg.dtype)) +
+                      ", which does not hold all " + std::string(dtypeName(dtype)) + " of " +
+                      quotedPath(file.path()));
   std::vector<int64_t> shape = {0};
   if (spec.window == 0) shape.insert(shape.end(), arg.shape.begin() + 1, arg.shape.end());
   const auto elements = elementCount(std::span(shape).subspan(1));
@@ -149,16 +151,16 @@ Status SampleData::countWindows(const InputArgument& arg) {
                       ", but windows are taken from a list of elements: expected 1 dim");
   if (arg.shape.size() != 2 || arg.shape[1] != spec_.window)
     return inputError("%" + arg.name + " is " + typeText(arg.dtype, arg.shape) + ", but windows of " +
-                      std::to_string(spec_.window) + " elements need [batch, " + std::to_string(spec_.window) +
-                      "]");
+                      std::to_string(spec_.window) + " elements need [batch, " +
+                      std::to_string(spec_.window) + "]");
   const int64_t left = source_.shape()[0] - spec_.offset - spec_.window;
   numSamples_ = left < 0 ? 0 : left / spec_.stride + 1;
   sampleElements_ = spec_.window;
   step_ = spec_.stride;
   if (numSamples_ >= shape_[0]) return Ok{};
   return inputError(has + std::to_string(source_.shape()[0]) + " elements, which are " +
-                    std::to_string(numSamples_) + " windows of " + std::to_string(spec_.window) + ", but a step of %" +
-                    arg.name + " takes " + std::to_string(shape_[0]));
+                    std::to_string(numSamples_) + " windows of " + std::to_string(spec_.window) +
+                    ", but a step of %" + arg.name + " takes " + std::to_string(shape_[0]));
 }
 
 Status SampleData::countRows(const InputArgument& arg) {
@@ -171,8 +173,8 @@ Status SampleData::countRows(const InputArgument& arg) {
   for (size_t d = 1; d < held.size(); ++d) sampleElements_ *= held[d]; // checked when the file was opened
   step_ = sampleElements_;
   if (numSamples_ >= shape_[0]) return Ok{};
-  return inputError(quotedPath(spec_.path) + " has " + std::to_string(numSamples_) + " rows, but a step of %" +
-                    arg.name + " takes " + std::to_string(shape_[0]));
+  return inputError(quotedPath(spec_.path) + " has " + std::to_string(numSamples_) +
+                    " rows, but a step of %" + arg.name + " takes " + std::to_string(shape_[0]));
 }
 
 Result<SampleData> SampleData::open(const DataSpec& spec, const InputArgument& arg) {
@@ -200,7 +202,8 @@ Result<Tensor> SampleData::batch(std::span<const int64_t> samples) const {
   for (size_t i = 0; i < samples.size(); ++i) {
     const int64_t from = (spec_.offset + samples[i] * step_) * width;
     const std::span<std::byte> to =
-        same ? out.bytes().subspan(i * static_cast<size_t>(bytes), static_cast<size_t>(bytes)) : sample.bytes();
+        same ? out.bytes().subspan(i * static_cast<size_t>(bytes), static_cast<size_t>(bytes))
+             : sample.bytes();
     if (Status s = source_.read(from, to); !s) return s.error();
     if (!same) convert(sample, out, static_cast<int64_t>(i) * sampleElements_);
   }
@@ -244,13 +247,15 @@ Result<SampleFeed> SampleFeed::open(std::string_view flag, std::span<const DataS
     for (const Argument& before : feed.arguments_)
       if (before.index == index)
         return usageError(std::string(flag) + " binds %" + arguments[index].name + " twice");
-    if ((seed && spec.seed && *seed != *spec.seed) || (!feed.arguments_.empty() && spec.fileOrder != feed.fileOrder_))
+    if ((seed && spec.seed && *seed != *spec.seed) ||
+        (!feed.arguments_.empty() && spec.fileOrder != feed.fileOrder_))
       return usageError(std::string(flag) +
                         ": all arguments take samples of equal number, but these differ in seed or order");
     if (spec.seed) seed = spec.seed;
     feed.fileOrder_ = spec.fileOrder;
     DTC_TRY(auto data, SampleData::open(spec, arguments[index]));
-    feed.numSamples_ = feed.arguments_.empty() ? data.numSamples() : std::min(feed.numSamples_, data.numSamples());
+    feed.numSamples_ =
+        feed.arguments_.empty() ? data.numSamples() : std::min(feed.numSamples_, data.numSamples());
     feed.arguments_.push_back({index, std::move(data)});
   }
   feed.seed_ = seed.value_or(0);

@@ -38,8 +38,9 @@ Result<std::unique_ptr<Evaluation>> Evaluation::open(Module m, FuncId step, std:
   return e;
 }
 
-Status Evaluation::load(std::unique_ptr<Backend> backend, ThreadPool& pool, const Executable::Options& options,
-                        const TrainProgram& trained, const std::vector<TensorSource>& sources, Diagnostics& diags) {
+Status Evaluation::load(std::unique_ptr<Backend> backend, ThreadPool& pool,
+                        const Executable::Options& options, const TrainProgram& trained,
+                        const std::vector<TensorSource>& sources, Diagnostics& diags) {
   if (Status s = session_.lower(Stage::Placed, diags); !s) return s;
   backend_ = std::move(backend);
   DTC_TRY(executable_, session_.load(*backend_, pool, options));

@@ -23,7 +23,8 @@ static std::string linesUntil(const std::string& text, int64_t steps) {
     begin = end + 1;
     const auto object = nlohmann::json::parse(line, nullptr, false);
     const auto step = object.is_object() ? object.find("step") : object.end();
-    if (!object.is_object() || step == object.end() || !step->is_number_integer() || *step <= steps) kept += line;
+    if (!object.is_object() || step == object.end() || !step->is_number_integer() || *step <= steps)
+      kept += line;
   }
   return kept;
 }

@@ -82,7 +82,8 @@ Status Training::openFolder() {
   DTC_TRY(const auto found, CheckpointFolder::list(o_.checkpoints));
   if (!found.empty() && !o_.resume)
     return usageError(quotedPath(o_.checkpoints) + " has checkpoints, the newest of step " +
-                      std::to_string(found.back().step) + ": add --resume to go on from it, or use another folder");
+                      std::to_string(found.back().step) +
+                      ": add --resume to go on from it, or use another folder");
   writer_ = std::make_unique<CheckpointWriter>(std::move(folder), o_.keep);
   return found.empty() ? Status(Ok{}) : resumeFrom(found.back().path);
 }
@@ -127,8 +128,10 @@ static std::string dataDifferences(const DataState& was, const DataState& is) {
     text += "\n  checkpoint: " + joined(was.sources, "; ", sourceText) +
             "\n  this run:   " + joined(is.sources, "; ", sourceText);
   if (was.seed != is.seed)
-    text += "\n  seed " + std::to_string(was.seed) + " in the checkpoint, " + std::to_string(is.seed) + " in this run";
-  if (was.fileOrder != is.fileOrder) text += "\n  one of them is in the order of the file, the other is shuffled";
+    text += "\n  seed " + std::to_string(was.seed) + " in the checkpoint, " + std::to_string(is.seed) +
+            " in this run";
+  if (was.fileOrder != is.fileOrder)
+    text += "\n  one of them is in the order of the file, the other is shuffled";
   return text;
 }
 
@@ -143,7 +146,8 @@ Status Training::resumeFrom(const std::string& folder) {
     return Error{s.error().kind, s.error().message + "; remove " + quotedPath(folder) +
                                      " to resume from the checkpoint before it"};
   for (const CarriedState& s : program_.state) {
-    DTC_TRY(auto value, checkpoint.read(*std::ranges::find(m.tensors, s.name, &CheckpointManifest::Entry::name)));
+    DTC_TRY(auto value,
+            checkpoint.read(*std::ranges::find(m.tensors, s.name, &CheckpointManifest::Entry::name)));
     restored_.emplace_back(s.argument, std::move(value));
   }
   first_ = m.step;
@@ -152,7 +156,8 @@ Status Training::resumeFrom(const std::string& folder) {
 }
 
 bool Training::feeds(size_t argument) const {
-  return std::ranges::find(feed_.arguments(), argument, &SampleFeed::Argument::index) != feed_.arguments().end();
+  return std::ranges::find(feed_.arguments(), argument, &SampleFeed::Argument::index) !=
+         feed_.arguments().end();
 }
 
 Status Training::bind(std::vector<TensorSource>& sources) {
@@ -234,12 +239,13 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
 
 Status Training::finish() { return writer_ ? writer_->finish() : Status(Ok{}); }
 
-Status Training::logStep(const Executable& executable, int64_t steps, double seconds, const NamedNumbers& scalars,
-                         const NamedNumbers& evaluated) {
+Status Training::logStep(const Executable& executable, int64_t steps, double seconds,
+                         const NamedNumbers& scalars, const NamedNumbers& evaluated) {
   if (!log_) return Ok{};
   std::string line = "{\"step\": " + std::to_string(steps);
   for (const auto& [name, value] : scalars) line += ", " + jsonString(name) + ": " + jsonNumber(value);
-  for (const auto& [name, value] : evaluated) line += ", " + jsonString("eval_" + name) + ": " + jsonNumber(value);
+  for (const auto& [name, value] : evaluated)
+    line += ", " + jsonString("eval_" + name) + ": " + jsonNumber(value);
   const int64_t tokens = feed_.tokensOfBatch(), samples = feed_.batchSize();
   const auto rate = [&](int64_t n) { return jsonNumber(seconds > 0 ? static_cast<double>(n) / seconds : 0); };
   if (tokens) line += ", \"tokens_per_s\": " + rate(tokens);
@@ -262,7 +268,8 @@ void Training::showProgress(const Executable& executable, int64_t steps, double 
     text += ", " + significant(static_cast<double>(units * timed_) / spent_, 3) +
             (tokens ? " tokens/s" : " samples/s");
   text += ", " + bytesText(executable.arenaBytes()) + " per device, " +
-          durationText(spent_ / static_cast<double>(timed_) * static_cast<double>(o_.steps - steps)) + " left";
+          durationText(spent_ / static_cast<double>(timed_) * static_cast<double>(o_.steps - steps)) +
+          " left";
   o_.progress(text);
 }
 
@@ -275,7 +282,8 @@ Result<int64_t> Training::rewind(std::vector<TensorSource>& sources, int64_t ste
     DTC_TRY(const auto checkpoint, Checkpoint::open(found[i].path));
     for (const CarriedState& s : program_.state) {
       const auto& tensors = checkpoint.manifest().tensors;
-      DTC_TRY(auto value, checkpoint.read(*std::ranges::find(tensors, s.name, &CheckpointManifest::Entry::name)));
+      DTC_TRY(auto value,
+              checkpoint.read(*std::ranges::find(tensors, s.name, &CheckpointManifest::Entry::name)));
       sources[s.argument] = TensorSource(std::move(value));
     }
     return found[i].step;

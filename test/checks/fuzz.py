@@ -86,6 +86,16 @@ def safetensors(_):
     yield json.dumps({"metadata": {"total_size": 8}, "weight_map": {"x": "a.safetensors"}}).encode()
 
 
+def checkpoints(_):
+    data = {"position": 8, "seed": 3, "order": "shuffled",
+            "sources": [{"argument": "x", "samples": 9, "window": 4, "stride": 4, "offset": 0}]}
+    piece = {"file": 0, "offset": [0, 0], "shape": [2, 2]}
+    for tensors in ([], [{"name": "w", "dtype": "f32", "shape": [2, 2], "shards": [piece]}],
+                    [{"name": "w", "dtype": "c64", "shape": [2, 4], "shards": [piece, {**piece, "offset": [0, 2]}]}]):
+        yield json.dumps({"format": 1, "step": 2, "entry": "main", "command": ["dtc"], "data": data, "tensors": tensors,
+                          "files": [{"name": "shard-0.safetensors", "bytes": 9, "sha256": "00"}]}).encode()
+
+
 def packages(_):
     manifest = {"format": 1, "dtc": "0.1.0", "target": "cpu", "cpu": "avx2", "optLevel": 1, "entry": "main"}
     for kernels in (0, 2):
@@ -126,9 +136,9 @@ def models(context):
 
 
 # By parser: its initial corpus, and the maximum input length.
-CORPORA = {"hlo": (audits, 4096), "ir": (modules, 4096), "mlir": (imports, 4096), "vhlo": (artifacts, 2048), "npy": (npys, 1024), "npz": (npzs, 2048), "package": (packages, 2048), "onnx": (models, 4096), "proto": (protos, 256), "safetensors": (safetensors, 1024),
+CORPORA = {"checkpoint": (checkpoints, 2048), "hlo": (audits, 4096), "ir": (modules, 4096), "mlir": (imports, 4096), "vhlo": (artifacts, 2048), "npy": (npys, 1024), "npz": (npzs, 2048), "package": (packages, 2048), "onnx": (models, 4096), "proto": (protos, 256), "safetensors": (safetensors, 1024),
            "pt2": (pt2s, 16384),
-           "inputs": (lambda context: words(context, "--input"), 256),
+           "inputs": (lambda context: words(context, "--input") + words(context, "--data"), 256),
            "pipeline": (lambda context: words(context, "-p"), 256)}
 
 

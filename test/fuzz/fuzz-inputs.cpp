@@ -1,12 +1,14 @@
-// The argument of --input: no text may crash its reader, and a pattern must not take longer than its length asks for.
+// The arguments of --input and --data: no text may crash its reader, and a pattern must not take longer than its length asks for.
 
-#include "dtc/Files/Inputs.h"
+#include "dtc/Files/SampleData.h"
 
 #include <cstdint>
 #include <cstdlib>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (const auto spec = dtc::parseDataSpec("--data", text); !spec && spec.error().message.empty())
+    std::abort();
   auto binding = dtc::parseInputBinding(text);
   if (!binding) {
     if (binding.error().message.empty()) std::abort(); // rejected without a word

@@ -1,6 +1,6 @@
 // dtc checkpoint: lists, compares and converts the checkpoints of training runs.
-#include "Verbs.h"
 #include "dtc/Files/Checkpoint.h"
+#include "Verbs.h"
 #include "dtc/Support/Json.h"
 #include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
@@ -28,7 +28,8 @@ Result<std::vector<CheckpointFolder::Found>> checkpointsIn(const std::string& fo
     DTC_TRY(const auto one, Checkpoint::open(folder));
     return std::vector<CheckpointFolder::Found>{{one.manifest().step, folder}};
   }
-  if (!std::filesystem::is_directory(folder, ignored)) return inputError(quotedPath(folder) + " is not a folder");
+  if (!std::filesystem::is_directory(folder, ignored))
+    return inputError(quotedPath(folder) + " is not a folder");
   return CheckpointFolder::list(folder);
 }
 
@@ -38,7 +39,8 @@ Result<Checkpoint> chosen(const std::string& folder, int64_t step) {
   if (found.empty()) return inputError(quotedPath(folder) + " has no checkpoint");
   const auto at = step < 0 ? found.end() - 1 : std::ranges::find(found, step, &CheckpointFolder::Found::step);
   if (at == found.end())
-    return inputError(quotedPath(folder) + " has no checkpoint of step " + std::to_string(step) + "; it has those of " +
+    return inputError(quotedPath(folder) + " has no checkpoint of step " + std::to_string(step) +
+                      "; it has those of " +
                       joined(found, ", ", [](const auto& f) { return std::to_string(f.step); }));
   DTC_TRY(auto checkpoint, Checkpoint::open(at->path));
   if (Status s = checkpoint.verify(); !s) return s.error();
@@ -57,8 +59,8 @@ Result<int> list(Environment& env, const CheckpointOptions& o) {
     const int64_t bytes = checkpoint ? checkpoint->manifest().bytes() : 0;
     const std::string why = s ? "" : s.error().message;
     text += "step " + std::to_string(f.step) + ": " + std::to_string(tensors) +
-            (tensors == 1 ? " tensor, " : " tensors, ") + bytesText(bytes) + (s ? ", sound" : ", not sound: " + why) +
-            "\n";
+            (tensors == 1 ? " tensor, " : " tensors, ") + bytesText(bytes) +
+            (s ? ", sound" : ", not sound: " + why) + "\n";
     items += (items.empty() ? "\n  " : ",\n  ") + std::string("{\"step\": ") + std::to_string(f.step) +
              ", \"path\": " + jsonString(f.path) + ", \"tensors\": " + std::to_string(tensors) +
              ", \"bytes\": " + std::to_string(bytes) + ", \"sound\": " + (s ? "true" : "false") +
@@ -104,7 +106,8 @@ Result<std::vector<TensorDifference>> differencesOf(const Checkpoint& a, const C
       DTC_TRY(const auto y, b.read(*at));
       if (x == y) continue;
       const double largest = largestDifference(x, y);
-      out.push_back({t.name, "max abs difference " + (std::isnan(largest) ? "nan" : significant(largest)), largest, true});
+      out.push_back({t.name, "max abs difference " + (std::isnan(largest) ? "nan" : significant(largest)),
+                     largest, true});
     }
   }
   for (const CheckpointManifest::Entry& t : others)
@@ -122,13 +125,15 @@ Result<int> diff(Environment& env, const CheckpointOptions& o) {
   const bool sameRun = first.step == second.step && first.data.position == second.data.position;
   const size_t count = first.tensors.size();
   if (o.json) {
-    env.out("{\"steps\": [" + std::to_string(first.step) + ", " + std::to_string(second.step) + "], \"positions\": [" +
-            std::to_string(first.data.position) + ", " + std::to_string(second.data.position) +
-            "], \"tensors\": " + std::to_string(count) + ", \"differ\": [" +
+    env.out("{\"steps\": [" + std::to_string(first.step) + ", " + std::to_string(second.step) +
+            "], \"positions\": [" + std::to_string(first.data.position) + ", " +
+            std::to_string(second.data.position) + "], \"tensors\": " + std::to_string(count) +
+            ", \"differ\": [" +
             joined(differences, ", ",
                    [](const TensorDifference& d) {
-                     return "{\"name\": " + jsonString(d.name) + ", \"max_abs\": " +
-                            (d.typed ? jsonNumber(d.largest) : "null") + ", \"what\": " + jsonString(d.text) + "}";
+                     return "{\"name\": " + jsonString(d.name) +
+                            ", \"max_abs\": " + (d.typed ? jsonNumber(d.largest) : "null") +
+                            ", \"what\": " + jsonString(d.text) + "}";
                    }) +
             "]}\n");
   } else {
@@ -154,7 +159,8 @@ Result<int> convert(Environment& env, const CheckpointOptions& o) {
     tensors.push_back(std::move(value));
   }
   NamedTensors named;
-  for (size_t i = 0; i < tensors.size(); ++i) named.emplace_back(checkpoint.manifest().tensors[i].name, &tensors[i]);
+  for (size_t i = 0; i < tensors.size(); ++i)
+    named.emplace_back(checkpoint.manifest().tensors[i].name, &tensors[i]);
   if (Status s = writeTensorArchive(o.out, named); !s) return s.error();
   env.err("note: wrote " + std::to_string(named.size()) + " tensors of step " +
           std::to_string(checkpoint.manifest().step) + " to " + quotedPath(o.out) + "\n");
@@ -175,9 +181,11 @@ Result<int> runCheckpoint(Environment& env, const CheckpointOptions& o) {
                                        : unknownWord("action", o.action, {"ls", "diff", "convert"}));
   if (o.folders.size() != at->folders)
     return usageError("`dtc checkpoint " + o.action + "` takes " +
-                      (at->folders == 1 ? "one folder" : "two folders") + ", got " + std::to_string(o.folders.size()));
+                      (at->folders == 1 ? "one folder" : "two folders") + ", got " +
+                      std::to_string(o.folders.size()));
   if (!o.out.empty() && o.action != "convert") return usageError("-o is a flag of `dtc checkpoint convert`");
-  if (o.step >= 0 && o.action == "ls") return usageError("--step is a flag of `dtc checkpoint convert` and `diff`");
+  if (o.step >= 0 && o.action == "ls")
+    return usageError("--step is a flag of `dtc checkpoint convert` and `diff`");
   return at->run(env, o);
 }
 
@@ -188,10 +196,11 @@ Verb checkpointVerb() {
   v.name = "checkpoint";
   v.usage = "ls|diff|convert DIR [DIR] [flags]";
   v.summary = "list, compare or convert checkpoints";
-  v.examples = "  dtc checkpoint ls DIR                            (steps, tensors, bytes; whether they are sound)\n"
-               "  dtc checkpoint diff A B                          (the newest of two folders)\n"
-               "  dtc checkpoint diff DIR/step-00000100 DIR/step-00000200\n"
-               "  dtc checkpoint convert DIR -o model.safetensors  (also .npz)";
+  v.examples =
+      "  dtc checkpoint ls DIR                            (steps, tensors, bytes; whether they are sound)\n"
+      "  dtc checkpoint diff A B                          (the newest of two folders)\n"
+      "  dtc checkpoint diff DIR/step-00000100 DIR/step-00000200\n"
+      "  dtc checkpoint convert DIR -o model.safetensors  (also .npz)";
   v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
     auto o = std::make_shared<CheckpointOptions>();
     app.add_option("ACTION", o->action, "ls: list and verify; diff: compare two; convert: write one file")

@@ -90,11 +90,11 @@ private:
   Session session_;
   Module& scheduled_; // session_.module()
   std::optional<Module> reference_, propagated_;
-  bool diagnosed_ = false;            // diagnostics have been printed
-  std::vector<TensorSource> sources_; // by argument
+  bool diagnosed_ = false;             // diagnostics have been printed
+  std::vector<TensorSource> sources_;  // by argument
   std::unique_ptr<Training> training_; // null: no flag of training runs is given
-  bool complete_ = false;             // all steps have been taken by an earlier run
-  std::vector<Tensor> inputs_;        // the sources in memory, if the reference needs them
+  bool complete_ = false;              // all steps have been taken by an earlier run
+  std::vector<Tensor> inputs_;         // the sources in memory, if the reference needs them
   RunResults results_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executable> executable_;
@@ -325,7 +325,8 @@ Status Execution::runTraining() {
   if (evaluation_) {
     Diagnostics diags;
     DTC_TRY(auto backend, makeBackend());
-    Status s = evaluation_->load(std::move(backend), machine_.pool, loadOptions(), training_->program(), sources_, diags);
+    Status s = evaluation_->load(std::move(backend), machine_.pool, loadOptions(), training_->program(),
+                                 sources_, diags);
     diagnosed_ = env_.report(diags, scheduled_.source) != 0;
     if (!s) return s;
   }
@@ -343,7 +344,8 @@ Status Execution::runTraining() {
     if (verdict == Training::Verdict::NotANumber) return explainNan(i);
     if (verdict == Training::Verdict::Continue) continue;
     if (Status s = training_->finish(); !s) return s;
-    env_.err("note: stopped by a signal after step " + std::to_string(i + 1) + ", with a checkpoint: --resume goes on from it\n");
+    env_.err("note: stopped by a signal after step " + std::to_string(i + 1) +
+             ", with a checkpoint: --resume goes on from it\n");
     break;
   }
   return training_->finish();
@@ -353,9 +355,9 @@ Status Execution::runTraining() {
 // them that makes a NaN, and searches that step. Always returns an error.
 Status Execution::explainNan(int64_t step) {
   const std::optional<size_t> loss = training_->program().loss;
-  const Error nan = inputError("step " + std::to_string(step + 1) + " has NaN in " +
-                               (loss ? "its loss, '" + training_->program().scalars[*loss].name + "', or in its state"
-                                     : "its state"));
+  const Error nan = inputError(
+      "step " + std::to_string(step + 1) + " has NaN in " +
+      (loss ? "its loss, '" + training_->program().scalars[*loss].name + "', or in its state" : "its state"));
   if (wantsReference()) return reportNans(), nan; // --nan has searched already
   env_.status.at("looking for the step that makes the first NaN");
   DTC_TRY(int64_t at, training_->rewind(sources_, step));
@@ -382,7 +384,8 @@ Status Execution::explainNan(int64_t step) {
   Diagnostics diags;
   (void)nans_->report(diags);
   env_.report(diags, scheduled_.source);
-  if (!kept.empty()) env_.err("note: '" + kept + "' is the state before step " + std::to_string(at + 1) + "\n");
+  if (!kept.empty())
+    env_.err("note: '" + kept + "' is the state before step " + std::to_string(at + 1) + "\n");
   env_.err("note: to take this step again: " + nanCommand(env_, at + 1, !kept.empty()) + "\n");
   return nan;
 }
@@ -547,10 +550,9 @@ Status Execution::report() {
 }
 
 int Execution::run() {
-  Status (Execution::* const stages[])() = {&Execution::loopCarries, &Execution::openTraining,
-                                            &Execution::bind,        &Execution::compile,
-                                            &Execution::checkIndices, &Execution::execute,
-                                            &Execution::collect};
+  Status (Execution::* const stages[])() = {
+      &Execution::loopCarries,  &Execution::openTraining, &Execution::bind,   &Execution::compile,
+      &Execution::checkIndices, &Execution::execute,      &Execution::collect};
   if (Status s = results_.validate(o_.prints, o_.outputs); !s) return env_.fail(s.error());
   for (auto stage : stages)
     if (Status s = (this->*stage)(); !s) {

@@ -58,14 +58,16 @@ static void addTrainOptions(CLI::App& app, TrainFlags& t) {
   const auto count = [&](const char* name, int& to, const char* doc) {
     app.add_option(name, to, doc)->type_name("N")->check(CLI::Range(1, 1000000000))->group(kTraining);
   };
-  app.add_option("--data", t.data, "each step takes samples of a file, shuffled; for text also :window=N,seed=S")
+  app.add_option("--data", t.data,
+                 "each step takes samples of a file, shuffled; for text also :window=N,seed=S")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
   app.add_option("--checkpoint", t.checkpoint, "write checkpoints to this folder")->type_name("DIR");
   count("--checkpoint-every", t.checkpointEvery, "every N steps; always after the last one");
   count("--checkpoint-keep", t.checkpointKeep, "keep the newest N checkpoints (2)");
   app.add_flag("--resume", t.resume, "go on from the newest checkpoint, if there is one");
-  app.add_option("--log", t.log, "write a line of JSON per step; - is standard output")->type_name("FILE.jsonl");
+  app.add_option("--log", t.log, "write a line of JSON per step; - is standard output")
+      ->type_name("FILE.jsonl");
   app.add_option("--eval", t.eval, "evaluate on held-back data, without updates")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false)
@@ -78,16 +80,17 @@ Verb runVerb() {
   v.name = "run";
   v.usage = "FILE --input NAME=VALUE … [flags]";
   v.summary = "compile and run a program";
-  v.examples = "  dtc run train.dt --input 'weights=randn(7,0.02)' --loop 2000 --data tokens=text.bin:window=129 "
-               "--checkpoint DIR --checkpoint-every 100 --resume --log metrics.jsonl\n"
-               "  dtc run gpt.dt --input tokens=raw:text.txt --input 'weights=randn(7,0.02)' --check\n"
-               "  dtc run mlp.dt --input '*=randn(1)' --output y=y.npy --mesh pod=dp:3,tp:5\n"
-               "  dtc opt mlp.dt -p propagate | dtc run - --input '*=randn(1)' --print y --json\n"
-               "values: FILE.npy FILE.npz FILE.safetensors raw:FILE randn(SEED[,STD]) uniform(SEED,LO,HI) "
-               "randint(SEED,LO,HI) zeros iota "
-               "const(V)\n"
-               "names may be patterns ('blocks.*'); 'weights' matches all unbound float arguments, '*' all "
-               "unbound ones";
+  v.examples =
+      "  dtc run train.dt --input 'weights=randn(7,0.02)' --loop 2000 --data tokens=text.bin:window=129 "
+      "--checkpoint DIR --checkpoint-every 100 --resume --log metrics.jsonl\n"
+      "  dtc run gpt.dt --input tokens=raw:text.txt --input 'weights=randn(7,0.02)' --check\n"
+      "  dtc run mlp.dt --input '*=randn(1)' --output y=y.npy --mesh pod=dp:3,tp:5\n"
+      "  dtc opt mlp.dt -p propagate | dtc run - --input '*=randn(1)' --print y --json\n"
+      "values: FILE.npy FILE.npz FILE.safetensors raw:FILE randn(SEED[,STD]) uniform(SEED,LO,HI) "
+      "randint(SEED,LO,HI) zeros iota "
+      "const(V)\n"
+      "names may be patterns ('blocks.*'); 'weights' matches all unbound float arguments, '*' all "
+      "unbound ones";
   v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
     auto o = std::make_shared<RunOptions>();
     addProgramOptions(app, o->program);

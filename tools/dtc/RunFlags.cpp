@@ -26,7 +26,8 @@ static Status checkTrainFlags(const RunOptions& o) {
   if (t.log == "-" && (o.json || o.trace == "-"))
     return usageError("--log - and " + std::string(o.json ? "--json" : "--trace -") +
                       " both write to standard output: choose one");
-  if (o.check && t.resume) return usageError("--check takes all steps in the reference: it excludes --resume");
+  if (o.check && t.resume)
+    return usageError("--check takes all steps in the reference: it excludes --resume");
   if (o.check && o.loop > 1 && !t.data.empty())
     return usageError("--check with --data compares one step: use --loop 1");
   return Ok{};

@@ -33,7 +33,8 @@ Result<TrainOptions> trainOptionsOf(const Environment& env, const RunOptions& o)
 Result<std::vector<DataSpec>> evalDataOf(const RunOptions& o) { return specsOf("--eval", o.train.eval); }
 
 std::string nanCommand(const Environment& env, int64_t step, bool checkpoint) {
-  constexpr std::string_view kReplaced[] = {"--loop", "--log", "--eval", "--eval-every"}; // flags with a value
+  constexpr std::string_view kReplaced[] = {"--loop", "--log", "--eval",
+                                            "--eval-every"}; // flags with a value
   constexpr std::string_view kAdded[] = {"--resume", "--nan"};
   std::string text;
   const std::vector<std::string>& words = env.commandLine;

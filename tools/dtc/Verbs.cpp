@@ -37,8 +37,9 @@ Verb viewVerb();
 
 const std::vector<Verb>& verbTable() {
   static const std::vector<Verb> table = {
-      optVerb(),    compileVerb(), runVerb(),   explainVerb(), viewVerb(),  checkVerb(),      modelVerb(),
-      importVerb(), exportVerb(),  auditVerb(), devicesVerb(), cacheVerb(), checkpointVerb(), completionVerb(),
+      optVerb(),     compileVerb(), runVerb(),        explainVerb(),    viewVerb(),
+      checkVerb(),   modelVerb(),   importVerb(),     exportVerb(),     auditVerb(),
+      devicesVerb(), cacheVerb(),   checkpointVerb(), completionVerb(),
   };
   return table;
 }

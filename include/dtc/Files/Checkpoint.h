@@ -1,6 +1,6 @@
 #pragma once
 // Checkpoints of a training run: a folder with a folder for each, `step-00000100`, in which
-//   piece-00000.safetensors   pieces of the tensors, in one file per device that holds some
+//   shard-00000.safetensors   pieces of the tensors, in one file per device that holds some
 //   checkpoint.json           the manifest: step, position in the data, each tensor with its global shape and the
 //                             offsets of its pieces, each file with its size and SHA-256
 // (docs/training.md). A checkpoint is written to a temporary folder, flushed to the disk, and renamed, so that a folder
@@ -60,7 +60,7 @@ struct CheckpointManifest {
     int64_t bytes = 0;
     std::string sha256;
   };
-  int64_t step = 0; // steps taken
+  int64_t step = 0;  // steps taken
   std::string entry; // function of the program
   std::vector<std::string> command;
   DataState data;
@@ -109,7 +109,8 @@ public:
 
   // Writes a checkpoint; `manifest` has no files and tensors yet. Then removes all but the newest `keep`. Error
   // (Machine): nothing is left behind, and the older ones are kept.
-  [[nodiscard]] Status write(CheckpointManifest manifest, const std::vector<PiecedTensor>& tensors, size_t keep) const;
+  [[nodiscard]] Status write(CheckpointManifest manifest, const std::vector<PiecedTensor>& tensors,
+                             size_t keep) const;
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string pathOf(int64_t step) const;
 

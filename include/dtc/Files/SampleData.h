@@ -17,8 +17,8 @@ struct DataSpec {
   int64_t offset = 0;         // elements before the first window
   std::optional<DType> dtype; // of the file's elements (raw files); absent: the argument's
   std::optional<uint64_t> seed;
-  bool fileOrder = false;     // not shuffled
-  std::string text;           // as written
+  bool fileOrder = false; // not shuffled
+  std::string text;       // as written
 };
 
 // `flag`: "--data" or "--eval", for messages. Errors (Usage) list the forms.
@@ -44,7 +44,7 @@ private:
   DataSpec spec_;
   TensorSource source_;
   DType dtype_ = DType::F32;
-  std::vector<int64_t> shape_; // of the argument
+  std::vector<int64_t> shape_;                             // of the argument
   int64_t numSamples_ = 0, sampleElements_ = 1, step_ = 0; // step_: elements from one sample to the next
 };
 

@@ -12,11 +12,12 @@ public:
   // results that are carried, so that nothing is updated. `data` binds arguments by name, each in the order of its
   // file. Errors (Usage): a program that is partitioned, a function without a float result of rank 0, an argument that
   // is neither data nor an argument of the step; (Input): the errors of SampleFeed::open.
-  [[nodiscard]] static Result<std::unique_ptr<Evaluation>> open(Module m, FuncId step, std::vector<DataSpec> data,
-                                                                StandardPipelineOptions options);
+  [[nodiscard]] static Result<std::unique_ptr<Evaluation>>
+  open(Module m, FuncId step, std::vector<DataSpec> data, StandardPipelineOptions options);
   // Lowers and loads it. `sources`: the values of the step's arguments that are not carried.
-  [[nodiscard]] Status load(std::unique_ptr<Backend> backend, ThreadPool& pool, const Executable::Options& options,
-                            const TrainProgram& trained, const std::vector<TensorSource>& sources, Diagnostics& diags);
+  [[nodiscard]] Status load(std::unique_ptr<Backend> backend, ThreadPool& pool,
+                            const Executable::Options& options, const TrainProgram& trained,
+                            const std::vector<TensorSource>& sources, Diagnostics& diags);
   // The mean of each scalar over all complete batches, with the state after a step of `executable`.
   [[nodiscard]] Result<NamedNumbers> run(const Executable& executable);
 

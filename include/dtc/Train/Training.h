@@ -17,12 +17,12 @@ using NamedNumbers = std::vector<std::pair<std::string, double>>;
 struct TrainOptions {
   int64_t steps = 1;
   std::vector<DataSpec> data;
-  int64_t evalEvery = 0;           // 0: after the last step only
-  std::string checkpoints;         // folder; empty: none
-  int64_t checkpointEvery = 0;     // 0: after the last step only
-  size_t keep = 2;                 // checkpoints
+  int64_t evalEvery = 0;       // 0: after the last step only
+  std::string checkpoints;     // folder; empty: none
+  int64_t checkpointEvery = 0; // 0: after the last step only
+  size_t keep = 2;             // checkpoints
   bool resume = false;
-  std::string log;                 // file, - for `print`; empty: none
+  std::string log;                  // file, - for `print`; empty: none
   std::vector<std::string> command; // recorded in checkpoints
   std::function<void(const std::string&)> print = {};
   std::function<void(std::string_view)> progress = {}; // empty: not shown

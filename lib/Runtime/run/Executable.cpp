@@ -223,7 +223,8 @@ Result<std::vector<TensorPiece>> Executable::pieces(size_t i) const {
   const FuncResult& r = x.entry().results[i];
   const Sharding* sharding = r.globalType && r.sharding ? &x.m.shardings[r.sharding] : nullptr;
   std::vector<TensorPiece> out;
-  if (sharding && (!sharding->pending.empty() || std::ranges::any_of(sharding->dims, &DimSharding::strided))) {
+  if (sharding &&
+      (!sharding->pending.empty() || std::ranges::any_of(sharding->dims, &DimSharding::strided))) {
     DTC_TRY(auto whole, result(i));
     out.push_back({std::vector<int64_t>(whole.rank()), std::move(whole), 0});
     return out;
