@@ -6,6 +6,7 @@
 #include "dtc/Support/Words.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 namespace dtc {
@@ -225,7 +226,7 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
     DTC_TRY(evaluated, o_.evaluate(executable));
   }
   if (Status s = logStep(executable, steps, seconds, scalars, evaluated); !s) return s.error();
-  showProgress(executable, steps, seconds, scalars);
+  showProgress(executable, steps, scalars);
   if (writer_)
     if (Status s = writer_->failed(); !s) return s.error();
   if (!nan && writer_ && due(o_.checkpointEvery)) {
@@ -255,21 +256,22 @@ Status Training::logStep(const Executable& executable, int64_t steps, double sec
 }
 
 // "step 12 of 2000, loss 3.41, 5.2k tokens/s, 1.5 MiB, 3 min left"
-void Training::showProgress(const Executable& executable, int64_t steps, double seconds,
-                            const NamedNumbers& scalars) {
+void Training::showProgress(const Executable& executable, int64_t steps, const NamedNumbers& scalars) {
   if (!o_.progress) return;
-  spent_ += seconds;
-  ++timed_;
+  const auto now = std::chrono::steady_clock::now();
+  if (timed_++ == 0) begin_ = now; // the first step is slower, and is not counted
+  const double spent = std::chrono::duration<double>(now - begin_).count();
   std::string text = "step " + std::to_string(steps) + " of " + std::to_string(o_.steps);
   if (program_.loss)
     text += ", " + scalars[*program_.loss].first + " " + significant(scalars[*program_.loss].second, 4);
   const int64_t tokens = feed_.tokensOfBatch(), units = tokens ? tokens : feed_.batchSize();
-  if (units && spent_ > 0)
-    text += ", " + significant(static_cast<double>(units * timed_) / spent_, 3) +
+  if (units && timed_ > 1)
+    text += ", " + significant(static_cast<double>(units * (timed_ - 1)) / spent, 3) +
             (tokens ? " tokens/s" : " samples/s");
-  text += ", " + bytesText(executable.arenaBytes()) + " per device, " +
-          durationText(spent_ / static_cast<double>(timed_) * static_cast<double>(o_.steps - steps)) +
-          " left";
+  text += ", " + bytesText(executable.arenaBytes()) + " per device";
+  if (timed_ > 1)
+    text += ", " + durationText(spent / static_cast<double>(timed_ - 1) * static_cast<double>(o_.steps - steps)) +
+            " left";
   o_.progress(text);
 }
 

@@ -6,6 +6,7 @@
 #include "dtc/Runtime/run/Executable.h"
 #include "dtc/Train/MetricLog.h"
 #include "dtc/Train/TrainProgram.h"
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -75,7 +76,7 @@ private:
   [[nodiscard]] Result<std::vector<PiecedTensor>> stateOf(const Executable&) const;
   [[nodiscard]] Status logStep(const Executable&, int64_t steps, double seconds, const NamedNumbers& scalars,
                                const NamedNumbers& evaluated);
-  void showProgress(const Executable&, int64_t steps, double seconds, const NamedNumbers& scalars);
+  void showProgress(const Executable&, int64_t steps, const NamedNumbers& scalars);
 
   TrainOptions o_;
   TrainProgram program_;
@@ -84,8 +85,8 @@ private:
   std::vector<std::pair<size_t, Tensor>> restored_; // by argument
   std::unique_ptr<MetricLog> log_;
   std::unique_ptr<CheckpointWriter> writer_;
-  double spent_ = 0;
-  int64_t timed_ = 0; // steps in `spent_`
+  std::chrono::steady_clock::time_point begin_; // of the second step that was shown
+  int64_t timed_ = 0;                           // steps that were shown
 };
 
 } // namespace dtc

@@ -1,0 +1,47 @@
+#include "RunModule.h"
+#include "GraphFiles.h"
+#include "Sizes.h"
+
+#include "dtc/Api/PackageFile.h"
+
+namespace dtc {
+
+Result<Module> withSizes(Environment& env, const RunOptions& o, const Module& m, FuncId f) {
+  DTC_TRY(auto sizes, sizesFromInputs(m, f, o.inputs));
+  DTC_TRY(auto options, parseOptionsOf(o.program));
+  if (sizes.empty()) return m;
+  options.sizes.insert(options.sizes.end(), sizes.begin(), sizes.end());
+  options.entry = m.strings[m[f].name];
+  if (const GraphFormat* format = graphFormatOf(env, o.program.file))
+    return loadGraph(env, *format, o.program.file, options);
+  return loadText(env, m.source, options);
+}
+
+Result<RunOptions> withBoundSizes(Environment& env, const RunOptions& o) {
+  RunOptions out = o;
+  const GraphFormat* format = o.inputs.empty() ? nullptr : graphFormatOf(env, o.program.file);
+  if (!format) return out;
+  DTC_TRY(auto options, parseOptionsOf(o.program));
+  DTC_TRY(const auto imported, graphProblems(env, *format, o.program.file, options));
+  const FuncId main = imported.module.findFunction("main");
+  if (imported.complete || imported.symbols.empty() || !main.valid()) return out;
+  DTC_TRY(const auto sizes, sizesFromInputs(imported.module, main, o.inputs));
+  for (const auto& [name, size] : sizes) out.program.dims.push_back(name + "=" + std::to_string(size));
+  return out;
+}
+
+Status usePackage(Environment& env, RunOptions& o) {
+  if (!env.package) return Ok{};
+  if (Status s = checkFits(*env.package, o.program.file); !s) return s;
+  const std::string& target = env.package->needs.target;
+  if (target == "cpu" && o.backend != "cpu")
+    return usageError("a package runs with --backend cpu, for which its kernels are compiled");
+  if (target != "cpu" && o.backend == "cpu")
+    return usageError("the package is compiled for " + target +
+                      ": add --backend cuda, or cuda-emu to compile its text for the emulator");
+  o.lowering.optLevel = env.package->needs.optLevel;
+  if (o.program.entry.empty()) o.program.entry = env.package->needs.entry;
+  return Ok{};
+}
+
+} // namespace dtc

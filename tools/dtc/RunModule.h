@@ -1,0 +1,14 @@
+#pragma once
+// The program of `dtc run`, with what its inputs and its package decide.
+#include "Execute.h"
+
+namespace dtc {
+
+// The module with symbolic sizes bound to those of the inputs.
+[[nodiscard]] Result<Module> withSizes(Environment&, const RunOptions&, const Module&, FuncId);
+// Sums of symbolic sizes import only if their symbols are bound: by --dim, or by the files of the inputs.
+[[nodiscard]] Result<RunOptions> withBoundSizes(Environment&, const RunOptions&);
+// A package runs as it was compiled.
+[[nodiscard]] Status usePackage(Environment&, RunOptions&);
+
+} // namespace dtc
