@@ -41,6 +41,15 @@ std::string durationText(double seconds) {
   return std::to_string(total / 3600) + " h " + std::to_string(total % 3600 / 60) + " min";
 }
 
+// "950", "5.2k", "12M"
+std::string countText(double n) {
+  for (const char* unit : {"", "k", "M", "G"}) {
+    if (n < 999.5) return significant(n, 3) + unit;
+    n /= 1000;
+  }
+  return significant(n, 3) + "T";
+}
+
 std::string sourceText(const DataState::Source& s) {
   return "%" + s.argument + ": " + std::to_string(s.samples) +
          (s.window ? " windows of " + std::to_string(s.window) + ", stride " + std::to_string(s.stride) +
@@ -255,22 +264,23 @@ Status Training::logStep(const Executable& executable, int64_t steps, double sec
                    ", \"peak_bytes\": " + std::to_string(executable.arenaBytes()) + "}\n");
 }
 
-// "step 12 of 2000, loss 3.41, 5.2k tokens/s, 1.5 MiB, 3 min left"
+// "step 12/2000, loss 3.41, 5.2k tokens/s, 1.5 MiB, 3 min left": short enough for 80 columns.
 void Training::showProgress(const Executable& executable, int64_t steps, const NamedNumbers& scalars) {
   if (!o_.progress) return;
   const auto now = std::chrono::steady_clock::now();
   if (timed_++ == 0) begin_ = now; // the first step is slower, and is not counted
   const double spent = std::chrono::duration<double>(now - begin_).count();
-  std::string text = "step " + std::to_string(steps) + " of " + std::to_string(o_.steps);
+  std::string text = "step " + std::to_string(steps) + "/" + std::to_string(o_.steps);
   if (program_.loss)
     text += ", " + scalars[*program_.loss].first + " " + significant(scalars[*program_.loss].second, 4);
   const int64_t tokens = feed_.tokensOfBatch(), units = tokens ? tokens : feed_.batchSize();
   if (units && timed_ > 1)
-    text += ", " + significant(static_cast<double>(units * (timed_ - 1)) / spent, 3) +
+    text += ", " + countText(static_cast<double>(units * (timed_ - 1)) / spent) +
             (tokens ? " tokens/s" : " samples/s");
-  text += ", " + bytesText(executable.arenaBytes()) + " per device";
+  text += ", " + bytesText(executable.arenaBytes());
   if (timed_ > 1)
-    text += ", " + durationText(spent / static_cast<double>(timed_ - 1) * static_cast<double>(o_.steps - steps)) +
+    text += ", " +
+            durationText(spent / static_cast<double>(timed_ - 1) * static_cast<double>(o_.steps - steps)) +
             " left";
   o_.progress(text);
 }

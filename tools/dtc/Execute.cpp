@@ -1,10 +1,10 @@
 #include "Execute.h"
 #include "GraphFiles.h"
 #include "Interrupt.h"
+#include "RunModule.h"
 #include "RunResults.h"
 #include "Sizes.h"
 #include "Timing.h"
-#include "RunModule.h"
 #include "TrainRun.h"
 
 #include "dtc/Api/PackageFile.h"
