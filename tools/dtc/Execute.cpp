@@ -129,7 +129,7 @@ Status Execution::loopCarries() {
   return Ok{};
 }
 
-// Opens the data, the log and the checkpoints, so that what is wrong with them is known before anything is compiled.
+// Opens the data, the log and the checkpoints: what is wrong with them is known before anything is compiled.
 Status Execution::openTraining() {
   if (o_.train == TrainFlags()) return Ok{};
   DTC_TRY(auto options, trainOptionsOf(env_, o_));
@@ -173,20 +173,6 @@ Status Execution::lower(Stage to) {
   const Status done = session_.lower(to, diags);
   diagnosed_ = env_.report(diags, scheduled_.source) != 0;
   return done;
-}
-
-static bool anyOp(const Module& m, auto&& holds) {
-  bool found = false;
-  for (FuncId f : m.order) forEachOp(m, m[f].body, [&](OpId o) { found = found || holds(o); });
-  return found;
-}
-
-static bool hasComplexNumbers(const Module& m) {
-  return anyOp(m, [&](OpId o) {
-    for (uint32_t r = 0; r < m[o].numResults; ++r)
-      if (isComplex(m.typeOf(m.result(o, r)).dtype)) return true;
-    return std::ranges::any_of(m.operands(o), [&](ValueId v) { return isComplex(m.typeOf(v).dtype); });
-  });
 }
 
 Status Execution::compile() {
@@ -352,8 +338,8 @@ Status Execution::runTraining() {
   return training_->finish();
 }
 
-// After a NaN in step `step`: takes the steps from the last checkpoint on again, keeps the state before the first of
-// them that makes a NaN, and searches that step. Always returns an error.
+// After a NaN in step `step`: takes the steps from the last checkpoint on again, keeps the state before the
+// first of them that makes a NaN, and searches that step. Always returns an error.
 Status Execution::explainNan(int64_t step) {
   const std::optional<size_t> loss = training_->program().loss;
   const Error nan = inputError(
@@ -423,15 +409,6 @@ Status Execution::collect() {
   for (const std::string& text : o_.outputs)
     if (Status s = results_.write(text); !s) return s;
   return Ok{};
-}
-
-// Whether some op gathers or scatters by indices that are data. Kernels read 0 for an index out of range; the
-// reference evaluator reports it.
-static bool usesDataIndices(const Module& m) {
-  const auto isIndex = [&](ValueId v) {
-    return m[v].kind != ValueKind::Literal && isInteger(m.typeOf(v).dtype);
-  };
-  return anyOp(m, [&](OpId o) { return m.record(o).eval && std::ranges::any_of(m.operands(o), isIndex); });
 }
 
 Status Execution::checkIndices() {

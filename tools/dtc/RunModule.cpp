@@ -4,7 +4,30 @@
 
 #include "dtc/Api/PackageFile.h"
 
+#include <algorithm>
+
 namespace dtc {
+
+static bool anyOp(const Module& m, auto&& holds) {
+  bool found = false;
+  for (FuncId f : m.order) forEachOp(m, m[f].body, [&](OpId o) { found = found || holds(o); });
+  return found;
+}
+
+bool hasComplexNumbers(const Module& m) {
+  return anyOp(m, [&](OpId o) {
+    for (uint32_t r = 0; r < m[o].numResults; ++r)
+      if (isComplex(m.typeOf(m.result(o, r)).dtype)) return true;
+    return std::ranges::any_of(m.operands(o), [&](ValueId v) { return isComplex(m.typeOf(v).dtype); });
+  });
+}
+
+bool usesDataIndices(const Module& m) {
+  const auto isIndex = [&](ValueId v) {
+    return m[v].kind != ValueKind::Literal && isInteger(m.typeOf(v).dtype);
+  };
+  return anyOp(m, [&](OpId o) { return m.record(o).eval && std::ranges::any_of(m.operands(o), isIndex); });
+}
 
 Result<Module> withSizes(Environment& env, const RunOptions& o, const Module& m, FuncId f) {
   DTC_TRY(auto sizes, sizesFromInputs(m, f, o.inputs));

@@ -11,4 +11,9 @@ namespace dtc {
 // A package runs as it was compiled.
 [[nodiscard]] Status usePackage(Environment&, RunOptions&);
 
+[[nodiscard]] bool hasComplexNumbers(const Module&);
+// Whether some op gathers or scatters by indices that are data. Kernels read 0 for an index out of range; the
+// reference evaluator reports it.
+[[nodiscard]] bool usesDataIndices(const Module&);
+
 } // namespace dtc

@@ -1,10 +1,10 @@
 #pragma once
 // Checkpoints of a training run: a folder with a folder for each, `step-00000100`, in which
 //   shard-00000.safetensors   pieces of the tensors, in one file per device that holds some
-//   checkpoint.json           the manifest: step, position in the data, each tensor with its global shape and the
-//                             offsets of its pieces, each file with its size and SHA-256
-// (docs/training.md). A checkpoint is written to a temporary folder, flushed to the disk, and renamed, so that a folder
-// of that name is complete. It does not depend on the mesh. All files are untrusted when they are read.
+//   checkpoint.json           the manifest: step, position in the data, each tensor with its global shape and
+//                             the offsets of its pieces, each file with its size and SHA-256
+// (docs/training.md). A checkpoint is written to a temporary folder, flushed to the disk, and renamed, so that a
+// folder of that name is complete. It does not depend on the mesh. All files are untrusted when they are read.
 #include "dtc/Files/TensorArchive.h"
 #include "dtc/Files/TensorFiles.h"
 #include <cstdint>
@@ -70,8 +70,8 @@ struct CheckpointManifest {
 };
 
 [[nodiscard]] std::string manifestJson(const CheckpointManifest&);
-// Errors (Input) complete "'PATH' is not a valid manifest: ": not JSON of this form, another format, names of files
-// that are paths, pieces that do not tile their tensor exactly.
+// Errors (Input) complete "'PATH' is not a valid manifest: ": not JSON of this form, another format, names of
+// files that are paths, pieces that do not tile their tensor exactly.
 [[nodiscard]] Result<CheckpointManifest> parseCheckpointManifest(std::string_view json);
 
 // A checkpoint opened for reading.
@@ -102,13 +102,13 @@ public:
   };
   // The complete ones, by step. A folder that does not exist has none. Error (Input): not a folder.
   [[nodiscard]] static Result<std::vector<Found>> list(const std::string& folder);
-  // For writing: creates the folder, locks it against other runs, and removes what a killed run left behind. Errors:
-  // (Usage) another run writes to it; (Machine) it cannot be created.
+  // For writing: creates the folder, locks it against other runs, and removes what a killed run left behind.
+  // Errors: (Usage) another run writes to it; (Machine) it cannot be created.
   [[nodiscard]] static Result<std::unique_ptr<CheckpointFolder>> open(const std::string& folder);
   ~CheckpointFolder();
 
-  // Writes a checkpoint; `manifest` has no files and tensors yet. Then removes all but the newest `keep`. Error
-  // (Machine): nothing is left behind, and the older ones are kept.
+  // Writes a checkpoint; `manifest` has no files and tensors yet. Then removes all but the newest `keep`.
+  // Error (Machine): nothing is left behind, and the older ones are kept.
   [[nodiscard]] Status write(CheckpointManifest manifest, const std::vector<PiecedTensor>& tensors,
                              size_t keep) const;
   [[nodiscard]] const std::string& path() const { return path_; }

@@ -27,8 +27,8 @@ struct DataSpec {
 // The samples of one argument.
 class SampleData {
 public:
-  // The argument is [batch, window] or [batch, row…]. Errors (Input): not a file of such samples, truncated, or with
-  // fewer samples than a batch.
+  // The argument is [batch, window] or [batch, row…]. Errors (Input): not a file of such samples,
+  // truncated, or with fewer samples than a batch.
   [[nodiscard]] static Result<SampleData> open(const DataSpec&, const InputArgument&);
 
   [[nodiscard]] const DataSpec& spec() const { return spec_; }
@@ -55,8 +55,9 @@ public:
     size_t index = 0; // of the program's argument
     SampleData data;
   };
-  // Errors (Usage): an unknown argument, one bound twice, contradictory seeds or orders; (Input): different numbers of
-  // rows, and the errors of SampleData::open. Several arguments with windows use the smallest number of windows.
+  // Errors (Usage): an unknown argument, one bound twice, contradictory seeds or orders; (Input): different
+  // numbers of rows, and the errors of SampleData::open. Several arguments with windows use the smallest
+  // number of windows.
   [[nodiscard]] static Result<SampleFeed> open(std::string_view flag, std::span<const DataSpec>,
                                                std::span<const InputArgument>);
 
@@ -78,10 +79,10 @@ private:
   bool fileOrder_ = false;
 };
 
-// The sample at `position` of a run over `numSamples` samples, each of which is taken once per epoch. The order of an
-// epoch is a permutation of its own: a Feistel network of six rounds of Philox4x32-10, whose key is the seed, over the
-// smallest square of a power of two that holds all samples; numbers beyond are permuted again. It depends on nothing
-// else, such as the mesh or the batch size.
+// The sample at `position` of a run over `numSamples` samples, each of which is taken once per epoch. The
+// order of an epoch is a permutation of its own: a Feistel network of six rounds of Philox4x32-10, whose
+// key is the seed, over the smallest square of a power of two that holds all samples; numbers beyond are
+// permuted again. It depends on nothing else, such as the mesh or the batch size.
 [[nodiscard]] int64_t shuffledSample(uint64_t seed, int64_t numSamples, int64_t position);
 
 } // namespace dtc

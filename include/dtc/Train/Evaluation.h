@@ -8,10 +8,11 @@ namespace dtc {
 
 class Evaluation : NonCopyable {
 public:
-  // `m`: the program as it was read, at the global level. Evaluates its function @eval, or else `step`, without the
-  // results that are carried, so that nothing is updated. `data` binds arguments by name, each in the order of its
-  // file. Errors (Usage): a program that is partitioned, a function without a float result of rank 0, an argument that
-  // is neither data nor an argument of the step; (Input): the errors of SampleFeed::open.
+  // `m`: the program as it was read, at the global level. Evaluates its function @eval, or else `step`,
+  // without the results that are carried, so that nothing is updated. `data` binds arguments by name, each
+  // in the order of its file. Errors (Usage): a program that is partitioned, a function without a float
+  // result of rank 0, an argument that is neither data nor an argument of the step; (Input): the errors of
+  // SampleFeed::open.
   [[nodiscard]] static Result<std::unique_ptr<Evaluation>>
   open(Module m, FuncId step, std::vector<DataSpec> data, StandardPipelineOptions options);
   // Lowers and loads it. `sources`: the values of the step's arguments that are not carried.

@@ -12,8 +12,9 @@ namespace dtc {
 
 class MetricLog : NonCopyable {
 public:
-  // A run that begins at step 0 replaces the file. One that resumes after `steps` steps keeps the lines of these, and
-  // drops later ones, of steps that are taken again, and an incomplete last one. Error (Machine): it cannot be written.
+  // A run that begins at step 0 replaces the file. One that resumes after `steps` steps keeps the lines of
+  // these, and drops later ones, of steps that are taken again, and an incomplete last one. Error
+  // (Machine): it cannot be written.
   [[nodiscard]] static Result<std::unique_ptr<MetricLog>> open(const std::string& path, int64_t steps);
   // Lines go to `print` instead of a file.
   explicit MetricLog(std::function<void(const std::string&)> print) : print_(std::move(print)) {}

@@ -1,6 +1,6 @@
 #pragma once
-// A training run (docs/training.md): the data of each step, its log and progress, evaluation, and checkpoints from
-// which it resumes. Its caller runs the steps.
+// A training run (docs/training.md): the data of each step, its log and progress, evaluation, and
+// checkpoints from which it resumes. Its caller runs the steps.
 #include "dtc/Files/Checkpoint.h"
 #include "dtc/Files/SampleData.h"
 #include "dtc/Runtime/run/Executable.h"
@@ -34,9 +34,9 @@ struct TrainOptions {
 
 class Training : NonCopyable {
 public:
-  // Everything that can fail before the first step: opens the data, the folder of checkpoints, the log, and the
-  // checkpoint to resume from. Errors: (Usage) a folder that has checkpoints, without `resume`; (Input) data that do
-  // not fit, a damaged checkpoint, or one of another program or data, with the differences.
+  // Everything that can fail before the first step: opens the data, the folder of checkpoints, the log, and
+  // the checkpoint to resume from. Errors: (Usage) a folder that has checkpoints, without `resume`; (Input)
+  // data that do not fit, a damaged checkpoint, or one of another program or data, with the differences.
   [[nodiscard]] static Result<std::unique_ptr<Training>> open(TrainOptions, TrainProgram);
   ~Training();
 
@@ -56,9 +56,8 @@ public:
   // Waits for the last checkpoint.
   [[nodiscard]] Status finish();
 
-  // --- after a NaN in step `step` ---
-  // The newest state before it as the values of arguments: a checkpoint of this run, else `sources` unchanged. Returns
-  // the number of steps taken there.
+  // --- after a NaN in step `step` --- The newest state before it as the values of arguments: a checkpoint
+  // of this run, else `sources` unchanged. Returns the number of steps taken there.
   [[nodiscard]] Result<int64_t> rewind(std::vector<TensorSource>& sources, int64_t step);
   // Whether the loss or the state after a step has a NaN.
   [[nodiscard]] Result<bool> hasNan(const Executable&) const;
