@@ -8,12 +8,15 @@ namespace {
 
 TEST(LineTable, SaysWhatPlaceOfSays) {
   for (std::string_view text : {"", "a", "\n", "ab\n\nc\n", "\xc3\xa4x\ny\xe2\x82\xacz"})
-    for (size_t parts = 0; parts < 3; ++parts) { // as if files were imported at its middle and its end
+    for (size_t parts = 0; parts < 3; ++parts) { // with as many imported files
       SourceText source{"a.dt", std::string(text)};
-      if (parts > 0) source.imported.push_back({"b.dt", static_cast<uint32_t>(text.size() / 2)});
-      if (parts > 1) source.imported.push_back({"c.dt", static_cast<uint32_t>(text.size())});
+      for (size_t i = 0; i < parts; ++i) {
+        source.text += "\n";
+        source.imported.push_back({"b.dt", static_cast<uint32_t>(source.text.size())});
+        source.text += text;
+      }
       LineTable lines(source);
-      for (uint32_t i = 0; i <= text.size(); ++i) {
+      for (uint32_t i = 0; i <= source.text.size(); ++i) {
         const SourcePlace want = placeOf(source, i), got = lines.at(i);
         EXPECT_EQ(got.file, want.file) << text << " at " << i;
         EXPECT_EQ(got.at.line, want.at.line) << text << " at " << i;
