@@ -41,9 +41,7 @@ Expr TrainStep::argument(const std::string& name, TypeId type, ShardingId shardi
   return {*body_, v};
 }
 
-std::vector<Expr> TrainStep::call(OpKind op, StrId callee, std::vector<ValueId> operands,
-                                  const std::vector<TypeId>& types, Builder& b, AttrList attrs) {
-  const OpId o = m_.makeOp(op, operands, 0, std::move(attrs));
+std::vector<Expr> TrainStep::resultsOf(OpId o, StrId callee, const std::vector<TypeId>& types, Builder& b) {
   m_[o].callee = callee;
   m_[o].parent = b.parent;
   m_.makeResults(o, types);
@@ -53,8 +51,10 @@ std::vector<Expr> TrainStep::call(OpKind op, StrId callee, std::vector<ValueId> 
   return results;
 }
 
-Expr TrainStep::call(const char* function, std::vector<ValueId> operands, TypeId type) {
-  return call(m_.registry->find(OpName("call")), id(function), std::move(operands), {type}, *body_)[0];
+std::vector<Expr> TrainStep::callLibrary(const char* function, const std::vector<ValueId>& operands,
+                                         const std::vector<TypeId>& types) {
+  const OpId o = m_.makeOp(m_.registry->find(OpName("call")), operands, 0);
+  return resultsOf(o, id(function), types, *body_);
 }
 
 // Those of the loss, with master weights in f32, then the states, then the step.
@@ -92,8 +92,9 @@ std::vector<Expr> TrainStep::lossAndGradients(Builder& b, const std::vector<Expr
     types.push_back(m_[given_[w.argument].value].type);
   }
   const std::vector<ValueId> values(operands.begin(), operands.end());
-  auto results = call(m_.registry->find(OpName("value_and_grad")), m_[loss_].name, values, types, b,
-                      {{id(AttributeName("wrt")), m_.attrs.integers(wrt)}});
+  const OpId o = m_.makeOp(m_.registry->find(OpName("value_and_grad")), values, 0,
+                           {{id(AttributeName("wrt")), m_.attrs.integers(wrt)}});
+  auto results = resultsOf(o, m_[loss_].name, types, b);
   named("loss", results[0]);
   for (size_t i = 0; i < weights_.size(); ++i) named("d_" + weights_[i].name, results[i + 1]);
   return results;
@@ -146,13 +147,14 @@ void TrainStep::clip() {
   const TypeId scalar = m_.tensorType(DType::F32, std::vector<Dim>{});
   Expr sum;
   for (const Weight& w : weights_) {
-    const Expr squares = named("square_" + w.name, call("square_sum", {w.gradient}, scalar));
+    const Expr squares = named("square_" + w.name, callLibrary("square_sum", {w.gradient}, {scalar})[0]);
     sum = sum.valid() ? named("norm_" + w.name, sum + squares) : squares;
   }
-  const Expr factor =
-      named("clip", call("clip_factor", {sum, body_->literal(spec_.clipNorm, DType::F32)}, scalar));
+  const Expr factor = named(
+      "clip", callLibrary("clip_factor", {sum, body_->literal(spec_.clipNorm, DType::F32)}, {scalar})[0]);
   for (Weight& w : weights_)
-    w.gradient = named("clipped_" + w.name, call("scaled", {w.gradient, factor}, w.gradient.typeId()));
+    w.gradient =
+        named("clipped_" + w.name, callLibrary("scaled", {w.gradient, factor}, {w.gradient.typeId()})[0]);
 }
 
 // Muon updates the matrices of the blocks, AdamW what is left.
@@ -184,7 +186,7 @@ void TrainStep::update(Weight& w) {
     const auto rows = static_cast<double>(w.value.dims()[0].value());
     number(std::sqrt(std::max(1.0, rows / static_cast<double>(w.value.dims()[1].value()))));
   }
-  const auto results = call(m_.registry->find(OpName("call")), id(function), operands, types, *body_);
+  const auto results = callLibrary(function, operands, types);
   result(w.name, named("new_" + w.name, results[0]), m_[w.value].sharding, true);
   for (size_t i = 0; i < w.state.size(); ++i) w.state[i] = results[i + 1];
 }

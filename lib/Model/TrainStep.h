@@ -36,10 +36,10 @@ private:
   [[nodiscard]] StrId id(std::string_view name) { return m_.strings.intern(name); }
   Expr named(const std::string& name, Expr);
   Expr argument(const std::string& name, TypeId, ShardingId);
-  // An op that calls a function by name, which for the library's is declared in no module yet.
-  std::vector<Expr> call(OpKind, StrId callee, std::vector<ValueId> operands,
-                         const std::vector<TypeId>& types, Builder&, AttrList attrs = {});
-  Expr call(const char* function, std::vector<ValueId> operands, TypeId type);
+  // The results of an op that calls a function by name; those of the library are in no module yet.
+  std::vector<Expr> resultsOf(OpId, StrId callee, const std::vector<TypeId>& types, Builder&);
+  std::vector<Expr> callLibrary(const char* function, const std::vector<ValueId>& operands,
+                                const std::vector<TypeId>& types);
   void declareArguments();
   [[nodiscard]] std::vector<Expr> lossAndGradients(Builder&, const std::vector<Expr>& operands);
   [[nodiscard]] std::vector<Expr> overMicroBatches(const std::vector<Expr>& operands);
