@@ -230,7 +230,7 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
   const bool interrupted = o_.interrupted(), last = steps == o_.steps || interrupted;
   const auto due = [&](int64_t every) { return last || (every > 0 && steps % every == 0); };
   NamedNumbers evaluated;
-  if (!nan && o_.evaluate && due(o_.evalEvery)) {
+  if (!nan && !interrupted && o_.evaluate && due(o_.evalEvery)) {
     if (o_.progress) o_.progress("evaluating after step " + std::to_string(steps));
     DTC_TRY(evaluated, o_.evaluate(executable));
   }
